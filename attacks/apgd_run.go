@@ -1,0 +1,226 @@
+package attacks
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+)
+
+// ascent is the state of APGD on one image. Its vectors are allocated once and
+// serve every run.
+type ascent struct {
+	APGD
+	o      Oracle
+	im     Image
+	target int
+	res    Result
+
+	cur, prev, next []float32 // this iterate, the one before, room for the one after
+	grad            []float32 // gradient at cur
+	loss            float64   // loss at cur
+	best, bestGrad  []float32 // iterate of the highest loss and its gradient
+	bestLoss        float64
+	adv             []float32 // last misclassified iterate of this stage
+	broken          bool      // whether there is one
+
+	first  int // iterations made before this stage's first misclassified point; -1 if none
+	eval   Evaluation
+	losses []float64 // loss after each iteration of this stage
+	lo, hi []float32 // ℓ∞ ball ∩ [0,1]
+	l1     sparseSteps
+}
+
+func newAscent(a APGD, o Oracle, im Image) *ascent {
+	d := len(im.Pixels)
+	r := &ascent{APGD: a, o: o, im: im, losses: make([]float64, a.Steps)}
+	vectors := []*[]float32{&r.cur, &r.prev, &r.next, &r.grad, &r.best, &r.bestGrad, &r.adv}
+	if a.Norm == Linf {
+		vectors = append(vectors, &r.lo, &r.hi)
+	}
+	for _, v := range vectors {
+		*v = make([]float32, d)
+	}
+	if a.Norm == Linf {
+		box(im.Pixels, a.Epsilon, r.lo, r.hi)
+	}
+	r.res.FirstSuccess = -1
+	return r
+}
+
+// run makes one restart on the current target, from a random point.
+func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
+	randomStart(r.Norm, r.im.Pixels, r.stages()[0].eps, rng, r.cur, &r.l1.l1Projector)
+	return r.climb(ctx)
+}
+
+// climb makes one restart from cur. Only its last stage, the one at the radius
+// asked for, counts as success.
+func (r *ascent) climb(ctx context.Context) error {
+	for i, s := range r.stages() {
+		if r.LargeRadii {
+			if i > 0 {
+				copy(r.cur, r.best)
+			}
+			r.l1.toBall(r.im.Pixels, r.cur, s.eps)
+		}
+		if err := r.stage(ctx, s); err != nil {
+			return err
+		}
+	}
+	if r.broken && r.res.FirstSuccess < 0 {
+		r.res.FirstSuccess = r.first
+	}
+	return nil
+}
+
+// randomStart writes a random point of the ball around x, clamped to [0,1]:
+// ℓ∞ uniform noise scaled so that one value at least lies at ±eps, ℓ2 Gaussian
+// noise scaled to norm eps, ℓ1 Gaussian noise projected.
+func randomStart(n Norm, x []float32, eps float64, rng *rand.Rand, out []float32, l1 *l1Projector) {
+	direction(n, rng, out)
+	if n == L1 {
+		l1.project(x, out, out, eps)
+		return
+	}
+	scale := float32(eps / (n.Length(out) + 1e-12))
+	for i, v := range x {
+		out[i] = clampUnit(v + float32(out[i]*scale))
+	}
+}
+
+// evaluate takes loss and gradient at cur and notes a misclassification.
+//
+// Quirk kept: with several passes (EOT) the gradient is their mean, but success
+// and loss are those of the last pass alone.
+func (r *ascent) evaluate(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for pass := range r.EOT {
+		if err := r.o.Gradient(ctx, r.cur, r.Loss, r.im.Label, r.target, &r.eval); err != nil {
+			return err
+		}
+		r.res.Forward++
+		r.res.Backward++
+		if pass == 0 {
+			copy(r.grad, r.eval.Gradient)
+			continue
+		}
+		for i, g := range r.eval.Gradient {
+			r.grad[i] += g
+		}
+	}
+	if r.EOT > 1 {
+		for i := range r.grad {
+			r.grad[i] /= float32(r.EOT)
+		}
+	}
+	r.loss = float64(r.eval.Loss)
+	// Quirk kept: every misclassified iterate replaces the one before, so the
+	// last one is returned, neither the first nor the worst.
+	if broken(r.eval.Logits, r.im.Label) {
+		if !r.broken {
+			r.broken, r.first = true, r.res.Iterations
+		}
+		copy(r.adv, r.cur)
+	}
+	return nil
+}
+
+// improve keeps the iterate if its loss is the highest so far.
+func (r *ascent) improve() {
+	if r.loss > r.bestLoss {
+		r.keepBest()
+	}
+}
+
+func (r *ascent) keepBest() {
+	r.bestLoss = r.loss
+	copy(r.best, r.cur)
+	copy(r.bestGrad, r.grad)
+}
+
+// restartFromBest goes back to the best iterate. The momentum is not reset: the
+// next step's difference is between it and the iterate before the last step.
+func (r *ascent) restartFromBest() {
+	copy(r.cur, r.best)
+	copy(r.grad, r.bestGrad)
+}
+
+// stage makes s.steps iterations at radius s.eps from cur.
+func (r *ascent) stage(ctx context.Context, s stage) error {
+	r.broken, r.first = false, -1
+	if err := r.evaluate(ctx); err != nil {
+		return err
+	}
+	r.keepBest()
+	copy(r.prev, r.cur)
+	if r.Norm == L1 {
+		return r.sparseStage(ctx, s)
+	}
+
+	step := float32(2 * s.eps)
+	losses := r.losses[:s.steps]
+	clear(losses)
+	check := newHalving(s.steps, r.Rho, r.bestLoss)
+	for i := range s.steps {
+		weight := float32(0.75)
+		if i == 0 {
+			weight = 1
+		}
+		if r.Norm == Linf {
+			r.signStep(step, weight)
+		} else {
+			r.normalizedStep(step, weight, s.eps)
+		}
+		r.prev, r.cur, r.next = r.cur, r.next, r.prev
+		r.res.Iterations++
+		if err := r.evaluate(ctx); err != nil {
+			return err
+		}
+		losses[i] = r.loss
+		r.improve()
+		if check.due(i) && check.stalled(losses, i, r.bestLoss) {
+			step /= 2
+			r.restartFromBest()
+		}
+	}
+	return nil
+}
+
+// signStep writes the ℓ∞ iterate after cur into next: with z the projection of
+// cur + step·sign(grad), the projection of cur + w(z − cur) + (1−w)(cur − prev).
+// The sign of 0 is 0.
+func (r *ascent) signStep(step, w float32) {
+	n := len(r.cur)
+	prev, next, grad, lo, hi := r.prev[:n], r.next[:n], r.grad[:n], r.lo[:n], r.hi[:n]
+	for i, c := range r.cur {
+		z := min(max(c+along(grad[i], step), lo[i]), hi[i])
+		z = c + float32((z-c)*w) + float32((c-prev[i])*(1-w))
+		next[i] = min(max(z, lo[i]), hi[i])
+	}
+}
+
+// along is step·sign(g), 0 where g is 0 or NaN. The sign is copied as a bit,
+// since a processor can't foresee it.
+func along(g, step float32) float32 {
+	if g == 0 || g != g {
+		return 0
+	}
+	return math.Float32frombits(math.Float32bits(step) | math.Float32bits(g)&(1<<31))
+}
+
+// normalizedStep is signStep in ℓ2, along grad / (‖grad‖ + 1e-12).
+func (r *ascent) normalizedStep(step, w float32, eps float64) {
+	x, n := r.im.Pixels, len(r.cur)
+	prev, next, grad := r.prev[:n], r.next[:n], r.grad[:n]
+	scale := float32(1 / (L2.Length(grad) + 1e-12))
+	for i, c := range r.cur {
+		next[i] = c + float32(step*float32(grad[i]*scale))
+	}
+	projectL2(x, next, eps)
+	for i, c := range r.cur {
+		next[i] = c + float32((next[i]-c)*w) + float32((c-prev[i])*(1-w))
+	}
+	projectL2(x, next, eps)
+}

@@ -1,0 +1,199 @@
+package attacks_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/attacks/attacktest"
+)
+
+func TestCheckpoints(t *testing.T) {
+	for n, want := range map[int][]int{
+		100: {22, 41, 57, 70, 80, 87, 93, 99},
+		50:  {11, 21, 30, 38, 45},
+		20:  {4, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20},
+	} {
+		got := attacks.Checkpoints(n)
+		if n == 50 {
+			got = got[:len(want)] // goes on in steps of 3 and less
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d iterations: checkpoints after %v, want %v", n, got, want)
+		}
+	}
+}
+
+// scripted answers with given losses and gradients, whatever the point.
+type scripted struct {
+	attacks.Oracle
+	shape  attacks.Shape
+	answer func(call int, e *attacks.Evaluation)
+	calls  int
+	points [][]float32
+}
+
+func (s *scripted) Shape() attacks.Shape { return s.shape }
+func (s *scripted) Classes() int         { return 2 }
+func (s *scripted) Gradient(_ context.Context, x []float32, _ attacks.Loss, _, _ int, e *attacks.Evaluation) error {
+	s.points = append(s.points, slices.Clone(x))
+	e.Logits, e.Gradient = []float32{1, 0}, make([]float32, len(x))
+	s.answer(s.calls, e)
+	s.calls++
+	return nil
+}
+
+func grey(d int) attacks.Image {
+	x := make([]float32, d)
+	for i := range x {
+		x[i] = 0.5
+	}
+	return attacks.Image{Pixels: x}
+}
+
+// TestAPGDSteps: the budget is used in full by default (a port passed on 10
+// iterations), the first step is 2ε (another started at 0.1), the momentum
+// weights are 1 and then ¾, and a stalled run restarts from its best point with
+// half the step.
+func TestAPGDSteps(t *testing.T) {
+	o := &scripted{shape: attacks.Shape{C: 1, H: 1, W: 1}}
+	o.answer = func(call int, e *attacks.Evaluation) {
+		e.Gradient[0] = 1 - 2*float32(call%2) // up, down, up, …
+		e.Loss = -float32(call)               // never rises
+	}
+	a := attacks.APGD{Epsilon: 0.1, Loss: attacks.CrossEntropy}
+	_, adv, _, res, err := attacks.RunAPGD(a, o, grey(1), -1, []float32{0.42})
+	if err != nil || adv != nil {
+		t.Fatal(adv, err)
+	}
+	if o.calls != 101 || res.Iterations != 100 || res.Backward != 101 {
+		t.Errorf("%d gradients, %d iterations; want 101, 100", o.calls, res.Iterations)
+	}
+	near := func(i int, want float64) {
+		if got := float64(o.points[i][0]); math.Abs(got-want) > 1e-6 {
+			t.Errorf("iterate %d is %v, want %v", i, got, want)
+		}
+	}
+	near(1, 0.6)                            // 0.42 + 0.2, clipped
+	near(2, 0.6+0.75*(0.4-0.6)+0.25*(0.18)) // z = 0.4
+	z3 := 0.6 + 0.75*(0.4-0.6) + 0.25*0.18  // iterate 2: 0.495
+	near(3, z3+0.75*(0.6-z3)+0.25*(z3-0.6)) // back up
+	// After 22 iterations: from the start point again, whose gradient points up,
+	// by half of 0.2; the difference is taken to the iterate before the last.
+	before := float64(o.points[21][0])
+	near(23, 0.42+0.75*(0.1)+0.25*(0.42-before))
+	if f, b := a.Passes(10); f != 101 || b != 101 {
+		t.Errorf("promises %d and %d passes", f, b)
+	}
+}
+
+// TestAPGDKeepsLastSuccess: any misclassified iterate counts, not only the final
+// one, and the last of them is returned.
+func TestAPGDKeepsLastSuccess(t *testing.T) {
+	o := &scripted{shape: attacks.Shape{C: 1, H: 1, W: 1}}
+	o.answer = func(call int, e *attacks.Evaluation) {
+		e.Gradient[0] = float32(math.Sin(float64(call)))
+		e.Loss = float32(math.Cos(float64(call)))
+		if call == 3 || call == 7 {
+			e.Logits = []float32{0, 1}
+		}
+	}
+	res, err := attacks.APGD{Epsilon: 0.1, Steps: 20}.Perturb(t.Context(), o, grey(1), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(res.Adversarial, o.points[7]) || res.FirstSuccess != 3 || o.calls != 21 {
+		t.Errorf("got %v after %d of %d gradients, want iterate 7 (%v), first success 3", res.Adversarial, res.FirstSuccess, o.calls, o.points[7])
+	}
+}
+
+// TestAPGDExpectation: with EOT the gradient is the mean, loss and success are
+// those of the last pass.
+func TestAPGDExpectation(t *testing.T) {
+	o := &scripted{shape: attacks.Shape{C: 1, H: 1, W: 2}}
+	o.answer = func(call int, e *attacks.Evaluation) {
+		e.Gradient = []float32{3, -1}
+		if call%2 == 1 { // last pass of two
+			e.Gradient = []float32{-1, -1}
+		} else {
+			e.Logits = []float32{0, 1}
+		}
+	}
+	res, err := attacks.APGD{Epsilon: 0.1, Steps: 2, EOT: 2}.Perturb(t.Context(), o, grey(2), 1)
+	if err != nil || res.Adversarial != nil {
+		t.Errorf("success of a pass that is not the last: %v, %v", res.Adversarial, err)
+	}
+	if o.calls != 6 || math.Abs(float64(o.points[2][0])-0.6) > 1e-6 || math.Abs(float64(o.points[2][1])-0.4) > 1e-6 {
+		t.Errorf("%d passes; first step to %v", o.calls, o.points[2])
+	}
+}
+
+// TestAPGDLargeRadii: three stages at 3ε, 2ε and ε, 30/30/40 iterations, each
+// with a gradient at its start.
+func TestAPGDLargeRadii(t *testing.T) {
+	o := attacktest.RandomMLP(attacks.Shape{C: 1, H: 5, W: 5}, 8, 3, 1)
+	im := attacktest.Images(o, 1, 0.3, 2)[0]
+	eps := 0.05
+	tr := &trace{Oracle: o}
+	a := attacks.APGD{Norm: attacks.L1, Epsilon: eps, LargeRadii: true}
+	res, err := a.Perturb(t.Context(), tr, im, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tr.points) != 103 || res.Backward != 103 {
+		t.Fatalf("%d gradients, want 103", len(tr.points))
+	}
+	for i, p := range tr.points {
+		radius := eps
+		if i < 31 {
+			radius = 3 * eps
+		} else if i < 62 {
+			radius = 2 * eps
+		}
+		if d := attacks.L1.Distance(p, im.Pixels); d > radius*(1+1e-4) || i%31 == 30 && d < radius*0.9 {
+			t.Errorf("evaluation %d at distance %v, radius %v", i, d, radius)
+		}
+	}
+	if f, b := a.Passes(3); f != 103 || b != 103 {
+		t.Errorf("promises %d, %d", f, b)
+	}
+}
+
+// trace records the points of an oracle's gradients.
+type trace struct {
+	attacks.Oracle
+	points  [][]float32
+	targets []int
+}
+
+func (s *trace) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
+	s.points = append(s.points, slices.Clone(x))
+	s.targets = append(s.targets, target)
+	return s.Oracle.Gradient(ctx, x, loss, label, target, e)
+}
+
+// TestTargets: the highest wrong classes of the clean image in order, cut to the
+// classes there are.
+func TestTargets(t *testing.T) {
+	o := attacktest.RandomMLP(attacks.Shape{C: 1, H: 5, W: 5}, 8, 5, 1)
+	im := attacktest.Images(o, 1, 0.3, 2)[0]
+	tr := &trace{Oracle: o}
+	res, err := attacks.APGD{Epsilon: 1e-5, Loss: attacks.TargetedDLR, Steps: 3}.Perturb(t.Context(), tr, im, 3)
+	if err != nil || res.Adversarial != nil {
+		t.Fatal(res, err)
+	}
+	logits := make([]float32, 5)
+	if err := o.Logits(t.Context(), im.Pixels, logits); err != nil {
+		t.Fatal(err)
+	}
+	order := []int{0, 1, 2, 3, 4}
+	slices.SortFunc(order, func(a, b int) int { return int(math.Copysign(1, float64(logits[b]-logits[a]))) })
+	if got := slices.Compact(tr.targets); !slices.Equal(got, order[1:]) {
+		t.Errorf("targets %v, want %v", got, order[1:])
+	}
+	if res.Forward != 4*4+1 || res.Backward != 4*4 {
+		t.Errorf("%d and %d passes", res.Forward, res.Backward)
+	}
+}

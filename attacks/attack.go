@@ -1,0 +1,88 @@
+// Package attacks holds the adversarial attacks: PGD and the components of
+// AutoAttack (APGD, FAB, Square) in ℓ∞, ℓ2 and ℓ1.
+//
+// An attack works on one image at a time and asks an [Oracle] for logits and
+// gradients; batching is the oracle's business. An image's outcome therefore
+// depends on its pixels and id, the classifier, the attack and the seed, and
+// on nothing else. An attack proposes; it never judges itself: whoever runs it
+// measures the perturbation and asks the classifier again.
+package attacks
+
+import "context"
+
+// Shape is the shape of one image: channels, height, width.
+type Shape struct{ C, H, W int }
+
+// Size returns the number of values in one image, C·H·W.
+func (s Shape) Size() int { return s.C * s.H * s.W }
+
+// Image is one clean image and its label.
+type Image struct {
+	ID     int       // index in its data set; keys the random numbers
+	Pixels []float32 // C·H·W values in [0,1], row-major CHW; attacks never write to it
+	Label  int       // in [0, classes)
+}
+
+// Evaluation is what one forward and one backward pass give at a point.
+type Evaluation struct {
+	Logits   []float32 // one value a class
+	Loss     float32   // the loss asked for; attacks maximise it
+	Gradient []float32 // ∂Loss/∂x, C·H·W
+}
+
+// Oracle answers an attack's questions about one classifier on [0,1] images.
+// Its methods may be called from many goroutines at once, one call an image;
+// the answer for an image does not depend on which other calls are under way.
+type Oracle interface {
+	Shape() Shape
+	Classes() int
+	// Logits writes the logits at x into out (len Classes). One forward pass.
+	Logits(ctx context.Context, x, out []float32) error
+	// Gradient evaluates loss and its gradient at x: one forward and one
+	// backward pass. target is read only by targeted losses. The slices of e
+	// are reused when they are long enough and allocated otherwise.
+	Gradient(ctx context.Context, x []float32, loss Loss, label, target int, e *Evaluation) error
+}
+
+// Result is what an attack returns for one image.
+type Result struct {
+	// Adversarial is the perturbed image, or nil when the attack never
+	// succeeded (the caller then keeps the clean image).
+	Adversarial []float32
+	// FirstSuccess is how many iterations (queries for Square) had been made,
+	// over targets and restarts, when the image was first misclassified: 0 for
+	// the very first start point; -1 if never. Points outside the ball don't count.
+	FirstSuccess int
+	// Iterations is how many iterations (over targets and restarts) were made.
+	Iterations int
+	// Forward and Backward count model passes spent on this image.
+	Forward, Backward int
+	// Distance is the smallest norm of a misclassified point found, for
+	// attacks that minimise the norm (FAB), whether or not it is ≤ epsilon; 0 otherwise.
+	Distance float64
+}
+
+// Attack perturbs one image within its norm ball. Implementations are values
+// without mutable state: Perturb may be called from many goroutines at once.
+type Attack interface {
+	// Name is the component's name in results: "apgd-ce", "square", …
+	Name() string
+	// Check reports why the attack can't be used on a classifier with these
+	// classes and image shape (too few classes for a loss, too small an image), or nil.
+	Check(classes int, shape Shape) error
+	// Passes bounds the forward and backward passes for an image that is never
+	// broken: for most attacks exactly, for FAB from above.
+	Passes(classes int) (forward, backward int)
+	// Perturb attacks im. The caller guarantees that the classifier is right on
+	// the clean image. It returns ctx's error when cancelled.
+	Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Result, error)
+}
+
+// Recipe is a named, versioned sequence of attacks; each is run on the images
+// that all before it left unbroken, from the clean image, as AutoAttack does.
+type Recipe struct {
+	Name       string // "autoattack-standard/1"; the number rises when its results may change
+	Norm       Norm
+	Epsilon    float64
+	Components []Attack
+}

@@ -1,0 +1,78 @@
+package attacks
+
+import (
+	"context"
+	"math/rand/v2"
+)
+
+// RunAPGD makes one run of a from a given start.
+func RunAPGD(a APGD, o Oracle, im Image, target int, start []float32) (best, adv []float32, loss float64, res Result, err error) {
+	r := newAscent(a.withDefaults(), o, im)
+	r.target = target
+	copy(r.cur, start)
+	err = r.climb(context.Background())
+	if r.broken {
+		adv = r.adv
+	}
+	return r.best, adv, r.bestLoss, r.res, err
+}
+
+// RunSquare makes one run of a with the given random numbers.
+func RunSquare(a Square, o Oracle, im Image, rng *rand.Rand) (last, best []float32, res Result, won bool, err error) {
+	s := newSearch(a.withDefaults(), o, im)
+	s.rng = rng
+	won, err = s.run(context.Background())
+	return s.tried, s.best, s.res, won, err
+}
+
+// ProjectPlane is FAB's projection of t onto {u : w·u = b} within [0,1].
+func ProjectPlane(n Norm, t, w []float32, b float64) []float32 {
+	d := make([]float32, len(t))
+	p := planeProjector{norm: n}
+	for i, v := range t {
+		b -= float64(w[i]) * float64(v)
+	}
+	p.project(t, w, -b, d)
+	return d
+}
+
+// ProjectL1 is the projection of x + y onto the ℓ1 ball around x within [0,1].
+func ProjectL1(x, y []float32, radius float64) []float32 {
+	out := make([]float32, len(x))
+	new(l1Projector).project(x, y, out, radius)
+	return out
+}
+
+// SquareSide is the side of the window of query i.
+func SquareSide(a Square, i int, shape Shape) int { return a.withDefaults().side(i, shape) }
+
+// SquareShare is the share of pixels of the window of query i.
+func SquareShare(a Square, i int) float64 { return a.withDefaults().share(i) }
+
+// Checkpoints lists after how many iterations of n a checkpoint lies.
+func Checkpoints(n int) (after []int) {
+	h := newHalving(n, .75, 0)
+	losses := make([]float64, n)
+	for i := range n {
+		if h.due(i) {
+			h.stalled(losses, i, 0)
+			after = append(after, i+1)
+		}
+	}
+	return after
+}
+
+// SelectSmallest is the k-th smallest value of v.
+func SelectSmallest(v []float32, k int) float32 { return selectSmallest(v, k) }
+
+// Broken reports whether another class than label wins.
+func Broken(logits []float32, label int) bool { return broken(logits, label) }
+
+// Confine is the last guard against rounding.
+func Confine(n Norm, x, adv []float32, eps float64) { confine(n, x, adv, eps) }
+
+// Box is the ℓ∞ ball within [0,1].
+func Box(x []float32, eps float64, lo, hi []float32) { box(x, eps, lo, hi) }
+
+// Generator is the keyed generator.
+var Generator = generator

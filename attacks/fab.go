@@ -1,0 +1,272 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// FAB is the Fast Adaptive Boundary attack (Croce & Hein 2020, "Minimally
+// distorted Adversarial Examples with a Fast Adaptive Boundary Attack"): it looks
+// for the nearest misclassified point by projecting onto linearised decision
+// boundaries. It always makes every iteration; the point found counts as success
+// when its distance, measured in float64, is at most Epsilon. Fields left zero
+// have the published defaults.
+type FAB struct {
+	Norm    Norm    // norm to minimise; default ℓ∞
+	Epsilon float64 // largest distance accepted, in pixel units of [0,1]; required
+	// Targeted aims at the boundaries of the highest ranked wrong classes one
+	// after another (FAB-T, Croce & Hein 2020, "Reliable evaluation…", section 5).
+	// Otherwise each step takes the nearest boundary, for classes − 1 gradients.
+	Targeted bool
+
+	Steps    int     // iterations per run; default 100
+	Restarts int     // runs per target, the first from the clean image; default 1
+	Targets  int     // most classes tried when Targeted; default 9
+	AlphaMax float64 // most weight of the projection of the clean image, in (0,1]; default 0.1 (section 2.3)
+	Eta      float64 // extrapolation beyond the boundary, ≥ 1; default 1.05 (section 2.3)
+	Beta     float64 // step back from a misclassified point, in (0,1]; default 0.9 (section 2.4)
+}
+
+func (a FAB) withDefaults() FAB {
+	fill(&a.Steps, 100)
+	fill(&a.Restarts, 1)
+	fill(&a.Targets, 9)
+	fill(&a.AlphaMax, 0.1)
+	fill(&a.Eta, 1.05)
+	fill(&a.Beta, 0.9)
+	return a
+}
+
+// Name returns "fab" or "fab-t".
+func (a FAB) Name() string {
+	if a.Targeted {
+		return "fab-t"
+	}
+	return "fab"
+}
+
+// Check reports fewer than two classes, and parameters outside their ranges.
+func (a FAB) Check(classes int, shape Shape) error {
+	a = a.withDefaults()
+	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, LogitDifference, classes, shape); err != nil {
+		return err
+	}
+	switch {
+	case a.Steps < 1 || a.Restarts < 1 || a.Targets < 1:
+		return fmt.Errorf("%s: steps, restarts and targets must be at least 1", a.Name())
+	case !(a.AlphaMax > 0 && a.AlphaMax <= 1):
+		return fmt.Errorf("%s: alpha_max must lie in (0, 1], not %v", a.Name(), a.AlphaMax)
+	case !(a.Eta >= 1 && a.Eta < 1e6):
+		return fmt.Errorf("%s: eta must be at least 1, not %v", a.Name(), a.Eta)
+	case !(a.Beta > 0 && a.Beta <= 1):
+		return fmt.Errorf("%s: beta must lie in (0, 1], not %v", a.Name(), a.Beta)
+	}
+	return nil
+}
+
+// Passes bounds the passes: a gradient per boundary and iteration, at most one
+// forward pass more per iteration to check its step, one backward pass thrown
+// away when a run first crosses the boundary, and a forward pass to rank targets.
+func (a FAB) Passes(classes int) (forward, backward int) {
+	a = a.withDefaults()
+	runs, rivals := a.Restarts, classes-1
+	if a.Targeted {
+		runs, rivals = a.Restarts*min(a.Targets, classes-1), 1
+		forward = 1
+	}
+	return forward + runs*a.Steps*(rivals+1), runs * (a.Steps*rivals + 1)
+}
+
+// Perturb runs every restart on every target until one finds a point within Epsilon.
+func (a FAB) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Result, error) {
+	a = a.withDefaults()
+	r := newBoundaryWalk(a, o, im)
+	var targets []int
+	if a.Targeted {
+		var err error
+		if targets, err = rankTargets(ctx, o, im, a.Targets, &r.res); err != nil {
+			return Result{}, err
+		}
+	} else {
+		targets = []int{-1}
+	}
+	for rank, target := range targets {
+		if a.Targeted {
+			r.rivals = []int{target}
+		}
+		for restart := range a.Restarts {
+			if restart == 0 {
+				copy(r.x1, im.Pixels)
+			} else {
+				r.randomStart(generator(seed, a.Name(), restart, rank, im.ID))
+			}
+			if err := r.run(ctx); err != nil {
+				return Result{}, err
+			}
+			if r.distance <= a.Epsilon {
+				r.res.Adversarial = r.adv
+				return r.res, nil
+			}
+		}
+	}
+	return r.res, nil
+}
+
+// boundaryWalk is the state of FAB on one image.
+type boundaryWalk struct {
+	FAB
+	o      Oracle
+	im     Image
+	rivals []int // classes whose boundaries are looked at
+	res    Result
+
+	x1       []float32
+	w, spare []float32 // normal of the nearest boundary at x1, room for another
+	f        float64   // logit difference at x1 that goes with w
+	d1, d2   []float32
+	adv      []float32 // nearest misclassified point of this run
+	distance float64   // its distance, +Inf if none
+	logits   []float32
+	eval     Evaluation
+	planeProjector
+}
+
+func newBoundaryWalk(a FAB, o Oracle, im Image) *boundaryWalk {
+	r := &boundaryWalk{FAB: a, o: o, im: im, logits: make([]float32, o.Classes())}
+	r.planeProjector.norm = a.Norm
+	for _, v := range []*[]float32{&r.x1, &r.w, &r.spare, &r.d1, &r.d2, &r.adv} {
+		*v = make([]float32, len(im.Pixels))
+	}
+	for c := range o.Classes() {
+		if c != im.Label {
+			r.rivals = append(r.rivals, c)
+		}
+	}
+	r.res.FirstSuccess = -1
+	return r
+}
+
+// randomStart moves x1 to a random point at half of epsilon, clamped to [0,1].
+func (r *boundaryWalk) randomStart(rng *rand.Rand) {
+	direction(r.Norm, rng, r.x1)
+	scale := float32(0.5 * r.Epsilon / r.Norm.Length(r.x1))
+	for i, v := range r.im.Pixels {
+		r.x1[i] = clampUnit(v + float32(r.x1[i]*scale))
+	}
+}
+
+// run makes one restart from x1.
+//
+// A step must be checked, and the next one needs a gradient: at the same point,
+// unless the check fails and the point moves back. Until a run first crosses the
+// boundary the gradient therefore serves as the check. After that most steps
+// cross, so that a forward pass alone is the cheaper check, as it is after the
+// last step.
+func (r *boundaryWalk) run(ctx context.Context) error {
+	r.distance = math.Inf(1)
+	known, crossed := false, false // gradient at x1 known; some step has crossed
+	for i := range r.Steps {
+		if !known {
+			if _, err := r.linearize(ctx, false); err != nil {
+				return err
+			}
+		}
+		r.step()
+		r.res.Iterations++
+		var wrong bool
+		var err error
+		if known = !crossed && i < r.Steps-1; known {
+			wrong, err = r.linearize(ctx, true)
+		} else if err = ctx.Err(); err == nil {
+			err = r.o.Logits(ctx, r.x1, r.logits)
+			r.res.Forward++
+			wrong = broken(r.logits, r.im.Label)
+		}
+		if err != nil {
+			return err
+		}
+		if wrong {
+			crossed, known = true, false
+			r.record()
+			beta := float32(r.Beta)
+			for i, v := range r.im.Pixels {
+				r.x1[i] = v + float32((r.x1[i]-v)*beta)
+			}
+		}
+	}
+	return nil
+}
+
+// record keeps x1, a misclassified point, if it is the nearest so far.
+func (r *boundaryWalk) record() {
+	d := r.Norm.Distance(r.x1, r.im.Pixels)
+	if d >= r.distance {
+		return
+	}
+	r.distance = d
+	copy(r.adv, r.x1)
+	if r.res.Distance == 0 || d < r.res.Distance {
+		r.res.Distance = d
+	}
+	if d <= r.Epsilon && r.res.FirstSuccess < 0 {
+		r.res.FirstSuccess = r.res.Iterations
+	}
+}
+
+// linearize finds the boundary nearest to x1 in the linear approximation, by
+// |f| / ‖∇f‖_dual, f the logit difference to a rival class. It reports whether
+// x1 is misclassified, and with check set stops after one pass in that case.
+func (r *boundaryWalk) linearize(ctx context.Context, check bool) (wrong bool, err error) {
+	nearest := math.Inf(1)
+	for k, rival := range r.rivals {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		r.eval.Gradient = r.spare
+		if err := r.o.Gradient(ctx, r.x1, LogitDifference, r.im.Label, rival, &r.eval); err != nil {
+			return false, err
+		}
+		r.res.Forward++
+		r.res.Backward++
+		if k == 0 {
+			wrong = broken(r.eval.Logits, r.im.Label)
+			if wrong && check {
+				return true, nil
+			}
+		}
+		f := LogitDifference.Value(r.eval.Logits, r.im.Label, rival)
+		away := 0.0
+		if len(r.rivals) > 1 {
+			away = math.Abs(f) / (1e-12 + r.Norm.Dual().Length(r.eval.Gradient))
+		}
+		if k == 0 || away < nearest {
+			nearest, r.f = away, f
+			r.w, r.spare = r.eval.Gradient, r.w
+		}
+	}
+	return wrong, nil
+}
+
+// step projects x1 and the clean image onto the boundary and moves x1 to the
+// extrapolated convex combination of the two projections (section 2.3).
+func (r *boundaryWalk) step() {
+	x0, n := r.im.Pixels, len(r.im.Pixels)
+	x1, w, d1, d2 := r.x1[:n], r.w[:n], r.d1[:n], r.d2[:n]
+	excess := r.f // w·x0 − b, with b = w·x1 − f
+	for i, v := range x0 {
+		excess += float64(w[i]) * (float64(v) - float64(x1[i]))
+	}
+	r.project(x1, w, r.f, d1)
+	r.project(x0, w, excess, d2)
+	a1 := max(r.Norm.Length(d1), 1e-8)
+	a2 := max(r.Norm.Length(d2), 1e-8)
+	alpha := float32(min(a1/(a1+a2), r.AlphaMax))
+	eta := float32(r.Eta)
+	for i, v := range x0 {
+		a := (x1[i] + float32(eta*d1[i])) * (1 - alpha)
+		b := (v + float32(d2[i]*eta)) * alpha
+		x1[i] = clampUnit(float32(a) + float32(b))
+	}
+}

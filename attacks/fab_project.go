@@ -1,0 +1,196 @@
+package attacks
+
+import "math"
+
+// planeProjector moves points onto a hyperplane within [0,1] by the least norm.
+// It holds the working space and serves one goroutine.
+type planeProjector struct {
+	norm        Norm
+	slope, gain []float64 // per movable coordinate: what w·t loses per unit of λ, and at most
+	filler
+}
+
+// tiny is the |wᵢ| below which a coordinate is not moved in ℓ2 and ℓ1. In ℓ∞
+// only wᵢ = 0 stays.
+const tiny = 1e-8
+
+// project writes into d the smallest move (in the norm) with t + d in [0,1] and
+// w·(t + d) = b, where excess = w·t − b. When no point of the box lies on the
+// plane, t goes to the corner nearest to it. (Croce & Hein 2020, "Minimally
+// distorted…", section 2.1 and appendix A.)
+//
+// The sign of w is turned so that the excess is positive. Then every useful move
+// lowers w·t: towards 0 where wᵢ > 0 and towards 1 where wᵢ < 0, by at most the
+// room rᵢ to that face. In ℓ∞ each coordinate moves by min(λ, rᵢ), in ℓ2 by
+// min(λ|wᵢ|, rᵢ), λ solving the equality; in ℓ1 coordinates go all the way to
+// their face in order of decreasing |wᵢ| and the last one part of the way.
+func (p *planeProjector) project(t, w []float32, excess float64, d []float32) {
+	flip := float32(1)
+	if excess < 0 {
+		flip, excess = -1, -excess
+	}
+	if p.norm == L1 {
+		p.fillL1(t, w, flip, excess, d)
+		return
+	}
+	if len(p.slope) < len(t) {
+		p.slope, p.gain = make([]float64, len(t)), make([]float64, len(t))
+	}
+	slope, gain := p.slope[:0], p.gain[:0]
+	for i, v := range w {
+		if p.still(v) {
+			continue
+		}
+		s := math.Abs(float64(v))
+		g := s * float64(room(t[i], v*flip))
+		if p.norm == L2 {
+			s *= s
+		}
+		slope, gain = append(slope, s), append(gain, g)
+	}
+	lambda := multiplier(slope, gain, excess)
+	for i, v := range w {
+		if p.still(v) {
+			d[i] = 0
+			continue
+		}
+		move := lambda
+		if p.norm == L2 {
+			move *= math.Abs(float64(v))
+		}
+		d[i] = against(v*flip, min(float32(move), room(t[i], v*flip)))
+	}
+}
+
+func (p *planeProjector) still(w float32) bool {
+	if p.norm == Linf {
+		return w == 0
+	}
+	return max(w, -w) < tiny
+}
+
+// room is the distance from t to the face that lowers w·t: t where w > 0, 1 − t
+// where w < 0. It picks by w's sign bit, since a processor can't foresee the signs
+// of a gradient.
+func room(t, w float32) float32 {
+	negative := uint32(int32(math.Float32bits(w)) >> 31) // all ones or none
+	return math.Float32frombits(math.Float32bits(t)&^negative | math.Float32bits(1-t)&negative)
+}
+
+// against is size ≥ 0 with the sign opposite to w's.
+func against(w, size float32) float32 {
+	return math.Float32frombits(math.Float32bits(size) | ^math.Float32bits(w)&(1<<31))
+}
+
+// multiplier returns λ ≥ 0 with Σ min(λ·slopeᵢ, gainᵢ) = excess, or +Inf when
+// all gains together don't reach it. The sum is concave and piecewise linear, so
+// Newton's steps from 0 never overshoot and end exactly, after as many rounds
+// as there are bends in the way; what has reached its gain leaves the lists. Both
+// slices are overwritten.
+func multiplier(slope, gain []float64, excess float64) float64 {
+	total := 0.0
+	for _, g := range gain {
+		total += g
+	}
+	if total <= excess {
+		return math.Inf(1)
+	}
+	lambda := 0.0
+	for {
+		// Coordinates that have reached their gain at λ are settled.
+		sum, kept := 0.0, 0
+		for i, s := range slope {
+			if s*lambda >= gain[i] {
+				excess -= gain[i]
+				continue
+			}
+			slope[kept], gain[kept] = s, gain[i]
+			kept++
+			sum += s
+		}
+		done := kept == len(slope) && lambda > 0
+		slope, gain = slope[:kept], gain[:kept]
+		if done || kept == 0 {
+			return lambda
+		}
+		next := max(lambda, excess/sum)
+		if !(next > lambda) {
+			return lambda
+		}
+		lambda = next
+	}
+}
+
+// fillL1 is project in ℓ1.
+func (p *planeProjector) fillL1(t, w []float32, flip float32, excess float64, d []float32) {
+	clear(d)
+	p.fill(w, tiny, excess, func(i int) float64 {
+		return math.Abs(float64(w[i])) * float64(room(t[i], w[i]*flip))
+	}, func(i int, share float64) {
+		d[i] = against(w[i]*flip, float32(share*float64(room(t[i], w[i]*flip))))
+	})
+}
+
+// filler spends a budget on coordinates in order of decreasing |w|.
+type filler struct{ order []int32 }
+
+// fill calls take(i, 1) for coordinates in order of decreasing |w[i]| while
+// their costs fit into the budget, and take(i, share) for the next one with the
+// share that is left. Coordinates with |w[i]| < least or w[i] = 0 are passed
+// over. The calls come in no particular order. Expected linear time: the order
+// is found by selection, not by sorting.
+func (f *filler) fill(w []float32, least float32, budget float64, cost func(int) float64, take func(int, float64)) {
+	if cap(f.order) < len(w) {
+		f.order = make([]int32, len(w))
+	}
+	order := f.order[:0]
+	for i, v := range w {
+		if v != 0 && max(v, -v) >= least {
+			order = append(order, int32(i))
+		}
+	}
+	size := func(i int32) float32 { return max(w[i], -w[i]) }
+	for len(order) > 0 {
+		n := len(order)
+		pivot := medianOfThree(size(order[0]), size(order[n/2]), size(order[n-1]))
+		// order becomes larger | equal | smaller; larger ends at a, equal at b.
+		a, b, c := 0, 0, n
+		for b < c {
+			switch s := size(order[b]); {
+			case s > pivot:
+				order[a], order[b] = order[b], order[a]
+				a++
+				b++
+			case s < pivot:
+				c--
+				order[b], order[c] = order[c], order[b]
+			default:
+				b++
+			}
+		}
+		sum := 0.0
+		for _, i := range order[:a] {
+			sum += cost(int(i))
+		}
+		if sum > budget { // the last one to be moved is among the larger
+			order = order[:a]
+			continue
+		}
+		for _, i := range order[:a] {
+			take(int(i), 1)
+		}
+		budget -= sum
+		for _, i := range order[a:b] {
+			c := cost(int(i))
+			if c > budget {
+				if c > 0 {
+					take(int(i), budget/c)
+				}
+				return
+			}
+			take(int(i), 1)
+			budget -= c
+		}
+		order = order[b:]
+	}
+}

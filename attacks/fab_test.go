@@ -1,0 +1,68 @@
+package attacks_test
+
+import (
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/attacks/attacktest"
+)
+
+// TestFABDistance: on a linear model FAB finds the distance to the nearest
+// boundary, and accepts it for an epsilon that equals it, but not for one below.
+func TestFABDistance(t *testing.T) {
+	o := attacktest.NewLinear(attacks.Shape{C: 1, H: 5, W: 5}, 4, 1)
+	for _, n := range allNorms {
+		for _, targeted := range []bool{false, true} {
+			for _, im := range attacktest.Images(o, 10, 0.08, 2) {
+				a := attacks.FAB{Norm: n, Epsilon: 1e-9, Targeted: targeted, Steps: 30}
+				far, err := a.Perturb(t.Context(), o, im, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := o.Distance(n, im.Pixels, im.Label)
+				if far.Distance < want*(1-1e-5) || far.Distance > want*1.02 {
+					t.Errorf("%v targeted %v image %d: distance %v, boundary at %v", n, targeted, im.ID, far.Distance, want)
+				}
+				if far.Adversarial != nil || far.FirstSuccess >= 0 {
+					t.Errorf("%v: a point at %v counts for epsilon 1e-9", n, far.Distance)
+				}
+				a.Epsilon, a.Targets = far.Distance, 1
+				at, err := a.Perturb(t.Context(), o, im, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a.Epsilon = at.Distance * (1 - 1e-9)
+				below, err := a.Perturb(t.Context(), o, im, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if at.Distance <= far.Distance && at.Adversarial == nil || below.Adversarial != nil {
+					t.Errorf("%v: epsilon %v accepted %v; just below accepted %v", n, at.Distance, at.Adversarial != nil, below.Adversarial != nil)
+				}
+				if at.Iterations != 30 {
+					t.Errorf("stopped after %d iterations", at.Iterations)
+				}
+			}
+		}
+	}
+}
+
+// TestFABRestarts: the first run starts at the clean image, the second within
+// half of epsilon of it.
+func TestFABRestarts(t *testing.T) {
+	o := attacktest.RandomMLP(attacks.Shape{C: 1, H: 5, W: 5}, 8, 4, 1)
+	im := attacktest.Images(o, 1, 0.3, 2)[0]
+	for _, n := range allNorms {
+		tr := &trace{Oracle: o}
+		a := attacks.FAB{Norm: n, Epsilon: 1e-4, Targeted: true, Targets: 1, Steps: 1, Restarts: 2}
+		if _, err := a.Perturb(t.Context(), tr, im, 1); err != nil {
+			t.Fatal(err)
+		}
+		if d := n.Distance(tr.points[0], im.Pixels); len(tr.points) != 2 || d != 0 {
+			t.Errorf("%v: %d starts, the first at %v", n, len(tr.points), d)
+		}
+		if d := n.Distance(tr.points[1], im.Pixels); d < 0.45e-4 || d > 0.55e-4 {
+			t.Errorf("%v: the second start at %v", n, d)
+		}
+	}
+}

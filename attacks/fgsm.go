@@ -1,0 +1,94 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// FGSM takes the one step from the clean image that a linear loss would want:
+// ε·sign(g) in ℓ∞ (Goodfellow et al. 2015, section 4), ε·g/‖g‖₂ in ℓ2, and in
+// ℓ1 the values of largest |g| are moved to their face of [0,1], one after
+// another, until ε is spent. The result is clamped to [0,1].
+type FGSM struct {
+	Norm    Norm    // default ℓ∞
+	Epsilon float64 // radius in the norm, in pixel units of [0,1]; required
+	Loss    Loss    // an untargeted loss; default cross-entropy
+}
+
+// Name returns "fgsm".
+func (FGSM) Name() string { return "fgsm" }
+
+// Check reports too few classes for the loss, and parameters outside their ranges.
+func (a FGSM) Check(classes int, shape Shape) error {
+	return checkUntargeted(a.Name(), a.Norm, a.Epsilon, a.Loss, classes, shape)
+}
+
+func checkUntargeted(name string, norm Norm, eps float64, loss Loss, classes int, shape Shape) error {
+	if loss.Targeted() {
+		return fmt.Errorf("%s: the %s loss needs a target; use ce, dlr or margin", name, loss)
+	}
+	return checkCommon(name, norm, eps, loss, classes, shape)
+}
+
+// Passes returns one gradient and one forward pass to check its step.
+func (FGSM) Passes(int) (forward, backward int) { return 2, 1 }
+
+// Perturb makes the step; it draws no random numbers.
+func (a FGSM) Perturb(ctx context.Context, o Oracle, im Image, _ uint64) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
+	res := Result{FirstSuccess: -1}
+	var e Evaluation
+	if err := o.Gradient(ctx, im.Pixels, a.Loss, im.Label, -1, &e); err != nil {
+		return Result{}, err
+	}
+	adv := make([]float32, len(im.Pixels))
+	switch a.Norm {
+	case Linf:
+		lo, hi := make([]float32, len(adv)), make([]float32, len(adv))
+		box(im.Pixels, a.Epsilon, lo, hi)
+		for i, g := range e.Gradient {
+			switch {
+			case g > 0:
+				adv[i] = hi[i]
+			case g < 0:
+				adv[i] = lo[i]
+			default:
+				adv[i] = im.Pixels[i]
+			}
+		}
+	case L2:
+		scale := float32(a.Epsilon / (L2.Length(e.Gradient) + 1e-12))
+		for i, g := range e.Gradient {
+			adv[i] = clampUnit(im.Pixels[i] + float32(g*scale))
+		}
+	default:
+		spend(im.Pixels, e.Gradient, adv, a.Epsilon)
+	}
+	if err := o.Logits(ctx, adv, e.Logits); err != nil {
+		return Result{}, err
+	}
+	res.Forward, res.Backward, res.Iterations = 2, 1, 1
+	if broken(e.Logits, im.Label) {
+		confine(a.Norm, im.Pixels, adv, a.Epsilon)
+		res.Adversarial, res.FirstSuccess = adv, 1
+	}
+	return res, nil
+}
+
+// spend writes the point of the ℓ1 ball ∩ [0,1] furthest along g.
+func spend(x, g, out []float32, eps float64) {
+	copy(out, x)
+	var f filler
+	room := func(i int) float64 {
+		if g[i] > 0 {
+			return 1 - float64(x[i])
+		}
+		return float64(x[i])
+	}
+	f.fill(g, 0, eps, func(i int) (cost float64) { return room(i) }, func(i int, share float64) {
+		out[i] = clampUnit(float32(float64(x[i]) + math.Copysign(share*room(i), float64(g[i]))))
+	})
+}

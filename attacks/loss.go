@@ -1,0 +1,244 @@
+package attacks
+
+import (
+	"fmt"
+	"math"
+)
+
+// Loss is an objective on the logits of one image. Attacks maximise it.
+//
+// With logits z, label y, target t and z₍₁₎ ≥ z₍₂₎ ≥ … the sorted logits:
+//
+//	CrossEntropy          log Σⱼ exp(zⱼ) − z_y
+//	DLR                   −(z_y − z_o) / (z₍₁₎ − z₍₃₎ + 1e-12), z_o = z₍₂₎ if y ranks first, else z₍₁₎
+//	TargetedDLR           −(z_y − z_t) / (z₍₁₎ − (z₍₃₎ + z₍₄₎)/2 + 1e-12)
+//	TargetedCrossEntropy  z_t − log Σⱼ exp(zⱼ)
+//	LogitDifference       z_t − z_y
+//	Margin                max_{j≠y} zⱼ − z_y
+//
+// A targeted loss only steers: an image is broken by any wrong class.
+// (Croce & Hein 2020, "Reliable evaluation…", sections 4 and 5; Carlini & Wagner
+// 2017 for Margin.)
+//
+// Ties: sorted positions are those of a stable ascending sort read from its
+// end, so that among equal logits the higher class ranks first (torch.sort on a
+// CPU); the maximum of Margin is the lowest class among equals (torch.max).
+// A tie moves the gradient from one class to another, never the value.
+type Loss int
+
+// The losses; the zero value is CrossEntropy.
+const (
+	CrossEntropy Loss = iota
+	DLR
+	TargetedDLR
+	TargetedCrossEntropy
+	LogitDifference
+	Margin
+)
+
+// dlrGuard keeps the denominator of the DLR losses from being 0.
+const dlrGuard = 1e-12
+
+var lossNames = [...]string{"ce", "dlr", "dlr-targeted", "ce-targeted", "logit-difference", "margin"}
+
+// String returns the loss's name: ce, dlr, dlr-targeted, ce-targeted,
+// logit-difference or margin.
+func (l Loss) String() string {
+	if l < 0 || int(l) >= len(lossNames) {
+		return fmt.Sprintf("loss(%d)", int(l))
+	}
+	return lossNames[l]
+}
+
+// ParseLoss is the inverse of [Loss.String].
+func ParseLoss(s string) (Loss, error) {
+	for i, name := range lossNames {
+		if s == name {
+			return Loss(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown loss %q (want ce, dlr, dlr-targeted, ce-targeted, logit-difference or margin)", s)
+}
+
+// Targeted reports whether the loss reads a target class.
+func (l Loss) Targeted() bool {
+	return l == TargetedDLR || l == TargetedCrossEntropy || l == LogitDifference
+}
+
+// MinClasses is the fewest classes the loss is defined for: 3 for DLR, 4 for
+// TargetedDLR, else 2.
+func (l Loss) MinClasses() int {
+	switch l {
+	case DLR:
+		return 3
+	case TargetedDLR:
+		return 4
+	}
+	return 2
+}
+
+// Value is the loss at logits. label and, for a targeted loss, target lie in
+// [0, len(logits)); len(logits) is at least [Loss.MinClasses].
+func (l Loss) Value(logits []float32, label, target int) float64 {
+	zy := float64(logits[label])
+	switch l {
+	case CrossEntropy:
+		return logSumExp(logits) - zy
+	case TargetedCrossEntropy:
+		return float64(logits[target]) - logSumExp(logits)
+	case LogitDifference:
+		return float64(logits[target]) - zy
+	case Margin:
+		return float64(logits[runnerUp(logits, label)]) - zy
+	case DLR:
+		r := topFour(logits)
+		return gap(logits, label, r.other(label)) / r.spread(logits, false)
+	default:
+		r := topFour(logits)
+		return gap(logits, label, target) / r.spread(logits, true)
+	}
+}
+
+// Cotangent writes ∂loss/∂logits into out, which has the length of logits. The
+// DLR losses are differentiated through their denominator too.
+func (l Loss) Cotangent(logits []float32, label, target int, out []float32) {
+	clear(out)
+	switch l {
+	case CrossEntropy, TargetedCrossEntropy:
+		// softmax − e_y, and e_t − softmax.
+		sign, class := 1.0, label
+		if l == TargetedCrossEntropy {
+			sign, class = -1, target
+		}
+		lse := logSumExp(logits)
+		for j, z := range logits {
+			p := math.Exp(float64(z) - lse)
+			if j == class {
+				p--
+			}
+			out[j] = float32(sign * p)
+		}
+	case LogitDifference:
+		out[target]++
+		out[label]--
+	case Margin:
+		out[runnerUp(logits, label)]++
+		out[label]--
+	case DLR:
+		r := topFour(logits)
+		r.quotient(logits, label, r.other(label), false, out)
+	default:
+		topFour(logits).quotient(logits, label, target, true, out)
+	}
+}
+
+// logSumExp is log Σ exp(zⱼ), shifted by the maximum.
+func logSumExp(logits []float32) float64 {
+	m := math.Inf(-1)
+	for _, z := range logits {
+		m = max(m, float64(z))
+	}
+	if math.IsInf(m, 0) {
+		return m
+	}
+	s := 0.0
+	for _, z := range logits {
+		s += math.Exp(float64(z) - m)
+	}
+	return m + math.Log(s)
+}
+
+// runnerUp is the class of the largest logit other than label's, the lowest among equals.
+func runnerUp(logits []float32, label int) int {
+	best := -1
+	for j, z := range logits {
+		if j != label && (best < 0 || z > logits[best]) {
+			best = j
+		}
+	}
+	return best
+}
+
+// broken reports whether logits are not label's: another class is larger, or
+// equal and lower (the argmax of torch.max). NaN never counts as broken.
+func broken(logits []float32, label int) bool {
+	zy := logits[label]
+	for j, z := range logits {
+		if z > zy || (z == zy && j < label) {
+			return true
+		}
+	}
+	return false
+}
+
+// ranks holds the classes of the four largest logits, largest first; −1 past
+// the number of classes.
+type ranks [4]int
+
+// topFour ranks the four largest logits, the higher class first among equals.
+func topFour(logits []float32) ranks {
+	r := ranks{-1, -1, -1, -1}
+	for j, z := range logits {
+		at := len(r)
+		for at > 0 && (r[at-1] < 0 || z >= logits[r[at-1]]) {
+			at--
+		}
+		if at < len(r) {
+			copy(r[at+1:], r[at:])
+			r[at] = j
+		}
+	}
+	return r
+}
+
+// other is the class DLR compares with the label.
+func (r ranks) other(label int) int {
+	if r[0] == label {
+		return r[1]
+	}
+	return r[0]
+}
+
+// spread is the denominator of the DLR losses, in float32 as in torch: the guard
+// is lost in it unless the logits (nearly) tie.
+func (r ranks) spread(logits []float32, targeted bool) float64 {
+	from := logits[r[2]]
+	if targeted {
+		from = float32(0.5 * float32(from+logits[r[3]]))
+	}
+	return float64(float32(logits[r[0]]-from) + dlrGuard)
+}
+
+// gap is the numerator z_rival − z_label, in float32 too.
+func gap(logits []float32, label, rival int) float64 {
+	return float64(logits[rival] - logits[label])
+}
+
+// quotient writes the gradient of n/d, n = z_rival − z_label and d the spread:
+// ∂n/d − n/d²·∂d. Where the label ranks third, n = d and DLR is constant; with
+// both in float32 its terms then cancel to exactly 0, as they do in torch,
+// instead of leaving noise whose sign an attack would follow.
+func (r ranks) quotient(logits []float32, label, rival int, targeted bool, out []float32) {
+	d := r.spread(logits, targeted)
+	n := gap(logits, label, rival)
+	q := n / d / d
+	terms := [5]struct {
+		class int
+		g     float64
+	}{{rival, 1 / d}, {label, -1 / d}, {r[0], -q}, {r[2], q}}
+	if targeted {
+		terms[3].g = q / 2
+		terms[4].class, terms[4].g = r[3], q/2
+	} else {
+		terms[4].class = label
+	}
+	for _, t := range terms {
+		sum := 0.0
+		for _, u := range terms {
+			if u.class == t.class {
+				sum += u.g
+			}
+		}
+		out[t.class] = float32(sum)
+	}
+}

@@ -1,0 +1,140 @@
+package attacks_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"selfheal/attacks"
+)
+
+var allLosses = []attacks.Loss{attacks.CrossEntropy, attacks.DLR, attacks.TargetedDLR,
+	attacks.TargetedCrossEntropy, attacks.LogitDifference, attacks.Margin}
+
+// TestCotangent compares every loss's gradient with a central difference along a
+// random direction.
+func TestCotangent(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, l := range allLosses {
+		for range 200 {
+			n := l.MinClasses() + rng.IntN(8)
+			z, plus, minus := make([]float32, n), make([]float32, n), make([]float32, n)
+			direction := make([]float64, n)
+			for j := range z {
+				// A grid that float32 holds exactly, with no two logits close.
+				z[j] = float32(rng.IntN(64)) + float32(j)/64
+				direction[j] = float64(rng.IntN(9)-4) / 4096
+				plus[j], minus[j] = z[j]+float32(direction[j]), z[j]-float32(direction[j])
+			}
+			label := rng.IntN(n)
+			target := (label + 1 + rng.IntN(n-1)) % n
+			grad := make([]float32, n)
+			l.Cotangent(z, label, target, grad)
+			want, size := 0.0, 0.0
+			for j, g := range grad {
+				want += float64(g) * direction[j]
+				size += math.Abs(float64(g) * direction[j])
+			}
+			got := (l.Value(plus, label, target) - l.Value(minus, label, target)) / 2
+			// Values are quotients of float32s for DLR, hence the absolute term.
+			if math.Abs(got-want) > 1e-3*size+1e-7*(1+math.Abs(l.Value(z, label, target))) {
+				t.Errorf("%v at %v, label %d, target %d: slope %v, gradient gives %v", l, z, label, target, got, want)
+			}
+		}
+	}
+}
+
+func TestLossValues(t *testing.T) {
+	z := []float32{1, 5, 3, 2}
+	for _, c := range []struct {
+		loss          attacks.Loss
+		label, target int
+		want          float64
+	}{
+		{attacks.DLR, 1, -1, -(5. - 3) / (5 - 2)}, // label first: against the second
+		{attacks.DLR, 2, -1, -(3. - 5) / (5 - 2)}, // else: against the first
+		{attacks.DLR, 3, -1, 1},                   // label third: constant
+		{attacks.TargetedDLR, 1, 0, -(5. - 1) / (5 - .5*(2+1))},
+		{attacks.LogitDifference, 1, 2, -2},
+		{attacks.Margin, 1, -1, -2},
+		{attacks.Margin, 2, -1, 2},
+	} {
+		if got := c.loss.Value(z, c.label, c.target); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%v label %d target %d: %v, want %v", c.loss, c.label, c.target, got, c.want)
+		}
+	}
+	// Large logits neither overflow nor lose the loss.
+	if got := attacks.CrossEntropy.Value([]float32{1000, 0}, 1, -1); got != 1000 {
+		t.Errorf("cross-entropy %v, want 1000", got)
+	}
+}
+
+// TestLossTies pins the conventions at equal logits to PyTorch's.
+func TestLossTies(t *testing.T) {
+	grad := make([]float32, 4)
+	attacks.Margin.Cotangent([]float32{0, 2, 2, 1}, 0, -1, grad)
+	if grad[1] != 1 || grad[2] != 0 {
+		t.Errorf("margin follows %v, want the lower of two equal classes", grad)
+	}
+	attacks.DLR.Cotangent([]float32{0, 2, 2, 1}, 3, -1, grad)
+	// Sorted ascending and stable: 0, 3, 1, 2. The first is class 2, the third class 3.
+	if grad[1] != 0 {
+		t.Errorf("DLR follows %v, want nothing on class 1", grad)
+	}
+	// All equal: finite numbers.
+	for _, l := range allLosses {
+		l.Cotangent([]float32{1, 1, 1, 1}, 0, 1, grad)
+		for _, g := range grad {
+			if math.IsNaN(float64(g)) || math.IsInf(float64(g), 0) {
+				t.Errorf("%v at equal logits: %v", l, grad)
+			}
+		}
+	}
+}
+
+// TestDLRPlateau: where the label ranks third DLR is constant, and its gradient
+// is exactly 0, not noise with a sign.
+func TestDLRPlateau(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 1))
+	for range 100 {
+		z := []float32{3 + rng.Float32(), 2 + rng.Float32(), 1 + rng.Float32(), rng.Float32()}
+		grad := make([]float32, 4)
+		attacks.DLR.Cotangent(z, 2, -1, grad)
+		for _, g := range grad {
+			if g != 0 {
+				t.Fatalf("gradient %v at %v", grad, z)
+			}
+		}
+	}
+}
+
+func TestBroken(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		z     []float32
+		label int
+		want  bool
+	}{
+		{[]float32{1, 2}, 1, false},
+		{[]float32{2, 1}, 1, true},
+		{[]float32{2, 2}, 0, false}, // argmax takes the lower class
+		{[]float32{2, 2}, 1, true},
+		{[]float32{nan, 1}, 1, false},
+		{[]float32{nan, 1}, 0, false},
+	} {
+		if got := attacks.Broken(c.z, c.label); got != c.want {
+			t.Errorf("%v label %d: %v", c.z, c.label, got)
+		}
+	}
+}
+
+func TestLossNames(t *testing.T) {
+	for _, l := range allLosses {
+		if got, err := attacks.ParseLoss(l.String()); got != l || err != nil {
+			t.Errorf("%v: %v, %v", l, got, err)
+		}
+	}
+	if _, err := attacks.ParseLoss("cw"); err == nil {
+		t.Error("no error for an unknown loss")
+	}
+}

@@ -1,0 +1,88 @@
+package attacks_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"selfheal/attacks"
+)
+
+var allNorms = []attacks.Norm{attacks.Linf, attacks.L2, attacks.L1}
+
+func TestNorm(t *testing.T) {
+	a, b := []float32{0, 1, 0.5}, []float32{0.25, 1, 0}
+	for n, want := range map[attacks.Norm]float64{attacks.Linf: 0.5, attacks.L2: math.Sqrt(0.3125), attacks.L1: 0.75} {
+		if got := n.Distance(a, b); got != want {
+			t.Errorf("%v: %v, want %v", n, got, want)
+		}
+		text, err := n.MarshalText()
+		var back attacks.Norm
+		if err != nil || back.UnmarshalText(text) != nil || back != n {
+			t.Errorf("%v does not survive as text: %q, %v", n, text, err)
+		}
+		if n.Dual().Dual() != n {
+			t.Errorf("%v is not its dual's dual", n)
+		}
+	}
+	if err := new(attacks.Norm).UnmarshalText([]byte("Linf")); err == nil {
+		t.Error("no error for an unknown norm")
+	}
+}
+
+// TestBox: no end of the ℓ∞ ball lies outside it, even for an epsilon of the
+// size of a rounding error.
+func TestBox(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	x, lo, hi := make([]float32, 2000), make([]float32, 2000), make([]float32, 2000)
+	for i := range x {
+		x[i] = float32(rng.IntN(256)) / 255
+	}
+	for _, eps := range []float64{8. / 255, 1e-3, 1e-7, 1e-9} {
+		attacks.Box(x, eps, lo, hi)
+		for i, v := range x {
+			if float64(v)-float64(lo[i]) > eps || float64(hi[i])-float64(v) > eps || lo[i] < 0 || hi[i] > 1 || lo[i] > v || hi[i] < v {
+				t.Fatalf("epsilon %v around %v: [%v, %v]", eps, v, lo[i], hi[i])
+			}
+		}
+	}
+}
+
+// TestConfine: a point that rounding left outside is pulled in, any other kept.
+func TestConfine(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 1))
+	for _, n := range allNorms {
+		x, adv := make([]float32, 500), make([]float32, 500)
+		for i := range x {
+			x[i], adv[i] = rng.Float32(), rng.Float32()
+		}
+		d := n.Distance(x, adv)
+		kept := append([]float32(nil), adv...)
+		attacks.Confine(n, x, kept, d)
+		if furthest(kept, adv) != 0 {
+			t.Errorf("%v: a point on the sphere was moved", n)
+		}
+		eps := d / (1 + 1e-4)
+		attacks.Confine(n, x, kept, eps)
+		if got := n.Distance(kept, x); got > eps*(1+1e-12) || got < eps*(1-1e-3) {
+			t.Errorf("%v: moved to %v of %v", n, got, eps)
+		}
+	}
+}
+
+// TestGenerator: every part of the key matters, and nothing else.
+func TestGenerator(t *testing.T) {
+	draw := func(seed uint64, c string, restart, target, image int) uint64 {
+		return attacks.Generator(seed, c, restart, target, image).Uint64()
+	}
+	seen := map[uint64]bool{}
+	for _, v := range []uint64{draw(0, "a", 0, 0, 0), draw(1, "a", 0, 0, 0), draw(0, "b", 0, 0, 0), draw(0, "a", 1, 0, 0), draw(0, "a", 0, 1, 0), draw(0, "a", 0, 0, 1)} {
+		if seen[v] {
+			t.Error("two keys give the same numbers")
+		}
+		seen[v] = true
+	}
+	if draw(5, "square", 1, 2, 3) != draw(5, "square", 1, 2, 3) {
+		t.Error("a key gives two streams")
+	}
+}

@@ -1,0 +1,148 @@
+package attacks
+
+import "math"
+
+// l1Projector projects onto {‖δ‖₁ ≤ radius} ∩ {x + δ in [0,1]}; it holds the
+// working space and serves one goroutine.
+type l1Projector struct{ low, high []float64 }
+
+// project moves the point x + y to the nearest point (ℓ2) of the ℓ1 ball of that
+// radius around x intersected with [0,1] and writes it to out, which may be y.
+// (Croce & Hein 2021, "Mind the box", section 3.1 and algorithm 1.)
+//
+// With v the overshoot out of the box, every |yᵢ| shrinks by
+// clamp(α, vᵢ, |yᵢ|): α = 0 if that already meets the radius, else the α ≥ 0
+// whose result has ℓ1 norm radius. That norm falls piecewise linearly in α; its
+// root is bracketed by breakpoints picked as in quickselect, in expected linear
+// time, where the reference sorts all 2d of them.
+//
+// The point is put together in float32 as (x + y) − sign(y)·shrink, as the
+// reference does: a value that shrinks all the way back may then differ from x by
+// rounding, and APGD counts it as changed. The sum is clamped at last, since it
+// may miss 0 or 1 by rounding too.
+func (p *l1Projector) project(x, y, out []float32, radius float64) {
+	alpha := p.threshold(x, y, radius)
+	for i, v := range x {
+		out[i] = shrunk(v, y[i], v+y[i], alpha)
+	}
+}
+
+// projectPoint is project for a point given itself: y = point − x, rounded.
+func (p *l1Projector) projectPoint(x, y, point []float32, radius float64) {
+	for i, v := range x {
+		y[i] = point[i] - v
+	}
+	alpha := p.threshold(x, y, radius)
+	for i, v := range x {
+		point[i] = shrunk(v, y[i], point[i], alpha)
+	}
+}
+
+// shrunk moves the point towards x by clamp(alpha, overshoot, |y|), and into [0,1].
+func shrunk(x, y, point, alpha float32) float32 {
+	shrink := overshoot(x, y)
+	if shrink < alpha {
+		shrink = alpha
+	}
+	if size := max(y, -y); shrink > size {
+		shrink = size
+	}
+	if y > 0 {
+		point -= shrink
+	} else {
+		point += shrink
+	}
+	return clampUnit(point)
+}
+
+// threshold is the α of project.
+func (p *l1Projector) threshold(x, y []float32, radius float64) float32 {
+	if len(p.low) < len(x) {
+		p.low, p.high = make([]float64, len(x)), make([]float64, len(x))
+	}
+	low, high := p.low[:0], p.high[:0]
+	norm := 0.0
+	for i, v := range x {
+		size := math.Abs(float64(y[i]))
+		if size == 0 {
+			continue
+		}
+		over := overshoot(v, y[i])
+		norm += size - float64(over)
+		low, high = append(low, float64(over)), append(high, size)
+	}
+	if norm > radius {
+		return float32(shrinkage(low, high, radius))
+	}
+	return 0
+}
+
+// overshoot is how far x + y lies outside [0,1].
+func overshoot(x, y float32) float32 {
+	if up := (1 - x) - y; up < 0 {
+		return -up
+	}
+	if down := x + y; down < 0 {
+		return -down
+	}
+	return 0
+}
+
+// shrinkage returns the α ≥ 0 with Σ (highᵢ − clamp(α, lowᵢ, highᵢ)) = radius,
+// given 0 ≤ lowᵢ ≤ highᵢ and that the sum exceeds radius at α = 0. It reorders
+// and overwrites both slices.
+func shrinkage(low, high []float64, radius float64) float64 {
+	left, right := 0.0, math.Inf(1) // the root lies in [left, right]
+	fixed, slope := 0.0, 0.0        // settled pairs contribute fixed − slope·α between them
+	for len(low) > 0 {
+		pivot := breakpoint(low, high, left, right)
+		if !(pivot > left && pivot < right) {
+			break // only NaN gets here
+		}
+		sum := fixed - slope*pivot
+		for i, h := range high {
+			sum += h - min(max(pivot, low[i]), h)
+		}
+		if sum > radius {
+			left = pivot
+		} else {
+			right = pivot
+		}
+		kept := 0
+		for i, h := range high {
+			switch l := low[i]; {
+			case h <= left: // gone
+			case l >= right: // untouched by α
+				fixed += h - l
+			case l <= left && h >= right: // linear in α all the way
+				fixed += h
+				slope++
+			default:
+				low[kept], high[kept] = l, h
+				kept++
+			}
+		}
+		low, high = low[:kept], high[:kept]
+	}
+	if slope == 0 {
+		return left
+	}
+	return max(left, (fixed-radius)/slope)
+}
+
+// breakpoint picks an end strictly inside (left, right), the median of three
+// where there are three.
+func breakpoint(low, high []float64, left, right float64) float64 {
+	n := len(low)
+	pick := func(i int) float64 {
+		if l := low[i]; l > left && l < right && (i&1 == 0 || high[i] >= right) {
+			return l
+		}
+		if h := high[i]; h < right && h > left {
+			return h
+		}
+		return low[i]
+	}
+	a, b, c := pick(0), pick(n/2), pick(n-1)
+	return max(min(a, b), min(max(a, b), c))
+}

@@ -1,0 +1,42 @@
+package attacks
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math/rand/v2"
+)
+
+// generator returns the random numbers of one run of a component: they depend
+// on the seed, the component's name, the restart, the target's rank and the
+// image's id, and on nothing else. AutoAttack seeds once per batch instead, so
+// its noise depends on the batch size.
+func generator(seed uint64, component string, restart, target, image int) *rand.Rand {
+	key := make([]byte, 0, 64)
+	for _, v := range [...]uint64{seed, uint64(restart), uint64(target), uint64(image)} {
+		key = binary.LittleEndian.AppendUint64(key, v)
+	}
+	key = append(key, component...)
+	return rand.New(rand.NewChaCha8(sha256.Sum256(key)))
+}
+
+// randomSign is −1 or 1.
+func randomSign(rng *rand.Rand) float32 {
+	if rng.Float64() < 0.5 {
+		return -1
+	}
+	return 1
+}
+
+// direction fills out with a random direction: uniform in [−1,1] per value for
+// ℓ∞, Gaussian otherwise.
+func direction(n Norm, rng *rand.Rand, out []float32) {
+	if n == Linf {
+		for i := range out {
+			out[i] = 2*rng.Float32() - 1
+		}
+		return
+	}
+	for i := range out {
+		out[i] = float32(rng.NormFloat64())
+	}
+}

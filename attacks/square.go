@@ -1,0 +1,259 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+)
+
+// Square is the Square Attack (Andriushchenko et al. 2020): a random search that
+// changes square windows and sees only logits. It minimises the margin
+// z_y − max_{j≠y} z_j and stops at the first misclassified query.
+//
+// Every image draws its own windows and signs, where the reference shares them
+// within a batch. Fields left zero have the defaults of AutoAttack, whose
+// schedule is not rescaled to the number of queries.
+type Square struct {
+	Norm    Norm    // default ℓ∞
+	Epsilon float64 // radius in the norm, in pixel units of [0,1]; required
+
+	Queries  int     // queries per run after that of the start point; default 5000
+	Restarts int     // runs, each from its own start; default 1
+	PInit    float64 // share of the pixels in the first windows, in (0,1]; default 0.8 (section 5)
+	// RescaleSchedule stretches the schedule of window sizes, made for 10000
+	// queries, to Queries; default off, as in AutoAttack.
+	RescaleSchedule bool
+}
+
+func (a Square) withDefaults() Square {
+	fill(&a.Queries, 5000)
+	fill(&a.Restarts, 1)
+	fill(&a.PInit, 0.8)
+	return a
+}
+
+// Name returns "square".
+func (Square) Name() string { return "square" }
+
+// Check reports parameters outside their ranges and, in ℓ2 and ℓ1, images with a
+// side below 5 pixels, the start being a grid of 5 tiles a side.
+func (a Square) Check(classes int, shape Shape) error {
+	a = a.withDefaults()
+	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, Margin, classes, shape); err != nil {
+		return err
+	}
+	switch {
+	case a.Queries < 1 || a.Restarts < 1:
+		return fmt.Errorf("square: queries and restarts must be at least 1")
+	case !(a.PInit > 0 && a.PInit <= 1):
+		return fmt.Errorf("square: p_init must lie in (0, 1], not %v", a.PInit)
+	case a.Norm != Linf && min(shape.H, shape.W) < 5:
+		return fmt.Errorf("square: in %s images must be at least 5 pixels a side, not %dx%d", a.Norm, shape.H, shape.W)
+	}
+	return nil
+}
+
+// Passes returns one forward pass a query and one for each start.
+func (a Square) Passes(int) (forward, backward int) {
+	a = a.withDefaults()
+	return a.Restarts * (a.Queries + 1), 0
+}
+
+// share is the share of the pixels that the window of query i (from 0) covers.
+func (a Square) share(i int) float64 {
+	if a.RescaleSchedule {
+		i = int(float64(i) / float64(a.Queries) * 10000)
+	}
+	p := a.PInit
+	for _, end := range [...]int{10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000} {
+		if i <= end {
+			break
+		}
+		p /= 2
+	}
+	return p
+}
+
+// side is the side of the window of query i: √(share·h·w), rounded half to even,
+// at least 1 in ℓ∞ and an odd number from 3 on otherwise, at most the image's
+// shorter side.
+func (a Square) side(i int, shape Shape) int {
+	s := int(math.RoundToEven(math.Sqrt(a.share(i) * float64(shape.H*shape.W))))
+	if a.Norm == Linf {
+		s = max(s, 1)
+	} else {
+		s = max(s, 3) | 1
+	}
+	return min(s, shape.H, shape.W)
+}
+
+// Perturb runs every restart until one breaks the image.
+func (a Square) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Result, error) {
+	a = a.withDefaults()
+	s := newSearch(a, o, im)
+	for restart := range a.Restarts {
+		s.rng = generator(seed, a.Name(), restart, 0, im.ID)
+		won, err := s.run(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		if won {
+			confine(a.Norm, im.Pixels, s.tried, a.Epsilon)
+			s.res.Adversarial = s.tried
+			s.res.FirstSuccess = s.res.Iterations
+			return s.res, nil
+		}
+	}
+	return s.res, nil
+}
+
+// search is the state of Square on one image.
+type search struct {
+	Square
+	o     Oracle
+	im    Image
+	shape Shape
+	rng   *rand.Rand
+	res   Result
+
+	best, tried []float32 // best point so far, point to be tried
+	margin      float64   // at best
+	logits      []float32
+	lo, hi      []float32 // ℓ∞ ball ∩ [0,1]
+	bumps       *bumps    // ℓ2 and ℓ1
+}
+
+func newSearch(a Square, o Oracle, im Image) *search {
+	d := len(im.Pixels)
+	s := &search{Square: a, o: o, im: im, shape: o.Shape(), logits: make([]float32, o.Classes())}
+	s.best, s.tried = make([]float32, d), make([]float32, d)
+	if a.Norm == Linf {
+		s.lo, s.hi = make([]float32, d), make([]float32, d)
+		box(im.Pixels, a.Epsilon, s.lo, s.hi)
+	} else {
+		s.bumps = newBumps(a, s.shape)
+	}
+	s.res.FirstSuccess = -1
+	return s
+}
+
+// window is a square of the image, the same in every channel.
+type window struct{ top, left, side int }
+
+// randomWindow draws a window. Rows run over [0, h−side) and columns likewise: as
+// in the reference the last position is drawn only when there is no other.
+func (s *search) randomWindow(side int) window {
+	top := int(s.rng.Float64() * float64(s.shape.H-side))
+	left := int(s.rng.Float64() * float64(s.shape.W-side))
+	return window{top, left, side}
+}
+
+// rows calls f with the start and end of each row of the window in channel c.
+func (s *search) rows(w window, c int, f func(from, to int)) {
+	at := (c*s.shape.H+w.top)*s.shape.W + w.left
+	for range w.side {
+		f(at, at+w.side)
+		at += s.shape.W
+	}
+}
+
+// run makes one restart and reports whether tried is misclassified at its end.
+//
+// A tie between the label and another class is a success only if argmax, which
+// takes the lowest class, picks the other one; where the label wins it the
+// margin is 0, not a success, and the search goes on.
+func (s *search) run(ctx context.Context) (bool, error) {
+	if s.Norm == Linf {
+		s.stripes()
+	} else {
+		s.bumps.start(s)
+	}
+	won, err := s.query(ctx)
+	if won || err != nil {
+		return won, err
+	}
+	s.margin = -Margin.Value(s.logits, s.im.Label, -1)
+	copy(s.best, s.tried)
+	for i := range s.Queries {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		side := s.side(i, s.shape)
+		var changed window
+		if s.Norm == Linf {
+			changed = s.square(side)
+		} else {
+			s.bumps.step(s, side)
+		}
+		s.res.Iterations++
+		if won, err := s.query(ctx); won || err != nil {
+			return won, err
+		}
+		margin := -Margin.Value(s.logits, s.im.Label, -1)
+		improved := margin < s.margin || margin <= 0
+		if improved {
+			s.margin = margin
+		}
+		s.settle(changed, improved)
+	}
+	return false, nil
+}
+
+// query asks for the logits at tried and reports whether they are wrong.
+func (s *search) query(ctx context.Context) (bool, error) {
+	if err := s.o.Logits(ctx, s.tried, s.logits); err != nil {
+		return false, err
+	}
+	s.res.Forward++
+	return broken(s.logits, s.im.Label), nil
+}
+
+// settle makes best and tried equal again after a query: on the better point if
+// it improved. In ℓ∞ they differ within the window only.
+func (s *search) settle(w window, improved bool) {
+	if s.Norm != Linf {
+		if improved {
+			s.best, s.tried = s.tried, s.best
+			s.bumps.measure(s.im.Pixels, s.best)
+		}
+		return
+	}
+	from, to := s.best, s.tried
+	if improved {
+		from, to = s.tried, s.best
+	}
+	for c := range s.shape.C {
+		s.rows(w, c, func(a, b int) { copy(to[a:b], from[a:b]) })
+	}
+}
+
+// stripes writes the ℓ∞ start: every column of every channel at one end of the box.
+func (s *search) stripes() {
+	h, w := s.shape.H, s.shape.W
+	for c := range s.shape.C {
+		for col := range w {
+			end := s.lo
+			if randomSign(s.rng) > 0 {
+				end = s.hi
+			}
+			for i := c*h*w + col; i < (c+1)*h*w; i += w {
+				s.tried[i] = end[i]
+			}
+		}
+	}
+}
+
+// square makes the ℓ∞ step: ±2ε on each channel of a random window, clipped.
+// From any point of the ball that reaches its end, so the end is written.
+func (s *search) square(side int) window {
+	w := s.randomWindow(side)
+	for c := range s.shape.C {
+		end := s.lo
+		if randomSign(s.rng) > 0 {
+			end = s.hi
+		}
+		s.rows(w, c, func(a, b int) { copy(s.tried[a:b], end[a:b]) })
+	}
+	return w
+}

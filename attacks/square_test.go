@@ -1,0 +1,132 @@
+package attacks_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/attacks/attacktest"
+)
+
+func TestSquareSchedule(t *testing.T) {
+	a := attacks.Square{}
+	for _, c := range []struct {
+		query int
+		parts float64
+	}{{0, 1}, {10, 1}, {11, 2}, {50, 2}, {51, 4}, {200, 4}, {201, 8}, {501, 16}, {1001, 32}, {2001, 64}, {4001, 128}, {4999, 128}, {6001, 256}, {8001, 512}} {
+		if got := attacks.SquareShare(a, c.query); got != 0.8/c.parts {
+			t.Errorf("query %d: share %v, want 0.8/%v", c.query, got, c.parts)
+		}
+	}
+	a.RescaleSchedule = true
+	if got := attacks.SquareShare(a, 4500); got != 0.8/512 {
+		t.Errorf("rescaled, query 4500: share %v", got)
+	}
+}
+
+func TestSquareSides(t *testing.T) {
+	cifar := attacks.Shape{C: 3, H: 32, W: 32}
+	sides := func(n attacks.Norm, s attacks.Shape) (out []int) {
+		for i := range 5000 {
+			out = append(out, attacks.SquareSide(attacks.Square{Norm: n}, i, s))
+		}
+		return slices.Compact(out)
+	}
+	if got, want := sides(attacks.Linf, cifar), []int{29, 20, 14, 10, 7, 5, 4, 3}; !slices.Equal(got, want) {
+		t.Errorf("ℓ∞ sides %v, want %v", got, want)
+	}
+	if got, want := sides(attacks.L2, cifar), []int{29, 21, 15, 11, 7, 5, 3}; !slices.Equal(got, want) {
+		t.Errorf("ℓ2 sides %v, want %v", got, want)
+	}
+	for _, s := range sides(attacks.L1, attacks.Shape{C: 1, H: 40, W: 6}) {
+		if s > 6 {
+			t.Errorf("side %d exceeds the image", s)
+		}
+	}
+}
+
+// TestSquareImages: any shape from 5×5 (ℓ∞: 1×1) on works, also where the grid of
+// tiles does not fit evenly.
+func TestSquareImages(t *testing.T) {
+	for _, s := range []attacks.Shape{{C: 1, H: 1, W: 1}, {C: 2, H: 1, W: 9}, {C: 1, H: 5, W: 5}, {C: 1, H: 9, W: 14}, {C: 3, H: 24, W: 7}} {
+		o := attacktest.RandomMLP(s, 6, 3, 1)
+		im := attacktest.Images(o, 1, 0.5, 2)[0]
+		for _, n := range allNorms {
+			a := attacks.Square{Norm: n, Epsilon: 1e-3, Queries: 100}
+			if err := a.Check(3, s); err != nil {
+				if n == attacks.Linf || min(s.H, s.W) >= 5 {
+					t.Error(err)
+				}
+				continue
+			}
+			if _, err := a.Perturb(t.Context(), o, im, 1); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestSquareStops at the first misclassified query, which is returned.
+func TestSquareStops(t *testing.T) {
+	o := attacktest.RandomMLP(attacks.Shape{C: 3, H: 6, W: 6}, 12, 4, 5)
+	for _, n := range allNorms {
+		broke := 0
+		for _, im := range attacktest.Images(o, 10, 0.4, 6) {
+			res, err := attacks.Square{Norm: n, Epsilon: []float64{0.05, 0.4, 3}[n], Queries: 500}.Perturb(t.Context(), o, im, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Adversarial != nil {
+				broke++
+				if res.Forward != res.FirstSuccess+1 || res.Backward != 0 {
+					t.Errorf("%v: %d passes, success at query %d", n, res.Forward, res.FirstSuccess)
+				}
+			}
+		}
+		if broke < 3 {
+			t.Errorf("%v: broke %d of 10", n, broke)
+		}
+	}
+}
+
+// BenchmarkSquare measures a query without the model.
+func BenchmarkSquare(b *testing.B) {
+	for _, n := range allNorms {
+		b.Run(n.String(), func(b *testing.B) {
+			o := &flat{shape: attacks.Shape{C: 3, H: 32, W: 32}}
+			im := attacks.Image{Pixels: make([]float32, 3*32*32)}
+			for i := range im.Pixels {
+				im.Pixels[i] = float32(math.Abs(math.Sin(float64(i))))
+			}
+			b.ReportAllocs()
+			a := attacks.Square{Norm: n, Epsilon: []float64{8. / 255, 0.5, 12}[n], Queries: 5000}
+			for b.Loop() {
+				if _, err := a.Perturb(b.Context(), o, im, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/5001, "ns/query")
+		})
+	}
+}
+
+// BenchmarkGradientAttacks measures an iteration without the model.
+func BenchmarkGradientAttacks(b *testing.B) {
+	for _, n := range allNorms {
+		eps := []float64{8. / 255, 0.5, 12}[n]
+		for _, a := range []attacks.Attack{attacks.APGD{Norm: n, Epsilon: eps}, attacks.FAB{Norm: n, Epsilon: eps, Targeted: true, Targets: 1}} {
+			b.Run(fmt.Sprint(a.Name(), " ", n), func(b *testing.B) {
+				o := &flat{shape: attacks.Shape{C: 3, H: 32, W: 32}}
+				im := grey(3 * 32 * 32)
+				for b.Loop() {
+					if _, err := a.Perturb(b.Context(), o, im, 1); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/step")
+			})
+		}
+	}
+}

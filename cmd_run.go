@@ -1,0 +1,133 @@
+package main
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"selfheal/control"
+	"selfheal/harness"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/reports"
+)
+
+// bundled is the default config with what its suites need.
+//
+//go:embed config.yaml models/zoo/*.onnx models/zoo/shapes10/*.bin
+var bundled embed.FS
+
+type runFlags struct {
+	config, out           string
+	suites, sets          []string
+	limit, workers, batch int
+	force, quiet, dryRun  bool
+}
+
+func runCommand(g *globals) *cobra.Command {
+	f := &runFlags{}
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Plan the suites of a config, attack, control, score, write results and reports",
+		Long: `Runs the suites of a config: every model is attacked once, undefended, and the
+same adversarial images are then given to every controller. Results and reports
+go to --out; cells that are done are kept whatever ends the run.`,
+		Example: `  selfheal run                                      # ./config.yaml, else the bundled one
+  selfheal run --config my.yaml --out out --suite real
+  selfheal run --limit 32 --set attacks.aa-linf.epsilon=4/255
+  selfheal run --dry-run                            # the cells and an estimate of the passes`,
+		Args: exactly(0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error { return doRun(c, g, f) },
+	}
+	c.Flags().StringVar(&f.config, "config", "", "config file (default: ./config.yaml, else the bundled one)")
+	c.Flags().StringVar(&f.out, "out", "results", "output folder")
+	c.Flags().StringArrayVar(&f.suites, "suite", nil, "suite to run; may be repeated (default: the config's default_suites)")
+	c.Flags().IntVar(&f.limit, "limit", 0, "score the first N images only")
+	c.Flags().IntVar(&f.workers, "workers", 0, "model passes side by side (default: the config's, 0: all cores)")
+	c.Flags().IntVar(&f.batch, "batch", 0, "images in one model pass (default: the config's)")
+	c.Flags().StringArrayVar(&f.sets, "set", nil, "change the config: attacks.NAME.key=value; may be repeated")
+	c.Flags().BoolVar(&f.force, "force", false, "overwrite the results of another config")
+	c.Flags().BoolVar(&f.quiet, "quiet", false, "no progress")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the cells and the passes they need at most, run nothing")
+	return c
+}
+
+// loadConfig reads the config asked for, the working folder's, or the bundled one.
+func loadConfig(path string, sets []string) (*config.Config, error) {
+	if path != "" {
+		return config.Load(path, sets...)
+	}
+	cfg, err := config.Load("config.yaml", sets...)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return cfg, err
+	}
+	data, err := bundled.ReadFile("config.yaml")
+	if err != nil {
+		return nil, err
+	}
+	return config.Parse("bundled config.yaml", data, bundled, sets...)
+}
+
+func (f *runFlags) plan() (*harness.Plan, error) {
+	if f.limit < 0 || f.workers < 0 || f.batch < 0 {
+		return nil, errors.New("--limit, --workers and --batch can't be negative")
+	}
+	cfg, err := loadConfig(f.config, f.sets)
+	if err != nil {
+		return nil, err
+	}
+	if cfg, err = cfg.Selected(f.suites); err != nil {
+		return nil, err
+	}
+	cfg.Limit = f.limit
+	if f.workers > 0 {
+		cfg.Runtime.Workers = f.workers
+	}
+	if f.batch > 0 {
+		cfg.Runtime.Batch = f.batch
+	}
+	return harness.NewPlan(cfg)
+}
+
+func doRun(c *cobra.Command, g *globals, f *runFlags) error {
+	plan, err := f.plan()
+	if err != nil {
+		return usageError{err}
+	}
+	if f.dryRun {
+		sizes := map[string]int{}
+		for _, s := range plan.Config.Suites {
+			d, err := dataset.Open(plan.Config.Dataset(s.Dataset).Spec, plan.Config.Files, f.limit)
+			if err != nil {
+				return fmt.Errorf("dataset %s: %w", s.Dataset, err)
+			}
+			sizes[s.Dataset] = d.Len()
+		}
+		_, err := fmt.Fprint(c.OutOrStdout(), plan.Describe(sizes))
+		return err
+	}
+	if err := g.runtime(c); err != nil {
+		return err
+	}
+	file, records, err := harness.Run(c.Context(), plan, harness.Options{
+		Out: f.out, Force: f.force, Progress: harness.NewProgress(c.ErrOrStderr(), f.quiet), Cache: control.UserCache(),
+	})
+	if errors.Is(err, harness.ErrOtherConfig) {
+		return usageError{err}
+	}
+	if file == nil || len(file.Cells) == 0 {
+		return err
+	}
+	if rerr := reports.Write(f.out, file, slices.Values(records)); rerr != nil {
+		return errors.Join(err, rerr)
+	}
+	if table, rerr := os.ReadFile(f.out + "/tables.md"); rerr == nil && err == nil {
+		fmt.Fprintf(c.OutOrStdout(), "%s\nreport: %s/report.html\n", table, f.out)
+	}
+	return err
+}

@@ -1,0 +1,80 @@
+package control
+
+import (
+	"crypto/sha256"
+	"encoding/gob"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// fitVersion is part of every cache key; raise it when FitPCA's results change.
+const fitVersion = "pca/1"
+
+// FitKey identifies a fit by what it depends on: the data, the target, and the
+// network up to the boundary. At the input the network does not matter.
+func FitKey(n *Network, t int, dataset string, target Target) string {
+	network := ""
+	if t > 0 {
+		network = n.ID() + "/" + n.Segments[t].Inputs[0].Name
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%g %d\n%v", fitVersion, network, dataset, target.Variance, target.Rank, n.StateShape(t)))
+	return hex.EncodeToString(sum[:])
+}
+
+// Cache keeps fitted subspaces in a folder, by key. A nil *Cache keeps nothing.
+type Cache struct{ Dir string }
+
+// UserCache is the cache in the user's cache folder, or nil where there is none.
+func UserCache() *Cache {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return nil
+	}
+	return &Cache{Dir: filepath.Join(dir, "selfheal", "fits")}
+}
+
+// Load returns the subspace stored under key. A file that can't be read, or does
+// not hold what its key and sizes promise, counts as absent.
+func (c *Cache) Load(key string, dim int) (*Subspace, bool) {
+	if c == nil {
+		return nil, false
+	}
+	f, err := os.Open(c.path(key))
+	if err != nil {
+		return nil, false
+	}
+	defer f.Close()
+	var s Subspace
+	if gob.NewDecoder(f).Decode(&s) != nil || s.Dim != dim || len(s.Mean) != dim || s.Rank < 1 || len(s.Components) != dim*s.Rank {
+		return nil, false
+	}
+	return &s, true
+}
+
+// Store keeps a subspace: written beside its place and renamed, so that a
+// reader never sees half a file.
+func (c *Cache) Store(key string, s *Subspace) error {
+	if c == nil {
+		return nil
+	}
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(c.Dir, "fit-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once renamed
+	if err := gob.NewEncoder(f).Encode(s); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), c.path(key))
+}
+
+func (c *Cache) path(key string) string { return filepath.Join(c.Dir, key+".gob") }

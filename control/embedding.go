@@ -1,0 +1,111 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+
+	"selfheal/models/onnx"
+)
+
+// At is a place in the network where a layer is controlled.
+type At struct {
+	Last     bool   // the tensor entering the final Gemm or MatMul
+	Tensor   string // a tensor by name
+	Boundary int    // otherwise: the input of F_Boundary, 0 being the image
+}
+
+// String prints the place as a config writes it.
+func (a At) String() string {
+	switch {
+	case a.Last:
+		return "last"
+	case a.Tensor != "":
+		return a.Tensor
+	case a.Boundary == 0:
+		return "input"
+	}
+	return fmt.Sprint(a.Boundary)
+}
+
+// Index finds the segment whose input the place is.
+func (n *Network) Index(a At) (int, error) {
+	switch {
+	case a.Last:
+		for t, s := range slices.Backward(n.Segments) {
+			if t > 0 && slices.ContainsFunc(s.Nodes, func(m *onnx.Node) bool {
+				return (m.Op == "Gemm" || m.Op == "MatMul") && m.Input(0) == s.Inputs[0].Name
+			}) {
+				return t, nil
+			}
+		}
+		return 0, fmt.Errorf("model %s has no boundary at its final Gemm or MatMul", n.Name)
+	case a.Tensor != "":
+		for t, s := range n.Segments {
+			if s.Inputs[0].Name == a.Tensor {
+				return t, nil
+			}
+		}
+		return 0, fmt.Errorf("model %s has no boundary at tensor %q", n.Name, a.Tensor)
+	case a.Boundary < 0 || a.Boundary >= len(n.Segments):
+		return 0, fmt.Errorf("model %s has boundaries 0 to %d, not %d", n.Name, len(n.Segments)-1, a.Boundary)
+	}
+	return a.Boundary, nil
+}
+
+// StateShape is the shape of x_t, the input of segment t, with the batch in front.
+func (n *Network) StateShape(t int) onnx.Shape { return n.Segments[t].Inputs[0].Shape }
+
+// LinearEmbedding returns E(x) = μ + (x − μ)·V·Vᵀ as a graph on states of the
+// given shape: the projection onto the principal subspace (paper, section 4.1).
+// mean has one value, and components (row-major, dim × rank) one row, a
+// dimension of the flattened state.
+func LinearEmbedding(state onnx.Shape, mean, components []float32, rank int) (*onnx.Graph, error) {
+	dim := state.Items()
+	if int64(len(mean)) != dim || int64(len(components)) != dim*int64(rank) {
+		return nil, fmt.Errorf("a linear embedding of rank %d doesn't fit states of shape %v", rank, state)
+	}
+	transposed := make([]float32, len(components))
+	for i := range int(dim) {
+		for j := range rank {
+			transposed[j*int(dim)+i] = components[i*rank+j]
+		}
+	}
+	b := &onnx.Builder{G: onnx.NewGraph("linear")}
+	x := b.Input("state", state)
+	mu := b.Const(onnx.FloatTensor(onnx.Shape{1, dim}, mean))
+	v := b.Const(onnx.FloatTensor(onnx.Shape{dim, int64(rank)}, components))
+	vt := b.Const(onnx.FloatTensor(onnx.Shape{int64(rank), dim}, transposed))
+	code := b.Op("MatMul", b.Op("Sub", b.Op("Reshape", x, b.Ints(0, dim)), mu), v)
+	flat := b.Op("Add", b.Op("MatMul", code, vt), mu)
+	b.Output("embedding", b.Op("Reshape", flat, b.Ints(append([]int64{0}, state[1:]...)...)))
+	if err := b.Err(); err != nil {
+		return nil, err
+	}
+	return b.G, b.G.Verify()
+}
+
+// IdentityEmbedding returns E(x) = x: no control.
+func IdentityEmbedding(state onnx.Shape) (*onnx.Graph, error) {
+	b := &onnx.Builder{G: onnx.NewGraph("identity")}
+	b.Output("embedding", b.Input("state", state))
+	if err := b.Err(); err != nil {
+		return nil, err
+	}
+	return b.G, b.G.Verify()
+}
+
+// ONNXEmbedding reads an embedding model and checks that it maps states of the
+// given shape to their own shape.
+func ONNXEmbedding(model []byte, state onnx.Shape) (*onnx.Graph, error) {
+	g, err := onnx.Open(model, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	if in := g.Inputs[0].Shape; !slices.Equal(in, state) {
+		return nil, fmt.Errorf("takes states of shape %v, the network's are %v", in, state)
+	}
+	if out := g.Outputs[0].Shape; !slices.Equal(out, state) {
+		return nil, fmt.Errorf("gives %v for states of shape %v; an embedding keeps the shape", out, state)
+	}
+	return g, nil
+}

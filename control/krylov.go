@@ -1,0 +1,154 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+const (
+	krylovBlock = 64
+	// convergence of the last Ritz vector in use: ‖C·v − λ·v‖ ≤ tolerance·λ_1.
+	krylovTolerance = 1e-6
+)
+
+// blockKrylov returns the leading eigenvalues, descending, and eigenvectors (as
+// rows) of a covariance known by its product with a block of row vectors, enough
+// of them for target. The basis starts with random directions of a fixed seed,
+// grows by one block a product and is kept orthonormal.
+func blockKrylov(ctx context.Context, dim int, trace float64, target Target, apply func(context.Context, *mat.Dense) (*mat.Dense, error)) ([]float64, *mat.Dense, error) {
+	limit := min(dim, maxRank+maxRank/2)
+	basis := mat.NewDense(limit, dim, nil)    // Q, one vector a row
+	products := mat.NewDense(limit, dim, nil) // Q·C
+	rng := rand.New(rand.NewPCG(1, uint64(dim)))
+	block := mat.NewDense(min(krylovBlock, limit), dim, nil)
+	for i := range block.RawMatrix().Data {
+		block.RawMatrix().Data[i] = rng.NormFloat64()
+	}
+	size, next, captured := 0, 0, 0.0
+	for {
+		added := extend(basis, size, block)
+		if added > 0 {
+			fresh := basis.Slice(size, size+added, 0, dim).(*mat.Dense)
+			p, err := apply(ctx, fresh)
+			if err != nil {
+				return nil, nil, err
+			}
+			products.Slice(size, size+added, 0, dim).(*mat.Dense).Copy(p)
+			for i := range added {
+				captured += mat.Dot(fresh.RowView(i), p.RowView(i))
+			}
+			size, block = size+added, p
+		}
+		full := added == 0 || size == limit
+		if next == 0 { // not known yet how large the basis must be
+			switch {
+			case target.Rank > 0:
+				next = target.Rank + target.Rank/4 + 2*krylovBlock
+			case captured >= target.Variance*trace:
+				next = size + size/4 + krylovBlock
+			}
+		}
+		if !full && (next == 0 || size < next) {
+			continue
+		}
+		values, vectors, residual, err := rayleighRitz(basis, products, size, trace, target)
+		if err != nil || full || residual <= krylovTolerance*values[0] {
+			return values, vectors, err
+		}
+		next = size + size/8 + krylovBlock
+	}
+}
+
+// extend orthogonalises the rows of block against the first size rows of basis
+// and each other, twice for full accuracy, and appends them. It returns how many
+// were independent and found room.
+func extend(basis *mat.Dense, size int, block *mat.Dense) int {
+	limit, dim := basis.Dims()
+	rows, _ := block.Dims()
+	rows = min(rows, limit-size)
+	if rows == 0 {
+		return 0
+	}
+	y := mat.DenseCopyOf(block.Slice(0, rows, 0, dim))
+	scale := mat.Norm(y, 2)
+	if size > 0 {
+		q := basis.Slice(0, size, 0, dim)
+		var weights, part mat.Dense
+		for range 2 {
+			weights.Reset()
+			weights.Mul(y, q.T())
+			part.Reset()
+			part.Mul(&weights, q)
+			y.Sub(y, &part)
+		}
+	}
+	added := 0
+	for i := range rows {
+		v := y.RowView(i).(*mat.VecDense)
+		for range 2 {
+			for j := range added {
+				u := basis.RowView(size + j)
+				v.AddScaledVec(v, -mat.Dot(v, u), u)
+			}
+		}
+		norm := mat.Norm(v, 2)
+		if norm <= 1e-10*scale || norm == 0 {
+			continue
+		}
+		v.ScaleVec(1/norm, v)
+		basis.SetRow(size+added, v.RawVector().Data)
+		added++
+	}
+	return added
+}
+
+// rayleighRitz returns the eigenpairs of the covariance restricted to the first
+// size rows of basis, as many as target keeps and a few more, and how far the
+// last kept one is from an eigenvector: ‖C·v − λ·v‖.
+func rayleighRitz(basis, products *mat.Dense, size int, trace float64, target Target) ([]float64, *mat.Dense, float64, error) {
+	_, dim := basis.Dims()
+	q, w := basis.Slice(0, size, 0, dim), products.Slice(0, size, 0, dim)
+	var t mat.Dense
+	t.Mul(q, w.T())
+	sym := mat.NewSymDense(size, nil)
+	for i := range size {
+		for j := i; j < size; j++ {
+			sym.SetSym(i, j, (t.At(i, j)+t.At(j, i))/2)
+		}
+	}
+	var e mat.EigenSym
+	if !e.Factorize(sym, true) {
+		return nil, nil, 0, errors.New("the projected covariance's eigendecomposition did not converge")
+	}
+	ascending := e.Values(nil)
+	values := make([]float64, size)
+	for i := range values {
+		values[i] = ascending[size-1-i]
+	}
+	rank, share := cutoff(values, trace, target)
+	if target.Rank == 0 && share < target.Variance && size < min(dim, maxRank) {
+		return values, nil, math.Inf(1), nil // the basis is still too small
+	}
+	var s mat.Dense
+	e.VectorsTo(&s)
+	coords := mat.NewDense(rank, size, nil)
+	for r := range rank {
+		for i := range size {
+			coords.Set(r, i, s.At(i, size-1-r))
+		}
+	}
+	vectors := mat.NewDense(rank, dim, nil)
+	vectors.Mul(coords, q)
+	var last mat.Dense
+	last.Mul(coords.Slice(rank-1, rank, 0, size), w)
+	residual := 0.0
+	for i, v := range vectors.RawRowView(rank - 1) {
+		d := last.At(0, i) - values[rank-1]*v
+		residual += d * d
+	}
+	return values[:rank], vectors, math.Sqrt(residual), nil
+}

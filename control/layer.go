@@ -1,0 +1,109 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// stage is segment t of the closed loop with its embedding, if it has one, as
+// programs. z = x_t + u_t is the controlled state.
+type stage struct {
+	size      int          // values of x_t
+	next      int          // values of x_{t+1}
+	forward   *ort.Program // z → F(z)
+	embed     *ort.Program // z → E(z); nil without an embedding
+	residual  *ort.Program // z → −(J_E − I)ᵀ(E(z) − z): ∇_z H where p_{t+1} = 0; nil without an embedding
+	adjoint   *ort.Program // z, p_{t+1} → ∇_z [p·F(z) − ½‖E(z) − z‖²]; without an embedding J_Fᵀp
+	flops     int64        // of F
+	embedCost int64        // FLOPs of E
+	passes    counter
+}
+
+// counter holds the FLOPs of each program, for cost accounting.
+type counter struct{ residual, adjoint int64 }
+
+func newStage(pool *ort.Pool, segment, embedding *onnx.Graph) (*stage, error) {
+	s := &stage{size: int(segment.Inputs[0].Shape.Items()), next: int(segment.Outputs[0].Shape.Items()), flops: segment.FLOPs()}
+	var err error
+	if s.forward, err = compile(pool, segment); err != nil {
+		return nil, err
+	}
+	if embedding != nil {
+		s.embedCost = embedding.FLOPs()
+		if s.embed, err = compile(pool, embedding); err != nil {
+			return nil, err
+		}
+		g, err := hamiltonian(nil, embedding)
+		if err != nil {
+			return nil, fmt.Errorf("embedding: %w", err)
+		}
+		s.passes.residual = g.FLOPs()
+		if s.residual, err = compile(pool, g); err != nil {
+			return nil, err
+		}
+	}
+	g, err := hamiltonian(segment, embedding)
+	if err != nil {
+		return nil, err
+	}
+	s.passes.adjoint = g.FLOPs()
+	s.adjoint, err = compile(pool, g)
+	return s, err
+}
+
+// hamiltonian builds the gradient with respect to z of the parts of the
+// Hamiltonian that depend on the state (paper, section 4.2):
+//
+//	H = p_{t+1}·F(z) − ½‖E(z) − z‖² − (c/2)‖u‖²,
+//
+// the first term without a segment left out, the second without an embedding.
+// As z = x + u, this is ∇_x H, and ∇_u H is it minus c·u.
+func hamiltonian(segment, embedding *onnx.Graph) (*onnx.Graph, error) {
+	b := &onnx.Builder{G: onnx.NewGraph("hamiltonian")}
+	var z string
+	seeds := map[string]string{}
+	if segment != nil {
+		b.G.Name = segment.Name + "/hamiltonian"
+		z = b.Input("z", segment.Inputs[0].Shape)
+		p := b.Input("p", segment.Outputs[0].Shape)
+		b.Prefix = "F/"
+		y := b.Inline(segment, map[string]string{segment.Inputs[0].Name: z})[segment.Outputs[0].Name]
+		seeds[y] = p
+	} else {
+		b.G.Name = embedding.Name + "/residual"
+		z = b.Input("z", embedding.Inputs[0].Shape)
+	}
+	if embedding != nil {
+		b.Prefix = "E/"
+		e := b.Inline(embedding, map[string]string{embedding.Inputs[0].Name: z})[embedding.Outputs[0].Name]
+		// d = E(z) − z is differentiated with the cotangent −d: −½‖d‖².
+		d := b.Op("Sub", e, z)
+		seeds[d] = b.Op("Neg", d)
+	}
+	b.Prefix = "grad/"
+	g, err := grad.Backward(b, seeds, []string{z})
+	if err != nil {
+		return nil, err
+	}
+	b.Output("dz", g[z])
+	if err := b.Err(); err != nil {
+		return nil, err
+	}
+	b.G.Prune()
+	return b.G, b.G.Verify()
+}
+
+func (s *stage) close() {
+	for _, p := range []*ort.Program{s.forward, s.embed, s.residual, s.adjoint} {
+		if p != nil {
+			p.Close()
+		}
+	}
+}
+
+// errNoLayers is what a control without layers gets.
+var errNoLayers = errors.New("a control needs at least one layer")

@@ -1,0 +1,252 @@
+// Package control runs a classifier, plain or healed. The healed one is the
+// closed loop of "Self-Healing Robust Neural Networks via Closed-Loop Control"
+// (Chen, Li, Zhang): the network is a chain of segments x_{t+1} = F_t(x_t + u_t),
+// embedding functions E_t know the manifolds of clean states, and a controller
+// picks the u_t image by image.
+package control
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"selfheal/attacks"
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+	"selfheal/models/split"
+)
+
+// Network is an undefended classifier, cut into segments, on a pool. It is an
+// [attacks.Oracle]: gradients come from graphs that hold the forward pass, the
+// loss and the backward pass, so that a gradient is one run.
+type Network struct {
+	Name       string
+	Graph      *onnx.Graph   // simplified, on [0,1] images, giving logits
+	Segments   []*onnx.Graph // F_0 … F_{T−1}
+	Parameters int64         // of the network as given, without mean and std
+
+	pool    *ort.Pool
+	shape   attacks.Shape
+	classes int
+	id      string
+	forward *ort.Program
+
+	mu    sync.Mutex
+	heads map[attacks.Loss]*ort.Program
+}
+
+// NetworkOptions say how to open a network.
+type NetworkOptions struct {
+	Mean, Std     []float32
+	Probabilities bool     // the output is softmax probabilities: their logarithm serves as logits
+	At            []string // boundaries as tensor names; nil for the default ones
+	Also          []At     // places that a control names: boundaries too
+}
+
+// NewNetwork prepares a classifier from an ONNX model's bytes. Errors say what
+// is wrong with the model and where.
+func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*Network, error) {
+	g, err := onnx.Open(model, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, heads: map[attacks.Loss]*ort.Program{}}
+	if err := g.Preprocess(o.Mean, o.Std); err != nil {
+		return nil, err
+	}
+	g.Name = name
+	if err := n.logits(o.Probabilities); err != nil {
+		return nil, err
+	}
+	in := g.Inputs[0].Shape
+	if len(in) != 4 {
+		return nil, fmt.Errorf("input %q has shape %v; an image classifier takes [N C H W]", g.Inputs[0].Name, in)
+	}
+	n.shape = attacks.Shape{C: int(in[1]), H: int(in[2]), W: int(in[3])}
+	if n.Segments, err = cut(g, o); err != nil {
+		return nil, err
+	}
+	data, err := g.Encode()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(data)
+	n.id = hex.EncodeToString(sum[:])
+	if n.forward, err = pool.Compile(name, data, nil, nil); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// logits brings the output to [N, classes] logits.
+func (n *Network) logits(probabilities bool) error {
+	g := n.Graph
+	if len(g.Outputs) > 1 {
+		g.Outputs = g.Outputs[:1]
+		g.Prune()
+	}
+	out := g.Outputs[0]
+	n.classes = int(out.Shape.Items())
+	if n.classes < 2 || len(out.Shape) < 2 {
+		return fmt.Errorf("output %q has shape %v; a classifier gives [N classes] with 2 classes or more", out.Name, out.Shape)
+	}
+	b := &onnx.Builder{G: g, Prefix: "head/"}
+	z := out.Name
+	if len(out.Shape) > 2 {
+		z = b.Op("Flatten", z)
+	}
+	if probabilities {
+		// log p differs from the logits by one number an image, which no loss and no
+		// margin sees; the floor keeps the logarithm of an underflown p finite.
+		z = b.Op("Log", b.Op("Clip", z, b.Float(1e-38), ""))
+	}
+	if z != out.Name {
+		g.Outputs[0] = onnx.Value{Name: z, DType: onnx.Float, Shape: b.Shape(z)}
+	}
+	return errors.Join(b.Err(), g.Verify())
+}
+
+// cut finds the boundaries and cuts the network at them.
+func cut(g *onnx.Graph, o NetworkOptions) ([]*onnx.Graph, error) {
+	at := o.At
+	if at == nil {
+		at = split.Boundaries(g)
+	}
+	at = slices.Clone(at)
+	for _, place := range o.Also {
+		name := place.Tensor
+		if place.Last {
+			var err error
+			if name, err = split.Last(g); err != nil {
+				return nil, err
+			}
+		}
+		if name != "" && name != g.Inputs[0].Name && !slices.Contains(at, name) {
+			at = append(at, name)
+		}
+	}
+	cuts := split.Cuts(g)
+	slices.SortStableFunc(at, func(a, b string) int { return slices.Index(cuts, a) - slices.Index(cuts, b) })
+	return split.At(g, at)
+}
+
+// ID is the SHA-256 of the network as it runs, mean and std included.
+func (n *Network) ID() string { return n.id }
+
+// Shape implements [attacks.Oracle].
+func (n *Network) Shape() attacks.Shape { return n.shape }
+
+// Classes implements [attacks.Oracle].
+func (n *Network) Classes() int { return n.classes }
+
+// FLOPs are those of one image's forward pass.
+func (n *Network) FLOPs() int64 { return n.Graph.FLOPs() }
+
+// Pool is where the network runs.
+func (n *Network) Pool() *ort.Pool { return n.pool }
+
+// Logits implements [attacks.Oracle].
+func (n *Network) Logits(ctx context.Context, x, out []float32) error {
+	return n.pool.Run(ctx, n.forward, [][]float32{x}, [][]float32{out})
+}
+
+// Gradient implements [attacks.Oracle].
+func (n *Network) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
+	p, err := n.head(loss)
+	if err != nil {
+		return err
+	}
+	e.Logits, e.Gradient = sized(e.Logits, n.classes), sized(e.Gradient, n.shape.Size())
+	in := [][]float32{x, oneHot(n.classes, label)}
+	if loss.Targeted() {
+		in = append(in, oneHot(n.classes, target))
+	}
+	var value [1]float32
+	if err := n.pool.Run(ctx, p, in, [][]float32{e.Logits, value[:], e.Gradient}); err != nil {
+		return err
+	}
+	e.Loss = value[0]
+	return nil
+}
+
+// head compiles a loss's gradient graph on first use.
+func (n *Network) head(loss attacks.Loss) (*ort.Program, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p, ok := n.heads[loss]; ok {
+		return p, nil
+	}
+	g, err := grad.Loss(n.Graph, loss.String())
+	if err != nil {
+		return nil, err
+	}
+	p, err := compile(n.pool, g)
+	if err != nil {
+		return nil, err
+	}
+	n.heads[loss] = p
+	return p, nil
+}
+
+// Close frees the network's programs.
+func (n *Network) Close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.forward.Close()
+	for _, p := range n.heads {
+		p.Close()
+	}
+}
+
+func compile(pool *ort.Pool, g *onnx.Graph) (*ort.Program, error) {
+	data, err := g.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return pool.Compile(g.Name, data, nil, nil)
+}
+
+func oneHot(classes, class int) []float32 {
+	v := make([]float32, classes)
+	v[class] = 1
+	return v
+}
+
+func sized(s []float32, n int) []float32 {
+	if len(s) < n {
+		return make([]float32, n)
+	}
+	return s[:n]
+}
+
+// Margin returns z_label − max of the other logits: above 0 when the classifier
+// is right, NaN when a logit is.
+func Margin(logits []float32, label int) float64 {
+	best := float32(0)
+	first := true
+	for j, z := range logits {
+		if z != z {
+			return float64(z)
+		}
+		if j != label && (first || z > best) {
+			best, first = z, false
+		}
+	}
+	return float64(logits[label]) - float64(best)
+}
+
+// Predict returns the class of the largest logit, the lowest at ties, as argmax does.
+func Predict(logits []float32) int {
+	best := 0
+	for j, z := range logits {
+		if z > logits[best] {
+			best = j
+		}
+	}
+	return best
+}

@@ -1,0 +1,61 @@
+package control
+
+import (
+	"context"
+
+	"selfheal/models/split"
+)
+
+// CleanStates streams x_t, the input of segment t, on the undefended path of n
+// images, in order. pixels writes the i-th image into its argument.
+func (n *Network) CleanStates(t, images int, pixels func(i int, out []float32)) (States, error) {
+	if t == 0 {
+		return func(ctx context.Context, yield func([]float32) error) error {
+			x := make([]float32, n.shape.Size())
+			for i := range images {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				pixels(i, x)
+				if err := yield(x); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, nil
+	}
+	parts, err := split.At(n.Graph, []string{n.Segments[t].Inputs[0].Name})
+	if err != nil {
+		return nil, err
+	}
+	parts[0].Name += "/states"
+	return func(ctx context.Context, yield func([]float32) error) error {
+		prefix, err := compile(n.pool, parts[0])
+		if err != nil {
+			return err
+		}
+		defer prefix.Close()
+		size := int(n.StateShape(t).Items())
+		rows := make([][]float32, min(chunk, images))
+		for i := range rows {
+			rows[i] = make([]float32, size)
+		}
+		for from := 0; from < images; from += len(rows) {
+			count := min(len(rows), images-from)
+			err := ForEach(ctx, n.pool, count, func(ctx context.Context, i int) error {
+				x := make([]float32, n.shape.Size())
+				pixels(from+i, x)
+				return n.pool.Run(ctx, prefix, [][]float32{x}, [][]float32{rows[i]})
+			})
+			if err != nil {
+				return err
+			}
+			for _, row := range rows[:count] {
+				if err := yield(row); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}, nil
+}

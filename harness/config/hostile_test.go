@@ -1,0 +1,87 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Hostile YAML costs an error and little time.
+func TestHostile(t *testing.T) {
+	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
+	for i := 1; i < 20; i++ {
+		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9), ", "))
+	}
+	steps := ""
+	for i := range 500 {
+		steps += strings.Repeat(" ", i) + "a:\n"
+	}
+	const many = 50_000
+	for name, text := range map[string]string{
+		"aliases":      bomb,
+		"flow lists":   strings.Repeat("[", many),
+		"flow maps":    strings.Repeat("{a: ", many),
+		"closers":      strings.Repeat("]", many),
+		"dashes":       strings.Repeat("- ", many),
+		"colons":       strings.Repeat("a: ", many),
+		"flow colons":  "{" + strings.Repeat("a: ", many),
+		"questions":    strings.Repeat("? ", many),
+		"indentation":  steps,
+		"documents":    strings.Repeat("---\n", many),
+		"tags":         strings.Repeat("!a ", many),
+		"wide indent":  "a:\n" + strings.Repeat(" ", many) + "b: 1",
+		"quotes":       strings.Repeat("'", many+1),
+		"long key":     strings.Repeat("k", many) + ": 1",
+		"nul":          "version: \x00",
+		"not utf-8":    "version: \xff\xfe",
+		"empty":        "",
+		"comment":      "# nothing",
+		"too large":    strings.Repeat("#", maxBytes+1),
+		"bare scalar":  "hello",
+		"null":         "~",
+		"literal":      "version: |\n  1\n",
+		"list as key":  "[a]: 1",
+		"null as key":  "~: 1",
+		"empty as key": ": 1",
+	} {
+		start := time.Now()
+		_, err := parse(text)
+		var e *Error
+		if !errors.As(err, &e) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 400 {
+			t.Errorf("%s: the error is %.500v", name, err)
+		} else if e.Line() < 1 || e.Column() < 1 {
+			t.Errorf("%s: the place is %d:%d", name, e.Line(), e.Column())
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%s took %v", name, took)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{full, small, "", "a: [b", "? a", "a: &a *a", "{a: {b: [c, - d]}}", "- - - a", "a:\n\t- b", "a: |\n  b\n", "\ufeffa: 'b\n", "version: 1\n---\nversion: 1"} {
+		f.Add([]byte(seed), "attacks.aa.epsilon=1")
+	}
+	f.Add([]byte(small), "controls.pca.layers.0={at: [}")
+	f.Fuzz(func(t *testing.T, data []byte, set string) {
+		for _, sets := range [][]string{nil, {set}} {
+			c, err := Parse("config.yaml", data, nil, sets...)
+			if (c == nil) == (err == nil) {
+				t.Fatalf("Parse returned %v and %v", c, err)
+			}
+			if err != nil {
+				if strings.Contains(err.Error(), "\n") {
+					t.Fatalf("an error of several lines: %q", err)
+				}
+				continue
+			}
+			part, err := c.Selected(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			part.Hash()
+		}
+	})
+}

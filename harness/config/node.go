@@ -1,0 +1,234 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Bounds on what is read as a config, so that hostile YAML costs no more than
+// an error. Aliases, anchors, tags and merge keys are refused altogether.
+const (
+	maxBytes = 1 << 20
+	maxDepth = 32
+)
+
+// position is where a node was written: a place in the config file, or a
+// --set argument (then line is 0).
+type position struct {
+	source       string // the config's path, or "--set attacks.a.steps=5"
+	line, column int    // from 1
+}
+
+func (p position) String() string {
+	if p.line == 0 {
+		return p.source
+	}
+	return fmt.Sprintf("%s:%d:%d", p.source, p.line, p.column)
+}
+
+type nodeKind int
+
+const (
+	scalarNode nodeKind = iota
+	listNode
+	mapNode
+)
+
+// node is a YAML value reduced to what a config needs. Every later step works
+// on nodes, so that every error knows its place.
+type node struct {
+	kind    nodeKind
+	pos     position
+	text    string // scalarNode: as written, unquoted
+	quoted  bool   // scalarNode: quoted or a block literal, so always text
+	items   []*node
+	entries []entry
+}
+
+type entry struct {
+	key   string
+	pos   position // of the key
+	value *node
+}
+
+// get returns the value of key, or nil.
+func (n *node) get(key string) *node {
+	for _, e := range n.entries {
+		if e.key == key {
+			return e.value
+		}
+	}
+	return nil
+}
+
+func (n *node) isNull() bool {
+	return n.kind == scalarNode && !n.quoted && (n.text == "" || n.text == "~" || strings.EqualFold(n.text, "null"))
+}
+
+// describe says what a node is, for "must be …, not …".
+func (n *node) describe() string {
+	switch {
+	case n.kind == listNode:
+		return "a list"
+	case n.kind == mapNode:
+		return "a mapping"
+	case n.isNull():
+		return "nothing"
+	case n.quoted:
+		return "the text " + quote(n.text)
+	}
+	return quote(n.text)
+}
+
+var yamlVersionPrefix = regexp.MustCompile(`^\[\d+:\d+\] `)
+
+// parseTree reads one YAML document. source is its name in messages.
+func parseTree(source string, data []byte) (root *node, err error) {
+	whole := position{source: source, line: 1, column: 1}
+	if len(data) > maxBytes {
+		return nil, errorAt(whole, "the config is larger than %d bytes", maxBytes)
+	}
+	defer func() {
+		// The parser is given arbitrary bytes; should it panic, say so as for any other bad file.
+		if r := recover(); r != nil {
+			root, err = nil, errorAt(whole, "this can't be parsed as YAML (%v)", r)
+		}
+	}()
+	text := strings.TrimPrefix(string(data), "\ufeff")
+	tokens := lexer.Tokenize(text)
+	if err := checkTokens(source, tokens); err != nil {
+		return nil, err
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		var syntax *yaml.SyntaxError
+		if errors.As(err, &syntax) {
+			return nil, errorAt(tokenPosition(source, syntax.Token), "%s", firstLine(syntax.Message))
+		}
+		return nil, errorAt(whole, "%s", firstLine(yamlVersionPrefix.ReplaceAllString(err.Error(), "")))
+	}
+	var body ast.Node
+	for _, doc := range file.Docs {
+		switch {
+		case doc.Body == nil:
+		case body != nil:
+			return nil, errorAt(tokenPosition(source, doc.Body.GetToken()), "a config is one YAML document, this begins a second one")
+		default:
+			body = doc.Body
+		}
+	}
+	if body == nil {
+		return nil, errorAt(whole, "the config is empty; it begins with version: 1")
+	}
+	return convert(source, body)
+}
+
+// checkTokens refuses what a config has no use for and the parser would pay
+// for: anchors and aliases, tags, complex keys, directives, deep nesting.
+func checkTokens(source string, tokens token.Tokens) error {
+	var flow, colons int // open brackets; colons since the last comma or bracket
+	var columns []int    // of the block collections that are open
+	for _, t := range tokens {
+		pos := tokenPosition(source, t)
+		switch t.Type {
+		case token.InvalidType:
+			return errorAt(pos, "%s", firstLine(t.Error))
+		case token.AnchorType, token.AliasType, token.MergeKeyType:
+			return errorAt(pos, "anchors, aliases and merge keys are not allowed in a config; write the value out")
+		case token.TagType:
+			return errorAt(pos, "tags (%s) are not allowed in a config", quote(t.Value))
+		case token.MappingKeyType:
+			return errorAt(pos, "complex keys (?) are not allowed in a config")
+		case token.DirectiveType:
+			return errorAt(pos, "directives (%%) are not allowed in a config")
+		case token.SequenceStartType, token.MappingStartType:
+			flow, colons = flow+1, 0
+		case token.SequenceEndType, token.MappingEndType:
+			flow, colons = flow-1, 0
+		case token.CollectEntryType:
+			colons = 0
+		case token.MappingValueType:
+			if colons++; flow > 0 && colons > 1 {
+				return errorAt(pos, "a second colon in one entry; is a comma or a pair of quotes missing?")
+			}
+		}
+		if flow <= 0 && (t.Type == token.SequenceEntryType || t.Next != nil && t.Next.Type == token.MappingValueType) {
+			for len(columns) > 0 && columns[len(columns)-1] >= t.Position.Column {
+				columns = columns[:len(columns)-1]
+			}
+			columns = append(columns, t.Position.Column)
+		}
+		if flow+len(columns) > maxDepth {
+			return errorAt(pos, "nested more than %d levels deep", maxDepth)
+		}
+	}
+	return nil
+}
+
+// convert reduces the parser's tree to nodes, refusing duplicate keys.
+func convert(source string, a ast.Node) (*node, error) {
+	n := &node{pos: tokenPosition(source, a.GetToken())}
+	switch v := a.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		n.kind = mapNode
+		seen := map[string]position{}
+		for it := v.(ast.MapNode).MapRange(); it.Next(); {
+			key, err := convert(source, it.Key())
+			if err != nil {
+				return nil, err
+			}
+			if len(n.entries) == 0 && (n.pos.line != key.pos.line || n.pos.column > key.pos.column) {
+				n.pos = key.pos // a block mapping's own token is its first colon
+			}
+			if first, ok := seen[key.text]; ok {
+				return nil, errorAt(key.pos, "duplicate key %s, first given on line %d", quote(key.text), first.line)
+			}
+			seen[key.text] = key.pos
+			value, err := convert(source, it.Value())
+			if err != nil {
+				return nil, err
+			}
+			n.entries = append(n.entries, entry{key.text, key.pos, value})
+		}
+	case *ast.SequenceNode:
+		n.kind = listNode
+		for _, item := range v.Values {
+			child, err := convert(source, item)
+			if err != nil {
+				return nil, err
+			}
+			n.items = append(n.items, child)
+		}
+	case *ast.StringNode:
+		n.text, n.quoted = v.Value, v.Token.Type != token.StringType
+	case *ast.LiteralNode:
+		n.text, n.quoted = v.Value.Value, true
+	case *ast.NullNode:
+		n.text = "null"
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		n.text = v.GetToken().Value
+	default:
+		return nil, errorAt(n.pos, "this kind of YAML (%s) is not allowed in a config", a.Type())
+	}
+	return n, nil
+}
+
+func tokenPosition(source string, t *token.Token) position {
+	if t == nil || t.Position == nil {
+		return position{source: source, line: 1, column: 1}
+	}
+	return position{source: source, line: max(t.Position.Line, 1), column: max(t.Position.Column, 1)}
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	return s
+}

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"selfheal/harness/dataset"
+)
+
+// realFolder is the folder of the acceptance run, which lies outside the repository.
+func realFolder(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("SELFHEAL_REAL")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "real")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "config.yaml")); errors.Is(err, fs.ErrNotExist) {
+		t.Skipf("the real networks and images are not at %s; set SELFHEAL_REAL to their folder", dir)
+	}
+	return dir
+}
+
+func TestRealConfig(t *testing.T) {
+	dir := realFolder(t)
+	c, err := Load(filepath.Join(dir, "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"real", "standard"}; !slices.Equal(c.DefaultSuites, want) {
+		t.Errorf("default suites %v, want %v", c.DefaultSuites, want)
+	}
+	if a := c.Attack("aa-linf"); a == nil || !slices.Equal(a.Epsilons, []float64{2.0 / 255}) || a.Version != "standard" || a.Norm != "linf" {
+		t.Errorf("aa-linf is %+v", a)
+	}
+	if s := c.Control("pca").Solver; s != (Solver{MSA, 3, 10, 0.001, 0.05, 0.5}) {
+		t.Errorf("pca's solver is %+v", s)
+	}
+	part, err := c.Selected([]string{"real"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(part.Models) != 1 || len(part.Attacks) != 3 || len(part.Datasets) != 2 {
+		t.Errorf("suite real uses %v, %v and %v", part.Models, part.Attacks, part.Datasets)
+	}
+	for _, m := range c.Models {
+		if _, err := fs.Stat(c.Files, m.Path); err != nil {
+			t.Error(err)
+		}
+	}
+	d, err := dataset.Open(c.Dataset("cifar10-test").Spec, c.Files, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Len() != 200 || d.Classes() != 10 || d.Shape() != [3]int{3, 32, 32} {
+		t.Errorf("cifar10-test has %d images of shape %v in %d classes", d.Len(), d.Shape(), d.Classes())
+	}
+	for i := range d.Len() {
+		if id, _, label := d.Image(i); id != i || label != i%10 {
+			t.Fatalf("image %d has id %d and label %d", i, id, label)
+		}
+	}
+}

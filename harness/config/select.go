@@ -1,0 +1,168 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Selected returns the part of the config that the named suites use (the
+// default suites when none is named): those suites in the order named, and the
+// data sets, models, controls and attacks they refer to in the file's order.
+func (c *Config) Selected(suites []string) (*Config, error) {
+	if len(suites) == 0 {
+		suites = c.DefaultSuites
+	}
+	part := *c
+	part.DefaultSuites, part.Suites = nil, nil
+	used := map[string]map[string]bool{"dataset": {}, "model": {}, "control": {}, "attack": {}}
+	use := func(kind string, names ...string) {
+		for _, name := range names {
+			used[kind][name] = true
+		}
+	}
+	for _, name := range suites {
+		s := c.Suite(name)
+		if s == nil {
+			return nil, fmt.Errorf("there is no suite %s%s", quote(name), hint(name, "suites", namesOf(c.Suites, suiteName)))
+		}
+		if slices.Contains(part.DefaultSuites, name) {
+			continue
+		}
+		part.DefaultSuites = append(part.DefaultSuites, name)
+		part.Suites = append(part.Suites, *s)
+		use("dataset", s.Dataset)
+		use("model", s.Models...)
+		use("control", s.Controls...)
+		use("attack", s.Attacks...)
+	}
+	part.Models = keep(c.Models, used["model"], modelName)
+	part.Controls = keep(c.Controls, used["control"], controlName)
+	part.Attacks = keep(c.Attacks, used["attack"], attackName)
+	use("dataset", part.FitDatasets()...)
+	part.Datasets = keep(c.Datasets, used["dataset"], datasetName)
+	return &part, nil
+}
+
+// FitDatasets returns the names of the data sets that the controls are fitted on, each once.
+func (c *Config) FitDatasets() []string {
+	var names []string
+	for _, control := range c.Controls {
+		for _, l := range control.Layers {
+			if fit := l.Embedding.Fit; fit != "" && !slices.Contains(names, fit) {
+				names = append(names, fit)
+			}
+		}
+	}
+	return names
+}
+
+func keep[T any](list []T, used map[string]bool, nameOf func(*T) string) []T {
+	var kept []T
+	for i := range list {
+		if used[nameOf(&list[i])] {
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
+}
+
+// Hash returns the SHA-256, in hex, of what the config means as JSON with
+// sorted keys: the same for two configs that ask for the same results, however
+// they are written, ordered, commented and wherever they lie. Left out are
+// workers and batch, which can't change a result, and titles and published
+// numbers, which only stand beside one. Call it on what [Config.Selected]
+// returned, with Limit set.
+func (c *Config) Hash() string {
+	type object = map[string]any
+	fits, scored := c.FitDatasets(), map[string]bool{}
+	suites := object{}
+	for _, s := range c.Suites {
+		scored[s.Dataset] = true
+		suites[s.Name] = object{
+			"dataset": s.Dataset, "models": s.Models, "controls": list(s.Controls), "attacks": list(s.Attacks),
+			"mode": s.Mode, "save_adversarial": s.SaveAdversarial,
+		}
+	}
+	datasets := object{}
+	for _, d := range c.Datasets {
+		o := object{"format": d.Format, "path": c.relative(d.Path), "indices": list(d.Indices), "classes": d.Classes, "names": list(d.ClassNames)}
+		if scored[d.Name] {
+			o["limit"] = tighter(d.Limit, c.Limit)
+		}
+		if slices.Contains(fits, d.Name) {
+			o["fit_limit"] = d.Limit
+		}
+		datasets[d.Name] = o
+	}
+	models := object{}
+	for _, m := range c.Models {
+		models[m.Name] = object{"path": c.relative(m.Path), "sha256": m.SHA256, "mean": list(m.Mean), "std": list(m.Std), "output": m.Output, "split": list(m.SplitAt)}
+	}
+	controls := object{}
+	for _, control := range c.Controls {
+		var layers []object
+		for _, l := range control.Layers {
+			e := l.Embedding
+			if e.Path != "" {
+				e.Path = c.relative(e.Path)
+			}
+			layers = append(layers, object{"at": l.At, "embedding": e})
+		}
+		controls[control.Name] = object{"solver": control.Solver, "layers": layers}
+	}
+	attacks := object{}
+	for _, a := range c.Attacks {
+		params := object{}
+		for _, p := range a.Params {
+			params[p.Name] = p.Value
+		}
+		attacks[a.Name] = object{"kind": a.Kind, "version": a.Version, "norm": a.Norm, "epsilon": a.Epsilons, "components": list(a.Components), "params": params}
+	}
+	text, err := json.Marshal(object{
+		"version": Version, "seed": c.Seed, "provider": c.Runtime.Provider,
+		"datasets": datasets, "models": models, "controls": controls, "attacks": attacks, "suites": suites,
+	})
+	if err != nil {
+		panic("config: the plan can't be written as JSON: " + err.Error()) // numbers are finite, so it always can
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// list makes an absent list and an empty one the same.
+func list[T any](l []T) []T {
+	if l == nil {
+		return []T{}
+	}
+	return l
+}
+
+// tighter returns the smaller of two limits, where 0 is none.
+func tighter(a, b int) int {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// relative makes an absolute path that lies in the config's folder relative to it.
+func (c *Config) relative(path string) string {
+	folder, ok := c.Files.(Folder)
+	if !ok || !filepath.IsAbs(filepath.FromSlash(path)) {
+		return path
+	}
+	base, err := filepath.Abs(string(folder))
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(base, filepath.FromSlash(path))
+	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return path
+	}
+	return filepath.ToSlash(rel)
+}

@@ -1,0 +1,140 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func TestSelected(t *testing.T) {
+	c := mustParse(t, full)
+	names := func(c *Config) [][]string {
+		return [][]string{c.DefaultSuites, namesOf(c.Suites, suiteName), namesOf(c.Datasets, datasetName),
+			namesOf(c.Models, modelName), namesOf(c.Controls, controlName), namesOf(c.Attacks, attackName)}
+	}
+	for _, test := range []struct {
+		suites []string
+		want   [][]string
+	}{
+		{nil, [][]string{{"b"}, {"b"}, {"train"}, {"net"}, {}, {}}},
+		{[]string{"a"}, [][]string{{"a"}, {"a"}, {"test", "train"}, {"net"}, {"pca", "fast"}, {"aa", "pgd"}}},
+		{[]string{"b", "a", "b"}, [][]string{{"b", "a"}, {"b", "a"}, {"test", "train"}, {"net"}, {"pca", "fast"}, {"aa", "pgd"}}},
+	} {
+		part, err := c.Selected(test.suites)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := names(part); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%v:\n got %v\nwant %v", test.suites, got, test.want)
+		}
+	}
+	if got, want := c.FitDatasets(), []string{"train", "test"}; !slices.Equal(got, want) {
+		t.Errorf("fitted on %v, want %v", got, want)
+	}
+	if len(c.Suites) != 2 || len(c.Datasets) != 2 || len(c.Attacks) != 4 {
+		t.Error("Selected changed the config it was asked of")
+	}
+
+	c = mustParse(t, small)
+	for name, want := range map[string]string{
+		"mian": `there is no suite "mian"; did you mean "main"?`,
+		"x":    `there is no suite "x"; suites: main`,
+	} {
+		if _, err := c.Selected([]string{name}); err == nil || err.Error() != want {
+			t.Errorf("suite %s: %v, want %s", name, err, want)
+		}
+	}
+}
+
+func hash(t *testing.T, text string, limit int, sets ...string) string {
+	t.Helper()
+	part, err := mustParse(t, text, sets...).Selected(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part.Limit = limit
+	return part.Hash()
+}
+
+func TestHashSameMeaning(t *testing.T) {
+	want := hash(t, small, 0)
+	if len(want) != 64 {
+		t.Fatalf("hash %q", want)
+	}
+	for what, change := range map[string]func(string) string{
+		"comments and space": func(s string) string { return "# hello\n" + strings.ReplaceAll(s, "  path:", "  path:   ") },
+		"order of keys":      func(s string) string { return strings.TrimPrefix(s, "version: 1\n") + "version: 1\n" },
+		"defaults left out":  func(s string) string { return strings.Replace(s, "seed: 0\n", "", 1) },
+		"defaults given": func(s string) string {
+			return strings.Replace(s, "autoattack\n", "autoattack\n    version: standard\n", 1)
+		},
+		"solver left out": func(s string) string {
+			return strings.Replace(s, "    solver: {method: msa, outer: 3, inner: 10}\n", "", 1)
+		},
+		"workers and batch": func(s string) string { return strings.Replace(s, "batch: 64", "batch: 1, workers: 5", 1) },
+		"fraction":          func(s string) string { return strings.Replace(s, "2/255", "2.0/255", 1) },
+		"path":              func(s string) string { return strings.Replace(s, "test.bin", "./x/../test.bin", 1) },
+		"title, published": func(s string) string {
+			return strings.Replace(s, "main: {", "main: {title: Table 1, published: {a: 1}, ", 1)
+		},
+		"an unused model": func(s string) string { return strings.Replace(s, "models:\n", "models:\n  other: {path: o.onnx}\n", 1) },
+		"none named":      func(s string) string { return strings.Replace(s, "[aa-linf]", "[none, aa-linf]", 1) },
+	} {
+		text := change(small)
+		if text == small {
+			t.Errorf("%s: nothing changed", what)
+		}
+		if got := hash(t, text, 0); got != want {
+			t.Errorf("%s changes the hash", what)
+		}
+	}
+	if hash(t, small, 200) != want || hash(t, small, 1000) != want {
+		t.Error("a --limit that cuts nothing changes the hash")
+	}
+}
+
+func TestHashOtherMeaning(t *testing.T) {
+	seen := map[string]string{hash(t, small, 0): "the config", hash(t, small, 10): "--limit 10"}
+	for _, set := range []string{
+		"seed=1", "save_adversarial=true", "datasets.test.limit=100", "datasets.test.path=other.bin", "datasets.test.indices=[1, 2]",
+		"datasets.test.format=npz", "datasets.test.classes=10", "models.net.path=other.onnx", "models.net.preprocess.mean=0.5",
+		"models.net.output=probabilities", "models.net.split={at: [a]}", "controls.pca.solver.outer=4", "controls.pca.solver.momentum=0",
+		"controls.pca.layers.0.at=last", "controls.pca.layers.0.at=1", `controls.pca.layers.0.at="1"`, "controls.pca.layers.0.embedding.variance=0.9",
+		"controls.pca.layers.0.embedding={kind: identity}", "attacks.aa-linf.epsilon=1/255", "attacks.aa-linf.epsilon=[1/255, 2/255]",
+		"attacks.aa-linf.version=plus", "attacks.aa-linf.kind=pgd", "attacks.aa-linf.norm=l2", "attacks.aa-linf.steps=5",
+		"suites.main.mode=whitebox-detached", "suites.main.controls=[]", "suites.main.attacks=[]",
+	} {
+		h := hash(t, small, 0, set)
+		if other, ok := seen[h]; ok {
+			t.Errorf("%s has the hash of %s", set, other)
+		}
+		seen[h] = set
+	}
+}
+
+// The hash does not depend on where the config lies, even when a path is absolute.
+func TestHashLocation(t *testing.T) {
+	var hashes []string
+	for range 2 {
+		dir := t.TempDir()
+		text := strings.Replace(small, "path: net.onnx", "path: '"+filepath.ToSlash(dir)+"/net.onnx'", 1)
+		file := filepath.Join(dir, "config.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hashes = append(hashes, c.Hash())
+	}
+	c := mustParse(t, small)
+	c.Files = fstest.MapFS{}
+	if hashes[0] != hashes[1] || hashes[0] != c.Hash() {
+		t.Errorf("hashes differ: %v, %s", hashes, c.Hash())
+	}
+}

@@ -1,0 +1,61 @@
+package dataset
+
+import (
+	"fmt"
+	"io/fs"
+)
+
+// cifar reads CIFAR's binary version (Krizhevsky 2009,
+// https://www.cs.toronto.edu/~kriz/cifar.html): records of one label byte, in
+// CIFAR-100 a coarse and a fine one, and 3072 pixels, channels first.
+type cifar struct {
+	file
+	path       string
+	labelBytes int // the last of them is the label
+	n          int
+	record     []byte
+}
+
+const cifarPixels = 3 * 32 * 32
+
+func openCIFAR10(fsys fs.FS, spec Spec) (source, error)  { return openCIFAR(fsys, spec.Path, 1) }
+func openCIFAR100(fsys fs.FS, spec Spec) (source, error) { return openCIFAR(fsys, spec.Path, 2) }
+
+func openCIFAR(fsys fs.FS, path string, labelBytes int) (source, error) {
+	f, err := openFile(fsys, path)
+	if err != nil {
+		return nil, err
+	}
+	size := int64(labelBytes + cifarPixels)
+	if rest := f.size % size; rest != 0 {
+		f.Close()
+		other, note := int64(3-labelBytes), "; the file is cut short or of another format"
+		if f.size%(other+cifarPixels) == 0 {
+			note = fmt.Sprintf("; its size fits %s", map[int64]string{1: "cifar10-bin", 2: "cifar100-bin"}[other])
+		}
+		return nil, fmt.Errorf("its %d bytes are %d records of %d bytes and %d bytes more%s", f.size, f.size/size, size, rest, note)
+	}
+	return &cifar{file: f, path: path, labelBytes: labelBytes, n: int(f.size / size), record: make([]byte, size)}, nil
+}
+
+func (c *cifar) count() int   { return c.n }
+func (c *cifar) close() error { return c.Close() }
+
+func (c *cifar) classes() (int, []string) {
+	if c.labelBytes == 1 {
+		return 10, nil
+	}
+	return 100, nil
+}
+
+func (c *cifar) read(id int) (image, error) {
+	if _, err := c.ReadAt(c.record, int64(id)*int64(len(c.record))); err != nil {
+		return image{}, fmt.Errorf("record %d can't be read: %w", id, err)
+	}
+	return image{
+		shape: [3]int{3, 32, 32},
+		bytes: c.record[c.labelBytes:],
+		label: int(c.record[c.labelBytes-1]),
+		name:  fmt.Sprintf("record %d of %s", id, c.path),
+	}, nil
+}

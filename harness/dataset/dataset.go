@@ -1,0 +1,291 @@
+// Package dataset reads labelled images: CIFAR's binary files, Tiny-ImageNet's
+// folders, NumPy archives and folders of PNG and JPEG files. Whatever the
+// format, pixels come out as float32 in [0,1], channels first, and an image's
+// id is its index in the file (or sorted folder) before indices and limit.
+//
+// Pixels that are bytes in the file are kept as bytes and divided by 255, in
+// float32, when an image is asked for.
+package dataset
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Spec says which images to read.
+type Spec struct {
+	Format string // one of [Formats]
+	Path   string // for the file system given to [Open]
+	// Indices are the ids to take, in this order; nil takes all.
+	Indices []int
+	// Limit takes the first so many after Indices; 0 takes all.
+	Limit int
+	// Classes is the number of classes; 0 takes it from the format or the data.
+	Classes int
+	// ClassNames names the classes in the order of their labels; nil when not
+	// given. For image-folder and tiny-imagenet, whose classes have names, it
+	// also decides that order.
+	ClassNames []string
+}
+
+// Dataset is the chosen images in memory. It is not written to after [Open],
+// so it may be read from many goroutines at once.
+type Dataset struct {
+	shape   [3]int
+	classes int
+	names   []string
+	ids     []int
+	labels  []int
+	bytes   []byte    // pixels of all images, or
+	floats  []float32 // pixels of all images
+}
+
+// source is a set that a format has opened.
+type source interface {
+	// count is the number of images before any choice.
+	count() int
+	// classes is the number of classes and, where they have any, their names.
+	classes() (int, []string)
+	// read returns image id; it is called with rising ids. Exactly one of
+	// bytes and floats is given; both stay valid until the next call only.
+	read(id int) (image, error)
+	close() error
+}
+
+type image struct {
+	shape  [3]int
+	bytes  []byte
+	floats []float32
+	label  int
+	name   string // of the record, for messages
+}
+
+// formats is the table of formats; a new one is a row here and a file.
+var formats = []struct {
+	name string
+	open func(fsys fs.FS, spec Spec) (source, error)
+}{
+	{"cifar10-bin", openCIFAR10},
+	{"cifar100-bin", openCIFAR100},
+	{"tiny-imagenet", openTinyImageNet},
+	{"npz", openNPZ},
+	{"image-folder", openFolder},
+}
+
+// Formats returns the names of the formats.
+func Formats() []string {
+	names := make([]string, len(formats))
+	for i, f := range formats {
+		names[i] = f.name
+	}
+	return names
+}
+
+// maxMemory bounds the pixels kept in memory, in bytes.
+const maxMemory = 8 << 30
+
+// Open reads the images that spec asks for through fsys, and at most limit of
+// them unless limit is 0. An error names the file, the record and what to do.
+func Open(spec Spec, fsys fs.FS, limit int) (*Dataset, error) {
+	i := slices.Index(Formats(), spec.Format)
+	if i < 0 {
+		return nil, fmt.Errorf("data set %s: there is no format %q; formats: %s", spec.Path, spec.Format, strings.Join(Formats(), ", "))
+	}
+	d, err := read(spec, fsys, limit, formats[i].open)
+	var missing *fs.PathError
+	switch {
+	case err == nil:
+		return d, nil
+	case errors.As(err, &missing) && errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("data set %s (%s): %s does not exist; a path in a config is relative to the config's folder", spec.Path, spec.Format, missing.Path)
+	}
+	return nil, fmt.Errorf("data set %s (%s): %w", spec.Path, spec.Format, err)
+}
+
+func read(spec Spec, fsys fs.FS, limit int, open func(fs.FS, Spec) (source, error)) (_ *Dataset, err error) {
+	src, err := open(fsys, spec)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if e := src.close(); err == nil {
+			err = e
+		}
+	}()
+
+	ids, err := choose(src.count(), spec.Indices, spec.Limit, limit)
+	if err != nil {
+		return nil, err
+	}
+	d := &Dataset{ids: ids, labels: make([]int, len(ids))}
+	if d.classes, d.names = src.classes(); spec.Classes > 0 {
+		d.classes = spec.Classes
+	}
+	if len(spec.ClassNames) > 0 {
+		d.classes, d.names = len(spec.ClassNames), spec.ClassNames
+	}
+	if len(d.names) != d.classes {
+		d.names = nil
+	}
+
+	// Read in the file's order, then put in the order asked for.
+	order := make([]int, len(ids)) // positions by rising id
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return ids[a] - ids[b] })
+	for k, at := range order {
+		im, err := src.read(ids[at])
+		if err != nil {
+			return nil, err
+		}
+		if k == 0 {
+			d.shape = im.shape
+			width := 1
+			if im.floats != nil {
+				width = 4
+			}
+			if need := float64(len(ids)) * float64(d.size()) * float64(width); need > maxMemory {
+				return nil, fmt.Errorf("%d images of shape %v need %.1f GiB of memory, the bound is %d; set a limit", len(ids), d.shape, need/(1<<30), maxMemory>>30)
+			}
+		}
+		if im.shape != d.shape {
+			return nil, fmt.Errorf("%s has shape %v, but the images before it have %v; all must have the same", im.name, im.shape, d.shape)
+		}
+		if im.label < 0 || im.label >= d.classes {
+			return nil, fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", im.name, im.label, d.classes, d.classes-1)
+		}
+		if err := checkRange(im); err != nil {
+			return nil, err
+		}
+		d.labels[at] = im.label
+		d.bytes = append(d.bytes, im.bytes...)
+		d.floats = append(d.floats, im.floats...)
+	}
+	if !slices.IsSorted(order) {
+		d.bytes = reorder(d.bytes, order, d.size())
+		d.floats = reorder(d.floats, order, d.size())
+	}
+	return d, nil
+}
+
+// choose returns the ids that indices and limits leave of count images.
+func choose(count int, indices []int, limits ...int) ([]int, error) {
+	if count == 0 {
+		return nil, errors.New("it holds no images")
+	}
+	ids := indices
+	if indices == nil {
+		ids = make([]int, count)
+		for i := range ids {
+			ids[i] = i
+		}
+	}
+	seen := make(map[int]bool, len(indices))
+	for _, id := range indices {
+		if id < 0 || id >= count {
+			return nil, fmt.Errorf("indices asks for image %d, but it holds %d images (0 to %d)", id, count, count-1)
+		}
+		if seen[id] {
+			return nil, fmt.Errorf("indices lists image %d twice", id)
+		}
+		seen[id] = true
+	}
+	for _, limit := range limits {
+		if limit < 0 {
+			return nil, fmt.Errorf("the limit %d is below 0", limit)
+		}
+		if limit > 0 && limit < len(ids) {
+			ids = ids[:limit]
+		}
+	}
+	if len(ids) == 0 {
+		return nil, errors.New("indices is an empty list, so no image is left")
+	}
+	return slices.Clone(ids), nil
+}
+
+// checkRange refuses float pixels that are not in [0,1].
+func checkRange(im image) error {
+	for i, v := range im.floats {
+		switch f := float64(v); {
+		case math.IsNaN(f) || math.IsInf(f, 0):
+			return fmt.Errorf("%s holds %v at value %d; pixels must be numbers in [0,1]", im.name, v, i)
+		case v > 1:
+			return fmt.Errorf("%s holds %v at value %d, but pixels must lie in [0,1]; divide by 255 (or save uint8)", im.name, v, i)
+		case v < 0:
+			return fmt.Errorf("%s holds %v at value %d, but pixels must lie in [0,1]; save them before normalising by mean and std, which is the model's preprocess", im.name, v, i)
+		}
+	}
+	return nil
+}
+
+// reorder moves the k-th block of size values to block order[k].
+func reorder[T any](values []T, order []int, size int) []T {
+	if values == nil {
+		return nil
+	}
+	out := make([]T, len(values))
+	for k, at := range order {
+		copy(out[at*size:(at+1)*size], values[k*size:(k+1)*size])
+	}
+	return out
+}
+
+func (d *Dataset) size() int { return d.shape[0] * d.shape[1] * d.shape[2] }
+
+// Len is the number of images.
+func (d *Dataset) Len() int { return len(d.ids) }
+
+// Shape is the shape of every image: channels, height, width.
+func (d *Dataset) Shape() [3]int { return d.shape }
+
+// Classes is the number of classes; labels lie in [0, Classes).
+func (d *Dataset) Classes() int { return d.classes }
+
+// ClassNames returns the names of the classes, or nil where they have none.
+func (d *Dataset) ClassNames() []string { return slices.Clone(d.names) }
+
+// Image returns the i-th chosen image: its id, its pixels (C·H·W values in
+// [0,1], row-major CHW; the caller's to keep) and its label.
+func (d *Dataset) Image(i int) (id int, pixels []float32, label int) {
+	pixels = make([]float32, d.size())
+	d.Pixels(i, pixels)
+	return d.ids[i], pixels, d.labels[i]
+}
+
+// Pixels writes the pixels of the i-th chosen image into out, of length C·H·W.
+func (d *Dataset) Pixels(i int, out []float32) {
+	size := d.size()
+	if d.floats != nil {
+		copy(out[:size], d.floats[i*size:])
+		return
+	}
+	for j, b := range d.bytes[i*size : (i+1)*size] {
+		out[j] = float32(b) / 255
+	}
+}
+
+// SHA256 returns, in hex, the hash over the chosen images in order: of each,
+// its pixels as little-endian float32 and then its label as little-endian int64.
+func (d *Dataset) SHA256() string {
+	hash := sha256.New()
+	pixels := make([]float32, d.size())
+	buf := make([]byte, 0, 4*len(pixels)+8)
+	for i, label := range d.labels {
+		d.Pixels(i, pixels)
+		buf = buf[:0]
+		for _, v := range pixels {
+			buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
+		}
+		hash.Write(binary.LittleEndian.AppendUint64(buf, uint64(label)))
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}

@@ -1,0 +1,256 @@
+package dataset
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"io/fs"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"testing/fstest"
+)
+
+// cifarFile makes n records: label (3 i) mod 10 (fine) and pixel k = (i + k) mod 256.
+func cifarFile(n, labelBytes int) []byte {
+	var b []byte
+	for i := range n {
+		if labelBytes == 2 {
+			b = append(b, 19) // coarse
+		}
+		b = append(b, byte(3*i%10))
+		for k := range cifarPixels {
+			b = append(b, byte(i+k))
+		}
+	}
+	return b
+}
+
+func files(pairs map[string][]byte) fs.FS {
+	m := fstest.MapFS{}
+	for name, data := range pairs {
+		m[name] = &fstest.MapFile{Data: data}
+	}
+	return m
+}
+
+func TestCIFAR(t *testing.T) {
+	fsys := files(map[string][]byte{"c10.bin": cifarFile(8, 1), "c100.bin": cifarFile(8, 2)})
+	for _, c := range []struct {
+		spec  Spec
+		limit int
+		ids   []int
+	}{
+		{Spec{}, 0, []int{0, 1, 2, 3, 4, 5, 6, 7}},
+		{Spec{Limit: 3}, 0, []int{0, 1, 2}},
+		{Spec{Limit: 3}, 2, []int{0, 1}},
+		{Spec{Limit: 3}, 5, []int{0, 1, 2}},
+		{Spec{Limit: 100}, 0, []int{0, 1, 2, 3, 4, 5, 6, 7}},
+		{Spec{Indices: []int{6, 1, 3}}, 0, []int{6, 1, 3}},
+		{Spec{Indices: []int{6, 1, 3}, Limit: 2}, 0, []int{6, 1}},
+		{Spec{Indices: []int{6, 1, 3}, Limit: 2}, 1, []int{6}},
+	} {
+		for format, path := range map[string]string{"cifar10-bin": "c10.bin", "cifar100-bin": "c100.bin"} {
+			c.spec.Format, c.spec.Path = format, path
+			d, err := Open(c.spec, fsys, c.limit)
+			if err != nil {
+				t.Errorf("%+v: %v", c.spec, err)
+				continue
+			}
+			if classes := map[string]int{"cifar10-bin": 10, "cifar100-bin": 100}[format]; d.Classes() != classes || d.Shape() != [3]int{3, 32, 32} {
+				t.Errorf("%+v: %d classes, shape %v", c.spec, d.Classes(), d.Shape())
+			}
+			var ids []int
+			for i := range d.Len() {
+				id, pixels, label := d.Image(i)
+				ids = append(ids, id)
+				if label != 3*id%10 {
+					t.Errorf("%+v: image %d has label %d", c.spec, id, label)
+				}
+				for k, v := range pixels {
+					if v != float32(byte(id+k))/255 {
+						t.Fatalf("%+v: pixel %d of image %d is %v", c.spec, k, id, v)
+					}
+				}
+			}
+			if !slices.Equal(ids, c.ids) {
+				t.Errorf("%+v with limit %d: images %v, want %v", c.spec, c.limit, ids, c.ids)
+			}
+		}
+	}
+}
+
+// The hash is over float32 pixels and an int64 label of every image in order.
+func TestSHA256(t *testing.T) {
+	fsys := files(map[string][]byte{"a.bin": cifarFile(5, 1), "b.bin": cifarFile(9, 1)})
+	open := func(spec Spec) string {
+		t.Helper()
+		spec.Format = "cifar10-bin"
+		d, err := Open(spec, fsys, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.SHA256()
+	}
+	var want bytes.Buffer
+	for _, id := range []int{4, 2} {
+		for k := range cifarPixels {
+			binary.Write(&want, binary.LittleEndian, float32(byte(id+k))/255)
+		}
+		binary.Write(&want, binary.LittleEndian, int64(3*id%10))
+	}
+	sum := sha256.Sum256(want.Bytes())
+	got := open(Spec{Path: "a.bin", Indices: []int{4, 2}})
+	if got != hex.EncodeToString(sum[:]) {
+		t.Errorf("hash %s, want %x", got, sum)
+	}
+	if open(Spec{Path: "b.bin", Indices: []int{4, 2}, Classes: 50}) != got {
+		t.Error("the same images of another file have another hash")
+	}
+	if open(Spec{Path: "a.bin", Indices: []int{2, 4}}) == got || open(Spec{Path: "a.bin", Indices: []int{4}}) == got {
+		t.Error("other images or another order have the same hash")
+	}
+}
+
+func TestReadFromManyGoroutines(t *testing.T) {
+	d, err := Open(Spec{Format: "cifar10-bin", Path: "c"}, files(map[string][]byte{"c": cifarFile(8, 1)}), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for i := range d.Len() {
+		group.Go(func() {
+			_, pixels, _ := d.Image(i)
+			clear(pixels) // the caller's own
+			d.SHA256()
+		})
+	}
+	group.Wait()
+	if _, pixels, _ := d.Image(1); pixels[0] != float32(1)/255 {
+		t.Error("writing to an image's pixels changed the data set")
+	}
+}
+
+func TestClassNames(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+	d, err := Open(Spec{Format: "cifar10-bin", Path: "c", ClassNames: names}, files(map[string][]byte{"c": cifarFile(8, 1)}), 0)
+	if err != nil || d.Classes() != 10 || !slices.Equal(d.ClassNames(), names) {
+		t.Errorf("classes %d %v, %v", d.Classes(), d.ClassNames(), err)
+	}
+}
+
+// vast claims images that no memory holds.
+type vast struct{ closed bool }
+
+func (v *vast) count() int               { return 8 }
+func (v *vast) classes() (int, []string) { return 2, nil }
+func (v *vast) read(int) (image, error)  { return image{shape: [3]int{3, 20000, 20000}}, nil }
+func (v *vast) close() error             { v.closed = true; return nil }
+
+func TestMemoryBound(t *testing.T) {
+	v := &vast{}
+	_, err := read(Spec{}, nil, 0, func(fs.FS, Spec) (source, error) { return v, nil })
+	if want := "8 images of shape [3 20000 20000] need 8.9 GiB of memory, the bound is 8; set a limit"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if !v.closed {
+		t.Error("the source was not closed")
+	}
+}
+
+// noReadAt hides that a file can be read anywhere.
+type noReadAt struct{ fs.FS }
+
+func (n noReadAt) Open(name string) (fs.File, error) {
+	f, err := n.FS.Open(name)
+	return struct{ fs.File }{f}, err
+}
+
+func TestFileSystemWithoutReadAt(t *testing.T) {
+	fsys := noReadAt{files(map[string][]byte{"c": cifarFile(3, 1)})}
+	d, err := Open(Spec{Format: "cifar10-bin", Path: "c"}, fsys, 0)
+	if err != nil || d.Len() != 3 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	good := cifarFile(3, 1)
+	badLabel := slices.Clone(good)
+	badLabel[3073] = 77
+	fsys := fstest.MapFS{
+		"good.bin":     {Data: good},
+		"short.bin":    {Data: good[:len(good)-10]},
+		"c100.bin":     {Data: cifarFile(3, 2)},
+		"empty.bin":    {},
+		"label.bin":    {Data: badLabel},
+		"folder/x.txt": {Data: []byte("x")},
+		"not.npz":      {Data: []byte("no zip")},
+	}
+	nan := float32(math.NaN())
+	for name, npz := range map[string][]byte{
+		"nan":        archive(t, floats(2, 1, 1, 2)(0, nan, 0, 0), ints(0, 1)),
+		"inf":        archive(t, floats(2, 1, 1, 2)(0, 0, float32(math.Inf(-1)), 0), ints(0, 1)),
+		"255":        archive(t, floats(2, 1, 1, 2)(0, 0, 0, 255), ints(0, 1)),
+		"normalised": archive(t, floats(2, 1, 1, 2)(0, 0, 0, -0.5), ints(0, 1)),
+		"negative":   archive(t, floats(1, 1, 1, 1)(0), ints(-1)),
+		"counts":     archive(t, floats(2, 1, 1, 1)(0, 0), ints(0, 1, 1)),
+		"none":       archive(t, floats(0, 1, 1, 1)(), ints()),
+		"flat":       archive(t, floats(2, 2)(0, 0, 0, 0), ints(0, 1)),
+		"channels":   archive(t, floats(1, 5, 5, 5)(make([]float32, 125)...), ints(0)),
+		"floaty":     archive(t, floats(2, 1, 1, 1)(0, 0), floats(2)(0, 1)),
+		"onehot":     archive(t, floats(2, 1, 1, 1)(0, 0), npy("<i8", "2, 2", make([]byte, 32))),
+		"int32":      archive(t, npy("<i4", "1, 1, 1, 1", make([]byte, 4)), ints(0)),
+		"noy":        archive(t, floats(2, 1, 1, 1)(0, 0), nil),
+		"object":     archive(t, npy("|O", "1,", make([]byte, 8)), ints(0)),
+		"lying":      archive(t, npy("|u1", "1000000, 3, 32, 32", make([]byte, 3072)), ints(0)),
+		"flatlabel":  archive(t, floats(1, 1, 1, 1)(0), ints(9)),
+	} {
+		fsys[name+".npz"] = &fstest.MapFile{Data: npz}
+	}
+	for _, c := range []struct {
+		spec Spec
+		want string
+	}{
+		{Spec{Format: "cifar10-bin", Path: "absent.bin"}, "data set absent.bin (cifar10-bin): absent.bin does not exist; a path in a config is relative to the config's folder"},
+		{Spec{Format: "cifar10-bin", Path: "folder"}, "data set folder (cifar10-bin): folder is a folder, a file is needed"},
+		{Spec{Format: "cifar10-bin", Path: "short.bin"}, "data set short.bin (cifar10-bin): its 9209 bytes are 2 records of 3073 bytes and 3063 bytes more; the file is cut short or of another format"},
+		{Spec{Format: "cifar10-bin", Path: "c100.bin"}, "data set c100.bin (cifar10-bin): its 9222 bytes are 3 records of 3073 bytes and 3 bytes more; its size fits cifar100-bin"},
+		{Spec{Format: "cifar100-bin", Path: "good.bin"}, "data set good.bin (cifar100-bin): its 9219 bytes are 2 records of 3074 bytes and 3071 bytes more; its size fits cifar10-bin"},
+		{Spec{Format: "cifar10-bin", Path: "empty.bin"}, "data set empty.bin (cifar10-bin): it holds no images"},
+		{Spec{Format: "cifar10-bin", Path: "label.bin"}, "data set label.bin (cifar10-bin): record 1 of label.bin has the label 77, but there are 10 classes (labels 0 to 9)"},
+		{Spec{Format: "cifar10-bin", Path: "good.bin", Classes: 5}, "data set good.bin (cifar10-bin): record 2 of good.bin has the label 6, but there are 5 classes (labels 0 to 4)"},
+		{Spec{Format: "cifar10-bin", Path: "good.bin", Indices: []int{0, 3}}, "data set good.bin (cifar10-bin): indices asks for image 3, but it holds 3 images (0 to 2)"},
+		{Spec{Format: "cifar10-bin", Path: "good.bin", Indices: []int{-1}}, "data set good.bin (cifar10-bin): indices asks for image -1, but it holds 3 images (0 to 2)"},
+		{Spec{Format: "cifar10-bin", Path: "good.bin", Indices: []int{1, 1}}, "data set good.bin (cifar10-bin): indices lists image 1 twice"},
+		{Spec{Format: "cifar10-bin", Path: "good.bin", Indices: []int{}}, "data set good.bin (cifar10-bin): indices is an empty list, so no image is left"},
+		{Spec{Format: "cifar10-bin", Path: "good.bin", Limit: -1}, "data set good.bin (cifar10-bin): the limit -1 is below 0"},
+		{Spec{Format: "cifar", Path: "good.bin"}, `data set good.bin: there is no format "cifar"; formats: cifar10-bin, cifar100-bin, tiny-imagenet, npz, image-folder`},
+		{Spec{Format: "npz", Path: "not.npz"}, "data set not.npz (npz): it is no NumPy archive (.npz): zip: not a valid zip file"},
+		{Spec{Format: "npz", Path: "nan.npz"}, "data set nan.npz (npz): image 0 of nan.npz holds NaN at value 1; pixels must be numbers in [0,1]"},
+		{Spec{Format: "npz", Path: "inf.npz"}, "data set inf.npz (npz): image 1 of inf.npz holds -Inf at value 0; pixels must be numbers in [0,1]"},
+		{Spec{Format: "npz", Path: "255.npz"}, "data set 255.npz (npz): image 1 of 255.npz holds 255 at value 1, but pixels must lie in [0,1]; divide by 255 (or save uint8)"},
+		{Spec{Format: "npz", Path: "normalised.npz"}, "data set normalised.npz (npz): image 1 of normalised.npz holds -0.5 at value 1, but pixels must lie in [0,1]; save them before normalising by mean and std, which is the model's preprocess"},
+		{Spec{Format: "npz", Path: "negative.npz"}, "data set negative.npz (npz): its array y: label 0 is -1, not a class index"},
+		{Spec{Format: "npz", Path: "counts.npz"}, "data set counts.npz (npz): x holds 2 images and y 3 labels"},
+		{Spec{Format: "npz", Path: "none.npz"}, "data set none.npz (npz): it holds no images"},
+		{Spec{Format: "npz", Path: "flat.npz"}, "data set flat.npz (npz): its array x: images have the shape [N, C, H, W] or [N, H, W, C], not [2 2]"},
+		{Spec{Format: "npz", Path: "channels.npz"}, "data set channels.npz (npz): its array x: which axis of [1 5 5 5] holds the channels? images have 1 to 4"},
+		{Spec{Format: "npz", Path: "floaty.npz"}, "data set floaty.npz (npz): its array y: labels are integers, not float32"},
+		{Spec{Format: "npz", Path: "onehot.npz"}, "data set onehot.npz (npz): its array y: labels have the shape [N], not [2 2] (class indices, not one-hot rows)"},
+		{Spec{Format: "npz", Path: "int32.npz"}, "data set int32.npz (npz): its array x: images are uint8 or float32, not int32"},
+		{Spec{Format: "npz", Path: "noy.npz"}, "data set noy.npz (npz): its array y: there is none; the archive holds: x (numpy.savez(file, x=images, y=labels))"},
+		{Spec{Format: "npz", Path: "object.npz"}, "data set object.npz (npz): its array x: it holds Python objects, which are not read; save numbers"},
+		{Spec{Format: "npz", Path: "lying.npz"}, "data set lying.npz (npz): its array x: a shape of [1000000 3 32 32] of uint8 takes 3072000128 bytes, but the archive declares 3200"},
+		{Spec{Format: "npz", Path: "flatlabel.npz", Classes: 3}, "data set flatlabel.npz (npz): image 0 of flatlabel.npz has the label 9, but there are 3 classes (labels 0 to 2)"},
+		{Spec{Format: "image-folder", Path: "absent"}, "data set absent (image-folder): absent does not exist; a path in a config is relative to the config's folder"},
+		{Spec{Format: "image-folder", Path: "folder"}, "data set folder (image-folder): it holds no folders; every class is a folder of PNG or JPEG files"},
+		{Spec{Format: "tiny-imagenet", Path: "folder"}, "data set folder (tiny-imagenet): folder/wnids.txt does not exist; a path in a config is relative to the config's folder"},
+	} {
+		if _, err := Open(c.spec, fsys, 0); err == nil || err.Error() != c.want {
+			t.Errorf("%+v:\n got %v\nwant %s", c.spec, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	stdimage "image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func pngFile(t testing.TB, im stdimage.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, im); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func jpegFile(t testing.TB, im stdimage.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, im, &jpeg.Options{Quality: 100}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// picture is 3 wide and 2 high; red counts the pixels from first on.
+func picture(first uint8) *stdimage.NRGBA {
+	im := stdimage.NewNRGBA(stdimage.Rect(0, 0, 3, 2))
+	for i := range 6 {
+		im.SetNRGBA(i%3, i/3, color.NRGBA{first + uint8(i), 100, 200, 255})
+	}
+	return im
+}
+
+func TestImageFolder(t *testing.T) {
+	gray := stdimage.NewGray(stdimage.Rect(0, 0, 3, 2))
+	gray.SetGray(1, 0, color.Gray{50})
+	clear := picture(60)
+	clear.SetNRGBA(0, 0, color.NRGBA{60, 100, 200, 0}) // transparency is dropped, the colour kept
+	fsys := fstest.MapFS{
+		"set/dog/b.png":     {Data: pngFile(t, picture(10))},
+		"set/dog/a.PNG":     {Data: pngFile(t, picture(20))},
+		"set/cat/z.png":     {Data: pngFile(t, gray)},
+		"set/cat/y.png":     {Data: pngFile(t, clear)},
+		"set/cat/notes.txt": {Data: []byte("passed over")},
+		"set/.git/x.png":    {Data: []byte("passed over")},
+		"set/cat/.x.png":    {Data: []byte("passed over")},
+		"set/README":        {Data: []byte("passed over")},
+	}
+	d, err := Open(Spec{Format: "image-folder", Path: "set"}, fsys, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Shape() != [3]int{3, 2, 3} || !slices.Equal(d.ClassNames(), []string{"cat", "dog"}) || d.Classes() != 2 {
+		t.Fatalf("shape %v, %d classes %v", d.Shape(), d.Classes(), d.ClassNames())
+	}
+	for i, want := range []struct {
+		label int
+		red   [2]float32 // of the first two pixels
+	}{{0, [2]float32{60, 61}}, {0, [2]float32{0, 50}}, {1, [2]float32{20, 21}}, {1, [2]float32{10, 11}}} {
+		id, pixels, label := d.Image(i)
+		if id != i || label != want.label || pixels[0] != want.red[0]/255 || pixels[1] != want.red[1]/255 {
+			t.Errorf("image %d: id %d, label %d, pixels %v", i, id, label, pixels)
+		}
+	}
+	if _, pixels, _ := d.Image(2); pixels[6] != float32(100)/255 || pixels[12] != float32(200)/255 {
+		t.Errorf("green %v and blue %v", pixels[6], pixels[12])
+	}
+	if _, pixels, _ := d.Image(1); pixels[1] != pixels[7] || pixels[1] != pixels[13] {
+		t.Errorf("gray %v", pixels)
+	}
+
+	// Given names decide the labels, and unused images are not opened.
+	fsys["set/dog/c.png"] = &fstest.MapFile{Data: []byte("broken")}
+	d, err = Open(Spec{Format: "image-folder", Path: "set", ClassNames: []string{"fox", "dog", "cat"}, Limit: 3}, fsys, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, label := d.Image(0); label != 2 || d.Classes() != 3 || d.Len() != 3 {
+		t.Errorf("label %d of %d classes, %d images", label, d.Classes(), d.Len())
+	}
+
+	fsys["big/a/1.png"] = &fstest.MapFile{Data: pngFile(t, picture(0))}
+	fsys["big/a/2.png"] = &fstest.MapFile{Data: pngFile(t, stdimage.NewGray(stdimage.Rect(0, 0, 4, 4)))}
+	fsys["none/a/x.txt"] = &fstest.MapFile{}
+	bomb := pngFile(t, picture(0)) // claims 2^30 × 2^30
+	copy(bomb[16:24], []byte{0x40, 0, 0, 0, 0x40, 0, 0, 0})
+	fsys["bomb/a/1.png"] = &fstest.MapFile{Data: bomb}
+	for _, c := range []struct {
+		spec Spec
+		want string
+	}{
+		{Spec{Path: "set"}, "set/dog/c.png is no readable PNG or JPEG: image: unknown format"},
+		{Spec{Path: "set", Classes: 10}, "it holds 2 class folders, but classes says 10; list the names of the classes in the order of their labels"},
+		{Spec{Path: "set", ClassNames: []string{"cat", "fox"}}, "its folder dog is not in the list of classes"},
+		{Spec{Path: "big"}, "big/a/2.png has shape [3 4 4], but the images before it have [3 2 3]; all must have the same"},
+		{Spec{Path: "none"}, "it holds no images"},
+		{Spec{Path: "bomb"}, "bomb/a/1.png is no readable PNG or JPEG: png: unsupported feature: dimension overflow"},
+	} {
+		c.spec.Format = "image-folder"
+		_, err := Open(c.spec, fsys, 0)
+		if want := "data set " + c.spec.Path + " (image-folder): " + c.want; err == nil || err.Error() != want {
+			t.Errorf("%+v:\n got %v\nwant %s", c.spec, err, want)
+		}
+	}
+}
+
+// The direct ways to read pixels agree with the colour model's, also off the origin.
+func TestReader(t *testing.T) {
+	rect := stdimage.Rect(2, 3, 10, 9)
+	ycc, rgba := stdimage.NewYCbCr(rect, stdimage.YCbCrSubsampleRatio420), stdimage.NewRGBA(rect)
+	for i := range ycc.Y {
+		ycc.Y[i] = uint8(91 * i)
+	}
+	for i := range ycc.Cb {
+		ycc.Cb[i], ycc.Cr[i] = uint8(57*i), uint8(203*i)
+	}
+	for i := range rgba.Pix {
+		rgba.Pix[i] = uint8(67 * i)
+		if i%4 == 3 {
+			rgba.Pix[i] = 255
+		}
+	}
+	for _, im := range []stdimage.Image{ycc, rgba} {
+		fast, slow := reader(im), reader(struct{ stdimage.Image }{im})
+		for y := rect.Min.Y; y < rect.Max.Y; y++ {
+			for x := rect.Min.X; x < rect.Max.X; x++ {
+				r, g, b := fast(x, y)
+				if r2, g2, b2 := slow(x, y); r != r2 || g != g2 || b != b2 {
+					t.Fatalf("%T at %d,%d: %d,%d,%d and %d,%d,%d", im, x, y, r, g, b, r2, g2, b2)
+				}
+			}
+		}
+	}
+}
+
+func TestDecodeBounds(t *testing.T) {
+	huge := pngFile(t, picture(0)) // with a header that claims 9000×9000
+	copy(huge[16:24], []byte{0, 0, 0x23, 0x28, 0, 0, 0x23, 0x28})
+	binary.BigEndian.PutUint32(huge[29:], crc32.ChecksumIEEE(huge[12:29]))
+	_, _, err := decode(fstest.MapFS{"x.png": {Data: huge}}, "x.png", nil)
+	if err == nil || err.Error() != "x.png has 9000×9000 pixels, more than this program reads" {
+		t.Errorf("9000×9000: %v", err)
+	}
+}
+
+func TestTinyImageNet(t *testing.T) {
+	grayJPEG := stdimage.NewGray(stdimage.Rect(0, 0, 3, 2))
+	for i := range grayJPEG.Pix {
+		grayJPEG.Pix[i] = 128
+	}
+	fsys := fstest.MapFS{
+		"tiny/wnids.txt":                      {Data: []byte("n02\nn01\r\nn03\n")},
+		"tiny/val/val_annotations.txt":        {Data: []byte("val_0.JPEG\tn01\t0\t0\t1\t1\r\nval_1.JPEG\tn02\t0\t0\t1\t1\nval_10.JPEG\tn03\t0\t0\t1\t1\n\n")},
+		"tiny/val/images/val_0.JPEG":          {Data: jpegFile(t, grayJPEG)},
+		"tiny/val/images/val_1.JPEG":          {Data: pngFile(t, picture(10))},
+		"tiny/val/images/val_10.JPEG":         {Data: pngFile(t, picture(20))},
+		"tiny/train/n01/images/n01_1.JPEG":    {Data: pngFile(t, picture(1))},
+		"tiny/train/n01/n01_boxes.txt":        {Data: []byte("n01_1.JPEG 0 0 1 1")},
+		"tiny/train/n02/images/n02_1.JPEG":    {Data: pngFile(t, picture(2))},
+		"tiny/train/n02/images/n02_0.JPEG":    {Data: pngFile(t, picture(3))},
+		"odd/wnids.txt":                       {Data: []byte("n01\n")},
+		"odd/val/val_annotations.txt":         {Data: []byte("val_0.JPEG\tn01\nval_1.JPEG\n")},
+		"odd/train/n77/images/x.JPEG":         {},
+		"strange/wnids.txt":                   {Data: []byte("n01\n")},
+		"strange/val/val_annotations.txt":     {Data: []byte("val_0.JPEG\tn09\n")},
+		"climbing/wnids.txt":                  {Data: []byte("n01\n")},
+		"climbing/val/val_annotations.txt":    {Data: []byte("../../x.JPEG\tn01\n")},
+		"twice/wnids.txt":                     {Data: []byte("n01 n01")},
+		"empty/wnids.txt":                     {},
+		"unlabelled/wnids.txt":                {Data: []byte("n01")},
+		"unlabelled/val/images/val_0.JPEG":    {},
+		"lost/wnids.txt":                      {Data: []byte("n01")},
+		"lost/val/val_annotations.txt":        {Data: []byte("val_0.JPEG\tn01\n")},
+		"unlabelled/test/images/test_10.JPEG": {},
+	}
+	for _, c := range []struct {
+		path   string
+		names  []string
+		labels []int
+		red    []float32
+	}{
+		{"tiny", nil, []int{1, 0, 2}, []float32{128, 10, 20}},
+		{"tiny/val", nil, []int{1, 0, 2}, []float32{128, 10, 20}},
+		{"tiny/val", []string{"n01", "n02", "n03"}, []int{0, 1, 2}, []float32{128, 10, 20}},
+		{"tiny/train", nil, []int{1, 0, 0}, []float32{1, 3, 2}},
+	} {
+		d, err := Open(Spec{Format: "tiny-imagenet", Path: c.path, ClassNames: c.names}, fsys, 0)
+		if err != nil {
+			t.Errorf("%s: %v", c.path, err)
+			continue
+		}
+		if d.Len() != len(c.labels) || d.Classes() != 3 || d.Shape() != [3]int{3, 2, 3} {
+			t.Errorf("%s: %d images, %d classes, shape %v", c.path, d.Len(), d.Classes(), d.Shape())
+			continue
+		}
+		for i := range d.Len() {
+			if _, pixels, label := d.Image(i); label != c.labels[i] || pixels[0] != c.red[i]/255 {
+				t.Errorf("%s: image %d has label %d and red %v, want %d and %v", c.path, i, label, pixels[0]*255, c.labels[i], c.red[i])
+			}
+		}
+	}
+	for path, want := range map[string]string{
+		"odd":        `odd/val/val_annotations.txt:2: a line is a file's name and its class, not "val_1.JPEG"`,
+		"odd/train":  "the folder odd/train/n77 is not in the list of classes",
+		"strange":    `strange/val/val_annotations.txt:1: val_0.JPEG has the class "n09", which is not in the list of classes`,
+		"climbing":   `climbing/val/val_annotations.txt:1: a line is a file's name and its class, not "../../x.JPEG n01"`,
+		"twice":      `the class "n01" is named twice`,
+		"empty":      "wnids.txt names no classes",
+		"unlabelled": "unlabelled/val/val_annotations.txt does not exist",
+		"lost":       "lost/val/images/val_0.JPEG does not exist",
+	} {
+		_, err := Open(Spec{Format: "tiny-imagenet", Path: path}, fsys, 0)
+		if err == nil || !strings.HasPrefix(err.Error(), "data set "+path+" (tiny-imagenet): "+want) {
+			t.Errorf("%s:\n got %v\nwant %s", path, err, want)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package dataset
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// npy makes a .npy file by hand.
+func npy(descr, shape string, values []byte) []byte {
+	dict := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape)
+	return npyHeader(1, dict, values)
+}
+
+func npyHeader(version byte, dict string, values []byte) []byte {
+	dict += strings.Repeat(" ", 117-len(dict)%118) + "\n"
+	b := append([]byte(npyMagic), version, 0)
+	if version == 1 {
+		b = binary.LittleEndian.AppendUint16(b, uint16(len(dict)))
+	} else {
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(dict)))
+	}
+	return append(append(b, dict...), values...)
+}
+
+func ints(values ...int64) []byte {
+	var b []byte
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	return npy("<i8", fmt.Sprintf("%d,", len(values)), b)
+}
+
+func floats(shape ...int) func(values ...float32) []byte {
+	return func(values ...float32) []byte {
+		var b bytes.Buffer
+		if err := WriteNPY(&b, shape, values); err != nil {
+			panic(err)
+		}
+		return b.Bytes()
+	}
+}
+
+// archive makes a .npz file of x and, unless nil, y.
+func archive(t testing.TB, x, y []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for _, array := range []struct {
+		name string
+		data []byte
+	}{{"x.npy", x}, {"y.npy", y}} {
+		if array.data == nil {
+			continue
+		}
+		f, err := w.Create(array.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(array.data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestNPYRoundTrip(t *testing.T) {
+	many := make([]float32, 70_000*3)
+	for i := range many {
+		many[i] = float32(i) / 3
+	}
+	for _, c := range []struct {
+		shape  []int
+		values []float32
+	}{
+		{[]int{2, 3}, []float32{0, 1, -1, float32(math.Inf(1)), math.MaxFloat32, math.SmallestNonzeroFloat32}},
+		{[]int{3}, []float32{1, 2, 3}},
+		{[]int{0, 3, 32, 32}, nil},
+		{nil, []float32{7}},
+		{[]int{70_000, 3}, many},
+	} {
+		data := floats(c.shape...)(c.values...)
+		if i := bytes.IndexByte(data, '\n') + 1; i%64 != 0 {
+			t.Errorf("%v: the values begin at byte %d, not at a multiple of 64", c.shape, i)
+		}
+		r := bytes.NewReader(append(data, "more"...))
+		shape, values, err := ReadNPY(r)
+		if err != nil || !slices.Equal(shape, c.shape) || !slices.Equal(values, c.values) {
+			t.Errorf("%v: got %v and %d values, %v", c.shape, shape, len(values), err)
+		}
+		if rest, _ := io.ReadAll(r); string(rest) != "more" {
+			t.Errorf("%v: what follows the array was read too: %q is left", c.shape, rest)
+		}
+	}
+	if err := WriteNPY(io.Discard, []int{2, 2}, []float32{1}); err == nil {
+		t.Error("a shape that does not fit the values is written")
+	}
+}
+
+func TestNPYVersions(t *testing.T) {
+	for _, version := range []byte{1, 2, 3} {
+		data := npyHeader(version, "{'descr': '>f8', 'fortran_order': False, 'shape': (1L, 2L)}", binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, math.Float64bits(0.5)), math.Float64bits(-2)))
+		shape, values, err := ReadNPY(bytes.NewReader(data))
+		if err != nil || !slices.Equal(shape, []int{1, 2}) || !slices.Equal(values, []float32{0.5, -2}) {
+			t.Errorf("version %d: %v %v %v", version, shape, values, err)
+		}
+	}
+}
+
+func TestNPYErrors(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"empty", nil, "it does not begin like a NumPy array"},
+		{"text", []byte("hello, this is text"), "it does not begin like a NumPy array"},
+		{"version", npyHeader(9, "{}", nil), "its NumPy format version 9 is unknown"},
+		{"cut header", npy("<f4", "1,", nil)[:40], "its header is cut short"},
+		{"huge header", append([]byte(npyMagic), 2, 0, 255, 255, 255, 255), "its header claims 4294967295 bytes, more than any array needs"},
+		{"no header", npyHeader(1, "{}", nil), `its header can't be read: "{}" (plain arrays of numbers only)`},
+		{"record", npyHeader(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", nil), `its header can't be read: "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (…" (plain arrays of numbers only)`},
+		{"complex", npy("<c8", "1,", nil), "it holds values of type <c8; uint8, float32, float64 and integers are read"},
+		{"half", npy("<f2", "1,", nil), "it holds values of type <f2; uint8, float32, float64 and integers are read"},
+		{"odd width", npy("<f48", "1,", nil), "it holds values of type <f48; uint8, float32, float64 and integers are read"},
+		{"huge", npy("<f4", "99999999999, 99999999999", nil), "its shape (99999999999, 99999999999) is larger than any array that is read"},
+		{"overflow", npy("<f4", "99999999999999999999", nil), "its shape (99999999999999999999) is larger than any array that is read"},
+		{"memory", npy("<f4", "999999999999,", nil), "its 999999999999 values need more than 8 GiB of memory"},
+		{"lying", npy("<f4", "1999999999,", make([]byte, 40)), "it is cut short: 1999999999 values are promised, about 0 are there"},
+		{"bytes", npy("|u1", "4,", make([]byte, 4)), "it holds uint8 values, float32 is needed"},
+		{"many dims", npy("<f4", strings.Repeat("1, ", 33), nil), "its shape (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, …) is larger than any array that is read"},
+	} {
+		if _, _, err := ReadNPY(bytes.NewReader(c.data)); err == nil || err.Error() != c.want {
+			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
+		}
+	}
+}
+
+func TestReadArrayErrors(t *testing.T) {
+	fsys := fstest.MapFS{
+		"a.npz":   {Data: archive(t, nil, nil)},
+		"b.npz":   {Data: []byte("no zip")},
+		"two.npz": {Data: bytes.ReplaceAll(archive(t, floats(1)(1), ints(1)), []byte("x.npy"), []byte("z.npy"))},
+	}
+	for name, want := range map[string]string{
+		"a.npz":   "a.npz: it holds the arrays no arrays, but none called x",
+		"b.npz":   "b.npz: it is no NumPy archive (.npz): zip: not a valid zip file",
+		"two.npz": "two.npz: it holds the arrays z, y, but none called x",
+	} {
+		if _, _, err := ReadArray(fsys, name); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", name, err, want)
+		}
+	}
+	if _, _, err := ReadArray(fsys, "absent.npy"); err == nil {
+		t.Error("an absent file is read")
+	}
+}
+
+func FuzzReadNPY(f *testing.F) {
+	f.Add(floats(2, 3)(1, 2, 3, 4, 5, 6))
+	f.Add(npy("<f8", "1, 1", make([]byte, 8)))
+	f.Add(npy("|u1", "0, 99999999, 99999999", nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		shape, values, err := ReadNPY(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		var b bytes.Buffer
+		if err := WriteNPY(&b, shape, values); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// An archive of any two arrays, and any bytes as an archive, give images in [0,1] or one error.
+func FuzzNPZ(f *testing.F) {
+	f.Add(floats(2, 1, 1, 2)(0, 1, 0.5, 0), ints(0, 1))
+	f.Add(npy("|u1", "1, 2, 2, 3", make([]byte, 12)), npy("|u1", "1,", []byte{2}))
+	f.Fuzz(func(t *testing.T, x, y []byte) {
+		for _, file := range [][]byte{x, archive(t, x, y)} {
+			d, err := Open(Spec{Format: "npz", Path: "f"}, fstest.MapFS{"f": {Data: file}}, 0)
+			if err != nil {
+				if strings.Contains(err.Error(), "\n") {
+					t.Fatalf("an error of several lines: %q", err)
+				}
+				continue
+			}
+			for i := range d.Len() {
+				_, pixels, label := d.Image(i)
+				if label < 0 || label >= d.Classes() {
+					t.Fatalf("label %d of %d classes", label, d.Classes())
+				}
+				for _, v := range pixels {
+					if !(v >= 0 && v <= 1) {
+						t.Fatalf("pixel %v", v)
+					}
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,124 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// openTinyImageNet reads the folder layout of Tiny-ImageNet-200 as Stanford
+// published it. The path is its root or root/val (the validation images, in the
+// order of val_annotations.txt), or root/train (class by class, each folder
+// sorted). Labels follow wnids.txt, or the class names given. The test images
+// carry no labels and can't be used.
+func openTinyImageNet(fsys fs.FS, spec Spec) (source, error) {
+	root, part := spec.Path, "val"
+	if _, err := fs.Stat(fsys, path.Join(root, "wnids.txt")); err != nil {
+		if base := path.Base(root); base == "val" || base == "train" {
+			root, part = path.Dir(root), base
+		}
+	}
+	text, err := readText(fsys, path.Join(root, "wnids.txt"))
+	if err != nil {
+		return nil, err
+	}
+	names := strings.Fields(text)
+	if len(names) == 0 {
+		return nil, errors.New("wnids.txt names no classes")
+	}
+	if len(spec.ClassNames) > 0 {
+		names = spec.ClassNames
+	}
+	label := make(map[string]int, len(names))
+	for i, name := range names {
+		if _, twice := label[name]; twice {
+			return nil, fmt.Errorf("the class %q is named twice", name)
+		}
+		label[name] = i
+	}
+	f := &folder{fsys: fsys, names: names}
+	if part == "train" {
+		return f, f.listTrain(path.Join(root, part), label)
+	}
+	return f, f.listValidation(path.Join(root, part), label)
+}
+
+func (f *folder) listTrain(dir string, label map[string]int) error {
+	classes, err := fs.ReadDir(f.fsys, dir)
+	if err != nil {
+		return err
+	}
+	for _, class := range classes {
+		if !class.IsDir() || strings.HasPrefix(class.Name(), ".") {
+			continue
+		}
+		l, ok := label[class.Name()]
+		if !ok {
+			return fmt.Errorf("the folder %s is not in the list of classes", path.Join(dir, class.Name()))
+		}
+		if err := f.list(path.Join(dir, class.Name(), "images"), l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *folder) listValidation(dir string, label map[string]int) error {
+	annotations := path.Join(dir, "val_annotations.txt")
+	text, err := readText(f.fsys, annotations)
+	if err != nil {
+		return err
+	}
+	for i, line := range strings.Split(strings.TrimRight(text, "\r\n"), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		if len(fields) < 2 || strings.ContainsAny(fields[0], `/\`) {
+			return fmt.Errorf("%s:%d: a line is a file's name and its class, not %q", annotations, i+1, shorten(line))
+		}
+		l, ok := label[fields[1]]
+		if !ok {
+			return fmt.Errorf("%s:%d: %s has the class %q, which is not in the list of classes", annotations, i+1, fields[0], fields[1])
+		}
+		f.entries = append(f.entries, labelled{path.Join(dir, "images", fields[0]), l})
+	}
+	return nil
+}
+
+// readText reads a small text file.
+func readText(fsys fs.FS, name string) (string, error) {
+	const most = 64 << 20
+	f, err := openFile(fsys, name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if f.size > most {
+		return "", fmt.Errorf("%s is larger than %d bytes", name, most)
+	}
+	text := make([]byte, f.size)
+	if n, err := f.ReadAt(text, 0); n < len(text) {
+		return "", fmt.Errorf("%s can't be read: %w", name, err)
+	}
+	return string(slices.Clip(bytes.TrimPrefix(text, []byte("\ufeff")))), nil
+}
+
+// shorten makes text from a file fit for a message: one line, not long, printable.
+func shorten(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.TrimSpace(s))
+	if r := []rune(s); len(r) > 60 {
+		s = string(r[:60]) + "…"
+	}
+	return s
+}

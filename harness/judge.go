@@ -1,0 +1,88 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"selfheal/attacks"
+	"selfheal/control"
+)
+
+// normTolerance is how far, relatively, a perturbation may exceed epsilon: what
+// float32 images can't avoid.
+const normTolerance = 1e-5
+
+// measure is the one place where a perturbation is judged: its norm in float64.
+// A norm above epsilon or a pixel outside [0,1] is an error of the attack,
+// never a result.
+func measure(norm attacks.Norm, epsilon float64, clean, adversarial []float32) (float64, error) {
+	if len(clean) != len(adversarial) {
+		return 0, fmt.Errorf("adversarial image has %d values, the clean one %d", len(adversarial), len(clean))
+	}
+	for i, v := range adversarial {
+		if !(v >= 0 && v <= 1) {
+			return 0, fmt.Errorf("adversarial pixel %d is %v, outside [0,1]", i, v)
+		}
+	}
+	d := norm.Distance(clean, adversarial)
+	if !(d <= epsilon*(1+normTolerance)) {
+		return d, fmt.Errorf("perturbation has %s norm %g, above epsilon %g", norm, d, epsilon)
+	}
+	return d, nil
+}
+
+// classifier is a network with or without its controller.
+type classifier func(ctx context.Context, image []float32) (answer, error)
+
+// answer is what a classifier gives for one image.
+type answer struct {
+	logits  []float32
+	outcome *control.Outcome // of the closed loop; nil for a plain network
+}
+
+func plain(n *control.Network) classifier {
+	return func(ctx context.Context, image []float32) (answer, error) {
+		z := make([]float32, n.Classes())
+		return answer{logits: z}, n.Logits(ctx, image, z)
+	}
+}
+
+func controlled(c *control.Controller) classifier {
+	return func(ctx context.Context, image []float32) (answer, error) {
+		o, err := c.Run(ctx, image)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{logits: o.Logits, outcome: o}, nil
+	}
+}
+
+// verdict is the judge's word on one image of a cell.
+type verdict struct {
+	right   bool
+	margin  float64
+	outcome *control.Outcome
+}
+
+// judge asks a classifier about every image. Logits that are not finite are an
+// error, as no margin follows from them.
+func (r *runner) judge(ctx context.Context, who classifier, what string, set []attacks.Image, images [][]float32) ([]verdict, error) {
+	out := make([]verdict, len(set))
+	err := control.ForEach(ctx, r.pool, len(set), func(ctx context.Context, i int) error {
+		a, err := who(ctx, images[i])
+		if err != nil {
+			return err
+		}
+		margin := control.Margin(a.logits, set[i].Label)
+		if math.IsNaN(margin) || math.IsInf(margin, 0) {
+			return fmt.Errorf("%s gives logits that are not finite on image %d", what, set[i].ID)
+		}
+		if a.outcome != nil {
+			a.outcome.Controls, a.outcome.Logits = nil, nil // only the numbers are kept
+		}
+		out[i] = verdict{right: control.Predict(a.logits) == set[i].Label, margin: margin, outcome: a.outcome}
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,195 @@
+package harness
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/harness/result"
+	"selfheal/models/onnx"
+)
+
+// scored opens the data set that a suite scores, cut to --limit.
+func (r *runner) scored(name string) (*dataset.Dataset, []attacks.Image, error) {
+	d, err := r.open(name, r.cfg.Limit)
+	if err != nil {
+		return nil, nil, err
+	}
+	set := make([]attacks.Image, d.Len())
+	for i := range set {
+		set[i].ID, set[i].Pixels, set[i].Label = d.Image(i)
+	}
+	r.file.Datasets[name] = result.Dataset{N: d.Len(), SHA256: d.SHA256()}
+	return d, set, nil
+}
+
+// open opens a data set once for each limit.
+func (r *runner) open(name string, limit int) (*dataset.Dataset, error) {
+	key := fmt.Sprintf("%s/%d", name, limit)
+	if d, ok := r.sets[key]; ok {
+		return d, nil
+	}
+	d, err := dataset.Open(r.cfg.Dataset(name).Spec, r.cfg.Files, limit)
+	if err != nil {
+		return nil, fmt.Errorf("dataset %s: %w", name, err)
+	}
+	r.sets[key] = d
+	return d, nil
+}
+
+// read reads a file that the config names.
+func (r *runner) read(path string) ([]byte, error) {
+	data, err := fs.ReadFile(r.cfg.Files, path)
+	if err != nil {
+		var p *fs.PathError
+		if errors.As(err, &p) {
+			err = p.Err
+		}
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return data, nil
+}
+
+// network opens a model and cuts it where the suite's controls need it.
+func (r *runner) network(m *config.Model, controls []string) (*control.Network, error) {
+	data, err := r.read(m.Path)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", m.Name, err)
+	}
+	sum := sha256.Sum256(data)
+	hash := hex.EncodeToString(sum[:])
+	if m.SHA256 != "" && m.SHA256 != hash {
+		return nil, fmt.Errorf("model %s: %s has SHA-256 %s, the config says %s", m.Name, m.Path, hash, m.SHA256)
+	}
+	o := control.NetworkOptions{Mean: float32s(m.Mean), Std: float32s(m.Std), Probabilities: m.Output == "probabilities", At: m.SplitAt}
+	for _, c := range controls {
+		for _, l := range r.cfg.Control(c).Layers {
+			o.Also = append(o.Also, place(l.At))
+		}
+	}
+	n, err := control.NewNetwork(r.pool, m.Name, data, o)
+	if err != nil {
+		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
+	}
+	r.file.Models[m.Name] = result.Model{SHA256: hash, Parameters: n.Parameters, Segments: len(n.Segments), FLOPs: n.FLOPs()}
+	return n, nil
+}
+
+func float32s(v []float64) []float32 {
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32(x)
+	}
+	return out
+}
+
+func place(a config.At) control.At {
+	switch a.Kind {
+	case config.AtLast:
+		return control.At{Last: true}
+	case config.AtTensor:
+		return control.At{Tensor: a.Tensor}
+	case config.AtBoundary:
+		return control.At{Boundary: a.Boundary}
+	}
+	return control.At{}
+}
+
+// controller opens, fits or takes from the cache the embeddings of a control and
+// closes the loop around a network.
+func (r *runner) controller(ctx context.Context, n *control.Network, c *config.Control) (*control.Controller, error) {
+	fail := func(err error) (*control.Controller, error) {
+		return nil, fmt.Errorf("control %s on model %s: %w", c.Name, n.Name, err)
+	}
+	var layers []control.Layer
+	for _, l := range c.Layers {
+		at := place(l.At)
+		t, err := n.Index(at)
+		if err != nil {
+			return fail(err)
+		}
+		g, err := r.embedding(ctx, n, c, at, t, l.Embedding)
+		if err != nil {
+			return fail(fmt.Errorf("layer at %s: %w", at, err))
+		}
+		layers = append(layers, control.Layer{T: t, Embedding: g})
+	}
+	s := control.Solver{Outer: c.Solver.Outer, Inner: c.Solver.Inner, Regularization: c.Solver.Regularization,
+		LearningRate: c.Solver.LearningRate, Momentum: c.Solver.Momentum}
+	s.Method = map[string]control.Method{config.Greedy: control.Greedy, config.MSA: control.MSA, config.PMP: control.PMP}[c.Solver.Method]
+	k, err := control.NewController(n, c.Name, s, layers)
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+func (r *runner) embedding(ctx context.Context, n *control.Network, c *config.Control, at control.At, t int, e config.Embedding) (*onnx.Graph, error) {
+	state := n.StateShape(t)
+	switch e.Kind {
+	case config.Identity:
+		return control.IdentityEmbedding(state)
+	case config.ONNX:
+		data, err := r.read(e.Path)
+		if err != nil {
+			return nil, fmt.Errorf("embedding %w", err)
+		}
+		g, err := control.ONNXEmbedding(data, state)
+		if err != nil {
+			return nil, fmt.Errorf("embedding %s: %w", e.Path, err)
+		}
+		return g, nil
+	}
+	d, err := r.open(e.Fit, 0)
+	if err != nil {
+		return nil, err
+	}
+	if shape := d.Shape(); (attacks.Shape{C: shape[0], H: shape[1], W: shape[2]}) != n.Shape() {
+		return nil, fmt.Errorf("dataset %s has images of shape %v, the model takes %v", e.Fit, shape, n.Shape())
+	}
+	s, cached, seconds, err := r.subspace(ctx, n, t, d, control.Target{Variance: e.Variance, Rank: e.Rank})
+	if err != nil {
+		return nil, err
+	}
+	fit := result.Fit{Control: c.Name, Model: n.Name, At: at.String(), Dim: s.Dim, Rank: s.Rank, Variance: s.Variance,
+		Samples: s.Samples, Cached: cached, Seconds: seconds}
+	same := func(f result.Fit) bool { return f.Control == fit.Control && f.Model == fit.Model && f.At == fit.At }
+	if !slices.ContainsFunc(r.file.Fits, same) {
+		r.file.Fits = append(r.file.Fits, fit)
+	}
+	return control.LinearEmbedding(state, s.Mean, s.Components, s.Rank)
+}
+
+// subspace fits the principal subspace of the clean states, or takes it from the cache.
+func (r *runner) subspace(ctx context.Context, n *control.Network, t int, d *dataset.Dataset, target control.Target) (*control.Subspace, bool, float64, error) {
+	start := time.Now()
+	dim := int(n.StateShape(t).Items())
+	key := control.FitKey(n, t, d.SHA256(), target)
+	if s, ok := r.cache.Load(key, dim); ok {
+		return s, true, time.Since(start).Seconds(), nil
+	}
+	r.progress.Say("fitting a linear embedding of %d-dimensional states of %s on %d images", dim, n.Name, d.Len())
+	states, err := n.CleanStates(t, d.Len(), d.Pixels)
+	if err != nil {
+		return nil, false, 0, err
+	}
+	s, err := control.FitPCA(ctx, dim, states, target)
+	if err != nil {
+		return nil, false, 0, err
+	}
+	seconds := time.Since(start).Seconds()
+	r.progress.Say("fitted rank %d of %d, %.2f %% of the variance, in %.1f s", s.Rank, dim, 100*s.Variance, seconds)
+	if err := r.cache.Store(key, s); err != nil {
+		r.progress.Say("the fit could not be cached: %v", err)
+	}
+	return s, false, seconds, nil
+}

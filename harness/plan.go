@@ -1,0 +1,171 @@
+// Package harness runs a config: it plans the cells, opens data, networks and
+// controllers, attacks, judges what the attacks return, and writes the results.
+package harness
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"selfheal/attacks"
+	"selfheal/harness/config"
+)
+
+// Plan is what a run will do, in order.
+type Plan struct {
+	Config *config.Config // the selected part
+	Jobs   []Job
+}
+
+// Job is one model of one suite: its cells share the network, the controllers
+// and, as the suite is oblivious, the adversarial images.
+type Job struct {
+	Suite   *config.Suite
+	Model   *config.Model
+	Attacks []PlannedAttack
+}
+
+// PlannedAttack is one attack at one epsilon.
+type PlannedAttack struct {
+	*config.Attack
+	Epsilon float64
+	Norm    attacks.Norm
+}
+
+// Cells is how many cells a job has.
+func (j Job) Cells() int { return (1 + len(j.Suite.Controls)) * (1 + len(j.Attacks)) }
+
+// Cells is how many cells the run has.
+func (p *Plan) Cells() int {
+	n := 0
+	for _, j := range p.Jobs {
+		n += j.Cells()
+	}
+	return n
+}
+
+// NewPlan lists the jobs of a config's selected part. What this version can't do
+// is an error.
+func NewPlan(cfg *config.Config) (*Plan, error) {
+	p := &Plan{Config: cfg}
+	for i := range cfg.Suites {
+		s := &cfg.Suites[i]
+		if s.Mode != config.Oblivious {
+			return nil, fmt.Errorf("suite %s: mode %s is not available in this version (%s is)", s.Name, s.Mode, config.Oblivious)
+		}
+		var planned []PlannedAttack
+		for _, name := range s.Attacks {
+			a := cfg.Attack(name)
+			norm, err := attacks.ParseNorm(a.Norm)
+			if err != nil {
+				return nil, fmt.Errorf("attack %s: %w", name, err)
+			}
+			for _, eps := range a.Epsilons {
+				planned = append(planned, PlannedAttack{Attack: a, Epsilon: eps, Norm: norm})
+			}
+		}
+		for _, pa := range planned { // parameters and recipe, before anything is opened
+			if _, err := pa.Recipe(math.MaxInt16, attacks.Shape{C: 3, H: 32, W: 32}); err != nil {
+				return nil, err
+			}
+		}
+		for _, m := range s.Models {
+			p.Jobs = append(p.Jobs, Job{Suite: s, Model: cfg.Model(m), Attacks: planned})
+		}
+	}
+	return p, nil
+}
+
+// Recipe makes the attack for a classifier.
+func (a PlannedAttack) Recipe(classes int, shape attacks.Shape) (attacks.Recipe, error) {
+	r, err := a.recipe(classes)
+	if err != nil {
+		return r, fmt.Errorf("attack %s: %w", a.Name, err)
+	}
+	for _, c := range r.Components {
+		if err := c.Check(classes, shape); err != nil {
+			return r, fmt.Errorf("attack %s: %w", a.Name, err)
+		}
+	}
+	return r, nil
+}
+
+func (a PlannedAttack) recipe(classes int) (attacks.Recipe, error) {
+	options := map[string]any{}
+	for _, p := range a.Params {
+		options[p.Name] = p.Value
+	}
+	if a.Kind != "autoattack" {
+		one, err := attacks.New(a.Kind, attacks.Params{Norm: a.Norm, Epsilon: a.Epsilon, Options: options})
+		if err != nil {
+			return attacks.Recipe{}, err
+		}
+		return attacks.Recipe{Name: a.Kind + "/1", Norm: a.Norm, Epsilon: a.Epsilon, Components: []attacks.Attack{one}}, nil
+	}
+	versions := map[string]func(attacks.Norm, float64, int) (attacks.Recipe, error){
+		"standard": attacks.Standard, "plus": attacks.Plus, "rand": attacks.Rand,
+	}
+	make, ok := versions[a.Version]
+	if !ok {
+		return attacks.Recipe{}, fmt.Errorf("version %s is not available in this version (standard, plus and rand are)", a.Version)
+	}
+	if len(options) > 0 {
+		return attacks.Recipe{}, fmt.Errorf("AutoAttack's version %s is fixed and takes no parameter %q", a.Version, a.Params[0].Name)
+	}
+	return make(a.Norm, a.Epsilon, classes)
+}
+
+// Describe prints the cells and the passes that they need at most, in images
+// passed through a network: every image attacked by every component, as if
+// none were ever misclassified. sizes gives the number of images of each data set.
+func (p *Plan) Describe(sizes map[string]int) string {
+	var b strings.Builder
+	var forward, backward int64
+	for _, j := range p.Jobs {
+		n := int64(sizes[j.Suite.Dataset])
+		fmt.Fprintf(&b, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, n, j.Suite.Dataset, j.Suite.Mode)
+		fmt.Fprintf(&b, "  %-24s defenses: none%s\n", "none (clean)", suffix(j.Suite.Controls))
+		for _, a := range j.Attacks {
+			classes := 10
+			if d := p.Config.Dataset(j.Suite.Dataset); d.Classes > 0 {
+				classes = d.Classes
+			}
+			r, err := a.recipe(classes)
+			if err != nil {
+				fmt.Fprintf(&b, "  %-24s %v\n", a.Name, err)
+				continue
+			}
+			var f, g int64
+			for _, c := range r.Components {
+				cf, cg := c.Passes(classes)
+				f, g = f+int64(cf)*n, g+int64(cg)*n
+			}
+			forward, backward = forward+f, backward+g
+			fmt.Fprintf(&b, "  %-24s defenses: none%s; %s, %s, epsilon %g: at most %s forward, %s backward\n",
+				a.Name, suffix(j.Suite.Controls), r.Name, a.Norm, a.Epsilon, count(f), count(g))
+		}
+	}
+	fmt.Fprintf(&b, "%d cells, at most %s forward and %s backward passes of one image\n", p.Cells(), count(forward), count(backward))
+	return b.String()
+}
+
+func suffix(controls []string) string {
+	s := ""
+	for _, c := range controls {
+		s += ", " + c
+	}
+	return s
+}
+
+// count writes a number of passes with its thousands.
+func count(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.1fG", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1fM", float64(n)/1e6)
+	case n >= 1e4:
+		return fmt.Sprintf("%.0fk", float64(n)/1e3)
+	}
+	return fmt.Sprint(n)
+}

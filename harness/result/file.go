@@ -1,0 +1,71 @@
+package result
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Read reads a results.json.
+func Read(path string) (*File, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var f File
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if f.Schema != Schema {
+		return nil, fmt.Errorf("%s: has schema %q, this version reads %q", path, f.Schema, Schema)
+	}
+	return &f, nil
+}
+
+// Write writes a results.json beside its place and renames it, so that the file
+// is always whole.
+func Write(path string, f *File) error {
+	data, err := json.MarshalIndent(f, "", " ")
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	t, err := os.CreateTemp(filepath.Dir(path), ".results-*")
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	defer os.Remove(t.Name()) // fails once renamed
+	_, err = t.Write(append(data, '\n'))
+	if cerr := t.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		if err = os.Chmod(t.Name(), 0o644); err == nil {
+			err = os.Rename(t.Name(), path)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// ReadRecords reads a records.jsonl.
+func ReadRecords(path string) ([]Record, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var records []Record
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		var r Record
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		records = append(records, r)
+	}
+	return records, lines.Err()
+}

@@ -1,0 +1,138 @@
+// Package result is the one schema of what a run writes: results.json and
+// records.jsonl. Everything that reads results (reports, checks, other
+// programs) goes through it. Field names are fixed; see docs/results.md.
+package result
+
+import "time"
+
+// Schema names the version of the result file's layout.
+const Schema = "selfheal.results/1"
+
+// File is results.json.
+type File struct {
+	Schema       string             `json:"schema"`
+	Created      time.Time          `json:"created"`
+	ConfigSHA256 string             `json:"config_sha256"` // of the resolved plan, without workers, batch and out
+	Seed         uint64             `json:"seed"`
+	Environment  Environment        `json:"environment"`
+	Datasets     map[string]Dataset `json:"datasets"`
+	Models       map[string]Model   `json:"models"`
+	Suites       []Suite            `json:"suites,omitempty"`
+	Fits         []Fit              `json:"fits,omitempty"`
+	Cells        []Cell             `json:"cells"`
+}
+
+// Environment is where and with what the run was made.
+type Environment struct {
+	Selfheal    string `json:"selfheal"`
+	Go          string `json:"go"`
+	ONNXRuntime string `json:"onnxruntime"`
+	Provider    string `json:"provider"`
+	Workers     int    `json:"workers"`
+	Batch       int    `json:"batch"`
+	CPU         string `json:"cpu"`
+}
+
+// Dataset identifies the images that were scored.
+type Dataset struct {
+	N      int    `json:"n"`
+	SHA256 string `json:"sha256"` // of the chosen pixels and labels
+}
+
+// Model identifies a network.
+type Model struct {
+	SHA256     string `json:"sha256"` // of the file as given
+	Parameters int64  `json:"parameters"`
+	Segments   int    `json:"segments"`
+	FLOPs      int64  `json:"flops,omitempty"` // of one forward pass of one image
+}
+
+// Suite says how a suite was set up, in the config's order, so that reports can be rendered again.
+type Suite struct {
+	Name     string   `json:"name"`
+	Title    string   `json:"title,omitempty"`
+	Dataset  string   `json:"dataset"`
+	Mode     string   `json:"mode"`
+	Models   []string `json:"models"`
+	Controls []string `json:"controls"`
+	Attacks  []string `json:"attacks"`
+}
+
+// Fit describes an embedding that was fitted for a run.
+type Fit struct {
+	Control  string  `json:"control"`
+	Model    string  `json:"model"`
+	At       string  `json:"at"`
+	Dim      int     `json:"dim"`
+	Rank     int     `json:"rank"`
+	Variance float64 `json:"variance"` // share of the variance kept
+	Samples  int     `json:"samples"`
+	Cached   bool    `json:"cached"`
+	Seconds  float64 `json:"seconds"`
+}
+
+// Cell is one accuracy: a model, with or without a controller, under an attack.
+// It is identified by (suite, model, defense, attack, epsilon).
+type Cell struct {
+	Suite    string     `json:"suite"`
+	Dataset  string     `json:"dataset"`
+	Model    string     `json:"model"`
+	Defense  string     `json:"defense"` // "none" or the control's name
+	Mode     string     `json:"mode"`    // oblivious, whitebox-detached, whitebox-through
+	Attack   string     `json:"attack"`  // "none" (clean images) or the attack's name
+	Norm     *string    `json:"norm"`    // linf, l2, l1; null for "none"
+	Epsilon  *float64   `json:"epsilon"` // null for "none"
+	Recipe   string     `json:"recipe"`  // which attack made the images, with its version; "" for "none"
+	N        int        `json:"n"`
+	Correct  int        `json:"correct"`
+	Accuracy float64    `json:"accuracy"`
+	CI95     [2]float64 `json:"ci95"`     // Wilson
+	Verdicts string     `json:"verdicts"` // one character an image, in data set order: '1' = right
+	Steps    []Step     `json:"steps"`    // one a component; empty for "none" and oblivious controlled cells
+	MaxNorm  float64    `json:"max_norm"` // largest perturbation among the cell's images
+	Seconds  float64    `json:"seconds"`
+	Warnings []Warning  `json:"warnings"`
+	Solver   *Solver    `json:"solver,omitempty"` // how the closed loop did, controlled cells only
+}
+
+// Step is one component of an attack.
+type Step struct {
+	Attack   string  `json:"attack"`
+	Attacked int     `json:"attacked"` // images it was run on
+	Robust   float64 `json:"robust"`   // accuracy over all n images after it
+	Forward  int64   `json:"forward"`  // passes, in images
+	Backward int64   `json:"backward"`
+	Seconds  float64 `json:"seconds"`
+}
+
+// Solver summarises the control problem's objective over a cell's images.
+type Solver struct {
+	Method       string  `json:"method"`
+	Objective    float64 `json:"objective"`          // mean of Σ_t L(x_t, u_t), final controls
+	Greedy       float64 `json:"greedy"`             // the same at the greedy start
+	BelowGreedy  float64 `json:"below_greedy"`       // share of images that end strictly below greedy
+	ControlNorm  float64 `json:"control_norm"`       // mean over images of sqrt(Σ_t ‖u_t‖²)
+	PassesPerRun float64 `json:"passes_per_forward"` // cost of one controlled pass in plain passes, by FLOPs
+}
+
+// Warning is something a reader of the cell must know; ids are explained in docs/warnings.md.
+type Warning struct {
+	ID      string `json:"id"`
+	Message string `json:"message"`
+}
+
+// Record is one line of records.jsonl: one image in one cell.
+type Record struct {
+	Suite        string   `json:"suite"`
+	Model        string   `json:"model"`
+	Defense      string   `json:"defense"`
+	Mode         string   `json:"mode"`
+	Attack       string   `json:"attack"`
+	Epsilon      *float64 `json:"epsilon"`
+	Image        int      `json:"image"`
+	Label        int      `json:"label"`
+	Verdict      int      `json:"verdict"`
+	Margin       float64  `json:"margin"` // z_y − max other logit on this cell's image
+	Norm         float64  `json:"norm"`   // of its perturbation, 0 when never broken
+	FirstSuccess *int     `json:"first_success"`
+}

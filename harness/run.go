@@ -1,0 +1,239 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/harness/result"
+	"selfheal/harness/stats"
+	"selfheal/models/ort"
+)
+
+// Version is selfheal's.
+const Version = "0.1.0"
+
+// Options say where a run writes and how it computes. They never change a number.
+type Options struct {
+	Out      string
+	Force    bool // overwrite another config's results
+	Progress *Progress
+	Cache    *control.Cache // of fitted embeddings; nil for none
+}
+
+// runner is the state of one run.
+type runner struct {
+	cfg      *config.Config
+	pool     *ort.Pool
+	cache    *control.Cache
+	progress *Progress
+	seed     uint64
+	file     *result.File
+	journal  *journal
+	sets     map[string]*dataset.Dataset
+	cells    int // finished
+	planned  int
+}
+
+// Run carries out a plan and returns its results, which are also in o.Out. When
+// it ends early, by an error or because ctx was cancelled, the cells that were
+// finished are returned and on disk all the same.
+func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Record, error) {
+	cfg := plan.Config
+	pool := ort.NewPool(cfg.Runtime.Workers, cfg.Runtime.Batch)
+	defer pool.Close()
+	r := &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{}, planned: plan.Cells()}
+	r.file = &result.File{
+		Schema: result.Schema, Created: time.Now().UTC().Truncate(time.Second), ConfigSHA256: cfg.Hash(), Seed: cfg.Seed,
+		Environment: result.Environment{Selfheal: Version, Go: runtime.Version(), ONNXRuntime: ort.Version(), Provider: cfg.Runtime.Provider,
+			Workers: pool.Workers(), Batch: pool.Batch(), CPU: cpuName()},
+		Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}, Cells: []result.Cell{},
+	}
+	for _, s := range cfg.Suites {
+		r.file.Suites = append(r.file.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Mode,
+			Models: s.Models, Controls: s.Controls, Attacks: s.Attacks})
+	}
+	var err error
+	if r.journal, err = newJournal(o.Out, r.file, o.Force); err != nil {
+		return nil, nil, err
+	}
+	for _, j := range plan.Jobs {
+		if err = r.job(ctx, j); err != nil {
+			break
+		}
+	}
+	if cerr := r.journal.close(); err == nil {
+		err = cerr
+	}
+	return r.file, r.journal.records, err
+}
+
+// job runs one model of one suite.
+func (r *runner) job(ctx context.Context, j Job) error {
+	data, set, err := r.scored(j.Suite.Dataset)
+	if err != nil {
+		return err
+	}
+	net, err := r.network(j.Model, j.Suite.Controls)
+	if err != nil {
+		return err
+	}
+	defer net.Close()
+	if err := fits(data, net); err != nil {
+		return fmt.Errorf("suite %s: dataset %s and model %s: %w", j.Suite.Name, j.Suite.Dataset, net.Name, err)
+	}
+	// Every recipe, before the first hour is spent.
+	recipes := make([]attacks.Recipe, len(j.Attacks))
+	for i, a := range j.Attacks {
+		if recipes[i], err = a.Recipe(net.Classes(), net.Shape()); err != nil {
+			return fmt.Errorf("model %s: %w", net.Name, err)
+		}
+	}
+	var controllers []*control.Controller
+	for _, name := range j.Suite.Controls {
+		c, err := r.controller(ctx, net, r.cfg.Control(name))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		controllers = append(controllers, c)
+	}
+	clean := &crafted{images: make([][]float32, len(set)), norms: make([]float64, len(set)), first: make([]int, len(set)), steps: []result.Step{}}
+	for i, im := range set {
+		clean.images[i], clean.first[i] = im.Pixels, -1
+	}
+	undefended, err := r.score(ctx, j, net, controllers, nil, clean, "", set)
+	if err != nil {
+		return err
+	}
+	for i, a := range j.Attacks {
+		label := fmt.Sprintf("[%d/%d] %s, %s", r.cells+1, r.planned, net.Name, a.Name)
+		if len(a.Epsilons) > 1 {
+			label += fmt.Sprintf(" %.4g", a.Epsilon)
+		}
+		made, err := r.craft(ctx, net, label, recipes[i], set, undefended)
+		if err != nil {
+			return fmt.Errorf("suite %s, model %s, attack %s: %w", j.Suite.Name, net.Name, a.Name, err)
+		}
+		if j.Suite.SaveAdversarial {
+			if err := r.journal.adversarial(j.Suite.Name, net.Name, a, net.Shape(), made.images); err != nil {
+				return err
+			}
+		}
+		if _, err := r.score(ctx, j, net, controllers, &a, made, recipes[i].Name, set); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fits checks that a data set is one that the network classifies.
+func fits(d *dataset.Dataset, n *control.Network) error {
+	s := d.Shape()
+	if (attacks.Shape{C: s[0], H: s[1], W: s[2]}) != n.Shape() {
+		return fmt.Errorf("the images have shape %v, the model takes %v", s, [3]int{n.Shape().C, n.Shape().H, n.Shape().W})
+	}
+	if d.Classes() > n.Classes() {
+		return fmt.Errorf("the images have %d classes, the model %d", d.Classes(), n.Classes())
+	}
+	return nil
+}
+
+// score scores one set of images on the undefended network and under every
+// controller, and writes those cells. It returns the undefended verdicts.
+func (r *runner) score(ctx context.Context, j Job, net *control.Network, controllers []*control.Controller, a *PlannedAttack, made *crafted, recipe string, set []attacks.Image) ([]verdict, error) {
+	var undefended []verdict
+	for k := -1; k < len(controllers); k++ {
+		start := time.Now()
+		defense, who, what := config.None, plain(net), "model "+net.Name
+		if k >= 0 {
+			defense = controllers[k].Name
+			who, what = controlled(controllers[k]), fmt.Sprintf("control %s on model %s", defense, net.Name)
+		}
+		v, err := r.judge(ctx, who, what, set, made.images)
+		if err != nil {
+			return nil, fmt.Errorf("suite %s: %w", j.Suite.Name, err)
+		}
+		cell := result.Cell{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, Defense: defense, Mode: j.Suite.Mode,
+			Attack: config.None, Recipe: recipe, N: len(set), Steps: []result.Step{}, Warnings: []result.Warning{}}
+		if a != nil {
+			norm, eps := a.Attack.Norm, a.Epsilon
+			cell.Attack, cell.Norm, cell.Epsilon = a.Name, &norm, &eps
+		}
+		if k < 0 {
+			undefended = v
+			cell.Steps = made.steps
+			if made.wrong > 0 {
+				cell.Warnings = append(cell.Warnings, result.Warning{ID: "claim-refuted",
+					Message: fmt.Sprintf("an attack claimed %d successes that the judge did not see again", made.wrong)})
+			}
+		}
+		cell.Seconds = time.Since(start).Seconds()
+		if k < 0 {
+			cell.Seconds += made.seconds
+		} else {
+			cell.Solver = summary(controllers[k], v)
+		}
+		if err := r.cell(cell, set, made, v); err != nil {
+			return nil, err
+		}
+	}
+	return undefended, nil
+}
+
+// cell completes a cell from the verdicts, and writes it and its records.
+func (r *runner) cell(c result.Cell, set []attacks.Image, made *crafted, verdicts []verdict) error {
+	records := make([]result.Record, len(set))
+	bits := make([]byte, len(set))
+	for i, v := range verdicts {
+		bits[i] = '0'
+		if v.right {
+			bits[i] = '1'
+			c.Correct++
+		}
+		c.MaxNorm = math.Max(c.MaxNorm, made.norms[i])
+		records[i] = result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack, Epsilon: c.Epsilon,
+			Image: set[i].ID, Label: set[i].Label, Verdict: int(bits[i] - '0'), Margin: v.margin, Norm: made.norms[i]}
+		if first := made.first[i]; first >= 0 {
+			records[i].FirstSuccess = &first
+		}
+	}
+	c.Verdicts = string(bits)
+	c.Accuracy = float64(c.Correct) / float64(c.N)
+	c.CI95 = stats.Wilson(c.Correct, c.N)
+	r.cells++
+	r.file.Cells = append(r.file.Cells, c)
+	if c.Attack == config.None || c.Defense != config.None {
+		r.progress.Say("[%d/%d] %s, %s, %s: %.1f %% of %d, %.1f s", r.cells, r.planned, c.Model, c.Attack, defenseName(c.Defense), 100*c.Accuracy, c.N, c.Seconds)
+	}
+	return r.journal.cell(r.file, records)
+}
+
+func defenseName(d string) string {
+	if d == config.None {
+		return "undefended"
+	}
+	return "controlled by " + d
+}
+
+// summary reports how the closed loop did over a cell's images.
+func summary(c *control.Controller, verdicts []verdict) *result.Solver {
+	s := &result.Solver{Method: c.Solver.Method.String(), PassesPerRun: c.Passes()}
+	for _, v := range verdicts {
+		s.Objective += v.outcome.Objective
+		s.Greedy += v.outcome.Greedy
+		s.ControlNorm += v.outcome.Norm
+		if v.outcome.Objective < v.outcome.Greedy {
+			s.BelowGreedy++
+		}
+	}
+	n := float64(len(verdicts))
+	s.Objective, s.Greedy, s.ControlNorm, s.BelowGreedy = s.Objective/n, s.Greedy/n, s.ControlNorm/n, s.BelowGreedy/n
+	return s
+}

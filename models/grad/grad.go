@@ -1,0 +1,190 @@
+// Package grad derives gradients of ONNX graphs as more ONNX operators:
+// reverse-mode differentiation with one walk over the graph and one table of
+// rules. It emits standard operators only, and a rule emits only operators that
+// have rules themselves, so that a gradient can be differentiated again.
+package grad
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"selfheal/models/onnx"
+)
+
+// Context is what a rule works with: the builder that it emits nodes to and the
+// question which of a node's inputs need a gradient.
+type Context struct {
+	*onnx.Builder
+	active map[string]bool
+}
+
+// Needs reports whether node n's i-th input depends on what the gradient is taken of.
+func (c *Context) Needs(n *onnx.Node, i int) bool { return c.active[n.Input(i)] }
+
+// A Rule emits the vector-Jacobian product of one node: from the cotangent gy
+// of its outputs ("" where an output has none) the cotangents of its inputs, ""
+// where none is needed. A cotangent may still have the shape that its input
+// was broadcast to; the walk sums it down.
+type Rule func(c *Context, n *onnx.Node, gy []string) ([]string, error)
+
+// Backward appends to b's graph the nodes of a reverse-mode sweep. seeds maps
+// tensors to their cotangents, of the same shape; the result maps each tensor
+// in wrt to Σ (∂seeded/∂it)ᵀ·cotangent, of its own shape. A tensor that the
+// seeded ones do not depend on is an error, as is any operator on the way
+// without a rule; all such operators are named at once.
+func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[string]string, error) {
+	if err := b.Err(); err != nil {
+		return nil, err
+	}
+	c := &Context{Builder: b, active: map[string]bool{}}
+	for _, w := range wrt {
+		c.active[w] = true
+	}
+	var path []*onnx.Node // nodes that carry a dependence on wrt, in order
+	for _, n := range b.G.Nodes {
+		if slices.ContainsFunc(n.Inputs, func(in string) bool { return c.active[in] }) {
+			path = append(path, n)
+			for _, o := range n.Outputs {
+				c.active[o] = true
+			}
+		}
+	}
+	parts := map[string][]string{} // cotangents of a tensor, still to be added up
+	for t, s := range seeds {
+		if !slices.Equal(b.Shape(t), b.Shape(s)) {
+			return nil, fmt.Errorf("cotangent of %q has shape %v, not %v", t, b.Shape(s), b.Shape(t))
+		}
+		parts[t] = append(parts[t], s)
+	}
+	if missing := c.unsupported(path, parts); len(missing) > 0 {
+		return nil, fmt.Errorf("no gradient rule for: %s", strings.Join(missing, ", "))
+	}
+	for _, n := range slices.Backward(path) {
+		gy := make([]string, len(n.Outputs))
+		any := false
+		for i, o := range n.Outputs {
+			if gy[i] = c.sum(parts, o); gy[i] != "" {
+				any = true
+			}
+		}
+		if !any {
+			continue
+		}
+		gx, err := rules[n.Op](c, n, gy)
+		if err == nil {
+			err = c.Err()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("gradient of node %s: %w", n.Label(), err)
+		}
+		for i, g := range gx {
+			if g == "" || !c.Needs(n, i) {
+				continue
+			}
+			g = c.unbroadcast(g, b.Shape(n.Inputs[i]))
+			if err := c.Err(); err != nil {
+				return nil, fmt.Errorf("gradient of node %s: %w", n.Label(), err)
+			}
+			if !slices.Equal(b.Shape(g), b.Shape(n.Inputs[i])) {
+				return nil, fmt.Errorf("gradient of node %s: has shape %v for an input of %v", n.Label(), b.Shape(g), b.Shape(n.Inputs[i]))
+			}
+			parts[n.Inputs[i]] = append(parts[n.Inputs[i]], g)
+		}
+	}
+	out := map[string]string{}
+	for _, w := range wrt {
+		g := c.sum(parts, w)
+		if g == "" {
+			return nil, fmt.Errorf("the result does not depend on %q", w)
+		}
+		out[w] = g
+	}
+	return out, c.Err()
+}
+
+// unsupported lists the operators between the seeds and wrt that have no rule.
+func (c *Context) unsupported(path []*onnx.Node, seeds map[string][]string) []string {
+	reached := map[string]bool{}
+	for t := range seeds {
+		reached[t] = true
+	}
+	missing := map[string]bool{}
+	for _, n := range slices.Backward(path) {
+		if !slices.ContainsFunc(n.Outputs, func(o string) bool { return reached[o] }) {
+			continue
+		}
+		if discrete[n.Op] {
+			continue
+		}
+		if _, ok := rules[n.Op]; !ok {
+			missing[n.Op] = true
+		}
+		for _, in := range n.Inputs {
+			if c.active[in] {
+				reached[in] = true
+			}
+		}
+	}
+	names := make([]string, 0, len(missing))
+	for op := range missing {
+		names = append(names, op)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// sum adds up a tensor's cotangents, leaving one; "" where there is none.
+func (c *Context) sum(parts map[string][]string, tensor string) string {
+	p := parts[tensor]
+	if len(p) == 0 {
+		return ""
+	}
+	total := p[0]
+	for _, q := range p[1:] {
+		total = c.Op("Add", total, q)
+	}
+	parts[tensor] = []string{total}
+	return total
+}
+
+// unbroadcast sums a cotangent over the axes along which its tensor was repeated.
+func (c *Context) unbroadcast(g string, to onnx.Shape) string {
+	from := c.Shape(g)
+	if slices.Equal(from, to) || len(from) < len(to) {
+		return g
+	}
+	lead := len(from) - len(to)
+	var axes []int64
+	for i := range from {
+		if i < lead || (to[i-lead] == 1 && from[i] != 1) {
+			axes = append(axes, int64(i))
+		}
+	}
+	if len(axes) == 0 {
+		return g
+	}
+	g = c.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, g, c.Ints(axes...))
+	if lead > 0 {
+		drop := make([]int64, lead)
+		for i := range drop {
+			drop[i] = int64(i)
+		}
+		g = c.Op("Squeeze", g, c.Ints(drop...))
+	}
+	return g
+}
+
+// Supported lists the operators that have a gradient rule, sorted.
+func Supported() []string {
+	ops := make([]string, 0, len(rules))
+	for op := range rules {
+		ops = append(ops, op)
+	}
+	sort.Strings(ops)
+	return ops
+}
+
+// HasRule reports whether an operator has a gradient rule.
+func HasRule(op string) bool { _, ok := rules[op]; return ok }

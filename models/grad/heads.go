@@ -1,0 +1,160 @@
+package grad
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"selfheal/models/onnx"
+)
+
+// A Head builds a loss on top of the logits: from logits, label and target, all
+// [N, classes] (label and target one-hot), the loss of every image, [N, 1].
+type Head struct {
+	Targeted   bool // reads target
+	MinClasses int
+	Build      func(b *onnx.Builder, logits, label, target string) string
+}
+
+// Heads are the losses that attacks maximise, by the names that package attacks
+// gives them. With z₍₁₎ ≥ z₍₂₎ ≥ … the sorted logits, y the label, t the target
+// (Croce & Hein 2020, sections 4 and 5):
+var Heads = map[string]Head{
+	// log Σ exp z − z_y
+	"ce": {false, 2, func(b *onnx.Builder, z, y, _ string) string {
+		return b.Op("Neg", pick(b, b.OpWith("LogSoftmax", onnx.Attrs{"axis": -1}, z), y))
+	}},
+	// z_t − log Σ exp z
+	"ce-targeted": {true, 2, func(b *onnx.Builder, z, _, t string) string {
+		return pick(b, b.OpWith("LogSoftmax", onnx.Attrs{"axis": -1}, z), t)
+	}},
+	// −(z_y − max_{j≠y} z_j) / (z₍₁₎ − z₍₃₎ + 1e-12)
+	"dlr": {false, 3, func(b *onnx.Builder, z, y, _ string) string {
+		top := sorted(b, z, 3)
+		spread := b.Op("Add", b.Op("Sub", nth(b, top, 0), nth(b, top, 2)), b.Float(1e-12))
+		return b.Op("Div", b.Op("Sub", other(b, z, y), pick(b, z, y)), spread)
+	}},
+	// −(z_y − z_t) / (z₍₁₎ − (z₍₃₎ + z₍₄₎)/2 + 1e-12)
+	"dlr-targeted": {true, 4, func(b *onnx.Builder, z, y, t string) string {
+		top := sorted(b, z, 4)
+		half := b.Op("Mul", b.Op("Add", nth(b, top, 2), nth(b, top, 3)), b.Float(0.5))
+		spread := b.Op("Add", b.Op("Sub", nth(b, top, 0), half), b.Float(1e-12))
+		return b.Op("Div", b.Op("Sub", pick(b, z, t), pick(b, z, y)), spread)
+	}},
+	// z_t − z_y
+	"logit-difference": {true, 2, func(b *onnx.Builder, z, y, t string) string {
+		return pick(b, z, b.Op("Sub", t, y))
+	}},
+	// max_{j≠y} z_j − z_y
+	"margin": {false, 2, func(b *onnx.Builder, z, y, _ string) string {
+		return b.Op("Sub", other(b, z, y), pick(b, z, y))
+	}},
+}
+
+// pick gives Σ_j z_j·w_j, [N, 1]: the logit that a one-hot w names.
+func pick(b *onnx.Builder, z, w string) string {
+	return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, b.Op("Mul", z, w), b.Ints(1))
+}
+
+// sorted gives the k largest logits in descending order, [N, k].
+func sorted(b *onnx.Builder, z string, k int64) string {
+	return b.Multi("TopK", onnx.Attrs{"axis": -1}, 2, z, b.Ints(k))[0]
+}
+
+// nth gives column i of a matrix, [N, 1].
+func nth(b *onnx.Builder, t string, i int64) string {
+	return b.Op("Slice", t, b.Ints(i), b.Ints(i+1), b.Ints(1))
+}
+
+// other gives max_{j≠y} z_j, [N, 1].
+func other(b *onnx.Builder, z, y string) string {
+	wrong := b.Op("Where", b.Op("Greater", y, b.Float(0.5)), b.Float(-3.4028235e38), z)
+	return sorted(b, wrong, 1)
+}
+
+// Names of the inputs and outputs of the graphs that this package makes.
+const (
+	Image     = "image"
+	Label     = "label"     // one-hot
+	Target    = "target"    // one-hot
+	Cotangent = "cotangent" // of the output
+	Logits    = "logits"
+	LossValue = "loss"
+	Gradient  = "gradient" // with respect to the image or state
+)
+
+// Loss returns the graph that an attack step runs: inputs Image, Label and,
+// for a targeted head, Target; outputs Logits, LossValue [N, 1] and Gradient
+// = ∂loss/∂image: one forward and one backward pass in one run. net is a
+// simplified classifier with output [N, classes].
+func Loss(net *onnx.Graph, head string) (*onnx.Graph, error) {
+	h, ok := Heads[head]
+	if !ok {
+		return nil, fmt.Errorf("unknown loss %q", head)
+	}
+	out := net.Outputs[0].Shape
+	if len(out) != 2 || out[1] < int64(h.MinClasses) {
+		return nil, fmt.Errorf("loss %s needs logits of at least %d classes, the network gives %v", head, h.MinClasses, out)
+	}
+	b := &onnx.Builder{G: onnx.NewGraph(net.Name + "/" + head)}
+	x := b.Input(Image, net.Inputs[0].Shape)
+	y := b.Input(Label, out)
+	t := ""
+	if h.Targeted {
+		t = b.Input(Target, out)
+	}
+	reserve(b, Logits, LossValue, Gradient)
+	z := b.Inline(net, map[string]string{net.Inputs[0].Name: x})[net.Outputs[0].Name]
+	loss := h.Build(b, z, y, t)
+	one := b.Op("Clip", loss, b.Float(1), b.Float(1)) // the cotangent of a sum over images
+	g, err := Backward(b, map[string]string{loss: one}, []string{x})
+	if err != nil {
+		return nil, err
+	}
+	return finish(b, []string{Logits, LossValue, Gradient}, []string{z, loss, g[x]})
+}
+
+// VJP returns the vector-Jacobian graph of a network: inputs Image (called as
+// in net) and Cotangent, outputs "y" and "dx" = Jᵀ·cotangent.
+func VJP(net *onnx.Graph) (*onnx.Graph, error) {
+	b := &onnx.Builder{G: onnx.NewGraph(net.Name + "/vjp")}
+	x := b.Input("x", net.Inputs[0].Shape)
+	w := b.Input(Cotangent, net.Outputs[0].Shape)
+	reserve(b, "y", "dx")
+	y := b.Inline(net, map[string]string{net.Inputs[0].Name: x})[net.Outputs[0].Name]
+	g, err := Backward(b, map[string]string{y: w}, []string{x})
+	if err != nil {
+		return nil, err
+	}
+	return finish(b, []string{"y", "dx"}, []string{y, g[x]})
+}
+
+// reserve keeps the names of outputs from being given to inlined tensors.
+func reserve(b *onnx.Builder, names ...string) {
+	for _, n := range names {
+		b.G.Shapes[n] = nil
+	}
+}
+
+// finish makes tensors the graph's outputs, drops what they don't need and verifies.
+func finish(b *onnx.Builder, names, tensors []string) (*onnx.Graph, error) {
+	for i, n := range names {
+		delete(b.G.Shapes, n)
+		b.Output(n, tensors[i])
+	}
+	if err := b.Err(); err != nil {
+		return nil, err
+	}
+	b.G.Prune()
+	return b.G, b.G.Verify()
+}
+
+// HeadNames lists the losses, sorted.
+func HeadNames() []string {
+	var names []string
+	for n := range Heads {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return slices.Clip(names)
+}

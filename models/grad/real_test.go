@@ -1,0 +1,141 @@
+package grad
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+func realModel(t testing.TB, name string) string {
+	dir := os.Getenv("SELFHEAL_REAL")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "real")
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("no real models: %v (set SELFHEAL_REAL)", err)
+	}
+	return path
+}
+
+func compile(t testing.TB, pool *ort.Pool, g *onnx.Graph) *ort.Program {
+	t.Helper()
+	data, err := g.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := pool.Compile(g.Name, data, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func initRuntime(t testing.TB) {
+	t.Helper()
+	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The gradients of every loss on two real networks agree with central differences.
+func TestLossGradientsOnRealNetworks(t *testing.T) {
+	initRuntime(t)
+	pool := ort.NewPool(1, 4)
+	defer pool.Close()
+	for _, m := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
+		net, _, err := onnx.Load(realModel(t, m), []float32{0.49, 0.48, 0.45}, []float32{0.25})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range HeadNames() {
+			lg, err := Loss(net, h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := compile(t, pool, lg)
+			r := rand.New(rand.NewPCG(1, 2))
+			x, d := make([]float32, 3072), make([]float32, 3072)
+			for i := range x {
+				x[i], d[i] = r.Float32(), float32(r.NormFloat64())
+			}
+			label, target := make([]float32, 10), make([]float32, 10)
+			label[3], target[5] = 1, 1
+			in := [][]float32{x, label}
+			if Heads[h].Targeted {
+				in = append(in, target)
+			}
+			eval := func(step float32) (float64, []float32) {
+				at := make([]float32, len(x))
+				for i := range x {
+					at[i] = x[i] + step*d[i]
+				}
+				in[0] = at
+				z, loss, g := make([]float32, 10), make([]float32, 1), make([]float32, 3072)
+				if err := pool.Run(context.Background(), p, in, [][]float32{z, loss, g}); err != nil {
+					t.Fatal(err)
+				}
+				return float64(loss[0]), g
+			}
+			_, g := eval(0)
+			// Along the gradient, with some noise: a random direction in 3072
+			// dimensions changes the loss by little more than its rounding.
+			norm, want := 0.0, 0.0
+			for _, v := range g {
+				norm += float64(v) * float64(v)
+			}
+			for i := range d {
+				d[i] = g[i]/float32(math.Sqrt(norm)) + 0.3*d[i]/float32(math.Sqrt(3072))
+			}
+			for i := range g {
+				want += float64(g[i]) * float64(d[i])
+			}
+			const step = 2e-3
+			up, _ := eval(step)
+			down, _ := eval(-step)
+			got := (up - down) / (2 * step)
+			if math.Abs(got-want) > 0.03*(math.Abs(want)+0.1) {
+				t.Errorf("%s %s: difference quotient %g, gradient %g", m, h, got, want)
+			}
+		}
+	}
+}
+
+func BenchmarkLoss(b *testing.B) {
+	initRuntime(b)
+	for _, m := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
+		net, _, err := onnx.Load(realModel(b, m), []float32{0.49, 0.48, 0.45}, []float32{0.25})
+		if err != nil {
+			b.Fatal(err)
+		}
+		lg, err := Loss(net, "ce")
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(m, func(b *testing.B) {
+			const batch = 64
+			pool := ort.NewPool(1, batch)
+			defer pool.Close()
+			p := compile(b, pool, lg)
+			for b.Loop() {
+				var wg sync.WaitGroup
+				for range batch {
+					pool.Enter()
+					wg.Go(func() {
+						defer pool.Leave()
+						x, y := make([]float32, 3072), make([]float32, 10)
+						_ = pool.Run(context.Background(), p, [][]float32{x, y}, [][]float32{make([]float32, 10), make([]float32, 1), make([]float32, 3072)})
+					})
+				}
+				wg.Wait()
+			}
+		})
+	}
+}

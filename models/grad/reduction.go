@@ -1,0 +1,54 @@
+package grad
+
+import (
+	"slices"
+
+	"selfheal/models/onnx"
+)
+
+// spread gives a reduction's cotangent the reduced axes back, as 1, and
+// broadcasts it to the input's shape. It returns how many values were reduced to one.
+func (c *Context) spread(n *onnx.Node, g string) (string, int64, error) {
+	x := c.Shape(n.Inputs[0])
+	axes := []int64{}
+	if t, ok := c.G.Consts[n.Input(1)]; ok {
+		axes = t.Ints
+	}
+	if len(axes) == 0 {
+		if n.Int("noop_with_empty_axes", 0) == 1 {
+			return g, 1, nil
+		}
+		for i := range x {
+			axes = append(axes, int64(i))
+		}
+	}
+	at, err := onnx.Axes(axes, len(x))
+	if err != nil {
+		return "", 0, err
+	}
+	kept, ones := slices.Clone(x), slices.Repeat([]int64{1}, len(x))
+	count := int64(1)
+	for _, a := range at {
+		if x[a] != onnx.Batch {
+			count *= x[a]
+			ones[a] = x[a]
+		}
+		kept[a] = 1
+	}
+	if n.Int("keepdims", 1) == 0 {
+		g = c.Op("Reshape", g, c.target(kept))
+	}
+	return c.Op("Expand", g, c.Ints(ones...)), count, nil
+}
+
+// y = Σ x along axes: x̄ = g repeated
+func reduceSum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	g, _, err := c.spread(n, gy[0])
+	return []string{g}, err
+}
+
+// y = mean x along axes: x̄ = g/count repeated
+func reduceMean(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	g, count, err := c.spread(n, gy[0])
+	return []string{c.Op("Mul", g, c.Float(1/float32(count)))}, err
+}

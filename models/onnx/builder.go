@@ -1,0 +1,147 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Attrs are the attributes of a node that a Builder makes; see Node.Set for the types.
+type Attrs map[string]any
+
+// Builder appends nodes to a graph and keeps their shapes known. The first
+// error sticks: later calls do nothing, and Err returns it, so that code which
+// builds expressions reads like them.
+type Builder struct {
+	G      *Graph
+	Prefix string // of the names of new tensors
+	err    error
+}
+
+// NewGraph returns an empty graph for a Builder.
+func NewGraph(name string) *Graph {
+	return &Graph{Name: name, Opset: Opset, IR: irVersion, Consts: map[string]*Tensor{}, Shapes: map[string]Shape{}, Meta: map[string]string{}}
+}
+
+// Err returns the first error that a call met.
+func (b *Builder) Err() error { return b.err }
+
+// Fail records an error unless there is one already.
+func (b *Builder) Fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+// Input adds a float graph input.
+func (b *Builder) Input(name string, shape Shape) string {
+	name = b.G.Fresh(name)
+	b.G.Inputs = append(b.G.Inputs, Value{Name: name, DType: Float, Shape: shape})
+	b.G.Shapes[name] = shape
+	return name
+}
+
+// Output makes tensor a graph output called name.
+func (b *Builder) Output(name, tensor string) {
+	if b.err != nil {
+		return
+	}
+	if b.G.Fresh(name) != name {
+		b.Fail(fmt.Errorf("output name %q is taken", name))
+		return
+	}
+	b.Named(name, "Identity", tensor)
+	b.G.Outputs = append(b.G.Outputs, Value{Name: name, DType: Float, Shape: b.G.Shapes[name]})
+}
+
+// Shape returns the shape of a tensor.
+func (b *Builder) Shape(tensor string) Shape { return b.G.Shapes[tensor] }
+
+// Const returns the name of a new constant.
+func (b *Builder) Const(t *Tensor) string { return b.G.AddConst(b.Prefix+"const", t) }
+
+// Float returns the name of a scalar float constant.
+func (b *Builder) Float(v float32) string { return b.Const(Scalar(v)) }
+
+// Ints returns the name of an int64 vector constant.
+func (b *Builder) Ints(v ...int64) string { return b.Const(IntTensor(v...)) }
+
+// Op appends an operator without attributes and returns its output.
+func (b *Builder) Op(op string, inputs ...string) string { return b.OpWith(op, nil, inputs...) }
+
+// OpWith appends an operator and returns its first output.
+func (b *Builder) OpWith(op string, attrs Attrs, inputs ...string) string {
+	return b.Multi(op, attrs, 1, inputs...)[0]
+}
+
+// Named appends an operator whose output gets exactly this name.
+func (b *Builder) Named(output, op string, inputs ...string) {
+	b.add(&Node{Op: op, Inputs: inputs, Outputs: []string{output}})
+}
+
+// Multi appends an operator with several outputs.
+func (b *Builder) Multi(op string, attrs Attrs, outputs int, inputs ...string) []string {
+	n := &Node{Op: op, Inputs: slices.Clone(inputs)}
+	for k, v := range attrs {
+		n.Set(k, v)
+	}
+	for range outputs {
+		name := b.G.Fresh(b.Prefix + op)
+		b.G.Shapes[name] = nil // taken
+		n.Outputs = append(n.Outputs, name)
+	}
+	b.add(n)
+	return n.Outputs
+}
+
+func (b *Builder) add(n *Node) {
+	if b.err != nil {
+		return
+	}
+	if err := b.G.InferNode(n); err != nil {
+		b.Fail(err)
+		return
+	}
+	b.G.Nodes = append(b.G.Nodes, n)
+}
+
+// Inline copies g's nodes into the graph under construction, with g's inputs
+// bound to tensors that exist there, and returns the tensors that hold g's
+// outputs. Names are kept where they are free and numbered otherwise. Both
+// graphs must have been written for the same operator set or one that Simplify accepts.
+func (b *Builder) Inline(g *Graph, bind map[string]string) map[string]string {
+	rename := map[string]string{"": ""}
+	b.G.Opset = max(b.G.Opset, g.Opset)
+	for _, in := range g.Inputs {
+		to, ok := bind[in.Name]
+		if !ok {
+			b.Fail(fmt.Errorf("input %q is not bound", in.Name))
+			return nil
+		}
+		if !slices.Equal(b.Shape(to), in.Shape) {
+			b.Fail(fmt.Errorf("input %q has shape %v, %q has %v", in.Name, in.Shape, to, b.Shape(to)))
+			return nil
+		}
+		rename[in.Name] = to
+	}
+	for _, name := range sortedKeys(g.Consts) {
+		rename[name] = b.G.AddConst(b.Prefix+name, g.Consts[name])
+	}
+	for _, n := range g.Nodes {
+		c := n.Clone()
+		for i, in := range c.Inputs {
+			c.Inputs[i] = rename[in]
+		}
+		for i, out := range c.Outputs {
+			if out != "" {
+				rename[out] = b.G.Fresh(b.Prefix + out)
+				c.Outputs[i] = rename[out]
+			}
+		}
+		b.add(c)
+	}
+	out := map[string]string{}
+	for _, o := range g.Outputs {
+		out[o.Name] = rename[o.Name]
+	}
+	return out
+}

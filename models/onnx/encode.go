@@ -1,0 +1,141 @@
+package onnx
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "selfheal/models/onnx/onnxpb"
+)
+
+// irVersion is what we write: the oldest that covers every opset we emit, so
+// that old and new runtimes read it.
+const irVersion = 8
+
+// Encode serialises the graph as an ONNX file, the same bytes for the same graph.
+func (g *Graph) Encode() ([]byte, error) {
+	if err := g.Verify(); err != nil {
+		return nil, err
+	}
+	m := &pb.ModelProto{
+		IrVersion:    proto.Int64(max(irVersion, min(g.IR, 10))),
+		ProducerName: proto.String("selfheal"),
+		OpsetImport:  []*pb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(g.Opset)}},
+		Graph:        &pb.GraphProto{Name: proto.String(g.Name)},
+	}
+	if g.Name == "" {
+		m.Graph.Name = proto.String("graph")
+	}
+	domains := map[string]bool{"": true}
+	for _, n := range g.Nodes {
+		if !domains[n.Domain] {
+			domains[n.Domain] = true
+			m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: proto.String(n.Domain), Version: proto.Int64(1)})
+		}
+		m.Graph.Node = append(m.Graph.Node, encodeNode(n))
+	}
+	for _, k := range sortedKeys(g.Meta) {
+		m.MetadataProps = append(m.MetadataProps, &pb.StringStringEntryProto{Key: proto.String(k), Value: proto.String(g.Meta[k])})
+	}
+	for _, name := range sortedKeys(g.Consts) {
+		m.Graph.Initializer = append(m.Graph.Initializer, encodeTensor(name, g.Consts[name]))
+	}
+	for _, v := range g.Inputs {
+		m.Graph.Input = append(m.Graph.Input, encodeValue(v))
+	}
+	for _, v := range g.Outputs {
+		m.Graph.Output = append(m.Graph.Output, encodeValue(v))
+	}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("model can't be written: %w", err)
+	}
+	return data, nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func encodeNode(n *Node) *pb.NodeProto {
+	out := &pb.NodeProto{OpType: proto.String(n.Op), Input: n.Inputs, Output: n.Outputs}
+	if n.Name != "" {
+		out.Name = proto.String(n.Name)
+	}
+	if n.Domain != "" {
+		out.Domain = proto.String(n.Domain)
+	}
+	for _, name := range sortedKeys(n.Attrs) {
+		a := n.Attrs[name]
+		p := &pb.AttributeProto{Name: proto.String(name)}
+		switch {
+		case a.Int != nil:
+			p.Type, p.I = pb.AttributeProto_INT.Enum(), a.Int
+		case a.Float != nil:
+			p.Type, p.F = pb.AttributeProto_FLOAT.Enum(), a.Float
+		case a.Str != nil:
+			p.Type, p.S = pb.AttributeProto_STRING.Enum(), []byte(*a.Str)
+		case a.Ints != nil:
+			p.Type, p.Ints = pb.AttributeProto_INTS.Enum(), a.Ints
+		case a.Floats != nil:
+			p.Type, p.Floats = pb.AttributeProto_FLOATS.Enum(), a.Floats
+		case a.Strs != nil:
+			p.Type = pb.AttributeProto_STRINGS.Enum()
+			for _, s := range a.Strs {
+				p.Strings = append(p.Strings, []byte(s))
+			}
+		case a.Tensor != nil:
+			p.Type, p.T = pb.AttributeProto_TENSOR.Enum(), encodeTensor("", a.Tensor)
+		}
+		out.Attribute = append(out.Attribute, p)
+	}
+	return out
+}
+
+func encodeTensor(name string, t *Tensor) *pb.TensorProto {
+	out := &pb.TensorProto{Dims: t.Shape, DataType: proto.Int32(int32(t.DType))}
+	if name != "" {
+		out.Name = proto.String(name)
+	}
+	raw := make([]byte, 0, 8*t.Len())
+	for _, v := range t.Floats {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+	}
+	for _, v := range t.Ints {
+		switch t.DType {
+		case Int64:
+			raw = binary.LittleEndian.AppendUint64(raw, uint64(v))
+		case Int32:
+			raw = binary.LittleEndian.AppendUint32(raw, uint32(v))
+		default:
+			raw = append(raw, byte(v))
+		}
+	}
+	out.RawData = raw
+	return out
+}
+
+func encodeValue(v Value) *pb.ValueInfoProto {
+	shape := &pb.TensorShapeProto{}
+	for _, d := range v.Shape {
+		dim := &pb.TensorShapeProto_Dimension{Value: &pb.TensorShapeProto_Dimension_DimValue{DimValue: d}}
+		if d == Batch {
+			dim.Value = &pb.TensorShapeProto_Dimension_DimParam{DimParam: "N"}
+		}
+		shape.Dim = append(shape.Dim, dim)
+	}
+	return &pb.ValueInfoProto{
+		Name: proto.String(v.Name),
+		Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{TensorType: &pb.TypeProto_Tensor{
+			ElemType: proto.Int32(int32(v.DType)), Shape: shape,
+		}}},
+	}
+}

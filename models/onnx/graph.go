@@ -1,0 +1,275 @@
+// Package onnx reads, checks, simplifies and writes ONNX models, as a small
+// graph type that the other model packages work on. It uses no cgo.
+package onnx
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// DType is an element type, numbered as in ONNX's TensorProto.DataType.
+type DType int32
+
+// The element types that occur in inference graphs of image classifiers.
+const (
+	Float   DType = 1
+	Uint8   DType = 2
+	Int8    DType = 3
+	Int32   DType = 6
+	Int64   DType = 7
+	Bool    DType = 9
+	Float16 DType = 10
+	Double  DType = 11
+)
+
+// Batch is the symbolic batch dimension in a [Shape].
+const Batch int64 = -1
+
+// Shape lists dimensions; [Batch] stands for the batch, every other value is ≥ 0.
+type Shape []int64
+
+// Items returns the number of values in one item of the batch: the product of
+// all dimensions but the batch.
+func (s Shape) Items() int64 {
+	n := int64(1)
+	for _, d := range s {
+		if d != Batch {
+			n *= d
+		}
+	}
+	return n
+}
+
+// HasBatch reports whether one of the dimensions is the batch.
+func (s Shape) HasBatch() bool { return slices.Contains(s, Batch) }
+
+// String prints the shape as [N 3 32 32].
+func (s Shape) String() string {
+	out := "["
+	for i, d := range s {
+		if i > 0 {
+			out += " "
+		}
+		if d == Batch {
+			out += "N"
+		} else {
+			out += fmt.Sprint(d)
+		}
+	}
+	return out + "]"
+}
+
+// Tensor is a constant. Floats are held in Floats, integers and booleans in Ints.
+type Tensor struct {
+	DType  DType
+	Shape  Shape
+	Floats []float32
+	Ints   []int64
+}
+
+// Scalar returns a float constant of rank 0.
+func Scalar(v float32) *Tensor { return &Tensor{DType: Float, Shape: Shape{}, Floats: []float32{v}} }
+
+// FloatTensor returns a float constant; len(data) must be the product of shape.
+func FloatTensor(shape Shape, data []float32) *Tensor {
+	return &Tensor{DType: Float, Shape: shape, Floats: data}
+}
+
+// IntTensor returns an int64 vector.
+func IntTensor(v ...int64) *Tensor {
+	return &Tensor{DType: Int64, Shape: Shape{int64(len(v))}, Ints: v}
+}
+
+// Len is the number of elements that the tensor holds.
+func (t *Tensor) Len() int {
+	if t.DType == Float {
+		return len(t.Floats)
+	}
+	return len(t.Ints)
+}
+
+// Attr is a node's attribute; the field that holds its value follows from the type.
+type Attr struct {
+	Int    *int64
+	Float  *float32
+	Str    *string
+	Ints   []int64
+	Floats []float32
+	Strs   []string
+	Tensor *Tensor
+}
+
+// Node is one operator.
+type Node struct {
+	Name    string
+	Op      string
+	Domain  string // "" for the standard operators
+	Inputs  []string
+	Outputs []string
+	Attrs   map[string]Attr
+}
+
+// Value is a typed graph input or output.
+type Value struct {
+	Name  string
+	DType DType
+	Shape Shape
+}
+
+// Graph is a feed-forward network: nodes in topological order, each tensor
+// named once. Passes take a graph and change it in place; Clone first to keep it.
+type Graph struct {
+	Name    string
+	Opset   int64
+	IR      int64
+	Inputs  []Value
+	Outputs []Value
+	Nodes   []*Node
+	Consts  map[string]*Tensor
+	Shapes  map[string]Shape // of every tensor, after Infer
+	Meta    map[string]string
+}
+
+// Clone copies the graph's structure; constants' data is shared, as no pass writes to it.
+func (g *Graph) Clone() *Graph {
+	c := *g
+	c.Inputs, c.Outputs = cloneValues(g.Inputs), cloneValues(g.Outputs)
+	c.Consts, c.Shapes, c.Meta = maps.Clone(g.Consts), maps.Clone(g.Shapes), maps.Clone(g.Meta)
+	c.Nodes = make([]*Node, len(g.Nodes))
+	for i, n := range g.Nodes {
+		c.Nodes[i] = n.Clone()
+	}
+	return &c
+}
+
+func cloneValues(v []Value) []Value {
+	out := slices.Clone(v)
+	for i := range out {
+		out[i].Shape = slices.Clone(out[i].Shape)
+	}
+	return out
+}
+
+// Clone copies the node and its attribute map.
+func (n *Node) Clone() *Node {
+	c := *n
+	c.Inputs, c.Outputs, c.Attrs = slices.Clone(n.Inputs), slices.Clone(n.Outputs), maps.Clone(n.Attrs)
+	return &c
+}
+
+// Producers maps each tensor to the node that writes it.
+func (g *Graph) Producers() map[string]*Node {
+	m := make(map[string]*Node, len(g.Nodes))
+	for _, n := range g.Nodes {
+		for _, o := range n.Outputs {
+			if o != "" {
+				m[o] = n
+			}
+		}
+	}
+	return m
+}
+
+// Consumers maps each tensor to the nodes that read it, in order, once each.
+func (g *Graph) Consumers() map[string][]*Node {
+	m := make(map[string][]*Node)
+	for _, n := range g.Nodes {
+		seen := map[string]bool{}
+		for _, in := range n.Inputs {
+			if in != "" && !seen[in] {
+				seen[in] = true
+				m[in] = append(m[in], n)
+			}
+		}
+	}
+	return m
+}
+
+// Input returns the name of n's i-th input, or "" when it is absent.
+func (n *Node) Input(i int) string {
+	if i < len(n.Inputs) {
+		return n.Inputs[i]
+	}
+	return ""
+}
+
+// Int returns an integer attribute or def.
+func (n *Node) Int(name string, def int64) int64 {
+	if a, ok := n.Attrs[name]; ok && a.Int != nil {
+		return *a.Int
+	}
+	return def
+}
+
+// Float returns a float attribute or def.
+func (n *Node) Float(name string, def float32) float32 {
+	if a, ok := n.Attrs[name]; ok && a.Float != nil {
+		return *a.Float
+	}
+	return def
+}
+
+// Str returns a string attribute or def.
+func (n *Node) Str(name, def string) string {
+	if a, ok := n.Attrs[name]; ok && a.Str != nil {
+		return *a.Str
+	}
+	return def
+}
+
+// Ints returns an integer-list attribute or def.
+func (n *Node) Ints(name string, def []int64) []int64 {
+	if a, ok := n.Attrs[name]; ok && a.Ints != nil {
+		return a.Ints
+	}
+	return def
+}
+
+// Set stores an attribute given as int, int64, float32, string, []int64 or *Tensor.
+// Another type is a fault in this program.
+func (n *Node) Set(name string, v any) {
+	if n.Attrs == nil {
+		n.Attrs = map[string]Attr{}
+	}
+	switch v := v.(type) {
+	case int:
+		i := int64(v)
+		n.Attrs[name] = Attr{Int: &i}
+	case int64:
+		n.Attrs[name] = Attr{Int: &v}
+	case float32:
+		n.Attrs[name] = Attr{Float: &v}
+	case string:
+		n.Attrs[name] = Attr{Str: &v}
+	case []int64:
+		n.Attrs[name] = Attr{Ints: v}
+	case []float32:
+		n.Attrs[name] = Attr{Floats: v}
+	case *Tensor:
+		n.Attrs[name] = Attr{Tensor: v}
+	default:
+		panic(fmt.Sprintf("onnx: attribute %s of type %T", name, v))
+	}
+}
+
+// Label names the node in messages: its operator and name, or its first output.
+func (n *Node) Label() string {
+	name := n.Name
+	if name == "" && len(n.Outputs) > 0 {
+		name = n.Outputs[0]
+	}
+	return fmt.Sprintf("%s %q", n.Op, name)
+}
+
+// Replace makes every node that reads the tensor old read with instead.
+// Graph outputs keep their names.
+func (g *Graph) Replace(old, with string) {
+	for _, n := range g.Nodes {
+		for i, in := range n.Inputs {
+			if in == old {
+				n.Inputs[i] = with
+			}
+		}
+	}
+}

@@ -1,0 +1,318 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// reshapeShape resolves 0 (copy) and -1 (infer). Where the target's leading
+// dimension is inferred and the rest holds exactly one item, it is the batch.
+func reshapeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	target, err := c.intsOf(n, 1)
+	if err != nil {
+		return nil, err
+	}
+	x := in[0]
+	out := make(Shape, len(target))
+	infer, known, batch := -1, int64(1), false
+	for i, d := range target {
+		switch {
+		case d == 0 && n.Int("allowzero", 0) == 0:
+			if i >= len(x) {
+				return nil, fmt.Errorf("target %v copies a dimension that is not there", target)
+			}
+			d = x[i]
+		case d == symBatch:
+			d = Batch
+		case d == -1:
+			if infer >= 0 {
+				return nil, fmt.Errorf("target %v infers two dimensions", target)
+			}
+			infer = i
+			continue
+		case d < -1:
+			return nil, fmt.Errorf("target %v has a negative dimension", target)
+		}
+		out[i] = d
+		if d == Batch {
+			if batch {
+				return nil, fmt.Errorf("target %v holds the batch twice", target)
+			}
+			batch = true
+		} else {
+			known *= d
+		}
+	}
+	items := x.Items()
+	switch {
+	case infer >= 0 && x.HasBatch() && !batch:
+		if known != items {
+			return nil, fmt.Errorf("target %v mixes the batch with other dimensions", target)
+		}
+		out[infer], batch = Batch, true
+	case infer >= 0:
+		if known == 0 || items%known != 0 {
+			return nil, fmt.Errorf("target %v doesn't divide %d values", target, items)
+		}
+		out[infer] = items / known
+	case known != items:
+		return nil, fmt.Errorf("target %v has other than %d values an item", target, items)
+	}
+	if batch != x.HasBatch() {
+		return nil, fmt.Errorf("target %v fixes the batch size", target)
+	}
+	return []Shape{out}, nil
+}
+
+func flattenShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+	x := in[0]
+	a := n.Int("axis", 1)
+	if a < 0 {
+		a += int64(len(x))
+	}
+	if a < 0 || a > int64(len(x)) {
+		return nil, fmt.Errorf("axis %d is outside the tensor", a)
+	}
+	if x.HasBatch() && (a != 1 || x[0] != Batch) {
+		return nil, errors.New("mixes the batch with other dimensions")
+	}
+	if x.HasBatch() {
+		return []Shape{{Batch, x.Items()}}, nil
+	}
+	return []Shape{{x[:a].Items(), x[a:].Items()}}, nil
+}
+
+// Perm returns a Transpose node's permutation, reversed axes where none is given.
+func Perm(n *Node, rank int) ([]int64, error) {
+	def := make([]int64, rank)
+	for i := range def {
+		def[i] = int64(rank - 1 - i)
+	}
+	p := n.Ints("perm", def)
+	seen := make([]bool, rank)
+	if len(p) != rank {
+		return nil, fmt.Errorf("perm %v doesn't fit", p)
+	}
+	for _, d := range p {
+		if d < 0 || d >= int64(rank) || seen[d] {
+			return nil, fmt.Errorf("perm %v is not a permutation", p)
+		}
+		seen[d] = true
+	}
+	return p, nil
+}
+
+func transposeShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+	p, err := Perm(n, len(in[0]))
+	if err != nil {
+		return nil, err
+	}
+	out := make(Shape, len(p))
+	for i, d := range p {
+		out[i] = in[0][d]
+	}
+	return []Shape{out}, nil
+}
+
+func concatShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+	a, err := axis(n, "axis", 1, len(in[0]))
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(in[0])
+	for _, s := range in[1:] {
+		if len(s) != len(out) {
+			return nil, fmt.Errorf("ranks differ: %v", s)
+		}
+		for i := range s {
+			if i != a && s[i] != out[i] {
+				return nil, fmt.Errorf("%v and %v differ off axis %d", out, s, a)
+			}
+		}
+		if s[a] == Batch || out[a] == Batch {
+			return nil, errors.New("joins along the batch")
+		}
+		out[a] += s[a]
+	}
+	return []Shape{out}, nil
+}
+
+func sliceShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	starts, err := c.intsOf(n, 1)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := c.intsOf(n, 2)
+	if err != nil {
+		return nil, err
+	}
+	axes := make([]int64, len(starts))
+	for i := range axes {
+		axes[i] = int64(i)
+	}
+	if n.Input(3) != "" {
+		if axes, err = c.intsOf(n, 3); err != nil {
+			return nil, err
+		}
+	}
+	steps := slices.Repeat([]int64{1}, len(starts))
+	if n.Input(4) != "" {
+		if steps, err = c.intsOf(n, 4); err != nil {
+			return nil, err
+		}
+	}
+	if len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts) {
+		return nil, errors.New("starts, ends, axes and steps differ in length")
+	}
+	resolved, err := Axes(axes, len(in[0]))
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(in[0])
+	for i, a := range resolved {
+		d := out[a]
+		if d == Batch {
+			if starts[i] == 0 && ends[i] > 1<<30 && steps[i] == 1 {
+				continue
+			}
+			return nil, errors.New("slices the batch")
+		}
+		_, count, err := sliceRange(starts[i], ends[i], steps[i], d)
+		if err != nil {
+			return nil, err
+		}
+		out[a] = count
+	}
+	return []Shape{out}, nil
+}
+
+// sliceRange resolves one axis of a Slice: the first index and how many are taken.
+func sliceRange(start, end, step, d int64) (first, count int64, err error) {
+	if step == 0 {
+		return 0, 0, errors.New("a step is 0")
+	}
+	norm := func(v, lo, hi int64) int64 {
+		if v < 0 {
+			v += d
+		}
+		return min(max(v, lo), hi)
+	}
+	if step > 0 {
+		s, e := norm(start, 0, d), norm(end, 0, d)
+		return s, max(0, (e-s+step-1)/step), nil
+	}
+	s, e := norm(start, 0, d-1), norm(end, -1, d-1)
+	return s, max(0, (s-e-step-1)/-step), nil
+}
+
+func squeezeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	var axes []int64
+	if n.Input(1) == "" {
+		for i, d := range in[0] {
+			if d == 1 {
+				axes = append(axes, int64(i))
+			}
+		}
+	} else {
+		var err error
+		if axes, err = c.intsOf(n, 1); err != nil {
+			return nil, err
+		}
+	}
+	resolved, err := Axes(axes, len(in[0]))
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range resolved {
+		if in[0][a] != 1 {
+			return nil, fmt.Errorf("axis %d is not 1", a)
+		}
+	}
+	return reduceAlong(in[0], axes, false)
+}
+
+func unsqueezeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	axes, err := c.intsOf(n, 1)
+	if err != nil {
+		return nil, err
+	}
+	resolved, err := Axes(axes, len(in[0])+len(axes))
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(in[0])
+	slices.Sort(resolved)
+	for _, a := range resolved {
+		out = slices.Insert(out, a, 1)
+	}
+	return []Shape{out}, nil
+}
+
+func gatherShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+	if len(in) < 2 {
+		return nil, errors.New("needs two inputs")
+	}
+	a, err := axis(n, "axis", 0, len(in[0]))
+	if err != nil {
+		return nil, err
+	}
+	if in[0][a] == Batch {
+		return nil, errors.New("picks from the batch")
+	}
+	out := slices.Clone(in[0][:a])
+	out = append(out, in[1]...)
+	return []Shape{append(out, in[0][a+1:]...)}, nil
+}
+
+func expandShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	target, err := c.intsOf(n, 1)
+	if err != nil {
+		return nil, err
+	}
+	s := Shape(slices.Clone(target))
+	for i := range s {
+		if s[i] == symBatch {
+			return nil, errors.New("expands along the batch")
+		}
+	}
+	out, err := Broadcast(in[0], s)
+	return []Shape{out}, err
+}
+
+func splitShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	a, err := axis(n, "axis", 0, len(in[0]))
+	if err != nil {
+		return nil, err
+	}
+	d := in[0][a]
+	if d == Batch {
+		return nil, errors.New("splits the batch")
+	}
+	var parts []int64
+	if n.Input(1) != "" {
+		if parts, err = c.intsOf(n, 1); err != nil {
+			return nil, err
+		}
+	} else {
+		k := n.Int("num_outputs", int64(len(n.Outputs)))
+		if k < 1 {
+			return nil, errors.New("has no parts")
+		}
+		size := (d + k - 1) / k
+		for left := d; left > 0; left -= size {
+			parts = append(parts, min(size, left))
+		}
+	}
+	out := make([]Shape, len(parts))
+	sum := int64(0)
+	for i, p := range parts {
+		out[i] = slices.Clone(in[0])
+		out[i][a] = p
+		sum += p
+	}
+	if sum != d {
+		return nil, fmt.Errorf("parts %v don't add up to %d", parts, d)
+	}
+	return out, nil
+}

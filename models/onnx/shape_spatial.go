@@ -1,0 +1,254 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Window describes how a Conv or pooling operator slides, with every default filled in.
+type Window struct {
+	Kernel, Strides, Dilations []int64
+	Pads                       []int64 // begin of every axis, then end of every axis
+}
+
+// NodeWindow reads the sliding window of a Conv, ConvTranspose or pooling node;
+// kernel is used where the node doesn't state one. auto_pad must have been resolved.
+func NodeWindow(n *Node, kernel []int64) (Window, error) {
+	k := n.Ints("kernel_shape", kernel)
+	w := Window{
+		Kernel:    k,
+		Strides:   n.Ints("strides", slices.Repeat([]int64{1}, len(k))),
+		Dilations: n.Ints("dilations", slices.Repeat([]int64{1}, len(k))),
+		Pads:      n.Ints("pads", make([]int64, 2*len(k))),
+	}
+	if len(w.Strides) != len(k) || len(w.Dilations) != len(k) || len(w.Pads) != 2*len(k) {
+		return w, errors.New("kernel_shape, strides, dilations and pads don't fit each other")
+	}
+	for i := range k {
+		if k[i] < 1 || w.Strides[i] < 1 || w.Dilations[i] < 1 {
+			return w, errors.New("kernel_shape, strides and dilations must be positive")
+		}
+	}
+	for _, p := range w.Pads {
+		if p < 0 {
+			return w, errors.New("negative pads are not supported")
+		}
+	}
+	return w, nil
+}
+
+// resolveAutoPad turns auto_pad into explicit pads.
+func resolveAutoPad(n *Node, in Shape, kernel []int64) error {
+	mode := n.Str("auto_pad", "NOTSET")
+	if mode == "NOTSET" || mode == "" {
+		delete(n.Attrs, "auto_pad")
+		return nil
+	}
+	delete(n.Attrs, "auto_pad")
+	delete(n.Attrs, "pads")
+	w, err := NodeWindow(n, kernel)
+	if err != nil || mode == "VALID" {
+		return err
+	}
+	if n.Op == "ConvTranspose" {
+		return fmt.Errorf("auto_pad %s is not supported here", mode)
+	}
+	k := len(w.Kernel)
+	if len(in) != k+2 {
+		return fmt.Errorf("a window of %d axes needs rank %d", k, k+2)
+	}
+	pads := make([]int64, 2*k)
+	for i := range k {
+		d, s := in[i+2], w.Strides[i]
+		total := max(0, ((d+s-1)/s-1)*s+(w.Kernel[i]-1)*w.Dilations[i]+1-d)
+		pads[i], pads[i+k] = total/2, total-total/2
+		if mode == "SAME_LOWER" {
+			pads[i], pads[i+k] = pads[i+k], pads[i]
+		}
+	}
+	n.Set("pads", pads)
+	return nil
+}
+
+func convShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+	if len(in) < 2 || len(in[0]) < 3 || len(in[1]) != len(in[0]) {
+		return nil, errors.New("needs an input and a weight of the same rank")
+	}
+	x, wt := in[0], in[1]
+	if group := n.Int("group", 1); group < 1 || x[1] != wt[1]*group || wt[0]%group != 0 {
+		return nil, fmt.Errorf("weight %v doesn't fit in %d groups", wt, group)
+	}
+	if err := resolveAutoPad(n, x, wt[2:]); err != nil {
+		return nil, err
+	}
+	w, err := NodeWindow(n, wt[2:])
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Equal(w.Kernel, []int64(wt[2:])) {
+		return nil, fmt.Errorf("kernel_shape %v is not the weight's %v", w.Kernel, wt)
+	}
+	out := Shape{x[0], wt[0]}
+	for i, k := range w.Kernel {
+		span := x[i+2] + w.Pads[i] + w.Pads[i+len(w.Kernel)] - (k-1)*w.Dilations[i] - 1
+		if x[i+2] == Batch || span < 0 {
+			return nil, fmt.Errorf("kernel %v is larger than the padded input", w.Kernel)
+		}
+		out = append(out, span/w.Strides[i]+1)
+	}
+	return []Shape{out}, nil
+}
+
+func convTransposeShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+	if len(in) < 2 || len(in[0]) < 3 || len(in[1]) != len(in[0]) {
+		return nil, errors.New("needs an input and a weight of the same rank")
+	}
+	x, wt := in[0], in[1]
+	group := n.Int("group", 1)
+	if group < 1 || x[1] != wt[0] || wt[0]%group != 0 {
+		return nil, fmt.Errorf("weight %v doesn't fit", wt)
+	}
+	if err := resolveAutoPad(n, x, wt[2:]); err != nil {
+		return nil, err
+	}
+	w, err := NodeWindow(n, wt[2:])
+	if err != nil {
+		return nil, err
+	}
+	k := len(w.Kernel)
+	outPad := n.Ints("output_padding", make([]int64, k))
+	size := n.Ints("output_shape", nil)
+	if len(outPad) != k || (size != nil && len(size) != k) {
+		return nil, errors.New("output_padding or output_shape doesn't fit the kernel")
+	}
+	out := Shape{x[0], wt[1] * group}
+	for i := range k {
+		full := (x[i+2]-1)*w.Strides[i] + outPad[i] + (w.Kernel[i]-1)*w.Dilations[i] + 1
+		if size != nil { // the standard derives the pads from output_shape: make them explicit
+			total := full - size[i]
+			if total < 0 {
+				return nil, fmt.Errorf("output_shape %v is larger than what the kernel covers", size)
+			}
+			w.Pads[i], w.Pads[i+k] = total-total/2, total/2
+		}
+		out = append(out, full-w.Pads[i]-w.Pads[i+k])
+	}
+	if size != nil {
+		delete(n.Attrs, "output_shape")
+		n.Set("pads", w.Pads)
+	}
+	return []Shape{out}, nil
+}
+
+func poolShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+	x := in[0]
+	kernel := n.Ints("kernel_shape", nil)
+	if len(kernel) == 0 || len(x) != len(kernel)+2 {
+		return nil, errors.New("kernel_shape doesn't fit the input")
+	}
+	if err := resolveAutoPad(n, x, nil); err != nil {
+		return nil, err
+	}
+	w, err := NodeWindow(n, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := Shape{x[0], x[1]}
+	for i, k := range w.Kernel {
+		reach := (k-1)*w.Dilations[i] + 1
+		span := x[i+2] + w.Pads[i] + w.Pads[i+len(kernel)] - reach
+		if x[i+2] == Batch || span < 0 {
+			return nil, fmt.Errorf("kernel %v is larger than the padded input", w.Kernel)
+		}
+		d := span/w.Strides[i] + 1
+		if n.Int("ceil_mode", 0) == 1 {
+			d = (span+w.Strides[i]-1)/w.Strides[i] + 1
+			if (d-1)*w.Strides[i] >= x[i+2]+w.Pads[i] {
+				d-- // a window must not begin in the end padding
+			}
+		}
+		out = append(out, d)
+	}
+	if n.Op == "MaxPool" {
+		return []Shape{out, out}, nil
+	}
+	return []Shape{out}, nil
+}
+
+func globalPoolShape(_ *inference, _ *Node, in []Shape) ([]Shape, error) {
+	if len(in[0]) < 3 {
+		return nil, errors.New("needs rank 3 or more")
+	}
+	out := slices.Clone(in[0])
+	for i := 2; i < len(out); i++ {
+		out[i] = 1
+	}
+	return []Shape{out}, nil
+}
+
+func resizeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	x := in[0]
+	if n.Str("keep_aspect_ratio_policy", "stretch") != "stretch" || len(n.Ints("axes", nil)) > 0 {
+		return nil, errors.New("axes and keep_aspect_ratio_policy are not supported")
+	}
+	if n.Input(3) != "" {
+		sizes, err := c.intsOf(n, 3)
+		if err != nil {
+			return nil, err
+		}
+		if len(sizes) != len(x) {
+			return nil, fmt.Errorf("sizes %v don't fit", sizes)
+		}
+		out := Shape(slices.Clone(sizes))
+		out[0] = x[0]
+		return []Shape{out}, nil
+	}
+	scales, err := c.floatsOf(n, 2)
+	if err != nil {
+		return nil, err
+	}
+	if len(scales) != len(x) || scales[0] != 1 {
+		return nil, fmt.Errorf("scales %v don't fit", scales)
+	}
+	out := slices.Clone(x)
+	for i, s := range scales {
+		if out[i] != Batch {
+			if !(s > 0 && s < 1024) {
+				return nil, fmt.Errorf("scale %v is out of range", s)
+			}
+			out[i] = int64(math.Floor(float64(out[i]) * float64(s)))
+		}
+	}
+	return []Shape{out}, nil
+}
+
+func padShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	pads, err := c.intsOf(n, 1)
+	if err != nil {
+		return nil, err
+	}
+	r := len(in[0])
+	if len(pads) != 2*r || n.Input(3) != "" {
+		return nil, fmt.Errorf("pads %v don't fit", pads)
+	}
+	out := slices.Clone(in[0])
+	for i := range r {
+		if p := pads[i] + pads[i+r]; p != 0 {
+			if out[i] == Batch {
+				return nil, errors.New("pads the batch")
+			}
+			out[i] += p
+		}
+	}
+	return []Shape{out}, nil
+}
+
+func depthToSpaceShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+	b, x := n.Int("blocksize", 1), in[0]
+	if len(x) != 4 || b < 1 || x[1]%(b*b) != 0 {
+		return nil, fmt.Errorf("blocksize %d doesn't fit", b)
+	}
+	return []Shape{{x[0], x[1] / (b * b), x[2] * b, x[3] * b}}, nil
+}

@@ -1,0 +1,276 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Simplify brings a decoded graph into the form that the other packages work
+// on: operators as of version [Opset], one float input with an open batch,
+// constants folded (Identity, Constant, zero Pad, shape arithmetic), every
+// shape known, nothing dead. A fixed batch is made symbolic; where the graph
+// depends on it, the error says at which node. All unsupported operators are
+// listed in one error.
+func (g *Graph) Simplify() error {
+	if g.Opset < oldestOpset {
+		return fmt.Errorf("operator set %d is older than %d; export the model again", g.Opset, oldestOpset)
+	}
+	if err := g.supported(); err != nil {
+		return err
+	}
+	if err := g.checkInterface(); err != nil {
+		return err
+	}
+	s := &simplifier{inference: inference{g: g, ints: map[string][]int64{}}, alias: map[string]string{}, from: g.Opset}
+	if b := g.Inputs[0].Shape[0]; b != Batch {
+		s.fixedBatch, g.Inputs[0].Shape[0] = b, Batch
+	}
+	g.Opset = max(g.Opset, Opset)
+	g.Shapes = map[string]Shape{g.Inputs[0].Name: g.Inputs[0].Shape}
+	for name, t := range g.Consts {
+		g.Shapes[name] = t.Shape
+	}
+	for _, n := range g.Nodes { // names that Fresh must keep away from
+		for _, o := range n.Outputs {
+			g.Shapes[o] = nil
+		}
+	}
+	nodes := g.Nodes
+	g.Nodes = nil
+	for _, n := range nodes {
+		if err := s.visit(n); err != nil {
+			return err
+		}
+	}
+	for i, o := range g.Outputs {
+		if g.Shapes[o.Name] == nil {
+			return fmt.Errorf("output %q is not computed from the input", o.Name)
+		}
+		g.Outputs[i].Shape = g.Shapes[o.Name]
+		if s := g.Outputs[i].Shape; len(s) == 0 || s[0] != Batch {
+			return fmt.Errorf("output %q has shape %v, without the batch in front", o.Name, s)
+		}
+	}
+	g.Prune()
+	return g.Verify()
+}
+
+// checkInterface asks for one float image input.
+func (g *Graph) checkInterface() error {
+	if len(g.Inputs) != 1 {
+		names := []string{}
+		for _, in := range g.Inputs {
+			names = append(names, in.Name)
+		}
+		return fmt.Errorf("has %d inputs (%s); a classifier has one", len(g.Inputs), strings.Join(names, ", "))
+	}
+	in := g.Inputs[0]
+	if in.DType != Float {
+		return fmt.Errorf("input %q is not float32", in.Name)
+	}
+	if len(in.Shape) < 2 {
+		return fmt.Errorf("input %q has shape %v; a batch of states has rank 2 or more", in.Name, in.Shape)
+	}
+	for i, d := range in.Shape[1:] {
+		if d < 1 {
+			return fmt.Errorf("input %q has an open dimension %d; export the model for one image size", in.Name, i+1)
+		}
+	}
+	return nil
+}
+
+// foldOnly lists operators that are understood only where they can be folded away.
+var foldOnly = []string{"Constant", "ConstantOfShape", "Shape", "Range", "Size", "Upsample"}
+
+func (g *Graph) supported() error {
+	var missing []string
+	for _, n := range g.Nodes {
+		_, ok := shapeRules[n.Op]
+		if name := opName(n); (!ok && !slices.Contains(foldOnly, n.Op) || n.Domain != "") && !slices.Contains(missing, name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return fmt.Errorf("operators that are not supported: %s (operator set %d)", strings.Join(missing, ", "), g.Opset)
+	}
+	return nil
+}
+
+type simplifier struct {
+	inference
+	alias      map[string]string // removed tensors and what stands for them
+	from       int64             // the operator set that the file was written for
+	fixedBatch int64             // the batch the file was exported with, 0 when open
+}
+
+func (s *simplifier) visit(n *Node) error {
+	g := s.g
+	for i, in := range n.Inputs {
+		if a, ok := s.alias[in]; ok {
+			n.Inputs[i] = a
+		}
+	}
+	if err := g.upgrade(n, s.from); err != nil {
+		return fmt.Errorf("node %s: %w", n.Label(), err)
+	}
+	if n.Op == "Constant" || s.allKnown(n) {
+		done, err := s.fold(n)
+		if err != nil {
+			return fmt.Errorf("node %s: %w", n.Label(), err)
+		}
+		if done {
+			return nil
+		}
+	}
+	if n.Op == "Shape" {
+		if err := s.shapeOf(n); err != nil {
+			return fmt.Errorf("node %s: %w", n.Label(), err)
+		}
+		return nil
+	}
+	if s.passThrough(n) && !g.isOutput(n.Outputs[0]) {
+		s.alias[n.Outputs[0]] = n.Inputs[0]
+		return nil
+	}
+	if n.Op == "Reshape" {
+		if err := s.openBatch(n); err != nil {
+			return fmt.Errorf("node %s: %w", n.Label(), err)
+		}
+	}
+	for _, in := range n.Inputs {
+		if v, ok := s.ints[in]; ok {
+			if slices.Contains(v, symBatch) {
+				return fmt.Errorf("node %s uses the batch size in a way that is not supported", n.Label())
+			}
+			g.Consts[in], g.Shapes[in] = IntTensor(v...), Shape{int64(len(v))}
+		}
+	}
+	if err := s.node(n); err != nil {
+		if s.fixedBatch > 0 {
+			return fmt.Errorf("%w (the batch was exported as %d and can't be made open here)", err, s.fixedBatch)
+		}
+		return err
+	}
+	g.Nodes = append(g.Nodes, n)
+	return nil
+}
+
+func (g *Graph) isOutput(name string) bool {
+	return slices.ContainsFunc(g.Outputs, func(v Value) bool { return v.Name == name })
+}
+
+// allKnown reports whether every input is a constant or a known integer vector.
+func (s *simplifier) allKnown(n *Node) bool {
+	for _, in := range n.Inputs {
+		if in == "" {
+			continue
+		}
+		if _, ok := s.g.Consts[in]; !ok && s.ints[in] == nil {
+			return false
+		}
+	}
+	return len(n.Inputs) > 0
+}
+
+// passThrough recognises nodes that give their input unchanged.
+func (s *simplifier) passThrough(n *Node) bool {
+	switch n.Op {
+	case "Identity":
+		return true
+	case "Pad":
+		pads, err := s.intsOf(n, 1)
+		return err == nil && !slices.ContainsFunc(pads, func(p int64) bool { return p != 0 })
+	case "Cast":
+		return n.Int("to", 0) == int64(Float) && s.g.Shapes[n.Inputs[0]] != nil // float stays float
+	}
+	return false
+}
+
+func (s *simplifier) shapeOf(n *Node) error {
+	in := s.g.Shapes[n.Inputs[0]]
+	if in == nil {
+		return errors.New("its input's shape is not known")
+	}
+	v := make([]int64, len(in))
+	for i, d := range in {
+		if v[i] = d; d == Batch {
+			v[i] = symBatch
+		}
+	}
+	start, count, err := sliceRange(n.Int("start", 0), n.Int("end", int64(len(v))), 1, int64(len(v)))
+	if err != nil {
+		return err
+	}
+	s.setInts(n.Outputs[0], v[start:start+count], false)
+	return nil
+}
+
+// openBatch rewrites a Reshape's target so that it holds for every batch.
+func (s *simplifier) openBatch(n *Node) error {
+	target, err := s.intsOf(n, 1)
+	if err != nil {
+		return err
+	}
+	in := s.g.Shapes[n.Inputs[0]]
+	if !in.HasBatch() {
+		return nil
+	}
+	t := slices.Clone(target)
+	at := slices.Index(t, symBatch)
+	if at < 0 && s.fixedBatch > 0 && len(t) > 0 && t[0] == s.fixedBatch && in[0] == Batch {
+		at = 0
+	}
+	if at < 0 {
+		return nil
+	}
+	switch {
+	case at == 0 && in[0] == Batch:
+		t[0] = 0 // copy the batch
+		n.Set("allowzero", 0)
+	case !slices.Contains(t, -1):
+		t[at] = -1
+	}
+	n.Inputs[1] = s.g.AddConst(n.Outputs[0]+"/shape", IntTensor(t...))
+	return nil
+}
+
+// Prune drops nodes, constants and shapes that no output needs.
+func (g *Graph) Prune() {
+	need := map[string]bool{}
+	for _, o := range g.Outputs {
+		need[o.Name] = true
+	}
+	var kept []*Node
+	for _, n := range slices.Backward(g.Nodes) {
+		if !slices.ContainsFunc(n.Outputs, func(o string) bool { return need[o] }) {
+			continue
+		}
+		for _, in := range n.Inputs {
+			need[in] = true
+		}
+		kept = append(kept, n)
+	}
+	slices.Reverse(kept)
+	g.Nodes = kept
+	for _, n := range kept {
+		for _, o := range n.Outputs {
+			need[o] = true
+		}
+	}
+	for _, in := range g.Inputs {
+		need[in.Name] = true
+	}
+	for name := range g.Consts {
+		if !need[name] {
+			delete(g.Consts, name)
+		}
+	}
+	for name := range g.Shapes {
+		if !need[name] {
+			delete(g.Shapes, name)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Opset is the operator-set version that Simplify brings older graphs to, so
+// that rules and emitted operators know one form only. Newer graphs keep
+// theirs: what later versions changed of the operators used here is only which
+// element types they take.
+const Opset = 18
+
+// oldestOpset is the first with today's broadcasting rules.
+const oldestOpset = 7
+
+// upgrade rewrites one node from version `from` of the operator set to Opset.
+func (g *Graph) upgrade(n *Node, from int64) error {
+	// move turns an integer-list attribute into an input.
+	move := func(attr string, at int) {
+		if v, ok := n.Attrs[attr]; ok && v.Ints != nil {
+			setInput(n, at, g.AddConst(n.Outputs[0]+"/"+attr, IntTensor(v.Ints...)))
+		}
+		delete(n.Attrs, attr)
+	}
+	scalar := func(attr string, at int, def float32) {
+		setInput(n, at, g.AddConst(n.Outputs[0]+"/"+attr, Scalar(n.Float(attr, def))))
+		delete(n.Attrs, attr)
+	}
+	switch n.Op {
+	case "BatchNormalization":
+		if n.Int("training_mode", 0) == 1 {
+			return errors.New("is in training mode; export the model with eval()")
+		}
+		n.Outputs = n.Outputs[:1] // the rest exists in training only
+		delete(n.Attrs, "momentum")
+		delete(n.Attrs, "training_mode")
+		delete(n.Attrs, "spatial")
+	case "Dropout":
+		n.Attrs, n.Inputs, n.Op = nil, n.Inputs[:1], "Identity"
+		if len(n.Outputs) > 1 && len(g.Consumers()[n.Outputs[1]]) > 0 {
+			return errors.New("its mask is used")
+		}
+		n.Outputs = n.Outputs[:1]
+	case "Squeeze", "Unsqueeze":
+		if from < 13 {
+			move("axes", 1)
+		}
+	case "ReduceSum":
+		if from < 13 {
+			move("axes", 1)
+		}
+	case "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceProd", "ReduceSumSquare", "ReduceLogSumExp":
+		if from < 18 {
+			move("axes", 1)
+		}
+	case "Split":
+		if from < 13 {
+			move("split", 1)
+		}
+		if n.Input(1) == "" && n.Int("num_outputs", 0) == 0 {
+			n.Set("num_outputs", len(n.Outputs))
+		}
+	case "Pad":
+		if from < 11 {
+			move("pads", 1)
+			scalar("value", 2, 0)
+		}
+	case "Slice":
+		if from < 10 {
+			if _, ok := n.Attrs["axes"]; ok {
+				move("axes", 3)
+			}
+			move("starts", 1)
+			move("ends", 2)
+		}
+	case "Clip":
+		if from < 11 {
+			scalar("min", 1, -3.4028235e38)
+			scalar("max", 2, 3.4028235e38)
+		}
+	case "TopK":
+		if from < 10 {
+			setInput(n, 1, g.AddConst(n.Outputs[0]+"/k", IntTensor(n.Int("k", 1))))
+			delete(n.Attrs, "k")
+		}
+	case "Upsample":
+		n.Op = "Resize"
+		if v, ok := n.Attrs["scales"]; ok {
+			setInput(n, 1, g.AddConst(n.Outputs[0]+"/scales", FloatTensor(Shape{int64(len(v.Floats))}, v.Floats)))
+			delete(n.Attrs, "scales")
+		}
+		legacyResize(n)
+	case "Resize":
+		if from < 11 {
+			legacyResize(n)
+		}
+	case "Softmax", "LogSoftmax":
+		if from < 13 {
+			// Before 13 everything from axis on was one dimension.
+			rank := len(g.Shapes[n.Input(0)])
+			if a := n.Int("axis", 1); a != int64(rank-1) && a != -1 {
+				return fmt.Errorf("flattens axes %d and up (operator sets below 13 do); export with operator set 13 or newer", a)
+			}
+			n.Set("axis", -1)
+		}
+	}
+	return nil
+}
+
+// legacyResize gives the operator its form since version 11: X, roi, scales,
+// sampling by floor(x/scale) as the older versions did.
+func legacyResize(n *Node) {
+	n.Inputs = []string{n.Input(0), "", n.Input(1)}
+	n.Set("coordinate_transformation_mode", "asymmetric")
+	n.Set("nearest_mode", "floor")
+}
+
+func setInput(n *Node, i int, name string) {
+	for len(n.Inputs) <= i {
+		n.Inputs = append(n.Inputs, "")
+	}
+	n.Inputs[i] = name
+}
+
+// AddConst stores a constant under a fresh name that begins with hint.
+func (g *Graph) AddConst(hint string, t *Tensor) string {
+	name := g.Fresh(hint)
+	g.Consts[name] = t
+	if g.Shapes != nil {
+		g.Shapes[name] = t.Shape
+	}
+	return name
+}
+
+// Fresh returns hint, or hint with a number, such that no tensor is called so.
+// Tensors that graph passes make are recorded in Shapes, so it is enough to look there.
+func (g *Graph) Fresh(hint string) string {
+	taken := func(s string) bool {
+		_, c := g.Consts[s]
+		_, t := g.Shapes[s]
+		return c || t
+	}
+	if !taken(hint) {
+		return hint
+	}
+	for i := 1; ; i++ {
+		if s := fmt.Sprintf("%s.%d", hint, i); !taken(s) {
+			return s
+		}
+	}
+}

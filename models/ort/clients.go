@@ -1,0 +1,129 @@
+package ort
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// client is a package client that can download an archive with the library.
+type client struct {
+	name      string
+	what      string     // the package and version it fetches
+	megabytes int        // of the download, for the user
+	commands  [][]string // ways to call it; the first one installed is taken
+	args      func(pin) []string
+	archive   string // pattern of the file it leaves
+	source    func(pin) source
+	extract   func(archive string, src source, to string) error
+}
+
+// clients in the order they are tried. Neither runs code of the package, and
+// neither is told a registry: it uses the one it is configured for.
+var clients = []client{
+	{
+		name: "npm", what: npmPackage + "@" + pinned, megabytes: 100,
+		commands: [][]string{{"npm"}},
+		args: func(pin) []string {
+			return []string{"pack", npmPackage + "@" + pinned, "--ignore-scripts"}
+		},
+		archive: "*.tgz", source: func(p pin) source { return p.npm }, extract: fromTarball,
+	},
+	{
+		name: "pip", what: pipPackage + "==" + pinned, megabytes: 20,
+		commands: [][]string{{"pip3"}, {"pip"}, {"python3", "-m", "pip"}, {"python", "-m", "pip"}},
+		args: func(p pin) []string {
+			return []string{"download", "--no-deps", "--only-binary=:all:", "--python-version", pipPython, "--implementation", "cp",
+				"--platform", p.wheel, "--disable-pip-version-check", "-d", ".", pipPackage + "==" + pinned}
+		},
+		archive: "*.whl", source: func(p pin) source { return p.pip }, extract: fromWheel,
+	},
+}
+
+// find returns the first of the client's commands that is installed. A Python
+// without pip does not count.
+func (c client) find() ([]string, bool) {
+	for _, argv := range c.commands {
+		path, err := exec.LookPath(argv[0])
+		if err != nil {
+			continue
+		}
+		argv = append([]string{path}, argv[1:]...)
+		if len(argv) > 1 && exec.Command(argv[0], append(argv[1:], "--version")...).Run() != nil {
+			continue
+		}
+		return argv, true
+	}
+	return nil, false
+}
+
+// run runs a client in a directory; an error carries the end of what it wrote.
+func run(ctx context.Context, dir string, argv []string) error {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = dir
+	cmd.WaitDelay = 2 * time.Second
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = io.Discard, &said
+	err := cmd.Run()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("stopped: %w", ctx.Err())
+	}
+	text := strings.Join(strings.Fields(said.String()), " ")
+	if len(text) > 300 {
+		text = "… " + strings.ToValidUTF8(text[len(text)-300:], "")
+	}
+	if text == "" {
+		text = "it said nothing"
+	}
+	return fmt.Errorf("%w: %s", err, text)
+}
+
+func fromTarball(archive string, src source, to string) error {
+	f, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("broken archive: %w", err)
+	}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("the archive holds no %s", src.member)
+		}
+		if err != nil {
+			return fmt.Errorf("broken archive: %w", err)
+		}
+		if h.Name == src.member {
+			return save(r, src.size, to)
+		}
+	}
+}
+
+func fromWheel(archive string, src source, to string) error {
+	z, err := zip.OpenReader(archive)
+	if err != nil {
+		return fmt.Errorf("broken archive: %w", err)
+	}
+	defer z.Close()
+	f, err := z.Open(src.member)
+	if err != nil {
+		return fmt.Errorf("the archive holds no %s", src.member)
+	}
+	defer f.Close()
+	return save(f, src.size, to)
+}

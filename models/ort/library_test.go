@@ -1,0 +1,56 @@
+package ort
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// A library that the user names is used or refused, never replaced.
+func TestGivenLibrary(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "text.so")
+	if err := os.WriteFile(text, []byte(fakeLibrary), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "none.so"): "there is no file",
+		dir:                           "is not a file",
+		text:                          "is not a shared library",
+	} {
+		if text == path && runtime.GOOS != "linux" {
+			continue
+		}
+		for _, useEnv := range []bool{false, true} {
+			o, origin := Options{Library: path}, "--onnxruntime: "
+			if useEnv {
+				t.Setenv(envLibrary, path)
+				o, origin = Options{}, envLibrary+": "
+			}
+			_, err := findLibrary(context.Background(), o)
+			if err == nil || !strings.HasPrefix(err.Error(), origin) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, wanted %q", err, want)
+			}
+		}
+		t.Setenv(envLibrary, "")
+	}
+	if runtime.GOOS == "linux" {
+		whole, err := os.ReadFile(LibraryPath())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut := filepath.Join(dir, "cut.so")
+		if err := os.WriteFile(cut, whole[:len(whole)/2], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := findLibrary(context.Background(), Options{Library: cut}); err == nil {
+			t.Error("took half a library")
+		}
+	}
+	if got, err := findLibrary(context.Background(), Options{Library: LibraryPath()}); err != nil || got != LibraryPath() {
+		t.Errorf("%s, %v", got, err)
+	}
+}

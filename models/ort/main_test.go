@@ -1,0 +1,52 @@
+package ort
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestMain provisions the runtime, as a fresh machine has none.
+func TestMain(m *testing.M) {
+	if err := Init(context.Background(), Options{Log: os.Stderr}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func readModel(tb testing.TB, name string) []byte {
+	tb.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name+".onnx"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+func newPool(tb testing.TB, workers, batch int) *Pool {
+	tb.Helper()
+	p := NewPool(workers, batch)
+	tb.Cleanup(p.Close)
+	return p
+}
+
+func compile(tb testing.TB, p *Pool, name string, opts ...CompileOption) *Program {
+	tb.Helper()
+	prog, err := p.Compile(name, readModel(tb, name), nil, nil, opts...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return prog
+}
+
+// room makes slices for one item.
+func room(ports []Port) [][]float32 {
+	out := make([][]float32, len(ports))
+	for i, p := range ports {
+		out[i] = make([]float32, p.Size)
+	}
+	return out
+}

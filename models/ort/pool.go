@@ -1,0 +1,222 @@
+package ort
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+)
+
+const (
+	defaultBatch = 64
+	// patience is how many other batches may overtake a request before its
+	// program goes first, full or not: no program starves.
+	patience = 16
+	// stall is how long a partial batch waits for goroutines that run Go code,
+	// while a worker is idle. It keeps the pool going when an entered goroutine
+	// works long or waits for another one.
+	stall = 10 * time.Millisecond
+)
+
+var errClosed = errors.New("the pool is closed")
+
+// Pool runs programs in batches on one-thread runs side by side. An item's
+// result does not depend on the batch it was put in.
+type Pool struct {
+	workers, batch int
+	done           sync.WaitGroup
+
+	mu       sync.Mutex
+	work     sync.Cond // a batch may be ready
+	idle     sync.Cond // a program was freed
+	programs map[*Program]struct{}
+	active   []*Program // those with waiting requests, in the order they began to wait
+	entered  int        // goroutines between Enter and Leave
+	waiting  int        // requests in queues
+	served   int        // requests in running batches
+	free     int        // workers that wait
+	tick     int64      // batches taken so far
+	overdue  bool       // the stall timer has fired
+	timer    *time.Timer
+	armed    bool
+	closed   bool
+}
+
+// NewPool makes a pool; workers 0 means all cores, batch 0 means 64.
+func NewPool(workers, batch int) *Pool {
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	if batch <= 0 {
+		batch = defaultBatch
+	}
+	p := &Pool{workers: workers, batch: batch, programs: map[*Program]struct{}{}}
+	p.work.L, p.idle.L = &p.mu, &p.mu
+	p.timer = time.AfterFunc(time.Hour, p.stalled)
+	p.timer.Stop()
+	p.done.Add(workers)
+	for w := range workers {
+		go (&worker{pool: p, index: w}).loop()
+	}
+	return p
+}
+
+// Workers is the number of runs side by side.
+func (p *Pool) Workers() int { return p.workers }
+
+// Batch is the largest number of items in a run.
+func (p *Pool) Batch() int { return p.batch }
+
+// Enter announces a goroutine that makes Run calls one after the other. Call it
+// before the goroutine starts. While entered goroutines run Go code the pool
+// holds partial batches back (for 10 ms at most), so leave before long waits.
+func (p *Pool) Enter() {
+	p.mu.Lock()
+	p.entered++
+	p.mu.Unlock()
+}
+
+// Leave ends what Enter began.
+func (p *Pool) Leave() {
+	p.mu.Lock()
+	p.entered--
+	if p.waiting > 0 {
+		p.work.Signal()
+	}
+	p.mu.Unlock()
+}
+
+// Close ends the pool: waiting requests get an error, running batches end, all
+// programs are freed.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.timer.Stop()
+	for prog := range p.programs {
+		prog.closeLocked()
+	}
+	p.work.Broadcast()
+	p.mu.Unlock()
+	p.done.Wait()
+}
+
+// Run evaluates one item: in[i] and out[i] are its flat values for port i;
+// out[i] nil is not wanted. It blocks until the item's batch has run. If ctx
+// ends while the item waits, Run returns its error at once; when it returns,
+// nobody touches in and out any more.
+func (p *Pool) Run(ctx context.Context, prog *Program, in, out [][]float32) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := prog.check(p, in, out); err != nil {
+		return fmt.Errorf("run %s: %w", prog.name, err)
+	}
+	r := requests.Get().(*request)
+	r.in, r.out = in, out
+	if err := p.enqueue(prog, r); err != nil {
+		r.release()
+		return fmt.Errorf("run %s: %w", prog.name, err)
+	}
+	var err error
+	select {
+	case err = <-r.done:
+	case <-ctx.Done():
+		if p.withdraw(prog, r) {
+			err = ctx.Err()
+		} else {
+			err = <-r.done
+		}
+	}
+	r.release()
+	return err
+}
+
+// check compares an item's slices with the ports.
+func (p *Program) check(pool *Pool, in, out [][]float32) error {
+	if p.pool != pool {
+		return errors.New("the program belongs to another pool")
+	}
+	if len(in) != len(p.inputs) || len(out) != len(p.outputs) {
+		return fmt.Errorf("%d inputs and %d outputs given, the program has %d and %d", len(in), len(out), len(p.inputs), len(p.outputs))
+	}
+	for i, port := range p.inputs {
+		if len(in[i]) != port.Size {
+			return fmt.Errorf("input %q has %d values, an item has %d", port.Name, len(in[i]), port.Size)
+		}
+	}
+	for i, port := range p.outputs {
+		if out[i] != nil && len(out[i]) != port.Size {
+			return fmt.Errorf("output %q has room for %d values, an item has %d", port.Name, len(out[i]), port.Size)
+		}
+	}
+	return nil
+}
+
+func (p *Pool) enqueue(prog *Program, r *request) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errClosed
+	}
+	if prog.closed {
+		return errors.New("the program is closed")
+	}
+	if prog.queue.len() == 0 {
+		p.active = append(p.active, prog)
+	}
+	r.tick = p.tick
+	prog.queue.push(r)
+	p.waiting++
+	if p.free > 0 {
+		if p.quiet() || prog.queue.len() >= p.target() {
+			p.work.Signal()
+		} else {
+			p.arm()
+		}
+	}
+	return nil
+}
+
+// withdraw takes a waiting request back; false: its batch is being run.
+func (p *Pool) withdraw(prog *Program, r *request) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !prog.queue.remove(r) {
+		return false
+	}
+	p.waiting--
+	if prog.queue.len() == 0 {
+		p.deactivate(prog)
+	}
+	return true
+}
+
+func (p *Pool) deactivate(prog *Program) {
+	for i, a := range p.active {
+		if a == prog {
+			p.active = append(p.active[:i], p.active[i+1:]...)
+			return
+		}
+	}
+}
+
+// arm starts the stall timer if it does not run.
+func (p *Pool) arm() {
+	if !p.armed {
+		p.armed = true
+		p.timer.Reset(stall)
+	}
+}
+
+// stalled lets one partial batch go although somebody runs Go code.
+func (p *Pool) stalled() {
+	p.mu.Lock()
+	p.armed = false
+	if p.waiting > 0 && !p.closed {
+		p.overdue = true
+		p.work.Signal()
+	}
+	p.mu.Unlock()
+}

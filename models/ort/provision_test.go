@@ -1,0 +1,274 @@
+package ort
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const fakeLibrary = "not really a library"
+
+// fakeClients puts shell scripts on an otherwise empty PATH. A script writes
+// the archive it finds beside itself and counts its calls.
+func fakeClients(t *testing.T, scripts map[string]string) (dir string) {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	dir = t.TempDir()
+	for name, body := range scripts {
+		script := "#!/bin/sh\nPATH=/usr/bin:/bin\necho $@ >> " + dir + "/" + name + ".calls\n" + body + "\n"
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir)
+	var tgz, whl bytes.Buffer
+	z := gzip.NewWriter(&tgz)
+	w := tar.NewWriter(z)
+	for _, member := range []string{"package/readme", "package/lib.so"} {
+		w.WriteHeader(&tar.Header{Name: member, Mode: 0o644, Size: int64(len(fakeLibrary))})
+		w.Write([]byte(fakeLibrary))
+	}
+	w.Close()
+	z.Close()
+	wheel := zip.NewWriter(&whl)
+	f, _ := wheel.Create("capi/lib.so")
+	f.Write([]byte(fakeLibrary))
+	wheel.Close()
+	for name, b := range map[string][]byte{"good.tgz": tgz.Bytes(), "good.whl": whl.Bytes(), "cut.tgz": tgz.Bytes()[:tgz.Len()/2]} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// fake is a provisioner whose pin is the fake library.
+func fake(t *testing.T, log *bytes.Buffer) *provisioner {
+	h := sha256.Sum256([]byte(fakeLibrary))
+	want := hex.EncodeToString(h[:])
+	return &provisioner{
+		platform: "test-machine",
+		dir:      filepath.Join(t.TempDir(), "cache"),
+		log:      log,
+		pin: pin{
+			file:  "lib.so",
+			npm:   source{"package/lib.so", want, int64(len(fakeLibrary))},
+			wheel: "some_platform",
+			pip:   source{"capi/lib.so", want, int64(len(fakeLibrary))},
+		},
+	}
+}
+
+const (
+	giveTarball = `cp "$(dirname $0)/good.tgz" .`
+	giveWheel   = `case "$*" in *download*) cp "$(dirname $0)/good.whl" . ;; esac`
+	fail        = "echo 'cannot reach' >&2; echo 'the registry' >&2; exit 7"
+)
+
+func TestProvision(t *testing.T) {
+	for name, c := range map[string]struct {
+		scripts map[string]string
+		change  func(*provisioner)
+		says    []string // parts of the log
+		err     []string // parts of the error; none: it works
+	}{
+		"npm":               {scripts: map[string]string{"npm": giveTarball, "pip3": fail}, says: []string{"fetching onnxruntime-node@1.27.0 with npm", "is ready"}},
+		"pip":               {scripts: map[string]string{"pip3": giveWheel}, says: []string{"fetching onnxruntime==1.27.0 with pip"}},
+		"python3 -m pip":    {scripts: map[string]string{"python3": giveWheel}, says: []string{"with pip"}},
+		"npm fails":         {scripts: map[string]string{"npm": fail, "pip": giveWheel}, says: []string{"npm did not work: exit status 7: cannot reach the registry", "is ready"}},
+		"npm is cut":        {scripts: map[string]string{"npm": `cp "$(dirname $0)/cut.tgz" x.tgz`, "pip": giveWheel}, says: []string{"npm did not work: broken archive"}},
+		"npm leaves none":   {scripts: map[string]string{"npm": "true"}, err: []string{"npm: it left 0 archives", "pip is not installed"}},
+		"both fail":         {scripts: map[string]string{"npm": fail, "pip": fail}, err: []string{"npm: exit status 7: cannot reach the registry; pip: exit status 7", "install npm or pip", "--onnxruntime PATH", envLibrary}},
+		"neither is there":  {err: []string{"npm is not installed; pip is not installed", "install npm or pip"}},
+		"python has no pip": {scripts: map[string]string{"python3": fail}, err: []string{"pip is not installed"}},
+		"checksum": {
+			scripts: map[string]string{"npm": giveTarball, "pip": giveWheel},
+			change:  func(p *provisioner) { p.pin.npm.sha256, p.pin.pip.sha256 = "00", "11" },
+			err:     []string{"npm: checksum mismatch: lib.so of onnxruntime-node@1.27.0 is sha256 ", "pinned is 00; pip: checksum mismatch"},
+		},
+		"member": {
+			scripts: map[string]string{"npm": giveTarball, "pip": giveWheel},
+			change:  func(p *provisioner) { p.pin.npm.member, p.pin.pip.member = "a", "b" },
+			err:     []string{"npm: the archive holds no a; pip: the archive holds no b"},
+		},
+		"npm has none for the platform": {
+			scripts: map[string]string{"npm": fail, "pip": giveWheel},
+			change:  func(p *provisioner) { p.pin.npm = source{} },
+			says:    []string{"with pip"},
+		},
+		"offline": {
+			scripts: map[string]string{"npm": giveTarball},
+			change:  func(p *provisioner) { p.offline = true },
+			err:     []string{"--offline forbids", "--onnxruntime PATH"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fakeClients(t, c.scripts)
+			var log bytes.Buffer
+			p := fake(t, &log)
+			if c.change != nil {
+				c.change(p)
+			}
+			path, err := p.library(context.Background())
+			for _, part := range c.err {
+				if err == nil || !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "\n") {
+					t.Fatalf("got %v, wanted %q", err, part)
+				}
+			}
+			for _, part := range c.says {
+				if !strings.Contains(log.String(), part) {
+					t.Errorf("said %q, wanted %q", log.String(), part)
+				}
+			}
+			if c.err != nil {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, err := os.ReadFile(path); err != nil || string(b) != fakeLibrary {
+				t.Errorf("cached %q, %v", b, err)
+			}
+			if left, _ := filepath.Glob(filepath.Join(p.dir, "fetch-*")); len(left) > 0 {
+				t.Errorf("left %v", left)
+			}
+		})
+	}
+}
+
+// What is in the cache is used without a client; what is broken there is
+// fetched again.
+func TestCache(t *testing.T) {
+	dir := fakeClients(t, map[string]string{"npm": giveTarball})
+	var log bytes.Buffer
+	p := fake(t, &log)
+	ctx := context.Background()
+	path, err := p.library(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := func() int {
+		b, _ := os.ReadFile(filepath.Join(dir, "npm.calls"))
+		return strings.Count(string(b), "\n")
+	}
+	if _, err := p.library(ctx); err != nil || calls() != 1 {
+		t.Errorf("%v, %d calls for a good cache", err, calls())
+	}
+	for i, broken := range []string{"", fakeLibrary[:5], strings.ToUpper(fakeLibrary)} {
+		if err := os.WriteFile(path, []byte(broken), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.library(ctx); err != nil || calls() != i+2 || !p.good(path) {
+			t.Errorf("%v, %d calls, cached %q", err, calls(), broken)
+		}
+	}
+	os.Remove(path)
+	p.offline = true
+	if _, err := p.library(ctx); err == nil {
+		t.Error("offline, an empty cache was no error")
+	}
+}
+
+// Many at once fetch once and all find a whole library.
+func TestConcurrentProvision(t *testing.T) {
+	dir := fakeClients(t, map[string]string{"npm": "sleep 0.3; " + giveTarball})
+	base := fake(t, nil)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			p, log := *base, bytes.Buffer{}
+			p.log = &log
+			path, err := p.library(context.Background())
+			if err != nil || !p.good(path) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	wg.Wait()
+	b, _ := os.ReadFile(filepath.Join(dir, "npm.calls"))
+	if n := strings.Count(string(b), "\n"); n != 1 && (runtime.GOOS == "linux" || runtime.GOOS == "darwin") {
+		t.Errorf("fetched %d times", n)
+	}
+}
+
+func TestCancelProvision(t *testing.T) {
+	fakeClients(t, map[string]string{"npm": "exec sleep 30"})
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	var log bytes.Buffer
+	start := time.Now()
+	if _, err := fake(t, &log).library(ctx); err == nil || time.Since(start) > 10*time.Second {
+		t.Errorf("%v after %v", err, time.Since(start))
+	}
+}
+
+// What a killed fetch left long ago is removed, a running one's is not.
+func TestSweep(t *testing.T) {
+	fakeClients(t, map[string]string{"npm": giveTarball})
+	var log bytes.Buffer
+	p := fake(t, &log)
+	old, young := filepath.Join(p.dir, "fetch-1"), filepath.Join(p.dir, "fetch-2")
+	for _, dir := range []string{old, young} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := time.Now().Add(-3 * patienceOfDownload)
+	if err := os.Chtimes(old, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.library(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(old); err == nil {
+		t.Error("the old directory is still there")
+	}
+	if _, err := os.Stat(young); err != nil {
+		t.Error("the young directory is gone")
+	}
+}
+
+func TestPins(t *testing.T) {
+	for platform, p := range pins {
+		for _, s := range []source{p.npm, p.pip} {
+			if s.member == "" && p.pip.member != "" {
+				continue
+			}
+			if len(s.sha256) != 64 || s.size < 10<<20 || p.file == "" || p.wheel == "" {
+				t.Errorf("%s: %+v", platform, p)
+			}
+		}
+	}
+}
+
+// TestRealDownload fetches the library with each real client and loads it.
+func TestRealDownload(t *testing.T) {
+	if os.Getenv("SELFHEAL_TEST_DOWNLOAD") != "1" {
+		t.Skip("SELFHEAL_TEST_DOWNLOAD is not 1")
+	}
+	platform := runtime.GOOS + "-" + runtime.GOARCH
+	for i, c := range clients {
+		argv, ok := c.find()
+		if src := c.source(pins[platform]); ok && src.member != "" {
+			p := &provisioner{platform: platform, pin: pins[platform], dir: t.TempDir(), log: os.Stderr}
+			path := filepath.Join(p.dir, fmt.Sprint(i)+p.pin.file)
+			if err := p.through(t.Context(), c, argv, src, path); err != nil || !p.good(path) {
+				t.Errorf("%s: %v", c.name, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,190 @@
+// Package split cuts a feed-forward network into a chain of segments
+// F_0 … F_{T−1} that compose to it: the dynamical system x_{t+1} = F_t(x_t) that
+// the closed-loop controller works on. Boundaries are found by structure, never
+// by names.
+package split
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/graph/flow"
+	"gonum.org/v1/gonum/graph/simple"
+
+	"selfheal/models/onnx"
+)
+
+// data returns the tensors that depend on the network's input, in the order of
+// the graph; everything else is a constant or computed from constants.
+func data(g *onnx.Graph) []string {
+	in := map[string]bool{g.Inputs[0].Name: true}
+	list := []string{g.Inputs[0].Name}
+	for _, n := range g.Nodes {
+		if slices.ContainsFunc(n.Inputs, func(t string) bool { return in[t] }) {
+			for _, o := range n.Outputs {
+				if o != "" {
+					in[o] = true
+					list = append(list, o)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// Cuts returns the tensors through which every path from the input to the
+// output passes, in that order, without the input and the output: the
+// dominators of the output in the graph of tensors. The network can be cut at
+// each of them. g is a simplified graph.
+func Cuts(g *onnx.Graph) []string {
+	tensors := data(g)
+	id := make(map[string]int64, len(tensors))
+	d := simple.NewDirectedGraph()
+	for i, t := range tensors {
+		id[t] = int64(i)
+		d.AddNode(simple.Node(i))
+	}
+	for _, n := range g.Nodes {
+		for _, in := range n.Inputs {
+			from, ok := id[in]
+			if !ok {
+				continue
+			}
+			for _, o := range n.Outputs {
+				if to, ok := id[o]; ok && to != from {
+					d.SetEdge(simple.Edge{F: simple.Node(from), T: simple.Node(to)})
+				}
+			}
+		}
+	}
+	tree := flow.Dominators(simple.Node(0), d)
+	var cuts []string
+	at := tree.DominatorOf(id[g.Outputs[0].Name])
+	for ; at != nil && at.ID() != 0; at = tree.DominatorOf(at.ID()) {
+		cuts = append(cuts, tensors[at.ID()])
+	}
+	slices.Reverse(cuts)
+	return cuts
+}
+
+// activations are the operators that may follow a residual join as part of it.
+var activations = []string{"Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Clip", "Gelu", "Mish", "Softplus"}
+
+// Boundaries returns the default boundaries, in order: the first Conv's output;
+// each residual join's Add, or its activation where that is the Add's only
+// consumer; the input of the final Gemm or MatMul. Those that are no cut
+// tensors are left out.
+func Boundaries(g *onnx.Graph) []string {
+	cuts := Cuts(g)
+	depends := map[string]bool{}
+	for _, t := range data(g) {
+		depends[t] = true
+	}
+	chosen := map[string]bool{}
+	consumers := g.Consumers()
+	first := true
+	for _, n := range g.Nodes {
+		switch {
+		case n.Op == "Conv" && first && depends[n.Outputs[0]]:
+			first = false
+			chosen[n.Outputs[0]] = true
+		case n.Op == "Add" && depends[n.Input(0)] && depends[n.Input(1)]:
+			out := n.Outputs[0]
+			if next := consumers[out]; len(next) == 1 && slices.Contains(activations, next[0].Op) {
+				out = next[0].Outputs[0]
+			}
+			chosen[out] = true
+		}
+	}
+	if last, err := Last(g); err == nil {
+		chosen[last] = true
+	}
+	return slices.DeleteFunc(slices.Clone(cuts), func(t string) bool { return !chosen[t] })
+}
+
+// Last returns the tensor that enters the final Gemm or MatMul: the pooled
+// features, [N, 512] in a ResNet-18.
+func Last(g *onnx.Graph) (string, error) {
+	cuts := Cuts(g)
+	for _, n := range slices.Backward(g.Nodes) {
+		if (n.Op == "Gemm" || n.Op == "MatMul") && slices.Contains(cuts, n.Input(0)) {
+			return n.Input(0), nil
+		}
+	}
+	return "", fmt.Errorf("has no final Gemm or MatMul, so no boundary %q; name a cut tensor instead", "last")
+}
+
+// At cuts the network at the given tensors, which must be cut tensors in order
+// and different, and returns len(boundaries)+1 segments. Segment t's input is
+// called as the boundary before it, its output as the boundary after it.
+// Constants are shared with g.
+func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
+	cuts := Cuts(g)
+	at := -1
+	for _, b := range boundaries {
+		i := slices.Index(cuts, b)
+		if i < 0 {
+			return nil, fmt.Errorf("%q is not a tensor at which the network can be cut (cut tensors: %s)", b, strings.Join(cuts, ", "))
+		}
+		if i <= at {
+			return nil, fmt.Errorf("boundary %q is out of order or named twice", b)
+		}
+		at = i
+	}
+	producers := g.Producers()
+	from := g.Inputs[0]
+	var segments []*onnx.Graph
+	for t := 0; t <= len(boundaries); t++ {
+		to := g.Outputs[0]
+		if t < len(boundaries) {
+			to = onnx.Value{Name: boundaries[t], DType: onnx.Float, Shape: g.Shapes[boundaries[t]]}
+		}
+		if len(to.Shape) == 0 || to.Shape[0] != onnx.Batch {
+			return nil, fmt.Errorf("%q has shape %v, without the batch in front", to.Name, to.Shape)
+		}
+		s := segment(g, producers, from, to)
+		s.Name = fmt.Sprintf("%s/F%d", g.Name, t)
+		if err := s.Verify(); err != nil {
+			return nil, fmt.Errorf("segment %d: %w", t, err)
+		}
+		segments = append(segments, s)
+		from = to
+	}
+	return segments, nil
+}
+
+// segment copies the part of g that computes to from from.
+func segment(g *onnx.Graph, producers map[string]*onnx.Node, from, to onnx.Value) *onnx.Graph {
+	s := &onnx.Graph{Opset: g.Opset, IR: g.IR, Consts: map[string]*onnx.Tensor{}, Shapes: map[string]onnx.Shape{}, Meta: map[string]string{}}
+	s.Inputs, s.Outputs = []onnx.Value{from}, []onnx.Value{to}
+	s.Shapes[from.Name] = from.Shape
+	needed, seen := map[*onnx.Node]bool{}, map[string]bool{from.Name: true, "": true}
+	stack := []string{to.Name}
+	for len(stack) > 0 {
+		t := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if seen[t] {
+			continue
+		}
+		seen[t] = true
+		s.Shapes[t] = g.Shapes[t]
+		if c, ok := g.Consts[t]; ok {
+			s.Consts[t] = c
+			continue
+		}
+		if n := producers[t]; n != nil && !needed[n] {
+			needed[n] = true
+			stack = append(stack, n.Inputs...)
+			for _, o := range n.Outputs {
+				s.Shapes[o] = g.Shapes[o]
+			}
+		}
+	}
+	for _, n := range g.Nodes {
+		if needed[n] {
+			s.Nodes = append(s.Nodes, n.Clone())
+		}
+	}
+	return s
+}

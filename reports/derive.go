@@ -1,0 +1,272 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"selfheal/harness/result"
+)
+
+// view is a result file arranged for reading: every format renders this and
+// nothing else, so that no two of them can disagree.
+type view struct {
+	File   *result.File
+	Suites []*suite
+}
+
+// suite is one suite's cells by row and column.
+type suite struct {
+	result.Suite
+	Slug    string // Name made safe for file names and anchors, unique in the file
+	N       int    // images scored
+	Columns []column
+	Notes   []note
+
+	cells   map[cellKey]*result.Cell
+	noteNo  map[result.Warning]int
+	margins map[cellKey]*margins
+}
+
+// cellKey identifies a cell within its suite.
+type cellKey struct {
+	model, defense, attack string
+	epsilon                float64 // −1 for null
+}
+
+// note is a footnote: a warning and the cells it was raised in.
+type note struct {
+	result.Warning
+	Cells []string
+}
+
+// row is one line of the accuracy table: a model with one controller (or none to compare with).
+type row struct {
+	Model, Control string // Control is "" when the suite has none
+	Entries        []entry
+}
+
+// entry is a table cell: both sides of `baseline / controlled`, nil where not (yet) measured.
+type entry struct{ Baseline, Controlled *result.Cell }
+
+// better says which side is ahead: −1 the baseline, +1 the controlled, 0 equal or not comparable.
+func (e entry) better() int {
+	if e.Baseline == nil || e.Controlled == nil {
+		return 0
+	}
+	return cmp.Compare(e.Controlled.Accuracy, e.Baseline.Accuracy)
+}
+
+// series is one model under one defense over the suite's columns, nil where a cell is missing.
+type series struct {
+	Model, Defense string
+	Index          int // 0 for the baseline, 1… for the controls in their order
+	Cells          []*result.Cell
+}
+
+// derive arranges f. Suites, models, controls and attacks come in the order of
+// f.Suites; whatever only the cells mention is appended in the cells' order.
+func derive(f *result.File) *view {
+	v := &view{File: f}
+	byName := map[string]*suite{}
+	add := func(rs result.Suite) *suite {
+		rs.Models, rs.Controls, rs.Attacks = slices.Clone(rs.Models), slices.Clone(rs.Controls), slices.Clone(rs.Attacks)
+		s := &suite{Suite: rs, cells: map[cellKey]*result.Cell{}, noteNo: map[result.Warning]int{}}
+		byName[rs.Name] = s
+		v.Suites = append(v.Suites, s)
+		return s
+	}
+	for _, rs := range f.Suites {
+		if byName[rs.Name] == nil {
+			add(rs)
+		}
+	}
+	for i := range f.Cells {
+		c := &f.Cells[i]
+		s := byName[c.Suite]
+		if s == nil {
+			s = add(result.Suite{Name: c.Suite, Dataset: c.Dataset, Mode: c.Mode})
+		}
+		s.include(c)
+	}
+	slugs := map[string]bool{}
+	for _, s := range v.Suites {
+		s.Slug = uniqueSlug(s.Name, slugs)
+		if s.N == 0 {
+			s.N = f.Datasets[s.Dataset].N
+		}
+		s.arrangeColumns()
+		s.collectNotes()
+	}
+	return v
+}
+
+func (s *suite) include(c *result.Cell) {
+	s.cells[keyOf(c)] = c
+	s.N = max(s.N, c.N)
+	if !slices.Contains(s.Models, c.Model) {
+		s.Models = append(s.Models, c.Model)
+	}
+	if c.Defense != "none" && !slices.Contains(s.Controls, c.Defense) {
+		s.Controls = append(s.Controls, c.Defense)
+	}
+	if c.Attack != "none" && !slices.Contains(s.Attacks, c.Attack) {
+		s.Attacks = append(s.Attacks, c.Attack)
+	}
+}
+
+func keyOf(c *result.Cell) cellKey {
+	return cellKey{c.Model, c.Defense, c.Attack, orMinusOne(c.Epsilon)}
+}
+
+func orMinusOne(e *float64) float64 {
+	if e == nil {
+		return -1
+	}
+	return *e
+}
+
+// arrangeColumns lists None, then each attack with its epsilons in ascending
+// order. An attack without any cell keeps a column, so that a partial result
+// shows what is still to come.
+func (s *suite) arrangeColumns() {
+	s.Columns = []column{{Attack: "none"}}
+	for _, attack := range s.Attacks {
+		if attack == "none" {
+			continue
+		}
+		var of []column
+		for _, c := range s.cells {
+			if c.Attack != attack {
+				continue
+			}
+			i := slices.IndexFunc(of, func(k column) bool { return orMinusOne(k.Epsilon) == orMinusOne(c.Epsilon) })
+			if i < 0 {
+				of = append(of, column{Attack: attack, Epsilon: c.Epsilon})
+				i = len(of) - 1
+			}
+			of[i].learn(c)
+		}
+		if of == nil {
+			of = []column{{Attack: attack}}
+		}
+		slices.SortFunc(of, func(a, b column) int { return cmp.Compare(orMinusOne(a.Epsilon), orMinusOne(b.Epsilon)) })
+		s.Columns = append(s.Columns, of...)
+	}
+	count := map[string]int{}
+	for _, c := range s.Columns {
+		count[c.Title()]++
+	}
+	for i, c := range s.Columns {
+		s.Columns[i].ambiguous = count[c.Title()] > 1
+	}
+}
+
+// Cell returns the cell of a model, a defense ("none" or a control) and a column, or nil.
+func (s *suite) Cell(model, defense string, col column) *result.Cell {
+	return s.cells[cellKey{model, defense, col.Attack, orMinusOne(col.Epsilon)}]
+}
+
+// Defenses returns "none" and the suite's controls.
+func (s *suite) Defenses() []string { return append([]string{"none"}, s.Controls...) }
+
+// Rows returns the accuracy table: a row a model, or one per control where there are several.
+func (s *suite) Rows() []row {
+	controls := s.Controls
+	if len(controls) == 0 {
+		controls = []string{""}
+	}
+	var rows []row
+	for _, m := range s.Models {
+		for _, control := range controls {
+			r := row{Model: m, Control: control}
+			for _, col := range s.Columns {
+				r.Entries = append(r.Entries, entry{s.Cell(m, "none", col), s.Cell(m, control, col)})
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// Series returns a model's lines: the baseline, then each control.
+func (s *suite) Series(model string) []series {
+	var out []series
+	for i, d := range s.Defenses() {
+		one := series{Model: model, Defense: d, Index: i}
+		for _, col := range s.Columns {
+			one.Cells = append(one.Cells, s.Cell(model, d, col))
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// each calls fn for every cell there is, by model, defense and column.
+func (s *suite) each(fn func(c *result.Cell, col column)) {
+	for _, m := range s.Models {
+		for _, one := range s.Series(m) {
+			for i, c := range one.Cells {
+				if c != nil {
+					fn(c, s.Columns[i])
+				}
+			}
+		}
+	}
+}
+
+func (s *suite) collectNotes() {
+	s.each(func(c *result.Cell, col column) {
+		for _, w := range c.Warnings {
+			if s.noteNo[w] == 0 {
+				s.Notes = append(s.Notes, note{Warning: w})
+				s.noteNo[w] = len(s.Notes)
+			}
+			n := &s.Notes[s.noteNo[w]-1]
+			n.Cells = append(n.Cells, fmt.Sprintf("%s, %s, %s", clean(c.Model), defenseName(c.Defense), col.Title()))
+		}
+	})
+}
+
+// Marks returns the numbers of the footnotes of a cell, "1,3" or "".
+func (s *suite) Marks(c *result.Cell) string {
+	if c == nil {
+		return ""
+	}
+	var nos []int
+	for _, w := range c.Warnings {
+		if n := s.noteNo[w]; n > 0 && !slices.Contains(nos, n) {
+			nos = append(nos, n)
+		}
+	}
+	slices.Sort(nos)
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(nos), " ", ","), "[]")
+}
+
+// Heading is the suite's title, or its name where it has none.
+func (s *suite) Heading() string {
+	if s.Title != "" {
+		return clean(s.Title)
+	}
+	return clean(s.Name)
+}
+
+// Facts is the line under a heading: data set, number of images, mode.
+func (s *suite) Facts() string {
+	return fmt.Sprintf("%s · n = %d · %s", clean(s.Dataset), s.N, clean(s.Mode))
+}
+
+// Missing counts the cells that the suite's table leaves open.
+func (s *suite) Missing() (n int) {
+	for _, m := range s.Models {
+		for _, one := range s.Series(m) {
+			for _, c := range one.Cells {
+				if c == nil {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}

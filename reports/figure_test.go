@@ -1,0 +1,159 @@
+package reports
+
+import (
+	"encoding/xml"
+	"image/png"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"selfheal/harness/result"
+)
+
+// svgText is a text of an SVG with the box it takes.
+type svgText struct {
+	text                     string
+	left, right, top, bottom float64
+}
+
+var fontSize = regexp.MustCompile(`font-size:([0-9.]+)px`)
+
+// texts parses an SVG and returns its texts.
+func texts(t *testing.T, doc string) []svgText {
+	t.Helper()
+	var out []svgText
+	dec := xml.NewDecoder(strings.NewReader(doc))
+	inside := false
+	for {
+		tok, err := dec.Token()
+		if err == io.EOF {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e := tok.(type) {
+		case xml.StartElement:
+			if inside = e.Name.Local == "text"; inside {
+				a := map[string]string{}
+				for _, at := range e.Attr {
+					a[at.Name.Local] = at.Value
+				}
+				num := func(s string) float64 { x, _ := strconv.ParseFloat(s, 64); return x }
+				size := num(fontSize.FindStringSubmatch(a["style"])[1])
+				x, y := num(a["x"]), num(a["y"])
+				out = append(out, svgText{left: x, right: x + num(a["textLength"]), top: y - 0.72*size, bottom: y + 0.2*size})
+			}
+		case xml.CharData:
+			if inside {
+				out[len(out)-1].text += string(e)
+			}
+		case xml.EndElement:
+			inside = false
+		}
+	}
+}
+
+// TestNothingOverlaps lays out figures from one model to a crowd: no text may
+// meet another or leave the picture.
+func TestNothingOverlaps(t *testing.T) {
+	long := fixture()
+	for i := range long.Cells {
+		long.Cells[i].Recipe = "" // names of attacks instead of short titles
+		long.Cells[i].Attack = strings.Replace(long.Cells[i].Attack, "aa-", "an-attack-with-quite-a-long-name-", 1)
+	}
+	for name, f := range map[string]*result.File{"fixture": fixture(), "long": long, "one": crowded(1), "two": crowded(2), "four": crowded(4), "seven": crowded(7)} {
+		for _, s := range derive(f).Suites {
+			figures := []figure{fullFigure(s, light)}
+			for _, m := range s.Models {
+				figures = append(figures, panelFigure(s, m, dark))
+			}
+			for i, fig := range figures {
+				all := texts(t, fig.svg())
+				for a, p := range all {
+					for _, q := range all[:a] {
+						if p.left < q.right && q.left < p.right && p.top < q.bottom && q.top < p.bottom {
+							t.Errorf("%s, %s, figure %d: %q meets %q", name, s.Name, i, p.text, q.text)
+						}
+					}
+					if p.left < 0 || p.right > fig.width.Points() || p.bottom > 0 || -p.top > fig.height().Points() {
+						t.Errorf("%s, %s, figure %d: %q leaves the picture", name, s.Name, i, p.text)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestFigureText(t *testing.T) {
+	files := report(t)
+	for file, want := range map[string][]string{
+		"radar-real.svg": {"CIFAR-10, adversarially trained", "accuracy in % · cifar10-test · n = 200 · oblivious", "resnet-2b", "None", "AA ℓ∞", "ε = 8/255", "AA ℓ2", "ε = 0.5",
+			"AA ℓ1", "ε = 12", "20", "100%", "baseline", "controlled: pca", "82.0", "80.5", "25.5", "46.0", "33.0"},
+		"radar--white-box.svg": {scriptName, texName, "–", "controlled: auto_encoder", "ε = 4/255", "aa-l1"},
+		"radar-single.svg":     {"0 %", "80 %", "100 %", "Square ℓ∞", "ε = 0.05", "38.5", "0.0"},
+	} {
+		have := map[string]bool{}
+		for _, x := range texts(t, files[file]) {
+			have[x.text] = true
+		}
+		for _, w := range want {
+			if !have[w] {
+				t.Errorf("%s lacks %q", file, w)
+			}
+		}
+		if !strings.Contains(files[file], "<title>") {
+			t.Errorf("%s has no title", file)
+		}
+	}
+	if strings.Contains(files["radar-single.svg"], "stroke-dasharray") || !strings.Contains(files["radar-single.svg"], "<title>Bars") {
+		t.Error("a suite with two axes is not drawn as bars")
+	}
+}
+
+func TestNumberedAxes(t *testing.T) {
+	s := derive(crowded(7)).Suites[0]
+	f := panelFigure(s, s.Models[0], light)
+	if !f.axes().numbered {
+		t.Fatal("22 axes are not numbered")
+	}
+	have := map[string]bool{}
+	for _, x := range texts(t, f.svg()) {
+		have[x.text] = true
+	}
+	if !have["22"] || !have["22  "+s.Columns[21].Title()] {
+		t.Error("the numbers' key is missing")
+	}
+}
+
+func TestPNG(t *testing.T) {
+	for name, content := range report(t) {
+		if !strings.HasSuffix(name, ".png") {
+			continue
+		}
+		img, err := png.Decode(strings.NewReader(content))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if w := img.Bounds().Dx(); w != 1600 {
+			t.Errorf("%s is %d pixels wide", name, w)
+		}
+		colours := map[uint32]bool{}
+		for y := range img.Bounds().Dy() {
+			for x := range img.Bounds().Dx() {
+				r, g, b, _ := img.At(x, y).RGBA()
+				colours[r>>8<<16|g>>8<<8|b>>8] = true
+			}
+		}
+		for _, c := range []uint32{0xffffff, 0xd55e00, 0x0072b2} { // paper, baseline, first control
+			if !colours[c] {
+				t.Errorf("%s has no pixel of #%06x", name, c)
+			}
+		}
+		if !strings.Contains(content[:80], "pHYs") {
+			t.Errorf("%s does not say its resolution", name)
+		}
+	}
+}

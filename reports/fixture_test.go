@@ -1,0 +1,151 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"selfheal/harness/result"
+)
+
+// Names that every format must take as text.
+const (
+	scriptName = `<script>alert(1)</script>`
+	texName    = `_ % & # $ { } ~ ^ \ | * [x] "q" 'r'`
+)
+
+// wilson is the 95 % interval, for the fixture only.
+func wilson(k, n int) [2]float64 {
+	const z = 1.959963984540054
+	p, m := float64(k)/float64(n), float64(n)
+	mid, half := p+z*z/(2*m), z*math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
+	return [2]float64{(mid - half) / (1 + z*z/m), (mid + half) / (1 + z*z/m)}
+}
+
+// attacked describes one attack of the fixture.
+type attacked struct {
+	name, norm, recipe string
+	epsilon            float64
+}
+
+// addCells appends a suite's cells: correct[model][defense][attack, none first]; −1 is a missing cell.
+func addCells(f *result.File, s result.Suite, n int, attacks []attacked, correct [][][]int) {
+	f.Suites = append(f.Suites, s)
+	f.Datasets[s.Dataset] = result.Dataset{N: n, SHA256: strings.Repeat("5a", 32)}
+	for m, model := range s.Models {
+		f.Models[model] = result.Model{SHA256: strings.Repeat("c0", 32), Parameters: 11173962, Segments: 10, FLOPs: 557000000}
+		for d, defense := range slices.Concat([]string{"none"}, s.Controls) {
+			for a, k := range correct[m][d] {
+				if k < 0 {
+					continue
+				}
+				c := result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: model, Defense: defense, Mode: s.Mode, Attack: "none",
+					N: n, Correct: k, Accuracy: float64(k) / float64(n), CI95: wilson(k, n), Steps: []result.Step{}, Seconds: 0.25 + float64(m)}
+				if a > 0 {
+					at := attacks[a-1]
+					c.Attack, c.Norm, c.Epsilon, c.MaxNorm = at.name, &at.norm, &at.epsilon, at.epsilon
+					if d == 0 || s.Mode != "oblivious" {
+						c.Recipe, c.Seconds = at.recipe, 754.2+float64(100*a)
+						c.Steps = steps(correct[m][d][0], k, n)
+					}
+				}
+				if d > 0 {
+					c.Solver = &result.Solver{Method: "msa", Objective: 3.21 + float64(a), Greedy: 4.5 + float64(a), BelowGreedy: 0.985, ControlNorm: 0.731, PassesPerRun: 41.4}
+				}
+				f.Cells = append(f.Cells, c)
+			}
+		}
+	}
+}
+
+// steps is a waterfall from start to end right answers in AutoAttack's four components.
+func steps(start, end, n int) []result.Step {
+	var out []result.Step
+	left := start
+	for i, name := range []string{"apgd-ce", "apgd-t", "fab-t", "square"} {
+		after := end + (start-end)/(8<<(2*i))
+		out = append(out, result.Step{Attack: name, Attacked: left, Robust: float64(after) / float64(n),
+			Forward: int64(left) * 101, Backward: int64(left) * 100, Seconds: float64(left) / 3})
+		left = after
+	}
+	return out
+}
+
+// fixture is a result with a suite of one model and control, a partial one of
+// two models and controls with awkward names, and one with a single attack.
+func fixture() *result.File {
+	f := &result.File{Schema: result.Schema, Created: time.Date(2025, 3, 14, 15, 9, 26, 0, time.UTC), ConfigSHA256: strings.Repeat("ab", 32), Seed: 7,
+		Environment: result.Environment{Selfheal: "0.1.0", Go: "go1.26", ONNXRuntime: "1.22.0", Provider: "cpu", Workers: 2, Batch: 64, CPU: "Example CPU"},
+		Datasets:    map[string]result.Dataset{}, Models: map[string]result.Model{}}
+	aa := "autoattack-standard/1"
+	addCells(f, result.Suite{Name: "real", Title: "CIFAR-10, adversarially trained", Dataset: "cifar10-test", Mode: "oblivious",
+		Models: []string{"resnet-2b"}, Controls: []string{"pca"}, Attacks: []string{"aa-linf", "aa-l2", "aa-l1"}}, 200,
+		[]attacked{{"aa-linf", "linf", aa, 8. / 255}, {"aa-l2", "l2", aa, 0.5}, {"aa-l1", "l1", aa, 12}},
+		[][][]int{{{164, 51, 59, 8}, {161, 92, 104, 66}}})
+	addCells(f, result.Suite{Name: "../white box", Dataset: "tiny & small", Mode: "whitebox-detached",
+		Models: []string{scriptName, texName}, Controls: []string{"pca", "auto_encoder"}, Attacks: []string{"aa-linf", "pgd-fast", "pgd-slow", "aa-l1"}}, 1000,
+		[]attacked{{"aa-linf", "linf", aa, 4. / 255}, {"aa-linf", "linf", aa, 8. / 255}, {"pgd-fast", "l2", "pgd/1", 0.8}, {"pgd-slow", "l2", "pgd/1", 0.8}},
+		[][][]int{{{577, 2, 0, 17, 15}, {599, 461, 301, 499, 480}, {590, 421, -1, 520, 500}}, {{580, 3, 1, 14, 14}, {593, 443, 322, 479, 460}, {-1, -1, -1, -1, -1}}})
+	addCells(f, result.Suite{Name: "single", Dataset: "cifar10-test", Mode: "oblivious",
+		Models: []string{"resnet-2b"}, Controls: []string{"pca"}, Attacks: []string{"square-linf"}}, 200,
+		[]attacked{{"square-linf", "linf", "square/1", 0.05}}, [][][]int{{{164, 77}, {161, 0}}})
+	warn := func(i int, w ...result.Warning) { f.Cells[i].Warnings = w }
+	zero := result.Warning{ID: "zero-gradient", Message: "3 of 164 images have a gradient of zero; <b>results</b> may be optimistic"}
+	warn(1, zero)
+	warn(2, zero, result.Warning{ID: "odd-name", Message: "the name 50%_of & is odd"})
+	warn(5, result.Warning{ID: "budget", Message: "stopped at 5 steps"})
+	f.Fits = []result.Fit{{Control: "pca", Model: "resnet-2b", At: "input", Dim: 3072, Rank: 217, Variance: 0.9901, Samples: 10000, Seconds: 4.25},
+		{Control: "pca", Model: "resnet-2b", At: "last", Dim: 512, Rank: 9, Variance: 0.9932, Samples: 10000, Cached: true}}
+	return f
+}
+
+// records is a line an image for the fixture's first suite.
+func records(f *result.File) []result.Record {
+	var out []result.Record
+	for _, c := range f.Cells {
+		if c.Suite != "real" {
+			continue
+		}
+		for i := range c.N {
+			r := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack, Epsilon: c.Epsilon, Image: i, Margin: float64(c.Correct-i) / 20}
+			if i < c.Correct {
+				r.Verdict = 1
+			} else if c.Epsilon != nil {
+				first := i % 50
+				r.Norm, r.FirstSuccess = *c.Epsilon, &first
+			}
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// crowded is a suite of five models and two controls with many axes and long names.
+func crowded(epsilons int) *result.File {
+	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
+	s := result.Suite{Name: "crowded", Title: "Five models, two controls", Dataset: "cifar10-test", Mode: "oblivious",
+		Controls: []string{"pca", "a-control-with-a-rather-long-name-that-goes-on"}, Attacks: []string{"aa-linf", "aa-l2", "aa-l1"}}
+	var attacks []attacked
+	for _, norm := range []string{"linf", "l2", "l1"} {
+		for e := range epsilons {
+			attacks = append(attacks, attacked{"aa-" + norm, norm, "autoattack-standard/1", float64(4*(e+1)) / 255})
+		}
+	}
+	var correct [][][]int
+	for m := range 5 {
+		s.Models = append(s.Models, fmt.Sprintf("WRN-%d-8-with-a-rather-long-name-that-may-not-run-into-its-neighbour", 10+m))
+		var of [][]int
+		for d := range 3 {
+			row := []int{9471 - 100*m - 80*d}
+			for a := range attacks {
+				row = append(row, 10000*d/3+317*m+61*a)
+			}
+			of = append(of, row)
+		}
+		correct = append(correct, of)
+	}
+	addCells(f, s, 10000, attacks, correct)
+	return f
+}

@@ -1,0 +1,73 @@
+package reports
+
+import (
+	"iter"
+	"slices"
+
+	"selfheal/harness/result"
+)
+
+// margins collects what the records say of one cell.
+type margins struct {
+	margin []float64 // z_y − max other logit, an image each
+	norm   []float64 // of the perturbations that there are
+	first  []float64 // iteration of the first success, where there was one
+}
+
+// addMargins sorts the records into the suites' cells; records of unknown cells are left out.
+func (v *view) addMargins(records iter.Seq[result.Record]) {
+	if records == nil {
+		return
+	}
+	byName := map[string]*suite{}
+	for _, s := range v.Suites {
+		byName[s.Name] = s
+	}
+	for r := range records {
+		s := byName[r.Suite]
+		key := cellKey{r.Model, r.Defense, r.Attack, orMinusOne(r.Epsilon)}
+		if s == nil || s.cells[key] == nil {
+			continue
+		}
+		if s.margins == nil {
+			s.margins = map[cellKey]*margins{}
+		}
+		m := s.margins[key]
+		if m == nil {
+			m = &margins{}
+			s.margins[key] = m
+		}
+		m.margin = append(m.margin, r.Margin)
+		if r.Norm > 0 {
+			m.norm = append(m.norm, r.Norm)
+		}
+		if r.FirstSuccess != nil {
+			m.first = append(m.first, float64(*r.FirstSuccess))
+		}
+	}
+}
+
+// marginTable gives the spread of the images' margins in each cell that has records.
+func (s *suite) marginTable() table {
+	t := table{Anchor: s.Slug, Lead: 3, Caption: "Margins: the right class's logit minus the highest other one, on each cell's images",
+		Head: []string{"Model", "Defense", "Attack", "10 % below", "Median", "90 % below", "Perturbed images", "Median perturbation", "Median iteration of first success"}}
+	s.each(func(c *result.Cell, col column) {
+		m := s.margins[keyOf(c)]
+		if m == nil {
+			return
+		}
+		t.Rows = append(t.Rows, []box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title()),
+			text(quantile(m.margin, 0.1)), text(quantile(m.margin, 0.5)), text(quantile(m.margin, 0.9)),
+			text(thousands(int64(len(m.norm)))), text(quantile(m.norm, 0.5)), text(quantile(m.first, 0.5))})
+	})
+	return t.marked()
+}
+
+// quantile writes the nearest-rank q-quantile of xs, or a dash when there are none.
+func quantile(xs []float64, q float64) string {
+	if len(xs) == 0 {
+		return dash
+	}
+	xs = slices.Sorted(slices.Values(xs))
+	return number(xs[int(q*float64(len(xs)-1)+0.5)])
+}

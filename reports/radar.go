@@ -1,0 +1,242 @@
+package reports
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot/vg"
+)
+
+// axes is the layout of a radar plot's axes: one a column, clockwise from the top.
+type axes struct {
+	angles   []float64
+	labels   [][]string
+	sizes    []vg.Point // of the labels
+	radius   vg.Length
+	numbered bool // labels would meet: numbers stand at the axes, and in the table
+}
+
+const (
+	labelStep = vg.Length(9) // between the lines of an axis label
+	labelGap  = vg.Length(5) // between the outer ring and a label
+)
+
+// axes fits the largest radius that leaves room for the labels.
+func (f figure) axes() axes {
+	k := len(f.s.Columns)
+	a := axes{labels: make([][]string, k)}
+	half := f.panelWidth() / 2
+	for i, c := range f.s.Columns {
+		a.angles = append(a.angles, math.Pi/2-2*math.Pi*float64(i)/float64(k))
+		for _, l := range c.Lines() {
+			a.labels[i] = append(a.labels[i], fit(l, style(normal, false), half*0.55))
+		}
+	}
+	if a.fit(half, f.maxRadius()); a.collide() {
+		a.numbered = true
+		for i := range a.labels {
+			a.labels[i] = []string{fmt.Sprint(i + 1)}
+		}
+		a.fit(half, f.maxRadius())
+	}
+	return a
+}
+
+func (f figure) maxRadius() vg.Length {
+	if f.columns == 1 && f.table {
+		return 125
+	}
+	return 88
+}
+
+// box is where label i stands, with the plot's centre at (0, 0).
+func (a axes) box(i int) vg.Rectangle {
+	w, h := a.sizes[i].X, a.sizes[i].Y
+	u := polar(1, a.angles[i])
+	at := polar(a.radius+labelGap, a.angles[i])
+	lower := vg.Point{X: at.X - w*(1-u.X)/2, Y: at.Y - h*(1-u.Y)/2}
+	return vg.Rectangle{Min: lower, Max: lower.Add(vg.Point{X: w, Y: h})}
+}
+
+// fit measures the labels and takes the largest radius up to most with which
+// they stay within half the panel's width to each side.
+func (a *axes) fit(half, most vg.Length) {
+	a.sizes = nil
+	for _, label := range a.labels {
+		size := vg.Point{Y: labelStep * vg.Length(len(label))}
+		for _, l := range label {
+			size.X = max(size.X, style(normal, false).Width(l))
+		}
+		a.sizes = append(a.sizes, size)
+	}
+	for a.radius = most; a.radius > 20; a.radius-- {
+		ok := true
+		for i := range a.angles {
+			b := a.box(i)
+			ok = ok && b.Min.X >= -half && b.Max.X <= half
+		}
+		if ok {
+			return
+		}
+	}
+}
+
+// collide reports whether two labels meet.
+func (a axes) collide() bool {
+	for i := range a.labels {
+		for j := range i {
+			p, q := a.box(i), a.box(j)
+			if p.Min.X < q.Max.X+2 && q.Min.X < p.Max.X+2 && p.Min.Y < q.Max.Y && q.Min.Y < p.Max.Y {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// extent returns how far labels and rings reach above and below the centre.
+func (a axes) extent() (above, below vg.Length) {
+	above, below = a.radius, a.radius
+	for i := range a.labels {
+		b := a.box(i)
+		above, below = max(above, b.Max.Y), max(below, -b.Min.Y)
+	}
+	return above, below
+}
+
+func (f figure) chartHeight() vg.Length {
+	if !f.radar() {
+		return barsHeight
+	}
+	above, below := f.axes().extent()
+	return above + below + 4
+}
+
+// drawRadar draws a model's lines in the chart's rectangle: rings at every
+// 20 %, an axis a column, a polygon a defense. A missing cell opens its polygon.
+func (f figure) drawRadar(p pen, lines []series, chart vg.Rectangle) {
+	a := f.axes()
+	above, _ := a.extent()
+	centre := vg.Point{X: (chart.Min.X + chart.Max.X) / 2, Y: chart.Max.Y - above}
+	p.SetLineDash(nil, 0)
+	p.SetColor(p.grid)
+	for ring := 1; ring <= 5; ring++ {
+		p.SetLineWidth(0.5)
+		if ring == 5 {
+			p.SetLineWidth(0.9)
+		}
+		r := a.radius * vg.Length(ring) / 5
+		var path vg.Path
+		path.Move(centre.Add(vg.Point{X: r}))
+		path.Arc(centre, r, 0, 2*math.Pi)
+		path.Close()
+		p.Stroke(path)
+	}
+	p.SetLineWidth(0.5)
+	for _, angle := range a.angles {
+		p.Stroke(vg.Path{{Type: vg.MoveComp, Pos: centre}, {Type: vg.LineComp, Pos: centre.Add(polar(a.radius, angle))}})
+	}
+	corner := func(one series, i int) vg.Point {
+		return centre.Add(polar(a.radius*vg.Length(one.Cells[i].Accuracy), a.angles[i]))
+	}
+	for _, one := range lines {
+		if path, whole := outline(one, corner); whole {
+			r, g, b, _ := p.line(one.Index).Color.RGBA()
+			p.SetColor(color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 0x1c})
+			p.Fill(path)
+		}
+	}
+	for _, one := range lines {
+		path, _ := outline(one, corner)
+		p.SetLineStyle(p.line(one.Index))
+		p.Stroke(path)
+	}
+	for _, one := range lines {
+		for i, c := range one.Cells {
+			if c != nil {
+				p.DrawGlyphNoClip(p.marker(one.Index), corner(one, i))
+			}
+		}
+	}
+	f.ringLabels(p, a, centre)
+	for i, label := range a.labels {
+		b := a.box(i)
+		x := (polar(1, a.angles[i]).X - 1) / 2
+		for j, l := range label {
+			st, col := style(normal, false), p.ink
+			if j > 0 {
+				col = p.muted
+			}
+			at := centre.Add(vg.Point{X: b.Min.X - x*(b.Max.X-b.Min.X), Y: b.Max.Y - labelStep*vg.Length(j)})
+			p.write(l, at, st, col, float64(x), -1)
+		}
+	}
+}
+
+// ringLabels writes the rings' values just inside the rings, each on a patch of
+// paper so that nothing crosses it.
+func (f figure) ringLabels(p pen, a axes, centre vg.Point) {
+	st := style(6.5, false)
+	i := f.emptiest()
+	between := (a.angles[i] + a.angles[i] - 2*math.Pi/float64(len(a.angles))) / 2
+	for ring := 1; ring <= 5; ring++ {
+		s := fmt.Sprint(20 * ring)
+		if ring == 5 && a.radius > 65 {
+			s += "%"
+		}
+		at := centre.Add(polar(a.radius*vg.Length(ring)/5-4.5, between))
+		half := vg.Point{X: st.Width(s)/2 + 0.5, Y: 3.2}
+		p.SetColor(p.paper)
+		p.Fill(vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}.Path())
+		p.write(s, at, st, p.muted, -0.5, -0.5)
+	}
+}
+
+// emptiest is the axis after which the sector with the lowest accuracies lies,
+// over all the suite's models: there the rings' values hide the least.
+func (f figure) emptiest() int {
+	k := len(f.s.Columns)
+	sum := make([]float64, k)
+	for _, m := range f.s.Models {
+		for _, one := range f.s.Series(m) {
+			for i, c := range one.Cells {
+				if c != nil {
+					sum[i] += c.Accuracy
+					sum[(i+k-1)%k] += c.Accuracy
+				}
+			}
+		}
+	}
+	best := 0
+	for i := range sum {
+		if sum[i] < sum[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// outline joins a series' neighbouring corners, and closes the polygon when none is missing.
+func outline(one series, corner func(series, int) vg.Point) (path vg.Path, whole bool) {
+	k := len(one.Cells)
+	whole = true
+	for i, c := range one.Cells {
+		if c == nil {
+			whole = false
+			continue
+		}
+		if i == 0 || one.Cells[i-1] == nil {
+			path.Move(corner(one, i))
+		} else {
+			path.Line(corner(one, i))
+		}
+	}
+	if whole {
+		path.Close()
+	} else if one.Cells[0] != nil && one.Cells[k-1] != nil {
+		path.Move(corner(one, k-1))
+		path.Line(corner(one, 0))
+	}
+	return path, whole
+}

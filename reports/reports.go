@@ -1,0 +1,124 @@
+// Package reports turns a result file into things to read: Markdown, LaTeX and
+// CSV tables, radar plots and one self-contained HTML page. Results go in,
+// bytes come out; nothing here runs a model.
+//
+// derive.go arranges the cells once, tables.go and text.go say what each table
+// holds and how a number or an attack is written, and every format only escapes
+// and lays that out. A new format is a file with a render function and a row in
+// the table of formats.
+package reports
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"selfheal/harness/result"
+)
+
+// format is one file of a report. Where File holds SUITE, there is one for
+// every suite, and Render gets that suite; otherwise s is nil.
+type format struct {
+	File   string
+	Render func(w io.Writer, v *view, s *suite) error
+}
+
+// formats are the files that Write makes, in this order.
+var formats = []format{
+	{"tables.md", renderMarkdown},
+	{"tables.tex", renderLaTeX},
+	{"tables.csv", renderCSV},
+	{"radar-SUITE.png", renderPNG},
+	{"radar-SUITE.svg", renderSVG},
+	{"report.html", renderHTML},
+}
+
+// Write renders f into dir, which is made when it does not exist: report.html,
+// tables.md, tables.tex, tables.csv and, for each suite, radar-SUITE.png and
+// radar-SUITE.svg (SUITE is the suite's name with anything but ASCII letters,
+// digits, dots, dashes and underscores replaced by a dash). f may be partial:
+// cells that it lacks are shown as a dash. records are the lines of
+// records.jsonl in any order; with nil the report leaves the margins out.
+//
+// The same input gives the same bytes. Nothing is written before everything is
+// rendered, each file appears whole or not at all, and an error names its file.
+func Write(dir string, f *result.File, records iter.Seq[result.Record]) error {
+	if f == nil {
+		return errors.New("reports: no result to report")
+	}
+	v := derive(f)
+	v.addMargins(records)
+	type file struct{ name, content string }
+	var files []file
+	for _, ft := range formats {
+		suites := []*suite{nil}
+		if strings.Contains(ft.File, "SUITE") {
+			suites = v.Suites
+		}
+		for _, s := range suites {
+			name := ft.File
+			if s != nil {
+				name = strings.ReplaceAll(name, "SUITE", s.Slug)
+			}
+			var sb strings.Builder
+			if err := ft.Render(&sb, v, s); err != nil {
+				return fmt.Errorf("reports: rendering %s: %w", name, err)
+			}
+			files = append(files, file{name, sb.String()})
+		}
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("reports: making the output directory: %w", err)
+	}
+	for _, out := range files {
+		if err := writeFile(filepath.Join(dir, out.name), out.content); err != nil {
+			return fmt.Errorf("reports: writing %s: %w", filepath.Join(dir, out.name), err)
+		}
+	}
+	return nil
+}
+
+// createTemp is os.CreateTemp, replaced in tests to make writing fail.
+var createTemp = os.CreateTemp
+
+// writeFile replaces path by content: whole, or not at all.
+func writeFile(path, content string) (err error) {
+	tmp, err := createTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return bare(err)
+	}
+	defer func() {
+		if err != nil {
+			tmp.Close()
+			os.Remove(tmp.Name())
+			err = bare(err)
+		}
+	}()
+	if _, err = tmp.WriteString(content); err != nil {
+		return err
+	}
+	if err = tmp.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = tmp.Close(); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}
+
+// bare strips the name of the temporary file off an error; the caller names the real one.
+func bare(err error) error {
+	var pe *os.PathError
+	var le *os.LinkError
+	switch {
+	case errors.As(err, &pe):
+		return pe.Err
+	case errors.As(err, &le):
+		return le.Err
+	}
+	return err
+}

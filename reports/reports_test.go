@@ -1,0 +1,223 @@
+package reports
+
+import (
+	"bytes"
+	"encoding/csv"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"selfheal/harness/result"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// dataURI matches the pictures in the page: their bytes are compared by structure, elsewhere.
+var dataURI = regexp.MustCompile(`data:image/svg(?:\+|&#43;)xml;base64,[A-Za-z0-9+/=&#;]+`)
+
+// writeFixture writes the fixture's report and returns its files.
+func writeFixture(t *testing.T, f *result.File, recs []result.Record) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := Write(dir, f, slices.Values(recs)); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = string(b)
+	}
+	return files
+}
+
+var (
+	renderOnce sync.Once
+	rendered   map[string]string
+)
+
+// report returns the files of the fixture with its records, rendered once for all tests.
+func report(t *testing.T) map[string]string {
+	t.Helper()
+	renderOnce.Do(func() { f := fixture(); rendered = writeFixture(t, f, records(f)) })
+	return rendered
+}
+
+func TestGolden(t *testing.T) {
+	files := report(t)
+	for _, ft := range formats {
+		if strings.Contains(ft.File, "SUITE") {
+			continue
+		}
+		got := dataURI.ReplaceAllString(files[ft.File], "data:picture")
+		golden := filepath.Join("testdata", ft.File)
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatalf("%v (go test ./reports -update writes it)", err)
+		}
+		if got != string(want) {
+			t.Errorf("%s differs from %s at %s", ft.File, golden, firstDifference(got, string(want)))
+		}
+	}
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return "line " + g[i] + "\nwant " + w[i]
+		}
+	}
+	return "the end"
+}
+
+func TestSameInputSameBytes(t *testing.T) {
+	first, recs := report(t), records(fixture())
+	slices.Reverse(recs) // the records' order does not matter
+	second := writeFixture(t, fixture(), recs)
+	if len(first) != 4+2*3 {
+		t.Errorf("%d files", len(first))
+	}
+	for name, content := range first {
+		if second[name] != content {
+			t.Errorf("%s differs between two runs", name)
+		}
+	}
+}
+
+func TestNamesAreText(t *testing.T) {
+	files := report(t)
+	for name, content := range files {
+		if strings.HasSuffix(name, ".csv") || strings.HasSuffix(name, ".png") {
+			continue
+		}
+		if name != "tables.tex" && strings.Contains(content, "<script") {
+			t.Errorf("%s holds a script element", name)
+		}
+		if strings.Contains(content, "<b>results") && name != "tables.tex" {
+			t.Errorf("%s takes a warning's text for markup", name)
+		}
+		if strings.ContainsAny(name, "/\\ ") {
+			t.Errorf("file name %q", name)
+		}
+	}
+	tex := files["tables.tex"]
+	if want := `\_ \% \& \# \$ \{ \} \textasciitilde{} \textasciicircum{} \textbackslash{} \textbar{}`; !strings.Contains(tex, want) {
+		t.Errorf("tables.tex lacks %s", want)
+	}
+	for _, pair := range [][2]string{{`\begin{table}`, `\end{table}`}, {`\begin{tabular}`, `\end{tabular}`}} {
+		if a, b := strings.Count(tex, pair[0]), strings.Count(tex, pair[1]); a != b || a == 0 {
+			t.Errorf("%d %s, %d %s", a, pair[0], b, pair[1])
+		}
+	}
+	rows, err := csv.NewReader(strings.NewReader(files["tables.csv"])).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 1+len(fixture().Cells) {
+		t.Errorf("%d lines for %d cells", len(rows), len(fixture().Cells))
+	}
+	if !slices.ContainsFunc(rows, func(r []string) bool { return r[2] == texName }) {
+		t.Errorf("CSV does not give the name %s back", texName)
+	}
+}
+
+// TestSelfContained looks for anything in the page that a browser would fetch.
+func TestSelfContained(t *testing.T) {
+	page := report(t)["report.html"]
+	for _, m := range regexp.MustCompile(`(?:src|srcset|href|action)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if !strings.HasPrefix(m[1], "data:image/") && !strings.HasPrefix(m[1], "#") {
+			t.Errorf("refers to %q", m[1])
+		}
+	}
+	for _, s := range []string{"@import", "url(", "http:", "https:", "<link", "ZgotmplZ"} {
+		if strings.Contains(dataURI.ReplaceAllString(page, ""), s) {
+			t.Errorf("holds %s", s)
+		}
+	}
+	ids := map[string]bool{}
+	for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if ids[m[1]] {
+			t.Errorf("id %s twice", m[1])
+		}
+		ids[m[1]] = true
+	}
+	for _, m := range regexp.MustCompile(` href="#([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if !ids[m[1]] {
+			t.Errorf("link to #%s leads nowhere", m[1])
+		}
+	}
+}
+
+func TestLittleToShow(t *testing.T) {
+	if err := Write(t.TempDir(), nil, nil); err == nil {
+		t.Error("no error without a result")
+	}
+	for _, f := range []*result.File{
+		{},
+		{Suites: []result.Suite{{Name: "planned", Models: []string{"m"}, Controls: []string{"c"}, Attacks: []string{"a", "b", "c"}}}},
+		{Cells: []result.Cell{{Suite: "s", Model: "m", Defense: "none", Attack: "none", N: 3, Correct: 2, Accuracy: 2. / 3}}},
+		{Suites: []result.Suite{{Name: "a/b"}, {Name: "a b"}, {Name: "A-B"}, {Name: ""}}},
+	} {
+		dir := t.TempDir()
+		if err := Write(dir, f, nil); err != nil {
+			t.Error(err)
+		}
+		figures, _ := filepath.Glob(filepath.Join(dir, "radar-*.png"))
+		if want := len(derive(f).Suites); len(figures) != want {
+			t.Errorf("%d figures for %d suites", len(figures), want)
+		}
+	}
+}
+
+func TestWriteError(t *testing.T) {
+	dir := t.TempDir()
+	if err := Write(dir, fixture(), nil); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := os.ReadFile(filepath.Join(dir, "tables.md"))
+	defer func() { createTemp = os.CreateTemp }()
+	createTemp = func(dir, pattern string) (*os.File, error) { // a file that cannot be written
+		f, err := os.CreateTemp(dir, pattern)
+		if err != nil {
+			return nil, err
+		}
+		f.Close()
+		return os.Open(f.Name())
+	}
+	err := Write(dir, &result.File{}, nil)
+	if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "tables.md")+": ") || strings.Contains(err.Error(), ".tables.md") {
+		t.Errorf("error %v does not name the file alone", err)
+	}
+	after, _ := os.ReadFile(filepath.Join(dir, "tables.md"))
+	if !bytes.Equal(before, after) {
+		t.Error("a failed write changed the file")
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); left != nil {
+		t.Errorf("left %v", left)
+	}
+	createTemp = os.CreateTemp
+	blocked := t.TempDir()
+	if err := os.Mkdir(filepath.Join(blocked, "tables.csv"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(blocked, fixture(), nil); err == nil || !strings.Contains(err.Error(), "tables.csv") {
+		t.Errorf("error %v does not name tables.csv", err)
+	}
+}

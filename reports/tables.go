@@ -1,0 +1,251 @@
+package reports
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"selfheal/harness/result"
+)
+
+// table is a table as data, in plain text; the formats only escape and lay out.
+type table struct {
+	Anchor  string // of the suite, for the links of footnote marks
+	Caption string
+	Lead    int // how many first columns are row headings
+	Head    []string
+	Rows    [][]box
+	Notes   []string // footnotes, numbered from 1
+}
+
+// Words reports whether column i holds words, which align left; numbers align right.
+func (t table) Words(i int) bool {
+	return i < t.Lead || t.Head[i] == "Component" || t.Head[i] == "Method" || strings.HasPrefix(t.Head[i], "SHA-256")
+}
+
+// box is the content of one table cell.
+type box struct {
+	Spans  []span
+	Repeat bool    // says what the box above says
+	Bar    float64 // a share to draw behind the text, −1 for none
+}
+
+// span is a piece of text; Mark holds footnote numbers.
+type span struct {
+	Text string
+	Bold bool
+	Mark string
+}
+
+func text(s string) box { return box{Spans: []span{{Text: s}}, Bar: -1} }
+
+// Of is the box together with the anchor that its footnote marks lead to.
+func (b box) Of(anchor string) struct {
+	Anchor string
+	Spans  []span
+} {
+	return struct {
+		Anchor string
+		Spans  []span
+	}{anchor, b.Spans}
+}
+
+func (b box) plain() string {
+	var sb strings.Builder
+	for _, s := range b.Spans {
+		sb.WriteString(s.Text)
+	}
+	return sb.String()
+}
+
+// accuracyTable is the paper's table: baseline / controlled under each attack.
+func (s *suite) accuracyTable() table {
+	several := len(s.Controls) > 1
+	t := table{Anchor: s.Slug, Lead: 1, Head: []string{"Model"}, Notes: s.noteTexts()}
+	switch {
+	case len(s.Controls) == 0:
+		t.Caption = "Accuracy in % (no controller)"
+	case several:
+		t.Caption = "Accuracy in %: baseline / controlled"
+		t.Head, t.Lead = append(t.Head, "Control"), 2
+	default:
+		t.Caption = "Accuracy in %: baseline / controlled (" + clean(s.Controls[0]) + ")"
+	}
+	for _, c := range s.Columns {
+		t.Head = append(t.Head, c.Title())
+	}
+	for _, r := range s.Rows() {
+		line := []box{text(clean(r.Model))}
+		if several {
+			line = append(line, text(clean(r.Control)))
+		}
+		for _, e := range r.Entries {
+			better := e.better()
+			b := box{Bar: -1, Spans: []span{{Text: accuracy(e.Baseline), Bold: better < 0, Mark: s.Marks(e.Baseline)}}}
+			if r.Control != "" {
+				b.Spans = append(b.Spans, span{Text: " / "},
+					span{Text: accuracy(e.Controlled), Bold: better > 0, Mark: s.Marks(e.Controlled)})
+			}
+			line = append(line, b)
+		}
+		t.Rows = append(t.Rows, line)
+	}
+	return t.marked()
+}
+
+// marked flags the row headings that repeat the line above.
+func (t table) marked() table {
+	for i := 1; i < len(t.Rows); i++ {
+		for j := 0; j < t.Lead && t.Rows[i][j].plain() == t.Rows[i-1][j].plain(); j++ {
+			t.Rows[i][j].Repeat = true
+		}
+	}
+	return t
+}
+
+// noteTexts writes the footnotes: id, message and the cells they concern.
+func (s *suite) noteTexts() []string {
+	const most = 4
+	var out []string
+	for _, n := range s.Notes {
+		cells := n.Cells
+		more := ""
+		if len(cells) > most {
+			more = fmt.Sprintf("; and %d more", len(cells)-most)
+			cells = cells[:most]
+		}
+		out = append(out, fmt.Sprintf("%s: %s (%s%s)", clean(n.ID), clean(n.Message), strings.Join(cells, "; "), more))
+	}
+	return out
+}
+
+// intervalTable gives every accuracy with its 95 % interval, a line a model and defense.
+func (s *suite) intervalTable() table {
+	t := table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
+		Caption: "Accuracy in % with 95 % Wilson intervals"}
+	for _, c := range s.Columns {
+		t.Head = append(t.Head, c.Title())
+	}
+	for _, m := range s.Models {
+		for _, one := range s.Series(m) {
+			line := []box{text(clean(m)), text(defenseName(one.Defense))}
+			for _, c := range one.Cells {
+				line = append(line, text(strings.TrimSpace(accuracy(c)+" "+interval(c))))
+			}
+			t.Rows = append(t.Rows, line)
+		}
+	}
+	return t.marked()
+}
+
+// waterfallTable says what each component of an attack did: how many images it
+// was run on, the accuracy left over all images, and its cost.
+func (s *suite) waterfallTable() table {
+	t := table{Anchor: s.Slug, Lead: 3, Caption: "Accuracy after each attack component",
+		Head: []string{"Model", "Defense", "Attack", "Component", "Attacked", "Accuracy after (%)", "Forward passes", "Backward passes", "Time"}}
+	s.each(func(c *result.Cell, col column) {
+		for _, st := range c.Steps {
+			after := text(percent(st.Robust, c.N))
+			after.Bar = st.Robust
+			t.Rows = append(t.Rows, []box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title()),
+				text(clean(st.Attack)), text(thousands(int64(st.Attacked))), after,
+				text(thousands(st.Forward)), text(thousands(st.Backward)), text(duration(st.Seconds))})
+		}
+	})
+	return t.marked()
+}
+
+// solverTable says how the closed loop did against its greedy start.
+func (s *suite) solverTable() table {
+	t := table{Anchor: s.Slug, Lead: 3, Caption: "Solver: running loss of the control problem, mean over the images",
+		Head: []string{"Model", "Control", "Attack", "Method", "Objective", "Greedy start", "Below greedy (%)", "Control norm", "Plain passes per controlled pass"}}
+	s.each(func(c *result.Cell, col column) {
+		if v := c.Solver; v != nil {
+			t.Rows = append(t.Rows, []box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title()),
+				text(clean(v.Method)), text(number(v.Objective)), text(number(v.Greedy)), text(percent(v.BelowGreedy, c.N)),
+				text(number(v.ControlNorm)), text(number(v.PassesPerRun))})
+		}
+	})
+	return t.marked()
+}
+
+// costTable gives time and passes of every cell, and their sum.
+func (s *suite) costTable() table {
+	t := table{Anchor: s.Slug, Lead: 3, Caption: "Time and model passes (in images)",
+		Head: []string{"Model", "Defense", "Attack", "Forward passes", "Backward passes", "Largest perturbation", "Time"}}
+	var seconds float64
+	var forward, backward int64
+	s.each(func(c *result.Cell, col column) {
+		f, b := passes(c)
+		seconds, forward, backward = seconds+c.Seconds, forward+f, backward+b
+		crafted, norm := []box{text(dash), text(dash)}, dash
+		if len(c.Steps) > 0 {
+			crafted = []box{text(thousands(f)), text(thousands(b))}
+		}
+		if c.Epsilon != nil {
+			norm = number(c.MaxNorm)
+		}
+		t.Rows = append(t.Rows, slices.Concat([]box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title())},
+			crafted, []box{text(norm), text(duration(c.Seconds))}))
+	})
+	t = t.marked()
+	if len(t.Rows) > 1 {
+		t.Rows = append(t.Rows, []box{text("Sum"), text(""), text(""), text(thousands(forward)), text(thousands(backward)), text(""), text(duration(seconds))})
+	}
+	return t
+}
+
+// passes sums a cell's forward and backward passes over its components.
+func passes(c *result.Cell) (forward, backward int64) {
+	for _, st := range c.Steps {
+		forward, backward = forward+st.Forward, backward+st.Backward
+	}
+	return forward, backward
+}
+
+// fitTable lists the embeddings that were fitted.
+func (v *view) fitTable() table {
+	t := table{Lead: 3, Caption: "Fitted embeddings",
+		Head: []string{"Control", "Model", "At", "Dimension", "Rank", "Variance kept (%)", "Samples", "Time"}}
+	for _, f := range v.File.Fits {
+		time := duration(f.Seconds)
+		if f.Cached {
+			time = "cached"
+		}
+		t.Rows = append(t.Rows, []box{text(clean(f.Control)), text(clean(f.Model)), text(clean(f.At)), text(thousands(int64(f.Dim))),
+			text(thousands(int64(f.Rank))), text(percent(f.Variance, 1000)), text(thousands(int64(f.Samples))), text(time)})
+	}
+	return t.marked()
+}
+
+// summary says a row in one sentence: clean accuracy and the baseline's worst
+// attack, before and after; "" while the clean cells are missing.
+func (s *suite) summary(r row) string {
+	worst := -1
+	for i, e := range r.Entries {
+		if s.Columns[i].Attack == "none" || e.Baseline == nil || (r.Control != "" && e.Controlled == nil) {
+			continue
+		}
+		if worst < 0 || e.Baseline.Accuracy < r.Entries[worst].Baseline.Accuracy {
+			worst = i
+		}
+	}
+	if r.Entries[0].Baseline == nil || (r.Control != "" && r.Entries[0].Controlled == nil) {
+		return ""
+	}
+	say := func(e entry) string {
+		if r.Control == "" {
+			return accuracy(e.Baseline) + " %"
+		}
+		return accuracy(e.Baseline) + " → " + accuracy(e.Controlled) + " %"
+	}
+	who := clean(r.Model)
+	if r.Control != "" {
+		who += " with " + clean(r.Control)
+	}
+	out := fmt.Sprintf("%s: clean images %s", who, say(r.Entries[0]))
+	if worst > 0 {
+		out += fmt.Sprintf("; the baseline's worst attack, %s, %s", s.Columns[worst].Title(), say(r.Entries[worst]))
+	}
+	return out + "."
+}

@@ -1,0 +1,206 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"selfheal/harness/result"
+)
+
+// dash stands for what was not measured; nbsp and thin keep a value on one line.
+const (
+	dash = "–"
+	nbsp = "\u00a0"
+	thin = "\u202f"
+)
+
+// column is one attack at one strength, or the clean images.
+type column struct {
+	Attack    string
+	Epsilon   *float64
+	norm      string
+	recipe    string
+	ambiguous bool // another column has the same title
+}
+
+// learn takes norm and recipe from one of the column's cells. Cells that no
+// attack was crafted for have no recipe, so several may be needed.
+func (c *column) learn(from *result.Cell) {
+	if from.Norm != nil {
+		c.norm = max(c.norm, *from.Norm)
+	}
+	c.recipe = max(c.recipe, from.Recipe)
+}
+
+// attackNames gives the usual short name of a recipe (without its version).
+var attackNames = map[string]string{
+	"autoattack-standard": "AA", "autoattack-plus": "AA+", "autoattack-rand": "AA-rand",
+	"autoattack-custom": "AA-custom", "autoattack-quick": "AA-quick", "autoattack": "AA",
+	"apgd-ce": "APGD-CE", "apgd-dlr": "APGD-DLR", "apgd-t": "APGD-T", "fab": "FAB", "fab-t": "FAB-T",
+	"square": "Square", "pgd": "PGD", "fgsm": "FGSM",
+}
+
+var normNames = map[string]string{"linf": "ℓ∞", "l2": "ℓ2", "l1": "ℓ1"}
+
+// Name is the attack without its strength: "None", "AA ℓ∞".
+func (c column) Name() string {
+	if c.Attack == "none" {
+		return "None"
+	}
+	base, _, _ := strings.Cut(c.recipe, "/")
+	name, known := attackNames[base]
+	if !known {
+		name = clean(c.Attack)
+	}
+	if c.norm == "" {
+		return name
+	}
+	norm, known := normNames[c.norm]
+	if !known {
+		norm = clean(c.norm)
+	}
+	return name + " " + norm
+}
+
+// Title is the column's heading: "None", "AA ℓ∞ (8/255)", and the attack's own
+// name behind it where two columns would otherwise read the same.
+func (c column) Title() string {
+	t := c.Name()
+	if c.Epsilon != nil {
+		t += " (" + epsilon(*c.Epsilon) + ")"
+	}
+	if c.ambiguous {
+		t += " " + clean(c.Attack)
+	}
+	return t
+}
+
+// Lines is the title broken for the end of an axis.
+func (c column) Lines() []string {
+	lines := []string{c.Name()}
+	if c.Epsilon != nil {
+		lines = append(lines, "ε = "+epsilon(*c.Epsilon))
+	}
+	if c.ambiguous {
+		lines = append(lines, clean(c.Attack))
+	}
+	return lines
+}
+
+// epsilon writes a strength as people do: k/255 where it is one within 1e-9
+// (relative) and no short decimal says the same, else the shortest decimal.
+func epsilon(e float64) string {
+	decimal := strconv.FormatFloat(e, 'f', -1, 64)
+	k := math.Round(e * 255)
+	if len(decimal) > len("0.1234") && k >= 1 && math.Abs(e*255-k) <= 1e-9*k {
+		return fmt.Sprintf("%.0f/255", k)
+	}
+	return decimal
+}
+
+// percent writes a share of n images in per cent, with one decimal, or two from 1000 images on.
+func percent(share float64, n int) string {
+	decimals := 1
+	if n >= 1000 {
+		decimals = 2
+	}
+	return strconv.FormatFloat(100*share, 'f', decimals, 64)
+}
+
+// accuracy is a cell's accuracy in per cent, or a dash.
+func accuracy(c *result.Cell) string {
+	if c == nil {
+		return dash
+	}
+	return percent(c.Accuracy, c.N)
+}
+
+// interval is a cell's 95 % interval in per cent, or "" where it carries none.
+func interval(c *result.Cell) string {
+	if c == nil || c.CI95 == [2]float64{} {
+		return ""
+	}
+	return fmt.Sprintf("[%s,"+nbsp+"%s]", percent(c.CI95[0], c.N), percent(c.CI95[1], c.N))
+}
+
+// number writes x with three significant digits and no exponent in the usual range.
+func number(x float64) string {
+	s := strconv.FormatFloat(x, 'g', 3, 64)
+	if a := math.Abs(x); a != 0 && (a < 1e-3 || a >= 1e6) {
+		s = strconv.FormatFloat(x, 'e', 2, 64)
+	} else if a >= 100 {
+		s = strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return strings.Replace(s, "-", "−", 1+strings.Count(s, "e"))
+}
+
+// duration writes seconds: 0.42 s, 12.3 s, 4 min 05 s, 2 h 07 min.
+func duration(s float64) string {
+	switch {
+	case s < 1:
+		return fmt.Sprintf("%.2f"+nbsp+"s", s)
+	case s < 59.95:
+		return fmt.Sprintf("%.1f"+nbsp+"s", s)
+	case s < 3599.5:
+		return fmt.Sprintf("%d"+nbsp+"min"+nbsp+"%02d"+nbsp+"s", int(math.Round(s))/60, int(math.Round(s))%60)
+	}
+	m := int(math.Round(s / 60))
+	return fmt.Sprintf("%d"+nbsp+"h"+nbsp+"%02d"+nbsp+"min", m/60, m%60)
+}
+
+// thousands writes a count with thin spaces between groups of three digits.
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + thin + s[i:]
+	}
+	return s
+}
+
+// defenseName is how a defense reads in a table.
+func defenseName(d string) string {
+	if d == "none" || d == "" {
+		return "baseline"
+	}
+	return clean(d)
+}
+
+// clean keeps a name on one line: control characters, which no format can show
+// and XML forbids, become U+FFFD.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t', r == '\r':
+			return ' '
+		case unicode.IsControl(r), r == 0xFFFE, r == 0xFFFF, unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// uniqueSlug makes a name safe as part of a file name and an anchor: letters,
+// digits, dot, dash and underscore of ASCII, not starting with a dot. Names that
+// fall together (also on file systems that fold case) are numbered.
+func uniqueSlug(name string, taken map[string]bool) string {
+	slug := strings.Map(func(r rune) rune {
+		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r)) {
+			return r
+		}
+		return '-'
+	}, name)
+	slug = strings.TrimLeft(slug, ".")
+	slug = slug[:min(len(slug), 100)]
+	if slug == "" {
+		slug = "suite"
+	}
+	for base, i := slug, 2; taken[strings.ToLower(slug)]; i++ {
+		slug = fmt.Sprintf("%s-%d", base, i)
+	}
+	taken[strings.ToLower(slug)] = true
+	return path.Base(slug)
+}

@@ -1,0 +1,110 @@
+"""Projected gradient attacks for adversarial training and for judging the zoo's networks.
+
+Strong enough to tell a broken network from a robust one; the zoo's users attack with AutoAttack.
+"""
+
+import torch
+from torch.nn import functional
+
+EPSILONS = {"linf": 8.0 / 255.0, "l2": 0.5, "l1": 12.0}
+SPARSE_SHARE = 0.02
+
+
+def norm_of(delta):
+    """Euclidean norm of each image's perturbation, shaped for broadcasting."""
+    return delta.flatten(1).norm(dim=1).clamp_min(1e-12)[:, None, None, None]
+
+
+def steepest_direction(gradient, norm):
+    """The ascent direction of unit size in `norm`; for l1 spread over the largest coordinates."""
+    if norm == "linf":
+        return gradient.sign()
+    if norm == "l2":
+        return gradient / norm_of(gradient)
+    magnitude = gradient.abs().flatten(1)
+    kept = max(1, int(SPARSE_SHARE * magnitude.shape[1]))
+    threshold = magnitude.topk(kept, dim=1).values[:, -1][:, None, None, None]
+    return gradient.sign() * (gradient.abs() >= threshold) / kept
+
+
+def project(delta, norm, epsilon):
+    """The nearest perturbation inside the ball (Euclidean projection)."""
+    if norm == "linf":
+        return delta.clamp(-epsilon, epsilon)
+    if norm == "l2":
+        return delta * (epsilon / norm_of(delta)).clamp_max(1.0)
+    return project_l1(delta.flatten(1), epsilon).view_as(delta)
+
+
+def project_l1(delta, epsilon):
+    """Projection onto the l1 ball by sorting, row by row."""
+    magnitude = delta.abs()
+    descending, _ = magnitude.sort(dim=1, descending=True)
+    rank = torch.arange(1, delta.shape[1] + 1, dtype=delta.dtype)
+    excess = (descending.cumsum(dim=1) - epsilon) / rank
+    last = (descending > excess).sum(dim=1, keepdim=True) - 1
+    shrink = excess.gather(1, last.clamp_min(0)).clamp_min(0.0)
+    return delta.sign() * (magnitude - shrink).clamp_min(0.0)
+
+
+def cross_entropy_loss(logits, labels):
+    return functional.cross_entropy(logits, labels, reduction="none")
+
+
+def margin_loss(logits, labels):
+    """Largest wrong logit minus the label's: positive where the image is misclassified."""
+    label_logit = logits.gather(1, labels[:, None])[:, 0]
+    others = logits.scatter(1, labels[:, None], float("-inf"))
+    return others.max(dim=1).values - label_logit
+
+
+LOSSES = {"ce": cross_entropy_loss, "margin": margin_loss}
+
+
+def random_start(images, norm, epsilon, generator):
+    noise = torch.randn(images.shape, generator=generator)
+    if norm == "linf":
+        return epsilon * (2.0 * torch.rand(images.shape, generator=generator) - 1.0)
+    return project(noise * epsilon, norm, epsilon)
+
+
+def input_gradient(network, loss, images, labels):
+    """Gradient of the summed loss by the images, and the logits."""
+    images = images.detach().requires_grad_(True)
+    logits = network(images)
+    (gradient,) = torch.autograd.grad(loss(logits, labels).sum(), images)
+    return gradient, logits.detach()
+
+
+def pgd(network, images, labels, norm, epsilon, steps, step_size, loss, generator):
+    """Projected gradient ascent from a random start; returns the last iterate."""
+    delta = random_start(images, norm, epsilon, generator)
+    for step in range(steps):
+        gradient, _ = input_gradient(network, loss, (images + delta).clamp(0.0, 1.0), labels)
+        size = step_size * (1.0 - 0.9 * step / steps) if steps > 20 else step_size
+        delta = project(delta + size * steepest_direction(gradient, norm), norm, epsilon)
+        delta = (images + delta).clamp(0.0, 1.0) - images
+    return (images + delta).detach()
+
+
+def oblivious_attack(network, images, labels, norm, steps, seed, restarts=1):
+    """Adversarial images against the undefended network: the union over two losses and restarts.
+
+    An image is taken over only while it is not yet misclassified, as an ensemble of attacks does.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    epsilon = EPSILONS[norm]
+    adversarial = images.clone()
+    with torch.no_grad():
+        standing = network(images).argmax(dim=1) == labels
+    for loss in list(LOSSES.values()) * restarts:
+        chosen = standing.nonzero()[:, 0]
+        if len(chosen) == 0:
+            break
+        step_size = epsilon * (0.25 if norm != "l1" else 0.5)
+        found = pgd(network, images[chosen], labels[chosen], norm, epsilon, steps, step_size, loss, generator)
+        with torch.no_grad():
+            fooled = network(found).argmax(dim=1) != labels[chosen]
+        adversarial[chosen] = found
+        standing[chosen[fooled]] = False
+    return adversarial
