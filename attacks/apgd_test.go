@@ -26,6 +26,25 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
+// TestCheckpointConditions: a best loss that stands still halves the step only
+// from the second checkpoint on, and not right after a halving.
+func TestCheckpointConditions(t *testing.T) {
+	losses := make([]float64, 100)
+	for i := range losses {
+		losses[i] = float64(i + 1) // rises all the time
+	}
+	if got := attacks.Halvings(losses, 1000, 1000); !slices.Equal(got, []bool{false, true, false, true, false, true, false, true}) {
+		t.Errorf("best loss of the start never reached: %v", got)
+	}
+	// The first iteration is compared with 0, whatever the start's loss was.
+	for i := range losses {
+		losses[i] = -1
+	}
+	if got := attacks.Halvings(losses, -2, -1); !got[0] {
+		t.Errorf("constant loss: %v", got)
+	}
+}
+
 // scripted answers with given losses and gradients, whatever the point.
 type scripted struct {
 	attacks.Oracle
@@ -61,7 +80,7 @@ func TestAPGDSteps(t *testing.T) {
 	o := &scripted{shape: attacks.Shape{C: 1, H: 1, W: 1}}
 	o.answer = func(call int, e *attacks.Evaluation) {
 		e.Gradient[0] = 1 - 2*float32(call%2) // up, down, up, …
-		e.Loss = -float32(call)               // never rises
+		e.Loss = -1                           // never rises; the best point is the first
 	}
 	a := attacks.APGD{Epsilon: 0.1, Loss: attacks.CrossEntropy}
 	_, adv, _, res, err := attacks.RunAPGD(a, o, grey(1), -1, []float32{0.42})

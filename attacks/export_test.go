@@ -62,6 +62,18 @@ func Checkpoints(n int) (after []int) {
 	return after
 }
 
+// Halvings lists what every checkpoint of a run with these losses decides, the
+// best loss being as given all along.
+func Halvings(losses []float64, start, best float64) (halved []bool) {
+	h := newHalving(len(losses), .75, start)
+	for i := range losses {
+		if h.due(i) {
+			halved = append(halved, h.stalled(losses, i, best))
+		}
+	}
+	return halved
+}
+
 // SelectSmallest is the k-th smallest value of v.
 func SelectSmallest(v []float32, k int) float32 { return selectSmallest(v, k) }
 

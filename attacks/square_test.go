@@ -1,8 +1,10 @@
 package attacks_test
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -87,6 +89,44 @@ func TestSquareStops(t *testing.T) {
 		}
 		if broke < 3 {
 			t.Errorf("%v: broke %d of 10", n, broke)
+		}
+	}
+}
+
+// constant gives the same logits everywhere and keeps the points asked about.
+type constant struct {
+	attacks.Oracle
+	shape  attacks.Shape
+	logits []float32
+	points [][]float32
+}
+
+func (c *constant) Shape() attacks.Shape { return c.shape }
+func (c *constant) Classes() int         { return len(c.logits) }
+func (c *constant) Logits(_ context.Context, x, out []float32) error {
+	c.points = append(c.points, slices.Clone(x))
+	copy(out, c.logits)
+	return nil
+}
+
+// TestSquareTies: an equal margin is no improvement, except at 0, where the label
+// still wins the tie and the search goes on from every new point.
+func TestSquareTies(t *testing.T) {
+	for _, n := range allNorms {
+		for _, z := range [][]float32{{2, 1}, {1, 1}} {
+			o := &constant{shape: attacks.Shape{C: 1, H: 6, W: 6}, logits: z}
+			rng := rand.New(rand.NewPCG(1, 1))
+			_, best, res, won, err := attacks.RunSquare(attacks.Square{Norm: n, Epsilon: 0.1, Queries: 20}, o, grey(36), rng)
+			if err != nil || won || res.Forward != 21 {
+				t.Fatalf("%v %v: won %v after %d queries, %v", n, z, won, res.Forward, err)
+			}
+			want := o.points[0]
+			if z[0] == z[1] {
+				want = o.points[20]
+			}
+			if !slices.Equal(best, want) {
+				t.Errorf("%v %v: the best point is not the expected one", n, z)
+			}
 		}
 	}
 }

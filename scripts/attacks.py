@@ -7,7 +7,8 @@ import torch
 from torch.nn import functional
 
 EPSILONS = {"linf": 8.0 / 255.0, "l2": 0.5, "l1": 12.0}
-SPARSE_SHARE = 0.02
+FIRST_STEP = {"linf": 0.25, "l2": 0.25, "l1": 0.5}  # of oblivious_attack, as a share of epsilon
+SPARSE_SHARE = 0.02  # of the coordinates that one l1 step moves
 
 
 def norm_of(delta):
@@ -48,6 +49,7 @@ def project_l1(delta, epsilon):
 
 
 def cross_entropy_loss(logits, labels):
+    """Cross-entropy of each image."""
     return functional.cross_entropy(logits, labels, reduction="none")
 
 
@@ -62,6 +64,7 @@ LOSSES = {"ce": cross_entropy_loss, "margin": margin_loss}
 
 
 def random_start(images, norm, epsilon, generator):
+    """A random perturbation inside the ball: uniform for linf, projected Gaussian otherwise."""
     noise = torch.randn(images.shape, generator=generator)
     if norm == "linf":
         return epsilon * (2.0 * torch.rand(images.shape, generator=generator) - 1.0)
@@ -69,19 +72,21 @@ def random_start(images, norm, epsilon, generator):
 
 
 def input_gradient(network, loss, images, labels):
-    """Gradient of the summed loss by the images, and the logits."""
+    """Gradient of the summed loss by the images."""
     images = images.detach().requires_grad_(True)
-    logits = network(images)
-    (gradient,) = torch.autograd.grad(loss(logits, labels).sum(), images)
-    return gradient, logits.detach()
+    (gradient,) = torch.autograd.grad(loss(network(images), labels).sum(), images)
+    return gradient
 
 
-def pgd(network, images, labels, norm, epsilon, steps, step_size, loss, generator):
-    """Projected gradient ascent from a random start; returns the last iterate."""
+def pgd(network, images, labels, norm, epsilon, steps, step_size, loss, generator, decay=0.0):
+    """Projected gradient ascent from a random start; returns the last iterate.
+
+    The step size falls linearly to the share 1 - decay of its first value.
+    """
     delta = random_start(images, norm, epsilon, generator)
     for step in range(steps):
-        gradient, _ = input_gradient(network, loss, (images + delta).clamp(0.0, 1.0), labels)
-        size = step_size * (1.0 - 0.9 * step / steps) if steps > 20 else step_size
+        gradient = input_gradient(network, loss, (images + delta).clamp(0.0, 1.0), labels)
+        size = step_size * (1.0 - decay * step / steps)
         delta = project(delta + size * steepest_direction(gradient, norm), norm, epsilon)
         delta = (images + delta).clamp(0.0, 1.0) - images
     return (images + delta).detach()
@@ -101,8 +106,8 @@ def oblivious_attack(network, images, labels, norm, steps, seed, restarts=1):
         chosen = standing.nonzero()[:, 0]
         if len(chosen) == 0:
             break
-        step_size = epsilon * (0.25 if norm != "l1" else 0.5)
-        found = pgd(network, images[chosen], labels[chosen], norm, epsilon, steps, step_size, loss, generator)
+        found = pgd(network, images[chosen], labels[chosen], norm, epsilon, steps, FIRST_STEP[norm] * epsilon,
+                    loss, generator, decay=0.9)
         with torch.no_grad():
             fooled = network(found).argmax(dim=1) != labels[chosen]
         adversarial[chosen] = found

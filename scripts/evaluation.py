@@ -1,7 +1,5 @@
 """What the zoo achieves: accuracy of the undefended and the greedily controlled classifiers."""
 
-import torch
-
 import attacks
 import training
 

@@ -1,0 +1,360 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// chain is a linear system x_{t+1} = A_t x_t as a classifier, and the same in
+// float64 for the independent implementation below.
+type chain struct {
+	net *Network
+	a   []*mat.Dense
+}
+
+// dims are the sizes of x_0 … x_T.
+func newChain(t *testing.T, pool *ort.Pool, dims ...int) *chain {
+	t.Helper()
+	r := rand.New(rand.NewPCG(3, 4))
+	b := &onnx.Builder{G: onnx.NewGraph("chain")}
+	x := b.OpWith("Flatten", onnx.Attrs{"axis": 1}, b.Input("x", onnx.Shape{onnx.Batch, 1, 1, int64(dims[0])}))
+	c := &chain{}
+	var at []string
+	for i := 1; i < len(dims); i++ {
+		w := make([]float32, dims[i]*dims[i-1])
+		a := mat.NewDense(dims[i], dims[i-1], nil)
+		for k := range w {
+			w[k] = float32(r.NormFloat64() / math.Sqrt(float64(dims[i-1])))
+			a.RawMatrix().Data[k] = float64(w[k])
+		}
+		if i > 1 {
+			at = append(at, x)
+		}
+		x = b.OpWith("Gemm", onnx.Attrs{"transB": 1}, x, b.Const(onnx.FloatTensor(onnx.Shape{int64(dims[i]), int64(dims[i-1])}, w)))
+		c.a = append(c.a, a)
+	}
+	b.Output("logits", x)
+	if b.Err() != nil {
+		t.Fatal(b.Err())
+	}
+	data, err := b.G.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.net, err = NewNetwork(pool, "chain", data, NetworkOptions{At: at}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.net.Close)
+	return c
+}
+
+// linear is a random linear embedding and its float64 form.
+type linear struct {
+	t  int
+	mu *mat.VecDense
+	p  *mat.Dense // V·Vᵀ
+	g  *onnx.Graph
+}
+
+func newLinear(t *testing.T, c *chain, stage, rank int) *linear {
+	t.Helper()
+	state := c.net.StateShape(stage)
+	dim := int(state.Items())
+	r := rand.New(rand.NewPCG(5, uint64(stage)))
+	raw := mat.NewDense(dim, rank, nil)
+	for i := range raw.RawMatrix().Data {
+		raw.RawMatrix().Data[i] = r.NormFloat64()
+	}
+	var qr mat.QR
+	qr.Factorize(raw)
+	var q mat.Dense
+	qr.QTo(&q)
+	v := make([]float32, dim*rank)
+	vd := mat.NewDense(dim, rank, nil)
+	mean := make([]float32, dim)
+	l := &linear{t: stage, mu: mat.NewVecDense(dim, nil), p: &mat.Dense{}}
+	for i := range dim {
+		mean[i] = float32(r.NormFloat64())
+		l.mu.SetVec(i, float64(mean[i]))
+		for j := range rank {
+			v[i*rank+j] = float32(q.At(i, j))
+			vd.Set(i, j, float64(v[i*rank+j]))
+		}
+	}
+	l.p.Mul(vd, vd.T())
+	var err error
+	if l.g, err = LinearEmbedding(state, mean, v, rank); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *linear) embed(z *mat.VecDense) *mat.VecDense {
+	var d, e mat.VecDense
+	d.SubVec(z, l.mu)
+	e.MulVec(l.p, &d)
+	e.AddVec(&e, l.mu)
+	return &e
+}
+
+// reference runs the loop of the package's documentation on a linear system, in
+// float64 and without any of the package's code.
+func reference(c *chain, layers map[int]*linear, s Solver, image []float64) (logits *mat.VecDense, u []*mat.VecDense) {
+	T := len(c.a)
+	u = make([]*mat.VecDense, T)
+	x := make([]*mat.VecDense, T+1)
+	x[0] = mat.NewVecDense(len(image), image)
+	z := func(t int) *mat.VecDense {
+		v := mat.VecDenseCopyOf(x[t])
+		if u[t] != nil {
+			v.AddVec(v, u[t])
+		}
+		return v
+	}
+	forward := func() {
+		for t := range T {
+			x[t+1] = new(mat.VecDense)
+			x[t+1].MulVec(c.a[t], z(t))
+		}
+	}
+	// −(J_E − I)ᵀ(E(z) − z) for E(z) = μ + P(z − μ), P symmetric
+	pull := func(l *linear, at *mat.VecDense) *mat.VecDense {
+		var d, g mat.VecDense
+		d.SubVec(l.embed(at), at)
+		g.MulVec(l.p, &d)
+		g.SubVec(&d, &g)
+		return &g
+	}
+	for t := range T { // greedy
+		if l := layers[t]; l != nil {
+			u[t] = new(mat.VecDense)
+			u[t].SubVec(l.embed(x[t]), x[t])
+		}
+		x[t+1] = new(mat.VecDense)
+		x[t+1].MulVec(c.a[t], z(t))
+	}
+	inner := s.Inner
+	if s.Method == PMP {
+		inner = 1
+	}
+	if s.Method != Greedy {
+		for range s.Outer {
+			forward()
+			p := mat.NewVecDense(c.a[T-1].RawMatrix().Rows, nil)
+			for t := T - 1; t >= 0; t-- {
+				gradH := func() *mat.VecDense { // ∇_x H at the present z
+					var g mat.VecDense
+					g.MulVec(c.a[t].T(), p)
+					if l := layers[t]; l != nil {
+						g.AddVec(&g, pull(l, z(t)))
+					}
+					return &g
+				}
+				if layers[t] != nil {
+					v := mat.NewVecDense(u[t].Len(), nil)
+					for range inner {
+						g := gradH()
+						v.ScaleVec(s.Momentum, v)
+						v.AddVec(v, g)
+						v.AddScaledVec(v, -s.Regularization, u[t])
+						u[t].AddScaledVec(u[t], s.LearningRate, v)
+					}
+				}
+				p = gradH()
+			}
+		}
+		forward()
+	}
+	return x[T], u
+}
+
+func testPool(t *testing.T, batch int) *ort.Pool {
+	t.Helper()
+	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
+		t.Fatal(err)
+	}
+	pool := ort.NewPool(2, batch)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func randomImage(seed uint64, n int) ([]float32, []float64) {
+	r := rand.New(rand.NewPCG(seed, 9))
+	a, b := make([]float32, n), make([]float64, n)
+	for i := range a {
+		a[i] = r.Float32()
+		b[i] = float64(a[i])
+	}
+	return a, b
+}
+
+// The loop is followed exactly: the controls and logits of every method, with
+// every placing of the embeddings, are those of the independent implementation.
+func TestLoopIsFollowedExactly(t *testing.T) {
+	pool := testPool(t, 8)
+	c := newChain(t, pool, 12, 9, 7, 5)
+	for _, places := range [][]int{{0}, {1}, {2}, {0, 2}, {0, 1, 2}} {
+		layers := map[int]*linear{}
+		var list []Layer
+		for _, at := range places {
+			layers[at] = newLinear(t, c, at, 3)
+			list = append(list, Layer{T: at, Embedding: layers[at].g})
+		}
+		for _, s := range []Solver{
+			{Method: Greedy, Regularization: 0.001},
+			{Method: MSA, Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.05, Momentum: 0.5},
+			{Method: MSA, Outer: 2, Inner: 3, Regularization: 0.5, LearningRate: 0.2},
+			{Method: PMP, Outer: 7, Regularization: 0.001, LearningRate: 0.05, Momentum: 0.5},
+		} {
+			k, err := NewController(c.net, "test", s, list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, xd := randomImage(1, 12)
+			o, err := k.Run(context.Background(), x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			logits, u := reference(c, layers, s, xd)
+			name := fmt.Sprintf("%v at %v", s.Method, places)
+			for i, z := range o.Logits {
+				if math.Abs(float64(z)-logits.AtVec(i)) > 1e-5 {
+					t.Errorf("%s: logit %d is %v, want %v", name, i, z, logits.AtVec(i))
+				}
+			}
+			for at := range c.a {
+				if (o.Controls[at] == nil) != (u[at] == nil) {
+					t.Fatalf("%s: control at %d", name, at)
+				}
+				for i, v := range o.Controls[at] {
+					if math.Abs(float64(v)-u[at].AtVec(i)) > 1e-5 {
+						t.Errorf("%s: u_%d[%d] is %v, want %v", name, at, i, v, u[at].AtVec(i))
+					}
+				}
+			}
+			k.Close()
+		}
+	}
+}
+
+// With one linear embedding the optimum is u = −(cI + QᵀQ)⁻¹QᵀQ(x − μ), Q = I − P:
+// −Q(x − μ)/(1 + c). At c = 0.5 the greedy control is far from it.
+func TestMSAReachesTheClosedForm(t *testing.T) {
+	pool := testPool(t, 8)
+	c := newChain(t, pool, 12, 6, 4)
+	for _, stage := range []int{0, 1} {
+		l := newLinear(t, c, stage, 3)
+		const reg = 0.5
+		x, xd := randomImage(2, 12)
+		state := mat.NewVecDense(12, xd)
+		if stage == 1 {
+			state = new(mat.VecDense)
+			state.MulVec(c.a[0], mat.NewVecDense(12, xd))
+		}
+		var want mat.VecDense
+		want.SubVec(l.embed(state), state)
+		want.ScaleVec(1/(1+reg), &want)
+		for _, m := range []struct {
+			s        Solver
+			from, to float64
+		}{
+			{Solver{Method: MSA, Outer: 6, Inner: 20, Regularization: reg, LearningRate: 0.3, Momentum: 0.3}, 0, 1e-4},
+			{Solver{Method: Greedy, Regularization: reg}, 0.3, math.Inf(1)},
+		} {
+			k, err := NewController(c.net, "test", m.s, []Layer{{T: stage, Embedding: l.g}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := k.Run(context.Background(), x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			far := 0.0
+			for i, v := range o.Controls[stage] {
+				far = math.Max(far, math.Abs(float64(v)-want.AtVec(i)))
+			}
+			if far < m.from || far > m.to {
+				t.Errorf("%v at %d: off the optimum by %g, want between %g and %g", m.s.Method, stage, far, m.from, m.to)
+			}
+			k.Close()
+		}
+	}
+}
+
+// On a linear system, at a stable rate, every further sweep lowers the objective
+// (but for float32 rounding), and the greedy start is above all of them.
+func TestObjectiveFallsOnLinearSystems(t *testing.T) {
+	pool := testPool(t, 8)
+	c := newChain(t, pool, 12, 9, 7, 5)
+	var layers []Layer
+	for at := range 3 {
+		layers = append(layers, Layer{T: at, Embedding: newLinear(t, c, at, 3).g})
+	}
+	x, _ := randomImage(3, 12)
+	last, greedy := math.Inf(1), 0.0
+	for outer := 1; outer <= 8; outer++ {
+		k, err := NewController(c.net, "test", Solver{Method: MSA, Outer: outer, Inner: 2, Regularization: 0.1, LearningRate: 0.05}, layers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := k.Run(context.Background(), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Objective > last*(1+1e-6) {
+			t.Errorf("sweep %d raises the objective from %g to %g", outer, last, o.Objective)
+		}
+		last, greedy = o.Objective, o.Greedy
+		k.Close()
+	}
+	if last >= greedy {
+		t.Errorf("objective %g after 8 sweeps, greedy has %g", last, greedy)
+	}
+}
+
+// An image alone and the same image in a batch have the same logits, bit for bit.
+func TestControlDoesNotDependOnTheBatch(t *testing.T) {
+	solver := Solver{Method: MSA, Outer: 2, Inner: 4, Regularization: 0.001, LearningRate: 0.05, Momentum: 0.5}
+	run := func(batch int, which []int) map[int][]float32 {
+		pool := testPool(t, batch)
+		c := newChain(t, pool, 12, 9, 7, 5)
+		k, err := NewController(c.net, "test", solver, []Layer{{T: 0, Embedding: newLinear(t, c, 0, 3).g}, {T: 2, Embedding: newLinear(t, c, 2, 2).g}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		logits := make([][]float32, len(which))
+		if err := ForEach(context.Background(), pool, len(which), func(ctx context.Context, i int) error {
+			x, _ := randomImage(uint64(which[i]), 12)
+			o, err := k.Run(ctx, x)
+			if err == nil {
+				logits[i] = o.Logits
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		out := map[int][]float32{}
+		for i, w := range which {
+			out[w] = logits[i]
+		}
+		return out
+	}
+	all := run(16, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17})
+	alone := run(1, []int{5})
+	pair := run(2, []int{9, 5})
+	for i := range all[5] {
+		if all[5][i] != alone[5][i] || all[5][i] != pair[5][i] {
+			t.Fatalf("logits of one image: in a batch %v, alone %v, in a pair %v", all[5], alone[5], pair[5])
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"selfheal/attacks"
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+	"selfheal/models/ort"
+)
+
+// small is a run of seconds that goes through everything: two controllers, every
+// component of AutoAttack and PGD, three norms, saved images.
+const small = `
+version: 1
+seed: 3
+default_suites: [small]
+save_adversarial: true
+datasets:
+  test: {format: cifar10-bin, path: models/zoo/shapes10/test.bin, limit: 7}
+  train: {format: cifar10-bin, path: models/zoo/shapes10/train.bin, limit: 60}
+models:
+  robust: {path: models/zoo/preact_robust.onnx}
+controls:
+  auto-encoder:
+    solver: {method: msa, outer: 2, inner: 3}
+    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]
+  pca:
+    solver: {method: greedy}
+    layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]
+attacks:
+  apgd-linf: {kind: apgd-t, norm: linf, epsilon: 2/255, steps: 8, targets: 2}
+  apgd-l1: {kind: apgd-ce, norm: l1, epsilon: 4, steps: 10, restarts: 2}
+  fab-l2: {kind: fab-t, norm: l2, epsilon: 0.3, steps: 6, targets: 3}
+  square-l1: {kind: square, norm: l1, epsilon: 8, queries: 60}
+  square-linf: {kind: square, norm: linf, epsilon: 4/255, queries: 60}
+  pgd-l2: {kind: pgd, norm: l2, epsilon: 0.4, steps: 6}
+suites:
+  small:
+    dataset: test
+    models: [robust]
+    controls: [auto-encoder, pca]
+    attacks: [apgd-linf, apgd-l1, fab-l2, square-l1, square-linf, pgd-l2]
+`
+
+func initRuntime(t *testing.T) {
+	t.Helper()
+	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func plan(t *testing.T, text string, workers, batch int, sets ...string) *Plan {
+	t.Helper()
+	cfg, err := config.Parse("test.yaml", []byte(text), config.Folder(".."), sets...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg, err = cfg.Selected(nil); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Runtime.Workers, cfg.Runtime.Batch = workers, batch
+	p, err := NewPlan(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func runSmall(t *testing.T, workers, batch int) (*result.File, []result.Record, string) {
+	t.Helper()
+	out := t.TempDir()
+	f, records, err := Run(context.Background(), plan(t, small, workers, batch), Options{Out: out, Progress: NewProgress(nil, true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, records, out
+}
+
+// Verdicts, margins and adversarial images are the same, bit for bit, whatever
+// the batch and the number of workers.
+func TestResultsDoNotDependOnBatchOrWorkers(t *testing.T) {
+	initRuntime(t)
+	first, records, out := runSmall(t, 2, 64)
+	for _, c := range []struct{ workers, batch int }{{1, 8}, {2, 8}, {1, 64}, {2, 3}} {
+		f, rec, dir := runSmall(t, c.workers, c.batch)
+		name := fmt.Sprintf("workers %d, batch %d", c.workers, c.batch)
+		if len(f.Cells) != len(first.Cells) || len(rec) != len(records) {
+			t.Fatalf("%s: %d cells, %d records", name, len(f.Cells), len(rec))
+		}
+		for i := range f.Cells {
+			if f.Cells[i].Verdicts != first.Cells[i].Verdicts || f.Cells[i].MaxNorm != first.Cells[i].MaxNorm {
+				t.Errorf("%s: cell %s/%s differs", name, f.Cells[i].Attack, f.Cells[i].Defense)
+			}
+		}
+		for i := range rec {
+			if math.Float64bits(rec[i].Margin) != math.Float64bits(records[i].Margin) || rec[i].Norm != records[i].Norm {
+				t.Errorf("%s: image %d of %s/%s has margin %v, not %v", name, rec[i].Image, rec[i].Attack, rec[i].Defense, rec[i].Margin, records[i].Margin)
+			}
+		}
+		files, err := filepath.Glob(filepath.Join(out, "adversarial", "*.npy"))
+		if err != nil || len(files) != 6 {
+			t.Fatalf("%d files of adversarial images, %v", len(files), err)
+		}
+		for _, p := range files {
+			a, err1 := os.ReadFile(p)
+			b, err2 := os.ReadFile(filepath.Join(dir, "adversarial", filepath.Base(p)))
+			if err1 != nil || err2 != nil || !bytes.Equal(a, b) {
+				t.Errorf("%s: %s differs (%v, %v)", name, filepath.Base(p), err1, err2)
+			}
+		}
+	}
+}
+
+// What the files hold agrees with itself and with the contract.
+func TestResultsAreConsistent(t *testing.T) {
+	initRuntime(t)
+	f, records, out := runSmall(t, 2, 64)
+	if want := (1 + 2) * (1 + 6); len(f.Cells) != want || len(records) != want*7 {
+		t.Fatalf("%d cells and %d records, want %d and %d", len(f.Cells), len(records), want, want*7)
+	}
+	read, err := result.Read(filepath.Join(out, "results.json"))
+	if err != nil || len(read.Cells) != len(f.Cells) {
+		t.Fatalf("results.json: %v", err)
+	}
+	again, err := result.ReadRecords(filepath.Join(out, "records.jsonl"))
+	if err != nil || len(again) != len(records) {
+		t.Fatalf("records.jsonl: %d records, %v", len(again), err)
+	}
+	clean := f.Cells[0]
+	broken := 0
+	for _, c := range f.Cells {
+		if strings.Count(c.Verdicts, "1") != c.Correct || len(c.Verdicts) != c.N || c.Accuracy != float64(c.Correct)/float64(c.N) {
+			t.Errorf("cell %s/%s: %q against %d of %d", c.Attack, c.Defense, c.Verdicts, c.Correct, c.N)
+		}
+		if c.Epsilon != nil && c.MaxNorm > *c.Epsilon*(1+1e-5) {
+			t.Errorf("cell %s: norm %g above epsilon %g", c.Attack, c.MaxNorm, *c.Epsilon)
+		}
+		if c.Defense != "none" || c.Attack == "none" {
+			if len(c.Steps) != 0 {
+				t.Errorf("cell %s/%s has steps", c.Attack, c.Defense)
+			}
+			continue
+		}
+		if len(c.Steps) != 1 || c.Steps[0].Attacked != clean.Correct || c.Steps[0].Robust != c.Accuracy || c.Steps[0].Forward == 0 {
+			t.Errorf("cell %s: steps %+v, accuracy %v", c.Attack, c.Steps, c.Accuracy)
+		}
+		for i := range c.Verdicts {
+			if c.Verdicts[i] == '1' && clean.Verdicts[i] == '0' {
+				t.Errorf("cell %s: image %d is right under attack but wrong when clean", c.Attack, i)
+			}
+			if c.Verdicts[i] == '0' && clean.Verdicts[i] == '1' {
+				broken++
+			}
+		}
+	}
+	if broken == 0 {
+		t.Error("no attack broke any image: this test shows nothing")
+	}
+	for _, r := range records {
+		if (r.Margin > 0) != (r.Verdict == 1) && r.Margin != 0 {
+			t.Errorf("image %d of %s/%s: margin %v, verdict %d", r.Image, r.Attack, r.Defense, r.Margin, r.Verdict)
+		}
+		if (r.FirstSuccess != nil) != (r.Norm > 0) {
+			t.Errorf("image %d of %s/%s: first success %v, norm %v", r.Image, r.Attack, r.Defense, r.FirstSuccess, r.Norm)
+		}
+	}
+}
+
+// A cancelled run stops soon and keeps the cells that are done.
+func TestCancelKeepsFinishedCells(t *testing.T) {
+	initRuntime(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	out := t.TempDir()
+	w := &lineWriter{onLine: func(line string) {
+		if strings.Contains(line, "apgd-linf, controlled by pca") {
+			cancel()
+		}
+	}}
+	start := time.Now()
+	p := plan(t, small, 1, 8, "attacks.apgd-l1.steps=100000")
+	f, _, err := Run(ctx, p, Options{Out: out, Progress: NewProgress(w, false)})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want cancelled", err)
+	}
+	if time.Since(start) > 30*time.Second {
+		t.Errorf("stopping took %s", time.Since(start))
+	}
+	read, rerr := result.Read(filepath.Join(out, "results.json"))
+	if rerr != nil || len(read.Cells) != 6 || len(f.Cells) != 6 {
+		t.Errorf("%d cells kept, want 6 (%v)", len(f.Cells), rerr)
+	}
+}
+
+type lineWriter struct{ onLine func(string) }
+
+func (w *lineWriter) Write(p []byte) (int, error) { w.onLine(string(p)); return len(p), nil }
+
+var _ io.Writer = (*lineWriter)(nil)
+
+func TestOtherConfigIsRefused(t *testing.T) {
+	initRuntime(t)
+	out := t.TempDir()
+	old := &result.File{Schema: result.Schema, ConfigSHA256: "other"}
+	if err := result.Write(filepath.Join(out, "results.json"), old); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := Run(context.Background(), plan(t, small, 1, 8), Options{Out: out, Progress: NewProgress(nil, true)})
+	if !errors.Is(err, ErrOtherConfig) {
+		t.Errorf("error %v, want %v", err, ErrOtherConfig)
+	}
+}
+
+// The judge measures in float64 and knows no mercy.
+func TestMeasure(t *testing.T) {
+	clean := []float32{0.5, 0.5, 0}
+	for _, c := range []struct {
+		adversarial []float32
+		norm        attacks.Norm
+		epsilon     float64
+		ok          bool
+	}{
+		{[]float32{0.6, 0.4, 0}, attacks.Linf, 0.1, true},
+		{[]float32{0.6, 0.4, 0}, attacks.Linf, 0.0999, false},
+		{[]float32{0.6, 0.4, 0}, attacks.L1, 0.2, true},
+		{[]float32{0.6, 0.4, 0}, attacks.L1, 0.19, false},
+		{[]float32{0.8, 0.9, 0}, attacks.L2, 0.5, true},
+		{[]float32{0.8, 0.9, 0}, attacks.L2, 0.499, false},
+		{[]float32{0.5, 0.5, -0.001}, attacks.Linf, 1, false},
+		{[]float32{0.5, 1.001, 0}, attacks.Linf, 1, false},
+		{[]float32{0.5, float32(math.NaN()), 0}, attacks.Linf, 1, false},
+		{[]float32{0.5, 0.5}, attacks.Linf, 1, false},
+	} {
+		if _, err := measure(c.norm, c.epsilon, clean, c.adversarial); (err == nil) != c.ok {
+			t.Errorf("%v within %v %g: %v", c.adversarial, c.norm, c.epsilon, err)
+		}
+	}
+}
