@@ -90,7 +90,11 @@ type segmentInfo struct {
 }
 
 func describeModel(path string, p *preprocessFlags) (*modelInfo, error) {
-	raw, _, err := onnx.Load(path, nil, nil)
+	raw, data, err := onnx.Load(path, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	asWritten, err := onnx.Decode(data)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +102,7 @@ func describeModel(path string, p *preprocessFlags) (*modelInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := &modelInfo{Model: path, Opset: raw.Opset, Parameters: raw.Parameters(), FLOPs: g.FLOPs()}
+	info := &modelInfo{Model: path, Opset: asWritten.Opset, Parameters: raw.Parameters(), FLOPs: g.FLOPs()}
 	for _, v := range g.Inputs {
 		info.Inputs = append(info.Inputs, portInfo{v.Name, v.Shape.String()})
 	}

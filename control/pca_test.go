@@ -11,18 +11,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// realDir is the folder of real input, which is not part of the project.
-func realDir(t testing.TB) string {
-	dir := os.Getenv("SELFHEAL_REAL")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "real")
-	}
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no real input: %v (set SELFHEAL_REAL)", err)
-	}
-	return dir
-}
-
 // cloud draws n states of dim values whose variance falls off as a power, and
 // their exact covariance eigenvalues.
 func cloud(n, dim int, power float64) ([][]float32, []float64) {

@@ -5,6 +5,7 @@ package harness
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"selfheal/attacks"
@@ -141,8 +142,8 @@ func (p *Plan) Describe(sizes map[string]int) string {
 				f, g = f+int64(cf)*n, g+int64(cg)*n
 			}
 			forward, backward = forward+f, backward+g
-			fmt.Fprintf(&b, "  %-24s defenses: none%s; %s, %s, epsilon %g: at most %s forward, %s backward\n",
-				a.Name, suffix(j.Suite.Controls), r.Name, a.Norm, a.Epsilon, count(f), count(g))
+			fmt.Fprintf(&b, "  %-24s defenses: none%s; %s, %s, epsilon %s: at most %s forward, %s backward\n",
+				a.Name, suffix(j.Suite.Controls), r.Name, a.Norm, fraction(a.Epsilon), count(f), count(g))
 		}
 	}
 	fmt.Fprintf(&b, "%d cells, at most %s forward and %s backward passes of one image\n", p.Cells(), count(forward), count(backward))
@@ -155,6 +156,16 @@ func suffix(controls []string) string {
 		s += ", " + c
 	}
 	return s
+}
+
+// fraction writes an epsilon as k/255 where it is one, else as a decimal.
+func fraction(epsilon float64) string {
+	short := strconv.FormatFloat(epsilon, 'g', -1, 64)
+	k := math.Round(epsilon * 255)
+	if len(short) > 6 && k >= 1 && math.Abs(k/255-epsilon) < 1e-9*epsilon {
+		return fmt.Sprintf("%.0f/255", k)
+	}
+	return short
 }
 
 // count writes a number of passes with its thousands.

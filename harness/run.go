@@ -115,7 +115,7 @@ func (r *runner) job(ctx context.Context, j Job) error {
 	for i, a := range j.Attacks {
 		label := fmt.Sprintf("[%d/%d] %s, %s", r.cells+1, r.planned, net.Name, a.Name)
 		if len(a.Epsilons) > 1 {
-			label += fmt.Sprintf(" %.4g", a.Epsilon)
+			label += " " + fraction(a.Epsilon)
 		}
 		made, err := r.craft(ctx, net, label, recipes[i], set, undefended)
 		if err != nil {

@@ -8,6 +8,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -139,14 +140,23 @@ type Suite struct {
 func Load(path string, sets ...string) (*Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, pathError(path, err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, pathError(path, err)
 	}
 	return Parse(path, data, Folder(filepath.Dir(path)), sets...)
+}
+
+// pathError names the file once, without the system call that failed.
+func pathError(path string, err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return fmt.Errorf("config %s: %w", path, err)
 }
 
 // Parse is [Load] for a config in memory: name stands for it in messages and

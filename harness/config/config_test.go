@@ -183,7 +183,7 @@ func TestLoadResolvesPaths(t *testing.T) {
 		f.Close()
 	}
 	_, err = Load(filepath.Join(dir, "absent.yaml"))
-	if err == nil || !strings.HasPrefix(err.Error(), "config: open ") {
+	if want := "config " + filepath.Join(dir, "absent.yaml") + ": no such file or directory"; err == nil || err.Error() != want {
 		t.Errorf("an absent config: %v", err)
 	}
 }

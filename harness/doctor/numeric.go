@@ -1,0 +1,173 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"selfheal/attacks"
+	"selfheal/models/crosscheck"
+	"selfheal/models/ort"
+)
+
+// Tolerances.
+const (
+	composeTolerance = 1e-5 // relative: fusion and layout differ across a cut
+	engineTolerance  = 1e-4 // relative: the engines sum in other orders
+	gradientRelative = 0.03 // of the slope, for the kinks between the two points
+	gradientAbsolute = 3e-3 // of the slope, for the rounding of the loss
+	gradientStep     = 2e-3 // on either side
+)
+
+// composes runs the segments one after another on two images.
+func (s *subject) composes(ctx context.Context) (string, error) {
+	pool := s.net.Pool()
+	var programs []*ort.Program
+	for _, g := range s.net.Segments {
+		data, err := g.Encode()
+		if err != nil {
+			return "", err
+		}
+		p, err := pool.Compile(g.Name, data, nil, nil)
+		if err != nil {
+			return "", err
+		}
+		defer p.Close()
+		programs = append(programs, p)
+	}
+	worst := 0.0
+	for i := range 2 {
+		x := s.images[i]
+		for _, p := range programs {
+			y := make([]float32, p.Outputs()[0].Size)
+			if err := pool.Run(ctx, p, [][]float32{x}, [][]float32{y}); err != nil {
+				return "", err
+			}
+			x = y
+		}
+		worst = math.Max(worst, crosscheck.Compare(x, s.logits[i]))
+	}
+	detail := fmt.Sprintf("%d segments, relative difference %.1g", len(programs), worst)
+	if worst > composeTolerance {
+		return "", fmt.Errorf("%s, more than %g", detail, composeTolerance)
+	}
+	return detail, nil
+}
+
+// gradient compares the slope of the cross-entropy with central differences, at
+// the least likely class, where the loss is steep.
+func (s *subject) gradient(ctx context.Context) (string, error) {
+	label := slices.Index(s.logits[0], slices.Min(s.logits[0]))
+	at := func(step float64, d []float64) (attacks.Evaluation, error) {
+		x := slices.Clone(s.images[0])
+		for i := range d {
+			x[i] += float32(step * d[i])
+		}
+		var e attacks.Evaluation
+		err := s.net.Gradient(ctx, x, attacks.CrossEntropy, label, 0, &e)
+		return e, err
+	}
+	e, err := at(0, nil)
+	if err != nil {
+		return "", err
+	}
+	d := direction(e.Gradient)
+	want := 0.0
+	for i, g := range e.Gradient {
+		want += float64(g) * d[i]
+	}
+	up, err := at(gradientStep, d)
+	if err != nil {
+		return "", err
+	}
+	down, err := at(-gradientStep, d)
+	if err != nil {
+		return "", err
+	}
+	got := (float64(up.Loss) - float64(down.Loss)) / (2 * gradientStep)
+	detail := fmt.Sprintf("slope %.4g, central differences %.4g", want, got)
+	if !(math.Abs(got-want) <= gradientRelative*math.Abs(want)+gradientAbsolute) {
+		return "", fmt.Errorf("%s: attacks on this model would be weak", detail)
+	}
+	return detail, nil
+}
+
+// direction is along the gradient, with some noise: a random direction changes
+// the loss by little more than its rounding.
+func direction(gradient []float32) []float64 {
+	norm := 0.0
+	for _, g := range gradient {
+		norm += float64(g) * float64(g)
+	}
+	norm = math.Sqrt(norm)
+	r := rand.New(rand.NewPCG(1, 2))
+	d := make([]float64, len(gradient))
+	for i, g := range gradient {
+		d[i] = 0.3 * r.NormFloat64() / math.Sqrt(float64(len(d)))
+		if norm > 0 {
+			d[i] += float64(g) / norm
+		}
+	}
+	return d
+}
+
+// agrees compares ONNX Runtime with the second engine on two images. That the
+// engine can't run a model is no fault of the model.
+func (s *subject) agrees(ctx context.Context) (string, error) {
+	in := s.net.Shape()
+	shape := []int64{1, int64(in.C), int64(in.H), int64(in.W)}
+	type answer struct {
+		logits []float32
+		err    error
+	}
+	worst := 0.0
+	for i := range 2 {
+		done := make(chan answer, 1)
+		go func() { // it can't be stopped; leave it behind when ctx ends
+			z, err := crosscheck.Logits(s.model, s.normalised(s.images[i]), shape)
+			done <- answer{z, err}
+		}()
+		var a answer
+		select {
+		case <-ctx.Done():
+			return "", skipped{ctx.Err()}
+		case a = <-done:
+		}
+		var lacks *crosscheck.ErrUnsupported
+		switch {
+		case errors.As(a.err, &lacks):
+			return "", skipped{fmt.Errorf("onnx-go lacks %s", lacks.List())}
+		case a.err != nil:
+			return "", skipped{a.err}
+		}
+		worst = math.Max(worst, crosscheck.Compare(a.logits, s.logits[i]))
+	}
+	detail := fmt.Sprintf("onnx-go, relative difference %.1g", worst)
+	if worst > engineTolerance {
+		return "", fmt.Errorf("%s, more than %g", detail, engineTolerance)
+	}
+	return detail, nil
+}
+
+// normalised applies mean and std, which are no part of the model's own bytes.
+func (s *subject) normalised(x []float32) []float32 {
+	x = slices.Clone(x)
+	plane := s.net.Shape().H * s.net.Shape().W
+	pick := func(v []float32, channel int, none float32) float32 {
+		switch len(v) {
+		case 0:
+			return none
+		case 1:
+			return v[0]
+		}
+		return v[channel]
+	}
+	for i := range x {
+		c := i / plane
+		x[i] = (x[i] - pick(s.o.Mean, c, 0)) / pick(s.o.Std, c, 1)
+	}
+	return x
+}

@@ -1,0 +1,153 @@
+// Package gradtest holds what the gradient rules are tested against: goldens
+// that scripts/goldens.py writes with PyTorch, and the directional
+// finite-difference check.
+package gradtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"selfheal/models/onnx"
+)
+
+// Golden is one model and what PyTorch gives for it. Values are flat, item by item.
+type Golden struct {
+	Name  string  `json:"name"`
+	Shape []int64 `json:"shape"` // of x, batch first
+	Kink  bool    `json:"kink"`  // x lies on a kink or tie, where the gradient is a convention
+
+	X  []float32 `json:"x"`
+	Y  []float32 `json:"y"`
+	DX []float32 `json:"dx"` // the gradient of Σ w·y, or of the sum of the losses
+	W  []float32 `json:"w"`  // the cotangent of y; for a head: empty
+
+	Head    string    `json:"head"` // a name in grad.Heads, or ""
+	Labels  []int     `json:"labels"`
+	Targets []int     `json:"targets"`
+	Loss    []float32 `json:"loss"` // of every item
+
+	Net  *onnx.Graph `json:"-"`
+	File []byte      `json:"-"` // the model as PyTorch's side wrote it
+}
+
+// Items is the number of images in the golden's batch.
+func (g *Golden) Items() int { return int(g.Shape[0]) }
+
+// Item returns the i-th image's part of one of the golden's vectors.
+func (g *Golden) Item(v []float32, i int) []float32 {
+	n := len(v) / g.Items()
+	return v[i*n : (i+1)*n]
+}
+
+// Load reads every golden in a folder, sorted by name.
+func Load(dir string) ([]*Golden, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, errors.New("no goldens in " + dir)
+	}
+	var all []*Golden
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		g := &Golden{}
+		if err := json.Unmarshal(data, g); err != nil {
+			return nil, fmt.Errorf("%s: %w", f, err)
+		}
+		if g.Net, g.File, err = onnx.Load(strings.TrimSuffix(f, ".json")+".onnx", nil, nil); err != nil {
+			return nil, err
+		}
+		all = append(all, g)
+	}
+	return all, nil
+}
+
+// Rand is a generator keyed by a case's name and a purpose.
+func Rand(name, purpose string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(name + "\x00" + purpose))
+	return rand.New(rand.NewPCG(h.Sum64(), 0))
+}
+
+// Vector draws n values of either sign with sizes in [0.25, 1): every entry counts.
+func Vector(r *rand.Rand, n int) []float32 {
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = 0.25 + 0.75*r.Float32()
+		if r.IntN(2) == 0 {
+			v[i] = -v[i]
+		}
+	}
+	return v
+}
+
+// Dot accumulates Σ a·b in float64.
+func Dot(a, b []float32) float64 {
+	s := 0.0
+	for i, v := range a {
+		s += float64(v) * float64(b[i])
+	}
+	return s
+}
+
+// Step is the finite differences' half width: large enough that float32
+// rounding, about 1e-7/Step, stays below Tolerance, and small enough that the
+// goldens' distance from kinks, at least 0.005, is not crossed.
+const Step = 1.5e-3
+
+// Tolerance of a difference quotient, relative to the gradient's norm.
+const Tolerance = 3e-3
+
+// Directional compares gradient, which belongs to f at the points in, with
+// central differences of f along directions random directions with entries in
+// ±[0.25, 1): f(in + h·d) − f(in − h·d) over 2h. Each entry of in is one vector
+// of arguments and gradient holds one of the same length. A nil gradient holds
+// its argument fixed. It returns the largest difference relative to the gradient's norm.
+func Directional(f func(in [][]float32) (float64, error), in, gradient [][]float32, r *rand.Rand, directions int) (float64, error) {
+	worst := 0.0
+	for range directions {
+		at := [2][][]float32{}
+		want, norm := 0.0, 0.0
+		for i, v := range in {
+			if gradient[i] == nil {
+				at[0], at[1] = append(at[0], v), append(at[1], v)
+				continue
+			}
+			d := Vector(r, len(v))
+			up, down := make([]float32, len(v)), make([]float32, len(v))
+			for j, x := range v {
+				up[j], down[j] = x+Step*d[j], x-Step*d[j]
+				// What the step really was, after rounding.
+				moved := (float64(up[j]) - float64(down[j])) / (2 * Step)
+				want += float64(gradient[i][j]) * moved
+				norm += float64(gradient[i][j]) * float64(gradient[i][j])
+			}
+			at[0], at[1] = append(at[0], up), append(at[1], down)
+		}
+		up, err := f(at[0])
+		if err != nil {
+			return 0, err
+		}
+		down, err := f(at[1])
+		if err != nil {
+			return 0, err
+		}
+		got := (up - down) / (2 * Step)
+		e := math.Abs(got-want) / (math.Sqrt(norm) + 1e-2)
+		if !(e <= worst) { // NaN too
+			worst = e
+		}
+	}
+	return worst, nil
+}

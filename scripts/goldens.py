@@ -1,0 +1,135 @@
+"""Writes the gradient goldens: small ONNX models and what PyTorch gives for them.
+
+Every case is one model (built node by node, not exported, so that each operator
+and attribute is tried on purpose), an input x, a cotangent w, the output y and
+dx = Jᵀw from torch.autograd. PyTorch computes in float64 from float32 inputs and
+weights, so that a golden carries no rounding of its own.
+
+    python3 scripts/goldens.py --out models/grad/gradtest/testdata
+
+Used: Python 3.11, PyTorch 1.13, onnx 1.12, numpy 1.24. The same versions write the same bytes.
+"""
+
+import argparse
+import json
+import os
+import zlib
+
+import numpy as np
+import onnx
+import torch
+from onnx import TensorProto, checker, helper, numpy_helper
+
+from goldens_cases import CASES
+
+torch.set_num_threads(1)
+IR_VERSION = 8
+
+
+class Model:
+    """A graph under construction: op() appends a node and returns its output."""
+
+    def __init__(self, rng):
+        self.rng, self.nodes, self.consts, self.count = rng, [], [], 0
+
+    def op(self, kind, *inputs, outputs=1, **attrs):
+        names = [f"t{self.count + i}" for i in range(outputs)]
+        self.count += outputs
+        self.nodes.append(helper.make_node(kind, list(inputs), names, **attrs))
+        return names[0] if outputs == 1 else names
+
+    def const(self, value, dtype=np.float32):
+        name = f"c{self.count}"
+        self.count += 1
+        self.consts.append(numpy_helper.from_array(np.asarray(value, dtype=dtype), name))
+        return name
+
+    def ints(self, *values):
+        return self.const(list(values), np.int64)
+
+    def weight(self, *shape, scale=None):
+        """A random constant: its name in the graph and its value for PyTorch."""
+        fan = max(1, int(np.prod(shape[1:])))
+        v = (self.rng.standard_normal(shape) * (scale or 1 / np.sqrt(fan))).astype(np.float32)
+        return self.const(v), torch.from_numpy(v.astype(np.float64))
+
+
+def spread_values(rng, shape):
+    """Distinct values in (-2, 2), none near 0: away from the kinks of ReLU and from ties."""
+    n = int(np.prod(shape))
+    v = (rng.permutation(n) - n / 2 + 0.5) * (4 / n)
+    return v.reshape(shape)
+
+
+def rounded(values):
+    """float32 numbers that three or four decimals write exactly enough to be read back."""
+    return np.round(np.asarray(values, dtype=np.float64), 4).astype(np.float32)
+
+
+def numbers(values):
+    return [float("%.7g" % v) for v in np.asarray(values, dtype=np.float64).ravel()]
+
+
+def make(case):
+    rng = np.random.default_rng(zlib.crc32(case.name.encode()))
+    m = Model(rng)
+    if case.x is not None:
+        x = rounded(case.x(rng))
+    else:
+        x = rounded(spread_values(rng, (case.batch, *case.shape)))
+    y_name, reference = case.build(m, "x")
+    tx = torch.from_numpy(x.astype(np.float64)).requires_grad_(True)
+    y = reference(tx)
+    w = rounded(rng.uniform(0.25, 1, y.shape) * rng.choice([-1, 1], y.shape))
+
+    for node in m.nodes:
+        node.output[:] = ["y" if o == y_name else o for o in node.output]
+        node.input[:] = ["y" if i == y_name else i for i in node.input]
+    graph = helper.make_graph(
+        m.nodes, case.name,
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", *x.shape[1:]])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", *y.shape[1:]])],
+        m.consts)
+    model = helper.make_model(graph, producer_name="goldens.py", ir_version=IR_VERSION,
+                              opset_imports=[helper.make_opsetid("", case.opset)])
+    checker.check_model(model)
+
+    out = {"name": case.name, "shape": list(x.shape), "kink": case.kink}
+    if case.head:
+        labels, targets = case.labels, case.targets
+        loss = case.head(y, torch.tensor(labels), torch.tensor(targets))
+        (dx,) = torch.autograd.grad(loss.sum(), tx)
+        out |= {"head": case.head_name, "labels": labels, "targets": targets, "loss": numbers(loss.detach())}
+    else:
+        (dx,) = torch.autograd.grad((y * torch.from_numpy(w.astype(np.float64))).sum(), tx)
+        out["w"] = numbers(w)
+    out |= {"x": numbers(x), "y": numbers(y.detach()), "dx": numbers(dx)}
+    assert np.isfinite(out["y"]).all() and np.isfinite(out["dx"]).all(), case.name
+    assert np.abs(out["dx"]).max() > 0, case.name
+    return model, out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", required=True)
+    out = parser.parse_args().out
+    os.makedirs(out, exist_ok=True)
+    for old in os.listdir(out):
+        if old.endswith((".onnx", ".json")):
+            os.remove(os.path.join(out, old))
+    names = [c.name for c in CASES]
+    assert len(set(names)) == len(names), "two cases of one name"
+    total = 0
+    for case in CASES:
+        model, golden = make(case)
+        path = os.path.join(out, case.name)
+        onnx.save(model, path + ".onnx")
+        with open(path + ".json", "w", encoding="ascii") as f:
+            json.dump(golden, f, separators=(",", ":"))
+            f.write("\n")
+        total += os.path.getsize(path + ".onnx") + os.path.getsize(path + ".json")
+    print(f"{len(CASES)} goldens, {total // 1024} KiB")
+
+
+if __name__ == "__main__":
+    main()
