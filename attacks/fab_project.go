@@ -5,8 +5,9 @@ import "math"
 // planeProjector moves points onto a hyperplane within [0,1] by the least norm.
 // It holds the working space and serves one goroutine.
 type planeProjector struct {
-	norm        Norm
-	slope, gain []float64 // per movable coordinate: what w·t loses per unit of λ, and at most
+	norm  Norm
+	rooms []float32 // per coordinate: how far it can move
+	sizes []float32 // |wᵢ|, 0 where the coordinate is not moved
 	filler
 }
 
@@ -33,40 +34,87 @@ func (p *planeProjector) project(t, w []float32, excess float64, d []float32) {
 		p.fillL1(t, w, flip, excess, d)
 		return
 	}
-	if len(p.slope) < len(t) {
-		p.slope, p.gain = make([]float64, len(t)), make([]float64, len(t))
-	}
-	slope, gain := p.slope[:0], p.gain[:0]
+	lambda, ok := p.multiplier(t, w, flip, excess)
+	rooms, sizes := p.rooms[:len(w)], p.sizes[:len(w)]
+	d = d[:len(w)]
+	uniform, pace := p.norm == Linf, float32(lambda)
 	for i, v := range w {
-		if p.still(v) {
-			continue
+		move := rooms[i]
+		if ok {
+			if !uniform {
+				pace = float32(lambda * float64(sizes[i]))
+			}
+			if pace < move {
+				move = pace
+			}
 		}
-		s := math.Abs(float64(v))
-		g := s * float64(room(t[i], v*flip))
-		if p.norm == L2 {
-			s *= s
+		if sizes[i] == 0 {
+			move = 0
 		}
-		slope, gain = append(slope, s), append(gain, g)
-	}
-	lambda := multiplier(slope, gain, excess)
-	for i, v := range w {
-		if p.still(v) {
-			d[i] = 0
-			continue
-		}
-		move := lambda
-		if p.norm == L2 {
-			move *= math.Abs(float64(v))
-		}
-		d[i] = against(v*flip, min(float32(move), room(t[i], v*flip)))
+		d[i] = against(v*flip, move)
 	}
 }
 
-func (p *planeProjector) still(w float32) bool {
-	if p.norm == Linf {
-		return w == 0
+// multiplier fills p.rooms and p.sizes and returns λ ≥ 0 with
+// Σ |wᵢ|·min(λ·paceᵢ, roomᵢ) = excess, where pace is 1 in ℓ∞ and |wᵢ| in ℓ2, or
+// false when all rooms together don't reach it. The sum is concave and piecewise
+// linear in λ, so Newton's steps from 0 never overshoot and end exactly, after
+// as many rounds as there are bends in the way. A coordinate is settled in the
+// round in which λ passes its bend, room/pace.
+func (p *planeProjector) multiplier(t, w []float32, flip float32, excess float64) (float64, bool) {
+	n := len(w)
+	if len(p.rooms) < n {
+		p.rooms, p.sizes = make([]float32, n), make([]float32, n)
 	}
-	return max(w, -w) < tiny
+	rooms, sizes, t := p.rooms[:n], p.sizes[:n], t[:n]
+	uniform, least := p.norm == Linf, float32(tiny)
+	if uniform {
+		least = 0
+	}
+	slope, total := 0.0, 0.0 // of what is not settled; of all
+	for i, v := range w {
+		r := room(t[i], v*flip)
+		s := math.Float32frombits(math.Float32bits(v) &^ (1 << 31))
+		if s <= least {
+			s = 0
+		}
+		rooms[i], sizes[i] = r, s
+		a := float64(s)
+		total += a * float64(r)
+		if !uniform {
+			a *= a
+		}
+		slope += a
+	}
+	if total <= excess {
+		return 0, false
+	}
+	before, lambda := -1.0, excess/slope // rooms of 0 are settled in the first round
+	for {
+		settled := false
+		slope = 0
+		for i, r := range rooms {
+			a := float64(sizes[i])
+			pace := 1.0
+			if !uniform {
+				pace = a
+			}
+			if room := float64(r); room > lambda*pace {
+				slope += a * pace
+			} else if room > before*pace {
+				settled = true
+				excess -= a * room
+			}
+		}
+		if !settled {
+			return lambda, true
+		}
+		next := excess / slope
+		if !(next > lambda) || math.IsInf(next, 0) {
+			return lambda, true
+		}
+		before, lambda = lambda, next
+	}
 }
 
 // room is the distance from t to the face that lowers w·t: t where w > 0, 1 − t
@@ -80,45 +128,6 @@ func room(t, w float32) float32 {
 // against is size ≥ 0 with the sign opposite to w's.
 func against(w, size float32) float32 {
 	return math.Float32frombits(math.Float32bits(size) | ^math.Float32bits(w)&(1<<31))
-}
-
-// multiplier returns λ ≥ 0 with Σ min(λ·slopeᵢ, gainᵢ) = excess, or +Inf when
-// all gains together don't reach it. The sum is concave and piecewise linear, so
-// Newton's steps from 0 never overshoot and end exactly, after as many rounds
-// as there are bends in the way; what has reached its gain leaves the lists. Both
-// slices are overwritten.
-func multiplier(slope, gain []float64, excess float64) float64 {
-	total := 0.0
-	for _, g := range gain {
-		total += g
-	}
-	if total <= excess {
-		return math.Inf(1)
-	}
-	lambda := 0.0
-	for {
-		// Coordinates that have reached their gain at λ are settled.
-		sum, kept := 0.0, 0
-		for i, s := range slope {
-			if s*lambda >= gain[i] {
-				excess -= gain[i]
-				continue
-			}
-			slope[kept], gain[kept] = s, gain[i]
-			kept++
-			sum += s
-		}
-		done := kept == len(slope) && lambda > 0
-		slope, gain = slope[:kept], gain[:kept]
-		if done || kept == 0 {
-			return lambda
-		}
-		next := max(lambda, excess/sum)
-		if !(next > lambda) {
-			return lambda
-		}
-		lambda = next
-	}
 }
 
 // fillL1 is project in ℓ1.

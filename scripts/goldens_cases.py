@@ -6,6 +6,8 @@ ONNX Runtime or ONNX itself differs from PyTorch there:
 
 - AveragePool with ceil_mode and count_include_pad: ONNX and PyTorch count the cells
   past the end padding differently.
+- ConvTranspose with output_padding of the stride or more (PyTorch allows it with
+  dilation): ONNX Runtime computes something else, so selfheal refuses it.
 - Clip is pinned to torch.clamp, whose gradient passes at both ends; ReLU6 and
   hardtanh, exported as the same Clip, give 0 at exactly their ends.
 """
@@ -65,6 +67,8 @@ unary("hardsigmoid_torch", "HardSigmoid", F.hardsigmoid, attrs={"alpha": 1 / 6, 
       x=lambda rng: rng.choice([-4.1, -1.3, -0.4, 0.7, 1.9, 3.6], (2, 3, 4)))
 unary("softmax", "Softmax", lambda x: F.softmax(x, -1), attrs={"axis": -1})
 unary("softmax_axis1", "Softmax", lambda x: F.softmax(x, 1), attrs={"axis": 1})
+unary("softmax_matrix", "Softmax", lambda x: F.softmax(x, -1), attrs={"axis": -1}, shape=(7,))
+unary("logsoftmax_matrix", "LogSoftmax", lambda x: F.log_softmax(x, -1), attrs={"axis": -1}, shape=(7,))
 unary("logsoftmax", "LogSoftmax", lambda x: F.log_softmax(x, -1), attrs={"axis": -1})
 unary("logsoftmax_axis2", "LogSoftmax", lambda x: F.log_softmax(x, 2), attrs={"axis": 2}, shape=(2, 3, 4))
 
@@ -207,7 +211,7 @@ conv_transpose("convtranspose_output_padding", (2, 3, 3), 2, (3, 3), stride=2, p
 conv_transpose("convtranspose_output_padding_one", (2, 3, 3), 2, (3, 3), stride=2, pads=1, output_padding=(1, 0), bias=False)
 conv_transpose("convtranspose_groups", (4, 3, 3), 6, (3, 3), stride=2, group=2, pads=1)
 conv_transpose("convtranspose_dilated", (2, 3, 3), 2, (2, 2), dilation=2)
-conv_transpose("convtranspose_dilated_output_padding", (1, 3, 3), 2, (2, 2), dilation=3, output_padding=(2, 1))
+conv_transpose("convtranspose_dilated_stride2", (1, 3, 3), 2, (2, 2), stride=2, dilation=3, pads=1, output_padding=(1, 0))
 
 
 def batchnorm(shape, eps):
@@ -283,7 +287,11 @@ case("globalaveragepool", (3, 3, 4), lambda m, x: (m.op("GlobalAveragePool", x),
 
 def resize(scales, coord="asymmetric", rounding="floor", sizes=None):
     def build(m, x):
-        inputs = [x, "", m.const([1.0, 1.0, *scales])] if sizes is None else [x, "", "", m.ints(*sizes)]
+        if sizes is None:
+            inputs = [x, "", m.const([1.0, 1.0, *scales])]
+        else:  # as PyTorch's exporter writes it: batch and channels from the input
+            front = m.op("Slice", m.op("Shape", x), m.ints(0), m.ints(2), m.ints(0))
+            inputs = [x, "", "", m.op("Concat", front, m.ints(*sizes), axis=0)]
         return (m.op("Resize", *inputs, mode="nearest", coordinate_transformation_mode=coord, nearest_mode=rounding),
                 lambda t: F.interpolate(t, scale_factor=scales, mode="nearest"))
     return build
@@ -293,7 +301,7 @@ case("resize_x2", (2, 3, 2), resize((2.0, 2.0)))
 case("resize_x3_x1", (2, 2, 3), resize((3.0, 1.0)))
 case("resize_x2_x3", (1, 3, 2), resize((2.0, 3.0)))
 case("resize_half_pixel", (1, 3, 2), resize((2.0, 3.0), "half_pixel", "round_prefer_floor"))
-case("resize_sizes", (1, 3, 2), resize((2.0, 4.0), sizes=(2, 1, 6, 8)))
+case("resize_sizes", (1, 3, 2), resize((2.0, 4.0), sizes=(6, 8)))
 case("upsample_opset9", (1, 3, 2), lambda m, x: (m.op("Upsample", x, m.const([1.0, 1.0, 2.0, 3.0]), mode="nearest"),
                                                 lambda t: F.interpolate(t, scale_factor=(2.0, 3.0), mode="nearest")), opset=9)
 
@@ -466,6 +474,36 @@ for _op in ("ReduceSum", "ReduceMean"):
     case(f"{_n}_several", (2, 3, 4), reduce(_op, (2, 3), 0))
     case(f"{_n}_several_keep", (2, 3, 4), reduce(_op, (-1, 1), 1))
     case(f"{_n}_opset11", (2, 3, 4), reduce(_op, (1, 2), 0, 11), opset=11)
+
+
+    # sizes that ONNX Runtime's vectorised sums cut differently for each item
+    case(f"{_n}_matrix", (11,), reduce(_op, (1,), 1))
+    case(f"{_n}_middle", (7, 5), reduce(_op, (1,), 0))
+    case(f"{_n}_spatial", (3, 3, 5), reduce(_op, (2, 3), 0))
+    case(f"{_n}_outer", (7, 2, 3), reduce(_op, (1, 3), 1))
+    case(f"{_n}_all", (3, 5, 3), reduce(_op, (1, 2, 3), 1))
+
+
+def reduce_turned(op):  # the batch is the last axis
+    fn = torch.sum if op == "ReduceSum" else torch.mean
+
+    def build(m, x):
+        t = m.op("Transpose", x, perm=[1, 2, 0])
+        y = m.op(op, t, m.ints(0), keepdims=1) if op == "ReduceSum" else m.op(op, t, axes=[0], keepdims=1)
+        return m.op("Transpose", y, perm=[2, 0, 1]), lambda t: fn(t, dim=1, keepdim=True)
+    return build
+
+
+case("reducesum_turned", (5, 3), reduce_turned("ReduceSum"))
+case("reducemean_turned", (5, 3), reduce_turned("ReduceMean"))
+
+
+def broadcast_sum(m, x):  # the gradient sums over leading and inner axes
+    s = m.op("Slice", x, m.ints(0, 0), m.ints(1, 1), m.ints(1, 3))
+    return m.op("Mul", x, s), lambda t: t * t[:, :1, :, :1]
+
+
+case("mul_broadcast_inner", (7, 3, 3), broadcast_sum)
 
 
 # ---------------------------------------------------------- composed nets

@@ -46,12 +46,12 @@ func tanh(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 // y = softmax x: ḡ = y·(g − Σ g·y)
 func softmax(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	y := n.Outputs[0]
-	inner := c.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, c.Op("Mul", gy[0], y), c.Ints(n.Int("axis", -1)))
+	inner := c.Sum(c.Op("Mul", gy[0], y), []int64{n.Int("axis", -1)})
 	return []string{c.Op("Mul", y, c.Op("Sub", gy[0], inner))}, nil
 }
 
 // y = log softmax x: ḡ = g − eʸ·Σ g
 func logSoftmax(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	total := c.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, gy[0], c.Ints(n.Int("axis", -1)))
+	total := c.Sum(gy[0], []int64{n.Int("axis", -1)})
 	return []string{c.Op("Sub", gy[0], c.Op("Mul", c.Op("Exp", n.Outputs[0]), total))}, nil
 }

@@ -1,6 +1,10 @@
 package grad
 
-import "selfheal/models/onnx"
+import (
+	"slices"
+
+	"selfheal/models/onnx"
+)
 
 func identity(_ *Context, _ *onnx.Node, gy []string) ([]string, error) { return gy[:1], nil }
 
@@ -74,9 +78,15 @@ func where(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return gx, nil
 }
 
-// y = min(max(x, lo), hi): ḡ = g where lo ≤ x ≤ hi (both ends included, as in PyTorch), else 0
+// y = min(max(x, lo), hi): ḡ = g where lo ≤ x ≤ hi (both ends included, as in PyTorch), else 0.
+// With lo = hi it is how this package writes a constant of x's shape: no gradient, at lo neither.
 func clip(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	g := gy[0]
+	lo, ok1 := c.G.Consts[n.Input(1)]
+	hi, ok2 := c.G.Consts[n.Input(2)]
+	if ok1 && ok2 && slices.Equal(lo.Floats, hi.Floats) {
+		return []string{""}, nil
+	}
 	if lo := n.Input(1); lo != "" {
 		g = c.Op("Where", c.Op("GreaterOrEqual", n.Inputs[0], lo), g, c.Float(0))
 	}

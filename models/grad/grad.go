@@ -47,7 +47,7 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 		if slices.ContainsFunc(n.Inputs, func(in string) bool { return c.active[in] }) {
 			path = append(path, n)
 			for _, o := range n.Outputs {
-				c.active[o] = true
+				c.active[o] = o != ""
 			}
 		}
 	}
@@ -165,7 +165,7 @@ func (c *Context) unbroadcast(g string, to onnx.Shape) string {
 	if len(axes) == 0 {
 		return g
 	}
-	g = c.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, g, c.Ints(axes...))
+	g = c.Sum(g, axes)
 	if lead > 0 {
 		drop := make([]int64, lead)
 		for i := range drop {

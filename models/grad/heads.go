@@ -51,7 +51,8 @@ var Heads = map[string]Head{
 	}},
 }
 
-// pick gives Σ_j z_j·w_j, [N, 1]: the logit that a one-hot w names.
+// pick gives Σ_j z_j·w_j, [N, 1]: the logit that a one-hot w names. ReduceSum's
+// rounding depends on the batch, but a sum of one value and zeros is exact.
 func pick(b *onnx.Builder, z, w string) string {
 	return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, b.Op("Mul", z, w), b.Ints(1))
 }

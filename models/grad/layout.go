@@ -7,19 +7,9 @@ import (
 	"selfheal/models/onnx"
 )
 
-// target is the constant that reshapes a tensor to shape s, copying the batch.
-func (c *Context) target(s onnx.Shape) string {
-	t := slices.Clone(s)
-	for i, d := range t {
-		if d == onnx.Batch {
-			t[i] = -1
-			if i == 0 {
-				t[i] = 0
-			}
-		}
-	}
-	return c.Ints(t...)
-}
+// target is the constant that reshapes a tensor to shape s: Batch, -1, is what
+// Reshape infers.
+func (c *Context) target(s onnx.Shape) string { return c.Ints(slices.Clone(s)...) }
 
 // y = x in another shape: x̄ = g in x's shape
 func reshape(c *Context, n *onnx.Node, gy []string) ([]string, error) {

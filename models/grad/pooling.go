@@ -38,6 +38,9 @@ func maxPool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 // zerosLike gives a tensor of zeros, whatever the batch.
 func (c *Context) zerosLike(t string) string { return c.Op("Clip", t, c.Float(0), c.Float(0)) }
 
+// maxKernel bounds the values of the kernel that averagePool makes.
+const maxKernel = 1 << 28
+
 // y = the mean of each window: x̄ = the transposed convolution of g/count with
 // ones, a channel at a time; count leaves out the padding unless count_include_pad.
 func averagePool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
@@ -47,6 +50,13 @@ func averagePool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		return nil, err
 	}
 	k := len(win.Kernel)
+	work := x[1] * onnx.Shape(win.Kernel).Items()
+	for i, d := range win.Kernel {
+		work += d * y[i+2]
+	}
+	if work > maxKernel {
+		return nil, fmt.Errorf("its kernel %v is too large", win.Kernel)
+	}
 	counts := windowCounts(win, x[2:], y[2:], n.Int("count_include_pad", 0) == 1)
 	g := c.Op("Mul", gy[0], c.Const(counts))
 	if y[2:].Items() == 1 && slices.Equal(win.Kernel, []int64(x[2:])) && !slices.ContainsFunc(win.Pads, func(p int64) bool { return p != 0 }) {
@@ -113,12 +123,16 @@ func resize(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if len(x) < 3 || x[1] != y[1] {
 		return nil, fmt.Errorf("resizes the channels")
 	}
+	scales, byScale := c.G.Consts[n.Input(2)]
 	factors := []int64{}
 	for i := 2; i < len(x); i++ {
 		if y[i]%x[i] != 0 {
 			return nil, fmt.Errorf("from %v to %v is not by a whole factor", x, y)
 		}
 		factors = append(factors, y[i]/x[i])
+		if byScale && scales.Floats[i] != float32(y[i]/x[i]) { // samples by it, whatever the sizes
+			return nil, fmt.Errorf("scale %v is not a whole factor", scales.Floats[i])
+		}
 	}
 	// By whole factors every value is repeated alike, except where rounding up meets
 	// corner-aligned coordinates.

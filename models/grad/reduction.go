@@ -7,8 +7,8 @@ import (
 )
 
 // spread gives a reduction's cotangent the reduced axes back, as 1, and
-// broadcasts it to the input's shape. It returns how many values were reduced to one.
-func (c *Context) spread(n *onnx.Node, g string) (string, int64, error) {
+// broadcasts it to the input's shape.
+func (c *Context) spread(n *onnx.Node, g string) (string, error) {
 	x := c.Shape(n.Inputs[0])
 	axes := []int64{}
 	if t, ok := c.G.Consts[n.Input(1)]; ok {
@@ -16,7 +16,7 @@ func (c *Context) spread(n *onnx.Node, g string) (string, int64, error) {
 	}
 	if len(axes) == 0 {
 		if n.Int("noop_with_empty_axes", 0) == 1 {
-			return g, 1, nil
+			return g, nil
 		}
 		for i := range x {
 			axes = append(axes, int64(i))
@@ -24,13 +24,11 @@ func (c *Context) spread(n *onnx.Node, g string) (string, int64, error) {
 	}
 	at, err := onnx.Axes(axes, len(x))
 	if err != nil {
-		return "", 0, err
+		return "", err
 	}
 	kept, ones := slices.Clone(x), slices.Repeat([]int64{1}, len(x))
-	count := int64(1)
 	for _, a := range at {
 		if x[a] != onnx.Batch {
-			count *= x[a]
 			ones[a] = x[a]
 		}
 		kept[a] = 1
@@ -38,17 +36,12 @@ func (c *Context) spread(n *onnx.Node, g string) (string, int64, error) {
 	if n.Int("keepdims", 1) == 0 {
 		g = c.Op("Reshape", g, c.target(kept))
 	}
-	return c.Op("Expand", g, c.Ints(ones...)), count, nil
+	return c.Op("Expand", g, c.Ints(ones...)), nil
 }
 
-// y = Σ x along axes: x̄ = g repeated
+// y = Σ x along axes: x̄ = g repeated. ReduceMean needs no rule: Simplify writes it
+// as GlobalAveragePool, and sums of data as that times their number.
 func reduceSum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	g, _, err := c.spread(n, gy[0])
+	g, err := c.spread(n, gy[0])
 	return []string{g}, err
-}
-
-// y = mean x along axes: x̄ = g/count repeated
-func reduceMean(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	g, count, err := c.spread(n, gy[0])
-	return []string{c.Op("Mul", g, c.Float(1/float32(count)))}, err
 }

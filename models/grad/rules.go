@@ -29,6 +29,6 @@ func init() { // init breaks the cycle rules → Backward → rules
 		"Transpose": transpose, "Concat": concat, "Slice": slice, "Pad": pad, "Expand": expand,
 		"ScatterElements": scatterElements, "GatherElements": gatherElements, "TopK": topK,
 		// reduction.go
-		"ReduceSum": reduceSum, "ReduceMean": reduceMean,
+		"ReduceSum": reduceSum,
 	}
 }

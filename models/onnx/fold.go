@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// maxFold bounds what constant folding may create, so that a hostile
-// ConstantOfShape can't take the memory.
+// maxFold bounds how many values constant folding may create in all, so that a
+// hostile ConstantOfShape, or a vector that is joined with itself again and again,
+// can't take the memory.
 const maxFold = 1 << 24
 
 // setInts records the value of a folded integer tensor of rank 1, or 0 if scalar.
@@ -16,6 +17,7 @@ func (s *simplifier) setInts(name string, v []int64, scalar bool) {
 	if scalar {
 		shape = Shape{}
 	}
+	s.folded += len(v)
 	s.g.Shapes[name] = shape
 	if slices.Contains(v, symBatch) {
 		s.ints[name] = v
@@ -58,11 +60,12 @@ func (s *simplifier) fold(n *Node) (bool, error) {
 		}
 		count := int64(1)
 		for _, d := range dims {
-			if d < 0 || (d > 0 && count > maxFold/d) {
+			if d < 0 || (d > 0 && count > int64(maxFold-s.folded)/d) {
 				return false, fmt.Errorf("fills a tensor of shape %v", dims)
 			}
 			count *= d
 		}
+		s.folded += int(count)
 		if t.Len() != 1 {
 			return false, errors.New("its value is not one number")
 		}
@@ -83,6 +86,13 @@ func (s *simplifier) foldInts(n *Node) (bool, error) {
 		}
 		vals[i], scalars[i] = v, len(s.g.Shapes[in]) == 0
 	}
+	total := 0
+	for _, v := range vals {
+		total += len(v)
+	}
+	if s.folded+total > maxFold {
+		return false, fmt.Errorf("its shape arithmetic needs more than %d values", maxFold)
+	}
 	set := func(v []int64, scalar bool) (bool, error) {
 		s.setInts(n.Outputs[0], v, scalar)
 		return true, nil
@@ -101,7 +111,9 @@ func (s *simplifier) foldInts(n *Node) (bool, error) {
 		}
 		return set(out, scalars[1])
 	case "Unsqueeze":
-		return set(vals[0], false)
+		if scalars[0] {
+			return set(vals[0], false)
+		}
 	case "Squeeze":
 		return set(vals[0], len(vals[0]) == 1)
 	case "Concat":
@@ -111,6 +123,9 @@ func (s *simplifier) foldInts(n *Node) (bool, error) {
 			return set(vals[0], scalars[0])
 		}
 	case "Slice":
+		if slices.ContainsFunc(vals[1:], func(v []int64) bool { return slices.Contains(v, symBatch) }) {
+			return false, errors.New("cuts by the batch size")
+		}
 		d := int64(len(vals[0]))
 		step := int64(1)
 		if len(vals) > 4 && len(vals[4]) == 1 {

@@ -47,19 +47,19 @@ func (c *inference) node(n *Node) error {
 	if !ok || n.Domain != "" {
 		return fmt.Errorf("operator %s (node %s) is not supported", opName(n), n.Label())
 	}
+	if err := arity(n); err != nil {
+		return err
+	}
 	in := make([]Shape, len(n.Inputs))
 	for i, name := range n.Inputs {
 		if name == "" {
 			continue
 		}
-		s, ok := c.g.Shapes[name]
-		if !ok {
+		s := c.g.Shapes[name]
+		if s == nil {
 			return fmt.Errorf("node %s: the shape of %q is not known", n.Label(), name)
 		}
 		in[i] = s
-	}
-	for i := len(in); i < 1; i++ {
-		in = append(in, nil)
 	}
 	out, err := rule(c, n, in)
 	if err != nil {
@@ -72,12 +72,38 @@ func (c *inference) node(n *Node) error {
 		if i >= len(out) {
 			return fmt.Errorf("node %s: its output %q is not supported", n.Label(), name)
 		}
-		for _, d := range out[i] {
-			if d < 0 && d != Batch {
-				return fmt.Errorf("node %s on %v: gives the impossible shape %v", n.Label(), in[0], out[i])
-			}
+		if err := out[i].check(); err != nil {
+			return fmt.Errorf("node %s on %v: %w", n.Label(), in[0], err)
 		}
 		c.g.Shapes[name] = out[i]
+	}
+	return nil
+}
+
+// Bounds of one dimension and of the values in an item's tensor: far above what an
+// image classifier has, and small enough that no arithmetic on shapes overflows.
+const (
+	maxDimension = 1 << 31
+	maxItems     = 1 << 31
+)
+
+// check refuses shapes that no tensor of a batch can have.
+func (s Shape) check() error {
+	items, batches := int64(1), 0
+	for _, d := range s {
+		switch {
+		case d == Batch:
+			batches++
+		case d < 1 || d > maxDimension:
+			return fmt.Errorf("gives the impossible shape %v", s)
+		case items > maxItems/d:
+			return fmt.Errorf("gives the shape %v, more than %d values an item", s, int64(maxItems))
+		default:
+			items *= d
+		}
+	}
+	if batches > 1 {
+		return fmt.Errorf("gives the shape %v, the batch by itself", s)
 	}
 	return nil
 }
@@ -122,12 +148,13 @@ func init() { // init breaks the cycle rules → node → rules
 		"Concat": concatShape, "Resize": resizeShape, "Pad": padShape, "Slice": sliceShape,
 		"Squeeze": squeezeShape, "Unsqueeze": unsqueezeShape, "Gather": gatherShape,
 		"Expand": expandShape, "TopK": topKShape, "OneHot": oneHotShape, "DepthToSpace": depthToSpaceShape,
-		"Split": splitShape,
+		"Split": splitShape, "BatchNormalization": batchNormalizationShape,
+		"Softmax": alongAxis(-1), "LogSoftmax": alongAxis(-1), "LayerNormalization": alongAxis(-1), "ScatterElements": alongAxis(0),
 	}
 	for _, op := range []string{
 		"Relu", "LeakyRelu", "Elu", "Selu", "Sigmoid", "HardSigmoid", "Tanh", "Softplus", "Sign", "Abs", "Neg",
-		"Exp", "Log", "Sqrt", "Reciprocal", "Erf", "Softmax", "LogSoftmax", "Identity", "Cast", "Clip", "Not", "Floor", "Ceil",
-		"BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization",
+		"Exp", "Log", "Sqrt", "Reciprocal", "Erf", "Identity", "Cast", "Clip", "Not", "Floor", "Ceil",
+		"InstanceNormalization", "GroupNormalization",
 		"HardSwish", "Gelu", "Mish", "Dropout", "ThresholdedRelu",
 	} {
 		shapeRules[op] = sameShape
@@ -139,8 +166,56 @@ func init() { // init breaks the cycle rules → node → rules
 		shapeRules[op] = reduceShape
 	}
 	shapeRules["ArgMax"], shapeRules["ArgMin"] = argShape, argShape
-	shapeRules["ScatterElements"], shapeRules["Mod"] = sameShape, broadcastShape
-	shapeRules["GatherElements"] = func(_ *inference, _ *Node, in []Shape) ([]Shape, error) { return []Shape{in[1]}, nil }
+	shapeRules["Mod"] = broadcastShape
+	shapeRules["GatherElements"] = func(c *inference, n *Node, in []Shape) ([]Shape, error) {
+		_, err := alongAxis(0)(c, n, in)
+		return []Shape{in[1]}, err
+	}
+}
+
+// atLeast lists how many inputs an operator needs where that is not one.
+var atLeast = map[string]int{
+	"Constant": 0, "Conv": 2, "ConvTranspose": 2, "Gemm": 2, "MatMul": 2, "Add": 2, "Sub": 2, "Mul": 2, "Div": 2, "Pow": 2,
+	"Equal": 2, "Greater": 2, "GreaterOrEqual": 2, "Less": 2, "LessOrEqual": 2, "And": 2, "Or": 2, "Mod": 2, "PRelu": 2,
+	"Where": 3, "BatchNormalization": 5, "Gather": 2, "GatherElements": 2, "ScatterElements": 3, "Expand": 2, "OneHot": 3,
+}
+
+// arity refuses a node without the inputs that its operator must have.
+func arity(n *Node) error {
+	need, ok := atLeast[n.Op]
+	if !ok {
+		need = 1
+	}
+	for i := range need {
+		if n.Input(i) == "" {
+			return fmt.Errorf("node %s: has no input %d", n.Label(), i)
+		}
+	}
+	return nil
+}
+
+// alongAxis is the rule of operators that keep the shape and work along an axis,
+// which must not be the batch.
+func alongAxis(def int64) shapeRule {
+	return func(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+		a, err := axis(n, "axis", def, len(in[0]))
+		if err == nil && slices.Contains(in[0][a:], Batch) && (n.Op == "LayerNormalization" || in[0][a] == Batch) {
+			err = errors.New("works along the batch")
+		}
+		return []Shape{in[0]}, err
+	}
+}
+
+func batchNormalizationShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	if len(in[0]) < 2 {
+		return nil, errors.New("needs a channel axis")
+	}
+	for i, s := range in[1:5] {
+		if t, ok := c.g.Consts[n.Inputs[i+1]]; len(s) != 1 || s[0] != in[0][1] || ok && t.DType != Float {
+			return nil, fmt.Errorf("its input %q has shape %v, not one float32 a channel", n.Inputs[i+1], s)
+		}
+	}
+	return []Shape{in[0]}, nil
 }
 
 func sameShape(_ *inference, _ *Node, in []Shape) ([]Shape, error) { return []Shape{in[0]}, nil }
@@ -164,9 +239,12 @@ func Broadcast(a, b Shape) (Shape, error) {
 	return out, nil
 }
 
-func broadcastShape(_ *inference, _ *Node, in []Shape) ([]Shape, error) {
+func broadcastShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	out := in[0]
-	for _, s := range in[1:] {
+	for i, s := range in[1:] {
+		if n.Inputs[i+1] == "" {
+			return nil, fmt.Errorf("has no input %d", i+1)
+		}
 		var err error
 		if out, err = Broadcast(out, s); err != nil {
 			return nil, err
@@ -225,6 +303,8 @@ func reduceAlong(in Shape, axes []int64, keep bool) ([]Shape, error) {
 	var out Shape
 	for i, d := range in {
 		switch {
+		case slices.Contains(resolved, i) && d == Batch:
+			return nil, errors.New("reduces the batch")
 		case !slices.Contains(resolved, i):
 			out = append(out, d)
 		case keep:
@@ -253,8 +333,8 @@ func gemmShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	if n.Int("transB", 0) == 1 {
 		k2, p = p, k2
 	}
-	if k != k2 {
-		return nil, fmt.Errorf("inner dimensions %d and %d differ", k, k2)
+	if k != k2 || k == Batch {
+		return nil, fmt.Errorf("inner dimensions of %v and %v differ or are the batch", in[0], in[1])
 	}
 	return []Shape{{m, p}}, nil
 }
@@ -264,8 +344,8 @@ func matMulShape(_ *inference, _ *Node, in []Shape) ([]Shape, error) {
 		return nil, errors.New("needs two inputs of rank 2 or more")
 	}
 	a, b := in[0], in[1]
-	if a[len(a)-1] != b[len(b)-2] {
-		return nil, fmt.Errorf("inner dimensions of %v and %v differ", a, b)
+	if k := a[len(a)-1]; k != b[len(b)-2] || k == Batch {
+		return nil, fmt.Errorf("inner dimensions of %v and %v differ or are the batch", a, b)
 	}
 	lead, err := Broadcast(a[:len(a)-2], b[:len(b)-2])
 	if err != nil {
@@ -283,7 +363,7 @@ func topKShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(k) != 1 || k[0] < 1 || (in[0][a] != Batch && k[0] > in[0][a]) {
+	if len(k) != 1 || k[0] < 1 || in[0][a] == Batch || k[0] > in[0][a] {
 		return nil, fmt.Errorf("can't take the top %v of %v", k, in[0])
 	}
 	out := slices.Clone(in[0])
@@ -296,7 +376,7 @@ func oneHotShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(depth) != 1 || n.Int("axis", -1) != -1 {
+	if len(depth) != 1 || depth[0] < 1 || n.Int("axis", -1) != -1 {
 		return nil, errors.New("needs one depth and the last axis")
 	}
 	return []Shape{append(slices.Clone(in[0]), depth[0])}, nil

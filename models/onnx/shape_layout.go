@@ -34,6 +34,9 @@ func reshapeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 		case d < -1:
 			return nil, fmt.Errorf("target %v has a negative dimension", target)
 		}
+		if d > maxDimension {
+			return nil, fmt.Errorf("target %v has an impossible dimension", target)
+		}
 		out[i] = d
 		if d == Batch {
 			if batch {
@@ -41,7 +44,9 @@ func reshapeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 			}
 			batch = true
 		} else {
-			known *= d
+			if known *= d; known > maxItems {
+				return nil, fmt.Errorf("target %v has more than %d values an item", target, int64(maxItems))
+			}
 		}
 	}
 	items := x.Items()
@@ -62,8 +67,14 @@ func reshapeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	if batch != x.HasBatch() {
 		return nil, fmt.Errorf("target %v fixes the batch size", target)
 	}
+	if batch && before(out) != before(x) {
+		return nil, fmt.Errorf("target %v mixes the batch with other dimensions", target)
+	}
 	return []Shape{out}, nil
 }
+
+// before is the number of values that a step of the batch lies after.
+func before(s Shape) int64 { return s[:slices.Index(s, Batch)].Items() }
 
 func flattenShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	x := in[0]
@@ -189,8 +200,8 @@ func sliceShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 
 // sliceRange resolves one axis of a Slice: the first index and how many are taken.
 func sliceRange(start, end, step, d int64) (first, count int64, err error) {
-	if step == 0 {
-		return 0, 0, errors.New("a step is 0")
+	if step == 0 || step > maxDimension || step < -maxDimension {
+		return 0, 0, fmt.Errorf("its step is %d", step)
 	}
 	norm := func(v, lo, hi int64) int64 {
 		if v < 0 {
@@ -243,6 +254,9 @@ func unsqueezeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	}
 	out := slices.Clone(in[0])
 	slices.Sort(resolved)
+	if len(slices.Compact(slices.Clone(resolved))) != len(axes) {
+		return nil, fmt.Errorf("axes %v name one twice", axes)
+	}
 	for _, a := range resolved {
 		out = slices.Insert(out, a, 1)
 	}
@@ -272,8 +286,8 @@ func expandShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	}
 	s := Shape(slices.Clone(target))
 	for i := range s {
-		if s[i] == symBatch {
-			return nil, errors.New("expands along the batch")
+		if s[i] < 1 {
+			return nil, fmt.Errorf("expands to %v", target)
 		}
 	}
 	out, err := Broadcast(in[0], s)
@@ -296,13 +310,16 @@ func splitShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 		}
 	} else {
 		k := n.Int("num_outputs", int64(len(n.Outputs)))
-		if k < 1 {
-			return nil, errors.New("has no parts")
+		if k != int64(len(n.Outputs)) {
+			return nil, fmt.Errorf("num_outputs %d is not its number of outputs", k)
 		}
 		size := (d + k - 1) / k
 		for left := d; left > 0; left -= size {
 			parts = append(parts, min(size, left))
 		}
+	}
+	if len(parts) != len(n.Outputs) {
+		return nil, fmt.Errorf("gives %d parts to %d outputs", len(parts), len(n.Outputs))
 	}
 	out := make([]Shape, len(parts))
 	sum := int64(0)

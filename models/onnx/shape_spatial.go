@@ -7,6 +7,10 @@ import (
 	"slices"
 )
 
+// maxWindow bounds a window's sizes, strides, dilations and pads, so that no sum or
+// product of two of them and a dimension overflows.
+const maxWindow = 1 << 20
+
 // Window describes how a Conv or pooling operator slides, with every default filled in.
 type Window struct {
 	Kernel, Strides, Dilations []int64
@@ -26,14 +30,14 @@ func NodeWindow(n *Node, kernel []int64) (Window, error) {
 	if len(w.Strides) != len(k) || len(w.Dilations) != len(k) || len(w.Pads) != 2*len(k) {
 		return w, errors.New("kernel_shape, strides, dilations and pads don't fit each other")
 	}
-	for i := range k {
-		if k[i] < 1 || w.Strides[i] < 1 || w.Dilations[i] < 1 {
-			return w, errors.New("kernel_shape, strides and dilations must be positive")
+	for _, v := range slices.Concat(k, w.Strides, w.Dilations) {
+		if v < 1 || v > maxWindow {
+			return w, fmt.Errorf("kernel_shape, strides and dilations must lie in 1 to %d, not %d", maxWindow, v)
 		}
 	}
 	for _, p := range w.Pads {
-		if p < 0 {
-			return w, errors.New("negative pads are not supported")
+		if p < 0 || p > maxWindow {
+			return w, fmt.Errorf("pads must lie in 0 to %d, not %d", maxWindow, p)
 		}
 	}
 	return w, nil
@@ -72,13 +76,23 @@ func resolveAutoPad(n *Node, in Shape, kernel []int64) error {
 	return nil
 }
 
-func convShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+func floatWeight(c *inference, n *Node) error {
+	if t, ok := c.g.Consts[n.Input(1)]; ok && t.DType != Float {
+		return errors.New("its weight is not float32")
+	}
+	return nil
+}
+
+func convShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	if len(in) < 2 || len(in[0]) < 3 || len(in[1]) != len(in[0]) {
 		return nil, errors.New("needs an input and a weight of the same rank")
 	}
 	x, wt := in[0], in[1]
 	if group := n.Int("group", 1); group < 1 || x[1] != wt[1]*group || wt[0]%group != 0 {
 		return nil, fmt.Errorf("weight %v doesn't fit in %d groups", wt, group)
+	}
+	if err := floatWeight(c, n); err != nil {
+		return nil, err
 	}
 	if err := resolveAutoPad(n, x, wt[2:]); err != nil {
 		return nil, err
@@ -101,7 +115,7 @@ func convShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-func convTransposeShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+func convTransposeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	if len(in) < 2 || len(in[0]) < 3 || len(in[1]) != len(in[0]) {
 		return nil, errors.New("needs an input and a weight of the same rank")
 	}
@@ -109,6 +123,9 @@ func convTransposeShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	group := n.Int("group", 1)
 	if group < 1 || x[1] != wt[0] || wt[0]%group != 0 {
 		return nil, fmt.Errorf("weight %v doesn't fit", wt)
+	}
+	if err := floatWeight(c, n); err != nil {
+		return nil, err
 	}
 	if err := resolveAutoPad(n, x, wt[2:]); err != nil {
 		return nil, err
@@ -118,6 +135,9 @@ func convTransposeShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 		return nil, err
 	}
 	k := len(w.Kernel)
+	if k != len(x)-2 {
+		return nil, fmt.Errorf("kernel_shape %v is not the weight's %v", w.Kernel, wt)
+	}
 	outPad := n.Ints("output_padding", make([]int64, k))
 	size := n.Ints("output_shape", nil)
 	if len(outPad) != k || (size != nil && len(size) != k) {
@@ -125,10 +145,17 @@ func convTransposeShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	}
 	out := Shape{x[0], wt[1] * group}
 	for i := range k {
+		if w.Kernel[i] != wt[i+2] || x[i+2] == Batch {
+			return nil, fmt.Errorf("kernel_shape %v is not the weight's %v", w.Kernel, wt)
+		}
+		if outPad[i] < 0 || outPad[i] >= w.Strides[i] {
+			// With dilation PyTorch allows more; ONNX Runtime computes something else then.
+			return nil, fmt.Errorf("output_padding %v is not smaller than strides %v", outPad, w.Strides)
+		}
 		full := (x[i+2]-1)*w.Strides[i] + outPad[i] + (w.Kernel[i]-1)*w.Dilations[i] + 1
 		if size != nil { // the standard derives the pads from output_shape: make them explicit
 			total := full - size[i]
-			if total < 0 {
+			if total < 0 || size[i] < 1 {
 				return nil, fmt.Errorf("output_shape %v is larger than what the kernel covers", size)
 			}
 			w.Pads[i], w.Pads[i+k] = total-total/2, total/2
@@ -155,8 +182,14 @@ func poolShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := Shape(w.Kernel).check(); err != nil {
+		return nil, fmt.Errorf("kernel %v is out of range", w.Kernel)
+	}
 	out := Shape{x[0], x[1]}
 	for i, k := range w.Kernel {
+		if w.Pads[i] >= k || w.Pads[i+len(kernel)] >= k {
+			return nil, fmt.Errorf("pads %v are not smaller than the kernel %v", w.Pads, w.Kernel)
+		}
 		reach := (k-1)*w.Dilations[i] + 1
 		span := x[i+2] + w.Pads[i] + w.Pads[i+len(kernel)] - reach
 		if x[i+2] == Batch || span < 0 {
@@ -183,45 +216,93 @@ func globalPoolShape(_ *inference, _ *Node, in []Shape) ([]Shape, error) {
 	}
 	out := slices.Clone(in[0])
 	for i := 2; i < len(out); i++ {
+		if out[i] == Batch {
+			return nil, errors.New("mixes the batch with other dimensions")
+		}
 		out[i] = 1
 	}
 	return []Shape{out}, nil
 }
 
+// resizeShape takes whole scales or, with axes 1 and up, the sizes of all
+// dimensions but the batch: openSizes brings other nodes to that.
 func resizeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	x := in[0]
-	if n.Str("keep_aspect_ratio_policy", "stretch") != "stretch" || len(n.Ints("axes", nil)) > 0 {
-		return nil, errors.New("axes and keep_aspect_ratio_policy are not supported")
+	axes := n.Ints("axes", nil)
+	if n.Str("keep_aspect_ratio_policy", "stretch") != "stretch" {
+		return nil, errors.New("keep_aspect_ratio_policy is not supported")
+	}
+	if len(x) < 2 || x[0] != Batch {
+		return nil, fmt.Errorf("needs a batch of images, not %v", x)
 	}
 	if n.Input(3) != "" {
 		sizes, err := c.intsOf(n, 3)
 		if err != nil {
 			return nil, err
 		}
-		if len(sizes) != len(x) {
+		if len(sizes) != len(x)-1 || len(axes) != len(sizes) {
 			return nil, fmt.Errorf("sizes %v don't fit", sizes)
 		}
-		out := Shape(slices.Clone(sizes))
-		out[0] = x[0]
-		return []Shape{out}, nil
+		for i, a := range axes {
+			if a != int64(i+1) {
+				return nil, fmt.Errorf("axes %v are not supported", axes)
+			}
+		}
+		return []Shape{append(Shape{x[0]}, sizes...)}, nil
 	}
 	scales, err := c.floatsOf(n, 2)
 	if err != nil {
 		return nil, err
 	}
-	if len(scales) != len(x) || scales[0] != 1 {
+	if len(scales) != len(x) || scales[0] != 1 || len(axes) > 0 {
 		return nil, fmt.Errorf("scales %v don't fit", scales)
 	}
 	out := slices.Clone(x)
-	for i, s := range scales {
-		if out[i] != Batch {
-			if !(s > 0 && s < 1024) {
-				return nil, fmt.Errorf("scale %v is out of range", s)
-			}
-			out[i] = int64(math.Floor(float64(out[i]) * float64(s)))
+	for i, s := range scales[1:] {
+		if !(s > 0 && s < 1024) {
+			return nil, fmt.Errorf("scale %v is out of range", s)
 		}
+		out[i+1] = int64(math.Floor(float64(out[i+1]) * float64(s)))
 	}
 	return []Shape{out}, nil
+}
+
+// openSizes rewrites a Resize by sizes, which fix the batch: as scales where they
+// are whole, which is the form that ONNX Runtime runs fastest, and else as the
+// sizes of the other dimensions.
+func (s *simplifier) openSizes(n *Node) error {
+	if n.Input(3) == "" || n.Attrs["axes"].Ints != nil {
+		return nil
+	}
+	sizes, err := s.intsOf(n, 3)
+	if err != nil {
+		return err
+	}
+	x := s.g.Shapes[n.Inputs[0]]
+	if len(sizes) != len(x) || len(x) < 2 || x[0] != Batch {
+		return fmt.Errorf("sizes %v don't fit %v", sizes, x)
+	}
+	if sizes[0] != symBatch && (s.fixedBatch == 0 || sizes[0] != s.fixedBatch) {
+		return fmt.Errorf("sizes %v fix the batch size", sizes)
+	}
+	scales := []float32{1}
+	axes := []int64{}
+	for i, d := range sizes[1:] {
+		if d < 1 || x[i+1] < 1 {
+			return fmt.Errorf("sizes %v are out of range", sizes[1:])
+		}
+		axes = append(axes, int64(i+1))
+		if d%x[i+1] == 0 {
+			scales = append(scales, float32(d/x[i+1]))
+		}
+	}
+	if len(scales) == len(sizes) {
+		n.Inputs = []string{n.Inputs[0], "", s.g.AddConst(n.Outputs[0]+"/scales", FloatTensor(Shape{int64(len(scales))}, scales))}
+		return nil
+	}
+	n.Inputs = []string{n.Inputs[0], "", "", s.g.AddConst(n.Outputs[0]+"/sizes", IntTensor(sizes[1:]...))}
+	n.Set("axes", axes)
+	return nil
 }
 
 func padShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
@@ -235,19 +316,26 @@ func padShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	}
 	out := slices.Clone(in[0])
 	for i := range r {
-		if p := pads[i] + pads[i+r]; p != 0 {
-			if out[i] == Batch {
+		if max(pads[i], pads[i+r]) > maxDimension || min(pads[i], pads[i+r]) < -maxDimension {
+			return nil, fmt.Errorf("pads %v are out of range", pads)
+		}
+		if out[i] == Batch {
+			if pads[i] != 0 || pads[i+r] != 0 {
 				return nil, errors.New("pads the batch")
 			}
-			out[i] += p
+			continue
 		}
+		if min(pads[i], pads[i+r]) < -out[i] {
+			return nil, fmt.Errorf("pads %v cut more than there is", pads)
+		}
+		out[i] += pads[i] + pads[i+r]
 	}
 	return []Shape{out}, nil
 }
 
 func depthToSpaceShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	b, x := n.Int("blocksize", 1), in[0]
-	if len(x) != 4 || b < 1 || x[1]%(b*b) != 0 {
+	if len(x) != 4 || b < 1 || b > maxWindow || x[1] == Batch || x[2] == Batch || x[3] == Batch || x[1]%(b*b) != 0 {
 		return nil, fmt.Errorf("blocksize %d doesn't fit", b)
 	}
 	return []Shape{{x[0], x[1] / (b * b), x[2] * b, x[3] * b}}, nil

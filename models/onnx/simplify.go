@@ -23,7 +23,7 @@ func (g *Graph) Simplify() error {
 	if err := g.checkInterface(); err != nil {
 		return err
 	}
-	s := &simplifier{inference: inference{g: g, ints: map[string][]int64{}}, alias: map[string]string{}, from: g.Opset}
+	s := &simplifier{inference: inference{g: g, ints: map[string][]int64{}}, alias: map[string]string{}, from: g.Opset, reads: g.Consumers()}
 	if b := g.Inputs[0].Shape[0]; b != Batch {
 		s.fixedBatch, g.Inputs[0].Shape[0] = b, Batch
 	}
@@ -78,6 +78,9 @@ func (g *Graph) checkInterface() error {
 			return fmt.Errorf("input %q has an open dimension %d; export the model for one image size", in.Name, i+1)
 		}
 	}
+	if err := in.Shape[1:].check(); err != nil {
+		return fmt.Errorf("input %q: %w", in.Name, err)
+	}
 	return nil
 }
 
@@ -104,6 +107,8 @@ type simplifier struct {
 	alias      map[string]string // removed tensors and what stands for them
 	from       int64             // the operator set that the file was written for
 	fixedBatch int64             // the batch the file was exported with, 0 when open
+	reads      map[string][]*Node
+	folded     int // values that folding has made so far
 }
 
 func (s *simplifier) visit(n *Node) error {
@@ -112,6 +117,12 @@ func (s *simplifier) visit(n *Node) error {
 		if a, ok := s.alias[in]; ok {
 			n.Inputs[i] = a
 		}
+	}
+	if err := arity(n); err != nil {
+		return err
+	}
+	if n.Op == "Dropout" && len(n.Outputs) > 1 && len(s.reads[n.Outputs[1]]) > 0 {
+		return fmt.Errorf("node %s: its mask is used", n.Label())
 	}
 	if err := g.upgrade(n, s.from); err != nil {
 		return fmt.Errorf("node %s: %w", n.Label(), err)
@@ -140,6 +151,11 @@ func (s *simplifier) visit(n *Node) error {
 			return fmt.Errorf("node %s: %w", n.Label(), err)
 		}
 	}
+	if n.Op == "Resize" {
+		if err := s.openSizes(n); err != nil {
+			return fmt.Errorf("node %s: %w", n.Label(), err)
+		}
+	}
 	for _, in := range n.Inputs {
 		if v, ok := s.ints[in]; ok {
 			if slices.Contains(v, symBatch) {
@@ -147,6 +163,12 @@ func (s *simplifier) visit(n *Node) error {
 			}
 			g.Consts[in], g.Shapes[in] = IntTensor(v...), Shape{int64(len(v))}
 		}
+	}
+	if done, err := s.reduction(n); done || err != nil {
+		if err != nil {
+			err = fmt.Errorf("node %s: %w", n.Label(), err)
+		}
+		return err
 	}
 	if err := s.node(n); err != nil {
 		if s.fixedBatch > 0 {

@@ -3,6 +3,7 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"sort"
 )
 
 // Opset is the operator-set version that Simplify brings older graphs to, so
@@ -38,9 +39,6 @@ func (g *Graph) upgrade(n *Node, from int64) error {
 		delete(n.Attrs, "spatial")
 	case "Dropout":
 		n.Attrs, n.Inputs, n.Op = nil, n.Inputs[:1], "Identity"
-		if len(n.Outputs) > 1 && len(g.Consumers()[n.Outputs[1]]) > 0 {
-			return errors.New("its mask is used")
-		}
 		n.Outputs = n.Outputs[:1]
 	case "Squeeze", "Unsqueeze":
 		if from < 13 {
@@ -144,9 +142,10 @@ func (g *Graph) Fresh(hint string) string {
 	if !taken(hint) {
 		return hint
 	}
-	for i := 1; ; i++ {
-		if s := fmt.Sprintf("%s.%d", hint, i); !taken(s) {
-			return s
-		}
+	name := func(i int) string { return fmt.Sprintf("%s.%d", hint, i) }
+	free := 1 // doubled until its name is free; then the first free one, where they are taken in order
+	for taken(name(free)) {
+		free *= 2
 	}
+	return name(free/2 + sort.Search(free-free/2, func(i int) bool { return !taken(name(free/2 + i)) }))
 }

@@ -14,6 +14,9 @@ func (g *Graph) Verify() error {
 	}
 	written := make(map[string]bool, len(g.Nodes)+len(g.Consts))
 	for name, t := range g.Consts {
+		if name == "" {
+			return fmt.Errorf("an initializer has no name")
+		}
 		if err := t.verify(); err != nil {
 			return fmt.Errorf("initializer %q: %w", name, err)
 		}
@@ -34,7 +37,6 @@ func (g *Graph) Verify() error {
 				return fmt.Errorf("node %s reads %q, which nothing before it writes", n.Label(), in)
 			}
 		}
-		any := false
 		for _, o := range n.Outputs {
 			if o == "" {
 				continue
@@ -42,9 +44,9 @@ func (g *Graph) Verify() error {
 			if written[o] {
 				return fmt.Errorf("tensor %q is written twice, again by node %s", o, n.Label())
 			}
-			written[o], any = true, true
+			written[o] = true
 		}
-		if !any {
+		if len(n.Outputs) == 0 || n.Outputs[0] == "" {
 			return fmt.Errorf("node %s has no output", n.Label())
 		}
 	}

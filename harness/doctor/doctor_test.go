@@ -1,0 +1,191 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// TestMain provisions the runtime.
+func TestMain(m *testing.M) {
+	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
+		os.Stderr.WriteString(err.Error() + "\n")
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func read(t *testing.T, path ...string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func bundled(t *testing.T, name string) []byte { return read(t, "..", "..", "models", "zoo", name) }
+
+// states examines a model and returns the outcome of each check, in order.
+func states(t *testing.T, model []byte, o Options) ([]Check, []State) {
+	t.Helper()
+	checks, err := Model(context.Background(), model, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []State
+	for _, c := range checks {
+		all = append(all, c.State)
+	}
+	return checks, all
+}
+
+func TestSoundModels(t *testing.T) {
+	for name, o := range map[string]Options{
+		"preact_standard.onnx": {},
+		"preact_robust.onnx":   {Mean: []float32{0.5, 0.4, 0.3}, Std: []float32{0.5}},
+	} {
+		checks, got := states(t, bundled(t, name), o)
+		if !slices.Equal(got, []State{OK, OK, OK, OK, OK}) {
+			t.Errorf("%s: %v", name, checks)
+		}
+		for i, want := range []string{"3×32×32 → 10 classes", "6 segments", "central differences", "bit for bit", "onnx-go"} {
+			if !strings.Contains(checks[i].Detail, want) {
+				t.Errorf("%s: %q does not speak of %q", name, checks[i].Detail, want)
+			}
+		}
+	}
+}
+
+// graph is a network of one operator between a Conv and the classes.
+func graph(t *testing.T, op func(b *onnx.Builder, x string) string) []byte {
+	t.Helper()
+	b := &onnx.Builder{G: onnx.NewGraph("test")}
+	x := b.Input("x", onnx.Shape{onnx.Batch, 3, 6, 6})
+	r := rand.New(rand.NewPCG(1, 1))
+	weights := func(shape ...int64) string {
+		v := make([]float32, onnx.Shape(shape).Items())
+		for i := range v {
+			v[i] = float32(r.NormFloat64()) / 4
+		}
+		return b.Const(onnx.FloatTensor(shape, v))
+	}
+	c := b.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{3, 3}}, x, weights(4, 3, 3, 3))
+	b.Output("y", b.Op("Gemm", b.Op("Flatten", op(b, c)), weights(64, 5), weights(5)))
+	if err := b.Err(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := b.G.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestSecondEngineLacks(t *testing.T) {
+	model := graph(t, func(b *onnx.Builder, x string) string {
+		return b.OpWith("AveragePool", onnx.Attrs{"kernel_shape": []int64{1, 1}}, b.Op("Elu", x))
+	})
+	checks, got := states(t, model, Options{})
+	if !slices.Equal(got, []State{OK, OK, OK, OK, Skipped}) || checks[4].Detail != "onnx-go lacks AveragePool, Elu" {
+		t.Errorf("got %v", checks)
+	}
+}
+
+// Without a gradient the other checks still stand.
+func TestNoGradientRule(t *testing.T) {
+	checks, got := states(t, graph(t, func(b *onnx.Builder, x string) string { return b.Op("Floor", x) }), Options{})
+	if grad.HasRule("Floor") {
+		t.Skip("Floor has a gradient rule")
+	}
+	if !slices.Equal(got, []State{OK, OK, Failed, OK, Skipped}) || !strings.Contains(checks[2].Detail, "Floor") {
+		t.Errorf("got %v", checks)
+	}
+}
+
+func TestNotFinite(t *testing.T) {
+	checks, _ := states(t, graph(t, func(b *onnx.Builder, x string) string { return b.Op("Log", b.Op("Neg", b.Op("Exp", x))) }), Options{})
+	if len(checks) != 1 || checks[0].State != Failed || !strings.Contains(checks[0].Detail, "NaN") {
+		t.Errorf("got %v", checks)
+	}
+}
+
+func TestWrongPreprocessing(t *testing.T) {
+	checks, _ := states(t, bundled(t, "preact_standard.onnx"), Options{Mean: []float32{0, 0}})
+	if len(checks) != 1 || checks[0].State != Failed || !strings.Contains(checks[0].Detail, "mean has 2 values") {
+		t.Errorf("got %v", checks)
+	}
+}
+
+// Each comparison fails when what it compares with is wrong.
+func TestChecksCanFail(t *testing.T) {
+	ctx := context.Background()
+	pool := ort.NewPool(1, images)
+	defer pool.Close()
+	s := &subject{model: bundled(t, "preact_standard.onnx")}
+	if _, err := s.open(ctx, pool); err != nil {
+		t.Fatal(err)
+	}
+	s.logits[1] = slices.Clone(s.logits[1])
+	s.logits[1][4] += 0.01
+	for name, c := range map[string]struct {
+		run  func(context.Context) (string, error)
+		want string
+	}{
+		Composes: {s.composes, "more than 1e-05"},
+		Batches:  {s.batches, "the logits of image 1 differ"},
+		Agrees:   {s.agrees, "more than 0.0001"},
+	} {
+		if got := s.examine(ctx, name, c.run); got.State != Failed || !strings.Contains(got.Detail, c.want) {
+			t.Errorf("%v", got)
+		}
+	}
+	s.o.Mean = []float32{0.1} // for the second engine only
+	if got := s.examine(ctx, Agrees, s.agrees); got.State != Failed {
+		t.Errorf("%v", got)
+	}
+	got := s.examine(ctx, Runs, func(context.Context) (string, error) { panic("oh") })
+	if got.State != Failed || !strings.Contains(got.Detail, "a fault in selfheal: oh") {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Model(ctx, bundled(t, "preact_standard.onnx"), Options{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Broken files end in checks that say so.
+func TestBrokenFiles(t *testing.T) {
+	model := read(t, "..", "..", "models", "crosscheck", "testdata", "small.onnx")
+	for _, cut := range []int{0, 1, 100, len(model) / 2, len(model) - 1} {
+		if checks, _ := states(t, model[:cut], Options{}); checks[0].State != Failed || checks[0].Detail == "" {
+			t.Errorf("%d bytes: %v", cut, checks)
+		}
+	}
+	r := rand.New(rand.NewPCG(2, 2))
+	for range 60 {
+		broken := slices.Clone(model)
+		for range 1 + r.IntN(3) {
+			broken[r.IntN(900)] = byte(r.Uint32()) // the nodes lie in front of the weights
+		}
+		checks, _ := states(t, broken, Options{})
+		for _, c := range checks {
+			if strings.Contains(c.Detail, "fault in selfheal") || (c.State != OK && c.Detail == "") {
+				t.Errorf("%v", c)
+			}
+		}
+	}
+}

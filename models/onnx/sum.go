@@ -1,0 +1,99 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Mean appends the mean of t along axes, which stay as dimensions of 1. It is a
+// GlobalAveragePool over the axes turned to the end, because ONNX Runtime's
+// ReduceSum and ReduceMean round differently with an item's place in the batch
+// (their vectorised loops start at aligned addresses), and this pool does not.
+func (b *Builder) Mean(t string, axes []int64) string {
+	x := b.Shape(t)
+	at, err := Axes(axes, len(x))
+	if err != nil {
+		b.Fail(err)
+		return t
+	}
+	lead := slices.Index(x, Batch)
+	if lead < 0 || slices.Contains(at, lead) {
+		b.Fail(fmt.Errorf("can't take the mean of %v along axes %v: it must keep a batch", x, axes))
+		return t
+	}
+	perm, order, result, rows := []int64{int64(lead)}, []int64{}, []int64{}, int64(1)
+	for i, d := range x {
+		switch {
+		case slices.Contains(at, i):
+			order = append(order, int64(i))
+			result = append(result, 1)
+		case i == lead:
+			result = append(result, -1) // infer
+		default:
+			perm, rows, result = append(perm, int64(i)), rows*d, append(result, d)
+		}
+	}
+	kept := len(perm)
+	perm = append(perm, order...)
+	sorted := slices.IsSorted(perm)
+	if kept == 2 && len(x) > 2 && sorted {
+		return b.Op("GlobalAveragePool", t)
+	}
+	if !sorted {
+		t = b.OpWith("Transpose", Attrs{"perm": perm}, t)
+	}
+	t = b.Op("GlobalAveragePool", b.Op("Reshape", t, b.Ints(0, rows, x.Items()/rows)))
+	if lead == 0 {
+		return b.Op("Reshape", t, b.Ints(result...))
+	}
+	turned, inverse := make([]int64, len(x)), make([]int64, len(x))
+	for i, p := range perm {
+		turned[i], inverse[p] = result[p], int64(i)
+	}
+	return b.OpWith("Transpose", Attrs{"perm": inverse}, b.Op("Reshape", t, b.Ints(turned...)))
+}
+
+// Sum appends the sum of t along axes, which stay as dimensions of 1; see [Builder.Mean].
+func (b *Builder) Sum(t string, axes []int64) string {
+	x, mean := b.Shape(t), b.Mean(t, axes)
+	if b.err != nil {
+		return t
+	}
+	return b.Op("Mul", mean, b.Float(float32(x.Items()/b.Shape(mean).Items())))
+}
+
+// reduction rewrites a ReduceSum or ReduceMean of data with [Builder.Sum] and
+// Mean; it reports false for another node.
+func (s *simplifier) reduction(n *Node) (bool, error) {
+	x := s.g.Shapes[n.Inputs[0]]
+	if n.Op != "ReduceSum" && n.Op != "ReduceMean" || !x.HasBatch() {
+		return false, nil
+	}
+	out, err := reduceShape(&s.inference, n, []Shape{x})
+	if err != nil {
+		return false, err
+	}
+	axes := []int64{}
+	if n.Input(1) != "" {
+		if axes, err = s.intsOf(n, 1); err != nil {
+			return false, err
+		}
+	}
+	if len(axes) == 0 {
+		return false, nil // noop_with_empty_axes, or an error of the shape rule
+	}
+	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	t := n.Inputs[0]
+	if n.Op == "ReduceSum" {
+		t = b.Sum(t, axes)
+	} else {
+		t = b.Mean(t, axes)
+	}
+	target := slices.Clone(out[0])
+	if b.err == nil && slices.Equal(target, b.Shape(t)) && !s.g.isOutput(n.Outputs[0]) {
+		s.alias[n.Outputs[0]] = t
+		return true, nil
+	}
+	b.Named(n.Outputs[0], "Reshape", t, b.Ints(target...)) // Batch is -1: infer
+	return true, b.err
+}

@@ -1,0 +1,238 @@
+package split
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/models/onnx"
+)
+
+// network is a graph under construction, with shorthands for its layers.
+type network struct {
+	*onnx.Builder
+	r *rand.Rand
+}
+
+func (n network) weights(shape ...int64) string {
+	v := make([]float32, onnx.Shape(shape).Items())
+	for i := range v {
+		v[i] = float32(n.r.NormFloat64()) / 4
+	}
+	return n.Const(onnx.FloatTensor(shape, v))
+}
+
+// conv has a square kernel of odd size and keeps the image's size at stride 1.
+func (n network) conv(x string, out, size, stride int64) string {
+	p := size / 2
+	return n.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{size, size}, "pads": []int64{p, p, p, p}, "strides": []int64{stride, stride}},
+		x, n.weights(out, n.Shape(x)[1], size, size), n.weights(out))
+}
+
+// classify pools, and maps to 5 classes.
+func (n network) classify(x string) (features, logits string) {
+	features = n.Op("Flatten", n.Op("GlobalAveragePool", x))
+	return features, n.Op("Gemm", features, n.weights(n.Shape(x)[1], 5), n.weights(5))
+}
+
+// build makes a graph of [N 3 8 8] images from its body, which returns the output.
+func build(t *testing.T, body func(n network, x string) string) *onnx.Graph {
+	t.Helper()
+	n := network{&onnx.Builder{G: onnx.NewGraph("test")}, rand.New(rand.NewPCG(8, 8))}
+	n.Output("y", body(n, n.Input("x", onnx.Shape{onnx.Batch, 3, 8, 8})))
+	if err := n.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.G.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	return n.G
+}
+
+// same compares lists of tensors.
+func same(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+// In a chain without joins every tensor is a cut; boundaries are the stem and
+// the features.
+func TestPlainChain(t *testing.T) {
+	var tensors []string
+	var stem, features string
+	g := build(t, func(n network, x string) string {
+		stem = n.conv(x, 4, 3, 1)
+		a := n.Op("Relu", stem)
+		b := n.conv(a, 6, 3, 2)
+		c := n.Op("Relu", b)
+		p := n.Op("GlobalAveragePool", c)
+		features = n.Op("Flatten", p)
+		z := n.Op("Gemm", features, n.weights(6, 5), n.weights(5))
+		tensors = []string{stem, a, b, c, p, features, z}
+		return z
+	})
+	same(t, "cuts", Cuts(g), tensors...)
+	same(t, "boundaries", Boundaries(g), stem, features)
+	if last, err := Last(g); err != nil || last != features {
+		t.Errorf("last: %q, %v", last, err)
+	}
+	composes(t, g, Boundaries(g))
+	composes(t, g, Cuts(g))
+}
+
+// What lies beside the main path is no cut: not the scales of squeeze-excite,
+// nor what they scale, which the branch reads too before both meet.
+func TestSideBranch(t *testing.T) {
+	var stem, scaled, features, logits string
+	var open string // read by the branch and by Mul: everything passes through it
+	g := build(t, func(n network, x string) string {
+		stem = n.conv(x, 4, 3, 1)
+		open = n.Op("Relu", stem)
+		s := n.Op("GlobalAveragePool", open)
+		s = n.Op("Sigmoid", n.conv(n.Op("Relu", n.conv(s, 2, 1, 1)), 4, 1, 1))
+		scaled = n.Op("Mul", open, s)
+		features, logits = n.classify(scaled)
+		return logits
+	})
+	pooled := g.Producers()[features].Input(0)
+	same(t, "cuts", Cuts(g), stem, open, scaled, pooled, features, logits)
+	same(t, "boundaries", Boundaries(g), stem, features)
+	composes(t, g, Cuts(g))
+}
+
+// Inside a residual block nothing is a cut, with an identity shortcut or a
+// projection; the boundary is the join, or its activation where only that reads it.
+func TestShortcuts(t *testing.T) {
+	var stem, open, first, second, features, logits, join string
+	g := build(t, func(n network, x string) string {
+		stem = n.conv(x, 4, 3, 1)
+		open = n.Op("Relu", stem)
+		inner := n.conv(n.Op("Relu", n.conv(open, 4, 3, 1)), 4, 3, 1)
+		join = n.Op("Add", inner, open)
+		first = n.Op("Relu", join)
+		inner = n.conv(n.Op("Relu", n.conv(first, 8, 3, 2)), 8, 3, 1)
+		second = n.Op("Add", inner, n.conv(first, 8, 1, 2)) // no activation
+		features, logits = n.classify(second)
+		return logits
+	})
+	pooled := g.Producers()[features].Input(0)
+	same(t, "cuts", Cuts(g), stem, open, join, first, second, pooled, features, logits)
+	same(t, "boundaries", Boundaries(g), stem, first, second, features)
+	composes(t, g, Boundaries(g))
+	composes(t, g, Cuts(g))
+}
+
+// A join that more than its activation reads is a boundary itself.
+func TestPreActivation(t *testing.T) {
+	var stem, join, last, features, logits string
+	g := build(t, func(n network, x string) string {
+		stem = n.conv(x, 4, 3, 1)
+		join = n.Op("Add", n.conv(n.Op("Relu", stem), 4, 3, 1), stem)
+		last = n.Op("Add", n.conv(n.Op("Relu", join), 4, 3, 1), join)
+		features, logits = n.classify(last)
+		return logits
+	})
+	same(t, "boundaries", Boundaries(g), stem, join, last, features)
+	composes(t, g, Boundaries(g))
+}
+
+// A bias added by an Add of its own is no residual join.
+func TestAddOfConstant(t *testing.T) {
+	var stem, features string
+	g := build(t, func(n network, x string) string {
+		stem = n.conv(x, 4, 3, 1)
+		var logits string
+		features, logits = n.classify(n.Op("Add", stem, n.weights(4, 1, 1)))
+		return logits
+	})
+	same(t, "boundaries", Boundaries(g), stem, features)
+	composes(t, g, Boundaries(g))
+}
+
+// MatMul ends a network as Gemm does; a Gemm before it is not the last.
+func TestLastIsMatMul(t *testing.T) {
+	var hidden string
+	g := build(t, func(n network, x string) string {
+		hidden = n.Op("Relu", n.Op("Gemm", n.Op("Flatten", x), n.weights(192, 7), n.weights(7)))
+		return n.Op("Add", n.Op("MatMul", hidden, n.weights(7, 5)), n.weights(5))
+	})
+	if last, err := Last(g); err != nil || last != hidden {
+		t.Errorf("last: %q, %v, want %q", last, err, hidden)
+	}
+	same(t, "boundaries", Boundaries(g), hidden)
+	composes(t, g, Boundaries(g))
+}
+
+// Fully convolutional: no features enter a matrix.
+func TestWithoutGemm(t *testing.T) {
+	var stem string
+	g := build(t, func(n network, x string) string {
+		stem = n.conv(x, 4, 3, 1)
+		return n.Op("Flatten", n.Op("GlobalAveragePool", n.conv(n.Op("Relu", stem), 5, 1, 1)))
+	})
+	if last, err := Last(g); err == nil || !strings.Contains(err.Error(), "no final Gemm or MatMul") || last != "" {
+		t.Errorf("last: %q, %v", last, err)
+	}
+	same(t, "boundaries", Boundaries(g), stem)
+	composes(t, g, Boundaries(g))
+}
+
+func TestAtErrors(t *testing.T) {
+	var inside, stem, features string
+	g := build(t, func(n network, x string) string {
+		stem = n.conv(x, 4, 3, 1)
+		inside = n.Op("Relu", stem)
+		var logits string
+		features, logits = n.classify(n.Op("Add", n.conv(inside, 4, 3, 1), stem))
+		return logits
+	})
+	for name, c := range map[string]struct {
+		at   []string
+		want string
+	}{
+		"inside a block": {[]string{inside}, `"` + inside + `" is not a tensor at which the network can be cut`},
+		"unknown":        {[]string{stem, "nowhere"}, `"nowhere" is not a tensor at which the network can be cut`},
+		"the input":      {[]string{"x"}, `"x" is not a tensor at which the network can be cut`},
+		"the output":     {[]string{"y"}, `"y" is not a tensor at which the network can be cut`},
+		"a constant":     {[]string{"const"}, `"const" is not a tensor at which the network can be cut`},
+		"empty":          {[]string{""}, `"" is not a tensor at which the network can be cut`},
+		"out of order":   {[]string{features, stem}, `boundary "` + stem + `" is out of order or named twice`},
+		"twice":          {[]string{stem, stem}, `boundary "` + stem + `" is out of order or named twice`},
+	} {
+		segments, err := At(g, c.at)
+		if err == nil || segments != nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+		if err != nil && strings.Contains(c.want, "not a tensor") && !strings.Contains(err.Error(), stem) {
+			t.Errorf("%s: %v does not name the cut tensors", name, err)
+		}
+	}
+}
+
+// Cutting leaves the network as it is.
+func TestAtKeepsTheNetwork(t *testing.T) {
+	g := zoo(t, "preact_standard.onnx", nil, nil)
+	before, err := g.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	segments, err := At(g, Boundaries(g))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range segments {
+		for _, n := range s.Nodes {
+			n.Op, n.Inputs[0] = "Changed", "changed"
+		}
+	}
+	after, err := g.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(before, after) {
+		t.Error("changing a segment changed the network")
+	}
+}

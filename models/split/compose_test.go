@@ -1,0 +1,150 @@
+package split
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// TestMain provisions the runtime that the segments run on.
+func TestMain(m *testing.M) {
+	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
+		os.Stderr.WriteString(err.Error() + "\n")
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// chain runs graphs one after another on one item.
+func chain(t *testing.T, pool *ort.Pool, graphs []*onnx.Graph, x []float32, opts ...ort.CompileOption) []float32 {
+	t.Helper()
+	for _, g := range graphs {
+		data, err := g.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := pool.Compile(g.Name, data, nil, nil, opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y := make([]float32, p.Outputs()[0].Size)
+		if err := pool.Run(context.Background(), p, [][]float32{x}, [][]float32{y}); err != nil {
+			t.Fatal(err)
+		}
+		p.Close()
+		x = y
+	}
+	return x
+}
+
+// composes cuts g at boundaries and compares the segments with the whole: to
+// rounding where the runtime may fuse operators, bit for bit where it may not.
+func composes(t *testing.T, g *onnx.Graph, boundaries []string) {
+	t.Helper()
+	segments, err := At(g, boundaries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(segments) != len(boundaries)+1 {
+		t.Fatalf("%d segments for %d boundaries", len(segments), len(boundaries))
+	}
+	joints(t, g, segments, boundaries)
+	pool := ort.NewPool(1, 1)
+	defer pool.Close()
+	r := rand.New(rand.NewPCG(4, 2))
+	for range 2 {
+		x := make([]float32, g.Inputs[0].Shape.Items())
+		for i := range x {
+			x[i] = r.Float32()
+		}
+		whole := []*onnx.Graph{g}
+		got, want := chain(t, pool, segments, x), chain(t, pool, whole, x)
+		diff, scale := 0.0, 0.0
+		for i := range want {
+			diff = math.Max(diff, math.Abs(float64(got[i]-want[i])))
+			scale = math.Max(scale, math.Abs(float64(want[i])))
+		}
+		if !(diff <= 1e-5*scale) || scale == 0 {
+			t.Errorf("%q: segments differ by %g at a scale of %g", boundaries, diff, scale)
+		}
+		if !slices.Equal(chain(t, pool, segments, x, ort.Unoptimized()), chain(t, pool, whole, x, ort.Unoptimized())) {
+			t.Errorf("%q: without optimisation the segments give other bits", boundaries)
+		}
+	}
+}
+
+// joints checks that each segment begins where the one before it ends.
+func joints(t *testing.T, g *onnx.Graph, segments []*onnx.Graph, boundaries []string) {
+	t.Helper()
+	names := slices.Concat([]string{g.Inputs[0].Name}, boundaries, []string{g.Outputs[0].Name})
+	var parameters, flops int64
+	for i, s := range segments {
+		if s.Inputs[0].Name != names[i] || s.Outputs[0].Name != names[i+1] {
+			t.Errorf("segment %d runs from %q to %q, want %q to %q", i, s.Inputs[0].Name, s.Outputs[0].Name, names[i], names[i+1])
+		}
+		if len(s.Inputs) != 1 || len(s.Outputs) != 1 || !s.Inputs[0].Shape.HasBatch() {
+			t.Errorf("segment %d: inputs %v, outputs %v", i, s.Inputs, s.Outputs)
+		}
+		parameters, flops = parameters+s.Parameters(), flops+s.FLOPs()
+	}
+	if parameters != g.Parameters() || flops != g.FLOPs() {
+		t.Errorf("segments hold %d parameters and %d FLOPs, the network %d and %d", parameters, flops, g.Parameters(), g.FLOPs())
+	}
+}
+
+func zoo(t *testing.T, name string, mean, std []float32) *onnx.Graph {
+	t.Helper()
+	g, _, err := onnx.Load(filepath.Join("..", "zoo", name), mean, std)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestBundledNetworksCompose(t *testing.T) {
+	for _, name := range []string{"preact_standard.onnx", "preact_robust.onnx"} {
+		g := zoo(t, name, []float32{0.5, 0.4, 0.3}, []float32{0.25})
+		at := Boundaries(g)
+		if len(at) != 5 { // stem, three joins, pooled features
+			t.Errorf("%s: boundaries %q", name, at)
+		}
+		composes(t, g, at)
+		composes(t, g, nil)
+		composes(t, g, Cuts(g)) // everywhere at once
+	}
+}
+
+// The embeddings are networks too: the auto-encoder of the input has no Gemm.
+func TestBundledEmbeddingsCompose(t *testing.T) {
+	for _, name := range []string{"input_ae.onnx", "hidden_ae.onnx"} {
+		g := zoo(t, name, nil, nil)
+		composes(t, g, Boundaries(g))
+		composes(t, g, Cuts(g))
+	}
+}
+
+func TestRealNetworksCompose(t *testing.T) {
+	for _, name := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
+		t.Run(name, func(t *testing.T) {
+			g := load(t, name)
+			composes(t, g, Boundaries(g))
+			composes(t, g, Cuts(g)[3:5])
+		})
+	}
+}
+
+// A user's own boundaries: any of the cut tensors, in order.
+func TestGivenBoundaries(t *testing.T) {
+	g := zoo(t, "preact_standard.onnx", nil, nil)
+	cuts := Cuts(g)
+	for _, at := range [][]string{{cuts[0]}, {cuts[len(cuts)-1]}, {cuts[1], cuts[2]}, {cuts[2], cuts[7], cuts[8]}} {
+		composes(t, g, at)
+	}
+}
