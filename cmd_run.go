@@ -48,7 +48,7 @@ go to --out; cells that are done are kept whatever ends the run.`,
 	c.Flags().StringVar(&f.out, "out", "results", "output folder")
 	c.Flags().StringArrayVar(&f.suites, "suite", nil, "suite to run; may be repeated (default: the config's default_suites)")
 	c.Flags().IntVar(&f.limit, "limit", 0, "score the first N images only")
-	c.Flags().IntVar(&f.workers, "workers", 0, "model passes side by side (default: the config's, 0: all cores)")
+	c.Flags().IntVar(&f.workers, "workers", 0, "cores to use, one model pass on each (default: the config's, 0: all cores)")
 	c.Flags().IntVar(&f.batch, "batch", 0, "images in one model pass (default: the config's)")
 	c.Flags().StringArrayVar(&f.sets, "set", nil, "change the config: attacks.NAME.key=value; may be repeated")
 	c.Flags().BoolVar(&f.force, "force", false, "overwrite the results of another config")

@@ -48,6 +48,10 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	cfg := plan.Config
 	pool := ort.NewPool(cfg.Runtime.Workers, cfg.Runtime.Batch)
 	defer pool.Close()
+	// Workers are cores: what the attacks compute between passes stays on as many.
+	before := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(min(before, pool.Workers()))
+	defer runtime.GOMAXPROCS(before)
 	r := &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{}, planned: plan.Cells()}
 	r.file = &result.File{
 		Schema: result.Schema, Created: time.Now().UTC().Truncate(time.Second), ConfigSHA256: cfg.Hash(), Seed: cfg.Seed,

@@ -20,6 +20,7 @@ import onnx
 import torch
 from onnx import TensorProto, checker, helper, numpy_helper
 
+import goldens_nets  # noqa: F401, adds its cases
 from goldens_cases import CASES
 
 torch.set_num_threads(1)

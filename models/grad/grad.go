@@ -69,7 +69,7 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 				any = true
 			}
 		}
-		if !any {
+		if !any || discrete[n.Op] {
 			continue
 		}
 		gx, err := rules[n.Op](c, n, gy)

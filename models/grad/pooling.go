@@ -118,7 +118,7 @@ func globalAveragePool(c *Context, n *onnx.Node, gy []string) ([]string, error) 
 func resize(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
 	if mode := n.Str("mode", "nearest"); mode != "nearest" {
-		return nil, fmt.Errorf("mode %s is not supported", mode)
+		return nil, fmt.Errorf("mode %q is not supported", mode)
 	}
 	if len(x) < 3 || x[1] != y[1] {
 		return nil, fmt.Errorf("resizes the channels")
@@ -140,7 +140,7 @@ func resize(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	exact := coord == "asymmetric" && rounding == "floor" ||
 		(coord == "half_pixel" || coord == "pytorch_half_pixel") && (rounding == "round_prefer_floor" || rounding == "round_prefer_ceil")
 	if !exact {
-		return nil, fmt.Errorf("coordinates %s with rounding %s are not supported", coord, rounding)
+		return nil, fmt.Errorf("coordinates %q with rounding %q are not supported", coord, rounding)
 	}
 	sum := c.OpWith("AveragePool", onnx.Attrs{"kernel_shape": factors, "strides": slices.Clone(factors)}, gy[0])
 	return []string{c.Op("Mul", sum, c.Float(float32(onnx.Shape(factors).Items())))}, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"sort"
 
 	"google.golang.org/protobuf/proto"
@@ -33,7 +34,7 @@ func Decode(data []byte) (*Graph, error) {
 		return nil, errors.New("names no version of the standard operator set")
 	}
 	if len(m.Functions) > 0 {
-		return nil, fmt.Errorf("holds model-local functions (%s); export it with inlined functions", m.Functions[0].GetName())
+		return nil, fmt.Errorf("holds model-local functions (%q); export it with inlined functions", m.Functions[0].GetName())
 	}
 	for _, p := range m.MetadataProps {
 		g.Meta[p.GetKey()] = p.GetValue()
@@ -71,7 +72,7 @@ func Decode(data []byte) (*Graph, error) {
 	for i, n := range m.Graph.Node {
 		node, err := decodeNode(n)
 		if err != nil {
-			return nil, fmt.Errorf("node %d (%s %q): %w", i, n.GetOpType(), n.GetName(), err)
+			return nil, fmt.Errorf("node %d (%q %q): %w", i, n.GetOpType(), n.GetName(), err)
 		}
 		g.Nodes = append(g.Nodes, node)
 	}
@@ -81,10 +82,16 @@ func Decode(data []byte) (*Graph, error) {
 	return g, g.Verify()
 }
 
+// operatorName is what the messages that name operators rely on.
+var operatorName = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,100}$`)
+
 func decodeNode(n *pb.NodeProto) (*Node, error) {
 	domain := n.GetDomain()
 	if domain == "ai.onnx" {
 		domain = ""
+	}
+	if !operatorName.MatchString(n.GetOpType()) || !operatorName.MatchString("x"+domain) {
+		return nil, fmt.Errorf("%.60q of domain %.60q is not an operator's name", n.GetOpType(), domain)
 	}
 	node := &Node{Name: n.GetName(), Op: n.GetOpType(), Domain: domain, Inputs: n.Input, Outputs: n.Output, Attrs: map[string]Attr{}}
 	for _, a := range n.Attribute {

@@ -57,7 +57,7 @@ func resolveAutoPad(n *Node, in Shape, kernel []int64) error {
 		return err
 	}
 	if n.Op == "ConvTranspose" {
-		return fmt.Errorf("auto_pad %s is not supported here", mode)
+		return fmt.Errorf("auto_pad %q is not supported here", mode)
 	}
 	k := len(w.Kernel)
 	if len(in) != k+2 {

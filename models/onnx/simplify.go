@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -62,7 +63,7 @@ func (g *Graph) checkInterface() error {
 	if len(g.Inputs) != 1 {
 		names := []string{}
 		for _, in := range g.Inputs {
-			names = append(names, in.Name)
+			names = append(names, strconv.Quote(in.Name))
 		}
 		return fmt.Errorf("has %d inputs (%s); a classifier has one", len(g.Inputs), strings.Join(names, ", "))
 	}

@@ -69,9 +69,9 @@ func (p *Pool) target() int {
 }
 
 // pick chooses the program to run next and how many of its requests: one that
-// was overtaken too often, else one with a full batch, else, when nothing is to
-// be gained by waiting, the longest queue, of which every idle worker gets its
-// share. It returns nil if it is better to wait.
+// was overtaken too often, else one with a full batch, else the longest queue:
+// when all queues together hold a batch, or when nothing is to be gained by
+// waiting, and then every idle worker gets its share. It returns nil if it is better to wait.
 func (p *Pool) pick() (*Program, int) {
 	if p.waiting == 0 {
 		return nil, 0
@@ -95,6 +95,11 @@ func (p *Pool) pick() (*Program, int) {
 	case p.tick-oldest.queue.first().tick > patience*int64(p.workers):
 		best = oldest
 	case best != nil:
+	case p.waiting >= target:
+		// Enough for a batch, but of several programs (attacks that take forward
+		// passes and gradients in turn): a core that idles until one queue is full
+		// costs more than a smaller batch.
+		best = longest
 	case p.quiet() || p.overdue:
 		best = longest
 		share = ceilDiv(p.waiting, p.free)

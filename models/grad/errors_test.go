@@ -1,0 +1,122 @@
+package grad_test
+
+import (
+	"strings"
+	"testing"
+
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+)
+
+// A network that can't be differentiated is an error that says why, on one line;
+// operators without a rule are named together.
+func TestBackwardErrors(t *testing.T) {
+	image := onnx.Shape{onnx.Batch, 2, 4, 4}
+	ones := func(shape ...int64) *onnx.Tensor {
+		n := onnx.Shape(shape).Items()
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = 1
+		}
+		return onnx.FloatTensor(shape, v)
+	}
+	for _, c := range []struct {
+		name  string
+		build func(b *onnx.Builder, x string) string
+		want  string
+	}{
+		{"two unsupported operators", func(b *onnx.Builder, x string) string {
+			return b.Op("Erf", b.Op("Softplus", b.Op("Relu", x)))
+		}, "no gradient rule for: Erf, Softplus"},
+		{"an unsupported operator on one of two ways", func(b *onnx.Builder, x string) string {
+			return b.Op("Add", b.Op("Abs", x), x)
+		}, "no gradient rule for: Abs"},
+		{"a discrete result", func(b *onnx.Builder, x string) string {
+			return b.Op("Where", b.Op("Greater", x, b.Float(0)), b.Float(1), b.Float(0))
+		}, "does not depend on"},
+		{"a weight from the data", func(b *onnx.Builder, x string) string {
+			w := b.Op("Reshape", b.Op("Mul", b.Const(ones(1, 2, 1, 1)), b.Float(2)), b.Ints(1, 2, 1, 1))
+			return b.Op("Conv", x, w)
+		}, ""},
+		{"reflected pads", func(b *onnx.Builder, x string) string {
+			return b.OpWith("Pad", onnx.Attrs{"mode": "reflect"}, x, b.Ints(0, 0, 1, 1, 0, 0, 1, 1))
+		}, `Pad "Pad": only constant padding`},
+		{"negative pads", func(b *onnx.Builder, x string) string {
+			return b.Op("Pad", x, b.Ints(0, 0, -1, 0, 0, 0, 0, 0))
+		}, `Pad "Pad": its pads`},
+		{"steps", func(b *onnx.Builder, x string) string {
+			return b.Op("Slice", x, b.Ints(0), b.Ints(4), b.Ints(2), b.Ints(2))
+		}, `Slice "Slice": steps other than 1`},
+		{"a linear Resize", func(b *onnx.Builder, x string) string {
+			return b.OpWith("Resize", onnx.Attrs{"mode": "linear"}, x, "", b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 2, 2})))
+		}, `Resize "Resize": mode "linear"`},
+		{"a Resize by a fraction that gives whole sizes", func(b *onnx.Builder, x string) string { // 4·2.1 = 8.4 → 8
+			return b.OpWith("Resize", onnx.Attrs{"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+				x, "", b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 2.1, 2})))
+		}, "scale 2.1 is not a whole factor"},
+		{"a Resize by corners", func(b *onnx.Builder, x string) string {
+			return b.OpWith("Resize", onnx.Attrs{"coordinate_transformation_mode": "align_corners"},
+				x, "", b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 2, 2})))
+		}, `coordinates "align_corners"`},
+		{"a pool that stores columns first", func(b *onnx.Builder, x string) string {
+			return b.OpWith("MaxPool", onnx.Attrs{"kernel_shape": []int64{2, 2}, "storage_order": 1}, x)
+		}, "storage_order"},
+		{"ScatterElements that overwrites", func(b *onnx.Builder, x string) string {
+			top := b.Multi("TopK", onnx.Attrs{"axis": -1}, 2, x, b.Ints(2))
+			return b.OpWith("ScatterElements", onnx.Attrs{"axis": 3}, x, top[1], top[0])
+		}, "only the reduction add"},
+		{"no dependence at all", func(b *onnx.Builder, x string) string {
+			return b.Op("Clip", x, b.Float(1), b.Float(1))
+		}, "does not depend on"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := &onnx.Builder{G: onnx.NewGraph("test")}
+			x := b.Input("x", image)
+			b.Output("y", c.build(b, x))
+			if err := b.Err(); err != nil {
+				t.Fatal(err)
+			}
+			_, err := grad.VJP(b.G)
+			if c.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err == nil {
+				t.Fatal("is differentiated")
+			}
+			if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestLossErrors(t *testing.T) {
+	net := func(shape onnx.Shape) *onnx.Graph {
+		b := &onnx.Builder{G: onnx.NewGraph("net")}
+		b.Output("y", b.Op("Neg", b.Input("x", shape)))
+		if err := b.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return b.G
+	}
+	for _, c := range []struct {
+		shape onnx.Shape
+		head  string
+		want  string
+	}{
+		{onnx.Shape{onnx.Batch, 4}, "hinge", `unknown loss "hinge"`},
+		{onnx.Shape{onnx.Batch, 2}, "dlr", "at least 3 classes"},
+		{onnx.Shape{onnx.Batch, 3}, "dlr-targeted", "at least 4 classes"},
+		{onnx.Shape{onnx.Batch, 1}, "ce", "at least 2 classes"},
+		{onnx.Shape{onnx.Batch, 4, 1, 1}, "ce", "[N 4 1 1]"},
+		{onnx.Shape{onnx.Batch, 4}, "dlr-targeted", ""},
+	} {
+		_, err := grad.Loss(net(c.shape), c.head)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s on %v: %v, want %q", c.head, c.shape, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package gradtest_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"selfheal/models/grad"
+	"selfheal/models/grad/gradtest"
+	"selfheal/models/onnx"
+)
+
+// differentiated lists the operators through which a golden's gradient runs: they
+// depend on the image, and the output or the loss on them, by floating-point values.
+func differentiated(golden *gradtest.Golden) map[string]bool {
+	g, output := golden.Net, golden.Net.Outputs[0].Name
+	if golden.Head != "" {
+		var err error
+		if g, err = grad.Loss(golden.Net, golden.Head); err != nil {
+			panic(err)
+		}
+		output = grad.LossValue
+	}
+	active, needed, ops := map[string]bool{g.Inputs[0].Name: true}, map[string]bool{output: true}, map[string]bool{}
+	reads := func(n *onnx.Node) []string {
+		in := n.Inputs
+		switch n.Op {
+		case "Where":
+			in = in[1:]
+		case "GatherElements":
+			in = in[:1]
+		case "ScatterElements":
+			in = []string{in[0], in[2]}
+		}
+		return in
+	}
+	var path []*onnx.Node
+	for _, n := range g.Nodes {
+		if slices.ContainsFunc(reads(n), func(in string) bool { return active[in] }) && grad.HasRule(n.Op) {
+			path = append(path, n)
+			active[n.Outputs[0]] = true // later ones are indices
+		}
+	}
+	for _, n := range slices.Backward(path) {
+		if needed[n.Outputs[0]] {
+			ops[n.Op] = true
+			for _, in := range reads(n) {
+				needed[in] = true
+			}
+		}
+	}
+	return ops
+}
+
+// uncovered lists the operators and the heads that no golden tests.
+func uncovered(all []*gradtest.Golden) []string {
+	seen := map[string]bool{}
+	for _, g := range all {
+		if g.Head != "" {
+			seen["head "+g.Head] = true
+		}
+		for op := range differentiated(g) {
+			seen[op] = true
+		}
+	}
+	var missing []string
+	for _, op := range grad.Supported() {
+		if !seen[op] {
+			missing = append(missing, op)
+		}
+	}
+	for _, h := range grad.HeadNames() {
+		if !seen["head "+h] {
+			missing = append(missing, "head "+h)
+		}
+	}
+	return missing
+}
+
+// Every rule and every head has a golden.
+func TestComplete(t *testing.T) {
+	if missing := uncovered(goldens); len(missing) > 0 {
+		t.Errorf("no golden for %v: add cases to scripts/goldens_cases.py", missing)
+	}
+}
+
+// The check above can fail: without the goldens that use an operator, or a
+// head's golden, it names just that.
+func TestCompleteNamesWhatIsMissing(t *testing.T) {
+	for _, op := range grad.Supported() {
+		rest := slices.DeleteFunc(slices.Clone(goldens), func(g *gradtest.Golden) bool { return differentiated(g)[op] })
+		if !slices.Contains(uncovered(rest), op) {
+			t.Errorf("without goldens of %s it is not missed", op)
+		}
+	}
+	for _, h := range grad.HeadNames() {
+		rest := slices.DeleteFunc(slices.Clone(goldens), func(g *gradtest.Golden) bool { return g.Head == h })
+		if got := uncovered(rest); !slices.Contains(got, "head "+h) {
+			t.Errorf("without the golden of head %s: %v", h, got)
+		}
+	}
+}
+
+// The difference check can fail: it sees a gradient that is twice too large,
+// one that lacks a term, and one with a single wrong entry of sixteen.
+func TestDirectionalSeesErrors(t *testing.T) {
+	r := gradtest.Rand("quadratic", "sees")
+	x := gradtest.Vector(r, 16)
+	f := func(in [][]float32) (float64, error) { // Σ x² + x₀·Σ x
+		s := 0.0
+		for _, v := range in[0] {
+			s += float64(v)*float64(v) + float64(in[0][0])*float64(v)
+		}
+		return s, nil
+	}
+	right := make([]float32, 16)
+	sum := float32(0)
+	for i, v := range x {
+		right[i] = 2*v + x[0]
+		sum += v
+	}
+	right[0] += sum
+	broken := func(change func(g []float32)) []float32 {
+		g := slices.Clone(right)
+		change(g)
+		return g
+	}
+	for name, c := range map[string]struct {
+		g  []float32
+		ok bool
+	}{
+		"right": {right, true},
+		"twice": {broken(func(g []float32) {
+			for i := range g {
+				g[i] *= 2
+			}
+		}), false},
+		"half": {broken(func(g []float32) {
+			for i := range g {
+				g[i] /= 2
+			}
+		}), false},
+		"term":  {broken(func(g []float32) { g[0] -= sum }), false},
+		"entry": {broken(func(g []float32) { g[5] = 0 }), false},
+		"nan":   {broken(func(g []float32) { g[5] = float32(math.NaN()) }), false},
+	} {
+		e, err := gradtest.Directional(f, [][]float32{x}, [][]float32{c.g}, gradtest.Rand("quadratic", name), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (e <= gradtest.Tolerance) != c.ok {
+			t.Errorf("%s: error %.2g", name, e)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package gradtest_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"selfheal/models/grad"
+	"selfheal/models/grad/gradtest"
+	"selfheal/models/onnx"
+)
+
+// second returns the graph of S(x, w) = Σ u·y(x) + Σ v·dx(x, w) and its
+// gradients: inputs x, w, u, v; outputs dx, y, S's gradient by x and by w. For a
+// head w is absent and y the loss.
+func second(t *testing.T, g *gradtest.Golden) *onnx.Graph {
+	t.Helper()
+	first := derived(t, g)
+	b := &onnx.Builder{G: onnx.NewGraph(g.Name + "/second")}
+	bind, wrt := map[string]string{}, []string{}
+	for i, in := range first.Inputs {
+		bind[in.Name] = b.Input(in.Name, in.Shape)
+		if i == 0 || g.Head == "" {
+			wrt = append(wrt, bind[in.Name])
+		}
+	}
+	value, slope := "y", "dx"
+	if g.Head != "" {
+		value, slope = grad.LossValue, grad.Gradient
+	}
+	out := b.Inline(first, bind)
+	u := b.Input("u", b.Shape(out[value]))
+	v := b.Input("v", b.Shape(out[slope]))
+	gs, err := grad.Backward(b, map[string]string{out[value]: u, out[slope]: v}, wrt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Output("first/value", out[value])
+	b.Output("first/slope", out[slope])
+	for i, w := range wrt {
+		b.Output(fmt.Sprint("second/", i), gs[w])
+	}
+	if err := b.Err(); err != nil {
+		t.Fatal(err)
+	}
+	b.G.Prune()
+	if err := b.G.Verify(); err != nil {
+		t.Fatal(err)
+	}
+	return b.G
+}
+
+// A gradient can be differentiated again: every rule emits operators with
+// rules, and the second gradient agrees with differences of the first.
+func TestSecondDerivative(t *testing.T) {
+	pool, largest := newPool(t, 1), 0.0
+	each(t, func(t *testing.T, g *gradtest.Golden) {
+		graph := second(t, g)
+		if g.Kink {
+			return
+		}
+		p := compile(t, pool, graph)
+		r := gradtest.Rand(g.Name, "second")
+		for i := range g.Items() {
+			in := append([][]float32{g.Item(g.X, i)}, inputs(g, i)...)
+			u, v := gradtest.Vector(r, p.out[0]), gradtest.Vector(r, p.out[1])
+			vary := 2 // x and w
+			if g.Head != "" {
+				vary = 1
+			}
+			all := func(in [][]float32) [][]float32 { return append(slices.Clone(in), u, v) }
+			out := p.mustRun(t, all(in)...)
+			gradient := make([][]float32, len(in))
+			copy(gradient, out[2:2+vary])
+			f := func(in [][]float32) (float64, error) {
+				out, err := p.run(all(in)...)
+				if err != nil {
+					return 0, err
+				}
+				return gradtest.Dot(u, out[0]) + gradtest.Dot(v, out[1]), nil
+			}
+			e, err := gradtest.Directional(f, in, gradient, r, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			largest = max(largest, e)
+			if !(e <= gradtest.Tolerance) {
+				t.Errorf("item %d: the difference quotient is off by %.2g of the gradient's norm", i, e)
+			}
+		}
+	})
+	t.Logf("largest error %.1g, tolerance %.1g", largest, gradtest.Tolerance)
+}

@@ -1,0 +1,172 @@
+package onnx_test
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/models/onnx"
+)
+
+// Everything that a graph holds comes back from its file, and the same graph
+// gives the same bytes.
+func TestEncodeDecode(t *testing.T) {
+	g := onnx.NewGraph("all")
+	g.Meta["author"], g.Meta["a"] = "x", "ü"
+	b := &onnx.Builder{G: g}
+	x := b.Input("x", onnx.Shape{N, 2, 3})
+	y := b.OpWith("Relu", onnx.Attrs{
+		"int": -3, "float": float32(1.5), "string": "a\nb", "ints": []int64{1, -2}, "floats": []float32{0.1, -0.2},
+		"none": []int64{}, "tensor": onnx.IntTensor(1, 2, 3),
+	}, x)
+	b.Output("y", b.Op("Add", y, b.Const(onnx.FloatTensor(onnx.Shape{2, 3}, ramp(6)))))
+	if err := b.Err(); err != nil {
+		t.Fatal(err)
+	}
+	g.Nodes[0].Name = "first"
+	g.Nodes[1].Outputs = append(g.Nodes[1].Outputs, "") // an absent output
+	for i, kind := range []onnx.DType{onnx.Int64, onnx.Int32, onnx.Int8, onnx.Uint8, onnx.Bool} {
+		v := []int64{0, 1, 1}
+		switch kind {
+		case onnx.Int64:
+			v = []int64{-1 << 63, 0, 1<<63 - 1}
+		case onnx.Int32:
+			v = []int64{-1 << 31, 0, 1<<31 - 1}
+		case onnx.Int8:
+			v = []int64{-128, 0, 127}
+		case onnx.Uint8:
+			v = []int64{0, 128, 255}
+		}
+		g.AddConst("kind", &onnx.Tensor{DType: kind, Shape: onnx.Shape{3, 1}, Ints: v})
+		if i == 0 {
+			g.AddConst("scalar", onnx.Scalar(2.5))
+			g.AddConst("empty", onnx.FloatTensor(onnx.Shape{0, 4}, []float32{}))
+		}
+	}
+	data, err := g.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := onnx.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := again.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(data, second) {
+		t.Error("written again, the bytes differ")
+	}
+	if g.Name != again.Name || g.Opset != again.Opset || !reflect.DeepEqual(g.Meta, again.Meta) || !reflect.DeepEqual(g.Inputs, again.Inputs) || !reflect.DeepEqual(g.Outputs, again.Outputs) {
+		t.Errorf("%+v came back as %+v", g, again)
+	}
+	for name, c := range g.Consts {
+		if a := again.Consts[name]; a == nil || a.DType != c.DType || !slices.Equal(a.Shape, c.Shape) || !slices.Equal(a.Floats, c.Floats) || !slices.Equal(a.Ints, c.Ints) {
+			t.Errorf("constant %s: %+v came back as %+v", name, c, a)
+		}
+	}
+	for i, n := range g.Nodes {
+		a := again.Nodes[i]
+		if a.Name != n.Name || a.Op != n.Op || !slices.Equal(a.Inputs, n.Inputs) || !slices.Equal(a.Outputs, n.Outputs) || len(a.Attrs) != len(n.Attrs) {
+			t.Errorf("node %+v came back as %+v", n, a)
+		}
+		for name, v := range n.Attrs {
+			if !reflect.DeepEqual(a.Attrs[name], v) {
+				t.Errorf("attribute %s: %+v came back as %+v", name, v, a.Attrs[name])
+			}
+		}
+	}
+}
+
+// Each way of breaking a graph is found, and Encode refuses to write it.
+func TestVerify(t *testing.T) {
+	for want, breakIt := range map[string]func(g *onnx.Graph){
+		"":                          func(*onnx.Graph) {},
+		"no input":                  func(g *onnx.Graph) { g.Inputs = nil },
+		"no output":                 func(g *onnx.Graph) { g.Outputs = nil },
+		`output "z" is written by`:  func(g *onnx.Graph) { g.Outputs[0].Name = "z" },
+		`"c" is not a name of its`:  func(g *onnx.Graph) { g.Inputs[0].Name = "c" },
+		`input "" is not a name`:    func(g *onnx.Graph) { g.Inputs[0].Name = "" },
+		`node "n" names no operat`:  func(g *onnx.Graph) { g.Nodes[0].Op = "" },
+		`Mul "n" reads "gone"`:      func(g *onnx.Graph) { g.Nodes[0].Inputs[1] = "gone" },
+		`Mul "n" reads "y"`:         func(g *onnx.Graph) { g.Nodes[0].Inputs[0] = "y" },
+		`"x" is written twice`:      func(g *onnx.Graph) { g.Nodes[0].Outputs[0] = "x" },
+		`Mul "n" has no output`:     func(g *onnx.Graph) { g.Nodes[0].Outputs = nil },
+		"an initializer has no nam": func(g *onnx.Graph) { g.Consts[""] = onnx.Scalar(1) },
+		`"c": shape [3] needs 3 va`: func(g *onnx.Graph) { g.Consts["c"].Shape = onnx.Shape{3} },
+		"negative dimension":        func(g *onnx.Graph) { g.Consts["c"].Shape = onnx.Shape{-2, -1} },
+		"nothing before it writes":  func(g *onnx.Graph) { slices.Reverse(g.Nodes) },
+	} {
+		g := onnx.NewGraph("test")
+		g.Inputs = []onnx.Value{{Name: "x", DType: onnx.Float, Shape: onnx.Shape{N, 2}}}
+		g.Outputs = []onnx.Value{{Name: "y", DType: onnx.Float, Shape: onnx.Shape{N, 2}}}
+		g.Consts["c"] = onnx.FloatTensor(onnx.Shape{2}, []float32{1, 2})
+		g.Nodes = []*onnx.Node{
+			{Name: "n", Op: "Mul", Inputs: []string{"x", "c"}, Outputs: []string{"a"}},
+			{Name: "m", Op: "Neg", Inputs: []string{"a"}, Outputs: []string{"y"}},
+		}
+		breakIt(g)
+		err := g.Verify()
+		if want == "" {
+			if err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if _, err := g.Encode(); err == nil {
+			t.Errorf("a graph with %q is written", want)
+		}
+	}
+}
+
+// Clone's passes leave the original alone.
+func TestClone(t *testing.T) {
+	g := open(t, newFile(13, N, 2).floats("w", []int64{2}, 3).node("Mul x w → a").node("Relu a → y").bytes(N, 2))
+	before, err := g.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := g.Clone()
+	c.Nodes[0].Inputs[0], c.Nodes[0].Op, c.Inputs[0].Shape[1] = "other", "Add", 7
+	c.Nodes[1].Set("alpha", float32(1))
+	c.AddConst("new", onnx.Scalar(1))
+	c.Meta["k"] = "v"
+	after, err := g.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(before, after) {
+		t.Error("changing the clone changed the graph")
+	}
+}
+
+// Fresh names are free, however many have been given out.
+func TestFresh(t *testing.T) {
+	g := onnx.NewGraph("test")
+	for range 20_000 {
+		g.AddConst("const", onnx.Scalar(0))
+	}
+	if len(g.Consts) != 20_000 {
+		t.Errorf("%d constants", len(g.Consts))
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	dir := t.TempDir()
+	for path, want := range map[string]string{
+		dir:                  "is a folder",
+		dir + "/absent.onnx": "no such file",
+		"graph_test.go":      "not an ONNX model",
+	} {
+		_, _, err := onnx.Load(path, nil, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "model "+path+": ") || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), path) != 1 {
+			t.Errorf("%v, want model %s: … %s", err, path, want)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package onnx_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+	pb "selfheal/models/onnx/onnxpb"
+)
+
+// small are the models that the gradient tests use: every operator with a rule.
+func small(t testing.TB) map[string][]byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "grad", "gradtest", "testdata", "*.onnx"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no models in gradtest/testdata: ", err)
+	}
+	all := map[string][]byte{}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimSuffix(filepath.Base(f), ".onnx")] = data
+	}
+	return all
+}
+
+func allocated() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// allocLimit is what reading a file of some kilobytes may take: constant folding's
+// bound is 2^24 values.
+const allocLimit = 512 << 20
+
+// read opens a model as a user's file is opened, asserting what holds of any
+// bytes: no panic, no absurd allocation, errors on one line, and a graph that
+// was accepted can be written, read again and given to the gradient walk.
+func read(t testing.TB, data []byte) error {
+	t.Helper()
+	before := allocated()
+	g, err := onnx.Open(data, nil, nil)
+	if used := allocated() - before; used > allocLimit+100*uint64(len(data)) {
+		t.Fatalf("took %d MiB", used>>20)
+	}
+	if err != nil {
+		if strings.Contains(err.Error(), "\n") {
+			t.Fatalf("%q has several lines", err)
+		}
+		return err
+	}
+	out, err := g.Encode()
+	if err != nil {
+		t.Fatal("can't be written: ", err)
+	}
+	again, err := onnx.Decode(out)
+	if err != nil {
+		t.Fatal("can't be read again: ", err)
+	}
+	if err := again.Infer(); err != nil {
+		t.Fatal("its shapes differ when read again: ", err)
+	}
+	for name, s := range g.Shapes {
+		if !slices.Equal(s, again.Shapes[name]) {
+			t.Fatalf("%q: %v when read again, was %v", name, again.Shapes[name], s)
+		}
+		if s.Items() > 1<<22 {
+			return nil // its gradient may need as much
+		}
+	}
+	g.FLOPs()
+	before = allocated()
+	if v, err := grad.VJP(g); err == nil {
+		if _, err := v.Encode(); err != nil {
+			t.Fatal("its gradient can't be written: ", err)
+		}
+	}
+	// averagePool writes out its kernel, GlobalAveragePool and flipKernel theirs.
+	if used := allocated() - before; used > 8*allocLimit {
+		t.Fatalf("its gradient took %d MiB", used>>20)
+	}
+	return nil
+}
+
+func TestTruncatedFiles(t *testing.T) {
+	data := small(t)["net_residual"]
+	for n := 0; n < len(data); n += 97 {
+		if read(t, data[:n]) == nil {
+			t.Errorf("the first %d of %d bytes are accepted", n, len(data))
+		}
+	}
+	if err := read(t, data); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFlippedBytes(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 97))
+	refused := 0
+	for _, name := range []string{"net_residual", "net_squeeze_excite", "maxpool_ceil", "upsample_opset9"} {
+		data := small(t)[name]
+		for range 2000 {
+			flipped := slices.Clone(data)
+			for range 1 + r.IntN(3) {
+				flipped[r.IntN(len(data))] ^= byte(1 + r.IntN(255))
+			}
+			if read(t, flipped) != nil {
+				refused++
+			}
+		}
+	}
+	if refused < 1000 || refused > 7900 {
+		t.Errorf("%d of 8000 files are refused: the flips miss what matters", refused)
+	}
+}
+
+// Every integer of every model is replaced by every hostile one, every input
+// dropped, every output blanked, every operator exchanged.
+func TestHostileIntegers(t *testing.T) {
+	hostile := []int64{0, -1, 2, 1 << 20, 1 << 31, 1 << 40, 1 << 62, math.MaxInt64, math.MinInt64, -1 << 62, 1<<62 + 1}
+	tried, accepted := 0, 0
+	for name, data := range small(t) {
+		var m pb.ModelProto
+		if err := proto.Unmarshal(data, &m); err != nil {
+			t.Fatal(err)
+		}
+		try := func() {
+			changed, err := proto.Marshal(&m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if r := recover(); r != nil {
+					panic(name + ": " + m.String())
+				}
+			}()
+			tried++
+			if read(t, changed) == nil {
+				accepted++
+			}
+		}
+		each := func(v []int64) {
+			for i, old := range v {
+				for _, h := range hostile {
+					v[i] = h
+					try()
+				}
+				v[i] = old
+			}
+		}
+		for _, in := range m.Graph.Input {
+			for _, d := range in.GetType().GetTensorType().GetShape().GetDim() {
+				old := d.Value
+				for _, h := range hostile {
+					d.Value = &pb.TensorShapeProto_Dimension_DimValue{DimValue: h}
+					try()
+				}
+				d.Value = old
+			}
+		}
+		for _, c := range m.Graph.Initializer {
+			each(c.Dims)
+			if c.GetDataType() == 7 && len(c.RawData) <= 64 {
+				for i := 0; i < len(c.RawData); i += 8 {
+					old := slices.Clone(c.RawData)
+					for _, h := range hostile {
+						for k := range 8 {
+							c.RawData[i+k] = byte(uint64(h) >> (8 * k))
+						}
+						try()
+					}
+					copy(c.RawData, old)
+				}
+			}
+		}
+		for _, n := range m.Graph.Node {
+			for _, a := range n.Attribute {
+				each(a.Ints)
+				if a.I != nil {
+					one := []int64{a.GetI()}
+					for _, h := range hostile {
+						a.I = proto.Int64(h)
+						try()
+					}
+					a.I = proto.Int64(one[0])
+				}
+			}
+			for i := range n.Attribute { // without an attribute
+				old := n.Attribute
+				n.Attribute = slices.Delete(slices.Clone(old), i, i+1)
+				try()
+				n.Attribute = old
+			}
+			for i := range n.Input {
+				old := n.Input
+				n.Input = slices.Delete(slices.Clone(old), i, i+1)
+				try()
+				n.Input = slices.Clone(old)
+				for _, with := range []string{"", "x"} {
+					n.Input[i] = with
+					try()
+				}
+				n.Input = old
+			}
+			for i, old := range n.Output {
+				n.Output[i] = ""
+				try()
+				n.Output[i] = old
+			}
+			op := n.OpType
+			for _, other := range []string{"Identity", "Shape", "Reshape", "Concat", "Dropout", "Split", "Cast", "Constant", "Gather", "Softmax", "Conv", "ReduceSum", "Resize", "Slice", "TopK", "MaxPool", "Clip"} {
+				n.OpType = &other
+				try()
+			}
+			n.OpType = op
+		}
+	}
+	t.Logf("%d changed models, %d accepted", tried, accepted)
+}
+
+func FuzzOpen(f *testing.F) {
+	for _, data := range small(f) {
+		f.Add(data)
+	}
+	f.Add(newFile(13, 2, 3, 4).node("Shape x → s").ints("i", 0).node("Gather s i → n").node("Concat n i → t", "axis", 0).node("Reshape x t → y").bytes(2, 12))
+	f.Add(newFile(11, 2, 1, 2, 2).ints("s", 2, 1, 4, 6).node("Resize x _ _ s → y", "mode", "nearest").bytes(2, 1, 4, 6))
+	f.Add(newFile(13, N, 2, 2).ints("s", 2, 2).node("ConstantOfShape s → c").node("Split c → a b", "axis", 0).node("Mul x a → y").bytes(N, 2, 2))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) < 1<<16 {
+			_ = read(t, data)
+		}
+	})
+}
