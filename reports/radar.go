@@ -159,7 +159,17 @@ func (f figure) drawRadar(p pen, lines []series, chart vg.Rectangle) {
 			}
 		}
 	}
-	f.ringLabels(p, a, centre)
+	f.ringLabels(p, a, centre, func(at vg.Point) float64 {
+		clear := math.Inf(1)
+		for _, one := range lines {
+			for i, c := range one.Cells {
+				if next := (i + 1) % len(one.Cells); c != nil && one.Cells[next] != nil {
+					clear = min(clear, distance(at, corner(one, i), corner(one, next)))
+				}
+			}
+		}
+		return clear
+	})
 	for i, label := range a.labels {
 		b := a.box(i)
 		x := (polar(1, a.angles[i]).X - 1) / 2
@@ -175,22 +185,47 @@ func (f figure) drawRadar(p pen, lines []series, chart vg.Rectangle) {
 }
 
 // ringLabels writes the rings' values just inside the rings, each on a patch of
-// paper so that nothing crosses it.
-func (f figure) ringLabels(p pen, a axes, centre vg.Point) {
+// paper. free tells how far a point is from the nearest line: a value moves
+// along its ring to where no line crosses it, and is left out where one does
+// everywhere in the sector.
+func (f figure) ringLabels(p pen, a axes, centre vg.Point, free func(vg.Point) float64) {
 	st := style(6.5, false)
 	i := f.emptiest()
-	between := (a.angles[i] + a.angles[i] - 2*math.Pi/float64(len(a.angles))) / 2
+	sector := 2 * math.Pi / float64(len(a.angles))
 	for ring := 1; ring <= 5; ring++ {
 		s := fmt.Sprint(20 * ring)
 		if ring == 5 && a.radius > 65 {
 			s += "%"
 		}
-		at := centre.Add(polar(a.radius*vg.Length(ring)/5-4.5, between))
+		at, clear := vg.Point{}, -1.0
+		for _, share := range []float64{0.5, 0.4, 0.6, 0.3, 0.7} {
+			q := centre.Add(polar(a.radius*vg.Length(ring)/5-4.5, a.angles[i]-share*sector))
+			if d := free(q); clear < ringClear && d > clear {
+				at, clear = q, d
+			}
+		}
+		if clear < ringClear {
+			continue
+		}
 		half := vg.Point{X: st.Width(s)/2 + 0.5, Y: 3.2}
 		p.SetColor(p.paper)
 		p.Fill(vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}.Path())
 		p.write(s, at, st, p.muted, -0.5, -0.5)
 	}
+}
+
+// ringClear is how far, in points, a ring's value must be from every line.
+const ringClear = 7
+
+// distance is that of a point from the line between two others.
+func distance(at, from, to vg.Point) float64 {
+	d, v := to.Sub(from), at.Sub(from)
+	share := 0.0
+	if length := float64(d.Dot(d)); length > 0 {
+		share = min(max(float64(v.Dot(d))/length, 0), 1)
+	}
+	off := v.Sub(d.Scale(vg.Length(share)))
+	return math.Hypot(float64(off.X), float64(off.Y))
 }
 
 // emptiest is the axis after which the sector with the lowest accuracies lies,

@@ -4,8 +4,9 @@ A case builds its ONNX nodes on a Model and returns the output's name and the
 PyTorch function that must agree with it. What is left out on purpose, because
 ONNX Runtime or ONNX itself differs from PyTorch there:
 
-- AveragePool with ceil_mode and count_include_pad: ONNX and PyTorch count the cells
-  past the end padding differently.
+- AveragePool with ceil_mode and count_include_pad, where windows reach beyond the end
+  padding: PyTorch leaves the cells beyond out of the count, ONNX Runtime counts
+  them; selfheal refuses it.
 - ConvTranspose with output_padding of the stride or more (PyTorch allows it with
   dilation): ONNX Runtime computes something else, so selfheal refuses it.
 - Clip is pinned to torch.clamp, whose gradient passes at both ends; ReLU6 and
@@ -258,6 +259,8 @@ max_pool("maxpool_stride1", (1, 4, 5), (3, 2), 1)
 max_pool("maxpool_padded", (2, 5, 4), (3, 3), 2, pads=1)
 max_pool("maxpool_ceil", (1, 6, 5), (3, 3), 2, ceil=1)
 max_pool("maxpool_ceil_padded", (1, 6, 6), (3, 3), 2, pads=1, ceil=1)
+max_pool("maxpool_ceil_left_out", (1, 5, 8), (3, 3), 3, pads=1, ceil=1)
+max_pool("maxpool_ceil_dilated", (1, 6, 6), (2, 2), 2, dilation=2, ceil=1)
 max_pool("maxpool_dilated", (1, 6, 6), (2, 2), 1, dilation=2)
 max_pool("maxpool_rest", (2, 5, 5), (2, 2), 2, batch=3)
 max_pool("maxpool_zero_value", (2, 4, 4), (2, 2), 2, x=with_zero)
@@ -281,6 +284,8 @@ avg_pool("avgpool_padded_included", (2, 5, 4), (3, 3), 2, pads=1, include=1)
 avg_pool("avgpool_ceil", (1, 6, 5), (3, 3), 2, ceil=1)
 avg_pool("avgpool_ceil_2x2", (1, 5, 5), (2, 2), 2, ceil=1)
 avg_pool("avgpool_ceil_padded", (1, 6, 6), (3, 3), 2, pads=1, ceil=1)
+avg_pool("avgpool_ceil_left_out", (1, 7, 8), (3, 3), 3, pads=1, ceil=1)
+avg_pool("avgpool_ceil_included", (1, 7, 8), (3, 3), 3, pads=1, ceil=1, include=1)
 avg_pool("avgpool_whole_image", (3, 3, 4), (3, 4), 1)
 case("globalaveragepool", (3, 3, 4), lambda m, x: (m.op("GlobalAveragePool", x), lambda t: t.mean((2, 3), keepdim=True)))
 

@@ -34,7 +34,7 @@ func TestBackwardErrors(t *testing.T) {
 		{"a discrete result", func(b *onnx.Builder, x string) string {
 			return b.Op("Where", b.Op("Greater", x, b.Float(0)), b.Float(1), b.Float(0))
 		}, "does not depend on"},
-		{"a weight from the data", func(b *onnx.Builder, x string) string {
+		{"a weight computed from constants", func(b *onnx.Builder, x string) string {
 			w := b.Op("Reshape", b.Op("Mul", b.Const(ones(1, 2, 1, 1)), b.Float(2)), b.Ints(1, 2, 1, 1))
 			return b.Op("Conv", x, w)
 		}, ""},

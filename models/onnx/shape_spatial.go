@@ -186,23 +186,36 @@ func poolShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 		return nil, fmt.Errorf("kernel %v is out of range", w.Kernel)
 	}
 	out := Shape{x[0], x[1]}
+	ceil, fits := n.Int("ceil_mode", 0) == 1, true
+	pads := slices.Clone(w.Pads) // that give the same windows without ceil_mode
 	for i, k := range w.Kernel {
-		if w.Pads[i] >= k || w.Pads[i+len(kernel)] >= k {
+		begin, end := w.Pads[i], w.Pads[i+len(kernel)]
+		if begin >= k || end >= k {
 			return nil, fmt.Errorf("pads %v are not smaller than the kernel %v", w.Pads, w.Kernel)
 		}
 		reach := (k-1)*w.Dilations[i] + 1
-		span := x[i+2] + w.Pads[i] + w.Pads[i+len(kernel)] - reach
+		span := x[i+2] + begin + end - reach
 		if x[i+2] == Batch || span < 0 {
 			return nil, fmt.Errorf("kernel %v is larger than the padded input", w.Kernel)
 		}
 		d := span/w.Strides[i] + 1
-		if n.Int("ceil_mode", 0) == 1 {
+		if ceil {
 			d = (span+w.Strides[i]-1)/w.Strides[i] + 1
-			if (d-1)*w.Strides[i] >= x[i+2]+w.Pads[i] {
+			if (d-1)*w.Strides[i] >= x[i+2]+begin {
 				d-- // a window must not begin in the end padding
 			}
+			covered := (d-1)*w.Strides[i] + reach
+			if n.Int("count_include_pad", 0) == 1 && covered > x[i+2]+begin+end {
+				return nil, errors.New("has ceil_mode and count_include_pad and windows beyond the padding, which PyTorch and ONNX Runtime count differently")
+			}
+			pads[i+len(kernel)] = max(covered-x[i+2]-begin, 0)
+			fits = fits && pads[i+len(kernel)] < k
 		}
 		out = append(out, d)
+	}
+	if ceil && fits { // ONNX Runtime's shape inference forgets that a window may be left out
+		delete(n.Attrs, "ceil_mode")
+		n.Set("pads", pads)
 	}
 	if n.Op == "MaxPool" {
 		return []Shape{out, out}, nil

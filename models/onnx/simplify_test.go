@@ -112,6 +112,8 @@ func TestSimplify(t *testing.T) {
 			func(x []float32) []float32 { return []float32{4*(x[0]-0.5) + 1} }},
 		{"auto_pad", newFile(11, N, 1, 3, 3).floats("w", []int64{1, 1, 2, 2}, 1).node("Conv x w → y", "auto_pad", "SAME_UPPER").bytes(N, 1, 3, 3),
 			"Conv", onnx.Shape{N, 1, 3, 3}, nil},
+		{"ceil_mode", newFile(12, N, 1, 3, 3).node("MaxPool x → y", "kernel_shape", []int64{2, 2}, "strides", []int64{2, 2}, "ceil_mode", 1).bytes(N, 1, 2, 2),
+			"MaxPool", onnx.Shape{N, 1, 2, 2}, func(x []float32) []float32 { return []float32{x[4], x[5], x[7], x[8]} }},
 		{"output_shape", newFile(11, N, 1, 2, 2).floats("w", []int64{1, 1, 2, 2}, 1).node("ConvTranspose x w → y", "strides", []int64{2, 2}, "output_shape", []int64{3, 3}).bytes(N, 1, 3, 3),
 			"ConvTranspose", onnx.Shape{N, 1, 3, 3}, nil},
 	} {
@@ -231,6 +233,7 @@ func TestOpenErrors(t *testing.T) {
 		{"a pool without kernel", pool(), []string{`AveragePool "y"`, "kernel_shape"}},
 		{"a pool of pads", pool("kernel_shape", []int64{2, 2}, "pads", []int64{2, 0, 0, 0}), []string{`AveragePool "y"`, "pads"}},
 		{"a giant pool", pool("kernel_shape", []int64{1 << 20, 1 << 20}, "pads", []int64{1<<20 - 1, 1<<20 - 1, 1<<20 - 1, 1<<20 - 1}), []string{`AveragePool "y"`, "kernel"}},
+		{"a pool that counts beyond its pads", pool("kernel_shape", []int64{3, 3}, "strides", []int64{2, 2}, "ceil_mode", 1, "count_include_pad", 1), []string{`AveragePool "y"`, "ceil_mode"}},
 		{"a giant Pad", newFile(13, N, 2).ints("p", 0, 1<<62, 0, 1<<62).node("Pad x p → y").bytes(N, 2), []string{`Pad "y"`, "out of range"}},
 		{"a Pad of the batch", newFile(13, N, 2).ints("p", 1, 0, -1, 0).node("Pad x p → y").bytes(N, 2), []string{`Pad "y"`, "pads the batch"}},
 		{"a giant Resize", newFile(13, N, 1, 2, 2).floats("s", []int64{4}, 1, 1, 1000, 1e30).node("Resize x _ s → y").bytes(N, 1, 2, 2), []string{`Resize "y"`, "scale"}},
