@@ -174,6 +174,14 @@ func (n *Network) Gradient(ctx context.Context, x []float32, loss attacks.Loss, 
 	return nil
 }
 
+// Prepare compiles what gradients of a loss need, so that a network that can't
+// be differentiated is refused before anything is spent on it. The error names
+// every operator without a gradient rule.
+func (n *Network) Prepare(loss attacks.Loss) error {
+	_, err := n.head(loss)
+	return err
+}
+
 // head compiles a loss's gradient graph on first use.
 func (n *Network) head(loss attacks.Loss) (*ort.Program, error) {
 	n.mu.Lock()

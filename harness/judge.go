@@ -76,7 +76,11 @@ func (r *runner) judge(ctx context.Context, who classifier, what string, set []a
 		}
 		margin := control.Margin(a.logits, set[i].Label)
 		if math.IsNaN(margin) || math.IsInf(margin, 0) {
-			return fmt.Errorf("%s gives logits that are not finite on image %d", what, set[i].ID)
+			hint := ""
+			if a.outcome != nil {
+				hint = "; where the network alone is finite, lower the solver's learning_rate"
+			}
+			return fmt.Errorf("%s gives logits that are not finite on image %d%s", what, set[i].ID, hint)
 		}
 		if a.outcome != nil {
 			a.outcome.Controls, a.outcome.Logits = nil, nil // only the numbers are kept

@@ -98,6 +98,14 @@ func (r *runner) job(ctx context.Context, j Job) error {
 		if recipes[i], err = a.Recipe(net.Classes(), net.Shape()); err != nil {
 			return fmt.Errorf("model %s: %w", net.Name, err)
 		}
+		for _, c := range recipes[i].Components {
+			if _, backward := c.Passes(net.Classes()); backward == 0 {
+				continue
+			}
+			if err := net.Prepare(attacks.CrossEntropy); err != nil {
+				return fmt.Errorf("model %s, attack %s: %w", net.Name, a.Name, err)
+			}
+		}
 	}
 	var controllers []*control.Controller
 	for _, name := range j.Suite.Controls {
