@@ -12,7 +12,7 @@ test:
 
 # The packages whose goroutines share state.
 race:
-	go test -race -count=1 ./models/ort ./control ./harness
+	go test -race -short -count=1 ./models/ort ./control ./harness
 
 check:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }

@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var usage usageError
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintln(stderr, "selfheal: stopped")
+		fmt.Fprintln(stderr, "selfheal: stopped; what was finished is kept")
 		return exitFailed
 	case errors.As(err, &usage):
 		fmt.Fprintln(stderr, "selfheal:", line)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"selfheal/models/ort"
+	"selfheal/internal/testinput"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -91,9 +91,7 @@ func prefixed(prefix, text string) string {
 // The whole job on a handful of bundled images, in an empty folder, with the
 // config that is built into the program; then its report again.
 func TestRunBundled(t *testing.T) {
-	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
-		t.Fatal(err)
-	}
+	testinput.Runtime(t)
 	t.Chdir(t.TempDir())
 	var stdout, stderr bytes.Buffer
 	// Fewer images than the default, and no Square: half of the time.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
 
+	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -179,9 +179,7 @@ func reference(c *chain, layers map[int]*linear, s Solver, image []float64) (log
 
 func testPool(t *testing.T, batch int) *ort.Pool {
 	t.Helper()
-	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
-		t.Fatal(err)
-	}
+	testinput.Runtime(t)
 	pool := ort.NewPool(2, batch)
 	t.Cleanup(pool.Close)
 	return pool

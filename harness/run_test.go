@@ -16,7 +16,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
-	"selfheal/models/ort"
+	"selfheal/internal/testinput"
 )
 
 // small is a run of seconds that goes through everything: two controllers, every
@@ -53,13 +53,6 @@ suites:
     attacks: [apgd-linf, apgd-l1, fab-l2, square-l1, square-linf, pgd-l2]
 `
 
-func initRuntime(t *testing.T) {
-	t.Helper()
-	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func plan(t *testing.T, text string, workers, batch int, sets ...string) *Plan {
 	t.Helper()
 	cfg, err := config.Parse("test.yaml", []byte(text), config.Folder(".."), sets...)
@@ -90,7 +83,7 @@ func runSmall(t *testing.T, workers, batch int) (*result.File, []result.Record, 
 // Verdicts, margins and adversarial images are the same, bit for bit, whatever
 // the batch and the number of workers.
 func TestResultsDoNotDependOnBatchOrWorkers(t *testing.T) {
-	initRuntime(t)
+	testinput.Runtime(t)
 	first, records, out := runSmall(t, 2, 64)
 	for _, c := range []struct{ workers, batch int }{{1, 8}, {2, 8}, {1, 64}, {2, 3}} {
 		f, rec, dir := runSmall(t, c.workers, c.batch)
@@ -124,7 +117,7 @@ func TestResultsDoNotDependOnBatchOrWorkers(t *testing.T) {
 
 // What the files hold agrees with itself and with the contract.
 func TestResultsAreConsistent(t *testing.T) {
-	initRuntime(t)
+	testinput.Runtime(t)
 	f, records, out := runSmall(t, 2, 64)
 	if want := (1 + 2) * (1 + 6); len(f.Cells) != want || len(records) != want*7 {
 		t.Fatalf("%d cells and %d records, want %d and %d", len(f.Cells), len(records), want, want*7)
@@ -179,7 +172,7 @@ func TestResultsAreConsistent(t *testing.T) {
 
 // A cancelled run stops soon and keeps the cells that are done.
 func TestCancelKeepsFinishedCells(t *testing.T) {
-	initRuntime(t)
+	testinput.Runtime(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	out := t.TempDir()
 	w := &lineWriter{onLine: func(line string) {
@@ -209,7 +202,7 @@ func (w *lineWriter) Write(p []byte) (int, error) { w.onLine(string(p)); return 
 var _ io.Writer = (*lineWriter)(nil)
 
 func TestOtherConfigIsRefused(t *testing.T) {
-	initRuntime(t)
+	testinput.Runtime(t)
 	out := t.TempDir()
 	old := &result.File{Schema: result.Schema, ConfigSHA256: "other"}
 	if err := result.Write(filepath.Join(out, "results.json"), old); err != nil {

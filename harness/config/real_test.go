@@ -1,31 +1,17 @@
 package config
 
 import (
-	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"selfheal/harness/dataset"
+	"selfheal/internal/testinput"
 )
 
-// realFolder is the folder of the acceptance run, which lies outside the repository.
-func realFolder(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("SELFHEAL_REAL")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "real")
-	}
-	if _, err := os.Stat(filepath.Join(dir, "config.yaml")); errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("the real networks and images are not at %s; set SELFHEAL_REAL to their folder", dir)
-	}
-	return dir
-}
-
 func TestRealConfig(t *testing.T) {
-	dir := realFolder(t)
+	dir := filepath.Dir(testinput.Real(t, "config.yaml"))
 	c, err := Load(filepath.Join(dir, "config.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -10,19 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/testinput"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
 
-// TestMain provisions the runtime.
-func TestMain(m *testing.M) {
-	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
-		os.Stderr.WriteString(err.Error() + "\n")
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testinput.RunMain(m) }
 
 func read(t *testing.T, path ...string) []byte {
 	t.Helper()

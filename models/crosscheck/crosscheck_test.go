@@ -11,18 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
 
-// TestMain provisions the runtime that the engine is compared with.
-func TestMain(m *testing.M) {
-	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
-		os.Stderr.WriteString(err.Error() + "\n")
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testinput.RunMain(m) }
 
 // reference runs a model on ONNX Runtime, one item.
 func reference(t *testing.T, model []byte, items ...[]float32) [][]float32 {
@@ -124,13 +118,10 @@ func TestRealNetworkUnsupported(t *testing.T) {
 
 // realFile reads a file of the real-input folder, which is not part of the project.
 func realFile(t *testing.T, name string) []byte {
-	dir := os.Getenv("SELFHEAL_REAL")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "real")
-	}
-	data, err := os.ReadFile(filepath.Join(dir, name))
+	t.Helper()
+	data, err := os.ReadFile(testinput.Real(t, name))
 	if err != nil {
-		t.Skipf("no real data: %v (set SELFHEAL_REAL)", err)
+		t.Fatal(err)
 	}
 	return data
 }

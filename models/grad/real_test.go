@@ -4,26 +4,13 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
+	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
-
-func realModel(t testing.TB, name string) string {
-	dir := os.Getenv("SELFHEAL_REAL")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "real")
-	}
-	path := filepath.Join(dir, name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no real models: %v (set SELFHEAL_REAL)", err)
-	}
-	return path
-}
 
 func compile(t testing.TB, pool *ort.Pool, g *onnx.Graph) *ort.Program {
 	t.Helper()
@@ -38,20 +25,13 @@ func compile(t testing.TB, pool *ort.Pool, g *onnx.Graph) *ort.Program {
 	return p
 }
 
-func initRuntime(t testing.TB) {
-	t.Helper()
-	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // The gradients of every loss on two real networks agree with central differences.
 func TestLossGradientsOnRealNetworks(t *testing.T) {
-	initRuntime(t)
+	testinput.Runtime(t)
 	pool := ort.NewPool(1, 4)
 	defer pool.Close()
 	for _, m := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
-		net, _, err := onnx.Load(realModel(t, m), []float32{0.49, 0.48, 0.45}, []float32{0.25})
+		net, _, err := onnx.Load(testinput.Real(t, m), []float32{0.49, 0.48, 0.45}, []float32{0.25})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,9 +89,9 @@ func TestLossGradientsOnRealNetworks(t *testing.T) {
 }
 
 func BenchmarkLoss(b *testing.B) {
-	initRuntime(b)
+	testinput.Runtime(b)
 	for _, m := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
-		net, _, err := onnx.Load(realModel(b, m), []float32{0.49, 0.48, 0.45}, []float32{0.25})
+		net, _, err := onnx.Load(testinput.Real(b, m), []float32{0.49, 0.48, 0.45}, []float32{0.25})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -3,25 +3,19 @@ package onnx_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
 	"selfheal/models/ort"
 )
 
-func TestMain(m *testing.M) {
-	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testinput.RunMain(m) }
 
 // file is an ONNX file under construction, with the float input "x"; every part
 // may be wrong on purpose. A dimension of -1 is symbolic.

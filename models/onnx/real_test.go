@@ -1,23 +1,10 @@
 package onnx
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
-)
 
-// realModel finds a model of the real-input folder, which is not part of the project.
-func realModel(t *testing.T, name string) string {
-	dir := os.Getenv("SELFHEAL_REAL")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "real")
-	}
-	path := filepath.Join(dir, name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no real models: %v (set SELFHEAL_REAL)", err)
-	}
-	return path
-}
+	"selfheal/internal/testinput"
+)
 
 func TestLoadRealModels(t *testing.T) {
 	for _, c := range []struct {
@@ -28,7 +15,7 @@ func TestLoadRealModels(t *testing.T) {
 		{"resnet_2b.onnx", 112006, 0},
 		{"rn18w16_standard.onnx", 0, 0},
 	} {
-		g, _, err := Load(realModel(t, c.file), []float32{0.49, 0.48, 0.45}, []float32{0.2})
+		g, _, err := Load(testinput.Real(t, c.file), []float32{0.49, 0.48, 0.45}, []float32{0.2})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,23 +4,16 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
 
-// TestMain provisions the runtime that the segments run on.
-func TestMain(m *testing.M) {
-	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
-		os.Stderr.WriteString(err.Error() + "\n")
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testinput.RunMain(m) }
 
 // chain runs graphs one after another on one item.
 func chain(t *testing.T, pool *ort.Pool, graphs []*onnx.Graph, x []float32, opts ...ort.CompileOption) []float32 {

@@ -1,24 +1,15 @@
 package split
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
+	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 )
 
 func load(t *testing.T, name string) *onnx.Graph {
-	dir := os.Getenv("SELFHEAL_REAL")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "real")
-	}
-	path := filepath.Join(dir, name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no real models: %v (set SELFHEAL_REAL)", err)
-	}
-	g, _, err := onnx.Load(path, []float32{0.5}, []float32{0.25})
+	g, _, err := onnx.Load(testinput.Real(t, name), []float32{0.5}, []float32{0.25})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,46 @@
+// Package testinput is what tests of several packages share: the real networks
+// and images, which lie outside the project, and the runtime.
+package testinput
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"selfheal/models/ort"
+)
+
+// Real returns the path of a file of real input: in $SELFHEAL_REAL, else in
+// shared/real beside the repository. Where it is absent the test is skipped.
+func Real(t testing.TB, name string) string {
+	t.Helper()
+	dir := os.Getenv("SELFHEAL_REAL")
+	if dir == "" {
+		_, here, _, _ := runtime.Caller(0)
+		dir = filepath.Join(filepath.Dir(here), "..", "..", "..", "shared", "real")
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("no real input: %v (set SELFHEAL_REAL to its folder)", err)
+	}
+	return path
+}
+
+// Runtime loads ONNX Runtime, provisioning it where it is absent.
+func Runtime(t testing.TB) {
+	t.Helper()
+	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// RunMain is a TestMain for packages in which every test needs the runtime.
+func RunMain(m *testing.M) {
+	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
+		os.Stderr.WriteString(err.Error() + "\n")
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
