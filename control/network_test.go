@@ -1,0 +1,145 @@
+package control
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/models/onnx"
+)
+
+// small is a Conv net of three classes, with or without a softmax at its end.
+func small(t *testing.T, softmax bool) []byte {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 1))
+	weights := func(shape ...int64) *onnx.Tensor {
+		w := onnx.FloatTensor(shape, make([]float32, onnx.Shape(shape).Items()))
+		for i := range w.Floats {
+			w.Floats[i] = float32(r.NormFloat64()) * 0.5
+		}
+		return w
+	}
+	b := &onnx.Builder{G: onnx.NewGraph("small")}
+	x := b.Input("x", onnx.Shape{onnx.Batch, 2, 5, 4})
+	stem := b.OpWith("Conv", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}, x, b.Const(weights(3, 2, 3, 3)))
+	block := b.Op("Relu", b.OpWith("Conv", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}, b.Op("Relu", stem), b.Const(weights(3, 3, 3, 3))))
+	joined := b.Op("Add", block, stem)
+	z := b.Op("Gemm", b.OpWith("Flatten", nil, b.Op("GlobalAveragePool", joined)), b.Const(weights(3, 3)))
+	if softmax {
+		z = b.OpWith("Softmax", onnx.Attrs{"axis": -1}, z)
+	}
+	b.Output("out", z)
+	if b.Err() != nil {
+		t.Fatal(b.Err())
+	}
+	data, err := b.G.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// A network that gives probabilities has the margins and gradients of the one
+// that gives logits.
+func TestProbabilities(t *testing.T) {
+	pool := testPool(t, 4)
+	logits, err := NewNetwork(pool, "logits", small(t, false), NetworkOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logits.Close()
+	probabilities, err := NewNetwork(pool, "probabilities", small(t, true), NetworkOptions{Probabilities: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer probabilities.Close()
+	x, _ := randomImage(4, 40)
+	var a, b attacks.Evaluation
+	for _, loss := range []attacks.Loss{attacks.CrossEntropy, attacks.Margin, attacks.LogitDifference} {
+		if err := logits.Gradient(context.Background(), x, loss, 1, 2, &a); err != nil {
+			t.Fatal(err)
+		}
+		if err := probabilities.Gradient(context.Background(), x, loss, 1, 2, &b); err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(float64(a.Loss-b.Loss)) > 1e-5 || math.Abs(Margin(a.Logits, 1)-Margin(b.Logits, 1)) > 1e-5 {
+			t.Errorf("%v: loss %v and margin %v from logits, %v and %v from probabilities", loss, a.Loss, Margin(a.Logits, 1), b.Loss, Margin(b.Logits, 1))
+		}
+		if want := loss.Value(a.Logits, 1, 2); math.Abs(want-float64(a.Loss)) > 1e-5 {
+			t.Errorf("%v: the graph's loss is %v, its formula gives %v", loss, a.Loss, want)
+		}
+		for i := range a.Gradient {
+			if math.Abs(float64(a.Gradient[i]-b.Gradient[i])) > 1e-5 {
+				t.Fatalf("%v: gradients differ at %d: %v and %v", loss, i, a.Gradient[i], b.Gradient[i])
+			}
+		}
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	pool := testPool(t, 4)
+	n, err := NewNetwork(pool, "net", small(t, false), NetworkOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	if len(n.Segments) != 4 { // stem, join, pooled features
+		t.Fatalf("%d segments, want 4", len(n.Segments))
+	}
+	stem := n.Segments[1].Inputs[0].Name
+	for _, c := range []struct {
+		at   At
+		want int
+		err  string
+	}{
+		{At{}, 0, ""}, {At{Boundary: 2}, 2, ""}, {At{Last: true}, 3, ""}, {At{Tensor: stem}, 1, ""},
+		{At{Boundary: 4}, 0, "boundaries 0 to 3"}, {At{Tensor: "nowhere"}, 0, `"nowhere"`},
+	} {
+		got, err := n.Index(c.at)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%v: error %v, want one with %q", c.at, err, c.err)
+			}
+			continue
+		}
+		if err != nil || got != c.want {
+			t.Errorf("%v: segment %d, %v; want %d", c.at, got, err, c.want)
+		}
+	}
+	// Exactly the boundaries given, plus those that a control names.
+	m, err := NewNetwork(pool, "net", small(t, false), NetworkOptions{At: []string{}, Also: []At{{Last: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if len(m.Segments) != 2 {
+		t.Errorf("%d segments, want 2", len(m.Segments))
+	}
+	if _, err := ONNXEmbedding(small(t, false), n.StateShape(0)); err == nil {
+		t.Error("a classifier passes for an embedding")
+	}
+	g, err := IdentityEmbedding(n.StateShape(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewController(n, "twice", Solver{Method: Greedy}, []Layer{{1, g}, {1, g}}); err == nil {
+		t.Error("two layers at one place are no error")
+	}
+	if _, err := NewController(n, "none", Solver{Method: Greedy}, nil); err == nil {
+		t.Error("a control without layers is no error")
+	}
+	// No control, no change: E(x) = x leaves u = 0 and costs nothing.
+	k, err := NewController(n, "identity", Solver{Method: MSA, Outer: 2, Inner: 3, Regularization: 0.1, LearningRate: 0.1}, []Layer{{1, g}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	x, _ := randomImage(5, 40)
+	o, err := k.Run(context.Background(), x)
+	if err != nil || o.Objective != 0 || o.Norm != 0 {
+		t.Errorf("identity: objective %v, norm %v, %v", o.Objective, o.Norm, err)
+	}
+}
