@@ -117,14 +117,14 @@ func doRun(c *cobra.Command, g *globals, f *runFlags) error {
 	file, records, err := harness.Run(c.Context(), plan, harness.Options{
 		Out: f.out, Force: f.force, Progress: harness.NewProgress(c.ErrOrStderr(), f.quiet), Cache: control.UserCache(),
 	})
-	if errors.Is(err, harness.ErrOtherConfig) {
+	if errors.Is(err, harness.ErrOtherConfig) || errors.As(err, new(harness.ConfigError)) {
 		return usageError{err}
 	}
 	if file == nil || len(file.Cells) == 0 {
 		return err
 	}
 	if rerr := reports.Write(f.out, file, slices.Values(records)); rerr != nil {
-		return errors.Join(err, rerr)
+		return rerr // the more urgent of the two: something is not on disk
 	}
 	if table, rerr := os.ReadFile(f.out + "/tables.md"); rerr == nil && err == nil {
 		fmt.Fprintf(c.OutOrStdout(), "%s\nreport: %s/report.html\n", table, f.out)

@@ -14,12 +14,12 @@ const fitVersion = "pca/1"
 
 // FitKey identifies a fit by what it depends on: the data, the target, and the
 // network up to the boundary. At the input the network does not matter.
-func FitKey(n *Network, t int, dataset string, target Target) string {
+func FitKey(c *Chain, t int, dataset string, target Target) string {
 	network := ""
 	if t > 0 {
-		network = n.ID() + "/" + n.Segments[t].Inputs[0].Name
+		network = c.net.ID() + "/" + c.Segments[t].Inputs[0].Name
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%g %d\n%v", fitVersion, network, dataset, target.Variance, target.Rank, n.StateShape(t)))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%g %d\n%v", fitVersion, network, dataset, target.Variance, target.Rank, c.StateShape(t)))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -7,54 +7,6 @@ import (
 	"selfheal/models/onnx"
 )
 
-// At is a place in the network where a layer is controlled.
-type At struct {
-	Last     bool   // the tensor entering the final Gemm or MatMul
-	Tensor   string // a tensor by name
-	Boundary int    // otherwise: the input of F_Boundary, 0 being the image
-}
-
-// String prints the place as a config writes it.
-func (a At) String() string {
-	switch {
-	case a.Last:
-		return "last"
-	case a.Tensor != "":
-		return a.Tensor
-	case a.Boundary == 0:
-		return "input"
-	}
-	return fmt.Sprint(a.Boundary)
-}
-
-// Index finds the segment whose input the place is.
-func (n *Network) Index(a At) (int, error) {
-	switch {
-	case a.Last:
-		for t, s := range slices.Backward(n.Segments) {
-			if t > 0 && slices.ContainsFunc(s.Nodes, func(m *onnx.Node) bool {
-				return (m.Op == "Gemm" || m.Op == "MatMul") && m.Input(0) == s.Inputs[0].Name
-			}) {
-				return t, nil
-			}
-		}
-		return 0, fmt.Errorf("model %s has no boundary at its final Gemm or MatMul", n.Name)
-	case a.Tensor != "":
-		for t, s := range n.Segments {
-			if s.Inputs[0].Name == a.Tensor {
-				return t, nil
-			}
-		}
-		return 0, fmt.Errorf("model %s has no boundary at tensor %q", n.Name, a.Tensor)
-	case a.Boundary < 0 || a.Boundary >= len(n.Segments):
-		return 0, fmt.Errorf("model %s has boundaries 0 to %d, not %d", n.Name, len(n.Segments)-1, a.Boundary)
-	}
-	return a.Boundary, nil
-}
-
-// StateShape is the shape of x_t, the input of segment t, with the batch in front.
-func (n *Network) StateShape(t int) onnx.Shape { return n.Segments[t].Inputs[0].Shape }
-
 // LinearEmbedding returns E(x) = μ + (x − μ)·V·Vᵀ as a graph on states of the
 // given shape: the projection onto the principal subspace (paper, section 4.1).
 // mean has one value, and components (row-major, dim × rank) one row, a

@@ -55,7 +55,7 @@ func blockKrylov(ctx context.Context, dim int, trace float64, target Target, app
 		if !full && (next == 0 || size < next) {
 			continue
 		}
-		values, vectors, residual, err := rayleighRitz(basis, products, size, trace, target)
+		values, vectors, residual, err := rayleighRitz(basis, products, size, trace, target, full)
 		if err != nil || full || residual <= krylovTolerance*values[0] {
 			return values, vectors, err
 		}
@@ -108,8 +108,9 @@ func extend(basis *mat.Dense, size int, block *mat.Dense) int {
 
 // rayleighRitz returns the eigenpairs of the covariance restricted to the first
 // size rows of basis, as many as target keeps and a few more, and how far the
-// last kept one is from an eigenvector: ‖C·v − λ·v‖.
-func rayleighRitz(basis, products *mat.Dense, size int, trace float64, target Target) ([]float64, *mat.Dense, float64, error) {
+// last kept one is from an eigenvector: ‖C·v − λ·v‖. A basis that can't grow is
+// full: then the eigenpairs are what there is.
+func rayleighRitz(basis, products *mat.Dense, size int, trace float64, target Target, full bool) ([]float64, *mat.Dense, float64, error) {
 	_, dim := basis.Dims()
 	q, w := basis.Slice(0, size, 0, dim), products.Slice(0, size, 0, dim)
 	var t mat.Dense
@@ -130,7 +131,7 @@ func rayleighRitz(basis, products *mat.Dense, size int, trace float64, target Ta
 		values[i] = ascending[size-1-i]
 	}
 	rank, share := cutoff(values, trace, target)
-	if target.Rank == 0 && share < target.Variance && size < min(dim, maxRank) {
+	if target.Rank == 0 && share < target.Variance && !full {
 		return values, nil, math.Inf(1), nil // the basis is still too small
 	}
 	var s mat.Dense

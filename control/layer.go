@@ -2,7 +2,6 @@ package control
 
 import (
 	"errors"
-	"fmt"
 
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
@@ -16,17 +15,16 @@ type stage struct {
 	next      int          // values of x_{t+1}
 	forward   *ort.Program // z → F(z)
 	embed     *ort.Program // z → E(z); nil without an embedding
-	residual  *ort.Program // z → −(J_E − I)ᵀ(E(z) − z): ∇_z H where p_{t+1} = 0; nil without an embedding
+	residual  *ort.Program // z → −(J_E − I)ᵀ(E(z) − z): ∇_z H where p_{t+1} = 0; the last controlled stage
 	adjoint   *ort.Program // z, p_{t+1} → ∇_z [p·F(z) − ½‖E(z) − z‖²]; without an embedding J_Fᵀp
 	flops     int64        // of F
 	embedCost int64        // FLOPs of E
-	passes    counter
+	sweepCost int64        // FLOPs of the gradient that a sweep takes
 }
 
-// counter holds the FLOPs of each program, for cost accounting.
-type counter struct{ residual, adjoint int64 }
-
-func newStage(pool *ort.Pool, segment, embedding *onnx.Graph) (*stage, error) {
+// newStage compiles what a loop needs of a segment: the gradient only where a
+// sweep passes, with p = 0 at its last stage.
+func newStage(pool *ort.Pool, segment, embedding *onnx.Graph, swept, last bool) (*stage, error) {
 	s := &stage{size: int(segment.Inputs[0].Shape.Items()), next: int(segment.Outputs[0].Shape.Items()), flops: segment.FLOPs()}
 	var err error
 	if s.forward, err = compile(pool, segment); err != nil {
@@ -35,23 +33,22 @@ func newStage(pool *ort.Pool, segment, embedding *onnx.Graph) (*stage, error) {
 	if embedding != nil {
 		s.embedCost = embedding.FLOPs()
 		if s.embed, err = compile(pool, embedding); err != nil {
-			return nil, err
+			return s, err
 		}
-		g, err := hamiltonian(nil, embedding)
-		if err != nil {
-			return nil, fmt.Errorf("embedding: %w", err)
-		}
-		s.passes.residual = g.FLOPs()
-		if s.residual, err = compile(pool, g); err != nil {
-			return nil, err
-		}
+	}
+	if !swept {
+		return s, nil
+	}
+	to := &s.adjoint
+	if last {
+		segment, to = nil, &s.residual
 	}
 	g, err := hamiltonian(segment, embedding)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	s.passes.adjoint = g.FLOPs()
-	s.adjoint, err = compile(pool, g)
+	s.sweepCost = g.FLOPs()
+	*to, err = compile(pool, g)
 	return s, err
 }
 

@@ -44,30 +44,38 @@ type Controller struct {
 	Solver Solver
 	net    *Network
 	stages []*stage
+	first  int // the first controlled stage
 	last   int // the last controlled stage
 }
 
-// NewController compiles the closed loop of a network.
-func NewController(net *Network, name string, solver Solver, layers []Layer) (*Controller, error) {
+// NewController compiles the closed loop of a network cut into a chain. Only a
+// solver that needs gradients asks for gradient rules.
+func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*Controller, error) {
+	net := chain.net
 	if len(layers) == 0 {
 		return nil, errNoLayers
 	}
 	embeddings := map[int]*onnx.Graph{}
-	c := &Controller{Name: name, Solver: solver, net: net}
+	c := &Controller{Name: name, Solver: solver, net: net, first: len(chain.Segments)}
 	for _, l := range layers {
 		if embeddings[l.T] != nil {
 			return nil, fmt.Errorf("control %s has two layers at boundary %d of model %s", name, l.T, net.Name)
 		}
 		embeddings[l.T] = l.Embedding
-		c.last = max(c.last, l.T)
+		c.first, c.last = min(c.first, l.T), max(c.last, l.T)
 	}
-	for t, s := range net.Segments {
-		st, err := newStage(net.pool, s, embeddings[t])
+	for t, s := range chain.Segments {
+		// The sweep goes from the last controlled stage down to the first: behind
+		// them p is 0, before them nothing reads it.
+		swept := solver.Method != Greedy && t >= c.first && t <= c.last
+		st, err := newStage(net.pool, s, embeddings[t], swept, t == c.last)
+		if st != nil {
+			c.stages = append(c.stages, st)
+		}
 		if err != nil {
 			c.Close()
 			return nil, fmt.Errorf("control %s, model %s, segment %d: %w", name, net.Name, t, err)
 		}
-		c.stages = append(c.stages, st)
 	}
 	return c, nil
 }
@@ -191,11 +199,11 @@ func (r *run) forward(greedy bool) error {
 	return nil
 }
 
-// backward makes one sweep of adjoints and ascents. Stages behind the last
-// controlled one have p = 0 and nothing to do.
+// backward makes one sweep of adjoints and ascents, from the last controlled
+// stage, behind which p = 0, to the first, before which no control reads p.
 func (r *run) backward(inner int) error {
 	var p []float32 // p_{t+1}; nil stands for 0
-	for t := r.c.last; t >= 0; t-- {
+	for t := r.c.last; t >= r.c.first; t-- {
 		s, x, z, u := r.c.stages[t], r.states[t], r.controlled[t], r.out.Controls[t]
 		dz := make([]float32, s.size)
 		gradient := func() error {
@@ -218,8 +226,8 @@ func (r *run) backward(inner int) error {
 				}
 			}
 		}
-		if t == 0 {
-			return nil // p_0 steers nothing
+		if t == r.c.first {
+			return nil
 		}
 		if err := gradient(); err != nil { // p_t, at the new z_t
 			return err
@@ -232,29 +240,24 @@ func (r *run) backward(inner int) error {
 // Passes is the cost of one controlled pass in units of a plain one, by FLOPs.
 func (c *Controller) Passes() float64 {
 	var forward, greedy, sweep int64
+	inner := int64(c.Solver.Inner)
+	if c.Solver.Method == PMP {
+		inner = 1
+	}
 	for t, s := range c.stages {
-		forward += s.flops
-		if s.embed == nil {
-			if t < c.last {
-				sweep += s.passes.adjoint
-			}
+		forward += s.flops + s.embedCost
+		greedy += s.embedCost
+		if t < c.first || t > c.last {
 			continue
 		}
-		forward += s.embedCost
-		greedy += s.embedCost
-		inner := int64(c.Solver.Inner)
-		if c.Solver.Method == PMP {
-			inner = 1
+		gradients := int64(0)
+		if s.embed != nil {
+			gradients = inner
 		}
-		gradients := inner
-		if t > 0 {
+		if t > c.first {
 			gradients++
 		}
-		cost := s.passes.adjoint
-		if t == c.last {
-			cost = s.passes.residual
-		}
-		sweep += gradients * cost
+		sweep += gradients * s.sweepCost
 	}
 	total := greedy + forward
 	if c.Solver.Method != Greedy {

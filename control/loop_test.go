@@ -18,6 +18,7 @@ import (
 // float64 for the independent implementation below.
 type chain struct {
 	net *Network
+	cut *Chain
 	a   []*mat.Dense
 }
 
@@ -54,6 +55,9 @@ func newChain(t *testing.T, pool *ort.Pool, dims ...int) *chain {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.net.Close)
+	if c.cut, err = c.net.Cut(); err != nil {
+		t.Fatal(err)
+	}
 	return c
 }
 
@@ -67,7 +71,7 @@ type linear struct {
 
 func newLinear(t *testing.T, c *chain, stage, rank int) *linear {
 	t.Helper()
-	state := c.net.StateShape(stage)
+	state := c.cut.StateShape(stage)
 	dim := int(state.Items())
 	r := rand.New(rand.NewPCG(5, uint64(stage)))
 	raw := mat.NewDense(dim, rank, nil)
@@ -213,7 +217,7 @@ func TestLoopIsFollowedExactly(t *testing.T) {
 			{Method: MSA, Outer: 2, Inner: 3, Regularization: 0.5, LearningRate: 0.2},
 			{Method: PMP, Outer: 7, Regularization: 0.001, LearningRate: 0.05, Momentum: 0.5},
 		} {
-			k, err := NewController(c.net, "test", s, list)
+			k, err := NewController(c.cut, "test", s, list)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -268,7 +272,7 @@ func TestMSAReachesTheClosedForm(t *testing.T) {
 			{Solver{Method: MSA, Outer: 6, Inner: 20, Regularization: reg, LearningRate: 0.3, Momentum: 0.3}, 0, 1e-4},
 			{Solver{Method: Greedy, Regularization: reg}, 0.3, math.Inf(1)},
 		} {
-			k, err := NewController(c.net, "test", m.s, []Layer{{T: stage, Embedding: l.g}})
+			k, err := NewController(c.cut, "test", m.s, []Layer{{T: stage, Embedding: l.g}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -300,7 +304,7 @@ func TestObjectiveFallsOnLinearSystems(t *testing.T) {
 	x, _ := randomImage(3, 12)
 	last, greedy := math.Inf(1), 0.0
 	for outer := 1; outer <= 8; outer++ {
-		k, err := NewController(c.net, "test", Solver{Method: MSA, Outer: outer, Inner: 2, Regularization: 0.1, LearningRate: 0.05}, layers)
+		k, err := NewController(c.cut, "test", Solver{Method: MSA, Outer: outer, Inner: 2, Regularization: 0.1, LearningRate: 0.05}, layers)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +329,7 @@ func TestControlDoesNotDependOnTheBatch(t *testing.T) {
 	run := func(batch int, which []int) map[int][]float32 {
 		pool := testPool(t, batch)
 		c := newChain(t, pool, 12, 9, 7, 5)
-		k, err := NewController(c.net, "test", solver, []Layer{{T: 0, Embedding: newLinear(t, c, 0, 3).g}, {T: 2, Embedding: newLinear(t, c, 2, 2).g}})
+		k, err := NewController(c.cut, "test", solver, []Layer{{T: 0, Embedding: newLinear(t, c, 0, 3).g}, {T: 2, Embedding: newLinear(t, c, 2, 2).g}})
 		if err != nil {
 			t.Fatal(err)
 		}

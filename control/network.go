@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"selfheal/attacks"
@@ -21,20 +20,20 @@ import (
 	"selfheal/models/split"
 )
 
-// Network is an undefended classifier, cut into segments, on a pool. It is an
+// Network is an undefended classifier on a pool, and where it can be cut. It is an
 // [attacks.Oracle]: gradients come from graphs that hold the forward pass, the
 // loss and the backward pass, so that a gradient is one run.
 type Network struct {
 	Name       string
-	Graph      *onnx.Graph   // simplified, on [0,1] images, giving logits
-	Segments   []*onnx.Graph // F_0 … F_{T−1}
-	Parameters int64         // of the network as given, without mean and std
+	Graph      *onnx.Graph // simplified, on [0,1] images, giving logits
+	Parameters int64       // of the network as given, without mean and std
 
-	pool    *ort.Pool
-	shape   attacks.Shape
-	classes int
-	id      string
-	forward *ort.Program
+	boundaries []string // tensors at which the network is cut for every controller
+	pool       *ort.Pool
+	shape      attacks.Shape
+	classes    int
+	id         string
+	forward    *ort.Program
 
 	mu    sync.Mutex
 	heads map[attacks.Loss]*ort.Program
@@ -45,7 +44,6 @@ type NetworkOptions struct {
 	Mean, Std     []float32
 	Probabilities bool     // the output is softmax probabilities: their logarithm serves as logits
 	At            []string // boundaries as tensor names; nil for the default ones
-	Also          []At     // places that a control names: boundaries too
 }
 
 // NewNetwork prepares a classifier from an ONNX model's bytes. Errors say what
@@ -68,7 +66,10 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 		return nil, fmt.Errorf("input %q has shape %v; an image classifier takes [N C H W]", g.Inputs[0].Name, in)
 	}
 	n.shape = attacks.Shape{C: int(in[1]), H: int(in[2]), W: int(in[3])}
-	if n.Segments, err = cut(g, o); err != nil {
+	if n.boundaries = o.At; o.At == nil {
+		n.boundaries = split.Boundaries(g)
+	}
+	if _, err := n.Cut(); err != nil {
 		return nil, err
 	}
 	data, err := g.Encode()
@@ -111,29 +112,9 @@ func (n *Network) logits(probabilities bool) error {
 	return errors.Join(b.Err(), g.Verify())
 }
 
-// cut finds the boundaries and cuts the network at them.
-func cut(g *onnx.Graph, o NetworkOptions) ([]*onnx.Graph, error) {
-	at := o.At
-	if at == nil {
-		at = split.Boundaries(g)
-	}
-	at = slices.Clone(at)
-	for _, place := range o.Also {
-		name := place.Tensor
-		if place.Last {
-			var err error
-			if name, err = split.Last(g); err != nil {
-				return nil, err
-			}
-		}
-		if name != "" && name != g.Inputs[0].Name && !slices.Contains(at, name) {
-			at = append(at, name)
-		}
-	}
-	cuts := split.Cuts(g)
-	slices.SortStableFunc(at, func(a, b string) int { return slices.Index(cuts, a) - slices.Index(cuts, b) })
-	return split.At(g, at)
-}
+// Boundaries are the tensors at which the network is cut for every controller:
+// T − 1 of them where it has T segments.
+func (n *Network) Boundaries() []string { return n.boundaries }
 
 // ID is the SHA-256 of the network as it runs, mean and std included.
 func (n *Network) ID() string { return n.id }

@@ -86,11 +86,12 @@ func TestPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	if len(n.Segments) != 4 { // stem, join, pooled features
-		t.Fatalf("%d segments, want 4", len(n.Segments))
+	c, err := n.Cut()
+	if err != nil || len(c.Segments) != 4 { // stem, join, pooled features
+		t.Fatalf("%v, %v; want 4 segments", c, err)
 	}
-	stem := n.Segments[1].Inputs[0].Name
-	for _, c := range []struct {
+	stem := c.Segments[1].Inputs[0].Name
+	for _, row := range []struct {
 		at   At
 		want int
 		err  string
@@ -98,41 +99,55 @@ func TestPlaces(t *testing.T) {
 		{At{}, 0, ""}, {At{Boundary: 2}, 2, ""}, {At{Last: true}, 3, ""}, {At{Tensor: stem}, 1, ""},
 		{At{Boundary: 4}, 0, "boundaries 0 to 3"}, {At{Tensor: "nowhere"}, 0, `"nowhere"`},
 	} {
-		got, err := n.Index(c.at)
-		if c.err != "" {
-			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%v: error %v, want one with %q", c.at, err, c.err)
+		got, err := c.Index(row.at)
+		if row.err != "" {
+			if err == nil || !strings.Contains(err.Error(), row.err) {
+				t.Errorf("%v: error %v, want one with %q", row.at, err, row.err)
 			}
 			continue
 		}
-		if err != nil || got != c.want {
-			t.Errorf("%v: segment %d, %v; want %d", c.at, got, err, c.want)
+		if err != nil || got != row.want {
+			t.Errorf("%v: segment %d, %v; want %d", row.at, got, err, row.want)
 		}
 	}
 	// Exactly the boundaries given, plus those that a control names.
-	m, err := NewNetwork(pool, "net", small(t, false), NetworkOptions{At: []string{}, Also: []At{{Last: true}}})
+	m, err := NewNetwork(pool, "net", small(t, false), NetworkOptions{At: []string{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if len(m.Segments) != 2 {
-		t.Errorf("%d segments, want 2", len(m.Segments))
+	if c, err := m.Cut(At{Last: true}); err != nil || len(c.Segments) != 2 {
+		t.Errorf("%v, %v; want 2 segments", c, err)
 	}
-	if _, err := ONNXEmbedding(small(t, false), n.StateShape(0)); err == nil {
+	// Another place changes no number: boundary 2 stays the join.
+	relu := ""
+	for _, node := range n.Graph.Nodes {
+		if node.Op == "GlobalAveragePool" {
+			relu = node.Outputs[0]
+		}
+	}
+	more, err := n.Cut(At{Tensor: relu}, At{Boundary: 2})
+	if err != nil || len(more.Segments) != 5 {
+		t.Fatalf("%v, %v; want 5 segments", more, err)
+	}
+	if at, err := more.Index(At{Boundary: 2}); err != nil || more.Segments[at].Inputs[0].Name != c.Segments[2].Inputs[0].Name {
+		t.Errorf("boundary 2 is segment %d, %v", at, err)
+	}
+	if _, err := ONNXEmbedding(small(t, false), c.StateShape(0)); err == nil {
 		t.Error("a classifier passes for an embedding")
 	}
-	g, err := IdentityEmbedding(n.StateShape(1))
+	g, err := IdentityEmbedding(c.StateShape(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewController(n, "twice", Solver{Method: Greedy}, []Layer{{1, g}, {1, g}}); err == nil {
+	if _, err := NewController(c, "twice", Solver{Method: Greedy}, []Layer{{1, g}, {1, g}}); err == nil {
 		t.Error("two layers at one place are no error")
 	}
-	if _, err := NewController(n, "none", Solver{Method: Greedy}, nil); err == nil {
+	if _, err := NewController(c, "none", Solver{Method: Greedy}, nil); err == nil {
 		t.Error("a control without layers is no error")
 	}
 	// No control, no change: E(x) = x leaves u = 0 and costs nothing.
-	k, err := NewController(n, "identity", Solver{Method: MSA, Outer: 2, Inner: 3, Regularization: 0.1, LearningRate: 0.1}, []Layer{{1, g}})
+	k, err := NewController(c, "identity", Solver{Method: MSA, Outer: 2, Inner: 3, Regularization: 0.1, LearningRate: 0.1}, []Layer{{1, g}})
 	if err != nil {
 		t.Fatal(err)
 	}

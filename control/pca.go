@@ -51,8 +51,8 @@ func FitPCA(ctx context.Context, dim int, states States, target Target) (*Subspa
 	if m.n < 2 || m.trace <= 0 {
 		return nil, fmt.Errorf("needs two clean states or more that differ, got %d", m.n)
 	}
-	if target.Rank > min(dim, maxRank) {
-		return nil, fmt.Errorf("rank %d is more than %d, the most for states of %d values", target.Rank, min(dim, maxRank), dim)
+	if most := min(dim, maxRank, m.n-1); target.Rank > most {
+		return nil, fmt.Errorf("rank %d is more than %d, the most for %d states of %d values", target.Rank, most, m.n, dim)
 	}
 	var values []float64
 	var vectors *mat.Dense // one a row
@@ -81,14 +81,17 @@ func FitPCA(ctx context.Context, dim int, states States, target Target) (*Subspa
 	return s, nil
 }
 
+// noise is the share of the largest eigenvalue below which one is rounding.
+const noise = 1e-12
+
 // cutoff finds how many of the descending eigenvalues are kept, and their share of the trace.
 func cutoff(values []float64, trace float64, target Target) (rank int, share float64) {
 	sum := 0.0
 	for _, v := range values {
-		if rank == maxRank || target.Rank > 0 && rank == target.Rank || target.Rank == 0 && sum >= target.Variance*trace {
+		if rank == maxRank || target.Rank > 0 && rank == target.Rank || target.Rank == 0 && sum >= target.Variance*trace || v <= noise*values[0] {
 			break
 		}
-		sum += math.Max(v, 0)
+		sum += v
 		rank++
 	}
 	return max(rank, 1), math.Min(sum/trace, 1)

@@ -8,7 +8,8 @@ import (
 
 // CleanStates streams x_t, the input of segment t, on the undefended path of n
 // images, in order. pixels writes the i-th image into its argument.
-func (n *Network) CleanStates(t, images int, pixels func(i int, out []float32)) (States, error) {
+func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32)) (States, error) {
+	n := c.net
 	if t == 0 {
 		return func(ctx context.Context, yield func([]float32) error) error {
 			x := make([]float32, n.shape.Size())
@@ -24,7 +25,7 @@ func (n *Network) CleanStates(t, images int, pixels func(i int, out []float32)) 
 			return nil
 		}, nil
 	}
-	parts, err := split.At(n.Graph, []string{n.Segments[t].Inputs[0].Name})
+	parts, err := split.At(n.Graph, []string{c.Segments[t].Inputs[0].Name})
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func (n *Network) CleanStates(t, images int, pixels func(i int, out []float32)) 
 			return err
 		}
 		defer prefix.Close()
-		size := int(n.StateShape(t).Items())
+		size := int(c.StateShape(t).Items())
 		rows := make([][]float32, min(chunk, images))
 		for i := range rows {
 			rows[i] = make([]float32, size)

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,10 +21,11 @@ import (
 var ErrOtherConfig = errors.New("holds the results of another config")
 
 // journal writes a run's results as they come: results.json whole after every
-// cell, so that whatever ends a run leaves the cells that were done.
+// cell, so that whatever ends a run leaves the cells that were done. Until the
+// first cell is done, what an earlier run left in the folder stays as it is.
 type journal struct {
 	dir     string
-	lines   *os.File
+	lines   *os.File // nil before the first cell
 	records []result.Record
 }
 
@@ -39,12 +41,36 @@ func newJournal(dir string, file *result.File, force bool) (*journal, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("output folder: %w", err)
 	}
-	j := &journal{dir: dir}
-	var err error
-	if j.lines, err = os.Create(filepath.Join(dir, "records.jsonl")); err != nil {
+	probe, err := os.CreateTemp(dir, ".probe-*") // a folder that can't be written is found now
+	if err != nil {
 		return nil, fmt.Errorf("output folder: %w", err)
 	}
-	return j, result.Write(path, file)
+	probe.Close()
+	return &journal{dir: dir}, os.Remove(probe.Name())
+}
+
+// begin makes way for the first cell: what an earlier run made of other results
+// must not stand beside it.
+func (j *journal) begin() error {
+	if j.lines != nil {
+		return nil
+	}
+	for _, pattern := range []string{"report.html", "tables.*", "radar-*.png", "radar-*.svg", "adversarial/*.npy"} {
+		old, err := filepath.Glob(filepath.Join(j.dir, pattern))
+		if err != nil {
+			return err
+		}
+		for _, path := range old {
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("output folder: %w", err)
+			}
+		}
+	}
+	var err error
+	if j.lines, err = os.Create(filepath.Join(j.dir, "records.jsonl")); err != nil {
+		return fmt.Errorf("output folder: %w", err)
+	}
+	return nil
 }
 
 // cell appends one cell's records and writes the results with it.
@@ -55,6 +81,9 @@ func (j *journal) cell(file *result.File, records []result.Record) error {
 		if err := enc.Encode(r); err != nil {
 			return fmt.Errorf("records: %w", err)
 		}
+	}
+	if err := j.begin(); err != nil {
+		return err
 	}
 	if _, err := j.lines.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("records: %w", err)
@@ -71,7 +100,10 @@ func (j *journal) adversarial(suite, model string, a PlannedAttack, s attacks.Sh
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	name := unsafeName.ReplaceAllString(strings.Join([]string{suite, model, a.Name, fmt.Sprintf("%.6g", a.Epsilon)}, "_"), "-") + ".npy"
+	// Readable, and unique whatever the names hold.
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %v", suite, model, a.Name, a.Epsilon))
+	name := unsafeName.ReplaceAllString(strings.Join([]string{suite, model, a.Name, fmt.Sprintf("%.6g", a.Epsilon)}, "_"), "-")
+	name += fmt.Sprintf("_%x.npy", sum[:4])
 	flat := make([]float32, 0, len(images)*s.Size())
 	for _, im := range images {
 		flat = append(flat, im...)
@@ -87,4 +119,9 @@ func (j *journal) adversarial(suite, model string, a PlannedAttack, s attacks.Sh
 	return f.Close()
 }
 
-func (j *journal) close() error { return j.lines.Close() }
+func (j *journal) close() error {
+	if j.lines == nil {
+		return nil
+	}
+	return j.lines.Close()
+}

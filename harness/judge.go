@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"selfheal/attacks"
 	"selfheal/control"
@@ -65,6 +64,22 @@ type verdict struct {
 	outcome *control.Outcome
 }
 
+// notFinite is a classifier's answer that no margin follows from.
+type notFinite struct {
+	what       string
+	image      int
+	controlled bool
+}
+
+// Error says what to do.
+func (e notFinite) Error() string {
+	hint := ""
+	if e.controlled {
+		hint = "; where the network alone is finite, a smaller learning_rate of an msa or pmp solver may help"
+	}
+	return fmt.Sprintf("%s gives numbers that are not finite on image %d%s", e.what, e.image, hint)
+}
+
 // judge asks a classifier about every image. Logits that are not finite are an
 // error, as no margin follows from them.
 func (r *runner) judge(ctx context.Context, who classifier, what string, set []attacks.Image, images [][]float32) ([]verdict, error) {
@@ -75,12 +90,12 @@ func (r *runner) judge(ctx context.Context, who classifier, what string, set []a
 			return err
 		}
 		margin := control.Margin(a.logits, set[i].Label)
-		if math.IsNaN(margin) || math.IsInf(margin, 0) {
-			hint := ""
-			if a.outcome != nil {
-				hint = "; where the network alone is finite, lower the solver's learning_rate"
-			}
-			return fmt.Errorf("%s gives logits that are not finite on image %d%s", what, set[i].ID, hint)
+		finite := margin - margin
+		if o := a.outcome; o != nil {
+			finite += o.Objective - o.Objective + o.Greedy - o.Greedy + o.Norm - o.Norm
+		}
+		if finite != 0 { // NaN: something was infinite or NaN
+			return notFinite{what, set[i].ID, a.outcome != nil}
 		}
 		if a.outcome != nil {
 			a.outcome.Controls, a.outcome.Logits = nil, nil // only the numbers are kept

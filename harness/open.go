@@ -59,8 +59,8 @@ func (r *runner) read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// network opens a model and cuts it where the suite's controls need it.
-func (r *runner) network(m *config.Model, controls []string) (*control.Network, error) {
+// network opens a model.
+func (r *runner) network(m *config.Model) (*control.Network, error) {
 	data, err := r.read(m.Path)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
@@ -71,16 +71,11 @@ func (r *runner) network(m *config.Model, controls []string) (*control.Network, 
 		return nil, fmt.Errorf("model %s: %s has SHA-256 %s, the config says %s", m.Name, m.Path, hash, m.SHA256)
 	}
 	o := control.NetworkOptions{Mean: float32s(m.Mean), Std: float32s(m.Std), Probabilities: m.Output == "probabilities", At: m.SplitAt}
-	for _, c := range controls {
-		for _, l := range r.cfg.Control(c).Layers {
-			o.Also = append(o.Also, place(l.At))
-		}
-	}
 	n, err := control.NewNetwork(r.pool, m.Name, data, o)
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}
-	r.file.Models[m.Name] = result.Model{SHA256: hash, Parameters: n.Parameters, Segments: len(n.Segments), FLOPs: n.FLOPs()}
+	r.file.Models[m.Name] = result.Model{SHA256: hash, Parameters: n.Parameters, Segments: len(n.Boundaries()) + 1, FLOPs: n.FLOPs()}
 	return n, nil
 }
 
@@ -104,37 +99,57 @@ func place(a config.At) control.At {
 	return control.At{}
 }
 
-// controller opens, fits or takes from the cache the embeddings of a control and
-// closes the loop around a network.
-func (r *runner) controller(ctx context.Context, n *control.Network, c *config.Control) (*control.Controller, error) {
-	fail := func(err error) (*control.Controller, error) {
-		return nil, fmt.Errorf("control %s on model %s: %w", c.Name, n.Name, err)
+// chain cuts a network for a control and finds its layers' segments.
+func (r *runner) chain(n *control.Network, c *config.Control) (*control.Chain, []int, error) {
+	fail := func(err error) (*control.Chain, []int, error) {
+		return nil, nil, fmt.Errorf("control %s on model %s: %w", c.Name, n.Name, err)
 	}
-	var layers []control.Layer
+	var places []control.At
 	for _, l := range c.Layers {
-		at := place(l.At)
-		t, err := n.Index(at)
-		if err != nil {
+		places = append(places, place(l.At))
+	}
+	chain, err := n.Cut(places...)
+	if err != nil {
+		return fail(err)
+	}
+	at := make([]int, len(places))
+	for i, p := range places {
+		if at[i], err = chain.Index(p); err != nil {
 			return fail(err)
 		}
-		g, err := r.embedding(ctx, n, c, at, t, l.Embedding)
-		if err != nil {
-			return fail(fmt.Errorf("layer at %s: %w", at, err))
+	}
+	return chain, at, nil
+}
+
+// controller closes the loop of a control around a network. With fit unset a
+// linear embedding, which must be fitted first, is replaced by the identity:
+// enough to see whether everything else is in order.
+func (r *runner) controller(ctx context.Context, n *control.Network, c *config.Control, fit bool) (*control.Controller, error) {
+	chain, at, err := r.chain(n, c)
+	if err != nil {
+		return nil, err
+	}
+	var layers []control.Layer
+	for i, l := range c.Layers {
+		var g *onnx.Graph
+		if fit || l.Embedding.Kind != config.Linear {
+			g, err = r.embedding(ctx, n, chain, c, place(l.At), at[i], l.Embedding)
+		} else if _, err = r.fitSet(n, l.Embedding); err == nil {
+			g, err = control.IdentityEmbedding(chain.StateShape(at[i]))
 		}
-		layers = append(layers, control.Layer{T: t, Embedding: g})
+		if err != nil {
+			return nil, fmt.Errorf("control %s on model %s: layer at %s: %w", c.Name, n.Name, place(l.At), err)
+		}
+		layers = append(layers, control.Layer{T: at[i], Embedding: g})
 	}
 	s := control.Solver{Outer: c.Solver.Outer, Inner: c.Solver.Inner, Regularization: c.Solver.Regularization,
 		LearningRate: c.Solver.LearningRate, Momentum: c.Solver.Momentum}
 	s.Method = map[string]control.Method{config.Greedy: control.Greedy, config.MSA: control.MSA, config.PMP: control.PMP}[c.Solver.Method]
-	k, err := control.NewController(n, c.Name, s, layers)
-	if err != nil {
-		return nil, err
-	}
-	return k, nil
+	return control.NewController(chain, c.Name, s, layers)
 }
 
-func (r *runner) embedding(ctx context.Context, n *control.Network, c *config.Control, at control.At, t int, e config.Embedding) (*onnx.Graph, error) {
-	state := n.StateShape(t)
+func (r *runner) embedding(ctx context.Context, n *control.Network, chain *control.Chain, c *config.Control, at control.At, t int, e config.Embedding) (*onnx.Graph, error) {
+	state := chain.StateShape(t)
 	switch e.Kind {
 	case config.Identity:
 		return control.IdentityEmbedding(state)
@@ -147,16 +162,18 @@ func (r *runner) embedding(ctx context.Context, n *control.Network, c *config.Co
 		if err != nil {
 			return nil, fmt.Errorf("embedding %s: %w", e.Path, err)
 		}
+		sum := sha256.Sum256(data)
+		used := result.Embedding{Control: c.Name, At: at.String(), SHA256: hex.EncodeToString(sum[:])}
+		if !slices.Contains(r.file.Embeddings, used) {
+			r.file.Embeddings = append(r.file.Embeddings, used)
+		}
 		return g, nil
 	}
-	d, err := r.open(e.Fit, 0)
+	d, err := r.fitSet(n, e)
 	if err != nil {
 		return nil, err
 	}
-	if shape := d.Shape(); (attacks.Shape{C: shape[0], H: shape[1], W: shape[2]}) != n.Shape() {
-		return nil, fmt.Errorf("dataset %s has images of shape %v, the model takes %v", e.Fit, shape, n.Shape())
-	}
-	s, cached, seconds, err := r.subspace(ctx, n, t, d, control.Target{Variance: e.Variance, Rank: e.Rank})
+	s, cached, seconds, err := r.subspace(ctx, n, chain, t, d, control.Target{Variance: e.Variance, Rank: e.Rank})
 	if err != nil {
 		return nil, err
 	}
@@ -169,16 +186,28 @@ func (r *runner) embedding(ctx context.Context, n *control.Network, c *config.Co
 	return control.LinearEmbedding(state, s.Mean, s.Components, s.Rank)
 }
 
+// fitSet opens the data set that a linear embedding is fitted on.
+func (r *runner) fitSet(n *control.Network, e config.Embedding) (*dataset.Dataset, error) {
+	d, err := r.open(e.Fit, 0)
+	if err != nil {
+		return nil, err
+	}
+	if shape := d.Shape(); (attacks.Shape{C: shape[0], H: shape[1], W: shape[2]}) != n.Shape() {
+		return nil, fmt.Errorf("dataset %s has images of shape %v, the model takes %v", e.Fit, shape, n.Shape())
+	}
+	return d, nil
+}
+
 // subspace fits the principal subspace of the clean states, or takes it from the cache.
-func (r *runner) subspace(ctx context.Context, n *control.Network, t int, d *dataset.Dataset, target control.Target) (*control.Subspace, bool, float64, error) {
+func (r *runner) subspace(ctx context.Context, n *control.Network, chain *control.Chain, t int, d *dataset.Dataset, target control.Target) (*control.Subspace, bool, float64, error) {
 	start := time.Now()
-	dim := int(n.StateShape(t).Items())
-	key := control.FitKey(n, t, d.SHA256(), target)
+	dim := int(chain.StateShape(t).Items())
+	key := control.FitKey(chain, t, d.SHA256(), target)
 	if s, ok := r.cache.Load(key, dim); ok {
 		return s, true, time.Since(start).Seconds(), nil
 	}
 	r.progress.Say("fitting a linear embedding of %d-dimensional states of %s on %d images", dim, n.Name, d.Len())
-	states, err := n.CleanStates(t, d.Len(), d.Pixels)
+	states, err := chain.CleanStates(t, d.Len(), d.Pixels)
 	if err != nil {
 		return nil, false, 0, err
 	}

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -37,8 +38,16 @@ type runner struct {
 	file     *result.File
 	journal  *journal
 	sets     map[string]*dataset.Dataset
-	cells    int // finished
+	made     map[craftKey]*crafted
+	failed   []error // cells that could not be scored
+	cells    int     // finished
 	planned  int
+}
+
+// craftKey identifies what is crafted once in a run, whatever suites ask for it.
+type craftKey struct {
+	dataset, model, attack string
+	epsilon                float64
 }
 
 // Run carries out a plan and returns its results, which are also in o.Out. When
@@ -52,7 +61,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	before := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(min(before, pool.Workers()))
 	defer runtime.GOMAXPROCS(before)
-	r := &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{}, planned: plan.Cells()}
+	r := &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{}, made: map[craftKey]*crafted{}, planned: plan.Cells()}
 	r.file = &result.File{
 		Schema: result.Schema, Created: time.Now().UTC().Truncate(time.Second), ConfigSHA256: cfg.Hash(), Seed: cfg.Seed,
 		Environment: result.Environment{Selfheal: Version, Go: runtime.Version(), ONNXRuntime: ort.Version(), Provider: cfg.Runtime.Provider,
@@ -67,6 +76,9 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	if r.journal, err = newJournal(o.Out, r.file, o.Force); err != nil {
 		return nil, nil, err
 	}
+	if err := r.preflight(ctx, plan); err != nil {
+		return nil, nil, err
+	}
 	for _, j := range plan.Jobs {
 		if err = r.job(ctx, j); err != nil {
 			break
@@ -75,41 +87,101 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	if cerr := r.journal.close(); err == nil {
 		err = cerr
 	}
+	if err == nil {
+		err = errors.Join(r.failed...)
+	}
 	return r.file, r.journal.records, err
 }
 
-// job runs one model of one suite.
-func (r *runner) job(ctx context.Context, j Job) error {
-	data, set, err := r.scored(j.Suite.Dataset)
-	if err != nil {
-		return err
+// ConfigError is what is wrong with what a config names: a file that is absent
+// or no model, images that don't fit it, a network without gradients.
+type ConfigError struct{ error }
+
+// Unwrap returns the error itself.
+func (e ConfigError) Unwrap() error { return e.error }
+
+// preflight opens everything that the run will need, before an hour is spent on
+// the first model and the last one turns out to be missing.
+func (r *runner) preflight(ctx context.Context, plan *Plan) error {
+	for _, j := range plan.Jobs {
+		if err := r.check(ctx, j); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			return ConfigError{err}
+		}
 	}
-	net, err := r.network(j.Model, j.Suite.Controls)
+	return nil
+}
+
+func (r *runner) check(ctx context.Context, j Job) error {
+	_, net, _, err := r.prepare(j)
 	if err != nil {
 		return err
 	}
 	defer net.Close()
-	if err := fits(data, net); err != nil {
-		return fmt.Errorf("suite %s: dataset %s and model %s: %w", j.Suite.Name, j.Suite.Dataset, net.Name, err)
+	for _, name := range j.Suite.Controls {
+		c, err := r.controller(ctx, net, r.cfg.Control(name), false)
+		if err != nil {
+			return err
+		}
+		c.Close()
 	}
-	// Every recipe, before the first hour is spent.
+	return ctx.Err()
+}
+
+// prepare opens a job's images and network and makes its recipes.
+func (r *runner) prepare(j Job) ([]attacks.Image, *control.Network, []attacks.Recipe, error) {
+	data, set, err := r.scored(j.Suite.Dataset)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	net, err := r.network(j.Model)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	recipes, err := recipesFor(j, data, net)
+	if err != nil {
+		net.Close()
+		return nil, nil, nil, err
+	}
+	return set, net, recipes, nil
+}
+
+// recipesFor checks that the images fit the network and that every attack of the
+// job can be made on it.
+func recipesFor(j Job, data *dataset.Dataset, net *control.Network) ([]attacks.Recipe, error) {
+	if err := fits(data, net); err != nil {
+		return nil, fmt.Errorf("suite %s: dataset %s and model %s: %w", j.Suite.Name, j.Suite.Dataset, net.Name, err)
+	}
 	recipes := make([]attacks.Recipe, len(j.Attacks))
 	for i, a := range j.Attacks {
+		var err error
 		if recipes[i], err = a.Recipe(net.Classes(), net.Shape()); err != nil {
-			return fmt.Errorf("model %s: %w", net.Name, err)
+			return nil, fmt.Errorf("model %s: %w", net.Name, err)
 		}
 		for _, c := range recipes[i].Components {
 			if _, backward := c.Passes(net.Classes()); backward == 0 {
 				continue
 			}
 			if err := net.Prepare(attacks.CrossEntropy); err != nil {
-				return fmt.Errorf("model %s, attack %s: %w", net.Name, a.Name, err)
+				return nil, fmt.Errorf("model %s, attack %s: %w", net.Name, a.Name, err)
 			}
 		}
 	}
+	return recipes, nil
+}
+
+// job runs one model of one suite.
+func (r *runner) job(ctx context.Context, j Job) error {
+	set, net, recipes, err := r.prepare(j)
+	if err != nil {
+		return err
+	}
+	defer net.Close()
 	var controllers []*control.Controller
 	for _, name := range j.Suite.Controls {
-		c, err := r.controller(ctx, net, r.cfg.Control(name))
+		c, err := r.controller(ctx, net, r.cfg.Control(name), true)
 		if err != nil {
 			return err
 		}
@@ -129,17 +201,21 @@ func (r *runner) job(ctx context.Context, j Job) error {
 		if len(a.Epsilons) > 1 {
 			label += " " + fraction(a.Epsilon)
 		}
-		made, err := r.craft(ctx, net, label, recipes[i], set, undefended)
-		if err != nil {
-			return fmt.Errorf("suite %s, model %s, attack %s: %w", j.Suite.Name, net.Name, a.Name, err)
+		key := craftKey{j.Suite.Dataset, j.Model.Name, a.Name, a.Epsilon}
+		made := r.made[key]
+		if made == nil {
+			if made, err = r.craft(ctx, net, label, recipes[i], set, undefended); err != nil {
+				return fmt.Errorf("suite %s, model %s, attack %s: %w", j.Suite.Name, net.Name, a.Name, err)
+			}
+			r.made[key] = made
+		}
+		if _, err := r.score(ctx, j, net, controllers, &a, made, recipes[i].Name, set); err != nil {
+			return err
 		}
 		if j.Suite.SaveAdversarial {
 			if err := r.journal.adversarial(j.Suite.Name, net.Name, a, net.Shape(), made.images); err != nil {
 				return err
 			}
-		}
-		if _, err := r.score(ctx, j, net, controllers, &a, made, recipes[i].Name, set); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -170,7 +246,14 @@ func (r *runner) score(ctx context.Context, j Job, net *control.Network, control
 		}
 		v, err := r.judge(ctx, who, what, set, made.images)
 		if err != nil {
-			return nil, fmt.Errorf("suite %s: %w", j.Suite.Name, err)
+			err = fmt.Errorf("suite %s: %w", j.Suite.Name, err)
+			if !errors.As(err, new(notFinite)) || k < 0 {
+				return nil, err
+			}
+			// A loop that diverges costs its cell, not the hours behind it.
+			r.failed = append(r.failed, err)
+			r.progress.Say("no cell: %v", err)
+			continue
 		}
 		cell := result.Cell{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, Defense: defense, Mode: j.Suite.Mode,
 			Attack: config.None, Recipe: recipe, N: len(set), Steps: []result.Step{}, Warnings: []result.Warning{}}

@@ -28,7 +28,11 @@ const (
 func (s *subject) composes(ctx context.Context) (string, error) {
 	pool := s.net.Pool()
 	var programs []*ort.Program
-	for _, g := range s.net.Segments {
+	chain, err := s.net.Cut()
+	if err != nil {
+		return "", err
+	}
+	for _, g := range chain.Segments {
 		data, err := g.Encode()
 		if err != nil {
 			return "", err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -51,7 +52,8 @@ func Write(path string, f *File) error {
 	return nil
 }
 
-// ReadRecords reads a records.jsonl.
+// ReadRecords reads a records.jsonl. A last line without its end, which a run
+// that was killed may leave, is passed over.
 func ReadRecords(path string) ([]Record, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -59,13 +61,19 @@ func ReadRecords(path string) ([]Record, error) {
 	}
 	defer f.Close()
 	var records []Record
-	lines := bufio.NewScanner(f)
-	for n := 1; lines.Scan(); n++ {
+	lines := bufio.NewReader(f)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			return records, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
 		var r Record
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
 		records = append(records, r)
 	}
-	return records, lines.Err()
 }

@@ -19,6 +19,7 @@ type File struct {
 	Models       map[string]Model   `json:"models"`
 	Suites       []Suite            `json:"suites,omitempty"`
 	Fits         []Fit              `json:"fits,omitempty"`
+	Embeddings   []Embedding        `json:"embeddings,omitempty"` // those read from ONNX files
 	Cells        []Cell             `json:"cells"`
 }
 
@@ -69,6 +70,13 @@ type Fit struct {
 	Samples  int     `json:"samples"`
 	Cached   bool    `json:"cached"`
 	Seconds  float64 `json:"seconds"`
+}
+
+// Embedding identifies an embedding that was read from an ONNX file.
+type Embedding struct {
+	Control string `json:"control"`
+	At      string `json:"at"`
+	SHA256  string `json:"sha256"` // of the file as given
 }
 
 // Cell is one accuracy: a model, with or without a controller, under an attack.
