@@ -210,7 +210,7 @@ func inspectCommand() *cobra.Command {
 	return c
 }
 
-func splitCommand(_ *globals) *cobra.Command {
+func splitCommand() *cobra.Command {
 	p := &preprocessFlags{}
 	var out string
 	var at []string

@@ -53,7 +53,7 @@ go to --out; cells that are done are kept whatever ends the run.`,
 	c.Flags().StringArrayVar(&f.sets, "set", nil, "change the config: attacks.NAME.key=value; may be repeated")
 	c.Flags().BoolVar(&f.force, "force", false, "overwrite the results of another config")
 	c.Flags().BoolVar(&f.quiet, "quiet", false, "no progress")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the cells and the passes they need at most, run nothing")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the cells and the passes that the attacks need at most, run nothing")
 	return c
 }
 
@@ -73,7 +73,7 @@ func loadConfig(path string, sets []string) (*config.Config, error) {
 	return config.Parse("bundled config.yaml", data, bundled, sets...)
 }
 
-func (f *runFlags) plan() (*harness.Plan, error) {
+func (f *runFlags) plan(changed func(flag string) bool) (*harness.Plan, error) {
 	if f.limit < 0 || f.workers < 0 || f.batch < 0 {
 		return nil, errors.New("--limit, --workers and --batch can't be negative")
 	}
@@ -85,7 +85,7 @@ func (f *runFlags) plan() (*harness.Plan, error) {
 		return nil, err
 	}
 	cfg.Limit = f.limit
-	if f.workers > 0 {
+	if changed("workers") {
 		cfg.Runtime.Workers = f.workers
 	}
 	if f.batch > 0 {
@@ -95,20 +95,20 @@ func (f *runFlags) plan() (*harness.Plan, error) {
 }
 
 func doRun(c *cobra.Command, g *globals, f *runFlags) error {
-	plan, err := f.plan()
+	plan, err := f.plan(c.Flags().Changed)
 	if err != nil {
 		return usageError{err}
 	}
 	if f.dryRun {
-		sizes := map[string]int{}
+		sets := map[string]*dataset.Dataset{}
 		for _, s := range plan.Config.Suites {
 			d, err := dataset.Open(plan.Config.Dataset(s.Dataset).Spec, plan.Config.Files, f.limit)
 			if err != nil {
-				return fmt.Errorf("dataset %s: %w", s.Dataset, err)
+				return usageError{fmt.Errorf("dataset %s: %w", s.Dataset, err)}
 			}
-			sizes[s.Dataset] = d.Len()
+			sets[s.Dataset] = d
 		}
-		_, err := fmt.Fprint(c.OutOrStdout(), plan.Describe(sizes))
+		_, err := fmt.Fprint(c.OutOrStdout(), plan.Describe(sets))
 		return err
 	}
 	if err := g.runtime(c); err != nil {

@@ -93,7 +93,7 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(runCommand(g), reportCommand(), inspectCommand(), splitCommand(g), gradCommand(), doctorCommand(g))
+	root.AddCommand(runCommand(g), reportCommand(), inspectCommand(), splitCommand(), gradCommand(), doctorCommand(g))
 	return root
 }
 

@@ -60,6 +60,18 @@ func newFAB(p Params, o *options, targeted bool) Attack {
 // Kinds returns the names New knows, sorted.
 func Kinds() []string { return slices.Sorted(maps.Keys(constructors)) }
 
+// Parameters returns the names of a kind's own parameters, sorted; nil for an unknown kind.
+func Parameters(kind string) []string {
+	construct, ok := constructors[kind]
+	if !ok {
+		return nil
+	}
+	o := &options{kind: kind}
+	construct(Params{}, o)
+	slices.Sort(o.known)
+	return o.known
+}
+
 // New makes the attack of that kind. A parameter left out has its published
 // default. An unknown kind, an unknown or ill-typed parameter and a value
 // outside its range are errors of one line that name it and what is allowed.

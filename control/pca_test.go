@@ -161,6 +161,27 @@ func TestFitPCARank(t *testing.T) {
 	}
 }
 
+// States that vary in few directions end with those: rounding is no component.
+func TestFitPCAFewDirections(t *testing.T) {
+	flat := make([][]float32, 40)
+	r := rand.New(rand.NewPCG(8, 8))
+	for i := range flat {
+		flat[i] = make([]float32, 700)
+		for j := range 9 {
+			flat[i][j] = r.Float32()
+		}
+	}
+	for _, variance := range []float64{0.9, 1} {
+		s, err := FitPCA(context.Background(), 700, stream(flat), Target{Variance: variance})
+		if err != nil || s.Rank > 9 || s.Variance < variance-1e-9 {
+			t.Errorf("variance %v: %+v, %v; want at most 9 components", variance, s, err)
+		}
+	}
+	if _, err := FitPCA(context.Background(), 700, stream(flat), Target{Rank: 40}); err == nil {
+		t.Error("as many components as states is no error")
+	}
+}
+
 func TestCache(t *testing.T) {
 	c := &Cache{Dir: filepath.Join(t.TempDir(), "fits")}
 	s := &Subspace{Dim: 2, Rank: 1, Mean: []float32{1, 2}, Components: []float32{0.6, 0.8}, Variance: 0.9, Samples: 7}

@@ -3,6 +3,8 @@ package harness
 import (
 	"context"
 	"fmt"
+	"math"
+	"sync/atomic"
 
 	"selfheal/attacks"
 	"selfheal/control"
@@ -11,6 +13,26 @@ import (
 // normTolerance is how far, relatively, a perturbation may exceed epsilon: what
 // float32 images can't avoid.
 const normTolerance = 1e-5
+
+// outputs counts the answers of a network that look like probabilities, by the
+// reference AutoAttack's test: within [0,1] and adding up to 1, to 1e-5.
+type outputs struct{ n, like atomic.Int64 }
+
+func (o *outputs) add(z []float32) {
+	low, high, sum := math.Inf(1), math.Inf(-1), 0.0
+	for _, v := range z {
+		low, high, sum = min(low, float64(v)), max(high, float64(v)), sum+float64(v)
+	}
+	o.n.Add(1)
+	if low > -1e-5 && high < 1+1e-5 && math.Abs(sum-1) < 1e-5 {
+		o.like.Add(1)
+	}
+}
+
+// probabilities reports whether every answer so far, at least n, looks like probabilities.
+func (o *outputs) probabilities(n int) bool {
+	return o.n.Load() >= int64(n) && o.like.Load() == o.n.Load()
+}
 
 // measure is the one place where a perturbation is judged: its norm in float64.
 // A norm above epsilon or a pixel outside [0,1] is an error of the attack,
@@ -90,6 +112,9 @@ func (r *runner) judge(ctx context.Context, who classifier, what string, set []a
 			return err
 		}
 		margin := control.Margin(a.logits, set[i].Label)
+		if a.outcome == nil {
+			r.seen.add(a.logits)
+		}
 		finite := margin - margin
 		if o := a.outcome; o != nil {
 			finite += o.Objective - o.Objective + o.Greedy - o.Greedy + o.Norm - o.Norm

@@ -10,6 +10,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
+	"selfheal/harness/dataset"
 )
 
 // Plan is what a run will do, in order.
@@ -116,21 +117,18 @@ func (a PlannedAttack) recipe(classes int) (attacks.Recipe, error) {
 	return make(a.Norm, a.Epsilon, classes)
 }
 
-// Describe prints the cells and the passes that they need at most, in images
-// passed through a network: every image attacked by every component, as if
-// none were ever misclassified. sizes gives the number of images of each data set.
-func (p *Plan) Describe(sizes map[string]int) string {
+// Describe prints the cells and the passes that the attacks need at most, in
+// images passed through a network: every image attacked by every component, as
+// if none were ever misclassified. sets gives the data sets by name.
+func (p *Plan) Describe(sets map[string]*dataset.Dataset) string {
 	var b strings.Builder
-	var forward, backward int64
+	var forward, backward, controlled int64
 	for _, j := range p.Jobs {
-		n := int64(sizes[j.Suite.Dataset])
+		n, classes := int64(sets[j.Suite.Dataset].Len()), sets[j.Suite.Dataset].Classes()
+		controlled += n * int64(len(j.Suite.Controls)*(1+len(j.Attacks)))
 		fmt.Fprintf(&b, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, n, j.Suite.Dataset, j.Suite.Mode)
 		fmt.Fprintf(&b, "  %-24s defenses: none%s\n", "none (clean)", suffix(j.Suite.Controls))
 		for _, a := range j.Attacks {
-			classes := 10
-			if d := p.Config.Dataset(j.Suite.Dataset); d.Classes > 0 {
-				classes = d.Classes
-			}
 			r, err := a.recipe(classes)
 			if err != nil {
 				fmt.Fprintf(&b, "  %-24s %v\n", a.Name, err)
@@ -146,7 +144,8 @@ func (p *Plan) Describe(sizes map[string]int) string {
 				a.Name, suffix(j.Suite.Controls), r.Name, a.Norm, fraction(a.Epsilon), count(f), count(g))
 		}
 	}
-	fmt.Fprintf(&b, "%d cells, at most %s forward and %s backward passes of one image\n", p.Cells(), count(forward), count(backward))
+	fmt.Fprintf(&b, "%d cells; attacks: at most %s forward and %s backward passes of one image; controlled passes: %s\n",
+		p.Cells(), count(forward), count(backward), count(controlled))
 	return b.String()
 }
 

@@ -83,6 +83,23 @@ func (p *Progress) component(label, name string, total, standing, n int, passes 
 	return c
 }
 
+// barWidth is what the bar takes beside its text.
+const barWidth = 38
+
+// fit shortens a text from its left end so that it stands in one line with the bar.
+func (p *Progress) fit(text string) string {
+	f, ok := p.w.(*os.File)
+	if !ok {
+		return text
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	runes := []rune(text)
+	if room := width - barWidth; err == nil && room > 1 && len(runes) > room {
+		return "…" + string(runes[len(runes)-room+1:])
+	}
+	return text
+}
+
 // image records that one more image is finished.
 func (c *component) image(standing int) {
 	c.mu.Lock()
@@ -110,7 +127,7 @@ func (c *component) show() {
 	}
 	text := fmt.Sprintf("%s %s: %d of %d images, robust so far %d of %d, %s left", c.label, c.name, finished, c.total, standing, c.n, left)
 	if c.bar != nil {
-		c.bar.Describe(text)
+		c.bar.Describe(c.p.fit(text))
 		_ = c.bar.Set64(int64(f * 1000))
 		return
 	}

@@ -39,8 +39,9 @@ type runner struct {
 	journal  *journal
 	sets     map[string]*dataset.Dataset
 	made     map[craftKey]*crafted
-	failed   []error // cells that could not be scored
-	cells    int     // finished
+	seen     *outputs // of the undefended network on the job's clean images
+	failed   []error  // cells that could not be scored
+	cells    int      // finished
 	planned  int
 }
 
@@ -192,6 +193,7 @@ func (r *runner) job(ctx context.Context, j Job) error {
 	for i, im := range set {
 		clean.images[i], clean.first[i] = im.Pixels, -1
 	}
+	r.seen = &outputs{}
 	undefended, err := r.score(ctx, j, net, controllers, nil, clean, "", set)
 	if err != nil {
 		return err
@@ -264,6 +266,10 @@ func (r *runner) score(ctx context.Context, j Job, net *control.Network, control
 		if k < 0 {
 			undefended = v
 			cell.Steps = made.steps
+			if r.seen.probabilities(len(set)) && j.Model.Output != "probabilities" {
+				cell.Warnings = append(cell.Warnings, result.Warning{ID: "probabilities",
+					Message: fmt.Sprintf("model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities", net.Name)})
+			}
 			if made.wrong > 0 {
 				cell.Warnings = append(cell.Warnings, result.Warning{ID: "claim-refuted",
 					Message: fmt.Sprintf("an attack claimed %d successes that the judge did not see again", made.wrong)})

@@ -201,6 +201,73 @@ func (w *lineWriter) Write(p []byte) (int, error) { w.onLine(string(p)); return 
 
 var _ io.Writer = (*lineWriter)(nil)
 
+// What an earlier run left stays until a new one has something better: a model
+// that has gone missing is found before anything is attacked or overwritten.
+func TestFailedRunKeepsEarlierResults(t *testing.T) {
+	testinput.Runtime(t)
+	out := t.TempDir()
+	quick := []string{"suites.small.attacks=[pgd-l2]", "suites.small.controls=[]", "datasets.test.limit=2"}
+	if _, _, err := Run(context.Background(), plan(t, small, 1, 8, quick...), Options{Out: out, Progress: NewProgress(nil, true)}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(filepath.Join(out, "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plan(t, small, 1, 8, append(quick, "models.robust.path=absent.onnx")...)
+	_, _, err = Run(context.Background(), p, Options{Out: out, Force: true, Progress: NewProgress(nil, true)})
+	if !errors.As(err, new(ConfigError)) || !strings.Contains(err.Error(), "absent.onnx") {
+		t.Errorf("error %v, want one that names absent.onnx", err)
+	}
+	after, err := os.ReadFile(filepath.Join(out, "results.json"))
+	if err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the earlier results are gone (%v)", err)
+	}
+	records := filepath.Join(out, "records.jsonl")
+	lines, err := os.ReadFile(records)
+	if err != nil || len(lines) == 0 {
+		t.Fatalf("%d bytes of records, %v", len(lines), err)
+	}
+	// A run that was killed may leave half a line.
+	if err := os.WriteFile(records, lines[:len(lines)-20], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := result.ReadRecords(records); err != nil || len(got) != 3 {
+		t.Errorf("%d records, %v; want the 3 whole ones", len(got), err)
+	}
+}
+
+// A control that diverges costs its cell; the others are scored.
+func TestDivergingControlCostsItsCell(t *testing.T) {
+	testinput.Runtime(t)
+	p := plan(t, small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=2", "controls.auto-encoder.solver.learning_rate=1000000",
+		"controls.auto-encoder.solver.outer=30")
+	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
+	if err == nil || !strings.Contains(err.Error(), "auto-encoder") {
+		t.Errorf("error %v, want one that names the control", err)
+	}
+	if len(f.Cells) != 4 { // undefended and pca, clean and attacked
+		t.Errorf("%d cells, want 4", len(f.Cells))
+	}
+}
+
+func TestOutputsLikeProbabilities(t *testing.T) {
+	for _, c := range []struct {
+		z    []float32
+		want bool
+	}{{[]float32{0.25, 0.75}, true}, {[]float32{0.25, 0.7}, false}, {[]float32{-0.25, 1.25}, false}} {
+		var o outputs
+		o.add([]float32{1, 0})
+		o.add(c.z)
+		if got := o.probabilities(2); got != c.want {
+			t.Errorf("%v: %v", c.z, got)
+		}
+		if o.probabilities(3) {
+			t.Error("two answers pass for three")
+		}
+	}
+}
+
 func TestOtherConfigIsRefused(t *testing.T) {
 	testinput.Runtime(t)
 	out := t.TempDir()

@@ -35,8 +35,8 @@ func data(g *onnx.Graph) []string {
 
 // Cuts returns the tensors through which every path from the input to the
 // output passes, in that order, without the input and the output: the
-// dominators of the output in the graph of tensors. The network can be cut at
-// each of them. g is a simplified graph.
+// dominators of the output in the graph of tensors, where the batch is their
+// first dimension. The network can be cut at each of them. g is a simplified graph.
 func Cuts(g *onnx.Graph) []string {
 	tensors := data(g)
 	id := make(map[string]int64, len(tensors))
@@ -62,7 +62,10 @@ func Cuts(g *onnx.Graph) []string {
 	var cuts []string
 	at := tree.DominatorOf(id[g.Outputs[0].Name])
 	for ; at != nil && at.ID() != 0; at = tree.DominatorOf(at.ID()) {
-		cuts = append(cuts, tensors[at.ID()])
+		// A state has the batch in front: elsewhere (some transformers) it can't be controlled.
+		if s := g.Shapes[tensors[at.ID()]]; len(s) > 0 && s[0] == onnx.Batch {
+			cuts = append(cuts, tensors[at.ID()])
+		}
 	}
 	slices.Reverse(cuts)
 	return cuts

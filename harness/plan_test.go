@@ -1,0 +1,31 @@
+package harness
+
+import (
+	"slices"
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/harness/config"
+)
+
+// What the config accepts of an attack is what the attack takes.
+func TestParametersOfConfigAndAttacksAgree(t *testing.T) {
+	for _, kind := range config.AttackKinds {
+		if kind == "autoattack" {
+			continue
+		}
+		got, want := config.AttackParams(kind), attacks.Parameters(kind)
+		slices.Sort(got)
+		if !slices.Equal(got, want) || len(want) == 0 {
+			t.Errorf("%s: the config accepts %q, the attack %q", kind, got, want)
+		}
+	}
+}
+
+func TestFraction(t *testing.T) {
+	for epsilon, want := range map[float64]string{8. / 255: "8/255", 0.5: "0.5", 12: "12", 0.031: "0.031", 1. / 255: "1/255"} {
+		if got := fraction(epsilon); got != want {
+			t.Errorf("%v is written %s, want %s", epsilon, got, want)
+		}
+	}
+}
