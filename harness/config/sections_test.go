@@ -11,7 +11,7 @@ func TestAttackErrors(t *testing.T) {
 		{"kind: autoattack", "kind: fgsm\n    version: standard",
 			`config.yaml:20:14: attacks.aa-linf.version is only for kind autoattack, not fgsm`},
 		{"kind: autoattack", "kind: fgsm\n    steps: 5",
-			`config.yaml:20:5: attacks.aa-linf.steps is not a parameter of fgsm; its parameters: loss, eot_iter`},
+			`config.yaml:20:5: attacks.aa-linf.steps is not a parameter of fgsm; its parameters: loss`},
 		{"kind: autoattack", "kind: pgd\n    steps: 0",
 			`config.yaml:20:12: attacks.aa-linf.steps must be a whole number from 1 up, not "0"`},
 		{"kind: autoattack", "kind: pgd\n    stepsize: 1",
