@@ -64,7 +64,7 @@ func (p *Progress) component(label, name string, total, standing, n int, passes 
 	tick := p.every
 	if p.terminal {
 		tick = 200 * time.Millisecond
-		c.bar = progressbar.NewOptions64(1000, progressbar.OptionSetWriter(p.w), progressbar.OptionSetWidth(24),
+		c.bar = progressbar.NewOptions64(1000, progressbar.OptionSetWriter(p.w), progressbar.OptionSetWidth(10),
 			progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false), progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionSetElapsedTime(false))
 	}
@@ -84,7 +84,7 @@ func (p *Progress) component(label, name string, total, standing, n int, passes 
 }
 
 // barWidth is what the bar takes beside its text.
-const barWidth = 38
+const barWidth = 22
 
 // fit shortens a text from its left end so that it stands in one line with the bar.
 func (p *Progress) fit(text string) string {
@@ -127,7 +127,7 @@ func (c *component) show() {
 	}
 	text := fmt.Sprintf("%s %s: %d of %d images, robust so far %d of %d, %s left", c.label, c.name, finished, c.total, standing, c.n, left)
 	if c.bar != nil {
-		c.bar.Describe(c.p.fit(text))
+		c.bar.Describe(c.p.fit(fmt.Sprintf("%s %s %d/%d, robust %d/%d, %s left", c.label, c.name, finished, c.total, standing, c.n, left)))
 		_ = c.bar.Set64(int64(f * 1000))
 		return
 	}
