@@ -116,7 +116,7 @@ func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error)
 			r.out.Controls[t] = make([]float32, s.size)
 		}
 	}
-	if err := r.forward(true); err != nil {
+	if err := r.forward(true, true, c.Solver.Method == Greedy); err != nil {
 		return nil, err
 	}
 	r.out.Greedy = r.objective
@@ -127,7 +127,7 @@ func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error)
 		}
 		for sweep := range c.Solver.Outer {
 			if sweep > 0 { // the greedy start was a forward pass with the present controls
-				if err := r.forward(false); err != nil {
+				if err := r.forward(false, false, false); err != nil {
 					return nil, err
 				}
 			}
@@ -135,7 +135,7 @@ func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error)
 				return nil, err
 			}
 		}
-		if err := r.forward(false); err != nil {
+		if err := r.forward(false, true, true); err != nil {
 			return nil, err
 		}
 	}
@@ -152,18 +152,21 @@ type run struct {
 	out        *Outcome
 	states     [][]float32 // x_t, and the logits at T
 	controlled [][]float32 // z_t = x_t + u_t
-	objective  float64     // of the last forward pass
-	norm       float64     // Σ_t ‖u_t‖² of the last forward pass
+	objective  float64     // of the last forward pass that took the cost
+	norm       float64     // Σ_t ‖u_t‖², likewise
 }
 
 func (r *run) exec(p *ort.Program, out []float32, in ...[]float32) error {
 	return r.c.net.pool.Run(r.ctx, p, in, [][]float32{out})
 }
 
-// forward runs x_{t+1} = F_t(x_t + u_t) and adds up the running costs. With
-// greedy it chooses u_t = E_t(x_t) − x_t on the way.
-func (r *run) forward(greedy bool) error {
-	r.objective, r.norm = 0, 0
+// forward runs x_{t+1} = F_t(x_t + u_t). With greedy it chooses u_t = E_t(x_t) − x_t
+// on the way, with cost it adds up the running costs, and without whole it stops
+// at the last controlled state: a sweep, whose p is 0 from there on, reads no other.
+func (r *run) forward(greedy, cost, whole bool) error {
+	if cost {
+		r.objective, r.norm = 0, 0
+	}
 	for t, s := range r.c.stages {
 		x, z, u := r.states[t], r.controlled[t], r.out.Controls[t]
 		copy(z, x)
@@ -180,23 +183,33 @@ func (r *run) forward(greedy bool) error {
 			for i := range z {
 				z[i] = x[i] + u[i]
 			}
-			if err := r.exec(s.embed, e, z); err != nil {
-				return err
+			if cost {
+				if err := r.exec(s.embed, e, z); err != nil {
+					return err
+				}
+				r.addCost(e, z, u)
 			}
-			residual, norm := 0.0, 0.0
-			for i := range z {
-				d := float64(e[i]) - float64(z[i])
-				residual += d * d
-				norm += float64(u[i]) * float64(u[i])
-			}
-			r.objective += residual/2 + r.c.Solver.Regularization/2*norm
-			r.norm += norm
+		}
+		if t == r.c.last && !whole {
+			return nil
 		}
 		if err := r.exec(s.forward, r.states[t+1], z); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// addCost adds the running cost ½‖e − z‖² + (c/2)‖u‖² of one stage, e = E(z).
+func (r *run) addCost(e, z, u []float32) {
+	residual, norm := 0.0, 0.0
+	for i := range z {
+		d := float64(e[i]) - float64(z[i])
+		residual += d * d
+		norm += float64(u[i]) * float64(u[i])
+	}
+	r.objective += residual/2 + r.c.Solver.Regularization/2*norm
+	r.norm += norm
 }
 
 // backward makes one sweep of adjoints and ascents, from the last controlled
@@ -239,14 +252,17 @@ func (r *run) backward(inner int) error {
 
 // Passes is the cost of one controlled pass in units of a plain one, by FLOPs.
 func (c *Controller) Passes() float64 {
-	var forward, greedy, sweep int64
+	var whole, part, embed, sweep int64 // forward to the end, to the last control; every E once; one backward sweep
 	inner := int64(c.Solver.Inner)
 	if c.Solver.Method == PMP {
 		inner = 1
 	}
 	for t, s := range c.stages {
-		forward += s.flops + s.embedCost
-		greedy += s.embedCost
+		whole += s.flops
+		embed += s.embedCost
+		if t < c.last {
+			part += s.flops
+		}
 		if t < c.first || t > c.last {
 			continue
 		}
@@ -259,9 +275,10 @@ func (c *Controller) Passes() float64 {
 		}
 		sweep += gradients * s.sweepCost
 	}
-	total := greedy + forward
+	total := whole + 2*embed // choosing the greedy controls and their cost
 	if c.Solver.Method != Greedy {
-		total += int64(c.Solver.Outer) * (sweep + forward)
+		outer := int64(c.Solver.Outer)
+		total = (part + 2*embed) + (outer-1)*part + outer*sweep + (whole + embed)
 	}
 	return float64(total) / float64(c.net.FLOPs())
 }

@@ -360,3 +360,41 @@ func TestControlDoesNotDependOnTheBatch(t *testing.T) {
 		}
 	}
 }
+
+// The cost that a control states is what it takes, program by program.
+func TestPassesAreThoseMade(t *testing.T) {
+	pool := testPool(t, 8)
+	c := newChain(t, pool, 12, 9, 7, 5)
+	for _, places := range [][]int{{0}, {1}, {2}, {0, 2}, {0, 1, 2}} {
+		var layers []Layer
+		for _, at := range places {
+			layers = append(layers, Layer{T: at, Embedding: newLinear(t, c, at, 3).g})
+		}
+		for _, s := range []Solver{{Method: Greedy}, {Method: MSA, Outer: 3, Inner: 4, LearningRate: 0.01}, {Method: PMP, Outer: 5, LearningRate: 0.01}} {
+			k, err := NewController(c.cut, "test", s, layers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, _ := randomImage(6, 12)
+			if _, err := k.Run(context.Background(), x); err != nil {
+				t.Fatal(err)
+			}
+			made := int64(0)
+			for _, st := range k.stages {
+				made += st.forward.Items() * st.flops
+				for _, p := range []struct {
+					program *ort.Program
+					flops   int64
+				}{{st.embed, st.embedCost}, {st.residual, st.sweepCost}, {st.adjoint, st.sweepCost}} {
+					if p.program != nil {
+						made += p.program.Items() * p.flops
+					}
+				}
+			}
+			if got := float64(made) / float64(c.net.FLOPs()); math.Abs(got-k.Passes()) > 1e-9 {
+				t.Errorf("%v at %v: %v passes made, %v stated", s.Method, places, got, k.Passes())
+			}
+			k.Close()
+		}
+	}
+}

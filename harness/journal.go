@@ -55,7 +55,7 @@ func (j *journal) begin() error {
 	if j.lines != nil {
 		return nil
 	}
-	for _, pattern := range []string{"report.html", "tables.*", "radar-*.png", "radar-*.svg", "adversarial/*.npy"} {
+	for _, pattern := range []string{"report.html", "tables.md", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg", "adversarial/*.npy"} {
 		old, err := filepath.Glob(filepath.Join(j.dir, pattern))
 		if err != nil {
 			return err

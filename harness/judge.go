@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sync/atomic"
 
 	"selfheal/attacks"
 	"selfheal/control"
@@ -14,24 +13,14 @@ import (
 // float32 images can't avoid.
 const normTolerance = 1e-5
 
-// outputs counts the answers of a network that look like probabilities, by the
-// reference AutoAttack's test: within [0,1] and adding up to 1, to 1e-5.
-type outputs struct{ n, like atomic.Int64 }
-
-func (o *outputs) add(z []float32) {
+// simplex reports whether an answer looks like probabilities, by the reference
+// AutoAttack's test: within [0,1] and adding up to 1, to 1e-5.
+func simplex(z []float32) bool {
 	low, high, sum := math.Inf(1), math.Inf(-1), 0.0
 	for _, v := range z {
 		low, high, sum = min(low, float64(v)), max(high, float64(v)), sum+float64(v)
 	}
-	o.n.Add(1)
-	if low > -1e-5 && high < 1+1e-5 && math.Abs(sum-1) < 1e-5 {
-		o.like.Add(1)
-	}
-}
-
-// probabilities reports whether every answer so far, at least n, looks like probabilities.
-func (o *outputs) probabilities(n int) bool {
-	return o.n.Load() >= int64(n) && o.like.Load() == o.n.Load()
+	return low > -1e-5 && high < 1+1e-5 && math.Abs(sum-1) < 1e-5
 }
 
 // measure is the one place where a perturbation is judged: its norm in float64.
@@ -83,6 +72,7 @@ func controlled(c *control.Controller) classifier {
 type verdict struct {
 	right   bool
 	margin  float64
+	simplex bool // the answer looks like probabilities
 	outcome *control.Outcome
 }
 
@@ -112,9 +102,6 @@ func (r *runner) judge(ctx context.Context, who classifier, what string, set []a
 			return err
 		}
 		margin := control.Margin(a.logits, set[i].Label)
-		if a.outcome == nil {
-			r.seen.add(a.logits)
-		}
 		finite := margin - margin
 		if o := a.outcome; o != nil {
 			finite += o.Objective - o.Objective + o.Greedy - o.Greedy + o.Norm - o.Norm
@@ -122,10 +109,10 @@ func (r *runner) judge(ctx context.Context, who classifier, what string, set []a
 		if finite != 0 { // NaN: something was infinite or NaN
 			return notFinite{what, set[i].ID, a.outcome != nil}
 		}
+		out[i] = verdict{right: control.Predict(a.logits) == set[i].Label, margin: margin, simplex: simplex(a.logits), outcome: a.outcome}
 		if a.outcome != nil {
 			a.outcome.Controls, a.outcome.Logits = nil, nil // only the numbers are kept
 		}
-		out[i] = verdict{right: control.Predict(a.logits) == set[i].Label, margin: margin, outcome: a.outcome}
 		return nil
 	})
 	return out, err

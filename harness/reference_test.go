@@ -11,23 +11,19 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// On a real network and real images AutoAttack's standard version gives what the
-// reference implementation gives, in all three norms: the accuracy after every
+// On two real networks and real images AutoAttack's standard version gives what
+// the reference implementation gives, in all three norms: the accuracy after every
 // component within 1.5 points, and at least 98 % of the images' verdicts.
 func TestAutoAttackAgreesWithTheReference(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a minute of attacks")
+		t.Skip("minutes of attacks")
 	}
 	path := testinput.Real(t, "config.yaml")
 	data, err := os.ReadFile(testinput.Real(t, "reference.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var reference map[string]json.RawMessage
-	if err := json.Unmarshal(data, &reference); err != nil {
-		t.Fatal(err)
-	}
-	var byNorm map[string]struct {
+	type result struct {
 		N     int
 		Flags string
 		Steps []struct {
@@ -35,15 +31,24 @@ func TestAutoAttackAgreesWithTheReference(t *testing.T) {
 			Robust float64
 		}
 	}
-	if err := json.Unmarshal(reference["resnet_2b"], &byNorm); err != nil {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
 		t.Fatal(err)
 	}
+	reference := map[string]map[string]result{}
+	for model, key := range map[string]string{"resnet-2b": "resnet_2b", "rn18w16-standard": "rn18w16_standard"} {
+		byNorm := map[string]result{}
+		if err := json.Unmarshal(raw[key], &byNorm); err != nil {
+			t.Fatal(err)
+		}
+		reference[model] = byNorm
+	}
 	testinput.Runtime(t)
-	cfg, err := config.Load(path, "suites.real.controls=[]")
+	cfg, err := config.Load(path, "suites.real.controls=[]", "suites.standard.controls=[]")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg, err = cfg.Selected([]string{"real"}); err != nil {
+	if cfg, err = cfg.Selected([]string{"real", "standard"}); err != nil {
 		t.Fatal(err)
 	}
 	p, err := NewPlan(cfg)
@@ -59,13 +64,13 @@ func TestAutoAttackAgreesWithTheReference(t *testing.T) {
 		if c.Norm == nil {
 			continue
 		}
-		want := byNorm[*c.Norm]
+		want := reference[c.Model][*c.Norm]
 		if len(c.Verdicts) != want.N || len(c.Steps) != len(want.Steps) {
-			t.Fatalf("%s: %d images and %d steps, the reference has %d and %d", c.Attack, len(c.Verdicts), len(c.Steps), want.N, len(want.Steps))
+			t.Fatalf("%s, %s: %d images and %d steps, the reference has %d and %d", c.Model, c.Attack, len(c.Verdicts), len(c.Steps), want.N, len(want.Steps))
 		}
 		for i, s := range c.Steps {
 			if s.Attack != want.Steps[i].Attack || math.Abs(s.Robust-want.Steps[i].Robust) > 0.015 {
-				t.Errorf("%s after %s: %.3f, the reference has %.3f after %s", c.Attack, s.Attack, s.Robust, want.Steps[i].Robust, want.Steps[i].Attack)
+				t.Errorf("%s, %s after %s: %.3f, the reference has %.3f after %s", c.Model, c.Attack, s.Attack, s.Robust, want.Steps[i].Robust, want.Steps[i].Attack)
 			}
 		}
 		same := 0
@@ -75,11 +80,11 @@ func TestAutoAttackAgreesWithTheReference(t *testing.T) {
 			}
 		}
 		if float64(same) < 0.98*float64(want.N) {
-			t.Errorf("%s: %d of %d verdicts agree with the reference", c.Attack, same, want.N)
+			t.Errorf("%s, %s: %d of %d verdicts agree with the reference", c.Model, c.Attack, same, want.N)
 		}
 		compared++
 	}
-	if compared != 3 {
-		t.Errorf("%d norms compared", compared)
+	if compared != 6 {
+		t.Errorf("%d cells compared, want two networks in three norms", compared)
 	}
 }

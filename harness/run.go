@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"time"
 
 	"selfheal/attacks"
@@ -38,10 +39,10 @@ type runner struct {
 	file     *result.File
 	journal  *journal
 	sets     map[string]*dataset.Dataset
-	made     map[craftKey]*crafted
-	seen     *outputs // of the undefended network on the job's clean images
-	failed   []error  // cells that could not be scored
-	cells    int      // finished
+	made     map[craftKey]*crafted // what a later job needs again
+	uses     map[craftKey]int      // how many jobs still need it
+	failed   []error               // cells that could not be scored
+	cells    int                   // finished
 	planned  int
 }
 
@@ -49,6 +50,10 @@ type runner struct {
 type craftKey struct {
 	dataset, model, attack string
 	epsilon                float64
+}
+
+func (j Job) key(a PlannedAttack) craftKey {
+	return craftKey{j.Suite.Dataset, j.Model.Name, a.Name, a.Epsilon}
 }
 
 // Run carries out a plan and returns its results, which are also in o.Out. When
@@ -62,7 +67,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	before := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(min(before, pool.Workers()))
 	defer runtime.GOMAXPROCS(before)
-	r := &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{}, made: map[craftKey]*crafted{}, planned: plan.Cells()}
+	r := &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{}, made: map[craftKey]*crafted{}, uses: map[craftKey]int{}, planned: plan.Cells()}
 	r.file = &result.File{
 		Schema: result.Schema, Created: time.Now().UTC().Truncate(time.Second), ConfigSHA256: cfg.Hash(), Seed: cfg.Seed,
 		Environment: result.Environment{Selfheal: Version, Go: runtime.Version(), ONNXRuntime: ort.Version(), Provider: cfg.Runtime.Provider,
@@ -79,6 +84,11 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	}
 	if err := r.preflight(ctx, plan); err != nil {
 		return nil, nil, err
+	}
+	for _, j := range plan.Jobs {
+		for _, a := range j.Attacks {
+			r.uses[j.key(a)]++
+		}
 	}
 	for _, j := range plan.Jobs {
 		if err = r.job(ctx, j); err != nil {
@@ -193,7 +203,6 @@ func (r *runner) job(ctx context.Context, j Job) error {
 	for i, im := range set {
 		clean.images[i], clean.first[i] = im.Pixels, -1
 	}
-	r.seen = &outputs{}
 	undefended, err := r.score(ctx, j, net, controllers, nil, clean, "", set)
 	if err != nil {
 		return err
@@ -203,13 +212,16 @@ func (r *runner) job(ctx context.Context, j Job) error {
 		if len(a.Epsilons) > 1 {
 			label += " " + fraction(a.Epsilon)
 		}
-		key := craftKey{j.Suite.Dataset, j.Model.Name, a.Name, a.Epsilon}
+		key := j.key(a)
 		made := r.made[key]
 		if made == nil {
 			if made, err = r.craft(ctx, net, label, recipes[i], set, undefended); err != nil {
 				return fmt.Errorf("suite %s, model %s, attack %s: %w", j.Suite.Name, net.Name, a.Name, err)
 			}
 			r.made[key] = made
+		}
+		if r.uses[key]--; r.uses[key] == 0 {
+			delete(r.made, key) // the images of a whole run would fill the memory
 		}
 		if _, err := r.score(ctx, j, net, controllers, &a, made, recipes[i].Name, set); err != nil {
 			return err
@@ -266,7 +278,7 @@ func (r *runner) score(ctx context.Context, j Job, net *control.Network, control
 		if k < 0 {
 			undefended = v
 			cell.Steps = made.steps
-			if r.seen.probabilities(len(set)) && j.Model.Output != "probabilities" {
+			if !slices.ContainsFunc(v, func(v verdict) bool { return !v.simplex }) && j.Model.Output != "probabilities" {
 				cell.Warnings = append(cell.Warnings, result.Warning{ID: "probabilities",
 					Message: fmt.Sprintf("model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities", net.Name)})
 			}

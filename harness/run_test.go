@@ -251,20 +251,32 @@ func TestDivergingControlCostsItsCell(t *testing.T) {
 	}
 }
 
-func TestOutputsLikeProbabilities(t *testing.T) {
+func TestSimplex(t *testing.T) {
 	for _, c := range []struct {
 		z    []float32
 		want bool
-	}{{[]float32{0.25, 0.75}, true}, {[]float32{0.25, 0.7}, false}, {[]float32{-0.25, 1.25}, false}} {
-		var o outputs
-		o.add([]float32{1, 0})
-		o.add(c.z)
-		if got := o.probabilities(2); got != c.want {
-			t.Errorf("%v: %v", c.z, got)
+	}{{[]float32{0.25, 0.75}, true}, {[]float32{1, 0}, true}, {[]float32{0.25, 0.7}, false}, {[]float32{-0.25, 1.25}, false}} {
+		if got := simplex(c.z); got != c.want {
+			t.Errorf("%v: %v, want %v", c.z, got, c.want)
 		}
-		if o.probabilities(3) {
-			t.Error("two answers pass for three")
-		}
+	}
+}
+
+// What two suites ask for is crafted once: the second one's steps are the first's.
+func TestSharedAttacksAreCraftedOnce(t *testing.T) {
+	testinput.Runtime(t)
+	text := small + "  again: {dataset: test, models: [robust], controls: [pca], attacks: [pgd-l2]}\n"
+	p := plan(t, text, 1, 8, "default_suites=[small, again]", "suites.small.attacks=[pgd-l2]", "suites.small.controls=[]", "datasets.test.limit=3")
+	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps []result.Step
+	for _, c := range f.Cells {
+		steps = append(steps, c.Steps...)
+	}
+	if len(steps) != 2 || steps[0] != steps[1] {
+		t.Errorf("steps %+v, want the same twice, seconds and all", steps)
 	}
 }
 
