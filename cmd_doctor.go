@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -15,6 +17,7 @@ import (
 
 	"selfheal/harness"
 	"selfheal/harness/doctor"
+	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -29,7 +32,8 @@ func doctorCommand(g *globals) *cobra.Command {
 		Short: "Check the installation and models: do they run, are their gradients right, does a second engine agree?",
 		Long: `Prints what is installed, then checks a bundled model and each MODEL, a line a
 check: ok, FAIL with what is wrong, or skip with the reason. The exit code is 1
-when a check fails. --mean and --std are for the given models.`,
+when a check fails, and 2 when a model has operators that are not supported.
+--mean and --std are for the given models.`,
 		Example: "  selfheal doctor\n  selfheal doctor model.onnx --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616",
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := p.options()
@@ -41,12 +45,18 @@ when a check fails. --mean and --std are for the given models.`,
 				return err
 			}
 			data, err := bundled.ReadFile(bundledModel)
-			if err := d.model("bundled "+filepath.Base(bundledModel), data, err, doctor.Options{}); err != nil {
+			if err := d.model(examined{name: "bundled " + filepath.Base(bundledModel), data: data, broken: err}); err != nil {
 				return err
 			}
 			for _, path := range args {
-				_, data, err := onnx.Load(path, nil, nil)
-				if err := d.model(path, data, err, o); err != nil {
+				m := examined{name: path, options: o}
+				// Mean and std are the checks' own.
+				g, data, err := onnx.Load(path, nil, nil)
+				m.data, m.broken, m.unsupported = data, err, errors.As(err, new(*onnx.UnsupportedError))
+				if err == nil {
+					m.notices, m.unsupported = g.Notices, grad.Check(g) != nil // its check will say what
+				}
+				if err := d.model(m); err != nil {
 					return err
 				}
 			}
@@ -58,10 +68,7 @@ when a check fails. --mean and --std are for the given models.`,
 }
 
 func (p *preprocessFlags) options() (o doctor.Options, err error) {
-	if o.Mean, err = parseFloats("--mean", p.mean); err != nil {
-		return o, err
-	}
-	o.Std, err = parseFloats("--std", p.std)
+	o.Mean, o.Std, err = p.values()
 	return o, err
 }
 
@@ -71,6 +78,7 @@ type examination struct {
 	w             *tabwriter.Writer
 	checks, fails int
 	first         string // failure: where and what
+	unsupported   bool   // a model has operators that can't be opened or differentiated
 }
 
 func (d *examination) row(name, value string) { fmt.Fprintf(d.w, "%s\t%s\n", name, value) }
@@ -129,20 +137,36 @@ func found(ctx context.Context, names []string) string {
 	return "not installed (it could fetch ONNX Runtime)"
 }
 
-// model prints the checks of one model; broken is the error of reading it. The
-// error is the context's.
-func (d *examination) model(name string, data []byte, broken error, o doctor.Options) error {
+// examined is a model to check.
+type examined struct {
+	name        string
+	data        []byte
+	broken      error    // of reading it
+	notices     []string // what was done to it
+	unsupported bool     // it has operators that can't be opened or differentiated
+	options     doctor.Options
+}
+
+// model prints the checks of one model. The error is the context's.
+func (d *examination) model(m examined) error {
 	checks := []doctor.Check{{Name: doctor.Runs, State: doctor.Failed}}
-	if broken == nil {
+	if m.broken == nil {
 		var err error
-		if checks, err = doctor.Model(d.c.Context(), data, o); err != nil {
+		if checks, err = doctor.Model(d.c.Context(), m.data, m.options); err != nil {
 			return err
 		}
 	} else {
-		checks[0].Detail = broken.Error()
+		checks[0].Detail = m.broken.Error()
 	}
-	fmt.Fprintf(d.c.OutOrStdout(), "\n%s\n", name)
+	d.unsupported = d.unsupported || m.unsupported
+	fmt.Fprintf(d.c.OutOrStdout(), "\n%s\n", m.name)
+	for _, notice := range m.notices {
+		fmt.Fprintf(d.w, "  note\t\t%s\n", notice)
+	}
 	for _, k := range checks {
+		if k.Name == doctor.Gradient && k.State == doctor.Failed && !m.unsupported && slices.Contains(m.notices, onnx.NoticeQuantized) {
+			k.State, k.Detail = doctor.Skipped, "a quantised network rises in steps, of which its gradient is the trend"
+		}
 		detail := strings.Join(strings.Fields(k.Detail), " ")
 		if k.State == doctor.Skipped {
 			detail = "(" + detail + ")"
@@ -151,7 +175,7 @@ func (d *examination) model(name string, data []byte, broken error, o doctor.Opt
 		d.checks++
 		if k.State == doctor.Failed {
 			d.fails++
-			d.first = cmp.Or(d.first, fmt.Sprintf("%s: %s", name, k.Name))
+			d.first = cmp.Or(d.first, fmt.Sprintf("%s: %s", m.name, k.Name))
 		}
 	}
 	return d.w.Flush()
@@ -161,5 +185,9 @@ func (d *examination) verdict() error {
 	if d.fails == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d checks failed, the first is %s; the lines with FAIL say why", d.fails, d.checks, d.first)
+	err := fmt.Errorf("%d of %d checks failed, the first is %s; the lines with FAIL say why", d.fails, d.checks, d.first)
+	if d.unsupported {
+		return usageError{err}
+	}
+	return err
 }

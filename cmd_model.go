@@ -1,15 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -26,17 +22,29 @@ func (p *preprocessFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&p.std, "std", "", "standard deviation of the inputs, likewise")
 }
 
-func (p *preprocessFlags) load(path string) (*onnx.Graph, error) {
-	mean, err := parseFloats("--mean", p.mean)
-	if err != nil {
-		return nil, err
+// values parses both flags.
+func (p *preprocessFlags) values() (mean, std []float32, err error) {
+	if mean, err = parseFloats("--mean", p.mean); err != nil {
+		return nil, nil, err
 	}
-	std, err := parseFloats("--std", p.std)
+	std, err = parseFloats("--std", p.std)
+	return mean, std, err
+}
+
+// load opens a model, telling on stderr what was done to it.
+func (p *preprocessFlags) load(c *cobra.Command, path string) (*onnx.Graph, error) {
+	mean, std, err := p.values()
 	if err != nil {
 		return nil, err
 	}
 	g, _, err := onnx.Load(path, mean, std)
-	return g, err
+	if err != nil {
+		return nil, err
+	}
+	for _, notice := range g.Notices {
+		fmt.Fprintf(c.ErrOrStderr(), "selfheal: model %s: %s\n", path, notice)
+	}
+	return g, nil
 }
 
 func parseFloats(flag, s string) ([]float32, error) {
@@ -49,165 +57,6 @@ func parseFloats(flag, s string) ([]float32, error) {
 		out = append(out, float32(v))
 	}
 	return out, nil
-}
-
-// modelInfo is what inspect prints of a model.
-type modelInfo struct {
-	Model      string         `json:"model"`
-	Opset      int64          `json:"opset"`
-	Inputs     []portInfo     `json:"inputs"`
-	Outputs    []portInfo     `json:"outputs"`
-	Operators  []operatorInfo `json:"operators"`
-	Parameters int64          `json:"parameters"`
-	FLOPs      int64          `json:"flops"`
-	Cuts       []cutInfo      `json:"cut_tensors"`
-	Segments   []segmentInfo  `json:"segments"`
-}
-
-type portInfo struct {
-	Name  string `json:"name"`
-	Shape string `json:"shape"`
-}
-
-type operatorInfo struct {
-	Op       string `json:"op"`
-	Count    int    `json:"count"`
-	Gradient bool   `json:"gradient"`
-}
-
-type cutInfo struct {
-	Name     string `json:"name"`
-	Shape    string `json:"shape"`
-	Boundary int    `json:"boundary,omitempty"` // t of the default boundaries, 0 when it is none
-}
-
-type segmentInfo struct {
-	Index      int    `json:"index"`
-	Input      string `json:"input"`
-	Output     string `json:"output"`
-	Parameters int64  `json:"parameters"`
-	FLOPs      int64  `json:"flops"`
-}
-
-func describeModel(path string, p *preprocessFlags) (*modelInfo, error) {
-	raw, data, err := onnx.Load(path, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	asWritten, err := onnx.Decode(data)
-	if err != nil {
-		return nil, err
-	}
-	g, err := p.load(path)
-	if err != nil {
-		return nil, err
-	}
-	info := &modelInfo{Model: path, Opset: asWritten.Opset, Parameters: raw.Parameters(), FLOPs: g.FLOPs()}
-	for _, v := range g.Inputs {
-		info.Inputs = append(info.Inputs, portInfo{v.Name, v.Shape.String()})
-	}
-	for _, v := range g.Outputs {
-		info.Outputs = append(info.Outputs, portInfo{v.Name, v.Shape.String()})
-	}
-	counts := map[string]int{}
-	for _, n := range g.Nodes {
-		counts[n.Op]++
-	}
-	for _, op := range slices.Sorted(maps.Keys(counts)) {
-		info.Operators = append(info.Operators, operatorInfo{op, counts[op], grad.HasRule(op)})
-	}
-	boundaries := split.Boundaries(g)
-	for _, t := range split.Cuts(g) {
-		info.Cuts = append(info.Cuts, cutInfo{t, g.Shapes[t].String(), slices.Index(boundaries, t) + 1})
-	}
-	segments, err := split.At(g, boundaries)
-	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", path, err)
-	}
-	for i, s := range segments {
-		info.Segments = append(info.Segments, segmentInfo{i, s.Inputs[0].Shape.String(), s.Outputs[0].Shape.String(), s.Parameters(), s.FLOPs()})
-	}
-	return info, nil
-}
-
-func (m *modelInfo) print(c *cobra.Command) error {
-	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "model\t%s\nopset\t%d\n", m.Model, m.Opset)
-	for _, p := range m.Inputs {
-		fmt.Fprintf(w, "input\t%s %s\n", p.Name, p.Shape)
-	}
-	for _, p := range m.Outputs {
-		fmt.Fprintf(w, "output\t%s %s\n", p.Name, p.Shape)
-	}
-	fmt.Fprintf(w, "parameters\t%d\nFLOPs\t%d\n", m.Parameters, m.FLOPs)
-	var with, without []string
-	for _, o := range m.Operators {
-		s := fmt.Sprintf("%s ×%d", o.Op, o.Count)
-		if o.Gradient {
-			with = append(with, s)
-		} else {
-			without = append(without, s)
-		}
-	}
-	fmt.Fprintf(w, "gradient rules for\t%s\n", strings.Join(with, ", "))
-	if len(without) > 0 {
-		fmt.Fprintf(w, "no gradient rule for\t%s\n", strings.Join(without, ", "))
-	}
-	fmt.Fprintf(w, "\nsegment\tinput → output\tparameters\tFLOPs\n")
-	for _, s := range m.Segments {
-		fmt.Fprintf(w, "F%d\t%s → %s\t%d\t%d\n", s.Index, s.Input, s.Output, s.Parameters, s.FLOPs)
-	}
-	fmt.Fprintf(w, "\ncut tensor\tshape\tdefault boundary\n")
-	for _, t := range m.Cuts {
-		b := ""
-		if t.Boundary > 0 {
-			b = fmt.Sprint(t.Boundary)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", t.Name, t.Shape, b)
-	}
-	return w.Flush()
-}
-
-func inspectCommand() *cobra.Command {
-	p, asJSON := &preprocessFlags{}, false
-	c := &cobra.Command{
-		Use:     "inspect MODEL...",
-		Short:   "Print a model's operators, gradient rules, FLOPs, cut tensors and block boundaries",
-		Example: "  selfheal inspect model.onnx\n  selfheal inspect --json a.onnx b.onnx",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{fmt.Errorf("inspect takes one model or more; see %s --help", c.CommandPath())}
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			var all []*modelInfo
-			for _, path := range args {
-				m, err := describeModel(path, p)
-				if err != nil {
-					return err
-				}
-				all = append(all, m)
-			}
-			if asJSON {
-				enc := json.NewEncoder(c.OutOrStdout())
-				enc.SetIndent("", "  ")
-				return enc.Encode(all)
-			}
-			for i, m := range all {
-				if i > 0 {
-					fmt.Fprintln(c.OutOrStdout())
-				}
-				if err := m.print(c); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
-	p.add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return c
 }
 
 func splitCommand() *cobra.Command {
@@ -223,7 +72,7 @@ func splitCommand() *cobra.Command {
 			if out == "" {
 				return usageError{fmt.Errorf("split needs --out")}
 			}
-			g, err := p.load(args[0])
+			g, err := p.load(c, args[0])
 			if err != nil {
 				return err
 			}
@@ -265,7 +114,7 @@ func gradCommand() *cobra.Command {
 			if out == "" {
 				return usageError{fmt.Errorf("grad needs --out")}
 			}
-			g, err := p.load(args[0])
+			g, err := p.load(c, args[0])
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selfheal/harness"
+	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
 
@@ -22,7 +23,7 @@ import (
 const (
 	exitOK     = 0
 	exitFailed = 1 // the work failed
-	exitUsage  = 2 // wrong usage or config
+	exitUsage  = 2 // wrong usage or config, or a model with operators that are not supported
 )
 
 func main() {
@@ -50,11 +51,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	line := strings.Join(strings.Fields(err.Error()), " ")
 	var usage usageError
+	var unsupported *onnx.UnsupportedError
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "selfheal: stopped; what was finished is kept")
 		return exitFailed
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &unsupported):
 		fmt.Fprintln(stderr, "selfheal:", line)
 		return exitUsage
 	}

@@ -24,15 +24,22 @@ type stage struct {
 
 // newStage compiles what a loop needs of a segment: the gradient only where a
 // sweep passes, with p = 0 at its last stage.
-func newStage(pool *ort.Pool, segment, embedding *onnx.Graph, swept, last bool) (*stage, error) {
+func newStage(net *Network, segment, embedding *onnx.Graph, swept, last bool) (*stage, error) {
 	s := &stage{size: int(segment.Inputs[0].Shape.Items()), next: int(segment.Outputs[0].Shape.Items()), flops: segment.FLOPs()}
-	var err error
-	if s.forward, err = compile(pool, segment); err != nil {
+	fast, err := net.rewrite(segment)
+	if err != nil {
 		return nil, err
+	}
+	if s.forward, err = compile(net.pool, fast); err != nil {
+		return nil, err
+	}
+	fastEmbedding, err := net.rewrite(embedding)
+	if err != nil {
+		return s, err
 	}
 	if embedding != nil {
 		s.embedCost = embedding.FLOPs()
-		if s.embed, err = compile(pool, embedding); err != nil {
+		if s.embed, err = compile(net.pool, fastEmbedding); err != nil {
 			return s, err
 		}
 	}
@@ -41,14 +48,19 @@ func newStage(pool *ort.Pool, segment, embedding *onnx.Graph, swept, last bool) 
 	}
 	to := &s.adjoint
 	if last {
-		segment, to = nil, &s.residual
+		segment, fast, to = nil, nil, &s.residual
 	}
-	g, err := hamiltonian(segment, embedding)
+	// Costs are those of the network as given, in whatever form it runs.
+	asGiven, err := hamiltonian(segment, embedding)
 	if err != nil {
 		return s, err
 	}
-	s.sweepCost = g.FLOPs()
-	*to, err = compile(pool, g)
+	s.sweepCost = asGiven.FLOPs()
+	g, err := hamiltonian(fast, fastEmbedding)
+	if err != nil {
+		return s, err
+	}
+	*to, err = compile(net.pool, g)
 	return s, err
 }
 

@@ -68,7 +68,7 @@ func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*C
 		// The sweep goes from the last controlled stage down to the first: behind
 		// them p is 0, before them nothing reads it.
 		swept := solver.Method != Greedy && t >= c.first && t <= c.last
-		st, err := newStage(net.pool, s, embeddings[t], swept, t == c.last)
+		st, err := newStage(net, s, embeddings[t], swept, t == c.last)
 		if st != nil {
 			c.stages = append(c.stages, st)
 		}

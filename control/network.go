@@ -18,6 +18,7 @@ import (
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 	"selfheal/models/split"
+	"selfheal/models/tune"
 )
 
 // Network is an undefended classifier on a pool, and where it can be cut. It is an
@@ -28,8 +29,10 @@ type Network struct {
 	Graph      *onnx.Graph // simplified, on [0,1] images, giving logits
 	Parameters int64       // of the network as given, without mean and std
 
-	boundaries []string // tensors at which the network is cut for every controller
+	fast       *onnx.Graph // Graph as it runs
+	boundaries []string    // tensors at which the network is cut for every controller
 	pool       *ort.Pool
+	direct     bool
 	shape      attacks.Shape
 	classes    int
 	id         string
@@ -39,11 +42,22 @@ type Network struct {
 	heads map[attacks.Loss]*ort.Program
 }
 
+// rewrite returns the form of a graph that runs.
+func (n *Network) rewrite(g *onnx.Graph) (*onnx.Graph, error) {
+	if n.direct || g == nil {
+		return g, nil
+	}
+	return tune.Graph(g)
+}
+
 // NetworkOptions say how to open a network.
 type NetworkOptions struct {
 	Mean, Std     []float32
 	Probabilities bool     // the output is softmax probabilities: their logarithm serves as logits
 	At            []string // boundaries as tensor names; nil for the default ones
+	// Direct runs convolutions as the model has them. Otherwise package tune rewrites
+	// what runs, for the CPU; the results differ by float32 rounding.
+	Direct bool
 }
 
 // NewNetwork prepares a classifier from an ONNX model's bytes. Errors say what
@@ -53,7 +67,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, heads: map[attacks.Loss]*ort.Program{}}
+	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: o.Direct, heads: map[attacks.Loss]*ort.Program{}}
 	if err := g.Preprocess(o.Mean, o.Std); err != nil {
 		return nil, err
 	}
@@ -72,7 +86,10 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if _, err := n.Cut(); err != nil {
 		return nil, err
 	}
-	data, err := g.Encode()
+	if n.fast, err = n.rewrite(g); err != nil {
+		return nil, err
+	}
+	data, err := n.fast.Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +187,7 @@ func (n *Network) head(loss attacks.Loss) (*ort.Program, error) {
 	if p, ok := n.heads[loss]; ok {
 		return p, nil
 	}
-	g, err := grad.Loss(n.Graph, loss.String())
+	g, err := grad.Loss(n.fast, loss.String())
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,11 @@ func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32)) (S
 	}
 	parts[0].Name += "/states"
 	return func(ctx context.Context, yield func([]float32) error) error {
-		prefix, err := compile(n.pool, parts[0])
+		fast, err := n.rewrite(parts[0])
+		if err != nil {
+			return err
+		}
+		prefix, err := compile(n.pool, fast)
 		if err != nil {
 			return err
 		}

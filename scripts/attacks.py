@@ -41,7 +41,7 @@ def project_l1(delta, epsilon):
     """Projection onto the l1 ball by sorting, row by row."""
     magnitude = delta.abs()
     descending, _ = magnitude.sort(dim=1, descending=True)
-    rank = torch.arange(1, delta.shape[1] + 1, dtype=delta.dtype)
+    rank = torch.arange(1, delta.shape[1] + 1, dtype=delta.dtype, device=delta.device)
     excess = (descending.cumsum(dim=1) - epsilon) / rank
     last = (descending > excess).sum(dim=1, keepdim=True) - 1
     shrink = excess.gather(1, last.clamp_min(0)).clamp_min(0.0)
@@ -65,9 +65,9 @@ LOSSES = {"ce": cross_entropy_loss, "margin": margin_loss}
 
 def random_start(images, norm, epsilon, generator):
     """A random perturbation inside the ball: uniform for linf, projected Gaussian otherwise."""
-    noise = torch.randn(images.shape, generator=generator)
+    noise = torch.randn(images.shape, generator=generator).to(images.device)
     if norm == "linf":
-        return epsilon * (2.0 * torch.rand(images.shape, generator=generator) - 1.0)
+        return epsilon * (2.0 * torch.rand(images.shape, generator=generator).to(images.device) - 1.0)
     return project(noise * epsilon, norm, epsilon)
 
 

@@ -2,10 +2,12 @@
 
 Every case is one model (built node by node, not exported, so that each operator
 and attribute is tried on purpose), an input x, a cotangent w, the output y and
-dx = Jᵀw from torch.autograd. PyTorch computes in float64 from float32 inputs and
-weights, so that a golden carries no rounding of its own.
+dx = Jᵀw from torch.autograd; and away from kinks a direction v with the
+Hessian-vector product h = ∂⟨v, dx⟩/∂x by double backward. PyTorch computes in
+float64 from float32 inputs and weights, so that a golden carries no rounding of
+its own.
 
-    python3 scripts/goldens.py --out models/grad/gradtest/testdata
+    python3 scripts/goldens.py --out models/grad/gradtest/testdata [--only PREFIX]
 
 Used: Python 3.11, PyTorch 1.13, onnx 1.12, numpy 1.24. The same versions write the same bytes.
 """
@@ -20,7 +22,16 @@ import onnx
 import torch
 from onnx import TensorProto, checker, helper, numpy_helper
 
-import goldens_nets  # noqa: F401, adds its cases
+# Imported for the cases that they add.
+import goldens_elementwise  # noqa: F401
+import goldens_layout  # noqa: F401
+import goldens_matrix  # noqa: F401
+import goldens_nets  # noqa: F401
+import goldens_normalization  # noqa: F401
+import goldens_quantized  # noqa: F401
+import goldens_reduction  # noqa: F401
+import goldens_spatial  # noqa: F401
+import goldens_parameters
 from goldens_cases import CASES
 
 torch.set_num_threads(1)
@@ -30,8 +41,9 @@ IR_VERSION = 8
 class Model:
     """A graph under construction: op() appends a node and returns its output."""
 
-    def __init__(self, rng):
+    def __init__(self, rng, training=False):
         self.rng, self.nodes, self.consts, self.count = rng, [], [], 0
+        self.training, self.parameters = training, {}  # weights by name, where gradients are taken by them
 
     def op(self, kind, *inputs, outputs=1, **attrs):
         names = [f"t{self.count + i}" for i in range(outputs)]
@@ -48,11 +60,16 @@ class Model:
     def ints(self, *values):
         return self.const(list(values), np.int64)
 
-    def weight(self, *shape, scale=None):
-        """A random constant: its name in the graph and its value for PyTorch."""
-        fan = max(1, int(np.prod(shape[1:])))
-        v = (self.rng.standard_normal(shape) * (scale or 1 / np.sqrt(fan))).astype(np.float32)
-        return self.const(v), torch.from_numpy(v.astype(np.float64))
+    def weight(self, *shape, scale=None, values=None):
+        """A random constant, or one of the given values: its name in the graph and its value for PyTorch."""
+        if values is None:
+            fan = max(1, int(np.prod(shape[1:])))
+            values = self.rng.standard_normal(shape) * (scale or 1 / np.sqrt(fan))
+        v = np.asarray(values).astype(np.float32)
+        name, t = self.const(v), torch.from_numpy(v.astype(np.float64)).requires_grad_(self.training)
+        if self.training:
+            self.parameters[name] = t
+        return name, t
 
 
 def spread_values(rng, shape):
@@ -71,9 +88,18 @@ def numbers(values):
     return [float("%.7g" % v) for v in np.asarray(values, dtype=np.float64).ravel()]
 
 
-def make(case):
+def hessian_vector(dx, tx, v):
+    """∂⟨v, dx⟩/∂x; zeros where dx is piecewise constant and autograd keeps no graph of it."""
+    if not dx.requires_grad:
+        return torch.zeros_like(tx)
+    (h,) = torch.autograd.grad((dx * torch.from_numpy(v.astype(np.float64))).sum(), tx, allow_unused=True)
+    zero = torch.zeros_like(tx)
+    return zero if h is None else zero + h  # autograd's own zeros have no memory that NumPy could read
+
+
+def make(case, training=False):
     rng = np.random.default_rng(zlib.crc32(case.name.encode()))
-    m = Model(rng)
+    m = Model(rng, training)
     if case.x is not None:
         x = rounded(case.x(rng))
     else:
@@ -93,19 +119,28 @@ def make(case):
         m.consts)
     model = helper.make_model(graph, producer_name="goldens.py", ir_version=IR_VERSION,
                               opset_imports=[helper.make_opsetid("", case.opset)])
-    checker.check_model(model)
+    if case.opset <= onnx.defs.onnx_opset_version():  # this package can't check newer ones
+        checker.check_model(model)
 
     out = {"name": case.name, "shape": list(x.shape), "kink": case.kink}
     if case.head:
         labels, targets = case.labels, case.targets
         loss = case.head(y, torch.tensor(labels), torch.tensor(targets))
-        (dx,) = torch.autograd.grad(loss.sum(), tx)
+        total = loss.sum()
         out |= {"head": case.head_name, "labels": labels, "targets": targets, "loss": numbers(loss.detach())}
     else:
-        (dx,) = torch.autograd.grad((y * torch.from_numpy(w.astype(np.float64))).sum(), tx)
+        total = (y * torch.from_numpy(w.astype(np.float64))).sum()
         out["w"] = numbers(w)
-    out |= {"x": numbers(x), "y": numbers(y.detach()), "dx": numbers(dx)}
-    assert np.isfinite(out["y"]).all() and np.isfinite(out["dx"]).all(), case.name
+    out |= {"x": numbers(x), "y": numbers(y.detach())}
+    if training:
+        out["parameters"] = goldens_parameters.gradients(total, tx, m.parameters, rng)
+        return model, out
+    (dx,) = torch.autograd.grad(total, tx, create_graph=not case.kink)
+    out["dx"] = numbers(dx.detach())
+    if not case.kink:
+        v = rounded(rng.uniform(0.25, 1, x.shape) * rng.choice([-1, 1], x.shape))
+        out |= {"v": numbers(v), "h": numbers(hessian_vector(dx, tx, v))}
+    assert all(np.isfinite(out[k]).all() for k in ("y", "dx", "h") if k in out), case.name
     assert np.abs(out["dx"]).max() > 0, case.name
     return model, out
 
@@ -113,23 +148,31 @@ def make(case):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True)
-    out = parser.parse_args().out
-    os.makedirs(out, exist_ok=True)
-    for old in os.listdir(out):
-        if old.endswith((".onnx", ".json")):
-            os.remove(os.path.join(out, old))
+    parser.add_argument("--only", help="write just the cases whose names begin so, and leave the other files alone")
+    args = parser.parse_args()
     names = [c.name for c in CASES]
     assert len(set(names)) == len(names), "two cases of one name"
+    for folder, cases, training in ("", CASES, False), ("parameters", goldens_parameters.cases(), True):
+        chosen = [c for c in cases if c.name.startswith(args.only or "")]
+        write(os.path.join(args.out, folder), [make(c, training) for c in chosen], bool(args.only))
+
+
+def write(folder, made, keep):
+    """Writes models and goldens into a folder, and removes its others unless they are to be kept."""
+    os.makedirs(folder, exist_ok=True)
+    stale = set() if keep else {f for f in os.listdir(folder) if f.endswith((".onnx", ".json"))}
     total = 0
-    for case in CASES:
-        model, golden = make(case)
-        path = os.path.join(out, case.name)
+    for model, golden in made:
+        path = os.path.join(folder, golden["name"])
         onnx.save(model, path + ".onnx")
         with open(path + ".json", "w", encoding="ascii") as f:
             json.dump(golden, f, separators=(",", ":"))
             f.write("\n")
         total += os.path.getsize(path + ".onnx") + os.path.getsize(path + ".json")
-    print(f"{len(CASES)} goldens, {total // 1024} KiB")
+        stale -= {golden["name"] + ".onnx", golden["name"] + ".json"}
+    for old in stale:
+        os.remove(os.path.join(folder, old))
+    print(f"{folder}: {len(made)} goldens, {total // 1024} KiB")
 
 
 if __name__ == "__main__":

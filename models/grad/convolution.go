@@ -1,52 +1,112 @@
 package grad
 
 import (
-	"errors"
 	"math"
 	"slices"
 
 	"selfheal/models/onnx"
 )
 
-// y = W∗x + b: x̄ in [convInput]
+// y = W∗x + b: x̄ in [convInput], W̄ in [Context.convWeight], b̄ = Σ g over the
+// batch and all positions
 func conv(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	if c.Needs(n, 1) || c.Needs(n, 2) {
-		return nil, errors.New("its weight depends on the input, which is not supported")
-	}
-	gx, err := convInput(c, n, gy[0])
-	return []string{gx}, err
-}
-
-// y = Wᵀ∗x + b: x̄ = W∗g, the Conv with the same weight, strides and pads.
-func convTranspose(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	if c.Needs(n, 1) || c.Needs(n, 2) {
-		return nil, errors.New("its weight depends on the input, which is not supported")
-	}
-	win, err := onnx.NodeWindow(n, c.Shape(n.Inputs[1])[2:])
+	gx := make([]string, len(n.Inputs))
+	weight := c.Shape(n.Inputs[1])
+	win, err := onnx.NodeWindow(n, weight[2:])
 	if err != nil {
 		return nil, err
 	}
-	return []string{c.OpWith("Conv", onnx.Attrs{
-		"kernel_shape": slices.Clone(win.Kernel), "strides": slices.Clone(win.Strides), "dilations": slices.Clone(win.Dilations),
-		"pads": slices.Clone(win.Pads), "group": n.Int("group", 1),
-	}, gy[0], n.Inputs[1])}, nil
+	if c.Needs(n, 0) {
+		if gx[0], err = convInput(c, n, gy[0]); err != nil {
+			return nil, err
+		}
+	}
+	if c.Needs(n, 1) {
+		gx[1] = c.convWeight(n.Inputs[0], gy[0], win, weight, n.Int("group", 1))
+	}
+	if c.Needs(n, 2) {
+		gx[2] = c.channelSum(gy[0])
+	}
+	return gx, nil
 }
 
-// y = s·(x−μ)/√(σ²+ε) + b with constant statistics: x̄ = g·s/√(σ²+ε), a channel at a time.
+// y = Wᵀ∗x + b, the transpose of a Conv from y's shape to x's: x̄ = W∗g, that
+// Conv; W̄ is that Conv's with g as its input and x as its cotangent; b̄ = Σ g
+func convTranspose(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	gx := make([]string, len(n.Inputs))
+	weight := c.Shape(n.Inputs[1])
+	win, err := onnx.NodeWindow(n, weight[2:])
+	if err != nil {
+		return nil, err
+	}
+	if c.Needs(n, 0) {
+		gx[0] = c.OpWith("Conv", onnx.Attrs{
+			"kernel_shape": slices.Clone(win.Kernel), "strides": slices.Clone(win.Strides), "dilations": slices.Clone(win.Dilations),
+			"pads": slices.Clone(win.Pads), "group": n.Int("group", 1),
+		}, gy[0], n.Inputs[1])
+	}
+	if c.Needs(n, 1) {
+		gx[1] = c.convWeight(gy[0], n.Inputs[0], win, weight, n.Int("group", 1))
+	}
+	if c.Needs(n, 2) {
+		gx[2] = c.channelSum(gy[0])
+	}
+	return gx, nil
+}
+
+// scaleChannels multiplies each channel of a batch by a constant. On feature maps
+// it is a BatchNormalization, which stays in the blocked layout of the
+// convolutions around it; Mul by a vector leaves it.
+func (c *Context) scaleChannels(t string, f []float32) string {
+	if !slices.ContainsFunc(f, func(v float32) bool { return v != 1 }) {
+		return t
+	}
+	vector := func(v []float32) string { return c.Const(onnx.FloatTensor(onnx.Shape{int64(len(v))}, v)) }
+	if len(c.Shape(t)) == 2 {
+		return c.Op("Mul", t, vector(f))
+	}
+	zero, one := vector(make([]float32, len(f))), vector(slices.Repeat([]float32{1}, len(f)))
+	return c.OpWith("BatchNormalization", onnx.Attrs{"epsilon": float32(0)}, t, vector(f), zero, zero, one)
+}
+
+// y = s·x̂ + b with x̂ = (x−μ)·r and r = 1/√(σ²+ε), a channel at a time, by given
+// statistics: x̄ = g·s·r, s̄ = Σ g·x̂, b̄ = Σ g, μ̄ = −s·r·Σ g, σ̄² = −½·s·r²·Σ g·x̂
 func batchNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	scale, ok1 := c.G.Consts[n.Input(1)]
-	variance, ok2 := c.G.Consts[n.Input(4)]
-	if !ok1 || !ok2 {
-		return nil, errors.New("its scale and variance must be constants")
-	}
-	shape := onnx.Shape{int64(len(scale.Floats))}
+	gx, g := make([]string, 5), gy[0]
+	column := onnx.Shape{c.Shape(n.Inputs[0])[1]} // a value a channel, to broadcast
 	for range len(c.Shape(n.Inputs[0])) - 2 {
-		shape = append(shape, 1)
+		column = append(column, 1)
 	}
-	f := onnx.FloatTensor(shape, make([]float32, len(scale.Floats)))
-	eps := float64(n.Float("epsilon", 1e-5))
-	for i := range f.Floats {
-		f.Floats[i] = float32(float64(scale.Floats[i]) / math.Sqrt(float64(variance.Floats[i])+eps))
+	eps := n.Float("epsilon", 1e-5)
+	scale, ok1 := c.G.Consts[n.Inputs[1]]
+	variance, ok2 := c.G.Consts[n.Inputs[4]]
+	if ok1 && ok2 && c.Needs(n, 0) {
+		f := make([]float32, len(scale.Floats))
+		for i := range f {
+			f[i] = float32(float64(scale.Floats[i]) / math.Sqrt(float64(variance.Floats[i])+float64(eps)))
+		}
+		gx[0] = c.scaleChannels(g, f)
 	}
-	return []string{c.Op("Mul", gy[0], c.Const(f))}, nil
+	parameters := c.Needs(n, 1) || c.Needs(n, 2) || c.Needs(n, 3) || c.Needs(n, 4)
+	if !parameters && ok1 && ok2 {
+		return gx, nil
+	}
+	r := c.Op("Div", c.Float(1), c.Op("Sqrt", c.Op("Add", n.Inputs[4], c.Float(eps))))
+	slope := c.Op("Mul", n.Inputs[1], r)
+	if gx[0] == "" && c.Needs(n, 0) {
+		gx[0] = c.Op("Mul", g, c.Op("Reshape", slope, c.target(column)))
+	}
+	if c.Needs(n, 1) || c.Needs(n, 4) {
+		centred := c.Op("Sub", n.Inputs[0], c.Op("Reshape", n.Inputs[3], c.target(column)))
+		inner := c.Op("Mul", r, c.channelSum(c.Op("Mul", g, centred)))
+		gx[1] = inner
+		if c.Needs(n, 4) {
+			gx[4] = c.Op("Mul", c.Op("Mul", c.Op("Mul", slope, r), inner), c.Float(-0.5))
+		}
+	}
+	if c.Needs(n, 2) || c.Needs(n, 3) {
+		gx[2] = c.channelSum(g)
+		gx[3] = c.Op("Neg", c.Op("Mul", slope, gx[2]))
+	}
+	return gx, nil
 }

@@ -1,6 +1,9 @@
 package grad
 
 import (
+	"errors"
+	"fmt"
+	"math"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -27,8 +30,20 @@ func sub(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return gx, nil
 }
 
-// y = a·b: ā = g·b, b̄ = g·a
+// y = a·b: ā = g·b, b̄ = g·a. A square and a gate, x·σ(x), are worth forms of their
+// own, see gate; networks spend a good part of their elementwise time there.
 func mul(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	if n.Inputs[0] == n.Inputs[1] {
+		half := c.Op("Mul", gy[0], n.Inputs[0])
+		return []string{c.Op("Add", half, half), ""}, nil
+	}
+	for i, x := range n.Inputs {
+		if slope := c.gate(x, n.Inputs[1-i], n.Outputs[0]); slope != "" {
+			gx := make([]string, 2)
+			gx[i] = c.Op("Mul", gy[0], slope)
+			return gx, nil
+		}
+	}
 	gx := make([]string, 2)
 	for i := range gx {
 		if c.Needs(n, i) {
@@ -78,20 +93,136 @@ func where(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return gx, nil
 }
 
-// y = min(max(x, lo), hi): ḡ = g where lo ≤ x ≤ hi (both ends included, as in PyTorch), else 0.
-// With lo = hi it is how this package writes a constant of x's shape: no gradient, at lo neither.
+// y = min(max(x, lo), hi): x̄ = g where lo ≤ x ≤ hi (both ends included, as in
+// PyTorch), else 0. With constants lo = hi it is how this package writes a constant of
+// x's shape: no gradient, at lo neither. The bounds are scalars, the same for all items.
 func clip(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	g := gy[0]
+	x, g := n.Inputs[0], gy[0]
 	lo, ok1 := c.G.Consts[n.Input(1)]
 	hi, ok2 := c.G.Consts[n.Input(2)]
 	if ok1 && ok2 && slices.Equal(lo.Floats, hi.Floats) {
 		return []string{""}, nil
 	}
-	if lo := n.Input(1); lo != "" {
-		g = c.Op("Where", c.Op("GreaterOrEqual", n.Inputs[0], lo), g, c.Float(0))
+	if c.Needs(n, 1) || c.Needs(n, 2) {
+		return nil, errors.New("no gradient with respect to its bounds")
 	}
-	if hi := n.Input(2); hi != "" {
-		g = c.Op("Where", c.Op("LessOrEqual", n.Inputs[0], hi), g, c.Float(0))
+	switch below, above := c.bounds(n.Input(1), lo), c.bounds(n.Input(2), hi); {
+	case below && above: // x − lo and hi − x are of one sign between the ends, and 0 at them
+		g = c.Op("Mul", g, c.notNegative(c.Op("Mul", c.less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))))
+	case below:
+		g = c.Op("Mul", g, c.notNegative(c.less(x, n.Inputs[1])))
+	case above:
+		g = c.Op("Mul", g, c.notPositive(c.less(x, n.Inputs[2])))
 	}
 	return []string{g}, nil
+}
+
+// bounds reports whether a Clip's bound is there and one that values can cross.
+func (c *Context) bounds(name string, t *onnx.Tensor) bool {
+	return name != "" && (t == nil || len(t.Floats) != 1 || math.Abs(float64(t.Floats[0])) < math.MaxFloat32)
+}
+
+// less appends x − b, or nothing where b is the constant 0.
+func (c *Context) less(x, b string) string {
+	if t, ok := c.G.Consts[b]; ok && len(t.Floats) == 1 && t.Floats[0] == 0 {
+		return x
+	}
+	return c.Op("Sub", x, b)
+}
+
+// y = |x|: x̄ = g·sign x, 0 at 0 as in PyTorch
+func abs(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	return []string{c.Op("Mul", gy[0], c.Op("Sign", n.Inputs[0]))}, nil
+}
+
+// y = sign x, ⌊x⌋, ⌈x⌉, x rounded, or truth values and integers as floats: x̄ = 0, at
+// the steps too, as in PyTorch. A Cast of floats to floats does not outlive Simplify.
+func flat(*Context, *onnx.Node, []string) ([]string, error) { return []string{""}, nil }
+
+// y = 1/x: x̄ = −g·y²
+func reciprocal(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	y := n.Outputs[0]
+	return []string{c.Op("Neg", c.Op("Mul", gy[0], c.Op("Mul", y, y)))}, nil
+}
+
+// y = sin x: x̄ = g·cos x
+func sin(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	return []string{c.Op("Mul", gy[0], c.Op("Cos", n.Inputs[0]))}, nil
+}
+
+// y = cos x: x̄ = −g·sin x
+func cos(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	return []string{c.Op("Neg", c.Op("Mul", gy[0], c.Op("Sin", n.Inputs[0])))}, nil
+}
+
+// y = xᵉ: x̄ = g·e·xᵉ⁻¹, ē = g·y·ln x. As in PyTorch x̄ = 0 where e = 0, and ē = 0
+// where x = 0 and e ≥ 0.
+func pow(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	x, e := n.Inputs[0], n.Inputs[1]
+	gx := make([]string, 2)
+	if c.Needs(n, 0) {
+		slope := ""
+		if t, ok := c.G.Consts[e]; ok {
+			// Exponents of 0 become x⁰·0, not x⁻¹·0, which is infinite or NaN at 0.
+			less := onnx.FloatTensor(t.Shape, slices.Clone(t.Floats))
+			for i, v := range t.Floats {
+				if v != 0 {
+					less.Floats[i] = v - 1
+				}
+			}
+			slope = c.Op("Mul", c.power(x, less), e)
+		} else {
+			slope = c.Op("Mul", c.Op("Pow", x, c.Op("Sub", e, c.Float(1))), e)
+			slope = c.Op("Where", c.Op("Equal", e, c.Float(0)), c.Float(0), slope)
+		}
+		gx[0] = c.Op("Mul", gy[0], slope)
+	}
+	if c.Needs(n, 1) {
+		// The logarithm of 1 where x is 0 and e ≥ 0: 0, also when this is differentiated again.
+		flat := c.Op("And", c.Op("Equal", x, c.Float(0)), c.Op("GreaterOrEqual", e, c.Float(0)))
+		log := c.Op("Log", c.Op("Where", flat, c.Float(1), x))
+		gx[1] = c.Op("Mul", gy[0], c.Op("Mul", n.Outputs[0], log))
+	}
+	return gx, nil
+}
+
+// power appends xᵉ for a constant e; the common ones by operators that cost less.
+func (c *Context) power(x string, e *onnx.Tensor) string {
+	if len(e.Floats) == 1 {
+		switch e.Floats[0] {
+		case 1:
+			return x
+		case 2:
+			return c.Op("Mul", x, x)
+		case -1:
+			return c.Op("Reciprocal", x)
+		}
+	}
+	return c.Op("Pow", x, c.Const(e))
+}
+
+// y = max(a, b): ā = g where a > b, g/2 where they are equal, else 0, as in
+// PyTorch; b̄ likewise. More inputs are a chain of these after Simplify.
+func maximum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	return c.extremum(n, gy[0], "Greater", "Less")
+}
+
+// y = min(a, b): as max with the order turned round.
+func minimum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	return c.extremum(n, gy[0], "Less", "Greater")
+}
+
+func (c *Context) extremum(n *onnx.Node, g, first, second string) ([]string, error) {
+	if len(n.Inputs) != 2 {
+		return nil, fmt.Errorf("%s of %d inputs", n.Op, len(n.Inputs))
+	}
+	a, b := n.Inputs[0], n.Inputs[1]
+	tie := c.Op("Where", c.Op("Equal", a, b), c.Op("Mul", g, c.Float(0.5)), c.Float(0))
+	gx := make([]string, 2)
+	for i, wins := range []string{first, second} {
+		if c.Needs(n, i) {
+			gx[i] = c.Op("Where", c.Op(wins, a, b), g, tie)
+		}
+	}
+	return gx, nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"strings"
 
 	"selfheal/models/onnx"
 )
@@ -26,20 +25,26 @@ func (c *Context) Needs(n *onnx.Node, i int) bool { return c.active[n.Input(i)] 
 // A Rule emits the vector-Jacobian product of one node: from the cotangent gy
 // of its outputs ("" where an output has none) the cotangents of its inputs, ""
 // where none is needed. A cotangent may still have the shape that its input
-// was broadcast to; the walk sums it down.
+// was broadcast to, which the walk sums down, or hold 1 instead of dimensions
+// along which it is the same, which the walk repeats.
 type Rule func(c *Context, n *onnx.Node, gy []string) ([]string, error)
 
 // Backward appends to b's graph the nodes of a reverse-mode sweep. seeds maps
 // tensors to their cotangents, of the same shape; the result maps each tensor
 // in wrt to Σ (∂seeded/∂it)ᵀ·cotangent, of its own shape. A tensor that the
 // seeded ones do not depend on is an error, as is any operator on the way
-// without a rule; all such operators are named at once.
+// without a rule; all such operators are named at once. A constant can't be in
+// wrt: rules derive other constants from it, which a second sweep would not see
+// to depend on it. [Parameters] makes inputs of constants.
 func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[string]string, error) {
 	if err := b.Err(); err != nil {
 		return nil, err
 	}
 	c := &Context{Builder: b, active: map[string]bool{}}
 	for _, w := range wrt {
+		if _, ok := b.G.Consts[w]; ok {
+			return nil, fmt.Errorf("%q is a constant; a gradient is taken of inputs and what is computed from them", w)
+		}
 		c.active[w] = true
 	}
 	var path []*onnx.Node // nodes that carry a dependence on wrt, in order
@@ -58,8 +63,8 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 		}
 		parts[t] = append(parts[t], s)
 	}
-	if missing := c.unsupported(path, parts); len(missing) > 0 {
-		return nil, fmt.Errorf("no gradient rule for: %s", strings.Join(missing, ", "))
+	if err := c.unsupported(path, parts); err != nil {
+		return nil, err
 	}
 	for _, n := range slices.Backward(path) {
 		gy := make([]string, len(n.Outputs))
@@ -83,7 +88,7 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 			if g == "" || !c.Needs(n, i) {
 				continue
 			}
-			g = c.unbroadcast(g, b.Shape(n.Inputs[i]))
+			g = c.repeat(c.unbroadcast(g, b.Shape(n.Inputs[i])), n.Inputs[i])
 			if err := c.Err(); err != nil {
 				return nil, fmt.Errorf("gradient of node %s: %w", n.Label(), err)
 			}
@@ -102,37 +107,6 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 		out[w] = g
 	}
 	return out, c.Err()
-}
-
-// unsupported lists the operators between the seeds and wrt that have no rule.
-func (c *Context) unsupported(path []*onnx.Node, seeds map[string][]string) []string {
-	reached := map[string]bool{}
-	for t := range seeds {
-		reached[t] = true
-	}
-	missing := map[string]bool{}
-	for _, n := range slices.Backward(path) {
-		if !slices.ContainsFunc(n.Outputs, func(o string) bool { return reached[o] }) {
-			continue
-		}
-		if discrete[n.Op] {
-			continue
-		}
-		if _, ok := rules[n.Op]; !ok {
-			missing[n.Op] = true
-		}
-		for _, in := range n.Inputs {
-			if c.active[in] {
-				reached[in] = true
-			}
-		}
-	}
-	names := make([]string, 0, len(missing))
-	for op := range missing {
-		names = append(names, op)
-	}
-	sort.Strings(names)
-	return names
 }
 
 // sum adds up a tensor's cotangents, leaving one; "" where there is none.
@@ -174,6 +148,25 @@ func (c *Context) unbroadcast(g string, to onnx.Shape) string {
 		g = c.Op("Squeeze", g, c.Ints(drop...))
 	}
 	return g
+}
+
+// repeat gives a cotangent the shape of its tensor where that has dimensions
+// along which the cotangent, with 1 there, is the same.
+func (c *Context) repeat(g, of string) string {
+	to := c.Shape(of)
+	if full, err := onnx.Broadcast(c.Shape(g), to); err != nil || !slices.Equal(full, to) || slices.Equal(c.Shape(g), to) {
+		return g
+	}
+	if !to.HasBatch() || c.Shape(g).HasBatch() {
+		sizes := slices.Clone(to)
+		for i, d := range sizes {
+			if d < 0 {
+				sizes[i] = 1 // as it is
+			}
+		}
+		return c.Op("Expand", g, c.Ints(sizes...))
+	}
+	return c.Op("Add", c.zerosLike(of), g)
 }
 
 // Supported lists the operators that have a gradient rule, sorted.

@@ -2,14 +2,21 @@ package grad
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"selfheal/models/onnx"
 )
 
-// target is the constant that reshapes a tensor to shape s: Batch, -1, is what
-// Reshape infers.
-func (c *Context) target(s onnx.Shape) string { return c.Ints(slices.Clone(s)...) }
+// target is the constant that reshapes a tensor to shape s: the batch, or a
+// multiple of it, is what Reshape infers, -1.
+func (c *Context) target(s onnx.Shape) string {
+	t := slices.Clone(s)
+	for i, d := range t {
+		t[i] = max(d, -1)
+	}
+	return c.Ints(t...)
+}
 
 // y = x in another shape: x̄ = g in x's shape
 func reshape(c *Context, n *onnx.Node, gy []string) ([]string, error) {
@@ -48,15 +55,46 @@ func concat(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return gx, nil
 }
 
-// y = x[from:to] (steps of 1): x̄ = g with zeros around it
+// y = the parts of x side by side: x̄ = their cotangents side by side, zeros
+// where a part has none
+func split(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	axes, err := onnx.Axes([]int64{n.Int("axis", 0)}, len(c.Shape(n.Inputs[0])))
+	if err != nil {
+		return nil, err
+	}
+	axis := axes[0]
+	var parts []string
+	before, gap := int64(0), int64(0) // gap: what lies behind the last part that has a cotangent
+	sizes, err := c.G.SplitSizes(n)
+	if err != nil {
+		return nil, err
+	}
+	for i, size := range sizes {
+		if gy[i] == "" {
+			gap += size
+			continue
+		}
+		if last := len(parts) - 1; last < 0 {
+			before = gap
+		} else {
+			parts[last] = c.padAxis(parts[last], axis, 0, gap)
+		}
+		parts, gap = append(parts, gy[i]), 0
+	}
+	g := parts[0]
+	if len(parts) > 1 {
+		g = c.OpWith("Concat", onnx.Attrs{"axis": axis}, parts...)
+	}
+	return []string{c.padAxis(g, axis, before, gap)}, nil
+}
+
+// y = x[from:to:step] along some axes: x̄ = g with zeros around it, and between
+// where the step is not 1
 func slice(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
 	starts, ok := c.G.Consts[n.Input(1)]
 	if !ok {
 		return nil, errors.New("its starts must be constants")
-	}
-	if s, ok := c.G.Consts[n.Input(4)]; ok && slices.ContainsFunc(s.Ints, func(v int64) bool { return v != 1 }) {
-		return nil, errors.New("steps other than 1 are not supported")
 	}
 	axes := make([]int64, len(starts.Ints))
 	for i := range axes {
@@ -69,73 +107,141 @@ func slice(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	pads := make([]int64, 2*len(x))
+	g, pads := gy[0], make([]int64, 2*len(x))
 	for i, a := range at {
-		if x[a] == onnx.Batch {
+		if x[a] < 0 {
 			continue // takes all of it
 		}
-		from := starts.Ints[i]
-		if from < 0 {
-			from += x[a]
+		step := int64(1)
+		if s, ok := c.G.Consts[n.Input(4)]; ok {
+			step = s.Ints[i]
 		}
-		from = min(max(from, 0), x[a])
-		pads[a], pads[a+len(x)] = from, x[a]-from-y[a]
+		first := onnx.SliceStart(starts.Ints[i], step, x[a])
+		if step == 1 {
+			pads[a], pads[a+len(x)] = first, x[a]-first-y[a]
+			continue
+		}
+		from := make([]int64, y[a])
+		for j := range from {
+			from[j] = first + int64(j)*step
+		}
+		if g, err = c.pickBack(g, a, from, x[a]); err != nil {
+			return nil, err
+		}
 	}
-	return []string{c.Op("Pad", gy[0], c.Ints(pads...))}, nil
+	if slices.ContainsFunc(pads, func(p int64) bool { return p != 0 }) {
+		g = c.Op("Pad", g, c.Ints(pads...))
+	}
+	return []string{g}, nil
 }
 
-// y = x with a constant border: x̄ = g without it
+// y = x with a border, negative widths cut: x̄ = g without the border, zeros where
+// it was cut. A reflected, repeated or wrapped border adds its cotangent to the
+// positions that it copies.
 func pad(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	if n.Str("mode", "constant") != "constant" {
-		return nil, errors.New("only constant padding is supported")
-	}
 	p, ok := c.G.Consts[n.Input(1)]
-	x := c.Shape(n.Inputs[0])
-	if !ok || slices.ContainsFunc(p.Ints, func(v int64) bool { return v < 0 }) {
-		return nil, errors.New("its pads must be constants and not negative")
+	x, mode := c.Shape(n.Inputs[0]), n.Str("mode", "constant")
+	if !ok {
+		return nil, errors.New("its pads must be constants")
 	}
-	var starts, ends, axes []int64
-	for i, d := range x {
-		if d != onnx.Batch {
-			starts, ends, axes = append(starts, p.Ints[i]), append(ends, p.Ints[i]+d), append(axes, int64(i))
+	g, r := gy[0], len(x)
+	var err error
+	for a, d := range x {
+		before, behind := p.Ints[a], p.Ints[a+r]
+		if before == 0 && behind == 0 {
+			continue
+		}
+		if mode != "constant" && min(before, behind) < 0 {
+			return nil, fmt.Errorf("mode %q with negative pads is not supported", mode)
+		}
+		from := make([]int64, d+before+behind)
+		for i := range from {
+			if from[i], err = padSource(mode, int64(i)-before, d); err != nil {
+				return nil, err
+			}
+		}
+		if g, err = c.pickBack(g, a, from, d); err != nil {
+			return nil, err
 		}
 	}
-	return []string{c.Op("Slice", gy[0], c.Ints(starts...), c.Ints(ends...), c.Ints(axes...))}, nil
+	return []string{g}, nil
+}
+
+// padSource is the position, of d, that a padded axis copies at position i,
+// which lies outside for the border; -1 for none.
+func padSource(mode string, i, d int64) (int64, error) {
+	if i >= 0 && i < d {
+		return i, nil
+	}
+	switch mode {
+	case "constant":
+		return -1, nil
+	case "edge":
+		return min(max(i, 0), d-1), nil
+	case "wrap":
+		return ((i % d) + d) % d, nil
+	case "reflect":
+		period := max(2*(d-1), 1)
+		i = ((i % period) + period) % period
+		return min(i, period-i), nil
+	}
+	return 0, fmt.Errorf("mode %q is not supported", mode)
+}
+
+// y = x's blocks of channels laid out as squares: x̄ = g's squares taken back
+// into channels. In the mode CRD the square's place is the channel's inner part.
+func depthToSpace(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	x, b := c.Shape(n.Inputs[0]), n.Int("blocksize", 1)
+	g := c.OpWith("SpaceToDepth", onnx.Attrs{"blocksize": b}, gy[0])
+	if n.Str("mode", "DCR") == "CRD" {
+		g = c.Op("Reshape", g, c.Ints(0, b*b, x[1]/(b*b), x[2], x[3]))
+		g = c.OpWith("Transpose", onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}, g)
+		g = c.Op("Reshape", g, c.Ints(0, x[1], x[2], x[3]))
+	}
+	return []string{g}, nil
+}
+
+// y = x's squares as channels: x̄ = g's channels as squares
+func spaceToDepth(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	return []string{c.OpWith("DepthToSpace", onnx.Attrs{"blocksize": n.Int("blocksize", 1)}, gy[0])}, nil
+}
+
+// y = x repeated as a whole along some axes: x̄ = the sum over the repetitions
+func tile(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	repeats, ok := c.G.Consts[n.Input(1)]
+	if !ok {
+		return nil, errors.New("its repeats must be constants")
+	}
+	x := c.Shape(n.Inputs[0])
+	var apart onnx.Shape // x's shape with an axis of repeats before each repeated one
+	var axes []int64
+	for i, d := range x {
+		if r := repeats.Ints[i]; r != 1 {
+			axes = append(axes, int64(len(apart)))
+			apart = append(apart, r)
+		}
+		apart = append(apart, d)
+	}
+	if len(axes) == 0 {
+		return gy[:1], nil
+	}
+	sum := c.Sum(c.Op("Reshape", gy[0], c.target(apart)), axes)
+	return []string{c.Op("Reshape", sum, c.target(x))}, nil
+}
+
+// y_i = Σ_{j ≤ i} x_j along an axis: x̄ = the same sum of g from the other end
+func cumSum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	return []string{c.OpWith("CumSum", onnx.Attrs{"exclusive": n.Int("exclusive", 0), "reverse": 1 - n.Int("reverse", 0)}, gy[0], n.Inputs[1])}, nil
+}
+
+// y = x's upper or lower triangle, zeros elsewhere: x̄ = the same of g
+func trilu(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	in := []string{gy[0]}
+	if k := n.Input(1); k != "" {
+		in = append(in, k)
+	}
+	return []string{c.OpWith("Trilu", onnx.Attrs{"upper": n.Int("upper", 1)}, in...)}, nil
 }
 
 // y = x repeated: the walk sums g down to x's shape
 func expand(_ *Context, _ *onnx.Node, gy []string) ([]string, error) { return []string{gy[0]}, nil }
-
-// y = data with updates added at indices: both get g, updates theirs by index
-func scatterElements(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	if n.Str("reduction", "none") != "add" {
-		return nil, errors.New("only the reduction add is supported")
-	}
-	gx := []string{gy[0], "", ""}
-	if c.Needs(n, 2) {
-		gx[2] = c.OpWith("GatherElements", onnx.Attrs{"axis": n.Int("axis", 0)}, gy[0], n.Inputs[1])
-	}
-	return gx, nil
-}
-
-// y = x at indices: x̄ = g added up at them
-func gatherElements(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	zeros := c.zerosLike(n.Inputs[0])
-	return []string{c.OpWith("ScatterElements", onnx.Attrs{"axis": n.Int("axis", 0), "reduction": "add"}, zeros, n.Inputs[1], gy[0])}, nil
-}
-
-// y = the k largest values: x̄ = g at the places they came from
-func topK(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	for len(n.Outputs) < 2 {
-		n.Outputs = append(n.Outputs, c.G.Fresh(n.Outputs[0]+"/indices"))
-	}
-	if n.Outputs[1] == "" {
-		n.Outputs[1] = c.G.Fresh(n.Outputs[0] + "/indices")
-	}
-	c.G.Shapes[n.Outputs[1]] = c.Shape(n.Outputs[0])
-	if gy[0] == "" {
-		return []string{""}, nil
-	}
-	zeros := c.zerosLike(n.Inputs[0])
-	return []string{c.OpWith("ScatterElements", onnx.Attrs{"axis": n.Int("axis", -1), "reduction": "add"}, zeros, n.Outputs[1], gy[0])}, nil
-}

@@ -1,6 +1,7 @@
 package grad
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,12 +10,10 @@ import (
 
 // y = the largest value of each window: its cotangent goes to the place the
 // value came from (the first one in row-major order at ties, as in PyTorch),
-// added up where windows overlap. MaxPool's indices are flat over the whole
-// batch; modulo the item's size they are places within the item.
+// added up where windows overlap.
 func maxPool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
 	if n.Int("storage_order", 0) != 0 {
-		return nil, fmt.Errorf("storage_order 1 is not supported")
+		return nil, errors.New("storage_order 1 is not supported")
 	}
 	attrs := onnx.Attrs{}
 	for name := range n.Attrs {
@@ -25,14 +24,51 @@ func maxPool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 			attrs[name] = n.Int(name, 0)
 		}
 	}
-	// A pool of its own for the indices: the one in the forward pass keeps its fast layout.
-	indices := c.Multi("MaxPool", attrs, 2, n.Inputs[0])[1]
-	flatIn, flatOut := c.Ints(0, x[1:].Items()), c.Ints(0, y[1:].Items())
-	size := c.Const(&onnx.Tensor{DType: onnx.Int64, Shape: onnx.Shape{}, Ints: []int64{x[1:].Items()}})
-	at := c.Op("Mod", c.Op("Reshape", indices, flatOut), size)
-	zeros := c.zerosLike(c.Op("Reshape", n.Inputs[0], flatIn))
-	sum := c.OpWith("ScatterElements", onnx.Attrs{"axis": 1, "reduction": "add"}, zeros, at, c.Op("Reshape", gy[0], flatOut))
+	indices := ""
+	if len(n.Outputs) > 1 {
+		indices = n.Outputs[1]
+	}
+	return c.maxPoolBack(n, attrs, indices, gy[0])
+}
+
+// y = the largest of all positions: as MaxPool with one window; the first one
+// at ties, as in PyTorch's adaptive_max_pool.
+func globalMaxPool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	x := c.Shape(n.Inputs[0])
+	return c.maxPoolBack(n, onnx.Attrs{"kernel_shape": slices.Clone([]int64(x[2:]))}, "", gy[0])
+}
+
+// maxPoolBack adds g up at the places that a MaxPool with these attributes
+// takes its values from.
+func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, indices, g string) ([]string, error) {
+	if g == "" {
+		return []string{""}, nil
+	}
+	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
+	if indices == "" { // a pool of its own for them: the one in the forward pass keeps its fast layout
+		indices = c.Multi("MaxPool", attrs, 2, n.Inputs[0])[1]
+	}
+	at := c.withinItem(indices, y, x)
+	zeros := c.zerosLike(c.Op("Reshape", n.Inputs[0], c.Ints(0, x[1:].Items())))
+	sum := c.OpWith("ScatterElements", onnx.Attrs{"axis": 1, "reduction": "add"}, zeros, at, c.Op("Reshape", g, c.Ints(0, y[1:].Items())))
 	return []string{c.Op("Reshape", sum, c.Ints(append([]int64{0}, x[1:]...)...))}, nil
+}
+
+// withinItem turns indices of the given shape, which are flat over a whole batch
+// of tensors of shape of as MaxPool counts them, into places within the item,
+// [N, …]: modulo the item's size, so that they hold for any batch.
+func (c *Context) withinItem(indices string, shape, of onnx.Shape) string {
+	size := c.Const(&onnx.Tensor{DType: onnx.Int64, Shape: onnx.Shape{}, Ints: []int64{of[1:].Items()}})
+	return c.Op("Mod", c.Op("Reshape", indices, c.Ints(0, shape[1:].Items())), size)
+}
+
+// y = zeros with each value of x at its index: x̄ = g at the indices. Where two
+// values have the same index one of them stays; both get its cotangent, as in PyTorch.
+func maxUnpool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
+	at := c.withinItem(n.Inputs[1], x, y)
+	g := c.OpWith("GatherElements", onnx.Attrs{"axis": 1}, c.Op("Reshape", gy[0], c.Ints(0, y[1:].Items())), at)
+	return []string{c.Op("Reshape", g, c.Ints(append([]int64{0}, x[1:]...)...))}, nil
 }
 
 // zerosLike gives a tensor of zeros, whatever the batch.
@@ -111,37 +147,4 @@ func globalAveragePool(c *Context, n *onnx.Node, gy []string) ([]string, error) 
 	count := x[2:].Items()
 	share := onnx.FloatTensor(append(onnx.Shape{1, 1}, x[2:]...), slices.Repeat([]float32{1 / float32(count)}, int(count)))
 	return []string{c.Op("Mul", gy[0], c.Const(share))}, nil
-}
-
-// y = each value of x repeated (nearest upsampling by whole factors): x̄ sums g
-// over the repeats: an average pool times their number.
-func resize(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	if mode := n.Str("mode", "nearest"); mode != "nearest" {
-		return nil, fmt.Errorf("mode %q is not supported", mode)
-	}
-	if len(x) < 3 || x[1] != y[1] {
-		return nil, fmt.Errorf("resizes the channels")
-	}
-	scales, byScale := c.G.Consts[n.Input(2)]
-	factors := []int64{}
-	for i := 2; i < len(x); i++ {
-		if y[i]%x[i] != 0 {
-			return nil, fmt.Errorf("from %v to %v is not by a whole factor", x, y)
-		}
-		factors = append(factors, y[i]/x[i])
-		if byScale && scales.Floats[i] != float32(y[i]/x[i]) { // samples by it, whatever the sizes
-			return nil, fmt.Errorf("scale %v is not a whole factor", scales.Floats[i])
-		}
-	}
-	// By whole factors every value is repeated alike, except where rounding up meets
-	// corner-aligned coordinates.
-	coord, rounding := n.Str("coordinate_transformation_mode", "half_pixel"), n.Str("nearest_mode", "round_prefer_floor")
-	exact := coord == "asymmetric" && rounding == "floor" ||
-		(coord == "half_pixel" || coord == "pytorch_half_pixel") && (rounding == "round_prefer_floor" || rounding == "round_prefer_ceil")
-	if !exact {
-		return nil, fmt.Errorf("coordinates %q with rounding %q are not supported", coord, rounding)
-	}
-	sum := c.OpWith("AveragePool", onnx.Attrs{"kernel_shape": factors, "strides": slices.Clone(factors)}, gy[0])
-	return []string{c.Op("Mul", sum, c.Float(float32(onnx.Shape(factors).Items())))}, nil
 }

@@ -1,47 +1,68 @@
 package grad
 
-import (
-	"slices"
+import "selfheal/models/onnx"
 
-	"selfheal/models/onnx"
-)
-
-// spread gives a reduction's cotangent the reduced axes back, as 1, and
-// broadcasts it to the input's shape.
-func (c *Context) spread(n *onnx.Node, g string) (string, error) {
+// kept gives the resolved axes of a reduction and the shape of its result with
+// the reduced dimensions kept as 1.
+func (c *Context) kept(n *onnx.Node) ([]int64, onnx.Shape, error) {
 	x := c.Shape(n.Inputs[0])
 	axes := []int64{}
 	if t, ok := c.G.Consts[n.Input(1)]; ok {
 		axes = t.Ints
 	}
-	if len(axes) == 0 {
-		if n.Int("noop_with_empty_axes", 0) == 1 {
-			return g, nil
-		}
+	if len(axes) == 0 && n.Int("noop_with_empty_axes", 0) == 0 {
 		for i := range x {
 			axes = append(axes, int64(i))
 		}
 	}
 	at, err := onnx.Axes(axes, len(x))
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
-	kept, ones := slices.Clone(x), slices.Repeat([]int64{1}, len(x))
-	for _, a := range at {
-		if x[a] != onnx.Batch {
-			ones[a] = x[a]
-		}
-		kept[a] = 1
+	shape, resolved := append(onnx.Shape{}, x...), make([]int64, len(at))
+	for i, a := range at {
+		shape[a], resolved[i] = 1, int64(a)
 	}
-	if n.Int("keepdims", 1) == 0 {
-		g = c.Op("Reshape", g, c.target(kept))
-	}
-	return c.Op("Expand", g, c.Ints(ones...)), nil
+	return resolved, shape, nil
 }
 
-// y = Σ x along axes: x̄ = g repeated. ReduceMean needs no rule: Simplify writes it
-// as GlobalAveragePool, and sums of data as that times their number.
+// restore gives a reduction's result or cotangent t the reduced dimensions back, as 1.
+func (c *Context) restore(n *onnx.Node, t string, shape onnx.Shape) string {
+	if n.Int("keepdims", 1) == 1 {
+		return t
+	}
+	return c.Op("Reshape", t, c.target(shape))
+}
+
+// y = Σ x along axes: x̄ = g repeated. ReduceMean and the sums of powers need no rules:
+// Simplify writes them by operators that have some.
 func reduceSum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	g, err := c.spread(n, gy[0])
-	return []string{g}, err
+	_, shape, err := c.kept(n)
+	if err != nil {
+		return nil, err
+	}
+	return []string{c.restore(n, gy[0], shape)}, nil // the walk repeats it
+}
+
+// y = max x along axes, or min: x̄ = g shared evenly among the places that hold y, as
+// PyTorch's amax and amin do
+func reduceExtremum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	axes, shape, err := c.kept(n)
+	if err != nil || len(axes) == 0 {
+		return gy[:1], err
+	}
+	y, g := c.restore(n, n.Outputs[0], shape), c.restore(n, gy[0], shape)
+	holds := c.Op("Equal", n.Inputs[0], y)
+	count := c.Sum(c.Op("Where", holds, c.Float(1), c.Float(0)), axes)
+	return []string{c.Op("Where", holds, c.Op("Div", g, count), c.Float(0))}, nil
+}
+
+// y = ln Σ eˣ along axes: x̄ = g·e^(x−y)
+func reduceLogSumExp(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	_, shape, err := c.kept(n)
+	if err != nil {
+		return nil, err
+	}
+	y, g := c.restore(n, n.Outputs[0], shape), c.restore(n, gy[0], shape)
+	return []string{c.Op("Mul", g, c.Op("Exp", c.Op("Sub", n.Inputs[0], y)))}, nil
 }

@@ -75,7 +75,7 @@ func (b *Builder) OpWith(op string, attrs Attrs, inputs ...string) string {
 
 // Named appends an operator whose output gets exactly this name.
 func (b *Builder) Named(output, op string, inputs ...string) {
-	b.add(&Node{Op: op, Inputs: inputs, Outputs: []string{output}})
+	b.Append(&Node{Op: op, Inputs: inputs, Outputs: []string{output}})
 }
 
 // Multi appends an operator with several outputs.
@@ -89,11 +89,12 @@ func (b *Builder) Multi(op string, attrs Attrs, outputs int, inputs ...string) [
 		b.G.Shapes[name] = nil // taken
 		n.Outputs = append(n.Outputs, name)
 	}
-	b.add(n)
+	b.Append(n)
 	return n.Outputs
 }
 
-func (b *Builder) add(n *Node) {
+// Append appends a node whose outputs are named.
+func (b *Builder) Append(n *Node) {
 	if b.err != nil {
 		return
 	}
@@ -137,7 +138,7 @@ func (b *Builder) Inline(g *Graph, bind map[string]string) map[string]string {
 				c.Outputs[i] = rename[out]
 			}
 		}
-		b.add(c)
+		b.Append(c)
 	}
 	out := map[string]string{}
 	for _, o := range g.Outputs {

@@ -1,46 +1,39 @@
 package onnx
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"sort"
-
-	"google.golang.org/protobuf/proto"
 
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// Decode reads an ONNX model as written, without changing its operators:
-// see Simplify for that. Subgraphs (If, Loop), weights in other files and
-// element types other than float32, integers and booleans are errors.
+// Decode reads an ONNX model as written, without changing its operators: see
+// Simplify for that. Calls of model-local functions are replaced by the
+// functions' nodes, and floating-point types of other widths by float32, with a
+// notice. Element types beyond those of [Tensor] are errors, and so are
+// weights that lie in other files: Load and ReadFS bring those in.
 func Decode(data []byte) (*Graph, error) {
-	var m pb.ModelProto
-	if err := proto.Unmarshal(data, &m); err != nil {
-		return nil, errors.New("not an ONNX model (its protobuf can't be read)")
+	m, err := parse(data)
+	if err != nil {
+		return nil, err
 	}
-	if m.Graph == nil {
-		return nil, errors.New("not an ONNX model (it holds no graph)")
+	if isSkeleton(m) {
+		return nil, errSkeleton
 	}
+	return decode(m)
+}
+
+// decode is Decode of a parsed model. It drops the model's tensors one by one,
+// so that no third copy of the weights is held.
+func decode(m *pb.ModelProto) (*Graph, error) {
 	g := &Graph{Name: m.Graph.GetName(), IR: m.GetIrVersion(), Consts: map[string]*Tensor{}, Shapes: map[string]Shape{}, Meta: map[string]string{}}
-	for _, o := range m.OpsetImport {
-		if o.GetDomain() == "" || o.GetDomain() == "ai.onnx" {
-			g.Opset = o.GetVersion()
-		}
-	}
-	if g.Opset == 0 {
-		return nil, errors.New("names no version of the standard operator set")
-	}
-	if len(m.Functions) > 0 {
-		return nil, fmt.Errorf("holds model-local functions (%q); export it with inlined functions", m.Functions[0].GetName())
-	}
 	for _, p := range m.MetadataProps {
 		g.Meta[p.GetKey()] = p.GetValue()
 	}
-	for _, t := range m.Graph.Initializer {
-		c, err := decodeTensor(t)
+	for i, t := range m.Graph.Initializer {
+		c, err := g.decodeTensor(t)
 		if err != nil {
 			return nil, fmt.Errorf("initializer %q: %w", t.GetName(), err)
 		}
@@ -48,6 +41,7 @@ func Decode(data []byte) (*Graph, error) {
 			return nil, fmt.Errorf("initializer %q is defined twice", t.GetName())
 		}
 		g.Consts[t.GetName()] = c
+		m.Graph.Initializer[i] = nil
 	}
 	if len(m.Graph.SparseInitializer) > 0 {
 		return nil, errors.New("holds sparse initializers, which are not supported")
@@ -56,24 +50,32 @@ func Decode(data []byte) (*Graph, error) {
 		if _, isConst := g.Consts[v.GetName()]; isConst {
 			continue // IR < 4 lists initializers among the inputs
 		}
-		val, err := decodeValue(v)
+		val, err := g.decodeValue(v)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", v.GetName(), err)
 		}
 		g.Inputs = append(g.Inputs, val)
 	}
 	for _, v := range m.Graph.Output {
-		val, err := decodeValue(v)
+		val, err := g.decodeValue(v)
 		if err != nil {
 			return nil, fmt.Errorf("output %q: %w", v.GetName(), err)
 		}
 		g.Outputs = append(g.Outputs, val)
 	}
-	for i, n := range m.Graph.Node {
-		node, err := decodeNode(n)
+	nodes, err := inlineFunctions(m)
+	if err != nil {
+		return nil, err
+	}
+	if g.Opset = operatorSet(m.OpsetImport, ""); g.Opset == 0 {
+		return nil, errors.New("names no version of the standard operator set")
+	}
+	for _, n := range nodes {
+		node, err := g.decodeNode(n.NodeProto)
 		if err != nil {
-			return nil, fmt.Errorf("node %d (%q %q): %w", i, n.GetOpType(), n.GetName(), err)
+			return nil, fmt.Errorf("node %d (%q %q): %w", n.origin.Index, n.GetOpType(), n.GetName(), err)
 		}
+		node.Origin = n.origin
 		g.Nodes = append(g.Nodes, node)
 	}
 	if err := g.sort(); err != nil {
@@ -82,29 +84,49 @@ func Decode(data []byte) (*Graph, error) {
 	return g, g.Verify()
 }
 
+// standardDomain writes the standard operator set's domain in one way.
+func standardDomain(domain string) string {
+	if domain == "ai.onnx" {
+		return ""
+	}
+	return domain
+}
+
+// operatorSet returns the version of a domain that a model or a function imports, or 0.
+func operatorSet(imports []*pb.OperatorSetIdProto, domain string) int64 {
+	version := int64(0)
+	for _, o := range imports {
+		if standardDomain(o.GetDomain()) == domain {
+			version = o.GetVersion()
+		}
+	}
+	return version
+}
+
 // operatorName is what the messages that name operators rely on.
 var operatorName = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,100}$`)
 
-func decodeNode(n *pb.NodeProto) (*Node, error) {
-	domain := n.GetDomain()
-	if domain == "ai.onnx" {
-		domain = ""
-	}
+func (g *Graph) decodeNode(n *pb.NodeProto) (*Node, error) {
+	domain := standardDomain(n.GetDomain())
 	if !operatorName.MatchString(n.GetOpType()) || !operatorName.MatchString("x"+domain) {
 		return nil, fmt.Errorf("%.60q of domain %.60q is not an operator's name", n.GetOpType(), domain)
 	}
 	node := &Node{Name: n.GetName(), Op: n.GetOpType(), Domain: domain, Inputs: n.Input, Outputs: n.Output, Attrs: map[string]Attr{}}
 	for _, a := range n.Attribute {
-		attr, err := decodeAttr(a)
+		attr, err := g.decodeAttr(a)
 		if err != nil {
 			return nil, fmt.Errorf("attribute %q: %w", a.GetName(), err)
 		}
 		node.Attrs[a.GetName()] = attr
 	}
+	if to := DType(node.Int("to", 0)); node.Op == "Cast" && domain == "" && isWide(to) {
+		g.noticeFloat(to)
+		node.Set("to", int64(Float))
+	}
 	return node, nil
 }
 
-func decodeAttr(a *pb.AttributeProto) (Attr, error) {
+func (g *Graph) decodeAttr(a *pb.AttributeProto) (Attr, error) {
 	switch a.GetType() {
 	case pb.AttributeProto_INT:
 		v := a.GetI()
@@ -126,21 +148,25 @@ func decodeAttr(a *pb.AttributeProto) (Attr, error) {
 		}
 		return out, nil
 	case pb.AttributeProto_TENSOR:
-		t, err := decodeTensor(a.GetT())
+		t, err := g.decodeTensor(a.GetT())
 		return Attr{Tensor: t}, err
 	case pb.AttributeProto_GRAPH, pb.AttributeProto_GRAPHS:
-		return Attr{}, errors.New("holds a subgraph; only feed-forward graphs are supported")
+		return Attr{Subgraph: true}, nil
 	default:
 		return Attr{}, fmt.Errorf("type %s is not supported", a.GetType())
 	}
 }
 
-func decodeValue(v *pb.ValueInfoProto) (Value, error) {
+func (g *Graph) decodeValue(v *pb.ValueInfoProto) (Value, error) {
 	tt := v.GetType().GetTensorType()
 	if tt == nil {
 		return Value{}, errors.New("is not a tensor")
 	}
 	out := Value{Name: v.GetName(), DType: DType(tt.GetElemType())}
+	if isWide(out.DType) {
+		g.noticeFloat(out.DType)
+		out.DType = Float
+	}
 	for i, d := range tt.GetShape().GetDim() {
 		switch d.Value.(type) {
 		case *pb.TensorShapeProto_Dimension_DimValue:
@@ -155,71 +181,6 @@ func decodeValue(v *pb.ValueInfoProto) (Value, error) {
 		default:
 			out.Shape = append(out.Shape, Batch)
 		}
-	}
-	return out, nil
-}
-
-// decodeTensor copies a TensorProto, checking that its data is as long as its shape says.
-func decodeTensor(t *pb.TensorProto) (*Tensor, error) {
-	if t == nil {
-		return nil, errors.New("has no value")
-	}
-	if t.GetDataLocation() == pb.TensorProto_EXTERNAL {
-		return nil, errors.New("its data lies in another file; export the model with its weights inside")
-	}
-	out := &Tensor{DType: DType(t.GetDataType()), Shape: append(Shape{}, t.Dims...)}
-	n := int64(1)
-	for _, d := range t.Dims {
-		if d < 0 || (d > 0 && n > math.MaxInt32/d) {
-			return nil, fmt.Errorf("shape %v is not possible", t.Dims)
-		}
-		n *= d
-	}
-	raw := t.RawData
-	width := map[DType]int{Float: 4, Int64: 8, Int32: 4, Uint8: 1, Int8: 1, Bool: 1}[out.DType]
-	if width == 0 {
-		return nil, fmt.Errorf("element type %s is not supported (float32, integers and booleans are)", pb.TensorProto_DataType(out.DType))
-	}
-	if raw != nil && int64(len(raw)) != n*int64(width) {
-		return nil, fmt.Errorf("shape %v needs %d bytes, the file holds %d", t.Dims, n*int64(width), len(raw))
-	}
-	var have int
-	switch {
-	case out.DType == Float && raw != nil:
-		out.Floats = make([]float32, n)
-		for i := range out.Floats {
-			out.Floats[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-		}
-		have = len(out.Floats)
-	case out.DType == Float:
-		out.Floats = append([]float32{}, t.FloatData...)
-		have = len(out.Floats)
-	case raw != nil:
-		out.Ints = make([]int64, n)
-		for i := range out.Ints {
-			switch out.DType {
-			case Int64:
-				out.Ints[i] = int64(binary.LittleEndian.Uint64(raw[8*i:]))
-			case Int32:
-				out.Ints[i] = int64(int32(binary.LittleEndian.Uint32(raw[4*i:])))
-			case Int8:
-				out.Ints[i] = int64(int8(raw[i]))
-			default:
-				out.Ints[i] = int64(raw[i])
-			}
-		}
-		have = len(out.Ints)
-	case out.DType == Int64:
-		out.Ints = append([]int64{}, t.Int64Data...)
-		have = len(out.Ints)
-	default:
-		for _, v := range t.Int32Data {
-			out.Ints = append(out.Ints, int64(v))
-		}
-		have = len(out.Ints)
-	}
-	if int64(have) != n {
-		return nil, fmt.Errorf("shape %v needs %d values, the file holds %d", t.Dims, n, have)
 	}
 	return out, nil
 }

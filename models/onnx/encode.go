@@ -15,9 +15,14 @@ import (
 // that old and new runtimes read it.
 const irVersion = 8
 
-// Encode serialises the graph as an ONNX file, the same bytes for the same graph.
+// Encode serialises the graph as an ONNX file, the same bytes for the same
+// graph. The weights are copied once, into the result.
 func (g *Graph) Encode() ([]byte, error) {
 	if err := g.Verify(); err != nil {
+		return nil, err
+	}
+	g, err := g.forRuntime()
+	if err != nil {
 		return nil, err
 	}
 	m := &pb.ModelProto{
@@ -29,19 +34,24 @@ func (g *Graph) Encode() ([]byte, error) {
 	if g.Name == "" {
 		m.Graph.Name = proto.String("graph")
 	}
-	domains := map[string]bool{"": true}
+	domains, named := map[string]bool{"": true}, map[string]bool{"": true}
 	for _, n := range g.Nodes {
 		if !domains[n.Domain] {
 			domains[n.Domain] = true
 			m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: proto.String(n.Domain), Version: proto.Int64(1)})
 		}
-		m.Graph.Node = append(m.Graph.Node, encodeNode(n))
+		p, err := encodeNode(n)
+		if err != nil {
+			return nil, err
+		}
+		if named[n.Name] {
+			p.Name = nil // ONNX Runtime refuses two nodes of one name
+		}
+		named[n.Name] = true
+		m.Graph.Node = append(m.Graph.Node, p)
 	}
 	for _, k := range sortedKeys(g.Meta) {
 		m.MetadataProps = append(m.MetadataProps, &pb.StringStringEntryProto{Key: proto.String(k), Value: proto.String(g.Meta[k])})
-	}
-	for _, name := range sortedKeys(g.Consts) {
-		m.Graph.Initializer = append(m.Graph.Initializer, encodeTensor(name, g.Consts[name]))
 	}
 	for _, v := range g.Inputs {
 		m.Graph.Input = append(m.Graph.Input, encodeValue(v))
@@ -49,11 +59,14 @@ func (g *Graph) Encode() ([]byte, error) {
 	for _, v := range g.Outputs {
 		m.Graph.Output = append(m.Graph.Output, encodeValue(v))
 	}
-	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("model can't be written: %w", err)
+	names := sortedKeys(g.Consts)
+	heads := make([]*pb.TensorProto, len(names))
+	for i, name := range names {
+		heads[i] = tensorHead(name, g.Consts[name])
 	}
-	return data, nil
+	return assemble(m, heads, func(i int) int64 { return g.Consts[names[i]].bytes() }, func(i int, out []byte) ([]byte, error) {
+		return g.Consts[names[i]].appendRaw(out), nil
+	})
 }
 
 func sortedKeys[V any](m map[string]V) []string {
@@ -65,7 +78,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-func encodeNode(n *Node) *pb.NodeProto {
+func encodeNode(n *Node) (*pb.NodeProto, error) {
 	out := &pb.NodeProto{OpType: proto.String(n.Op), Input: n.Inputs, Output: n.Outputs}
 	if n.Name != "" {
 		out.Name = proto.String(n.Name)
@@ -93,34 +106,46 @@ func encodeNode(n *Node) *pb.NodeProto {
 				p.Strings = append(p.Strings, []byte(s))
 			}
 		case a.Tensor != nil:
-			p.Type, p.T = pb.AttributeProto_TENSOR.Enum(), encodeTensor("", a.Tensor)
+			p.Type, p.T = pb.AttributeProto_TENSOR.Enum(), tensorHead("", a.Tensor)
+			p.T.RawData = a.Tensor.appendRaw([]byte{})
+		case a.Subgraph:
+			return nil, fmt.Errorf("node %s holds a subgraph, which can't be written", n.Label())
 		}
 		out.Attribute = append(out.Attribute, p)
 	}
-	return out
+	return out, nil
 }
 
-func encodeTensor(name string, t *Tensor) *pb.TensorProto {
+// tensorHead is a tensor without its data.
+func tensorHead(name string, t *Tensor) *pb.TensorProto {
 	out := &pb.TensorProto{Dims: t.Shape, DataType: proto.Int32(int32(t.DType))}
 	if name != "" {
 		out.Name = proto.String(name)
 	}
-	raw := make([]byte, 0, 8*t.Len())
+	return out
+}
+
+// bytes is the size of the tensor's data.
+func (t *Tensor) bytes() int64 { return int64(t.Len()) * elementSize[t.DType] }
+
+// appendRaw appends the tensor's data as ONNX files have it.
+func (t *Tensor) appendRaw(raw []byte) []byte {
 	for _, v := range t.Floats {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
 	}
 	for _, v := range t.Ints {
-		switch t.DType {
-		case Int64:
+		switch elementSize[t.DType] {
+		case 8:
 			raw = binary.LittleEndian.AppendUint64(raw, uint64(v))
-		case Int32:
+		case 4:
 			raw = binary.LittleEndian.AppendUint32(raw, uint32(v))
+		case 2:
+			raw = binary.LittleEndian.AppendUint16(raw, uint16(v))
 		default:
 			raw = append(raw, byte(v))
 		}
 	}
-	out.RawData = raw
-	return out
+	return raw
 }
 
 func encodeValue(v Value) *pb.ValueInfoProto {

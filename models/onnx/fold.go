@@ -19,7 +19,7 @@ func (s *simplifier) setInts(name string, v []int64, scalar bool) {
 	}
 	s.folded += len(v)
 	s.g.Shapes[name] = shape
-	if slices.Contains(v, symBatch) {
+	if symIndex(v) >= 0 {
 		s.ints[name] = v
 		return
 	}
@@ -48,8 +48,8 @@ func (s *simplifier) fold(n *Node) (bool, error) {
 		return false, nil // shapeOf does it
 	case "ConstantOfShape":
 		dims, err := s.intsOf(n, 0)
-		if err != nil || slices.Contains(dims, symBatch) {
-			return false, errors.New("fills a tensor whose size depends on the batch")
+		if err != nil || symIndex(dims) >= 0 {
+			return false, err // fillBatch does it
 		}
 		t := &Tensor{DType: Float, Shape: slices.Clone(dims)}
 		if a, ok := n.Attrs["value"]; ok && a.Tensor != nil {
@@ -73,111 +73,10 @@ func (s *simplifier) fold(n *Node) (bool, error) {
 		g.Consts[n.Outputs[0]], g.Shapes[n.Outputs[0]] = t, t.Shape
 		return true, nil
 	}
-	return s.foldInts(n)
-}
-
-// foldInts evaluates shape arithmetic: integer scalars and vectors.
-func (s *simplifier) foldInts(n *Node) (bool, error) {
-	vals, scalars := make([][]int64, len(n.Inputs)), make([]bool, len(n.Inputs))
-	for i, in := range n.Inputs {
-		v, err := s.intsOf(n, i)
-		if in == "" || err != nil || len(s.g.Shapes[in]) > 1 {
-			return false, nil
-		}
-		vals[i], scalars[i] = v, len(s.g.Shapes[in]) == 0
+	if done, err := s.foldInts(n); done || err != nil {
+		return done, err
 	}
-	total := 0
-	for _, v := range vals {
-		total += len(v)
-	}
-	if s.folded+total > maxFold {
-		return false, fmt.Errorf("its shape arithmetic needs more than %d values", maxFold)
-	}
-	set := func(v []int64, scalar bool) (bool, error) {
-		s.setInts(n.Outputs[0], v, scalar)
-		return true, nil
-	}
-	switch n.Op {
-	case "Gather":
-		out := []int64{}
-		for _, i := range vals[1] {
-			if i < 0 {
-				i += int64(len(vals[0]))
-			}
-			if i < 0 || i >= int64(len(vals[0])) {
-				return false, fmt.Errorf("index %d is out of range", i)
-			}
-			out = append(out, vals[0][i])
-		}
-		return set(out, scalars[1])
-	case "Unsqueeze":
-		if scalars[0] {
-			return set(vals[0], false)
-		}
-	case "Squeeze":
-		return set(vals[0], len(vals[0]) == 1)
-	case "Concat":
-		return set(slices.Concat(vals...), false)
-	case "Cast":
-		if to := DType(n.Int("to", 0)); to == Int64 || to == Int32 {
-			return set(vals[0], scalars[0])
-		}
-	case "Slice":
-		if slices.ContainsFunc(vals[1:], func(v []int64) bool { return slices.Contains(v, symBatch) }) {
-			return false, errors.New("cuts by the batch size")
-		}
-		d := int64(len(vals[0]))
-		step := int64(1)
-		if len(vals) > 4 && len(vals[4]) == 1 {
-			step = vals[4][0]
-		}
-		if len(vals[1]) != 1 || len(vals[2]) != 1 {
-			return false, nil
-		}
-		first, count, err := sliceRange(vals[1][0], vals[2][0], step, d)
-		if err != nil {
-			return false, err
-		}
-		out := []int64{}
-		for k := range count {
-			out = append(out, vals[0][first+k*step])
-		}
-		return set(out, false)
-	case "Add", "Sub", "Mul", "Div":
-		out, ok := intArithmetic(n.Op, vals[0], vals[1])
-		if !ok {
-			return false, nil
-		}
-		return set(out, scalars[0] && scalars[1])
-	}
-	return false, nil
-}
-
-func intArithmetic(op string, a, b []int64) ([]int64, bool) {
-	if len(a) != len(b) && len(a) != 1 && len(b) != 1 {
-		return nil, false
-	}
-	out := make([]int64, max(len(a), len(b)))
-	for i := range out {
-		x, y := a[i%len(a)], b[i%len(b)]
-		if x == symBatch || y == symBatch {
-			return nil, false
-		}
-		switch op {
-		case "Add":
-			out[i] = x + y
-		case "Sub":
-			out[i] = x - y
-		case "Mul":
-			out[i] = x * y
-		case "Div":
-			if y == 0 {
-				return nil, false
-			}
-			out[i] = x / y
-		}
-	}
-	return out, true
+	return s.foldFloats(n)
 }
 
 func constantValue(n *Node) (*Tensor, error) {

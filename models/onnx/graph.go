@@ -11,22 +11,30 @@ import (
 // DType is an element type, numbered as in ONNX's TensorProto.DataType.
 type DType int32
 
-// The element types that occur in inference graphs of image classifiers.
+// The element types that a [Graph] holds.
 const (
-	Float   DType = 1
-	Uint8   DType = 2
-	Int8    DType = 3
-	Int32   DType = 6
-	Int64   DType = 7
-	Bool    DType = 9
-	Float16 DType = 10
-	Double  DType = 11
+	Float  DType = 1
+	Uint8  DType = 2
+	Int8   DType = 3
+	Uint16 DType = 4
+	Int16  DType = 5
+	Int32  DType = 6
+	Int64  DType = 7
+	Bool   DType = 9
+)
+
+// The other floating-point types: Decode turns them into Float.
+const (
+	Float16  DType = 10
+	Double   DType = 11
+	BFloat16 DType = 16
 )
 
 // Batch is the symbolic batch dimension in a [Shape].
 const Batch int64 = -1
 
-// Shape lists dimensions; [Batch] stands for the batch, every other value is ≥ 0.
+// Shape lists dimensions; [Batch] stands for the batch, and −k, in graphs that this
+// program builds, for k times the batch; every other value is ≥ 0.
 type Shape []int64
 
 // Items returns the number of values in one item of the batch: the product of
@@ -34,15 +42,16 @@ type Shape []int64
 func (s Shape) Items() int64 {
 	n := int64(1)
 	for _, d := range s {
-		if d != Batch {
-			n *= d
+		if d < 0 {
+			d = -d
 		}
+		n *= d
 	}
 	return n
 }
 
-// HasBatch reports whether one of the dimensions is the batch.
-func (s Shape) HasBatch() bool { return slices.Contains(s, Batch) }
+// HasBatch reports whether one of the dimensions is the batch or a multiple of it.
+func (s Shape) HasBatch() bool { return slices.ContainsFunc(s, func(d int64) bool { return d < 0 }) }
 
 // String prints the shape as [N 3 32 32].
 func (s Shape) String() string {
@@ -51,9 +60,12 @@ func (s Shape) String() string {
 		if i > 0 {
 			out += " "
 		}
-		if d == Batch {
+		switch {
+		case d == Batch:
 			out += "N"
-		} else {
+		case d < 0:
+			out += fmt.Sprint(-d, "N")
+		default:
 			out += fmt.Sprint(d)
 		}
 	}
@@ -98,6 +110,10 @@ type Attr struct {
 	Floats []float32
 	Strs   []string
 	Tensor *Tensor
+
+	// Subgraph marks the body of an If, a Loop or a Scan, which is not kept: it
+	// lets messages name the nodes that have one.
+	Subgraph bool
 }
 
 // Node is one operator.
@@ -108,6 +124,14 @@ type Node struct {
 	Inputs  []string
 	Outputs []string
 	Attrs   map[string]Attr
+	Origin  *Origin // nil for a node that the user's file does not have
+}
+
+// Origin is a node's place in the file that it was read from, for messages.
+type Origin struct {
+	Index    int    // in the file's list of nodes, from 0
+	Opset    int64  // version of the node's operator set
+	Function string // the model-local function that it was written in, or ""
 }
 
 // Value is a typed graph input or output.
@@ -129,6 +153,10 @@ type Graph struct {
 	Consts  map[string]*Tensor
 	Shapes  map[string]Shape // of every tensor, after Infer
 	Meta    map[string]string
+
+	// Notices tell the user what was done to the file to make it run, one
+	// sentence each: conversions that its results stand on.
+	Notices []string
 }
 
 // Clone copies the graph's structure; constants' data is shared, as no pass writes to it.
@@ -136,6 +164,7 @@ func (g *Graph) Clone() *Graph {
 	c := *g
 	c.Inputs, c.Outputs = cloneValues(g.Inputs), cloneValues(g.Outputs)
 	c.Consts, c.Shapes, c.Meta = maps.Clone(g.Consts), maps.Clone(g.Shapes), maps.Clone(g.Meta)
+	c.Notices = slices.Clone(g.Notices)
 	c.Nodes = make([]*Node, len(g.Nodes))
 	for i, n := range g.Nodes {
 		c.Nodes[i] = n.Clone()
@@ -260,6 +289,13 @@ func (n *Node) Label() string {
 		name = n.Outputs[0]
 	}
 	return fmt.Sprintf("%s %q", n.Op, name)
+}
+
+// notice adds a sentence to Notices unless it stands there.
+func (g *Graph) notice(text string) {
+	if !slices.Contains(g.Notices, text) {
+		g.Notices = append(g.Notices, text)
+	}
 }
 
 // Replace makes every node that reads the tensor old read with instead.

@@ -10,16 +10,35 @@ import (
 // output of Shape), where -1 already means "infer" to Reshape.
 const symBatch = int64(-1) << 62
 
+// symTimes is k times the batch size, for k up to maxDimension.
+func symTimes(k int64) int64 { return symBatch + k - 1 }
+
+// symFactor is the k of symTimes; 0 for an ordinary number.
+func symFactor(v int64) int64 {
+	if k := v - symBatch + 1; v < symBatch+maxDimension && k >= 1 {
+		return k
+	}
+	return 0
+}
+
+// symIndex is the first place in v that holds a multiple of the batch size, or -1.
+func symIndex(v []int64) int {
+	return slices.IndexFunc(v, func(d int64) bool { return symFactor(d) > 0 })
+}
+
 // inference is what shape rules see of a graph: shapes and integer values.
 type inference struct {
 	g    *Graph
 	ints map[string][]int64 // integer vectors known at this point, symBatch included
+	// mixes allows sums over the batch: gradients with respect to parameters are
+	// that. A user's network, whose items must not touch each other, has none.
+	mixes bool
 }
 
 // InferNode computes the shapes of n's outputs from those of its inputs and
 // stores them in g.Shapes. Operators without a rule are errors that name them.
 func (g *Graph) InferNode(n *Node) error {
-	return (&inference{g: g}).node(n)
+	return (&inference{g: g, mixes: true}).node(n)
 }
 
 // Infer computes the shape of every tensor in the graph.
@@ -91,9 +110,10 @@ const (
 func (s Shape) check() error {
 	items, batches := int64(1), 0
 	for _, d := range s {
+		if d < 0 {
+			batches, d = batches+1, -d
+		}
 		switch {
-		case d == Batch:
-			batches++
 		case d < 1 || d > maxDimension:
 			return fmt.Errorf("gives the impossible shape %v", s)
 		case items > maxItems/d:
@@ -148,21 +168,23 @@ func init() { // init breaks the cycle rules → node → rules
 		"Concat": concatShape, "Resize": resizeShape, "Pad": padShape, "Slice": sliceShape,
 		"Squeeze": squeezeShape, "Unsqueeze": unsqueezeShape, "Gather": gatherShape,
 		"Expand": expandShape, "TopK": topKShape, "OneHot": oneHotShape, "DepthToSpace": depthToSpaceShape,
+		"SpaceToDepth": spaceToDepthShape, "MaxUnpool": maxUnpoolShape, "Tile": tileShape, "CumSum": cumSumShape, "Trilu": triluShape, "ScatterND": scatterNDShape, "GatherND": gatherNDShape,
 		"Split": splitShape, "BatchNormalization": batchNormalizationShape,
-		"Softmax": alongAxis(-1), "LogSoftmax": alongAxis(-1), "LayerNormalization": alongAxis(-1), "ScatterElements": alongAxis(0),
+		"Softmax": alongAxis(-1), "LogSoftmax": alongAxis(-1), "LpNormalization": alongAxis(-1), "ScatterElements": alongAxis(0),
+		"LayerNormalization": layerNormalizationShape, "RMSNormalization": alongAxis(-1), "Einsum": einsumShape,
 	}
 	for _, op := range []string{
 		"Relu", "LeakyRelu", "Elu", "Selu", "Sigmoid", "HardSigmoid", "Tanh", "Softplus", "Sign", "Abs", "Neg",
-		"Exp", "Log", "Sqrt", "Reciprocal", "Erf", "Identity", "Cast", "Clip", "Not", "Floor", "Ceil",
+		"Exp", "Log", "Sqrt", "Reciprocal", "Erf", "Identity", "Cast", "CastLike", "Clip", "Not", "Floor", "Ceil",
 		"InstanceNormalization", "GroupNormalization",
-		"HardSwish", "Gelu", "Mish", "Dropout", "ThresholdedRelu",
+		"QuantizeLinear", "DequantizeLinear", "HardSwish", "Gelu", "Mish", "Swish", "Dropout", "ThresholdedRelu", "Celu", "Softsign", "Sin", "Cos", "Round", "LRN",
 	} {
 		shapeRules[op] = sameShape
 	}
 	for _, op := range []string{"Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Where", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "PRelu", "Sum", "Mean"} {
 		shapeRules[op] = broadcastShape
 	}
-	for _, op := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceL1", "ReduceSumSquare", "ReduceLogSumExp", "ReduceProd"} {
+	for _, op := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceL1", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd"} {
 		shapeRules[op] = reduceShape
 	}
 	shapeRules["ArgMax"], shapeRules["ArgMin"] = argShape, argShape
@@ -178,6 +200,8 @@ var atLeast = map[string]int{
 	"Constant": 0, "Conv": 2, "ConvTranspose": 2, "Gemm": 2, "MatMul": 2, "Add": 2, "Sub": 2, "Mul": 2, "Div": 2, "Pow": 2,
 	"Equal": 2, "Greater": 2, "GreaterOrEqual": 2, "Less": 2, "LessOrEqual": 2, "And": 2, "Or": 2, "Mod": 2, "PRelu": 2,
 	"Where": 3, "BatchNormalization": 5, "Gather": 2, "GatherElements": 2, "ScatterElements": 3, "Expand": 2, "OneHot": 3,
+	"InstanceNormalization": 3, "GroupNormalization": 3, "LayerNormalization": 2, "RMSNormalization": 2, "CastLike": 2,
+	"MaxUnpool": 2, "Tile": 2, "CumSum": 2, "ScatterND": 3, "GatherND": 2,
 }
 
 // arity refuses a node without the inputs that its operator must have.
@@ -199,11 +223,34 @@ func arity(n *Node) error {
 func alongAxis(def int64) shapeRule {
 	return func(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 		a, err := axis(n, "axis", def, len(in[0]))
-		if err == nil && slices.Contains(in[0][a:], Batch) && (n.Op == "LayerNormalization" || in[0][a] == Batch) {
+		if err == nil && in[0][a:].HasBatch() && (n.Op == "RMSNormalization" || in[0][a] < 0) {
 			err = errors.New("works along the batch")
 		}
 		return []Shape{in[0]}, err
 	}
+}
+
+// layerNormalizationShape gives the shapes of the result, the mean and the inverse
+// standard deviation; the latter two have 1 for each axis that is normalised.
+func layerNormalizationShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+	first, err := axis(n, "axis", -1, len(in[0]))
+	if err != nil {
+		return nil, err
+	}
+	over := in[0][first:]
+	if over.HasBatch() {
+		return nil, errors.New("works along the batch")
+	}
+	for i, s := range in[1:] {
+		if n.Inputs[i+1] == "" {
+			continue
+		}
+		if full, err := Broadcast(s, over); err != nil || !slices.Equal(full, over) {
+			return nil, fmt.Errorf("its input %q has shape %v, which does not fit %v", n.Inputs[i+1], s, over)
+		}
+	}
+	statistics := slices.Concat(in[0][:first], slices.Repeat(Shape{1}, len(over)))
+	return []Shape{in[0], statistics, statistics}, nil
 }
 
 func batchNormalizationShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
@@ -274,110 +321,4 @@ func axis(n *Node, name string, def int64, rank int) (int, error) {
 		return 0, err
 	}
 	return a[0], nil
-}
-
-func reduceShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	var axes []int64
-	if n.Input(1) != "" {
-		var err error
-		if axes, err = c.intsOf(n, 1); err != nil {
-			return nil, err
-		}
-	}
-	if len(axes) == 0 {
-		if n.Int("noop_with_empty_axes", 0) == 1 {
-			return []Shape{in[0]}, nil
-		}
-		for i := range in[0] {
-			axes = append(axes, int64(i))
-		}
-	}
-	return reduceAlong(in[0], axes, n.Int("keepdims", 1) == 1)
-}
-
-func reduceAlong(in Shape, axes []int64, keep bool) ([]Shape, error) {
-	resolved, err := Axes(axes, len(in))
-	if err != nil {
-		return nil, err
-	}
-	var out Shape
-	for i, d := range in {
-		switch {
-		case slices.Contains(resolved, i) && d == Batch:
-			return nil, errors.New("reduces the batch")
-		case !slices.Contains(resolved, i):
-			out = append(out, d)
-		case keep:
-			out = append(out, 1)
-		}
-	}
-	if out == nil {
-		out = Shape{}
-	}
-	return []Shape{out}, nil
-}
-
-func argShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
-	return reduceAlong(in[0], []int64{n.Int("axis", 0)}, n.Int("keepdims", 1) == 1)
-}
-
-func gemmShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
-	if len(in) < 2 || len(in[0]) != 2 || len(in[1]) != 2 {
-		return nil, errors.New("needs two matrices")
-	}
-	m, k := in[0][0], in[0][1]
-	if n.Int("transA", 0) == 1 {
-		m, k = k, m
-	}
-	k2, p := in[1][0], in[1][1]
-	if n.Int("transB", 0) == 1 {
-		k2, p = p, k2
-	}
-	if k != k2 || k == Batch {
-		return nil, fmt.Errorf("inner dimensions of %v and %v differ or are the batch", in[0], in[1])
-	}
-	return []Shape{{m, p}}, nil
-}
-
-func matMulShape(_ *inference, _ *Node, in []Shape) ([]Shape, error) {
-	if len(in) < 2 || len(in[0]) < 2 || len(in[1]) < 2 {
-		return nil, errors.New("needs two inputs of rank 2 or more")
-	}
-	a, b := in[0], in[1]
-	if k := a[len(a)-1]; k != b[len(b)-2] || k == Batch {
-		return nil, fmt.Errorf("inner dimensions of %v and %v differ or are the batch", a, b)
-	}
-	lead, err := Broadcast(a[:len(a)-2], b[:len(b)-2])
-	if err != nil {
-		return nil, err
-	}
-	return []Shape{append(slices.Clone(lead), a[len(a)-2], b[len(b)-1])}, nil
-}
-
-func topKShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	k, err := c.intsOf(n, 1)
-	if err != nil {
-		return nil, err
-	}
-	a, err := axis(n, "axis", -1, len(in[0]))
-	if err != nil {
-		return nil, err
-	}
-	if len(k) != 1 || k[0] < 1 || in[0][a] == Batch || k[0] > in[0][a] {
-		return nil, fmt.Errorf("can't take the top %v of %v", k, in[0])
-	}
-	out := slices.Clone(in[0])
-	out[a] = k[0]
-	return []Shape{out, out}, nil
-}
-
-func oneHotShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	depth, err := c.intsOf(n, 1)
-	if err != nil {
-		return nil, err
-	}
-	if len(depth) != 1 || depth[0] < 1 || n.Int("axis", -1) != -1 {
-		return nil, errors.New("needs one depth and the last axis")
-	}
-	return []Shape{append(slices.Clone(in[0]), depth[0])}, nil
 }

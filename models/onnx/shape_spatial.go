@@ -3,7 +3,6 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -91,6 +90,9 @@ func convShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	if group := n.Int("group", 1); group < 1 || x[1] != wt[1]*group || wt[0]%group != 0 {
 		return nil, fmt.Errorf("weight %v doesn't fit in %d groups", wt, group)
 	}
+	if !c.mixes && (x[1] < 0 || wt.HasBatch()) {
+		return nil, errors.New("mixes the batch with other dimensions")
+	}
 	if err := floatWeight(c, n); err != nil {
 		return nil, err
 	}
@@ -107,7 +109,7 @@ func convShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	out := Shape{x[0], wt[0]}
 	for i, k := range w.Kernel {
 		span := x[i+2] + w.Pads[i] + w.Pads[i+len(w.Kernel)] - (k-1)*w.Dilations[i] - 1
-		if x[i+2] == Batch || span < 0 {
+		if x[i+2] < 0 || span < 0 {
 			return nil, fmt.Errorf("kernel %v is larger than the padded input", w.Kernel)
 		}
 		out = append(out, span/w.Strides[i]+1)
@@ -123,6 +125,9 @@ func convTransposeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	group := n.Int("group", 1)
 	if group < 1 || x[1] != wt[0] || wt[0]%group != 0 {
 		return nil, fmt.Errorf("weight %v doesn't fit", wt)
+	}
+	if !c.mixes && (x[1] < 0 || wt.HasBatch()) {
+		return nil, errors.New("mixes the batch with other dimensions")
 	}
 	if err := floatWeight(c, n); err != nil {
 		return nil, err
@@ -145,7 +150,7 @@ func convTransposeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	}
 	out := Shape{x[0], wt[1] * group}
 	for i := range k {
-		if w.Kernel[i] != wt[i+2] || x[i+2] == Batch {
+		if w.Kernel[i] != wt[i+2] || x[i+2] < 0 {
 			return nil, fmt.Errorf("kernel_shape %v is not the weight's %v", w.Kernel, wt)
 		}
 		if outPad[i] < 0 || outPad[i] >= w.Strides[i] {
@@ -195,7 +200,7 @@ func poolShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 		}
 		reach := (k-1)*w.Dilations[i] + 1
 		span := x[i+2] + begin + end - reach
-		if x[i+2] == Batch || span < 0 {
+		if x[i+2] < 0 || span < 0 {
 			return nil, fmt.Errorf("kernel %v is larger than the padded input", w.Kernel)
 		}
 		d := span/w.Strides[i] + 1
@@ -229,93 +234,12 @@ func globalPoolShape(_ *inference, _ *Node, in []Shape) ([]Shape, error) {
 	}
 	out := slices.Clone(in[0])
 	for i := 2; i < len(out); i++ {
-		if out[i] == Batch {
+		if out[i] < 0 {
 			return nil, errors.New("mixes the batch with other dimensions")
 		}
 		out[i] = 1
 	}
 	return []Shape{out}, nil
-}
-
-// resizeShape takes whole scales or, with axes 1 and up, the sizes of all
-// dimensions but the batch: openSizes brings other nodes to that.
-func resizeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	x := in[0]
-	axes := n.Ints("axes", nil)
-	if n.Str("keep_aspect_ratio_policy", "stretch") != "stretch" {
-		return nil, errors.New("keep_aspect_ratio_policy is not supported")
-	}
-	if len(x) < 2 || x[0] != Batch {
-		return nil, fmt.Errorf("needs a batch of images, not %v", x)
-	}
-	if n.Input(3) != "" {
-		sizes, err := c.intsOf(n, 3)
-		if err != nil {
-			return nil, err
-		}
-		if len(sizes) != len(x)-1 || len(axes) != len(sizes) {
-			return nil, fmt.Errorf("sizes %v don't fit", sizes)
-		}
-		for i, a := range axes {
-			if a != int64(i+1) {
-				return nil, fmt.Errorf("axes %v are not supported", axes)
-			}
-		}
-		return []Shape{append(Shape{x[0]}, sizes...)}, nil
-	}
-	scales, err := c.floatsOf(n, 2)
-	if err != nil {
-		return nil, err
-	}
-	if len(scales) != len(x) || scales[0] != 1 || len(axes) > 0 {
-		return nil, fmt.Errorf("scales %v don't fit", scales)
-	}
-	out := slices.Clone(x)
-	for i, s := range scales[1:] {
-		if !(s > 0 && s < 1024) {
-			return nil, fmt.Errorf("scale %v is out of range", s)
-		}
-		out[i+1] = int64(math.Floor(float64(out[i+1]) * float64(s)))
-	}
-	return []Shape{out}, nil
-}
-
-// openSizes rewrites a Resize by sizes, which fix the batch: as scales where they
-// are whole, which is the form that ONNX Runtime runs fastest, and else as the
-// sizes of the other dimensions.
-func (s *simplifier) openSizes(n *Node) error {
-	if n.Input(3) == "" || n.Attrs["axes"].Ints != nil {
-		return nil
-	}
-	sizes, err := s.intsOf(n, 3)
-	if err != nil {
-		return err
-	}
-	x := s.g.Shapes[n.Inputs[0]]
-	if len(sizes) != len(x) || len(x) < 2 || x[0] != Batch {
-		return fmt.Errorf("sizes %v don't fit %v", sizes, x)
-	}
-	if sizes[0] != symBatch && (s.fixedBatch == 0 || sizes[0] != s.fixedBatch) {
-		return fmt.Errorf("sizes %v fix the batch size", sizes)
-	}
-	scales := []float32{1}
-	axes := []int64{}
-	for i, d := range sizes[1:] {
-		if d < 1 || x[i+1] < 1 {
-			return fmt.Errorf("sizes %v are out of range", sizes[1:])
-		}
-		axes = append(axes, int64(i+1))
-		if d%x[i+1] == 0 {
-			scales = append(scales, float32(d/x[i+1]))
-		}
-	}
-	if len(scales) == len(sizes) {
-		n.Inputs = []string{n.Inputs[0], "", s.g.AddConst(n.Outputs[0]+"/scales", FloatTensor(Shape{int64(len(scales))}, scales))}
-		return nil
-	}
-	n.Inputs = []string{n.Inputs[0], "", "", s.g.AddConst(n.Outputs[0]+"/sizes", IntTensor(sizes[1:]...))}
-	n.Set("axes", axes)
-	return nil
 }
 
 func padShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
@@ -332,7 +256,7 @@ func padShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 		if max(pads[i], pads[i+r]) > maxDimension || min(pads[i], pads[i+r]) < -maxDimension {
 			return nil, fmt.Errorf("pads %v are out of range", pads)
 		}
-		if out[i] == Batch {
+		if out[i] < 0 {
 			if pads[i] != 0 || pads[i+r] != 0 {
 				return nil, errors.New("pads the batch")
 			}
@@ -348,8 +272,19 @@ func padShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 
 func depthToSpaceShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	b, x := n.Int("blocksize", 1), in[0]
-	if len(x) != 4 || b < 1 || b > maxWindow || x[1] == Batch || x[2] == Batch || x[3] == Batch || x[1]%(b*b) != 0 {
+	if mode := n.Str("mode", "DCR"); mode != "DCR" && mode != "CRD" {
+		return nil, fmt.Errorf("mode %q is not known", mode)
+	}
+	if len(x) != 4 || b < 1 || b > maxWindow || x[1:].HasBatch() || x[1]%(b*b) != 0 {
 		return nil, fmt.Errorf("blocksize %d doesn't fit", b)
 	}
 	return []Shape{{x[0], x[1] / (b * b), x[2] * b, x[3] * b}}, nil
+}
+
+func spaceToDepthShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+	b, x := n.Int("blocksize", 1), in[0]
+	if len(x) != 4 || b < 1 || b > maxWindow || x[1:].HasBatch() || x[2]%b != 0 || x[3]%b != 0 {
+		return nil, fmt.Errorf("blocksize %d doesn't fit", b)
+	}
+	return []Shape{{x[0], x[1] * b * b, x[2] / b, x[3] / b}}, nil
 }

@@ -18,13 +18,14 @@ func (g *Graph) Simplify() error {
 	if g.Opset < oldestOpset {
 		return fmt.Errorf("operator set %d is older than %d; export the model again", g.Opset, oldestOpset)
 	}
+	g.Prune() // a node that no output needs stands in nobody's way
 	if err := g.supported(); err != nil {
 		return err
 	}
 	if err := g.checkInterface(); err != nil {
 		return err
 	}
-	s := &simplifier{inference: inference{g: g, ints: map[string][]int64{}}, alias: map[string]string{}, from: g.Opset, reads: g.Consumers()}
+	s := &simplifier{inference: inference{g: g, ints: map[string][]int64{}}, alias: map[string]string{}, types: map[string]DType{}, offsets: map[string][]int64{}, from: g.Opset, reads: g.Consumers()}
 	if b := g.Inputs[0].Shape[0]; b != Batch {
 		s.fixedBatch, g.Inputs[0].Shape[0] = b, Batch
 	}
@@ -54,6 +55,7 @@ func (g *Graph) Simplify() error {
 			return fmt.Errorf("output %q has shape %v, without the batch in front", o.Name, s)
 		}
 	}
+	s.fuse()
 	g.Prune()
 	return g.Verify()
 }
@@ -85,31 +87,19 @@ func (g *Graph) checkInterface() error {
 	return nil
 }
 
-// foldOnly lists operators that are understood only where they can be folded away.
-var foldOnly = []string{"Constant", "ConstantOfShape", "Shape", "Range", "Size", "Upsample"}
-
-func (g *Graph) supported() error {
-	var missing []string
-	for _, n := range g.Nodes {
-		_, ok := shapeRules[n.Op]
-		if name := opName(n); (!ok && !slices.Contains(foldOnly, n.Op) || n.Domain != "") && !slices.Contains(missing, name) {
-			missing = append(missing, name)
-		}
-	}
-	if len(missing) > 0 {
-		slices.Sort(missing)
-		return fmt.Errorf("operators that are not supported: %s (operator set %d)", strings.Join(missing, ", "), g.Opset)
-	}
-	return nil
-}
-
 type simplifier struct {
 	inference
-	alias      map[string]string // removed tensors and what stands for them
-	from       int64             // the operator set that the file was written for
-	fixedBatch int64             // the batch the file was exported with, 0 when open
+	alias      map[string]string  // removed tensors and what stands for them
+	types      map[string]DType   // element types other than Float, see elementType
+	offsets    map[string][]int64 // zero points that a QuantizeLinear's output is without
+	from       int64              // the operator set that the file was written for
+	fixedBatch int64              // the batch the file was exported with, 0 when open
+	writes     map[string]*Node   // of the simplified graph, for fuse
+	means      map[string]meanOf  // ReduceMeans, likewise
 	reads      map[string][]*Node
-	folded     int // values that folding has made so far
+	folded     int               // values that folding has made so far
+	source     map[string]string // integers that hold the batch size, and the tensor whose it is
+	rows       map[string]string // matrices kept apart, and what stands for them
 }
 
 func (s *simplifier) visit(n *Node) error {
@@ -125,8 +115,18 @@ func (s *simplifier) visit(n *Node) error {
 	if n.Op == "Dropout" && len(n.Outputs) > 1 && len(s.reads[n.Outputs[1]]) > 0 {
 		return fmt.Errorf("node %s: its mask is used", n.Label())
 	}
-	if err := g.upgrade(n, s.from); err != nil {
+	from := s.from
+	if n.Origin != nil { // a function may be written for another version
+		from = n.Origin.Opset
+	}
+	if err := g.upgrade(n, from); err != nil {
 		return fmt.Errorf("node %s: %w", n.Label(), err)
+	}
+	if done, err := s.quantized(n); done || err != nil {
+		if err != nil {
+			err = fmt.Errorf("node %s: %w", n.Label(), err)
+		}
+		return err
 	}
 	if n.Op == "Constant" || s.allKnown(n) {
 		done, err := s.fold(n)
@@ -136,6 +136,9 @@ func (s *simplifier) visit(n *Node) error {
 		if done {
 			return nil
 		}
+	}
+	if done, err := s.relabel(n); done || err != nil {
+		return err
 	}
 	if n.Op == "Shape" {
 		if err := s.shapeOf(n); err != nil {
@@ -147,25 +150,21 @@ func (s *simplifier) visit(n *Node) error {
 		s.alias[n.Outputs[0]] = n.Inputs[0]
 		return nil
 	}
-	if n.Op == "Reshape" {
-		if err := s.openBatch(n); err != nil {
-			return fmt.Errorf("node %s: %w", n.Label(), err)
+	if done, err := s.rewrite(n); done || err != nil {
+		if err != nil {
+			err = fmt.Errorf("node %s: %w", n.Label(), err)
 		}
-	}
-	if n.Op == "Resize" {
-		if err := s.openSizes(n); err != nil {
-			return fmt.Errorf("node %s: %w", n.Label(), err)
-		}
+		return err
 	}
 	for _, in := range n.Inputs {
 		if v, ok := s.ints[in]; ok {
-			if slices.Contains(v, symBatch) {
+			if symIndex(v) >= 0 {
 				return fmt.Errorf("node %s uses the batch size in a way that is not supported", n.Label())
 			}
 			g.Consts[in], g.Shapes[in] = IntTensor(v...), Shape{int64(len(v))}
 		}
 	}
-	if done, err := s.reduction(n); done || err != nil {
+	if done, err := s.lower(n); done || err != nil {
 		if err != nil {
 			err = fmt.Errorf("node %s: %w", n.Label(), err)
 		}
@@ -177,6 +176,7 @@ func (s *simplifier) visit(n *Node) error {
 		}
 		return err
 	}
+	s.setTypes(n)
 	g.Nodes = append(g.Nodes, n)
 	return nil
 }
@@ -207,7 +207,7 @@ func (s *simplifier) passThrough(n *Node) bool {
 		pads, err := s.intsOf(n, 1)
 		return err == nil && !slices.ContainsFunc(pads, func(p int64) bool { return p != 0 })
 	case "Cast":
-		return n.Int("to", 0) == int64(Float) && s.g.Shapes[n.Inputs[0]] != nil // float stays float
+		return n.Int("to", 0) == int64(Float) && s.elementType(n.Inputs[0]) == Float && s.g.Shapes[n.Inputs[0]] != nil
 	}
 	return false
 }
@@ -219,8 +219,8 @@ func (s *simplifier) shapeOf(n *Node) error {
 	}
 	v := make([]int64, len(in))
 	for i, d := range in {
-		if v[i] = d; d == Batch {
-			v[i] = symBatch
+		if v[i] = d; d < 0 {
+			v[i] = symTimes(-d)
 		}
 	}
 	start, count, err := sliceRange(n.Int("start", 0), n.Int("end", int64(len(v))), 1, int64(len(v)))
@@ -228,35 +228,7 @@ func (s *simplifier) shapeOf(n *Node) error {
 		return err
 	}
 	s.setInts(n.Outputs[0], v[start:start+count], false)
-	return nil
-}
-
-// openBatch rewrites a Reshape's target so that it holds for every batch.
-func (s *simplifier) openBatch(n *Node) error {
-	target, err := s.intsOf(n, 1)
-	if err != nil {
-		return err
-	}
-	in := s.g.Shapes[n.Inputs[0]]
-	if !in.HasBatch() {
-		return nil
-	}
-	t := slices.Clone(target)
-	at := slices.Index(t, symBatch)
-	if at < 0 && s.fixedBatch > 0 && len(t) > 0 && t[0] == s.fixedBatch && in[0] == Batch {
-		at = 0
-	}
-	if at < 0 {
-		return nil
-	}
-	switch {
-	case at == 0 && in[0] == Batch:
-		t[0] = 0 // copy the batch
-		n.Set("allowzero", 0)
-	case !slices.Contains(t, -1):
-		t[at] = -1
-	}
-	n.Inputs[1] = s.g.AddConst(n.Outputs[0]+"/shape", IntTensor(t...))
+	s.sizedBy(n.Outputs[0], n.Inputs[0])
 	return nil
 }
 

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
 )
@@ -112,6 +110,8 @@ func TestSimplify(t *testing.T) {
 			func(x []float32) []float32 { return []float32{4*(x[0]-0.5) + 1} }},
 		{"auto_pad", newFile(11, N, 1, 3, 3).floats("w", []int64{1, 1, 2, 2}, 1).node("Conv x w → y", "auto_pad", "SAME_UPPER").bytes(N, 1, 3, 3),
 			"Conv", onnx.Shape{N, 1, 3, 3}, nil},
+		{"axes that are reshaped", newFile(18, N, 3, 2).ints("a", 2).ints("one", 1).ints("empty").node("Reshape a empty → s").node("Reshape s one → v").node("ReduceMax x v → m").node("Flatten m → y").bytes(N, 3),
+			"ReduceMax Flatten", onnx.Shape{N, 3}, func(x []float32) []float32 { return []float32{x[1], x[3], x[5]} }},
 		{"ceil_mode", newFile(12, N, 1, 3, 3).node("MaxPool x → y", "kernel_shape", []int64{2, 2}, "strides", []int64{2, 2}, "ceil_mode", 1).bytes(N, 1, 2, 2),
 			"MaxPool", onnx.Shape{N, 1, 2, 2}, func(x []float32) []float32 { return []float32{x[4], x[5], x[7], x[8]} }},
 		{"output_shape", newFile(11, N, 1, 2, 2).floats("w", []int64{1, 1, 2, 2}, 1).node("ConvTranspose x w → y", "strides", []int64{2, 2}, "output_shape", []int64{3, 3}).bytes(N, 1, 3, 3),
@@ -159,7 +159,7 @@ func TestOpenErrors(t *testing.T) {
 		{"nothing", nil, []string{"not an ONNX model", "no graph"}},
 		{"text", []byte("import torch\n"), []string{"not an ONNX model"}},
 		{"unsupported operators", newFile(13, N, 2).node("LSTM x → a").node("NonMaxSuppression a → b").node("Swish@com.example b → c").node("LSTM c → y").bytes(N, 2),
-			[]string{"LSTM, NonMaxSuppression, com.example.Swish", "operator set 13"}},
+			[]string{`LSTM (operator set 13) at node 0 "a", node 3 "y"; NonMaxSuppression (operator set 13) at node 1 "b"; com.example.Swish`}},
 		{"an old operator set", newFile(6, N, 2).node("Neg x → y").bytes(N, 2), []string{"operator set 6", "7"}},
 		{"two inputs", func() []byte {
 			f := newFile(13, N, 2).node("Add x z → y")
@@ -174,12 +174,10 @@ func TestOpenErrors(t *testing.T) {
 		{"an open image size", newFile(13, N, 3, -1, -1).node("Neg x → y").bytes(N, 2), []string{`input "x"`, "open dimension 2"}},
 		{"a vector", newFile(13, N).node("Neg x → y").bytes(N), []string{`input "x"`, "rank 2"}},
 		{"a giant input", newFile(13, N, big, big).node("Neg x → y").bytes(N, 2), []string{`input "x"`, "shape"}},
-		{"a subgraph", newFile(13, N, 2).node("If x → y", "then_branch", newFile(13, N).Graph).bytes(N, 2), []string{`node 0 ("If"`, "subgraph"}},
-		{"half precision", func() []byte {
-			f := newFile(13, N, 2).floats("h", []int64{2}, 1).node("Mul x h → y")
-			f.Graph.Initializer[0].DataType = proto.Int32(10)
-			return f.bytes(N, 2)
-		}(), []string{`"h"`, "FLOAT16"}},
+		{"a subgraph", newFile(13, N, 2).node("If x → y", "then_branch", newFile(13, N).Graph).bytes(N, 2), []string{`If (operator set 13) at node 0 "y"`, "subgraph"}},
+		{"an operator with a subgraph", newFile(13, N, 2).node("Neg x → y", "body", newFile(13, N).Graph).bytes(N, 2), []string{`Neg (operator set 13) at node 0 "y"`, "subgraph"}},
+		{"integer operators", newFile(13, N, 2).node("MatMulInteger x x → a").node("QLinearAdd@com.microsoft a → y").bytes(N, 2),
+			[]string{"MatMulInteger", `com.microsoft.QLinearAdd (a domain that the model doesn't import) at node 1 "y"`, "QDQ"}},
 
 		{"a cycle", newFile(13, N, 2).node("Add x b → a").node("Neg a → b").node("Neg b → y").bytes(N, 2), []string{`Add "a"`, `"b"`, "nothing before it writes"}},
 		{"a missing tensor", newFile(13, N, 2).node("Add x gone → y").bytes(N, 2), []string{`Add "y"`, `"gone"`}},
@@ -205,7 +203,6 @@ func TestOpenErrors(t *testing.T) {
 		{"a reshape that moves the batch", newFile(13, N, 3).node("Transpose x → a").ints("t", -1, 3).node("Reshape a t → y").bytes(N, 3),
 			[]string{`Reshape "y"`, "mixes the batch"}},
 		{"an Expand of a fixed batch", newFile(13, 2, 3).ints("t", 2, 3).node("Expand x t → y").bytes(2, 3), []string{`Expand "y"`, "exported as 2"}},
-		{"an Expand along an open batch", newFile(13, N, 3).node("Shape x → s").node("Expand x s → y").bytes(N, 3), []string{`Expand "y"`, "batch"}},
 		{"a constant of the batch's size", newFile(13, 2, 3).floats("c", []int64{2, 3}, 1).node("Add x c → y").bytes(2, 3), []string{`Add "y"`, "exported as 2"}},
 		{"sizes that fix the batch", newFile(13, N, 1, 2, 2).ints("s", 2, 1, 4, 4).node("Resize x _ _ s → y").bytes(N, 1, 4, 4), []string{`Resize "y"`, "fix the batch"}},
 		{"a reduced batch", newFile(13, N, 3).ints("a", 0).node("ReduceSum x a → m").node("Sub x m → y").bytes(N, 3), []string{`ReduceSum "m"`, "reduces the batch"}},
@@ -215,7 +212,6 @@ func TestOpenErrors(t *testing.T) {
 		{"all pairs of the batch", newFile(13, N, 1).node("Transpose x → t").node("Sub x t → d").ints("a", 1).node("ReduceSum d a → y").bytes(N, 1), []string{`Sub "d"`, "batch by itself"}},
 		{"a sliced batch", newFile(13, N, 3).ints("o", 1).ints("e", 2).ints("a", 0).node("Slice x o e a → y").bytes(N, 3), []string{`Slice "y"`, "slices the batch"}},
 		{"an output without batch", newFile(13, N, 3).floats("w", []int64{2}, 1).node("Neg w → y").bytes(2), []string{`output "y"`, "batch"}},
-		{"Softmax 11 over several axes", newFile(11, N, 2, 3).node("Softmax x → y").bytes(N, 2, 3), []string{`Softmax "y"`, "flattens axes 1"}},
 		{"training mode", newFile(14, N, 1).floats("s", []int64{1}, 1).node("BatchNormalization x s s s s → y", "training_mode", 1).bytes(N, 1), []string{"BatchNormalization", "eval()"}},
 		{"a dropout's mask", newFile(13, N, 2).node("Dropout x → a mask").node("Where mask a x → y").bytes(N, 2), []string{"Dropout", "mask"}},
 		{"a variance too short", newFile(13, N, 2).floats("s", []int64{2}, 1).floats("v", []int64{1}, 1).node("BatchNormalization x s s s v → y").bytes(N, 2), []string{"BatchNormalization", `"v"`}},
@@ -280,6 +276,7 @@ func TestFoldingIsBounded(t *testing.T) {
 	f = newFile(13, N, 2).ints("s", 1<<23)
 	for i := range 1000 {
 		f.node(fmt.Sprintf("ConstantOfShape s → c%d", i))
+		f.Graph.Output = append(f.Graph.Output, value(fmt.Sprint("c", i), 1, 1<<23))
 	}
 	_, err = onnx.Open(f.node("Neg x → y").bytes(N, 2), nil, nil)
 	if err == nil || !strings.Contains(err.Error(), "fills a tensor") {

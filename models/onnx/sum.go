@@ -16,10 +16,19 @@ func (b *Builder) Mean(t string, axes []int64) string {
 		b.Fail(err)
 		return t
 	}
-	lead := slices.Index(x, Batch)
-	if lead < 0 || slices.Contains(at, lead) {
-		b.Fail(fmt.Errorf("can't take the mean of %v along axes %v: it must keep a batch", x, axes))
+	lead := batchAxis(x)
+	if slices.Contains(at, lead) {
+		b.Fail(fmt.Errorf("can't take the mean of %v along axes %v: it must keep the batch", x, axes))
 		return t
+	}
+	if lead < 0 { // no places in a batch to depend on
+		count := x.Items()
+		for i, d := range x {
+			if !slices.Contains(at, i) {
+				count /= d
+			}
+		}
+		return b.Op("Mul", b.OpWith("ReduceSum", Attrs{"keepdims": 1}, t, b.Ints(axes...)), b.Float(1/float32(count)))
 	}
 	perm, order, result, rows := []int64{int64(lead)}, []int64{}, []int64{}, int64(1)
 	for i, d := range x {
@@ -42,7 +51,7 @@ func (b *Builder) Mean(t string, axes []int64) string {
 	if !sorted {
 		t = b.OpWith("Transpose", Attrs{"perm": perm}, t)
 	}
-	t = b.Op("GlobalAveragePool", b.Op("Reshape", t, b.Ints(0, rows, x.Items()/rows)))
+	t = b.Op("GlobalAveragePool", b.Op("Reshape", t, b.Ints(0, rows, -x.Items()/rows/x[lead])))
 	if lead == 0 {
 		return b.Op("Reshape", t, b.Ints(result...))
 	}
@@ -53,9 +62,20 @@ func (b *Builder) Mean(t string, axes []int64) string {
 	return b.OpWith("Transpose", Attrs{"perm": inverse}, b.Op("Reshape", t, b.Ints(turned...)))
 }
 
-// Sum appends the sum of t along axes, which stay as dimensions of 1; see [Builder.Mean].
+// batchAxis is the axis that holds the batch or a multiple of it, or -1.
+func batchAxis(s Shape) int { return slices.IndexFunc(s, func(d int64) bool { return d < 0 }) }
+
+// Sum appends the sum of t along axes, which stay as dimensions of 1; see
+// [Builder.Mean]. A sum over the batch, which gradients with respect to
+// parameters are, is a ReduceSum, as is one of a tensor without a batch.
 func (b *Builder) Sum(t string, axes []int64) string {
-	x, mean := b.Shape(t), b.Mean(t, axes)
+	x := b.Shape(t)
+	if at, err := Axes(axes, len(x)); err == nil {
+		if lead := batchAxis(x); lead < 0 || slices.Contains(at, lead) {
+			return b.OpWith("ReduceSum", Attrs{"keepdims": 1}, t, b.Ints(axes...))
+		}
+	}
+	mean := b.Mean(t, axes)
 	if b.err != nil {
 		return t
 	}
@@ -89,11 +109,14 @@ func (s *simplifier) reduction(n *Node) (bool, error) {
 	} else {
 		t = b.Mean(t, axes)
 	}
-	target := slices.Clone(out[0])
-	if b.err == nil && slices.Equal(target, b.Shape(t)) && !s.g.isOutput(n.Outputs[0]) {
+	if b.err == nil && slices.Equal(out[0], b.Shape(t)) && !s.g.isOutput(n.Outputs[0]) {
 		s.alias[n.Outputs[0]] = t
 		return true, nil
 	}
-	b.Named(n.Outputs[0], "Reshape", t, b.Ints(target...)) // Batch is -1: infer
+	target := slices.Clone(out[0])
+	for i, d := range target {
+		target[i] = max(d, -1) // infer the batch
+	}
+	b.Named(n.Outputs[0], "Reshape", t, b.Ints(target...))
 	return true, b.err
 }

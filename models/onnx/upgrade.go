@@ -48,7 +48,7 @@ func (g *Graph) upgrade(n *Node, from int64) error {
 		if from < 13 {
 			move("axes", 1)
 		}
-	case "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceProd", "ReduceSumSquare", "ReduceLogSumExp":
+	case "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceProd", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp":
 		if from < 18 {
 			move("axes", 1)
 		}
@@ -63,6 +63,9 @@ func (g *Graph) upgrade(n *Node, from int64) error {
 		if from < 11 {
 			move("pads", 1)
 			scalar("value", 2, 0)
+		}
+		if err := g.padAllAxes(n); err != nil {
+			return err
 		}
 	case "Slice":
 		if from < 10 {
@@ -92,15 +95,6 @@ func (g *Graph) upgrade(n *Node, from int64) error {
 	case "Resize":
 		if from < 11 {
 			legacyResize(n)
-		}
-	case "Softmax", "LogSoftmax":
-		if from < 13 {
-			// Before 13 everything from axis on was one dimension.
-			rank := len(g.Shapes[n.Input(0)])
-			if a := n.Int("axis", 1); a != int64(rank-1) && a != -1 {
-				return fmt.Errorf("flattens axes %d and up (operator sets below 13 do); export with operator set 13 or newer", a)
-			}
-			n.Set("axis", -1)
 		}
 	}
 	return nil

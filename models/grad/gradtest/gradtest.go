@@ -27,6 +27,8 @@ type Golden struct {
 	Y  []float32 `json:"y"`
 	DX []float32 `json:"dx"` // the gradient of Σ w·y, or of the sum of the losses
 	W  []float32 `json:"w"`  // the cotangent of y; for a head: empty
+	V  []float32 `json:"v"`  // a direction, away from kinks; at them: empty
+	H  []float32 `json:"h"`  // the Hessian-vector product ∂⟨v, dx⟩/∂x, by double backward
 
 	Head    string    `json:"head"` // a name in grad.Heads, or ""
 	Labels  []int     `json:"labels"`
@@ -99,6 +101,17 @@ func Dot(a, b []float32) float64 {
 		s += float64(v) * float64(b[i])
 	}
 	return s
+}
+
+// Distance is ‖got − want‖ over ‖want‖, or over 1e-2 where want is shorter; NaN
+// where a value is.
+func Distance(got, want []float32) float64 {
+	d, norm := 0.0, 0.0
+	for i, w := range want {
+		e := float64(got[i]) - float64(w)
+		d, norm = d+e*e, norm+float64(w)*float64(w)
+	}
+	return math.Sqrt(d) / max(math.Sqrt(norm), 1e-2)
 }
 
 // Step is the finite differences' half width: large enough that float32

@@ -2,6 +2,7 @@ package gradtest_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -90,4 +91,62 @@ func TestSecondDerivative(t *testing.T) {
 		}
 	})
 	t.Logf("largest error %.1g, tolerance %.1g", largest, gradtest.Tolerance)
+}
+
+// hessianTolerance bounds the error of a Hessian-vector product relative to its norm.
+const hessianTolerance = 1e-5
+
+// Differentiating the gradient graph gives PyTorch's Hessian-vector products:
+// h = ∂⟨v, Jᵀw⟩/∂x, zeros for what is piecewise linear.
+func TestHessianVector(t *testing.T) {
+	pool, largest, curved := newPool(t, 1), 0.0, 0
+	each(t, func(t *testing.T, g *gradtest.Golden) {
+		if g.Kink {
+			t.Skip("at a kink there is no second derivative")
+		}
+		if len(g.V) != len(g.X) || len(g.H) != len(g.X) {
+			t.Fatalf("golden has %d and %d values of v and h for %d of x", len(g.V), len(g.H), len(g.X))
+		}
+		p := compile(t, pool, second(t, g))
+		for i := range g.Items() {
+			in := append([][]float32{g.Item(g.X, i)}, inputs(g, i)...)
+			out := p.mustRun(t, append(in, make([]float32, p.out[0]), g.Item(g.V, i))...)
+			want := g.Item(g.H, i)
+			if gradtest.Dot(want, want) > 0 {
+				curved++
+			}
+			e := gradtest.Distance(out[2], want)
+			largest = max(largest, e)
+			if !(e <= hessianTolerance) {
+				t.Errorf("item %d: off by %.2g of its norm\n got %v\nwant %v", i, e, out[2], want)
+			}
+		}
+	})
+	t.Logf("%d items with curvature; largest error %.1g of the norm, tolerance %.1g", curved, largest, hessianTolerance)
+	if curved < 250 {
+		t.Errorf("only %d products are not zero", curved)
+	}
+}
+
+// The comparison above can fail: a product that lacks a term or has one value wrong is seen.
+func TestDistanceSeesErrors(t *testing.T) {
+	want := gradtest.Vector(gradtest.Rand("distance", "want"), 24)
+	for name, change := range map[string]func(v []float32){
+		"scale": func(v []float32) {
+			for i := range v {
+				v[i] *= 1.0001
+			}
+		},
+		"entry": func(v []float32) { v[7] = 0 },
+		"nan":   func(v []float32) { v[7] = float32(math.NaN()) },
+	} {
+		got := slices.Clone(want)
+		change(got)
+		if e := gradtest.Distance(got, want); e <= hessianTolerance { // false for NaN
+			t.Errorf("%s: error %.2g", name, e)
+		}
+	}
+	if e := gradtest.Distance(want, want); e != 0 {
+		t.Errorf("equal vectors: error %.2g", e)
+	}
 }

@@ -1,0 +1,133 @@
+package grad
+
+import (
+	"fmt"
+	"slices"
+
+	"selfheal/models/onnx"
+)
+
+// Linear maps along one axis: picking positions, and multiplying with a
+// constant matrix. Both and their transposes are what slicing, padding,
+// gathering and interpolating come down to.
+
+// maxTerms is the number of cotangents of one position up to which they are
+// picked and added; from there on a product with a 0/1 matrix is cheaper.
+const maxTerms = 4
+
+// pickBack is the transpose of picking positions along an axis of the given
+// size: for y[i] = x[from[i]], 0 where from[i] is -1, it gives
+// x̄[j] = Σ g[i] over all i with from[i] = j.
+func (c *Context) pickBack(g string, axis int, from []int64, size int64) (string, error) {
+	var terms [][]int64 // terms[k][j] is the k-th i with from[i] = j, or -1
+	count := make([]int, size)
+	for i, j := range from {
+		if j < 0 {
+			continue
+		}
+		if count[j] == len(terms) {
+			terms = append(terms, slices.Repeat([]int64{-1}, int(size)))
+		}
+		terms[count[j]][j] = int64(i)
+		count[j]++
+	}
+	if len(terms) > maxTerms {
+		m, err := newMatrix(int64(len(from)), size)
+		if err != nil {
+			return "", err
+		}
+		for i, j := range from {
+			if j >= 0 {
+				m.Floats[int64(i)*size+j] = 1
+			}
+		}
+		return c.along(g, axis, m), nil
+	}
+	if len(terms) == 0 { // nothing was picked
+		terms = append(terms, slices.Repeat([]int64{-1}, int(size)))
+	}
+	total := ""
+	for _, at := range terms {
+		if t := c.pick(g, axis, at); total == "" {
+			total = t
+		} else {
+			total = c.Op("Add", total, t)
+		}
+	}
+	return total, nil
+}
+
+// pick gives t's positions at along an axis, and 0 where at is -1. A position
+// is named once at most, so that the gradient of this is a pick again.
+func (c *Context) pick(t string, axis int, at []int64) string {
+	shape := c.Shape(t)
+	first := slices.IndexFunc(at, func(i int64) bool { return i >= 0 })
+	if first >= 0 {
+		n := int64(0) // length of the run that begins at first
+		for first+int(n) < len(at) && at[first+int(n)] == at[first]+n {
+			n++
+		}
+		rest := at[first+int(n):]
+		if !slices.ContainsFunc(rest, func(i int64) bool { return i >= 0 }) {
+			if n < shape[axis] {
+				t = c.Op("Slice", t, c.Ints(at[first]), c.Ints(at[first]+n), c.Ints(int64(axis)))
+			}
+			return c.padAxis(t, axis, int64(first), int64(len(rest)))
+		}
+	}
+	at, zeros := slices.Clone(at), int64(0)
+	for i, j := range at {
+		if j < 0 { // a zero of its own for each
+			at[i] = shape[axis] + zeros
+			zeros++
+		}
+	}
+	return c.OpWith("Gather", onnx.Attrs{"axis": axis}, c.padAxis(t, axis, 0, zeros), c.Ints(at...))
+}
+
+// padAxis puts zeros before and behind t along one axis.
+func (c *Context) padAxis(t string, axis int, before, behind int64) string {
+	if before == 0 && behind == 0 {
+		return t
+	}
+	pads := make([]int64, 2*len(c.Shape(t)))
+	pads[axis], pads[axis+len(pads)/2] = before, behind
+	return c.Op("Pad", t, c.Ints(pads...))
+}
+
+// maxMatrix bounds the values of a constant that a rule makes.
+const maxMatrix = 1 << 24
+
+// newMatrix is a constant of zeros, [rows, columns], unless that is too much.
+func newMatrix(rows, columns int64) (*onnx.Tensor, error) {
+	if rows > maxMatrix/columns {
+		return nil, fmt.Errorf("needs a matrix of %d × %d values", rows, columns)
+	}
+	return onnx.FloatTensor(onnx.Shape{rows, columns}, make([]float32, rows*columns)), nil
+}
+
+// along multiplies t with a constant matrix m along one axis, which is not the
+// batch: y[…j…] = Σ_i t[…i…]·m[i, j].
+func (c *Context) along(t string, axis int, m *onnx.Tensor) string {
+	rank := len(c.Shape(t))
+	switch {
+	case axis == rank-1 && rank > 1:
+		return c.Op("MatMul", t, c.Const(m))
+	case axis == rank-2:
+		turned := onnx.FloatTensor(onnx.Shape{m.Shape[1], m.Shape[0]}, make([]float32, len(m.Floats)))
+		for i, v := range m.Floats {
+			row, column := int64(i)/m.Shape[1], int64(i)%m.Shape[1]
+			turned.Floats[column*m.Shape[0]+row] = v
+		}
+		return c.Op("MatMul", c.Const(turned), t)
+	case rank == 1:
+		return c.Op("Squeeze", c.along(c.Op("Unsqueeze", t, c.Ints(0)), 1, m), c.Ints(0))
+	}
+	perm := make([]int64, rank)
+	for i := range perm {
+		perm[i] = int64(i)
+	}
+	perm[axis], perm[rank-1] = perm[rank-1], perm[axis]
+	t = c.along(c.OpWith("Transpose", onnx.Attrs{"perm": perm}, t), rank-1, m)
+	return c.OpWith("Transpose", onnx.Attrs{"perm": slices.Clone(perm)}, t)
+}

@@ -1,0 +1,329 @@
+package gradtest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/models/grad"
+	"selfheal/models/grad/gradtest"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// trained is a golden whose gradients are taken by weights too, as sums over its batch.
+type trained struct {
+	gradtest.Golden
+	Parameters []struct {
+		Name     string    `json:"name"` // "" for x
+		Gradient []float32 `json:"gradient"`
+		V        []float32 `json:"v"` // a direction
+		H        []float32 `json:"h"` // ∂(Σ ⟨v, gradient⟩)/∂ this, over x and all parameters
+	} `json:"parameters"`
+}
+
+// names lists the parameters, without x.
+func (g *trained) names() (names []string) {
+	for _, p := range g.Parameters[1:] {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// inputs are x, the cotangent of y and the parameters, in the order of the graph
+// that [grad.Parameters] makes.
+func (g *trained) inputs() []ort.Tensor {
+	in := []ort.Tensor{{Shape: g.Shape, Data: g.X}, {Shape: concrete(g.Net.Outputs[0].Shape, g.Items()), Data: g.W}}
+	for _, name := range g.names() {
+		t := g.Net.Consts[name]
+		in = append(in, ort.Tensor{Shape: t.Shape, Data: t.Floats})
+	}
+	return in
+}
+
+// concrete puts a batch size into a shape.
+func concrete(s onnx.Shape, batch int) []int64 {
+	out := slices.Clone(s)
+	if i := slices.Index(out, onnx.Batch); i >= 0 {
+		out[i] = int64(batch)
+	}
+	return out
+}
+
+func loadTrained(t *testing.T) []*trained {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "parameters", "*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no goldens of parameters", err)
+	}
+	var all []*trained
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &trained{}
+		if err := json.Unmarshal(data, g); err != nil {
+			t.Fatal(f, err)
+		}
+		if g.Net, _, err = onnx.Load(strings.TrimSuffix(f, ".json")+".onnx", nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
+// graph is the golden's gradient graph by x and all parameters.
+func (g *trained) graph(t *testing.T) *onnx.Graph {
+	t.Helper()
+	d, err := grad.Parameters(g.Net, grad.Objective{Parameters: g.names(), Image: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func open(t *testing.T, g *onnx.Graph) *ort.Session {
+	t.Helper()
+	data, err := g.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ort.Open(g.Name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func values(t *testing.T, s *ort.Session, in []ort.Tensor) [][]float32 {
+	t.Helper()
+	out, err := s.Run(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := make([][]float32, len(out))
+	for i := range out {
+		v[i] = out[i].Data
+	}
+	return v
+}
+
+// xFirst turns the outputs' order, parameters and then x, into that of
+// [trained.Parameters] and of the inputs without the cotangent.
+func xFirst(gradients [][]float32) [][]float32 {
+	last := len(gradients) - 1
+	return append([][]float32{gradients[last]}, gradients[:last]...)
+}
+
+// Gradients with respect to parameters agree with PyTorch's.
+func TestParameterGoldens(t *testing.T) {
+	const tolerance = 5e-6
+	largest := 0.0
+	for _, g := range loadTrained(t) {
+		t.Run(g.Name, func(t *testing.T) {
+			out := values(t, open(t, g.graph(t)), g.inputs())
+			if e := worst(out[0], g.Y); !(e <= tolerance) {
+				t.Errorf("y is off by %.2g", e)
+			}
+			for i, d := range xFirst(out[1:]) {
+				p := g.Parameters[i]
+				if len(d) != len(p.Gradient) {
+					t.Fatalf("the gradient of %q has %d values, not %d", p.Name, len(d), len(p.Gradient))
+				}
+				e := worst(d, p.Gradient)
+				largest = max(largest, e)
+				if !(e <= tolerance) {
+					t.Errorf("the gradient of %q is off by %.2g\n got %v\nwant %v", p.Name, e, d, p.Gradient)
+				}
+			}
+		})
+	}
+	t.Logf("largest error %.1g", largest)
+}
+
+// vary is f as a function of x and the parameters, the cotangent held.
+func vary(s *ort.Session, in []ort.Tensor, f func(out []ort.Tensor) float64) func([][]float32) (float64, error) {
+	return func(at [][]float32) (float64, error) {
+		moved := slices.Clone(in)
+		moved[0].Data = at[0]
+		for i, v := range at[1:] {
+			moved[i+2].Data = v
+		}
+		out, err := s.Run(moved)
+		if err != nil {
+			return 0, err
+		}
+		return f(out), nil
+	}
+}
+
+// compare checks a gradient by x and every parameter with differences of f, one
+// argument at a time.
+func compare(t *testing.T, g *trained, f func([][]float32) (float64, error), gradient [][]float32, purpose string) float64 {
+	t.Helper()
+	largest, at := 0.0, [][]float32{g.X}
+	for _, in := range g.inputs()[2:] {
+		at = append(at, in.Data)
+	}
+	r := gradtest.Rand(g.Name, purpose)
+	for i := range at {
+		only := make([][]float32, len(at))
+		only[i] = gradient[i]
+		e, err := gradtest.Directional(f, at, only, r, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest = max(largest, e)
+		if !(e <= gradtest.Tolerance) {
+			t.Errorf("%q: the difference quotient is off by %.2g of the gradient's norm", g.Parameters[i].Name, e)
+		}
+	}
+	return largest
+}
+
+// They agree with differences of Σ w·y.
+func TestParameterDirectional(t *testing.T) {
+	largest := 0.0
+	for _, g := range loadTrained(t) {
+		t.Run(g.Name, func(t *testing.T) {
+			s := open(t, g.graph(t))
+			f := vary(s, g.inputs(), func(out []ort.Tensor) float64 { return gradtest.Dot(g.W, out[0].Data) })
+			largest = max(largest, compare(t, g, f, xFirst(values(t, s, g.inputs())[1:]), "parameters"))
+		})
+	}
+	t.Logf("largest error %.1g, tolerance %.1g", largest, gradtest.Tolerance)
+}
+
+// They can be differentiated again, by x and by the parameters, and agree with
+// PyTorch's double backward and with differences.
+func TestParameterSecondDerivative(t *testing.T) {
+	const tolerance = 1e-5
+	exact, largest := 0.0, 0.0
+	for _, g := range loadTrained(t) {
+		t.Run(g.Name, func(t *testing.T) {
+			first := g.graph(t)
+			b := &onnx.Builder{G: onnx.NewGraph(g.Name + "/second")}
+			bind, wrt := map[string]string{}, []string{}
+			for i, in := range first.Inputs {
+				bind[in.Name] = b.Input(in.Name, in.Shape)
+				if i != 1 {
+					wrt = append(wrt, bind[in.Name])
+				}
+			}
+			out := b.Inline(first, bind)
+			seeds, in := map[string]string{}, g.inputs()
+			for i, o := range append(first.Outputs[len(first.Outputs)-1:], first.Outputs[1:len(first.Outputs)-1]...) {
+				seeds[out[o.Name]] = b.Input(fmt.Sprint("v/", i), o.Shape)
+				in = append(in, ort.Tensor{Shape: concrete(o.Shape, g.Items()), Data: g.Parameters[i].V})
+			}
+			// What does not depend on an argument, a bias mostly, has no gradient by it.
+			var depends []int
+			var gradients []string
+			for i, w := range wrt {
+				if allZero(g.Parameters[i].H) {
+					continue
+				}
+				gs, err := grad.Backward(b, seeds, []string{w})
+				if err != nil {
+					t.Fatal(err)
+				}
+				depends, gradients = append(depends, i), append(gradients, gs[w])
+			}
+			if len(depends) == 0 {
+				t.Fatal("no second derivative at all")
+			}
+			for i, d := range gradients {
+				b.Output(fmt.Sprint("second/", i), d)
+			}
+			for i, o := range first.Outputs[1:] {
+				b.Output(fmt.Sprint("first/", i), out[o.Name])
+			}
+			if err := b.Err(); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, b.G)
+			got, h := values(t, s, in), make([][]float32, len(wrt))
+			for i := range wrt {
+				h[i] = make([]float32, len(g.Parameters[i].H))
+			}
+			for k, i := range depends {
+				h[i] = got[k]
+				e := worst(got[k], g.Parameters[i].H)
+				exact = max(exact, e)
+				if !(e <= tolerance) {
+					t.Errorf("by %q: off by %.2g\n got %v\nwant %v", g.Parameters[i].Name, e, got[k], g.Parameters[i].H)
+				}
+			}
+			f := vary(s, in, func(out []ort.Tensor) float64 {
+				sum := 0.0
+				d := make([][]float32, len(wrt))
+				for i := range d {
+					d[i] = out[len(depends)+i].Data
+				}
+				for i, v := range xFirst(d) {
+					sum += gradtest.Dot(g.Parameters[i].V, v)
+				}
+				return sum
+			})
+			largest = max(largest, compare(t, g, f, h, "parameters again"))
+		})
+	}
+	t.Logf("largest error %.1g against PyTorch, %.1g against differences", exact, largest)
+}
+
+func allZero(v []float32) bool {
+	return !slices.ContainsFunc(v, func(x float32) bool { return x != 0 })
+}
+
+// withoutParameterCase lists the operators' parameters that no golden has.
+func withoutParameterCase(all []*trained) []string {
+	seen := map[string]bool{}
+	for _, g := range all {
+		names := g.names()
+		for _, n := range g.Net.Nodes {
+			for i, in := range n.Inputs {
+				if slices.Contains(names, in) {
+					seen[fmt.Sprint(n.Op, " ", i)] = true
+				}
+			}
+		}
+	}
+	var missing []string
+	for op, inputs := range grad.ParameterInputs() {
+		for _, i := range inputs {
+			if key := fmt.Sprint(op, " ", i); !seen[key] {
+				missing = append(missing, key)
+			}
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+// Every rule that gives gradients by parameters has a golden for each of them;
+// and the check can fail: without the goldens that have one, it names just that.
+func TestParametersComplete(t *testing.T) {
+	all := loadTrained(t)
+	if missing := withoutParameterCase(all); len(missing) > 0 {
+		t.Errorf("no golden for the parameters %v: add cases to scripts/goldens_parameters.py", missing)
+	}
+	for op, inputs := range grad.ParameterInputs() {
+		for _, i := range inputs {
+			key := fmt.Sprint(op, " ", i)
+			rest := slices.DeleteFunc(slices.Clone(all), func(g *trained) bool {
+				names := g.names()
+				return slices.ContainsFunc(g.Net.Nodes, func(n *onnx.Node) bool { return n.Op == op && slices.Contains(names, n.Input(i)) })
+			})
+			if !slices.Contains(withoutParameterCase(rest), key) {
+				t.Errorf("without goldens of %s it is not missed", key)
+			}
+		}
+	}
+}

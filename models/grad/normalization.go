@@ -1,0 +1,104 @@
+package grad
+
+import "selfheal/models/onnx"
+
+// y = γ·x̂ + β with x̂ = (x−μ)·r, r = 1/√(σ²+ε), mean and variance over the last axes;
+// the operator also gives μ and r. With h = g·γ and means over those axes,
+//
+//	x̄ = r·(h − mean h) − (x−μ)·r³·mean(h·(x−μ)),  γ̄ = g·x̂,  β̄ = g,
+//
+// and where μ and r have cotangents, as in a gradient that is differentiated again,
+// with D the number of values under a mean, + μ̄/D − (x−μ)·r³·r̄/D.
+//
+// InstanceNormalization and GroupNormalization are this operator after Simplify.
+func layerNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	x := n.Inputs[0]
+	shape := c.Shape(x)
+	first, err := onnx.Axes([]int64{n.Int("axis", -1)}, len(shape))
+	if err != nil {
+		return nil, err
+	}
+	axes, size := []int64{}, int64(1)
+	for i := first[0]; i < len(shape); i++ {
+		axes, size = append(axes, int64(i)), size*shape[i]
+	}
+	mu, r := c.statistics(n)
+	centred := c.Op("Sub", x, mu)
+	gx := make([]string, len(n.Inputs))
+	along, level := "", "" // x̄ = r·h − centred·along − level
+	product := ""          // r·h
+	if g := gy[0]; g != "" {
+		h := c.Op("Mul", g, n.Inputs[1])
+		if t, ok := c.G.Consts[n.Inputs[1]]; ok && isOne(t) {
+			h = g
+		}
+		product = c.Op("Mul", h, r)
+		along = c.Mean(c.Op("Mul", h, centred), axes)
+		level = c.Op("Mul", c.Mean(h, axes), r)
+		if c.Needs(n, 1) {
+			gx[1] = c.Op("Mul", g, c.Op("Mul", centred, r))
+		}
+		if c.Needs(n, 2) {
+			gx[2] = g
+		}
+	}
+	if !c.Needs(n, 0) {
+		return gx, nil
+	}
+	scaled := func(t string) string { return c.Op("Mul", t, c.Float(1/float32(size))) }
+	if len(gy) > 2 && gy[2] != "" {
+		along = c.add(along, scaled(gy[2]))
+	}
+	if len(gy) > 1 && gy[1] != "" {
+		level = c.add(level, c.Op("Neg", scaled(gy[1])))
+	}
+	if along != "" {
+		cube := c.Op("Mul", r, c.Op("Mul", r, r))
+		along = c.Op("Mul", centred, c.Op("Mul", along, cube))
+	}
+	switch total := c.add(along, level); {
+	case product == "":
+		gx[0] = c.Op("Neg", total)
+	default:
+		gx[0] = c.Op("Sub", product, total)
+	}
+	return gx, nil
+}
+
+// statistics returns a LayerNormalization's second and third outputs, which it
+// makes where the network did not ask for them: it computes them anyway.
+func (c *Context) statistics(n *onnx.Node) (mean, inverseDeviation string) {
+	for len(n.Outputs) < 3 {
+		n.Outputs = append(n.Outputs, "")
+	}
+	for i, o := range n.Outputs[1:] {
+		if o == "" {
+			n.Outputs[i+1] = c.G.Fresh(c.Prefix + n.Op)
+			c.G.Shapes[n.Outputs[i+1]] = nil // taken
+		}
+	}
+	if err := c.G.InferNode(n); err != nil {
+		c.Fail(err)
+	}
+	return n.Outputs[1], n.Outputs[2]
+}
+
+// add appends a + b, where either may be absent.
+func (c *Context) add(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "":
+		return a
+	}
+	return c.Op("Add", a, b)
+}
+
+func isOne(t *onnx.Tensor) bool {
+	for _, v := range t.Floats {
+		if v != 1 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,78 @@
+package grad
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"selfheal/models/onnx"
+)
+
+// quantizeLinear passes the cotangent straight through the rounding, whose
+// derivative is 0 almost everywhere, and stops it where the quantiser
+// saturates:
+//
+//	gx = gy/scale · [lo ≤ round(x/scale) + zero ≤ hi]
+//
+// with round to even, as PyTorch's fake_quantize_per_tensor_affine and
+// fake_quantize_per_channel_affine have it. The cotangent of an integer tensor is that of
+// the equal floats. Scale and zero point are constants.
+func quantizeLinear(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	scale, ok := c.G.Consts[n.Input(1)]
+	zero, okZero := c.G.Consts[n.Input(2)]
+	if !ok || !okZero {
+		return nil, errors.New("its scale and zero point must be constant")
+	}
+	first, last, ok := onnx.QuantizedRange(zero.DType)
+	if !ok {
+		return nil, errors.New("gives other than integers of 8 or 16 bits")
+	}
+	shape := alongAxis(c.Shape(n.Inputs[0]), scale.Shape, n.Int("axis", 1))
+	lo, hi := make([]float32, len(zero.Ints)), make([]float32, len(zero.Ints))
+	for i, z := range zero.Ints {
+		lo[i], hi[i] = roundsTo(first-z, -1), roundsTo(last-z, +1)
+	}
+	x, g := n.Inputs[0], gy[0]
+	if slices.ContainsFunc(scale.Floats, func(v float32) bool { return v != 1 }) {
+		s := c.Const(onnx.FloatTensor(shape, scale.Floats))
+		x, g = c.Op("Div", x, s), c.Op("Div", g, s)
+	}
+	// (v − lo)·(hi − v) ≥ 0 inside.
+	above := c.Op("Sub", x, c.Const(onnx.FloatTensor(shape, lo)))
+	below := c.Op("Sub", c.Const(onnx.FloatTensor(shape, hi)), x)
+	return []string{c.Op("Mul", g, c.notNegative(c.Op("Mul", above, below)))}, nil
+}
+
+// roundsTo returns the number farthest from v in the direction of side that
+// still rounds, half to even, to the integer v.
+func roundsTo(v int64, side float64) float32 {
+	end := float32(float64(v) + 0.5*side)
+	if v%2 != 0 { // the half itself goes to the even neighbour
+		end = math.Nextafter32(end, float32(v))
+	}
+	return end
+}
+
+// dequantizeLinear: y = (x − zero)·scale, so gx = gy·scale.
+func dequantizeLinear(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	scale, ok := c.G.Consts[n.Input(1)]
+	if !ok {
+		return nil, errors.New("its scale must be constant")
+	}
+	if !slices.ContainsFunc(scale.Floats, func(v float32) bool { return v != 1 }) {
+		return gy, nil
+	}
+	shape := alongAxis(c.Shape(n.Inputs[0]), scale.Shape, n.Int("axis", 1))
+	return []string{c.Op("Mul", gy[0], c.Const(onnx.FloatTensor(shape, scale.Floats)))}, nil
+}
+
+// alongAxis is the shape in which one value for each index of an axis broadcasts.
+func alongAxis(x, values onnx.Shape, axis int64) onnx.Shape {
+	if values.Items() == 1 {
+		return onnx.Shape{}
+	}
+	if axis < 0 {
+		axis += int64(len(x))
+	}
+	return append(onnx.Shape{values.Items()}, slices.Repeat(onnx.Shape{1}, len(x)-int(axis)-1)...)
+}

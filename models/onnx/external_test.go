@@ -1,0 +1,278 @@
+package onnx_test
+
+import (
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"google.golang.org/protobuf/proto"
+
+	"selfheal/models/onnx"
+	pb "selfheal/models/onnx/onnxpb"
+)
+
+// externalTensor is a float32 tensor whose data lies elsewhere; where comes as key, value pairs.
+func externalTensor(name string, dims []int64, where ...string) *pb.TensorProto {
+	t := &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims, DataLocation: pb.TensorProto_EXTERNAL.Enum()}
+	for i := 0; i < len(where); i += 2 {
+		t.ExternalData = append(t.ExternalData, &pb.StringStringEntryProto{Key: proto.String(where[i]), Value: proto.String(where[i+1])})
+	}
+	return t
+}
+
+// floatBytes are values as files have them.
+func floatBytes(v ...float32) []byte {
+	g := onnx.NewGraph("bytes")
+	b := &onnx.Builder{G: g}
+	b.Output("y", b.Op("Add", b.Input("x", onnx.Shape{N, int64(len(v))}), b.Const(onnx.FloatTensor(onnx.Shape{int64(len(v))}, v))))
+	data, err := g.Encode()
+	if err != nil {
+		panic(err)
+	}
+	var m pb.ModelProto
+	if err := proto.Unmarshal(data, &m); err != nil {
+		panic(err)
+	}
+	return m.Graph.Initializer[0].RawData
+}
+
+// A model whose weights lie in two files, in a folder below, at offsets that
+// overlap, in a Constant, is the model with its weights inside.
+func TestExternalData(t *testing.T) {
+	build := func(external bool) []byte {
+		f := newFile(13, N, 2)
+		c := floatTensor("", []int64{2}, 5, 6)
+		if external {
+			sum := sha1.Sum(append(make([]byte, 8), floatBytes(1, 2, 3, 4)...))
+			f.tensor(externalTensor("w", []int64{2, 2}, "location", "w.bin", "offset", "8", "length", "16", "checksum", strings.ToUpper(hex.EncodeToString(sum[:]))))
+			f.tensor(externalTensor("b", []int64{2}, "location", "w.bin", "offset", "16")) // the last two of w
+			c = externalTensor("", []int64{2}, "location", "below/c.bin")
+		} else {
+			f.tensor(floatTensor("w", []int64{2, 2}, 1, 2, 3, 4)).tensor(floatTensor("b", []int64{2}, 3, 4))
+		}
+		f.floats("inside", []int64{1}, 0.5).ints("axes", 1)
+		f.node("MatMul x w → m").node("Add m b → n").node("Constant → c", "value", c).node("Add n c → o").node("ReduceSum o axes → p").node("Mul o inside → q").node("Add p q → y")
+		return f.bytes(N, 2)
+	}
+	dir := t.TempDir()
+	model, first, second := build(true), append(make([]byte, 8), floatBytes(1, 2, 3, 4)...), floatBytes(5, 6)
+	write := func(name string, data []byte) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("m.onnx", model)
+	write("w.bin", first)
+	write("below/c.bin", second)
+	write("inside.onnx", build(false))
+
+	g, data, err := onnx.Load(filepath.Join(dir, "m.onnx"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, plain, err := onnx.Load(filepath.Join(dir, "inside.onnx"), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(plain, build(false)) {
+		t.Error("a model in one file does not come back as it is")
+	}
+	for name, c := range want.Consts {
+		if f := g.Consts[name]; f == nil || !slices.Equal(f.Floats, c.Floats) || !slices.Equal(f.Ints, c.Ints) {
+			t.Errorf("%s is %v, not %v", name, f, c)
+		}
+	}
+	if a, b := run(t, g, []float32{1, -2}), run(t, want, []float32{1, -2}); !slices.Equal(a, b) {
+		t.Errorf("%v, not %v", a, b)
+	}
+	if again := open(t, data); !slices.Equal(run(t, again, []float32{1, -2}), run(t, g, []float32{1, -2})) {
+		t.Error("in one piece it is another model")
+	}
+
+	hash := func(parts ...[]byte) string {
+		sum := sha256.Sum256(slices.Concat(parts...))
+		return hex.EncodeToString(sum[:])
+	}
+	for name, want := range map[string]string{"inside.onnx": hash(plain), "m.onnx": hash(model, second, first)} { // below/c.bin, w.bin
+		f, err := onnx.Read(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.SHA256 != want {
+			t.Errorf("%s has SHA-256 %s, want %s", name, f.SHA256, want)
+		}
+		// From a file system that can't seek, and by a path below its root.
+		f, err = onnx.ReadFS(unseekable{os.DirFS(filepath.Dir(dir))}, filepath.Base(dir)+"/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.SHA256 != want || !slices.Equal(run(t, open(t, f.Data), []float32{1, -2}), run(t, g, []float32{1, -2})) {
+			t.Errorf("%s: ReadFS gives another model", name)
+		}
+	}
+	if _, err := onnx.Open(model, nil, nil); err == nil || !strings.Contains(err.Error(), `"w.bin"`) || !strings.Contains(err.Error(), "open the model by its path") {
+		t.Error("from memory:", err)
+	}
+
+	// A changed weight changes the hash.
+	first[8]++
+	write("w.bin", first)
+	if _, err := onnx.Read(filepath.Join(dir, "m.onnx")); err == nil || !strings.Contains(err.Error(), "SHA-1") {
+		t.Error("a wrong checksum:", err)
+	}
+}
+
+// unseekable hides that files can be read anywhere.
+type unseekable struct{ fs.FS }
+
+func (u unseekable) Open(name string) (fs.File, error) {
+	f, err := u.FS.Open(name)
+	return struct{ fs.File }{f}, err
+}
+
+func TestExternalDataErrors(t *testing.T) {
+	dir := t.TempDir()
+	inside := filepath.Join(dir, "model")
+	for _, d := range []string{"model", "model/folder", "outside"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{"model/four", "outside/four", "four"} {
+		if err := os.WriteFile(filepath.Join(dir, f), floatBytes(1, 2, 3, 4), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, to := range map[string]string{"out": "../four", "absolute": filepath.Join(dir, "four"), "up": "../outside", "alias": "four", "loop": "loop"} {
+		if err := os.Symlink(to, filepath.Join(inside, link)); err != nil {
+			t.Skip("no symbolic links here: ", err)
+		}
+	}
+	path := filepath.Join(inside, "m.onnx")
+	for _, c := range []struct {
+		want  string // "" where it is right
+		where []string
+	}{
+		{"", []string{"location", "four"}},
+		{"", []string{"location", "alias", "offset", "0", "length", "16"}},
+		{"no such file", []string{"location", "absent"}},
+		{"doesn't name", nil},
+		{"doesn't name", []string{"location", ""}},
+		{`"../four", which is not a file in the model's folder`, []string{"location", "../four"}},
+		{"not a file in the model's folder", []string{"location", filepath.Join(dir, "four")}},
+		{"not a file in the model's folder", []string{"location", "folder/../../four"}},
+		{"not a file in the model's folder", []string{"location", `..\four`}},
+		{"not a file in the model's folder", []string{"location", "C:four"}},
+		{"not a file in the model's folder", []string{"location", "."}},
+		{"is not a file", []string{"location", "folder"}},
+		{"escapes", []string{"location", "out"}},
+		{"escapes", []string{"location", "absolute"}},
+		{"escapes", []string{"location", "up/four"}},
+		{`"loop"`, []string{"location", "loop"}},
+		{"holds 16 bytes, too few for 16 bytes from 4 on", []string{"location", "four", "offset", "4"}},
+		{"too few", []string{"location", "four", "offset", "9223372036854775807"}},
+		{`offset "-4"`, []string{"location", "four", "offset", "-4"}},
+		{`offset "99999999999999999999"`, []string{"location", "four", "offset", "99999999999999999999"}},
+		{`offset "x"`, []string{"location", "four", "offset", "x"}},
+		{`length "-1"`, []string{"location", "four", "length", "-1"}},
+		{"needs 16 bytes, its external data has 12", []string{"location", "four", "length", "12"}},
+		{"SHA-1", []string{"location", "four", "checksum", "00"}},
+	} {
+		t.Run(fmt.Sprint(c.where), func(t *testing.T) {
+			f := newFile(13, N, 4).tensor(externalTensor("w", []int64{4}, c.where...)).node("Add x w → y")
+			if err := os.WriteFile(path, f.bytes(N, 4), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err := onnx.Load(path, nil, nil)
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			named := err != nil && (strings.Contains(err.Error(), `initializer "w"`) || strings.Contains(err.Error(), `file "`))
+			if !named || !slices.ContainsFunc(strings.Split(c.want, "|"), func(w string) bool { return strings.Contains(err.Error(), w) }) ||
+				!strings.HasPrefix(err.Error(), "model "+path+": ") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+
+	// Giants and crowds, without the memory that they ask for.
+	giant := newFile(13, N, 4).tensor(externalTensor("w", []int64{1 << 62, 4}, "location", "four"))
+	many := newFile(13, N, 4)
+	for i := range 40 {
+		many.tensor(externalTensor(fmt.Sprint("w", i), []int64{1 << 24}, "location", "sparse"))
+	}
+	crowd, files := newFile(13, N, 4), fstest.MapFS{}
+	for i := range 5000 {
+		files[fmt.Sprint("f", i)] = &fstest.MapFile{Data: make([]byte, 16)}
+		crowd.tensor(externalTensor(fmt.Sprint("w", i), []int64{4}, "location", fmt.Sprint("f", i)))
+	}
+	sparse, err := os.Create(filepath.Join(inside, "sparse"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sparse.Close()
+	if err := sparse.Truncate(1 << 26); err != nil {
+		t.Fatal(err)
+	}
+	for want, f := range map[string]file{"is not possible": giant, "more than 2 GiB of weights": many, "more than 4096 files": crowd} {
+		var system fs.FS = os.DirFS(inside)
+		if want == "more than 4096 files" {
+			system = files
+		}
+		data := f.node("Neg x → y").bytes(N, 4)
+		before := allocated()
+		_, err := onnx.ReadFS(overlay{system, fstest.MapFS{"m.onnx": {Data: data}}}, "m.onnx")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if used := allocated() - before; used > 64<<20 {
+			t.Errorf("%s: took %d MiB", want, used>>20)
+		}
+	}
+}
+
+// overlay opens in the second where it can.
+type overlay [2]fs.FS
+
+func (o overlay) Open(name string) (fs.File, error) {
+	if f, err := o[1].Open(name); err == nil {
+		return f, nil
+	}
+	return o[0].Open(name)
+}
+
+// A link to a model finds the weights beside the model, not beside the link.
+func TestExternalDataThroughLink(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "real"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	model := newFile(13, N, 4).tensor(externalTensor("w", []int64{4}, "location", "four")).node("Add x w → y").bytes(N, 4)
+	for name, data := range map[string][]byte{"real/m.onnx": model, "real/four": floatBytes(1, 2, 3, 4)} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("real/m.onnx", filepath.Join(dir, "link.onnx")); err != nil {
+		t.Skip("no symbolic links here: ", err)
+	}
+	if _, _, err := onnx.Load(filepath.Join(dir, "link.onnx"), nil, nil); err != nil {
+		t.Error(err)
+	}
+}

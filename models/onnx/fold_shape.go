@@ -1,0 +1,312 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// operands is how many inputs the operators of shape arithmetic have at least,
+// where that is more than one.
+var operands = map[string]int{
+	"Gather": 2, "Slice": 3, "Add": 2, "Sub": 2, "Mul": 2, "Div": 2, "Mod": 2, "Min": 2, "Max": 2,
+	"Equal": 2, "Greater": 2, "Less": 2, "Where": 3, "Range": 3,
+}
+
+// foldInts evaluates shape arithmetic: integer scalars and vectors.
+func (s *simplifier) foldInts(n *Node) (bool, error) {
+	vals, scalars := make([][]int64, len(n.Inputs)), make([]bool, len(n.Inputs))
+	for i, in := range n.Inputs {
+		v, err := s.intsOf(n, i)
+		if in == "" || err != nil || len(s.g.Shapes[in]) > 1 {
+			return false, nil
+		}
+		vals[i], scalars[i] = v, len(s.g.Shapes[in]) == 0
+	}
+	if len(vals) < operands[n.Op] {
+		return false, fmt.Errorf("has %d inputs", len(vals))
+	}
+	total := 0
+	for _, v := range vals {
+		total += len(v)
+	}
+	if s.folded+total > maxFold {
+		return false, fmt.Errorf("its shape arithmetic needs more than %d values", maxFold)
+	}
+	set := func(v []int64, scalar bool) (bool, error) {
+		s.setInts(n.Outputs[0], v, scalar)
+		for _, in := range n.Inputs {
+			if t, ok := s.source[in]; ok && symIndex(v) >= 0 {
+				s.sizedBy(n.Outputs[0], t)
+				break
+			}
+		}
+		return true, nil
+	}
+	switch n.Op {
+	case "Gather":
+		out := []int64{}
+		for _, i := range vals[1] {
+			if i < 0 {
+				i += int64(len(vals[0]))
+			}
+			if i < 0 || i >= int64(len(vals[0])) {
+				return false, fmt.Errorf("index %d is out of range", i)
+			}
+			out = append(out, vals[0][i])
+		}
+		return set(out, scalars[1])
+	case "Unsqueeze":
+		if scalars[0] {
+			return set(vals[0], false)
+		}
+	case "Squeeze":
+		return set(vals[0], len(vals[0]) == 1)
+	case "Reshape": // a vector stays one
+		if len(vals) == 2 && len(vals[1]) <= 1 {
+			return set(vals[0], len(vals[1]) == 0 && len(vals[0]) == 1)
+		}
+	case "Concat":
+		return set(slices.Concat(vals...), false)
+	case "Cast":
+		if to := DType(n.Int("to", 0)); to == Int64 || to == Int32 {
+			return set(vals[0], scalars[0])
+		}
+	case "Slice":
+		if slices.ContainsFunc(vals[1:], func(v []int64) bool { return symIndex(v) >= 0 }) {
+			return false, errors.New("cuts by the batch size")
+		}
+		d := int64(len(vals[0]))
+		step := int64(1)
+		if len(vals) > 4 && len(vals[4]) == 1 {
+			step = vals[4][0]
+		}
+		if len(vals[1]) != 1 || len(vals[2]) != 1 {
+			return false, nil
+		}
+		first, count, err := sliceRange(vals[1][0], vals[2][0], step, d)
+		if err != nil {
+			return false, err
+		}
+		out := []int64{}
+		for k := range count {
+			out = append(out, vals[0][first+k*step])
+		}
+		return set(out, false)
+	case "Add", "Sub", "Mul", "Div", "Mod", "Min", "Max":
+		if len(vals) != 2 {
+			return false, nil
+		}
+		out, ok := intArithmetic(n, vals[0], vals[1])
+		if !ok {
+			return false, nil
+		}
+		return set(out, scalars[0] && scalars[1])
+	case "Equal", "Greater", "Less":
+		out, ok := intComparison(n.Op, vals[0], vals[1])
+		if !ok {
+			return false, nil
+		}
+		s.setBools(n.Outputs[0], out, scalars[0] && scalars[1])
+		return true, nil
+	case "Where":
+		length := max(len(vals[0]), len(vals[1]), len(vals[2]))
+		if min(len(vals[0]), len(vals[1]), len(vals[2])) == 0 || slices.ContainsFunc(vals, func(v []int64) bool { return len(v) != 1 && len(v) != length }) {
+			return false, nil
+		}
+		out := make([]int64, length)
+		for i := range out {
+			from := vals[2]
+			if vals[0][i%len(vals[0])] != 0 {
+				from = vals[1]
+			}
+			out[i] = from[i%len(from)]
+		}
+		return set(out, scalars[0] && scalars[1] && scalars[2])
+	case "ReduceProd":
+		product := []int64{1}
+		for i := range vals[0] {
+			var ok bool
+			if product, ok = intArithmetic(&Node{Op: "Mul"}, product, vals[0][i:i+1]); !ok {
+				return false, nil
+			}
+		}
+		return set(product, n.Int("keepdims", 1) == 0)
+	case "Range":
+		if symIndex(slices.Concat(vals...)) >= 0 {
+			return false, errors.New("counts by the batch size")
+		}
+		if len(vals[0]) != 1 || len(vals[1]) != 1 || len(vals[2]) != 1 {
+			return false, errors.New("counts between other than single numbers")
+		}
+		start, limit, step := vals[0][0], vals[1][0], vals[2][0]
+		if step == 0 || max(start, limit) > maxDimension || min(start, limit) < -maxDimension || (limit-start)/step > int64(maxFold-s.folded) {
+			return false, fmt.Errorf("counts from %d to %d in steps of %d", start, limit, step)
+		}
+		out := []int64{}
+		for v := start; (step > 0 && v < limit) || (step < 0 && v > limit); v += step {
+			out = append(out, v)
+		}
+		return set(out, false)
+	}
+	return false, nil
+}
+
+// setBools records the truth values of a folded comparison.
+func (s *simplifier) setBools(name string, v []int64, scalar bool) {
+	s.setInts(name, v, scalar)
+	s.g.Consts[name].DType = Bool
+}
+
+// intArithmetic evaluates an operator of integer vectors, one of which may be a
+// single number. It multiplies and divides multiples of the batch size.
+func intArithmetic(n *Node, a, b []int64) ([]int64, bool) {
+	if len(a) == 0 || len(b) == 0 || len(a) != len(b) && len(a) != 1 && len(b) != 1 {
+		return nil, false
+	}
+	out := make([]int64, max(len(a), len(b)))
+	for i := range out {
+		x, y := a[i%len(a)], b[i%len(b)]
+		if k, m := symFactor(x), symFactor(y); k > 0 || m > 0 {
+			switch {
+			case n.Op == "Mul" && m == 0 && y > 0 && k <= maxDimension/y:
+				out[i] = symTimes(k * y)
+			case n.Op == "Mul" && k == 0 && x > 0 && m <= maxDimension/x:
+				out[i] = symTimes(m * x)
+			case n.Op == "Div" && m == 0 && y > 0 && k%y == 0:
+				out[i] = symTimes(k / y)
+			case n.Op == "Div" && m > 0 && k > 0 && k%m == 0:
+				out[i] = k / m
+			default:
+				return nil, false
+			}
+			continue
+		}
+		if y == 0 && (n.Op == "Div" || n.Op == "Mod") {
+			return nil, false
+		}
+		switch n.Op {
+		case "Add":
+			out[i] = x + y
+		case "Sub":
+			out[i] = x - y
+		case "Mul":
+			out[i] = x * y
+		case "Div":
+			out[i] = x / y
+		case "Mod": // the sign of the divisor, or of the dividend with fmod
+			if out[i] = x % y; out[i] != 0 && (out[i] < 0) != (y < 0) && n.Int("fmod", 0) == 0 {
+				out[i] += y
+			}
+		case "Min":
+			out[i] = min(x, y)
+		case "Max":
+			out[i] = max(x, y)
+		}
+	}
+	return out, true
+}
+
+// intComparison compares integer vectors, 1 for true. The batch size differs
+// from every number that a graph compares it with for equality (-1 and 0, to
+// find what an Expand leaves alone); which of two is larger is not known.
+func intComparison(op string, a, b []int64) ([]int64, bool) {
+	if len(a) == 0 || len(b) == 0 || len(a) != len(b) && len(a) != 1 && len(b) != 1 {
+		return nil, false
+	}
+	out := make([]int64, max(len(a), len(b)))
+	for i := range out {
+		x, y := a[i%len(a)], b[i%len(b)]
+		if (symFactor(x) > 0 || symFactor(y) > 0) && (op != "Equal" || x > 0 || y > 0) {
+			return nil, false
+		}
+		if op == "Equal" && x == y || op == "Greater" && x > y || op == "Less" && x < y {
+			out[i] = 1
+		}
+	}
+	return out, true
+}
+
+// maxFoldedFloats bounds the float vectors that are folded: the scales and sizes
+// of shape arithmetic. Larger constants are left to the runtime.
+const maxFoldedFloats = 64
+
+// foldFloats evaluates shape arithmetic that goes through floats: sizes times a
+// scale, rounded.
+func (s *simplifier) foldFloats(n *Node) (bool, error) {
+	g := s.g
+	vals, scalar := make([][]float32, len(n.Inputs)), true
+	for i, in := range n.Inputs {
+		t, ok := g.Consts[in]
+		if !ok || len(t.Shape) > 1 || t.Len() == 0 || t.Len() > maxFoldedFloats {
+			return false, nil
+		}
+		vals[i] = t.Floats
+		if t.DType != Float {
+			if n.Op != "Cast" {
+				return false, nil
+			}
+			for _, v := range t.Ints {
+				vals[i] = append(vals[i], float32(v))
+			}
+		}
+		scalar = scalar && len(t.Shape) == 0
+	}
+	set := func(v []float32) (bool, error) {
+		shape := Shape{int64(len(v))}
+		if scalar {
+			shape = Shape{}
+		}
+		g.Consts[n.Outputs[0]], g.Shapes[n.Outputs[0]] = FloatTensor(shape, v), shape
+		return true, nil
+	}
+	each := func(f func(a, b float32) float32, b []float32) (bool, error) {
+		a := vals[0]
+		if len(a) != len(b) && len(a) != 1 && len(b) != 1 {
+			return false, nil
+		}
+		out := make([]float32, max(len(a), len(b)))
+		for i := range out {
+			if out[i] = f(a[i%len(a)], b[i%len(b)]); out[i]-out[i] != 0 {
+				return false, nil // infinite or not a number: none of ours
+			}
+		}
+		return set(out)
+	}
+	one := []float32{1}
+	switch n.Op {
+	case "Cast":
+		switch to := DType(n.Int("to", 0)); to {
+		case Float:
+			return set(vals[0])
+		case Int32, Int64:
+			out := []int64{}
+			for _, v := range vals[0] {
+				out = append(out, int64(v))
+			}
+			s.setInts(n.Outputs[0], out, scalar)
+			return true, nil
+		}
+	case "Concat":
+		scalar = false
+		return set(slices.Concat(vals...))
+	case "Floor":
+		return each(func(a, _ float32) float32 { return float32(math.Floor(float64(a))) }, one)
+	case "Ceil":
+		return each(func(a, _ float32) float32 { return float32(math.Ceil(float64(a))) }, one)
+	}
+	if len(vals) == 2 {
+		switch n.Op {
+		case "Add":
+			return each(func(a, b float32) float32 { return a + b }, vals[1])
+		case "Sub":
+			return each(func(a, b float32) float32 { return a - b }, vals[1])
+		case "Mul":
+			return each(func(a, b float32) float32 { return a * b }, vals[1])
+		case "Div":
+			return each(func(a, b float32) float32 { return a / b }, vals[1])
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,138 @@
+package onnx_test
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"selfheal/models/onnx"
+	pb "selfheal/models/onnx/onnxpb"
+)
+
+// Every half-precision number equals its float32: against the definition, and
+// against the neighbours where the exponent changes.
+func TestHalfToFloat(t *testing.T) {
+	for i := range 1 << 16 {
+		bits := uint16(i)
+		sign, exponent, fraction := 1.0, int(bits>>10&31), float64(bits&1023)
+		if bits>>15 == 1 {
+			sign = -1
+		}
+		var want float64
+		switch exponent {
+		case 0:
+			want = sign * fraction * math.Pow(2, -24)
+		case 31:
+			if want = math.Inf(int(sign)); fraction != 0 {
+				want = math.NaN()
+			}
+		default:
+			want = sign * (1 + fraction/1024) * math.Pow(2, float64(exponent-15))
+		}
+		got := float64(onnx.HalfToFloat(bits))
+		if got != want && !(math.IsNaN(got) && math.IsNaN(want)) || math.Signbit(got) != math.Signbit(want) && !math.IsNaN(want) {
+			t.Fatalf("%#04x is %g, not %g", bits, got, want)
+		}
+	}
+}
+
+func wide(kind int32, name string, dims []int64, raw []byte) *pb.TensorProto {
+	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(kind), Dims: dims, RawData: raw}
+}
+
+func bits16(v ...uint16) (raw []byte) {
+	for _, b := range v {
+		raw = binary.LittleEndian.AppendUint16(raw, b)
+	}
+	return raw
+}
+
+func bits64(v ...float64) (raw []byte) {
+	for _, x := range v {
+		raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(x))
+	}
+	return raw
+}
+
+// A network in another width is its float32 copy, with a notice: input, output,
+// weights in both encodings, Constants and Casts.
+func TestOtherFloats(t *testing.T) {
+	const f16, f64, bf16 = 10, 11, 16
+	ints := func(kind int32, v ...int32) *pb.TensorProto {
+		return &pb.TensorProto{Name: proto.String("b"), DataType: proto.Int32(kind), Dims: []int64{2}, Int32Data: v}
+	}
+	doubles := &pb.TensorProto{Name: proto.String("b"), DataType: proto.Int32(f64), Dims: []int64{2}, DoubleData: []float64{0.1, -1}}
+	for _, c := range []struct {
+		name string
+		kind int32
+		w, b *pb.TensorProto
+		wf   []float32
+		bf   []float32
+	}{
+		{"float16", f16, wide(f16, "w", []int64{2}, bits16(0x3c00, 0xc100)), ints(f16, 0x3555, 0x0001), []float32{1, -2.5}, []float32{0.33325195, 5.9604645e-08}},
+		{"bfloat16", bf16, wide(bf16, "w", []int64{2}, bits16(0x3f80, 0xc020)), ints(bf16, 0x3eab, 0x0001), []float32{1, -2.5}, []float32{0.33398438, math.Float32frombits(1 << 16)}},
+		{"float64", f64, wide(f64, "w", []int64{2}, bits64(0.3, 1e-320)), doubles, []float32{0.3, 0}, []float32{0.1, -1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFile(13, N, 2)
+			f.Graph.Input[0].Type.GetTensorType().ElemType = proto.Int32(c.kind)
+			w := proto.CloneOf(c.w)
+			w.Name = nil
+			f.tensor(c.b).node("Constant → w", "value", w).node("Mul x w → m").node("Cast m → h", "to", int(c.kind)).node("Add h b → a")
+			f.node("Cast a → y", "to", 1)
+			g := open(t, f.bytes(N, 2))
+			if got := operators(g); got != "Mul Add Identity" && got != "Mul Add" && got != "Mul Add Cast" {
+				t.Error(got)
+			}
+			if want := []string{"its " + c.name + " values are computed in float32"}; !slices.Equal(g.Notices, want) {
+				t.Errorf("notices %q, want %q", g.Notices, want)
+			}
+			if g.Inputs[0].DType != onnx.Float || g.Outputs[0].DType != onnx.Float {
+				t.Error("ports are not float32")
+			}
+			x := []float32{1.5, 3}
+			got := run(t, g, x)
+			for i, v := range got {
+				if want := x[i]*c.wf[i] + c.bf[i]; v != want {
+					t.Errorf("y[%d] = %g, want %g", i, v, want)
+				}
+			}
+			if c := g.Clone(); !slices.Equal(c.Notices, g.Notices) {
+				t.Error("the clone has lost the notice")
+			}
+		})
+	}
+	plain := open(t, newFile(13, N, 2).node("Neg x → y").bytes(N, 2))
+	if len(plain.Notices) > 0 {
+		t.Error(plain.Notices)
+	}
+	for want, tensor := range map[string]*pb.TensorProto{
+		"value 1 is NaN":                       wide(10, "w", []int64{2}, bits16(0, 0x7e00)),
+		"value 0 is 1e+300, beyond float32":    wide(11, "w", []int64{1}, bits64(1e300)),
+		"value 0 is 3.402824e+38, beyond":      wide(11, "w", []int64{1}, bits64(3.402824e38)),
+		"needs 4 bytes, the file holds 3":      wide(10, "w", []int64{2}, []byte{1, 2, 3}),
+		"needs 16 bytes, the file holds 8":     wide(11, "w", []int64{2}, bits64(1)),
+		"needs 2 values, the file holds 1":     {Name: proto.String("w"), DataType: proto.Int32(10), Dims: []int64{2}, Int32Data: []int32{1}},
+		"not the bits of a float16":            {Name: proto.String("w"), DataType: proto.Int32(10), Dims: []int64{1}, Int32Data: []int32{1 << 16}},
+		"element type COMPLEX64 is not":        wide(14, "w", []int64{1}, make([]byte, 8)),
+		"needs 1 values, the file holds 0":     {Name: proto.String("w"), DataType: proto.Int32(11), Dims: []int64{1}},
+		"element type UINT64 is not supported": wide(13, "w", []int64{1}, make([]byte, 8)),
+	} {
+		_, err := onnx.Open(newFile(13, N, 2).tensor(tensor).node("Mul x w → y").bytes(N, 2), nil, nil)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `initializer "w"`) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// A Cast of truth values to float is no float's Cast: it stays.
+func TestCastOfTruth(t *testing.T) {
+	g := open(t, newFile(13, N, 2).floats("c", []int64{1}, 1).node("Greater x c → b").node("Cast b → f", "to", 1).node("Mul f x → y").bytes(N, 2))
+	if got := run(t, g, []float32{0.5, 3}); !slices.Equal(got, []float32{0, 3}) {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,300 @@
+package onnx
+
+import (
+	"errors"
+	"slices"
+)
+
+// A lowering writes a node by operators that are simpler and returns the tensor
+// that holds the result; "" where the node stays as it is.
+type lowering func(s *simplifier, b *Builder, n *Node) (string, error)
+
+// lowerings are the operators that Simplify takes apart where they work on data:
+// those that are a formula of few others, those that ONNX Runtime has no kernel for,
+// and those whose kernel rounds differently with an item's place in the batch.
+var lowerings map[string]lowering
+
+func init() { // init breaks the cycle lowerings → reductions → rules
+	lowerings = map[string]lowering{
+		"Sum": lowerVariadic, "Mean": lowerVariadic, "Min": lowerVariadic, "Max": lowerVariadic,
+		"Cast": lowerCast, "CastLike": lowerCast, "Pow": lowerPow, "Swish": lowerSwish, "Einsum": lowerEinsum,
+		"Softmax": lowerFlatSoftmax, "LogSoftmax": lowerFlatSoftmax,
+		"ReduceL1": lowerReduction, "ReduceL2": lowerReduction, "ReduceSumSquare": lowerReduction,
+		"ReduceLogSum": lowerReduction, "ReduceProd": lowerReduction,
+		"InstanceNormalization": lowerInstanceNorm, "GroupNormalization": lowerGroupNorm,
+		"RMSNormalization": lowerRMSNorm, "LpNormalization": lowerLpNorm, "LRN": lowerLRN,
+	}
+}
+
+// tiny is the smallest normal float32. A norm is held at its root, so that the
+// gradient at 0 is 0, as PyTorch's is, and not 0/0.
+const tiny = 1.1754944e-38
+
+// lower rewrites a node by its lowering; it reports false where it has none.
+func (s *simplifier) lower(n *Node) (bool, error) {
+	rule, ok := lowerings[n.Op]
+	if n.Op == "ReduceMean" {
+		return s.lowerMean(n)
+	}
+	onData := slices.ContainsFunc(n.Inputs, func(in string) bool { return s.g.Shapes[in].HasBatch() })
+	if !ok || !onData && n.Op != "Softmax" && n.Op != "LogSoftmax" { // these change their meaning, not just their form
+		return s.reduction(n)
+	}
+	if s.node(n) != nil {
+		return false, nil // what is wrong with it is said there
+	}
+	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	t, err := rule(s, b, n)
+	if err == nil {
+		err = b.err
+	}
+	if err != nil || t == "" {
+		return false, err
+	}
+	s.become(n, t)
+	return true, nil
+}
+
+// lowerMean is reduction, and remembers the mean for fuse.
+func (s *simplifier) lowerMean(n *Node) (bool, error) {
+	in, m := n.Inputs[0], meanOf{}
+	if s.g.Shapes[in].HasBatch() && n.Int("keepdims", 1) == 1 {
+		if axes, _, err := s.reductionAxes(n); err == nil && len(axes) > 0 {
+			m = meanOf{in: in, axes: axes}
+		}
+	}
+	done, err := s.reduction(n)
+	if done && m.in != "" {
+		if s.means == nil {
+			s.means = map[string]meanOf{}
+		}
+		out := n.Outputs[0]
+		if t, ok := s.alias[out]; ok {
+			out = t
+		}
+		s.means[out] = m
+	}
+	return done, err
+}
+
+// become makes t, which has been computed in a node's stead, that node's output.
+func (s *simplifier) become(n *Node, t string) {
+	if s.g.rename(t, n.Outputs[0]) {
+		return
+	}
+	if !s.g.isOutput(n.Outputs[0]) {
+		s.alias[n.Outputs[0]] = t
+		return
+	}
+	b := &Builder{G: s.g}
+	b.Named(n.Outputs[0], "Identity", t)
+}
+
+// rename calls t, where the last node computes it, as the tensor that it stands
+// for: users name cut tensors by the names that the file gives them.
+func (g *Graph) rename(t, name string) bool {
+	if len(g.Nodes) == 0 {
+		return false
+	}
+	last := g.Nodes[len(g.Nodes)-1]
+	if last.Outputs[0] != t || g.isOutput(t) {
+		return false
+	}
+	last.Outputs[0] = name
+	g.Shapes[name] = g.Shapes[t]
+	delete(g.Shapes, t)
+	return true
+}
+
+// reshape appends a Reshape of t to shape, whose batch is inferred, unless it has it.
+func (b *Builder) reshape(t string, shape Shape) string {
+	if slices.Equal(b.Shape(t), shape) {
+		return t
+	}
+	target := slices.Clone(shape)
+	for i, d := range target {
+		target[i] = max(d, -1)
+	}
+	return b.Op("Reshape", t, b.Ints(target...))
+}
+
+// Sum, Mean, Min and Max of any number of inputs as a chain of two at a time.
+func lowerVariadic(s *simplifier, b *Builder, n *Node) (string, error) {
+	if slices.Contains(n.Inputs, "") {
+		return "", errors.New("has an input without a name")
+	}
+	op := n.Op
+	if op == "Sum" || op == "Mean" {
+		op = "Add"
+	} else if len(n.Inputs) == 2 {
+		return "", nil
+	}
+	t := n.Inputs[0]
+	for _, in := range n.Inputs[1:] {
+		t = b.Op(op, t, in)
+	}
+	if n.Op == "Mean" && len(n.Inputs) > 1 {
+		t = b.Op("Mul", t, b.Float(1/float32(len(n.Inputs))))
+	}
+	return t, nil
+}
+
+// A Cast of floats to floats does nothing, and any other has no gradient. CastLike is
+// a Cast to the type of its second input.
+func lowerCast(s *simplifier, b *Builder, n *Node) (string, error) {
+	to := DType(n.Int("to", 0))
+	if n.Op == "CastLike" {
+		to = s.elementType(n.Inputs[1])
+	}
+	switch {
+	case to == Float && s.elementType(n.Inputs[0]) == Float:
+		return n.Inputs[0], nil
+	case n.Op == "CastLike":
+		t := b.OpWith("Cast", Attrs{"to": int(to)}, n.Inputs[0])
+		s.setTypes(s.g.Nodes[len(s.g.Nodes)-1])
+		s.types[n.Outputs[0]] = to
+		return t, nil
+	}
+	return "", nil
+}
+
+// xᵉ for the constants e that have an operator of their own.
+func lowerPow(s *simplifier, b *Builder, n *Node) (string, error) {
+	x, e := n.Inputs[0], s.g.Consts[n.Inputs[1]]
+	if e == nil || e.Len() != 1 || len(e.Shape) > len(s.g.Shapes[x]) {
+		return "", nil
+	}
+	v := float32(0)
+	if e.DType == Float {
+		v = e.Floats[0]
+	} else { // the base's type counts; the exponent may be of another
+		v = float32(e.Ints[0])
+		n.Inputs[1] = b.Float(v)
+	}
+	switch v {
+	case 1:
+		return x, nil
+	case 2:
+		return b.Op("Mul", x, x), nil
+	case 0.5:
+		return b.Op("Sqrt", x), nil
+	case -1:
+		return b.Op("Reciprocal", x), nil
+	}
+	return "", nil
+}
+
+// x·σ(αx)
+func lowerSwish(s *simplifier, b *Builder, n *Node) (string, error) {
+	x, gate := n.Inputs[0], n.Inputs[0]
+	if alpha := n.Float("alpha", 1); alpha != 1 {
+		gate = b.Op("Mul", gate, b.Float(alpha))
+	}
+	return b.Op("Mul", x, b.Op("Sigmoid", gate)), nil
+}
+
+// Before operator set 13, Softmax took everything from axis on as one dimension.
+func lowerFlatSoftmax(s *simplifier, b *Builder, n *Node) (string, error) {
+	if s.from >= 13 {
+		return "", nil
+	}
+	x := s.g.Shapes[n.Inputs[0]]
+	first, err := axis(n, "axis", 1, len(x))
+	if err != nil {
+		return "", err
+	}
+	n.Set("axis", -1)
+	if first == len(x)-1 {
+		return "", nil
+	}
+	if x[first:].HasBatch() {
+		return "", errors.New("works along the batch")
+	}
+	flat := append(slices.Clone(x[:first]), x[first:].Items())
+	t := b.OpWith(n.Op, Attrs{"axis": -1}, b.reshape(n.Inputs[0], flat))
+	return b.reshape(t, x), nil
+}
+
+// reductionAxes returns the resolved axes of a reduction and its result's shape;
+// no axes where it reduces nothing.
+func (s *simplifier) reductionAxes(n *Node) ([]int64, Shape, error) {
+	x := s.g.Shapes[n.Inputs[0]]
+	out, err := reduceShape(&s.inference, n, []Shape{x})
+	if err != nil {
+		return nil, nil, err
+	}
+	axes := []int64{}
+	if n.Input(1) != "" {
+		if axes, err = s.intsOf(n, 1); err != nil {
+			return nil, nil, err
+		}
+	}
+	at, err := Axes(axes, len(x))
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.Sort(at)
+	resolved := []int64{}
+	for _, a := range slices.Compact(at) {
+		resolved = append(resolved, int64(a))
+	}
+	return resolved, out[0], nil
+}
+
+// Σ|x|, √Σx², Σx², ln Σx and Πx along axes. Without axes the node stays: it then
+// works on all of a tensor without a batch, or on nothing.
+func lowerReduction(s *simplifier, b *Builder, n *Node) (string, error) {
+	axes, out, err := s.reductionAxes(n)
+	if err != nil || len(axes) == 0 {
+		return "", err
+	}
+	t := n.Inputs[0]
+	switch n.Op {
+	case "ReduceL1":
+		t = b.Sum(b.Op("Abs", t), axes)
+	case "ReduceSumSquare":
+		t = b.Sum(b.Op("Mul", t, t), axes)
+	case "ReduceL2":
+		t = b.norm(t, axes)
+	case "ReduceLogSum":
+		t = b.Op("Log", b.Sum(t, axes))
+	case "ReduceProd":
+		t = b.product(t, axes)
+	}
+	return b.reshape(t, out), nil
+}
+
+// norm appends √Σx² along axes, which stay as dimensions of 1.
+func (b *Builder) norm(x string, axes []int64) string {
+	return b.Op("Sqrt", b.Op("Clip", b.Sum(b.Op("Mul", x, x), axes), b.Float(tiny)))
+}
+
+// product appends Πx along axes, with those axes as the last dimension, of 1:
+// halves are multiplied until one value is left. So it has the right gradient
+// where values are 0, which Πx/xᵢ has not.
+func (b *Builder) product(x string, axes []int64) string {
+	shape := b.Shape(x)
+	perm, kept := []int64{}, Shape{}
+	for i, d := range shape {
+		if !slices.Contains(axes, int64(i)) {
+			perm, kept = append(perm, int64(i)), append(kept, d)
+		}
+	}
+	perm = append(perm, axes...)
+	if !slices.IsSorted(perm) {
+		x = b.OpWith("Transpose", Attrs{"perm": perm}, x)
+	}
+	size := shape.Items() / kept.Items()
+	x = b.reshape(x, append(kept, size))
+	last := b.Ints(int64(len(kept)))
+	for size > 1 && b.err == nil {
+		half := size / 2
+		part := func(from, to int64) string { return b.Op("Slice", x, b.Ints(from), b.Ints(to), last) }
+		halves := b.Op("Mul", part(0, half), part(half, 2*half))
+		if size%2 == 1 {
+			halves = b.OpWith("Concat", Attrs{"axis": -1}, halves, part(size-1, size))
+		}
+		x, size = halves, (size+1)/2
+	}
+	return x
+}

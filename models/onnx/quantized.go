@@ -1,0 +1,255 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// NoticeQuantized tells the user what the gradients of a quantised network are.
+const NoticeQuantized = "quantised: gradients pass straight through the rounding"
+
+// quantizedRange holds the smallest and the largest value of the types that
+// QuantizeLinear gives.
+var quantizedRange = map[DType][2]int64{Int8: {-128, 127}, Uint8: {0, 255}, Int16: {-32768, 32767}, Uint16: {0, 65535}}
+
+// QuantizedRange returns the smallest and the largest value of a type that
+// QuantizeLinear gives; ok is false for any other.
+func QuantizedRange(t DType) (lo, hi int64, ok bool) {
+	r, ok := quantizedRange[t]
+	return r[0], r[1], ok
+}
+
+// quantization is what a QuantizeLinear or a DequantizeLinear has beside its
+// data: one scale and zero point, or one along an axis.
+type quantization struct {
+	scale []float32
+	zero  []int64
+	kind  DType // of the integers
+	shape Shape // in which the values broadcast against the data
+	axis  int64
+}
+
+// quantized brings the operators of QDQ graphs into one form. Constants are
+// computed here, so that the weights of a Conv are floats. Data becomes
+//
+//	q = DequantizeLinear(QuantizeLinear(x / scale, 1, zero), 1, 0 or zero)
+//	y = (q − zero) · scale
+//
+// with every integer held as an equal float: operators that exporters leave
+// between the two (MaxPool, Reshape) need no integer kernels, and no gradient
+// rule meets an integer tensor. The values are those of the two operators,
+// bit for bit. ONNX Runtime would replace operators between a DequantizeLinear
+// and a QuantizeLinear by integer ones, which round differently in a segment
+// than in the whole; it does not see through the scaling. It reports false
+// where n is another operator.
+func (s *simplifier) quantized(n *Node) (bool, error) {
+	if n.Op != "QuantizeLinear" && n.Op != "DequantizeLinear" {
+		return false, nil
+	}
+	s.g.notice(NoticeQuantized)
+	q, err := s.quantization(n)
+	if err != nil {
+		return true, err
+	}
+	if c, ok := s.g.Consts[n.Inputs[0]]; ok {
+		return true, s.foldQuantized(n, q, c)
+	}
+	if t := s.elementType(n.Inputs[0]); t != Float {
+		return true, errors.New("works on integers that no QuantizeLinear gives; export it in QDQ form")
+	}
+	if n.Op == "QuantizeLinear" {
+		return true, s.quantize(n, q)
+	}
+	return true, s.dequantize(n, q)
+}
+
+// quantization reads a node's scale and zero point and checks them against its data.
+func (s *simplifier) quantization(n *Node) (*quantization, error) {
+	if n.Int("block_size", 0) != 0 {
+		return nil, errors.New("quantises in blocks, which is not supported")
+	}
+	x := s.g.Shapes[n.Inputs[0]]
+	if x == nil {
+		return nil, fmt.Errorf("the shape of %q is not known", n.Inputs[0])
+	}
+	scale, err := s.floatsOf(n, 1)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range scale {
+		if !(v > 0) || math.IsInf(float64(v), 0) {
+			return nil, fmt.Errorf("scale %v is not above 0", v)
+		}
+	}
+	q := &quantization{scale: scale, zero: make([]int64, len(scale)), kind: Uint8, shape: Shape{}, axis: n.Int("axis", 1)}
+	switch zero, ok := s.g.Consts[n.Input(2)]; {
+	case ok:
+		q.kind, q.zero = zero.DType, zero.Ints
+	case n.Input(2) != "":
+		return nil, fmt.Errorf("its input %q must be constant", n.Input(2))
+	case n.Op == "QuantizeLinear":
+		if t := DType(n.Int("output_dtype", 0)); t != 0 {
+			q.kind = t
+		}
+	default:
+		if c, ok := s.g.Consts[n.Inputs[0]]; ok {
+			q.kind = c.DType
+		}
+	}
+	if len(q.zero) != len(scale) || len(scale) == 0 {
+		return nil, fmt.Errorf("it has %d scales and %d zero points", len(scale), len(q.zero))
+	}
+	if len(scale) > 1 {
+		a, err := axis(n, "axis", 1, len(x))
+		if err != nil {
+			return nil, err
+		}
+		if x[a] != int64(len(scale)) {
+			return nil, fmt.Errorf("it has %d scales for axis %d of %v", len(scale), a, x)
+		}
+		q.axis, q.shape = int64(a), append(Shape{x[a]}, slices.Repeat(Shape{1}, len(x)-a-1)...)
+	}
+	lo, hi, ok := QuantizedRange(q.kind)
+	if n.Op == "DequantizeLinear" && q.kind == Int32 { // a bias
+		lo, hi, ok = math.MinInt32, math.MaxInt32, true
+	}
+	if !ok {
+		return nil, fmt.Errorf("ONNX element type %d is not supported as quantised values (8 and 16 bits are)", q.kind)
+	}
+	for _, z := range q.zero {
+		if z < lo || z > hi {
+			return nil, fmt.Errorf("zero point %d is out of range", z)
+		}
+	}
+	return q, nil
+}
+
+// at is the index of the scale of the data's i-th value.
+func (q *quantization) at(i int, x Shape) int {
+	if len(q.scale) == 1 {
+		return 0
+	}
+	inner := x[q.axis+1:].Items()
+	return int(int64(i) / inner % x[q.axis])
+}
+
+// foldQuantized computes a node whose data is constant.
+func (s *simplifier) foldQuantized(n *Node, q *quantization, c *Tensor) error {
+	out := &Tensor{DType: Float, Shape: c.Shape}
+	if n.Op == "QuantizeLinear" {
+		if c.DType != Float {
+			return errors.New("quantises integers")
+		}
+		lo, hi, _ := QuantizedRange(q.kind)
+		out.DType, out.Ints = q.kind, make([]int64, len(c.Floats))
+		for i, v := range c.Floats {
+			k := q.at(i, c.Shape)
+			r := math.RoundToEven(float64(v / q.scale[k]))
+			// Bounded first: a float far outside has no int64.
+			out.Ints[i] = min(max(int64(min(max(r, -1<<32), 1<<32))+q.zero[k], lo), hi)
+		}
+	} else {
+		if c.DType != q.kind {
+			return fmt.Errorf("its data is of ONNX element type %d, its zero point of %d", c.DType, q.kind)
+		}
+		out.Floats = make([]float32, len(c.Ints))
+		for i, v := range c.Ints {
+			k := q.at(i, c.Shape)
+			out.Floats[i] = float32(v-q.zero[k]) * q.scale[k]
+		}
+	}
+	s.g.Consts[n.Outputs[0]], s.g.Shapes[n.Outputs[0]] = out, out.Shape
+	return nil
+}
+
+// emit appends a node that stands for a part of from.
+func (s *simplifier) emit(from *Node, op, output string, attrs Attrs, inputs ...string) error {
+	n := &Node{Op: op, Inputs: inputs, Outputs: []string{output}, Origin: from.Origin}
+	for k, v := range attrs {
+		n.Set(k, v)
+	}
+	if err := s.node(n); err != nil {
+		return err
+	}
+	s.g.Nodes = append(s.g.Nodes, n)
+	return nil
+}
+
+// temporary returns a new tensor's name.
+func (s *simplifier) temporary(hint string) string {
+	name := s.g.Fresh(hint)
+	s.g.Shapes[name] = nil // taken
+	return name
+}
+
+func (s *simplifier) quantize(n *Node, q *quantization) error {
+	y := n.Outputs[0]
+	scaled := n.Inputs[0]
+	if slices.ContainsFunc(q.scale, func(v float32) bool { return v != 1 }) {
+		scaled = s.temporary(y + "/scaled")
+		if err := s.emit(n, "Div", scaled, nil, n.Inputs[0], s.g.AddConst(y+"/scale", FloatTensor(q.shape, q.scale))); err != nil {
+			return err
+		}
+	}
+	// Where nothing but DequantizeLinear reads it, the zero point is taken off again at once.
+	zero := s.zeroPoint(y, q)
+	plain := slices.ContainsFunc(s.reads[y], func(c *Node) bool { return c.Op != "DequantizeLinear" }) || s.g.isOutput(y)
+	back := zero
+	if plain {
+		back = s.zeroPoint(y, &quantization{zero: make([]int64, len(zero.zero)), kind: q.kind})
+	} else {
+		s.offsets[y] = q.zero
+	}
+	rounded := s.temporary(y + "/rounded")
+	if err := s.emit(n, "QuantizeLinear", rounded, Attrs{"axis": q.axis}, scaled, zero.one, zero.name); err != nil {
+		return err
+	}
+	return s.emit(n, "DequantizeLinear", y, Attrs{"axis": q.axis}, rounded, back.one, back.name)
+}
+
+// unitScale is a zero point as a constant, beside scales of 1.
+type unitScale struct {
+	one, name string
+	zero      []int64
+}
+
+// zeroPoint stores zero points: one where all are equal.
+func (s *simplifier) zeroPoint(hint string, q *quantization) unitScale {
+	zero, shape := q.zero, Shape{int64(len(q.zero))}
+	if slices.Max(zero) == slices.Min(zero) {
+		zero, shape = zero[:1], Shape{}
+	}
+	return unitScale{
+		one:  s.g.AddConst(hint+"/one", FloatTensor(shape, slices.Repeat([]float32{1}, len(zero)))),
+		name: s.g.AddConst(hint+"/zero", &Tensor{DType: q.kind, Shape: shape, Ints: zero}),
+		zero: zero,
+	}
+}
+
+func (s *simplifier) dequantize(n *Node, q *quantization) error {
+	x, y := n.Inputs[0], n.Outputs[0]
+	shift, shifted := make([]float32, len(q.zero)), false
+	for i, z := range q.zero {
+		off := int64(0)
+		switch have := s.offsets[x]; {
+		case len(have) == 1:
+			off = have[0]
+		case len(have) == len(q.zero):
+			off = have[i]
+		case len(have) > 0:
+			return fmt.Errorf("has %d zero points, the QuantizeLinear before it %d", len(q.zero), len(have))
+		}
+		shift[i] = float32(z - off)
+		shifted = shifted || shift[i] != 0
+	}
+	if shifted {
+		centred := s.temporary(y + "/centred")
+		if err := s.emit(n, "Sub", centred, nil, x, s.g.AddConst(y+"/shift", FloatTensor(q.shape, shift))); err != nil {
+			return err
+		}
+		x = centred
+	}
+	return s.emit(n, "Mul", y, nil, x, s.g.AddConst(y+"/scale", FloatTensor(q.shape, q.scale)))
+}

@@ -1,0 +1,243 @@
+package onnx
+
+import (
+	"errors"
+	"slices"
+)
+
+// rewrite brings a node whose shape arithmetic names the batch into a form that
+// holds for every batch. It reports true when it has written other nodes in its place.
+func (s *simplifier) rewrite(n *Node) (bool, error) {
+	if done, err := s.onRows(n); done || err != nil {
+		return done, err
+	}
+	switch n.Op {
+	case "Reshape":
+		return s.openBatch(n)
+	case "Resize":
+		return s.resize(n)
+	case "MaxUnpool":
+		return s.unpool(n)
+	case "Expand":
+		return s.expand(n)
+	case "ConstantOfShape":
+		return s.fillBatch(n)
+	case "Concat":
+		return false, s.openConcat(n)
+	case "Squeeze":
+		return false, s.squeezeAxes(n)
+	}
+	return false, nil
+}
+
+// openBatch rewrites a Reshape's target so that it holds for every batch: the
+// dimension that is a multiple of the batch size is copied or inferred. In a
+// model that was exported with a fixed batch it is the one, or a part of the one,
+// that has as many values in front of it as the batch had. It reports true where
+// the result is kept apart as rows.
+func (s *simplifier) openBatch(n *Node) (bool, error) {
+	t, err := s.intsOf(n, 1)
+	if err != nil {
+		return false, err
+	}
+	in := s.g.Shapes[n.Inputs[0]]
+	if !in.HasBatch() {
+		return false, nil
+	}
+	t = slices.Clone(t)
+	at := symIndex(t)
+	fixed := at < 0 && s.fixedBatch > 0
+	sizes, rest := slices.Clone(t), in.Items() // with 0 and -1 resolved; rest: what -1 stands for
+	if fixed {
+		rest *= s.fixedBatch
+	}
+	infer := -1
+	for i, d := range t {
+		if d == 0 && n.Int("allowzero", 0) == 0 && i < len(in) {
+			if d = in[i]; d < 0 {
+				return false, nil // copies the batch already
+			}
+		}
+		if k := symFactor(d); k > 0 {
+			d = k
+		}
+		if sizes[i] = d; d == -1 {
+			infer = i
+		} else if d < 1 || rest%d != 0 {
+			return false, nil // an error of the shape rule, if -1 does not stand for the batch
+		} else {
+			rest /= d
+		}
+	}
+	if infer >= 0 {
+		sizes[infer] = rest
+	}
+	if fixed {
+		front := before(in)
+		if len(sizes) == 2 && front > 1 && sizes[0]%s.fixedBatch == 0 {
+			if done, err := s.toRows(n, []int64{sizes[0] / s.fixedBatch, sizes[1]}); done || err != nil {
+				return done, err
+			}
+		}
+		for i, d := range sizes {
+			if front == 1 && d%s.fixedBatch == 0 {
+				at = i
+				break
+			}
+			if front%d != 0 {
+				return false, nil
+			}
+			front /= d
+		}
+		if at < 0 {
+			return false, nil
+		}
+		sizes[at] /= s.fixedBatch
+	} else {
+		if at == 0 || infer == 0 { // the batch is among the rows
+			if done, err := s.toRows(n, sizes); done || err != nil {
+				return done, err
+			}
+		}
+		if at < 0 {
+			return false, nil
+		}
+	}
+	if at == 0 && in[0] == Batch && sizes[0] == 1 {
+		t[0] = 0 // copy the batch
+		n.Set("allowzero", 0)
+	} else {
+		t = sizes
+		t[at] = -1
+	}
+	n.Inputs[1] = s.g.AddConst(n.Outputs[0]+"/shape", IntTensor(t...))
+	return false, nil
+}
+
+// sizedBy notes that the integers out hold the batch size of a tensor.
+func (s *simplifier) sizedBy(out, tensor string) {
+	if s.source == nil {
+		s.source = map[string]string{}
+	}
+	s.source[out] = tensor
+}
+
+// batchZeros gives zeros of the given rank whose axis at is the batch of tensor,
+// the others 1: added to a constant they repeat it for every item.
+func (s *simplifier) batchZeros(b *Builder, tensor string, rank, at int) string {
+	x := s.g.Shapes[tensor]
+	var starts, ends, axes []int64
+	for i, d := range x {
+		if d > 1 {
+			starts, ends, axes = append(starts, 0), append(ends, 1), append(axes, int64(i))
+		}
+	}
+	if len(axes) > 0 {
+		tensor = b.Op("Slice", tensor, b.Ints(starts...), b.Ints(ends...), b.Ints(axes...))
+	}
+	shape := slices.Repeat([]int64{1}, rank)
+	shape[at] = -1
+	return b.Op("Reshape", b.Op("Clip", tensor, b.Float(0), b.Float(0)), b.Ints(shape...))
+}
+
+// isFloat reports whether a tensor holds floats, as far as one can tell without
+// types: every constant is known.
+func (s *simplifier) isFloat(tensor string) bool {
+	t, ok := s.g.Consts[tensor]
+	return !ok || t.DType == Float
+}
+
+// expand repeats a tensor for every item where an Expand's target names the batch.
+func (s *simplifier) expand(n *Node) (bool, error) {
+	target, err := s.intsOf(n, 1)
+	if err != nil {
+		return false, err
+	}
+	at := slices.Index(target, symBatch)
+	if at < 0 {
+		return false, nil
+	}
+	x := s.g.Shapes[n.Inputs[0]]
+	rest := slices.Clone(target)
+	rest[at] = 1
+	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	sizes := b.Ints(rest...)
+	if x.HasBatch() {
+		n.Inputs[1] = sizes
+		return false, b.Err()
+	}
+	if !s.isFloat(n.Inputs[0]) {
+		return false, errors.New("repeats integers for every item of the batch")
+	}
+	t := n.Inputs[0]
+	if full, err := Broadcast(x, rest); err != nil {
+		return false, err
+	} else if !slices.Equal(full, x) {
+		t = b.Op("Expand", t, sizes)
+	}
+	b.Named(n.Outputs[0], "Add", t, s.batchZeros(b, s.source[n.Inputs[1]], len(rest), at))
+	return true, b.Err()
+}
+
+// fillBatch is ConstantOfShape for every item of the batch.
+func (s *simplifier) fillBatch(n *Node) (bool, error) {
+	size, err := s.intsOf(n, 0)
+	if err != nil {
+		return false, err
+	}
+	at := slices.Index(size, symBatch)
+	value := Scalar(0)
+	if a, ok := n.Attrs["value"]; ok && a.Tensor != nil {
+		value = a.Tensor
+	}
+	if at < 0 || value.DType != Float || len(value.Floats) != 1 {
+		return false, errors.New("fills a tensor whose size depends on the batch")
+	}
+	rest := slices.Clone(size)
+	rest[at] = 1
+	if err := Shape(rest).check(); err != nil {
+		return false, err
+	}
+	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	t := b.Op("Add", s.batchZeros(b, s.source[n.Inputs[0]], len(rest), at), b.Float(value.Floats[0]))
+	b.Named(n.Outputs[0], "Expand", t, b.Ints(rest...))
+	return true, b.Err()
+}
+
+// openConcat repeats what a model that was exported with a batch of 1 joins to
+// its data: a class token, which has the batch's 1 in front.
+func (s *simplifier) openConcat(n *Node) error {
+	data := ""
+	for _, in := range n.Inputs {
+		if x := s.g.Shapes[in]; len(x) > 0 && x[0] == Batch {
+			data = in
+		}
+	}
+	if s.fixedBatch != 1 || data == "" || n.Int("axis", 1) == 0 {
+		return nil
+	}
+	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	for i, in := range n.Inputs {
+		if x := s.g.Shapes[in]; len(x) == len(s.g.Shapes[data]) && x[0] == 1 && !x.HasBatch() && s.isFloat(in) {
+			n.Inputs[i] = b.Op("Add", in, s.batchZeros(b, data, len(x), 0))
+		}
+	}
+	return b.Err()
+}
+
+// squeezeAxes names the axes that a Squeeze without any drops: in a batch of one
+// item the batch would be among them.
+func (s *simplifier) squeezeAxes(n *Node) error {
+	x := s.g.Shapes[n.Inputs[0]]
+	if n.Input(1) != "" || x == nil {
+		return nil
+	}
+	var axes []int64
+	for i, d := range x {
+		if d == 1 {
+			axes = append(axes, int64(i))
+		}
+	}
+	setInput(n, 1, s.g.AddConst(n.Outputs[0]+"/axes", IntTensor(axes...)))
+	return nil
+}

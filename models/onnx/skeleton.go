@@ -1,0 +1,307 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	pb "selfheal/models/onnx/onnxpb"
+)
+
+// skeletonKey is the metadata entry, with value "1", of a skeleton: an ONNX file
+// whose large float32 initializers have dimensions but no data. It shows an
+// exporter's graph of a network in a few kilobytes.
+const skeletonKey = "selfheal.skeleton"
+
+// skeletonLeast is how many values an initializer has at least that a skeleton leaves out.
+const skeletonLeast = 17
+
+// maxSkeleton bounds the weights that a skeleton is filled with: over twice a WRN-76-10's.
+const maxSkeleton = 1 << 28
+
+var errSkeleton = errors.New("is a skeleton: a graph without its weights, which serves tests; export the network itself to get a model")
+
+func isSkeleton(m *pb.ModelProto) bool {
+	return slices.ContainsFunc(m.MetadataProps, func(p *pb.StringStringEntryProto) bool {
+		return p.GetKey() == skeletonKey && p.GetValue() == "1"
+	})
+}
+
+// FillSkeleton reads a skeleton and draws its weights, which follow from seed
+// and their names alone, the same bits on every platform. The result is what
+// Decode gives of the file with these weights in it: Simplify or Encode it.
+//
+// Weights are drawn such that activations stay near order 1 however deep the
+// network is (see fanGain), and BatchNormalization's statistics such that a
+// mistake with any of them shows: scale and variance uniform in [0.5, 1.5),
+// bias and mean with standard deviation 0.1.
+func FillSkeleton(data []byte, seed uint64) (*Graph, error) {
+	m, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	if !isSkeleton(m) {
+		return nil, errors.New("is not a skeleton: its metadata has no " + skeletonKey)
+	}
+	total := int64(0)
+	var empty []*pb.TensorProto
+	for _, t := range m.Graph.Initializer {
+		if DType(t.GetDataType()) != Float || t.RawData != nil || len(t.FloatData) > 0 {
+			continue
+		}
+		n, err := elements(t.Dims)
+		if err != nil {
+			return nil, fmt.Errorf("initializer %q: %w", t.GetName(), err)
+		}
+		if n < skeletonLeast {
+			continue
+		}
+		if total += n; total > maxSkeleton {
+			return nil, fmt.Errorf("its weights would be more than %d values", int64(maxSkeleton))
+		}
+		empty = append(empty, t)
+	}
+	m.Graph.Initializer = slices.DeleteFunc(m.Graph.Initializer, func(t *pb.TensorProto) bool { return slices.Contains(empty, t) })
+	m.MetadataProps = slices.DeleteFunc(m.MetadataProps, func(p *pb.StringStringEntryProto) bool { return p.GetKey() == skeletonKey })
+	// With weights that take no memory, the graph tells what each of them is for.
+	missing := map[string]Shape{}
+	for _, t := range empty {
+		if missing[t.GetName()] != nil {
+			return nil, fmt.Errorf("initializer %q is defined twice", t.GetName())
+		}
+		missing[t.GetName()] = append(Shape{}, t.Dims...)
+		m.Graph.Input = slices.DeleteFunc(m.Graph.Input, func(v *pb.ValueInfoProto) bool { return v.GetName() == t.GetName() })
+		m.Graph.Input = append(m.Graph.Input, encodeValue(Value{Name: t.GetName(), DType: Float, Shape: missing[t.GetName()]}))
+	}
+	g, err := decode(m)
+	if err != nil {
+		return nil, err
+	}
+	g.Inputs = slices.DeleteFunc(g.Inputs, func(v Value) bool { return missing[v.Name] != nil })
+	roles := newRoles(g)
+	for _, name := range sortedKeys(missing) {
+		h := fnv.New64a()
+		h.Write([]byte(name))
+		r := rand.New(rand.NewPCG(seed, h.Sum64()))
+		t := FloatTensor(missing[name], make([]float32, missing[name].Items()))
+		roles.draw(name, t)(r, t.Floats)
+		g.Consts[name] = t
+	}
+	return g, g.Verify()
+}
+
+// distribution draws values.
+type distribution func(r *rand.Rand, v []float32)
+
+// normal is nearly N(0, std²): the sum of four uniform numbers, which integers
+// add exactly. rand.NormFloat64 would serve but for math.Exp, whose last bit
+// differs between platforms.
+func normal(std float64) distribution {
+	// Var of a sum of four uniform 16-bit numbers: 4·(2³² − 1)/12.
+	scale := float32(std / math.Sqrt((1<<32-1)/3.0))
+	return func(r *rand.Rand, v []float32) {
+		for i := range v {
+			u := r.Uint64()
+			sum := int64(u&0xffff) + int64(u>>16&0xffff) + int64(u>>32&0xffff) + int64(u>>48)
+			v[i] = float32(2*sum-4*0xffff) * 0.5 * scale
+		}
+	}
+}
+
+// uniform draws from [lo, lo + width).
+func uniform(lo, width float32) distribution {
+	return func(r *rand.Rand, v []float32) {
+		for i := range v {
+			// The conversion forbids a fused multiply-add.
+			v[i] = lo + float32(width*(float32(r.Uint32()>>8)*(1.0/(1<<24))))
+		}
+	}
+}
+
+// roles finds out what constants of a graph are for.
+type roles struct {
+	g         *Graph
+	producers map[string]*Node
+	consumers map[string][]*Node
+	data      map[string]bool // tensors that depend on the input
+	joins     int             // residual joins
+}
+
+func newRoles(g *Graph) *roles {
+	r := &roles{g: g, producers: g.Producers(), consumers: g.Consumers(), data: map[string]bool{}}
+	for _, in := range g.Inputs {
+		r.data[in.Name] = true
+	}
+	for _, n := range g.Nodes {
+		if slices.ContainsFunc(n.Inputs, func(in string) bool { return r.data[in] }) {
+			for _, o := range n.Outputs {
+				r.data[o] = true
+			}
+		}
+		if r.isJoin(n) {
+			r.joins++
+		}
+	}
+	return r
+}
+
+func (r *roles) isJoin(n *Node) bool {
+	return n.Op == "Add" && r.data[n.Input(0)] && r.data[n.Input(1)]
+}
+
+// draw chooses a constant's distribution by its first consumer.
+func (r *roles) draw(name string, t *Tensor) distribution {
+	shape := t.Shape
+	for range 8 { // operators that only move it
+		next := r.consumers[name]
+		if len(next) == 0 {
+			break
+		}
+		n := next[0]
+		switch n.Op {
+		case "Identity", "Reshape", "Unsqueeze", "Squeeze", "Cast":
+		case "Transpose":
+			p, err := Perm(n, len(shape))
+			if err != nil {
+				return normal(0.1)
+			}
+			turned := make(Shape, len(shape))
+			for i, from := range p {
+				turned[i] = shape[from]
+			}
+			shape = turned
+		default:
+			return r.at(n, slices.Index(n.Inputs, name), shape)
+		}
+		name = n.Outputs[0]
+	}
+	return normal(0.1)
+}
+
+// at is the distribution of input i of a node.
+func (r *roles) at(n *Node, i int, shape Shape) distribution {
+	scale, small := uniform(0.5, 1), normal(0.1)
+	switch n.Op {
+	case "BatchNormalization":
+		if i == 1 || i == 4 { // scale, variance
+			return scale
+		}
+		return small
+	case "InstanceNormalization", "GroupNormalization", "LayerNormalization", "RMSNormalization":
+		if i == 1 {
+			return scale
+		}
+		return small
+	case "PRelu":
+		return uniform(0.1, 0.2)
+	case "Mul", "Div":
+		return scale
+	case "Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum":
+		if n.Op != "MatMul" && n.Op != "Einsum" && i != 1 || len(shape) < 2 {
+			return small // a bias
+		}
+		return normal(math.Sqrt(r.fanGain(n, i) / fanIn(n, i, shape)))
+	}
+	return small
+}
+
+// fanIn is the number of products that one output value sums.
+func fanIn(n *Node, input int, w Shape) float64 {
+	last := len(w) - 1
+	switch n.Op {
+	case "MatMul":
+		if input == 0 {
+			return float64(w[last])
+		}
+	case "Conv":
+		return float64(w[1:].Items())
+	case "ConvTranspose": // [in, out/group, k…]: of k values, one in stride reaches an output
+		k := float64(w[0]) / float64(n.Int("group", 1)) * float64(w[2:].Items())
+		for _, s := range n.Ints("strides", nil) {
+			k /= float64(s)
+		}
+		return max(1, k)
+	case "Gemm":
+		if n.Int("transB", 0) == 1 {
+			return float64(w[1])
+		}
+		return float64(w[0])
+	}
+	return float64(w[last-1])
+}
+
+// fanGain is the variance of the weights times their fan-in. It restores what
+// the activation before took from the second moment (ReLU a half: He et al.
+// 2015, equation 10), so that plain chains keep theirs. A branch that ends in a
+// residual join with a skip connection adds variance instead: its last
+// operator gets one share of as many as there are joins, so that all joins
+// together multiply the variance by about e. Two branches that meet get half each.
+func (r *roles) fanGain(n *Node, weight int) float64 {
+	gain := 1.0
+	for in, hops := n.Input(1-min(weight, 1)), 0; hops < 8; hops++ {
+		p := r.producers[in]
+		if p == nil {
+			break
+		}
+		if g, ok := activationGain[p.Op]; ok {
+			gain = g
+			break
+		}
+		if !slices.Contains(transparent, p.Op) || p.Op == "BatchNormalization" {
+			break
+		}
+		in = p.Input(0)
+	}
+	out := n.Outputs[0]
+	for range 8 {
+		next := r.consumers[out]
+		if len(next) != 1 {
+			break
+		}
+		if r.isJoin(next[0]) {
+			other := next[0].Input(0)
+			if other == out {
+				other = next[0].Input(1)
+			}
+			if r.endsInWeights(other) {
+				return gain / 2
+			}
+			return gain / float64(r.joins)
+		}
+		if !slices.Contains(transparent, next[0].Op) && next[0].Op != "Add" {
+			break
+		}
+		out = next[0].Outputs[0]
+	}
+	return gain
+}
+
+// endsInWeights reports whether a tensor comes from a Conv or its like, not from a skip connection.
+func (r *roles) endsInWeights(t string) bool {
+	for range 8 {
+		p := r.producers[t]
+		switch {
+		case p == nil:
+			return false
+		case slices.Contains([]string{"Conv", "ConvTranspose", "Gemm", "MatMul"}, p.Op):
+			return true
+		case !slices.Contains(transparent, p.Op):
+			return false
+		}
+		t = p.Input(0)
+	}
+	return false
+}
+
+// transparent operators about keep the variance of their first input.
+var transparent = []string{"Identity", "Dropout", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "GlobalAveragePool", "MaxPool", "BatchNormalization", "Cast"}
+
+// activationGain is 1 / E[f(x)²] of an x of variance 1. Mul is a SiLU, x·sigmoid(x),
+// or a squeeze-excite's scale, f(x)·sigmoid(·): between 2.8 and 11.
+var activationGain = map[string]float64{
+	"Relu": 2, "LeakyRelu": 2, "PRelu": 2, "Clip": 2, "Elu": 1.55, "Selu": 1, "Gelu": 2.35, "Mul": 5, "Swish": 2.8, "HardSwish": 2.8, "Mish": 2.1,
+	"Sigmoid": 3.4, "HardSigmoid": 3.6, "Tanh": 2.5, "Softplus": 0.9,
+}

@@ -1,0 +1,186 @@
+package onnx_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"selfheal/models/onnx"
+	pb "selfheal/models/onnx/onnxpb"
+)
+
+// skeletonOf takes a model's weights out, as scripts/export.py --skeleton does.
+func skeletonOf(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var m pb.ModelProto
+	if err := proto.Unmarshal(data, &m); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range m.Graph.Initializer {
+		n := int64(1)
+		for _, d := range c.Dims {
+			n *= d
+		}
+		if c.GetDataType() == 1 && n > 16 {
+			c.RawData, c.FloatData = nil, nil
+		}
+	}
+	m.MetadataProps = append(m.MetadataProps, &pb.StringStringEntryProto{Key: proto.String("selfheal.skeleton"), Value: proto.String("1")})
+	data, err := proto.Marshal(&m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func bundledModel(t *testing.T) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "zoo", "preact_standard.onnx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// A filled skeleton has the model's graph and constants of its shapes, the
+// small ones with their values, and runs; opened as a model it is refused.
+func TestFillSkeleton(t *testing.T) {
+	data := bundledModel(t)
+	bare := skeletonOf(t, data)
+	if len(bare) > len(data)/20 {
+		t.Errorf("%d bytes of %d are left", len(bare), len(data))
+	}
+	if _, err := onnx.Open(bare, nil, nil); err == nil || !strings.Contains(err.Error(), "is a skeleton") {
+		t.Error(err)
+	}
+	want, err := onnx.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := onnx.FillSkeleton(bare, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if operators(g) != operators(want) || len(g.Inputs) != 1 || g.Meta["selfheal.skeleton"] != "" {
+		t.Errorf("%s with inputs %v, metadata %v", operators(g), g.Inputs, g.Meta)
+	}
+	for name, c := range want.Consts {
+		f := g.Consts[name]
+		switch {
+		case f == nil || f.DType != c.DType || !slices.Equal(f.Shape, c.Shape):
+			t.Errorf("%s is %v, not %v", name, f, c.Shape)
+		case f.Len() <= 16 && (!slices.Equal(f.Floats, c.Floats) || !slices.Equal(f.Ints, c.Ints)):
+			t.Errorf("%s has lost its values", name)
+		}
+	}
+	if err := g.Simplify(); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range run(t, g, ramp(3*32*32)) {
+		if !(math.Abs(float64(v)) < 50) {
+			t.Errorf("a logit is %v", v)
+		}
+	}
+}
+
+// Weights follow from the seed and their names: pinned bits, which every
+// platform must draw, and a moment of each distribution.
+func TestSkeletonWeights(t *testing.T) {
+	f := newFile(13, N, 4, 8, 8)
+	bare := func(name string, dims ...int64) {
+		f.tensor(&pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims})
+	}
+	bare("w", 64, 4, 3, 3)
+	bare("b", 64)
+	for _, name := range []string{"scale", "bias", "mean", "var"} {
+		bare(name, 64)
+	}
+	bare("last", 64, 64, 1, 1)
+	bare("head", 64, 100)
+	bare("turned", 100, 64)
+	f.node("Conv x w b → c", "pads", []int64{1, 1, 1, 1}).node("BatchNormalization c scale bias mean var → n").node("Relu n → r")
+	f.node("Conv r last → d").node("Add d n → s").node("GlobalAveragePool s → p").node("Flatten p → f").node("MatMul f head → h")
+	f.node("Transpose turned → u").node("MatMul f u → v").node("Add h v → y")
+	data := skeletonOf(t, f.bytes(N, 100))
+	g, err := onnx.FillSkeleton(data, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name            string
+		mean, deviation float64
+		first           uint32
+	}{
+		{"w", 0, math.Sqrt(1. / 36), 0xbe5d757c}, {"b", 0, 0.1, 0x3e0c9c2c}, {"scale", 1, math.Sqrt(1. / 12), 0x3fa68659}, {"var", 1, math.Sqrt(1. / 12), 0x3f342376},
+		{"bias", 0, 0.1, 0x3deda32a}, {"mean", 0, 0.1, 0xbba036f6},
+		{"last", 0, math.Sqrt(2. / 64 / 2), 0x3e26ba10},   // after a ReLU, one of two joins
+		{"head", 0, math.Sqrt(1. / 64 / 2), 0x3e04219e},   // meets another branch that ends in weights
+		{"turned", 0, math.Sqrt(1. / 64 / 2), 0x3debc71b}, // likewise, fan-in of the transposed
+	} {
+		v := g.Consts[c.name].Floats
+		mean, square := 0.0, 0.0
+		for _, x := range v {
+			mean += float64(x) / float64(len(v))
+		}
+		for _, x := range v {
+			square += (float64(x) - mean) * (float64(x) - mean) / float64(len(v))
+		}
+		tolerance := 5 * c.deviation / math.Sqrt(float64(len(v)))
+		if math.Abs(mean-c.mean) > tolerance || math.Abs(math.Sqrt(square)-c.deviation) > tolerance {
+			t.Errorf("%s: mean %.3f, deviation %.4f, want %g, %.4f", c.name, mean, math.Sqrt(square), c.mean, c.deviation)
+		}
+		if got := math.Float32bits(v[0]); got != c.first {
+			t.Errorf("%s begins with %#x, not %#x", c.name, got, c.first)
+		}
+	}
+	again, err := onnx.FillSkeleton(data, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := onnx.FillSkeleton(data, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(g.Consts["w"].Floats, again.Consts["w"].Floats) || slices.Equal(g.Consts["w"].Floats, other.Consts["w"].Floats) {
+		t.Error("weights do not follow from the seed")
+	}
+	if slices.Equal(g.Consts["head"].Floats, g.Consts["turned"].Floats) {
+		t.Error("weights do not follow from their names")
+	}
+}
+
+func TestSkeletonErrors(t *testing.T) {
+	small := newFile(13, N, 2).node("Neg x → y").bytes(N, 2)
+	bare := func(dims ...int64) []byte {
+		f := newFile(13, N, 2)
+		f.tensor(&pb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(1), Dims: dims})
+		return skeletonOf(t, f.node("MatMul x w → y").bytes(N, 2))
+	}
+	twice := newFile(13, N, 2)
+	for range 2 {
+		twice.tensor(&pb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(1), Dims: []int64{2, 20}})
+	}
+	for want, data := range map[string][]byte{
+		"is not a skeleton":      small,
+		"not an ONNX model":      []byte("x"),
+		"more than":              bare(1<<15, 1<<15),
+		"is not possible":        bare(1<<62, 1<<62),
+		"is defined twice":       skeletonOf(t, twice.node("MatMul x w → y").bytes(N, 20)),
+		`needs 8 bytes, or 2 va`: nil,
+	} {
+		if data == nil {
+			continue
+		}
+		if _, err := onnx.FillSkeleton(data, 0); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := onnx.FillSkeleton(bare(2, 2), 0); err == nil || !strings.Contains(err.Error(), "needs 4 values") {
+		t.Error("a small initializer without data:", err)
+	}
+}

@@ -1,0 +1,114 @@
+package onnx
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	pb "selfheal/models/onnx/onnxpb"
+)
+
+// elementSize is the width of the element types that are read, in bytes.
+var elementSize = map[DType]int64{
+	Float: 4, Int64: 8, Int32: 4, Int16: 2, Uint16: 2, Int8: 1, Uint8: 1, Bool: 1,
+	Float16: 2, BFloat16: 2, Double: 8,
+}
+
+// elements returns how many values a tensor of these dimensions has.
+func elements(dims []int64) (int64, error) {
+	n := int64(1)
+	for _, d := range dims {
+		if d < 0 || (d > 0 && n > math.MaxInt32/d) {
+			return 0, fmt.Errorf("shape %v is not possible", dims)
+		}
+		n *= d
+	}
+	return n, nil
+}
+
+// dataSize returns the number of values of a tensor and of bytes that they take.
+func dataSize(t *pb.TensorProto) (values, bytes int64, err error) {
+	if values, err = elements(t.Dims); err != nil {
+		return 0, 0, err
+	}
+	width := elementSize[DType(t.GetDataType())]
+	if width == 0 {
+		return 0, 0, fmt.Errorf("element type %s is not supported (floats, integers of 8 to 64 bits and booleans are)", pb.TensorProto_DataType(t.GetDataType()))
+	}
+	return values, values * width, nil
+}
+
+// decodeTensor copies a TensorProto, checking that its data is as long as its
+// shape says. Floats of another width become float32, with a notice.
+func (g *Graph) decodeTensor(t *pb.TensorProto) (*Tensor, error) {
+	if t == nil {
+		return nil, errors.New("has no value")
+	}
+	if t.GetDataLocation() == pb.TensorProto_EXTERNAL {
+		return nil, fmt.Errorf("its data lies in another file (%s), which a model in memory can't have: open the model by its path", clip(externalLocation(t)))
+	}
+	out := &Tensor{DType: DType(t.GetDataType()), Shape: append(Shape{}, t.Dims...)}
+	n, size, err := dataSize(t)
+	if err != nil {
+		return nil, err
+	}
+	raw := t.RawData
+	if raw != nil && int64(len(raw)) != size {
+		return nil, fmt.Errorf("shape %v needs %d bytes, the file holds %d", t.Dims, size, len(raw))
+	}
+	switch {
+	case isWide(out.DType):
+		kind := out.DType
+		g.noticeFloat(kind)
+		out.DType = Float
+		if out.Floats, err = wideFloats(kind, t); err != nil {
+			return nil, err
+		}
+	case out.DType == Float && raw != nil:
+		out.Floats = make([]float32, n)
+		for i := range out.Floats {
+			out.Floats[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		}
+	case out.DType == Float:
+		out.Floats = append([]float32{}, t.FloatData...)
+	case raw != nil:
+		out.Ints = rawInts(out.DType, raw, n)
+	case out.DType == Int64:
+		out.Ints = append([]int64{}, t.Int64Data...)
+	default:
+		out.Ints = make([]int64, len(t.Int32Data))
+		for i, v := range t.Int32Data {
+			out.Ints[i] = int64(v)
+		}
+	}
+	if int64(out.Len()) != n {
+		return nil, fmt.Errorf("shape %v needs %d values, the file holds %d", t.Dims, n, out.Len())
+	}
+	return out, nil
+}
+
+// rawInts reads n little-endian integers.
+func rawInts(kind DType, raw []byte, n int64) []int64 {
+	out := make([]int64, n)
+	for i := range out {
+		switch kind {
+		case Int64:
+			out[i] = int64(binary.LittleEndian.Uint64(raw[8*i:]))
+		case Int32:
+			out[i] = int64(int32(binary.LittleEndian.Uint32(raw[4*i:])))
+		case Int16:
+			out[i] = int64(int16(binary.LittleEndian.Uint16(raw[2*i:])))
+		case Uint16:
+			out[i] = int64(binary.LittleEndian.Uint16(raw[2*i:]))
+		case Int8:
+			out[i] = int64(int8(raw[i]))
+		default:
+			out[i] = int64(raw[i])
+		}
+	}
+	return out
+}
+
+// clip shortens and quotes a text of the file for a message.
+func clip(s string) string { return fmt.Sprintf("%.80q", s) }

@@ -1,0 +1,126 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// UnsupportedError says that operators of a model stand in the way of what was
+// asked for. It names every such node.
+type UnsupportedError struct {
+	Nodes []*Node // in the graph's order
+	what  string
+	hints []string
+}
+
+// Unsupported returns an [UnsupportedError] about nodes, or nil where there are
+// none. what begins its message: "no gradient rule for".
+func Unsupported(what string, nodes []*Node) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	e := &UnsupportedError{Nodes: nodes, what: what}
+	for _, n := range nodes {
+		for _, h := range unsupportedHints {
+			if h.fits(n) && !slices.Contains(e.hints, h.text) {
+				e.hints = append(e.hints, h.text)
+			}
+		}
+	}
+	return e
+}
+
+// unsupportedHints say what the user can do about some operators.
+var unsupportedHints = []struct {
+	fits func(n *Node) bool
+	text string
+}{
+	{holdsSubgraph, "a subgraph makes the network more than feed-forward: export it without branches and loops that depend on the input"},
+	{func(n *Node) bool {
+		return n.Domain == "" && slices.Contains(integerOperators, n.Op) || strings.HasPrefix(n.Op, "QLinear") || strings.HasPrefix(n.Op, "QGemm")
+	}, "integer arithmetic has no gradient: export the quantised network in QDQ form, with QuantizeLinear and DequantizeLinear around float operators"},
+}
+
+// integerOperators compute on quantised values, or with scales that depend on the data.
+var integerOperators = []string{"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"}
+
+func holdsSubgraph(n *Node) bool {
+	for _, a := range n.Attrs {
+		if a.Subgraph {
+			return true
+		}
+	}
+	return false
+}
+
+// Error names the nodes, operator by operator: X (operator set 16) at node 12
+// "/a/X", node 40 "/b/X"; Y … Nodes are numbered from 0, as the file has them.
+func (e *UnsupportedError) Error() string {
+	var parts []string
+	for _, g := range e.Groups() {
+		parts = append(parts, g.Operator+" at "+strings.Join(g.Places, ", "))
+	}
+	return e.what + ": " + strings.Join(append([]string{strings.Join(parts, "; ")}, e.hints...), "; ")
+}
+
+// OperatorGroup are the nodes of one operator, in words.
+type OperatorGroup struct {
+	Operator string   // "GridSample (operator set 16)"
+	Places   []string // `node 12 "/a/GridSample"`
+}
+
+// Groups lists the nodes by operator, in the order of first occurrence.
+func (e *UnsupportedError) Groups() []OperatorGroup {
+	var groups []OperatorGroup
+	for _, n := range e.Nodes {
+		name := n.versioned()
+		i := slices.IndexFunc(groups, func(g OperatorGroup) bool { return g.Operator == name })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, OperatorGroup{Operator: name})
+		}
+		groups[i].Places = append(groups[i].Places, n.place())
+	}
+	return groups
+}
+
+// versioned names the operator with the version of its operator set.
+func (n *Node) versioned() string {
+	switch {
+	case n.Origin == nil:
+		return opName(n)
+	case n.Domain == "":
+		return fmt.Sprintf("%s (operator set %d)", opName(n), n.Origin.Opset)
+	case n.Origin.Opset == 0:
+		return opName(n) + " (a domain that the model doesn't import)"
+	}
+	return fmt.Sprintf("%s (version %d of %s)", opName(n), n.Origin.Opset, n.Domain)
+}
+
+// place names the node: its number in the file and its name, or its first output.
+func (n *Node) place() string {
+	name := n.Name
+	if name == "" && len(n.Outputs) > 0 {
+		name = n.Outputs[0]
+	}
+	if n.Origin == nil {
+		return fmt.Sprintf("%q", name)
+	}
+	return fmt.Sprintf("%s %q", n.Origin, name)
+}
+
+// foldOnly lists operators that are understood only where they can be folded away.
+var foldOnly = []string{"Constant", "ConstantOfShape", "Shape", "Range", "Size", "Upsample"}
+
+// supported asks whether there is a rule for every node.
+func (g *Graph) supported() error {
+	var missing []*Node
+	for _, n := range g.Nodes {
+		_, known := shapeRules[n.Op]
+		if n.Domain != "" || !known && !slices.Contains(foldOnly, n.Op) || holdsSubgraph(n) {
+			missing = append(missing, n)
+		}
+	}
+	return Unsupported("operators that are not supported", missing)
+}

@@ -1,0 +1,197 @@
+package tune
+
+import (
+	"slices"
+
+	"selfheal/models/onnx"
+)
+
+// conv writes a convolution in the wide layout where that is cheaper, counting
+// what the input's change of layout costs. It reports false where the node is to stay.
+func (t *tuner) conv(n *onnx.Node) (bool, error) {
+	w, ok := t.src.Consts[n.Inputs[1]]
+	in, out := t.src.Shapes[n.Inputs[0]], t.src.Shapes[n.Outputs[0]]
+	if !ok || !t.isImage(n.Inputs[0]) || n.Int("group", 1) != 1 || t.isOutput(n.Outputs[0]) {
+		return false, nil
+	}
+	var bias []float32
+	if b := n.Input(2); b != "" {
+		k, ok := t.src.Consts[b]
+		if !ok {
+			return false, nil
+		}
+		bias = k.Floats
+	}
+	win, err := onnx.NodeWindow(n, w.Shape[2:])
+	if err != nil || slices.ContainsFunc(win.Dilations, func(d int64) bool { return d != 1 }) {
+		return false, err
+	}
+	stay, move := direct(w.Shape, out), 0.0
+	if !t.isWide(n.Inputs[0]) {
+		move = turned(in)
+	}
+	if !t.plain[n.Inputs[0]] {
+		stay += turned(in)
+	}
+	y := ""
+	switch {
+	case win.Kernel[0] == 1 && win.Kernel[1] == 1:
+		if !t.isWide(n.Inputs[0]) || slices.ContainsFunc(win.Pads, func(p int64) bool { return p != 0 }) {
+			return false, nil
+		}
+		y = t.product(n, w, win)
+	case win.Kernel[0] == 3 && win.Kernel[1] == 3:
+		s, cost := cheapest(w.Shape, in, out, win)
+		if s == nil || cost+move > worthwhile*stay {
+			return false, nil
+		}
+		y = t.filter(n, w, win, s)
+	default:
+		return false, nil
+	}
+	if bias != nil {
+		y = t.Op("Add", y, t.perChannel(bias))
+	}
+	t.wide[n.Outputs[0]] = y
+	return true, t.Err()
+}
+
+// cheapest chooses among the algorithms for a 3×3 kernel; nil where there is none.
+func cheapest(w, in, out onnx.Shape, win onnx.Window) (best *algorithm, cost float64) {
+	if win.Strides[0] != win.Strides[1] || in[1] < minChannels || out[1] < minChannels {
+		return nil, 0
+	}
+	for _, m := range []int{2, 4} {
+		s, err := algorithmOf(m, win.Strides[0])
+		if err != nil {
+			return nil, 0
+		}
+		// Two tiles at least: a matrix product of one row rounds in an order of its own.
+		if int(min(out[2], out[3])) <= m {
+			continue
+		}
+		if c := filtered(s, w, in, out); best == nil || c < cost {
+			best, cost = s, c
+		}
+	}
+	return best, cost
+}
+
+func algorithmOf(m int, stride int64) (*algorithm, error) {
+	if stride == 1 {
+		return toomCook(m, 3)
+	}
+	if stride == 2 {
+		return strided(m)
+	}
+	return nil, errStride
+}
+
+// product is a 1×1 convolution: a matrix product over the channels, at every
+// stride-th place.
+func (t *tuner) product(n *onnx.Node, w *onnx.Tensor, win onnx.Window) string {
+	x := t.inWide(n.Inputs[0])
+	for axis, stride := range win.Strides {
+		x = t.everyOther(x, int64(axis), stride)
+	}
+	o, c := w.Shape[0], w.Shape[1]
+	m := onnx.FloatTensor(onnx.Shape{c, o}, make([]float32, c*o))
+	for i := range o {
+		for j := range c {
+			m.Floats[j*o+i] = w.Floats[i*c+j]
+		}
+	}
+	return t.Op("MatMul", x, t.Const(m))
+}
+
+// everyOther takes the places 0, stride, 2·stride … of an axis.
+func (t *tuner) everyOther(x string, axis, stride int64) string {
+	if stride == 1 {
+		return x
+	}
+	return t.Op("Slice", x, t.Ints(0), t.Ints(t.Shape(x)[axis]), t.Ints(axis), t.Ints(stride))
+}
+
+// filter is a 3×3 convolution by algorithm s along both axes:
+//
+//	V = B·x·Bᵀ of every tile, U = G·w·Gᵀ, M = V·U over the channels for each of
+//	the n² entries, y = A·M·Aᵀ
+//
+// with tiles of both axes in one product. U is computed from w by constant
+// operators, once when the network is loaded.
+func (t *tuner) filter(n *onnx.Node, w *onnx.Tensor, win onnx.Window, s *algorithm) string {
+	x := t.inWide(n.Inputs[0])
+	in, out := t.src.Shapes[n.Inputs[0]], t.src.Shapes[n.Outputs[0]]
+	c, o, e := in[1], out[1], int64(s.n)
+	matrix := func(rows, columns int64, v []float32) string {
+		return t.Const(onnx.FloatTensor(onnx.Shape{rows, columns}, v))
+	}
+	b0, a0, t0 := s.tiled(int(in[2]), int(win.Pads[0]), int(out[2]))
+	b1, a1, t1 := s.tiled(int(in[3]), int(win.Pads[1]), int(out[3]))
+	n0, n1 := e*int64(t0), e*int64(t1)
+
+	v := t.Op("MatMul", matrix(n0, in[2], b0), t.reshape(x, in[2], -1)) // [n0, W·N·C]
+	v = t.Op("MatMul", matrix(n1, in[3], b1), t.reshape(v, n0, in[3], -1))
+	v = t.reshape(v, e, int64(t0), e, -1, c) // [e, t0, e, t1·N, C]
+
+	u := t.Op("MatMul", matrix(e*e, 9, s.kernel()), matrix(9, c*o, taps(w)))
+	m := ""
+	if c*o < manyWeights {
+		m = t.Op("MatMul", v, t.reshape(u, e, 1, e, c, o))
+	} else {
+		m = t.entries(v, t.reshape(u, e*e, c, o))
+	}
+
+	y := t.Op("MatMul", matrix(out[3], n1, a1), t.reshape(m, n0, n1, -1)) // [n0, W', N·O]
+	y = t.Op("MatMul", matrix(out[2], n0, a0), t.reshape(y, n0, -1))
+	return t.reshape(y, out[2], out[3], -1, o)
+}
+
+// entries multiplies the tiles v, [e, t0, e, t1·N, C], with the weights u,
+// [e², C, O], by a matrix product for each entry. One batched product would read
+// the weights anew, and rearrange them, for every row of tiles, which costs more
+// than these copies of the tiles where there are many weights and few tiles.
+func (t *tuner) entries(v, u string) string {
+	s := t.Shape(v)
+	e, t0, o := s[0], s[1], t.Shape(u)[2]
+	swap := onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}
+	tiles := t.Multi("Split", onnx.Attrs{"axis": 0, "num_outputs": e * e}, int(e*e), t.reshape(t.OpWith("Transpose", swap, v), e*e, -1, s[4]))
+	weights := t.Multi("Split", onnx.Attrs{"axis": 0, "num_outputs": e * e}, int(e*e), u)
+	products := make([]string, len(tiles))
+	for i := range tiles {
+		products[i] = t.Op("MatMul", tiles[i], t.reshape(weights[i], s[4], o))
+	}
+	m := t.OpWith("Concat", onnx.Attrs{"axis": 0}, products...)
+	return t.OpWith("Transpose", swap, t.reshape(m, e, e, t0, -1, o))
+}
+
+func (t *tuner) reshape(x string, to ...int64) string { return t.Op("Reshape", x, t.Ints(to...)) }
+
+// kernel is the matrix [n², 9] that makes U of a kernel's taps: G ⊗ G.
+func (s *algorithm) kernel() []float32 {
+	k := make([]float32, 0, s.n*s.n*9)
+	for _, p := range s.g {
+		for _, q := range s.g {
+			for _, x := range p {
+				for _, y := range q {
+					k = append(k, float32(x*y))
+				}
+			}
+		}
+	}
+	return k
+}
+
+// taps turns a weight [O, C, 3, 3] into [9, C, O].
+func taps(w *onnx.Tensor) []float32 {
+	o, c := int(w.Shape[0]), int(w.Shape[1])
+	out := make([]float32, len(w.Floats))
+	for i := range o {
+		for j := range c {
+			for k := range 9 {
+				out[(k*c+j)*o+i] = w.Floats[(i*c+j)*9+k]
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,203 @@
+// Package tune rewrites a network into an equivalent one that ONNX Runtime's CPU
+// kernels run faster. Convolutions of many channels become minimal filtering
+// (Winograd) written as matrix products, for which their states are laid out as
+// [H W N C]; whatever works value by value follows them into that layout, and
+// everything else stays [N C H W]. Operators remain standard ones with gradient
+// rules, so a gradient derived from the result has the same advantage: the
+// transpose of a minimal algorithm is one too.
+//
+// The results differ from the network's by float32 rounding, and do not depend
+// on the batch: the form of a layer follows from its shape alone.
+package tune
+
+import (
+	"fmt"
+	"slices"
+
+	"selfheal/models/onnx"
+)
+
+// turn is the permutation from [N C H W] to [H W N C], and back.
+var turn = []int64{2, 3, 0, 1}
+
+// Graph returns the faster network. g is simplified, with the batch open; it is
+// not changed, and inputs, outputs and the names of those tensors that stay
+// [N C H W] are kept. Constants are shared where they stay as they are.
+func Graph(g *onnx.Graph) (*onnx.Graph, error) {
+	src := g.Clone()
+	fold(src)
+	rescale(src)
+	t := &tuner{src: src, wide: map[string]string{}, plain: map[string]bool{}}
+	t.Builder = &onnx.Builder{G: onnx.NewGraph(g.Name)}
+	t.G.Opset, t.G.IR, t.G.Meta, t.G.Inputs, t.G.Outputs = g.Opset, g.IR, g.Meta, src.Inputs, src.Outputs
+	for name := range src.Shapes {
+		t.G.Shapes[name] = nil // taken
+	}
+	for name, c := range src.Consts {
+		t.G.Consts[name], t.G.Shapes[name] = c, c.Shape
+	}
+	for _, in := range src.Inputs {
+		t.G.Shapes[in.Name], t.plain[in.Name] = in.Shape, true
+	}
+	for _, n := range src.Nodes {
+		if err := t.node(n); err != nil {
+			return nil, fmt.Errorf("node %s: %w", n.Label(), err)
+		}
+		if err := t.Err(); err != nil {
+			return nil, fmt.Errorf("node %s: %w", n.Label(), err)
+		}
+	}
+	for _, out := range src.Outputs {
+		t.inPlain(out.Name)
+	}
+	if err := t.Err(); err != nil {
+		return nil, err
+	}
+	t.G.Prune()
+	return t.G, t.G.Verify()
+}
+
+// tuner copies a graph, node by node. A tensor of src may exist in the copy
+// under its own name, in the layout of src (plain), or as [H W N C] (wide), or both.
+type tuner struct {
+	*onnx.Builder
+	src   *onnx.Graph
+	wide  map[string]string
+	plain map[string]bool
+}
+
+func (t *tuner) node(n *onnx.Node) error {
+	if n.Domain == "" {
+		switch {
+		case n.Op == "Conv":
+			if done, err := t.conv(n); done || err != nil {
+				return err
+			}
+		case n.Op == "BatchNormalization" && t.isWide(n.Inputs[0]):
+			if t.batchNormalization(n) {
+				return nil
+			}
+		case slices.Contains(pointwise, n.Op) && slices.ContainsFunc(n.Inputs, t.isWide):
+			if t.pointwise(n) {
+				return nil
+			}
+		}
+	}
+	for _, in := range n.Inputs {
+		t.inPlain(in)
+	}
+	c := n.Clone()
+	t.Append(c)
+	for _, o := range c.Outputs {
+		t.plain[o] = true
+	}
+	return nil
+}
+
+// isWide reports whether a tensor exists as [H W N C].
+func (t *tuner) isWide(name string) bool { return t.wide[name] != "" }
+
+// isImage reports whether a tensor is a batch of feature maps, which has a wide form.
+func (t *tuner) isImage(name string) bool {
+	s := t.src.Shapes[name]
+	_, constant := t.src.Consts[name]
+	return !constant && len(s) == 4 && s[0] == onnx.Batch
+}
+
+// inPlain makes a tensor exist in the source's layout.
+func (t *tuner) inPlain(name string) {
+	if w := t.wide[name]; w != "" && !t.plain[name] {
+		t.Append(&onnx.Node{Op: "Transpose", Inputs: []string{w}, Outputs: []string{name}, Attrs: map[string]onnx.Attr{"perm": {Ints: turn}}})
+		t.plain[name] = true
+	}
+}
+
+// inWide returns a batch of feature maps as [H W N C].
+func (t *tuner) inWide(name string) string {
+	if t.wide[name] == "" {
+		t.wide[name] = t.OpWith("Transpose", onnx.Attrs{"perm": slices.Clone(turn)}, name)
+	}
+	return t.wide[name]
+}
+
+// pointwise are the operators that work value by value, or between values at the
+// same place: they are the same in every layout.
+var pointwise = []string{
+	"Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Softplus", "Softsign",
+	"Erf", "Gelu", "Mish", "Clip", "Exp", "Log", "Sqrt", "Abs", "Neg", "Reciprocal", "Identity", "ThresholdedRelu",
+	"Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Sum", "Mean",
+}
+
+// pointwise copies such a node between wide tensors; constants are turned too.
+// It reports false where an input has no wide form.
+func (t *tuner) pointwise(n *onnx.Node) bool {
+	if slices.ContainsFunc(n.Outputs, t.isOutput) {
+		return false
+	}
+	for _, in := range n.Inputs {
+		k, constant := t.src.Consts[in]
+		if in != "" && !t.isImage(in) && (!constant || len(k.Shape) > 4 || len(k.Shape) == 4 && k.Shape[0] != 1) {
+			return false
+		}
+	}
+	c := n.Clone()
+	for i, in := range n.Inputs {
+		switch k := t.src.Consts[in]; {
+		case in == "":
+		case t.isImage(in):
+			c.Inputs[i] = t.inWide(in)
+		case len(k.Shape) > 0:
+			c.Inputs[i] = t.Const(turnConst(k))
+		}
+	}
+	t.appendWide(n, c)
+	return true
+}
+
+// appendWide appends c, which computes n's output in the wide layout.
+func (t *tuner) appendWide(n, c *onnx.Node) {
+	c.Outputs = []string{t.G.Fresh(n.Outputs[0] + "/hwnc")}
+	t.Append(c)
+	t.wide[n.Outputs[0]] = c.Outputs[0]
+}
+
+func (t *tuner) isOutput(name string) bool {
+	return slices.ContainsFunc(t.src.Outputs, func(v onnx.Value) bool { return v.Name == name })
+}
+
+// turnConst turns a constant that broadcasts against [N C H W] into one that
+// broadcasts against [H W N C]; its rank is at most 4 and it has no batch.
+func turnConst(k *onnx.Tensor) *onnx.Tensor {
+	s := append(slices.Repeat(onnx.Shape{1}, 4-len(k.Shape)), k.Shape...)
+	c, h, w := s[1], s[2], s[3]
+	out := *k
+	out.Shape = onnx.Shape{h, w, 1, c}
+	if out.Floats != nil {
+		out.Floats = make([]float32, len(k.Floats))
+		for i := range c {
+			for j := range h * w {
+				out.Floats[j*c+i] = k.Floats[i*h*w+j]
+			}
+		}
+	}
+	return &out
+}
+
+// perChannel makes a constant [C], which broadcasts against [H W N C].
+func (t *tuner) perChannel(v []float32) string {
+	return t.Const(onnx.FloatTensor(onnx.Shape{int64(len(v))}, v))
+}
+
+// batchNormalization writes y = f·x + o as two operators on a wide tensor.
+func (t *tuner) batchNormalization(n *onnx.Node) bool {
+	scale, offset, ok := affine(t.src, n)
+	if !ok || t.isOutput(n.Outputs[0]) {
+		return false
+	}
+	y := t.inWide(n.Inputs[0])
+	if slices.ContainsFunc(scale, func(s float32) bool { return s != 1 }) {
+		y = t.Op("Mul", y, t.perChannel(scale))
+	}
+	t.wide[n.Outputs[0]] = t.Op("Add", y, t.perChannel(offset))
+	return true
+}

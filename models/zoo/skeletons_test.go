@@ -1,0 +1,270 @@
+// Package zoo_test opens every architecture of models/zoo/skeletons: graphs as
+// PyTorch's exporters write them, without weights, which are drawn here.
+package zoo_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"selfheal/control"
+	"selfheal/internal/testinput"
+	"selfheal/models/crosscheck"
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+	"selfheal/models/split"
+)
+
+func TestMain(m *testing.M) { testinput.RunMain(m) }
+
+const (
+	seed             = 1
+	shortParameters  = 15_000_000 // -short leaves out networks with more
+	composeTolerance = 1e-4       // relative: cuts undo some fusing, over up to 76 layers
+	slopeTolerance   = 0.02       // relative, of float32 differences through kinks
+	step             = 2e-3       // to either side, along a direction of length 1 in each item
+	points           = 4          // at which the slope is taken between the ends
+)
+
+// Each skeleton opens, splits into segments that compose to it, differentiates
+// to the gradient that differences show, and runs.
+func TestSkeletons(t *testing.T) {
+	testinput.Runtime(t)
+	files, err := filepath.Glob("skeletons/*.onnx")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no skeletons: ", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".onnx"), func(t *testing.T) {
+			// Hundreds of megabytes of weights each: give them back before the next.
+			defer debug.FreeOSMemory()
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := onnx.Open(data, nil, nil); err == nil || !strings.Contains(err.Error(), "is a skeleton") {
+				t.Error("opened as a model:", err)
+			}
+			net, err := onnx.FillSkeleton(data, seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if testing.Short() && net.Parameters() > shortParameters {
+				t.Skip(net.Parameters(), " parameters")
+			}
+			if err := net.Simplify(); err != nil {
+				t.Fatal(err)
+			}
+			check(t, net)
+		})
+	}
+}
+
+// check runs a network on noise.
+func check(t *testing.T, net *onnx.Graph) {
+	pool := ort.NewPool(runtime.NumCPU(), 1)
+	defer pool.Close()
+	r := rand.New(rand.NewPCG(seed, 2))
+	x := make([]float32, net.Inputs[0].Shape.Items())
+	for i := range x {
+		x[i] = r.Float32()
+	}
+
+	y := x
+	segments, err := split.At(net, split.Boundaries(net))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range segments {
+		y = runOnce(t, pool, s, y)[0]
+	}
+
+	v, err := grad.VJP(net)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0.0
+	w := make([]float32, len(y))
+	for i := range w {
+		w[i] = float32(1 - 2*r.IntN(2))
+		size += float64(y[i]) * float64(y[i]) / float64(len(y))
+	}
+	size = math.Sqrt(size)
+	t.Logf("%d parameters, %d FLOPs, %d segments, %d nodes and %d with the gradient; outputs of size %.3g",
+		net.Parameters(), net.FLOPs(), len(segments), len(net.Nodes), len(v.Nodes), size)
+	if !(size > 1e-4 && size < 1e4) {
+		t.Errorf("outputs of size %g: the weights don't keep activations near order 1", size)
+	}
+	program, finish := compile(t, pool, v)
+	defer finish()
+	evaluate := func(ctx context.Context, x []float32) (y, dx []float32, err error) {
+		y, dx = make([]float32, len(w)), make([]float32, len(x))
+		return y, dx, pool.Run(ctx, program, [][]float32{x, w}, [][]float32{y, dx})
+	}
+	whole, dx, err := evaluate(context.Background(), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := crosscheck.Compare(y, whole); !(e <= composeTolerance) {
+		t.Errorf("the segments' output differs from the whole's by %.2g", e)
+	}
+
+	norm := math.Sqrt(dot(dx, dx))
+	if !(norm > 0) {
+		t.Fatal("the gradient is 0")
+	}
+	// Along the gradient, with noise for the rest.
+	d := make([]float64, len(x))
+	for i := range d {
+		d[i] = float64(dx[i])/norm + 0.5*r.NormFloat64()/math.Sqrt(float64(len(d)))
+	}
+	// Where outputs jump, on the network that agrees with this one at x and has none.
+	if f := frozen(net); f != nil {
+		program, finish := compile(t, pool, f)
+		defer finish()
+		evaluate = func(ctx context.Context, at []float32) (y, dx []float32, err error) {
+			y, dx = make([]float32, len(w)), make([]float32, len(x))
+			return y, dx, pool.Run(ctx, program, [][]float32{at, x, w}, [][]float32{y, dx})
+		}
+		_, same, err := evaluate(context.Background(), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := crosscheck.Compare(dx, same); !(e <= composeTolerance) {
+			t.Errorf("the gradient differs by %.2g from that with fixed indices", e)
+		}
+	}
+	// Σ w·y and its slope, at a point of the line.
+	at := func(ctx context.Context, s float64) (value, slope float64, err error) {
+		moved := make([]float32, len(x))
+		for j := range moved {
+			moved[j] = x[j] + float32(s*d[j])
+		}
+		y, dx, err := evaluate(ctx, moved)
+		for j, g := range dx {
+			slope += float64(g) * d[j]
+		}
+		return dot(y, w), slope, err
+	}
+	slope, difference, err := alongLine(pool, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each of the sums is rounded to about 1e-6 of its terms' size.
+	rounding := 1e-6 * size * math.Sqrt(float64(len(y))) / step
+	t.Logf("slope %.6g, differences %.6g", slope, difference)
+	if !(math.Abs(difference-slope) <= slopeTolerance*math.Abs(slope)+rounding) || !(rounding < 0.1*math.Abs(slope)) {
+		t.Errorf("slope %g, differences %g, their rounding about %.1g", slope, difference, rounding)
+	}
+}
+
+// frozen returns the vector-Jacobian graph of a network with MaxUnpool whose
+// indices come from a second image. Where another value of a pool's window becomes the
+// largest, MaxUnpool puts it elsewhere: the network's output jumps, and
+// differences of it say nothing of its gradient. With the indices of one
+// image it is continuous, and at that image the gradients are the same. Inputs x, x0 and
+// cotangent, outputs y and dx; nil for a network without indices.
+func frozen(net *onnx.Graph) *onnx.Graph {
+	const fixed = "/fixed"
+	g, copies := net.Clone(), net.Clone()
+	jumps := false
+	for _, n := range g.Nodes {
+		if n.Op == "MaxPool" && len(n.Outputs) > 1 && n.Outputs[1] != "" {
+			jumps = true
+			g.Replace(n.Outputs[1], n.Outputs[1]+fixed)
+		}
+	}
+	if !jumps {
+		return nil
+	}
+	for _, n := range copies.Nodes {
+		for i, in := range n.Inputs {
+			if _, constant := g.Consts[in]; !constant && in != "" {
+				n.Inputs[i] = in + fixed
+			}
+		}
+		for i, out := range n.Outputs {
+			if out != "" {
+				n.Outputs[i] = out + fixed
+				g.Shapes[out+fixed] = net.Shapes[out]
+			}
+		}
+	}
+	in, out := g.Inputs[0], g.Outputs[0].Name
+	g.Nodes = append(copies.Nodes, g.Nodes...)
+	b := &onnx.Builder{G: g}
+	b.Input(in.Name+fixed, in.Shape)
+	w := b.Input("cotangent", g.Outputs[0].Shape)
+	dx, err := grad.Backward(b, map[string]string{out: w}, []string{in.Name})
+	if err != nil {
+		panic(err)
+	}
+	g.Outputs = append(g.Outputs[:1:1], onnx.Value{Name: dx[in.Name], DType: onnx.Float, Shape: in.Shape})
+	g.Prune()
+	return g
+}
+
+// A function of a point on the line gives the value there and the slope.
+type line func(ctx context.Context, s float64) (value, slope float64, err error)
+
+// alongLine returns the mean slope on the line and how much the value rises on
+// it: equal for a network with kinks too, which the slope at one point is not.
+func alongLine(pool *ort.Pool, at line) (slope, difference float64, err error) {
+	var ends [2]float64
+	var slopes [points]float64
+	err = control.ForEach(context.Background(), pool, points+2, func(ctx context.Context, i int) (err error) {
+		if i >= points {
+			ends[i-points], _, err = at(ctx, step*float64(2*(i-points)-1))
+			return err
+		}
+		_, slopes[i], err = at(ctx, step*(float64(2*i+1)/points-1))
+		return err
+	})
+	for _, s := range slopes {
+		slope += s / points
+	}
+	return slope, (ends[1] - ends[0]) / (2 * step), err
+}
+
+func dot(a, b []float32) float64 {
+	s := 0.0
+	for i := range a {
+		s += float64(a[i]) * float64(b[i])
+	}
+	return s
+}
+
+func compile(t *testing.T, pool *ort.Pool, g *onnx.Graph) (*ort.Program, func()) {
+	t.Helper()
+	data, err := g.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := pool.Compile(g.Name, data, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, p.Close
+}
+
+func runOnce(t *testing.T, pool *ort.Pool, g *onnx.Graph, x []float32) [][]float32 {
+	t.Helper()
+	p, finish := compile(t, pool, g)
+	defer finish()
+	var out [][]float32
+	for _, o := range p.Outputs() {
+		out = append(out, make([]float32, o.Size))
+	}
+	if err := pool.Run(context.Background(), p, [][]float32{x}, out); err != nil {
+		t.Fatal(fmt.Errorf("%s: %w", g.Name, err))
+	}
+	return out
+}

@@ -1,0 +1,78 @@
+"""Random weights for test graphs.
+
+PyTorch's defaults make poor test graphs: BatchNormalization starts as the identity and equal tensors are
+written once by some exporters. Here every tensor is drawn from a seed and no two are equal.
+"""
+
+import math
+
+import torch
+from torch import nn
+
+SCALE = (0.5, 1.5)  # range of BatchNormalization's scale
+SHIFT = 0.3  # deviation of BatchNormalization's bias and of other biases
+MEAN_ERROR = 0.2  # running means are off the true ones by this, in standard deviations
+VARIANCE_ERROR = (0.6, 1.6)  # and running variances by a factor of this range
+LEAST_VARIANCE = 0.1  # share of the layer's mean variance below which no channel's falls
+CALIBRATION_BATCH = 64  # fewer, and EfficientNet's last layers (2x2 planes) would be normalised by chance
+NORMALISATIONS = (nn.BatchNorm1d, nn.BatchNorm2d)
+
+
+def random_weights(network, input_shape, seed, calibration_batch=CALIBRATION_BATCH):
+    """Draw all parameters and running statistics of `network`, in place; returns it in evaluation mode.
+
+    Weights have variance 2 / inputs of a unit (He et al. 2015). Running statistics cannot be drawn blindly, or
+    activations would grow or fade with depth: each layer's are measured on `calibration_batch` random images in
+    [0, 1] of `input_shape` (without the batch) that passed the layers before it, and then put out of true, as
+    no network's are true on another batch.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    network.eval()
+    with torch.no_grad():
+        for module in network.modules():
+            draw(module, generator)
+        hooks = [module.register_forward_pre_hook(lambda norm, inputs: set_statistics(norm, inputs[0], generator))
+                 for module in network.modules() if isinstance(module, NORMALISATIONS)]
+        network(torch.rand(calibration_batch, *input_shape, generator=generator))
+        for hook in hooks:
+            hook.remove()
+    return network
+
+
+def normal(tensor, deviation, generator):
+    tensor.copy_(torch.randn(tensor.shape, generator=generator) * deviation)
+
+
+def uniform(tensor, bounds, generator):
+    low, high = bounds
+    tensor.copy_(low + (high - low) * torch.rand(tensor.shape, generator=generator))
+
+
+def draw(module, generator):
+    """Draw the parameters that `module` itself holds."""
+    if isinstance(module, NORMALISATIONS + (nn.LayerNorm, nn.GroupNorm)):
+        uniform(module.weight, SCALE, generator)
+        normal(module.bias, SHIFT, generator)
+        return
+    for parameter in module.parameters(recurse=False):
+        if parameter.dim() > 1:
+            normal(parameter, math.sqrt(2.0 / inputs_of_unit(module, parameter)), generator)
+        else:
+            normal(parameter, SHIFT, generator)
+
+
+def inputs_of_unit(module, weight):
+    """How many inputs one output of the layer `module` sums over by its parameter `weight`."""
+    if isinstance(module, nn.ConvTranspose2d):
+        taps = math.prod(module.kernel_size) / math.prod(module.stride)  # each output meets one tap in stride^2
+        return max(1.0, module.in_channels / module.groups * taps)
+    return math.prod(weight.shape[1:])
+
+
+def set_statistics(norm, state, generator):
+    """Set the running statistics to those of `state`, moved off them, and no variance near nought."""
+    variance, mean = torch.var_mean(state.transpose(0, 1).flatten(1), dim=1)
+    variance.clamp_(min=LEAST_VARIANCE * float(variance.mean()))
+    norm.running_mean.copy_(mean + MEAN_ERROR * variance.sqrt() * torch.randn(mean.shape, generator=generator))
+    uniform(norm.running_var, VARIANCE_ERROR, generator)
+    norm.running_var.mul_(variance)

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""Trains a classifier by momentum SGD or by TRADES (Zhang et al. 2019) and exports it.
+
+    python3 scripts/train.py --architecture rn-18 --data cifar10 --folder cifar-10-batches-bin --out runs/rn-18
+    python3 scripts/train.py --architecture wrn-28-10 --data cifar100 --folder cifar-100-binary --loss trades --out runs/wrn
+    python3 scripts/train.py --architecture efficientnet-b0 --data tiny-imagenet --folder tiny-imagenet-200 --out runs/b0
+    python3 scripts/train.py --architecture rn-18 --width 8 --data shapes10 --epochs 20 --out runs/shapes
+
+The folder --out gets checkpoint.pt after every epoch (--resume goes on from there, with the same result as
+without the interruption), log.jsonl with one line an epoch, and at the end model.onnx. Images lie in [0, 1];
+no network normalises its input.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import sys
+import time
+
+try:
+    import torch
+    from torch.nn import functional
+
+    import attacks
+    import datasets
+    import export
+    import exporters
+    import trades
+    from exporters import ExportError
+except ImportError as missing:
+    if __name__ != "__main__":
+        raise
+    sys.exit(f"train.py: error: {missing}; see scripts/requirements.txt")
+
+EPSILON = {"linf": 8.0 / 255.0, "l2": 0.5}
+CHECKPOINT, LOG, MODEL = "checkpoint.pt", "log.jsonl", "model.onnx"
+EVALUATION_BATCH = 256
+CROP_PADDING = 8  # pixels of padding for random crops: the side over this (4 at 32x32, 8 at 64x64)
+
+
+class TrainingError(Exception):
+    """Arguments or files with which there is no training; the message is one line."""
+
+
+def parse(argv):
+    parser = export.Parser(prog="train.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    export.add_network_arguments(parser)
+    parser.add_argument("--data", choices=sorted(datasets.DATASETS), required=True, help="the image set's layout")
+    parser.add_argument("--folder", help="where it lies (shapes10: default the bundled images)")
+    parser.add_argument("--out", required=True, help="folder for checkpoint, log and model")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+    parser.add_argument("--epochs", type=export.positive, default=100, help="(default %(default)s)")
+    parser.add_argument("--batch", type=export.positive, default=128, help="images a step (default %(default)s)")
+    parser.add_argument("--rate", type=float, default=0.1, help="first learning rate (default %(default)s)")
+    parser.add_argument("--schedule", choices=sorted(SCHEDULES), default="step",
+                        help="step: a tenth after 3/4 and 9/10 of the epochs, cosine: down to 0 (default %(default)s)")
+    parser.add_argument("--momentum", type=float, default=0.9, help="(default %(default)s)")
+    parser.add_argument("--weight-decay", type=float, default=5e-4, help="(default %(default)s)")
+    parser.add_argument("--no-augment", action="store_true", help="no random crops and flips")
+    parser.add_argument("--loss", choices=("standard", "trades"), default="standard", help="(default %(default)s)")
+    parser.add_argument("--norm", choices=sorted(EPSILON), default="linf", help="of the perturbations (default %(default)s)")
+    parser.add_argument("--epsilon", type=float, help="their radius in pixels of [0, 1] (default 8/255, l2: 0.5)")
+    parser.add_argument("--attack-steps", type=export.positive, default=10, help="steps of the inner attack (default %(default)s)")
+    parser.add_argument("--step-size", type=float, help="size of one (default epsilon / 4)")
+    parser.add_argument("--beta", type=float, default=6.0, help="weight of TRADES' KL term (default %(default)s)")
+    parser.add_argument("--evaluation-steps", type=int, default=20, help="steps of the PGD that judges; 0: none (default %(default)s)")
+    parser.add_argument("--limit-train", type=export.positive, metavar="N", help="use the first N training images")
+    parser.add_argument("--limit-test", type=export.positive, metavar="N", help="use the first N test images")
+    parser.add_argument("--seed", type=int, default=0, help="(default %(default)s)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default %(default)s)")
+    parser.add_argument("--threads", type=export.positive, help="PyTorch's threads (default: its own choice)")
+    parser.add_argument("--opset", type=export.opset, default=export.OPSET, help="of model.onnx (default %(default)s)")
+    return parser.parse_args(argv)
+
+
+def step_schedule(progress):
+    return 0.1 ** sum(progress >= milestone for milestone in (0.75, 0.9))
+
+
+def cosine_schedule(progress):
+    return 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
+# Share of the first rate after `progress` in [0, 1) of all steps.
+SCHEDULES = {"step": step_schedule, "cosine": cosine_schedule, "constant": lambda progress: 1.0}
+# What must not change between a run and its resumption.
+FIXED = ("architecture", "classes", "width", "data", "epochs", "batch", "rate", "schedule", "momentum", "weight_decay",
+         "no_augment", "loss", "norm", "epsilon", "attack_steps", "step_size", "beta", "limit_train", "seed")
+
+
+class Run:
+    """One training: network, optimiser and random state, which checkpoints hold whole."""
+
+    def __init__(self, arguments, train_set, test_set):
+        self.arguments, self.train_set, self.test_set = arguments, train_set, test_set
+        self.device = device_of(arguments.device)
+        torch.manual_seed(arguments.seed)
+        self.generator = torch.Generator().manual_seed(arguments.seed)
+        self.architecture, self.network = classifier(arguments, train_set.classes)
+        self.network.to(self.device)
+        self.epsilon = EPSILON[arguments.norm] if arguments.epsilon is None else arguments.epsilon
+        self.step_size = self.epsilon / 4 if arguments.step_size is None else arguments.step_size
+        self.optimiser = torch.optim.SGD(self.network.parameters(), lr=arguments.rate, momentum=arguments.momentum,
+                                         weight_decay=arguments.weight_decay, nesterov=arguments.momentum > 0)
+        self.epoch = 0
+        self.folder = pathlib.Path(arguments.out)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def batch(self, chosen):
+        """Augmented training images in [0, 1] and their labels, on the device."""
+        images = self.train_set.images[chosen]
+        if not self.arguments.no_augment:
+            images = datasets.augment(images, images.shape[-1] // CROP_PADDING, self.generator)
+        return images.to(self.device).float() / 255.0, self.train_set.labels[chosen].to(self.device)
+
+    def loss(self, images, labels):
+        """The batch's loss; leaves the network in training mode."""
+        if self.arguments.loss == "standard":
+            return functional.cross_entropy(self.network(images), labels)
+        return trades.loss(self.network, images, labels, self.arguments.norm, self.epsilon, self.arguments.attack_steps,
+                           self.step_size, self.arguments.beta, self.generator)
+
+    def train_epoch(self):
+        """One pass over the training images; returns the mean loss."""
+        size = self.arguments.batch
+        order = torch.randperm(len(self.train_set), generator=self.generator)
+        steps = max(1, len(order) // size)
+        self.network.train()
+        total = 0.0
+        for index in range(steps):
+            progress = (self.epoch + index / steps) / self.arguments.epochs
+            for group in self.optimiser.param_groups:
+                group["lr"] = self.arguments.rate * SCHEDULES[self.arguments.schedule](progress)
+            loss = self.loss(*self.batch(order[index * size:(index + 1) * size]))
+            self.optimiser.zero_grad()
+            loss.backward()
+            self.optimiser.step()
+            total += loss.item()
+        self.epoch += 1
+        return total / steps
+
+    def evaluate(self, attack_steps):
+        """Share of the test images labelled correctly; under PGD on the cross-entropy where attack_steps > 0."""
+        self.network.eval()
+        generator = torch.Generator().manual_seed(self.arguments.seed)  # its own: judging must not change the training
+        right = 0
+        for images, labels in zip(self.test_set.images.split(EVALUATION_BATCH), self.test_set.labels.split(EVALUATION_BATCH)):
+            images, labels = images.to(self.device).float() / 255.0, labels.to(self.device)
+            if attack_steps:
+                images = attacks.pgd(self.network, images, labels, self.arguments.norm, self.epsilon, attack_steps,
+                                     2.5 * self.epsilon / attack_steps, attacks.cross_entropy_loss, generator)
+            with torch.no_grad():
+                right += int((self.network(images).argmax(dim=1) == labels).sum())
+        return right / len(self.test_set)
+
+    def save(self):
+        """Write the checkpoint whole or not at all."""
+        path = self.folder / CHECKPOINT
+        unfinished = path.with_suffix(".part")
+        torch.save({"model": self.network.state_dict(), "optimiser": self.optimiser.state_dict(), "epoch": self.epoch,
+                    "generator": self.generator.get_state(), "torch": torch.get_rng_state(),
+                    "settings": {name: getattr(self.arguments, name) for name in FIXED}}, unfinished)
+        unfinished.replace(path)
+
+    def resume(self):
+        path = self.folder / CHECKPOINT
+        if not path.exists():
+            raise TrainingError(f"--resume: {path} does not exist")
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        for name, value in state["settings"].items():
+            if value != getattr(self.arguments, name):
+                raise TrainingError(f"--resume: the checkpoint was made with --{name.replace('_', '-')} {value}, "
+                                    f"not {getattr(self.arguments, name)}")
+        self.network.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.epoch = state["epoch"]
+        self.generator.set_state(state["generator"])
+        torch.set_rng_state(state["torch"])
+
+    def log(self, **entry):
+        with open(self.folder / LOG, "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+        print("  ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in entry.items()),
+              flush=True)
+
+    def export(self):
+        side = self.train_set.images.shape[-1]
+        data = exporters.export(self.network.cpu(), torch.zeros(2, 3, side, side), "torchscript", self.arguments.opset,
+                                self.architecture.input_name, self.architecture.output_name)
+        (self.folder / MODEL).write_bytes(data)
+
+
+def device_of(name):
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as problem:
+        raise TrainingError(f"--device {name}: {exporters.first_line(problem)}") from problem
+    return device
+
+
+def classifier(arguments, classes):
+    """The architecture and network asked for, with the image set's classes unless --classes says otherwise."""
+    architecture, options = export.chosen_network(arguments)
+    if not architecture.classifies:
+        raise TrainingError(f"{arguments.architecture} is an embedding, not a classifier")
+    if options.setdefault("classes", classes) < classes:
+        raise TrainingError(f"--classes {options['classes']} is less than the {classes} of {arguments.data}")
+    return architecture, architecture.build(**options)
+
+
+def train(arguments):
+    """Train to the last epoch, judge and export."""
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    train_set = datasets.load(arguments.data, arguments.folder, train=True).head(arguments.limit_train)
+    test_set = datasets.load(arguments.data, arguments.folder, train=False).head(arguments.limit_test)
+    run = Run(arguments, train_set, test_set)
+    if arguments.resume:
+        run.resume()
+    elif (run.folder / CHECKPOINT).exists():
+        raise TrainingError(f"{run.folder / CHECKPOINT} exists: go on with --resume or name another --out")
+    while run.epoch < arguments.epochs:
+        start = time.time()
+        loss = run.train_epoch()
+        run.save()
+        run.log(epoch=run.epoch, loss=loss, clean=run.evaluate(0), seconds=round(time.time() - start, 1))
+    final = {"clean": run.evaluate(0)}
+    if arguments.evaluation_steps > 0:
+        final[f"pgd_{arguments.norm}"] = run.evaluate(arguments.evaluation_steps)
+    run.log(**final)
+    run.export()
+    print(f"{run.folder / MODEL}: {arguments.architecture}, opset {arguments.opset}")
+
+
+def main(argv=None):
+    arguments = parse(argv)
+    try:
+        train(arguments)
+    except (TrainingError, ExportError, datasets.DatasetError, OSError) as problem:
+        print(f"train.py: error: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Checks one exported network: PyTorch's logits and input gradient against the Go program's gradient graph.
+
+Three programs take part, so that each can live in its own interpreter and gives its memory back:
+
+1. a PyTorch interpreter exports the network and saves inputs, cotangent, logits and gradient (`write_case`);
+2. `selfheal inspect` and `selfheal grad` describe the model and write its vector-Jacobian graph;
+3. an interpreter with onnxruntime runs that graph and compares (`python verification.py FOLDER`).
+"""
+
+import copy
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+
+BATCH = 2
+LOGITS_BOUND = 1e-4  # on max |y - y_torch| / max |y_torch|
+GRADIENT_BOUND = 1e-3  # on |g - g_torch| / |g_torch|, Euclidean, over the batch
+MODEL, GRAPH, CASE = "model.onnx", "vjp.onnx", "case.npz"
+
+
+class Failed(Exception):
+    """A step that did not succeed; the message is one line, its program's own words."""
+
+
+def write_case(network, shape, exporter, opset, folder, seed, input_name="input", output_name="logits"):
+    """Export `network` with a symbolic batch to `folder` and save what PyTorch computes in double precision.
+
+    The case holds x [BATCH, *shape] uniform in [0, 1], the normal cotangent w of the outputs' shape, the outputs y
+    and the gradient g of sum(w * y) by x; and `torch_gradient`, the relative error of PyTorch's own gradient in
+    float32: where a ReLU's input is nought but for rounding, the two precisions choose different sides.
+    """
+    import torch
+
+    import exporters
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(BATCH, *shape, generator=generator)
+    data = exporters.export(network, x, exporter, opset, input_name, output_name)
+    folder = pathlib.Path(folder)
+    (folder / MODEL).write_bytes(data)
+    w = torch.randn(network(x).shape, generator=generator)
+    _, rounded = logits_and_gradient(network.eval(), x, w)
+    y, g = logits_and_gradient(copy.deepcopy(network).double(), x.double(), w.double())
+    np.savez(folder / CASE, x=x.numpy(), w=w.numpy(), y=y.numpy(), g=g.numpy(),
+             torch_gradient=((rounded - g).norm() / g.norm()).item())
+
+
+def logits_and_gradient(network, x, w):
+    """y = network(x) and the gradient of sum(w * y) by x."""
+    import torch
+    x = x.clone().requires_grad_(True)
+    y = network(x)
+    (g,) = torch.autograd.grad((w * y).sum(), x)
+    return y.detach(), g
+
+
+def run(command, timeout):
+    """Standard output of a command; Failed with its last error line where it does not exit 0."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired as problem:
+        raise Failed(f"{pathlib.Path(command[0]).name} took more than {timeout} s") from problem
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise Failed(lines[-1])
+    return done.stdout
+
+
+def check_case(folder, selfheal, runner, timeout=600):
+    """Describe, differentiate and run the case in `folder`; returns a dict, raises Failed.
+
+    Keys: those of `selfheal inspect --json` (operators, segments, parameters, flops, ...), and `logits`,
+    `gradient` and `torch_gradient`, the relative errors against PyTorch in double precision.
+    """
+    folder = pathlib.Path(folder)
+    model, graph = str(folder / MODEL), str(folder / GRAPH)
+    try:
+        (found,) = json.loads(run([selfheal, "inspect", "--json", model], timeout))
+        run([selfheal, "grad", model, "--out", graph], timeout)
+    except Failed as problem:
+        raise Failed(str(problem).replace(model, MODEL)) from problem
+    found.update(json.loads(run([runner, __file__, str(folder)], timeout)))
+    return found
+
+
+def within_bounds(errors, allowance=0.0):
+    """Whether both relative errors keep their bounds; a NaN does not.
+
+    The gradient may be off by `allowance` times as much as PyTorch's own in float32 where that is more.
+    """
+    bound = max(GRADIENT_BOUND, allowance * errors["torch_gradient"])
+    return errors["logits"] <= LOGITS_BOUND and errors["gradient"] <= bound
+
+
+def compare(folder):
+    """Run the vector-Jacobian graph of `folder` and return the relative errors of logits and gradient."""
+    import onnxruntime
+    case = np.load(folder / CASE)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors alone
+    session = onnxruntime.InferenceSession(str(folder / GRAPH), options, providers=["CPUExecutionProvider"])
+    x, cotangent = (port.name for port in session.get_inputs())
+    y, g = session.run(["y", "dx"], {x: case["x"], cotangent: case["w"]})
+    if y.shape != case["y"].shape or g.shape != case["g"].shape:
+        raise Failed(f"shapes {y.shape} and {g.shape} instead of {case['y'].shape} and {case['g'].shape}")
+    return {"logits": float(np.abs(y - case["y"]).max() / np.abs(case["y"]).max()),
+            "gradient": float(np.linalg.norm(g - case["g"]) / np.linalg.norm(case["g"])),
+            "torch_gradient": float(case["torch_gradient"])}
+
+
+def main():
+    try:
+        print(json.dumps(compare(pathlib.Path(sys.argv[1]))))
+    except Exception as problem:  # onnxruntime raises many kinds; the caller prints the last line
+        sys.exit(f"{type(problem).__name__}: {' '.join(str(problem).split())}")
+
+
+if __name__ == "__main__":
+    main()
