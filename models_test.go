@@ -182,3 +182,44 @@ func TestQuantity(t *testing.T) {
 		}
 	}
 }
+
+// docs/onnx.md lists the operators that are known; -update rewrites the list.
+func TestOperatorsDocumented(t *testing.T) {
+	const begin, end = "<!-- operators -->\n", "<!-- /operators -->"
+	path := filepath.Join("docs", "onnx.md")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	list, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatal("no list of operators")
+	}
+	var want strings.Builder
+	width := 0
+	for i, op := range onnx.Operators() {
+		switch {
+		case i == 0:
+		case width+len(op)+2 > 88:
+			want.WriteString(",\n")
+			width = 0
+		default:
+			want.WriteString(", ")
+			width += 2
+		}
+		want.WriteString(op)
+		width += len(op)
+	}
+	want.WriteString(".\n")
+	if list == want.String() {
+		return
+	}
+	if !*update {
+		t.Errorf("the list of operators differs (go test -update rewrites it):\n%swant\n%s", list, want.String())
+		return
+	}
+	if err := os.WriteFile(path, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -173,6 +173,7 @@ def with_size_checked(run, shape):
 
 def write(arguments):
     import onnx_files
+    chosen_network(arguments)  # the cheapest questions first
     if not arguments.out:
         raise ExportError("--out is missing")
     out = pathlib.Path(arguments.out)

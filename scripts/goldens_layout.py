@@ -184,3 +184,71 @@ def filled(m, x):
 
 case("class_token", (4, 3), class_token)
 case("constant_of_batch", (4, 3), filled)
+
+
+# ------------------------------------- the batch joined with other dimensions
+
+def heads(m, x):
+    """Attention as PyTorch's functional form writes it: tokens first, batch and heads in one dimension, and the
+    rows of a matrix product that mix tokens with the batch."""
+    (qn, q), (kn, k), (on, o), (bn, b) = m.weight(4, 4), m.weight(4, 4), m.weight(3, 4), m.weight(3, scale=1.0)
+    t = m.op("Transpose", x, perm=[1, 0, 2])  # [T, N, 4]
+    shape = m.op("Shape", t)
+    batch = m.op("Gather", shape, m.const(1, np.int64))
+    joined = m.op("Unsqueeze", m.op("Mul", batch, m.const(2, np.int64)), m.ints(0))
+
+    def split(w):
+        s = m.op("Reshape", m.op("MatMul", t, w), m.op("Concat", m.ints(3), joined, m.ints(2), axis=0))  # [T, 2N, 2]
+        return m.op("Transpose", s, perm=[1, 0, 2])
+    a = m.op("Softmax", m.op("MatMul", split(qn), m.op("Transpose", split(kn), perm=[0, 2, 1])), axis=-1)
+    y = m.op("Transpose", m.op("MatMul", a, split(kn)), perm=[1, 0, 2])
+    y = m.op("Reshape", y, m.ints(-1, 4))  # [T·N, 4]
+    y = m.op("Tanh", m.op("Gemm", y, on, bn, transB=1))
+    y = m.op("Reshape", y, m.op("Concat", m.ints(3), m.op("Unsqueeze", batch, m.ints(0)), m.ints(3), axis=0))
+
+    def ref(t):
+        n = t.shape[0]
+        u, v = ((t @ w).reshape(n, 3, 2, 2).transpose(1, 2) for w in (q, k))
+        a = F.softmax(u @ v.transpose(2, 3), -1) @ v
+        return torch.tanh(a.transpose(1, 2).reshape(n, 3, 4) @ o.T + b)
+    return m.op("Transpose", y, perm=[1, 0, 2]), ref
+
+
+def windows(m, x):
+    """Windows of an image as items of their own, normalised, and put together again."""
+    wn, w = m.weight(2, 2)
+    y = m.op("Reshape", x, m.ints(-1, 2, 2, 2, 2, 2))  # [N, 2, 2, 2, 2, C]
+    y = m.op("Reshape", m.op("Transpose", y, perm=[0, 1, 3, 2, 4, 5]), m.ints(-1, 4, 2))  # [4N, 4, C]
+    y = m.op("Sub", y, m.op("ReduceMean", y, axes=[1], keepdims=1))
+    y = m.op("Exp", m.op("MatMul", y, wn))
+    y = m.op("Reshape", y, m.ints(-1, 2, 2, 2, 2, 2))
+
+    def ref(t):
+        v = t.reshape(-1, 2, 2, 2, 2, 2).transpose(2, 3).reshape(-1, 4, 2)
+        v = ((v - v.mean(1, keepdim=True)) @ w).exp()
+        return v.reshape(-1, 2, 2, 2, 2, 2).transpose(2, 3).reshape(-1, 4, 4, 2)
+    return m.op("Reshape", m.op("Transpose", y, perm=[0, 1, 3, 2, 4, 5]), m.ints(-1, 4, 4, 2)), ref
+
+
+def strided(m, x):
+    """A view by strides as PyTorch's newer exporter writes it: places in the flat batch, counted."""
+    n = m.op("Gather", m.op("Shape", x), m.const(0, np.int64))
+    first = m.op("Mul", m.op("Range", m.const(0, np.int64), n, m.const(1, np.int64)), m.const(12, np.int64))
+    at = m.op("Add", m.op("Unsqueeze", first, m.ints(1, 2)), m.const([[[0], [1], [2]]], np.int64))
+    at = m.op("Add", at, m.const([[[0, 3, 3, 9]]], np.int64))
+    y = m.op("Gather", m.op("Reshape", m.op("Mul", x, x), m.ints(-1)), at, axis=0)
+    return y, lambda t: (t * t).flatten(1)[:, torch.tensor([[0, 3, 3, 9], [1, 4, 4, 10], [2, 5, 5, 11]])]
+
+
+def strided_whole(m, x):
+    n = m.op("Gather", m.op("Shape", x), m.const(0, np.int64))
+    first = m.op("Mul", m.op("Range", m.const(0, np.int64), n, m.const(1, np.int64)), m.const(4, np.int64))
+    at = m.op("Add", m.op("Unsqueeze", first, m.ints(1, 2)), m.const([[[0], [1], [2], [3]]], np.int64))
+    pooled = m.op("GlobalAveragePool", x)
+    return m.op("Exp", m.op("Gather", m.op("Reshape", pooled, m.ints(-1)), at, axis=0)), lambda t: t.mean((2, 3)).exp()[:, :, None]
+
+
+case("heads_joined", (3, 4), heads)
+case("windows_joined", (4, 4, 2), windows)
+case("strided_view", (4, 3), strided, batch=3)
+case("strided_view_whole", (4, 2, 2), strided_whole)

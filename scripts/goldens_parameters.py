@@ -127,3 +127,23 @@ def small_net(m, x):
 
 
 own("small_net", (2, 6, 6), small_net)
+
+
+def layernorm(axis, eps=1e-2):
+    def build(m, x):
+        shape = (4,) if axis == -1 else (3, 4)
+        (sn, s), (bn, b) = m.weight(*shape, scale=1.0), m.weight(*shape, scale=1.0)
+        return (m.op("LayerNormalization", x, sn, bn, axis=axis, epsilon=eps),
+                lambda t: F.layer_norm(t, shape, s, b, float(np.float32(eps))))
+    return build
+
+
+def prelu(m, x):
+    sn, s = m.weight(3, 1, scale=0.5)
+    y = m.op("PRelu", x, sn)
+    return m.op("Mul", y, y), lambda t: F.prelu(t, s[:, 0]) ** 2
+
+
+own("layernorm", (3, 4), layernorm(-1), opset=17)
+own("layernorm_axes", (3, 4), layernorm(1), opset=17)
+own("prelu", (3, 4), prelu)

@@ -114,7 +114,7 @@ func lowerEinsum(s *simplifier, b *Builder, n *Node) (string, error) {
 		return "", err
 	}
 	for l, d := range e.size {
-		if d == Batch && !slices.Contains(e.out, l) {
+		if d < 0 && !slices.Contains(e.out, l) {
 			return "", errors.New("sums over the batch")
 		}
 	}

@@ -76,6 +76,9 @@ func (s *simplifier) fold(n *Node) (bool, error) {
 	if done, err := s.foldInts(n); done || err != nil {
 		return done, err
 	}
+	if done, err := s.foldTable(n); done || err != nil {
+		return done, err
+	}
 	return s.foldFloats(n)
 }
 

@@ -237,6 +237,16 @@ func FuzzOpen(f *testing.F) {
 	f.Add(newFile(13, 2, 3, 4).node("Shape x → s").ints("i", 0).node("Gather s i → n").node("Concat n i → t", "axis", 0).node("Reshape x t → y").bytes(2, 12))
 	f.Add(newFile(11, 2, 1, 2, 2).ints("s", 2, 1, 4, 6).node("Resize x _ _ s → y", "mode", "nearest").bytes(2, 1, 4, 6))
 	f.Add(newFile(13, N, 2, 2).ints("s", 2, 2).node("ConstantOfShape s → c").node("Split c → a b", "axis", 0).node("Mul x a → y").bytes(N, 2, 2))
+	calls := newFile(13, N, 2)
+	calls.function("F", "x", "y", []string{"a"}, func(f file) {
+		f.node("LeakyRelu x → y")
+		f.refer("alpha", "a", pb.AttributeProto_FLOAT)
+	})
+	f.Add(calls.node("F@local x → m", "a", 0.5).node("F@local m → y").bytes(N, 2))
+	f.Add(newFile(13, N, 2).tensor(wide(10, "h", []int64{2}, bits16(0x3c00, 1))).tensor(wide(11, "d", []int64{2}, bits64(1, 2))).node("Mul x h → m").node("Add m d → n").node("Cast n → y", "to", 10).bytes(N, 2))
+	f.Add(newFile(13, N, 2).floats("s", nil, 0.5).floats("ws", []int64{2}, 0.5, 2).tensor(quantizedTensor("z", 3, nil, 2)).tensor(quantizedTensor("w", 3, []int64{2, 2}, 1, 2, 3, 4)).
+		node("QuantizeLinear x s z → q").node("DequantizeLinear q s z → a").node("DequantizeLinear w ws → f", "axis", 0).node("MatMul a f → y").bytes(N, 2))
+	f.Add(newFile(13, N, 2).tensor(externalTensor("w", []int64{2}, "location", "w.bin", "offset", "8")).node("Mul x w → y").bytes(N, 2))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) < 1<<16 {
 			_ = read(t, data)

@@ -55,13 +55,13 @@ const register = 16
 // registers: with ones behind its values, which are cut off again.
 func (b *Builder) filled(op, x string) string {
 	shape := b.Shape(x)
-	at, items := slices.Index(shape, Batch), shape.Items()
+	at, items := slices.IndexFunc(shape, func(d int64) bool { return d < 0 }), shape.Items()
 	rest := (register - items%register) % register
 	if at < 0 || at == 0 && rest == 0 {
 		return b.Op(op, x)
 	}
 	perm, back := []int64{int64(at)}, make([]int64, len(shape))
-	front := Shape{Batch}
+	front := Shape{shape[at]}
 	for i, d := range shape {
 		if i != at {
 			back[i] = int64(len(perm))

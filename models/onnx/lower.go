@@ -43,7 +43,7 @@ func (s *simplifier) lower(n *Node) (bool, error) {
 	if s.node(n) != nil {
 		return false, nil // what is wrong with it is said there
 	}
-	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	b, first := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}, len(s.g.Nodes)
 	t, err := rule(s, b, n)
 	if err == nil {
 		err = b.err
@@ -51,7 +51,7 @@ func (s *simplifier) lower(n *Node) (bool, error) {
 	if err != nil || t == "" {
 		return false, err
 	}
-	s.become(n, t)
+	s.become(n, t, first)
 	return true, nil
 }
 
@@ -77,33 +77,23 @@ func (s *simplifier) lowerMean(n *Node) (bool, error) {
 	return done, err
 }
 
-// become makes t, which has been computed in a node's stead, that node's output.
-func (s *simplifier) become(n *Node, t string) {
-	if s.g.rename(t, n.Outputs[0]) {
+// become makes t, which has been computed in a node's stead by nodes from the
+// first on, that node's output. A tensor made for it gets its name: users name
+// cut tensors by the names that the file gives them.
+func (s *simplifier) become(n *Node, t string, first int) {
+	out := n.Outputs[0]
+	if made := s.g.Nodes[first:]; len(made) > 0 && made[len(made)-1].Outputs[0] == t {
+		made[len(made)-1].Outputs[0] = out
+		s.g.Shapes[out] = s.g.Shapes[t]
+		delete(s.g.Shapes, t)
 		return
 	}
-	if !s.g.isOutput(n.Outputs[0]) {
-		s.alias[n.Outputs[0]] = t
+	if !s.g.isOutput(out) {
+		s.alias[out] = t
 		return
 	}
 	b := &Builder{G: s.g}
-	b.Named(n.Outputs[0], "Identity", t)
-}
-
-// rename calls t, where the last node computes it, as the tensor that it stands
-// for: users name cut tensors by the names that the file gives them.
-func (g *Graph) rename(t, name string) bool {
-	if len(g.Nodes) == 0 {
-		return false
-	}
-	last := g.Nodes[len(g.Nodes)-1]
-	if last.Outputs[0] != t || g.isOutput(t) {
-		return false
-	}
-	last.Outputs[0] = name
-	g.Shapes[name] = g.Shapes[t]
-	delete(g.Shapes, t)
-	return true
+	b.Named(out, "Identity", t)
 }
 
 // reshape appends a Reshape of t to shape, whose batch is inferred, unless it has it.

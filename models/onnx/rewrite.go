@@ -11,6 +11,9 @@ func (s *simplifier) rewrite(n *Node) (bool, error) {
 	if done, err := s.onRows(n); done || err != nil {
 		return done, err
 	}
+	if done, err := s.strided(n); done || err != nil {
+		return done, err
+	}
 	switch n.Op {
 	case "Reshape":
 		return s.openBatch(n)
@@ -153,11 +156,14 @@ func (s *simplifier) expand(n *Node) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	at := slices.Index(target, symBatch)
+	at := symIndex(target)
 	if at < 0 {
 		return false, nil
 	}
 	x := s.g.Shapes[n.Inputs[0]]
+	if !x.HasBatch() && target[at] != symBatch {
+		return false, errors.New("repeats a constant more than once for every item of the batch")
+	}
 	rest := slices.Clone(target)
 	rest[at] = 1
 	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}

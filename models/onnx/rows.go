@@ -17,8 +17,11 @@ import (
 func (s *simplifier) toRows(n *Node, sizes []int64) (bool, error) {
 	x := s.g.Shapes[n.Inputs[0]]
 	at := batchAxis(x)
-	if len(sizes) != 2 || at < 1 || x[at] != Batch || x.Items() != sizes[0]*sizes[1] {
+	if len(sizes) != 2 || at < 1 || x.Items() != sizes[0]*sizes[1] {
 		return false, nil
+	}
+	if x[at] != Batch { // a multiple: the batch, and apart from it the rest
+		x = slices.Concat(x[:at], Shape{Batch, -x[at]}, x[at+1:])
 	}
 	cut := at + 1 // where the columns begin
 	for cut < len(x) && x[cut:].Items() > sizes[1] {
@@ -28,10 +31,7 @@ func (s *simplifier) toRows(n *Node, sizes []int64) (bool, error) {
 		return false, nil
 	}
 	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
-	apart := n.Inputs[0]
-	if len(x)-cut != 1 {
-		apart = b.reshape(apart, append(slices.Clone(x[:cut]), sizes[1]))
-	}
+	apart := b.reshape(n.Inputs[0], append(slices.Clone(x[:cut]), sizes[1]))
 	s.setRows(n.Outputs[0], apart)
 	return true, b.err
 }

@@ -100,6 +100,8 @@ type simplifier struct {
 	folded     int               // values that folding has made so far
 	source     map[string]string // integers that hold the batch size, and the tensor whose it is
 	rows       map[string]string // matrices kept apart, and what stands for them
+	flat       map[string]string // tensors made flat over the batch, and what they were
+	places     map[string]places // indices into those
 }
 
 func (s *simplifier) visit(n *Node) error {

@@ -124,3 +124,16 @@ func (g *Graph) supported() error {
 	}
 	return Unsupported("operators that are not supported", missing)
 }
+
+// Operators lists the standard operators that models may have, sorted. Some of
+// them only where their inputs are constants or shapes.
+func Operators() []string {
+	ops := slices.Clone(foldOnly)
+	for op := range shapeRules {
+		if !slices.Contains(ops, op) {
+			ops = append(ops, op)
+		}
+	}
+	slices.Sort(ops)
+	return ops
+}

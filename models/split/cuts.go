@@ -76,8 +76,10 @@ var activations = []string{"Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Sigmoid
 
 // Boundaries returns the default boundaries, in order: the first Conv's output;
 // each residual join's Add, or its activation where that is the Add's only
-// consumer; the input of the final Gemm or MatMul. Those that are no cut
-// tensors are left out.
+// consumer; where a block without a shortcut ends in a linear bottleneck
+// (MobileNetV2, EfficientNet), the bottleneck; the input of the final Gemm or
+// MatMul. Those that are no cut tensors are left out. A network with none of
+// these blocks can still be cut at any of its [Cuts].
 func Boundaries(g *onnx.Graph) []string {
 	cuts := Cuts(g)
 	depends := map[string]bool{}
@@ -85,7 +87,7 @@ func Boundaries(g *onnx.Graph) []string {
 		depends[t] = true
 	}
 	chosen := map[string]bool{}
-	consumers := g.Consumers()
+	consumers, producers := g.Consumers(), g.Producers()
 	first := true
 	for _, n := range g.Nodes {
 		switch {
@@ -98,12 +100,25 @@ func Boundaries(g *onnx.Graph) []string {
 				out = next[0].Outputs[0]
 			}
 			chosen[out] = true
+		case linear(n, producers) && slices.ContainsFunc(consumers[n.Outputs[0]], isConv):
+			chosen[n.Outputs[0]] = true
 		}
 	}
 	if last, err := Last(g); err == nil {
 		chosen[last] = true
 	}
 	return slices.DeleteFunc(slices.Clone(cuts), func(t string) bool { return !chosen[t] })
+}
+
+func isConv(n *onnx.Node) bool { return n.Op == "Conv" }
+
+// linear reports whether a node gives a convolution's result without an
+// activation: what a convolution then reads is a bottleneck between two blocks.
+func linear(n *onnx.Node, producers map[string]*onnx.Node) bool {
+	if n.Op == "BatchNormalization" {
+		n = producers[n.Inputs[0]]
+	}
+	return n != nil && n.Op == "Conv"
 }
 
 // Last returns the tensor that enters the final Gemm or MatMul: the pooled

@@ -1,0 +1,141 @@
+package onnx
+
+import (
+	"errors"
+	"slices"
+)
+
+// PyTorch's newer exporter writes some views as reading a tensor, made flat over
+// the whole batch, at places that it counts itself: n·items + offset for item n.
+// Simplify keeps both sides apart until they meet and reads each item by itself.
+
+// places are indices into a flat batch: items·n + offset, of the given shape,
+// which has the batch at one axis and the offsets' there as 1.
+type places struct {
+	items   int64
+	axis    int // of n
+	offsets *Tensor
+}
+
+// strided handles the nodes of such a view. It reports true where it has.
+func (s *simplifier) strided(n *Node) (bool, error) {
+	if s.places == nil {
+		s.places, s.flat = map[string]places{}, map[string]string{}
+	}
+	out := n.Outputs[0]
+	p, counted := s.places[n.Input(0)]
+	other := n.Input(1)
+	if q, ok := s.places[other]; ok && !counted && (n.Op == "Mul" || n.Op == "Add") {
+		p, counted, other = q, true, n.Inputs[0]
+	}
+	c := s.g.Consts[other]
+	switch {
+	case n.Op == "Range" && len(n.Inputs) == 3:
+		start, step, limit := s.g.Consts[n.Inputs[0]], s.g.Consts[n.Inputs[2]], s.ints[n.Inputs[1]]
+		if start == nil || step == nil || len(start.Ints) != 1 || len(step.Ints) != 1 || start.Ints[0] != 0 || step.Ints[0] != 1 || len(limit) != 1 || symFactor(limit[0]) != 1 {
+			return false, nil
+		}
+		s.setPlaces(out, places{1, 0, &Tensor{DType: Int64, Shape: Shape{1}, Ints: []int64{0}}})
+		return true, nil
+	case n.Op == "Reshape" && s.flat[n.Inputs[0]] != "":
+		n.Inputs[0] = s.flat[n.Inputs[0]] // the same values in the same order
+		return s.strided(n)
+	case n.Op == "Reshape" && batchAxis(s.g.Shapes[n.Inputs[0]]) == 0 && s.g.Shapes[n.Inputs[0]].Items() > 1:
+		if t, err := s.intsOf(n, 1); err != nil || len(t) != 1 || s.g.isOutput(out) {
+			return false, err
+		}
+		s.flat[out], s.g.Shapes[out] = n.Inputs[0], Shape{-s.g.Shapes[n.Inputs[0]].Items()}
+		return true, nil
+	case counted && n.Op == "Mul" && c != nil && len(c.Ints) == 1 && len(c.Shape) <= len(p.offsets.Shape) && c.Ints[0] > 0 && c.Ints[0] < maxDimension/p.items:
+		o := &Tensor{DType: Int64, Shape: p.offsets.Shape}
+		for _, v := range p.offsets.Ints {
+			o.Ints = append(o.Ints, v*c.Ints[0])
+		}
+		s.setPlaces(out, places{p.items * c.Ints[0], p.axis, o})
+		return true, nil
+	case counted && n.Op == "Unsqueeze":
+		shape, err := unsqueezeShape(&s.inference, n, []Shape{s.g.Shapes[n.Inputs[0]]})
+		if err != nil {
+			return false, err
+		}
+		o := &Tensor{DType: Int64, Shape: slices.Clone(shape[0]), Ints: p.offsets.Ints}
+		axis := batchAxis(shape[0])
+		o.Shape[axis] = 1
+		s.setPlaces(out, places{p.items, axis, o})
+		return true, nil
+	case counted && n.Op == "Add" && c != nil && c.DType != Float:
+		o := addInts(p.offsets, c)
+		if o == nil || len(o.Shape) != len(p.offsets.Shape) || o.Shape[p.axis] != 1 {
+			return false, errors.New("counts places in the batch in a way that is not supported")
+		}
+		s.setPlaces(out, places{p.items, p.axis, o})
+		return true, nil
+	case n.Op == "Gather" && s.flat[n.Inputs[0]] != "":
+		p, ok := s.places[n.Inputs[1]]
+		x := s.flat[n.Inputs[0]]
+		if items := s.g.Shapes[x].Items(); !ok || p.items != items || n.Int("axis", 0) != 0 ||
+			slices.ContainsFunc(p.offsets.Ints, func(v int64) bool { return v < 0 || v >= items }) {
+			return false, errors.New("reads places of other items of the batch")
+		}
+		b := &Builder{G: s.g, Prefix: out + "/"}
+		shape := slices.Clone(p.offsets.Shape)
+		front := append(Shape{Batch}, slices.Delete(slices.Clone(shape), p.axis, p.axis+1)...)
+		t := b.reshape(x, Shape{Batch, s.g.Shapes[x].Items()})
+		if !slices.Equal(p.offsets.Ints, iota64(s.g.Shapes[x].Items())) {
+			t = b.OpWith("Gather", Attrs{"axis": 1}, t, b.Ints(p.offsets.Ints...))
+		}
+		if t = b.reshape(t, front); p.axis > 0 {
+			perm := iota64(int64(len(front)))
+			perm = slices.Insert(perm[1:], p.axis, 0)
+			t = b.OpWith("Transpose", Attrs{"perm": perm}, t)
+		}
+		b.Named(out, "Identity", t)
+		return true, b.err
+	}
+	if counted || slices.ContainsFunc(n.Inputs, func(in string) bool { return s.flat[in] != "" }) {
+		return false, errors.New("joins the items of the batch")
+	}
+	return false, nil
+}
+
+func (s *simplifier) setPlaces(name string, p places) {
+	shape := slices.Clone(p.offsets.Shape)
+	shape[p.axis] = Batch
+	s.places[name], s.g.Shapes[name] = p, shape
+}
+
+// iota64 is 0, 1, … n−1.
+func iota64(n int64) []int64 {
+	v := make([]int64, n)
+	for i := range v {
+		v[i] = int64(i)
+	}
+	return v
+}
+
+// addInts adds two constants of integers, broadcast; nil where they do not fit.
+func addInts(a, b *Tensor) *Tensor {
+	shape, err := Broadcast(a.Shape, b.Shape)
+	if err != nil || shape.Items() > maxFold {
+		return nil
+	}
+	out := &Tensor{DType: Int64, Shape: shape, Ints: make([]int64, shape.Items())}
+	at := func(t *Tensor, i int64) int64 {
+		place, size := int64(0), int64(1)
+		for axis := len(shape) - 1; axis >= 0; axis-- {
+			j := i % shape[axis]
+			i /= shape[axis]
+			if k := axis - len(shape) + len(t.Shape); k >= 0 {
+				if t.Shape[k] > 1 {
+					place += j * size
+				}
+				size *= t.Shape[k]
+			}
+		}
+		return t.Ints[place]
+	}
+	for i := range out.Ints {
+		out.Ints[i] = at(a, int64(i)) + at(b, int64(i))
+	}
+	return out
+}

@@ -1,0 +1,238 @@
+"""Tests of the image sets, TRADES and train.py, on a few images and narrow networks."""
+
+import contextlib
+import io
+import json
+import math
+import pathlib
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+try:
+    import numpy as np
+    import torch
+
+    import attacks
+    import datasets
+    import shapes10
+    import train
+    import trades
+    from architectures import ARCHITECTURES, random_weights
+    missing_torch = None
+except ImportError as problem:
+    missing_torch = f"no PyTorch here: {problem}"
+
+try:
+    from PIL import Image
+    missing_pillow = None
+except ImportError as problem:
+    missing_pillow = f"no Pillow here: {problem}"
+
+
+def command(*arguments):
+    """train.main's exit code, standard output and standard error."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = train.main([str(argument) for argument in arguments])
+        except SystemExit as leaving:
+            code = leaving.code
+    return code, out.getvalue(), err.getvalue()
+
+
+def records(path, count, label_bytes, seed):
+    """Random CIFAR records; returns the images and the last label of each."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 10, (count, label_bytes), dtype=np.uint8)
+    images = rng.integers(0, 256, (count, 3, 32, 32), dtype=np.uint8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(np.concatenate([labels, images.reshape(count, -1)], axis=1).tobytes())
+    return images, labels[:, -1]
+
+
+@unittest.skipIf(missing_torch, missing_torch)
+class ImageSets(unittest.TestCase):
+    def test_cifar10_reads_its_five_files_in_order(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            parts = [records(root / "cifar-10-batches-bin" / f"data_batch_{i}.bin", 4, 1, i) for i in range(1, 6)]
+            found = datasets.load("cifar10", root, train=True)
+        self.assertTrue(np.array_equal(found.images.numpy(), np.concatenate([images for images, _ in parts])))
+        self.assertTrue(np.array_equal(found.labels.numpy(), np.concatenate([labels for _, labels in parts])))
+        self.assertEqual(found.classes, 10)
+
+    def test_cifar100_takes_the_fine_label(self):
+        with tempfile.TemporaryDirectory() as folder:
+            images, fine = records(pathlib.Path(folder) / "test.bin", 6, 2, 1)
+            found = datasets.load("cifar100", folder, train=False)
+        self.assertTrue(np.array_equal(found.images.numpy(), images))
+        self.assertTrue(np.array_equal(found.labels.numpy(), fine))
+
+    def test_bundled_images(self):
+        found = datasets.load("shapes10", None, train=False)
+        images, labels = shapes10.read_records(datasets.ZOO / "shapes10" / "test.bin")
+        self.assertTrue(np.array_equal(found.images.numpy(), images) and np.array_equal(found.labels.numpy(), labels))
+
+    @unittest.skipIf(missing_pillow, missing_pillow)
+    def test_tiny_imagenet(self):
+        colours = {"n02": (200, 10, 30), "n01": (5, 150, 90)}  # wnids.txt is not sorted: n02 is label 0
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder) / "tiny-imagenet-200"
+            (root / "val" / "images").mkdir(parents=True)
+            (root / "wnids.txt").write_text("n02\nn01\n")
+            for name, colour in colours.items():
+                (root / "train" / name / "images").mkdir(parents=True)
+                for index in range(2):
+                    Image.new("RGB", (64, 64), colour).save(root / "train" / name / "images" / f"{name}_{index}.JPEG")
+            Image.new("L", (64, 64), 77).save(root / "val" / "images" / "val_0.JPEG")
+            (root / "val" / "val_annotations.txt").write_text("val_0.JPEG\tn01\t0\t0\t62\t62\n")
+            training, validation = (datasets.load("tiny-imagenet", folder, part) for part in (True, False))
+            (root / "wnids.txt").write_text("n02\n")
+            with self.assertRaisesRegex(datasets.DatasetError, "class n01, which is not in wnids.txt"):
+                datasets.load("tiny-imagenet", folder, False)
+        self.assertEqual((training.labels.tolist(), validation.labels.tolist(), training.classes), ([0, 0, 1, 1], [1], 2))
+        for image, colour in zip(training.images[::2], colours.values()):
+            means = image.float().mean(dim=(1, 2)).tolist()
+            self.assertTrue(all(abs(mean - wanted) < 4 for mean, wanted in zip(means, colour)), means)
+        self.assertLess(float((validation.images.float() - 77).abs().max()), 3)
+
+    def test_broken_files_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            with self.assertRaisesRegex(datasets.DatasetError, "test_batch.bin is missing"):
+                datasets.load("cifar10", root, False)
+            (root / "test_batch.bin").write_bytes(bytes(3074))
+            with self.assertRaisesRegex(datasets.DatasetError, "3074 bytes, no whole number of records of 3073"):
+                datasets.load("cifar10", root, False)
+            (root / "test_batch.bin").write_bytes(bytes([10]) + bytes(3072))
+            with self.assertRaisesRegex(datasets.DatasetError, "label 10 in a set of 10 classes"):
+                datasets.load("cifar10", root, False)
+            with self.assertRaisesRegex(datasets.DatasetError, "wnids.txt is missing"):
+                datasets.load("tiny-imagenet", root, True)
+
+    def test_augmentation_crops_and_flips_whole_images(self):
+        generator = torch.Generator().manual_seed(0)
+        images = torch.randint(1, 256, (64, 3, 8, 8), generator=generator, dtype=torch.uint8)
+        padded = torch.nn.functional.pad(images, [2] * 4)
+        seen = set()
+        for image, source in zip(datasets.augment(images, 2, generator), padded):
+            matches = [(top, left, flip) for top in range(5) for left in range(5) for flip in (False, True)
+                       if torch.equal(image.flip(2) if flip else image, source[:, top:top + 8, left:left + 8])]
+            self.assertEqual(len(matches), 1)
+            seen.add(matches[0])
+        self.assertGreater(len(seen), 20)
+        self.assertEqual({flip for _, _, flip in seen}, {False, True})
+
+
+@unittest.skipIf(missing_torch, missing_torch)
+class Trades(unittest.TestCase):
+    def setUp(self):
+        self.network = random_weights(ARCHITECTURES["rn-18"].build(width=4), (3, 16, 16), 1, calibration_batch=16)
+        generator = torch.Generator().manual_seed(2)
+        self.images = torch.rand(6, 3, 16, 16, generator=generator)
+        self.labels = torch.arange(6)
+
+    def test_divergence_is_the_kullback_leibler_divergence(self):
+        logits, other = torch.tensor([[0.3, -1.0, 2.0]]), torch.tensor([[1.0, 0.0, 0.5]])
+        p, q = other.softmax(1)[0], logits.softmax(1)[0]
+        wanted = sum(float(a) * math.log(float(a) / float(b)) for a, b in zip(p, q))
+        self.assertAlmostEqual(float(trades.divergence(logits, other.softmax(1))), wanted, places=6)
+
+    def test_perturbed_images_stay_inside_and_diverge(self):
+        norms = {"linf": lambda d: d.abs().amax(1), "l2": lambda d: d.norm(dim=1)}
+        for norm, epsilon in train.EPSILON.items():
+            found = trades.perturbed(self.network, self.images, norm, epsilon, 5, epsilon / 4, torch.Generator().manual_seed(1))
+            sizes = norms[norm]((found - self.images).flatten(1))
+            self.assertLessEqual(float(sizes.max()), epsilon * 1.0001)
+            self.assertGreater(float(sizes.min()), 0.5 * epsilon, "the attack does not use its ball")
+            self.assertGreaterEqual(float(found.min()), 0.0)
+            self.assertLessEqual(float(found.max()), 1.0)
+            noise = attacks.random_start(self.images, norm, epsilon, torch.Generator().manual_seed(3))
+            with torch.no_grad():
+                natural = self.network(self.images).softmax(1)
+                attacked, random = (trades.divergence(self.network(x), natural).mean() for x in (found, self.images + noise))
+            self.assertGreater(float(attacked), 2 * float(random))
+
+    def test_loss_weighs_the_divergence(self):
+        def at(beta):
+            network = random_weights(ARCHITECTURES["rn-18"].build(width=4), (3, 16, 16), 1, calibration_batch=16)
+            value = trades.loss(network, self.images, self.labels, "linf", 8 / 255, 2, 2 / 255, beta, torch.Generator().manual_seed(1))
+            self.assertTrue(network.training)
+            return float(value)
+        natural, once, twice = at(0.0), at(1.0), at(2.0)
+        self.network.train()
+        self.assertAlmostEqual(natural, float(torch.nn.functional.cross_entropy(self.network(self.images), self.labels)), places=5)
+        self.assertGreater(once, natural)
+        self.assertAlmostEqual(twice - once, once - natural, places=5)
+
+
+@unittest.skipIf(missing_torch, missing_torch)
+class Training(unittest.TestCase):
+    SMALL = ("--architecture", "rn-18", "--width", 4, "--data", "shapes10", "--limit-test", 40, "--threads", 1)
+
+    def losses(self, folder):
+        lines = [json.loads(line) for line in (pathlib.Path(folder) / "log.jsonl").read_text().splitlines()]
+        return [line["loss"] for line in lines if "loss" in line]
+
+    def test_a_network_learns_its_training_images(self):
+        with tempfile.TemporaryDirectory() as folder:
+            code, _, err = command(*self.SMALL, "--limit-train", 40, "--batch", 20, "--epochs", 25, "--schedule", "cosine",
+                                   "--rate", 0.05, "--no-augment", "--evaluation-steps", 0, "--out", folder)
+            self.assertEqual((code, err), (0, ""))
+            losses = self.losses(folder)
+            self.assertLess(losses[-1], 0.5 * losses[0])
+
+    def test_a_resumed_run_ends_as_an_uninterrupted_one(self):
+        settings = (*self.SMALL, "--limit-train", 60, "--batch", 20, "--epochs", 2, "--loss", "trades", "--attack-steps", 2,
+                    "--evaluation-steps", 2)
+        with tempfile.TemporaryDirectory() as folder:
+            whole, broken = pathlib.Path(folder) / "whole", pathlib.Path(folder) / "broken"
+            self.assertEqual(command(*settings, "--out", whole)[0], 0)
+            evaluate, calls = train.Run.evaluate, []
+
+            def interrupted(run, attack_steps):
+                calls.append(attack_steps)
+                raise OSError("interrupted")
+            train.Run.evaluate = interrupted
+            try:
+                self.assertEqual(command(*settings, "--out", broken)[0], 1)
+            finally:
+                train.Run.evaluate = evaluate
+            self.assertEqual(len(calls), 1, "interrupted after the first epoch")
+            code, _, err = command(*settings, "--out", broken)
+            self.assertEqual((code, "go on with --resume" in err), (1, True), err)
+            code, _, err = command(*settings, "--beta", 1, "--resume", "--out", broken)
+            self.assertEqual((code, "made with --beta 6.0, not 1.0" in err), (1, True), err)
+            code, _, err = command(*settings, "--resume", "--out", broken)
+            self.assertEqual((code, err), (0, ""))
+            self.assertEqual((whole / "model.onnx").read_bytes(), (broken / "model.onnx").read_bytes())
+            self.assertEqual(self.losses(whole)[1], self.losses(broken)[-1])
+
+    def test_schedules(self):
+        self.assertEqual([round(train.step_schedule(p), 6) for p in (0.0, 0.74, 0.75, 0.9, 0.99)], [1.0, 1.0, 0.1, 0.01, 0.01])
+        self.assertAlmostEqual(train.cosine_schedule(0.0), 1.0)
+        self.assertAlmostEqual(train.cosine_schedule(0.5), 0.5)
+
+    def test_errors_are_one_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cases = (
+                (("--architecture", "segnet", "--data", "shapes10"), "segnet is an embedding, not a classifier"),
+                (("--architecture", "rn-18", "--data", "cifar10"), "--folder is missing"),
+                (("--architecture", "rn-18", "--data", "mnist"), "invalid choice"),
+                (("--architecture", "rn-18", "--classes", 3, "--data", "shapes10"), "less than the 10 of shapes10"),
+                (("--architecture", "rn-18", "--data", "shapes10", "--resume"), "checkpoint.pt does not exist"),
+                (("--architecture", "rn-18", "--data", "shapes10", "--device", "nonsense"), "--device nonsense"),
+            )
+            for arguments, message in cases:
+                code, _, err = command(*arguments, "--out", pathlib.Path(folder) / "run")
+                self.assertGreater(code, 0, arguments)
+                self.assertTrue(err.startswith("train.py: error: ") and err.count("\n") == 1, err)
+                self.assertIn(message, err)
+
+
+if __name__ == "__main__":
+    unittest.main()
