@@ -2,7 +2,7 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 
-.PHONY: build test race check generate
+.PHONY: build test race check generate bench-pytorch models-table
 
 build:
 	go build -o selfheal .
@@ -26,3 +26,15 @@ generate:
 	@mkdir -p .bin && GOBIN=$(CURDIR)/.bin go install $(PROTOC_GEN_GO)
 	cd models/onnx/onnxpb && PATH="$(CURDIR)/.bin:$$PATH" protoc --go_out=. --go_opt=paths=source_relative selfheal_onnx.proto
 	@rm -r .bin
+
+# What follows needs PyTorch: PYTHON is an interpreter that has it, ALSO names more
+# of them, for other versions, and RUNNER one with onnxruntime where those lack it.
+PYTHON ?= python3
+
+# Passes side by side with PyTorch, on a quiet machine: docs/performance.md.
+bench-pytorch:
+	$(PYTHON) scripts/bench_pytorch.py --out docs/performance.md $(foreach p,$(ALSO),--also $(p))
+
+# Every architecture against PyTorch: docs/models.md.
+models-table:
+	$(PYTHON) scripts/models_table.py --out docs/models.md $(foreach p,$(ALSO),--also $(p)) $(if $(RUNNER),--runner $(RUNNER))

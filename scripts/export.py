@@ -50,7 +50,8 @@ def load_checkpoint(network, path):
     except OSError as problem:
         raise ExportError(f"checkpoint {path}: {problem.strerror or problem}") from problem
     except Exception as problem:  # unpickling raises many kinds; their texts advise to trust the file
-        raise ExportError(f"checkpoint {path} is no file of torch.save that holds tensors alone") from problem
+        raise ExportError(f"checkpoint {path} cannot be read as plain tensors by PyTorch {torch.__version__}; "
+                          "write the state dict alone: torch.save(network.state_dict(), FILE)") from problem
     for key in ("model", "state_dict"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]

@@ -86,6 +86,11 @@ for _op, _fn in (("Sign", torch.sign), ("Floor", torch.floor), ("Ceil", torch.ce
          x=around(-1, 0, 1, 2, 0.75, 0.25, -0.75))
 
 
+for _op, _fn in (("Sign", torch.sign), ("Floor", torch.floor), ("Ceil", torch.ceil), ("Round", torch.round)):
+    case(f"{_op.lower()}_at_steps", ODD, lambda m, x, op=_op, fn=_fn: (m.op("Mul", x, m.op("Add", m.op(op, x), m.const(0.25))), lambda t: t * (fn(t) + 0.25)),
+         kink=True, x=lambda rng: rng.choice([-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.5], (2, *ODD)))
+
+
 def mask(m, x):
     truth = m.op("And", m.op("Greater", x, m.const(-0.61)), m.op("Less", x, m.const(0.93)))
     return m.op("Mul", x, m.op("Cast", truth, to=1)), lambda t: t * ((t > -0.61) & (t < 0.93))

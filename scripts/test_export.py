@@ -265,7 +265,7 @@ class CommandLine(unittest.TestCase):
                 ((*rn18, "--random", "--checkpoint", other), "not allowed with argument"),
                 ((*rn18, "--skeleton", "--checkpoint", other), "--skeleton keeps no weights"),
                 ((*rn18, "--checkpoint", "/nowhere/x.pt"), "No such file"),
-                ((*rn18, "--checkpoint", text), "no file of torch.save"),
+                ((*rn18, "--checkpoint", text), "cannot be read as plain tensors"),
                 ((*rn18, "--width", 4, "--checkpoint", other), "of another network: it lacks"),
                 (("--architecture", "rn-18", "--random", "--out", "/nowhere/x.onnx"), "the folder /nowhere does not exist"),
                 (("--architecture", "segnet", "--width", 4, "--random", "--image-size", 40, "--out", out), "does not take inputs"),

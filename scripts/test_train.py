@@ -162,10 +162,10 @@ class Trades(unittest.TestCase):
             network = random_weights(ARCHITECTURES["rn-18"].build(width=4), (3, 16, 16), 1, calibration_batch=16)
             value = trades.loss(network, self.images, self.labels, "linf", 8 / 255, 2, 2 / 255, beta, torch.Generator().manual_seed(1))
             self.assertTrue(network.training)
-            return float(value)
+            return value.item()
         natural, once, twice = at(0.0), at(1.0), at(2.0)
         self.network.train()
-        self.assertAlmostEqual(natural, float(torch.nn.functional.cross_entropy(self.network(self.images), self.labels)), places=5)
+        self.assertAlmostEqual(natural, torch.nn.functional.cross_entropy(self.network(self.images), self.labels).item(), places=5)
         self.assertGreater(once, natural)
         self.assertAlmostEqual(twice - once, once - natural, places=5)
 

@@ -158,22 +158,27 @@ class Run:
         """Write the checkpoint whole or not at all."""
         path = self.folder / CHECKPOINT
         unfinished = path.with_suffix(".part")
-        torch.save({"model": self.network.state_dict(), "optimiser": self.optimiser.state_dict(), "epoch": self.epoch,
-                    "generator": self.generator.get_state(), "torch": torch.get_rng_state(),
-                    "settings": {name: getattr(self.arguments, name) for name in FIXED}}, unfinished)
+        # Tensors, whole numbers and text alone: what PyTorch 1.13 can load without running code. The rest of the
+        # optimiser's state is in the arguments.
+        torch.save({"model": self.network.state_dict(), "optimiser": self.optimiser.state_dict()["state"],
+                    "epoch": self.epoch, "generator": self.generator.get_state(), "torch": torch.get_rng_state(),
+                    "settings": self.settings()}, unfinished)
         unfinished.replace(path)
+
+    def settings(self):
+        return json.dumps({name: getattr(self.arguments, name) for name in FIXED})
 
     def resume(self):
         path = self.folder / CHECKPOINT
         if not path.exists():
             raise TrainingError(f"--resume: {path} does not exist")
         state = torch.load(path, map_location="cpu", weights_only=True)
-        for name, value in state["settings"].items():
+        for name, value in json.loads(state["settings"]).items():
             if value != getattr(self.arguments, name):
                 raise TrainingError(f"--resume: the checkpoint was made with --{name.replace('_', '-')} {value}, "
                                     f"not {getattr(self.arguments, name)}")
         self.network.load_state_dict(state["model"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state["optimiser"]})
         self.epoch = state["epoch"]
         self.generator.set_state(state["generator"])
         torch.set_rng_state(state["torch"])

@@ -16,7 +16,8 @@ import (
 const irVersion = 8
 
 // Encode serialises the graph as an ONNX file, the same bytes for the same
-// graph. The weights are copied once, into the result.
+// graph. The weights are copied once, into the result. A few operators that ONNX
+// Runtime computes badly are written by others, see kernels.
 func (g *Graph) Encode() ([]byte, error) {
 	if err := g.Verify(); err != nil {
 		return nil, err

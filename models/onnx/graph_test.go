@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"selfheal/models/onnx"
+	pb "selfheal/models/onnx/onnxpb"
 )
 
 // Everything that a graph holds comes back from its file, and the same graph
@@ -78,6 +81,54 @@ func TestEncodeDecode(t *testing.T) {
 				t.Errorf("attribute %s: %+v came back as %+v", name, v, a.Attrs[name])
 			}
 		}
+	}
+}
+
+// Encode writes the bytes that protobuf would, though it copies the weights
+// itself, and a name for the first of two nodes of one name only, which ONNX Runtime
+// refuses otherwise.
+func TestEncodeIsProtobuf(t *testing.T) {
+	g := onnx.NewGraph("test")
+	g.Meta["a"], g.Meta["b"] = "1", "2"
+	b := &onnx.Builder{G: g}
+	x := b.Input("x", onnx.Shape{N, 2})
+	y := b.Op("Add", b.Op("Mul", x, b.Const(onnx.FloatTensor(onnx.Shape{0, 2}[1:], ramp(2)))), b.Const(onnx.FloatTensor(onnx.Shape{}, []float32{1})))
+	b.Const(onnx.FloatTensor(onnx.Shape{0}, []float32{}))
+	b.Const(onnx.IntTensor())
+	b.Output("y", y)
+	for _, n := range g.Nodes[:2] {
+		n.Name = "same"
+	}
+	data, err := g.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m pb.ModelProto
+	if err := proto.Unmarshal(data, &m); err != nil {
+		t.Fatal(err)
+	}
+	again, err := proto.MarshalOptions{Deterministic: true}.Marshal(&m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(data, again) {
+		t.Errorf("%d bytes differ from protobuf's %d", len(data), len(again))
+	}
+	if a, b := m.Graph.Node[0].GetName(), m.Graph.Node[1].GetName(); a != "same" || b != "" {
+		t.Errorf("two nodes are called %q and %q", a, b)
+	}
+	for _, c := range m.Graph.Initializer {
+		if c.RawData == nil {
+			t.Errorf("initializer %s has no data", c.GetName())
+		}
+	}
+	before := allocated()
+	g.AddConst("large", onnx.FloatTensor(onnx.Shape{1 << 22}, make([]float32, 1<<22)))
+	if _, err := g.Encode(); err != nil {
+		t.Fatal(err)
+	}
+	if used := allocated() - before; used > 16<<20*5/2 {
+		t.Errorf("a weight of 16 MiB, made and encoded, takes %d MiB", used>>20)
 	}
 }
 

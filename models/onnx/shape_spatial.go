@@ -270,6 +270,34 @@ func padShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
+// padAllAxes gives a Pad's widths for every axis where it names some, as it may
+// from operator set 18 on.
+func (g *Graph) padAllAxes(n *Node) error {
+	if n.Input(3) == "" {
+		return nil
+	}
+	x := g.Shapes[n.Input(0)]
+	axes, ok1 := g.Consts[n.Input(3)]
+	pads, ok2 := g.Consts[n.Input(1)]
+	if !ok1 || !ok2 || x == nil {
+		return errors.New("its pads and axes must be constants")
+	}
+	at, err := Axes(axes.Ints, len(x))
+	if err != nil {
+		return err
+	}
+	if len(pads.Ints) != 2*len(at) {
+		return fmt.Errorf("pads %v don't fit %d axes", pads.Ints, len(at))
+	}
+	all := make([]int64, 2*len(x))
+	for i, a := range at {
+		all[a], all[a+len(x)] = pads.Ints[i], pads.Ints[i+len(at)]
+	}
+	n.Inputs = n.Inputs[:3]
+	n.Inputs[1] = g.AddConst(n.Outputs[0]+"/pads", IntTensor(all...))
+	return nil
+}
+
 func depthToSpaceShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	b, x := n.Int("blocksize", 1), in[0]
 	if mode := n.Str("mode", "DCR"); mode != "DCR" && mode != "CRD" {

@@ -197,9 +197,9 @@ func TestOpenErrors(t *testing.T) {
 		}(), []string{`"w"`, "another file"}},
 
 		{"a reshape that mixes the batch", newFile(13, 2, 3, 4).ints("t", 6, 4).node("Reshape x t → y").bytes(6, 4),
-			[]string{`Reshape "y"`, "[N 3 4]", "exported as 2"}},
+			[]string{`output "y"`, "[3N 4]", "batch in front"}},
 		{"a reshape that infers over the batch", newFile(13, N, 3, 4).ints("t", -1, 4).node("Reshape x t → y").bytes(N, 4),
-			[]string{`Reshape "y"`, "mixes the batch"}},
+			[]string{`output "y"`, "[3N 4]", "batch in front"}},
 		{"a reshape that moves the batch", newFile(13, N, 3).node("Transpose x → a").ints("t", -1, 3).node("Reshape a t → y").bytes(N, 3),
 			[]string{`Reshape "y"`, "mixes the batch"}},
 		{"an Expand of a fixed batch", newFile(13, 2, 3).ints("t", 2, 3).node("Expand x t → y").bytes(2, 3), []string{`Expand "y"`, "exported as 2"}},

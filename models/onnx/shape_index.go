@@ -1,0 +1,173 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+func gatherShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	if len(in) < 2 {
+		return nil, errors.New("needs two inputs")
+	}
+	a, err := axis(n, "axis", 0, len(in[0]))
+	if err != nil {
+		return nil, err
+	}
+	if in[0][a] < 0 {
+		return nil, errors.New("picks from the batch")
+	}
+	if indices, err := c.intsOf(n, 1); err == nil {
+		for _, i := range indices {
+			if i < -in[0][a] || i >= in[0][a] {
+				return nil, fmt.Errorf("index %d is outside %v", i, in[0])
+			}
+		}
+	}
+	out := slices.Clone(in[0][:a])
+	out = append(out, in[1]...)
+	return []Shape{append(out, in[0][a+1:]...)}, nil
+}
+
+func expandShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	target, err := c.intsOf(n, 1)
+	if err != nil {
+		return nil, err
+	}
+	s := Shape(slices.Clone(target))
+	for i := range s {
+		if s[i] < 1 {
+			return nil, fmt.Errorf("expands to %v", target)
+		}
+	}
+	out, err := Broadcast(in[0], s)
+	return []Shape{out}, err
+}
+
+func splitShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	a, err := axis(n, "axis", 0, len(in[0]))
+	if err != nil {
+		return nil, err
+	}
+	parts, err := c.splitSizes(n, in[0][a])
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Shape, len(parts))
+	for i, p := range parts {
+		out[i] = slices.Clone(in[0])
+		out[i][a] = p
+	}
+	return out, nil
+}
+
+// SplitSizes lists the sizes of a Split node's outputs along its axis.
+func (g *Graph) SplitSizes(n *Node) ([]int64, error) {
+	in := g.Shapes[n.Input(0)]
+	a, err := axis(n, "axis", 0, len(in))
+	if err != nil {
+		return nil, err
+	}
+	return (&inference{g: g}).splitSizes(n, in[a])
+}
+
+// splitSizes divides d, the size of the axis that n splits, among its outputs.
+func (c *inference) splitSizes(n *Node, d int64) (parts []int64, err error) {
+	if d < 0 {
+		return nil, errors.New("splits the batch")
+	}
+	if n.Input(1) != "" {
+		if parts, err = c.intsOf(n, 1); err != nil {
+			return nil, err
+		}
+	} else {
+		k := n.Int("num_outputs", int64(len(n.Outputs)))
+		if k != int64(len(n.Outputs)) {
+			return nil, fmt.Errorf("num_outputs %d is not its number of outputs", k)
+		}
+		size := (d + k - 1) / k
+		for left := d; left > 0; left -= size {
+			parts = append(parts, min(size, left))
+		}
+	}
+	if len(parts) != len(n.Outputs) {
+		return nil, fmt.Errorf("gives %d parts to %d outputs", len(parts), len(n.Outputs))
+	}
+	sum := int64(0)
+	for _, p := range parts {
+		if p < 1 || p > d {
+			return nil, fmt.Errorf("parts %v don't fit %d", parts, d)
+		}
+		sum += p
+	}
+	if sum != d {
+		return nil, fmt.Errorf("parts %v don't add up to %d", parts, d)
+	}
+	return parts, nil
+}
+
+// tileShape repeats every axis but the batch.
+func tileShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	repeats, err := c.intsOf(n, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(repeats) != len(in[0]) {
+		return nil, fmt.Errorf("repeats %v don't fit", repeats)
+	}
+	out := slices.Clone(in[0])
+	for i, r := range repeats {
+		switch {
+		case r < 1 || r > maxDimension:
+			return nil, fmt.Errorf("repeats %v are out of range", repeats)
+		case out[i] > 0:
+			out[i] *= r
+		case r != 1:
+			return nil, errors.New("repeats the batch")
+		}
+	}
+	return []Shape{out}, nil
+}
+
+func cumSumShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	at, err := c.intsOf(n, 1)
+	if err != nil {
+		return nil, err
+	}
+	axes, err := Axes(at, len(in[0]))
+	if err != nil {
+		return nil, err
+	}
+	if len(axes) != 1 || in[0][axes[0]] < 0 {
+		return nil, errors.New("adds up along the batch, or along no axis")
+	}
+	return []Shape{in[0]}, nil
+}
+
+func triluShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+	if r := len(in[0]); r < 2 || in[0][r-2:].HasBatch() {
+		return nil, errors.New("needs matrices without the batch in them")
+	}
+	return []Shape{in[0]}, nil
+}
+
+// scatterNDShape is for tensors without a batch: masks, which are filled by slices.
+func scatterNDShape(_ *inference, _ *Node, in []Shape) ([]Shape, error) {
+	if in[0].HasBatch() || in[1].HasBatch() || in[2].HasBatch() {
+		return nil, errors.New("puts values into a batch")
+	}
+	return []Shape{in[0]}, nil
+}
+
+// gatherNDShape is for tensors without a batch: tables that are read once.
+func gatherNDShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+	x, at := in[0], in[1]
+	if len(at) == 0 || x.HasBatch() || at.HasBatch() || n.Int("batch_dims", 0) != 0 {
+		return nil, errors.New("picks from the batch")
+	}
+	depth := at[len(at)-1]
+	if depth > int64(len(x)) {
+		return nil, fmt.Errorf("indices of shape %v don't fit %v", at, x)
+	}
+	return []Shape{append(slices.Clone(at[:len(at)-1]), x[depth:]...)}, nil
+}

@@ -1,0 +1,162 @@
+// Command bench runs passes of a network for scripts/bench_pytorch.py, which times
+// them in turn with PyTorch's. It opens a model as an attack does, prints "ready",
+// and then answers each line of its input with the seconds that the pass took:
+//
+//	forward     logits of a batch
+//	gradient    logits, cross-entropy and its gradient by the images
+//	memory      peak resident memory of the process, in bytes
+//
+// A batch is cut into one run for each thread, side by side; a batch of one image
+// is one run on all threads.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/models/ort"
+)
+
+func main() {
+	model := flag.String("model", "", "ONNX file")
+	batch := flag.Int("batch", 16, "images in a pass")
+	threads := flag.Int("threads", 1, "cores to use")
+	direct := flag.Bool("direct", false, "convolutions as the model has them")
+	flag.Parse()
+	if err := run(*model, *batch, *threads, *direct); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(model string, batch, threads int, direct bool) error {
+	ctx := context.Background()
+	runtime.GOMAXPROCS(threads)
+	if err := ort.Init(ctx, ort.Options{Log: os.Stderr}); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(model)
+	if err != nil {
+		return err
+	}
+	var pool *ort.Pool
+	if batch == 1 {
+		pool = ort.NewPool(1, 1, ort.Threads(threads))
+	} else {
+		pool = ort.NewPool(threads, (batch+threads-1)/threads)
+	}
+	defer pool.Close()
+	net, err := control.NewNetwork(pool, "bench", data, control.NetworkOptions{Direct: direct})
+	if err != nil {
+		return err
+	}
+	defer net.Close()
+	b := newBatch(net, batch)
+	for _, pass := range []func(context.Context) (float64, error){b.forward, b.gradient} { // compile and warm up
+		if _, err := pass(ctx); err != nil {
+			return err
+		}
+	}
+	fmt.Println("ready", ort.Version())
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var v float64
+		var err error
+		switch lines.Text() {
+		case "forward":
+			v, err = b.forward(ctx)
+		case "gradient":
+			v, err = b.gradient(ctx)
+		case "memory":
+			v, err = peak()
+		default:
+			err = fmt.Errorf("unknown request %q", lines.Text())
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Println(v)
+	}
+	return lines.Err()
+}
+
+// images is a batch of random images and what their passes write.
+type images struct {
+	net    *control.Network
+	pixels [][]float32
+	logits [][]float32
+	result []attacks.Evaluation
+}
+
+func newBatch(net *control.Network, count int) *images {
+	b := &images{net: net, result: make([]attacks.Evaluation, count)}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range count {
+		x := make([]float32, net.Shape().Size())
+		for i := range x {
+			x[i] = r.Float32()
+		}
+		b.pixels, b.logits = append(b.pixels, x), append(b.logits, make([]float32, net.Classes()))
+	}
+	return b
+}
+
+func (b *images) forward(ctx context.Context) (float64, error) {
+	return b.each(func(i int) error { return b.net.Logits(ctx, b.pixels[i], b.logits[i]) })
+}
+
+func (b *images) gradient(ctx context.Context) (float64, error) {
+	return b.each(func(i int) error {
+		return b.net.Gradient(ctx, b.pixels[i], attacks.CrossEntropy, i%b.net.Classes(), 0, &b.result[i])
+	})
+}
+
+// each runs a pass of every image and returns the seconds until the last was done.
+func (b *images) each(pass func(i int) error) (float64, error) {
+	errs := make([]error, len(b.pixels))
+	pool := b.net.Pool()
+	start := time.Now()
+	var wg sync.WaitGroup
+	for range b.pixels {
+		pool.Enter()
+	}
+	for i := range b.pixels {
+		wg.Go(func() {
+			defer pool.Leave()
+			errs[i] = pass(i)
+		})
+	}
+	wg.Wait()
+	return time.Since(start).Seconds(), errors.Join(errs...)
+}
+
+// peak reads VmHWM, which Linux alone has.
+func peak() (float64, error) {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(data), "VmHWM:")
+	var kilobytes float64
+	if _, err := fmt.Sscan(rest, &kilobytes); err != nil {
+		return 0, fmt.Errorf("/proc/self/status tells no VmHWM: %w", err)
+	}
+	return kilobytes * 1024, nil
+}

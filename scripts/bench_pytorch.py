@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Times passes of selfheal side by side with PyTorch's and writes the table of docs/performance.md.
+
+    python3 scripts/bench_pytorch.py --out docs/performance.md [--also PYTHON] [--rounds 15]
+
+Every cell is a network, a batch, a number of threads and a pass: forward, or forward and the gradient of the
+cross-entropy by the images. Each side runs in a process of its own, held to the same cores, and they take turns:
+in every round each runs the pass once, with a pause between, so that what else the machine does meets all of
+them. The cell is the median over the rounds of PyTorch's time divided by ours in the same round. --also adds
+further interpreters, for other versions of PyTorch; each gets a column. Peak memory is that of a process of
+ours which runs only the gradient of ResNet-18.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+NETWORKS = {"rn-18": "ResNet-18, 32×32", "wrn-28-8": "WRN-28-8, 32×32", "efficientnet-b0": "EfficientNet-B0, 64×64"}
+BATCHES = (1, 16, 64)
+THREADS = (1, 2)
+PASSES = ("forward", "gradient")
+SEED = 1
+PAUSE = 0.02  # seconds between passes: PyTorch's threads spin for a while after their work
+
+
+# ------------------------------------------------------------------ PyTorch's side, in a process of its own
+
+def worker(name, batch, threads, onnx_file):
+    """Answers each line of the input, forward or gradient, with the seconds that PyTorch took."""
+    sys.path.insert(0, str(ROOT / "scripts"))
+    import torch
+    from torch.nn import functional
+
+    from architectures import ARCHITECTURES, random_weights
+    torch.set_num_threads(threads)
+    architecture = ARCHITECTURES[name]
+    network = random_weights(architecture.build(), architecture.input_shape(), SEED)
+    if onnx_file:
+        from exporters import export
+        onnx_file.write_bytes(export(network, torch.rand(2, *architecture.input_shape()), "torchscript", 13))
+        return
+    for parameter in network.parameters():
+        parameter.requires_grad_(False)
+    generator = torch.Generator().manual_seed(SEED)
+    images = torch.rand(batch, *architecture.input_shape(), generator=generator)
+    labels = torch.arange(batch) % architecture.options["classes"]
+
+    def forward():
+        with torch.no_grad():
+            network(images)
+
+    def gradient():
+        moved = images.clone().requires_grad_(True)
+        loss = functional.cross_entropy(network(moved), labels, reduction="sum")
+        torch.autograd.grad(loss, moved)
+
+    passes = {"forward": forward, "gradient": gradient}
+    for run in passes.values():  # warm up
+        run()
+    print("ready", torch.__version__, flush=True)
+    for line in sys.stdin:
+        run = passes[line.strip()]
+        start = time.perf_counter()
+        run()
+        print(time.perf_counter() - start, flush=True)
+
+
+# ------------------------------------------------------------------ the driver; needs no PyTorch
+
+class Side:
+    """A process that is asked for passes."""
+
+    def __init__(self, command, cores):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        preexec_fn=lambda: os.sched_setaffinity(0, cores))
+        greeting = self.process.stdout.readline().split()
+        if greeting[:1] != ["ready"]:
+            raise SystemExit(f"{' '.join(command)} did not start")
+        self.version = greeting[1]
+
+    def ask(self, request):
+        self.process.stdin.write(request + "\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def interpreters(also):
+    return [sys.executable, *also]
+
+
+def this_script(python, *arguments):
+    return [python, str(pathlib.Path(__file__).resolve()), *map(str, arguments)]
+
+
+def measure(bench, model, name, batch, threads, pythons, rounds):
+    """Rows of one network, batch and number of threads: for each pass the medians of seconds and of ratios."""
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    sides = [Side([bench, "--model", str(model), "--batch", str(batch), "--threads", str(threads)], cores)]
+    sides += [Side(this_script(p, "--worker", name, "--batch", batch, "--threads", threads), cores) for p in pythons]
+    rows = []
+    for which in PASSES:
+        times = []
+        for _ in range(rounds):
+            row = []
+            for side in sides:
+                time.sleep(PAUSE)
+                row.append(side.ask(which))
+            times.append(row)
+        rows.append({
+            "network": name, "batch": batch, "threads": threads, "pass": which,
+            "seconds": [statistics.median(column) for column in zip(*times)],
+            "ratios": [statistics.median(row[i] / row[0] for row in times) for i in range(1, len(sides))],
+        })
+    versions = [side.version for side in sides]
+    for side in sides:
+        side.close()
+    return rows, versions
+
+
+def peak_memory(bench, model, batch, threads):
+    side = Side([bench, "--model", str(model), "--batch", str(batch), "--threads", str(threads)], os.sched_getaffinity(0))
+    for _ in range(3):
+        side.ask("gradient")
+    peak = side.ask("memory")
+    side.close()
+    return peak
+
+
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor()
+
+
+def table(rows, versions):
+    """Markdown: milliseconds of ours, and PyTorch's time divided by ours."""
+    heads = [f"PyTorch {v.split('+')[0]}" for v in versions[1:]]
+    lines = ["| network | pass | threads | batch | selfheal | " + " | ".join(f"{h} | ÷ ours" for h in heads) + " |",
+             "|---|---|--:|--:|--:|" + "--:|--:|" * len(heads)]
+    for row in rows:
+        what = "forward" if row["pass"] == "forward" else "with gradient"
+        cells = [f"{1000 * row['seconds'][0]:.1f} ms"]
+        for seconds, ratio in zip(row["seconds"][1:], row["ratios"]):
+            cells += [f"{1000 * seconds:.1f} ms", f"**{ratio:.2f}**"]
+        lines.append(f"| {NETWORKS[row['network']]} | {what} | {row['threads']} | {row['batch']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def report(rows, versions, memory, rounds):
+    lowest = min(ratio for row in rows for ratio in row["ratios"])
+    goal = [ratio for row in rows for ratio in row["ratios"] if row["threads"] == max(THREADS) and row["batch"] in (16, 64)]
+    lines = [
+        f"Measured {datetime.date.today().isoformat()} on {processor()}, {len(os.sched_getaffinity(0))} cores; "
+        f"ONNX Runtime {versions[0]}; medians of {rounds} rounds.", "",
+        table(rows, versions), "",
+        f"The lowest ratio is {lowest:.2f}; with {max(THREADS)} threads at batches 16 and 64 it is {min(goal):.2f}.", "",
+        "| gradient of ResNet-18, batch | peak memory of the process |", "|--:|--:|",
+        *(f"| {batch} | {peak / 2**20:.0f} MiB |" for batch, peak in memory), "",
+    ]
+    return "\n".join(lines)
+
+
+START, END = "<!-- measured: written by make bench-pytorch -->", "<!-- end of what was measured -->"
+
+
+def write(path, text):
+    """Replace what stands between the markers."""
+    old = path.read_text(encoding="utf-8")
+    before, rest = old.split(START, 1)
+    after = rest.split(END, 1)[1]
+    path.write_text(f"{before}{START}\n\n{text}\n{END}{after}", encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=pathlib.Path, help="document to write the table into (default: print it)")
+    parser.add_argument("--also", action="append", default=[], metavar="PYTHON", help="a further interpreter with PyTorch")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
+    parser.add_argument("--batches", nargs="+", type=int, default=BATCHES)
+    parser.add_argument("--json", type=pathlib.Path, help="write the rows as JSON too")
+    parser.add_argument("--worker", choices=NETWORKS, help=argparse.SUPPRESS)
+    parser.add_argument("--export", type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        worker(arguments.worker, arguments.batch, arguments.threads or 1, arguments.export)
+        return
+    rows, memory, versions = [], [], None
+    with tempfile.TemporaryDirectory() as folder:
+        bench = str(pathlib.Path(folder) / "bench")
+        subprocess.run(["go", "build", "-o", bench, "./scripts/bench"], cwd=ROOT, check=True)
+        for name in arguments.networks:
+            model = pathlib.Path(folder) / f"{name}.onnx"
+            subprocess.run(this_script(sys.executable, "--worker", name, "--export", model), check=True)
+            for threads in THREADS:
+                for batch in arguments.batches:
+                    more, versions = measure(bench, model, name, batch, threads, interpreters(arguments.also), arguments.rounds)
+                    rows += more
+                    for row in more:
+                        print(name, row["pass"], f"batch {batch}, {threads} threads:",
+                              " ".join(f"{1000 * s:.1f} ms" for s in row["seconds"]),
+                              "ratios", " ".join(f"{r:.2f}" for r in row["ratios"]), flush=True, file=sys.stderr)
+            if name == "rn-18":
+                memory = [(batch, peak_memory(bench, model, batch, max(THREADS))) for batch in (16, 32, 64, 128)]
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"rows": rows, "versions": versions, "memory": memory}, indent=1), encoding="utf-8")
+    text = report(rows, versions, memory, arguments.rounds)
+    if arguments.out:
+        write(arguments.out, text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
