@@ -50,6 +50,15 @@ func (l Loss) String() string {
 	return lossNames[l]
 }
 
+// Losses lists all losses.
+func Losses() []Loss {
+	all := make([]Loss, len(lossNames))
+	for i := range all {
+		all[i] = Loss(i)
+	}
+	return all
+}
+
 // ParseLoss is the inverse of [Loss.String].
 func ParseLoss(s string) (Loss, error) {
 	for i, name := range lossNames {

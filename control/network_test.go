@@ -4,11 +4,13 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"selfheal/attacks"
 	"selfheal/models/onnx"
+	"selfheal/models/ort"
 )
 
 // small is a Conv net of three classes, with or without a softmax at its end.
@@ -156,5 +158,54 @@ func TestPlaces(t *testing.T) {
 	o, err := k.Run(context.Background(), x)
 	if err != nil || o.Objective != 0 || o.Norm != 0 {
 		t.Errorf("identity: objective %v, norm %v, %v", o.Objective, o.Norm, err)
+	}
+}
+
+// A network of many weights has one program for all losses; values and gradients
+// are those of a program for each.
+func TestOneProgramForAllLosses(t *testing.T) {
+	pool := testPool(t, 4)
+	own, err := NewNetwork(pool, "own", small(t, false), NetworkOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	defer func(was int64) { manyWeights = was }(manyWeights)
+	manyWeights = 0
+	shared, err := NewNetwork(pool, "shared", small(t, false), NetworkOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	x := make([]float32, own.Shape().Size())
+	for i := range x {
+		x[i] = float32(i%7) / 7
+	}
+	ctx := context.Background()
+	tried := 0
+	for _, loss := range attacks.Losses() {
+		var a, b attacks.Evaluation
+		manyWeights = 1 << 40
+		refused := own.Gradient(ctx, x, loss, 1, 2, &a)
+		manyWeights = 0
+		if err := shared.Gradient(ctx, x, loss, 1, 2, &b); (err == nil) != (refused == nil) {
+			t.Fatalf("%v: %v, alone %v", loss, err, refused)
+		} else if err != nil {
+			continue // too few classes for it
+		}
+		tried++
+		if a.Loss != b.Loss || !slices.Equal(a.Gradient, b.Gradient) || !slices.Equal(a.Logits, b.Logits) {
+			t.Errorf("%v differs: loss %v, alone %v", loss, b.Loss, a.Loss)
+		}
+	}
+	if tried < 4 {
+		t.Errorf("only %d losses were tried", tried)
+	}
+	programs := map[*ort.Program]bool{}
+	for _, h := range shared.heads {
+		programs[h.program] = true
+	}
+	if len(programs) != 1 {
+		t.Errorf("%d programs, want one", len(programs))
 	}
 }

@@ -1,7 +1,7 @@
 """Cases of goldens.py: elementwise operators and activations.
 
-Clip is pinned to torch.clamp, whose gradient passes at both ends; ReLU6 and
-hardtanh, exported as the same Clip, give 0 at exactly their ends. HardSwish has
+Clip has no gradient at its ends, as ReLU6, hardtanh and, in PyTorch 2.15, torch.clamp;
+before, clamp's passed there. HardSwish has
 the slopes 0 at -3 and 1 at 3, as x * HardSigmoid(x) and PyTorch since 2.3; before,
 F.hardswish had -1/2 and 3/2 there.
 
@@ -211,7 +211,13 @@ unary("relu_at_0", "Relu", F.relu, kink=True, x=lambda rng: rng.choice([-1.0, 0.
 unary("elu_at_0", "Elu", lambda x: F.elu(x, 2.0), attrs={"alpha": 2.0}, kink=True, x=lambda rng: rng.choice([-1.0, 0.0, 0.5], (2, 12)))
 unary("hardsigmoid_at_ends", "HardSigmoid", F.hardsigmoid, attrs={"alpha": 1 / 6, "beta": 0.5}, kink=True,
       x=lambda rng: rng.choice([-3.0, 0.0, 3.0], (2, 12)))
-case("clip_at_ends", (12,), lambda m, x: (m.op("Clip", x, m.const(-1.0), m.const(0.5)), lambda t: torch.clamp(t, -1, 0.5)),
+case("clip_at_ends", (12,), lambda m, x: (m.op("Clip", x, m.const(-1.0), m.const(0.5)), lambda t: F.hardtanh(t, -1, 0.5)),
+     kink=True, x=lambda rng: rng.choice([-2.0, -1.0, 0.0, 0.5, 1.0], (2, 12)))
+case("clip_relu6_at_ends", (12,), lambda m, x: (m.op("Clip", x, m.const(0.0), m.const(6.0)), F.relu6),
+     kink=True, x=lambda rng: rng.choice([-1.0, 0.0, 2.0, 6.0, 7.0], (2, 12)))
+case("clip_low_at_end", (12,), lambda m, x: (m.op("Clip", x, m.const(-1.0)), lambda t: F.hardtanh(t, -1, 1e30)),
+     kink=True, x=lambda rng: rng.choice([-2.0, -1.0, 0.0, 0.5, 1.0], (2, 12)))
+case("clip_high_at_end", (12,), lambda m, x: (m.op("Clip", x, "", m.const(0.5)), lambda t: F.hardtanh(t, -1e30, 0.5)),
      kink=True, x=lambda rng: rng.choice([-2.0, -1.0, 0.0, 0.5, 1.0], (2, 12)))
 
 unary("leakyrelu_at_0", "LeakyRelu", lambda x: F.leaky_relu(x, 0.25), attrs={"alpha": 0.25}, kink=True, x=lambda rng: rng.choice([-1.0, 0.0, 0.5], (2, 12)))

@@ -252,3 +252,25 @@ case("heads_joined", (3, 4), heads)
 case("windows_joined", (4, 4, 2), windows)
 case("strided_view", (4, 3), strided, batch=3)
 case("strided_view_whole", (4, 2, 2), strided_whole)
+
+
+def gather_nd(m, x):  # x[:, [0, 2, -1], [1, 0, 1]] as advanced indexing is exported: the indexed axes in front
+    t = m.op("Transpose", x, perm=[1, 2, 0, 3])
+    y = m.op("GatherND", m.op("Mul", t, t), m.const([[0, 1], [2, 0], [-1, 1]], np.int64))
+    return m.op("Transpose", y, perm=[1, 0, 2]), lambda t: t[:, [0, 2, 2], [1, 0, 1]] ** 2
+
+
+def table(m, x):  # a table read by GatherND, and a mask filled by ScatterND: constants
+    a = m.op("GatherND", m.const([[1.0, 2.0], [3.0, 4.0]]), m.const([[1, 0], [0, 1], [1, 1]], np.int64))
+    b = m.op("ScatterND", m.const([0.0, 0.0, 0.0]), m.const([[2], [0]], np.int64), m.const([5.0, -1.0]))
+    return m.op("Add", m.op("Mul", x, a), b), lambda t: t * torch.tensor([3.0, 2.0, 4.0]).double() + torch.tensor([-1.0, 0.0, 5.0]).double()
+
+
+case("gather_nd", (3, 2, 4), gather_nd)
+case("gather_nd_table", (2, 3), table)
+
+# Forms of other operator sets.
+case("split_opset7", (4, 3), split(1, [1, 3], (0, 1), opset=7), opset=7)
+case("expand_opset8", (2, 1), lambda m, x: (m.op("Expand", x, m.ints(1, 1, 3)), lambda t: t.expand(-1, 2, 3)), opset=8)
+case("pad_edge_opset7", (2, 4, 5), lambda m, x: (m.op("Pad", x, pads=[0, 0, 1, 0, 0, 0, 0, 2], mode="edge"), lambda t: F.pad(t, (0, 2, 1, 0), mode="replicate")), opset=7)
+case("unsqueeze_opset11", (3, 4), lambda m, x: (m.op("Unsqueeze", x, axes=[1, 4]), lambda t: t[:, None, :, :, None]), opset=11)

@@ -334,3 +334,17 @@ case("depthtospace", (8, 2, 3), lambda m, x: (m.op("DepthToSpace", x, blocksize=
 case("depthtospace_crd", (8, 2, 3), lambda m, x: (m.op("DepthToSpace", x, blocksize=2, mode="CRD"), lambda t: F.pixel_shuffle(t, 2)))
 case("spacetodepth", (2, 4, 6), lambda m, x: (m.op("SpaceToDepth", x, blocksize=2),
                                               lambda t: t.reshape(-1, 2, 2, 2, 3, 2).permute(0, 3, 5, 1, 2, 4).reshape(-1, 8, 2, 3)))
+
+# Forms of other operator sets.
+case("upsample_opset7", (1, 3, 2), lambda m, x: (m.op("Upsample", x, scales=[1.0, 1.0, 2.0, 3.0], mode="nearest"),
+                                                lambda t: F.interpolate(t, scale_factor=(2.0, 3.0), mode="nearest")), opset=7)
+case("maxpool_opset7", (2, 4, 4), lambda m, x: (m.op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]), lambda t: F.max_pool2d(t, 2)), opset=7)
+case("avgpool_dilated_opset19", (1, 6, 5), lambda m, x: (
+    m.op("AveragePool", x, kernel_shape=[2, 2], dilations=[2, 1], strides=[1, 2]),
+    lambda t: F.avg_pool2d(torch.stack([t[:, :, :-2], t[:, :, 2:]]).mean(0), (1, 2), (1, 2))), opset=19)
+case("batchnorm_opset7", (3, 2), batchnorm((3,), 1e-3), opset=7)
+case("depthtospace_opset9", (8, 2, 3), lambda m, x: (m.op("DepthToSpace", x, blocksize=2), depth_to_space), opset=9)
+case("lppool", (2, 4, 5), lambda m, x: (m.op("LpPool", x, kernel_shape=[2, 3], strides=[2, 1]), lambda t: F.lp_pool2d(t, 2.0, (2, 3), (2, 1))))
+case("lppool_padded_abs", (2, 4, 4), lambda m, x: (m.op("LpPool", x, kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4, p=1),
+                                                  lambda t: 9 * F.avg_pool2d(t.abs(), 3, 1, 1)))
+case("globallppool", (2, 4, 5), lambda m, x: (m.op("GlobalLpPool", x), lambda t: t.flatten(2).norm(dim=2)[:, :, None, None]))

@@ -7,8 +7,8 @@
 
 Every network is exported, opened by `selfheal inspect`, differentiated by `selfheal grad` and, with onnxruntime,
 compared with PyTorch in double precision: logits over all images, gradients by the median over five images,
-which may be three times as inexact as PyTorch's own in float32 (column PyTorch). Without --all the smallest network of each family. Exit code 1
-where one does not work.
+which may be three times as inexact as PyTorch's own in float32 (column PyTorch). Without --all the smallest
+network of each family. Exit code 1 where one does not work.
 """
 
 import argparse
@@ -19,7 +19,9 @@ import time
 import torch
 import torchvision
 
+import documents
 import exporters
+import models_table
 import verification
 from architectures import random_weights
 
@@ -33,6 +35,7 @@ FAMILIES = (
 SIDE = 64
 SIDES = {"alexnet": 224, "vgg": 224, "vit": 224, "swin": 224, "maxvit": 224, "inception": 128, "squeezenet": 96}
 IMAGES = 5
+OPSETS = {"torchscript": 17, "dynamo": exporters.DYNAMO_OPSET}
 LARGEST = 400e6  # parameters; beyond that the file passes protobuf's two gigabytes
 CALIBRATION_BATCH = 16
 
@@ -78,10 +81,38 @@ def parse():
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these networks")
     parser.add_argument("--exporter", choices=("torchscript", "dynamo"), help="one exporter (default: all there are)")
     parser.add_argument("--opset", type=int, help="opset (default 17 for torchscript, 18 for dynamo)")
+    parser.add_argument("--document", metavar="FILE", help="also bring the table in this file up to date")
     parser.add_argument("--timeout", type=int, default=300, help="seconds for each step (default %(default)s)")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     return parser.parse_args()
+
+
+HEADER = ["network", "side", "exporter", "nodes", "parameters", "logits", "gradient", "PyTorch"]
+LONGEST = 160  # characters of a message in the table
+
+
+def sweep(names, chosen, opset, selfheal, timeout):
+    """Try every network with every exporter; returns table rows and the whole messages of those that fail."""
+    rows, failures = [], []
+    for name in names:
+        for exporter in chosen:
+            start = time.time()
+            head = [name, side(name), exporter]
+            try:
+                found = attempt(name, exporter, opset or OPSETS[exporter], selfheal, timeout)
+                errors = [f"{found[key]:.1e}" for key in ("logits", "gradient_median", "torch_median")]
+                if not verification.as_exact_as_torch(found):
+                    failures.append(f"{name}, {exporter}: errors {', '.join(errors)}")
+                    errors[:2] = (f"**{error}**" for error in errors[:2])
+                nodes = sum(entry["count"] for entry in found["operators"])
+                rows.append([*head, nodes, models_table.quantity(found["parameters"]), *errors])
+            except verification.Failed as problem:
+                message = str(problem).removeprefix("selfheal: model model.onnx: ")
+                failures.append(f"{name}, {exporter}: {message}")
+                rows.append([*head, message if len(message) <= LONGEST else message[:LONGEST] + "…", *[""] * 4])
+            print(*rows[-1], f"({time.time() - start:.0f} s)", sep="  ", flush=True)
+    return rows, failures
 
 
 def main():
@@ -92,28 +123,12 @@ def main():
     names = arguments.only or FAMILIES
     if arguments.all:
         names = torchvision.models.list_models(module=torchvision.models)
-    print(f"PyTorch {torch.__version__}, torchvision {torchvision.__version__}\n")
-    print("| network | side | exporter | nodes | parameters | logits | gradient | PyTorch | seconds |\n"
-          "|---|---|---|---|---|---|---|---|---|")
-    failures = 0
-    for name in names:
-        for exporter in [arguments.exporter] if arguments.exporter else exporters.available():
-            opset = arguments.opset or (17 if exporter == "torchscript" else exporters.DYNAMO_OPSET)
-            start = time.time()
-            try:
-                found = attempt(name, exporter, opset, arguments.selfheal, arguments.timeout)
-                nodes = sum(entry["count"] for entry in found["operators"])
-                cells = [nodes, found["parameters"], f"{found['logits']:.1e}", f"{found['gradient_median']:.1e}",
-                         f"{found['torch_median']:.1e}"]
-                if not verification.as_exact_as_torch(found):
-                    failures += 1
-                    cells[-2] += " **off**"
-            except verification.Failed as problem:
-                failures += 1
-                cells = [str(problem).replace("|", "\\|"), "", "", "", ""]
-            print(f"| {name} | {side(name)} | {exporter} |", " | ".join(map(str, cells)), f"| {time.time() - start:.0f} |",
-                  flush=True)
-    print(f"\n{failures} of these do not work." if failures else "\nAll of these work.")
+    chosen = [arguments.exporter] if arguments.exporter else exporters.available()
+    rows, failures = sweep(names, chosen, arguments.opset, arguments.selfheal, arguments.timeout)
+    text = f"PyTorch {torch.__version__}, torchvision {torchvision.__version__}.\n\n{documents.table(HEADER, rows)}"
+    print(f"\n{text}\n\n{len(rows) - len(failures)} of {len(rows)} work.", *failures, sep="\n")
+    if arguments.document:
+        documents.replace_block(arguments.document, "torchvision", text)
     return 1 if failures else 0
 
 

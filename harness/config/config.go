@@ -44,13 +44,6 @@ type Config struct {
 	Files fs.FS
 }
 
-// Runtime says how to compute. It never changes a result.
-type Runtime struct {
-	Provider string // one of [Providers]
-	Workers  int    // 0: all cores
-	Batch    int
-}
-
 // Dataset is a named set of images.
 type Dataset struct {
 	Name string

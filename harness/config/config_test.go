@@ -16,7 +16,7 @@ const full = `version: 1
 seed: 7
 default_suites: [b]
 save_adversarial: true
-runtime: {provider: cpu, workers: 3, batch: 16}
+runtime: {provider: cuda, device: 1, workers: 3, batch: 16, threads: 2, winograd: false}
 datasets:
   test: {format: cifar10-bin, path: ./test.bin, limit: 200, indices: [5, 3, 1], classes: 10}
   train: {format: npz, path: ../train.npz, classes: [cat, dog]}
@@ -77,7 +77,7 @@ func TestParseFull(t *testing.T) {
 	got := mustParse(t, full)
 	want := &Config{
 		Seed: 7, DefaultSuites: []string{"b"}, SaveAdversarial: true,
-		Runtime: Runtime{"cpu", 3, 16},
+		Runtime: Runtime{"cuda", 1, 3, 16, 2, false},
 		Datasets: []Dataset{
 			{"test", dataset.Spec{Format: "cifar10-bin", Path: "test.bin", Limit: 200, Indices: []int{5, 3, 1}, Classes: 10}},
 			{"train", dataset.Spec{Format: "npz", Path: "../train.npz", Classes: 2, ClassNames: []string{"cat", "dog"}}},

@@ -72,7 +72,7 @@ func TestKeyErrors(t *testing.T) {
 		{"solver: {method: msa", "solver: {methd: msa",
 			`config.yaml:13:14: unknown key "methd" in controls.pca.solver; did you mean "method"?`},
 		{"runtime: {provider: cpu, batch: 64}", "runtime: {gpu: 1}",
-			`config.yaml:4:11: unknown key "gpu" in runtime; known keys: provider, workers, batch`},
+			`config.yaml:4:11: unknown key "gpu" in runtime; known keys: provider, device, workers, batch, threads, winograd`},
 		{"    norm: linf", "    norm: linf\n    norm: l2",
 			`config.yaml:21:5: duplicate key "norm", first given on line 20`},
 		{"  aa-linf:\n", "  aa-linf: {kind: pgd, norm: l2, epsilon: 1}\n  aa-linf:\n",

@@ -9,9 +9,6 @@ import (
 	"selfheal/harness/dataset"
 )
 
-// Providers are the execution providers of ONNX Runtime that runtime.provider may name.
-var Providers = []string{"cpu"}
-
 // Outputs say what a model's output is.
 var Outputs = []string{"logits", "probabilities"}
 
@@ -27,7 +24,7 @@ var Modes = []string{Oblivious, WhiteboxDetached, WhiteboxThrough}
 
 // config decodes the whole file.
 func (d *decoder) config(n *node) *Config {
-	c := &Config{Runtime: Runtime{Provider: "cpu", Batch: 64}}
+	c := &Config{Runtime: defaultRuntime}
 	d.object(n, "",
 		required("version", d.version),
 		optional("seed", d.seed(&c.Seed)),
@@ -36,13 +33,7 @@ func (d *decoder) config(n *node) *Config {
 			d.refer(n, where, "suites")
 		}),
 		optional("save_adversarial", d.boolean(&c.SaveAdversarial)),
-		optional("runtime", func(n *node, where string) {
-			d.object(n, where,
-				optional("provider", d.enum(&c.Runtime.Provider, Providers)),
-				optional("workers", d.integer(&c.Runtime.Workers, 0)),
-				optional("batch", d.integer(&c.Runtime.Batch, 1)),
-			)
-		}),
+		optional("runtime", func(n *node, where string) { c.Runtime = d.runtime(n, where) }),
 		required("datasets", d.named(func(name string, n *node, where string) {
 			c.Datasets = append(c.Datasets, d.dataset(name, n, where))
 		})),

@@ -73,10 +73,10 @@ func keep[T any](list []T, used map[string]bool, nameOf func(*T) string) []T {
 
 // Hash returns the SHA-256, in hex, of what the config means as JSON with
 // sorted keys: the same for two configs that ask for the same results, however
-// they are written, ordered, commented and wherever they lie. Left out are
-// workers and batch, which can't change a result, and titles and published
-// numbers, which only stand beside one. Call it on what [Config.Selected]
-// returned, with Limit set.
+// they are written, ordered, commented and wherever they lie. Left out is what
+// can't change a result (workers, threads, which device, and on the CPU the batch)
+// and what only stands beside one (titles, published numbers). Call it on what
+// [Config.Selected] returned, with Limit set.
 func (c *Config) Hash() string {
 	type object = map[string]any
 	fits, scored := c.FitDatasets(), map[string]bool{}
@@ -123,8 +123,12 @@ func (c *Config) Hash() string {
 		}
 		attacks[a.Name] = object{"kind": a.Kind, "version": a.Version, "norm": a.Norm, "epsilon": a.Epsilons, "components": list(a.Components), "params": params}
 	}
+	batch := 0
+	if c.Runtime.Provider == CUDA { // its kernels are chosen by shape, and round differently
+		batch = c.Runtime.Batch
+	}
 	text, err := json.Marshal(object{
-		"version": Version, "seed": c.Seed, "provider": c.Runtime.Provider,
+		"version": Version, "seed": c.Seed, "provider": c.Runtime.Provider, "winograd": c.Runtime.Winograd, "cuda_batch": batch,
 		"datasets": datasets, "models": models, "controls": controls, "attacks": attacks, "suites": suites,
 	})
 	if err != nil {

@@ -93,9 +93,10 @@ func where(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return gx, nil
 }
 
-// y = min(max(x, lo), hi): x̄ = g where lo ≤ x ≤ hi (both ends included, as in
-// PyTorch), else 0. With constants lo = hi it is how this package writes a constant of
-// x's shape: no gradient, at lo neither. The bounds are scalars, the same for all items.
+// y = min(max(x, lo), hi): x̄ = g between the bounds, else 0; 0 at the ends, as in
+// PyTorch's ReLU6, hardtanh and, in version 2.15, clamp, whose gradient passed at the
+// ends before. With constants lo = hi it is how this package writes a constant of x's
+// shape. The bounds are scalars, the same for all items.
 func clip(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	x, g := n.Inputs[0], gy[0]
 	lo, ok1 := c.G.Consts[n.Input(1)]
@@ -107,12 +108,12 @@ func clip(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		return nil, errors.New("no gradient with respect to its bounds")
 	}
 	switch below, above := c.bounds(n.Input(1), lo), c.bounds(n.Input(2), hi); {
-	case below && above: // x − lo and hi − x are of one sign between the ends, and 0 at them
-		g = c.Op("Mul", g, c.notNegative(c.Op("Mul", c.less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))))
+	case below && above: // x − lo and hi − x are of one sign between the ends
+		g = c.Op("Mul", g, c.positive(c.Op("Mul", c.less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))))
 	case below:
-		g = c.Op("Mul", g, c.notNegative(c.less(x, n.Inputs[1])))
+		g = c.Op("Mul", g, c.positive(c.less(x, n.Inputs[1])))
 	case above:
-		g = c.Op("Mul", g, c.notPositive(c.less(x, n.Inputs[2])))
+		g = c.Op("Mul", g, c.negative(c.less(x, n.Inputs[2])))
 	}
 	return []string{g}, nil
 }

@@ -20,8 +20,8 @@ func (c *Context) step(x string, alpha, beta float32) string {
 // positive appends the mask [x > 0], of 0 and 1.
 func (c *Context) positive(x string) string { return c.step(x, steep, 0) }
 
-// notPositive appends the mask [x ≤ 0].
-func (c *Context) notPositive(x string) string { return c.step(x, -steep, 1) }
+// negative appends the mask [x < 0].
+func (c *Context) negative(x string) string { return c.step(x, -steep, 0) }
 
 // notNegative appends the mask [x ≥ 0].
 func (c *Context) notNegative(x string) string { return c.step(x, steep, 1) }

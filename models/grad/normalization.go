@@ -25,8 +25,7 @@ func layerNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error)
 	mu, r := c.statistics(n)
 	centred := c.Op("Sub", x, mu)
 	gx := make([]string, len(n.Inputs))
-	along, level := "", "" // x̄ = r·h − centred·along − level
-	product := ""          // r·h
+	var product, along, level string // x̄ = product − (x−μ)·r³·along − level
 	if g := gy[0]; g != "" {
 		h := c.Op("Mul", g, n.Inputs[1])
 		if t, ok := c.G.Consts[n.Inputs[1]]; ok && isOne(t) {
@@ -56,11 +55,10 @@ func layerNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error)
 		cube := c.Op("Mul", r, c.Op("Mul", r, r))
 		along = c.Op("Mul", centred, c.Op("Mul", along, cube))
 	}
-	switch total := c.add(along, level); {
-	case product == "":
-		gx[0] = c.Op("Neg", total)
-	default:
-		gx[0] = c.Op("Sub", product, total)
+	if gx[0] = c.add(along, level); product == "" {
+		gx[0] = c.Op("Neg", gx[0])
+	} else {
+		gx[0] = c.Op("Sub", product, gx[0])
 	}
 	return gx, nil
 }

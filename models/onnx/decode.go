@@ -151,7 +151,9 @@ func (g *Graph) decodeAttr(a *pb.AttributeProto) (Attr, error) {
 		t, err := g.decodeTensor(a.GetT())
 		return Attr{Tensor: t}, err
 	case pb.AttributeProto_GRAPH, pb.AttributeProto_GRAPHS:
-		return Attr{Subgraph: true}, nil
+		return Attr{Opaque: true, Subgraph: true}, nil
+	case pb.AttributeProto_TENSORS, pb.AttributeProto_SPARSE_TENSOR, pb.AttributeProto_SPARSE_TENSORS, pb.AttributeProto_TYPE_PROTO, pb.AttributeProto_TYPE_PROTOS:
+		return Attr{Opaque: true}, nil
 	default:
 		return Attr{}, fmt.Errorf("type %s is not supported", a.GetType())
 	}

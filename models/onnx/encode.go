@@ -109,8 +109,8 @@ func encodeNode(n *Node) (*pb.NodeProto, error) {
 		case a.Tensor != nil:
 			p.Type, p.T = pb.AttributeProto_TENSOR.Enum(), tensorHead("", a.Tensor)
 			p.T.RawData = a.Tensor.appendRaw([]byte{})
-		case a.Subgraph:
-			return nil, fmt.Errorf("node %s holds a subgraph, which can't be written", n.Label())
+		case a.Opaque:
+			return nil, fmt.Errorf("node %s: attribute %q can't be written", n.Label(), name)
 		}
 		out.Attribute = append(out.Attribute, p)
 	}

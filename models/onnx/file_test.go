@@ -81,6 +81,8 @@ func (f file) node(what string, attrs ...any) file {
 			a.Type, a.Floats = pb.AttributeProto_FLOATS.Enum(), v
 		case *pb.TensorProto:
 			a.Type, a.T = pb.AttributeProto_TENSOR.Enum(), v
+		case *pb.TypeProto:
+			a.Type, a.Tp = pb.AttributeProto_TYPE_PROTO.Enum(), v
 		case *pb.GraphProto:
 			a.Type, a.G = pb.AttributeProto_GRAPH.Enum(), v
 		default:

@@ -111,9 +111,9 @@ type Attr struct {
 	Strs   []string
 	Tensor *Tensor
 
-	// Subgraph marks the body of an If, a Loop or a Scan, which is not kept: it
-	// lets messages name the nodes that have one.
-	Subgraph bool
+	// Opaque marks a value that is not kept, such as the body of an If or a
+	// Loop (Subgraph): it lets messages name all nodes that have one.
+	Opaque, Subgraph bool
 }
 
 // Node is one operator.

@@ -6,7 +6,8 @@ import (
 )
 
 // rewrite brings a node whose shape arithmetic names the batch into a form that
-// holds for every batch. It reports true when it has written other nodes in its place.
+// holds for every batch, and writes spatial and layout operators by simpler ones.
+// It reports true when it has written other nodes in the node's place.
 func (s *simplifier) rewrite(n *Node) (bool, error) {
 	if done, err := s.onRows(n); done || err != nil {
 		return done, err
@@ -21,6 +22,10 @@ func (s *simplifier) rewrite(n *Node) (bool, error) {
 		return s.resize(n)
 	case "MaxUnpool":
 		return s.unpool(n)
+	case "GatherND":
+		return s.gatherND(n)
+	case "LpPool", "GlobalLpPool":
+		return s.lpPool(n)
 	case "Expand":
 		return s.expand(n)
 	case "ConstantOfShape":

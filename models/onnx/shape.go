@@ -168,7 +168,7 @@ func init() { // init breaks the cycle rules → node → rules
 		"Concat": concatShape, "Resize": resizeShape, "Pad": padShape, "Slice": sliceShape,
 		"Squeeze": squeezeShape, "Unsqueeze": unsqueezeShape, "Gather": gatherShape,
 		"Expand": expandShape, "TopK": topKShape, "OneHot": oneHotShape, "DepthToSpace": depthToSpaceShape,
-		"SpaceToDepth": spaceToDepthShape, "MaxUnpool": maxUnpoolShape, "Tile": tileShape, "CumSum": cumSumShape, "Trilu": triluShape, "ScatterND": scatterNDShape, "GatherND": gatherNDShape,
+		"LpPool": poolShape, "GlobalLpPool": globalPoolShape, "SpaceToDepth": spaceToDepthShape, "MaxUnpool": maxUnpoolShape, "Tile": tileShape, "CumSum": cumSumShape, "Trilu": triluShape, "ScatterND": scatterNDShape, "GatherND": gatherNDShape,
 		"Split": splitShape, "BatchNormalization": batchNormalizationShape,
 		"Softmax": alongAxis(-1), "LogSoftmax": alongAxis(-1), "LpNormalization": alongAxis(-1), "ScatterElements": alongAxis(0),
 		"LayerNormalization": layerNormalizationShape, "RMSNormalization": alongAxis(-1), "Einsum": einsumShape,

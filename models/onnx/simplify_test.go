@@ -176,6 +176,8 @@ func TestOpenErrors(t *testing.T) {
 		{"a giant input", newFile(13, N, big, big).node("Neg x → y").bytes(N, 2), []string{`input "x"`, "shape"}},
 		{"a subgraph", newFile(13, N, 2).node("If x → y", "then_branch", newFile(13, N).Graph).bytes(N, 2), []string{`If (operator set 13) at node 0 "y"`, "subgraph"}},
 		{"an operator with a subgraph", newFile(13, N, 2).node("Neg x → y", "body", newFile(13, N).Graph).bytes(N, 2), []string{`Neg (operator set 13) at node 0 "y"`, "subgraph"}},
+		{"attributes that are not read", newFile(15, N, 2).node("Optional → a", "type", &pb.TypeProto{}).node("OptionalGetElement a → b").node("Add x b → y").bytes(N, 2),
+			[]string{`Optional (operator set 15) at node 0 "a"; OptionalGetElement (operator set 15) at node 1 "b"`}},
 		{"integer operators", newFile(13, N, 2).node("MatMulInteger x x → a").node("QLinearAdd@com.microsoft a → y").bytes(N, 2),
 			[]string{"MatMulInteger", `com.microsoft.QLinearAdd (a domain that the model doesn't import) at node 1 "y"`, "QDQ"}},
 

@@ -46,8 +46,12 @@ var unsupportedHints = []struct {
 var integerOperators = []string{"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"}
 
 func holdsSubgraph(n *Node) bool {
+	return n.hasAttr(func(a Attr) bool { return a.Subgraph })
+}
+
+func (n *Node) hasAttr(is func(Attr) bool) bool {
 	for _, a := range n.Attrs {
-		if a.Subgraph {
+		if is(a) {
 			return true
 		}
 	}
@@ -118,7 +122,7 @@ func (g *Graph) supported() error {
 	var missing []*Node
 	for _, n := range g.Nodes {
 		_, known := shapeRules[n.Op]
-		if n.Domain != "" || !known && !slices.Contains(foldOnly, n.Op) || holdsSubgraph(n) {
+		if n.Domain != "" || !known && !slices.Contains(foldOnly, n.Op) || n.hasAttr(func(a Attr) bool { return a.Opaque }) {
 			missing = append(missing, n)
 		}
 	}

@@ -219,6 +219,13 @@ func names(list []declared) (out []string) {
 	return out
 }
 
+func portNames(ports []Port) (out []string) {
+	for _, p := range ports {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
 func product(shape []int64) int64 {
 	n := int64(1)
 	for _, d := range shape {

@@ -22,10 +22,15 @@ const (
 
 var errClosed = errors.New("the pool is closed")
 
-// Pool runs programs in batches on one-thread runs side by side. An item's
-// result does not depend on the batch it was put in.
+// Pool runs programs in batches, several runs side by side, each on one thread
+// unless [Threads] says otherwise. On the CPU an item's result does not depend on
+// the batch it was put in, on the workers or on the threads, to the last bit.
 type Pool struct {
 	workers, batch int
+	threads        int  // of one run
+	cuda           bool // or the CPU
+	device         int  // of cuda
+	whole          bool // each run has batch items, repeated where fewer wait
 	done           sync.WaitGroup
 
 	mu       sync.Mutex
@@ -44,15 +49,26 @@ type Pool struct {
 	closed   bool
 }
 
-// NewPool makes a pool; workers 0 means all cores, batch 0 means 64.
-func NewPool(workers, batch int) *Pool {
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
+// NewPool makes a pool. Workers are the runs side by side; 0 means as many as
+// keep all cores busy at the pool's threads a run, and one on a CUDA device,
+// which has all its cores at work for one run. Batch is the largest number of
+// items in a run; 0 means 64.
+func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	if batch <= 0 {
 		batch = defaultBatch
 	}
-	p := &Pool{workers: workers, batch: batch, programs: map[*Program]struct{}{}}
+	p := &Pool{batch: batch, threads: 1, programs: map[*Program]struct{}{}}
+	for _, o := range opts {
+		o(p)
+	}
+	switch {
+	case workers > 0:
+	case p.cuda:
+		workers = 1
+	default:
+		workers = max(1, runtime.GOMAXPROCS(0)/p.threads)
+	}
+	p.workers = workers
 	p.work.L, p.idle.L = &p.mu, &p.mu
 	p.timer = time.AfterFunc(time.Hour, p.stalled)
 	p.timer.Stop()
@@ -68,6 +84,17 @@ func (p *Pool) Workers() int { return p.workers }
 
 // Batch is the largest number of items in a run.
 func (p *Pool) Batch() int { return p.batch }
+
+// Threads is the number of threads that work on one run.
+func (p *Pool) Threads() int { return p.threads }
+
+// Provider is what the pool runs on: [ProviderCPU] or [ProviderCUDA].
+func (p *Pool) Provider() string {
+	if p.cuda {
+		return ProviderCUDA
+	}
+	return ProviderCPU
+}
 
 // Enter announces a goroutine that makes Run calls one after the other. Call it
 // before the goroutine starts. While entered goroutines run Go code the pool

@@ -41,10 +41,6 @@ func (p *Program) Items() int64 { return p.items.Load() }
 // CompileOption changes how a program is compiled.
 type CompileOption func(*compileConfig)
 
-type compileConfig struct {
-	level onnx.GraphOptimizationLevel
-}
-
 // Unoptimized switches all graph optimisations off: operators run one by one as
 // the file has them, so a network cut into segments gives the same bits.
 func Unoptimized() CompileOption {
@@ -65,7 +61,7 @@ func (p *Pool) Compile(name string, model []byte, inputs, outputs []Port, opts .
 }
 
 func (p *Pool) compile(name string, model []byte, inputs, outputs []Port, opts []CompileOption) (*Program, error) {
-	cfg := compileConfig{level: onnx.GraphOptimizationLevelEnableAll}
+	cfg := compileConfig{level: onnx.GraphOptimizationLevelEnableAll, threads: p.threads, cuda: p.cuda, device: p.device}
 	for _, o := range opts {
 		o(&cfg)
 	}
@@ -91,8 +87,10 @@ func (p *Pool) compile(name string, model []byte, inputs, outputs []Port, opts [
 		return nil, err
 	}
 	defer options.Destroy()
-	// The names serve other kinds of run; kits bind ports by name.
-	if prog.session, err = onnx.NewDynamicAdvancedSessionWithONNXData(model, nil, nil, options); err != nil {
+	if prog.session, err = onnx.NewDynamicAdvancedSessionWithONNXData(model, portNames(prog.inputs), portNames(prog.outputs), options); err != nil {
+		if p.cuda {
+			err = cudaError(p.device, err)
+		}
 		return nil, err
 	}
 	p.mu.Lock()
@@ -103,34 +101,6 @@ func (p *Pool) compile(name string, model []byte, inputs, outputs []Port, opts [
 	}
 	p.programs[prog] = struct{}{}
 	return prog, nil
-}
-
-// sessionOptions: one thread a run, because two one-thread runs side by side
-// beat one two-thread run.
-func sessionOptions(cfg compileConfig) (*onnx.SessionOptions, error) {
-	o, err := onnx.NewSessionOptions()
-	if err != nil {
-		return nil, err
-	}
-	for _, set := range []func() error{
-		func() error { return o.SetIntraOpNumThreads(1) },
-		func() error { return o.SetInterOpNumThreads(1) },
-		func() error { return o.SetExecutionMode(onnx.ExecutionModeSequential) },
-		func() error { return o.SetGraphOptimizationLevel(cfg.level) },
-		func() error { return o.SetLogSeverityLevel(onnx.LoggingLevelFatal) },
-		// A memory pattern per batch size takes one block for a whole run, which
-		// fits badly into a shared arena and is no faster.
-		func() error { return o.SetMemPattern(false) },
-		func() error { return o.AddSessionConfigEntry("session.use_env_allocators", "1") },
-		// Weights outside the shared arena go back to the system on Close.
-		func() error { return o.AddSessionConfigEntry("session.use_device_allocator_for_initializers", "1") },
-	} {
-		if err := set(); err != nil {
-			o.Destroy()
-			return nil, err
-		}
-	}
-	return o, nil
 }
 
 // Close frees the program once its running batches are done; waiting requests

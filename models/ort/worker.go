@@ -25,18 +25,30 @@ const maxKits = 2048
 const align = 16
 
 // kit is what a worker needs to run n items of a program: the ports' views into
-// its scratch, wrapped as tensors and bound to the session.
+// its scratch, wrapped as tensors.
 type kit struct {
-	in, out [][]float32
-	tensors []*onnx.Tensor[float32]
+	session         *onnx.DynamicAdvancedSession
+	in, out         [][]float32
+	inputs, outputs []onnx.Value
+	// binding has the tensors bound, which saves looking them up at each run. It
+	// is nil where the device is not the CPU: binding would copy the inputs there
+	// once and for all.
 	binding *onnx.IoBinding
+}
+
+// run evaluates what is in the scratch.
+func (k *kit) run() error {
+	if k.binding != nil {
+		return k.session.RunWithBinding(k.binding)
+	}
+	return k.session.Run(k.inputs, k.outputs)
 }
 
 func (k *kit) destroy() {
 	if k.binding != nil {
 		k.binding.Destroy()
 	}
-	for _, t := range k.tensors {
+	for _, t := range append(k.inputs, k.outputs...) {
 		t.Destroy()
 	}
 }
@@ -64,16 +76,20 @@ func (w *worker) run(prog *Program, batch []*request) (err error) {
 			err = fmt.Errorf("run %s: %v", prog.name, r)
 		}
 	}()
-	k, err := w.kit(prog, len(batch))
+	n := len(batch)
+	if w.pool.whole {
+		n = w.pool.batch
+	}
+	k, err := w.kit(prog, n)
 	if err != nil {
 		return fmt.Errorf("run %s: %s", prog.name, oneLine(err))
 	}
 	for i, port := range prog.inputs {
-		for j, r := range batch {
-			copy(k.in[i][j*port.Size:], r.in[i])
+		for j := range n { // beyond the batch its last item again: values that the graph can take
+			copy(k.in[i][j*port.Size:], batch[min(j, len(batch)-1)].in[i])
 		}
 	}
-	if err := prog.session.RunWithBinding(k.binding); err != nil {
+	if err := k.run(); err != nil {
 		return fmt.Errorf("run %s on %d items: %s", prog.name, len(batch), oneLine(err))
 	}
 	for i, port := range prog.outputs {
@@ -133,37 +149,46 @@ func (w *worker) reserve(prog *Program) {
 }
 
 func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {
-	k = &kit{}
-	if k.binding, err = prog.session.CreateIoBinding(); err != nil {
-		return k, err
-	}
+	k = &kit{session: prog.session}
 	at := 0
 	for uintptr(unsafe.Pointer(&w.scratch[at]))%(4*align) != 0 {
 		at++
 	}
-	view := func(p Port, bind func(string, onnx.Value) error) ([]float32, error) {
+	view := func(p Port) ([]float32, onnx.Value, error) {
 		data := w.scratch[at : at+n*p.Size]
 		at += roundUp(n * p.Size)
 		t, err := onnx.NewTensor(append(onnx.NewShape(int64(n)), p.Shape...), data)
-		if err != nil {
-			return nil, err
-		}
-		k.tensors = append(k.tensors, t)
-		return data, bind(p.Name, t)
+		return data, t, err
 	}
 	for _, p := range prog.inputs {
-		data, err := view(p, k.binding.BindInput)
+		data, t, err := view(p)
 		if err != nil {
 			return k, err
 		}
-		k.in = append(k.in, data)
+		k.in, k.inputs = append(k.in, data), append(k.inputs, t)
 	}
 	for _, p := range prog.outputs {
-		data, err := view(p, k.binding.BindOutput)
+		data, t, err := view(p)
 		if err != nil {
 			return k, err
 		}
-		k.out = append(k.out, data)
+		k.out, k.outputs = append(k.out, data), append(k.outputs, t)
+	}
+	if w.pool.cuda {
+		return k, nil
+	}
+	if k.binding, err = prog.session.CreateIoBinding(); err != nil {
+		return k, err
+	}
+	for i, p := range prog.inputs {
+		if err := k.binding.BindInput(p.Name, k.inputs[i]); err != nil {
+			return k, err
+		}
+	}
+	for i, p := range prog.outputs {
+		if err := k.binding.BindOutput(p.Name, k.outputs[i]); err != nil {
+			return k, err
+		}
 	}
 	return k, nil
 }

@@ -1,0 +1,56 @@
+package grad
+
+import (
+	"fmt"
+	"strings"
+
+	"selfheal/models/onnx"
+)
+
+// Select is the input of a graph by [Losses] that chooses an image's loss.
+const Select = "select" // one-hot
+
+// Losses returns [Loss] for any of several losses: a network with many weights
+// then needs one graph for all of them. Besides Image, Label and Target there is an
+// input Select, [N, len(heads)], whose one says which loss an image's LossValue and
+// Gradient are of; the others leave no trace in either, be they infinite. Target is
+// read by targeted heads only. Values and gradients are those of [Loss].
+func Losses(net *onnx.Graph, heads []string) (*onnx.Graph, error) {
+	if len(heads) == 0 {
+		return nil, fmt.Errorf("no losses are given")
+	}
+	out := net.Outputs[0].Shape
+	b := &onnx.Builder{G: onnx.NewGraph(net.Name + "/" + strings.Join(heads, "+"))}
+	x, y, t := b.Input(Image, net.Inputs[0].Shape), b.Input(Label, out), b.Input(Target, out)
+	choice := b.Input(Select, onnx.Shape{onnx.Batch, int64(len(heads))})
+	reserve(b, Logits, LossValue, Gradient)
+	z := b.Inline(net, map[string]string{net.Inputs[0].Name: x})[net.Outputs[0].Name]
+	loss := ""
+	for i, name := range heads {
+		h, ok := Heads[name]
+		if !ok {
+			return nil, fmt.Errorf("unknown loss %q", name)
+		}
+		if !Fits(name, net) {
+			return nil, fmt.Errorf("loss %s needs logits of at least %d classes, the network gives %v", name, h.MinClasses, out)
+		}
+		value := h.Build(b, z, y, t)
+		if loss == "" {
+			loss = value
+		} else {
+			loss = b.Op("Where", b.Op("Greater", nth(b, choice, int64(i)), b.Float(0.5)), value, loss)
+		}
+	}
+	one := b.Op("Clip", loss, b.Float(1), b.Float(1)) // the cotangent of a sum over images
+	g, err := Backward(b, map[string]string{loss: one}, []string{x})
+	if err != nil {
+		return nil, err
+	}
+	return finish(b, []string{Logits, LossValue, Gradient}, []string{z, loss, g[x]})
+}
+
+// Fits reports whether a network has logits of enough classes for a loss.
+func Fits(head string, net *onnx.Graph) bool {
+	out := net.Outputs[0].Shape
+	return len(out) == 2 && out[1] >= int64(Heads[head].MinClasses)
+}

@@ -1,0 +1,129 @@
+package ort
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	onnx "github.com/yalue/onnxruntime_go"
+)
+
+// cudaOptions are the CUDA provider's.
+func cudaOptions(device int) map[string]string {
+	return map[string]string{
+		"device_id": strconv.Itoa(device),
+		// TF32 keeps 10 of float32's 23 bits of mantissa.
+		"use_tf32": "0",
+		// The default measures all kernels at each new shape, which takes seconds and
+		// makes the choice, and with it the rounding, depend on the clock.
+		"cudnn_conv_algo_search": "HEURISTIC",
+		// A program's runs all have one shape, so its arena never grows again:
+		// doubling would only waste memory, an arena for each program.
+		"arena_extend_strategy": "kSameAsRequested",
+	}
+}
+
+// useCUDA puts the CUDA provider before the CPU's, which gets the operators that
+// CUDA has no kernel for.
+func useCUDA(o *onnx.SessionOptions, device int) error {
+	c, err := onnx.NewCUDAProviderOptions()
+	if err != nil {
+		return cudaError(device, err)
+	}
+	defer c.Destroy()
+	// This loads the provider's library and looks for the device.
+	if err := c.Update(cudaOptions(device)); err != nil {
+		return cudaError(device, err)
+	}
+	if err := o.AppendExecutionProviderCUDA(c); err != nil {
+		return cudaError(device, err)
+	}
+	return nil
+}
+
+// probe is one 3×3 convolution of ones, written by probe.py.
+//
+//go:embed probe.onnx
+var probe []byte
+
+// CheckCUDA runs a convolution on a CUDA device. Where that is not possible, the
+// error says on one line what is missing and what to do: the library has no CUDA
+// provider, CUDA's or cuDNN's libraries or NVIDIA's driver are not found, there is
+// no such device, or it computes something else. [Init] comes first.
+func CheckCUDA(device int) error {
+	pool := NewPool(1, 1, CUDA(device))
+	defer pool.Close()
+	prog, err := pool.Compile("probe", probe, nil, nil)
+	if err != nil {
+		return errors.New(strings.TrimPrefix(err.Error(), "compile probe: "))
+	}
+	x, y := make([]float32, prog.Inputs()[0].Size), make([]float32, prog.Outputs()[0].Size)
+	for i := range x {
+		x[i] = 1
+	}
+	if err := pool.Run(context.Background(), prog, [][]float32{x}, [][]float32{y}); err != nil {
+		return cudaError(device, err)
+	}
+	var sum float32
+	for _, v := range y {
+		sum += v
+	}
+	if want := float32(22 * 22); sum != want { // of 8×8 pixels with a border of zeros, along each axis 6 see 3 ones and 2 see 2
+		return fmt.Errorf("CUDA device %d computes wrongly: a convolution of ones adds up to %v, not %v", device, sum, want)
+	}
+	return nil
+}
+
+// wheels says where a library with the CUDA provider is.
+const wheels = "pip's onnxruntime-gpu has one, up to version 1.26 for CUDA 12 and from 1.27 on for CUDA 13: " +
+	"give the path of its onnxruntime/capi/libonnxruntime.so.VERSION with --onnxruntime or " + envLibrary
+
+var (
+	notFound   = regexp.MustCompile(`(\S+): cannot open shared object file`)
+	failure    = regexp.MustCompile(`CUDA failure (\d+): (.*?) ?;`)
+	badDevice  = regexp.MustCompile(`Invalid device ID: .*must be between 0 \(inclusive\) and (\d+)`)
+	wherefrom  = regexp.MustCompile(`^.* : FAIL : `) // the runtime's source file and function
+	noProvider = []string{"not enabled in this build", "providers_shared", "Failed to load shared library"}
+)
+
+// cudaError says what is behind an error of the runtime and what to do; one that
+// has nothing to do with CUDA stays as it is.
+func cudaError(device int, err error) error {
+	msg := oneLine(err)
+	missing := ""
+	if m := notFound.FindStringSubmatch(msg); m != nil {
+		missing = filepath.Base(m[1])
+	}
+	switch m := failure.FindStringSubmatch(msg); {
+	case strings.HasPrefix(missing, "libcuda.so"):
+		return fmt.Errorf("NVIDIA's driver is not installed: %s is not found; CUDA needs it and a device", missing)
+	case missing != "" && !strings.HasPrefix(missing, "libonnxruntime_"):
+		return fmt.Errorf("the CUDA provider of ONNX Runtime %s needs %s, which is not found; "+
+			"install that CUDA version and cuDNN and name the folders of their libraries in LD_LIBRARY_PATH", Version(), missing)
+	case missing != "" || containsAny(msg, noProvider):
+		return fmt.Errorf("ONNX Runtime %s at %s has no CUDA provider; %s", Version(), LibraryPath(), wheels)
+	case m != nil:
+		return fmt.Errorf("CUDA device %d can't be used: %s (CUDA error %s); nvidia-smi shows the driver and the devices", device, m[2], m[1])
+	}
+	if m := badDevice.FindStringSubmatch(msg); m != nil {
+		return fmt.Errorf("there is no CUDA device %d; their number is %s, counted from 0", device, m[1])
+	}
+	if cut := wherefrom.ReplaceAllString(msg, ""); cut != msg {
+		return errors.New(cut)
+	}
+	return err
+}
+
+func containsAny(s string, parts []string) bool {
+	for _, p := range parts {
+		if strings.Contains(s, p) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,84 @@
+package ort
+
+import onnx "github.com/yalue/onnxruntime_go"
+
+// The execution providers that a pool can run on.
+const (
+	ProviderCPU  = "cpu"
+	ProviderCUDA = "cuda"
+)
+
+// PoolOption changes how a pool runs its programs.
+type PoolOption func(*Pool)
+
+// Threads lets n threads work on each run (default, and least: 1). On the CPU
+// they change no bit of a result. Runs side by side use the cores better; more
+// threads are for fewer images than cores, down to a single one, and for networks
+// of which one batch a core does not fit into memory.
+//
+// A program's n − 1 additional threads are shared by all its runs.
+func Threads(n int) PoolOption { return func(p *Pool) { p.threads = max(1, n) } }
+
+// CUDA runs programs on a CUDA device (an index from 0 up) in float32, without
+// TF32. [CheckCUDA] tells beforehand whether that is possible; without it,
+// Compile fails with the same words.
+//
+// Weights and everything between the inputs and the outputs of a program stay on
+// the device, so a gradient, which is one program, is one pass there. Inputs are
+// copied to it and outputs back at each run, from and to ordinary memory:
+// onnxruntime_go makes neither tensors in device memory nor page-locked ones, and
+// an IoBinding copies an input of ordinary memory once, when it is bound, and
+// would see no later batch.
+//
+// Each run has the pool's full batch: cuDNN chooses and prepares its kernels by
+// shape, so one shape is prepared once and gives an item the same result whatever
+// it shares its batch with. A smaller batch is filled up with repetitions.
+func CUDA(device int) PoolOption {
+	return func(p *Pool) { p.cuda, p.device, p.whole = true, device, true }
+}
+
+// compileConfig is what sessions differ in. Its zero value is a session on one
+// thread of the CPU.
+type compileConfig struct {
+	level   onnx.GraphOptimizationLevel
+	threads int // 0: 1
+	cuda    bool
+	device  int // of cuda
+}
+
+// sessionOptions are those of every session. The default is one thread a run,
+// because two one-thread runs side by side beat one two-thread run.
+func sessionOptions(cfg compileConfig) (*onnx.SessionOptions, error) {
+	o, err := onnx.NewSessionOptions()
+	if err != nil {
+		return nil, err
+	}
+	sets := []func() error{
+		func() error { return o.SetIntraOpNumThreads(max(1, cfg.threads)) },
+		func() error { return o.SetInterOpNumThreads(1) },
+		func() error { return o.SetExecutionMode(onnx.ExecutionModeSequential) },
+		func() error { return o.SetGraphOptimizationLevel(cfg.level) },
+		func() error { return o.SetLogSeverityLevel(onnx.LoggingLevelFatal) },
+		// A memory pattern per batch size takes one block for a whole run, which
+		// fits badly into a shared arena and is no faster.
+		func() error { return o.SetMemPattern(false) },
+		func() error { return o.AddSessionConfigEntry("session.use_env_allocators", "1") },
+		// Weights outside the shared arena go back to the system on Close.
+		func() error { return o.AddSessionConfigEntry("session.use_device_allocator_for_initializers", "1") },
+	}
+	if cfg.threads > 1 {
+		// Threads belong to a session and wait for its next operator by spinning.
+		// Between runs they must not, as another session has the cores then.
+		sets = append(sets, func() error { return o.AddSessionConfigEntry("session.force_spinning_stop", "1") })
+	}
+	if cfg.cuda {
+		sets = append(sets, func() error { return useCUDA(o, cfg.device) })
+	}
+	for _, set := range sets {
+		if err := set(); err != nil {
+			o.Destroy()
+			return nil, err
+		}
+	}
+	return o, nil
+}
