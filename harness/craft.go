@@ -53,7 +53,7 @@ func (r *runner) craft(ctx context.Context, net *control.Network, label string, 
 		f, b := component.Passes(net.Classes())
 		p := r.progress.component(label, component.Name(), len(todo), standing, len(set), int64(len(todo))*int64(f+b), oracle)
 		var mu sync.Mutex // guards standing
-		err := control.ForEach(ctx, r.pool, len(todo), func(ctx context.Context, k int) error {
+		err := r.forEach(ctx, len(todo), attackState(net.Shape()), func(ctx context.Context, k int) error {
 			i := todo[k]
 			res, err := component.Perturb(ctx, oracle, set[i], r.seed)
 			if err != nil {

@@ -43,7 +43,10 @@ func measure(norm attacks.Norm, epsilon float64, clean, adversarial []float32) (
 }
 
 // classifier is a network with or without its controller.
-type classifier func(ctx context.Context, image []float32) (answer, error)
+type classifier struct {
+	ask   func(ctx context.Context, image []float32) (answer, error)
+	state int64 // that it keeps for an image, in bytes
+}
 
 // answer is what a classifier gives for one image.
 type answer struct {
@@ -52,20 +55,20 @@ type answer struct {
 }
 
 func plain(n *control.Network) classifier {
-	return func(ctx context.Context, image []float32) (answer, error) {
+	return classifier{func(ctx context.Context, image []float32) (answer, error) {
 		z := make([]float32, n.Classes())
 		return answer{logits: z}, n.Logits(ctx, image, z)
-	}
+	}, 4 * int64(n.Classes())}
 }
 
-func controlled(c *control.Controller) classifier {
-	return func(ctx context.Context, image []float32) (answer, error) {
+func controlled(c *controller) classifier {
+	return classifier{func(ctx context.Context, image []float32) (answer, error) {
 		o, err := c.Run(ctx, image)
 		if err != nil {
 			return answer{}, err
 		}
 		return answer{logits: o.Logits, outcome: o}, nil
-	}
+	}, c.state}
 }
 
 // verdict is the judge's word on one image of a cell.
@@ -96,8 +99,8 @@ func (e notFinite) Error() string {
 // error, as no margin follows from them.
 func (r *runner) judge(ctx context.Context, who classifier, what string, set []attacks.Image, images [][]float32) ([]verdict, error) {
 	out := make([]verdict, len(set))
-	err := control.ForEach(ctx, r.pool, len(set), func(ctx context.Context, i int) error {
-		a, err := who(ctx, images[i])
+	err := r.forEach(ctx, len(set), who.state, func(ctx context.Context, i int) error {
+		a, err := who.ask(ctx, images[i])
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/models/onnx"
+	"selfheal/models/ort"
 )
 
 // scored opens the data set that a suite scores, cut to --limit.
@@ -70,7 +71,8 @@ func (r *runner) network(m *config.Model) (*control.Network, error) {
 	if m.SHA256 != "" && m.SHA256 != hash {
 		return nil, fmt.Errorf("model %s: %s has SHA-256 %s, the config says %s", m.Name, m.Path, hash, m.SHA256)
 	}
-	o := control.NetworkOptions{Mean: float32s(m.Mean), Std: float32s(m.Std), Probabilities: m.Output == "probabilities", At: m.SplitAt}
+	o := control.NetworkOptions{Mean: float32s(m.Mean), Std: float32s(m.Std), Probabilities: m.Output == "probabilities", At: m.SplitAt,
+		Direct: !r.cfg.Runtime.Winograd || r.pool.Provider() != ort.ProviderCPU}
 	n, err := control.NewNetwork(r.pool, m.Name, data, o)
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
@@ -121,10 +123,16 @@ func (r *runner) chain(n *control.Network, c *config.Control) (*control.Chain, [
 	return chain, at, nil
 }
 
+// controller is a closed loop around a network.
+type controller struct {
+	*control.Controller
+	state int64 // that it keeps for an image, in bytes
+}
+
 // controller closes the loop of a control around a network. With fit unset a
 // linear embedding, which must be fitted first, is replaced by the identity:
 // enough to see whether everything else is in order.
-func (r *runner) controller(ctx context.Context, n *control.Network, c *config.Control, fit bool) (*control.Controller, error) {
+func (r *runner) controller(ctx context.Context, n *control.Network, c *config.Control, fit bool) (*controller, error) {
 	chain, at, err := r.chain(n, c)
 	if err != nil {
 		return nil, err
@@ -145,7 +153,11 @@ func (r *runner) controller(ctx context.Context, n *control.Network, c *config.C
 	s := control.Solver{Outer: c.Solver.Outer, Inner: c.Solver.Inner, Regularization: c.Solver.Regularization,
 		LearningRate: c.Solver.LearningRate, Momentum: c.Solver.Momentum}
 	s.Method = map[string]control.Method{config.Greedy: control.Greedy, config.MSA: control.MSA, config.PMP: control.PMP}[c.Solver.Method]
-	return control.NewController(chain, c.Name, s, layers)
+	loop, err := control.NewController(chain, c.Name, s, layers)
+	if err != nil {
+		return nil, err
+	}
+	return &controller{loop, loopState(chain)}, nil
 }
 
 func (r *runner) embedding(ctx context.Context, n *control.Network, chain *control.Chain, c *config.Control, at control.At, t int, e config.Embedding) (*onnx.Graph, error) {

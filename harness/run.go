@@ -61,24 +61,28 @@ func (j Job) key(a PlannedAttack) craftKey {
 // finished are returned and on disk all the same.
 func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Record, error) {
 	cfg := plan.Config
-	pool := ort.NewPool(cfg.Runtime.Workers, cfg.Runtime.Batch)
+	pool, err := newPool(cfg.Runtime)
+	if err != nil {
+		return nil, nil, ConfigError{err}
+	}
 	defer pool.Close()
-	// Workers are cores: what the attacks compute between passes stays on as many.
-	before := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(min(before, pool.Workers()))
-	defer runtime.GOMAXPROCS(before)
+	if pool.Provider() == ort.ProviderCPU {
+		// Workers' threads are cores: what the attacks compute between passes stays on as many.
+		before := runtime.GOMAXPROCS(0)
+		runtime.GOMAXPROCS(min(before, pool.Workers()*pool.Threads()))
+		defer runtime.GOMAXPROCS(before)
+	}
 	r := &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{}, made: map[craftKey]*crafted{}, uses: map[craftKey]int{}, planned: plan.Cells()}
 	r.file = &result.File{
 		Schema: result.Schema, Created: time.Now().UTC().Truncate(time.Second), ConfigSHA256: cfg.Hash(), Seed: cfg.Seed,
-		Environment: result.Environment{Selfheal: Version, Go: runtime.Version(), ONNXRuntime: ort.Version(), Provider: cfg.Runtime.Provider,
-			Workers: pool.Workers(), Batch: pool.Batch(), CPU: cpuName()},
+		Environment: result.Environment{Selfheal: Version, Go: runtime.Version(), ONNXRuntime: ort.Version(), Provider: pool.Provider(),
+			Workers: pool.Workers(), Threads: pool.Threads(), Batch: pool.Batch(), Winograd: cfg.Runtime.Winograd, CPU: cpuName()},
 		Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}, Cells: []result.Cell{},
 	}
 	for _, s := range cfg.Suites {
 		r.file.Suites = append(r.file.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Mode,
 			Models: s.Models, Controls: s.Controls, Attacks: s.Attacks})
 	}
-	var err error
 	if r.journal, err = newJournal(o.Out, r.file, o.Force); err != nil {
 		return nil, nil, err
 	}
@@ -104,8 +108,22 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	return r.file, r.journal.records, err
 }
 
+// newPool makes the pool that a config asks for. A device that does not compute is
+// an error, before an hour is spent on opening what would run on it.
+func newPool(c config.Runtime) (*ort.Pool, error) {
+	options := []ort.PoolOption{ort.Threads(c.Threads)}
+	if c.Provider == config.CUDA {
+		if err := ort.CheckCUDA(c.Device); err != nil {
+			return nil, fmt.Errorf("runtime.provider %s: %w", c.Provider, err)
+		}
+		options = append(options, ort.CUDA(c.Device))
+	}
+	return ort.NewPool(c.Workers, c.Batch, options...), nil
+}
+
 // ConfigError is what is wrong with what a config names: a file that is absent
-// or no model, images that don't fit it, a network without gradients.
+// or no model, images that don't fit it, a network without gradients, a device
+// that does not compute.
 type ConfigError struct{ error }
 
 // Unwrap returns the error itself.
@@ -190,7 +208,7 @@ func (r *runner) job(ctx context.Context, j Job) error {
 		return err
 	}
 	defer net.Close()
-	var controllers []*control.Controller
+	var controllers []*controller
 	for _, name := range j.Suite.Controls {
 		c, err := r.controller(ctx, net, r.cfg.Control(name), true)
 		if err != nil {
@@ -249,7 +267,7 @@ func fits(d *dataset.Dataset, n *control.Network) error {
 
 // score scores one set of images on the undefended network and under every
 // controller, and writes those cells. It returns the undefended verdicts.
-func (r *runner) score(ctx context.Context, j Job, net *control.Network, controllers []*control.Controller, a *PlannedAttack, made *crafted, recipe string, set []attacks.Image) ([]verdict, error) {
+func (r *runner) score(ctx context.Context, j Job, net *control.Network, controllers []*controller, a *PlannedAttack, made *crafted, recipe string, set []attacks.Image) ([]verdict, error) {
 	var undefended []verdict
 	for k := -1; k < len(controllers); k++ {
 		start := time.Now()
@@ -336,7 +354,7 @@ func defenseName(d string) string {
 }
 
 // summary reports how the closed loop did over a cell's images.
-func summary(c *control.Controller, verdicts []verdict) *result.Solver {
+func summary(c *controller, verdicts []verdict) *result.Solver {
 	s := &result.Solver{Method: c.Solver.Method.String(), PassesPerRun: c.Passes()}
 	for _, v := range verdicts {
 		s.Objective += v.outcome.Objective

@@ -70,10 +70,10 @@ func plan(t *testing.T, text string, workers, batch int, sets ...string) *Plan {
 	return p
 }
 
-func runSmall(t *testing.T, workers, batch int) (*result.File, []result.Record, string) {
+func runSmall(t *testing.T, workers, batch int, sets ...string) (*result.File, []result.Record, string) {
 	t.Helper()
 	out := t.TempDir()
-	f, records, err := Run(context.Background(), plan(t, small, workers, batch), Options{Out: out, Progress: NewProgress(nil, true)})
+	f, records, err := Run(context.Background(), plan(t, small, workers, batch, sets...), Options{Out: out, Progress: NewProgress(nil, true)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,13 +81,13 @@ func runSmall(t *testing.T, workers, batch int) (*result.File, []result.Record, 
 }
 
 // Verdicts, margins and adversarial images are the same, bit for bit, whatever
-// the batch and the number of workers.
-func TestResultsDoNotDependOnBatchOrWorkers(t *testing.T) {
+// the batch and the number of workers and threads.
+func TestResultsDoNotDependOnBatchWorkersOrThreads(t *testing.T) {
 	testinput.Runtime(t)
 	first, records, out := runSmall(t, 2, 64)
-	for _, c := range []struct{ workers, batch int }{{1, 8}, {2, 8}, {1, 64}, {2, 3}} {
-		f, rec, dir := runSmall(t, c.workers, c.batch)
-		name := fmt.Sprintf("workers %d, batch %d", c.workers, c.batch)
+	for _, c := range []struct{ workers, batch, threads int }{{1, 8, 1}, {2, 8, 1}, {1, 64, 2}, {2, 3, 1}, {2, 5, 3}} {
+		f, rec, dir := runSmall(t, c.workers, c.batch, fmt.Sprintf("runtime.threads=%d", c.threads))
+		name := fmt.Sprintf("%+v", c)
 		if len(f.Cells) != len(first.Cells) || len(rec) != len(records) {
 			t.Fatalf("%s: %d cells, %d records", name, len(f.Cells), len(rec))
 		}

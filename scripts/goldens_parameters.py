@@ -147,3 +147,18 @@ def prelu(m, x):
 own("layernorm", (3, 4), layernorm(-1), opset=17)
 own("layernorm_axes", (3, 4), layernorm(1), opset=17)
 own("prelu", (3, 4), prelu)
+
+
+def group_norm(groups):
+    def build(m, x):
+        (sn, s), (bn, b) = m.weight(4, scale=1.0), m.weight(4, scale=1.0)
+        if groups == 4:
+            return m.op("InstanceNormalization", x, sn, bn, epsilon=1e-2), lambda t: F.instance_norm(t, None, None, s, b, True, 0, float(np.float32(1e-2)))
+        return (m.op("GroupNormalization", x, sn, bn, num_groups=groups, epsilon=1e-2),
+                lambda t: F.group_norm(t, groups, s, b, float(np.float32(1e-2))))
+    return build
+
+
+# Lowered by Simplify, whose forms keep scale and bias.
+own("instancenorm", (4, 3), group_norm(4))
+own("groupnorm", (4, 3), group_norm(2), opset=21)

@@ -96,6 +96,25 @@ class Architectures(unittest.TestCase):
             self.assertGreater(deviation, 0.02, name)
             self.assertLess(deviation, 50, name)
 
+    def test_running_statistics_are_near_the_true_ones_but_off_them(self):
+        for name in ("rn-18", "efficientnet-b0", "autoencoder"):
+            network, shape = narrow(name)
+            shifts, ratios = [], []
+
+            def look(norm, inputs):
+                variance, mean = torch.var_mean(inputs[0].transpose(0, 1).flatten(1), dim=1)
+                shifts.append(((mean - norm.running_mean).abs() / norm.running_var.sqrt()).median())
+                ratios.append((variance / norm.running_var).log().abs().median())
+            for module in network.modules():
+                if isinstance(module, (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d)):
+                    module.register_forward_pre_hook(look)
+            with torch.no_grad():
+                network(torch.rand(64, *shape, generator=torch.Generator().manual_seed(9)))
+            for found, low, high in ((shifts, 0.05, 0.6), (ratios, 0.1, 1.2)):
+                middle = float(torch.stack(found).median())
+                self.assertGreater(middle, low, name)
+                self.assertLess(middle, high, name)
+
     def test_random_weights_are_seeded_and_none_is_trivial(self):
         first, again, other = (narrow("rn-18", seed)[0].state_dict() for seed in (3, 3, 4))
         for key, value in first.items():
@@ -239,6 +258,8 @@ class Skeletons(unittest.TestCase):
         self.assertEqual(bare.graph.node, whole.graph.node)
         self.assertEqual([(tensor.name, list(tensor.dims), tensor.data_type) for tensor in bare.graph.initializer],
                          [(tensor.name, list(tensor.dims), tensor.data_type) for tensor in whole.graph.initializer])
+        self.assertEqual(sum(len(tensor.raw_data) + len(tensor.float_data) for tensor in bare.graph.initializer
+                             if np.prod(tensor.dims) > 16), 0)
         self.assertNotIn("Identity", {node.op_type for node in bare.graph.node}, "equal weights were merged")
         self.assertFalse(whole.metadata_props)
 

@@ -162,6 +162,8 @@ class Trades(unittest.TestCase):
             network = random_weights(ARCHITECTURES["rn-18"].build(width=4), (3, 16, 16), 1, calibration_batch=16)
             value = trades.loss(network, self.images, self.labels, "linf", 8 / 255, 2, 2 / 255, beta, torch.Generator().manual_seed(1))
             self.assertTrue(network.training)
+            # The clean and the attacked batch, but none of the attack's own passes.
+            self.assertEqual(int(network.norm.num_batches_tracked), 2)
             return value.item()
         natural, once, twice = at(0.0), at(1.0), at(2.0)
         self.network.train()

@@ -142,7 +142,7 @@ suites:
 	if !reflect.DeepEqual(c.DefaultSuites, []string{"z", "y"}) {
 		t.Errorf("default suites: %v", c.DefaultSuites)
 	}
-	if c.Runtime != (Runtime{"cpu", 0, 64}) || c.Seed != 0 || c.SaveAdversarial {
+	if c.Runtime != (Runtime{"cpu", 0, 0, 64, 1, true}) || c.Seed != 0 || c.SaveAdversarial {
 		t.Errorf("runtime %+v, seed %d, save %v", c.Runtime, c.Seed, c.SaveAdversarial)
 	}
 	if m := c.Model("m"); m.Output != "logits" || m.Mean != nil || m.Std != nil || m.SplitAt != nil {

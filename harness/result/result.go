@@ -12,7 +12,7 @@ const Schema = "selfheal.results/1"
 type File struct {
 	Schema       string             `json:"schema"`
 	Created      time.Time          `json:"created"`
-	ConfigSHA256 string             `json:"config_sha256"` // of the resolved plan, without workers, batch and out
+	ConfigSHA256 string             `json:"config_sha256"` // of the resolved plan, without what can't change a result
 	Seed         uint64             `json:"seed"`
 	Environment  Environment        `json:"environment"`
 	Datasets     map[string]Dataset `json:"datasets"`
@@ -30,7 +30,9 @@ type Environment struct {
 	ONNXRuntime string `json:"onnxruntime"`
 	Provider    string `json:"provider"`
 	Workers     int    `json:"workers"`
+	Threads     int    `json:"threads,omitempty"` // of one worker's run; 0 in files older than it
 	Batch       int    `json:"batch"`
+	Winograd    bool   `json:"winograd,omitempty"` // convolutions were rewritten for the CPU
 	CPU         string `json:"cpu"`
 }
 

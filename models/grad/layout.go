@@ -36,7 +36,7 @@ func transpose(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return []string{c.OpWith("Transpose", onnx.Attrs{"perm": inverse}, gy[0])}, nil
 }
 
-// y = the inputs side by side: each gets its slice of g
+// y = the inputs side by side: each gets its part of g
 func concat(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	rank := len(c.Shape(n.Outputs[0]))
 	axes, err := onnx.Axes([]int64{n.Int("axis", 1)}, rank)
@@ -44,9 +44,16 @@ func concat(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		return nil, err
 	}
 	gx := make([]string, len(n.Inputs))
-	from := int64(0)
+	sizes, all := make([]int64, len(n.Inputs)), true
 	for i, in := range n.Inputs {
-		to := from + c.Shape(in)[axes[0]]
+		sizes[i], all = c.Shape(in)[axes[0]], all && c.Needs(n, i)
+	}
+	if all {
+		return c.Multi("Split", onnx.Attrs{"axis": int64(axes[0])}, len(sizes), gy[0], c.Ints(sizes...)), nil
+	}
+	from := int64(0)
+	for i := range n.Inputs {
+		to := from + sizes[i]
 		if c.Needs(n, i) {
 			gx[i] = c.Op("Slice", gy[0], c.Ints(from), c.Ints(to), c.Ints(int64(axes[0])))
 		}

@@ -37,11 +37,11 @@ func (c *Context) convWeight(x, g string, win onnx.Window, weight onnx.Shape, gr
 		v.spatial = append(v.spatial, int64(i+2))
 		v.out = append(v.out, c.Shape(g)[i+2])
 	}
-	positions, inner := onnx.Shape(v.out).Items(), weight[1]
+	positions, inner, taps := onnx.Shape(v.out).Items(), weight[1], onnx.Shape(win.Kernel).Items()
 	switch {
 	case groups == weight[0] && inner == 1 && groups > 1:
 		return c.weightByElements(v)
-	case weight.HasBatch() || groups == 1 && inner > fewChannels && positions < fewPositions:
+	case weight.HasBatch() || groups == 1 && taps > 1 && inner > fewChannels && positions < fewPositions:
 		return c.weightByConv(v)
 	}
 	return c.weightByProducts(v, inner <= fewChannels)
@@ -50,10 +50,7 @@ func (c *Context) convWeight(x, g string, win onnx.Window, weight onnx.Shape, gr
 // weightByConv is a Conv of x with g as its kernel, batch and channels exchanged
 // and strides and dilations too.
 func (c *Context) weightByConv(v *correlation) string {
-	turn := []int64{1, 0}
-	for _, a := range v.spatial {
-		turn = append(turn, a)
-	}
+	turn := append([]int64{1, 0}, v.spatial...)
 	turned := func(t string) string {
 		return c.OpWith("Transpose", onnx.Attrs{"perm": slices.Clone(turn)}, t)
 	}

@@ -50,7 +50,7 @@ func TestFunctions(t *testing.T) {
 		f.node("Leak@local u b → v", "slope", 0.5).node("Clip v _ _ → z")
 	})
 	twice.AttributeProto = []*pb.AttributeProto{{Name: proto.String("s"), Type: pb.AttributeProto_FLOAT.Enum(), F: proto.Float32(0.25)}}
-	f.node("Leak@local x b → t m", "slope", 0.125).node("Twice@local t b → u").node("Leak@local u b → w").node("Add w m → y")
+	f.node("Leak@local x b → t m", "slope", 0.125).node("Twice@local t b → u").node("Leak@local u b → m@1").node("Add m@1 m → y")
 	f.Graph.Node[1].Name = proto.String("second")
 
 	plain := newFile(13, N, 2).floats("b", []int64{1}, 3)

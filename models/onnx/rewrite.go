@@ -49,7 +49,7 @@ func (s *simplifier) openBatch(n *Node) (bool, error) {
 		return false, err
 	}
 	in := s.g.Shapes[n.Inputs[0]]
-	if !in.HasBatch() {
+	if !in.HasBatch() || s.fixedBatch > maxDimension {
 		return false, nil
 	}
 	t = slices.Clone(t)
@@ -69,7 +69,7 @@ func (s *simplifier) openBatch(n *Node) (bool, error) {
 		if k := symFactor(d); k > 0 {
 			d = k
 		}
-		if sizes[i] = d; d == -1 {
+		if sizes[i] = d; d == -1 && infer < 0 {
 			infer = i
 		} else if d < 1 || rest%d != 0 {
 			return false, nil // an error of the shape rule, if -1 does not stand for the batch

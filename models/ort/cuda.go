@@ -85,7 +85,7 @@ const wheels = "pip's onnxruntime-gpu has one, up to version 1.26 for CUDA 12 an
 
 var (
 	notFound   = regexp.MustCompile(`(\S+): cannot open shared object file`)
-	failure    = regexp.MustCompile(`CUDA failure (\d+): (.*?) ?;`)
+	failure    = regexp.MustCompile(`(CUDA|CUDNN|CUBLAS) failure (\d+): (.*?) ?;`)
 	badDevice  = regexp.MustCompile(`Invalid device ID: .*must be between 0 \(inclusive\) and (\d+)`)
 	wherefrom  = regexp.MustCompile(`^.* : FAIL : `) // the runtime's source file and function
 	noProvider = []string{"not enabled in this build", "providers_shared", "Failed to load shared library"}
@@ -108,7 +108,7 @@ func cudaError(device int, err error) error {
 	case missing != "" || containsAny(msg, noProvider):
 		return fmt.Errorf("ONNX Runtime %s at %s has no CUDA provider; %s", Version(), LibraryPath(), wheels)
 	case m != nil:
-		return fmt.Errorf("CUDA device %d can't be used: %s (CUDA error %s); nvidia-smi shows the driver and the devices", device, m[2], m[1])
+		return fmt.Errorf("CUDA device %d can't be used: %s (%s error %s); nvidia-smi shows the driver and the devices", device, m[3], m[1], m[2])
 	}
 	if m := badDevice.FindStringSubmatch(msg); m != nil {
 		return fmt.Errorf("there is no CUDA device %d; their number is %s, counted from 0", device, m[1])

@@ -20,6 +20,7 @@ func TestCUDAError(t *testing.T) {
 		get + "Failed to load library /lib/libonnxruntime_providers_cuda.so with error: libcuda.so.1: cannot open shared object file: No such file or directory\n":                                   "NVIDIA's driver is not installed: libcuda.so.1 is not found; CUDA needs it and a device",
 		parse + "CUDA failure 36: API call is not supported in the installed CUDA driver ; GPU=-1 ; hostname=vm ; file=/onnxruntime_src/info.cc ; line=70 ; expr=cudaGetDeviceCount(&num_devices); ": "CUDA device 3 can't be used: API call is not supported in the installed CUDA driver (CUDA error 36); nvidia-smi shows the driver and the devices",
 		parse + "Invalid device ID: 3, must be between 0 (inclusive) and 2 (exclusive).":                                                                                                             "there is no CUDA device 3; their number is 2, counted from 0",
+		"Non-zero status code returned while running Conv node. CUDNN failure 1001: CUDNN_STATUS_NOT_INITIALIZED ; GPU=0 ; hostname=vm ; file=conv.cc":                                               "CUDA device 3 can't be used: CUDNN_STATUS_NOT_INITIALIZED (CUDNN error 1001); nvidia-smi shows the driver and the devices",
 		get + "something\nnew":                     "something new",
 		"Load model failed: the graph has a cycle": "Load model failed: the graph has a cycle",
 	} {

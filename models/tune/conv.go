@@ -41,10 +41,11 @@ func (t *tuner) conv(n *onnx.Node) (bool, error) {
 		}
 		y = t.product(n, w, win)
 	case win.Kernel[0] == 3 && win.Kernel[1] == 3:
-		s, cost := cheapest(w.Shape, in, out, win)
+		s, cost := cheapest(t.sizes, w.Shape, in, out, win)
 		if s == nil || cost+move > worthwhile*stay {
 			return false, nil
 		}
+		t.weights += int64(s.n*s.n) * w.Shape[0] * w.Shape[1]
 		y = t.filter(n, w, win, s)
 	default:
 		return false, nil
@@ -56,12 +57,13 @@ func (t *tuner) conv(n *onnx.Node) (bool, error) {
 	return true, t.Err()
 }
 
-// cheapest chooses among the algorithms for a 3×3 kernel; nil where there is none.
-func cheapest(w, in, out onnx.Shape, win onnx.Window) (best *algorithm, cost float64) {
+// cheapest chooses among the algorithms of the given numbers of outputs for a 3×3
+// kernel; nil where there is none.
+func cheapest(sizes []int, w, in, out onnx.Shape, win onnx.Window) (best *algorithm, cost float64) {
 	if win.Strides[0] != win.Strides[1] || in[1] < minChannels || out[1] < minChannels {
 		return nil, 0
 	}
-	for _, m := range []int{2, 4} {
+	for _, m := range sizes {
 		s, err := algorithmOf(m, win.Strides[0])
 		if err != nil {
 			return nil, 0
@@ -139,7 +141,7 @@ func (t *tuner) filter(n *onnx.Node, w *onnx.Tensor, win onnx.Window, s *algorit
 	if c*o < manyWeights {
 		m = t.Op("MatMul", v, t.reshape(u, e, 1, e, c, o))
 	} else {
-		m = t.entries(v, t.reshape(u, e*e, c, o))
+		m = t.entries(v, t.reshape(u, e*e*c, o))
 	}
 
 	y := t.Op("MatMul", matrix(out[3], n1, a1), t.reshape(m, n0, n1, -1)) // [n0, W', N·O]
@@ -148,18 +150,18 @@ func (t *tuner) filter(n *onnx.Node, w *onnx.Tensor, win onnx.Window, s *algorit
 }
 
 // entries multiplies the tiles v, [e, t0, e, t1·N, C], with the weights u,
-// [e², C, O], by a matrix product for each entry. One batched product would read
+// [e²·C, O], by a matrix product for each entry. One batched product would read
 // the weights anew, and rearrange them, for every row of tiles, which costs more
 // than these copies of the tiles where there are many weights and few tiles.
 func (t *tuner) entries(v, u string) string {
 	s := t.Shape(v)
-	e, t0, o := s[0], s[1], t.Shape(u)[2]
+	e, t0, o := s[0], s[1], t.Shape(u)[1]
 	swap := onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}
 	tiles := t.Multi("Split", onnx.Attrs{"axis": 0, "num_outputs": e * e}, int(e*e), t.reshape(t.OpWith("Transpose", swap, v), e*e, -1, s[4]))
 	weights := t.Multi("Split", onnx.Attrs{"axis": 0, "num_outputs": e * e}, int(e*e), u)
 	products := make([]string, len(tiles))
 	for i := range tiles {
-		products[i] = t.Op("MatMul", tiles[i], t.reshape(weights[i], s[4], o))
+		products[i] = t.Op("MatMul", tiles[i], weights[i])
 	}
 	m := t.OpWith("Concat", onnx.Attrs{"axis": 0}, products...)
 	return t.OpWith("Transpose", swap, t.reshape(m, e, e, t0, -1, o))

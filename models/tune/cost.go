@@ -14,6 +14,9 @@ const (
 	minChannels = 16  // fewer leave the matrix products idle
 	// From this many weights a tap, the product of each entry is one of its own.
 	manyWeights = 256 * 256
+	// Bound of the transformed weights of a network: 1 GiB for its passes, and as
+	// much again for their gradients.
+	maxWeights = 1 << 28
 )
 
 // direct is the cost of a Conv as it is. Its kernel computes several outputs of a

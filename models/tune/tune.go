@@ -27,9 +27,24 @@ func Graph(g *onnx.Graph) (*onnx.Graph, error) {
 	src := g.Clone()
 	fold(src)
 	rescale(src)
-	t := &tuner{src: src, wide: map[string]string{}, plain: map[string]bool{}}
-	t.Builder = &onnx.Builder{G: onnx.NewGraph(g.Name)}
-	t.G.Opset, t.G.IR, t.G.Meta, t.G.Inputs, t.G.Outputs = g.Opset, g.IR, g.Meta, src.Inputs, src.Outputs
+	// F(4) makes four times as many numbers of a layer's weights, F(2) less than twice.
+	for _, sizes := range [][]int{{2, 4}, {2}} {
+		t, err := rewrite(src.Clone(), sizes)
+		if err != nil {
+			return nil, err
+		}
+		if t.weights <= maxWeights {
+			return t.G, nil
+		}
+	}
+	return src, src.Verify()
+}
+
+// rewrite copies a graph with algorithms of the given numbers of outputs.
+func rewrite(src *onnx.Graph, sizes []int) (*tuner, error) {
+	t := &tuner{src: src, sizes: sizes, wide: map[string]string{}, plain: map[string]bool{}}
+	t.Builder = &onnx.Builder{G: onnx.NewGraph(src.Name)}
+	t.G.Opset, t.G.IR, t.G.Meta, t.G.Inputs, t.G.Outputs = src.Opset, src.IR, src.Meta, src.Inputs, src.Outputs
 	for name := range src.Shapes {
 		t.G.Shapes[name] = nil // taken
 	}
@@ -54,16 +69,18 @@ func Graph(g *onnx.Graph) (*onnx.Graph, error) {
 		return nil, err
 	}
 	t.G.Prune()
-	return t.G, t.G.Verify()
+	return t, t.G.Verify()
 }
 
 // tuner copies a graph, node by node. A tensor of src may exist in the copy
 // under its own name, in the layout of src (plain), or as [H W N C] (wide), or both.
 type tuner struct {
 	*onnx.Builder
-	src   *onnx.Graph
-	wide  map[string]string
-	plain map[string]bool
+	src     *onnx.Graph
+	sizes   []int // outputs of the algorithms to choose from
+	wide    map[string]string
+	plain   map[string]bool
+	weights int64 // numbers that the transformed weights hold
 }
 
 func (t *tuner) node(n *onnx.Node) error {

@@ -377,7 +377,7 @@ func TestChoice(t *testing.T) {
 		w := onnx.Shape{c.out, c.in, 3, 3}
 		in, out := onnx.Shape{onnx.Batch, c.in, c.size, c.size}, onnx.Shape{onnx.Batch, c.out, c.size / c.stride, c.size / c.stride}
 		got := "direct"
-		if s, cost := cheapest(w, in, out, win); s != nil && cost <= worthwhile*direct(w, out) {
+		if s, cost := cheapest([]int{2, 4}, w, in, out, win); s != nil && cost <= worthwhile*direct(w, out) {
 			got = fmt.Sprintf("F(%d)", s.m)
 		}
 		if got != c.form {

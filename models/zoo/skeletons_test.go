@@ -30,8 +30,9 @@ const (
 	shortParameters  = 15_000_000 // -short leaves out networks with more
 	composeTolerance = 1e-4       // relative: cuts undo some fusing, over up to 76 layers
 	slopeTolerance   = 0.02       // relative, of float32 differences through kinks
-	step             = 2e-3       // to either side, along a direction of length 1 in each item
-	points           = 4          // at which the slope is taken between the ends
+	longest          = 2e-3       // step to either side, along a direction of length 1
+	rise             = 0.02       // of the outputs' size on one step, at most: steep networks get a shorter one
+	points           = 2          // at which the slope is taken between the ends
 )
 
 // Each skeleton opens, splits into segments that compose to it, differentiates
@@ -154,12 +155,14 @@ func check(t *testing.T, net *onnx.Graph) {
 		}
 		return dot(y, w), slope, err
 	}
-	slope, difference, err := alongLine(pool, at)
+	scale := size * math.Sqrt(float64(len(y)))
+	step := min(longest, rise*scale/norm)
+	slope, difference, err := alongLine(pool, step, at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Each of the sums is rounded to about 1e-6 of its terms' size.
-	rounding := 1e-6 * size * math.Sqrt(float64(len(y))) / step
+	rounding := 1e-6 * scale / step
 	t.Logf("slope %.6g, differences %.6g", slope, difference)
 	if !(math.Abs(difference-slope) <= slopeTolerance*math.Abs(slope)+rounding) || !(rounding < 0.1*math.Abs(slope)) {
 		t.Errorf("slope %g, differences %g, their rounding about %.1g", slope, difference, rounding)
@@ -217,7 +220,7 @@ type line func(ctx context.Context, s float64) (value, slope float64, err error)
 
 // alongLine returns the mean slope on the line and how much the value rises on
 // it: equal for a network with kinks too, which the slope at one point is not.
-func alongLine(pool *ort.Pool, at line) (slope, difference float64, err error) {
+func alongLine(pool *ort.Pool, step float64, at line) (slope, difference float64, err error) {
 	var ends [2]float64
 	var slopes [points]float64
 	err = control.ForEach(context.Background(), pool, points+2, func(ctx context.Context, i int) (err error) {

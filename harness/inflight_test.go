@@ -1,0 +1,148 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/internal/testinput"
+	"selfheal/models/ort"
+)
+
+func TestInFlight(t *testing.T) {
+	pool := ort.NewPool(2, 64)
+	defer pool.Close()
+	for _, c := range []struct {
+		state int64
+		want  int
+	}{
+		{1, 1 << 28}, {1 << 20, 256}, {10 << 20, 25}, {64 << 20, 4}, {1 << 40, 4}, {0, 1 << 28},
+		{attackState(attacks.Shape{C: 3, H: 32, W: 32}), 1365},
+		{attackState(attacks.Shape{C: 3, H: 224, W: 224}), 27},
+	} {
+		if got := inFlight(pool, c.state); got != c.want {
+			t.Errorf("%d bytes an image: %d in flight, not %d", c.state, got, c.want)
+		}
+	}
+}
+
+// With large images few are under way at once, and all get their turn.
+func TestForEachBoundsState(t *testing.T) {
+	testinput.Runtime(t)
+	r := opened(t, config.Runtime{Provider: config.CPU, Workers: 2, Batch: 8, Threads: 1, Winograd: true})
+	net, err := r.network(r.cfg.Model("robust"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer net.Close()
+	const n, passes = 40, 3
+	for _, c := range []struct {
+		state int64
+		most  int32
+	}{{1 << 40, 4}, {stateBudget / 7, 7}, {1, 32}} {
+		var now, most atomic.Int32
+		var seen [n]atomic.Bool
+		err := r.forEach(context.Background(), n, c.state, func(ctx context.Context, i int) error {
+			defer now.Add(-1)
+			for k := now.Add(1); ; {
+				if m := most.Load(); k <= m || most.CompareAndSwap(m, k) {
+					break
+				}
+			}
+			seen[i].Store(true)
+			for range passes {
+				if err := net.Logits(ctx, make([]float32, net.Shape().Size()), make([]float32, net.Classes())); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range seen {
+			if !seen[i].Load() {
+				t.Errorf("%d bytes: image %d had no turn", c.state, i)
+			}
+		}
+		if got := most.Load(); got > c.most || got < 2 {
+			t.Errorf("%d bytes an image: %d were under way, allowed are %d", c.state, got, c.most)
+		}
+	}
+	failed := errors.New("this image fails")
+	err = r.forEach(context.Background(), n, 1<<40, func(ctx context.Context, i int) error {
+		if i == 1 {
+			return failed
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if !errors.Is(err, failed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Images that wait for a slot hold up no batch of those that run. If the pool
+// waited for them too, each of the 40·3/4 batches would take its patience of 10 ms.
+func TestWaitingImagesHoldNobodyUp(t *testing.T) {
+	testinput.Runtime(t)
+	r := opened(t, config.Runtime{Provider: config.CPU, Workers: 2, Batch: 8, Threads: 1, Winograd: true})
+	net, err := r.network(r.cfg.Model("robust"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer net.Close()
+	best := time.Hour
+	for range 5 { // the machine may be busy
+		start := time.Now()
+		err := r.forEach(context.Background(), 40, 1<<40, func(ctx context.Context, i int) error {
+			for range 3 {
+				if err := net.Logits(ctx, make([]float32, net.Shape().Size()), make([]float32, net.Classes())); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if best = min(best, time.Since(start)); best < 200*time.Millisecond {
+			return
+		}
+	}
+	t.Errorf("40 images took %v", best)
+}
+
+// A loop's state is what its run keeps: input, controlled input and control of
+// each segment, and what the sweep carries.
+func TestLoopState(t *testing.T) {
+	testinput.Runtime(t)
+	r := opened(t, config.Runtime{Provider: config.CPU, Workers: 1, Batch: 8, Threads: 1, Winograd: true})
+	net, err := r.network(r.cfg.Model("robust"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer net.Close()
+	c, err := r.controller(context.Background(), net, r.cfg.Control("auto-encoder"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	chain, err := net.Cut(control.At{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum, widest int64
+	for s := range chain.Segments {
+		n := chain.StateShape(s).Items()
+		sum, widest = sum+n, max(widest, n)
+	}
+	if sum < 3*32*32 || c.state != 12*(sum+widest) {
+		t.Errorf("%d bytes, the states have %d values, the widest %d", c.state, sum, widest)
+	}
+}
