@@ -159,7 +159,7 @@ class Trades(unittest.TestCase):
 
     def test_loss_weighs_the_divergence(self):
         def at(beta):
-            network = random_weights(ARCHITECTURES["rn-18"].build(width=4), (3, 16, 16), 1, calibration_batch=16)
+            network = random_weights(ARCHITECTURES["rn-18"].build(width=4), (3, 16, 16), 1, calibration_batch=16).train()
             value = trades.loss(network, self.images, self.labels, "linf", 8 / 255, 2, 2 / 255, beta, torch.Generator().manual_seed(1))
             self.assertTrue(network.training)
             # The clean and the attacked batch, but none of the attack's own passes.

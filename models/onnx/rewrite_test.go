@@ -144,6 +144,17 @@ func TestBatchIsKeptApart(t *testing.T) {
 		{"a constant repeated for joined heads", newFile(13, N, 4).tensor(intTensor("z", nil, 0)).ints("two", 2).floats("c", []int64{1, 4}, 1).
 			ints("four", 4).node("Shape x → s").node("Gather s z → n").node("Mul n two → m").node("Concat m four → t", "axis", 0).node("Expand c t → y").bytes(N, 4),
 			[]string{`Expand "y"`, "more than once for every item"}},
+		{"a GatherND of items", newFile(13, N, 4).tensor(intTensor("i", []int64{2, 1}, 0, 0)).node("GatherND x i → y").bytes(N, 4), []string{`GatherND "y"`, "picks from the batch"}},
+		{"a GatherND out of range", newFile(13, N, 4).tensor(intTensor("i", []int64{1, 1}, 4)).node("Transpose x → t").node("GatherND t i → y").bytes(1, N),
+			[]string{`GatherND "y"`, "index 4 is outside [4 N]"}},
+		{"an LpPool of another norm", newFile(13, N, 1, 4).node("LpPool x → y", "p", 3, "kernel_shape", []int64{2}).bytes(N, 1, 3), []string{`LpPool "y"`, "p = 3"}},
+		{"unpooling to a shape without the batch", newFile(13, N, 1, 2, 2).ints("t", 2, 1, 2, 2).node("MaxPool x → v i", "kernel_shape", []int64{2, 2}).
+			node("MaxUnpool v i t → y", "kernel_shape", []int64{2, 2}).bytes(N, 1, 2, 2), []string{`MaxUnpool "y"`, "output_shape"}},
+		{"unpooling to other channels", newFile(13, 1, 1, 2, 2).ints("t", 1, 2, 2, 2).node("MaxPool x → v i", "kernel_shape", []int64{2, 2}).
+			node("MaxUnpool v i t → y", "kernel_shape", []int64{2, 2}).bytes(1, 2, 2, 2), []string{`MaxUnpool "y"`, "output_shape"}},
+		{"a Tile of the batch", newFile(13, N, 2).ints("t", 2, 1).node("Tile x t → y").bytes(N, 2), []string{`Tile "y"`, "repeats the batch"}},
+		{"a running sum along the batch", newFile(13, N, 2).tensor(intTensor("a", nil, 0)).node("CumSum x a → y").bytes(N, 2), []string{`CumSum "y"`, "along the batch"}},
+		{"a Gather out of range", newFile(13, N, 2).tensor(intTensor("i", nil, -3)).node("Gather x i → y", "axis", 1).bytes(N), []string{`Gather "y"`, "index -3 is outside"}},
 		{"joined heads at the output", newFile(13, N, 4).ints("t", -1, 2).node("Reshape x t → y").bytes(N, 2), []string{`output "y"`, "[2N 2]"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
