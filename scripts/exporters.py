@@ -49,8 +49,8 @@ def export(network, example, exporter, opset, input_name="input", output_name="o
     called "batch"). Raises ExportError.
     """
     if exporter not in available():
-        raise ExportError(f"PyTorch {torch.__version__} here has no {exporter} exporter, only {', '.join(available())}"
-                          + (" (it needs PyTorch 2.5 or later and onnxscript)" if exporter == "dynamo" else ""))
+        raise ExportError(f"PyTorch {torch.__version__} here has no {exporter} exporter, only {', '.join(available())} "
+                          "(dynamo needs PyTorch 2.5 or later and onnxscript)")
     if opset not in supported_opsets(exporter):
         last = supported_opsets(exporter)[-1]
         raise ExportError(f"the {exporter} exporter of PyTorch {torch.__version__} goes up to opset {last}, not {opset}")

@@ -101,7 +101,9 @@ def line(name, title, opset, found):
     """The cells of one network and exporter."""
     nodes = sum(entry["count"] for entry in found["operators"])
     cells = {key: f"{found[key]:.1e}" for key in ("logits", "gradient", "torch_gradient")}
-    cells["same_sides"] = f"{found['same_sides']:.1e} ({found['flipped']} of {quantity(found['relus'])})" if "flipped" in found else ""
+    cells["same_sides"] = ""
+    if "same_sides" in found:
+        cells["same_sides"] = f"{found['same_sides']:.1e} ({found['flipped']} of {quantity(found['relus'])})"
     if not verification.within_bounds(found):
         cells = {key: f"**{cell}**" if cell else "" for key, cell in cells.items()}
     return [name, title, opset, nodes, len(found["segments"]), quantity(found["parameters"]), quantity(found["flops"]),
@@ -115,15 +117,18 @@ def report(versions, lines, operators, failures):
          "on the same sides", "PyTorch float32"], lines)]
     if failures:
         parts.append("These do not keep the bounds:\n\n" + "\n".join(f"- {failure}" for failure in failures))
-    parts.append("Operators of the graphs as the program runs them:\n\n" + documents.table(["network", "operators"], operators))
+    parts.append("Operators of the graphs as the program runs them:\n\n"
+                 + documents.table(["network", "operators"], operators))
     return "\n\n".join(parts)
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default=str(ROOT / "docs" / "models.md"), help="document to bring up to date")
-    parser.add_argument("--also", action="append", default=[], metavar="PYTHON", help="a further interpreter with PyTorch; may be repeated")
-    parser.add_argument("--runner", metavar="PYTHON", help="interpreter with onnxruntime (default: the first of the others that has it)")
+    parser.add_argument("--also", action="append", default=[], metavar="PYTHON",
+                        help="a further interpreter with PyTorch; may be repeated")
+    parser.add_argument("--runner", metavar="PYTHON",
+                        help="interpreter with onnx and onnxruntime (default: the first of the others that has it)")
     parser.add_argument("--selfheal", metavar="FILE", help="the built program (default: built by go build)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these architectures, printed and not written")
     parser.add_argument("--timeout", type=int, default=900, help="seconds for each step (default %(default)s)")

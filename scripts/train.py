@@ -61,10 +61,12 @@ def parse(argv):
     parser.add_argument("--loss", choices=("standard", "trades"), default="standard", help="(default %(default)s)")
     parser.add_argument("--norm", choices=sorted(EPSILON), default="linf", help="of the perturbations (default %(default)s)")
     parser.add_argument("--epsilon", type=float, help="their radius in pixels of [0, 1] (default 8/255, l2: 0.5)")
-    parser.add_argument("--attack-steps", type=export.positive, default=10, help="steps of the inner attack (default %(default)s)")
+    parser.add_argument("--attack-steps", type=export.positive, default=10,
+                        help="steps of the inner attack (default %(default)s)")
     parser.add_argument("--step-size", type=float, help="size of one (default epsilon / 4)")
     parser.add_argument("--beta", type=float, default=6.0, help="weight of TRADES' KL term (default %(default)s)")
-    parser.add_argument("--evaluation-steps", type=int, default=20, help="steps of the PGD that judges; 0: none (default %(default)s)")
+    parser.add_argument("--evaluation-steps", type=int, default=20,
+                        help="steps of the PGD that judges; 0: none (default %(default)s)")
     parser.add_argument("--limit-train", type=export.positive, metavar="N", help="use the first N training images")
     parser.add_argument("--limit-test", type=export.positive, metavar="N", help="use the first N test images")
     parser.add_argument("--seed", type=int, default=0, help="(default %(default)s)")
@@ -145,7 +147,8 @@ class Run:
         self.network.eval()
         generator = torch.Generator().manual_seed(self.arguments.seed)  # its own: judging must not change the training
         right = 0
-        for images, labels in zip(self.test_set.images.split(EVALUATION_BATCH), self.test_set.labels.split(EVALUATION_BATCH)):
+        batches = zip(self.test_set.images.split(EVALUATION_BATCH), self.test_set.labels.split(EVALUATION_BATCH))
+        for images, labels in batches:
             images, labels = images.to(self.device).float() / 255.0, labels.to(self.device)
             if attack_steps:
                 images = attacks.pgd(self.network, images, labels, self.arguments.norm, self.epsilon, attack_steps,
@@ -186,8 +189,8 @@ class Run:
     def log(self, **entry):
         with open(self.folder / LOG, "a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
-        print("  ".join(f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in entry.items()),
-              flush=True)
+        cells = (f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in entry.items())
+        print("  ".join(cells), flush=True)
 
     def export(self):
         side = self.train_set.images.shape[-1]
