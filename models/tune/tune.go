@@ -163,7 +163,7 @@ func (t *tuner) pointwise(n *onnx.Node) bool {
 		case in == "":
 		case t.isImage(in):
 			c.Inputs[i] = t.inWide(in)
-		case len(k.Shape) > 0:
+		case len(k.Shape) > 0 && n.Op != "Clip": // whose limits are single numbers
 			c.Inputs[i] = t.Const(turnConst(k))
 		}
 	}
