@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,90 +81,91 @@ func TestNoCUDA(t *testing.T) {
 	}
 }
 
-// On a device everything agrees with the CPU within float32 rounding: logits,
-// the gradients of all losses, closed loops; and a whole run goes through.
-func TestCUDAAgreesWithTheCPU(t *testing.T) {
-	testinput.Runtime(t)
-	if err := ort.CheckCUDA(0); err != nil {
-		t.Skip(err)
-	}
-	type found struct {
-		logits, gradients [][]float32
-		objective, norm   []float64
-	}
+// outputs are what a run computes on a network.
+type outputs struct {
+	logits, gradients [][]float32 // logits plain and controlled, gradients of all losses at and near the images
+	objective, norm   []float64   // of closed loops
+}
+
+// compute opens the network and its controls as a run with c does and asks them
+// about every image.
+func compute(t *testing.T, c config.Runtime) (f outputs) {
+	t.Helper()
 	ctx := context.Background()
-	look := func(c config.Runtime) (f found) {
-		r := opened(t, c)
-		_, set, err := r.scored("test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		net, err := r.network(r.cfg.Model("robust"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer net.Close()
-		for _, im := range set {
-			z := make([]float32, net.Classes())
-			if err := net.Logits(ctx, im.Pixels, z); err != nil {
-				t.Fatal(err)
-			}
-			f.logits = append(f.logits, z)
-			for _, loss := range attacks.Losses() {
-				var e attacks.Evaluation
-				if err := net.Gradient(ctx, im.Pixels, loss, im.Label, (im.Label+1)%net.Classes(), &e); err != nil {
-					t.Fatal(err)
-				}
-				f.gradients = append(f.gradients, append([]float32(nil), e.Gradient...))
-			}
-		}
-		for _, k := range r.cfg.Controls {
-			c, err := r.controller(ctx, net, &k, true)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, im := range set {
-				o, err := c.Run(ctx, im.Pixels)
-				if err != nil {
-					t.Fatal(err)
-				}
-				f.logits = append(f.logits, o.Logits)
-				f.objective, f.norm = append(f.objective, o.Objective), append(f.norm, o.Norm)
-			}
-			c.Close()
-		}
-		return f
-	}
-	cpu := look(config.Runtime{Provider: config.CPU, Batch: 16, Threads: 1})
-	cuda := look(config.Runtime{Provider: config.CUDA, Batch: 16, Threads: 1})
-	for i := range cpu.logits {
-		if d := distance(cpu.logits[i], cuda.logits[i]); d > 1e-4 {
-			t.Errorf("logits %d differ by %g", i, d)
-		}
-	}
-	for i := range cpu.gradients {
-		if d := distance(cpu.gradients[i], cuda.gradients[i]); d > 1e-3 {
-			t.Errorf("gradient %d differs by %g", i, d)
-		}
-	}
-	for i := range cpu.objective {
-		for _, pair := range [][2]float64{{cpu.objective[i], cuda.objective[i]}, {cpu.norm[i], cuda.norm[i]}} {
-			if math.Abs(pair[0]-pair[1]) > 1e-3*math.Abs(pair[0]) {
-				t.Errorf("closed loop %d: %v on the CPU, %v on the device", i, pair[0], pair[1])
-			}
-		}
-	}
-	f, _, err := Run(ctx, plan(t, small, 0, 16, "runtime.provider=cuda"), Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
+	r := opened(t, c)
+	_, set, err := r.scored("test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, _, _ := runSmall(t, 0, 16, "runtime.winograd=false")
-	if f.Environment.Provider != "cuda" || len(f.Cells) != len(here.Cells) {
-		t.Fatalf("%+v, %d cells", f.Environment, len(f.Cells))
+	net, err := r.network(r.cfg.Model("robust"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for i, c := range f.Cells {
-		if c.Attack == config.None && c.Verdicts != here.Cells[i].Verdicts {
-			t.Errorf("clean images, defense %s: %s on the device, %s on the CPU", c.Defense, c.Verdicts, here.Cells[i].Verdicts)
+	defer net.Close()
+	for _, im := range set {
+		z := make([]float32, net.Classes())
+		if err := net.Logits(ctx, im.Pixels, z); err != nil {
+			t.Fatal(err)
+		}
+		f.logits = append(f.logits, z)
+		for nudge := range 5 {
+			x := slices.Clone(im.Pixels)
+			for i := range x {
+				x[i] += 1e-4 * float32(nudge*i%97)
+			}
+			for _, loss := range attacks.Losses() {
+				var e attacks.Evaluation
+				if err := net.Gradient(ctx, x, loss, im.Label, (im.Label+1)%net.Classes(), &e); err != nil {
+					t.Fatal(err)
+				}
+				f.gradients = append(f.gradients, e.Gradient)
+			}
+		}
+	}
+	for i := range r.cfg.Controls {
+		c, err := r.controller(ctx, net, &r.cfg.Controls[i], true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, im := range set {
+			o, err := c.Run(ctx, im.Pixels)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.logits = append(f.logits, o.Logits)
+			f.objective, f.norm = append(f.objective, o.Objective), append(f.norm, o.Norm)
+		}
+		c.Close()
+	}
+	return f
+}
+
+// agree compares with what is to be expected of float32.
+func agree(t *testing.T, want, got outputs) {
+	t.Helper()
+	if len(want.logits) == 0 || len(want.gradients) == 0 || len(want.objective) == 0 {
+		t.Fatal("there is nothing to compare")
+	}
+	for i := range want.logits {
+		if d := distance(want.logits[i], got.logits[i]); !(d <= 1e-4) {
+			t.Errorf("logits %d differ by %g", i, d)
+		}
+	}
+	var far []int
+	for i := range want.gradients {
+		if d := distance(want.gradients[i], got.gradients[i]); !(d <= 1e-4) {
+			far = append(far, i)
+		}
+	}
+	// At a few images a ReLU's input is so near to 0 that rounding chooses its side.
+	if len(far) > len(want.gradients)/10 {
+		t.Errorf("%d of %d gradients differ: %d", len(far), len(want.gradients), far)
+	}
+	for i := range want.objective {
+		for _, pair := range [][2]float64{{want.objective[i], got.objective[i]}, {want.norm[i], got.norm[i]}} {
+			if !(math.Abs(pair[0]-pair[1]) <= 1e-3*math.Abs(pair[0])) {
+				t.Errorf("closed loop %d: %v and %v", i, pair[0], pair[1])
+			}
 		}
 	}
 }
@@ -176,4 +178,34 @@ func distance(a, b []float32) float64 {
 		difference, norm = difference+d*d, norm+float64(a[i])*float64(a[i])
 	}
 	return math.Sqrt(difference / norm)
+}
+
+// Convolutions as they are and rewritten give the same within float32 rounding:
+// logits, gradients of all losses, closed loops.
+func TestWinogradAgrees(t *testing.T) {
+	testinput.Runtime(t)
+	direct := config.Runtime{Provider: config.CPU, Workers: 1, Batch: 16, Threads: 1}
+	rewritten := direct
+	rewritten.Winograd = true
+	agree(t, compute(t, direct), compute(t, rewritten))
+}
+
+// So do the CPU and a device, and a whole run goes through there.
+func TestCUDAAgrees(t *testing.T) {
+	testinput.Runtime(t)
+	if err := ort.CheckCUDA(0); err != nil {
+		t.Skip(err)
+	}
+	agree(t, compute(t, config.Runtime{Provider: config.CPU, Batch: 16, Threads: 1}),
+		compute(t, config.Runtime{Provider: config.CUDA, Batch: 16, Threads: 1}))
+	f, _, _ := runSmall(t, 0, 16, "runtime.provider=cuda")
+	here, _, _ := runSmall(t, 0, 16, "runtime.winograd=false")
+	if f.Environment.Provider != config.CUDA || len(f.Cells) != len(here.Cells) {
+		t.Fatalf("%+v, %d cells", f.Environment, len(f.Cells))
+	}
+	for i, c := range f.Cells {
+		if c.Attack == config.None && c.Verdicts != here.Cells[i].Verdicts {
+			t.Errorf("clean images, defense %s: %s on the device, %s on the CPU", c.Defense, c.Verdicts, here.Cells[i].Verdicts)
+		}
+	}
 }

@@ -30,6 +30,13 @@ func TestCUDAError(t *testing.T) {
 	}
 }
 
+// The probe is what CheckCUDA takes it for.
+func TestProbe(t *testing.T) {
+	if sum, err := sumOfProbe(newPool(t, 1, 1)); err != nil || sum != probeSum {
+		t.Errorf("it adds up to %v, not %v (%v)", sum, probeSum, err)
+	}
+}
+
 // Whether there is a device or not: a check that fails says why, and a pool's
 // programs then fail to compile with the same words.
 func TestCheckCUDA(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package ort runs ONNX graphs on ONNX Runtime: it finds or provisions the
 // runtime's shared library, compiles models into programs and evaluates single
-// items in batches on one-thread runs side by side.
+// items in batches, in runs side by side, on the CPU or a CUDA device.
 //
 // It is the only importer of onnxruntime_go.
 package ort

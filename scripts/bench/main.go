@@ -6,8 +6,9 @@
 //	gradient    logits, cross-entropy and its gradient by the images
 //	memory      peak resident memory of the process, in bytes
 //
-// A batch is cut into one run for each thread, side by side; a batch of one image
-// is one run on all threads.
+// A batch is cut into one run for each thread, side by side, as `selfheal run` does
+// it. A batch of one image is one run on all threads with convolutions as the model
+// has them: runtime {threads: N, winograd: false}.
 package main
 
 import (
@@ -33,9 +34,9 @@ func main() {
 	model := flag.String("model", "", "ONNX file")
 	batch := flag.Int("batch", 16, "images in a pass")
 	threads := flag.Int("threads", 1, "cores to use")
-	direct := flag.Bool("direct", false, "convolutions as the model has them")
+	direct := flag.Bool("direct", false, "convolutions as the model has them, whatever the batch")
 	flag.Parse()
-	if err := run(*model, *batch, *threads, *direct); err != nil {
+	if err := run(*model, *batch, *threads, *direct || *batch == 1); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
