@@ -92,6 +92,7 @@ func (d *examination) installation(g *globals) error {
 	if err == nil {
 		d.row("ONNX Runtime", fmt.Sprintf("%s, %s", ort.Version(), g.origin()))
 		d.row("  library", ort.LibraryPath())
+		d.row("  CUDA", doctor.CUDA())
 	} else {
 		d.row("ONNX Runtime", "FAIL: it can't be loaded")
 	}

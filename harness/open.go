@@ -2,12 +2,11 @@ package harness
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"selfheal/attacks"
@@ -47,9 +46,16 @@ func (r *runner) open(name string, limit int) (*dataset.Dataset, error) {
 	return d, nil
 }
 
-// read reads a file that the config names.
-func (r *runner) read(path string) ([]byte, error) {
-	data, err := fs.ReadFile(r.cfg.Files, path)
+// read reads a model file that the config names, with the weights that lie beside it.
+func (r *runner) read(path string) (*onnx.File, error) {
+	if folder, ok := r.cfg.Files.(config.Folder); ok {
+		f, err := onnx.Read(folder.Path(path))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err)) // under the name that the config gives it
+		}
+		return f, nil
+	}
+	f, err := onnx.ReadFS(r.cfg.Files, path)
 	if err != nil {
 		var p *fs.PathError
 		if errors.As(err, &p) {
@@ -57,27 +63,25 @@ func (r *runner) read(path string) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return data, nil
+	return f, nil
 }
 
 // network opens a model.
 func (r *runner) network(m *config.Model) (*control.Network, error) {
-	data, err := r.read(m.Path)
+	file, err := r.read(m.Path)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
 	}
-	sum := sha256.Sum256(data)
-	hash := hex.EncodeToString(sum[:])
-	if m.SHA256 != "" && m.SHA256 != hash {
-		return nil, fmt.Errorf("model %s: %s has SHA-256 %s, the config says %s", m.Name, m.Path, hash, m.SHA256)
+	if m.SHA256 != "" && !strings.EqualFold(m.SHA256, file.SHA256) {
+		return nil, fmt.Errorf("model %s: %s has SHA-256 %s, the config says %s", m.Name, m.Path, file.SHA256, m.SHA256)
 	}
 	o := control.NetworkOptions{Mean: float32s(m.Mean), Std: float32s(m.Std), Probabilities: m.Output == "probabilities", At: m.SplitAt,
 		Direct: !r.cfg.Runtime.Winograd || r.pool.Provider() != ort.ProviderCPU}
-	n, err := control.NewNetwork(r.pool, m.Name, data, o)
+	n, err := control.NewNetwork(r.pool, m.Name, file.Data, o)
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}
-	r.file.Models[m.Name] = result.Model{SHA256: hash, Parameters: n.Parameters, Segments: len(n.Boundaries()) + 1, FLOPs: n.FLOPs()}
+	r.file.Models[m.Name] = result.Model{SHA256: file.SHA256, Parameters: n.Parameters, Segments: len(n.Boundaries()) + 1, FLOPs: n.FLOPs()}
 	return n, nil
 }
 
@@ -166,16 +170,15 @@ func (r *runner) embedding(ctx context.Context, n *control.Network, chain *contr
 	case config.Identity:
 		return control.IdentityEmbedding(state)
 	case config.ONNX:
-		data, err := r.read(e.Path)
+		file, err := r.read(e.Path)
 		if err != nil {
 			return nil, fmt.Errorf("embedding %w", err)
 		}
-		g, err := control.ONNXEmbedding(data, state)
+		g, err := control.ONNXEmbedding(file.Data, state)
 		if err != nil {
 			return nil, fmt.Errorf("embedding %s: %w", e.Path, err)
 		}
-		sum := sha256.Sum256(data)
-		used := result.Embedding{Control: c.Name, At: at.String(), SHA256: hex.EncodeToString(sum[:])}
+		used := result.Embedding{Control: c.Name, At: at.String(), SHA256: file.SHA256}
 		if !slices.Contains(r.file.Embeddings, used) {
 			r.file.Embeddings = append(r.file.Embeddings, used)
 		}

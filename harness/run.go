@@ -293,6 +293,9 @@ func (r *runner) score(ctx context.Context, j Job, net *control.Network, control
 			norm, eps := a.Attack.Norm, a.Epsilon
 			cell.Attack, cell.Norm, cell.Epsilon = a.Name, &norm, &eps
 		}
+		for _, notice := range net.Graph.Notices {
+			cell.Warnings = append(cell.Warnings, result.Warning{ID: "converted", Message: fmt.Sprintf("model %s: %s", net.Name, notice)})
+		}
 		if k < 0 {
 			undefended = v
 			cell.Steps = made.steps

@@ -68,9 +68,11 @@ class Bounds(unittest.TestCase):
         self.assertFalse(verification.within_bounds({**good, "gradient": 2e-3}))
         self.assertTrue(verification.within_bounds({**good, "gradient": 2e-3, "same_sides": 1e-6}))
         self.assertFalse(verification.within_bounds({**good, "gradient": 2e-3, "same_sides": 2e-3}))
-        median = {"logits": 1e-6, "gradient_median": 2e-2, "torch_median": 1e-2}
+        median = {"logits": 1e-6, "gradient_median": 2e-2, "torch_median": 1e-2, "torch_logits": 1e-6}
         self.assertTrue(verification.as_exact_as_torch(median))
         self.assertFalse(verification.as_exact_as_torch({**median, "torch_median": 1e-3}))
+        self.assertFalse(verification.as_exact_as_torch({**median, "logits": 2e-4}))
+        self.assertTrue(verification.as_exact_as_torch({**median, "logits": 2e-4, "torch_logits": 1e-4}))
 
     def test_a_line_of_the_table(self):
         found = {"operators": [{"op": "Conv", "count": 3}, {"op": "Relu", "count": 2}], "segments": [1, 2], "parameters": 11_172_170,
@@ -128,7 +130,7 @@ class Comparison(unittest.TestCase):
 
     def test_the_right_gradient_passes_and_a_wrong_one_does_not(self):
         right, wrong = self.compared(), self.compared(1.01)
-        self.assertLess(max(right["logits"], right["gradient"], right["torch_gradient"]), 1e-5)
+        self.assertLess(max(right["logits"], right["gradient"], right["torch_gradient"], right["torch_logits"]), 1e-5)
         self.assertAlmostEqual(wrong["gradient"], 0.01, places=4)
         self.assertAlmostEqual(wrong["gradient_median"], 0.01, places=4)
         self.assertFalse(verification.within_bounds(wrong))
