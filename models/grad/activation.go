@@ -1,7 +1,9 @@
 package grad
 
 import (
+	"fmt"
 	"math"
+	"slices"
 
 	"selfheal/models/onnx"
 )
@@ -40,24 +42,27 @@ func thresholdedRelu(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return []string{c.Op("Mul", gy[0], c.positive(above))}, nil
 }
 
-// y = x for x > 0, α(eˣ−1) else: x̄ = g for y > 0, g·(y + α) else; α's branch at 0 as in PyTorch
+// y = x for x > 0, α(eˣ−1) else: x̄ = g for x > 0, g·(y + α) else; α's branch at 0 as in PyTorch
 func elu(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return c.exponentialUnit(n, gy[0], 1, n.Float("alpha", 1))
 }
 
-// y = γx for x > 0, γα(eˣ−1) else: x̄ = γ·g for y > 0, g·(y + γα) else; the latter at 0 as in PyTorch
+// y = γx for x > 0, γα(eˣ−1) else: x̄ = γ·g for x > 0, g·(y + γα) else; the latter at 0 as in PyTorch
 func selu(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	gamma := n.Float("gamma", 1.05070102214813232421875)
-	return c.exponentialUnit(n, gy[0], gamma, gamma*n.Float("alpha", 1.67326319217681884765625))
+	gamma, alpha := n.Float("gamma", 1.05070102214813232421875), n.Float("alpha", 1.67326319217681884765625)
+	if alpha < 0 {
+		return nil, fmt.Errorf("alpha %v: ONNX Runtime computes less than zero in another way than ONNX says", alpha)
+	}
+	return c.exponentialUnit(n, gy[0], gamma, gamma*alpha)
 }
 
-// exponentialUnit gives g·(y > 0 ? above : y + below).
+// exponentialUnit gives g·(x > 0 ? above : y + below).
 func (c *Context) exponentialUnit(n *onnx.Node, g string, above, below float32) ([]string, error) {
 	y := n.Outputs[0]
-	if above == below { // no step: min(y, 0) + below
+	if above == below && above > 0 { // no step: min(y, 0) + below
 		return []string{c.Op("Mul", g, c.Op("Add", c.negativePart(y), c.Float(below)))}, nil
 	}
-	slope := c.Op("Where", c.Op("Greater", y, c.Float(0)), c.Float(above), c.Op("Add", y, c.Float(below)))
+	slope := c.Op("Where", c.Op("Greater", n.Inputs[0], c.Float(0)), c.Float(above), c.Op("Add", y, c.Float(below)))
 	return []string{c.Op("Mul", g, slope)}, nil
 }
 
@@ -102,10 +107,11 @@ func (c *Context) hardSwishSlope(h string, beta float32) string {
 
 // gate gives dy/dx of y = x·s where s is computed from x alone in a way that is
 // known here, or "": x·Sigmoid(x) is SiLU, x·HardSigmoid(x) is HardSwish. The
-// general rule would take twice as many passes over the data.
+// general rule would take twice as many passes over the data. It alone gives s a
+// cotangent, and so is the one where the gradient by s is asked for.
 func (c *Context) gate(x, s, y string) string {
 	n := c.producer(s)
-	if n == nil || len(n.Inputs) != 1 || n.Inputs[0] != x {
+	if n == nil || len(n.Inputs) != 1 || n.Inputs[0] != x || slices.Contains(c.wrt, s) {
 		return ""
 	}
 	switch n.Op {

@@ -19,19 +19,14 @@ const maxTerms = 4
 // size: for y[i] = x[from[i]], 0 where from[i] is -1, it gives
 // x̄[j] = Σ g[i] over all i with from[i] = j.
 func (c *Context) pickBack(g string, axis int, from []int64, size int64) (string, error) {
-	var terms [][]int64 // terms[k][j] is the k-th i with from[i] = j, or -1
-	count := make([]int, size)
-	for i, j := range from {
-		if j < 0 {
-			continue
+	count, most := make([]int, size), 1 // one of zeros where nothing was picked
+	for _, j := range from {
+		if j >= 0 {
+			count[j]++
+			most = max(most, count[j])
 		}
-		if count[j] == len(terms) {
-			terms = append(terms, slices.Repeat([]int64{-1}, int(size)))
-		}
-		terms[count[j]][j] = int64(i)
-		count[j]++
 	}
-	if len(terms) > maxTerms {
+	if most > maxTerms {
 		m, err := newMatrix(int64(len(from)), size)
 		if err != nil {
 			return "", err
@@ -43,8 +38,15 @@ func (c *Context) pickBack(g string, axis int, from []int64, size int64) (string
 		}
 		return c.along(g, axis, m), nil
 	}
-	if len(terms) == 0 { // nothing was picked
-		terms = append(terms, slices.Repeat([]int64{-1}, int(size)))
+	terms := make([][]int64, most) // terms[k][j] is the k-th last i with from[i] = j, or -1
+	for k := range terms {
+		terms[k] = slices.Repeat([]int64{-1}, int(size))
+	}
+	for i, j := range from {
+		if j >= 0 {
+			count[j]--
+			terms[count[j]][j] = int64(i)
+		}
 	}
 	total := ""
 	for _, at := range terms {

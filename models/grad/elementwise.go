@@ -95,32 +95,36 @@ func where(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 
 // y = min(max(x, lo), hi): x̄ = g between the bounds, else 0; 0 at the ends, as in
 // PyTorch's ReLU6, hardtanh and, in version 2.15, clamp, whose gradient passed at the
-// ends before. With constants lo = hi it is how this package writes a constant of x's
-// shape. The bounds are scalars, the same for all items.
+// ends before. Where lo ≥ hi the output is hi: no gradient, and with constants lo = hi it is how
+// this package writes a constant of x's shape. The bounds are scalars, the same for all items.
 func clip(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	x, g := n.Inputs[0], gy[0]
 	lo, ok1 := c.G.Consts[n.Input(1)]
 	hi, ok2 := c.G.Consts[n.Input(2)]
-	if ok1 && ok2 && slices.Equal(lo.Floats, hi.Floats) {
+	ordered := ok1 && ok2 && len(lo.Floats) == 1 && len(hi.Floats) == 1
+	if ordered && lo.Floats[0] >= hi.Floats[0] {
 		return []string{""}, nil
 	}
 	if c.Needs(n, 1) || c.Needs(n, 2) {
 		return nil, errors.New("no gradient with respect to its bounds")
 	}
-	switch below, above := c.bounds(n.Input(1), lo), c.bounds(n.Input(2), hi); {
-	case below && above: // x − lo and hi − x are of one sign between the ends
-		g = c.Op("Mul", g, c.positive(c.Op("Mul", c.less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))))
-	case below:
+	below, above := c.bounds(n.Input(1), lo, -1), c.bounds(n.Input(2), hi, 1)
+	if below && above && ordered { // x − lo and hi − x are of one sign between the ends alone
+		return []string{c.Op("Mul", g, c.positive(c.Op("Mul", c.less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))))}, nil
+	}
+	if below {
 		g = c.Op("Mul", g, c.positive(c.less(x, n.Inputs[1])))
-	case above:
+	}
+	if above {
 		g = c.Op("Mul", g, c.negative(c.less(x, n.Inputs[2])))
 	}
 	return []string{g}, nil
 }
 
-// bounds reports whether a Clip's bound is there and one that values can cross.
-func (c *Context) bounds(name string, t *onnx.Tensor) bool {
-	return name != "" && (t == nil || len(t.Floats) != 1 || math.Abs(float64(t.Floats[0])) < math.MaxFloat32)
+// bounds reports whether a Clip's bound is there and one that values can cross: not
+// the largest float32 on its side, of the given sign.
+func (c *Context) bounds(name string, t *onnx.Tensor, side float32) bool {
+	return name != "" && (t == nil || len(t.Floats) != 1 || side*t.Floats[0] < math.MaxFloat32)
 }
 
 // less appends x − b, or nothing where b is the constant 0.

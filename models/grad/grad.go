@@ -17,6 +17,10 @@ import (
 type Context struct {
 	*onnx.Builder
 	active map[string]bool
+	wrt    []string // what the gradient is taken of
+
+	writers map[string]*onnx.Node // of the graph's first indexed nodes, see producer
+	indexed int
 }
 
 // Needs reports whether node n's i-th input depends on what the gradient is taken of.
@@ -40,7 +44,7 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 	if err := b.Err(); err != nil {
 		return nil, err
 	}
-	c := &Context{Builder: b, active: map[string]bool{}}
+	c := &Context{Builder: b, active: map[string]bool{}, wrt: wrt, writers: map[string]*onnx.Node{}}
 	for _, w := range wrt {
 		if _, ok := b.G.Consts[w]; ok {
 			return nil, fmt.Errorf("%q is a constant; a gradient is taken of inputs and what is computed from them", w)

@@ -84,19 +84,28 @@ const (
 	Gradient  = "gradient" // with respect to the image or state
 )
 
+// headFor returns the named head, unless the network has no logits that it can work on.
+func headFor(net *onnx.Graph, name string) (Head, error) {
+	h, ok := Heads[name]
+	if !ok {
+		return h, fmt.Errorf("unknown loss %q", name)
+	}
+	if out := net.Outputs[0].Shape; len(out) != 2 || out[1] < int64(h.MinClasses) {
+		return h, fmt.Errorf("loss %s needs logits of at least %d classes, the network gives %v", name, h.MinClasses, out)
+	}
+	return h, nil
+}
+
 // Loss returns the graph that an attack step runs: inputs Image, Label and,
 // for a targeted head, Target; outputs Logits, LossValue [N, 1] and Gradient
 // = ∂loss/∂image: one forward and one backward pass in one run. net is a
 // simplified classifier with output [N, classes].
 func Loss(net *onnx.Graph, head string) (*onnx.Graph, error) {
-	h, ok := Heads[head]
-	if !ok {
-		return nil, fmt.Errorf("unknown loss %q", head)
+	h, err := headFor(net, head)
+	if err != nil {
+		return nil, err
 	}
 	out := net.Outputs[0].Shape
-	if len(out) != 2 || out[1] < int64(h.MinClasses) {
-		return nil, fmt.Errorf("loss %s needs logits of at least %d classes, the network gives %v", head, h.MinClasses, out)
-	}
 	b := &onnx.Builder{G: onnx.NewGraph(net.Name + "/" + head)}
 	x := b.Input(Image, net.Inputs[0].Shape)
 	y := b.Input(Label, out)

@@ -27,18 +27,17 @@ func Losses(net *onnx.Graph, heads []string) (*onnx.Graph, error) {
 	z := b.Inline(net, map[string]string{net.Inputs[0].Name: x})[net.Outputs[0].Name]
 	loss := ""
 	for i, name := range heads {
-		h, ok := Heads[name]
-		if !ok {
-			return nil, fmt.Errorf("unknown loss %q", name)
+		h, err := headFor(net, name)
+		if err != nil {
+			return nil, err
 		}
-		if !Fits(name, net) {
-			return nil, fmt.Errorf("loss %s needs logits of at least %d classes, the network gives %v", name, h.MinClasses, out)
-		}
-		value := h.Build(b, z, y, t)
+		chosen := b.Op("Greater", nth(b, choice, int64(i)), b.Float(0.5))
+		own := b.Op("Where", chosen, z, b.Float(0)) // 0·∞ of another head's gradient would be NaN
+		value := h.Build(b, own, y, t)
 		if loss == "" {
 			loss = value
 		} else {
-			loss = b.Op("Where", b.Op("Greater", nth(b, choice, int64(i)), b.Float(0.5)), value, loss)
+			loss = b.Op("Where", chosen, value, loss)
 		}
 	}
 	one := b.Op("Clip", loss, b.Float(1), b.Float(1)) // the cotangent of a sum over images
@@ -49,8 +48,9 @@ func Losses(net *onnx.Graph, heads []string) (*onnx.Graph, error) {
 	return finish(b, []string{Logits, LossValue, Gradient}, []string{z, loss, g[x]})
 }
 
-// Fits reports whether a network has logits of enough classes for a loss.
+// Fits reports whether there is a loss of this name, and a network has logits of
+// enough classes for it.
 func Fits(head string, net *onnx.Graph) bool {
-	out := net.Outputs[0].Shape
-	return len(out) == 2 && out[1] >= int64(Heads[head].MinClasses)
+	_, err := headFor(net, head)
+	return err == nil
 }

@@ -1,10 +1,6 @@
 package grad
 
-import (
-	"slices"
-
-	"selfheal/models/onnx"
-)
+import "selfheal/models/onnx"
 
 // steep turns HardSigmoid into a jump: max(0, min(1, 3e38·x)) is 0 for x ≤ 0
 // and 1 for every normal x > 0.
@@ -34,12 +30,14 @@ func (c *Context) inside(y string) string {
 // negativePart appends min(x, 0).
 func (c *Context) negativePart(x string) string { return c.Op("Clip", x, "", c.Float(0)) }
 
-// producer returns the node that writes a tensor, or nil.
+// producer returns the node that writes a tensor, or nil. It reads the nodes that
+// have been appended since it was last asked, each once.
 func (c *Context) producer(tensor string) *onnx.Node {
-	for _, n := range slices.Backward(c.G.Nodes) {
-		if slices.Contains(n.Outputs, tensor) {
-			return n
+	for ; c.indexed < len(c.G.Nodes); c.indexed++ {
+		n := c.G.Nodes[c.indexed]
+		for _, o := range n.Outputs {
+			c.writers[o] = n
 		}
 	}
-	return nil
+	return c.writers[tensor]
 }

@@ -56,15 +56,13 @@ func Parameters(net *onnx.Graph, o Objective) (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(net.Name + "/parameters")}
 	names := []string{"y"}
 	x, y, t := "x", Cotangent, ""
-	h, ok := Heads[o.Head]
-	switch {
-	case o.Head == "":
+	var h Head
+	if o.Head == "" {
 		x, y = b.Input("x", net.Inputs[0].Shape), b.Input(Cotangent, net.Outputs[0].Shape)
-	case !ok:
-		return nil, fmt.Errorf("unknown loss %q", o.Head)
-	default:
-		if out := net.Outputs[0].Shape; len(out) != 2 || out[1] < int64(h.MinClasses) {
-			return nil, fmt.Errorf("loss %s needs logits of at least %d classes, the network gives %v", o.Head, h.MinClasses, out)
+	} else {
+		var err error
+		if h, err = headFor(net, o.Head); err != nil {
+			return nil, err
 		}
 		names = []string{Logits, LossValue}
 		x, y = b.Input(Image, net.Inputs[0].Shape), b.Input(Label, net.Outputs[0].Shape)

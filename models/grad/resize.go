@@ -22,6 +22,9 @@ func resize(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if mode != "nearest" && mode != "linear" && mode != "cubic" {
 		return nil, fmt.Errorf("mode %q is not supported", mode)
 	}
+	if slices.Equal(x, y) { // ONNX Runtime copies, whatever the scales
+		return gy[:1], nil
+	}
 	scales := c.G.Consts[n.Input(2)]
 	g, factors, pools := gy[0], slices.Repeat([]int64{1}, max(len(x)-2, 0)), false
 	for i := range x {
@@ -90,7 +93,7 @@ func (s sampling) at(i int64) (float32, error) {
 		return (v+0.5)/s.scale - 0.5, nil
 	case "half_pixel_symmetric":
 		offset := float32(s.in) / 2 * (1 - float32(s.out)/(s.scale*float32(s.in)))
-		return offset + (v+0.5)/s.scale - 0.5, nil
+		return float32(float64(offset) + (float64(v)+0.5)/float64(s.scale) - 0.5), nil
 	case "tf_half_pixel_for_nn":
 		return (v + 0.5) / s.scale, nil
 	case "asymmetric":

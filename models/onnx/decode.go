@@ -130,7 +130,7 @@ func (g *Graph) decodeAttr(a *pb.AttributeProto) (Attr, error) {
 	switch a.GetType() {
 	case pb.AttributeProto_INT:
 		v := a.GetI()
-		return Attr{Int: &v}, nil
+		return Attr{Int: &v}, notReserved(v)
 	case pb.AttributeProto_FLOAT:
 		v := a.GetF()
 		return Attr{Float: &v}, nil
@@ -138,7 +138,7 @@ func (g *Graph) decodeAttr(a *pb.AttributeProto) (Attr, error) {
 		v := string(a.GetS())
 		return Attr{Str: &v}, nil
 	case pb.AttributeProto_INTS:
-		return Attr{Ints: append([]int64{}, a.Ints...)}, nil
+		return Attr{Ints: append([]int64{}, a.Ints...)}, notReserved(a.Ints...)
 	case pb.AttributeProto_FLOATS:
 		return Attr{Floats: append([]float32{}, a.Floats...)}, nil
 	case pb.AttributeProto_STRINGS:

@@ -1,12 +1,18 @@
 package onnx
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // truth are the operators that give booleans, indices those that give int64.
 var (
 	truth   = []string{"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf"}
 	indices = []string{"ArgMax", "ArgMin", "NonZero", "Shape", "Size"}
 )
+
+// arithmetic are the operators whose inputs are of one element type.
+var arithmetic = []string{"Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "Mean", "PRelu"}
 
 // elementType returns the element type of a tensor that is a constant, the
 // input, or the output of a node visited before; Float where it isn't known.
@@ -21,6 +27,20 @@ func (s *simplifier) elementType(tensor string) DType {
 		return t
 	}
 	return Float
+}
+
+// sameTypes refuses arithmetic of a constant of integers or truth values and floats:
+// ONNX Runtime does, and its message can't name a node that a lowering has written.
+func (s *simplifier) sameTypes(n *Node) error {
+	if !slices.Contains(arithmetic, n.Op) {
+		return nil
+	}
+	for _, in := range n.Inputs[1:] {
+		if a, b := s.elementType(n.Inputs[0]), s.elementType(in); a != b && (a == Float || b == Float) {
+			return fmt.Errorf("its inputs %q and %q hold values of different types", n.Inputs[0], in)
+		}
+	}
+	return nil
 }
 
 // setTypes records the element types of a node's outputs. Float is left out.

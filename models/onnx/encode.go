@@ -60,6 +60,7 @@ func (g *Graph) Encode() ([]byte, error) {
 	for _, v := range g.Outputs {
 		m.Graph.Output = append(m.Graph.Output, encodeValue(v))
 	}
+	m.Graph.ValueInfo = g.reshaped()
 	names := sortedKeys(g.Consts)
 	heads := make([]*pb.TensorProto, len(names))
 	for i, name := range names {
@@ -164,4 +165,19 @@ func encodeValue(v Value) *pb.ValueInfoProto {
 			ElemType: proto.Int32(int32(v.DType)), Shape: shape,
 		}}},
 	}
+}
+
+// reshaped declares the tensors that Reshape makes: the runtime can't tell that a
+// dimension which it infers is the batch, and takes its slower elementwise kernels
+// for tensors whose batches may differ.
+func (g *Graph) reshaped() []*pb.ValueInfoProto {
+	var infos []*pb.ValueInfoProto
+	s := &simplifier{inference: inference{g: g}, types: map[string]DType{}}
+	for _, n := range g.Nodes {
+		s.setTypes(n)
+		if t := n.Outputs[0]; n.Op == "Reshape" && slices.Contains(g.Shapes[t], Batch) && !g.isOutput(t) {
+			infos = append(infos, encodeValue(Value{Name: t, DType: s.elementType(t), Shape: g.Shapes[t]}))
+		}
+	}
+	return infos
 }

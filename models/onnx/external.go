@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -83,21 +82,25 @@ func tensors(m *pb.ModelProto, visit func(what string, t *pb.TensorProto) error)
 			return err
 		}
 	}
-	nodes := m.Graph.Node
-	for _, f := range m.Functions {
-		nodes = slices.Concat(nodes, f.Node)
-	}
-	for _, n := range nodes {
-		for _, a := range n.Attribute {
-			if a.T == nil {
-				continue
-			}
-			if err := visit(fmt.Sprintf("node %s: attribute %s", clip(n.GetName()), clip(a.GetName())), a.T); err != nil {
-				return err
+	attributes := func(nodes []*pb.NodeProto) error {
+		for _, n := range nodes {
+			for _, a := range n.Attribute {
+				if a.T == nil {
+					continue
+				}
+				if err := visit(fmt.Sprintf("node %s: attribute %s", clip(n.GetName()), clip(a.GetName())), a.T); err != nil {
+					return err
+				}
 			}
 		}
+		return nil
 	}
-	return nil
+	for _, f := range m.Functions {
+		if err := attributes(f.Node); err != nil {
+			return err
+		}
+	}
+	return attributes(m.Graph.Node)
 }
 
 func isExternal(t *pb.TensorProto) bool { return t.GetDataLocation() == pb.TensorProto_EXTERNAL }
@@ -110,8 +113,7 @@ func embed(data []byte, folder fs.FS, sum hash.Hash) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &embedder{folder: folder, files: map[string]fs.File{}, sizes: map[string]int64{}}
-	defer e.close()
+	e := &embedder{folder: folder, sizes: map[string]int64{}}
 	places := map[*pb.TensorProto]external{}
 	total := int64(len(data))
 	err = tensors(m, func(what string, t *pb.TensorProto) error {
@@ -174,17 +176,10 @@ func embed(data []byte, folder fs.FS, sum hash.Hash) ([]byte, error) {
 	})
 }
 
-// embedder reads external files.
+// embedder reads external files. It holds none open: a model may have thousands.
 type embedder struct {
 	folder fs.FS
-	files  map[string]fs.File
-	sizes  map[string]int64
-}
-
-func (e *embedder) close() {
-	for _, f := range e.files {
-		f.Close()
-	}
+	sizes  map[string]int64 // of the files that check has seen, in bytes
 }
 
 // fault names the file once and drops the system's repetition of it.
@@ -196,10 +191,10 @@ func fault(location string, err error) error {
 	return fmt.Errorf("external data file %s: %w", clip(location), err)
 }
 
-// check opens x's file, and asks whether it is as long as x needs.
+// check asks whether x's file can be read and is as long as x needs.
 func (e *embedder) check(x external) error {
-	if e.files[x.location] == nil {
-		if len(e.files) == maxExternalFiles {
+	if _, seen := e.sizes[x.location]; !seen {
+		if len(e.sizes) == maxExternalFiles {
 			return fmt.Errorf("its data lies in more than %d files", maxExternalFiles)
 		}
 		info, err := fs.Stat(e.folder, x.location) // before opening, which waits at a pipe
@@ -215,7 +210,8 @@ func (e *embedder) check(x external) error {
 		if err != nil {
 			return fault(x.location, err)
 		}
-		e.files[x.location], e.sizes[x.location] = f, info.Size()
+		f.Close()
+		e.sizes[x.location] = info.Size()
 	}
 	if have := e.sizes[x.location]; x.offset > have || x.size > have-x.offset {
 		return fault(x.location, fmt.Errorf("holds %d bytes, too few for %d bytes from %d on", have, x.size, x.offset))
@@ -232,7 +228,7 @@ func (e *embedder) digest(places map[*pb.TensorProto]external, sum hash.Hash) er
 			checksums[x.location] = x.checksum
 		}
 	}
-	for _, location := range sortedKeys(e.files) {
+	for _, location := range sortedKeys(e.sizes) {
 		own := sha1.New()
 		f, err := e.folder.Open(location)
 		if err != nil {
@@ -254,19 +250,15 @@ func (e *embedder) digest(places map[*pb.TensorProto]external, sum hash.Hash) er
 func (e *embedder) read(x external, out []byte) ([]byte, error) {
 	at := len(out)
 	out = out[:at+int(x.size)]
-	f := e.files[x.location]
-	var err error
+	f, err := e.folder.Open(x.location)
+	if err != nil {
+		return nil, fault(x.location, err)
+	}
+	defer f.Close()
 	if r, ok := f.(io.ReaderAt); ok {
 		_, err = io.ReadFull(io.NewSectionReader(r, x.offset, x.size), out[at:])
-	} else {
-		// A file system that can't seek: from the start.
-		var again fs.File
-		if again, err = e.folder.Open(x.location); err == nil {
-			defer again.Close()
-			if _, err = io.CopyN(io.Discard, again, x.offset); err == nil {
-				_, err = io.ReadFull(again, out[at:])
-			}
-		}
+	} else if _, err = io.CopyN(io.Discard, f, x.offset); err == nil { // a file system that can't seek
+		_, err = io.ReadFull(f, out[at:])
 	}
 	if err != nil {
 		return nil, fault(x.location, err)

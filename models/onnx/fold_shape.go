@@ -140,17 +140,36 @@ func (s *simplifier) foldInts(n *Node) (bool, error) {
 		if len(vals[0]) != 1 || len(vals[1]) != 1 || len(vals[2]) != 1 {
 			return false, errors.New("counts between other than single numbers")
 		}
-		start, limit, step := vals[0][0], vals[1][0], vals[2][0]
-		if step == 0 || max(start, limit) > maxDimension || min(start, limit) < -maxDimension || (limit-start)/step > int64(maxFold-s.folded) {
-			return false, fmt.Errorf("counts from %d to %d in steps of %d", start, limit, step)
-		}
-		out := []int64{}
-		for v := start; (step > 0 && v < limit) || (step < 0 && v > limit); v += step {
-			out = append(out, v)
+		out, err := countUp(vals[0][0], vals[1][0], vals[2][0], int64(maxFold-s.folded))
+		if err != nil {
+			return false, err
 		}
 		return set(out, false)
 	}
 	return false, nil
+}
+
+// countUp lists start, start + step, … before limit: at most most numbers, all of
+// them and the step between ±maxDimension, so that none wraps round.
+func countUp(start, limit, step, most int64) ([]int64, error) {
+	far := func(v int64) bool { return v > maxDimension || v < -maxDimension }
+	count, err := int64(0), fmt.Errorf("counts from %d to %d in steps of %d", start, limit, step)
+	switch {
+	case step == 0 || far(start) || far(limit) || far(step):
+		return nil, err
+	case step > 0 && limit > start:
+		count = (limit - start + step - 1) / step
+	case step < 0 && limit < start:
+		count = (start - limit - step - 1) / -step
+	}
+	if count > most {
+		return nil, err
+	}
+	out := make([]int64, count)
+	for i := range out {
+		out[i] = start + int64(i)*step
+	}
+	return out, nil
 }
 
 // setBools records the truth values of a folded comparison.
@@ -203,6 +222,9 @@ func intArithmetic(n *Node, a, b []int64) ([]int64, bool) {
 			out[i] = min(x, y)
 		case "Max":
 			out[i] = max(x, y)
+		}
+		if symFactor(out[i]) > 0 { // a number, which would pass for the batch size
+			return nil, false
 		}
 	}
 	return out, true
@@ -284,6 +306,9 @@ func (s *simplifier) foldFloats(n *Node) (bool, error) {
 			out := []int64{}
 			for _, v := range vals[0] {
 				out = append(out, int64(v))
+			}
+			if symIndex(out) >= 0 {
+				return false, nil
 			}
 			s.setInts(n.Outputs[0], out, scalar)
 			return true, nil

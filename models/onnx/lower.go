@@ -151,17 +151,19 @@ func lowerCast(s *simplifier, b *Builder, n *Node) (string, error) {
 // xᵉ for the constants e that have an operator of their own.
 func lowerPow(s *simplifier, b *Builder, n *Node) (string, error) {
 	x, e := n.Inputs[0], s.g.Consts[n.Inputs[1]]
-	if e == nil || e.Len() != 1 || len(e.Shape) > len(s.g.Shapes[x]) {
+	if e != nil && e.DType != Float && s.elementType(x) == Float {
+		// The base's type counts; the exponent may be of another.
+		floats := make([]float32, len(e.Ints))
+		for i, v := range e.Ints {
+			floats[i] = float32(v)
+		}
+		e = FloatTensor(e.Shape, floats)
+		n.Inputs[1] = b.Const(e)
+	}
+	if e == nil || e.DType != Float || e.Len() != 1 || len(e.Shape) > len(s.g.Shapes[x]) {
 		return "", nil
 	}
-	v := float32(0)
-	if e.DType == Float {
-		v = e.Floats[0]
-	} else { // the base's type counts; the exponent may be of another
-		v = float32(e.Ints[0])
-		n.Inputs[1] = b.Float(v)
-	}
-	switch v {
+	switch e.Floats[0] {
 	case 1:
 		return x, nil
 	case 2:

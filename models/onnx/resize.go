@@ -3,7 +3,6 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -45,7 +44,7 @@ func resizeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 		if !(s > 0 && s < 1024) {
 			return nil, fmt.Errorf("scale %v is out of range", s)
 		}
-		out[i+1] = int64(math.Floor(float64(out[i+1]) * float64(s)))
+		out[i+1] = int64(s * float32(out[i+1])) // in float32, as ONNX Runtime does
 	}
 	return []Shape{out}, nil
 }

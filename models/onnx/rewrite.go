@@ -33,7 +33,7 @@ func (s *simplifier) rewrite(n *Node) (bool, error) {
 	case "Concat":
 		return false, s.openConcat(n)
 	case "Squeeze":
-		return false, s.squeezeAxes(n)
+		return s.squeezeAxes(n)
 	}
 	return false, nil
 }
@@ -237,11 +237,12 @@ func (s *simplifier) openConcat(n *Node) error {
 }
 
 // squeezeAxes names the axes that a Squeeze without any drops: in a batch of one
-// item the batch would be among them.
-func (s *simplifier) squeezeAxes(n *Node) error {
+// item the batch would be among them. Where there are none it does nothing, and
+// reports true: ONNX Runtime takes an empty list for no list.
+func (s *simplifier) squeezeAxes(n *Node) (bool, error) {
 	x := s.g.Shapes[n.Inputs[0]]
-	if n.Input(1) != "" || x == nil {
-		return nil
+	if given, err := s.intsOf(n, 1); n.Input(1) != "" && (err != nil || len(given) > 0) || x == nil {
+		return false, nil
 	}
 	var axes []int64
 	for i, d := range x {
@@ -249,6 +250,10 @@ func (s *simplifier) squeezeAxes(n *Node) error {
 			axes = append(axes, int64(i))
 		}
 	}
+	if len(axes) == 0 {
+		s.become(n, n.Inputs[0], len(s.g.Nodes))
+		return true, nil
+	}
 	setInput(n, 1, s.g.AddConst(n.Outputs[0]+"/axes", IntTensor(axes...)))
-	return nil
+	return false, nil
 }

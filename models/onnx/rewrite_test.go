@@ -1,6 +1,7 @@
 package onnx_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -45,7 +46,7 @@ func TestBatchIsOpened(t *testing.T) {
 				return append(row(x[0], x[1]), row(x[2], x[3])...)
 			}},
 		{"pads listed from the last axis", newFile(13, N, 1, 2).tensor(intTensor("p", []int64{6}, 1, 2, 0, 0, 0, 0)).tensor(intTensor("two", []int64{2}, -1, 2)).
-			ints("m1", -1).ints("low", -1<<62).ints("z", 0).
+			ints("m1", -1).ints("low", math.MinInt64+1).ints("z", 0).
 			node("Reshape p two → a").node("Slice a m1 low z m1 → b").node("Transpose b → c", "perm", []int64{1, 0}).node("Reshape c m1 → d").
 			node("Pad x d → y").bytes(N, 1, 5), onnx.Shape{N, 1, 5}, func(x []float32) []float32 { return []float32{0, x[0], x[1], 0, 0} }},
 		{"sizes that go through floats", newFile(13, N, 1, 1, 3).ints("two", 2).ints("three", 3).ints("z", 0).floats("half", nil, 1.5).

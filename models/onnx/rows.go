@@ -89,7 +89,7 @@ func (s *simplifier) onRows(n *Node) (bool, error) {
 		for i, in := range n.Inputs {
 			if apart := s.rows[in]; apart != "" {
 				c.Inputs[i] = apart
-			} else if shape := s.g.Shapes[in]; in != "" && (shape.Items() != 1 && (shape.Items() != columns || shape[len(shape)-1] != columns) || shape.HasBatch()) {
+			} else if shape := s.g.Shapes[in]; in != "" && (len(shape) > 2 || shape.Items() != 1 && (shape.Items() != columns || shape[len(shape)-1] != columns) || shape.HasBatch()) {
 				return false, mixes // neither a number nor one a column
 			}
 		}

@@ -166,6 +166,9 @@ func (s *simplifier) visit(n *Node) error {
 			g.Consts[in], g.Shapes[in] = IntTensor(v...), Shape{int64(len(v))}
 		}
 	}
+	if err := s.sameTypes(n); err != nil {
+		return fmt.Errorf("node %s: %w", n.Label(), err)
+	}
 	if done, err := s.lower(n); done || err != nil {
 		if err != nil {
 			err = fmt.Errorf("node %s: %w", n.Label(), err)

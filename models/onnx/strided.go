@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -41,10 +42,15 @@ func (s *simplifier) strided(n *Node) (bool, error) {
 		n.Inputs[0] = s.flat[n.Inputs[0]] // the same values in the same order
 		return s.strided(n)
 	case n.Op == "Reshape" && batchAxis(s.g.Shapes[n.Inputs[0]]) == 0 && s.g.Shapes[n.Inputs[0]].Items() > 1:
-		if t, err := s.intsOf(n, 1); err != nil || len(t) != 1 || s.g.isOutput(out) {
+		items := s.g.Shapes[n.Inputs[0]].Items()
+		t, err := s.intsOf(n, 1)
+		if err != nil || len(t) != 1 || s.g.isOutput(out) {
 			return false, err
 		}
-		s.flat[out], s.g.Shapes[out] = n.Inputs[0], Shape{-s.g.Shapes[n.Inputs[0]].Items()}
+		if whole := t[0] == -1 || symFactor(t[0]) == items || s.fixedBatch > 0 && t[0]%items == 0 && t[0]/items == s.fixedBatch; !whole {
+			return false, fmt.Errorf("target %v is not the size of a flat batch of %d values an item", t, items)
+		}
+		s.flat[out], s.g.Shapes[out] = n.Inputs[0], Shape{-items}
 		return true, nil
 	case counted && n.Op == "Mul" && c != nil && len(c.Ints) == 1 && len(c.Shape) <= len(p.offsets.Shape) && c.Ints[0] > 0 && c.Ints[0] < maxDimension/p.items:
 		o := &Tensor{DType: Int64, Shape: p.offsets.Shape}

@@ -85,7 +85,16 @@ func (g *Graph) decodeTensor(t *pb.TensorProto) (*Tensor, error) {
 	if int64(out.Len()) != n {
 		return nil, fmt.Errorf("shape %v needs %d values, the file holds %d", t.Dims, n, out.Len())
 	}
-	return out, nil
+	return out, notReserved(out.Ints...)
+}
+
+// notReserved refuses the few integers that stand for multiples of the batch size
+// in shape arithmetic: a number of the file must not pass for one.
+func notReserved(v ...int64) error {
+	if i := symIndex(v); i >= 0 {
+		return fmt.Errorf("holds the integer %d, which is not supported", v[i])
+	}
+	return nil
 }
 
 // rawInts reads n little-endian integers.

@@ -3,6 +3,7 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 )
 
@@ -91,21 +92,29 @@ func (g *Graph) upgrade(n *Node, from int64) error {
 			setInput(n, 1, g.AddConst(n.Outputs[0]+"/scales", FloatTensor(Shape{int64(len(v.Floats))}, v.Floats)))
 			delete(n.Attrs, "scales")
 		}
-		legacyResize(n)
+		return g.legacyResize(n)
 	case "Resize":
 		if from < 11 {
-			legacyResize(n)
+			return g.legacyResize(n)
 		}
 	}
 	return nil
 }
 
-// legacyResize gives the operator its form since version 11: X, roi, scales,
-// sampling by floor(x/scale) as the older versions did.
-func legacyResize(n *Node) {
+// legacyResize gives the operator its form since version 11: X, roi, scales. The
+// older versions sampled at x/scale, rounded down where an axis grows and, in ONNX's
+// own test cases and in ONNX Runtime, up where it shrinks.
+func (g *Graph) legacyResize(n *Node) error {
 	n.Inputs = []string{n.Input(0), "", n.Input(1)}
+	rounding := "floor"
+	if t, ok := g.Consts[n.Inputs[2]]; ok && slices.ContainsFunc(t.Floats, func(s float32) bool { return s < 1 }) {
+		if rounding = "ceil"; n.Str("mode", "nearest") == "nearest" && slices.ContainsFunc(t.Floats, func(s float32) bool { return s > 1 }) {
+			return errors.New("enlarges one axis and shrinks another, which operator sets before 11 sample differently; export the model again")
+		}
+	}
 	n.Set("coordinate_transformation_mode", "asymmetric")
-	n.Set("nearest_mode", "floor")
+	n.Set("nearest_mode", rounding)
+	return nil
 }
 
 func setInput(n *Node, i int, name string) {

@@ -68,11 +68,14 @@ func cheapest(sizes []int, w, in, out onnx.Shape, win onnx.Window) (best *algori
 		if err != nil {
 			return nil, 0
 		}
-		// Two tiles at least: a matrix product of one row rounds in an order of its own.
-		if int(min(out[2], out[3])) <= m {
+		// ONNX Runtime's product of a single row rounds in an order of its own, unless
+		// its weights are constants (see entries): otherwise two tiles at least. With
+		// stride 2 a single tile has more weights to read than it saves.
+		single := int(min(out[2], out[3])) <= m
+		if single && (w[0]*w[1] < manyWeights || s.stride > 1 || int(min(out[2], out[3])) < m) {
 			continue
 		}
-		if c := filtered(s, w, in, out); best == nil || c < cost {
+		if c := filtered(s, in, out); best == nil || c < cost {
 			best, cost = s, c
 		}
 	}

@@ -29,13 +29,11 @@ func direct(w, out onnx.Shape) float64 {
 	return cost
 }
 
-// filtered is the cost of a 3×3 Conv, weights w, by algorithm s along both axes.
-func filtered(s *algorithm, w, in, out onnx.Shape) float64 {
+// filtered is the cost of a 3×3 Conv by algorithm s along both axes.
+func filtered(s *algorithm, in, out onnx.Shape) float64 {
 	c, o := float64(in[1]), float64(out[1])
 	h, wd, oh, ow := float64(in[2]), float64(in[3]), float64(out[2]), float64(out[3])
-	_, _, th := s.tiled(1, 0, int(out[2]))
-	_, _, tw := s.tiled(1, 0, int(out[3]))
-	eh, ew := float64(s.n*th), float64(s.n*tw)
+	eh, ew := float64(s.n*s.tiles(int(out[2]))), float64(s.n*s.tiles(int(out[3])))
 	products := eh*h*wd*c + eh*ew*wd*c + // into the transformed domain
 		eh*ew*c*o +
 		eh*ow*ew*o + oh*eh*ow*o // and back

@@ -79,7 +79,7 @@ func strided(m int) (*algorithm, error) {
 // before it, to give out outputs: matrices [n·tiles, size] and [out, n·tiles] in
 // row-major order, entry-major: products of one entry lie together.
 func (s *algorithm) tiled(size, pad, out int) (into, back []float32, tiles int) {
-	tiles = (out + s.m - 1) / s.m
+	tiles = s.tiles(out)
 	into, back = make([]float32, s.n*tiles*size), make([]float32, out*s.n*tiles)
 	for t := range tiles {
 		for e := range s.n {
@@ -98,6 +98,9 @@ func (s *algorithm) tiled(size, pad, out int) (into, back []float32, tiles int) 
 	}
 	return into, back, tiles
 }
+
+// tiles is how many applications give that many outputs.
+func (s *algorithm) tiles(out int) int { return (out + s.m - 1) / s.m }
 
 func zeros(rows, columns int) [][]float64 {
 	m := make([][]float64, rows)

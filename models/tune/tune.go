@@ -17,9 +17,6 @@ import (
 	"selfheal/models/onnx"
 )
 
-// turn is the permutation from [N C H W] to [H W N C], and back.
-var turn = []int64{2, 3, 0, 1}
-
 // Graph returns the faster network. g is simplified, with the batch open; it is
 // not changed, and inputs, outputs and the names of those tensors that stay
 // [N C H W] are kept. Constants are shared where they stay as they are.
@@ -27,7 +24,8 @@ func Graph(g *onnx.Graph) (*onnx.Graph, error) {
 	src := g.Clone()
 	fold(src)
 	rescale(src)
-	// F(4) makes four times as many numbers of a layer's weights, F(2) less than twice.
+	// With stride 1, F(4) makes four times as many numbers of a layer's weights, F(2)
+	// less than twice; with stride 2, nine and three times.
 	for _, sizes := range [][]int{{2, 4}, {2}} {
 		t, err := rewrite(src.Clone(), sizes)
 		if err != nil {
@@ -123,18 +121,29 @@ func (t *tuner) isImage(name string) bool {
 
 // inPlain makes a tensor exist in the source's layout.
 func (t *tuner) inPlain(name string) {
-	if w := t.wide[name]; w != "" && !t.plain[name] {
-		t.Append(&onnx.Node{Op: "Transpose", Inputs: []string{w}, Outputs: []string{name}, Attrs: map[string]onnx.Attr{"perm": {Ints: turn}}})
-		t.plain[name] = true
+	w := t.wide[name]
+	if w == "" || t.plain[name] {
+		return
 	}
+	s := t.src.Shapes[name]
+	m := t.matrix(w, s[2]*s[3], -1) // [H·W, N·C]
+	t.Append(&onnx.Node{Op: "Reshape", Inputs: []string{m, t.Ints(-1, s[1], s[2], s[3])}, Outputs: []string{name}})
+	t.plain[name] = true
 }
 
 // inWide returns a batch of feature maps as [H W N C].
 func (t *tuner) inWide(name string) string {
 	if t.wide[name] == "" {
-		t.wide[name] = t.OpWith("Transpose", onnx.Attrs{"perm": slices.Clone(turn)}, name)
+		s := t.src.Shapes[name]
+		t.wide[name] = t.reshape(t.matrix(name, -1, s[2]*s[3]), s[2], s[3], -1, s[1])
 	}
 	return t.wide[name]
+}
+
+// matrix transposes a tensor seen as a matrix: [N·C, H·W] is what both layouts
+// come to, and ONNX Runtime transposes a matrix faster than it permutes four axes.
+func (t *tuner) matrix(name string, rows, columns int64) string {
+	return t.OpWith("Transpose", onnx.Attrs{"perm": []int64{1, 0}}, t.reshape(name, rows, columns))
 }
 
 // pointwise are the operators that work value by value, or between values at the
@@ -142,7 +151,7 @@ func (t *tuner) inWide(name string) string {
 var pointwise = []string{
 	"Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Softplus", "Softsign",
 	"Erf", "Gelu", "Mish", "Clip", "Exp", "Log", "Sqrt", "Abs", "Neg", "Reciprocal", "Identity", "ThresholdedRelu",
-	"Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Sum", "Mean",
+	"Add", "Sub", "Mul", "Div", "Pow", "Min", "Max",
 }
 
 // pointwise copies such a node between wide tensors; constants are turned too.
