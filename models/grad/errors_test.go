@@ -1,6 +1,7 @@
 package grad_test
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 
@@ -117,5 +118,62 @@ func TestLossErrors(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s on %v: %v, want %q", c.head, c.shape, err, c.want)
 		}
+	}
+}
+
+// The gradient by a gate is asked for along with, or instead of, that by its input.
+func TestGateInWrt(t *testing.T) {
+	for _, op := range []string{"Sigmoid", "HardSigmoid"} {
+		b := &onnx.Builder{G: onnx.NewGraph("gate")}
+		x, w := b.Input("x", onnx.Shape{onnx.Batch, 4}), b.Input("w", onnx.Shape{onnx.Batch, 4})
+		s := b.Op(op, x)
+		y := b.Op("Mul", x, s)
+		for _, wrt := range [][]string{{s}, {x, s}} {
+			g, err := grad.Backward(b, map[string]string{y: w}, wrt)
+			if err != nil {
+				t.Errorf("%s, %d tensors: %v", op, len(wrt), err)
+				continue
+			}
+			n := b.G.Producers()[g[s]]
+			if n == nil || n.Op != "Mul" || n.Inputs[0] != w || n.Inputs[1] != x {
+				t.Errorf("%s, %d tensors: the gate's gradient is %v, not w·x", op, len(wrt), n)
+			}
+		}
+	}
+}
+
+// A Gather that picks one place many times is refused for its size before it takes
+// memory, and a few times it is added up.
+func TestGatherOfOnePlace(t *testing.T) {
+	gather := func(times int) *onnx.Graph {
+		b := &onnx.Builder{G: onnx.NewGraph("gather")}
+		b.Output("y", b.OpWith("Gather", onnx.Attrs{"axis": 1}, b.Input("x", onnx.Shape{onnx.Batch, 2048}), b.Ints(make([]int64, times)...)))
+		if b.Err() != nil {
+			t.Fatal(b.Err())
+		}
+		return b.G
+	}
+	net := gather(10000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := grad.VJP(net)
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), "needs a matrix of 10000 × 2048") {
+		t.Error(err)
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
+		t.Errorf("took %d MiB", used>>20)
+	}
+	if _, err := grad.VJP(gather(3)); err != nil {
+		t.Error(err)
+	}
+}
+
+// ONNX Runtime's Selu of negative alpha is not ONNX's.
+func TestSeluOfNegativeAlpha(t *testing.T) {
+	b := &onnx.Builder{G: onnx.NewGraph("selu")}
+	b.Output("y", b.OpWith("Selu", onnx.Attrs{"alpha": float32(-1)}, b.Input("x", onnx.Shape{onnx.Batch, 4})))
+	if _, err := grad.VJP(b.G); err == nil || !strings.Contains(err.Error(), "alpha -1") {
+		t.Error(err)
 	}
 }

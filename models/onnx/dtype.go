@@ -11,8 +11,8 @@ var (
 	indices = []string{"ArgMax", "ArgMin", "NonZero", "Shape", "Size"}
 )
 
-// arithmetic are the operators whose inputs are of one element type.
-var arithmetic = []string{"Add", "Sub", "Mul", "Div", "Min", "Max", "Sum", "Mean", "PRelu"}
+// alike are the operators whose inputs are all of one element type.
+var alike = []string{"Add", "Sub", "Mul", "Div", "Mod", "Min", "Max", "Sum", "Mean", "PRelu", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
 
 // elementType returns the element type of a tensor that is a constant, the
 // input, or the output of a node visited before; Float where it isn't known.
@@ -29,10 +29,10 @@ func (s *simplifier) elementType(tensor string) DType {
 	return Float
 }
 
-// sameTypes refuses arithmetic of a constant of integers or truth values and floats:
-// ONNX Runtime does, and its message can't name a node that a lowering has written.
+// sameTypes refuses arithmetic of floats with integers or truth values: ONNX Runtime
+// does, and its message can't name a node that a lowering has written.
 func (s *simplifier) sameTypes(n *Node) error {
-	if !slices.Contains(arithmetic, n.Op) {
+	if !slices.Contains(alike, n.Op) {
 		return nil
 	}
 	for _, in := range n.Inputs[1:] {

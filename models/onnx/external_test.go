@@ -257,6 +257,74 @@ func (o overlay) Open(name string) (fs.File, error) {
 	return o[0].Open(name)
 }
 
+// counted counts the files that are open at once.
+type counted struct {
+	fs.FS
+	open, most *int
+}
+
+func (c counted) Open(name string) (fs.File, error) {
+	f, err := c.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	*c.open++
+	*c.most = max(*c.most, *c.open)
+	return countedFile{f, c.open}, nil
+}
+
+type countedFile struct {
+	fs.File
+	open *int
+}
+
+func (c countedFile) Close() error {
+	*c.open--
+	return c.File.Close()
+}
+
+// Weights in a thousand files are read without holding these open.
+func TestExternalFilesAreClosed(t *testing.T) {
+	files, model := fstest.MapFS{}, newFile(13, N, 1)
+	for i := range 1000 {
+		name := fmt.Sprint("f", i)
+		files[name] = &fstest.MapFile{Data: floatBytes(float32(i))}
+		model.tensor(externalTensor(name, []int64{1}, "location", name))
+	}
+	files["m.onnx"] = &fstest.MapFile{Data: model.node("Add x f999 → y").bytes(N, 1)}
+	held, most := 0, 0
+	f, err := onnx.ReadFS(counted{files, &held, &most}, "m.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if y := run(t, open(t, f.Data), []float32{1}); y[0] != 1000 {
+		t.Errorf("gives %v", y)
+	}
+	if held != 0 || most > 2 { // the model's own and one more
+		t.Errorf("%d files were open at once, %d stay so", most, held)
+	}
+}
+
+// A model of many functions is searched for external data in one pass.
+func TestExternalDataOfManyFunctions(t *testing.T) {
+	f := newFile(13, N, 1)
+	for i := range 5000 {
+		f.function(fmt.Sprint("F", i), "x", "y", nil, func(f file) {
+			for range 10 {
+				f.node("Neg x → y")
+			}
+		})
+	}
+	data := f.node("Neg x → y").bytes(N, 1)
+	before := allocated()
+	if _, err := onnx.ReadFS(fstest.MapFS{"m.onnx": {Data: data}}, "m.onnx"); err != nil {
+		t.Fatal(err)
+	}
+	if used := allocated() - before; used > 256<<20 {
+		t.Errorf("took %d MiB for a file of %d", used>>20, len(data)>>20)
+	}
+}
+
 // A link to a model finds the weights beside the model, not beside the link.
 func TestExternalDataThroughLink(t *testing.T) {
 	dir := t.TempDir()

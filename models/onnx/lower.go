@@ -43,6 +43,7 @@ func (s *simplifier) lower(n *Node) (bool, error) {
 	if s.node(n) != nil {
 		return false, nil // what is wrong with it is said there
 	}
+	s.setTypes(n) // of its output, which other nodes will write
 	b, first := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}, len(s.g.Nodes)
 	t, err := rule(s, b, n)
 	if err == nil {

@@ -105,6 +105,41 @@ func TestBatchIsOpened(t *testing.T) {
 	}
 }
 
+// A Squeeze that has nothing to drop keeps the batch, also where that is 1: ONNX
+// Runtime takes an empty list of axes for all dimensions of 1.
+func TestSqueezeOfNothing(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"no axes":      newFile(13, N, 2).node("Squeeze x → a").node("Neg a → y").bytes(N, 2),
+		"at the end":   newFile(13, N, 2).node("Neg x → a").node("Squeeze a → y").bytes(N, 2),
+		"empty axes":   newFile(13, N, 2).ints("e").node("Squeeze x e → a").node("Neg a → y").bytes(N, 2),
+		"as attribute": newFile(11, N, 2).node("Squeeze x → a", "axes", []int64{}).node("Neg a → y").bytes(N, 2),
+		"as it was":    newFile(11, N, 2).node("Squeeze x → a").node("Neg a → y").bytes(N, 2),
+		"some axes":    newFile(11, N, 1, 2).node("Squeeze x → a").node("Neg a → y").bytes(N, 2),
+	} {
+		g := open(t, data)
+		encoded, err := g.Encode()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		s, err := ort.Open(name, encoded)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		defer s.Close()
+		for items := int64(1); items < 3; items++ {
+			shape := slices.Clone(g.Inputs[0].Shape)
+			shape[0] = items
+			y, err := s.Run([]ort.Tensor{{Shape: shape, Data: ramp(2 * items)}})
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if !slices.Equal(y[0].Shape, []int64{items, 2}) || !near(y[0].Data, negated(ramp(2*items))) {
+				t.Errorf("%s: %d items give %v of shape %v", name, items, y[0].Data, y[0].Shape)
+			}
+		}
+	}
+}
+
 func negated(x []float32) []float32 {
 	y := make([]float32, len(x))
 	for i, v := range x {
@@ -138,6 +173,8 @@ func TestBatchIsKeptApart(t *testing.T) {
 		{"a softmax over rows", rows().node("Softmax r → s", "axis", 0).node("Neg s → y").bytes(N, 2), []string{`Softmax "s"`, "batch lies within the rows"}},
 		{"a product of rows", rows().node("Transpose r → q").node("MatMul q r → y").bytes(2, 2), []string{`Transpose "q"`, "batch lies within the rows"}},
 		{"a value for every row", rows().floats("c", []int64{6, 1}, 1).node("Add r c → s").node("Neg s → y").bytes(N, 2), []string{`Add "s"`, "batch lies within the rows"}},
+		{"a value for every column of another rank", rows().floats("c", []int64{1, 1, 2}, 1).node("Add r c → s").node("Neg s → y").bytes(N, 2), []string{`Add "s"`, "batch lies within the rows"}},
+		{"a flat batch of another size", newFile(13, N, 4).ints("t", 8).node("Reshape x t → f").node("Neg f → y").bytes(N), []string{`Reshape "f"`, "[8] is not the size of a flat batch of 4"}},
 		{"a product over joined heads", newFile(13, N, 4).ints("t", -1, 2).node("Reshape x t → a").node("Transpose a → b").node("MatMul b a → y").bytes(2, 2),
 			[]string{`MatMul "y"`, "are the batch"}},
 		{"a sum over joined heads", newFile(13, N, 4).ints("t", -1, 2).ints("z", 0).node("Reshape x t → a").node("ReduceSum a z → y").bytes(2), []string{`ReduceSum "y"`, "reduces the batch"}},

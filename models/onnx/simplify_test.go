@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
 )
@@ -244,6 +246,16 @@ func TestOpenErrors(t *testing.T) {
 		{"an axis outside", newFile(13, N, 1).node("Softmax x → y", "axis", 7).bytes(N, 1), []string{`Softmax "y"`, "axis 7"}},
 		{"a step of 0", newFile(13, N, 3).ints("o", 0).ints("e", 3).ints("a", 1).ints("st", 0).node("Slice x o e a st → y").bytes(N, 3), []string{`Slice "y"`, "step"}},
 		{"the smallest step", newFile(13, N, 3).ints("o", 2).ints("e", math.MinInt64).ints("a", 1).ints("st", math.MinInt64).node("Slice x o e a st → y").bytes(N, 3), []string{`Slice "y"`, "step"}},
+		{"steps beyond integers", newFile(13, N, 2).tensor(intTensor("a", nil, -5)).tensor(intTensor("b", nil, -10)).tensor(intTensor("c", nil, math.MinInt64)).
+			node("Range a b c → t").node("Reshape x t → y").bytes(N, 2), []string{`Range "t"`, "counts from -5 to -10 in steps of -9223372036854775808"}},
+		{"a number that would pass for the batch", newFile(13, N, 2).ints("t", -1<<62, 2).node("Reshape x t → y").bytes(N, 2), []string{`"t"`, "-4611686018427387904"}},
+		{"an attribute that would pass for the batch", newFile(11, N, 2).node("Squeeze x → y", "axes", []int64{1<<20 - 1<<62}).bytes(N, 2), []string{`"axes"`, "-4611686018426339328"}},
+		{"a product that would pass for the batch", newFile(13, N, 2).ints("a", 1<<31, 1).ints("b", -1<<31, 2).node("Mul a b → t").node("Reshape x t → y").bytes(N, 2), []string{`Reshape "y"`, "must be constant"}},
+		{"a truth value as a factor", newFile(13, N, 2).tensor(&pb.TensorProto{Name: proto.String("b"), DataType: proto.Int32(9), Dims: []int64{2}, Int32Data: []int32{1, 0}}).
+			node("Mul x b → y").bytes(N, 2), []string{`Mul "y"`, `"x" and "b" hold values of different types`}},
+		{"integer slopes", newFile(13, N, 2).ints("s", 2).node("PRelu x s → y").bytes(N, 2), []string{`PRelu "y"`, "different types"}},
+		{"an integer among summands", newFile(13, N, 2).ints("s", 2).node("Sum x x s → y").bytes(N, 2), []string{`Sum "y"`, "different types"}},
+		{"a Resize of before version 11 up and down", newFile(10, N, 1, 4, 4).floats("s", []int64{4}, 1, 1, 1.5, 0.7).node("Resize x s → y").bytes(N, 1, 6, 2), []string{`Resize "y"`, "before 11"}},
 		{"many parts", newFile(18, N, 1<<20).node("Split x → y", "axis", 1, "num_outputs", 1<<20).bytes(N, 1), []string{"Split", "num_outputs"}},
 		{"a giant block", newFile(13, N, 4, 1, 1).node("DepthToSpace x → y", "blocksize", 1<<32).bytes(N, 1), []string{"DepthToSpace", "blocksize"}},
 		{"a giant top", newFile(13, N, 4).ints("k", 1<<40).node("TopK x k → y i").bytes(N, 4), []string{"TopK"}},

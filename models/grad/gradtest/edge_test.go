@@ -1,0 +1,119 @@
+package gradtest_test
+
+import (
+	"fmt"
+	"testing"
+
+	"selfheal/models/grad"
+	"selfheal/models/grad/gradtest"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// edges are networks with attributes that no exporter writes, and a file may have.
+var edges = map[string]func(b *onnx.Builder, x string) string{
+	"Elu of negative alpha":  func(b *onnx.Builder, x string) string { return b.OpWith("Elu", onnx.Attrs{"alpha": float32(-0.7)}, x) },
+	"Elu of alpha 0":         func(b *onnx.Builder, x string) string { return b.OpWith("Elu", onnx.Attrs{"alpha": float32(0)}, x) },
+	"Celu of negative alpha": func(b *onnx.Builder, x string) string { return b.OpWith("Celu", onnx.Attrs{"alpha": float32(-0.7)}, x) },
+	"Selu of negative gamma": func(b *onnx.Builder, x string) string { return b.OpWith("Selu", onnx.Attrs{"gamma": float32(-0.7)}, x) },
+	"Selu of negative gamma and alpha 1": func(b *onnx.Builder, x string) string {
+		return b.OpWith("Selu", onnx.Attrs{"gamma": float32(-0.7), "alpha": float32(1)}, x)
+	},
+	"Clip with crossed bounds": func(b *onnx.Builder, x string) string {
+		return b.Op("Add", x, b.Op("Clip", x, b.Float(0.6), b.Float(-0.6)))
+	},
+	"Pow of integers": func(b *onnx.Builder, x string) string {
+		return b.Op("Pow", x, b.Ints(1, 2, 3, 0, 2, 3, 1, 2, 3, 2))
+	},
+}
+
+// Gradients of such networks agree with central differences.
+func TestEdges(t *testing.T) {
+	pool := newPool(t, 1)
+	for name, op := range edges {
+		b := &onnx.Builder{G: onnx.NewGraph(name)}
+		b.Output("y", op(b, b.Input("x", onnx.Shape{onnx.Batch, 10})))
+		t.Run(name, func(t *testing.T) { checkGradient(t, pool, b) })
+	}
+}
+
+// A Resize's gradient samples by the scales and the sizes that ONNX Runtime has.
+func TestResizeGradients(t *testing.T) {
+	pool := newPool(t, 1)
+	for _, scale := range []float32{0.3, 0.7, 1.05, 1.1, 1.4} {
+		for _, how := range []onnx.Attrs{
+			{"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"},
+			{"mode": "cubic", "coordinate_transformation_mode": "half_pixel"},
+			{"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"},
+			{"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+		} {
+			b := &onnx.Builder{G: onnx.NewGraph(fmt.Sprint(scale, how))}
+			x := b.Input("x", onnx.Shape{onnx.Batch, 1, 10, 10})
+			b.Output("y", b.OpWith("Resize", how, x, "", b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, scale, scale}))))
+			t.Run(b.G.Name, func(t *testing.T) { checkGradient(t, pool, b) })
+		}
+	}
+}
+
+// checkGradient simplifies a network and compares its gradient at a random item,
+// away from kinks, with central differences.
+func checkGradient(t *testing.T, pool *ort.Pool, b *onnx.Builder) {
+	t.Helper()
+	if b.Err() != nil {
+		t.Fatal(b.G.Name, b.Err())
+	}
+	if err := b.G.Simplify(); err != nil {
+		t.Fatal(b.G.Name, err)
+	}
+	d, err := grad.VJP(b.G)
+	if err != nil {
+		t.Fatal(b.G.Name, err)
+	}
+	p, r := compile(t, pool, d), gradtest.Rand(b.G.Name, "edge")
+	x, w := gradtest.Vector(r, int(d.Inputs[0].Shape.Items())), gradtest.Vector(r, int(d.Inputs[1].Shape.Items()))
+	f := func(in [][]float32) (float64, error) {
+		out, err := p.run(in[0], w)
+		return gradtest.Dot(out[0], w), err
+	}
+	e, err := gradtest.Directional(f, [][]float32{x}, [][]float32{p.mustRun(t, x, w)[1]}, r, 3)
+	if err != nil || !(e <= gradtest.Tolerance) {
+		t.Errorf("%s: the difference quotient is off by %.2g of the gradient's norm, %v", b.G.Name, e, err)
+	}
+}
+
+// A loss that is not selected leaves no trace, be it infinite.
+func TestLossesOfInfiniteDifferences(t *testing.T) {
+	b := &onnx.Builder{G: onnx.NewGraph("scaled")}
+	b.Output("y", b.Op("Mul", b.Input("x", onnx.Shape{onnx.Batch, 4}), b.Float(1)))
+	pool, heads := newPool(t, 1), grad.HeadNames()
+	graph, err := grad.Losses(b.G, heads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := compile(t, pool, graph)
+	label, target := []float32{1, 0, 0, 0}, []float32{0, 1, 0, 0}
+	for i, head := range heads {
+		one, err := grad.Loss(b.G, head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := compile(t, pool, one)
+		for _, z := range [][]float32{{3e38, -3e38, 0, 1}, {-3e38, 3e38, 3e38, 3e38}, {3e38, -3e38, -3e38, -3e38}, {1, 1, 1, 1}, {1e30, 0, 0, 0}} {
+			choice := make([]float32, len(heads))
+			choice[i] = 1
+			in := [][]float32{z, label}
+			if grad.Heads[head].Targeted {
+				in = append(in, target)
+			}
+			got, want := all.mustRun(t, z, label, target, choice), own.mustRun(t, in...)
+			for k := range want {
+				for j, v := range want[k] {
+					if g := got[k][j]; g != v && !(g != g && v != v) { // NaN in both is as equal
+						t.Errorf("%s of %v, output %d: %v, alone %v", head, z, k, got[k], want[k])
+						break
+					}
+				}
+			}
+		}
+	}
+}
