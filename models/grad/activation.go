@@ -1,7 +1,6 @@
 package grad
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -50,9 +49,6 @@ func elu(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 // y = γx for x > 0, γα(eˣ−1) else: x̄ = γ·g for x > 0, g·(y + γα) else; the latter at 0 as in PyTorch
 func selu(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	gamma, alpha := n.Float("gamma", 1.05070102214813232421875), n.Float("alpha", 1.67326319217681884765625)
-	if alpha < 0 {
-		return nil, fmt.Errorf("alpha %v: ONNX Runtime computes less than zero in another way than ONNX says", alpha)
-	}
 	return c.exponentialUnit(n, gy[0], gamma, gamma*alpha)
 }
 

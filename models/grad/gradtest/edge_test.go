@@ -16,6 +16,10 @@ var edges = map[string]func(b *onnx.Builder, x string) string{
 	"Elu of alpha 0":         func(b *onnx.Builder, x string) string { return b.OpWith("Elu", onnx.Attrs{"alpha": float32(0)}, x) },
 	"Celu of negative alpha": func(b *onnx.Builder, x string) string { return b.OpWith("Celu", onnx.Attrs{"alpha": float32(-0.7)}, x) },
 	"Selu of negative gamma": func(b *onnx.Builder, x string) string { return b.OpWith("Selu", onnx.Attrs{"gamma": float32(-0.7)}, x) },
+	"Selu of negative alpha": func(b *onnx.Builder, x string) string { return b.OpWith("Selu", onnx.Attrs{"alpha": float32(-0.7)}, x) },
+	"Selu of both negative": func(b *onnx.Builder, x string) string {
+		return b.OpWith("Selu", onnx.Attrs{"alpha": float32(-0.7), "gamma": float32(-1.2)}, x)
+	},
 	"Selu of negative gamma and alpha 1": func(b *onnx.Builder, x string) string {
 		return b.OpWith("Selu", onnx.Attrs{"gamma": float32(-0.7), "alpha": float32(1)}, x)
 	},
