@@ -323,15 +323,15 @@ func TestNormalizationFolds(t *testing.T) {
 
 // The bundled and the real networks compute the same in their fast form.
 func TestRealNetworks(t *testing.T) {
-	paths := map[string]func() string{
-		"preact_standard": func() string { return filepath.Join("..", "zoo", "preact_standard.onnx") },
-		"input_ae":        func() string { return filepath.Join("..", "zoo", "input_ae.onnx") },
-		"resnet_2b":       func() string { return testinput.Real(t, "resnet_2b.onnx") },
-		"rn18w16":         func() string { return testinput.Real(t, "rn18w16_standard.onnx") },
+	paths := map[string]func(t *testing.T) string{
+		"preact_standard": func(*testing.T) string { return filepath.Join("..", "zoo", "preact_standard.onnx") },
+		"input_ae":        func(*testing.T) string { return filepath.Join("..", "zoo", "input_ae.onnx") },
+		"resnet_2b":       func(t *testing.T) string { return testinput.Real(t, "resnet_2b.onnx") },
+		"rn18w16":         func(t *testing.T) string { return testinput.Real(t, "rn18w16_standard.onnx") },
 	}
 	for name, path := range paths {
 		t.Run(name, func(t *testing.T) {
-			data, err := os.ReadFile(path())
+			data, err := os.ReadFile(path(t))
 			if err != nil {
 				t.Fatal(err)
 			}
