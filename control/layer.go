@@ -56,9 +56,11 @@ func newStage(net *Network, segment, embedding *onnx.Graph, swept, last bool) (*
 		return s, err
 	}
 	s.sweepCost = asGiven.FLOPs()
-	g, err := hamiltonian(fast, fastEmbedding)
-	if err != nil {
-		return s, err
+	g := asGiven
+	if !net.direct {
+		if g, err = hamiltonian(fast, fastEmbedding); err != nil {
+			return s, err
+		}
 	}
 	*to, err = compile(net.pool, g)
 	return s, err

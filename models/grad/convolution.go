@@ -1,7 +1,6 @@
 package grad
 
 import (
-	"math"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -78,26 +77,21 @@ func batchNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error)
 		column = append(column, 1)
 	}
 	eps := n.Float("epsilon", 1e-5)
-	scale, ok1 := c.G.Consts[n.Inputs[1]]
-	variance, ok2 := c.G.Consts[n.Inputs[4]]
-	if ok1 && ok2 && c.Needs(n, 0) {
-		f := make([]float32, len(scale.Floats))
-		for i := range f {
-			f[i] = float32(float64(scale.Floats[i]) / math.Sqrt(float64(variance.Floats[i])+float64(eps)))
-		}
-		gx[0] = c.scaleChannels(g, f)
+	scale, _, constant := c.G.Affine(n)
+	if constant && c.Needs(n, 0) {
+		gx[0] = c.scaleChannels(g, scale)
 	}
 	parameters := c.Needs(n, 1) || c.Needs(n, 2) || c.Needs(n, 3) || c.Needs(n, 4)
-	if !parameters && ok1 && ok2 {
+	if !parameters && constant {
 		return gx, nil
 	}
 	r := c.Op("Div", c.Float(1), c.Op("Sqrt", c.Op("Add", n.Inputs[4], c.Float(eps))))
 	slope := c.Op("Mul", n.Inputs[1], r)
 	if gx[0] == "" && c.Needs(n, 0) {
-		gx[0] = c.Op("Mul", g, c.Op("Reshape", slope, c.target(column)))
+		gx[0] = c.Op("Mul", g, c.Reshape(slope, column))
 	}
 	if c.Needs(n, 1) || c.Needs(n, 4) {
-		centred := c.Op("Sub", n.Inputs[0], c.Op("Reshape", n.Inputs[3], c.target(column)))
+		centred := c.Op("Sub", n.Inputs[0], c.Reshape(n.Inputs[3], column))
 		inner := c.Op("Mul", r, c.channelSum(c.Op("Mul", g, centred)))
 		gx[1] = inner
 		if c.Needs(n, 4) {

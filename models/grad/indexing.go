@@ -29,7 +29,7 @@ func gather(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	g := gy[0]
 	if len(indices.Shape) != 1 { // the indices' axes as one
 		flat := slices.Concat(y[:axis], onnx.Shape{int64(len(from))}, x[axis+1:])
-		g = c.Op("Reshape", g, c.target(flat))
+		g = c.Reshape(g, flat)
 	}
 	g, err = c.pickBack(g, axis, from, x[axis])
 	return []string{g}, err

@@ -8,19 +8,9 @@ import (
 	"selfheal/models/onnx"
 )
 
-// target is the constant that reshapes a tensor to shape s: the batch, or a
-// multiple of it, is what Reshape infers, -1.
-func (c *Context) target(s onnx.Shape) string {
-	t := slices.Clone(s)
-	for i, d := range t {
-		t[i] = max(d, -1)
-	}
-	return c.Ints(t...)
-}
-
 // y = x in another shape: x̄ = g in x's shape
 func reshape(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	return []string{c.Op("Reshape", gy[0], c.target(c.Shape(n.Inputs[0])))}, nil
+	return []string{c.Reshape(gy[0], c.Shape(n.Inputs[0]))}, nil
 }
 
 // y = x with its axes permuted: x̄ = g permuted back
@@ -232,8 +222,8 @@ func tile(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if len(axes) == 0 {
 		return gy[:1], nil
 	}
-	sum := c.Sum(c.Op("Reshape", gy[0], c.target(apart)), axes)
-	return []string{c.Op("Reshape", sum, c.target(x))}, nil
+	sum := c.Sum(c.Reshape(gy[0], apart), axes)
+	return []string{c.Reshape(sum, x)}, nil
 }
 
 // y_i = Σ_{j ≤ i} x_j along an axis: x̄ = the same sum of g from the other end

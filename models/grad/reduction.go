@@ -31,7 +31,7 @@ func (c *Context) restore(n *onnx.Node, t string, shape onnx.Shape) string {
 	if n.Int("keepdims", 1) == 1 {
 		return t
 	}
-	return c.Op("Reshape", t, c.target(shape))
+	return c.Reshape(t, shape)
 }
 
 // y = Σ x along axes: x̄ = g repeated. ReduceMean and the sums of powers need no rules:

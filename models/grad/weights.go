@@ -114,7 +114,7 @@ func (c *Context) weightByProducts(v *correlation, once bool) string {
 		perm = []int64{1, 3, 2, 0} // of [taps, groups, inner, outer]
 	}
 	sum = c.OpWith("Transpose", onnx.Attrs{"perm": perm}, sum)
-	return c.Op("Reshape", sum, c.target(v.weight))
+	return c.Reshape(sum, v.weight)
 }
 
 // weightByElements is for one input channel a group, each with one output channel.
@@ -128,7 +128,7 @@ func (c *Context) weightByElements(v *correlation) string {
 	if len(taps) > 1 {
 		all = c.OpWith("Concat", onnx.Attrs{"axis": 2}, taps...)
 	}
-	return c.Op("Reshape", c.Sum(all, []int64{0}), c.target(v.weight))
+	return c.Reshape(c.Sum(all, []int64{0}), v.weight)
 }
 
 // channelSum adds g, [N, C, …], up over everything but the channels: [C].
@@ -140,5 +140,5 @@ func (c *Context) channelSum(g string) string {
 			axes = append(axes, int64(i))
 		}
 	}
-	return c.Op("Reshape", c.Sum(g, axes), c.target(shape[1:2]))
+	return c.Reshape(c.Sum(g, axes), shape[1:2])
 }

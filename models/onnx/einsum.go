@@ -143,7 +143,7 @@ func (e *einsum) sumOut(b *Builder, t string, labels, keep []rune) (string, []ru
 	if len(axes) == 0 {
 		return t, labels
 	}
-	return b.reshape(b.Sum(t, axes), e.shape(kept)), kept
+	return b.Reshape(b.Sum(t, axes), e.shape(kept)), kept
 }
 
 // order turns a tensor with dimensions from into one with dimensions to.
@@ -196,10 +196,10 @@ func (e *einsum) contract(b *Builder, x string, xl []rune, y string, yl, later [
 	if len(shared) == 0 && len(rows) > 0 {
 		left = e.shape(rows) // MatMul takes them as they are
 	}
-	x = b.reshape(x, slices.Concat(e.shape(shared), left, merged(sum)))
-	y = b.reshape(y, slices.Concat(e.shape(shared), merged(sum), merged(columns)))
+	x = b.Reshape(x, slices.Concat(e.shape(shared), left, merged(sum)))
+	y = b.Reshape(y, slices.Concat(e.shape(shared), merged(sum), merged(columns)))
 	all := slices.Concat(shared, rows, columns)
-	return b.reshape(b.Op("MatMul", x, y), e.shape(all)), all
+	return b.Reshape(b.Op("MatMul", x, y), e.shape(all)), all
 }
 
 // product is contract where nothing is summed: y spread over the dimensions of x,
@@ -215,7 +215,7 @@ func (e *einsum) product(b *Builder, x string, xl []rune, y string, yl, columns 
 		}
 	}
 	y = e.order(b, y, yl, append(order, columns...))
-	y = b.reshape(y, append(spread, e.shape(columns)...))
-	x = b.reshape(x, append(e.shape(xl), slices.Repeat(Shape{1}, len(columns))...))
+	y = b.Reshape(y, append(spread, e.shape(columns)...))
+	x = b.Reshape(x, append(e.shape(xl), slices.Repeat(Shape{1}, len(columns))...))
 	return b.Op("Mul", x, y), slices.Concat(xl, columns)
 }

@@ -35,7 +35,7 @@ func (s *simplifier) gatherND(n *Node) (bool, error) {
 	}
 	shape := at.Shape[:len(at.Shape)-1]
 	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
-	t := b.reshape(n.Inputs[0], slices.Concat(Shape{x[:depth].Items()}, x[depth:]))
+	t := b.Reshape(n.Inputs[0], slices.Concat(Shape{x[:depth].Items()}, x[depth:]))
 	indices := b.Const(&Tensor{DType: Int64, Shape: slices.Clone(shape), Ints: flat})
 	g := &Node{Name: n.Name, Op: "Gather", Inputs: []string{t, indices}, Outputs: n.Outputs}
 	g.Set("axis", 0)

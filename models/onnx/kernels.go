@@ -71,9 +71,9 @@ func (b *Builder) filled(op, x string) string {
 	if at > 0 {
 		x = b.OpWith("Transpose", Attrs{"perm": perm}, x)
 	}
-	x = b.Op("Pad", b.reshape(x, Shape{Batch, items}), b.Ints(0, 0, 0, rest), b.Float(1))
+	x = b.Op("Pad", b.Reshape(x, Shape{Batch, items}), b.Ints(0, 0, 0, rest), b.Float(1))
 	x = b.Op("Slice", b.Op(op, x), b.Ints(0), b.Ints(items), b.Ints(1))
-	x = b.reshape(x, front)
+	x = b.Reshape(x, front)
 	if at > 0 {
 		x = b.OpWith("Transpose", Attrs{"perm": back}, x)
 	}

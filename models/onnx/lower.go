@@ -97,8 +97,8 @@ func (s *simplifier) become(n *Node, t string, first int) {
 	b.Named(out, "Identity", t)
 }
 
-// reshape appends a Reshape of t to shape, whose batch is inferred, unless it has it.
-func (b *Builder) reshape(t string, shape Shape) string {
+// Reshape appends a Reshape of t to shape, whose batch is inferred, unless it has it.
+func (b *Builder) Reshape(t string, shape Shape) string {
 	if slices.Equal(b.Shape(t), shape) {
 		return t
 	}
@@ -204,8 +204,8 @@ func lowerFlatSoftmax(s *simplifier, b *Builder, n *Node) (string, error) {
 		return "", errors.New("works along the batch")
 	}
 	flat := append(slices.Clone(x[:first]), x[first:].Items())
-	t := b.OpWith(n.Op, Attrs{"axis": -1}, b.reshape(n.Inputs[0], flat))
-	return b.reshape(t, x), nil
+	t := b.OpWith(n.Op, Attrs{"axis": -1}, b.Reshape(n.Inputs[0], flat))
+	return b.Reshape(t, x), nil
 }
 
 // reductionAxes returns the resolved axes of a reduction and its result's shape;
@@ -254,7 +254,7 @@ func lowerReduction(s *simplifier, b *Builder, n *Node) (string, error) {
 	case "ReduceProd":
 		t = b.product(t, axes)
 	}
-	return b.reshape(t, out), nil
+	return b.Reshape(t, out), nil
 }
 
 // norm appends √Σx² along axes, which stay as dimensions of 1.
@@ -278,7 +278,7 @@ func (b *Builder) product(x string, axes []int64) string {
 		x = b.OpWith("Transpose", Attrs{"perm": perm}, x)
 	}
 	size := shape.Items() / kept.Items()
-	x = b.reshape(x, append(kept, size))
+	x = b.Reshape(x, append(kept, size))
 	last := b.Ints(int64(len(kept)))
 	for size > 1 && b.err == nil {
 		half := size / 2

@@ -8,7 +8,7 @@ import (
 // channelwise brings one value a channel to the shape [C, 1, …] that broadcasts
 // with [N, C, …]; by a node, so that a weight keeps its name.
 func (s *simplifier) channelwise(b *Builder, values string, rank int) string {
-	return b.reshape(values, slices.Concat(s.g.Shapes[values], slices.Repeat(Shape{1}, rank-2)))
+	return b.Reshape(values, slices.Concat(s.g.Shapes[values], slices.Repeat(Shape{1}, rank-2)))
 }
 
 // affine appends x·scale + bias with one value a channel of each; what multiplies
@@ -67,9 +67,9 @@ func lowerInstanceNorm(s *simplifier, b *Builder, n *Node) (string, error) {
 	if err := s.perChannel(n, x[1]); err != nil {
 		return "", err
 	}
-	t := b.reshape(n.Inputs[0], Shape{Batch, x[1], x[2:].Items()})
+	t := b.Reshape(n.Inputs[0], Shape{Batch, x[1], x[2:].Items()})
 	t = b.standardise(t, n.Float("epsilon", 1e-5))
-	return s.affine(b, b.reshape(t, x), n.Inputs[1], n.Inputs[2]), b.err
+	return s.affine(b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2]), b.err
 }
 
 // Groups of channels normalised together. Scale and bias are per group in operator
@@ -89,12 +89,12 @@ func lowerGroupNorm(s *simplifier, b *Builder, n *Node) (string, error) {
 	if err := s.perChannel(n, values); err != nil {
 		return "", err
 	}
-	t := b.reshape(n.Inputs[0], Shape{Batch, groups, x[1:].Items() / groups})
+	t := b.Reshape(n.Inputs[0], Shape{Batch, groups, x[1:].Items() / groups})
 	t = b.standardise(t, n.Float("epsilon", 1e-5))
 	if s.from < 21 {
-		return b.reshape(s.affine(b, t, n.Inputs[1], n.Inputs[2]), x), nil
+		return b.Reshape(s.affine(b, t, n.Inputs[1], n.Inputs[2]), x), nil
 	}
-	return s.affine(b, b.reshape(t, x), n.Inputs[1], n.Inputs[2]), nil
+	return s.affine(b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2]), nil
 }
 
 // x/√(mean x² + ε)·scale over the axes from axis on
@@ -137,10 +137,10 @@ func lowerLRN(s *simplifier, b *Builder, n *Node) (string, error) {
 	if size < 1 || size > maxFold {
 		return "", fmt.Errorf("has size %d", size)
 	}
-	square := b.reshape(b.Op("Mul", n.Inputs[0], n.Inputs[0]), Shape{Batch, 1, x[1], x[2:].Items()})
+	square := b.Reshape(b.Op("Mul", n.Inputs[0], n.Inputs[0]), Shape{Batch, 1, x[1], x[2:].Items()})
 	mean := b.OpWith("AveragePool", Attrs{"kernel_shape": []int64{size, 1}, "strides": []int64{1, 1},
 		"pads": []int64{(size - 1) / 2, 0, size / 2, 0}, "count_include_pad": 1}, square)
 	base := b.Op("Add", b.Op("Mul", mean, b.Float(n.Float("alpha", 1e-4))), b.Float(n.Float("bias", 1)))
 	factor := b.Op("Pow", base, b.Float(-n.Float("beta", 0.75)))
-	return b.Op("Mul", n.Inputs[0], b.reshape(factor, x)), nil
+	return b.Op("Mul", n.Inputs[0], b.Reshape(factor, x)), nil
 }

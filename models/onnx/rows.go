@@ -31,7 +31,7 @@ func (s *simplifier) toRows(n *Node, sizes []int64) (bool, error) {
 		return false, nil
 	}
 	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
-	apart := b.reshape(n.Inputs[0], append(slices.Clone(x[:cut]), sizes[1]))
+	apart := b.Reshape(n.Inputs[0], append(slices.Clone(x[:cut]), sizes[1]))
 	s.setRows(n.Outputs[0], apart)
 	return true, b.err
 }

@@ -86,11 +86,11 @@ func (s *simplifier) strided(n *Node) (bool, error) {
 		b := &Builder{G: s.g, Prefix: out + "/"}
 		shape := slices.Clone(p.offsets.Shape)
 		front := append(Shape{Batch}, slices.Delete(slices.Clone(shape), p.axis, p.axis+1)...)
-		t := b.reshape(x, Shape{Batch, s.g.Shapes[x].Items()})
+		t := b.Reshape(x, Shape{Batch, s.g.Shapes[x].Items()})
 		if !slices.Equal(p.offsets.Ints, iota64(s.g.Shapes[x].Items())) {
 			t = b.OpWith("Gather", Attrs{"axis": 1}, t, b.Ints(p.offsets.Ints...))
 		}
-		if t = b.reshape(t, front); p.axis > 0 {
+		if t = b.Reshape(t, front); p.axis > 0 {
 			perm := iota64(int64(len(front)))
 			perm = slices.Insert(perm[1:], p.axis, 0)
 			t = b.OpWith("Transpose", Attrs{"perm": perm}, t)

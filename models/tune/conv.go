@@ -135,21 +135,21 @@ func (t *tuner) filter(n *onnx.Node, w *onnx.Tensor, win onnx.Window, s *algorit
 	b1, a1, t1 := s.tiled(int(in[3]), int(win.Pads[1]), int(out[3]))
 	n0, n1 := e*int64(t0), e*int64(t1)
 
-	v := t.Op("MatMul", matrix(n0, in[2], b0), t.reshape(x, in[2], -1)) // [n0, W·N·C]
-	v = t.Op("MatMul", matrix(n1, in[3], b1), t.reshape(v, n0, in[3], -1))
-	v = t.reshape(v, e, int64(t0), e, -1, c) // [e, t0, e, t1·N, C]
+	v := t.Op("MatMul", matrix(n0, in[2], b0), t.Reshape(x, onnx.Shape{in[2], -1})) // [n0, W·N·C]
+	v = t.Op("MatMul", matrix(n1, in[3], b1), t.Reshape(v, onnx.Shape{n0, in[3], -1}))
+	v = t.Reshape(v, onnx.Shape{e, int64(t0), e, -1, c}) // [e, t0, e, t1·N, C]
 
 	u := t.Op("MatMul", matrix(e*e, 9, s.kernel()), matrix(9, c*o, taps(w)))
 	m := ""
 	if c*o < manyWeights {
-		m = t.Op("MatMul", v, t.reshape(u, e, 1, e, c, o))
+		m = t.Op("MatMul", v, t.Reshape(u, onnx.Shape{e, 1, e, c, o}))
 	} else {
-		m = t.entries(v, t.reshape(u, e*e*c, o))
+		m = t.entries(v, t.Reshape(u, onnx.Shape{e * e * c, o}))
 	}
 
-	y := t.Op("MatMul", matrix(out[3], n1, a1), t.reshape(m, n0, n1, -1)) // [n0, W', N·O]
-	y = t.Op("MatMul", matrix(out[2], n0, a0), t.reshape(y, n0, -1))
-	return t.reshape(y, out[2], out[3], -1, o)
+	y := t.Op("MatMul", matrix(out[3], n1, a1), t.Reshape(m, onnx.Shape{n0, n1, -1})) // [n0, W', N·O]
+	y = t.Op("MatMul", matrix(out[2], n0, a0), t.Reshape(y, onnx.Shape{n0, -1}))
+	return t.Reshape(y, onnx.Shape{out[2], out[3], -1, o})
 }
 
 // entries multiplies the tiles v, [e, t0, e, t1·N, C], with the weights u,
@@ -160,17 +160,15 @@ func (t *tuner) entries(v, u string) string {
 	s := t.Shape(v)
 	e, t0, o := s[0], s[1], t.Shape(u)[1]
 	swap := onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}
-	tiles := t.Multi("Split", onnx.Attrs{"axis": 0, "num_outputs": e * e}, int(e*e), t.reshape(t.OpWith("Transpose", swap, v), e*e, -1, s[4]))
+	tiles := t.Multi("Split", onnx.Attrs{"axis": 0, "num_outputs": e * e}, int(e*e), t.Reshape(t.OpWith("Transpose", swap, v), onnx.Shape{e * e, -1, s[4]}))
 	weights := t.Multi("Split", onnx.Attrs{"axis": 0, "num_outputs": e * e}, int(e*e), u)
 	products := make([]string, len(tiles))
 	for i := range tiles {
 		products[i] = t.Op("MatMul", tiles[i], weights[i])
 	}
 	m := t.OpWith("Concat", onnx.Attrs{"axis": 0}, products...)
-	return t.OpWith("Transpose", swap, t.reshape(m, e, e, t0, -1, o))
+	return t.OpWith("Transpose", swap, t.Reshape(m, onnx.Shape{e, e, t0, -1, o}))
 }
-
-func (t *tuner) reshape(x string, to ...int64) string { return t.Op("Reshape", x, t.Ints(to...)) }
 
 // kernel is the matrix [n², 9] that makes U of a kernel's taps: G ⊗ G.
 func (s *algorithm) kernel() []float32 {

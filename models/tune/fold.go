@@ -10,23 +10,6 @@ import (
 
 var errStride = errors.New("no algorithm for this stride")
 
-// affine reads a BatchNormalization with constant statistics as y = scale·x + offset.
-func affine(g *onnx.Graph, n *onnx.Node) (scale, offset []float32, ok bool) {
-	var p [4]*onnx.Tensor
-	for i := range p {
-		if p[i], ok = g.Consts[n.Input(i+1)]; !ok {
-			return nil, nil, false
-		}
-	}
-	eps := float64(n.Float("epsilon", 1e-5))
-	scale, offset = make([]float32, p[0].Len()), make([]float32, p[0].Len())
-	for i := range scale {
-		f := float64(p[0].Floats[i]) / math.Sqrt(float64(p[3].Floats[i])+eps)
-		scale[i], offset[i] = float32(f), float32(float64(p[1].Floats[i])-f*float64(p[2].Floats[i]))
-	}
-	return scale, offset, true
-}
-
 // fold puts a BatchNormalization behind a Conv that nothing else reads into the
 // Conv's weight and bias.
 func fold(g *onnx.Graph) {
@@ -44,7 +27,7 @@ func fold(g *onnx.Graph) {
 			return false
 		}
 		w, ok := g.Consts[conv.Inputs[1]]
-		scale, offset, known := affine(g, n)
+		scale, offset, known := g.Affine(n)
 		bias, constant := g.Consts[conv.Input(2)]
 		if !ok || !known || conv.Input(2) != "" && !constant {
 			return false
@@ -95,7 +78,7 @@ func rescale(g *onnx.Graph) {
 		if relu == nil || relu.Op != "Relu" || outputs[relu.Outputs[0]] {
 			continue
 		}
-		scale, offset, ok := affine(g, n)
+		scale, offset, ok := g.Affine(n)
 		if !ok || len(consumers[relu.Outputs[0]]) == 0 {
 			continue
 		}

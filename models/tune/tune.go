@@ -135,7 +135,7 @@ func (t *tuner) inPlain(name string) {
 func (t *tuner) inWide(name string) string {
 	if t.wide[name] == "" {
 		s := t.src.Shapes[name]
-		t.wide[name] = t.reshape(t.matrix(name, -1, s[2]*s[3]), s[2], s[3], -1, s[1])
+		t.wide[name] = t.Reshape(t.matrix(name, -1, s[2]*s[3]), onnx.Shape{s[2], s[3], -1, s[1]})
 	}
 	return t.wide[name]
 }
@@ -143,7 +143,7 @@ func (t *tuner) inWide(name string) string {
 // matrix transposes a tensor seen as a matrix: [N·C, H·W] is what both layouts
 // come to, and ONNX Runtime transposes a matrix faster than it permutes four axes.
 func (t *tuner) matrix(name string, rows, columns int64) string {
-	return t.OpWith("Transpose", onnx.Attrs{"perm": []int64{1, 0}}, t.reshape(name, rows, columns))
+	return t.OpWith("Transpose", onnx.Attrs{"perm": []int64{1, 0}}, t.Reshape(name, onnx.Shape{rows, columns}))
 }
 
 // pointwise are the operators that work value by value, or between values at the
@@ -216,7 +216,7 @@ func (t *tuner) perChannel(v []float32) string {
 
 // batchNormalization writes y = f·x + o as two operators on a wide tensor.
 func (t *tuner) batchNormalization(n *onnx.Node) bool {
-	scale, offset, ok := affine(t.src, n)
+	scale, offset, ok := t.src.Affine(n)
 	if !ok || t.isOutput(n.Outputs[0]) {
 		return false
 	}
