@@ -335,7 +335,7 @@ func TestControlDoesNotDependOnTheBatch(t *testing.T) {
 		}
 		defer k.Close()
 		logits := make([][]float32, len(which))
-		if err := ForEach(context.Background(), pool, len(which), func(ctx context.Context, i int) error {
+		if err := ForEach(context.Background(), pool, len(which), 0, func(ctx context.Context, i int) error {
 			x, _ := randomImage(uint64(which[i]), 12)
 			o, err := k.Run(ctx, x)
 			if err == nil {

@@ -47,7 +47,7 @@ func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32)) (S
 		}
 		for from := 0; from < images; from += len(rows) {
 			count := min(len(rows), images-from)
-			err := ForEach(ctx, n.pool, count, func(ctx context.Context, i int) error {
+			err := ForEach(ctx, n.pool, count, 0, func(ctx context.Context, i int) error {
 				x := make([]float32, n.shape.Size())
 				pixels(from+i, x)
 				return n.pool.Run(ctx, prefix, [][]float32{x}, [][]float32{rows[i]})

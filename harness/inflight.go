@@ -42,34 +42,5 @@ func inFlight(pool *ort.Pool, state int64) int {
 // forEach is [control.ForEach] with no more images under way than their state, in
 // bytes an image, allows.
 func (r *runner) forEach(ctx context.Context, n int, state int64, fn func(ctx context.Context, i int) error) error {
-	limit := inFlight(r.pool, state)
-	if limit >= 2*r.pool.Workers()*r.pool.Batch() { // ForEach's own
-		return control.ForEach(ctx, r.pool, n, fn)
-	}
-	slots := make(chan struct{}, limit)
-	return control.ForEach(ctx, r.pool, n, func(ctx context.Context, i int) error {
-		if err := r.admit(ctx, slots); err != nil {
-			return err
-		}
-		defer func() { <-slots }()
-		return fn(ctx, i)
-	})
-}
-
-// admit waits for a slot. A goroutine that waits must not be one whose passes the
-// pool waits for to fill a batch.
-func (r *runner) admit(ctx context.Context, slots chan<- struct{}) error {
-	select {
-	case slots <- struct{}{}:
-		return nil
-	default:
-	}
-	r.pool.Leave()
-	defer r.pool.Enter()
-	select {
-	case slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return control.ForEach(ctx, r.pool, n, inFlight(r.pool, state), fn)
 }

@@ -143,7 +143,7 @@ func (s *subject) batches(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	err := control.ForEach(ctx, s.net.Pool(), images, func(ctx context.Context, i int) error {
+	err := control.ForEach(ctx, s.net.Pool(), images, 0, func(ctx context.Context, i int) error {
 		z := make([]float32, s.net.Classes())
 		if err := s.net.Logits(ctx, s.images[i], z); err != nil {
 			return err

@@ -88,7 +88,7 @@ func (s *subject) gradient(ctx context.Context) (string, error) {
 	// The ends, and between them the middles of equal parts.
 	var ends [2]float64
 	var slopes [gradientPoints]float64
-	err = control.ForEach(ctx, s.net.Pool(), gradientPoints+2, func(ctx context.Context, i int) error {
+	err = control.ForEach(ctx, s.net.Pool(), gradientPoints+2, 0, func(ctx context.Context, i int) error {
 		if i >= gradientPoints {
 			side := i - gradientPoints
 			e, err := at(ctx, gradientStep*float64(2*side-1), d)

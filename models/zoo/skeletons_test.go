@@ -223,7 +223,7 @@ type line func(ctx context.Context, s float64) (value, slope float64, err error)
 func alongLine(pool *ort.Pool, step float64, at line) (slope, difference float64, err error) {
 	var ends [2]float64
 	var slopes [points]float64
-	err = control.ForEach(context.Background(), pool, points+2, func(ctx context.Context, i int) (err error) {
+	err = control.ForEach(context.Background(), pool, points+2, 0, func(ctx context.Context, i int) (err error) {
 		if i >= points {
 			ends[i-points], _, err = at(ctx, step*float64(2*(i-points)-1))
 			return err
