@@ -28,7 +28,6 @@ from verification import Failed
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SEED = 1
 OPSETS = {"torchscript": 13, "dynamo": 18}  # the defaults of export.py
-WEIGHTS = "weights.pt"
 TITLES = {"torchscript": "TorchScript", "dynamo": "dynamo"}
 
 
@@ -52,21 +51,10 @@ def random_network(name):
 
 
 def write_case(name, exporter, folder):
-    """Export one network, save PyTorch's results and, for a second look, the weights."""
-    import torch
+    """Export one network and save PyTorch's results."""
     network, architecture = random_network(name)
-    torch.save(network.state_dict(), pathlib.Path(folder) / WEIGHTS)
     verification.write_case(network, architecture.input_shape(), exporter, OPSETS[exporter], folder, SEED,
                             architecture.input_name, architecture.output_name)
-
-
-def compare_on_sides(name, folder):
-    """The second look at a network written by write_case, see verification.gradient_on_sides; printed as JSON."""
-    import torch
-    from architectures import ARCHITECTURES
-    network = ARCHITECTURES[name].build()
-    network.load_state_dict(torch.load(pathlib.Path(folder) / WEIGHTS))
-    print(json.dumps(verification.gradient_on_sides(network, pathlib.Path(folder))))
 
 
 def this_script(python, *arguments):
@@ -77,11 +65,7 @@ def check(name, python, exporter, selfheal, runner, timeout):
     """One line of the table as verification.check_case gives it, or Failed."""
     with tempfile.TemporaryDirectory(prefix="selfheal-models-") as folder:
         verification.run(this_script(python, "--case", name, "--exporter", exporter, "--folder", folder), timeout)
-        found = verification.check_case(folder, selfheal, runner, timeout)
-        if found["gradient"] > verification.GRADIENT_BOUND:
-            found.update(json.loads(verification.run([runner, verification.__file__, "sides", folder], timeout)))
-            found.update(json.loads(verification.run(this_script(python, "--sides", name, "--folder", folder), timeout)))
-        return found
+        return verification.check_case(folder, selfheal, runner, timeout)
 
 
 def short(version):
@@ -101,20 +85,17 @@ def line(name, title, opset, found):
     """The cells of one network and exporter."""
     nodes = sum(entry["count"] for entry in found["operators"])
     cells = {key: f"{found[key]:.1e}" for key in ("logits", "gradient", "torch_gradient")}
-    cells["same_sides"] = ""
-    if "same_sides" in found:
-        cells["same_sides"] = f"{found['same_sides']:.1e} ({found['flipped']} of {quantity(found['relus'])})"
     if not verification.within_bounds(found):
-        cells = {key: f"**{cell}**" if cell else "" for key, cell in cells.items()}
+        cells = {key: f"**{cell}**" for key, cell in cells.items()}
     return [name, title, opset, nodes, len(found["segments"]), quantity(found["parameters"]), quantity(found["flops"]),
-            *(cells[key] for key in ("logits", "gradient", "same_sides", "torch_gradient"))]
+            *cells.values()]
 
 
 def report(versions, lines, operators, failures):
     """The generated part of docs/models.md."""
     parts = [f"{versions}.", documents.table(
         ["network", "exporter", "opset", "nodes", "segments", "parameters", "FLOPs", "logits", "gradient",
-         "on the same sides", "PyTorch float32"], lines)]
+         "PyTorch float32"], lines)]
     if failures:
         parts.append("These do not keep the bounds:\n\n" + "\n".join(f"- {failure}" for failure in failures))
     parts.append("Operators of the graphs as the program runs them:\n\n"
@@ -132,7 +113,7 @@ def parse():
     parser.add_argument("--selfheal", metavar="FILE", help="the built program (default: built by go build)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these architectures, printed and not written")
     parser.add_argument("--timeout", type=int, default=900, help="seconds for each step (default %(default)s)")
-    for hidden in ("--case", "--sides", "--exporter", "--folder"):
+    for hidden in ("--case", "--exporter", "--folder"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     parser.add_argument("--describe", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -153,10 +134,9 @@ def sweep(arguments, interpreters, runner, selfheal):
                         kinds = ", ".join(f"{entry['op']} {entry['count']}" for entry in found["operators"])
                         operators.append([name, kinds])
                     if not verification.within_bounds(found):
-                        failures.append(f"{name}, {title}: logits {found['logits']:.1e}, gradient {found['gradient']:.1e}, "
-                                        f"on the same sides {found.get('same_sides', found['gradient']):.1e}")
+                        failures.append(f"{name}, {title}: logits {found['logits']:.1e}, gradient {found['gradient']:.1e}")
                 except Failed as problem:
-                    lines.append([name, title, OPSETS[exporter], *["–"] * 8])
+                    lines.append([name, title, OPSETS[exporter], *["–"] * 7])
                     failures.append(f"{name}, {title}: {problem}")
                 print(*lines[-1], f"({time.time() - start:.0f} s)", sep="  ", flush=True)
     return lines, operators, failures
@@ -169,9 +149,6 @@ def main():
         return 0
     if arguments.case:
         write_case(arguments.case, arguments.exporter, arguments.folder)
-        return 0
-    if arguments.sides:
-        compare_on_sides(arguments.sides, arguments.folder)
         return 0
     try:
         interpreters = {python: json.loads(verification.run(this_script(python, "--describe"), 120))

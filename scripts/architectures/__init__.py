@@ -10,7 +10,7 @@ from typing import Callable
 
 from .efficientnets import efficientnet
 from .embeddings import FCN, AutoEncoder, DenoisingAutoEncoder, SegNet
-from .random_weights import random_weights
+from .random_weights import keep_off_kinks, random_weights
 from .resnets import preactivation_resnet, wide_resnet
 
 
@@ -77,4 +77,4 @@ def _table():
 
 ARCHITECTURES = _table()
 
-__all__ = ["ARCHITECTURES", "Architecture", "random_weights"]
+__all__ = ["ARCHITECTURES", "Architecture", "keep_off_kinks", "random_weights"]
