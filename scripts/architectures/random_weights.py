@@ -18,6 +18,7 @@ VARIANCE_ERROR = (0.6, 1.6)  # and running variances by a factor of this range
 LEAST_VARIANCE = 0.1  # share of the layer's mean variance below which no channel's falls
 CALIBRATION_BATCH = 64  # fewer, and EfficientNet's last layers (2x2 planes) would be normalised by chance
 NORMALISATIONS = (nn.BatchNorm1d, nn.BatchNorm2d)
+KINKS = {"relu": (0,), "hardtanh": (0, 6), "hardswish": (-3, 3), "hardsigmoid": (-3, 3)}  # hardtanh as ReLU6 calls it
 NUDGE = 0.1  # furthest that keep_off_kinks moves a bias, in standard deviations of its channel
 
 
@@ -82,40 +83,44 @@ def set_statistics(norm, state, generator):
 
 
 def keep_off_kinks(network, images):
-    """Move biases, in place, so that no ReLU behind one has an input near nought on `images`; returns `network`.
+    """Move biases, in place, so that no activation behind one has an input near its kinks on `images`.
 
     A network of a million ReLUs has some whose input is nought but for rounding, and there no gradient is exact:
-    two precisions differentiate two linear pieces. Each channel of a layer whose output a ReLU reads directly is
-    therefore moved, by NUDGE at most, into the middle of the widest gap between its values.
+    two precisions differentiate two linear pieces. Each channel of a layer whose output an activation of KINKS reads
+    directly is therefore moved, by NUDGE at most, until the kinks lie in the widest gap between its values.
+    Returns `network`.
     """
     written = {}  # the last output of every layer with a bias, by the tensor's identity
-    plain_relu = functional.relu
 
     def remember(layer, inputs, output):
         written[id(output)] = layer, output
 
-    def nudged_relu(state, inplace=False):
-        layer, _ = written.pop(id(state), (None, None))
-        if layer is not None:
-            channels = state.dim() - 1 if isinstance(layer, nn.Linear) else 1
-            shift = to_widest_gap(state.transpose(0, channels).flatten(1))
-            layer.bias += shift
-            state = (state.transpose(channels, -1) + shift).transpose(channels, -1)
-        return plain_relu(state)
+    def nudged(activation, kinks):
+        def activate(state, *arguments, inplace=False, **named):
+            layer, _ = written.pop(id(state), (None, None))
+            if layer is not None:
+                channels = state.dim() - 1 if isinstance(layer, nn.Linear) else 1
+                shift = to_widest_gap(state.transpose(0, channels).flatten(1), kinks)
+                layer.bias += shift
+                state = (state.transpose(channels, -1) + shift).transpose(channels, -1)
+            return activation(state, *arguments, **named)
+        return activate
 
     hooks = [module.register_forward_hook(remember) for module in network.eval().modules()
              if isinstance(getattr(module, "bias", None), nn.Parameter)]
-    with torch.no_grad(), mock.patch.object(functional, "relu", nudged_relu):  # nn.ReLU calls it too
+    # The modules nn.ReLU, nn.ReLU6, ... call these functions too.
+    functions = {name: nudged(getattr(functional, name), kinks) for name, kinks in KINKS.items()}
+    with torch.no_grad(), mock.patch.multiple(functional, **functions):
         network(images)
     for hook in hooks:
         hook.remove()
     return network
 
 
-def to_widest_gap(values):
-    """For each row of `values` the shift that brings nought into the middle of its widest gap within NUDGE."""
+def to_widest_gap(values, kinks):
+    """For each row of `values` the shift, NUDGE at most, after which they are furthest from the nearest kink."""
     reach = NUDGE * values.std(dim=1, keepdim=True)
-    ends = torch.cat([-reach, values, reach], dim=1)
-    within = ends.maximum(-reach).minimum(reach).sort(dim=1).values
+    distances = torch.cat([values - kink for kink in kinks], dim=1)
+    within = torch.cat([-reach, distances, reach], dim=1).maximum(-reach).minimum(reach).sort(dim=1).values
     widest = within.diff(dim=1).argmax(dim=1, keepdim=True)
     return -(within.gather(1, widest) + within.gather(1, widest + 1)).squeeze(1) / 2
