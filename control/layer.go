@@ -11,42 +11,43 @@ import (
 // stage is segment t of the closed loop with its embedding, if it has one, as
 // programs. z = x_t + u_t is the controlled state.
 type stage struct {
-	size      int          // values of x_t
-	next      int          // values of x_{t+1}
-	forward   *ort.Program // z → F(z)
-	embed     *ort.Program // z → E(z); nil without an embedding
-	residual  *ort.Program // z → −(J_E − I)ᵀ(E(z) − z): ∇_z H where p_{t+1} = 0; the last controlled stage
-	adjoint   *ort.Program // z, p_{t+1} → ∇_z [p·F(z) − ½‖E(z) − z‖²]; without an embedding J_Fᵀp
-	flops     int64        // of F
-	embedCost int64        // FLOPs of E
-	sweepCost int64        // FLOPs of the gradient that a sweep takes
+	plain, fast              *onnx.Graph  // F as given and as it runs
+	embedding, fastEmbedding *onnx.Graph  // E likewise; nil without one
+	size                     int          // values of x_t
+	next                     int          // values of x_{t+1}
+	forward                  *ort.Program // z → F(z)
+	embed                    *ort.Program // z → E(z); nil without an embedding
+	residual                 *ort.Program // z → −(J_E − I)ᵀ(E(z) − z): ∇_z H where p_{t+1} = 0; the last controlled stage
+	adjoint                  *ort.Program // z, p_{t+1} → ∇_z [p·F(z) − ½‖E(z) − z‖²]; without an embedding J_Fᵀp
+	flops                    int64        // of F
+	embedCost                int64        // FLOPs of E
+	sweepCost                int64        // FLOPs of the gradient that a sweep takes
 }
 
 // newStage compiles what a loop needs of a segment: the gradient only where a
 // sweep passes, with p = 0 at its last stage.
 func newStage(net *Network, segment, embedding *onnx.Graph, swept, last bool) (*stage, error) {
-	s := &stage{size: int(segment.Inputs[0].Shape.Items()), next: int(segment.Outputs[0].Shape.Items()), flops: segment.FLOPs()}
-	fast, err := net.rewrite(segment)
-	if err != nil {
+	s := &stage{plain: segment, embedding: embedding, size: int(segment.Inputs[0].Shape.Items()), next: int(segment.Outputs[0].Shape.Items()), flops: segment.FLOPs()}
+	var err error
+	if s.fast, err = net.rewrite(segment); err != nil {
 		return nil, err
 	}
-	if s.forward, err = compile(net.pool, fast); err != nil {
+	if s.forward, err = compile(net.pool, s.fast); err != nil {
 		return nil, err
 	}
-	fastEmbedding, err := net.rewrite(embedding)
-	if err != nil {
+	if s.fastEmbedding, err = net.rewrite(embedding); err != nil {
 		return s, err
 	}
 	if embedding != nil {
 		s.embedCost = embedding.FLOPs()
-		if s.embed, err = compile(net.pool, fastEmbedding); err != nil {
+		if s.embed, err = compile(net.pool, s.fastEmbedding); err != nil {
 			return s, err
 		}
 	}
 	if !swept {
 		return s, nil
 	}
-	to := &s.adjoint
+	to, fast := &s.adjoint, s.fast
 	if last {
 		segment, fast, to = nil, nil, &s.residual
 	}
@@ -58,7 +59,7 @@ func newStage(net *Network, segment, embedding *onnx.Graph, swept, last bool) (*
 	s.sweepCost = asGiven.FLOPs()
 	g := asGiven
 	if !net.direct {
-		if g, err = hamiltonian(fast, fastEmbedding); err != nil {
+		if g, err = hamiltonian(fast, s.fastEmbedding); err != nil {
 			return s, err
 		}
 	}

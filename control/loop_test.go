@@ -379,22 +379,27 @@ func TestPassesAreThoseMade(t *testing.T) {
 			if _, err := k.Run(context.Background(), x); err != nil {
 				t.Fatal(err)
 			}
-			made := int64(0)
-			for _, st := range k.stages {
-				made += st.forward.Items() * st.flops
-				for _, p := range []struct {
-					program *ort.Program
-					flops   int64
-				}{{st.embed, st.embedCost}, {st.residual, st.sweepCost}, {st.adjoint, st.sweepCost}} {
-					if p.program != nil {
-						made += p.program.Items() * p.flops
-					}
-				}
-			}
+			made := k.made()
 			if got := float64(made) / float64(c.net.FLOPs()); math.Abs(got-k.Passes()) > 1e-9 {
 				t.Errorf("%v at %v: %v passes made, %v stated", s.Method, places, got, k.Passes())
 			}
 			k.Close()
 		}
 	}
+}
+
+// made are the FLOPs of all passes that the controller's programs have made.
+func (c *Controller) made() int64 {
+	made := int64(0)
+	for _, s := range c.stages {
+		made += items(s.forward)()*s.flops + items(s.embed)()*s.embedCost + (items(s.residual)()+items(s.adjoint)())*s.sweepCost
+	}
+	return made
+}
+
+func items(p *ort.Program) func() int64 {
+	if p == nil {
+		return func() int64 { return 0 }
+	}
+	return p.Items
 }

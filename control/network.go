@@ -11,10 +11,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"sync"
 
 	"selfheal/attacks"
-	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 	"selfheal/models/split"
@@ -37,9 +35,7 @@ type Network struct {
 	classes    int
 	id         string
 	forward    *ort.Program
-
-	mu    sync.Mutex
-	heads map[attacks.Loss]*head
+	losses     *losses
 }
 
 // rewrite returns the form of a graph that runs.
@@ -67,7 +63,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: o.Direct, heads: map[attacks.Loss]*head{}}
+	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: o.Direct}
 	if err := g.Preprocess(o.Mean, o.Std); err != nil {
 		return nil, err
 	}
@@ -89,6 +85,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if n.fast, err = n.rewrite(g); err != nil {
 		return nil, err
 	}
+	n.losses = newLosses(pool, g, n.fast, n.Parameters)
 	data, err := n.fast.Encode()
 	if err != nil {
 		return nil, err
@@ -155,99 +152,21 @@ func (n *Network) Logits(ctx context.Context, x, out []float32) error {
 
 // Gradient implements [attacks.Oracle].
 func (n *Network) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
-	h, err := n.head(loss)
-	if err != nil {
-		return err
-	}
-	e.Logits, e.Gradient = sized(e.Logits, n.classes), sized(e.Gradient, n.shape.Size())
-	in := [][]float32{x, oneHot(n.classes, label)}
-	switch {
-	case loss.Targeted():
-		in = append(in, oneHot(n.classes, target))
-	case h.choices > 1:
-		in = append(in, make([]float32, n.classes))
-	}
-	if h.choices > 1 {
-		in = append(in, oneHot(h.choices, h.choice))
-	}
-	var value [1]float32
-	if err := n.pool.Run(ctx, h.program, in, [][]float32{e.Logits, value[:], e.Gradient}); err != nil {
-		return err
-	}
-	e.Loss = value[0]
-	return nil
+	return n.losses.gradient(ctx, x, loss, label, target, e)
 }
 
 // Prepare compiles what gradients of a loss need, so that a network that can't
 // be differentiated is refused before anything is spent on it. The error names
 // every operator without a gradient rule.
 func (n *Network) Prepare(loss attacks.Loss) error {
-	_, err := n.head(loss)
+	_, err := n.losses.head(loss)
 	return err
-}
-
-// head is what gives the gradient of a loss: a program, and where that serves
-// several losses, which of them.
-type head struct {
-	program         *ort.Program
-	choice, choices int
-}
-
-// manyWeights is the number of parameters from which one program serves all
-// losses. A program holds its own weights, several times those of the file where
-// tune rewrites convolutions; for a small network the losses that are not asked for
-// would cost more than that.
-var manyWeights = int64(4 << 20) // a variable for tests
-
-// head compiles a loss's gradient graph on first use.
-func (n *Network) head(loss attacks.Loss) (*head, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if h, ok := n.heads[loss]; ok {
-		return h, nil
-	}
-	if n.Parameters < manyWeights || !grad.Fits(loss.String(), n.Graph) {
-		g, err := grad.Loss(n.fast, loss.String())
-		if err != nil {
-			return nil, err
-		}
-		p, err := compile(n.pool, g)
-		if err != nil {
-			return nil, err
-		}
-		n.heads[loss] = &head{program: p}
-		return n.heads[loss], nil
-	}
-	var losses []attacks.Loss
-	var names []string
-	for _, l := range attacks.Losses() {
-		if grad.Fits(l.String(), n.Graph) {
-			losses, names = append(losses, l), append(names, l.String())
-		}
-	}
-	g, err := grad.Losses(n.fast, names)
-	if err != nil {
-		return nil, err
-	}
-	g.Name = n.Name + "/losses"
-	p, err := compile(n.pool, g)
-	if err != nil {
-		return nil, err
-	}
-	for i, l := range losses {
-		n.heads[l] = &head{program: p, choice: i, choices: len(losses)}
-	}
-	return n.heads[loss], nil
 }
 
 // Close frees the network's programs.
 func (n *Network) Close() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.forward.Close()
-	for _, h := range n.heads {
-		h.program.Close() // once or more
-	}
+	n.losses.close()
 }
 
 func compile(pool *ort.Pool, g *onnx.Graph) (*ort.Program, error) {

@@ -202,7 +202,7 @@ func TestOneProgramForAllLosses(t *testing.T) {
 		t.Errorf("only %d losses were tried", tried)
 	}
 	programs := map[*ort.Program]bool{}
-	for _, h := range shared.heads {
+	for _, h := range shared.losses.heads {
 		programs[h.program] = true
 	}
 	if len(programs) != 1 {

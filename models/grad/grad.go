@@ -106,11 +106,20 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 	for _, w := range wrt {
 		g := c.sum(parts, w)
 		if g == "" {
-			return nil, fmt.Errorf("the result does not depend on %q", w)
+			return nil, IndependentError{w}
 		}
 		out[w] = g
 	}
 	return out, c.Err()
+}
+
+// IndependentError says that a gradient is 0 whatever the values: the result is not
+// computed from Tensor, or only through operators that give integers or truth values.
+type IndependentError struct{ Tensor string }
+
+// Error names the tensor.
+func (e IndependentError) Error() string {
+	return fmt.Sprintf("the result does not depend on %q", e.Tensor)
 }
 
 // sum adds up a tensor's cotangents, leaving one; "" where there is none.

@@ -99,7 +99,8 @@ func headFor(net *onnx.Graph, name string) (Head, error) {
 // Loss returns the graph that an attack step runs: inputs Image, Label and,
 // for a targeted head, Target; outputs Logits, LossValue [N, 1] and Gradient
 // = ∂loss/∂image: one forward and one backward pass in one run. net is a
-// simplified classifier with output [N, classes].
+// simplified classifier with output [N, classes]. Inputs that it has besides the
+// image come after all others, under their names, and count as constants.
 func Loss(net *onnx.Graph, head string) (*onnx.Graph, error) {
 	h, err := headFor(net, head)
 	if err != nil {
@@ -114,7 +115,7 @@ func Loss(net *onnx.Graph, head string) (*onnx.Graph, error) {
 		t = b.Input(Target, out)
 	}
 	reserve(b, Logits, LossValue, Gradient)
-	z := b.Inline(net, map[string]string{net.Inputs[0].Name: x})[net.Outputs[0].Name]
+	z := classify(b, net, x)
 	loss := h.Build(b, z, y, t)
 	one := b.Op("Clip", loss, b.Float(1), b.Float(1)) // the cotangent of a sum over images
 	g, err := Backward(b, map[string]string{loss: one}, []string{x})
@@ -122,6 +123,16 @@ func Loss(net *onnx.Graph, head string) (*onnx.Graph, error) {
 		return nil, err
 	}
 	return finish(b, []string{Logits, LossValue, Gradient}, []string{z, loss, g[x]})
+}
+
+// classify inlines a classifier at the image x, its further inputs as inputs of the
+// graph, and returns the logits.
+func classify(b *onnx.Builder, net *onnx.Graph, x string) string {
+	bind := map[string]string{net.Inputs[0].Name: x}
+	for _, in := range net.Inputs[1:] {
+		bind[in.Name] = b.Input(in.Name, in.Shape)
+	}
+	return b.Inline(net, bind)[net.Outputs[0].Name]
 }
 
 // VJP returns the vector-Jacobian graph of a network: inputs Image (called as

@@ -24,7 +24,7 @@ func Losses(net *onnx.Graph, heads []string) (*onnx.Graph, error) {
 	x, y, t := b.Input(Image, net.Inputs[0].Shape), b.Input(Label, out), b.Input(Target, out)
 	choice := b.Input(Select, onnx.Shape{onnx.Batch, int64(len(heads))})
 	reserve(b, Logits, LossValue, Gradient)
-	z := b.Inline(net, map[string]string{net.Inputs[0].Name: x})[net.Outputs[0].Name]
+	z := classify(b, net, x)
 	loss := ""
 	for i, name := range heads {
 		h, err := headFor(net, name)

@@ -1,0 +1,140 @@
+package control
+
+// algebra is what the closed loop computes with. The loop is written once, in
+// [solve]: with [numbers] it heals an image, with a [tape] it can be differentiated,
+// with [symbols] it becomes an ONNX graph.
+type algebra[V any] interface {
+	// embed is E_t(z).
+	embed(t int, z V) (V, error)
+	// segment is F_t(z).
+	segment(t int, z V) (V, error)
+	// ascent is ∇_z [p·F_t(z) − ½‖E_t(z) − z‖²]; the first term is left out where p is
+	// nil, the second where stage t has no embedding.
+	ascent(t int, z V, p *V) (V, error)
+	// sum is Σ weight·value, of at least one term.
+	sum(terms ...term[V]) V
+	// running is told the controlled states of the greedy start and of the final path,
+	// with E_t(z) and the control, where their cost is wanted.
+	running(final bool, e, z, u V)
+	// costs says whether running is wanted.
+	costs() bool
+}
+
+// term is one summand of a linear combination.
+type term[V any] struct {
+	weight float32
+	value  V
+}
+
+// path is a trajectory of the controlled network.
+type path[V any] struct {
+	x, z []V // states and controlled states, as far as they were computed
+	u    []V // controls; only those of stages with an embedding mean anything
+}
+
+// solve is the paper's Algorithm 1, with the controlled state z_t = x_t + u_t wherever
+// the print mixes x_t and z_t: greedy start, then Outer sweeps of a forward pass
+// that keeps every x_t and a backward pass that, from the last controlled stage to
+// the first, ascends the Hamiltonian in u_t with x_t and p_{t+1} held and then moves
+// the adjoint, p_t = ∇_x H(x_t, u_t, p_{t+1}), p_T = 0. Behind the last control p is 0,
+// before the first nothing reads it, so a sweep visits neither.
+//
+// With whole the path ends with the logits, x[T], otherwise with the last
+// controlled state.
+func solve[V any](c *Controller, a algebra[V], image V, whole bool) (*path[V], error) {
+	T := len(c.stages)
+	p := &path[V]{x: make([]V, T+1), z: make([]V, T), u: make([]V, T)}
+	p.x[0] = image
+	iterates := c.Solver.Method != Greedy
+	if err := p.forward(c, a, true, a.costs(), false, whole && !iterates); err != nil {
+		return nil, err
+	}
+	if !iterates {
+		return p, nil
+	}
+	for sweep := range c.Solver.Outer {
+		if sweep > 0 { // the greedy start was a forward pass with the present controls
+			if err := p.forward(c, a, false, false, false, false); err != nil {
+				return nil, err
+			}
+		}
+		if err := p.backward(c, a); err != nil {
+			return nil, err
+		}
+	}
+	return p, p.forward(c, a, false, a.costs(), true, whole)
+}
+
+// forward runs x_{t+1} = F_t(x_t + u_t). With greedy it chooses u_t = E_t(x_t) − x_t on
+// the way; without whole it stops at the last controlled state.
+func (p *path[V]) forward(c *Controller, a algebra[V], greedy, cost, final, whole bool) error {
+	for t, s := range c.stages {
+		p.z[t] = p.x[t]
+		if s.embedding != nil {
+			if greedy {
+				e, err := a.embed(t, p.x[t])
+				if err != nil {
+					return err
+				}
+				p.u[t] = a.sum(term[V]{1, e}, term[V]{-1, p.x[t]})
+			}
+			p.z[t] = a.sum(term[V]{1, p.x[t]}, term[V]{1, p.u[t]})
+			if cost {
+				e, err := a.embed(t, p.z[t])
+				if err != nil {
+					return err
+				}
+				a.running(final, e, p.z[t], p.u[t])
+			}
+		}
+		if t == c.last && !whole {
+			return nil
+		}
+		var err error
+		if p.x[t+1], err = a.segment(t, p.z[t]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// backward makes one sweep of adjoints and ascents.
+func (p *path[V]) backward(c *Controller, a algebra[V]) error {
+	var adjoint *V // p_{t+1}; nil stands for 0
+	for t := c.last; t >= c.first; t-- {
+		if c.stages[t].embedding != nil {
+			var v V // the momentum
+			for i := range c.inner() {
+				g, err := a.ascent(t, p.z[t], adjoint)
+				if err != nil {
+					return err
+				}
+				// ∇_u H = ∇_z H − c·u
+				terms := []term[V]{{1, g}, {-float32(c.Solver.Regularization), p.u[t]}}
+				if i > 0 {
+					terms = append([]term[V]{{float32(c.Solver.Momentum), v}}, terms...)
+				}
+				v = a.sum(terms...)
+				p.u[t] = a.sum(term[V]{1, p.u[t]}, term[V]{float32(c.Solver.LearningRate), v})
+				p.z[t] = a.sum(term[V]{1, p.x[t]}, term[V]{1, p.u[t]})
+			}
+		}
+		if t == c.first {
+			return nil
+		}
+		g, err := a.ascent(t, p.z[t], adjoint) // p_t, at the new z_t
+		if err != nil {
+			return err
+		}
+		adjoint = &g
+	}
+	return nil
+}
+
+// inner is how many ascent steps a layer and sweep have.
+func (c *Controller) inner() int {
+	if c.Solver.Method == PMP {
+		return 1
+	}
+	return c.Solver.Inner
+}

@@ -1,0 +1,220 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	"selfheal/attacks"
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+)
+
+// Knowledge is what a white-box attacker's gradient knows of the controls.
+type Knowledge int
+
+// What a gradient of a controlled network may be taken through.
+const (
+	// Detached takes every control as a constant: what the paper's own code does, and
+	// what backward pass differentiable approximation does with each controlled state
+	// z_t(x_t) replaced by the identity (Athalye et al. 2018, section 4.1).
+	Detached Knowledge = iota
+	// Through differentiates the controls too: exactly, greedy ones as
+	// x_{t+1} = F_t(E_t(x_t)), those of msa and pmp through every step of the solver.
+	Through
+)
+
+// Defended is a controlled network as a white-box attacker sees it, an
+// [attacks.Oracle]. Logits are the controlled network's own.
+type Defended struct {
+	c         *Controller
+	knowledge Knowledge
+	// What is differentiated in one run: with Detached the network with its controls as
+	// further inputs, with Through the greedy network, or from the last controlled
+	// state of an iterating solver on.
+	losses    *losses
+	backwards *pullbacks // of an iterating solver, with Through
+}
+
+// WhiteBox prepares a controlled network for gradients. Errors name operators
+// without a gradient rule. Close it when done, before the controller.
+func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
+	d := &Defended{c: c, knowledge: k}
+	name, from := "/detached", 0
+	enter := func(b *onnx.Builder, t int, x string) string {
+		if c.stages[t].embedding == nil {
+			return x
+		}
+		return b.Op("Add", x, b.Input(fmt.Sprintf("u%d", t), b.Shape(x)))
+	}
+	switch {
+	case k == Through && c.Solver.Method == Greedy:
+		name, enter = "/greedy", c.greedy
+	case k == Through:
+		name, from = "/tail", c.last
+		enter = func(_ *onnx.Builder, _ int, x string) string { return x }
+		var err error
+		if d.backwards, err = newPullbacks(c); err != nil {
+			return nil, err
+		}
+	}
+	fail := func(err error) (*Defended, error) {
+		d.Close()
+		return nil, fmt.Errorf("control %s, model %s: %w", c.Name, c.net.Name, err)
+	}
+	g, err := c.compose(name, from, enter)
+	if err != nil {
+		return fail(err)
+	}
+	fast, err := c.net.rewrite(g)
+	if err != nil {
+		return fail(err)
+	}
+	d.losses = newLosses(c.net.pool, g, fast, c.net.Parameters)
+	return d, nil
+}
+
+// greedy is E_t in front of segment t, where that is controlled.
+func (c *Controller) greedy(b *onnx.Builder, t int, x string) string {
+	e := c.stages[t].embedding
+	if e == nil {
+		return x
+	}
+	b.Prefix = fmt.Sprintf("E%d/", t)
+	defer func() { b.Prefix = "" }()
+	return b.Inline(e, map[string]string{e.Inputs[0].Name: x})[e.Outputs[0].Name]
+}
+
+// compose chains the segments from one on to the logits; enter makes the controlled
+// state z_t from x_t.
+func (c *Controller) compose(name string, from int, enter func(b *onnx.Builder, t int, x string) string) (*onnx.Graph, error) {
+	b := &onnx.Builder{G: onnx.NewGraph(c.net.Name + "/" + c.Name + name)}
+	first := c.stages[from].plain.Inputs[0]
+	x := b.Input(first.Name, first.Shape)
+	for t := from; t < len(c.stages); t++ {
+		s := c.stages[t].plain
+		z := enter(b, t, x)
+		if b.Err() != nil {
+			return nil, b.Err()
+		}
+		x = b.Inline(s, map[string]string{s.Inputs[0].Name: z})[s.Outputs[0].Name]
+	}
+	b.Output(b.G.Fresh("logits"), x)
+	if b.Err() != nil {
+		return nil, b.Err()
+	}
+	b.G.Prune()
+	return b.G, b.G.Verify()
+}
+
+// Close frees what [Controller.WhiteBox] compiled.
+func (d *Defended) Close() {
+	if d.losses != nil {
+		d.losses.close()
+	}
+	if d.backwards != nil {
+		d.backwards.close()
+	}
+}
+
+// Prepare compiles what gradients of a loss need.
+func (d *Defended) Prepare(loss attacks.Loss) error {
+	_, err := d.losses.head(loss)
+	return err
+}
+
+// Shape implements [attacks.Oracle].
+func (d *Defended) Shape() attacks.Shape { return d.c.net.shape }
+
+// Classes implements [attacks.Oracle].
+func (d *Defended) Classes() int { return d.c.net.classes }
+
+// Logits implements [attacks.Oracle].
+func (d *Defended) Logits(ctx context.Context, x, out []float32) error {
+	p, err := solve(d.c, &numbers{c: d.c, ctx: ctx}, x, true)
+	if err == nil {
+		copy(out, p.x[len(p.x)-1])
+	}
+	return err
+}
+
+// Gradient implements [attacks.Oracle].
+func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
+	switch {
+	case d.knowledge == Detached:
+		p, err := solve(d.c, &numbers{c: d.c, ctx: ctx}, x, false)
+		if err != nil {
+			return err
+		}
+		var controls [][]float32
+		for t, s := range d.c.stages {
+			if s.embedding != nil {
+				controls = append(controls, p.u[t])
+			}
+		}
+		return d.losses.gradient(ctx, x, loss, label, target, e, controls...)
+	case d.backwards == nil:
+		return d.losses.gradient(ctx, x, loss, label, target, e)
+	}
+	t := &tape{numbers: numbers{c: d.c, ctx: ctx}, backwards: d.backwards}
+	image := &tracked{value: x}
+	p, err := solve(d.c, t, image, false)
+	if err != nil {
+		return err
+	}
+	last := p.z[d.c.last]
+	var end attacks.Evaluation
+	if err := d.losses.gradient(ctx, last.value, loss, label, target, &end); err != nil {
+		return err
+	}
+	last.receive(1, end.Gradient)
+	if err := t.rewind(); err != nil {
+		return err
+	}
+	e.Logits, e.Loss = append(e.Logits[:0], end.Logits...), end.Loss
+	if e.Gradient = sized(e.Gradient, len(x)); image.cotangent == nil {
+		clear(e.Gradient)
+	} else {
+		copy(e.Gradient, image.cotangent)
+	}
+	return nil
+}
+
+// Cost is what an oracle's answers cost, by FLOPs of the networks as given: in
+// forward passes of the plain network the logits and the forward part of a gradient, in
+// its backward passes the backward part.
+type Cost struct{ Logits, Forward, Backward float64 }
+
+// Cost implements what a harness counts passes by.
+func (d *Defended) Cost() (Cost, error) {
+	c := d.c
+	plain, err := lossFLOPs(c.net.Graph)
+	if err != nil {
+		return Cost{}, err
+	}
+	own, err := lossFLOPs(d.losses.given)
+	if err != nil {
+		return Cost{}, err
+	}
+	forward := d.losses.given.FLOPs()
+	backward := own - forward
+	if d.knowledge == Detached || d.backwards != nil {
+		forward += c.solveFLOPs(false, false)
+	}
+	if d.backwards != nil {
+		for t := range c.stages {
+			v, b := c.visits(t, false, false), d.backwards.stages[t]
+			backward += v.segment*b.segmentCost + v.embed*b.embeddingCost + v.ascent*b.secondCost
+		}
+	}
+	unit := c.net.FLOPs()
+	return Cost{float64(c.solveFLOPs(false, true)) / float64(unit), float64(forward) / float64(unit), float64(backward) / float64(plain-unit)}, nil
+}
+
+// lossFLOPs are those of a loss with its gradient.
+func lossFLOPs(g *onnx.Graph) (int64, error) {
+	loss, err := grad.Loss(g, attacks.CrossEntropy.String())
+	if err != nil {
+		return 0, err
+	}
+	return loss.FLOPs(), nil
+}

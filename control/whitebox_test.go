@@ -1,0 +1,277 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/models/onnx"
+)
+
+// smooth is a small network of tanh layers, so that differences converge, with a
+// convolution in front and cuts behind each layer, and embeddings of its states that
+// are no projections.
+func smooth(t *testing.T, b *onnx.Builder) (at []string) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(11, 12))
+	weights := func(scale float64, dims ...int64) string {
+		w := make([]float32, onnx.Shape(dims).Items())
+		for i := range w {
+			w[i] = float32(r.NormFloat64() * scale)
+		}
+		return b.Const(onnx.FloatTensor(dims, w))
+	}
+	x := b.Input("x", onnx.Shape{onnx.Batch, 2, 4, 4})
+	x = b.Op("Tanh", b.OpWith("Conv", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}, x, weights(0.5, 3, 2, 3, 3)))
+	at = append(at, x)
+	x = b.Op("Tanh", b.OpWith("Conv", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}, x, weights(0.4, 3, 3, 3, 3)))
+	at = append(at, x)
+	x = b.Op("Tanh", b.OpWith("Gemm", nil, b.OpWith("Flatten", onnx.Attrs{"axis": 1}, x), weights(0.3, 48, 8)))
+	at = append(at, x)
+	b.Output("logits", b.OpWith("Gemm", nil, x, weights(0.8, 8, 5)))
+	return at
+}
+
+// bottleneck is the embedding z + small·tanh(W z) of a state.
+func bottleneck(t *testing.T, state onnx.Shape, seed uint64) *onnx.Graph {
+	t.Helper()
+	b := &onnx.Builder{G: onnx.NewGraph("bottleneck")}
+	z := b.Input("z", state)
+	n := state.Items()
+	r := rand.New(rand.NewPCG(seed, 13))
+	w := make([]float32, n*n)
+	for i := range w {
+		w[i] = float32(r.NormFloat64() / math.Sqrt(float64(n)))
+	}
+	flat := b.OpWith("Flatten", onnx.Attrs{"axis": 1}, z)
+	h := b.Op("Tanh", b.OpWith("Gemm", nil, flat, b.Const(onnx.FloatTensor(onnx.Shape{n, n}, w))))
+	e := b.Op("Add", b.Op("Mul", flat, b.Float(0.6)), b.Op("Mul", h, b.Float(0.3)))
+	b.Output("e", b.Reshape(e, state))
+	if b.Err() != nil {
+		t.Fatal(b.Err())
+	}
+	return b.G
+}
+
+// defended opens the smooth network under a solver with embeddings at some stages.
+func defended(t *testing.T, s Solver, places ...int) *Controller {
+	t.Helper()
+	pool := testPool(t, 4)
+	b := &onnx.Builder{G: onnx.NewGraph("smooth")}
+	at := smooth(t, b)
+	if b.Err() != nil {
+		t.Fatal(b.Err())
+	}
+	data, err := b.G.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := NewNetwork(pool, "smooth", data, NetworkOptions{At: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(net.Close)
+	chain, err := net.Cut()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var layers []Layer
+	for _, p := range places {
+		layers = append(layers, Layer{T: p, Embedding: bottleneck(t, chain.StateShape(p), uint64(p))})
+	}
+	c, err := NewController(chain, fmt.Sprintf("%v", places), s, layers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func whiteBox(t *testing.T, c *Controller, k Knowledge) *Defended {
+	t.Helper()
+	d, err := c.WhiteBox(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return d
+}
+
+var solvers = []Solver{
+	{Method: Greedy, Regularization: 0.001},
+	{Method: MSA, Outer: 3, Inner: 4, Regularization: 0.01, LearningRate: 0.05, Momentum: 0.5},
+	{Method: PMP, Outer: 4, Regularization: 0.001, LearningRate: 0.1, Momentum: 0.5},
+}
+
+// The through-control gradient is that of the whole controlled loss, solver and all:
+// central differences along random directions say the same.
+func TestThroughAgreesWithDifferences(t *testing.T) {
+	for _, places := range [][]int{{0}, {1}, {3}, {0, 3}, {0, 1, 2, 3}} {
+		for _, s := range solvers {
+			c := defended(t, s, places...)
+			d := whiteBox(t, c, Through)
+			for seed := range uint64(3) {
+				x, _ := randomImage(seed, d.Shape().Size())
+				for _, loss := range []attacks.Loss{attacks.CrossEntropy, attacks.LogitDifference} {
+					checkDirection(t, d, x, loss, seed, 2e-3, fmt.Sprintf("%v at %v", s.Method, places))
+				}
+			}
+		}
+	}
+}
+
+// checkDirection compares the gradient with a central difference of the loss at the
+// oracle's own logits, in a random direction of length 1.
+func checkDirection(t *testing.T, d *Defended, x []float32, loss attacks.Loss, seed uint64, bound float64, name string) {
+	t.Helper()
+	const label, target, h = 1, 3, 0.02
+	var e attacks.Evaluation
+	if err := d.Gradient(context.Background(), x, loss, label, target, &e); err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(seed, 14))
+	direction, length, slope, size := make([]float64, len(x)), 0.0, 0.0, 0.0
+	for i := range direction {
+		direction[i] = r.NormFloat64()
+		length += direction[i] * direction[i]
+	}
+	value := func(step float64) float64 {
+		y := make([]float32, len(x))
+		for i := range y {
+			y[i] = x[i] + float32(step*direction[i])
+		}
+		z := make([]float32, d.Classes())
+		if err := d.Logits(context.Background(), y, z); err != nil {
+			t.Fatal(err)
+		}
+		return loss.Value(z, label, target)
+	}
+	for i := range direction {
+		direction[i] /= math.Sqrt(length)
+		slope += direction[i] * float64(e.Gradient[i])
+		size += float64(e.Gradient[i]) * float64(e.Gradient[i])
+	}
+	// Richardson: the error of the differences is of order h⁴.
+	difference := (8*(value(h)-value(-h)) - (value(2*h) - value(-2*h))) / (12 * h)
+	if diff := math.Abs(difference - slope); !(diff <= bound*math.Sqrt(size)) || size == 0 {
+		t.Errorf("%s, %v: slope %.6g by the gradient, %.6g by differences, |gradient| %.3g", name, loss, slope, difference, math.Sqrt(size))
+	}
+	if math.Abs(float64(e.Loss)-value(0)) > 1e-5 {
+		t.Errorf("%s, %v: the loss is %v, at the logits it is %v", name, loss, e.Loss, value(0))
+	}
+}
+
+// The detached gradient is that of the network with the controls held: differences of
+// the plain network at shifted states say the same.
+func TestDetachedHoldsTheControls(t *testing.T) {
+	for _, s := range solvers {
+		c := defended(t, s, 0, 2)
+		detached, through := whiteBox(t, c, Detached), whiteBox(t, c, Through)
+		x, _ := randomImage(3, detached.Shape().Size())
+		var e, f attacks.Evaluation
+		ctx := context.Background()
+		if err := detached.Gradient(ctx, x, attacks.CrossEntropy, 1, 0, &e); err != nil {
+			t.Fatal(err)
+		}
+		if err := through.Gradient(ctx, x, attacks.CrossEntropy, 1, 0, &f); err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(float64(e.Loss-f.Loss)) > 1e-5 {
+			t.Errorf("%v: the loss is %v detached and %v through", s.Method, e.Loss, f.Loss)
+		}
+		o, err := c.Run(ctx, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := func(y []float32) float64 {
+			n := numbers{c: c, ctx: ctx}
+			state := y
+			for i, st := range c.stages {
+				if u := o.Controls[i]; u != nil {
+					state = n.sum(term[[]float32]{1, state}, term[[]float32]{1, u})
+				}
+				var err error
+				if state, err = n.run(st.forward, st.next, state); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return attacks.CrossEntropy.Value(state, 1, 0)
+		}
+		const h = 0.004
+		apart := 0.0
+		for i := 0; i < len(x); i += 5 {
+			y := append([]float32(nil), x...)
+			y[i] = x[i] + h
+			up := held(y)
+			y[i] = x[i] - h
+			if got := (up - held(y)) / (2 * h); math.Abs(got-float64(e.Gradient[i])) > 1e-3 {
+				t.Errorf("%v: pixel %d has slope %v by differences, %v by the gradient", s.Method, i, got, e.Gradient[i])
+			}
+			apart = math.Max(apart, math.Abs(float64(e.Gradient[i]-f.Gradient[i])))
+		}
+		if apart < 1e-3 {
+			t.Errorf("%v: detached and through gradients are the same", s.Method)
+		}
+	}
+}
+
+// An oracle's logits are the controller's, and the cost it states is what it takes.
+func TestDefendedCost(t *testing.T) {
+	for _, s := range solvers {
+		for _, k := range []Knowledge{Detached, Through} {
+			c := defended(t, s, 0, 2)
+			d := whiteBox(t, c, k)
+			x, _ := randomImage(4, d.Shape().Size())
+			ctx := context.Background()
+			o, err := c.Run(ctx, x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			z := make([]float32, d.Classes())
+			if err := d.Logits(ctx, x, z); err != nil {
+				t.Fatal(err)
+			}
+			for i := range z {
+				if z[i] != o.Logits[i] {
+					t.Fatalf("%v: logit %d is %v, the controller says %v", s.Method, i, z[i], o.Logits[i])
+				}
+			}
+			cost, err := d.Cost()
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := c.made()
+			var e attacks.Evaluation
+			if err := d.Gradient(ctx, x, attacks.CrossEntropy, 1, 0, &e); err != nil {
+				t.Fatal(err)
+			}
+			own := float64(c.made() - before)
+			if d.backwards != nil {
+				for _, b := range d.backwards.stages {
+					for _, p := range []struct {
+						items func() int64
+						flops int64
+					}{{items(b.segment), b.segmentCost}, {items(b.embedding), b.embeddingCost}, {items(b.second.program), b.secondCost}} {
+						own += float64(p.items() * p.flops)
+					}
+				}
+			}
+			loss, err := lossFLOPs(d.losses.given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own += float64(loss)
+			plain, err := lossFLOPs(c.net.Graph)
+			if err != nil {
+				t.Fatal(err)
+			}
+			unit := float64(c.net.FLOPs())
+			if stated := cost.Forward*unit + cost.Backward*(float64(plain)-unit); math.Abs(stated-own) > 1e-6*own {
+				t.Errorf("%v, %v: %v FLOPs stated, %v made", s.Method, k, stated, own)
+			}
+		}
+	}
+}
