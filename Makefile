@@ -2,7 +2,7 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 
-.PHONY: build test race check generate bench-pytorch models-table
+.PHONY: build test race check generate bench-pytorch bench-autoattack models-table
 
 build:
 	go build -o selfheal .
@@ -34,6 +34,14 @@ PYTHON ?= python3
 # Passes side by side with PyTorch, on a quiet machine: docs/performance.md.
 bench-pytorch:
 	$(PYTHON) scripts/bench_pytorch.py --out docs/performance.md $(foreach p,$(ALSO),--also $(p))
+
+# The reference AutoAttack, a checkout of it in AUTOATTACK, against selfheal on suites of
+# a config, on an idle machine: docs/performance.md.
+CONFIG ?= config.yaml
+SUITES ?= bundled
+bench-autoattack:
+	@test -n "$(AUTOATTACK)" || { echo "make bench-autoattack: AUTOATTACK must name a checkout of fra31/auto-attack"; exit 2; }
+	$(PYTHON) scripts/bench_autoattack.py --reference $(AUTOATTACK) --config $(CONFIG) $(foreach s,$(SUITES),--suite $(s)) --out docs/performance.md
 
 # Every architecture against PyTorch: docs/models.md.
 models-table:

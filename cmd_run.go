@@ -23,10 +23,52 @@ import (
 var bundled embed.FS
 
 type runFlags struct {
-	config, out           string
-	suites, sets          []string
-	limit, workers, batch int
-	force, quiet, dryRun  bool
+	scaleFlags
+	outputFlags
+	config       string
+	suites, sets []string
+	dryRun       bool
+}
+
+// scaleFlags are --limit, --workers and --batch: how many images, and how they are
+// computed.
+type scaleFlags struct{ limit, workers, batch int }
+
+// add takes the defaults as the help says them.
+func (f *scaleFlags) add(c *cobra.Command, workers, batch string) {
+	c.Flags().IntVar(&f.limit, "limit", 0, "score the first N images only")
+	c.Flags().IntVar(&f.workers, "workers", 0, "cores to use, one model pass on each (default: "+workers+")")
+	c.Flags().IntVar(&f.batch, "batch", 0, "images in one model pass (default: "+batch+")")
+}
+
+func (f *scaleFlags) check() error {
+	if f.limit < 0 || f.workers < 0 || f.batch < 0 {
+		return errors.New("--limit, --workers and --batch can't be negative")
+	}
+	return nil
+}
+
+// apply changes the runtime of a config where a flag was given.
+func (f *scaleFlags) apply(cfg *config.Config, changed func(flag string) bool) {
+	cfg.Limit = f.limit
+	if changed("workers") {
+		cfg.Runtime.Workers = f.workers
+	}
+	if f.batch > 0 {
+		cfg.Runtime.Batch = f.batch
+	}
+}
+
+// outputFlags are --out, --force and --quiet.
+type outputFlags struct {
+	out          string
+	force, quiet bool
+}
+
+func (f *outputFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.out, "out", "results", "output folder")
+	c.Flags().BoolVar(&f.force, "force", false, "overwrite the results of another config")
+	c.Flags().BoolVar(&f.quiet, "quiet", false, "no progress")
 }
 
 func runCommand(g *globals) *cobra.Command {
@@ -45,14 +87,10 @@ go to --out; cells that are done are kept whatever ends the run.`,
 		RunE: func(c *cobra.Command, _ []string) error { return doRun(c, g, f) },
 	}
 	c.Flags().StringVar(&f.config, "config", "", "config file (default: ./config.yaml, else the bundled one)")
-	c.Flags().StringVar(&f.out, "out", "results", "output folder")
+	f.scaleFlags.add(c, "the config's, 0: all cores", "the config's")
+	f.outputFlags.add(c)
 	c.Flags().StringArrayVar(&f.suites, "suite", nil, "suite to run; may be repeated (default: the config's default_suites)")
-	c.Flags().IntVar(&f.limit, "limit", 0, "score the first N images only")
-	c.Flags().IntVar(&f.workers, "workers", 0, "cores to use, one model pass on each (default: the config's, 0: all cores)")
-	c.Flags().IntVar(&f.batch, "batch", 0, "images in one model pass (default: the config's)")
 	c.Flags().StringArrayVar(&f.sets, "set", nil, "change the config: attacks.NAME.key=value; may be repeated")
-	c.Flags().BoolVar(&f.force, "force", false, "overwrite the results of another config")
-	c.Flags().BoolVar(&f.quiet, "quiet", false, "no progress")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the cells and the passes that the attacks need at most, run nothing")
 	return c
 }
@@ -74,8 +112,8 @@ func loadConfig(path string, sets []string) (*config.Config, error) {
 }
 
 func (f *runFlags) plan(changed func(flag string) bool) (*harness.Plan, error) {
-	if f.limit < 0 || f.workers < 0 || f.batch < 0 {
-		return nil, errors.New("--limit, --workers and --batch can't be negative")
+	if err := f.check(); err != nil {
+		return nil, err
 	}
 	cfg, err := loadConfig(f.config, f.sets)
 	if err != nil {
@@ -84,13 +122,7 @@ func (f *runFlags) plan(changed func(flag string) bool) (*harness.Plan, error) {
 	if cfg, err = cfg.Selected(f.suites); err != nil {
 		return nil, err
 	}
-	cfg.Limit = f.limit
-	if changed("workers") {
-		cfg.Runtime.Workers = f.workers
-	}
-	if f.batch > 0 {
-		cfg.Runtime.Batch = f.batch
-	}
+	f.apply(cfg, changed)
 	return harness.NewPlan(cfg)
 }
 
@@ -111,6 +143,11 @@ func doRun(c *cobra.Command, g *globals, f *runFlags) error {
 		_, err := fmt.Fprint(c.OutOrStdout(), plan.Describe(sets))
 		return err
 	}
+	return execute(c, g, plan, f.outputFlags)
+}
+
+// execute carries out a plan and writes results and reports.
+func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags) error {
 	if err := g.runtime(c); err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func rootCommand() *cobra.Command {
 		Short: "Measure how robust an ONNX image classifier is, and heal it while it runs",
 		Long: `selfheal attacks ONNX image classifiers with AutoAttack (APGD-CE, APGD-T, FAB-T,
 Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
-		Example:       "  selfheal run                    # the bundled suite: attack, heal, report\n  selfheal inspect model.onnx     # can this model be attacked, and where can it be cut?",
+		Example:       "  selfheal run                    # the bundled suite: attack, heal, report\n  selfheal attack model.onnx --data test.npz --norm linf --epsilon 8/255\n  selfheal inspect model.onnx     # can this model be attacked, and where can it be cut?",
 		Version:       harness.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -95,7 +95,8 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(runCommand(g), reportCommand(), inspectCommand(), splitCommand(), gradCommand(), doctorCommand(g))
+	root.AddCommand(runCommand(g), attackCommand(g), reportCommand(), verifyCommand(g), predictCommand(g), exportCommand(g),
+		inspectCommand(), splitCommand(), gradCommand(), doctorCommand(g))
 	return root
 }
 

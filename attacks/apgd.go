@@ -8,8 +8,9 @@ import (
 // APGD is Auto-PGD: projected gradient ascent with momentum whose step size
 // halves when progress stalls (Croce & Hein 2020, section 3), or, in ℓ1, whose
 // steps adapt their sparsity (Croce & Hein 2021, section 3). A run makes every
-// iteration even after a success and returns its last misclassified iterate;
-// further restarts and targets are tried only while the image is unbroken.
+// iteration even after a success (but see StopAtSuccess) and returns its last
+// misclassified iterate; further restarts and targets are tried only while the
+// image is unbroken.
 //
 // With a targeted loss it attacks the highest ranked wrong classes of the clean
 // image, one after another. Fields left zero have the published defaults.
@@ -26,6 +27,14 @@ type APGD struct {
 	// LargeRadii spends the iterations of an ℓ1 run on radii 3ε, 2ε and ε, in
 	// shares of 30, 30 and 40 % (2021, section 3.4); default off.
 	LargeRadii bool
+	// StopAtSuccess ends the attack at the first misclassified iterate (of the
+	// last radius), which is then the one returned; default off. See [VerdictOnly].
+	StopAtSuccess bool
+}
+
+func (a APGD) verdictOnly() Attack {
+	a.StopAtSuccess = true
+	return a
 }
 
 func (a APGD) withDefaults() APGD {

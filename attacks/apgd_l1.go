@@ -1,11 +1,15 @@
 package attacks
 
-import "context"
+import (
+	"context"
+	"math"
+)
 
 // sparseSteps is the working space of APGD's steps in ℓ1.
 type sparseSteps struct {
 	l1Projector
-	magnitudes []float32 // |gradient|, reordered by selection
+	magnitudes []float32 // |gradient|
+	near       []float32 // those of the magnitude looked for
 	delta      []float32 // perturbation before projection
 }
 
@@ -28,23 +32,25 @@ func (s *sparseSteps) grow(n int) {
 func (s *sparseSteps) step(x, from, grad, out []float32, length, topShare float32, eps float64) {
 	d := len(x)
 	s.grow(d)
+	magnitudes := s.magnitudes[:d]
 	for i, g := range grad {
-		s.magnitudes[i] = max(g, -g)
+		magnitudes[i] = magnitude(g)
 	}
 	at := int(min(max((1-topShare)*float32(d), 0), float32(d-1)))
-	threshold := selectSmallest(s.magnitudes[:d], at)
+	threshold := s.smallest(magnitudes, at)
 	moved := 0
-	for _, g := range grad {
-		if g != 0 && max(g, -g) >= threshold {
+	for _, m := range magnitudes {
+		if m >= threshold && m != 0 {
 			moved++
 		}
 	}
 	each := length / (float32(moved) + 1e-10)
+	delta := s.delta[:d]
 	for i, p := range from {
-		if g := grad[i]; max(g, -g) >= threshold {
-			p += along(g, each)
+		if magnitudes[i] >= threshold {
+			p += along(grad[i], each)
 		}
-		s.delta[i] = p - x[i]
+		delta[i] = p - x[i]
 	}
 	s.project(x, s.delta, out, eps)
 }
@@ -54,13 +60,13 @@ func (s *sparseSteps) step(x, from, grad, out []float32, length, topShare float3
 // Hein 2021, section 3.3). Where that has become sparser the step is reset to
 // epsilon and the search goes back to the best point; otherwise the step
 // shrinks by 1.5, down to ε/10.
-func (r *ascent) sparseStage(ctx context.Context, s stage) error {
+func (r *ascent) sparseStage(ctx context.Context, s stage, stop bool) error {
 	x, d := r.im.Pixels, float32(len(r.im.Pixels))
 	eps := float32(s.eps)
 	length := eps
 	// A supplied start sets the sparsity; a random one starts with a fifth.
 	topShare, before := float32(.2), d
-	if r.LargeRadii {
+	if r.LargeRadii || r.warm {
 		before = changed(x, r.cur)
 		topShare = before / d / 1.5
 	}
@@ -69,7 +75,7 @@ func (r *ascent) sparseStage(ctx context.Context, s stage) error {
 		r.l1.step(x, r.cur, r.grad, r.next, length, topShare, s.eps)
 		r.prev, r.cur, r.next = r.cur, r.next, r.prev
 		r.res.Iterations++
-		if err := r.evaluate(ctx); err != nil {
+		if err := r.evaluate(ctx); err != nil || stop && r.broken {
 			return err
 		}
 		r.improve()
@@ -78,6 +84,9 @@ func (r *ascent) sparseStage(ctx context.Context, s stage) error {
 		}
 		now := changed(x, r.best)
 		topShare = now / d / 1.5
+		if r.sparsest {
+			topShare = (max(float32(int(now/1.5)), 1) - .5) / d
+		}
 		sparser := now/before < .95
 		if sparser {
 			length = eps
@@ -100,6 +109,28 @@ func changed(x, p []float32) float32 {
 		}
 	}
 	return float32(n)
+}
+
+// smallest returns the k-th smallest value (0-based) of v, whose values are ≥ 0
+// and therefore ordered like their bits: values are counted by their upper bits,
+// and only those that share them with the k-th are searched.
+func (s *sparseSteps) smallest(v []float32, k int) float32 {
+	const shift = 20 // what is left: 8 bits of the exponent and 3 of the fraction
+	var counts [1 << (31 - shift)]int32
+	for _, e := range v {
+		counts[math.Float32bits(e)>>shift&(1<<(31-shift)-1)]++
+	}
+	class, below := 0, 0
+	for ; below+int(counts[class]) <= k; class++ {
+		below += int(counts[class])
+	}
+	s.near = s.near[:0]
+	for _, e := range v {
+		if math.Float32bits(e)>>shift == uint32(class) {
+			s.near = append(s.near, e)
+		}
+	}
+	return selectSmallest(s.near, k-below)
 }
 
 // selectSmallest returns the k-th smallest value (0-based) of v, which it

@@ -22,8 +22,10 @@ type ascent struct {
 	bestLoss        float64
 	adv             []float32 // last misclassified iterate of this stage
 	broken          bool      // whether there is one
+	warm            bool      // whether the start is a point found before: ℓ1 takes its sparsity over
+	sparsest        bool      // whether ℓ1 steps may come down to one value; in AutoAttack they stop at two
 
-	first  int // iterations made before this stage's first misclassified point; -1 if none
+	first  mark // this stage's first misclassified point
 	eval   Evaluation
 	losses []float64 // loss after each iteration of this stage
 	lo, hi []float32 // ℓ∞ ball ∩ [0,1]
@@ -43,7 +45,7 @@ func newAscent(a APGD, o Oracle, im Image) *ascent {
 	if a.Norm == Linf {
 		box(im.Pixels, a.Epsilon, r.lo, r.hi)
 	}
-	r.res.FirstSuccess = -1
+	r.res = newResult()
 	return r
 }
 
@@ -56,19 +58,20 @@ func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
 // climb makes one restart from cur. Only its last stage, the one at the radius
 // asked for, counts as success.
 func (r *ascent) climb(ctx context.Context) error {
-	for i, s := range r.stages() {
+	stages := r.stages()
+	for i, s := range stages {
 		if r.LargeRadii {
 			if i > 0 {
 				copy(r.cur, r.best)
 			}
 			r.l1.toBall(r.im.Pixels, r.cur, s.eps)
 		}
-		if err := r.stage(ctx, s); err != nil {
+		if err := r.stage(ctx, s, r.StopAtSuccess && i == len(stages)-1); err != nil {
 			return err
 		}
 	}
-	if r.broken && r.res.FirstSuccess < 0 {
-		r.res.FirstSuccess = r.first
+	if r.broken {
+		r.res.succeed(r.first)
 	}
 	return nil
 }
@@ -120,7 +123,7 @@ func (r *ascent) evaluate(ctx context.Context) error {
 	// last one is returned, neither the first nor the worst.
 	if broken(r.eval.Logits, r.im.Label) {
 		if !r.broken {
-			r.broken, r.first = true, r.res.Iterations
+			r.broken, r.first = true, r.res.now()
 		}
 		copy(r.adv, r.cur)
 	}
@@ -147,16 +150,17 @@ func (r *ascent) restartFromBest() {
 	copy(r.grad, r.bestGrad)
 }
 
-// stage makes s.steps iterations at radius s.eps from cur.
-func (r *ascent) stage(ctx context.Context, s stage) error {
-	r.broken, r.first = false, -1
-	if err := r.evaluate(ctx); err != nil {
+// stage makes s.steps iterations at radius s.eps from cur, with stop set until
+// one is misclassified.
+func (r *ascent) stage(ctx context.Context, s stage, stop bool) error {
+	r.broken = false
+	if err := r.evaluate(ctx); err != nil || stop && r.broken {
 		return err
 	}
 	r.keepBest()
 	copy(r.prev, r.cur)
 	if r.Norm == L1 {
-		return r.sparseStage(ctx, s)
+		return r.sparseStage(ctx, s, stop)
 	}
 
 	step := float32(2 * s.eps)
@@ -175,7 +179,7 @@ func (r *ascent) stage(ctx context.Context, s stage) error {
 		}
 		r.prev, r.cur, r.next = r.cur, r.next, r.prev
 		r.res.Iterations++
-		if err := r.evaluate(ctx); err != nil {
+		if err := r.evaluate(ctx); err != nil || stop && r.broken {
 			return err
 		}
 		losses[i] = r.loss

@@ -53,13 +53,35 @@ type Result struct {
 	// over targets and restarts, when the image was first misclassified: 0 for
 	// the very first start point; -1 if never. Points outside the ball don't count.
 	FirstSuccess int
+	// FirstForward is how many forward passes had been made, that of the point
+	// itself and those that ranked the targets included, when FirstSuccess was
+	// set; -1 if it never was.
+	FirstForward int
 	// Iterations is how many iterations (over targets and restarts) were made.
 	Iterations int
 	// Forward and Backward count model passes spent on this image.
 	Forward, Backward int
-	// Distance is the smallest norm of a misclassified point found, for
-	// attacks that minimise the norm (FAB), whether or not it is ≤ epsilon; 0 otherwise.
+	// Distance is the smallest norm of a misclassified point found, for attacks
+	// that minimise the norm: FAB, whether or not it is ≤ epsilon, and Bisection,
+	// which looks no further than epsilon. 0 for other attacks, and where no such
+	// point was found.
 	Distance float64
+}
+
+// mark says when something happened: after how many iterations and forward passes.
+type mark struct{ iterations, forward int }
+
+// newResult is the result of an attack that has not succeeded yet.
+func newResult() Result { return Result{FirstSuccess: -1, FirstForward: -1} }
+
+// now is the mark of this moment.
+func (r *Result) now() mark { return mark{r.Iterations, r.Forward} }
+
+// succeed notes the first success, at m, unless one was noted before.
+func (r *Result) succeed(m mark) {
+	if r.FirstSuccess < 0 {
+		r.FirstSuccess, r.FirstForward = m.iterations, m.forward
+	}
 }
 
 // Attack perturbs one image within its norm ball. Implementations are values
@@ -70,8 +92,8 @@ type Attack interface {
 	// Check reports why the attack can't be used on a classifier with these
 	// classes and image shape (too few classes for a loss, too small an image), or nil.
 	Check(classes int, shape Shape) error
-	// Passes bounds the forward and backward passes for an image that is never
-	// broken: for most attacks exactly, for FAB from above.
+	// Passes bounds the forward and backward passes for one image. For an image
+	// that is never broken they are exact, except for FAB and Bisection.
 	Passes(classes int) (forward, backward int)
 	// Perturb attacks im. The caller guarantees that the classifier is right on
 	// the clean image. It returns ctx's error when cancelled.
@@ -85,4 +107,29 @@ type Recipe struct {
 	Norm       Norm
 	Epsilon    float64
 	Components []Attack
+	// Fallback says, as a sentence, which losses were replaced because the model
+	// has too few classes for them; "" if none was. The name then says "-few".
+	Fallback string
+}
+
+// VerdictOnly returns the recipe with every component as [VerdictOnly] makes it.
+func (r Recipe) VerdictOnly() Recipe {
+	components := make([]Attack, len(r.Components))
+	for i, a := range r.Components {
+		components[i] = VerdictOnly(a)
+	}
+	r.Components = components
+	return r
+}
+
+// VerdictOnly returns a as it serves where only the verdict matters and nobody
+// needs the adversarial image: it ends at the first point that counts as a
+// success. Which images it breaks, and when, stays the same; the point returned
+// is the first found instead of the last or nearest one. Attacks that end there
+// anyway (Square, FGSM) are returned as they are.
+func VerdictOnly(a Attack) Attack {
+	if v, ok := a.(interface{ verdictOnly() Attack }); ok {
+		return v.verdictOnly()
+	}
+	return a
 }

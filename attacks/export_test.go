@@ -74,8 +74,8 @@ func Halvings(losses []float64, start, best float64) (halved []bool) {
 	return halved
 }
 
-// SelectSmallest is the k-th smallest value of v.
-func SelectSmallest(v []float32, k int) float32 { return selectSmallest(v, k) }
+// Smallest is the k-th smallest value of v.
+func Smallest(v []float32, k int) float32 { return new(sparseSteps).smallest(v, k) }
 
 // Broken reports whether another class than label wins.
 func Broken(logits []float32, label int) bool { return broken(logits, label) }

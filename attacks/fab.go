@@ -10,9 +10,9 @@ import (
 // FAB is the Fast Adaptive Boundary attack (Croce & Hein 2020, "Minimally
 // distorted Adversarial Examples with a Fast Adaptive Boundary Attack"): it looks
 // for the nearest misclassified point by projecting onto linearised decision
-// boundaries. It always makes every iteration; the point found counts as success
-// when its distance, measured in float64, is at most Epsilon. Fields left zero
-// have the published defaults.
+// boundaries. It makes every iteration (but see StopAtSuccess); the point found
+// counts as success when its distance, measured in float64, is at most Epsilon.
+// Fields left zero have the published defaults.
 type FAB struct {
 	Norm    Norm    // norm to minimise; default ℓ∞
 	Epsilon float64 // largest distance accepted, in pixel units of [0,1]; required
@@ -27,6 +27,14 @@ type FAB struct {
 	AlphaMax float64 // most weight of the projection of the clean image, in (0,1]; default 0.1 (section 2.3)
 	Eta      float64 // extrapolation beyond the boundary, ≥ 1; default 1.05 (section 2.3)
 	Beta     float64 // step back from a misclassified point, in (0,1]; default 0.9 (section 2.4)
+	// StopAtSuccess ends the attack at the first point within Epsilon; default
+	// off. Distance is then that of this point. See [VerdictOnly].
+	StopAtSuccess bool
+}
+
+func (a FAB) verdictOnly() Attack {
+	a.StopAtSuccess = true
+	return a
 }
 
 func (a FAB) withDefaults() FAB {
@@ -144,7 +152,7 @@ func newBoundaryWalk(a FAB, o Oracle, im Image) *boundaryWalk {
 			r.rivals = append(r.rivals, c)
 		}
 	}
-	r.res.FirstSuccess = -1
+	r.res = newResult()
 	return r
 }
 
@@ -190,6 +198,9 @@ func (r *boundaryWalk) run(ctx context.Context) error {
 		if wrong {
 			crossed, known = true, false
 			r.record()
+			if r.StopAtSuccess && r.distance <= r.Epsilon {
+				return nil
+			}
 			beta := float32(r.Beta)
 			for i, v := range r.im.Pixels {
 				r.x1[i] = v + float32((r.x1[i]-v)*beta)
@@ -210,8 +221,8 @@ func (r *boundaryWalk) record() {
 	if r.res.Distance == 0 || d < r.res.Distance {
 		r.res.Distance = d
 	}
-	if d <= r.Epsilon && r.res.FirstSuccess < 0 {
-		r.res.FirstSuccess = r.res.Iterations
+	if d <= r.Epsilon {
+		r.res.succeed(r.res.now())
 	}
 }
 

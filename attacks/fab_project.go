@@ -39,19 +39,19 @@ func (p *planeProjector) project(t, w []float32, excess float64, d []float32) {
 	d = d[:len(w)]
 	uniform, pace := p.norm == Linf, float32(lambda)
 	for i, v := range w {
-		move := rooms[i]
+		move := math.Float32bits(rooms[i])
 		if ok {
 			if !uniform {
 				pace = float32(lambda * float64(sizes[i]))
 			}
-			if pace < move {
-				move = pace
-			}
+			// The smaller of the two, as integers: numbers ≥ 0 are ordered like their
+			// bits, and which one it is a processor can't foresee.
+			move = min(move, math.Float32bits(pace))
 		}
 		if sizes[i] == 0 {
 			move = 0
 		}
-		d[i] = against(v*flip, move)
+		d[i] = against(v*flip, math.Float32frombits(move))
 	}
 }
 
@@ -74,7 +74,7 @@ func (p *planeProjector) multiplier(t, w []float32, flip float32, excess float64
 	slope, total := 0.0, 0.0 // of what is not settled; of all
 	for i, v := range w {
 		r := room(t[i], v*flip)
-		s := math.Float32frombits(math.Float32bits(v) &^ (1 << 31))
+		s := magnitude(v)
 		if s <= least {
 			s = 0
 		}
@@ -91,22 +91,27 @@ func (p *planeProjector) multiplier(t, w []float32, flip float32, excess float64
 	}
 	before, lambda := -1.0, excess/slope // rooms of 0 are settled in the first round
 	for {
-		settled := false
+		settled := uint64(0)
 		slope = 0
 		for i, r := range rooms {
-			a := float64(sizes[i])
-			pace := 1.0
-			if !uniform {
-				pace = a
-			}
-			if room := float64(r); room > lambda*pace {
-				slope += a * pace
-			} else if room > before*pace {
-				settled = true
+			a, room := float64(sizes[i]), float64(r)
+			if uniform {
+				// Both questions are answered without branches, which a processor
+				// could not foresee: the sign bit of a difference, copied to all
+				// places, selects a summand or 0.
+				open := ifNegative(lambda - room)
+				now := ifNegative(before-room) &^ open
+				slope += math.Float64frombits(math.Float64bits(a) & open)
+				excess -= math.Float64frombits(math.Float64bits(a*room) & now)
+				settled |= now
+			} else if room > lambda*a { // which it mostly is in ℓ2
+				slope += a * a
+			} else if room > before*a {
 				excess -= a * room
+				settled = 1
 			}
 		}
-		if !settled {
+		if settled == 0 {
 			return lambda, true
 		}
 		next := excess / slope
@@ -116,6 +121,9 @@ func (p *planeProjector) multiplier(t, w []float32, flip float32, excess float64
 		before, lambda = lambda, next
 	}
 }
+
+// ifNegative is all ones for v < 0, else 0.
+func ifNegative(v float64) uint64 { return uint64(int64(math.Float64bits(v)) >> 63) }
 
 // room is the distance from t to the face that lowers w·t: t where w > 0, 1 − t
 // where w < 0. It picks by w's sign bit, since a processor can't foresee the signs
@@ -154,11 +162,11 @@ func (f *filler) fill(w []float32, least float32, budget float64, cost func(int)
 	}
 	order := f.order[:0]
 	for i, v := range w {
-		if v != 0 && max(v, -v) >= least {
+		if v != 0 && magnitude(v) >= least {
 			order = append(order, int32(i))
 		}
 	}
-	size := func(i int32) float32 { return max(w[i], -w[i]) }
+	size := func(i int32) float32 { return magnitude(w[i]) }
 	for len(order) > 0 {
 		n := len(order)
 		pivot := medianOfThree(size(order[0]), size(order[n/2]), size(order[n-1]))
@@ -202,4 +210,9 @@ func (f *filler) fill(w []float32, least float32, budget float64, cost func(int)
 		}
 		order = order[b:]
 	}
+}
+
+// magnitude is |v|: its bits without the sign, which is quicker than max(v, −v).
+func magnitude(v float32) float32 {
+	return math.Float32frombits(math.Float32bits(v) &^ (1 << 31))
 }

@@ -39,7 +39,7 @@ func (a FGSM) Perturb(ctx context.Context, o Oracle, im Image, _ uint64) (Result
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
-	res := Result{FirstSuccess: -1}
+	res := newResult()
 	var e Evaluation
 	if err := o.Gradient(ctx, im.Pixels, a.Loss, im.Label, -1, &e); err != nil {
 		return Result{}, err
@@ -67,13 +67,17 @@ func (a FGSM) Perturb(ctx context.Context, o Oracle, im Image, _ uint64) (Result
 	default:
 		spend(im.Pixels, e.Gradient, adv, a.Epsilon)
 	}
+	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
 	if err := o.Logits(ctx, adv, e.Logits); err != nil {
 		return Result{}, err
 	}
 	res.Forward, res.Backward, res.Iterations = 2, 1, 1
 	if broken(e.Logits, im.Label) {
 		confine(a.Norm, im.Pixels, adv, a.Epsilon)
-		res.Adversarial, res.FirstSuccess = adv, 1
+		res.Adversarial = adv
+		res.succeed(res.now())
 	}
 	return res, nil
 }

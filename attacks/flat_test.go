@@ -3,6 +3,7 @@ package attacks_test
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 
 	"selfheal/attacks"
 )
@@ -31,8 +32,9 @@ func (f *flat) Gradient(_ context.Context, x []float32, _ attacks.Loss, _, _ int
 	f.calls++
 	if f.grad == nil {
 		f.grad = make([]float32, len(x))
+		rng := rand.New(rand.NewPCG(2, 1))
 		for i := range f.grad {
-			f.grad[i] = float32(math.Sin(float64(i * i)))
+			f.grad[i] = float32(rng.NormFloat64() * math.Exp(rng.NormFloat64()))
 		}
 		e.Gradient = make([]float32, len(x))
 	}

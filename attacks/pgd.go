@@ -3,20 +3,64 @@ package attacks
 import (
 	"context"
 	"fmt"
+	"math"
 )
 
-// PGD is projected gradient ascent with a fixed step (Madry et al. 2018, section
-// 2.1). A run starts at random as APGD's do, steps along sign(g) in ℓ∞, g/‖g‖₂
-// in ℓ2, and in ℓ1 along the signs of the largest 1 % of |g|, shared equally
-// (SLIDE: Tramèr & Boneh 2019, section 5); it makes every step and returns its
-// last misclassified iterate. Restarts are made while the image is unbroken.
+// PGD is projected gradient ascent with steps of a given length (Madry et al.
+// 2018, section 2.1). A run starts at random as APGD's do, steps along sign(g) in
+// ℓ∞, g/‖g‖₂ in ℓ2, and in ℓ1 along the signs of the largest 1 % of |g|, shared
+// equally (SLIDE: Tramèr & Boneh 2019, section 5); it makes every step (but see
+// StopAtSuccess) and returns its last misclassified iterate. Restarts are made
+// while the image is unbroken.
 type PGD struct {
 	Norm     Norm    // default ℓ∞
 	Epsilon  float64 // radius in the norm, in pixel units of [0,1]; required
 	Loss     Loss    // an untargeted loss; default cross-entropy
 	Steps    int     // steps per restart; default 20
 	Restarts int     // default 1
-	StepSize float64 // length of a step in the norm; default ε/4 in ℓ∞, 2.5·ε/Steps in ℓ2 and ℓ1
+	StepSize float64 // length of the first step in the norm; default ε/4 in ℓ∞, 2.5·ε/Steps in ℓ2 and ℓ1
+	// Schedule says how the steps of a run shrink; default not at all.
+	Schedule Schedule
+	// StopAtSuccess ends the attack at the first misclassified iterate, which is
+	// then the one returned; default off. See [VerdictOnly].
+	StopAtSuccess bool
+}
+
+func (a PGD) verdictOnly() Attack {
+	a.StopAtSuccess = true
+	return a
+}
+
+// Schedule is how PGD's step shrinks over a run: the share of StepSize that step
+// i of n, counted from 0, has.
+type Schedule int
+
+// The schedules; the zero value is ConstantSteps.
+const (
+	ConstantSteps Schedule = iota // 1
+	LinearSteps                   // 1 − i/n
+	CosineSteps                   // (1 + cos(πi/n)) / 2 (Loshchilov & Hutter 2017, without restarts)
+)
+
+var scheduleNames = [...]string{"constant", "linear", "cosine"}
+
+// String returns "constant", "linear" or "cosine".
+func (s Schedule) String() string {
+	if s < 0 || int(s) >= len(scheduleNames) {
+		return fmt.Sprintf("schedule(%d)", int(s))
+	}
+	return scheduleNames[s]
+}
+
+// share is the share of the first step's length that step i of n has.
+func (s Schedule) share(i, n int) float64 {
+	switch at := float64(i) / float64(n); s {
+	case LinearSteps:
+		return 1 - at
+	case CosineSteps:
+		return (1 + math.Cos(math.Pi*at)) / 2
+	}
+	return 1
 }
 
 // slideShare is the share of the gradient's entries that an ℓ1 step follows.
@@ -46,6 +90,8 @@ func (a PGD) Check(classes int, shape Shape) error {
 		return fmt.Errorf("pgd: steps and restarts must be at least 1")
 	case !(a.StepSize > 0 && a.StepSize < 1e9):
 		return fmt.Errorf("pgd: step_size must be positive and finite, not %v", a.StepSize)
+	case a.Schedule < ConstantSteps || a.Schedule > CosineSteps:
+		return fmt.Errorf("pgd: no such schedule: %d", int(a.Schedule))
 	}
 	return nil
 }
@@ -100,13 +146,13 @@ func newClimb(a PGD, im Image) *climb {
 	if a.Norm == Linf {
 		box(im.Pixels, a.Epsilon, c.lo, c.hi)
 	}
-	c.res.FirstSuccess = -1
+	c.res = newResult()
 	return c
 }
 
 // run makes one restart from cur.
 func (c *climb) run(ctx context.Context, o Oracle) error {
-	for range c.Steps {
+	for i := range c.Steps {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -115,9 +161,14 @@ func (c *climb) run(ctx context.Context, o Oracle) error {
 		}
 		c.res.Forward++
 		c.res.Backward++
-		c.note()
-		c.step(c.eval.Gradient)
+		if c.note(); c.broken && c.StopAtSuccess {
+			return nil
+		}
+		c.step(c.eval.Gradient, c.StepSize*c.Schedule.share(i, c.Steps))
 		c.res.Iterations++
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	if err := o.Logits(ctx, c.cur, c.eval.Logits); err != nil {
 		return err
@@ -132,17 +183,15 @@ func (c *climb) note() {
 	if !broken(c.eval.Logits, c.im.Label) {
 		return
 	}
-	if c.res.FirstSuccess < 0 {
-		c.res.FirstSuccess = c.res.Iterations
-	}
+	c.res.succeed(c.res.now())
 	c.broken = true
 	copy(c.adv, c.cur)
 }
 
-// step moves cur along the gradient and back into the ball.
-func (c *climb) step(gradient []float32) {
+// step moves cur by size along the gradient and back into the ball.
+func (c *climb) step(gradient []float32, size float64) {
 	x, n := c.im.Pixels, len(c.cur)
-	g, cur, length := gradient[:n], c.cur, float32(c.StepSize)
+	g, cur, length := gradient[:n], c.cur, float32(size)
 	switch c.Norm {
 	case Linf:
 		lo, hi := c.lo[:n], c.hi[:n]
@@ -150,7 +199,7 @@ func (c *climb) step(gradient []float32) {
 			cur[i] = min(max(v+along(g[i], length), lo[i]), hi[i])
 		}
 	case L2:
-		scale := float32(c.StepSize / (L2.Length(g) + 1e-12))
+		scale := float32(size / (L2.Length(g) + 1e-12))
 		for i, v := range g {
 			cur[i] += float32(v * scale)
 		}

@@ -40,11 +40,14 @@ func (p *l1Projector) projectPoint(x, y, point []float32, radius float64) {
 
 // shrunk moves the point towards x by clamp(alpha, overshoot, |y|), and into [0,1].
 func shrunk(x, y, point, alpha float32) float32 {
+	if y == 0 { // most are, on the way to few values
+		return clampUnit(point)
+	}
 	shrink := overshoot(x, y)
 	if shrink < alpha {
 		shrink = alpha
 	}
-	if size := max(y, -y); shrink > size {
+	if size := magnitude(y); shrink > size {
 		shrink = size
 	}
 	if y > 0 {

@@ -30,20 +30,28 @@ var constructors = map[string]func(p Params, o *options) Attack{
 			PInit: o.number("p_init"), RescaleSchedule: o.flag("rescale_schedule")}
 	},
 	"pgd": func(p Params, o *options) Attack {
-		return PGD{Norm: p.Norm, Epsilon: p.Epsilon, Loss: o.loss("loss", CrossEntropy, DLR, Margin), Steps: o.count("steps"),
-			Restarts: o.count("restarts"), StepSize: o.number("step_size")}
+		return PGD{Norm: p.Norm, Epsilon: p.Epsilon, Loss: choice(o, "loss", CrossEntropy, DLR, Margin), Steps: o.count("steps"),
+			Restarts: o.count("restarts"), StepSize: o.number("step_size"),
+			Schedule: choice(o, "schedule", ConstantSteps, LinearSteps, CosineSteps)}
 	},
 	"fgsm": func(p Params, o *options) Attack {
-		return FGSM{Norm: p.Norm, Epsilon: p.Epsilon, Loss: o.loss("loss", CrossEntropy, DLR, Margin)}
+		return FGSM{Norm: p.Norm, Epsilon: p.Epsilon, Loss: choice(o, "loss", CrossEntropy, DLR, Margin)}
+	},
+	"bisection": func(p Params, o *options) Attack {
+		return Bisection{Norm: p.Norm, Epsilon: p.Epsilon, Steps: o.count("steps"), Restarts: o.count("restarts"),
+			Targets: o.count("targets"), Untargeted: choice(o, "loss", LogitDifference, Margin) == Margin, Tolerance: o.number("tolerance")}
 	},
 }
 
 func newAPGD(p Params, o *options, loss Loss) Attack {
 	a := APGD{Norm: p.Norm, Epsilon: p.Epsilon, Loss: loss, Steps: o.count("steps"), Restarts: o.count("restarts"),
 		EOT: o.count("eot_iter"), Rho: o.number("rho"), LargeRadii: o.flag("large_radii")}
-	if loss.Targeted() {
+	switch loss {
+	case DLR: // the margin between logits, scaled or as it is
+		a.Loss = choice(o, "loss", DLR, Margin)
+	case TargetedDLR:
 		a.Targets = o.count("targets")
-		a.Loss = o.loss("loss", TargetedDLR, TargetedCrossEntropy)
+		a.Loss = choice(o, "loss", TargetedDLR, TargetedCrossEntropy, LogitDifference)
 	}
 	return a
 }
@@ -147,11 +155,11 @@ func (o *options) flag(name string) (b bool) {
 	return b
 }
 
-// loss is one of those allowed, by default the first.
-func (o *options) loss(name string, allowed ...Loss) Loss {
+// choice is one of the values allowed, given by its name; by default the first.
+func choice[T fmt.Stringer](o *options, name string, allowed ...T) T {
 	names := make([]string, len(allowed))
-	for i, l := range allowed {
-		names[i] = l.String()
+	for i, v := range allowed {
+		names[i] = v.String()
 	}
 	chosen := allowed[0]
 	o.get(name, "one of "+strings.Join(names, ", "), func(v any) bool {

@@ -54,34 +54,13 @@ func TestStandard(t *testing.T) {
 	for _, bad := range []struct {
 		eps     float64
 		classes int
-	}{{0.1, 3}, {0.1, 2}, {0.1, 0}, {0, 10}, {-1, 10}, {math.NaN(), 10}, {math.Inf(1), 10}} {
+	}{{0.1, 1}, {0.1, 0}, {0, 10}, {-1, 10}, {math.NaN(), 10}, {math.Inf(1), 10}} {
 		if _, err := attacks.Standard(attacks.Linf, bad.eps, bad.classes); err == nil {
 			t.Errorf("no error for epsilon %v, %d classes", bad.eps, bad.classes)
 		}
 	}
-	if _, err := attacks.Standard(attacks.Linf, 0.1, 3); !strings.Contains(err.Error(), "at least 4 classes, the model has 3") {
+	if _, err := attacks.Standard(attacks.Linf, 0.1, 1); err == nil || !strings.Contains(err.Error(), "needs at least 2 classes, the model has 1") {
 		t.Error(err)
-	}
-}
-
-func TestPlusAndRand(t *testing.T) {
-	plus, err := attacks.Plus(attacks.L2, 0.5, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := []string{}
-	for _, c := range plus.Components {
-		names = append(names, c.Name())
-	}
-	if got := strings.Join(names, " "); got != "apgd-ce apgd-dlr fab square apgd-t fab-t" {
-		t.Error(got)
-	}
-	rand, err := attacks.Rand(attacks.Linf, 0.1, 3)
-	if err != nil || len(rand.Components) != 2 || rand.Components[1].(attacks.APGD).EOT != 20 {
-		t.Errorf("%+v, %v", rand, err)
-	}
-	if _, err := attacks.Rand(attacks.Linf, 0.1, 2); err == nil {
-		t.Error("DLR on two classes")
 	}
 }
 
@@ -93,7 +72,7 @@ func TestNew(t *testing.T) {
 			t.Errorf("%s: %v, %v", kind, a, err)
 		}
 	}
-	if got := len(attacks.Kinds()); got != 8 {
+	if got := len(attacks.Kinds()); got != 9 {
 		t.Errorf("%d kinds", got)
 	}
 	p.Options = map[string]any{"steps": 7, "step_size": "2/255", "loss": "margin", "restarts": "3"}
@@ -101,8 +80,22 @@ func TestNew(t *testing.T) {
 	if want := (attacks.PGD{Norm: attacks.L2, Epsilon: 0.5, Steps: 7, Restarts: 3, StepSize: 2. / 255, Loss: attacks.Margin}); err != nil || a != want {
 		t.Errorf("%+v, %v", a, err)
 	}
-	p.Options = map[string]any{"loss": "ce-targeted"}
-	if a, err := attacks.New("apgd-t", p); err != nil || a.(attacks.APGD).Loss != attacks.TargetedCrossEntropy {
+	for _, c := range []struct {
+		kind, loss string
+		want       attacks.Attack
+	}{
+		{"apgd-t", "ce-targeted", attacks.APGD{Norm: attacks.L2, Epsilon: 0.5, Loss: attacks.TargetedCrossEntropy}},
+		{"apgd-t", "logit-difference", attacks.APGD{Norm: attacks.L2, Epsilon: 0.5, Loss: attacks.LogitDifference}},
+		{"apgd-dlr", "margin", attacks.APGD{Norm: attacks.L2, Epsilon: 0.5, Loss: attacks.Margin}},
+		{"bisection", "margin", attacks.Bisection{Norm: attacks.L2, Epsilon: 0.5, Untargeted: true}},
+	} {
+		p.Options = map[string]any{"loss": c.loss}
+		if a, err := attacks.New(c.kind, p); err != nil || a != c.want {
+			t.Errorf("%+v, %v", a, err)
+		}
+	}
+	p.Options = map[string]any{"schedule": "cosine"}
+	if a, err := attacks.New("pgd", p); err != nil || a.(attacks.PGD).Schedule != attacks.CosineSteps {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
@@ -114,7 +107,7 @@ func TestNewErrors(t *testing.T) {
 		options map[string]any
 		want    string
 	}{
-		{"cw", 1, nil, `unknown attack "cw" (want apgd-ce, apgd-dlr, apgd-t, fab, fab-t, fgsm, pgd, square)`},
+		{"cw", 1, nil, `unknown attack "cw" (want apgd-ce, apgd-dlr, apgd-t, bisection, fab, fab-t, fgsm, pgd, square)`},
 		{"fgsm", 1, map[string]any{"steps": 3}, `fgsm: unknown parameter "steps" (allowed: loss)`},
 		{"square", 1, map[string]any{"query": 3}, `square: unknown parameter "query" (allowed: p_init, queries, rescale_schedule, restarts)`},
 		{"pgd", 1, map[string]any{"steps": 2.5}, `pgd: parameter "steps" must be a whole number from 1 on, not 2.5`},
@@ -122,6 +115,8 @@ func TestNewErrors(t *testing.T) {
 		{"pgd", 1, map[string]any{"steps": nil}, `pgd: parameter "steps" must be a whole number from 1 on, not <nil>`},
 		{"pgd", 1, map[string]any{"step_size": "1/0"}, `pgd: parameter "step_size" must be a positive number, not "1/0"`},
 		{"pgd", 1, map[string]any{"loss": "logit-difference"}, `pgd: parameter "loss" must be one of ce, dlr, margin, not "logit-difference"`},
+		{"pgd", 1, map[string]any{"schedule": "step"}, `pgd: parameter "schedule" must be one of constant, linear, cosine, not "step"`},
+		{"bisection", 1, map[string]any{"tolerance": 0.6}, `bisection: tolerance must lie in [1e-6, 0.5], not 0.6`},
 		{"square", 1, map[string]any{"rescale_schedule": 1}, `square: parameter "rescale_schedule" must be true or false, not 1`},
 		{"square", 1, map[string]any{"p_init": 1.5}, `square: p_init must lie in (0, 1], not 1.5`},
 		{"fab", 1, map[string]any{"targets": 3}, `fab: unknown parameter "targets" (allowed: alpha_max, beta, eta, restarts, steps)`},

@@ -101,7 +101,7 @@ func (a Square) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (R
 		if won {
 			confine(a.Norm, im.Pixels, s.tried, a.Epsilon)
 			s.res.Adversarial = s.tried
-			s.res.FirstSuccess = s.res.Iterations
+			s.res.succeed(s.res.now())
 			return s.res, nil
 		}
 	}
@@ -134,7 +134,7 @@ func newSearch(a Square, o Oracle, im Image) *search {
 	} else {
 		s.bumps = newBumps(a, s.shape)
 	}
-	s.res.FirstSuccess = -1
+	s.res = newResult()
 	return s
 }
 
@@ -176,9 +176,6 @@ func (s *search) run(ctx context.Context) (bool, error) {
 	s.margin = -Margin.Value(s.logits, s.im.Label, -1)
 	copy(s.best, s.tried)
 	for i := range s.Queries {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
 		side := s.side(i, s.shape)
 		var changed window
 		if s.Norm == Linf {
@@ -202,6 +199,9 @@ func (s *search) run(ctx context.Context) (bool, error) {
 
 // query asks for the logits at tried and reports whether they are wrong.
 func (s *search) query(ctx context.Context) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
 	if err := s.o.Logits(ctx, s.tried, s.logits); err != nil {
 		return false, err
 	}

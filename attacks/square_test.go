@@ -2,8 +2,6 @@ package attacks_test
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -127,46 +125,6 @@ func TestSquareTies(t *testing.T) {
 			if !slices.Equal(best, want) {
 				t.Errorf("%v %v: the best point is not the expected one", n, z)
 			}
-		}
-	}
-}
-
-// BenchmarkSquare measures a query without the model.
-func BenchmarkSquare(b *testing.B) {
-	for _, n := range allNorms {
-		b.Run(n.String(), func(b *testing.B) {
-			o := &flat{shape: attacks.Shape{C: 3, H: 32, W: 32}}
-			im := attacks.Image{Pixels: make([]float32, 3*32*32)}
-			for i := range im.Pixels {
-				im.Pixels[i] = float32(math.Abs(math.Sin(float64(i))))
-			}
-			b.ReportAllocs()
-			a := attacks.Square{Norm: n, Epsilon: []float64{8. / 255, 0.5, 12}[n], Queries: 5000}
-			for b.Loop() {
-				if _, err := a.Perturb(b.Context(), o, im, 1); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/5001, "ns/query")
-		})
-	}
-}
-
-// BenchmarkGradientAttacks measures an iteration without the model.
-func BenchmarkGradientAttacks(b *testing.B) {
-	for _, n := range allNorms {
-		eps := []float64{8. / 255, 0.5, 12}[n]
-		for _, a := range []attacks.Attack{attacks.APGD{Norm: n, Epsilon: eps}, attacks.FAB{Norm: n, Epsilon: eps, Targeted: true, Targets: 1}} {
-			b.Run(fmt.Sprint(a.Name(), " ", n), func(b *testing.B) {
-				o := &flat{shape: attacks.Shape{C: 3, H: 32, W: 32}}
-				im := grey(3 * 32 * 32)
-				for b.Loop() {
-					if _, err := a.Perturb(b.Context(), o, im, 1); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100, "ns/step")
-			})
 		}
 	}
 }

@@ -210,6 +210,18 @@ func (d *Defended) Cost() (Cost, error) {
 	return Cost{float64(c.solveFLOPs(false, true)) / float64(unit), float64(forward) / float64(unit), float64(backward) / float64(plain-unit)}, nil
 }
 
+// TapeValues bounds how many values a gradient through an iterating solver keeps for
+// an image.
+func (c *Controller) TapeValues() int64 {
+	var sum int64
+	for t, s := range c.stages {
+		v := c.visits(t, false, false)
+		// E_t(x), u and z; ∇H, momentum, u and z; F_t(z) and its cotangent.
+		sum += int64(s.size)*(3*v.embed+4*v.ascent) + 2*int64(s.next)*v.segment
+	}
+	return sum
+}
+
 // lossFLOPs are those of a loss with its gradient.
 func lossFLOPs(g *onnx.Graph) (int64, error) {
 	loss, err := grad.Loss(g, attacks.CrossEntropy.String())

@@ -17,27 +17,42 @@ type crafted struct {
 	images  [][]float32 // the clean image where the attack never succeeded
 	norms   []float64   // 0 there
 	first   []int       // iteration of the first success over all components, -1 if never
+	queries []int       // forward passes made until then, -1 if never
+	nearest []float64   // smallest norm of a misclassified point that an attack which minimises it found, 0 if none did
+	robust  []bool      // still right after all components
 	steps   []result.Step
 	seconds float64
 	wrong   int // successes that an attack claimed and the judge did not see
+	// verdictOnly says that attacks ended at the first success: the images are
+	// adversarial, but not what full strength would have made of them.
+	verdictOnly bool
+	gradients   gradients
+	warnings    []result.Warning
 }
 
-// craft runs a recipe's components in order, each on the images that are still
-// classified correctly, from the clean image. After each component the judge
+// gradients is what was seen of an attack's gradients, by the number of images.
+type gradients struct {
+	images    int // attacked by a component that takes gradients
+	zero      int // a run began where the gradient was exactly 0
+	notFinite int // a gradient or loss was infinite or NaN
+}
+
+// craft runs a recipe's components in order on a target, each on the images that it
+// still classifies correctly, from the clean image. After each component the judge
 // measures what it returned and asks the classifier again; only that decides.
-func (r *runner) craft(ctx context.Context, net *control.Network, label string, recipe attacks.Recipe, set []attacks.Image, clean []verdict) (*crafted, error) {
+func (r *runner) craft(ctx context.Context, at *target, label string, recipe attacks.Recipe, set []attacks.Image, clean []verdict) (*crafted, error) {
 	start := time.Now()
-	c := &crafted{images: make([][]float32, len(set)), norms: make([]float64, len(set)), first: make([]int, len(set)), steps: []result.Step{}}
+	c := untouched(set)
 	robust := make([]bool, len(set))
-	spent := make([]int, len(set)) // iterations of the components before
+	spent, asked := make([]int, len(set)), make([]int, len(set)) // iterations and forward passes of the components before
 	standing := 0
-	for i, im := range set {
-		c.images[i], c.first[i] = im.Pixels, -1
+	for i := range set {
 		if robust[i] = clean[i].right; robust[i] {
 			standing++
 		}
 	}
 	var wrong atomic.Int64
+	seen := make([]watched, len(set))
 	for _, component := range recipe.Components {
 		var todo []int
 		for i := range set {
@@ -49,13 +64,14 @@ func (r *runner) craft(ctx context.Context, net *control.Network, label string, 
 			break
 		}
 		began := time.Now()
-		oracle := &counted{Oracle: net}
-		f, b := component.Passes(net.Classes())
+		oracle := &counted{target: at}
+		f, b := component.Passes(at.Classes())
 		p := r.progress.component(label, component.Name(), len(todo), standing, len(set), int64(len(todo))*int64(f+b), oracle)
 		var mu sync.Mutex // guards standing
-		err := r.forEach(ctx, len(todo), attackState(net.Shape()), func(ctx context.Context, k int) error {
+		err := r.forEach(ctx, len(todo), attackState(at.Shape())+at.state, func(ctx context.Context, k int) error {
 			i := todo[k]
-			res, err := component.Perturb(ctx, oracle, set[i], r.seed)
+			w := &watch{counted: oracle, seen: &seen[i]}
+			res, err := component.Perturb(ctx, w, set[i], r.seed)
 			if err != nil {
 				return err
 			}
@@ -65,17 +81,21 @@ func (r *runner) craft(ctx context.Context, net *control.Network, label string, 
 				if err != nil {
 					return fmt.Errorf("%s, image %d: %w", component.Name(), set[i].ID, err)
 				}
-				z := make([]float32, net.Classes())
-				if err := net.Logits(ctx, res.Adversarial, z); err != nil {
+				a, err := at.subject.ask(ctx, res.Adversarial)
+				if err != nil {
 					return err
 				}
-				if broken = control.Predict(z) != set[i].Label; broken {
-					c.images[i], c.norms[i], c.first[i] = res.Adversarial, d, spent[i]+res.FirstSuccess
+				if broken = control.Predict(a.logits) != set[i].Label; broken {
+					c.images[i], c.norms[i], c.first[i], c.queries[i] = res.Adversarial, d, spent[i]+res.FirstSuccess, asked[i]+res.FirstForward
 				} else {
 					wrong.Add(1)
 				}
 			}
 			spent[i] += res.Iterations
+			asked[i] += res.Forward
+			if d := res.Distance; d > 0 && (c.nearest[i] == 0 || d < c.nearest[i]) {
+				c.nearest[i] = d
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			if broken {
@@ -90,30 +110,23 @@ func (r *runner) craft(ctx context.Context, net *control.Network, label string, 
 			return nil, err
 		}
 		p.finish(standing)
+		forward, backward := oracle.passes()
 		c.steps = append(c.steps, result.Step{
 			Attack: component.Name(), Attacked: len(todo), Robust: float64(standing) / float64(len(set)),
-			Forward: oracle.forward.Load(), Backward: oracle.backward.Load(), Seconds: time.Since(began).Seconds(),
+			Forward: forward, Backward: backward, Seconds: time.Since(began).Seconds(),
 		})
 	}
 	c.wrong = int(wrong.Load())
+	for _, w := range seen {
+		c.gradients.count(w)
+	}
+	c.robust = robust
+	if recipe.Norm == attacks.Linf && c.gradients.images > 0 {
+		var err error
+		if c.warnings, err = r.unbounded(ctx, at, set, c); err != nil {
+			return nil, err
+		}
+	}
 	c.seconds = time.Since(start).Seconds()
 	return c, nil
-}
-
-// counted counts the passes that go through an oracle: what an attack really
-// cost, whatever it says itself.
-type counted struct {
-	attacks.Oracle
-	forward, backward atomic.Int64
-}
-
-func (o *counted) Logits(ctx context.Context, x, out []float32) error {
-	o.forward.Add(1)
-	return o.Oracle.Logits(ctx, x, out)
-}
-
-func (o *counted) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
-	o.forward.Add(1)
-	o.backward.Add(1)
-	return o.Oracle.Gradient(ctx, x, loss, label, target, e)
 }

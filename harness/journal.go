@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"selfheal/attacks"
+	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 )
@@ -55,7 +56,7 @@ func (j *journal) begin() error {
 	if j.lines != nil {
 		return nil
 	}
-	for _, pattern := range []string{"report.html", "tables.md", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg", "adversarial/*.npy"} {
+	for _, pattern := range []string{"report.html", "tables.md", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg", "curve-*.png", "curve-*.svg", "adversarial/*.npy"} {
 		old, err := filepath.Glob(filepath.Join(j.dir, pattern))
 		if err != nil {
 			return err
@@ -95,14 +96,19 @@ func (j *journal) cell(file *result.File, records []result.Record) error {
 var unsafeName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // adversarial saves a cell's images as float32 [N, C, H, W].
-func (j *journal) adversarial(suite, model string, a PlannedAttack, s attacks.Shape, images [][]float32) error {
+func (j *journal) adversarial(job Job, defense string, a PlannedAttack, s attacks.Shape, images [][]float32) error {
 	dir := filepath.Join(j.dir, "adversarial")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	// Readable, and unique whatever the names hold.
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %v", suite, model, a.Name, a.Epsilon))
-	name := unsafeName.ReplaceAllString(strings.Join([]string{suite, model, a.Name, fmt.Sprintf("%.6g", a.Epsilon)}, "_"), "-")
+	parts := []string{job.Suite.Name, job.Model.Name, a.Name}
+	key := fmt.Appendf(nil, "%q %q %q %v", job.Suite.Name, job.Model.Name, a.Name, a.Epsilon)
+	if defense != config.None { // made against it
+		parts, key = append(parts, defense), fmt.Appendf(key, " %q", defense)
+	}
+	sum := sha256.Sum256(key)
+	name := unsafeName.ReplaceAllString(strings.Join(append(parts, fmt.Sprintf("%.6g", a.Epsilon)), "_"), "-")
 	name += fmt.Sprintf("_%x.npy", sum[:4])
 	flat := make([]float32, 0, len(images)*s.Size())
 	for _, im := range images {
@@ -119,9 +125,10 @@ func (j *journal) adversarial(suite, model string, a PlannedAttack, s attacks.Sh
 	return f.Close()
 }
 
-func (j *journal) close() error {
+// close writes the results once more, with what only all cells together tell.
+func (j *journal) close(file *result.File) error {
 	if j.lines == nil {
 		return nil
 	}
-	return j.lines.Close()
+	return errors.Join(j.lines.Close(), result.Write(filepath.Join(j.dir, "results.json"), file))
 }

@@ -42,35 +42,6 @@ func measure(norm attacks.Norm, epsilon float64, clean, adversarial []float32) (
 	return d, nil
 }
 
-// classifier is a network with or without its controller.
-type classifier struct {
-	ask   func(ctx context.Context, image []float32) (answer, error)
-	state int64 // that it keeps for an image, in bytes
-}
-
-// answer is what a classifier gives for one image.
-type answer struct {
-	logits  []float32
-	outcome *control.Outcome // of the closed loop; nil for a plain network
-}
-
-func plain(n *control.Network) classifier {
-	return classifier{func(ctx context.Context, image []float32) (answer, error) {
-		z := make([]float32, n.Classes())
-		return answer{logits: z}, n.Logits(ctx, image, z)
-	}, 4 * int64(n.Classes())}
-}
-
-func controlled(c *controller) classifier {
-	return classifier{func(ctx context.Context, image []float32) (answer, error) {
-		o, err := c.Run(ctx, image)
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{logits: o.Logits, outcome: o}, nil
-	}, c.state}
-}
-
 // verdict is the judge's word on one image of a cell.
 type verdict struct {
 	right   bool
@@ -97,7 +68,7 @@ func (e notFinite) Error() string {
 
 // judge asks a classifier about every image. Logits that are not finite are an
 // error, as no margin follows from them.
-func (r *runner) judge(ctx context.Context, who classifier, what string, set []attacks.Image, images [][]float32) ([]verdict, error) {
+func (r *runner) judge(ctx context.Context, who subject, set []attacks.Image, images [][]float32) ([]verdict, error) {
 	out := make([]verdict, len(set))
 	err := r.forEach(ctx, len(set), who.state, func(ctx context.Context, i int) error {
 		a, err := who.ask(ctx, images[i])
@@ -110,7 +81,7 @@ func (r *runner) judge(ctx context.Context, who classifier, what string, set []a
 			finite += o.Objective - o.Objective + o.Greedy - o.Greedy + o.Norm - o.Norm
 		}
 		if finite != 0 { // NaN: something was infinite or NaN
-			return notFinite{what, set[i].ID, a.outcome != nil}
+			return notFinite{who.what, set[i].ID, a.outcome != nil}
 		}
 		out[i] = verdict{right: control.Predict(a.logits) == set[i].Label, margin: margin, simplex: simplex(a.logits), outcome: a.outcome}
 		if a.outcome != nil {

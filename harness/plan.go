@@ -52,9 +52,6 @@ func NewPlan(cfg *config.Config) (*Plan, error) {
 	p := &Plan{Config: cfg}
 	for i := range cfg.Suites {
 		s := &cfg.Suites[i]
-		if s.Mode != config.Oblivious {
-			return nil, fmt.Errorf("suite %s: mode %s is not available in this version (%s is)", s.Name, s.Mode, config.Oblivious)
-		}
 		var planned []PlannedAttack
 		for _, name := range s.Attacks {
 			a := cfg.Attack(name)
@@ -93,39 +90,57 @@ func (a PlannedAttack) Recipe(classes int, shape attacks.Shape) (attacks.Recipe,
 }
 
 func (a PlannedAttack) recipe(classes int) (attacks.Recipe, error) {
-	options := map[string]any{}
-	for _, p := range a.Params {
-		options[p.Name] = p.Value
-	}
 	if a.Kind != "autoattack" {
-		one, err := attacks.New(a.Kind, attacks.Params{Norm: a.Norm, Epsilon: a.Epsilon, Options: options})
+		one, err := attacks.New(a.Kind, attacks.Params{Norm: a.Norm, Epsilon: a.Epsilon, Options: options(a.Params)})
 		if err != nil {
 			return attacks.Recipe{}, err
 		}
 		return attacks.Recipe{Name: a.Kind + "/1", Norm: a.Norm, Epsilon: a.Epsilon, Components: []attacks.Attack{one}}, nil
+	}
+	if a.Version == "custom" {
+		parts, shared := a.Custom()
+		components := make([]attacks.Component, len(parts))
+		for i, c := range parts {
+			components[i] = attacks.Component{Kind: c.Kind, Options: options(c.Params)}
+		}
+		return attacks.Custom(a.Norm, a.Epsilon, classes, components, options(shared))
 	}
 	versions := map[string]func(attacks.Norm, float64, int) (attacks.Recipe, error){
 		"standard": attacks.Standard, "plus": attacks.Plus, "rand": attacks.Rand,
 	}
 	make, ok := versions[a.Version]
 	if !ok {
-		return attacks.Recipe{}, fmt.Errorf("version %s is not available in this version (standard, plus and rand are)", a.Version)
+		return attacks.Recipe{}, fmt.Errorf("version %s is not available in this version (standard, plus, rand and custom are)", a.Version)
 	}
-	if len(options) > 0 {
-		return attacks.Recipe{}, fmt.Errorf("AutoAttack's version %s is fixed and takes no parameter %q", a.Version, a.Params[0].Name)
+	if len(a.Params) > 0 {
+		return attacks.Recipe{}, fmt.Errorf("AutoAttack's version %s is fixed and takes no parameter %q; version custom does", a.Version, a.Params[0].Name)
 	}
 	return make(a.Norm, a.Epsilon, classes)
 }
 
+func options(params []config.Param) map[string]any {
+	o := map[string]any{}
+	for _, p := range params {
+		o[p.Name] = p.Value
+	}
+	return o
+}
+
 // Describe prints the cells and the passes that the attacks need at most, in
 // images passed through a network: every image attacked by every component, as
-// if none were ever misclassified. sets gives the data sets by name.
+// if none were ever misclassified. In a white-box suite the passes on controlled
+// networks are counted as controlled passes, each of which costs several plain
+// ones. sets gives the data sets by name.
 func (p *Plan) Describe(sets map[string]*dataset.Dataset) string {
 	var b strings.Builder
 	var forward, backward, controlled int64
 	for _, j := range p.Jobs {
 		n, classes := int64(sets[j.Suite.Dataset].Len()), sets[j.Suite.Dataset].Classes()
 		controlled += n * int64(len(j.Suite.Controls)*(1+len(j.Attacks)))
+		attacked := int64(0) // controlled networks
+		if j.Suite.Mode != config.Oblivious {
+			attacked = int64(len(j.Suite.Controls))
+		}
 		fmt.Fprintf(&b, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, n, j.Suite.Dataset, j.Suite.Mode)
 		fmt.Fprintf(&b, "  %-24s defenses: none%s\n", "none (clean)", suffix(j.Suite.Controls))
 		for _, a := range j.Attacks {
@@ -140,6 +155,7 @@ func (p *Plan) Describe(sets map[string]*dataset.Dataset) string {
 				f, g = f+int64(cf)*n, g+int64(cg)*n
 			}
 			forward, backward = forward+f, backward+g
+			controlled += attacked * (f + g)
 			fmt.Fprintf(&b, "  %-24s defenses: none%s; %s, %s, epsilon %s: at most %s forward, %s backward\n",
 				a.Name, suffix(j.Suite.Controls), r.Name, a.Norm, fraction(a.Epsilon), count(f), count(g))
 		}

@@ -111,8 +111,7 @@ func (c *component) image(standing int) {
 // fraction is the share of the component's work that is done. Passes count what
 // is under way; finished images count whole, however early they broke.
 func (c *component) fraction() float64 {
-	made := c.oracle.forward.Load() + c.oracle.backward.Load()
-	byPasses := float64(made) / float64(max(c.passes, 1))
+	byPasses := float64(c.oracle.made()) / float64(max(c.passes, 1))
 	byImages := float64(c.finished) / float64(max(c.total, 1))
 	return min(max(byPasses, byImages), 1)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"time"
 
 	"selfheal/attacks"
@@ -39,10 +38,9 @@ type runner struct {
 	file     *result.File
 	journal  *journal
 	sets     map[string]*dataset.Dataset
-	made     map[craftKey]*crafted // what a later job needs again
-	uses     map[craftKey]int      // how many jobs still need it
-	failed   []error               // cells that could not be scored
-	cells    int                   // finished
+	uses     map[craftKey]*use
+	failed   []error // cells that could not be scored
+	cells    int     // finished
 	planned  int
 }
 
@@ -50,10 +48,31 @@ type runner struct {
 type craftKey struct {
 	dataset, model, attack string
 	epsilon                float64
+	defense, mode          string // "none" and "" where the undefended network is attacked
 }
 
-func (j Job) key(a PlannedAttack) craftKey {
-	return craftKey{j.Suite.Dataset, j.Model.Name, a.Name, a.Epsilon}
+func (j Job) key(a PlannedAttack, defense string) craftKey {
+	k := craftKey{j.Suite.Dataset, j.Model.Name, a.Name, a.Epsilon, defense, ""}
+	if defense != config.None {
+		k.mode = j.Suite.Mode
+	}
+	return k
+}
+
+// targets are the defenses that a job attacks: the undefended network, and in a
+// white-box suite every controlled one.
+func (j Job) targets() []string {
+	if j.Suite.Mode == config.Oblivious {
+		return []string{config.None}
+	}
+	return append([]string{config.None}, j.Suite.Controls...)
+}
+
+// use is how a run needs what is crafted under a key.
+type use struct {
+	left   int      // jobs that still need it
+	images bool     // some job needs the adversarial images, not the verdicts alone
+	made   *crafted // nil before the first and after the last job
 }
 
 // Run carries out a plan and returns its results, which are also in o.Out. When
@@ -72,7 +91,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 		runtime.GOMAXPROCS(min(before, pool.Workers()*pool.Threads()))
 		defer runtime.GOMAXPROCS(before)
 	}
-	r := &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{}, made: map[craftKey]*crafted{}, uses: map[craftKey]int{}, planned: plan.Cells()}
+	r := &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{}, uses: map[craftKey]*use{}, planned: plan.Cells()}
 	r.file = &result.File{
 		Schema: result.Schema, Created: time.Now().UTC().Truncate(time.Second), ConfigSHA256: cfg.Hash(), Seed: cfg.Seed,
 		Environment: result.Environment{Selfheal: Version, Go: runtime.Version(), ONNXRuntime: ort.Version(), Provider: pool.Provider(),
@@ -91,7 +110,16 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	}
 	for _, j := range plan.Jobs {
 		for _, a := range j.Attacks {
-			r.uses[j.key(a)]++
+			for _, defense := range j.targets() {
+				k := j.key(a, defense)
+				if r.uses[k] == nil {
+					r.uses[k] = &use{}
+				}
+				r.uses[k].left++
+				// Controllers are given the images of an oblivious suite.
+				given := j.Suite.Mode == config.Oblivious && len(j.Suite.Controls) > 0
+				r.uses[k].images = r.uses[k].images || given || j.Suite.SaveAdversarial
+			}
 		}
 	}
 	for _, j := range plan.Jobs {
@@ -99,7 +127,8 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 			break
 		}
 	}
-	if cerr := r.journal.close(); err == nil {
+	maskedByControl(r.file.Cells)
+	if cerr := r.journal.close(r.file); err == nil {
 		err = cerr
 	}
 	if err == nil {
@@ -150,13 +179,29 @@ func (r *runner) check(ctx context.Context, j Job) error {
 	}
 	defer net.Close()
 	for _, name := range j.Suite.Controls {
-		c, err := r.controller(ctx, net, r.cfg.Control(name), false)
-		if err != nil {
+		if err := r.checkControl(ctx, j, net, r.cfg.Control(name)); err != nil {
 			return err
 		}
-		c.Close()
 	}
 	return ctx.Err()
+}
+
+// checkControl closes the loop of a control, and in a white-box suite differentiates it.
+func (r *runner) checkControl(ctx context.Context, j Job, net *control.Network, control *config.Control) error {
+	c, err := r.controller(ctx, net, control, false)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if j.Suite.Mode == config.Oblivious || len(j.Attacks) == 0 {
+		return nil
+	}
+	t, err := defended(net, c, j.Suite.Mode)
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	return t.prepare(attacks.CrossEntropy)
 }
 
 // prepare opens a job's images and network and makes its recipes.
@@ -208,49 +253,134 @@ func (r *runner) job(ctx context.Context, j Job) error {
 		return err
 	}
 	defer net.Close()
-	var controllers []*controller
+	subjects := []subject{plain(net)}
 	for _, name := range j.Suite.Controls {
 		c, err := r.controller(ctx, net, r.cfg.Control(name), true)
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		controllers = append(controllers, c)
+		subjects = append(subjects, controlled(net, c))
 	}
-	clean := &crafted{images: make([][]float32, len(set)), norms: make([]float64, len(set)), first: make([]int, len(set)), steps: []result.Step{}}
-	for i, im := range set {
-		clean.images[i], clean.first[i] = im.Pixels, -1
+	if j.Suite.Mode == config.Oblivious {
+		return r.oblivious(ctx, j, net, subjects, recipes, set)
 	}
-	undefended, err := r.score(ctx, j, net, controllers, nil, clean, "", set)
-	if err != nil {
-		return err
-	}
-	for i, a := range j.Attacks {
-		label := fmt.Sprintf("[%d/%d] %s, %s", r.cells+1, r.planned, net.Name, a.Name)
-		if len(a.Epsilons) > 1 {
-			label += " " + fraction(a.Epsilon)
-		}
-		key := j.key(a)
-		made := r.made[key]
-		if made == nil {
-			if made, err = r.craft(ctx, net, label, recipes[i], set, undefended); err != nil {
-				return fmt.Errorf("suite %s, model %s, attack %s: %w", j.Suite.Name, net.Name, a.Name, err)
-			}
-			r.made[key] = made
-		}
-		if r.uses[key]--; r.uses[key] == 0 {
-			delete(r.made, key) // the images of a whole run would fill the memory
-		}
-		if _, err := r.score(ctx, j, net, controllers, &a, made, recipes[i].Name, set); err != nil {
+	return r.whitebox(ctx, j, net, subjects, recipes, set)
+}
+
+// oblivious attacks the undefended network and gives the same images to every subject.
+func (r *runner) oblivious(ctx context.Context, j Job, net *control.Network, subjects []subject, recipes []attacks.Recipe, set []attacks.Image) error {
+	clean := untouched(set)
+	before := make([][]verdict, len(subjects)) // on clean images
+	for i, s := range subjects {
+		var err error
+		if before[i], err = r.score(ctx, j, net, s, nil, clean, attacks.Recipe{}, set, nil); err != nil {
 			return err
 		}
-		if j.Suite.SaveAdversarial {
-			if err := r.journal.adversarial(j.Suite.Name, net.Name, a, net.Shape(), made.images); err != nil {
+	}
+	for i, a := range j.Attacks {
+		made, err := r.crafted(ctx, j, undefended(net), a, recipes[i], set, before[0])
+		if err != nil {
+			return err
+		}
+		for k, s := range subjects {
+			if _, err := r.score(ctx, j, net, s, &a, made, recipes[i], set, before[k]); err != nil {
 				return err
 			}
 		}
+		if err := r.save(j, net, config.None, a, made); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// whitebox attacks every subject on its own.
+func (r *runner) whitebox(ctx context.Context, j Job, net *control.Network, subjects []subject, recipes []attacks.Recipe, set []attacks.Image) error {
+	clean := untouched(set)
+	for _, s := range subjects {
+		at := undefended(net)
+		if s.controller != nil {
+			var err error
+			if at, err = defended(net, s.controller, j.Suite.Mode); err != nil {
+				return fmt.Errorf("suite %s: %w", j.Suite.Name, err)
+			}
+		}
+		err := r.attackEach(ctx, j, net, at, clean, recipes, set)
+		at.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attackEach scores a target on clean images and under every attack on it.
+func (r *runner) attackEach(ctx context.Context, j Job, net *control.Network, at *target, clean *crafted, recipes []attacks.Recipe, set []attacks.Image) error {
+	before, err := r.score(ctx, j, net, at.subject, nil, clean, attacks.Recipe{}, set, nil)
+	if err != nil || before == nil {
+		return err // without verdicts on clean images there is nothing to attack
+	}
+	for i, a := range j.Attacks {
+		made, err := r.crafted(ctx, j, at, a, recipes[i], set, before)
+		if err != nil {
+			return err
+		}
+		if _, err := r.score(ctx, j, net, at.subject, &a, made, recipes[i], set, before); err != nil {
+			return err
+		}
+		if err := r.save(j, net, at.subject.defense, a, made); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// untouched are the clean images as if an attack had made them.
+func untouched(set []attacks.Image) *crafted {
+	n := len(set)
+	c := &crafted{images: make([][]float32, n), norms: make([]float64, n), first: make([]int, n), queries: make([]int, n), nearest: make([]float64, n), steps: []result.Step{}}
+	for i, im := range set {
+		c.images[i], c.first[i], c.queries[i] = im.Pixels, -1, -1
+	}
+	return c
+}
+
+// crafted runs an attack on a target, unless the run has done so before.
+func (r *runner) crafted(ctx context.Context, j Job, at *target, a PlannedAttack, recipe attacks.Recipe, set []attacks.Image, before []verdict) (*crafted, error) {
+	key := j.key(a, at.subject.defense)
+	use := r.uses[key]
+	made := use.made
+	if made == nil {
+		label := fmt.Sprintf("[%d/%d] %s, %s", r.cells+1, r.planned, j.Model.Name, a.Name)
+		if len(a.Epsilons) > 1 {
+			label += " " + fraction(a.Epsilon)
+		}
+		if at.subject.controller != nil {
+			label += ", " + j.Suite.Mode + " " + at.subject.defense
+		}
+		if !use.images {
+			recipe = recipe.VerdictOnly()
+		}
+		var err error
+		if made, err = r.craft(ctx, at, label, recipe, set, before); err != nil {
+			return nil, fmt.Errorf("suite %s, %s, attack %s: %w", j.Suite.Name, at.subject.what, a.Name, err)
+		}
+		made.verdictOnly = !use.images
+		use.made = made
+	}
+	if use.left--; use.left == 0 {
+		use.made = nil // the images of a whole run would fill the memory
+	}
+	return made, nil
+}
+
+// save writes the images of an attack where the suite asks for them.
+func (r *runner) save(j Job, net *control.Network, defense string, a PlannedAttack, made *crafted) error {
+	if !j.Suite.SaveAdversarial {
+		return nil
+	}
+	return r.journal.adversarial(j, defense, a, net.Shape(), made.images)
 }
 
 // fits checks that a data set is one that the network classifies.
@@ -265,64 +395,49 @@ func fits(d *dataset.Dataset, n *control.Network) error {
 	return nil
 }
 
-// score scores one set of images on the undefended network and under every
-// controller, and writes those cells. It returns the undefended verdicts.
-func (r *runner) score(ctx context.Context, j Job, net *control.Network, controllers []*controller, a *PlannedAttack, made *crafted, recipe string, set []attacks.Image) ([]verdict, error) {
-	var undefended []verdict
-	for k := -1; k < len(controllers); k++ {
-		start := time.Now()
-		defense, who, what := config.None, plain(net), "model "+net.Name
-		if k >= 0 {
-			defense = controllers[k].Name
-			who, what = controlled(controllers[k]), fmt.Sprintf("control %s on model %s", defense, net.Name)
-		}
-		v, err := r.judge(ctx, who, what, set, made.images)
-		if err != nil {
-			err = fmt.Errorf("suite %s: %w", j.Suite.Name, err)
-			if !errors.As(err, new(notFinite)) || k < 0 {
-				return nil, err
-			}
-			// A loop that diverges costs its cell, not the hours behind it.
-			r.failed = append(r.failed, err)
-			r.progress.Say("no cell: %v", err)
-			continue
-		}
-		cell := result.Cell{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, Defense: defense, Mode: j.Suite.Mode,
-			Attack: config.None, Recipe: recipe, N: len(set), Steps: []result.Step{}, Warnings: []result.Warning{}}
-		if a != nil {
-			norm, eps := a.Attack.Norm, a.Epsilon
-			cell.Attack, cell.Norm, cell.Epsilon = a.Name, &norm, &eps
-		}
-		for _, notice := range net.Graph.Notices {
-			cell.Warnings = append(cell.Warnings, result.Warning{ID: "converted", Message: fmt.Sprintf("model %s: %s", net.Name, notice)})
-		}
-		if k < 0 {
-			undefended = v
-			cell.Steps = made.steps
-			if !slices.ContainsFunc(v, func(v verdict) bool { return !v.simplex }) && j.Model.Output != "probabilities" {
-				cell.Warnings = append(cell.Warnings, result.Warning{ID: "probabilities",
-					Message: fmt.Sprintf("model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities", net.Name)})
-			}
-			if made.wrong > 0 {
-				cell.Warnings = append(cell.Warnings, result.Warning{ID: "claim-refuted",
-					Message: fmt.Sprintf("an attack claimed %d successes that the judge did not see again", made.wrong)})
-			}
-		}
-		cell.Seconds = time.Since(start).Seconds()
-		if k < 0 {
-			cell.Seconds += made.seconds
-		} else {
-			cell.Solver = summary(controllers[k], v)
-		}
-		if err := r.cell(cell, set, made, v); err != nil {
+// score scores one set of images on a subject and writes the cell. It returns the
+// verdicts; none where a controller's loop diverges, which costs its cell, not the
+// hours behind it.
+func (r *runner) score(ctx context.Context, j Job, net *control.Network, s subject, a *PlannedAttack, made *crafted, recipe attacks.Recipe, set []attacks.Image, clean []verdict) ([]verdict, error) {
+	start := time.Now()
+	v, err := r.judge(ctx, s, set, made.images)
+	if err != nil {
+		err = fmt.Errorf("suite %s: %w", j.Suite.Name, err)
+		if !errors.As(err, new(notFinite)) || s.controller == nil {
 			return nil, err
 		}
+		r.failed = append(r.failed, err)
+		r.progress.Say("no cell: %v", err)
+		return nil, nil
 	}
-	return undefended, nil
+	cell := result.Cell{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, Defense: s.defense, Mode: j.Suite.Mode,
+		Attack: config.None, Recipe: recipe.Name, N: len(set), Steps: []result.Step{}, Warnings: []result.Warning{}}
+	if a != nil {
+		norm, eps := a.Attack.Norm, a.Epsilon
+		cell.Attack, cell.Norm, cell.Epsilon = a.Name, &norm, &eps
+	}
+	cell.Warnings = append(cell.Warnings, warnings(j, net, s, made, recipe, v)...)
+	if a == nil {
+		probed, err := r.probe(ctx, s, set, v)
+		if err != nil {
+			return nil, err
+		}
+		cell.Warnings = append(cell.Warnings, probed...)
+	}
+	cell.Seconds = time.Since(start).Seconds()
+	if s.controller == nil || j.Suite.Mode != config.Oblivious { // the attack was on this very subject
+		cell.Steps, cell.VerdictOnly = made.steps, made.verdictOnly
+		cell.Seconds += made.seconds
+	}
+	if s.controller != nil {
+		cell.Solver = summary(s.controller, v)
+	}
+	return v, r.cell(cell, set, made, v, clean)
 }
 
-// cell completes a cell from the verdicts, and writes it and its records.
-func (r *runner) cell(c result.Cell, set []attacks.Image, made *crafted, verdicts []verdict) error {
+// cell completes a cell from the verdicts, and writes it and its records. clean are
+// the subject's verdicts on the images as they were, where this cell has others.
+func (r *runner) cell(c result.Cell, set []attacks.Image, made *crafted, verdicts, clean []verdict) error {
 	records := make([]result.Record, len(set))
 	bits := make([]byte, len(set))
 	for i, v := range verdicts {
@@ -335,7 +450,13 @@ func (r *runner) cell(c result.Cell, set []attacks.Image, made *crafted, verdict
 		records[i] = result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack, Epsilon: c.Epsilon,
 			Image: set[i].ID, Label: set[i].Label, Verdict: int(bits[i] - '0'), Margin: v.margin, Norm: made.norms[i]}
 		if first := made.first[i]; first >= 0 {
-			records[i].FirstSuccess = &first
+			records[i].FirstSuccess, records[i].Queries = &first, &made.queries[i]
+		}
+		if d := made.nearest[i]; d > 0 {
+			records[i].Distance = &d
+		}
+		if clean != nil {
+			records[i].CleanMargin = &clean[i].margin
 		}
 	}
 	c.Verdicts = string(bits)

@@ -13,20 +13,12 @@ const barsHeight = vg.Length(170)
 // defense with its 95 % interval, on a scale from 0 to 100 %.
 func (f figure) drawBars(p pen, lines []series, chart vg.Rectangle) {
 	const left, below, above = vg.Length(30), 2*labelStep + 6, vg.Length(14)
-	st := style(small, false)
 	if spare := chart.Max.X - chart.Min.X - left - 340; spare > 0 {
 		chart.Min.X, chart.Max.X = chart.Min.X+spare/2, chart.Max.X-spare/2
 	}
 	base, full := chart.Min.Y+below, chart.Max.Y-above
 	height := func(share float64) vg.Length { return base + (full-base)*vg.Length(share) }
-	p.SetLineDash(nil, 0)
-	for tick := 0; tick <= 5; tick++ {
-		y := height(float64(tick) / 5)
-		p.SetColor(p.grid)
-		p.SetLineWidth(0.5)
-		p.Stroke(vg.Path{{Type: vg.MoveComp, Pos: vg.Point{X: chart.Min.X + left, Y: y}}, {Type: vg.LineComp, Pos: vg.Point{X: chart.Max.X, Y: y}}})
-		p.write(fmt.Sprintf("%d %%", 20*tick), vg.Point{X: chart.Min.X + left - 4, Y: y}, st, p.muted, -1, -0.5)
-	}
+	p.percentScale(chart.Min.X+left, chart.Max.X, height)
 	group := (chart.Max.X - chart.Min.X - left) / vg.Length(len(f.s.Columns))
 	width := min(34, group*0.8/vg.Length(len(lines)))
 	for i, col := range f.s.Columns {
@@ -41,6 +33,19 @@ func (f figure) drawBars(p pen, lines []series, chart vg.Rectangle) {
 		for j, one := range lines {
 			f.drawBar(p, one, i, middle+width*(vg.Length(j)-vg.Length(len(lines))/2), width, height)
 		}
+	}
+}
+
+// percentScale draws the lines of a scale from 0 to 100 % between left and right,
+// each with its value on the left.
+func (p pen) percentScale(left, right vg.Length, height func(share float64) vg.Length) {
+	p.SetLineDash(nil, 0)
+	for tick := 0; tick <= 5; tick++ {
+		y := height(float64(tick) / 5)
+		p.SetColor(p.grid)
+		p.SetLineWidth(0.5)
+		p.Stroke(vg.Path{{Type: vg.MoveComp, Pos: vg.Point{X: left, Y: y}}, {Type: vg.LineComp, Pos: vg.Point{X: right, Y: y}}})
+		p.write(fmt.Sprintf("%d %%", 20*tick), vg.Point{X: left - 4, Y: y}, style(small, false), p.muted, -1, -0.5)
 	}
 }
 

@@ -20,10 +20,29 @@ import (
 // dpi is the resolution of the PNG files.
 const dpi = 200
 
-func renderPNG(w io.Writer, _ *view, s *suite) error {
-	f := fullFigure(s, light)
-	c := pngCanvas{vgimg.NewWith(vgimg.UseWH(f.width, f.height()), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))}
-	f.draw(c)
+// picture is something to draw, of a size in points.
+type picture interface {
+	size() (width, height vg.Length)
+	draw(canvas vg.Canvas)
+	describe() string // what it shows, for readers who do not see it
+}
+
+func renderPNG(w io.Writer, _ *view, s *suite) error      { return writePNG(w, fullFigure(s, light)) }
+func renderCurvePNG(w io.Writer, _ *view, s *suite) error { return writePNG(w, fullCurves(s, light)) }
+
+func renderSVG(w io.Writer, _ *view, s *suite) error {
+	_, err := io.WriteString(w, svg(fullFigure(s, light)))
+	return err
+}
+
+func renderCurveSVG(w io.Writer, _ *view, s *suite) error {
+	_, err := io.WriteString(w, svg(fullCurves(s, light)))
+	return err
+}
+
+func writePNG(w io.Writer, p picture) error {
+	c := pngCanvas{vgimg.NewWith(vgimg.UseWH(p.size()), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))}
+	p.draw(c)
 	var buf bytes.Buffer
 	if _, err := (vgimg.PngCanvas{Canvas: c.Canvas}).WriteTo(&buf); err != nil {
 		return err
@@ -58,11 +77,6 @@ func (c pngCanvas) FillString(f font.Face, pt vg.Point, s string) {
 	}, s))
 }
 
-func renderSVG(w io.Writer, _ *view, s *suite) error {
-	_, err := io.WriteString(w, fullFigure(s, light).svg())
-	return err
-}
-
 // svgCanvas notes how wide each text is with the fonts it was laid out for.
 type svgCanvas struct {
 	*vgsvg.Canvas
@@ -74,23 +88,23 @@ func (c *svgCanvas) FillString(f font.Face, pt vg.Point, s string) {
 	c.Canvas.FillString(f, pt, s)
 }
 
-// svg draws f as an SVG document. Its text stays text; textLength holds each to
+// svg draws p as an SVG document. Its text stays text; textLength holds each to
 // the width of the layout, whichever font the viewer falls back to.
-func (f figure) svg() string {
-	c := &svgCanvas{Canvas: vgsvg.New(f.width, f.height())}
-	f.draw(c)
+func svg(p picture) string {
+	c := &svgCanvas{Canvas: vgsvg.New(p.size())}
+	p.draw(c)
 	var buf bytes.Buffer
 	c.WriteTo(&buf) // a bytes.Buffer takes everything
 	const family = `style="font-family:Liberation Sans;`
 	doc := strings.ReplaceAll(buf.String(), family, `style="font-family:'Liberation Sans',Arial,Helvetica,sans-serif;`)
 	parts := strings.Split(doc, "<text x=") // names are escaped: only elements begin so
 	var sb strings.Builder
-	for i, p := range parts {
+	for i, part := range parts {
 		if i > 0 {
 			fmt.Fprintf(&sb, `<text textLength="%.2f" lengthAdjust="spacingAndGlyphs" x=`, c.widths[i-1].Points())
 		}
-		sb.WriteString(p)
+		sb.WriteString(part)
 	}
 	const open = `xmlns:xlink="http://www.w3.org/1999/xlink">`
-	return strings.Replace(sb.String(), open, open+"\n<title>"+html.EscapeString(f.describe())+"</title>", 1)
+	return strings.Replace(sb.String(), open, open+"\n<title>"+html.EscapeString(p.describe())+"</title>", 1)
 }

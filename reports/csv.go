@@ -3,7 +3,9 @@ package reports
 import (
 	"encoding/csv"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 
 	"selfheal/harness/result"
 )
@@ -41,6 +43,16 @@ var csvColumns = []struct {
 	{"forward", func(c *result.Cell) string { f, _ := passes(c); return strconv.FormatInt(f, 10) }},
 	{"backward", func(c *result.Cell) string { _, b := passes(c); return strconv.FormatInt(b, 10) }},
 	{"recipe", func(c *result.Cell) string { return c.Recipe }},
+	{"verdict_only", func(c *result.Cell) string { return strconv.FormatBool(c.VerdictOnly) }},
+	{"warnings", func(c *result.Cell) string { // ids, each once
+		var ids []string
+		for _, w := range c.Warnings {
+			if !slices.Contains(ids, w.ID) {
+				ids = append(ids, w.ID)
+			}
+		}
+		return strings.Join(ids, " ")
+	}},
 }
 
 func full(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"selfheal/harness/result"
 )
@@ -25,7 +24,6 @@ type suite struct {
 	Notes   []note
 
 	cells   map[cellKey]*result.Cell
-	noteNo  map[result.Warning]int
 	margins map[cellKey]*margins
 }
 
@@ -33,12 +31,6 @@ type suite struct {
 type cellKey struct {
 	model, defense, attack string
 	epsilon                float64 // −1 for null
-}
-
-// note is a footnote: a warning and the cells it was raised in.
-type note struct {
-	result.Warning
-	Cells []string
 }
 
 // row is one line of the accuracy table: a model with one controller (or none to compare with).
@@ -72,7 +64,7 @@ func derive(f *result.File) *view {
 	byName := map[string]*suite{}
 	add := func(rs result.Suite) *suite {
 		rs.Models, rs.Controls, rs.Attacks = slices.Clone(rs.Models), slices.Clone(rs.Controls), slices.Clone(rs.Attacks)
-		s := &suite{Suite: rs, cells: map[cellKey]*result.Cell{}, noteNo: map[result.Warning]int{}}
+		s := &suite{Suite: rs, cells: map[cellKey]*result.Cell{}}
 		byName[rs.Name] = s
 		v.Suites = append(v.Suites, s)
 		return s
@@ -216,34 +208,6 @@ func (s *suite) each(fn func(c *result.Cell, col column)) {
 	}
 }
 
-func (s *suite) collectNotes() {
-	s.each(func(c *result.Cell, col column) {
-		for _, w := range c.Warnings {
-			if s.noteNo[w] == 0 {
-				s.Notes = append(s.Notes, note{Warning: w})
-				s.noteNo[w] = len(s.Notes)
-			}
-			n := &s.Notes[s.noteNo[w]-1]
-			n.Cells = append(n.Cells, fmt.Sprintf("%s, %s, %s", clean(c.Model), defenseName(c.Defense), col.Title()))
-		}
-	})
-}
-
-// Marks returns the numbers of the footnotes of a cell, "1,3" or "".
-func (s *suite) Marks(c *result.Cell) string {
-	if c == nil {
-		return ""
-	}
-	var nos []int
-	for _, w := range c.Warnings {
-		if n := s.noteNo[w]; n > 0 && !slices.Contains(nos, n) {
-			nos = append(nos, n)
-		}
-	}
-	slices.Sort(nos)
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(nos), " ", ","), "[]")
-}
-
 // Heading is the suite's title, or its name where it has none.
 func (s *suite) Heading() string {
 	if s.Title != "" {
@@ -252,10 +216,11 @@ func (s *suite) Heading() string {
 	return clean(s.Name)
 }
 
+// Sample is what was scored: data set and number of images.
+func (s *suite) Sample() string { return fmt.Sprintf("%s · n = %d", clean(s.Dataset), s.N) }
+
 // Facts is the line under a heading: data set, number of images, mode.
-func (s *suite) Facts() string {
-	return fmt.Sprintf("%s · n = %d · %s", clean(s.Dataset), s.N, clean(s.Mode))
-}
+func (s *suite) Facts() string { return s.Sample() + " · " + clean(s.Mode) }
 
 // Missing counts the cells that the suite's table leaves open.
 func (s *suite) Missing() (n int) {

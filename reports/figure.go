@@ -33,6 +33,8 @@ type figure struct {
 	head    bool // with the suite's title
 	table   bool // with the values under each panel
 	margin  vg.Length
+	curve   bool            // robustness curves instead: a legend of lines
+	legends map[string]bool // the defenses in the legend; nil for all
 }
 
 // fullFigure is the suite's figure as a file: 8 inches wide, one column for one model, else two.
@@ -156,15 +158,18 @@ func (f figure) panelWidth() vg.Length {
 // radar reports whether the suite has axes enough for one.
 func (f figure) radar() bool { return len(f.s.Columns) >= 3 }
 
+// lined reports whether the figure draws a defense as a line, not as bars.
+func (f figure) lined() bool { return f.curve || f.radar() }
+
 func (f figure) headHeight() vg.Length {
 	if f.head {
-		return 34
+		return 46
 	}
 	return 0
 }
 
 func (f figure) panelHeight() vg.Length {
-	h := 18 + f.chartHeight()
+	h := panelTitle + f.chartHeight()
 	if f.withTable() {
 		h += lineStep*vg.Length(len(f.s.Columns)+1) + 6
 	}
@@ -174,44 +179,68 @@ func (f figure) panelHeight() vg.Length {
 // withTable is true also where axes are numbered: the table is their key.
 func (f figure) withTable() bool { return f.table || (f.radar() && f.axes().numbered) }
 
-func (f figure) rows() int { return (len(f.models) + f.columns - 1) / f.columns }
-
-func (f figure) height() vg.Length {
-	return 2*f.margin + f.headHeight() + vg.Length(f.rows())*(f.panelHeight()+gap) + lineStep*vg.Length(len(f.legend()))
+func (f figure) size() (width, height vg.Length) {
+	return f.width, f.frameHeight(len(f.models), f.panelHeight())
 }
 
-// draw draws the whole figure on a canvas of f.width × f.height().
+// rows is how many rows n panels take.
+func (f figure) rows(n int) int { return (n + f.columns - 1) / f.columns }
+
+// frameHeight is the height of a figure of n panels of height h each.
+func (f figure) frameHeight(n int, h vg.Length) vg.Length {
+	return 2*f.margin + f.headHeight() + vg.Length(f.rows(n))*(h+gap) + lineStep*vg.Length(len(f.legend()))
+}
+
+// draw draws the whole figure on a canvas of its size.
 func (f figure) draw(canvas vg.Canvas) {
-	c := draw.NewCanvas(canvas, f.width, f.height())
+	h := f.panelHeight()
+	f.frame(canvas, len(f.models), h, func(p pen, i int, left, top vg.Length) { f.drawPanel(p, f.models[i], left, top) })
+}
+
+// frame draws what every figure has, title and legend, and has panel draw each of n
+// panels of height h from its upper left corner.
+func (f figure) frame(canvas vg.Canvas, n int, h vg.Length, panel func(p pen, i int, left, top vg.Length)) {
+	height := f.frameHeight(n, h)
+	c := draw.NewCanvas(canvas, f.width, height)
 	p := pen{c, f.theme}
 	c.SetColor(f.theme.paper)
 	c.Fill(c.Rectangle.Path())
-	top, inner := f.height()-f.margin, f.width-2*f.margin
+	top, inner := height-f.margin, f.width-2*f.margin
 	if f.head {
 		title, facts := style(12, true), style(8.5, false)
 		p.write(fit(f.s.Heading(), title, inner), vg.Point{X: f.width / 2, Y: top}, title, p.ink, -0.5, -1)
 		p.write(fit("accuracy in % · "+f.s.Facts(), facts, inner), vg.Point{X: f.width / 2, Y: top - 16}, facts, p.muted, -0.5, -1)
+		if m := modeOf(f.s.Mode); m.Short != "" {
+			p.write(fit("adversarial images "+m.Short, facts, inner), vg.Point{X: f.width / 2, Y: top - 28}, facts, p.muted, -0.5, -1)
+		}
 	}
 	top -= f.headHeight()
-	w, h := f.panelWidth(), f.panelHeight()
-	for i, m := range f.models {
+	w := f.panelWidth()
+	for i := range n {
 		row, col := i/f.columns, i%f.columns
 		left := f.margin + vg.Length(col)*(w+gap)
-		if last := len(f.models) % f.columns; last != 0 && row == f.rows()-1 { // a last row that is not full is centred
+		if last := n % f.columns; last != 0 && row == f.rows(n)-1 { // a last row that is not full is centred
 			left += (w + gap) * vg.Length(f.columns-last) / 2
 		}
-		f.drawPanel(p, m, left, top-vg.Length(row)*(h+gap))
+		panel(p, i, left, top-vg.Length(row)*(h+gap))
 	}
 	f.drawLegend(p, f.margin+lineStep*vg.Length(len(f.legend())))
 }
 
+// panelTitle is the height of the line above a panel.
+const panelTitle = vg.Length(18)
+
+// title writes a panel's title and returns the place of the chart below it.
+func (f figure) title(p pen, s string, left, top, height vg.Length) vg.Rectangle {
+	w, st := f.panelWidth(), style(9.5, true)
+	p.write(fit(s, st, w), vg.Point{X: left + w/2, Y: top}, st, p.ink, -0.5, -1)
+	return vg.Rectangle{Min: vg.Point{X: left, Y: top - panelTitle - height}, Max: vg.Point{X: left + w, Y: top - panelTitle}}
+}
+
 // drawPanel draws a model's panel with its upper left corner at (left, top).
 func (f figure) drawPanel(p pen, model string, left, top vg.Length) {
-	w := f.panelWidth()
-	st := style(9.5, true)
-	p.write(fit(clean(model), st, w), vg.Point{X: left + w/2, Y: top}, st, p.ink, -0.5, -1)
 	lines := f.s.Series(model)
-	chart := vg.Rectangle{Min: vg.Point{X: left, Y: top - 18 - f.chartHeight()}, Max: vg.Point{X: left + w, Y: top - 18}}
+	chart := f.title(p, clean(model), left, top, f.chartHeight())
 	if f.radar() {
 		f.drawRadar(p, lines, chart)
 	} else {

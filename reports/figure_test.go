@@ -66,19 +66,23 @@ func TestNothingOverlaps(t *testing.T) {
 	}
 	for name, f := range map[string]*result.File{"fixture": fixture(), "long": long, "one": crowded(1), "two": crowded(2), "four": crowded(4), "seven": crowded(7)} {
 		for _, s := range derive(f).Suites {
-			figures := []figure{fullFigure(s, light)}
+			figures := []picture{fullFigure(s, light), fullCurves(s, light)}
 			for _, m := range s.Models {
 				figures = append(figures, panelFigure(s, m, dark))
 			}
+			for _, c := range s.Curves() {
+				figures = append(figures, panelCurves(s, c, dark))
+			}
 			for i, fig := range figures {
-				all := texts(t, fig.svg())
+				all := texts(t, svg(fig))
+				width, height := fig.size()
 				for a, p := range all {
 					for _, q := range all[:a] {
 						if p.left < q.right && q.left < p.right && p.top < q.bottom && q.top < p.bottom {
 							t.Errorf("%s, %s, figure %d: %q meets %q", name, s.Name, i, p.text, q.text)
 						}
 					}
-					if p.left < 0 || p.right > fig.width.Points() || p.bottom > 0 || -p.top > fig.height().Points() {
+					if p.left < 0 || p.right > width.Points() || p.bottom > 0 || -p.top > height.Points() {
 						t.Errorf("%s, %s, figure %d: %q leaves the picture", name, s.Name, i, p.text)
 					}
 				}
@@ -91,9 +95,10 @@ func TestFigureText(t *testing.T) {
 	files := report(t)
 	for file, want := range map[string][]string{
 		"radar-real.svg": {"CIFAR-10, adversarially trained", "accuracy in % · cifar10-test · n = 200 · oblivious", "resnet-2b", "None", "AA ℓ∞", "ε = 8/255", "AA ℓ2", "ε = 0.5",
-			"AA ℓ1", "ε = 12", "20", "100%", "baseline", "controlled: pca", "82.0", "80.5", "25.5", "46.0", "33.0"},
-		"radar--white-box.svg": {scriptName, texName, "–", "controlled: auto_encoder", "ε = 4/255", "aa-l1"},
-		"radar-single.svg":     {"0 %", "80 %", "100 %", "Square ℓ∞", "ε = 0.05", "38.5", "0.0"},
+			"AA ℓ1", "ε = 12", "20", "100%", "baseline", "controlled: pca (optimisation loop)", "adversarial images made on the undefended network, then given to every defense", "82.0", "80.5", "25.5", "46.0", "33.0"},
+		"radar--white-box.svg": {scriptName, texName, "–", "controlled: auto_encoder (optimisation loop)", "ε = 4/255", "aa-l1"},
+		"radar-single.svg":     {"0 %", "80 %", "100 %", "Square ℓ∞", "ε = 0.05", "38.5", "0.0", "controlled: pca"},
+		"curve-curve.svg":      {"Robustness curves", "accuracy in % · cifar10-test · n = 200 · oblivious", "resnet-2b · FAB-T ℓ∞", "resnet-2b · Bisection ℓ2", "0", "4/255", "8/255", "0.4", "1", "ε", "60 %", "baseline"},
 	} {
 		have := map[string]bool{}
 		for _, x := range texts(t, files[file]) {
@@ -120,7 +125,7 @@ func TestNumberedAxes(t *testing.T) {
 		t.Fatal("22 axes are not numbered")
 	}
 	have := map[string]bool{}
-	for _, x := range texts(t, f.svg()) {
+	for _, x := range texts(t, svg(f)) {
 		have[x.text] = true
 	}
 	if !have["22"] || !have["22  "+s.Columns[21].Title()] {

@@ -43,6 +43,7 @@ func addCells(f *result.File, s result.Suite, n int, attacks []attacked, correct
 				}
 				c := result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: model, Defense: defense, Mode: s.Mode, Attack: "none",
 					N: n, Correct: k, Accuracy: float64(k) / float64(n), CI95: wilson(k, n), Steps: []result.Step{}, Seconds: 0.25 + float64(m)}
+				c.VerdictOnly = d > 0 && a > 0 && s.Mode != "oblivious"
 				if a > 0 {
 					at := attacks[a-1]
 					c.Attack, c.Norm, c.Epsilon, c.MaxNorm = at.name, &at.norm, &at.epsilon, at.epsilon
@@ -51,7 +52,10 @@ func addCells(f *result.File, s result.Suite, n int, attacks []attacked, correct
 						c.Steps = steps(correct[m][d][0], k, n)
 					}
 				}
-				if d > 0 {
+				if d > 0 && s.Name == "single" {
+					c.Solver = &result.Solver{Method: "greedy", Objective: 4.5, Greedy: 4.5, ControlNorm: 0.5, PassesPerRun: 2.1}
+				} else if d > 0 {
+					c.Warnings = []result.Warning{{ID: loopID, Message: "the defense " + defense + " solves an optimisation problem for every image"}}
 					c.Solver = &result.Solver{Method: "msa", Objective: 3.21 + float64(a), Greedy: 4.5 + float64(a), BelowGreedy: 0.985, ControlNorm: 0.731, PassesPerRun: 41.4}
 				}
 				f.Cells = append(f.Cells, c)
@@ -74,7 +78,8 @@ func steps(start, end, n int) []result.Step {
 }
 
 // fixture is a result with a suite of one model and control, a partial one of
-// two models and controls with awkward names, and one with a single attack.
+// two models and controls with awkward names, one with a single attack, three of
+// attackers who know more, and one of curves.
 func fixture() *result.File {
 	f := &result.File{Schema: result.Schema, Created: time.Date(2025, 3, 14, 15, 9, 26, 0, time.UTC), ConfigSHA256: strings.Repeat("ab", 32), Seed: 7,
 		Environment: result.Environment{Selfheal: "0.1.0", Go: "go1.26", ONNXRuntime: "1.22.0", Provider: "cpu", Workers: 2, Batch: 64, CPU: "Example CPU"},
@@ -91,7 +96,23 @@ func fixture() *result.File {
 	addCells(f, result.Suite{Name: "single", Dataset: "cifar10-test", Mode: "oblivious",
 		Models: []string{"resnet-2b"}, Controls: []string{"pca"}, Attacks: []string{"square-linf"}}, 200,
 		[]attacked{{"square-linf", "linf", "square/1", 0.05}}, [][][]int{{{164, 77}, {161, 0}}})
-	warn := func(i int, w ...result.Warning) { f.Cells[i].Warnings = w }
+	// The first suite's network and control before attackers who know more.
+	known := func(mode string, attacks []attacked, correct [][][]int) {
+		s := result.Suite{Name: mode, Dataset: "cifar10-test", Mode: "whitebox-" + mode, Models: []string{"resnet-2b"}, Controls: []string{"pca"}}
+		for _, a := range attacks {
+			s.Attacks = append(s.Attacks, a.name)
+		}
+		addCells(f, s, 200, attacks, correct)
+	}
+	linf, l2 := attacked{"aa-linf", "linf", aa, 8. / 255}, attacked{"aa-l2", "l2", aa, 0.5}
+	known("detached", []attacked{linf, l2}, [][][]int{{{164, 51, 59}, {161, 70, 88}}})
+	known("bpda", []attacked{l2}, [][][]int{{{164, 59}, {161, 88}}})
+	known("through", []attacked{{"pgd-linf", "linf", "pgd/1", 8. / 255}, l2}, [][][]int{{{164, 60, 59}, {161, 49, 61}}})
+	addCells(f, result.Suite{Name: "curve", Title: "Robustness curves", Dataset: "cifar10-test", Mode: "oblivious",
+		Models: []string{"resnet-2b"}, Controls: []string{"pca"}, Attacks: []string{"fab", "bisection"}}, 200,
+		[]attacked{{"fab", "linf", "fab-t/1", 2. / 255}, {"fab", "linf", "fab-t/1", 4. / 255}, {"fab", "linf", "fab-t/1", 8. / 255}, {"bisection", "l2", "bisection/1", 1}},
+		[][][]int{{{164, 137, 110, 55, 64}, {161, 150, 134, 101, 118}}})
+	warn := func(i int, w ...result.Warning) { f.Cells[i].Warnings = append(f.Cells[i].Warnings, w...) }
 	zero := result.Warning{ID: "zero-gradient", Message: "3 of 164 images have a gradient of zero; <b>results</b> may be optimistic"}
 	warn(1, zero)
 	warn(2, zero, result.Warning{ID: "odd-name", Message: "the name 50%_of & is odd"})
@@ -101,25 +122,54 @@ func fixture() *result.File {
 	return f
 }
 
-// records is a line an image for the fixture's first suite.
+// records is a line an image for the fixture's first suite and the one with curves.
 func records(f *result.File) []result.Record {
 	var out []result.Record
 	for _, c := range f.Cells {
-		if c.Suite != "real" {
+		if c.Suite != "real" && c.Suite != "curve" {
 			continue
 		}
 		for i := range c.N {
 			r := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack, Epsilon: c.Epsilon, Image: i, Margin: float64(c.Correct-i) / 20}
-			if i < c.Correct {
+			start := 164 // images that the model is right on
+			if c.Defense != "none" {
+				start = 161
+			}
+			if c.Epsilon != nil {
+				clean := float64(start-i) / 20
+				r.CleanMargin = &clean
+			}
+			switch {
+			case c.Suite == "curve" && c.Epsilon != nil && c.Defense == "none": // the last images break first
+				d := nearest(c, i)
+				r.Distance = &d
+				if i >= start {
+					r.Distance = nil
+				} else if d > *c.Epsilon {
+					r.Verdict = 1
+				} else {
+					first, queries := i, 2*i+1
+					r.Norm, r.FirstSuccess, r.Queries = d, &first, &queries
+				}
+			case i < c.Correct:
 				r.Verdict = 1
-			} else if c.Epsilon != nil {
-				first := i % 50
-				r.Norm, r.FirstSuccess = *c.Epsilon, &first
+			case c.Epsilon != nil && i < start:
+				first, queries := i%50, i%50+1
+				r.Norm, r.FirstSuccess, r.Queries = *c.Epsilon, &first, &queries
 			}
 			out = append(out, r)
 		}
 	}
 	return out
+}
+
+// nearest is the smallest norm that breaks image i of the suite with curves: evenly
+// spread, up to 12/255 in ℓ∞ and 1.64 in ℓ2.
+func nearest(c result.Cell, i int) float64 {
+	if *c.Norm == "l2" {
+		return float64(164-i) / 100
+	}
+	return float64(164-i) / 164 * 12 / 255
 }
 
 // crowded is a suite of five models and two controls with many axes and long names.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"selfheal/harness/result"
 )
 
 //go:embed assets
@@ -17,10 +19,10 @@ var assets embed.FS
 
 // page is the HTML page's template; its tables are those of tables.go.
 var page = template.Must(template.New("report.html.tmpl").Funcs(template.FuncMap{
-	"inc":   func(i int) int { return i + 1 },
-	"words": strings.Fields,
-	"marks": func(s string) []string { return strings.Split(s, ",") },
-	"share": func(x float64) string { return fmt.Sprintf("%.1f", 100*min(max(x, 0), 1)) },
+	"words":  strings.Fields,
+	"marks":  func(s string) []string { return strings.Split(s, ",") },
+	"anchor": markAnchor,
+	"share":  func(x float64) string { return fmt.Sprintf("%.1f", 100*min(max(x, 0), 1)) },
 }).ParseFS(assets, "assets/report.html.tmpl"))
 
 // pageData is what the template sees.
@@ -28,9 +30,13 @@ type pageData struct {
 	Style    template.CSS
 	Headline string
 	Tested   []fact
+	Knows    table // what the attacker knows, where there are several
 	Suites   []pageSuite
+	Modes    []fact // the attackers of this file
 	Fits     table
 	Records  bool
+	Curves   bool
+	First    bool // some attacks ended at an image's first success
 	Run      []fact
 	Datasets table
 	Models   table
@@ -45,17 +51,18 @@ type fact struct{ Term, Text string }
 // pageSuite is one section of the page.
 type pageSuite struct {
 	Slug, Heading, Mode, Facts string
+	Attacker                   string // what it knows, in words
 	Sentences                  []string
 	Missing                    int
 	Stack                      bool // table over figures instead of beside them
 	Accuracy                   table
-	Figures                    []pageFigure
+	Figures, Curves            []pageFigure
 	Details                    []table
 }
 
-// pageFigure is one model's picture for light and dark pages, as data URIs.
+// pageFigure is one picture for light and dark pages, as data URIs.
 type pageFigure struct {
-	Alt           string
+	Caption, Alt  string
 	Light         template.URL
 	Dark          template.Srcset
 	Width, Height int // CSS pixels
@@ -66,10 +73,10 @@ func renderHTML(w io.Writer, v *view, _ *suite) error {
 	if err != nil {
 		return err
 	}
-	d := pageData{Style: template.CSS(css), Headline: v.headline(), Tested: v.tested(), Fits: v.fitTable(),
+	d := pageData{Style: template.CSS(css), Headline: v.headline(), Tested: v.tested(), Knows: v.knowledgeTable(), Modes: v.attackers(), Fits: v.fitTable(),
 		Run: v.provenance(), Datasets: v.datasetTable(), Models: v.modelTable()}
 	for _, s := range v.Suites {
-		ps := pageSuite{Slug: s.Slug, Heading: s.Heading(), Mode: s.Mode, Facts: s.Facts(), Missing: s.Missing(),
+		ps := pageSuite{Slug: s.Slug, Heading: s.Heading(), Mode: clean(s.Mode), Facts: s.Facts(), Attacker: s.Attacker(), Missing: s.Missing(),
 			Stack: len(s.Models) > 1 || len(s.Columns) > 5, Accuracy: s.accuracyTable()}
 		for _, r := range s.Rows() {
 			if said := s.summary(r); said != "" && len(s.Models)*len(s.Controls) <= mostSentences {
@@ -77,28 +84,43 @@ func renderHTML(w io.Writer, v *view, _ *suite) error {
 			}
 		}
 		for _, m := range s.Models {
-			ps.Figures = append(ps.Figures, pictures(s, m))
+			ps.Figures = append(ps.Figures, pictures(s.caption("Accuracy in %"), panelFigure(s, m, light), panelFigure(s, m, dark)))
 		}
-		for _, t := range []table{s.intervalTable(), s.waterfallTable(), s.solverTable(), s.marginTable(), s.costTable()} {
+		for _, c := range s.Curves() {
+			ps.Curves = append(ps.Curves, pictures(s.caption("Accuracy in % against ε"), panelCurves(s, c, light), panelCurves(s, c, dark)))
+		}
+		for _, t := range []table{s.intervalTable(), s.distanceTable(), s.waterfallTable(), s.solverTable(), s.marginTable(), s.costTable()} {
 			if len(t.Rows) > 0 {
 				ps.Details = append(ps.Details, t)
 			}
 		}
 		d.Records = d.Records || s.margins != nil
+		d.Curves = d.Curves || ps.Curves != nil
+		s.each(func(c *result.Cell, _ column) { d.First = d.First || c.VerdictOnly })
 		d.Suites = append(d.Suites, ps)
 	}
 	return page.Execute(w, d)
 }
 
-// pictures draws a model's panel for light and for dark pages.
-func pictures(s *suite, model string) pageFigure {
-	f := panelFigure(s, model, light)
-	uri := func(doc string) string {
-		return "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(doc))
+// pictures draws a panel for light and for dark pages.
+func pictures(caption string, day, night picture) pageFigure {
+	uri := func(p picture) string {
+		return "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(svg(p)))
 	}
-	night := panelFigure(s, model, dark)
-	return pageFigure{Alt: f.describe(), Light: template.URL(uri(f.svg())), Dark: template.Srcset(uri(night.svg())),
-		Width: int(f.width.Points() * 96 / 72), Height: int(f.height().Points() * 96 / 72)}
+	width, height := day.size()
+	return pageFigure{Caption: caption, Alt: day.describe(), Light: template.URL(uri(day)), Dark: template.Srcset(uri(night)),
+		Width: int(width.Points() * 96 / 72), Height: int(height.Points() * 96 / 72)}
+}
+
+// attackers explains the modes of the file's suites.
+func (v *view) attackers() []fact {
+	var out []fact
+	for _, m := range modes {
+		if slices.ContainsFunc(v.Suites, func(s *suite) bool { return s.Mode == m.Name }) {
+			out = append(out, fact{m.Name, m.Knows})
+		}
+	}
+	return out
 }
 
 // headline counts what was tested.
@@ -127,7 +149,7 @@ func plural(n int, one string, many ...string) string {
 
 // tested says what was tested, over all suites.
 func (v *view) tested() []fact {
-	var models, controls, data, attacks, modes []string
+	var models, controls, data, attacks, attackers []string
 	add := func(to *[]string, s string) {
 		if s != "" && !slices.Contains(*to, s) {
 			*to = append(*to, s)
@@ -146,13 +168,13 @@ func (v *view) tested() []fact {
 			}
 		}
 		add(&data, fmt.Sprintf("%s (n = %d)", clean(s.Dataset), s.N))
-		add(&modes, clean(s.Mode))
+		add(&attackers, clean(s.Mode))
 	}
 	var out []fact
 	for _, f := range []struct {
 		term string
 		all  []string
-	}{{"Models", models}, {"Controllers", controls}, {"Data", data}, {"Attacks", attacks}, {"Mode", modes}} {
+	}{{"Models", models}, {"Controllers", controls}, {"Data", data}, {"Attacks", attacks}, {"Attacker", attackers}} {
 		if len(f.all) > 0 {
 			out = append(out, fact{f.term, strings.Join(f.all, ", ")})
 		}

@@ -53,12 +53,17 @@ func (t table) pages() []table {
 func renderLaTeX(w io.Writer, v *view, _ *suite) error {
 	var sb strings.Builder
 	sb.WriteString(texHead)
+	for i, t := range v.knowledgeTable().pages() {
+		texTable(&sb, t, t.Caption, fmt.Sprintf("knowledge-%d", i+1))
+	}
 	for _, s := range v.Suites {
-		for i, t := range s.accuracyTable().pages() {
-			texTable(&sb, s, t, fmt.Sprintf("accuracy-%d", i+1))
-		}
-		for i, t := range s.waterfallTable().pages() {
-			texTable(&sb, s, t, fmt.Sprintf("components-%d", i+1))
+		for _, kind := range []struct {
+			label string
+			table table
+		}{{"accuracy", s.accuracyTable()}, {"distance", s.distanceTable()}, {"components", s.waterfallTable()}} {
+			for i, t := range kind.table.pages() {
+				texTable(&sb, t, s.texCaption(t), fmt.Sprintf("%s-%s-%d", s.Slug, kind.label, i+1))
+			}
 		}
 	}
 	if len(v.Suites) == 0 {
@@ -69,7 +74,17 @@ func renderLaTeX(w io.Writer, v *view, _ *suite) error {
 	return err
 }
 
-func texTable(sb *strings.Builder, s *suite, t table, label string) {
+// texCaption says all that a table on a page by itself needs: the suite, and in words
+// what its attacker knows.
+func (s *suite) texCaption(t table) string {
+	out := fmt.Sprintf("%s (%s). %s", s.Heading(), s.Sample(), t.Caption)
+	if m := modeOf(s.Mode); m.Short != "" {
+		out += " (adversarial images " + m.Short + ")"
+	}
+	return out
+}
+
+func texTable(sb *strings.Builder, t table, caption, label string) {
 	if len(t.Rows) == 0 {
 		return
 	}
@@ -88,8 +103,8 @@ func texTable(sb *strings.Builder, s *suite, t table, label string) {
 	if len(t.Head) > 6 {
 		size = "scriptsize\n\\tabcolsep=3pt"
 	}
-	fmt.Fprintf(sb, "\n\\begin{table}[htbp]\n\\centering\n\\%s\n\\caption{%s (%s). %s}\n\\label{tab:%s-%s}\n\\begin{tabular}{%s}\n\\hline\n",
-		size, texEscape(s.Heading()), texEscape(s.Facts()), texEscape(t.Caption), s.Slug, label, spec.String())
+	fmt.Fprintf(sb, "\n\\begin{table}[htbp]\n\\centering\n\\%s\n\\caption{%s}\n\\label{tab:%s}\n\\begin{tabular}{%s}\n\\hline\n",
+		size, texEscape(caption), label, spec.String())
 	for i, h := range t.Head {
 		sb.WriteString(texSep(i) + texHeading(h, t.Words(i)))
 	}
@@ -107,8 +122,12 @@ func texTable(sb *strings.Builder, s *suite, t table, label string) {
 		sb.WriteString(" \\\\\n")
 	}
 	sb.WriteString("\\hline\n\\end{tabular}\n")
-	for i, n := range t.Notes {
-		fmt.Fprintf(sb, "\n\\par\\raggedright\\footnotesize\\textsuperscript{%d} %s\n", i+1, texEscape(n))
+	for _, n := range t.Notes {
+		sb.WriteString("\n\\par\\raggedright\\footnotesize")
+		if n.Mark != "" {
+			fmt.Fprintf(sb, "\\textsuperscript{%s}", texEscape(n.Mark))
+		}
+		sb.WriteString(" " + texEscape(n.Text) + "\n")
 	}
 	sb.WriteString("\\end{table}\n")
 }
@@ -135,7 +154,7 @@ func texSpan(s span) string {
 		out = `\textbf{` + out + "}"
 	}
 	if s.Mark != "" {
-		out += `\textsuperscript{` + s.Mark + "}"
+		out += `\textsuperscript{` + texEscape(s.Mark) + "}"
 	}
 	return out
 }
@@ -148,7 +167,7 @@ var texEscaper = strings.NewReplacer(
 	"|", `\textbar{}`, `"`, `"{}`, "`", "`{}", "'", "'{}", "--", "-{}-{}",
 	"[", "{[}", "]", "{]}", // after \\, a bracket would be its argument
 	"ℓ∞", `$\ell_\infty$`, "ℓ1", `$\ell_1$`, "ℓ2", `$\ell_2$`, "ℓ", `$\ell$`, "∞", `$\infty$`,
-	"ε", `$\epsilon$`, "−", "$-$", "→", `$\to$`, "·", `$\cdot$`, "×", `$\times$`, "–", "--", thin, `\,`, nbsp, "~")
+	"ε", `$\epsilon$`, "†", `$\dagger$`, "−", "$-$", "→", `$\to$`, "·", `$\cdot$`, "×", `$\times$`, "–", "--", thin, `\,`, nbsp, "~")
 
 // texEscape writes s for LaTeX with its default fonts. Letters that these lack
 // are named by their code point, so that the file always compiles.

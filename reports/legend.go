@@ -22,9 +22,15 @@ func (f figure) legend() [][]legendItem {
 	var lines [][]legendItem
 	var x vg.Length
 	for i, d := range f.s.Defenses() {
+		if f.legends != nil && !f.legends[d] {
+			continue
+		}
 		name := defenseName(d)
 		if i > 0 {
 			name = "controlled: " + name
+		}
+		if f.s.Looped(d) {
+			name += " (optimisation loop)"
 		}
 		name = fit(name, st, most-swatch-4)
 		w := swatch + 4 + st.Width(name)
@@ -60,7 +66,7 @@ func (f figure) drawLegend(p pen, top vg.Length) {
 func (f figure) sample(p pen, index int, x, y, w vg.Length) {
 	marker := p.marker(index)
 	switch {
-	case !f.radar():
+	case !f.lined():
 		p.SetColor(marker.Color)
 		p.Fill(vg.Rectangle{Min: vg.Point{X: x, Y: y - 4}, Max: vg.Point{X: x + w, Y: y + 4}}.Path())
 		marker.Color = p.paper

@@ -1,17 +1,26 @@
 package reports
 
 import (
+	"cmp"
 	"iter"
+	"math"
 	"slices"
 
 	"selfheal/harness/result"
 )
 
-// margins collects what the records say of one cell.
+// margins collects what the records say of one cell, a value an image where there is one.
 type margins struct {
-	margin []float64 // z_y − max other logit, an image each
-	norm   []float64 // of the perturbations that there are
-	first  []float64 // iteration of the first success, where there was one
+	margin  []float64 // z_y − max other logit
+	clean   []float64 // the same on the clean image
+	norm    []float64 // of the perturbations that there are
+	first   []float64 // iteration of the first success, where there was one
+	queries []float64 // forward passes until then
+	// reach is the smallest norm known to break each image that was right to begin
+	// with, +Inf where it stands; images broken without a known distance are left out.
+	reach []float64
+	wrong int  // images that were wrong to begin with
+	found bool // some image's distance is known
 }
 
 // addMargins sorts the records into the suites' cells; records of unknown cells are left out.
@@ -37,28 +46,48 @@ func (v *view) addMargins(records iter.Seq[result.Record]) {
 			m = &margins{}
 			s.margins[key] = m
 		}
-		m.margin = append(m.margin, r.Margin)
-		if r.Norm > 0 {
-			m.norm = append(m.norm, r.Norm)
-		}
-		if r.FirstSuccess != nil {
-			m.first = append(m.first, float64(*r.FirstSuccess))
-		}
+		m.add(r)
+	}
+}
+
+func (m *margins) add(r result.Record) {
+	m.margin = append(m.margin, r.Margin)
+	if r.CleanMargin != nil {
+		m.clean = append(m.clean, *r.CleanMargin)
+	}
+	if r.Norm > 0 {
+		m.norm = append(m.norm, r.Norm)
+	}
+	if r.FirstSuccess != nil {
+		m.first = append(m.first, float64(*r.FirstSuccess))
+	}
+	if r.Queries != nil {
+		m.queries = append(m.queries, float64(*r.Queries))
+	}
+	switch {
+	case r.Verdict == 1:
+		m.reach = append(m.reach, math.Inf(1))
+	case r.FirstSuccess == nil: // nothing had to break it
+		m.wrong++
+	case r.Distance != nil:
+		// What broke it may be nearer than the distance: another component's point.
+		m.reach, m.found = append(m.reach, min(*r.Distance, cmp.Or(r.Norm, *r.Distance))), true
 	}
 }
 
 // marginTable gives the spread of the images' margins in each cell that has records.
 func (s *suite) marginTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: "Margins: the right class's logit minus the highest other one, on each cell's images",
-		Head: []string{"Model", "Defense", "Attack", "10 % below", "Median", "90 % below", "Perturbed images", "Median perturbation", "Median iteration of first success"}}
+	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Margins: the right class's logit minus the highest other one, on each cell's images"),
+		Head: []string{"Model", "Defense", "Attack", "10 % below", "Median", "90 % below", "Median on clean images", "Perturbed images", "Median perturbation",
+			"Median iteration of first success", "Median forward passes to it"}}
 	s.each(func(c *result.Cell, col column) {
 		m := s.margins[keyOf(c)]
 		if m == nil {
 			return
 		}
 		t.Rows = append(t.Rows, []box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title()),
-			text(quantile(m.margin, 0.1)), text(quantile(m.margin, 0.5)), text(quantile(m.margin, 0.9)),
-			text(thousands(int64(len(m.norm)))), text(quantile(m.norm, 0.5)), text(quantile(m.first, 0.5))})
+			text(quantile(m.margin, 0.1)), text(quantile(m.margin, 0.5)), text(quantile(m.margin, 0.9)), text(quantile(m.clean, 0.5)),
+			text(thousands(int64(len(m.norm)))), text(quantile(m.norm, 0.5)), text(quantile(m.first, 0.5)), text(quantile(m.queries, 0.5))})
 	})
 	return t.marked()
 }
@@ -68,6 +97,11 @@ func quantile(xs []float64, q float64) string {
 	if len(xs) == 0 {
 		return dash
 	}
+	return number(rankOf(xs, q))
+}
+
+// rankOf is the nearest-rank q-quantile of xs, which has at least one value.
+func rankOf(xs []float64, q float64) float64 {
 	xs = slices.Sorted(slices.Values(xs))
-	return number(xs[int(q*float64(len(xs)-1)+0.5)])
+	return xs[int(q*float64(len(xs)-1)+0.5)]
 }

@@ -9,12 +9,20 @@ import (
 func renderMarkdown(w io.Writer, v *view, _ *suite) error {
 	var sb strings.Builder
 	sb.WriteString("# Robustness report\n")
+	if t := v.knowledgeTable(); len(t.Rows) > 0 {
+		sb.WriteString("\n## What the attacker knows\n")
+		mdTable(&sb, t)
+	}
 	for _, s := range v.Suites {
 		fmt.Fprintf(&sb, "\n## %s\n\nDataset: %s\n", mdEscape(s.Heading()), mdEscape(s.Facts()))
+		if said := s.Attacker(); said != "" {
+			fmt.Fprintf(&sb, "\nAttacker: %s. %s\n", mdEscape(s.Mode), mdEscape(said))
+		}
 		if n := s.Missing(); n > 0 {
 			fmt.Fprintf(&sb, "\nPartial: %d cells are not measured yet (%s).\n", n, dash)
 		}
 		mdTable(&sb, s.accuracyTable())
+		mdTable(&sb, s.distanceTable())
 		mdTable(&sb, s.waterfallTable())
 	}
 	_, err := io.WriteString(w, sb.String())
@@ -58,7 +66,10 @@ func mdTable(sb *strings.Builder, t table) {
 		if i == len(t.Notes)-1 {
 			end = "\n"
 		}
-		fmt.Fprintf(sb, "<sup>%d</sup> %s%s", i+1, mdEscape(n), end)
+		if n.Mark != "" {
+			fmt.Fprintf(sb, "<sup>%s</sup> ", n.Mark)
+		}
+		sb.WriteString(mdEscape(n.Text) + end)
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package reports turns a result file into things to read: Markdown, LaTeX and
-// CSV tables, radar plots and one self-contained HTML page. Results go in,
+// CSV tables, radar plots, robustness curves and one self-contained HTML page. Results go in,
 // bytes come out; nothing here runs a model.
 //
 // derive.go arranges the cells once, tables.go and text.go say what each table
@@ -21,28 +21,33 @@ import (
 )
 
 // format is one file of a report. Where File holds SUITE, there is one for
-// every suite, and Render gets that suite; otherwise s is nil.
+// every suite that When, if there is one, agrees to, and Render gets that suite;
+// otherwise s is nil.
 type format struct {
 	File   string
 	Render func(w io.Writer, v *view, s *suite) error
+	When   func(s *suite) bool
 }
 
 // formats are the files that Write makes, in this order.
 var formats = []format{
-	{"tables.md", renderMarkdown},
-	{"tables.tex", renderLaTeX},
-	{"tables.csv", renderCSV},
-	{"radar-SUITE.png", renderPNG},
-	{"radar-SUITE.svg", renderSVG},
-	{"report.html", renderHTML},
+	{"tables.md", renderMarkdown, nil},
+	{"tables.tex", renderLaTeX, nil},
+	{"tables.csv", renderCSV, nil},
+	{"radar-SUITE.png", renderPNG, nil},
+	{"radar-SUITE.svg", renderSVG, nil},
+	{"curve-SUITE.png", renderCurvePNG, hasCurves},
+	{"curve-SUITE.svg", renderCurveSVG, hasCurves},
+	{"report.html", renderHTML, nil},
 }
 
 // Write renders f into dir, which is made when it does not exist: report.html,
 // tables.md, tables.tex, tables.csv and, for each suite, radar-SUITE.png and
 // radar-SUITE.svg (SUITE is the suite's name with anything but ASCII letters,
-// digits, dots, dashes and underscores replaced by a dash). f may be partial:
-// cells that it lacks are shown as a dash. records are the lines of
-// records.jsonl in any order; with nil the report leaves the margins out.
+// digits, dots, dashes and underscores replaced by a dash), and where there are
+// robustness curves to draw curve-SUITE.png and curve-SUITE.svg. f may be partial:
+// cells that it lacks are shown as a dash. records are the lines of records.jsonl
+// in any order; with nil the report leaves out margins and what follows from distances.
 //
 // The same input gives the same bytes. Nothing is written before everything is
 // rendered, each file appears whole or not at all, and an error names its file.
@@ -60,6 +65,9 @@ func Write(dir string, f *result.File, records iter.Seq[result.Record]) error {
 			suites = v.Suites
 		}
 		for _, s := range suites {
+			if ft.When != nil && !ft.When(s) {
+				continue
+			}
 			name := ft.File
 			if s != nil {
 				name = strings.ReplaceAll(name, "SUITE", s.Slug)

@@ -15,7 +15,7 @@ type table struct {
 	Lead    int // how many first columns are row headings
 	Head    []string
 	Rows    [][]box
-	Notes   []string // footnotes, numbered from 1
+	Notes   []footnote
 }
 
 // Words reports whether column i holds words, which align left; numbers align right.
@@ -30,7 +30,7 @@ type box struct {
 	Bar    float64 // a share to draw behind the text, −1 for none
 }
 
-// span is a piece of text; Mark holds footnote numbers.
+// span is a piece of text; Mark holds marks of footnotes, with commas between them.
 type span struct {
 	Text string
 	Bold bool
@@ -61,15 +61,15 @@ func (b box) plain() string {
 // accuracyTable is the paper's table: baseline / controlled under each attack.
 func (s *suite) accuracyTable() table {
 	several := len(s.Controls) > 1
-	t := table{Anchor: s.Slug, Lead: 1, Head: []string{"Model"}, Notes: s.noteTexts()}
+	t := table{Anchor: s.Slug, Lead: 1, Head: []string{"Model"}, Notes: s.footnotes()}
 	switch {
 	case len(s.Controls) == 0:
-		t.Caption = "Accuracy in % (no controller)"
+		t.Caption = s.caption("Accuracy in % (no controller)")
 	case several:
-		t.Caption = "Accuracy in %: baseline / controlled"
+		t.Caption = s.caption("Accuracy in %: baseline / controlled")
 		t.Head, t.Lead = append(t.Head, "Control"), 2
 	default:
-		t.Caption = "Accuracy in %: baseline / controlled (" + clean(s.Controls[0]) + ")"
+		t.Caption = s.caption("Accuracy in %: baseline / controlled (" + clean(s.Controls[0]) + ")")
 	}
 	for _, c := range s.Columns {
 		t.Head = append(t.Head, c.Title())
@@ -79,6 +79,7 @@ func (s *suite) accuracyTable() table {
 		if several {
 			line = append(line, text(clean(r.Control)))
 		}
+		line[len(line)-1].Spans[0].Mark = s.RowMarks(r.Model, r.Control)
 		for _, e := range r.Entries {
 			better := e.better()
 			b := box{Bar: -1, Spans: []span{{Text: accuracy(e.Baseline), Bold: better < 0, Mark: s.Marks(e.Baseline)}}}
@@ -103,32 +104,17 @@ func (t table) marked() table {
 	return t
 }
 
-// noteTexts writes the footnotes: id, message and the cells they concern.
-func (s *suite) noteTexts() []string {
-	const most = 4
-	var out []string
-	for _, n := range s.Notes {
-		cells := n.Cells
-		more := ""
-		if len(cells) > most {
-			more = fmt.Sprintf("; and %d more", len(cells)-most)
-			cells = cells[:most]
-		}
-		out = append(out, fmt.Sprintf("%s: %s (%s%s)", clean(n.ID), clean(n.Message), strings.Join(cells, "; "), more))
-	}
-	return out
-}
-
 // intervalTable gives every accuracy with its 95 % interval, a line a model and defense.
 func (s *suite) intervalTable() table {
 	t := table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
-		Caption: "Accuracy in % with 95 % Wilson intervals"}
+		Caption: s.caption("Accuracy in % with 95 % Wilson intervals")}
 	for _, c := range s.Columns {
 		t.Head = append(t.Head, c.Title())
 	}
 	for _, m := range s.Models {
 		for _, one := range s.Series(m) {
 			line := []box{text(clean(m)), text(defenseName(one.Defense))}
+			line[1].Spans[0].Mark = s.RowMarks(m, one.Defense)
 			for _, c := range one.Cells {
 				line = append(line, text(strings.TrimSpace(accuracy(c)+" "+interval(c))))
 			}
@@ -141,7 +127,7 @@ func (s *suite) intervalTable() table {
 // waterfallTable says what each component of an attack did: how many images it
 // was run on, the accuracy left over all images, and its cost.
 func (s *suite) waterfallTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: "Accuracy after each attack component",
+	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Accuracy after each attack component"),
 		Head: []string{"Model", "Defense", "Attack", "Component", "Attacked", "Accuracy after (%)", "Forward passes", "Backward passes", "Time"}}
 	s.each(func(c *result.Cell, col column) {
 		for _, st := range c.Steps {
@@ -157,7 +143,7 @@ func (s *suite) waterfallTable() table {
 
 // solverTable says how the closed loop did against its greedy start.
 func (s *suite) solverTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: "Solver: running loss of the control problem, mean over the images",
+	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Solver: running loss of the control problem, mean over the images"),
 		Head: []string{"Model", "Control", "Attack", "Method", "Objective", "Greedy start", "Below greedy (%)", "Control norm", "Plain passes per controlled pass"}}
 	s.each(func(c *result.Cell, col column) {
 		if v := c.Solver; v != nil {
@@ -171,7 +157,7 @@ func (s *suite) solverTable() table {
 
 // costTable gives time and passes of every cell, and their sum.
 func (s *suite) costTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: "Time and model passes (in images)",
+	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Time and model passes (in images)"),
 		Head: []string{"Model", "Defense", "Attack", "Forward passes", "Backward passes", "Largest perturbation", "Time"}}
 	var seconds float64
 	var forward, backward int64
@@ -218,15 +204,20 @@ func (v *view) fitTable() table {
 	return t.marked()
 }
 
-// summary says a row in one sentence: clean accuracy and the baseline's worst
-// attack, before and after; "" while the clean cells are missing.
+// summary says a row in one sentence: clean accuracy, and the attack that hurts most,
+// before and after. That is the undefended network's worst where it was attacked alone,
+// else the controlled network's. "" while the clean cells are missing.
 func (s *suite) summary(r row) string {
+	hurt, whose := func(e entry) *result.Cell { return e.Baseline }, "the baseline's worst attack"
+	if r.Control != "" && s.Mode != "oblivious" {
+		hurt, whose = func(e entry) *result.Cell { return e.Controlled }, "the controlled network's worst attack"
+	}
 	worst := -1
 	for i, e := range r.Entries {
 		if s.Columns[i].Attack == "none" || e.Baseline == nil || (r.Control != "" && e.Controlled == nil) {
 			continue
 		}
-		if worst < 0 || e.Baseline.Accuracy < r.Entries[worst].Baseline.Accuracy {
+		if worst < 0 || hurt(e).Accuracy < hurt(r.Entries[worst]).Accuracy {
 			worst = i
 		}
 	}
@@ -245,7 +236,7 @@ func (s *suite) summary(r row) string {
 	}
 	out := fmt.Sprintf("%s: clean images %s", who, say(r.Entries[0]))
 	if worst > 0 {
-		out += fmt.Sprintf("; the baseline's worst attack, %s, %s", s.Columns[worst].Title(), say(r.Entries[worst]))
+		out += fmt.Sprintf("; %s (%s), %s, %s", whose, clean(s.Mode), s.Columns[worst].Title(), say(r.Entries[worst]))
 	}
 	return out + "."
 }

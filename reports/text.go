@@ -41,29 +41,43 @@ var attackNames = map[string]string{
 	"autoattack-standard": "AA", "autoattack-plus": "AA+", "autoattack-rand": "AA-rand",
 	"autoattack-custom": "AA-custom", "autoattack-quick": "AA-quick", "autoattack": "AA",
 	"apgd-ce": "APGD-CE", "apgd-dlr": "APGD-DLR", "apgd-t": "APGD-T", "fab": "FAB", "fab-t": "FAB-T",
-	"square": "Square", "pgd": "PGD", "fgsm": "FGSM",
+	"square": "Square", "pgd": "PGD", "fgsm": "FGSM", "bisection": "Bisection",
 }
 
 var normNames = map[string]string{"linf": "ℓ∞", "l2": "ℓ2", "l1": "ℓ1"}
 
-// Name is the attack without its strength: "None", "AA ℓ∞".
-func (c column) Name() string {
+// Short is the attack alone, by its usual name where its recipe has one: "AA", "None".
+// A recipe that falls back for lack of classes says so: "AA-few".
+func (c column) Short() string {
 	if c.Attack == "none" {
 		return "None"
 	}
 	base, _, _ := strings.Cut(c.recipe, "/")
+	base, few := strings.CutSuffix(base, "-few")
 	name, known := attackNames[base]
-	if !known {
-		name = clean(c.Attack)
+	switch {
+	case !known:
+		return clean(c.Attack)
+	case few:
+		return name + "-few"
 	}
-	if c.norm == "" {
+	return name
+}
+
+// Name is the attack without its strength: "None", "AA ℓ∞".
+func (c column) Name() string {
+	if c.Attack == "none" || c.norm == "" {
+		return c.Short()
+	}
+	return c.Short() + " " + normName(c.norm)
+}
+
+// normName is how a norm is written: "ℓ∞".
+func normName(norm string) string {
+	if name, known := normNames[norm]; known {
 		return name
 	}
-	norm, known := normNames[c.norm]
-	if !known {
-		norm = clean(c.norm)
-	}
-	return name + " " + norm
+	return clean(norm)
 }
 
 // Title is the column's heading: "None", "AA ℓ∞ (8/255)", and the attack's own

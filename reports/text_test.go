@@ -25,6 +25,8 @@ func TestTitles(t *testing.T) {
 		"FAB-T ℓ1 (8/255) x":        {Attack: "x", norm: "l1", recipe: "fab-t/1", Epsilon: &e, ambiguous: true},
 		"my-own ℓ∞":                 {Attack: "my-own", norm: "linf", recipe: "unheard-of/1"},
 		"planned":                   {Attack: "planned"},
+		"AA-few ℓ2":                 {Attack: "x", norm: "l2", recipe: "autoattack-standard-few/1"},
+		"Bisection ℓ1 (8/255)":      {Attack: "x", norm: "l1", recipe: "bisection/1", Epsilon: &e},
 		"odd\uFFFD name l∞ (8/255)": {Attack: "odd\x00\nname", norm: "l∞", Epsilon: &e},
 	} {
 		if got := c.Title(); got != want {

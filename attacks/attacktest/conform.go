@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"selfheal/attacks"
 )
@@ -18,6 +20,13 @@ type Expectation struct {
 	// a linear model: of those whose distance to a boundary is at most 90 % of
 	// epsilon, in ℓ1, where gradient steps spread over several values, 75 %.
 	Breaks float64
+	// Reach says by which factor epsilon must exceed an image's distance to the
+	// boundary of a linear model for the attack to break it, in ℓ∞, ℓ2 and ℓ1;
+	// default 1.01.
+	Reach [3]float64
+	// Minimal says that the attack looks for the nearest point over all classes:
+	// on a linear model Distance must be at most 1 % too large.
+	Minimal bool
 	// Seedless says that the seed does not change the result.
 	Seedless bool
 }
@@ -29,18 +38,25 @@ var shape = attacks.Shape{C: 3, H: 6, W: 5}
 // all attacks obey:
 //
 //   - on a linear model, away from 0 and 1, no image further than epsilon from
-//     every boundary is broken, and Breaks of those clearly nearer are;
+//     every boundary is broken, Breaks of those clearly nearer are, and every one
+//     is as soon as epsilon exceeds its distance by the factor Reach;
 //   - an adversarial image is within epsilon·(1+1e-5) in float64, inside [0,1],
 //     and misclassified, also where [0,1] cuts the ball;
 //   - the clean image is not written to, a second run and concurrent runs give
 //     the same bits, another seed gives others (unless Seedless);
-//   - passes reported are those the oracle saw, at most those Passes promises;
-//   - a cancelled context ends the attack before its next pass.
+//   - passes reported are those the oracle saw, at most those Passes promises,
+//     and the one reported as that of the first success saw such a point;
+//   - [attacks.VerdictOnly] breaks the same images, and ends at that pass;
+//   - a cancelled context ends the attack before its next pass, and so within a
+//     second where a pass takes 50 ms, with the context's error.
 func Conform(t *testing.T, make func(norm attacks.Norm, epsilon float64) attacks.Attack, want Expectation) {
 	if want.Classes == 0 {
 		want.Classes = 5
 	}
 	for _, norm := range []attacks.Norm{attacks.Linf, attacks.L2, attacks.L1} {
+		if want.Reach[norm] == 0 {
+			want.Reach[norm] = 1.01
+		}
 		t.Run(norm.String(), func(t *testing.T) {
 			linear := NewLinear(shape, want.Classes, 7)
 			images := Images(linear, 60, 0.1, 8)
@@ -55,28 +71,40 @@ func Conform(t *testing.T, make func(norm attacks.Norm, epsilon float64) attacks
 				t.Fatalf("epsilon %v reaches the box", epsilon)
 			}
 			clearly := [...]float64{0.9, 0.9, 0.75}[norm] * epsilon
-			checkVerdicts(t, make(norm, epsilon), linear, images, distances, epsilon, clearly, want.Breaks)
+			checkVerdicts(t, trial{make(norm, epsilon), norm, epsilon}, linear, images, distances, clearly, want.Breaks)
+			checkReach(t, make, norm, want)
 
 			mlp := RandomMLP(shape, 20, want.Classes, 9)
 			images = Images(mlp, 8, 0.5, 10) // up to 0 and 1
 			for _, epsilon := range []float64{1e-3, [...]float64{0.08, 0.8, 4}[norm]} {
-				a := make(norm, epsilon)
-				checkRuns(t, a, mlp, images, norm, epsilon)
-				checkSeeds(t, a, mlp, images, want.Seedless)
-				checkCancel(t, a, mlp, images[0])
+				full := trial{make(norm, epsilon), norm, epsilon}
+				verdict := trial{attacks.VerdictOnly(full.Attack), norm, epsilon}
+				checkStops(t, full.checkRuns(t, mlp, images), verdict.checkRuns(t, mlp, images))
+				for _, a := range []attacks.Attack{full.Attack, verdict.Attack} {
+					checkSeeds(t, a, mlp, images, want.Seedless)
+					checkCancel(t, a, mlp, images[0])
+				}
 			}
+			checkPrompt(t, make(norm, 1e-3), mlp, images[0])
 		})
 	}
 }
 
+// trial is an attack and what it was made for.
+type trial struct {
+	attacks.Attack
+	norm    attacks.Norm
+	epsilon float64
+}
+
 // checkVerdicts compares an attack with the analytic robustness of a linear model.
-func checkVerdicts(t *testing.T, a attacks.Attack, o *Linear, images []attacks.Image, distances []float64, epsilon, clearly, share float64) {
+func checkVerdicts(t *testing.T, a trial, o *Linear, images []attacks.Image, distances []float64, clearly, share float64) {
 	t.Helper()
 	breakable, broke := 0, 0
 	for k, im := range images {
-		res := perturb(t, a, &o.Oracle, im, 1)
-		if res.Adversarial != nil && distances[k] > epsilon*(1+1e-4) {
-			t.Errorf("image %d: broken within %v, but the boundary is %v away", k, epsilon, distances[k])
+		res := a.perturb(t, &o.Oracle, im, 1)
+		if res.Adversarial != nil && distances[k] > a.epsilon*(1+1e-4) {
+			t.Errorf("image %d: broken within %v, but the boundary is %v away", k, a.epsilon, distances[k])
 		}
 		if distances[k] < clearly {
 			breakable++
@@ -93,12 +121,46 @@ func checkVerdicts(t *testing.T, a attacks.Attack, o *Linear, images []attacks.I
 	}
 }
 
+// checkReach gives every image of a linear model its own epsilon: its exact
+// distance to the boundary times the factor that the attack states. Weights are
+// limited, so that many values are as good as the best: in ℓ1 AutoAttack's steps
+// move two values at least, and could otherwise not reach the boundary.
+func checkReach(t *testing.T, make func(attacks.Norm, float64) attacks.Attack, norm attacks.Norm, want Expectation) {
+	t.Helper()
+	linear := NewLinear(shape, want.Classes, 11)
+	linear.Limit(1)
+	tried := 0
+	for _, im := range Images(linear, 40, 0.1, 12) {
+		exact := linear.Distance(norm, im.Pixels, im.Label)
+		if exact < 0.005 { // float32 logits don't place the boundary well enough
+			continue
+		}
+		if epsilon := want.Reach[norm] * exact; epsilon < 0.35 { // no value can come to 0 or 1
+			tried++
+			if res := (trial{make(norm, epsilon), norm, epsilon}).perturb(t, &linear.Oracle, im, 1); res.Adversarial == nil {
+				t.Errorf("image %d: not broken within %v, %v times the distance of the boundary", im.ID, epsilon, want.Reach[norm])
+			}
+		}
+		if epsilon := 2 * exact; want.Minimal && epsilon < 0.35 {
+			res := trial{make(norm, epsilon), norm, epsilon}.perturb(t, &linear.Oracle, im, 1)
+			if !(res.Distance > exact*(1-1e-3) && res.Distance < exact*1.01) {
+				t.Errorf("image %d: distance %v, the boundary is %v away", im.ID, res.Distance, exact)
+			}
+		}
+	}
+	if tried < 8 {
+		t.Fatalf("only %d images to try", tried)
+	}
+}
+
 // perturb runs an attack and checks what can be checked on one result.
-func perturb(t *testing.T, a attacks.Attack, o *Oracle, im attacks.Image, seed uint64) attacks.Result {
+func (a trial) perturb(t *testing.T, o *Oracle, im attacks.Image, seed uint64) attacks.Result {
 	t.Helper()
 	before := slices.Clone(im.Pixels)
+	var visited [][]float32
+	watched := &spy{Oracle: o, visit: func(x []float32) { visited = append(visited, slices.Clone(x)) }}
 	f0, b0 := o.Passes()
-	res, err := a.Perturb(context.Background(), o, im, seed)
+	res, err := a.Perturb(context.Background(), watched, im, seed)
 	if err != nil {
 		t.Fatalf("image %d: %v", im.ID, err)
 	}
@@ -115,33 +177,60 @@ func perturb(t *testing.T, a attacks.Attack, o *Oracle, im attacks.Image, seed u
 	if (res.Adversarial != nil) != (res.FirstSuccess >= 0) || res.FirstSuccess > res.Iterations {
 		t.Errorf("image %d: first success %d of %d iterations, adversarial %v", im.ID, res.FirstSuccess, res.Iterations, res.Adversarial != nil)
 	}
+	if res.Adversarial == nil {
+		if res.FirstForward != -1 {
+			t.Errorf("image %d: never broken, but first in pass %d", im.ID, res.FirstForward)
+		}
+		return res
+	}
+	if &res.Adversarial[0] == &im.Pixels[0] {
+		t.Errorf("image %d: the adversarial image shares the clean image's memory", im.ID)
+	}
+	if d := a.norm.Distance(res.Adversarial, im.Pixels); res.Distance > 0 && res.Distance != d {
+		t.Errorf("image %d: the adversarial image lies at %v, not at the distance %v reported", im.ID, d, res.Distance)
+	}
+	if res.FirstForward < 1 || res.FirstForward > len(visited) {
+		t.Fatalf("image %d: first success in pass %d of %d", im.ID, res.FirstForward, len(visited))
+	}
+	first := visited[res.FirstForward-1] // before rounding, which may add up over many values in ℓ1, was mended
+	if d := a.norm.Distance(first, im.Pixels); d > a.epsilon*(1+1e-4) || !o.misclassified(first, im.Label) {
+		t.Errorf("image %d: pass %d was at distance %v of %v, misclassified %v", im.ID, res.FirstForward, d, a.epsilon, o.misclassified(first, im.Label))
+	}
 	return res
 }
 
-// checkRuns runs every image alone, again, and all at once.
-func checkRuns(t *testing.T, a attacks.Attack, o *MLP, images []attacks.Image, norm attacks.Norm, epsilon float64) {
+// misclassified asks without counting a pass.
+func (o *Oracle) misclassified(x []float32, label int) bool {
+	z, logits := make([]float64, o.classes), make([]float32, o.classes)
+	o.logits(x, z, make([]float64, o.units))
+	for j, v := range z {
+		logits[j] = float32(v)
+	}
+	return Argmax(logits) != label
+}
+
+// checkRuns runs every image alone, again, and all at once, and returns what they gave.
+func (a trial) checkRuns(t *testing.T, o *MLP, images []attacks.Image) []attacks.Result {
 	t.Helper()
 	alone := []attacks.Result{}
 	for _, im := range images {
-		res := perturb(t, a, &o.Oracle, im, 1)
-		if again := perturb(t, a, &o.Oracle, im, 1); !reflect.DeepEqual(res, again) {
+		res := a.perturb(t, &o.Oracle, im, 1)
+		if again := a.perturb(t, &o.Oracle, im, 1); !reflect.DeepEqual(res, again) {
 			t.Errorf("image %d: a second run differs", im.ID)
 		}
 		alone = append(alone, res)
 		if res.Adversarial == nil {
 			continue
 		}
-		if d := norm.Distance(res.Adversarial, im.Pixels); d > epsilon*(1+1e-5) {
-			t.Errorf("image %d: distance %v exceeds epsilon %v by %.2g", im.ID, d, epsilon, d/epsilon-1)
+		if d := a.norm.Distance(res.Adversarial, im.Pixels); d > a.epsilon*(1+1e-5) {
+			t.Errorf("image %d: distance %v exceeds epsilon %v by %.2g", im.ID, d, a.epsilon, d/a.epsilon-1)
 		}
 		for _, v := range res.Adversarial {
 			if !(v >= 0 && v <= 1) {
 				t.Errorf("image %d: value %v outside [0,1]", im.ID, v)
 			}
 		}
-		logits := make([]float32, o.Classes())
-		o.run(res.Adversarial, logits)
-		if Argmax(logits) == im.Label {
+		if !o.misclassified(res.Adversarial, im.Label) {
 			t.Errorf("image %d: the adversarial image is classified as the label", im.ID)
 		}
 	}
@@ -159,6 +248,26 @@ func checkRuns(t *testing.T, a attacks.Attack, o *MLP, images []attacks.Image, n
 	wg.Wait()
 	if !reflect.DeepEqual(alone, together) {
 		t.Error("concurrent runs differ from runs alone")
+	}
+	return alone
+}
+
+// checkStops compares an attack at full strength with its verdict-only form.
+func checkStops(t *testing.T, full, verdict []attacks.Result) {
+	t.Helper()
+	for k, f := range full {
+		v := verdict[k]
+		if f.FirstSuccess != v.FirstSuccess || f.FirstForward != v.FirstForward {
+			t.Errorf("image %d: first success after %d iterations, in pass %d; for the verdict alone %d and %d",
+				k, f.FirstSuccess, f.FirstForward, v.FirstSuccess, v.FirstForward)
+		}
+		passes := f.Forward
+		if f.Adversarial != nil {
+			passes = f.FirstForward
+		}
+		if v.Forward != passes {
+			t.Errorf("image %d: %d passes for the verdict, want %d", k, v.Forward, passes)
+		}
 	}
 }
 
@@ -208,6 +317,30 @@ func checkCancel(t *testing.T, a attacks.Attack, o *MLP, im attacks.Image) {
 		if passes >= at && !errors.Is(err, context.Canceled) && res.Adversarial == nil {
 			t.Errorf("cancelled at pass %d: error %v", at, err)
 		}
+	}
+}
+
+// checkPrompt cancels an attack on a model whose passes take 50 ms and do not look
+// at the context: in the first pass, and in the middle of all. The clock is a test's,
+// which moves only when everything waits.
+func checkPrompt(t *testing.T, a attacks.Attack, o *MLP, im attacks.Image) {
+	t.Helper()
+	const pass = 50 * time.Millisecond
+	forward, _ := a.Passes(o.Classes())
+	for _, before := range []int{0, (forward - 1) / 2} {
+		synctest.Test(t, func(t *testing.T) {
+			started := time.Now()
+			deadline := pass/2 + time.Duration(before)*pass
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			defer cancel()
+			res, err := a.Perturb(ctx, &spy{Oracle: o, visit: func([]float32) { time.Sleep(pass) }}, im, 1)
+			late := time.Since(started) - deadline
+			switch {
+			case late < 0 && before > 0: // fewer passes than promised were needed
+			case !errors.Is(err, context.DeadlineExceeded) || late > time.Second:
+				t.Errorf("cancelled in pass %d, returned %v later: %v, %+v", before+1, late, err, res)
+			}
+		})
 	}
 }
 

@@ -89,11 +89,7 @@ type Linear struct {
 func NewLinear(shape attacks.Shape, classes int, seed uint64) *Linear {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	l := &Linear{Weights: gaussian(rng, classes, shape.Size(), 1), Bias: make([]float64, classes)}
-	for j, row := range l.Weights {
-		for _, w := range row {
-			l.Bias[j] -= w / 2
-		}
-	}
+	l.centre()
 	l.Oracle = Oracle{shape: shape, classes: classes,
 		logits: func(x []float32, out, _ []float64) { affine(l.Weights, l.Bias, x, out) },
 		pull: func(_ []float32, cotangent []float32, _ []float64, out []float32) {
@@ -101,6 +97,27 @@ func NewLinear(shape attacks.Shape, classes int, seed uint64) *Linear {
 		},
 	}
 	return l
+}
+
+// centre sets the biases that make all logits 0 at the grey image.
+func (l *Linear) centre() {
+	for j, row := range l.Weights {
+		l.Bias[j] = 0
+		for _, w := range row {
+			l.Bias[j] -= w / 2
+		}
+	}
+}
+
+// Limit cuts the weights to ±bound, so that many are equal: then many directions
+// of one value each are equally good in ℓ1. All logits stay 0 at the grey image.
+func (l *Linear) Limit(bound float64) {
+	for _, row := range l.Weights {
+		for i, w := range row {
+			row[i] = min(max(w, -bound), bound)
+		}
+	}
+	l.centre()
 }
 
 // Distance is the exact distance from x, classified as label, to the nearest

@@ -7,7 +7,7 @@ import (
 )
 
 // AttackKinds are the values of an attack's kind.
-var AttackKinds = []string{"autoattack", "apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square", "pgd", "fgsm"}
+var AttackKinds = []string{"autoattack", "apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square", "pgd", "fgsm", "bisection"}
 
 // AttackVersions are AutoAttack's versions.
 var AttackVersions = []string{"standard", "plus", "rand", "custom", "quick"}
@@ -45,20 +45,23 @@ func truth(d *decoder, n *node, where string) any {
 	return v
 }
 
-func word(d *decoder, n *node, where string) any {
-	v, _ := d.text(n, where, "the name of a loss")
-	return v
+func word(what string) func(d *decoder, n *node, where string) any {
+	return func(d *decoder, n *node, where string) any {
+		v, _ := d.text(n, where, "the name of a "+what)
+		return v
+	}
 }
 
 // params is the one place that says which parameters an attack has; what a
 // value means and its default are the attack's own affair.
 var params = []param{
-	{"steps", []string{"apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "pgd"}, whole},
-	{"restarts", []string{"apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square", "pgd"}, whole},
-	{"targets", []string{"apgd-t", "fab-t"}, whole},
+	{"steps", []string{"apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "pgd", "bisection"}, whole},
+	{"restarts", []string{"apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square", "pgd", "bisection"}, whole},
+	{"targets", []string{"apgd-t", "fab-t", "bisection"}, whole},
 	{"queries", []string{"square"}, whole},
 	{"step_size", []string{"pgd"}, real(positive)},
-	{"loss", []string{"apgd-t", "pgd", "fgsm"}, word},
+	{"schedule", []string{"pgd"}, word("schedule")},
+	{"loss", []string{"apgd-dlr", "apgd-t", "pgd", "fgsm", "bisection"}, word("loss")},
 	{"rho", []string{"apgd-ce", "apgd-dlr", "apgd-t"}, real(share)},
 	{"eot_iter", []string{"apgd-ce", "apgd-dlr", "apgd-t"}, whole},
 	{"large_radii", []string{"apgd-ce", "apgd-dlr", "apgd-t"}, truth},
@@ -67,6 +70,7 @@ var params = []param{
 	{"beta", []string{"fab", "fab-t"}, real(share)},
 	{"p_init", []string{"square"}, real(share)},
 	{"rescale_schedule", []string{"square"}, truth},
+	{"tolerance", []string{"bisection"}, real(share)},
 }
 
 func (p param) allowed(kind string) bool {
@@ -87,9 +91,80 @@ func AttackParams(kind string) []string {
 	return list
 }
 
+// Component is an attack of AutoAttack's version custom.
+type Component struct {
+	Kind   string
+	Params []Param // its own, in the file's order
+}
+
+// Custom returns what version custom is made of: its components in order, each
+// with the parameters given for it alone, and those given for all that have them.
+// (In Params the former are called "components[I].NAME".)
+func (a Attack) Custom() (components []Component, shared []Param) {
+	for i, kind := range a.Components {
+		c := Component{Kind: kind}
+		for _, p := range a.Params {
+			if own, ok := strings.CutPrefix(p.Name, componentPath(i)+"."); ok {
+				c.Params = append(c.Params, Param{own, p.Value})
+			}
+		}
+		components = append(components, c)
+	}
+	for _, p := range a.Params {
+		if !strings.HasPrefix(p.Name, "components[") {
+			shared = append(shared, p)
+		}
+	}
+	return components, shared
+}
+
+func componentPath(i int) string { return fmt.Sprintf("components[%d]", i) }
+
+// component decodes the i-th component of version custom: the name of an attack,
+// or a mapping of its kind and parameters.
+func (d *decoder) component(i int, n *node, where string) (kind string, own []Param) {
+	if n.kind != mapNode {
+		d.enum(&kind, components)(n, where)
+		return kind, nil
+	}
+	d.object(n, where, append([]field{required("kind", d.enum(&kind, components))}, paramFields()...)...)
+	for _, p := range d.params(n, where, kind) {
+		own = append(own, Param{componentPath(i) + "." + p.Name, p.Value})
+	}
+	return kind, own
+}
+
+// paramFields makes every parameter a known key; params decodes them.
+func paramFields() []field {
+	var fields []field
+	for _, p := range params {
+		fields = append(fields, optional(p.name, nil))
+	}
+	return fields
+}
+
+// params decodes the parameters of a kind, in the file's order.
+func (d *decoder) params(n *node, where, kind string) (list []Param) {
+	if kind == "" { // the kind is at fault
+		return nil
+	}
+	for _, e := range n.entries {
+		i := slices.IndexFunc(params, func(p param) bool { return p.name == e.key })
+		switch {
+		case i < 0:
+		case !params[i].allowed(kind):
+			d.fail(e.pos, "%s is not a parameter of %s; its parameters: %s", join(where, e.key), kind, strings.Join(AttackParams(kind), ", "))
+		default:
+			list = append(list, Param{e.key, params[i].value(d, e.value, join(where, e.key))})
+		}
+	}
+	return list
+}
+
 func (d *decoder) attack(name string, n *node, where string) Attack {
 	a := Attack{Name: name}
 	var versionNode, componentsNode *node
+	var own []Param // of components
 	fields := []field{
 		required("kind", d.enum(&a.Kind, AttackKinds)),
 		optional("version", func(n *node, where string) {
@@ -101,30 +176,18 @@ func (d *decoder) attack(name string, n *node, where string) Attack {
 		optional("components", func(n *node, where string) {
 			componentsNode = n
 			d.list(1, false, func(n *node, where string) {
-				var c string
-				d.enum(&c, components)(n, where)
-				a.Components = append(a.Components, c)
+				kind, params := d.component(len(a.Components), n, where)
+				a.Components = append(a.Components, kind)
+				own = append(own, params...)
 			})(n, where)
 		}),
 	}
-	for _, p := range params {
-		fields = append(fields, optional(p.name, nil)) // decoded below, in the file's order
-	}
-	d.object(n, where, fields...)
+	d.object(n, where, append(fields, paramFields()...)...)
 	if n.kind != mapNode || a.Kind == "" {
 		return a
 	}
 
-	for _, e := range n.entries {
-		i := slices.IndexFunc(params, func(p param) bool { return p.name == e.key })
-		switch {
-		case i < 0:
-		case !params[i].allowed(a.Kind):
-			d.fail(e.pos, "%s is not a parameter of %s; its parameters: %s", join(where, e.key), a.Kind, strings.Join(AttackParams(a.Kind), ", "))
-		default:
-			a.Params = append(a.Params, Param{e.key, params[i].value(d, e.value, join(where, e.key))})
-		}
-	}
+	a.Params = d.params(n, where, a.Kind)
 	if a.Kind != "autoattack" {
 		for _, v := range []struct {
 			key  string
@@ -141,12 +204,26 @@ func (d *decoder) attack(name string, n *node, where string) Attack {
 		}
 		if custom := a.Version == "custom"; custom && componentsNode == nil {
 			d.fail(versionNode.pos, "%s: version custom needs components, a list of %s", where, kindList(components))
+		} else if custom {
+			d.unshared(a, n, where)
+			a.Params = append(a.Params, own...)
 		} else if !custom && componentsNode != nil {
 			d.fail(componentsNode.pos, "%s is only for version custom, not %s", join(where, "components"), a.Version)
 		}
 	}
 	d.epsilons(a, n.get("epsilon"), join(where, "epsilon"))
 	return a
+}
+
+// unshared reports parameters for all components that none of them has.
+func (d *decoder) unshared(a Attack, n *node, where string) {
+	for _, p := range a.Params {
+		i := slices.IndexFunc(params, func(row param) bool { return row.name == p.Name })
+		if !slices.ContainsFunc(a.Components, func(kind string) bool { return kind == "" || params[i].allowed(kind) }) {
+			at := slices.IndexFunc(n.entries, func(e entry) bool { return e.key == p.Name })
+			d.fail(n.entries[at].pos, "%s is a parameter of none of the components (%s)", join(where, p.Name), strings.Join(a.Components, ", "))
+		}
+	}
 }
 
 // epsilons checks what makes no sense as a list of radii.

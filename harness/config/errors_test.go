@@ -62,7 +62,7 @@ func TestKeyErrors(t *testing.T) {
 		{", limit: 200", ", limits: 200",
 			`config.yaml:6:47: unknown key "limits" in datasets.test; did you mean "limit"?`},
 		{"    norm: linf", "    norm: linf\n    colour: red",
-			`config.yaml:21:5: unknown key "colour" in attacks.aa-linf; known keys: kind, version, norm, epsilon, components, steps, restarts, targets, queries, step_size, loss, rho, eot_iter, large_radii, alpha_max, eta, beta, p_init, rescale_schedule`},
+			`config.yaml:21:5: unknown key "colour" in attacks.aa-linf; known keys: kind, version, norm, epsilon, components, steps, restarts, targets, queries, step_size, schedule, loss, rho, eot_iter, large_radii, alpha_max, eta, beta, p_init, rescale_schedule, tolerance`},
 		{"    path: net.onnx", "    file: net.onnx",
 			`config.yaml:9:5: unknown key "file" in models.net; known keys: path, sha256, preprocess, output, split`},
 		{"    epsilon: 2/255\n", "",

@@ -17,10 +17,11 @@ const (
 	Oblivious        = "oblivious"         // once per model, on the undefended network
 	WhiteboxDetached = "whitebox-detached" // through the defended network, controls constant in the gradient
 	WhiteboxThrough  = "whitebox-through"  // the gradient goes through the controls too
+	WhiteboxBPDA     = "whitebox-bpda"     // every control replaced by the identity in the backward pass
 )
 
 // Modes are the values of a suite's mode. A caller that has not built one of them refuses it.
-var Modes = []string{Oblivious, WhiteboxDetached, WhiteboxThrough}
+var Modes = []string{Oblivious, WhiteboxDetached, WhiteboxThrough, WhiteboxBPDA}
 
 // config decodes the whole file.
 func (d *decoder) config(n *node) *Config {

@@ -1,13 +1,47 @@
 package config
 
-import "testing"
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestComponents: a component is a name or a mapping; what is given for one alone
+// and what for all are kept apart, also by the hash.
+func TestComponents(t *testing.T) {
+	text := func(components, shared string) string {
+		return strings.Replace(small, "kind: autoattack", "kind: autoattack\n    version: custom\n    components: "+components+"\n    "+shared, 1)
+	}
+	a := mustParse(t, text("[square, {targets: 3, kind: apgd-t, loss: ce-targeted, rho: 1/2}, {kind: fab}]", "steps: 50"), "attacks.aa-linf.components.1.steps=20").Attack("aa-linf")
+	components, shared := a.Custom()
+	if want := []Component{{"square", nil}, {"apgd-t", []Param{{"targets", 3}, {"loss", "ce-targeted"}, {"rho", 0.5}, {"steps", 20}}}, {"fab", nil}}; !reflect.DeepEqual(components, want) {
+		t.Errorf("components %+v, want %+v", components, want)
+	}
+	if want := []Param{{"steps", 50}}; !reflect.DeepEqual(shared, want) {
+		t.Errorf("shared %+v, want %+v", shared, want)
+	}
+	if components, shared = mustParse(t, small).Attack("aa-linf").Custom(); components != nil || shared != nil {
+		t.Errorf("version standard has components %+v and parameters %+v", components, shared)
+	}
+
+	same := hash(t, text("[{kind: apgd-t, steps: 5, targets: 2}, fab]", ""), 0)
+	if h := hash(t, text("[{targets: 2, kind: apgd-t, steps: 5}, {kind: fab}]", ""), 0); h != same {
+		t.Error("the order of a component's keys, or a mapping for a name, changes the hash")
+	}
+	for _, other := range []string{text("[{kind: apgd-t, targets: 2}, fab]", "steps: 5"), text("[{kind: apgd-t, steps: 5, targets: 3}, fab]", ""),
+		text("[{kind: apgd-t, targets: 2}, {kind: fab, steps: 5}]", ""), text("[fab, {kind: apgd-t, steps: 5, targets: 2}]", "")} {
+		if hash(t, other, 0) == same {
+			t.Errorf("the same hash for\n%s", other)
+		}
+	}
+}
 
 func TestAttackErrors(t *testing.T) {
 	testErrors(t, []errorCase{
 		{"kind: autoattack", "kind: autoatack",
-			`config.yaml:19:11: attacks.aa-linf.kind must be one of autoattack, apgd-ce, apgd-dlr, apgd-t, fab, fab-t, square, pgd, fgsm, not "autoatack"; did you mean "autoattack"?`},
+			`config.yaml:19:11: attacks.aa-linf.kind must be one of autoattack, apgd-ce, apgd-dlr, apgd-t, fab, fab-t, square, pgd, fgsm, bisection, not "autoatack"; did you mean "autoattack"?`},
 		{"kind: autoattack", "kind: zzzzzz",
-			`config.yaml:19:11: attacks.aa-linf.kind must be one of autoattack, apgd-ce, apgd-dlr, apgd-t, fab, fab-t, square, pgd, fgsm, not "zzzzzz"`},
+			`config.yaml:19:11: attacks.aa-linf.kind must be one of autoattack, apgd-ce, apgd-dlr, apgd-t, fab, fab-t, square, pgd, fgsm, bisection, not "zzzzzz"`},
 		{"kind: autoattack", "kind: fgsm\n    version: standard",
 			`config.yaml:20:14: attacks.aa-linf.version is only for kind autoattack, not fgsm`},
 		{"kind: autoattack", "kind: fgsm\n    steps: 5",
@@ -28,6 +62,24 @@ func TestAttackErrors(t *testing.T) {
 			`config.yaml:20:17: attacks.aa-linf.components is only for version custom, not standard`},
 		{"kind: autoattack", "kind: autoattack\n    version: custom\n    components: [squre]",
 			`config.yaml:21:18: attacks.aa-linf.components[0] must be one of apgd-ce, apgd-dlr, apgd-t, fab, fab-t, square, not "squre"; did you mean "square"?`},
+		{"kind: autoattack", "kind: autoattack\n    version: custom\n    components: [square, {kind: apgd-t, target: 3}]",
+			`config.yaml:21:41: unknown key "target" in attacks.aa-linf.components[1]; did you mean "targets"?`},
+		{"kind: autoattack", "kind: autoattack\n    version: custom\n    components:\n      - kind: fab\n        queries: 3",
+			`config.yaml:23:9: attacks.aa-linf.components[0].queries is not a parameter of fab; its parameters: steps, restarts, alpha_max, eta, beta`},
+		{"kind: autoattack", "kind: autoattack\n    version: custom\n    components: [{kind: apgd-t, steps: 1.5}]",
+			`config.yaml:21:40: attacks.aa-linf.components[0].steps must be a whole number from 1 up, not "1.5"`},
+		{"kind: autoattack", "kind: autoattack\n    version: custom\n    components: [{kind: apgdt}]",
+			`config.yaml:21:25: attacks.aa-linf.components[0].kind must be one of apgd-ce, apgd-dlr, apgd-t, fab, fab-t, square, not "apgdt"; did you mean "apgd-t"?`},
+		{"kind: autoattack", "kind: autoattack\n    version: custom\n    components: [{steps: 3}]",
+			`config.yaml:21:18: attacks.aa-linf.components[0] lacks the key "kind"`},
+		{"kind: autoattack", "kind: autoattack\n    version: custom\n    components: [[square]]",
+			`config.yaml:21:18: attacks.aa-linf.components[0] must be one of apgd-ce, apgd-dlr, apgd-t, fab, fab-t, square, not a list`},
+		{"kind: autoattack", "kind: autoattack\n    version: custom\n    components: [fab, {kind: apgd-ce}]\n    queries: 10",
+			`config.yaml:22:5: attacks.aa-linf.queries is a parameter of none of the components (fab, apgd-ce)`},
+		{"kind: autoattack", "kind: pgd\n    schedule: [1]",
+			`config.yaml:20:15: attacks.aa-linf.schedule must be the name of a schedule, not a list`},
+		{"kind: autoattack", "kind: bisection\n    tolerance: 0",
+			`config.yaml:20:16: attacks.aa-linf.tolerance must be a number above 0 and up to 1, not "0"`},
 		{"kind: autoattack", "kind: pgd\n    components: [square]",
 			`config.yaml:20:17: attacks.aa-linf.components is only for kind autoattack, not pgd`},
 		{"norm: linf", "norm: l3",
@@ -131,7 +183,7 @@ func TestReferenceErrors(t *testing.T) {
 		{"attacks: [aa-linf]", "attacks: [aa-linf, aa-linf]",
 			`config.yaml:23:76: suites.main.attacks[1]: "aa-linf" is listed twice`},
 		{"attacks: [aa-linf]", "attacks: [aa-linf], mode: blind",
-			`config.yaml:23:83: suites.main.mode must be one of oblivious, whitebox-detached, whitebox-through, not "blind"`},
+			`config.yaml:23:83: suites.main.mode must be one of oblivious, whitebox-detached, whitebox-through, whitebox-bpda, not "blind"`},
 		{"default_suites: [main]", "default_suites: [mian]",
 			`config.yaml:3:18: default_suites names "mian", which is not in suites; did you mean "main"?`},
 		{"fit: test", "fit: train",

@@ -102,7 +102,10 @@ type Cell struct {
 	MaxNorm  float64    `json:"max_norm"` // largest perturbation among the cell's images
 	Seconds  float64    `json:"seconds"`
 	Warnings []Warning  `json:"warnings"`
-	Solver   *Solver    `json:"solver,omitempty"` // how the closed loop did, controlled cells only
+	// VerdictOnly: attacks ended at an image's first success, as nobody needed the
+	// images; margins and norms are those of that first point.
+	VerdictOnly bool    `json:"verdict_only,omitempty"`
+	Solver      *Solver `json:"solver,omitempty"` // how the closed loop did, controlled cells only
 }
 
 // Step is one component of an attack.
@@ -145,4 +148,7 @@ type Record struct {
 	Margin       float64  `json:"margin"` // z_y − max other logit on this cell's image
 	Norm         float64  `json:"norm"`   // of its perturbation, 0 when never broken
 	FirstSuccess *int     `json:"first_success"`
+	CleanMargin  *float64 `json:"clean_margin,omitempty"` // the margin on the clean image, of the same model and defense
+	Queries      *int     `json:"queries,omitempty"`      // forward passes that the attack had made at its first success
+	Distance     *float64 `json:"distance,omitempty"`     // smallest norm of a misclassified point that FAB or bisection found
 }

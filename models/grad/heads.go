@@ -1,6 +1,7 @@
 package grad
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -117,12 +118,22 @@ func Loss(net *onnx.Graph, head string) (*onnx.Graph, error) {
 	reserve(b, Logits, LossValue, Gradient)
 	z := classify(b, net, x)
 	loss := h.Build(b, z, y, t)
-	one := b.Op("Clip", loss, b.Float(1), b.Float(1)) // the cotangent of a sum over images
-	g, err := Backward(b, map[string]string{loss: one}, []string{x})
+	g, err := ascent(b, loss, x)
 	if err != nil {
 		return nil, err
 	}
-	return finish(b, []string{Logits, LossValue, Gradient}, []string{z, loss, g[x]})
+	return finish(b, []string{Logits, LossValue, Gradient}, []string{z, loss, g})
+}
+
+// ascent is the gradient of a loss, [N, 1], by the image x: 0 where every way between
+// them leads through an operator that gives no gradient, as Floor at the input does.
+func ascent(b *onnx.Builder, loss, x string) (string, error) {
+	one := b.Op("Clip", loss, b.Float(1), b.Float(1)) // the cotangent of a sum over images
+	g, err := Backward(b, map[string]string{loss: one}, []string{x})
+	if errors.As(err, new(IndependentError)) {
+		return b.Op("Mul", x, b.Float(0)), b.Err()
+	}
+	return g[x], err
 }
 
 // classify inlines a classifier at the image x, its further inputs as inputs of the

@@ -40,12 +40,11 @@ func Losses(net *onnx.Graph, heads []string) (*onnx.Graph, error) {
 			loss = b.Op("Where", chosen, value, loss)
 		}
 	}
-	one := b.Op("Clip", loss, b.Float(1), b.Float(1)) // the cotangent of a sum over images
-	g, err := Backward(b, map[string]string{loss: one}, []string{x})
+	g, err := ascent(b, loss, x)
 	if err != nil {
 		return nil, err
 	}
-	return finish(b, []string{Logits, LossValue, Gradient}, []string{z, loss, g[x]})
+	return finish(b, []string{Logits, LossValue, Gradient}, []string{z, loss, g})
 }
 
 // Fits reports whether there is a loss of this name, and a network has logits of

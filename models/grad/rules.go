@@ -1,9 +1,11 @@
 package grad
 
-// discrete operators give integers or truth values: no gradient passes through them.
+// discrete operators give integers, truth values or random numbers: no gradient
+// passes through them.
 var discrete = map[string]bool{
 	"Greater": true, "GreaterOrEqual": true, "Less": true, "LessOrEqual": true, "Equal": true,
 	"And": true, "Or": true, "Not": true, "ArgMax": true, "ArgMin": true, "Mod": true, "OneHot": true,
+	"RandomNormalLike": true, "RandomUniformLike": true, "Bernoulli": true,
 }
 
 // parameterised lists, for the operators that have them, which inputs are

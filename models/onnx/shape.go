@@ -178,6 +178,7 @@ func init() { // init breaks the cycle rules → node → rules
 		"Exp", "Log", "Sqrt", "Reciprocal", "Erf", "Identity", "Cast", "CastLike", "Clip", "Not", "Floor", "Ceil",
 		"InstanceNormalization", "GroupNormalization",
 		"QuantizeLinear", "DequantizeLinear", "HardSwish", "Gelu", "Mish", "Swish", "Dropout", "ThresholdedRelu", "Celu", "Softsign", "Sin", "Cos", "Round", "LRN",
+		"RandomNormalLike", "RandomUniformLike", "Bernoulli",
 	} {
 		shapeRules[op] = sameShape
 	}

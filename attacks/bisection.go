@@ -1,0 +1,208 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// Bisection looks for the smallest perturbation that breaks an image: it asks
+// Auto-PGD at one radius after another, between 0 and Epsilon.
+//
+// The first run is made at Epsilon. A misclassified point at distance d breaks
+// the image for every radius from d on, so d, not the radius it was looked for
+// at, becomes the upper end of the bracket; a radius at which no run finds a
+// point becomes the lower end. Halving goes on until the ends differ by at most
+// Tolerance of the upper one, or of a thousandth of Epsilon where that is more.
+// Every further target is first tried a tolerance inside the nearest point known,
+// which most targets fail at, so that they cost one run each.
+//
+// The distance found is that of a real misclassified point, thus never too small;
+// it is too large where Auto-PGD misses a nearer one. Runs end at their first
+// success. The first run at each radius starts from the nearest point known, moved
+// into the ball along the straight line to the clean image; the others start at
+// random and in ℓ1 go through the radii 3r, 2r and r, as AutoAttack's do. Steps in
+// ℓ1 may become as sparse as a single value, where AutoAttack's stop at two.
+type Bisection struct {
+	Norm    Norm    // norm to minimise; default ℓ∞
+	Epsilon float64 // largest radius looked at, in pixel units of [0,1]; required
+
+	Steps    int // iterations per run; default 50
+	Restarts int // runs per radius and target; default 1
+	Targets  int // most classes tried; default 9
+	// Untargeted climbs the margin to whichever class is ahead instead of the
+	// logit difference to each of the highest ranked wrong classes of the clean
+	// image: one target's cost, but the class that is ahead need not be the
+	// nearest; default off.
+	Untargeted bool
+	Tolerance  float64 // relative width at which halving ends, in (0,0.5]; default 0.01
+	// StopAtSuccess ends the attack at the first misclassified point within
+	// Epsilon; default off. Distance is then that of this point. See [VerdictOnly].
+	StopAtSuccess bool
+}
+
+// finest is the share of Epsilon below which a smaller distance is not told apart
+// any more finely: a bound on the halvings of a hopelessly fragile image.
+const finest = 1e-3
+
+func (a Bisection) withDefaults() Bisection {
+	fill(&a.Steps, 50)
+	fill(&a.Restarts, 1)
+	fill(&a.Targets, 9)
+	fill(&a.Tolerance, 0.01)
+	return a
+}
+
+func (a Bisection) verdictOnly() Attack {
+	a.StopAtSuccess = true
+	return a
+}
+
+// Name returns "bisection".
+func (Bisection) Name() string { return "bisection" }
+
+// inner is the attack made at each radius.
+func (a Bisection) inner() APGD {
+	p := APGD{Norm: a.Norm, Epsilon: a.Epsilon, Loss: LogitDifference, Steps: a.Steps, Targets: a.Targets,
+		LargeRadii: a.Norm == L1, StopAtSuccess: true}
+	if a.Untargeted {
+		p.Loss = Margin
+	}
+	return p.withDefaults()
+}
+
+// Check reports fewer than two classes, and parameters outside their ranges.
+func (a Bisection) Check(classes int, shape Shape) error {
+	a = a.withDefaults()
+	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, Margin, classes, shape); err != nil {
+		return err
+	}
+	switch {
+	case a.Steps < 1 || a.Restarts < 1 || a.Targets < 1:
+		return fmt.Errorf("bisection: steps, restarts and targets must be at least 1")
+	case !(a.Tolerance >= 1e-6 && a.Tolerance <= 0.5):
+		return fmt.Errorf("bisection: tolerance must lie in [1e-6, 0.5], not %v", a.Tolerance)
+	}
+	return nil
+}
+
+// halvings bounds how often the bracket of one target can be halved: from
+// Epsilon, or less, to Tolerance·finest·Epsilon.
+func (a Bisection) halvings() int { return int(math.Ceil(math.Log2(1 / (a.Tolerance * finest)))) }
+
+// Passes counts every halving and every target as a run of all its steps, which
+// few images come near.
+func (a Bisection) Passes(classes int) (forward, backward int) {
+	a = a.withDefaults()
+	p := a.inner()
+	backward = a.Restarts * (a.Steps + len(p.stages())) * (1 + a.halvings())
+	if a.Untargeted {
+		return backward, backward
+	}
+	backward *= min(a.Targets, classes-1)
+	return backward + 1, backward
+}
+
+// Perturb finds the nearest misclassified point over all targets.
+func (a Bisection) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Result, error) {
+	a = a.withDefaults()
+	b := &bracket{Bisection: a, apgd: newAscent(a.inner(), o, im), seed: seed, nearest: math.Inf(1)}
+	b.apgd.sparsest = true
+	targets := []int{-1}
+	if !a.Untargeted {
+		var err error
+		if targets, err = rankTargets(ctx, o, im, a.Targets, &b.apgd.res); err != nil {
+			return Result{}, err
+		}
+	}
+	for rank, target := range targets {
+		b.rank, b.apgd.target, b.tries = rank, target, 0
+		radius := a.Epsilon
+		if b.found() {
+			radius = b.nearest * (1 - a.Tolerance)
+		}
+		if err := b.halve(ctx, radius); err != nil {
+			return Result{}, err
+		}
+		if a.StopAtSuccess && b.found() || b.nearest == 0 { // 0: a model that does not repeat its answers
+			break
+		}
+	}
+	if b.found() {
+		b.apgd.res.Adversarial, b.apgd.res.Distance = b.adv, b.nearest
+	}
+	return b.apgd.res, nil
+}
+
+// bracket is the state of a bisection on one image.
+type bracket struct {
+	Bisection
+	apgd *ascent
+	seed uint64
+
+	rank, tries int       // of the target; runs made on it
+	nearest     float64   // distance of adv, the upper end; +Inf if there is none
+	adv         []float32 // nearest misclassified point
+}
+
+// found reports whether the image is broken within Epsilon.
+func (b *bracket) found() bool { return b.nearest <= b.Epsilon }
+
+// halve makes the runs on one target, the first of them at radius.
+func (b *bracket) halve(ctx context.Context, radius float64) error {
+	broke, err := b.try(ctx, radius)
+	if err != nil || !broke || b.StopAtSuccess {
+		return err
+	}
+	for low := 0.0; b.nearest-low > b.Tolerance*max(b.nearest, finest*b.Epsilon); {
+		radius := (low + b.nearest) / 2
+		if broke, err = b.try(ctx, radius); err != nil {
+			return err
+		}
+		if !broke {
+			low = radius
+		}
+	}
+	return nil
+}
+
+// try makes every restart at a radius until one finds a misclassified point
+// within it, which becomes the nearest.
+func (b *bracket) try(ctx context.Context, radius float64) (bool, error) {
+	r, x := b.apgd, b.apgd.im.Pixels
+	// A little inside, so that rounding does not put points outside the radius.
+	r.Epsilon = radius * (1 - roundingSlack)
+	if b.Norm == Linf {
+		box(x, r.Epsilon, r.lo, r.hi)
+	}
+	for restart := range b.Restarts {
+		rng := generator(b.seed, b.Name(), b.tries, b.rank, r.im.ID)
+		b.tries++
+		var err error
+		if r.warm = restart == 0 && b.found(); r.warm {
+			r.LargeRadii = false
+			share := r.Epsilon / b.nearest
+			for i, v := range x {
+				r.cur[i] = clampUnit(float32(float64(v) + (float64(b.adv[i])-float64(v))*share))
+			}
+			err = r.climb(ctx)
+		} else {
+			r.LargeRadii = b.Norm == L1
+			err = r.run(ctx, rng)
+		}
+		if err != nil {
+			return false, err
+		}
+		if !r.broken {
+			continue
+		}
+		confine(b.Norm, x, r.adv, r.Epsilon)
+		if b.adv == nil {
+			b.adv = make([]float32, len(x))
+		}
+		b.adv, r.adv = r.adv, b.adv
+		b.nearest = b.Norm.Distance(b.adv, x) // at most radius, as confine allows that much slack
+		return true, nil
+	}
+	return false, nil
+}

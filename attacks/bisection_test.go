@@ -1,0 +1,87 @@
+package attacks_test
+
+import (
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/attacks/attacktest"
+)
+
+// TestBisectionTolerance: the distance on a linear model is too large by the
+// tolerance at most, and a finer tolerance costs more passes.
+func TestBisectionTolerance(t *testing.T) {
+	o := attacktest.NewLinear(attacks.Shape{C: 1, H: 5, W: 5}, 4, 1)
+	for _, n := range allNorms {
+		for _, im := range attacktest.Images(o, 10, 0.08, 2) {
+			exact := o.Distance(n, im.Pixels, im.Label)
+			if exact < 0.005 {
+				continue
+			}
+			before := 0
+			for _, tolerance := range []float64{0.3, 0.03, 0.003} {
+				res, err := attacks.Bisection{Norm: n, Epsilon: 1.9 * exact, Tolerance: tolerance}.Perturb(t.Context(), o, im, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if off := res.Distance/exact - 1; off < -1e-3 || off > tolerance/(1-tolerance)+1e-3 {
+					t.Errorf("%v image %d: off by %.4f, tolerance %v", n, im.ID, off, tolerance)
+				}
+				if res.Backward <= before {
+					t.Errorf("%v image %d: %d passes for tolerance %v, %d for one ten times as coarse", n, im.ID, res.Backward, tolerance, before)
+				}
+				before = res.Backward
+			}
+		}
+	}
+}
+
+// TestBisectionBudget: an image that is out of reach costs one run per target and
+// restart, one next to the boundary no more than what Passes says.
+func TestBisectionBudget(t *testing.T) {
+	o := attacktest.NewLinear(attacks.Shape{C: 1, H: 5, W: 5}, 4, 1)
+	for _, im := range attacktest.Images(o, 10, 0.08, 2) {
+		exact := o.Distance(attacks.L2, im.Pixels, im.Label)
+		a := attacks.Bisection{Norm: attacks.L2, Epsilon: exact / 2, Steps: 9, Restarts: 2}
+		res, err := a.Perturb(t.Context(), o, im, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Adversarial != nil || res.Distance != 0 || res.Backward != 3*2*10 || res.Forward != 1+3*2*10 {
+			t.Errorf("image %d at %v, looked up to %v: %+v", im.ID, exact, a.Epsilon, res)
+		}
+		a.Epsilon = exact * 3000 // a value may come to 0 or 1, so the model is not linear to the attack
+		if res, err = a.Perturb(t.Context(), o, im, 1); err != nil {
+			t.Fatal(err)
+		}
+		// Distances below a thousandth of epsilon are not told apart any further.
+		if _, b := a.Passes(4); res.Adversarial == nil || res.Distance > exact+0.011*a.Epsilon/1000 || res.Backward > b {
+			t.Errorf("image %d at %v of %v: found %v, %d of %d passes", im.ID, exact, a.Epsilon, res.Distance, res.Backward, b)
+		}
+	}
+}
+
+// TestBisectionAndFAB look for the same point on a network that is not linear:
+// neither finds one much nearer than the other, but for the odd image.
+func TestBisectionAndFAB(t *testing.T) {
+	o := attacktest.RandomMLP(attacks.Shape{C: 3, H: 6, W: 5}, 20, 5, 9)
+	for _, n := range allNorms {
+		eps := []float64{0.3, 3, 20}[n]
+		worse := 0
+		for _, im := range attacktest.Images(o, 20, 0.5, 10) {
+			fab, err := attacks.FAB{Norm: n, Epsilon: 1e-9, Targeted: true}.Perturb(t.Context(), o, im, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := attacks.Bisection{Norm: n, Epsilon: eps}.Perturb(t.Context(), o, im, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Distance == 0 || res.Distance > 1.02*fab.Distance {
+				worse++
+			}
+		}
+		if worse > 2 {
+			t.Errorf("%v: on %d of 20 images FAB's point is nearer by more than 2 %%", n, worse)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// serve opens a graph in ONNX Runtime alone, as any other program would.
+func serve(t *testing.T, g *onnx.Graph) *ort.Session {
+	t.Helper()
+	data, err := g.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ort.Open(g.Name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if in, out := s.Inputs(), s.Outputs(); len(in) != 1 || in[0] != "image" || len(out) != 1 || out[0] != "logits" {
+		t.Fatalf("inputs %v, outputs %v", in, out)
+	}
+	return s
+}
+
+// distance is the largest difference of two answers, relative to the largest logit.
+func distance(a, b []float32) float64 {
+	most, size := 0.0, 1e-9
+	for i := range a {
+		most = math.Max(most, math.Abs(float64(a[i])-float64(b[i])))
+		size = math.Max(size, math.Abs(float64(a[i])))
+	}
+	return most / size
+}
+
+// The exported loop, in one batch of any size, answers as the controller does image by
+// image, whatever the method and the places; and not as the network alone does.
+func TestGraphAnswersAsTheController(t *testing.T) {
+	for _, places := range [][]int{{0}, {2}, {3}, {0, 3}, {0, 1, 2, 3}} {
+		for _, s := range solvers {
+			c := defended(t, s, places...)
+			g, err := c.Graph()
+			if err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("%v at %v", s, places)
+			if g.Meta["solver"] != s.String() || g.Meta["control"] != c.Name || g.Meta["model"] != "smooth" {
+				t.Errorf("%s: metadata %v", name, g.Meta)
+			}
+			session := serve(t, g)
+			shape := c.net.Shape()
+			for _, n := range []int{1, 3} {
+				batch, _ := randomImage(uint64(n), n*shape.Size())
+				out, err := session.Run([]ort.Tensor{{Shape: []int64{int64(n), int64(shape.C), int64(shape.H), int64(shape.W)}, Data: batch}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range n {
+					image := batch[i*shape.Size() : (i+1)*shape.Size()]
+					want, err := c.Run(context.Background(), image)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got := out[0].Data[i*c.net.Classes() : (i+1)*c.net.Classes()]
+					if d := distance(want.Logits, got); !(d <= 1e-5) {
+						t.Errorf("%s, image %d of %d: logits %v, the controller's are %v", name, i, n, got, want.Logits)
+					}
+					alone := make([]float32, len(got))
+					if err := c.net.Logits(context.Background(), image, alone); err != nil {
+						t.Fatal(err)
+					}
+					if distance(alone, got) < 1e-3 {
+						t.Errorf("%s: the answer is the undefended network's; this test shows nothing", name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Mean and std are inside, linear and identity embeddings too, and a network of
+// probabilities gives their logarithms.
+func TestGraphOfPreprocessedNetwork(t *testing.T) {
+	pool := testPool(t, 4)
+	net, err := NewNetwork(pool, "net", small(t, true), NetworkOptions{Mean: []float32{0.4, 0.6}, Std: []float32{0.2, 0.3}, Probabilities: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer net.Close()
+	chain, err := net.Cut()
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := chain.StateShape(0)
+	mean, components := make([]float32, 40), make([]float32, 40*2)
+	for i := range mean {
+		mean[i], components[2*i+i%2] = 0.5, float32(math.Sqrt(1./20))
+	}
+	linear, err := LinearEmbedding(image, mean, components, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	identity, err := IdentityEmbedding(chain.StateShape(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewController(chain, "pca", Solver{Method: Greedy}, []Layer{{0, linear}, {2, identity}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	g, err := c.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, _ := randomImage(1, 40)
+	out, err := serve(t, g).Run([]ort.Tensor{{Shape: []int64{1, 2, 5, 4}, Data: x}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := c.Run(context.Background(), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := distance(want.Logits, out[0].Data); !(d <= 1e-5) {
+		t.Errorf("logits %v, the controller's are %v", out[0].Data, want.Logits)
+	}
+}
+
+// A greedy network is its segments and embeddings and nothing else; an unrolled one
+// holds each weight once, in standard operators.
+func TestGraphIsSmall(t *testing.T) {
+	c := defended(t, solvers[0], 0, 3)
+	g, err := c.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 1 // the output's name
+	for _, s := range c.stages {
+		want += len(s.plain.Nodes)
+		if s.embedding != nil {
+			want += len(s.embedding.Nodes)
+		}
+	}
+	if len(g.Nodes) != want {
+		t.Errorf("%d nodes for %d of segments and embeddings", len(g.Nodes), want)
+	}
+	once := g.Parameters()
+
+	c = defended(t, solvers[1], 0, 3)
+	if g, err = c.Graph(); err != nil {
+		t.Fatal(err)
+	}
+	seen, copies := map[*onnx.Tensor]bool{}, 0
+	for name, tensor := range g.Consts {
+		if seen[tensor] {
+			t.Errorf("%q is stored twice", name)
+		}
+		seen[tensor] = true
+	}
+	for _, n := range g.Nodes {
+		if n.Domain != "" {
+			t.Errorf("%s is no standard operator", n.Label())
+		}
+		if n.Op == "Conv" {
+			copies++
+		}
+	}
+	// Gradients of convolutions have the weights once more, turned round.
+	if copies < 10 || g.Parameters() > 3*once {
+		t.Errorf("%d convolutions, %d parameters, %d in the greedy network", copies, g.Parameters(), once)
+	}
+}
+
+// An unrolled solver that no runtime would open is refused before it is written.
+func TestGraphTooLarge(t *testing.T) {
+	s := solvers[1]
+	s.Outer, s.Inner = 1000, 1000
+	_, err := defended(t, s, 0).Graph()
+	if err == nil || !strings.Contains(err.Error(), "more than the 20000") || !strings.Contains(err.Error(), "outer") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v", err)
+	}
+}

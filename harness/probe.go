@@ -1,0 +1,141 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/result"
+)
+
+// What the probes look at. A closed loop costs many passes, so fewer of its images
+// are probed.
+const (
+	probed           = 32 // images of a plain network
+	probedControlled = 8
+	repeats          = 5 // answers compared by the randomness probe, as in the reference AutoAttack
+	neighbours       = 10
+	// probeRadius is half a grey level: noise that an image does not show.
+	probeRadius = 0.5 / 255
+	// unstable is the relative change of the margin, for the median image, above which
+	// a loss is called unstable. Trained networks are at 1 % and below.
+	unstable = 0.1
+	// repeatable is the largest distance of normalised answers that counts as equal,
+	// the reference's.
+	repeatable = 1e-4
+)
+
+// probe asks a subject about clean images again and about images beside them, and
+// warns where the answers are random or jump.
+func (r *runner) probe(ctx context.Context, s subject, set []attacks.Image, clean []verdict) ([]result.Warning, error) {
+	var todo []int
+	limit := probed
+	if s.controller != nil {
+		limit = probedControlled
+	}
+	for i := range set {
+		if clean[i].right && len(todo) < limit {
+			todo = append(todo, i)
+		}
+	}
+	if len(todo) == 0 {
+		return nil, nil
+	}
+	changes, apart := make([]float64, len(todo)), make([]float64, len(todo))
+	err := r.forEach(ctx, len(todo), s.state, func(ctx context.Context, k int) error {
+		im := set[todo[k]]
+		first, err := s.ask(ctx, im.Pixels)
+		if err != nil {
+			return err
+		}
+		for range repeats - 1 {
+			again, err := s.ask(ctx, im.Pixels)
+			if err != nil {
+				return err
+			}
+			apart[k] = math.Max(apart[k], normalisedDistance(first.logits, again.logits))
+		}
+		margin := control.Margin(first.logits, im.Label)
+		rng := rand.New(rand.NewPCG(r.seed, uint64(im.ID)))
+		beside := make([]float32, len(im.Pixels))
+		for range neighbours {
+			for i, v := range im.Pixels {
+				beside[i] = min(max(v+float32(probeRadius*(2*rng.Float64()-1)), 0), 1)
+			}
+			a, err := s.ask(ctx, beside)
+			if err != nil {
+				return err
+			}
+			changes[k] += math.Abs(control.Margin(a.logits, im.Label)-margin) / math.Max(margin, 1e-12) / neighbours
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var list []result.Warning
+	random := slices.Max(apart) > repeatable
+	if random {
+		list = append(list, result.Warning{ID: warnRandomized, Message: fmt.Sprintf(
+			"the answers of %s to one image differ from pass to pass: attack it with AutoAttack's version rand, which averages gradients", s.what)})
+	}
+	slices.Sort(changes)
+	if median := changes[len(changes)/2]; median > unstable && !random {
+		list = append(list, result.Warning{ID: warnUnstableLoss, Message: fmt.Sprintf(
+			"noise of half a grey level changes the margin of the median image by %.0f %%: gradients lead attacks astray", 100*median)})
+	}
+	return list, nil
+}
+
+// normalisedDistance is ‖a/‖a‖ − b/‖b‖‖₂, as the reference compares answers; NaN, of
+// answers that are not finite, is left to the judge.
+func normalisedDistance(a, b []float32) float64 {
+	na, nb := attacks.L2.Length(a)+1e-10, attacks.L2.Length(b)+1e-10
+	sum := 0.0
+	for i := range a {
+		d := float64(a[i])/na - float64(b[i])/nb
+		sum += d * d
+	}
+	return math.Sqrt(sum)
+}
+
+// unbounded attacks images that stood in ℓ∞ once more at epsilon 1, where every
+// image is within reach of every other. Whatever still stands shows an attack that
+// is stopped by something else than robustness.
+func (r *runner) unbounded(ctx context.Context, at *target, set []attacks.Image, made *crafted) ([]result.Warning, error) {
+	var todo []int
+	limit := probed
+	if at.subject.controller != nil {
+		limit = probedControlled
+	}
+	for i := range set {
+		if made.robust[i] && len(todo) < limit {
+			todo = append(todo, i)
+		}
+	}
+	attack := attacks.VerdictOnly(attacks.APGD{Norm: attacks.Linf, Epsilon: 1, Loss: attacks.Margin, Steps: 20})
+	stood := make([]bool, len(todo))
+	err := r.forEach(ctx, len(todo), attackState(at.Shape())+at.state, func(ctx context.Context, k int) error {
+		res, err := attack.Perturb(ctx, at, set[todo[k]], r.seed)
+		stood[k] = res.Adversarial == nil
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	left := 0
+	for _, s := range stood {
+		if s {
+			left++
+		}
+	}
+	if left == 0 {
+		return nil, nil
+	}
+	return []result.Warning{{ID: warnUnbounded, Message: fmt.Sprintf("%s stand even at epsilon 1, where any image may become any other: the attack is stopped by something else than robustness",
+		share(left, len(todo)))}}, nil
+}

@@ -1,0 +1,116 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+)
+
+// subject is a classifier of a job: a network alone or under a controller. What is
+// judged is always the classifier; what is attacked may know it or not.
+type subject struct {
+	what       string // for messages
+	defense    string // "none" or the control's name
+	controller *controller
+	classifier
+}
+
+// classifier is a network with or without its controller.
+type classifier struct {
+	ask   func(ctx context.Context, image []float32) (answer, error)
+	state int64 // that it keeps for an image, in bytes
+}
+
+// answer is what a classifier gives for one image.
+type answer struct {
+	logits  []float32
+	outcome *control.Outcome // of the closed loop; nil for a plain network
+}
+
+func plain(n *control.Network) subject {
+	ask := func(ctx context.Context, image []float32) (answer, error) {
+		z := make([]float32, n.Classes())
+		return answer{logits: z}, n.Logits(ctx, image, z)
+	}
+	return subject{what: "model " + n.Name, defense: config.None, classifier: classifier{ask, 4 * int64(n.Classes())}}
+}
+
+func controlled(n *control.Network, c *controller) subject {
+	ask := func(ctx context.Context, image []float32) (answer, error) {
+		o, err := c.Run(ctx, image)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{logits: o.Logits, outcome: o}, nil
+	}
+	return subject{what: fmt.Sprintf("control %s on model %s", c.Name, n.Name), defense: c.Name, controller: c, classifier: classifier{ask, c.state}}
+}
+
+// target is what an attack asks: an oracle and what its answers cost.
+type target struct {
+	attacks.Oracle
+	subject subject
+	cost    control.Cost
+	state   int64 // that a gradient keeps for an image, in bytes, beside the attack's own
+	prepare func(attacks.Loss) error
+	close   func()
+}
+
+// knowledge says what a mode's attacker knows of the controls.
+var knowledge = map[string]control.Knowledge{
+	config.WhiteboxDetached: control.Detached, config.WhiteboxThrough: control.Through, config.WhiteboxBPDA: control.Detached,
+}
+
+// undefended is the target of an attack on the network alone.
+func undefended(n *control.Network) *target {
+	return &target{Oracle: n, subject: plain(n), cost: control.Cost{Logits: 1, Forward: 1, Backward: 1}, prepare: n.Prepare, close: func() {}}
+}
+
+// defended is the target of a white-box attack on a controlled network.
+func defended(n *control.Network, c *controller, mode string) (*target, error) {
+	d, err := c.WhiteBox(knowledge[mode])
+	if err != nil {
+		return nil, err
+	}
+	t := &target{Oracle: d, subject: controlled(n, c), state: c.state, prepare: d.Prepare, close: d.Close}
+	if knowledge[mode] == control.Through && c.Solver.Method != control.Greedy {
+		t.state += 4 * c.TapeValues()
+	}
+	if t.cost, err = d.Cost(); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// counted counts the passes that go through a target: what an attack really
+// cost, whatever it says itself.
+type counted struct {
+	*target
+	logits, gradients atomic.Int64
+}
+
+func (o *counted) Logits(ctx context.Context, x, out []float32) error {
+	o.logits.Add(1)
+	return o.Oracle.Logits(ctx, x, out)
+}
+
+func (o *counted) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
+	o.gradients.Add(1)
+	return o.Oracle.Gradient(ctx, x, loss, label, target, e)
+}
+
+// made is the passes made so far, forward and backward ones together, each of the
+// target's own; an attack's Passes promises as many.
+func (o *counted) made() int64 { return o.logits.Load() + 2*o.gradients.Load() }
+
+// passes are the forward and backward passes made so far in units of the plain network's.
+func (o *counted) passes() (forward, backward int64) {
+	logits, gradients := float64(o.logits.Load()), float64(o.gradients.Load())
+	return int64(math.Round(logits*o.cost.Logits + gradients*o.cost.Forward)), int64(math.Round(gradients * o.cost.Backward))
+}

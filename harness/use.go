@@ -1,0 +1,211 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/harness/result"
+)
+
+// Use is a model of a config outside a run: alone, and in the closed loop of one of
+// the config's controls.
+type Use struct {
+	Network    *control.Network
+	Controller *control.Controller // nil where no control was asked for
+	SHA256     string              // of the model's file as given
+
+	runner *runner
+	alone  subject
+	healed *subject // nil without a controller
+}
+
+// Open opens a model of cfg and, unless it is "" or "none", a control, fitting its
+// linear embeddings or taking them from the cache. Of o only Progress and Cache are
+// read. What is wrong with what the config names is a [ConfigError].
+func Open(ctx context.Context, cfg *config.Config, model, controlName string, o Options) (*Use, error) {
+	m := cfg.Model(model)
+	if m == nil {
+		return nil, ConfigError{unknown("model", model, cfg.Models, func(m config.Model) string { return m.Name })}
+	}
+	var c *config.Control
+	if controlName != "" && controlName != config.None {
+		if c = cfg.Control(controlName); c == nil {
+			return nil, ConfigError{unknown("control", controlName, cfg.Controls, func(c config.Control) string { return c.Name })}
+		}
+	}
+	if o.Progress == nil {
+		o.Progress = NewProgress(nil, true)
+	}
+	pool, err := newPool(cfg.Runtime)
+	if err != nil {
+		return nil, ConfigError{err}
+	}
+	u := &Use{runner: &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{},
+		file: &result.File{Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}}}
+	if err := u.open(ctx, m, c); err != nil {
+		u.Close()
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		return nil, ConfigError{err}
+	}
+	return u, nil
+}
+
+func (u *Use) open(ctx context.Context, m *config.Model, c *config.Control) (err error) {
+	if u.Network, err = u.runner.network(m); err != nil {
+		return err
+	}
+	u.SHA256, u.alone = u.runner.file.Models[m.Name].SHA256, plain(u.Network)
+	if c == nil {
+		return nil
+	}
+	loop, err := u.runner.controller(ctx, u.Network, c, true)
+	if err != nil {
+		return err
+	}
+	healed := controlled(u.Network, loop)
+	u.Controller, u.healed = loop.Controller, &healed
+	return nil
+}
+
+// unknown is the error about a name that a config does not define.
+func unknown[T any](kind, name string, defined []T, nameOf func(T) string) error {
+	names := make([]string, len(defined))
+	for i, d := range defined {
+		names[i] = nameOf(d)
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("the config has no %s %q, and no other", kind, name)
+	}
+	return fmt.Errorf("the config has no %s %q; it has: %s", kind, name, strings.Join(names, ", "))
+}
+
+// Close frees the model and its controller.
+func (u *Use) Close() {
+	if u.Controller != nil {
+		u.Controller.Close()
+	}
+	if u.Network != nil {
+		u.Network.Close()
+	}
+	u.runner.pool.Close()
+}
+
+// Answer is a classifier's word on one image.
+type Answer struct {
+	Class  int     // of the largest logit
+	Margin float64 // by which that exceeds the second
+}
+
+// Answers classifies n images, which pixels gives as C·H·W values in [0,1] and may be
+// asked for from several goroutines: with the model alone and, where there is a
+// controller, healed.
+func (u *Use) Answers(ctx context.Context, n int, pixels func(i int) []float32) (alone, healed []Answer, err error) {
+	if alone, err = u.answers(ctx, u.alone, n, pixels); err != nil || u.healed == nil {
+		return alone, nil, err
+	}
+	healed, err = u.answers(ctx, *u.healed, n, pixels)
+	return alone, healed, err
+}
+
+func (u *Use) answers(ctx context.Context, who subject, n int, pixels func(i int) []float32) ([]Answer, error) {
+	out := make([]Answer, n)
+	err := u.runner.forEach(ctx, n, who.state, func(ctx context.Context, i int) error {
+		a, err := who.ask(ctx, pixels(i))
+		if err != nil {
+			return err
+		}
+		class := control.Predict(a.logits)
+		margin := control.Margin(a.logits, class)
+		if margin-margin != 0 { // NaN: something was infinite or NaN
+			return notFinite{who.what, i, a.outcome != nil}
+		}
+		out[i] = Answer{class, margin}
+		return nil
+	})
+	return out, err
+}
+
+// Fits checks that the model takes the images of a data set.
+func (u *Use) Fits(d *dataset.Dataset) error { return fits(d, u.Network) }
+
+// FitsImage checks that the model takes images of a shape: channels, height, width.
+func (u *Use) FitsImage(shape [3]int) error {
+	s := u.Network.Shape()
+	if (attacks.Shape{C: shape[0], H: shape[1], W: shape[2]}) != s {
+		return fmt.Errorf("it has %d channels of %d×%d pixels, the model takes %d of %d×%d", shape[0], shape[2], shape[1], s.C, s.W, s.H)
+	}
+	return nil
+}
+
+// Export returns the controlled network as one ONNX file, see
+// [control.Controller.Graph], with the SHA-256 of the model among its metadata.
+func (u *Use) Export() (*Exported, error) {
+	g, err := u.Controller.Graph()
+	if err != nil {
+		return nil, ConfigError{err}
+	}
+	g.Meta["model_sha256"], g.Meta["selfheal"] = u.SHA256, Version
+	e := &Exported{Input: g.Inputs[0].Shape.String(), Output: g.Outputs[0].Shape.String()}
+	if e.Data, err = g.Encode(); err != nil {
+		return nil, ConfigError{fmt.Errorf("control %s on model %s: %w", u.Controller.Name, u.Network.Name, err)}
+	}
+	return e, nil
+}
+
+// Exported is a controlled network as a file.
+type Exported struct {
+	Data          []byte // the file
+	Input, Output string // shapes, such as [N 3 32 32]
+}
+
+// dataset opens a data set of the config, cut to limit where that is above 0.
+func (u *Use) dataset(name string, limit int) (*dataset.Dataset, error) {
+	cfg := u.runner.cfg
+	if cfg.Dataset(name) == nil {
+		return nil, unknown("data set", name, cfg.Datasets, func(d config.Dataset) string { return d.Name })
+	}
+	d, err := u.runner.open(name, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(d, u.Network); err != nil {
+		return nil, fmt.Errorf("dataset %s and model %s: %w", name, u.Network.Name, err)
+	}
+	return d, nil
+}
+
+// attack finds an attack of the config and which of its epsilons is meant; epsilon 0
+// stands for its only one.
+func (u *Use) attack(name string, epsilon float64) (PlannedAttack, error) {
+	cfg := u.runner.cfg
+	a := cfg.Attack(name)
+	if a == nil {
+		return PlannedAttack{}, unknown("attack", name, cfg.Attacks, func(a config.Attack) string { return a.Name })
+	}
+	norm, err := attacks.ParseNorm(a.Norm)
+	if err != nil {
+		return PlannedAttack{}, fmt.Errorf("attack %s: %w", name, err)
+	}
+	var list []string
+	for _, e := range a.Epsilons {
+		list = append(list, fraction(e))
+	}
+	i := slices.IndexFunc(a.Epsilons, func(e float64) bool { return epsilon > e*(1-1e-9) && epsilon < e*(1+1e-9) })
+	switch {
+	case epsilon == 0 && len(a.Epsilons) == 1:
+		i = 0
+	case epsilon == 0:
+		return PlannedAttack{}, fmt.Errorf("attack %s has several epsilons; say which: %s", name, strings.Join(list, ", "))
+	case i < 0:
+		return PlannedAttack{}, fmt.Errorf("attack %s has no epsilon %s; it has: %s", name, fraction(epsilon), strings.Join(list, ", "))
+	}
+	return PlannedAttack{Attack: a, Epsilon: a.Epsilons[i], Norm: norm}, nil
+}

@@ -1,0 +1,258 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/internal/testinput"
+)
+
+// openUse opens a model of the small run, with a control unless that is "".
+func openUse(t *testing.T, control string) *Use {
+	t.Helper()
+	testinput.Runtime(t)
+	cfg, err := config.Parse("test.yaml", []byte(small), config.Folder(".."), "runtime.workers=2", "attacks.pgd-l2.epsilon=[0.2, 0.4]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := Open(context.Background(), cfg, "robust", control, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(u.Close)
+	return u
+}
+
+// Outside a run the model and its controlled network answer as the network and the
+// controller themselves do, with a linear embedding fitted as a run fits it.
+func TestAnswers(t *testing.T) {
+	u := openUse(t, "pca")
+	d, err := u.dataset("test", 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pixels := func(i int) []float32 {
+		_, x, _ := d.Image(i)
+		return x
+	}
+	alone, healed, err := u.Answers(context.Background(), d.Len(), pixels)
+	if err != nil || len(alone) != 5 || len(healed) != 5 {
+		t.Fatalf("%v, %v, %v", alone, healed, err)
+	}
+	differ := false
+	for i := range alone {
+		z := make([]float32, 10)
+		if err := u.Network.Logits(context.Background(), pixels(i), z); err != nil {
+			t.Fatal(err)
+		}
+		o, err := u.Controller.Run(context.Background(), pixels(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			got    Answer
+			logits []float32
+		}{{alone[i], z}, {healed[i], o.Logits}} {
+			sorted := slices.Sorted(slices.Values(c.logits))
+			if c.logits[c.got.Class] != sorted[9] || c.got.Margin != float64(sorted[9])-float64(sorted[8]) {
+				t.Errorf("image %d: %+v of logits %v", i, c.got, c.logits)
+			}
+		}
+		differ = differ || alone[i].Margin != healed[i].Margin
+	}
+	if !differ {
+		t.Error("control changes nothing: this test shows nothing")
+	}
+	if _, healed, err := openUse(t, "none").Answers(context.Background(), 1, pixels); err != nil || healed != nil {
+		t.Errorf("without a control: %v, %v", healed, err)
+	}
+}
+
+// A greedy loop with a fitted embedding is exported with what identifies it.
+func TestExportedMetadata(t *testing.T) {
+	u := openUse(t, "pca")
+	e, err := u.Export()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Input != "[N 3 32 32]" || e.Output != "[N 10]" || len(u.SHA256) != 64 {
+		t.Errorf("%s → %s of model %s", e.Input, e.Output, u.SHA256)
+	}
+	for _, want := range []string{u.SHA256, "pca", "greedy", Version} {
+		if !bytes.Contains(e.Data, []byte(want)) {
+			t.Errorf("the file does not hold %q", want)
+		}
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	testinput.Runtime(t)
+	for _, c := range []struct{ model, control, set, want string }{
+		{"rubost", "", "", `no model "rubost"; it has: robust`}, {"robust", "pac", "", `no control "pac"; it has: auto-encoder, pca`},
+		{"robust", "", "models.robust.path=absent.onnx", "absent.onnx: no such file"},
+		{"robust", "auto-encoder", "controls.auto-encoder.layers=[{at: last, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]", "control auto-encoder on model robust"},
+		{"robust", "pca", "datasets.train.path=absent.bin", "absent.bin does not exist"},
+	} {
+		var sets []string
+		if c.set != "" {
+			sets = append(sets, c.set)
+		}
+		cfg, err := config.Parse("test.yaml", []byte(small), config.Folder(".."), sets...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(context.Background(), cfg, c.model, c.control, Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(ConfigError)) {
+			t.Errorf("%s, %s, %s: error %v, want one with %q", c.model, c.control, c.set, err, c.want)
+		}
+	}
+	if err := openUse(t, "").FitsImage([3]int{3, 32, 64}); err == nil || !strings.Contains(err.Error(), "3 channels of 64×32 pixels, the model takes 3 of 32×32") {
+		t.Errorf("a wide image: %v", err)
+	}
+}
+
+// claim is the clean images of the small run as if an attack had returned them.
+func claim(t *testing.T, u *Use) (Claim, *dataset.Dataset) {
+	t.Helper()
+	d, err := u.dataset("test", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Claim{Shape: []int{d.Len(), 3, 32, 32}, Dataset: "test", Attack: "pgd-l2", Epsilon: 0.4}
+	for i := range d.Len() {
+		_, x, _ := d.Image(i)
+		c.Images = append(c.Images, x...)
+	}
+	return c, d
+}
+
+// What leaves the ball by more than float32 can't avoid, or the box at all, is
+// outside and not judged; the rest is judged as in a run.
+func TestVerifyMeasures(t *testing.T) {
+	u := openUse(t, "")
+	c, d := claim(t, u)
+	v, err := u.Verify(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Unperturbed != 7 || v.MaxNorm != 0 || len(v.Outside) != 0 || v.Judged != 7 || len(v.Verdicts) != 7 || strings.Count(v.Verdicts, "1") != v.Correct || v.Correct == 0 {
+		t.Fatalf("clean images: %+v", v)
+	}
+	// Uniform steps of a length in ℓ2, towards the middle of the box.
+	move := func(i int, length float64) {
+		image := c.Images[i*3072 : (i+1)*3072]
+		for k, p := range image {
+			step := float32(length / math.Sqrt(3072))
+			if p > 0.5 {
+				step = -step
+			}
+			image[k] += step
+		}
+	}
+	move(0, 0.4*(1+2e-6))
+	move(1, 0.4*(1+1e-4))
+	move(2, 0.2)
+	c.Images[3*3072+9] = float32(math.Inf(1))
+	c.Images[4*3072+9] = 1 + 0x1p-23
+	c.Images[5*3072+9] = -1e-30
+	v, err = u.Verify(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Unperturbed != 1 || v.Judged != 3 || v.MaxNorm < 0.4 || v.MaxNorm > 1.001 || len(v.Outside) != 4 {
+		t.Fatalf("%+v", v)
+	}
+	for k, want := range []struct {
+		image   int
+		problem string
+		excess  float64
+	}{{1, "l2 norm 0.40003", 3.93e-5}, {3, "1 of its 3072 values are NaN or infinite", 0}, {4, "by up to 1.19e-07", 0x1p-23}, {5, "by up to 1e-30", 1e-30}} {
+		o := v.Outside[k]
+		if o.Image != want.image || !strings.Contains(o.Problem, want.problem) || math.Abs(o.Excess-want.excess) > 0.05*want.excess {
+			t.Errorf("outside: %+v, want image %d, %s, %g", o, want.image, want.problem, want.excess)
+		}
+	}
+	for i, b := range []byte(v.Verdicts) {
+		outside := slices.ContainsFunc(v.Outside, func(o Outside) bool { return o.Image == i })
+		if outside != (b == '-') {
+			t.Errorf("image %d: outside %v, verdict %c", i, outside, b)
+		}
+		if outside {
+			continue
+		}
+		_, _, label := d.Image(i)
+		z := make([]float32, 10)
+		if err := u.Network.Logits(context.Background(), c.Images[i*3072:(i+1)*3072], z); err != nil {
+			t.Fatal(err)
+		}
+		if right := control.Predict(z) == label; right != (b == '1') {
+			t.Errorf("image %d: right %v, verdict %c", i, right, b)
+		}
+	}
+}
+
+func TestVerifyErrors(t *testing.T) {
+	u := openUse(t, "")
+	whole, _ := claim(t, u)
+	for _, c := range []struct {
+		change func(c *Claim)
+		want   string
+	}{
+		{func(c *Claim) { c.Shape = []int{7, 32, 32, 3} }, "have shape [7 32 32 3], those of dataset test have [N 3 32 32]"},
+		{func(c *Claim) { c.Shape = []int{7 * 3072} }, "have shape [21504]"},
+		{func(c *Claim) { c.Limit = 3 }, "7 adversarial images, but 3 of dataset test; --limit N"},
+		{func(c *Claim) { c.Attack = "none" }, `no attack "none"; it has: apgd-linf`}, {func(c *Claim) { c.Dataset = "tset" }, `no data set "tset"; it has: test, train`},
+		{func(c *Claim) { c.Epsilon = 0 }, "several epsilons; say which: 0.2, 0.4"}, {func(c *Claim) { c.Epsilon = 0.3 }, "no epsilon 0.3; it has: 0.2, 0.4"},
+		{func(c *Claim) { c.Attack = "apgd-linf" }, "no epsilon 0.4; it has: 2/255"},
+	} {
+		changed := whole
+		c.change(&changed)
+		if _, err := u.Verify(context.Background(), changed); err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(ConfigError)) {
+			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+	}
+	whole.Epsilon, whole.Attack = 0, "apgd-l1"
+	if v, err := u.Verify(context.Background(), whole); err != nil || v.Epsilon != 4 || v.Norm != attacks.L1.String() {
+		t.Errorf("an attack of one epsilon: %+v, %v", v, err)
+	}
+}
+
+// Images that a run of every norm saved are within, and have its verdicts.
+func TestVerifyAgreesWithARun(t *testing.T) {
+	testinput.Runtime(t)
+	f, _, out := runSmall(t, 2, 64, "suites.small.attacks=[apgd-linf, apgd-l1, fab-l2]")
+	for _, name := range []string{"none", "auto-encoder", "pca"} {
+		u := openUse(t, name)
+		for _, c := range f.Cells {
+			if c.Attack == "none" || c.Defense != name {
+				continue
+			}
+			files, err := filepath.Glob(filepath.Join(out, "adversarial", "*_"+c.Attack+"_*.npy"))
+			if err != nil || len(files) != 1 {
+				t.Fatalf("%v, %v", files, err)
+			}
+			shape, x, err := dataset.ReadNamedArray(os.DirFS(filepath.Dir(files[0])), filepath.Base(files[0]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := u.Verify(context.Background(), Claim{Shape: shape, Images: x, Dataset: "test", Attack: c.Attack})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.Verdicts != c.Verdicts || v.MaxNorm != c.MaxNorm || v.Accuracy != c.Accuracy || v.Defense != name {
+				t.Errorf("%s, %s: %+v, the run's cell is %+v", name, c.Attack, v, c)
+			}
+		}
+	}
+}

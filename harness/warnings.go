@@ -1,0 +1,134 @@
+package harness
+
+import (
+	"fmt"
+	"slices"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+	"selfheal/harness/stats"
+)
+
+// The warnings that a cell may carry; docs/warnings.md explains each.
+const (
+	warnConverted        = "converted"
+	warnProbabilities    = "probabilities"
+	warnClaimRefuted     = "claim-refuted"
+	warnZeroGradient     = "zero-gradient"
+	warnNotFinite        = "not-finite-gradient"
+	warnSquareWins       = "square-wins"
+	warnFewClasses       = "few-classes"
+	warnNearChance       = "near-chance"
+	warnOptimisationLoop = "optimisation-loop"
+	warnMaskedByControl  = "masked-by-control"
+	warnRandomized       = "randomized"
+	warnUnstableLoss     = "unstable-loss"
+	warnUnbounded        = "stands-at-epsilon-1"
+)
+
+// warnings are those that a cell's own numbers give.
+func warnings(j Job, net *control.Network, s subject, made *crafted, recipe attacks.Recipe, v []verdict) []result.Warning {
+	var list []result.Warning
+	warn := func(id, format string, args ...any) {
+		list = append(list, result.Warning{ID: id, Message: fmt.Sprintf(format, args...)})
+	}
+	for _, notice := range net.Graph.Notices {
+		warn(warnConverted, "model %s: %s", net.Name, notice)
+	}
+	own := s.controller == nil || j.Suite.Mode != config.Oblivious // the images were made against this subject
+	if s.controller == nil && !slices.ContainsFunc(v, func(v verdict) bool { return !v.simplex }) && j.Model.Output != "probabilities" {
+		warn(warnProbabilities, "model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities", net.Name)
+	}
+	if own && made.wrong > 0 {
+		warn(warnClaimRefuted, "an attack claimed %d successes that the judge did not see again", made.wrong)
+	}
+	if g := made.gradients; own && g.zero > 0 {
+		warn(warnZeroGradient, "on %s an attack began with a gradient of exactly 0", share(g.zero, g.images))
+	}
+	if g := made.gradients; own && g.notFinite > 0 {
+		warn(warnNotFinite, "on %s a loss or a gradient was infinite or NaN", share(g.notFinite, g.images))
+	}
+	if own {
+		list = append(list, made.warnings...)
+		for _, broke := range squareWins(made.steps, len(v)) {
+			warn(warnSquareWins, "Square, which sees no gradients, broke %d images that the gradient attacks before it had left", broke)
+		}
+	}
+	if recipe.Fallback != "" {
+		warn(warnFewClasses, "%s", recipe.Fallback)
+	}
+	if recipe.Name == "" && nearChance(v, net.Classes()) {
+		warn(warnNearChance, "clean accuracy is near chance (1 of %d classes): the mean and std, the channel order or the labels may be wrong", net.Classes())
+	}
+	if s.controller != nil && s.controller.Solver.Method != control.Greedy {
+		warn(warnOptimisationLoop, "the defense %s solves an optimisation problem for every image: its robustness must be judged by an attack through that loop", s.defense)
+	}
+	return list
+}
+
+// share words n of so many images.
+func share(n, of int) string {
+	return fmt.Sprintf("%d of %d images (%.1f %%)", n, of, 100*float64(n)/float64(max(of, 1)))
+}
+
+// squareMargin is the drop, as a share of all images, from which Square's
+// success is more than noise; the reference AutoAttack's.
+const squareMargin = 0.002
+
+// squareWins lists for each run of Square after a gradient attack how many images it
+// broke, where that is more than noise: above the reference's margin, and more
+// than one.
+func squareWins(steps []result.Step, n int) []int {
+	var wins []int
+	for i, s := range steps {
+		if s.Attack != "square" || i == 0 {
+			continue
+		}
+		drop := steps[i-1].Robust - s.Robust
+		if broke := int(drop*float64(n) + 0.5); broke > 1 && drop > squareMargin {
+			wins = append(wins, broke)
+		}
+	}
+	return wins
+}
+
+// fewest is how many images it takes to speak of chance.
+const fewest = 20
+
+// nearChance reports whether an accuracy can't be told from that of guessing.
+func nearChance(v []verdict, classes int) bool {
+	right := 0
+	for _, x := range v {
+		if x.right {
+			right++
+		}
+	}
+	return len(v) >= fewest && stats.Wilson(right, len(v))[0] <= 1/float64(classes)
+}
+
+// maskingDrop is how far an oblivious number must lie above the one that an attack
+// through the controls leaves, to be called masked.
+const maskingDrop = 0.1
+
+// maskedByControl warns in oblivious cells of controlled networks whose accuracy an
+// attack through the controls, in the same run, takes away: the control hid the
+// gradient rather than healing.
+func maskedByControl(cells []result.Cell) {
+	for i := range cells {
+		c := &cells[i]
+		if c.Mode != config.Oblivious || c.Defense == config.None || c.Attack == config.None {
+			continue
+		}
+		for _, w := range cells {
+			if w.Mode != config.WhiteboxThrough || w.Attack == config.None || w.Dataset != c.Dataset || w.Model != c.Model || w.Defense != c.Defense || *w.Norm != *c.Norm || *w.Epsilon != *c.Epsilon {
+				continue
+			}
+			if w.N == c.N && c.Accuracy-w.Accuracy > maskingDrop {
+				c.Warnings = append(c.Warnings, result.Warning{ID: warnMaskedByControl, Message: fmt.Sprintf(
+					"oblivious accuracy %.1f %%, but an attack that knows the control leaves %.1f %% (suite %s, %s)", 100*c.Accuracy, 100*w.Accuracy, w.Suite, w.Attack)})
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+	"selfheal/internal/testinput"
+	"selfheal/models/onnx"
+)
+
+// planted wraps a bundled network: in maps the image, out the logits. It returns the file.
+func planted(t *testing.T, name string, in, out func(b *onnx.Builder, x string) string) string {
+	t.Helper()
+	net, _, err := onnx.Load("../models/zoo/preact_robust.onnx", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &onnx.Builder{G: onnx.NewGraph(name)}
+	x := b.Input("x", net.Inputs[0].Shape)
+	z := b.Inline(net, map[string]string{net.Inputs[0].Name: in(b, x)})[net.Outputs[0].Name]
+	b.Output("planted_logits", out(b, z))
+	if b.Err() != nil {
+		t.Fatal(b.Err())
+	}
+	data, err := b.G.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), name+".onnx")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Each planted fault raises its warnings, and an honest network none.
+func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
+	testinput.Runtime(t)
+	same := func(_ *onnx.Builder, x string) string { return x }
+	scaled := func(factor float32) func(b *onnx.Builder, x string) string {
+		return func(b *onnx.Builder, x string) string { return b.Op("Mul", x, b.Float(factor)) }
+	}
+	quantised := func(b *onnx.Builder, x string) string {
+		return b.Op("Div", b.Op("Floor", b.Op("Mul", x, b.Float(16))), b.Float(16))
+	}
+	noisy := func(b *onnx.Builder, x string) string {
+		return b.Op("Add", x, b.Op("Mul", b.Op("RandomNormalLike", x), b.Float(0.05)))
+	}
+	shuffled := func(b *onnx.Builder, x string) string { return b.Op("Sub", b.Float(1), b.Op("Mul", x, b.Float(30))) }
+	softmax := func(b *onnx.Builder, x string) string { return b.OpWith("Softmax", onnx.Attrs{"axis": -1}, x) }
+	for _, c := range []struct {
+		name    string
+		in, out func(b *onnx.Builder, x string) string
+		want    []string // at least one of each alternative, "a|b"
+	}{
+		{"honest", same, same, nil},
+		{"sharp", same, scaled(1e6), []string{warnZeroGradient}},
+		{"quantised", quantised, same, []string{warnZeroGradient, warnUnbounded}},
+		{"noisy", noisy, same, []string{warnRandomized}},
+		{"wrong-input", shuffled, same, []string{warnNearChance}},
+		{"softmax", same, softmax, []string{warnProbabilities}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			text := fmt.Sprintf(`
+version: 1
+seed: 1
+default_suites: [s]
+datasets:
+  test: {format: cifar10-bin, path: ../models/zoo/shapes10/test.bin, limit: 24}
+models:
+  m: {path: %q}
+attacks:
+  apgd: {kind: autoattack, version: custom, components: [{kind: apgd-ce, restarts: 1}, apgd-t, square], norm: linf, epsilon: 2/255, steps: 10, targets: 2, queries: 100}
+suites:
+  s: {dataset: test, models: [m], attacks: [apgd]}
+`, planted(t, c.name, c.in, c.out))
+			cfg, err := config.Parse("test.yaml", []byte(text), config.Folder("."))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg, err = cfg.Selected(nil); err != nil {
+				t.Fatal(err)
+			}
+			p, err := NewPlan(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, messages []string
+			for _, cell := range f.Cells {
+				for _, w := range cell.Warnings {
+					got, messages = append(got, w.ID), append(messages, w.ID+": "+w.Message)
+				}
+			}
+			if c.want == nil && got != nil {
+				t.Errorf("warnings of an honest network: %s", strings.Join(messages, "\n"))
+			}
+			for _, w := range c.want {
+				if !slices.Contains(got, w) {
+					t.Errorf("no %s among\n%s", w, strings.Join(messages, "\n"))
+				}
+			}
+		})
+	}
+}
+
+func TestSquareWins(t *testing.T) {
+	steps := func(robust ...float64) (list []result.Step) {
+		for i, r := range robust {
+			list = append(list, result.Step{Attack: []string{"apgd-ce", "square", "fab"}[i], Robust: r})
+		}
+		return list
+	}
+	for _, c := range []struct {
+		steps []result.Step
+		n     int
+		want  []int
+	}{
+		{steps(0.5, 0.5), 200, nil}, {steps(0.5, 0.495), 200, nil}, {steps(0.5, 0.49, 0.3), 200, []int{2}},
+		{steps(0.5, 0.499), 2000, nil}, {steps(0.5, 0.495), 2000, []int{10}}, {steps(0.5)[:1], 10, nil},
+	} {
+		if got := squareWins(c.steps, c.n); !slices.Equal(got, c.want) {
+			t.Errorf("%+v of %d: %v, want %v", c.steps, c.n, got, c.want)
+		}
+	}
+}

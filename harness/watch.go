@@ -1,0 +1,51 @@
+package harness
+
+import (
+	"context"
+
+	"selfheal/attacks"
+)
+
+// watched is what an attack's gradients on one image looked like.
+type watched struct{ asked, zero, notFinite bool }
+
+func (g *gradients) count(w watched) {
+	for _, row := range []struct {
+		saw bool
+		n   *int
+	}{{w.asked, &g.images}, {w.zero, &g.zero}, {w.notFinite, &g.notFinite}} {
+		if row.saw {
+			*row.n++
+		}
+	}
+}
+
+// watch passes one image's questions on and looks at the gradients that come back.
+type watch struct {
+	*counted
+	seen  *watched
+	asked int
+}
+
+func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
+	err := w.counted.Gradient(ctx, x, loss, label, target, e)
+	if err != nil {
+		return err
+	}
+	w.seen.asked = true
+	zero, sum := true, float64(e.Loss)-float64(e.Loss)
+	for _, g := range e.Gradient {
+		zero = zero && g == 0
+		sum += float64(g) - float64(g) // NaN where g is not finite
+	}
+	if sum != 0 {
+		w.seen.notFinite = true
+	}
+	// A vanishing gradient matters where the attack has yet to begin: later the label
+	// may rank third, where DLR is constant, and the image be broken anyway.
+	if zero && w.asked == 0 {
+		w.seen.zero = true
+	}
+	w.asked++
+	return nil
+}

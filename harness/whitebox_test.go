@@ -1,0 +1,133 @@
+package harness
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+	"selfheal/internal/testinput"
+)
+
+// modes is one small suite in every mode.
+const modes = `
+version: 1
+seed: 5
+default_suites: [oblivious, detached, through, bpda]
+datasets:
+  test: {format: cifar10-bin, path: models/zoo/shapes10/test.bin, limit: 8}
+models:
+  standard: {path: models/zoo/preact_standard.onnx}
+controls:
+  greedy:
+    solver: {method: greedy}
+    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]
+  msa:
+    solver: {method: msa, outer: 1, inner: 2, learning_rate: 0.003}
+    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}, {at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}]
+attacks:
+  pgd: {kind: pgd, norm: linf, epsilon: 8/255, steps: 8, loss: margin}
+suites:
+  oblivious: {dataset: test, models: [standard], controls: [greedy, msa], attacks: [pgd]}
+  detached: {dataset: test, models: [standard], controls: [greedy, msa], attacks: [pgd], mode: whitebox-detached}
+  through: {dataset: test, models: [standard], controls: [greedy, msa], attacks: [pgd], mode: whitebox-through}
+  bpda: {dataset: test, models: [standard], controls: [greedy, msa], attacks: [pgd], mode: whitebox-bpda}
+`
+
+// Each mode's attacker knows more than the one before, and its cells say what was done.
+func TestModes(t *testing.T) {
+	testinput.Runtime(t)
+	f, records, err := Run(context.Background(), plan(t, modes, 2, 16), Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Cells) != 4*3*2 {
+		t.Fatalf("%d cells", len(f.Cells))
+	}
+	cell := func(suite, defense string) result.Cell {
+		i := slices.IndexFunc(f.Cells, func(c result.Cell) bool { return c.Suite == suite && c.Defense == defense && c.Attack == "pgd" })
+		if i < 0 {
+			t.Fatalf("no cell of %s, %s", suite, defense)
+		}
+		return f.Cells[i]
+	}
+	for _, defense := range []string{"greedy", "msa"} {
+		o, d, w, b := cell("oblivious", defense), cell("detached", defense), cell("through", defense), cell("bpda", defense)
+		if o.Correct < d.Correct || d.Correct < w.Correct || o.Correct == w.Correct {
+			t.Errorf("%s: %d oblivious, %d detached, %d through", defense, o.Correct, d.Correct, w.Correct)
+		}
+		if d.Verdicts != b.Verdicts {
+			t.Errorf("%s: detached %s, BPDA %s", defense, d.Verdicts, b.Verdicts)
+		}
+		if len(o.Steps) != 0 || o.VerdictOnly {
+			t.Errorf("%s: the oblivious cell was crafted itself: %+v", defense, o)
+		}
+		for _, c := range []result.Cell{d, w} {
+			if len(c.Steps) != 1 || !c.VerdictOnly || c.Recipe != "pgd/1" || math.Abs(c.Steps[0].Robust-c.Accuracy) > 1e-12 || c.MaxNorm > 8.0/255*(1+1e-5) {
+				t.Errorf("%s, %s: %+v", defense, c.Mode, c)
+			}
+		}
+		// A gradient through the controls costs more than one that holds them.
+		if w.Steps[0].Backward <= d.Steps[0].Backward*int64(1) && w.Correct == d.Correct {
+			t.Errorf("%s: %d backward passes through, %d detached", defense, w.Steps[0].Backward, d.Steps[0].Backward)
+		}
+		masked := slices.ContainsFunc(o.Warnings, func(w result.Warning) bool { return w.ID == warnMaskedByControl })
+		if masked != (o.Accuracy-w.Accuracy > maskingDrop) {
+			t.Errorf("%s: oblivious %v, through %v, warned %v", defense, o.Accuracy, w.Accuracy, masked)
+		}
+	}
+	if a, b := cell("detached", "none"), cell("through", "none"); a.Verdicts != b.Verdicts {
+		t.Errorf("the undefended network: %s and %s", a.Verdicts, b.Verdicts)
+	}
+	for _, r := range records {
+		if (r.Attack == config.None) != (r.CleanMargin == nil) || (r.FirstSuccess == nil) != (r.Queries == nil) {
+			t.Errorf("%+v", r)
+		}
+		if r.Queries != nil && *r.Queries < 1 {
+			t.Errorf("image %d of %s/%s was broken after %d passes", r.Image, r.Suite, r.Defense, *r.Queries)
+		}
+	}
+}
+
+// A baseline whose images nobody needs has the verdicts of full strength for fewer passes.
+func TestVerdictsAloneAreCheaper(t *testing.T) {
+	testinput.Runtime(t)
+	run := func(sets ...string) (*result.File, int64) {
+		sets = append(sets, "suites.small.controls=[]", "suites.small.attacks=[apgd-linf, apgd-l1, pgd-l2]", "models.robust.path=models/zoo/preact_standard.onnx")
+		f, _, _ := runSmall(t, 2, 16, sets...)
+		var passes int64
+		for _, c := range f.Cells {
+			for _, s := range c.Steps {
+				passes += s.Forward + s.Backward
+			}
+		}
+		return f, passes
+	}
+	full, fullPasses := run()
+	alone, passes := run("save_adversarial=false")
+	for i, c := range alone.Cells {
+		if c.Verdicts != full.Cells[i].Verdicts {
+			t.Errorf("%s: verdicts alone %s, at full strength %s", c.Attack, c.Verdicts, full.Cells[i].Verdicts)
+		}
+		if c.VerdictOnly != (c.Attack != config.None) || full.Cells[i].VerdictOnly {
+			t.Errorf("%s: verdict only %v, at full strength %v", c.Attack, c.VerdictOnly, full.Cells[i].VerdictOnly)
+		}
+	}
+	if float64(passes) > 0.9*float64(fullPasses) {
+		t.Errorf("%d passes for verdicts alone, %d at full strength", passes, fullPasses)
+	}
+}
+
+// A control whose embedding has no gradient is refused before anything is attacked.
+func TestWhiteboxRefusesWhatHasNoGradient(t *testing.T) {
+	testinput.Runtime(t)
+	text := strings.Replace(modes, "default_suites: [oblivious, detached, through, bpda]", "default_suites: [through]", 1)
+	text = strings.ReplaceAll(text, "models/zoo/input_ae.onnx", "harness/testdata/nowhere.onnx")
+	_, _, err := Run(context.Background(), plan(t, text, 2, 16), Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
+	if err == nil || !strings.Contains(err.Error(), "nowhere.onnx") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,152 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/harness/result"
+)
+
+// curveSuite is the fixture's suite of curves, with its records as change leaves them.
+func curveSuite(t *testing.T, change func(f *result.File, recs []result.Record) []result.Record) *suite {
+	t.Helper()
+	f := fixture()
+	recs := change(f, records(f))
+	v := derive(f)
+	v.addMargins(slices.Values(recs))
+	i := slices.IndexFunc(v.Suites, func(s *suite) bool { return s.Name == "curve" })
+	return v.Suites[i]
+}
+
+func TestCurvesFromDistances(t *testing.T) {
+	s := curveSuite(t, func(_ *result.File, recs []result.Record) []result.Record { return recs })
+	panels := s.Curves()
+	if len(panels) != 2 || panels[0].Attack.Title() != "FAB-T ℓ∞" || panels[1].Attack.Title() != "Bisection ℓ2" {
+		t.Fatalf("panels %+v", panels)
+	}
+	fab, bisection := panels[0].Lines, panels[1].Lines
+	if len(fab) != 2 || fab[0].Defense != "none" || fab[1].Defense != "pca" || fab[1].Index != 1 {
+		t.Fatalf("lines %+v", fab)
+	}
+	// 164 of 200 are right; one breaks at every 164th of 12/255, 109 of them up to 8/255.
+	if n := len(fab[0].Steps); n != 1+109+1 || fab[0].end() != 8./255 {
+		t.Errorf("%d steps up to %v", n, fab[0].end())
+	}
+	for e, right := range map[float64]int{0: 164, 0.99 / 164 * 12 / 255: 164, 1.01 / 164 * 12 / 255: 163, 2. / 255: 137, 4. / 255: 110, 8. / 255: 55} {
+		if got := fab[0].at(e); math.Abs(got-float64(right)/200) > 1e-12 {
+			t.Errorf("at %v the curve has %v, %d of 200 stand", e, got, right)
+		}
+	}
+	for _, p := range fab[0].Points { // the curve meets every cell
+		if fab[0].at(p.Epsilon) != p.Accuracy {
+			t.Errorf("at %v the curve has %v, the cell %v", p.Epsilon, fab[0].at(p.Epsilon), p.Accuracy)
+		}
+	}
+	// The control was given images made on another network: its cells alone are known.
+	if want := []point{{0, 0.805}, {2. / 255, 0.75}, {4. / 255, 0.67}, {8. / 255, 0.505}}; !slices.Equal(fab[1].Steps, want) {
+		t.Errorf("control: %v, want %v", fab[1].Steps, want)
+	}
+	if len(bisection[0].Steps) != 1+100 || bisection[0].at(0.5) != float64(164-50)/200 {
+		t.Errorf("bisection: %d steps, %v at 0.5", len(bisection[0].Steps), bisection[0].at(0.5))
+	}
+	if bisection[1].Steps != nil || len(bisection[1].Points) != 2 {
+		t.Errorf("a single epsilon without distances makes steps: %+v", bisection[1])
+	}
+}
+
+// Distances that do not tell everything make no curve.
+func TestCurvesNeedEveryDistance(t *testing.T) {
+	type recs = []result.Record
+	each := func(f *result.File, change func(c *result.Cell)) {
+		for i := range f.Cells {
+			change(&f.Cells[i])
+		}
+	}
+	for name, change := range map[string]func(*result.File, recs) recs{
+		"no records":              func(*result.File, recs) recs { return nil },
+		"ended at first success":  func(f *result.File, r recs) recs { each(f, func(c *result.Cell) { c.VerdictOnly = true }); return r },
+		"made on another network": func(f *result.File, r recs) recs { each(f, func(c *result.Cell) { c.Steps = nil }); return r },
+		"an image is missing": func(_ *result.File, r recs) recs {
+			return slices.DeleteFunc(r, func(r result.Record) bool { return r.Image == 7 })
+		},
+		"broken by another attack": func(_ *result.File, r recs) recs {
+			return without(r, func(r result.Record) bool { return r.Image == 163 })
+		},
+		"no attack minimised norms": func(_ *result.File, r recs) recs { return without(r, func(result.Record) bool { return true }) },
+	} {
+		s := curveSuite(t, change)
+		panels := s.Curves()
+		if len(panels) != 1 || panels[0].Attack.Title() != "FAB-T ℓ∞" || !slices.Equal(panels[0].Lines[0].Steps, panels[0].Lines[0].Points) {
+			t.Errorf("%s: panels %+v", name, panels)
+		}
+		if rows := s.distanceTable().Rows; rows != nil {
+			t.Errorf("%s: %v", name, rows)
+		}
+	}
+}
+
+// without takes the distances from the records that of picks.
+func without(recs []result.Record, of func(result.Record) bool) []result.Record {
+	for i := range recs {
+		if of(recs[i]) {
+			recs[i].Distance = nil
+		}
+	}
+	return recs
+}
+
+func TestDistanceTable(t *testing.T) {
+	s := curveSuite(t, func(_ *result.File, recs []result.Record) []result.Record { return recs })
+	var got []string
+	for _, r := range s.distanceTable().Rows {
+		var line []string
+		for _, b := range r[2:] {
+			line = append(line, b.plain())
+		}
+		got = append(got, strings.Join(line, " | "))
+	}
+	// The 0.1-quantile of 164 images is the 17th, the median the 83rd.
+	want := []string{
+		"FAB-T ℓ∞ (2/255) | 164 | 137 | " + number(17./164*12/255) + " | > 2/255 | > 2/255",
+		"FAB-T ℓ∞ (4/255) | 164 | 110 | " + number(17./164*12/255) + " | > 4/255 | > 4/255",
+		"FAB-T ℓ∞ (8/255) | 164 | 55 | " + number(17./164*12/255) + " | " + number(83./164*12/255) + " | > 8/255",
+		"Bisection ℓ2 (1) | 164 | 64 | 0.17 | 0.83 | > 1",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestTicks(t *testing.T) {
+	for _, c := range []struct {
+		end  float64
+		most int
+		want string
+	}{
+		{8. / 255, 4, "0 2/255 4/255 6/255 8/255"}, {8. / 255, 3, "0 4/255 8/255"}, {1. / 255, 5, "0 1/255"}, {0.3, 6, "0 0.05 0.1 0.15 0.2 0.25 0.3"},
+		{0.5, 4, "0 0.2 0.4"}, {1, 5, "0 0.2 0.4 0.6 0.8 1"}, {12, 4, "0 5 10"}, {12, 0, "0"}, {0.031, 4, "0 0.01 0.02 0.03"}, {2000, 4, "0 500 1000 1500 2000"}, {3e-200, 4, "0 1e-200 2e-200 3e-200"},
+	} {
+		panel := curves{Lines: []curve{{Points: []point{{0, 1}, {c.end, 0.5}}}}}
+		var got []string
+		for _, tick := range panel.ticks(c.most) {
+			got = append(got, tick.label)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("up to %v in %d steps: %v, want %s", c.end, c.most, got, c.want)
+		}
+	}
+}
+
+func TestCurveInWords(t *testing.T) {
+	s := curveSuite(t, func(_ *result.File, recs []result.Record) []result.Record { return recs })
+	said := fullCurves(s, light).describe()
+	for _, want := range []string{"oblivious", "resnet-2b, baseline, FAB-T ℓ∞: 82.0 at 0, 68.5 at 0.00784, 55.0 at 0.0157,", "27.5 at 0.0314.",
+		fmt.Sprintf("resnet-2b, pca, Bisection ℓ2: 80.5 at 0, %s at 1.", percent(118./200, 200))} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q lacks %q", said, want)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package reports
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"selfheal/harness/result"
+)
+
+// mode is what the attacker of a suite knows.
+type mode struct {
+	Name  string // as in the config and in results
+	Label string // at the head of a column
+	Short string // in a figure or a caption
+	Knows string // in sentences, whose subject is the attacker
+}
+
+// modes are in the order of what the attacker knows.
+var modes = []mode{
+	{"oblivious", "Oblivious", "made on the undefended network, then given to every defense",
+		"Knows the undefended network only: the perturbed images are made once per model against it and then given to every defense. " +
+			"A controlled accuracy says how well the control repairs such images; it is no bound for an attacker who knows the control."},
+	{"whitebox-detached", "Detached", "made through the defended network, controls constant in the gradient",
+		"Runs the defended network itself, and its gradient holds every control constant, as the paper's own code does. " +
+			"How the controls answer to a change of the image is hidden from it."},
+	{"whitebox-bpda", "BPDA", "made through the defended network, controls the identity in the backward pass",
+		"Runs the defended network itself, and its backward pass takes every controlled state for the state as it came in, " +
+			"the identity (backward pass differentiable approximation). For a control that is added to a state this is the gradient of whitebox-detached."},
+	{"whitebox-through", "Through", "made through the defended network, the gradient going through the controls too",
+		"Knows everything: runs the defended network, and its gradient goes through the controls too, those of an iterating solver through every one of its steps."},
+}
+
+// modeOf finds a mode; one that is not known has its name only.
+func modeOf(name string) mode {
+	if i := slices.IndexFunc(modes, func(m mode) bool { return m.Name == name }); i >= 0 {
+		return modes[i]
+	}
+	return mode{Name: clean(name), Label: clean(name)}
+}
+
+// caption says in a suite's caption which attacker its numbers are of.
+func (s *suite) caption(what string) string { return what + "; attacker: " + clean(s.Mode) }
+
+// Attacker says in words what a suite's attacker knows; "" for a mode that is not known.
+func (s *suite) Attacker() string { return modeOf(s.Mode).Knows }
+
+// place is where attackers of several modes meet: their numbers may be compared.
+type place struct {
+	dataset, model, defense, norm string
+	epsilon                       float64
+	n                             int
+}
+
+// meeting holds the cells of one place, under each of its attacks by mode.
+type meeting struct {
+	attacks []string
+	cells   map[string]map[string]*result.Cell // by attack and mode
+}
+
+// modes are those that some cell of the meeting is of, in no order.
+func (m *meeting) modes() map[string]bool {
+	names := map[string]bool{}
+	for _, of := range m.cells {
+		for name := range of {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// rank is a mode's place in the order of modes, behind all of them if it is not known.
+func rank(name string) int {
+	if i := slices.IndexFunc(modes, func(m mode) bool { return m.Name == name }); i >= 0 {
+		return i
+	}
+	return len(modes)
+}
+
+// strongest are the cells of lowest accuracy by mode, over all attacks.
+func (m *meeting) strongest() map[string]*result.Cell {
+	low := map[string]*result.Cell{}
+	for _, attack := range m.attacks {
+		for name, c := range m.cells[attack] {
+			if low[name] == nil || c.Accuracy < low[name].Accuracy {
+				low[name] = c
+			}
+		}
+	}
+	return low
+}
+
+// meetings sorts the attacked cells of all suites by place, in the order of the suites.
+func (v *view) meetings() (order []place, at map[place]*meeting, columns map[string]column) {
+	at, columns = map[place]*meeting{}, map[string]column{}
+	for _, s := range v.Suites {
+		s.each(func(c *result.Cell, col column) {
+			if c.Attack == "none" || c.Norm == nil || c.Epsilon == nil {
+				return
+			}
+			known := columns[c.Attack]
+			known.Attack = c.Attack
+			known.learn(c)
+			columns[c.Attack] = known
+			p := place{s.Dataset, c.Model, c.Defense, *c.Norm, *c.Epsilon, c.N}
+			m := at[p]
+			if m == nil {
+				m = &meeting{cells: map[string]map[string]*result.Cell{}}
+				at[p], order = m, append(order, p)
+			}
+			if m.cells[c.Attack] == nil {
+				m.cells[c.Attack], m.attacks = map[string]*result.Cell{}, append(m.attacks, c.Attack)
+			}
+			if m.cells[c.Attack][s.Mode] == nil {
+				m.cells[c.Attack][s.Mode] = c
+			}
+		})
+	}
+	return order, at, columns
+}
+
+// knowledgeTable puts what was scored in several modes side by side. Each attack
+// that several modes share has a line; where none is of all the modes that there are,
+// one more line has the strongest attack of each mode, by name.
+func (v *view) knowledgeTable() table {
+	t := table{Anchor: "knowledge", Lead: 4, Caption: "Accuracy in % of controlled networks, by what the attacker knows; the lowest in bold",
+		Head: []string{"Data set", "Model", "Control", "Attack", "Images", "No control"}}
+	order, at, columns := v.meetings()
+	order = slices.DeleteFunc(order, func(p place) bool { return p.defense == "none" || len(at[p].modes()) < 2 })
+	all := map[string]bool{}
+	for _, p := range order {
+		maps.Copy(all, at[p].modes())
+	}
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
+	var words []string
+	for _, name := range names {
+		m := modeOf(name)
+		t.Head = append(t.Head, m.Label)
+		if m.Short != "" {
+			words = append(words, m.Label+", "+m.Short)
+		}
+	}
+	if words != nil {
+		t.Notes = []footnote{{"", "The adversarial images: " + strings.Join(words, "; ")}}
+	}
+	for _, p := range order {
+		m, whole, bare := at[p], false, p
+		bare.defense = "none"
+		for _, attack := range m.attacks {
+			if len(m.cells[attack]) < 2 {
+				continue
+			}
+			whole = whole || len(m.cells[attack]) == len(m.modes())
+			col := columns[attack]
+			col.Epsilon = &p.epsilon
+			col.ambiguous = slices.ContainsFunc(m.attacks, func(other string) bool { return other != attack && columns[other].Name() == col.Name() })
+			var baseline *result.Cell
+			if undefended := at[bare]; undefended != nil {
+				for _, name := range names { // the same attack on the same network, whatever the mode
+					baseline = cmp.Or(baseline, undefended.cells[attack][name])
+				}
+			}
+			t.Rows = append(t.Rows, p.line(col.Title(), baseline, names, m.cells[attack], nil))
+		}
+		if !whole {
+			t.Rows = append(t.Rows, p.line("strongest "+normName(p.norm)+" ("+epsilon(p.epsilon)+")", nil, names, m.strongest(), columns))
+		}
+	}
+	if slices.ContainsFunc(t.Rows, func(r []box) bool { return r[2].Spans[0].Mark != "" }) {
+		t.Notes = append(t.Notes, footnote{loopMark, loopID + ": the control solves an optimisation problem for every image, so that only an attack through that loop judges its robustness"})
+	}
+	return t.marked()
+}
+
+// line is a row of the table of what the attacker knows. With names, each number is
+// followed by the attack that it is of.
+func (p place) line(attack string, baseline *result.Cell, modes []string, cells map[string]*result.Cell, names map[string]column) []box {
+	defense := text(defenseName(p.defense))
+	low, high := 2.0, -1.0
+	for _, c := range cells {
+		low, high = min(low, c.Accuracy), max(high, c.Accuracy)
+		if looped(c) {
+			defense.Spans[0].Mark = loopMark
+		}
+	}
+	line := []box{text(clean(p.dataset)), text(clean(p.model)), defense, text(attack), text(thousands(int64(p.n))), text(accuracy(baseline))}
+	for _, name := range modes {
+		c := cells[name]
+		b := text(accuracy(c))
+		b.Spans[0].Bold = c != nil && c.Accuracy == low && low < high
+		if c != nil && names != nil {
+			b.Spans = append(b.Spans, span{Text: " (" + names[c.Attack].Short() + ")"})
+		}
+		line = append(line, b)
+	}
+	return line
+}

@@ -1,0 +1,197 @@
+package reports
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"selfheal/harness/result"
+)
+
+// constants returns the string constants of a Go file whose names begin with one of the prefixes.
+func constants(t *testing.T, path string, prefixes ...string) map[string]string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, d := range file.Decls {
+		if g, ok := d.(*ast.GenDecl); !ok || g.Tok != token.CONST {
+			continue
+		}
+		for _, spec := range d.(*ast.GenDecl).Specs {
+			v := spec.(*ast.ValueSpec)
+			for i, name := range v.Names {
+				if !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name.Name, p) }) || i >= len(v.Values) {
+					continue
+				}
+				if lit, ok := v.Values[i].(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					if out[name.Name], err = strconv.Unquote(lit.Value); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Every mode that a config may name is explained.
+func TestModesAreKnown(t *testing.T) {
+	names := constants(t, filepath.Join("..", "harness", "config", "schema.go"), "Oblivious", "Whitebox")
+	if len(names) != len(modes) {
+		t.Errorf("the config has the modes %v, the reports explain %d", names, len(modes))
+	}
+	for _, name := range names {
+		if m := modeOf(name); m.Short == "" || m.Knows == "" || m.Label == "" {
+			t.Errorf("mode %q is not explained", name)
+		}
+	}
+}
+
+// Every warning that a cell may carry has its section in docs/warnings.md, with what
+// happened, why it matters and what to do; nothing else has one.
+func TestWarningsAreExplained(t *testing.T) {
+	ids := constants(t, filepath.Join("..", "harness", "warnings.go"), "warn")
+	if len(ids) < 13 {
+		t.Fatalf("only found %v", ids)
+	}
+	doc, err := os.ReadFile(filepath.Join("..", "docs", "warnings.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]string{}
+	for _, part := range strings.Split(string(doc), "\n## ")[1:] {
+		head, body, _ := strings.Cut(part, "\n")
+		if id, ok := strings.CutPrefix(head, "`"); ok {
+			sections[strings.TrimSuffix(id, "`")] = body
+		}
+	}
+	for _, id := range ids {
+		body, found := sections[id]
+		if !found {
+			t.Errorf("docs/warnings.md lacks a section `%s`", id)
+		}
+		for _, lead := range []string{"**What happened.** ", "**Why it matters.** ", "**What to do.** "} {
+			if found && !strings.Contains(body, lead) {
+				t.Errorf("docs/warnings.md, %s: no paragraph %q", id, lead)
+			}
+		}
+		delete(sections, id)
+	}
+	for id := range sections {
+		t.Errorf("docs/warnings.md explains %s, which no cell carries", id)
+	}
+	if !slices.Contains(slices.Collect(maps.Values(ids)), loopID) {
+		t.Errorf("%s is no warning of the harness", loopID)
+	}
+}
+
+// No table and no figure comes without the attacker that its numbers are of.
+func TestAttackerIsSaid(t *testing.T) {
+	v := derive(fixture())
+	v.addMargins(slices.Values(records(fixture())))
+	for _, s := range v.Suites {
+		want := "; attacker: " + s.Mode
+		for _, table := range []table{s.accuracyTable(), s.intervalTable(), s.distanceTable(), s.waterfallTable(), s.solverTable(), s.marginTable(), s.costTable()} {
+			if !strings.Contains(table.Caption, want) {
+				t.Errorf("suite %s: caption %q", s.Name, table.Caption)
+			}
+		}
+	}
+	files := report(t)
+	for name, content := range files {
+		if !strings.HasSuffix(name, ".svg") {
+			continue
+		}
+		said := slices.ContainsFunc(texts(t, content), func(x svgText) bool { return strings.HasPrefix(x.text, "adversarial images made ") })
+		if !said {
+			t.Errorf("%s does not say what the attacker knows", name)
+		}
+	}
+	figures := regexp.MustCompile(`(?s)<figure>.*?</figure>`).FindAllString(files["report.html"], -1)
+	if len(figures) < len(v.Suites) {
+		t.Errorf("%d figures for %d suites", len(figures), len(v.Suites))
+	}
+	for _, f := range figures {
+		if !regexp.MustCompile(`<figcaption>[^<]*; attacker: (oblivious|whitebox-[a-z]+)</figcaption>`).MatchString(f) {
+			t.Errorf("figure without attacker: %.100s", dataURI.ReplaceAllString(f, ""))
+		}
+	}
+	for _, m := range modes {
+		if !strings.Contains(files["report.html"], "Attacker: "+m.Name+".</b> ") || !strings.Contains(files["tables.md"], "Attacker: "+m.Name+". "+m.Knows[:20]) {
+			t.Errorf("mode %s is not put in words", m.Name)
+		}
+		if !strings.Contains(files["tables.tex"], "attacker: "+m.Name+" (adversarial images "+m.Short+")") {
+			t.Errorf("tables.tex does not put mode %s in words", m.Name)
+		}
+	}
+}
+
+func TestWhatTheAttackerKnows(t *testing.T) {
+	table := derive(fixture()).knowledgeTable()
+	if got := strings.Join(table.Head, " | "); got != "Data set | Model | Control | Attack | Images | No control | Oblivious | Detached | BPDA | Through" {
+		t.Errorf("head %s", got)
+	}
+	var got []string
+	for _, r := range table.Rows {
+		var line []string
+		for _, b := range r[3:] {
+			said := ""
+			for _, s := range b.Spans {
+				if s.Bold {
+					said += "*"
+				}
+				said += s.Text
+			}
+			line = append(line, said)
+		}
+		got = append(got, strings.Join(line, " | "))
+		if r[2].Spans[0].Mark != loopMark {
+			t.Errorf("%v is not marked as an optimisation loop", r[2])
+		}
+	}
+	want := []string{
+		"AA ℓ∞ (8/255) | 200 | 25.5 | 46.0 | *35.0 | – | –",
+		"strongest ℓ∞ (8/255) | 200 | – | 46.0 (AA) | 35.0 (AA) | – | *24.5 (PGD)",
+		"AA ℓ2 (0.5) | 200 | 29.5 | 52.0 | 44.0 | 44.0 | *30.5",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if len(table.Notes) != 2 || !strings.Contains(table.Notes[0].Text, "; Through, made through the defended network") || table.Notes[1].Mark != loopMark {
+		t.Errorf("notes %v", table.Notes)
+	}
+	f := fixture()
+	f.Suites, f.Cells = f.Suites[:3], slices.DeleteFunc(f.Cells, func(c result.Cell) bool { return strings.HasPrefix(c.Mode, "whitebox") })
+	if rows := derive(f).knowledgeTable().Rows; rows != nil {
+		t.Errorf("one mode alone is compared: %v", rows)
+	}
+}
+
+// A defense that optimises at inference is flagged at its row, in the footnotes and in the figures.
+func TestOptimisationLoopIsFlagged(t *testing.T) {
+	files := report(t)
+	for file, wants := range map[string][]string{
+		"tables.md": {"| resnet-2b<sup>†</sup> | **82.0** / 80.5 |", "<sup>†</sup> optimisation-loop: the defense pca solves an optimisation problem for every image (resnet-2b, pca)\n",
+			"| auto\\_encoder<sup>†2</sup> |", "<sup>†2</sup> optimisation-loop: the defense auto\\_encoder", "| resnet-2b | **82.0** / 80.5 | **38.5** / 0.0 |"},
+		"tables.tex":  {`resnet-2b\textsuperscript{$\dagger$} & `, `auto\_encoder\textsuperscript{$\dagger$2} & `, `\textsuperscript{$\dagger$} optimisation-loop: `},
+		"report.html": {`resnet-2b<sup><a href="#note-real-loop">†</a></sup>`, `<li id="note-real-loop"><sup>†</sup> optimisation-loop: `, `auto_encoder<sup><a href="#note--white-box-loop2">†2</a></sup>`},
+		"tables.csv":  {",optimisation-loop\n", ",optimisation-loop budget\n"},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(files[file], want) {
+				t.Errorf("%s lacks %s", file, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,107 @@
+"""PyTorch's side of bench_autoattack.py, in a process of its own: the reference AutoAttack on an ONNX classifier.
+
+    PYTHONPATH=/path/to/auto-attack python3 reference_attack.py < job.json > result.json
+
+A job has `do`, "margins" or "attack"; `model`, `mean`, `std`; `dataset` with `format`, `path` and, if wanted,
+`indices`; `images`, how many; `threads`; and for an attack `norm` (linf, l2, l1), `epsilon` and `seed`. Margins are
+the label's logit minus the largest other one, by image id. An attack is one call of AutoAttack, version standard, with
+its default batch; its seconds run from the line that it logs for clean accuracy to the line of its last component,
+so that neither loading nor its checks of the model count.
+"""
+
+import contextlib
+import json
+import pathlib
+import re
+import sys
+import time
+
+import numpy as np
+import torch
+
+from datasets import cifar_records
+from onnx_network import OnnxNetwork
+
+NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1"}
+
+
+class Clock:
+    """AutoAttack's logger: reads accuracy and time off the lines that it is given, and repeats them on stderr."""
+
+    def __init__(self, images):
+        self.images, self.standing, self.last, self.steps = images, None, None, []
+
+    def log(self, line):
+        now = time.perf_counter()
+        print(f"    {line}", file=sys.stderr, flush=True)
+        if line.startswith("initial accuracy: "):
+            self.clean = self.standing = self.count(line)
+            self.last = now
+        if found := re.match(r"robust accuracy after (\S+): ", line):
+            attacked, self.standing = self.standing, self.count(line)
+            self.steps.append({"attack": found.group(1).lower(), "attacked": attacked,
+                               "robust": self.standing / self.images, "seconds": now - self.last})
+            self.last = now
+
+    def count(self, line):
+        """Images still right, from a percentage with two decimals: exact for up to 5,000."""
+        return round(float(re.search(r": ([\d.]+)%", line).group(1)) / 100 * self.images)
+
+
+def load_images(dataset, count):
+    """ids, images float32 [N, C, H, W] in [0, 1] and labels int64 [N], as selfheal chooses them."""
+    path, kind = pathlib.Path(dataset["path"]), dataset["format"]
+    if kind in ("cifar10-bin", "cifar100-bin"):
+        label_bytes, classes = (1, 10) if kind == "cifar10-bin" else (2, 100)
+        records = cifar_records([path], label_bytes, classes)
+        images, labels = records.images, records.labels
+    elif kind == "npz":
+        with np.load(path) as arrays:
+            images, labels = torch.from_numpy(arrays["x"]), torch.from_numpy(arrays["y"].astype(np.int64).reshape(-1))
+        if images.shape[1] not in (1, 3) and images.shape[3] in (1, 3):
+            images = images.permute(0, 3, 1, 2)
+    else:
+        raise SystemExit(f"data sets of format {kind} are not read here; convert it to npz")
+    ids = torch.tensor(list(dataset.get("indices") or range(len(labels)))[:count])
+    images = images[ids].contiguous()
+    return ids, images.float() / 255 if images.dtype == torch.uint8 else images.float(), labels[ids]
+
+
+def margins(network, ids, images, labels):
+    with torch.no_grad():
+        logits = torch.cat([network(part) for part in images.split(64)])
+    right = logits.gather(1, labels[:, None])[:, 0]
+    others = logits.scatter(1, labels[:, None], -torch.inf).amax(dim=1)
+    return {"margins": dict(zip(ids.tolist(), (right - others).tolist())), "torch": torch.__version__}
+
+
+def attack(network, images, labels, norm, epsilon, seed):
+    from autoattack import AutoAttack
+    clock = Clock(len(labels))
+    with contextlib.redirect_stdout(sys.stderr):
+        suite = AutoAttack(network, norm=NORMS[norm], eps=epsilon, version="standard", device="cpu", seed=seed)
+        suite.logger = clock
+        adversarial = suite.run_standard_evaluation(images, labels)
+    with torch.no_grad():
+        right = torch.cat([network(part) for part in adversarial.split(64)]).argmax(1) == labels
+    if int(right.sum()) != clock.standing:
+        raise SystemExit(f"AutoAttack logged {clock.standing} images as robust; {int(right.sum())} of those it returned are right")
+    return {"clean": clock.clean / len(labels), "steps": clock.steps, "robust": clock.standing / len(labels),
+            "seconds": sum(step["seconds"] for step in clock.steps),
+            "flags": "".join("01"[flag] for flag in right.tolist())}
+
+
+def main():
+    job = json.load(sys.stdin)
+    torch.set_num_threads(job["threads"])
+    network = OnnxNetwork(job["model"], job["mean"], job["std"]).eval()
+    ids, images, labels = load_images(job["dataset"], job["images"])
+    if job["do"] == "margins":
+        answer = margins(network, ids, images, labels)
+    else:
+        answer = attack(network, images, labels, job["norm"], job["epsilon"], job["seed"])
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
