@@ -181,7 +181,7 @@ func TestGraphIsSmall(t *testing.T) {
 // An unrolled solver that no runtime would open is refused before it is written.
 func TestGraphTooLarge(t *testing.T) {
 	s := solvers[1]
-	s.Outer, s.Inner = 1000, 1000
+	s.Outer, s.Inner = 100, 30
 	_, err := defended(t, s, 0).Graph()
 	if err == nil || !strings.Contains(err.Error(), "more than the 20000") || !strings.Contains(err.Error(), "outer") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v", err)

@@ -232,6 +232,7 @@ func TestVerifyErrors(t *testing.T) {
 func TestVerifyAgreesWithARun(t *testing.T) {
 	testinput.Runtime(t)
 	f, _, out := runSmall(t, 2, 64, "suites.small.attacks=[apgd-linf, apgd-l1, fab-l2]")
+	moved := 0.0
 	for _, name := range []string{"none", "auto-encoder", "pca"} {
 		u := openUse(t, name)
 		for _, c := range f.Cells {
@@ -253,6 +254,10 @@ func TestVerifyAgreesWithARun(t *testing.T) {
 			if v.Verdicts != c.Verdicts || v.MaxNorm != c.MaxNorm || v.Accuracy != c.Accuracy || v.Defense != name {
 				t.Errorf("%s, %s: %+v, the run's cell is %+v", name, c.Attack, v, c)
 			}
+			moved = max(moved, v.MaxNorm)
 		}
+	}
+	if moved == 0 {
+		t.Error("no attack moved an image: this test shows nothing")
 	}
 }
