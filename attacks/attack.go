@@ -112,6 +112,19 @@ type Recipe struct {
 	Fallback string
 }
 
+// Minimises reports whether the recipe is one attack that looks for the smallest
+// norm: the distances that it finds are what it is run for.
+func (r Recipe) Minimises() bool {
+	if len(r.Components) != 1 {
+		return false
+	}
+	switch r.Components[0].(type) {
+	case FAB, Bisection:
+		return true
+	}
+	return false
+}
+
 // VerdictOnly returns the recipe with every component as [VerdictOnly] makes it.
 func (r Recipe) VerdictOnly() Recipe {
 	components := make([]Attack, len(r.Components))

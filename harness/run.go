@@ -359,14 +359,15 @@ func (r *runner) crafted(ctx context.Context, j Job, at *target, a PlannedAttack
 		if at.subject.controller != nil {
 			label += ", " + j.Suite.Mode + " " + at.subject.defense
 		}
-		if !use.images {
+		verdictOnly := !use.images && !recipe.Minimises()
+		if verdictOnly {
 			recipe = recipe.VerdictOnly()
 		}
 		var err error
 		if made, err = r.craft(ctx, at, label, recipe, set, before); err != nil {
 			return nil, fmt.Errorf("suite %s, %s, attack %s: %w", j.Suite.Name, at.subject.what, a.Name, err)
 		}
-		made.verdictOnly = !use.images
+		made.verdictOnly = verdictOnly
 		use.made = made
 	}
 	if use.left--; use.left == 0 {
@@ -438,6 +439,7 @@ func (r *runner) score(ctx context.Context, j Job, net *control.Network, s subje
 // cell completes a cell from the verdicts, and writes it and its records. clean are
 // the subject's verdicts on the images as they were, where this cell has others.
 func (r *runner) cell(c result.Cell, set []attacks.Image, made *crafted, verdicts, clean []verdict) error {
+	own := c.Defense == config.None || c.Mode != config.Oblivious // the attack was on this very subject
 	records := make([]result.Record, len(set))
 	bits := make([]byte, len(set))
 	for i, v := range verdicts {
@@ -450,9 +452,12 @@ func (r *runner) cell(c result.Cell, set []attacks.Image, made *crafted, verdict
 		records[i] = result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack, Epsilon: c.Epsilon,
 			Image: set[i].ID, Label: set[i].Label, Verdict: int(bits[i] - '0'), Margin: v.margin, Norm: made.norms[i]}
 		if first := made.first[i]; first >= 0 {
-			records[i].FirstSuccess, records[i].Queries = &first, &made.queries[i]
+			records[i].FirstSuccess = &first
+			if own {
+				records[i].Queries = &made.queries[i]
+			}
 		}
-		if d := made.nearest[i]; d > 0 {
+		if d := made.nearest[i]; d > 0 && own {
 			records[i].Distance = &d
 		}
 		if clean != nil {
