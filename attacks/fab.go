@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // FAB is the Fast Adaptive Boundary attack (Croce & Hein 2020, "Minimally
@@ -27,6 +28,9 @@ type FAB struct {
 	AlphaMax float64 // most weight of the projection of the clean image, in (0,1]; default 0.1 (section 2.3)
 	Eta      float64 // extrapolation beyond the boundary, ≥ 1; default 1.05 (section 2.3)
 	Beta     float64 // step back from a misclassified point, in (0,1]; default 0.9 (section 2.4)
+	// Exhaustive goes on over all targets and restarts after one has found a point
+	// within Epsilon, for the nearest of all; default off, as in AutoAttack.
+	Exhaustive bool
 	// StopAtSuccess ends the attack at the first point within Epsilon; default
 	// off. Distance is then that of this point. See [VerdictOnly].
 	StopAtSuccess bool
@@ -100,6 +104,7 @@ func (a FAB) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Resu
 	} else {
 		targets = []int{-1}
 	}
+	nearest := math.Inf(1) // of the points within Epsilon
 	for rank, target := range targets {
 		if a.Targeted {
 			r.rivals = []int{target}
@@ -113,8 +118,12 @@ func (a FAB) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Resu
 			if err := r.run(ctx); err != nil {
 				return Result{}, err
 			}
-			if r.distance <= a.Epsilon {
-				r.res.Adversarial = r.adv
+			if r.distance > a.Epsilon || r.distance >= nearest {
+				continue
+			}
+			nearest = r.distance
+			r.res.Adversarial = slices.Clone(r.adv)
+			if !a.Exhaustive || a.StopAtSuccess {
 				return r.res, nil
 			}
 		}

@@ -66,3 +66,33 @@ func TestFABRestarts(t *testing.T) {
 		}
 	}
 }
+
+// On its own FAB is run for its distances: made over all targets they don't depend on
+// epsilon, where the suite's, which stops at the first success, are cut short.
+func TestExhaustiveDistancesDoNotDependOnEpsilon(t *testing.T) {
+	o := attacktest.RandomMLP(attacks.Shape{C: 3, H: 4, W: 4}, 20, 6, 5)
+	short := 0
+	for _, im := range attacktest.Images(o, 12, 0.3, 6) {
+		distance := func(epsilon float64, exhaustive bool) attacks.Result {
+			a := attacks.FAB{Norm: attacks.L2, Epsilon: epsilon, Targeted: true, Steps: 30, Exhaustive: exhaustive}
+			res, err := a.Perturb(t.Context(), o, im, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res
+		}
+		near, far := distance(1e-3, true), distance(100, true)
+		if near.Distance != far.Distance {
+			t.Errorf("image %d: distance %v at a small epsilon, %v at a large one", im.ID, near.Distance, far.Distance)
+		}
+		if d := attacks.L2.Distance(far.Adversarial, im.Pixels); d != far.Distance {
+			t.Errorf("image %d: the image returned is %v away, the distance found %v", im.ID, d, far.Distance)
+		}
+		if distance(100, false).Distance > far.Distance {
+			short++
+		}
+	}
+	if short == 0 {
+		t.Error("stopping at the first success changed no distance: this test shows nothing")
+	}
+}

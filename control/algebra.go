@@ -37,7 +37,7 @@ type path[V any] struct {
 // that keeps every x_t and a backward pass that, from the last controlled stage to
 // the first, ascends the Hamiltonian in u_t with x_t and p_{t+1} held and then moves
 // the adjoint, p_t = ∇_x H(x_t, u_t, p_{t+1}), p_T = 0. Behind the last control p is 0,
-// before the first nothing reads it, so a sweep visits neither.
+// before the first nothing reads it and no state changes, so a sweep visits neither.
 //
 // With whole the path ends with the logits, x[T], otherwise with the last
 // controlled state.
@@ -66,9 +66,15 @@ func solve[V any](c *Controller, a algebra[V], image V, whole bool) (*path[V], e
 }
 
 // forward runs x_{t+1} = F_t(x_t + u_t). With greedy it chooses u_t = E_t(x_t) − x_t on
-// the way; without whole it stops at the last controlled state.
+// the way; otherwise it begins at the first controlled state, which the greedy pass has
+// reached. Without whole it stops at the last controlled one.
 func (p *path[V]) forward(c *Controller, a algebra[V], greedy, cost, final, whole bool) error {
-	for t, s := range c.stages {
+	from := c.first
+	if greedy {
+		from = 0
+	}
+	for t := from; t < len(c.stages); t++ {
+		s := c.stages[t]
 		p.z[t] = p.x[t]
 		if s.embedding != nil {
 			if greedy {

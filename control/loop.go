@@ -105,9 +105,20 @@ func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error)
 	return n.outcome(p), nil
 }
 
-// Passes is the cost of [Controller.Run] in units of a plain forward pass, by FLOPs.
+// Passes is the cost of a controlled pass in units of a plain forward pass, by FLOPs.
+// The costs that [Controller.Run] sums up are no part of it.
 func (c *Controller) Passes() float64 {
-	return float64(c.solveFLOPs(true, true)) / float64(c.net.FLOPs())
+	return float64(c.solveFLOPs(false, true)) / float64(c.net.FLOPs())
+}
+
+// Logits writes the controlled network's answer into out: [Controller.Run] without the
+// costs.
+func (c *Controller) Logits(ctx context.Context, image, out []float32) error {
+	p, err := solve(c, &numbers{c: c, ctx: ctx}, image, true)
+	if err == nil {
+		copy(out, p.x[len(p.x)-1])
+	}
+	return err
 }
 
 // visits says how often solving visits the stages' programs.
@@ -121,7 +132,7 @@ func (c *Controller) visits(t int, costs, whole bool) visits {
 	switch {
 	case t >= c.last && whole:
 		v.segment = 1
-	case t < c.last && iterates:
+	case t >= c.first && t < c.last && iterates:
 		v.segment = outer + 1
 	case t < c.last:
 		v.segment = 1

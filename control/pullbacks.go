@@ -16,7 +16,8 @@ type pullbacks struct {
 }
 
 // stagePullbacks are one stage's: each from the point of its step and the cotangent of
-// the result. Programs that no solver of this controller needs are nil.
+// the result. Programs that no solver of this controller needs are nil, and those of a
+// graph through which no gradient passes, as a quantiser's.
 type stagePullbacks struct {
 	segment   *ort.Program // z, g → J_Fᵀg
 	embedding *ort.Program // z, g → J_Eᵀg
@@ -56,7 +57,11 @@ func (b *stagePullbacks) compile(c *Controller, t int, s *stage) error {
 			return
 		}
 		var f, g *onnx.Graph
-		if f, err = fast(); err != nil || f == nil {
+		if f, err = fast(); errors.As(err, new(grad.IndependentError)) {
+			err = nil // no cotangent ever passes
+			return
+		}
+		if err != nil || f == nil {
 			return
 		}
 		if g, err = plain(); err != nil {

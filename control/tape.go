@@ -70,8 +70,11 @@ func (t *tape) segment(i int, z *tracked) (*tracked, error) {
 	return t.push(value, err, func(g []float32) error { return t.pull(t.backwards.stages[i].segment, z, g) })
 }
 
-// pull adds Jᵀg at z to z's cotangent.
+// pull adds Jᵀg at z to z's cotangent; nothing where there is no program, as J is 0.
 func (t *tape) pull(p *ort.Program, z *tracked, g []float32) error {
+	if p == nil {
+		return nil
+	}
 	dz, err := t.run(p, len(z.value), z.value, g)
 	if err == nil {
 		z.receive(1, dz)

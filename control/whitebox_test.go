@@ -269,9 +269,11 @@ func TestDefendedCost(t *testing.T) {
 				t.Fatal(err)
 			}
 			z := make([]float32, d.Classes())
+			start := c.made()
 			if err := d.Logits(ctx, x, z); err != nil {
 				t.Fatal(err)
 			}
+			asked := float64(c.made() - start)
 			for i := range z {
 				if z[i] != o.Logits[i] {
 					t.Fatalf("%v: logit %d is %v, the controller says %v", s.Method, i, z[i], o.Logits[i])
@@ -307,6 +309,9 @@ func TestDefendedCost(t *testing.T) {
 				t.Fatal(err)
 			}
 			unit := float64(c.net.FLOPs())
+			if math.Abs(cost.Logits*unit-asked) > 1e-6*asked {
+				t.Errorf("%v, %v: logits cost %v FLOPs, %v stated", s.Method, k, asked, cost.Logits*unit)
+			}
 			if stated := cost.Forward*unit + cost.Backward*(float64(plain)-unit); math.Abs(stated-own) > 1e-6*own {
 				t.Errorf("%v, %v: %v FLOPs stated, %v made", s.Method, k, stated, own)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"selfheal/attacks"
@@ -39,24 +38,23 @@ type gradients struct {
 
 // craft runs a recipe's components in order on a target, each on the images that it
 // still classifies correctly, from the clean image. After each component the judge
-// measures what it returned and asks the classifier again; only that decides.
-func (r *runner) craft(ctx context.Context, at *target, label string, recipe attacks.Recipe, set []attacks.Image, clean []verdict) (*crafted, error) {
+// measures what it returned and asks the classifier again; only that decides. With
+// verdictOnly nobody needs the images, and an attack ends at an image's first success.
+func (r *runner) craft(ctx context.Context, at *target, label string, recipe attacks.Recipe, verdictOnly bool, set []attacks.Image, clean []verdict) (*crafted, error) {
 	start := time.Now()
-	c := untouched(set)
-	robust := make([]bool, len(set))
-	spent, asked := make([]int, len(set)), make([]int, len(set)) // iterations and forward passes of the components before
-	standing := 0
+	w := &workshop{crafted: untouched(set), at: at, recipe: recipe, verdictOnly: verdictOnly, set: set, seed: r.seed,
+		spent: make([]int, len(set)), asked: make([]int, len(set)), seen: make([]watched, len(set))}
+	w.crafted.verdictOnly = verdictOnly
+	w.robust = make([]bool, len(set))
 	for i := range set {
-		if robust[i] = clean[i].right; robust[i] {
-			standing++
+		if w.robust[i] = clean[i].right; w.robust[i] {
+			w.standing++
 		}
 	}
-	var wrong atomic.Int64
-	seen := make([]watched, len(set))
 	for _, component := range recipe.Components {
 		var todo []int
 		for i := range set {
-			if robust[i] {
+			if w.robust[i] {
 				todo = append(todo, i)
 			}
 		}
@@ -66,67 +64,105 @@ func (r *runner) craft(ctx context.Context, at *target, label string, recipe att
 		began := time.Now()
 		oracle := &counted{target: at}
 		f, b := component.Passes(at.Classes())
-		p := r.progress.component(label, component.Name(), len(todo), standing, len(set), int64(len(todo))*int64(f+b), oracle)
-		var mu sync.Mutex // guards standing
+		p := r.progress.component(label, component.Name(), len(todo), w.standing, len(set), int64(len(todo))*int64(f+b), oracle)
 		err := r.forEach(ctx, len(todo), attackState(at.Shape())+at.state, func(ctx context.Context, k int) error {
-			i := todo[k]
-			w := &watch{counted: oracle, seen: &seen[i]}
-			res, err := component.Perturb(ctx, w, set[i], r.seed)
-			if err != nil {
-				return err
+			standing, err := w.attack(ctx, component, oracle, todo[k])
+			if err == nil {
+				p.image(standing)
 			}
-			broken := false
-			if res.Adversarial != nil {
-				d, err := measure(recipe.Norm, recipe.Epsilon, set[i].Pixels, res.Adversarial)
-				if err != nil {
-					return fmt.Errorf("%s, image %d: %w", component.Name(), set[i].ID, err)
-				}
-				a, err := at.subject.ask(ctx, res.Adversarial)
-				if err != nil {
-					return err
-				}
-				if broken = control.Predict(a.logits) != set[i].Label; broken {
-					c.images[i], c.norms[i], c.first[i], c.queries[i] = res.Adversarial, d, spent[i]+res.FirstSuccess, asked[i]+res.FirstForward
-				} else {
-					wrong.Add(1)
-				}
-			}
-			spent[i] += res.Iterations
-			asked[i] += res.Forward
-			if d := res.Distance; d > 0 && (c.nearest[i] == 0 || d < c.nearest[i]) {
-				c.nearest[i] = d
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if broken {
-				robust[i] = false
-				standing--
-			}
-			p.image(standing)
-			return nil
+			return err
 		})
 		if err != nil {
 			p.stop()
 			return nil, err
 		}
-		p.finish(standing)
+		p.finish(w.standing)
 		forward, backward := oracle.passes()
-		c.steps = append(c.steps, result.Step{
-			Attack: component.Name(), Attacked: len(todo), Robust: float64(standing) / float64(len(set)),
+		w.steps = append(w.steps, result.Step{
+			Attack: component.Name(), Attacked: len(todo), Robust: float64(w.standing) / float64(len(set)),
 			Forward: forward, Backward: backward, Seconds: time.Since(began).Seconds(),
 		})
 	}
-	c.wrong = int(wrong.Load())
-	for _, w := range seen {
-		c.gradients.count(w)
+	for _, s := range w.seen {
+		w.gradients.count(s)
 	}
-	c.robust = robust
-	if recipe.Norm == attacks.Linf && c.gradients.images > 0 {
+	w.seconds = time.Since(start).Seconds() // what follows looks for faults, and is no part of the attack
+	if recipe.Norm == attacks.Linf && w.gradients.images > 0 {
 		var err error
-		if c.warnings, err = r.unbounded(ctx, at, set, c); err != nil {
+		if w.warnings, err = r.unbounded(ctx, at, set, w.crafted); err != nil {
 			return nil, err
 		}
 	}
-	c.seconds = time.Since(start).Seconds()
-	return c, nil
+	return w.crafted, nil
+}
+
+// workshop is the state of crafting. Each image's entries belong to the goroutine that
+// attacks it.
+type workshop struct {
+	*crafted
+	at           *target
+	recipe       attacks.Recipe
+	verdictOnly  bool
+	set          []attacks.Image
+	seed         uint64
+	spent, asked []int // iterations and forward passes of the components before
+	seen         []watched
+
+	mu       sync.Mutex // guards what follows, and crafted.wrong
+	standing int        // images that are still right
+}
+
+// attack runs a component on one image and has its claim judged. It returns how many
+// images still stand.
+//
+// Where a verdict alone was asked for and the judge refutes the claim, as it may at a
+// boundary or with random answers, the component is run once more at full strength:
+// it would have gone on, and what it returns then is judged instead.
+func (w *workshop) attack(ctx context.Context, component attacks.Attack, oracle *counted, i int) (standing int, err error) {
+	oracleOf := &watch{counted: oracle, seen: &w.seen[i]}
+	first := component
+	if w.verdictOnly {
+		first = attacks.VerdictOnly(component)
+	}
+	res, broken, err := w.try(ctx, first, oracleOf, i)
+	if err == nil && w.verdictOnly && res.Adversarial != nil && !broken {
+		res, broken, err = w.try(ctx, component, oracleOf, i)
+	}
+	if err != nil {
+		return 0, err
+	}
+	w.spent[i] += res.Iterations
+	w.asked[i] += res.Forward
+	if d := res.Distance; d > 0 && (w.nearest[i] == 0 || d < w.nearest[i]) {
+		w.nearest[i] = d
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if broken {
+		w.robust[i] = false
+		w.standing--
+	} else if res.Adversarial != nil {
+		w.wrong++
+	}
+	return w.standing, nil
+}
+
+// try runs an attack on one image; broken is the judge's word on what it returned.
+func (w *workshop) try(ctx context.Context, a attacks.Attack, o attacks.Oracle, i int) (res attacks.Result, broken bool, err error) {
+	im := w.set[i]
+	if res, err = a.Perturb(ctx, o, im, w.seed); err != nil || res.Adversarial == nil {
+		return res, false, err
+	}
+	d, err := measure(w.recipe.Norm, w.recipe.Epsilon, im.Pixels, res.Adversarial)
+	if err != nil {
+		return res, false, fmt.Errorf("%s, image %d: %w", a.Name(), im.ID, err)
+	}
+	logits, err := w.at.subject.logits(ctx, res.Adversarial)
+	if err != nil {
+		return res, false, err
+	}
+	if broken = control.Predict(logits) != im.Label; broken {
+		w.images[i], w.norms[i], w.first[i], w.queries[i] = res.Adversarial, d, w.spent[i]+res.FirstSuccess, w.asked[i]+res.FirstForward
+	}
+	return res, broken, nil
 }

@@ -71,21 +71,28 @@ func (e notFinite) Error() string {
 func (r *runner) judge(ctx context.Context, who subject, set []attacks.Image, images [][]float32) ([]verdict, error) {
 	out := make([]verdict, len(set))
 	err := r.forEach(ctx, len(set), who.state, func(ctx context.Context, i int) error {
-		a, err := who.ask(ctx, images[i])
+		var logits []float32
+		var o *control.Outcome
+		var err error
+		if who.solve == nil {
+			logits, err = who.logits(ctx, images[i])
+		} else if o, err = who.solve(ctx, images[i]); err == nil {
+			logits = o.Logits
+		}
 		if err != nil {
 			return err
 		}
-		margin := control.Margin(a.logits, set[i].Label)
+		margin := control.Margin(logits, set[i].Label)
 		finite := margin - margin
-		if o := a.outcome; o != nil {
+		if o != nil {
 			finite += o.Objective - o.Objective + o.Greedy - o.Greedy + o.Norm - o.Norm
 		}
 		if finite != 0 { // NaN: something was infinite or NaN
-			return notFinite{who.what, set[i].ID, a.outcome != nil}
+			return notFinite{who.what, set[i].ID, o != nil}
 		}
-		out[i] = verdict{right: control.Predict(a.logits) == set[i].Label, margin: margin, simplex: simplex(a.logits), outcome: a.outcome}
-		if a.outcome != nil {
-			a.outcome.Controls, a.outcome.Logits = nil, nil // only the numbers are kept
+		out[i] = verdict{right: control.Predict(logits) == set[i].Label, margin: margin, simplex: simplex(logits), outcome: o}
+		if o != nil {
+			o.Controls, o.Logits = nil, nil // only the numbers are kept
 		}
 		return nil
 	})

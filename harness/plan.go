@@ -11,6 +11,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/models/onnx"
 )
 
 // Plan is what a run will do, in order.
@@ -95,6 +96,10 @@ func (a PlannedAttack) recipe(classes int) (attacks.Recipe, error) {
 		if err != nil {
 			return attacks.Recipe{}, err
 		}
+		if fab, ok := one.(attacks.FAB); ok {
+			fab.Exhaustive = true // on its own it is run for its distances
+			one = fab
+		}
 		return attacks.Recipe{Name: a.Kind + "/1", Norm: a.Norm, Epsilon: a.Epsilon, Components: []attacks.Attack{one}}, nil
 	}
 	if a.Version == "custom" {
@@ -135,7 +140,7 @@ func (p *Plan) Describe(sets map[string]*dataset.Dataset) string {
 	var b strings.Builder
 	var forward, backward, controlled int64
 	for _, j := range p.Jobs {
-		n, classes := int64(sets[j.Suite.Dataset].Len()), sets[j.Suite.Dataset].Classes()
+		n, classes := int64(sets[j.Suite.Dataset].Len()), p.classes(j.Model, sets[j.Suite.Dataset])
 		controlled += n * int64(len(j.Suite.Controls)*(1+len(j.Attacks)))
 		attacked := int64(0) // controlled networks
 		if j.Suite.Mode != config.Oblivious {
@@ -163,6 +168,21 @@ func (p *Plan) Describe(sets map[string]*dataset.Dataset) string {
 	fmt.Fprintf(&b, "%d cells; attacks: at most %s forward and %s backward passes of one image; controlled passes: %s\n",
 		p.Cells(), count(forward), count(backward), count(controlled))
 	return b.String()
+}
+
+// classes are those of a model, or where it can't be read, which the run itself will
+// say, those of the data set.
+func (p *Plan) classes(m *config.Model, d *dataset.Dataset) int {
+	r := &runner{cfg: p.Config}
+	file, err := r.read(m.Path)
+	if err != nil {
+		return d.Classes()
+	}
+	g, err := onnx.Open(file.Data, nil, nil)
+	if err != nil {
+		return d.Classes()
+	}
+	return int(g.Outputs[0].Shape.Items())
 }
 
 func suffix(controls []string) string {

@@ -29,6 +29,23 @@ const (
 	repeatable = 1e-4
 )
 
+// probeKey identifies a subject and the images it is probed on.
+type probeKey struct{ dataset, model, defense string }
+
+// probed is what the probes found, which concerns every cell of a subject. They are made
+// once a run, at its first clean cell.
+func (r *runner) probed(ctx context.Context, j Job, s subject, set []attacks.Image, v []verdict, clean bool) ([]result.Warning, error) {
+	key := probeKey{j.Suite.Dataset, j.Model.Name, s.defense}
+	if found, done := r.probes[key]; done || !clean {
+		return found, nil
+	}
+	found, err := r.probe(ctx, s, set, v)
+	if err == nil {
+		r.probes[key] = found
+	}
+	return found, err
+}
+
 // probe asks a subject about clean images again and about images beside them, and
 // warns where the answers are random or jump.
 func (r *runner) probe(ctx context.Context, s subject, set []attacks.Image, clean []verdict) ([]result.Warning, error) {
@@ -48,29 +65,29 @@ func (r *runner) probe(ctx context.Context, s subject, set []attacks.Image, clea
 	changes, apart := make([]float64, len(todo)), make([]float64, len(todo))
 	err := r.forEach(ctx, len(todo), s.state, func(ctx context.Context, k int) error {
 		im := set[todo[k]]
-		first, err := s.ask(ctx, im.Pixels)
+		first, err := s.logits(ctx, im.Pixels)
 		if err != nil {
 			return err
 		}
 		for range repeats - 1 {
-			again, err := s.ask(ctx, im.Pixels)
+			again, err := s.logits(ctx, im.Pixels)
 			if err != nil {
 				return err
 			}
-			apart[k] = math.Max(apart[k], normalisedDistance(first.logits, again.logits))
+			apart[k] = math.Max(apart[k], normalisedDistance(first, again))
 		}
-		margin := control.Margin(first.logits, im.Label)
+		margin := control.Margin(first, im.Label)
 		rng := rand.New(rand.NewPCG(r.seed, uint64(im.ID)))
 		beside := make([]float32, len(im.Pixels))
 		for range neighbours {
 			for i, v := range im.Pixels {
 				beside[i] = min(max(v+float32(probeRadius*(2*rng.Float64()-1)), 0), 1)
 			}
-			a, err := s.ask(ctx, beside)
+			z, err := s.logits(ctx, beside)
 			if err != nil {
 				return err
 			}
-			changes[k] += math.Abs(control.Margin(a.logits, im.Label)-margin) / math.Max(margin, 1e-12) / neighbours
+			changes[k] += math.Abs(control.Margin(z, im.Label)-margin) / math.Max(margin, 1e-12) / neighbours
 		}
 		return nil
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"time"
 
 	"selfheal/attacks"
@@ -39,6 +40,7 @@ type runner struct {
 	journal  *journal
 	sets     map[string]*dataset.Dataset
 	uses     map[craftKey]*use
+	probes   map[probeKey][]result.Warning
 	failed   []error // cells that could not be scored
 	cells    int     // finished
 	planned  int
@@ -91,7 +93,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 		runtime.GOMAXPROCS(min(before, pool.Workers()*pool.Threads()))
 		defer runtime.GOMAXPROCS(before)
 	}
-	r := &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{}, uses: map[craftKey]*use{}, planned: plan.Cells()}
+	r := &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{}, uses: map[craftKey]*use{}, probes: map[probeKey][]result.Warning{}, planned: plan.Cells()}
 	r.file = &result.File{
 		Schema: result.Schema, Created: time.Now().UTC().Truncate(time.Second), ConfigSHA256: cfg.Hash(), Seed: cfg.Seed,
 		Environment: result.Environment{Selfheal: Version, Go: runtime.Version(), ONNXRuntime: ort.Version(), Provider: pool.Provider(),
@@ -173,13 +175,13 @@ func (r *runner) preflight(ctx context.Context, plan *Plan) error {
 }
 
 func (r *runner) check(ctx context.Context, j Job) error {
-	_, net, _, err := r.prepare(j)
+	_, net, recipes, err := r.prepare(j)
 	if err != nil {
 		return err
 	}
 	defer net.Close()
 	for _, name := range j.Suite.Controls {
-		if err := r.checkControl(ctx, j, net, r.cfg.Control(name)); err != nil {
+		if err := r.checkControl(ctx, j, net, r.cfg.Control(name), recipes); err != nil {
 			return err
 		}
 	}
@@ -187,13 +189,14 @@ func (r *runner) check(ctx context.Context, j Job) error {
 }
 
 // checkControl closes the loop of a control, and in a white-box suite differentiates it.
-func (r *runner) checkControl(ctx context.Context, j Job, net *control.Network, control *config.Control) error {
+func (r *runner) checkControl(ctx context.Context, j Job, net *control.Network, control *config.Control, recipes []attacks.Recipe) error {
 	c, err := r.controller(ctx, net, control, false)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if j.Suite.Mode == config.Oblivious || len(j.Attacks) == 0 {
+	climbs := func(r attacks.Recipe) bool { return takesGradients(r, net.Classes()) }
+	if j.Suite.Mode == config.Oblivious || !slices.ContainsFunc(recipes, climbs) {
 		return nil
 	}
 	t, err := defended(net, c, j.Suite.Mode)
@@ -234,16 +237,21 @@ func recipesFor(j Job, data *dataset.Dataset, net *control.Network) ([]attacks.R
 		if recipes[i], err = a.Recipe(net.Classes(), net.Shape()); err != nil {
 			return nil, fmt.Errorf("model %s: %w", net.Name, err)
 		}
-		for _, c := range recipes[i].Components {
-			if _, backward := c.Passes(net.Classes()); backward == 0 {
-				continue
-			}
+		if takesGradients(recipes[i], net.Classes()) {
 			if err := net.Prepare(attacks.CrossEntropy); err != nil {
 				return nil, fmt.Errorf("model %s, attack %s: %w", net.Name, a.Name, err)
 			}
 		}
 	}
 	return recipes, nil
+}
+
+// takesGradients reports whether any component does.
+func takesGradients(r attacks.Recipe, classes int) bool {
+	return slices.ContainsFunc(r.Components, func(c attacks.Attack) bool {
+		_, backward := c.Passes(classes)
+		return backward > 0
+	})
 }
 
 // job runs one model of one suite.
@@ -360,14 +368,10 @@ func (r *runner) crafted(ctx context.Context, j Job, at *target, a PlannedAttack
 			label += ", " + j.Suite.Mode + " " + at.subject.defense
 		}
 		verdictOnly := !use.images && !recipe.Minimises()
-		if verdictOnly {
-			recipe = recipe.VerdictOnly()
-		}
 		var err error
-		if made, err = r.craft(ctx, at, label, recipe, set, before); err != nil {
+		if made, err = r.craft(ctx, at, label, recipe, verdictOnly, set, before); err != nil {
 			return nil, fmt.Errorf("suite %s, %s, attack %s: %w", j.Suite.Name, at.subject.what, a.Name, err)
 		}
-		made.verdictOnly = verdictOnly
 		use.made = made
 	}
 	if use.left--; use.left == 0 {
@@ -418,13 +422,11 @@ func (r *runner) score(ctx context.Context, j Job, net *control.Network, s subje
 		cell.Attack, cell.Norm, cell.Epsilon = a.Name, &norm, &eps
 	}
 	cell.Warnings = append(cell.Warnings, warnings(j, net, s, made, recipe, v)...)
-	if a == nil {
-		probed, err := r.probe(ctx, s, set, v)
-		if err != nil {
-			return nil, err
-		}
-		cell.Warnings = append(cell.Warnings, probed...)
+	probed, err := r.probed(ctx, j, s, set, v, a == nil)
+	if err != nil {
+		return nil, err
 	}
+	cell.Warnings = append(cell.Warnings, probed...)
 	cell.Seconds = time.Since(start).Seconds()
 	if s.controller == nil || j.Suite.Mode != config.Oblivious { // the attack was on this very subject
 		cell.Steps, cell.VerdictOnly = made.steps, made.verdictOnly

@@ -17,38 +17,32 @@ type subject struct {
 	what       string // for messages
 	defense    string // "none" or the control's name
 	controller *controller
+	classes    int
 	classifier
+}
+
+// logits asks the classifier.
+func (s subject) logits(ctx context.Context, image []float32) ([]float32, error) {
+	z := make([]float32, s.classes)
+	return z, s.ask(ctx, image, z)
 }
 
 // classifier is a network with or without its controller.
 type classifier struct {
-	ask   func(ctx context.Context, image []float32) (answer, error)
+	ask func(ctx context.Context, image, logits []float32) error
+	// solve is ask with what the closed loop did; nil for a plain network.
+	solve func(ctx context.Context, image []float32) (*control.Outcome, error)
 	state int64 // that it keeps for an image, in bytes
 }
 
-// answer is what a classifier gives for one image.
-type answer struct {
-	logits  []float32
-	outcome *control.Outcome // of the closed loop; nil for a plain network
-}
-
 func plain(n *control.Network) subject {
-	ask := func(ctx context.Context, image []float32) (answer, error) {
-		z := make([]float32, n.Classes())
-		return answer{logits: z}, n.Logits(ctx, image, z)
-	}
-	return subject{what: "model " + n.Name, defense: config.None, classifier: classifier{ask, 4 * int64(n.Classes())}}
+	return subject{what: "model " + n.Name, defense: config.None, classes: n.Classes(),
+		classifier: classifier{ask: n.Logits, state: 4 * int64(n.Classes())}}
 }
 
 func controlled(n *control.Network, c *controller) subject {
-	ask := func(ctx context.Context, image []float32) (answer, error) {
-		o, err := c.Run(ctx, image)
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{logits: o.Logits, outcome: o}, nil
-	}
-	return subject{what: fmt.Sprintf("control %s on model %s", c.Name, n.Name), defense: c.Name, controller: c, classifier: classifier{ask, c.state}}
+	return subject{what: fmt.Sprintf("control %s on model %s", c.Name, n.Name), defense: c.Name, controller: c, classes: n.Classes(),
+		classifier: classifier{ask: c.Logits, solve: c.Run, state: c.state}}
 }
 
 // target is what an attack asks: an oracle and what its answers cost.

@@ -81,11 +81,11 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 				for i := range y {
 					y[i] = x[i] + float32(h*direction[i])
 				}
-				a, err := at.subject.ask(ctx, y)
+				z, err := at.subject.logits(ctx, y)
 				if err != nil {
 					t.Fatal(err)
 				}
-				return -control.Margin(a.logits, im.Label)
+				return -control.Margin(z, im.Label)
 			}
 			direction, length, slope := make([]float64, len(x)), 0.0, 0.0
 			size := attacks.L2.Length(e.Gradient)

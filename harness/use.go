@@ -118,14 +118,14 @@ func (u *Use) Answers(ctx context.Context, n int, pixels func(i int) []float32) 
 func (u *Use) answers(ctx context.Context, who subject, n int, pixels func(i int) []float32) ([]Answer, error) {
 	out := make([]Answer, n)
 	err := u.runner.forEach(ctx, n, who.state, func(ctx context.Context, i int) error {
-		a, err := who.ask(ctx, pixels(i))
+		logits, err := who.logits(ctx, pixels(i))
 		if err != nil {
 			return err
 		}
-		class := control.Predict(a.logits)
-		margin := control.Margin(a.logits, class)
+		class := control.Predict(logits)
+		margin := control.Margin(logits, class)
 		if margin-margin != 0 { // NaN: something was infinite or NaN
-			return notFinite{who.what, i, a.outcome != nil}
+			return notFinite{who.what, i, who.controller != nil}
 		}
 		out[i] = Answer{class, margin}
 		return nil

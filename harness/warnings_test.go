@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/attacks"
 	"selfheal/harness/config"
+	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
@@ -47,8 +49,10 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 	scaled := func(factor float32) func(b *onnx.Builder, x string) string {
 		return func(b *onnx.Builder, x string) string { return b.Op("Mul", x, b.Float(factor)) }
 	}
-	quantised := func(b *onnx.Builder, x string) string {
-		return b.Op("Div", b.Op("Floor", b.Op("Mul", x, b.Float(16))), b.Float(16))
+	quantised := func(levels float32) func(b *onnx.Builder, x string) string {
+		return func(b *onnx.Builder, x string) string {
+			return b.Op("Div", b.Op("Floor", b.Op("Mul", x, b.Float(levels))), b.Float(levels))
+		}
 	}
 	noisy := func(b *onnx.Builder, x string) string {
 		return b.Op("Add", x, b.Op("Mul", b.Op("RandomNormalLike", x), b.Float(0.05)))
@@ -58,11 +62,12 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		in, out func(b *onnx.Builder, x string) string
-		want    []string // at least one of each alternative, "a|b"
+		want    []string
 	}{
 		{"honest", same, same, nil},
 		{"sharp", same, scaled(1e6), []string{warnZeroGradient}},
-		{"quantised", quantised, same, []string{warnZeroGradient, warnUnbounded}},
+		{"quantised", quantised(16), same, []string{warnZeroGradient, warnUnbounded}},
+		{"coarsely-quantised", quantised(6), same, []string{warnZeroGradient, warnUnstableLoss}},
 		{"noisy", noisy, same, []string{warnRandomized}},
 		{"wrong-input", shuffled, same, []string{warnNearChance}},
 		{"softmax", same, softmax, []string{warnProbabilities}},
@@ -111,6 +116,56 @@ suites:
 				}
 			}
 		})
+	}
+}
+
+// What a cell's own numbers tell raises its warning, and nothing else.
+func TestWarningsFromNumbers(t *testing.T) {
+	testinput.Runtime(t)
+	p := plan(t, modes, 1, 4, "default_suites=[through]")
+	pool, err := newPool(p.Config.Runtime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	r := &runner{cfg: p.Config, pool: pool, progress: NewProgress(nil, true), file: emptyResults(), sets: map[string]*dataset.Dataset{}}
+	_, net, _, err := r.prepare(p.Jobs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer net.Close()
+	some := attacks.Recipe{Name: "some/1"}
+	right := func(n int) []verdict { return slices.Repeat([]verdict{{right: true}}, n) }
+	wrong := func(n int) []verdict { return slices.Repeat([]verdict{{}}, n) }
+	step := func(name string, robust float64) result.Step { return result.Step{Attack: name, Robust: robust} }
+	for _, c := range []struct {
+		want   string
+		made   crafted
+		recipe attacks.Recipe
+		v      []verdict
+	}{
+		{"", crafted{gradients: gradients{images: 4}}, some, right(30)},
+		{warnNotFinite, crafted{gradients: gradients{images: 4, notFinite: 1}}, some, right(30)},
+		{warnZeroGradient, crafted{gradients: gradients{images: 4, zero: 2}}, some, right(30)},
+		{warnClaimRefuted, crafted{wrong: 1}, some, right(30)},
+		{warnFewClasses, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1", Fallback: "the model has only 2 classes"}, right(30)},
+		{warnSquareWins, crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.4)}}, some, right(30)},
+		{"", crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.5)}}, some, right(30)},
+		{warnNearChance, crafted{}, attacks.Recipe{}, append(right(3), wrong(27)...)},
+		{"", crafted{}, attacks.Recipe{}, append(right(25), wrong(5)...)},
+		{"", crafted{}, some, append(right(3), wrong(27)...)}, // under attack that is the attack's merit
+		{warnProbabilities, crafted{}, some, slices.Repeat([]verdict{{right: true, simplex: true}}, 30)},
+	} {
+		var got []string
+		for _, w := range warnings(p.Jobs[0], net, plain(net), &c.made, c.recipe, c.v) {
+			got = append(got, w.ID)
+			if w.Message == "" {
+				t.Errorf("%s says nothing", w.ID)
+			}
+		}
+		if want := strings.Fields(c.want); !slices.Equal(got, want) {
+			t.Errorf("%+v: warnings %v, want %v", c.made, got, want)
+		}
 	}
 }
 

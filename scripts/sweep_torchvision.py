@@ -35,7 +35,7 @@ FAMILIES = (
 )
 # Smallest sensible sides: 64 but where the network's own pooling or windows are made for its usual size.
 SIDE = 64
-SIDES = {"alexnet": 224, "vgg": 224, "vit": 224, "swin": 224, "maxvit": 224, "inception": 128, "squeezenet": 96}
+SIDES = {"alexnet": 224, "efficientnet_v2": 128, "vgg": 224, "vit": 224, "swin": 224, "maxvit": 224, "inception": 128, "squeezenet": 96}
 IMAGES = 5
 OPSETS = {"torchscript": 17, "dynamo": exporters.DYNAMO_OPSET}
 LARGEST = 400e6  # parameters; beyond that the file passes protobuf's two gigabytes
