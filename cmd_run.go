@@ -76,9 +76,10 @@ func runCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Plan the suites of a config, attack, control, score, write results and reports",
-		Long: `Runs the suites of a config: every model is attacked once, undefended, and the
-same adversarial images are then given to every controller. Results and reports
-go to --out; cells that are done are kept whatever ends the run.`,
+		Long: `Runs the suites of a config. In an oblivious suite every model is attacked once,
+undefended, and the same adversarial images are then given to every controller;
+in a white-box suite every model is attacked anew under each controller. Results
+and reports go to --out; cells that are done are kept whatever ends the run.`,
 		Example: `  selfheal run                                      # ./config.yaml, else the bundled one
   selfheal run --config my.yaml --out out --suite real
   selfheal run --limit 32 --set attacks.aa-linf.epsilon=4/255
