@@ -361,7 +361,7 @@ func TestVerify(t *testing.T) {
 		t.Fatalf("%d cells checked, largest norm %v", checked, moved)
 	}
 
-	shape, x, err := dataset.ReadNamedArray(config.Folder("."), saved)
+	shape, x, err := dataset.ReadArray(config.Folder("."), saved)
 	if err != nil {
 		t.Fatal(err)
 	}

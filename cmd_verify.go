@@ -60,7 +60,7 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals) error {
 	if claim.Epsilon, err = parseEpsilon(f.epsilon); err != nil {
 		return usageError{err}
 	}
-	claim.Shape, claim.Images, err = dataset.ReadNamedArray(config.Folder("."), filepath.ToSlash(f.adversarial), "x_adv", "adversarial")
+	claim.Shape, claim.Images, err = dataset.ReadArray(config.Folder("."), filepath.ToSlash(f.adversarial), "x_adv", "adversarial")
 	if err != nil {
 		return usageError{fmt.Errorf("--adversarial %s: %w", f.adversarial, systemError(err))}
 	}

@@ -206,7 +206,7 @@ func (d *Defended) Cost() (Cost, error) {
 	return Cost{float64(c.solveFLOPs(false, true)) / float64(unit), float64(forward) / float64(unit), float64(backward) / float64(plain-unit)}, nil
 }
 
-// TapeValues bounds how many values a gradient through an iterating solver keeps for
+// TapeValues is about how many values a gradient through an iterating solver keeps for
 // an image.
 func (c *Controller) TapeValues() int64 {
 	var sum int64

@@ -327,7 +327,7 @@ func (r *runner) whitebox(ctx context.Context, j Job, net *control.Network, subj
 func (r *runner) attackEach(ctx context.Context, j Job, net *control.Network, at *target, clean *crafted, recipes []attacks.Recipe, set []attacks.Image) error {
 	before, err := r.score(ctx, j, net, at.subject, nil, clean, attacks.Recipe{}, set, nil)
 	if err != nil || before == nil {
-		return err // without verdicts on clean images there is nothing to attack
+		return err // a loop that diverges on clean images is not attacked
 	}
 	for i, a := range j.Attacks {
 		made, err := r.crafted(ctx, j, at, a, recipes[i], set, before)

@@ -243,7 +243,7 @@ func TestVerifyAgreesWithARun(t *testing.T) {
 			if err != nil || len(files) != 1 {
 				t.Fatalf("%v, %v", files, err)
 			}
-			shape, x, err := dataset.ReadNamedArray(os.DirFS(filepath.Dir(files[0])), filepath.Base(files[0]))
+			shape, x, err := dataset.ReadArray(os.DirFS(filepath.Dir(files[0])), filepath.Base(files[0]))
 			if err != nil {
 				t.Fatal(err)
 			}

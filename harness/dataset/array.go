@@ -25,9 +25,9 @@ func ReadImage(fsys fs.FS, name string) (pixels []float32, shape [3]int, err err
 	return pixels, shape, nil
 }
 
-// ReadNamedArray reads a float32 or float64 array from a .npy file, or from a .npz
+// ReadArray reads a float32 or float64 array from a .npy file, or from a .npz
 // file: the first of the named arrays that it holds, else its only array.
-func ReadNamedArray(fsys fs.FS, name string, wanted ...string) (shape []int, values []float32, err error) {
+func ReadArray(fsys fs.FS, name string, wanted ...string) (shape []int, values []float32, err error) {
 	f, err := openFile(fsys, name)
 	if err != nil {
 		return nil, nil, err

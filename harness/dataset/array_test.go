@@ -30,7 +30,7 @@ func packed(t *testing.T, arrays map[string]float32) []byte {
 }
 
 // The first array that is wanted is read, else the only one.
-func TestReadNamedArray(t *testing.T) {
+func TestReadArray(t *testing.T) {
 	var alone bytes.Buffer
 	if err := WriteNPY(&alone, []int{2, 1}, []float32{3, 4}); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestReadNamedArray(t *testing.T) {
 		{"a.npy", []int{2, 1}, []float32{3, 4}, ""}, {"both.npz", []int{1}, []float32{2}, ""}, {"one.npz", []int{1}, []float32{5}, ""},
 		{"other.npz", nil, nil, "none of them called second or first"}, {"no.npz", nil, nil, "no NumPy archive"}, {"absent.npy", nil, nil, "not exist"},
 	} {
-		shape, values, err := ReadNamedArray(fsys, c.name, "second", "first")
+		shape, values, err := ReadArray(fsys, c.name, "second", "first")
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: error %v, want one with %q", c.name, err, c.err)

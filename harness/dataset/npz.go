@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 )
@@ -223,40 +222,4 @@ func (z *npz) read(id int) (image, error) {
 	}
 	im.bytes, im.floats = z.bytes, z.floats
 	return im, nil
-}
-
-// ReadArray reads a float32 or float64 array from a .npy file, or from a .npz
-// file that holds an array x or only one array.
-func ReadArray(fsys fs.FS, name string) (shape []int, values []float32, err error) {
-	f, err := openFile(fsys, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	var r io.Reader = io.NewSectionReader(f, 0, f.size)
-	if strings.EqualFold(path.Ext(name), ".npz") {
-		archive, err := openArchive(f)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
-		}
-		array := "x"
-		if names := arrays(archive); len(names) == 1 {
-			array = names[0]
-		}
-		i := slices.IndexFunc(archive.File, func(f *zip.File) bool { return f.Name == array+".npy" })
-		if i < 0 {
-			return nil, nil, fmt.Errorf("%s: it holds the arrays %s, but none called x", name, strings.Join(arrays(archive), ", "))
-		}
-		body, err := archive.File[i].Open()
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
-		}
-		defer body.Close()
-		r = body
-	}
-	shape, values, err = ReadNPY(bufio.NewReaderSize(r, 1<<16))
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return shape, values, nil
 }

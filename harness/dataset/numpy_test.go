@@ -72,7 +72,7 @@ func TestWriteNPYAsNumPy(t *testing.T) {
 	}
 	// The only array of an archive, and the array x of several.
 	for _, name := range []string{"float32_nchw.npz", "float64_nchw.npz"} {
-		shape, again, err := ReadArray(os.DirFS("testdata"), name)
+		shape, again, err := ReadArray(os.DirFS("testdata"), name, "x")
 		if err != nil || len(shape) != 4 || len(again) != len(values) || again[7] != values[7] {
 			t.Errorf("%s: shape %v, %v", name, shape, err)
 		}
