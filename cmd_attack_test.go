@@ -46,7 +46,7 @@ func TestAttackEqualsItsConfig(t *testing.T) {
 
 // --attack aa is AutoAttack's standard version, and the versions and images it names.
 func TestAttackVersions(t *testing.T) {
-	for attack, want := range map[string]string{"aa": "standard", "autoattack": "standard", "aa-plus": "plus", "aa-rand": "rand", "square": ""} {
+	for attack, want := range map[string]string{"aa": "standard", "autoattack": "standard", "aa-plus": "plus", "aa-rand": "rand", "aa-quick": "quick", "square": ""} {
 		f := &attackFlags{attack: attack, norm: "l2", epsilon: "0.5", save: true, probabilities: true}
 		f.data = "models/zoo/shapes10/test.bin"
 		plan, err := f.plan("models/zoo/preact_standard.onnx", func(string) bool { return false })

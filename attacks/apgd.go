@@ -30,6 +30,10 @@ type APGD struct {
 	// StopAtSuccess ends the attack at the first misclassified iterate (of the
 	// last radius), which is then the one returned; default off. See [VerdictOnly].
 	StopAtSuccess bool
+
+	// What version quick sets, see [Quick].
+	fromClean bool    // start at the clean image
+	sparsity  float32 // share of the values that a run in ℓ1 moves at first; default .2
 }
 
 func (a APGD) verdictOnly() Attack {

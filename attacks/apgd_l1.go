@@ -66,6 +66,9 @@ func (r *ascent) sparseStage(ctx context.Context, s stage, stop bool) error {
 	length := eps
 	// A supplied start sets the sparsity; a random one starts with a fifth.
 	topShare, before := float32(.2), d
+	if r.sparsity > 0 {
+		topShare = r.sparsity
+	}
 	if r.LargeRadii || r.warm {
 		before = changed(x, r.cur)
 		topShare = before / d / 1.5

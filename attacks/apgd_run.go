@@ -49,8 +49,13 @@ func newAscent(a APGD, o Oracle, im Image) *ascent {
 	return r
 }
 
-// run makes one restart on the current target, from a random point.
+// run makes one restart on the current target, from a random point or, if the
+// attack says so, from the clean image.
 func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
+	if r.fromClean {
+		copy(r.cur, r.im.Pixels)
+		return r.climb(ctx)
+	}
 	randomStart(r.Norm, r.im.Pixels, r.stages()[0].eps, rng, r.cur, &r.l1.l1Projector)
 	return r.climb(ctx)
 }

@@ -274,10 +274,11 @@ func (r *boundaryWalk) linearize(ctx context.Context, check bool) (wrong bool, e
 func (r *boundaryWalk) step() {
 	x0, n := r.im.Pixels, len(r.im.Pixels)
 	x1, w, d1, d2 := r.x1[:n], r.w[:n], r.d1[:n], r.d2[:n]
-	excess := r.f // w·x0 − b, with b = w·x1 − f
+	var sums [4]float64 // a processor waits for one addition before it begins the next
 	for i, v := range x0 {
-		excess += float64(w[i]) * (float64(v) - float64(x1[i]))
+		sums[i&3] += float64(w[i]) * (float64(v) - float64(x1[i]))
 	}
+	excess := r.f + sums[0] + sums[1] + sums[2] + sums[3] // w·x0 − b, with b = w·x1 − f
 	r.project(x1, w, r.f, d1)
 	r.project(x0, w, excess, d2)
 	a1 := max(r.Norm.Length(d1), 1e-8)

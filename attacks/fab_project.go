@@ -1,6 +1,9 @@
 package attacks
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // planeProjector moves points onto a hyperplane within [0,1] by the least norm.
 // It holds the working space and serves one goroutine.
@@ -8,6 +11,7 @@ type planeProjector struct {
 	norm  Norm
 	rooms []float32 // per coordinate: how far it can move
 	sizes []float32 // |wᵢ|, 0 where the coordinate is not moved
+	open  []int32   // coordinates whose bends lie near the multiplier
 	filler
 }
 
@@ -61,69 +65,109 @@ func (p *planeProjector) project(t, w []float32, excess float64, d []float32) {
 // linear in λ, so Newton's steps from 0 never overshoot and end exactly, after
 // as many rounds as there are bends in the way. A coordinate is settled in the
 // round in which λ passes its bend, room/pace.
+//
+// Few coordinates have a bend near the answer: a round looks only at those that
+// gather found below a bound, which is raised when λ comes near it.
 func (p *planeProjector) multiplier(t, w []float32, flip float32, excess float64) (float64, bool) {
-	n := len(w)
-	if len(p.rooms) < n {
-		p.rooms, p.sizes = make([]float32, n), make([]float32, n)
-	}
-	rooms, sizes, t := p.rooms[:n], p.sizes[:n], t[:n]
-	uniform, least := p.norm == Linf, float32(tiny)
-	if uniform {
-		least = 0
-	}
-	slope, total := 0.0, 0.0 // of what is not settled; of all
-	for i, v := range w {
-		r := room(t[i], v*flip)
-		s := magnitude(v)
-		if s <= least {
-			s = 0
-		}
-		rooms[i], sizes[i] = r, s
-		a := float64(s)
-		total += a * float64(r)
-		if !uniform {
-			a *= a
-		}
-		slope += a
-	}
+	slope, total := p.measure(t, w, flip)
 	if total <= excess {
 		return 0, false
 	}
-	before, lambda := -1.0, excess/slope // rooms of 0 are settled in the first round
+	p.open = p.open[:0]
+	lambda, bound := excess/slope, 0.0
 	for {
-		settled := uint64(0)
-		slope = 0
-		for i, r := range rooms {
-			a, room := float64(sizes[i]), float64(r)
-			if uniform {
-				// Both questions are answered without branches, which a processor
-				// could not foresee: the sign bit of a difference, copied to all
-				// places, selects a summand or 0.
-				open := ifNegative(lambda - room)
-				now := ifNegative(before-room) &^ open
-				slope += math.Float64frombits(math.Float64bits(a) & open)
-				excess -= math.Float64frombits(math.Float64bits(a*room) & now)
-				settled |= now
-			} else if room > lambda*a { // which it mostly is in ℓ2
-				slope += a * a
-			} else if room > before*a {
-				excess -= a * room
-				settled = 1
-			}
+		if lambda >= bound {
+			before := bound
+			bound = bendReach * lambda
+			p.gather(before, bound)
 		}
-		if settled == 0 {
+		settled := false
+		open := p.open[:0]
+		for _, i := range p.open {
+			a, r := float64(p.sizes[i]), float64(p.rooms[i])
+			pace := 1.0
+			if p.norm != Linf {
+				pace = a
+			}
+			if r > lambda*pace {
+				open = append(open, i)
+				continue
+			}
+			settled = true
+			slope -= a * pace
+			excess -= a * r
+		}
+		p.open = open
+		if !settled {
 			return lambda, true
 		}
 		next := excess / slope
 		if !(next > lambda) || math.IsInf(next, 0) {
 			return lambda, true
 		}
-		before, lambda = lambda, next
+		lambda = next
 	}
 }
 
-// ifNegative is all ones for v < 0, else 0.
-func ifNegative(v float64) uint64 { return uint64(int64(math.Float64bits(v)) >> 63) }
+// bendReach is how far above λ bends are looked for at once.
+const bendReach = 2
+
+// measure fills p.rooms and p.sizes and returns Σ |wᵢ|·paceᵢ and Σ |wᵢ|·roomᵢ. Four sums
+// at a time, as a processor waits for one addition before it begins the next.
+func (p *planeProjector) measure(t, w []float32, flip float32) (slope, total float64) {
+	n := len(w)
+	if len(p.rooms) < n {
+		p.rooms, p.sizes = make([]float32, n), make([]float32, n)
+	}
+	rooms, sizes, t := p.rooms[:n], p.sizes[:n], t[:n]
+	least := float32(tiny)
+	if p.norm == Linf {
+		least = 0
+	}
+	var slopes, totals [4]float64
+	for i, v := range w {
+		r, s := room(t[i], v*flip), magnitude(v)
+		if s <= least {
+			s = 0
+		}
+		a := float64(s)
+		totals[i&3] += a * float64(r)
+		if s == 0 {
+			r = math.MaxFloat32 // never near a bend
+		}
+		rooms[i], sizes[i] = r, s
+		if p.norm != Linf {
+			a *= a
+		}
+		slopes[i&3] += a
+	}
+	return slopes[0] + slopes[1] + slopes[2] + slopes[3], totals[0] + totals[1] + totals[2] + totals[3]
+}
+
+// gather adds to p.open the coordinates with a bend room/pace in [from, to).
+func (p *planeProjector) gather(from, to float64) {
+	low, high := float32(from), float32(to)
+	sizes := p.sizes[:len(p.rooms)]
+	if p.norm == Linf {
+		// Without branches, which a processor could not foresee: every coordinate is
+		// written, and kept where the count then moves on. Numbers ≥ 0 are ordered like
+		// their bits.
+		p.open = slices.Grow(p.open, len(sizes))
+		kept, k := p.open[:len(p.open)+len(sizes)], len(p.open)
+		from, width := math.Float32bits(low), uint64(math.Float32bits(high)-math.Float32bits(low))
+		for i, r := range p.rooms {
+			kept[k] = int32(i)
+			k += int((uint64(math.Float32bits(r)-from) - width) >> 63)
+		}
+		p.open = kept[:k]
+		return
+	}
+	for i, r := range p.rooms {
+		if s := sizes[i]; r < high*s && r >= low*s && s > 0 {
+			p.open = append(p.open, int32(i))
+		}
+	}
+}
 
 // room is the distance from t to the face that lowers w·t: t where w > 0, 1 − t
 // where w < 0. It picks by w's sign bit, since a processor can't foresee the signs
@@ -154,18 +198,57 @@ type filler struct{ order []int32 }
 // fill calls take(i, 1) for coordinates in order of decreasing |w[i]| while
 // their costs fit into the budget, and take(i, share) for the next one with the
 // share that is left. Coordinates with |w[i]| < least or w[i] = 0 are passed
-// over. The calls come in no particular order. Expected linear time: the order
-// is found by selection, not by sorting.
+// over. The calls come in no particular order.
+//
+// A budget mostly ends among the few largest: coordinates are gathered by falling
+// ranges of |w|, each down to a part of the one above, and only a range in which the
+// budget ends is put in order, by selection.
 func (f *filler) fill(w []float32, least float32, budget float64, cost func(int) float64, take func(int, float64)) {
 	if cap(f.order) < len(w) {
 		f.order = make([]int32, len(w))
 	}
-	order := f.order[:0]
-	for i, v := range w {
-		if v != 0 && magnitude(v) >= least {
-			order = append(order, int32(i))
+	var largest float32
+	for _, v := range w {
+		if m := magnitude(v); m > largest { // no NaN
+			largest = m
 		}
 	}
+	above, below := float32(math.Inf(1)), largest*fillRange
+	for largest > 0 {
+		if below < least || below < largest*fillLeast {
+			below = max(least, math.SmallestNonzeroFloat32)
+		}
+		order := f.order[:0]
+		for i, v := range w {
+			if m := magnitude(v); m >= below && m < above {
+				order = append(order, int32(i))
+			}
+		}
+		sum := 0.0
+		for _, i := range order {
+			sum += cost(int(i))
+		}
+		if sum > budget {
+			fillFrom(w, order, budget, cost, take)
+			return
+		}
+		for _, i := range order {
+			take(int(i), 1)
+		}
+		if budget -= sum; below <= max(least, math.SmallestNonzeroFloat32) {
+			return
+		}
+		above, below = below, below*fillRange
+	}
+}
+
+// A range of |w| reaches down to this share of its upper end; below the last share of
+// the largest |w| all the rest is one range.
+const fillRange, fillLeast = 0.5, 1e-2
+
+// fillFrom spends a budget on the coordinates in order, which it rearranges: expected
+// linear time, as the order is found by selection and not by sorting.
+func fillFrom(w []float32, order []int32, budget float64, cost func(int) float64, take func(int, float64)) {
 	size := func(i int32) float32 { return magnitude(w[i]) }
 	for len(order) > 0 {
 		n := len(order)

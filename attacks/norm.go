@@ -75,24 +75,54 @@ func (n Norm) Length(v []float32) float64 {
 	s := 0.0
 	switch n {
 	case Linf:
+		// Sizes are ordered like their bits, and NaN above them all.
+		var most uint32
 		for _, e := range v {
-			if a := math.Abs(float64(e)); a > s {
-				s = a
-			} else if a != a {
-				return a
-			}
+			most = max(most, math.Float32bits(e)&^(1<<31))
 		}
+		s = float64(math.Float32frombits(most))
 	case L1:
 		for _, e := range v {
 			s += math.Abs(float64(e))
 		}
 	default:
-		for _, e := range v {
-			s += float64(e) * float64(e)
-		}
-		s = math.Sqrt(s)
+		s = math.Sqrt(squares(v))
 	}
 	return s
+}
+
+// squares is Σ vᵢ², in four sums side by side: a processor waits for one addition
+// before it begins the next to the same sum.
+func squares(v []float32) float64 {
+	var a, b, c, d float64
+	for ; len(v) >= 4; v = v[4:] {
+		a += float64(v[0]) * float64(v[0])
+		b += float64(v[1]) * float64(v[1])
+		c += float64(v[2]) * float64(v[2])
+		d += float64(v[3]) * float64(v[3])
+	}
+	for _, e := range v {
+		a += float64(e) * float64(e)
+	}
+	return a + b + (c + d)
+}
+
+// squaredDistance is Σ (aᵢ − bᵢ)², likewise.
+func squaredDistance(x, y []float32) float64 {
+	var a, b, c, d float64
+	for ; len(x) >= 4 && len(y) >= 4; x, y = x[4:], y[4:] {
+		e, f := float64(x[0])-float64(y[0]), float64(x[1])-float64(y[1])
+		g, h := float64(x[2])-float64(y[2]), float64(x[3])-float64(y[3])
+		a += e * e
+		b += f * f
+		c += g * g
+		d += h * h
+	}
+	for i, e := range x {
+		f := float64(e) - float64(y[i])
+		a += f * f
+	}
+	return a + b + (c + d)
 }
 
 // Distance is the norm of a − b. The differences and their sum are taken in
@@ -114,11 +144,7 @@ func (n Norm) Distance(a, b []float32) float64 {
 			s += math.Abs(float64(e) - float64(b[i]))
 		}
 	default:
-		for i, e := range a {
-			d := float64(e) - float64(b[i])
-			s += d * d
-		}
-		s = math.Sqrt(s)
+		s = math.Sqrt(squaredDistance(a, b))
 	}
 	return s
 }

@@ -11,7 +11,7 @@ import (
 )
 
 var versions = map[string]func(attacks.Norm, float64, int) (attacks.Recipe, error){
-	"standard": attacks.Standard, "plus": attacks.Plus, "rand": attacks.Rand,
+	"standard": attacks.Standard, "plus": attacks.Plus, "rand": attacks.Rand, "quick": attacks.Quick,
 	"custom": func(n attacks.Norm, e float64, classes int) (attacks.Recipe, error) {
 		return attacks.Custom(n, e, classes, []attacks.Component{{Kind: "apgd-dlr"}, {Kind: "fab"}, {Kind: "apgd-t"}}, nil)
 	},

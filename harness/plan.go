@@ -111,11 +111,11 @@ func (a PlannedAttack) recipe(classes int) (attacks.Recipe, error) {
 		return attacks.Custom(a.Norm, a.Epsilon, classes, components, options(shared))
 	}
 	versions := map[string]func(attacks.Norm, float64, int) (attacks.Recipe, error){
-		"standard": attacks.Standard, "plus": attacks.Plus, "rand": attacks.Rand,
+		"standard": attacks.Standard, "plus": attacks.Plus, "rand": attacks.Rand, "quick": attacks.Quick,
 	}
 	make, ok := versions[a.Version]
 	if !ok {
-		return attacks.Recipe{}, fmt.Errorf("version %s is not available in this version (standard, plus, rand and custom are)", a.Version)
+		return attacks.Recipe{}, fmt.Errorf("version %s is not available in this version (standard, plus, rand, quick and custom are)", a.Version)
 	}
 	if len(a.Params) > 0 {
 		return attacks.Recipe{}, fmt.Errorf("AutoAttack's version %s is fixed and takes no parameter %q; version custom does", a.Version, a.Params[0].Name)

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"math"
 
 	"selfheal/attacks"
 )
@@ -33,12 +34,16 @@ func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, la
 		return err
 	}
 	w.seen.asked = true
-	zero, sum := true, float64(e.Loss)-float64(e.Loss)
+	// By bits, as this is asked of every gradient: any is 0 where all values are ±0, and
+	// an exponent of all ones, infinite or NaN, carries into the sign.
+	var any, carried uint32
 	for _, g := range e.Gradient {
-		zero = zero && g == 0
-		sum += float64(g) - float64(g) // NaN where g is not finite
+		b := math.Float32bits(g)
+		any |= b << 1
+		carried |= b&0x7f800000 + 0x00800000
 	}
-	if sum != 0 {
+	zero := any == 0
+	if loss := float64(e.Loss); carried>>31 != 0 || loss-loss != 0 {
 		w.seen.notFinite = true
 	}
 	// A vanishing gradient matters where the attack has yet to begin: later the label

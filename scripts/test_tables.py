@@ -11,6 +11,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import documents
+import quick_table
 
 try:
     import numpy as np
@@ -59,6 +60,24 @@ class Documents(unittest.TestCase):
         for name in ("models", "torchvision"):
             self.assertIn(f"<!-- begin {name} -->", text)
             self.assertIn(f"<!-- end {name} -->", text)
+
+
+class Quick(unittest.TestCase):
+    def cell(self, verdicts, forward, backward):
+        return {"model": "net", "attack": "aa", "norm": "linf", "epsilon": 8 / 255, "n": len(verdicts), "verdicts": verdicts, "images": "same",
+                "accuracy": verdicts.count("1") / len(verdicts), "steps": [{"forward": forward, "backward": backward}] * 2}
+
+    def test_verdicts_and_passes_are_compared(self):
+        standard = {"key": self.cell("1100" * 100, 2000, 1000)}
+        rows, failures = quick_table.compare(standard, {"key": self.cell("1100" * 99 + "0110", 70, 70)})
+        self.assertEqual(rows, [["net", "linf", "8/255", 400, "50.0 %", "50.0 %", 1, 1, "21.4"]])
+        self.assertEqual(failures, [])
+        _, failures = quick_table.compare(standard, {"key": self.cell("1100" * 100, 80, 80)})
+        self.assertEqual(len(failures), 1)
+        _, failures = quick_table.compare(standard, {"key": self.cell("1100" * 98 + "1111" * 2, 10, 10)})
+        self.assertEqual(len(failures), 1)
+        with self.assertRaisesRegex(ValueError, "same images"):
+            quick_table.compare(standard, {"key": {**self.cell("1", 1, 1), "images": "others"}})
 
 
 @unittest.skipIf(missing_numpy, missing_numpy)

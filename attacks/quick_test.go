@@ -1,0 +1,98 @@
+package attacks_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/attacks/attacktest"
+)
+
+func quick(t *testing.T, n attacks.Norm, epsilon float64, classes int) attacks.Recipe {
+	t.Helper()
+	r, err := attacks.Quick(n, epsilon, classes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.VerdictOnly()
+}
+
+// TestQuickPasses: an image that is never broken costs at most a twentieth of
+// standard's passes, by what the attacks announce and by what is then made.
+func TestQuickPasses(t *testing.T) {
+	for _, n := range allNorms {
+		passes := func(r attacks.Recipe) (sum int) {
+			for _, c := range r.Components {
+				f, b := c.Passes(10)
+				sum += f + b
+			}
+			return sum
+		}
+		standard, err := attacks.Standard(n, 0.1, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := quick(t, n, 1e-6, 10)
+		if q, s := passes(r), passes(standard); 20*q > s {
+			t.Errorf("%v: quick makes %d passes, standard %d", n, q, s)
+		}
+		o := attacktest.NewLinear(attacks.Shape{C: 3, H: 6, W: 6}, 10, 1)
+		im := attacktest.Images(o, 1, 0.5, 2)[0]
+		for _, c := range r.Components {
+			if _, err := c.Perturb(context.Background(), o, im, 3); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f, b := o.Passes(); f+b < passes(r) {
+			t.Errorf("%v: made %d passes of the %d announced", n, f+b, passes(r))
+		}
+	}
+}
+
+// TestQuickFromClean: the first run in ℓ1 starts at the clean image, so no seed matters
+// to it, the first pass breaks nothing, and what is found lies in the ball.
+func TestQuickFromClean(t *testing.T) {
+	o := attacktest.RandomMLP(attacks.Shape{C: 3, H: 6, W: 6}, 20, 10, 9)
+	first := quick(t, attacks.L1, 4, 10).Components[0]
+	found := 0
+	for _, im := range attacktest.Images(o, 8, 0.5, 10) {
+		a, err := first.Perturb(context.Background(), o, im, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := first.Perturb(context.Background(), o, im, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(a.Adversarial, b.Adversarial) || a.FirstForward != b.FirstForward {
+			t.Errorf("image %d: another seed changes the result", im.ID)
+		}
+		if a.Adversarial == nil {
+			continue
+		}
+		if found++; a.FirstForward == 1 || attacks.L1.Distance(a.Adversarial, im.Pixels) > 4*(1+1e-5) {
+			t.Errorf("image %d: broken by pass %d, at %v", im.ID, a.FirstForward, attacks.L1.Distance(a.Adversarial, im.Pixels))
+		}
+	}
+	if found == 0 {
+		t.Error("nothing was broken")
+	}
+}
+
+// TestQuick: the names, the order and the fallback.
+func TestQuick(t *testing.T) {
+	for n, want := range map[attacks.Norm]string{
+		attacks.Linf: "apgd-ce apgd-t", attacks.L2: "apgd-ce apgd-t", attacks.L1: "apgd-ce apgd-margin apgd-logit-difference",
+	} {
+		if r := quick(t, n, 0.1, 10); r.Name != "autoattack-quick/1" || componentNames(r) != want || r.Fallback != "" {
+			t.Errorf("%v: %s: %s, %q", n, r.Name, componentNames(r), r.Fallback)
+		}
+	}
+	if r := quick(t, attacks.Linf, 0.1, 3); r.Name != "autoattack-quick-few/1" || componentNames(r) != "apgd-ce apgd-logit-difference" || r.Fallback == "" {
+		t.Errorf("3 classes: %s: %s, %q", r.Name, componentNames(r), r.Fallback)
+	}
+	if _, err := attacks.Quick(attacks.L1, 0, 10); err == nil {
+		t.Error("no error for epsilon 0")
+	}
+}
