@@ -125,16 +125,6 @@ func (r Recipe) Minimises() bool {
 	return false
 }
 
-// VerdictOnly returns the recipe with every component as [VerdictOnly] makes it.
-func (r Recipe) VerdictOnly() Recipe {
-	components := make([]Attack, len(r.Components))
-	for i, a := range r.Components {
-		components[i] = VerdictOnly(a)
-	}
-	r.Components = components
-	return r
-}
-
 // VerdictOnly returns a as it serves where only the verdict matters and nobody
 // needs the adversarial image: it ends at the first point that counts as a
 // success. Which images it breaks, and when, stays the same; the point returned

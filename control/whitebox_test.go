@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"gonum.org/v1/gonum/mat"
-
 	"selfheal/attacks"
 	"selfheal/models/onnx"
 )
@@ -63,14 +61,7 @@ func projection(t *testing.T, state onnx.Shape, seed uint64) *onnx.Graph {
 	t.Helper()
 	dim, rank := int(state.Items()), int(state.Items()+1)/2
 	r := rand.New(rand.NewPCG(seed, 15))
-	raw := mat.NewDense(dim, rank, nil)
-	for i := range raw.RawMatrix().Data {
-		raw.RawMatrix().Data[i] = r.NormFloat64()
-	}
-	var qr mat.QR
-	qr.Factorize(raw)
-	var q mat.Dense
-	qr.QTo(&q)
+	q := orthonormal(r, dim, rank)
 	mean, v := make([]float32, dim), make([]float32, dim*rank)
 	for i := range dim {
 		mean[i] = float32(r.NormFloat64() / 4)

@@ -29,6 +29,21 @@ type crafted struct {
 	warnings    []result.Warning
 }
 
+// unbroken picks from a subject's verdicts on clean images those that hold for what was
+// crafted too, of images that no attack broke; nil where there are none.
+func (c *crafted) unbroken(clean []verdict) []*verdict {
+	if clean == nil {
+		return nil
+	}
+	known := make([]*verdict, len(clean))
+	for i := range clean {
+		if c.first[i] < 0 {
+			known[i] = &clean[i]
+		}
+	}
+	return known
+}
+
 // gradients is what was seen of an attack's gradients, by the number of images.
 type gradients struct {
 	images    int // attacked by a component that takes gradients

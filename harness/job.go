@@ -43,7 +43,7 @@ func (r *runner) oblivious(ctx context.Context, j Job, net *control.Network, sub
 		}
 	}
 	for i, a := range j.Attacks {
-		made, err := r.crafted(ctx, j, undefended(net), a, recipes[i], set, before[0])
+		made, err := r.crafted(ctx, j, undefended(net, subjects[0]), a, recipes[i], set, before[0])
 		if err != nil {
 			return err
 		}
@@ -63,10 +63,10 @@ func (r *runner) oblivious(ctx context.Context, j Job, net *control.Network, sub
 func (r *runner) whitebox(ctx context.Context, j Job, net *control.Network, subjects []subject, recipes []attacks.Recipe, set []attacks.Image) error {
 	clean := untouched(set)
 	for _, s := range subjects {
-		at := undefended(net)
+		at := undefended(net, s)
 		if s.controller != nil {
 			var err error
-			if at, err = defended(net, s.controller, j.Suite.Mode); err != nil {
+			if at, err = defended(s, j.Suite.Mode); err != nil {
 				return fmt.Errorf("suite %s: %w", j.Suite.Name, err)
 			}
 		}

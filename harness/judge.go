@@ -66,11 +66,15 @@ func (e notFinite) Error() string {
 	return fmt.Sprintf("%s gives numbers that are not finite on image %d%s", e.what, e.image, hint)
 }
 
-// judge asks a classifier about every image. Logits that are not finite are an
-// error, as no margin follows from them.
-func (r *runner) judge(ctx context.Context, who subject, set []attacks.Image, images [][]float32) ([]verdict, error) {
+// judge asks a classifier about every image, but for those whose verdict is known (nil
+// where none is). Logits that are not finite are an error, as no margin follows from them.
+func (r *runner) judge(ctx context.Context, who subject, set []attacks.Image, images [][]float32, known []*verdict) ([]verdict, error) {
 	out := make([]verdict, len(set))
 	err := r.forEach(ctx, len(set), who.state, func(ctx context.Context, i int) error {
+		if known != nil && known[i] != nil {
+			out[i] = *known[i]
+			return nil
+		}
 		var logits []float32
 		var o *control.Outcome
 		var err error

@@ -197,7 +197,7 @@ func (r *runner) checkControl(ctx context.Context, j Job, net *control.Network, 
 	if j.Suite.Mode == config.Oblivious || !slices.ContainsFunc(recipes, climbs) {
 		return nil
 	}
-	t, err := defended(net, c, j.Suite.Mode)
+	t, err := defended(controlled(net, c), j.Suite.Mode)
 	if err != nil {
 		return err
 	}

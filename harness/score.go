@@ -19,7 +19,7 @@ import (
 // hours behind it.
 func (r *runner) score(ctx context.Context, j Job, net *control.Network, s subject, a *PlannedAttack, made *crafted, recipe attacks.Recipe, set []attacks.Image, clean []verdict) ([]verdict, error) {
 	start := time.Now()
-	v, err := r.judge(ctx, s, set, made.images)
+	v, err := r.judge(ctx, s, set, made.images, made.unbroken(clean))
 	if err != nil {
 		err = fmt.Errorf("suite %s: %w", j.Suite.Name, err)
 		if !errors.As(err, new(notFinite)) || s.controller == nil {
@@ -35,27 +35,27 @@ func (r *runner) score(ctx context.Context, j Job, net *control.Network, s subje
 		norm, eps := a.Attack.Norm, a.Epsilon
 		cell.Attack, cell.Norm, cell.Epsilon = a.Name, &norm, &eps
 	}
+	cell.Seconds = time.Since(start).Seconds()
 	cell.Warnings = append(cell.Warnings, warnings(j, net, s, made, recipe, v)...)
 	probed, err := r.probed(ctx, j, s, set, v, a == nil)
 	if err != nil {
 		return nil, err
 	}
 	cell.Warnings = append(cell.Warnings, probed...)
-	cell.Seconds = time.Since(start).Seconds()
-	if s.controller == nil || j.Suite.Mode != config.Oblivious { // the attack was on this very subject
+	if s.attacked(j.Suite.Mode) {
 		cell.Steps, cell.VerdictOnly = made.steps, made.verdictOnly
 		cell.Seconds += made.seconds
 	}
 	if s.controller != nil {
 		cell.Solver = summary(s.controller, v)
 	}
-	return v, r.cell(cell, set, made, v, clean)
+	return v, r.cell(cell, s.attacked(j.Suite.Mode), set, made, v, clean)
 }
 
-// cell completes a cell from the verdicts, and writes it and its records. clean are
-// the subject's verdicts on the images as they were, where this cell has others.
-func (r *runner) cell(c result.Cell, set []attacks.Image, made *crafted, verdicts, clean []verdict) error {
-	own := c.Defense == config.None || c.Mode != config.Oblivious // the attack was on this very subject
+// cell completes a cell from the verdicts, and writes it and its records. own says that
+// its attack was on this very subject; clean are the subject's verdicts on the images as
+// they were, where this cell has others.
+func (r *runner) cell(c result.Cell, own bool, set []attacks.Image, made *crafted, verdicts, clean []verdict) error {
 	records := make([]result.Record, len(set))
 	bits := make([]byte, len(set))
 	for i, v := range verdicts {

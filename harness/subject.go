@@ -21,6 +21,10 @@ type subject struct {
 	classifier
 }
 
+// attacked reports whether a mode's attacks are made on this very subject; otherwise
+// it is given what was made on the undefended network.
+func (s subject) attacked(mode string) bool { return s.controller == nil || mode != config.Oblivious }
+
 // logits asks the classifier.
 func (s subject) logits(ctx context.Context, image []float32) ([]float32, error) {
 	z := make([]float32, s.classes)
@@ -61,17 +65,18 @@ var knowledge = map[string]control.Knowledge{
 }
 
 // undefended is the target of an attack on the network alone.
-func undefended(n *control.Network) *target {
-	return &target{Oracle: n, subject: plain(n), cost: control.Cost{Logits: 1, Forward: 1, Backward: 1}, prepare: n.Prepare, close: func() {}}
+func undefended(n *control.Network, s subject) *target {
+	return &target{Oracle: n, subject: s, cost: control.Cost{Logits: 1, Forward: 1, Backward: 1}, prepare: n.Prepare, close: func() {}}
 }
 
 // defended is the target of a white-box attack on a controlled network.
-func defended(n *control.Network, c *controller, mode string) (*target, error) {
+func defended(s subject, mode string) (*target, error) {
+	c := s.controller
 	d, err := c.WhiteBox(knowledge[mode])
 	if err != nil {
 		return nil, err
 	}
-	t := &target{Oracle: d, subject: controlled(n, c), state: c.state, prepare: d.Prepare, close: d.Close}
+	t := &target{Oracle: d, subject: s, state: c.state, prepare: d.Prepare, close: d.Close}
 	if knowledge[mode] == control.Through && c.Solver.Method != control.Greedy {
 		t.state += 4 * c.TapeValues()
 	}

@@ -61,7 +61,7 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at, err := defended(net, c, config.WhiteboxThrough)
+		at, err := defended(controlled(net, c), config.WhiteboxThrough)
 		if err != nil {
 			t.Fatal(err)
 		}

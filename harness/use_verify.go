@@ -95,7 +95,7 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 		who = *u.healed
 		v.Defense = who.defense
 	}
-	judged, err := u.runner.judge(ctx, who, set, images)
+	judged, err := u.runner.judge(ctx, who, set, images, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func warnings(j Job, net *control.Network, s subject, made *crafted, recipe atta
 	for _, notice := range net.Graph.Notices {
 		warn(warnConverted, "model %s: %s", net.Name, notice)
 	}
-	own := s.controller == nil || j.Suite.Mode != config.Oblivious // the images were made against this subject
+	own := s.attacked(j.Suite.Mode)
 	if s.controller == nil && !slices.ContainsFunc(v, func(v verdict) bool { return !v.simplex }) && j.Model.Output != "probabilities" {
 		warn(warnProbabilities, "model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities", net.Name)
 	}

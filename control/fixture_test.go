@@ -1,0 +1,220 @@
+package control
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"selfheal/internal/testinput"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// chain is a linear system x_{t+1} = A_t x_t as a classifier, and the same in
+// float64 for the independent implementation below.
+type chain struct {
+	net *Network
+	cut *Chain
+	a   []*mat.Dense
+}
+
+// dims are the sizes of x_0 … x_T.
+func newChain(t *testing.T, pool *ort.Pool, dims ...int) *chain {
+	t.Helper()
+	r := rand.New(rand.NewPCG(3, 4))
+	b := &onnx.Builder{G: onnx.NewGraph("chain")}
+	x := b.OpWith("Flatten", onnx.Attrs{"axis": 1}, b.Input("x", onnx.Shape{onnx.Batch, 1, 1, int64(dims[0])}))
+	c := &chain{}
+	var at []string
+	for i := 1; i < len(dims); i++ {
+		w := make([]float32, dims[i]*dims[i-1])
+		a := mat.NewDense(dims[i], dims[i-1], nil)
+		for k := range w {
+			w[k] = float32(r.NormFloat64() / math.Sqrt(float64(dims[i-1])))
+			a.RawMatrix().Data[k] = float64(w[k])
+		}
+		if i > 1 {
+			at = append(at, x)
+		}
+		x = b.OpWith("Gemm", onnx.Attrs{"transB": 1}, x, b.Const(onnx.FloatTensor(onnx.Shape{int64(dims[i]), int64(dims[i-1])}, w)))
+		c.a = append(c.a, a)
+	}
+	b.Output("logits", x)
+	if b.Err() != nil {
+		t.Fatal(b.Err())
+	}
+	data, err := b.G.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.net, err = NewNetwork(pool, "chain", data, NetworkOptions{At: at}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.net.Close)
+	if c.cut, err = c.net.Cut(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// linear is a random linear embedding and its float64 form.
+type linear struct {
+	t  int
+	mu *mat.VecDense
+	p  *mat.Dense // V·Vᵀ
+	g  *onnx.Graph
+}
+
+// orthonormal draws a matrix whose first rank columns are orthonormal.
+func orthonormal(r *rand.Rand, dim, rank int) *mat.Dense {
+	raw := mat.NewDense(dim, rank, nil)
+	for i := range raw.RawMatrix().Data {
+		raw.RawMatrix().Data[i] = r.NormFloat64()
+	}
+	var qr mat.QR
+	qr.Factorize(raw)
+	q := new(mat.Dense)
+	qr.QTo(q)
+	return q
+}
+
+func newLinear(t *testing.T, c *chain, stage, rank int) *linear {
+	t.Helper()
+	state := c.cut.StateShape(stage)
+	dim := int(state.Items())
+	r := rand.New(rand.NewPCG(5, uint64(stage)))
+	q := orthonormal(r, dim, rank)
+	v := make([]float32, dim*rank)
+	vd := mat.NewDense(dim, rank, nil)
+	mean := make([]float32, dim)
+	l := &linear{t: stage, mu: mat.NewVecDense(dim, nil), p: &mat.Dense{}}
+	for i := range dim {
+		mean[i] = float32(r.NormFloat64())
+		l.mu.SetVec(i, float64(mean[i]))
+		for j := range rank {
+			v[i*rank+j] = float32(q.At(i, j))
+			vd.Set(i, j, float64(v[i*rank+j]))
+		}
+	}
+	l.p.Mul(vd, vd.T())
+	var err error
+	if l.g, err = LinearEmbedding(state, mean, v, rank); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (l *linear) embed(z *mat.VecDense) *mat.VecDense {
+	var d, e mat.VecDense
+	d.SubVec(z, l.mu)
+	e.MulVec(l.p, &d)
+	e.AddVec(&e, l.mu)
+	return &e
+}
+
+// reference runs the loop of the package's documentation on a linear system, in
+// float64 and without any of the package's code.
+func reference(c *chain, layers map[int]*linear, s Solver, image []float64) (logits *mat.VecDense, u []*mat.VecDense) {
+	T := len(c.a)
+	u = make([]*mat.VecDense, T)
+	x := make([]*mat.VecDense, T+1)
+	x[0] = mat.NewVecDense(len(image), image)
+	z := func(t int) *mat.VecDense {
+		v := mat.VecDenseCopyOf(x[t])
+		if u[t] != nil {
+			v.AddVec(v, u[t])
+		}
+		return v
+	}
+	forward := func() {
+		for t := range T {
+			x[t+1] = new(mat.VecDense)
+			x[t+1].MulVec(c.a[t], z(t))
+		}
+	}
+	// −(J_E − I)ᵀ(E(z) − z) for E(z) = μ + P(z − μ), P symmetric
+	pull := func(l *linear, at *mat.VecDense) *mat.VecDense {
+		var d, g mat.VecDense
+		d.SubVec(l.embed(at), at)
+		g.MulVec(l.p, &d)
+		g.SubVec(&d, &g)
+		return &g
+	}
+	for t := range T { // greedy
+		if l := layers[t]; l != nil {
+			u[t] = new(mat.VecDense)
+			u[t].SubVec(l.embed(x[t]), x[t])
+		}
+		x[t+1] = new(mat.VecDense)
+		x[t+1].MulVec(c.a[t], z(t))
+	}
+	inner := s.Inner
+	if s.Method == PMP {
+		inner = 1
+	}
+	if s.Method != Greedy {
+		for range s.Outer {
+			forward()
+			p := mat.NewVecDense(c.a[T-1].RawMatrix().Rows, nil)
+			for t := T - 1; t >= 0; t-- {
+				gradH := func() *mat.VecDense { // ∇_x H at the present z
+					var g mat.VecDense
+					g.MulVec(c.a[t].T(), p)
+					if l := layers[t]; l != nil {
+						g.AddVec(&g, pull(l, z(t)))
+					}
+					return &g
+				}
+				if layers[t] != nil {
+					v := mat.NewVecDense(u[t].Len(), nil)
+					for range inner {
+						g := gradH()
+						v.ScaleVec(s.Momentum, v)
+						v.AddVec(v, g)
+						v.AddScaledVec(v, -s.Regularization, u[t])
+						u[t].AddScaledVec(u[t], s.LearningRate, v)
+					}
+				}
+				p = gradH()
+			}
+		}
+		forward()
+	}
+	return x[T], u
+}
+
+func testPool(t *testing.T, batch int) *ort.Pool {
+	t.Helper()
+	testinput.Runtime(t)
+	pool := ort.NewPool(2, batch)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func randomImage(seed uint64, n int) ([]float32, []float64) {
+	r := rand.New(rand.NewPCG(seed, 9))
+	a, b := make([]float32, n), make([]float64, n)
+	for i := range a {
+		a[i] = r.Float32()
+		b[i] = float64(a[i])
+	}
+	return a, b
+}
+
+// made are the FLOPs of all passes that the controller's programs have made.
+func (c *Controller) made() int64 {
+	made := int64(0)
+	for _, s := range c.stages {
+		made += items(s.forward)()*s.flops + items(s.embed)()*s.embedCost + (items(s.residual)()+items(s.adjoint)())*s.sweepCost
+	}
+	return made
+}
+
+func items(p *ort.Program) func() int64 {
+	if p == nil {
+		return func() int64 { return 0 }
+	}
+	return p.Items
+}
