@@ -3,6 +3,8 @@ package attacks
 import (
 	"context"
 	"math"
+
+	"selfheal/attacks/vector"
 )
 
 // sparseSteps is the working space of APGD's steps in ℓ1.
@@ -33,25 +35,11 @@ func (s *sparseSteps) step(x, from, grad, out []float32, length, topShare float3
 	d := len(x)
 	s.grow(d)
 	magnitudes := s.magnitudes[:d]
-	for i, g := range grad {
-		magnitudes[i] = magnitude(g)
-	}
+	vector.Magnitudes(grad, magnitudes)
 	at := int(min(max((1-topShare)*float32(d), 0), float32(d-1)))
 	threshold := s.smallest(magnitudes, at)
-	moved := 0
-	for _, m := range magnitudes {
-		if m >= threshold && m != 0 {
-			moved++
-		}
-	}
-	each := length / (float32(moved) + 1e-10)
-	delta := s.delta[:d]
-	for i, p := range from {
-		if magnitudes[i] >= threshold {
-			p += along(grad[i], each)
-		}
-		delta[i] = p - x[i]
-	}
+	each := length / (float32(vector.CountFrom(magnitudes, threshold)) + 1e-10)
+	vector.SparseStep(x, from, grad, threshold, each, s.delta)
 	s.project(x, s.delta, out, eps)
 }
 
@@ -70,7 +58,7 @@ func (r *ascent) sparseStage(ctx context.Context, s stage, stop bool) error {
 		topShare = r.sparsity
 	}
 	if r.LargeRadii || r.warm {
-		before = changed(x, r.cur)
+		before = float32(vector.Changed(x, r.cur))
 		topShare = before / d / 1.5
 	}
 	period := max(int(.04*float64(s.steps)), 1)
@@ -85,7 +73,7 @@ func (r *ascent) sparseStage(ctx context.Context, s stage, stop bool) error {
 		if (i+1)%period != 0 {
 			continue
 		}
-		now := changed(x, r.best)
+		now := float32(vector.Changed(x, r.best))
 		topShare = now / d / 1.5
 		if r.sparsest {
 			topShare = (max(float32(int(now/1.5)), 1) - .5) / d
@@ -101,17 +89,6 @@ func (r *ascent) sparseStage(ctx context.Context, s stage, stop bool) error {
 		before = now
 	}
 	return nil
-}
-
-// changed counts the values in which p differs from x.
-func changed(x, p []float32) float32 {
-	n := 0
-	for i, v := range x {
-		if p[i] != v {
-			n++
-		}
-	}
-	return float32(n)
 }
 
 // smallest returns the k-th smallest value (0-based) of v, whose values are ≥ 0

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+
+	"selfheal/attacks/vector"
 )
 
 // ascent is the state of APGD on one image. Its vectors are allocated once and
@@ -90,10 +92,7 @@ func randomStart(n Norm, x []float32, eps float64, rng *rand.Rand, out []float32
 		l1.project(x, out, out, eps)
 		return
 	}
-	scale := float32(eps / (n.Length(out) + 1e-12))
-	for i, v := range x {
-		out[i] = clampUnit(v + float32(out[i]*scale))
-	}
+	vector.AddScaledClamped(x, out, float32(eps/(n.Length(out)+1e-12)), out)
 }
 
 // evaluate takes loss and gradient at cur and notes a misclassification.
@@ -178,7 +177,7 @@ func (r *ascent) stage(ctx context.Context, s stage, stop bool) error {
 			weight = 1
 		}
 		if r.Norm == Linf {
-			r.signStep(step, weight)
+			vector.SignStep(r.prev, r.cur, r.grad, r.lo, r.hi, step, weight, r.next)
 		} else {
 			r.normalizedStep(step, weight, s.eps)
 		}
@@ -197,19 +196,6 @@ func (r *ascent) stage(ctx context.Context, s stage, stop bool) error {
 	return nil
 }
 
-// signStep writes the ℓ∞ iterate after cur into next: with z the projection of
-// cur + step·sign(grad), the projection of cur + w(z − cur) + (1−w)(cur − prev).
-// The sign of 0 is 0.
-func (r *ascent) signStep(step, w float32) {
-	n := len(r.cur)
-	prev, next, grad, lo, hi := r.prev[:n], r.next[:n], r.grad[:n], r.lo[:n], r.hi[:n]
-	for i, c := range r.cur {
-		z := min(max(c+along(grad[i], step), lo[i]), hi[i])
-		z = c + float32((z-c)*w) + float32((c-prev[i])*(1-w))
-		next[i] = min(max(z, lo[i]), hi[i])
-	}
-}
-
 // along is step·sign(g), 0 where g is 0 or NaN. The sign is copied as a bit,
 // since a processor can't foresee it.
 func along(g, step float32) float32 {
@@ -219,17 +205,12 @@ func along(g, step float32) float32 {
 	return math.Float32frombits(math.Float32bits(step) | math.Float32bits(g)&(1<<31))
 }
 
-// normalizedStep is signStep in ℓ2, along grad / (‖grad‖ + 1e-12).
+// normalizedStep is [vector.SignStep] in ℓ2, along grad / (‖grad‖ + 1e-12).
 func (r *ascent) normalizedStep(step, w float32, eps float64) {
-	x, n := r.im.Pixels, len(r.cur)
-	prev, next, grad := r.prev[:n], r.next[:n], r.grad[:n]
-	scale := float32(1 / (L2.Length(grad) + 1e-12))
-	for i, c := range r.cur {
-		next[i] = c + float32(step*float32(grad[i]*scale))
-	}
-	projectL2(x, next, eps)
-	for i, c := range r.cur {
-		next[i] = c + float32((next[i]-c)*w) + float32((c-prev[i])*(1-w))
-	}
-	projectL2(x, next, eps)
+	x := r.im.Pixels
+	vector.Scaled(r.grad, float32(1/(L2.Length(r.grad)+1e-12)), r.next)
+	vector.AddScaled(r.cur, r.next, step, r.next)
+	projectL2(x, r.next, eps)
+	vector.Momentum(r.prev, r.cur, w, r.next)
+	projectL2(x, r.next, eps)
 }

@@ -32,7 +32,8 @@ func ProjectPlane(n Norm, t, w []float32, b float64) []float32 {
 	for i, v := range t {
 		b -= float64(w[i]) * float64(v)
 	}
-	p.project(t, w, -b, d)
+	guess := float64(len(t) % 3) // any will do
+	p.project(t, w, -b, &guess, d)
 	return d
 }
 

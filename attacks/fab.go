@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"selfheal/attacks/vector"
 )
 
 // FAB is the Fast Adaptive Boundary attack (Croce & Hein 2020, "Minimally
@@ -139,21 +141,22 @@ type boundaryWalk struct {
 	rivals []int // classes whose boundaries are looked at
 	res    Result
 
-	x1       []float32
-	w, spare []float32 // normal of the nearest boundary at x1, room for another
-	f        float64   // logit difference at x1 that goes with w
-	d1, d2   []float32
-	adv      []float32 // nearest misclassified point of this run
-	distance float64   // its distance, +Inf if none
-	logits   []float32
-	eval     Evaluation
+	x1               []float32
+	w, spare         []float32 // normal of the nearest boundary at x1, room for another
+	f                float64   // logit difference at x1 that goes with w
+	d1, d0           []float32 // moves of x1 and of the clean image onto it
+	lambda1, lambda0 float64   // their multipliers
+	adv              []float32 // nearest misclassified point of this run
+	distance         float64   // its distance, +Inf if none
+	logits           []float32
+	eval             Evaluation
 	planeProjector
 }
 
 func newBoundaryWalk(a FAB, o Oracle, im Image) *boundaryWalk {
 	r := &boundaryWalk{FAB: a, o: o, im: im, logits: make([]float32, o.Classes())}
 	r.planeProjector.norm = a.Norm
-	for _, v := range []*[]float32{&r.x1, &r.w, &r.spare, &r.d1, &r.d2, &r.adv} {
+	for _, v := range []*[]float32{&r.x1, &r.w, &r.spare, &r.d1, &r.d0, &r.adv} {
 		*v = make([]float32, len(im.Pixels))
 	}
 	for c := range o.Classes() {
@@ -168,10 +171,7 @@ func newBoundaryWalk(a FAB, o Oracle, im Image) *boundaryWalk {
 // randomStart moves x1 to a random point at half of epsilon, clamped to [0,1].
 func (r *boundaryWalk) randomStart(rng *rand.Rand) {
 	direction(r.Norm, rng, r.x1)
-	scale := float32(0.5 * r.Epsilon / r.Norm.Length(r.x1))
-	for i, v := range r.im.Pixels {
-		r.x1[i] = clampUnit(v + float32(r.x1[i]*scale))
-	}
+	vector.AddScaledClamped(r.im.Pixels, r.x1, float32(0.5*r.Epsilon/r.Norm.Length(r.x1)), r.x1)
 }
 
 // run makes one restart from x1.
@@ -210,10 +210,7 @@ func (r *boundaryWalk) run(ctx context.Context) error {
 			if r.StopAtSuccess && r.distance <= r.Epsilon {
 				return nil
 			}
-			beta := float32(r.Beta)
-			for i, v := range r.im.Pixels {
-				r.x1[i] = v + float32((r.x1[i]-v)*beta)
-			}
+			vector.Toward(r.im.Pixels, r.x1, float32(r.Beta))
 		}
 	}
 	return nil
@@ -272,22 +269,12 @@ func (r *boundaryWalk) linearize(ctx context.Context, check bool) (wrong bool, e
 // step projects x1 and the clean image onto the boundary and moves x1 to the
 // extrapolated convex combination of the two projections (section 2.3).
 func (r *boundaryWalk) step() {
-	x0, n := r.im.Pixels, len(r.im.Pixels)
-	x1, w, d1, d2 := r.x1[:n], r.w[:n], r.d1[:n], r.d2[:n]
-	var sums [4]float64 // a processor waits for one addition before it begins the next
-	for i, v := range x0 {
-		sums[i&3] += float64(w[i]) * (float64(v) - float64(x1[i]))
-	}
-	excess := r.f + sums[0] + sums[1] + sums[2] + sums[3] // w·x0 − b, with b = w·x1 − f
-	r.project(x1, w, r.f, d1)
-	r.project(x0, w, excess, d2)
-	a1 := max(r.Norm.Length(d1), 1e-8)
-	a2 := max(r.Norm.Length(d2), 1e-8)
-	alpha := float32(min(a1/(a1+a2), r.AlphaMax))
-	eta := float32(r.Eta)
-	for i, v := range x0 {
-		a := (x1[i] + float32(eta*d1[i])) * (1 - alpha)
-		b := (v + float32(d2[i]*eta)) * alpha
-		x1[i] = clampUnit(float32(a) + float32(b))
-	}
+	x0 := r.im.Pixels
+	excess := r.f + vector.DotDifference(r.w, x0, r.x1) // w·x0 − b, with b = w·x1 − f
+	r.project(r.x1, r.w, r.f, &r.lambda1, r.d1)
+	r.project(x0, r.w, excess, &r.lambda0, r.d0)
+	a1 := max(r.Norm.Length(r.d1), 1e-8)
+	a0 := max(r.Norm.Length(r.d0), 1e-8)
+	alpha := min(a1/(a1+a0), r.AlphaMax)
+	vector.Combine(x0, r.d1, r.d0, float32(alpha), float32(r.Eta), r.x1)
 }

@@ -3,7 +3,8 @@ package attacks
 import (
 	"context"
 	"fmt"
-	"math"
+
+	"selfheal/attacks/vector"
 )
 
 // FGSM takes the one step from the clean image that a linear loss would want:
@@ -60,10 +61,7 @@ func (a FGSM) Perturb(ctx context.Context, o Oracle, im Image, _ uint64) (Result
 			}
 		}
 	case L2:
-		scale := float32(a.Epsilon / (L2.Length(e.Gradient) + 1e-12))
-		for i, g := range e.Gradient {
-			adv[i] = clampUnit(im.Pixels[i] + float32(g*scale))
-		}
+		vector.AddScaledClamped(im.Pixels, e.Gradient, float32(a.Epsilon/(L2.Length(e.Gradient)+1e-12)), adv)
 	default:
 		spend(im.Pixels, e.Gradient, adv, a.Epsilon)
 	}
@@ -84,15 +82,8 @@ func (a FGSM) Perturb(ctx context.Context, o Oracle, im Image, _ uint64) (Result
 
 // spend writes the point of the ℓ1 ball ∩ [0,1] furthest along g.
 func spend(x, g, out []float32, eps float64) {
-	copy(out, x)
 	var f filler
-	room := func(i int) float64 {
-		if g[i] > 0 {
-			return 1 - float64(x[i])
-		}
-		return float64(x[i])
-	}
-	f.fill(g, 0, eps, func(i int) (cost float64) { return room(i) }, func(i int, share float64) {
-		out[i] = clampUnit(float32(float64(x[i]) + math.Copysign(share*room(i), float64(g[i]))))
-	})
+	f.measure(x, g, -1, 0)
+	f.fill(vector.Uniform, eps, out)
+	vector.AddScaledClamped(x, out, 1, out)
 }

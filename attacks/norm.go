@@ -3,6 +3,8 @@ package attacks
 import (
 	"fmt"
 	"math"
+
+	"selfheal/attacks/vector"
 )
 
 // Norm measures a perturbation: ℓ∞, ℓ2 or ℓ1 over all C·H·W values.
@@ -72,85 +74,28 @@ func (n Norm) Dual() Norm {
 
 // Length is the norm of v, summed in float64; NaN if a value is.
 func (n Norm) Length(v []float32) float64 {
-	s := 0.0
 	switch n {
 	case Linf:
-		// Sizes are ordered like their bits, and NaN above them all.
-		var most uint32
-		for _, e := range v {
-			most = max(most, math.Float32bits(e)&^(1<<31))
-		}
-		s = float64(math.Float32frombits(most))
+		return float64(vector.Max(v))
 	case L1:
-		for _, e := range v {
-			s += math.Abs(float64(e))
-		}
-	default:
-		s = math.Sqrt(squares(v))
+		return vector.Sum1(v)
 	}
-	return s
-}
-
-// squares is Σ vᵢ², in four sums side by side: a processor waits for one addition
-// before it begins the next to the same sum.
-func squares(v []float32) float64 {
-	var a, b, c, d float64
-	for ; len(v) >= 4; v = v[4:] {
-		a += float64(v[0]) * float64(v[0])
-		b += float64(v[1]) * float64(v[1])
-		c += float64(v[2]) * float64(v[2])
-		d += float64(v[3]) * float64(v[3])
-	}
-	for _, e := range v {
-		a += float64(e) * float64(e)
-	}
-	return a + b + (c + d)
-}
-
-// squaredDistance is Σ (aᵢ − bᵢ)², likewise.
-func squaredDistance(x, y []float32) float64 {
-	var a, b, c, d float64
-	for ; len(x) >= 4 && len(y) >= 4; x, y = x[4:], y[4:] {
-		e, f := float64(x[0])-float64(y[0]), float64(x[1])-float64(y[1])
-		g, h := float64(x[2])-float64(y[2]), float64(x[3])-float64(y[3])
-		a += e * e
-		b += f * f
-		c += g * g
-		d += h * h
-	}
-	for i, e := range x {
-		f := float64(e) - float64(y[i])
-		a += f * f
-	}
-	return a + b + (c + d)
+	return math.Sqrt(vector.Sum2(v))
 }
 
 // Distance is the norm of a − b. The differences and their sum are taken in
 // float64, and NaN gives NaN; a and b have the same length.
 func (n Norm) Distance(a, b []float32) float64 {
-	b = b[:len(a)]
-	s := 0.0
 	switch n {
 	case Linf:
-		for i, e := range a {
-			if d := math.Abs(float64(e) - float64(b[i])); d > s {
-				s = d
-			} else if d != d {
-				return d
-			}
-		}
+		return vector.DistanceMax(a, b)
 	case L1:
-		for i, e := range a {
-			s += math.Abs(float64(e) - float64(b[i]))
-		}
-	default:
-		s = math.Sqrt(squaredDistance(a, b))
+		return vector.Distance1(a, b)
 	}
-	return s
+	return math.Sqrt(vector.Distance2(a, b))
 }
 
-// clampUnit moves v into [0,1]. (With branches, which are seldom taken; min and
-// max cost several times as much.)
+// clampUnit moves v into [0,1].
 func clampUnit(v float32) float32 {
 	if v < 0 {
 		return 0
@@ -183,12 +128,7 @@ func box(x []float32, eps float64, lo, hi []float32) {
 // intersection of ball and box.
 func projectL2(x, p []float32, eps float64) {
 	n := L2.Distance(p, x)
-	scale := float32(min(eps, n) / (n + 1e-12))
-	p = p[:len(x)]
-	for i, v := range x {
-		d := p[i] - v
-		p[i] = clampUnit(v + float32(d*scale))
-	}
+	vector.TowardClamped(x, p, float32(min(eps, n)/(n+1e-12)))
 }
 
 // roundingSlack is the relative excess over epsilon that float32 rounding may

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+
+	"selfheal/attacks/vector"
 )
 
 // PGD is projected gradient ascent with steps of a given length (Madry et al.
@@ -199,10 +201,7 @@ func (c *climb) step(gradient []float32, size float64) {
 			cur[i] = min(max(v+along(g[i], length), lo[i]), hi[i])
 		}
 	case L2:
-		scale := float32(size / (L2.Length(g) + 1e-12))
-		for i, v := range g {
-			cur[i] += float32(v * scale)
-		}
+		vector.AddScaled(cur, g, float32(size/(L2.Length(g)+1e-12)), cur)
 		projectL2(x, cur, c.Epsilon)
 	default:
 		c.l1.step(x, cur, g, c.next, length, slideShare, c.Epsilon)

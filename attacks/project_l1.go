@@ -1,10 +1,18 @@
 package attacks
 
-import "math"
+import (
+	"math"
+
+	"selfheal/attacks/vector"
+)
 
 // l1Projector projects onto {‖δ‖₁ ≤ radius} ∩ {x + δ in [0,1]}; it holds the
 // working space and serves one goroutine.
-type l1Projector struct{ low, high []float64 }
+type l1Projector struct {
+	point     []float32
+	moved     []int32
+	low, high []float64
+}
 
 // project moves the point x + y to the nearest point (ℓ2) of the ℓ1 ball of that
 // radius around x intersected with [0,1] and writes it to out, which may be y.
@@ -22,74 +30,40 @@ type l1Projector struct{ low, high []float64 }
 // may miss 0 or 1 by rounding too.
 func (p *l1Projector) project(x, y, out []float32, radius float64) {
 	alpha := p.threshold(x, y, radius)
-	for i, v := range x {
-		out[i] = shrunk(v, y[i], v+y[i], alpha)
-	}
+	vector.AddScaled(x, y, 1, p.point) // out may be y
+	vector.Shrink(x, y, alpha, p.point)
+	copy(out, p.point)
 }
 
 // projectPoint is project for a point given itself: y = point − x, rounded.
 func (p *l1Projector) projectPoint(x, y, point []float32, radius float64) {
-	for i, v := range x {
-		y[i] = point[i] - v
-	}
-	alpha := p.threshold(x, y, radius)
-	for i, v := range x {
-		point[i] = shrunk(v, y[i], point[i], alpha)
-	}
-}
-
-// shrunk moves the point towards x by clamp(alpha, overshoot, |y|), and into [0,1].
-func shrunk(x, y, point, alpha float32) float32 {
-	if y == 0 { // most are, on the way to few values
-		return clampUnit(point)
-	}
-	shrink := overshoot(x, y)
-	if shrink < alpha {
-		shrink = alpha
-	}
-	if size := magnitude(y); shrink > size {
-		shrink = size
-	}
-	if y > 0 {
-		point -= shrink
-	} else {
-		point += shrink
-	}
-	return clampUnit(point)
+	vector.Difference(point, x, y)
+	vector.Shrink(x, y, p.threshold(x, y, radius), point)
 }
 
 // threshold is the α of project.
 func (p *l1Projector) threshold(x, y []float32, radius float64) float32 {
-	if len(p.low) < len(x) {
-		p.low, p.high = make([]float64, len(x)), make([]float64, len(x))
+	if d := len(x); len(p.point) != d {
+		p.point, p.moved = make([]float32, d), make([]int32, d)
+		p.low, p.high = make([]float64, d), make([]float64, d)
 	}
-	low, high := p.low[:0], p.high[:0]
+	// Most values are 0 on the way to few.
+	moved := vector.Between(y, math.SmallestNonzeroFloat32, float32(math.Inf(1)), p.moved)
+	low, high := p.low[:len(moved)], p.high[:len(moved)]
 	norm := 0.0
-	for i, v := range x {
+	for k, i := range moved {
 		size := math.Abs(float64(y[i]))
-		if size == 0 {
-			continue
-		}
-		over := overshoot(v, y[i])
-		norm += size - float64(over)
-		low, high = append(low, float64(over)), append(high, size)
+		low[k], high[k] = min(float64(overshoot(x[i], y[i])), size), size
+		norm += size - low[k]
 	}
-	if norm > radius {
-		return float32(shrinkage(low, high, radius))
+	if !(norm > radius) {
+		return 0
 	}
-	return 0
+	return float32(shrinkage(low, high, radius))
 }
 
 // overshoot is how far x + y lies outside [0,1].
-func overshoot(x, y float32) float32 {
-	if up := (1 - x) - y; up < 0 {
-		return -up
-	}
-	if down := x + y; down < 0 {
-		return -down
-	}
-	return 0
-}
+func overshoot(x, y float32) float32 { return max(y-(1-x), -(x + y), 0) }
 
 // shrinkage returns the α ≥ 0 with Σ (highᵢ − clamp(α, lowᵢ, highᵢ)) = radius,
 // given 0 ≤ lowᵢ ≤ highᵢ and that the sum exceeds radius at α = 0. It reorders

@@ -1,6 +1,10 @@
 package attacks
 
-import "math"
+import (
+	"math"
+
+	"selfheal/attacks/vector"
+)
 
 // bumps makes Square's proposals in ℓ2 and ℓ1: windows are filled with a pair of
 // bumps of opposite sign, and the norm that one window loses goes to another
@@ -13,7 +17,7 @@ type bumps struct {
 
 	delta  []float32 // best − clean image
 	length float64   // its norm
-	next   []float32 // delta to be tried, ℓ1 only
+	next   []float32 // delta to be tried
 	blocks []float32 // new values of all channels' windows
 	shapes [][]float32
 	l1     l1Projector
@@ -124,7 +128,7 @@ func (b *bumps) start(s *search) {
 	if b.norm == L1 {
 		b.l1.project(x, b.delta, s.tried, b.radius())
 	} else {
-		b.scaled(x, s.tried, b.eps/(L2.Length(b.delta)+1e-12))
+		vector.AddScaledClamped(x, b.delta, float32(b.eps/(L2.Length(b.delta)+1e-12)), s.tried)
 	}
 	b.measure(x, s.tried)
 }
@@ -132,20 +136,9 @@ func (b *bumps) start(s *search) {
 // radius is that of the ℓ1 projection, a little less than epsilon.
 func (b *bumps) radius() float64 { return b.eps * (1 - 1e-6) }
 
-// scaled writes x + delta·scale, clamped to [0,1].
-func (b *bumps) scaled(x, out []float32, scale float64) {
-	k, n := float32(scale), len(x)
-	delta, out := b.delta[:n], out[:n]
-	for i, v := range x {
-		out[i] = clampUnit(v + float32(delta[i]*k))
-	}
-}
-
 // measure takes the perturbation of a point that becomes the best one.
 func (b *bumps) measure(x, point []float32) {
-	for i, v := range x {
-		b.delta[i] = point[i] - v
-	}
+	vector.Difference(point, x, b.delta)
 	b.length = b.norm.Length(b.delta)
 }
 
@@ -184,11 +177,12 @@ func (b *bumps) step(s *search, side int) {
 		}
 		change += scale*scale*sum - held
 	}
+	b.compose(s, one, two)
 	if b.norm == L2 {
 		total := math.Sqrt(max(b.length*b.length+change, 0))
-		b.composeL2(s, one, two, b.eps/(total+1e-12))
+		vector.AddScaledClamped(s.im.Pixels, b.next, float32(b.eps/(total+1e-12)), s.tried)
 	} else {
-		b.composeL1(s, one, two)
+		b.l1.project(s.im.Pixels, b.next, s.tried, b.radius())
 	}
 }
 
@@ -227,25 +221,8 @@ func (b *bumps) windowSums(s *search, c int, one, two window) (sumOne, rest floa
 	return sumOne, rest
 }
 
-// composeL2 writes x + scale·(delta with window two cleared and window one new).
-func (b *bumps) composeL2(s *search, one, two window, scale float64) {
-	x := s.im.Pixels
-	b.scaled(x, s.tried, scale)
-	k := float32(scale)
-	for c := range b.shape.C {
-		s.rows(two, c, func(from, to int) { copy(s.tried[from:to], x[from:to]) })
-		block := b.blocks[c*one.side*one.side:]
-		s.rows(one, c, func(from, to int) {
-			for i := from; i < to; i++ {
-				s.tried[i] = clampUnit(x[i] + float32(block[i-from]*k))
-			}
-			block = block[one.side:]
-		})
-	}
-}
-
-// composeL1 writes the projection of x + delta, window two cleared and window one new.
-func (b *bumps) composeL1(s *search, one, two window) {
+// compose writes delta, window two cleared and window one new, to next.
+func (b *bumps) compose(s *search, one, two window) {
 	copy(b.next, b.delta)
 	for c := range b.shape.C {
 		s.rows(two, c, func(from, to int) { clear(b.next[from:to]) })
@@ -255,5 +232,4 @@ func (b *bumps) composeL1(s *search, one, two window) {
 			block = block[one.side:]
 		})
 	}
-	b.l1.project(s.im.Pixels, b.next, s.tried, b.radius())
 }

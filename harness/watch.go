@@ -2,9 +2,9 @@ package harness
 
 import (
 	"context"
-	"math"
 
 	"selfheal/attacks"
+	"selfheal/attacks/vector"
 )
 
 // watched is what an attack's gradients on one image looked like.
@@ -34,21 +34,13 @@ func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, la
 		return err
 	}
 	w.seen.asked = true
-	// By bits, as this is asked of every gradient: any is 0 where all values are ±0, and
-	// an exponent of all ones, infinite or NaN, carries into the sign.
-	var any, carried uint32
-	for _, g := range e.Gradient {
-		b := math.Float32bits(g)
-		any |= b << 1
-		carried |= b&0x7f800000 + 0x00800000
-	}
-	zero := any == 0
-	if loss := float64(e.Loss); carried>>31 != 0 || loss-loss != 0 {
+	any, finite := vector.Finite(e.Gradient)
+	if loss := float64(e.Loss); !finite || loss-loss != 0 {
 		w.seen.notFinite = true
 	}
 	// A vanishing gradient matters where the attack has yet to begin: later the label
 	// may rank third, where DLR is constant, and the image be broken anyway.
-	if zero && w.asked == 0 {
+	if !any && w.asked == 0 {
 		w.seen.zero = true
 	}
 	w.asked++

@@ -1,0 +1,280 @@
+// Walks over float32 values that a C compiler turns into vector instructions. See
+// vector.go for what they compute.
+//
+// Results are the same bit for bit on every processor: products and sums are never
+// contracted into one rounding, and sums run in LANES parts that are added in a fixed
+// order, which leaves the compiler nothing to rearrange.
+
+#include "vector.h"
+
+#include <string.h>
+
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif
+
+// Where the loader can choose by processor, each function exists in several forms.
+#if defined(__x86_64__) && defined(__GLIBC__) && !defined(__clang__)
+#define VECTOR __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define VECTOR
+#endif
+
+#define INLINE inline __attribute__((always_inline))
+
+#define LANES 16
+
+static INLINE double total(double *s) {
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++) s[l] += s[l + half];
+    return s[0];
+}
+
+// EACH runs its body for i = 0 … n−1, in blocks of LANES with l = i mod LANES.
+#define EACH(...)                                                        \
+    do {                                                                 \
+        int even = n - n % LANES;                                        \
+        for (int k = 0; k < even; k += LANES)                           \
+            for (int l = 0; l < LANES; l++) { int i = k + l; __VA_ARGS__; } \
+        for (int i = even; i < n; i++) { int l = i - even; __VA_ARGS__; } \
+    } while (0)
+
+static INLINE uint32_t bits(float v) {
+    uint32_t b;
+    memcpy(&b, &v, sizeof b);
+    return b;
+}
+
+static INLINE float number(uint32_t b) {
+    float v;
+    memcpy(&v, &b, sizeof v);
+    return v;
+}
+
+// v where the mask is all ones, 0 where it is none.
+static INLINE double where(int64_t mask, double v) {
+    int64_t b;
+    memcpy(&b, &v, sizeof b);
+    b &= mask;
+    memcpy(&v, &b, sizeof v);
+    return v;
+}
+
+#define SIGN 0x80000000u
+
+static INLINE float magnitude(float v) { return number(bits(v) & ~SIGN); }
+static INLINE float less(float a, float b) { return a < b ? a : b; }
+static INLINE float more(float a, float b) { return a > b ? a : b; }
+
+// NaN stays NaN.
+static INLINE float clamp_unit(float v) {
+    v = v < 0 ? 0 : v;
+    return v > 1 ? 1 : v;
+}
+
+// step·sign(g); 0 where g is 0 or NaN.
+static INLINE float along(float g, float step) {
+    return g > 0 ? step : g < 0 ? -step : 0;
+}
+
+VECTOR double vector_dot_difference(const float *w, const float *a, const float *b, int n) {
+    double s[LANES] = {0};
+    EACH(s[l] += (double)w[i] * ((double)a[i] - (double)b[i]));
+    return total(s);
+}
+
+VECTOR double vector_sum1(const float *v, int n) {
+    double s[LANES] = {0};
+    EACH(s[l] += (double)magnitude(v[i]));
+    return total(s);
+}
+
+VECTOR double vector_sum2(const float *v, int n) {
+    double s[LANES] = {0};
+    EACH(s[l] += (double)v[i] * (double)v[i]);
+    return total(s);
+}
+
+// Sizes are ordered like their bits, and NaN above them all.
+VECTOR float vector_max(const float *v, int n) {
+    uint32_t most = 0;
+    for (int i = 0; i < n; i++) {
+        uint32_t b = bits(v[i]) & ~SIGN;
+        most = b > most ? b : most;
+    }
+    return number(most);
+}
+
+VECTOR double vector_distance1(const float *a, const float *b, int n) {
+    double s[LANES] = {0};
+    EACH(double d = (double)a[i] - (double)b[i]; s[l] += d < 0 ? -d : d);
+    return total(s);
+}
+
+VECTOR double vector_distance2(const float *a, const float *b, int n) {
+    double s[LANES] = {0};
+    EACH(double d = (double)a[i] - (double)b[i]; s[l] += d * d);
+    return total(s);
+}
+
+VECTOR double vector_distance_max(const float *a, const float *b, int n) {
+    uint64_t most = 0;
+    for (int i = 0; i < n; i++) {
+        double d = (double)a[i] - (double)b[i];
+        uint64_t b;
+        memcpy(&b, &d, sizeof b);
+        b &= INT64_MAX;
+        most = b > most ? b : most;
+    }
+    double d;
+    memcpy(&d, &most, sizeof d);
+    return d;
+}
+
+VECTOR int vector_changed(const float *a, const float *b, int n) {
+    int count = 0;
+    for (int i = 0; i < n; i++) count += a[i] != b[i];
+    return count;
+}
+
+VECTOR int vector_count_from(const float *v, float least, int n) {
+    int count = 0;
+    for (int i = 0; i < n; i++) count += v[i] >= least && v[i] != 0;
+    return count;
+}
+
+// Blocks without any such value are passed over at once; in the others every index is
+// written, and kept where the count then moves on, as no processor foresees which.
+VECTOR int vector_between(const float *v, float from, float to, int32_t *out, int n) {
+    uint32_t low = bits(from), width = bits(to) - low;
+    int count = 0;
+    for (int k = 0; k < n; k += LANES) {
+        int end = k + LANES < n ? k + LANES : n;
+        uint32_t any = 0;
+        for (int i = k; i < end; i++) any |= (bits(v[i]) & ~SIGN) - low < width;
+        if (!any) continue;
+        for (int i = k; i < end; i++) {
+            out[count] = i;
+            count += (bits(v[i]) & ~SIGN) - low < width;
+        }
+    }
+    return count;
+}
+
+VECTOR sums vector_finite(const float *v, int n) {
+    uint32_t any = 0, carried = 0;
+    for (int i = 0; i < n; i++) {
+        uint32_t b = bits(v[i]);
+        any |= b << 1;
+        carried |= (b & 0x7f800000u) + 0x00800000u; // an exponent of all ones carries into the sign
+    }
+    return (sums){any != 0, !(carried & SIGN)};
+}
+
+VECTOR void vector_difference(const float *a, const float *b, float *out, int n) {
+    for (int i = 0; i < n; i++) out[i] = a[i] - b[i];
+}
+
+VECTOR void vector_scaled(const float *v, float k, float *out, int n) {
+    for (int i = 0; i < n; i++) out[i] = v[i] * k;
+}
+
+VECTOR void vector_add_scaled(const float *x, const float *delta, float k, float *out, int n) {
+    for (int i = 0; i < n; i++) out[i] = x[i] + delta[i] * k;
+}
+
+VECTOR void vector_add_scaled_clamped(const float *x, const float *delta, float k, float *out, int n) {
+    for (int i = 0; i < n; i++) out[i] = clamp_unit(x[i] + delta[i] * k);
+}
+
+VECTOR void vector_toward(const float *x, float *p, float k, int n) {
+    for (int i = 0; i < n; i++) p[i] = x[i] + (p[i] - x[i]) * k;
+}
+
+VECTOR void vector_toward_clamped(const float *x, float *p, float k, int n) {
+    for (int i = 0; i < n; i++) p[i] = clamp_unit(x[i] + (p[i] - x[i]) * k);
+}
+
+VECTOR void vector_magnitudes(const float *v, float *out, int n) {
+    for (int i = 0; i < n; i++) out[i] = magnitude(v[i]);
+}
+
+VECTOR void vector_sign_step(const float *prev, const float *cur, const float *grad, const float *lo, const float *hi, float step, float w, float *next, int n) {
+    for (int i = 0; i < n; i++) {
+        float c = cur[i];
+        float z = less(more(c + along(grad[i], step), lo[i]), hi[i]);
+        z = c + (z - c) * w + (c - prev[i]) * (1 - w);
+        next[i] = less(more(z, lo[i]), hi[i]);
+    }
+}
+
+VECTOR void vector_momentum(const float *prev, const float *cur, float w, float *next, int n) {
+    for (int i = 0; i < n; i++) next[i] = cur[i] + (next[i] - cur[i]) * w + (cur[i] - prev[i]) * (1 - w);
+}
+
+VECTOR void vector_sparse_step(const float *x, const float *from, const float *grad, float least, float each, float *delta, int n) {
+    for (int i = 0; i < n; i++) delta[i] = from[i] + along(grad[i], magnitude(grad[i]) >= least ? each : 0) - x[i];
+}
+
+VECTOR void vector_rooms(const float *t, const float *w, float flip, float least, float *rooms, float *sizes, int n) {
+    for (int i = 0; i < n; i++) {
+        float a = magnitude(w[i]), towards1 = 1 - t[i];
+        rooms[i] = w[i] * flip < 0 ? towards1 : t[i];
+        sizes[i] = a <= least ? 0 : a;
+    }
+}
+
+// Where λ has not come to a coordinate's room yet, it adds to the slope, and
+// otherwise all it can. The pace is one + per_size·size.
+VECTOR sums vector_reach(const float *rooms, const float *sizes, double lambda, double one, double per_size, int n) {
+    double slope[LANES] = {0}, fixed[LANES] = {0};
+    EACH(double a = sizes[i]; double r = rooms[i]; double pace = one + a * per_size; int64_t open = -(int64_t)(r > lambda * pace);
+         slope[l] += where(open, a * pace); fixed[l] += where(~open, a * r));
+    return (sums){total(slope), total(fixed)};
+}
+
+// A move of that size, against w·flip.
+static INLINE float against(float w, float flip, float size) {
+    return number(bits(size) | (~bits(w * flip) & SIGN));
+}
+
+VECTOR void vector_moves(const float *w, const float *rooms, const float *sizes, float flip, double lambda, double one, double per_size, float *d, int n) {
+    for (int i = 0; i < n; i++) {
+        float move = less((float)(lambda * (one + (double)sizes[i] * per_size)), rooms[i]);
+        d[i] = against(w[i], flip, sizes[i] == 0 ? 0 : move);
+    }
+}
+
+VECTOR double vector_cost_from(const float *rooms, const float *sizes, float least, double one, double per_size, int n) {
+    double s[LANES] = {0};
+    EACH(double cost = rooms[i] * (one + (double)sizes[i] * per_size); s[l] += where(-(int64_t)(sizes[i] >= least), cost));
+    return total(s);
+}
+
+VECTOR void vector_moves_from(const float *w, const float *rooms, const float *sizes, float flip, float least, float *d, int n) {
+    for (int i = 0; i < n; i++) {
+        float move = against(w[i], flip, rooms[i]);
+        d[i] = sizes[i] >= least ? move : 0;
+    }
+}
+
+VECTOR void vector_combine(const float *x0, const float *d1, const float *d0, float alpha, float eta, float *x1, int n) {
+    for (int i = 0; i < n; i++) {
+        float a = (x1[i] + eta * d1[i]) * (1 - alpha);
+        float b = (x0[i] + d0[i] * eta) * alpha;
+        x1[i] = clamp_unit(a + b);
+    }
+}
+
+// How far x + y lies outside [0,1].
+static INLINE float overshoot(float x, float y) {
+    return more(more(y - (1 - x), -(x + y)), 0);
+}
+
+VECTOR void vector_shrink(const float *x, const float *y, float alpha, float *point, int n) {
+    for (int i = 0; i < n; i++) {
+        float size = magnitude(y[i]);
+        float move = less(more(overshoot(x[i], y[i]), alpha), size);
+        point[i] = clamp_unit(point[i] - number(bits(move) | (bits(y[i]) & SIGN)));
+    }
+}
