@@ -42,7 +42,8 @@ func (t *tuner) conv(n *onnx.Node) (bool, error) {
 		y = t.product(n, w, win)
 	case win.Kernel[0] == 3 && win.Kernel[1] == 3:
 		s, cost := cheapest(t.sizes, w.Shape, in, out, win)
-		if s == nil || cost+move > worthwhile*stay {
+		// The layer behind is mostly of the same kind and finds its input turned.
+		if s == nil || cost > worthwhile*stay || cost+move > stay {
 			return false, nil
 		}
 		t.weights += int64(s.n*s.n) * w.Shape[0] * w.Shape[1]
@@ -72,7 +73,7 @@ func cheapest(sizes []int, w, in, out onnx.Shape, win onnx.Window) (best *algori
 		// its weights are constants (see entries): otherwise two tiles at least. With
 		// stride 2 a single tile has more weights to read than it saves.
 		single := int(min(out[2], out[3])) <= m
-		if single && (w[0]*w[1] < manyWeights || s.stride > 1 || int(min(out[2], out[3])) < m) {
+		if single && (w[0]*w[1] < manyAlone || s.stride > 1 || int(min(out[2], out[3])) < m) {
 			continue
 		}
 		if c := filtered(s, in, out); best == nil || c < cost {
@@ -135,11 +136,18 @@ func (t *tuner) filter(n *onnx.Node, w *onnx.Tensor, win onnx.Window, s *algorit
 	b1, a1, t1 := s.tiled(int(in[3]), int(win.Pads[1]), int(out[3]))
 	n0, n1 := e*int64(t0), e*int64(t1)
 
+	u := t.Op("MatMul", matrix(e*e, 9, s.kernel()), matrix(9, c*o, taps(w)))
+	if t0 == 1 && t1 == 1 { // both axes in one product, as matrices of few rows are slow
+		v := t.Op("MatMul", matrix(n0*n1, in[2]*in[3], kronecker(b0, b1, n0, n1)), t.Reshape(x, onnx.Shape{in[2] * in[3], -1}))
+		m := t.each(t.Reshape(v, onnx.Shape{e * e, -1, c}), t.Reshape(u, onnx.Shape{e * e * c, o}))
+		y := t.Op("MatMul", matrix(out[2]*out[3], n0*n1, kronecker(a0, a1, out[2], out[3])), t.Reshape(m, onnx.Shape{e * e, -1}))
+		return t.Reshape(y, onnx.Shape{out[2], out[3], -1, o})
+	}
+
 	v := t.Op("MatMul", matrix(n0, in[2], b0), t.Reshape(x, onnx.Shape{in[2], -1})) // [n0, W·N·C]
 	v = t.Op("MatMul", matrix(n1, in[3], b1), t.Reshape(v, onnx.Shape{n0, in[3], -1}))
 	v = t.Reshape(v, onnx.Shape{e, int64(t0), e, -1, c}) // [e, t0, e, t1·N, C]
 
-	u := t.Op("MatMul", matrix(e*e, 9, s.kernel()), matrix(9, c*o, taps(w)))
 	m := ""
 	if c*o < manyWeights {
 		m = t.Op("MatMul", v, t.Reshape(u, onnx.Shape{e, 1, e, c, o}))
@@ -160,14 +168,38 @@ func (t *tuner) entries(v, u string) string {
 	s := t.Shape(v)
 	e, t0, o := s[0], s[1], t.Shape(u)[1]
 	swap := onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}
-	tiles := t.Multi("Split", onnx.Attrs{"axis": 0, "num_outputs": e * e}, int(e*e), t.Reshape(t.OpWith("Transpose", swap, v), onnx.Shape{e * e, -1, s[4]}))
-	weights := t.Multi("Split", onnx.Attrs{"axis": 0, "num_outputs": e * e}, int(e*e), u)
-	products := make([]string, len(tiles))
+	m := t.each(t.Reshape(t.OpWith("Transpose", swap, v), onnx.Shape{e * e, -1, s[4]}), u)
+	return t.OpWith("Transpose", swap, t.Reshape(m, onnx.Shape{e, e, t0, -1, o}))
+}
+
+// each multiplies each of the matrices v, [n, rows, C], with its own of the weights u,
+// [n·C, O].
+func (t *tuner) each(v, u string) string {
+	n := t.Shape(v)[0]
+	split := onnx.Attrs{"axis": 0, "num_outputs": n}
+	tiles, weights := t.Multi("Split", split, int(n), v), t.Multi("Split", split, int(n), u)
+	products := make([]string, n)
 	for i := range tiles {
 		products[i] = t.Op("MatMul", tiles[i], weights[i])
 	}
-	m := t.OpWith("Concat", onnx.Attrs{"axis": 0}, products...)
-	return t.OpWith("Transpose", swap, t.Reshape(m, onnx.Shape{e, e, t0, -1, o}))
+	return t.OpWith("Concat", onnx.Attrs{"axis": 0}, products...)
+}
+
+// kronecker is the product of matrices of p and q rows: the one that does to both axes
+// of a plane, as a vector, what they do to each.
+func kronecker(a, b []float32, p, q int64) []float32 {
+	m, n := len(a)/int(p), len(b)/int(q)
+	out := make([]float32, 0, len(a)*len(b))
+	for i := range int(p) {
+		for k := range int(q) {
+			for _, x := range a[i*m : (i+1)*m] {
+				for _, y := range b[k*n : (k+1)*n] {
+					out = append(out, x*y)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // kernel is the matrix [n², 9] that makes U of a kernel's taps: G ⊗ G.

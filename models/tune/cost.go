@@ -14,6 +14,9 @@ const (
 	minChannels = 16  // fewer leave the matrix products idle
 	// From this many weights a tap, the product of each entry is one of its own.
 	manyWeights = 256 * 256
+	// From this many a layer of a single tile is worth it: its products are always of
+	// their own.
+	manyAlone = 128 * 128
 	// Bound of the transformed weights of a network: 1 GiB for its passes, and as
 	// much again for their gradients.
 	maxWeights = 1 << 28
