@@ -14,8 +14,9 @@ import (
 // forward pass, the loss and the backward pass, so that a gradient is one run.
 type losses struct {
 	pool       *ort.Pool
-	given      *onnx.Graph // input to logits, as given: what its operators allow is decided on it
-	fast       *onnx.Graph // the same as it runs; may have further inputs behind the one to differentiate by
+	given      *onnx.Graph   // input to logits, as given: what its operators allow is decided on it
+	fast       *onnx.Graph   // the same as it runs; may have further inputs behind the one to differentiate by
+	detours    []grad.Detour // what the gradient does not see of it
 	parameters int64
 	classes    int
 	size       int // values of the input
@@ -32,8 +33,8 @@ type head struct {
 	choice, choices int
 }
 
-func newLosses(pool *ort.Pool, given, fast *onnx.Graph, parameters int64) *losses {
-	return &losses{pool: pool, given: given, fast: fast, parameters: parameters, classes: int(given.Outputs[0].Shape.Items()),
+func newLosses(pool *ort.Pool, given, fast *onnx.Graph, parameters int64, detours ...grad.Detour) *losses {
+	return &losses{pool: pool, given: given, fast: fast, detours: detours, parameters: parameters, classes: int(given.Outputs[0].Shape.Items()),
 		size: int(given.Inputs[0].Shape.Items()), heads: map[attacks.Loss]*head{}}
 }
 
@@ -77,7 +78,7 @@ func (l *losses) head(loss attacks.Loss) (*head, error) {
 		return h, nil
 	}
 	if l.parameters < manyWeights || !grad.Fits(loss.String(), l.given) {
-		g, err := grad.Loss(l.fast, loss.String())
+		g, err := grad.Loss(l.fast, loss.String(), l.detours...)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +96,7 @@ func (l *losses) head(loss attacks.Loss) (*head, error) {
 			all, names = append(all, other), append(names, other.String())
 		}
 	}
-	g, err := grad.Losses(l.fast, names)
+	g, err := grad.Losses(l.fast, names, l.detours...)
 	if err != nil {
 		return nil, err
 	}

@@ -28,18 +28,20 @@ const (
 type Defended struct {
 	c         *Controller
 	knowledge Knowledge
-	// What is differentiated in one run: with Detached the network with its controls as
-	// further inputs, with Through the greedy network, or from the last controlled
-	// state of an iterating solver on.
+	// What is differentiated in one run: the greedily controlled network, with Detached
+	// on a detour around its embeddings; for an iterating solver the network with its
+	// controls as further inputs, or with Through from the last controlled state on.
 	losses    *losses
+	solve     bool       // whether the solver runs before each gradient
 	backwards *pullbacks // of an iterating solver, with Through
 }
 
 // WhiteBox prepares a controlled network for gradients. Errors name operators
 // without a gradient rule. Close it when done, before the controller.
 func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
-	d := &Defended{c: c, knowledge: k}
+	d := &Defended{c: c, knowledge: k, solve: c.Solver.Method != Greedy}
 	name, from := "/detached", 0
+	var detours []grad.Detour
 	enter := func(b *onnx.Builder, t int, x string) string {
 		if c.stages[t].embedding == nil {
 			return x
@@ -47,8 +49,18 @@ func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
 		return b.Op("Add", x, b.Input(fmt.Sprintf("u%d", t), b.Shape(x)))
 	}
 	switch {
-	case k == Through && c.Solver.Method == Greedy:
+	case k == Through && !d.solve:
 		name, enter = "/greedy", c.greedy
+	case !d.solve:
+		enter = func(b *onnx.Builder, t int, x string) string {
+			e := c.greedy(b, t, x)
+			if e == x {
+				return x
+			}
+			z := b.Op("Add", x, b.Op("Sub", e, x))
+			detours = append(detours, grad.Detour{From: x, To: z})
+			return z
+		}
 	case k == Through:
 		name, from = "/tail", c.last
 		enter = func(_ *onnx.Builder, _ int, x string) string { return x }
@@ -65,11 +77,18 @@ func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
 	if err != nil {
 		return fail(err)
 	}
+	for _, d := range detours {
+		for _, name := range []string{d.From, d.To} {
+			if name != g.Inputs[0].Name {
+				g.Outputs = append(g.Outputs, onnx.Value{Name: name, DType: onnx.Float, Shape: g.Shapes[name]})
+			}
+		}
+	}
 	fast, err := c.net.rewrite(g)
 	if err != nil {
 		return fail(err)
 	}
-	d.losses = newLosses(c.net.pool, g, fast, c.net.Parameters)
+	d.losses = newLosses(c.net.pool, g, fast, c.net.Parameters, detours...)
 	return d, nil
 }
 
@@ -136,6 +155,8 @@ func (d *Defended) Logits(ctx context.Context, x, out []float32) error {
 // Gradient implements [attacks.Oracle].
 func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
 	switch {
+	case !d.solve:
+		return d.losses.gradient(ctx, x, loss, label, target, e)
 	case d.knowledge == Detached:
 		p, err := solve(d.c, &numbers{c: d.c, ctx: ctx}, x, false)
 		if err != nil {
@@ -148,8 +169,6 @@ func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss,
 			}
 		}
 		return d.losses.gradient(ctx, x, loss, label, target, e, controls...)
-	case d.backwards == nil:
-		return d.losses.gradient(ctx, x, loss, label, target, e)
 	}
 	t := &tape{numbers: numbers{c: d.c, ctx: ctx}, backwards: d.backwards}
 	image := &tracked{value: x}
@@ -183,17 +202,17 @@ type Cost struct{ Logits, Forward, Backward float64 }
 // Cost implements what a harness counts passes by.
 func (d *Defended) Cost() (Cost, error) {
 	c := d.c
-	plain, err := lossFLOPs(c.net.Graph)
+	plain, err := lossFLOPs(c.net.Graph, nil)
 	if err != nil {
 		return Cost{}, err
 	}
-	own, err := lossFLOPs(d.losses.given)
+	own, err := lossFLOPs(d.losses.given, d.losses.detours)
 	if err != nil {
 		return Cost{}, err
 	}
 	forward := d.losses.given.FLOPs()
 	backward := own - forward
-	if d.knowledge == Detached || d.backwards != nil {
+	if d.solve {
 		forward += c.solveFLOPs(false, false)
 	}
 	if d.backwards != nil {
@@ -219,8 +238,8 @@ func (c *Controller) TapeValues() int64 {
 }
 
 // lossFLOPs are those of a loss with its gradient.
-func lossFLOPs(g *onnx.Graph) (int64, error) {
-	loss, err := grad.Loss(g, attacks.CrossEntropy.String())
+func lossFLOPs(g *onnx.Graph, detours []grad.Detour) (int64, error) {
+	loss, err := grad.Loss(g, attacks.CrossEntropy.String(), detours...)
 	if err != nil {
 		return 0, err
 	}

@@ -290,12 +290,12 @@ func TestDefendedCost(t *testing.T) {
 					}
 				}
 			}
-			loss, err := lossFLOPs(d.losses.given)
+			loss, err := lossFLOPs(d.losses.given, d.losses.detours)
 			if err != nil {
 				t.Fatal(err)
 			}
 			own += float64(loss)
-			plain, err := lossFLOPs(c.net.Graph)
+			plain, err := lossFLOPs(c.net.Graph, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

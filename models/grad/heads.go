@@ -97,12 +97,18 @@ func headFor(net *onnx.Graph, name string) (Head, error) {
 	return h, nil
 }
 
+// A Detour is a part of a network whose derivative gradients replace by the identity: they
+// take the tensor To as From plus something constant. Both are the network's first input
+// or outputs of it, and all of To's influence on the logits is what they are to see.
+type Detour struct{ From, To string }
+
 // Loss returns the graph that an attack step runs: inputs Image, Label and,
 // for a targeted head, Target; outputs Logits, LossValue [N, 1] and Gradient
 // = ∂loss/∂image: one forward and one backward pass in one run. net is a
 // simplified classifier with output [N, classes]. Inputs that it has besides the
-// image come after all others, under their names, and count as constants.
-func Loss(net *onnx.Graph, head string) (*onnx.Graph, error) {
+// image come after all others, under their names, and count as constants. Detours are in
+// the order in which the network takes them, and leave no way around them.
+func Loss(net *onnx.Graph, head string, detours ...Detour) (*onnx.Graph, error) {
 	h, err := headFor(net, head)
 	if err != nil {
 		return nil, err
@@ -116,9 +122,9 @@ func Loss(net *onnx.Graph, head string) (*onnx.Graph, error) {
 		t = b.Input(Target, out)
 	}
 	reserve(b, Logits, LossValue, Gradient)
-	z := classify(b, net, x)
+	z, taken := classify(b, net, x, detours)
 	loss := h.Build(b, z, y, t)
-	g, err := ascent(b, loss, x)
+	g, err := ascent(b, loss, x, taken)
 	if err != nil {
 		return nil, err
 	}
@@ -127,23 +133,40 @@ func Loss(net *onnx.Graph, head string) (*onnx.Graph, error) {
 
 // ascent is the gradient of a loss, [N, 1], by the image x: 0 where every way between
 // them leads through an operator that gives no gradient, as Floor at the input does.
-func ascent(b *onnx.Builder, loss, x string) (string, error) {
-	one := b.Op("Clip", loss, b.Float(1), b.Float(1)) // the cotangent of a sum over images
-	g, err := Backward(b, map[string]string{loss: one}, []string{x})
-	if errors.As(err, new(IndependentError)) {
-		return b.Op("Mul", x, b.Float(0)), b.Err()
+func ascent(b *onnx.Builder, loss, x string, detours []Detour) (string, error) {
+	at, cotangent := loss, b.Op("Clip", loss, b.Float(1), b.Float(1)) // that of a sum over images
+	for _, d := range slices.Backward(append([]Detour{{To: x}}, detours...)) {
+		g, err := Backward(b, map[string]string{at: cotangent}, []string{d.To})
+		if errors.As(err, new(IndependentError)) {
+			return b.Op("Mul", x, b.Float(0)), b.Err()
+		}
+		if err != nil {
+			return "", err
+		}
+		at, cotangent = d.From, g[d.To]
 	}
-	return g[x], err
+	return cotangent, nil
 }
 
 // classify inlines a classifier at the image x, its further inputs as inputs of the
-// graph, and returns the logits.
-func classify(b *onnx.Builder, net *onnx.Graph, x string) string {
+// graph, and returns the logits and the detours as tensors of the graph.
+func classify(b *onnx.Builder, net *onnx.Graph, x string, detours []Detour) (logits string, taken []Detour) {
 	bind := map[string]string{net.Inputs[0].Name: x}
 	for _, in := range net.Inputs[1:] {
 		bind[in.Name] = b.Input(in.Name, in.Shape)
 	}
-	return b.Inline(net, bind)[net.Outputs[0].Name]
+	out := b.Inline(net, bind)
+	for _, d := range detours {
+		from, to := out[d.From], out[d.To]
+		if d.From == net.Inputs[0].Name {
+			from = x
+		}
+		if from == "" || to == "" {
+			b.Fail(fmt.Errorf("a detour from %q to %q: no such input or outputs", d.From, d.To))
+		}
+		taken = append(taken, Detour{from, to})
+	}
+	return out[net.Outputs[0].Name], taken
 }
 
 // VJP returns the vector-Jacobian graph of a network: inputs Image (called as

@@ -15,7 +15,7 @@ const Select = "select" // one-hot
 // input Select, [N, len(heads)], whose one says which loss an image's LossValue and
 // Gradient are of; the others leave no trace in either, be they infinite. Target is
 // read by targeted heads only. Values and gradients are those of [Loss].
-func Losses(net *onnx.Graph, heads []string) (*onnx.Graph, error) {
+func Losses(net *onnx.Graph, heads []string, detours ...Detour) (*onnx.Graph, error) {
 	if len(heads) == 0 {
 		return nil, fmt.Errorf("no losses are given")
 	}
@@ -24,7 +24,7 @@ func Losses(net *onnx.Graph, heads []string) (*onnx.Graph, error) {
 	x, y, t := b.Input(Image, net.Inputs[0].Shape), b.Input(Label, out), b.Input(Target, out)
 	choice := b.Input(Select, onnx.Shape{onnx.Batch, int64(len(heads))})
 	reserve(b, Logits, LossValue, Gradient)
-	z := classify(b, net, x)
+	z, taken := classify(b, net, x, detours)
 	loss := ""
 	for i, name := range heads {
 		h, err := headFor(net, name)
@@ -40,7 +40,7 @@ func Losses(net *onnx.Graph, heads []string) (*onnx.Graph, error) {
 			loss = b.Op("Where", chosen, value, loss)
 		}
 	}
-	g, err := ascent(b, loss, x)
+	g, err := ascent(b, loss, x, taken)
 	if err != nil {
 		return nil, err
 	}
