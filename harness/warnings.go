@@ -47,7 +47,7 @@ func warnings(j Job, net *control.Network, s subject, made *crafted, recipe atta
 		warn(warnClaimRefuted, "an attack claimed %d successes that the judge did not see again", made.wrong)
 	}
 	if g := made.gradients; own && g.zero > 0 {
-		warn(warnZeroGradient, "on %s an attack began with a gradient of exactly 0", share(g.zero, g.images))
+		warn(warnZeroGradient, "on %s an attack began with a gradient of 0", share(g.zero, g.images))
 	}
 	if g := made.gradients; own && g.notFinite > 0 {
 		warn(warnNotFinite, "on %s a loss or a gradient was infinite or NaN", share(g.notFinite, g.images))

@@ -66,6 +66,7 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 	}{
 		{"honest", same, same, nil},
 		{"sharp", same, scaled(1e6), []string{warnZeroGradient}},
+		{"faint", same, scaled(1e-30), []string{warnZeroGradient}},
 		{"quantised", quantised(16), same, []string{warnZeroGradient, warnUnbounded}},
 		{"coarsely-quantised", quantised(6), same, []string{warnZeroGradient, warnUnstableLoss}},
 		{"noisy", noisy, same, []string{warnRandomized}},

@@ -21,6 +21,10 @@ func (g *gradients) count(w watched) {
 	}
 }
 
+// vanished is the ℓ2 norm below which a gradient counts as 0: normalised by its norm
+// plus 1e-12, as attacks do, it would give steps that are noticeably too short.
+const vanished = 1e-11
+
 // watch passes one image's questions on and looks at the gradients that come back.
 type watch struct {
 	*counted
@@ -34,13 +38,12 @@ func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, la
 		return err
 	}
 	w.seen.asked = true
-	any, finite := vector.Finite(e.Gradient)
-	if loss := float64(e.Loss); !finite || loss-loss != 0 {
+	if loss := float64(e.Loss); !vector.Finite(e.Gradient) || loss-loss != 0 {
 		w.seen.notFinite = true
 	}
 	// A vanishing gradient matters where the attack has yet to begin: later the label
 	// may rank third, where DLR is constant, and the image be broken anyway.
-	if !any && w.asked == 0 {
+	if w.asked == 0 && attacks.L2.Length(e.Gradient) < vanished {
 		w.seen.zero = true
 	}
 	w.asked++

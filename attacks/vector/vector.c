@@ -161,14 +161,10 @@ VECTOR int vector_between(const float *v, float from, float to, int32_t *out, in
     return count;
 }
 
-VECTOR sums vector_finite(const float *v, int n) {
-    uint32_t any = 0, carried = 0;
-    for (int i = 0; i < n; i++) {
-        uint32_t b = bits(v[i]);
-        any |= b << 1;
-        carried |= (b & 0x7f800000u) + 0x00800000u; // an exponent of all ones carries into the sign
-    }
-    return (sums){any != 0, !(carried & SIGN)};
+VECTOR int vector_finite(const float *v, int n) {
+    uint32_t carried = 0;
+    for (int i = 0; i < n; i++) carried |= (bits(v[i]) & 0x7f800000u) + 0x00800000u; // an exponent of all ones carries
+    return !(carried & SIGN);
 }
 
 VECTOR void vector_difference(const float *a, const float *b, float *out, int n) {

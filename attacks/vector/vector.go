@@ -88,11 +88,10 @@ func Between(v []float32, from, to float32, out []int32) []int32 {
 	return out[:C.vector_between(c(v, n), C.float(from), C.float(to), (*C.int32_t)(unsafe.SliceData(out)), n)]
 }
 
-// Finite reports whether any value is not ±0, and whether none is infinite or NaN.
-func Finite(v []float32) (any, finite bool) {
+// Finite reports whether no value is infinite or NaN.
+func Finite(v []float32) bool {
 	n := C.int(len(v))
-	s := C.vector_finite(c(v, n), n)
-	return s.first != 0, s.second != 0
+	return C.vector_finite(c(v, n), n) != 0
 }
 
 // Difference writes a − b.

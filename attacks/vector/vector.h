@@ -16,7 +16,7 @@ double vector_distance_max(const float *a, const float *b, int n);
 int vector_changed(const float *a, const float *b, int n);
 int vector_count_from(const float *v, float least, int n);
 int vector_between(const float *v, float from, float to, int32_t *out, int n);
-sums vector_finite(const float *v, int n);
+int vector_finite(const float *v, int n);
 
 void vector_difference(const float *a, const float *b, float *out, int n);
 void vector_scaled(const float *v, float k, float *out, int n);
