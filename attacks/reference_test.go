@@ -161,8 +161,8 @@ func TestSquareAgreesWithReference(t *testing.T) {
 		if won {
 			best = last
 		}
-		if res.Forward != c.Asked || len(source.draws) != 0 || furthest(best, c.Best) > 1e-5 {
-			t.Errorf("%s image %d: %d queries, want %d; %d draws left; best off by %.2g", c.Norm, c.Image, res.Forward, c.Asked,
+		if res.Iterations+1 != c.Asked || len(source.draws) != 0 || furthest(best, c.Best) > 1e-5 {
+			t.Errorf("%s image %d: %d queries, want %d; %d draws left; best off by %.2g", c.Norm, c.Image, res.Iterations+1, c.Asked,
 				len(source.draws), furthest(best, c.Best))
 		}
 	}

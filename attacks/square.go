@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // Square is the Square Attack (Andriushchenko et al. 2020): a random search that
@@ -13,7 +14,9 @@ import (
 //
 // Every image draws its own windows and signs, where the reference shares them
 // within a batch. Fields left zero have the defaults of AutoAttack, whose
-// schedule is not rescaled to the number of queries.
+// schedule is not rescaled to the number of queries. In ℓ∞ a window often holds what is
+// proposed for it already: such a query counts as an iteration, but the model is not
+// asked again.
 type Square struct {
 	Norm    Norm    // default ℓ∞
 	Epsilon float64 // radius in the norm, in pixel units of [0,1]; required
@@ -54,7 +57,7 @@ func (a Square) Check(classes int, shape Shape) error {
 	return nil
 }
 
-// Passes returns one forward pass a query and one for each start.
+// Passes bounds the passes: a forward pass a query and one for each start.
 func (a Square) Passes(int) (forward, backward int) {
 	a = a.withDefaults()
 	return a.Restarts * (a.Queries + 1), 0
@@ -178,12 +181,12 @@ func (s *search) run(ctx context.Context) (bool, error) {
 	for i := range s.Queries {
 		side := s.side(i, s.shape)
 		var changed window
-		if s.Norm == Linf {
-			changed = s.square(side)
-		} else {
-			s.bumps.step(s, side)
-		}
 		s.res.Iterations++
+		if s.Norm != Linf {
+			s.bumps.step(s, side)
+		} else if changed = s.randomWindow(side); !s.square(changed) {
+			continue // the window was like this already: the answer is known
+		}
 		if won, err := s.query(ctx); won || err != nil {
 			return won, err
 		}
@@ -244,16 +247,20 @@ func (s *search) stripes() {
 	}
 }
 
-// square makes the ℓ∞ step: ±2ε on each channel of a random window, clipped.
-// From any point of the ball that reaches its end, so the end is written.
-func (s *search) square(side int) window {
-	w := s.randomWindow(side)
+// square makes the ℓ∞ step: ±2ε on each channel of a window, clipped. From any point of
+// the ball that reaches its end, so the end is written. It reports whether that changed
+// anything.
+func (s *search) square(w window) bool {
+	changed := false
 	for c := range s.shape.C {
 		end := s.lo
 		if randomSign(s.rng) > 0 {
 			end = s.hi
 		}
-		s.rows(w, c, func(a, b int) { copy(s.tried[a:b], end[a:b]) })
+		s.rows(w, c, func(a, b int) {
+			changed = changed || !slices.Equal(s.tried[a:b], end[a:b])
+			copy(s.tried[a:b], end[a:b])
+		})
 	}
-	return w
+	return changed
 }
