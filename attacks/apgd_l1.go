@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"selfheal/attacks/vector"
+	"selfheal/internal/vector"
 )
 
 // sparseSteps is the working space of APGD's steps in ℓ1.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"selfheal/attacks/vector"
+	"selfheal/internal/vector"
 )
 
 // ascent is the state of APGD on one image. Its vectors are allocated once and
@@ -110,7 +110,7 @@ func (r *ascent) evaluate(ctx context.Context) error {
 		r.res.Forward++
 		r.res.Backward++
 		if pass == 0 {
-			copy(r.grad, r.eval.Gradient)
+			r.grad, r.eval.Gradient = r.eval.Gradient, r.grad
 			continue
 		}
 		for i, g := range r.eval.Gradient {

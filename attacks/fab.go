@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"selfheal/attacks/vector"
+	"selfheal/internal/vector"
 )
 
 // FAB is the Fast Adaptive Boundary attack (Croce & Hein 2020, "Minimally

@@ -3,7 +3,7 @@ package attacks
 import (
 	"math"
 
-	"selfheal/attacks/vector"
+	"selfheal/internal/vector"
 )
 
 // planeProjector moves points onto a hyperplane within [0,1] by the least norm.

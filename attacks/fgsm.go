@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"selfheal/attacks/vector"
+	"selfheal/internal/vector"
 )
 
 // FGSM takes the one step from the clean image that a linear loss would want:

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"selfheal/attacks/vector"
+	"selfheal/internal/vector"
 )
 
 // Norm measures a perturbation: ℓ∞, ℓ2 or ℓ1 over all C·H·W values.

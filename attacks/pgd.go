@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"selfheal/attacks/vector"
+	"selfheal/internal/vector"
 )
 
 // PGD is projected gradient ascent with steps of a given length (Madry et al.

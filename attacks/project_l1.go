@@ -3,13 +3,12 @@ package attacks
 import (
 	"math"
 
-	"selfheal/attacks/vector"
+	"selfheal/internal/vector"
 )
 
 // l1Projector projects onto {‖δ‖₁ ≤ radius} ∩ {x + δ in [0,1]}; it holds the
 // working space and serves one goroutine.
 type l1Projector struct {
-	point     []float32
 	moved     []int32
 	low, high []float64
 }
@@ -29,22 +28,19 @@ type l1Projector struct {
 // rounding, and APGD counts it as changed. The sum is clamped at last, since it
 // may miss 0 or 1 by rounding too.
 func (p *l1Projector) project(x, y, out []float32, radius float64) {
-	alpha := p.threshold(x, y, radius)
-	vector.AddScaled(x, y, 1, p.point) // out may be y
-	vector.Shrink(x, y, alpha, p.point)
-	copy(out, p.point)
+	vector.Shrink(x, y, p.threshold(x, y, radius), out)
 }
 
 // projectPoint is project for a point given itself: y = point − x, rounded.
 func (p *l1Projector) projectPoint(x, y, point []float32, radius float64) {
 	vector.Difference(point, x, y)
-	vector.Shrink(x, y, p.threshold(x, y, radius), point)
+	vector.ShrinkPoint(x, y, p.threshold(x, y, radius), point)
 }
 
 // threshold is the α of project.
 func (p *l1Projector) threshold(x, y []float32, radius float64) float32 {
-	if d := len(x); len(p.point) != d {
-		p.point, p.moved = make([]float32, d), make([]int32, d)
+	if d := len(x); len(p.moved) != d {
+		p.moved = make([]int32, d)
 		p.low, p.high = make([]float64, d), make([]float64, d)
 	}
 	// Most values are 0 on the way to few.

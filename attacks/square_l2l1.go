@@ -3,7 +3,7 @@ package attacks
 import (
 	"math"
 
-	"selfheal/attacks/vector"
+	"selfheal/internal/vector"
 )
 
 // bumps makes Square's proposals in ℓ2 and ℓ1: windows are filled with a pair of

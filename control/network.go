@@ -92,7 +92,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	}
 	sum := sha256.Sum256(data)
 	n.id = hex.EncodeToString(sum[:])
-	if n.forward, err = pool.Compile(name, data, nil, nil); err != nil {
+	if n.forward, err = compile(pool, n.fast); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -169,12 +169,15 @@ func (n *Network) Close() {
 	n.losses.close()
 }
 
+// compile makes a program of a graph as it is to run. The mean that it begins with the
+// pool subtracts.
 func compile(pool *ort.Pool, g *onnx.Graph) (*ort.Program, error) {
+	g, mean := tune.Centre(g)
 	data, err := g.Encode()
 	if err != nil {
 		return nil, err
 	}
-	return pool.Compile(g.Name, data, nil, nil)
+	return pool.Compile(g.Name, data, nil, nil, ort.Centred(mean))
 }
 
 func oneHot(classes, class int) []float32 {

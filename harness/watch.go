@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"selfheal/attacks"
-	"selfheal/attacks/vector"
+	"selfheal/internal/vector"
 )
 
 // watched is what an attack's gradients on one image looked like.

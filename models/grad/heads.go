@@ -37,10 +37,10 @@ var Heads = map[string]Head{
 	}},
 	// −(z_y − z_t) / (z₍₁₎ − (z₍₃₎ + z₍₄₎)/2 + 1e-12)
 	"dlr-targeted": {true, 4, func(b *onnx.Builder, z, y, t string) string {
-		top := sorted(b, z, 4)
-		half := b.Op("Mul", b.Op("Add", nth(b, top, 2), nth(b, top, 3)), b.Float(0.5))
-		spread := b.Op("Add", b.Op("Sub", nth(b, top, 0), half), b.Float(1e-12))
-		return b.Op("Div", b.Op("Sub", pick(b, z, t), pick(b, z, y)), spread)
+		top := b.Multi("Split", onnx.Attrs{"axis": -1, "num_outputs": 4}, 4, sorted(b, z, 4))
+		half := b.Op("Mul", b.Op("Add", top[2], top[3]), b.Float(0.5))
+		spread := b.Op("Add", b.Op("Sub", top[0], half), b.Float(1e-12))
+		return b.Op("Div", pick(b, z, b.Op("Sub", t, y)), spread)
 	}},
 	// z_t − z_y
 	"logit-difference": {true, 2, func(b *onnx.Builder, z, y, t string) string {
@@ -52,8 +52,9 @@ var Heads = map[string]Head{
 	}},
 }
 
-// pick gives Σ_j z_j·w_j, [N, 1]: the logit that a one-hot w names. ReduceSum's
-// rounding depends on the batch, but a sum of one value and zeros is exact.
+// pick gives Σ_j z_j·w_j, [N, 1]: the logit that a one-hot w names, or the difference of
+// two. ReduceSum's rounding depends on the batch, but zeros and one or two values leave
+// nothing to it.
 func pick(b *onnx.Builder, z, w string) string {
 	return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, b.Op("Mul", z, w), b.Ints(1))
 }

@@ -43,7 +43,8 @@ type compileConfig struct {
 	level   onnx.GraphOptimizationLevel
 	threads int // 0: 1
 	cuda    bool
-	device  int // of cuda
+	device  int       // of cuda
+	mean    []float32 // subtracted from the first input, or nil
 }
 
 // sessionOptions are those of every session. The default is one thread a run,

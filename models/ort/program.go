@@ -13,6 +13,7 @@ type Program struct {
 	pool            *Pool
 	name            string
 	inputs, outputs []Port
+	mean            []float32 // subtracted from the first input, or nil
 	session         *onnx.DynamicAdvancedSession
 	items           atomic.Int64
 
@@ -45,6 +46,12 @@ type CompileOption func(*compileConfig)
 // the file has them, so a network cut into segments gives the same bits.
 func Unoptimized() CompileOption {
 	return func(c *compileConfig) { c.level = onnx.GraphOptimizationLevelDisableAll }
+}
+
+// Centred subtracts mean from the first input of every item, of whose size it is, while
+// it is copied to the batch.
+func Centred(mean []float32) CompileOption {
+	return func(c *compileConfig) { c.mean = mean }
 }
 
 // Compile makes a program of a model's bytes. The inputs must be all of the
@@ -81,6 +88,9 @@ func (p *Pool) compile(name string, model []byte, inputs, outputs []Port, opts [
 	}
 	if len(prog.inputs) == 0 || len(prog.outputs) == 0 {
 		return nil, fmt.Errorf("a program needs at least one input and one output")
+	}
+	if prog.mean = cfg.mean; cfg.mean != nil && len(cfg.mean) != prog.inputs[0].Size {
+		return nil, fmt.Errorf("a mean of %d values for input %q, which has %d", len(cfg.mean), prog.inputs[0].Name, prog.inputs[0].Size)
 	}
 	options, err := sessionOptions(cfg)
 	if err != nil {

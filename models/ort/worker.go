@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	onnx "github.com/yalue/onnxruntime_go"
+
+	"selfheal/internal/vector"
 )
 
 // worker runs one batch at a time. All programs share its scratch memory, which
@@ -86,7 +88,12 @@ func (w *worker) run(prog *Program, batch []*request) (err error) {
 	}
 	for i, port := range prog.inputs {
 		for j := range n { // beyond the batch its last item again: values that the graph can take
-			copy(k.in[i][j*port.Size:], batch[min(j, len(batch)-1)].in[i])
+			item, to := batch[min(j, len(batch)-1)].in[i], k.in[i][j*port.Size:(j+1)*port.Size]
+			if i == 0 && prog.mean != nil {
+				vector.Difference(item, prog.mean, to)
+			} else {
+				copy(to, item)
+			}
 		}
 	}
 	if err := k.run(); err != nil {

@@ -37,6 +37,7 @@ double vector_cost_from(const float *rooms, const float *sizes, float least, dou
 void vector_moves_from(const float *w, const float *rooms, const float *sizes, float flip, float least, float *d, int n);
 void vector_combine(const float *x0, const float *d1, const float *d0, float alpha, float eta, float *x1, int n);
 
-void vector_shrink(const float *x, const float *y, float alpha, float *point, int n);
+void vector_shrink(const float *x, const float *y, float alpha, float *out, int n);
+void vector_shrink_point(const float *x, const float *y, float alpha, float *point, int n);
 
 #endif

@@ -267,10 +267,16 @@ static INLINE float overshoot(float x, float y) {
     return more(more(y - (1 - x), -(x + y)), 0);
 }
 
-VECTOR void vector_shrink(const float *x, const float *y, float alpha, float *point, int n) {
-    for (int i = 0; i < n; i++) {
-        float size = magnitude(y[i]);
-        float move = less(more(overshoot(x[i], y[i]), alpha), size);
-        point[i] = clamp_unit(point[i] - number(bits(move) | (bits(y[i]) & SIGN)));
-    }
+// The point x + y, or a rounding of it, moved towards x by clamp(alpha, overshoot, |y|).
+static INLINE float shrunk(float x, float y, float point, float alpha) {
+    float move = less(more(overshoot(x, y), alpha), magnitude(y));
+    return clamp_unit(point - number(bits(move) | (bits(y) & SIGN)));
+}
+
+VECTOR void vector_shrink(const float *x, const float *y, float alpha, float *out, int n) {
+    for (int i = 0; i < n; i++) out[i] = shrunk(x[i], y[i], x[i] + y[i], alpha);
+}
+
+VECTOR void vector_shrink_point(const float *x, const float *y, float alpha, float *point, int n) {
+    for (int i = 0; i < n; i++) point[i] = shrunk(x[i], y[i], point[i], alpha);
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"selfheal/attacks/vector"
+	"selfheal/internal/vector"
 )
 
 // lengths around the blocks that the walks are made in.
@@ -108,6 +108,11 @@ func TestWalks(t *testing.T) {
 			return float64(size)
 		}
 		return 1 + 0*float64(size) // a size of NaN makes that NaN
+	}
+	shrunk := func(x, y, point, alpha float32) float32 {
+		over := more(more(y-(1-x), -(x+y)), 0)
+		move := less(more(over, alpha), abs(y))
+		return clamp(point - math.Float32frombits(math.Float32bits(move)|math.Float32bits(y)&(1<<31)))
 	}
 	each := func(n int, f func(i int) float32) []float32 {
 		out := make([]float32, n)
@@ -228,13 +233,14 @@ func TestWalks(t *testing.T) {
 			})
 		},
 		"Shrink": func(in inputs) (got, want []float32) {
+			got = slices.Clone(in.b)
+			vector.Shrink(in.a, got, in.k, got)
+			return got, each(in.n, func(i int) float32 { return shrunk(in.a[i], in.b[i], in.a[i]+in.b[i], in.k) })
+		},
+		"ShrinkPoint": func(in inputs) (got, want []float32) {
 			got = slices.Clone(in.c)
-			vector.Shrink(in.a, in.b, in.k, got)
-			return got, each(in.n, func(i int) float32 {
-				over := more(more(in.b[i]-(1-in.a[i]), -(in.a[i]+in.b[i])), 0)
-				move := less(more(over, in.k), abs(in.b[i]))
-				return clamp(in.c[i] - math.Float32frombits(math.Float32bits(move)|math.Float32bits(in.b[i])&(1<<31)))
-			})
+			vector.ShrinkPoint(in.a, in.b, in.k, got)
+			return got, each(in.n, func(i int) float32 { return shrunk(in.a[i], in.b[i], in.c[i], in.k) })
 		},
 	}
 	sums := map[string]func(in inputs) (got, want float64){

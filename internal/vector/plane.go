@@ -54,8 +54,15 @@ func Combine(x0, d1, d0 []float32, alpha, eta float32, x1 []float32) {
 	C.vector_combine(c(x0, n), c(d1, n), c(d0, n), C.float(alpha), C.float(eta), c(x1, n), n)
 }
 
-// Shrink moves the point x + y towards x by clamp(alpha, overshoot out of [0,1], |yᵢ|), and into [0,1].
-func Shrink(x, y []float32, alpha float32, point []float32) {
+// Shrink writes x + y moved towards x by clamp(alpha, overshoot out of [0,1], |yᵢ|), and
+// into [0,1].
+func Shrink(x, y []float32, alpha float32, out []float32) {
 	n := C.int(len(x))
-	C.vector_shrink(c(x, n), c(y, n), C.float(alpha), c(point, n), n)
+	C.vector_shrink(c(x, n), c(y, n), C.float(alpha), c(out, n), n)
+}
+
+// ShrinkPoint is Shrink of a point that y = point − x was rounded from, in place.
+func ShrinkPoint(x, y []float32, alpha float32, point []float32) {
+	n := C.int(len(x))
+	C.vector_shrink_point(c(x, n), c(y, n), C.float(alpha), c(point, n), n)
 }
