@@ -16,36 +16,61 @@ import (
 
 func reportCommand() *cobra.Command {
 	var out string
+	var published bool
 	c := &cobra.Command{
-		Use:     "report DIR --out OUT",
-		Short:   "Render the reports of a run again",
-		Example: "  selfheal report results --out rendered",
-		Args:    exactly(1, "the folder of one run"),
+		Use:   "report DIR --out OUT",
+		Short: "Render the reports of a run again, or the paper's numbers",
+		Long: `Render the reports of a run again. With --published nothing is read: the paper's own
+tables and radar plots are rendered from the numbers that it prints.`,
+		Example: "  selfheal report results --out rendered\n  selfheal report --published --out paper",
+		Args: func(c *cobra.Command, args []string) error {
+			if published && len(args) > 0 {
+				return usageError{fmt.Errorf("report --published takes no folder, got %s; see %s --help", args[0], c.CommandPath())}
+			}
+			if published {
+				return nil
+			}
+			return exactly(1, "the folder of one run")(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if out == "" {
 				return usageError{errors.New("report needs --out")}
 			}
-			file, err := result.Read(filepath.Join(args[0], "results.json"))
-			if err != nil {
-				if errors.Is(err, fs.ErrNotExist) {
-					err = fmt.Errorf("%s holds no results.json; run `selfheal run --out %s` first", args[0], args[0])
+			render := reports.WritePublished
+			if !published {
+				file, records, err := readResults(args[0])
+				if err != nil {
+					return err
 				}
-				return usageError{err}
-			}
-			records, err := result.ReadRecords(filepath.Join(args[0], "records.jsonl"))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
+				render = func(dir string) error { return reports.Write(dir, file, slices.Values(records)) }
 			}
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return err
 			}
-			if err := reports.Write(out, file, slices.Values(records)); err != nil {
+			if err := render(out); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "report: %s\n", filepath.Join(out, "report.html"))
+			_, err := fmt.Fprintf(c.OutOrStdout(), "report: %s\n", filepath.Join(out, "report.html"))
 			return err
 		},
 	}
 	c.Flags().StringVar(&out, "out", "", "folder for the reports")
+	c.Flags().BoolVar(&published, "published", false, "render the paper's own tables and radar plots; runs nothing")
 	return c
+}
+
+// readResults reads what a run has left in dir. Records may be absent.
+func readResults(dir string) (*result.File, []result.Record, error) {
+	file, err := result.Read(filepath.Join(dir, "results.json"))
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%s holds no results.json; run `selfheal run --out %s` first", dir, dir)
+		}
+		return nil, nil, usageError{err}
+	}
+	records, err := result.ReadRecords(filepath.Join(dir, "records.jsonl"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	return file, records, nil
 }

@@ -13,7 +13,6 @@ import (
 	"selfheal/control"
 	"selfheal/harness"
 	"selfheal/harness/config"
-	"selfheal/harness/dataset"
 	"selfheal/reports"
 )
 
@@ -25,9 +24,9 @@ var bundled embed.FS
 type runFlags struct {
 	scaleFlags
 	outputFlags
-	config       string
-	suites, sets []string
-	dryRun       bool
+	config              string
+	suites, sets, rates []string
+	dryRun              bool
 }
 
 // scaleFlags are --limit, --workers and --batch: how many images, and how they are
@@ -83,7 +82,8 @@ and reports go to --out; cells that are done are kept whatever ends the run.`,
 		Example: `  selfheal run                                      # ./config.yaml, else the bundled one
   selfheal run --config my.yaml --out out --suite real
   selfheal run --limit 32 --set attacks.aa-linf.epsilon=4/255
-  selfheal run --dry-run                            # the cells and an estimate of the passes`,
+  selfheal run --dry-run                            # the cells and an estimate of the passes
+  selfheal run --dry-run --suite table7 --rate 150  # a table of the paper, and the hours it takes`,
 		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error { return doRun(c, g, f) },
 	}
@@ -92,7 +92,8 @@ and reports go to --out; cells that are done are kept whatever ends the run.`,
 	f.outputFlags.add(c)
 	c.Flags().StringArrayVar(&f.suites, "suite", nil, "suite to run; may be repeated (default: the config's default_suites)")
 	c.Flags().StringArrayVar(&f.sets, "set", nil, "change the config: attacks.NAME.key=value; may be repeated")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the cells and the passes that the attacks need at most, run nothing")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the cells and the passes that the attacks need at most; run nothing, need no file")
+	c.Flags().StringArrayVar(&f.rates, "rate", nil, "with --dry-run, for hours: [MODEL=]N, passes of one image a second; may be repeated")
 	return c
 }
 
@@ -109,7 +110,7 @@ func loadConfig(path string, sets []string) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return config.Parse("bundled config.yaml", data, bundled, sets...)
+	return config.Parse("bundled config.yaml", data, bundledFirst{}, sets...)
 }
 
 func (f *runFlags) plan(changed func(flag string) bool) (*harness.Plan, error) {
@@ -133,16 +134,14 @@ func doRun(c *cobra.Command, g *globals, f *runFlags) error {
 		return usageError{err}
 	}
 	if f.dryRun {
-		sets := map[string]*dataset.Dataset{}
-		for _, s := range plan.Config.Suites {
-			d, err := dataset.Open(plan.Config.Dataset(s.Dataset).Spec, plan.Config.Files, f.limit)
-			if err != nil {
-				return usageError{fmt.Errorf("dataset %s: %w", s.Dataset, err)}
-			}
-			sets[s.Dataset] = d
-		}
-		_, err := fmt.Fprint(c.OutOrStdout(), plan.Describe(sets))
-		return err
+		return dryRun(c, plan, f.rates)
+	}
+	if len(f.rates) > 0 {
+		return usageError{errors.New("--rate goes with --dry-run")}
+	}
+	if missing := plan.Missing(f.fitCommand()); len(missing) > 0 {
+		fmt.Fprint(c.OutOrStdout(), harness.DescribeMissing(missing))
+		return usageError{missingFiles(plan.Config, missing)}
 	}
 	return execute(c, g, plan, f.outputFlags)
 }

@@ -95,8 +95,8 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(runCommand(g), attackCommand(g), reportCommand(), verifyCommand(g), predictCommand(g), exportCommand(g),
-		inspectCommand(), splitCommand(), gradCommand(), doctorCommand(g))
+	root.AddCommand(runCommand(g), attackCommand(g), reportCommand(), verifyCommand(g), predictCommand(g), exportCommand(g), fitCommand(g),
+		inspectCommand(), splitCommand(), gradCommand(), theoryCommand(), doctorCommand(g))
 	return root
 }
 

@@ -51,6 +51,7 @@ func TestCommandLine(t *testing.T) {
 		{"help", "--help"}, {"help-run", "run --help"}, {"help-inspect", "inspect --help"}, {"help-split", "split --help"},
 		{"help-grad", "grad --help"}, {"help-doctor", "doctor --help"}, {"help-report", "report --help"},
 		{"help-attack", "attack --help"}, {"help-verify", "verify --help"}, {"help-predict", "predict --help"}, {"help-export", "export --help"},
+		{"help-fit", "fit --help"}, {"help-theory", "theory --help"},
 		{"version", "--version"},
 		{"unknown-command", "rnu"}, {"unknown-flag", "run --limt 3"}, {"bad-value", "run --limit many"}, {"negative", "run --limit -1"},
 		{"no-config", "run --config absent.yaml"}, {"no-suite", "run --suite bundeld"}, {"misspelt-set", "run --set attacks.aa-linf.epsilom=3"},

@@ -170,13 +170,14 @@ func (r *runner) embedding(ctx context.Context, n *control.Network, chain *contr
 	case config.Identity:
 		return control.IdentityEmbedding(state)
 	case config.ONNX:
-		file, err := r.read(e.Path)
+		path := embeddingPath(e.Path, state)
+		file, err := r.read(path)
 		if err != nil {
 			return nil, fmt.Errorf("embedding %w", err)
 		}
 		g, err := control.ONNXEmbedding(file.Data, state)
 		if err != nil {
-			return nil, fmt.Errorf("embedding %s: %w", e.Path, err)
+			return nil, fmt.Errorf("embedding %s: %w", path, err)
 		}
 		used := result.Embedding{Control: c.Name, At: at.String(), SHA256: file.SHA256}
 		if !slices.Contains(r.file.Embeddings, used) {

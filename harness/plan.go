@@ -5,13 +5,9 @@ package harness
 import (
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
-	"selfheal/harness/dataset"
-	"selfheal/models/onnx"
 )
 
 // Plan is what a run will do, in order.
@@ -129,89 +125,4 @@ func options(params []config.Param) map[string]any {
 		o[p.Name] = p.Value
 	}
 	return o
-}
-
-// Describe prints the cells and the passes that the attacks need at most, in
-// images passed through a network: every image attacked by every component, as
-// if none were ever misclassified. In a white-box suite the passes on controlled
-// networks are counted as controlled passes, each of which costs several plain
-// ones. sets gives the data sets by name.
-func (p *Plan) Describe(sets map[string]*dataset.Dataset) string {
-	var b strings.Builder
-	var forward, backward, controlled int64
-	for _, j := range p.Jobs {
-		n, classes := int64(sets[j.Suite.Dataset].Len()), p.classes(j.Model, sets[j.Suite.Dataset])
-		controlled += n * int64(len(j.Suite.Controls)*(1+len(j.Attacks)))
-		attacked := int64(0) // controlled networks
-		if j.Suite.Mode != config.Oblivious {
-			attacked = int64(len(j.Suite.Controls))
-		}
-		fmt.Fprintf(&b, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, n, j.Suite.Dataset, j.Suite.Mode)
-		fmt.Fprintf(&b, "  %-24s defenses: none%s\n", "none (clean)", suffix(j.Suite.Controls))
-		for _, a := range j.Attacks {
-			r, err := a.recipe(classes)
-			if err != nil {
-				fmt.Fprintf(&b, "  %-24s %v\n", a.Name, err)
-				continue
-			}
-			var f, g int64
-			for _, c := range r.Components {
-				cf, cg := c.Passes(classes)
-				f, g = f+int64(cf)*n, g+int64(cg)*n
-			}
-			forward, backward = forward+f, backward+g
-			controlled += attacked * (f + g)
-			fmt.Fprintf(&b, "  %-24s defenses: none%s; %s, %s, epsilon %s: at most %s forward, %s backward\n",
-				a.Name, suffix(j.Suite.Controls), r.Name, a.Norm, fraction(a.Epsilon), count(f), count(g))
-		}
-	}
-	fmt.Fprintf(&b, "%d cells; attacks: at most %s forward and %s backward passes of one image; controlled passes: %s\n",
-		p.Cells(), count(forward), count(backward), count(controlled))
-	return b.String()
-}
-
-// classes are those of a model, or where it can't be read, which the run itself will
-// say, those of the data set.
-func (p *Plan) classes(m *config.Model, d *dataset.Dataset) int {
-	r := &runner{cfg: p.Config}
-	file, err := r.read(m.Path)
-	if err != nil {
-		return d.Classes()
-	}
-	g, err := onnx.Open(file.Data, nil, nil)
-	if err != nil {
-		return d.Classes()
-	}
-	return int(g.Outputs[0].Shape.Items())
-}
-
-func suffix(controls []string) string {
-	s := ""
-	for _, c := range controls {
-		s += ", " + c
-	}
-	return s
-}
-
-// fraction writes an epsilon as k/255 where it is one, else as a decimal.
-func fraction(epsilon float64) string {
-	short := strconv.FormatFloat(epsilon, 'g', -1, 64)
-	k := math.Round(epsilon * 255)
-	if len(short) > 6 && k >= 1 && math.Abs(k/255-epsilon) < 1e-9*epsilon {
-		return fmt.Sprintf("%.0f/255", k)
-	}
-	return short
-}
-
-// count writes a number of passes with its thousands.
-func count(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.1fG", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.1fM", float64(n)/1e6)
-	case n >= 1e4:
-		return fmt.Sprintf("%.0fk", float64(n)/1e3)
-	}
-	return fmt.Sprint(n)
 }

@@ -21,11 +21,3 @@ func TestParametersOfConfigAndAttacksAgree(t *testing.T) {
 		}
 	}
 }
-
-func TestFraction(t *testing.T) {
-	for epsilon, want := range map[float64]string{8. / 255: "8/255", 0.5: "0.5", 12: "12", 0.031: "0.031", 1. / 255: "1/255"} {
-		if got := fraction(epsilon); got != want {
-			t.Errorf("%v is written %s, want %s", epsilon, got, want)
-		}
-	}
-}

@@ -99,8 +99,12 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 		Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}, Cells: []result.Cell{},
 	}
 	for _, s := range cfg.Suites {
+		numbers, err := cfg.PublishedNumbers(&s)
+		if err != nil {
+			return nil, nil, ConfigError{err}
+		}
 		r.file.Suites = append(r.file.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Mode,
-			Models: s.Models, Controls: s.Controls, Attacks: s.Attacks})
+			Models: s.Models, Controls: s.Controls, Attacks: s.Attacks, Published: numbers})
 	}
 	if r.journal, err = newJournal(o.Out, r.file, o.Force); err != nil {
 		return nil, nil, err

@@ -3,6 +3,7 @@ package reports
 import (
 	"encoding/csv"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,41 +11,44 @@ import (
 	"selfheal/harness/result"
 )
 
-// csvColumns are the columns of tables.csv, a line a cell, numbers in full.
+// csvColumns are the columns of tables.csv, a line a cell, numbers in full. The first
+// ones, which names marks, say which cell it is; the others are empty in the line of a
+// published number that was not run.
 var csvColumns = []struct {
 	name  string
+	names bool
 	value func(c *result.Cell) string
 }{
-	{"suite", func(c *result.Cell) string { return c.Suite }},
-	{"dataset", func(c *result.Cell) string { return c.Dataset }},
-	{"model", func(c *result.Cell) string { return c.Model }},
-	{"defense", func(c *result.Cell) string { return c.Defense }},
-	{"mode", func(c *result.Cell) string { return c.Mode }},
-	{"attack", func(c *result.Cell) string { return c.Attack }},
-	{"norm", func(c *result.Cell) string {
+	{"suite", true, func(c *result.Cell) string { return c.Suite }},
+	{"dataset", true, func(c *result.Cell) string { return c.Dataset }},
+	{"model", true, func(c *result.Cell) string { return c.Model }},
+	{"defense", true, func(c *result.Cell) string { return c.Defense }},
+	{"mode", true, func(c *result.Cell) string { return c.Mode }},
+	{"attack", true, func(c *result.Cell) string { return c.Attack }},
+	{"norm", true, func(c *result.Cell) string {
 		if c.Norm == nil {
 			return ""
 		}
 		return *c.Norm
 	}},
-	{"epsilon", func(c *result.Cell) string {
+	{"epsilon", true, func(c *result.Cell) string {
 		if c.Epsilon == nil {
 			return ""
 		}
 		return full(*c.Epsilon)
 	}},
-	{"n", func(c *result.Cell) string { return strconv.Itoa(c.N) }},
-	{"correct", func(c *result.Cell) string { return strconv.Itoa(c.Correct) }},
-	{"accuracy", func(c *result.Cell) string { return full(c.Accuracy) }},
-	{"ci_low", func(c *result.Cell) string { return full(c.CI95[0]) }},
-	{"ci_high", func(c *result.Cell) string { return full(c.CI95[1]) }},
-	{"max_norm", func(c *result.Cell) string { return full(c.MaxNorm) }},
-	{"seconds", func(c *result.Cell) string { return full(c.Seconds) }},
-	{"forward", func(c *result.Cell) string { f, _ := passes(c); return strconv.FormatInt(f, 10) }},
-	{"backward", func(c *result.Cell) string { _, b := passes(c); return strconv.FormatInt(b, 10) }},
-	{"recipe", func(c *result.Cell) string { return c.Recipe }},
-	{"verdict_only", func(c *result.Cell) string { return strconv.FormatBool(c.VerdictOnly) }},
-	{"warnings", func(c *result.Cell) string { // ids, each once
+	{"n", false, func(c *result.Cell) string { return strconv.Itoa(c.N) }},
+	{"correct", false, func(c *result.Cell) string { return strconv.Itoa(c.Correct) }},
+	{"accuracy", false, func(c *result.Cell) string { return full(c.Accuracy) }},
+	{"ci_low", false, func(c *result.Cell) string { return full(c.CI95[0]) }},
+	{"ci_high", false, func(c *result.Cell) string { return full(c.CI95[1]) }},
+	{"max_norm", false, func(c *result.Cell) string { return full(c.MaxNorm) }},
+	{"seconds", false, func(c *result.Cell) string { return full(c.Seconds) }},
+	{"forward", false, func(c *result.Cell) string { f, _ := passes(c); return strconv.FormatInt(f, 10) }},
+	{"backward", false, func(c *result.Cell) string { _, b := passes(c); return strconv.FormatInt(b, 10) }},
+	{"recipe", false, func(c *result.Cell) string { return c.Recipe }},
+	{"verdict_only", false, func(c *result.Cell) string { return strconv.FormatBool(c.VerdictOnly) }},
+	{"warnings", false, func(c *result.Cell) string { // ids, each once
 		var ids []string
 		for _, w := range c.Warnings {
 			if !slices.Contains(ids, w.ID) {
@@ -52,6 +56,32 @@ var csvColumns = []struct {
 			}
 		}
 		return strings.Join(ids, " ")
+	}},
+}
+
+// csvPublished are the columns behind them, of suites with published numbers: a share
+// like accuracy, ours minus it, and whether it lies in our 95 % interval.
+var csvPublished = []struct {
+	name  string
+	value func(c compared) string
+}{
+	{"published", func(c compared) string {
+		if c.published == nil {
+			return ""
+		}
+		return full(*c.published)
+	}},
+	{"difference", func(c compared) string {
+		if c.cell == nil || c.published == nil {
+			return ""
+		}
+		return full(math.Round(c.difference()*1e9) / 1e9) // without the last bits of a subtraction
+	}},
+	{"published_in_ci", func(c compared) string {
+		if !c.judged() {
+			return ""
+		}
+		return strconv.FormatBool(c.side() == 0)
 	}},
 }
 
@@ -63,15 +93,33 @@ func renderCSV(w io.Writer, v *view, _ *suite) error {
 	for _, c := range csvColumns {
 		line = append(line, c.name)
 	}
+	for _, c := range csvPublished {
+		line = append(line, c.name)
+	}
 	out.Write(line)
 	for _, s := range v.Suites {
-		s.each(func(cell *result.Cell, _ column) {
+		for _, one := range s.compared() {
 			line = line[:0]
+			cell := one.cell
+			if cell == nil { // published, and not run
+				cell = &result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: one.model, Defense: one.defense, Mode: s.Mode,
+					Attack: one.col.Attack, Epsilon: one.col.Epsilon}
+				if one.col.norm != "" {
+					cell.Norm = &one.col.norm
+				}
+			}
 			for _, c := range csvColumns {
-				line = append(line, clean(c.value(cell)))
+				field := ""
+				if c.names || one.cell != nil {
+					field = clean(c.value(cell))
+				}
+				line = append(line, field)
+			}
+			for _, c := range csvPublished {
+				line = append(line, c.value(one))
 			}
 			out.Write(line)
-		})
+		}
 	}
 	out.Flush()
 	return out.Error()

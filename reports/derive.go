@@ -13,6 +13,9 @@ import (
 type view struct {
 	File   *result.File
 	Suites []*suite
+	// quoted: the cells are numbers that were published, nothing was run; the figures are then of radars.
+	quoted bool
+	radars []*suite
 }
 
 // suite is one suite's cells by row and column.
@@ -25,6 +28,10 @@ type suite struct {
 
 	cells   map[cellKey]*result.Cell
 	margins map[cellKey]*margins
+	// published are the numbers to show beside the cells, also of cells that there are not.
+	published map[cellKey]float64
+	quoted    bool      // as the view's
+	sides     [2]string // the defenses on both sides of every entry; "" where they are none and each control
 }
 
 // cellKey identifies a cell within its suite.
@@ -90,6 +97,7 @@ func derive(f *result.File) *view {
 		}
 		s.arrangeColumns()
 		s.collectNotes()
+		s.addPublished()
 	}
 	return v
 }
@@ -166,15 +174,19 @@ func (s *suite) Defenses() []string { return append([]string{"none"}, s.Controls
 // Rows returns the accuracy table: a row a model, or one per control where there are several.
 func (s *suite) Rows() []row {
 	controls := s.Controls
-	if len(controls) == 0 {
+	switch {
+	case s.sides[0] != "":
+		controls = []string{s.sides[1]}
+	case len(controls) == 0:
 		controls = []string{""}
 	}
+	left := cmp.Or(s.sides[0], "none")
 	var rows []row
 	for _, m := range s.Models {
 		for _, control := range controls {
 			r := row{Model: m, Control: control}
 			for _, col := range s.Columns {
-				r.Entries = append(r.Entries, entry{s.Cell(m, "none", col), s.Cell(m, control, col)})
+				r.Entries = append(r.Entries, entry{s.Cell(m, left, col), s.Cell(m, control, col)})
 			}
 			rows = append(rows, r)
 		}
@@ -216,14 +228,22 @@ func (s *suite) Heading() string {
 	return clean(s.Name)
 }
 
-// Sample is what was scored: data set and number of images.
-func (s *suite) Sample() string { return fmt.Sprintf("%s · n = %d", clean(s.Dataset), s.N) }
+// Sample is what was scored: data set and number of images, where that is known.
+func (s *suite) Sample() string {
+	if s.N == 0 {
+		return clean(s.Dataset)
+	}
+	return fmt.Sprintf("%s · n = %d", clean(s.Dataset), s.N)
+}
 
 // Facts is the line under a heading: data set, number of images, mode.
 func (s *suite) Facts() string { return s.Sample() + " · " + clean(s.Mode) }
 
 // Missing counts the cells that the suite's table leaves open.
 func (s *suite) Missing() (n int) {
+	if s.quoted {
+		return 0
+	}
 	for _, m := range s.Models {
 		for _, one := range s.Series(m) {
 			for _, c := range one.Cells {

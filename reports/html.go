@@ -28,6 +28,10 @@ var page = template.Must(template.New("report.html.tmpl").Funcs(template.FuncMap
 // pageData is what the template sees.
 type pageData struct {
 	Style    template.CSS
+	Title    string
+	Quoted   bool // numbers of a paper: nothing was run
+	Radars   []pageFigure
+	Compared bool // with published numbers
 	Headline string
 	Tested   []fact
 	Knows    table // what the attacker knows, where there are several
@@ -56,6 +60,7 @@ type pageSuite struct {
 	Missing                    int
 	Stack                      bool // table over figures instead of beside them
 	Accuracy                   table
+	Compared                   table
 	Figures, Curves            []pageFigure
 	Details                    []table
 }
@@ -73,11 +78,16 @@ func renderHTML(w io.Writer, v *view, _ *suite) error {
 	if err != nil {
 		return err
 	}
-	d := pageData{Style: template.CSS(css), Headline: v.headline(), Tested: v.tested(), Knows: v.knowledgeTable(), Modes: v.attackers(), Fits: v.fitTable(),
+	d := pageData{Style: template.CSS(css), Title: v.Title(), Quoted: v.quoted, Headline: v.headline(), Tested: v.tested(), Knows: v.knowledgeTable(), Modes: v.attackers(), Fits: v.fitTable(),
 		Run: v.provenance(), Datasets: v.datasetTable(), Models: v.modelTable()}
 	for _, s := range v.Suites {
 		ps := pageSuite{Slug: s.Slug, Heading: s.Heading(), Mode: clean(s.Mode), Facts: s.Facts(), Attacker: s.Attacker(), Missing: s.Missing(),
-			Stack: len(s.Models) > 1 || len(s.Columns) > 5, Accuracy: s.accuracyTable()}
+			Stack: len(s.Models) > 1 || len(s.Columns) > 5, Accuracy: s.accuracyTable(), Compared: s.comparisonTable()}
+		d.Compared = d.Compared || len(ps.Compared.Rows) > 0
+		if v.quoted { // nothing was run that there is more to say of, and the figures stand by themselves
+			d.Suites = append(d.Suites, ps)
+			continue
+		}
 		for _, r := range s.Rows() {
 			if said := s.summary(r); said != "" && len(s.Models)*len(s.Controls) <= mostSentences {
 				ps.Sentences = append(ps.Sentences, said)
@@ -98,6 +108,11 @@ func renderHTML(w io.Writer, v *view, _ *suite) error {
 		d.Curves = d.Curves || ps.Curves != nil
 		s.each(func(c *result.Cell, _ column) { d.First = d.First || c.VerdictOnly })
 		d.Suites = append(d.Suites, ps)
+	}
+	for _, s := range v.radars {
+		for _, m := range s.Models {
+			d.Radars = append(d.Radars, pictures(s.Heading(), panelFigure(s, m, light), panelFigure(s, m, dark)))
+		}
 	}
 	return page.Execute(w, d)
 }
@@ -125,6 +140,9 @@ func (v *view) attackers() []fact {
 
 // headline counts what was tested.
 func (v *view) headline() string {
+	if v.quoted {
+		return v.quotedHeadline()
+	}
 	models, cells, missing := map[string]bool{}, 0, 0
 	for _, s := range v.Suites {
 		for _, m := range s.Models {
@@ -167,7 +185,11 @@ func (v *view) tested() []fact {
 				add(&attacks, c.Title())
 			}
 		}
-		add(&data, fmt.Sprintf("%s (n = %d)", clean(s.Dataset), s.N))
+		sample := clean(s.Dataset)
+		if s.N > 0 {
+			sample += fmt.Sprintf(" (n = %d)", s.N)
+		}
+		add(&data, sample)
 		add(&attackers, clean(s.Mode))
 	}
 	var out []fact
@@ -184,6 +206,9 @@ func (v *view) tested() []fact {
 
 // provenance says with what the numbers were made.
 func (v *view) provenance() []fact {
+	if v.quoted {
+		return v.source()
+	}
 	f, e := v.File, v.File.Environment
 	created := ""
 	if !f.Created.IsZero() {

@@ -60,7 +60,7 @@ func renderLaTeX(w io.Writer, v *view, _ *suite) error {
 		for _, kind := range []struct {
 			label string
 			table table
-		}{{"accuracy", s.accuracyTable()}, {"distance", s.distanceTable()}, {"components", s.waterfallTable()}} {
+		}{{"accuracy", s.accuracyTable()}, {"published", s.comparisonTable()}, {"distance", s.distanceTable()}, {"components", s.waterfallTable()}} {
 			for i, t := range kind.table.pages() {
 				texTable(&sb, t, s.texCaption(t), fmt.Sprintf("%s-%s-%d", s.Slug, kind.label, i+1))
 			}

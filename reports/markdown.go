@@ -8,7 +8,10 @@ import (
 
 func renderMarkdown(w io.Writer, v *view, _ *suite) error {
 	var sb strings.Builder
-	sb.WriteString("# Robustness report\n")
+	sb.WriteString("# " + v.Title() + "\n")
+	if v.quoted {
+		sb.WriteString("\n" + mdEscape(v.headline()) + "\n")
+	}
 	if t := v.knowledgeTable(); len(t.Rows) > 0 {
 		sb.WriteString("\n## What the attacker knows\n")
 		mdTable(&sb, t)
@@ -22,6 +25,7 @@ func renderMarkdown(w io.Writer, v *view, _ *suite) error {
 			fmt.Fprintf(&sb, "\nPartial: %d cells are not measured yet (%s).\n", n, dash)
 		}
 		mdTable(&sb, s.accuracyTable())
+		mdTable(&sb, s.comparisonTable())
 		mdTable(&sb, s.distanceTable())
 		mdTable(&sb, s.waterfallTable())
 	}

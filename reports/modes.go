@@ -44,7 +44,12 @@ func modeOf(name string) mode {
 func (s *suite) caption(what string) string { return what + "; attacker: " + clean(s.Mode) }
 
 // Attacker says in words what a suite's attacker knows; "" for a mode that is not known.
-func (s *suite) Attacker() string { return modeOf(s.Mode).Knows }
+func (s *suite) Attacker() string {
+	if s.quoted { // a table of a paper is not the place to explain it again
+		return ""
+	}
+	return modeOf(s.Mode).Knows
+}
 
 // place is where attackers of several modes meet: their numbers may be compared.
 type place struct {
@@ -126,6 +131,9 @@ func (v *view) meetings() (order []place, at map[place]*meeting, columns map[str
 func (v *view) knowledgeTable() table {
 	t := table{Anchor: "knowledge", Lead: 4, Caption: "Accuracy in % of controlled networks, by what the attacker knows; the lowest in bold",
 		Head: []string{"Data set", "Model", "Control", "Attack", "Images", "No control"}}
+	if v.quoted { // equal names there are not equal controls
+		return t
+	}
 	order, at, columns := v.meetings()
 	order = slices.DeleteFunc(order, func(p place) bool { return p.defense == "none" || len(at[p].modes()) < 2 })
 	all := map[string]bool{}

@@ -4,7 +4,8 @@
 //
 // derive.go arranges the cells once, tables.go and text.go say what each table
 // holds and how a number or an attack is written, and every format only escapes
-// and lays that out. A new format is a file with a render function and a row in
+// and lays that out. Published numbers are shown beside ours, or by themselves
+// (WritePublished). A new format is a file with a render function and a row in
 // the table of formats.
 package reports
 
@@ -57,12 +58,20 @@ func Write(dir string, f *result.File, records iter.Seq[result.Record]) error {
 	}
 	v := derive(f)
 	v.addMargins(records)
+	return v.write(dir)
+}
+
+// write renders v into dir.
+func (v *view) write(dir string) error {
 	type file struct{ name, content string }
 	var files []file
 	for _, ft := range formats {
 		suites := []*suite{nil}
 		if strings.Contains(ft.File, "SUITE") {
 			suites = v.Suites
+			if v.quoted {
+				suites = v.radars
+			}
 		}
 		for _, s := range suites {
 			if ft.When != nil && !ft.When(s) {

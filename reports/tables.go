@@ -20,7 +20,7 @@ type table struct {
 
 // Words reports whether column i holds words, which align left; numbers align right.
 func (t table) Words(i int) bool {
-	return i < t.Lead || t.Head[i] == "Component" || t.Head[i] == "Method" || strings.HasPrefix(t.Head[i], "SHA-256")
+	return i < t.Lead || slices.Contains([]string{"Component", "Method", inIntervalHead}, t.Head[i]) || strings.HasPrefix(t.Head[i], "SHA-256")
 }
 
 // box is the content of one table cell.
@@ -63,6 +63,9 @@ func (s *suite) accuracyTable() table {
 	several := len(s.Controls) > 1
 	t := table{Anchor: s.Slug, Lead: 1, Head: []string{"Model"}, Notes: s.footnotes()}
 	switch {
+	case s.sides[0] != "":
+		several = false
+		t.Caption = s.caption("Accuracy in %: " + clean(s.sides[0]) + " / " + clean(s.sides[1]) + " control")
 	case len(s.Controls) == 0:
 		t.Caption = s.caption("Accuracy in % (no controller)")
 	case several:

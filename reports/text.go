@@ -116,10 +116,11 @@ func epsilon(e float64) string {
 	return decimal
 }
 
-// percent writes a share of n images in per cent, with one decimal, or two from 1000 images on.
+// percent writes a share of n images in per cent, with one decimal, or two
+// from 1000 images on and where nobody says how many there were (n = 0).
 func percent(share float64, n int) string {
 	decimals := 1
-	if n >= 1000 {
+	if n >= 1000 || n == 0 {
 		decimals = 2
 	}
 	return strconv.FormatFloat(100*share, 'f', decimals, 64)

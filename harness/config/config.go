@@ -122,9 +122,8 @@ type Suite struct {
 	Attacks         []string // without "none"
 	Mode            string   // one of [Modes]
 	SaveAdversarial bool
-	// Published holds numbers to show beside ours, as they stand in the file:
-	// map[string]any, []any, string, float64, bool or nil. Not part of [Config.Hash].
-	Published any
+	// Published are numbers to show beside ours; nil for none. Not part of [Config.Hash].
+	Published *Published
 }
 
 // Load reads the config at path. Each of sets is a --set argument

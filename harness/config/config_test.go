@@ -56,7 +56,7 @@ suites:
     mode: whitebox-through
     title: "Table 1"
     save_adversarial: false
-    published: {net: [69.25, ~, text, true, "5"]}
+    published: {net: {none: [69.25, ~], pgd: [~, 5]}}
   b: {dataset: train, models: [net], attacks: []}
 `
 
@@ -109,7 +109,7 @@ func TestParseFull(t *testing.T) {
 		Suites: []Suite{
 			{Name: "a", Title: "Table 1", Dataset: "test", Models: []string{"net"}, Controls: []string{"fast", "pca"},
 				Attacks: []string{"pgd", "aa"}, Mode: WhiteboxThrough,
-				Published: map[string]any{"net": []any{69.25, nil, "text", true, "5"}}},
+				Published: &Published{Own: []OwnNumber{{"net", "none", "none", 0.6925}, {"net", "pgd", "fast", 0.05}}}},
 			{Name: "b", Dataset: "train", Models: []string{"net"}, Mode: Oblivious, SaveAdversarial: true},
 		},
 		Files: fstest.MapFS{},

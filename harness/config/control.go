@@ -17,13 +17,14 @@ var Methods = []string{Greedy, PMP, MSA}
 
 // The kinds of embedding.
 const (
-	Linear   = "linear"   // PCA of clean states
-	ONNX     = "onnx"     // a model of the state's own shape
-	Identity = "identity" // E(x) = x: no control
+	Linear      = "linear"      // PCA of clean states
+	ONNX        = "onnx"        // a model of the state's own shape
+	Autoencoder = "autoencoder" // what a [Training] makes; then its file counts as ONNX
+	Identity    = "identity"    // E(x) = x: no control
 )
 
 // EmbeddingKinds are the values of embedding.kind.
-var EmbeddingKinds = []string{Linear, ONNX, Identity}
+var EmbeddingKinds = []string{Linear, ONNX, Autoencoder, Identity}
 
 // AtKind says how a layer names its place.
 type AtKind int
@@ -154,6 +155,11 @@ var embeddingKeys = map[string][]string{
 }
 
 func (d *decoder) embedding(to *Embedding, n *node, where string) {
+	if kind := n.get("kind"); kind != nil && kind.text == Autoencoder {
+		t := d.training(n, where)
+		*to = Embedding{Kind: ONNX, Fit: t.Fit, Path: t.Path} // a run takes the file that selfheal fit made
+		return
+	}
 	known := map[string]setter{
 		"fit": func(n *node, where string) {
 			d.str(&to.Fit, "the name of a data set")(n, where)
@@ -199,4 +205,162 @@ func kindList(list []string) string {
 		return list[0]
 	}
 	return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
+}
+
+// What a training minimises.
+const (
+	CleanObjective     = "clean"     // Eq. 4 on clean images
+	DenoisingObjective = "denoising" // min over the embedding, max over an ℓ∞ ball around the image
+)
+
+// The optimisers and the schedules of their learning rate.
+var (
+	Optimizers = []string{"adam", "sgd"}
+	Schedules  = []string{"cosine", "step", "constant"}
+)
+
+// Training says how an embedding of kind autoencoder is fitted. A run reads the file at
+// Path and nothing else of it.
+type Training struct {
+	Path         string // where the embedding goes; for Config.Files
+	Fit          string // the data set
+	Architecture string // a built-in embedding function; "" with Start
+	Width        int    // of its first layer; 0: the architecture's own
+	Start        string // an embedding to begin with; "" with Architecture
+	Epochs       int
+	Batch        int     // default 128
+	Weight       float64 // of ‖E(x) − x‖² beside the cross-entropy, default 0.1
+	Optimizer    string  // one of [Optimizers], default adam
+	LearningRate float64 // default 0.001 (adam), 0.01 (sgd)
+	Momentum     float64 // sgd; default 0.9
+	WeightDecay  float64 // default 0
+	Schedule     string  // one of [Schedules], default cosine
+	Flip         bool    // images mirrored at random
+	Crop         int     // pixels that images are shifted by at random, at most
+	Objective    string  // clean, the default, or denoising
+	Epsilon      float64 // denoising: radius of the ball
+	Steps        int     // denoising: of the inner maximisation, default 7
+	StepSize     float64 // denoising: default ε/4
+	Models       []string
+	Seed         uint64 // default: the config's
+	seeded       bool
+}
+
+func (d *decoder) training(n *node, where string) Training {
+	t := Training{Batch: 128, Weight: 0.1, Optimizer: "adam", Schedule: "cosine", Objective: CleanObjective}
+	d.object(n, where,
+		required("kind", nil),
+		required("fit", func(n *node, where string) {
+			d.str(&t.Fit, "the name of a data set")(n, where)
+			d.refer(n, where, "datasets")
+		}),
+		required("path", d.file(&t.Path)),
+		required("epochs", d.integer(&t.Epochs, 1)),
+		optional("architecture", d.str(&t.Architecture, "the name of a built-in embedding, such as conv-ae")),
+		optional("width", d.integer(&t.Width, 1)),
+		optional("start", d.file(&t.Start)),
+		optional("batch", d.integer(&t.Batch, 1)),
+		optional("weight", d.number(&t.Weight, notNegative)),
+		optional("optimizer", func(n *node, where string) { d.optimizer(&t, n, where) }),
+		optional("schedule", d.enum(&t.Schedule, Schedules)),
+		optional("augment", func(n *node, where string) {
+			d.object(n, where, optional("flip", d.boolean(&t.Flip)), optional("crop", d.integer(&t.Crop, 0)))
+		}),
+		optional("objective", func(n *node, where string) { d.objective(&t, n, where) }),
+		optional("models", func(n *node, where string) {
+			d.words(&t.Models, "the name of a model", 1)(n, where)
+			d.refer(n, where, "models")
+		}),
+		optional("seed", func(n *node, where string) {
+			d.seed(&t.Seed)(n, where)
+			t.seeded = true
+		}),
+	)
+	start, width := n.get("start"), n.get("width")
+	switch {
+	case start == nil && n.get("architecture") == nil && n.get("epochs") != nil:
+		d.fail(n.pos, "%s needs architecture (such as conv-ae) or start (an ONNX embedding to begin with)", where)
+	case start != nil && n.get("architecture") != nil:
+		d.fail(start.pos, "%s takes either architecture or start, not both", where)
+	case start != nil && width != nil:
+		d.fail(width.pos, "%s is for an architecture; the embedding that start names has its own", join(where, "width"))
+	}
+	if t.LearningRate == 0 {
+		t.LearningRate = map[string]float64{"adam": 0.001, "sgd": 0.01}[t.Optimizer]
+	}
+	return t
+}
+
+func (d *decoder) optimizer(t *Training, n *node, where string) {
+	d.object(n, where,
+		optional("kind", d.enum(&t.Optimizer, Optimizers)),
+		optional("lr", d.number(&t.LearningRate, positive)),
+		optional("momentum", d.number(&t.Momentum, belowOne)),
+		optional("weight_decay", d.number(&t.WeightDecay, notNegative)),
+	)
+	momentum := n.get("momentum")
+	switch {
+	case t.Optimizer == "sgd" && momentum == nil:
+		t.Momentum = 0.9
+	case t.Optimizer == "adam" && momentum != nil:
+		d.fail(momentum.pos, "%s can't be given with adam, whose averages are fixed at 0.9 and 0.999; remove it", join(where, "momentum"))
+	}
+}
+
+func (d *decoder) objective(t *Training, n *node, where string) {
+	if n.kind == scalarNode {
+		d.enum(&t.Objective, []string{CleanObjective, DenoisingObjective})(n, where)
+		if t.Objective == DenoisingObjective {
+			d.fail(n.pos, "%s denoising needs a radius; write {kind: denoising, epsilon: 8/255}", where)
+		}
+		return
+	}
+	fields := []field{required("kind", d.enum(&t.Objective, []string{CleanObjective, DenoisingObjective}))}
+	if kind := n.get("kind"); kind != nil && kind.text == DenoisingObjective {
+		t.Steps = 7
+		fields = append(fields, required("epsilon", d.number(&t.Epsilon, positive)), optional("steps", d.integer(&t.Steps, 1)),
+			optional("step_size", d.number(&t.StepSize, positive)))
+	}
+	d.object(n, where, fields...)
+	if t.StepSize == 0 {
+		t.StepSize = t.Epsilon / 4
+	}
+}
+
+// Trainings reads from a config, given as to [Parse], how the embeddings of kind
+// autoencoder are fitted: for each control's name a training a layer, nil for embeddings
+// of other kinds.
+func Trainings(name string, data []byte, sets ...string) (map[string][]*Training, error) {
+	cfg, err := Parse(name, data, nil, sets...)
+	if err != nil {
+		return nil, err
+	}
+	root, err := parseTree(name, data)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range sets {
+		if err := set(root, s); err != nil {
+			return nil, err
+		}
+	}
+	out, d := map[string][]*Training{}, decoder{}
+	controls := root.get("controls")
+	if controls == nil {
+		return out, nil
+	}
+	for _, c := range controls.entries {
+		for _, layer := range c.value.get("layers").items {
+			var t *Training
+			if n := layer.get("embedding"); n.get("kind").text == Autoencoder {
+				read := d.training(n, "")
+				if !read.seeded {
+					read.Seed = cfg.Seed
+				}
+				t = &read
+			}
+			out[c.key] = append(out[c.key], t)
+		}
+	}
+	return out, nil
 }

@@ -180,7 +180,7 @@ func (d *decoder) suite(name string, n *node, where string, save bool) Suite {
 		optional("mode", d.enum(&s.Mode, Modes)),
 		optional("title", d.str(&s.Title, "text")),
 		optional("save_adversarial", d.boolean(&s.SaveAdversarial)),
-		optional("published", func(n *node, where string) { s.Published = n.raw() }),
+		optional("published", func(n *node, where string) { s.Published = d.published(n, where, s.Controls) }), // last: it needs the controls
 	)
 	isNone := func(name string) bool { return name == None }
 	s.Controls = slices.DeleteFunc(s.Controls, isNone)

@@ -152,7 +152,7 @@ func TestControlErrors(t *testing.T) {
 		{"kind: linear, fit: test, variance: 0.99", "kind: identity, fit: test",
 			`config.yaml:16:37: unknown key "fit" in controls.pca.layers[0].embedding; known keys: kind`},
 		{"kind: linear", "kind: liner",
-			`config.yaml:16:27: controls.pca.layers[0].embedding.kind must be one of linear, onnx, identity, not "liner"; did you mean "linear"?`},
+			`config.yaml:16:27: controls.pca.layers[0].embedding.kind must be one of linear, onnx, autoencoder, identity, not "liner"; did you mean "linear"?`},
 		{"kind: linear, fit", "fit",
 			`config.yaml:16:20: controls.pca.layers[0].embedding lacks the key "kind"`},
 		{"at: input", "at: -1",

@@ -79,7 +79,7 @@ func TestHashSameMeaning(t *testing.T) {
 		"fraction":          func(s string) string { return strings.Replace(s, "2/255", "2.0/255", 1) },
 		"path":              func(s string) string { return strings.Replace(s, "test.bin", "./x/../test.bin", 1) },
 		"title, published": func(s string) string {
-			return strings.Replace(s, "main: {", "main: {title: Table 1, published: {a: 1}, ", 1)
+			return strings.Replace(s, "main: {", "main: {title: Table 1, published: table3, ", 1)
 		},
 		"an unused model": func(s string) string { return strings.Replace(s, "models:\n", "models:\n  other: {path: o.onnx}\n", 1) },
 		"none named":      func(s string) string { return strings.Replace(s, "[aa-linf]", "[none, aa-linf]", 1) },

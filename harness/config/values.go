@@ -169,34 +169,3 @@ func (d *decoder) words(to *[]string, what string, least int) setter {
 		*to = append(*to, s)
 	})
 }
-
-// raw keeps a value as it is.
-func (n *node) raw() any {
-	switch n.kind {
-	case listNode:
-		list := make([]any, len(n.items))
-		for i, item := range n.items {
-			list[i] = item.raw()
-		}
-		return list
-	case mapNode:
-		m := map[string]any{}
-		for _, e := range n.entries {
-			m[e.key] = e.value.raw()
-		}
-		return m
-	}
-	if n.quoted {
-		return n.text
-	}
-	if n.isNull() {
-		return nil
-	}
-	if strings.EqualFold(n.text, "true") || strings.EqualFold(n.text, "false") {
-		return strings.EqualFold(n.text, "true")
-	}
-	if v, ok := parseDecimal(n.text); ok {
-		return v
-	}
-	return n.text
-}

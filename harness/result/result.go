@@ -59,6 +59,26 @@ type Suite struct {
 	Models   []string `json:"models"`
 	Controls []string `json:"controls"`
 	Attacks  []string `json:"attacks"`
+	// Published holds numbers from elsewhere, to show beside the suite's own.
+	Published *Published `json:"published,omitempty"`
+}
+
+// Published are accuracies that somebody else has measured.
+type Published struct {
+	Source string          `json:"source"`         // a bundled table, as table2-standard, or "config" for numbers that the config gives
+	Mode   string          `json:"mode,omitempty"` // what their attacker knew: oblivious, whitebox; "" where that is not known
+	Cells  []PublishedCell `json:"cells"`
+}
+
+// PublishedCell is one published accuracy. Where the suite has its model, defense and
+// attack it names them as the suite does, else as its source does.
+type PublishedCell struct {
+	Model    string   `json:"model"`
+	Defense  string   `json:"defense"` // "none" or a control
+	Attack   string   `json:"attack"`  // "none" (clean images) or an attack
+	Norm     *string  `json:"norm"`    // null for "none"
+	Epsilon  *float64 `json:"epsilon"` // null for "none"
+	Accuracy float64  `json:"accuracy"`
 }
 
 // Fit describes an embedding that was fitted for a run.

@@ -1,0 +1,68 @@
+package fit
+
+import (
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// checkpoint is a training's state after a step.
+type checkpoint struct {
+	Key        string // what the training depends on
+	Parameters []string
+	Values     [][]float32
+	Optimizer  optimizerState
+	History    []Loss
+}
+
+// ErrOtherTraining is returned for a checkpoint of a training with other settings.
+var ErrOtherTraining = errors.New("is of a training with other settings, data or models")
+
+// Save writes the training's state, whole or not at all: beside its place and renamed.
+// Key is a hash of what the training depends on.
+func (t *Trainer) Save(path, key string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*")
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	defer os.Remove(f.Name()) // fails once renamed
+	err = gob.NewEncoder(f).Encode(checkpoint{key, t.parameters, t.values, t.optimizer.State, t.history})
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint %s: %w", path, err)
+	}
+	return nil
+}
+
+// Restore continues where a checkpoint left off, to the bit. An absent file is an
+// [io/fs.ErrNotExist], one of another training [ErrOtherTraining].
+func (t *Trainer) Restore(path, key string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	defer f.Close()
+	var c checkpoint
+	if err := gob.NewDecoder(f).Decode(&c); err != nil {
+		return fmt.Errorf("checkpoint %s can't be read: %w", path, err)
+	}
+	if c.Key != key {
+		return fmt.Errorf("checkpoint %s %w", path, ErrOtherTraining)
+	}
+	fits := len(c.Values) == len(t.values) && len(c.History) <= t.Steps()
+	for i := range c.Values {
+		fits = fits && len(c.Values[i]) == len(t.values[i]) && c.Parameters[i] == t.parameters[i]
+	}
+	if !fits || c.Optimizer.fits(t.optimizer) != nil {
+		return fmt.Errorf("checkpoint %s %w", path, ErrOtherTraining)
+	}
+	t.values, t.optimizer.State, t.history = c.Values, c.Optimizer, c.History
+	return nil
+}

@@ -1,0 +1,73 @@
+package fit
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math/rand/v2"
+)
+
+// Data are the labelled images that an embedding is fitted on.
+type Data struct {
+	Shape  [3]int // channels, height, width
+	Labels []int
+	// Pixels writes image i, C·H·W values in [0,1], into out; several goroutines call it.
+	Pixels func(i int, out []float32)
+}
+
+// Augment says how an image is varied each time it is drawn.
+type Augment struct {
+	Flip bool // mirrored left to right with probability 1/2
+	Crop int  // shifted by up to so many pixels each way, black coming in; default 0
+}
+
+// generator returns random numbers keyed by a seed, a purpose and two numbers, so that
+// no step depends on what other steps drew.
+func generator(seed uint64, purpose string, a, b int) *rand.Rand {
+	key := make([]byte, 0, 64)
+	for _, v := range [...]uint64{seed, uint64(a), uint64(b)} {
+		key = binary.LittleEndian.AppendUint64(key, v)
+	}
+	return rand.New(rand.NewChaCha8(sha256.Sum256(append(key, "fit/"+purpose...))))
+}
+
+// order is the order of an epoch's images.
+func order(seed uint64, epoch, images int) []int {
+	return generator(seed, "order", epoch, 0).Perm(images)
+}
+
+// draw writes image i as it is seen in an epoch into out; scratch is as long.
+func (d *Data) draw(a Augment, seed uint64, epoch, i int, scratch, out []float32) {
+	if a == (Augment{}) {
+		d.Pixels(i, out)
+		return
+	}
+	r := generator(seed, "augment", epoch, i)
+	flip := a.Flip && r.Float64() < 0.5
+	dy, dx := 0, 0
+	if a.Crop > 0 {
+		dy, dx = r.IntN(2*a.Crop+1)-a.Crop, r.IntN(2*a.Crop+1)-a.Crop
+	}
+	d.Pixels(i, scratch)
+	shift(d.Shape, flip, dy, dx, scratch, out)
+}
+
+// shift writes the image whose pixel (y, x) is in's (y+dy, x+dx), or black beyond its
+// edges, mirrored left to right with flip.
+func shift(shape [3]int, flip bool, dy, dx int, in, out []float32) {
+	c, h, w := shape[0], shape[1], shape[2]
+	for k := range c {
+		for y := range h {
+			row := out[(k*h+y)*w : (k*h+y+1)*w]
+			for x := range row {
+				from := x
+				if flip {
+					from = w - 1 - x
+				}
+				row[x] = 0
+				if sy, sx := y+dy, from+dx; sy >= 0 && sy < h && sx >= 0 && sx < w {
+					row[x] = in[(k*h+sy)*w+sx]
+				}
+			}
+		}
+	}
+}

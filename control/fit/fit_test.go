@@ -1,0 +1,442 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/control"
+	"selfheal/models/grad/gradtest"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// The gradients of a hidden state's embedding, clean and denoising, agree with differences
+// of cross-entropy + weight·‖E(x) − x‖².
+func TestGradients(t *testing.T) {
+	n := zoo(t, "preact_standard.onnx", -1)
+	e := small(t, "mlp-ae", n, 6)
+	data := shapes10(t, 4)
+	for _, noisy := range []bool{false, true} {
+		o := &objective{embedding: e, parameters: Parameters(e), weight: 0.3, noisy: noisy}
+		g, err := o.graph(n, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoded, err := g.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := ort.Open(g.Name, encoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		const size = 3 * 32 * 32
+		x := ort.Tensor{Shape: []int64{4, 3, 32, 32}, Data: make([]float32, 4*size)}
+		label := ort.Tensor{Shape: []int64{4, 10}, Data: make([]float32, 40)}
+		for i := range 4 {
+			data.Pixels(i, x.Data[i*size:(i+1)*size])
+			label.Data[i*10+data.Labels[i]] = 1
+		}
+		in := []ort.Tensor{x, label}
+		if noisy {
+			clean := ort.Tensor{Shape: x.Shape, Data: make([]float32, len(x.Data))}
+			for i, v := range x.Data {
+				clean.Data[i] = 0.9*v + 0.02
+			}
+			in = []ort.Tensor{x, clean, label}
+		}
+		first := len(in)
+		var at, gradient [][]float32
+		for _, p := range o.parameters {
+			in = append(in, ort.Tensor{Shape: e.Consts[p].Shape, Data: e.Consts[p].Floats})
+			at = append(at, e.Consts[p].Floats)
+		}
+		out, err := s.Run(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range out[gradientsAt:] {
+			gradient = append(gradient, d.Data)
+		}
+		f := func(at [][]float32) (float64, error) {
+			moved := slices.Clone(in)
+			for i := range at {
+				moved[first+i].Data = at[i]
+			}
+			out, err := s.Run(moved)
+			if err != nil {
+				return 0, err
+			}
+			sum := 0.0
+			for i := range out[crossEntropyAt].Data {
+				sum += float64(out[crossEntropyAt].Data[i]) + 0.3*float64(out[reconstructionAt].Data[i])
+			}
+			return sum, nil
+		}
+		for i := range at {
+			only := make([][]float32, len(at))
+			only[i] = gradient[i]
+			off, err := gradtest.Directional(f, at, only, gradtest.Rand(o.parameters[i], "fit"), 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !(off <= gradtest.Tolerance) {
+				t.Errorf("noisy %v, %s: the difference quotient is off by %.2g of the gradient's norm", noisy, o.parameters[i], off)
+			}
+		}
+	}
+}
+
+// A training is the same to the bit with any number of workers, and when it was stopped
+// and resumed; a step that ctx ends changes nothing.
+func TestWorkersAndResume(t *testing.T) {
+	networks := []Network{zoo(t, "preact_standard.onnx", 0), zoo(t, "preact_robust.onnx", 0)}
+	e := small(t, "conv-ae", networks[0], 4)
+	data := shapes10(t, 100)
+	settings := func(workers int) Settings {
+		return Settings{Epochs: 2, Batch: 70, Weight: 0.1, Seed: 9, Workers: workers, Schedule: Cosine,
+			Optimizer: Optimizer{Method: Adam, LearningRate: 0.01}, Augment: Augment{Flip: true, Crop: 4}}
+	}
+	whole := trainer(t, e, networks, data, settings(1))
+	for whole.Done() < whole.Steps() {
+		if _, err := whole.Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "e.checkpoint")
+	first := trainer(t, e, networks, data, settings(3))
+	for range 3 {
+		if _, err := first.Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopped, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := first.Step(stopped); !errors.Is(err, context.Canceled) || first.Done() != 3 {
+		t.Errorf("a step without time: %v, %d steps are done", err, first.Done())
+	}
+	if err := first.Save(path, "key"); err != nil {
+		t.Fatal(err)
+	}
+	second := trainer(t, e, networks, data, settings(2))
+	if err := second.Restore(path, "other"); !errors.Is(err, ErrOtherTraining) {
+		t.Errorf("the checkpoint of another training: %v", err)
+	}
+	if err := second.Restore(path+"x", "key"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no checkpoint: %v", err)
+	}
+	wider := trainer(t, small(t, "conv-ae", networks[0], 5), networks, data, settings(2))
+	if err := wider.Restore(path, "key"); !errors.Is(err, ErrOtherTraining) {
+		t.Errorf("the checkpoint of a wider embedding: %v", err)
+	}
+	if err := second.Restore(path, "key"); err != nil {
+		t.Fatal(err)
+	}
+	for second.Done() < second.Steps() {
+		if _, err := second.Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !reflect.DeepEqual(second.values, whole.values) || !reflect.DeepEqual(second.History(), whole.History()) {
+		t.Errorf("a resumed training with other workers differs:\n%v\n%v", second.History(), whole.History())
+	}
+	drawn := map[int]bool{}
+	for _, l := range whole.History() {
+		drawn[l.Network] = true
+	}
+	if len(whole.History()) != 4 || len(drawn) != 2 {
+		t.Errorf("%d steps on the networks %v, want 4 on both", len(whole.History()), drawn)
+	}
+	got := whole.Embedding()
+	for i, p := range whole.parameters {
+		if !slices.Equal(got.Consts[p].Floats, whole.values[i]) || slices.Equal(got.Consts[p].Floats, e.Consts[p].Floats) {
+			t.Errorf("%s of the embedding is not what was trained", p)
+		}
+	}
+}
+
+// Every architecture embeds, opens again from its file, and learns.
+func TestArchitectures(t *testing.T) {
+	input, hidden, last := zoo(t, "preact_standard.onnx", 0), zoo(t, "preact_standard.onnx", 1), zoo(t, "preact_standard.onnx", -1)
+	data := shapes10(t, 64)
+	for _, c := range []struct {
+		name    string
+		network Network
+		width   int
+	}{{"conv-ae", input, 8}, {"conv-ae", hidden, 4}, {"mlp-ae", last, 0}, {"mlp-ae", hidden, 4}, {"fcn", input, 4}, {"segnet", input, 4}} {
+		e := small(t, c.name, c.network, c.width)
+		if err := Calibrate(e, c.network, data); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		encoded, err := e.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, err = control.ONNXEmbedding(encoded, c.network.state()); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		tr := trainer(t, e, []Network{c.network}, data, Settings{Epochs: 10, Batch: 32, Weight: 0.1, Optimizer: Optimizer{Method: Adam, LearningRate: 0.003}})
+		for tr.Done() < tr.Steps() {
+			if _, err := tr.Step(context.Background()); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+		}
+		h := tr.History()
+		before, after := h[0].Total(0.1)+h[1].Total(0.1), h[len(h)-1].Total(0.1)+h[len(h)-2].Total(0.1)
+		if !(after < 0.95*before) {
+			t.Errorf("%s at a state of shape %v: the loss went from %v to %v", c.name, c.network.state(), before/2, after/2)
+		}
+	}
+	if _, err := New("unet", input.state(), true, 4, 0); err == nil || !strings.Contains(err.Error(), "conv-ae, fcn, mlp-ae, segnet") {
+		t.Errorf("an unknown architecture: %v", err)
+	}
+	if _, err := New("fcn", last.state(), false, 4, 0); err == nil || !strings.Contains(err.Error(), "multiples of 32") {
+		t.Errorf("fcn of a vector: %v", err)
+	}
+}
+
+// Weights are uniform in ±1/√fan_in, PyTorch's default, and follow from the seed.
+func TestInitialWeights(t *testing.T) {
+	state := onnx.Shape{onnx.Batch, 3, 32, 32}
+	build := func(seed uint64) *onnx.Graph {
+		e, err := New("conv-ae", state, true, 24, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	a, b, c := build(1), build(1), build(2)
+	for name, fanIn := range map[string]float64{"conv1.weight": 27, "conv1.bias": 27, "conv3.weight": 432, "conv6.bias": 216} {
+		w := a.Consts[name]
+		if !slices.Equal(w.Floats, b.Consts[name].Floats) || slices.Equal(w.Floats, c.Consts[name].Floats) {
+			t.Errorf("%s does not follow from the seed", name)
+		}
+		largest, squares := 0.0, 0.0
+		for _, v := range w.Floats {
+			largest = max(largest, math.Abs(float64(v)))
+			squares += float64(v) * float64(v) / float64(len(w.Floats))
+		}
+		bound := 1 / math.Sqrt(fanIn)
+		if largest > bound || len(w.Floats) > 500 && (largest < 0.97*bound || math.Abs(squares/(bound*bound/3)-1) > 0.15) {
+			t.Errorf("%s reaches %v with mean square %v, want uniform in ±%v", name, largest, squares, bound)
+		}
+	}
+}
+
+// After Calibrate each normalisation gives values of mean 0 and variance 1.
+func TestCalibrate(t *testing.T) {
+	n := zoo(t, "preact_standard.onnx", 0)
+	data := shapes10(t, 50)
+	e := small(t, "segnet", n, 2)
+	if err := Calibrate(e, n, data); err != nil {
+		t.Fatal(err)
+	}
+	states, err := firstStates(n, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, node := range e.Nodes {
+		if node.Op != "BatchNormalization" {
+			continue
+		}
+		mean, variance, err := statistics(e, node.Outputs[0], states)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c := range mean {
+			v := float64(e.Consts[node.Inputs[4]].Floats[c])
+			if math.Abs(float64(mean[c])) > 1e-3 || math.Abs(float64(variance[c])-v/(v+1e-5)) > 1e-3 {
+				t.Errorf("%s, channel %d: mean %v, variance %v", node.Label(), c, mean[c], variance[c])
+			}
+		}
+		checked++
+	}
+	if checked != 25 {
+		t.Errorf("%d normalisations, SegNet has 25", checked)
+	}
+}
+
+// The inner maximisation raises the loss, and stays in the ball and in [0,1].
+func TestDenoising(t *testing.T) {
+	for _, n := range []Network{zoo(t, "preact_standard.onnx", 0), zoo(t, "preact_standard.onnx", -1)} {
+		name := map[bool]string{true: "input_ae.onnx", false: "hidden_ae.onnx"}[n.Before == nil]
+		e, _, err := onnx.Load("../../models/zoo/"+name, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := shapes10(t, 40)
+		losses := map[int]float64{}
+		for _, steps := range []int{0, 10} {
+			s := Settings{Epochs: 1, Batch: 40, Weight: 0.1, Denoising: &Denoising{Epsilon: 0.1, Steps: steps, StepSize: 0.025}, Workers: 2}
+			tr := trainer(t, e, []Network{n}, data, s)
+			l, err := tr.Step(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			losses[steps] = l.Total(0.1)
+		}
+		if !(losses[10] > 1.01*losses[0]) {
+			t.Errorf("%s: ten steps of ascent take the loss from %v to %v", name, losses[0], losses[10])
+		}
+		tr := trainer(t, e, []Network{n}, data, Settings{Epochs: 1, Batch: 40, Denoising: &Denoising{Epsilon: 0.1, Steps: 3, StepSize: 0.05}})
+		clean := ort.Tensor{Shape: []int64{2, 3, 32, 32}, Data: make([]float32, 2*3072)}
+		label := ort.Tensor{Shape: []int64{2, 10}, Data: make([]float32, 20)}
+		for i := range 2 {
+			data.Pixels(i, clean.Data[i*3072:(i+1)*3072])
+			label.Data[i*10+data.Labels[i]] = 1
+		}
+		noisy, err := tr.perturb(context.Background(), tr.networks[0], 0, 0, []int{0, 1}, clean, label)
+		if err != nil {
+			t.Fatal(err)
+		}
+		far := 0
+		for j, v := range noisy.Data {
+			d := math.Abs(float64(v) - float64(clean.Data[j]))
+			if v < 0 || v > 1 || d > 0.1+1e-6 {
+				t.Fatalf("%s: a pixel goes from %v to %v", name, clean.Data[j], v)
+			}
+			if d > 0.05 {
+				far++
+			}
+		}
+		if far < len(noisy.Data)/4 {
+			t.Errorf("%s: only %d of %d pixels moved by half of the radius", name, far, len(noisy.Data))
+		}
+	}
+}
+
+func TestData(t *testing.T) {
+	if a, b := order(3, 0, 50), order(3, 1, 50); slices.Equal(a, b) || !slices.Equal(a, order(3, 0, 50)) || slices.Equal(a, order(4, 0, 50)) {
+		t.Error("an order does not follow from seed and epoch")
+	} else if slices.Sort(a); a[0] != 0 || a[49] != 49 || len(slices.Compact(a)) != 50 {
+		t.Errorf("%v is no order of 50 images", a)
+	}
+	shape := [3]int{1, 2, 3}
+	in, out := []float32{1, 2, 3, 4, 5, 6}, make([]float32, 6)
+	for _, c := range []struct {
+		flip   bool
+		dy, dx int
+		want   []float32
+	}{
+		{false, 0, 0, []float32{1, 2, 3, 4, 5, 6}}, {true, 0, 0, []float32{3, 2, 1, 6, 5, 4}},
+		{false, 1, 0, []float32{4, 5, 6, 0, 0, 0}}, {false, 0, -1, []float32{0, 1, 2, 0, 4, 5}}, {true, -1, 1, []float32{0, 0, 0, 0, 3, 2}},
+	} {
+		if shift(shape, c.flip, c.dy, c.dx, in, out); !slices.Equal(out, c.want) {
+			t.Errorf("flip %v, dy %d, dx %d: %v, want %v", c.flip, c.dy, c.dx, out, c.want)
+		}
+	}
+	d, flipped := Data{Shape: shape, Pixels: func(_ int, out []float32) { copy(out, in) }}, 0
+	for i := range 400 {
+		d.draw(Augment{Flip: true}, 1, 0, i, make([]float32, 6), out)
+		if slices.Equal(out, []float32{3, 2, 1, 6, 5, 4}) {
+			flipped++
+		} else if !slices.Equal(out, in) {
+			t.Fatalf("%v is neither the image nor its mirror image", out)
+		}
+	}
+	if flipped < 160 || flipped > 240 {
+		t.Errorf("%d of 400 images were mirrored", flipped)
+	}
+}
+
+func TestSchedules(t *testing.T) {
+	for _, c := range []struct {
+		s    Schedule
+		want []float64 // at steps 0, 4, 5, 7, 8, 9 of 10
+	}{
+		{Constant, []float64{1, 1, 1, 1, 1, 1}}, {Steps, []float64{1, 1, 0.1, 0.1, 0.01, 0.01}},
+		{Cosine, []float64{1, (1 + math.Cos(0.4*math.Pi)) / 2, 0.5, (1 + math.Cos(0.7*math.Pi)) / 2, (1 + math.Cos(0.8*math.Pi)) / 2, (1 + math.Cos(0.9*math.Pi)) / 2}},
+	} {
+		for i, k := range []int{0, 4, 5, 7, 8, 9} {
+			if got := c.s.Rate(k, 10); math.Abs(got-c.want[i]) > 1e-12 {
+				t.Errorf("schedule %d at step %d: %v, want %v", c.s, k, got, c.want[i])
+			}
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	n := zoo(t, "preact_standard.onnx", 0)
+	last := zoo(t, "preact_standard.onnx", -1)
+	data, e := shapes10(t, 8), small(t, "conv-ae", n, 2)
+	identity, err := control.IdentityEmbedding(n.state())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := data
+	wrong.Labels = []int{3, 10}
+	good := Settings{Epochs: 1, Batch: 4, Weight: 0.1, Optimizer: Optimizer{LearningRate: 0.01}}
+	for _, c := range []struct {
+		e        *onnx.Graph
+		networks []Network
+		data     Data
+		s        Settings
+		want     string
+	}{
+		{identity, []Network{n}, data, good, "no weights"},
+		{e, nil, data, good, "no network"},
+		{e, []Network{last}, data, good, "the states of model"},
+		{e, []Network{n, last}, data, good, "can't serve both"},
+		{e, []Network{n}, Data{Shape: [3]int{1, 28, 28}, Labels: []int{0}}, good, "images of shape"},
+		{e, []Network{n}, wrong, good, "image 1 has the label 10"},
+		{e, []Network{n}, data, Settings{Batch: 4}, "epochs"},
+		{e, []Network{n}, Data{Shape: data.Shape}, good, "no images"},
+	} {
+		if _, err := NewTrainer(c.e, c.networks, c.data, c.s); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+	wild := good
+	wild.Optimizer.LearningRate = 1e30
+	tr := trainer(t, small(t, "mlp-ae", last, 4), []Network{last}, data, wild)
+	if _, err := tr.Step(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tr.Step(context.Background()); err == nil || !strings.Contains(err.Error(), "learning rate") {
+		t.Errorf("a learning rate of 1e30: %v", err)
+	}
+}
+
+// A training may begin with a file that PyTorch exported.
+func TestExportedStart(t *testing.T) {
+	n := zoo(t, "preact_standard.onnx", -1)
+	g, _, err := onnx.Load("../../models/zoo/hidden_ae.onnx", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := trainer(t, g, []Network{n}, shapes10(t, 64), Settings{Epochs: 1, Batch: 32, Weight: 0.1, Optimizer: Optimizer{Method: Adam, LearningRate: 0.001}})
+	l, err := tr.Step(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Accuracy < 0.7 { // it was trained for this network
+		t.Errorf("the bundled embedding begins at an accuracy of %v", l.Accuracy)
+	}
+}
+
+func BenchmarkStep(b *testing.B) {
+	n := zoo(b, "preact_standard.onnx", 0)
+	e := small(b, "conv-ae", n, 24)
+	for _, batch := range []int{64, 128} {
+		for _, workers := range []int{1, 2} {
+			b.Run(map[int]string{64: "batch64", 128: "batch128"}[batch]+"/"+map[int]string{1: "worker1", 2: "workers2"}[workers], func(b *testing.B) {
+				tr := trainer(b, e, []Network{n}, shapes10(b, 384), Settings{Epochs: 1 << 20, Batch: batch, Weight: 0.1, Workers: workers,
+					Optimizer: Optimizer{Method: Adam, LearningRate: 1e-3}})
+				for b.Loop() {
+					if _, err := tr.Step(context.Background()); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

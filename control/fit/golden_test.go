@@ -1,0 +1,119 @@
+package fit
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+
+	"selfheal/control"
+)
+
+// golden is testdata/training.json, which scripts/goldens_fit.py wrote with PyTorch.
+type golden struct {
+	Images, Batch int
+	Weight        float64
+	Order         [][]int
+	Runs          []struct {
+		rates
+		CrossEntropy   []float64 `json:"cross_entropy"`
+		Reconstruction []float64
+	}
+	Updates []struct {
+		rates
+		Start     []float32
+		Gradients [][]float64
+		After     [][]float64
+	}
+}
+
+type rates struct {
+	Optimizer   string
+	LR          float64
+	Momentum    float64
+	WeightDecay float64 `json:"weight_decay"`
+}
+
+func (r rates) settings() Optimizer {
+	o := Optimizer{LearningRate: r.LR, Momentum: r.Momentum, WeightDecay: r.WeightDecay}
+	if r.Optimizer == "adam" {
+		o.Method = Adam
+	}
+	return o
+}
+
+func readGolden(t *testing.T) golden {
+	t.Helper()
+	data, err := os.ReadFile("testdata/training.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g golden
+	if err := json.Unmarshal(data, &g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// Both optimisers do to a few numbers what PyTorch's do, step by step.
+func TestOptimizersAgreeWithPyTorch(t *testing.T) {
+	for _, u := range readGolden(t).Updates {
+		values := [][]float32{append([]float32(nil), u.Start...)}
+		o := newOptimizer(u.settings(), values)
+		for k, g := range u.Gradients {
+			o.update(values, [][]float64{g}, 1)
+			for i, want := range u.After[k] {
+				if got := float64(values[0][i]); math.Abs(got-want) > 2e-6*math.Max(1, math.Abs(want)) {
+					t.Fatalf("%+v: after step %d value %d is %v, PyTorch's %v", u.rates, k+1, i, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A hundred steps from the same weights over the same images in the same order have
+// PyTorch's losses.
+func TestTrainingAgreesWithPyTorch(t *testing.T) {
+	g := readGolden(t)
+	start, err := os.ReadFile("testdata/conv_ae.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := zoo(t, "preact_standard.onnx", 0)
+	e, err := control.ONNXEmbedding(start, n.state())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := len(Parameters(e)); got != 12 {
+		t.Errorf("%d parameters, want 6 weights and 6 biases", got)
+	}
+	for _, run := range g.Runs {
+		trainer, err := NewTrainer(e, []Network{n}, shapes10(t, g.Images), Settings{Epochs: len(g.Order), Batch: g.Batch, Weight: g.Weight,
+			Optimizer: run.settings(), Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer trainer.Close()
+		trainer.order = func(epoch int) []int { return g.Order[epoch] }
+		worst := 0.0
+		for k, ce := range run.CrossEntropy {
+			l, err := trainer.Step(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := ce + g.Weight*run.Reconstruction[k]
+			off := math.Abs(l.Total(g.Weight)-want) / want
+			worst = max(worst, off)
+			limit := 0.01
+			if k < 30 { // later, rounding has been amplified by steps that depend on it
+				limit = 1e-4
+			}
+			if !(off <= limit) {
+				t.Fatalf("%s, step %d: cross-entropy %.5f and reconstruction %.5f, PyTorch has %.5f and %.5f", run.Optimizer, k+1,
+					l.CrossEntropy, l.Reconstruction, ce, run.Reconstruction[k])
+			}
+		}
+		t.Logf("%s: losses of %d steps within %.2g of PyTorch's", run.Optimizer, len(run.CrossEntropy), worst)
+	}
+}

@@ -1,0 +1,201 @@
+// Package fit trains embedding functions: auto-encoders E_t on the states x_t of frozen
+// classifiers. The objective is the paper's Eq. 4: the cross-entropy of the rest of the
+// network on E_t(x_t) plus weight·‖E_t(x_t) − x_t‖². Loss and gradients by E's parameters
+// are one ONNX graph; what is left to Go is the data's order and the optimiser.
+package fit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"selfheal/control"
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+	"selfheal/models/split"
+	"selfheal/models/tune"
+)
+
+// Network is a frozen classifier, cut where the embedding stands.
+type Network struct {
+	Name   string
+	Before *onnx.Graph // image → x_t; nil where the state is the image
+	After  *onnx.Graph // x_t → logits, [N classes]
+}
+
+// Around cuts a network in front of segment t of a chain. States are those of the
+// controlled path, as in Eq. 4: earlier holds the embeddings of segments before t, whose
+// greedy controls x + (E(x) − x) come first. With tuned both parts are rewritten for the
+// CPU (package tune): the same numbers but for float32 rounding.
+func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.Graph, tuned bool) (Network, error) {
+	out := Network{Name: n.Name, After: n.Graph}
+	if t > 0 {
+		parts, err := split.At(n.Graph, []string{c.Segments[t].Inputs[0].Name})
+		if err != nil {
+			return Network{}, err
+		}
+		out.After = parts[1]
+		b := &onnx.Builder{G: onnx.NewGraph(n.Name + "/before")}
+		x := b.Input("image", c.StateShape(0))
+		for s, segment := range c.Segments[:t] {
+			for _, g := range []*onnx.Graph{earlier[s], segment} {
+				if g != nil {
+					b.Prefix = fmt.Sprintf("%d/", s)
+					x = b.Inline(g, map[string]string{g.Inputs[0].Name: x})[g.Outputs[0].Name]
+				}
+			}
+		}
+		b.Prefix = ""
+		b.Output("state", x)
+		if err := b.Err(); err != nil {
+			return Network{}, err
+		}
+		out.Before = b.G
+	}
+	if !tuned {
+		return out, nil
+	}
+	var err error
+	if out.After, err = tune.Graph(out.After); err == nil && out.Before != nil {
+		out.Before, err = tune.Graph(out.Before)
+	}
+	return out, err
+}
+
+// ID is the SHA-256 of both parts, in hexadecimal.
+func (n Network) ID() (string, error) {
+	hash := sha256.New()
+	for _, g := range []*onnx.Graph{n.Before, n.After} {
+		if g == nil {
+			continue
+		}
+		data, err := g.Encode()
+		if err != nil {
+			return "", err
+		}
+		hash.Write(data)
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// image is the shape of the images that the network takes.
+func (n Network) image() onnx.Shape {
+	if n.Before != nil {
+		return n.Before.Inputs[0].Shape
+	}
+	return n.After.Inputs[0].Shape
+}
+
+// state is the shape of x_t.
+func (n Network) state() onnx.Shape { return n.After.Inputs[0].Shape }
+
+// classes is the number of logits.
+func (n Network) classes() int { return int(n.After.Outputs[0].Shape.Items()) }
+
+// Outputs of an objective's graph, in this order; gradients follow.
+const (
+	logitsAt         = iota // [N classes]
+	crossEntropyAt          // [N 1]
+	reconstructionAt        // [N 1], ‖E(x) − x‖²
+	gradientsAt
+)
+
+// objective builds the graphs that training runs.
+type objective struct {
+	embedding  *onnx.Graph
+	parameters []string // constants of embedding, in the order of the graph's last inputs
+	weight     float64  // of ‖E(x) − x‖²
+	noisy      bool     // E sees the state of a perturbed image and is to give that of the clean one
+}
+
+// graph is the loss of a batch with its gradients: Σ CE + weight·Σ ‖E(x) − x‖² by the
+// parameters or, byImage, by the image. Inputs are image [N C H W], with o.noisy the clean
+// image, label [N classes], one-hot, and the parameters.
+func (o *objective) graph(n Network, byImage bool) (*onnx.Graph, error) {
+	e := o.embedding.Clone()
+	for _, p := range o.parameters {
+		e.Inputs = append(e.Inputs, onnx.Value{Name: p, DType: onnx.Float, Shape: e.Consts[p].Shape})
+		delete(e.Consts, p)
+	}
+	b := &onnx.Builder{G: onnx.NewGraph(n.Name + "/fit")}
+	image := b.Input("image", n.image())
+	clean := image
+	if o.noisy {
+		clean = b.Input("clean", n.image())
+	}
+	label := b.Input("label", n.After.Outputs[0].Shape)
+	bind, wrt := map[string]string{}, []string{}
+	for _, p := range o.parameters {
+		bind[p] = b.Input("parameter/"+p, o.embedding.Consts[p].Shape)
+		wrt = append(wrt, bind[p])
+	}
+	if byImage {
+		wrt = []string{image}
+	}
+	inline := func(prefix string, g *onnx.Graph, x string) string {
+		if g == nil {
+			return x
+		}
+		b.Prefix = prefix
+		defer func() { b.Prefix = "" }()
+		bind := map[string]string{g.Inputs[0].Name: x}
+		return b.Inline(g, bind)[g.Outputs[0].Name]
+	}
+	x := inline("before/", n.Before, image)
+	target := x
+	if o.noisy {
+		target = inline("clean/", n.Before, clean)
+	}
+	b.Prefix, bind[e.Inputs[0].Name] = "E/", x
+	y := b.Inline(e, bind)[e.Outputs[0].Name]
+	b.Prefix = ""
+	z := inline("after/", n.After, y)
+	loss := grad.Heads["ce"].Build(b, z, label, "")
+	distance := b.Op("Sub", y, target)
+	seeds := map[string]string{loss: b.Op("Clip", loss, b.Float(1), b.Float(1))}
+	if o.weight > 0 { // ∂(w·‖d‖²)/∂d = 2w·d
+		seeds[distance] = b.Op("Mul", distance, b.Float(float32(2*o.weight)))
+	}
+	g, err := grad.Backward(b, seeds, wrt)
+	if independent := (grad.IndependentError{}); errors.As(err, &independent) {
+		return nil, fmt.Errorf("the loss does not depend on the embedding's %q", independent.Tensor)
+	}
+	if err != nil {
+		return nil, err
+	}
+	flat := b.Op("Reshape", b.Op("Mul", distance, distance), b.Ints(0, n.state().Items()))
+	b.Output("logits", z)
+	b.Output("cross-entropy", loss)
+	b.Output("reconstruction", b.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, flat, b.Ints(1)))
+	for _, w := range wrt {
+		b.Output(grad.ParameterGradient(w), g[w])
+	}
+	if err := b.Err(); err != nil {
+		return nil, err
+	}
+	b.G.Prune()
+	return b.G, b.G.Verify()
+}
+
+// Parameters lists the constants of an embedding that training moves, sorted: those that
+// are weights, biases or scales of an operator whose gradient by them is known. Means and
+// variances of BatchNormalization are held, as are single numbers that are added or
+// multiplied, which exporters write for parts of formulas.
+func Parameters(e *onnx.Graph) []string {
+	inputs := grad.ParameterInputs()
+	var names []string
+	for _, n := range e.Nodes {
+		for _, i := range inputs[n.Op] {
+			t, ok := e.Consts[n.Input(i)]
+			statistic := n.Op == "BatchNormalization" && i > 2
+			formula := (n.Op == "Add" || n.Op == "Mul") && ok && t.Len() == 1
+			if ok && t.DType == onnx.Float && t.Len() > 0 && !statistic && !formula && !slices.Contains(names, n.Input(i)) {
+				names = append(names, n.Input(i))
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,340 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"selfheal/control"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// shard is how many images a run of a graph takes. Gradients are sums over the batch: a
+// batch is cut into shards, which workers take in turn, and their gradients are added in
+// the shards' order. What a step computes then does not depend on the workers.
+const shard = 32
+
+// Settings say how an embedding is trained. Those without a default must be given.
+type Settings struct {
+	Epochs    int
+	Batch     int     // images a step; the last step of an epoch takes what is left
+	Weight    float64 // of ‖E(x) − x‖² beside the cross-entropy, per image (Eq. 4)
+	Optimizer Optimizer
+	Schedule  Schedule
+	Augment   Augment
+	Denoising *Denoising // nil: clean images
+	Seed      uint64
+	Workers   int // runs side by side; 0: as many as there are cores. They don't change a number
+}
+
+// Loss is what a step measured before it moved the parameters: means over its batch.
+type Loss struct {
+	Step           int // from 0
+	Network        int // that the step drew
+	CrossEntropy   float64
+	Reconstruction float64 // ‖E(x) − x‖²
+	Accuracy       float64
+	Rate           float64 // learning rate
+}
+
+// Total is the objective.
+func (l Loss) Total(weight float64) float64 { return l.CrossEntropy + weight*l.Reconstruction }
+
+// Trainer fits one embedding to one or several networks.
+type Trainer struct {
+	settings   Settings
+	embedding  *onnx.Graph
+	parameters []string
+	values     [][]float32 // of the parameters
+	shapes     []onnx.Shape
+	networks   []*frozen
+	data       Data
+	optimizer  *optimizer
+	order      func(epoch int) []int // of the images in an epoch
+	epoch      int                   // whose order is kept, or −1
+	epochOrder []int
+	history    []Loss
+	sum        [][]float64 // of gradients
+}
+
+// frozen is a network as programs, one session a worker.
+type frozen struct {
+	Network
+	step   []*ort.Session // loss and gradients by the parameters
+	attack []*ort.Session // loss and gradient by the image; denoising only
+}
+
+// NewTrainer prepares to train an embedding, whose parameters are its weights, biases and
+// scales (see [Parameters]), on the states of networks that agree in their images, states
+// and classes. Errors name what does not fit and operators without a gradient. Close it
+// when done.
+func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings) (*Trainer, error) {
+	if err := check(embedding, networks, data, s); err != nil {
+		return nil, err
+	}
+	if s.Workers <= 0 {
+		s.Workers = runtime.NumCPU()
+	}
+	t := &Trainer{settings: s, embedding: embedding.Clone(), parameters: Parameters(embedding), data: data, epoch: -1}
+	if len(t.parameters) == 0 {
+		return nil, fmt.Errorf("the embedding has no weights that could be trained")
+	}
+	t.order = func(epoch int) []int { return order(s.Seed, epoch, len(data.Labels)) }
+	for _, p := range t.parameters {
+		c := embedding.Consts[p]
+		t.values = append(t.values, append([]float32(nil), c.Floats...))
+		t.shapes = append(t.shapes, c.Shape)
+		t.sum = append(t.sum, make([]float64, len(c.Floats)))
+	}
+	t.optimizer = newOptimizer(s.Optimizer, t.values)
+	o := &objective{embedding: t.embedding, parameters: t.parameters, weight: s.Weight, noisy: s.Denoising != nil}
+	for _, n := range networks {
+		f := &frozen{Network: n}
+		t.networks = append(t.networks, f)
+		var err error
+		if f.step, err = t.open(o, n, false); err == nil && o.noisy {
+			f.attack, err = t.open(o, n, true)
+		}
+		if err != nil {
+			t.Close()
+			return nil, fmt.Errorf("model %s: %w", n.Name, err)
+		}
+	}
+	return t, nil
+}
+
+func check(embedding *onnx.Graph, networks []Network, data Data, s Settings) error {
+	switch {
+	case len(networks) == 0:
+		return fmt.Errorf("no network is given")
+	case s.Epochs < 1 || s.Batch < 1:
+		return fmt.Errorf("%d epochs with batches of %d: both must be 1 or more", s.Epochs, s.Batch)
+	case len(data.Labels) == 0:
+		return fmt.Errorf("no images are given")
+	}
+	first := networks[0]
+	for _, n := range networks {
+		image := onnx.Shape{onnx.Batch, int64(data.Shape[0]), int64(data.Shape[1]), int64(data.Shape[2])}
+		switch {
+		case !equal(n.image(), image):
+			return fmt.Errorf("model %s takes images of shape %v, the data set has %v", n.Name, n.image(), image)
+		case !equal(n.state(), first.state()) || n.classes() != first.classes():
+			return fmt.Errorf("models %s and %s have states of shape %v and %v, %d and %d classes: one embedding can't serve both",
+				first.Name, n.Name, first.state(), n.state(), first.classes(), n.classes())
+		case !equal(embedding.Inputs[0].Shape, n.state()) || !equal(embedding.Outputs[0].Shape, n.state()):
+			return fmt.Errorf("the embedding maps %v to %v; the states of model %s have the shape %v",
+				embedding.Inputs[0].Shape, embedding.Outputs[0].Shape, n.Name, n.state())
+		}
+		for i, y := range data.Labels {
+			if y < 0 || y >= n.classes() {
+				return fmt.Errorf("image %d has the label %d, model %s gives %d classes", i, y, n.Name, n.classes())
+			}
+		}
+	}
+	return nil
+}
+
+func equal(a, b onnx.Shape) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// open makes a session of an objective's graph for each worker.
+func (t *Trainer) open(o *objective, n Network, byImage bool) ([]*ort.Session, error) {
+	g, err := o.graph(n, byImage)
+	if err != nil {
+		return nil, err
+	}
+	data, err := g.Encode()
+	if err != nil {
+		return nil, err
+	}
+	var sessions []*ort.Session
+	for range min(t.settings.Workers, (t.settings.Batch+shard-1)/shard) {
+		s, err := ort.Open(g.Name, data)
+		if err != nil {
+			for _, s := range sessions {
+				s.Close()
+			}
+			return nil, err
+		}
+		sessions = append(sessions, s)
+	}
+	return sessions, nil
+}
+
+// Close frees the sessions.
+func (t *Trainer) Close() {
+	for _, f := range t.networks {
+		for _, s := range append(f.step, f.attack...) {
+			s.Close()
+		}
+	}
+}
+
+// perEpoch is the number of steps of an epoch.
+func (t *Trainer) perEpoch() int {
+	return (len(t.data.Labels) + t.settings.Batch - 1) / t.settings.Batch
+}
+
+// Steps is how many steps the whole training has.
+func (t *Trainer) Steps() int { return t.settings.Epochs * t.perEpoch() }
+
+// PerEpoch is how many of them make an epoch.
+func (t *Trainer) PerEpoch() int { return t.perEpoch() }
+
+// Done is how many of them were made.
+func (t *Trainer) Done() int { return len(t.history) }
+
+// History lists the losses of all steps that were made.
+func (t *Trainer) History() []Loss { return t.history }
+
+// Embedding is E as it stands.
+func (t *Trainer) Embedding() *onnx.Graph {
+	e := t.embedding.Clone()
+	for i, p := range t.parameters {
+		e.Consts[p] = onnx.FloatTensor(t.shapes[i], append([]float32(nil), t.values[i]...))
+	}
+	return e
+}
+
+// batch lists the images of a step.
+func (t *Trainer) batch(step int) (epoch int, images []int) {
+	epoch = step / t.perEpoch()
+	if t.epoch != epoch {
+		t.epoch, t.epochOrder = epoch, t.order(epoch)
+	}
+	from := step % t.perEpoch() * t.settings.Batch
+	return epoch, t.epochOrder[from:min(from+t.settings.Batch, len(t.epochOrder))]
+}
+
+// Step makes the next step. An error leaves the trainer as it was before: cancelling ctx
+// loses nothing.
+func (t *Trainer) Step(ctx context.Context) (Loss, error) {
+	l := Loss{Step: len(t.history)}
+	if len(t.networks) > 1 {
+		l.Network = generator(t.settings.Seed, "network", l.Step, 0).IntN(len(t.networks))
+	}
+	epoch, images := t.batch(l.Step)
+	sums, err := t.gradient(ctx, t.networks[l.Network], epoch, images)
+	if err != nil {
+		return l, err
+	}
+	n := float64(len(images))
+	l.CrossEntropy, l.Reconstruction, l.Accuracy = sums.crossEntropy/n, sums.reconstruction/n, float64(sums.correct)/n
+	if total := l.Total(t.settings.Weight); math.IsNaN(total) || math.IsInf(total, 0) {
+		return l, fmt.Errorf("the loss of step %d is %v: lower the learning rate or the weight of the reconstruction", l.Step+1, total)
+	}
+	for _, g := range t.sum {
+		for i := range g {
+			g[i] /= n
+		}
+	}
+	factor := t.settings.Schedule.Rate(l.Step, t.Steps())
+	l.Rate = t.settings.Optimizer.LearningRate * factor
+	t.optimizer.update(t.values, t.sum, factor)
+	t.history = append(t.history, l)
+	return l, nil
+}
+
+// sums are over the images of a shard or a batch.
+type sums struct {
+	crossEntropy, reconstruction float64
+	correct                      int
+	gradients                    []ort.Tensor
+}
+
+// gradient sums losses over a batch, and their gradients into t.sum.
+func (t *Trainer) gradient(ctx context.Context, f *frozen, epoch int, images []int) (sums, error) {
+	shards := (len(images) + shard - 1) / shard
+	results, errs := make([]sums, shards), make([]error, shards)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for w := range min(len(f.step), shards) {
+		wg.Go(func() {
+			for {
+				k := int(next.Add(1)) - 1
+				if k >= shards {
+					return
+				}
+				if errs[k] = ctx.Err(); errs[k] != nil {
+					return
+				}
+				results[k], errs[k] = t.shard(ctx, f, w, epoch, images[k*shard:min((k+1)*shard, len(images))])
+			}
+		})
+	}
+	wg.Wait()
+	var all sums
+	for i := range t.sum {
+		clear(t.sum[i])
+	}
+	for k, r := range results {
+		if errs[k] != nil {
+			return all, errs[k]
+		}
+		all.crossEntropy += r.crossEntropy
+		all.reconstruction += r.reconstruction
+		all.correct += r.correct
+		for i, g := range r.gradients {
+			to := t.sum[i]
+			for j, v := range g.Data {
+				to[j] += float64(v)
+			}
+		}
+	}
+	return all, nil
+}
+
+// shard runs the images of a shard on worker w.
+func (t *Trainer) shard(ctx context.Context, f *frozen, w, epoch int, images []int) (sums, error) {
+	s := t.data.Shape
+	size, classes := s[0]*s[1]*s[2], f.classes()
+	x := ort.Tensor{Shape: []int64{int64(len(images)), int64(s[0]), int64(s[1]), int64(s[2])}, Data: make([]float32, len(images)*size)}
+	label := ort.Tensor{Shape: []int64{int64(len(images)), int64(classes)}, Data: make([]float32, len(images)*classes)}
+	scratch := make([]float32, size)
+	for k, i := range images {
+		t.data.draw(t.settings.Augment, t.settings.Seed, epoch, i, scratch, x.Data[k*size:(k+1)*size])
+		label.Data[k*classes+t.data.Labels[i]] = 1
+	}
+	in := []ort.Tensor{x, label}
+	if t.settings.Denoising != nil {
+		noisy, err := t.perturb(ctx, f, w, epoch, images, x, label)
+		if err != nil {
+			return sums{}, err
+		}
+		in = []ort.Tensor{noisy, x, label}
+	}
+	out, err := f.step[w].Run(t.with(in))
+	if err != nil {
+		return sums{}, err
+	}
+	r := sums{gradients: out[gradientsAt:]}
+	for k, i := range images {
+		r.crossEntropy += float64(out[crossEntropyAt].Data[k])
+		r.reconstruction += float64(out[reconstructionAt].Data[k])
+		if control.Predict(out[logitsAt].Data[k*classes:(k+1)*classes]) == t.data.Labels[i] {
+			r.correct++
+		}
+	}
+	return r, nil
+}
+
+// with appends the parameters to a graph's other inputs.
+func (t *Trainer) with(in []ort.Tensor) []ort.Tensor {
+	for i, v := range t.values {
+		in = append(in, ort.Tensor{Shape: t.shapes[i], Data: v})
+	}
+	return in
+}

@@ -1,0 +1,254 @@
+package theory
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// LinearLoop is Theorem 1 on linear networks: the error of the greedily controlled state
+// against its bound.
+type LinearLoop struct {
+	Draws  int         `json:"draws"`
+	Points []LoopPoint `json:"points"` // of all draws of a system and time, the one nearest its bound
+	Runs   []LoopPoint `json:"runs"`   // one draw of each system, with a random perturbation
+}
+
+// LoopPoint is the error of one system at one time.
+type LoopPoint struct {
+	Layers string  `json:"layers"` // orthogonal, near-orthogonal, gaussian
+	D      int     `json:"d"`
+	R      int     `json:"r"`
+	C      float64 `json:"c"`
+	T      int     `json:"t"`
+	Error  float64 `json:"error"` // ‖q̄_t − x_t‖² for ‖z‖ = 1
+	Bound  float64 `json:"bound"`
+}
+
+// linearSystem is a sequence of linear layers θ_0 … θ_{T−1} and of the data's tangent
+// spaces, which the layers carry along: V_{t+1} spans θ_t·V_t.
+type linearSystem struct {
+	layers []*mat.Dense // θ_t, [d, d]
+	bases  []*mat.Dense // V_t, [d, r], orthonormal, t < T
+	bars   []*mat.Dense // θ_{t−1}⋯θ_0, [d, d], t ≤ T
+	norms  []float64    // their spectral norms
+	gammas []float64    // γ_t
+}
+
+// newLinearSystem carries the space that the columns of basis span, orthonormal, through the layers.
+func newLinearSystem(layers []*mat.Dense, basis *mat.Dense) *linearSystem {
+	d, _ := basis.Dims()
+	s := &linearSystem{layers: layers, bars: []*mat.Dense{identity(d)}, norms: []float64{1}, gammas: []float64{0}}
+	for t, theta := range layers {
+		s.bases = append(s.bases, basis)
+		basis = orthonormal(product(theta, basis))
+		bar := product(theta, s.bars[t])
+		values := singular(bar)
+		largest, smallest := values[0], values[d-1]
+		// The eigenvalues of I − θ̄ᵀθ̄ are 1 − σ²; γ_t is a maximum over s ≤ t.
+		off := max(math.Abs(1-largest*largest), math.Abs(1-smallest*smallest))
+		condition := largest / smallest
+		s.bars, s.norms = append(s.bars, bar), append(s.norms, largest)
+		s.gammas = append(s.gammas, max(s.gammas[t], (1+condition*condition)*off))
+	}
+	return s
+}
+
+// outside is (I − P_t)·x, with P_t the orthogonal projection onto the tangent space.
+func (s *linearSystem) outside(t int, x []float64) []float64 {
+	return minus(x, times(s.bases[t], times(s.bases[t].T(), x)))
+}
+
+// step is one step of the controlled system, x_{t+1} = θ_t(x_t + u_t), under the greedy
+// control u_t = −(cI + Q)⁻¹Q·x_t = −(I − P_t)·x_t/(1 + c).
+func (s *linearSystem) step(t int, x []float64, c float64) []float64 {
+	return times(s.layers[t], plus(x, -1/(1+c), s.outside(t, x)))
+}
+
+// bound is Theorem 1's on ‖q̄_t − x_t‖², for the squared norms of z's parts outside and within
+// the first tangent space.
+func (s *linearSystem) bound(t int, alpha, outside, within float64) float64 {
+	return s.norms[t] * s.norms[t] * s.spread(t, alpha, outside, within)
+}
+
+// spread is the bound's second factor.
+func (s *linearSystem) spread(t int, alpha, outside, within float64) float64 {
+	g := s.gammas[t]
+	before := 1 - math.Pow(alpha, float64(t-1))
+	if t == 0 {
+		before = 0 // γ_0 = 0 takes the term away
+	}
+	at := math.Pow(alpha, float64(t))
+	return at*at*outside + within + g*(outside+within)*(g*alpha*alpha*before*before+2*max(alpha-at, 0))
+}
+
+// kinds of layers, by name.
+var layerKinds = []struct {
+	name string
+	draw func(rng *rand.Rand, d int) *mat.Dense
+}{
+	{"orthogonal", orthogonal},
+	{"near-orthogonal", func(rng *rand.Rand, d int) *mat.Dense {
+		g := gaussian(rng, d, d)
+		g.Scale(0.05/math.Sqrt(float64(d)), g)
+		g.Add(g, identity(d))
+		return product(orthogonal(rng, d), g)
+	}},
+	{"gaussian", func(rng *rand.Rand, d int) *mat.Dense {
+		g := gaussian(rng, d, d)
+		g.Scale(1/math.Sqrt(float64(d)), g)
+		return g
+	}},
+}
+
+// regularisations of the control; the paper's experiments use 0.001.
+var regularisations = []float64{0, 0.001, 0.1, 1}
+
+// linearLoop runs the controlled and the clean system beside each other, with a random
+// perturbation and with the worst one for the first step, which makes the bound an
+// equality there.
+func linearLoop(ctx context.Context, o Options) (*LinearLoop, []Check, error) {
+	const depth = 6
+	l := &LinearLoop{Draws: o.pick(20, 4)}
+	rng := o.random(streamLinear)
+	var worst, gain, formula, orthogonally float64
+	first := math.Inf(1)
+	for _, kind := range layerKinds {
+		for _, d := range []int{8, 24} {
+			for _, r := range []int{d / 8, d / 2} {
+				cells := make([][depth]LoopPoint, len(regularisations))
+				for draw := range l.Draws {
+					if err := ctx.Err(); err != nil {
+						return nil, nil, err
+					}
+					layers := make([]*mat.Dense, depth)
+					for t := range layers {
+						layers[t] = kind.draw(rng, d)
+					}
+					s := newLinearSystem(layers, orthonormal(gaussian(rng, d, r)))
+					start := times(s.bases[0], normals(rng, r))
+					random := unit(rng, d)
+					for i, c := range regularisations {
+						alpha := o.claims.alpha * c / (1 + c)
+						gain = max(gain, s.gainError(c, alpha))
+						directions := [][]float64{random}
+						if c > 0 {
+							directions = append(directions, s.worstFirst(c))
+						}
+						for which, z := range directions {
+							states := s.run(start, z, c)
+							out := s.outside(0, z)
+							outside, within := norm(out)*norm(out), norm(minus(z, out))*norm(minus(z, out))
+							for t := 1; t <= depth; t++ {
+								e := norm(states[t])
+								p := LoopPoint{kind.name, d, r, c, t, e * e, o.claims.linearBound * s.bound(t, alpha, outside, within)}
+								worst = max(worst, p.Error/p.Bound)
+								if old := &cells[i][t-1]; old.Bound == 0 || p.Error/p.Bound > old.Error/old.Bound {
+									*old = p
+								}
+								if draw == 0 && which == 0 {
+									l.Runs = append(l.Runs, p)
+								}
+								if which == 1 && t == 1 {
+									first = min(first, p.Error/p.Bound)
+								}
+								// The worst z may be nearly normal, and what is left of it all rounding.
+								if kind.name == "orthogonal" && which == 0 {
+									at := math.Pow(alpha, float64(t))
+									orthogonally = max(orthogonally, math.Abs(p.Error/(at*at*outside+within)/o.claims.linearBound-1))
+								}
+							}
+							if kind.name != "gaussian" && which == 0 { // products of Gaussian layers are too ill-conditioned to invert
+								formula = max(formula, norm(minus(s.closedForm(depth, alpha, z), states[depth]))/norm(states[depth]))
+							}
+						}
+					}
+				}
+				for _, row := range cells {
+					l.Points = append(l.Points, row[:]...)
+				}
+			}
+		}
+	}
+	return l, []Check{
+		atMost("feedback gain", "I − K_t = αI + (1−α)P_t with K_t = (cI+Q)⁻¹Q: largest entry of the difference", gain, 0, 1e-10),
+		atMost("product form", "q̄_t − x_t = θ̄_t(αᵗI + (1−α)Σ αˢP_s^s)z: largest relative difference", formula, 0, 1e-9),
+		atMost("error bound", "‖q̄_t − x_t‖² is at most its bound, for all layers, c, r, d and t ≥ 1: largest ratio", worst, 1, 1e-9),
+		atLeast("tight at t = 1", "the worst perturbation attains the bound after one step, for all layers: smallest ratio", first, 1, 1e-9),
+		atMost("orthogonal layers", "‖q̄_t − x_t‖² = α²ᵗ‖z⊥‖² + ‖z∥‖²: largest relative difference", orthogonally, 0, 1e-9),
+	}, nil
+}
+
+// run is q̄_t − x_t for t = 0 … T: the clean system from a point of the first tangent
+// space, the controlled one from the same point perturbed by z.
+func (s *linearSystem) run(start, z []float64, c float64) [][]float64 {
+	x, q := start, plus(start, 1, z)
+	errors := [][]float64{z}
+	for t := range s.layers {
+		x, q = times(s.layers[t], x), s.step(t, q, c)
+		errors = append(errors, minus(q, x))
+	}
+	return errors
+}
+
+// worstFirst is the unit perturbation that the first step amplifies most beside the
+// bound's own measure of it: z with (I−K_0)z along θ_0's first right singular vector.
+func (s *linearSystem) worstFirst(c float64) []float64 {
+	var svd mat.SVD
+	svd.Factorize(s.layers[0], mat.SVDThin)
+	var v mat.Dense
+	svd.VTo(&v)
+	top := mat.Col(nil, 0, &v)
+	out := s.outside(0, top)
+	z := plus(minus(top, out), (1+c)/c, out) // (I−K)⁻¹ = P + (I−P)/α
+	length := norm(z)
+	for i := range z {
+		z[i] /= length
+	}
+	return z
+}
+
+// gainError compares I − K, with the control's gain K solved from its definition, with its
+// closed form αI + (1−α)P: the largest entry of the difference.
+func (s *linearSystem) gainError(c, alpha float64) float64 {
+	if c == 0 {
+		return 0 // the definition's matrix is singular; its limit is P
+	}
+	v := s.bases[0]
+	d, _ := v.Dims()
+	q := identity(d)
+	q.Sub(q, product(v, v.T()))
+	regular := identity(d)
+	regular.Scale(c, regular)
+	regular.Add(regular, q)
+	var k mat.Dense
+	if err := k.Solve(regular, q); err != nil {
+		return math.NaN()
+	}
+	closed := identity(d)
+	closed.Scale(alpha, closed)
+	p := product(v, v.T())
+	p.Scale(1-alpha, p)
+	closed.Add(closed, p)
+	var off mat.Dense
+	off.Sub(identity(d), &k)
+	off.Sub(&off, closed)
+	return max(mat.Max(&off), -mat.Min(&off))
+}
+
+// closedForm is θ̄_t(αᵗI + (1−α)Σ_{s<t} αˢP_s^s)z with the oblique P_s^s = θ̄_s⁻¹P_sθ̄_s.
+func (s *linearSystem) closedForm(t int, alpha float64, z []float64) []float64 {
+	sum := plus(make([]float64, len(z)), math.Pow(alpha, float64(t)), z)
+	for i := range t {
+		moved := times(s.bars[i], z)
+		within := mat.NewVecDense(len(z), minus(moved, s.outside(i, moved)))
+		var back mat.VecDense
+		if err := back.SolveVec(s.bars[i], within); err != nil {
+			return plus(z, math.NaN(), z)
+		}
+		sum = plus(sum, (1-alpha)*math.Pow(alpha, float64(i)), back.RawVector().Data)
+	}
+	return times(s.bars[t], sum)
+}

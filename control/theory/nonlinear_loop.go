@@ -1,0 +1,186 @@
+package theory
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+)
+
+// NonlinearLoop is Theorem 2 on small smooth networks: the error of the controlled state
+// and its distance from the linearised system, against their bounds.
+type NonlinearLoop struct {
+	Dimension int              `json:"dimension"` // d
+	Rank      int              `json:"rank"`      // r
+	Depth     int              `json:"depth"`     // T
+	Points    []NonlinearPoint `json:"points"`
+	Slopes    []float64        `json:"slopes"` // of log e_T by log ε, one a network, c and direction
+}
+
+// NonlinearPoint is one controlled run at one time.
+type NonlinearPoint struct {
+	Net       int     `json:"net"`
+	Gain      float64 `json:"gain"`      // of the layers' tanh
+	Bend      float64 `json:"bend"`      // curvature of the first manifold
+	C         float64 `json:"c"`         // control regularisation
+	Direction string  `json:"direction"` // of z: random, tangent, normal
+	Epsilon   float64 `json:"epsilon"`   // ‖z‖
+	Limit     float64 `json:"limit"`     // the largest ε that satisfies the theorem's condition; 0 where any does
+	T         int     `json:"t"`
+	Error     float64 `json:"error"`  // ‖x̄_t − x_t‖
+	Linear    float64 `json:"linear"` // the bound's part in the order of ε
+	Bound     float64 `json:"bound"`
+	// Curved is e_t, the distance from the linearised system's error; CurvedBound the
+	// bound's part in ε².
+	Curved      float64 `json:"curved"`
+	CurvedBound float64 `json:"curved_bound"`
+}
+
+// shares of the theorem's largest ε at which it is tried.
+var shares = []float64{1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01}
+
+// nonlinearLoop measures errors wherever ε satisfies the theorem's condition, for
+// perturbations in a random, a tangent and a normal direction.
+func nonlinearLoop(ctx context.Context, o Options) (*NonlinearLoop, []Check, error) {
+	const d, r, depth = 6, 2, 4
+	l := &NonlinearLoop{Dimension: d, Rank: r, Depth: depth}
+	rng := o.random(streamNonlinear)
+	k := o.claims
+	var worst, curved, flat, controls, slope float64
+	tight := 0.0
+	for net := range 3 * o.pick(4, 1) {
+		gain, bend := []float64{0, 0.05, 0.2}[net%3], []float64{0, 0.1, 0.3}[net%3]
+		n := randomNet(rng, d, r, depth, gain, bend)
+		free := unit(rng, d)
+		a, b := n.manifolds[0].tangent, n.manifolds[0].normal
+		directions := []struct {
+			name string
+			v    []float64
+		}{{"random", free}, {"tangent", mat.Col(nil, 0, a)}, {"normal", times(b, unit(rng, d-r))}}
+		for _, c := range []float64{0.001, 0.1, 1} {
+			for _, dir := range directions {
+				if err := ctx.Err(); err != nil {
+					return nil, nil, err
+				}
+				alpha := k.alpha * c / (1 + c)
+				growth := n.growth(alpha, dir.v)
+				limit := 0.0
+				if growth[depth] > 0 {
+					limit = 1 / math.Sqrt(growth[depth])
+				}
+				var logs [2][]float64
+				for _, share := range shares {
+					epsilon := share
+					if limit > 0 {
+						epsilon *= limit
+					}
+					z := plus(make([]float64, d), epsilon, dir.v)
+					run, err := n.run(z, c, k.regular*c)
+					if err != nil {
+						return nil, nil, err
+					}
+					controls = max(controls, run.controls)
+					for t := 1; t <= depth; t++ {
+						p := NonlinearPoint{Net: net, Gain: gain, Bend: bend, C: c, Direction: dir.name, Epsilon: epsilon, Limit: limit, T: t,
+							Error: run.errors[t], Curved: run.curved[t]}
+						p.Linear = n.linearPart(t, alpha, z)
+						p.CurvedBound = k.linearise * growth[t] * epsilon * epsilon
+						p.Bound = k.nonlinear * (p.Linear + growth[t]*epsilon*epsilon)
+						worst = max(worst, p.Error/p.Bound)
+						switch {
+						case limit == 0:
+							flat = max(flat, p.Curved)
+							if dir.name == "tangent" {
+								tight = max(tight, math.Abs(p.Error/p.Bound-1))
+							}
+						default:
+							curved = max(curved, p.Curved/p.CurvedBound)
+						}
+						l.Points = append(l.Points, p)
+					}
+					if limit > 0 && share <= 0.1 && dir.name == "random" {
+						logs[0] = append(logs[0], math.Log(epsilon))
+						logs[1] = append(logs[1], math.Log(run.curved[depth]))
+					}
+				}
+				if len(logs[0]) > 0 {
+					_, order := stat.LinearRegression(logs[0], logs[1], nil, false)
+					l.Slopes = append(l.Slopes, order)
+					slope = max(slope, math.Abs(order-2*k.order))
+				}
+			}
+		}
+	}
+	return l, []Check{
+		atMost("error bound", "‖x̄_t − x_t‖ is at most its bound where ε satisfies the condition: largest ratio", worst, 1, 1e-9),
+		atMost("tight in the flat case", "linear layers, flat manifolds, z in the tangent space: the bound is the error, largest relative difference", tight, 0, 1e-6),
+		atMost("linearisation error", "e_t is at most the ε² term: largest ratio", curved, 1, 1e-9),
+		atMost("no linearisation error", "e_t = 0 for linear layers and flat manifolds: largest e_t", flat, 0, 1e-12),
+		atMost("order", "log e_T by log ε has slope 2: largest deviation", slope, 0, 0.1),
+		atMost("manifold and tangent control", "‖u^M − u^P‖ ≤ 4σ(1+2σ)·‖x̄_t − x_t‖² along all runs: largest ratio", controls/k.control, 1, 0),
+	}, nil
+}
+
+// growth is the factor of ε² in the bound at each t ≤ T:
+// Σ_i δ_i(k_i‖θ_i‖ + 2β_i)·Π_{j>i}(‖θ_j‖ + k_j‖θ_j‖ + 2β_j), by its recursion.
+func (n *smoothNet) growth(alpha float64, v []float64) []float64 {
+	out := n.linear.outside(0, v)
+	outside := norm(out) * norm(out)
+	within := floats.Dot(v, v) - outside
+	sums := []float64{0}
+	for t, l := range n.linear.layers {
+		theta := spectral(l)
+		curvature := n.manifolds[t].k()*theta + 2*n.beta[t]
+		delta := n.linear.bound(t, alpha, outside, within)
+		sums = append(sums, (theta+curvature)*sums[t]+delta*curvature)
+	}
+	return sums
+}
+
+// linearPart is the part of Theorem 2's bound on ‖x̄_t − x_t‖ that is linear in z.
+func (n *smoothNet) linearPart(t int, alpha float64, z []float64) float64 {
+	out := n.linear.outside(0, z)
+	at, before := math.Pow(alpha, float64(t)), math.Pow(alpha, float64(t-1))
+	g := n.linear.gammas[t]
+	return n.linear.norms[t] * (at*norm(out) + norm(minus(z, out)) +
+		norm(z)*(g*alpha*(1-before)+math.Sqrt(2*g*max(alpha-at, 0))))
+}
+
+// controlled is one run of the controlled network beside the clean one.
+type controlled struct {
+	errors   []float64 // ‖x̄_t − x_t‖
+	curved   []float64 // e_t
+	controls float64   // largest ‖u^M − u^P‖ / (4σ(1+2σ)‖x̄_t − x_t‖²) over the curved manifolds
+}
+
+// farFromRounding is the deviation from which its square, 1e-10, stands out from the rounding
+// of states, some 1e-15. A small normal perturbation is below it after a layer or two.
+const farFromRounding = 1e-5
+
+// run perturbs the first state by z: x̄_{t+1} = F_t(x̄_t + u^M(x̄_t)), and beside it the
+// linearised difference θ_t(I − K_t)⋯θ_0(I − K_0)z with a gain of its own regularisation, which is c.
+func (n *smoothNet) run(z []float64, c, linearC float64) (controlled, error) {
+	x, linear := plus(n.states[0], 1, z), z
+	r := controlled{errors: []float64{norm(z)}, curved: []float64{0}}
+	for t, l := range n.layers {
+		f := n.manifolds[t]
+		u, err := f.control(x, c)
+		if err != nil {
+			return r, err
+		}
+		if k := f.k(); k > 0 {
+			away := norm(minus(x, n.states[t]))
+			if away > farFromRounding {
+				r.controls = max(r.controls, norm(minus(u, f.linearControl(x, c)))/(k*away*away))
+			}
+		}
+		x = l.apply(plus(x, 1, u))
+		linear = n.linear.step(t, linear, linearC)
+		off := minus(x, n.states[t+1])
+		r.errors = append(r.errors, norm(off))
+		r.curved = append(r.curved, norm(minus(off, linear)))
+	}
+	return r, nil
+}

@@ -1,0 +1,171 @@
+package theory
+
+import (
+	"context"
+	"math"
+	"slices"
+)
+
+// Point is a point of the plane.
+type Point [2]float64
+
+func (p Point) plus(s float64, q Point) Point { return Point{p[0] + s*q[0], p[1] + s*q[1]} }
+func (p Point) minus(q Point) Point           { return Point{p[0] - q[0], p[1] - q[1]} }
+func (p Point) dot(q Point) float64           { return p[0]*q[0] + p[1]*q[1] }
+func (p Point) norm() float64                 { return math.Hypot(p[0], p[1]) }
+
+// heading is the unit vector at an angle in radians.
+func heading(angle float64) Point { return Point{math.Cos(angle), math.Sin(angle)} }
+
+// Box is a rectangle of the plane: its lower left and upper right corners.
+type Box [2]Point
+
+// Field is a function on the plane, sampled on a grid of N×N points that spans Box,
+// corners included: Values[i·N+j] is its value in row i from below, column j from the left.
+type Field struct {
+	Box    Box
+	N      int
+	Values []float64
+}
+
+// at is the grid's point in row i and column j.
+func (f *Field) at(i, j int) Point {
+	s := f.Box[1].minus(f.Box[0])
+	return f.Box[0].plus(1, Point{s[0] * float64(j) / float64(f.N-1), s[1] * float64(i) / float64(f.N-1)})
+}
+
+// sample evaluates value on the grid.
+func sample(ctx context.Context, box Box, n int, value func(Point) float64) (*Field, error) {
+	f := &Field{Box: box, N: n, Values: make([]float64, n*n)}
+	for i := range n {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		for j := range n {
+			f.Values[i*n+j] = value(f.at(i, j))
+		}
+	}
+	return f, nil
+}
+
+// inside is where, in a region of equal values, the picture's text has most room: the
+// grid point farthest from any other value, from the border and from the points to avoid.
+func (f *Field) inside(value float64, avoid []Point) Point {
+	step := max(f.N/60, 1) // a coarse grid is exact enough
+	out := slices.Clone(avoid)
+	var in []Point
+	for i := 0; i < f.N; i += step {
+		for j := 0; j < f.N; j += step {
+			if f.Values[i*f.N+j] == value {
+				in = append(in, f.at(i, j))
+			} else {
+				out = append(out, f.at(i, j))
+			}
+		}
+	}
+	best, most := f.Box[0], -1.0
+	for _, p := range in {
+		room := min(p[0]-f.Box[0][0], f.Box[1][0]-p[0], p[1]-f.Box[0][1], f.Box[1][1]-p[1])
+		for _, q := range out {
+			room = min(room, p.minus(q).norm())
+		}
+		if room > most {
+			best, most = p, room
+		}
+	}
+	return best
+}
+
+// nearest is the shortest way from one of some points to another class.
+type nearest struct {
+	distance float64
+	from, to Point
+}
+
+// euclideanMargin is d_e = inf_x inf_δ ‖δ‖₂ subject to label(x) ≠ label(x+δ), for a
+// binary label, by search: the decision boundary is traced on a grid of n×n points
+// (a bisection on every edge whose ends differ), the shortest distances from the points to
+// it are found, and the best are made exact: over the direction by golden sections, along
+// it by bisection. The field of labels comes with it. Boundaries outside the box are not seen.
+func euclideanMargin(ctx context.Context, points []Point, label func(Point) float64, box Box, n int) (nearest, *Field, error) {
+	field, err := sample(ctx, box, n, label)
+	if err != nil {
+		return nearest{}, nil, err
+	}
+	var boundary []Point
+	for i := range n {
+		for j := range n {
+			here := field.Values[i*n+j]
+			if j+1 < n && field.Values[i*n+j+1] != here {
+				boundary = append(boundary, crossing(label, field.at(i, j), field.at(i, j+1)))
+			}
+			if i+1 < n && field.Values[(i+1)*n+j] != here {
+				boundary = append(boundary, crossing(label, field.at(i, j), field.at(i+1, j)))
+			}
+		}
+	}
+	side := box[1].minus(box[0])
+	h := max(side[0], side[1]) / float64(n-1)
+	coarse := make([]nearest, len(points))
+	least := math.Inf(1)
+	for i, p := range points {
+		coarse[i] = nearest{distance: math.Inf(1), from: p}
+		for _, b := range boundary {
+			if d := p.minus(b).norm(); d < coarse[i].distance {
+				coarse[i].distance, coarse[i].to = d, b
+			}
+		}
+		least = min(least, coarse[i].distance)
+	}
+	best := nearest{distance: math.Inf(1)}
+	for _, c := range coarse {
+		if c.distance > least+h { // the traced boundary is exact on the grid's lines, off them less than h away
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nearest{}, nil, err
+		}
+		if c = exact(label, c, h); c.distance < best.distance {
+			best = c
+		}
+	}
+	return best, field, nil
+}
+
+// crossing is where the label changes between two points that differ in it.
+func crossing(label func(Point) float64, a, b Point) Point {
+	of := label(a)
+	for range 48 {
+		mid := Point{(a[0] + b[0]) / 2, (a[1] + b[1]) / 2}
+		if label(mid) == of {
+			a = mid
+		} else {
+			b = mid
+		}
+	}
+	return b
+}
+
+// exact refines a way that was found on a grid of step h.
+func exact(label func(Point) float64, c nearest, h float64) nearest {
+	of := label(c.from)
+	to := c.to.minus(c.from)
+	angle := math.Atan2(to[1], to[0])
+	reach := func(angle float64) float64 {
+		u := heading(angle)
+		low, high := max(c.distance-2*h, 0), c.distance+2*h
+		if label(c.from.plus(high, u)) == of {
+			return math.Inf(1)
+		}
+		if low > 0 && label(c.from.plus(low, u)) != of {
+			return low
+		}
+		return crossing(label, c.from.plus(low, u), c.from.plus(high, u)).minus(c.from).norm()
+	}
+	window := min(3*h/c.distance, math.Pi/3)
+	angle, d := minimise(reach, angle-window, angle+window, 40)
+	if d > c.distance { // the grid's point was it
+		return c
+	}
+	return nearest{d, c.from, c.from.plus(d, heading(angle))}
+}

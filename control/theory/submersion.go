@@ -1,0 +1,177 @@
+package theory
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// submersion is the map f : R^d → R^{d−r} whose zeros are an embedding manifold M, here a
+// quadratic graph over the tangent space at a base point x*:
+//
+//	f(x)_i = y_i − ½·sᵀQ_i s,   s = Aᵀ(x − x*),  y = Bᵀ(x − x*)
+//
+// with [A B] orthogonal. Its Jacobian at x* is Bᵀ, orthonormal as the paper assumes, and
+// its Hessian is constant, so that σ, the bound on ‖f”‖*, is exact. r is 1 or 2.
+type submersion struct {
+	base            []float64  // x*, on M
+	tangent, normal *mat.Dense // A [d, r], B [d, d−r]
+	forms           []*mat.Dense
+	sigma           float64
+}
+
+func newSubmersion(base []float64, tangent, normal *mat.Dense, forms []*mat.Dense) *submersion {
+	f := &submersion{base: base, tangent: tangent, normal: normal, forms: forms}
+	f.sigma, _ = f.steepest()
+	return f
+}
+
+// randomForms draws d−r quadratic forms on R^r with sup_s ‖(sᵀQ_i s)_i‖/‖s‖² = bend.
+func randomForms(rng *rand.Rand, r, n int, bend float64) []*mat.Dense {
+	forms := make([]*mat.Dense, n)
+	for i := range forms {
+		g := gaussian(rng, r, r)
+		forms[i] = mat.NewDense(r, r, nil)
+		forms[i].Add(g, g.T())
+	}
+	sigma, _ := (&submersion{forms: forms}).steepest()
+	for _, q := range forms {
+		q.Scale(bend/sigma, q)
+	}
+	return forms
+}
+
+// bent is (sᵀQ_i s)_i.
+func (f *submersion) bent(s []float64) []float64 {
+	out := make([]float64, len(f.forms))
+	for i, q := range f.forms {
+		out[i] = floats.Dot(s, times(q, s))
+	}
+	return out
+}
+
+// steepest is σ = sup ‖(sᵀQ_i s)_i‖ over unit s, and the s that has it.
+func (f *submersion) steepest() (sigma float64, s []float64) {
+	if r, _ := f.forms[0].Dims(); r == 1 {
+		return norm(f.bent([]float64{1})), []float64{1}
+	}
+	at := func(angle float64) []float64 { p := heading(angle); return p[:] }
+	const n = 90
+	best := 0.0
+	for i := range n { // the forms depend on 2·angle, so half a turn is all
+		if angle := math.Pi * float64(i) / n; norm(f.bent(at(angle))) > norm(f.bent(at(best))) {
+			best = angle
+		}
+	}
+	best, least := minimise(func(angle float64) float64 { return -norm(f.bent(at(angle))) }, best-math.Pi/n, best+math.Pi/n, 60)
+	return -least, at(best)
+}
+
+// k is the theorem's constant for this manifold, 4σ‖(f'f'ᵀ)⁻¹‖(‖f'‖ + 2σ) at x*, where f' is orthonormal.
+func (f *submersion) k() float64 { return 4 * f.sigma * (1 + 2*f.sigma) }
+
+// local are the coordinates (s, y) of x.
+func (f *submersion) local(x []float64) (s, y []float64) {
+	off := minus(x, f.base)
+	return times(f.tangent.T(), off), times(f.normal.T(), off)
+}
+
+// global is the point with the coordinates (s, y).
+func (f *submersion) global(s, y []float64) []float64 {
+	return plus(plus(f.base, 1, times(f.tangent, s)), 1, times(f.normal, y))
+}
+
+// value is f in local coordinates.
+func (f *submersion) value(s, y []float64) []float64 { return plus(y, -0.5, f.bent(s)) }
+
+// errDiverged is returned when Newton's method finds no stationary point.
+var errDiverged = errors.New("theory: Newton's method does not converge; the perturbation is too large for the manifold's curvature")
+
+// solvedTo is the accuracy of the solvers: the last Newton step, relative to the perturbation.
+const solvedTo = 1e-12
+
+// control is u^M(x), the minimiser of ½‖f(x+u)‖² + (c/2)‖u‖², c > 0, by Newton's method from the
+// tangent space's solution u^P.
+func (f *submersion) control(x []float64, c float64) ([]float64, error) {
+	s0, y0 := f.local(x)
+	r, n := len(s0), len(y0)
+	start := append(append([]float64{}, s0...), y0...)
+	at := append(append([]float64{}, s0...), times(scaled(n, c/(1+c)), y0)...)
+	scale := norm(start)
+	for range 60 {
+		s, y := at[:r], at[r:]
+		value := f.value(s, y)
+		jacobian := mat.NewDense(n, r+n, nil)
+		hessian := mat.NewDense(r+n, r+n, nil)
+		for i, q := range f.forms {
+			row := times(q, s)
+			for j := range r {
+				jacobian.Set(i, j, -row[j])
+				for k := range r {
+					hessian.Set(j, k, hessian.At(j, k)-value[i]*q.At(j, k))
+				}
+			}
+			jacobian.Set(i, r+i, 1)
+		}
+		hessian.Add(hessian, product(jacobian.T(), jacobian))
+		hessian.Add(hessian, scaled(r+n, c))
+		gradient := plus(times(jacobian.T(), value), c, minus(at, start))
+		step := mat.NewVecDense(r+n, nil)
+		if err := step.SolveVec(hessian, mat.NewVecDense(r+n, gradient)); err != nil {
+			return nil, errDiverged
+		}
+		at = plus(at, -1, step.RawVector().Data)
+		if mat.Norm(step, 2) <= solvedTo*scale {
+			return minus(f.global(at[:r], at[r:]), x), nil
+		}
+	}
+	return nil, errDiverged
+}
+
+// scaled is v·I.
+func scaled(n int, v float64) *mat.Dense {
+	e := identity(n)
+	e.Scale(v, e)
+	return e
+}
+
+// linearControl is u^P(x) = −BBᵀ(x − x*)/(1 + c), the same for the tangent space at x*.
+func (f *submersion) linearControl(x []float64, c float64) []float64 {
+	_, y := f.local(x)
+	return times(f.normal, times(scaled(len(y), -1/(1+c)), y))
+}
+
+// project is E(x), the manifold's point nearest to x: Newton's method on the squared
+// distance as a function of s.
+func (f *submersion) project(x []float64) ([]float64, error) {
+	s0, y0 := f.local(x)
+	r := len(s0)
+	s := append([]float64{}, s0...)
+	scale := norm(minus(x, f.base))
+	for range 60 {
+		off := plus(times(scaled(len(y0), -1), y0), 0.5, f.bent(s))
+		gradient := minus(s, s0)
+		hessian := identity(r)
+		for i, q := range f.forms {
+			row := times(q, s)
+			gradient = plus(gradient, off[i], row)
+			for j := range r {
+				for k := range r {
+					hessian.Set(j, k, hessian.At(j, k)+row[j]*row[k]+off[i]*q.At(j, k))
+				}
+			}
+		}
+		step := mat.NewVecDense(r, nil)
+		if err := step.SolveVec(hessian, mat.NewVecDense(r, gradient)); err != nil {
+			return nil, errDiverged
+		}
+		s = minus(s, step.RawVector().Data)
+		if mat.Norm(step, 2) <= solvedTo*scale {
+			return f.global(s, times(scaled(len(y0), 0.5), f.bent(s))), nil
+		}
+	}
+	return nil, errDiverged
+}

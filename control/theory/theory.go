@@ -1,0 +1,167 @@
+// Package theory checks the paper's theory on systems small enough that every term of
+// every statement can be computed: the margins that a projection onto the data's
+// manifold enlarges ("A Margin-based Analysis", Proposition 1) and the error of a
+// network under closed-loop control ("Theoretical Error Analysis", Theorems 1 and 2).
+//
+// Each experiment has a file and a plain result of its own, draws everything from a
+// seed, and states its claims as rows of one table: what was measured, what the theory
+// says, and whether the two agree. docs/theory.md says precisely what bounds what.
+package theory
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Options says how to run the experiments. The zero value is the full run of seed 0.
+type Options struct {
+	Seed  uint64
+	Quick bool // fewer draws and coarser grids
+	// Progress, if set, is told which experiment begins.
+	Progress func(name string)
+
+	claims *claims  // what the checks compare with; nil for the paper's constants
+	only   []string // the experiments to run; nil for all
+}
+
+// Result is what all experiments found.
+type Result struct {
+	Seed           uint64           `json:"seed"`
+	Quick          bool             `json:"quick"`
+	Checks         []Check          `json:"checks"`
+	LinearDefence  *LinearDefence   `json:"linear_defence"`
+	Margins        *Margins         `json:"margins"`
+	ProjectedRatio *ProjectedRatio  `json:"proposition_1"`
+	LinearLoop     *LinearLoop      `json:"theorem_1"`
+	NonlinearLoop  *NonlinearLoop   `json:"theorem_2"`
+	Curvature      *ManifoldBending `json:"curvature"`
+}
+
+// Passed reports whether every check passed.
+func (r *Result) Passed() bool {
+	for _, c := range r.Checks {
+		if !c.Pass {
+			return false
+		}
+	}
+	return len(r.Checks) > 0
+}
+
+// Run runs all experiments in order. It returns an error when ctx is cancelled or a
+// solver does not converge; a check that fails is a row of the result, not an error.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if o.claims == nil {
+		o.claims = stated()
+	}
+	r := &Result{Seed: o.Seed, Quick: o.Quick}
+	var err error
+	for _, e := range []struct {
+		name string
+		run  func() ([]Check, error)
+	}{
+		{"linear reactive defence", func() (c []Check, err error) { r.LinearDefence, c, err = linearDefence(ctx, o); return }},
+		{"margins on a curve", func() (c []Check, err error) { r.Margins, c, err = margins(ctx, o); return }},
+		{"proposition 1", func() (c []Check, err error) { r.ProjectedRatio, c, err = projectedRatio(ctx, o); return }},
+		{"theorem 1", func() (c []Check, err error) { r.LinearLoop, c, err = linearLoop(ctx, o); return }},
+		{"theorem 2", func() (c []Check, err error) { r.NonlinearLoop, c, err = nonlinearLoop(ctx, o); return }},
+		{"manifold curvature", func() (c []Check, err error) { r.Curvature, c, err = manifoldBending(ctx, o); return }},
+	} {
+		if o.only != nil && !slices.Contains(o.only, e.name) {
+			continue
+		}
+		if o.Progress != nil {
+			o.Progress(e.name)
+		}
+		var rows []Check
+		if rows, err = e.run(); err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			rows[i].Part = e.name
+		}
+		r.Checks = append(r.Checks, rows...)
+	}
+	return r, nil
+}
+
+// pick is full, or quick in a quick run.
+func (o Options) pick(full, quick int) int {
+	if o.Quick {
+		return quick
+	}
+	return full
+}
+
+// Streams of random numbers, one an experiment, so that none depends on another's draws.
+const (
+	streamDefence = iota + 1
+	streamMargins
+	streamRatio
+	streamLinear
+	streamNonlinear
+	streamBending
+)
+
+func (o Options) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, stream)) }
+
+// claims are factors on what the theory says, 1 where it is as stated. Tests set one of
+// them wrong and see the check fail.
+type claims struct {
+	accuracy     float64 // of the three accuracies of the linear defence
+	marginGain   float64 // of the margin of F∘P on a line
+	lineMargin   float64 // of the point-to-line distances
+	medial       float64 // of the margin of F∘E on the curve
+	geodesic     float64 // of the curve's length, and of d_M as a bound
+	gainNeeded   float64 // by which d_e(F∘E) must exceed d_e(F)
+	ratio        float64 // of √(r/d)
+	ratioMean    float64 // of the ratio's exact mean
+	alpha        float64 // of α = c/(1+c)
+	linearBound  float64 // of Theorem 1's bound
+	control      float64 // of the bound on ‖u^M − u^P‖
+	linearise    float64 // of the ε² term
+	order        float64 // of its order, 2
+	regular      float64 // of the c that the linearised system takes
+	nonlinear    float64 // of Theorem 2's bound
+	bending      float64 // of the manifolds' curvature
+	bendingError float64 // of the leading error that curvature makes
+	bendingOrder float64 // of its order in the curvature, 1
+	contraction  float64 // of the distances that a projection may keep
+}
+
+func stated() *claims {
+	return &claims{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
+}
+
+// Check is one row of the table: a claim, and whether it holds.
+type Check struct {
+	Part      string  `json:"part"`
+	Name      string  `json:"name"`
+	Claim     string  `json:"claim"`
+	Relation  string  `json:"relation"` // "≤", "≥" or "=": Measured to Expected
+	Measured  float64 `json:"measured"`
+	Expected  float64 `json:"expected"`
+	Tolerance float64 `json:"tolerance"` // absolute
+	Pass      bool    `json:"pass"`
+}
+
+func atMost(name, claim string, measured, bound, tolerance float64) Check {
+	return check(Check{Name: name, Claim: claim, Relation: "≤", Measured: measured, Expected: bound, Tolerance: tolerance, Pass: measured <= bound+tolerance})
+}
+
+func atLeast(name, claim string, measured, bound, tolerance float64) Check {
+	return check(Check{Name: name, Claim: claim, Relation: "≥", Measured: measured, Expected: bound, Tolerance: tolerance, Pass: measured >= bound-tolerance})
+}
+
+func equal(name, claim string, measured, expected, tolerance float64) Check {
+	return check(Check{Name: name, Claim: claim, Relation: "=", Measured: measured, Expected: expected, Tolerance: tolerance, Pass: math.Abs(measured-expected) <= tolerance})
+}
+
+// check fails a row whose measured value is no number; JSON has none for it either.
+func check(c Check) Check {
+	if math.IsNaN(c.Measured) || math.IsInf(c.Measured, 0) {
+		c.Measured, c.Pass = math.MaxFloat64, false
+	}
+	return c
+}

@@ -1,0 +1,246 @@
+package theory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+var quick = Options{Quick: true}
+
+func result(t *testing.T, o Options) *Result {
+	t.Helper()
+	r, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestChecks(t *testing.T) {
+	for _, seed := range []uint64{0, 1, 2} {
+		o := quick
+		o.Seed = seed
+		r := result(t, o)
+		for _, c := range r.Checks {
+			if !c.Pass {
+				t.Errorf("seed %d, %s, %s: %v %s %v ± %v fails", seed, c.Part, c.Name, c.Measured, c.Relation, c.Expected, c.Tolerance)
+			}
+		}
+		if !r.Passed() || len(r.Checks) < 30 {
+			t.Errorf("seed %d: %d checks, passed %v", seed, len(r.Checks), r.Passed())
+		}
+	}
+}
+
+// Every check can fail: with one constant wrong, those that rest on it do, and together
+// they are all.
+func TestWrongConstants(t *testing.T) {
+	const defence, margins, ratio, linear, nonlinear, bending = "linear reactive defence", "margins on a curve", "proposition 1", "theorem 1", "theorem 2", "manifold curvature"
+	failed := map[string]bool{}
+	for _, c := range []struct {
+		name  string
+		parts []string
+		wrong func(*claims)
+		fails []string
+	}{
+		{"accuracy", []string{defence, margins, ratio}, func(k *claims) { k.accuracy = 0.9 }, []string{"clean accuracy", "perturbed accuracy", "controlled accuracy", "same point", "data on the curve"}},
+		{"margin gain", []string{defence}, func(k *claims) { k.marginGain = 0.9 }, []string{"margin of F∘P"}},
+		{"line margin", []string{defence, margins}, func(k *claims) { k.lineMargin = 1.01 }, []string{"margin of F", "Euclidean margin"}},
+		{"medial axis", []string{margins}, func(k *claims) { k.medial = 0.999 }, []string{"projection margin"}},
+		{"geodesic", []string{margins}, func(k *claims) { k.geodesic = 0.3 }, []string{"geodesic", "bounded by the manifold margin"}},
+		{"gain", []string{margins}, func(k *claims) { k.gainNeeded = 5 }, []string{"projection enlarges the margin"}},
+		{"ratio", []string{ratio}, func(k *claims) { k.ratio = 0.9 }, []string{"expected ratio", "expected projection", "equality at r = d"}},
+		{"ratio too loose", []string{ratio}, func(k *claims) { k.ratio = 1.1 }, []string{"nearly tight", "equality at r = d"}},
+		{"closed form", []string{ratio}, func(k *claims) { k.ratioMean = 0.95 }, []string{"closed form"}},
+		{"alpha", []string{linear}, func(k *claims) { k.alpha = 0.9 }, []string{"feedback gain", "product form", "orthogonal layers", "error bound"}},
+		{"linear bound", []string{linear}, func(k *claims) { k.linearBound = 0.9 }, []string{"error bound", "orthogonal layers"}},
+		{"loose linear bound", []string{linear}, func(k *claims) { k.linearBound = 1.1 }, []string{"tight at t = 1"}},
+		{"nonlinear bound", []string{nonlinear}, func(k *claims) { k.nonlinear = 0.9 }, []string{"error bound", "tight in the flat case"}},
+		{"linearisation", []string{nonlinear}, func(k *claims) { k.linearise = 0.001 }, []string{"linearisation error"}},
+		{"order", []string{nonlinear}, func(k *claims) { k.order = 0.75 }, []string{"order"}},
+		{"linearised system", []string{nonlinear}, func(k *claims) { k.regular = 0.9 }, []string{"no linearisation error", "order"}},
+		{"growth", []string{bending}, func(k *claims) { k.bendingOrder = 2 }, []string{"grows with curvature"}},
+		{"control", []string{nonlinear, bending}, func(k *claims) { k.control = 0.01 }, []string{"manifold and tangent control", "error constant"}},
+		{"curvature", []string{bending}, func(k *claims) { k.bending = 0.99 }, []string{"curvature of the curve", "curvature of the manifolds", "manifolds follow the layers"}},
+		{"curvature's error", []string{bending}, func(k *claims) { k.bendingError = 1.1 }, []string{"error by curvature"}},
+		{"contraction", []string{defence}, func(k *claims) { k.contraction = 0.1 }, []string{"projection contracts"}},
+	} {
+		o := quick
+		o.only, o.claims = c.parts, stated()
+		c.wrong(o.claims)
+		r := result(t, o)
+		fails := map[string]bool{}
+		for _, row := range r.Checks {
+			if !row.Pass {
+				fails[row.Name] = true
+				failed[row.Part+": "+row.Name] = true
+			}
+		}
+		for _, name := range c.fails {
+			if !fails[name] {
+				t.Errorf("%s wrong: %q still passes", c.name, name)
+			}
+		}
+		if r.Passed() {
+			t.Errorf("%s wrong: the whole passes", c.name)
+		}
+	}
+	for _, row := range result(t, quick).Checks {
+		if !failed[row.Part+": "+row.Name] {
+			t.Errorf("nothing makes %s, %s fail", row.Part, row.Name)
+		}
+	}
+}
+
+func TestSameSeedSameNumbers(t *testing.T) {
+	a, err := json.Marshal(result(t, quick))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(result(t, quick))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(a) != string(b) {
+		t.Error("two runs of one seed differ")
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	for part := range 6 { // cancelled as each experiment begins
+		ctx, cancel := context.WithCancel(context.Background())
+		o, begun := quick, 0
+		o.Progress = func(string) {
+			if begun == part {
+				cancel()
+			}
+			begun++
+		}
+		if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) || begun != part+1 {
+			t.Errorf("part %d: %v after %d experiments", part, err, begun)
+		}
+		cancel()
+	}
+}
+
+// A circle: everything about it is known.
+func TestCurve(t *testing.T) {
+	c := newCurve(0, 0.3, 2, 50)
+	if got := c.length(0.4, 1.9); math.Abs(got-1.5) > 1e-12 {
+		t.Errorf("length %v", got)
+	}
+	if got := c.curvature(1); math.Abs(got-1) > 1e-12 {
+		t.Errorf("curvature %v", got)
+	}
+	for _, p := range []struct{ angle, radius, want float64 }{{1, 0.4, 1}, {1.3, 7, 1.3}, {0.1, 1, 0.3}, {2.5, 2, 2}} {
+		if got := c.project(Point{}.plus(p.radius, heading(p.angle))); math.Abs(got-p.want) > 1e-10 {
+			t.Errorf("a point at %v projects to %v", p.angle, got)
+		}
+	}
+	c = newCurve(curveBulge, curveEnd, 2*math.Pi-curveEnd, 401)
+	for i := range 20 { // nearest of a much finer sample
+		x := Point{}.plus(0.2+0.1*float64(i), heading(0.7*float64(i)))
+		got, best := c.at(c.project(x)).minus(x).norm(), math.Inf(1)
+		for j := range 200_000 {
+			best = min(best, c.at(c.from+(c.to-c.from)*float64(j)/199_999).minus(x).norm())
+		}
+		if math.Abs(got-best) > 1e-8 {
+			t.Errorf("%v: %v, by brute force %v", x, got, best)
+		}
+	}
+}
+
+// The layers' derivatives and their Hessian's bound.
+func TestLayer(t *testing.T) {
+	rng := quick.random(99)
+	l := randomLayer(rng, 5, 0.2)
+	beta := l.hessianBound()
+	largest := 0.0
+	for range 2000 {
+		x, z := normals(rng, 5), unit(rng, 5)
+		const h = 1e-4
+		high, low, here := l.apply(plus(x, h, z)), l.apply(plus(x, -h, z)), l.apply(x)
+		first, second := plus(high, -1, low), plus(plus(high, 1, low), -2, here)
+		floats.Scale(1/(2*h), first)
+		floats.Scale(1/(h*h), second)
+		if off := norm(minus(first, times(l.jacobian(x), z))); off > 1e-7 {
+			t.Fatalf("Jacobian off by %v", off)
+		}
+		if off := norm(minus(second, l.second(x, z))); off > 1e-6 {
+			t.Fatalf("second derivative off by %v", off)
+		}
+		largest = max(largest, norm(l.second(x, z)))
+	}
+	if largest > beta || largest < beta/20 {
+		t.Errorf("largest second derivative %v, bound %v", largest, beta)
+	}
+}
+
+// The control is a stationary point of its own objective, and the projection the nearest point.
+func TestSubmersion(t *testing.T) {
+	rng := quick.random(98)
+	tangent, normal := frame(gaussian(rng, 6, 2))
+	f := newSubmersion(normals(rng, 6), tangent, normal, randomForms(rng, 2, 4, 0.3))
+	if math.Abs(f.sigma-0.3) > 1e-12 {
+		t.Errorf("σ = %v", f.sigma)
+	}
+	for range 1000 { // no direction bends more
+		if got := norm(f.bent(unit(rng, 2))); got > f.sigma*(1+1e-9) {
+			t.Fatalf("bends by %v", got)
+		}
+	}
+	x := plus(f.base, 0.2, unit(rng, 6))
+	u, err := f.control(x, 0.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objective := func(u []float64) float64 {
+		v := f.value(f.local(plus(x, 1, u)))
+		return 0.5*floats.Dot(v, v) + 0.05*floats.Dot(u, u)
+	}
+	p, err := f.project(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off := norm(f.value(f.local(p))); off > 1e-12 {
+		t.Errorf("the projection is off the manifold by %v", off)
+	}
+	for range 500 {
+		if step := plus(u, 1e-3, unit(rng, 6)); objective(step) <= objective(u) {
+			t.Fatal("a better control is near")
+		}
+		s, _ := f.local(p)
+		s = plus(s, 1e-3, unit(rng, 2))
+		if q := f.global(s, times(scaled(4, 0.5), f.bent(s))); norm(minus(q, x)) <= norm(minus(p, x)) {
+			t.Fatal("a nearer point is on the manifold")
+		}
+	}
+}
+
+// Tangent spaces are carried by the Jacobians, and control leaves the clean run as it is.
+func TestSmoothNet(t *testing.T) {
+	n := randomNet(quick.random(97), 6, 2, 4, 0.2, 0.3)
+	for i, f := range n.manifolds {
+		if off := norm(minus(f.base, n.states[i])); off > 0 {
+			t.Errorf("x_%d is off its manifold's base by %v", i, off)
+		}
+		var off mat.Dense
+		off.Sub(product(f.tangent, f.tangent.T()), product(n.linear.bases[i], n.linear.bases[i].T()))
+		if got := spectral(&off); got > 1e-12 {
+			t.Errorf("tangent space %d off by %v", i, got)
+		}
+	}
+	run, err := n.run(make([]float64, 6), 0.1, 0.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := floats.Max(run.errors); got > 1e-12 {
+		t.Errorf("the clean run is moved by %v", got)
+	}
+}

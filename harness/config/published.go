@@ -1,0 +1,219 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"selfheal/harness/result"
+	"selfheal/harness/result/published"
+)
+
+// Published are the numbers that a suite's reports show beside its own.
+type Published struct {
+	Table string // the name of a bundled table, one of [published.Names]; "" where Own has the numbers
+	Own   []OwnNumber
+}
+
+// OwnNumber is one accuracy that the config itself gives.
+type OwnNumber struct {
+	Model, Attack string  // defined in the config; "none" for clean images
+	Defense       string  // "none", or the suite's first control ("controlled" where it has none)
+	Accuracy      float64 // a share; the config has it in per cent
+}
+
+var percentage = span{func(v float64) bool { return v >= 0 && v <= 100 }, "a number in per cent, from 0 to 100"}
+
+// published decodes the published numbers of a suite with these controls: the name of a
+// bundled table, or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}. Models
+// and attacks need not be the suite's, so that it may be cut by --set.
+func (d *decoder) published(n *node, where string, controls []string) *Published {
+	const form = "the name of a published table or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}"
+	if n.kind != mapNode {
+		name, ok := d.text(n, where, form)
+		if !ok {
+			return nil
+		}
+		if _, known := published.Lookup(name); !known {
+			d.fail(n.pos, "%s names %s, which is no published table%s", where, quote(name), hint(name, "known", published.Names()))
+		}
+		return &Published{Table: name}
+	}
+	p, controlled := &Published{}, "controlled"
+	if i := slices.IndexFunc(controls, func(c string) bool { return c != None }); i >= 0 {
+		controlled = controls[i]
+	}
+	key := func(e entry, where, section string) { d.refer(&node{pos: e.pos, text: e.key}, where, section) }
+	for _, m := range n.entries {
+		key(m, where, "models")
+		where := join(where, m.key)
+		if m.value.kind != mapNode {
+			d.fail(m.value.pos, "%s must be a mapping {none or ATTACK: [baseline, controlled]}, not %s", where, m.value.describe())
+			continue
+		}
+		for _, a := range m.value.entries {
+			key(a, where, "attacks")
+			for i, accuracy := range d.ownNumbers(a.value, join(where, a.key)) {
+				if accuracy != nil {
+					p.Own = append(p.Own, OwnNumber{m.key, a.key, [...]string{None, controlled}[i], *accuracy})
+				}
+			}
+		}
+	}
+	return p
+}
+
+// ownNumbers decodes [baseline, controlled] to shares by their places. Either may be
+// null, and the second absent, for a number that was not published.
+func (d *decoder) ownNumbers(n *node, where string) [2]*float64 {
+	if n.kind != listNode || len(n.items) == 0 || len(n.items) > 2 {
+		d.fail(n.pos, "%s must be a list [baseline, controlled] in per cent, not %s", where, n.describe())
+		return [2]*float64{}
+	}
+	var out [2]*float64
+	for i, item := range n.items {
+		percent := -1.0
+		if !item.isNull() {
+			d.number(&percent, percentage)(item, where)
+		}
+		if percent >= 0 {
+			// Shifted in decimal, so that 94.71 becomes the float64 next to 0.9471.
+			share, _ := strconv.ParseFloat(strconv.FormatFloat(percent, 'f', -1, 64)+"e-2", 64)
+			out[i] = &share
+		}
+	}
+	return out
+}
+
+// PublishedNumbers returns the numbers published for a suite's cells, nil where it names
+// none. A number of a bundled table belongs to the cell with
+//
+//   - its model: the same name whatever its case and punctuation, where resnet is rn and
+//     wideresnet wrn, with standard or robust before or behind it, if anything;
+//   - its attack: AutoAttack (any version but custom) or PGD, by norm and epsilon;
+//   - its defense: none, and the suite's controls in the order of the table's sides.
+//
+// A number without such a cell keeps the paper's names. It is an error that a config's
+// own number is of an attack of several epsilons.
+func (c *Config) PublishedNumbers(s *Suite) (*result.Published, error) {
+	switch {
+	case s.Published == nil:
+		return nil, nil
+	case s.Published.Table == "":
+		return c.ownPublished(s)
+	}
+	table, known := published.Lookup(s.Published.Table)
+	if !known {
+		return nil, fmt.Errorf("suite %s: there is no published table %s", s.Name, s.Published.Table)
+	}
+	p := &result.Published{Source: table.Name, Mode: table.Mode, Cells: []result.PublishedCell{}}
+	models, defenses := publishedModels(table, s.Models), publishedDefenses(table.Sides, s.Controls)
+	for _, cell := range table.Cells {
+		one := result.PublishedCell{Model: models[network{cell.Model, cell.Training}], Attack: cell.Attack.Name}
+		if a := cell.Attack; a.Name != None {
+			one.Norm, one.Epsilon = &a.Norm, &a.Epsilon
+			if name, epsilon := c.publishedAttack(s, a); name != "" {
+				one.Attack, one.Epsilon = name, &epsilon
+			}
+		}
+		for side, defense := range defenses {
+			one.Defense, one.Accuracy = defense, cell.Accuracy[side]
+			p.Cells = append(p.Cells, one)
+		}
+	}
+	return p, nil
+}
+
+func (c *Config) ownPublished(s *Suite) (*result.Published, error) {
+	p := &result.Published{Source: "config", Cells: []result.PublishedCell{}}
+	for _, own := range s.Published.Own {
+		one := result.PublishedCell{Model: own.Model, Defense: own.Defense, Attack: own.Attack, Accuracy: own.Accuracy}
+		if a := c.Attack(own.Attack); a != nil {
+			if len(a.Epsilons) != 1 {
+				return nil, fmt.Errorf("suite %s: a published number of attack %s, which has %d epsilons; give each an attack of its own", s.Name, a.Name, len(a.Epsilons))
+			}
+			one.Norm, one.Epsilon = &a.Norm, &a.Epsilons[0]
+		}
+		p.Cells = append(p.Cells, one)
+	}
+	return p, nil
+}
+
+// network is one as a published table names it.
+type network struct{ model, training string }
+
+// publishedModels maps a table's networks to the suite's, or where it has none to a
+// name of the paper's.
+func publishedModels(t published.Table, models []string) map[network]string {
+	both := slices.ContainsFunc(t.Cells, func(c published.Cell) bool { return c.Training != t.Cells[0].Training })
+	names := map[network]string{}
+	for _, c := range t.Cells {
+		k := network{c.Model, c.Training}
+		if names[k] != "" {
+			continue
+		}
+		i := slices.IndexFunc(models, func(m string) bool {
+			word, training := modelWords(m)
+			// A name that does not say how is the paper's only one, or its standard one.
+			fits := training == c.Training || training == "" && (!both || c.Training == "standard")
+			paper, _ := modelWords(c.Model)
+			return word == paper && fits
+		})
+		switch {
+		case i >= 0:
+			names[k] = models[i]
+		case both:
+			names[k] = c.Model + " " + c.Training
+		default:
+			names[k] = c.Model
+		}
+	}
+	return names
+}
+
+// modelWords reduces a network's name to what the ways of writing it share, and how it
+// was trained, if its name says so: RN-18-robust to rn18 and robust.
+func modelWords(name string) (model, training string) {
+	for _, word := range strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		switch word {
+		case "standard", "robust":
+			training = word
+		default:
+			model += word
+		}
+	}
+	return strings.NewReplacer("wideresnet", "wrn", "resnet", "rn").Replace(model), training
+}
+
+// publishedDefenses names the sides of a table's cells as the suite does: its controls
+// in their order for the sides that are controlled.
+func publishedDefenses(sides [2]string, controls []string) [2]string {
+	for i, side := range sides {
+		if side != None && len(controls) > 0 {
+			sides[i], controls = controls[0], controls[1:]
+		}
+	}
+	return sides
+}
+
+// publishedAttack finds the suite's attack of a published one's kind, norm and epsilon,
+// AutoAttack's standard version before others; "" where it has none.
+func (c *Config) publishedAttack(s *Suite, a published.Attack) (name string, epsilon float64) {
+	version := ""
+	for _, candidate := range s.Attacks {
+		of := c.Attack(candidate)
+		if of == nil || of.Kind != a.Kind || of.Norm != a.Norm || of.Version == "custom" {
+			continue
+		}
+		for _, e := range of.Epsilons { // 0.03137 is also 8/255
+			if math.Abs(e-a.Epsilon) <= 1e-4*a.Epsilon && (name == "" || of.Version == "standard" && version != "standard") {
+				name, epsilon, version = candidate, e, cmp.Or(of.Version, "standard")
+			}
+		}
+	}
+	return name, epsilon
+}

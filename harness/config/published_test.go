@@ -1,0 +1,173 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/harness/result"
+)
+
+func TestPublishedErrors(t *testing.T) {
+	with := func(value string) string { return "attacks: [aa-linf], published: " + value + "}" }
+	const old = "attacks: [aa-linf]}"
+	testErrors(t, []errorCase{
+		{old, with("tabel3"),
+			`config.yaml:23:88: suites.main.published names "tabel3", which is no published table; did you mean "table3"?`},
+		{old, with("figure-9"),
+			`config.yaml:23:88: suites.main.published names "figure-9", which is no published table; known: table2, table2-standard, table2-robust, table3, table4, table5, table6, table6-standard, table6-robust, table7`},
+		{old, with("[table3]"),
+			`config.yaml:23:88: suites.main.published must be the name of a published table or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}, not a list`},
+		{old, with("{nett: {none: [1, 2]}}"),
+			`config.yaml:23:89: suites.main.published names "nett", which is not in models; did you mean "net"?`},
+		{old, with("{net: 69.25}"),
+			`config.yaml:23:94: suites.main.published.net must be a mapping {none or ATTACK: [baseline, controlled]}, not "69.25"`},
+		{old, with("{net: {pgd: [1, 2]}}"),
+			`config.yaml:23:95: suites.main.published.net names "pgd", which is not in attacks; defined: aa-linf, none`},
+		{old, with("{net: {none: 69.25}}"),
+			`config.yaml:23:101: suites.main.published.net.none must be a list [baseline, controlled] in per cent, not "69.25"`},
+		{old, with("{net: {none: [1, 2, 3]}}"),
+			`config.yaml:23:101: suites.main.published.net.none must be a list [baseline, controlled] in per cent, not a list`},
+		{old, with("{net: {none: [1, 200]}}"),
+			`config.yaml:23:105: suites.main.published.net.none must be a number in per cent, from 0 to 100, not "200"`},
+		{old, with("{net: {none: [text]}}"),
+			`config.yaml:23:102: suites.main.published.net.none must be a number in per cent, from 0 to 100, not "text"`},
+	})
+}
+
+// numbers writes published numbers as "MODEL DEFENSE ATTACK EPSILON ACCURACY".
+func numbers(p *result.Published) []string {
+	var out []string
+	for _, c := range p.Cells {
+		epsilon := 0.0
+		if c.Epsilon != nil {
+			epsilon = *c.Epsilon
+		}
+		if (c.Norm == nil) != (c.Epsilon == nil) || (c.Norm == nil) != (c.Attack == None) {
+			out = append(out, fmt.Sprintf("norm %v, epsilon %v under %s", c.Norm, c.Epsilon, c.Attack))
+		}
+		out = append(out, fmt.Sprintf("%s %s %s %.4g %v", c.Model, c.Defense, c.Attack, epsilon, c.Accuracy))
+	}
+	return out
+}
+
+func publishedNumbers(t *testing.T, text string) *result.Published {
+	t.Helper()
+	c := mustParse(t, text)
+	p, err := c.PublishedNumbers(&c.Suites[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestPublishedOwn(t *testing.T) {
+	if p := publishedNumbers(t, small); p != nil {
+		t.Errorf("a suite without published numbers has %v", p)
+	}
+	own := strings.Replace(small, "attacks: [aa-linf]}", "attacks: [aa-linf], published: {net: {none: [94.71, 92.81], aa-linf: [0, ~]}}}", 1)
+	p := publishedNumbers(t, own)
+	want := []string{"net none none 0 0.9471", "net pca none 0 0.9281", "net none aa-linf 0.007843 0"}
+	if got := numbers(p); !slices.Equal(got, want) || p.Source != "config" || p.Mode != "" {
+		t.Errorf("%s, mode %q: %v", p.Source, p.Mode, got)
+	}
+	cut := strings.Replace(own, "controls: [pca], attacks: [aa-linf]", "controls: [], attacks: []", 1) // as --set may
+	if got := numbers(publishedNumbers(t, cut)); !slices.Contains(got, "net controlled none 0 0.9281") || !slices.Contains(got, "net none aa-linf 0.007843 0") {
+		t.Errorf("numbers without a cell: %v", got)
+	}
+	c := mustParse(t, own, "attacks.aa-linf.epsilon=[1/255, 2/255]")
+	if _, err := c.PublishedNumbers(&c.Suites[0]); err == nil || err.Error() != "suite main: a published number of attack aa-linf, which has 2 epsilons; give each an attack of its own" {
+		t.Errorf("numbers of an attack of two epsilons: %v", err)
+	}
+}
+
+// paperConfig is a suite whose models, attacks and controls are called as the reader likes.
+func paperConfig(models, controls, attacks, table string) string {
+	text := "version: 1\ndatasets:\n  test: {format: cifar10-bin, path: test.bin}\nmodels:\n"
+	for _, m := range strings.Split(models, ", ") {
+		text += "  " + m + ": {path: net.onnx}\n"
+	}
+	text += "controls:\n"
+	for _, c := range []string{"one", "two"} {
+		text += "  " + c + ": {solver: {method: greedy}, layers: [{at: input, embedding: {kind: identity}}]}\n"
+	}
+	return text + `attacks:
+  quick: {kind: autoattack, version: quick, norm: linf, epsilon: 8/255}
+  linf: {kind: autoattack, norm: linf, epsilon: [4/255, 0.03137]}
+  l2: {kind: autoattack, norm: l2, epsilon: 0.5}
+  weak: {kind: autoattack, norm: l2, epsilon: 0.25}
+  mixed: {kind: autoattack, version: custom, components: [fab], norm: l1, epsilon: 12}
+  pgd: {kind: pgd, norm: linf, epsilon: 8/255, steps: 20}
+suites:
+  s: {dataset: test, models: [` + models + "], controls: [" + controls + "], attacks: [" + attacks + "], published: " + table + "}\n"
+}
+
+// The paper's numbers go to the suite's cells, whatever the suite calls them; those
+// without a cell keep the paper's names.
+func TestPublishedTable(t *testing.T) {
+	p := publishedNumbers(t, paperConfig("resnet18, WRN_28_8.standard, rn-34-robust, RN50", "one, two", "quick, linf, weak, mixed, l2", "table2-standard"))
+	if p.Source != "table2-standard" || p.Mode != "oblivious" || len(p.Cells) != 40 {
+		t.Fatalf("%s, %s, %d numbers", p.Source, p.Mode, len(p.Cells))
+	}
+	got := numbers(p)
+	for _, want := range []string{
+		"resnet18 none none 0 0.9471", "resnet18 one none 0 0.9281",
+		"resnet18 none linf 0.03137 0", "resnet18 one linf 0.03137 0.6389", // standard before quick, at this epsilon only
+		"resnet18 one l2 0.5 0.821",
+		"resnet18 one aa-l1 12 0.7575", // version custom is not AutoAttack as the paper knows it
+		"WRN_28_8.standard one l2 0.5 0.8671", "RN50 none none 0 0.9508",
+		"RN-34 one linf 0.03137 0.6492", // the suite's is trained another way
+		"WRN-34-8 one none 0 0.9277",
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(strings.Join(got, "\n"))
+	}
+
+	got = numbers(publishedNumbers(t, paperConfig("rn18", "one", "quick, pgd", "table7")))
+	if want := "rn18 one pgd 0.03137 0.5182"; !slices.Contains(got, want) {
+		t.Errorf("lacks %q: %v", want, got)
+	}
+	if want := "rn18 one quick 0.03137 0.4877"; !slices.Contains(got, want) {
+		t.Errorf("lacks %q: %v", want, got)
+	}
+
+	// Two controls where the paper compares two, and none where the suite has none.
+	got = numbers(publishedNumbers(t, paperConfig("rn18", "two, one", "l2", "table5")))
+	for _, want := range []string{"rn18 two l2 0.5 0.5361", "rn18 one l2 0.5 0.821"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("lacks %q: %v", want, got)
+		}
+	}
+	got = numbers(publishedNumbers(t, paperConfig("rn18", "", "l2", "table5")))
+	if want := "rn18 sub-optimal l2 0.5 0.5361"; !slices.Contains(got, want) {
+		t.Errorf("lacks %q: %v", want, got)
+	}
+
+	// A table of both halves tells its networks apart.
+	if got := numbers(publishedNumbers(t, paperConfig("rn18", "one", "l2", "table6"))); !slices.Contains(got, "RN-18 robust none none 0 0.8239") {
+		t.Errorf("a network that does not say how it was trained is a robust one too: %v", got)
+	}
+	got = numbers(publishedNumbers(t, paperConfig("rn18-robust, rn18", "one", "l2", "table6")))
+	for _, want := range []string{"rn18 none none 0 0.9471", "rn18-robust none none 0 0.8239", "RN-34 standard none none 0 0.9491", "RN-34 robust none none 0 0.8445"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("lacks %q: %v", want, got)
+		}
+	}
+}
+
+func TestModelWords(t *testing.T) {
+	for name, want := range map[string][2]string{
+		"RN-18": {"rn18", ""}, "rn18_robust": {"rn18", "robust"}, "Standard ResNet-50": {"rn50", "standard"},
+		"wide-resnet-28-10": {"wrn2810", ""}, "EfficientNet-b0": {"efficientnetb0", ""}, "standardised-net": {"standardisednet", ""},
+	} {
+		if model, training := modelWords(name); !reflect.DeepEqual([2]string{model, training}, want) {
+			t.Errorf("%s: %s, %s", name, model, training)
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package harness
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/models/onnx"
+)
+
+// DryRun says what a description of a plan may assume.
+type DryRun struct {
+	// Rates are measured speeds by model, in passes of one image a second, forward and
+	// backward ones counted alike; that of "" serves models without one of their own.
+	Rates map[string]float64
+}
+
+// effort is what cells cost: passes count images. Those on controlled networks are
+// counted as controlled passes, each of which costs several plain ones.
+type effort struct {
+	forward, backward, controlled int64
+	hours                         float64 // of the passes on undefended networks
+	unrated                       []string
+}
+
+func (e *effort) add(o effort) {
+	e.forward, e.backward, e.controlled, e.hours = e.forward+o.forward, e.backward+o.backward, e.controlled+o.controlled, e.hours+o.hours
+	for _, m := range o.unrated {
+		if !slices.Contains(e.unrated, m) {
+			e.unrated = append(e.unrated, m)
+		}
+	}
+}
+
+func (e effort) String() string {
+	return fmt.Sprintf("at most %s forward and %s backward passes of one image; controlled passes: %s", count(e.forward), count(e.backward), count(e.controlled))
+}
+
+// Describe prints the cells and the passes that the attacks need at most: every
+// image attacked by every component, as if none were ever misclassified. It needs no
+// file. Where a data set or a network is absent, the number of images is that of the
+// config's limit and the classes are those of the data set, and it says that this is
+// an estimate. Cells of a suite with published numbers that are not among these are
+// marked as extra.
+func (p *Plan) Describe(o DryRun) (string, error) {
+	d := &description{plan: p, rates: o.Rates, sets: map[string]imageSet{}, made: map[craftKey]string{}}
+	var total effort
+	for i := range p.Config.Suites {
+		s := &p.Config.Suites[i]
+		e, err := d.suite(s)
+		if err != nil {
+			return "", err
+		}
+		total.add(e)
+	}
+	fmt.Fprintf(&d.text, "%d cells; attacks: %s\n", p.Cells(), total)
+	switch {
+	case len(total.unrated) == 0:
+		fmt.Fprintf(&d.text, "hours: at most %s at the given rates, controlled passes not included\n", duration(total.hours))
+	case len(o.Rates) == 0:
+		d.text.WriteString("hours: no rate is known; --rate [MODEL=]N, the passes of one image that the machine makes in a second, gives them\n")
+	default:
+		fmt.Fprintf(&d.text, "hours: no rate is known for %s; the others: at most %s, controlled passes not included\n", strings.Join(total.unrated, ", "), duration(total.hours))
+	}
+	return d.text.String(), nil
+}
+
+// description is a plan being described.
+type description struct {
+	plan  *Plan
+	rates map[string]float64
+	text  strings.Builder
+	sets  map[string]imageSet
+	made  map[craftKey]string // in which suite images are made first
+}
+
+// imageSet is what is known of a data set.
+type imageSet struct {
+	n, classes int
+	note       string // what was assumed, since the files are absent; "" if they are there
+}
+
+// set surveys a data set that is scored.
+func (d *description) set(name string) (imageSet, error) {
+	if s, ok := d.sets[name]; ok {
+		return s, nil
+	}
+	cfg := d.plan.Config
+	spec := cfg.Dataset(name).Spec
+	var s imageSet
+	if absent(cfg.Files, spec.Path) {
+		s = assumed(spec, cfg.Limit)
+	} else {
+		data, err := dataset.Open(spec, cfg.Files, cfg.Limit)
+		if err != nil {
+			return s, fmt.Errorf("dataset %s: %w", name, err)
+		}
+		s = imageSet{n: data.Len(), classes: data.Classes()}
+	}
+	d.sets[name] = s
+	return s, nil
+}
+
+// What is assumed of absent images about which the config says nothing.
+const (
+	assumedImages  = 10_000 // the size of the test sets of CIFAR and of Tiny-ImageNet's validation set
+	assumedClasses = 10
+)
+
+// formatClasses are the classes of the formats that fix them.
+var formatClasses = map[string]int{"cifar10-bin": 10, "cifar100-bin": 100}
+
+// assumed is what the config says of a data set whose files are absent.
+func assumed(spec dataset.Spec, limit int) imageSet {
+	s := imageSet{n: len(spec.Indices), classes: cmp.Or(len(spec.ClassNames), spec.Classes, formatClasses[spec.Format])}
+	from := "as the config says"
+	if n := spec.Limit; n > 0 && (s.n == 0 || n < s.n) {
+		s.n = n
+	}
+	if s.n == 0 {
+		s.n, from = assumedImages, "assumed"
+	}
+	if limit > 0 && limit < s.n {
+		s.n, from = limit, "as --limit says"
+	}
+	s.note = fmt.Sprintf("%s is absent (%d images %s", spec.Path, s.n, from)
+	if s.classes == 0 {
+		s.classes = assumedClasses
+		s.note += fmt.Sprintf(", %d classes assumed", s.classes)
+	}
+	s.note += ")"
+	return s
+}
+
+// classes are those of a model, or where it can't be read, those of the data set:
+// note says so of an absent one; a broken one is for the run itself to refuse.
+func (d *description) classes(m *config.Model, s imageSet) (classes int, note string) {
+	r := &runner{cfg: d.plan.Config}
+	if absent(r.cfg.Files, m.Path) {
+		return s.classes, fmt.Sprintf("%s is absent (%d classes as the data set)", m.Path, s.classes)
+	}
+	file, err := r.read(m.Path)
+	if err != nil {
+		return s.classes, ""
+	}
+	g, err := onnx.Open(file.Data, nil, nil)
+	if err != nil {
+		return s.classes, ""
+	}
+	return int(g.Outputs[0].Shape.Items()), ""
+}
+
+// suite describes the jobs of a suite. What an earlier suite has made already costs
+// nothing here.
+func (d *description) suite(s *config.Suite) (effort, error) {
+	var sum effort
+	known, err := newComparison(d.plan.Config, s)
+	if err != nil {
+		return sum, err
+	}
+	for _, j := range d.plan.Jobs {
+		if j.Suite != s {
+			continue
+		}
+		e, err := d.job(j, known)
+		if err != nil {
+			return sum, err
+		}
+		sum.add(e)
+	}
+	if known != nil {
+		fmt.Fprintf(&d.text, "suite %s: %s; %s\n", s.Name, known, sum)
+	}
+	return sum, nil
+}
+
+func (d *description) job(j Job, known *comparison) (effort, error) {
+	set, err := d.set(j.Suite.Dataset)
+	if err != nil {
+		return effort{}, err
+	}
+	classes, note := d.classes(j.Model, set)
+	n := int64(set.n)
+	fmt.Fprintf(&d.text, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, n, j.Suite.Dataset, j.Suite.Mode)
+	if notes := slices.DeleteFunc([]string{set.note, note}, func(s string) bool { return s == "" }); len(notes) > 0 {
+		fmt.Fprintf(&d.text, "  an estimate, as %s\n", strings.Join(notes, " and "))
+	}
+	fmt.Fprintf(&d.text, "  %-24s defenses: %s\n", "none (clean)", known.defenses(j, config.None, 0))
+	e := effort{controlled: n * int64(len(j.Suite.Controls)*(1+len(j.Attacks)))}
+	for _, a := range j.Attacks {
+		r, err := a.recipe(classes)
+		if err != nil {
+			fmt.Fprintf(&d.text, "  %-24s %v\n", a.Name, err)
+			continue
+		}
+		var f, g int64
+		for _, c := range r.Components {
+			cf, cg := c.Passes(classes)
+			f, g = f+int64(cf)*n, g+int64(cg)*n
+		}
+		shared := ""
+		for _, defense := range j.targets() {
+			switch k := j.key(a, defense); {
+			case d.made[k] != "" && defense == config.None:
+				shared = ", made once with suite " + d.made[k]
+			case d.made[k] != "":
+			case defense == config.None:
+				d.made[k] = j.Suite.Name
+				e.forward, e.backward = e.forward+f, e.backward+g
+			default:
+				d.made[k] = j.Suite.Name
+				e.controlled += f + g
+			}
+		}
+		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, %s, epsilon %s: at most %s forward, %s backward%s\n",
+			a.Name, known.defenses(j, a.Name, a.Epsilon), r.Name, a.Norm, fraction(a.Epsilon), count(f), count(g), shared)
+	}
+	rate := cmp.Or(d.rates[j.Model.Name], d.rates[""])
+	if rate > 0 {
+		clean := n * int64(1+len(j.Attacks))
+		e.hours = float64(clean+e.forward+e.backward) / rate / 3600
+	} else {
+		e.unrated = []string{j.Model.Name}
+	}
+	return e, nil
+}
+
+// fraction writes an epsilon as k/255 where it is one, else as a decimal.
+func fraction(epsilon float64) string {
+	short := strconv.FormatFloat(epsilon, 'g', -1, 64)
+	k := math.Round(epsilon * 255)
+	if len(short) > 6 && k >= 1 && math.Abs(k/255-epsilon) < 1e-9*epsilon {
+		return fmt.Sprintf("%.0f/255", k)
+	}
+	return short
+}
+
+// count writes a number of passes with its thousands.
+func count(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.1fG", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1fM", float64(n)/1e6)
+	case n >= 1e4:
+		return fmt.Sprintf("%.0fk", float64(n)/1e3)
+	}
+	return fmt.Sprint(n)
+}
+
+// duration writes hours with two digits that count.
+func duration(hours float64) string {
+	if hours >= 10 {
+		return fmt.Sprintf("%.0f", hours)
+	}
+	return strconv.FormatFloat(hours, 'g', 2, 64)
+}

@@ -1,0 +1,313 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/harness/result"
+)
+
+// FitOptions say which embeddings are fitted, and where they go.
+type FitOptions struct {
+	Control   string
+	Trainings []*config.Training // of the control's layers, see [config.Trainings]
+	// Models are those that one embedding is fitted for; empty: those that the training
+	// names, else those of the suites that use the control.
+	Models   []string
+	Out      string // instead of the training's path, where there is one training
+	Resume   bool   // continue from checkpoints
+	Force    bool   // fit anew what was fitted or begun
+	Workers  int    // of trainings; 0: as many as there are cores
+	Progress *Progress
+	Cache    *control.Cache // of linear embeddings
+}
+
+// Fitted is an embedding that was fitted.
+type Fitted struct {
+	At     string
+	Kind   string   // linear or autoencoder
+	Models []string // that it serves
+	// Of a linear embedding: its rank of dim, and the share of the variance that it keeps.
+	Rank, Dim int
+	Variance  float64
+	Cached    bool
+	// Of a training: its file, whether that was there, steps, and the means over the last
+	// epoch. ‖E(x) − x‖² is the reconstruction error.
+	Path                                   string
+	Kept                                   bool
+	Steps                                  int
+	CrossEntropy, Reconstruction, Accuracy float64
+	Seconds                                float64
+}
+
+// Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache,
+// those of kind autoencoder by training. Layers of other kinds need nothing. When ctx is
+// cancelled, a training leaves a checkpoint that Resume continues from, to the bit. What
+// is wrong with what the config names is a [ConfigError].
+func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error) {
+	f := &fitter{o: o, control: cfg.Control(o.Control), networks: map[string]*control.Network{}}
+	if f.control == nil {
+		return nil, ConfigError{unknown("control", o.Control, cfg.Controls, func(c config.Control) string { return c.Name })}
+	}
+	if f.o.Progress == nil {
+		f.o.Progress = NewProgress(nil, true)
+	}
+	pool, err := newPool(cfg.Runtime)
+	if err != nil {
+		return nil, ConfigError{err}
+	}
+	defer pool.Close()
+	f.runner = &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: f.o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{},
+		file: &result.File{Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}}
+	defer func() {
+		for _, n := range f.networks {
+			n.Close()
+		}
+	}()
+	linear, trainings := 0, 0
+	for i, l := range f.control.Layers {
+		switch {
+		case l.Embedding.Kind == config.Linear:
+			linear++
+		case f.training(i) != nil:
+			trainings++
+		}
+	}
+	if linear+trainings == 0 {
+		return nil, ConfigError{fmt.Errorf("control %s has no embedding to fit: none is of kind %s or %s", o.Control, config.Linear, config.Autoencoder)}
+	}
+	if o.Out != "" && trainings != 1 {
+		return nil, ConfigError{fmt.Errorf("control %s has %d embeddings to train; --out is for one", o.Control, trainings)}
+	}
+	order, err := f.order()
+	if err != nil {
+		return nil, fmt.Errorf("control %s: %w", o.Control, err)
+	}
+	var all []Fitted
+	for _, i := range order {
+		l := f.control.Layers[i]
+		var done []Fitted
+		switch {
+		case l.Embedding.Kind == config.Linear:
+			done, err = f.linear(ctx, i)
+		case f.training(i) != nil:
+			done, err = f.train(ctx, i, f.training(i))
+		}
+		if all = append(all, done...); err != nil {
+			return all, fmt.Errorf("control %s: layer at %s: %w", o.Control, place(l.At), err)
+		}
+	}
+	return all, nil
+}
+
+// fitter is the state of [Fit].
+type fitter struct {
+	*runner
+	o        FitOptions
+	control  *config.Control
+	networks map[string]*control.Network
+}
+
+// training is that of a layer, nil for embeddings of other kinds.
+func (f *fitter) training(layer int) *config.Training {
+	if layer >= len(f.o.Trainings) {
+		return nil
+	}
+	return f.o.Trainings[layer]
+}
+
+// models are those that an embedding is fitted for.
+func (f *fitter) models(t *config.Training) ([]string, error) {
+	names := f.o.Models
+	if len(names) == 0 && t != nil {
+		names = t.Models
+	}
+	if len(names) == 0 {
+		for _, s := range f.cfg.Suites {
+			for _, m := range s.Models {
+				if slices.Contains(s.Controls, f.control.Name) && !slices.Contains(names, m) {
+					names = append(names, m)
+				}
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil, ConfigError{errors.New("no suite uses the control, so no model is known; name one with --model")}
+	}
+	return names, nil
+}
+
+// order lists the layers as the network meets them: what is fitted behind a control
+// sees its states.
+func (f *fitter) order() ([]int, error) {
+	var training *config.Training
+	for _, t := range f.o.Trainings {
+		if t != nil {
+			training = t
+		}
+	}
+	names, err := f.models(training)
+	if err != nil {
+		return nil, err
+	}
+	_, _, at, err := f.cut(names[0])
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int, len(at))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return at[a] - at[b] })
+	return order, nil
+}
+
+// cut opens a model and cuts it for the control, with the segment of each layer.
+func (f *fitter) cut(name string) (*control.Network, *control.Chain, []int, error) {
+	m := f.cfg.Model(name)
+	if m == nil {
+		return nil, nil, nil, ConfigError{unknown("model", name, f.cfg.Models, func(m config.Model) string { return m.Name })}
+	}
+	n := f.networks[name]
+	if n == nil {
+		var err error
+		if n, err = f.network(m); err != nil {
+			return nil, nil, nil, ConfigError{err}
+		}
+		f.networks[name] = n
+	}
+	chain, at, err := f.chain(n, f.control)
+	if err != nil {
+		return nil, nil, nil, ConfigError{err}
+	}
+	return n, chain, at, nil
+}
+
+// linear fits a layer's principal subspace for each model.
+func (f *fitter) linear(ctx context.Context, layer int) ([]Fitted, error) {
+	names, err := f.models(nil)
+	if err != nil {
+		return nil, err
+	}
+	l := f.control.Layers[layer]
+	var all []Fitted
+	for _, name := range names {
+		n, chain, at, err := f.cut(name)
+		if err != nil {
+			return all, err
+		}
+		d, err := f.fitSet(n, l.Embedding)
+		if err != nil {
+			return all, ConfigError{err}
+		}
+		s, cached, seconds, err := f.subspace(ctx, n, chain, at[layer], d, control.Target{Variance: l.Embedding.Variance, Rank: l.Embedding.Rank})
+		if err != nil {
+			return all, err
+		}
+		all = append(all, Fitted{At: place(l.At).String(), Kind: config.Linear, Models: []string{name}, Rank: s.Rank, Dim: s.Dim,
+			Variance: s.Variance, Cached: cached, Seconds: seconds})
+	}
+	return all, nil
+}
+
+// group is the models that one embedding serves, and its file.
+type group struct {
+	path   string
+	models []string
+}
+
+// groups are those of a training: one, or with {size} in its path one for each size of state.
+func (f *fitter) groups(layer int, t *config.Training) ([]group, error) {
+	names, err := f.models(t)
+	if err != nil {
+		return nil, err
+	}
+	folder, ok := f.cfg.Files.(config.Folder)
+	if !ok && f.o.Out == "" {
+		return nil, ConfigError{errors.New("the bundled config's files can't be written; say where the embedding goes with --out")}
+	}
+	var all []group
+	for _, name := range names {
+		_, chain, at, err := f.cut(name)
+		if err != nil {
+			return nil, err
+		}
+		path := folder.Path(embeddingPath(t.Path, chain.StateShape(at[layer])))
+		i := slices.IndexFunc(all, func(g group) bool { return g.path == path })
+		if i < 0 {
+			i, all = len(all), append(all, group{path: path})
+		}
+		all[i].models = append(all[i].models, name)
+	}
+	if f.o.Out != "" {
+		if len(all) > 1 {
+			return nil, ConfigError{fmt.Errorf("%s and %s have states of different sizes, each with an embedding of its own; --out is for one, say of which model with --model", all[0].models[0], all[1].models[0])}
+		}
+		all[0].path = f.o.Out
+	}
+	return all, nil
+}
+
+// train fits a layer's auto-encoders.
+func (f *fitter) train(ctx context.Context, layer int, t *config.Training) ([]Fitted, error) {
+	groups, err := f.groups(layer, t)
+	if err != nil {
+		return nil, err
+	}
+	var all []Fitted
+	for _, g := range groups {
+		done, err := f.trainOne(ctx, layer, t, g)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, done)
+	}
+	return all, nil
+}
+
+// trainOne fits one auto-encoder to a group of models.
+func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, g group) (Fitted, error) {
+	start := time.Now()
+	done := Fitted{At: place(f.control.Layers[layer].At).String(), Kind: config.Autoencoder, Models: g.models, Path: g.path}
+	if _, err := os.Stat(g.path); err == nil && !f.o.Force {
+		f.progress.Say("%s is there already; --force fits it anew", g.path)
+		done.Kept = true
+		return done, nil
+	}
+	j, err := f.job(ctx, layer, t, g.models)
+	if err != nil {
+		return done, err
+	}
+	defer j.trainer.Close()
+	saved := g.path + ".checkpoint"
+	if err := j.begin(saved, f.o, f.progress); err != nil {
+		return done, err
+	}
+	if err := os.MkdirAll(filepath.Dir(g.path), 0o755); err != nil {
+		return done, err
+	}
+	if err := j.run(ctx, saved, f.progress, done.At+" of "+strings.Join(g.models, ", ")); err != nil {
+		return done, err
+	}
+	history := j.trainer.History()
+	last := mean(history[len(history)-j.trainer.PerEpoch():])
+	done.Steps, done.CrossEntropy, done.Reconstruction, done.Accuracy = len(history), last.CrossEntropy, last.Reconstruction, last.Accuracy
+	if err := j.write(g.path, f.provenance(j, done, t)); err != nil {
+		return done, err
+	}
+	if err := os.Remove(saved); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return done, err
+	}
+	done.Seconds = time.Since(start).Seconds()
+	return done, nil
+}

@@ -1,0 +1,248 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"selfheal/control"
+	"selfheal/control/fit"
+	"selfheal/harness/config"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// fitVersion is part of every training's key; raise it when the same training gives
+// another embedding.
+const fitVersion = "fit/1"
+
+// saveEvery is how long a training goes on between two checkpoints.
+const saveEvery = 30 * time.Second
+
+// training is a layer's auto-encoder on its way.
+type training struct {
+	trainer *fit.Trainer
+	key     string // hash of what it depends on
+	state   onnx.Shape
+	data    string   // SHA-256
+	models  []string // name and SHA-256
+	start   string   // architecture, or the start's file and SHA-256
+}
+
+// job opens everything that a training needs.
+func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names []string) (*training, error) {
+	d, err := f.open(t.Fit, 0)
+	if err != nil {
+		return nil, ConfigError{err}
+	}
+	j := &training{data: d.SHA256()}
+	var networks []fit.Network
+	var ids []string
+	for _, name := range names {
+		n, chain, at, err := f.cut(name)
+		if err != nil {
+			return nil, err
+		}
+		earlier, err := f.earlier(ctx, n, chain, at, layer)
+		if err != nil {
+			return nil, err
+		}
+		around, err := fit.Around(n, chain, at[layer], earlier, f.cfg.Runtime.Winograd)
+		if err != nil {
+			return nil, fmt.Errorf("model %s: %w", name, err)
+		}
+		id, err := around.ID()
+		if err != nil {
+			return nil, fmt.Errorf("model %s: %w", name, err)
+		}
+		networks = append(networks, around)
+		j.state = chain.StateShape(at[layer])
+		ids = append(ids, id)
+		j.models = append(j.models, name+" "+f.file.Models[name].SHA256)
+	}
+	data := fit.Data{Shape: d.Shape(), Labels: make([]int, d.Len()), Pixels: d.Pixels}
+	for i := range data.Labels {
+		_, _, data.Labels[i] = d.Image(i)
+	}
+	e, err := f.begin(j, t, networks[0], data)
+	if err != nil {
+		return nil, ConfigError{err}
+	}
+	settings := trainingSettings(t)
+	settings.Workers = f.o.Workers
+	if j.trainer, err = fit.NewTrainer(e, networks, data, settings); err != nil {
+		return nil, ConfigError{err}
+	}
+	depends := *t
+	depends.Path, depends.Start, depends.Models = "", "", nil // where things lie does not matter
+	text, err := json.Marshal([]any{fitVersion, depends, ids, j.data, j.start, f.cfg.Runtime.Winograd})
+	if err != nil {
+		j.trainer.Close()
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	j.key = hex.EncodeToString(sum[:])
+	return j, nil
+}
+
+// earlier are the embeddings in front of a layer, by their segments.
+func (f *fitter) earlier(ctx context.Context, n *control.Network, chain *control.Chain, at []int, layer int) (map[int]*onnx.Graph, error) {
+	earlier := map[int]*onnx.Graph{}
+	for i, l := range f.control.Layers {
+		if at[i] >= at[layer] {
+			continue
+		}
+		e := l.Embedding
+		e.Path = embeddingPath(e.Path, chain.StateShape(at[i]))
+		g, err := f.embedding(ctx, n, chain, f.control, place(l.At), at[i], e)
+		if err != nil {
+			return nil, ConfigError{fmt.Errorf("the layer at %s, which comes before: %w", place(l.At), err)}
+		}
+		earlier[at[i]] = g
+	}
+	return earlier, nil
+}
+
+// begin is the embedding that a training starts from.
+func (f *fitter) begin(j *training, t *config.Training, n fit.Network, data fit.Data) (*onnx.Graph, error) {
+	if t.Start != "" {
+		file, err := f.read(t.Start)
+		if err != nil {
+			return nil, fmt.Errorf("start %w", err)
+		}
+		j.start = "start " + file.SHA256
+		e, err := control.ONNXEmbedding(file.Data, j.state)
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", t.Start, err)
+		}
+		return e, nil
+	}
+	j.start = "architecture " + t.Architecture
+	e, err := fit.New(t.Architecture, j.state, n.Before == nil, t.Width, t.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return e, fit.Calibrate(e, n, data)
+}
+
+func trainingSettings(t *config.Training) fit.Settings {
+	s := fit.Settings{
+		Epochs: t.Epochs, Batch: t.Batch, Weight: t.Weight, Seed: t.Seed, Augment: fit.Augment{Flip: t.Flip, Crop: t.Crop},
+		Optimizer: fit.Optimizer{LearningRate: t.LearningRate, Momentum: t.Momentum, WeightDecay: t.WeightDecay},
+		Schedule:  map[string]fit.Schedule{"cosine": fit.Cosine, "step": fit.Steps, "constant": fit.Constant}[t.Schedule],
+	}
+	if t.Optimizer == "adam" {
+		s.Optimizer.Method = fit.Adam
+	}
+	if t.Objective == config.DenoisingObjective {
+		s.Denoising = &fit.Denoising{Epsilon: t.Epsilon, Steps: t.Steps, StepSize: t.StepSize}
+	}
+	return s
+}
+
+// begin looks for a checkpoint.
+func (j *training) begin(saved string, o FitOptions, p *Progress) error {
+	_, err := os.Stat(saved)
+	switch {
+	case err != nil || o.Force:
+		return nil
+	case !o.Resume:
+		return ConfigError{fmt.Errorf("%s holds a training that was stopped: --resume continues it, --force begins anew", saved)}
+	}
+	if err := j.trainer.Restore(saved, j.key); err != nil {
+		return ConfigError{fmt.Errorf("%w; --force begins anew", err)}
+	}
+	p.Say("resumed after step %d of %d", j.trainer.Done(), j.trainer.Steps())
+	return nil
+}
+
+// run makes the steps that are left. Whatever ends it, what was done is in the checkpoint.
+func (j *training) run(ctx context.Context, saved string, p *Progress, label string) error {
+	t := j.trainer
+	p.Say("fitting the embedding at %s: %d steps", label, t.Steps()-t.Done())
+	show := p.training(t)
+	last := time.Now()
+	for t.Done() < t.Steps() {
+		loss, err := t.Step(ctx)
+		if err != nil {
+			show.stop()
+			if ctx.Err() == nil {
+				return err
+			}
+			if t.Done() > 0 {
+				if serr := t.Save(saved, j.key); serr != nil {
+					return errors.Join(serr, err)
+				}
+				p.Say("stopped after step %d of %d; --resume continues", t.Done(), t.Steps())
+			}
+			return err
+		}
+		show.step(loss)
+		if time.Since(last) >= saveEvery {
+			if err := t.Save(saved, j.key); err != nil {
+				show.stop()
+				return err
+			}
+			last = time.Now()
+		}
+	}
+	show.stop()
+	return nil
+}
+
+// provenance is what an embedding's file says of its making.
+func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[string]string {
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+	return map[string]string{
+		"selfheal": Version, "onnxruntime": ort.Version(), "control": f.control.Name, "at": done.At, "models": strings.Join(j.models, ", "),
+		"dataset": t.Fit, "dataset_sha256": j.data, "config_sha256": f.cfg.Hash(), "training_sha256": j.key, "begun_with": j.start,
+		"objective": t.Objective, "weight": number(t.Weight), "epochs": strconv.Itoa(t.Epochs), "steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch),
+		"seed": strconv.FormatUint(t.Seed, 10), "cross_entropy": number(done.CrossEntropy), "reconstruction": number(done.Reconstruction), "accuracy": number(done.Accuracy),
+	}
+}
+
+// write writes the embedding, once it is known to open as one, and the losses beside it.
+func (j *training) write(path string, meta map[string]string) error {
+	e := j.trainer.Embedding()
+	e.Meta = meta
+	data, err := e.Encode()
+	if err != nil {
+		return err
+	}
+	if _, err := control.ONNXEmbedding(data, j.state); err != nil {
+		return fmt.Errorf("embedding: %w", err)
+	}
+	var b bytes.Buffer
+	b.WriteString("step,epoch,network,learning_rate,cross_entropy,reconstruction,accuracy\n")
+	for _, l := range j.trainer.History() {
+		fmt.Fprintf(&b, "%d,%d,%d,%.6g,%.6g,%.6g,%.6g\n", l.Step, l.Step/j.trainer.PerEpoch(), l.Network, l.Rate, l.CrossEntropy, l.Reconstruction, l.Accuracy)
+	}
+	if err := os.WriteFile(path+".csv", b.Bytes(), 0o644); err != nil {
+		return err
+	}
+	part := path + ".part"
+	if err := os.WriteFile(part, data, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(part, path)
+}
+
+// mean is that of several steps' losses.
+func mean(list []fit.Loss) fit.Loss {
+	var m fit.Loss
+	n := float64(max(len(list), 1))
+	for _, l := range list {
+		m.CrossEntropy += l.CrossEntropy / n
+		m.Reconstruction += l.Reconstruction / n
+		m.Accuracy += l.Accuracy / n
+	}
+	return m
+}

@@ -1,0 +1,184 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/models/onnx"
+)
+
+// Missing is a file or folder that a plan needs and that is not there.
+type Missing struct {
+	Kind string   // "data set", "network" or "embedding"
+	Path string   // as the config has it
+	For  []string // what of the config needs it
+	What string   // what belongs there, in a sentence
+	Make string   // the command that makes it; "" where none is known
+}
+
+// Missing lists what the plan's suites need and is absent: data sets, networks,
+// embeddings, in the config's order, each path once. Nothing is read for it. fit is the
+// command that fits a control's embeddings when the control's name is put behind it.
+func (p *Plan) Missing(fit string) []Missing {
+	var all []Missing
+	add := func(m Missing, by string) {
+		if i := slices.IndexFunc(all, func(o Missing) bool { return o.Path == m.Path }); i < 0 {
+			m.For = []string{by}
+			all = append(all, m)
+		} else if !slices.Contains(all[i].For, by) {
+			all[i].For = append(all[i].For, by)
+		}
+	}
+	cfg, opened := p.Config, p.opened()
+	for _, d := range cfg.Datasets {
+		if slices.Contains(opened, d.Name) && absent(cfg.Files, d.Path) {
+			add(missingSet(d.Spec), d.Name)
+		}
+	}
+	for _, j := range p.Jobs {
+		if absent(cfg.Files, j.Model.Path) {
+			add(missingNetwork(j.Model.Path, cfg.Dataset(j.Suite.Dataset).Spec), j.Model.Name)
+		}
+	}
+	for _, c := range cfg.Controls {
+		for _, l := range c.Layers {
+			if e := l.Embedding; e.Kind == config.ONNX && absent(cfg.Files, e.Path) {
+				add(missingEmbedding(e, fit+c.Name), c.Name+" at "+l.At.String())
+			}
+		}
+	}
+	return all
+}
+
+// opened names the data sets that are needed: those scored, those that linear embeddings
+// are fitted on, and those that auto-encoders which are yet to be fitted need.
+func (p *Plan) opened() []string {
+	var names []string
+	for _, s := range p.Config.Suites {
+		names = append(names, s.Dataset)
+	}
+	for _, c := range p.Config.Controls {
+		for _, l := range c.Layers {
+			e := l.Embedding
+			if e.Kind == config.Linear || e.Fit != "" && absent(p.Config.Files, e.Path) {
+				names = append(names, e.Fit)
+			}
+		}
+	}
+	return names
+}
+
+// sizeKey stands, in the path of an embedding, for the number of values of the state.
+const sizeKey = "{size}"
+
+// embeddingPath is the file of an embedding on states of a shape.
+func embeddingPath(pattern string, state onnx.Shape) string {
+	return strings.ReplaceAll(pattern, sizeKey, strconv.FormatInt(state.Items(), 10))
+}
+
+// absent reports whether nothing lies at a path of files. With {size} in it that is so
+// when no file has a number in its place: which number is needed, only the network knows.
+func absent(files fs.FS, name string) bool {
+	before, after, sized := strings.Cut(path.Base(name), sizeKey)
+	if !sized {
+		_, err := fs.Stat(files, name)
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid)
+	}
+	entries, _ := fs.ReadDir(files, path.Dir(name)) // a folder that can't be read has none
+	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		size, begins := strings.CutPrefix(e.Name(), before)
+		size, ends := strings.CutSuffix(size, after)
+		_, err := strconv.ParseUint(size, 10, 32)
+		return begins && ends && err == nil
+	})
+}
+
+// missingSet says what a data set's format expects and where the published ones are.
+func missingSet(s dataset.Spec) Missing {
+	m := Missing{Kind: "data set", Path: s.Path}
+	switch s.Format {
+	case "cifar10-bin":
+		m.What = "CIFAR-10's binary version, records of a label byte and 3072 pixel bytes: cifar-10-binary.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html"
+		if base := path.Base(s.Path); !strings.HasPrefix(base, "data_batch") && !strings.HasPrefix(base, "test_batch") {
+			m.What += "; its five training batches in one file"
+			m.Make = fmt.Sprintf("cat %s/data_batch_[1-5].bin > %s", path.Dir(s.Path), s.Path)
+		}
+	case "cifar100-bin":
+		m.What = "CIFAR-100's binary version, records of a coarse and a fine label byte and 3072 pixel bytes: cifar-100-binary.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html"
+	case "tiny-imagenet":
+		m.What = "Tiny-ImageNet's folder, with wnids.txt, train/CLASS/images/ and val/ (val_annotations.txt and images/): http://cs231n.stanford.edu/tiny-imagenet-200.zip"
+	case "npz":
+		m.What = "a NumPy archive of x, images as uint8 or float32, and y, integer labels"
+	default:
+		m.What = "a folder of images, PNG or JPEG, one folder a class"
+	}
+	return m
+}
+
+// trainedData are the names that scripts/train.py has for formats.
+var trainedData = map[string]string{"cifar10-bin": "cifar10", "cifar100-bin": "cifar100", "tiny-imagenet": "tiny-imagenet"}
+
+// missingNetwork says how a network is made. One at ARCHITECTURE-standard/model.onnx or
+// ARCHITECTURE-robust/model.onnx is what scripts/train.py leaves in such a folder.
+func missingNetwork(file string, images dataset.Spec) Missing {
+	m := Missing{Kind: "network", Path: file, What: "an ONNX classifier of these images; scripts/export.py writes one from PyTorch's weights"}
+	folder := path.Dir(file)
+	data, i := trainedData[images.Format], strings.LastIndex(path.Base(folder), "-")
+	if data == "" || i < 0 || path.Base(file) != "model.onnx" {
+		return m
+	}
+	architecture, training := path.Base(folder)[:i], path.Base(folder)[i+1:]
+	loss, known := map[string]string{"standard": "", "robust": " --loss trades"}[training]
+	if !known {
+		return m
+	}
+	m.What = map[string]string{"standard": "an ONNX classifier, trained in the standard way", "robust": "an ONNX classifier, trained adversarially"}[training]
+	from := images.Path
+	if images.Format != "tiny-imagenet" || path.Base(from) == "val" || path.Base(from) == "train" {
+		from = path.Dir(from)
+	}
+	m.Make = fmt.Sprintf("python3 scripts/train.py --architecture %s --data %s --folder %s%s --out %s", architecture, data, from, loss, folder)
+	return m
+}
+
+// missingEmbedding says how an embedding is made: by fit, if the config says how.
+func missingEmbedding(e config.Embedding, fit string) Missing {
+	m := Missing{Kind: "embedding", Path: e.Path, What: "an ONNX model from states to states of the same shape"}
+	if strings.Contains(e.Path, sizeKey) {
+		m.What += "; " + sizeKey + " is how many values a state has, and each size has a file"
+	}
+	if e.Fit != "" { // of kind autoencoder
+		m.Make = fit
+	}
+	return m
+}
+
+// DescribeMissing writes the list for a reader: every path with what belongs there, by
+// whom it is needed, and the command that makes it.
+func DescribeMissing(all []Missing) string {
+	var b strings.Builder
+	for _, kind := range []string{"data set", "network", "embedding"} {
+		first := true
+		for _, m := range all {
+			if m.Kind != kind {
+				continue
+			}
+			if first {
+				fmt.Fprintf(&b, "missing %ss\n", kind)
+				first = false
+			}
+			fmt.Fprintf(&b, "  %s\n    for %s: %s\n", m.Path, strings.Join(m.For, ", "), m.What)
+			if m.Make != "" {
+				fmt.Fprintf(&b, "    %s\n", m.Make)
+			}
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,161 @@
+// Package published holds accuracies that were published elsewhere, to be shown beside
+// those of a run: the tables of the paper that selfheal implements, Chen, Li and Zhang,
+// "Self-Healing Robust Neural Networks via Closed-Loop Control". README.md says what the
+// columns of paper.csv mean.
+package published
+
+import (
+	_ "embed"
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// The source of the numbers.
+const (
+	Title   = "Self-Healing Robust Neural Networks via Closed-Loop Control"
+	Authors = "Zhuotong Chen, Qianxiao Li, Zheng Zhang"
+)
+
+//go:embed paper.csv
+var paper string
+
+// Table is a table of the paper, or one half of it where it has a half for networks
+// trained in the standard way and one for adversarially trained ones.
+type Table struct {
+	Name    string // table2-standard, …, table7
+	Caption string // in our words
+	Dataset string
+	Mode    string // what its attacker knows: oblivious, or whitebox, which the paper leaves at that
+	// Sides are the defenses of the two numbers of a cell, "none" for the network alone.
+	Sides [2]string
+	Cells []Cell
+
+	table, training string // of the lines of paper.csv; training "" where there is one only
+}
+
+// Cell is a cell of a table.
+type Cell struct {
+	Model    string // as the paper calls it: RN-18
+	Training string // standard or robust
+	Attack   Attack
+	Accuracy [2]float64 // left and right, as shares
+}
+
+// Attack is what the images of a column were made with.
+type Attack struct {
+	Name    string  // none, aa-linf, aa-l2, aa-l1, pgd-linf
+	Kind    string  // "", autoattack or pgd
+	Norm    string  // "" for clean images
+	Epsilon float64 // 0 for clean images
+}
+
+// The defenses of the paper's tables.
+const (
+	none       = "none"
+	closedLoop = "closed-loop" // embeddings trained for all the table's networks
+)
+
+// layout is the order of the paper and what paper.csv does not say.
+var layout = []Table{
+	{Name: "table2-standard", table: "table2", training: "standard", Mode: "oblivious", Sides: [2]string{none, closedLoop},
+		Caption: "Table 2, first half: networks trained in the standard way"},
+	{Name: "table2-robust", table: "table2", training: "robust", Mode: "oblivious", Sides: [2]string{none, closedLoop},
+		Caption: "Table 2, second half: adversarially trained networks"},
+	{Name: "table3", table: "table3", Mode: "oblivious", Sides: [2]string{none, closedLoop},
+		Caption: "Table 3: adversarially trained networks"},
+	{Name: "table4", table: "table4", Mode: "oblivious", Sides: [2]string{none, closedLoop},
+		Caption: "Table 4: networks trained in the standard way"},
+	{Name: "table5", table: "table5", Mode: "oblivious", Sides: [2]string{"sub-optimal", "optimal"},
+		Caption: "Table 5: what a poorer embedding costs, standard networks"},
+	{Name: "table6-standard", table: "table6", training: "standard", Mode: "oblivious", Sides: [2]string{none, "linear"},
+		Caption: "Table 6, first half: linear control of networks trained in the standard way"},
+	{Name: "table6-robust", table: "table6", training: "robust", Mode: "oblivious", Sides: [2]string{none, "linear"},
+		Caption: "Table 6, second half: linear control of adversarially trained networks"},
+	{Name: "table7", table: "table7", Mode: "whitebox", Sides: [2]string{none, "denoising"},
+		Caption: "Table 7: an attacker who knows the control, adversarially trained networks"},
+}
+
+// strengths are the epsilons by data set and norm.
+var strengths = map[string]map[string]float64{
+	"CIFAR-10":      {"linf": 8. / 255, "l2": 0.5, "l1": 12},
+	"CIFAR-100":     {"linf": 8. / 255, "l2": 0.5, "l1": 12},
+	"Tiny-ImageNet": {"linf": 4. / 255, "l2": 0.8, "l1": 10},
+}
+
+// tables is layout with its cells.
+var tables = sync.OnceValue(func() []Table {
+	lines, err := csv.NewReader(strings.NewReader(paper)).ReadAll()
+	if err != nil {
+		panic("published: paper.csv: " + err.Error())
+	}
+	out := slices.Clone(layout)
+	for _, l := range lines[1:] { // table, dataset, training, model, attack, left, right
+		i := slices.IndexFunc(out, func(t Table) bool { return t.table == l[0] && (t.training == "" || t.training == l[2]) })
+		if i < 0 {
+			panic(fmt.Sprintf("published: paper.csv: no table for %v", l))
+		}
+		out[i].Dataset = l[1]
+		out[i].Cells = append(out[i].Cells, Cell{Model: l[3], Training: l[2], Attack: attack(l[1], l[4]),
+			Accuracy: [2]float64{share(l[5]), share(l[6])}})
+	}
+	return out
+})
+
+// share reads a number in per cent so that 94.71 is the float64 next to 0.9471.
+func share(percent string) float64 {
+	v, err := strconv.ParseFloat(percent+"e-2", 64)
+	if err != nil {
+		panic("published: paper.csv: " + err.Error())
+	}
+	return v
+}
+
+func attack(dataset, name string) Attack {
+	if name == none {
+		return Attack{Name: name}
+	}
+	short, norm, _ := strings.Cut(name, "-")
+	kind := map[string]string{"aa": "autoattack", "pgd": "pgd"}[short]
+	epsilon := strengths[dataset][norm]
+	if kind == "" || epsilon == 0 {
+		panic(fmt.Sprintf("published: paper.csv: attack %s on %s is not known", name, dataset))
+	}
+	return Attack{name, kind, norm, epsilon}
+}
+
+// Tables returns the paper's tables in its order, those of two halves as two.
+func Tables() []Table { return tables() }
+
+// Lookup finds a table by its name. A table of two halves, each of which has a name of
+// its own, is also found whole: table2, table6.
+func Lookup(name string) (Table, bool) {
+	var found Table
+	for _, t := range tables() {
+		switch {
+		case t.Name == name:
+			return t, true
+		case t.table == name:
+			cells := append(slices.Clip(found.Cells), t.Cells...)
+			found = t
+			found.Name, found.Caption, found.training, found.Cells = name, "", "", cells
+		}
+	}
+	return found, found.Name != ""
+}
+
+// Names returns every name that [Lookup] knows, in the paper's order.
+func Names() []string {
+	var names []string
+	for _, t := range tables() {
+		for _, name := range []string{t.table, t.Name} {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}

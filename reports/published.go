@@ -1,0 +1,102 @@
+package reports
+
+import (
+	"fmt"
+	"slices"
+
+	"selfheal/harness/result"
+	"selfheal/harness/result/published"
+)
+
+// WritePublished renders the paper's own tables into dir, as [Write] renders a run's:
+// report.html, tables.md, tables.tex, tables.csv, and its three radar plots as
+// radar-NETWORK.png and radar-NETWORK.svg. Nothing is run; the numbers are those of
+// package published. In tables.csv they stand in the column published.
+func WritePublished(dir string) error { return paperView().write(dir) }
+
+// paperView is the paper's tables as a view, a suite a table.
+func paperView() *view {
+	f := &result.File{}
+	for _, t := range published.Tables() {
+		addTable(f, t, t.Name, t.Caption, func(c published.Cell) string { return c.Model })
+	}
+	v := derive(f)
+	v.quoted, v.radars = true, paperRadars()
+	for i, t := range published.Tables() {
+		v.Suites[i].quoted = true
+		if t.Sides[0] != "none" {
+			v.Suites[i].sides = t.Sides
+		}
+	}
+	return v
+}
+
+// paperRadars are the paper's figure of radar plots: of a network of each data set. It
+// does not say which half of Table 2 its RN-18 is of, so that both are drawn.
+func paperRadars() []*suite {
+	f := &result.File{}
+	for _, r := range []struct{ model, table, title string }{
+		{"RN-18", "table2", "RN-18 on CIFAR-10 (Table 2)"},
+		{"WRN-76-10", "table3", "WRN-76-10 on CIFAR-100 (Table 3)"},
+		{"EfficientNet-b0", "table4", "EfficientNet-b0 on Tiny-ImageNet (Table 4)"},
+	} {
+		t, _ := published.Lookup(r.table)
+		t.Cells = slices.DeleteFunc(slices.Clone(t.Cells), func(c published.Cell) bool { return c.Model != r.model })
+		addTable(f, t, r.model, r.title, func(c published.Cell) string { return c.Model + ", " + c.Training })
+	}
+	suites := derive(f).Suites
+	for _, s := range suites {
+		s.quoted = true
+	}
+	return suites
+}
+
+// addTable adds a table as a suite called name; call gives a cell's model its name.
+func addTable(f *result.File, t published.Table, name, title string, call func(published.Cell) string) {
+	s := result.Suite{Name: name, Title: title, Dataset: t.Dataset, Mode: t.Mode}
+	for _, side := range t.Sides {
+		if side != "none" {
+			s.Controls = append(s.Controls, side)
+		}
+	}
+	for _, c := range t.Cells {
+		if model := call(c); !slices.Contains(s.Models, model) {
+			s.Models = append(s.Models, model)
+		}
+		if a := c.Attack.Name; !slices.Contains(s.Attacks, a) {
+			s.Attacks = append(s.Attacks, a)
+		}
+		for i, side := range t.Sides {
+			cell := result.Cell{Suite: name, Dataset: t.Dataset, Model: call(c), Defense: side, Mode: t.Mode, Attack: c.Attack.Name,
+				Recipe: c.Attack.Kind, Accuracy: c.Accuracy[i]}
+			if c.Attack.Norm != "" {
+				cell.Norm, cell.Epsilon = &c.Attack.Norm, &c.Attack.Epsilon
+			}
+			f.Cells = append(f.Cells, cell)
+		}
+	}
+	f.Suites = append(f.Suites, s)
+}
+
+// Title heads the report.
+func (v *view) Title() string {
+	if v.quoted {
+		return "Published numbers"
+	}
+	return "Robustness report"
+}
+
+// source says where quoted numbers are from.
+func (v *view) source() []fact {
+	return []fact{{"Paper", published.Title}, {"Authors", published.Authors}}
+}
+
+// quotedHeadline says what quoted numbers are.
+func (v *view) quotedHeadline() string {
+	accuracies := 0
+	for _, s := range v.Suites {
+		accuracies += len(s.cells)
+	}
+	return fmt.Sprintf("%s as printed in Tables 2 to 7 of “%s” (%s). Nothing was run for this report.",
+		plural(accuracies, "accuracy", "accuracies"), published.Title, published.Authors)
+}

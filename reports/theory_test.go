@@ -1,0 +1,170 @@
+package reports
+
+import (
+	"image/png"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// theoryFixture has every kind of panel, a check that fails, and names that formats must escape.
+func theoryFixture() *Theory {
+	field := &TheoryField{N: 3, Values: []float64{0, 0, 1, 0, 1, 1, 1, 1, 1}, Classes: []int{0, 1}}
+	loss := &TheoryField{N: 2, Values: []float64{0, 1, 2, 4}}
+	box := [4]float64{-1, -1, 1, 1}
+	marks := TheorySeries{Label: "measured", X: []float64{1, 2, 3}, Y: []float64{0.1, 0.01, 1e-7}, Low: []float64{0.05, 0.005, 5e-8}, High: []float64{0.2, 0.02, 2e-7}, Colour: 1, Marks: true}
+	line := TheorySeries{Label: "bound <b>", X: []float64{1, 3}, Y: []float64{0.2, 1e-6}, Colour: -1, Line: true, Dash: 1}
+	flat := TheorySeries{Label: "flat", X: []float64{-2, 0, 2}, Y: []float64{-5, 5, -5}, Colour: 2, Line: true}
+	return &Theory{Version: "test", Seed: 7, Quick: true, Data: map[string]int{"answer": 42},
+		Checks: []TheoryCheck{
+			{"first part", "bound", "a ≤ b | c", "≤", 0.123456789, 1, 1e-9, true},
+			{"first part", "equality", "a = <b>", "=", -2e-12, 0, 0, true},
+			{"second part", "broken", "it holds", "≥", 1, 2, 0.5, false},
+		},
+		Figures: []TheoryFigure{
+			{Slug: "plane", Title: "The plane", Caption: "Two panels.", Columns: 2, Panels: []TheoryPanel{
+				{Title: "(a) Classes", Square: true, Box: box, Field: field, Series: []TheorySeries{flat}, Texts: []TheoryText{{0, 0.5, "A"}}},
+				{Title: "(b) Loss", Square: true, Box: box, Field: loss},
+			}},
+			{Slug: "axes", Title: "Axes", Caption: "Three panels.", Columns: 2, Panels: []TheoryPanel{
+				{Title: "Logarithmic", X: "t", Y: "error", LogY: true, Series: []TheorySeries{marks, line}},
+				{Title: "Linear", X: "s", Y: "value", Series: []TheorySeries{flat}},
+				{Title: "Nothing", X: "x", Y: "y", LogX: true, LogY: true},
+			}},
+		}}
+}
+
+func writeTheory(t *testing.T) map[string]string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "made")
+	if err := WriteTheory(dir, theoryFixture()); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[e.Name()] = string(b)
+	}
+	return files
+}
+
+func TestTheoryGolden(t *testing.T) {
+	files := writeTheory(t)
+	again := writeTheory(t)
+	for name, content := range files {
+		if again[name] != content {
+			t.Errorf("%s differs between two runs", name)
+		}
+	}
+	if len(files) != 3+2*2 {
+		t.Errorf("%d files", len(files))
+	}
+	for _, name := range []string{"theory.md", "theory.html", "theory.json"} {
+		got := dataURI.ReplaceAllString(files[name], "data:picture")
+		golden := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatalf("%v (go test ./reports -update writes it)", err)
+		}
+		if got != string(want) {
+			t.Errorf("%s differs at %s", name, firstDifference(got, string(want)))
+		}
+	}
+	if err := WriteTheory(t.TempDir(), nil); err == nil {
+		t.Error("no error without a theory")
+	}
+}
+
+// The page fetches nothing, says that a check failed, and takes no name for markup.
+func TestTheoryPage(t *testing.T) {
+	page := writeTheory(t)["theory.html"]
+	for _, m := range regexp.MustCompile(`(?:src|srcset|href|action)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if !strings.HasPrefix(m[1], "data:image/") {
+			t.Errorf("refers to %q", m[1])
+		}
+	}
+	bare := dataURI.ReplaceAllString(page, "")
+	for _, s := range []string{"@import", "url(", "http:", "https:", "<link", "ZgotmplZ", "a = <b>"} {
+		if strings.Contains(bare, s) {
+			t.Errorf("holds %s", s)
+		}
+	}
+	for _, s := range []string{"1 of 3 checks fail", `class="fail">FAIL`, "seed 7 · quick", "0.123457"} {
+		if !strings.Contains(bare, s) {
+			t.Errorf("lacks %s", s)
+		}
+	}
+}
+
+// No text of a figure meets another or leaves the picture, on light and dark paper.
+func TestTheoryFigures(t *testing.T) {
+	for _, f := range theoryFixture().Figures {
+		for _, th := range []theme{light, dark} {
+			picture := theoryPicture{f, th, true}
+			all := texts(t, svg(picture))
+			width, height := picture.size()
+			have := map[string]bool{}
+			for a, p := range all {
+				have[p.text] = true
+				for _, q := range all[:a] {
+					if p.left < q.right && q.left < p.right && p.top < q.bottom && q.top < p.bottom {
+						t.Errorf("%s: %q meets %q", f.Slug, p.text, q.text)
+					}
+				}
+				if p.left < 0 || p.right > width.Points() || p.bottom > 0 || -p.top > height.Points() {
+					t.Errorf("%s: %q leaves the picture", f.Slug, p.text)
+				}
+			}
+			want := []string{f.Title, f.Panels[0].Title, "flat"}
+			if f.Slug == "axes" {
+				want = append(want, "measured", "bound <b>", "error", "t", "1e-6", "0.01")
+			}
+			for _, w := range want {
+				if !have[w] {
+					t.Errorf("%s lacks %q in %v", f.Slug, w, have)
+				}
+			}
+		}
+	}
+}
+
+func TestTheoryPNG(t *testing.T) {
+	files := writeTheory(t)
+	img, err := png.Decode(strings.NewReader(files["theory-plane.png"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := img.Bounds().Dx(); w != 1600 {
+		t.Errorf("%d pixels wide", w)
+	}
+	colours := map[uint32]bool{}
+	for y := range img.Bounds().Dy() {
+		for x := range img.Bounds().Dx() {
+			r, g, b, _ := img.At(x, y).RGBA()
+			colours[r>>8<<16|g>>8<<8|b>>8] = true
+		}
+	}
+	tint := func(i int) uint32 {
+		r, g, b, _ := mix(light.lines[i], light.paper, 0.72).RGBA()
+		return r>>8<<16 | g>>8<<8 | b>>8
+	}
+	for _, c := range []uint32{0xffffff, 0x009e73, tint(0), tint(1)} { // paper, the line, both classes
+		if !colours[c] {
+			t.Errorf("no pixel of #%06x", c)
+		}
+	}
+}
