@@ -77,8 +77,8 @@ func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
 	if err != nil {
 		return fail(err)
 	}
-	for _, d := range detours {
-		for _, name := range []string{d.From, d.To} {
+	for _, way := range detours {
+		for _, name := range []string{way.From, way.To} {
 			if name != g.Inputs[0].Name {
 				g.Outputs = append(g.Outputs, onnx.Value{Name: name, DType: onnx.Float, Shape: g.Shapes[name]})
 			}

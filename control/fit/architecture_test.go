@@ -1,0 +1,131 @@
+package fit
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/control"
+	"selfheal/models/onnx"
+)
+
+// Every architecture embeds, opens again from its file, and learns.
+func TestArchitectures(t *testing.T) {
+	input, hidden, last := zoo(t, "preact_standard.onnx", 0), zoo(t, "preact_standard.onnx", 1), zoo(t, "preact_standard.onnx", -1)
+	data := shapes10(t, 64)
+	for _, c := range []struct {
+		name    string
+		network Network
+		width   int
+	}{{"conv-ae", input, 8}, {"conv-ae", hidden, 4}, {"mlp-ae", last, 0}, {"mlp-ae", hidden, 4}, {"fcn", input, 4}, {"segnet", input, 4}} {
+		e := small(t, c.name, c.network, c.width)
+		if err := Calibrate(e, c.network, data); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		encoded, err := e.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, err = control.ONNXEmbedding(encoded, c.network.state()); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		tr := trainer(t, e, []Network{c.network}, data, Settings{Epochs: 10, Batch: 32, Weight: 0.1, Optimizer: Optimizer{Method: Adam, LearningRate: 0.003}})
+		for tr.Done() < tr.Steps() {
+			if _, err := tr.Step(context.Background()); err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+		}
+		h := tr.History()
+		before, after := h[0].Total(0.1)+h[1].Total(0.1), h[len(h)-1].Total(0.1)+h[len(h)-2].Total(0.1)
+		if !(after < 0.95*before) {
+			t.Errorf("%s at a state of shape %v: the loss went from %v to %v", c.name, c.network.state(), before/2, after/2)
+		}
+	}
+	if _, err := New("unet", input.state(), true, 4, 0); err == nil || !strings.Contains(err.Error(), "conv-ae, fcn, mlp-ae, segnet") {
+		t.Errorf("an unknown architecture: %v", err)
+	}
+	if _, err := New("fcn", last.state(), false, 4, 0); err == nil || !strings.Contains(err.Error(), "multiples of 32") {
+		t.Errorf("fcn of a vector: %v", err)
+	}
+}
+
+// Weights are uniform in ±1/√fan_in, PyTorch's default, and follow from the seed.
+func TestInitialWeights(t *testing.T) {
+	state := onnx.Shape{onnx.Batch, 3, 32, 32}
+	build := func(seed uint64) *onnx.Graph {
+		e, err := New("conv-ae", state, true, 24, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	a, b, c := build(1), build(1), build(2)
+	for name, fanIn := range map[string]float64{"conv1.weight": 27, "conv1.bias": 27, "conv3.weight": 432, "conv6.bias": 216} {
+		w := a.Consts[name]
+		if !slices.Equal(w.Floats, b.Consts[name].Floats) || slices.Equal(w.Floats, c.Consts[name].Floats) {
+			t.Errorf("%s does not follow from the seed", name)
+		}
+		largest, squares := 0.0, 0.0
+		for _, v := range w.Floats {
+			largest = max(largest, math.Abs(float64(v)))
+			squares += float64(v) * float64(v) / float64(len(w.Floats))
+		}
+		bound := 1 / math.Sqrt(fanIn)
+		if largest > bound || len(w.Floats) > 500 && (largest < 0.97*bound || math.Abs(squares/(bound*bound/3)-1) > 0.15) {
+			t.Errorf("%s reaches %v with mean square %v, want uniform in ±%v", name, largest, squares, bound)
+		}
+	}
+}
+
+// After Calibrate each normalisation gives values of mean 0 and variance 1.
+func TestCalibrate(t *testing.T) {
+	n := zoo(t, "preact_standard.onnx", 0)
+	data := shapes10(t, 50)
+	e := small(t, "segnet", n, 2)
+	if err := Calibrate(e, n, data); err != nil {
+		t.Fatal(err)
+	}
+	states, err := firstStates(n, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, node := range e.Nodes {
+		if node.Op != "BatchNormalization" {
+			continue
+		}
+		mean, variance, err := statistics(e, node.Outputs[0], states)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c := range mean {
+			v := float64(e.Consts[node.Inputs[4]].Floats[c])
+			if math.Abs(float64(mean[c])) > 1e-3 || math.Abs(float64(variance[c])-v/(v+1e-5)) > 1e-3 {
+				t.Errorf("%s, channel %d: mean %v, variance %v", node.Label(), c, mean[c], variance[c])
+			}
+		}
+		checked++
+	}
+	if checked != 25 {
+		t.Errorf("%d normalisations, SegNet has 25", checked)
+	}
+}
+
+// A training may begin with a file that PyTorch exported.
+func TestExportedStart(t *testing.T) {
+	n := zoo(t, "preact_standard.onnx", -1)
+	g, _, err := onnx.Load("../../models/zoo/hidden_ae.onnx", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := trainer(t, g, []Network{n}, shapes10(t, 64), Settings{Epochs: 1, Batch: 32, Weight: 0.1, Optimizer: Optimizer{Method: Adam, LearningRate: 0.001}})
+	l, err := tr.Step(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Accuracy < 0.7 { // it was trained for this network
+		t.Errorf("the bundled embedding begins at an accuracy of %v", l.Accuracy)
+	}
+}
