@@ -74,7 +74,8 @@ func TestSquareStops(t *testing.T) {
 	for _, n := range allNorms {
 		broke := 0
 		for _, im := range attacktest.Images(o, 10, 0.4, 6) {
-			res, err := attacks.Square{Norm: n, Epsilon: []float64{0.05, 0.4, 3}[n], Queries: 500}.Perturb(t.Context(), o, im, 1)
+			asked := &queries{Oracle: o}
+			res, err := attacks.Square{Norm: n, Epsilon: []float64{0.05, 0.4, 3}[n], Queries: 500}.Perturb(t.Context(), asked, im, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,6 +86,9 @@ func TestSquareStops(t *testing.T) {
 				if n == attacks.Linf {
 					least -= res.FirstSuccess / 5
 				}
+				if res.Forward != len(asked.points) || !slices.Equal(asked.points[len(asked.points)-1], res.Adversarial) {
+					t.Errorf("%v: %d passes stated, %d made; or the last is not the one returned", n, res.Forward, len(asked.points))
+				}
 				if res.Forward > res.FirstSuccess+1 || res.Forward < least || res.Backward != 0 {
 					t.Errorf("%v: %d passes, success at query %d", n, res.Forward, res.FirstSuccess)
 				}
@@ -94,6 +98,17 @@ func TestSquareStops(t *testing.T) {
 			t.Errorf("%v: broke %d of 10", n, broke)
 		}
 	}
+}
+
+// queries keeps the points that logits are asked for.
+type queries struct {
+	attacks.Oracle
+	points [][]float32
+}
+
+func (q *queries) Logits(ctx context.Context, x, out []float32) error {
+	q.points = append(q.points, slices.Clone(x))
+	return q.Oracle.Logits(ctx, x, out)
 }
 
 // constant gives the same logits everywhere and keeps the points asked about.
