@@ -164,15 +164,81 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
+// A linear embedding is cached and written as ONNX, with its origin in its metadata, and
+// heals as such as it does from the cache.
 func TestFitLinear(t *testing.T) {
 	testinput.Runtime(t)
-	config := fitConfig(t, t.TempDir())
+	dir := t.TempDir()
+	config := fitConfig(t, dir)
 	out := done(t, "fit", "--config", config, "--control", "linear")
 	if strings.Count(out, "rank 5 of 64") != 2 || strings.Contains(out, "cached") {
 		t.Errorf("fit prints\n%s", out)
 	}
-	if out := done(t, "fit", "--config", config, "--control", "linear", "--model", "robust"); strings.Count(out, "cached") != 1 {
+	file := filepath.Join(dir, "embeddings/linear-last-robust.onnx")
+	g, _, err := onnx.Load(file, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"control": "linear", "at": "last", "kind": "linear", "dataset": "train", "rank": "5", "dim": "64", "samples": "96", "seed": "3"} {
+		if g.Meta[key] != want {
+			t.Errorf("metadata %s is %q, want %q", key, g.Meta[key], want)
+		}
+	}
+	for _, key := range []string{"dataset_sha256", "config_sha256", "fit_sha256"} {
+		if len(g.Meta[key]) != 64 {
+			t.Errorf("metadata %s is %q", key, g.Meta[key])
+		}
+	}
+	if !strings.HasPrefix(g.Meta["models"], "robust ") || !strings.HasPrefix(g.Meta["variance"], "0.") {
+		t.Errorf("metadata %v", g.Meta)
+	}
+	first, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := func(args ...string) string {
+		t.Helper()
+		return done(t, append([]string{"fit", "--config", config, "--control", "linear", "--model", "robust", "--quiet"}, args...)...)
+	}
+	if out := again(); strings.Count(out, "cached") != 1 {
 		t.Errorf("a second fit prints\n%s", out)
+	}
+	other := filepath.Join(dir, "other.onnx")
+	again("--out", other)
+	if got, err := os.ReadFile(other); err != nil || !bytes.Equal(got, first) {
+		t.Errorf("--out makes another file (%v)", err)
+	}
+	again("--set", "controls.linear.layers.0.embedding.rank=6") // another fit replaces the file
+	if g, _, err := onnx.Load(file, nil, nil); err != nil || g.Meta["rank"] != "6" {
+		t.Errorf("after a fit of rank 6 the file has rank %s (%v)", g.Meta["rank"], err)
+	}
+
+	// The file in a control of kind onnx gives the verdicts of the fit.
+	verdicts := func(out string, args ...string) string {
+		t.Helper()
+		done(t, append([]string{"run", "--config", config, "--out", filepath.Join(dir, out), "--quiet", "--set", "suites.healed.models=[robust]",
+			"--set", "suites.healed.controls=[linear]"}, args...)...)
+		data, err := os.ReadFile(filepath.Join(dir, out, "records.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	fitted := verdicts("fitted")
+	if got := verdicts("file", "--set", "controls.linear.layers.0.embedding={kind: onnx, path: other.onnx}"); got != fitted {
+		t.Errorf("records of the file\n%s\nof the fit\n%s", got, fitted)
+	}
+
+	// What fit has not made is not written over.
+	if err := os.WriteFile(file, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := call("fit", "--config", config, "--control", "linear", "--model", "robust"); code != exitUsage || !strings.Contains(stderr, "is no linear embedding that fit made") {
+		t.Errorf("a fit over another file: exit %d, %s", code, stderr)
+	}
+	again("--force")
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, first) {
+		t.Errorf("--force makes another file (%v)", err)
 	}
 }
 
@@ -183,7 +249,7 @@ func TestFitErrors(t *testing.T) {
 		{"", "needs --control"},
 		{"--control boht", `no control "boht"`},
 		{"--control plain", "no embedding to fit"},
-		{"--control linear --out x.onnx", "0 embeddings to train"},
+		{"--control linear --out x.onnx", "1 linear ones for each of 2 models; --out is for one"},
 		{"--control both --model standrd", `no model "standrd"`},
 		{"--control both --resume --force", "not both"},
 		{"--control both --set controls.both.layers.0.embedding.architecture=unet", `no architecture "unet"`},

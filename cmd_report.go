@@ -42,7 +42,13 @@ tables and radar plots are rendered from the numbers that it prints.`,
 				if err != nil {
 					return err
 				}
-				render = func(dir string) error { return reports.Write(dir, file, slices.Values(records)) }
+				render = func(dir string) error {
+					theory, err := theoryOf(c.Context(), file)
+					if rerr := reports.Write(dir, file, slices.Values(records), theory); rerr != nil {
+						return rerr
+					}
+					return err
+				}
 			}
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return err

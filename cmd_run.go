@@ -160,8 +160,12 @@ func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags) er
 	if file == nil || len(file.Cells) == 0 {
 		return err
 	}
-	if rerr := reports.Write(f.out, file, slices.Values(records)); rerr != nil {
+	theory, terr := theoryOf(c.Context(), file)
+	if rerr := reports.Write(f.out, file, slices.Values(records), theory); rerr != nil {
 		return rerr // the more urgent of the two: something is not on disk
+	}
+	if err == nil {
+		err = terr
 	}
 	if table, rerr := os.ReadFile(f.out + "/tables.md"); rerr == nil && err == nil {
 		fmt.Fprintf(c.OutOrStdout(), "%s\nreport: %s/report.html\n", table, f.out)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"selfheal/control/theory"
 	"selfheal/harness"
+	"selfheal/harness/result"
 	"selfheal/reports"
 )
 
@@ -92,6 +94,23 @@ func printChecks(w io.Writer, checks []theory.Check) error {
 		}
 	}
 	return nil
+}
+
+// theoryOf runs the theory that a result file asks for, nil where it asks for none. A
+// check that fails is an error beside the report.
+func theoryOf(ctx context.Context, f *result.File) (*reports.Theory, error) {
+	if f.Theory == nil {
+		return nil, nil
+	}
+	r, err := theory.Run(ctx, theory.Options{Seed: f.Theory.Seed})
+	if err != nil {
+		return nil, err
+	}
+	report := theoryReport(r)
+	if !r.Passed() {
+		err = fmt.Errorf("theory: %s; see the report", report.Verdict())
+	}
+	return report, err
 }
 
 // theoryReport arranges the experiments' numbers for reading.

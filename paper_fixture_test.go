@@ -80,12 +80,12 @@ func tinyEmbedding(t *testing.T, path string, state ...int64) {
 	store(t, b.G, path)
 }
 
-// records are images of noise in CIFAR-10's layout.
-func records(labels []int) []byte {
+// records are images of noise in CIFAR's layout, with so many coarse labels before a label.
+func records(labels []int, coarse int) []byte {
 	r := rand.New(rand.NewPCG(11, 13))
 	var data []byte
 	for _, l := range labels {
-		data = append(data, byte(l))
+		data = append(append(data, make([]byte, coarse)...), byte(l))
 		for range 3072 {
 			data = append(data, byte(r.Uint32()))
 		}

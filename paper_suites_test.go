@@ -12,7 +12,6 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/result/published"
-	"selfheal/internal/testinput"
 )
 
 // tableSuites are the suites of the paper's tables in the bundled config.
@@ -202,101 +201,5 @@ func TestPaperSuitesMissing(t *testing.T) {
 	}
 	if len(fits) < 5 {
 		t.Errorf("%d embeddings are fitted:\n%s", len(fits), list)
-	}
-}
-
-// The tables' suites run from end to end on their own architectures: weights drawn from
-// a seed, tiny embeddings at the paper's places, two images that the network is right
-// about, attacks and solvers of a few steps.
-func TestPaperSuitesRun(t *testing.T) {
-	testinput.Runtime(t)
-	short := func(attacks ...string) (sets []string) {
-		for _, a := range attacks {
-			sets = append(sets, "attacks."+a+".version=custom", "attacks."+a+".components=[{kind: apgd-ce, restarts: 1}, {kind: apgd-t, targets: 2}, {kind: fab-t, targets: 2, restarts: 1}, {kind: square, queries: 10}]",
-				"attacks."+a+".steps=2")
-		}
-		return sets
-	}
-	quick := func(control string) string {
-		return "controls.paper-" + control + ".solver={method: msa, outer: 1, inner: 2}"
-	}
-	for _, c := range []struct {
-		skeleton string
-		models   []string // that the skeleton stands for
-		data     string
-		write    func(dir string, labels []int)
-		at       map[string][]int64 // embeddings and their states
-		suites   []string
-		sets     []string
-		cells    int
-	}{
-		{"rn-18", []string{"rn-18-standard", "rn-18-robust"}, "cifar10-test",
-			func(dir string, labels []int) {
-				put(t, filepath.Join(dir, "data/cifar-10-batches-bin/test_batch.bin"), records(labels))
-			},
-			map[string][]int64{"cifar10-fcn": {3, 32, 32}, "cifar10-segnet": {3, 32, 32}, "cifar10-denoising": {3, 32, 32}, "cifar10-hidden-512": {512}},
-			[]string{"table5", "table6", "table7"},
-			append(short("aa-linf", "aa-l2", "aa-l1"), "attacks.pgd-20.steps=2", quick("cifar10"), quick("cifar10-segnet"), quick("cifar10-linear")),
-			3*4 + 2*4 + 2*3},
-		{"efficientnet-b0", []string{"efficientnet-b0-standard"}, "tiny-imagenet-val",
-			func(dir string, labels []int) { folders(t, filepath.Join(dir, "data/tiny-imagenet-200"), labels) },
-			map[string][]int64{"tiny-imagenet-segnet": {3, 64, 64}, "tiny-imagenet-hidden-1280": {1280}},
-			[]string{"table4"},
-			append(short("aa-linf-64", "aa-l2-64", "aa-l1-64"), quick("tiny-imagenet")),
-			2 * 4},
-	} {
-		t.Run(c.skeleton, func(t *testing.T) {
-			dir := t.TempDir()
-			text, err := os.ReadFile("config.yaml")
-			if err != nil {
-				t.Fatal(err)
-			}
-			file := filepath.Join(dir, "config.yaml")
-			put(t, file, text)
-			for _, m := range c.models {
-				drawn(t, c.skeleton, filepath.Join(dir, "paper/models", m, "model.onnx"))
-			}
-			for name, state := range c.at {
-				tinyEmbedding(t, filepath.Join(dir, "paper/embeddings", name+".onnx"), state...)
-			}
-			put(t, filepath.Join(dir, "data/cifar-10-batches-bin/train.bin"), records(make([]int, 20)))
-			c.write(dir, []int{0, 0, 0})
-			c.write(dir, answers(t, file, c.models[0], c.data, 3)) // a random network is right about its own answers
-			args := append(withSuites(c.suites...), "--config", file, "--limit", "2", "--quiet", "--set", "runtime.winograd=false", "--out", filepath.Join(dir, "out"))
-			for _, s := range c.suites {
-				model := c.models[0]
-				if strings.HasPrefix(s, "table7") {
-					model = c.models[len(c.models)-1]
-				}
-				args = append(args, "--set", "suites."+s+".models=["+model+"]")
-			}
-			for _, s := range c.sets {
-				args = append(args, "--set", s)
-			}
-			done(t, args...)
-			f, _ := results(t, filepath.Join(dir, "out"))
-			if len(f.Cells) != c.cells {
-				t.Errorf("%d cells, want %d", len(f.Cells), c.cells)
-			}
-			for _, cell := range f.Cells {
-				name := cell.Suite + "/" + cell.Defense + "/" + cell.Attack
-				if cell.N != 2 || cell.Attack == "none" && cell.Defense == "none" && cell.Correct != 2 {
-					t.Errorf("%s: %d of %d", name, cell.Correct, cell.N)
-				}
-				if cell.Attack != "none" && cell.Defense == "none" {
-					if len(cell.Steps) == 0 || cell.Steps[0].Attacked != 2 || cell.Steps[0].Backward == 0 {
-						t.Errorf("%s: steps %+v", name, cell.Steps)
-					}
-				}
-				if cell.Defense != "none" && cell.Solver == nil {
-					t.Errorf("%s: nothing is said of the closed loop", name)
-				}
-			}
-			for _, s := range f.Suites {
-				if s.Published == nil || s.Published.Source != s.Name {
-					t.Errorf("suite %s: published %+v", s.Name, s.Published)
-				}
-			}
-		})
 	}
 }

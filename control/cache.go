@@ -10,16 +10,20 @@ import (
 )
 
 // fitVersion is part of every cache key; raise it when FitPCA's results change.
-const fitVersion = "pca/1"
+const fitVersion = "pca/2"
 
-// FitKey identifies a fit by what it depends on: the data, the target, and the
-// network up to the boundary. At the input the network does not matter.
-func FitKey(c *Chain, t int, dataset string, target Target) string {
+// FitKey identifies a fit by what it depends on: the data, the target, the network up to
+// the boundary, and the seed. At the input the network does not matter, in a fit that is
+// exact the seed.
+func FitKey(c *Chain, t int, dataset string, target Target, seed uint64) string {
 	network := ""
+	if c.StateShape(t).Items() <= exactDim {
+		seed = 0
+	}
 	if t > 0 {
 		network = c.net.ID() + "/" + c.Segments[t].Inputs[0].Name
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%g %d\n%v", fitVersion, network, dataset, target.Variance, target.Rank, c.StateShape(t)))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%g %d %d\n%v", fitVersion, network, dataset, target.Variance, target.Rank, seed, c.StateShape(t)))
 	return hex.EncodeToString(sum[:])
 }
 

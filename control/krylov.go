@@ -17,13 +17,14 @@ const (
 
 // blockKrylov returns the leading eigenvalues, descending, and eigenvectors (as
 // rows) of a covariance known by its product with a block of row vectors, enough
-// of them for target. The basis starts with random directions of a fixed seed,
+// of them for target. The basis starts with random directions drawn from the seed,
 // grows by one block a product and is kept orthonormal.
-func blockKrylov(ctx context.Context, dim int, trace float64, target Target, apply func(context.Context, *mat.Dense) (*mat.Dense, error)) ([]float64, *mat.Dense, error) {
-	limit := min(dim, maxRank+maxRank/2)
+func blockKrylov(ctx context.Context, dim int, trace float64, target Target, o PCA, apply func(context.Context, *mat.Dense) (*mat.Dense, error)) ([]float64, *mat.Dense, error) {
+	most := o.limit(dim)
+	limit := min(dim, most+most/2+4*krylovBlock)
 	basis := mat.NewDense(limit, dim, nil)    // Q, one vector a row
 	products := mat.NewDense(limit, dim, nil) // Q·C
-	rng := rand.New(rand.NewPCG(1, uint64(dim)))
+	rng := rand.New(rand.NewPCG(o.Seed, uint64(dim)))
 	block := mat.NewDense(min(krylovBlock, limit), dim, nil)
 	for i := range block.RawMatrix().Data {
 		block.RawMatrix().Data[i] = rng.NormFloat64()
@@ -55,7 +56,7 @@ func blockKrylov(ctx context.Context, dim int, trace float64, target Target, app
 		if !full && (next == 0 || size < next) {
 			continue
 		}
-		values, vectors, residual, err := rayleighRitz(basis, products, size, trace, target, full)
+		values, vectors, residual, err := rayleighRitz(basis, products, size, trace, target, most, full)
 		if err != nil || full || residual <= krylovTolerance*values[0] {
 			return values, vectors, err
 		}
@@ -110,7 +111,7 @@ func extend(basis *mat.Dense, size int, block *mat.Dense) int {
 // size rows of basis, as many as target keeps and a few more, and how far the
 // last kept one is from an eigenvector: ‖C·v − λ·v‖. A basis that can't grow is
 // full: then the eigenpairs are what there is.
-func rayleighRitz(basis, products *mat.Dense, size int, trace float64, target Target, full bool) ([]float64, *mat.Dense, float64, error) {
+func rayleighRitz(basis, products *mat.Dense, size int, trace float64, target Target, most int, full bool) ([]float64, *mat.Dense, float64, error) {
 	_, dim := basis.Dims()
 	q, w := basis.Slice(0, size, 0, dim), products.Slice(0, size, 0, dim)
 	var t mat.Dense
@@ -130,7 +131,7 @@ func rayleighRitz(basis, products *mat.Dense, size int, trace float64, target Ta
 	for i := range values {
 		values[i] = ascending[size-1-i]
 	}
-	rank, share := cutoff(values, trace, target)
+	rank, share := cutoff(values, trace, target, most)
 	if target.Rank == 0 && share < target.Variance && !full {
 		return values, nil, math.Inf(1), nil // the basis is still too small
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -25,54 +27,90 @@ type Target struct {
 	Rank     int
 }
 
+// Capped reports whether s ends before it keeps the share of the variance asked for,
+// because there are no more components or no more are allowed ([MaxRank]).
+func (t Target) Capped(s *Subspace) bool { return t.Rank == 0 && s.Variance < t.Variance-1e-6 }
+
 // States streams clean states: it calls yield once for each, always in the same
-// order; yield must not keep the slice.
+// order; yield must not keep the slice. A fit walks through them several times.
 type States func(ctx context.Context, yield func(state []float32) error) error
 
+// PCA says how a subspace is sought.
+type PCA struct {
+	Seed    uint64 // of the random directions that the search begins with
+	Workers int    // products side by side; 0: as many as there are cores. They don't change a bit
+	most    int    // components; 0: MaxRank
+}
+
+// limit is how many components are kept at most.
+func (o PCA) limit(dim int) int {
+	if o.most > 0 {
+		return min(o.most, dim)
+	}
+	return MaxRank(dim)
+}
+
 const (
-	denseDim = 4096 // up to here the covariance matrix is held: 8·dim² bytes
-	exactDim = 512  // up to here it is factorised whole
-	maxRank  = 2048 // a subspace of more components would not be a bottleneck
-	chunk    = 512  // states that are multiplied at once
+	exactDim      = 512     // up to here the covariance is factorised whole
+	denseDim      = 4096    // up to here it is held: 8·dim² bytes
+	maxRank       = 2048    // a subspace of more components would not be a bottleneck
+	maxComponents = 1 << 25 // values of all components together: 128 MiB
 )
 
-// FitPCA fits the principal subspace of states of dim values. Up to 512
-// dimensions the covariance's eigendecomposition is exact. Above, a randomised
-// block Krylov method (Musco & Musco 2015) grows a basis until it holds the
-// share of the variance asked for and the Ritz vectors in use have converged:
-// from the covariance matrix up to 4096 dimensions, from the streamed states
-// beyond. When that takes more than 2048 components the rank stops there;
-// Subspace.Variance says what was reached.
-func FitPCA(ctx context.Context, dim int, states States, target Target) (*Subspace, error) {
-	m, err := newMoments(ctx, dim, states, dim <= denseDim)
+// MaxRank is how many components a subspace of states of dim values may have: 2048, and
+// beyond 16,384 values so many that all of them together have 2²⁵ values, but 16 at least.
+func MaxRank(dim int) int { return min(dim, maxRank, max(maxComponents/dim, 16)) }
+
+// FitPCA fits the principal subspace of states of dim values.
+//
+// Up to 512 values the eigendecomposition of the covariance, summed in float64, is
+// exact. Up to 4096 values the leading eigenvectors of the covariance are found by a
+// randomised block Krylov method (Musco & Musco 2015) that goes on until they have
+// converged to 1e-6 of the largest eigenvalue. States of more values are multiplied by
+// random directions as they stream by (see rangeFinder): that needs five or six walks
+// through them, and memory for the components only.
+//
+// Where the share of the variance asked for takes more than [MaxRank] components,
+// the rank stops there; Subspace.Variance says what was reached. The same states and
+// seed give the same bits with any number of workers.
+func FitPCA(ctx context.Context, dim int, states States, target Target, o PCA) (*Subspace, error) {
+	if o.Workers <= 0 {
+		o.Workers = runtime.NumCPU()
+	}
+	fit := streamedPCA
+	if dim <= denseDim {
+		fit = densePCA
+	}
+	s, err := fit(ctx, dim, states, target, o)
+	collect()
+	return s, err
+}
+
+// densePCA fits from the covariance matrix.
+func densePCA(ctx context.Context, dim int, states States, target Target, o PCA) (*Subspace, error) {
+	m, cov, err := covariance(ctx, dim, states, o.Workers)
 	if err != nil {
 		return nil, err
 	}
-	if m.n < 2 || m.trace <= 0 {
-		return nil, fmt.Errorf("needs two clean states or more that differ, got %d", m.n)
-	}
-	if most := min(dim, maxRank, m.n-1); target.Rank > most {
-		return nil, fmt.Errorf("rank %d is more than %d, the most for %d states of %d values", target.Rank, most, m.n, dim)
+	if err := m.check(target, o.limit(dim)); err != nil {
+		return nil, err
 	}
 	var values []float64
 	var vectors *mat.Dense // one a row
 	if dim <= exactDim {
-		values, vectors, err = exactEigen(m.cov)
+		values, vectors, err = exactEigen(cov)
 	} else {
-		apply := m.applyDense
-		if m.cov == nil {
-			apply = func(ctx context.Context, b *mat.Dense) (*mat.Dense, error) { return m.applyStreamed(ctx, states, b) }
-		}
-		values, vectors, err = blockKrylov(ctx, dim, m.trace, target, apply)
+		values, vectors, err = blockKrylov(ctx, dim, m.trace, target, o, func(ctx context.Context, b *mat.Dense) (*mat.Dense, error) {
+			var out mat.Dense
+			out.Mul(b, cov)
+			return &out, ctx.Err()
+		})
 	}
 	if err != nil {
 		return nil, err
 	}
-	rank, kept := cutoff(values, m.trace, target)
-	s := &Subspace{Dim: dim, Rank: rank, Variance: kept, Samples: m.n, Mean: make([]float32, dim), Components: make([]float32, dim*rank)}
-	for i, v := range m.mean {
-		s.Mean[i] = float32(v)
-	}
+	rank, kept := cutoff(values, m.trace, target, o.limit(dim))
+	s := m.subspace(rank, kept)
 	for r := range rank {
 		for i, v := range vectors.RawRowView(r) {
 			s.Components[i*rank+r] = float32(v)
@@ -81,14 +119,34 @@ func FitPCA(ctx context.Context, dim int, states States, target Target) (*Subspa
 	return s, nil
 }
 
+// check says whether there is something to fit.
+func (m *moments) check(target Target, limit int) error {
+	if m.n < 2 {
+		return fmt.Errorf("a linear embedding needs two clean states or more, got %d", m.n)
+	}
+	if m.trace == 0 {
+		return fmt.Errorf("the %d clean states are all the same: there is no variance that a linear embedding could keep", m.n)
+	}
+	if most := min(limit, m.n-1); target.Rank > most {
+		return fmt.Errorf("rank %d is more than %d, the most for %d states of %d values", target.Rank, most, m.n, m.dim)
+	}
+	return nil
+}
+
+// subspace is one of the states' mean, without components yet.
+func (m *moments) subspace(rank int, kept float64) *Subspace {
+	return &Subspace{Dim: m.dim, Rank: rank, Variance: kept, Samples: m.n, Mean: m.centre(), Components: make([]float32, m.dim*rank)}
+}
+
 // noise is the share of the largest eigenvalue below which one is rounding.
 const noise = 1e-12
 
-// cutoff finds how many of the descending eigenvalues are kept, and their share of the trace.
-func cutoff(values []float64, trace float64, target Target) (rank int, share float64) {
+// cutoff finds how many of the descending eigenvalues are kept, limit at most, and their
+// share of the trace.
+func cutoff(values []float64, trace float64, target Target, limit int) (rank int, share float64) {
 	sum := 0.0
 	for _, v := range values {
-		if rank == maxRank || target.Rank > 0 && rank == target.Rank || target.Rank == 0 && sum >= target.Variance*trace || v <= noise*values[0] {
+		if rank == limit || target.Rank > 0 && rank == target.Rank || target.Rank == 0 && sum >= target.Variance*trace || v <= noise*values[0] {
 			break
 		}
 		sum += v
@@ -97,156 +155,38 @@ func cutoff(values []float64, trace float64, target Target) (rank int, share flo
 	return max(rank, 1), math.Min(sum/trace, 1)
 }
 
-// moments are the mean, the total variance and, where it fits, the covariance of the states.
-type moments struct {
-	dim, n int
-	mean   []float64
-	trace  float64
-	cov    *mat.Dense // nil when not held
-}
-
-func newMoments(ctx context.Context, dim int, states States, dense bool) (*moments, error) {
-	m := &moments{dim: dim, mean: make([]float64, dim)}
-	if dense {
-		m.cov = mat.NewDense(dim, dim, nil)
-	}
-	squares := 0.0
-	rows := mat.NewDense(chunk, dim, nil)
-	err := inChunks(ctx, states, rows, func(c *mat.Dense) error {
-		n, _ := c.Dims()
-		for i := range n {
-			for j, v := range c.RawRowView(i) {
-				if math.IsNaN(v) || math.IsInf(v, 0) {
-					return errors.New("a clean state is not finite")
-				}
-				m.mean[j] += v
-				squares += v * v
-			}
-		}
-		m.n += n
-		if dense {
-			addOuter(m.cov, c)
-		}
-		return nil
-	})
-	if err != nil || m.n == 0 {
-		return m, err
-	}
-	for j := range m.mean {
-		m.mean[j] /= float64(m.n)
-		squares -= float64(m.n) * m.mean[j] * m.mean[j]
-	}
-	m.trace = squares / float64(m.n)
-	if dense {
-		for i := range dim {
-			row := m.cov.RawRowView(i)
-			for j := i; j < dim; j++ {
-				row[j] = row[j]/float64(m.n) - m.mean[i]*m.mean[j]
-				m.cov.Set(j, i, row[j])
-			}
-		}
-	}
-	return m, nil
-}
-
-// inChunks collects states into the rows of a matrix and hands it over, full or
-// partly filled at the end.
-func inChunks(ctx context.Context, states States, rows *mat.Dense, use func(*mat.Dense) error) error {
-	size, dim := rows.Dims()
-	n := 0
-	flush := func() error {
-		if n == 0 {
-			return nil
-		}
-		part := rows.Slice(0, n, 0, dim).(*mat.Dense)
-		n = 0
-		return use(part)
-	}
-	err := states(ctx, func(state []float32) error {
-		if len(state) != dim {
-			return fmt.Errorf("a state has %d values, not %d", len(state), dim)
-		}
-		row := rows.RawRowView(n)
-		for i, v := range state {
-			row[i] = float64(v)
-		}
-		if n++; n == size {
-			return flush()
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return flush()
-}
-
-// addOuter adds CᵀC to the upper triangle of sum, panel by panel, so that
-// gonum's parallel product does the work and half of it is left out.
-func addOuter(sum, c *mat.Dense) {
-	const panel = 512
-	n, dim := c.Dims()
-	var part mat.Dense
-	for i := 0; i < dim; i += panel {
-		left := c.Slice(0, n, i, min(i+panel, dim)).(*mat.Dense)
-		right := c.Slice(0, n, i, dim)
-		part.Reset()
-		part.Mul(left.T(), right)
-		to := sum.Slice(i, min(i+panel, dim), i, dim).(*mat.Dense)
-		to.Add(to, &part)
-	}
-}
-
-// applyDense multiplies the rows of b by the covariance.
-func (m *moments) applyDense(ctx context.Context, b *mat.Dense) (*mat.Dense, error) {
-	var out mat.Dense
-	out.Mul(b, m.cov)
-	return &out, ctx.Err()
-}
-
-// applyStreamed does the same from the states: (1/n) Σ (b·x)xᵀ − (b·μ)μᵀ.
-func (m *moments) applyStreamed(ctx context.Context, states States, b *mat.Dense) (*mat.Dense, error) {
-	k, _ := b.Dims()
-	out := mat.NewDense(k, m.dim, nil)
-	var weights, part mat.Dense
-	err := inChunks(ctx, states, mat.NewDense(chunk, m.dim, nil), func(c *mat.Dense) error {
-		weights.Reset()
-		weights.Mul(b, c.T())
-		part.Reset()
-		part.Mul(&weights, c)
-		out.Add(out, &part)
-		return ctx.Err()
-	})
-	if err != nil {
-		return nil, err
-	}
-	out.Scale(1/float64(m.n), out)
-	mean := mat.NewDense(1, m.dim, m.mean)
-	weights.Reset()
-	weights.Mul(b, mean.T())
-	part.Reset()
-	part.Mul(&weights, mean)
-	out.Sub(out, &part)
-	return out, nil
-}
-
 // exactEigen returns the covariance's eigenvalues, descending, and eigenvectors as rows.
 func exactEigen(cov *mat.Dense) ([]float64, *mat.Dense, error) {
-	d, _ := cov.Dims()
-	var e mat.EigenSym
-	if !e.Factorize(mat.NewSymDense(d, cov.RawMatrix().Data), true) {
-		return nil, nil, errors.New("the covariance's eigendecomposition did not converge")
+	e, err := eigen(cov, true)
+	if err != nil {
+		return nil, nil, err
 	}
+	values, vectors := descending(e)
+	return values, vectors, nil
+}
+
+// eigen factorises a symmetric matrix, with or without its eigenvectors.
+func eigen(a *mat.Dense, vectors bool) (*mat.EigenSym, error) {
+	d, _ := a.Dims()
+	e := new(mat.EigenSym)
+	if !e.Factorize(mat.NewSymDense(d, a.RawMatrix().Data), vectors) {
+		return nil, errors.New("the covariance's eigendecomposition did not converge")
+	}
+	return e, nil
+}
+
+// descending lists eigenvalues from the largest down, and eigenvectors as rows.
+func descending(e *mat.EigenSym) ([]float64, *mat.Dense) {
 	values := e.Values(nil)
+	d := len(values)
+	slices.Reverse(values)
 	var v mat.Dense
 	e.VectorsTo(&v)
 	vectors := mat.NewDense(d, d, nil)
-	out := make([]float64, d)
 	for r := range d {
-		out[r] = values[d-1-r]
 		for i := range d {
 			vectors.Set(r, i, v.At(i, d-1-r))
 		}
 	}
-	return out, vectors, nil
+	return values, vectors
 }

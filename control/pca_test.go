@@ -2,65 +2,58 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"selfheal/internal/testinput"
 )
 
-// cloud draws n states of dim values whose variance falls off as a power, and
-// their exact covariance eigenvalues.
-func cloud(n, dim int, power float64) ([][]float32, []float64) {
+// spectrum draws n states of dim values around a mean: variances[j] along the j-th of
+// random directions, and white noise on top.
+func spectrum(n, dim int, variances []float64, white float64) [][]float32 {
 	r := rand.New(rand.NewPCG(7, uint64(dim)))
-	var basis mat.QR
-	raw := mat.NewDense(dim, dim, nil)
-	for i := range raw.RawMatrix().Data {
-		raw.RawMatrix().Data[i] = r.NormFloat64()
-	}
-	basis.Factorize(raw)
-	var q mat.Dense
-	basis.QTo(&q)
-	rows := make([][]float32, n)
-	coords := make([]float64, dim)
-	full := mat.NewDense(n, dim, nil)
-	for i := range rows {
-		for j := range coords {
-			coords[j] = r.NormFloat64() * math.Pow(float64(j+1), -power)
+	q := mat.NewDense(dim, len(variances), nil) // nearly orthonormal columns
+	q.Apply(func(_, _ int, _ float64) float64 { return r.NormFloat64() / math.Sqrt(float64(dim)) }, q)
+	coordinates := mat.NewDense(n, len(variances), nil)
+	for i := range n {
+		for j, v := range variances {
+			coordinates.Set(i, j, r.NormFloat64()*math.Sqrt(v))
 		}
-		var x mat.VecDense
-		x.MulVec(&q, mat.NewVecDense(dim, coords))
+	}
+	var x mat.Dense
+	x.Mul(coordinates, q.T())
+	rows := make([][]float32, n)
+	for i := range rows {
 		rows[i] = make([]float32, dim)
 		for j := range rows[i] {
-			rows[i][j] = float32(x.AtVec(j) + 3)
-			full.Set(i, j, float64(rows[i][j]))
+			rows[i][j] = float32(x.At(i, j) + 3 + white*r.NormFloat64())
 		}
 	}
-	mean := make([]float64, dim)
-	for j := range dim {
-		for i := range n {
-			mean[j] += full.At(i, j) / float64(n)
-		}
-		for i := range n {
-			full.Set(i, j, full.At(i, j)-mean[j])
-		}
+	return rows
+}
+
+// power is a spectrum that falls off as a power.
+func power(count int, alpha float64) []float64 {
+	v := make([]float64, count)
+	for j := range v {
+		v[j] = math.Pow(float64(j+1), -alpha)
 	}
-	var cov mat.Dense
-	cov.Mul(full.T(), full)
-	cov.Scale(1/float64(n), &cov)
-	values, _, err := exactEigen(&cov)
-	if err != nil {
-		panic(err)
-	}
-	return rows, values
+	return v
 }
 
 func stream(rows [][]float32) States {
 	return func(ctx context.Context, yield func([]float32) error) error {
 		for _, r := range rows {
-			if err := yield(r); err != nil {
+			if err := yield(slices.Clone(r)); err != nil {
 				return err
 			}
 		}
@@ -68,117 +61,366 @@ func stream(rows [][]float32) States {
 	}
 }
 
-// All three ways to the eigenvectors agree with the exact decomposition: rank,
-// share of the variance, and what the projection leaves of the states.
-func TestFitPCA(t *testing.T) {
-	rows, values := cloud(900, 600, 0.9)
-	total := 0.0
-	for _, v := range values {
-		total += v
-	}
-	wantRank, kept := 0, 0.0
-	for ; kept < 0.95*total; wantRank++ {
-		kept += values[wantRank]
-	}
-	check := func(name string, s *Subspace, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if s.Rank != wantRank || math.Abs(s.Variance-kept/total) > 1e-6 {
-			t.Errorf("%s: rank %d with %.7f of the variance, want %d with %.7f", name, s.Rank, s.Variance, wantRank, kept/total)
-		}
-		// The mean squared residual is the variance left out.
-		left := 0.0
-		for _, x := range rows {
-			code := make([]float64, s.Rank)
-			norm := 0.0
-			for i, v := range x {
-				d := float64(v) - float64(s.Mean[i])
-				norm += d * d
-				for k := range code {
-					code[k] += d * float64(s.Components[i*s.Rank+k])
-				}
-			}
-			for _, v := range code {
-				norm -= v * v
-			}
-			left += norm / float64(len(rows))
-		}
-		if want := total - kept; math.Abs(left-want) > 1e-4*total {
-			t.Errorf("%s: leaves a variance of %g, want %g", name, left, want)
-		}
-	}
-	ctx := context.Background()
-	s, err := FitPCA(ctx, 600, stream(rows), Target{Variance: 0.95}) // block Krylov on the covariance
-	check("krylov", s, err)
+// decomposition is gonum's singular value decomposition of centred states.
+type decomposition struct {
+	variances []float64  // descending
+	vectors   *mat.Dense // one a column
+	total     float64
+	centred   *mat.Dense
+}
 
-	m, err := newMoments(ctx, 600, stream(rows), false) // block Krylov on streamed states
-	if err != nil {
-		t.Fatal(err)
-	}
-	values2, vectors, err := blockKrylov(ctx, 600, m.trace, Target{Variance: 0.95}, func(ctx context.Context, b *mat.Dense) (*mat.Dense, error) {
-		return m.applyStreamed(ctx, stream(rows), b)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for r := range wantRank {
-		if math.Abs(values2[r]-values[r]) > 1e-6*values[0] {
-			t.Fatalf("streamed: eigenvalue %d is %g, want %g", r, values2[r], values[r])
+func decompose(t *testing.T, rows [][]float32) *decomposition {
+	t.Helper()
+	n, dim := len(rows), len(rows[0])
+	d := &decomposition{centred: mat.NewDense(n, dim, nil), vectors: new(mat.Dense)}
+	for j := range dim {
+		mean := 0.0
+		for i := range n {
+			mean += float64(rows[i][j]) / float64(n)
+		}
+		for i := range n {
+			d.centred.Set(i, j, float64(rows[i][j])-mean)
 		}
 	}
-	var gram mat.Dense
-	gram.Mul(vectors, vectors.T())
-	for i := range wantRank {
-		for j := range wantRank {
+	var svd mat.SVD
+	if !svd.Factorize(d.centred, mat.SVDThin) {
+		t.Fatal("no decomposition")
+	}
+	svd.VTo(d.vectors)
+	for _, s := range svd.Values(nil) {
+		d.variances = append(d.variances, s*s/float64(n))
+		d.total += s * s / float64(n)
+	}
+	return d
+}
+
+// rank is the exact answer to a target, with its share of the variance.
+func (d *decomposition) rank(target Target) (int, float64) {
+	return cutoff(d.variances, d.total, target, len(d.variances))
+}
+
+// kept measures the share of the variance that a subspace keeps, and how far its
+// components are from orthonormal.
+func (d *decomposition) kept(s *Subspace) (share, off float64) {
+	v := mat.NewDense(s.Dim, s.Rank, nil)
+	for i, c := range s.Components {
+		v.Set(i/s.Rank, i%s.Rank, float64(c))
+	}
+	var codes, gram mat.Dense
+	codes.Mul(d.centred, v)
+	norm := mat.Norm(&codes, 2)
+	gram.Mul(v.T(), v)
+	for i := range s.Rank {
+		for j := range s.Rank {
 			want := 0.0
 			if i == j {
 				want = 1
 			}
-			if math.Abs(gram.At(i, j)-want) > 1e-8 {
-				t.Fatalf("streamed: components %d and %d have product %g", i, j, gram.At(i, j))
+			off = max(off, math.Abs(gram.At(i, j)-want))
+		}
+	}
+	n, _ := d.centred.Dims()
+	return norm * norm / float64(n) / d.total, off
+}
+
+// angle is the sine of the largest principal angle between the subspace and the exact
+// one of as many components.
+func (d *decomposition) angle(s *Subspace) float64 {
+	v := mat.NewDense(s.Dim, s.Rank, nil)
+	for i, c := range s.Components {
+		v.Set(i/s.Rank, i%s.Rank, float64(c))
+	}
+	exact := d.vectors.Slice(0, s.Dim, 0, s.Rank)
+	var inner, left mat.Dense // (I − VVᵀ)·exact
+	inner.Mul(v.T(), exact)
+	left.Mul(v, &inner)
+	left.Sub(exact, &left)
+	return mat.Norm(&left, 2) // Frobenius, which bounds the largest
+}
+
+type fitter = func(ctx context.Context, dim int, states States, target Target, o PCA) (*Subspace, error)
+
+// Whether the covariance is factorised, held or only met in passing: rank, share of the
+// variance and subspace are those of a singular value decomposition.
+func TestFitPCA(t *testing.T) {
+	testinput.Runtime(t)
+	gap := append(slices.Repeat([]float64{1}, 20), slices.Repeat([]float64{0.25}, 20)...) // with ties
+	for _, c := range []struct {
+		name      string
+		fit       fitter
+		n, dim    int
+		variances []float64
+		white     float64
+		target    Target
+		// How many components more than the best subspace it may take, how much of the
+		// variance that this leaves it may lose, and the angle, where that is defined.
+		more  int
+		loses float64
+		angle float64
+	}{
+		{"exact", FitPCA, 400, 300, power(300, 1.5), 0, Target{Variance: 0.95}, 0, 1e-6, 1e-4},
+		{"exact, rank", FitPCA, 400, 300, power(300, 1.5), 0, Target{Rank: 7}, 0, 1e-6, 1e-4},
+		{"exact, ties", FitPCA, 300, 200, gap, 0.01, Target{Rank: 30}, 0, 1e-5, 0},
+		{"held", FitPCA, 700, 520, power(520, 1.8), 0, Target{Variance: 0.95}, 0, 1e-5, 1e-2},
+		{"held, few states", FitPCA, 90, 520, power(520, 1.8), 0, Target{Rank: 40}, 0, 1e-5, 1e-2},
+		{"held, ties", FitPCA, 300, 520, gap, 0.001, Target{Rank: 40}, 0, 1e-5, 1e-3},
+		{"streamed, planted", FitPCA, 300, 4200, gap, 0.0005, Target{Rank: 40}, 0, 1e-3, 1e-3},
+		{"streamed, few states", FitPCA, 60, 4200, power(100, 1.8), 0.001, Target{Variance: 0.999}, 0, 1e-3, 0},
+		{"streamed, all of few states", FitPCA, 60, 4200, power(100, 1.8), 0.001, Target{Rank: 59}, 0, 1e-3, 1e-2},
+		{"streamed, ties cut", streamedPCA, 300, 500, gap, 0.001, Target{Rank: 30}, 0, 1e-3, 0},
+		{"streamed, steep", streamedPCA, 600, 500, power(500, 4), 0, Target{Rank: 60}, 0, 1e-2, 0.1},
+		{"streamed, slow", streamedPCA, 600, 500, power(500, 0.9), 0, Target{Variance: 0.95}, 10, 0.02, 0},
+		{"streamed, rank", streamedPCA, 600, 500, power(500, 1.2), 0, Target{Rank: 100}, 0, 0.01, 0},
+		{"streamed, share", streamedPCA, 600, 500, power(500, 1.5), 0, Target{Variance: 0.9}, 0, 1e-3, 1e-2},
+		{"streamed, most", streamedPCA, 600, 500, power(500, 0.5), 0, Target{Variance: 0.999}, 2, 0.05, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rows := spectrum(c.n, c.dim, c.variances, c.white)
+			d := decompose(t, rows)
+			s, err := c.fit(context.Background(), c.dim, stream(rows), c.target, PCA{Seed: 3, Workers: 2})
+			if err != nil {
+				t.Fatal(err)
 			}
+			want, share := d.rank(c.target)
+			if s.Rank < want || s.Rank > want+c.more {
+				t.Errorf("rank %d, want %d to %d", s.Rank, want, want+c.more)
+			}
+			kept, off := d.kept(s)
+			t.Logf("rank %d of %d, keeps %.6f of the variance, best %.6f at rank %d, off %.1e, angle %.1e", s.Rank, c.dim, kept, share, want, off, d.angle(s))
+			if math.Abs(s.Variance-kept) > 1e-5 {
+				t.Errorf("it says that it keeps %.6f of the variance, and keeps %.6f", s.Variance, kept)
+			}
+			_, best := d.rank(Target{Rank: s.Rank})
+			if lost := best - kept; lost > c.loses*(1-best)+1e-6 {
+				t.Errorf("it keeps %.6f of the variance, the best subspace of rank %d %.6f", kept, s.Rank, best)
+			}
+			if off > 1e-5 {
+				t.Errorf("the components' products are off by %g", off)
+			}
+			if c.angle > 0 && d.angle(s) > c.angle {
+				t.Errorf("angle %g, want %g at most", d.angle(s), c.angle)
+			}
+			if c.target.Capped(s) {
+				t.Errorf("it counts as capped")
+			}
+		})
+	}
+}
+
+// Workers change no bit, a seed no more than what the method leaves open.
+func TestFitPCARepeats(t *testing.T) {
+	testinput.Runtime(t)
+	for _, c := range []struct {
+		name string
+		fit  fitter
+		dim  int
+	}{{"exact", FitPCA, 100}, {"held", FitPCA, 600}, {"streamed", FitPCA, 4200}} {
+		rows := spectrum(800, c.dim, power(80, 2), 0.001)
+		fit := func(seed uint64, workers int) *Subspace {
+			s, err := c.fit(context.Background(), c.dim, stream(rows), Target{Rank: 10}, PCA{Seed: seed, Workers: workers})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		first := fit(3, 1)
+		for _, workers := range []int{2, 5} {
+			if got := fit(3, workers); !reflect.DeepEqual(got, first) {
+				t.Errorf("%s: %d workers change the fit", c.name, workers)
+			}
+		}
+		other := fit(4, 2)
+		if c.name != "exact" && reflect.DeepEqual(other, first) {
+			t.Errorf("%s: another seed changes nothing", c.name)
+		}
+		if math.Abs(other.Variance-first.Variance) > 1e-6 {
+			t.Errorf("%s: another seed keeps %.8f, not %.8f", c.name, other.Variance, first.Variance)
 		}
 	}
 }
 
-func TestFitPCARank(t *testing.T) {
-	rows, _ := cloud(50, 20, 1)
-	s, err := FitPCA(context.Background(), 20, stream(rows), Target{Rank: 3})
-	if err != nil || s.Rank != 3 {
-		t.Fatalf("rank %v, %v; want 3", s, err)
+// The batches in which a network computes states don't change a bit.
+func TestFitPCABatches(t *testing.T) {
+	const images = 70
+	target, fits := Target{Rank: 5}, []*Subspace{}
+	for _, batch := range []int{1, 16} {
+		c := newChain(t, testPool(t, batch), 12, 30, 8)
+		states, err := c.cut.CleanStates(1, images, func(i int, out []float32) {
+			x, _ := randomImage(uint64(i), 12)
+			copy(out, x)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fit := range []fitter{FitPCA, streamedPCA} {
+			s, err := fit(context.Background(), 30, states, target, PCA{Workers: batch})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fits = append(fits, s)
+		}
 	}
-	if _, err := FitPCA(context.Background(), 20, stream(rows), Target{Rank: 21}); err == nil {
-		t.Error("a rank above the dimension is no error")
+	if !reflect.DeepEqual(fits[0], fits[2]) || !reflect.DeepEqual(fits[1], fits[3]) {
+		t.Error("another batch changes the fit")
 	}
-	if _, err := FitPCA(context.Background(), 20, stream(rows[:1]), Target{Rank: 1}); err == nil {
-		t.Error("one state is no error")
+	if off := math.Abs(fits[0].Variance - fits[1].Variance); off > 1e-6 {
+		t.Errorf("from the covariance the fit keeps %.8f, streamed %.8f", fits[0].Variance, fits[1].Variance)
 	}
-	bad := [][]float32{rows[0], append([]float32{float32(math.NaN())}, rows[1][1:]...)}
-	if _, err := FitPCA(context.Background(), 20, stream(bad), Target{Rank: 1}); err == nil {
-		t.Error("NaN is no error")
+}
+
+// A share that takes more components than are allowed ends with those, and the subspace
+// says what it keeps.
+func TestFitPCACap(t *testing.T) {
+	testinput.Runtime(t)
+	for dim, want := range map[int]int{64: 64, 3072: 2048, 12288: 2048, 16384: 2048, 65536: 512, 100_000: 335, 1 << 24: 16} {
+		if got := MaxRank(dim); got != want {
+			t.Errorf("%d components of %d values are allowed, want %d", got, dim, want)
+		}
+	}
+	rows := spectrum(700, 600, power(600, 1), 0)
+	d := decompose(t, rows)
+	target := Target{Variance: 0.99}
+	for name, fit := range map[string]fitter{"held": FitPCA, "streamed": streamedPCA} {
+		s, err := fit(context.Background(), 600, stream(rows), target, PCA{most: 40})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, _ := d.kept(s)
+		if s.Rank != 40 || math.Abs(s.Variance-kept) > 1e-5 || kept < 0.99*sum(d.variances[:40])/d.total {
+			t.Errorf("%s: rank %d, says %.6f of the variance, keeps %.6f", name, s.Rank, s.Variance, kept)
+		}
+		if !target.Capped(s) || (Target{Rank: 40}).Capped(s) {
+			t.Errorf("%s: capped is %v", name, target.Capped(s))
+		}
+		if _, err := fit(context.Background(), 600, stream(rows), Target{Rank: 41}, PCA{most: 40}); err == nil || !strings.Contains(err.Error(), "rank 41 is more than 40") {
+			t.Errorf("%s: a rank above the cap: %v", name, err)
+		}
+	}
+}
+
+func sum(v []float64) float64 {
+	s := 0.0
+	for _, x := range v {
+		s += x
+	}
+	return s
+}
+
+// States that no subspace can be fitted to are refused in one line.
+func TestFitPCARefuses(t *testing.T) {
+	testinput.Runtime(t)
+	const dim = 20
+	rows := spectrum(50, dim, power(dim, 1), 0)
+	with := func(v float32) [][]float32 {
+		bad := slices.Clone(rows)
+		bad[7] = append(slices.Clone(rows[7][1:]), v)
+		return bad
+	}
+	for _, c := range []struct {
+		name   string
+		rows   [][]float32
+		target Target
+		want   string
+	}{
+		{"NaN", with(float32(math.NaN())), Target{Rank: 1}, "state of image 7 of the fit's data set is not finite"},
+		{"infinite", with(float32(math.Inf(-1))), Target{Rank: 1}, "state of image 7"},
+		{"constant", slices.Repeat(rows[:1], 900), Target{Variance: 0.9}, "the 900 clean states are all the same"},
+		{"one", rows[:1], Target{Rank: 1}, "two clean states or more, got 1"},
+		{"none", nil, Target{Variance: 0.9}, "got 0"},
+		{"rank of the space", rows, Target{Rank: dim + 1}, "rank 21 is more than 20"},
+		{"rank of the states", rows[:15], Target{Rank: 15}, "rank 15 is more than 14, the most for 15 states of 20 values"},
+		{"length", [][]float32{rows[0], rows[1][1:]}, Target{Rank: 1}, "19 values, not 20"},
+	} {
+		for name, fit := range map[string]fitter{"exact": densePCA, "streamed": streamedPCA} {
+			_, err := fit(context.Background(), dim, stream(c.rows), c.target, PCA{Workers: 1})
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s, %s: %v, want %q", name, c.name, err, c.want)
+			}
+		}
+	}
+	stopped, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, fit := range map[string]fitter{"exact": densePCA, "streamed": streamedPCA} {
+		if _, err := fit(stopped, dim, stream(rows), Target{Rank: 2}, PCA{}); err != context.Canceled {
+			t.Errorf("%s: cancelled: %v", name, err)
+		}
 	}
 }
 
 // States that vary in few directions end with those: rounding is no component.
 func TestFitPCAFewDirections(t *testing.T) {
+	testinput.Runtime(t)
 	flat := make([][]float32, 40)
 	r := rand.New(rand.NewPCG(8, 8))
 	for i := range flat {
 		flat[i] = make([]float32, 700)
+		for j := range flat[i] {
+			flat[i][j] = 0.3
+		}
 		for j := range 9 {
 			flat[i][j] = r.Float32()
 		}
 	}
-	for _, variance := range []float64{0.9, 1} {
-		s, err := FitPCA(context.Background(), 700, stream(flat), Target{Variance: variance})
-		if err != nil || s.Rank > 9 || s.Variance < variance-1e-9 {
-			t.Errorf("variance %v: %+v, %v; want at most 9 components", variance, s, err)
+	for name, fit := range map[string]fitter{"held": FitPCA, "streamed": streamedPCA} {
+		for _, target := range []Target{{Variance: 0.9}, {Variance: 1}, {Rank: 39}} {
+			s, err := fit(context.Background(), 700, stream(flat), target, PCA{})
+			if err != nil || s.Rank > 9 || target.Rank == 0 && s.Variance < target.Variance-1e-6 || s.Mean[699] != 0.3 {
+				t.Errorf("%s, %+v: rank %d with %.9f of the variance, %v; want at most 9 components", name, target, s.Rank, s.Variance, err)
+			}
+		}
+		if _, err := fit(context.Background(), 700, stream(flat), Target{Rank: 40}, PCA{}); err == nil {
+			t.Errorf("%s: as many components as states is no error", name)
 		}
 	}
-	if _, err := FitPCA(context.Background(), 700, stream(flat), Target{Rank: 40}); err == nil {
-		t.Error("as many components as states is no error")
+}
+
+// Sessions take float64 matrices as two of float32 without loss, and sums of theirs are
+// those of float64.
+func TestProductsAreDouble(t *testing.T) {
+	testinput.Runtime(t)
+	r := rand.New(rand.NewPCG(1, 1))
+	f := &rangeFinder{m: &moments{dim: 3000}, k: 5, workers: 2}
+	a := mat.NewDense(f.k, f.m.dim, nil)
+	a.Apply(func(_, _ int, _ float64) float64 { return 1 + 1e-5*r.NormFloat64() }, a)
+	got, err := f.cross(context.Background(), a.At, a.At)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want mat.Dense
+	want.Mul(a, a.T())
+	if !mat.EqualApprox(got, &want, 1e-13*want.At(0, 0)) {
+		t.Errorf("products\n%v, want\n%v", mat.Formatted(got), mat.Formatted(&want))
+	}
+}
+
+// A power law is continued to where it leaves out what is asked for.
+func TestContinued(t *testing.T) {
+	for _, alpha := range []float64{0.7, 1, 1.5, 2.5} {
+		all := power(8*2000, alpha)
+		const at = 100
+		rest, leave := sum(all[at:]), 0.0
+		want := 700
+		leave = sum(all[want:])
+		got := continued(all[at-1], at, rest, leave, len(all), 0, 2000)
+		if got < want || got > want+2*oversampling(want)+want/20 {
+			t.Errorf("power %g: %d directions are predicted for a rank of %d", alpha, got, want)
+		}
+	}
+}
+
+// BenchmarkFitPCA fits streamed states of the size of a 64×64 image.
+func BenchmarkFitPCA(b *testing.B) {
+	testinput.Runtime(b)
+	const n, dim = 1024, 3 * 64 * 64
+	rows := spectrum(n, dim, power(300, 1.5), 0.001)
+	for _, target := range []Target{{Rank: 100}, {Variance: 0.9}} {
+		b.Run(fmt.Sprintf("%+v", target), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := FitPCA(context.Background(), dim, stream(rows), target, PCA{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

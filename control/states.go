@@ -7,7 +7,8 @@ import (
 )
 
 // CleanStates streams x_t, the input of segment t, on the undefended path of n
-// images, in order. pixels writes the i-th image into its argument.
+// images, in order, on the network's pool: batches and workers don't change a bit.
+// pixels writes the i-th image into its argument.
 func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32)) (States, error) {
 	n := c.net
 	if t == 0 {
@@ -41,16 +42,16 @@ func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32)) (S
 		}
 		defer prefix.Close()
 		size := int(c.StateShape(t).Items())
-		rows := make([][]float32, min(chunk, images))
+		rows := make([][]float32, min(chunkRows(size), images))
+		inputs := make([][]float32, len(rows))
 		for i := range rows {
-			rows[i] = make([]float32, size)
+			rows[i], inputs[i] = make([]float32, size), make([]float32, n.shape.Size())
 		}
 		for from := 0; from < images; from += len(rows) {
 			count := min(len(rows), images-from)
 			err := ForEach(ctx, n.pool, count, 0, func(ctx context.Context, i int) error {
-				x := make([]float32, n.shape.Size())
-				pixels(from+i, x)
-				return n.pool.Run(ctx, prefix, [][]float32{x}, [][]float32{rows[i]})
+				pixels(from+i, inputs[i])
+				return n.pool.Run(ctx, prefix, inputs[i:i+1], rows[i:i+1])
 			})
 			if err != nil {
 				return err

@@ -24,7 +24,7 @@ type FitOptions struct {
 	// Models are those that one embedding is fitted for; empty: those that the training
 	// names, else those of the suites that use the control.
 	Models   []string
-	Out      string // instead of the training's path, where there is one training
+	Out      string // where the embedding goes, where there is one
 	Resume   bool   // continue from checkpoints
 	Force    bool   // fit anew what was fitted or begun
 	Workers  int    // of trainings; 0: as many as there are cores
@@ -37,21 +37,22 @@ type Fitted struct {
 	At     string
 	Kind   string   // linear or autoencoder
 	Models []string // that it serves
-	// Of a linear embedding: its rank of dim, and the share of the variance that it keeps.
+	Path   string   // its file; empty where a linear one is in the cache only
+	// Of a linear embedding: its rank of dim, the share of the variance that it keeps, and
+	// whether the cache had it.
 	Rank, Dim int
 	Variance  float64
 	Cached    bool
-	// Of a training: its file, whether that was there, steps, and the means over the last
-	// epoch. ‖E(x) − x‖² is the reconstruction error.
-	Path                                   string
+	// Of a training: whether the file was there, steps, and the means over the last epoch.
+	// ‖E(x) − x‖² is the reconstruction error.
 	Kept                                   bool
 	Steps                                  int
 	CrossEntropy, Reconstruction, Accuracy float64
 	Seconds                                float64
 }
 
-// Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache,
-// those of kind autoencoder by training. Layers of other kinds need nothing. When ctx is
+// Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache
+// and, as ONNX, beside the config, those of kind autoencoder by training. Layers of other kinds need nothing. When ctx is
 // cancelled, a training leaves a checkpoint that Resume continues from, to the bit. What
 // is wrong with what the config names is a [ConfigError].
 func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error) {
@@ -87,7 +88,14 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 		return nil, ConfigError{fmt.Errorf("control %s has no embedding to fit: none is of kind %s or %s", o.Control, config.Linear, config.Autoencoder)}
 	}
 	if o.Out != "" && trainings != 1 {
-		return nil, ConfigError{fmt.Errorf("control %s has %d embeddings to train; --out is for one", o.Control, trainings)}
+		// Linear embeddings are fitted for each model.
+		names, err := f.models(nil)
+		if err != nil {
+			return nil, err
+		}
+		if trainings > 1 || linear*len(names) > 1 {
+			return nil, ConfigError{fmt.Errorf("control %s has %d embeddings to train and %d linear ones for each of %d models; --out is for one", o.Control, trainings, linear, len(names))}
+		}
 	}
 	order, err := f.order()
 	if err != nil {
@@ -99,7 +107,11 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 		var done []Fitted
 		switch {
 		case l.Embedding.Kind == config.Linear:
-			done, err = f.linear(ctx, i)
+			out := ""
+			if trainings == 0 {
+				out = o.Out
+			}
+			done, err = f.linear(ctx, i, out)
 		case f.training(i) != nil:
 			done, err = f.train(ctx, i, f.training(i))
 		}
@@ -191,33 +203,6 @@ func (f *fitter) cut(name string) (*control.Network, *control.Chain, []int, erro
 		return nil, nil, nil, ConfigError{err}
 	}
 	return n, chain, at, nil
-}
-
-// linear fits a layer's principal subspace for each model.
-func (f *fitter) linear(ctx context.Context, layer int) ([]Fitted, error) {
-	names, err := f.models(nil)
-	if err != nil {
-		return nil, err
-	}
-	l := f.control.Layers[layer]
-	var all []Fitted
-	for _, name := range names {
-		n, chain, at, err := f.cut(name)
-		if err != nil {
-			return all, err
-		}
-		d, err := f.fitSet(n, l.Embedding)
-		if err != nil {
-			return all, ConfigError{err}
-		}
-		s, cached, seconds, err := f.subspace(ctx, n, chain, at[layer], d, control.Target{Variance: l.Embedding.Variance, Rank: l.Embedding.Rank})
-		if err != nil {
-			return all, err
-		}
-		all = append(all, Fitted{At: place(l.At).String(), Kind: config.Linear, Models: []string{name}, Rank: s.Rank, Dim: s.Dim,
-			Variance: s.Variance, Cached: cached, Seconds: seconds})
-	}
-	return all, nil
 }
 
 // group is the models that one embedding serves, and its file.

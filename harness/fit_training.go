@@ -22,7 +22,7 @@ import (
 
 // fitVersion is part of every training's key; raise it when the same training gives
 // another embedding.
-const fitVersion = "fit/1"
+const fitVersion = "fit/2"
 
 // saveEvery is how long a training goes on between two checkpoints.
 const saveEvery = 30 * time.Second
@@ -70,7 +70,7 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	}
 	data := fit.Data{Shape: d.Shape(), Labels: make([]int, d.Len()), Pixels: d.Pixels}
 	for i := range data.Labels {
-		_, _, data.Labels[i] = d.Image(i)
+		data.Labels[i] = d.Label(i)
 	}
 	e, err := f.begin(j, t, networks[0], data)
 	if err != nil {

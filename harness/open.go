@@ -218,7 +218,7 @@ func (r *runner) fitSet(n *control.Network, e config.Embedding) (*dataset.Datase
 func (r *runner) subspace(ctx context.Context, n *control.Network, chain *control.Chain, t int, d *dataset.Dataset, target control.Target) (*control.Subspace, bool, float64, error) {
 	start := time.Now()
 	dim := int(chain.StateShape(t).Items())
-	key := control.FitKey(chain, t, d.SHA256(), target)
+	key := control.FitKey(chain, t, d.SHA256(), target, r.seed)
 	if s, ok := r.cache.Load(key, dim); ok {
 		return s, true, time.Since(start).Seconds(), nil
 	}
@@ -227,12 +227,16 @@ func (r *runner) subspace(ctx context.Context, n *control.Network, chain *contro
 	if err != nil {
 		return nil, false, 0, err
 	}
-	s, err := control.FitPCA(ctx, dim, states, target)
+	s, err := control.FitPCA(ctx, dim, states, target, control.PCA{Seed: r.seed, Workers: n.Pool().Workers()})
 	if err != nil {
 		return nil, false, 0, err
 	}
 	seconds := time.Since(start).Seconds()
-	r.progress.Say("fitted rank %d of %d, %.2f %% of the variance, in %.1f s", s.Rank, dim, 100*s.Variance, seconds)
+	reached := fmt.Sprintf("%.2f %% of the variance", 100*s.Variance)
+	if target.Capped(s) {
+		reached += fmt.Sprintf(" where %.6g %% are asked for: a subspace of %d values has %d components at most, of %d images one less than those", 100*target.Variance, dim, control.MaxRank(dim), s.Samples)
+	}
+	r.progress.Say("fitted rank %d of %d, %s, in %.1f s", s.Rank, dim, reached, seconds)
 	if err := r.cache.Store(key, s); err != nil {
 		r.progress.Say("the fit could not be cached: %v", err)
 	}

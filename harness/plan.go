@@ -22,6 +22,7 @@ type Job struct {
 	Suite   *config.Suite
 	Model   *config.Model
 	Attacks []PlannedAttack
+	Study   *PlannedStudy // the suite's; nil for none
 }
 
 // PlannedAttack is one attack at one epsilon.
@@ -51,25 +52,39 @@ func NewPlan(cfg *config.Config) (*Plan, error) {
 		s := &cfg.Suites[i]
 		var planned []PlannedAttack
 		for _, name := range s.Attacks {
-			a := cfg.Attack(name)
-			norm, err := attacks.ParseNorm(a.Norm)
+			each, err := planAttack(cfg.Attack(name))
 			if err != nil {
-				return nil, fmt.Errorf("attack %s: %w", name, err)
-			}
-			for _, eps := range a.Epsilons {
-				planned = append(planned, PlannedAttack{Attack: a, Epsilon: eps, Norm: norm})
-			}
-		}
-		for _, pa := range planned { // parameters and recipe, before anything is opened
-			if _, err := pa.Recipe(math.MaxInt16, attacks.Shape{C: 3, H: 32, W: 32}); err != nil {
 				return nil, err
 			}
+			planned = append(planned, each...)
+		}
+		study, err := planStudy(cfg, s)
+		if err != nil {
+			return nil, err
 		}
 		for _, m := range s.Models {
-			p.Jobs = append(p.Jobs, Job{Suite: s, Model: cfg.Model(m), Attacks: planned})
+			p.Jobs = append(p.Jobs, Job{Suite: s, Model: cfg.Model(m), Attacks: planned, Study: study})
 		}
 	}
 	return p, nil
+}
+
+// planAttack lists an attack at each of its epsilons and checks its parameters and
+// recipe, before anything is opened.
+func planAttack(a *config.Attack) ([]PlannedAttack, error) {
+	norm, err := attacks.ParseNorm(a.Norm)
+	if err != nil {
+		return nil, fmt.Errorf("attack %s: %w", a.Name, err)
+	}
+	var planned []PlannedAttack
+	for _, eps := range a.Epsilons {
+		pa := PlannedAttack{Attack: a, Epsilon: eps, Norm: norm}
+		if _, err := pa.Recipe(math.MaxInt16, attacks.Shape{C: 3, H: 32, W: 32}); err != nil {
+			return nil, err
+		}
+		planned = append(planned, pa)
+	}
+	return planned, nil
 }
 
 // Recipe makes the attack for a classifier.

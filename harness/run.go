@@ -106,6 +106,9 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 		r.file.Suites = append(r.file.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Mode,
 			Models: s.Models, Controls: s.Controls, Attacks: s.Attacks, Published: numbers})
 	}
+	if cfg.Theory {
+		r.file.Theory = &result.Theory{Seed: cfg.Seed}
+	}
 	if r.journal, err = newJournal(o.Out, r.file, o.Force); err != nil {
 		return nil, nil, err
 	}
@@ -126,8 +129,12 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 			}
 		}
 	}
+	r.reserve(plan)
 	for _, j := range plan.Jobs {
 		if err = r.job(ctx, j); err != nil {
+			break
+		}
+		if err = r.study(ctx, j); err != nil {
 			break
 		}
 	}
@@ -186,6 +193,9 @@ func (r *runner) check(ctx context.Context, j Job) error {
 		if err := r.checkControl(ctx, j, net, r.cfg.Control(name), recipes); err != nil {
 			return err
 		}
+	}
+	if err := r.checkStudy(ctx, j, net); err != nil {
+		return err
 	}
 	return ctx.Err()
 }

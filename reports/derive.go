@@ -16,6 +16,7 @@ type view struct {
 	// quoted: the cells are numbers that were published, nothing was run; the figures are then of radars.
 	quoted bool
 	radars []*suite
+	theory *Theory // nil: the run has none
 }
 
 // suite is one suite's cells by row and column.
@@ -27,6 +28,7 @@ type suite struct {
 	Notes   []note
 
 	cells   map[cellKey]*result.Cell
+	studies []*result.SolverStudy
 	margins map[cellKey]*margins
 	// published are the numbers to show beside the cells, also of cells that there are not.
 	published map[cellKey]float64
@@ -98,6 +100,7 @@ func derive(f *result.File) *view {
 		s.arrangeColumns()
 		s.collectNotes()
 		s.addPublished()
+		s.studies = studies(f, s.Name)
 	}
 	return v
 }

@@ -23,7 +23,7 @@ var page = template.Must(template.New("report.html.tmpl").Funcs(template.FuncMap
 	"marks":  func(s string) []string { return strings.Split(s, ",") },
 	"anchor": markAnchor,
 	"share":  func(x float64) string { return fmt.Sprintf("%.1f", 100*min(max(x, 0), 1)) },
-}).ParseFS(assets, "assets/report.html.tmpl"))
+}).ParseFS(assets, "assets/report.html.tmpl", "assets/study.html.tmpl", "assets/theorybody.html.tmpl"))
 
 // pageData is what the template sees.
 type pageData struct {
@@ -36,7 +36,9 @@ type pageData struct {
 	Tested   []fact
 	Knows    table // what the attacker knows, where there are several
 	Suites   []pageSuite
-	Modes    []fact // the attackers of this file
+	Studies  []studyPage
+	Theory   *theoryBody // nil: the run has none
+	Modes    []fact      // the attackers of this file
 	Fits     table
 	Records  bool
 	Curves   bool
@@ -79,7 +81,7 @@ func renderHTML(w io.Writer, v *view, _ *suite) error {
 		return err
 	}
 	d := pageData{Style: template.CSS(css), Title: v.Title(), Quoted: v.quoted, Headline: v.headline(), Tested: v.tested(), Knows: v.knowledgeTable(), Modes: v.attackers(), Fits: v.fitTable(),
-		Run: v.provenance(), Datasets: v.datasetTable(), Models: v.modelTable()}
+		Studies: v.studyPages(), Theory: v.theory.body(), Run: v.provenance(), Datasets: v.datasetTable(), Models: v.modelTable()}
 	for _, s := range v.Suites {
 		ps := pageSuite{Slug: s.Slug, Heading: s.Heading(), Mode: clean(s.Mode), Facts: s.Facts(), Attacker: s.Attacker(), Missing: s.Missing(),
 			Stack: len(s.Models) > 1 || len(s.Columns) > 5, Accuracy: s.accuracyTable(), Compared: s.comparisonTable()}

@@ -28,6 +28,7 @@ func renderMarkdown(w io.Writer, v *view, _ *suite) error {
 		mdTable(&sb, s.comparisonTable())
 		mdTable(&sb, s.distanceTable())
 		mdTable(&sb, s.waterfallTable())
+		s.studyMarkdown(&sb)
 	}
 	_, err := io.WriteString(w, sb.String())
 	return err

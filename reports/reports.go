@@ -39,6 +39,8 @@ var formats = []format{
 	{"radar-SUITE.svg", renderSVG, nil},
 	{"curve-SUITE.png", renderCurvePNG, hasCurves},
 	{"curve-SUITE.svg", renderCurveSVG, hasCurves},
+	{"solver-SUITE.png", renderStudyPNG, hasStudies},
+	{"solver-SUITE.svg", renderStudySVG, hasStudies},
 	{"report.html", renderHTML, nil},
 }
 
@@ -46,19 +48,27 @@ var formats = []format{
 // tables.md, tables.tex, tables.csv and, for each suite, radar-SUITE.png and
 // radar-SUITE.svg (SUITE is the suite's name with anything but ASCII letters,
 // digits, dots, dashes and underscores replaced by a dash), and where there are
-// robustness curves to draw curve-SUITE.png and curve-SUITE.svg. f may be partial:
+// robustness curves to draw curve-SUITE.png and curve-SUITE.svg, of solver studies
+// solver-SUITE.png and solver-SUITE.svg. f may be partial:
 // cells that it lacks are shown as a dash. records are the lines of records.jsonl
 // in any order; with nil the report leaves out margins and what follows from distances.
 //
+// With a theory that is not nil, the page has a section of it, and its own files lie
+// beside (see [WriteTheory]).
+//
 // The same input gives the same bytes. Nothing is written before everything is
 // rendered, each file appears whole or not at all, and an error names its file.
-func Write(dir string, f *result.File, records iter.Seq[result.Record]) error {
+func Write(dir string, f *result.File, records iter.Seq[result.Record], theory *Theory) error {
 	if f == nil {
 		return errors.New("reports: no result to report")
 	}
 	v := derive(f)
 	v.addMargins(records)
-	return v.write(dir)
+	v.theory = theory
+	if err := v.write(dir); err != nil || theory == nil {
+		return err
+	}
+	return WriteTheory(dir, theory)
 }
 
 // write renders v into dir.

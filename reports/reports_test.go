@@ -24,7 +24,7 @@ var dataURI = regexp.MustCompile(`data:image/svg(?:\+|&#43;)xml;base64,[A-Za-z0-
 func writeFixture(t *testing.T, f *result.File, recs []result.Record) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := Write(dir, f, slices.Values(recs)); err != nil {
+	if err := Write(dir, f, slices.Values(recs), nil); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -166,7 +166,7 @@ func TestSelfContained(t *testing.T) {
 }
 
 func TestLittleToShow(t *testing.T) {
-	if err := Write(t.TempDir(), nil, nil); err == nil {
+	if err := Write(t.TempDir(), nil, nil, nil); err == nil {
 		t.Error("no error without a result")
 	}
 	for _, f := range []*result.File{
@@ -176,7 +176,7 @@ func TestLittleToShow(t *testing.T) {
 		{Suites: []result.Suite{{Name: "a/b"}, {Name: "a b"}, {Name: "A-B"}, {Name: ""}}},
 	} {
 		dir := t.TempDir()
-		if err := Write(dir, f, nil); err != nil {
+		if err := Write(dir, f, nil, nil); err != nil {
 			t.Error(err)
 		}
 		figures, _ := filepath.Glob(filepath.Join(dir, "radar-*.png"))
@@ -188,7 +188,7 @@ func TestLittleToShow(t *testing.T) {
 
 func TestWriteError(t *testing.T) {
 	dir := t.TempDir()
-	if err := Write(dir, fixture(), nil); err != nil {
+	if err := Write(dir, fixture(), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	before, _ := os.ReadFile(filepath.Join(dir, "tables.md"))
@@ -201,7 +201,7 @@ func TestWriteError(t *testing.T) {
 		f.Close()
 		return os.Open(f.Name())
 	}
-	err := Write(dir, &result.File{}, nil)
+	err := Write(dir, &result.File{}, nil, nil)
 	if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "tables.md")+": ") || strings.Contains(err.Error(), ".tables.md") {
 		t.Errorf("error %v does not name the file alone", err)
 	}
@@ -217,7 +217,7 @@ func TestWriteError(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(blocked, "tables.csv"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(blocked, fixture(), nil); err == nil || !strings.Contains(err.Error(), "tables.csv") {
+	if err := Write(blocked, fixture(), nil, nil); err == nil || !strings.Contains(err.Error(), "tables.csv") {
 		t.Errorf("error %v does not name tables.csv", err)
 	}
 }

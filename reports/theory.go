@@ -216,34 +216,38 @@ func (t *Theory) markdown() string {
 }
 
 // theoryPage is the HTML page's template.
-var theoryPage = template.Must(template.New("theory.html.tmpl").ParseFS(assets, "assets/theory.html.tmpl"))
+var theoryPage = template.Must(template.New("theory.html.tmpl").ParseFS(assets, "assets/theory.html.tmpl", "assets/theorybody.html.tmpl"))
 
-func (t *Theory) html() (string, error) {
-	css, err := assets.ReadFile("assets/style.css")
-	if err != nil {
-		return "", err
+// theoryRow is a check as the page's table has it.
+type theoryRow struct {
+	TheoryCheck
+	Measured, Expected, Tolerance string
+}
+
+// theoryPart is a table of checks.
+type theoryPart struct {
+	Heading string
+	Rows    []theoryRow
+}
+
+// theoryBody is what a page has of the theory, by itself or in a run's report.
+type theoryBody struct {
+	Verdict, Facts string
+	Parts          []theoryPart
+	Figures        []pageFigure
+	Titles         []string // of the figures
+}
+
+func (t *Theory) body() *theoryBody {
+	if t == nil {
+		return nil
 	}
-	type row struct {
-		TheoryCheck
-		Measured, Expected, Tolerance string
-	}
-	type part struct {
-		Heading string
-		Rows    []row
-	}
-	d := struct {
-		Style   template.CSS
-		Verdict string
-		Facts   string
-		Parts   []part
-		Figures []pageFigure
-		Titles  []string
-	}{Style: template.CSS(css), Verdict: heading(t.Verdict()), Facts: t.facts()}
+	d := &theoryBody{Verdict: heading(t.Verdict()), Facts: t.facts()}
 	names, checks := t.parts()
 	for _, name := range names {
-		p := part{Heading: heading(name)}
+		p := theoryPart{Heading: heading(name)}
 		for _, c := range checks[name] {
-			r := row{TheoryCheck: c}
+			r := theoryRow{TheoryCheck: c}
 			r.Measured, r.Expected, r.Tolerance = c.Numbers()
 			p.Rows = append(p.Rows, r)
 		}
@@ -253,7 +257,18 @@ func (t *Theory) html() (string, error) {
 		d.Figures = append(d.Figures, pictures(f.Caption, theoryPicture{f, light, false}, theoryPicture{f, dark, false}))
 		d.Titles = append(d.Titles, f.Title)
 	}
+	return d
+}
+
+func (t *Theory) html() (string, error) {
+	css, err := assets.ReadFile("assets/style.css")
+	if err != nil {
+		return "", err
+	}
 	var sb strings.Builder
-	err = theoryPage.Execute(&sb, d)
+	err = theoryPage.Execute(&sb, struct {
+		Style template.CSS
+		*theoryBody
+	}{template.CSS(css), t.body()})
 	return sb.String(), err
 }

@@ -9,6 +9,7 @@ import (
 
 	"selfheal/control"
 	"selfheal/models/onnx"
+	"selfheal/models/ort"
 )
 
 // Every architecture embeds, opens again from its file, and learns.
@@ -128,4 +129,38 @@ func TestExportedStart(t *testing.T) {
 	if l.Accuracy < 0.7 { // it was trained for this network
 		t.Errorf("the bundled embedding begins at an accuracy of %v", l.Accuracy)
 	}
+}
+
+// statistics are mean and variance of each channel of a tensor of e.
+func statistics(e *onnx.Graph, tensor string, states []ort.Tensor) (mean, variance []float32, err error) {
+	head := e.Clone()
+	head.Outputs = []onnx.Value{{Name: tensor, DType: onnx.Float, Shape: e.Shapes[tensor]}}
+	head.Prune()
+	values, err := through(head, states)
+	if err != nil {
+		return nil, nil, err
+	}
+	channels := int(e.Shapes[tensor][1])
+	plane := int(e.Shapes[tensor].Items()) / channels
+	sum, squares, count := make([]float64, channels), make([]float64, channels), 0.0
+	each := func(visit func(c int, v float64)) {
+		for _, x := range values {
+			for i, v := range x.Data {
+				visit(i/plane%channels, float64(v))
+			}
+		}
+	}
+	each(func(c int, v float64) { sum[c] += v })
+	for _, x := range values {
+		count += float64(len(x.Data) / channels)
+	}
+	for c := range sum {
+		sum[c] /= count
+	}
+	each(func(c int, v float64) { squares[c] += (v - sum[c]) * (v - sum[c]) })
+	mean, variance = make([]float32, channels), make([]float32, channels)
+	for c := range sum {
+		mean[c], variance[c] = float32(sum[c]), float32(squares[c]/count)
+	}
+	return mean, variance, nil
 }

@@ -16,30 +16,92 @@ const calibrationImages = 128
 // in a network whose answer to an image must not depend on others. An embedding without
 // BatchNormalization is left as it is.
 func Calibrate(e *onnx.Graph, n Network, data Data) error {
-	var states []ort.Tensor
-	for _, node := range e.Nodes {
-		if node.Op != "BatchNormalization" {
-			continue
-		}
-		if states == nil {
-			var err error
-			if states, err = firstStates(n, data); err != nil {
-				return err
+	count := min(calibrationImages, len(data.Labels))
+	g, norms, err := normalising(e, count)
+	if err != nil || len(norms) == 0 {
+		return err
+	}
+	states, err := firstStates(n, data)
+	if err != nil {
+		return err
+	}
+	encoded, err := g.Encode()
+	if err != nil {
+		return err
+	}
+	session, err := ort.Open(g.Name, encoded)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	all := ort.Tensor{Shape: append([]int64{int64(count)}, states[0].Shape[1:]...)}
+	for _, s := range states {
+		all.Data = append(all.Data, s.Data...)
+	}
+	out, err := session.Run([]ort.Tensor{all})
+	if err != nil {
+		return err
+	}
+	for i, node := range norms {
+		for k, input := range []int{3, 4} { // mean, variance
+			name, values := node.Inputs[input], out[2*i+k].Data
+			if c, ok := e.Consts[name]; !ok || len(c.Floats) != len(values) {
+				return fmt.Errorf("node %s: %q is not a constant of %d values", node.Label(), name, len(values))
 			}
-		}
-		mean, variance, err := statistics(e, node.Inputs[0], states)
-		if err != nil {
-			return fmt.Errorf("node %s: %w", node.Label(), err)
-		}
-		for i, v := range map[int][]float32{3: mean, 4: variance} {
-			name := node.Inputs[i]
-			if c, ok := e.Consts[name]; !ok || len(c.Floats) != len(v) {
-				return fmt.Errorf("node %s: %q is not a constant of %d values", node.Label(), name, len(v))
-			}
-			e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, v)
+			e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, values)
 		}
 	}
 	return nil
+}
+
+// normalising is e with every BatchNormalization taking the statistics of its batch of
+// count images, as in training: one run then gives the statistics of all layers, each
+// behind those before it. Its outputs are the mean and the variance of a channel, of each
+// of the nodes listed.
+func normalising(e *onnx.Graph, count int) (*onnx.Graph, []*onnx.Node, error) {
+	g := e.Clone()
+	nodes := g.Nodes
+	g.Nodes, g.Outputs = nil, nil
+	b := &onnx.Builder{G: g}
+	var norms []*onnx.Node
+	var statistics []string
+	for _, n := range nodes {
+		if n.Op != "BatchNormalization" {
+			g.Nodes = append(g.Nodes, n)
+			continue
+		}
+		b.Prefix = n.Outputs[0] + "/"
+		x := n.Inputs[0]
+		axes, column := []int64{}, onnx.Shape{1, b.Shape(x)[1]} // a value a channel, to broadcast
+		for i := 2; i < len(b.Shape(x)); i++ {
+			axes, column = append(axes, int64(i)), append(column, 1)
+		}
+		// The mean of the planes' means: sums of fewer values are more exact.
+		mean := func(x string) string {
+			if len(axes) > 0 {
+				x = b.Mean(x, axes)
+			}
+			return b.Op("Mul", b.Sum(x, []int64{0}), b.Float(1/float32(count)))
+		}
+		spread := func(c string) string { return b.Op("Reshape", c, b.Ints(column...)) }
+		mu := mean(x)
+		centred := b.Op("Sub", x, mu)
+		variance := mean(b.Op("Mul", centred, centred))
+		deviation := b.Op("Sqrt", b.Op("Add", variance, b.Float(n.Float("epsilon", 1e-5))))
+		y := b.Op("Mul", centred, b.Op("Div", spread(n.Inputs[1]), deviation))
+		g.Shapes[n.Outputs[0]] = nil
+		b.Append(&onnx.Node{Op: "Add", Inputs: []string{y, spread(n.Inputs[2])}, Outputs: n.Outputs[:1]})
+		norms, statistics = append(norms, n), append(statistics, mu, variance)
+	}
+	b.Prefix = ""
+	for i, s := range statistics {
+		b.Output(fmt.Sprintf("statistics/%d", i), s)
+	}
+	if err := b.Err(); err != nil || len(norms) == 0 {
+		return nil, nil, err
+	}
+	g.Prune()
+	return g, norms, g.Verify()
 }
 
 // firstStates are the states of the first images, in shards.
@@ -82,38 +144,4 @@ func through(g *onnx.Graph, in []ort.Tensor) ([]ort.Tensor, error) {
 		all = append(all, out[0])
 	}
 	return all, nil
-}
-
-// statistics are mean and variance of each channel of a tensor of e.
-func statistics(e *onnx.Graph, tensor string, states []ort.Tensor) (mean, variance []float32, err error) {
-	head := e.Clone()
-	head.Outputs = []onnx.Value{{Name: tensor, DType: onnx.Float, Shape: e.Shapes[tensor]}}
-	head.Prune()
-	values, err := through(head, states)
-	if err != nil {
-		return nil, nil, err
-	}
-	channels := int(e.Shapes[tensor][1])
-	plane := int(e.Shapes[tensor].Items()) / channels
-	sum, squares, count := make([]float64, channels), make([]float64, channels), 0.0
-	each := func(visit func(c int, v float64)) {
-		for _, x := range values {
-			for i, v := range x.Data {
-				visit(i/plane%channels, float64(v))
-			}
-		}
-	}
-	each(func(c int, v float64) { sum[c] += v })
-	for _, x := range values {
-		count += float64(len(x.Data) / channels)
-	}
-	for c := range sum {
-		sum[c] /= count
-	}
-	each(func(c int, v float64) { squares[c] += (v - sum[c]) * (v - sum[c]) })
-	mean, variance = make([]float32, channels), make([]float32, channels)
-	for c := range sum {
-		mean[c], variance[c] = float32(sum[c]), float32(squares[c]/count)
-	}
-	return mean, variance, nil
 }

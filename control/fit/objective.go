@@ -176,6 +176,9 @@ func (o *objective) graph(n Network, byImage bool) (*onnx.Graph, error) {
 		return nil, err
 	}
 	b.G.Prune()
+	if err := faster(b.G); err != nil {
+		return nil, err
+	}
 	return b.G, b.G.Verify()
 }
 

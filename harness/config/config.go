@@ -36,6 +36,8 @@ type Config struct {
 	Controls        []Control
 	Attacks         []Attack
 	Suites          []Suite
+	Groups          []Group
+	Theory          bool // of what [Config.Selected] returned: the report has the theory's checks and figures
 
 	// Limit is --limit: at most this many images of every scored set, 0 for no
 	// such limit. Sets opened for a fit are not cut. Set by the caller; part of [Config.Hash].
@@ -122,6 +124,7 @@ type Suite struct {
 	Attacks         []string // without "none"
 	Mode            string   // one of [Modes]
 	SaveAdversarial bool
+	Solver          *SolverStudy // nil for none
 	// Published are numbers to show beside ours; nil for none. Not part of [Config.Hash].
 	Published *Published
 }
@@ -167,6 +170,9 @@ func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, erro
 	cfg := d.config(root)
 	if len(d.errs) == 0 { // a section with a slip in its name would leave every name in it undefined
 		d.resolve(cfg)
+	}
+	if len(d.errs) == 0 { // what a study takes from elsewhere is there
+		d.studies(cfg)
 	}
 	if err := d.first(); err != nil {
 		return nil, err

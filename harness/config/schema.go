@@ -52,6 +52,12 @@ func (d *decoder) config(n *node) *Config {
 		required("suites", d.named(func(name string, n *node, where string) {
 			c.Suites = append(c.Suites, d.suite(name, n, where, c.SaveAdversarial))
 		})),
+		optional("groups", d.named(func(name string, n *node, where string) {
+			if c.Suite(name) != nil {
+				d.fail(n.pos, "%s: a suite has that name already; choose another", where)
+			}
+			c.Groups = append(c.Groups, d.group(name, n, where))
+		})),
 	)
 	if s := n.get("suites"); s != nil && s.kind == mapNode && len(s.entries) == 0 {
 		d.fail(s.pos, "suites must define at least one suite")
@@ -180,6 +186,7 @@ func (d *decoder) suite(name string, n *node, where string, save bool) Suite {
 		optional("mode", d.enum(&s.Mode, Modes)),
 		optional("title", d.str(&s.Title, "text")),
 		optional("save_adversarial", d.boolean(&s.SaveAdversarial)),
+		optional("solver", func(n *node, where string) { s.Solver = d.study(n, where) }),
 		optional("published", func(n *node, where string) { s.Published = d.published(n, where, s.Controls) }), // last: it needs the controls
 	)
 	isNone := func(name string) bool { return name == None }

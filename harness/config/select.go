@@ -4,15 +4,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
 // Selected returns the part of the config that the named suites use (the
-// default suites when none is named): those suites in the order named, and the
-// data sets, models, controls and attacks they refer to in the file's order.
+// default suites when none is named; a group stands for its suites): those suites in the
+// order named, and the data sets, models, controls and attacks they refer to in the file's
+// order.
 func (c *Config) Selected(suites []string) (*Config, error) {
 	if len(suites) == 0 {
 		suites = c.DefaultSuites
@@ -25,20 +25,22 @@ func (c *Config) Selected(suites []string) (*Config, error) {
 			used[kind][name] = true
 		}
 	}
-	for _, name := range suites {
-		s := c.Suite(name)
-		if s == nil {
-			return nil, fmt.Errorf("there is no suite %s%s", quote(name), hint(name, "suites", namesOf(c.Suites, suiteName)))
-		}
-		if slices.Contains(part.DefaultSuites, name) {
-			continue
-		}
-		part.DefaultSuites = append(part.DefaultSuites, name)
+	members, theory, err := c.members(suites)
+	if err != nil {
+		return nil, err
+	}
+	part.Theory = theory
+	for _, s := range members {
+		part.DefaultSuites = append(part.DefaultSuites, s.Name)
 		part.Suites = append(part.Suites, *s)
 		use("dataset", s.Dataset)
 		use("model", s.Models...)
 		use("control", s.Controls...)
 		use("attack", s.Attacks...)
+		if s.Solver != nil {
+			use("control", s.Solver.Controls...)
+			use("attack", s.Solver.Attack)
+		}
 	}
 	part.Models = keep(c.Models, used["model"], modelName)
 	part.Controls = keep(c.Controls, used["control"], controlName)
@@ -83,10 +85,14 @@ func (c *Config) Hash() string {
 	suites := object{}
 	for _, s := range c.Suites {
 		scored[s.Dataset] = true
-		suites[s.Name] = object{
+		o := object{
 			"dataset": s.Dataset, "models": s.Models, "controls": list(s.Controls), "attacks": list(s.Attacks),
 			"mode": s.Mode, "save_adversarial": s.SaveAdversarial,
 		}
+		if s.Solver != nil {
+			o["solver"] = s.Solver.hash()
+		}
+		suites[s.Name] = o
 	}
 	datasets := object{}
 	for _, d := range c.Datasets {

@@ -254,3 +254,55 @@ func TestErrors(t *testing.T) {
 		}
 	}
 }
+
+// Floats that bytes divided by 255 give are kept as bytes, others as they are, whatever
+// came before them; every bit is the file's.
+func TestFloatsAsBytes(t *testing.T) {
+	bytes := func(v ...byte) []float32 {
+		var f []float32
+		for _, b := range v {
+			f = append(f, float32(b)/255)
+		}
+		return f
+	}
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	minusZero := float32(math.Copysign(0, -1))
+	for _, c := range []struct {
+		name    string
+		values  []float32
+		indices []int
+		kept    bool
+	}{
+		{"bytes", bytes(all...), nil, true},
+		{"bytes, turned", bytes(all...), []int{3, 0, 2}, true},
+		{"the first is none", append([]float32{0.3, 0.5, 1, 0}, bytes(all[:12]...)...), nil, false},
+		{"the last is none", append(bytes(all[:12]...), 0, 1, 0, 0.3), nil, false},
+		{"the last is none, turned", append(bytes(all[:12]...), 0, 1, 0, 0.3), []int{3, 0, 2}, false},
+		{"minus zero", append(bytes(all[:12]...), 0, 1, 0, minusZero), nil, false},
+	} {
+		n := len(c.values) / 4
+		fsys := files(map[string][]byte{"f.npz": archive(t, floats(n, 1, 2, 2)(c.values...), ints(make([]int64, n)...))})
+		d, err := Open(Spec{Format: "npz", Path: "f.npz", Indices: c.indices}, fsys, 0)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got := d.floats == nil; got != c.kept || got == (d.bytes == nil) {
+			t.Errorf("%s: kept as bytes is %v", c.name, got)
+		}
+		for i := range d.Len() {
+			id, pixels, label := d.Image(i)
+			for j, v := range pixels {
+				if want := c.values[4*id+j]; math.Float32bits(v) != math.Float32bits(want) {
+					t.Errorf("%s: image %d has the value %v, want %v", c.name, id, v, want)
+				}
+			}
+			if d.Label(i) != label {
+				t.Errorf("%s: image %d has the labels %d and %d", c.name, id, d.Label(i), label)
+			}
+		}
+	}
+}

@@ -21,6 +21,14 @@ type File struct {
 	Fits         []Fit              `json:"fits,omitempty"`
 	Embeddings   []Embedding        `json:"embeddings,omitempty"` // those read from ONNX files
 	Cells        []Cell             `json:"cells"`
+	Solver       []SolverStudy      `json:"solver,omitempty"` // solver studies
+	Theory       *Theory            `json:"theory,omitempty"` // its checks and figures are part of the report
+}
+
+// Theory says which run of the theory's experiments a report has. They need nothing but a
+// seed and take seconds, so that whoever renders a report makes them again.
+type Theory struct {
+	Seed uint64 `json:"seed"`
 }
 
 // Environment is where and with what the run was made.

@@ -1,0 +1,104 @@
+package fit
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"selfheal/control"
+	"selfheal/models/onnx"
+)
+
+// classifier is a network of random weights on states of a shape: one matrix. Where the
+// state is no image, another in front makes it of one.
+func classifier(t *testing.T, state onnx.Shape) (Network, [3]int) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(3, 1))
+	matrix := func(name string, in onnx.Shape, out int64) *onnx.Graph {
+		b := &onnx.Builder{G: onnx.NewGraph(name)}
+		w := make([]float32, in.Items()*out)
+		for i := range w {
+			w[i] = float32(r.NormFloat64() / math.Sqrt(float64(in.Items())))
+		}
+		flat := b.Op("Flatten", b.Input("x", in))
+		b.Output("y", b.Op("Gemm", flat, b.Const(onnx.FloatTensor(onnx.Shape{in.Items(), out}, w))))
+		if err := b.Err(); err != nil {
+			t.Fatal(err)
+		}
+		return b.G
+	}
+	n := Network{Name: "matrix", After: matrix("after", state, 5)}
+	if len(state) == 4 {
+		return n, [3]int{int(state[1]), int(state[2]), int(state[3])}
+	}
+	n.Before = matrix("before", onnx.Shape{onnx.Batch, 3, 4, 4}, state.Items())
+	return n, [3]int{3, 4, 4}
+}
+
+// Embeddings as PyTorch exports them can be trained further: those of the paper's
+// architectures, by both exporters. A small step along the gradient lowers the loss by
+// the step times the gradient's square.
+func TestStartFromExported(t *testing.T) {
+	for _, name := range []string{"fcn", "segnet", "segnet-dynamo", "autoencoder", "denoising-autoencoder"} {
+		t.Run(name, func(t *testing.T) {
+			skeleton, err := os.ReadFile("../../models/zoo/skeletons/" + name + ".onnx")
+			if err != nil {
+				t.Fatal(err)
+			}
+			filled, err := onnx.FillSkeleton(skeleton, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := filled.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			state := filled.Inputs[0].Shape
+			e, err := control.ONNXEmbedding(data, append(onnx.Shape{onnx.Batch}, state[1:]...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, image := classifier(t, e.Inputs[0].Shape)
+			images := Data{Shape: image, Labels: []int{0, 3}, Pixels: func(i int, out []float32) {
+				r := rand.New(rand.NewPCG(5, uint64(i)))
+				for j := range out {
+					out[j] = r.Float32()
+				}
+			}}
+			// A rate at which the loss falls by a thousandth or so.
+			tr := trainer(t, e, []Network{n}, images, Settings{Epochs: 3, Batch: 2, Weight: 0.01, Workers: 1, Optimizer: Optimizer{Method: SGD}})
+			first, err := tr.Step(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			square, still := 0.0, 0
+			for _, g := range tr.sum {
+				part := 0.0
+				for _, v := range g {
+					part += v * v
+				}
+				if square += part; part == 0 {
+					still++
+				}
+			}
+			if still > 0 {
+				t.Errorf("%d of %d parameters have no gradient", still, len(tr.sum))
+			}
+			before := first.Total(0.01)
+			tr.optimizer.LearningRate = 1e-3 * before / square
+			if _, err := tr.Step(t.Context()); err != nil { // the same gradient again, as the rate was 0
+				t.Fatal(err)
+			}
+			last, err := tr.Step(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			fell := (before - last.Total(0.01)) / (1e-3 * before)
+			t.Logf("%d parameters, loss %.4g, falls by %.4f of what the gradient says", len(tr.sum), before, fell)
+			if !(fell > 0.9 && fell < 1.1) {
+				t.Errorf("a step lowers the loss by %.3f of what the gradient says", fell)
+			}
+		})
+	}
+}

@@ -1,0 +1,243 @@
+package control
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+
+	"selfheal/models/ort"
+)
+
+const (
+	firstGuess = 256 // directions that a share of the variance is first sought in
+	powers     = 2   // multiplications by the covariance between the sketch and the last walk
+)
+
+// oversampling is how many directions are carried beyond the components wanted. What a
+// component lacks falls with the ratio of the eigenvalue behind the last direction to its
+// own, which a fixed number of directions would leave near 1 for large ranks.
+func oversampling(rank int) int { return max(32, rank/8) }
+
+// rangeFinder finds the leading eigenvectors of a covariance C that is too large to be
+// held, by randomised subspace iteration (Halko, Martinsson, Tropp 2011, algorithms 4.4
+// and 5.3) with a walk through the states for each multiplication:
+//
+//	Y = C·Ω for random Ω; then, powers times, Q = orth(Y), Y = C·Q;
+//	Q = orth(Y); the eigenvectors of C within the span of Q, by QᵀCQ.
+//
+// C·Q is (1/n)Σ (x−μ)·((x−μ)ᵀQ), a chunk of states at a time in float32, summed over
+// chunks in float64. What is computed with Q is float64, Q itself is kept in float32.
+// The first walk takes the moments too. For a share of the variance, 256 directions
+// tell how the eigenvalues fall off, and the number of directions follows from that.
+type rangeFinder struct {
+	m       *moments
+	states  States
+	target  Target
+	workers int
+	random  *rand.Rand
+	most    int       // components
+	limit   int       // of k
+	k       int       // directions
+	q       []float32 // orthonormal, one a row; zeros up to a multiple of tile()
+	y       []float64 // C·q or, before orthonormalise, what q is made of
+}
+
+// streamedPCA fits from walks through the states.
+func streamedPCA(ctx context.Context, dim int, states States, target Target, o PCA) (*Subspace, error) {
+	key := sha256.Sum256(binary.LittleEndian.AppendUint64([]byte("pca/"), o.Seed))
+	f := &rangeFinder{m: &moments{dim: dim}, states: states, target: target, workers: o.Workers, random: rand.New(rand.NewChaCha8(key))}
+	f.most = o.limit(dim)
+	f.limit = min(f.most+oversampling(f.most), dim)
+	start := firstGuess
+	if target.Rank > 0 {
+		start = target.Rank + oversampling(target.Rank)
+	}
+	f.grow(min(start, f.limit))
+	for i, v := range f.y {
+		f.q[i] = float32(v)
+	}
+	if err := f.multiply(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.m.check(target, f.most); err != nil {
+		return nil, err
+	}
+	f.limit = min(f.limit, f.m.n-1) // n centred states span no more
+	f.k = min(f.k, f.limit)
+
+	made, redrawn := 1, false // multiplications that made the youngest directions of y
+	for {
+		fresh, err := f.orthonormalise(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := f.multiply(ctx); err != nil {
+			return nil, err
+		}
+		// Directions that depend on others, as far as float32 tells, were drawn anew: at
+		// right angles to the others they show what large eigenvalues hide, which is
+		// worth walks once.
+		if made++; fresh > 0 && !redrawn {
+			made, redrawn = 1, true
+		}
+		captured := f.captured()
+		enough := target.Rank > 0 || captured >= target.Variance*f.m.trace
+		exhausted := captured >= (1-1e-7)*f.m.trace // as far as float32 tells
+		last := made >= powers+2
+		if exhausted || last && (enough || f.k == f.limit) {
+			return f.ritz(ctx)
+		}
+		if !enough && f.k < f.limit && (last || made == 2) {
+			k, err := f.predict(ctx)
+			if err != nil {
+				return nil, err
+			}
+			f.grow(k)
+			made, redrawn = 0, true
+		}
+	}
+}
+
+// tile is how many directions are multiplied at once: 256, fewer of large states and
+// where there would be less than four tiles.
+func (f *rangeFinder) tile() int {
+	return max(16, min((f.k/4+15)/16*16, 256, (1<<23/f.m.dim)/16*16))
+}
+
+// grow appends random directions to y, up to k of them.
+func (f *rangeFinder) grow(k int) {
+	y := make([]float64, k*f.m.dim)
+	f.drawInto(y[copy(y, f.y[:f.k*f.m.dim]):])
+	f.k, f.y = k, y
+	f.q = make([]float32, (k+f.tile()-1)/f.tile()*f.tile()*f.m.dim)
+	collect()
+}
+
+func (f *rangeFinder) drawInto(y []float64) {
+	for i := range y {
+		y[i] = f.random.NormFloat64()
+	}
+}
+
+// multiply walks through the states: y = C·q. The first walk finds the moments and takes
+// the mean of the first chunk for the states' mean, which moves y a little.
+func (f *rangeFinder) multiply(ctx context.Context) error {
+	dim, tile, rows := f.m.dim, f.tile(), chunkRows(f.m.dim)
+	p, err := sketchProduct(f.workers, rows, dim, tile)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	centred := f.m.add
+	if f.m.mean != nil {
+		mean := f.m.centre()
+		centred = func(x []float32, n int) error {
+			for i := range n {
+				row := x[i*dim : (i+1)*dim]
+				for j := range row {
+					row[j] -= mean[j]
+				}
+			}
+			return nil
+		}
+	}
+	clear(f.y)
+	err = chunks(ctx, dim, f.states, func(x []float32, n int) error {
+		if err := centred(x, n); err != nil {
+			return err
+		}
+		defer collect()
+		return p.each(ctx, len(f.q)/dim/tile, func(task int) []ort.Tensor {
+			return []ort.Tensor{matrix(rows, dim, x), matrix(tile, dim, f.q[task*tile*dim:])}
+		}, func(task int, out []ort.Tensor) {
+			to := f.y[min(task*tile, f.k)*dim : min((task+1)*tile, f.k)*dim]
+			for i := range to {
+				to[i] += float64(out[0].Data[i])
+			}
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if f.m.mean == nil {
+		f.m.finish()
+	}
+	scale := 1 / float64(max(f.m.n, 1))
+	for i := range f.y {
+		f.y[i] *= scale
+	}
+	return nil
+}
+
+// captured is the variance within the span of q, the trace of QᵀCQ.
+func (f *rangeFinder) captured() float64 {
+	sum := 0.0
+	for i, v := range f.y[:f.k*f.m.dim] {
+		sum += float64(f.q[i]) * v
+	}
+	return sum
+}
+
+// predict says how many directions a share of the variance will take: the eigenvalues
+// found so far, the better half of them, are continued by a power law that adds up to
+// the whole variance.
+func (f *rangeFinder) predict(ctx context.Context) (int, error) {
+	e, err := f.projected(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	values := e.Values(nil) // ascending
+	half := max(f.k/2, 1)
+	sum := 0.0
+	for _, v := range values[len(values)-half:] {
+		sum += v
+	}
+	return continued(values[len(values)-half], half, f.m.trace-sum, (1-f.target.Variance)*f.m.trace, min(f.m.dim, f.m.n-1), f.k+f.k/4, f.limit), nil
+}
+
+// continued says how many directions leave out no more than leave of a spectrum whose
+// eigenvalue number at is value, whose later ones, up to number last, together are rest
+// and fall off as a power; least and most bound it.
+func continued(value float64, at int, rest, leave float64, last, least, most int) int {
+	// Σ_{i>at} value·(i/at)^−α falls as α grows.
+	tail := func(alpha float64, until float64) (int, float64) {
+		sum := 0.0
+		for i := at + 1; i <= last; i++ {
+			sum += value * math.Pow(float64(i)/float64(at), -alpha)
+			if sum >= until {
+				return i, sum
+			}
+		}
+		return last, sum
+	}
+	low, high := 0.0, 20.0
+	for range 40 {
+		middle := (low + high) / 2
+		if _, sum := tail(middle, math.Inf(1)); sum > rest {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	rank, _ := tail(high, rest-leave)
+	return min(max(rank+2*oversampling(rank), least), most)
+}
+
+// ritz ends the search with the eigenvectors of C within the span of q.
+func (f *rangeFinder) ritz(ctx context.Context) (*Subspace, error) {
+	e, err := f.projected(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	values, vectors := descending(e)
+	rank, kept := cutoff(values, f.m.trace, f.target, f.most)
+	s := f.m.subspace(rank, kept)
+	coordinates := make([]float64, rank*f.k)
+	for r := range rank {
+		copy(coordinates[r*f.k:], vectors.RawRowView(r))
+	}
+	return s, f.mix(ctx, coordinates, rank, func(i, j int) float64 { return float64(f.q[i*f.m.dim+j]) },
+		func(r, j int, v float64) { s.Components[j*rank+r] = float32(v) })
+}

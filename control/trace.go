@@ -1,0 +1,143 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Point is where a solver stands on one image: the controls that it has found so far,
+// and what they give.
+type Point struct {
+	Sweep int  // of the last step, from 1; 0 is the greedy start
+	Layer int  // the segment whose control the last step moved; −1 at the greedy start
+	Step  int  // ascent steps made there in this sweep
+	Done  bool // the sweep is complete, or this is the greedy start
+	// Passes is what a solver costs that stops here and answers with these controls, in
+	// plain forward passes, by FLOPs: at the end of sweep k that of a solver of k sweeps.
+	Passes float64
+	// Objective is Σ_t ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖² along the path of these controls,
+	// x_{t+1} = F_t(z_t), z_t = x_t + u_t; NaN or infinite once the solver has diverged.
+	Objective float64
+	Controls  [][]float32 // u_t; nil where stage t has no embedding. Not to be changed
+	Logits    []float32   // the controlled network's answer with these controls
+}
+
+// Detail says how closely [Controller.Trace] follows a solver.
+type Detail int
+
+// How closely a solver is followed.
+const (
+	EachSweep Detail = iota // the greedy start and the end of every sweep
+	EachStep                // every ascent step besides
+)
+
+// Trace solves for one image's controls as [Controller.Run] does and tells see of the
+// points on the way, in order; the last one is Run's outcome, bit for bit. Looking costs a
+// forward pass with its embeddings a point, of which the points' Passes know nothing. An
+// error of see ends the trace.
+func (c *Controller) Trace(ctx context.Context, image []float32, d Detail, see func(Point) error) error {
+	p := &path[[]float32]{x: make([][]float32, len(c.stages)+1), z: make([][]float32, len(c.stages)), u: make([][]float32, len(c.stages))}
+	p.x[0] = image
+	t := &tracer{numbers: numbers{c: c, ctx: ctx}, path: p, detail: d, see: see, layer: -1}
+	if err := p.forward(c, t, true, false, false, false); err != nil {
+		return err
+	}
+	if err := t.point(true); err != nil || c.Solver.Method == Greedy {
+		return err
+	}
+	// The frame of [solve], without its last pass: every point makes that for itself.
+	for t.sweep = 1; t.sweep <= c.Solver.Outer; t.sweep++ {
+		if t.sweep > 1 {
+			if err := p.forward(c, t, false, false, false, false); err != nil {
+				return err
+			}
+		}
+		t.layer = -1
+		if err := p.backward(c, t); err != nil {
+			return err
+		}
+		if err := t.point(true); err != nil { // a sweep ends with a step at the first layer
+			return err
+		}
+	}
+	return nil
+}
+
+// tracer computes as [numbers] does, counts what that costs and knows, from what it is
+// asked, which step is being made.
+type tracer struct {
+	numbers
+	path        *path[[]float32] // the solver's own
+	detail      Detail
+	see         func(Point) error
+	spent       int64 // FLOPs
+	sweep       int
+	layer, step int
+	stepping    bool // an ascent step has been asked for, whose point is not told yet
+}
+
+func (t *tracer) embed(i int, z []float32) ([]float32, error) {
+	t.spent += t.c.stages[i].embedCost
+	return t.numbers.embed(i, z)
+}
+
+func (t *tracer) segment(i int, z []float32) ([]float32, error) {
+	t.spent += t.c.stages[i].flops
+	return t.numbers.segment(i, z)
+}
+
+// ascent begins a step, or moves the adjoint once a layer has made all of its steps. The
+// step before is over by now: the solver has moved its control.
+func (t *tracer) ascent(i int, z []float32, p *[]float32) ([]float32, error) {
+	if t.stepping && t.detail == EachStep {
+		if err := t.point(false); err != nil {
+			return nil, err
+		}
+	}
+	if i != t.layer {
+		t.layer, t.step = i, 0
+	}
+	t.stepping = t.c.stages[i].embedding != nil && t.step < t.c.inner()
+	if t.stepping {
+		t.step++
+	}
+	t.spent += t.c.stages[i].sweepCost
+	return t.numbers.ascent(i, z, p)
+}
+
+// point sends the present controls through the network and tells what comes of them.
+func (t *tracer) point(done bool) error {
+	t.stepping = false
+	c, T := t.c, len(t.c.stages)
+	q := &path[[]float32]{x: make([][]float32, T+1), z: make([][]float32, T), u: slices.Clone(t.path.u)}
+	q.x[c.first] = t.path.x[c.first] // no control comes before
+	n := &numbers{c: c, ctx: t.ctx, wanted: true}
+	if err := q.forward(c, n, false, true, true, true); err != nil {
+		return err
+	}
+	o := n.outcome(q)
+	// What is still to pay for an answer: the greedy pass has come to the last controlled
+	// state, later controls have yet to be sent through the network.
+	cost, from := t.spent, c.first
+	if t.sweep == 0 {
+		from = c.last
+	}
+	for _, s := range c.stages[from:] {
+		cost += s.flops
+	}
+	return t.see(Point{Sweep: t.sweep, Layer: t.layer, Step: t.step, Done: done, Passes: float64(cost) / float64(c.net.FLOPs()),
+		Objective: o.Objective, Controls: o.Controls, Logits: o.Logits})
+}
+
+// WithSolver returns the same closed loop with another solver. It shares c's programs:
+// only c is to be closed, when neither is used any more. A loop that was made for the
+// greedy solver has no gradients, which every other one needs: that is an error.
+func (c *Controller) WithSolver(s Solver) (*Controller, error) {
+	if c.Solver.Method == Greedy && s.Method != Greedy {
+		return nil, fmt.Errorf("control %s, model %s: a loop made for the greedy solver has no gradients for %v", c.Name, c.net.Name, s.Method)
+	}
+	with := *c
+	with.Solver = s
+	return &with, nil
+}

@@ -1,0 +1,283 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// objective computes Σ_t ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖² on a linear
+// system, in float64 and without any of the package's code.
+func objective(c *chain, layers map[int]*linear, reg float64, image []float64, u []*mat.VecDense) float64 {
+	x, sum := mat.NewVecDense(len(image), slices.Clone(image)), 0.0
+	for t, a := range c.a {
+		if u[t] != nil {
+			x.AddVec(x, u[t])
+			var d mat.VecDense
+			d.SubVec(layers[t].embed(x), x)
+			sum += mat.Dot(&d, &d)/2 + reg/2*mat.Dot(u[t], u[t])
+		}
+		next := new(mat.VecDense)
+		next.MulVec(a, x)
+		x = next
+	}
+	return sum
+}
+
+func doubles(u [][]float32) []*mat.VecDense {
+	out := make([]*mat.VecDense, len(u))
+	for t, v := range u {
+		if v == nil {
+			continue
+		}
+		out[t] = mat.NewVecDense(len(v), nil)
+		for i, x := range v {
+			out[t].SetVec(i, float64(x))
+		}
+	}
+	return out
+}
+
+func near(a, b, relative float64) bool {
+	return math.Abs(a-b) <= relative*math.Max(math.Abs(a), math.Abs(b))
+}
+
+// traceOf collects the points of an image's trace.
+func traceOf(t *testing.T, k *Controller, image []float32, d Detail) []Point {
+	t.Helper()
+	var all []Point
+	if err := k.Trace(context.Background(), image, d, func(p Point) error { all = append(all, p); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// followed are the solvers that the tests below follow.
+var followed = []Solver{
+	{Method: Greedy, Regularization: 0.1},
+	{Method: MSA, Outer: 3, Inner: 4, Regularization: 0.1, LearningRate: 0.05, Momentum: 0.5},
+	{Method: MSA, Outer: 2, Inner: 1, Regularization: 0.5, LearningRate: 0.2},
+	{Method: PMP, Outer: 5, Regularization: 0.001, LearningRate: 0.05, Momentum: 0.5},
+}
+
+// eachLoop calls fn with every solver above and placing of embeddings.
+func eachLoop(t *testing.T, fn func(name string, c *chain, k *Controller, layers map[int]*linear)) {
+	t.Helper()
+	pool := testPool(t, 8)
+	c := newChain(t, pool, 12, 9, 7, 5)
+	for _, places := range [][]int{{0}, {1}, {2}, {0, 2}, {1, 2}, {0, 1, 2}} {
+		layers := map[int]*linear{}
+		var list []Layer
+		for _, at := range places {
+			layers[at] = newLinear(t, c, at, 3)
+			list = append(list, Layer{T: at, Embedding: layers[at].g})
+		}
+		for _, s := range followed {
+			k, err := NewController(c.cut, "test", s, list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fn(fmt.Sprintf("%v at %v", s, places), c, k, layers)
+			k.Close()
+		}
+	}
+}
+
+// At every point the objective is that of the point's controls, computed by itself; the
+// controls at a sweep's end are those of the independent implementation; and the points
+// come in the solver's order.
+func TestTraceTellsTheObjective(t *testing.T) {
+	eachLoop(t, func(name string, c *chain, k *Controller, layers map[int]*linear) {
+		image, exact := randomImage(4, 12)
+		points := traceOf(t, k, image, EachStep)
+		s := k.Solver
+		want := 1
+		if s.Method != Greedy {
+			want += s.Outer * k.inner() * len(layers)
+		}
+		if len(points) != want {
+			t.Fatalf("%s: %d points, want %d", name, len(points), want)
+		}
+		seen := map[float64]bool{}
+		for i, p := range points {
+			seen[p.Objective] = true
+			if j := objective(c, layers, s.Regularization, exact, doubles(p.Controls)); !near(p.Objective, j, 1e-5) {
+				t.Errorf("%s, point %d: objective %v, of its controls %v", name, i, p.Objective, j)
+			}
+			if i > 0 && p.Passes <= points[i-1].Passes {
+				t.Errorf("%s, point %d: %v passes after %v", name, i, p.Passes, points[i-1].Passes)
+			}
+			if i == 0 {
+				if p.Sweep != 0 || p.Layer != -1 || !p.Done {
+					t.Errorf("%s: the greedy start is %+v", name, p)
+				}
+				continue
+			}
+			// Layers from the last to the first, each with all its steps.
+			n := i - 1
+			if p.Sweep != 1+n/(k.inner()*len(layers)) || p.Step != 1+n%k.inner() || layers[p.Layer] == nil ||
+				p.Done != (p.Layer == k.first && p.Step == k.inner()) {
+				t.Errorf("%s, point %d: sweep %d, layer %d, step %d, done %v", name, i, p.Sweep, p.Layer, p.Step, p.Done)
+			}
+			// A step moves its own layer's control and no other.
+			for at := range layers {
+				if moved := !slices.Equal(p.Controls[at], points[i-1].Controls[at]); moved != (at == p.Layer) {
+					t.Errorf("%s, point %d at layer %d: the control of layer %d moved: %v", name, i, p.Layer, at, moved)
+				}
+			}
+			if !p.Done {
+				continue
+			}
+			short := s
+			short.Outer = p.Sweep
+			_, u := reference(c, layers, short, exact)
+			for at := range layers {
+				for i, v := range p.Controls[at] {
+					if math.Abs(float64(v)-u[at].AtVec(i)) > 1e-5 {
+						t.Errorf("%s, sweep %d: u_%d[%d] is %v, want %v", name, p.Sweep, at, i, v, u[at].AtVec(i))
+					}
+				}
+			}
+		}
+		if len(seen) != want {
+			t.Errorf("%s: only %d values of the objective among %d points", name, len(seen), want)
+		}
+	})
+}
+
+// The first point is the greedy start and the last one the outcome of the solver that
+// nobody watches, to the bit; a sweep's end is the outcome of a solver of so many sweeps,
+// at its cost; and who looks at sweeps only sees the same ones.
+func TestTraceEndsAsTheSolverDoes(t *testing.T) {
+	eachLoop(t, func(name string, _ *chain, k *Controller, _ map[int]*linear) {
+		image, _ := randomImage(5, 12)
+		points := traceOf(t, k, image, EachStep)
+		var ends []Point
+		for _, p := range points {
+			if p.Done {
+				ends = append(ends, p)
+			}
+		}
+		for i, p := range traceOf(t, k, image, EachSweep) {
+			if p.Objective != ends[i].Objective || p.Passes != ends[i].Passes || p.Sweep != i || !slices.Equal(p.Logits, ends[i].Logits) {
+				t.Errorf("%s: sweep %d is %+v, among its steps %+v", name, i, p, ends[i])
+			}
+		}
+		for i, p := range ends {
+			s := k.Solver
+			if i == 0 {
+				s = Solver{Method: Greedy, Regularization: s.Regularization}
+			} else {
+				s.Outer = i
+			}
+			short, err := k.WithSolver(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := short.Run(context.Background(), image)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Objective != o.Objective || !slices.Equal(p.Logits, o.Logits) || ends[0].Objective != o.Greedy {
+				t.Errorf("%s, sweep %d: objective %v and logits %v, unwatched %v and %v", name, i, p.Objective, p.Logits, o.Objective, o.Logits)
+			}
+			for at, u := range o.Controls {
+				if !slices.Equal(u, p.Controls[at]) {
+					t.Errorf("%s, sweep %d: u_%d is %v, unwatched %v", name, i, at, p.Controls[at], u)
+				}
+			}
+			if !near(p.Passes, short.Passes(), 1e-12) {
+				t.Errorf("%s, sweep %d: %v passes, a solver that stops there %v", name, i, p.Passes, short.Passes())
+			}
+		}
+		if last := ends[len(ends)-1]; last.Sweep != k.Solver.Outer {
+			t.Errorf("%s: the last point is of sweep %d", name, last.Sweep)
+		}
+	})
+}
+
+// The passes of the points are those that the programs counted, but for what looking
+// costs: at each point a pass from the first controlled state with its embeddings.
+func TestTraceCountsThePassesMade(t *testing.T) {
+	eachLoop(t, func(name string, c *chain, k *Controller, layers map[int]*linear) {
+		image, _ := randomImage(6, 12)
+		look := int64(0)
+		for t, s := range k.stages[k.first:] {
+			look += s.flops
+			if layers[k.first+t] != nil {
+				look += s.embedCost
+			}
+		}
+		for _, d := range []Detail{EachSweep, EachStep} {
+			before := k.made()
+			points := traceOf(t, k, image, d)
+			answer := int64(0) // which the last point states and its look makes
+			from := k.first
+			if k.Solver.Method == Greedy {
+				from = k.last
+			}
+			for _, s := range k.stages[from:] {
+				answer += s.flops
+			}
+			made := k.made() - before - int64(len(points))*look + answer
+			if got := float64(made) / float64(c.net.FLOPs()); !near(got, points[len(points)-1].Passes, 1e-12) {
+				t.Errorf("%s: %v passes made, %v stated", name, got, points[len(points)-1].Passes)
+			}
+		}
+	})
+}
+
+// A solver that diverges is followed to its end.
+func TestTraceOfADivergingSolver(t *testing.T) {
+	pool := testPool(t, 8)
+	c := newChain(t, pool, 12, 9, 7, 5)
+	k, err := NewController(c.cut, "test", Solver{Method: MSA, Outer: 3, Inner: 20, LearningRate: 1e6},
+		[]Layer{{T: 0, Embedding: newLinear(t, c, 0, 3).g}, {T: 2, Embedding: newLinear(t, c, 2, 3).g}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	image, _ := randomImage(7, 12)
+	points := traceOf(t, k, image, EachSweep)
+	if last := points[len(points)-1].Objective; len(points) != 4 || last-last == 0 {
+		t.Errorf("%d points, the last objective %v", len(points), last)
+	}
+}
+
+func TestTraceEndsWithAnError(t *testing.T) {
+	pool := testPool(t, 8)
+	c := newChain(t, pool, 12, 9, 7, 5)
+	k, err := NewController(c.cut, "test", followed[1], []Layer{{T: 0, Embedding: newLinear(t, c, 0, 3).g}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	image, _ := randomImage(8, 12)
+	enough, seen := errors.New("enough"), 0
+	err = k.Trace(context.Background(), image, EachStep, func(Point) error {
+		if seen++; seen == 3 {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || seen != 3 {
+		t.Errorf("%v after %d points", err, seen)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := k.Trace(ctx, image, EachStep, func(Point) error { return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	greedy, err := k.WithSolver(followed[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := greedy.WithSolver(followed[1]); err == nil {
+		t.Error("a greedy loop takes a solver that needs gradients")
+	}
+}

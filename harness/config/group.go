@@ -1,0 +1,52 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Group is a name for several suites that are run and reported together.
+type Group struct {
+	Name   string
+	Suites []string
+	Theory bool // the report also has the theory's checks and figures
+}
+
+func groupName(g *Group) string { return g.Name }
+
+func (d *decoder) group(name string, n *node, where string) Group {
+	g := Group{Name: name}
+	d.object(n, where,
+		required("suites", func(n *node, where string) {
+			d.words(&g.Suites, "the name of a suite", 1)(n, where)
+			d.refer(n, where, "suites")
+		}),
+		optional("theory", d.boolean(&g.Theory)),
+	)
+	return g
+}
+
+// members lists the suites that names stand for, each once: a suite for itself, a group
+// for its suites. Theory is whether a group among them asks for it.
+func (c *Config) members(names []string) (suites []*Suite, theory bool, err error) {
+	add := func(name string) {
+		if s := c.Suite(name); !slices.Contains(suites, s) {
+			suites = append(suites, s)
+		}
+	}
+	for _, name := range names {
+		if g := find(c.Groups, name, groupName); g != nil {
+			theory = theory || g.Theory
+			for _, s := range g.Suites {
+				add(s)
+			}
+			continue
+		}
+		if c.Suite(name) == nil {
+			known := append(namesOf(c.Suites, suiteName), namesOf(c.Groups, groupName)...)
+			return nil, false, fmt.Errorf("there is no suite %s%s", quote(name), hint(name, "suites", known))
+		}
+		add(name)
+	}
+	return suites, theory, nil
+}

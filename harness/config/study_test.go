@@ -1,0 +1,110 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// study puts a solver study into the suite of small, which has two more controls.
+func study(text string) string {
+	s := strings.Replace(small, "attacks:\n", `  fast: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: identity}}]}
+  slow: {solver: {method: pmp, outer: 30}, layers: [{at: input, embedding: {kind: identity}}]}
+attacks:
+  weak: {kind: pgd, norm: linf, epsilon: 1/255}
+  many: {kind: pgd, norm: linf, epsilon: [1/255, 2/255]}
+`, 1)
+	s = strings.Replace(s, "controls: [pca]", "controls: [pca, fast]", 1)
+	return strings.Replace(s, "attacks: [aa-linf]}", "attacks: [aa-linf]"+text+"}", 1)
+}
+
+func TestSolverStudy(t *testing.T) {
+	for text, want := range map[string]*SolverStudy{
+		"":             nil,
+		", solver: {}": {Images: 20, Models: []string{"net"}, Controls: []string{"pca"}},
+		", solver: {images: 7, models: [net], controls: [slow, pca], attack: weak, regularization: [0, 1/1000], outer: [1, 5], inner: 3, learning_rate: [0.1], momentum: [0, 0.9]}": {
+			Images: 7, Models: []string{"net"}, Controls: []string{"slow", "pca"}, Attack: "weak", Regularization: []float64{0, 0.001},
+			Outer: []int{1, 5}, Inner: []int{3}, LearningRate: []float64{0.1}, Momentum: []float64{0, 0.9}},
+	} {
+		c := mustParse(t, study(text))
+		got := c.Suites[0].Solver
+		if got != nil {
+			if got.n != nil {
+				t.Errorf("%s: the study keeps its node", text)
+			}
+			got.where = ""
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\n got %+v\nwant %+v", text, got, want)
+		}
+	}
+	// --set makes one, changes one and takes one away.
+	c := mustParse(t, study(""), "suites.main.solver.images=3", "suites.main.solver.momentum=[0.25]")
+	if s := c.Suites[0].Solver; s == nil || s.Images != 3 || !reflect.DeepEqual(s.Momentum, []float64{0.25}) {
+		t.Errorf("--set: %+v", s)
+	}
+	if c = mustParse(t, study(", solver: {images: 3}"), "suites.main.solver=null"); c.Suites[0].Solver != nil {
+		t.Error("--set null leaves the study")
+	}
+}
+
+// What a study needs is part of the selection, and what it means of the hash.
+func TestSolverStudyIsSelectedAndHashed(t *testing.T) {
+	part, err := mustParse(t, study(", solver: {controls: [slow], attack: weak}")).Selected(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if part.Control("slow") == nil || part.Attack("weak") == nil || part.Attack("many") != nil {
+		t.Errorf("selected: %+v %+v", part.Controls, part.Attacks)
+	}
+	seen := map[string]string{}
+	for _, text := range []string{"", ", solver: {}", ", solver: {images: 7}", ", solver: {controls: [slow]}", ", solver: {attack: weak}", ", solver: {outer: [1]}",
+		", solver: {inner: [1]}", ", solver: {regularization: [1]}", ", solver: {learning_rate: [1]}", ", solver: {momentum: [0]}", ", solver: {outer: [1, 2]}"} {
+		h := hash(t, study(text), 0)
+		if other, ok := seen[h]; ok {
+			t.Errorf("the hash of %q is that of %q", text, other)
+		}
+		seen[h] = text
+	}
+	if hash(t, study(", solver: {}"), 0) != hash(t, study(", solver: {images: 20, models: [net], controls: [pca]}"), 0) {
+		t.Error("defaults that are written out change the hash")
+	}
+}
+
+func TestSolverStudyErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"solver: {method: msa}":               `92: unknown key "method" in suites.main.solver; known keys: images, models, controls, attack, regularization, outer, inner, learning_rate, momentum`,
+		"solver: 3":                           `91: suites.main.solver must be a mapping with keys like images, not "3"`,
+		"solver: {images: 0}":                 `100: suites.main.solver.images must be a whole number from 1 up, not "0"`,
+		"solver: {outer: [0]}":                `100: suites.main.solver.outer[0] must be a whole number from 1 up, not "0"`,
+		"solver: {outer: []}":                 `99: suites.main.solver.outer must not be empty`,
+		"solver: {inner: [1, 2, 1]}":          `99: suites.main.solver.inner: 1 is listed twice`,
+		"solver: {learning_rate: [0]}":        `108: suites.main.solver.learning_rate[0] must be a number above 0, such as 0.5 or 8/255, not "0"`,
+		"solver: {momentum: [0.5, 1]}":        `108: suites.main.solver.momentum[1] must be a number from 0 up and below 1, not "1"`,
+		"solver: {regularization: [0.1, -1]}": `114: suites.main.solver.regularization[1] must be a number from 0 up, not "-1"`,
+		"solver: {momentum: [1/2, 0.5]}":      `102: suites.main.solver.momentum: 0.5 is listed twice`,
+		"solver: {controls: [pac]}":           `103: suites.main.solver.controls names "pac", which is not in controls; did you mean "pca"?`,
+		"solver: {controls: [fast]}":          `103: suites.main.solver.controls[0]: fast solves nothing; a study is of controls with the method msa or pmp`,
+		"solver: {controls: [none]}":          `103: suites.main.solver.controls[0]: none solves nothing; a study is of controls with the method msa or pmp`,
+		"solver: {controls: []}":              `102: suites.main.solver.controls must not be empty`,
+		"solver: {controls: [slow], inner: [1]}": `117: suites.main.solver.inner can't be given where no control has the method msa: ` +
+			`it makes one ascent step a layer and sweep; outer alone counts them`,
+		"solver: {models: [other]}": `101: suites.main.solver.models names "other", which is not in models; defined: net`,
+		"solver: {attack: none}":    `100: suites.main.solver.attack: clean images are always studied; name an attack or leave it out`,
+		"solver: {attack: many}":    `100: suites.main.solver.attack: many has 2 epsilons, a study takes one`,
+		"solver: {attack: week}":    `100: suites.main.solver.attack names "week", which is not in attacks; did you mean "weak"?`,
+	} {
+		_, err := parse(study(", " + text))
+		if err == nil || err.Error() != "config.yaml:27:"+want {
+			t.Errorf("%s:\n got %v\nwant config.yaml:27:%s", text, err, want)
+		}
+	}
+	// A model that the suite does not score, and a suite in which nothing is solved.
+	two := strings.Replace(study(", solver: {models: [net, second]}"), "models:\n", "models:\n  second: {path: second.onnx}\n", 1)
+	if _, err := parse(two); err == nil || !strings.Contains(err.Error(), `suites.main.solver.models[1]: "second" is none of the suite's models (net)`) {
+		t.Errorf("a model of another suite: %v", err)
+	}
+	if _, err := parse(study(", solver: {}"), "suites.main.controls=[fast]"); err == nil || !strings.Contains(err.Error(), "no control of the suite has the method msa or pmp") {
+		t.Errorf("a greedy control alone: %v", err)
+	}
+}

@@ -1,0 +1,124 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// linear fits a layer's principal subspace for each model. The file is out, where it is
+// not empty, else one beside the config.
+func (f *fitter) linear(ctx context.Context, layer int, out string) ([]Fitted, error) {
+	names, err := f.models(nil)
+	if err != nil {
+		return nil, err
+	}
+	l := f.control.Layers[layer]
+	target := control.Target{Variance: l.Embedding.Variance, Rank: l.Embedding.Rank}
+	var all []Fitted
+	for _, name := range names {
+		n, chain, at, err := f.cut(name)
+		if err != nil {
+			return all, err
+		}
+		d, err := f.fitSet(n, l.Embedding)
+		if err != nil {
+			return all, ConfigError{err}
+		}
+		s, cached, seconds, err := f.subspace(ctx, n, chain, at[layer], d, target)
+		if err != nil {
+			return all, err
+		}
+		done := Fitted{At: place(l.At).String(), Kind: config.Linear, Models: []string{name}, Rank: s.Rank, Dim: s.Dim,
+			Variance: s.Variance, Cached: cached, Seconds: seconds, Path: out}
+		if done.Path == "" {
+			done.Path = f.linearPath(done)
+		}
+		if done.Path == "" {
+			f.progress.Say("the bundled config's folder can't be written: the embedding is in the cache; --out FILE writes it as ONNX, of one model")
+		} else if err := f.writeLinear(chain.StateShape(at[layer]), s, done, f.linearProvenance(done, chain, at[layer], d, l.Embedding, s)); err != nil {
+			return all, err
+		}
+		all = append(all, done)
+	}
+	return all, nil
+}
+
+// linearPath is where a linear embedding's file goes: embeddings/CONTROL-PLACE-MODEL.onnx
+// beside the config; "" where that is bundled.
+func (f *fitter) linearPath(done Fitted) string {
+	folder, ok := f.cfg.Files.(config.Folder)
+	if !ok {
+		return ""
+	}
+	// Tensors have slashes, colons and more in their names.
+	plain := func(r rune) rune {
+		if strings.ContainsRune(`/\:*?"<>| `, r) {
+			return '_'
+		}
+		return r
+	}
+	name := strings.Map(plain, f.control.Name+"-"+done.At+"-"+done.Models[0]) + ".onnx"
+	return folder.Path(filepath.Join("embeddings", name))
+}
+
+// linearProvenance is what the file says of its making.
+func (f *fitter) linearProvenance(done Fitted, chain *control.Chain, t int, d *dataset.Dataset, e config.Embedding, s *control.Subspace) map[string]string {
+	sum := d.SHA256()
+	meta := map[string]string{
+		"selfheal": Version, "onnxruntime": ort.Version(), "control": f.control.Name, "at": done.At,
+		"models": done.Models[0] + " " + f.file.Models[done.Models[0]].SHA256, "kind": config.Linear,
+		"dataset": e.Fit, "dataset_sha256": sum, "config_sha256": f.cfg.Hash(), "seed": strconv.FormatUint(f.seed, 10),
+		"fit_sha256": control.FitKey(chain, t, sum, control.Target{Variance: e.Variance, Rank: e.Rank}, f.seed),
+		"samples":    strconv.Itoa(s.Samples), "dim": strconv.Itoa(s.Dim), "rank": strconv.Itoa(s.Rank),
+		"variance": strconv.FormatFloat(s.Variance, 'g', 9, 64),
+	}
+	if e.Rank == 0 {
+		meta["variance_asked"] = strconv.FormatFloat(e.Variance, 'g', -1, 64)
+	}
+	return meta
+}
+
+// writeLinear writes a subspace as an embedding, unless the file holds this very fit. A
+// file that fit has not made is not written over without Force.
+func (f *fitter) writeLinear(state onnx.Shape, s *control.Subspace, done Fitted, meta map[string]string) error {
+	if _, err := os.Stat(done.Path); err == nil && !f.o.Force {
+		g, _, err := onnx.Load(done.Path, nil, nil)
+		switch {
+		case err != nil || g.Meta["fit_sha256"] == "":
+			return ConfigError{fmt.Errorf("%s is there already and is no linear embedding that fit made; --force replaces it, --out FILE writes another", done.Path)}
+		case g.Meta["fit_sha256"] == meta["fit_sha256"]:
+			return nil
+		}
+	}
+	g, err := control.LinearEmbedding(state, s.Mean, s.Components, s.Rank)
+	if err != nil {
+		return err
+	}
+	g.Meta = meta
+	data, err := g.Encode()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(done.Path), 0o755); err != nil {
+		return err
+	}
+	part := done.Path + ".part"
+	if err := os.WriteFile(part, data, 0o644); err != nil {
+		return err
+	}
+	if err := os.Rename(part, done.Path); err != nil {
+		return err
+	}
+	f.progress.Say("wrote %s", done.Path)
+	return nil
+}

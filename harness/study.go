@@ -1,0 +1,311 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+)
+
+// timedImages is how many images at most the time of an answer is measured on, one at a
+// time.
+const timedImages = 10
+
+// PlannedStudy is a suite's solver study.
+type PlannedStudy struct {
+	*config.SolverStudy
+	Attack *PlannedAttack // nil for none
+}
+
+// planStudy makes a suite's study; nil where it asks for none.
+func planStudy(cfg *config.Config, s *config.Suite) (*PlannedStudy, error) {
+	if s.Solver == nil {
+		return nil, nil
+	}
+	study := &PlannedStudy{SolverStudy: s.Solver}
+	if s.Solver.Attack == "" {
+		return study, nil
+	}
+	planned, err := planAttack(cfg.Attack(s.Solver.Attack))
+	if err != nil {
+		return nil, err
+	}
+	study.Attack = &planned[0]
+	return study, nil
+}
+
+// studies reports whether a job's model is studied.
+func (j Job) studies() bool { return j.Study != nil && slices.Contains(j.Study.Models, j.Model.Name) }
+
+// sample is what a study looks at: the images of one kind.
+type sample struct {
+	kind   string
+	images [][]float32
+}
+
+// checkStudy closes the loops of a job's study and sees whether its attack can be made.
+func (r *runner) checkStudy(ctx context.Context, j Job, net *control.Network) error {
+	if !j.studies() {
+		return nil
+	}
+	if a := j.Study.Attack; a != nil {
+		recipe, err := a.Recipe(net.Classes(), net.Shape())
+		if err == nil && takesGradients(recipe, net.Classes()) {
+			err = net.Prepare(attacks.CrossEntropy)
+		}
+		if err != nil {
+			return fmt.Errorf("model %s, attack %s: %w", net.Name, a.Name, err)
+		}
+	}
+	for _, name := range j.Study.Controls {
+		c, err := r.controller(ctx, net, r.cfg.Control(name), false)
+		if err != nil {
+			return err
+		}
+		c.Close()
+	}
+	return nil
+}
+
+// reserve keeps what the jobs craft anyway until the studies have taken their images.
+func (r *runner) reserve(plan *Plan) {
+	for _, j := range plan.Jobs {
+		if u := r.studied(j); u != nil {
+			u.left++
+		}
+	}
+}
+
+// studied is the use of what a job's study needs, where all images of it are made at full
+// strength for others; else nil.
+func (r *runner) studied(j Job) *use {
+	if !j.studies() || j.Study.Attack == nil {
+		return nil
+	}
+	if u := r.uses[j.key(*j.Study.Attack, config.None)]; u != nil && u.images {
+		return u
+	}
+	return nil
+}
+
+// study makes the solver study of a job's model: a result for each control, which is
+// written when it is whole.
+func (r *runner) study(ctx context.Context, j Job) error {
+	if !j.studies() {
+		return nil
+	}
+	set, net, _, err := r.prepare(j)
+	if err != nil {
+		return err
+	}
+	defer net.Close()
+	set = set[:min(len(set), j.Study.Images)]
+	base := result.SolverStudy{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, N: len(set), Defaults: settings(solver(config.DefaultSolver()))}
+	samples := []sample{{result.CleanImages, untouched(set).images}}
+	if a := j.Study.Attack; a != nil {
+		images, recipe, err := r.studyImages(ctx, j, net, set)
+		if err != nil {
+			return fmt.Errorf("suite %s, solver study of model %s: %w", j.Suite.Name, net.Name, err)
+		}
+		base.Attack, base.Norm, base.Epsilon, base.Recipe = a.Name, a.Attack.Norm, &a.Epsilon, recipe.Name
+		samples = append(samples, sample{result.AdversarialImages, images})
+	}
+	for _, s := range samples {
+		v, err := r.judge(ctx, plain(net), set, s.images, nil)
+		if err != nil {
+			return err
+		}
+		right := 0
+		for _, v := range v {
+			if v.right {
+				right++
+			}
+		}
+		base.Baseline = append(base.Baseline, score(s.kind, right, len(set)))
+	}
+	for _, name := range j.Study.Controls {
+		study := base
+		study.Control = name
+		if err := r.studyControl(ctx, j, net, set, samples, &study); err != nil {
+			return fmt.Errorf("suite %s, solver study of control %s on model %s: %w", j.Suite.Name, name, net.Name, err)
+		}
+		r.file.Solver = append(r.file.Solver, study)
+		if err := r.journal.cell(r.file, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func score(kind string, right, n int) result.Score {
+	return result.Score{Images: kind, Correct: right, Accuracy: float64(right) / float64(n)}
+}
+
+// studyImages are the study's adversarial images: the first of those that the run has made
+// for every image, else made for these images alone. They are the same.
+func (r *runner) studyImages(ctx context.Context, j Job, net *control.Network, set []attacks.Image) ([][]float32, attacks.Recipe, error) {
+	a := *j.Study.Attack
+	recipe, err := a.Recipe(net.Classes(), net.Shape())
+	if err != nil {
+		return nil, recipe, err
+	}
+	if u := r.studied(j); u != nil {
+		made := u.made
+		if u.left--; u.left == 0 {
+			u.made = nil
+		}
+		if made != nil {
+			return made.images[:len(set)], recipe, nil
+		}
+	}
+	who := plain(net)
+	clean, err := r.judge(ctx, who, set, untouched(set).images, nil)
+	if err != nil {
+		return nil, recipe, err
+	}
+	label := fmt.Sprintf("solver study, %s, %s", net.Name, a.Name)
+	made, err := r.craft(ctx, undefended(net, who), label, recipe, false, set, clean)
+	if err != nil {
+		return nil, recipe, err
+	}
+	return made.images, recipe, nil
+}
+
+// student makes the study of one control.
+type student struct {
+	*runner
+	net     *control.Network
+	loop    *controller
+	set     []attacks.Image
+	samples []sample
+	label   string
+	done    int // solvers tried
+	planned int
+}
+
+func (r *runner) studyControl(ctx context.Context, j Job, net *control.Network, set []attacks.Image, samples []sample, study *result.SolverStudy) error {
+	start := time.Now()
+	loop, err := r.controller(ctx, net, r.cfg.Control(study.Control), true)
+	if err != nil {
+		return err
+	}
+	defer loop.Close()
+	own := loop.Solver
+	methods, others := sameStart(own), variants(own, j.Study.SolverStudy)
+	s := &student{runner: r, net: net, loop: loop, set: set, samples: samples, planned: len(methods) + len(others),
+		label: fmt.Sprintf("solver study, %s, %s", net.Name, study.Control)}
+	study.Solver = settings(own)
+	var mine result.SolverRun
+	for _, m := range methods {
+		curves, run, err := s.follow(ctx, m, control.EachStep)
+		if err != nil {
+			return err
+		}
+		study.Curves = append(study.Curves, curves...)
+		if m == own {
+			mine = run
+		}
+	}
+	mine.Why, mine.Own = result.OwnSolver, true
+	study.Runs = append(study.Runs, mine)
+	for _, v := range others {
+		run := mine
+		switch {
+		case v.solver == own:
+			s.say(run)
+		case v.why == result.DefaultRate:
+			var curves []result.SolverCurve
+			if curves, run, err = s.follow(ctx, v.solver, control.EachStep); err != nil {
+				return err
+			}
+			for i := range curves {
+				curves[i].Default = true
+			}
+			study.Curves = append(study.Curves, curves...)
+		default:
+			if _, run, err = s.follow(ctx, v.solver, control.EachSweep); err != nil {
+				return err
+			}
+		}
+		run.Why, run.Value, run.Own = v.why, v.value, v.solver == own
+		study.Runs = append(study.Runs, run)
+	}
+	if study.Costs, err = s.costs(ctx, methods); err != nil {
+		return err
+	}
+	study.Seconds = time.Since(start).Seconds()
+	return nil
+}
+
+// say tells how a solver did.
+func (s *student) say(run result.SolverRun) {
+	s.done++
+	text := ""
+	for _, o := range run.Outcomes {
+		start, end := "∞", "∞"
+		if m := o.Sweeps[0].Objective; m != nil {
+			start = fmt.Sprintf("%.3g", *m)
+		}
+		if m := o.Final().Objective; m != nil {
+			end = fmt.Sprintf("%.3g", *m)
+		}
+		text += fmt.Sprintf("; %s: objective %s → %s, %.1f %% right", o.Images, start, end, 100*o.Accuracy)
+	}
+	s.progress.Say("%s [%d/%d] %s, %.1f passes%s", s.label, s.done, s.planned, describeSolver(run.Settings), run.Passes, text)
+}
+
+func describeSolver(s result.SolverSettings) string {
+	if s.Method == config.Greedy {
+		return s.Method
+	}
+	return fmt.Sprintf("%s %d × %d, c %g, rate %g, momentum %g", s.Method, s.Outer, s.Inner, s.Regularization, s.LearningRate, s.Momentum)
+}
+
+// costs measures what an answer costs, of the network alone and under every solver.
+func (s *student) costs(ctx context.Context, methods []control.Solver) ([]result.SolverCost, error) {
+	images := s.samples[0].images[:min(len(s.set), timedImages)]
+	var all []result.SolverCost
+	add := func(method string, passes float64, ask func(ctx context.Context, x, out []float32) error) error {
+		ms, err := medianTime(ctx, images, s.net.Classes(), ask)
+		all = append(all, result.SolverCost{Method: method, Passes: passes, Milliseconds: ms, Images: len(images)})
+		return err
+	}
+	if err := add(config.None, 1, s.net.Logits); err != nil {
+		return nil, err
+	}
+	for _, m := range methods {
+		loop, err := s.loop.WithSolver(m)
+		if err != nil {
+			return nil, err
+		}
+		if err := add(m.Method.String(), loop.Passes(), loop.Logits); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// medianTime asks about one image after the other, about the first one once before that
+// counts, and returns the median time of an answer in milliseconds.
+func medianTime(ctx context.Context, images [][]float32, classes int, ask func(ctx context.Context, x, out []float32) error) (float64, error) {
+	out := make([]float32, classes)
+	if err := ask(ctx, images[0], out); err != nil {
+		return 0, err
+	}
+	times := make([]float64, len(images))
+	for i, x := range images {
+		start := time.Now()
+		if err := ask(ctx, x, out); err != nil {
+			return 0, err
+		}
+		times[i] = float64(time.Since(start)) / float64(time.Millisecond)
+	}
+	slices.Sort(times)
+	n := len(times)
+	return (times[n/2] + times[(n-1)/2]) / 2, nil
+}

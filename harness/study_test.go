@@ -1,0 +1,337 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+	"selfheal/internal/testinput"
+)
+
+// studied is a suite with a solver study of two controls.
+const studied = `
+version: 1
+seed: 3
+default_suites: [small]
+datasets:
+  test: {format: cifar10-bin, path: models/zoo/shapes10/test.bin, limit: 6}
+models:
+  robust: {path: models/zoo/preact_robust.onnx}
+controls:
+  msa:
+    solver: {method: msa, outer: 2, inner: 3, learning_rate: 0.003}
+    layers:
+      - {at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}
+      - {at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}
+  pmp:
+    solver: {method: pmp, outer: 4}
+    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]
+attacks:
+  pgd: {kind: pgd, norm: linf, epsilon: 8/255, steps: 5}
+suites:
+  small:
+    dataset: test
+    models: [robust]
+    controls: [msa]
+    attacks: [pgd]
+    solver: {images: 4, controls: [msa, pmp], attack: pgd, outer: [1, 2], inner: [1], learning_rate: [0.01, 1000000], momentum: [0]}
+`
+
+func runStudy(t *testing.T, out string, sets ...string) *result.File {
+	t.Helper()
+	f, _, err := Run(context.Background(), plan(t, studied, 2, 16, sets...), Options{Out: out, Progress: NewProgress(nil, true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+var wholeOnce = sync.OnceValues(func() (*result.File, error) {
+	dir, err := os.MkdirTemp("", "selfheal-study-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	cfg, err := config.Parse("test.yaml", []byte(studied), config.Folder(".."))
+	if err != nil {
+		return nil, err
+	}
+	p, err := NewPlan(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err = Run(context.Background(), p, Options{Out: dir, Progress: NewProgress(nil, true)}); err != nil {
+		return nil, err
+	}
+	return result.Read(filepath.Join(dir, "results.json"))
+})
+
+// wholeStudy is what a run of studied leaves in results.json, made once for all tests.
+func wholeStudy(t *testing.T) *result.File {
+	t.Helper()
+	f, err := wholeOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestSolverStudy(t *testing.T) {
+	testinput.Runtime(t)
+	f := wholeStudy(t)
+	if len(f.Solver) != 2 || f.Solver[0].Control != "msa" || f.Solver[1].Control != "pmp" {
+		t.Fatalf("%d studies", len(f.Solver))
+	}
+	kinds := []string{result.CleanImages, result.AdversarialImages}
+	for _, s := range f.Solver {
+		if s.N != 4 || s.Attack != "pgd" || s.Norm != "linf" || *s.Epsilon != 8./255 || s.Recipe != "pgd/1" || len(s.Baseline) != 2 {
+			t.Errorf("%s: %+v", s.Control, s)
+		}
+		if s.Defaults != (result.SolverSettings{Method: "msa", Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.05, Momentum: 0.5}) {
+			t.Errorf("%s: defaults %+v", s.Control, s.Defaults)
+		}
+		// Three methods on two kinds of images, from the same start.
+		want := 6
+		if s.Control == "msa" { // whose rate is not the default one
+			want = 8
+		}
+		if len(s.Curves) != want || len(s.Costs) != 4 {
+			t.Fatalf("%s: %d curves, %d costs", s.Control, len(s.Curves), len(s.Costs))
+		}
+		for i, c := range s.Curves {
+			if c.Images != kinds[i%2] || c.Settings.Method != []string{"greedy", "msa", "pmp", "msa"}[i/2] || c.Default != (i > 5) || c.Default != (c.Settings.LearningRate == 0.05 && s.Control == "msa") {
+				t.Errorf("%s: curve %d is of %s on %s images", s.Control, i, c.Settings.Method, c.Images)
+			}
+			if *c.Points[0].Objective != *s.Curves[i%2].Points[0].Objective || !c.Points[0].Done || !c.Points[len(c.Points)-1].Done {
+				t.Errorf("%s: curve %d begins elsewhere", s.Control, i)
+			}
+			for _, cost := range s.Costs {
+				if cost.Method == c.Settings.Method && cost.Passes != c.Points[len(c.Points)-1].Passes || cost.Milliseconds <= 0 || cost.Images != 4 {
+					t.Errorf("%s: cost %+v, the curve ends at %v passes", s.Control, cost, c.Points[len(c.Points)-1].Passes)
+				}
+			}
+		}
+		for _, r := range s.Runs {
+			if len(r.Outcomes) != 2 || r.Own != (r.Settings == s.Solver) {
+				t.Errorf("%s: run %+v", s.Control, r)
+			}
+			for i, o := range r.Outcomes {
+				if o.Images != kinds[i] || len(o.Sweeps) != 1+r.Settings.Outer || math.Abs(o.Accuracy-float64(o.Correct)/4) > 1e-12 {
+					t.Errorf("%s: outcome %+v of %+v", s.Control, o, r.Settings)
+				}
+			}
+		}
+	}
+	var why []string
+	for _, r := range f.Solver[0].Runs {
+		why = append(why, r.Why)
+	}
+	// The control's own value stands in every sweep: c has none, pmp no inner.
+	if got, want := strings.Join(why, " "), "own default outer outer inner inner learning_rate learning_rate learning_rate momentum momentum"; got != want {
+		t.Errorf("runs %s, want %s", got, want)
+	}
+	if slices.ContainsFunc(f.Solver[1].Runs, func(r result.SolverRun) bool { return r.Why == result.SetInner || r.Why == result.DefaultRate }) {
+		t.Errorf("pmp with the default rate: %+v", f.Solver[1].Runs)
+	}
+	own, msa := f.Solver[0].Runs[0], f.Solver[0].Curves[2:4]
+	for i, o := range own.Outcomes { // the run is the end of its curve
+		if last := msa[i].Points[len(msa[i].Points)-1]; *o.Final().Objective != *last.Objective || o.Correct != last.Correct || own.Passes != last.Passes {
+			t.Errorf("%s: the run ends at %+v, its curve at %+v", o.Images, o, last)
+		}
+	}
+	// A rate that no solver survives: nothing of it is a number.
+	wild := f.Solver[0].Runs[8]
+	if o := wild.Outcomes[0]; wild.Value != 1e6 || o.NotFinite != 1 || o.Final().Objective != nil || o.Sweeps[0].Objective == nil || o.BelowGreedy != 0 || o.NonIncreasing != 0 || o.Correct != 0 {
+		t.Errorf("at %v: %+v", wild.Value, o)
+	}
+}
+
+// A value of a sweep is what a run with that setting gives: objective, share below greedy,
+// accuracy and passes of its cells.
+func TestStudyAgreesWithCells(t *testing.T) {
+	testinput.Runtime(t)
+	study := wholeStudy(t).Solver[0]
+	// The same settings as controls of their own.
+	own := "outer: 2, inner: 3, learning_rate: 0.003, momentum: 0.5"
+	settings := map[string]string{"own=0": own, "outer=1": strings.Replace(own, "outer: 2", "outer: 1", 1), "inner=1": strings.Replace(own, "inner: 3", "inner: 1", 1),
+		"learning_rate=0.01": strings.Replace(own, "0.003", "0.01", 1), "momentum=0": strings.Replace(own, "momentum: 0.5", "momentum: 0", 1)}
+	text, names := "", []string{}
+	for set, s := range settings {
+		name, _, _ := strings.Cut(set, "=")
+		names = append(names, name)
+		text += "  " + name + `:
+    solver: {method: msa, ` + s + `}
+    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}, {at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}]
+`
+	}
+	p := plan(t, strings.Replace(studied, "controls:\n", "controls:\n"+text, 1), 2, 16,
+		"suites.small.solver=null", "datasets.test.limit=4", "suites.small.controls=["+strings.Join(names, ", ")+"]")
+	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for set := range settings {
+		key, value, _ := strings.Cut(set, "=")
+		i := slices.IndexFunc(study.Runs, func(r result.SolverRun) bool { return r.Why == key && fraction(r.Value) == value })
+		if i < 0 {
+			t.Fatalf("the study has no run of %s", set)
+		}
+		run := study.Runs[i]
+		for k, attack := range []string{"none", "pgd"} {
+			at := slices.IndexFunc(f.Cells, func(c result.Cell) bool { return c.Defense == key && c.Attack == attack })
+			c, o := f.Cells[at], run.Outcomes[k]
+			s := c.Solver
+			if !same(*o.Final().Objective, s.Objective) || !same(*o.Sweeps[0].Objective, s.Greedy) || !same(o.BelowGreedy, s.BelowGreedy) || o.Correct != c.Correct || run.Passes != s.PassesPerRun {
+				t.Errorf("%s, %s: the study has %v → %v, %v below, %d right, %v passes; the cell %v → %v, %v, %d, %v", set, o.Images,
+					*o.Sweeps[0].Objective, *o.Final().Objective, o.BelowGreedy, o.Correct, run.Passes, s.Greedy, s.Objective, s.BelowGreedy, c.Correct, s.PassesPerRun)
+			}
+		}
+	}
+}
+
+func same(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), 1) }
+
+// Images made for the study alone are those that the suite's own attack makes of them.
+func TestStudyImagesAreTheSuites(t *testing.T) {
+	testinput.Runtime(t)
+	shared, out := wholeStudy(t).Solver, t.TempDir()
+	alone := runStudy(t, out, "suites.small.attacks=[]", "suites.small.solver.controls=[msa]").Solver
+	for k, c := range shared[0].Curves {
+		if !reflect.DeepEqual(c, alone[0].Curves[k]) {
+			t.Errorf("curve %d differs", k)
+		}
+	}
+	if read, err := result.Read(filepath.Join(out, "results.json")); err != nil || !reflect.DeepEqual(read.Solver, alone) {
+		t.Errorf("results.json has other studies: %v", err)
+	}
+	if none := runStudy(t, t.TempDir(), "suites.small.solver={controls: [msa]}").Solver; len(none[0].Curves) != 4 || len(none[0].Baseline) != 1 || none[0].Attack != "" {
+		t.Errorf("without an attack: %+v", none[0])
+	}
+}
+
+// A study changes no cell of its suite.
+func TestStudyLeavesTheCells(t *testing.T) {
+	testinput.Runtime(t)
+	with, without := wholeStudy(t).Cells, runStudy(t, t.TempDir(), "suites.small.solver=null").Cells
+	if len(with) != 4 || len(without) != 4 {
+		t.Fatalf("%d cells, %d without the study", len(with), len(without))
+	}
+	for i, c := range with {
+		w := without[i]
+		if c.Verdicts != w.Verdicts || c.MaxNorm != w.MaxNorm || c.VerdictOnly != w.VerdictOnly || !reflect.DeepEqual(c.Solver, w.Solver) {
+			t.Errorf("%s, %s: %+v, without the study %+v", c.Attack, c.Defense, c, w)
+		}
+	}
+}
+
+// Cancelled in its midst, a run keeps the studies that are whole; they are on disk before
+// the next one begins.
+func TestCancelledStudy(t *testing.T) {
+	testinput.Runtime(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	out, written := t.TempDir(), 0
+	w := &lineWriter{onLine: func(line string) {
+		if strings.HasPrefix(line, "solver study, robust, pmp [1/") {
+			if f, err := result.Read(filepath.Join(out, "results.json")); err == nil {
+				written = len(f.Solver)
+			}
+			cancel()
+		}
+	}}
+	_, _, err := Run(ctx, plan(t, studied, 2, 16), Options{Out: out, Progress: NewProgress(w, false)})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want cancelled", err)
+	}
+	f, err := result.Read(filepath.Join(out, "results.json"))
+	if err != nil || written != 1 || len(f.Solver) != 1 || f.Solver[0].Control != "msa" || len(f.Cells) != 4 {
+		t.Errorf("%d studies written, %d and %d cells kept, %v", written, len(f.Solver), len(f.Cells), err)
+	}
+}
+
+func TestSolversFromTheSameStart(t *testing.T) {
+	msa := control.Solver{Method: control.MSA, Outer: 3, Inner: 10, Regularization: 0.1, LearningRate: 0.2, Momentum: 0.3}
+	pmp := func(outer int) control.Solver {
+		return control.Solver{Method: control.PMP, Outer: outer, Regularization: 0.1, LearningRate: 0.2, Momentum: 0.3}
+	}
+	greedy := control.Solver{Method: control.Greedy, Regularization: 0.1}
+	with := func(outer, inner int) control.Solver { s := msa; s.Outer, s.Inner = outer, inner; return s }
+	for _, c := range []struct {
+		own  control.Solver
+		want []control.Solver
+	}{
+		{msa, []control.Solver{greedy, msa, pmp(30)}},
+		{pmp(30), []control.Solver{greedy, msa, pmp(30)}},
+		{pmp(25), []control.Solver{greedy, with(3, 10), pmp(25)}},
+		{pmp(4), []control.Solver{greedy, with(1, 4), pmp(4)}},
+	} {
+		if got := sameStart(c.own); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.own, got, c.want)
+		}
+	}
+}
+
+// Means, errors and shares of four images by hand.
+func TestStudyOutcome(t *testing.T) {
+	at := []control.Point{{Done: true}, {Sweep: 1}, {Sweep: 1, Done: true}, {Sweep: 2}, {Sweep: 2, Done: true}}
+	of := func(right bool, values ...float64) []reading {
+		var out []reading
+		for _, v := range values {
+			out = append(out, reading{v, right && v-v == 0, v-v == 0})
+		}
+		return out
+	}
+	all := [][]reading{
+		of(true, 4, 9, 3, 9, 2),      // falls; within a sweep it may rise
+		of(true, 4, 4, 5, 4, 3),      // rises once, ends below
+		of(false, 4, 4, 4, 4, 4),     // stays
+		of(true, 4, 4, 3, 4, 3+1e-9), // rises by rounding
+	}
+	o := outcome("clean", at, all)
+	if o.BelowGreedy != 0.75 || o.NonIncreasing != 0.75 || o.NotFinite != 0 || o.Correct != 3 || o.Accuracy != 0.75 || len(o.Sweeps) != 3 {
+		t.Errorf("%+v", o)
+	}
+	m := o.Sweeps[1] // 3, 5, 4, 3
+	if !same(*m.Objective, 3.75) || !same(m.StandardError, math.Sqrt((0.75*0.75*2+1.25*1.25+0.25*0.25)/3/4)) {
+		t.Errorf("mean %v ± %v", *m.Objective, m.StandardError)
+	}
+	all[2] = of(true, 4, 4, 4, 4, math.Inf(1))
+	if o = outcome("clean", at, all); o.NotFinite != 0.25 || o.Final().Objective != nil || o.Sweeps[1].Objective == nil || o.NonIncreasing != 0.5 || o.Correct != 3 {
+		t.Errorf("%+v", o)
+	}
+	p := points(at, all)
+	if p[4].Objective != nil || p[3].Correct != 4 || !same(p[3].Accuracy, 1) || !same(*p[1].Objective, (9+4+4+4)/4.) {
+		t.Errorf("%+v", p)
+	}
+	if one := meanObjective(all[:1], 0); *one.Objective != 4 || one.StandardError != 0 {
+		t.Errorf("one image: %+v", one)
+	}
+}
+
+func TestVariantsOfOtherMethods(t *testing.T) {
+	own := solver(config.DefaultSolver())
+	if v := variants(own, &config.SolverStudy{}); v != nil {
+		t.Errorf("nothing to try: %v", v)
+	}
+	own.Momentum = 0.9
+	v := variants(own, &config.SolverStudy{LearningRate: []float64{0.1, 0.05, 0.01}, Inner: []int{2}})
+	var got []float64
+	for _, x := range v {
+		got = append(got, x.value)
+		if x.why == result.SetLearningRate && (x.solver.LearningRate != x.value || x.solver.Momentum != 0.9) {
+			t.Errorf("%+v", x)
+		}
+	}
+	if want := []float64{0, 2, 10, 0.01, 0.05, 0.1}; !slices.Equal(got, want) || v[0].solver.Momentum != 0.5 || v[0].why != result.DefaultRate {
+		t.Errorf("values %v, want %v; %+v", got, want, v)
+	}
+}

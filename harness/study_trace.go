@@ -1,0 +1,134 @@
+package harness
+
+import (
+	"context"
+	"math"
+
+	"selfheal/control"
+	"selfheal/harness/result"
+)
+
+// reading is what one image's trace shows at a point.
+type reading struct {
+	objective     float64
+	right, finite bool
+}
+
+// follow traces a solver on every image of every kind: its curves, a point a reading, and
+// what it comes to.
+func (s *student) follow(ctx context.Context, with control.Solver, d control.Detail) ([]result.SolverCurve, result.SolverRun, error) {
+	run := result.SolverRun{Settings: settings(with)}
+	loop, err := s.loop.WithSolver(with)
+	if err != nil {
+		return nil, run, err
+	}
+	run.Passes = loop.Passes()
+	var curves []result.SolverCurve
+	for _, sample := range s.samples {
+		at, readings, err := s.trace(ctx, loop, sample.images, d)
+		if err != nil {
+			return nil, run, err
+		}
+		curves = append(curves, result.SolverCurve{Images: sample.kind, Settings: run.Settings, Points: points(at, readings)})
+		run.Outcomes = append(run.Outcomes, outcome(sample.kind, at, readings))
+	}
+	s.say(run)
+	return curves, run, nil
+}
+
+// trace follows a loop on images. It returns the points, which are alike for all images but
+// for what is read there, and the readings by image and point.
+func (s *student) trace(ctx context.Context, loop *control.Controller, images [][]float32, d control.Detail) ([]control.Point, [][]reading, error) {
+	var at []control.Point
+	readings := make([][]reading, len(images))
+	err := s.forEach(ctx, len(images), 2*s.loop.state, func(ctx context.Context, i int) error { // a point's look keeps as much as the loop
+		label := s.set[i].Label
+		return loop.Trace(ctx, images[i], d, func(p control.Point) error {
+			margin := control.Margin(p.Logits, label)
+			finite := margin-margin+p.Objective-p.Objective == 0
+			readings[i] = append(readings[i], reading{p.Objective, finite && control.Predict(p.Logits) == label, finite})
+			if i == 0 {
+				p.Controls, p.Logits = nil, nil // only numbers are kept
+				at = append(at, p)
+			}
+			return nil
+		})
+	})
+	return at, readings, err
+}
+
+// points sums up the readings over the images, point by point.
+func points(at []control.Point, readings [][]reading) []result.SolverPoint {
+	out := make([]result.SolverPoint, len(at))
+	for k, p := range at {
+		out[k] = result.SolverPoint{Sweep: p.Sweep, Layer: p.Layer, Step: p.Step, Done: p.Done, Passes: p.Passes, Mean: meanObjective(readings, k)}
+		for _, image := range readings {
+			if image[k].right {
+				out[k].Correct++
+			}
+		}
+		out[k].Accuracy = float64(out[k].Correct) / float64(len(readings))
+	}
+	return out
+}
+
+// meanObjective is the mean of the objective at a point, with its standard error.
+func meanObjective(readings [][]reading, k int) result.Mean {
+	n, sum, squares := float64(len(readings)), 0.0, 0.0
+	for _, image := range readings {
+		if !image[k].finite {
+			return result.Mean{}
+		}
+		sum += image[k].objective
+	}
+	m := sum / n
+	for _, image := range readings {
+		squares += (image[k].objective - m) * (image[k].objective - m)
+	}
+	e := 0.0
+	if n > 1 {
+		e = math.Sqrt(squares / (n - 1) / n)
+	}
+	if m-m+e-e != 0 { // the sums overflow
+		return result.Mean{}
+	}
+	return result.Mean{Objective: &m, StandardError: e}
+}
+
+// rounding is by how much, relatively, a sweep may raise an image's objective and still
+// count as not raising it: what float32 states can't avoid.
+const rounding = 1e-6
+
+// outcome is what a solver came to over the images of a kind.
+func outcome(kind string, at []control.Point, readings [][]reading) result.SolverOutcome {
+	var o result.SolverOutcome
+	var sweeps []int // the points at which one is complete
+	for k, p := range at {
+		if p.Done {
+			sweeps = append(sweeps, k)
+			o.Sweeps = append(o.Sweeps, meanObjective(readings, k))
+		}
+	}
+	right, last := 0, len(at)-1
+	each := 1 / float64(len(readings))
+	for _, image := range readings {
+		falls := image[0].finite
+		for i, k := range sweeps[1:] {
+			falls = falls && image[k].finite && image[k].objective <= image[sweeps[i]].objective*(1+rounding)
+		}
+		if falls {
+			o.NonIncreasing += each
+		}
+		switch end := image[last]; {
+		case !end.finite:
+			o.NotFinite += each
+		case end.objective < image[0].objective:
+			o.BelowGreedy += each
+		}
+		if image[last].right {
+			right++
+		}
+	}
+	o.Score = score(kind, right, len(readings))
+	return o
+}

@@ -1,0 +1,243 @@
+package reports
+
+import (
+	"encoding/xml"
+	"fmt"
+	"image/png"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/harness/result"
+)
+
+// fixtureStudy is a study whose objectives are reached·2^−sweep above 1: greedy starts at
+// 5, msa halves the distance to 1 with a sweep and pmp in six. At the default rate the
+// objective is no number after the first sweep. Without an attack the images are clean.
+func fixtureStudy(model string, attacked bool) result.SolverStudy {
+	own := result.SolverSettings{Method: "msa", Outer: 3, Inner: 2, Regularization: 0.001, LearningRate: 0.003, Momentum: 0.5}
+	s := result.SolverStudy{Suite: "real", Dataset: "cifar10-test", Model: model, Control: "pca", N: 20, Solver: own,
+		Defaults: result.SolverSettings{Method: "msa", Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.05, Momentum: 0.5}, Seconds: 12.5}
+	kinds := []string{result.CleanImages}
+	if attacked {
+		e := 8. / 255
+		s.Attack, s.Norm, s.Epsilon, s.Recipe = "pgd", "linf", &e, "pgd/1"
+		kinds = append(kinds, result.AdversarialImages)
+	}
+	number := func(v float64) *float64 { return &v }
+	score := func(kind string, right int) result.Score {
+		if kind == result.AdversarialImages {
+			right -= 6
+		}
+		return result.Score{Images: kind, Correct: right, Accuracy: float64(right) / 20}
+	}
+	at := func(sweeps float64) result.Mean {
+		return result.Mean{Objective: number(1 + 4*math.Pow(2, -sweeps)), StandardError: 0.25}
+	}
+	for _, kind := range kinds {
+		s.Baseline = append(s.Baseline, score(kind, 19))
+	}
+	point := func(kind string, sweep, layer, step int, passes, sweeps float64, done bool, right int) result.SolverPoint {
+		c := score(kind, right)
+		return result.SolverPoint{Sweep: sweep, Layer: layer, Step: step, Done: done, Passes: passes, Mean: at(sweeps), Correct: c.Correct, Accuracy: c.Accuracy}
+	}
+	for _, m := range []string{"greedy", "msa", "pmp", "default"} {
+		for _, kind := range kinds {
+			c := result.SolverCurve{Images: kind, Settings: own, Points: []result.SolverPoint{point(kind, 0, -1, 0, 2.5, 0, true, 15)}}
+			switch c.Settings.Method = m; m {
+			case "greedy":
+				c.Settings = result.SolverSettings{Method: m, Regularization: own.Regularization}
+			case "msa":
+				for k := 1; k <= 6; k++ {
+					c.Points = append(c.Points, point(kind, (k+1)/2, 0, 2-k%2, 2.5+6*float64(k), float64(k)/2, k%2 == 0, 15+k/3))
+				}
+			case "default":
+				c.Default, c.Settings = true, own
+				c.Settings.LearningRate = 0.05
+				c.Points = append(c.Points, point(kind, 1, 0, 1, 8.5, 1, false, 14), point(kind, 1, 0, 2, 14.5, 2, true, 6))
+				c.Points[2].Mean = result.Mean{}
+			case "pmp":
+				c.Settings.Outer, c.Settings.Inner = 6, 1
+				for k := 1; k <= 6; k++ {
+					c.Points = append(c.Points, point(kind, k, 0, 1, 2.5+20*float64(k), float64(k)/6, true, 15))
+				}
+			}
+			s.Curves = append(s.Curves, c)
+		}
+	}
+	run := func(why string, value float64, passes float64, end float64, change func(s *result.SolverSettings)) {
+		r := result.SolverRun{Why: why, Value: value, Settings: own, Passes: passes}
+		change(&r.Settings)
+		r.Own = r.Settings == own
+		for _, kind := range kinds {
+			o := result.SolverOutcome{Score: score(kind, 17), BelowGreedy: 0.95, NonIncreasing: 0.9}
+			for k := range r.Settings.Outer + 1 {
+				m := at(end * float64(k) / float64(r.Settings.Outer))
+				if end < 0 && k > 0 {
+					m = result.Mean{}
+					o.BelowGreedy, o.NonIncreasing, o.NotFinite, o.Score = 0, 0, 1, score(kind, 6)
+				}
+				o.Sweeps = append(o.Sweeps, m)
+			}
+			r.Outcomes = append(r.Outcomes, o)
+		}
+		s.Runs = append(s.Runs, r)
+	}
+	run(result.OwnSolver, 0, 38.5, 3, func(*result.SolverSettings) {})
+	run(result.DefaultRate, 0, 38.5, -1, func(s *result.SolverSettings) { s.LearningRate = 0.05 })
+	for _, outer := range []int{1, 3, 7} {
+		run(result.SetOuter, float64(outer), 2.5+12*float64(outer), float64(outer), func(s *result.SolverSettings) { s.Outer = outer })
+	}
+	for _, rate := range []float64{0.003, 0.05} {
+		end := 3.
+		if rate > 0.01 {
+			end = -1
+		}
+		run(result.SetLearningRate, rate, 38.5, end, func(s *result.SolverSettings) { s.LearningRate = rate })
+	}
+	s.Costs = []result.SolverCost{{Method: "none", Passes: 1, Milliseconds: 0.8, Images: 10}, {Method: "greedy", Passes: 2.5, Milliseconds: 2.1, Images: 10},
+		{Method: "msa", Passes: 38.5, Milliseconds: 40.8, Images: 10}, {Method: "pmp", Passes: 122.5, Milliseconds: 131, Images: 10}}
+	return s
+}
+
+// studyFixture is the fixture's first suite with two studies, one of an awkward name.
+func studyFixture() *result.File {
+	f := fixture()
+	f.Suites = slices.DeleteFunc(f.Suites, func(s result.Suite) bool { return s.Name != "real" })
+	f.Cells = slices.DeleteFunc(f.Cells, func(c result.Cell) bool { return c.Suite != "real" })
+	f.Solver = []result.SolverStudy{fixtureStudy("resnet-2b", true), fixtureStudy(scriptName, false)}
+	return f
+}
+
+func TestSolverStudy(t *testing.T) {
+	files := writeFixture(t, studyFixture(), nil)
+	golden(t, filepath.Join("study", "tables.md"), files["tables.md"])
+	page := dataURI.ReplaceAllString(files["report.html"], "data:picture")
+	from, to := strings.Index(page, `<section id="solver-`), strings.Index(page, `<section id="fits"`)
+	if from < 0 || to < from {
+		t.Fatalf("the page has sections at %d and %d", from, to)
+	}
+	golden(t, filepath.Join("study", "section.html"), page[from:to])
+	for _, s := range []string{"<script>", "ZgotmplZ"} {
+		if strings.Contains(page, s) {
+			t.Errorf("the page holds %s", s)
+		}
+	}
+	for _, link := range []string{`href="#solver-real-resnet-2b-pca"`, `id="solver-real-resnet-2b-pca"`, `href="#solver-real--script-alert-1---script--pca"`} {
+		if !strings.Contains(page, link) {
+			t.Errorf("the page lacks %s", link)
+		}
+	}
+	for _, name := range []string{"solver-real.png", "solver-real.svg"} {
+		if files[name] == "" {
+			t.Errorf("no %s", name)
+		}
+	}
+	if plain := writeFixture(t, fixture(), nil); plain["solver-real.png"] != "" || strings.Contains(plain["report.html"], "solver-") {
+		t.Error("a suite without a study has one in its report")
+	}
+}
+
+// What the sentences say of convergence is what the numbers are.
+func TestStudySentences(t *testing.T) {
+	s := fixtureStudy("m", false)
+	said := strings.Join(study{&s}.Sentences(), "\n")
+	for _, want := range []string{
+		"38.5 plain passes by FLOPs and 40.8 ms for one image alone; the undefended network's costs 1 and 0.8 ms: control adds 40 ms, 98.0 % of the time",
+		"The control's own rate and momentum (0.003, 0.5): on clean images the mean objective falls with every sweep, from 5 to 1.5, below the greedy start on 95.0 % of them.",
+		"The default rate and momentum (0.05, 0.5): on clean images the mean objective does not stay finite, below the greedy start on 0.0 % of them and not finite on 100.0 %.",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("lacks %q:\n%s", want, said)
+		}
+	}
+	up := 9.
+	s.Runs[0].Outcomes[0].Sweeps[1].Objective = &up
+	s.Defaults = s.Solver
+	if said = strings.Join(study{&s}.Sentences(), "\n"); !strings.Contains(said, "own rate and momentum, the default ones (0.003, 0.5): on clean images the mean objective goes from 5 to 1.5, not falling with every sweep") {
+		t.Errorf("a sweep that rises: %s", said)
+	}
+}
+
+func TestShownSweeps(t *testing.T) {
+	for n, want := range map[int]string{0: "[]", 1: "[1]", 3: "[1 2 3]", 5: "[1 2 3 4 5]", 6: "[1 2 3 4 6]", 30: "[1 8 15 22 30]"} {
+		if got := fmt.Sprint(shownSweeps(n)); n > 0 && got != want {
+			t.Errorf("%d sweeps: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// The figure has a row of two panels for each study and kind of images, whose lines are the
+// curves; no text meets another; and its PNG shows every method's colour.
+func TestStudyFigure(t *testing.T) {
+	f := studyFixture()
+	all := derive(f).Suites[0].studies
+	figure := studyFigure(all, "Solver")
+	if len(figure.Panels) != 2*3 {
+		t.Fatalf("%d panels", len(figure.Panels))
+	}
+	var lines []string
+	for _, s := range figure.Panels[2].Series { // the objective on adversarial images
+		if s.Line {
+			lines = append(lines, fmt.Sprintf("%s %v %v", s.Label, s.X, s.Y))
+		} else if len(s.Low) != len(s.Y) || s.Low[0] != s.Y[0]-0.25 || s.High[0] != s.Y[0]+0.25 {
+			t.Errorf("%s: error bars %v to %v about %v", s.Label, s.Low, s.High, s.Y)
+		}
+	}
+	if len(lines) != 4 || lines[0] != "msa at the default rate [2.5 8.5] [5 3]" || !strings.HasPrefix(lines[1], "pmp [2.5 22.5") ||
+		!strings.HasPrefix(lines[2], "msa [2.5 8.5 14.5 20.5 26.5 32.5 38.5] [5 3.82") || lines[3] != "greedy [2.5 122.5] [5 5]" {
+		t.Errorf("lines %q", lines)
+	}
+	for _, s := range figure.Panels[3].Series { // the accuracy there, of 20 images
+		if s.Line && (s.Label == "undefended" && fmt.Sprintf("%v %.4g", s.X, s.Y) != "[1 122.5] [65 65]" || s.Label == "msa" && fmt.Sprintf("%.4g", s.Y) != "[45 45 45 50 50 50 55]") {
+			t.Errorf("accuracy of %s: %v at %v", s.Label, s.Y, s.X)
+		}
+	}
+	f.Solver[0].Curves[2].Points[3].Objective = nil // msa on clean images
+	cut := studyFigure(all, "Solver").Panels[0]
+	if !slices.ContainsFunc(cut.Series, func(s TheorySeries) bool { return s.Label == "msa" && s.Line && len(s.X) == 3 }) {
+		t.Error("the line of a diverging solver does not end where it does")
+	}
+	for _, p := range []picture{theoryPicture{figure, light, true}, theoryPicture{studyFigure(all[:1], "one"), dark, false}} {
+		doc := svg(p)
+		if err := xml.NewDecoder(strings.NewReader(doc)).Decode(new(struct{})); err != nil && err != io.EOF {
+			t.Fatal(err)
+		}
+		all := texts(t, doc)
+		width, height := p.size()
+		for a, x := range all {
+			for _, y := range all[:a] {
+				if x.left < y.right && y.left < x.right && x.top < y.bottom && y.top < x.bottom {
+					t.Errorf("%q meets %q", x.text, y.text)
+				}
+			}
+			if x.left < 0 || x.right > width.Points() || x.bottom > 0 || -x.top > height.Points() {
+				t.Errorf("%q leaves the picture", x.text)
+			}
+		}
+		for _, want := range []string{"plain passes", "undefended", "greedy", "msa", "pmp", "msa at the default rate"} {
+			if !slices.ContainsFunc(all, func(x svgText) bool { return x.text == want }) {
+				t.Errorf("the figure lacks %q", want)
+			}
+		}
+	}
+	img, err := png.Decode(strings.NewReader(writeFixture(t, studyFixture(), nil)["solver-real.png"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	colours := map[uint32]bool{}
+	for y := range img.Bounds().Dy() {
+		for x := range img.Bounds().Dx() {
+			r, g, b, _ := img.At(x, y).RGBA()
+			colours[r>>8<<16|g>>8<<8|b>>8] = true
+		}
+	}
+	for _, c := range []uint32{0xffffff, 0xd55e00, 0x0072b2, 0x009e73, 0xcc79a7, 0x56b4e9} {
+		if !colours[c] {
+			t.Errorf("no pixel of #%06x", c)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package reports
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"selfheal/harness/result"
+)
+
+// methodLooks are the colours and markers of the methods in a study's figure; the
+// undefended network has the baseline's, as in every other figure.
+var methodLooks = map[string]struct{ colour, marker, dash int }{
+	"none": {0, 0, 1}, "msa": {1, 1, 1}, "greedy": {2, 2, 1}, "pmp": {3, 3, 1}, atDefaultRate: {5, 4, 0},
+}
+
+// dotted is the dash of the lines that only carry a level on.
+const dotted = 3
+
+func renderStudyPNG(w io.Writer, _ *view, s *suite) error { return writePNG(w, s.studyPicture()) }
+
+func renderStudySVG(w io.Writer, _ *view, s *suite) error {
+	_, err := io.WriteString(w, svg(s.studyPicture()))
+	return err
+}
+
+// studyPicture draws all studies of a suite, as a file.
+func (s *suite) studyPicture() picture {
+	title := "Solver: " + s.Heading()
+	if len(s.studies) == 1 { // whose panels don't name it
+		title += ", " + study{s.studies[0]}.Name()
+	}
+	return theoryPicture{studyFigure(s.studies, title), light, true}
+}
+
+// studyFigure draws studies: for each of them and each kind of images a row of two panels,
+// objective and accuracy against the passes spent.
+func studyFigure(all []*result.SolverStudy, title string) TheoryFigure {
+	f := TheoryFigure{Title: title, Columns: 2, Caption: "Objective of the control problem (mean over the images, with its standard error after a sweep) and accuracy, of a solver " +
+		"that stops after so many plain passes, by FLOPs. Markers are ends of sweeps, the lines between them ascent steps; dotted lines carry on what greedy control and the undefended network reach."}
+	for _, st := range all {
+		s := study{st}
+		name := ""
+		if len(all) > 1 {
+			name = s.Name() + ": "
+		}
+		for _, kind := range s.kinds() {
+			f.Panels = append(f.Panels, s.panels(name, kind)...)
+		}
+	}
+	return f
+}
+
+// panels are a study's on images of one kind, both over the same passes.
+func (s study) panels(name, kind string) []TheoryPanel {
+	objective := TheoryPanel{Title: name + "objective, " + clean(kind) + " images", X: "plain passes", Y: fmt.Sprintf("objective, mean of %d", s.N), LogX: true}
+	accuracy := TheoryPanel{Title: name + "accuracy, " + clean(kind) + " images", X: "plain passes", Y: "accuracy in %", LogX: true}
+	end := 1.0
+	for _, c := range s.Curves {
+		for _, p := range c.Points {
+			end = max(end, p.Passes)
+		}
+	}
+	for _, b := range s.Baseline {
+		if b.Images == kind {
+			accuracy.Series = append(accuracy.Series, s.series("none", []float64{1}, []float64{100 * b.Accuracy}, []bool{true}, end)...)
+		}
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, m := range slices.Backward(s.methods()) { // greedy control on top
+		c := s.curve(m, kind)
+		if c == nil {
+			continue
+		}
+		var x, means, errors, shares []float64
+		var done []bool
+		for _, p := range c.Points {
+			x, shares, done = append(x, p.Passes), append(shares, 100*p.Accuracy), append(done, p.Done)
+			if p.Objective != nil && len(means) == len(x)-1 { // the line ends where the solver has diverged
+				means, errors = append(means, *p.Objective), append(errors, p.StandardError)
+				low, high = min(low, *p.Objective), max(high, *p.Objective)
+			}
+		}
+		done = thinned(done)
+		accuracy.Series = append(accuracy.Series, s.series(m, x, shares, done, end)...)
+		if n := len(means); n > 0 {
+			both := s.series(m, x[:n], means, done[:n], end)
+			marks := &both[1]
+			for i := range errors {
+				if done[i] {
+					marks.Low, marks.High = append(marks.Low, means[i]-errors[i]), append(marks.High, means[i]+errors[i])
+				}
+			}
+			objective.Series = append(objective.Series, both...)
+		}
+	}
+	if low <= high {
+		objective.LogY = low > 0 && high > 20*low
+		low, high = reach(objective, low, high)
+		objective.Box = [4]float64{1, low, end, high}
+	}
+	accuracy.Box = [4]float64{1, 0, end, 100}
+	return []TheoryPanel{objective, accuracy}
+}
+
+// reach widens a range of means by their error bars. On a logarithmic axis these end at
+// half the least mean.
+func reach(p TheoryPanel, low, high float64) (float64, float64) {
+	floor := math.Inf(-1)
+	if p.LogY {
+		floor = low / 2
+	}
+	for _, s := range p.Series {
+		for i := range s.Low {
+			s.Low[i] = max(s.Low[i], floor)
+			low, high = min(low, s.Low[i]), max(high, s.High[i])
+		}
+	}
+	return low, high
+}
+
+// thinned leaves the marks of so many sweeps only as there is room for.
+func thinned(done []bool) []bool {
+	var at []int
+	for i, d := range done {
+		if d {
+			at = append(at, i)
+		}
+	}
+	out := make([]bool, len(done))
+	if len(at) > 0 {
+		out[at[0]] = true
+	}
+	for _, k := range shownSweeps(len(at) - 1) {
+		out[at[k]] = true
+	}
+	return out
+}
+
+// series are the line of a method and its markers where marked says so. A single value is
+// carried on to the end.
+func (s study) series(method string, x, y []float64, marked []bool, end float64) []TheorySeries {
+	look := methodLooks[method]
+	line := TheorySeries{Label: s.called(method), X: x, Y: y, Colour: look.colour, Line: true, Dash: look.dash}
+	marks := TheorySeries{Label: line.Label, Colour: look.colour, Marks: true, Marker: look.marker}
+	for i, m := range marked {
+		if m {
+			marks.X, marks.Y = append(marks.X, x[i]), append(marks.Y, y[i])
+		}
+	}
+	if len(x) == 1 {
+		line.X, line.Y, line.Dash = []float64{x[0], end}, []float64{y[0], y[0]}, dotted
+	}
+	return []TheorySeries{line, marks}
+}
