@@ -54,7 +54,7 @@ func streamedPCA(ctx context.Context, dim int, states States, target Target, o P
 	if target.Rank > 0 {
 		start = target.Rank + oversampling(target.Rank)
 	}
-	f.grow(min(start, f.limit))
+	f.resize(min(start, f.limit))
 	for i, v := range f.y {
 		f.q[i] = float32(v)
 	}
@@ -65,7 +65,9 @@ func streamedPCA(ctx context.Context, dim int, states States, target Target, o P
 		return nil, err
 	}
 	f.limit = min(f.limit, f.m.n-1) // n centred states span no more
-	f.k = min(f.k, f.limit)
+	if f.k > f.limit {
+		f.resize(f.limit)
+	}
 
 	made, redrawn := 1, false // multiplications that made the youngest directions of y
 	for {
@@ -94,7 +96,7 @@ func streamedPCA(ctx context.Context, dim int, states States, target Target, o P
 			if err != nil {
 				return nil, err
 			}
-			f.grow(k)
+			f.resize(k)
 			made, redrawn = 0, true
 		}
 	}
@@ -106,8 +108,9 @@ func (f *rangeFinder) tile() int {
 	return max(16, min((f.k/4+15)/16*16, 256, (1<<23/f.m.dim)/16*16))
 }
 
-// grow appends random directions to y, up to k of them.
-func (f *rangeFinder) grow(k int) {
+// resize makes room for k directions, of which random ones are drawn into y behind those
+// that are there.
+func (f *rangeFinder) resize(k int) {
 	y := make([]float64, k*f.m.dim)
 	f.drawInto(y[copy(y, f.y[:f.k*f.m.dim]):])
 	f.k, f.y = k, y

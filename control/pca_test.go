@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -371,56 +370,6 @@ func TestFitPCAFewDirections(t *testing.T) {
 		if _, err := fit(context.Background(), 700, stream(flat), Target{Rank: 40}, PCA{}); err == nil {
 			t.Errorf("%s: as many components as states is no error", name)
 		}
-	}
-}
-
-// Sessions take float64 matrices as two of float32 without loss, and sums of theirs are
-// those of float64.
-func TestProductsAreDouble(t *testing.T) {
-	testinput.Runtime(t)
-	r := rand.New(rand.NewPCG(1, 1))
-	f := &rangeFinder{m: &moments{dim: 3000}, k: 5, workers: 2}
-	a := mat.NewDense(f.k, f.m.dim, nil)
-	a.Apply(func(_, _ int, _ float64) float64 { return 1 + 1e-5*r.NormFloat64() }, a)
-	got, err := f.cross(context.Background(), a.At, a.At)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want mat.Dense
-	want.Mul(a, a.T())
-	if !mat.EqualApprox(got, &want, 1e-13*want.At(0, 0)) {
-		t.Errorf("products\n%v, want\n%v", mat.Formatted(got), mat.Formatted(&want))
-	}
-}
-
-// A power law is continued to where it leaves out what is asked for.
-func TestContinued(t *testing.T) {
-	for _, alpha := range []float64{0.7, 1, 1.5, 2.5} {
-		all := power(8*2000, alpha)
-		const at = 100
-		rest, leave := sum(all[at:]), 0.0
-		want := 700
-		leave = sum(all[want:])
-		got := continued(all[at-1], at, rest, leave, len(all), 0, 2000)
-		if got < want || got > want+2*oversampling(want)+want/20 {
-			t.Errorf("power %g: %d directions are predicted for a rank of %d", alpha, got, want)
-		}
-	}
-}
-
-// BenchmarkFitPCA fits streamed states of the size of a 64×64 image.
-func BenchmarkFitPCA(b *testing.B) {
-	testinput.Runtime(b)
-	const n, dim = 1024, 3 * 64 * 64
-	rows := spectrum(n, dim, power(300, 1.5), 0.001)
-	for _, target := range []Target{{Rank: 100}, {Variance: 0.9}} {
-		b.Run(fmt.Sprintf("%+v", target), func(b *testing.B) {
-			for b.Loop() {
-				if _, err := FitPCA(context.Background(), dim, stream(rows), target, PCA{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }
 

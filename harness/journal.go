@@ -56,7 +56,7 @@ func (j *journal) begin() error {
 	if j.lines != nil {
 		return nil
 	}
-	for _, pattern := range []string{"report.html", "tables.md", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg", "curve-*.png", "curve-*.svg", "adversarial/*.npy"} {
+	for _, pattern := range []string{"report.html", "tables.md", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg", "curve-*.png", "curve-*.svg", "solver-*.png", "solver-*.svg", "theory.html", "theory.md", "theory.json", "theory-*.png", "theory-*.svg", "adversarial/*.npy"} {
 		old, err := filepath.Glob(filepath.Join(j.dir, pattern))
 		if err != nil {
 			return err

@@ -234,7 +234,8 @@ func (r *runner) subspace(ctx context.Context, n *control.Network, chain *contro
 	seconds := time.Since(start).Seconds()
 	reached := fmt.Sprintf("%.2f %% of the variance", 100*s.Variance)
 	if target.Capped(s) {
-		reached += fmt.Sprintf(" where %.6g %% are asked for: a subspace of %d values has %d components at most, of %d images one less than those", 100*target.Variance, dim, control.MaxRank(dim), s.Samples)
+		reached += fmt.Sprintf(" (%.6g %% were asked for: states of %d values may have %d components, %d images give %d)",
+			100*target.Variance, dim, control.MaxRank(dim), s.Samples, s.Samples-1)
 	}
 	r.progress.Say("fitted rank %d of %d, %s, in %.1f s", s.Rank, dim, reached, seconds)
 	if err := r.cache.Store(key, s); err != nil {
