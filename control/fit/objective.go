@@ -118,6 +118,10 @@ func (o *objective) graph(n Network, byImage bool) (*onnx.Graph, error) {
 	for _, p := range o.parameters {
 		e.Inputs = append(e.Inputs, onnx.Value{Name: p, DType: onnx.Float, Shape: e.Consts[p].Shape})
 		delete(e.Consts, p)
+		e.Shapes[p] = e.Inputs[len(e.Inputs)-1].Shape
+	}
+	if err := doubled(e); err != nil {
+		return nil, err
 	}
 	b := &onnx.Builder{G: onnx.NewGraph(n.Name + "/fit")}
 	image := b.Input("image", n.image())
