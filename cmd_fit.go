@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -97,7 +98,7 @@ func loadTrainings(path string, sets []string) (*config.Config, map[string][]*co
 func printFitted(c *cobra.Command, fitted []harness.Fitted) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	for _, f := range fitted {
-		what := fmt.Sprintf("%s: rank %d of %d, %.2f %% of the variance, %.1f s", f.Path, f.Rank, f.Dim, 100*f.Variance, f.Seconds)
+		what := fmt.Sprintf("%s: rank %d of %d, %.2f %% of the variance, %.1f s", cmp.Or(f.Path, "in the cache"), f.Rank, f.Dim, 100*f.Variance, f.Seconds)
 		switch {
 		case f.Kept:
 			what = f.Path + ", there already"
@@ -105,7 +106,7 @@ func printFitted(c *cobra.Command, fitted []harness.Fitted) error {
 			what = fmt.Sprintf("%s: %d steps, cross-entropy %.4f, reconstruction %.4f, accuracy %.1f %%, %.1f s",
 				f.Path, f.Steps, f.CrossEntropy, f.Reconstruction, 100*f.Accuracy, f.Seconds)
 		case f.Cached:
-			what = fmt.Sprintf("%s: rank %d of %d, %.2f %% of the variance, cached", f.Path, f.Rank, f.Dim, 100*f.Variance)
+			what = fmt.Sprintf("%s: rank %d of %d, %.2f %% of the variance, cached", cmp.Or(f.Path, "in the cache"), f.Rank, f.Dim, 100*f.Variance)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.At, f.Kind, strings.Join(f.Models, ", "), what)
 	}

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"math"
 	"math/rand/v2"
 
@@ -56,7 +55,7 @@ func blockKrylov(ctx context.Context, dim int, trace float64, target Target, o P
 		if !full && (next == 0 || size < next) {
 			continue
 		}
-		values, vectors, residual, err := rayleighRitz(basis, products, size, trace, target, most, full)
+		values, vectors, residual, err := rayleighRitz(ctx, basis, products, size, trace, target, most, full)
 		if err != nil || full || residual <= krylovTolerance*values[0] {
 			return values, vectors, err
 		}
@@ -111,7 +110,7 @@ func extend(basis *mat.Dense, size int, block *mat.Dense) int {
 // size rows of basis, as many as target keeps and a few more, and how far the
 // last kept one is from an eigenvector: ‖C·v − λ·v‖. A basis that can't grow is
 // full: then the eigenpairs are what there is.
-func rayleighRitz(basis, products *mat.Dense, size int, trace float64, target Target, most int, full bool) ([]float64, *mat.Dense, float64, error) {
+func rayleighRitz(ctx context.Context, basis, products *mat.Dense, size int, trace float64, target Target, most int, full bool) ([]float64, *mat.Dense, float64, error) {
 	_, dim := basis.Dims()
 	q, w := basis.Slice(0, size, 0, dim), products.Slice(0, size, 0, dim)
 	var t mat.Dense
@@ -122,9 +121,9 @@ func rayleighRitz(basis, products *mat.Dense, size int, trace float64, target Ta
 			sym.SetSym(i, j, (t.At(i, j)+t.At(j, i))/2)
 		}
 	}
-	var e mat.EigenSym
-	if !e.Factorize(sym, true) {
-		return nil, nil, 0, errors.New("the projected covariance's eigendecomposition did not converge")
+	e, err := eigen(ctx, sym, true)
+	if err != nil {
+		return nil, nil, 0, err
 	}
 	ascending := e.Values(nil)
 	values := make([]float64, size)

@@ -86,11 +86,11 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 		return nil, err
 	}
 	n.losses = newLosses(pool, g, n.fast, n.Parameters)
-	data, err := n.fast.Encode()
+	data, err := g.Encode()
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(data)
+	sum := sha256.Sum256(fmt.Appendf(data, "direct %v", o.Direct))
 	n.id = hex.EncodeToString(sum[:])
 	if n.forward, err = compile(pool, n.fast); err != nil {
 		return nil, err
@@ -130,7 +130,8 @@ func (n *Network) logits(probabilities bool) error {
 // T − 1 of them where it has T segments.
 func (n *Network) Boundaries() []string { return n.boundaries }
 
-// ID is the SHA-256 of the network as it runs, mean and std included.
+// ID is the SHA-256 of the network, mean and std included, and of whether convolutions run
+// as the model has them. It is the same on every machine.
 func (n *Network) ID() string { return n.id }
 
 // Shape implements [attacks.Oracle].

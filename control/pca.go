@@ -20,8 +20,9 @@ type Subspace struct {
 	Samples    int
 }
 
-// Target says how many components to keep: the fewest that keep the share
-// Variance of the variance, or exactly Rank where that is above 0.
+// Target says how many components to keep: the fewest that keep the share Variance of the
+// variance (of states of more than 4096 values, whose fit is not exact, perhaps a few
+// more), or exactly Rank where that is above 0.
 type Target struct {
 	Variance float64
 	Rank     int
@@ -98,7 +99,7 @@ func densePCA(ctx context.Context, dim int, states States, target Target, o PCA)
 	var values []float64
 	var vectors *mat.Dense // one a row
 	if dim <= exactDim {
-		values, vectors, err = exactEigen(cov)
+		values, vectors, err = exactEigen(ctx, cov)
 	} else {
 		values, vectors, err = blockKrylov(ctx, dim, m.trace, target, o, func(ctx context.Context, b *mat.Dense) (*mat.Dense, error) {
 			var out mat.Dense
@@ -156,8 +157,8 @@ func cutoff(values []float64, trace float64, target Target, limit int) (rank int
 }
 
 // exactEigen returns the covariance's eigenvalues, descending, and eigenvectors as rows.
-func exactEigen(cov *mat.Dense) ([]float64, *mat.Dense, error) {
-	e, err := eigen(cov, true)
+func exactEigen(ctx context.Context, cov *mat.Dense) ([]float64, *mat.Dense, error) {
+	e, err := eigen(ctx, symmetric(cov), true)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -165,14 +166,26 @@ func exactEigen(cov *mat.Dense) ([]float64, *mat.Dense, error) {
 	return values, vectors, nil
 }
 
-// eigen factorises a symmetric matrix, with or without its eigenvectors.
-func eigen(a *mat.Dense, vectors bool) (*mat.EigenSym, error) {
-	d, _ := a.Dims()
-	e := new(mat.EigenSym)
-	if !e.Factorize(mat.NewSymDense(d, a.RawMatrix().Data), vectors) {
-		return nil, errors.New("the covariance's eigendecomposition did not converge")
+// eigen factorises a symmetric matrix, with or without its eigenvectors. That takes up to
+// minutes and can't be stopped: when ctx is cancelled it is left to end by itself.
+func eigen(ctx context.Context, a *mat.SymDense, vectors bool) (*mat.EigenSym, error) {
+	e, done := new(mat.EigenSym), make(chan bool, 1)
+	go func() { done <- e.Factorize(a, vectors) }()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case converged := <-done:
+		if !converged {
+			return nil, errors.New("the covariance's eigendecomposition did not converge")
+		}
+		return e, nil
 	}
-	return e, nil
+}
+
+// symmetric takes a square matrix that is symmetric as it is.
+func symmetric(a *mat.Dense) *mat.SymDense {
+	d, _ := a.Dims()
+	return mat.NewSymDense(d, a.RawMatrix().Data)
 }
 
 // descending lists eigenvalues from the largest down, and eigenvectors as rows.

@@ -143,7 +143,7 @@ func (f *rangeFinder) projected(ctx context.Context, vectors bool) (*mat.EigenSy
 		f.y = nil
 	}
 	collect()
-	return eigen(t, vectors)
+	return eigen(ctx, symmetric(t), vectors)
 }
 
 // cross is a·bᵀ for two k × dim matrices.

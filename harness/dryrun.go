@@ -177,7 +177,7 @@ func (d *description) suite(s *config.Suite) (effort, error) {
 		fmt.Fprintf(&d.text, "suite %s: %s; %s\n", s.Name, known, sum)
 	}
 	if s.Solver != nil {
-		fmt.Fprintf(&d.text, "suite %s: solver study of %d images, %d models × %d controls, not counted\n", s.Name, s.Solver.Images, len(s.Solver.Models), len(s.Solver.Controls))
+		fmt.Fprintf(&d.text, "suite %s: solver study of at most %d images, %d models × %d controls, not counted\n", s.Name, s.Solver.Images, len(s.Solver.Models), len(s.Solver.Controls))
 	}
 	return sum, nil
 }

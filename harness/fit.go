@@ -146,8 +146,15 @@ func (f *fitter) models(t *config.Training) ([]string, error) {
 	}
 	if len(names) == 0 {
 		for _, s := range f.cfg.Suites {
-			for _, m := range s.Models {
-				if slices.Contains(s.Controls, f.control.Name) && !slices.Contains(names, m) {
+			using := []string{}
+			if slices.Contains(s.Controls, f.control.Name) {
+				using = append(using, s.Models...)
+			}
+			if s.Solver != nil && slices.Contains(s.Solver.Controls, f.control.Name) {
+				using = append(using, s.Solver.Models...)
+			}
+			for _, m := range using {
+				if !slices.Contains(names, m) {
 					names = append(names, m)
 				}
 			}

@@ -34,23 +34,53 @@ func (f *fitter) linear(ctx context.Context, layer int, out string) ([]Fitted, e
 		if err != nil {
 			return all, ConfigError{err}
 		}
-		s, cached, seconds, err := f.subspace(ctx, n, chain, at[layer], d, target)
+		done := Fitted{At: place(l.At).String(), Kind: config.Linear, Models: []string{name}}
+		if done.Path, err = f.linearFile(done, out); err != nil {
+			return all, err
+		}
+		s, cached, seconds, err := f.subspace(ctx, n, chain, at[layer], d, target, f.o.Force)
 		if err != nil {
 			return all, err
 		}
-		done := Fitted{At: place(l.At).String(), Kind: config.Linear, Models: []string{name}, Rank: s.Rank, Dim: s.Dim,
-			Variance: s.Variance, Cached: cached, Seconds: seconds, Path: out}
-		if done.Path == "" {
-			done.Path = f.linearPath(done)
-		}
-		if done.Path == "" {
-			f.progress.Say("the bundled config's folder can't be written: the embedding is in the cache; --out FILE writes it as ONNX, of one model")
-		} else if err := f.writeLinear(chain.StateShape(at[layer]), s, done, f.linearProvenance(done, chain, at[layer], d, l.Embedding, s)); err != nil {
-			return all, err
+		done.Rank, done.Dim, done.Variance, done.Cached, done.Seconds = s.Rank, s.Dim, s.Variance, cached, seconds
+		if done.Path != "" {
+			if err := f.writeLinear(chain.StateShape(at[layer]), s, done, f.linearProvenance(done, chain, at[layer], d, l.Embedding, s)); err != nil {
+				return all, err
+			}
 		}
 		all = append(all, done)
 	}
 	return all, nil
+}
+
+// linearFile is where a linear embedding is to be written, known to be free or its own, in
+// a folder that is there; "" where only the cache is left.
+func (f *fitter) linearFile(done Fitted, out string) (string, error) {
+	path := out
+	if path == "" {
+		path = f.linearPath(done)
+	}
+	if path == "" {
+		f.progress.Say("the bundled config's folder can't be written: the embedding stays in the cache; --out FILE writes it as ONNX, of one model")
+		return "", nil
+	}
+	if _, err := os.Stat(path); err == nil && !f.o.Force {
+		g, _, err := onnx.Load(path, nil, nil)
+		if err != nil || g.Meta["fit_sha256"] == "" {
+			return "", ConfigError{fmt.Errorf("%s is there already and is no linear embedding that fit made; --force replaces it, --out FILE writes another", path)}
+		}
+		if model, _, _ := strings.Cut(g.Meta["models"], " "); g.Meta["control"] != f.control.Name || g.Meta["at"] != done.At || model != done.Models[0] {
+			return "", ConfigError{fmt.Errorf("%s is there already and is the embedding of control %s at %s of model %s; --force replaces it, --out FILE writes another", path, g.Meta["control"], g.Meta["at"], model)}
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		if out != "" {
+			return "", err
+		}
+		f.progress.Say("%v: the embedding stays in the cache; --out FILE writes it as ONNX, of one model", err)
+		return "", nil
+	}
+	return path, nil
 }
 
 // linearPath is where a linear embedding's file goes: embeddings/CONTROL-PLACE-MODEL.onnx
@@ -88,15 +118,10 @@ func (f *fitter) linearProvenance(done Fitted, chain *control.Chain, t int, d *d
 	return meta
 }
 
-// writeLinear writes a subspace as an embedding, unless the file holds this very fit. A
-// file that fit has not made is not written over without Force.
+// writeLinear writes a subspace as an embedding, unless the file holds this very fit.
 func (f *fitter) writeLinear(state onnx.Shape, s *control.Subspace, done Fitted, meta map[string]string) error {
 	if _, err := os.Stat(done.Path); err == nil && !f.o.Force {
-		g, _, err := onnx.Load(done.Path, nil, nil)
-		switch {
-		case err != nil || g.Meta["fit_sha256"] == "":
-			return ConfigError{fmt.Errorf("%s is there already and is no linear embedding that fit made; --force replaces it, --out FILE writes another", done.Path)}
-		case g.Meta["fit_sha256"] == meta["fit_sha256"]:
+		if g, _, err := onnx.Load(done.Path, nil, nil); err == nil && g.Meta["fit_sha256"] == meta["fit_sha256"] {
 			return nil
 		}
 	}
@@ -107,9 +132,6 @@ func (f *fitter) writeLinear(state onnx.Shape, s *control.Subspace, done Fitted,
 	g.Meta = meta
 	data, err := g.Encode()
 	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(done.Path), 0o755); err != nil {
 		return err
 	}
 	part := done.Path + ".part"

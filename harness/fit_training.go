@@ -59,13 +59,9 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", name, err)
 		}
-		id, err := around.ID()
-		if err != nil {
-			return nil, fmt.Errorf("model %s: %w", name, err)
-		}
 		networks = append(networks, around)
 		j.state = chain.StateShape(at[layer])
-		ids = append(ids, id)
+		ids = append(ids, around.ID())
 		j.models = append(j.models, name+" "+f.file.Models[name].SHA256)
 	}
 	data := fit.Data{Shape: d.Shape(), Labels: make([]int, d.Len()), Pixels: d.Pixels}

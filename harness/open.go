@@ -154,10 +154,7 @@ func (r *runner) controller(ctx context.Context, n *control.Network, c *config.C
 		}
 		layers = append(layers, control.Layer{T: at[i], Embedding: g})
 	}
-	s := control.Solver{Outer: c.Solver.Outer, Inner: c.Solver.Inner, Regularization: c.Solver.Regularization,
-		LearningRate: c.Solver.LearningRate, Momentum: c.Solver.Momentum}
-	s.Method = map[string]control.Method{config.Greedy: control.Greedy, config.MSA: control.MSA, config.PMP: control.PMP}[c.Solver.Method]
-	loop, err := control.NewController(chain, c.Name, s, layers)
+	loop, err := control.NewController(chain, c.Name, solver(c.Solver), layers)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +186,7 @@ func (r *runner) embedding(ctx context.Context, n *control.Network, chain *contr
 	if err != nil {
 		return nil, err
 	}
-	s, cached, seconds, err := r.subspace(ctx, n, chain, t, d, control.Target{Variance: e.Variance, Rank: e.Rank})
+	s, cached, seconds, err := r.subspace(ctx, n, chain, t, d, control.Target{Variance: e.Variance, Rank: e.Rank}, false)
 	if err != nil {
 		return nil, err
 	}
@@ -214,12 +211,12 @@ func (r *runner) fitSet(n *control.Network, e config.Embedding) (*dataset.Datase
 	return d, nil
 }
 
-// subspace fits the principal subspace of the clean states, or takes it from the cache.
-func (r *runner) subspace(ctx context.Context, n *control.Network, chain *control.Chain, t int, d *dataset.Dataset, target control.Target) (*control.Subspace, bool, float64, error) {
+// subspace fits the principal subspace of the clean states, or unless anew takes it from the cache.
+func (r *runner) subspace(ctx context.Context, n *control.Network, chain *control.Chain, t int, d *dataset.Dataset, target control.Target, anew bool) (*control.Subspace, bool, float64, error) {
 	start := time.Now()
 	dim := int(chain.StateShape(t).Items())
 	key := control.FitKey(chain, t, d.SHA256(), target, r.seed)
-	if s, ok := r.cache.Load(key, dim); ok {
+	if s, ok := r.cache.Load(key, dim); ok && !anew {
 		return s, true, time.Since(start).Seconds(), nil
 	}
 	r.progress.Say("fitting a linear embedding of %d-dimensional states of %s on %d images", dim, n.Name, d.Len())

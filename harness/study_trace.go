@@ -110,25 +110,27 @@ func outcome(kind string, at []control.Point, readings [][]reading) result.Solve
 		}
 	}
 	right, last := 0, len(at)-1
-	each := 1 / float64(len(readings))
+	never, below, wild := 0, 0, 0
 	for _, image := range readings {
 		falls := image[0].finite
 		for i, k := range sweeps[1:] {
 			falls = falls && image[k].finite && image[k].objective <= image[sweeps[i]].objective*(1+rounding)
 		}
 		if falls {
-			o.NonIncreasing += each
+			never++
 		}
 		switch end := image[last]; {
 		case !end.finite:
-			o.NotFinite += each
+			wild++
 		case end.objective < image[0].objective:
-			o.BelowGreedy += each
+			below++
 		}
 		if image[last].right {
 			right++
 		}
 	}
+	n := float64(len(readings))
+	o.NonIncreasing, o.BelowGreedy, o.NotFinite = float64(never)/n, float64(below)/n, float64(wild)/n
 	o.Score = score(kind, right, len(readings))
 	return o
 }

@@ -158,11 +158,18 @@ func course(sweeps []result.Mean) string {
 	if first == nil || last == nil {
 		return "does not stay finite"
 	}
-	how := "goes"
+	how, falling := "never rises,", 0 // sweeps that lower it
+	const rounding = 1e-6             // as in the shares of images
 	for i, m := range sweeps[1:] {
-		if m.Objective == nil || *m.Objective > *sweeps[i].Objective {
+		before := *sweeps[i].Objective
+		switch {
+		case m.Objective == nil || *m.Objective > before*(1+rounding):
 			return fmt.Sprintf("goes from %s to %s, not falling with every sweep", fourDigits(*first), fourDigits(*last))
+		case *m.Objective < before && i == falling:
+			falling++
 		}
+	}
+	if falling == len(sweeps)-1 && falling > 0 {
 		how = "falls with every sweep,"
 	}
 	return fmt.Sprintf("%s from %s to %s", how, fourDigits(*first), fourDigits(*last))

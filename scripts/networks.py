@@ -1,12 +1,18 @@
-"""The zoo's networks: a narrow pre-activation ResNet and two auto-encoders that serve as embeddings.
+"""The zoo's networks: small classifiers of four kinds and two auto-encoders that serve as embeddings.
 
-Images lie in [0, 1]; no network normalises its input. All are small on purpose: a forward pass of the
-classifier costs about three million multiplications an image.
+Images lie in [0, 1]; no network normalises its input. All are small on purpose: a forward pass of a classifier
+costs two to seven million multiplications an image. Every classifier ends in FEATURES pooled features and one
+Linear, so that one auto-encoder serves the features of all.
 """
 
 import torch
 from torch import nn
 from torch.nn import functional
+
+from architectures import efficientnets, embeddings
+
+FEATURES = 64
+CLASSES = 10
 
 
 class PreActivationBlock(nn.Module):
@@ -29,28 +35,59 @@ class PreActivationBlock(nn.Module):
         return self.conv2(hidden) + shortcut
 
 
-class PreActivationResNet(nn.Module):
-    """Stem of stride 2, three stages of one block (16, 32, 64 channels), mean pooling, one Linear."""
-
-    feature_count = 64
-
-    def __init__(self, classes=10):
-        super().__init__()
-        self.stem = nn.Conv2d(3, 16, 3, 2, 1, bias=False)
-        self.blocks = nn.Sequential(
-            PreActivationBlock(16, 16, 1), PreActivationBlock(16, 32, 2), PreActivationBlock(32, 64, 2)
-        )
-        self.norm = nn.BatchNorm2d(64)
-        self.pool = nn.AdaptiveAvgPool2d(1)
-        self.head = nn.Linear(self.feature_count, classes)
+class Classifier(nn.Module):
+    """A body that ends in a plane of FEATURES channels, its mean (`pool`), and one Linear (`head`)."""
 
     def features(self, images):
-        """The state that enters the last Linear layer, [N, 64]."""
-        hidden = functional.relu(self.norm(self.blocks(self.stem(images))))
-        return torch.flatten(self.pool(hidden), 1)
+        """The state that enters the last Linear layer, [N, FEATURES]."""
+        return torch.flatten(self.pool(self.body(images)), 1)
 
     def forward(self, images):
         return self.head(self.features(images))
+
+
+class PreActivationResNet(Classifier):
+    """Stem of stride 2, then a stage of one block for each of `widths`, the plane halved between stages."""
+
+    def __init__(self, stem=16, widths=(16, 32, FEATURES)):
+        super().__init__()
+        self.stem = nn.Conv2d(3, stem, 3, 2, 1, bias=False)
+        self.blocks = nn.Sequential(*(
+            PreActivationBlock(before, width, 1 if index == 0 else 2)
+            for index, (before, width) in enumerate(zip((stem, *widths), widths))))
+        self.norm = nn.BatchNorm2d(FEATURES)
+        self.pool, self.head = nn.AdaptiveAvgPool2d(1), nn.Linear(FEATURES, CLASSES)
+
+    def body(self, images):
+        return functional.relu(self.norm(self.blocks(self.stem(images))))
+
+
+def wider_resnet():
+    """The ResNet with half as many channels again in its first stage, a quarter in its second."""
+    return PreActivationResNet(24, (24, 40, FEATURES))
+
+
+def wide_resnet():
+    """A wide ResNet (Zagoruyko and Komodakis 2016): one stage fewer, each twice as wide as the ResNet's."""
+    return PreActivationResNet(16, (32, FEATURES))
+
+
+class EfficientNet(Classifier):
+    """Stem of stride 2, MBConv blocks with squeeze-and-excitation and SiLU, a 1x1 convolution (Tan and Le 2019)."""
+
+    # Expansion, kernel, stride, channels in and channels out of each block.
+    plan = ((3, 5, 2, 16, 24), (4, 3, 1, 24, 24), (4, 3, 1, 24, 24), (4, 3, 2, 24, 40), (4, 3, 1, 40, 40))
+
+    def __init__(self):
+        super().__init__()
+        first, last = self.plan[0][3], self.plan[-1][4]
+        self.stem = nn.Sequential(*efficientnets.conv_norm(3, first, 3, 2), nn.SiLU())
+        self.blocks = nn.Sequential(*(efficientnets.MBConv(*block, drop=0.0) for block in self.plan))
+        self.top = nn.Sequential(*efficientnets.conv_norm(last, FEATURES, 1), nn.SiLU())
+        self.pool, self.head = nn.AdaptiveAvgPool2d(1), nn.Linear(FEATURES, CLASSES)
+
+    def body(self, images):
+        return self.top(self.blocks(self.stem(images)))
 
 
 def conv_norm_relu(channels_in, channels_out, kernel, stride):
@@ -85,10 +122,19 @@ class InputAutoEncoder(nn.Module):
         return self.decoder(self.encoder(state))
 
 
+class SegNet(embeddings.SegNet):
+    """SegNet of two stages, which unpools where it pooled: another embedding of an image."""
+
+    stage_convolutions = (2, 2)
+
+    def __init__(self, width=12):
+        super().__init__(width)
+
+
 class HiddenAutoEncoder(nn.Module):
     """Two-layer auto-encoder of the pooled features: Linear-BN-ELU-Linear through a narrow code."""
 
-    def __init__(self, features=PreActivationResNet.feature_count, code=24):
+    def __init__(self, features=FEATURES, code=24):
         super().__init__()
         self.layers = nn.Sequential(
             nn.Linear(features, code), nn.BatchNorm1d(code), nn.ELU(), nn.Linear(code, features)

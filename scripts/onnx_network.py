@@ -81,12 +81,25 @@ class OnnxNetwork(torch.nn.Module):
         if self.normalize:
             mean, std = self.normalize
             images = (images - mean) / std
-        values = {**self.constants, self.input: images}
-        for node in self.nodes:
+        return self._run(self.nodes, {self.input: images})[self.output]
+
+    def features(self, images):
+        """The state that enters the last node: of a classifier that ends in a Gemm its pooled features."""
+        if self.normalize:
+            raise Unsupported("features of a network with mean and std")
+        return self._run(self.nodes[:-1], {self.input: images})[self.nodes[-1].inputs[0]]
+
+    def head(self, state):
+        """The last node alone, from what `features` gives to what `forward` gives."""
+        return self._run(self.nodes[-1:], {self.nodes[-1].inputs[0]: state})[self.output]
+
+    def _run(self, nodes, given):
+        values = {**self.constants, **given}
+        for node in nodes:
             values[node.output] = node.run(values)
             for name in node.last:
                 del values[name]
-        return values[self.output]
+        return values
 
 
 def channels(values, default):
@@ -203,6 +216,15 @@ def gather(node, x, indices):
     return x.index_select(axis, positions.reshape(-1)).reshape(shape)
 
 
+def resize(node, x, roi=None, scales=None, sizes=None):
+    factors = None if scales is None else scales.tolist()
+    if (node.get("mode", "nearest") != "nearest" or node.get("coordinate_transformation_mode") != "asymmetric"
+            or node.get("nearest_mode") != "floor" or factors is None or factors[:2] != [1, 1]
+            or any(factor != int(factor) for factor in factors)):
+        raise Unsupported(f"Resize to {node.output}: only repetition of rows and columns")
+    return x.repeat_interleave(int(factors[2]), 2).repeat_interleave(int(factors[3]), 3)
+
+
 OPERATORS = {
     "Add": lambda node, a, b: a + b,
     "AveragePool": average_pool,
@@ -213,6 +235,7 @@ OPERATORS = {
     "Conv": conv,
     "Div": lambda node, a, b: a / b,
     "Elu": lambda node, x: functional.elu(x, node.get("alpha", 1.0)),
+    "Exp": lambda node, x: x.exp(),
     "Flatten": flatten,
     "Gather": gather,
     "Gemm": gemm,
@@ -225,6 +248,7 @@ OPERATORS = {
     "ReduceMean": reduce_mean,
     "Relu": lambda node, x: functional.relu(x),
     "Reshape": reshape,
+    "Resize": resize,
     "Shape": lambda node, x: torch.tensor(x.shape),
     "Sigmoid": lambda node, x: torch.sigmoid(x),
     "Sub": lambda node, a, b: a - b,

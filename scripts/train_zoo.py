@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Makes everything under models/zoo: images, two classifiers, two embedding functions, measurements.
+"""Makes the files under models/zoo: images, eight classifiers, three embedding functions, measurements.
 
     python3 scripts/train_zoo.py --out models/zoo
 
 Finished steps are kept as checkpoints in --cache, so an interrupted run goes on where it stopped and
-`--only standard` and `--only robust` may run side by side. `--fresh` ignores the checkpoints.
+`--only standard` and `--only robust` may run side by side, and so may the pairs (`--only wide`, …).
+`--fresh` ignores the checkpoints. `--only measure` reads the committed files and needs none.
 """
 
 import argparse
+import dataclasses
 import json
 import pathlib
 import tempfile
 import time
+from typing import Callable
 
 import torch
 
@@ -19,13 +22,36 @@ import attacks
 import evaluation
 import export
 import networks
+import onnx_network
 import shapes10
 import training
 
-SEEDS = {"classifier pool": 1, "test": 2, "train": 3, "embedding pool": 4,
-         "standard": 21, "robust": 22, "input": 23, "hidden": 24, "attacks": 25}
+SEEDS = {"classifier pool": 1, "test": 2, "train": 3, "embedding pool": 4, "pair pool": 5,
+         "segnet pool": 6,
+         "standard": 21, "robust": 22, "input": 23, "hidden": 24, "attacks": 25, "segnet": 26}
 TEST_COUNT, TRAIN_COUNT = 256, 400
-CLASSIFIER_POOL, EMBEDDING_POOL = 24000, 40000
+CLASSIFIER_POOL, EMBEDDING_POOL, PAIR_POOL, SEGNET_POOL = 24000, 40000, 40000, 12000
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """A network trained twice: in the standard way in one cycle or two, and after the first adversarially.
+
+    Each training is a seed, a number of epochs and a peak rate.
+    """
+
+    build: Callable
+    first: tuple
+    second: tuple | None
+    robust: tuple
+
+
+PAIRS = {
+    "wider": Pair(networks.wider_resnet, (31, 12, 0.2), None, (32, 4, 0.1)),
+    "wide": Pair(networks.wide_resnet, (33, 7, 0.2), (37, 6, 0.1), (34, 4, 0.1)),
+    "efficientnet": Pair(networks.EfficientNet, (35, 6, 0.2), None, (36, 4, 0.1)),
+}
+IMAGE = (3, shapes10.SIZE, shapes10.SIZE)
 
 
 class Zoo:
@@ -48,28 +74,55 @@ class Zoo:
             network.load_state_dict(torch.load(path))
             self.trained[name] = training.freeze(network)
         if name not in self.trained:
-            start = time.time()
+            start = time.process_time()
             self.trained[name] = train()
             torch.save(self.trained[name].state_dict(), path)
-            print(f"{name}: trained in {(time.time() - start) / 60:.1f} minutes", flush=True)
+            print(f"{name}: trained in {(time.process_time() - start) / 60:.1f} CPU minutes", flush=True)
         return self.trained[name]
 
     def standard(self):
         return self.step("standard", networks.PreActivationResNet(), lambda: training.train_classifier(
-            self.pool("classifier pool", CLASSIFIER_POOL), SEEDS["standard"], epochs=30, peak_rate=0.2))
+            networks.PreActivationResNet, "standard", self.pool("classifier pool", CLASSIFIER_POOL),
+            SEEDS["standard"], epochs=30, peak_rate=0.2))
 
     def robust(self):
         return self.step("robust", networks.PreActivationResNet(), lambda: training.train_classifier(
-            self.pool("classifier pool", CLASSIFIER_POOL), SEEDS["robust"], epochs=30, peak_rate=0.15,
-            attack_steps=2, ramp=0.3))
+            networks.PreActivationResNet, "robust", self.pool("classifier pool", CLASSIFIER_POOL),
+            SEEDS["robust"], epochs=30, peak_rate=0.15, attack_steps=2, ramp=0.3))
 
     def classifiers(self):
         return {"standard": self.standard(), "robust": self.robust()}
 
+    def pair(self, name):
+        """Train one of PAIRS and write its two .onnx files."""
+        pair = PAIRS[name]
+
+        def build():
+            return pair.build().to(memory_format=torch.channels_last)  # saves a third of the time
+
+        def cycle(kind, start, recipe, **options):
+            seed, epochs, rate = recipe
+            return self.step(f"{name}_{kind}", build(), lambda: training.train_classifier(
+                start, f"{name} {kind}", self.pool("pair pool", PAIR_POOL), seed, epochs, rate, **options))
+
+        standard = first = cycle("first", build, pair.first)
+        if pair.second:
+            standard = cycle("second", lambda: training.thawed(first), pair.second)
+        robust = cycle("robust", lambda: training.thawed(first), pair.robust, attack_steps=2, ramp=0.3)
+        export.export_classifier(standard, self.out / f"{name}_standard.onnx")
+        export.export_classifier(robust, self.out / f"{name}_robust.onnx")
+
     def input(self):
         return self.step("input", networks.InputAutoEncoder(), lambda: training.train_input_embedding(
-            self.pool("embedding pool", EMBEDDING_POOL), list(self.classifiers().values()), SEEDS["input"],
+            networks.InputAutoEncoder, self.pool("embedding pool", EMBEDDING_POOL), list(self.classifiers().values()), SEEDS["input"],
             epochs=6, weight=0.01))
+
+    def segnet(self):
+        """Train an embedding of the input that fits less well, on the committed classifiers, and write it."""
+        classifiers = [onnx_network.OnnxNetwork(self.out / f"preact_{kind}.onnx") for kind in ("standard", "robust")]
+        embedding = self.step("segnet", networks.SegNet(), lambda: training.train_input_embedding(
+            networks.SegNet, self.pool("segnet pool", SEGNET_POOL), classifiers, SEEDS["segnet"], epochs=2, weight=0.01))
+        export.export_embedding(embedding, IMAGE, self.out / "input_segnet.onnx")
 
     def hidden(self):
         return self.step("hidden", networks.HiddenAutoEncoder(), lambda: training.train_hidden_embedding(
@@ -82,44 +135,59 @@ class Zoo:
             shapes10.write_records(self.out / "shapes10" / f"{name}.bin", *shapes10.generate(SEEDS[name], count))
 
     def export(self):
-        """Write the four .onnx files."""
+        """Write the first two classifiers and their embeddings."""
         for name, classifier in self.classifiers().items():
             export.export_classifier(classifier, self.out / f"preact_{name}.onnx")
-        export.export_embedding(self.input(), (3, shapes10.SIZE, shapes10.SIZE), self.out / "input_ae.onnx")
-        export.export_embedding(self.hidden(), (networks.PreActivationResNet.feature_count,),
-                                self.out / "hidden_ae.onnx")
+        export.export_embedding(self.input(), IMAGE, self.out / "input_ae.onnx")
+        export.export_embedding(self.hidden(), (networks.FEATURES,), self.out / "hidden_ae.onnx")
 
     def measure(self):
-        """Attack the undefended classifiers, heal, and write measured.json."""
+        """Attack the undefended classifiers, heal, and write measured.json, all from the files in `out`.
+
+        hidden_64.onnx is made by `selfheal fit`, see fit.yaml there.
+        """
         images, labels = shapes10.read_records(self.out / "shapes10" / "test.bin")
         images, labels = torch.from_numpy(images).float() / 255.0, torch.from_numpy(labels).long()
         linear = training.train_linear(self.pool("classifier pool", CLASSIFIER_POOL))
         report = {"images": len(images), "epsilon": attacks.EPSILONS,
                   "linear_classifier_clean": round(training.accuracy(linear, images, labels), 4)}
-        for name, classifier in self.classifiers().items():
-            report[name] = evaluation.evaluate(classifier, self.input(), self.hidden(), images, labels,
-                                               SEEDS["attacks"])
+        for name in ("preact", *PAIRS):
+            files = ("input_ae", "hidden_ae" if name == "preact" else "hidden_64")
+            embeddings = [onnx_network.OnnxNetwork(self.out / f"{file}.onnx") for file in files]
+            for kind in ("standard", "robust"):
+                classifier = onnx_network.OnnxNetwork(self.out / f"{name}_{kind}.onnx")
+                start = time.time()
+                report[f"{name}_{kind}"] = evaluation.evaluate(classifier, *embeddings, images, labels, SEEDS["attacks"])
+                print(f"{name}_{kind}: measured in {(time.time() - start) / 60:.1f} minutes", flush=True)
         text = json.dumps(report, indent=2)
         (self.out / "measured.json").write_text(text + "\n")
         print(text)
 
     def all(self):
-        for step in (self.images, self.standard, self.robust, self.input, self.hidden, self.export, self.measure):
-            step()
+        for step in STEPS[:-1]:
+            self.run(step)
+
+    def run(self, step):
+        if step in PAIRS:
+            self.pair(step)
+        else:
+            getattr(self, step)()
+
+
+STEPS = ("images", "standard", "robust", "input", "hidden", "export", "segnet", *PAIRS, "measure", "all")
 
 
 def main():
-    steps = ("images", "standard", "robust", "input", "hidden", "export", "measure", "all")
     default_cache = pathlib.Path(tempfile.gettempdir()) / "selfheal-zoo"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default="models/zoo", help="folder to write (default %(default)s)")
     parser.add_argument("--cache", default=default_cache, help="folder of checkpoints (default %(default)s)")
-    parser.add_argument("--only", choices=steps, default="all", help="run one step instead of all")
+    parser.add_argument("--only", choices=STEPS, default="all", help="run one step instead of all")
     parser.add_argument("--fresh", action="store_true", help="train anew even where a checkpoint exists")
     parser.add_argument("--threads", type=int, default=1, help="torch threads (default %(default)s)")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    getattr(Zoo(arguments.out, arguments.cache, arguments.fresh), arguments.only)()
+    Zoo(arguments.out, arguments.cache, arguments.fresh).run(arguments.only)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Training of the zoo: two classifiers, and the two embedding functions that serve them both."""
 
+import copy
 import time
 
 import numpy as np
@@ -67,6 +68,11 @@ def freeze(network):
     return network
 
 
+def thawed(network):
+    """A copy that trains again."""
+    return copy.deepcopy(network).requires_grad_(True)
+
+
 def train_linear(pool, epochs=6):
     """A linear classifier on the pixels: the evidence that the classes are not linearly separable."""
     torch.manual_seed(11)
@@ -89,15 +95,15 @@ def adversarial_batch(network, images, labels, progress, ramp, steps, generator)
     return attacks.pgd(network, images, labels, "linf", epsilon, steps, step_size, loss, generator)
 
 
-def train_classifier(pool, seed, epochs, peak_rate, batch=128, attack_steps=0, ramp=0.4):
-    """Momentum SGD with a one-cycle rate; adversarial training (PGD) where attack_steps > 0."""
+def train_classifier(build, name, pool, seed, epochs, peak_rate, batch=128, attack_steps=0, ramp=0.4):
+    """Momentum SGD with a one-cycle rate on the network that build() gives; adversarial (PGD) where attack_steps > 0."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
-    network = networks.PreActivationResNet()
+    network = build()
     optimiser = torch.optim.SGD(network.parameters(), lr=peak_rate, momentum=0.9, weight_decay=5e-4, nesterov=True)
     steps = epochs * (len(pool.images) // batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, peak_rate, steps, cycle_momentum=False)
-    report = Reporter("robust" if attack_steps else "standard")
+    report = Reporter(name)
     network.train()
     for progress, images, labels in pool.batches(batch, epochs, generator):
         if attack_steps:
@@ -132,11 +138,11 @@ def fit_embedding(embedding, objective, batches, steps, peak_rate, weight, name)
     return freeze(embedding)
 
 
-def train_input_embedding(pool, classifiers, seed, epochs, weight, peak_rate=6e-3, batch=100):
+def train_input_embedding(build, pool, classifiers, seed, epochs, weight, peak_rate=6e-3, batch=100):
     """Eq. 4 at the input: CE through the frozen classifiers plus weight * ||E(x) - x||^2, clean images only."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
-    embedding = networks.InputAutoEncoder()
+    embedding = build()
 
     def objective(images, labels):
         healed = embedding(images)

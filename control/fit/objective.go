@@ -23,6 +23,7 @@ type Network struct {
 	Name   string
 	Before *onnx.Graph // image → x_t; nil where the state is the image
 	After  *onnx.Graph // x_t → logits, [N classes]
+	id     string
 }
 
 // Around cuts a network in front of segment t of a chain. States are those of the
@@ -54,18 +55,20 @@ func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.G
 		}
 		out.Before = b.G
 	}
-	if !tuned {
-		return out, nil
-	}
 	var err error
+	if out.id, err = out.hash(); err != nil || !tuned {
+		return out, err
+	}
 	if out.After, err = tune.Graph(out.After); err == nil && out.Before != nil {
 		out.Before, err = tune.Graph(out.Before)
 	}
 	return out, err
 }
 
-// ID is the SHA-256 of both parts, in hexadecimal.
-func (n Network) ID() (string, error) {
+// ID is the SHA-256 of both parts as [Around] cut them, before they were rewritten for the CPU, in hexadecimal.
+func (n Network) ID() string { return n.id }
+
+func (n Network) hash() (string, error) {
 	hash := sha256.New()
 	for _, g := range []*onnx.Graph{n.Before, n.After} {
 		if g == nil {

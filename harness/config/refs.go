@@ -28,6 +28,8 @@ func (d *decoder) resolve(c *Config) {
 		"controls": append(namesOf(c.Controls, controlName), None),
 		"attacks":  append(namesOf(c.Attacks, attackName), None),
 		"suites":   namesOf(c.Suites, suiteName),
+
+		"suites or groups": append(namesOf(c.Suites, suiteName), namesOf(c.Groups, groupName)...),
 	}
 	for _, r := range d.refs {
 		known := defined[r.section]

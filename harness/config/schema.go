@@ -31,7 +31,7 @@ func (d *decoder) config(n *node) *Config {
 		optional("seed", d.seed(&c.Seed)),
 		optional("default_suites", func(n *node, where string) {
 			d.words(&c.DefaultSuites, "the name of a suite", 1)(n, where)
-			d.refer(n, where, "suites")
+			d.refer(n, where, "suites or groups")
 		}),
 		optional("save_adversarial", d.boolean(&c.SaveAdversarial)),
 		optional("runtime", func(n *node, where string) { c.Runtime = d.runtime(n, where) }),

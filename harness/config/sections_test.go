@@ -185,7 +185,7 @@ func TestReferenceErrors(t *testing.T) {
 		{"attacks: [aa-linf]", "attacks: [aa-linf], mode: blind",
 			`config.yaml:23:83: suites.main.mode must be one of oblivious, whitebox-detached, whitebox-through, whitebox-bpda, not "blind"`},
 		{"default_suites: [main]", "default_suites: [mian]",
-			`config.yaml:3:18: default_suites names "mian", which is not in suites; did you mean "main"?`},
+			`config.yaml:3:18: default_suites names "mian", which is not in suites or groups; did you mean "main"?`},
 		{"fit: test", "fit: train",
 			`config.yaml:16:40: controls.pca.layers[0].embedding.fit names "train", which is not in datasets; defined: test`},
 	})

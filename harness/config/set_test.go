@@ -62,7 +62,7 @@ func TestSetErrors(t *testing.T) {
 		"seed=":                     `--set seed=: there is no value after the = (null removes a key)`,
 		"seed=[1":                   `--set seed=[1: in the value: sequence end token ']' not found`,
 		"seed=*a":                   `--set seed=*a: in the value: anchors, aliases and merge keys are not allowed in a config; write the value out`,
-		"default_suites=[main, no]": `--set default_suites=[main, no]: default_suites names "no", which is not in suites; defined: main`,
+		"default_suites=[main, no]": `--set default_suites=[main, no]: default_suites names "no", which is not in suites or groups; defined: main`,
 		"seed=# nothing":            `--set seed=# nothing: in the value: the config is empty; it begins with version: 1`,
 	} {
 		if _, err := parse(small, set); err == nil || err.Error() != want {

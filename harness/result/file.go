@@ -22,6 +22,11 @@ func Read(path string) (*File, error) {
 	if f.Schema != Schema {
 		return nil, fmt.Errorf("%s: has schema %q, this version reads %q", path, f.Schema, Schema)
 	}
+	for _, s := range f.Solver {
+		if err := s.check(); err != nil {
+			return nil, fmt.Errorf("%s: solver study of %s on model %s: %w", path, s.Control, s.Model, err)
+		}
+	}
 	return &f, nil
 }
 

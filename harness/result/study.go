@@ -1,5 +1,7 @@
 package result
 
+import "fmt"
+
 // CleanImages and AdversarialImages are what a solver study is made on.
 const (
 	CleanImages       = "clean"
@@ -115,6 +117,29 @@ type SolverOutcome struct {
 
 // Final is the objective at the end.
 func (o SolverOutcome) Final() Mean { return o.Sweeps[len(o.Sweeps)-1] }
+
+// check is an error for a study that no run writes: what reads studies relies on a mean for
+// the greedy start and for each sweep, and on costs above 0.
+func (s SolverStudy) check() error {
+	for _, c := range s.Curves {
+		for _, p := range c.Points {
+			if !(p.Passes > 0) {
+				return fmt.Errorf("a point of its curves costs %g passes", p.Passes)
+			}
+		}
+	}
+	for _, r := range s.Runs {
+		for _, o := range r.Outcomes {
+			if len(o.Sweeps) != r.Settings.Outer+1 || r.Settings.Outer < 1 {
+				return fmt.Errorf("a run of %d sweeps has %d means", r.Settings.Outer, len(o.Sweeps))
+			}
+		}
+		if (r.Why == OwnSolver || r.Why == DefaultRate) && r.Settings.Outer != s.Solver.Outer {
+			return fmt.Errorf("its own solver makes %d sweeps, its run %q %d", s.Solver.Outer, r.Why, r.Settings.Outer)
+		}
+	}
+	return nil
+}
 
 // SolverCost is what an answer costs.
 type SolverCost struct {

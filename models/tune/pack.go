@@ -33,7 +33,7 @@ func pack(g *onnx.Graph, block int64) {
 		if n.Op != "Conv" || len(s) != 4 || s[1] > block/2 || s[2]%2 != 0 || s[3]%2 != 0 {
 			continue
 		}
-		producer, ok := packProducer(g, n)
+		producer, ok := packProducer(g, n, block)
 		if !ok {
 			continue
 		}
@@ -90,8 +90,10 @@ func packable(g *onnx.Graph, n *onnx.Node) (win onnx.Window, w *onnx.Tensor, ok 
 
 // packProducer returns what makes the Conv n write its output packed. With stride s and
 // padding p it computes y[2i + r] = Σ_k w[k]·x[s(2i + r) + k − p], which is a Conv of
-// stride 2s whose weight for residue r is w moved by s·r.
-func packProducer(g *onnx.Graph, n *onnx.Node) (change func(), ok bool) {
+// stride 2s whose weight for residue r is w moved by s·r. Its kernel is larger by s: where
+// that makes more than half as many multiplications again, idle channels counted as well,
+// it is not worth it.
+func packProducer(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok bool) {
 	win, w, ok := packable(g, n)
 	bias, constant := g.Consts[n.Input(2)]
 	if !ok || n.Input(2) != "" && !constant {
@@ -100,6 +102,9 @@ func packProducer(g *onnx.Graph, n *onnx.Node) (change func(), ok bool) {
 	in, out, s := g.Shapes[n.Inputs[0]], g.Shapes[n.Outputs[0]], win.Strides[0]
 	o := w.Shape[0]
 	kernel := []int64{win.Kernel[0] + s, win.Kernel[1] + s}
+	if narrow, wide := win.Kernel[0]*win.Kernel[1]*rounded(o, block), kernel[0]*kernel[1]*rounded(4*o, block)/4; 2*wide > 3*narrow {
+		return nil, false
+	}
 	pads := slices.Clone(win.Pads)
 	for i := range kernel {
 		pads[i+2] = max(0, s*(out[i+2]-1)+win.Kernel[i]-in[i+2]-pads[i])
@@ -122,6 +127,9 @@ func packProducer(g *onnx.Graph, n *onnx.Node) (change func(), ok bool) {
 		n.Set("pads", pads)
 	}, true
 }
+
+// rounded is n rounded up to whole blocks.
+func rounded(n, block int64) int64 { return (n + block - 1) / block * block }
 
 // packConsumer returns what makes the Conv n, of stride 2, read its input, x, packed:
 // z[i] = Σ_t w[t]·x[2i + t − p], where place 2i + t − p is residue (t − p) mod 2 at

@@ -27,7 +27,7 @@ var packing = map[string]struct {
 		return n.classify(n.conv(n.conv(x, 4, 4, 1, 0, 0, 0, 0), 12, 2, 2, 0, 0, 0, 0))
 	}},
 	"more padding than the kernel": {12, 12, 1, func(n network, x string) string {
-		return n.classify(n.conv(n.conv(x, 6, 1, 1, 0, 0, 0, 0), 12, 3, 2, 3, 3, 3, 3))
+		return n.classify(n.conv(n.conv(x, 6, 3, 1), 12, 3, 2, 3, 3, 3, 3))
 	}},
 	"a third of the places": {48, 36, 2, func(n network, x string) string {
 		return n.classify(n.conv(n.smooth(n.conv(x, 8, 5, 3, 2, 2, 2, 2)), 12, 7, 2))
@@ -41,6 +41,9 @@ var packing = map[string]struct {
 	"one after the other": {32, 32, 2, func(n network, x string) string {
 		a := n.conv(x, 4, 3, 1)
 		return n.classify(n.conv(n.conv(a, 4, 3, 2), 12, 3, 2))
+	}},
+	"1×1 in front": {16, 16, 0, func(n network, x string) string { // four times the multiplications
+		return n.classify(n.conv(n.conv(x, 8, 1, 1, 0, 0, 0, 0), 12, 3, 2))
 	}},
 	"more than half a block of channels": {16, 16, 0, func(n network, x string) string {
 		return n.classify(n.conv(n.conv(x, 9, 3, 1), 12, 3, 2))
