@@ -29,7 +29,7 @@ models:
   robust: {path: models/zoo/preact_robust.onnx}
 controls:
   msa:
-    solver: {method: msa, outer: 2, inner: 3, learning_rate: 0.003}
+    solver: {method: msa, outer: 2, inner: 3, learning_rate: 0.002}
     layers:
       - {at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}
       - {at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}
@@ -97,7 +97,7 @@ func TestSolverStudy(t *testing.T) {
 		if s.N != 4 || s.Attack != "pgd" || s.Norm != "linf" || *s.Epsilon != 8./255 || s.Recipe != "pgd/1" || len(s.Baseline) != 2 {
 			t.Errorf("%s: %+v", s.Control, s)
 		}
-		if s.Defaults != (result.SolverSettings{Method: "msa", Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.05, Momentum: 0.5}) {
+		if s.Defaults != (result.SolverSettings{Method: "msa", Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.003, Momentum: 0.5}) {
 			t.Errorf("%s: defaults %+v", s.Control, s.Defaults)
 		}
 		// Three methods on two kinds of images, from the same start.
@@ -109,7 +109,7 @@ func TestSolverStudy(t *testing.T) {
 			t.Fatalf("%s: %d curves, %d costs", s.Control, len(s.Curves), len(s.Costs))
 		}
 		for i, c := range s.Curves {
-			if c.Images != kinds[i%2] || c.Settings.Method != []string{"greedy", "msa", "pmp", "msa"}[i/2] || c.Default != (i > 5) || c.Default != (c.Settings.LearningRate == 0.05 && s.Control == "msa") {
+			if c.Images != kinds[i%2] || c.Settings.Method != []string{"greedy", "msa", "pmp", "msa"}[i/2] || c.Default != (i > 5) || c.Default != (c.Settings.LearningRate == 0.003 && s.Control == "msa") {
 				t.Errorf("%s: curve %d is of %s on %s images", s.Control, i, c.Settings.Method, c.Images)
 			}
 			if *c.Points[0].Objective != *s.Curves[i%2].Points[0].Objective || !c.Points[0].Done || !c.Points[len(c.Points)-1].Done {
@@ -162,9 +162,9 @@ func TestStudyAgreesWithCells(t *testing.T) {
 	testinput.Runtime(t)
 	study := wholeStudy(t).Solver[0]
 	// The same settings as controls of their own.
-	own := "outer: 2, inner: 3, learning_rate: 0.003, momentum: 0.5"
+	own := "outer: 2, inner: 3, learning_rate: 0.002, momentum: 0.5"
 	settings := map[string]string{"own=0": own, "outer=1": strings.Replace(own, "outer: 2", "outer: 1", 1), "inner=1": strings.Replace(own, "inner: 3", "inner: 1", 1),
-		"learning_rate=0.01": strings.Replace(own, "0.003", "0.01", 1), "momentum=0": strings.Replace(own, "momentum: 0.5", "momentum: 0", 1)}
+		"learning_rate=0.01": strings.Replace(own, "0.002", "0.01", 1), "momentum=0": strings.Replace(own, "momentum: 0.5", "momentum: 0", 1)}
 	text, names := "", []string{}
 	for set, s := range settings {
 		name, _, _ := strings.Cut(set, "=")

@@ -87,7 +87,7 @@ func TestParseFull(t *testing.T) {
 			Mean: []float64{0.4914, 0.4822, 0.4465}, Std: []float64{0.25}, Output: "probabilities", SplitAt: []string{"12", "relu_3"},
 		}},
 		Controls: []Control{
-			{"pca", Solver{MSA, 3, 10, 0.001, 0.05, 0.5}, []Layer{
+			{"pca", Solver{MSA, 3, 10, 0.001, 0.003, 0.5}, []Layer{
 				{At{Kind: AtInput}, Embedding{Kind: Linear, Fit: "train", Variance: 0.99}},
 				{At{Kind: AtBoundary, Boundary: 2}, Embedding{Kind: Linear, Fit: "train", Rank: 8}},
 				{At{Kind: AtTensor, Tensor: "12"}, Embedding{Kind: ONNX, Path: "ae.onnx"}},

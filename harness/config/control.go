@@ -124,7 +124,7 @@ var noUse = map[string]struct {
 }
 
 func (d *decoder) solver(n *node, where string) Solver {
-	s := Solver{Method: MSA, Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.05, Momentum: 0.5}
+	s := Solver{Method: MSA, Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.003, Momentum: 0.5}
 	d.object(n, where,
 		optional("method", d.enum(&s.Method, Methods)),
 		optional("outer", d.integer(&s.Outer, 1)),

@@ -22,7 +22,7 @@ func TestRealConfig(t *testing.T) {
 	if a := c.Attack("aa-linf"); a == nil || !slices.Equal(a.Epsilons, []float64{2.0 / 255}) || a.Version != "standard" || a.Norm != "linf" {
 		t.Errorf("aa-linf is %+v", a)
 	}
-	if s := c.Control("pca").Solver; s != (Solver{MSA, 3, 10, 0.001, 0.05, 0.5}) {
+	if s := c.Control("pca").Solver; s != (Solver{MSA, 3, 10, 0.001, 0.003, 0.5}) {
 		t.Errorf("pca's solver is %+v", s)
 	}
 	part, err := c.Selected([]string{"real"})
