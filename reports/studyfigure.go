@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -43,7 +44,7 @@ func studyFigure(all []*result.SolverStudy, title string) TheoryFigure {
 		s := study{st}
 		name := ""
 		if len(all) > 1 {
-			name = s.Name() + ": "
+			name = s.Name()
 		}
 		for _, kind := range s.kinds() {
 			f.Panels = append(f.Panels, s.panels(name, kind)...)
@@ -52,10 +53,12 @@ func studyFigure(all []*result.SolverStudy, title string) TheoryFigure {
 	return f
 }
 
-// panels are a study's on images of one kind, both over the same passes.
+// panels are a study's on images of one kind, both over the same passes. They are called
+// name, or where that is empty after what they show.
 func (s study) panels(name, kind string) []TheoryPanel {
-	objective := TheoryPanel{Title: name + "objective, " + clean(kind) + " images", X: "plain passes", Y: fmt.Sprintf("objective, mean of %d", s.N), LogX: true}
-	accuracy := TheoryPanel{Title: name + "accuracy, " + clean(kind) + " images", X: "plain passes", Y: "accuracy in %", LogX: true}
+	images := clean(kind) + " images"
+	objective := TheoryPanel{Title: cmp.Or(name, "objective, "+images), X: "plain passes", Y: fmt.Sprintf("objective, mean of %d %s", s.N, images), LogX: true}
+	accuracy := TheoryPanel{Title: cmp.Or(name, "accuracy, "+images), X: "plain passes", Y: "accuracy in %, " + images, LogX: true}
 	end := 1.0
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
