@@ -331,7 +331,7 @@ func TestVariantsOfOtherMethods(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	if want := []float64{0, 2, 10, 0.01, 0.05, 0.1}; !slices.Equal(got, want) || v[0].solver.Momentum != 0.5 || v[0].why != result.DefaultRate {
+	if want := []float64{0, 2, 10, 0.003, 0.01, 0.05, 0.1}; !slices.Equal(got, want) || v[0].solver.Momentum != 0.5 || v[0].why != result.DefaultRate {
 		t.Errorf("values %v, want %v; %+v", got, want, v)
 	}
 }
