@@ -134,11 +134,7 @@ func (f *fitter) writeLinear(state onnx.Shape, s *control.Subspace, done Fitted,
 	if err != nil {
 		return err
 	}
-	part := done.Path + ".part"
-	if err := os.WriteFile(part, data, 0o644); err != nil {
-		return err
-	}
-	if err := os.Rename(part, done.Path); err != nil {
+	if err := replaceFile(done.Path, data); err != nil {
 		return err
 	}
 	f.progress.Say("wrote %s", done.Path)

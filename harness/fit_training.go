@@ -224,6 +224,11 @@ func (j *training) write(path string, meta map[string]string) error {
 	if err := os.WriteFile(path+".csv", b.Bytes(), 0o644); err != nil {
 		return err
 	}
+	return replaceFile(path, data)
+}
+
+// replaceFile writes a file whole or not at all: beside its place, and renamed.
+func replaceFile(path string, data []byte) error {
 	part := path + ".part"
 	if err := os.WriteFile(part, data, 0o644); err != nil {
 		return err

@@ -27,19 +27,7 @@ func writeFixture(t *testing.T, f *result.File, recs []result.Record) map[string
 	if err := Write(dir, f, slices.Values(recs), nil); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[e.Name()] = string(b)
-	}
-	return files
+	return folder(t, dir)
 }
 
 var (

@@ -42,19 +42,7 @@ func writeTheory(t *testing.T) map[string]string {
 	if err := WriteTheory(dir, theoryFixture()); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[e.Name()] = string(b)
-	}
-	return files
+	return folder(t, dir)
 }
 
 func TestTheoryGolden(t *testing.T) {
