@@ -92,6 +92,21 @@ type Outcome struct {
 	Objective float64     // Σ_t ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖² along the final path
 	Greedy    float64     // the same for the greedy start
 	Norm      float64     // sqrt(Σ_t ‖u_t‖²)
+	Layers    []LayerCost // the final path's, from the first controlled stage to the last
+	Sweeps    []SweepCost // the greedy start and each sweep; of [Controller.RunTraced] alone
+}
+
+// LayerCost is what one control takes and leaves on one image.
+type LayerCost struct {
+	T    int     // the stage, whose input is controlled
+	Norm float64 // ‖u_t‖
+	Loss float64 // the running loss, ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖²
+}
+
+// SweepCost is where a solver stands at its greedy start or after a sweep.
+type SweepCost struct {
+	Objective float64 // Σ_t of the layers' losses
+	Layers    []LayerCost
 }
 
 // Run heals one image: it solves for its controls and returns the controlled

@@ -20,6 +20,7 @@ type numbers struct {
 type cost struct {
 	taken           bool
 	objective, norm float64
+	layers          []LayerCost
 }
 
 func (n *numbers) run(p *ort.Program, size int, in ...[]float32) ([]float32, error) {
@@ -78,8 +79,10 @@ func (n *numbers) running(final bool, e, z, u []float32) {
 		to = &n.final
 	}
 	to.taken = true
-	to.objective += residual/2 + n.c.Solver.Regularization/2*norm
+	loss := residual/2 + n.c.Solver.Regularization/2*norm
+	to.objective += loss
 	to.norm += norm
+	to.layers = append(to.layers, LayerCost{Norm: math.Sqrt(norm), Loss: loss})
 }
 
 // outcome sums up a solved path.
@@ -87,5 +90,12 @@ func (n *numbers) outcome(p *path[[]float32]) *Outcome {
 	if !n.final.taken {
 		n.final = n.greedy
 	}
-	return &Outcome{Logits: p.x[len(n.c.stages)], Controls: p.u, Objective: n.final.objective, Greedy: n.greedy.objective, Norm: math.Sqrt(n.final.norm)}
+	layers := n.final.layers
+	for t, s := range n.c.stages { // paths visit the controlled stages in order
+		if s.embedding != nil {
+			layers[0].T, layers = t, layers[1:]
+		}
+	}
+	return &Outcome{Logits: p.x[len(n.c.stages)], Controls: p.u, Objective: n.final.objective, Greedy: n.greedy.objective,
+		Norm: math.Sqrt(n.final.norm), Layers: n.final.layers}
 }

@@ -21,6 +21,8 @@ type Point struct {
 	Objective float64
 	Controls  [][]float32 // u_t; nil where stage t has no embedding. Not to be changed
 	Logits    []float32   // the controlled network's answer with these controls
+	Norm      float64     // sqrt(Σ_t ‖u_t‖²)
+	Layers    []LayerCost // of the controls, from the first controlled stage to the last
 }
 
 // Detail says how closely [Controller.Trace] follows a solver.
@@ -127,7 +129,23 @@ func (t *tracer) point(done bool) error {
 		cost += s.flops
 	}
 	return t.see(Point{Sweep: t.sweep, Layer: t.layer, Step: t.step, Done: done, Passes: float64(cost) / float64(c.net.FLOPs()),
-		Objective: o.Objective, Controls: o.Controls, Logits: o.Logits})
+		Objective: o.Objective, Controls: o.Controls, Logits: o.Logits, Norm: o.Norm, Layers: o.Layers})
+}
+
+// RunTraced is [Controller.Run], to the same bits, with the costs at the greedy start and
+// after every sweep in the outcome's Sweeps. Each sweep costs a forward pass with its
+// embeddings more.
+func (c *Controller) RunTraced(ctx context.Context, image []float32) (*Outcome, error) {
+	var end Point
+	var sweeps []SweepCost
+	err := c.Trace(ctx, image, EachSweep, func(p Point) error {
+		end, sweeps = p, append(sweeps, SweepCost{p.Objective, p.Layers})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Outcome{Logits: end.Logits, Controls: end.Controls, Objective: end.Objective, Greedy: sweeps[0].Objective, Norm: end.Norm, Layers: end.Layers, Sweeps: sweeps}, nil
 }
 
 // WithSolver returns the same closed loop with another solver. It shares c's programs:

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -197,6 +199,66 @@ func TestTraceEndsAsTheSolverDoes(t *testing.T) {
 		}
 		if last := ends[len(ends)-1]; last.Sweep != k.Solver.Outer {
 			t.Errorf("%s: the last point is of sweep %d", name, last.Sweep)
+		}
+	})
+}
+
+// Who has the sweeps' costs told has the outcome of the solver that nobody watches, to the
+// bit. The layers' losses and norms are those of the controls, computed by themselves, and
+// add up to the objective.
+func TestRunTraced(t *testing.T) {
+	eachLoop(t, func(name string, c *chain, k *Controller, layers map[int]*linear) {
+		image, exact := randomImage(9, 12)
+		plain, err1 := k.Run(context.Background(), image)
+		o, err2 := k.RunTraced(context.Background(), image)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		want := 1
+		if k.Solver.Method != Greedy {
+			want += k.Solver.Outer
+		}
+		if len(o.Sweeps) != want || plain.Sweeps != nil {
+			t.Fatalf("%s: %d sweeps, want %d; unwatched %d", name, len(o.Sweeps), want, len(plain.Sweeps))
+		}
+		if last := o.Sweeps[want-1]; o.Sweeps[0].Objective != plain.Greedy || last.Objective != plain.Objective || !slices.Equal(last.Layers, plain.Layers) {
+			t.Errorf("%s: from %v to %+v, unwatched from %v to %v %v", name, o.Sweeps[0].Objective, last, plain.Greedy, plain.Objective, plain.Layers)
+		}
+		sweeps := o.Sweeps
+		o.Sweeps = nil
+		if !reflect.DeepEqual(o, plain) {
+			t.Errorf("%s: %+v, unwatched %+v", name, o, plain)
+		}
+		for s, sweep := range sweeps {
+			sum := 0.0
+			for _, l := range sweep.Layers {
+				sum += l.Loss
+			}
+			if !near(sum, sweep.Objective, 1e-12) || len(sweep.Layers) != len(layers) {
+				t.Errorf("%s, sweep %d: %d layers, whose losses add up to %v, not %v", name, s, len(sweep.Layers), sum, sweep.Objective)
+			}
+		}
+		u := doubles(plain.Controls)
+		at := slices.Sorted(maps.Keys(layers))
+		for i, l := range plain.Layers {
+			if l.T != at[i] || !near(l.Norm, mat.Norm(u[l.T], 2), 1e-12) {
+				t.Errorf("%s: layer %d at %d has norm %v, its control at %d %v", name, i, l.T, l.Norm, at[i], mat.Norm(u[at[i]], 2))
+			}
+		}
+		x := mat.NewVecDense(len(exact), slices.Clone(exact))
+		for i, layer := 0, plain.Layers; i < len(c.a); i++ {
+			if u[i] != nil {
+				x.AddVec(x, u[i])
+				var d mat.VecDense
+				d.SubVec(layers[i].embed(x), x)
+				if loss := mat.Dot(&d, &d)/2 + k.Solver.Regularization/2*mat.Dot(u[i], u[i]); !near(loss, layer[0].Loss, 1e-5) {
+					t.Errorf("%s: layer at %d has loss %v, want %v", name, i, layer[0].Loss, loss)
+				}
+				layer = layer[1:]
+			}
+			next := new(mat.VecDense)
+			next.MulVec(c.a[i], x)
+			x = next
 		}
 	})
 }

@@ -55,9 +55,9 @@ type gradients struct {
 // still classifies correctly, from the clean image. After each component the judge
 // measures what it returned and asks the classifier again; only that decides. With
 // verdictOnly nobody needs the images, and an attack ends at an image's first success.
-func (r *runner) craft(ctx context.Context, at *target, label string, recipe attacks.Recipe, verdictOnly bool, set []attacks.Image, clean []verdict) (*crafted, error) {
+func (r *runner) craft(ctx context.Context, at *target, label string, recipe attacks.Recipe, seed uint64, verdictOnly bool, set []attacks.Image, clean []verdict) (*crafted, error) {
 	start := time.Now()
-	w := &workshop{crafted: untouched(set), at: at, recipe: recipe, verdictOnly: verdictOnly, set: set, seed: r.seed,
+	w := &workshop{crafted: untouched(set), at: at, recipe: recipe, verdictOnly: verdictOnly, set: set, seed: seed,
 		spent: make([]int, len(set)), asked: make([]int, len(set)), seen: make([]watched, len(set))}
 	w.crafted.verdictOnly = verdictOnly
 	w.robust = make([]bool, len(set))

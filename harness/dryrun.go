@@ -194,7 +194,11 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 		fmt.Fprintf(&d.text, "  an estimate, as %s\n", strings.Join(notes, " and "))
 	}
 	fmt.Fprintf(&d.text, "  %-24s defenses: %s\n", "none (clean)", known.defenses(j, config.None, 0))
-	e := effort{controlled: n * int64(len(j.Suite.Controls)*(1+len(j.Attacks)))}
+	seeds := int64(1 + len(d.plan.Config.OtherSeeds()))
+	if seeds > 1 {
+		fmt.Fprintf(&d.text, "  %d seeds of every attack\n", seeds)
+	}
+	e := effort{controlled: n * int64(len(j.Suite.Controls)) * (1 + seeds*int64(len(j.Attacks)))}
 	for _, a := range j.Attacks {
 		r, err := a.recipe(classes)
 		if err != nil {
@@ -206,9 +210,10 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 			cf, cg := c.Passes(classes)
 			f, g = f+int64(cf)*n, g+int64(cg)*n
 		}
+		f, g = f*seeds, g*seeds
 		shared := ""
 		for _, defense := range j.targets() {
-			switch k := j.key(a, defense); {
+			switch k := j.key(a, defense, d.plan.Config.Seed); {
 			case d.made[k] != "" && defense == config.None:
 				shared = ", made once with suite " + d.made[k]
 			case d.made[k] != "":
@@ -225,7 +230,7 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 	}
 	rate := cmp.Or(d.rates[j.Model.Name], d.rates[""])
 	if rate > 0 {
-		clean := n * int64(1+len(j.Attacks))
+		clean := n * (1 + seeds*int64(len(j.Attacks)))
 		e.hours = float64(clean+e.forward+e.backward) / rate / 3600
 	} else {
 		e.unrated = []string{j.Model.Name}

@@ -26,10 +26,15 @@ func (r *runner) job(ctx context.Context, j Job) error {
 		defer c.Close()
 		subjects = append(subjects, controlled(net, c))
 	}
+	r.gallery.begin()
+	mode := r.whitebox
 	if j.Suite.Mode == config.Oblivious {
-		return r.oblivious(ctx, j, net, subjects, recipes, set)
+		mode = r.oblivious
 	}
-	return r.whitebox(ctx, j, net, subjects, recipes, set)
+	if err := mode(ctx, j, net, subjects, recipes, set); err != nil {
+		return err
+	}
+	return r.exhibit(ctx, j, net)
 }
 
 // oblivious attacks the undefended network and gives the same images to every subject.
@@ -43,7 +48,7 @@ func (r *runner) oblivious(ctx context.Context, j Job, net *control.Network, sub
 		}
 	}
 	for i, a := range j.Attacks {
-		made, err := r.crafted(ctx, j, undefended(net, subjects[0]), a, recipes[i], set, before[0])
+		made, err := r.crafted(ctx, j, undefended(net, subjects[0]), a, r.seed, recipes[i], set, before[0])
 		if err != nil {
 			return err
 		}
@@ -56,7 +61,7 @@ func (r *runner) oblivious(ctx context.Context, j Job, net *control.Network, sub
 			return err
 		}
 	}
-	return nil
+	return r.otherSeeds(ctx, j, undefended(net, subjects[0]), recipes, set, subjects, before)
 }
 
 // whitebox attacks every subject on its own.
@@ -86,7 +91,7 @@ func (r *runner) attackEach(ctx context.Context, j Job, net *control.Network, at
 		return err // a loop that diverges on clean images is not attacked
 	}
 	for i, a := range j.Attacks {
-		made, err := r.crafted(ctx, j, at, a, recipes[i], set, before)
+		made, err := r.crafted(ctx, j, at, a, r.seed, recipes[i], set, before)
 		if err != nil {
 			return err
 		}
@@ -97,7 +102,7 @@ func (r *runner) attackEach(ctx context.Context, j Job, net *control.Network, at
 			return err
 		}
 	}
-	return nil
+	return r.otherSeeds(ctx, j, at, recipes, set, []subject{at.subject}, [][]verdict{before})
 }
 
 // untouched are the clean images as if an attack had made them.
@@ -110,9 +115,9 @@ func untouched(set []attacks.Image) *crafted {
 	return c
 }
 
-// crafted runs an attack on a target, unless the run has done so before.
-func (r *runner) crafted(ctx context.Context, j Job, at *target, a PlannedAttack, recipe attacks.Recipe, set []attacks.Image, before []verdict) (*crafted, error) {
-	key := j.key(a, at.subject.defense)
+// crafted runs an attack on a target under a seed, unless the run has done so before.
+func (r *runner) crafted(ctx context.Context, j Job, at *target, a PlannedAttack, seed uint64, recipe attacks.Recipe, set []attacks.Image, before []verdict) (*crafted, error) {
+	key := j.key(a, at.subject.defense, seed)
 	use := r.uses[key]
 	made := use.made
 	if made == nil {
@@ -123,9 +128,12 @@ func (r *runner) crafted(ctx context.Context, j Job, at *target, a PlannedAttack
 		if at.subject.controller != nil {
 			label += ", " + j.Suite.Mode + " " + at.subject.defense
 		}
+		if seed != r.seed {
+			label += fmt.Sprintf(", seed %d", seed)
+		}
 		verdictOnly := !use.images && !recipe.Minimises()
 		var err error
-		if made, err = r.craft(ctx, at, label, recipe, verdictOnly, set, before); err != nil {
+		if made, err = r.craft(ctx, at, label, recipe, seed, verdictOnly, set, before); err != nil {
 			return nil, fmt.Errorf("suite %s, %s, attack %s: %w", j.Suite.Name, at.subject.what, a.Name, err)
 		}
 		use.made = made

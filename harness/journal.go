@@ -56,7 +56,7 @@ func (j *journal) begin() error {
 	if j.lines != nil {
 		return nil
 	}
-	for _, pattern := range []string{"report.html", "tables.md", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg", "curve-*.png", "curve-*.svg", "solver-*.png", "solver-*.svg", "theory.html", "theory.md", "theory.json", "theory-*.png", "theory-*.svg", "adversarial/*.npy"} {
+	for _, pattern := range []string{"gallery.json", "report.html", "summary.md", "junit.xml", "tables.md", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg", "curve-*.png", "curve-*.svg", "waterfall-*.png", "waterfall-*.svg", "control-*.png", "control-*.svg", "solver-*.png", "solver-*.svg", "theory.html", "theory.md", "theory.json", "theory-*.png", "theory-*.svg", "adversarial/*.npy"} {
 		old, err := filepath.Glob(filepath.Join(j.dir, pattern))
 		if err != nil {
 			return err
@@ -91,6 +91,14 @@ func (j *journal) cell(file *result.File, records []result.Record) error {
 	}
 	j.records = append(j.records, records...)
 	return result.Write(filepath.Join(j.dir, "results.json"), file)
+}
+
+// gallery writes the images to show. Where no cell is done there are none.
+func (j *journal) gallery(g *result.Gallery) error {
+	if j.lines == nil {
+		return nil
+	}
+	return result.WriteGallery(filepath.Join(j.dir, "gallery.json"), g)
 }
 
 var unsafeName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)

@@ -66,6 +66,10 @@ func (e notFinite) Error() string {
 	return fmt.Sprintf("%s gives numbers that are not finite on image %d%s", e.what, e.image, hint)
 }
 
+// traced is how many images of a cell, its first ones, have their controls followed from
+// sweep to sweep. Each sweep costs such an image a pass more; its verdict is the same.
+const traced = 8
+
 // judge asks a classifier about every image, but for those whose verdict is known (nil
 // where none is). Logits that are not finite are an error, as no margin follows from them.
 func (r *runner) judge(ctx context.Context, who subject, set []attacks.Image, images [][]float32, known []*verdict) ([]verdict, error) {
@@ -78,7 +82,11 @@ func (r *runner) judge(ctx context.Context, who subject, set []attacks.Image, im
 		var logits []float32
 		var o *control.Outcome
 		var err error
-		if who.solve == nil {
+		if who.follow != nil && i < traced {
+			if o, err = who.follow(ctx, images[i]); err == nil {
+				logits = o.Logits
+			}
+		} else if who.solve == nil {
 			logits, err = who.logits(ctx, images[i])
 		} else if o, err = who.solve(ctx, images[i]); err == nil {
 			logits = o.Logits

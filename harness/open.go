@@ -28,7 +28,7 @@ func (r *runner) scored(name string) (*dataset.Dataset, []attacks.Image, error) 
 	for i := range set {
 		set[i].ID, set[i].Pixels, set[i].Label = d.Image(i)
 	}
-	r.file.Datasets[name] = result.Dataset{N: d.Len(), SHA256: d.SHA256()}
+	r.file.Datasets[name] = result.Dataset{N: d.Len(), SHA256: d.SHA256(), ClassNames: d.ClassNames()}
 	return d, set, nil
 }
 
@@ -130,7 +130,17 @@ func (r *runner) chain(n *control.Network, c *config.Control) (*control.Chain, [
 // controller is a closed loop around a network.
 type controller struct {
 	*control.Controller
-	state int64 // that it keeps for an image, in bytes
+	state  int64          // that it keeps for an image, in bytes
+	places map[int]string // the layers' stages, as the config calls them
+}
+
+// layers names the layers of an outcome.
+func (c *controller) layers(costs []control.LayerCost) []result.SolverLayer {
+	out := make([]result.SolverLayer, len(costs))
+	for i, l := range costs {
+		out[i] = result.SolverLayer{At: c.places[l.T], ControlNorm: l.Norm, Loss: l.Loss}
+	}
+	return out
 }
 
 // controller closes the loop of a control around a network. With fit unset a
@@ -142,7 +152,9 @@ func (r *runner) controller(ctx context.Context, n *control.Network, c *config.C
 		return nil, err
 	}
 	var layers []control.Layer
+	places := map[int]string{}
 	for i, l := range c.Layers {
+		places[at[i]] = place(l.At).String()
 		var g *onnx.Graph
 		if fit || l.Embedding.Kind != config.Linear {
 			g, err = r.embedding(ctx, n, chain, c, place(l.At), at[i], l.Embedding)
@@ -158,7 +170,7 @@ func (r *runner) controller(ctx context.Context, n *control.Network, c *config.C
 	if err != nil {
 		return nil, err
 	}
-	return &controller{loop, loopState(chain)}, nil
+	return &controller{loop, loopState(chain), places}, nil
 }
 
 func (r *runner) embedding(ctx context.Context, n *control.Network, chain *control.Chain, c *config.Control, at control.At, t int, e config.Embedding) (*onnx.Graph, error) {

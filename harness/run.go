@@ -25,6 +25,7 @@ type Options struct {
 	Force    bool // overwrite another config's results
 	Progress *Progress
 	Cache    *control.Cache // of fitted embeddings; nil for none
+	Command  []string       // for the results to say how to repeat the run
 }
 
 // runner is the state of one run.
@@ -36,6 +37,7 @@ type runner struct {
 	seed     uint64
 	file     *result.File
 	journal  *journal
+	gallery  *gallery
 	sets     map[string]*dataset.Dataset
 	uses     map[craftKey]*use
 	probes   map[probeKey][]result.Warning
@@ -49,10 +51,11 @@ type craftKey struct {
 	dataset, model, attack string
 	epsilon                float64
 	defense, mode          string // "none" and "" where the undefended network is attacked
+	seed                   uint64
 }
 
-func (j Job) key(a PlannedAttack, defense string) craftKey {
-	k := craftKey{j.Suite.Dataset, j.Model.Name, a.Name, a.Epsilon, defense, ""}
+func (j Job) key(a PlannedAttack, defense string, seed uint64) craftKey {
+	k := craftKey{j.Suite.Dataset, j.Model.Name, a.Name, a.Epsilon, defense, "", seed}
 	if defense != config.None {
 		k.mode = j.Suite.Mode
 	}
@@ -93,7 +96,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	}
 	r := &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{}, uses: map[craftKey]*use{}, probes: map[probeKey][]result.Warning{}, planned: plan.Cells()}
 	r.file = &result.File{
-		Schema: result.Schema, Created: time.Now().UTC().Truncate(time.Second), ConfigSHA256: cfg.Hash(), Seed: cfg.Seed,
+		Schema: result.Schema, Created: time.Now().UTC().Truncate(time.Second), ConfigSHA256: cfg.Hash(), Seed: cfg.Seed, Command: o.Command,
 		Environment: result.Environment{Selfheal: Version, Go: runtime.Version(), ONNXRuntime: ort.Version(), Provider: pool.Provider(),
 			Workers: pool.Workers(), Threads: pool.Threads(), Batch: pool.Batch(), Winograd: cfg.Runtime.Winograd, CPU: cpuName()},
 		Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}, Cells: []result.Cell{},
@@ -109,6 +112,8 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	if cfg.Theory {
 		r.file.Theory = &result.Theory{Seed: cfg.Seed}
 	}
+	r.gallery = newGallery(cfg, r.file.ConfigSHA256)
+	r.file.Gallery = r.gallery.file
 	if r.journal, err = newJournal(o.Out, r.file, o.Force); err != nil {
 		return nil, nil, err
 	}
@@ -118,14 +123,12 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	for _, j := range plan.Jobs {
 		for _, a := range j.Attacks {
 			for _, defense := range j.targets() {
-				k := j.key(a, defense)
-				if r.uses[k] == nil {
-					r.uses[k] = &use{}
-				}
-				r.uses[k].left++
 				// Controllers are given the images of an oblivious suite.
 				given := j.Suite.Mode == config.Oblivious && len(j.Suite.Controls) > 0
-				r.uses[k].images = r.uses[k].images || given || j.Suite.SaveAdversarial
+				r.need(j.key(a, defense, cfg.Seed), given || j.Suite.SaveAdversarial)
+				for _, seed := range cfg.OtherSeeds() {
+					r.need(j.key(a, defense, seed), given)
+				}
 			}
 		}
 	}
@@ -146,6 +149,15 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 		err = errors.Join(r.failed...)
 	}
 	return r.file, r.journal.records, err
+}
+
+// need notes that a job will ask for what is crafted under k, and whether for the images.
+func (r *runner) need(k craftKey, images bool) {
+	if r.uses[k] == nil {
+		r.uses[k] = &use{}
+	}
+	r.uses[k].left++
+	r.uses[k].images = r.uses[k].images || images
 }
 
 // newPool makes the pool that a config asks for. A device that does not compute is

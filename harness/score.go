@@ -49,6 +49,7 @@ func (r *runner) score(ctx context.Context, j Job, net *control.Network, s subje
 	if s.controller != nil {
 		cell.Solver = summary(s.controller, v)
 	}
+	r.gallery.consider(j, s, a, made, set, v)
 	return v, r.cell(cell, s.attacked(j.Suite.Mode), set, made, v, clean)
 }
 
@@ -111,5 +112,38 @@ func summary(c *controller, verdicts []verdict) *result.Solver {
 	}
 	n := float64(len(verdicts))
 	s.Objective, s.Greedy, s.ControlNorm, s.BelowGreedy = s.Objective/n, s.Greedy/n, s.ControlNorm/n, s.BelowGreedy/n
+	s.Layers = c.layers(verdicts[0].outcome.Layers)
+	for i := range s.Layers {
+		s.Layers[i].ControlNorm, s.Layers[i].Loss = 0, 0
+		for _, v := range verdicts {
+			s.Layers[i].ControlNorm += v.outcome.Layers[i].Norm / n
+			s.Layers[i].Loss += v.outcome.Layers[i].Loss / n
+		}
+	}
+	s.Sweeps, s.Traced = meanSweeps(verdicts)
 	return s
+}
+
+// meanSweeps is the mean objective at the greedy start and after each sweep, over the
+// images that were followed, and how many these are; nil where there are none, or where the
+// solver did not stay finite on the way.
+func meanSweeps(verdicts []verdict) (means []float64, n int) {
+	for _, v := range verdicts {
+		if v.outcome.Sweeps == nil {
+			break
+		}
+		n++
+		if means == nil {
+			means = make([]float64, len(v.outcome.Sweeps))
+		}
+		for k, sweep := range v.outcome.Sweeps {
+			means[k] += sweep.Objective
+		}
+	}
+	for k := range means {
+		if means[k] /= float64(n); means[k]-means[k] != 0 {
+			return nil, 0
+		}
+	}
+	return means, n
 }

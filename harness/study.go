@@ -87,7 +87,7 @@ func (r *runner) studied(j Job) *use {
 	if !j.studies() || j.Study.Attack == nil {
 		return nil
 	}
-	if u := r.uses[j.key(*j.Study.Attack, config.None)]; u != nil && u.images {
+	if u := r.uses[j.key(*j.Study.Attack, config.None, r.seed)]; u != nil && u.images {
 		return u
 	}
 	return nil
@@ -169,7 +169,7 @@ func (r *runner) studyImages(ctx context.Context, j Job, net *control.Network, s
 		return nil, recipe, err
 	}
 	label := fmt.Sprintf("solver study, %s, %s", net.Name, a.Name)
-	made, err := r.craft(ctx, undefended(net, who), label, recipe, false, set, clean)
+	made, err := r.craft(ctx, undefended(net, who), label, recipe, r.seed, false, set, clean)
 	if err != nil {
 		return nil, recipe, err
 	}

@@ -36,7 +36,9 @@ type classifier struct {
 	ask func(ctx context.Context, image, logits []float32) error
 	// solve is ask with what the closed loop did; nil for a plain network.
 	solve func(ctx context.Context, image []float32) (*control.Outcome, error)
-	state int64 // that it keeps for an image, in bytes
+	// follow is solve with the costs of every sweep; nil where a control has none.
+	follow func(ctx context.Context, image []float32) (*control.Outcome, error)
+	state  int64 // that it keeps for an image, in bytes
 }
 
 func plain(n *control.Network) subject {
@@ -45,8 +47,12 @@ func plain(n *control.Network) subject {
 }
 
 func controlled(n *control.Network, c *controller) subject {
-	return subject{what: fmt.Sprintf("control %s on model %s", c.Name, n.Name), defense: c.Name, controller: c, classes: n.Classes(),
+	s := subject{what: fmt.Sprintf("control %s on model %s", c.Name, n.Name), defense: c.Name, controller: c, classes: n.Classes(),
 		classifier: classifier{ask: c.Logits, solve: c.Run, state: c.state}}
+	if c.Solver.Method != control.Greedy {
+		s.follow = c.RunTraced
+	}
+	return s
 }
 
 // target is what an attack asks: an oracle and what its answers cost.

@@ -2,7 +2,6 @@ package fit
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 
@@ -62,39 +61,13 @@ func TestDoubled(t *testing.T) {
 				in = append(in, ort.Tensor{Shape: s, Data: p.Floats})
 			}
 			b.Output("y", b.OpWith("Conv", c.conv, names...))
-			if err := b.Err(); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			if err := rewrite(b.G); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			data, err := b.G.Encode()
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			s, err := ort.Open("doubled", data)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			defer s.Close()
-			out, err := s.Run(in)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			return out[0].Data, !slices.ContainsFunc(b.G.Nodes, func(n *onnx.Node) bool { return n.Op == "Resize" })
+			return once(t, name, b, rewrite, in), !slices.ContainsFunc(b.G.Nodes, func(n *onnx.Node) bool { return n.Op == "Resize" })
 		}
 		want, _ := run(func(*onnx.Graph) error { return nil })
 		got, rewritten := run(doubled)
 		if rewritten != c.want {
 			t.Errorf("%s: rewritten is %v", name, rewritten)
 		}
-		if len(got) != len(want) {
-			t.Fatalf("%s: %d values, want %d", name, len(got), len(want))
-		}
-		for i, v := range got {
-			if math.Abs(float64(v-want[i])) > 1e-4 {
-				t.Fatalf("%s: value %d is %v, want %v", name, i, v, want[i])
-			}
-		}
+		agree(t, name, got, want)
 	}
 }

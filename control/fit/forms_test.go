@@ -42,6 +42,7 @@ func TestFaster(t *testing.T) {
 		{"ConvTranspose", 6, 2, []int64{20, 20}, 3, onnx.Attrs{"pads": []int64{1, 1, 1, 1}}, false, "ConvTranspose"},
 		{"ConvTranspose", 2, 6, []int64{20, 20}, 3, onnx.Attrs{"strides": []int64{2, 2}, "output_padding": []int64{1, 1}}, false, "ConvTranspose"},
 	} {
+		name := fmt.Sprintf("%+v", c)
 		shape := onnx.Shape{c.out, c.in}
 		if c.op == "ConvTranspose" {
 			shape = onnx.Shape{c.in, c.out}
@@ -54,7 +55,7 @@ func TestFaster(t *testing.T) {
 		}
 		x := onnx.Shape(append([]int64{onnx.Batch, c.in}, c.size...))
 		build := func(faster func(*onnx.Graph) error) (string, []float32) {
-			r := gradtest.Rand(fmt.Sprint(c), "values")
+			r := gradtest.Rand(name, "values")
 			b := &onnx.Builder{G: onnx.NewGraph("conv")}
 			in := []ort.Tensor{{Shape: append([]int64{2}, x[1:]...), Data: gradtest.Vector(r, 2*int(x.Items()))}}
 			names := []string{b.Input("x", x), "w", "b"}
@@ -68,40 +69,90 @@ func TestFaster(t *testing.T) {
 				in = append(in, ort.Tensor{Shape: p.Shape, Data: p.Floats})
 			}
 			b.Output("y", b.OpWith(c.op, c.attrs, names...))
-			if err := b.Err(); err != nil {
-				t.Fatalf("%+v: %v", c, err)
-			}
-			if err := faster(b.G); err != nil {
-				t.Fatalf("%+v: %v", c, err)
-			}
-			data, err := b.G.Encode()
-			if err != nil {
-				t.Fatalf("%+v: %v", c, err)
-			}
-			s, err := ort.Open("conv", data)
-			if err != nil {
-				t.Fatalf("%+v: %v", c, err)
-			}
-			defer s.Close()
-			out, err := s.Run(in)
-			if err != nil {
-				t.Fatalf("%+v: %v", c, err)
-			}
+			y := once(t, name, b, faster, in)
 			op := slices.IndexFunc(b.G.Nodes, func(n *onnx.Node) bool { return n.Op == "Conv" || n.Op == "ConvTranspose" })
-			return b.G.Nodes[op].Op, out[0].Data
+			return b.G.Nodes[op].Op, y
 		}
 		_, want := build(func(*onnx.Graph) error { return nil })
 		op, got := build(faster)
 		if op != c.want {
-			t.Errorf("%+v becomes a %s", c, op)
+			t.Errorf("%s becomes a %s", name, op)
 		}
-		if len(got) != len(want) {
-			t.Fatalf("%+v: %d values, want %d", c, len(got), len(want))
-		}
-		for i, v := range got {
-			if math.Abs(float64(v-want[i])) > 1e-4 {
-				t.Fatalf("%+v: value %d is %v, want %v", c, i, v, want[i])
+		agree(t, name, got, want)
+	}
+}
+
+// A step of conv-ae takes the faster forms: none of its maps is doubled before it is
+// convolved, and a convolution whose weights train runs as it would with constant ones
+// only where it may not be rewritten.
+func TestStepTakesFasterForms(t *testing.T) {
+	n := zoo(t, "preact_standard.onnx", 0)
+	e := small(t, "conv-ae", n, 24)
+	o := &objective{embedding: e, parameters: Parameters(e), weight: 0.1}
+	count := func(g *onnx.Graph, op string) (n int) {
+		for _, node := range g.Nodes {
+			if node.Op == op {
+				n++
 			}
+		}
+		return n
+	}
+	if n := count(e, "Resize"); n != 2 {
+		t.Fatalf("conv-ae doubles %d maps: what is tested below is gone", n)
+	}
+	g, err := o.graph(n, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(g, "Resize"); n != 0 {
+		t.Errorf("%d maps are doubled", n)
+	}
+	transposed, plain := 0, 0
+	for _, node := range g.Nodes {
+		trains := slices.ContainsFunc(o.parameters, func(p string) bool { return node.Input(1) == "parameter/"+p })
+		switch {
+		case node.Op == "ConvTranspose" && g.Consts[node.Input(1)] == nil && !trains:
+			transposed++ // of flipped weights
+		case node.Op == "Conv" && trains:
+			plain++
+		}
+	}
+	// As they are: the first convolution, which has fewer channels than it gives, and the two of stride 2.
+	if transposed == 0 || plain > 3 {
+		t.Errorf("%d convolutions run as transposed ones, %d as they are", transposed, plain)
+	}
+}
+
+// once runs what a graph becomes by a rewriting, on some inputs, and returns its output.
+func once(t *testing.T, what string, b *onnx.Builder, rewrite func(*onnx.Graph) error, in []ort.Tensor) []float32 {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	must(b.Err())
+	must(rewrite(b.G))
+	data, err := b.G.Encode()
+	must(err)
+	s, err := ort.Open("once", data)
+	must(err)
+	defer s.Close()
+	out, err := s.Run(in)
+	must(err)
+	return out[0].Data
+}
+
+// agree compares values to what float32 sums in another order leave.
+func agree(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))
+	}
+	for i, v := range got {
+		if math.Abs(float64(v-want[i])) > 1e-4 {
+			t.Fatalf("%s: value %d is %v, want %v", what, i, v, want[i])
 		}
 	}
 }

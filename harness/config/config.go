@@ -28,6 +28,7 @@ const None = "none"
 // Every slice is in the file's order.
 type Config struct {
 	Seed            uint64
+	Seeds           []uint64 // of the attacks, Seed first; nil for Seed alone
 	DefaultSuites   []string // all suites when the file names none
 	SaveAdversarial bool     // the default of suites
 	Runtime         Runtime
@@ -39,6 +40,8 @@ type Config struct {
 	Groups          []Group
 	Theory          bool // of what [Config.Selected] returned: the report has the theory's checks and figures
 
+	// Gate holds the rules of check; nil for none. Not part of [Config.Hash].
+	Gate *Gate
 	// Limit is --limit: at most this many images of every scored set, 0 for no
 	// such limit. Sets opened for a fit are not cut. Set by the caller; part of [Config.Hash].
 	Limit int

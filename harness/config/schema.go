@@ -29,6 +29,7 @@ func (d *decoder) config(n *node) *Config {
 	d.object(n, "",
 		required("version", d.version),
 		optional("seed", d.seed(&c.Seed)),
+		optional("seeds", d.seeds(c, n.get("seed") != nil)),
 		optional("default_suites", func(n *node, where string) {
 			d.words(&c.DefaultSuites, "the name of a suite", 1)(n, where)
 			d.refer(n, where, "suites or groups")
@@ -58,6 +59,7 @@ func (d *decoder) config(n *node) *Config {
 			}
 			c.Groups = append(c.Groups, d.group(name, n, where))
 		})),
+		optional("gate", func(n *node, where string) { c.Gate = d.gate(n, where) }),
 	)
 	if s := n.get("suites"); s != nil && s.kind == mapNode && len(s.entries) == 0 {
 		d.fail(s.pos, "suites must define at least one suite")

@@ -133,10 +133,14 @@ func (c *Config) Hash() string {
 	if c.Runtime.Provider == CUDA { // its kernels are chosen by shape, and round differently
 		batch = c.Runtime.Batch
 	}
-	text, err := json.Marshal(object{
+	plan := object{
 		"version": Version, "seed": c.Seed, "provider": c.Runtime.Provider, "winograd": c.Runtime.Winograd, "cuda_batch": batch,
 		"datasets": datasets, "models": models, "controls": controls, "attacks": attacks, "suites": suites,
-	})
+	}
+	if other := c.OtherSeeds(); len(other) > 0 {
+		plan["other_seeds"] = other
+	}
+	text, err := json.Marshal(plan)
 	if err != nil {
 		panic("config: the plan can't be written as JSON: " + err.Error()) // numbers are finite, so it always can
 	}

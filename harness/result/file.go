@@ -27,13 +27,21 @@ func Read(path string) (*File, error) {
 			return nil, fmt.Errorf("%s: solver study of %s on model %s: %w", path, s.Control, s.Model, err)
 		}
 	}
+	for _, c := range f.Cells {
+		if err := c.checkSeeds(); err != nil {
+			return nil, fmt.Errorf("%s: suite %s, model %s, defense %s, attack %s: %w", path, c.Suite, c.Model, c.Defense, c.Attack, err)
+		}
+	}
 	return &f, nil
 }
 
 // Write writes a results.json beside its place and renames it, so that the file
 // is always whole.
-func Write(path string, f *File) error {
-	data, err := json.MarshalIndent(f, "", " ")
+func Write(path string, f *File) error { return write(path, f) }
+
+// write writes a value as JSON beside its place and renames it.
+func write(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", " ")
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}

@@ -14,6 +14,7 @@ type File struct {
 	Created      time.Time          `json:"created"`
 	ConfigSHA256 string             `json:"config_sha256"` // of the resolved plan, without what can't change a result
 	Seed         uint64             `json:"seed"`
+	Command      []string           `json:"command,omitempty"` // the program's arguments that repeat the run, its name first
 	Environment  Environment        `json:"environment"`
 	Datasets     map[string]Dataset `json:"datasets"`
 	Models       map[string]Model   `json:"models"`
@@ -23,6 +24,7 @@ type File struct {
 	Cells        []Cell             `json:"cells"`
 	Solver       []SolverStudy      `json:"solver,omitempty"` // solver studies
 	Theory       *Theory            `json:"theory,omitempty"` // its checks and figures are part of the report
+	Gallery      *Gallery           `json:"-"`                // gallery.json, which lies beside; nil for none
 }
 
 // Theory says which run of the theory's experiments a report has. They need nothing but a
@@ -48,6 +50,8 @@ type Environment struct {
 type Dataset struct {
 	N      int    `json:"n"`
 	SHA256 string `json:"sha256"` // of the chosen pixels and labels
+	// ClassNames are in the order of the labels; absent where the classes have no names.
+	ClassNames []string `json:"class_names,omitempty"`
 }
 
 // Model identifies a network.
@@ -134,6 +138,9 @@ type Cell struct {
 	// images; margins and norms are those of that first point.
 	VerdictOnly bool    `json:"verdict_only,omitempty"`
 	Solver      *Solver `json:"solver,omitempty"` // how the closed loop did, controlled cells only
+	// Seeds are the accuracies under each seed of a run with several, this cell's own first.
+	// Clean cells have none: nothing in them is random.
+	Seeds []SeedScore `json:"seeds,omitempty"`
 }
 
 // Step is one component of an attack.
@@ -154,6 +161,12 @@ type Solver struct {
 	BelowGreedy  float64 `json:"below_greedy"`       // share of images that end strictly below greedy
 	ControlNorm  float64 `json:"control_norm"`       // mean over images of sqrt(Σ_t ‖u_t‖²)
 	PassesPerRun float64 `json:"passes_per_forward"` // cost of one controlled pass in plain passes, by FLOPs
+	// Layers are means over the images, from the first controlled layer to the last.
+	Layers []SolverLayer `json:"layers,omitempty"`
+	// Sweeps are the objective at the greedy start and after each sweep, means over the
+	// first Traced images: following all of them would cost passes. Absent of greedy control.
+	Sweeps []float64 `json:"sweeps,omitempty"`
+	Traced int       `json:"traced,omitempty"`
 }
 
 // Warning is something a reader of the cell must know; ids are explained in docs/warnings.md.

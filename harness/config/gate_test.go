@@ -1,0 +1,145 @@
+package config
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const gated = small + "gate: {max_drop: 1/100, alpha: 0.01, min: {aa-linf: 0.3, \"net/*/none\": 0.9}, fail_on: [near-chance, zero-gradient], new_model: true}\n"
+
+func TestGate(t *testing.T) {
+	if g := mustParse(t, small).Gate; g != nil {
+		t.Errorf("a config without gate has %+v", g)
+	}
+	want := &Gate{MaxDrop: 0.01, Alpha: 0.01, Min: map[string]float64{"aa-linf": 0.3, "net/*/none": 0.9}, FailOn: []string{"near-chance", "zero-gradient"}, NewModel: true}
+	if g := mustParse(t, gated).Gate; !reflect.DeepEqual(g, want) {
+		t.Errorf("%+v, want %+v", g, want)
+	}
+	g := mustParse(t, small, "gate.max_drop=0.05", "gate.min.aa-linf@2/255=0.5").Gate
+	if g == nil || g.MaxDrop != 0.05 || g.Alpha != 0.05 || !reflect.DeepEqual(g.Min, map[string]float64{"aa-linf@2/255": 0.5}) {
+		t.Errorf("by --set: %+v", g)
+	}
+	if hash(t, small, 0) != hash(t, gated, 0) {
+		t.Error("rules change what a result depends on")
+	}
+}
+
+func TestGateErrors(t *testing.T) {
+	const old = "seed: 0"
+	testErrors(t, []errorCase{
+		{old, "gate: {max_drp: 0.02}", `config.yaml:2:8: unknown key "max_drp" in gate; did you mean "max_drop"?`},
+		{old, "gate: {max_drop: 1}", `config.yaml:2:18: gate.max_drop must be a number from 0 up and below 1, not "1"`},
+		{old, "gate: {max_drop: 2%}", `config.yaml:2:18: gate.max_drop must be a number from 0 up and below 1, not "2%"`},
+		{old, "gate: {alpha: 0}", `config.yaml:2:15: gate.alpha must be a number above 0 and below 0.5, not "0"`},
+		{old, "gate: {alpha: .nan}", `config.yaml:2:15: gate.alpha must be a number above 0 and below 0.5, not ".nan"`},
+		{old, "gate: {min: 0.5}", `config.yaml:2:13: gate.min must be a mapping from cells, such as aa-linf or MODEL/none/aa-linf, to accuracies, not "0.5"`},
+		{old, "gate: {min: {aa-linf: 40}}", `config.yaml:2:23: gate.min.aa-linf must be a number from 0 to 1, not "40"`},
+		{old, "gate: {min: {a/b/c/d/e: 0.4}}", `config.yaml:2:14: gate.min: "a/b/c/d/e" has 5 parts, a cell has at most SUITE/MODEL/DEFENSE/ATTACK`},
+		{old, "gate: {min: {net/aa*: 0.4}}", `config.yaml:2:14: gate.min: "net/aa*" does not name cells (ATTACK, DEFENSE/ATTACK, MODEL/DEFENSE/ATTACK or SUITE/MODEL/DEFENSE/ATTACK, * for any): "aa*": it may hold letters, digits and - _ . + @ and begins with a letter or digit`},
+		{old, "gate: {fail_on: [near-chanse]}", `config.yaml:2:18: gate.fail_on[0]: there is no warning "near-chanse"; did you mean "near-chance"?`},
+		{old, "gate: {fail_on: near-chance}", `config.yaml:2:17: gate.fail_on must be a list, not "near-chance"; write [near-chance]`},
+		{old, "gate: {new_model: yes}", `config.yaml:2:19: gate.new_model must be true or false, not "yes"`},
+		{old, "gate: 3", `config.yaml:2:7: gate must be a mapping with keys like max_drop, not "3"`},
+	})
+}
+
+// What a config refuses, a file with rules in JSON must not bring in either.
+func TestGateCheck(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Gate)
+		want   string
+	}{
+		{func(g *Gate) {}, ""},
+		{func(g *Gate) { g.Min, g.FailOn = nil, nil }, ""},
+		{func(g *Gate) { g.MaxDrop = math.NaN() }, "max_drop must be a number from 0 up and below 1, not NaN"},
+		{func(g *Gate) { g.Alpha = 0.5 }, "alpha must be"},
+		{func(g *Gate) { g.Min["a//b"] = 1 }, `"a//b" does not name cells`},
+		{func(g *Gate) { g.Min["a"] = 1.01 }, "min.a must be a number from 0 to 1"},
+		{func(g *Gate) { g.FailOn = []string{"quick", "quick"} }, `"quick" is listed twice`},
+		{func(g *Gate) { g.FailOn = []string{"slow"} }, `there is no warning "slow"`},
+	} {
+		g := DefaultGate()
+		c.change(&g)
+		err := g.Check()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+		if err == nil && (g.Min == nil || g.FailOn == nil) {
+			t.Error("an absent list stays absent")
+		}
+	}
+}
+
+func TestCellPattern(t *testing.T) {
+	small, large := 2.0/255, 8.0/255
+	for _, c := range []struct {
+		pattern, suite, model, defense, attack string
+		epsilon                                *float64
+		want                                   bool
+	}{
+		{"aa", "s", "m", "none", "aa", &small, true}, {"aa", "s", "m", "msa", "aa", &large, true}, {"aa", "s", "m", "none", "ab", &small, false},
+		{"none", "s", "m", "msa", "none", nil, true}, {"*", "s", "m", "msa", "none", nil, true},
+		{"msa/aa", "s", "m", "msa", "aa", &small, true}, {"msa/aa", "s", "m", "none", "aa", &small, false}, {"*/aa", "s", "m", "none", "aa", &small, true},
+		{"m/none/*", "s", "m", "none", "aa", &small, true}, {"m/none/*", "s", "n", "none", "aa", &small, false},
+		{"s/*/*/aa", "s", "n", "msa", "aa", &small, true}, {"s/*/*/aa", "t", "n", "msa", "aa", &small, false},
+		{"aa@2/255", "s", "m", "none", "aa", &small, true}, {"aa@2/255", "s", "m", "none", "aa", &large, false}, {"aa@2/255", "s", "m", "none", "aa", nil, false},
+		{"s/m/none/aa@0.0314", "s", "m", "none", "aa", &large, true}, {"*@0.0314", "s", "m", "none", "aa", &large, true}, {"*@0.0314", "s", "m", "none", "none", nil, false},
+		{"pgd@10", "s", "m", "none", "pgd@10", &small, true}, {"pgd@x", "s", "m", "none", "pgd@x", &small, true}, {"pgd@10@8/255", "s", "m", "none", "pgd@10", &large, true},
+	} {
+		p, err := ParseCellPattern(c.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Matches(c.suite, c.model, c.defense, c.attack, c.epsilon); got != c.want {
+			t.Errorf("%s and %s/%s/%s/%s: %v", c.pattern, c.suite, c.model, c.defense, c.attack, got)
+		}
+	}
+	for _, wrong := range []string{"", "/", "a/", "a b", "**", "@8/255"} {
+		if p, err := ParseCellPattern(wrong); err == nil {
+			t.Errorf("%q is taken as %+v", wrong, p)
+		}
+	}
+}
+
+// The ids are those that a run gives and that docs/warnings.md explains.
+func TestWarningIDs(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../warnings.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var given []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "warn") && len(v.Values) == 1 {
+			if text, ok := v.Values[0].(*ast.BasicLit); ok {
+				id, err := strconv.Unquote(text.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				given = append(given, id)
+			}
+		}
+		return true
+	})
+	text, err := os.ReadFile("../../docs/warnings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var explained []string
+	for _, m := range regexp.MustCompile("(?m)^## `([a-z0-9-]+)`").FindAllStringSubmatch(string(text), -1) {
+		explained = append(explained, m[1])
+	}
+	for what, list := range map[string][]string{"given": given, "explained": explained} {
+		if slices.Sort(list); !slices.Equal(list, slices.Sorted(slices.Values(WarningIDs))) {
+			t.Errorf("warnings that are %s: %v", what, list)
+		}
+	}
+}

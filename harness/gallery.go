@@ -1,0 +1,338 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"slices"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+)
+
+// The bounds of a gallery.
+const (
+	galleryCases = 48      // shared evenly among the suites
+	suiteCases   = 12      // shared evenly among the suite's models
+	galleryBytes = 3 << 19 // of PNG files in all, 1.5 MiB: they become part of a page
+)
+
+// gallery chooses images of a run to show. The rule looks at verdicts alone: of each
+// attack, control and kind of outcome the first image in data set order. Which of these a
+// model shows follows from the plan: its share of the suite's cases, in the order of
+// attacks, controls and kinds, beginning where the model before it has ended.
+type gallery struct {
+	cfg   *config.Config
+	file  *result.Gallery
+	bytes int  // of PNG files so far
+	full  bool // the next case was too large
+	found map[slot]*candidate
+}
+
+// slot is a place that a job's model has in the gallery.
+type slot struct {
+	attack  string
+	epsilon float64
+	defense string
+	kind    string
+}
+
+// candidate is the first image of a slot.
+type candidate struct {
+	subject     subject
+	image       attacks.Image
+	adversarial []float32
+	norm        float64
+	verdictOnly bool
+}
+
+func newGallery(cfg *config.Config, sha256 string) *gallery {
+	return &gallery{cfg: cfg, file: &result.Gallery{Schema: result.GallerySchema, ConfigSHA256: sha256, Cases: []result.GalleryCase{}}}
+}
+
+// portion is the i-th of n parts of a total, which differ by 1 at most.
+func portion(total, n, i int) int {
+	s := total / n
+	if i < total%n {
+		s++
+	}
+	return s
+}
+
+// quota is how many cases a job's model may have, and how many the suite's models before it.
+func (g *gallery) quota(j Job) (own, before int) {
+	suite := slices.IndexFunc(g.cfg.Suites, func(s config.Suite) bool { return s.Name == j.Suite.Name })
+	of := min(suiteCases, portion(galleryCases, len(g.cfg.Suites), suite))
+	for i, name := range j.Suite.Models {
+		if own = portion(of, len(j.Suite.Models), i); name == j.Model.Name {
+			break
+		}
+		before += own
+	}
+	return own, before
+}
+
+// kinds are those of a job's cases. Where the images were made on the network that
+// answers, an image that it withstood has no adversarial version to show.
+func (j Job) kinds() []string {
+	if j.Suite.Mode == config.Oblivious && len(j.Suite.Controls) > 0 {
+		return []string{result.Healed, result.NotHealed}
+	}
+	return []string{result.Broken}
+}
+
+// slots are a job's places in the order in which they are filled.
+func (j Job) slots(before int) []slot {
+	defenses := j.Suite.Controls
+	if len(defenses) == 0 {
+		defenses = []string{config.None}
+	}
+	var all []slot
+	for _, a := range j.Attacks {
+		for _, d := range defenses {
+			for _, kind := range j.kinds() {
+				all = append(all, slot{a.Name, a.Epsilon, d, kind})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	first := before % len(all)
+	return slices.Concat(all[first:], all[:first])
+}
+
+// consider takes the candidates of a cell, whose verdicts are v.
+func (g *gallery) consider(j Job, s subject, a *PlannedAttack, made *crafted, set []attacks.Image, v []verdict) {
+	if a == nil || (s.controller == nil && len(j.Suite.Controls) > 0) {
+		return
+	}
+	for i := range set {
+		if made.first[i] < 0 { // never broken, or wrong from the start
+			continue
+		}
+		kind := result.Broken
+		switch {
+		case !s.attacked(j.Suite.Mode) && v[i].right:
+			kind = result.Healed
+		case !s.attacked(j.Suite.Mode):
+			kind = result.NotHealed
+		case v[i].right: // the judge does not confirm it
+			continue
+		}
+		k := slot{a.Name, a.Epsilon, s.defense, kind}
+		if g.found[k] == nil {
+			g.found[k] = &candidate{s, set[i], made.images[i], made.norms[i], made.verdictOnly}
+		}
+	}
+}
+
+// begin forgets the candidates of the job before.
+func (g *gallery) begin() { g.found = map[slot]*candidate{} }
+
+// exhibit makes the cases of a job that is done and writes the gallery with them.
+func (r *runner) exhibit(ctx context.Context, j Job, net *control.Network) error {
+	g := r.gallery
+	if c := net.Shape().C; c != 1 && c != 3 {
+		g.note(j.Suite.Name, fmt.Sprintf("no pictures: the images have %d channels, pictures are made of 1 and of 3", c))
+		return r.journal.gallery(g.file)
+	}
+	own, before := g.quota(j)
+	var chosen []slot
+	for _, k := range j.slots(before) {
+		if g.found[k] != nil && len(chosen) < own && !slices.Contains(chosen, k) {
+			chosen = append(chosen, k)
+		}
+	}
+	names, err := r.open(j.Suite.Dataset, r.cfg.Limit)
+	if err != nil {
+		return err
+	}
+	cases := make([]*result.GalleryCase, len(chosen))
+	var state int64
+	for _, k := range chosen {
+		state = max(state, 2*g.found[k].subject.state) // what follows a loop keeps as much as the loop
+	}
+	err = r.forEach(ctx, len(chosen), state, func(ctx context.Context, i int) error {
+		var err error
+		cases[i], err = g.found[chosen[i]].show(ctx, j, net, chosen[i], names.ClassNames())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("suite %s, gallery of model %s: %w", j.Suite.Name, net.Name, err)
+	}
+	for _, c := range cases {
+		if c != nil {
+			g.add(*c)
+		}
+	}
+	return r.journal.gallery(g.file)
+}
+
+// add takes a case unless its pictures are too many: the gallery then ends.
+func (g *gallery) add(c result.GalleryCase) {
+	p := c.Pictures
+	size := len(p.Clean) + len(p.Perturbation) + len(p.Adversarial) + len(p.Healed)
+	if g.full = g.full || g.bytes+size > galleryBytes; g.full {
+		g.note(c.Suite, fmt.Sprintf("incomplete: the pictures of a run have %.1f MiB at most", float64(galleryBytes)/(1<<20)))
+		return
+	}
+	g.bytes += size
+	g.file.Cases = append(g.file.Cases, c)
+}
+
+// note says once what a suite's gallery lacks.
+func (g *gallery) note(suite, message string) {
+	if n := (result.GalleryNote{Suite: suite, Message: message}); !slices.Contains(g.file.Notes, n) {
+		g.file.Notes = append(g.file.Notes, n)
+	}
+}
+
+// show asks about a candidate's images and draws them. It returns nil where an answer is
+// not finite, or not what the verdicts were: networks that answer at random do so.
+func (c *candidate) show(ctx context.Context, j Job, net *control.Network, k slot, names []string) (*result.GalleryCase, error) {
+	out := &result.GalleryCase{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, Defense: k.defense, Mode: j.Suite.Mode, Attack: k.attack,
+		Norm: normOf(j, k).String(), Epsilon: k.epsilon, Kind: k.kind, VerdictOnly: c.verdictOnly, Image: c.image.ID, Label: c.image.Label, LabelName: named(names, c.image.Label), Perturbation: c.norm}
+	ask := func(to *result.GalleryAnswer, logits []float32, err error) error {
+		if err == nil {
+			*to = result.GalleryAnswer{Class: control.Predict(logits), Margin: control.Margin(logits, c.image.Label)}
+			to.Name = named(names, to.Class)
+		}
+		return err
+	}
+	alone := plain(net)
+	for _, one := range []struct {
+		to     *result.GalleryAnswer
+		pixels []float32
+	}{{&out.Undefended.Clean, c.image.Pixels}, {&out.Undefended.Adversarial, c.adversarial}} {
+		logits, err := alone.logits(ctx, one.pixels)
+		if err := ask(one.to, logits, err); err != nil {
+			return nil, err
+		}
+	}
+	var healed []float32
+	if loop := c.subject.controller; loop != nil {
+		out.Controlled = &result.GalleryAnswers{}
+		logits, err := c.subject.logits(ctx, c.image.Pixels)
+		if err := ask(&out.Controlled.Clean, logits, err); err != nil {
+			return nil, err
+		}
+		o, err := loop.RunTraced(ctx, c.adversarial)
+		if err != nil {
+			return nil, err
+		}
+		ask(&out.Controlled.Adversarial, o.Logits, nil)
+		for _, s := range o.Sweeps {
+			out.Trace = append(out.Trace, result.GallerySweep{Objective: s.Objective, Layers: loop.layers(s.Layers)})
+		}
+		if u := o.Controls[0]; u != nil {
+			healed = make([]float32, len(u))
+			for i, x := range c.adversarial {
+				healed[i] = x + u[i]
+			}
+		}
+	}
+	if !believable(out) {
+		return nil, nil
+	}
+	return out, c.draw(&out.Pictures, net.Shape(), healed)
+}
+
+// normOf is the norm of a slot's attack.
+func normOf(j Job, k slot) attacks.Norm {
+	i := slices.IndexFunc(j.Attacks, func(a PlannedAttack) bool { return a.Name == k.attack })
+	return j.Attacks[i].Norm
+}
+
+func named(names []string, class int) string {
+	if class < len(names) {
+		return names[class]
+	}
+	return ""
+}
+
+// believable reports whether a case is what its kind says, in finite numbers.
+func believable(c *result.GalleryCase) bool {
+	right := func(a result.GalleryAnswer) bool { return a.Class == c.Label }
+	finite := c.Undefended.Clean.Margin + c.Undefended.Adversarial.Margin
+	attacked, healed := c.Undefended, false
+	if c.Controlled != nil {
+		finite += c.Controlled.Clean.Margin + c.Controlled.Adversarial.Margin
+		healed = right(c.Controlled.Adversarial)
+		if c.Kind == result.Broken {
+			attacked = *c.Controlled
+		}
+	}
+	for _, s := range c.Trace {
+		finite += s.Objective
+	}
+	return c.Perturbation > 0 && finite-finite == 0 && right(attacked.Clean) && !right(attacked.Adversarial) && healed == (c.Kind == result.Healed)
+}
+
+// draw makes a candidate's pictures.
+func (c *candidate) draw(p *result.GalleryPictures, s attacks.Shape, healed []float32) error {
+	p.Width, p.Height = s.W, s.H
+	largest := 0.0
+	for i, x := range c.adversarial {
+		largest = max(largest, math.Abs(float64(x)-float64(c.image.Pixels[i])))
+	}
+	p.Magnification = readable(0.5 / largest)
+	magnified := make([]float32, len(c.adversarial))
+	for i, x := range c.adversarial {
+		magnified[i] = float32(0.5 + p.Magnification*(float64(x)-float64(c.image.Pixels[i])))
+	}
+	for _, one := range []struct {
+		to     *[]byte
+		pixels []float32
+	}{{&p.Clean, c.image.Pixels}, {&p.Adversarial, c.adversarial}, {&p.Perturbation, magnified}, {&p.Healed, healed}} {
+		if one.pixels == nil {
+			continue
+		}
+		var err error
+		if *one.to, err = encodePNG(s, one.pixels); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readable rounds a factor down to one of a single digit, or to 15 or its like.
+func readable(x float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(x)))
+	digit := math.Floor(x/power*(1+1e-6)) * power // float32 pixels differ a little from the fractions they stand for
+	if half := 1.5 * power; digit < half && x*(1+1e-6) >= half {
+		return half
+	}
+	return digit
+}
+
+// encodePNG writes an image of 1 or 3 channels, clipped to [0,1], with 8 bits a channel.
+func encodePNG(s attacks.Shape, pixels []float32) ([]byte, error) {
+	plane := s.H * s.W
+	at := func(channel, i int) uint8 {
+		return uint8(math.Round(255 * min(max(float64(pixels[channel*plane+i]), 0), 1)))
+	}
+	var img image.Image
+	if s.C == 1 {
+		grey := image.NewGray(image.Rect(0, 0, s.W, s.H))
+		for i := range plane {
+			grey.Pix[i] = at(0, i)
+		}
+		img = grey
+	} else {
+		colour := image.NewNRGBA(image.Rect(0, 0, s.W, s.H))
+		for i := range plane {
+			colour.SetNRGBA(i%s.W, i/s.W, color.NRGBA{at(0, i), at(1, i), at(2, i), 0xff})
+		}
+		img = colour
+	}
+	var b bytes.Buffer
+	err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, img)
+	return b.Bytes(), err
+}

@@ -1,0 +1,341 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image/png"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/harness/result"
+	"selfheal/internal/testinput"
+)
+
+// exhibited is the smallest run with a full gallery: both kinds, a control at the input and
+// one that is not, an attack of two norms.
+var exhibited = []string{"suites.small.attacks=[apgd-linf, pgd-l2]", "attacks.apgd-linf.epsilon=8/255", "datasets.test.limit=16", "datasets.test.classes=[c0, c1, c2, c3, c4, c5, c6, c7, c8, c9]"}
+
+func runFor(t *testing.T, p *Plan) (*result.File, []result.Record, string) {
+	t.Helper()
+	out := t.TempDir()
+	f, records, err := Run(context.Background(), p, Options{Out: out, Progress: NewProgress(nil, true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, records, out
+}
+
+func readGallery(t *testing.T, out string) *result.Gallery {
+	t.Helper()
+	g, err := result.ReadGallery(filepath.Join(out, "gallery.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// recordOf finds an image's line in a cell.
+func recordOf(t *testing.T, records []result.Record, defense, attack string, id int) result.Record {
+	t.Helper()
+	i := slices.IndexFunc(records, func(r result.Record) bool { return r.Defense == defense && r.Attack == attack && r.Image == id })
+	if i < 0 {
+		t.Fatalf("no record of image %d under %s, %s", id, attack, defense)
+	}
+	return records[i]
+}
+
+// pixelsOf decodes a picture of 3 channels into values of [0,1], channels first.
+func pixelsOf(t *testing.T, data []byte) []float64 {
+	t.Helper()
+	img, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, h := img.Bounds().Dx(), img.Bounds().Dy()
+	out := make([]float64, 3*w*h)
+	for i := range w * h {
+		r, g, b, _ := img.At(i%w, i/w).RGBA()
+		for c, v := range []uint32{r, g, b} {
+			out[c*w*h+i] = float64(v>>8) / 255
+		}
+	}
+	return out
+}
+
+// Every case is the first image of its kind, its answers are those of the records, and its
+// pictures show the images that were scored.
+func TestGalleryShowsWhatTheRunFound(t *testing.T) {
+	testinput.Runtime(t)
+	p := plan(t, small, 2, 64, exhibited...)
+	f, records, out := runFor(t, p)
+	g := readGallery(t, out)
+	if g.ConfigSHA256 != f.ConfigSHA256 || len(g.Notes) != 0 || len(g.Cases) == 0 {
+		t.Fatalf("%d cases of %s, notes %v", len(g.Cases), g.ConfigSHA256, g.Notes)
+	}
+	images, err := dataset.Open(p.Config.Dataset("test").Spec, p.Config.Files, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, c := range g.Cases {
+		name := fmt.Sprintf("%s of %s, image %d", c.Kind, c.Attack, c.Image)
+		kinds[c.Kind]++
+		// The rule, from the records alone.
+		first := -1
+		for i := range images.Len() {
+			id, _, _ := images.Image(i)
+			alone, under := recordOf(t, records, "none", c.Attack, id), recordOf(t, records, c.Defense, c.Attack, id)
+			if alone.FirstSuccess != nil && alone.Verdict == 0 && (under.Verdict == 1) == (c.Kind == result.Healed) {
+				first = id
+				break
+			}
+		}
+		if c.Image != first {
+			t.Errorf("%s: the first one is %d", name, first)
+		}
+		for _, a := range []struct {
+			what            string
+			got             result.GalleryAnswer
+			defense, attack string
+		}{{"undefended, clean", c.Undefended.Clean, "none", "none"}, {"undefended", c.Undefended.Adversarial, "none", c.Attack},
+			{"controlled, clean", c.Controlled.Clean, c.Defense, "none"}, {"controlled", c.Controlled.Adversarial, c.Defense, c.Attack}} {
+			r := recordOf(t, records, a.defense, a.attack, c.Image)
+			if math.Float64bits(a.got.Margin) != math.Float64bits(r.Margin) || (a.got.Class == c.Label) != (r.Verdict == 1) || c.Label != r.Label || a.got.Name != fmt.Sprint("c", a.got.Class) || c.LabelName != fmt.Sprint("c", c.Label) {
+				t.Errorf("%s: %s is %+v, in the records %+v", name, a.what, a.got, r)
+			}
+		}
+		if r := recordOf(t, records, "none", c.Attack, c.Image); c.Perturbation != r.Norm || c.Norm != p.Config.Attack(c.Attack).Norm {
+			t.Errorf("%s: perturbation %v in %s, in the records %v", name, c.Perturbation, c.Norm, r.Norm)
+		}
+		_, clean, _ := images.Image(c.Image)
+		adversarial := savedImage(t, out, c)
+		shown := pixelsOf(t, c.Pictures.Clean)
+		attacked, magnified := pixelsOf(t, c.Pictures.Adversarial), pixelsOf(t, c.Pictures.Perturbation)
+		const half = 0.5/255 + 1e-6
+		widest := 0.0
+		for i := range shown {
+			d := float64(adversarial[i]) - float64(clean[i])
+			widest = max(widest, math.Abs(d)*c.Pictures.Magnification)
+			if math.Abs(shown[i]-float64(clean[i])) > half || math.Abs(attacked[i]-float64(adversarial[i])) > half || math.Abs(magnified[i]-0.5-c.Pictures.Magnification*d) > half {
+				t.Fatalf("%s: value %d is shown as %v, %v and %v; it is %v and %v", name, i, shown[i], attacked[i], magnified[i], clean[i], adversarial[i])
+			}
+		}
+		if widest > 0.5+1e-5 || widest < 0.25 {
+			t.Errorf("%s: magnified %v times the perturbation reaches %v", name, c.Pictures.Magnification, widest)
+		}
+		if (c.Pictures.Healed != nil) != (c.Defense == "auto-encoder") {
+			t.Errorf("%s: a picture of the healed image: %v", name, c.Pictures.Healed != nil)
+		}
+		if want := map[string]int{"auto-encoder": 3, "pca": 1}[c.Defense]; len(c.Trace) != want || c.Trace[0].Layers[0].At != map[string]string{"auto-encoder": "input", "pca": "last"}[c.Defense] {
+			t.Errorf("%s: trace %+v", name, c.Trace)
+		}
+		if c.Pictures.Healed != nil { // as far from the adversarial image as its control is long, but for clipping and rounding
+			d := 0.0
+			for i, v := range pixelsOf(t, c.Pictures.Healed) {
+				d += (v - float64(adversarial[i])) * (v - float64(adversarial[i]))
+			}
+			if norm := c.Trace[len(c.Trace)-1].Layers[0].ControlNorm; math.Abs(math.Sqrt(d)-norm) > 0.1*norm {
+				t.Errorf("%s: healed by %v, its control has norm %v", name, math.Sqrt(d), norm)
+			}
+		}
+	}
+	if kinds[result.Healed] == 0 || kinds[result.NotHealed] == 0 || kinds[result.Healed]+kinds[result.NotHealed] != len(g.Cases) {
+		t.Errorf("kinds %v: this test shows little", kinds)
+	}
+}
+
+// savedImage is a case's adversarial image as save_adversarial wrote it.
+func savedImage(t *testing.T, out string, c result.GalleryCase) []float32 {
+	t.Helper()
+	match, err := filepath.Glob(filepath.Join(out, "adversarial", "*_"+c.Attack+"_*.npy"))
+	if err != nil || len(match) != 1 {
+		t.Fatalf("%v, %v", match, err)
+	}
+	shape, values, err := dataset.ReadArray(os.DirFS(out), "adversarial/"+filepath.Base(match[0]), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := shape[1] * shape[2] * shape[3]
+	return values[c.Image*size : (c.Image+1)*size]
+}
+
+// The traces of a cell add up to its objective, and a gallery is the same bit for bit
+// whatever the batch and the workers.
+func TestControlTraces(t *testing.T) {
+	testinput.Runtime(t)
+	few := append(exhibited[:2:2], "datasets.test.limit=6") // fewer than are followed
+	f, _, out := runFor(t, plan(t, small, 2, 64, few...))
+	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
+	seen := 0
+	for _, c := range f.Cells {
+		if c.Defense == "none" {
+			if c.Solver != nil {
+				t.Errorf("%s: undefended, and traces", c.Attack)
+			}
+			continue
+		}
+		s, loss, norms := c.Solver, 0.0, 0.0
+		for _, l := range s.Layers {
+			loss, norms = loss+l.Loss, norms+l.ControlNorm
+		}
+		if len(s.Layers) != 1 || !near(loss, s.Objective) || !near(norms, s.ControlNorm) {
+			t.Errorf("%s under %s: layers %+v of objective %v and norm %v", c.Attack, c.Defense, s.Layers, s.Objective, s.ControlNorm)
+		}
+		if s.Method == "greedy" {
+			if s.Sweeps != nil || s.Traced != 0 {
+				t.Errorf("greedy control has sweeps %v", s.Sweeps)
+			}
+			continue
+		}
+		seen++
+		if s.Traced != 6 || len(s.Sweeps) != 3 || !near(s.Sweeps[0], s.Greedy) || !near(s.Sweeps[2], s.Objective) {
+			t.Errorf("%s: sweeps %v of %d images, from %v to %v", c.Attack, s.Sweeps, s.Traced, s.Greedy, s.Objective)
+		}
+	}
+	if seen != 3 {
+		t.Errorf("%d cells with sweeps", seen)
+	}
+	want, err := os.ReadFile(filepath.Join(out, "gallery.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, again := runFor(t, plan(t, small, 1, 5, few...))
+	if got, err := os.ReadFile(filepath.Join(again, "gallery.json")); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("another batch gives another gallery (%v)", err)
+	}
+}
+
+// Where the attack was on the network that answers, the gallery shows what it broke; a
+// suite without controls has its undefended network's.
+func TestGalleryOfBrokenImages(t *testing.T) {
+	testinput.Runtime(t)
+	for _, c := range []struct {
+		sets     []string
+		defenses []string
+		verdicts bool // alone were asked for
+	}{
+		{[]string{"suites.small.mode=whitebox-detached", "suites.small.attacks=[pgd-l2]", "suites.small.controls=[pca]", "save_adversarial=false"}, []string{"pca"}, true},
+		{[]string{"suites.small.attacks=[pgd-l2, apgd-linf]", "suites.small.controls=[]"}, []string{"none", "none"}, false},
+	} {
+		f, _, out := runFor(t, plan(t, small, 2, 64, append(c.sets, "attacks.pgd-l2.epsilon=1", "attacks.apgd-linf.epsilon=8/255")...))
+		var defenses []string
+		for _, one := range readGallery(t, out).Cases {
+			defenses = append(defenses, one.Defense)
+			attacked := one.Undefended
+			if one.Defense != "none" {
+				attacked = *one.Controlled
+			}
+			if one.Kind != result.Broken || attacked.Clean.Class != one.Label || attacked.Adversarial.Class == one.Label || one.VerdictOnly != c.verdicts {
+				t.Errorf("%v: %+v", c.sets, one)
+			}
+		}
+		if !slices.Equal(defenses, c.defenses) {
+			t.Errorf("%v: cases of %v, want %v", c.sets, defenses, c.defenses)
+		}
+		if f.Gallery == nil || len(f.Gallery.Cases) != len(defenses) {
+			t.Errorf("%v: the results hold another gallery than the file", c.sets)
+		}
+	}
+}
+
+// What ends a run leaves the gallery of the models that were done; another run begins
+// without it.
+func TestCancelKeepsTheGallery(t *testing.T) {
+	testinput.Runtime(t)
+	two := strings.Replace(small, "models: [robust]", "models: [robust, again]", 1)
+	two = strings.Replace(two, "controls:\n", "  again: {path: models/zoo/preact_standard.onnx}\ncontrols:\n", 1)
+	sets := []string{"suites.small.attacks=[pgd-l2]", "suites.small.controls=[pca]", "attacks.pgd-l2.epsilon=1"}
+	out := t.TempDir()
+	run := func(when string, more ...string) error {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		w := &lineWriter{onLine: func(line string) {
+			if strings.Contains(line, when) {
+				cancel()
+			}
+		}}
+		_, _, err := Run(ctx, plan(t, two, 1, 8, append(more, sets...)...), Options{Out: out, Progress: NewProgress(w, false), Force: true})
+		return err
+	}
+	if err := run("again, none, controlled by pca"); !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want cancelled", err)
+	}
+	g := readGallery(t, out)
+	if len(g.Cases) == 0 || slices.ContainsFunc(g.Cases, func(c result.GalleryCase) bool { return c.Model != "robust" }) {
+		t.Errorf("%d cases: %+v", len(g.Cases), g.Cases)
+	}
+	if err := run("robust, none, undefended", "seed=4"); !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want cancelled", err)
+	}
+	if _, err := os.Stat(filepath.Join(out, "gallery.json")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the gallery of the run before is left: %v", err)
+	}
+}
+
+// Suites and models share a gallery evenly, and slots follow on each other.
+func TestGalleryQuotas(t *testing.T) {
+	for _, c := range []struct {
+		suites, models, most int
+		first                []int // the shares of the first suite's models
+	}{
+		{1, 1, 12, []int{12}}, {1, 5, 12, []int{3, 3, 2, 2, 2}}, {1, 16, 12, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}},
+		{4, 1, 48, []int{12}}, {5, 2, 48, []int{5, 5}}, {7, 3, 48, []int{3, 2, 2}}, {60, 2, 48, []int{1, 0}},
+	} {
+		cfg := &config.Config{}
+		for s := range c.suites {
+			suite := config.Suite{Name: fmt.Sprint("s", s), Mode: config.Oblivious, Controls: []string{"c"}}
+			for m := range c.models {
+				suite.Models = append(suite.Models, fmt.Sprint("m", m))
+			}
+			cfg.Suites = append(cfg.Suites, suite)
+		}
+		g, total := newGallery(cfg, ""), 0
+		for s := range cfg.Suites {
+			sum := 0
+			for m, name := range cfg.Suites[s].Models {
+				own, before := g.quota(Job{Suite: &cfg.Suites[s], Model: &config.Model{Name: name}})
+				if before != sum || s == 0 && own != c.first[m] {
+					t.Errorf("%d suites of %d models: model %d of suite %d has %d after %d, want after %d", c.suites, c.models, m, s, own, before, sum)
+				}
+				sum += own
+			}
+			total += sum
+		}
+		if total != c.most {
+			t.Errorf("%d suites of %d models: %d cases", c.suites, c.models, total)
+		}
+	}
+	j := Job{Suite: &config.Suite{Mode: config.Oblivious, Controls: []string{"c", "d"}}, Attacks: []PlannedAttack{{Attack: &config.Attack{Name: "a"}, Epsilon: 1}, {Attack: &config.Attack{Name: "a"}, Epsilon: 2}}}
+	var order []string
+	for _, s := range j.slots(11) { // of 8 slots: from the fourth on
+		order = append(order, fmt.Sprint(s.epsilon, s.defense, s.kind[:1]))
+	}
+	if want := []string{"1dn", "2ch", "2cn", "2dh", "2dn", "1ch", "1cn", "1dh"}; !slices.Equal(order, want) {
+		t.Errorf("slots %v, want %v", order, want)
+	}
+	if (Job{Suite: j.Suite}).slots(3) != nil {
+		t.Error("slots without attacks")
+	}
+}
+
+// A gallery ends before its pictures are too many, and says so once a suite.
+func TestGalleryEnds(t *testing.T) {
+	g := newGallery(&config.Config{}, "")
+	c := result.GalleryCase{Suite: "s", Pictures: result.GalleryPictures{Clean: make([]byte, galleryBytes/3), Healed: make([]byte, 100)}}
+	small := result.GalleryCase{Suite: "t"}
+	for _, one := range []result.GalleryCase{c, c, c, small, c} {
+		g.add(one)
+	}
+	if len(g.file.Cases) != 2 || len(g.file.Notes) != 2 || !strings.Contains(g.file.Notes[0].Message, "1.5 MiB") || g.file.Notes[1].Suite != "t" {
+		t.Errorf("%d cases, notes %v", len(g.file.Cases), g.file.Notes)
+	}
+}

@@ -1,0 +1,278 @@
+package gate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+)
+
+// Schema names the version of the baseline file's layout.
+const Schema = "selfheal.baseline/1"
+
+// Baseline is what results are compared with.
+type Baseline struct {
+	Schema     string             `json:"schema"`
+	Created    time.Time          `json:"created"`  // when its run was made
+	Selfheal   string             `json:"selfheal"` // the version that made the run
+	Seed       uint64             `json:"seed"`
+	Gate       config.Gate        `json:"gate"`
+	Datasets   map[string]Dataset `json:"datasets"`
+	Models     map[string]Model   `json:"models"`
+	Embeddings []result.Embedding `json:"embeddings"` // those read from ONNX files
+	Cells      []Cell             `json:"cells"`      // sorted by suite, model, defense, attack and epsilon
+}
+
+// Dataset identifies the images.
+type Dataset struct {
+	N      int    `json:"n"`
+	SHA256 string `json:"sha256"` // of the chosen pixels and labels
+}
+
+// Model identifies a network.
+type Model struct {
+	SHA256 string `json:"sha256"` // of the file as given
+}
+
+// verdicts are a cell's, one character an image. In JSON they are a list of lines, so that
+// one image more or less is one line of a diff.
+type verdicts string
+
+const lineWidth = 100
+
+func (v verdicts) MarshalJSON() ([]byte, error) {
+	lines := []string{}
+	for chunk := range slices.Chunk([]byte(v), lineWidth) {
+		lines = append(lines, string(chunk))
+	}
+	return json.Marshal(lines)
+}
+
+func (v *verdicts) UnmarshalJSON(data []byte) error {
+	var lines []string
+	if err := json.Unmarshal(data, &lines); err != nil {
+		return errors.New("verdicts must be a list of lines of 0 and 1")
+	}
+	*v = verdicts(strings.Join(lines, ""))
+	return nil
+}
+
+// NewBaseline makes a baseline of a whole run. One that lacks planned cells is refused.
+func NewBaseline(f *result.File, rules config.Gate) (*Baseline, error) {
+	cells, err := cellsOf(f)
+	if err != nil {
+		return nil, err
+	}
+	if lacks := missing(f, cells); len(lacks) > 0 {
+		return nil, fmt.Errorf("the run is not whole: it lacks %s; a baseline is made of a run that has ended", andMore(lacks))
+	}
+	if _, err := minimums(rules, cells); err != nil {
+		return nil, err
+	}
+	b := &Baseline{Schema: Schema, Created: f.Created, Selfheal: f.Environment.Selfheal, Seed: f.Seed, Gate: rules,
+		Datasets: map[string]Dataset{}, Models: map[string]Model{}, Embeddings: append([]result.Embedding{}, f.Embeddings...), Cells: cells}
+	for _, c := range cells {
+		b.Datasets[c.Dataset] = Dataset{N: f.Datasets[c.Dataset].N, SHA256: f.Datasets[c.Dataset].SHA256}
+		b.Models[c.Model] = Model{SHA256: f.Models[c.Model].SHA256}
+	}
+	slices.SortFunc(b.Cells, func(x, y Cell) int { return compareKeys(x.key(), y.key()) })
+	return b, b.check()
+}
+
+var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+func (b *Baseline) check() error {
+	if err := b.Gate.Check(); err != nil {
+		return fmt.Errorf("gate: %w", err)
+	}
+	images := map[string]int{}
+	for name, d := range b.Datasets {
+		images[name] = d.N
+		if !digest.MatchString(d.SHA256) || d.N < 1 {
+			return fmt.Errorf("dataset %q: n %d or sha256 %q is none", name, d.N, d.SHA256)
+		}
+	}
+	for name, m := range b.Models {
+		if !digest.MatchString(m.SHA256) {
+			return fmt.Errorf("model %q: sha256 %q is none", name, m.SHA256)
+		}
+	}
+	if b.Embeddings == nil {
+		b.Embeddings = []result.Embedding{}
+	}
+	return checkCells(b.Cells, images, func(model string) bool { _, ok := b.Models[model]; return ok })
+}
+
+// mostBytes bounds a baseline file: 10,000 cells of 10,000 images need half of it.
+const mostBytes = 256 << 20
+
+// Read reads a baseline file. Whatever is not as [Baseline.Write] writes it is an error:
+// another schema, an unknown or repeated key, verdicts that disagree with their counts.
+func Read(path string) (*Baseline, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no baseline %s; selfheal check --update --baseline %s DIR makes it of a run: %w", path, path, fs.ErrNotExist)
+	} else if err != nil {
+		return nil, fmt.Errorf("baseline: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("baseline: %w", err)
+	}
+	b, err := parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("baseline %s: %w", path, err)
+	}
+	return b, nil
+}
+
+func parse(data []byte) (*Baseline, error) {
+	if len(data) > mostBytes {
+		return nil, fmt.Errorf("it is larger than %d bytes", mostBytes)
+	}
+	var head struct {
+		Schema string `json:"schema"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, placed(err, data)
+	}
+	if head.Schema != Schema {
+		return nil, fmt.Errorf("it has schema %q, this version reads %q", head.Schema, Schema)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber() // whether numbers fit is the next reading's affair
+	if err := noRepeats(d, ""); err != nil {
+		return nil, err
+	}
+	d = json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	var b Baseline
+	if err := d.Decode(&b); err != nil {
+		return nil, placed(err, data)
+	}
+	return &b, b.check()
+}
+
+// placed says on which line JSON is broken.
+func placed(err error, data []byte) error {
+	offset := int64(-1)
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset
+	case errors.As(err, &kind):
+		offset = kind.Offset
+	}
+	if offset < 0 || offset > int64(len(data)) {
+		return err
+	}
+	return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:offset], []byte{'\n'}), err)
+}
+
+// noRepeats refuses a key that an object has twice, of which encoding/json takes the last:
+// a merge that went wrong leaves such. The text is known to be JSON.
+func noRepeats(d *json.Decoder, where string) error {
+	t, err := d.Token()
+	if err != nil {
+		return err
+	}
+	switch t {
+	case json.Delim('{'):
+		seen := map[string]bool{}
+		for d.More() {
+			name, err := d.Token()
+			if err != nil {
+				return err
+			}
+			key, _ := name.(string)
+			if seen[key] {
+				return fmt.Errorf("the key %q is there twice%s", key, where)
+			}
+			seen[key] = true
+			if err := noRepeats(d, " in "+plain(key)); err != nil {
+				return err
+			}
+		}
+		_, err = d.Token()
+	case json.Delim('['):
+		for d.More() {
+			if err := noRepeats(d, where); err != nil {
+				return err
+			}
+		}
+		_, err = d.Token()
+	}
+	return err
+}
+
+// Same reports whether two baselines say the same: all but when, and by which version of
+// this program, their runs were made.
+func (b *Baseline) Same(other *Baseline) bool {
+	x, y := *b, *other
+	x.Created, x.Selfheal = y.Created, y.Selfheal
+	return reflect.DeepEqual(x, y)
+}
+
+// Write writes a baseline file beside its place and renames it, so that the file is always
+// whole. A file that says the same ([Baseline.Same]) should be left as it is.
+func (b *Baseline) Write(path string) error {
+	data, err := json.MarshalIndent(b, "", " ")
+	if err != nil {
+		return fmt.Errorf("baseline %s: %w", path, err)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // a link keeps pointing to it
+	}
+	t, err := os.CreateTemp(filepath.Dir(path), ".baseline-*")
+	if err != nil {
+		return fmt.Errorf("baseline: %w", err)
+	}
+	defer os.Remove(t.Name()) // fails once renamed
+	_, err = t.Write(append(data, '\n'))
+	if cerr := t.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		if err = os.Chmod(t.Name(), 0o644); err == nil {
+			err = os.Rename(t.Name(), path)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("baseline: %w", err)
+	}
+	return nil
+}
+
+// Changes counts the cells that a baseline has anew, no longer, or with other verdicts than
+// an older one.
+func (b *Baseline) Changes(old *Baseline) (added, removed, changed int) {
+	before := map[key]Cell{}
+	for _, c := range old.Cells {
+		before[c.key()] = c
+	}
+	for _, c := range b.Cells {
+		o, ok := before[c.key()]
+		delete(before, c.key())
+		switch {
+		case !ok:
+			added++
+		case !reflect.DeepEqual(c, o):
+			changed++
+		}
+	}
+	return added, len(before), changed
+}

@@ -1,0 +1,193 @@
+package gate
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+)
+
+func written(t *testing.T, b *Baseline) (path, text string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "baseline.json")
+	if err := b.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, string(data)
+}
+
+// A baseline is read as it was written, has one cell's keys a line, sorted cells, short
+// lines of verdicts, and nothing left beside it.
+func TestBaselineFile(t *testing.T) {
+	f := file(3, same(130, 230)...)
+	f.Datasets["unused"] = result.Dataset{N: 1, SHA256: strings.Repeat("e", 64)}
+	rules := config.DefaultGate()
+	rules.Min["*"] = 0.5
+	b, err := NewBaseline(f, rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, text := written(t, b)
+	again, err := Read(path)
+	if err != nil || !again.Same(b) || !again.Created.Equal(b.Created) {
+		t.Errorf("read %+v, %v", again, err)
+	}
+	if !slices.IsSortedFunc(b.Cells, func(x, y Cell) int { return compareKeys(x.key(), y.key()) }) || len(b.Datasets) != 1 {
+		t.Errorf("%+v", b)
+	}
+	for _, line := range strings.Split(text, "\n") {
+		if len(line) > 110 {
+			t.Errorf("a line of %d characters: %s", len(line), line)
+		}
+	}
+	if !strings.HasSuffix(text, "}\n") || !strings.Contains(text, "\n   \"verdicts\": [\n    \"1111") {
+		t.Errorf("the file is laid out otherwise:\n%s", text[:800])
+	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+		t.Errorf("%v beside it, %v", entries, err)
+	}
+}
+
+// One image more or less is two lines of a diff: its verdicts' and the count.
+func TestBaselineDiff(t *testing.T) {
+	before, after := same(130, 230), same(130, 230)
+	after[1] = after[1][:150] + "1" + after[1][151:]
+	_, a := written(t, mustBaseline(t, file(0, before...)))
+	_, b := written(t, mustBaseline(t, file(0, after...)))
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	differ := 0
+	for i := range x {
+		if x[i] != y[i] {
+			differ++
+		}
+	}
+	if len(x) != len(y) || differ != 2 {
+		t.Errorf("%d lines differ of %d and %d", differ, len(x), len(y))
+	}
+}
+
+// Numbers that are the same make a baseline that is, whenever they were computed.
+func TestSame(t *testing.T) {
+	old := mustBaseline(t, file(0, same(20, 40)...))
+	f := file(0, same(20, 40)...)
+	f.Created, f.Environment.Selfheal = f.Created.AddDate(0, 1, 0), "0.2.0"
+	slices.Reverse(f.Cells)
+	if !mustBaseline(t, f).Same(old) {
+		t.Error("the date, the version or the order of the cells makes another baseline")
+	}
+	f.Cells[0].Verdicts = "0" + f.Cells[0].Verdicts[1:]
+	f.Cells[0].Correct--
+	b := mustBaseline(t, f)
+	if b.Same(old) {
+		t.Error("other verdicts make the same baseline")
+	}
+	b.Cells = b.Cells[1:]
+	if added, removed, changed := b.Changes(old); added != 0 || removed != 1 || changed != 1 {
+		t.Errorf("%d added, %d removed, %d changed", added, removed, changed)
+	}
+}
+
+// A run that is not whole makes no baseline.
+func TestPartialRun(t *testing.T) {
+	for _, c := range []struct {
+		change func(f *result.File)
+		want   string
+	}{
+		{func(f *result.File) { f.Cells = f.Cells[:5] }, "it lacks main/net/heal/pgd;"},
+		{func(f *result.File) { f.Cells = f.Cells[:4] }, "it lacks main/*/*/pgd;"},
+		{func(f *result.File) { f.Cells = f.Cells[1:] }, "it lacks main/net/none/none;"},
+		{func(f *result.File) { e := 0.5; f.Cells[5].Epsilon = &e }, "it lacks main/net/heal/pgd and 1 more;"},
+		{func(f *result.File) { f.Suites[0].Models = []string{"net", "other"} }, "it lacks main/other/none/none and 5 more;"},
+		{func(f *result.File) { f.Models["net"] = result.Model{SHA256: "?"} }, `model "net": sha256 "?" is none`},
+	} {
+		f := file(0, same(20, 40)...)
+		c.change(f)
+		if _, err := NewBaseline(f, config.DefaultGate()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want one with %q", err, c.want)
+		}
+	}
+	rules := config.DefaultGate()
+	rules.Min["nothing"] = 0.5
+	if _, err := NewBaseline(file(0, same(20, 40)...), rules); err == nil || !strings.Contains(err.Error(), "nothing names no cell") {
+		t.Errorf("an idle rule: %v", err)
+	}
+}
+
+// A file that nobody's --update wrote is refused in a line that says what is wrong.
+func TestHostileBaselines(t *testing.T) {
+	_, good := written(t, mustBaseline(t, file(0, same(20, 40)...)))
+	if _, err := parse([]byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	verdict := `"` + verdictsOf(20, 40) + `"`
+	for _, c := range []struct{ old, new, want string }{
+		{good, "", "unexpected end of JSON input"},
+		{good, "[]", "cannot unmarshal array"},
+		{good, "{}", `it has schema "", this version reads "selfheal.baseline/1"`},
+		{good, good + "{}", "line "},
+		{good, strings.Repeat("[", 100000), "line 1: "},
+		{"baseline/1", "baseline/2", `it has schema "selfheal.baseline/2"`},
+		{`"seed": 0`, `"seed": -1`, "line 5: "},
+		{`"seed": 0`, `"seed": 0, "seeed": 1`, `unknown field "seeed"`},
+		{`"seed": 0`, `"seed": 0, "seed": 1`, `the key "seed" is there twice`},
+		{`"n": 40`, `"n": 40, "n": 40`, `the key "n" is there twice in shapes`},
+		{`"n": 40`, `"n": 41`, `n is 40, its dataset "shapes" has 41 images`},
+		{`"max_drop": 0.02`, `"max_drop": NaN`, "line 7: invalid character 'N'"},
+		{`"max_drop": 0.02`, `"max_drop": 1e999`, "line 7: "},
+		{`"max_drop": 0.02`, `"max_drop": -0.02`, "gate: max_drop must be"},
+		{`"correct": 20`, `"correct": 21`, "20 verdicts are 1, but correct is 21"},
+		{`"correct": 20`, `"correct": 20.5`, "line "},
+		{verdict, `"` + verdictsOf(20, 39) + `"`, "39 verdicts of 40 images"},
+		{verdict, `"` + verdictsOf(20, 39) + `2"`, `its verdicts hold "2"`},
+		{verdict, `"", ` + verdict + `, "1"`, "41 verdicts of 40 images"},
+		{verdict, `7`, "verdicts must be a list of lines of 0 and 1"},
+		{`"attack": "aa"`, `"attack": "none"`, "clean images have none of them"},
+		{`"attack": "aa"`, `"attack": "pgd"`, "is there twice"},
+		{`"model": "net"`, `"model": "x\u001b[31m"`, "cell main/x\ufffd[31m/heal/aa@0.03137: its model is not among the models"},
+		{strings.Repeat("b", 64), "abc", `model "net": sha256 "abc" is none`},
+		{strings.Repeat("a", 64), strings.Repeat("A", 64), `dataset "shapes": n 40 or sha256`},
+	} {
+		text := strings.Replace(good, c.old, c.new, 1)
+		if text == good {
+			t.Fatalf("%q is not in the file", c.old)
+		}
+		_, err := parse([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\n\x1b") {
+			t.Errorf("%.60q for %.60q: error %v, want one line with %q", c.new, c.old, err, c.want)
+		}
+	}
+	if _, err := Read(filepath.Join(t.TempDir(), "absent.json")); err == nil || !strings.Contains(err.Error(), "selfheal check --update --baseline") {
+		t.Errorf("absent: %v", err)
+	}
+	if _, err := Read(t.TempDir()); err == nil {
+		t.Error("a folder is read")
+	}
+}
+
+// A link keeps pointing to its file.
+func TestBaselineLink(t *testing.T) {
+	b := mustBaseline(t, file(0, same(20, 40)...))
+	path, _ := written(t, b)
+	link := filepath.Join(t.TempDir(), "link.json")
+	if err := os.Symlink(path, link); err != nil {
+		t.Skip(err)
+	}
+	b.Seed = 9
+	if err := b.Write(link); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Read(path); err != nil || got.Seed != 9 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := b.Write(filepath.Join(t.TempDir(), "absent", "b.json")); err == nil {
+		t.Error("written into no folder")
+	}
+}

@@ -1,0 +1,164 @@
+// Package gate compares results with a baseline, cell by cell and image by image, and says
+// whether they pass. docs/gate.md explains what it decides and how. It needs no ONNX Runtime.
+package gate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+)
+
+// Cell is what a comparison needs of a cell of a run, as it stands in a baseline file.
+type Cell struct {
+	Suite    string   `json:"suite"`
+	Dataset  string   `json:"dataset"`
+	Model    string   `json:"model"`
+	Defense  string   `json:"defense"` // "none" or the control's name
+	Mode     string   `json:"mode"`
+	Attack   string   `json:"attack"`  // "none" (clean images) or the attack's name
+	Norm     *string  `json:"norm"`    // null for "none"
+	Epsilon  *float64 `json:"epsilon"` // null for "none"
+	Recipe   string   `json:"recipe"`  // "" for "none"
+	N        int      `json:"n"`
+	Correct  int      `json:"correct"`
+	Verdicts verdicts `json:"verdicts"`
+}
+
+// key identifies a cell, as docs/results.md has it.
+type key struct {
+	suite, model, defense, attack string
+	epsilon                       float64 // 0 for clean images
+}
+
+func (c Cell) key() key {
+	k := key{c.Suite, c.Model, c.Defense, c.Attack, 0}
+	if c.Epsilon != nil {
+		k.epsilon = *c.Epsilon
+	}
+	return k
+}
+
+func compareKeys(a, b key) int {
+	return cmp.Or(strings.Compare(a.suite, b.suite), strings.Compare(a.model, b.model), strings.Compare(a.defense, b.defense),
+		strings.Compare(a.attack, b.attack), cmp.Compare(a.epsilon, b.epsilon))
+}
+
+// String names the cell in messages.
+func (c Cell) String() string { return plain(c.Suite) + "/" + c.name() }
+
+// name is the cell's name within its suite, as [config.CellPattern] has it.
+func (c Cell) name() string {
+	name := plain(c.Model) + "/" + plain(c.Defense) + "/" + plain(c.Attack)
+	if c.Epsilon != nil {
+		name += fmt.Sprintf("@%.4g", *c.Epsilon)
+	}
+	return name
+}
+
+// check says what makes the cell one that no run writes.
+func (c Cell) check(images map[string]int) error {
+	for _, s := range []struct{ key, value string }{{"suite", c.Suite}, {"dataset", c.Dataset}, {"model", c.Model}, {"defense", c.Defense}, {"attack", c.Attack}} {
+		if s.value == "" {
+			return fmt.Errorf("a cell lacks its %s", s.key)
+		}
+	}
+	if !slices.Contains(config.Modes, c.Mode) {
+		return fmt.Errorf("cell %s: its mode is %q, not one of %s", c, c.Mode, strings.Join(config.Modes, ", "))
+	}
+	if clean := c.Attack == config.None; clean != (c.Norm == nil) || clean != (c.Epsilon == nil) || clean != (c.Recipe == "") {
+		return fmt.Errorf("cell %s: an attack has norm, epsilon and recipe, clean images have none of them", c)
+	}
+	if c.Norm != nil && (!slices.Contains(config.Norms, *c.Norm) || !(*c.Epsilon > 0)) {
+		return fmt.Errorf("cell %s: norm %q or epsilon %v is none", c, *c.Norm, *c.Epsilon)
+	}
+	n, ok := images[c.Dataset]
+	switch v := string(c.Verdicts); {
+	case !ok:
+		return fmt.Errorf("cell %s: its dataset %q is not among the datasets", c, c.Dataset)
+	case c.N < 1 || c.N != n:
+		return fmt.Errorf("cell %s: n is %d, its dataset %q has %d images", c, c.N, c.Dataset, n)
+	case len(v) != c.N:
+		return fmt.Errorf("cell %s: %d verdicts of %d images", c, len(v), c.N)
+	case strings.Trim(v, "01") != "":
+		return fmt.Errorf("cell %s: its verdicts hold %q; they are 0 and 1", c, strings.Trim(v, "01")[:1])
+	case strings.Count(v, "1") != c.Correct:
+		return fmt.Errorf("cell %s: %d verdicts are 1, but correct is %d", c, strings.Count(v, "1"), c.Correct)
+	}
+	return nil
+}
+
+// checkCells checks every cell, and that there is one and none twice. images are the data
+// sets' sizes.
+func checkCells(cells []Cell, images map[string]int, known func(model string) bool) error {
+	if len(cells) == 0 {
+		return fmt.Errorf("there are no cells")
+	}
+	seen := map[key]bool{}
+	for _, c := range cells {
+		if err := c.check(images); err != nil {
+			return err
+		}
+		if !known(c.Model) {
+			return fmt.Errorf("cell %s: its model is not among the models", c)
+		}
+		if seen[c.key()] {
+			return fmt.Errorf("cell %s is there twice", c)
+		}
+		seen[c.key()] = true
+	}
+	return nil
+}
+
+// cellsOf takes the cells of a results file, in its order, and checks them.
+func cellsOf(f *result.File) ([]Cell, error) {
+	cells := make([]Cell, len(f.Cells))
+	for i, c := range f.Cells {
+		cells[i] = Cell{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Attack, c.Norm, c.Epsilon, c.Recipe, c.N, c.Correct, verdicts(c.Verdicts)}
+	}
+	known := func(model string) bool { _, ok := f.Models[model]; return ok }
+	images := map[string]int{}
+	for name, d := range f.Datasets {
+		images[name] = d.N
+	}
+	return cells, checkCells(cells, images, known)
+}
+
+// missing lists the cells that the suites of a results file plan and that are not there.
+// Which epsilons an attack has is known by its cells.
+func missing(f *result.File, cells []Cell) []string {
+	var list []string
+	have := map[key]bool{}
+	for _, c := range cells {
+		have[c.key()] = true
+	}
+	for _, s := range f.Suites {
+		for _, attack := range append([]string{config.None}, s.Attacks...) {
+			epsilons := []float64{0}
+			if attack != config.None {
+				epsilons = nil
+			}
+			for _, c := range cells {
+				if k := c.key(); k.suite == s.Name && k.attack == attack && !slices.Contains(epsilons, k.epsilon) {
+					epsilons = append(epsilons, k.epsilon)
+				}
+			}
+			if epsilons == nil {
+				list = append(list, plain(s.Name)+"/*/*/"+plain(attack))
+			}
+			for _, e := range epsilons {
+				for _, m := range s.Models {
+					for _, defense := range append([]string{config.None}, s.Controls...) {
+						if !have[key{s.Name, m, defense, attack, e}] {
+							list = append(list, strings.Join([]string{plain(s.Name), plain(m), plain(defense), plain(attack)}, "/"))
+						}
+					}
+				}
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,248 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+	"selfheal/harness/stats"
+)
+
+// ReportSchema names the version of a report's layout as JSON.
+const ReportSchema = "selfheal.check/1"
+
+// Report is the outcome of a comparison.
+type Report struct {
+	Schema   string      `json:"schema"`
+	Outcome  Outcome     `json:"outcome"` // fail, inconclusive or pass
+	Summary  string      `json:"summary"` // one line
+	Notes    []string    `json:"notes"`
+	Gate     config.Gate `json:"gate"`
+	Baseline Run         `json:"baseline"`
+	Results  Run         `json:"results"`
+	Cells    []Compared  `json:"cells"` // in the results' order
+}
+
+// Run says which run something is of.
+type Run struct {
+	Created  time.Time `json:"created"`
+	Selfheal string    `json:"selfheal"`
+	Seed     uint64    `json:"seed"`
+}
+
+// Compared is a cell of the results beside the baseline's.
+type Compared struct {
+	Cell
+	Accuracy float64  `json:"accuracy"`
+	Change   *Change  `json:"change"` // null for a cell that the baseline lacks
+	Min      *Minimum `json:"min"`    // null where no min names the cell
+	FailOn   []string `json:"fail_on"`
+	Outcome  Outcome  `json:"outcome"`
+	Reasons  []string `json:"reasons"` // why it is not pass, or that it is better
+	Seconds  float64  `json:"seconds"` // of the cell's run
+}
+
+// Change is how a cell differs from the baseline's, on the same images.
+type Change struct {
+	Before    float64    `json:"before"` // accuracy in the baseline
+	Drop      float64    `json:"drop"`   // of the accuracy; negative where it rose
+	Interval  [2]float64 `json:"interval"`
+	Lost      int        `json:"lost"`    // images that were right and are wrong
+	Won       int        `json:"won"`     // images that were wrong and are right
+	Above     float64    `json:"p_above"` // p-value of "the true drop is at most max_drop"
+	AboveHolm float64    `json:"p_above_holm"`
+	Below     float64    `json:"p_below"`   // p-value of "the true drop is at least max_drop"
+	McNemar   float64    `json:"p_mcnemar"` // two-sided p-value of "no change"
+	Better    bool       `json:"better"`    // more images are right, significantly
+	// Detectable is the smallest true drop that would fail here with probability 0.8.
+	Detectable float64 `json:"detectable"`
+}
+
+// Minimum is a cell's accuracy beside the one that the rules ask for.
+type Minimum struct {
+	Min    float64    `json:"min"`
+	Exact  [2]float64 `json:"exact"`  // Clopper–Pearson, at level 1 − 2·alpha/(number of cells with a min)
+	Wilson [2]float64 `json:"wilson"` // at the same level
+	P      float64    `json:"p"`      // of "the true accuracy is at least min"
+	Missed bool       `json:"missed"` // the whole exact interval is below
+}
+
+// power is the probability with which what is called detectable is detected, and with which
+// as many images as are called enough are.
+const power = 0.8
+
+// Compare compares results with a baseline by the rules given (the baseline's, or others).
+// An error says why the two can't be compared, and what to do.
+func Compare(base *Baseline, f *result.File, rules config.Gate) (*Report, error) {
+	return compare(base, f, newTests(rules))
+}
+
+func compare(base *Baseline, f *result.File, t *tests) (*Report, error) {
+	rules := t.rules
+	if err := rules.Check(); err != nil {
+		return nil, fmt.Errorf("gate: %w", err)
+	}
+	cells, err := cellsOf(f)
+	if err != nil {
+		return nil, fmt.Errorf("results: %w", err)
+	}
+	r := &Report{Schema: ReportSchema, Gate: rules, Notes: []string{},
+		Baseline: Run{base.Created, base.Selfheal, base.Seed}, Results: Run{f.Created, f.Environment.Selfheal, f.Seed}}
+	before := map[key]Cell{}
+	for _, c := range base.Cells {
+		before[c.key()] = c
+	}
+	now := map[key]bool{}
+	for _, c := range cells {
+		now[c.key()] = true
+		if old, ok := before[c.key()]; ok {
+			if err := agree(base, f, old, c, rules); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := lacking(base, now); err != nil {
+		return nil, err
+	}
+	mins, err := minimums(rules, cells)
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range cells {
+		x := Compared{Cell: c, Accuracy: float64(c.Correct) / float64(c.N), FailOn: []string{}, Reasons: []string{}, Seconds: f.Cells[i].Seconds}
+		if old, ok := before[c.key()]; ok {
+			x.Change = &Change{Before: float64(old.Correct) / float64(old.N)}
+			p := stats.NewPaired(string(old.Verdicts), string(c.Verdicts))
+			x.Change.Lost, x.Change.Won, x.Change.Drop = p.Lost, p.Won, p.Drop()
+		}
+		if least, ok := mins[i]; ok {
+			x.Min = &Minimum{Min: least}
+		}
+		for _, w := range f.Cells[i].Warnings {
+			if slices.Contains(rules.FailOn, w.ID) && !slices.Contains(x.FailOn, w.ID) {
+				x.FailOn = append(x.FailOn, w.ID)
+			}
+		}
+		r.Cells = append(r.Cells, x)
+	}
+	r.notes(base, f)
+	r.test(t)
+	r.decide(t.powers)
+	return r, nil
+}
+
+const toAccept = "run with the baseline's, or accept these results with selfheal check --update"
+
+// agree says why two cells of one identity can't be compared.
+func agree(base *Baseline, f *result.File, old, now Cell, rules config.Gate) error {
+	was, is := base.Datasets[old.Dataset], f.Datasets[now.Dataset]
+	switch {
+	case was.N != is.N:
+		return fmt.Errorf("cell %s: the baseline has %d images of dataset %s, the results %d of %s; %s", now, was.N, plain(old.Dataset), is.N, plain(now.Dataset), toAccept)
+	case was.SHA256 != is.SHA256:
+		return fmt.Errorf("cell %s: the results have other images than the baseline (dataset %s, sha256 %s, not %s); %s", now, plain(now.Dataset), short(is.SHA256), short(was.SHA256), toAccept)
+	case old.Mode != now.Mode:
+		return fmt.Errorf("cell %s: the results have mode %s, the baseline %s; %s", now, now.Mode, old.Mode, toAccept)
+	case old.Recipe != now.Recipe:
+		return fmt.Errorf("cell %s: the results are by recipe %s, the baseline by %s; %s", now, plain(now.Recipe), plain(old.Recipe), toAccept)
+	case old.Norm != nil && *old.Norm != *now.Norm:
+		return fmt.Errorf("cell %s: the results are in norm %s, the baseline in %s; %s", now, *now.Norm, *old.Norm, toAccept)
+	}
+	if a, b := base.Models[old.Model].SHA256, f.Models[now.Model].SHA256; a != b && !rules.NewModel {
+		return fmt.Errorf("cell %s: model %s is another file than the baseline's (sha256 %s, not %s); to compare models that were trained again set new_model: true in gate: or give --new-model, else %s", now, plain(now.Model), short(b), short(a), toAccept)
+	}
+	return nil
+}
+
+func short(sha string) string { return plain(sha[:min(len(sha), 12)]) + "…" }
+
+// lacking is the error for cells of the baseline that the results lack.
+func lacking(base *Baseline, now map[key]bool) error {
+	var names []string
+	for _, c := range base.Cells {
+		if !now[c.key()] {
+			names = append(names, c.String())
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return fmt.Errorf("the results lack %s, which the baseline has; run those cells too, or accept these results with selfheal check --update", andMore(names))
+}
+
+// minimums finds the accuracy asked for of each cell, by its place: the highest of those
+// whose pattern names it. A pattern that names no cell is an error: the rule would be idle.
+func minimums(rules config.Gate, cells []Cell) (map[int]float64, error) {
+	mins := map[int]float64{}
+	for text, least := range rules.Min {
+		p, err := config.ParseCellPattern(text)
+		if err != nil {
+			return nil, fmt.Errorf("gate.min: %w", err)
+		}
+		found := false
+		for i, c := range cells {
+			if p.Matches(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon) {
+				found = true
+				mins[i] = max(mins[i], least)
+			}
+		}
+		if !found {
+			return nil, errors.New("gate.min: " + plain(text) + " names no cell of the results (they have such as " + cells[len(cells)-1].String() + ")")
+		}
+	}
+	return mins, nil
+}
+
+// notes says what else differs between the two runs.
+func (r *Report) notes(base *Baseline, f *result.File) {
+	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
+	if base.Seed != f.Seed {
+		note("the results have seed %d, the baseline %d", f.Seed, base.Seed)
+	}
+	if base.Selfheal != f.Environment.Selfheal {
+		note("the results are by selfheal %s, the baseline by %s", plain(f.Environment.Selfheal), plain(base.Selfheal))
+	}
+	seen := map[string]bool{}
+	var others []string
+	for _, c := range r.Cells {
+		if old := base.Models[c.Model].SHA256; c.Change != nil && old != f.Models[c.Model].SHA256 && !seen[c.Model] {
+			seen[c.Model] = true
+			others = append(others, plain(c.Model))
+		}
+	}
+	if others != nil {
+		note("other model files than the baseline's, as new_model allows: %s", andMore(others))
+	}
+	if changed := otherEmbeddings(base.Embeddings, f.Embeddings); changed != nil {
+		note("other embedding files than the baseline's: %s", andMore(changed))
+	}
+	var fresh []string
+	for _, c := range r.Cells {
+		if c.Change == nil {
+			fresh = append(fresh, c.String())
+		}
+	}
+	if fresh != nil {
+		note("new, not in the baseline and compared with nothing: %s; selfheal check --update takes them in", andMore(fresh))
+	}
+}
+
+// otherEmbeddings names the embeddings that are not the same files.
+func otherEmbeddings(before, now []result.Embedding) []string {
+	var names []string
+	for _, e := range now {
+		if !slices.Contains(before, e) {
+			names = append(names, plain(e.Control)+" at "+plain(e.At))
+		}
+	}
+	for _, e := range before {
+		same := func(o result.Embedding) bool { return o.Control == e.Control && o.At == e.At }
+		if !slices.ContainsFunc(now, same) {
+			names = append(names, plain(e.Control)+" at "+plain(e.At)+" (gone)")
+		}
+	}
+	return names
+}

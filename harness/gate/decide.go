@@ -1,0 +1,225 @@
+package gate
+
+import (
+	"fmt"
+	"strings"
+
+	"selfheal/harness/config"
+	"selfheal/harness/stats"
+)
+
+// Outcome is what a cell, or all of them, comes to.
+type Outcome string
+
+// The outcomes. A report has one of the first three.
+const (
+	Fail         Outcome = "fail"
+	Inconclusive Outcome = "inconclusive"
+	Pass         Outcome = "pass"
+	New          Outcome = "new" // of a cell that the baseline lacks
+)
+
+// tests holds what was computed by the same rules: the tests are sums over many outcomes,
+// and cells repeat each other's counts.
+type tests struct {
+	rules      config.Gate
+	paired     map[stats.Paired]Change
+	detectable map[[3]int]float64 // by images, won ones and compared cells
+	powers     bool               // also say what is detectable and how many images would tell
+}
+
+func newTests(rules config.Gate) *tests {
+	return &tests{rules, map[stats.Paired]Change{}, map[[3]int]float64{}, true}
+}
+
+// change fills in the tests of one cell's counts.
+func (t *tests) change(n int, x *Change) {
+	p := stats.Paired{N: n, Lost: x.Lost, Won: x.Won}
+	k, ok := t.paired[p]
+	if !ok {
+		worse, change := stats.McNemar(p.Lost, p.Won)
+		k = Change{Interval: p.Interval(1 - 2*t.rules.Alpha), Above: max(worse, p.Above(t.rules.MaxDrop)), Below: p.Below(t.rules.MaxDrop), McNemar: change}
+		t.paired[p] = k
+	}
+	x.Interval, x.Above, x.Below, x.McNemar = k.Interval, k.Above, k.Below, k.McNemar
+}
+
+// detects is the smallest drop that a cell would show if it were the only one of so many to
+// have dropped: at Holm's first step.
+func (t *tests) detects(n, won, cells int) float64 {
+	k := [3]int{n, won, cells}
+	d, ok := t.detectable[k]
+	if !ok {
+		d = stats.Detectable(n, won, t.rules.MaxDrop, t.rules.Alpha/float64(cells), power)
+		t.detectable[k] = d
+	}
+	return d
+}
+
+// test computes the statistics of every cell. Drops and minimums are two families: within
+// each, wrong failures together have at most probability alpha. For drops that is Holm's
+// adjustment; minimums are judged by their intervals, which hold all together (Bonferroni).
+func (r *Report) test(t *tests) {
+	var changes []*Change
+	var above, either []float64
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		if x := c.Change; x != nil {
+			t.change(c.N, x)
+			changes, above, either = append(changes, x), append(above, x.Above), append(either, x.McNemar)
+		}
+		if m := c.Min; m != nil {
+			level := 1 - 2*r.minAlpha()
+			m.Exact, m.Wilson = stats.ClopperPearson(c.Correct, c.N, level), stats.WilsonAt(c.Correct, c.N, level)
+			m.P, m.Missed = stats.BinomialTest(c.Correct, c.N, m.Min), m.Exact[1] < m.Min
+		}
+	}
+	for i, p := range stats.Holm(above) {
+		changes[i].AboveHolm = p
+	}
+	for i, p := range stats.Holm(either) {
+		changes[i].Better = changes[i].Won > changes[i].Lost && p <= r.Gate.Alpha
+	}
+	for _, c := range r.Cells {
+		if x := c.Change; x != nil && t.powers {
+			x.Detectable = t.detects(c.N, x.Won, len(changes))
+		}
+	}
+}
+
+// minAlpha is the share of alpha that each minimum has.
+func (r *Report) minAlpha() float64 {
+	n := 0
+	for _, c := range r.Cells {
+		if c.Min != nil {
+			n++
+		}
+	}
+	return r.Gate.Alpha / float64(max(n, 1))
+}
+
+// decide gives every cell its outcome, and all of them theirs.
+func (r *Report) decide(powers bool) {
+	r.Outcome = Pass
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		c.Outcome = c.decide(r.Gate.MaxDrop, r.Gate.Alpha)
+		switch {
+		case c.Outcome == Fail:
+			r.Outcome = Fail
+		case c.Outcome == Inconclusive && r.Outcome == Pass:
+			r.Outcome = Inconclusive
+		}
+		if c.Change != nil && c.Change.Better {
+			r.Notes = append(r.Notes, fmt.Sprintf("better: %s, by %s points; if it is to stay so, selfheal check --update", c, points(-c.Change.Drop)))
+		}
+	}
+	r.Summary = r.summary(powers)
+}
+
+func (c *Compared) decide(maxDrop, alpha float64) Outcome {
+	outcome := Pass
+	say := func(o Outcome, format string, args ...any) {
+		c.Reasons = append(c.Reasons, fmt.Sprintf(format, args...))
+		if outcome != Fail {
+			outcome = o
+		}
+	}
+	if x := c.Change; x != nil {
+		switch {
+		case x.AboveHolm <= alpha:
+			say(Fail, "dropped by %s points, from %s to %s %%: more than %s (adjusted p %s)", points(x.Drop), percent(x.Before), percent(c.Accuracy), points(maxDrop), probability(x.AboveHolm))
+		case x.Below > alpha:
+			say(Inconclusive, "a drop of %s points is not excluded (p %s)", points(maxDrop), probability(x.Below))
+		}
+	}
+	if m := c.Min; m != nil && c.Accuracy < m.Min {
+		interval := fmt.Sprintf("accuracy %s %%, exact interval %s to %s, Wilson's %s to %s", percent(c.Accuracy), percent(m.Exact[0]), percent(m.Exact[1]), percent(m.Wilson[0]), percent(m.Wilson[1]))
+		if m.Missed {
+			say(Fail, "misses its min of %s %% (%s)", points(m.Min), interval)
+		} else {
+			say(Inconclusive, "is below its min of %s %%, but may reach it (%s)", points(m.Min), interval)
+		}
+	}
+	if len(c.FailOn) > 0 {
+		say(Fail, "has the warning %s, which fail_on lists", strings.Join(c.FailOn, ", "))
+	}
+	if outcome == Pass && c.Change == nil {
+		return New
+	}
+	return outcome
+}
+
+// summary says in a line what came out and, where it is open, how many images would tell.
+func (r *Report) summary(powers bool) string {
+	var drops, mins, warned, openDrops, openMins, compared int
+	var widest Compared // the inconclusive cell with the most flips
+	needed := 0
+	for _, c := range r.Cells {
+		if c.Change != nil {
+			compared++
+			switch {
+			case c.Change.AboveHolm <= r.Gate.Alpha:
+				drops++
+			case c.Change.Below > r.Gate.Alpha:
+				openDrops++
+				if widest.Change == nil || c.flips() > widest.flips() {
+					widest = c
+				}
+			}
+		}
+		if m := c.Min; m != nil && c.Accuracy < m.Min {
+			if m.Missed {
+				mins++
+			} else {
+				openMins++
+				needed = max(needed, stats.ImagesToMiss(c.Accuracy, m.Min, r.minAlpha(), power))
+			}
+		}
+		if len(c.FailOn) > 0 {
+			warned++
+		}
+	}
+	var parts []string
+	say := func(n int, of, format string, args ...any) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d of %s ", n, of)+fmt.Sprintf(format, args...))
+		}
+	}
+	of, all, most := count(compared, "cell"), count(len(r.Cells), "cell"), points(r.Gate.MaxDrop)
+	say(drops, of, "dropped by more than %s points", most)
+	say(mins, all, "missed a min")
+	say(warned, all, "had a warning of fail_on")
+	say(openDrops, of, "may have dropped by %s points or more", most)
+	say(openMins, all, "may have missed a min")
+	switch {
+	case r.Outcome == Pass:
+		parts = append(parts, fmt.Sprintf("no drop of %s points or more in %s", most, of))
+	case r.Outcome == Inconclusive && powers:
+		parts = append(parts, r.images(widest, needed))
+	}
+	return strings.ToUpper(string(r.Outcome)) + ": " + strings.Join(parts, "; ")
+}
+
+// flips is the share of images whose verdict changed.
+func (c Compared) flips() float64 { return float64(c.Change.Lost+c.Change.Won) / float64(c.N) }
+
+// images says how many images would tell: to exclude the drop in the cell whose verdicts
+// flip most, and for minimums.
+func (r *Report) images(widest Compared, forMins int) string {
+	if widest.Change == nil && forMins == 0 {
+		return "no number of images that can be had would tell"
+	}
+	n := forMins
+	if widest.Change != nil {
+		enough := stats.ImagesToPass(r.Gate.MaxDrop, widest.flips(), r.Gate.Alpha, power)
+		if enough == 0 {
+			return "no number of images that can be had would tell"
+		}
+		if enough <= widest.N && forMins <= widest.N { // bad luck, or a real drop near the border
+			return fmt.Sprintf("where nothing has changed %s images tell with probability %v: look at what has, or take more", thousands(enough), power)
+		}
+		n = max(n, enough)
+	}
+	return fmt.Sprintf("about %s images would tell with probability %v where nothing has changed", thousands(n), power)
+}

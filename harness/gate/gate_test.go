@@ -1,0 +1,280 @@
+package gate
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jstemmer/go-junit-report/v2/junit"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+)
+
+// accuracies of the cells of a made-up run: two defenses under none and two attacks.
+var accuracies = []float64{0.93, 0.9, 0.02, 0.6, 0.4, 0.75}
+
+// file makes results of one model with the verdicts given, in the order of accuracies.
+func file(seed uint64, verdicts ...string) *result.File {
+	n := len(verdicts[0])
+	f := &result.File{Schema: result.Schema, Created: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Seed: seed, Environment: result.Environment{Selfheal: "0.1.0"},
+		Datasets: map[string]result.Dataset{"shapes": {N: n, SHA256: strings.Repeat("a", 64)}},
+		Models:   map[string]result.Model{"net": {SHA256: strings.Repeat("b", 64)}},
+		Suites:   []result.Suite{{Name: "main", Dataset: "shapes", Mode: config.Oblivious, Models: []string{"net"}, Controls: []string{"heal"}, Attacks: []string{"aa", "pgd"}}}}
+	for i, v := range verdicts {
+		c := result.Cell{Suite: "main", Dataset: "shapes", Model: "net", Defense: []string{"none", "heal"}[i%2], Mode: config.Oblivious,
+			Attack: []string{"none", "aa", "pgd"}[i/2%3], N: n, Correct: strings.Count(v, "1"), Verdicts: v, Seconds: 1.5, Warnings: []result.Warning{}}
+		if c.Attack != "none" {
+			norm, epsilon := "linf", 8.0/255
+			c.Norm, c.Epsilon, c.Recipe = &norm, &epsilon, c.Attack+"/1"
+		}
+		f.Cells = append(f.Cells, c)
+	}
+	return f
+}
+
+func mustBaseline(t *testing.T, f *result.File) *Baseline {
+	t.Helper()
+	b, err := NewBaseline(f, config.DefaultGate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// verdictsOf is ones, then zeros.
+func verdictsOf(ones, n int) string { return strings.Repeat("1", ones) + strings.Repeat("0", n-ones) }
+
+// same is six cells of n images, ones of them right.
+func same(ones, n int) []string {
+	v := make([]string, len(accuracies))
+	for i := range v {
+		v[i] = verdictsOf(ones, n)
+	}
+	return v
+}
+
+func TestOutcomes(t *testing.T) {
+	const n = 400
+	before, known := same(320, n), newTests(config.DefaultGate())
+	for _, c := range []struct {
+		name   string
+		change func(v []string, f *result.File, g *config.Gate)
+		want   Outcome
+		says   string
+	}{
+		{"nothing", func(v []string, f *result.File, g *config.Gate) {}, Pass, "PASS: no drop of 2 points or more in 6 cells"},
+		{"dropped", func(v []string, f *result.File, g *config.Gate) { v[2] = verdictsOf(280, n) }, Fail, "FAIL: 1 of 6 cells dropped by more than 2 points"},
+		{"dropped, tolerated", func(v []string, f *result.File, g *config.Gate) { v[2], g.MaxDrop = verdictsOf(280, n), 0.2 }, Pass, "PASS"},
+		{"at the border", func(v []string, f *result.File, g *config.Gate) { v[2] = verdictsOf(312, n) }, Inconclusive, "INCONCLUSIVE: 1 of 6 cells may have dropped by 2 points or more; about "},
+		{"any drop", func(v []string, f *result.File, g *config.Gate) { g.MaxDrop = 0 }, Inconclusive, "no number of images"},
+		{"min reached", func(v []string, f *result.File, g *config.Gate) { g.Min["aa"] = 0.8 }, Pass, "PASS"},
+		{"min missed", func(v []string, f *result.File, g *config.Gate) { g.Min["heal/aa"] = 0.85 }, Fail, "FAIL: 1 of 6 cells missed a min"},
+		{"the highest min counts", func(v []string, f *result.File, g *config.Gate) { g.Min["heal/aa"], g.Min["*"] = 0.85, 0.1 }, Fail, "FAIL: 1 of 6 cells missed a min"},
+		{"min may be missed", func(v []string, f *result.File, g *config.Gate) { g.Min["net/none/pgd@8/255"] = 0.81 }, Inconclusive, "INCONCLUSIVE: 1 of 6 cells may have missed a min; about "},
+		{"warned", func(v []string, f *result.File, g *config.Gate) {
+			f.Cells[1].Warnings = []result.Warning{{ID: "quick"}, {ID: "near-chance"}, {ID: "near-chance"}}
+			g.FailOn = []string{"near-chance"}
+		}, Fail, "FAIL: 1 of 6 cells had a warning of fail_on"},
+		{"warned of something else", func(v []string, f *result.File, g *config.Gate) {
+			f.Cells[1].Warnings = []result.Warning{{ID: "quick"}}
+			g.FailOn = []string{"near-chance"}
+		}, Pass, "PASS"},
+		{"better", func(v []string, f *result.File, g *config.Gate) { v[4] = verdictsOf(350, n) }, Pass, "PASS"},
+		{"fail wins", func(v []string, f *result.File, g *config.Gate) {
+			v[2], v[3] = verdictsOf(280, n), verdictsOf(312, n)
+		}, Fail, "FAIL: 1 of 6 cells dropped by more than 2 points; 1 of 6 cells may have dropped"},
+	} {
+		now, rules := same(320, n), config.DefaultGate()
+		f := file(0, now...)
+		c.change(now, f, &rules)
+		for i, v := range now {
+			f.Cells[i].Verdicts, f.Cells[i].Correct = v, strings.Count(v, "1")
+		}
+		tests := newTests(rules)
+		if rules.MaxDrop == known.rules.MaxDrop {
+			tests.paired, tests.detectable = known.paired, known.detectable
+		}
+		r, err := compare(mustBaseline(t, file(0, before...)), f, tests)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if r.Outcome != c.want || !strings.Contains(r.Summary, c.says) {
+			t.Errorf("%s: %s, %q", c.name, r.Outcome, r.Summary)
+		}
+		for _, x := range r.Cells {
+			if x.Change.Better && x.Change.Drop >= 0 {
+				t.Errorf("%s: %s is called better", c.name, x)
+			}
+		}
+		if better := r.Cells[4].Change.Better; better != (c.name == "better") || better != strings.Contains(strings.Join(r.Notes, ""), "better: main/net/none/pgd@0.03137, by 7.5 points") {
+			t.Errorf("%s: better is %v, %q", c.name, better, r.Notes)
+		}
+	}
+}
+
+// New cells are not compared, but the rules that need no baseline hold for them.
+func TestNewCells(t *testing.T) {
+	base := mustBaseline(t, file(0, same(320, 400)...))
+	base.Cells = base.Cells[:4] // without clean images
+	f, rules := file(0, same(320, 400)...), config.DefaultGate()
+	r, err := Compare(base, f, rules)
+	if err != nil || r.Outcome != Pass || r.Cells[0].Outcome != New || r.Cells[0].Change != nil || !strings.Contains(r.Notes[0], "--update takes them in") {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	rules.Min["none/none"] = 0.9
+	if r, err = Compare(base, f, rules); err != nil || r.Outcome != Fail || r.Cells[0].Outcome != Fail {
+		t.Errorf("a new cell that misses its min: %v, %v", r.Outcome, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		change func(f *result.File, g *config.Gate)
+		want   string // "" for none
+	}{
+		{func(f *result.File, g *config.Gate) { f.Seed, f.Environment.Selfheal = 7, "9" }, ""},
+		{func(f *result.File, g *config.Gate) {
+			f.Datasets["shapes"] = result.Dataset{N: 40, SHA256: strings.Repeat("c", 64)}
+		}, "cell main/net/none/none: the results have other images than the baseline (dataset shapes, sha256 cccccccccccc…, not aaaaaaaaaaaa…)"},
+		{func(f *result.File, g *config.Gate) { *f = *file(0, same(20, 30)...) }, "the baseline has 40 images of dataset shapes, the results 30 of shapes"},
+		{func(f *result.File, g *config.Gate) {
+			f.Models["net"] = result.Model{SHA256: strings.Repeat("d", 64)}
+		}, "set new_model: true in gate: or give --new-model"},
+		{func(f *result.File, g *config.Gate) {
+			f.Models["net"], g.NewModel = result.Model{SHA256: strings.Repeat("d", 64)}, true
+		}, ""},
+		{func(f *result.File, g *config.Gate) { f.Cells[2].Recipe = "aa/2" }, "cell main/net/none/aa@0.03137: the results are by recipe aa/2, the baseline by aa/1"},
+		{func(f *result.File, g *config.Gate) { f.Cells[4].Mode = config.WhiteboxThrough }, "the results have mode whitebox-through, the baseline oblivious"},
+		{func(f *result.File, g *config.Gate) { l2 := "l2"; f.Cells[3].Norm = &l2 }, "the results are in norm l2, the baseline in linf"},
+		{func(f *result.File, g *config.Gate) { f.Cells = f.Cells[:4] }, "the results lack main/net/heal/pgd@0.03137 and 1 more, which the baseline has"},
+		{func(f *result.File, g *config.Gate) { e := 0.5; f.Cells[5].Epsilon = &e }, "the results lack main/net/heal/pgd@0.03137, which"},
+		{func(f *result.File, g *config.Gate) { g.Min["pdg"] = 0.1 }, "gate.min: pdg names no cell of the results"},
+		{func(f *result.File, g *config.Gate) { g.Alpha = 0.7 }, "alpha must be"},
+		{func(f *result.File, g *config.Gate) { f.Cells = nil }, "results: there are no cells"},
+		{func(f *result.File, g *config.Gate) { f.Cells[1].Verdicts = f.Cells[1].Verdicts[1:] }, "39 verdicts of 40 images"},
+		{func(f *result.File, g *config.Gate) { f.Cells[1].Correct++ }, "20 verdicts are 1, but correct is 21"},
+		{func(f *result.File, g *config.Gate) { f.Cells[1].Verdicts = "x" + f.Cells[1].Verdicts[1:] }, `its verdicts hold "x"`},
+		{func(f *result.File, g *config.Gate) { f.Cells[1] = f.Cells[0] }, "cell main/net/none/none is there twice"},
+		{func(f *result.File, g *config.Gate) { f.Cells[0].Model = "nett" }, "its model is not among the models"},
+		{func(f *result.File, g *config.Gate) { f.Cells[0].Dataset = "sets" }, `its dataset "sets" is not among the datasets`},
+		{func(f *result.File, g *config.Gate) { f.Cells[2].Epsilon = nil }, "an attack has norm, epsilon and recipe"},
+		{func(f *result.File, g *config.Gate) { f.Cells[2].Mode = "blind" }, `its mode is "blind"`},
+		{func(f *result.File, g *config.Gate) { e := math.NaN(); f.Cells[2].Epsilon = &e }, "epsilon NaN is none"},
+		{func(f *result.File, g *config.Gate) { f.Cells[2].Defense = "" }, "a cell lacks its defense"},
+	} {
+		f, rules := file(0, same(20, 40)...), config.DefaultGate()
+		c.change(f, &rules)
+		r, err := Compare(mustBaseline(t, file(0, same(20, 40)...)), f, rules)
+		switch {
+		case c.want == "" && (err != nil || len(r.Notes) == 0):
+			t.Errorf("error %v, notes %v", err, r)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")):
+			t.Errorf("error %v, want one line with %q", err, c.want)
+		}
+	}
+}
+
+// Other embeddings are what may be under test: they are pointed out.
+func TestEmbeddingsNoted(t *testing.T) {
+	base, f := mustBaseline(t, file(0, same(20, 40)...)), file(0, same(20, 40)...)
+	base.Embeddings = []result.Embedding{{Control: "heal", At: "input", SHA256: "1"}, {Control: "heal", At: "last", SHA256: "2"}, {Control: "old", At: "last", SHA256: "2"}}
+	f.Embeddings = []result.Embedding{{Control: "heal", At: "input", SHA256: "1"}, {Control: "heal", At: "last", SHA256: "3"}}
+	r, err := Compare(base, f, config.DefaultGate())
+	if err != nil || len(r.Notes) != 1 || r.Notes[0] != "other embedding files than the baseline's: heal at last and 1 more" {
+		t.Errorf("%v, %v", r.Notes, err)
+	}
+}
+
+// Names may hold anything that a file can: what is written shows them, and no more.
+func TestHostileNames(t *testing.T) {
+	const name = "<script>alert(1)</script>|`*_\x1b[31m\x00\n]]>&"
+	f := file(0, same(800, 1000)...)
+	f.Models[name] = f.Models["net"]
+	f.Suites[0].Models = []string{name}
+	for i := range f.Cells {
+		f.Cells[i].Model = name
+	}
+	now := *f
+	now.Cells = append([]result.Cell{}, f.Cells...)
+	now.Cells[0].Verdicts, now.Cells[0].Correct = verdictsOf(740, 1000), 740
+	r, err := Compare(mustBaseline(t, f), &now, config.DefaultGate())
+	if err != nil || r.Outcome != Fail {
+		t.Fatal(r, err)
+	}
+	var text, md, xmls bytes.Buffer
+	for _, err := range []error{r.WriteText(&text), r.WriteMarkdown(&md), r.WriteJUnit(&xmls), WriteJUnitError(&xmls, fmt.Errorf("cell %s", name))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, bad := range []string{"\x1b", "\x00", "*_\n"} {
+		if strings.Contains(text.String()+md.String()+xmls.String(), bad) {
+			t.Errorf("%q is written as it is", bad)
+		}
+	}
+	if strings.Contains(md.String(), "<script>") || strings.Contains(md.String(), "</script>|") || !strings.Contains(md.String(), `&lt;script&gt;alert(1)&lt;/script&gt;\|`+"\\`"+`\*\_`) {
+		t.Errorf("Markdown:\n%s", md.String())
+	}
+	for i, line := range strings.Split(md.String(), "\n") {
+		if bars := strings.Count(line, "|") - strings.Count(line, `\|`); strings.HasPrefix(line, "|") && bars != 10 {
+			t.Errorf("line %d of the Markdown has %d bars:\n%s", i, bars, line)
+		}
+	}
+	// Both documents, one behind the other, are well-formed and say what they should.
+	d := xml.NewDecoder(&xmls)
+	var all [2]junit.Testsuites
+	for i := range all {
+		if err := d.Decode(&all[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cells := all[0].Suites[0].Testcases
+	if all[0].Tests != 6 || all[0].Failures != 1 || len(cells) != 6 || cells[0].Failure == nil || !strings.HasPrefix(cells[0].Name, "<script>alert(1)</script>|") || !strings.Contains(cells[0].SystemOut.Data, "lost 60") {
+		t.Errorf("%+v", all[0])
+	}
+	if all[1].Errors != 1 || !strings.Contains(all[1].Suites[0].Testcases[0].Error.Message, "<script>") {
+		t.Errorf("%+v", all[1])
+	}
+}
+
+// What is inconclusive is skipped, with the reason.
+func TestJUnitSkipped(t *testing.T) {
+	r, err := Compare(mustBaseline(t, file(0, same(15, 20)...)), file(0, same(15, 20)...), config.DefaultGate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	var all junit.Testsuites
+	if err := r.WriteJUnit(&b); err != nil {
+		t.Fatal(err)
+	} else if err := xml.Unmarshal(b.Bytes(), &all); err != nil {
+		t.Fatal(err)
+	}
+	if all.Skipped != 6 || all.Failures != 0 || !strings.Contains(all.Suites[0].Testcases[0].Skipped.Message, "inconclusive: a drop of 2 points is not excluded (p 0.67)") {
+		t.Errorf("%+v", all)
+	}
+	if p := math.Pow(0.98, 20); math.Abs(r.Cells[0].Change.Below-p) > 2e-6 {
+		t.Errorf("p %v, by hand %v", r.Cells[0].Change.Below, p)
+	}
+}
+
+// The counts and shares of a cell are those of its verdicts.
+func TestChange(t *testing.T) {
+	before, now := same(8, 10), same(8, 10)
+	before[0], now[0] = "1111100000", "1100011000"
+	r, err := Compare(mustBaseline(t, file(0, before...)), file(0, now...), config.DefaultGate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := *r.Cells[0].Change
+	x.Above, x.AboveHolm, x.Below, x.McNemar, x.Detectable, x.Interval = 0, 0, 0, 0, 0, [2]float64{}
+	if want := (Change{Before: 0.5, Drop: 0.1, Lost: 3, Won: 2}); !reflect.DeepEqual(x, want) || r.Cells[0].Accuracy != 0.4 {
+		t.Errorf("%+v, want %+v", x, want)
+	}
+}

@@ -1,0 +1,96 @@
+package gate
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/jstemmer/go-junit-report/v2/junit"
+)
+
+// WriteJUnit writes the report as JUnit XML: a suite is a testsuite and a cell a testcase.
+// What failed is a failure, what is inconclusive or new is skipped with the reason. The
+// rules are the suite's properties; the format has none for testcases, whose numbers stand
+// in system-out, one a line.
+func (r *Report) WriteJUnit(w io.Writer) error {
+	all := junit.Testsuites{Name: "selfheal check"}
+	for id, group := range r.suites() {
+		suite := junit.Testsuite{Name: plain(group[0].Suite), ID: id, Timestamp: r.Results.Created.UTC().Format(time.RFC3339)}
+		suite.AddProperty("dataset", plain(group[0].Dataset))
+		suite.AddProperty("mode", group[0].Mode)
+		suite.AddProperty("rules", r.rules())
+		suite.AddProperty("summary", r.Summary)
+		for _, n := range r.Notes {
+			suite.AddProperty("note", n)
+		}
+		seconds := 0.0
+		for _, c := range group {
+			seconds += c.Seconds
+			suite.AddTestcase(c.testcase())
+		}
+		suite.Time = fmt.Sprintf("%.3f", seconds)
+		all.AddSuite(suite)
+	}
+	return writeXML(w, all)
+}
+
+func (c Compared) testcase() junit.Testcase {
+	t := junit.Testcase{Name: c.name(), Classname: "selfheal." + plain(c.Suite), Time: fmt.Sprintf("%.3f", c.Seconds)}
+	why := junit.Result{Message: strings.Join(c.Reasons, "; "), Type: string(c.Outcome)}
+	switch c.Outcome {
+	case Fail:
+		t.Failure = &why
+	case Inconclusive:
+		why.Message = "inconclusive: " + why.Message
+		t.Skipped = &why
+	case New:
+		why.Message = "new: the baseline lacks this cell"
+		t.Skipped = &why
+	}
+	t.SystemOut = &junit.Output{Data: strings.Join(c.numbers(), "\n")}
+	return t
+}
+
+// numbers are a cell's, each a line "name value".
+func (c Compared) numbers() []string {
+	lines := []string{fmt.Sprintf("n %d", c.N), fmt.Sprintf("accuracy %.4f", c.Accuracy)}
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if x := c.Change; x != nil {
+		say("baseline %.4f", x.Before)
+		say("drop %.4f", x.Drop)
+		say("drop_interval %.4f %.4f", x.Interval[0], x.Interval[1])
+		say("lost %d", x.Lost)
+		say("won %d", x.Won)
+		say("p_above %.4g", x.Above)
+		say("p_above_holm %.4g", x.AboveHolm)
+		say("p_below %.4g", x.Below)
+		say("p_mcnemar %.4g", x.McNemar)
+		say("detectable %.4f", x.Detectable)
+	}
+	if m := c.Min; m != nil {
+		say("min %v", m.Min)
+		say("exact_interval %.4f %.4f", m.Exact[0], m.Exact[1])
+		say("wilson_interval %.4f %.4f", m.Wilson[0], m.Wilson[1])
+		say("p_min %.4g", m.P)
+	}
+	return lines
+}
+
+// WriteJUnitError writes a document whose only testcase says why nothing could be compared,
+// so that a CI page does not show an earlier comparison instead.
+func WriteJUnitError(w io.Writer, reason error) error {
+	suite := junit.Testsuite{Name: "selfheal check", Time: "0.000"}
+	suite.AddTestcase(junit.Testcase{Name: "comparison", Classname: "selfheal.check", Time: "0.000",
+		Error: &junit.Result{Message: plain(strings.Join(strings.Fields(reason.Error()), " ")), Type: "refused"}})
+	all := junit.Testsuites{Name: "selfheal check"}
+	all.AddSuite(suite)
+	return writeXML(w, all)
+}
+
+func writeXML(w io.Writer, all junit.Testsuites) error {
+	if _, err := io.WriteString(w, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"); err != nil {
+		return err
+	}
+	return all.WriteXML(w)
+}

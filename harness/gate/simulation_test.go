@@ -1,0 +1,157 @@
+package gate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+)
+
+// images holds for each cell and image the probability of a right verdict: 0 or 1, but for
+// a share of images that are right in half of the runs, so that the verdicts of two runs
+// differ on half of those.
+func images(r *rand.Rand, n int, unstable float64) [][]float64 {
+	sets := make([][]float64, len(accuracies))
+	for i, a := range accuracies {
+		for range n {
+			p := 0.0
+			if r.Float64() < unstable {
+				p = 0.5
+			} else if r.Float64() < a {
+				p = 1
+			}
+			sets[i] = append(sets[i], p)
+		}
+	}
+	return sets
+}
+
+// run draws the verdicts of a run.
+func run(r *rand.Rand, sets [][]float64) *result.File {
+	lists := make([]string, len(sets))
+	for i, set := range sets {
+		b := make([]byte, len(set))
+		for k, p := range set {
+			b[k] = '0'
+			if r.Float64() < p {
+				b[k] = '1'
+			}
+		}
+		lists[i] = string(b)
+	}
+	return file(r.Uint64(), lists...)
+}
+
+// simulate counts the outcomes of so many pairs of runs.
+func simulate(t *testing.T, repeats int, seed uint64, draw func(r *rand.Rand) (before, now *result.File)) map[Outcome]int {
+	t.Helper()
+	got, known := map[Outcome]int{}, newTests(config.DefaultGate())
+	known.powers = false
+	for i := range repeats {
+		before, now := draw(rand.New(rand.NewPCG(seed, uint64(i))))
+		before.Suites, now.Suites = nil, nil // of which fewer cells may be made
+		r, err := compare(mustBaseline(t, before), now, known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[r.Outcome]++
+	}
+	t.Logf("%d repeats: %v", repeats, got)
+	return got
+}
+
+// noise is what another seed changes, as a share of the verdicts. Where it holds the gate
+// tells it from a regression in so many cells of so many images.
+var noise = []struct {
+	flips    float64
+	cells, n int
+	holds    bool
+}{
+	{0, 6, 500, true}, {0.002, 6, 500, true}, {0.005, 6, 500, false}, {0.01, 1, 500, true}, {0.01, 6, 500, false},
+	{0.01, 6, 1000, true}, {0.02, 6, 1000, false}, {0.02, 6, 2000, true},
+}
+
+// simulateNoise simulates row i of noise, without and with a regression of 5 points in one cell.
+func simulateNoise(t *testing.T, i int) (unchanged, planted map[Outcome]int) {
+	c := noise[i]
+	unchanged = simulate(t, 100, 10+uint64(i), func(r *rand.Rand) (before, now *result.File) {
+		sets := images(r, c.n, 2*c.flips)[6-c.cells:]
+		return run(r, sets), run(r, sets)
+	})
+	planted = simulate(t, 100, 20+uint64(i), func(r *rand.Rand) (before, now *result.File) {
+		sets := images(r, c.n, 2*c.flips)[6-c.cells:]
+		before = run(r, sets)
+		worse := sets[c.cells/2]
+		for lost, order := 0, r.Perm(c.n); lost < c.n/20; order = order[1:] {
+			if k := order[0]; worse[k] == 1 {
+				worse[k] = 0
+				lost++
+			}
+		}
+		return before, run(r, sets)
+	})
+	return unchanged, planted
+}
+
+// Noise of the same run passes, and a regression of 5 points under it fails; where the
+// images are too few for the noise, nothing is decided wrongly. docs/gate.md has the table.
+func TestNoiseAndRegression(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("| noise | cells | images | noise passes, of 100 | the regression fails, of 100 |\n|---:|---:|---:|---:|---:|\n")
+	for i, c := range noise {
+		unchanged, planted := simulateNoise(t, i)
+		if unchanged[Fail] > 0 || planted[Pass] > 0 || c.holds && (unchanged[Pass] < 95 || planted[Fail] < 95) {
+			t.Errorf("%+v: %v of 100, with a regression %v", c, unchanged, planted)
+		}
+		fmt.Fprintf(&b, "| %s %% | %d | %s | %d | %d |\n", points(c.flips), c.cells, thousands(c.n), unchanged[Pass], planted[Fail])
+	}
+	documented(t, "noise", b.String())
+}
+
+// Twenty images tell nothing, the same verdicts or not.
+func TestFewImagesInconclusive(t *testing.T) {
+	for i, flips := range []float64{0, 0.01} {
+		got := simulate(t, 100, 30+uint64(i), func(r *rand.Rand) (before, now *result.File) {
+			sets := images(r, 20, 2*flips)
+			return run(r, sets), run(r, sets)
+		})
+		if got[Inconclusive] < 100 {
+			t.Errorf("flips of %v: %v of 100", flips, got)
+		}
+	}
+}
+
+// A true drop of exactly max_drop fails, in every cell, and passes, in one of which the
+// others are as they were, with at most probability alpha.
+func TestBorder(t *testing.T) {
+	const repeats, n, most = 200, 200, 200 * 5 / 100
+	for i, c := range []struct {
+		cells int // that have dropped
+		won   float64
+	}{{6, 0}, {6, 0.005}, {1, 0}, {1, 0.005}} {
+		got := simulate(t, repeats, 40+uint64(i), func(r *rand.Rand) (before, now *result.File) {
+			b, a := same(150, n), same(150, n)
+			for k := range c.cells {
+				x, y := make([]byte, n), make([]byte, n)
+				for k := range x {
+					switch u := r.Float64(); {
+					case u < c.won+0.02:
+						x[k], y[k] = '1', '0'
+					case u < 2*c.won+0.02:
+						x[k], y[k] = '0', '1'
+					default:
+						x[k], y[k] = '1', '1'
+					}
+				}
+				b[k], a[k] = string(x), string(y)
+			}
+			return file(0, b...), file(1, a...)
+		})
+		if got[Fail] > most || got[Pass] > most || c.cells == 6 && got[Fail] == 0 || c.cells == 1 && got[Pass] == 0 {
+			t.Errorf("%+v: %v of %d", c, got, repeats)
+		}
+	}
+}

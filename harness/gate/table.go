@@ -1,0 +1,159 @@
+package gate
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// columns are the table's; the first and the last are text, the others numbers.
+func (r *Report) columns() []string {
+	return []string{"cell", "n", "baseline", "now", fmt.Sprintf("change (%s %% interval)", points(1-2*r.Gate.Alpha)), "lost/won", "p", "detects", "outcome"}
+}
+
+// row is a cell's; accuracies are in per cent, everything else in points.
+func (c Compared) row() []string {
+	row := []string{c.name(), fmt.Sprint(c.N), "-", percent(c.Accuracy), "-", "-", "-", "-", string(c.Outcome)}
+	if x := c.Change; x != nil {
+		row[2] = percent(x.Before)
+		row[4] = fmt.Sprintf("%s (%s to %s)", signed(-x.Drop), signed(-x.Interval[1]), signed(-x.Interval[0]))
+		row[5] = fmt.Sprintf("%d/%d", x.Lost, x.Won)
+		row[6], row[7] = probability(x.AboveHolm), percent(x.Detectable)
+	}
+	return row
+}
+
+// legend explains the columns, in lines.
+var legend = []string{
+	"baseline and now: accuracy in %; change: in points; lost/won: images that were right and are wrong, and the other way round;",
+	"p: of a drop beyond max_drop, adjusted for the number of cells (Holm); detects: the true drop, in points, that would fail with probability 0.8",
+}
+
+// suites groups the cells by suite, in the order of their first cells.
+func (r *Report) suites() (groups [][]Compared) {
+	at := map[string]int{}
+	for _, c := range r.Cells {
+		i, ok := at[c.Suite]
+		if !ok {
+			i = len(groups)
+			at[c.Suite], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], c)
+	}
+	return groups
+}
+
+// rules says the rules in a line.
+func (r *Report) rules() string {
+	g := r.Gate
+	s := fmt.Sprintf("rules: max_drop %s points, alpha %v", points(g.MaxDrop), g.Alpha)
+	if len(g.Min) > 0 {
+		s += ", " + count(len(g.Min), "min")
+	}
+	if len(g.FailOn) > 0 {
+		s += ", fail_on " + strings.Join(g.FailOn, " ")
+	}
+	if g.NewModel {
+		s += ", new_model"
+	}
+	return s
+}
+
+// reasons lists why cells are not pass, failing cells first. Of inconclusive ones it lists
+// those that lost accuracy or are below a min: the others have too few images, no more.
+func (r *Report) reasons() []string {
+	var lines []string
+	for _, o := range []Outcome{Fail, Inconclusive} {
+		for _, c := range r.Cells {
+			telling := o == Fail || c.Change != nil && c.Change.Drop > 0 || c.Min != nil && c.Accuracy < c.Min.Min
+			if c.Outcome == o && telling {
+				lines = append(lines, fmt.Sprintf("%s: %s: %s", o, c, strings.Join(c.Reasons, "; ")))
+			}
+		}
+	}
+	return lines
+}
+
+// WriteText writes the table for a terminal: the cells suite by suite, what is to be said of
+// them, and the summary as its last line.
+func (r *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	head := r.columns()
+	width := make([]int, len(head))
+	widen := func(row []string) {
+		for i, s := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(s))
+		}
+	}
+	widen(head)
+	for _, c := range r.Cells {
+		widen(c.row())
+	}
+	write := func(row []string) {
+		for i, s := range row {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(s))
+			switch i {
+			case 0:
+				b.WriteString("  " + s + pad)
+			case len(row) - 1:
+				b.WriteString("  " + s)
+			default:
+				b.WriteString("  " + pad + s)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	for _, group := range r.suites() {
+		c := group[0]
+		fmt.Fprintf(&b, "suite %s, dataset %s, %s\n", plain(c.Suite), plain(c.Dataset), c.Mode)
+		write(head)
+		for _, c := range group {
+			write(c.row())
+		}
+	}
+	fmt.Fprintf(&b, "\n%s\n%s\n", strings.Join(legend, "\n"), r.rules())
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	for _, line := range r.reasons() {
+		fmt.Fprintln(&b, line)
+	}
+	fmt.Fprintln(&b, r.Summary)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// marks stand before the outcomes of a CI page.
+var marks = map[Outcome]string{Fail: "❌ ", Inconclusive: "⚠️ ", Pass: "✅ ", New: "🆕 "}
+
+// WriteMarkdown writes the same for a CI job's page, as GitHub renders it. It begins and
+// ends with an empty line, so that it may follow and be followed by other text.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n### Robustness gate\n\n%s**%s**\n", marks[r.Outcome], markdown(r.Summary))
+	for _, group := range r.suites() {
+		c := group[0]
+		fmt.Fprintf(&b, "\nSuite %s, dataset %s, %s\n\n", markdown(plain(c.Suite)), markdown(plain(c.Dataset)), c.Mode)
+		row := func(cells []string, mark string) {
+			for i, s := range cells {
+				if cells[i] = markdown(s); i == len(cells)-1 {
+					cells[i] = mark + cells[i]
+				}
+			}
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		}
+		row(r.columns(), "")
+		b.WriteString("|:---|" + strings.Repeat("---:|", len(r.columns())-2) + ":---|\n")
+		for _, c := range group {
+			row(c.row(), marks[c.Outcome])
+		}
+	}
+	b.WriteString("\n")
+	for _, line := range append(append([]string{r.rules()}, r.Notes...), r.reasons()...) {
+		fmt.Fprintf(&b, "- %s\n", markdown(line))
+	}
+	fmt.Fprintf(&b, "\n%s\n\n", markdown(strings.Join(legend, " ")))
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,163 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"os"
+)
+
+// GallerySchema names the version of gallery.json's layout.
+const GallerySchema = "selfheal.gallery/1"
+
+// Gallery is gallery.json: images of a run, chosen by a rule, as pictures.
+type Gallery struct {
+	Schema       string        `json:"schema"`
+	ConfigSHA256 string        `json:"config_sha256"`   // as in results.json
+	Notes        []GalleryNote `json:"notes,omitempty"` // what the rule would show and this file lacks
+	Cases        []GalleryCase `json:"cases"`
+}
+
+// GalleryNote says what a suite's gallery lacks.
+type GalleryNote struct {
+	Suite   string `json:"suite"`
+	Message string `json:"message"`
+}
+
+// The kinds of a GalleryCase.
+const (
+	// Healed: the undefended network is right on the clean image and wrong on the
+	// adversarial one, the controlled network right on the adversarial one.
+	Healed = "healed"
+	// NotHealed: as Healed, but the controlled network is wrong on the adversarial one.
+	NotHealed = "not-healed"
+	// Broken: the attack was on the defense of the case itself, which is right on the clean
+	// image and wrong on the adversarial one.
+	Broken = "broken"
+)
+
+// GalleryCase is one image in one cell.
+type GalleryCase struct {
+	Suite   string  `json:"suite"`
+	Dataset string  `json:"dataset"`
+	Model   string  `json:"model"`
+	Defense string  `json:"defense"` // "none" where the suite has no control
+	Mode    string  `json:"mode"`
+	Attack  string  `json:"attack"`
+	Norm    string  `json:"norm"`
+	Epsilon float64 `json:"epsilon"`
+	Kind    string  `json:"kind"`
+	// VerdictOnly: the attack ended at its first success, as the cell's did.
+	VerdictOnly bool   `json:"verdict_only,omitempty"`
+	Image       int    `json:"image"`
+	Label       int    `json:"label"`
+	LabelName   string `json:"label_name,omitempty"`
+	// Perturbation is its norm, in the attack's.
+	Perturbation float64 `json:"perturbation"`
+	// Undefended are the answers of the network alone, Controlled those under the defense,
+	// nil where that is none.
+	Undefended GalleryAnswers  `json:"undefended"`
+	Controlled *GalleryAnswers `json:"controlled,omitempty"`
+	Pictures   GalleryPictures `json:"pictures"`
+	// Trace follows the control of the adversarial image: the greedy start and each sweep.
+	Trace []GallerySweep `json:"trace,omitempty"`
+}
+
+// GalleryAnswers are those to the clean and to the adversarial image.
+type GalleryAnswers struct {
+	Clean       GalleryAnswer `json:"clean"`
+	Adversarial GalleryAnswer `json:"adversarial"`
+}
+
+// GalleryAnswer is what a classifier says of an image.
+type GalleryAnswer struct {
+	Class  int     `json:"class"` // of the largest logit
+	Name   string  `json:"name,omitempty"`
+	Margin float64 `json:"margin"` // z_y − max other logit
+}
+
+// GalleryPictures are PNG files of the image's size, 8 bits a channel, base64 in JSON.
+type GalleryPictures struct {
+	Width       int    `json:"width"`
+	Height      int    `json:"height"`
+	Clean       []byte `json:"clean"`
+	Adversarial []byte `json:"adversarial"`
+	// Perturbation is 0.5 + Magnification · (adversarial − clean).
+	Perturbation  []byte  `json:"perturbation"`
+	Magnification float64 `json:"magnification"`
+	// Healed is the controlled input x_0 + u_0 of the adversarial image, clipped to [0,1];
+	// absent where the defense does not control the input.
+	Healed []byte `json:"healed,omitempty"`
+}
+
+// GallerySweep is where the controls of one image stand.
+type GallerySweep struct {
+	Objective float64       `json:"objective"`
+	Layers    []SolverLayer `json:"layers"`
+}
+
+// SolverLayer is what a control does at one layer: of one image, or as a mean over a
+// cell's images.
+type SolverLayer struct {
+	At          string  `json:"at"`           // as the config says it: input, last, a boundary or a tensor
+	ControlNorm float64 `json:"control_norm"` // ‖u_t‖
+	Loss        float64 `json:"loss"`         // ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖²
+}
+
+// ReadGallery reads a gallery.json. What reads galleries relies on its pictures being PNG
+// files of one size and on traces of the same layers.
+func ReadGallery(path string) (*Gallery, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var g Gallery
+	if err := json.Unmarshal(data, &g); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if g.Schema != GallerySchema {
+		return nil, fmt.Errorf("%s: has schema %q, this version reads %q", path, g.Schema, GallerySchema)
+	}
+	for i, c := range g.Cases {
+		if err := c.check(); err != nil {
+			return nil, fmt.Errorf("%s: case %d, image %d: %w", path, i, c.Image, err)
+		}
+	}
+	return &g, nil
+}
+
+// check is an error for a case that no run writes.
+func (c GalleryCase) check() error {
+	switch {
+	case c.Kind != Healed && c.Kind != NotHealed && c.Kind != Broken:
+		return fmt.Errorf("unknown kind %q", c.Kind)
+	case (c.Controlled == nil) != (c.Defense == "none"):
+		return fmt.Errorf("defense %q, but answers under it: %v", c.Defense, c.Controlled != nil)
+	}
+	p := c.Pictures
+	for _, one := range []struct {
+		name string
+		data []byte
+	}{{"clean", p.Clean}, {"adversarial", p.Adversarial}, {"perturbation", p.Perturbation}, {"healed", p.Healed}} {
+		if one.name == "healed" && one.data == nil {
+			continue
+		}
+		size, err := png.DecodeConfig(bytes.NewReader(one.data))
+		if err != nil {
+			return fmt.Errorf("its picture %q is no PNG file: %w", one.name, err)
+		}
+		if size.Width != p.Width || size.Height != p.Height {
+			return fmt.Errorf("its picture %q has %d×%d pixels, not %d×%d", one.name, size.Width, size.Height, p.Width, p.Height)
+		}
+	}
+	for _, s := range c.Trace {
+		if len(s.Layers) != len(c.Trace[0].Layers) {
+			return fmt.Errorf("its trace has sweeps of %d and of %d layers", len(c.Trace[0].Layers), len(s.Layers))
+		}
+	}
+	return nil
+}
+
+// WriteGallery writes a gallery.json as [Write] does a results.json.
+func WriteGallery(path string, g *Gallery) error { return write(path, g) }

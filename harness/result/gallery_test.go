@@ -1,0 +1,80 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"image"
+	"image/png"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func picture(t *testing.T, w, h int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, w, h))); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// A gallery is read as it was written, in one piece; what no run writes is refused.
+func TestGalleryFile(t *testing.T) {
+	p := picture(t, 3, 2)
+	good := func() *Gallery {
+		return &Gallery{Schema: GallerySchema, ConfigSHA256: "ab", Notes: []GalleryNote{{"s", "note"}}, Cases: []GalleryCase{{
+			Suite: "s", Model: "<m>", Defense: "c", Attack: "a", Norm: "l2", Epsilon: 0.5, Kind: Healed, Image: 3, Label: 1, LabelName: "cat", Perturbation: 0.4,
+			Undefended: GalleryAnswers{GalleryAnswer{1, "cat", 2}, GalleryAnswer{0, "dog", -1}}, Controlled: &GalleryAnswers{GalleryAnswer{1, "cat", 1.5}, GalleryAnswer{1, "cat", 0.25}},
+			Pictures: GalleryPictures{Width: 3, Height: 2, Clean: p, Adversarial: p, Perturbation: p, Magnification: 15, Healed: p},
+			Trace:    []GallerySweep{{4, []SolverLayer{{"input", 1, 4}}}, {3, []SolverLayer{{"input", 1.5, 3}}}},
+		}}}
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "gallery.json")
+	if _, err := ReadGallery(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent: %v", err)
+	}
+	for range 2 { // the second time over the first
+		if err := WriteGallery(path, good()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := ReadGallery(path); err != nil || !reflect.DeepEqual(got, good()) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("%d files are left, %v", len(entries), err)
+	}
+	if err := WriteGallery(filepath.Join(dir, "absent", "gallery.json"), good()); err == nil || !strings.Contains(err.Error(), "gallery.json") {
+		t.Errorf("no folder: %v", err)
+	}
+	for want, change := range map[string]func(g *Gallery, c *GalleryCase){
+		"schema":                      func(g *Gallery, _ *GalleryCase) { g.Schema = "selfheal.gallery/2" },
+		`unknown kind "nice"`:         func(_ *Gallery, c *GalleryCase) { c.Kind = "nice" },
+		`defense "none"`:              func(_ *Gallery, c *GalleryCase) { c.Defense = "none" },
+		`defense "c"`:                 func(_ *Gallery, c *GalleryCase) { c.Controlled = nil },
+		`"clean" is no PNG`:           func(_ *Gallery, c *GalleryCase) { c.Pictures.Clean = nil },
+		`"healed" is no PNG`:          func(_ *Gallery, c *GalleryCase) { c.Pictures.Healed = []byte("<svg/>") },
+		`"adversarial" has 2×3`:       func(_ *Gallery, c *GalleryCase) { c.Pictures.Adversarial = picture(t, 2, 3) },
+		"sweeps of 1 and of 0 layers": func(_ *Gallery, c *GalleryCase) { c.Trace[1].Layers = nil },
+		"case 0, image 3: its trace":  func(_ *Gallery, c *GalleryCase) { c.Trace[1].Layers = append(c.Trace[1].Layers, SolverLayer{}) },
+	} {
+		g := good()
+		change(g, &g.Cases[0])
+		data, err := json.Marshal(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadGallery(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "gallery.json") {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package stats
+
+import (
+	"math"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Published values: Newcombe (1998), Table I, method 5 (Clopper–Pearson), on the data of
+// TestWilsonPublished; and Fagerland, Lydersen and Laake, "Statistical Analysis of
+// Contingency Tables" (2017), chapter 2, with the values that their R package
+// contingencytables tests for 13 of 16, 10 of 10 and 0 of 10.
+func TestClopperPearsonPublished(t *testing.T) {
+	for _, c := range []struct {
+		k, n         int
+		lower, upper float64
+	}{
+		{81, 263, 0.2527, 0.3676}, {15, 148, 0.0578, 0.1617}, {0, 20, 0, 0.1684}, {1, 29, 0.0009, 0.1776},
+		{13, 16, 0.5435, 0.9595}, {10, 10, 0.6915, 1}, {0, 10, 0, 0.3085},
+	} {
+		got := ClopperPearson(c.k, c.n, 0.95)
+		if math.Abs(got[0]-c.lower) > 5e-5 || math.Abs(got[1]-c.upper) > 5e-5 {
+			t.Errorf("ClopperPearson(%d, %d) = %.4f, want [%.4f %.4f]", c.k, c.n, got, c.lower, c.upper)
+		}
+	}
+}
+
+// tail is P(X ≥ k) summed term by term, by the recursion of the binomial's terms.
+func tail(k, n int, p float64) float64 {
+	sum, term := 0.0, math.Pow(1-p, float64(n))
+	for i := 0; i <= n; i++ {
+		if i >= k {
+			sum += term
+		}
+		term *= float64(n-i) / float64(i+1) * p / (1 - p)
+	}
+	return sum
+}
+
+// The ends solve the equations that define them, at any level; the interval holds the
+// observed share and Wilson's is the narrower.
+func TestClopperPearsonSolvesTails(t *testing.T) {
+	for _, level := range []float64{0.9, 0.95, 0.999} {
+		for n := 1; n <= 40; n++ {
+			for k := 0; k <= n; k++ {
+				ends := ClopperPearson(k, n, level)
+				if k > 0 && math.Abs(tail(k, n, ends[0])-(1-level)/2) > 1e-9 || k == 0 && ends[0] != 0 {
+					t.Errorf("ClopperPearson(%d, %d, %v): %v is no lower end", k, n, level, ends[0])
+				}
+				if k < n && math.Abs(1-tail(k+1, n, ends[1])-(1-level)/2) > 1e-9 || k == n && ends[1] != 1 {
+					t.Errorf("ClopperPearson(%d, %d, %v): %v is no upper end", k, n, level, ends[1])
+				}
+				if share := float64(k) / float64(n); ends[0] > share || ends[1] < share {
+					t.Errorf("ClopperPearson(%d, %d) = %v does not hold %v", k, n, ends, share)
+				}
+				if w := WilsonAt(k, n, level); w[1]-w[0] > ends[1]-ends[0]+1e-12 && level <= 0.95 {
+					t.Errorf("Wilson(%d, %d) = %v is wider than %v", k, n, w, ends)
+				}
+			}
+		}
+	}
+	if got := ClopperPearson(0, 0, 0.95); got != [2]float64{0, 1} {
+		t.Errorf("of no images %v", got)
+	}
+}
+
+// The exact interval covers every share at least as often as it says; Wilson's about as
+// often, on average.
+func TestCoverage(t *testing.T) {
+	const n = 30
+	var wilson, shares float64
+	for p := 0.005; p < 1; p += 0.005 {
+		count := distuv.Binomial{N: n, P: p}
+		var exact, score float64
+		for k := 0; k <= n; k++ {
+			if e := ClopperPearson(k, n, 0.95); e[0] <= p && p <= e[1] {
+				exact += count.Prob(float64(k))
+			}
+			if e := Wilson(k, n); e[0] <= p && p <= e[1] {
+				score += count.Prob(float64(k))
+			}
+		}
+		if exact < 0.95 {
+			t.Errorf("Clopper–Pearson covers %v with %v", p, exact)
+		}
+		wilson, shares = wilson+score, shares+1
+	}
+	if mean := wilson / shares; math.Abs(mean-0.95) > 0.01 {
+		t.Errorf("Wilson covers with %v on average", mean)
+	}
+}
+
+// The binomial's tails are gonum's and the sums of their terms, and the test agrees with the interval.
+func TestBinomialTails(t *testing.T) {
+	for n := 1; n <= 60; n += 7 {
+		for k := 0; k <= n; k++ {
+			for _, p := range []float64{0.001, 0.02, 0.3, 0.5, 0.97} {
+				if got, want := atLeast(k, n, p), tail(k, n, p); math.Abs(got-want) > 1e-11 {
+					t.Errorf("P(X ≥ %d), n %d, p %v is %v, not %v", k, n, p, got, want)
+				}
+				if got, want := atMost(k, n, p), (distuv.Binomial{N: float64(n), P: p}).CDF(float64(k)); math.Abs(got-want) > 1e-12 {
+					t.Errorf("P(X ≤ %d), n %d, p %v is %v, not %v", k, n, p, got, want)
+				}
+				upper := ClopperPearson(k, n, 0.9)[1]
+				if rejected := BinomialTest(k, n, p) < 0.05; rejected != (upper < p) && math.Abs(upper-p) > 1e-9 {
+					t.Errorf("%d of %d against %v: rejected %v, upper end %v", k, n, p, rejected, upper)
+				}
+			}
+		}
+	}
+	// 21 decimals below 1: one minus the other tail would be 0.
+	if got := atLeast(500, 500, 0.9); math.Abs(got/math.Pow(0.9, 500)-1) > 1e-9 {
+		t.Errorf("P(X = 500) = %v", got)
+	}
+	if atLeast(0, 5, 0) != 1 || atLeast(1, 5, 0) != 0 || atLeast(5, 5, 1) != 1 || atLeast(6, 5, 1) != 0 || atMost(-1, 5, 0.5) != 0 || atMost(5, 5, 0.5) != 1 {
+		t.Error("the tails' ends")
+	}
+}
+
+// Published values: 12 and 2 discordant pairs of Armitage and Berry (1994, p. 127), exact
+// P = 0.0129 (Liddell 1983); 1 and 7 of Bentur et al. (2009) and 16 and 6 of Cavo et al.
+// (2012), Fagerland, Lydersen and Laake, BMC Medical Research Methodology 13:91 (2013) and
+// the R package contingencytables: P = 0.0703 and 0.052479.
+func TestMcNemarPublished(t *testing.T) {
+	for _, c := range []struct {
+		lost, won int
+		want, to  float64
+	}{{12, 2, 0.0129, 5e-5}, {1, 7, 0.0703, 5e-5}, {16, 6, 0.052479, 5e-7}} {
+		_, p := McNemar(c.lost, c.won)
+		if _, q := McNemar(c.won, c.lost); math.Abs(p-c.want) > c.to || q != p {
+			t.Errorf("McNemar(%d, %d) = %v, and %v the other way round, want %v", c.lost, c.won, p, q, c.want)
+		}
+	}
+}
+
+// Every outcome of up to 16 discordant images, each lost or won: the p-value is the share
+// of those that are as far out.
+func TestMcNemarEnumerated(t *testing.T) {
+	for m := 0; m <= 16; m++ {
+		outcomes := make([]int, m+1) // by the number of lost images
+		for bits := range 1 << m {
+			lost := 0
+			for i := range m {
+				lost += bits >> i & 1
+			}
+			outcomes[lost]++
+		}
+		for lost := 0; lost <= m; lost++ {
+			as, far := 0, 0
+			for k, times := range outcomes {
+				if k >= lost {
+					as += times
+				}
+				if math.Abs(float64(2*k-m)) >= math.Abs(float64(2*lost-m)) {
+					far += times
+				}
+			}
+			drop, both := McNemar(lost, m-lost)
+			if all := float64(int(1) << m); math.Abs(drop-float64(as)/all) > 1e-12 || math.Abs(both-float64(far)/all) > 1e-12 {
+				t.Errorf("McNemar(%d, %d) = %v, %v; want %v, %v", lost, m-lost, drop, both, float64(as)/all, float64(far)/all)
+			}
+		}
+	}
+}
+
+// Published values: Holm (1979) as R's p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm")
+// documents it, in another order; and what the definition says of any list.
+func TestHolm(t *testing.T) {
+	got := Holm([]float64{0.04, 0.01, 0.05, 0.02, 0.03})
+	for i, want := range []float64{0.09, 0.05, 0.09, 0.08, 0.09} {
+		if math.Abs(got[i]-want) > 1e-15 {
+			t.Errorf("Holm gives %v at %d, want %v", got, i, want)
+		}
+	}
+	if got := Holm([]float64{0.6, 0.7}); got[0] != 1 || got[1] != 1 {
+		t.Errorf("Holm goes above 1: %v", got)
+	}
+	if got := Holm(nil); len(got) != 0 {
+		t.Errorf("Holm of nothing is %v", got)
+	}
+	p := []float64{0.012, 0.012, 0.4, 0.003, 0.02, 0.9}
+	for alpha := 0.001; alpha < 1; alpha += 0.001 { // the step-down procedure itself
+		rejected := make([]bool, len(p))
+		for left := len(p); left > 0; left-- {
+			least := -1
+			for i := range p {
+				if !rejected[i] && (least < 0 || p[i] < p[least]) {
+					least = i
+				}
+			}
+			if p[least] > alpha/float64(left) {
+				break
+			}
+			rejected[least] = true
+		}
+		for i, a := range Holm(p) {
+			if rejected[i] != (a <= alpha) && math.Abs(a-alpha) > 1e-12 {
+				t.Errorf("at level %v: %v is rejected %v, adjusted it is %v", alpha, p[i], rejected[i], a)
+			}
+		}
+	}
+}

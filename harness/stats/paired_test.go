@@ -1,0 +1,302 @@
+package stats
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+func TestNewPaired(t *testing.T) {
+	if got := NewPaired("1100101", "1010111"); got != (Paired{7, 1, 2}) || got.Drop() != -1.0/7 {
+		t.Errorf("%+v, drop %v", got, got.Drop())
+	}
+	if got := (Paired{}); got.Drop() != 0 || got.Interval(0.95) != [2]float64{-1, 1} || got.Above(0.1) != 1 || got.Below(0.1) != 1 {
+		t.Error("no images tell something")
+	}
+}
+
+// Published values: Fagerland, Lydersen and Laake (2014, Statistics in Medicine 33:
+// 2850–2875) for Bentur et al. (21 pairs, 1 and 7 discordant) and for Cavo et al. (161
+// pairs, 6 and 16), the latter to four decimals in the R package contingencytables. With no
+// discordant pair the interval is ±z²/(n + z²) (Tango 1998, section 5).
+func TestTangoPublished(t *testing.T) {
+	for _, c := range []struct {
+		p            Paired
+		lower, upper float64
+		to           float64
+	}{
+		{Paired{21, 1, 7}, -0.517, -0.026, 5e-4},
+		{Paired{161, 6, 16}, -0.1240, -0.0054, 5e-5},
+		{Paired{50, 0, 0}, -3.841459 / 53.841459, 3.841459 / 53.841459, 1e-7},
+	} {
+		got := c.p.Interval(0.95)
+		if math.Abs(got[0]-c.lower) > c.to || math.Abs(got[1]-c.upper) > c.to {
+			t.Errorf("%+v: %.4f, want [%.4f %.4f]", c.p, got, c.lower, c.upper)
+		}
+		mirror := Paired{c.p.N, c.p.Won, c.p.Lost}.Interval(0.95)
+		if math.Abs(mirror[0]+got[1]) > 1e-9 || math.Abs(mirror[1]+got[0]) > 1e-9 {
+			t.Errorf("%+v: %v is not the mirror of %v", c.p, mirror, got)
+		}
+	}
+}
+
+// likelihood is that of the counts, less what does not depend on won (the drop is given).
+func likelihood(p Paired, drop, won float64) float64 {
+	term := func(k int, p float64) float64 {
+		if k == 0 {
+			return 0
+		}
+		return float64(k) * math.Log(p)
+	}
+	return term(p.Lost, won+drop) + term(p.Won, won) + term(p.N-p.Lost-p.Won, 1-2*won-drop)
+}
+
+// The score is what its definition says: the share of won images makes the counts most
+// likely, the score falls with the drop, grows with lost images, falls with won ones, and is
+// McNemar's at 0.
+func TestScore(t *testing.T) {
+	const n = 17
+	for lost := 0; lost <= n; lost++ {
+		for won := 0; won <= n-lost; won++ {
+			p := Paired{n, lost, won}
+			if want := float64(lost-won) / math.Sqrt(float64(lost+won)); lost+won > 0 && math.Abs(p.Score(0)-want) > 1e-12 {
+				t.Errorf("%+v: %v at 0, McNemar's is %v", p, p.Score(0), want)
+			}
+			last := math.Inf(1)
+			for drop := -0.95; drop < 1; drop += 0.1 {
+				s, q := p.Score(drop), p.wonAt(drop)
+				if s > last+1e-9 {
+					t.Errorf("%+v: the score rises to %v at %v", p, s, drop)
+				}
+				last = s
+				best := likelihood(p, drop, q)
+				for _, other := range []float64{q - 1e-4, q + 1e-4} {
+					if other > max(0, -drop) && other < (1-drop)/2 && likelihood(p, drop, other) > best+1e-9 {
+						t.Errorf("%+v at %v: %v is likelier than %v", p, drop, other, q)
+					}
+				}
+				if lost > 0 && (Paired{n, lost - 1, won}).Score(drop) > s+1e-9 {
+					t.Errorf("%+v at %v: fewer lost images have a larger score", p, drop)
+				}
+				if won > 0 && (Paired{n, lost, won - 1}).Score(drop) < s-1e-9 {
+					t.Errorf("%+v at %v: fewer won images have a smaller score", p, drop)
+				}
+			}
+			ends := p.Interval(0.9)
+			for i, z := range []float64{1.6448536269514722, -1.6448536269514722} {
+				if math.Abs(ends[i]) < 1-1e-9 && math.Abs(p.Score(ends[i])-z) > 1e-6 {
+					t.Errorf("%+v: the score at the end %v is %v", p, ends[i], p.Score(ends[i]))
+				}
+			}
+		}
+	}
+}
+
+// trinomial is the probability of the counts, by logarithms of factorials.
+func trinomial(p Paired, lost, won float64) float64 {
+	fact := func(k int) float64 { v, _ := math.Lgamma(float64(k + 1)); return v }
+	return math.Exp(fact(p.N) - fact(p.Lost) - fact(p.Won) - fact(p.N-p.Lost-p.Won) + likelihood(p, lost-won, won))
+}
+
+// The interval covers the truth about as often as it says, over every outcome of 40 images.
+func TestTangoCoverage(t *testing.T) {
+	const n = 40
+	ends := map[Paired][2]float64{}
+	sum, truths := 0.0, 0.0
+	for _, won := range []float64{0.02, 0.05, 0.1, 0.2} {
+		for _, drop := range []float64{0, 0.05, 0.1, 0.2} {
+			covered := 0.0
+			for lost := 0; lost <= n; lost++ {
+				for k := 0; k <= n-lost; k++ {
+					p := Paired{n, lost, k}
+					if _, ok := ends[p]; !ok {
+						ends[p] = p.Interval(0.95)
+					}
+					if e := ends[p]; e[0] <= drop && drop <= e[1] {
+						covered += trinomial(p, won+drop, won)
+					}
+				}
+			}
+			if covered < 0.93 {
+				t.Errorf("drop %v, won %v: covered with %v", drop, won, covered)
+			}
+			sum, truths = sum+covered, truths+1
+		}
+	}
+	if mean := sum / truths; math.Abs(mean-0.95) > 0.01 {
+		t.Errorf("covered with %v on average", mean)
+	}
+}
+
+// The exact p-values are the sums over all outcomes at the worst of many more shares of won
+// images, and stay at the level for every truth.
+func TestExactEnumerated(t *testing.T) {
+	for _, n := range []int{8, 21} {
+		for _, drop := range []float64{0, 0.02, 0.1} {
+			for lost := 0; lost <= n; lost += 2 {
+				for won := 0; won <= n-lost; won += 3 {
+					p := Paired{n, lost, won}
+					above, below := enumerated(p, drop)
+					if got := p.Above(drop); math.Abs(got-above) > 1e-3 {
+						t.Errorf("%+v above %v: %v, enumerated %v", p, drop, got, above)
+					}
+					if got := p.Below(drop); math.Abs(got-below) > 1e-3 {
+						t.Errorf("%+v below %v: %v, enumerated %v", p, drop, got, below)
+					}
+				}
+			}
+		}
+	}
+}
+
+func enumerated(p Paired, drop float64) (above, below float64) {
+	ends, score := ClopperPearson(p.Won, p.N, 1-1e-6), p.Score(drop)
+	const steps = 100
+	for i := range steps + 1 {
+		q := ends[0] + (min(ends[1], (1-drop)/2)-ends[0])*float64(i)/steps
+		q = max(q, 1e-12) // a logarithm is taken
+		a, b := 0.0, 0.0
+		for lost := 0; lost <= p.N; lost++ {
+			for won := 0; won <= p.N-lost; won++ {
+				o := Paired{p.N, lost, won}
+				if s := o.Score(drop); s >= score-1e-9 {
+					a += trinomial(o, q+drop, q)
+				}
+				if s := o.Score(drop); s <= score+1e-9 {
+					b += trinomial(o, q+drop, q)
+				}
+			}
+		}
+		above, below = max(above, a), max(below, b)
+	}
+	return min(1, above+1e-6), min(1, below+1e-6)
+}
+
+// Published value: the exact unconditional McNemar test of 14 pairs, none and one of them
+// discordant, P = 0.542071 with an interval of coverage 1 − 1e-4 for the nuisance (R package
+// contingencytables). Two-sided it is twice ours, and it adds 1e-4 where ours adds 1e-6.
+func TestExactPublished(t *testing.T) {
+	if got := 2*((Paired{14, 1, 0}).Above(0)-1e-6) + 1e-4; math.Abs(got-0.542071) > 1e-3 {
+		t.Errorf("P = %v", got)
+	}
+}
+
+// At the border of the hypothesis the exact p-values are at most α with at most probability
+// α, whatever the share of won images; the asymptotic test is not, which is why they are.
+func TestExactLevel(t *testing.T) {
+	const n, drop = 150, 0.02
+	asymptotic := 0.0
+	for _, alpha := range []float64{0.05, 0.005} {
+		z := distuv.UnitNormal.Quantile(1 - alpha)
+		known := map[Paired][2]float64{}
+		for _, won := range []float64{1e-9, 0.005, 0.02} {
+			var fails, passes, score float64
+			for lost := 0; lost <= 40; lost++ {
+				for k := 0; k <= 40; k++ {
+					p := Paired{n, lost, k}
+					chance := trinomial(p, won+drop, won)
+					if chance < 1e-6 { // counted as both: the worst that it can do
+						fails, passes = fails+chance, passes+chance
+						continue
+					}
+					if _, ok := known[p]; !ok {
+						known[p] = [2]float64{p.Above(drop), p.Below(drop)}
+					}
+					if known[p][0] <= alpha {
+						fails += chance
+					}
+					if known[p][1] <= alpha {
+						passes += chance
+					}
+					if p.Score(drop) >= z {
+						score += chance
+					}
+				}
+			}
+			if fails > alpha || passes > alpha {
+				t.Errorf("α %v, won %v: a drop of %v fails with %v and passes with %v", alpha, won, drop, fails, passes)
+			}
+			asymptotic = max(asymptotic, score/alpha)
+		}
+	}
+	if asymptotic < 1.3 {
+		t.Errorf("the asymptotic test keeps its level to a factor %v: the exact one is for nothing", asymptotic)
+	}
+}
+
+// Simulated: the power at the drop called detectable, and with the images said to be enough.
+func TestPower(t *testing.T) {
+	const repeats = 600
+	r := rand.New(rand.NewPCG(6, 1))
+	draw := func(n int, lost, won float64) (p Paired) {
+		p.N = n
+		for range n {
+			switch u := r.Float64(); {
+			case u < lost:
+				p.Lost++
+			case u < lost+won:
+				p.Won++
+			}
+		}
+		return p
+	}
+	known := map[Paired][2]float64{}
+	exact := func(p Paired, drop float64) [2]float64 {
+		if _, ok := known[p]; !ok {
+			mc, _ := McNemar(p.Lost, p.Won)
+			known[p] = [2]float64{max(mc, p.Above(drop)), p.Below(drop)}
+		}
+		return known[p]
+	}
+	for _, c := range []struct {
+		n, won      int
+		drop, alpha float64
+	}{{200, 0, 0.02, 0.05}, {500, 2, 0.02, 0.05 / 6}, {500, 5, 0, 0.05}, {1000, 2, 0.01, 0.05 / 12}} {
+		clear(known)
+		d, q := Detectable(c.n, c.won, c.drop, c.alpha, 0.8), float64(c.won)/float64(c.n)
+		found := 0
+		for range repeats {
+			if exact(draw(c.n, q+d, q), c.drop)[0] <= c.alpha {
+				found++
+			}
+		}
+		if power := float64(found) / repeats; math.Abs(power-0.8) > 0.05 {
+			t.Errorf("%+v: a drop of %v is found with %v", c, d, power)
+		}
+	}
+	for _, c := range []struct{ drop, flips float64 }{{0.02, 0.01}, {0.05, 0.04}} {
+		clear(known)
+		n := ImagesToPass(c.drop, c.flips, 0.05, 0.8)
+		found := 0
+		for range repeats {
+			if exact(draw(n, c.flips/2, c.flips/2), c.drop)[1] <= 0.05 {
+				found++
+			}
+		}
+		if power := float64(found) / repeats; power < 0.7 {
+			t.Errorf("%+v: %d images pass with %v", c, n, power)
+		}
+	}
+	// Without flips an image less leaves a drop of 2 points possible: 0.98^n ≤ 0.05.
+	if n := ImagesToPass(0.02, 0, 0.05, 0.8); n < 149 || n > 151 {
+		t.Errorf("%d images exclude a drop of 2 points when nothing flips, not 149", n)
+	}
+	if n := ImagesToMiss(0.7, 0.75, 0.05, 0.8); n < 400 || n > 550 {
+		t.Errorf("%d images show that 70 %% is below 75 %%; the normal approximation says 484", n)
+	}
+	if ImagesToMiss(0.8, 0.8, 0.05, 0.8) != 0 || ImagesToPass(0, 0, 0.05, 0.8) != 0 || Detectable(0, 0, 0.02, 0.05, 0.8) != 1 || Detectable(3, 0, 0.02, 0.05/1e6, 0.8) != 1 {
+		t.Error("what no number of images shows has one")
+	}
+}
+
+func BenchmarkExact(b *testing.B) {
+	for _, p := range []Paired{{500, 5, 3}, {10000, 120, 100}} {
+		b.Run("", func(b *testing.B) {
+			for b.Loop() {
+				p.Above(0.02)
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+package stats
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// nuisanceRisk is the probability with which the true share of won images may lie outside
+// the shares that an exact p-value looks at; the p-value has it added.
+const nuisanceRisk = 1e-6
+
+// Above returns the exact p-value of "the true drop is at most drop": how probable a score
+// as large as the one seen is, at worst, under that hypothesis. Below a significance level
+// the images show a larger drop.
+//
+// The score is Tango's, its distribution that of the counts themselves instead of the
+// normal one (Hsueh, Liu and Chen, Biometrics 57 (2001) 478–483), and the unknown
+// probability q of an image's being won is taken where it makes the p-value largest within
+// its Clopper–Pearson interval at level 1 − 1e-6; that 1e-6 is added (Berger and Boos, JASA
+// 89 (1994) 1012–1016). The score grows with lost images and falls with won
+// ones, so that the worst case has exactly the drop given. The asymptotic test errs at the
+// small levels that several cells ask for: where nothing is won it rejects nearly twice
+// too often.
+//
+// drop is in [0, 1).
+func (p Paired) Above(drop float64) float64 {
+	return p.worst(drop, atLeastScore(p.N, drop, p.Score(drop)))
+}
+
+// Below returns the exact p-value of "the true drop is at least drop", as [Paired.Above]
+// does that of the opposite: how probable a score as small as the one seen is.
+func (p Paired) Below(drop float64) float64 {
+	return p.worst(drop, atMostScore(p.N, drop, p.Score(drop)))
+}
+
+// worst is the region's largest probability over the shares of won images that p allows.
+func (p Paired) worst(drop float64, r region) float64 {
+	if p.N == 0 {
+		return 1
+	}
+	ends := ClopperPearson(p.Won, p.N, 1-nuisanceRisk)
+	// Steps of a fifth of a standard deviation of the share, which is 1/(2√n) for the angle.
+	from, to := math.Asin(math.Sqrt(ends[0])), math.Asin(math.Sqrt(min(ends[1], (1-drop)/2)))
+	steps := max(1, int(math.Ceil((to-from)*10*math.Sqrt(float64(p.N)))))
+	worst := 0.0
+	for i := range steps + 1 {
+		root := math.Sin(from + (to-from)*float64(i)/float64(steps))
+		worst = max(worst, r.probability(root*root, root*root+drop))
+	}
+	return min(1, worst+nuisanceRisk)
+}
+
+// region is a set of outcomes that holds, for each number of won images, either all numbers
+// of lost ones from a border up, or all below one.
+type region struct {
+	n      int
+	above  bool          // from the border up; else below it
+	border func(int) int // by the number of won images; 0 to n − won + 1
+}
+
+// scoreTolerance takes scores that differ by rounding for equal.
+const scoreTolerance = 1e-9
+
+// atLeastScore is the region of the outcomes whose score of a drop is at least score.
+func atLeastScore(n int, drop, score float64) region {
+	return region{n, true, memo(func(won int) int {
+		return first(n-won, func(lost int) bool { return Paired{n, lost, won}.Score(drop) >= score-scoreTolerance })
+	})}
+}
+
+// atMostScore is the region of the outcomes whose score of a drop is at most score.
+func atMostScore(n int, drop, score float64) region {
+	return region{n, false, memo(func(won int) int {
+		return first(n-won, func(lost int) bool { return Paired{n, lost, won}.Score(drop) > score+scoreTolerance })
+	})}
+}
+
+// first is the smallest number from 0 to most for which a monotone condition holds, most + 1 where none does.
+func first(most int, holds func(int) bool) int {
+	lo, hi := 0, most+1
+	for lo < hi {
+		if middle := (lo + hi) / 2; holds(middle) {
+			hi = middle
+		} else {
+			lo = middle + 1
+		}
+	}
+	return lo
+}
+
+func memo(f func(int) int) func(int) int {
+	known := map[int]int{}
+	return func(x int) int {
+		v, ok := known[x]
+		if !ok {
+			v = f(x)
+			known[x] = v
+		}
+		return v
+	}
+}
+
+// probability is that of the region when an image is won with probability won and lost with
+// probability lost. Left out of the sum are numbers of won images with less than 1e-14 each.
+func (r region) probability(won, lost float64) float64 {
+	if won <= 0 {
+		return r.given(0, lost)
+	}
+	n := float64(r.n)
+	mean, spread := n*won, 8*math.Sqrt(n*won*(1-won))+20 // 20: a Poisson tail near 0
+	k := max(0, int(mean-spread))
+	last := min(r.n, int(mean+spread))
+	sum, p := 0.0, (distuv.Binomial{N: n, P: won}).Prob(float64(k)) // of k won images
+	for ; k <= last; k++ {
+		if p > 1e-14 {
+			sum += p * r.given(k, min(1, lost/(1-won)))
+		}
+		p *= float64(r.n-k) / float64(k+1) * won / (1 - won)
+	}
+	return sum
+}
+
+// given is the region's probability when so many images are won and each other one is lost
+// with probability lost.
+func (r region) given(won int, lost float64) float64 {
+	if r.above {
+		return atLeast(r.border(won), r.n-won, lost)
+	}
+	return atMost(r.border(won)-1, r.n-won, lost)
+}
