@@ -55,7 +55,7 @@ func (f figure) drawBar(p pen, one series, i int, x, width vg.Length, height fun
 	x, width = x+width*0.06, width*0.88
 	middle, top := x+width/2, height(0)
 	if c != nil {
-		top = height(c.Accuracy)
+		top = height(score(c))
 		p.SetColor(p.line(one.Index).Color)
 		p.Fill(vg.Rectangle{Min: vg.Point{X: x, Y: height(0)}, Max: vg.Point{X: x + width, Y: top}}.Path())
 		if marker := p.marker(one.Index); top-height(0) > 14 && width > 8 {
@@ -69,7 +69,7 @@ func (f figure) drawBar(p pen, one series, i int, x, width vg.Length, height fun
 			top = max(top, high)
 		}
 	}
-	if v := accuracy(c); st.Width(v) <= width+2 {
+	if v := value(c); st.Width(v) <= width+2 {
 		p.write(v, vg.Point{X: middle, Y: top + 2}, st, p.ink, -0.5, 0)
 	}
 }

@@ -85,6 +85,16 @@ var csvPublished = []struct {
 	}},
 }
 
+// inert is a field that no spreadsheet takes for a formula: a name that begins as one does has
+// an apostrophe before it, as spreadsheets mark text, and one that begins with that a second
+// one. Numbers are as they are; the columns that this is for have none below zero.
+func inert(field string) string {
+	if field != "" && strings.ContainsRune("=+-@'", rune(field[0])) {
+		return "'" + field
+	}
+	return field
+}
+
 func full(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 func renderCSV(w io.Writer, v *view, _ *suite) error {
@@ -94,6 +104,9 @@ func renderCSV(w io.Writer, v *view, _ *suite) error {
 		line = append(line, c.name)
 	}
 	for _, c := range csvPublished {
+		line = append(line, c.name)
+	}
+	for _, c := range csvSeeds {
 		line = append(line, c.name)
 	}
 	out.Write(line)
@@ -111,12 +124,20 @@ func renderCSV(w io.Writer, v *view, _ *suite) error {
 			for _, c := range csvColumns {
 				field := ""
 				if c.names || one.cell != nil {
-					field = clean(c.value(cell))
+					field = inert(clean(c.value(cell)))
 				}
 				line = append(line, field)
 			}
 			for _, c := range csvPublished {
 				line = append(line, c.value(one))
+			}
+			spread, several := cell.Spread()
+			for _, c := range csvSeeds {
+				field := ""
+				if several {
+					field = c.value(spread)
+				}
+				line = append(line, field)
 			}
 			out.Write(line)
 		}

@@ -16,12 +16,12 @@ type curveFigure struct {
 	panels []curves
 }
 
-const curveHeight = vg.Length(180)
+const curveHeight = vg.Length(158)
 
 // fullCurves is the figure as a file.
 func fullCurves(s *suite, t theme) curveFigure {
-	f := fullFigure(s, t)
-	return f.of(s.Curves())
+	panels := s.Curves()
+	return fullFigure(s, t).spread(len(panels), false).of(panels)
 }
 
 // panelCurves is one panel, for a page that has the title itself.
@@ -31,7 +31,7 @@ func panelCurves(s *suite, c curves, t theme) curveFigure {
 
 // of makes f a figure of these panels.
 func (f figure) of(panels []curves) curveFigure {
-	f.curve, f.legends, f.columns = true, map[string]bool{}, min(max(len(panels), 1), 2)
+	f.curve, f.legends = true, map[string]bool{}
 	for _, c := range panels {
 		for _, line := range c.Lines {
 			f.legends[line.Defense] = true
@@ -47,17 +47,16 @@ func (f curveFigure) size() (width, height vg.Length) {
 func (f curveFigure) draw(canvas vg.Canvas) {
 	f.frame(canvas, len(f.panels), panelTitle+curveHeight, func(p pen, i int, left, top vg.Length) {
 		c := f.panels[i]
-		attack := " · " + c.Attack.Title()
-		st := style(9.5, true)
-		model := fit(clean(c.Model), st, max(f.panelWidth()-st.Width(attack), f.panelWidth()/2))
-		f.drawCurves(p, c, f.title(p, model+attack, left, top, curveHeight))
+		chart := f.title(p, clean(c.Model), left, top, curveHeight)
+		f.subtitle(p, c.Attack.Title(), chart)
+		f.drawCurves(p, c, chart)
 	})
 }
 
 // drawCurves draws one panel in the chart's rectangle. The scale of epsilon ends
 // where the longest line does.
 func (f curveFigure) drawCurves(p pen, c curves, chart vg.Rectangle) {
-	const left, right, below, above = vg.Length(30), vg.Length(14), 2*labelStep + 6, vg.Length(6)
+	const left, right, below, above = vg.Length(30), vg.Length(14), 2*labelStep + 6, vg.Length(14)
 	if spare := chart.Max.X - chart.Min.X - left - right - 340; spare > 0 {
 		chart.Min.X, chart.Max.X = chart.Min.X+spare/2, chart.Max.X-spare/2
 	}
@@ -90,7 +89,7 @@ func (f curveFigure) drawCurves(p pen, c curves, chart vg.Rectangle) {
 	}
 	for _, line := range c.Lines {
 		for _, s := range line.Points {
-			p.DrawGlyphNoClip(p.marker(line.Index), at(s.Epsilon, s.Accuracy))
+			p.glyph(line.Index, at(s.Epsilon, s.Accuracy))
 		}
 	}
 }

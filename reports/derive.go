@@ -27,6 +27,8 @@ type suite struct {
 	Columns []column
 	Notes   []note
 
+	classNames []string // of the data set, by label; nil where it has none
+
 	cells   map[cellKey]*result.Cell
 	studies []*result.SolverStudy
 	margins map[cellKey]*margins
@@ -56,7 +58,7 @@ func (e entry) better() int {
 	if e.Baseline == nil || e.Controlled == nil {
 		return 0
 	}
-	return cmp.Compare(e.Controlled.Accuracy, e.Baseline.Accuracy)
+	return cmp.Compare(score(e.Controlled), score(e.Baseline))
 }
 
 // series is one model under one defense over the suite's columns, nil where a cell is missing.
@@ -97,6 +99,7 @@ func derive(f *result.File) *view {
 		if s.N == 0 {
 			s.N = f.Datasets[s.Dataset].N
 		}
+		s.classNames = f.Datasets[s.Dataset].ClassNames
 		s.arrangeColumns()
 		s.collectNotes()
 		s.addPublished()

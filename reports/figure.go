@@ -11,15 +11,20 @@ import (
 	txt "gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"selfheal/harness/result"
 )
 
-// Sizes of a figure, in points.
+// Sizes of a figure, in points. They are those of print: a figure is as wide as one column
+// of a journal's page or as two, and no letter in it is smaller than 7 points.
 const (
-	gap      = vg.Length(14) // between panels
-	lineStep = vg.Length(11) // of tables and legends
-	small    = vg.Length(7.5)
-	normal   = vg.Length(8)
-	swatch   = vg.Length(24) // a legend's sample
+	oneColumn  = 3.3 * vg.Inch
+	twoColumns = 6.8 * vg.Inch
+	gap        = vg.Length(14) // between panels
+	lineStep   = vg.Length(11) // of tables and legends
+	small      = vg.Length(7.5)
+	normal     = vg.Length(8)
+	swatch     = vg.Length(24) // a legend's sample
 )
 
 // figure is a picture of a suite: a panel a model, each a radar plot (bars when
@@ -34,12 +39,38 @@ type figure struct {
 	table   bool // with the values under each panel
 	margin  vg.Length
 	curve   bool            // robustness curves instead: a legend of lines
+	bars    bool            // bars whatever the axes: a legend of those
 	legends map[string]bool // the defenses in the legend; nil for all
 }
 
-// fullFigure is the suite's figure as a file: 8 inches wide, one column for one model, else two.
+// pageHeight is the height of a printed page, A4 with margins of half an inch.
+const pageHeight = 10.7 * vg.Inch
+
+// fullFigure is the suite's figure as a file: as wide as a column of print for one model, as
+// two columns for several. The values stand below the plots where the page has room for them.
 func fullFigure(s *suite, t theme) figure {
-	return figure{s: s, models: s.Models, theme: t, width: 8 * vg.Inch, columns: min(max(len(s.Models), 1), 2), head: true, table: true, margin: 16}
+	f := figure{s: s, models: s.Models, theme: t, head: true, table: true, margin: 8}
+	f = f.spread(len(s.Models), len(s.Defenses()) > 3)
+	if _, height := f.size(); height > pageHeight {
+		f.table = false
+		f = f.spread(len(s.Models), false)
+	}
+	return f
+}
+
+// spread gives a figure its width and its columns for n panels: three abreast where there
+// are more than four, or two where the panels need room.
+func (f figure) spread(n int, wide bool) figure {
+	f.width = twoColumns
+	switch {
+	case n <= 1:
+		f.width, f.columns = oneColumn, 1
+	case n <= 4 || wide:
+		f.columns = 2
+	default:
+		f.columns = 3
+	}
+	return f
 }
 
 // panelFigure is one model's panel, for a page that has title and table itself.
@@ -57,13 +88,15 @@ func hex(v uint32) color.Color {
 	return color.NRGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 0xff}
 }
 
-// The lines' colours are Okabe and Ito's, which the common kinds of colour
-// blindness keep apart; light and dark differ in their order only.
+// The lines' colours have the hues of Okabe and Ito's palette (Color Universal Design, 2008),
+// which the common kinds of colour blindness keep apart. Their lightness is changed so that
+// the first four differ in greyscale too and stand out from the paper; palette_test.go says
+// by how much.
 var (
 	light = theme{hex(0xffffff), hex(0x1c1c1a), hex(0x5c5c58), hex(0xd5d5d0),
-		[]color.Color{hex(0xD55E00), hex(0x0072B2), hex(0x009E73), hex(0xCC79A7), hex(0xE69F00), hex(0x56B4E9), hex(0x000000)}}
+		[]color.Color{hex(0xB54600), hex(0x045389), hex(0x028F66), hex(0xCA7CA5), hex(0xDD9418), hex(0x30ACEB), hex(0x000000)}}
 	dark = theme{hex(0x1b1c1e), hex(0xe8e8e4), hex(0xa9a9a4), hex(0x45464a),
-		[]color.Color{hex(0xE69F00), hex(0x56B4E9), hex(0x009E73), hex(0xCC79A7), hex(0xD55E00), hex(0x0072B2), hex(0xF0E442)}}
+		[]color.Color{hex(0xF1B50B), hex(0x3EABEB), hex(0x1F9A66), hex(0x9A5779), hex(0xD15F0E), hex(0x0F6DAC), hex(0xFBEE81)}}
 )
 
 // Dashes and markers tell the series apart without colour; the three lists
@@ -117,6 +150,18 @@ type pen struct {
 	theme
 }
 
+// glyph draws a series' marker with a rim of paper, so that one behind it shows.
+func (p pen) glyph(index int, at vg.Point) {
+	g := p.marker(index)
+	rim := g
+	rim.Color, rim.Radius = p.paper, g.Radius+0.7
+	if _, ring := g.Shape.(draw.RingGlyph); ring { // not to be filled by the lines through it
+		rim.Shape = draw.CircleGlyph{}
+	}
+	p.DrawGlyphNoClip(rim, at)
+	p.DrawGlyphNoClip(g, at)
+}
+
 func style(size vg.Length, bold bool) txt.Style {
 	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 	if bold {
@@ -136,17 +181,52 @@ func (p pen) write(s string, at vg.Point, st txt.Style, col color.Color, x, y fl
 }
 
 // fit shortens s with an ellipsis until it is no wider than w; nothing when not even one letter fits.
+// Where there is room for it the end stays, as names often differ there only.
 func fit(s string, st txt.Style, w vg.Length) string {
 	if st.Width(s) <= w {
 		return s
 	}
-	for r := []rune(s); len(r) > 1; {
-		r = r[:len(r)-1]
-		if short := strings.TrimRight(string(r), " ") + "…"; st.Width(short) <= w {
+	r := []rune(s)
+	for n := len(r) - 1; n > 0; n-- {
+		tail := 0
+		if n >= 10 {
+			tail = 2 * n / 5
+		}
+		short := strings.TrimRight(string(r[:n-tail]), " ") + "…" + strings.TrimLeft(string(r[len(r)-tail:]), " ")
+		if st.Width(short) <= w {
 			return short
 		}
 	}
 	return ""
+}
+
+// wrap breaks s between words into lines no wider than w, at most so many; what is too long
+// for a line or for the last one is shortened.
+func wrap(s string, st txt.Style, w vg.Length, most int) []string {
+	var lines []string
+	for _, word := range strings.Fields(s) {
+		last := len(lines) - 1
+		switch {
+		case last < 0:
+			lines = append(lines, word)
+		case last == most-1 || st.Width(lines[last]+" "+word) <= w:
+			lines[last] += " " + word
+		default:
+			lines = append(lines, word)
+		}
+	}
+	for i := range lines {
+		lines[i] = fit(lines[i], st, w)
+	}
+	return lines
+}
+
+// value is a cell's accuracy as a figure says it: in per cent, of several seeds their mean.
+func value(c *result.Cell) string {
+	if c == nil {
+		return dash
+	}
+	return percent(score(c), c.N)
 }
 
 // panelWidth is the width of one panel.
@@ -159,13 +239,46 @@ func (f figure) panelWidth() vg.Length {
 func (f figure) radar() bool { return len(f.s.Columns) >= 3 }
 
 // lined reports whether the figure draws a defense as a line, not as bars.
-func (f figure) lined() bool { return f.curve || f.radar() }
+func (f figure) lined() bool { return !f.bars && (f.curve || f.radar()) }
 
-func (f figure) headHeight() vg.Length {
-	if f.head {
-		return 46
+// headline is a line above the panels.
+type headline struct {
+	text  string
+	style txt.Style
+	col   color.Color
+	step  vg.Length
+}
+
+// headlines are the suite's title, what was scored and what the attacker knows, in lines
+// that fit the figure.
+func (f figure) headlines() []headline {
+	if !f.head {
+		return nil
 	}
-	return 0
+	inner := f.width - 2*f.margin
+	var out []headline
+	add := func(s string, st txt.Style, col color.Color, step vg.Length) {
+		for _, l := range wrap(s, st, inner, 3) {
+			out = append(out, headline{l, st, col, step})
+		}
+	}
+	title, facts := style(11, true), style(normal, false)
+	add(f.s.Heading(), title, f.theme.ink, 14)
+	add("accuracy in % · "+f.s.Facts(), facts, f.theme.muted, 11)
+	if m := modeOf(f.s.Mode); m.Short != "" {
+		add("adversarial images "+m.Short, facts, f.theme.muted, 11)
+	}
+	return out
+}
+
+func (f figure) headHeight() (h vg.Length) {
+	for _, l := range f.headlines() {
+		h += l.step
+	}
+	if h > 0 {
+		h += 8
+	}
+	return h
 }
 
 func (f figure) panelHeight() vg.Length {
@@ -176,8 +289,11 @@ func (f figure) panelHeight() vg.Length {
 	return h
 }
 
-// withTable is true also where axes are numbered: the table is their key.
-func (f figure) withTable() bool { return f.table || (f.radar() && f.axes().numbered) }
+// withTable is true also where axes are numbered: the table is their key. It is false where
+// there are more defenses than the panel has room for.
+func (f figure) withTable() bool {
+	return (f.table && f.valuesFit()) || (f.radar() && f.axes().numbered)
+}
 
 func (f figure) size() (width, height vg.Length) {
 	return f.width, f.frameHeight(len(f.models), f.panelHeight())
@@ -205,14 +321,11 @@ func (f figure) frame(canvas vg.Canvas, n int, h vg.Length, panel func(p pen, i 
 	p := pen{c, f.theme}
 	c.SetColor(f.theme.paper)
 	c.Fill(c.Rectangle.Path())
-	top, inner := height-f.margin, f.width-2*f.margin
-	if f.head {
-		title, facts := style(12, true), style(8.5, false)
-		p.write(fit(f.s.Heading(), title, inner), vg.Point{X: f.width / 2, Y: top}, title, p.ink, -0.5, -1)
-		p.write(fit("accuracy in % · "+f.s.Facts(), facts, inner), vg.Point{X: f.width / 2, Y: top - 16}, facts, p.muted, -0.5, -1)
-		if m := modeOf(f.s.Mode); m.Short != "" {
-			p.write(fit("adversarial images "+m.Short, facts, inner), vg.Point{X: f.width / 2, Y: top - 28}, facts, p.muted, -0.5, -1)
-		}
+	top := height - f.margin
+	y := top
+	for _, l := range f.headlines() {
+		p.write(l.text, vg.Point{X: f.width / 2, Y: y}, l.style, l.col, -0.5, -1)
+		y -= l.step
 	}
 	top -= f.headHeight()
 	w := f.panelWidth()
@@ -232,9 +345,15 @@ const panelTitle = vg.Length(18)
 
 // title writes a panel's title and returns the place of the chart below it.
 func (f figure) title(p pen, s string, left, top, height vg.Length) vg.Rectangle {
-	w, st := f.panelWidth(), style(9.5, true)
+	w, st := f.panelWidth(), style(9, true)
 	p.write(fit(s, st, w), vg.Point{X: left + w/2, Y: top}, st, p.ink, -0.5, -1)
 	return vg.Rectangle{Min: vg.Point{X: left, Y: top - panelTitle - height}, Max: vg.Point{X: left + w, Y: top - panelTitle}}
+}
+
+// subtitle writes what a model's chart is of at the chart's upper end.
+func (f figure) subtitle(p pen, s string, chart vg.Rectangle) {
+	st := style(normal, false)
+	p.write(fit(s, st, f.panelWidth()), vg.Point{X: (chart.Min.X + chart.Max.X) / 2, Y: chart.Max.Y + 4}, st, p.muted, -0.5, -1)
 }
 
 // drawPanel draws a model's panel with its upper left corner at (left, top).

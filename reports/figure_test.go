@@ -2,6 +2,8 @@ package reports
 
 import (
 	"encoding/xml"
+	"fmt"
+	"image/color"
 	"image/png"
 	"io"
 	"regexp"
@@ -56,6 +58,40 @@ func texts(t *testing.T, doc string) []svgText {
 	}
 }
 
+// extreme is a white-box suite of so many models, controls and axes, whose names have about 60
+// letters: accuracies from 0 to 100 %, and a cell that is missing.
+func extreme(models, controls, axes int) *result.File {
+	const name = "a-name-of-sixty-letters-whose-end-is-what-tells-it-from-other"
+	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
+	s := result.Suite{Name: "extreme", Title: "A suite of extremes, whose title is so long that it has to be broken", Dataset: "cifar10-test", Mode: "whitebox-through"}
+	for i := range controls {
+		s.Controls = append(s.Controls, fmt.Sprintf("%s-control-%d", name, i))
+	}
+	var attacks []attacked
+	for i := range axes - 1 {
+		a := attacked{fmt.Sprintf("aa-%d", i), []string{"linf", "l2", "l1"}[i%3], "autoattack-standard/1", float64(4*(i+1)) / 255}
+		s.Attacks, attacks = append(s.Attacks, a.name), append(attacks, a)
+	}
+	var correct [][][]int
+	for m := range models {
+		s.Models = append(s.Models, fmt.Sprintf("%s-%d", name, m))
+		of := make([][]int, controls+1)
+		for d := range of {
+			of[d] = []int{1000}
+			for a := range attacks {
+				k := max(0, d*1000/(controls+1)-31*a)
+				if m == 1 && d == 1 && a == 1 {
+					k = -1
+				}
+				of[d] = append(of[d], k)
+			}
+		}
+		correct = append(correct, of)
+	}
+	addCells(f, s, 1000, attacks, correct)
+	return f
+}
+
 // TestNothingOverlaps lays out figures from one model to a crowd: no text may
 // meet another or leave the picture.
 func TestNothingOverlaps(t *testing.T) {
@@ -64,7 +100,8 @@ func TestNothingOverlaps(t *testing.T) {
 		long.Cells[i].Recipe = "" // names of attacks instead of short titles
 		long.Cells[i].Attack = strings.Replace(long.Cells[i].Attack, "aa-", "an-attack-with-quite-a-long-name-", 1)
 	}
-	for name, f := range map[string]*result.File{"fixture": fixture(), "long": long, "one": crowded(1), "two": crowded(2), "four": crowded(4), "seven": crowded(7)} {
+	for name, f := range map[string]*result.File{"fixture": fixture(), "long": long, "one": crowded(1), "two": crowded(2), "four": crowded(4), "seven": crowded(7),
+		"one model": extreme(1, 1, 3), "a dozen": extreme(12, 1, 4), "five controls": extreme(2, 5, 4), "nine axes": extreme(6, 3, 9), "two axes": extreme(1, 5, 2), "nine controls": extreme(1, 9, 9)} {
 		for _, s := range derive(f).Suites {
 			figures := []picture{fullFigure(s, light), fullCurves(s, light)}
 			for _, m := range s.Models {
@@ -72,6 +109,9 @@ func TestNothingOverlaps(t *testing.T) {
 			}
 			for _, c := range s.Curves() {
 				figures = append(figures, panelCurves(s, c, dark))
+			}
+			if hasWaterfalls(s) {
+				figures = append(figures, fullWaterfalls(s, light), waterfallPanel(s, s.Models[0], dark))
 			}
 			for i, fig := range figures {
 				all := texts(t, svg(fig))
@@ -95,10 +135,10 @@ func TestFigureText(t *testing.T) {
 	files := report(t)
 	for file, want := range map[string][]string{
 		"radar-real.svg": {"CIFAR-10, adversarially trained", "accuracy in % · cifar10-test · n = 200 · oblivious", "resnet-2b", "None", "AA ℓ∞", "ε = 8/255", "AA ℓ2", "ε = 0.5",
-			"AA ℓ1", "ε = 12", "20", "100%", "baseline", "controlled: pca (optimisation loop)", "adversarial images made on the undefended network, then given to every defense", "82.0", "80.5", "25.5", "46.0", "33.0"},
+			"AA ℓ1", "ε = 12", "20", "100%", "baseline", "controlled: pca (optimisation loop)", "adversarial images made on the undefended network, then", "given to every defense", "82.0", "80.5", "25.5", "46.0", "33.0"},
 		"radar--white-box.svg": {scriptName, texName, "–", "controlled: auto_encoder (optimisation loop)", "ε = 4/255", "aa-l1"},
 		"radar-single.svg":     {"0 %", "80 %", "100 %", "Square ℓ∞", "ε = 0.05", "38.5", "0.0", "controlled: pca"},
-		"curve-curve.svg":      {"Robustness curves", "accuracy in % · cifar10-test · n = 200 · oblivious", "resnet-2b · FAB-T ℓ∞", "resnet-2b · Bisection ℓ2", "0", "4/255", "8/255", "0.4", "1", "ε", "60 %", "baseline"},
+		"curve-curve.svg":      {"Robustness curves", "accuracy in % · cifar10-test · n = 200 · oblivious", "resnet-2b", "FAB-T ℓ∞", "Bisection ℓ2", "0", "4/255", "8/255", "0.5", "1", "ε", "60 %", "baseline"},
 	} {
 		have := map[string]bool{}
 		for _, x := range texts(t, files[file]) {
@@ -134,6 +174,7 @@ func TestNumberedAxes(t *testing.T) {
 }
 
 func TestPNG(t *testing.T) {
+	whitebox := map[string]bool{"waterfall--white-box.png": true, "waterfall-detached.png": true, "waterfall-bpda.png": true, "waterfall-through.png": true}
 	for name, content := range report(t) {
 		if !strings.HasSuffix(name, ".png") {
 			continue
@@ -142,7 +183,7 @@ func TestPNG(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if w := img.Bounds().Dx(); w != 1600 {
+		if w := img.Bounds().Dx(); w != 990 && w != 2040 { // 3.3 and 6.8 inches at 300 dpi
 			t.Errorf("%s is %d pixels wide", name, w)
 		}
 		colours := map[uint32]bool{}
@@ -152,9 +193,13 @@ func TestPNG(t *testing.T) {
 				colours[r>>8<<16|g>>8<<8|b>>8] = true
 			}
 		}
-		for _, c := range []uint32{0xffffff, 0xd55e00, 0x0072b2} { // paper, baseline, first control
-			if !colours[c] {
-				t.Errorf("%s has no pixel of #%06x", name, c)
+		for i, c := range []color.Color{light.paper, light.lines[0], light.lines[1]} { // and baseline, first control
+			if i == 2 && strings.HasPrefix(name, "waterfall-") && !whitebox[name] || // only the undefended network was attacked
+				i == 1 && strings.HasPrefix(name, "control-") { // only controls have traces
+				continue
+			}
+			if r, g, b, _ := c.RGBA(); !colours[r>>8<<16|g>>8<<8|b>>8] {
+				t.Errorf("%s has no pixel of colour %d", name, i)
 			}
 		}
 		if !strings.Contains(content[:80], "pHYs") {

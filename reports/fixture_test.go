@@ -119,6 +119,8 @@ func fixture() *result.File {
 	warn(5, result.Warning{ID: "budget", Message: "stopped at 5 steps"})
 	f.Fits = []result.Fit{{Control: "pca", Model: "resnet-2b", At: "input", Dim: 3072, Rank: 217, Variance: 0.9901, Samples: 10000, Seconds: 4.25},
 		{Control: "pca", Model: "resnet-2b", At: "last", Dim: 512, Rank: 9, Variance: 0.9932, Samples: 10000, Cached: true}}
+	addTraces(f)
+	f.Gallery = fixtureGallery()
 	return f
 }
 

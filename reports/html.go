@@ -1,15 +1,15 @@
 package reports
 
 import (
+	"crypto/sha256"
 	"embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"
+	"image/color"
 	"io"
-	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"selfheal/harness/result"
 )
@@ -17,39 +17,51 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// page is the HTML page's template; its tables are those of tables.go.
-var page = template.Must(template.New("report.html.tmpl").Funcs(template.FuncMap{
+// pageFuncs are what the templates call.
+var pageFuncs = template.FuncMap{
 	"words":  strings.Fields,
 	"marks":  func(s string) []string { return strings.Split(s, ",") },
 	"anchor": markAnchor,
-	"share":  func(x float64) string { return fmt.Sprintf("%.1f", 100*min(max(x, 0), 1)) },
-}).ParseFS(assets, "assets/report.html.tmpl", "assets/study.html.tmpl", "assets/theorybody.html.tmpl"))
+	"share":  func(x float64) string { return fmt.Sprintf("%.4g", min(max(x, 0), 1)) },
+}
+
+// page is the HTML page's template; its tables are those of tables.go.
+var page = template.Must(template.New("report.html.tmpl").Funcs(pageFuncs).ParseFS(assets, "assets/report.html.tmpl", "assets/table.html.tmpl", "assets/study.html.tmpl", "assets/theorybody.html.tmpl", "assets/gallery.html.tmpl"))
 
 // pageData is what the template sees.
 type pageData struct {
 	Style    template.CSS
+	Script   template.JS
+	Policy   string // what the page may load and run
 	Title    string
 	Quoted   bool // numbers of a paper: nothing was run
 	Radars   []pageFigure
 	Compared bool // with published numbers
 	Headline string
 	Tested   []fact
-	Knows    table // what the attacker knows, where there are several
-	Suites   []pageSuite
-	Studies  []studyPage
-	Theory   *theoryBody // nil: the run has none
-	Modes    []fact      // the attackers of this file
-	Fits     table
-	Records  bool
-	Curves   bool
-	First    bool // some attacks ended at an image's first success
-	Run      []fact
-	Datasets table
-	Models   table
+	Standing table       // the report in a line a suite, model and control
+	Showcase *pageFigure // beside it
+	// Sentences say the report in words, where they are few.
+	Sentences []string
+	Knows     table // what the attacker knows, where there are several
+	Suites    []pageSuite
+	Studies   []studyPage
+	Theory    *theoryBody // nil: the run has none
+	Modes     []fact      // the attackers of this file
+	Fits      table
+	Records   bool
+	Curves    bool
+	Gallery   bool
+	First     bool // some attacks ended at an image's first success
+	Run       []fact
+	Command   string // to repeat the run, as one types it; "" where that is not known
+	Datasets  table
+	Models    table
 }
 
-// mostSentences is how many rows of a suite are also said in words: more are easier read in the table.
-const mostSentences = 4
+// mostSentences is how many lines of a report are also said in words: more are easier read
+// in the table.
+const mostSentences = 2
 
 // fact is a term and what it says.
 type fact struct{ Term, Text string }
@@ -58,18 +70,23 @@ type fact struct{ Term, Text string }
 type pageSuite struct {
 	Slug, Heading, Mode, Facts string
 	Attacker                   string // what it knows, in words
-	Sentences                  []string
 	Missing                    int
-	Stack                      bool // table over figures instead of beside them
 	Accuracy                   table
 	Compared                   table
 	Figures, Curves            []pageFigure
+	Components                 []pageFigure // accuracy after each component of an attack
+	Intervals                  table
+	Classes                    []table
 	Details                    []table
+	Gallery                    *galleryView
+	Traces                     *traceView
 }
 
-// pageFigure is one picture for light and dark pages, as data URIs.
+// pageFigure is one picture for light and dark pages: an svg element that follows the
+// page's scheme or, where the two are different drawings, data URIs.
 type pageFigure struct {
 	Caption, Alt  string
+	Inline        template.HTML
 	Light         template.URL
 	Dark          template.Srcset
 	Width, Height int // CSS pixels
@@ -80,43 +97,104 @@ func renderHTML(w io.Writer, v *view, _ *suite) error {
 	if err != nil {
 		return err
 	}
-	d := pageData{Style: template.CSS(css), Title: v.Title(), Quoted: v.quoted, Headline: v.headline(), Tested: v.tested(), Knows: v.knowledgeTable(), Modes: v.attackers(), Fits: v.fitTable(),
-		Studies: v.studyPages(), Theory: v.theory.body(), Run: v.provenance(), Datasets: v.datasetTable(), Models: v.modelTable()}
+	script, err := assets.ReadFile("assets/report.js")
+	if err != nil {
+		return err
+	}
+	d := v.page()
+	d.Style, d.Script, d.Policy = template.CSS(string(css)+seriesStyle()), template.JS(script), policy(script)
+	var sb strings.Builder
+	if err := page.Execute(&sb, d); err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, withInks(sb.String()))
+	return err
+}
+
+// page is all that the page says.
+func (v *view) page() pageData {
+	d := pageData{Title: v.Title(), Quoted: v.quoted, Headline: v.headline(), Tested: v.tested(), Standing: v.headlineTable(), Knows: v.knowledgeTable(),
+		Studies: v.studyPages(), Theory: v.theory.body(), Modes: v.attackers(), Fits: v.fitTable(),
+		Run: v.provenance(), Command: shellCommand(v.File.Command), Datasets: v.datasetTable(), Models: v.modelTable()}
+	if len(d.Standing.Rows) <= mostSentences && !v.quoted {
+		for _, s := range v.Suites {
+			for _, r := range s.Rows() {
+				if said := s.summary(r); said != "" {
+					d.Sentences = append(d.Sentences, said)
+				}
+			}
+		}
+	}
+	if s, m := v.showcase(); s != nil {
+		f := s.panel(s.Heading()+": "+s.caption("accuracy in %"), m)
+		d.Showcase = &f
+	}
 	for _, s := range v.Suites {
 		ps := pageSuite{Slug: s.Slug, Heading: s.Heading(), Mode: clean(s.Mode), Facts: s.Facts(), Attacker: s.Attacker(), Missing: s.Missing(),
-			Stack: len(s.Models) > 1 || len(s.Columns) > 5, Accuracy: s.accuracyTable(), Compared: s.comparisonTable()}
+			Accuracy: s.accuracyTable(), Compared: s.comparisonTable()}
 		d.Compared = d.Compared || len(ps.Compared.Rows) > 0
-		if v.quoted { // nothing was run that there is more to say of, and the figures stand by themselves
-			d.Suites = append(d.Suites, ps)
-			continue
+		if !v.quoted { // else nothing was run that there is more to say of, and the figures stand by themselves
+			alone := len(v.Suites) == 1 && len(s.Models) == 1 // then the first screen has its figure
+			s.fill(&ps, !alone)
+			ps.Gallery, ps.Traces = s.Gallery(v.File.Gallery), s.Traces()
+			d.Gallery = d.Gallery || ps.Gallery != nil
+			d.Records = d.Records || s.margins != nil
+			d.Curves = d.Curves || ps.Curves != nil
+			s.each(func(c *result.Cell, _ column) { d.First = d.First || c.VerdictOnly })
 		}
-		for _, r := range s.Rows() {
-			if said := s.summary(r); said != "" && len(s.Models)*len(s.Controls) <= mostSentences {
-				ps.Sentences = append(ps.Sentences, said)
-			}
-		}
-		for _, m := range s.Models {
-			ps.Figures = append(ps.Figures, pictures(s.caption("Accuracy in %"), panelFigure(s, m, light), panelFigure(s, m, dark)))
-		}
-		for _, c := range s.Curves() {
-			ps.Curves = append(ps.Curves, pictures(s.caption("Accuracy in % against ε"), panelCurves(s, c, light), panelCurves(s, c, dark)))
-		}
-		for _, t := range []table{s.intervalTable(), s.distanceTable(), s.waterfallTable(), s.solverTable(), s.marginTable(), s.costTable()} {
-			if len(t.Rows) > 0 {
-				ps.Details = append(ps.Details, t)
-			}
-		}
-		d.Records = d.Records || s.margins != nil
-		d.Curves = d.Curves || ps.Curves != nil
-		s.each(func(c *result.Cell, _ column) { d.First = d.First || c.VerdictOnly })
 		d.Suites = append(d.Suites, ps)
 	}
 	for _, s := range v.radars {
 		for _, m := range s.Models {
-			d.Radars = append(d.Radars, pictures(s.Heading(), panelFigure(s, m, light), panelFigure(s, m, dark)))
+			d.Radars = append(d.Radars, s.panel(s.Heading(), m))
 		}
 	}
-	return page.Execute(w, d)
+	return d
+}
+
+// panel draws one model's radar plot or bars.
+func (s *suite) panel(caption, model string) pageFigure {
+	return pictures(caption, panelFigure(s, model, light), panelFigure(s, model, dark))
+}
+
+// fill adds the figures and the details of a suite that was run.
+func (s *suite) fill(ps *pageSuite, panels bool) {
+	for _, m := range s.Models {
+		if panels {
+			ps.Figures = append(ps.Figures, s.panel(s.caption("Accuracy in %"), m))
+		}
+		if day := waterfallPanel(s, m, light); day != nil {
+			ps.Components = append(ps.Components, pictures(s.caption("Accuracy in % after each component"), day, waterfallPanel(s, m, dark)))
+		}
+	}
+	for _, c := range s.Curves() {
+		ps.Curves = append(ps.Curves, pictures(s.caption("Accuracy in % against ε"), panelCurves(s, c, light), panelCurves(s, c, dark)))
+	}
+	ps.Intervals, ps.Classes = s.intervalTable(), s.classTables()
+	for _, t := range []table{s.spreadTable(), s.distanceTable(), s.waterfallTable(), s.solverTable(), s.marginTable(), s.costTable()} {
+		if len(t.Rows) > 0 {
+			ps.Details = append(ps.Details, t)
+		}
+	}
+}
+
+// seriesStyle defines the colours of baseline and controlled bars: those of the figures.
+func seriesStyle() string {
+	define := func(t theme) string {
+		return fmt.Sprintf(":root { --baseline: %s; --controlled: %s; }", cssColour(t.lines[0]), cssColour(t.lines[1]))
+	}
+	return define(light) + "\n@media screen and (prefers-color-scheme: dark) { " + define(dark) + " }\n"
+}
+
+func cssColour(c color.Color) string {
+	k := color.NRGBAModel.Convert(c).(color.NRGBA)
+	return fmt.Sprintf("#%02x%02x%02x", k.R, k.G, k.B)
+}
+
+// policy allows a page its own style, its own pictures and this one script, and no request.
+func policy(script []byte) string {
+	sum := sha256.Sum256(script)
+	return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
 // pictures draws a panel for light and for dark pages.
@@ -125,8 +203,11 @@ func pictures(caption string, day, night picture) pageFigure {
 		return "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(svg(p)))
 	}
 	width, height := day.size()
-	return pageFigure{Caption: caption, Alt: day.describe(), Light: template.URL(uri(day)), Dark: template.Srcset(uri(night)),
-		Width: int(width.Points() * 96 / 72), Height: int(height.Points() * 96 / 72)}
+	f := pageFigure{Caption: caption, Alt: day.describe(), Inline: inline(day, night), Width: cssPixels(width), Height: cssPixels(height)}
+	if f.Inline == "" {
+		f.Light, f.Dark = template.URL(uri(day)), template.Srcset(uri(night))
+	}
+	return f
 }
 
 // attackers explains the modes of the file's suites.
@@ -200,53 +281,17 @@ func (v *view) tested() []fact {
 		all  []string
 	}{{"Models", models}, {"Controllers", controls}, {"Data", data}, {"Attacks", attacks}, {"Attacker", attackers}} {
 		if len(f.all) > 0 {
-			out = append(out, fact{f.term, strings.Join(f.all, ", ")})
+			out = append(out, fact{f.term, some(f.all)})
 		}
 	}
 	return out
 }
 
-// provenance says with what the numbers were made.
-func (v *view) provenance() []fact {
-	if v.quoted {
-		return v.source()
+// some joins names, the first dozen where there are many more.
+func some(names []string) string {
+	const most = 12
+	if len(names) <= most+2 {
+		return strings.Join(names, ", ")
 	}
-	f, e := v.File, v.File.Environment
-	created := ""
-	if !f.Created.IsZero() {
-		created = f.Created.UTC().Format(time.RFC3339)
-	}
-	var out []fact
-	for _, x := range []fact{
-		{"Created", created}, {"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)}, {"Schema", f.Schema},
-		{"selfheal", e.Selfheal}, {"Go", e.Go}, {"ONNX Runtime", e.ONNXRuntime}, {"Provider", e.Provider}, {"CPU", e.CPU},
-		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)},
-	} {
-		if x.Text != "" {
-			out = append(out, fact{x.Term, clean(x.Text)})
-		}
-	}
-	return out
-}
-
-func (v *view) datasetTable() table {
-	t := table{Lead: 1, Caption: "Data sets", Head: []string{"Data set", "Images", "SHA-256 of pixels and labels"}}
-	for _, name := range slices.Sorted(maps.Keys(v.File.Datasets)) {
-		d := v.File.Datasets[name]
-		t.Rows = append(t.Rows, []box{text(clean(name)), text(thousands(int64(d.N))), text(clean(d.SHA256))})
-	}
-	return t
-}
-
-func (v *view) modelTable() table {
-	t := table{Lead: 1, Caption: "Models", Head: []string{"Model", "Parameters", "Segments", "FLOPs per image", "SHA-256 of the file"}}
-	for _, name := range slices.Sorted(maps.Keys(v.File.Models)) {
-		m := v.File.Models[name]
-		flops := dash
-		if m.FLOPs > 0 {
-			flops = thousands(m.FLOPs)
-		}
-		t.Rows = append(t.Rows, []box{text(clean(name)), text(thousands(m.Parameters)), text(thousands(int64(m.Segments))), text(flops), text(clean(m.SHA256))})
-	}
-	return t
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // texHead lets tables.tex be compiled by itself and also be read with \input
 // by a document: \@nodocument is \relax only after \begin{document}.
-const texHead = `% \input this file in a document, or compile it by itself.
+const texHead = `% \input this file in a document, or compile it by itself. It needs no package; with a LaTeX older
+% than 2018, letters beyond ASCII in names need \usepackage[utf8]{inputenc}.
 \expandafter\ifx\csname @nodocument\endcsname\relax
   \let\selfhealend\relax
 \else
@@ -57,10 +59,14 @@ func renderLaTeX(w io.Writer, v *view, _ *suite) error {
 		texTable(&sb, t, t.Caption, fmt.Sprintf("knowledge-%d", i+1))
 	}
 	for _, s := range v.Suites {
+		accuracies, form := s.paperForm(s.accuracyTable())
+		for i, t := range accuracies.pages() {
+			form.table(&sb, t, s.texCaption(t), fmt.Sprintf("%s-accuracy-%d", s.Slug, i+1))
+		}
 		for _, kind := range []struct {
 			label string
 			table table
-		}{{"accuracy", s.accuracyTable()}, {"published", s.comparisonTable()}, {"distance", s.distanceTable()}, {"components", s.waterfallTable()}} {
+		}{{"published", s.comparisonTable()}, {"seeds", s.spreadTable()}, {"distance", s.distanceTable()}, {"components", s.waterfallTable()}} {
 			for i, t := range kind.table.pages() {
 				texTable(&sb, t, s.texCaption(t), fmt.Sprintf("%s-%s-%d", s.Slug, kind.label, i+1))
 			}
@@ -84,15 +90,79 @@ func (s *suite) texCaption(t table) string {
 	return out
 }
 
+// texForm is how a table is set: the plain one is for the reports' own tables.
+type texForm struct {
+	strengths string // a line above the heads that says every attack's strength; "" for none
+	ruled     bool   // a line below every row, and entries that begin below their heads
+}
+
+// paperForm gives a table of accuracies the form of the paper's: lines between the rows, the
+// attacks' strengths said once above the heads "None", "AA (ℓ∞)", … Where a norm has several
+// strengths, or two attacks would read the same, each head says its own instead.
+func (s *suite) paperForm(t table) (table, texForm) {
+	form := texForm{ruled: true}
+	strength, heads := map[string]string{}, map[string]bool{}
+	var said, short []string
+	for _, c := range s.Columns {
+		head := c.Short()
+		if c.Attack != "none" {
+			if c.norm == "" || c.Epsilon == nil {
+				return t, form
+			}
+			norm, e := normName(c.norm), epsilon(*c.Epsilon)
+			head += " (" + norm + ")"
+			if strength[norm] == "" {
+				said = append(said, norm+": ε = "+e)
+				strength[norm] = e
+			}
+			if strength[norm] != e {
+				return t, form
+			}
+		}
+		if heads[head] {
+			return t, form
+		}
+		heads[head] = true
+		short = append(short, head)
+	}
+	if len(said) == 0 || len(short) != len(t.Head)-t.Lead {
+		return t, form
+	}
+	t.Head = slices.Concat(t.Head[:t.Lead], short)
+	form.strengths = strings.Join(said, ", ")
+	return t, form
+}
+
 func texTable(sb *strings.Builder, t table, caption, label string) {
+	texForm{}.table(sb, t, caption, label)
+}
+
+// longName is how many letters a name may have that is not broken, in a table of so many columns.
+func longName(columns int) int {
+	switch {
+	case columns > 8:
+		return 16
+	case columns > 6:
+		return 19
+	}
+	return 26
+}
+
+// table writes t as a float.
+func (f texForm) table(sb *strings.Builder, t table, caption, label string) {
 	if len(t.Rows) == 0 {
 		return
 	}
 	var spec strings.Builder
+	long := make([]bool, len(t.Head))
 	for i := range t.Head {
-		if t.Words(i) {
+		long[i] = i < t.Lead && slices.ContainsFunc(t.Rows, func(r []box) bool { return utf8.RuneCountInString(r[i].plain()) > longName(len(t.Head)) })
+		switch {
+		case long[i]:
+			fmt.Fprintf(&spec, "p{%dmm}", longName(len(t.Head))*4/3)
+		case f.ruled || t.Words(i):
 			spec.WriteByte('l')
-		} else {
+		default:
 			spec.WriteByte('r')
 		}
 		if i == t.Lead-1 {
@@ -100,26 +170,38 @@ func texTable(sb *strings.Builder, t table, caption, label string) {
 		}
 	}
 	size := "small"
-	if len(t.Head) > 6 {
+	switch {
+	case len(t.Head) > 8:
+		size = "scriptsize\n\\tabcolsep=2pt"
+	case len(t.Head) > 6:
 		size = "scriptsize\n\\tabcolsep=3pt"
 	}
-	fmt.Fprintf(sb, "\n\\begin{table}[htbp]\n\\centering\n\\%s\n\\caption{%s}\n\\label{tab:%s}\n\\begin{tabular}{%s}\n\\hline\n",
+	fmt.Fprintf(sb, "\n\\begin{table}[htbp]\n\\centering\n\\belowcaptionskip=6pt\n\\def\\arraystretch{1.15}\n\\%s\n\\caption{%s}\n\\label{tab:%s}\n\\begin{tabular}{%s}\n\\hline\n",
 		size, texEscape(caption), label, spec.String())
+	if f.strengths != "" {
+		fmt.Fprintf(sb, "\\multicolumn{%d}{c}{%s} \\\\\n\\hline\n", len(t.Head), texEscape(f.strengths))
+	}
 	for i, h := range t.Head {
-		sb.WriteString(texSep(i) + texHeading(h, t.Words(i)))
+		sb.WriteString(texSep(i) + texHeading(h, f.strengths != "" || t.Words(i)))
 	}
 	sb.WriteString(" \\\\\n\\hline\n")
-	for _, r := range t.Rows {
-		for i, b := range r {
-			sb.WriteString(texSep(i))
+	for i, r := range t.Rows {
+		for j, b := range r {
+			sb.WriteString(texSep(j))
 			if b.Repeat {
 				continue
 			}
+			if long[j] { // never the last column, whose \\\\ this would change
+				sb.WriteString("\\raggedright ")
+			}
 			for _, sp := range b.Spans {
-				sb.WriteString(texSpan(sp))
+				sb.WriteString(texSpan(sp, long[j]))
 			}
 		}
 		sb.WriteString(" \\\\\n")
+		if f.ruled && i < len(t.Rows)-1 {
+			sb.WriteString("\\hline\n")
+		}
 	}
 	sb.WriteString("\\hline\n\\end{tabular}\n")
 	for _, n := range t.Notes {
@@ -132,8 +214,12 @@ func texTable(sb *strings.Builder, t table, caption, label string) {
 	sb.WriteString("\\end{table}\n")
 }
 
-// texHeading breaks the heading of a column of numbers at its last space.
+// texHeading breaks the heading of a column of numbers at its last space, and a long one
+// wherever a name may be broken.
 func texHeading(h string, words bool) string {
+	if utf8.RuneCountInString(h) > longName(0) {
+		return `\parbox[b]{24mm}{\raggedright\strut ` + texBreaks.Replace(texEscape(h)) + `\strut}`
+	}
 	cut := strings.LastIndex(h, " ")
 	if words || cut < 0 {
 		return texEscape(h)
@@ -148,8 +234,14 @@ func texSep(i int) string {
 	return " & "
 }
 
-func texSpan(s span) string {
+// texBreaks lets a line end behind what joins the parts of a name.
+var texBreaks = strings.NewReplacer("--", "--", "-", `-\allowbreak `, `\_`, `\_\allowbreak `, "/", `/\allowbreak `, ".", `.\allowbreak `, `\textgreater{}`, `\textgreater{}\allowbreak `)
+
+func texSpan(s span, breaks bool) string {
 	out := texEscape(s.Text)
+	if breaks {
+		out = texBreaks.Replace(out)
+	}
 	if s.Bold {
 		out = `\textbf{` + out + "}"
 	}
@@ -164,17 +256,17 @@ func texSpan(s span) string {
 var texEscaper = strings.NewReplacer(
 	`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "_", `\_`, "%", `\%`, "&", `\&`, "#", `\#`, "$", `\$`,
 	"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`,
-	"|", `\textbar{}`, `"`, `"{}`, "`", "`{}", "'", "'{}", "--", "-{}-{}",
+	"|", `\textbar{}`, `"`, `"{}`, "`", "{}`{}", "'", "'{}", "--", "-{}-{}",
 	"[", "{[}", "]", "{]}", // after \\, a bracket would be its argument
 	"ℓ∞", `$\ell_\infty$`, "ℓ1", `$\ell_1$`, "ℓ2", `$\ell_2$`, "ℓ", `$\ell$`, "∞", `$\infty$`,
-	"ε", `$\epsilon$`, "†", `$\dagger$`, "−", "$-$", "→", `$\to$`, "·", `$\cdot$`, "×", `$\times$`, "–", "--", thin, `\,`, nbsp, "~")
+	"ε", `$\epsilon$`, "†", `$\dagger$`, "−", "$-$", "±", `$\pm$`, "≤", `$\le$`, "≥", `$\ge$`, "‖", `$\|$`, "…", `\ldots{}`, "→", `$\to$`, "·", `$\cdot$`, "×", `$\times$`, "–", "--", thin, `\,`, nbsp, "~")
 
 // texEscape writes s for LaTeX with its default fonts. Letters that these lack
 // are named by their code point, so that the file always compiles.
 func texEscape(s string) string {
 	var sb strings.Builder
 	for _, r := range texEscaper.Replace(s) {
-		if r > unicode.MaxLatin1 || (r > unicode.MaxASCII && !unicode.IsLetter(r)) {
+		if r > unicode.MaxLatin1 || (r > unicode.MaxASCII && (!unicode.IsLetter(r) || strings.ContainsRune("ªµºÐÞðþ", r))) {
 			fmt.Fprintf(&sb, "[U+%04X]", r)
 			continue
 		}

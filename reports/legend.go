@@ -14,39 +14,69 @@ type legendItem struct {
 	x     vg.Length // of the sample's left end
 }
 
-// legend breaks the legend's items into lines that are no wider than the figure.
+// between is the room between two entries of a legend.
+const between = vg.Length(18)
+
+// flow breaks entries of these widths into lines no wider than most: as few as possible, and
+// those of about the same length.
+func flow(widths []vg.Length, most vg.Length) [][]int {
+	lines := func(most vg.Length) (out [][]int) {
+		var x vg.Length
+		for i, w := range widths {
+			if out == nil || x+w > most {
+				out, x = append(out, nil), 0
+			}
+			out[len(out)-1] = append(out[len(out)-1], i)
+			x += w + between
+		}
+		return out
+	}
+	best := lines(most)
+	for w := most; w > 0; w -= 6 {
+		if narrower := lines(w); len(narrower) == len(best) {
+			best = narrower
+		} else {
+			break
+		}
+	}
+	return best
+}
+
+// legend breaks the legend's items into centred lines that are no wider than the figure.
 func (f figure) legend() [][]legendItem {
-	const between = vg.Length(18)
 	st := style(normal, false)
 	most := f.width - 2*f.margin
-	var lines [][]legendItem
-	var x vg.Length
+	var items []legendItem
+	var widths []vg.Length
 	for i, d := range f.s.Defenses() {
 		if f.legends != nil && !f.legends[d] {
 			continue
 		}
-		name := defenseName(d)
+		name, loop := defenseName(d), ""
 		if i > 0 {
 			name = "controlled: " + name
 		}
 		if f.s.Looped(d) {
-			name += " (optimisation loop)"
+			loop = " (optimisation loop)"
 		}
-		name = fit(name, st, most-swatch-4)
-		w := swatch + 4 + st.Width(name)
-		if lines == nil || x+w > most {
-			lines, x = append(lines, nil), 0
-		}
-		last := len(lines) - 1
-		lines[last] = append(lines[last], legendItem{i, name, x})
-		x += w + between
+		name = fit(name, st, most-swatch-4-st.Width(loop)) + loop
+		items = append(items, legendItem{index: i, text: name})
+		widths = append(widths, swatch+4+st.Width(name))
 	}
-	for _, line := range lines { // centred
-		end := line[len(line)-1]
-		shift := (most - end.x - swatch - 4 - st.Width(end.text)) / 2
-		for i := range line {
-			line[i].x += f.margin + shift
+	var lines [][]legendItem
+	for _, of := range flow(widths, most) {
+		total := between * vg.Length(len(of)-1)
+		for _, i := range of {
+			total += widths[i]
 		}
+		x := f.margin + (most-total)/2
+		var line []legendItem
+		for _, i := range of {
+			items[i].x = x
+			line = append(line, items[i])
+			x += widths[i] + between
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }
@@ -75,30 +105,52 @@ func (f figure) sample(p pen, index int, x, y, w vg.Length) {
 		p.SetLineStyle(p.line(index))
 		p.Stroke(vg.Path{{Type: vg.MoveComp, Pos: vg.Point{X: x, Y: y}}, {Type: vg.LineComp, Pos: vg.Point{X: x + w, Y: y}}})
 	}
-	p.DrawGlyphNoClip(marker, vg.Point{X: x + w/2, Y: y})
+	if at := (vg.Point{X: x + w/2, Y: y}); f.lined() {
+		p.glyph(index, at)
+	} else {
+		p.DrawGlyphNoClip(marker, at)
+	}
 }
 
-// drawValues writes the table under a panel: a line a column of the suite, a
-// column a defense, headed by the defense's marker.
-func (f figure) drawValues(p pen, lines []series, left, top vg.Length) {
-	st, bold := style(small, false), style(small, true)
-	width := f.panelWidth()
-	titles := f.valueTitles()
-	var label vg.Length
+// valueColumns lays out the table under a panel: the width of its titles, shortened, and of
+// each defense's column, at most 84 points.
+func (f figure) valueColumns() (titles []string, label, column vg.Length) {
+	st, width := style(small, false), f.panelWidth()
+	titles = f.valueTitles()
 	for i := range titles {
 		titles[i] = fit(titles[i], st, width*0.45)
 		label = max(label, st.Width(titles[i]))
 	}
 	label += 8
-	col := min(84, (width-label)/vg.Length(len(lines)))
-	left += (width - label - col*vg.Length(len(lines))) / 2
+	return titles, label, min(84, (width-label)/vg.Length(len(f.s.Defenses())))
+}
+
+// valuesFit reports whether a column of that table has room for a value.
+func (f figure) valuesFit() bool {
+	_, _, column := f.valueColumns()
+	return column >= style(small, false).Width("100.00")+3
+}
+
+// drawValues writes the table under a panel: a line a column of the suite, a
+// column a defense, headed by the defense's marker. Where there are too many defenses it
+// is the key of the axes' numbers only.
+func (f figure) drawValues(p pen, lines []series, left, top vg.Length) {
+	st, bold := style(small, false), style(small, true)
+	titles, label, col := f.valueColumns()
+	if !f.valuesFit() {
+		lines, col = nil, 0
+	}
+	left += (f.panelWidth() - label - col*vg.Length(len(lines))) / 2
 	right := left + label + col*vg.Length(len(lines))
 	const sampleWidth = vg.Length(7)
 	for j, one := range lines {
-		name := fit(defenseName(one.Defense), bold, col-sampleWidth-7)
-		end := left + label + col*vg.Length(j+1) - 2
-		p.write(name, vg.Point{X: end, Y: top - lineStep/2}, bold, p.ink, -1, -0.5)
-		f.sample(p, one.Index, end-bold.Width(name)-sampleWidth-3, top-lineStep/2, sampleWidth)
+		name, end := defenseName(one.Defense), left+label+col*vg.Length(j+1)-2
+		if room := col - sampleWidth - 7; room >= bold.Width("baseline") {
+			name = fit(name, bold, room)
+			p.write(name, vg.Point{X: end, Y: top - lineStep/2}, bold, p.ink, -1, -0.5)
+			end -= bold.Width(name) + 3
+		} // else the marker says it, as the legend does
+		f.sample(p, one.Index, end-sampleWidth, top-lineStep/2, sampleWidth)
 	}
 	for i := range titles {
 		y := top - lineStep*vg.Length(i+1)
@@ -108,7 +160,7 @@ func (f figure) drawValues(p pen, lines []series, left, top vg.Length) {
 		p.Stroke(vg.Path{{Type: vg.MoveComp, Pos: vg.Point{X: left, Y: y}}, {Type: vg.LineComp, Pos: vg.Point{X: right, Y: y}}})
 		p.write(titles[i], vg.Point{X: left, Y: y - lineStep/2}, st, p.ink, 0, -0.5)
 		for j, one := range lines {
-			p.write(accuracy(one.Cells[i]), vg.Point{X: left + label + col*vg.Length(j+1) - 2, Y: y - lineStep/2}, st, p.ink, -1, -0.5)
+			p.write(value(one.Cells[i]), vg.Point{X: left + label + col*vg.Length(j+1) - 2, Y: y - lineStep/2}, st, p.ink, -1, -0.5)
 		}
 	}
 }
@@ -142,7 +194,7 @@ func (f figure) describe() string {
 				if i > 0 {
 					sep = ","
 				}
-				fmt.Fprintf(&sb, "%s %s %s", sep, f.s.Columns[i].Title(), accuracy(c))
+				fmt.Fprintf(&sb, "%s %s %s", sep, f.s.Columns[i].Title(), value(c))
 			}
 			sb.WriteString(".")
 		}

@@ -21,6 +21,8 @@ type margins struct {
 	reach []float64
 	wrong int  // images that were wrong to begin with
 	found bool // some image's distance is known
+	// classes counts the images of each class, and those that were right.
+	classes map[int]tally
 }
 
 // addMargins sorts the records into the suites' cells; records of unknown cells are left out.
@@ -51,6 +53,10 @@ func (v *view) addMargins(records iter.Seq[result.Record]) {
 }
 
 func (m *margins) add(r result.Record) {
+	if m.classes == nil {
+		m.classes = map[int]tally{}
+	}
+	m.classes[r.Label] = m.classes[r.Label].with(r.Verdict)
 	m.margin = append(m.margin, r.Margin)
 	if r.CleanMargin != nil {
 		m.clean = append(m.clean, *r.CleanMargin)

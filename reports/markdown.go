@@ -8,7 +8,7 @@ import (
 
 func renderMarkdown(w io.Writer, v *view, _ *suite) error {
 	var sb strings.Builder
-	sb.WriteString("# " + v.Title() + "\n")
+	sb.WriteString("# " + mdEscape(v.Title()) + "\n")
 	if v.quoted {
 		sb.WriteString("\n" + mdEscape(v.headline()) + "\n")
 	}
@@ -26,6 +26,7 @@ func renderMarkdown(w io.Writer, v *view, _ *suite) error {
 		}
 		mdTable(&sb, s.accuracyTable())
 		mdTable(&sb, s.comparisonTable())
+		mdTable(&sb, s.spreadTable())
 		mdTable(&sb, s.distanceTable())
 		mdTable(&sb, s.waterfallTable())
 		s.studyMarkdown(&sb)

@@ -88,7 +88,7 @@ func (m *meeting) strongest() map[string]*result.Cell {
 	low := map[string]*result.Cell{}
 	for _, attack := range m.attacks {
 		for name, c := range m.cells[attack] {
-			if low[name] == nil || c.Accuracy < low[name].Accuracy {
+			if low[name] == nil || score(c) < score(low[name]) {
 				low[name] = c
 			}
 		}
@@ -187,16 +187,16 @@ func (p place) line(attack string, baseline *result.Cell, modes []string, cells 
 	defense := text(defenseName(p.defense))
 	low, high := 2.0, -1.0
 	for _, c := range cells {
-		low, high = min(low, c.Accuracy), max(high, c.Accuracy)
+		low, high = min(low, score(c)), max(high, score(c))
 		if looped(c) {
 			defense.Spans[0].Mark = loopMark
 		}
 	}
-	line := []box{text(clean(p.dataset)), text(clean(p.model)), defense, text(attack), text(thousands(int64(p.n))), text(accuracy(baseline))}
+	line := []box{text(clean(p.dataset)), text(clean(p.model)), defense, text(attack), text(thousands(int64(p.n))), text(scored(baseline))}
 	for _, name := range modes {
 		c := cells[name]
-		b := text(accuracy(c))
-		b.Spans[0].Bold = c != nil && c.Accuracy == low && low < high
+		b := text(scored(c))
+		b.Spans[0].Bold = c != nil && score(c) == low && low < high
 		if c != nil && names != nil {
 			b.Spans = append(b.Spans, span{Text: " (" + names[c.Attack].Short() + ")"})
 		}

@@ -186,7 +186,7 @@ func TestOptimisationLoopIsFlagged(t *testing.T) {
 			"| auto\\_encoder<sup>†2</sup> |", "<sup>†2</sup> optimisation-loop: the defense auto\\_encoder", "| resnet-2b | **82.0** / 80.5 | **38.5** / 0.0 |"},
 		"tables.tex":  {`resnet-2b\textsuperscript{$\dagger$} & `, `auto\_encoder\textsuperscript{$\dagger$2} & `, `\textsuperscript{$\dagger$} optimisation-loop: `},
 		"report.html": {`resnet-2b<sup><a href="#note-real-loop">†</a></sup>`, `<li id="note-real-loop"><sup>†</sup> optimisation-loop: `, `auto_encoder<sup><a href="#note--white-box-loop2">†2</a></sup>`},
-		"tables.csv":  {",optimisation-loop,,,\n", ",optimisation-loop budget,,,\n"},
+		"tables.csv":  {",optimisation-loop,,,,,,,,,\n", ",optimisation-loop budget,,,,,,,,,\n"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(files[file], want) {

@@ -88,7 +88,7 @@ func TestPublishedPaper(t *testing.T) {
 			}
 		}
 	}
-	if len(files) != 4+6 {
+	if len(files) != 5+6 {
 		t.Errorf("%d files", len(files))
 	}
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
+	"strings"
 
 	"gonum.org/v1/plot/vg"
 )
@@ -20,6 +22,8 @@ type axes struct {
 const (
 	labelStep = vg.Length(9) // between the lines of an axis label
 	labelGap  = vg.Length(5) // between the outer ring and a label
+
+	narrowHalf = vg.Length(90) // half the width of a panel of three abreast, at most
 )
 
 // axes fits the largest radius that leaves room for the labels.
@@ -30,6 +34,9 @@ func (f figure) axes() axes {
 	for i, c := range f.s.Columns {
 		a.angles = append(a.angles, math.Pi/2-2*math.Pi*float64(i)/float64(k))
 		for _, l := range c.Lines() {
+			if half < narrowHalf { // the letter would take room from the plot, and the suite's columns name it
+				l = strings.TrimPrefix(l, "ε = ")
+			}
 			a.labels[i] = append(a.labels[i], fit(l, style(normal, false), half*0.55))
 		}
 	}
@@ -44,10 +51,10 @@ func (f figure) axes() axes {
 }
 
 func (f figure) maxRadius() vg.Length {
-	if f.columns == 1 && f.table {
-		return 125
+	if f.columns == 1 {
+		return 84
 	}
-	return 88
+	return 76
 }
 
 // box is where label i stands, with the plot's centre at (0, 0).
@@ -138,7 +145,7 @@ func (f figure) drawRadar(p pen, lines []series, chart vg.Rectangle) {
 		p.Stroke(vg.Path{{Type: vg.MoveComp, Pos: centre}, {Type: vg.LineComp, Pos: centre.Add(polar(a.radius, angle))}})
 	}
 	corner := func(one series, i int) vg.Point {
-		return centre.Add(polar(a.radius*vg.Length(one.Cells[i].Accuracy), a.angles[i]))
+		return centre.Add(polar(a.radius*vg.Length(score(one.Cells[i])), a.angles[i]))
 	}
 	for _, one := range lines {
 		if path, whole := outline(one, corner); whole {
@@ -148,14 +155,13 @@ func (f figure) drawRadar(p pen, lines []series, chart vg.Rectangle) {
 		}
 	}
 	for _, one := range lines {
-		path, _ := outline(one, corner)
 		p.SetLineStyle(p.line(one.Index))
-		p.Stroke(path)
+		p.Stroke(edges(one, corner))
 	}
 	for _, one := range lines {
 		for i, c := range one.Cells {
 			if c != nil {
-				p.DrawGlyphNoClip(p.marker(one.Index), corner(one, i))
+				p.glyph(one.Index, corner(one, i))
 			}
 		}
 	}
@@ -186,22 +192,26 @@ func (f figure) drawRadar(p pen, lines []series, chart vg.Rectangle) {
 
 // ringLabels writes the rings' values just inside the rings, each on a patch of
 // paper. free tells how far a point is from the nearest line: a value moves
-// along its ring to where no line crosses it, and is left out where one does
-// everywhere in the sector.
+// along its ring to where no line crosses it, and is left out where there is no such place.
 func (f figure) ringLabels(p pen, a axes, centre vg.Point, free func(vg.Point) float64) {
-	st := style(6.5, false)
+	st := style(7, false)
 	i := f.emptiest()
 	sector := 2 * math.Pi / float64(len(a.angles))
-	for ring := 1; ring <= 5; ring++ {
+	var taken []vg.Rectangle
+	for _, ring := range []int{5, 3, 1, 4, 2} { // small plots have room for some only
 		s := fmt.Sprint(20 * ring)
 		if ring == 5 && a.radius > 65 {
 			s += "%"
 		}
 		at, clear := vg.Point{}, -1.0
-		for _, share := range []float64{0.5, 0.4, 0.6, 0.3, 0.7} {
-			q := centre.Add(polar(a.radius*vg.Length(ring)/5-4.5, a.angles[i]-share*sector))
-			if d := free(q); clear < ringClear && d > clear {
-				at, clear = q, d
+		for turn := range a.angles { // the next sectors where this one has no room
+			for _, share := range []float64{0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78} {
+				q := centre.Add(polar(a.radius*vg.Length(ring)/5-4.5, a.angles[i]-(share+float64(turn))*sector))
+				if d := free(q); clear < ringClear && d > clear && !slices.ContainsFunc(taken, func(r vg.Rectangle) bool {
+					return q.X > r.Min.X-8 && q.X < r.Max.X+8 && q.Y > r.Min.Y-4.5 && q.Y < r.Max.Y+4.5
+				}) {
+					at, clear = q, d
+				}
 			}
 		}
 		if clear < ringClear {
@@ -209,7 +219,9 @@ func (f figure) ringLabels(p pen, a axes, centre vg.Point, free func(vg.Point) f
 		}
 		half := vg.Point{X: st.Width(s)/2 + 0.5, Y: 3.2}
 		p.SetColor(p.paper)
-		p.Fill(vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}.Path())
+		patch := vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}
+		taken = append(taken, patch)
+		p.Fill(patch.Path())
 		p.write(s, at, st, p.muted, -0.5, -0.5)
 	}
 }
@@ -237,8 +249,8 @@ func (f figure) emptiest() int {
 		for _, one := range f.s.Series(m) {
 			for i, c := range one.Cells {
 				if c != nil {
-					sum[i] += c.Accuracy
-					sum[(i+k-1)%k] += c.Accuracy
+					sum[i] += score(c)
+					sum[(i+k-1)%k] += score(c)
 				}
 			}
 		}
@@ -252,26 +264,44 @@ func (f figure) emptiest() int {
 	return best
 }
 
-// outline joins a series' neighbouring corners, and closes the polygon when none is missing.
+// outline is a series' polygon to be filled; whole is false where a corner is missing.
 func outline(one series, corner func(series, int) vg.Point) (path vg.Path, whole bool) {
-	k := len(one.Cells)
-	whole = true
 	for i, c := range one.Cells {
-		if c == nil {
-			whole = false
-			continue
-		}
-		if i == 0 || one.Cells[i-1] == nil {
+		switch {
+		case c == nil:
+			return nil, false
+		case i == 0:
 			path.Move(corner(one, i))
-		} else {
+		default:
 			path.Line(corner(one, i))
 		}
 	}
-	if whole {
-		path.Close()
-	} else if one.Cells[0] != nil && one.Cells[k-1] != nil {
-		path.Move(corner(one, k-1))
-		path.Line(corner(one, 0))
-	}
-	return path, whole
+	path.Close()
+	return path, true
 }
+
+// edges joins a series' neighbouring corners. One that runs back over another, as those of a
+// network that holds on one axis only, is left out: the dashes of both would make a solid line.
+func edges(one series, corner func(series, int) vg.Point) (path vg.Path) {
+	k := len(one.Cells)
+	var drawn [][2]vg.Point
+	for i := range k {
+		j := (i + 1) % k
+		if one.Cells[i] == nil || one.Cells[j] == nil {
+			continue
+		}
+		from, to := corner(one, i), corner(one, j)
+		if slices.ContainsFunc(drawn, func(e [2]vg.Point) bool { return near(e[0], to) && near(e[1], from) }) {
+			continue
+		}
+		if i == 0 || len(drawn) == 0 || drawn[len(drawn)-1][1] != from {
+			path.Move(from)
+		}
+		path.Line(to)
+		drawn = append(drawn, [2]vg.Point{from, to})
+	}
+	return path
+}
+
+// near is whether two points are as good as one: within two points, less than a marker.
+func near(a, b vg.Point) bool { return math.Hypot(float64(a.X-b.X), float64(a.Y-b.Y)) < 2 }

@@ -35,21 +35,28 @@ var formats = []format{
 	{"tables.md", renderMarkdown, nil},
 	{"tables.tex", renderLaTeX, nil},
 	{"tables.csv", renderCSV, nil},
+	{"summary.md", renderSummary, nil},
 	{"radar-SUITE.png", renderPNG, nil},
 	{"radar-SUITE.svg", renderSVG, nil},
 	{"curve-SUITE.png", renderCurvePNG, hasCurves},
 	{"curve-SUITE.svg", renderCurveSVG, hasCurves},
 	{"solver-SUITE.png", renderStudyPNG, hasStudies},
 	{"solver-SUITE.svg", renderStudySVG, hasStudies},
+	{"waterfall-SUITE.png", renderWaterfallPNG, hasWaterfalls},
+	{"waterfall-SUITE.svg", renderWaterfallSVG, hasWaterfalls},
+	{"control-SUITE.png", renderTracePNG, hasTraceFigure},
+	{"control-SUITE.svg", renderTraceSVG, hasTraceFigure},
 	{"report.html", renderHTML, nil},
 }
 
 // Write renders f into dir, which is made when it does not exist: report.html,
-// tables.md, tables.tex, tables.csv and, for each suite, radar-SUITE.png and
+// summary.md, tables.md, tables.tex, tables.csv and, for each suite, radar-SUITE.png and
 // radar-SUITE.svg (SUITE is the suite's name with anything but ASCII letters,
 // digits, dots, dashes and underscores replaced by a dash), and where there are
 // robustness curves to draw curve-SUITE.png and curve-SUITE.svg, of solver studies
-// solver-SUITE.png and solver-SUITE.svg. f may be partial:
+// solver-SUITE.png and solver-SUITE.svg, of attacks of several components
+// waterfall-SUITE.png and waterfall-SUITE.svg, of control traces control-SUITE.png and
+// control-SUITE.svg. f may be partial:
 // cells that it lacks are shown as a dash. records are the lines of records.jsonl
 // in any order; with nil the report leaves out margins and what follows from distances.
 //

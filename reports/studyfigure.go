@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -35,30 +34,42 @@ func (s *suite) studyPicture() picture {
 	return theoryPicture{studyFigure(s.studies, title), light, true}
 }
 
-// studyFigure draws studies: for each of them and each kind of images a row of two panels,
-// objective and accuracy against the passes spent.
+// studyFigure draws studies: for each kind of images two panels, objective and accuracy
+// against the passes spent. One study has a row for each kind; of several, each has one row.
 func studyFigure(all []*result.SolverStudy, title string) TheoryFigure {
 	f := TheoryFigure{Title: title, Columns: 2, Caption: "Objective of the control problem (mean over the images, with its standard error after a sweep) and accuracy, of a solver " +
 		"that stops after so many plain passes, by FLOPs. Markers are ends of sweeps, the lines between them ascent steps; dotted lines carry on what greedy control and the undefended network reach."}
 	for _, st := range all {
+		f.Columns = max(f.Columns, 2*min(len(study{st}.kinds()), len(all)))
+	}
+	for _, st := range all {
 		s := study{st}
-		name := ""
-		if len(all) > 1 {
-			name = s.Name()
-		}
+		first := len(f.Panels)
 		for _, kind := range s.kinds() {
-			f.Panels = append(f.Panels, s.panels(name, kind)...)
+			f.Panels = append(f.Panels, s.panels(kind)...)
+		}
+		if len(all) == 1 {
+			break
+		}
+		for i := range f.Panels[first:] { // the name stands above the whole row
+			f.Panels[first+i].Title = ""
+		}
+		for len(f.Panels)%f.Columns != 0 { // a study without adversarial images
+			f.Panels = append(f.Panels, TheoryPanel{})
+		}
+		if len(f.Panels) > first {
+			f.Panels[first].Title = s.Name()
 		}
 	}
 	return f
 }
 
-// panels are a study's on images of one kind, both over the same passes. They are called
-// name, or where that is empty after what they show.
-func (s study) panels(name, kind string) []TheoryPanel {
+// panels are a study's on images of one kind, both over the same passes, called after what
+// they show.
+func (s study) panels(kind string) []TheoryPanel {
 	images := clean(kind) + " images"
-	objective := TheoryPanel{Title: cmp.Or(name, "objective, "+images), X: "plain passes", Y: fmt.Sprintf("objective, mean of %d %s", s.N, images), LogX: true}
-	accuracy := TheoryPanel{Title: cmp.Or(name, "accuracy, "+images), X: "plain passes", Y: "accuracy in %, " + images, LogX: true}
+	objective := TheoryPanel{Title: "objective, " + images, X: "plain passes", Y: fmt.Sprintf("objective, %d %s", s.N, images), LogX: true}
+	accuracy := TheoryPanel{Title: "accuracy, " + images, X: "plain passes", Y: "accuracy in %, " + clean(kind), LogX: true}
 	end := 1.0
 	for _, c := range s.Curves {
 		for _, p := range c.Points {

@@ -1,9 +1,12 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"selfheal/harness/result"
 )
@@ -15,39 +18,87 @@ type table struct {
 	Lead    int // how many first columns are row headings
 	Head    []string
 	Rows    [][]box
+	Sums    int // how many last rows sum up those above
 	Notes   []footnote
 }
 
+// manyRows is how many rows a reader takes in at once: a page folds longer tables away where
+// they are details, and lets all of them be filtered.
+const manyRows = 12
+
+// Long reports whether the table has more rows than that.
+func (t table) Long() bool { return len(t.Rows) > manyRows }
+
+// Room is the width of the first column in digits, so that usual names stay on one line.
+func (t table) Room() int {
+	most := 0
+	for _, r := range t.Rows {
+		if len(r) > 0 {
+			most = max(most, utf8.RuneCountInString(r[0].plain()))
+		}
+	}
+	return min(most, 26)
+}
+
+// Line is a row together with its table, for the page's template.
+func (t table) Line(row []box) struct {
+	Table table
+	Row   []box
+} {
+	return struct {
+		Table table
+		Row   []box
+	}{t, row}
+}
+
+// Body are the rows without the sums, Foot the sums.
+func (t table) Body() [][]box { return t.Rows[:len(t.Rows)-t.Sums] }
+
+// Foot are the sums.
+func (t table) Foot() [][]box { return t.Rows[len(t.Rows)-t.Sums:] }
+
 // Words reports whether column i holds words, which align left; numbers align right.
 func (t table) Words(i int) bool {
-	return i < t.Lead || slices.Contains([]string{"Component", "Method", inIntervalHead}, t.Head[i]) || strings.HasPrefix(t.Head[i], "SHA-256")
+	return i < t.Lead || slices.Contains([]string{"Component", "Method", inIntervalHead, lowestHead, attackerHead}, t.Head[i]) || strings.HasPrefix(t.Head[i], "SHA-256")
 }
 
 // box is the content of one table cell.
 type box struct {
 	Spans  []span
-	Repeat bool    // says what the box above says
-	Bar    float64 // a share to draw behind the text, −1 for none
+	Repeat bool        // says what the box above says
+	Bar    float64     // a share to draw behind the text, −1 for none
+	Pair   *[2]float64 // two shares to draw, the baseline's over the controlled one's
+	Link   string      // the id of what the text leads to on a page
+	Value  string      // what a page sorts by, where the text does not begin with that number
+	anchor string      // of the suite that the marks are of, where the table is of several
 }
 
 // span is a piece of text; Mark holds marks of footnotes, with commas between them.
 type span struct {
-	Text string
-	Bold bool
-	Mark string
+	Text  string
+	Bold  bool
+	Small bool // less than what it follows
+	Mark  string
 }
 
 func text(s string) box { return box{Spans: []span{{Text: s}}, Bar: -1} }
 
+// timed is a duration, which sorts by its seconds.
+func timed(seconds float64) box {
+	b := text(duration(seconds))
+	b.Value = strconv.FormatFloat(seconds, 'g', 6, 64)
+	return b
+}
+
 // Of is the box together with the anchor that its footnote marks lead to.
 func (b box) Of(anchor string) struct {
-	Anchor string
-	Spans  []span
+	Anchor, Link string
+	Spans        []span
 } {
 	return struct {
-		Anchor string
-		Spans  []span
-	}{anchor, b.Spans}
+		Anchor, Link string
+		Spans        []span
+	}{cmp.Or(b.anchor, anchor), b.Link, b.Spans}
 }
 
 func (b box) plain() string {
@@ -65,14 +116,14 @@ func (s *suite) accuracyTable() table {
 	switch {
 	case s.sides[0] != "":
 		several = false
-		t.Caption = s.caption("Accuracy in %: " + clean(s.sides[0]) + " / " + clean(s.sides[1]) + " control")
+		t.Caption = s.caption("Accuracy in %: " + clean(s.sides[0]) + " / " + clean(s.sides[1]) + " control" + s.overSeeds())
 	case len(s.Controls) == 0:
-		t.Caption = s.caption("Accuracy in % (no controller)")
+		t.Caption = s.caption("Accuracy in % (no controller)" + s.overSeeds())
 	case several:
-		t.Caption = s.caption("Accuracy in %: baseline / controlled")
+		t.Caption = s.caption("Accuracy in %: baseline / controlled" + s.overSeeds())
 		t.Head, t.Lead = append(t.Head, "Control"), 2
 	default:
-		t.Caption = s.caption("Accuracy in %: baseline / controlled (" + clean(s.Controls[0]) + ")")
+		t.Caption = s.caption("Accuracy in %: baseline / controlled (" + clean(s.Controls[0]) + ")" + s.overSeeds())
 	}
 	for _, c := range s.Columns {
 		t.Head = append(t.Head, c.Title())
@@ -85,10 +136,10 @@ func (s *suite) accuracyTable() table {
 		line[len(line)-1].Spans[0].Mark = s.RowMarks(r.Model, r.Control)
 		for _, e := range r.Entries {
 			better := e.better()
-			b := box{Bar: -1, Spans: []span{{Text: accuracy(e.Baseline), Bold: better < 0, Mark: s.Marks(e.Baseline)}}}
+			b := box{Bar: -1, Spans: []span{{Text: scored(e.Baseline), Bold: better < 0, Mark: s.Marks(e.Baseline)}}}
 			if r.Control != "" {
 				b.Spans = append(b.Spans, span{Text: " / "},
-					span{Text: accuracy(e.Controlled), Bold: better > 0, Mark: s.Marks(e.Controlled)})
+					span{Text: scored(e.Controlled), Bold: better > 0, Mark: s.Marks(e.Controlled)})
 			}
 			line = append(line, b)
 		}
@@ -110,7 +161,7 @@ func (t table) marked() table {
 // intervalTable gives every accuracy with its 95 % interval, a line a model and defense.
 func (s *suite) intervalTable() table {
 	t := table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
-		Caption: s.caption("Accuracy in % with 95 % Wilson intervals")}
+		Caption: s.caption("Accuracy in % with 95 % Wilson intervals" + s.ofFirstSeed())}
 	for _, c := range s.Columns {
 		t.Head = append(t.Head, c.Title())
 	}
@@ -138,7 +189,7 @@ func (s *suite) waterfallTable() table {
 			after.Bar = st.Robust
 			t.Rows = append(t.Rows, []box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title()),
 				text(clean(st.Attack)), text(thousands(int64(st.Attacked))), after,
-				text(thousands(st.Forward)), text(thousands(st.Backward)), text(duration(st.Seconds))})
+				text(thousands(st.Forward)), text(thousands(st.Backward)), timed(st.Seconds)})
 		}
 	})
 	return t.marked()
@@ -175,11 +226,12 @@ func (s *suite) costTable() table {
 			norm = number(c.MaxNorm)
 		}
 		t.Rows = append(t.Rows, slices.Concat([]box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title())},
-			crafted, []box{text(norm), text(duration(c.Seconds))}))
+			crafted, []box{text(norm), timed(c.Seconds)}))
 	})
 	t = t.marked()
 	if len(t.Rows) > 1 {
-		t.Rows = append(t.Rows, []box{text("Sum"), text(""), text(""), text(thousands(forward)), text(thousands(backward)), text(""), text(duration(seconds))})
+		t.Rows = append(t.Rows, []box{text("Sum"), text(""), text(""), text(thousands(forward)), text(thousands(backward)), text(""), timed(seconds)})
+		t.Sums = 1
 	}
 	return t
 }
@@ -197,12 +249,12 @@ func (v *view) fitTable() table {
 	t := table{Lead: 3, Caption: "Fitted embeddings",
 		Head: []string{"Control", "Model", "At", "Dimension", "Rank", "Variance kept (%)", "Samples", "Time"}}
 	for _, f := range v.File.Fits {
-		time := duration(f.Seconds)
+		time := timed(f.Seconds)
 		if f.Cached {
-			time = "cached"
+			time = text("cached")
 		}
 		t.Rows = append(t.Rows, []box{text(clean(f.Control)), text(clean(f.Model)), text(clean(f.At)), text(thousands(int64(f.Dim))),
-			text(thousands(int64(f.Rank))), text(percent(f.Variance, 1000)), text(thousands(int64(f.Samples))), text(time)})
+			text(thousands(int64(f.Rank))), text(percent(f.Variance, 1000)), text(thousands(int64(f.Samples))), time})
 	}
 	return t.marked()
 }
@@ -220,7 +272,7 @@ func (s *suite) summary(r row) string {
 		if s.Columns[i].Attack == "none" || e.Baseline == nil || (r.Control != "" && e.Controlled == nil) {
 			continue
 		}
-		if worst < 0 || hurt(e).Accuracy < hurt(r.Entries[worst]).Accuracy {
+		if worst < 0 || score(hurt(e)) < score(hurt(r.Entries[worst])) {
 			worst = i
 		}
 	}
@@ -229,9 +281,9 @@ func (s *suite) summary(r row) string {
 	}
 	say := func(e entry) string {
 		if r.Control == "" {
-			return accuracy(e.Baseline) + " %"
+			return scored(e.Baseline) + " %"
 		}
-		return accuracy(e.Baseline) + " → " + accuracy(e.Controlled) + " %"
+		return scored(e.Baseline) + " → " + scored(e.Controlled) + " %"
 	}
 	who := clean(r.Model)
 	if r.Control != "" {

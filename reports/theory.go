@@ -44,6 +44,7 @@ type TheoryPanel struct {
 	Title      string
 	X, Y       string // what the axes show
 	LogX, LogY bool
+	XTicks     []string // what stands at 0, 1, 2, …; nil for numbers
 	Square     bool
 	Box        [4]float64 // least x, least y, largest x, largest y; all 0: as the data have it
 	Field      *TheoryField
@@ -216,7 +217,7 @@ func (t *Theory) markdown() string {
 }
 
 // theoryPage is the HTML page's template.
-var theoryPage = template.Must(template.New("theory.html.tmpl").ParseFS(assets, "assets/theory.html.tmpl", "assets/theorybody.html.tmpl"))
+var theoryPage = template.Must(template.New("theory.html.tmpl").Funcs(pageFuncs).ParseFS(assets, "assets/theory.html.tmpl", "assets/table.html.tmpl", "assets/theorybody.html.tmpl"))
 
 // theoryRow is a check as the page's table has it.
 type theoryRow struct {
@@ -270,5 +271,5 @@ func (t *Theory) html() (string, error) {
 		Style template.CSS
 		*theoryBody
 	}{template.CSS(css), t.body()})
-	return sb.String(), err
+	return withInks(sb.String()), err
 }

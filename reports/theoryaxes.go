@@ -41,6 +41,9 @@ func (f theoryPicture) axes(panel TheoryPanel) *plot.Plot {
 	}
 	set(&plt.X, xs, panel.LogX)
 	set(&plt.Y, ys, panel.LogY)
+	if panel.XTicks != nil {
+		plt.X.Tick.Marker = namedTicks(panel.XTicks)
+	}
 	return plt
 }
 
@@ -64,6 +67,18 @@ func padded(of [2]float64, log bool) (least, most float64) {
 	}
 	room := max(0.04*(of[1]-of[0]), 1e-12)
 	return of[0] - room, of[1] + room
+}
+
+// namedTicks are labels at 0, 1, 2, …
+type namedTicks []string
+
+// Ticks implements [plot.Ticker].
+func (n namedTicks) Ticks(least, most float64) []plot.Tick {
+	var ticks []plot.Tick
+	for i, label := range n {
+		ticks = append(ticks, plot.Tick{Value: float64(i), Label: label})
+	}
+	return ticks
 }
 
 // linearTicks are gonum's, with a true minus.

@@ -19,9 +19,9 @@ type theoryPicture struct {
 }
 
 const (
-	theoryWidth  = 8 * vg.Inch
-	theoryMargin = vg.Length(16)
-	theoryTitle  = vg.Length(24) // of the figure
+	theoryWidth  = twoColumns
+	theoryMargin = vg.Length(8)
+	theoryTitle  = vg.Length(22) // of the figure
 	theoryHead   = vg.Length(28) // of a panel: its title, and what its vertical axis shows
 	theoryAxes   = vg.Length(0.72)
 )
@@ -48,7 +48,7 @@ func (f theoryPicture) rowHeight(row int) vg.Length {
 		if f.Panels[i].Square {
 			h = max(h, panelTitle+f.panelWidth())
 		} else {
-			h = max(h, theoryHead+max(f.panelWidth()*theoryAxes, 150))
+			h = max(h, theoryHead+max(f.panelWidth()*theoryAxes, 110))
 		}
 	}
 	return h
@@ -67,7 +67,7 @@ func (f theoryPicture) draw(canvas vg.Canvas) {
 	p := pen{draw.NewCanvas(canvas, width, height), f.theme}
 	p.SetColor(p.paper)
 	p.Fill(p.Rectangle.Path())
-	title := style(12, true)
+	title := style(11, true)
 	top := height - theoryMargin
 	if f.head {
 		p.write(fit(f.Title, title, width-2*theoryMargin), vg.Point{X: width / 2, Y: top}, title, p.ink, -0.5, -1)
@@ -78,16 +78,29 @@ func (f theoryPicture) draw(canvas vg.Canvas) {
 			top -= f.rowHeight(i/f.columns()-1) + gap
 		}
 		left := theoryMargin + vg.Length(i%f.columns())*(f.panelWidth()+gap)
-		f.drawPanel(p, panel, left, top, f.rowHeight(i/f.columns()))
+		f.drawPanel(p, panel, left, top, f.rowHeight(i/f.columns()), f.titleWidth(i))
 	}
 	f.drawLegend(p, theoryMargin+lineStep*vg.Length(len(f.legend())))
 }
 
-// drawPanel draws a panel of this height with its upper left corner at (left, top).
-func (f theoryPicture) drawPanel(p pen, panel TheoryPanel, left, top, height vg.Length) {
+// titleWidth is the room for a panel's title: also that above its row's next ones where these
+// have none.
+func (f theoryPicture) titleWidth(i int) vg.Length {
 	w := f.panelWidth()
-	st := style(9.5, true)
-	p.write(fit(panel.Title, st, w), vg.Point{X: left, Y: top}, st, p.ink, 0, -1)
+	for j := i + 1; j < len(f.Panels) && j%f.columns() != 0 && f.Panels[j].Title == ""; j++ {
+		w += gap + f.panelWidth()
+	}
+	return w
+}
+
+// drawPanel draws a panel of this height with its upper left corner at (left, top).
+func (f theoryPicture) drawPanel(p pen, panel TheoryPanel, left, top, height, titled vg.Length) {
+	if panel.X == "" && panel.Series == nil && panel.Field == nil { // keeps a place in the row
+		return
+	}
+	w := f.panelWidth()
+	st := style(9, true)
+	p.write(fit(panel.Title, st, titled), vg.Point{X: left, Y: top}, st, p.ink, 0, -1)
 	if panel.Square {
 		side := min(w, height-panelTitle)
 		c := draw.Canvas{Canvas: p.Canvas, Rectangle: vg.Rectangle{Min: vg.Point{X: left, Y: top - panelTitle - side}, Max: vg.Point{X: left + side, Y: top - panelTitle}}}
@@ -232,7 +245,6 @@ type theoryEntry struct {
 
 // legend breaks the labels of all panels, each once, into lines.
 func (f theoryPicture) legend() [][]theoryEntry {
-	const between = vg.Length(18)
 	st := style(normal, false)
 	most := theoryWidth - 2*theoryMargin
 	var lines [][]theoryEntry
@@ -254,23 +266,32 @@ func (f theoryPicture) legend() [][]theoryEntry {
 			}
 		}
 	}
-	var x vg.Length
+	var widths []vg.Length
 	for _, s := range entries {
-		w := swatch + 4 + st.Width(s.Label)
-		if lines == nil || x+w > most {
-			lines, x = append(lines, nil), 0
-		}
-		lines[len(lines)-1] = append(lines[len(lines)-1], theoryEntry{s, x})
-		x += w + between
+		widths = append(widths, sampleOf(s)+4+st.Width(s.Label))
 	}
-	for _, line := range lines { // centred
-		end := line[len(line)-1]
-		shift := theoryMargin + (most-end.x-swatch-4-st.Width(end.series.Label))/2
-		for i := range line {
-			line[i].x += shift
+	for _, of := range flow(widths, most) {
+		total := between * vg.Length(len(of)-1)
+		for _, i := range of {
+			total += widths[i]
 		}
+		x := theoryMargin + (most-total)/2
+		var line []theoryEntry
+		for _, i := range of {
+			line = append(line, theoryEntry{entries[i], x})
+			x += widths[i] + between
+		}
+		lines = append(lines, line)
 	}
 	return lines
+}
+
+// sampleOf is how wide an entry's sample is: a marker alone takes less than a line.
+func sampleOf(s TheorySeries) vg.Length {
+	if s.Line {
+		return swatch
+	}
+	return 8
 }
 
 func (f theoryPicture) drawLegend(p pen, top vg.Length) {
@@ -278,13 +299,14 @@ func (f theoryPicture) drawLegend(p pen, top vg.Length) {
 	for i, line := range f.legend() {
 		y := top - lineStep*(vg.Length(i)+0.5)
 		for _, e := range line {
+			w := sampleOf(e.series)
 			if e.series.Line {
-				p.StrokeLine2(f.line(e.series), e.x, y, e.x+swatch, y)
+				p.StrokeLine2(f.line(e.series), e.x, y, e.x+w, y)
 			}
 			if e.series.Marks {
-				f.mark(p, e.series, vg.Point{X: e.x + swatch/2, Y: y})
+				f.mark(p, e.series, vg.Point{X: e.x + w/2, Y: y})
 			}
-			p.write(e.series.Label, vg.Point{X: e.x + swatch + 4, Y: y}, st, p.ink, 0, -0.5)
+			p.write(e.series.Label, vg.Point{X: e.x + w + 4, Y: y}, st, p.ink, 0, -0.5)
 		}
 	}
 }

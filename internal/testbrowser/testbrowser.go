@@ -1,0 +1,236 @@
+// Package testbrowser opens pages in a headless Chromium for tests: it sees whether they
+// fetch anything or complain, and whether they can be read without eyes or a mouse.
+package testbrowser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	browserlog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	pages "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// Start starts a headless Chromium for a test, which is skipped where there is none,
+// unless SELFHEAL_BROWSER=required.
+func Start(t *testing.T) context.Context {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: no browser")
+	}
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		if os.Getenv("SELFHEAL_BROWSER") == "required" {
+			t.Fatal("no chromium or google-chrome in PATH, and SELFHEAL_BROWSER asks for one")
+		}
+		t.Skip("no chromium or google-chrome in PATH; SELFHEAL_BROWSER=required makes this a failure")
+	}
+	// The sandbox does not work as root nor in many containers, and the pages are our own.
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("starting %s: %v", path, err)
+	}
+	return ctx
+}
+
+// Page is a page in a tab, and what the browser has had to say about it.
+type Page struct {
+	t   *testing.T
+	ctx context.Context
+	url string
+
+	mu       sync.Mutex
+	messages []string // of the console, warnings or worse, and exceptions
+	requests []string
+	dialogs  int
+}
+
+// Open opens an HTML file in a new tab.
+func Open(t *testing.T, browser context.Context, path string) *Page {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser)
+	t.Cleanup(cancel)
+	p := &Page{t: t, ctx: ctx, url: "file://" + filepath.ToSlash(path)}
+	if err := chromedp.Listen(ctx, p.hear); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}); err != nil {
+		t.Fatal(err)
+	}
+	p.Size(1280, 800)
+	if err := chromedp.Do(ctx, chromedp.Navigate(p.url)); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *Page) hear(ev any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch ev := ev.(type) {
+	case *runtime.EventConsoleAPICalled:
+		if ev.Type == "error" || ev.Type == "warning" || ev.Type == "assert" {
+			p.messages = append(p.messages, fmt.Sprintf("console.%s", ev.Type))
+		}
+	case *runtime.EventExceptionThrown:
+		p.messages = append(p.messages, "exception: "+ev.ExceptionDetails.Text)
+	case *browserlog.EventEntryAdded:
+		if ev.Entry.Level == "error" || ev.Entry.Level == "warning" {
+			p.messages = append(p.messages, string(ev.Entry.Level)+": "+ev.Entry.Text)
+		}
+	case *network.EventRequestWillBeSent:
+		p.requests = append(p.requests, ev.Request.URL)
+	case *pages.EventJavascriptDialogOpening:
+		p.dialogs++
+	}
+}
+
+// Eval runs a script in the page and returns what it comes to.
+func Eval[T any](p *Page, script string) T {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](script))
+	if err != nil {
+		p.t.Fatalf("%s: %v", script, err)
+	}
+	return v
+}
+
+// Opened is how long opening the page took, from the start of the navigation to the end of
+// its load event, and what its main thread computed since: processor time, which other
+// programs on the machine do not prolong as they do the first.
+func (p *Page) Opened() (wall, busy time.Duration) {
+	p.t.Helper()
+	ms := Eval[float64](p, "(e => e.loadEventEnd - e.startTime)(performance.getEntriesByType('navigation')[0])")
+	got, err := chromedp.Call(p.ctx, performance.GetMetrics, cdp.Empty{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, m := range got.Metrics {
+		if m.Name == "TaskDuration" {
+			busy = time.Duration(m.Value * float64(time.Second))
+		}
+	}
+	return time.Duration(ms * float64(time.Millisecond)), busy
+}
+
+// Do carries out steps in the page.
+func (p *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Size makes the window as large as that, in CSS pixels; below 600 the page is a phone's.
+func (p *Page) Size(width, height int64) {
+	p.t.Helper()
+	if _, err := chromedp.Call(p.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Scheme has the page prefer light or dark.
+func (p *Page) Scheme(name string) {
+	p.t.Helper()
+	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Quiet checks that nothing went wrong and nothing was fetched.
+func (p *Page) Quiet() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.messages {
+		p.t.Errorf("console: %s", m)
+	}
+	files := 0
+	for _, r := range p.requests {
+		switch {
+		case r == p.url:
+			files++
+		case !strings.HasPrefix(r, "data:"):
+			p.t.Errorf("request of %.200s", r)
+		}
+	}
+	if files == 0 {
+		p.t.Error("the file's own request was not seen: nor would others have been")
+	}
+	if p.dialogs > 0 {
+		p.t.Errorf("%d dialogs", p.dialogs)
+	}
+}
+
+// accessible are checks that every page must pass; each returns what is wrong.
+const accessible = `(() => {
+  const wrong = [];
+  const bad = (what, elements) => { for (const e of elements) wrong.push(what + ': ' + e.outerHTML.slice(0, 120)); };
+  const all = query => [...document.querySelectorAll(query)];
+  const shown = e => e.checkVisibility();
+  bad('image without alt text', all('img').filter(e => !e.alt.trim()));
+  bad('figure without a name', all('svg').filter(e => e.getAttribute('role') !== 'img' || !e.getAttribute('aria-label')));
+  bad('table without caption', all('table').filter(e => !e.caption || !e.caption.textContent.trim()));
+  bad('heading without scope', all('th').filter(e => !['col', 'row'].includes(e.scope)));
+  bad('row that does not fill its table', all('tbody tr, tfoot tr').filter(e => e.cells.length !== e.closest('table').tHead.rows[0].cells.length));
+  bad('table outside a region that scrolls', all('table').filter(e => { const r = e.closest('[role=region][tabindex="0"]'); return !r || !r.getAttribute('aria-label'); }));
+  bad('field without label', all('input').filter(e => !e.labels.length || !e.labels[0].textContent.trim()));
+  bad('button without text', all('button').filter(e => !e.textContent.trim()));
+  bad('link that leads nowhere', all('a[href^="#"]').filter(e => !document.getElementById(e.getAttribute('href').slice(1))));
+  bad('link without text', all('a').filter(e => !e.textContent.trim()));
+  const ids = all('[id]').map(e => e.id);
+  for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) wrong.push('id twice: ' + id);
+  let level = 0;
+  for (const e of all('h1, h2, h3, h4, h5, h6')) {
+    const next = Number(e.tagName[1]);
+    if (next > level + 1) wrong.push('heading skips a level: ' + e.outerHTML);
+    level = next;
+  }
+  if (all('h1').length !== 1) wrong.push('not one h1');
+  if (all('main').length !== 1) wrong.push('not one main');
+  if (!document.documentElement.lang) wrong.push('no language');
+  return wrong;
+})()`
+
+// Check holds the page as it is shown to what makes it accessible; name is for messages.
+func (p *Page) Check(name string) {
+	p.t.Helper()
+	for _, wrong := range Eval[[]string](p, accessible) {
+		p.t.Errorf("%s: %s", name, wrong)
+	}
+}
+
+// Column returns what a column of the table under a query says, row by row as it is shown.
+func (p *Page) Column(table string, i int) []string {
+	p.t.Helper()
+	return Eval[[]string](p, fmt.Sprintf(`[...document.querySelector(%q).tBodies[0].rows].filter(r => !r.hidden).map(r => { const c = r.cells[%d].cloneNode(true); c.querySelectorAll('sup').forEach(e => e.remove()); return c.textContent.trim(); })`, table, i))
+}

@@ -1,0 +1,248 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"selfheal/harness/result"
+	"selfheal/internal/testbrowser"
+)
+
+// writePage renders the page alone, which takes a tenth of the time of a whole report.
+func writePage(t *testing.T, f *result.File, recs []result.Record) (path string) {
+	t.Helper()
+	v := derive(f)
+	v.addMargins(slices.Values(recs))
+	var sb strings.Builder
+	if err := renderHTML(&sb, v, nil); err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(path, []byte(sb.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestBrowserFixture(t *testing.T) {
+	ctx := testbrowser.Start(t)
+	f := fixture()
+	f.Command = []string{"selfheal", "run", "--config", "it's mine.yaml"}
+	p := testbrowser.Open(t, ctx, writePage(t, f, records(f)))
+	p.Check("wide")
+
+	text := testbrowser.Eval[string](p, "document.body.innerText")
+	for _, want := range []string{scriptName, texName, `selfheal run --config 'it'\''s mine.yaml'`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not show %s", want)
+		}
+	}
+	if n := testbrowser.Eval[int](p, "document.scripts.length"); n != 1 {
+		t.Errorf("%d scripts", n)
+	}
+
+	// Both schemes: other paper, other ink, and figures that follow.
+	look := func() []string {
+		return testbrowser.Eval[[]string](p, `[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color, getComputedStyle(document.querySelector('svg.fig path')).fill]`)
+	}
+	p.Scheme("light")
+	day := look()
+	p.Scheme("dark")
+	night := look()
+	for i := range day {
+		if day[i] == night[i] {
+			t.Errorf("%s in both colour schemes", day[i])
+		}
+	}
+	if day[0] != day[2] || night[0] != night[2] {
+		t.Errorf("the page's background and the figures' differ: %v, %v", day, night)
+	}
+
+	// A phone: nothing makes the page scroll sideways, and the list of sections is folded.
+	for _, width := range []int64{390, 320} {
+		p.Size(width, 844)
+		if wide := testbrowser.Eval[int](p, "document.documentElement.scrollWidth"); wide > int(width) {
+			t.Errorf("the page is %d pixels wide on a screen of %d", wide, width)
+		}
+	}
+	p.Do(chromedp.Reload())
+	if testbrowser.Eval[bool](p, "document.querySelector('nav details').open") {
+		t.Error("the list of sections is open on a phone")
+	}
+	p.Check("narrow")
+	p.Quiet()
+}
+
+func TestBrowserSorts(t *testing.T) {
+	ctx := testbrowser.Start(t)
+	f := fixture()
+	p := testbrowser.Open(t, ctx, writePage(t, f, records(f)))
+
+	// The white-box suite's table: two models under two controls, some cells missing. None is
+	// "baseline / controlled" and sorts by the controlled number.
+	const table = "#suite--white-box table"
+	const head = table + " thead th:nth-child(3)"
+	order := p.Column(table, 2)
+	if len(order) != 4 {
+		t.Fatalf("the table is not the one of this test: %q", order)
+	}
+	want := map[string][]string{
+		"ascending":  {"57.70 / 59.00", "58.00 / 59.30", "57.70 / 59.90", "58.00 / –"},
+		"descending": {"57.70 / 59.90", "58.00 / 59.30", "57.70 / 59.00", "58.00 / –"},
+		"":           order,
+	}
+	sorted := func(how, state string) {
+		t.Helper()
+		if got := testbrowser.Eval[string](p, fmt.Sprintf("document.querySelector(%q).getAttribute('aria-sort') ?? ''", head)); got != state {
+			t.Errorf("after %s aria-sort is %q, want %q", how, got, state)
+		}
+		if got := p.Column(table, 2); !slices.Equal(got, want[state]) {
+			t.Errorf("after %s the rows are %q, want %q", how, got, want[state])
+		}
+	}
+	click := chromedp.Click(chromedp.CSS(head + " button"))
+	for _, state := range []string{"ascending", "descending", ""} {
+		p.Do(click)
+		sorted("a click", state)
+	}
+	p.Do(chromedp.Focus(chromedp.CSS(head + " button")))
+	p.Do(chromedp.KeyEvent("\r"))
+	sorted("Enter", "ascending")
+	p.Do(chromedp.KeyEvent(" "))
+	sorted("Space", "descending")
+	// What is missing stays below in both directions; the two numbers are of the first and third line.
+	const gaps = table + " thead th:nth-child(5) button"
+	for _, want := range [][]string{{"0.00 / 30.10", "0.10 / 32.20", "0.00 / –", "0.10 / –"}, {"0.10 / 32.20", "0.00 / 30.10", "0.00 / –", "0.10 / –"}} {
+		p.Do(chromedp.Click(chromedp.CSS(gaps)))
+		if got := p.Column(table, 4); !slices.Equal(got, want) {
+			t.Errorf("with gaps the rows are %q, want %q", got, want)
+		}
+	}
+	if c := testbrowser.Eval[string](p, fmt.Sprintf("getComputedStyle(document.querySelector(%q)).color", table+" tbody th.repeat")); c != testbrowser.Eval[string](p, "getComputedStyle(document.body).color") {
+		t.Errorf("a row heading that repeated the line above is %s when it no longer does", c)
+	}
+
+	// Names sort as words, durations by their seconds, and sums stay below.
+	p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelectorAll('details').forEach(d => { d.open = true; })"))
+	costs := testbrowser.Eval[string](p, `(() => { const t = [...document.querySelectorAll('#suite-real table')].find(t => t.tFoot); t.id = 'costs'; return t.caption.textContent; })()`)
+	if !strings.Contains(costs, "Time") {
+		t.Fatalf("sums of %q", costs)
+	}
+	p.Do(chromedp.Click(chromedp.CSS("#costs thead th:last-child button")))
+	seconds := testbrowser.Eval[[]float64](p, `[...document.querySelector('#costs').tBodies[0].rows].map(r => Number(r.lastElementChild.dataset.value))`)
+	if len(seconds) != 8 || !slices.IsSorted(seconds) || seconds[0] == seconds[7] {
+		t.Errorf("durations in the order %v", seconds)
+	}
+	if foot := testbrowser.Eval[string](p, "document.querySelector('#costs').rows[document.querySelector('#costs').rows.length - 1].innerText"); !strings.HasPrefix(foot, "Sum") {
+		t.Errorf("the last row is %q", foot)
+	}
+	p.Quiet()
+}
+
+// big is a run of 30 cells and more than 10,000 records, and a gallery of as many
+// pictures as a run keeps.
+func big() (*result.File, []result.Record) {
+	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
+	linf, l2, l1 := "linf", "l2", "l1"
+	attacks := []attacked{{"aa-linf", linf, "autoattack-standard/1", 8. / 255}, {"aa-l2", l2, "autoattack-standard/1", 0.5}, {"aa-l1", l1, "autoattack-standard/1", 12}, {"pgd", linf, "pgd/1", 8. / 255}}
+	s := result.Suite{Name: "big", Dataset: "cifar10-test", Mode: "whitebox-through", Models: []string{"a", "b", "c"}, Controls: []string{"pca"}, Attacks: []string{"aa-linf", "aa-l2", "aa-l1", "pgd"}}
+	const n = 334
+	var correct [][][]int
+	for m := range s.Models {
+		correct = append(correct, [][]int{{310 - m, 20, 30 + m, 10, 25}, {300 + m, 150 - m, 160, 120 + m, 155}})
+	}
+	addCells(f, s, n, attacks, correct)
+	rng := rand.New(rand.NewPCG(1, 2))
+	var recs []result.Record
+	for _, c := range f.Cells {
+		for i := range n {
+			r := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack, Epsilon: c.Epsilon, Image: i, Label: i % 10, Margin: rng.NormFloat64()}
+			if i < c.Correct {
+				r.Verdict = 1
+			} else if c.Epsilon != nil {
+				first, queries, margin := i%100, i, rng.Float64()
+				r.Norm, r.FirstSuccess, r.Queries, r.CleanMargin = *c.Epsilon, &first, &queries, &margin
+			}
+			recs = append(recs, r)
+		}
+	}
+	f.Gallery = &result.Gallery{Schema: result.GallerySchema}
+	noise := func() []byte { // does not compress
+		img := image.NewNRGBA(image.Rect(0, 0, 64, 64))
+		for i := range 64 * 64 {
+			x := rng.Uint32()
+			img.SetNRGBA(i%64, i/64, color.NRGBA{uint8(x), uint8(x >> 8), uint8(x >> 16), 255})
+		}
+		var b bytes.Buffer
+		if err := png.Encode(&b, img); err != nil {
+			panic(err)
+		}
+		return b.Bytes()
+	}
+	for bytes := 0; bytes < 3<<19; { // 1.5 MiB
+		m, a := len(f.Gallery.Cases)%3, len(f.Gallery.Cases)%4
+		c := fixtureCase("big", s.Models[m], "pca", attacks[a].name, attacks[a].norm, attacks[a].epsilon, result.Broken, 64, 64)
+		c.Image = len(f.Gallery.Cases)
+		for _, p := range []*[]byte{&c.Pictures.Clean, &c.Pictures.Adversarial, &c.Pictures.Perturbation, &c.Pictures.Healed} {
+			*p = noise()
+			bytes += len(*p)
+		}
+		f.Gallery.Cases = append(f.Gallery.Cases, c)
+	}
+	return f, recs
+}
+
+func TestBrowserBig(t *testing.T) {
+	ctx := testbrowser.Start(t)
+	f, recs := big()
+	if len(f.Cells) != 30 || len(recs) < 10000 {
+		t.Fatalf("%d cells, %d records", len(f.Cells), len(recs))
+	}
+	path := writePage(t, f, recs)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() >= 5<<20 {
+		t.Errorf("the page has %d bytes", info.Size())
+	}
+	p := testbrowser.Open(t, ctx, path)
+	wall, busy := p.Opened()
+	t.Logf("%d cells, %d records: %.2f MiB, opened in %v with %v of processor time", len(f.Cells), len(recs), float64(info.Size())/(1<<20), wall, busy)
+	if busy <= 0 || busy > time.Second {
+		t.Errorf("opening the page takes %v of processor time", busy)
+	}
+	if shown := testbrowser.Eval[int](p, "document.querySelectorAll('img').length"); shown < 4*len(f.Gallery.Cases)-1 {
+		t.Errorf("%d pictures of %d cases", shown, len(f.Gallery.Cases))
+	}
+
+	// Words filter the rows of a long table, in any order and whatever their case.
+	const fold = "#suite-big details.fold"
+	p.Do(chromedp.Evaluate[chromedp.Void](`(() => { const d = [...document.querySelectorAll('` + fold + `')].find(d => d.querySelector('summary').textContent.includes('by class')); d.id = 'classes'; d.open = true; })()`))
+	const table = "#classes table"
+	if all := p.Column(table, 0); len(all) != 30 {
+		t.Fatalf("%d rows of 3 models and 10 classes", len(all))
+	}
+	p.Do(chromedp.SendKeys(chromedp.CSS("#classes input"), "7 B"))
+	got := p.Column(table, 0)
+	if len(got) == 0 || len(got) == 30 || slices.ContainsFunc(got, func(m string) bool { return m != "b" }) {
+		t.Errorf("after the words 7 and B the rows are of the models %q", got)
+	}
+	if said := testbrowser.Eval[string](p, "document.querySelector('#classes output').value"); said != fmt.Sprintf("%d of 30 rows", len(got)) {
+		t.Errorf("the count says %q of %d rows", said, len(got))
+	}
+	p.Check("big")
+	p.Quiet()
+}

@@ -1,0 +1,141 @@
+package reports
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+
+	"selfheal/harness/result"
+)
+
+// uninert takes back what inert adds.
+func uninert(field string) string {
+	if len(field) > 1 && field[0] == '\'' && strings.ContainsRune("=+-@'", rune(field[1])) {
+		return field[1:]
+	}
+	return field
+}
+
+// Read back, tables.csv holds the cells: names up to control characters, numbers to the last bit.
+func TestCSVReadBack(t *testing.T) {
+	hostile := hostileFile()
+	for i := range hostile.Cells { // names that a spreadsheet would compute, or a quote ends
+		c := &hostile.Cells[i]
+		c.Dataset = []string{`=HYPERLINK("http://example.org")`, "+1", "-1", "@SUM(A1)", "'text", `a "quoted", name`, "two\nlines\tand\ra tab", "=", "'"}[i%9]
+		c.Accuracy, c.Seconds = 1./3, 1e-9
+	}
+	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostile} {
+		var sb strings.Builder
+		if err := renderCSV(&sb, derive(f), nil); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(strings.NewReader(sb.String())).ReadAll()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(rows) != 1+len(f.Cells) {
+			t.Errorf("%s: %d lines for %d cells", name, len(rows), len(f.Cells))
+		}
+		at := map[string]int{}
+		for i, column := range rows[0] {
+			at[column] = i
+		}
+		key := func(c *result.Cell) string {
+			return fmt.Sprintf("%q", []string{clean(c.Suite), clean(c.Dataset), clean(c.Model), clean(c.Defense), clean(c.Mode), clean(c.Attack), fmt.Sprint(orMinusOne(c.Epsilon))})
+		}
+		cells := map[string]*result.Cell{}
+		for i := range f.Cells {
+			cells[key(&f.Cells[i])] = &f.Cells[i]
+		}
+		if len(cells) != len(f.Cells) {
+			t.Fatalf("%s: %d names of %d cells", name, len(cells), len(f.Cells))
+		}
+		for _, row := range rows[1:] {
+			number := func(column string) float64 {
+				x, err := strconv.ParseFloat(row[at[column]], 64)
+				if err != nil {
+					t.Fatalf("%s: %s is %q", name, column, row[at[column]])
+				}
+				return x
+			}
+			read := &result.Cell{Suite: uninert(row[at["suite"]]), Dataset: uninert(row[at["dataset"]]), Model: uninert(row[at["model"]]),
+				Defense: uninert(row[at["defense"]]), Mode: uninert(row[at["mode"]]), Attack: uninert(row[at["attack"]])}
+			if row[at["epsilon"]] != "" {
+				e := number("epsilon")
+				read.Epsilon = &e
+			}
+			c := cells[key(read)]
+			if c == nil {
+				t.Errorf("%s: no cell is %s", name, key(read))
+				continue
+			}
+			if int(number("n")) != c.N || int(number("correct")) != c.Correct || number("accuracy") != c.Accuracy || number("ci_low") != c.CI95[0] ||
+				number("ci_high") != c.CI95[1] || number("max_norm") != c.MaxNorm || number("seconds") != c.Seconds {
+				t.Errorf("%s: %s has other numbers: %q", name, key(read), row)
+			}
+			for column, field := range row {
+				if field != "" && strings.ContainsRune("=+-@\t\r", rune(field[0])) {
+					t.Errorf("%s: %s is a formula: %q", name, rows[0][column], field)
+				}
+			}
+			delete(cells, key(read))
+		}
+		for k := range cells {
+			t.Errorf("%s: no line of %s", name, k)
+		}
+	}
+}
+
+// A cell of several seeds has their spread in every table, and its figures draw the mean; one
+// of a single seed leaves the columns empty.
+func TestSeedsInTables(t *testing.T) {
+	f := fixture()
+	for i := range f.Cells {
+		if c := &f.Cells[i]; c.Suite == "real" && c.Attack == "aa-linf" {
+			c.Verdicts = strings.Repeat("1", c.Correct) + strings.Repeat("0", c.N-c.Correct)
+			for j, k := range []int{c.Correct, c.Correct + 10} {
+				c.Seeds = append(c.Seeds, result.SeedScore{Seed: uint64(j), Correct: k, Accuracy: float64(k) / float64(c.N), Verdicts: strings.Repeat("1", k) + strings.Repeat("0", c.N-k)})
+			}
+		}
+	}
+	v := derive(f)
+	render := func(how func(w io.Writer, v *view, s *suite) error) string {
+		var sb strings.Builder
+		if err := how(&sb, v, nil); err != nil {
+			t.Fatal(err)
+		}
+		return sb.String()
+	}
+	several := 0
+	for _, l := range lines(t, render(renderCSV)) {
+		std := l["accuracy_std"]
+		if x, err := strconv.ParseFloat(std, 64); err == nil {
+			std = fmt.Sprintf("%.9f", x)
+		}
+		got := strings.Join([]string{l["seeds"], l["accuracy_mean"], std, l["accuracy_min"], l["accuracy_max"], l["accuracy_every_seed"]}, " ")
+		want := "     "
+		if l["suite"] == "real" && l["attack"] == "aa-linf" {
+			several++
+			if want = "2 0.28 0.035355339 0.255 0.305 0.255"; l["defense"] != "none" {
+				want = "2 0.485 0.035355339 0.46 0.51 0.46"
+			}
+		}
+		if got != want {
+			t.Errorf("%s, %s, %s: %q, want %q", l["suite"], l["defense"], l["attack"], got, want)
+		}
+	}
+	if several != 2 {
+		t.Errorf("%d cells of several seeds", several)
+	}
+	for name, doc := range map[string]string{"tables.md": render(renderMarkdown), "tables.tex": render(renderLaTeX)} {
+		if n := strings.Count(doc, "Spread over the seeds"); n != 1 {
+			t.Errorf("%s has %d tables of the spread", name, n)
+		}
+	}
+	if got := value(v.Suites[0].Cell("resnet-2b", "none", v.Suites[0].Columns[1])); got != "28.0" {
+		t.Errorf("figures say %s", got)
+	}
+}

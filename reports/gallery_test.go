@@ -1,0 +1,261 @@
+package reports
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/harness/result"
+)
+
+// pngOf is a picture of one colour.
+func pngOf(w, h int, c color.Color) []byte {
+	img := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for i := range w * h {
+		img.Set(i%w, i/w, c)
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, img); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
+}
+
+// fixtureCase is a case of the fixture whose label is 3; broken says which network answers 5
+// on the adversarial image.
+func fixtureCase(suite, model, defense, attack, norm string, epsilon float64, kind string, w, h int) result.GalleryCase {
+	right, wrong := result.GalleryAnswer{Class: 3, Name: "cat", Margin: 2.125}, result.GalleryAnswer{Class: 5, Name: "<i>dog</i>", Margin: -1.5}
+	c := result.GalleryCase{Suite: suite, Model: model, Defense: defense, Attack: attack, Norm: norm, Epsilon: epsilon, Kind: kind,
+		Image: 17, Label: 3, LabelName: "cat", Perturbation: epsilon, Undefended: result.GalleryAnswers{Clean: right, Adversarial: wrong},
+		Pictures: result.GalleryPictures{Width: w, Height: h, Clean: pngOf(w, h, color.NRGBA{200, 0, 0, 255}), Perturbation: pngOf(w, h, color.Gray{128}), Magnification: 15,
+			Adversarial: pngOf(w, h, color.NRGBA{0, 200, 0, 255})}}
+	if defense == "none" {
+		return c
+	}
+	c.Controlled = &result.GalleryAnswers{Clean: right, Adversarial: right}
+	if kind != result.Healed {
+		c.Controlled.Adversarial = wrong
+	}
+	at := "last"
+	if kind == result.Healed {
+		c.Pictures.Healed, at = pngOf(w, h, color.NRGBA{0, 0, 200, 255}), "input"
+	}
+	for k := range 3 {
+		c.Trace = append(c.Trace, result.GallerySweep{Objective: 4 / float64(1+k), Layers: []result.SolverLayer{{At: at, ControlNorm: 0.5 + float64(k), Loss: 4 / float64(1+k)}}})
+	}
+	return c
+}
+
+// fixtureGallery has every kind of case, one of an awkward name, and one that no cell is of.
+func fixtureGallery() *result.Gallery {
+	large := fixtureCase("../white box", scriptName, "auto_encoder", "pgd-fast", "l2", 0.8, result.Broken, 90, 60)
+	large.VerdictOnly, large.LabelName = true, ""
+	return &result.Gallery{Schema: result.GallerySchema, Notes: []result.GalleryNote{{Suite: "single", Message: "incomplete: the pictures of a run have 1.5 MiB at most"}},
+		Cases: []result.GalleryCase{
+			fixtureCase("real", "resnet-2b", "pca", "aa-linf", "linf", 8./255, result.Healed, 4, 3),
+			fixtureCase("real", "resnet-2b", "pca", "aa-l2", "l2", 0.5, result.NotHealed, 4, 3),
+			fixtureCase("real", "another", "pca", "aa-l2", "l2", 0.5, result.Healed, 4, 3),
+			large,
+			fixtureCase("through", "resnet-2b", "none", "pgd-linf", "linf", 8./255, result.Broken, 4, 3),
+		}}
+}
+
+// addTraces gives cells of three suites control traces: of two layers and three sweeps, of
+// one layer without sweeps.
+func addTraces(f *result.File) {
+	for i, c := range f.Cells {
+		if c.Solver == nil {
+			continue
+		}
+		attack := float64(len(c.Attack))
+		switch c.Suite {
+		case "real", "../white box":
+			c.Solver.Layers = []result.SolverLayer{{At: "input", ControlNorm: 4 + attack/10, Loss: 2.5}, {At: "/blocks/<b>.2/Add_output_0", ControlNorm: 0.6, Loss: 0.7 + float64(i)}}
+			c.Solver.Traced = 8
+			for k := range 4 {
+				c.Solver.Sweeps = append(c.Solver.Sweeps, c.Solver.Objective+math.Pow(2, -float64(k)))
+			}
+		case "single":
+			c.Solver.Layers = []result.SolverLayer{{At: "2", ControlNorm: 0.5, Loss: 4.5}}
+		}
+	}
+}
+
+// section cuts the part of a page from one heading to the next of its kind.
+func section(t *testing.T, page, from, to string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(page, from)
+	if !ok {
+		t.Fatalf("the page lacks %s", from)
+	}
+	part, _, _ := strings.Cut(rest, to)
+	return part
+}
+
+// Every case of a cell is a card with its pictures, each with a text of its own, answers
+// and margins; what belongs to no cell is left out; names are text.
+func TestGalleryOfAPage(t *testing.T) {
+	page := report(t)["report.html"]
+	cards := strings.Split(section(t, page, `<h3 id="gallery-real">`, `<h3 id="traces-real">`), `<li class="case">`)[1:]
+	if len(cards) != 2 || strings.Contains(page, "another · pca") {
+		t.Fatalf("%d cards", len(cards))
+	}
+	for i, want := range [][]string{
+		{"<h4>Healed: image 17, cat</h4>", "resnet-2b · pca · AA ℓ∞ (8/255) · oblivious", "Perturbation ×15", "ℓ∞ norm 0.0314", `<i>undefended</i> <span class="wrong">&lt;i&gt;dog&lt;/i&gt; −1.5 ✗`,
+			`<i>controlled</i> <span class="right">cat &#43;2.12 ✓<span class="spoken"> right</span>`, "<b>Healed</b>", "Objective 4 → 2 → 1.333 (greedy start, 2 sweeps); ‖u_t‖ 2.5 at input."},
+		{"<h4>Not healed: image 17, cat</h4>", "AA ℓ2 (0.5)", "<b>Controlled</b>", `<div class="absent" style="aspect-ratio: 4 / 3">acts on hidden states (last): no picture</div>`, `<i>controlled</i> <span class="wrong">`},
+	} {
+		for _, w := range want {
+			if !strings.Contains(cards[i], w) {
+				t.Errorf("card %d lacks %s", i, w)
+			}
+		}
+		images := regexp.MustCompile(`<img class="pixels" src="data:image/png;base64,[^"]+" alt="([^"]+)" width="4" height="3">`).FindAllStringSubmatch(cards[i], -1)
+		if len(images) != 4-i {
+			t.Errorf("card %d has %d pictures", i, len(images))
+		}
+		alts := map[string]bool{}
+		for _, m := range images {
+			alts[m[1]] = true
+		}
+		if len(alts) != len(images) {
+			t.Errorf("card %d: texts %v", i, alts)
+		}
+	}
+	broken := section(t, page, `<h3 id="gallery--white-box">`, "<h3")
+	for _, w := range []string{"<h4>Broken: image 17, class 3</h4>", "&lt;script&gt;alert(1)&lt;/script&gt; · auto_encoder · PGD ℓ2 (0.8)", "at the attack&#39;s first success", `<img src="data:image/png;base64,`, "pgd-fast · whitebox-detached</p>"} {
+		if !strings.Contains(broken, w) {
+			t.Errorf("the case of the other suite lacks %s", w)
+		}
+	}
+	if alone := section(t, page, `<h3 id="gallery-through">`, "</ul>"); strings.Contains(alone, "controlled") || strings.Count(alone, "<img") != 3 {
+		t.Errorf("the case of an undefended network: %s", alone)
+	}
+	if single := section(t, page, `<h3 id="gallery-single">`, `<h3 id="traces-single">`); !strings.Contains(single, "Gallery incomplete: the pictures of a run have 1.5 MiB at most.") || strings.Contains(single, "<ul") {
+		t.Errorf("a suite without cases: %s", single)
+	}
+	f := fixture()
+	f.Gallery = nil
+	if without := writeFixture(t, f, nil)["report.html"]; strings.Contains(without, `id="gallery`) || strings.Contains(without, "#gallery") {
+		t.Error("a report without a gallery has a part of one")
+	}
+}
+
+// A page with as many and as large pictures as a run may have stays below 5 MiB.
+func TestGalleryKeepsThePageSmall(t *testing.T) {
+	f := fixture()
+	noise := make([]byte, (3<<19)/12/4)
+	for i := range noise {
+		noise[i] = byte(i * i >> 3)
+	}
+	f.Gallery.Cases = nil
+	for range 12 {
+		c := fixtureCase("real", "resnet-2b", "pca", "aa-linf", "linf", 8./255, result.Healed, 224, 224)
+		p := &c.Pictures
+		p.Clean, p.Perturbation, p.Adversarial, p.Healed = noise, noise, noise, noise
+		f.Gallery.Cases = append(f.Gallery.Cases, c)
+	}
+	page := writeFixture(t, f, records(f))["report.html"]
+	if n := len(page); n > 5<<20 || n < 2<<20 {
+		t.Errorf("the page has %.1f MiB", float64(n)/(1<<20))
+	}
+}
+
+// The tables and the figure of traces show the cells' numbers, layer by layer.
+func TestControlTraces(t *testing.T) {
+	files := report(t)
+	page := section(t, files["report.html"], `<h3 id="traces-real">`, "</section>")
+	for _, w := range []string{"Control norm ‖u_t‖ by layer; attacker: oblivious", "Running loss by layer", "2: /blocks/&lt;b&gt;.2/Add_output_0", "Objective after each sweep", ">4.4<", ">0.6<", ">4.21<", ">3.335<"} {
+		if !strings.Contains(page, w) {
+			t.Errorf("the traces lack %s", w)
+		}
+	}
+	for _, name := range []string{"real", "-white-box", "single"} {
+		if files["control-"+name+".png"] == "" || files["control-"+name+".svg"] == "" {
+			t.Errorf("no figure of suite %s", name)
+		}
+	}
+	if files["control-curve.svg"] != "" || strings.Contains(files["report.html"], `id="traces-curve"`) {
+		t.Error("traces of a suite that has none")
+	}
+	have := map[string]bool{}
+	for _, x := range texts(t, files["control-real.svg"]) {
+		have[x.text] = true
+	}
+	for _, w := range []string{"resnet-2b · pca", "1", "layer, counted from the input", "greedy start", "3", "sweep", "‖u_t‖, mean over the images", "objective, mean over the first 8 images", "None", "AA ℓ∞ (8/255)", "AA ℓ1 (12)", "Control: CIFAR-10, adversarially trained"} {
+		if !have[w] {
+			t.Errorf("control-real.svg lacks %q: %v", w, have)
+		}
+	}
+	if single := section(t, files["report.html"], `<h3 id="traces-single">`, "</section>"); !strings.Contains(single, ">boundary 2<") {
+		t.Error("the layer at boundary 2 is not named")
+	}
+	for _, x := range texts(t, files["control-single.svg"]) {
+		if x.text == "sweep" {
+			t.Error("greedy control has sweeps")
+		}
+	}
+}
+
+// Figures of traces keep their texts apart, whatever the names and the numbers of layers,
+// attacks and sweeps; more networks than a figure holds have tables alone.
+func TestTraceFigures(t *testing.T) {
+	for _, c := range []struct{ models, layers, sweeps, epsilons int }{{1, 1, 0, 1}, {1, 2, 3, 1}, {2, 3, 1, 2}, {3, 6, 40, 3}, {3, 12, 3, 1}} {
+		f := crowded(c.epsilons)
+		f.Suites[0].Models = f.Suites[0].Models[:c.models]
+		f.Cells = slices.DeleteFunc(f.Cells, func(x result.Cell) bool { return !slices.Contains(f.Suites[0].Models, x.Model) })
+		for i := range f.Cells {
+			s := f.Cells[i].Solver
+			if s == nil {
+				continue
+			}
+			for l := range c.layers {
+				s.Layers = append(s.Layers, result.SolverLayer{At: fmt.Sprintf("/blocks/blocks.%d/Add_output_0", l), ControlNorm: math.Pow(10, -float64(l%4)) * float64(1+i%7), Loss: 1})
+			}
+			for k := range c.sweeps {
+				s.Sweeps, s.Traced = append(s.Sweeps, 100/float64(1+k)), 8
+			}
+		}
+		s := derive(f).Suites[0]
+		if n := len(s.Traced()); n != 2*c.models || hasTraceFigure(s) != (n <= mostTraced) {
+			t.Fatalf("%+v: %d networks under a control", c, n)
+		}
+		all := s.Traced()
+		for name, fig := range map[string]picture{"file": s.tracePicture(), "page": theoryPicture{s.traceFigure(all), dark, false}} {
+			width, height := fig.size()
+			have := texts(t, svg(fig))
+			for a, p := range have {
+				for _, q := range have[:a] {
+					if p.left < q.right && q.left < p.right && p.top < q.bottom && q.top < p.bottom {
+						t.Errorf("%+v, %s: %q meets %q", c, name, p.text, q.text)
+					}
+				}
+				if p.left < 0 || p.right > width.Points() || p.bottom > 0 || -p.top > height.Points() {
+					t.Errorf("%+v, %s: %q leaves the picture", c, name, p.text)
+				}
+			}
+		}
+		if path := os.Getenv("TRACE_FIGURES"); path != "" { // to look at them
+			os.WriteFile(filepath.Join(path, fmt.Sprintf("trace-%d-%d.svg", c.models, c.layers)), []byte(svg(s.tracePicture())), 0o644)
+		}
+	}
+	f := crowded(1) // five models under two controls
+	for i := range f.Cells {
+		if s := f.Cells[i].Solver; s != nil {
+			s.Layers = []result.SolverLayer{{At: "input", ControlNorm: 1, Loss: 1}}
+		}
+	}
+	s := derive(f).Suites[0]
+	if v := s.Traces(); hasTraceFigure(s) || v == nil || v.Figure != nil || len(v.Tables) != 2 || !strings.Contains(v.Reading, "10 networks") {
+		t.Errorf("ten networks: %+v", v)
+	}
+}

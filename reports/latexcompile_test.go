@@ -1,0 +1,142 @@
+package reports
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"selfheal/harness/result"
+)
+
+// hostile names are those that TeX, its tables or its fonts take for something else.
+var hostile = []string{`a_b%$#&{}~^\`, scriptName, texName, "ε-∞-ℓ2-日本語-😀", `\input{/etc/passwd}\end{document}`, "[2pt] & \\\\ ^^M",
+	"ÀÉÎÕÜßåæçñøÿ ÐÞðþ ªµº «»", "--- -- ``quotes'' ?` !`", "a-name-of-more-than-sixty-letters-that-does-not-fit-one-column-of-a-table", strings.Repeat("n", 90)}
+
+// hostileFile is a result in which everything that has a name has a hostile one.
+func hostileFile() *result.File {
+	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
+	aa := "autoattack-standard/1"
+	s := result.Suite{Name: hostile[0], Title: hostile[5], Dataset: hostile[2], Mode: "whitebox-through", Models: hostile, Controls: []string{hostile[1], hostile[3]}, Attacks: []string{hostile[4], "aa-l2", hostile[6]}}
+	var correct [][][]int
+	for range hostile {
+		correct = append(correct, [][]int{{90, 10, 20, 30}, {85, 60, -1, 50}, {80, 70, 65, 55}})
+	}
+	addCells(f, s, 100, []attacked{{hostile[4], "linf", "", 8. / 255}, {"aa-l2", "l2", aa, 0.5}, {hostile[6], hostile[7], "", 1e-7}}, correct)
+	for i := range f.Cells {
+		f.Cells[i].Warnings = append(f.Cells[i].Warnings, result.Warning{ID: hostile[i%len(hostile)], Message: hostile[(i+1)%len(hostile)]})
+	}
+	return f
+}
+
+// overfull is how far, in points, a line or box sticks out, by TeX's log.
+var overfull = regexp.MustCompile(`Overfull \\hbox \(([0-9.]+)pt too wide\)`)
+
+// compile typesets a document and returns TeX's log and the widest box that sticks out.
+func compile(t *testing.T, pdflatex string, files map[string]string) (log string, widest float64) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, pdflatex, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "main.tex")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	raw, _ := os.ReadFile(filepath.Join(dir, "main.log"))
+	log = string(raw)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, tail(string(out)))
+	}
+	if _, err := os.Stat(filepath.Join(dir, "main.pdf")); err != nil {
+		t.Fatalf("no page: %v\n%s", err, tail(log))
+	}
+	if strings.Contains(log, "\n! ") || strings.Contains(log, "Missing character") || strings.Contains(log, "multiply defined") {
+		t.Errorf("TeX complains:\n%s", tail(log))
+	}
+	for _, m := range overfull.FindAllStringSubmatch(log, -1) {
+		by, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		widest = max(widest, by)
+	}
+	return log, widest
+}
+
+func tail(s string) string { return s[max(0, len(s)-3000):] }
+
+// The tables compile by themselves and inside a paper: those of the fixture, of hostile
+// names and the paper's own. Of these no box sticks out in a text 6 inches wide, JMLR's.
+func TestLaTeXCompiles(t *testing.T) {
+	pdflatex, err := exec.LookPath("pdflatex")
+	if err != nil {
+		t.Skip("pdflatex is not on the PATH (Debian: texlive-latex-base); LaTeX tables stay uncompiled")
+	}
+	published := t.TempDir()
+	if err := WritePublished(published); err != nil {
+		t.Fatal(err)
+	}
+	const paper = "\\documentclass[11pt]{article}\n\\oddsidemargin=0pt \\textwidth=6in\n\\begin{document}\nBefore.\n\\input{tables.tex}\nAfter, see Table~\\ref{tab:%s}.\n\\end{document}\n"
+	for _, c := range []struct {
+		name, tex, label string
+		most             float64 // points beyond the text's width, in the file by itself and in a paper
+		inPaper          float64
+	}{
+		{"published", folder(t, published)["tables.tex"], "table2-standard-accuracy-1", 0, 0},
+		{"fixture", report(t)["tables.tex"], "real-accuracy-1", 0, 20},
+		{"compared", writeFixture(t, compareFixture(), nil)["tables.tex"], "table7-published-1", 0, 0},
+		{"hostile", writeFixture(t, hostileFile(), nil)["tables.tex"], uniqueSlug(hostile[0], map[string]bool{}) + "-accuracy-1", 400, 500}, // 90 letters that nothing breaks
+		{"empty", writeFixture(t, &result.File{}, nil)["tables.tex"], "none", 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if _, out := compile(t, pdflatex, map[string]string{"main.tex": c.tex}); out > c.most {
+				t.Errorf("by itself, a box is %.1f pt too wide", out)
+			}
+			log, out := compile(t, pdflatex, map[string]string{"main.tex": strings.Replace(paper, "%s", c.label, 1), "tables.tex": c.tex})
+			if out > c.inPaper {
+				t.Errorf("in a paper, a box is %.1f pt too wide", out)
+			}
+			if c.name != "empty" && !strings.Contains(log, "Reference `tab:"+c.label) { // the first run knows no labels, but names them
+				t.Errorf("the log does not speak of label %s", c.label)
+			}
+		})
+	}
+}
+
+// A table of the paper is set as the paper sets it: a line below each row, the strengths said
+// once above the heads, the better side bold.
+func TestPaperForm(t *testing.T) {
+	dir := t.TempDir()
+	if err := WritePublished(dir); err != nil {
+		t.Fatal(err)
+	}
+	tex := folder(t, dir)["tables.tex"]
+	for _, want := range []string{`\begin{tabular}{l|llll}
+\hline
+\multicolumn{5}{c}{$\ell_\infty$: $\epsilon$ = 8/255, $\ell_2$: $\epsilon$ = 0.5, $\ell_1$: $\epsilon$ = 12} \\
+\hline
+Model & None & AA ($\ell_\infty$) & AA ($\ell_2$) & AA ($\ell_1$) \\
+\hline
+RN-18 & \textbf{94.71} / 92.81 & 0.00 / \textbf{63.89} & 0.00 / \textbf{82.10} & 0.00 / \textbf{75.75} \\
+\hline
+RN-34 & \textbf{94.91} / 92.84 & 0.00 / \textbf{64.92} & 0.00 / \textbf{83.64} & 0.00 / \textbf{78.05} \\
+`} {
+		if !strings.Contains(tex, want) {
+			t.Errorf("tables.tex lacks\n%s", want)
+		}
+	}
+	s := derive(fixture()).Suites[1] // one norm in two strengths
+	head := s.accuracyTable().Head
+	if table, form := s.paperForm(s.accuracyTable()); form.strengths != "" || !form.ruled || table.Head[3] != head[3] {
+		t.Errorf("two strengths of a norm are said as %q over %q", form.strengths, table.Head)
+	}
+}

@@ -1,0 +1,130 @@
+package reports
+
+import (
+	"html"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/harness/result"
+)
+
+// gfmTable is a table as GitHub reads it (GitHub Flavored Markdown 0.29, section 4.10).
+type gfmTable struct {
+	head []string
+	rows [][]string
+}
+
+// gfmCells splits a line at every bar that no backslash is before; those at both ends are no cells' borders.
+func gfmCells(line string) []string {
+	line = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|")
+	var out []string
+	cell := ""
+	for i := range len(line) {
+		if line[i] == '|' && (i == 0 || line[i-1] != '\\') {
+			out, cell = append(out, strings.TrimSpace(cell)), ""
+			continue
+		}
+		cell += line[i : i+1]
+	}
+	return append(out, strings.TrimSpace(cell))
+}
+
+var gfmDelimiter = regexp.MustCompile(`^:?-+:?$`)
+
+// gfmTables finds the tables of a document: a line of cells and a line of delimiters, as many;
+// then rows up to an empty line. Each line that looks like a part of a table must be of one.
+func gfmTables(t *testing.T, doc string) []gfmTable {
+	t.Helper()
+	var out []gfmTable
+	lines := strings.Split(doc, "\n")
+	fenced := false
+	for i := 0; i < len(lines); i++ {
+		if strings.HasPrefix(lines[i], "```") {
+			fenced = !fenced
+		}
+		if fenced || !strings.HasPrefix(lines[i], "|") {
+			continue
+		}
+		one := gfmTable{head: gfmCells(lines[i])}
+		if i == 0 || strings.TrimSpace(lines[i-1]) != "" {
+			t.Errorf("a table runs on from the paragraph %q", lines[i-1])
+		}
+		if i+1 == len(lines) || len(gfmCells(lines[i+1])) != len(one.head) || slices.ContainsFunc(gfmCells(lines[i+1]), func(c string) bool { return !gfmDelimiter.MatchString(c) }) {
+			t.Fatalf("line %d begins no table: %s", i+1, lines[i])
+		}
+		for i += 2; i < len(lines) && strings.TrimSpace(lines[i]) != ""; i++ {
+			row := gfmCells(lines[i])
+			if len(row) != len(one.head) {
+				t.Errorf("line %d: %d cells below %d heads: %s", i+1, len(row), len(one.head), lines[i])
+			}
+			one.rows = append(one.rows, row)
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+var (
+	gfmTag    = regexp.MustCompile(`</?[A-Za-z!?/][^>]*>`)
+	gfmEscape = regexp.MustCompile("\\\\([!-/:-@\\[-`{-~])")
+)
+
+// gfmText is the text that a reader sees of a cell: without emphasis and marks of footnotes.
+func gfmText(cell string) string {
+	cell = regexp.MustCompile(`<sup>[^<]*</sup>`).ReplaceAllString(cell, "")
+	cell = strings.ReplaceAll(cell, "**", "")
+	return html.UnescapeString(gfmEscape.ReplaceAllString(cell, "$1"))
+}
+
+func TestTheoryMarkdown(t *testing.T) {
+	tables := gfmTables(t, theoryFixture().markdown())
+	if len(tables) != 2 || gfmText(tables[0].rows[0][1]) != "a ≤ b | c" || gfmText(tables[0].rows[1][1]) != "a = <b>" {
+		t.Errorf("the checks read %q", tables)
+	}
+}
+
+// Every table of every report is one to GitHub, no name is markup, and each name can be read back.
+func TestMarkdownTables(t *testing.T) {
+	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostileFile(), "compared": compareFixture(), "study": studyFixture()} {
+		files := map[string]string{}
+		for _, ft := range formats[:4] {
+			var sb strings.Builder
+			if err := ft.Render(&sb, derive(f), nil); err != nil {
+				t.Fatal(err)
+			}
+			files[ft.File] = sb.String()
+		}
+		for _, file := range []string{"tables.md", "summary.md"} {
+			doc := files[file]
+			found := gfmTables(t, doc)
+			if len(found) == 0 {
+				t.Errorf("%s of %s has no table", file, name)
+			}
+			for _, tag := range gfmTag.FindAllString(doc, -1) {
+				if tag != "<sup>" && tag != "</sup>" && !strings.Contains(doc[strings.Index(doc, "```")+1:], tag) {
+					t.Errorf("%s of %s has the tag %s", file, name, tag)
+				}
+			}
+			if strings.Contains(strings.ReplaceAll(doc, `\$`, ""), "$") && file == "tables.md" {
+				t.Errorf("%s of %s has a dollar, which begins mathematics", file, name)
+			}
+		}
+		var models []string
+		for _, table := range gfmTables(t, files["tables.md"]) {
+			if i := slices.Index(table.head, "Model"); i >= 0 {
+				for _, row := range table.rows {
+					models = append(models, gfmText(row[i]))
+				}
+			}
+		}
+		for _, s := range f.Suites {
+			for _, m := range s.Models {
+				if !slices.Contains(models, strings.Join(strings.Fields(clean(m)), " ")) && !slices.Contains(models, clean(m)) {
+					t.Errorf("%s: no row reads %q", name, clean(m))
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package reports
+
+import (
+	"fmt"
+	"strconv"
+
+	"selfheal/harness/result"
+)
+
+// scored is a cell's accuracy in per cent: of several seeds their mean ± standard deviation.
+func scored(c *result.Cell) string {
+	if c == nil {
+		return dash
+	}
+	s, ok := c.Spread()
+	if !ok {
+		return accuracy(c)
+	}
+	return percent(s.Mean, c.N) + nbsp + "±" + nbsp + percent(s.Deviation, c.N)
+}
+
+// score is the accuracy that a cell is compared by: of several seeds their mean.
+func score(c *result.Cell) float64 {
+	if s, ok := c.Spread(); ok {
+		return s.Mean
+	}
+	return c.Accuracy
+}
+
+// seeds is how many seeds the suite's cells have at most: 1 where they have one.
+func (s *suite) seeds() int {
+	n := 1
+	for _, c := range s.cells {
+		n = max(n, len(c.Seeds))
+	}
+	return n
+}
+
+// spreadTable says how far accuracies depend on the attacks' seeds.
+func (s *suite) spreadTable() table {
+	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Spread over the seeds: accuracy in %"),
+		Head: []string{"Model", "Defense", "Attack", "Seeds", "Mean", "Standard deviation", "Lowest", "Highest", "Right under every seed"}}
+	s.each(func(c *result.Cell, col column) {
+		if v, ok := c.Spread(); ok {
+			t.Rows = append(t.Rows, []box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title()), text(strconv.Itoa(v.Seeds)),
+				text(percent(v.Mean, c.N)), text(percent(v.Deviation, c.N)), text(percent(v.Min, c.N)), text(percent(v.Max, c.N)), text(percent(v.Every, c.N))})
+		}
+	})
+	return t.marked()
+}
+
+// overSeeds says in a caption that its accuracies are means; "" where there is one seed.
+func (s *suite) overSeeds() string {
+	if n := s.seeds(); n > 1 {
+		return fmt.Sprintf(", mean ± standard deviation over %d seeds", n)
+	}
+	return ""
+}
+
+// csvSeeds are the columns of several seeds, empty where a cell has one. Shares, like accuracy.
+var csvSeeds = []struct {
+	name  string
+	value func(s result.Spread) string
+}{
+	{"seeds", func(s result.Spread) string { return strconv.Itoa(s.Seeds) }},
+	{"accuracy_mean", func(s result.Spread) string { return full(s.Mean) }},
+	{"accuracy_std", func(s result.Spread) string { return full(s.Deviation) }},
+	{"accuracy_min", func(s result.Spread) string { return full(s.Min) }},
+	{"accuracy_max", func(s result.Spread) string { return full(s.Max) }},
+	{"accuracy_every_seed", func(s result.Spread) string { return full(s.Every) }},
+}
+
+// ofFirstSeed says in a caption that its numbers are the first seed's; "" where there is one.
+func (s *suite) ofFirstSeed() string {
+	if s.seeds() > 1 {
+		return ", of the first seed"
+	}
+	return ""
+}

@@ -1,0 +1,120 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// How much the summary says at most: a CI job's page is read at a glance, and has room for
+// 1 MiB.
+const (
+	summaryRows     = 20
+	summaryWarnings = 8
+	summaryList     = 300 // letters of a list of names
+	summaryName     = 80  // letters of a table's cell
+)
+
+// renderSummary writes a summary in GitHub's Markdown for the page of a CI job: what was
+// tested, the headline table, the warnings, and how to repeat the run. It stays below 60 lines.
+func renderSummary(w io.Writer, v *view, _ *suite) error {
+	var sb strings.Builder
+	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscape(v.Title()), mdEscape(strings.TrimSuffix(v.headline(), ".")))
+	for _, f := range v.tested() {
+		fmt.Fprintf(&sb, "- %s: %s\n", mdEscape(f.Term), mdEscape(clip(f.Text, summaryList)))
+	}
+	t, more := v.headlineTable().brief(), ""
+	if n := len(t.Rows); n > summaryRows {
+		t.Rows = v.sample(t.Rows)
+		more = fmt.Sprintf("\nThese are %d of %d lines, the first of each suite; report.html has all of them.\n", len(t.Rows), n)
+	}
+	mdTable(&sb, t)
+	sb.WriteString(more)
+	mdTable(&sb, v.warningTable())
+	if len(v.File.Command) > 0 {
+		command := clip(shellCommand(v.File.Command), 20*summaryList)
+		fence := "```"
+		for strings.Contains(command, fence) {
+			fence += "`"
+		}
+		fmt.Fprintf(&sb, "\nTo repeat it:\n\n%s\n%s\n%s\n", fence, command, fence)
+	}
+	_, err := io.WriteString(w, sb.String())
+	return err
+}
+
+// sample takes of the headline table's rows the first ones of each suite, as many of every
+// suite as there is room for, but one.
+func (v *view) sample(rows [][]box) [][]box {
+	first := func(each int) (out [][]box) {
+		from := 0
+		for _, s := range v.Suites {
+			n := len(s.Rows())
+			out = append(out, rows[from:from+min(n, each)]...)
+			from += n
+		}
+		return out
+	}
+	out := first(1)
+	for each := 2; len(first(each)) <= summaryRows; each++ {
+		out = first(each)
+	}
+	return out[:min(len(out), summaryRows)]
+}
+
+// brief is a table without the marks of footnotes that stand elsewhere, and with long names cut.
+func (t table) brief() table {
+	var rows [][]box
+	for _, r := range t.Rows {
+		r = slices.Clone(r)
+		for i, b := range r {
+			r[i].Spans = slices.Clone(b.Spans)
+			for j := range r[i].Spans {
+				s := &r[i].Spans[j]
+				s.Text = clip(s.Text, summaryName)
+				if s.Mark != loopMark {
+					s.Mark = ""
+				}
+			}
+		}
+		rows = append(rows, r)
+	}
+	t.Rows = rows
+	t.Notes = slices.DeleteFunc(slices.Clone(t.Notes), func(n footnote) bool { return n.Mark != loopMark })
+	return t
+}
+
+// warningTable counts the warnings of all cells by id, the most frequent first.
+func (v *view) warningTable() table {
+	t := table{Lead: 1, Caption: "Warnings", Head: []string{"Warning", "Accuracies"}}
+	count := map[string]int{}
+	for _, c := range v.File.Cells {
+		ids := map[string]bool{}
+		for _, w := range c.Warnings {
+			ids[w.ID] = true
+		}
+		for id := range ids {
+			count[id]++
+		}
+	}
+	ids := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], strings.Compare(a, b)) })
+	for _, id := range ids[:min(len(ids), summaryWarnings)] {
+		t.Rows = append(t.Rows, []box{text(clip(clean(id), summaryName)), text(thousands(int64(count[id])))})
+	}
+	if n := len(ids) - len(t.Rows); n > 0 {
+		t.Notes = append(t.Notes, footnote{"", fmt.Sprintf("and %s of other kinds", plural(n, "warning"))})
+	}
+	return t
+}
+
+// clip shortens s to at most so many letters.
+func clip(s string, most int) string {
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s)[:most-1]) + "…"
+}

@@ -1,0 +1,114 @@
+package reports
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/harness/result"
+)
+
+func summaryOf(t *testing.T, f *result.File) string {
+	t.Helper()
+	var sb strings.Builder
+	if err := renderSummary(&sb, derive(f), nil); err != nil {
+		t.Fatal(err)
+	}
+	return sb.String()
+}
+
+// The summary says what was tested, the headline's numbers, how many accuracies have each
+// warning, and the command.
+func TestSummary(t *testing.T) {
+	f := fixture()
+	f.Command = []string{"selfheal", "run", "--out", "my results"}
+	doc := summaryOf(t, f)
+	for _, want := range []string{"## Robustness report\n", "[report.html](report.html)", "- Models: ", "- Attacks: AA ℓ∞ (8/255)", "\n```\nselfheal run --out 'my results'\n```\n",
+		"| zero-gradient | 2 |", "| budget | 1 |"} {
+		if !strings.Contains(doc, want) {
+			t.Errorf("the summary lacks %q:\n%s", want, doc)
+		}
+	}
+	tables := gfmTables(t, doc)
+	if len(tables) != 2 {
+		t.Fatalf("%d tables", len(tables))
+	}
+	lines := derive(f).headlineTable()
+	if len(tables[0].rows) != len(lines.Rows) {
+		t.Fatalf("%d lines, want %d", len(tables[0].rows), len(lines.Rows))
+	}
+	clean, lowest := slices.Index(tables[0].head, "Clean"), slices.Index(tables[0].head, "Lowest")
+	if got := gfmText(tables[0].rows[0][clean]) + "; " + gfmText(tables[0].rows[0][lowest]); got != "82.0 / 80.5; 4.0 / 33.0" {
+		t.Errorf("the first line says %s", got)
+	}
+	loops := 0
+	for _, c := range f.Cells {
+		if looped(&c) {
+			loops++
+		}
+	}
+	if got := tables[1].rows[0]; got[0] != loopID || got[1] != thousands(int64(loops)) {
+		t.Errorf("the most frequent warning is %q, want %d of %s", got, loops, loopID)
+	}
+	if strings.Contains(doc, "<sup>1") {
+		t.Error("the summary has marks of footnotes that it lacks")
+	}
+	if without := summaryOf(t, fixture()); strings.Contains(without, "repeat it") {
+		t.Error("a command stands there that nobody recorded")
+	}
+}
+
+// However large a run is and whatever its names are, the summary is short.
+func TestSummaryIsShort(t *testing.T) {
+	big := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
+	for range 30 {
+		one := hostileFile()
+		one.Suites[0].Name += strings.Repeat("x", len(big.Suites))
+		for i := range one.Cells {
+			one.Cells[i].Suite = one.Suites[0].Name
+			one.Cells[i].Warnings = append(one.Cells[i].Warnings, result.Warning{ID: strings.Repeat("w", i+1)})
+		}
+		big.Suites, big.Cells = append(big.Suites, one.Suites...), append(big.Cells, one.Cells...)
+	}
+	big.Command = append([]string{"selfheal", "run", "`````", "$(x)"}, strings.Fields(strings.Repeat("--suite a ", 500))...)
+	doc := summaryOf(t, big)
+	if n := strings.Count(doc, "\n"); n >= 60 {
+		t.Errorf("%d lines", n)
+	}
+	if len(doc) > 64<<10 {
+		t.Errorf("%d bytes", len(doc))
+	}
+	tables := gfmTables(t, doc)
+	if len(tables) != 2 || len(tables[0].rows) != summaryRows || len(tables[1].rows) != summaryWarnings {
+		t.Fatalf("%d tables", len(tables))
+	}
+	for _, want := range []string{"These are 20 of 600 lines, the first of each suite", "warnings of other kinds", "\n``````\nselfheal run '`````' '$(x)' --suite a"} {
+		if !strings.Contains(doc, want) {
+			t.Errorf("the summary lacks %q:\n%s", want, doc)
+		}
+	}
+	few := crowded(1) // ten lines
+	for i := range 5 {
+		one := compareFixture() // two lines
+		one.Suites[0].Name = strings.Repeat("more", i+1)
+		for i := range one.Cells {
+			one.Cells[i].Suite = one.Suites[0].Name
+		}
+		few.Suites, few.Cells = append(few.Suites, one.Suites...), append(few.Cells, one.Cells...)
+	}
+	for i := range 2 {
+		few.Suites = append(few.Suites, result.Suite{Name: strings.Repeat("z", i+1), Models: []string{"x", "y", "z"}, Controls: []string{"c"}})
+	}
+	suites := map[string]int{}
+	for _, row := range gfmTables(t, summaryOf(t, few))[0].rows {
+		suites[row[0]]++
+	}
+	if suites["crowded"] != 1 || suites["more"] != 1 || suites["zz"] != 1 || suites[""] != 4+5*2+2*3-8 { // four of the first suite, the others whole
+		t.Errorf("of 26 lines: %v", suites)
+	}
+	for _, f := range []*result.File{{}, {Suites: []result.Suite{{Name: "planned", Models: []string{"m"}, Attacks: []string{"a"}}}}} {
+		if doc := summaryOf(t, f); !strings.HasPrefix(doc, "## Robustness report\n") || strings.Count(doc, "\n") > 20 {
+			t.Errorf("of next to nothing:\n%s", doc)
+		}
+	}
+}

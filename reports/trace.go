@@ -1,0 +1,155 @@
+package reports
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"selfheal/harness/result"
+)
+
+// traced is a model under a control whose cells tell what it does layer by layer.
+type traced struct {
+	Model, Control string
+	Layers         []string
+	Columns        []column
+	Solvers        []*result.Solver // one a column
+}
+
+// Traced lists those of the suite, in its order.
+func (s *suite) Traced() []traced {
+	var out []traced
+	for _, m := range s.Models {
+		for _, d := range s.Controls {
+			t := traced{Model: m, Control: d}
+			for _, col := range s.Columns {
+				c := s.Cell(m, d, col)
+				if c == nil || c.Solver == nil || len(c.Solver.Layers) == 0 || t.Solvers != nil && len(c.Solver.Layers) != len(t.Layers) {
+					continue
+				}
+				if t.Solvers == nil {
+					for _, l := range c.Solver.Layers {
+						t.Layers = append(t.Layers, layerName(l.At))
+					}
+				}
+				t.Columns, t.Solvers = append(t.Columns, col), append(t.Solvers, c.Solver)
+			}
+			if t.Solvers != nil {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+// layerName is how a layer reads; a config has boundaries as numbers.
+func layerName(at string) string {
+	if _, err := strconv.Atoi(at); err == nil {
+		return "boundary " + at
+	}
+	return clean(at)
+}
+
+// sweeps is how many sweeps the solver was followed through on every column; 0 where it was not.
+func (t traced) sweeps() int {
+	n := len(t.Solvers[0].Sweeps)
+	for _, s := range t.Solvers {
+		if len(s.Sweeps) != n {
+			return 0
+		}
+	}
+	return max(n-1, 0)
+}
+
+// layerTable has a line for each layer, a column for each kind of images.
+func (s *suite) layerTable(all []traced, caption string, of func(result.SolverLayer) float64) table {
+	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Layer"}, Caption: s.caption(caption)}
+	for _, c := range s.Columns {
+		t.Head = append(t.Head, c.Title())
+	}
+	for _, one := range all {
+		for i, layer := range one.Layers {
+			if len(one.Layers) > 1 { // as a figure counts them
+				layer = fmt.Sprintf("%d: %s", i+1, layer)
+			}
+			line := []box{text(clean(one.Model)), text(defenseName(one.Control)), text(layer)}
+			for _, col := range s.Columns {
+				value := dash
+				if k := one.index(col); k >= 0 {
+					value = number(of(one.Solvers[k].Layers[i]))
+				}
+				line = append(line, text(value))
+			}
+			t.Rows = append(t.Rows, line)
+		}
+	}
+	return t.marked()
+}
+
+// index finds a column; −1 where there is no such.
+func (t traced) index(col column) int {
+	return slices.IndexFunc(t.Columns, func(c column) bool {
+		return c.Attack == col.Attack && orMinusOne(c.Epsilon) == orMinusOne(col.Epsilon)
+	})
+}
+
+// sweepTable follows the objective from the greedy start through the sweeps.
+func (s *suite) sweepTable(all []traced) table {
+	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Images", "Traced", "Greedy start"}, Caption: s.caption("Objective after each sweep, mean over the first images")}
+	most := 0
+	for _, one := range all {
+		most = max(most, one.sweeps())
+	}
+	shown := shownSweeps(most)
+	for _, k := range shown {
+		t.Head = append(t.Head, fmt.Sprintf("Sweep %d", k))
+	}
+	for _, one := range all {
+		if one.sweeps() == 0 {
+			continue
+		}
+		for i, v := range one.Solvers {
+			line := []box{text(clean(one.Model)), text(defenseName(one.Control)), text(one.Columns[i].Title()), text(thousands(int64(v.Traced))), text(fourDigits(v.Sweeps[0]))}
+			for _, k := range shown {
+				value := dash
+				if k < len(v.Sweeps) {
+					value = fourDigits(v.Sweeps[k])
+				}
+				line = append(line, text(value))
+			}
+			t.Rows = append(t.Rows, line)
+		}
+	}
+	return t.marked()
+}
+
+// traceView is a suite's control traces as the page shows them.
+type traceView struct {
+	Slug, Reading string
+	Figure        *pageFigure // nil where there are too many
+	Tables        []table
+}
+
+// Traces is nil where no cell of the suite has any.
+func (s *suite) Traces() *traceView {
+	all := s.Traced()
+	if len(all) == 0 {
+		return nil
+	}
+	v := &traceView{Slug: s.Slug, Reading: "What the control does to each of its layers, from the input to the output: the norm of u_t and the running loss ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², z_t = x_t + u_t, means over the images."}
+	if hasTraceFigure(s) {
+		f := s.traceFigure(all)
+		figure := pictures(f.Caption, theoryPicture{f, light, false}, theoryPicture{f, dark, false})
+		v.Figure = &figure
+	} else {
+		v.Reading += fmt.Sprintf(" The tables stand for a figure: %d networks under a control are more than one shows.", len(all))
+	}
+	norm := func(l result.SolverLayer) float64 { return l.ControlNorm }
+	loss := func(l result.SolverLayer) float64 { return l.Loss }
+	for _, t := range []table{s.layerTable(all, "Control norm ‖u_t‖ by layer", norm), s.layerTable(all, "Running loss by layer, at the end", loss), s.sweepTable(all)} {
+		if len(t.Rows) > 0 {
+			v.Tables = append(v.Tables, t)
+		}
+	}
+	return v
+}
