@@ -26,6 +26,7 @@ type attackFlags struct {
 	attack, norm, epsilon string
 	params                []string
 	seed                  uint64
+	seeds                 int
 	probabilities, save   bool
 }
 
@@ -62,6 +63,7 @@ attack: ` + strings.Join(kinds(), ", ") + `.
 	c.Flags().StringVar(&f.attack, "attack", "aa", "the attack")
 	c.Flags().StringArrayVar(&f.params, "param", nil, "a parameter of the attack: steps=50; may be repeated")
 	c.Flags().Uint64Var(&f.seed, "seed", 0, "of every random number")
+	c.Flags().IntVar(&f.seeds, "seeds", 1, "how many seeds to attack under, from --seed up")
 	c.Flags().BoolVar(&f.probabilities, "probabilities", false, "the model gives probabilities, not logits")
 	c.Flags().BoolVar(&f.save, "save-adversarial", false, "write the adversarial images, float32 .npy, to adversarial/ in --out")
 	return c
@@ -215,7 +217,7 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 	}
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	say("version: 1\nseed: %d\nsave_adversarial: %t", f.seed, f.save)
+	say("version: 1\nseed: %d\nseeds: %d\nsave_adversarial: %t", f.seed, f.seeds, f.save)
 	say("datasets: {%s: {format: %s, path: %s}}", quoted(named(f.data, "data")), format, quoted(filepath.ToSlash(f.data)))
 
 	say("models:\n  %s:\n    path: %s", quoted(named(model, "model")), quoted(filepath.ToSlash(model)))

@@ -16,7 +16,7 @@ func TestAttackEqualsItsConfig(t *testing.T) {
 	dir := t.TempDir()
 	done(t, "run", "--config", written(t, dir), "--suite", "plain", "--out", filepath.Join(dir, "config"), "--quiet")
 	done(t, "attack", "models/zoo/preact_robust.onnx", "--data", "models/zoo/shapes10/test.bin", "--limit", "12", "--norm", "linf",
-		"--epsilon", "2/255,6/255", "--attack", "pgd", "--param", "steps=5", "--param", "restarts=2", "--seed", "3",
+		"--epsilon", "2/255,6/255", "--attack", "pgd", "--param", "steps=5", "--param", "restarts=2", "--seed", "3", "--seeds", "2",
 		"--mean", "0.02,0.01,0.03", "--std", "0.95", "--out", filepath.Join(dir, "flags"), "--quiet")
 	want, wantRecords := results(t, filepath.Join(dir, "config"))
 	got, gotRecords := results(t, filepath.Join(dir, "flags"))
@@ -28,6 +28,9 @@ func TestAttackEqualsItsConfig(t *testing.T) {
 		if c.Verdicts != w.Verdicts || c.MaxNorm != w.MaxNorm || c.Recipe != w.Recipe {
 			t.Errorf("cell %d: %s %s, the config's is %s %s", i, c.Recipe, c.Verdicts, w.Recipe, w.Verdicts)
 		}
+	}
+	if s := got.Cells[2].Seeds; len(s) != 2 || s[0].Seed != 3 || s[1].Seed != 4 || s[0].Verdicts != got.Cells[2].Verdicts {
+		t.Errorf("seeds %+v", s)
 	}
 	if got.Cells[0].Verdicts == got.Cells[2].Verdicts {
 		t.Error("the attack broke nothing: this test shows nothing")
@@ -47,7 +50,7 @@ func TestAttackEqualsItsConfig(t *testing.T) {
 // --attack aa is AutoAttack's standard version, and the versions and images it names.
 func TestAttackVersions(t *testing.T) {
 	for attack, want := range map[string]string{"aa": "standard", "autoattack": "standard", "aa-plus": "plus", "aa-rand": "rand", "aa-quick": "quick", "square": ""} {
-		f := &attackFlags{attack: attack, norm: "l2", epsilon: "0.5", save: true, probabilities: true}
+		f := &attackFlags{attack: attack, norm: "l2", epsilon: "0.5", save: true, probabilities: true, seeds: 1}
 		f.data = "models/zoo/shapes10/test.bin"
 		plan, err := f.plan("models/zoo/preact_standard.onnx", func(string) bool { return false })
 		if err != nil {

@@ -65,7 +65,7 @@ tables and radar plots are rendered from the numbers that it prints.`,
 	return c
 }
 
-// readResults reads what a run has left in dir. Records may be absent.
+// readResults reads what a run has left in dir. Records and gallery may be absent.
 func readResults(dir string) (*result.File, []result.Record, error) {
 	file, err := result.Read(filepath.Join(dir, "results.json"))
 	if err != nil {
@@ -77,6 +77,12 @@ func readResults(dir string) (*result.File, []result.Record, error) {
 	records, err := result.ReadRecords(filepath.Join(dir, "records.jsonl"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
+	}
+	if file.Gallery, err = result.ReadGallery(filepath.Join(dir, "gallery.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	if g := file.Gallery; g != nil && g.ConfigSHA256 != file.ConfigSHA256 {
+		return nil, nil, fmt.Errorf("%s is of another run than the results.json beside it; remove it or run again", filepath.Join(dir, "gallery.json"))
 	}
 	return file, records, nil
 }

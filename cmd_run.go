@@ -153,6 +153,7 @@ func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags) er
 	}
 	file, records, err := harness.Run(c.Context(), plan, harness.Options{
 		Out: f.out, Force: f.force, Progress: harness.NewProgress(c.ErrOrStderr(), f.quiet), Cache: control.UserCache(),
+		Command: commandLine(c),
 	})
 	if errors.Is(err, harness.ErrOtherConfig) || errors.As(err, new(harness.ConfigError)) {
 		return usageError{err}

@@ -45,23 +45,38 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(context.WithValue(ctx, argsKey{}, args))
 	if err == nil {
 		return exitOK
 	}
 	line := strings.Join(strings.Fields(err.Error()), " ")
 	var usage usageError
+	var exit exitError
 	var unsupported *onnx.UnsupportedError
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "selfheal: stopped; what was finished is kept")
 		return exitFailed
+	case errors.As(err, &exit):
+		if line != "" {
+			fmt.Fprintln(stderr, "selfheal:", line)
+		}
+		return exit.code
 	case errors.As(err, &usage), errors.As(err, &unsupported):
 		fmt.Fprintln(stderr, "selfheal:", line)
 		return exitUsage
 	}
 	fmt.Fprintln(stderr, "selfheal:", line)
 	return exitFailed
+}
+
+// argsKey is the key of the program's arguments in a command's context.
+type argsKey struct{}
+
+// commandLine is what the program was called with, its name first.
+func commandLine(c *cobra.Command) []string {
+	args, _ := c.Context().Value(argsKey{}).([]string)
+	return append([]string{c.Root().Name()}, args...)
 }
 
 // globals are the flags that every command has.
@@ -95,8 +110,10 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(runCommand(g), attackCommand(g), reportCommand(), verifyCommand(g), predictCommand(g), exportCommand(g), fitCommand(g),
-		inspectCommand(), splitCommand(), gradCommand(), theoryCommand(), doctorCommand(g))
+	root.AddCommand(runCommand(g), attackCommand(g), reportCommand(), checkCommand(), verifyCommand(g), predictCommand(g), exportCommand(g), fitCommand(g),
+		inspectCommand(), splitCommand(), gradCommand(), theoryCommand(), doctorCommand(g),
+		schemaCommand(), completionCommand(), versionCommand(g))
+	addCompletions(root)
 	return root
 }
 

@@ -119,6 +119,7 @@ func TestRunBundled(t *testing.T) {
 			t.Errorf("%s differs when rendered again (%v, %v)", name, err1, err2)
 		}
 	}
+	t.Run("browser", func(t *testing.T) { openReport(t, filepath.Join("results", "report.html"), args) })
 	stderr.Reset()
 	if code := run(context.Background(), []string{"run", "--limit", "3", "--set", "suites.bundled.attacks=[aa-l2]"}, &stdout, &stderr); code != exitUsage {
 		t.Errorf("another config's results were overwritten: exit %d\n%s", code, stderr.String())
