@@ -5,8 +5,11 @@ import (
 	"encoding/gob"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+
+	"selfheal/internal/wholefile"
 )
 
 // fitVersion is part of every cache key; raise it when FitPCA's results change.
@@ -66,19 +69,7 @@ func (c *Cache) Store(key string, s *Subspace) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(c.Dir, "fit-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails once renamed
-	if err := gob.NewEncoder(f).Encode(s); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), c.path(key))
+	return wholefile.Fill(c.path(key), func(w io.Writer) error { return gob.NewEncoder(w).Encode(s) })
 }
 
 func (c *Cache) path(key string) string { return filepath.Join(c.Dir, key+".gob") }

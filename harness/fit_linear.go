@@ -11,6 +11,7 @@ import (
 	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/internal/wholefile"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -134,8 +135,8 @@ func (f *fitter) writeLinear(state onnx.Shape, s *control.Subspace, done Fitted,
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(done.Path, data); err != nil {
-		return err
+	if err := wholefile.Write(done.Path, data); err != nil {
+		return fmt.Errorf("%s: %w", done.Path, err)
 	}
 	f.progress.Say("wrote %s", done.Path)
 	return nil

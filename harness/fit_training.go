@@ -16,6 +16,7 @@ import (
 	"selfheal/control"
 	"selfheal/control/fit"
 	"selfheal/harness/config"
+	"selfheal/internal/wholefile"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -221,19 +222,15 @@ func (j *training) write(path string, meta map[string]string) error {
 	for _, l := range j.trainer.History() {
 		fmt.Fprintf(&b, "%d,%d,%d,%.6g,%.6g,%.6g,%.6g\n", l.Step, l.Step/j.trainer.PerEpoch(), l.Network, l.Rate, l.CrossEntropy, l.Reconstruction, l.Accuracy)
 	}
-	if err := os.WriteFile(path+".csv", b.Bytes(), 0o644); err != nil {
-		return err
+	for _, f := range []struct {
+		path string
+		data []byte
+	}{{path + ".csv", b.Bytes()}, {path, data}} {
+		if err := wholefile.Write(f.path, f.data); err != nil {
+			return fmt.Errorf("%s: %w", f.path, err)
+		}
 	}
-	return replaceFile(path, data)
-}
-
-// replaceFile writes a file whole or not at all: beside its place, and renamed.
-func replaceFile(path string, data []byte) error {
-	part := path + ".part"
-	if err := os.WriteFile(part, data, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(part, path)
+	return nil
 }
 
 // mean is that of several steps' losses.

@@ -58,16 +58,11 @@ func (r *runner) score(ctx context.Context, j Job, net *control.Network, s subje
 // they were, where this cell has others.
 func (r *runner) cell(c result.Cell, own bool, set []attacks.Image, made *crafted, verdicts, clean []verdict) error {
 	records := make([]result.Record, len(set))
-	bits := make([]byte, len(set))
+	c.Verdicts, c.Correct = bits(verdicts)
 	for i, v := range verdicts {
-		bits[i] = '0'
-		if v.right {
-			bits[i] = '1'
-			c.Correct++
-		}
 		c.MaxNorm = math.Max(c.MaxNorm, made.norms[i])
 		records[i] = result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack, Epsilon: c.Epsilon,
-			Image: set[i].ID, Label: set[i].Label, Verdict: int(bits[i] - '0'), Margin: v.margin, Norm: made.norms[i]}
+			Image: set[i].ID, Label: set[i].Label, Verdict: int(c.Verdicts[i] - '0'), Margin: v.margin, Norm: made.norms[i]}
 		if first := made.first[i]; first >= 0 {
 			records[i].FirstSuccess = &first
 			if own {
@@ -81,7 +76,6 @@ func (r *runner) cell(c result.Cell, own bool, set []attacks.Image, made *crafte
 			records[i].CleanMargin = &clean[i].margin
 		}
 	}
-	c.Verdicts = string(bits)
 	c.Accuracy = float64(c.Correct) / float64(c.N)
 	c.CI95 = stats.Wilson(c.Correct, c.N)
 	r.cells++

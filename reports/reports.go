@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/internal/wholefile"
 )
 
 // format is one file of a report. Where File holds SUITE, there is one for
@@ -109,50 +110,9 @@ func (v *view) write(dir string) error {
 		return fmt.Errorf("reports: making the output directory: %w", err)
 	}
 	for _, out := range files {
-		if err := writeFile(filepath.Join(dir, out.name), out.content); err != nil {
+		if err := wholefile.Write(filepath.Join(dir, out.name), []byte(out.content)); err != nil {
 			return fmt.Errorf("reports: writing %s: %w", filepath.Join(dir, out.name), err)
 		}
 	}
 	return nil
-}
-
-// createTemp is os.CreateTemp, replaced in tests to make writing fail.
-var createTemp = os.CreateTemp
-
-// writeFile replaces path by content: whole, or not at all.
-func writeFile(path, content string) (err error) {
-	tmp, err := createTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return bare(err)
-	}
-	defer func() {
-		if err != nil {
-			tmp.Close()
-			os.Remove(tmp.Name())
-			err = bare(err)
-		}
-	}()
-	if _, err = tmp.WriteString(content); err != nil {
-		return err
-	}
-	if err = tmp.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
-}
-
-// bare strips the name of the temporary file off an error; the caller names the real one.
-func bare(err error) error {
-	var pe *os.PathError
-	var le *os.LinkError
-	switch {
-	case errors.As(err, &pe):
-		return pe.Err
-	case errors.As(err, &le):
-		return le.Err
-	}
-	return err
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"selfheal/internal/wholefile"
 )
 
 // Theory is what the theory experiments leave to be read: a table of checks, figures, and the
@@ -122,7 +124,7 @@ func WriteTheory(dir string, t *Theory) error {
 		return fmt.Errorf("reports: making the output directory: %w", err)
 	}
 	for _, f := range files {
-		if err := writeFile(filepath.Join(dir, f.name), f.content); err != nil {
+		if err := wholefile.Write(filepath.Join(dir, f.name), []byte(f.content)); err != nil {
 			return fmt.Errorf("reports: writing %s: %w", filepath.Join(dir, f.name), err)
 		}
 	}

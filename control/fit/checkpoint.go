@@ -4,8 +4,10 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
+
+	"selfheal/internal/wholefile"
 )
 
 // checkpoint is a training's state after a step.
@@ -23,18 +25,9 @@ var ErrOtherTraining = errors.New("is of a training with other settings, data or
 // Save writes the training's state, whole or not at all: beside its place and renamed.
 // Key is a hash of what the training depends on.
 func (t *Trainer) Save(path, key string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*")
-	if err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
-	}
-	defer os.Remove(f.Name()) // fails once renamed
-	err = gob.NewEncoder(f).Encode(checkpoint{key, t.parameters, t.values, t.optimizer.State, t.history})
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
+	err := wholefile.Fill(path, func(w io.Writer) error {
+		return gob.NewEncoder(w).Encode(checkpoint{key, t.parameters, t.values, t.optimizer.State, t.history})
+	})
 	if err != nil {
 		return fmt.Errorf("checkpoint %s: %w", path, err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/wholefile"
 )
 
 // Schema names the version of the baseline file's layout.
@@ -237,22 +238,9 @@ func (b *Baseline) Write(path string) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // a link keeps pointing to it
 	}
-	t, err := os.CreateTemp(filepath.Dir(path), ".baseline-*")
+	err = wholefile.Write(path, append(data, '\n'))
 	if err != nil {
-		return fmt.Errorf("baseline: %w", err)
-	}
-	defer os.Remove(t.Name()) // fails once renamed
-	_, err = t.Write(append(data, '\n'))
-	if cerr := t.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		if err = os.Chmod(t.Name(), 0o644); err == nil {
-			err = os.Rename(t.Name(), path)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("baseline: %w", err)
+		return fmt.Errorf("baseline %s: %w", path, err)
 	}
 	return nil
 }

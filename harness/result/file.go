@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+
+	"selfheal/internal/wholefile"
 )
 
 // Read reads a results.json.
@@ -39,25 +40,11 @@ func Read(path string) (*File, error) {
 // is always whole.
 func Write(path string, f *File) error { return write(path, f) }
 
-// write writes a value as JSON beside its place and renames it.
+// write writes a value as JSON, whole or not at all.
 func write(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", " ")
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	t, err := os.CreateTemp(filepath.Dir(path), ".results-*")
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	defer os.Remove(t.Name()) // fails once renamed
-	_, err = t.Write(append(data, '\n'))
-	if cerr := t.Close(); err == nil {
-		err = cerr
-	}
 	if err == nil {
-		if err = os.Chmod(t.Name(), 0o644); err == nil {
-			err = os.Rename(t.Name(), path)
-		}
+		err = wholefile.Write(path, append(data, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)

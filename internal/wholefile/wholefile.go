@@ -1,0 +1,66 @@
+// Package wholefile replaces files in one go: whoever reads one finds the old or the new
+// content, never a part, whatever ends the program.
+package wholefile
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// createTemp is os.CreateTemp, replaced in tests to make writing fail.
+var createTemp = os.CreateTemp
+
+// Write replaces path by data, with permissions 0644; see [Fill].
+func Write(path string, data []byte) error {
+	return Fill(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// Fill replaces path by what fill writes, with permissions 0644: beside its place, and
+// renamed. An error leaves path as it was and nothing beside it. It tells the reason alone,
+// as "no space left on device": the caller names the file.
+func Fill(path string, fill func(io.Writer) error) (err error) {
+	f, err := createTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return bare(err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+			err = bare(err)
+		}
+	}()
+	w := bufio.NewWriter(f)
+	if err = fill(w); err != nil {
+		return err
+	}
+	if err = w.Flush(); err != nil {
+		return err
+	}
+	if err = f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// bare strips the name of the temporary file off an error.
+func bare(err error) error {
+	var path *os.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		return path.Err
+	case errors.As(err, &link):
+		return link.Err
+	}
+	return err
+}

@@ -1,0 +1,79 @@
+package wholefile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	for _, text := range []string{"old and longer", "new", ""} {
+		if err := Write(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	if s, err := os.Stat(path); err != nil || s.Mode().Perm() != 0o644 {
+		t.Errorf("%v, %v", s.Mode(), err)
+	}
+	alone(t, dir)
+}
+
+// A write that fails, wherever, leaves what was there.
+func TestFailure(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	if err := Write(path, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	own := errors.New("the caller's")
+	err := Fill(path, func(w io.Writer) error {
+		w.Write(make([]byte, 1<<16))
+		return own
+	})
+	if err != own {
+		t.Errorf("error %v", err)
+	}
+	defer func() { createTemp = os.CreateTemp }()
+	createTemp = func(dir, pattern string) (*os.File, error) { // a file that can't be written
+		f, err := os.CreateTemp(dir, pattern)
+		if err != nil {
+			return nil, err
+		}
+		f.Close()
+		return os.Open(f.Name())
+	}
+	if err := Write(path, []byte("new")); err == nil || err.Error() != "bad file descriptor" {
+		t.Errorf("error %v does not tell the reason alone", err)
+	}
+	createTemp = os.CreateTemp
+	if got, _ := os.ReadFile(path); string(got) != "old" {
+		t.Errorf("a failed write left %q", got)
+	}
+	alone(t, dir)
+	if err := Write(filepath.Join(dir, "absent", "a"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no folder: %v", err)
+	}
+	taken := filepath.Join(dir, "taken")
+	if err := os.Mkdir(taken, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(taken, nil); err == nil {
+		t.Error("a folder was replaced")
+	}
+}
+
+// alone checks that nothing is left beside a.
+func alone(t *testing.T, dir string) {
+	t.Helper()
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("%v beside it, %v", left, err)
+	}
+}
