@@ -59,14 +59,19 @@ func TestActionGate(t *testing.T) {
 	}{
 		{0, "warn", 0, "::notice title=selfheal check, pass::SAID: 50%25 of it", "pass", ""},
 		{1, "warn", 1, "::error title=selfheal check, fail::SAID: 50%25 of it", "fail", ""},
-		{2, "warn", 0, "::warning title=selfheal check, inconclusive::SAID: 50%25 of it", "inconclusive", ""},
-		{2, "fail", 2, "::error title=selfheal check, inconclusive::SAID: 50%25 of it", "inconclusive", ""},
+		{2, "warn", 0, "::warning title=selfheal check, inconclusive::INCONCLUSIVE: 50%25 of it", "inconclusive", ""},
+		{2, "fail", 2, "::error title=selfheal check, inconclusive::INCONCLUSIVE: 50%25 of it", "inconclusive", ""},
+		{2, "warn", 3, "::error title=selfheal check, refused::goroutine 1", "refused", "goroutine 1"}, // a breakdown
 		{3, "warn", 3, "::error title=selfheal check, refused::selfheal: other images", "refused", "selfheal: other images"},
 		{137, "warn", 137, "::error title=selfheal check, refused::SAID: 50%25 of it", "refused", ""},
 	} {
 		says := fmt.Sprintf("printf '%%s' \"$TABLE\"; echo '| table |' > out/gate.md; exit %d", c.code)
-		if c.code == 3 {
-			says = fmt.Sprintf("echo '%s' >&2; exit 3", c.complain)
+		table := table
+		switch {
+		case c.complain != "":
+			says = fmt.Sprintf("echo '%s' >&2; exit %d", c.complain, c.code)
+		case c.code == 2:
+			table = strings.Replace(table, "SAID", "INCONCLUSIVE", 1)
 		}
 		j := newJob(t, says)
 		if err := os.WriteFile(filepath.Join(j.dir, "out", "gate.md"), []byte("an earlier job's\n"), 0o644); err != nil {
@@ -80,14 +85,31 @@ func TestActionGate(t *testing.T) {
 		if lines := strings.Split(strings.TrimSpace(out), "\n"); lines[len(lines)-1] != c.annotation || strings.Count(out, "::notice")+strings.Count(out, "::error")+strings.Count(out, "::warning") != 1 {
 			t.Errorf("%s: it says\n%swant %s", name, out, c.annotation)
 		}
-		if want := fmt.Sprintf("outcome=%s\nexit-code=%d\n", c.outcome, c.code); j.file("outputs") != want {
+		said := c.code
+		if c.complain != "" {
+			said = 3
+		}
+		if want := fmt.Sprintf("outcome=%s\nexit-code=%d\n", c.outcome, said); j.file("outputs") != want {
 			t.Errorf("%s: outputs %q, want %q", name, j.file("outputs"), want)
 		}
-		if want := map[bool]string{true: "", false: "| table |\n"}[c.code == 3]; j.file("summary") != want {
+		if want := map[bool]string{true: "", false: "| table |\n"}[c.complain != ""]; j.file("summary") != want {
 			t.Errorf("%s: summary %q, want %q", name, j.file("summary"), want)
 		}
 		if want := "check\n--baseline\nbase.json\n--junit\nout/junit.xml\n--markdown\nout/gate.md\n--config\nmy config.yaml\n--set\ngate.alpha=0.1\n--set\ngate.max_drop=0.03\n--new-model\nout\n"; j.file("called") != want {
 			t.Errorf("%s: called with %q", name, j.file("called"))
+		}
+	}
+	// Without a config the gate is that of ./config.yaml, which run takes then.
+	for _, here := range []bool{true, false} {
+		j, want := newJob(t, "exit 0"), "check\n--baseline\nb\n--junit\nout/junit.xml\n--markdown\nout/gate.md\n"
+		if here {
+			want += "--config\nconfig.yaml\n--set\ngate.alpha=0.1\n"
+			if err := os.WriteFile(filepath.Join(j.dir, "config.yaml"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out, exit := j.bash(gate, "INCONCLUSIVE=warn", "CONFIG=", "SETS=gate.alpha=0.1", "BASELINE=b", "NEW_MODEL=false"); exit != 0 || j.file("called") != want+"out\n" {
+			t.Errorf("no config given, config.yaml is there %v: exit %d, called with %q\n%s", here, exit, j.file("called"), out)
 		}
 	}
 	if out, exit := newJob(t, "exit 0").bash(gate, "INCONCLUSIVE=maybe", "CONFIG=", "SETS=", "BASELINE=b", "NEW_MODEL=false"); exit != 3 || !strings.Contains(out, "::error") {
@@ -132,7 +154,45 @@ func TestActionRun(t *testing.T) {
 	if got := j.file("outputs"); !regexp.MustCompile(`^sum=[0-9a-f]{40,}\npaths<<END_OF_PATHS\n/caches/selfheal\n/go/build\n/go/mod\nEND_OF_PATHS\n$`).MatchString(got) {
 		t.Errorf("caches: %q", got)
 	}
-	if out, exit := j.bash(script(t, "Build selfheal"), "SOURCE="+here, "BINARY=selfheal"); exit != 0 || j.file("path") != filepath.Join(j.dir, "selfheal-bin")+"\n" {
-		t.Errorf("a binary of one's own: exit %d, path %q\n%s", exit, j.file("path"), out)
+	for binary, want := range map[string]int{"selfheal": 0, "./bin/selfheal": 0, "bin/selfheal": 0, filepath.Join(j.dir, "bin", "selfheal"): 0, "./absent": 1} {
+		for _, made := range []string{"selfheal-bin", "path", "called"} {
+			if err := os.RemoveAll(filepath.Join(j.dir, made)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, exit := j.bash(script(t, "Build selfheal"), "SOURCE="+here, "BINARY="+binary)
+		if exit != want || want == 0 && (j.file("path") != filepath.Join(j.dir, "selfheal-bin")+"\n" || j.file("called") != "version\n") {
+			t.Errorf("a binary of one's own, %s: exit %d, path %q, called with %q\n%s", binary, exit, j.file("path"), j.file("called"), out)
+		}
+	}
+}
+
+// GitLab's job: 2 comes from an inconclusive comparison alone, which is the code that it
+// lets pass.
+func TestGitlabScript(t *testing.T) {
+	gitlab := ciFile(t, "docs/ci/gitlab-ci.yml")
+	var lines []string
+	for _, line := range at[[]any](t, gitlab, ".robustness", "script") {
+		lines = append(lines, line.(string))
+	}
+	if codes := at[[]any](t, gitlab, ".robustness", "allow_failure", "exit_codes"); fmt.Sprint(codes) != "[2]" {
+		t.Errorf("the job passes with %v", codes)
+	}
+	for _, c := range []struct {
+		run, check int
+		says       string
+		want       int
+	}{
+		{0, 0, "PASS: …", 0}, {0, 1, "FAIL: …", 1}, {0, 2, "INCONCLUSIVE: …", 2}, {0, 3, "", 3}, {0, 2, "", 3}, {0, 2, "goroutine 1", 3},
+		{2, 0, "PASS: …", 1}, {1, 0, "PASS: …", 1}, {2, 2, "INCONCLUSIVE: …", 1},
+	} {
+		j := newJob(t, fmt.Sprintf("if [ $1 = run ]; then mkdir results; echo '# Robustness' > results/summary.md; exit %d; fi\necho table; echo '%s'; exit %d", c.run, c.says, c.check))
+		out, code := j.bash(strings.Join(lines, "\n"), "TIER=quick")
+		if code != c.want {
+			t.Errorf("%+v: the job ends with %d\n%s", c, code, out)
+		}
+		if said := strings.HasPrefix(out, "# Robustness\ntable\n"+c.says); said != (c.run == 0) {
+			t.Errorf("%+v: it says\n%s", c, out)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,7 +73,9 @@ max_drop 0.02 and alpha 0.05. With --update the baseline is written from DIR.`,
 		Args: func(c *cobra.Command, args []string) error {
 			return refuse(exactly(1, "the folder of one run")(c, args))
 		},
-		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return recovered(func() error { return f.run(c, args[0]) })
+		},
 	}
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return refuse(fmt.Errorf("%w; see %s --help", err, c.CommandPath()))
@@ -88,6 +91,17 @@ max_drop 0.02 and alpha 0.05. With --update the baseline is written from DIR.`,
 	return c
 }
 
+// recovered ends in a refusal where work panics: a program of Go's that does ends with exit
+// code 2, which here means inconclusive.
+func recovered(work func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = refuse(fmt.Errorf("check has a defect, nothing was decided: %v", p))
+		}
+	}()
+	return work()
+}
+
 func (f *checkFlags) run(c *cobra.Command, dir string) error {
 	if err := f.usage(); err != nil {
 		return refuse(err)
@@ -95,13 +109,17 @@ func (f *checkFlags) run(c *cobra.Command, dir string) error {
 	if f.update {
 		return refuse(f.write(c.OutOrStdout(), dir))
 	}
-	if f.junit == "" {
+	asked := f.junit != ""
+	if !asked {
 		f.junit = filepath.Join(dir, "junit.xml")
 	}
-	report, err := f.compare(dir)
+	report, err := f.report(c.Context(), dir)
 	if err != nil {
-		// Instead of an earlier comparison's. Where it can't be written, err matters more.
-		_ = toFile(f.junit, os.O_TRUNC, func(w io.Writer) error { return gate.WriteJUnitError(w, err) })
+		// Instead of an earlier comparison's. Where it can't be written, err matters more. A
+		// folder that is not a run's stays as it is.
+		if asked || exists(f.junit) || exists(filepath.Join(dir, "results.json")) {
+			_ = toFile(f.junit, os.O_TRUNC, func(w io.Writer) error { return gate.WriteJUnitError(w, err) })
+		}
 		return refuse(err)
 	}
 	if err := f.say(c.OutOrStdout(), report); err != nil {
@@ -114,6 +132,11 @@ func (f *checkFlags) run(c *cobra.Command, dir string) error {
 		return exitError{nil, exitInconclusive}
 	}
 	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 func (f *checkFlags) usage() error {
@@ -149,6 +172,32 @@ func (f *checkFlags) results(dir string) (*result.File, error) {
 	return file, err
 }
 
+// report is [checkFlags.compare], left to itself when ctx ends: its sums know none.
+func (f *checkFlags) report(ctx context.Context, dir string) (*gate.Report, error) {
+	type compared struct {
+		report *gate.Report
+		err    error
+	}
+	done := make(chan compared, 1)
+	go func() {
+		var c compared
+		c.err = recovered(func() (err error) {
+			c.report, err = f.compare(dir)
+			return err
+		})
+		done <- c
+	}()
+	select {
+	case c := <-done:
+		return c.report, c.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// compareResults is gate.Compare, replaced in tests to make it fail or last.
+var compareResults = gate.Compare
+
 func (f *checkFlags) compare(dir string) (*gate.Report, error) {
 	rules, err := f.rules()
 	if err != nil {
@@ -166,7 +215,7 @@ func (f *checkFlags) compare(dir string) (*gate.Report, error) {
 		rules = &base.Gate
 	}
 	rules.NewModel = rules.NewModel || f.newModel
-	return gate.Compare(base, file, *rules)
+	return compareResults(base, file, *rules)
 }
 
 // say prints the report and writes its files.

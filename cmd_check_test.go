@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
+	"selfheal/harness/config"
 	"selfheal/harness/gate"
 	"selfheal/harness/result"
 )
@@ -168,7 +171,7 @@ func TestCheckUpdate(t *testing.T) {
 	if out := done(t, "check", "--update", "--baseline", baseline, saved(t, f)); !strings.Contains(out, "unchanged") || mustRead(t, baseline) != first {
 		t.Errorf("another day changes the baseline: %s", out)
 	}
-	f.Cells[2].Verdicts, f.Cells[2].Correct = ones(199, n), 199
+	f.Cells[2].Verdicts, f.Cells[2].Correct, f.Cells[2].Accuracy = ones(199, n), 199, 199.0/n
 	if out := done(t, "check", "--update", "--baseline", baseline, saved(t, f)); !strings.Contains(out, "cells new 0, gone 0, changed 1") || mustRead(t, baseline) == first || !strings.Contains(mustRead(t, baseline), `"max_drop": 0.03`) {
 		t.Errorf("another verdict: %s", out)
 	}
@@ -249,6 +252,54 @@ func TestCheckRefuses(t *testing.T) {
 	}
 	if all := wellFormed(t, filepath.Join(good, "junit.xml")); all.Errors != 1 || all.Tests != 1 {
 		t.Errorf("after a refusal junit.xml is %+v", all)
+	}
+}
+
+// A defect is a refusal, not Go's exit code 2; Ctrl-C ends a comparison that lasts.
+func TestCheckEnds(t *testing.T) {
+	dir, baseline := saved(t, gateRun(40, but(40, 30, nil))), filepath.Join(t.TempDir(), "b.json")
+	done(t, "check", "--update", "--baseline", baseline, dir)
+	t.Cleanup(func() { compareResults = gate.Compare })
+	compareResults = func(*gate.Baseline, *result.File, config.Gate) (*gate.Report, error) { panic("a level of 1") }
+	code, stdout, stderr := call("check", "--baseline", baseline, dir)
+	if code != exitRefused || stdout != "" || stderr != "selfheal: check has a defect, nothing was decided: a level of 1\n" {
+		t.Errorf("a panic: exit %d, %q, %q", code, stdout, stderr)
+	}
+	if all := wellFormed(t, filepath.Join(dir, "junit.xml")); all.Errors != 1 {
+		t.Errorf("after a panic junit.xml is %+v", all)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	forever := make(chan bool)
+	t.Cleanup(func() { close(forever) })
+	compareResults = func(*gate.Baseline, *result.File, config.Gate) (*gate.Report, error) {
+		stop()
+		<-forever
+		return nil, nil
+	}
+	var out, complaint bytes.Buffer
+	if code := run(ctx, []string{"check", "--baseline", baseline, dir}, &out, &complaint); code != exitFailed || !strings.Contains(complaint.String(), "stopped") {
+		t.Errorf("stopped: exit %d, %q", code, complaint.String())
+	}
+}
+
+// A refusal is written beside results or in place of an earlier comparison's file, not into
+// a folder that is no run's; --junit is always obeyed.
+func TestCheckWrongFolder(t *testing.T) {
+	baseline, other := filepath.Join(t.TempDir(), "made", "b.json"), t.TempDir()
+	done(t, "check", "--update", "--baseline", baseline, saved(t, gateRun(40, but(40, 30, nil))))
+	in := filepath.Join(other, "junit.xml")
+	if code, _, _ := call("check", "--baseline", baseline, other); code != exitRefused || exists(in) {
+		t.Errorf("exit %d; junit.xml is written into any folder: %v", code, exists(in))
+	}
+	asked := filepath.Join(t.TempDir(), "asked.xml")
+	if code, _, _ := call("check", "--baseline", baseline, "--junit", asked, other); code != exitRefused || wellFormed(t, asked).Errors != 1 {
+		t.Errorf("exit %d without the file that was asked for", code)
+	}
+	if err := os.WriteFile(in, []byte("<earlier/>"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, _ := call("check", "--baseline", baseline, other); code != exitRefused || wellFormed(t, in).Errors != 1 {
+		t.Errorf("exit %d; an earlier comparison's file stays", code)
 	}
 }
 

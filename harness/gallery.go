@@ -16,12 +16,9 @@ import (
 	"selfheal/harness/result"
 )
 
-// The bounds of a gallery.
-const (
-	galleryCases = 48      // shared evenly among the suites
-	suiteCases   = 12      // shared evenly among the suite's models
-	galleryBytes = 3 << 19 // of PNG files in all, 1.5 MiB: they become part of a page
-)
+// suiteCases is how many cases a suite has at most, shared evenly among its models. Those of
+// a gallery are shared evenly among the suites.
+const suiteCases = 12
 
 // gallery chooses images of a run to show. The rule looks at verdicts alone: of each
 // attack, control and kind of outcome the first image in data set order. Which of these a
@@ -68,7 +65,7 @@ func portion(total, n, i int) int {
 // quota is how many cases a job's model may have, and how many the suite's models before it.
 func (g *gallery) quota(j Job) (own, before int) {
 	suite := slices.IndexFunc(g.cfg.Suites, func(s config.Suite) bool { return s.Name == j.Suite.Name })
-	of := min(suiteCases, portion(galleryCases, len(g.cfg.Suites), suite))
+	of := min(suiteCases, portion(result.GalleryCases, len(g.cfg.Suites), suite))
 	for i, name := range j.Suite.Models {
 		if own = portion(of, len(j.Suite.Models), i); name == j.Model.Name {
 			break
@@ -178,9 +175,9 @@ func (r *runner) exhibit(ctx context.Context, j Job, net *control.Network) error
 // add takes a case unless its pictures are too many: the gallery then ends.
 func (g *gallery) add(c result.GalleryCase) {
 	p := c.Pictures
-	size := len(p.Clean) + len(p.Perturbation) + len(p.Adversarial) + len(p.Healed)
-	if g.full = g.full || g.bytes+size > galleryBytes; g.full {
-		g.note(c.Suite, fmt.Sprintf("incomplete: the pictures of a run have %.1f MiB at most", float64(galleryBytes)/(1<<20)))
+	size := p.Bytes()
+	if g.full = g.full || g.bytes+size > result.GalleryBytes; g.full {
+		g.note(c.Suite, fmt.Sprintf("incomplete: the pictures of a run have %.1f MiB at most", float64(result.GalleryBytes)/(1<<20)))
 		return
 	}
 	g.bytes += size

@@ -330,7 +330,7 @@ func TestGalleryQuotas(t *testing.T) {
 // A gallery ends before its pictures are too many, and says so once a suite.
 func TestGalleryEnds(t *testing.T) {
 	g := newGallery(&config.Config{}, "")
-	c := result.GalleryCase{Suite: "s", Pictures: result.GalleryPictures{Clean: make([]byte, galleryBytes/3), Healed: make([]byte, 100)}}
+	c := result.GalleryCase{Suite: "s", Pictures: result.GalleryPictures{Clean: make([]byte, result.GalleryBytes/3), Healed: make([]byte, 100)}}
 	small := result.GalleryCase{Suite: "t"}
 	for _, one := range []result.GalleryCase{c, c, c, small, c} {
 		g.add(one)

@@ -26,6 +26,7 @@ var ErrOtherConfig = errors.New("holds the results of another config")
 // first cell is done, what an earlier run left in the folder stays as it is.
 type journal struct {
 	dir     string
+	ours    bool     // an earlier run's results were there
 	lines   *os.File // nil before the first cell
 	records []result.Record
 }
@@ -34,9 +35,11 @@ type journal struct {
 // refused unless force is set.
 func newJournal(dir string, file *result.File, force bool) (*journal, error) {
 	path := filepath.Join(dir, "results.json")
-	if old, err := result.Read(path); err == nil && old.ConfigSHA256 != file.ConfigSHA256 && !force {
+	old, err := result.Read(path)
+	there := !errors.Is(err, fs.ErrNotExist)
+	if err == nil && old.ConfigSHA256 != file.ConfigSHA256 && !force {
 		return nil, fmt.Errorf("%s: %w; choose another --out or add --force", dir, ErrOtherConfig)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) && !force {
+	} else if err != nil && there && !force {
 		return nil, fmt.Errorf("%s: is not a results file of this program (%v); choose another --out or add --force", path, err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -47,7 +50,7 @@ func newJournal(dir string, file *result.File, force bool) (*journal, error) {
 		return nil, fmt.Errorf("output folder: %w", err)
 	}
 	probe.Close()
-	return &journal{dir: dir}, os.Remove(probe.Name())
+	return &journal{dir: dir, ours: there}, os.Remove(probe.Name())
 }
 
 // begin makes way for the first cell: what an earlier run made of other results
@@ -56,20 +59,35 @@ func (j *journal) begin() error {
 	if j.lines != nil {
 		return nil
 	}
-	for _, pattern := range []string{"gallery.json", "report.html", "summary.md", "junit.xml", "tables.md", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg", "curve-*.png", "curve-*.svg", "waterfall-*.png", "waterfall-*.svg", "control-*.png", "control-*.svg", "solver-*.png", "solver-*.svg", "theory.html", "theory.md", "theory.json", "theory-*.png", "theory-*.svg", "adversarial/*.npy"} {
-		old, err := filepath.Glob(filepath.Join(j.dir, pattern))
-		if err != nil {
-			return err
-		}
-		for _, path := range old {
-			if err := os.Remove(path); err != nil {
-				return fmt.Errorf("output folder: %w", err)
-			}
+	if j.ours { // files of the same names in a folder without results are somebody else's
+		if err := j.clear(); err != nil {
+			return fmt.Errorf("output folder: %w", err)
 		}
 	}
 	var err error
 	if j.lines, err = os.Create(filepath.Join(j.dir, "records.jsonl")); err != nil {
 		return fmt.Errorf("output folder: %w", err)
+	}
+	return nil
+}
+
+// runFiles are the files that a run, its reports and its check leave beside results.json.
+var runFiles = []string{"gallery.json", "records.jsonl", "report.html", "summary.md", "junit.xml", "tables.md", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg",
+	"curve-*.png", "curve-*.svg", "waterfall-*.png", "waterfall-*.svg", "control-*.png", "control-*.svg", "solver-*.png", "solver-*.svg",
+	"theory.html", "theory.md", "theory.json", "theory-*.png", "theory-*.svg", "adversarial/*.npy"}
+
+// clear removes what an earlier run made.
+func (j *journal) clear() error {
+	for _, pattern := range runFiles {
+		old, err := fs.Glob(os.DirFS(j.dir), pattern) // the folder's own name is no pattern
+		if err != nil {
+			return err
+		}
+		for _, name := range old {
+			if err := os.Remove(filepath.Join(j.dir, filepath.FromSlash(name))); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 			return nil, nil, ConfigError{err}
 		}
 		r.file.Suites = append(r.file.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Mode,
-			Models: s.Models, Controls: s.Controls, Attacks: s.Attacks, Published: numbers})
+			Models: s.Models, Controls: append([]string{}, s.Controls...), Attacks: append([]string{}, s.Attacks...), Published: numbers})
 	}
 	if cfg.Theory {
 		r.file.Theory = &result.Theory{Seed: cfg.Seed}

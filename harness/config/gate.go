@@ -12,7 +12,7 @@ import (
 // in baseline files.
 type Gate struct {
 	MaxDrop  float64            `json:"max_drop"`  // drop in accuracy that may be, a share in [0, 1)
-	Alpha    float64            `json:"alpha"`     // probability of a wrong answer, in (0, 0.5)
+	Alpha    float64            `json:"alpha"`     // probability of a wrong answer, in [0.001, 0.5)
 	Min      map[string]float64 `json:"min"`       // by [CellPattern]: the accuracy that is asked for, in [0, 1]
 	FailOn   []string           `json:"fail_on"`   // of [WarningIDs]: a cell that has one fails
 	NewModel bool               `json:"new_model"` // models may be other files than the baseline's
@@ -30,7 +30,8 @@ var WarningIDs = []string{
 }
 
 var (
-	belowHalf  = span{func(v float64) bool { return v > 0 && v < 0.5 }, "a number above 0 and below 0.5"}
+	// The floor keeps the level 1 − 2·alpha, shared among ten thousands of cells, off 1.
+	gateAlpha  = span{func(v float64) bool { return v >= 0.001 && v < 0.5 }, "a number from 0.001 up and below 0.5"}
 	proportion = span{func(v float64) bool { return v >= 0 && v <= 1 }, "a number from 0 to 1"}
 )
 
@@ -38,7 +39,7 @@ func (d *decoder) gate(n *node, where string) *Gate {
 	g := DefaultGate()
 	d.object(n, where,
 		optional("max_drop", d.number(&g.MaxDrop, belowOne)),
-		optional("alpha", d.number(&g.Alpha, belowHalf)),
+		optional("alpha", d.number(&g.Alpha, gateAlpha)),
 		optional("min", func(n *node, where string) {
 			if n.kind != mapNode {
 				d.fail(n.pos, "%s must be a mapping from cells, such as aa-linf or MODEL/none/aa-linf, to accuracies, not %s", where, n.describe())
@@ -78,8 +79,8 @@ func (g *Gate) Check() error {
 	if !belowOne.in(g.MaxDrop) {
 		return fmt.Errorf("max_drop must be %s, not %v", belowOne.text, g.MaxDrop)
 	}
-	if !belowHalf.in(g.Alpha) {
-		return fmt.Errorf("alpha must be %s, not %v", belowHalf.text, g.Alpha)
+	if !gateAlpha.in(g.Alpha) {
+		return fmt.Errorf("alpha must be %s, not %v", gateAlpha.text, g.Alpha)
 	}
 	for key, v := range g.Min {
 		if _, err := ParseCellPattern(key); err != nil {

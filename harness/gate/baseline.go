@@ -120,7 +120,7 @@ func (b *Baseline) check() error {
 const mostBytes = 256 << 20
 
 // Read reads a baseline file. Whatever is not as [Baseline.Write] writes it is an error:
-// another schema, an unknown or repeated key, verdicts that disagree with their counts.
+// another schema, an unknown, repeated or missing key, verdicts that disagree with their counts.
 func Read(path string) (*Baseline, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -155,7 +155,7 @@ func parse(data []byte) (*Baseline, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber() // whether numbers fit is the next reading's affair
-	if err := noRepeats(d, ""); err != nil {
+	if err := checkKeys(d, reflect.TypeFor[Baseline](), ""); err != nil {
 		return nil, err
 	}
 	d = json.NewDecoder(bytes.NewReader(data))
@@ -184,42 +184,6 @@ func placed(err error, data []byte) error {
 	return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:offset], []byte{'\n'}), err)
 }
 
-// noRepeats refuses a key that an object has twice, of which encoding/json takes the last:
-// a merge that went wrong leaves such. The text is known to be JSON.
-func noRepeats(d *json.Decoder, where string) error {
-	t, err := d.Token()
-	if err != nil {
-		return err
-	}
-	switch t {
-	case json.Delim('{'):
-		seen := map[string]bool{}
-		for d.More() {
-			name, err := d.Token()
-			if err != nil {
-				return err
-			}
-			key, _ := name.(string)
-			if seen[key] {
-				return fmt.Errorf("the key %q is there twice%s", key, where)
-			}
-			seen[key] = true
-			if err := noRepeats(d, " in "+plain(key)); err != nil {
-				return err
-			}
-		}
-		_, err = d.Token()
-	case json.Delim('['):
-		for d.More() {
-			if err := noRepeats(d, where); err != nil {
-				return err
-			}
-		}
-		_, err = d.Token()
-	}
-	return err
-}
-
 // Same reports whether two baselines say the same: all but when, and by which version of
 // this program, their runs were made.
 func (b *Baseline) Same(other *Baseline) bool {
@@ -229,7 +193,7 @@ func (b *Baseline) Same(other *Baseline) bool {
 }
 
 // Write writes a baseline file beside its place and renames it, so that the file is always
-// whole. A file that says the same ([Baseline.Same]) should be left as it is.
+// whole. It makes the folder where there is none. A file that says the same ([Baseline.Same]) should be left as it is.
 func (b *Baseline) Write(path string) error {
 	data, err := json.MarshalIndent(b, "", " ")
 	if err != nil {
@@ -238,7 +202,10 @@ func (b *Baseline) Write(path string) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // a link keeps pointing to it
 	}
-	err = wholefile.Write(path, append(data, '\n'))
+	err = os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = wholefile.Write(path, append(data, '\n'))
+	}
 	if err != nil {
 		return fmt.Errorf("baseline %s: %w", path, err)
 	}

@@ -136,7 +136,19 @@ func TestHostileBaselines(t *testing.T) {
 		{good, strings.Repeat("[", 100000), "line 1: "},
 		{"baseline/1", "baseline/2", `it has schema "selfheal.baseline/2"`},
 		{`"seed": 0`, `"seed": -1`, "line 5: "},
-		{`"seed": 0`, `"seed": 0, "seeed": 1`, `unknown field "seeed"`},
+		{`"seed": 0`, `"seed": 0, "seeed": 1`, `unknown key "seeed"`},
+		{`"seed": 0`, `"seed": 0, "SEED": 7`, `unknown key "SEED"`},
+		{`"seed": 0,`, ``, `the key "seed" is missing`},
+		{`"seed": 0`, `"seed": null`, "null is no value in seed"},
+		{`"max_drop": 0.02,`, ``, `the key "max_drop" is missing in gate`},
+		{`"max_drop": 0.02`, `"Max_Drop": 0.02`, `unknown key "Max_Drop" in gate`},
+		{`"max_drop": 0.02`, `"max_drop": null`, "null is no value in max_drop"},
+		{`"alpha": 0.05`, `"alpha": 1e-17`, "gate: alpha must be a number from 0.001 up and below 0.5"},
+		{`"new_model": false`, `"new_model": false, "why": ""`, `unknown key "why" in gate`},
+		{`"defense": "heal",`, ``, `the key "defense" is missing in cells`},
+		{`"epsilon": null,`, ``, `the key "epsilon" is missing in cells`},
+		{`"defense": "heal"`, `"Defense": "heal"`, `unknown key "Defense" in cells`},
+		{`"sha256": "` + strings.Repeat("b", 64), `"SHA256": "` + strings.Repeat("b", 64), `unknown key "SHA256" in net`},
 		{`"seed": 0`, `"seed": 0, "seed": 1`, `the key "seed" is there twice`},
 		{`"n": 40`, `"n": 40, "n": 40`, `the key "n" is there twice in shapes`},
 		{`"n": 40`, `"n": 41`, `n is 40, its dataset "shapes" has 41 images`},
@@ -187,7 +199,11 @@ func TestBaselineLink(t *testing.T) {
 	if got, err := Read(path); err != nil || got.Seed != 9 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := b.Write(filepath.Join(t.TempDir(), "absent", "b.json")); err == nil {
-		t.Error("written into no folder")
+	folder := filepath.Join(t.TempDir(), "absent", "too")
+	if err := b.Write(filepath.Join(folder, "b.json")); err != nil {
+		t.Errorf("its folder is not made: %v", err)
+	}
+	if err := b.Write(filepath.Join(folder, "b.json", "c.json")); err == nil {
+		t.Error("written into a file as if it were a folder")
 	}
 }

@@ -57,8 +57,9 @@ type Change struct {
 	Below     float64    `json:"p_below"`   // p-value of "the true drop is at least max_drop"
 	McNemar   float64    `json:"p_mcnemar"` // two-sided p-value of "no change"
 	Better    bool       `json:"better"`    // more images are right, significantly
-	// Detectable is the smallest true drop that would fail here with probability 0.8.
-	Detectable float64 `json:"detectable"`
+	// Detectable is the smallest true drop that would fail here with probability 0.8; null
+	// where the images are too few for any.
+	Detectable *float64 `json:"detectable"`
 }
 
 // Minimum is a cell's accuracy beside the one that the rules ask for.

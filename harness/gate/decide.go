@@ -23,49 +23,65 @@ const (
 // and cells repeat each other's counts.
 type tests struct {
 	rules      config.Gate
-	paired     map[stats.Paired]Change
+	paired     map[counts]Change
 	detectable map[[3]int]float64 // by images, won ones and compared cells
 	powers     bool               // also say what is detectable and how many images would tell
 }
 
-func newTests(rules config.Gate) *tests {
-	return &tests{rules, map[stats.Paired]Change{}, map[[3]int]float64{}, true}
+// counts are what a cell's tests depend on beside the rules.
+type counts struct {
+	stats.Paired
+	cells int // compared ones
 }
 
-// change fills in the tests of one cell's counts.
-func (t *tests) change(n int, x *Change) {
-	p := stats.Paired{N: n, Lost: x.Lost, Won: x.Won}
+func newTests(rules config.Gate) *tests {
+	return &tests{rules, map[counts]Change{}, map[[3]int]float64{}, true}
+}
+
+// change fills in the tests of one cell's counts. Holm's first step compares p-values of
+// drops with alpha by the number of cells.
+func (t *tests) change(n, cells int, x *Change) {
+	p := counts{stats.Paired{N: n, Lost: x.Lost, Won: x.Won}, cells}
 	k, ok := t.paired[p]
 	if !ok {
 		worse, change := stats.McNemar(p.Lost, p.Won)
-		k = Change{Interval: p.Interval(1 - 2*t.rules.Alpha), Above: max(worse, p.Above(t.rules.MaxDrop)), Below: p.Below(t.rules.MaxDrop), McNemar: change}
+		k = Change{Interval: p.Interval(1 - 2*t.rules.Alpha), Above: max(worse, p.Above(t.rules.MaxDrop, t.rules.Alpha/float64(cells))), Below: p.Below(t.rules.MaxDrop, t.rules.Alpha), McNemar: change}
 		t.paired[p] = k
 	}
 	x.Interval, x.Above, x.Below, x.McNemar = k.Interval, k.Above, k.Below, k.McNemar
 }
 
 // detects is the smallest drop that a cell would show if it were the only one of so many to
-// have dropped: at Holm's first step.
-func (t *tests) detects(n, won, cells int) float64 {
+// have dropped: at Holm's first step. It is nil where no drop would be shown.
+func (t *tests) detects(n, won, cells int) *float64 {
 	k := [3]int{n, won, cells}
 	d, ok := t.detectable[k]
 	if !ok {
 		d = stats.Detectable(n, won, t.rules.MaxDrop, t.rules.Alpha/float64(cells), power)
 		t.detectable[k] = d
 	}
-	return d
+	if d >= 1 {
+		return nil
+	}
+	return &d
 }
 
 // test computes the statistics of every cell. Drops and minimums are two families: within
 // each, wrong failures together have at most probability alpha. For drops that is Holm's
 // adjustment; minimums are judged by their intervals, which hold all together (Bonferroni).
 func (r *Report) test(t *tests) {
+	compared := 0
+	for _, c := range r.Cells {
+		if c.Change != nil {
+			compared++
+		}
+	}
 	var changes []*Change
 	var above, either []float64
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		if x := c.Change; x != nil {
-			t.change(c.N, x)
+			t.change(c.N, compared, x)
 			changes, above, either = append(changes, x), append(above, x.Above), append(either, x.McNemar)
 		}
 		if m := c.Min; m != nil {
@@ -82,7 +98,7 @@ func (r *Report) test(t *tests) {
 	}
 	for _, c := range r.Cells {
 		if x := c.Change; x != nil && t.powers {
-			x.Detectable = t.detects(c.N, x.Won, len(changes))
+			x.Detectable = t.detects(c.N, x.Won, compared)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"math"
@@ -115,6 +116,44 @@ func TestOutcomes(t *testing.T) {
 		if better := r.Cells[4].Change.Better; better != (c.name == "better") || better != strings.Contains(strings.Join(r.Notes, ""), "better: main/net/none/pgd@0.03137, by 7.5 points") {
 			t.Errorf("%s: better is %v, %q", c.name, better, r.Notes)
 		}
+	}
+}
+
+// With the least alpha and many cells a clear drop still fails.
+func TestManyCells(t *testing.T) {
+	var before, now []string
+	for range 200 {
+		before, now = append(before, same(320, 400)...), append(now, same(320, 400)...)
+	}
+	now[7] = verdictsOf(200, 400)
+	many := func(verdicts []string) *result.File {
+		f := file(0, verdicts...)
+		f.Suites = nil
+		for i := range f.Cells {
+			f.Cells[i].Suite = fmt.Sprint("s", i/6)
+		}
+		return f
+	}
+	rules := config.DefaultGate()
+	rules.Alpha = 0.001
+	r, err := Compare(mustBaseline(t, many(before)), many(now), rules)
+	if err != nil || r.Outcome != Fail || r.Cells[7].Outcome != Fail || r.Cells[7].Change.Detectable == nil {
+		t.Fatalf("%v, %s", err, r.Summary)
+	}
+}
+
+// Where no drop would be shown, none is named.
+func TestNothingDetectable(t *testing.T) {
+	r, err := Compare(mustBaseline(t, file(0, same(2, 3)...)), file(0, same(2, 3)...), config.DefaultGate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.Cells[0]
+	if c.Change.Detectable != nil || c.row()[7] != "–" || strings.Contains(strings.Join(c.numbers(), "\n"), "detectable") {
+		t.Errorf("three images detect %v, %v, %v", c.Change.Detectable, c.row(), c.numbers())
+	}
+	if data, err := json.Marshal(c); err != nil || !strings.Contains(string(data), `"detectable":null`) {
+		t.Errorf("%s, %v", data, err)
 	}
 }
 
@@ -273,7 +312,7 @@ func TestChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := *r.Cells[0].Change
-	x.Above, x.AboveHolm, x.Below, x.McNemar, x.Detectable, x.Interval = 0, 0, 0, 0, 0, [2]float64{}
+	x.Above, x.AboveHolm, x.Below, x.McNemar, x.Detectable, x.Interval = 0, 0, 0, 0, nil, [2]float64{}
 	if want := (Change{Before: 0.5, Drop: 0.1, Lost: 3, Won: 2}); !reflect.DeepEqual(x, want) || r.Cells[0].Accuracy != 0.4 {
 		t.Errorf("%+v, want %+v", x, want)
 	}

@@ -66,7 +66,9 @@ func (c Compared) numbers() []string {
 		say("p_above_holm %.4g", x.AboveHolm)
 		say("p_below %.4g", x.Below)
 		say("p_mcnemar %.4g", x.McNemar)
-		say("detectable %.4f", x.Detectable)
+		if x.Detectable != nil {
+			say("detectable %.4f", *x.Detectable)
+		}
 	}
 	if m := c.Min; m != nil {
 		say("min %v", m.Min)

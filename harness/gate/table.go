@@ -19,7 +19,10 @@ func (c Compared) row() []string {
 		row[2] = percent(x.Before)
 		row[4] = fmt.Sprintf("%s (%s to %s)", signed(-x.Drop), signed(-x.Interval[1]), signed(-x.Interval[0]))
 		row[5] = fmt.Sprintf("%d/%d", x.Lost, x.Won)
-		row[6], row[7] = probability(x.AboveHolm), percent(x.Detectable)
+		row[6], row[7] = probability(x.AboveHolm), "–"
+		if x.Detectable != nil {
+			row[7] = percent(*x.Detectable)
+		}
 	}
 	return row
 }
@@ -27,7 +30,7 @@ func (c Compared) row() []string {
 // legend explains the columns, in lines.
 var legend = []string{
 	"baseline and now: accuracy in %; change: in points; lost/won: images that were right and are wrong, and the other way round;",
-	"p: of a drop beyond max_drop, adjusted for the number of cells (Holm); detects: the true drop, in points, that would fail with probability 0.8",
+	"p: of a drop beyond max_drop, adjusted for the number of cells (Holm); detects: the true drop, in points, that would fail with probability 0.8 (–: none would)",
 }
 
 // suites groups the cells by suite, in the order of their first cells.

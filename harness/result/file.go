@@ -23,15 +23,8 @@ func Read(path string) (*File, error) {
 	if f.Schema != Schema {
 		return nil, fmt.Errorf("%s: has schema %q, this version reads %q", path, f.Schema, Schema)
 	}
-	for _, s := range f.Solver {
-		if err := s.check(); err != nil {
-			return nil, fmt.Errorf("%s: solver study of %s on model %s: %w", path, s.Control, s.Model, err)
-		}
-	}
-	for _, c := range f.Cells {
-		if err := c.checkSeeds(); err != nil {
-			return nil, fmt.Errorf("%s: suite %s, model %s, defense %s, attack %s: %w", path, c.Suite, c.Model, c.Defense, c.Attack, err)
-		}
+	if err := f.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return &f, nil
 }
@@ -72,6 +65,9 @@ func ReadRecords(path string) ([]Record, error) {
 		}
 		var r Record
 		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		if err := r.check(); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
 		}
 		records = append(records, r)

@@ -91,6 +91,20 @@ type GalleryPictures struct {
 	Healed []byte `json:"healed,omitempty"`
 }
 
+// Bytes is the size of the PNG files.
+func (p GalleryPictures) Bytes() int {
+	return len(p.Clean) + len(p.Adversarial) + len(p.Perturbation) + len(p.Healed)
+}
+
+// What a gallery holds at most: its pictures become part of a page.
+const (
+	GalleryCases = 48
+	GalleryBytes = 3 << 19 // of PNG files, 1.5 MiB
+)
+
+// largestSide bounds a picture, which is decoded when it is read.
+const largestSide = 4096
+
 // GallerySweep is where the controls of one image stand.
 type GallerySweep struct {
 	Objective float64       `json:"objective"`
@@ -119,10 +133,15 @@ func ReadGallery(path string) (*Gallery, error) {
 	if g.Schema != GallerySchema {
 		return nil, fmt.Errorf("%s: has schema %q, this version reads %q", path, g.Schema, GallerySchema)
 	}
+	size := 0
 	for i, c := range g.Cases {
 		if err := c.check(); err != nil {
 			return nil, fmt.Errorf("%s: case %d, image %d: %w", path, i, c.Image, err)
 		}
+		size += c.Pictures.Bytes()
+	}
+	if len(g.Cases) > GalleryCases || size > GalleryBytes {
+		return nil, fmt.Errorf("%s: has %d cases with %d bytes of pictures; no run writes more than %d with %d", path, len(g.Cases), size, GalleryCases, GalleryBytes)
 	}
 	return &g, nil
 }
@@ -149,6 +168,12 @@ func (c GalleryCase) check() error {
 		}
 		if size.Width != p.Width || size.Height != p.Height {
 			return fmt.Errorf("its picture %q has %d×%d pixels, not %d×%d", one.name, size.Width, size.Height, p.Width, p.Height)
+		}
+		if size.Width > largestSide || size.Height > largestSide {
+			return fmt.Errorf("its picture %q has %d×%d pixels, more than %d a side", one.name, size.Width, size.Height, largestSide)
+		}
+		if _, err := png.Decode(bytes.NewReader(one.data)); err != nil {
+			return fmt.Errorf("its picture %q is no whole PNG file: %w", one.name, err)
 		}
 	}
 	for _, s := range c.Trace {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,12 +55,20 @@ func TestGalleryFile(t *testing.T) {
 		t.Errorf("no folder: %v", err)
 	}
 	for want, change := range map[string]func(g *Gallery, c *GalleryCase){
-		"schema":                      func(g *Gallery, _ *GalleryCase) { g.Schema = "selfheal.gallery/2" },
-		`unknown kind "nice"`:         func(_ *Gallery, c *GalleryCase) { c.Kind = "nice" },
-		`defense "none"`:              func(_ *Gallery, c *GalleryCase) { c.Defense = "none" },
-		`defense "c"`:                 func(_ *Gallery, c *GalleryCase) { c.Controlled = nil },
-		`"clean" is no PNG`:           func(_ *Gallery, c *GalleryCase) { c.Pictures.Clean = nil },
-		`"healed" is no PNG`:          func(_ *Gallery, c *GalleryCase) { c.Pictures.Healed = []byte("<svg/>") },
+		"schema":                  func(g *Gallery, _ *GalleryCase) { g.Schema = "selfheal.gallery/2" },
+		`unknown kind "nice"`:     func(_ *Gallery, c *GalleryCase) { c.Kind = "nice" },
+		`defense "none"`:          func(_ *Gallery, c *GalleryCase) { c.Defense = "none" },
+		`defense "c"`:             func(_ *Gallery, c *GalleryCase) { c.Controlled = nil },
+		`"clean" is no PNG`:       func(_ *Gallery, c *GalleryCase) { c.Pictures.Clean = nil },
+		`"healed" is no PNG`:      func(_ *Gallery, c *GalleryCase) { c.Pictures.Healed = []byte("<svg/>") },
+		"has 49 cases":            func(g *Gallery, c *GalleryCase) { g.Cases = slices.Repeat(g.Cases, 49) },
+		`"clean" is no whole PNG`: func(_ *Gallery, c *GalleryCase) { c.Pictures.Clean = p[:len(p)-20] },
+		`"clean" has 5000×1 pixels, m`: func(_ *Gallery, c *GalleryCase) {
+			c.Pictures.Width, c.Pictures.Height, c.Pictures.Clean = 5000, 1, picture(t, 5000, 1)
+		},
+		"bytes of pictures": func(g *Gallery, c *GalleryCase) {
+			c.Pictures.Healed = append(slices.Clone(p), make([]byte, GalleryBytes)...)
+		},
 		`"adversarial" has 2×3`:       func(_ *Gallery, c *GalleryCase) { c.Pictures.Adversarial = picture(t, 2, 3) },
 		"sweeps of 1 and of 0 layers": func(_ *Gallery, c *GalleryCase) { c.Trace[1].Layers = nil },
 		"case 0, image 3: its trace":  func(_ *Gallery, c *GalleryCase) { c.Trace[1].Layers = append(c.Trace[1].Layers, SolverLayer{}) },

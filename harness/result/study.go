@@ -1,6 +1,9 @@
 package result
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // CleanImages and AdversarialImages are what a solver study is made on.
 const (
@@ -123,8 +126,11 @@ func (o SolverOutcome) Final() Mean { return o.Sweeps[len(o.Sweeps)-1] }
 func (s SolverStudy) check() error {
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
-			if !(p.Passes > 0) {
+			if !(p.Passes > 1e-6 && p.Passes < 1e15) {
 				return fmt.Errorf("a point of its curves costs %g passes", p.Passes)
+			}
+			if !share(p.Accuracy) || p.Objective != nil && !(math.Abs(*p.Objective) < mostOf) {
+				return fmt.Errorf("a point of its curves has an accuracy of %g or an objective that is none", p.Accuracy)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -12,7 +13,7 @@ func TestNewPaired(t *testing.T) {
 	if got := NewPaired("1100101", "1010111"); got != (Paired{7, 1, 2}) || got.Drop() != -1.0/7 {
 		t.Errorf("%+v, drop %v", got, got.Drop())
 	}
-	if got := (Paired{}); got.Drop() != 0 || got.Interval(0.95) != [2]float64{-1, 1} || got.Above(0.1) != 1 || got.Below(0.1) != 1 {
+	if got := (Paired{}); got.Drop() != 0 || got.Interval(0.95) != [2]float64{-1, 1} || got.Above(0.1, 0.05) != 1 || got.Below(0.1, 0.05) != 1 {
 		t.Error("no images tell something")
 	}
 }
@@ -139,10 +140,10 @@ func TestExactEnumerated(t *testing.T) {
 				for won := 0; won <= n-lost; won += 3 {
 					p := Paired{n, lost, won}
 					above, below := enumerated(p, drop)
-					if got := p.Above(drop); math.Abs(got-above) > 1e-3 {
+					if got := p.Above(drop, 0.05); math.Abs(got-above) > 1e-3 {
 						t.Errorf("%+v above %v: %v, enumerated %v", p, drop, got, above)
 					}
-					if got := p.Below(drop); math.Abs(got-below) > 1e-3 {
+					if got := p.Below(drop, 0.05); math.Abs(got-below) > 1e-3 {
 						t.Errorf("%+v below %v: %v, enumerated %v", p, drop, got, below)
 					}
 				}
@@ -178,7 +179,7 @@ func enumerated(p Paired, drop float64) (above, below float64) {
 // discordant, P = 0.542071 with an interval of coverage 1 − 1e-4 for the nuisance (R package
 // contingencytables). Two-sided it is twice ours, and it adds 1e-4 where ours adds 1e-6.
 func TestExactPublished(t *testing.T) {
-	if got := 2*((Paired{14, 1, 0}).Above(0)-1e-6) + 1e-4; math.Abs(got-0.542071) > 1e-3 {
+	if got := 2*((Paired{14, 1, 0}).Above(0, 0.05)-1e-6) + 1e-4; math.Abs(got-0.542071) > 1e-3 {
 		t.Errorf("P = %v", got)
 	}
 }
@@ -202,7 +203,7 @@ func TestExactLevel(t *testing.T) {
 						continue
 					}
 					if _, ok := known[p]; !ok {
-						known[p] = [2]float64{p.Above(drop), p.Below(drop)}
+						known[p] = [2]float64{p.Above(drop, 0.05), p.Below(drop, 0.05)}
 					}
 					if known[p][0] <= alpha {
 						fails += chance
@@ -246,7 +247,7 @@ func TestPower(t *testing.T) {
 	exact := func(p Paired, drop float64) [2]float64 {
 		if _, ok := known[p]; !ok {
 			mc, _ := McNemar(p.Lost, p.Won)
-			known[p] = [2]float64{max(mc, p.Above(drop)), p.Below(drop)}
+			known[p] = [2]float64{max(mc, p.Above(drop, 0.05)), p.Below(drop, 0.05)}
 		}
 		return known[p]
 	}
@@ -291,11 +292,58 @@ func TestPower(t *testing.T) {
 	}
 }
 
+// Without flips the images are the fewest that pass, to the step of the search, and no legal rule takes long: tiny drops, the least level over many cells.
+func TestPowerBounded(t *testing.T) {
+	for _, c := range []struct{ drop, alpha float64 }{{0.3, 0.05}, {0.02, 0.05}, {0.005, 0.4}, {0.003, 0.001}, {0.0005, 0.001}} {
+		n := ImagesToPass(c.drop, 0, c.alpha, 0.8)
+		fewer := n - 1 - n/100
+		if (Paired{n, 0, 0}).Below(c.drop, c.alpha) > c.alpha || (Paired{fewer, 0, 0}).Below(c.drop, c.alpha) <= c.alpha {
+			t.Errorf("%+v: %d images are not the fewest that pass", c, n)
+		}
+	}
+	if n := ImagesToPass(0.0001, 0, 0.05, 0.8); math.Abs(float64(n)-29956) > 2 { // ln 0.05 / ln 0.9999
+		t.Errorf("%d images exclude a drop of 0.01 points", n)
+	}
+	begin := time.Now()
+	for _, drop := range []float64{5e-324, 1e-9, 1e-4, 1e-3, 0.02, 0.999} {
+		for _, alpha := range []float64{0.001, 0.499} {
+			for _, flips := range []float64{0, 1e-4, 1e-3, 0.03, 1} {
+				if n := ImagesToPass(drop, flips, alpha, 0.8); n < 0 || n > mostImages || n == 0 && drop > 1e-3 {
+					t.Errorf("drop %v, flips %v, alpha %v: %d images", drop, flips, alpha, n)
+				}
+			}
+			for _, cells := range []float64{1, 10000} {
+				for _, won := range []int{0, 3, 900} {
+					if d := Detectable(1000, won, drop, alpha/cells, 0.8); !(d >= drop && d <= 1) {
+						t.Errorf("drop %v, alpha %v, %v cells, %d won: detects %v", drop, alpha, cells, won, d)
+					}
+				}
+			}
+		}
+	}
+	if d := time.Since(begin); d > time.Minute {
+		t.Errorf("it takes %v", d)
+	}
+}
+
+// The least level that rules allow, over any number of cells, is within reach.
+func TestSmallLevels(t *testing.T) {
+	for _, cells := range []float64{1, 999, 1001, 20000} {
+		level := 0.001 / cells
+		if p := (Paired{1000, 500, 0}).Above(0.02, level); !(p <= level) {
+			t.Errorf("%v cells: half of the images lost have p %v", cells, p)
+		}
+		if d := Detectable(1000, 10, 0.02, level, 0.8); !(d < 0.2) {
+			t.Errorf("%v cells: a drop of %v is detected", cells, d)
+		}
+	}
+}
+
 func BenchmarkExact(b *testing.B) {
 	for _, p := range []Paired{{500, 5, 3}, {10000, 120, 100}} {
 		b.Run("", func(b *testing.B) {
 			for b.Loop() {
-				p.Above(0.02)
+				p.Above(0.02, 0.05)
 			}
 		})
 	}

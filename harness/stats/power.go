@@ -16,7 +16,10 @@ func Detectable(n, won int, drop, alpha, power float64) float64 {
 	rejects := func(lost int) bool {
 		p := Paired{n, lost, won}
 		mcnemar, _ := McNemar(lost, won)
-		return mcnemar <= alpha && p.Above(drop) <= alpha
+		return mcnemar <= alpha && p.Above(drop, alpha) <= alpha
+	}
+	if n == 0 || !rejects(n-won) {
+		return 1 // without a walk through all counts
 	}
 	// The asymptotic test's border is near.
 	z := distuv.UnitNormal.Quantile(1 - alpha)
@@ -24,11 +27,8 @@ func Detectable(n, won int, drop, alpha, power float64) float64 {
 	for fails > 0 && rejects(fails-1) {
 		fails--
 	}
-	for fails <= n-won && !rejects(fails) {
+	for fails < n-won && !rejects(fails) {
 		fails++
-	}
-	if n == 0 || fails > n-won {
-		return 1
 	}
 	r := atLeastScore(n, drop, Paired{n, fails, won}.Score(drop))
 	q := float64(won) / float64(n)
@@ -46,27 +46,38 @@ func Detectable(n, won int, drop, alpha, power float64) float64 {
 	return hi
 }
 
-// mostImages bounds the numbers of images that are looked for.
-const mostImages = 10_000_000
+const (
+	mostImages  = 10_000_000 // bounds the numbers of images that are looked for
+	exactImages = 20_000     // bounds those whose own border is looked for, for time's sake
+)
 
 // ImagesToPass returns about how many images it takes to exclude a drop of drop or more
 // ([Paired.Below] at most alpha) with probability power when there is none, and an image's
 // verdict flips with probability flips, either way alike. 0 stands for more than ten
 // millions. The border is that of the test itself at the usual number of won images, or of
-// its normal approximation where those are many; power goes up in teeth, of which the answer
-// is on one.
+// its normal approximation where those are many or the images above 20,000; power goes up in
+// teeth, of which the answer is on one. Where nothing flips the answer
+// is at least where (1 − drop)ⁿ, the probability that no image is lost, comes down to alpha;
+// at small alpha, where outcomes with won images have lower scores, it is above that.
 func ImagesToPass(drop, flips, alpha, power float64) int {
 	if !(drop > 0) {
 		return 0
 	}
-	won := flips / 2
-	if n := manyToPass(drop, flips, alpha, power); n*won > 300 {
-		return found(n)
+	won, about := flips/2, manyToPass(drop, flips, alpha, power)
+	if flips == 0 {
+		n := found(max(math.Log(alpha-nuisanceRisk(alpha))/math.Log1p(-drop), about))
+		for n > 0 && n <= exactImages && (Paired{n, 0, 0}).Below(drop, alpha) > alpha {
+			n += max(1, n/100)
+		}
+		return n
+	}
+	if about*won > 300 || about > exactImages {
+		return found(about)
 	}
 	z := distuv.UnitNormal.Quantile(1 - alpha)
-	return images(func(n int) bool {
+	n, ok := images(exactImages, func(n int) bool {
 		typical := int(math.Round(float64(n) * won))
-		open := func(lost int) bool { return Paired{n, lost, typical}.Below(drop) > alpha }
+		open := func(lost int) bool { return Paired{n, lost, typical}.Below(drop, alpha) > alpha }
 		border := first(n-typical, func(lost int) bool { return Paired{n, lost, typical}.Score(drop) > -z }) // near
 		for border > 0 && open(border-1) {
 			border--
@@ -77,6 +88,10 @@ func ImagesToPass(drop, flips, alpha, power float64) int {
 		passes := border - 1
 		return passes >= 0 && atMostScore(n, drop, Paired{n, passes, typical}.Score(drop)).probability(won, won) >= power
 	})
+	if !ok {
+		return found(about)
+	}
+	return n
 }
 
 // manyToPass is [ImagesToPass] by the normal approximation (Nam, Biometrics 53 (1997)
@@ -92,7 +107,7 @@ func manyToPass(drop, flips, alpha, power float64) float64 {
 
 // found is a number of images as the callers say it.
 func found(n float64) int {
-	if n > mostImages {
+	if !(n <= mostImages) { // not a number for a drop whose square is 0
 		return 0
 	}
 	return int(math.Ceil(n))
@@ -105,18 +120,19 @@ func ImagesToMiss(accuracy, least, alpha, power float64) int {
 	if accuracy >= least {
 		return 0
 	}
-	return images(func(n int) bool {
+	n, _ := images(mostImages, func(n int) bool {
 		border := first(n, func(k int) bool { return atMost(k, n, least) > alpha })
 		return atMost(border-1, n, accuracy) >= power
 	})
+	return n
 }
 
-// images is the smallest number of images that are enough, to 1 %; 0 above [mostImages].
-func images(enough func(n int) bool) int {
+// images is the smallest number of images that are enough, to 1 %, if it is at most most.
+func images(most int, enough func(n int) bool) (n int, ok bool) {
 	hi := 1
 	for !enough(hi) {
-		if hi *= 2; hi > mostImages {
-			return 0
+		if hi *= 2; hi > most {
+			return 0, false
 		}
 	}
 	lo := hi / 2
@@ -127,5 +143,5 @@ func images(enough func(n int) bool) int {
 			lo = middle
 		}
 	}
-	return hi
+	return hi, true
 }

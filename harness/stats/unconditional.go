@@ -7,8 +7,10 @@ import (
 )
 
 // nuisanceRisk is the probability with which the true share of won images may lie outside
-// the shares that an exact p-value looks at; the p-value has it added.
-const nuisanceRisk = 1e-6
+// the shares that an exact p-value looks at; the p-value has it added. It is a thousandth of
+// the level that the p-value is compared with and at most 1e-6, so that the least level
+// remains within reach.
+func nuisanceRisk(level float64) float64 { return min(1e-6, level/1000) }
 
 // Above returns the exact p-value of "the true drop is at most drop": how probable a score
 // as large as the one seen is, at worst, under that hypothesis. Below a significance level
@@ -18,28 +20,29 @@ const nuisanceRisk = 1e-6
 // normal one (Hsueh, Liu and Chen, Biometrics 57 (2001) 478–483), and the unknown
 // probability q of an image's being won is taken where it makes the p-value largest within
 // its Clopper–Pearson interval at level 1 − 1e-6; that 1e-6 is added (Berger and Boos, JASA
-// 89 (1994) 1012–1016). The score grows with lost images and falls with won
+// 89 (1994) 1012–1016). At levels below 1e-3 a thousandth of the level stands for 1e-6. The score grows with lost images and falls with won
 // ones, so that the worst case has exactly the drop given. The asymptotic test errs at the
 // small levels that several cells ask for: where nothing is won it rejects nearly twice
 // too often.
 //
-// drop is in [0, 1).
-func (p Paired) Above(drop float64) float64 {
-	return p.worst(drop, atLeastScore(p.N, drop, p.Score(drop)))
+// drop is in [0, 1), level, the least that the p-value is to be compared with, in (0, 1).
+func (p Paired) Above(drop, level float64) float64 {
+	return p.worst(drop, nuisanceRisk(level), atLeastScore(p.N, drop, p.Score(drop)))
 }
 
 // Below returns the exact p-value of "the true drop is at least drop", as [Paired.Above]
 // does that of the opposite: how probable a score as small as the one seen is.
-func (p Paired) Below(drop float64) float64 {
-	return p.worst(drop, atMostScore(p.N, drop, p.Score(drop)))
+func (p Paired) Below(drop, level float64) float64 {
+	return p.worst(drop, nuisanceRisk(level), atMostScore(p.N, drop, p.Score(drop)))
 }
 
-// worst is the region's largest probability over the shares of won images that p allows.
-func (p Paired) worst(drop float64, r region) float64 {
+// worst is the region's largest probability over the shares of won images that p allows
+// but for the risk given, which is added.
+func (p Paired) worst(drop, risk float64, r region) float64 {
 	if p.N == 0 {
 		return 1
 	}
-	ends := ClopperPearson(p.Won, p.N, 1-nuisanceRisk)
+	ends := ClopperPearson(p.Won, p.N, 1-risk)
 	// Steps of a fifth of a standard deviation of the share, which is 1/(2√n) for the angle.
 	from, to := math.Asin(math.Sqrt(ends[0])), math.Asin(math.Sqrt(min(ends[1], (1-drop)/2)))
 	steps := max(1, int(math.Ceil((to-from)*10*math.Sqrt(float64(p.N)))))
@@ -48,7 +51,7 @@ func (p Paired) worst(drop float64, r region) float64 {
 		root := math.Sin(from + (to-from)*float64(i)/float64(steps))
 		worst = max(worst, r.probability(root*root, root*root+drop))
 	}
-	return min(1, worst+nuisanceRisk)
+	return min(1, worst+risk)
 }
 
 // region is a set of outcomes that holds, for each number of won images, either all numbers

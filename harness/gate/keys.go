@@ -1,0 +1,83 @@
+package gate
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// checkKeys refuses what encoding/json lets pass in a JSON text of type t: a key that an
+// object has twice, of which it takes the last (a merge that went wrong leaves such); one
+// that is written with other capitals; one that is missing or null, for which it puts 0. The
+// text is known to be JSON; a t of nil is anything.
+func checkKeys(d *json.Decoder, t reflect.Type, where string) error {
+	token, err := d.Token()
+	if err != nil {
+		return err
+	}
+	switch {
+	case t == nil:
+	case t.Kind() == reflect.Pointer:
+		t = t.Elem()
+	case token == nil:
+		return fmt.Errorf("null is no value%s", where)
+	}
+	switch token {
+	case json.Delim('{'):
+		return checkObject(d, t, where)
+	case json.Delim('['):
+		var element reflect.Type
+		if t != nil && t.Kind() == reflect.Slice {
+			element = t.Elem()
+		}
+		for d.More() {
+			if err := checkKeys(d, element, where); err != nil {
+				return err
+			}
+		}
+		_, err = d.Token()
+	}
+	return err
+}
+
+// checkObject is [checkKeys] behind an object's brace.
+func checkObject(d *json.Decoder, t reflect.Type, where string) error {
+	var names []string
+	var types []reflect.Type
+	if t != nil && t.Kind() == reflect.Struct {
+		for _, f := range reflect.VisibleFields(t) {
+			names, types = append(names, f.Tag.Get("json")), append(types, f.Type)
+		}
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return err
+		}
+		key, _ := token.(string)
+		if seen[key] {
+			return fmt.Errorf("the key %q is there twice%s", key, where)
+		}
+		seen[key] = true
+		var value reflect.Type
+		if i := slices.Index(names, key); i >= 0 {
+			value = types[i]
+		} else if names != nil {
+			return fmt.Errorf("unknown key %q%s", key, where)
+		} else if t != nil && t.Kind() == reflect.Map {
+			value = t.Elem()
+		}
+		if err := checkKeys(d, value, " in "+plain(key)); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if !seen[name] {
+			return fmt.Errorf("the key %q is missing%s", name, where)
+		}
+	}
+	_, err := d.Token()
+	return err
+}

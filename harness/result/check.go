@@ -1,0 +1,96 @@
+package result
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// check is an error for a file that no run writes: what reads it relies on verdicts that
+// agree with their counts, on shares in [0,1] and on numbers that can be drawn.
+func (f *File) check() error {
+	for _, c := range f.Cells {
+		err := c.check()
+		if err == nil {
+			err = c.checkSeeds()
+		}
+		if err != nil {
+			return fmt.Errorf("suite %q, model %q, defense %q, attack %q: %w", c.Suite, c.Model, c.Defense, c.Attack, err)
+		}
+	}
+	for _, s := range f.Solver {
+		if err := s.check(); err != nil {
+			return fmt.Errorf("solver study of %q on model %q: %w", s.Control, s.Model, err)
+		}
+	}
+	return nil
+}
+
+// mostOf bounds norms, objectives and seconds: what is above was not measured.
+const mostOf = 1e100
+
+// plausible reports whether x is a number from 0 up that a run may measure.
+func plausible(x float64) bool { return x >= 0 && x < mostOf }
+
+// share reports whether x is one.
+func share(x float64) bool { return x >= 0 && x <= 1 }
+
+// check is an error for a cell that no run writes.
+func (c Cell) check() error {
+	n := len(c.Verdicts)
+	switch right := strings.Count(c.Verdicts, "1"); {
+	case c.N != n || n == 0:
+		return fmt.Errorf("%d verdicts of %d images", n, c.N)
+	case strings.Trim(c.Verdicts, "01") != "":
+		return fmt.Errorf("verdicts hold %.1q, not 0 and 1 alone", strings.Trim(c.Verdicts, "01"))
+	case c.Correct != right:
+		return fmt.Errorf("%d verdicts are 1, but correct is %d", right, c.Correct)
+	case !(math.Abs(c.Accuracy-float64(right)/float64(n)) < 1e-9):
+		return fmt.Errorf("an accuracy of %g, %d of %d are right", c.Accuracy, right, n)
+	case !share(c.CI95[0]) || !share(c.CI95[1]) || c.CI95[0] > c.CI95[1]:
+		return fmt.Errorf("an interval of %v", c.CI95)
+	case c.Epsilon != nil && !(*c.Epsilon > 0 && *c.Epsilon < mostOf):
+		return fmt.Errorf("an epsilon of %g", *c.Epsilon)
+	case !plausible(c.MaxNorm) || !plausible(c.Seconds):
+		return fmt.Errorf("a perturbation of %g or %g seconds", c.MaxNorm, c.Seconds)
+	}
+	for _, s := range c.Steps {
+		if !share(s.Robust) || s.Attacked < 0 || s.Forward < 0 || s.Backward < 0 || !plausible(s.Seconds) {
+			return fmt.Errorf("step %q leaves an accuracy of %g after %d images, %d and %d passes and %g seconds", s.Attack, s.Robust, s.Attacked, s.Forward, s.Backward, s.Seconds)
+		}
+	}
+	if s := c.Solver; s != nil {
+		numbers := append([]float64{s.Objective, s.Greedy, s.ControlNorm, s.PassesPerRun}, s.Sweeps...)
+		for _, l := range s.Layers {
+			numbers = append(numbers, l.ControlNorm, l.Loss)
+		}
+		for _, x := range numbers {
+			if !plausible(x) {
+				return fmt.Errorf("its solver has a number of %g", x)
+			}
+		}
+		if !share(s.BelowGreedy) {
+			return fmt.Errorf("a share of %g ends below greedy", s.BelowGreedy)
+		}
+	}
+	return nil
+}
+
+// check is an error for a record that no run writes.
+func (r Record) check() error {
+	switch {
+	case r.Verdict != 0 && r.Verdict != 1:
+		return fmt.Errorf("a verdict of %d", r.Verdict)
+	case r.Image < 0 || r.Label < 0:
+		return fmt.Errorf("image %d with label %d", r.Image, r.Label)
+	case !plausible(r.Norm):
+		return fmt.Errorf("a perturbation of %g", r.Norm)
+	case r.Epsilon != nil && !(*r.Epsilon > 0):
+		return fmt.Errorf("an epsilon of %g", *r.Epsilon)
+	case r.Distance != nil && !(*r.Distance > 0 && *r.Distance < mostOf):
+		return fmt.Errorf("a distance of %g", *r.Distance)
+	case !(math.Abs(r.Margin) < mostOf):
+		return fmt.Errorf("a margin of %g", r.Margin)
+	}
+	return nil
+}

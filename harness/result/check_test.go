@@ -1,0 +1,115 @@
+package result
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// cell is one that a run might write.
+func cell() map[string]any {
+	return map[string]any{"suite": "s", "dataset": "d", "model": "m", "defense": "none", "mode": "oblivious", "attack": "a", "norm": "linf", "epsilon": 0.03,
+		"recipe": "pgd/1", "n": 4, "correct": 3, "accuracy": 0.75, "ci95": []float64{0.3, 0.95}, "verdicts": "1101",
+		"steps":    []any{map[string]any{"attack": "pgd", "attacked": 4, "robust": 0.75, "forward": 10, "backward": 10, "seconds": 0.1}},
+		"max_norm": 0.03, "seconds": 0.1, "warnings": []any{}, "solver": map[string]any{"method": "msa", "objective": 1, "greedy": 2, "below_greedy": 1, "control_norm": 1, "passes_per_forward": 3}}
+}
+
+// Whatever no run writes is refused in one line, which names the cell and hides what a terminal obeys.
+func TestHostileCells(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "results.json")
+	read := func(c any) error {
+		text, err := json.Marshal(map[string]any{"schema": Schema, "cells": []any{c}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err = Read(path)
+		return err
+	}
+	if err := read(cell()); err != nil {
+		t.Fatal(err)
+	}
+	step := func(key string, v any) []any {
+		s := cell()["steps"].([]any)[0].(map[string]any)
+		s[key] = v
+		return []any{s}
+	}
+	solver := func(key string, v any) map[string]any {
+		s := cell()["solver"].(map[string]any)
+		s[key] = v
+		return s
+	}
+	for _, c := range []struct {
+		key   string
+		value any
+		want  string
+	}{
+		{"verdicts", "hello", "5 verdicts of 4 images"},
+		{"verdicts", "11x1", `verdicts hold "x"`},
+		{"verdicts", "1001", "2 verdicts are 1, but correct is 3"},
+		{"n", -7, "4 verdicts of -7 images"},
+		{"correct", 24, "3 verdicts are 1, but correct is 24"},
+		{"accuracy", 1e6, "an accuracy of 1e+06"},
+		{"accuracy", -0.75, "an accuracy of -0.75"},
+		{"ci95", []float64{0.9, 0.1}, "an interval of [0.9 0.1]"},
+		{"ci95", []float64{-1, 2}, "an interval of [-1 2]"},
+		{"epsilon", -1, "an epsilon of -1"},
+		{"epsilon", 0, "an epsilon of 0"},
+		{"max_norm", 1e300, "a perturbation of 1e+300"},
+		{"seconds", -1, "-1 seconds"},
+		{"steps", step("robust", 1e300), `step "pgd" leaves an accuracy of 1e+300`},
+		{"steps", step("forward", -1), "-1 and 10 passes"},
+		{"solver", solver("objective", -1), "its solver has a number of -1"},
+		{"solver", solver("below_greedy", 2), "a share of 2"},
+		{"solver", solver("layers", []any{map[string]any{"control_norm": 1e300}}), "its solver has a number of 1e+300"},
+		{"solver", solver("sweeps", []float64{1, 1e200}), "its solver has a number of 1e+200"},
+		{"suite", "\x1b[31mevil", `4 verdicts of -7 images`},
+	} {
+		bad := cell()
+		bad[c.key] = c.value
+		if c.key == "suite" {
+			bad["n"] = -7
+		}
+		err := read(bad)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\x1b\n") {
+			t.Errorf("%s %v: error %v, want one line with %q", c.key, c.value, err, c.want)
+		}
+	}
+	if err := read(nil); err == nil {
+		t.Error("a cell that is null is read")
+	}
+}
+
+func TestHostileRecords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "records.jsonl")
+	const good = `{"suite":"s","image":3,"label":1,"verdict":1,"margin":-2.5,"norm":0.1,"epsilon":0.1,"distance":0.05}`
+	for _, c := range []struct{ old, new, want string }{
+		{`"verdict":1`, `"verdict":5`, "a verdict of 5"},
+		{`"verdict":1`, `"verdict":-1`, "a verdict of -1"},
+		{`"label":1`, `"label":-1`, "image 3 with label -1"},
+		{`"norm":0.1`, `"norm":-0.1`, "a perturbation of -0.1"},
+		{`"epsilon":0.1`, `"epsilon":-1`, "an epsilon of -1"},
+		{`"distance":0.05`, `"distance":0`, "a distance of 0"},
+		{`"margin":-2.5`, `"margin":1e300`, "a margin of 1e+300"},
+		{"", "", ""},
+	} {
+		text := good + "\n" + strings.Replace(good, c.old, c.new, 1) + "\n"
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		records, err := ReadRecords(path)
+		switch {
+		case c.want == "":
+			if err != nil || len(records) != 2 {
+				t.Errorf("%d records, %v", len(records), err)
+			}
+		case err == nil || !strings.HasSuffix(err.Error(), fmt.Sprintf("%s:2: %s", path, c.want)):
+			t.Errorf("%s: error %v, want line 2 and %q", c.new, err, c.want)
+		}
+	}
+}
