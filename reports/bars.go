@@ -10,14 +10,14 @@ import (
 const barsHeight = vg.Length(170)
 
 // drawBars draws a model's lines as grouped bars: a group a column, a bar a
-// defense with its 95 % interval, on a scale from 0 to 100 %.
+// defense with its whiskers, on a scale from 0 to 100 %.
 func (f figure) drawBars(p pen, lines []series, chart vg.Rectangle) {
 	const left, below, above = vg.Length(30), 2*labelStep + 6, vg.Length(14)
 	if spare := chart.Max.X - chart.Min.X - left - 340; spare > 0 {
 		chart.Min.X, chart.Max.X = chart.Min.X+spare/2, chart.Max.X-spare/2
 	}
 	base, full := chart.Min.Y+below, chart.Max.Y-above
-	height := func(share float64) vg.Length { return base + (full-base)*vg.Length(share) }
+	height := func(share float64) vg.Length { return base + (full-base)*vg.Length(inUnit(share)) }
 	p.percentScale(chart.Min.X+left, chart.Max.X, height)
 	group := (chart.Max.X - chart.Min.X - left) / vg.Length(len(f.s.Columns))
 	width := min(34, group*0.8/vg.Length(len(lines)))
@@ -49,7 +49,7 @@ func (p pen) percentScale(left, right vg.Length, height func(share float64) vg.L
 	}
 }
 
-// drawBar draws one bar between x and x+width, its interval, marker and value.
+// drawBar draws one bar between x and x+width, its whiskers, marker and value.
 func (f figure) drawBar(p pen, one series, i int, x, width vg.Length, height func(float64) vg.Length) {
 	c, st := one.Cells[i], style(small, false)
 	x, width = x+width*0.06, width*0.88
@@ -62,8 +62,8 @@ func (f figure) drawBar(p pen, one series, i int, x, width vg.Length, height fun
 			marker.Color = p.paper
 			p.DrawGlyphNoClip(marker, vg.Point{X: middle, Y: height(0) + 7})
 		}
-		if interval(c) != "" {
-			low, high := height(c.CI95[0]), height(c.CI95[1])
+		if from, to, ok := f.s.whiskers(c); ok {
+			low, high := height(from), height(to)
 			p.SetLineStyle(draw.LineStyle{Color: p.ink, Width: 0.8})
 			p.Stroke(vg.Path{{Type: vg.MoveComp, Pos: vg.Point{X: middle, Y: low}}, {Type: vg.LineComp, Pos: vg.Point{X: middle, Y: high}}})
 			top = max(top, high)

@@ -167,7 +167,7 @@ func (c curve) at(epsilon float64) float64 {
 // distanceTable says how large the perturbations are that break the images, for the
 // cells that tell: the curves in numbers.
 func (s *suite) distanceTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Smallest perturbation found that breaks an image that is right"),
+	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Smallest perturbation found that breaks an image that is right" + s.ofFirstSeed()),
 		Head: []string{"Model", "Defense", "Attack", "Right images", "Unbroken", "10 % below", "Median", "90 % below"}}
 	s.each(func(c *result.Cell, col column) {
 		m := s.distances(c)

@@ -63,7 +63,7 @@ func (f curveFigure) drawCurves(p pen, c curves, chart vg.Rectangle) {
 	from, to, base, full := chart.Min.X+left, chart.Max.X-right, chart.Min.Y+below, chart.Max.Y-above
 	most := c.end()
 	at := func(e, share float64) vg.Point {
-		return vg.Point{X: from + (to-from)*vg.Length(e/most), Y: base + (full-base)*vg.Length(share)}
+		return vg.Point{X: from + (to-from)*vg.Length(e/most), Y: base + (full-base)*vg.Length(inUnit(share))}
 	}
 	p.percentScale(from-3, to, func(share float64) vg.Length { return at(0, share).Y })
 	st := style(small, false)
@@ -119,7 +119,7 @@ func (c curves) ticks(most int) []tick {
 		first++
 	}
 	ticks := []tick{{0, "0"}}
-	for i := 1; float64(i)*step(first) <= end*(1+1e-9); i++ {
+	for i := 1; float64(i)*step(first) <= min(end*(1+1e-9), math.MaxFloat64); i++ {
 		v := float64(i) * step(first)
 		label := strconv.FormatFloat(v, 'g', 6, 64)
 		if grey {
@@ -133,7 +133,7 @@ func (c curves) ticks(most int) []tick {
 // describe says in words what the figure shows: the value of every line at five epsilons.
 func (f curveFigure) describe() string {
 	var sb strings.Builder
-	fmt.Fprintf(&sb, "Robustness curves, accuracy in %% against epsilon, %s (%s).", f.s.Heading(), f.s.Facts())
+	fmt.Fprintf(&sb, "Robustness curves, accuracy in %% against epsilon%s, %s (%s).", f.seeds(), f.s.Heading(), f.s.Facts())
 	for _, c := range f.panels {
 		for _, line := range c.Lines {
 			fmt.Fprintf(&sb, " %s, %s, %s:", clean(c.Model), defenseName(line.Defense), c.Attack.Title())

@@ -3,6 +3,8 @@ package reports
 import (
 	"image/color"
 	"math"
+	"slices"
+	"sort"
 	"strings"
 
 	stdfont "golang.org/x/image/font"
@@ -183,22 +185,36 @@ func (p pen) write(s string, at vg.Point, st txt.Style, col color.Color, x, y fl
 // fit shortens s with an ellipsis until it is no wider than w; nothing when not even one letter fits.
 // Where there is room for it the end stays, as names often differ there only.
 func fit(s string, st txt.Style, w vg.Length) string {
-	if st.Width(s) <= w {
+	r := []rune(s)
+	if n := len(r); n > 2*fitEnd { // no figure has room for more: what is measured stays short
+		r = slices.Concat(r[:fitEnd], r[n-fitEnd:])
+	} else if st.Width(s) <= w {
 		return s
 	}
-	r := []rune(s)
-	for n := len(r) - 1; n > 0; n-- {
+	shortened := func(n int) string { // to so many letters
 		tail := 0
-		if n >= 10 {
+		if n >= fitTail {
 			tail = 2 * n / 5
 		}
-		short := strings.TrimRight(string(r[:n-tail]), " ") + "…" + strings.TrimLeft(string(r[len(r)-tail:]), " ")
-		if st.Width(short) <= w {
-			return short
+		return strings.TrimRight(string(r[:n-tail]), " ") + "…" + strings.TrimLeft(string(r[len(r)-tail:]), " ")
+	}
+	wide := func(n int) bool { return st.Width(shortened(n)) > w }
+	most := min(len(r)-1, fitEnd*5/3) // of which the head is three fifths
+	if n := fitTail + sort.Search(max(most-fitTail+1, 0), func(i int) bool { return wide(fitTail + i) }) - 1; n >= fitTail {
+		return shortened(n)
+	}
+	for n := min(most, fitTail-1); n > 0; n-- {
+		if !wide(n) {
+			return shortened(n)
 		}
 	}
 	return ""
 }
+
+const (
+	fitTail = 10  // letters from which on a shortened name keeps its end
+	fitEnd  = 200 // letters of a name's head and of its tail that a figure looks at: two columns have room for fewer
+)
 
 // wrap breaks s between words into lines no wider than w, at most so many; what is too long
 // for a line or for the last one is shortened.
@@ -265,6 +281,7 @@ func (f figure) headlines() []headline {
 	title, facts := style(11, true), style(normal, false)
 	add(f.s.Heading(), title, f.theme.ink, 14)
 	add("accuracy in % · "+f.s.Facts(), facts, f.theme.muted, 11)
+	add(strings.TrimPrefix(f.seeds(), ", "), facts, f.theme.muted, 11)
 	if m := modeOf(f.s.Mode); m.Short != "" {
 		add("adversarial images "+m.Short, facts, f.theme.muted, 11)
 	}

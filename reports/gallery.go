@@ -74,6 +74,9 @@ func (s *suite) Gallery(g *result.Gallery) *galleryView {
 		return nil
 	}
 	v.Rule = galleryRule(kinds)
+	if s.seeds() > 1 {
+		v.Rule += " The adversarial images are those of the first seed."
+	}
 	return v
 }
 

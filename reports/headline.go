@@ -57,7 +57,7 @@ const (
 // controlled network, each lowest one with its interval and the attack it is of. What is
 // the same in every line stands in the caption. Quoted numbers have none: nothing was run.
 func (v *view) headlineTable() table {
-	t := table{Anchor: "headline"}
+	t := table{Anchor: ".headline"} // a suite's anchor begins with no dot
 	if v.quoted {
 		return t
 	}

@@ -57,6 +57,8 @@ type pageData struct {
 	Command   string // to repeat the run, as one types it; "" where that is not known
 	Datasets  table
 	Models    table
+	// Embeddings are those that were read from files.
+	Embeddings table
 }
 
 // mostSentences is how many lines of a report are also said in words: more are easier read
@@ -115,7 +117,7 @@ func renderHTML(w io.Writer, v *view, _ *suite) error {
 func (v *view) page() pageData {
 	d := pageData{Title: v.Title(), Quoted: v.quoted, Headline: v.headline(), Tested: v.tested(), Standing: v.headlineTable(), Knows: v.knowledgeTable(),
 		Studies: v.studyPages(), Theory: v.theory.body(), Modes: v.attackers(), Fits: v.fitTable(),
-		Run: v.provenance(), Command: shellCommand(v.File.Command), Datasets: v.datasetTable(), Models: v.modelTable()}
+		Run: v.provenance(), Command: shellCommand(v.File.Command), Datasets: v.datasetTable(), Models: v.modelTable(), Embeddings: v.embeddingTable()}
 	if len(d.Standing.Rows) <= mostSentences && !v.quoted {
 		for _, s := range v.Suites {
 			for _, r := range s.Rows() {
@@ -126,7 +128,7 @@ func (v *view) page() pageData {
 		}
 	}
 	if s, m := v.showcase(); s != nil {
-		f := s.panel(s.Heading()+": "+s.caption("accuracy in %"), m)
+		f := s.panel(s.Heading()+": "+s.caption("accuracy in %"+panelFigure(s, m, light).seeds()), m)
 		d.Showcase = &f
 	}
 	for _, s := range v.Suites {
@@ -161,14 +163,14 @@ func (s *suite) panel(caption, model string) pageFigure {
 func (s *suite) fill(ps *pageSuite, panels bool) {
 	for _, m := range s.Models {
 		if panels {
-			ps.Figures = append(ps.Figures, s.panel(s.caption("Accuracy in %"), m))
+			ps.Figures = append(ps.Figures, s.panel(s.caption("Accuracy in %"+panelFigure(s, m, light).seeds()), m))
 		}
 		if day := waterfallPanel(s, m, light); day != nil {
-			ps.Components = append(ps.Components, pictures(s.caption("Accuracy in % after each component"), day, waterfallPanel(s, m, dark)))
+			ps.Components = append(ps.Components, pictures(s.caption("Accuracy in % after each component"+s.ofFirstSeed()), day, waterfallPanel(s, m, dark)))
 		}
 	}
 	for _, c := range s.Curves() {
-		ps.Curves = append(ps.Curves, pictures(s.caption("Accuracy in % against ε"), panelCurves(s, c, light), panelCurves(s, c, dark)))
+		ps.Curves = append(ps.Curves, pictures(s.caption("Accuracy in % against ε"+s.ofFirstSeed()), panelCurves(s, c, light), panelCurves(s, c, dark)))
 	}
 	ps.Intervals, ps.Classes = s.intervalTable(), s.classTables()
 	for _, t := range []table{s.spreadTable(), s.distanceTable(), s.waterfallTable(), s.solverTable(), s.marginTable(), s.costTable()} {

@@ -185,7 +185,7 @@ func (f figure) describe() string {
 		kind = "Radar plot"
 	}
 	var sb strings.Builder
-	fmt.Fprintf(&sb, "%s of accuracy in %%, %s (%s).", kind, f.s.Heading(), f.s.Facts())
+	fmt.Fprintf(&sb, "%s of accuracy in %%%s, %s (%s).", kind, f.seeds(), f.s.Heading(), f.s.Facts())
 	for _, m := range f.models {
 		for _, one := range f.s.Series(m) {
 			fmt.Fprintf(&sb, " %s, %s:", clean(m), defenseName(one.Defense))

@@ -83,7 +83,7 @@ func (m *margins) add(r result.Record) {
 
 // marginTable gives the spread of the images' margins in each cell that has records.
 func (s *suite) marginTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Margins: the right class's logit minus the highest other one, on each cell's images"),
+	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Margins: the right class's logit minus the highest other one, on each cell's images" + s.ofFirstSeed()),
 		Head: []string{"Model", "Defense", "Attack", "10 % below", "Median", "90 % below", "Median on clean images", "Perturbed images", "Median perturbation",
 			"Median iteration of first success", "Median forward passes to it"}}
 	s.each(func(c *result.Cell, col column) {

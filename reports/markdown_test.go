@@ -102,8 +102,9 @@ func TestMarkdownTables(t *testing.T) {
 			if len(found) == 0 {
 				t.Errorf("%s of %s has no table", file, name)
 			}
-			for _, tag := range gfmTag.FindAllString(doc, -1) {
-				if tag != "<sup>" && tag != "</sup>" && !strings.Contains(doc[strings.Index(doc, "```")+1:], tag) {
+			before, _, _ := strings.Cut(doc, "\n```") // the command of a summary is code
+			for _, tag := range gfmTag.FindAllString(before, -1) {
+				if tag != "<sup>" && tag != "</sup>" {
 					t.Errorf("%s of %s has the tag %s", file, name, tag)
 				}
 			}

@@ -129,7 +129,7 @@ func (v *view) meetings() (order []place, at map[place]*meeting, columns map[str
 // that several modes share has a line; where none is of all the modes that there are,
 // one more line has the strongest attack of each mode, by name.
 func (v *view) knowledgeTable() table {
-	t := table{Anchor: "knowledge", Lead: 4, Caption: "Accuracy in % of controlled networks, by what the attacker knows; the lowest in bold",
+	t := table{Anchor: ".knowledge", Lead: 4, Caption: "Accuracy in % of controlled networks, by what the attacker knows; the lowest in bold",
 		Head: []string{"Data set", "Model", "Control", "Attack", "Images", "No control"}}
 	if v.quoted { // equal names there are not equal controls
 		return t

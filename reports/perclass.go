@@ -96,11 +96,11 @@ func (s *suite) classTables() []table {
 	models, controls := len(s.Models) > 1, len(s.Controls) > 1
 	switch {
 	case len(s.Controls) == 0:
-		t.Caption = s.caption("Accuracy in % by class")
+		t.Caption = s.caption("Accuracy in % by class" + s.ofFirstSeed())
 	case controls:
-		t.Caption = s.caption("Accuracy in % by class: baseline (upper bar) / controlled (lower bar)")
+		t.Caption = s.caption("Accuracy in % by class" + s.ofFirstSeed() + ": baseline (upper bar) / controlled (lower bar)")
 	default:
-		t.Caption = s.caption("Accuracy in % by class: baseline (upper bar) / controlled (lower bar, " + clean(s.Controls[0]) + ")")
+		t.Caption = s.caption("Accuracy in % by class" + s.ofFirstSeed() + ": baseline (upper bar) / controlled (lower bar, " + clean(s.Controls[0]) + ")")
 	}
 	for _, lead := range []struct {
 		name string

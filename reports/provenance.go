@@ -20,17 +20,38 @@ func (v *view) provenance() []fact {
 	if !f.Created.IsZero() {
 		created = f.Created.UTC().Format(time.RFC3339)
 	}
+	var threads, winograd string
+	if e.Threads != 0 { // files of older versions don't say
+		threads = fmt.Sprint(e.Threads)
+	}
+	if e.Winograd {
+		winograd = "convolutions rewritten for the CPU"
+	}
 	var out []fact
 	for _, x := range []fact{
-		{"Created", created}, {"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)}, {"Schema", f.Schema},
+		{"Created", created}, {"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)}, {"Seeds of the attacks", v.seeds()}, {"Schema", f.Schema},
 		{"selfheal", e.Selfheal}, {"Go", e.Go}, {"ONNX Runtime", e.ONNXRuntime}, {"Provider", e.Provider}, {"CPU", e.CPU},
-		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)},
+		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)}, {"Threads of a pass", threads}, {"Winograd", winograd},
 	} {
 		if x.Text != "" {
 			out = append(out, fact{x.Term, clean(x.Text)})
 		}
 	}
 	return out
+}
+
+// seeds names all seeds that some cell has an accuracy under, in their order; "" where cells
+// have one.
+func (v *view) seeds() string {
+	var names []string
+	for _, c := range v.File.Cells {
+		for _, one := range c.Seeds {
+			if name := fmt.Sprint(one.Seed); len(c.Seeds) > 1 && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return some(names)
 }
 
 func (v *view) datasetTable() table {
@@ -53,6 +74,16 @@ func (v *view) modelTable() table {
 		t.Rows = append(t.Rows, []box{text(clean(name)), text(thousands(m.Parameters)), text(thousands(int64(m.Segments))), text(flops), text(clean(m.SHA256))})
 	}
 	return t
+}
+
+// embeddingTable identifies the embeddings that were read from files; those that were fitted
+// are in fitTable.
+func (v *view) embeddingTable() table {
+	t := table{Lead: 2, Caption: "Embeddings read from files", Head: []string{"Control", "At", "SHA-256 of the file"}}
+	for _, e := range v.File.Embeddings {
+		t.Rows = append(t.Rows, []box{text(clean(e.Control)), text(clean(e.At)), text(clean(e.SHA256))})
+	}
+	return t.marked()
 }
 
 var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)

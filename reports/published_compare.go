@@ -144,7 +144,11 @@ func (s *suite) comparisonTable() table {
 	if s.Published == nil {
 		return table{}
 	}
-	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Accuracy in %: ours beside " + s.publishedSource()),
+	ours := "ours"
+	if first := s.ofFirstSeed(); first != "" {
+		ours += first + ","
+	}
+	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Accuracy in %: " + ours + " beside " + s.publishedSource()),
 		Head: []string{"Model", "Defense", "Attack", "Ours", "95 % interval", "Published", "Difference (points)", inIntervalHead}}
 	inside, judged, extra, open := 0, 0, 0, 0
 	for _, c := range s.compared() {

@@ -145,7 +145,7 @@ func (f figure) drawRadar(p pen, lines []series, chart vg.Rectangle) {
 		p.Stroke(vg.Path{{Type: vg.MoveComp, Pos: centre}, {Type: vg.LineComp, Pos: centre.Add(polar(a.radius, angle))}})
 	}
 	corner := func(one series, i int) vg.Point {
-		return centre.Add(polar(a.radius*vg.Length(score(one.Cells[i])), a.angles[i]))
+		return centre.Add(polar(a.radius*vg.Length(inUnit(score(one.Cells[i]))), a.angles[i]))
 	}
 	for _, one := range lines {
 		if path, whole := outline(one, corner); whole {

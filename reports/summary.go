@@ -29,8 +29,12 @@ func renderSummary(w io.Writer, v *view, _ *suite) error {
 	}
 	t, more := v.headlineTable().brief(), ""
 	if n := len(t.Rows); n > summaryRows {
+		which := "the first of each suite"
+		if k := len(slices.DeleteFunc(slices.Clone(v.Suites), func(s *suite) bool { return len(s.Rows()) == 0 })); k > summaryRows {
+			which = fmt.Sprintf("the first of each of the first %d of %d suites", summaryRows, k)
+		}
 		t.Rows = v.sample(t.Rows)
-		more = fmt.Sprintf("\nThese are %d of %d lines, the first of each suite; report.html has all of them.\n", len(t.Rows), n)
+		more = fmt.Sprintf("\nThese are %d of %d lines, %s; report.html has all of them.\n", len(t.Rows), n, which)
 	}
 	mdTable(&sb, t)
 	sb.WriteString(more)
@@ -48,7 +52,7 @@ func renderSummary(w io.Writer, v *view, _ *suite) error {
 }
 
 // sample takes of the headline table's rows the first ones of each suite, as many of every
-// suite as there is room for, but one.
+// suite as there is room for, but one; of more suites than that the first ones'.
 func (v *view) sample(rows [][]box) [][]box {
 	first := func(each int) (out [][]box) {
 		from := 0

@@ -82,7 +82,7 @@ func TestSummaryIsShort(t *testing.T) {
 	if len(tables) != 2 || len(tables[0].rows) != summaryRows || len(tables[1].rows) != summaryWarnings {
 		t.Fatalf("%d tables", len(tables))
 	}
-	for _, want := range []string{"These are 20 of 600 lines, the first of each suite", "warnings of other kinds", "\n``````\nselfheal run '`````' '$(x)' --suite a"} {
+	for _, want := range []string{"These are 20 of 600 lines, the first of each of the first 20 of 30 suites; report.html", "warnings of other kinds", "\n``````\nselfheal run '`````' '$(x)' --suite a"} {
 		if !strings.Contains(doc, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, doc)
 		}
@@ -98,6 +98,9 @@ func TestSummaryIsShort(t *testing.T) {
 	}
 	for i := range 2 {
 		few.Suites = append(few.Suites, result.Suite{Name: strings.Repeat("z", i+1), Models: []string{"x", "y", "z"}, Controls: []string{"c"}})
+	}
+	if want := "These are 20 of 26 lines, the first of each suite; report.html"; !strings.Contains(summaryOf(t, few), want) {
+		t.Errorf("the summary of %d suites lacks %q", len(few.Suites), want)
 	}
 	suites := map[string]int{}
 	for _, row := range gfmTables(t, summaryOf(t, few))[0].rows {

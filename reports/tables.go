@@ -13,7 +13,7 @@ import (
 
 // table is a table as data, in plain text; the formats only escape and lay out.
 type table struct {
-	Anchor  string // of the suite, for the links of footnote marks
+	Anchor  string // of the suite, for the links of footnote marks; of a table of several one with a dot, which no suite's begins with
 	Caption string
 	Lead    int // how many first columns are row headings
 	Head    []string
@@ -181,7 +181,7 @@ func (s *suite) intervalTable() table {
 // waterfallTable says what each component of an attack did: how many images it
 // was run on, the accuracy left over all images, and its cost.
 func (s *suite) waterfallTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Accuracy after each attack component"),
+	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Accuracy after each attack component" + s.ofFirstSeed()),
 		Head: []string{"Model", "Defense", "Attack", "Component", "Attacked", "Accuracy after (%)", "Forward passes", "Backward passes", "Time"}}
 	s.each(func(c *result.Cell, col column) {
 		for _, st := range c.Steps {
@@ -197,7 +197,7 @@ func (s *suite) waterfallTable() table {
 
 // solverTable says how the closed loop did against its greedy start.
 func (s *suite) solverTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Solver: running loss of the control problem, mean over the images"),
+	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Solver: running loss of the control problem, mean over the images" + s.ofFirstSeed()),
 		Head: []string{"Model", "Control", "Attack", "Method", "Objective", "Greedy start", "Below greedy (%)", "Control norm", "Plain passes per controlled pass"}}
 	s.each(func(c *result.Cell, col column) {
 		if v := c.Solver; v != nil {
@@ -211,13 +211,18 @@ func (s *suite) solverTable() table {
 
 // costTable gives time and passes of every cell, and their sum.
 func (s *suite) costTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Time and model passes (in images)"),
+	what := "Time and model passes (in images)"
+	if n := s.seeds(); n > 1 {
+		what = fmt.Sprintf("Time over all %d seeds; model passes (in images) and largest perturbation of the first seed", n)
+	}
+	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption(what),
 		Head: []string{"Model", "Defense", "Attack", "Forward passes", "Backward passes", "Largest perturbation", "Time"}}
 	var seconds float64
 	var forward, backward int64
 	s.each(func(c *result.Cell, col column) {
 		f, b := passes(c)
-		seconds, forward, backward = seconds+c.Seconds, forward+f, backward+b
+		time := c.Seconds + otherSeeds(c)
+		seconds, forward, backward = seconds+time, forward+f, backward+b
 		crafted, norm := []box{text(dash), text(dash)}, dash
 		if len(c.Steps) > 0 {
 			crafted = []box{text(thousands(f)), text(thousands(b))}
@@ -226,7 +231,7 @@ func (s *suite) costTable() table {
 			norm = number(c.MaxNorm)
 		}
 		t.Rows = append(t.Rows, slices.Concat([]box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title())},
-			crafted, []box{text(norm), timed(c.Seconds)}))
+			crafted, []box{text(norm), timed(time)}))
 	})
 	t = t.marked()
 	if len(t.Rows) > 1 {

@@ -62,11 +62,27 @@ func padded(of [2]float64, log bool) (least, most float64) {
 		of = [2]float64{1, 2}
 	}
 	if log {
+		if !(math.Log10(of[1])-math.Log10(of[0]) <= mostDecades) { // room might be no number
+			return max(of[0], math.SmallestNonzeroFloat64), min(of[1], math.MaxFloat64)
+		}
 		room := max(math.Pow(of[1]/of[0], 0.04), 1.05)
 		return of[0] / room, of[1] * room
 	}
-	room := max(0.04*(of[1]-of[0]), 1e-12)
+	for i := range of { // far enough from the largest number to reckon with
+		of[i] = min(max(of[i], -mostLinear), mostLinear)
+	}
+	room := max(0.04*(of[1]-of[0]), 1e-9*max(math.Abs(of[0]), math.Abs(of[1])), 1e-12)
 	return of[0] - room, of[1] + room
+}
+
+const (
+	mostDecades = 40    // that a logarithmic axis ticks
+	mostLinear  = 1e300 // either end of a linear axis
+)
+
+// endTicks are those of a range that has no others: at both ends.
+func endTicks(least, most float64) []plot.Tick {
+	return []plot.Tick{{Value: least, Label: number(least)}, {Value: most, Label: number(most)}}
 }
 
 // namedTicks are labels at 0, 1, 2, …
@@ -102,6 +118,9 @@ func (linearTicks) Ticks(least, most float64) []plot.Tick {
 type decades struct{}
 
 func (decades) Ticks(least, most float64) []plot.Tick {
+	if span := math.Log10(most) - math.Log10(least); !(span <= mostDecades) { // absurd, or no number
+		return endTicks(least, most)
+	}
 	low, high := int(math.Floor(math.Log10(least))), int(math.Ceil(math.Log10(most)))
 	every, labels := (high-low)/6+1, 0
 	var ticks []plot.Tick

@@ -127,6 +127,7 @@ type theoryLayer struct {
 
 func (l theoryLayer) Plot(c draw.Canvas, plt *plot.Plot) {
 	x, y := plt.Transforms(&c)
+	x, y = onPaper(x, l.panel.LogX), onPaper(y, l.panel.LogY)
 	p := pen{c, l.f.theme}
 	p.SetLineDash(nil, 0)
 	p.SetLineWidth(0.4)
@@ -138,6 +139,18 @@ func (l theoryLayer) Plot(c draw.Canvas, plt *plot.Plot) {
 		}
 	}
 	l.f.paint(p, l.panel, x, y)
+}
+
+// onPaper keeps where a value lies within what a canvas can draw. A logarithmic axis has no
+// place for one that is not positive.
+func onPaper(at func(float64) vg.Length, log bool) func(float64) vg.Length {
+	const far = 1e5 // points
+	return func(v float64) vg.Length {
+		if log && !(v > 0) {
+			return -far
+		}
+		return min(max(at(v), -far), far)
+	}
 }
 
 // paint draws field, lines, error bars, points and texts, clipped to the pen's rectangle.

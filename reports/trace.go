@@ -63,7 +63,7 @@ func (t traced) sweeps() int {
 
 // layerTable has a line for each layer, a column for each kind of images.
 func (s *suite) layerTable(all []traced, caption string, of func(result.SolverLayer) float64) table {
-	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Layer"}, Caption: s.caption(caption)}
+	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Layer"}, Caption: s.caption(caption + s.ofFirstSeed())}
 	for _, c := range s.Columns {
 		t.Head = append(t.Head, c.Title())
 	}
@@ -95,7 +95,7 @@ func (t traced) index(col column) int {
 
 // sweepTable follows the objective from the greedy start through the sweeps.
 func (s *suite) sweepTable(all []traced) table {
-	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Images", "Traced", "Greedy start"}, Caption: s.caption("Objective after each sweep, mean over the first images")}
+	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Images", "Traced", "Greedy start"}, Caption: s.caption("Objective after each sweep, mean over the first images" + s.ofFirstSeed())}
 	most := 0
 	for _, one := range all {
 		most = max(most, one.sweeps())

@@ -48,7 +48,7 @@ func (f tracePicture) lines() []headline {
 	}
 	facts := style(normal, false)
 	add(f.Title, style(11, true), f.theme.ink, 14)
-	add(f.s.Facts(), facts, f.theme.muted, 11)
+	add(f.s.Facts()+f.s.ofFirstSeed(), facts, f.theme.muted, 11)
 	if m := modeOf(f.s.Mode); m.Short != "" {
 		add("adversarial images "+m.Short, facts, f.theme.muted, 11)
 	}
@@ -89,7 +89,7 @@ func (s *suite) traceFigure(all []traced) TheoryFigure {
 		f.Columns = 2
 		f.Caption += "; and the control objective, mean over the first images, at the greedy start and after each sweep"
 	}
-	f.Caption = s.caption(f.Caption)
+	f.Caption = s.caption(f.Caption + s.ofFirstSeed())
 	for _, t := range all {
 		f.Panels = append(f.Panels, s.normPanel(t, t.numbered(theoryPicture{TheoryFigure: f}.panelWidth())))
 		if t.sweeps() > 0 {

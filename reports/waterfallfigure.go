@@ -155,7 +155,7 @@ func (f waterfallFigure) draw(canvas vg.Canvas) {
 func (f waterfallFigure) drawWaterfall(p pen, w waterfall, chart vg.Rectangle) {
 	const left, below, above = vg.Length(26), 2*labelStep + 4, vg.Length(20)
 	base, full := chart.Min.Y+below, chart.Max.Y-above
-	height := func(share float64) vg.Length { return base + (full-base)*vg.Length(share) }
+	height := func(share float64) vg.Length { return base + (full-base)*vg.Length(inUnit(share)) }
 	p.percentScale(chart.Min.X+left, chart.Max.X, height)
 	group := (chart.Max.X - chart.Min.X - left) / vg.Length(len(w.Components)+1)
 	width := min(26, group*0.84/vg.Length(len(w.Lines)))
@@ -236,7 +236,7 @@ func broken(name string, w vg.Length) []string {
 // describe says in words what the figure shows.
 func (f waterfallFigure) describe() string {
 	var sb strings.Builder
-	fmt.Fprintf(&sb, "Accuracy in %% on the clean images and after each attack component, %s (%s).", f.s.Heading(), f.s.Facts())
+	fmt.Fprintf(&sb, "Accuracy in %% on the clean images and after each attack component%s, %s (%s).", f.seeds(), f.s.Heading(), f.s.Facts())
 	for _, w := range f.charts {
 		for _, line := range w.Lines {
 			fmt.Fprintf(&sb, " %s, %s, %s:", clean(w.Model), defenseName(line.Defense), w.Attack.Title())
