@@ -44,6 +44,7 @@ type slot struct {
 type candidate struct {
 	subject     subject
 	image       attacks.Image
+	clean       verdict // the subject's, on the image as it was
 	adversarial []float32
 	norm        float64
 	verdictOnly bool
@@ -105,9 +106,10 @@ func (j Job) slots(before int) []slot {
 	return slices.Concat(all[first:], all[:first])
 }
 
-// consider takes the candidates of a cell, whose verdicts are v.
-func (g *gallery) consider(j Job, s subject, a *PlannedAttack, made *crafted, set []attacks.Image, v []verdict) {
-	if a == nil || (s.controller == nil && len(j.Suite.Controls) > 0) {
+// consider takes the candidates of a cell, whose verdicts are v, and clean those on the
+// images as they were.
+func (g *gallery) consider(j Job, s subject, a *PlannedAttack, made *crafted, set []attacks.Image, v, clean []verdict) {
+	if a == nil || clean == nil || (s.controller == nil && len(j.Suite.Controls) > 0) {
 		return
 	}
 	for i := range set {
@@ -125,7 +127,7 @@ func (g *gallery) consider(j Job, s subject, a *PlannedAttack, made *crafted, se
 		}
 		k := slot{a.Name, a.Epsilon, s.defense, kind}
 		if g.found[k] == nil {
-			g.found[k] = &candidate{s, set[i], made.images[i], made.norms[i], made.verdictOnly}
+			g.found[k] = &candidate{s, set[i], clean[i], made.images[i], made.norms[i], made.verdictOnly}
 		}
 	}
 }
@@ -191,17 +193,17 @@ func (g *gallery) note(suite, message string) {
 	}
 }
 
-// show asks about a candidate's images and draws them. It returns nil where an answer is
+// show asks about a candidate's images, but for what the verdicts tell, and draws them. The
+// loop runs again on the adversarial image: verdicts keep no controls. It returns nil where an answer is
 // not finite, or not what the verdicts were: networks that answer at random do so.
 func (c *candidate) show(ctx context.Context, j Job, net *control.Network, k slot, names []string) (*result.GalleryCase, error) {
 	out := &result.GalleryCase{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, Defense: k.defense, Mode: j.Suite.Mode, Attack: k.attack,
 		Norm: normOf(j, k).String(), Epsilon: k.epsilon, Kind: k.kind, VerdictOnly: c.verdictOnly, Image: c.image.ID, Label: c.image.Label, LabelName: named(names, c.image.Label), Perturbation: c.norm}
-	ask := func(to *result.GalleryAnswer, logits []float32, err error) error {
-		if err == nil {
-			*to = result.GalleryAnswer{Class: control.Predict(logits), Margin: control.Margin(logits, c.image.Label)}
-			to.Name = named(names, to.Class)
-		}
-		return err
+	answer := func(class int, margin float64) result.GalleryAnswer {
+		return result.GalleryAnswer{Class: class, Name: named(names, class), Margin: margin}
+	}
+	says := func(logits []float32) result.GalleryAnswer {
+		return answer(control.Predict(logits), control.Margin(logits, c.image.Label))
 	}
 	alone := plain(net)
 	for _, one := range []struct {
@@ -209,22 +211,18 @@ func (c *candidate) show(ctx context.Context, j Job, net *control.Network, k slo
 		pixels []float32
 	}{{&out.Undefended.Clean, c.image.Pixels}, {&out.Undefended.Adversarial, c.adversarial}} {
 		logits, err := alone.logits(ctx, one.pixels)
-		if err := ask(one.to, logits, err); err != nil {
+		if err != nil {
 			return nil, err
 		}
+		*one.to = says(logits)
 	}
 	var healed []float32
 	if loop := c.subject.controller; loop != nil {
-		out.Controlled = &result.GalleryAnswers{}
-		logits, err := c.subject.logits(ctx, c.image.Pixels)
-		if err := ask(&out.Controlled.Clean, logits, err); err != nil {
-			return nil, err
-		}
 		o, err := loop.RunTraced(ctx, c.adversarial)
 		if err != nil {
 			return nil, err
 		}
-		ask(&out.Controlled.Adversarial, o.Logits, nil)
+		out.Controlled = &result.GalleryAnswers{Clean: answer(c.clean.class, c.clean.margin), Adversarial: says(o.Logits)}
 		for _, s := range o.Sweeps {
 			out.Trace = append(out.Trace, result.GallerySweep{Objective: s.Objective, Layers: loop.layers(s.Layers)})
 		}

@@ -44,6 +44,7 @@ func measure(norm attacks.Norm, epsilon float64, clean, adversarial []float32) (
 
 // verdict is the judge's word on one image of a cell.
 type verdict struct {
+	class   int // of the largest logit
 	right   bool
 	margin  float64
 	simplex bool // the answer looks like probabilities
@@ -102,7 +103,8 @@ func (r *runner) judge(ctx context.Context, who subject, set []attacks.Image, im
 		if finite != 0 { // NaN: something was infinite or NaN
 			return notFinite{who.what, set[i].ID, o != nil}
 		}
-		out[i] = verdict{right: control.Predict(logits) == set[i].Label, margin: margin, simplex: simplex(logits), outcome: o}
+		class := control.Predict(logits)
+		out[i] = verdict{class: class, right: class == set[i].Label, margin: margin, simplex: simplex(logits), outcome: o}
 		if o != nil {
 			o.Controls, o.Logits = nil, nil // only the numbers are kept
 		}

@@ -19,7 +19,7 @@ import (
 // hours behind it.
 func (r *runner) score(ctx context.Context, j Job, net *control.Network, s subject, a *PlannedAttack, made *crafted, recipe attacks.Recipe, set []attacks.Image, clean []verdict) ([]verdict, error) {
 	start := time.Now()
-	v, err := r.judge(ctx, s, set, made.images, made.unbroken(clean))
+	v, err := r.judge(ctx, s.followed(), set, made.images, made.unbroken(clean))
 	if err != nil {
 		err = fmt.Errorf("suite %s: %w", j.Suite.Name, err)
 		if !errors.As(err, new(notFinite)) || s.controller == nil {
@@ -49,7 +49,7 @@ func (r *runner) score(ctx context.Context, j Job, net *control.Network, s subje
 	if s.controller != nil {
 		cell.Solver = summary(s.controller, v)
 	}
-	r.gallery.consider(j, s, a, made, set, v)
+	r.gallery.consider(j, s, a, made, set, v, clean)
 	return v, r.cell(cell, s.attacked(j.Suite.Mode), set, made, v, clean)
 }
 

@@ -36,7 +36,7 @@ type classifier struct {
 	ask func(ctx context.Context, image, logits []float32) error
 	// solve is ask with what the closed loop did; nil for a plain network.
 	solve func(ctx context.Context, image []float32) (*control.Outcome, error)
-	// follow is solve with the costs of every sweep; nil where a control has none.
+	// follow is solve with the costs of every sweep; nil where nobody asks for them.
 	follow func(ctx context.Context, image []float32) (*control.Outcome, error)
 	state  int64 // that it keeps for an image, in bytes
 }
@@ -47,10 +47,15 @@ func plain(n *control.Network) subject {
 }
 
 func controlled(n *control.Network, c *controller) subject {
-	s := subject{what: fmt.Sprintf("control %s on model %s", c.Name, n.Name), defense: c.Name, controller: c, classes: n.Classes(),
+	return subject{what: fmt.Sprintf("control %s on model %s", c.Name, n.Name), defense: c.Name, controller: c, classes: n.Classes(),
 		classifier: classifier{ask: c.Logits, solve: c.Run, state: c.state}}
-	if c.Solver.Method != control.Greedy {
-		s.follow = c.RunTraced
+}
+
+// followed is the subject for whoever wants to know the sweeps of its control, which cost
+// passes; greedy control has none.
+func (s subject) followed() subject {
+	if s.controller != nil && s.controller.Solver.Method != control.Greedy {
+		s.follow = s.controller.RunTraced
 	}
 	return s
 }
