@@ -194,7 +194,7 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 		fmt.Fprintf(&d.text, "  an estimate, as %s\n", strings.Join(notes, " and "))
 	}
 	fmt.Fprintf(&d.text, "  %-24s defenses: %s\n", "none (clean)", known.defenses(j, config.None, 0))
-	seeds := int64(1 + len(d.plan.Config.OtherSeeds()))
+	seeds := int64(1 + len(d.plan.Config.OtherSeeds))
 	if seeds > 1 {
 		fmt.Fprintf(&d.text, "  %d seeds of every attack\n", seeds)
 	}

@@ -126,7 +126,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 				// Controllers are given the images of an oblivious suite.
 				given := j.Suite.Mode == config.Oblivious && len(j.Suite.Controls) > 0
 				r.need(j.key(a, defense, cfg.Seed), given || j.Suite.SaveAdversarial)
-				for _, seed := range cfg.OtherSeeds() {
+				for _, seed := range cfg.OtherSeeds {
 					r.need(j.key(a, defense, seed), given)
 				}
 			}

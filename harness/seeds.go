@@ -15,7 +15,7 @@ import (
 // others too. clean are the subjects' verdicts on the images as they were, the target's
 // own first. It adds to cells that the first seed has made.
 func (r *runner) otherSeeds(ctx context.Context, j Job, at *target, recipes []attacks.Recipe, set []attacks.Image, subjects []subject, clean [][]verdict) error {
-	for _, seed := range r.cfg.OtherSeeds() {
+	for _, seed := range r.cfg.OtherSeeds {
 		for i, a := range j.Attacks {
 			made, err := r.crafted(ctx, j, at, a, seed, recipes[i], set, clean[0])
 			if err != nil {

@@ -28,7 +28,7 @@ const None = "none"
 // Every slice is in the file's order.
 type Config struct {
 	Seed            uint64
-	Seeds           []uint64 // of the attacks, Seed first; nil for Seed alone
+	OtherSeeds      []uint64 // under which the attacks are made again; nil in most configs
 	DefaultSuites   []string // all suites when the file names none
 	SaveAdversarial bool     // the default of suites
 	Runtime         Runtime

@@ -8,8 +8,8 @@ import (
 // maxSeeds is how many seeds a run takes at most.
 const maxSeeds = 1000
 
-// seeds reads the attacks' seeds, their number or a list, into Seeds and Seed. It comes
-// after the config's seed.
+// seeds reads the attacks' seeds, their number or a list, into Seed and OtherSeeds. It
+// comes after the config's seed.
 func (d *decoder) seeds(c *Config, given bool) setter {
 	return func(n *node, where string) {
 		if n.kind == listNode {
@@ -31,7 +31,7 @@ func (d *decoder) seeds(c *Config, given bool) setter {
 			case len(list) > maxSeeds:
 				d.fail(n.pos, "%s lists %d seeds, more than %d", where, len(list), maxSeeds)
 			case len(list) > 0:
-				c.Seed, c.Seeds = list[0], list
+				c.Seed, c.OtherSeeds = list[0], list[1:]
 			}
 			return
 		}
@@ -40,16 +40,8 @@ func (d *decoder) seeds(c *Config, given bool) setter {
 			d.fail(n.pos, "%s must be how many seeds there are, from 1 to %d, or a list of them, not %s", where, maxSeeds, n.describe())
 			return
 		}
-		for i := range count {
-			c.Seeds = append(c.Seeds, c.Seed+uint64(i))
+		for i := 1; i < count; i++ {
+			c.OtherSeeds = append(c.OtherSeeds, c.Seed+uint64(i))
 		}
 	}
-}
-
-// OtherSeeds are those after Seed under which the attacks are made again; none in most configs.
-func (c *Config) OtherSeeds() []uint64 {
-	if len(c.Seeds) < 2 {
-		return nil
-	}
-	return c.Seeds[1:]
 }

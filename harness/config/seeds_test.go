@@ -17,8 +17,8 @@ func TestSeeds(t *testing.T) {
 		{[]string{"seed=null", "seeds=[4, 0]"}, 4, []uint64{0}},
 	} {
 		cfg := mustParse(t, small, c.sets...)
-		if cfg.Seed != c.seed || !slices.Equal(cfg.OtherSeeds(), c.other) {
-			t.Errorf("%v: seed %d, others %v", c.sets, cfg.Seed, cfg.OtherSeeds())
+		if cfg.Seed != c.seed || !slices.Equal(cfg.OtherSeeds, c.other) {
+			t.Errorf("%v: seed %d, others %v", c.sets, cfg.Seed, cfg.OtherSeeds)
 		}
 	}
 	one, same, more := mustParse(t, small, "seed=5"), mustParse(t, small, "seed=5", "seeds=1"), mustParse(t, small, "seed=5", "seeds=2")

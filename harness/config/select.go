@@ -137,8 +137,8 @@ func (c *Config) Hash() string {
 		"version": Version, "seed": c.Seed, "provider": c.Runtime.Provider, "winograd": c.Runtime.Winograd, "cuda_batch": batch,
 		"datasets": datasets, "models": models, "controls": controls, "attacks": attacks, "suites": suites,
 	}
-	if other := c.OtherSeeds(); len(other) > 0 {
-		plan["other_seeds"] = other
+	if len(c.OtherSeeds) > 0 {
+		plan["other_seeds"] = c.OtherSeeds
 	}
 	text, err := json.Marshal(plan)
 	if err != nil {

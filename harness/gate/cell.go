@@ -76,17 +76,14 @@ func (c Cell) check(images map[string]int) error {
 		return fmt.Errorf("cell %s: norm %q or epsilon %v is none", c, *c.Norm, *c.Epsilon)
 	}
 	n, ok := images[c.Dataset]
-	switch v := string(c.Verdicts); {
+	switch {
 	case !ok:
 		return fmt.Errorf("cell %s: its dataset %q is not among the datasets", c, c.Dataset)
 	case c.N < 1 || c.N != n:
 		return fmt.Errorf("cell %s: n is %d, its dataset %q has %d images", c, c.N, c.Dataset, n)
-	case len(v) != c.N:
-		return fmt.Errorf("cell %s: %d verdicts of %d images", c, len(v), c.N)
-	case strings.Trim(v, "01") != "":
-		return fmt.Errorf("cell %s: its verdicts hold %q; they are 0 and 1", c, strings.Trim(v, "01")[:1])
-	case strings.Count(v, "1") != c.Correct:
-		return fmt.Errorf("cell %s: %d verdicts are 1, but correct is %d", c, strings.Count(v, "1"), c.Correct)
+	}
+	if err := result.CheckVerdicts(string(c.Verdicts), c.N, c.Correct); err != nil {
+		return fmt.Errorf("cell %s: %w", c, err)
 	}
 	return nil
 }

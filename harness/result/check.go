@@ -35,18 +35,28 @@ func plausible(x float64) bool { return x >= 0 && x < mostOf }
 // share reports whether x is one.
 func share(x float64) bool { return x >= 0 && x <= 1 }
 
+// CheckVerdicts is an error for a cell's verdicts that are not one character, 0 or 1, for each
+// of its n images, n being 1 or more, with as many ones as it says are correct.
+func CheckVerdicts(verdicts string, n, correct int) error {
+	switch right := strings.Count(verdicts, "1"); {
+	case len(verdicts) != n || n < 1:
+		return fmt.Errorf("%d verdicts of %d images", len(verdicts), n)
+	case strings.Trim(verdicts, "01") != "":
+		return fmt.Errorf("its verdicts hold %.1q; they are 0 and 1", strings.Trim(verdicts, "01"))
+	case right != correct:
+		return fmt.Errorf("%d verdicts are 1, but correct is %d", right, correct)
+	}
+	return nil
+}
+
 // check is an error for a cell that no run writes.
 func (c Cell) check() error {
-	n := len(c.Verdicts)
-	switch right := strings.Count(c.Verdicts, "1"); {
-	case c.N != n || n == 0:
-		return fmt.Errorf("%d verdicts of %d images", n, c.N)
-	case strings.Trim(c.Verdicts, "01") != "":
-		return fmt.Errorf("verdicts hold %.1q, not 0 and 1 alone", strings.Trim(c.Verdicts, "01"))
-	case c.Correct != right:
-		return fmt.Errorf("%d verdicts are 1, but correct is %d", right, c.Correct)
-	case !(math.Abs(c.Accuracy-float64(right)/float64(n)) < 1e-9):
-		return fmt.Errorf("an accuracy of %g, %d of %d are right", c.Accuracy, right, n)
+	if err := CheckVerdicts(c.Verdicts, c.N, c.Correct); err != nil {
+		return err
+	}
+	switch {
+	case !(math.Abs(c.Accuracy-float64(c.Correct)/float64(c.N)) < 1e-9):
+		return fmt.Errorf("an accuracy of %g, %d of %d are right", c.Accuracy, c.Correct, c.N)
 	case !share(c.CI95[0]) || !share(c.CI95[1]) || c.CI95[0] > c.CI95[1]:
 		return fmt.Errorf("an interval of %v", c.CI95)
 	case c.Epsilon != nil && !(*c.Epsilon > 0 && *c.Epsilon < mostOf):
