@@ -53,6 +53,15 @@ groups:
 			t.Errorf("%s is left of the run before", name)
 		}
 	}
+	// Nor any other file that a run into a new folder does not make.
+	fresh := filepath.Join(dir, "fresh")
+	done(t, "run", "--config", file, "--suite", "plain", "--limit", "3", "--quiet", "--out", fresh)
+	made := files(t, fresh)
+	for name := range files(t, out) {
+		if _, ok := made[name]; !ok {
+			t.Errorf("%s is left of the run before", name)
+		}
+	}
 }
 
 // files reads a folder's files.
