@@ -6,11 +6,26 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"selfheal/models/ort"
 )
+
+// Root returns the repository's folder: the nearest one above a test's own with go.mod.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for above := filepath.Dir(dir); above != dir; dir, above = above, filepath.Dir(above) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	t.Fatal("no go.mod above the working folder")
+	return ""
+}
 
 // Real returns the path of a file of real input: in $SELFHEAL_REAL, else in
 // shared/real beside the repository. Where it is absent the test is skipped.
@@ -18,8 +33,7 @@ func Real(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("SELFHEAL_REAL")
 	if dir == "" {
-		_, here, _, _ := runtime.Caller(0)
-		dir = filepath.Join(filepath.Dir(here), "..", "..", "..", "shared", "real")
+		dir = filepath.Join(Root(t), "..", "shared", "real")
 	}
 	path := filepath.Join(dir, name)
 	if _, err := os.Stat(path); err != nil {
