@@ -45,14 +45,14 @@ func solve[V any](c *Controller, a algebra[V], image V, whole bool) (*path[V], e
 	T := len(c.stages)
 	p := &path[V]{x: make([]V, T+1), z: make([]V, T), u: make([]V, T)}
 	p.x[0] = image
-	iterates := c.Solver.Method != Greedy
+	iterates := c.Solver.Iterates()
 	if err := p.forward(c, a, true, a.costs(), false, whole && !iterates); err != nil {
 		return nil, err
 	}
 	if !iterates {
 		return p, nil
 	}
-	for sweep := range c.Solver.Outer {
+	for sweep := range c.Solver.sweeps() {
 		if sweep > 0 { // the greedy start was a forward pass with the present controls
 			if err := p.forward(c, a, false, false, false, false); err != nil {
 				return nil, err
@@ -107,21 +107,23 @@ func (p *path[V]) forward(c *Controller, a algebra[V], greedy, cost, final, whol
 // backward makes one sweep of adjoints and ascents.
 func (p *path[V]) backward(c *Controller, a algebra[V]) error {
 	var adjoint *V // p_{t+1}; nil stands for 0
+	ascent := c.Solver.Method.Spec().ascent
 	for t := c.last; t >= c.first; t-- {
 		if c.stages[t].embedding != nil {
 			var v V // the momentum
-			for i := range c.inner() {
+			for i := range c.Solver.steps() {
 				g, err := a.ascent(t, p.z[t], adjoint)
 				if err != nil {
 					return err
 				}
+				momentum, rate := ascent(c.Solver, i)
 				// ∇_u H = ∇_z H − c·u
 				terms := []term[V]{{1, g}, {-float32(c.Solver.Regularization), p.u[t]}}
 				if i > 0 {
-					terms = append([]term[V]{{float32(c.Solver.Momentum), v}}, terms...)
+					terms = append([]term[V]{{float32(momentum), v}}, terms...)
 				}
 				v = a.sum(terms...)
-				p.u[t] = a.sum(term[V]{1, p.u[t]}, term[V]{float32(c.Solver.LearningRate), v})
+				p.u[t] = a.sum(term[V]{1, p.u[t]}, term[V]{float32(rate), v})
 				p.z[t] = a.sum(term[V]{1, p.x[t]}, term[V]{1, p.u[t]})
 			}
 		}
@@ -135,12 +137,4 @@ func (p *path[V]) backward(c *Controller, a algebra[V]) error {
 		adjoint = &g
 	}
 	return nil
-}
-
-// inner is how many ascent steps a layer and sweep have.
-func (c *Controller) inner() int {
-	if c.Solver.Method == PMP {
-		return 1
-	}
-	return c.Solver.Inner
 }

@@ -7,6 +7,25 @@ import (
 	"selfheal/models/onnx"
 )
 
+// The kinds of embedding functions.
+const (
+	Linear      = "linear"
+	ONNX        = "onnx"
+	Autoencoder = "autoencoder"
+	Identity    = "identity"
+)
+
+// EmbeddingKind is a row of the table of embedding functions.
+type EmbeddingKind struct{ Name, Doc string }
+
+// EmbeddingKinds is that table.
+var EmbeddingKinds = []EmbeddingKind{
+	{Linear, "the projection onto the principal subspace of clean states (paper, section 4.1)"},
+	{ONNX, "a model in a file, which maps states to their own shape"},
+	{Autoencoder, "a network that selfheal fit trains (paper, Eq. 4); a run reads the file that it wrote"},
+	{Identity, "E(x) = x: no control"},
+}
+
 // LinearEmbedding returns E(x) = μ + (x − μ)·V·Vᵀ as a graph on states of the
 // given shape: the projection onto the principal subspace (paper, section 4.1).
 // mean has one value, and components (row-major, dim × rank) one row, a

@@ -2,7 +2,6 @@ package control
 
 import (
 	"fmt"
-	"strings"
 
 	"selfheal/models/onnx"
 )
@@ -47,21 +46,6 @@ func (c *Controller) Graph() (*onnx.Graph, error) {
 		return fail(err)
 	}
 	return g, nil
-}
-
-// String describes the solver with the parameters that its method has.
-func (s Solver) String() string {
-	var b strings.Builder
-	b.WriteString(s.Method.String())
-	if s.Method == Greedy {
-		return b.String()
-	}
-	fmt.Fprintf(&b, " outer=%d", s.Outer)
-	if s.Method == MSA {
-		fmt.Fprintf(&b, " inner=%d", s.Inner)
-	}
-	fmt.Fprintf(&b, " regularization=%g learning_rate=%g momentum=%g", s.Regularization, s.LearningRate, s.Momentum)
-	return b.String()
 }
 
 // symbols computes with names of tensors in a graph under construction: solving with

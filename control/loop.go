@@ -7,29 +7,6 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Solver says how the controls are found.
-type Solver struct {
-	Method         Method
-	Outer          int     // sweeps; paper: 3
-	Inner          int     // ascent steps a layer and sweep; paper: 10; pmp makes 1
-	Regularization float64 // c of (c/2)‖u‖²; paper: 0.001
-	LearningRate   float64 // of the ascent on the Hamiltonian, per image
-	Momentum       float64 // of the ascent, in [0,1)
-}
-
-// Method is a way to find the controls.
-type Method int
-
-// The methods.
-const (
-	Greedy Method = iota // u_t = E_t(x_t) − x_t along the controlled path
-	MSA                  // the method of successive approximations, Algorithm 1
-	PMP                  // Pontryagin's maximum principle with one ascent step a layer and sweep
-)
-
-// String returns the config's name of the method.
-func (m Method) String() string { return [...]string{"greedy", "msa", "pmp"}[m] }
-
 // Layer places an embedding at the input of segment T.
 type Layer struct {
 	T         int
@@ -65,7 +42,7 @@ func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*C
 	for t, s := range chain.Segments {
 		// The sweep goes from the last controlled stage down to the first: behind
 		// them p is 0, before them nothing reads it.
-		swept := solver.Method != Greedy && t >= c.first && t <= c.last
+		swept := solver.Iterates() && t >= c.first && t <= c.last
 		st, err := newStage(net, s, embeddings[t], swept, t == c.last)
 		if st != nil {
 			c.stages = append(c.stages, st)
@@ -142,8 +119,8 @@ type visits struct{ segment, embed, ascent int64 }
 // visits counts what [solve] asks of stage t.
 func (c *Controller) visits(t int, costs, whole bool) visits {
 	var v visits
-	iterates := c.Solver.Method != Greedy
-	outer := int64(c.Solver.Outer)
+	iterates := c.Solver.Iterates()
+	outer := int64(c.Solver.sweeps())
 	switch {
 	case t >= c.last && whole:
 		v.segment = 1
@@ -160,7 +137,7 @@ func (c *Controller) visits(t int, costs, whole bool) visits {
 				v.embed++
 			}
 		}
-		v.ascent = int64(c.inner())
+		v.ascent = int64(c.Solver.steps())
 	}
 	if t > c.first {
 		v.ascent++

@@ -79,7 +79,7 @@ func (b *stagePullbacks) compile(c *Controller, t int, s *stage) error {
 	if s.embedding != nil {
 		compiled(pullback(s.fastEmbedding), pullback(s.embedding), &b.embedding, &b.embeddingCost)
 	}
-	if c.Solver.Method == Greedy || t < c.first {
+	if !c.Solver.Iterates() || t < c.first {
 		return err
 	}
 	fast, plain := s.fast, s.plain

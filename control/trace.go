@@ -45,11 +45,11 @@ func (c *Controller) Trace(ctx context.Context, image []float32, d Detail, see f
 	if err := p.forward(c, t, true, false, false, false); err != nil {
 		return err
 	}
-	if err := t.point(true); err != nil || c.Solver.Method == Greedy {
+	if err := t.point(true); err != nil || !c.Solver.Iterates() {
 		return err
 	}
 	// The frame of [solve], without its last pass: every point makes that for itself.
-	for t.sweep = 1; t.sweep <= c.Solver.Outer; t.sweep++ {
+	for t.sweep = 1; t.sweep <= c.Solver.sweeps(); t.sweep++ {
 		if t.sweep > 1 {
 			if err := p.forward(c, t, false, false, false, false); err != nil {
 				return err
@@ -100,7 +100,7 @@ func (t *tracer) ascent(i int, z []float32, p *[]float32) ([]float32, error) {
 	if i != t.layer {
 		t.layer, t.step = i, 0
 	}
-	t.stepping = t.c.stages[i].embedding != nil && t.step < t.c.inner()
+	t.stepping = t.c.stages[i].embedding != nil && t.step < t.c.Solver.steps()
 	if t.stepping {
 		t.step++
 	}
@@ -152,7 +152,7 @@ func (c *Controller) RunTraced(ctx context.Context, image []float32) (*Outcome, 
 // only c is to be closed, when neither is used any more. A loop that was made for the
 // greedy solver has no gradients, which every other one needs: that is an error.
 func (c *Controller) WithSolver(s Solver) (*Controller, error) {
-	if c.Solver.Method == Greedy && s.Method != Greedy {
+	if !c.Solver.Iterates() && s.Iterates() {
 		return nil, fmt.Errorf("control %s, model %s: a loop made for the greedy solver has no gradients for %v", c.Name, c.net.Name, s.Method)
 	}
 	with := *c

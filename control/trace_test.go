@@ -100,7 +100,7 @@ func TestTraceTellsTheObjective(t *testing.T) {
 		s := k.Solver
 		want := 1
 		if s.Method != Greedy {
-			want += s.Outer * k.inner() * len(layers)
+			want += s.Outer * k.Solver.steps() * len(layers)
 		}
 		if len(points) != want {
 			t.Fatalf("%s: %d points, want %d", name, len(points), want)
@@ -122,8 +122,8 @@ func TestTraceTellsTheObjective(t *testing.T) {
 			}
 			// Layers from the last to the first, each with all its steps.
 			n := i - 1
-			if p.Sweep != 1+n/(k.inner()*len(layers)) || p.Step != 1+n%k.inner() || layers[p.Layer] == nil ||
-				p.Done != (p.Layer == k.first && p.Step == k.inner()) {
+			if p.Sweep != 1+n/(k.Solver.steps()*len(layers)) || p.Step != 1+n%k.Solver.steps() || layers[p.Layer] == nil ||
+				p.Done != (p.Layer == k.first && p.Step == k.Solver.steps()) {
 				t.Errorf("%s, point %d: sweep %d, layer %d, step %d, done %v", name, i, p.Sweep, p.Layer, p.Step, p.Done)
 			}
 			// A step moves its own layer's control and no other.

@@ -39,7 +39,7 @@ type Defended struct {
 // WhiteBox prepares a controlled network for gradients. Errors name operators
 // without a gradient rule. Close it when done, before the controller.
 func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
-	d := &Defended{c: c, knowledge: k, solve: c.Solver.Method != Greedy}
+	d := &Defended{c: c, knowledge: k, solve: c.Solver.Iterates()}
 	name, from := "/detached", 0
 	var detours []grad.Detour
 	enter := func(b *onnx.Builder, t int, x string) string {

@@ -11,7 +11,7 @@ import (
 // solver is a config's solver as the control package has it.
 func solver(s config.Solver) control.Solver {
 	return control.Solver{
-		Method: map[string]control.Method{config.Greedy: control.Greedy, config.MSA: control.MSA, config.PMP: control.PMP}[s.Method],
+		Method: control.Method(s.Method),
 		Outer:  s.Outer, Inner: s.Inner, Regularization: s.Regularization, LearningRate: s.LearningRate, Momentum: s.Momentum,
 	}
 }
