@@ -1,0 +1,29 @@
+package number
+
+import "testing"
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]float64{
+		"12": 12, " 0.5 ": 0.5, ".5": 0.5, "5.": 5, "-1e-3": -1e-3, "8/255": 8. / 255, " 1 / 4 ": 0.25,
+	} {
+		if got, ok := Parse(text); !ok || got != want {
+			t.Errorf("%q: %v, %v", text, got, ok)
+		}
+	}
+	for _, text := range []string{"", "eight", "1/0", "0/0", "1/", "/2", "1/2/3", "inf", "nan", "1e999", "0x40", "1_000"} {
+		if got, ok := Parse(text); ok {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
+
+func TestFormat(t *testing.T) {
+	for want, v := range map[string]float64{
+		"8/255": 8. / 255, "0.5": 0.5, "0.25": 0.25, "12": 12, "0.0314": 0.0314, "0.03137": 0.03137, "0.00001": 1e-5,
+		"0.2": 51. / 255, "1": 1,
+	} {
+		if got := Format(v); got != want {
+			t.Errorf("%v: %s, want %s", v, got, want)
+		}
+	}
+}

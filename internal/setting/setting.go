@@ -1,0 +1,211 @@
+// Package setting describes what a config can set: a row of a table, from which decoding,
+// JSON Schema, help and documentation follow.
+package setting
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"selfheal/internal/number"
+)
+
+// Type is what a setting's value is.
+type Type int
+
+// The types.
+const (
+	Whole  Type = iota // an int
+	Number             // a float64; a config may write a fraction, such as 8/255
+	Flag               // a bool
+	Choice             // a string, one of several
+)
+
+// Setting is one thing that can be set.
+type Setting struct {
+	Name    string
+	Type    Type
+	Within  Interval // of a whole number or a number
+	Choices []string // of a choice
+	// Default is an int, float64, bool or string, as Type says; nil where the default follows
+	// from something else. Rule then says from what, for example "epsilon/4".
+	Default any
+	Rule    string
+	Unit    string // of a number; "" for none
+	Doc     string // one line, without a full stop
+}
+
+// Interval is a set of numbers.
+type Interval struct {
+	Min, Max     float64
+	Above, Below bool // Min, or Max, is not in it
+}
+
+// The intervals that several settings have.
+var (
+	Any         = Interval{Min: math.Inf(-1), Max: math.Inf(1)}
+	Positive    = Interval{Max: math.Inf(1), Above: true}
+	NotNegative = Interval{Max: math.Inf(1)}
+	Fraction    = Interval{Max: 1, Above: true}
+	BelowOne    = Interval{Max: 1, Below: true}
+	Count       = Interval{Min: 1, Max: math.MaxInt32}
+)
+
+// Holds reports whether a finite number lies in the interval.
+func (r Interval) Holds(v float64) bool {
+	low, high := v >= r.Min && !(r.Above && v == r.Min), v <= r.Max && !(r.Below && v == r.Max)
+	return low && high && !math.IsInf(v, 0)
+}
+
+// String says which numbers it holds, behind "a number": " above 0 and up to 1".
+func (r Interval) String() string {
+	text, bound := "", func(open bool, word, otherwise string, v float64) string {
+		if open {
+			otherwise = word
+		}
+		return otherwise + " " + strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	low, high := !math.IsInf(r.Min, 0), r.Max < 1e9 // a larger bound is nothing to tell
+	if low {
+		text = " " + bound(r.Above, "above", "from", r.Min)
+	}
+	switch {
+	case low && !high && !r.Above:
+		text += " up"
+	case low && high && !r.Above && !r.Below:
+		text += " to " + strconv.FormatFloat(r.Max, 'f', -1, 64)
+	case low && high && !r.Above:
+		text += " up and " + bound(r.Below, "below", "up to", r.Max)
+	case low && high:
+		text += " and " + bound(r.Below, "below", "up to", r.Max)
+	case high:
+		text += " " + bound(r.Below, "below", "up to", r.Max)
+	}
+	return text
+}
+
+// Want says what a value must be: "a whole number from 1 up", "one of ce, dlr, margin".
+func (s Setting) Want() string {
+	switch s.Type {
+	case Whole:
+		return "a whole number" + s.Within.String()
+	case Number:
+		if s.Within == Positive {
+			return "a number above 0, such as 0.5 or 8/255"
+		}
+		return "a number" + s.Within.String()
+	case Flag:
+		return "true or false"
+	}
+	return "one of " + strings.Join(s.Choices, ", ")
+}
+
+// Read takes any Go number, a bool or text, and returns an int, float64, bool or string, as
+// Type says. The error says what the value must be, without the setting's name.
+func (s Setting) Read(v any) (any, error) {
+	if value, ok := s.read(v); ok {
+		return value, nil
+	}
+	if text, ok := v.(string); ok {
+		v = strconv.Quote(text)
+	}
+	return nil, fmt.Errorf("must be %s, not %v", s.Want(), v)
+}
+
+func (s Setting) read(v any) (any, bool) {
+	text, isText := v.(string)
+	switch s.Type {
+	case Flag:
+		if isText {
+			return strings.EqualFold(text, "true"), strings.EqualFold(text, "true") || strings.EqualFold(text, "false")
+		}
+		b, ok := v.(bool)
+		return b, ok
+	case Choice:
+		return text, slices.Contains(s.Choices, text)
+	case Whole:
+		if isText {
+			n, err := strconv.Atoi(text)
+			return n, err == nil && s.Within.Holds(float64(n))
+		}
+		f, ok := float(v)
+		return int(f), ok && f == math.Trunc(f) && s.Within.Holds(f)
+	}
+	f, ok := float(v)
+	if isText {
+		f, ok = number.Parse(text)
+	}
+	return f, ok && s.Within.Holds(f)
+}
+
+func float(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int:
+		return float64(n), true
+	case int64:
+		return float64(n), true
+	case uint64:
+		return float64(n), true
+	case float32:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}
+
+// DefaultText is the default as a reader sees it: "100", "8/255", "false", "epsilon/4".
+func (s Setting) DefaultText() string {
+	switch v := s.Default.(type) {
+	case nil:
+		return s.Rule
+	case float64:
+		return number.Format(v)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// Schema is the setting in JSON Schema: type, bounds or words, description and default. A
+// number may in a config be a fraction too, which is text.
+func (s Setting) Schema() map[string]any {
+	words := []string{strings.ToUpper(s.Doc[:1]) + s.Doc[1:] + "."}
+	if s.Unit != "" {
+		words = append(words, "Unit: "+s.Unit+".")
+	}
+	schema := map[string]any{}
+	if s.Default != nil {
+		schema["default"] = s.Default
+	} else if s.Rule != "" {
+		words = append(words, "Default: "+s.Rule+".")
+	}
+	schema["description"] = strings.Join(words, " ")
+	switch s.Type {
+	case Flag:
+		schema["type"] = "boolean"
+		return schema
+	case Choice:
+		schema["enum"] = s.Choices
+		return schema
+	case Whole:
+		schema["type"] = "integer"
+	default:
+		schema["type"] = "number"
+	}
+	for _, bound := range []struct {
+		value       float64
+		open        bool
+		key, strict string
+	}{{s.Within.Min, s.Within.Above, "minimum", "exclusiveMinimum"}, {s.Within.Max, s.Within.Below, "maximum", "exclusiveMaximum"}} {
+		switch {
+		case math.IsInf(bound.value, 0):
+		case bound.open:
+			schema[bound.strict] = bound.value
+		default:
+			schema[bound.key] = bound.value
+		}
+	}
+	return schema
+}
