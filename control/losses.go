@@ -66,7 +66,7 @@ func (l *losses) gradient(ctx context.Context, x []float32, loss attacks.Loss, l
 
 // manyWeights is the number of parameters from which one program serves all
 // losses. A program holds its own weights, several times those of the file where
-// tune rewrites convolutions; for a small network the losses that are not asked for
+// Package optimize rewrites convolutions; for a small network the losses that are not asked for
 // would cost more than that.
 var manyWeights = int64(4 << 20) // a variable for tests
 

@@ -14,9 +14,9 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/models/onnx"
+	"selfheal/models/optimize"
 	"selfheal/models/ort"
 	"selfheal/models/split"
-	"selfheal/models/tune"
 )
 
 // Network is an undefended classifier on a pool, and where it can be cut. It is an
@@ -43,7 +43,7 @@ func (n *Network) rewrite(g *onnx.Graph) (*onnx.Graph, error) {
 	if n.direct || g == nil {
 		return g, nil
 	}
-	return tune.Graph(g)
+	return optimize.Graph(g)
 }
 
 // NetworkOptions say how to open a network.
@@ -51,7 +51,7 @@ type NetworkOptions struct {
 	Mean, Std     []float32
 	Probabilities bool     // the output is softmax probabilities: their logarithm serves as logits
 	At            []string // boundaries as tensor names; nil for the default ones
-	// Direct runs convolutions as the model has them. Otherwise package tune rewrites
+	// Direct runs convolutions as the model has them. Otherwise package optimize rewrites
 	// what runs, for the CPU; the results differ by float32 rounding.
 	Direct bool
 }
@@ -173,7 +173,7 @@ func (n *Network) Close() {
 // compile makes a program of a graph as it is to run. The mean that it begins with the
 // pool subtracts.
 func compile(pool *ort.Pool, g *onnx.Graph) (*ort.Program, error) {
-	g, mean := tune.Centre(g)
+	g, mean := optimize.Centre(g)
 	data, err := g.Encode()
 	if err != nil {
 		return nil, err

@@ -14,8 +14,8 @@ import (
 	"selfheal/control"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
+	"selfheal/models/optimize"
 	"selfheal/models/split"
-	"selfheal/models/tune"
 )
 
 // Network is a frozen classifier, cut where the embedding stands.
@@ -29,7 +29,7 @@ type Network struct {
 // Around cuts a network in front of segment t of a chain. States are those of the
 // controlled path, as in Eq. 4: earlier holds the embeddings of segments before t, whose
 // greedy controls x + (E(x) − x) come first. With tuned both parts are rewritten for the
-// CPU (package tune): the same numbers but for float32 rounding.
+// CPU (package optimize): the same numbers but for float32 rounding.
 func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.Graph, tuned bool) (Network, error) {
 	out := Network{Name: n.Name, After: n.Graph}
 	if t > 0 {
@@ -59,8 +59,8 @@ func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.G
 	if out.id, err = out.hash(); err != nil || !tuned {
 		return out, err
 	}
-	if out.After, err = tune.Graph(out.After); err == nil && out.Before != nil {
-		out.Before, err = tune.Graph(out.Before)
+	if out.After, err = optimize.Graph(out.After); err == nil && out.Before != nil {
+		out.Before, err = optimize.Graph(out.Before)
 	}
 	return out, err
 }

@@ -1,4 +1,4 @@
-package tune
+package optimize
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // BenchmarkLayer times a 3×3 convolution between two others in every form, on one
 // core, in nanoseconds an image: what the costs in cost.go were fitted to.
 //
-//	go test ./models/tune -run '^$' -bench Layer -benchtime 2s
+//	go test ./models/optimize -run '^$' -bench Layer -benchtime 2s
 func BenchmarkLayer(b *testing.B) {
 	const items = 32
 	for _, c := range []struct{ channels, size int64 }{{64, 32}, {128, 32}, {128, 16}, {256, 16}, {256, 8}, {512, 8}, {512, 4}} {
