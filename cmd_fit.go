@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -42,14 +39,14 @@ by PCA into the cache and written as ONNX beside the config, or to --out. Ctrl-C
 			if o.Resume && o.Force {
 				return usageError{errors.New("fit takes --resume or --force, not both")}
 			}
-			cfg, trainings, err := loadTrainings(file, sets)
+			cfg, err := loadConfig(file, sets)
 			if err != nil {
 				return usageError{err}
 			}
 			if err := g.runtime(c); err != nil {
 				return err
 			}
-			o.Trainings, o.Cache = trainings[o.Control], control.UserCache()
+			o.Cache = control.UserCache()
 			o.Progress = harness.NewProgress(c.ErrOrStderr(), quiet)
 			if c.Flags().Changed("workers") {
 				cfg.Runtime.Workers = o.Workers
@@ -72,27 +69,6 @@ by PCA into the cache and written as ONNX beside the config, or to --out. Ctrl-C
 	c.Flags().StringArrayVar(&sets, "set", nil, "change the config: controls.NAME.layers.0.embedding.epochs=5; may be repeated")
 	c.Flags().BoolVar(&quiet, "quiet", false, "no progress")
 	return c
-}
-
-// loadTrainings is loadConfig with what the config says of trainings.
-func loadTrainings(path string, sets []string) (*config.Config, map[string][]*config.Training, error) {
-	cfg, err := loadConfig(path, sets)
-	if err != nil {
-		return nil, nil, err
-	}
-	name := path
-	if name == "" {
-		name = "config.yaml"
-	}
-	data, err := os.ReadFile(filepath.FromSlash(name))
-	if path == "" && errors.Is(err, fs.ErrNotExist) {
-		data, err = bundled.ReadFile(name)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	trainings, err := config.Trainings(name, data, sets...)
-	return cfg, trainings, err
 }
 
 func printFitted(c *cobra.Command, fitted []harness.Fitted) error {

@@ -19,8 +19,7 @@ import (
 
 // FitOptions say which embeddings are fitted, and where they go.
 type FitOptions struct {
-	Control   string
-	Trainings []*config.Training // of the control's layers, see [config.Trainings]
+	Control string
 	// Models are those that one embedding is fitted for; empty: those that the training
 	// names, else those of the suites that use the control.
 	Models   []string
@@ -132,10 +131,7 @@ type fitter struct {
 
 // training is that of a layer, nil for embeddings of other kinds.
 func (f *fitter) training(layer int) *config.Training {
-	if layer >= len(f.o.Trainings) {
-		return nil
-	}
-	return f.o.Trainings[layer]
+	return f.control.Layers[layer].Embedding.Training
 }
 
 // models are those that an embedding is fitted for.
@@ -170,8 +166,8 @@ func (f *fitter) models(t *config.Training) ([]string, error) {
 // sees its states.
 func (f *fitter) order() ([]int, error) {
 	var training *config.Training
-	for _, t := range f.o.Trainings {
-		if t != nil {
+	for i := range f.control.Layers {
+		if t := f.training(i); t != nil {
 			training = t
 		}
 	}

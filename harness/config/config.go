@@ -97,6 +97,9 @@ type Embedding struct {
 	Variance float64 // linear: share of the variance kept, in (0,1]; 0 when Rank is given
 	Rank     int     // linear: number of components; 0 when Variance is given
 	Path     string  // onnx: for Config.Files
+	// Training says how selfheal fit makes the file at Path; nil for a file of the user's own. It
+	// is no part of [Config.Hash]: a run reads the file.
+	Training *Training `json:"-"`
 }
 
 // Attack is a named attack; it makes one cell for each of its Epsilons.
@@ -180,8 +183,20 @@ func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, erro
 	if err := d.first(); err != nil {
 		return nil, err
 	}
+	cfg.seedTrainings()
 	cfg.Files = files
 	return cfg, nil
+}
+
+// seedTrainings gives trainings without a seed of their own the config's.
+func (c *Config) seedTrainings() {
+	for _, control := range c.Controls {
+		for _, l := range control.Layers {
+			if t := l.Embedding.Training; t != nil && !t.seeded {
+				t.Seed = c.Seed
+			}
+		}
+	}
 }
 
 // Folder is a folder of the machine as an [fs.FS] that, unlike os.DirFS, also

@@ -157,7 +157,7 @@ var embeddingKeys = map[string][]string{
 func (d *decoder) embedding(to *Embedding, n *node, where string) {
 	if kind := n.get("kind"); kind != nil && kind.text == Autoencoder {
 		t := d.training(n, where)
-		*to = Embedding{Kind: ONNX, Fit: t.Fit, Path: t.Path} // a run takes the file that selfheal fit made
+		*to = Embedding{Kind: ONNX, Fit: t.Fit, Path: t.Path, Training: t}
 		return
 	}
 	known := map[string]setter{
@@ -246,8 +246,8 @@ type Training struct {
 	seeded       bool
 }
 
-func (d *decoder) training(n *node, where string) Training {
-	t := Training{Batch: 128, Weight: 0.1, Optimizer: "adam", Schedule: "cosine", Objective: CleanObjective}
+func (d *decoder) training(n *node, where string) *Training {
+	t := &Training{Batch: 128, Weight: 0.1, Optimizer: "adam", Schedule: "cosine", Objective: CleanObjective}
 	d.object(n, where,
 		required("kind", nil),
 		required("fit", func(n *node, where string) {
@@ -261,12 +261,12 @@ func (d *decoder) training(n *node, where string) Training {
 		optional("start", d.file(&t.Start)),
 		optional("batch", d.integer(&t.Batch, 1)),
 		optional("weight", d.number(&t.Weight, notNegative)),
-		optional("optimizer", func(n *node, where string) { d.optimizer(&t, n, where) }),
+		optional("optimizer", func(n *node, where string) { d.optimizer(t, n, where) }),
 		optional("schedule", d.enum(&t.Schedule, Schedules)),
 		optional("augment", func(n *node, where string) {
 			d.object(n, where, optional("flip", d.boolean(&t.Flip)), optional("crop", d.integer(&t.Crop, 0)))
 		}),
-		optional("objective", func(n *node, where string) { d.objective(&t, n, where) }),
+		optional("objective", func(n *node, where string) { d.objective(t, n, where) }),
 		optional("models", func(n *node, where string) {
 			d.words(&t.Models, "the name of a model", 1)(n, where)
 			d.refer(n, where, "models")
@@ -325,42 +325,4 @@ func (d *decoder) objective(t *Training, n *node, where string) {
 	if t.StepSize == 0 {
 		t.StepSize = t.Epsilon / 4
 	}
-}
-
-// Trainings reads from a config, given as to [Parse], how the embeddings of kind
-// autoencoder are fitted: for each control's name a training a layer, nil for embeddings
-// of other kinds.
-func Trainings(name string, data []byte, sets ...string) (map[string][]*Training, error) {
-	cfg, err := Parse(name, data, nil, sets...)
-	if err != nil {
-		return nil, err
-	}
-	root, err := parseTree(name, data)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range sets {
-		if err := set(root, s); err != nil {
-			return nil, err
-		}
-	}
-	out, d := map[string][]*Training{}, decoder{}
-	controls := root.get("controls")
-	if controls == nil {
-		return out, nil
-	}
-	for _, c := range controls.entries {
-		for _, layer := range c.value.get("layers").items {
-			var t *Training
-			if n := layer.get("embedding"); n.get("kind").text == Autoencoder {
-				read := d.training(n, "")
-				if !read.seeded {
-					read.Seed = cfg.Seed
-				}
-				t = &read
-			}
-			out[c.key] = append(out[c.key], t)
-		}
-	}
-	return out, nil
 }

@@ -25,29 +25,25 @@ func TestTraining(t *testing.T) {
 			Training{Path: "e.onnx", Fit: "test", Architecture: "fcn", Width: 8, Epochs: 1, Batch: 128, Weight: 0.1, Optimizer: "adam", LearningRate: 0.1,
 				Schedule: "constant", Objective: "clean"}},
 	} {
-		text := asTraining(c.keys)
-		cfg := mustParse(t, text)
-		if got, want := cfg.Control("pca").Layers[0].Embedding, (Embedding{Kind: ONNX, Fit: "test", Path: "e.onnx"}); got != want {
-			t.Errorf("a run sees %+v, want %+v", got, want)
-		}
-		all, err := Trainings("config.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
+		cfg := mustParse(t, asTraining(c.keys))
+		e := cfg.Control("pca").Layers[0].Embedding
+		if e.Kind != ONNX || e.Fit != "test" || e.Path != "e.onnx" {
+			t.Errorf("a run sees %+v", e)
 		}
 		if !c.want.seeded {
 			c.want.Seed = cfg.Seed
 		}
-		if got := all["pca"]; len(got) != 1 || !reflect.DeepEqual(*got[0], c.want) {
-			t.Errorf("%s\nis %+v\nwant %+v", c.keys, *got[0], c.want)
+		if !reflect.DeepEqual(*e.Training, c.want) {
+			t.Errorf("%s\nis %+v\nwant %+v", c.keys, *e.Training, c.want)
 		}
 	}
-	all, err := Trainings("config.yaml", []byte(small))
-	if err != nil || len(all["pca"]) != 1 || all["pca"][0] != nil {
-		t.Errorf("a linear embedding has the training %+v (%v)", all["pca"], err)
+	if e := mustParse(t, small).Control("pca").Layers[0].Embedding; e.Training != nil {
+		t.Errorf("a linear embedding has the training %+v", e.Training)
 	}
 	text := asTraining("fit: test, path: e.onnx, architecture: fcn, epochs: 1")
-	if all, err = Trainings("config.yaml", []byte(text), "controls.pca.layers.0.embedding.epochs=9"); err != nil || all["pca"][0].Epochs != 9 {
-		t.Errorf("--set: %+v (%v)", all["pca"][0], err)
+	c := mustParse(t, text, "controls.pca.layers.0.embedding.epochs=9")
+	if n := c.Control("pca").Layers[0].Embedding.Training.Epochs; n != 9 {
+		t.Errorf("--set leaves %d epochs", n)
 	}
 }
 
@@ -69,9 +65,6 @@ func TestTrainingErrors(t *testing.T) {
 		_, err := parse(asTraining(keys))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "config.yaml:16:") {
 			t.Errorf("%s: %v, want %q", keys, err, want)
-		}
-		if _, terr := Trainings("config.yaml", []byte(asTraining(keys))); terr == nil || err != nil && terr.Error() != err.Error() {
-			t.Errorf("%s: Trainings says %v", keys, terr)
 		}
 	}
 }
