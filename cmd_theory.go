@@ -16,9 +16,6 @@ import (
 	"selfheal/reports"
 )
 
-// theorySchema names the version of theory.json's layout.
-const theorySchema = "selfheal.theory/1"
-
 func theoryCommand() *cobra.Command {
 	var out string
 	var quiet bool
@@ -52,7 +49,7 @@ with 1 when a check fails. No model, no data and no ONNX Runtime are needed.`,
 
 // concludeTheory writes the reports and prints the table; checks that fail are an error.
 func concludeTheory(w io.Writer, r *theory.Result, out string) error {
-	report := theoryReport(r)
+	report := reports.NewTheory(harness.Version, r)
 	if err := reports.WriteTheory(out, report); err != nil {
 		return err
 	}
@@ -106,26 +103,9 @@ func theoryOf(ctx context.Context, f *result.File) (*reports.Theory, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := theoryReport(r)
+	report := reports.NewTheory(harness.Version, r)
 	if !r.Passed() {
 		err = fmt.Errorf("theory: %s; see the report", report.Verdict())
 	}
 	return report, err
-}
-
-// theoryReport arranges the experiments' numbers for reading.
-func theoryReport(r *theory.Result) *reports.Theory {
-	t := &reports.Theory{Version: harness.Version, Seed: r.Seed, Quick: r.Quick, Data: struct {
-		Schema string `json:"schema"`
-		*theory.Result
-	}{theorySchema, r}}
-	for _, c := range r.Checks {
-		t.Checks = append(t.Checks, reports.TheoryCheck{Part: c.Part, Name: c.Name, Claim: c.Claim, Relation: c.Relation,
-			Measured: c.Measured, Expected: c.Expected, Tolerance: c.Tolerance, Pass: c.Pass})
-	}
-	t.Figures = []reports.TheoryFigure{
-		defenceFigure(r.LinearDefence), marginFigure(r.Margins), ratioFigure(r.ProjectedRatio),
-		linearFigure(r.LinearLoop), nonlinearFigure(r.NonlinearLoop), bendingFigure(r.Curvature),
-	}
-	return t
 }

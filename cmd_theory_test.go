@@ -46,7 +46,7 @@ func TestTheory(t *testing.T) {
 	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
-	if file.Schema != theorySchema || file.Seed != 3 || !file.Quick || len(file.Checks) < 30 || len(file.First.Points) == 0 {
+	if file.Schema != "selfheal.theory/1" || file.Seed != 3 || !file.Quick || len(file.Checks) < 30 || len(file.First.Points) == 0 {
 		t.Errorf("theory.json: %+v", file)
 	}
 	for _, name := range []string{"linear-defence", "margins", "proposition-1", "theorem-1", "theorem-2", "curvature"} {

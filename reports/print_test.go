@@ -23,7 +23,7 @@ var svgSize = regexp.MustCompile(`<svg width="([0-9.]+)pt" height="([0-9.]+)pt"`
 func TestPrintSize(t *testing.T) {
 	files := maps.Clone(report(t))
 	files["solver-real.svg"] = svg(derive(studyFixture()).Suites[0].studyPicture())
-	for _, f := range theoryFixture().Figures {
+	for _, f := range theoryFixture().figures {
 		files["theory-"+f.Slug+".svg"] = svg(theoryPicture{f, light, true})
 	}
 	seen := map[string]bool{}

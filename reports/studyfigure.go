@@ -36,8 +36,8 @@ func (s *suite) studyPicture() picture {
 
 // studyFigure draws studies: for each kind of images two panels, objective and accuracy
 // against the passes spent. One study has a row for each kind; of several, each has one row.
-func studyFigure(all []*result.SolverStudy, title string) TheoryFigure {
-	f := TheoryFigure{Title: title, Columns: 2, Caption: "Objective of the control problem (mean over the images, with its standard error after a sweep) and accuracy, of a solver " +
+func studyFigure(all []*result.SolverStudy, title string) plotFigure {
+	f := plotFigure{Title: title, Columns: 2, Caption: "Objective of the control problem (mean over the images, with its standard error after a sweep) and accuracy, of a solver " +
 		"that stops after so many plain passes, by FLOPs. Markers are ends of sweeps, the lines between them ascent steps; dotted lines carry on what greedy control and the undefended network reach."}
 	for _, st := range all {
 		f.Columns = max(f.Columns, 2*min(len(study{st}.kinds()), len(all)))
@@ -55,7 +55,7 @@ func studyFigure(all []*result.SolverStudy, title string) TheoryFigure {
 			f.Panels[first+i].Title = ""
 		}
 		for len(f.Panels)%f.Columns != 0 { // a study without adversarial images
-			f.Panels = append(f.Panels, TheoryPanel{})
+			f.Panels = append(f.Panels, plotPanel{})
 		}
 		if len(f.Panels) > first {
 			f.Panels[first].Title = s.Name()
@@ -66,10 +66,10 @@ func studyFigure(all []*result.SolverStudy, title string) TheoryFigure {
 
 // panels are a study's on images of one kind, both over the same passes, called after what
 // they show.
-func (s study) panels(kind string) []TheoryPanel {
+func (s study) panels(kind string) []plotPanel {
 	images := clean(kind) + " images"
-	objective := TheoryPanel{Title: "objective, " + images, X: "plain passes", Y: fmt.Sprintf("objective, %d %s", s.N, images), LogX: true}
-	accuracy := TheoryPanel{Title: "accuracy, " + images, X: "plain passes", Y: "accuracy in %, " + clean(kind), LogX: true}
+	objective := plotPanel{Title: "objective, " + images, X: "plain passes", Y: fmt.Sprintf("objective, %d %s", s.N, images), LogX: true}
+	accuracy := plotPanel{Title: "accuracy, " + images, X: "plain passes", Y: "accuracy in %, " + clean(kind), LogX: true}
 	end := 1.0
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
@@ -115,12 +115,12 @@ func (s study) panels(kind string) []TheoryPanel {
 		objective.Box = [4]float64{1, low, end, high}
 	}
 	accuracy.Box = [4]float64{1, 0, end, 100}
-	return []TheoryPanel{objective, accuracy}
+	return []plotPanel{objective, accuracy}
 }
 
 // reach widens a range of means by their error bars. On a logarithmic axis these end at
 // half the least mean.
-func reach(p TheoryPanel, low, high float64) (float64, float64) {
+func reach(p plotPanel, low, high float64) (float64, float64) {
 	floor := math.Inf(-1)
 	if p.LogY {
 		floor = low / 2
@@ -154,10 +154,10 @@ func thinned(done []bool) []bool {
 
 // series are the line of a method and its markers where marked says so. A single value is
 // carried on to the end.
-func (s study) series(method string, x, y []float64, marked []bool, end float64) []TheorySeries {
+func (s study) series(method string, x, y []float64, marked []bool, end float64) []plotSeries {
 	look := methodLooks[method]
-	line := TheorySeries{Label: s.called(method), X: x, Y: y, Colour: look.colour, Line: true, Dash: look.dash}
-	marks := TheorySeries{Label: line.Label, Colour: look.colour, Marks: true, Marker: look.marker}
+	line := plotSeries{Label: s.called(method), X: x, Y: y, Colour: look.colour, Line: true, Dash: look.dash}
+	marks := plotSeries{Label: line.Label, Colour: look.colour, Marks: true, Marker: look.marker}
 	for i, m := range marked {
 		if m {
 			marks.X, marks.Y = append(marks.X, x[i]), append(marks.Y, y[i])
@@ -166,5 +166,5 @@ func (s study) series(method string, x, y []float64, marked []bool, end float64)
 	if len(x) == 1 {
 		line.X, line.Y, line.Dash = []float64{x[0], end}, []float64{y[0], y[0]}, dotted
 	}
-	return []TheorySeries{line, marks}
+	return []plotSeries{line, marks}
 }

@@ -9,63 +9,61 @@ import (
 	"path/filepath"
 	"strings"
 
+	"selfheal/control/theory"
 	"selfheal/internal/wholefile"
 )
+
+// theorySchema names the version of theory.json's layout.
+const theorySchema = "selfheal.theory/1"
 
 // Theory is what the theory experiments leave to be read: a table of checks, figures, and the
 // numbers themselves.
 type Theory struct {
-	Version string // of the program
-	Seed    uint64
-	Quick   bool
-	Checks  []TheoryCheck
-	Figures []TheoryFigure
-	Data    any // what theory.json holds
+	*theory.Result
+	version string // of the program
+	figures []plotFigure
 }
 
-// TheoryCheck is a row of the table of checks: Measured stands in Relation ("≤", "≥" or "=")
-// to Expected, up to the absolute Tolerance, or does not.
-type TheoryCheck struct {
-	Part, Name, Claim, Relation   string
-	Measured, Expected, Tolerance float64
-	Pass                          bool
+// NewTheory arranges the experiments' numbers for reading. version is the program's.
+func NewTheory(version string, r *theory.Result) *Theory {
+	return &Theory{r, version, theoryFigures(r)}
 }
 
-// TheoryFigure is a picture of panels, with one legend.
-type TheoryFigure struct {
+// plotFigure is a picture of panels, with one legend.
+type plotFigure struct {
 	Slug    string // of its files, theory-SLUG.png and .svg
 	Title   string
 	Caption string
 	Columns int // panels a row
-	Panels  []TheoryPanel
+	Panels  []plotPanel
 }
 
-// TheoryPanel is one chart. A Square one is a piece of the plane: its ranges are Box, equal in
+// plotPanel is one chart. A Square one is a piece of the plane: its ranges are Box, equal in
 // both directions, and it has no axes.
-type TheoryPanel struct {
+type plotPanel struct {
 	Title      string
 	X, Y       string // what the axes show
 	LogX, LogY bool
 	XTicks     []string // what stands at 0, 1, 2, …; nil for numbers
 	Square     bool
 	Box        [4]float64 // least x, least y, largest x, largest y; all 0: as the data have it
-	Field      *TheoryField
-	Series     []TheorySeries
-	Texts      []TheoryText
+	Field      *plotField
+	Series     []plotSeries
+	Texts      []plotText
 }
 
-// TheoryField colours a panel: Values on an N×N grid over the Box, rows from below. With Classes,
+// plotField colours a panel: Values on an N×N grid over the Box, rows from below. With Classes,
 // a value is an index into it, and Classes holds colours of the series; without, small values
 // are shaded.
-type TheoryField struct {
+type plotField struct {
 	N       int
 	Values  []float64
 	Classes []int
 }
 
-// TheorySeries is one line or set of points. Series of one label share an entry of
+// plotSeries is one line or set of points. Series of one label share an entry of
 // the legend; one without a label has none.
-type TheorySeries struct {
+type plotSeries struct {
 	Label     string
 	X, Y      []float64
 	Low, High []float64 // ends of error bars, if not nil
@@ -76,8 +74,8 @@ type TheorySeries struct {
 	Marker    int
 }
 
-// TheoryText is written at a place of a panel.
-type TheoryText struct {
+// plotText is written at a place of a panel.
+type plotText struct {
 	X, Y float64
 	Text string
 }
@@ -98,7 +96,7 @@ func WriteTheory(dir string, t *Theory) error {
 		}
 		return nil
 	}
-	for _, f := range t.Figures {
+	for _, f := range t.figures {
 		p := theoryPicture{f, light, true}
 		var png strings.Builder
 		err := writePNG(&png, p)
@@ -109,7 +107,10 @@ func WriteTheory(dir string, t *Theory) error {
 			return err
 		}
 	}
-	data, err := json.MarshalIndent(t.Data, "", " ")
+	data, err := json.MarshalIndent(struct {
+		Schema string `json:"schema"`
+		*theory.Result
+	}{theorySchema, t.Result}, "", " ")
 	if err := add("theory.json", string(data)+"\n", err); err != nil {
 		return err
 	}
@@ -147,46 +148,54 @@ func (t *Theory) Verdict() string {
 
 // facts says what was run.
 func (t *Theory) facts() string {
-	out := fmt.Sprintf("selfheal %s · seed %d", t.Version, t.Seed)
+	out := fmt.Sprintf("selfheal %s · seed %d", t.version, t.Seed)
 	if t.Quick {
 		out += " · quick"
 	}
 	return out
 }
 
-// Outcome is the check's verdict in a word.
-func (c TheoryCheck) Outcome() string {
-	if c.Pass {
-		return "pass"
-	}
-	return "FAIL"
+// theoryRow is a check as a table has it.
+type theoryRow struct {
+	theory.Check
+	Measured, Expected, Tolerance, Outcome string
 }
 
-// Numbers are what was measured, its relation to what is expected, and the tolerance.
-func (c TheoryCheck) Numbers() (measured, expected, tolerance string) {
-	tolerance = dash
+func rowOf(c theory.Check) theoryRow {
+	r := theoryRow{c, sixDigits(c.Measured), c.Relation + nbsp + sixDigits(c.Expected), dash, "FAIL"}
 	if c.Tolerance != 0 {
-		tolerance = figures(c.Tolerance)
+		r.Tolerance = sixDigits(c.Tolerance)
 	}
-	return figures(c.Measured), c.Relation + nbsp + figures(c.Expected), tolerance
+	if c.Pass {
+		r.Outcome = "pass"
+	}
+	return r
 }
 
-// figures writes x with six significant digits: checks compare closer than tables do.
-func figures(x float64) string {
+// sixDigits writes x with six significant digits: checks compare closer than tables do.
+func sixDigits(x float64) string {
 	s := fmt.Sprintf("%.6g", x)
 	return strings.ReplaceAll(s, "-", "−")
 }
 
+// theoryPart is a table of checks: those of one experiment.
+type theoryPart struct {
+	Heading string
+	Rows    []theoryRow
+}
+
 // parts are the checks by experiment, in order.
-func (t *Theory) parts() (names []string, checks map[string][]TheoryCheck) {
-	checks = map[string][]TheoryCheck{}
-	for _, c := range t.Checks {
-		if checks[c.Part] == nil {
-			names = append(names, c.Part)
+func (t *Theory) parts() (out []theoryPart) {
+	for _, name := range distinct(t.Checks, func(c theory.Check) (string, bool) { return c.Part, true }) {
+		p := theoryPart{Heading: heading(name)}
+		for _, c := range t.Checks {
+			if c.Part == name {
+				p.Rows = append(p.Rows, rowOf(c))
+			}
 		}
-		checks[c.Part] = append(checks[c.Part], c)
+		out = append(out, p)
 	}
-	return names, checks
+	return out
 }
 
 // heading writes an experiment's name as a heading.
@@ -201,18 +210,17 @@ func heading(s string) string {
 func (t *Theory) markdown() string {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "# The theory, checked\n\n%s; %s\n", mdEscape(heading(t.Verdict())), mdEscape(t.facts()))
-	names, checks := t.parts()
-	for _, name := range names {
-		fmt.Fprintf(&sb, "\n## %s\n\n| Check | Claim | Measured | Expected | Tolerance | |\n|:---|:---|---:|---:|---:|:---|\n", mdEscape(heading(name)))
-		for _, c := range checks[name] {
-			measured, expected, tolerance := c.Numbers()
-			for _, s := range []string{c.Name, c.Claim, measured, expected, tolerance, c.Outcome()} {
+	for _, part := range t.parts() {
+		fmt.Fprintf(&sb, "\n## %s\n\n| Check | Claim | Measured | Expected | Tolerance | |\n|:---|:---|---:|---:|---:|:---|\n",
+			mdEscape(part.Heading))
+		for _, r := range part.Rows {
+			for _, s := range []string{r.Name, r.Claim, r.Measured, r.Expected, r.Tolerance, r.Outcome} {
 				fmt.Fprintf(&sb, "| %s ", mdEscape(clean(s)))
 			}
 			sb.WriteString("|\n")
 		}
 	}
-	for _, f := range t.Figures {
+	for _, f := range t.figures {
 		fmt.Fprintf(&sb, "\n![%s](theory-%s.svg)\n\n%s\n", mdEscape(f.Title), f.Slug, mdEscape(f.Caption))
 	}
 	return sb.String()
@@ -220,18 +228,6 @@ func (t *Theory) markdown() string {
 
 // theoryPage is the HTML page's template.
 var theoryPage = template.Must(template.New("theory.html.tmpl").Funcs(pageFuncs).ParseFS(assets, "assets/theory.html.tmpl", "assets/table.html.tmpl", "assets/theorybody.html.tmpl"))
-
-// theoryRow is a check as the page's table has it.
-type theoryRow struct {
-	TheoryCheck
-	Measured, Expected, Tolerance string
-}
-
-// theoryPart is a table of checks.
-type theoryPart struct {
-	Heading string
-	Rows    []theoryRow
-}
 
 // theoryBody is what a page has of the theory, by itself or in a run's report.
 type theoryBody struct {
@@ -245,18 +241,8 @@ func (t *Theory) body() *theoryBody {
 	if t == nil {
 		return nil
 	}
-	d := &theoryBody{Verdict: heading(t.Verdict()), Facts: t.facts()}
-	names, checks := t.parts()
-	for _, name := range names {
-		p := theoryPart{Heading: heading(name)}
-		for _, c := range checks[name] {
-			r := theoryRow{TheoryCheck: c}
-			r.Measured, r.Expected, r.Tolerance = c.Numbers()
-			p.Rows = append(p.Rows, r)
-		}
-		d.Parts = append(d.Parts, p)
-	}
-	for _, f := range t.Figures {
+	d := &theoryBody{Verdict: heading(t.Verdict()), Facts: t.facts(), Parts: t.parts()}
+	for _, f := range t.figures {
 		d.Figures = append(d.Figures, pictures(f.Caption, theoryPicture{f, light, false}, theoryPicture{f, dark, false}))
 		d.Titles = append(d.Titles, f.Title)
 	}

@@ -7,30 +7,35 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"selfheal/control/theory"
 )
 
 // theoryFixture has every kind of panel, a check that fails, and names that formats must escape.
 func theoryFixture() *Theory {
-	field := &TheoryField{N: 3, Values: []float64{0, 0, 1, 0, 1, 1, 1, 1, 1}, Classes: []int{0, 1}}
-	loss := &TheoryField{N: 2, Values: []float64{0, 1, 2, 4}}
+	field := &plotField{N: 3, Values: []float64{0, 0, 1, 0, 1, 1, 1, 1, 1}, Classes: []int{0, 1}}
+	loss := &plotField{N: 2, Values: []float64{0, 1, 2, 4}}
 	box := [4]float64{-1, -1, 1, 1}
-	marks := TheorySeries{Label: "measured", X: []float64{1, 2, 3}, Y: []float64{0.1, 0.01, 1e-7}, Low: []float64{0.05, 0.005, 5e-8}, High: []float64{0.2, 0.02, 2e-7}, Colour: 1, Marks: true}
-	line := TheorySeries{Label: "bound <b>", X: []float64{1, 3}, Y: []float64{0.2, 1e-6}, Colour: -1, Line: true, Dash: 1}
-	flat := TheorySeries{Label: "flat", X: []float64{-2, 0, 2}, Y: []float64{-5, 5, -5}, Colour: 2, Line: true}
-	return &Theory{Version: "test", Seed: 7, Quick: true, Data: map[string]int{"answer": 42},
-		Checks: []TheoryCheck{
-			{"first part", "bound", "a ≤ b | c", "≤", 0.123456789, 1, 1e-9, true},
-			{"first part", "equality", "a = <b>", "=", -2e-12, 0, 0, true},
-			{"second part", "broken", "it holds", "≥", 1, 2, 0.5, false},
-		},
-		Figures: []TheoryFigure{
-			{Slug: "plane", Title: "The plane", Caption: "Two panels.", Columns: 2, Panels: []TheoryPanel{
-				{Title: "(a) Classes", Square: true, Box: box, Field: field, Series: []TheorySeries{flat}, Texts: []TheoryText{{0, 0.5, "A"}}},
+	marks := plotSeries{Label: "measured", X: []float64{1, 2, 3}, Y: []float64{0.1, 0.01, 1e-7}, Low: []float64{0.05, 0.005, 5e-8}, High: []float64{0.2, 0.02, 2e-7}, Colour: 1, Marks: true}
+	line := plotSeries{Label: "bound <b>", X: []float64{1, 3}, Y: []float64{0.2, 1e-6}, Colour: -1, Line: true, Dash: 1}
+	flat := plotSeries{Label: "flat", X: []float64{-2, 0, 2}, Y: []float64{-5, 5, -5}, Colour: 2, Line: true}
+	return &Theory{version: "test",
+		Result: &theory.Result{Seed: 7, Quick: true, Checks: []theory.Check{
+			{Part: "first part", Name: "bound", Claim: "a ≤ b | c", Relation: "≤",
+				Measured: 0.123456789, Expected: 1, Tolerance: 1e-9, Pass: true},
+			{Part: "first part", Name: "equality", Claim: "a = <b>", Relation: "=",
+				Measured: -2e-12, Expected: 0, Tolerance: 0, Pass: true},
+			{Part: "second part", Name: "broken", Claim: "it holds", Relation: "≥",
+				Measured: 1, Expected: 2, Tolerance: 0.5, Pass: false},
+		}},
+		figures: []plotFigure{
+			{Slug: "plane", Title: "The plane", Caption: "Two panels.", Columns: 2, Panels: []plotPanel{
+				{Title: "(a) Classes", Square: true, Box: box, Field: field, Series: []plotSeries{flat}, Texts: []plotText{{0, 0.5, "A"}}},
 				{Title: "(b) Loss", Square: true, Box: box, Field: loss},
 			}},
-			{Slug: "axes", Title: "Axes", Caption: "Three panels.", Columns: 2, Panels: []TheoryPanel{
-				{Title: "Logarithmic", X: "t", Y: "error", LogY: true, Series: []TheorySeries{marks, line}},
-				{Title: "Linear", X: "s", Y: "value", Series: []TheorySeries{flat}},
+			{Slug: "axes", Title: "Axes", Caption: "Three panels.", Columns: 2, Panels: []plotPanel{
+				{Title: "Logarithmic", X: "t", Y: "error", LogY: true, Series: []plotSeries{marks, line}},
+				{Title: "Linear", X: "s", Y: "value", Series: []plotSeries{flat}},
 				{Title: "Nothing", X: "x", Y: "y", LogX: true, LogY: true},
 			}},
 		}}
@@ -100,7 +105,7 @@ func TestTheoryPage(t *testing.T) {
 
 // No text of a figure meets another or leaves the picture, on light and dark paper.
 func TestTheoryFigures(t *testing.T) {
-	for _, f := range theoryFixture().Figures {
+	for _, f := range theoryFixture().figures {
 		for _, th := range []theme{light, dark} {
 			picture := theoryPicture{f, th, true}
 			all := texts(t, svg(picture))

@@ -10,7 +10,7 @@ import (
 )
 
 // axes are a panel's, in the figure's colours and over its data's range.
-func (f theoryPicture) axes(panel TheoryPanel) *plot.Plot {
+func (f theoryPicture) axes(panel plotPanel) *plot.Plot {
 	plt := plot.New()
 	plt.BackgroundColor = nil
 	for _, a := range []*plot.Axis{&plt.X, &plt.Y} {

@@ -13,7 +13,7 @@ import (
 
 // theoryPicture draws a figure of the theory: panels in rows, a legend below.
 type theoryPicture struct {
-	TheoryFigure
+	plotFigure
 	theme theme
 	head  bool // with the figure's title; a page has it in a heading
 }
@@ -94,7 +94,7 @@ func (f theoryPicture) titleWidth(i int) vg.Length {
 }
 
 // drawPanel draws a panel of this height with its upper left corner at (left, top).
-func (f theoryPicture) drawPanel(p pen, panel TheoryPanel, left, top, height, titled vg.Length) {
+func (f theoryPicture) drawPanel(p pen, panel plotPanel, left, top, height, titled vg.Length) {
 	if panel.X == "" && panel.Series == nil && panel.Field == nil { // keeps a place in the row
 		return
 	}
@@ -122,7 +122,7 @@ func (f theoryPicture) drawPanel(p pen, panel TheoryPanel, left, top, height, ti
 // theoryLayer is a panel's data as a plotter.
 type theoryLayer struct {
 	f     theoryPicture
-	panel TheoryPanel
+	panel plotPanel
 }
 
 func (l theoryLayer) Plot(c draw.Canvas, plt *plot.Plot) {
@@ -154,7 +154,7 @@ func onPaper(at func(float64) vg.Length, log bool) func(float64) vg.Length {
 }
 
 // paint draws field, lines, error bars, points and texts, clipped to the pen's rectangle.
-func (f theoryPicture) paint(p pen, panel TheoryPanel, x, y func(float64) vg.Length) {
+func (f theoryPicture) paint(p pen, panel plotPanel, x, y func(float64) vg.Length) {
 	if panel.Field != nil {
 		p.DrawImage(p.Rectangle, f.colours(panel.Field))
 	}
@@ -193,12 +193,12 @@ func (f theoryPicture) colour(i int) color.Color {
 	return f.theme.lines[i%len(f.theme.lines)]
 }
 
-func (f theoryPicture) line(s TheorySeries) draw.LineStyle {
+func (f theoryPicture) line(s plotSeries) draw.LineStyle {
 	return draw.LineStyle{Color: f.colour(s.Colour), Width: 1.5, Dashes: dashes[s.Dash%len(dashes)]}
 }
 
 // mark draws a series' marker with a rim of paper, so that it stands out from a coloured ground.
-func (f theoryPicture) mark(p pen, s TheorySeries, at vg.Point) {
+func (f theoryPicture) mark(p pen, s plotSeries, at vg.Point) {
 	g := draw.GlyphStyle{Color: f.theme.paper, Radius: 3.1, Shape: shapes[s.Marker%len(shapes)]}
 	if _, ring := g.Shape.(draw.RingGlyph); ring {
 		g.Color, g.Radius = f.colour(s.Colour), 3.6 // around another marker
@@ -212,7 +212,7 @@ func (f theoryPicture) mark(p pen, s TheorySeries, at vg.Point) {
 
 // colours is a field as an image, its first row on top: classes in tints of the series'
 // colours with a dark line between them, or a scale from dark (0) to paper (the largest).
-func (f theoryPicture) colours(field *TheoryField) image.Image {
+func (f theoryPicture) colours(field *plotField) image.Image {
 	n := field.N
 	img := image.NewNRGBA(image.Rect(0, 0, n, n))
 	largest := 0.0
@@ -252,7 +252,7 @@ func mix(a, b color.Color, share float64) color.Color {
 
 // theoryEntry is one entry of the legend.
 type theoryEntry struct {
-	series TheorySeries
+	series plotSeries
 	x      vg.Length // of the sample's left end
 }
 
@@ -261,10 +261,10 @@ func (f theoryPicture) legend() [][]theoryEntry {
 	st := style(normal, false)
 	most := theoryWidth - 2*theoryMargin
 	var lines [][]theoryEntry
-	var entries []TheorySeries
+	var entries []plotSeries
 	for _, panel := range f.Panels {
 		for _, s := range panel.Series {
-			i := slices.IndexFunc(entries, func(o TheorySeries) bool { return o.Label == s.Label })
+			i := slices.IndexFunc(entries, func(o plotSeries) bool { return o.Label == s.Label })
 			switch {
 			case s.Label == "":
 			case i < 0:
@@ -300,7 +300,7 @@ func (f theoryPicture) legend() [][]theoryEntry {
 }
 
 // sampleOf is how wide an entry's sample is: a marker alone takes less than a line.
-func sampleOf(s TheorySeries) vg.Length {
+func sampleOf(s plotSeries) vg.Length {
 	if s.Line {
 		return swatch
 	}

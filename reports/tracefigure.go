@@ -78,8 +78,8 @@ func (f tracePicture) draw(canvas vg.Canvas) {
 
 // traceFigure draws, for each network under a control, the norms of its controls layer by
 // layer and, where its solver makes sweeps, the objective from sweep to sweep.
-func (s *suite) traceFigure(all []traced) TheoryFigure {
-	f := TheoryFigure{Title: "Control: " + s.Heading(), Columns: min(len(all), 2),
+func (s *suite) traceFigure(all []traced) plotFigure {
+	f := plotFigure{Title: "Control: " + s.Heading(), Columns: min(len(all), 2),
 		Caption: "Norm ‖u_t‖ of the control at each layer, mean over the images, for each kind of images"}
 	sweeps := false
 	for _, t := range all {
@@ -91,7 +91,7 @@ func (s *suite) traceFigure(all []traced) TheoryFigure {
 	}
 	f.Caption = s.caption(f.Caption + s.ofFirstSeed())
 	for _, t := range all {
-		f.Panels = append(f.Panels, s.normPanel(t, t.numbered(theoryPicture{TheoryFigure: f}.panelWidth())))
+		f.Panels = append(f.Panels, s.normPanel(t, t.numbered(theoryPicture{plotFigure: f}.panelWidth())))
 		if t.sweeps() > 0 {
 			f.Panels = append(f.Panels, s.objectivePanel(t))
 		}
@@ -101,14 +101,14 @@ func (s *suite) traceFigure(all []traced) TheoryFigure {
 
 // look is how the i-th column of a suite is drawn: clean images in ink and dashed, the
 // attacks in the series' colours. An attack keeps its look in all panels.
-func (s *suite) look(col column, label string) TheorySeries {
+func (s *suite) look(col column, label string) plotSeries {
 	i := 0
 	for k, c := range s.Columns {
 		if c.Attack == col.Attack && orMinusOne(c.Epsilon) == orMinusOne(col.Epsilon) {
 			i = k
 		}
 	}
-	one := TheorySeries{Label: label, Line: true, Marks: true, Marker: i, Dash: i}
+	one := plotSeries{Label: label, Line: true, Marks: true, Marker: i, Dash: i}
 	if one.Colour = -1; i > 0 {
 		colours := []int{1, 2, 3, 4, 5, 0}
 		one.Colour = colours[(i-1)%len(colours)]
@@ -135,8 +135,8 @@ func (t traced) numbered(width vg.Length) bool {
 }
 
 // normPanel has the layers side by side, the columns dodged so that equal norms stay apart.
-func (s *suite) normPanel(t traced, numbered bool) TheoryPanel {
-	p := TheoryPanel{Title: t.name(), X: "layer", Y: "‖u_t‖, mean over the images", XTicks: t.Layers}
+func (s *suite) normPanel(t traced, numbered bool) plotPanel {
+	p := plotPanel{Title: t.name(), X: "layer", Y: "‖u_t‖, mean over the images", XTicks: t.Layers}
 	if numbered {
 		p.X, p.XTicks = "layer, counted from the input", nil
 		for i := range t.Layers {
@@ -156,9 +156,9 @@ func (s *suite) normPanel(t traced, numbered bool) TheoryPanel {
 }
 
 // objectivePanel follows the objective through the sweeps.
-func (s *suite) objectivePanel(t traced) TheoryPanel {
+func (s *suite) objectivePanel(t traced) plotPanel {
 	n := t.sweeps()
-	p := TheoryPanel{Title: t.name(), X: "sweep", Y: fmt.Sprintf("objective, mean over the first %s", plural(t.Solvers[0].Traced, "image")), XTicks: make([]string, n+1)}
+	p := plotPanel{Title: t.name(), X: "sweep", Y: fmt.Sprintf("objective, mean over the first %s", plural(t.Solvers[0].Traced, "image")), XTicks: make([]string, n+1)}
 	shown := shownSweeps(n)
 	if p.XTicks[0] = "greedy start"; len(shown) < n { // there is no room for that, and for sweep 1
 		p.XTicks[0], p.X, shown = "0", "sweep; 0: the greedy start", shown[1:]
@@ -183,7 +183,7 @@ func (s *suite) objectivePanel(t traced) TheoryPanel {
 
 // framed sets a panel's ranges: from 0, or where values differ by more than a decade on a
 // logarithmic axis.
-func (p TheoryPanel) framed(left, right float64) TheoryPanel {
+func (p plotPanel) framed(left, right float64) plotPanel {
 	low, high := math.Inf(1), 0.0
 	for _, s := range p.Series {
 		for _, y := range s.Y {

@@ -1,0 +1,324 @@
+package reports
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"selfheal/control/theory"
+)
+
+// Colours of the theory's figures, by what they stand for. They index a theme's lines.
+const (
+	inkColour = -1
+	class2    = 0 // class −1, a bound
+	class1    = 1 // class 1, a measurement
+	manifold  = 2
+	highlight = 3
+	faint     = 4
+	fainter   = 5
+)
+
+// marked and lined start a series of marks or a line.
+func marked(label string, colour, marker int) plotSeries {
+	return plotSeries{Label: label, Colour: colour, Marks: true, Marker: marker}
+}
+
+func lined(label string, colour, dash int) plotSeries {
+	return plotSeries{Label: label, Colour: colour, Line: true, Dash: dash}
+}
+
+func (s *plotSeries) add(x, y float64) { s.X, s.Y = append(s.X, x), append(s.Y, y) }
+
+// along is s through points of the plane.
+func (s plotSeries) along(at ...theory.Point) plotSeries {
+	for _, p := range at {
+		s.add(p[0], p[1])
+	}
+	return s
+}
+
+// plane is a panel over a field's box. Of a field with colours, index makes the values indices into them.
+func plane(title string, f *theory.Field, colours []int, index func(v float64) int, series ...plotSeries) plotPanel {
+	p := plotPanel{Title: title, Square: true, Series: series,
+		Box:   [4]float64{f.Box[0][0], f.Box[0][1], f.Box[1][0], f.Box[1][1]},
+		Field: &plotField{N: f.N, Values: slices.Clone(f.Values), Classes: colours}}
+	if index != nil {
+		for i, v := range p.Field.Values {
+			p.Field.Values[i] = float64(index(v))
+		}
+	}
+	return p
+}
+
+// sides is a plane whose field is a classifier's answer, −1 or 1.
+func sides(title string, f *theory.Field, series ...plotSeries) plotPanel {
+	return plane(title, f, []int{class2, class1}, func(v float64) int { return int(v+1) / 2 }, series...)
+}
+
+// byLabel is two series of points, one a class.
+func byLabel(what string, at []theory.Point, labels []int, markers [2]int) []plotSeries {
+	out := []plotSeries{marked(what+", class 1", class1, markers[0]), marked(what+", class 2", class2, markers[1])}
+	for i, p := range at {
+		if labels[i] > 0 {
+			out[0] = out[0].along(p)
+		} else {
+			out[1] = out[1].along(p)
+		}
+	}
+	return out
+}
+
+// theoryFigures draw the experiments.
+func theoryFigures(r *theory.Result) []plotFigure {
+	return []plotFigure{
+		defenceFigure(r.LinearDefence), marginFigure(r.Margins), ratioFigure(r.ProjectedRatio),
+		linearFigure(r.LinearLoop), nonlinearFigure(r.NonlinearLoop), bendingFigure(r.Curvature),
+	}
+}
+
+func defenceFigure(l *theory.LinearDefence) plotFigure {
+	whole := func(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
+	clean, perturbed, controlled := whole(l.AccuracyClean), whole(l.AccuracyPerturbed), whole(l.AccuracyControlled)
+	points := slices.Concat(byLabel("clean", l.Clean, l.Labels, [2]int{0, 1}),
+		byLabel("perturbed", l.Perturbed, l.Labels, [2]int{2, 4}))
+	return plotFigure{
+		Slug: "linear-defence", Title: "Linear reactive defence", Columns: 2,
+		Caption: fmt.Sprintf("Two classes on a line, and a linear classifier that crosses it at %.3g radians. "+
+			"Accuracy on clean points %s, on perturbed ones %s, after control %s. "+
+			"The loss is the running loss: the squared distance from the line, shaded where it is small. "+
+			"The projection takes the classifier's margin from %.3f to %.3f.",
+			l.Angle, clean, perturbed, controlled, l.Margin, l.ProjectedMargin),
+		Panels: []plotPanel{
+			sides("(a) Classifier F: "+clean+" clean, "+perturbed+" perturbed", l.Regions, points...),
+			plane("(b) Loss ‖(I − P)x‖²", l.Loss, nil, nil, points...),
+			plane("(c) Controlled points: "+controlled, l.Loss, nil, nil,
+				byLabel("controlled", l.Controlled, l.Labels, [2]int{3, 3})...),
+			sides("(d) Classifier behind the projection", l.Projected, points...),
+		},
+	}
+}
+
+func marginFigure(m *theory.Margins) plotFigure {
+	data := append([]plotSeries{lined("manifold M", manifold, 1).along(m.Curve...)},
+		byLabel("data", m.Data, m.Labels, [2]int{0, 1})...)
+	with := func(more ...plotSeries) []plotSeries { return slices.Concat(data[:1], more, data[1:]) }
+	shortest := func(way [2]theory.Point) []plotSeries {
+		return append(with(lined("Euclidean margin", inkColour, 1).along(way[:]...)), marked("", inkColour, 3).along(way[1]))
+	}
+	parts := plane("(c) Partitions by classifier and projection", m.Partitions,
+		[]int{class1, fainter, class2, faint}, nil, data...)
+	for i, at := range m.PartitionText {
+		parts.Texts = append(parts.Texts, plotText{X: at[0], Y: at[1], Text: string(rune('A' + i))})
+	}
+	return plotFigure{
+		Slug: "margins", Title: "Margins on a curve", Columns: 2,
+		Caption: fmt.Sprintf("A binary data set on a curve M and a linear classifier F. "+
+			"d_M(F) = %.4f along the curve, d_e(F) = %.4f in the plane, and d_e(F∘E) = %.4f behind the projection E onto the curve. "+
+			"F says class 1 in A and B, class 2 in C and D. E takes A and D to the upper part of M, B and C to the lower one. "+
+			"So F∘E says class 1 in A and D.", m.Manifold, m.Euclidean, m.Projected),
+		Panels: []plotPanel{
+			sides(fmt.Sprintf("(a) Along the manifold: 2·d_M = %.3f", 2*m.Manifold), m.Regions,
+				with(lined("geodesic", highlight, 0).along(m.Geodesic...))...),
+			sides(fmt.Sprintf("(b) In the plane: d_e = %.3f", m.Euclidean), m.Regions, shortest(m.EuclideanWay)...),
+			parts,
+			sides(fmt.Sprintf("(d) Behind the projection: d_e = %.3f", m.Projected), m.Composite, shortest(m.ProjectedWay)...),
+		},
+	}
+}
+
+func ratioFigure(p *theory.ProjectedRatio) plotFigure {
+	bound, one := lined("bound √(r/d)", inkColour, 0), lined("", inkColour, 0)
+	for i := range 101 {
+		x := math.Pow(256, float64(i)/100-1)
+		bound.add(x, math.Sqrt(x))
+	}
+	one.add(1, 1)
+	one.add(256, 1)
+	left := plotPanel{Title: "Mean ratio and bound", X: "r / d", Y: "d_e / d_M", LogX: true, LogY: true,
+		Series: []plotSeries{bound}}
+	right := plotPanel{Title: "How near the bound it is", X: "r", Y: "mean of d_e / d_M over √(r/d), 95 % intervals",
+		LogX: true, Series: []plotSeries{one}}
+	for i, d := range distinct(p.Cells, func(c theory.RatioCell) (int, bool) { return c.D, true }) {
+		ratio, exact := marked(fmt.Sprintf("d = %d", d), i, i), lined("", i, 1)
+		near := ratio
+		for _, c := range p.Cells {
+			if r := float64(c.R); c.D == d {
+				ratio.add(r/float64(d), c.Mean)
+				near.add(r, c.Mean/c.Bound)
+				near.Low, near.High = append(near.Low, (c.Mean-c.Half)/c.Bound), append(near.High, (c.Mean+c.Half)/c.Bound)
+				exact.add(r, c.Exact/c.Bound)
+			}
+		}
+		left.Series, right.Series = append(left.Series, ratio), append(right.Series, exact, near)
+	}
+	return plotFigure{
+		Slug: "proposition-1", Title: "Proposition 1: the margin that a projection onto a subspace gains", Columns: 2,
+		Caption: fmt.Sprintf("Random hyperplanes, data in a random r-dimensional subspace of R^d, %d draws a point. "+
+			"Marks are means of the ratio of both measured margins; lines on the right are its exact mean.", p.Draws),
+		Panels: []plotPanel{left, right},
+	}
+}
+
+// distinct are the values that of gives for a list, each once, in their order.
+func distinct[T any, V comparable](list []T, of func(T) (v V, ok bool)) (out []V) {
+	for _, one := range list {
+		if v, ok := of(one); ok && !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// against is a panel of measured errors against their bounds, with the line on which both are equal.
+func against(title, y string, scatters []plotSeries) plotPanel {
+	low, high := math.Inf(1), 0.0
+	for _, s := range scatters {
+		for _, x := range s.X {
+			low, high = min(low, x), max(high, x)
+		}
+	}
+	equal := lined("equal", highlight, 0).along(theory.Point{low, low}, theory.Point{high, high})
+	return plotPanel{Title: title, X: "bound", Y: y, LogX: true, LogY: true, Series: append([]plotSeries{equal}, scatters...)}
+}
+
+// scatter are the marks of the i-th kind of system in such a panel.
+func scatter(label string, i int) plotSeries {
+	return marked(label, []int{inkColour, faint, fainter}[i], i+2)
+}
+
+func linearFigure(l *theory.LinearLoop) plotFigure {
+	const d, r = 24, 3
+	f := plotFigure{Slug: "theorem-1", Title: "Theorem 1: the controlled linear system", Columns: 2,
+		Caption: fmt.Sprintf("Squared error of the controlled state (marks) and its bound (lines) after t layers, "+
+			"d = %d, r = %d, for several regularisations c. Orthogonal layers make the bound the error; "+
+			"layers far from orthogonal make its γ_t large. Below right, all systems: of %d draws, the one nearest its bound.",
+			d, r, l.Draws)}
+	titles := []string{"Orthogonal layers", "Nearly orthogonal layers", "Gaussian layers"}
+	var all []plotSeries
+	for i, kind := range []string{"orthogonal", "near-orthogonal", "gaussian"} {
+		panel := plotPanel{Title: titles[i], X: "t", Y: "squared error", LogY: true}
+		dots := scatter(kind, i)
+		for _, p := range l.Points {
+			if p.Layers == kind {
+				dots.add(p.Bound, p.Error)
+			}
+		}
+		for j, c := range distinct(l.Points, func(p theory.LoopPoint) (float64, bool) { return p.C, p.Layers == kind }) {
+			label := fmt.Sprintf("c = %g", c)
+			bound, measured := lined(label, j, j), marked(label, j, j)
+			for _, p := range l.Runs {
+				if p.Layers == kind && p.D == d && p.R == r && p.C == c {
+					bound.add(float64(p.T), p.Bound)
+					measured.add(float64(p.T), p.Error)
+				}
+			}
+			panel.Series = append(panel.Series, bound, measured)
+		}
+		all, f.Panels = append(all, dots), append(f.Panels, panel)
+	}
+	f.Panels = append(f.Panels, against("All systems", "squared error", all))
+	return f
+}
+
+func nonlinearFigure(l *theory.NonlinearLoop) plotFigure {
+	const c, direction = 0.1, "random"
+	var most theory.NonlinearPoint // of the first of the most curved networks
+	for _, p := range l.Points {
+		if p.Gain > most.Gain {
+			most = p
+		}
+	}
+	three := func() []plotSeries {
+		out := []plotSeries{lined("measured", class1, 1), lined("bound", class2, 0), lined("its part in ε", manifold, 2)}
+		for i, marker := range []int{0, 1, 3} {
+			out[i].Marks, out[i].Marker = true, marker
+		}
+		return out
+	}
+	byEpsilon, curved, overTime := three(), three()[:2], three()
+	var limit float64
+	for _, p := range l.Points {
+		if p.Net != most.Net || p.C != c || p.Direction != direction {
+			continue
+		}
+		limit = p.Limit
+		for i, y := range []float64{p.Error, p.Bound, p.Linear} {
+			if p.T == l.Depth {
+				byEpsilon[i].add(p.Epsilon, y)
+			}
+			if p.Epsilon == p.Limit {
+				overTime[i].add(float64(p.T), y)
+			}
+		}
+		if p.T == l.Depth {
+			curved[0].add(p.Epsilon, p.Curved)
+			curved[1].add(p.Epsilon, p.CurvedBound)
+		}
+	}
+	var all []plotSeries
+	for i, g := range []float64{0, 0.05, 0.2} {
+		dots := scatter(fmt.Sprintf("gain %g", g), i)
+		for _, p := range l.Points { // a flat network's normal z is all but gone
+			if p.Gain == g && p.T == l.Depth && (g > 0 || p.Direction != "normal") {
+				dots.add(p.Bound, p.Error)
+			}
+		}
+		all = append(all, dots)
+	}
+	return plotFigure{
+		Slug: "theorem-2", Title: "Theorem 2: the controlled nonlinear system", Columns: 2,
+		Caption: fmt.Sprintf("Networks of %d tanh layers on R^%d with quadratic manifolds of dimension %d. "+
+			"The first three panels are one network with gain %g, c = %g and a random direction. "+
+			"ε goes up to the largest that satisfies the theorem's condition, here %.3g. "+
+			"Below right, all networks, c and directions after the last layer.", l.Depth, l.Dimension, l.Rank, most.Gain, c, limit),
+		Panels: []plotPanel{
+			{Title: fmt.Sprintf("Error after %d layers", l.Depth), X: "ε", Y: "error", LogX: true, LogY: true, Series: byEpsilon},
+			{Title: "Linearisation error: slope 2", X: "ε", Y: "distance from the linearised system",
+				LogX: true, LogY: true, Series: curved},
+			{Title: "Over time, at the largest ε", X: "t", Y: "error", LogY: true, Series: overTime},
+			against("All runs", "error", all),
+		},
+	}
+}
+
+func bendingFigure(m *theory.ManifoldBending) plotFigure {
+	analytic, differences := lined("analytic", class2, 1), marked("by differences", class1, 0)
+	for i, p := range m.Curve {
+		analytic.add(p.S, p.Analytic)
+		if i%2 == 0 {
+			differences.add(p.S, p.Differences)
+		}
+	}
+	projected, image := marked("by differences", class1, 0), marked("of the layer's image, by differences", faint, 5)
+	equal := lined("analytic", class2, 1)
+	for _, p := range m.Manifolds {
+		projected.add(p.Sigma, p.Differences)
+		if p.T > 0 {
+			image.add(p.Sigma, p.Image)
+		}
+		equal.add(p.Sigma, p.Sigma)
+	}
+	slices.Sort(equal.X)
+	slices.Sort(equal.Y)
+	measured, leading := marked("measured", class1, 1), lined("σ/(√3(1 + c))", manifold, 1)
+	k := lined("k = 4σ(1 + 2σ)", inkColour, 0)
+	for _, p := range m.Growth {
+		measured.add(p.Sigma, p.Measured)
+		leading.add(p.Sigma, p.Leading)
+		k.add(p.Sigma, p.K)
+	}
+	return plotFigure{
+		Slug: "curvature", Title: "Curvature of the manifolds, and what it costs", Columns: 3,
+		Caption: fmt.Sprintf("Left, the curve of the margins. Middle, the manifolds of tanh networks: "+
+			"measured by projecting onto them, and by sending the manifold before through its layer. "+
+			"Right, a parabola in the plane, c = %g: the part of the error that is due to curvature, and the theorem's bound.", m.C),
+		Panels: []plotPanel{
+			{Title: "The curve", X: "s", Y: "curvature", Series: []plotSeries{analytic, differences}},
+			{Title: "The networks' manifolds", X: "σ", Y: "second fundamental form",
+				Series: []plotSeries{equal, projected, image}},
+			{Title: "Error by curvature", X: "σ", Y: "difference of the two controls / ε²", LogX: true, LogY: true,
+				Series: []plotSeries{measured, leading, k}},
+		},
+	}
+}
