@@ -18,9 +18,12 @@ func Root(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for above := filepath.Dir(dir); above != dir; dir, above = above, filepath.Dir(above) {
+	for ; ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			break
 		}
 	}
 	t.Fatal("no go.mod above the working folder")

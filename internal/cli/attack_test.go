@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"selfheal/internal/testinput"
+)
+
+// An attack without a config has the verdicts, margins and norms of the config that
+// says the same, and leaves the same files.
+func TestAttackEqualsItsConfig(t *testing.T) {
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	done(t, "run", "--config", written(t, dir), "--suite", "plain", "--out", filepath.Join(dir, "config"), "--quiet")
+	done(t, "attack", "models/zoo/preact_robust.onnx", "--data", "models/zoo/shapes10/test.bin", "--limit", "12", "--norm", "linf",
+		"--epsilon", "2/255,6/255", "--attack", "pgd", "--param", "steps=5", "--param", "restarts=2", "--seed", "3", "--seeds", "2",
+		"--mean", "0.02,0.01,0.03", "--std", "0.95", "--out", filepath.Join(dir, "flags"), "--quiet")
+	want, wantRecords := results(t, filepath.Join(dir, "config"))
+	got, gotRecords := results(t, filepath.Join(dir, "flags"))
+	if len(got.Cells) != 3 || len(want.Cells) != 3 || len(gotRecords) != len(wantRecords) {
+		t.Fatalf("%d and %d cells, %d and %d records", len(got.Cells), len(want.Cells), len(gotRecords), len(wantRecords))
+	}
+	for i, c := range got.Cells {
+		w := want.Cells[i]
+		if c.Verdicts != w.Verdicts || c.MaxNorm != w.MaxNorm || c.Recipe != w.Recipe {
+			t.Errorf("cell %d: %s %s, the config's is %s %s", i, c.Recipe, c.Verdicts, w.Recipe, w.Verdicts)
+		}
+	}
+	if s := got.Cells[2].Seeds; len(s) != 2 || s[0].Seed != 3 || s[1].Seed != 4 || s[0].Verdicts != got.Cells[2].Verdicts {
+		t.Errorf("seeds %+v", s)
+	}
+	if got.Cells[0].Verdicts == got.Cells[2].Verdicts {
+		t.Error("the attack broke nothing: this test shows nothing")
+	}
+	for i, r := range gotRecords {
+		if w := wantRecords[i]; r.Margin != w.Margin || r.Norm != w.Norm || r.Image != w.Image {
+			t.Errorf("record %d: %+v, the config's is %+v", i, r, w)
+		}
+	}
+	for _, name := range []string{"report.html", "tables.md", "radar-attack.svg"} {
+		if _, err := os.Stat(filepath.Join(dir, "flags", name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// --attack aa is AutoAttack's standard version, and the versions and images it names.
+func TestAttackVersions(t *testing.T) {
+	for attack, want := range map[string]string{"aa": "standard", "autoattack": "standard", "aa-plus": "plus", "aa-rand": "rand", "aa-quick": "quick", "square": ""} {
+		f := &attackFlags{attack: attack, norm: "l2", epsilon: "0.5", save: true, probabilities: true, seeds: 1}
+		f.data = "models/zoo/shapes10/test.bin"
+		plan, err := f.plan("models/zoo/preact_standard.onnx", func(string) bool { return false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := plan.Jobs[0].Attacks[0]; a.Version != want || a.Epsilon != 0.5 || want == "" && a.Kind != attack {
+			t.Errorf("--attack %s is %+v", attack, a.Attack)
+		}
+		if c := plan.Config; !c.Suites[0].SaveAdversarial || c.Models[0].Output != "probabilities" {
+			t.Errorf("--save-adversarial and --probabilities are lost: %+v", c)
+		}
+	}
+}
+
+func TestGuessFormat(t *testing.T) {
+	dir := t.TempDir()
+	for _, path := range []string{"tiny/wnids.txt", "tiny/val/x", "tiny/train/x", "folder/cat/x", "val/cat/x", "a.NPZ", "a.bin", "a.dat"} {
+		full := filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ data, format, want, err string }{
+		{"tiny", "", "tiny-imagenet", ""}, {"tiny/val", "", "tiny-imagenet", ""}, {"tiny/train", "", "tiny-imagenet", ""},
+		{"folder", "", "image-folder", ""}, {"val", "", "image-folder", ""}, {"a.NPZ", "", "npz", ""}, {"a.bin", "", "cifar10-bin", ""},
+		{"a.bin", "cifar100-bin", "cifar100-bin", ""}, {"a.dat", "npz", "npz", ""},
+		{"a.dat", "", "", "say it with --format"}, {"a.dat", "zip", "", "--format must be one of"}, {"absent.npz", "", "", "absent.npz: no such file"},
+	} {
+		got, err := (&dataFlags{data: filepath.Join(dir, c.data), format: c.format}).guess()
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: error %v, want one with %q", c.data, err, c.err)
+			}
+		} else if err != nil || got != c.want {
+			t.Errorf("%s %s is %q, %v; want %q", c.data, c.format, got, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"selfheal/harness"
+	"selfheal/harness/doctor"
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// bundledModel is what doctor tries when nothing is asked for, and first.
+const bundledModel = "models/zoo/preact_standard.onnx"
+
+func doctorCommand(g *globals) *cobra.Command {
+	p := &preprocessFlags{}
+	c := &cobra.Command{
+		Use:   "doctor [MODEL...]",
+		Short: "Check the installation and models: do they run, are their gradients right, does a second engine agree?",
+		Long: `Prints what is installed, then checks a bundled model and each MODEL, a line a
+check: ok, FAIL with what is wrong, or skip with the reason. The exit code is 1
+when a check fails, and 2 when a model has operators that are not supported.
+--mean and --std are for the given models.`,
+		Example: "  selfheal doctor\n  selfheal doctor model.onnx --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616",
+		RunE: func(c *cobra.Command, args []string) error {
+			o, err := p.options()
+			if err != nil {
+				return err
+			}
+			d := &examination{c: c, w: tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)}
+			if err := d.installation(g); err != nil {
+				return err
+			}
+			data, err := fs.ReadFile(g.files, bundledModel)
+			if err := d.model(examined{name: "bundled " + filepath.Base(bundledModel), data: data, broken: err}); err != nil {
+				return err
+			}
+			for _, path := range args {
+				m := examined{name: path, options: o}
+				// Mean and std are the checks' own.
+				graph, data, err := onnx.Load(path, nil, nil)
+				m.data, m.broken, m.unsupported = data, err, errors.As(err, new(*onnx.UnsupportedError))
+				if err == nil {
+					m.notices, m.unsupported = graph.Notices, grad.Check(graph) != nil // its check will say what
+				}
+				if err := d.model(m); err != nil {
+					return err
+				}
+			}
+			return d.verdict()
+		},
+	}
+	p.add(c)
+	return c
+}
+
+func (p *preprocessFlags) options() (o doctor.Options, err error) {
+	o.Mean, o.Std, err = p.values()
+	return o, err
+}
+
+// examination prints and counts checks.
+type examination struct {
+	c             *cobra.Command
+	w             *tabwriter.Writer
+	checks, fails int
+	first         string // failure: where and what
+	unsupported   bool   // a model has operators that can't be opened or differentiated
+}
+
+func (d *examination) row(name, value string) { fmt.Fprintf(d.w, "%s\t%s\n", name, value) }
+
+// installation prints what is installed. Without ONNX Runtime nothing can be
+// checked: that is an error.
+func (d *examination) installation(g *globals) error {
+	d.row("selfheal", harness.Version)
+	d.row("Go", fmt.Sprintf("%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()))
+	err := g.runtime(d.c)
+	if err == nil {
+		d.row("ONNX Runtime", fmt.Sprintf("%s, %s", ort.Version(), g.origin()))
+		d.row("  library", ort.LibraryPath())
+		d.row("  CUDA", doctor.CUDA())
+	} else {
+		d.row("ONNX Runtime", "FAIL: it can't be loaded")
+	}
+	for _, tool := range [][]string{{"npm"}, {"pip3", "pip"}} {
+		name := tool[len(tool)-1]
+		d.row(name, found(d.c.Context(), tool))
+	}
+	cache := "none: the user has no cache folder"
+	if dir, err := os.UserCacheDir(); err == nil {
+		cache = filepath.Join(dir, "selfheal")
+	}
+	d.row("cache", cache)
+	d.w.Flush()
+	return err
+}
+
+// origin says how ONNX Runtime's library was found, in the order that ort.Init looks.
+func (g *globals) origin() string {
+	const variable = "ONNXRUNTIME_SHARED_LIBRARY"
+	switch {
+	case g.library != "":
+		return "from --onnxruntime"
+	case os.Getenv(variable) != "":
+		return "from $" + variable
+	}
+	return "the pinned copy in the cache"
+}
+
+// found tells where a program that could fetch ONNX Runtime is.
+func found(ctx context.Context, names []string) string {
+	for _, n := range names {
+		if path, err := exec.LookPath(n); err == nil {
+			return path
+		}
+	}
+	if names[0] == "pip3" {
+		for _, python := range []string{"python3", "python"} {
+			if path, err := exec.LookPath(python); err == nil && exec.CommandContext(ctx, path, "-m", "pip", "--version").Run() == nil {
+				return path + " -m pip"
+			}
+		}
+	}
+	return "not installed (it could fetch ONNX Runtime)"
+}
+
+// examined is a model to check.
+type examined struct {
+	name        string
+	data        []byte
+	broken      error    // of reading it
+	notices     []string // what was done to it
+	unsupported bool     // it has operators that can't be opened or differentiated
+	options     doctor.Options
+}
+
+// model prints the checks of one model. The error is the context's.
+func (d *examination) model(m examined) error {
+	checks := []doctor.Check{{Name: doctor.Runs, State: doctor.Failed}}
+	if m.broken == nil {
+		var err error
+		if checks, err = doctor.Model(d.c.Context(), m.data, m.options); err != nil {
+			return err
+		}
+	} else {
+		checks[0].Detail = m.broken.Error()
+	}
+	d.unsupported = d.unsupported || m.unsupported
+	fmt.Fprintf(d.c.OutOrStdout(), "\n%s\n", m.name)
+	for _, notice := range m.notices {
+		fmt.Fprintf(d.w, "  note\t\t%s\n", notice)
+	}
+	for _, k := range checks {
+		if k.Name == doctor.Gradient && k.State == doctor.Failed && !m.unsupported && slices.Contains(m.notices, onnx.NoticeQuantized) {
+			k.State, k.Detail = doctor.Skipped, "a quantised network rises in steps, of which its gradient is the trend"
+		}
+		detail := strings.Join(strings.Fields(k.Detail), " ")
+		if k.State == doctor.Skipped {
+			detail = "(" + detail + ")"
+		}
+		fmt.Fprintf(d.w, "  %s\t%s\t%s\n", k.Name, k.State, detail)
+		d.checks++
+		if k.State == doctor.Failed {
+			d.fails++
+			d.first = cmp.Or(d.first, fmt.Sprintf("%s: %s", m.name, k.Name))
+		}
+	}
+	return d.w.Flush()
+}
+
+func (d *examination) verdict() error {
+	if d.fails == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%d of %d checks failed, the first is %s; the lines with FAIL say why", d.fails, d.checks, d.first)
+	if d.unsupported {
+		return usageError{err}
+	}
+	return err
+}

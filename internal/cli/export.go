@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func exportCommand(g *globals) *cobra.Command {
+	f, out := &useFlags{}, ""
+	c := &cobra.Command{
+		Use:   "export --model NAME --control NAME --out FILE",
+		Short: "Write the controlled network as one ONNX file, for any runtime",
+		Long: `Writes the closed loop as one ONNX network of standard operators: input image,
+[N C H W] in [0,1], with mean and std inside, output logits, [N classes]. With the
+greedy solver it is x_{t+1} = F_t(E_t(x_t)); msa and pmp are unrolled, every sweep and
+ascent step as nodes that share their weights, up to 20,000 nodes. The file's
+metadata name the control, the solver and the model's SHA-256.`,
+		Example: `  selfheal export --model preact-robust --control greedy --out healed.onnx
+  selfheal export --config my.yaml --model mine --control pca --out healed.onnx`,
+		Args: exactly(0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if out == "" {
+				return usageError{errors.New("export needs --out")}
+			}
+			if f.control == "" || f.control == "none" {
+				return usageError{errors.New("export needs --control, the name of a control of the config")}
+			}
+			u, err := f.open(c, g, &scaleFlags{})
+			if err != nil {
+				return err
+			}
+			defer u.Close()
+			e, err := u.Export()
+			if err != nil {
+				return asUsage(err)
+			}
+			if err := os.WriteFile(out, e.Data, 0o644); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: image %s → logits %s, %v, %sB\n",
+				out, e.Input, e.Output, u.Controller.Solver, quantity(int64(len(e.Data))))
+			return err
+		},
+	}
+	f.add(c, "a control of the config")
+	c.Flags().StringVar(&out, "out", "", "file for the network")
+	return c
+}

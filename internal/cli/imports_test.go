@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Imports go one way: models, attacks → control → harness → internal/cli → main; reports see
+// results and those of the theory only, and ONNX Runtime's binding has one importer. The walks over values of
+// internal/vector serve models and attacks; internal/wholefile serves all that write files.
+func TestImportRules(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}:{{join .Imports " "}}`, "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := map[string][]string{ // by top-level folder: what it may import of ours
+		"models":  {"models", "internal/vector"},
+		"attacks": {"attacks", "internal/number", "internal/setting", "internal/vector"},
+		"control": {"control", "models", "attacks", "internal/setting", "internal/wholefile"},
+		"harness": {"harness", "control", "models", "attacks", "internal/number", "internal/setting", "internal/vector", "internal/wholefile"},
+		"reports": {"harness/result", "control/theory", "internal/number", "internal/wholefile"},
+	}
+	seen := 0
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		path, imports, _ := strings.Cut(line, ":")
+		own, inModule := strings.CutPrefix(path, "selfheal/")
+		top, _, _ := strings.Cut(own, "/")
+		for _, im := range strings.Fields(imports) {
+			if im == "github.com/yalue/onnxruntime_go" && own != "models/ort" {
+				t.Errorf("%s imports the runtime's binding; only models/ort may", path)
+			}
+			dep, ours := strings.CutPrefix(im, "selfheal/")
+			if !ours || !inModule || allowed[top] == nil {
+				continue
+			}
+			seen++
+			ok := false
+			for _, a := range allowed[top] {
+				ok = ok || dep == a || strings.HasPrefix(dep, a+"/")
+			}
+			if !ok {
+				t.Errorf("%s imports %s", path, im)
+			}
+		}
+		if own == "models/onnx" || own == "models/split" || own == "models/grad" {
+			if strings.Contains(imports, "selfheal/models/ort") {
+				t.Errorf("%s imports the runtime", path)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("only %d imports looked at", seen)
+	}
+}

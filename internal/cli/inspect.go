@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+	"selfheal/models/split"
+)
+
+// modelInfo is what inspect prints of a model. Of one with operators that are
+// not supported it has the first part and those.
+type modelInfo struct {
+	Model      string         `json:"model"`
+	Opset      int64          `json:"opset"`
+	Notices    []string       `json:"notices,omitempty"`
+	Inputs     []portInfo     `json:"inputs"`
+	Outputs    []portInfo     `json:"outputs"`
+	Operators  []operatorInfo `json:"operators"`
+	Parameters int64          `json:"parameters"`
+
+	Unsupported []obstacleInfo `json:"unsupported,omitempty"`
+	NoGradient  []obstacleInfo `json:"no_gradient_rule,omitempty"`
+
+	FLOPs    int64         `json:"flops"`
+	Cuts     []cutInfo     `json:"cut_tensors"`
+	Segments []segmentInfo `json:"segments"`
+}
+
+type portInfo struct {
+	Name  string `json:"name"`
+	Shape string `json:"shape"`
+}
+
+type operatorInfo struct {
+	Op       string `json:"op"`
+	Count    int    `json:"count"`
+	Gradient bool   `json:"gradient"`
+}
+
+// obstacleInfo is an operator that stands in the way, and each of its nodes.
+type obstacleInfo struct {
+	Operator string   `json:"operator"`
+	Nodes    []string `json:"nodes"`
+}
+
+type cutInfo struct {
+	Name     string `json:"name"`
+	Shape    string `json:"shape"`
+	Boundary int    `json:"boundary,omitempty"` // t of the default boundaries, 0 when it is none
+}
+
+type segmentInfo struct {
+	Index      int    `json:"index"`
+	Input      string `json:"input"`
+	Output     string `json:"output"`
+	Ends       string `json:"output_name"` // the tensor
+	Parameters int64  `json:"parameters"`
+	FLOPs      int64  `json:"flops"`
+}
+
+// obstacles lists what an unsupported operators' error names.
+func obstacles(err error) (list []obstacleInfo) {
+	var unsupported *onnx.UnsupportedError
+	if errors.As(err, &unsupported) {
+		for _, g := range unsupported.Groups() {
+			list = append(list, obstacleInfo{g.Operator, g.Places})
+		}
+	}
+	return list
+}
+
+// describeModel opens a model as every command does. With an error about
+// unsupported operators it still returns what is known of the model.
+func describeModel(path string, p *preprocessFlags) (*modelInfo, error) {
+	mean, std, err := p.values()
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) error { return fmt.Errorf("model %s: %w", path, err) }
+	file, err := onnx.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	g, err := onnx.Decode(file.Data)
+	if err != nil {
+		return nil, fail(err)
+	}
+	info := &modelInfo{Model: path, Opset: g.Opset}
+	info.describe(g)
+	if err := g.Simplify(); err != nil {
+		if info.Unsupported = obstacles(err); info.Unsupported == nil {
+			return nil, fail(err)
+		}
+		return info, fail(err)
+	}
+	parameters := g.Parameters() // without mean and std
+	if err := g.Preprocess(mean, std); err != nil {
+		return nil, fail(err)
+	}
+	info.describe(g)
+	info.Parameters, info.FLOPs = parameters, g.FLOPs()
+	boundaries := split.Boundaries(g)
+	for _, t := range split.Cuts(g) {
+		info.Cuts = append(info.Cuts, cutInfo{t, g.Shapes[t].String(), slices.Index(boundaries, t) + 1})
+	}
+	segments, err := split.At(g, boundaries)
+	if err != nil {
+		return nil, fail(err)
+	}
+	for i, s := range segments {
+		out := s.Outputs[0]
+		info.Segments = append(info.Segments, segmentInfo{i, s.Inputs[0].Shape.String(), out.Shape.String(), out.Name, s.Parameters(), s.FLOPs()})
+	}
+	if err := grad.Check(g); err != nil {
+		info.NoGradient = obstacles(err)
+		return info, fail(err)
+	}
+	return info, nil
+}
+
+// describe notes the graph's ports and operators, as they are now.
+func (m *modelInfo) describe(g *onnx.Graph) {
+	m.Notices, m.Parameters = g.Notices, g.Parameters()
+	m.Inputs, m.Outputs, m.Operators = nil, nil, nil
+	for _, v := range g.Inputs {
+		m.Inputs = append(m.Inputs, portInfo{v.Name, v.Shape.String()})
+	}
+	for _, v := range g.Outputs {
+		m.Outputs = append(m.Outputs, portInfo{v.Name, v.Shape.String()})
+	}
+	counts := map[string]int{}
+	for _, n := range g.Nodes {
+		counts[n.Op]++
+	}
+	for _, op := range slices.Sorted(maps.Keys(counts)) {
+		m.Operators = append(m.Operators, operatorInfo{op, counts[op], grad.HasRule(op)})
+	}
+}
+
+// quantity writes a count with three digits and a unit: 1.11 G.
+func quantity(n int64) string {
+	v, units := float64(n), []string{"", " k", " M", " G", " T", " P", " E"}
+	for v >= 999.5 {
+		v, units = v/1000, units[1:]
+	}
+	digits := 0
+	if units[0] != "" && v < 99.95 {
+		digits = 1
+		if v < 9.995 {
+			digits = 2
+		}
+	}
+	return fmt.Sprintf("%.*f%s", digits, v, units[0])
+}
+
+func (m *modelInfo) print(c *cobra.Command) error {
+	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "model\t%s\nopset\t%d\n", m.Model, m.Opset)
+	for _, notice := range m.Notices {
+		fmt.Fprintf(w, "notice\t%s\n", notice)
+	}
+	for _, p := range m.Inputs {
+		fmt.Fprintf(w, "input\t%s %s\n", p.Name, p.Shape)
+	}
+	for _, p := range m.Outputs {
+		fmt.Fprintf(w, "output\t%s %s\n", p.Name, p.Shape)
+	}
+	fmt.Fprintf(w, "parameters\t%s\n", quantity(m.Parameters))
+	if m.Unsupported != nil {
+		var all []string
+		for _, o := range m.Operators {
+			all = append(all, fmt.Sprintf("%s ×%d", o.Op, o.Count))
+		}
+		fmt.Fprintf(w, "operators\t%s\n", strings.Join(all, ", "))
+		printObstacles(w, "not supported", m.Unsupported)
+		return w.Flush()
+	}
+	fmt.Fprintf(w, "FLOPs\t%s\n", quantity(m.FLOPs))
+	var with, without []string
+	for _, o := range m.Operators {
+		s := fmt.Sprintf("%s ×%d", o.Op, o.Count)
+		if o.Gradient {
+			with = append(with, s)
+		} else {
+			without = append(without, s)
+		}
+	}
+	fmt.Fprintf(w, "gradient rules for\t%s\n", strings.Join(with, ", "))
+	if len(without) > 0 {
+		// Some need none: comparisons, and what no gradient passes through.
+		fmt.Fprintf(w, "none for\t%s\n", strings.Join(without, ", "))
+	}
+	printObstacles(w, "no gradient rule", m.NoGradient)
+	fmt.Fprintf(w, "\nsegment\tinput → output\tparameters\tFLOPs\tends at\n")
+	for _, s := range m.Segments {
+		fmt.Fprintf(w, "F%d\t%s → %s\t%s\t%s\t%s\n", s.Index, s.Input, s.Output, quantity(s.Parameters), quantity(s.FLOPs), s.Ends)
+	}
+	fmt.Fprintf(w, "\ncut tensor\tshape\tdefault boundary\n")
+	for _, t := range m.Cuts {
+		b := ""
+		if t.Boundary > 0 {
+			b = fmt.Sprint(t.Boundary)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", t.Name, t.Shape, b)
+	}
+	return w.Flush()
+}
+
+// printObstacles prints a line for each node: long lists stay readable.
+func printObstacles(w *tabwriter.Writer, what string, list []obstacleInfo) {
+	if len(list) > 0 {
+		fmt.Fprintf(w, "\n%s\tnode, from 0\n", what)
+	}
+	for _, o := range list {
+		for _, node := range o.Nodes {
+			fmt.Fprintf(w, "%s\t%s\n", o.Operator, node)
+		}
+	}
+}
+
+func inspectCommand() *cobra.Command {
+	p, asJSON := &preprocessFlags{}, false
+	c := &cobra.Command{
+		Use:   "inspect MODEL...",
+		Short: "Print a model's operators, gradient rules, FLOPs, cut tensors and block boundaries",
+		Long: `Prints each model's inputs and outputs, operators and which of them have a
+gradient rule, the chain of segments between the default block boundaries, and
+every tensor at which it can be cut. Operators that can't be opened or
+differentiated are named node by node; the exit code is then 2.`,
+		Example: "  selfheal inspect model.onnx\n  selfheal inspect --json a.onnx b.onnx       # exact numbers",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("inspect takes one model or more; see %s --help", c.CommandPath())}
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			all := []*modelInfo{}
+			var broken error // the first model's
+			for _, path := range args {
+				m, err := describeModel(path, p)
+				if m == nil {
+					return err
+				}
+				if broken == nil {
+					broken = err
+				}
+				all = append(all, m)
+			}
+			if asJSON {
+				enc := json.NewEncoder(c.OutOrStdout())
+				enc.SetIndent("", "  ")
+				if err := enc.Encode(all); err != nil {
+					return err
+				}
+				return broken
+			}
+			for i, m := range all {
+				if i > 0 {
+					fmt.Fprintln(c.OutOrStdout())
+				}
+				if err := m.print(c); err != nil {
+					return err
+				}
+			}
+			return broken
+		},
+	}
+	p.add(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}

@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result/published"
+)
+
+// tableSuites are the suites of the paper's tables in the bundled config.
+var tableSuites = []string{"table2-standard", "table2-robust", "table3", "table4", "table5", "table6", "table7"}
+
+// withSuites are arguments of run that select suites.
+func withSuites(suites ...string) []string {
+	args := []string{"run"}
+	for _, s := range suites {
+		args = append(args, "--suite", s)
+	}
+	return args
+}
+
+// A dry run of the tables' suites needs no file, and has every cell of the paper: 125 of
+// two numbers each, on the paper's networks, under its attacks at its epsilons. Only the
+// undefended networks of Table 5 are more.
+func TestPaperSuitesDryRun(t *testing.T) {
+	t.Chdir(t.TempDir()) // the config is the one that is built in
+	text := done(t, append(withSuites(tableSuites...), "--dry-run")...)
+	head := regexp.MustCompile(`^suite (\S+), model (\S+), 10000 images of \S+, (\S+)$`)
+	attacked := regexp.MustCompile(`^  \S+ +defenses: (.+); (\S+)/1, (\S+), epsilon (\S+): at most \S+ forward, \S+ backward`)
+	clean := regexp.MustCompile(`^  none \(clean\) +defenses: (.+)$`)
+	type cell struct{ suite, model, attack string }
+	found, suite, model := map[cell][]string{}, "", ""
+	for _, line := range strings.Split(text, "\n") {
+		if m := head.FindStringSubmatch(line); m != nil {
+			suite, model = m[1], m[2]
+			want := "oblivious"
+			if suite == "table7" {
+				want = "whitebox-through"
+			}
+			if m[3] != want {
+				t.Errorf("suite %s is %s", suite, m[3])
+			}
+		} else if m := clean.FindStringSubmatch(line); m != nil {
+			found[cell{suite, model, "none"}] = strings.Split(m[1], ", ")
+		} else if m := attacked.FindStringSubmatch(line); m != nil {
+			found[cell{suite, model, strings.TrimSuffix(m[2], "-standard") + " " + m[3] + " " + m[4]}] = strings.Split(m[1], ", ")
+		}
+	}
+	cells, extras := 0, 0
+	for _, table := range published.Tables() {
+		suite := table.Name
+		if strings.HasPrefix(suite, "table6") {
+			suite = "table6" // one suite of both halves
+		}
+		for _, c := range table.Cells {
+			attack := "none"
+			if c.Attack.Name != "none" {
+				epsilon := strconv.FormatFloat(c.Attack.Epsilon, 'g', -1, 64)
+				if c.Attack.Norm == "linf" {
+					epsilon = fmt.Sprintf("%.0f/255", 255*c.Attack.Epsilon)
+				}
+				attack = c.Attack.Kind + " " + c.Attack.Norm + " " + epsilon
+			}
+			k := cell{suite, strings.ToLower(c.Model) + "-" + c.Training, attack}
+			defenses := found[k]
+			extra := slices.DeleteFunc(slices.Clone(defenses), func(d string) bool { return !strings.HasSuffix(d, " (extra)") })
+			if len(defenses)-len(extra) != 2 {
+				t.Errorf("%+v: defenses %q, where the paper has two", k, defenses)
+			}
+			if len(extra) > 0 && (suite != "table5" || defenses[0] != "none (extra)") {
+				t.Errorf("%+v: %q are extra", k, extra)
+			}
+			cells, extras = cells+1, extras+len(extra)
+			delete(found, k)
+		}
+	}
+	if cells != 125 || extras != 12 || len(found) > 0 {
+		t.Errorf("%d cells and %d extras, want 125 and 12; besides the paper's: %v", cells, extras, found)
+	}
+	for suite, want := range map[string]string{
+		"table2-standard": "40 cells, 40 of the 40 numbers of table2-standard, 0 extra", "table2-robust": "40 cells, 40 of the 40 numbers of table2-robust, 0 extra",
+		"table3": "24 cells, 24 of the 24 numbers of table3, 0 extra", "table4": "24 cells, 24 of the 24 numbers of table4, 0 extra",
+		"table5": "36 cells, 24 of the 24 numbers of table5, 12 extra", "table6": "80 cells, 80 of the 80 numbers of table6, 0 extra",
+		"table7": "18 cells, 18 of the 18 numbers of table7, 0 extra",
+	} {
+		if !strings.Contains(text, "\nsuite "+suite+": "+want+"; at most ") {
+			t.Errorf("no %q of suite %s", want, suite)
+		}
+	}
+	if !strings.Contains(text, "\n262 cells; attacks: at most ") {
+		t.Error("the cells don't sum up to 262")
+	}
+	if t.Failed() {
+		t.Log("\n" + text)
+	}
+}
+
+// The same in words, of the two smallest tables, with hours; and what is wrong with rates.
+func TestPaperSuitesInWords(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	args := append(withSuites("table5", "table7"), "--dry-run", "--limit", "1000", "--rate", "150", "--rate", "rn-50-standard=60")
+	text := fmt.Sprintf("$ selfheal %s\n%s", strings.Join(args, " "), done(t, args...))
+	for _, c := range []struct{ args, want string }{
+		{"--dry-run --rate 0", "must be a number above 0"}, {"--dry-run --rate rn-18=5", `has a model "rn-18"`},
+		{"--dry-run --rate 5 --rate 6", "given twice"}, {"--rate 5", "--rate goes with --dry-run"},
+	} {
+		if code, stdout, stderr := call(append(withSuites("table7"), strings.Fields(c.args)...)...); code != exitUsage || !strings.Contains(stderr, c.want) || stdout != "" {
+			t.Errorf("%s: exit %d, %s%s", c.args, code, stdout, stderr)
+		}
+	}
+	t.Chdir(here)
+	golden(t, "cli/dry-run-paper.txt", text)
+}
+
+// Whoever has none of the files gets one list of all of them, with exit code 2 and
+// nothing computed; what is put there leaves the list.
+func TestPaperSuitesMissing(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	code, list, stderr := call(append(withSuites("table2-standard", "table6"), "--out", "out")...)
+	text := fmt.Sprintf("$ selfheal run --suite table2-standard --suite table6\nexit %d\n%s%s", code, list, prefixed("stderr: ", stderr))
+	if code != exitUsage || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	if entries, err := os.ReadDir("."); err != nil || len(entries) > 0 {
+		t.Errorf("the run left %v (%v)", entries, err)
+	}
+
+	code, list, _ = call(withSuites(append(tableSuites, "table7-detached")...)...)
+	missing := regexp.MustCompile(`(?m)^  (\S+)$`).FindAllStringSubmatch(list, -1)
+	if code != exitUsage || len(missing) != 6+16+8 { // data sets, networks, embeddings
+		t.Errorf("exit %d, %d files are listed:\n%s", code, len(missing), list)
+	}
+	for _, m := range missing {
+		path := strings.ReplaceAll(m[1], "{size}", "512")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Ext(path) == "" {
+			err = os.MkdirAll(path, 0o755)
+		} else {
+			err = os.WriteFile(path, nil, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, list, stderr := call(append(withSuites(tableSuites...), "--limit", "2")...); code == exitOK || list != "" || strings.Contains(stderr, "missing:") {
+		t.Errorf("with empty files at all places: exit %d\n%s%s", code, list, stderr)
+	}
+	t.Chdir(here)
+	golden(t, "cli/missing.txt", text)
+
+	// The commands are those of the scripts.
+	trainer, err := os.ReadFile("scripts/train.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exporter, err := os.ReadFile("scripts/export.py") // has the arguments that both share
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands := regexp.MustCompile(`python3 scripts/train.py .+`).FindAllString(list, -1)
+	if len(commands) != 16 {
+		t.Errorf("%d networks are trained, want 16", len(commands))
+	}
+	for _, c := range commands {
+		for _, flag := range regexp.MustCompile(`--\S+`).FindAllString(c, -1) {
+			if !strings.Contains(string(trainer)+string(exporter), `"`+flag+`"`) {
+				t.Errorf("%s: train.py has no %s", c, flag)
+			}
+		}
+		architecture := strings.Fields(c)[3]
+		if _, err := os.Stat("models/zoo/skeletons/" + architecture + ".onnx"); err != nil {
+			t.Errorf("%s: %v", c, err)
+		}
+	}
+	cfg, err := config.Load("config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits := regexp.MustCompile(`selfheal fit --control (\S+)`).FindAllStringSubmatch(list, -1)
+	for _, m := range fits {
+		if cfg.Control(m[1]) == nil {
+			t.Errorf("%s: there is no such control", m[0])
+		}
+	}
+	if len(fits) < 5 {
+		t.Errorf("%d embeddings are fitted:\n%s", len(fits), list)
+	}
+}

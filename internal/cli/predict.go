@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"selfheal/control"
+	"selfheal/harness"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+)
+
+// useFlags are what every command has that uses a model of a config: --config,
+// --model, --control.
+type useFlags struct{ config, model, control string }
+
+func (f *useFlags) add(c *cobra.Command, control string) {
+	c.Flags().StringVar(&f.config, "config", "", "config file (default: ./config.yaml, else the bundled one)")
+	c.Flags().StringVar(&f.model, "model", "", "a model of the config")
+	c.Flags().StringVar(&f.control, "control", "", control)
+}
+
+// open opens the model, and the control where one is asked for.
+func (f *useFlags) open(c *cobra.Command, g *globals, scale *scaleFlags) (*harness.Use, error) {
+	if f.model == "" {
+		return nil, usageError{fmt.Errorf("%s needs --model, the name of a model of the config", c.Name())}
+	}
+	if err := scale.check(); err != nil {
+		return nil, usageError{err}
+	}
+	cfg, err := g.loadConfig(f.config, nil)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	scale.apply(cfg, c.Flags().Changed)
+	if err := g.runtime(c); err != nil {
+		return nil, err
+	}
+	u, err := harness.Open(c.Context(), cfg, f.model, f.control, harness.Options{
+		Progress: harness.NewProgress(c.ErrOrStderr(), false), Cache: control.UserCache(),
+	})
+	return u, asUsage(err)
+}
+
+// asUsage marks what is wrong with what a config or a flag names.
+func asUsage(err error) error {
+	if errors.As(err, new(harness.ConfigError)) {
+		return usageError{err}
+	}
+	return err
+}
+
+// prediction is a line of predict's --json.
+type prediction struct {
+	Image           any      `json:"image"` // a file's name, or the id in a data set
+	Label           *int     `json:"label,omitempty"`
+	Predicted       int      `json:"predicted"`
+	Margin          float64  `json:"margin"` // the largest logit less the second
+	HealedPredicted *int     `json:"healed_predicted,omitempty"`
+	HealedMargin    *float64 `json:"healed_margin,omitempty"`
+}
+
+// pictures are images to classify.
+type pictures struct {
+	names  []any
+	labels []int // nil where they are not known
+	pixels func(i int) []float32
+}
+
+func predictCommand(g *globals) *cobra.Command {
+	f, d, s, asJSON := &useFlags{}, &dataFlags{}, &scaleFlags{}, false
+	c := &cobra.Command{
+		Use:   "predict --model NAME [--control NAME] (IMAGE... | --data FILE)",
+		Short: "Classify images with a model of a config, plain and healed",
+		Long: `Prints, for each image, the class that the model gives it and the margin, by which
+the largest logit exceeds the second; with --control those of the controlled
+network as well. Images are PNG or JPEG files of the size that the model takes, or
+a labelled data set.`,
+		Example: `  selfheal predict --model mine --config my.yaml cat.png dog.jpg
+  selfheal predict --model preact-robust --control msa --data models/zoo/shapes10/test.bin --limit 10
+  selfheal predict --model mine --control pca --config my.yaml --data test.npz --json > answers.jsonl`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if (len(args) > 0) == (d.data != "") {
+				return usageError{errors.New("predict takes image files or --data FILE, one of the two")}
+			}
+			u, err := f.open(c, g, s)
+			if err != nil {
+				return err
+			}
+			defer u.Close()
+			var p *pictures
+			if d.data != "" {
+				p, err = d.pictures(u, s.limit)
+			} else {
+				p, err = imageFiles(u, args[:limited(len(args), s.limit)])
+			}
+			if err != nil {
+				return usageError{err}
+			}
+			list, err := p.predict(c, u)
+			if err != nil {
+				return err
+			}
+			return printPredictions(c, list, asJSON)
+		},
+	}
+	f.add(c, "a control of the config, to heal with")
+	d.add(c)
+	s.add(c, "the config's, 0: all cores", "the config's")
+	c.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON an image")
+	return c
+}
+
+// limited is n, or limit where that is less and not 0.
+func limited(n, limit int) int {
+	if limit > 0 {
+		return min(n, limit)
+	}
+	return n
+}
+
+// imageFiles reads PNG and JPEG files.
+func imageFiles(u *harness.Use, paths []string) (*pictures, error) {
+	p := &pictures{}
+	var all [][]float32
+	for _, path := range paths {
+		pixels, shape, err := dataset.ReadImage(config.Folder("."), filepath.ToSlash(path))
+		if err != nil {
+			return nil, err
+		}
+		if err := u.FitsImage(shape); err != nil {
+			return nil, fmt.Errorf("image %s: %w", path, err)
+		}
+		p.names, all = append(p.names, path), append(all, pixels)
+	}
+	p.pixels = func(i int) []float32 { return all[i] }
+	return p, nil
+}
+
+// pictures opens a data set.
+func (f *dataFlags) pictures(u *harness.Use, limit int) (*pictures, error) {
+	format, err := f.guess()
+	if err != nil {
+		return nil, err
+	}
+	d, err := dataset.Open(dataset.Spec{Format: format, Path: filepath.ToSlash(filepath.Clean(f.data))}, config.Folder("."), limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.Fits(d); err != nil {
+		return nil, fmt.Errorf("--data %s: %w", f.data, err)
+	}
+	p := &pictures{pixels: func(i int) []float32 {
+		_, pixels, _ := d.Image(i)
+		return pixels
+	}}
+	for i := range d.Len() {
+		id, _, label := d.Image(i)
+		p.names, p.labels = append(p.names, id), append(p.labels, label)
+	}
+	return p, nil
+}
+
+func (p *pictures) predict(c *cobra.Command, u *harness.Use) ([]prediction, error) {
+	alone, healed, err := u.Answers(c.Context(), len(p.names), p.pixels)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]prediction, len(alone))
+	for i, a := range alone {
+		list[i] = prediction{Image: p.names[i], Predicted: a.Class, Margin: a.Margin}
+		if p.labels != nil {
+			list[i].Label = &p.labels[i]
+		}
+		if healed != nil {
+			list[i].HealedPredicted, list[i].HealedMargin = &healed[i].Class, &healed[i].Margin
+		}
+	}
+	return list, nil
+}
+
+func printPredictions(c *cobra.Command, list []prediction, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(c.OutOrStdout())
+		for _, p := range list {
+			if err := enc.Encode(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	columns := []string{"image"}
+	if list[0].Label != nil {
+		columns = append(columns, "label")
+	}
+	columns = append(columns, "predicted", "margin")
+	if list[0].HealedPredicted != nil {
+		columns = append(columns, "healed", "healed margin")
+	}
+	fmt.Fprintln(w, strings.Join(columns, "\t"))
+	for _, p := range list {
+		row := []string{fmt.Sprint(p.Image)}
+		if p.Label != nil {
+			row = append(row, fmt.Sprint(*p.Label))
+		}
+		row = append(row, fmt.Sprint(p.Predicted), fmt.Sprintf("%.4g", p.Margin))
+		if p.HealedPredicted != nil {
+			row = append(row, fmt.Sprint(*p.HealedPredicted), fmt.Sprintf("%.4g", *p.HealedMargin))
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	return w.Flush()
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"selfheal/harness/result"
+	"selfheal/reports"
+)
+
+func reportCommand() *cobra.Command {
+	var out string
+	var published bool
+	c := &cobra.Command{
+		Use:   "report DIR --out OUT",
+		Short: "Render the reports of a run again, or the paper's numbers",
+		Long: `Render the reports of a run again. With --published nothing is read: the paper's own
+tables and radar plots are rendered from the numbers that it prints.`,
+		Example: "  selfheal report results --out rendered\n  selfheal report --published --out paper",
+		Args: func(c *cobra.Command, args []string) error {
+			if published && len(args) > 0 {
+				return usageError{fmt.Errorf("report --published takes no folder, got %s; see %s --help", args[0], c.CommandPath())}
+			}
+			if published {
+				return nil
+			}
+			return exactly(1, "the folder of one run")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if out == "" {
+				return usageError{errors.New("report needs --out")}
+			}
+			render := reports.WritePublished
+			if !published {
+				file, records, err := readResults(args[0])
+				if err != nil {
+					return err
+				}
+				render = func(dir string) error {
+					theory, err := theoryOf(c.Context(), file)
+					if rerr := reports.Write(dir, file, slices.Values(records), theory); rerr != nil {
+						return rerr
+					}
+					return err
+				}
+			}
+			if err := os.MkdirAll(out, 0o755); err != nil {
+				return err
+			}
+			if err := render(out); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(c.OutOrStdout(), "report: %s\n", filepath.Join(out, "report.html"))
+			return err
+		},
+	}
+	c.Flags().StringVar(&out, "out", "", "folder for the reports")
+	c.Flags().BoolVar(&published, "published", false, "render the paper's own tables and radar plots; runs nothing")
+	return c
+}
+
+// readResults reads what a run has left in dir. Records and gallery may be absent.
+func readResults(dir string) (*result.File, []result.Record, error) {
+	file, err := result.Read(filepath.Join(dir, "results.json"))
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%s holds no results.json; run `selfheal run --out %s` first", dir, dir)
+		}
+		return nil, nil, usageError{err}
+	}
+	records, err := result.ReadRecords(filepath.Join(dir, "records.jsonl"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	if file.Gallery, err = result.ReadGallery(filepath.Join(dir, "gallery.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	if g := file.Gallery; g != nil && g.ConfigSHA256 != file.ConfigSHA256 {
+		return nil, nil, fmt.Errorf("%s is of another run than the results.json beside it; remove it or run again", filepath.Join(dir, "gallery.json"))
+	}
+	return file, records, nil
+}

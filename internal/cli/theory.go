@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"selfheal/control/theory"
+	"selfheal/harness"
+	"selfheal/harness/result"
+	"selfheal/reports"
+)
+
+func theoryCommand() *cobra.Command {
+	var out string
+	var quiet bool
+	var o theory.Options
+	c := &cobra.Command{
+		Use:   "theory",
+		Short: "Check the theory of margins and errors on systems small enough to compute",
+		Long: `Runs the paper's theory: the linear reactive defence, the margins of a classifier
+behind a manifold projection, Proposition 1, Theorems 1 and 2, and the curvature of
+the manifolds. It prints a table of checks, writes it with figures to --out, and exits
+with 1 when a check fails. No model, no data and no ONNX Runtime are needed.`,
+		Example: "  selfheal theory                          # under a minute: the table, theory/theory.html\n  selfheal theory --out out --seed 7 --quick",
+		Args:    exactly(0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !quiet {
+				o.Progress = func(name string) { fmt.Fprintf(c.ErrOrStderr(), "theory: %s\n", name) }
+			}
+			r, err := theory.Run(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			return concludeTheory(c.OutOrStdout(), r, out)
+		},
+	}
+	c.Flags().StringVar(&out, "out", "theory", "output folder")
+	c.Flags().Uint64Var(&o.Seed, "seed", 0, "seed of every draw")
+	c.Flags().BoolVar(&o.Quick, "quick", false, "fewer draws and coarser grids: seconds")
+	c.Flags().BoolVar(&quiet, "quiet", false, "no progress")
+	return c
+}
+
+// concludeTheory writes the reports and prints the table; checks that fail are an error.
+func concludeTheory(w io.Writer, r *theory.Result, out string) error {
+	report := reports.NewTheory(harness.Version, r)
+	if err := reports.WriteTheory(out, report); err != nil {
+		return err
+	}
+	if err := printChecks(w, r.Checks); err != nil {
+		return err
+	}
+	page := filepath.Join(out, "theory.html")
+	if !r.Passed() {
+		return fmt.Errorf("theory: %s; see %s", report.Verdict(), page)
+	}
+	_, err := fmt.Fprintf(w, "\n%s\nreport: %s\n", report.Verdict(), page)
+	return err
+}
+
+// printChecks prints the table of checks.
+func printChecks(w io.Writer, checks []theory.Check) error {
+	var sb strings.Builder
+	t := tabwriter.NewWriter(&sb, 0, 0, 2, ' ', 0)
+	part := ""
+	for _, c := range checks {
+		if c.Part != part {
+			fmt.Fprintf(t, "%s\t\t\t\n", c.Part)
+			part = c.Part
+		}
+		outcome := "pass"
+		if !c.Pass {
+			outcome = "FAIL"
+		}
+		tolerance := ""
+		if c.Tolerance != 0 {
+			tolerance = fmt.Sprintf(" ± %.2g", c.Tolerance)
+		}
+		fmt.Fprintf(t, "  %s\t%.6g\t%s %.6g%s\t%s\n", c.Name, c.Measured, c.Relation, c.Expected, tolerance, outcome)
+	}
+	t.Flush() // a strings.Builder takes everything
+	for line := range strings.Lines(sb.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// theoryOf runs the theory that a result file asks for, nil where it asks for none. A
+// check that fails is an error beside the report.
+func theoryOf(ctx context.Context, f *result.File) (*reports.Theory, error) {
+	if f.Theory == nil {
+		return nil, nil
+	}
+	r, err := theory.Run(ctx, theory.Options{Seed: f.Theory.Seed})
+	if err != nil {
+		return nil, err
+	}
+	report := reports.NewTheory(harness.Version, r)
+	if !r.Passed() {
+		err = fmt.Errorf("theory: %s; see the report", report.Verdict())
+	}
+	return report, err
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"selfheal/harness"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+)
+
+type verifyFlags struct {
+	useFlags
+	scaleFlags
+	adversarial, dataset, attack, epsilon string
+	json                                  bool
+}
+
+func verifyCommand(g *globals) *cobra.Command {
+	f := &verifyFlags{}
+	c := &cobra.Command{
+		Use:   "verify --adversarial FILE --model NAME --dataset NAME --attack NAME",
+		Short: "Check adversarial images, whoever made them, against a model",
+		Long: `Measures adversarial images as the judge of a run does, in float64: each value in
+[0,1], each perturbation within the attack's epsilon (relative tolerance 1e-5); then
+asks the model about them, or with --control the controlled network. FILE holds the
+images of the data set in its order, float32 [N, C, H, W]: .npy, or .npz with an array
+x_adv or adversarial, or only one. The exit code is 1 when an image leaves ball or box.`,
+		Example: `  selfheal verify --adversarial adversarial.npy --config my.yaml --model mine --dataset test --attack aa-linf
+  selfheal verify --adversarial x.npz --model preact-robust --dataset shapes10 --attack aa-l2 --control msa --limit 50`,
+		Args: exactly(0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error { return f.verify(c, g) },
+	}
+	f.useFlags.add(c, "a control of the config: the controlled network judges")
+	f.scaleFlags.add(c, "the config's, 0: all cores", "the config's")
+	c.Flags().StringVar(&f.adversarial, "adversarial", "", "the adversarial images, .npy or .npz")
+	c.Flags().StringVar(&f.dataset, "dataset", "", "a data set of the config: the clean images")
+	c.Flags().StringVar(&f.attack, "attack", "", "an attack of the config: norm and epsilon")
+	c.Flags().StringVar(&f.epsilon, "epsilon", "", "which of the attack's epsilons, where it has several")
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	return c
+}
+
+func (f *verifyFlags) verify(c *cobra.Command, g *globals) error {
+	for _, required := range []struct{ flag, value string }{{"adversarial", f.adversarial}, {"dataset", f.dataset}, {"attack", f.attack}} {
+		if required.value == "" {
+			return usageError{fmt.Errorf("verify needs --%s", required.flag)}
+		}
+	}
+	claim := harness.Claim{Dataset: f.dataset, Limit: f.limit, Attack: f.attack}
+	var err error
+	if claim.Epsilon, err = parseEpsilon(f.epsilon); err != nil {
+		return usageError{err}
+	}
+	claim.Shape, claim.Images, err = dataset.ReadArray(config.Folder("."), filepath.ToSlash(f.adversarial), "x_adv", "adversarial")
+	if err != nil {
+		return usageError{fmt.Errorf("--adversarial %s: %w", f.adversarial, systemError(err))}
+	}
+	u, err := f.open(c, g, &f.scaleFlags)
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	v, err := u.Verify(c.Context(), claim)
+	if err != nil {
+		return asUsage(err)
+	}
+	if f.json {
+		enc := json.NewEncoder(c.OutOrStdout())
+		enc.SetIndent("", "  ")
+		err = enc.Encode(v)
+	} else {
+		err = printVerification(c, v)
+	}
+	if err == nil && len(v.Outside) > 0 {
+		first := v.Outside[0]
+		err = fmt.Errorf("%s: %d of %d images leave the ball or the box; image %d: %s", f.adversarial, len(v.Outside), v.N, first.Image, first.Problem)
+	}
+	return err
+}
+
+// parseEpsilon reads a number or a fraction above 0; 0 stands for none given.
+func parseEpsilon(s string) (float64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	above, below, fraction := strings.Cut(s, "/")
+	v, err := strconv.ParseFloat(strings.TrimSpace(above), 64)
+	if fraction && err == nil {
+		var w float64
+		w, err = strconv.ParseFloat(strings.TrimSpace(below), 64)
+		v /= w
+	}
+	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		return 0, errors.New("--epsilon must be a number above 0, such as 0.5 or 8/255, not " + strconv.Quote(s))
+	}
+	return v, nil
+}
+
+// mostListed bounds the images outside that are printed; --json has them all.
+const mostListed = 10
+
+func printVerification(c *cobra.Command, v *harness.Verification) error {
+	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "dataset\t%s\nmodel\t%s\n", v.Dataset, v.Model)
+	if v.Defense != config.None {
+		fmt.Fprintf(w, "control\t%s\n", v.Defense)
+	}
+	fmt.Fprintf(w, "attack\t%s, %s, epsilon %.6g\n", v.Attack, v.Norm, v.Epsilon)
+	fmt.Fprintf(w, "images\t%d, %d of them unperturbed\n", v.N, v.Unperturbed)
+	fmt.Fprintf(w, "largest norm\t%.6g\n", v.MaxNorm)
+	fmt.Fprintf(w, "outside ball or box\t%d\n", len(v.Outside))
+	for i, o := range v.Outside {
+		if i == mostListed {
+			fmt.Fprintf(w, "\tand %d more\n", len(v.Outside)-i)
+			break
+		}
+		fmt.Fprintf(w, "  image %d\t%s\n", o.Image, o.Problem)
+	}
+	others := ""
+	if len(v.Outside) > 0 {
+		others = " others"
+	}
+	fmt.Fprintf(w, "robust accuracy\t%.1f %% of %d%s, 95 %% interval %.1f to %.1f\n", 100*v.Accuracy, v.Judged, others, 100*v.CI95[0], 100*v.CI95[1])
+	return w.Flush()
+}

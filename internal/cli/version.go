@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"selfheal/attacks"
+	"selfheal/harness"
+	"selfheal/harness/config"
+	"selfheal/harness/gate"
+	"selfheal/harness/result"
+	"selfheal/models/ort"
+)
+
+// version is what `selfheal version` tells; its JSON is for other programs.
+type version struct {
+	Selfheal string `json:"selfheal"`
+	// Commit is what the program was built from, Time when it was made, Modified whether
+	// files differed from it; absent where Go did not record it.
+	Commit      string           `json:"commit,omitempty"`
+	Time        string           `json:"time,omitempty"`
+	Modified    bool             `json:"modified,omitempty"`
+	Go          string           `json:"go"`
+	OS          string           `json:"os"`
+	Arch        string           `json:"arch"`
+	ONNXRuntime installedRuntime `json:"onnxruntime"`
+	Recipes     []string         `json:"recipes"` // of attacks, with their versions
+	Config      int              `json:"config"`  // version of its layout
+	Schemas     []string         `json:"schemas"` // of the files that are written
+}
+
+// installedRuntime is the ONNX Runtime that a run would take without a download.
+type installedRuntime struct {
+	Found   bool   `json:"found"`
+	Version string `json:"version,omitempty"`
+	Library string `json:"library,omitempty"`
+	Origin  string `json:"origin,omitempty"`  // of the library: a flag, a variable, the cache
+	Problem string `json:"problem,omitempty"` // why none was found
+}
+
+func versionCommand(g *globals) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print versions: program, ONNX Runtime, attack recipes, file layouts",
+		Long: `Prints the version of selfheal, the commit that it was built from, Go's, the ONNX
+Runtime that a run would take without downloading it, and the versions of attack
+recipes and file layouts. A recipe's version rises when its numbers may change.`,
+		Example: "  selfheal version\n  selfheal version --json",
+		Args:    exactly(0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			v, err := readVersion(c, g)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				e := json.NewEncoder(c.OutOrStdout())
+				e.SetIndent("", "  ")
+				return e.Encode(v)
+			}
+			return v.print(c.OutOrStdout())
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func readVersion(c *cobra.Command, g *globals) (version, error) {
+	v := version{Selfheal: harness.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Config: config.Version,
+		Schemas: []string{result.Schema, result.GallerySchema, gate.Schema}}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v.built(info.Settings)
+	}
+	if err := ort.Init(c.Context(), ort.Options{Library: g.library, Offline: true}); err != nil {
+		v.ONNXRuntime.Problem = strings.Join(strings.Fields(err.Error()), " ")
+	} else {
+		v.ONNXRuntime = installedRuntime{Found: true, Version: ort.Version(), Library: ort.LibraryPath(), Origin: g.origin()}
+	}
+	var err error
+	v.Recipes, err = recipes()
+	return v, err
+}
+
+// built takes what Go recorded of the checkout that the program was built from.
+func (v *version) built(settings []debug.BuildSetting) {
+	for _, s := range settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value
+		case "vcs.time":
+			v.Time = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		}
+	}
+}
+
+// recipes are the names that attacks' images go by in results, in the config's order.
+func recipes() ([]string, error) {
+	var names []string
+	for _, kind := range config.AttackKinds {
+		versions := []string{""}
+		if kind == "autoattack" {
+			versions = config.AttackVersions
+		}
+		for _, version := range versions {
+			a := &config.Attack{Name: kind, Kind: kind, Version: version}
+			if version == "custom" {
+				a.Components = []string{"apgd-ce"}
+			}
+			// Any radius, classes and images: a recipe's name does not depend on them.
+			r, err := harness.PlannedAttack{Attack: a, Epsilon: 0.5, Norm: attacks.L2}.Recipe(1000, attacks.Shape{C: 3, H: 32, W: 32})
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, r.Name)
+		}
+	}
+	return names, nil
+}
+
+func (v version) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	row := func(name string, words ...string) { fmt.Fprintf(w, "%s\t%s\n", name, strings.Join(words, ", ")) }
+	row("selfheal", v.Selfheal)
+	commit := cmp.Or(v.Commit, "not recorded")
+	if v.Time != "" {
+		commit += " of " + v.Time
+	}
+	if v.Modified {
+		commit += ", with changes"
+	}
+	row("commit", commit)
+	row("Go", fmt.Sprintf("%s %s/%s", v.Go, v.OS, v.Arch))
+	if r := v.ONNXRuntime; r.Found {
+		row("ONNX Runtime", r.Version, r.Origin, r.Library)
+	} else {
+		row("ONNX Runtime", "not found: "+r.Problem)
+	}
+	row("recipes", v.Recipes...)
+	row("config", fmt.Sprint("version ", v.Config))
+	row("files", v.Schemas...)
+	return w.Flush()
+}
