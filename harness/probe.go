@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -97,13 +96,15 @@ func (r *runner) probe(ctx context.Context, s subject, set []attacks.Image, clea
 	var list []result.Warning
 	random := slices.Max(apart) > repeatable
 	if random {
-		list = append(list, result.Warning{ID: warnRandomized, Message: fmt.Sprintf(
-			"the answers of %s to one image differ from pass to pass: attack it with AutoAttack's version rand, which averages gradients", s.what)})
+		list = append(list, result.WarnRandomized.New(
+			"the answers of %s to one image differ from pass to pass: attack it with AutoAttack's version rand, "+
+				"which averages gradients", s.what))
 	}
 	slices.Sort(changes)
 	if median := changes[len(changes)/2]; median > unstable && !random {
-		list = append(list, result.Warning{ID: warnUnstableLoss, Message: fmt.Sprintf(
-			"noise of half a grey level changes the margin of the median image by %.0f %%: gradients lead attacks astray", 100*median)})
+		list = append(list, result.WarnUnstableLoss.New(
+			"noise of half a grey level changes the margin of the median image by %.0f %%: "+
+				"gradients lead attacks astray", 100*median))
 	}
 	return list, nil
 }
@@ -153,6 +154,7 @@ func (r *runner) unbounded(ctx context.Context, at *target, set []attacks.Image,
 	if left == 0 {
 		return nil, nil
 	}
-	return []result.Warning{{ID: warnUnbounded, Message: fmt.Sprintf("%s stand even at epsilon 1, where any image may become any other: the attack is stopped by something else than robustness",
-		share(left, len(todo)))}}, nil
+	return []result.Warning{result.WarnStandsAtEpsilonOne.New(
+		"%s stand even at epsilon 1, where any image may become any other: something else than robustness stops the attack",
+		share(left, len(todo)))}, nil
 }

@@ -12,64 +12,41 @@ import (
 	"selfheal/harness/stats"
 )
 
-// The warnings that a cell may carry; docs/warnings.md explains each.
-const (
-	warnConverted        = "converted"
-	warnProbabilities    = "probabilities"
-	warnClaimRefuted     = "claim-refuted"
-	warnZeroGradient     = "zero-gradient"
-	warnNotFinite        = "not-finite-gradient"
-	warnSquareWins       = "square-wins"
-	warnFewClasses       = "few-classes"
-	warnNearChance       = "near-chance"
-	warnOptimisationLoop = "optimisation-loop"
-	warnMaskedByControl  = "masked-by-control"
-	warnRandomized       = "randomized"
-	warnUnstableLoss     = "unstable-loss"
-	warnUnbounded        = "stands-at-epsilon-1"
-	warnQuick            = "quick"
-)
-
 // warnings are those that a cell's own numbers give.
 func warnings(j Job, net *control.Network, s subject, made *crafted, recipe attacks.Recipe, v []verdict) []result.Warning {
 	var list []result.Warning
-	warn := func(id, format string, args ...any) {
-		list = append(list, result.Warning{ID: id, Message: fmt.Sprintf(format, args...)})
-	}
-	for _, notice := range net.Graph.Notices {
-		warn(warnConverted, "model %s: %s", net.Name, notice)
-	}
-	own := s.attacked(j.Suite.Mode)
-	if s.controller == nil && !slices.ContainsFunc(v, func(v verdict) bool { return !v.simplex }) && j.Model.Output != "probabilities" {
-		warn(warnProbabilities, "model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities", net.Name)
-	}
-	if own && made.wrong > 0 {
-		warn(warnClaimRefuted, "an attack claimed %d successes that the judge did not see again", made.wrong)
-	}
-	if g := made.gradients; own && g.zero > 0 {
-		warn(warnZeroGradient, "on %s an attack began with a gradient of 0", share(g.zero, g.images))
-	}
-	if g := made.gradients; own && g.notFinite > 0 {
-		warn(warnNotFinite, "on %s a loss or a gradient was infinite or NaN", share(g.notFinite, g.images))
-	}
-	if own {
-		list = append(list, made.warnings...)
-		for _, broke := range squareWins(made.steps, len(v)) {
-			warn(warnSquareWins, "Square, which sees no gradients, broke %d images that the gradient attacks before it had left", broke)
+	warn := func(when bool, kind result.WarningKind, format string, args ...any) {
+		if when {
+			list = append(list, kind.New(format, args...))
 		}
 	}
-	if strings.HasPrefix(recipe.Name, "autoattack-quick") {
-		warn(warnQuick, "recipe %s: short runs of APGD, which left at most 0.5 points more than standard on the twelve cases that it was chosen by and 1.2 on six others; standard has the last word", recipe.Name)
+	for _, notice := range net.Graph.Notices {
+		warn(true, result.WarnConverted, "model %s: %s", net.Name, notice)
 	}
-	if recipe.Fallback != "" {
-		warn(warnFewClasses, "%s", recipe.Fallback)
+	probabilities := !slices.ContainsFunc(v, func(v verdict) bool { return !v.simplex })
+	warn(s.controller == nil && probabilities && j.Model.Output != "probabilities", result.WarnProbabilities,
+		"model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities", net.Name)
+	if g := made.gradients; s.attacked(j.Suite.Mode) {
+		warn(made.wrong > 0, result.WarnClaimRefuted, "an attack claimed %d successes that the judge did not see again", made.wrong)
+		warn(g.zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", share(g.zero, g.images))
+		warn(g.notFinite > 0, result.WarnNotFiniteGradient, "on %s a loss or a gradient was infinite or NaN",
+			share(g.notFinite, g.images))
+		list = append(list, made.warnings...)
+		for _, broke := range squareWins(made.steps, len(v)) {
+			warn(true, result.WarnSquareWins,
+				"Square, which sees no gradients, broke %d images that the gradient attacks before it had left", broke)
+		}
 	}
-	if recipe.Name == "" && nearChance(v, net.Classes()) {
-		warn(warnNearChance, "clean accuracy is near chance (1 of %d classes): the mean and std, the channel order or the labels may be wrong", net.Classes())
-	}
-	if s.controller != nil && s.controller.Solver.Method != control.Greedy {
-		warn(warnOptimisationLoop, "the defense %s solves an optimisation problem for every image: its robustness must be judged by an attack through that loop", s.defense)
-	}
+	warn(strings.HasPrefix(recipe.Name, "autoattack-quick"), result.WarnQuick,
+		"recipe %s: short runs of APGD, which left at most 0.5 points more than standard on the twelve cases that it was "+
+			"chosen by and 1.2 on six others; standard has the last word", recipe.Name)
+	warn(recipe.Fallback != "", result.WarnFewClasses, "%s", recipe.Fallback)
+	warn(recipe.Name == "" && nearChance(v, net.Classes()), result.WarnNearChance,
+		"clean accuracy is near chance (1 of %d classes): the mean and std, the channel order or the labels may be wrong",
+		net.Classes())
+	warn(s.controller != nil && s.controller.Solver.Method != control.Greedy, result.WarnOptimisationLoop,
+		"the defense %s solves an optimisation problem for every image: its robustness must be judged by an attack "+
+			"through that loop", s.defense)
 	return list
 }
 
@@ -134,8 +111,9 @@ func maskedByControl(cells []result.Cell) {
 				continue
 			}
 			if c.Accuracy-w.Accuracy > maskingDrop && c.CI95[0] > w.CI95[1] {
-				c.Warnings = append(c.Warnings, result.Warning{ID: warnMaskedByControl, Message: fmt.Sprintf(
-					"oblivious accuracy %.1f %%, but an attack that knows the control leaves %.1f %% (suite %s, %s)", 100*c.Accuracy, 100*w.Accuracy, w.Suite, w.Attack)})
+				c.Warnings = append(c.Warnings, result.WarnMaskedByControl.New(
+					"oblivious accuracy %.1f %%, but an attack that knows the control leaves %.1f %% (suite %s, %s)",
+					100*c.Accuracy, 100*w.Accuracy, w.Suite, w.Attack))
 			}
 		}
 	}

@@ -65,13 +65,13 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 		want    []string
 	}{
 		{"honest", same, same, nil},
-		{"sharp", same, scaled(1e6), []string{warnZeroGradient}},
-		{"faint", same, scaled(1e-30), []string{warnZeroGradient}},
-		{"quantised", quantised(16), same, []string{warnZeroGradient, warnUnbounded}},
-		{"coarsely-quantised", quantised(6), same, []string{warnZeroGradient, warnUnstableLoss}},
-		{"noisy", noisy, same, []string{warnRandomized}},
-		{"wrong-input", shuffled, same, []string{warnNearChance}},
-		{"softmax", same, softmax, []string{warnProbabilities}},
+		{"sharp", same, scaled(1e6), []string{result.WarnZeroGradient.ID}},
+		{"faint", same, scaled(1e-30), []string{result.WarnZeroGradient.ID}},
+		{"quantised", quantised(16), same, []string{result.WarnZeroGradient.ID, result.WarnStandsAtEpsilonOne.ID}},
+		{"coarsely-quantised", quantised(6), same, []string{result.WarnZeroGradient.ID, result.WarnUnstableLoss.ID}},
+		{"noisy", noisy, same, []string{result.WarnRandomized.ID}},
+		{"wrong-input", shuffled, same, []string{result.WarnNearChance.ID}},
+		{"softmax", same, softmax, []string{result.WarnProbabilities.ID}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := fmt.Sprintf(`
@@ -146,16 +146,16 @@ func TestWarningsFromNumbers(t *testing.T) {
 		v      []verdict
 	}{
 		{"", crafted{gradients: gradients{images: 4}}, some, right(30)},
-		{warnNotFinite, crafted{gradients: gradients{images: 4, notFinite: 1}}, some, right(30)},
-		{warnZeroGradient, crafted{gradients: gradients{images: 4, zero: 2}}, some, right(30)},
-		{warnClaimRefuted, crafted{wrong: 1}, some, right(30)},
-		{warnFewClasses, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1", Fallback: "the model has only 2 classes"}, right(30)},
-		{warnSquareWins, crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.4)}}, some, right(30)},
+		{result.WarnNotFiniteGradient.ID, crafted{gradients: gradients{images: 4, notFinite: 1}}, some, right(30)},
+		{result.WarnZeroGradient.ID, crafted{gradients: gradients{images: 4, zero: 2}}, some, right(30)},
+		{result.WarnClaimRefuted.ID, crafted{wrong: 1}, some, right(30)},
+		{result.WarnFewClasses.ID, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1", Fallback: "the model has only 2 classes"}, right(30)},
+		{result.WarnSquareWins.ID, crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.4)}}, some, right(30)},
 		{"", crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.5)}}, some, right(30)},
-		{warnNearChance, crafted{}, attacks.Recipe{}, append(right(3), wrong(27)...)},
+		{result.WarnNearChance.ID, crafted{}, attacks.Recipe{}, append(right(3), wrong(27)...)},
 		{"", crafted{}, attacks.Recipe{}, append(right(25), wrong(5)...)},
 		{"", crafted{}, some, append(right(3), wrong(27)...)}, // under attack that is the attack's merit
-		{warnProbabilities, crafted{}, some, slices.Repeat([]verdict{{right: true, simplex: true}}, 30)},
+		{result.WarnProbabilities.ID, crafted{}, some, slices.Repeat([]verdict{{right: true, simplex: true}}, 30)},
 	} {
 		var got []string
 		for _, w := range warnings(p.Jobs[0], net, plain(net), &c.made, c.recipe, c.v) {

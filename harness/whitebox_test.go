@@ -73,11 +73,11 @@ func TestModes(t *testing.T) {
 		has := func(c result.Cell, id string) bool {
 			return slices.ContainsFunc(c.Warnings, func(w result.Warning) bool { return w.ID == id })
 		}
-		if masked := has(o, warnMaskedByControl); masked != (o.CI95[0] > w.CI95[1]) {
+		if masked := has(o, result.WarnMaskedByControl.ID); masked != (o.CI95[0] > w.CI95[1]) {
 			t.Errorf("%s: oblivious %v, through %v, warned %v", defense, o.CI95, w.CI95, masked)
 		}
 		for _, c := range []result.Cell{o, d, w} {
-			if has(c, warnOptimisationLoop) != (defense == "msa") {
+			if has(c, result.WarnOptimisationLoop.ID) != (defense == "msa") {
 				t.Errorf("%s, %s: warnings %+v", defense, c.Mode, c.Warnings)
 			}
 		}

@@ -4,8 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -55,44 +53,6 @@ func TestModesAreKnown(t *testing.T) {
 		if m := modeOf(name); m.Short == "" || m.Knows == "" || m.Label == "" {
 			t.Errorf("mode %q is not explained", name)
 		}
-	}
-}
-
-// Every warning that a cell may carry has its section in docs/warnings.md, with what
-// happened, why it matters and what to do; nothing else has one.
-func TestWarningsAreExplained(t *testing.T) {
-	ids := constants(t, filepath.Join("..", "harness", "warnings.go"), "warn")
-	if len(ids) < 13 {
-		t.Fatalf("only found %v", ids)
-	}
-	doc, err := os.ReadFile(filepath.Join("..", "docs", "warnings.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sections := map[string]string{}
-	for _, part := range strings.Split(string(doc), "\n## ")[1:] {
-		head, body, _ := strings.Cut(part, "\n")
-		if id, ok := strings.CutPrefix(head, "`"); ok {
-			sections[strings.TrimSuffix(id, "`")] = body
-		}
-	}
-	for _, id := range ids {
-		body, found := sections[id]
-		if !found {
-			t.Errorf("docs/warnings.md lacks a section `%s`", id)
-		}
-		for _, lead := range []string{"**What happened.** ", "**Why it matters.** ", "**What to do.** "} {
-			if found && !strings.Contains(body, lead) {
-				t.Errorf("docs/warnings.md, %s: no paragraph %q", id, lead)
-			}
-		}
-		delete(sections, id)
-	}
-	for id := range sections {
-		t.Errorf("docs/warnings.md explains %s, which no cell carries", id)
-	}
-	if !slices.Contains(slices.Collect(maps.Values(ids)), loopID) {
-		t.Errorf("%s is no warning of the harness", loopID)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"selfheal/harness/result"
 )
 
 // Gate holds the rules by which results pass or fail beside a baseline. As JSON it stands
@@ -23,11 +25,8 @@ func DefaultGate() Gate {
 	return Gate{MaxDrop: 0.02, Alpha: 0.05, Min: map[string]float64{}, FailOn: []string{}}
 }
 
-// WarningIDs are the ids that a cell's warnings may have; docs/warnings.md explains each.
-var WarningIDs = []string{
-	"converted", "probabilities", "claim-refuted", "zero-gradient", "not-finite-gradient", "square-wins", "few-classes",
-	"near-chance", "optimisation-loop", "masked-by-control", "randomized", "unstable-loss", "stands-at-epsilon-1", "quick",
-}
+// WarningIDs are the ids that a cell's warnings may have.
+var WarningIDs = result.WarningIDs()
 
 var (
 	// The floor keeps the level 1 − 2·alpha, shared among ten thousands of cells, off 1.

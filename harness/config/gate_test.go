@@ -1,15 +1,8 @@
 package config
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"math"
-	"os"
 	"reflect"
-	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -110,40 +103,6 @@ func TestCellPattern(t *testing.T) {
 	for _, wrong := range []string{"", "/", "a/", "a b", "**", "@8/255"} {
 		if p, err := ParseCellPattern(wrong); err == nil {
 			t.Errorf("%q is taken as %+v", wrong, p)
-		}
-	}
-}
-
-// The ids are those that a run gives and that docs/warnings.md explains.
-func TestWarningIDs(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../warnings.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var given []string
-	ast.Inspect(file, func(n ast.Node) bool {
-		if v, ok := n.(*ast.ValueSpec); ok && strings.HasPrefix(v.Names[0].Name, "warn") && len(v.Values) == 1 {
-			if text, ok := v.Values[0].(*ast.BasicLit); ok {
-				id, err := strconv.Unquote(text.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				given = append(given, id)
-			}
-		}
-		return true
-	})
-	text, err := os.ReadFile("../../docs/warnings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var explained []string
-	for _, m := range regexp.MustCompile("(?m)^## `([a-z0-9-]+)`").FindAllStringSubmatch(string(text), -1) {
-		explained = append(explained, m[1])
-	}
-	for what, list := range map[string][]string{"given": given, "explained": explained} {
-		if slices.Sort(list); !slices.Equal(list, slices.Sorted(slices.Values(WarningIDs))) {
-			t.Errorf("warnings that are %s: %v", what, list)
 		}
 	}
 }

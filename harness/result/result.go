@@ -18,9 +18,11 @@ type File struct {
 	Environment  Environment        `json:"environment"`
 	Datasets     map[string]Dataset `json:"datasets"`
 	Models       map[string]Model   `json:"models"`
+	Attacks      map[string]Attack  `json:"attacks"`              // those that made cells
+	Controls     map[string]Control `json:"controls"`             // those that made cells
+	Embeddings   []Embedding        `json:"embeddings,omitempty"` // those read from ONNX files
 	Suites       []Suite            `json:"suites,omitempty"`
 	Fits         []Fit              `json:"fits,omitempty"`
-	Embeddings   []Embedding        `json:"embeddings,omitempty"` // those read from ONNX files
 	Cells        []Cell             `json:"cells"`
 	Solver       []SolverStudy      `json:"solver,omitempty"` // solver studies
 	Theory       *Theory            `json:"theory,omitempty"` // its checks and figures are part of the report
@@ -39,27 +41,12 @@ type Environment struct {
 	Go          string `json:"go"`
 	ONNXRuntime string `json:"onnxruntime"`
 	Provider    string `json:"provider"`
+	Precision   string `json:"precision"` // of the computation: f32
 	Workers     int    `json:"workers"`
 	Threads     int    `json:"threads,omitempty"` // of one worker's run; 0 in files older than it
 	Batch       int    `json:"batch"`
 	Winograd    bool   `json:"winograd,omitempty"` // convolutions were rewritten for the CPU
 	CPU         string `json:"cpu"`
-}
-
-// Dataset identifies the images that were scored.
-type Dataset struct {
-	N      int    `json:"n"`
-	SHA256 string `json:"sha256"` // of the chosen pixels and labels
-	// ClassNames are in the order of the labels; absent where the classes have no names.
-	ClassNames []string `json:"class_names,omitempty"`
-}
-
-// Model identifies a network.
-type Model struct {
-	SHA256     string `json:"sha256"` // of the file as given
-	Parameters int64  `json:"parameters"`
-	Segments   int    `json:"segments"`
-	FLOPs      int64  `json:"flops,omitempty"` // of one forward pass of one image
 }
 
 // Suite says how a suite was set up, in the config's order, so that reports can be rendered again.
@@ -167,12 +154,6 @@ type Solver struct {
 	// first Traced images: following all of them would cost passes. Absent of greedy control.
 	Sweeps []float64 `json:"sweeps,omitempty"`
 	Traced int       `json:"traced,omitempty"`
-}
-
-// Warning is something a reader of the cell must know; ids are explained in docs/warnings.md.
-type Warning struct {
-	ID      string `json:"id"`
-	Message string `json:"message"`
 }
 
 // Record is one line of records.jsonl: one image in one cell.

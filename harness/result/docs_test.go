@@ -1,0 +1,77 @@
+package result
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the generated parts of docs/results.md and docs/warnings.md anew")
+
+// generated holds a part of a page of the documentation, from a mark to another or to the end, to what a table says.
+func generated(t *testing.T, path, from, to, want string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, behind, found := strings.Cut(string(data), from)
+	if !found {
+		t.Fatalf("%s lacks %q", path, from)
+	}
+	got, after := behind, ""
+	if to != "" {
+		if got, after, found = strings.Cut(behind, to); !found {
+			t.Fatalf("%s lacks %q", path, to)
+		}
+	}
+	if got == want {
+		return
+	}
+	if !*update {
+		t.Errorf("%s differs from its table; go test ./harness/result -update writes it", path)
+		return
+	}
+	if err := os.WriteFile(path, []byte(before+from+want+to+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wrapped is a paragraph in lines of at most 100 characters.
+func wrapped(text string) string {
+	var b strings.Builder
+	width := 0
+	for _, word := range strings.Fields(text) {
+		n := len([]rune(word))
+		switch {
+		case width == 0:
+		case width+1+n > 100:
+			b.WriteByte('\n')
+			width = 0
+		default:
+			b.WriteByte(' ')
+			width++
+		}
+		b.WriteString(word)
+		width += n
+	}
+	return b.String()
+}
+
+func TestWarningsPage(t *testing.T) {
+	var b strings.Builder
+	for _, k := range WarningKinds {
+		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n\n%s\n", k.ID, wrapped("**What it means.** "+k.Means), wrapped("**What to do.** "+k.Do))
+	}
+	generated(t, "../../docs/warnings.md", "<!-- from harness/result/warning.go -->\n", "", b.String())
+}
+
+func TestModesTable(t *testing.T) {
+	b := "| mode | the attacker |\n|---|---|\n"
+	for _, m := range Modes {
+		b += fmt.Sprintf("| `%s` | %s |\n", m.Name, m.Knows)
+	}
+	generated(t, "../../docs/results.md", "<!-- modes, from harness/result/mode.go -->\n", "<!-- end of modes -->\n", b)
+}

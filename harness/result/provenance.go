@@ -1,0 +1,76 @@
+package result
+
+// Dataset identifies the images that were scored, and has every key of the config that chose them.
+type Dataset struct {
+	N      int    `json:"n"`
+	SHA256 string `json:"sha256"` // of the chosen pixels and labels
+	Format string `json:"format"`
+	// Limit is the smaller of the config's and --limit; absent where neither cut the set.
+	Limit   int   `json:"limit,omitempty"`
+	Indices []int `json:"indices,omitempty"` // the ids to take, in this order; absent: all
+	Classes int   `json:"classes,omitempty"` // how many, where the config says it
+	// ClassNames are in the order of the labels; absent where the classes have no names.
+	ClassNames []string `json:"class_names,omitempty"`
+}
+
+// Model identifies a network, and says how its file was taken.
+type Model struct {
+	SHA256     string      `json:"sha256"` // of the file as given
+	Parameters int64       `json:"parameters"`
+	Segments   int         `json:"segments"`
+	FLOPs      int64       `json:"flops,omitempty"` // of one forward pass of one image
+	Preprocess *Preprocess `json:"preprocess,omitempty"`
+	Output     string      `json:"output"`          // logits or probabilities
+	Split      []string    `json:"split,omitempty"` // boundaries that the config names, as tensors; absent: the default ones
+}
+
+// Preprocess is (x − Mean)/Std: one value for all channels, or one a channel.
+type Preprocess struct {
+	Mean []float64 `json:"mean"`
+	Std  []float64 `json:"std"`
+}
+
+// Parameters are settings by name: numbers, true or false, texts. Defaults are among them.
+type Parameters map[string]any
+
+// Attack says how an attack of the config was made.
+type Attack struct {
+	Kind       string      `json:"kind"`
+	Title      string      `json:"title"`             // for readers, such as "PGD-40, 2 restarts"
+	Version    string      `json:"version,omitempty"` // AutoAttack's
+	Recipe     string      `json:"recipe"`            // with its version, such as pgd/1; a cell's may add -few
+	Norm       string      `json:"norm"`
+	Epsilons   []float64   `json:"epsilons"`
+	Parameters Parameters  `json:"parameters,omitempty"` // absent where the components have all of them
+	Components []Component `json:"components,omitempty"` // in order, of an attack that is made of others
+}
+
+// Component is an attack that another is made of.
+type Component struct {
+	Kind       string     `json:"kind"`
+	Parameters Parameters `json:"parameters"`
+}
+
+// Control says how a control of the config was made.
+type Control struct {
+	Solver Parameters `json:"solver"` // its method, and every setting that the method has a use for
+	Layers []Layer    `json:"layers"` // in the config's order
+}
+
+// Layer is an embedding, and where it stands.
+type Layer struct {
+	At        string         `json:"at"` // input, last, a boundary or a tensor
+	Embedding LayerEmbedding `json:"embedding"`
+}
+
+// LayerEmbedding is what a state is drawn towards.
+type LayerEmbedding struct {
+	Kind     string  `json:"kind"`
+	Fit      string  `json:"fit,omitempty"`      // linear: the data set it is fitted on
+	Variance float64 `json:"variance,omitempty"` // linear: share of the variance asked for
+	Rank     int     `json:"rank,omitempty"`     // linear: number of components asked for
+	Path     string  `json:"path,omitempty"`     // onnx
+	SHA256   string  `json:"sha256,omitempty"`   // onnx: of the file
+	// Files are the files' SHA-256 where {size} in the path stands for several, by that number.
+	Files map[string]string `json:"files,omitempty"`
+}
