@@ -3,13 +3,14 @@ package control
 import (
 	"context"
 
+	"selfheal/control/pca"
 	"selfheal/models/split"
 )
 
 // CleanStates streams x_t, the input of segment t, on the undefended path of n
 // images, in order, on the network's pool: batches and workers don't change a bit.
 // pixels writes the i-th image into its argument.
-func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32)) (States, error) {
+func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32)) (pca.States, error) {
 	n := c.net
 	if t == 0 {
 		return func(ctx context.Context, yield func([]float32) error) error {
@@ -42,7 +43,7 @@ func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32)) (S
 		}
 		defer prefix.Close()
 		size := int(c.StateShape(t).Items())
-		rows := make([][]float32, min(chunkRows(size), images))
+		rows := make([][]float32, min(pca.ChunkRows(size), images))
 		inputs := make([][]float32, len(rows))
 		for i := range rows {
 			rows[i], inputs[i] = make([]float32, size), make([]float32, n.shape.Size())
@@ -64,4 +65,12 @@ func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32)) (S
 		}
 		return nil
 	}, nil
+}
+
+// StatesID identifies the network up to the input of segment t: "" at the image.
+func (c *Chain) StatesID(t int) string {
+	if t == 0 {
+		return ""
+	}
+	return c.net.id + "/" + c.Segments[t].Inputs[0].Name
 }

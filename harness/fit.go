@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"selfheal/control"
+	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
@@ -28,7 +29,7 @@ type FitOptions struct {
 	Force    bool   // fit anew what was fitted or begun
 	Workers  int    // of trainings; 0: as many as there are cores
 	Progress *Progress
-	Cache    *control.Cache // of linear embeddings
+	Cache    *pca.Cache // of linear embeddings
 }
 
 // Fitted is an embedding that was fitted.

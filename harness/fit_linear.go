@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"selfheal/control"
+	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/internal/wholefile"
@@ -24,7 +25,7 @@ func (f *fitter) linear(ctx context.Context, layer int, out string) ([]Fitted, e
 		return nil, err
 	}
 	l := f.control.Layers[layer]
-	target := control.Target{Variance: l.Embedding.Variance, Rank: l.Embedding.Rank}
+	target := pca.Target{Variance: l.Embedding.Variance, Rank: l.Embedding.Rank}
 	var all []Fitted
 	for _, name := range names {
 		n, chain, at, err := f.cut(name)
@@ -103,13 +104,13 @@ func (f *fitter) linearPath(done Fitted) string {
 }
 
 // linearProvenance is what the file says of its making.
-func (f *fitter) linearProvenance(done Fitted, chain *control.Chain, t int, d *dataset.Dataset, e config.Embedding, s *control.Subspace) map[string]string {
+func (f *fitter) linearProvenance(done Fitted, chain *control.Chain, t int, d *dataset.Dataset, e config.Embedding, s *pca.Subspace) map[string]string {
 	sum := d.SHA256()
 	meta := map[string]string{
 		"selfheal": Version, "onnxruntime": ort.Version(), "control": f.control.Name, "at": done.At,
 		"models": done.Models[0] + " " + f.file.Models[done.Models[0]].SHA256, "kind": config.Linear,
 		"dataset": e.Fit, "dataset_sha256": sum, "config_sha256": f.cfg.Hash(), "seed": strconv.FormatUint(f.seed, 10),
-		"fit_sha256": control.FitKey(chain, t, sum, control.Target{Variance: e.Variance, Rank: e.Rank}, f.seed),
+		"fit_sha256": pca.Key(chain.StatesID(t), chain.StateShape(t), sum, pca.Target{Variance: e.Variance, Rank: e.Rank}, f.seed),
 		"samples":    strconv.Itoa(s.Samples), "dim": strconv.Itoa(s.Dim), "rank": strconv.Itoa(s.Rank),
 		"variance": strconv.FormatFloat(s.Variance, 'g', 9, 64),
 	}
@@ -120,7 +121,7 @@ func (f *fitter) linearProvenance(done Fitted, chain *control.Chain, t int, d *d
 }
 
 // writeLinear writes a subspace as an embedding, unless the file holds this very fit.
-func (f *fitter) writeLinear(state onnx.Shape, s *control.Subspace, done Fitted, meta map[string]string) error {
+func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, done Fitted, meta map[string]string) error {
 	if _, err := os.Stat(done.Path); err == nil && !f.o.Force {
 		if g, _, err := onnx.Load(done.Path, nil, nil); err == nil && g.Meta["fit_sha256"] == meta["fit_sha256"] {
 			return nil

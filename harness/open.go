@@ -11,6 +11,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
@@ -198,7 +199,7 @@ func (r *runner) embedding(ctx context.Context, n *control.Network, chain *contr
 	if err != nil {
 		return nil, err
 	}
-	s, cached, seconds, err := r.subspace(ctx, n, chain, t, d, control.Target{Variance: e.Variance, Rank: e.Rank}, false)
+	s, cached, seconds, err := r.subspace(ctx, n, chain, t, d, pca.Target{Variance: e.Variance, Rank: e.Rank}, false)
 	if err != nil {
 		return nil, err
 	}
@@ -224,10 +225,10 @@ func (r *runner) fitSet(n *control.Network, e config.Embedding) (*dataset.Datase
 }
 
 // subspace fits the principal subspace of the clean states, or unless anew takes it from the cache.
-func (r *runner) subspace(ctx context.Context, n *control.Network, chain *control.Chain, t int, d *dataset.Dataset, target control.Target, anew bool) (*control.Subspace, bool, float64, error) {
+func (r *runner) subspace(ctx context.Context, n *control.Network, chain *control.Chain, t int, d *dataset.Dataset, target pca.Target, anew bool) (*pca.Subspace, bool, float64, error) {
 	start := time.Now()
 	dim := int(chain.StateShape(t).Items())
-	key := control.FitKey(chain, t, d.SHA256(), target, r.seed)
+	key := pca.Key(chain.StatesID(t), chain.StateShape(t), d.SHA256(), target, r.seed)
 	if s, ok := r.cache.Load(key, dim); ok && !anew {
 		return s, true, time.Since(start).Seconds(), nil
 	}
@@ -236,7 +237,7 @@ func (r *runner) subspace(ctx context.Context, n *control.Network, chain *contro
 	if err != nil {
 		return nil, false, 0, err
 	}
-	s, err := control.FitPCA(ctx, dim, states, target, control.PCA{Seed: r.seed, Workers: n.Pool().Workers()})
+	s, err := pca.Fit(ctx, dim, states, target, pca.Options{Seed: r.seed, Workers: n.Pool().Workers()})
 	if err != nil {
 		return nil, false, 0, err
 	}
@@ -244,7 +245,7 @@ func (r *runner) subspace(ctx context.Context, n *control.Network, chain *contro
 	reached := fmt.Sprintf("%.2f %% of the variance", 100*s.Variance)
 	if target.Capped(s) {
 		reached += fmt.Sprintf(" (%.6g %% were asked for: states of %d values may have %d components, %d images give %d)",
-			100*target.Variance, dim, control.MaxRank(dim), s.Samples, s.Samples-1)
+			100*target.Variance, dim, pca.MaxRank(dim), s.Samples, s.Samples-1)
 	}
 	r.progress.Say("fitted rank %d of %d, %s, in %.1f s", s.Rank, dim, reached, seconds)
 	if err := r.cache.Store(key, s); err != nil {

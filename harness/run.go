@@ -10,6 +10,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
@@ -24,15 +25,15 @@ type Options struct {
 	Out      string
 	Force    bool // overwrite another config's results
 	Progress *Progress
-	Cache    *control.Cache // of fitted embeddings; nil for none
-	Command  []string       // for the results to say how to repeat the run
+	Cache    *pca.Cache // of fitted embeddings; nil for none
+	Command  []string   // for the results to say how to repeat the run
 }
 
 // runner is the state of one run.
 type runner struct {
 	cfg      *config.Config
 	pool     *ort.Pool
-	cache    *control.Cache
+	cache    *pca.Cache
 	progress *Progress
 	seed     uint64
 	file     *result.File

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"selfheal/control"
+	"selfheal/control/pca"
 	"selfheal/harness"
 	"selfheal/harness/config"
 )
@@ -46,7 +46,7 @@ by PCA into the cache and written as ONNX beside the config, or to --out. Ctrl-C
 			if err := g.runtime(c); err != nil {
 				return err
 			}
-			o.Cache = control.UserCache()
+			o.Cache = pca.UserCache()
 			o.Progress = harness.NewProgress(c.ErrOrStderr(), quiet)
 			if c.Flags().Changed("workers") {
 				cfg.Runtime.Workers = o.Workers

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"selfheal/control"
+	"selfheal/control/pca"
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
@@ -43,7 +43,7 @@ func (f *useFlags) open(c *cobra.Command, g *globals, scale *scaleFlags) (*harne
 		return nil, err
 	}
 	u, err := harness.Open(c.Context(), cfg, f.model, f.control, harness.Options{
-		Progress: harness.NewProgress(c.ErrOrStderr(), false), Cache: control.UserCache(),
+		Progress: harness.NewProgress(c.ErrOrStderr(), false), Cache: pca.UserCache(),
 	})
 	return u, asUsage(err)
 }

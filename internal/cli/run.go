@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"selfheal/control"
+	"selfheal/control/pca"
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/reports"
@@ -146,7 +146,7 @@ func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags) er
 		return err
 	}
 	file, records, err := harness.Run(c.Context(), plan, harness.Options{
-		Out: f.out, Force: f.force, Progress: harness.NewProgress(c.ErrOrStderr(), f.quiet), Cache: control.UserCache(),
+		Out: f.out, Force: f.force, Progress: harness.NewProgress(c.ErrOrStderr(), f.quiet), Cache: pca.UserCache(),
 		Command: commandLine(c),
 	})
 	if errors.Is(err, harness.ErrOtherConfig) || errors.As(err, new(harness.ConfigError)) {

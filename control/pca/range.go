@@ -1,4 +1,4 @@
-package control
+package pca
 
 import (
 	"context"
@@ -44,8 +44,8 @@ type rangeFinder struct {
 	y       []float64 // C·q or, before orthonormalise, what q is made of
 }
 
-// streamedPCA fits from walks through the states.
-func streamedPCA(ctx context.Context, dim int, states States, target Target, o PCA) (*Subspace, error) {
+// streamed fits from walks through the states.
+func streamed(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
 	key := sha256.Sum256(binary.LittleEndian.AppendUint64([]byte("pca/"), o.Seed))
 	f := &rangeFinder{m: &moments{dim: dim}, states: states, target: target, workers: o.Workers, random: rand.New(rand.NewChaCha8(key))}
 	f.most = o.limit(dim)
@@ -127,7 +127,7 @@ func (f *rangeFinder) drawInto(y []float64) {
 // multiply walks through the states: y = C·q. The first walk finds the moments and takes
 // the mean of the first chunk for the states' mean, which moves y a little.
 func (f *rangeFinder) multiply(ctx context.Context) error {
-	dim, tile, rows := f.m.dim, f.tile(), chunkRows(f.m.dim)
+	dim, tile, rows := f.m.dim, f.tile(), ChunkRows(f.m.dim)
 	p, err := sketchProduct(f.workers, rows, dim, tile)
 	if err != nil {
 		return err

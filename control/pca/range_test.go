@@ -1,4 +1,4 @@
-package control
+package pca
 
 import (
 	"context"
@@ -45,15 +45,15 @@ func TestContinued(t *testing.T) {
 	}
 }
 
-// BenchmarkFitPCA fits streamed states of the size of a 64×64 image.
-func BenchmarkFitPCA(b *testing.B) {
+// BenchmarkFit fits streamed states of the size of a 64×64 image.
+func BenchmarkFit(b *testing.B) {
 	testinput.Runtime(b)
 	const n, dim = 1024, 3 * 64 * 64
 	rows := spectrum(n, dim, power(300, 1.5), 0.001)
 	for _, target := range []Target{{Rank: 100}, {Variance: 0.9}} {
 		b.Run(fmt.Sprintf("%+v", target), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := FitPCA(context.Background(), dim, stream(rows), target, PCA{}); err != nil {
+				if _, err := Fit(context.Background(), dim, stream(rows), target, Options{}); err != nil {
 					b.Fatal(err)
 				}
 			}

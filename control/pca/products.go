@@ -1,4 +1,4 @@
-package control
+package pca
 
 import (
 	"context"

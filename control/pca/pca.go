@@ -1,4 +1,4 @@
-package control
+package pca
 
 import (
 	"context"
@@ -36,15 +36,15 @@ func (t Target) Capped(s *Subspace) bool { return t.Rank == 0 && s.Variance < t.
 // order; yield must not keep the slice. A fit walks through them several times.
 type States func(ctx context.Context, yield func(state []float32) error) error
 
-// PCA says how a subspace is sought.
-type PCA struct {
+// Options say how a subspace is sought.
+type Options struct {
 	Seed    uint64 // of the random directions that the search begins with
 	Workers int    // products side by side; 0: as many as there are cores. They don't change a bit
 	most    int    // components; 0: MaxRank
 }
 
 // limit is how many components are kept at most.
-func (o PCA) limit(dim int) int {
+func (o Options) limit(dim int) int {
 	if o.most > 0 {
 		return min(o.most, dim)
 	}
@@ -62,7 +62,7 @@ const (
 // beyond 16,384 values so many that all of them together have 2²⁵ values, but 16 at least.
 func MaxRank(dim int) int { return min(dim, maxRank, max(maxComponents/dim, 16)) }
 
-// FitPCA fits the principal subspace of states of dim values.
+// Fit fits the principal subspace of states of dim values.
 //
 // Up to 512 values the eigendecomposition of the covariance, summed in float64, is
 // exact. Up to 4096 values the leading eigenvectors of the covariance are found by a
@@ -74,21 +74,21 @@ func MaxRank(dim int) int { return min(dim, maxRank, max(maxComponents/dim, 16))
 // Where the share of the variance asked for takes more than [MaxRank] components,
 // the rank stops there; Subspace.Variance says what was reached. The same states and
 // seed give the same bits with any number of workers.
-func FitPCA(ctx context.Context, dim int, states States, target Target, o PCA) (*Subspace, error) {
+func Fit(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
 	if o.Workers <= 0 {
 		o.Workers = runtime.NumCPU()
 	}
-	fit := streamedPCA
+	fit := streamed
 	if dim <= denseDim {
-		fit = densePCA
+		fit = dense
 	}
 	s, err := fit(ctx, dim, states, target, o)
 	collect()
 	return s, err
 }
 
-// densePCA fits from the covariance matrix.
-func densePCA(ctx context.Context, dim int, states States, target Target, o PCA) (*Subspace, error) {
+// dense fits from the covariance matrix.
+func dense(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
 	m, cov, err := covariance(ctx, dim, states, o.Workers)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package control
+package pca
 
 import (
 	"context"
@@ -10,15 +10,15 @@ import (
 	"selfheal/models/ort"
 )
 
-// chunkRows is how many states of dim values are held at once: up to 512 of them, up to
+// ChunkRows is how many states of dim values are held at once: up to 512 of them, up to
 // 64 MiB. It depends on nothing else, so sums over states are taken in the same order
 // whatever the batches are.
-func chunkRows(dim int) int { return min(512, max(16, 1<<24/dim)) }
+func ChunkRows(dim int) int { return min(512, max(16, 1<<24/dim)) }
 
 // chunks collects states into the rows of a matrix and hands it over, full or, at the
 // end, with zeros behind the n-th row. use may change it.
 func chunks(ctx context.Context, dim int, states States, use func(x []float32, n int) error) error {
-	x, n := make([]float32, chunkRows(dim)*dim), 0
+	x, n := make([]float32, ChunkRows(dim)*dim), 0
 	flush := func() error {
 		if n == 0 {
 			return nil
@@ -129,7 +129,7 @@ func (m *moments) centre() []float32 {
 func covariance(ctx context.Context, dim int, states States, workers int) (*moments, *mat.Dense, error) {
 	m := &moments{dim: dim}
 	cov := make([]float64, dim*dim)
-	rows, tile := chunkRows(dim), min(dim, 512)
+	rows, tile := ChunkRows(dim), min(dim, 512)
 	p, err := outerProduct(workers, rows, dim, tile)
 	if err != nil {
 		return nil, nil, err

@@ -1,4 +1,4 @@
-package control
+package pca
 
 import (
 	"context"
@@ -137,11 +137,11 @@ func (d *decomposition) angle(s *Subspace) float64 {
 	return mat.Norm(&left, 2) // Frobenius, which bounds the largest
 }
 
-type fitter = func(ctx context.Context, dim int, states States, target Target, o PCA) (*Subspace, error)
+type fitter = func(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error)
 
 // Whether the covariance is factorised, held or only met in passing: rank, share of the
 // variance and subspace are those of a singular value decomposition.
-func TestFitPCA(t *testing.T) {
+func TestFit(t *testing.T) {
 	testinput.Runtime(t)
 	gap := append(slices.Repeat([]float64{1}, 20), slices.Repeat([]float64{0.25}, 20)...) // with ties
 	for _, c := range []struct {
@@ -157,26 +157,26 @@ func TestFitPCA(t *testing.T) {
 		loses float64
 		angle float64
 	}{
-		{"exact", FitPCA, 400, 300, power(300, 1.5), 0, Target{Variance: 0.95}, 0, 1e-6, 1e-4},
-		{"exact, rank", FitPCA, 400, 300, power(300, 1.5), 0, Target{Rank: 7}, 0, 1e-6, 1e-4},
-		{"exact, ties", FitPCA, 300, 200, gap, 0.01, Target{Rank: 30}, 0, 1e-5, 0},
-		{"held", FitPCA, 700, 520, power(520, 1.8), 0, Target{Variance: 0.95}, 0, 1e-5, 1e-2},
-		{"held, few states", FitPCA, 90, 520, power(520, 1.8), 0, Target{Rank: 40}, 0, 1e-5, 1e-2},
-		{"held, ties", FitPCA, 300, 520, gap, 0.001, Target{Rank: 40}, 0, 1e-5, 1e-3},
-		{"streamed, planted", FitPCA, 300, 4200, gap, 0.0005, Target{Rank: 40}, 0, 1e-3, 1e-3},
-		{"streamed, few states", FitPCA, 60, 4200, power(100, 1.8), 0.001, Target{Variance: 0.999}, 0, 1e-3, 0},
-		{"streamed, all of few states", FitPCA, 60, 4200, power(100, 1.8), 0.001, Target{Rank: 59}, 0, 1e-3, 1e-2},
-		{"streamed, ties cut", streamedPCA, 300, 500, gap, 0.001, Target{Rank: 30}, 0, 1e-3, 0},
-		{"streamed, steep", streamedPCA, 600, 500, power(500, 4), 0, Target{Rank: 60}, 0, 1e-2, 0.1},
-		{"streamed, slow", streamedPCA, 600, 500, power(500, 0.9), 0, Target{Variance: 0.95}, 10, 0.02, 0},
-		{"streamed, rank", streamedPCA, 600, 500, power(500, 1.2), 0, Target{Rank: 100}, 0, 0.01, 0},
-		{"streamed, share", streamedPCA, 600, 500, power(500, 1.5), 0, Target{Variance: 0.9}, 0, 1e-3, 1e-2},
-		{"streamed, most", streamedPCA, 600, 500, power(500, 0.5), 0, Target{Variance: 0.999}, 2, 0.05, 0},
+		{"exact", Fit, 400, 300, power(300, 1.5), 0, Target{Variance: 0.95}, 0, 1e-6, 1e-4},
+		{"exact, rank", Fit, 400, 300, power(300, 1.5), 0, Target{Rank: 7}, 0, 1e-6, 1e-4},
+		{"exact, ties", Fit, 300, 200, gap, 0.01, Target{Rank: 30}, 0, 1e-5, 0},
+		{"held", Fit, 700, 520, power(520, 1.8), 0, Target{Variance: 0.95}, 0, 1e-5, 1e-2},
+		{"held, few states", Fit, 90, 520, power(520, 1.8), 0, Target{Rank: 40}, 0, 1e-5, 1e-2},
+		{"held, ties", Fit, 300, 520, gap, 0.001, Target{Rank: 40}, 0, 1e-5, 1e-3},
+		{"streamed, planted", Fit, 300, 4200, gap, 0.0005, Target{Rank: 40}, 0, 1e-3, 1e-3},
+		{"streamed, few states", Fit, 60, 4200, power(100, 1.8), 0.001, Target{Variance: 0.999}, 0, 1e-3, 0},
+		{"streamed, all of few states", Fit, 60, 4200, power(100, 1.8), 0.001, Target{Rank: 59}, 0, 1e-3, 1e-2},
+		{"streamed, ties cut", streamed, 300, 500, gap, 0.001, Target{Rank: 30}, 0, 1e-3, 0},
+		{"streamed, steep", streamed, 600, 500, power(500, 4), 0, Target{Rank: 60}, 0, 1e-2, 0.1},
+		{"streamed, slow", streamed, 600, 500, power(500, 0.9), 0, Target{Variance: 0.95}, 10, 0.02, 0},
+		{"streamed, rank", streamed, 600, 500, power(500, 1.2), 0, Target{Rank: 100}, 0, 0.01, 0},
+		{"streamed, share", streamed, 600, 500, power(500, 1.5), 0, Target{Variance: 0.9}, 0, 1e-3, 1e-2},
+		{"streamed, most", streamed, 600, 500, power(500, 0.5), 0, Target{Variance: 0.999}, 2, 0.05, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rows := spectrum(c.n, c.dim, c.variances, c.white)
 			d := decompose(t, rows)
-			s, err := c.fit(context.Background(), c.dim, stream(rows), c.target, PCA{Seed: 3, Workers: 2})
+			s, err := c.fit(context.Background(), c.dim, stream(rows), c.target, Options{Seed: 3, Workers: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -207,16 +207,16 @@ func TestFitPCA(t *testing.T) {
 }
 
 // Workers change no bit, a seed no more than what the method leaves open.
-func TestFitPCARepeats(t *testing.T) {
+func TestFitRepeats(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range []struct {
 		name string
 		fit  fitter
 		dim  int
-	}{{"exact", FitPCA, 100}, {"held", FitPCA, 600}, {"streamed", FitPCA, 4200}} {
+	}{{"exact", Fit, 100}, {"held", Fit, 600}, {"streamed", Fit, 4200}} {
 		rows := spectrum(800, c.dim, power(80, 2), 0.001)
 		fit := func(seed uint64, workers int) *Subspace {
-			s, err := c.fit(context.Background(), c.dim, stream(rows), Target{Rank: 10}, PCA{Seed: seed, Workers: workers})
+			s, err := c.fit(context.Background(), c.dim, stream(rows), Target{Rank: 10}, Options{Seed: seed, Workers: workers})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,38 +238,9 @@ func TestFitPCARepeats(t *testing.T) {
 	}
 }
 
-// The batches in which a network computes states don't change a bit.
-func TestFitPCABatches(t *testing.T) {
-	const images = 70
-	target, fits := Target{Rank: 5}, []*Subspace{}
-	for _, batch := range []int{1, 16} {
-		c := newChain(t, testPool(t, batch), 12, 30, 8)
-		states, err := c.cut.CleanStates(1, images, func(i int, out []float32) {
-			x, _ := randomImage(uint64(i), 12)
-			copy(out, x)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, fit := range []fitter{FitPCA, streamedPCA} {
-			s, err := fit(context.Background(), 30, states, target, PCA{Workers: batch})
-			if err != nil {
-				t.Fatal(err)
-			}
-			fits = append(fits, s)
-		}
-	}
-	if !reflect.DeepEqual(fits[0], fits[2]) || !reflect.DeepEqual(fits[1], fits[3]) {
-		t.Error("another batch changes the fit")
-	}
-	if off := math.Abs(fits[0].Variance - fits[1].Variance); off > 1e-6 {
-		t.Errorf("from the covariance the fit keeps %.8f, streamed %.8f", fits[0].Variance, fits[1].Variance)
-	}
-}
-
 // A share that takes more components than are allowed ends with those, and the subspace
 // says what it keeps.
-func TestFitPCACap(t *testing.T) {
+func TestFitCap(t *testing.T) {
 	testinput.Runtime(t)
 	for dim, want := range map[int]int{64: 64, 3072: 2048, 12288: 2048, 16384: 2048, 65536: 512, 100_000: 335, 1 << 24: 16} {
 		if got := MaxRank(dim); got != want {
@@ -279,8 +250,8 @@ func TestFitPCACap(t *testing.T) {
 	rows := spectrum(700, 600, power(600, 1), 0)
 	d := decompose(t, rows)
 	target := Target{Variance: 0.99}
-	for name, fit := range map[string]fitter{"held": FitPCA, "streamed": streamedPCA} {
-		s, err := fit(context.Background(), 600, stream(rows), target, PCA{most: 40})
+	for name, fit := range map[string]fitter{"held": Fit, "streamed": streamed} {
+		s, err := fit(context.Background(), 600, stream(rows), target, Options{most: 40})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,7 +262,7 @@ func TestFitPCACap(t *testing.T) {
 		if !target.Capped(s) || (Target{Rank: 40}).Capped(s) {
 			t.Errorf("%s: capped is %v", name, target.Capped(s))
 		}
-		if _, err := fit(context.Background(), 600, stream(rows), Target{Rank: 41}, PCA{most: 40}); err == nil || !strings.Contains(err.Error(), "rank 41 is more than 40") {
+		if _, err := fit(context.Background(), 600, stream(rows), Target{Rank: 41}, Options{most: 40}); err == nil || !strings.Contains(err.Error(), "rank 41 is more than 40") {
 			t.Errorf("%s: a rank above the cap: %v", name, err)
 		}
 	}
@@ -306,7 +277,7 @@ func sum(v []float64) float64 {
 }
 
 // States that no subspace can be fitted to are refused in one line.
-func TestFitPCARefuses(t *testing.T) {
+func TestFitRefuses(t *testing.T) {
 	testinput.Runtime(t)
 	const dim = 20
 	rows := spectrum(50, dim, power(dim, 1), 0)
@@ -330,8 +301,8 @@ func TestFitPCARefuses(t *testing.T) {
 		{"rank of the states", rows[:15], Target{Rank: 15}, "rank 15 is more than 14, the most for 15 states of 20 values"},
 		{"length", [][]float32{rows[0], rows[1][1:]}, Target{Rank: 1}, "19 values, not 20"},
 	} {
-		for name, fit := range map[string]fitter{"exact": densePCA, "streamed": streamedPCA} {
-			_, err := fit(context.Background(), dim, stream(c.rows), c.target, PCA{Workers: 1})
+		for name, fit := range map[string]fitter{"exact": dense, "streamed": streamed} {
+			_, err := fit(context.Background(), dim, stream(c.rows), c.target, Options{Workers: 1})
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s, %s: %v, want %q", name, c.name, err, c.want)
 			}
@@ -339,15 +310,15 @@ func TestFitPCARefuses(t *testing.T) {
 	}
 	stopped, cancel := context.WithCancel(context.Background())
 	cancel()
-	for name, fit := range map[string]fitter{"exact": densePCA, "streamed": streamedPCA} {
-		if _, err := fit(stopped, dim, stream(rows), Target{Rank: 2}, PCA{}); err != context.Canceled {
+	for name, fit := range map[string]fitter{"exact": dense, "streamed": streamed} {
+		if _, err := fit(stopped, dim, stream(rows), Target{Rank: 2}, Options{}); err != context.Canceled {
 			t.Errorf("%s: cancelled: %v", name, err)
 		}
 	}
 }
 
 // States that vary in few directions end with those: rounding is no component.
-func TestFitPCAFewDirections(t *testing.T) {
+func TestFitFewDirections(t *testing.T) {
 	testinput.Runtime(t)
 	flat := make([][]float32, 40)
 	r := rand.New(rand.NewPCG(8, 8))
@@ -360,14 +331,14 @@ func TestFitPCAFewDirections(t *testing.T) {
 			flat[i][j] = r.Float32()
 		}
 	}
-	for name, fit := range map[string]fitter{"held": FitPCA, "streamed": streamedPCA} {
+	for name, fit := range map[string]fitter{"held": Fit, "streamed": streamed} {
 		for _, target := range []Target{{Variance: 0.9}, {Variance: 1}, {Rank: 39}} {
-			s, err := fit(context.Background(), 700, stream(flat), target, PCA{})
+			s, err := fit(context.Background(), 700, stream(flat), target, Options{})
 			if err != nil || s.Rank > 9 || target.Rank == 0 && s.Variance < target.Variance-1e-6 || s.Mean[699] != 0.3 {
 				t.Errorf("%s, %+v: rank %d with %.9f of the variance, %v; want at most 9 components", name, target, s.Rank, s.Variance, err)
 			}
 		}
-		if _, err := fit(context.Background(), 700, stream(flat), Target{Rank: 40}, PCA{}); err == nil {
+		if _, err := fit(context.Background(), 700, stream(flat), Target{Rank: 40}, Options{}); err == nil {
 			t.Errorf("%s: as many components as states is no error", name)
 		}
 	}

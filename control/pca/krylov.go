@@ -1,4 +1,4 @@
-package control
+package pca
 
 import (
 	"context"
@@ -18,7 +18,7 @@ const (
 // rows) of a covariance known by its product with a block of row vectors, enough
 // of them for target. The basis starts with random directions drawn from the seed,
 // grows by one block a product and is kept orthonormal.
-func blockKrylov(ctx context.Context, dim int, trace float64, target Target, o PCA, apply func(context.Context, *mat.Dense) (*mat.Dense, error)) ([]float64, *mat.Dense, error) {
+func blockKrylov(ctx context.Context, dim int, trace float64, target Target, o Options, apply func(context.Context, *mat.Dense) (*mat.Dense, error)) ([]float64, *mat.Dense, error) {
 	most := o.limit(dim)
 	limit := min(dim, most+most/2+4*krylovBlock)
 	basis := mat.NewDense(limit, dim, nil)    // Q, one vector a row

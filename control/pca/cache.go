@@ -1,4 +1,4 @@
-package control
+package pca
 
 import (
 	"crypto/sha256"
@@ -10,23 +10,20 @@ import (
 	"path/filepath"
 
 	"selfheal/internal/wholefile"
+	"selfheal/models/onnx"
 )
 
-// fitVersion is part of every cache key; raise it when FitPCA's results change.
+// fitVersion is part of every cache key; raise it when Fit's results change.
 const fitVersion = "pca/2"
 
-// FitKey identifies a fit by what it depends on: the data, the target, the network up to
-// the boundary, and the seed. At the input the network does not matter, in a fit that is
-// exact the seed.
-func FitKey(c *Chain, t int, dataset string, target Target, seed uint64) string {
-	network := ""
-	if c.StateShape(t).Items() <= exactDim {
+// Key identifies a fit by what it depends on: the data set's hash, the target, the states'
+// shape and the network up to them, which is "" at the input, and the seed. An exact fit
+// does not depend on the seed.
+func Key(network string, state onnx.Shape, dataset string, target Target, seed uint64) string {
+	if state.Items() <= exactDim {
 		seed = 0
 	}
-	if t > 0 {
-		network = c.net.ID() + "/" + c.Segments[t].Inputs[0].Name
-	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%g %d %d\n%v", fitVersion, network, dataset, target.Variance, target.Rank, seed, c.StateShape(t)))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%g %d %d\n%v", fitVersion, network, dataset, target.Variance, target.Rank, seed, state))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -1,0 +1,33 @@
+package control
+
+import (
+	"context"
+	"slices"
+	"testing"
+)
+
+// The batches in which a network computes clean states don't change a bit: nor does a fit.
+func TestCleanStatesBatches(t *testing.T) {
+	const images = 70
+	var first []float32
+	for _, batch := range []int{1, 16} {
+		c := newChain(t, testPool(t, batch), 12, 30, 8)
+		states, err := c.cut.CleanStates(1, images, func(i int, out []float32) {
+			x, _ := randomImage(uint64(i), 12)
+			copy(out, x)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []float32
+		if err := states(context.Background(), func(x []float32) error { all = append(all, x...); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = all
+		}
+		if len(all) != images*30 || !slices.Equal(all, first) {
+			t.Errorf("batches of %d change the states, %d values", batch, len(all))
+		}
+	}
+}
