@@ -3,9 +3,10 @@ package control
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
+
+	"selfheal/internal/setting"
 )
 
 // Method names a way to find the controls: a row of [Solvers].
@@ -70,84 +71,43 @@ func heavyBall(s Solver, _ int) (momentum, rate float64) { return s.Momentum, s.
 
 // Setting is a row of the table of solvers' settings.
 type Setting struct {
-	Name    string
-	Range   Range
-	Default float64
-	Unit    string // "" of a bare number
-	Doc     string // one line
+	setting.Setting
 	// Field is where a solver keeps it: an *int or a *float64.
 	Field func(s *Solver) any
 }
 
-// Range is the interval of numbers that a setting takes.
-type Range struct {
-	From  float64 // the least number
-	Above bool    // From is not in it
-	Below float64 // every number is less than this; 0: there is no such bound
-}
-
 // Settings is the table of solvers' settings. The paper has outer 3, inner 10 and
-// regularization 0.001; the rate and momentum are those at which no sweep raises the
-// objective of any image on the bundled networks.
+// regularization 0.001. At this learning rate and momentum no sweep raises the objective of
+// any image on the bundled networks.
 var Settings = []Setting{
-	{"outer", Range{From: 1}, 3, "sweeps", "sweeps over the controlled layers",
-		func(s *Solver) any { return &s.Outer }},
-	{"inner", Range{From: 1}, 10, "steps", "ascent steps a layer and sweep",
-		func(s *Solver) any { return &s.Inner }},
-	{"regularization", Range{}, 0.001, "", "c of the running cost (c/2)‖u‖²",
-		func(s *Solver) any { return &s.Regularization }},
-	{"learning_rate", Range{Above: true}, 0.003, "", "of the ascent on the Hamiltonian, per image",
-		func(s *Solver) any { return &s.LearningRate }},
-	{"momentum", Range{Below: 1}, 0.5, "", "of the ascent on the Hamiltonian",
-		func(s *Solver) any { return &s.Momentum }},
+	{setting.Setting{Name: "outer", Type: setting.Whole, Within: setting.Count, Default: 3,
+		Doc: "sweeps over the controlled layers"}, func(s *Solver) any { return &s.Outer }},
+	{setting.Setting{Name: "inner", Type: setting.Whole, Within: setting.Count, Default: 10,
+		Doc: "ascent steps a layer and sweep"}, func(s *Solver) any { return &s.Inner }},
+	{setting.Setting{Name: "regularization", Type: setting.Number, Within: setting.NotNegative, Default: 0.001,
+		Doc: "c of the running cost (c/2)‖u‖²"}, func(s *Solver) any { return &s.Regularization }},
+	{setting.Setting{Name: "learning_rate", Type: setting.Number, Within: setting.Positive, Default: 0.003,
+		Doc: "of the ascent on the Hamiltonian, per image"}, func(s *Solver) any { return &s.LearningRate }},
+	{setting.Setting{Name: "momentum", Type: setting.Number, Within: setting.BelowOne, Default: 0.5,
+		Doc: "of the ascent on the Hamiltonian"}, func(s *Solver) any { return &s.Momentum }},
 }
 
-// Whole reports whether the setting is a whole number.
-func (r Setting) Whole() bool {
-	_, whole := r.Field(new(Solver)).(*int)
-	return whole
-}
-
-// Value is what a solver has for the setting.
-func (r Setting) Value(s Solver) float64 {
+// Value is what a solver has for the setting, an int or a float64.
+func (r Setting) Value(s Solver) any {
 	if v, whole := r.Field(&s).(*int); whole {
-		return float64(*v)
+		return *v
 	}
 	return *r.Field(&s).(*float64)
 }
 
-// Set gives a solver a value for the setting.
-func (r Setting) Set(s *Solver, v float64) {
-	if whole, ok := r.Field(s).(*int); ok {
-		*whole = int(v)
-		return
+// Set gives a solver a value for the setting, an int or a float64 as its type is.
+func (r Setting) Set(s *Solver, v any) {
+	switch to := r.Field(s).(type) {
+	case *int:
+		*to = v.(int)
+	case *float64:
+		*to = v.(float64)
 	}
-	*r.Field(s).(*float64) = v
-}
-
-// Check is an error for a value that the setting does not take: its name and its range.
-func (r Setting) Check(v float64) error {
-	in := v >= r.Range.From && !(r.Range.Above && v == r.Range.From) && (r.Range.Below == 0 || v < r.Range.Below)
-	if in && !math.IsInf(v, 0) && (!r.Whole() || v == math.Trunc(v)) {
-		return nil
-	}
-	kind := "a number"
-	if r.Whole() {
-		kind = "a whole number"
-	}
-	return fmt.Errorf("%s must be %s %s, not %g", r.Name, kind, r.Range, v)
-}
-
-// String says which numbers an interval has: "from 0 up and below 1".
-func (r Range) String() string {
-	text := fmt.Sprintf("from %g up", r.From)
-	if r.Above {
-		text = fmt.Sprintf("above %g", r.From)
-	}
-	if r.Below != 0 {
-		text += fmt.Sprintf(" and below %g", r.Below)
-	}
-	return text
 }
 
 // Methods lists the methods' names, in the table's order.
@@ -172,30 +132,31 @@ func (m Method) Spec() Spec {
 // Takes reports whether the method has a use for a setting.
 func (s Spec) Takes(setting string) bool { return !slices.Contains(s.Unused, setting) }
 
-// NewSolver makes a solver of a method's name and settings by their names; what is left
-// out has its default. Errors name the setting and what it may be.
-func NewSolver(method string, settings map[string]float64) (Solver, error) {
+// NewSolver makes a solver of a method's name and settings by their names: Go numbers, or
+// text. What is left out has its default. Errors name the setting and what it may be.
+func NewSolver(method string, settings map[string]any) (Solver, error) {
 	if !slices.Contains(Methods(), method) {
 		return Solver{}, fmt.Errorf("there is no solver %q; solvers: %s", method, strings.Join(Methods(), ", "))
 	}
 	solver := Solver{Method: Method(method)}
-	spec, given := solver.Method.Spec(), maps.Clone(settings)
+	spec, left := solver.Method.Spec(), maps.Clone(settings)
 	for _, row := range Settings {
-		v, set := given[row.Name]
-		delete(given, row.Name)
+		given, isGiven := left[row.Name]
+		delete(left, row.Name)
 		switch {
-		case set && !spec.Takes(row.Name):
+		case isGiven && !spec.Takes(row.Name):
 			return Solver{}, fmt.Errorf("%s can't be given with method %s: %s", row.Name, method, spec.Why)
-		case set:
-			if err := row.Check(v); err != nil {
-				return Solver{}, err
+		case isGiven:
+			v, err := row.Read(given)
+			if err != nil {
+				return Solver{}, fmt.Errorf("%s %w", row.Name, err)
 			}
+			row.Set(&solver, v)
 		case spec.Takes(row.Name):
-			v = row.Default
+			row.Set(&solver, row.Default)
 		}
-		row.Set(&solver, v)
 	}
-	for name := range given {
+	for name := range left {
 		return Solver{}, fmt.Errorf("a solver has no setting %q", name)
 	}
 	return solver, nil
@@ -206,14 +167,8 @@ func NewSolver(method string, settings map[string]float64) (Solver, error) {
 func (s Solver) Settings() map[string]any {
 	all := map[string]any{"method": string(s.Method)}
 	for _, row := range Settings {
-		switch v := row.Field(&s).(type) {
-		case *int:
-			all[row.Name] = *v
-		case *float64:
-			all[row.Name] = *v
-		}
-		if !s.Method.Spec().Takes(row.Name) {
-			delete(all, row.Name)
+		if s.Method.Spec().Takes(row.Name) {
+			all[row.Name] = row.Value(s)
 		}
 	}
 	return all
@@ -224,7 +179,7 @@ func (s Solver) String() string {
 	text := string(s.Method)
 	for _, row := range Settings {
 		if s.Iterates() && s.Method.Spec().Takes(row.Name) {
-			text += fmt.Sprintf(" %s=%g", row.Name, row.Value(s))
+			text += fmt.Sprintf(" %s=%v", row.Name, row.Value(s))
 		}
 	}
 	return text

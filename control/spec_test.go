@@ -30,7 +30,7 @@ func TestSolvers(t *testing.T) {
 			"learning_rate": s.LearningRate, "momentum": s.Momentum}
 		for _, name := range r.unused {
 			delete(want, name)
-			if _, err := NewSolver(r.method, map[string]float64{name: 1}); err == nil || !strings.Contains(err.Error(), name) ||
+			if _, err := NewSolver(r.method, map[string]any{name: 1}); err == nil || !strings.Contains(err.Error(), name) ||
 				!strings.Contains(err.Error(), s.Method.Spec().Why) {
 				t.Errorf("%s with %s: %v", r.method, name, err)
 			}
@@ -46,15 +46,15 @@ func TestSolvers(t *testing.T) {
 
 func TestNewSolver(t *testing.T) {
 	t.Parallel()
-	s, err := NewSolver("msa", map[string]float64{"outer": 5, "inner": 2, "regularization": 0, "learning_rate": 0.1, "momentum": 0})
+	s, err := NewSolver("msa", map[string]any{"outer": 5, "inner": "2", "regularization": 0, "learning_rate": "1/10", "momentum": 0})
 	if err != nil || s != (Solver{MSA, 5, 2, 0, 0.1, 0}) {
 		t.Errorf("%+v, %v", s, err)
 	}
-	for name, values := range map[string][]float64{"outer": {0, 1.5}, "inner": {0}, "regularization": {-1}, "learning_rate": {0, -1},
+	for name, values := range map[string][]any{"outer": {0, 1.5}, "inner": {0}, "regularization": {-1}, "learning_rate": {0, -1},
 		"momentum": {1, -0.1}, "wait": {1}} {
 		for _, v := range values {
-			if _, err := NewSolver("msa", map[string]float64{name: v}); err == nil || !strings.Contains(err.Error(), name) {
-				t.Errorf("%s %g: %v", name, v, err)
+			if _, err := NewSolver("msa", map[string]any{name: v}); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s %v: %v", name, v, err)
 			}
 		}
 	}
