@@ -72,27 +72,6 @@ type image struct {
 	name   string // of the record, for messages
 }
 
-// formats is the table of formats; a new one is a row here and a file.
-var formats = []struct {
-	name string
-	open func(fsys fs.FS, spec Spec) (source, error)
-}{
-	{"cifar10-bin", openCIFAR10},
-	{"cifar100-bin", openCIFAR100},
-	{"tiny-imagenet", openTinyImageNet},
-	{"npz", openNPZ},
-	{"image-folder", openFolder},
-}
-
-// Formats returns the names of the formats.
-func Formats() []string {
-	names := make([]string, len(formats))
-	for i, f := range formats {
-		names[i] = f.name
-	}
-	return names
-}
-
 // maxMemory bounds the pixels kept in memory, in bytes.
 const maxMemory = 8 << 30
 
@@ -101,7 +80,8 @@ const maxMemory = 8 << 30
 func Open(spec Spec, fsys fs.FS, limit int) (*Dataset, error) {
 	i := slices.Index(Formats(), spec.Format)
 	if i < 0 {
-		return nil, fmt.Errorf("data set %s: there is no format %q; formats: %s", spec.Path, spec.Format, strings.Join(Formats(), ", "))
+		return nil, fmt.Errorf("data set %s: there is no format %q; formats: %s",
+			spec.Path, spec.Format, strings.Join(Formats(), ", "))
 	}
 	d, err := read(spec, fsys, limit, formats[i].open)
 	var missing *fs.PathError

@@ -17,12 +17,7 @@ import (
 // sorted). Labels follow wnids.txt, or the class names given. The test images
 // carry no labels and can't be used.
 func openTinyImageNet(fsys fs.FS, spec Spec) (source, error) {
-	root, part := spec.Path, "val"
-	if _, err := fs.Stat(fsys, path.Join(root, "wnids.txt")); err != nil {
-		if base := path.Base(root); base == "val" || base == "train" {
-			root, part = path.Dir(root), base
-		}
-	}
+	root, part := tinyImageNetRoot(fsys, spec.Path)
 	text, err := readText(fsys, path.Join(root, "wnids.txt"))
 	if err != nil {
 		return nil, err
@@ -46,6 +41,25 @@ func openTinyImageNet(fsys fs.FS, spec Spec) (source, error) {
 		return f, f.listTrain(path.Join(root, part), label)
 	}
 	return f, f.listValidation(path.Join(root, part), label)
+}
+
+// tinyImageNetRoot takes val or train off the path of a folder that does not hold the list of
+// classes itself.
+func tinyImageNetRoot(fsys fs.FS, folder string) (root, part string) {
+	if base := path.Base(folder); (base == "val" || base == "train") && !exists(fsys, path.Join(folder, "wnids.txt")) {
+		return path.Dir(folder), base
+	}
+	return folder, "val"
+}
+
+func isTinyImageNet(fsys fs.FS, folder string) bool {
+	root, _ := tinyImageNetRoot(fsys, folder)
+	return exists(fsys, path.Join(root, "wnids.txt"))
+}
+
+func exists(fsys fs.FS, name string) bool {
+	_, err := fs.Stat(fsys, name)
+	return err == nil
 }
 
 func (f *folder) listTrain(dir string, label map[string]int) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -74,36 +73,24 @@ type dataFlags struct{ data, format string }
 
 func (f *dataFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.data, "data", "", "labelled images: a file or folder")
-	c.Flags().StringVar(&f.format, "format", "", "of --data: "+strings.Join(dataset.Formats(), ", ")+" (default: npz for .npz, cifar10-bin for .bin, a folder's by its layout)")
+	c.Flags().StringVar(&f.format, "format", "",
+		"of --data: "+strings.Join(dataset.Formats(), ", ")+" (default: by its name or layout)")
 }
 
 // guess says of which format --data is where --format does not.
 func (f *dataFlags) guess() (string, error) {
-	info, err := os.Stat(f.data)
-	if err != nil {
+	format, err := dataset.Guess(config.Folder("."), filepath.ToSlash(f.data))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
 		return "", fmt.Errorf("--data %s: %w", f.data, systemError(err))
+	case f.format == "" && err != nil:
+		return "", fmt.Errorf("--data %s: %w; say it with --format", f.data, err)
+	case f.format == "":
+		return format, nil
+	case !slices.Contains(dataset.Formats(), f.format):
+		return "", fmt.Errorf("--format must be one of %s, not %q", strings.Join(dataset.Formats(), ", "), f.format)
 	}
-	if f.format != "" {
-		if !slices.Contains(dataset.Formats(), f.format) {
-			return "", fmt.Errorf("--format must be one of %s, not %q", strings.Join(dataset.Formats(), ", "), f.format)
-		}
-		return f.format, nil
-	}
-	exists := func(parts ...string) bool {
-		_, err := os.Stat(filepath.Join(parts...))
-		return err == nil
-	}
-	switch ext, base := strings.ToLower(filepath.Ext(f.data)), filepath.Base(f.data); {
-	case info.IsDir() && (exists(f.data, "wnids.txt") || (base == "val" || base == "train") && exists(f.data, "..", "wnids.txt")):
-		return "tiny-imagenet", nil
-	case info.IsDir():
-		return "image-folder", nil
-	case ext == ".npz":
-		return "npz", nil
-	case ext == ".bin":
-		return "cifar10-bin", nil
-	}
-	return "", fmt.Errorf("--data %s: its format does not follow from its name; say it with --format (%s)", f.data, strings.Join(dataset.Formats(), ", "))
+	return f.format, nil
 }
 
 // systemError is a file's error without the call and the name, which the message has.

@@ -1,0 +1,64 @@
+package dataset
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// Format is a way to store labelled images: a row of the table of formats.
+type Format struct {
+	Name string
+	Doc  string // one line
+	// Ext is the extension, in lower case, of the files that [Guess] takes for this format; ""
+	// for none.
+	Ext string
+	// Layout says how a folder looks that Guess takes for this format; "" for none.
+	Layout string
+	// is reports whether a folder has that layout.
+	is   func(fsys fs.FS, folder string) bool
+	open func(fsys fs.FS, spec Spec) (source, error)
+}
+
+// formats is the table of formats. [Guess] asks its rows in order.
+var formats = []Format{
+	{Name: "cifar10-bin", Doc: "CIFAR-10's binary version: one label byte and 3072 pixels a record",
+		Ext: ".bin", open: openCIFAR10},
+	{Name: "cifar100-bin", Doc: "CIFAR-100's binary version: a coarse and a fine label byte, then the pixels; the fine one counts",
+		open: openCIFAR100},
+	{Name: "tiny-imagenet", Doc: "Tiny-ImageNet's folder, or its `val` or `train`",
+		Layout: "a folder with `wnids.txt` in it or beside it", is: isTinyImageNet, open: openTinyImageNet},
+	{Name: "npz", Doc: "a NumPy archive. `x`: uint8 or float32, NCHW or NHWC; `y`: integers",
+		Ext: ".npz", open: openNPZ},
+	{Name: "image-folder", Doc: "a folder for each class, of PNG or JPEG files",
+		Layout: "any other folder", is: func(fs.FS, string) bool { return true }, open: openFolder},
+}
+
+// Table returns the rows of the table of formats.
+func Table() []Format { return formats }
+
+// Formats returns the names of the formats.
+func Formats() []string {
+	names := make([]string, len(formats))
+	for i, f := range formats {
+		names[i] = f.Name
+	}
+	return names
+}
+
+// Guess tells the format of the file or folder at name by its extension or its layout.
+func Guess(fsys fs.FS, name string) (string, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range formats {
+		switch {
+		case info.IsDir() && f.is != nil && f.is(fsys, name),
+			!info.IsDir() && f.Ext != "" && strings.EqualFold(path.Ext(name), f.Ext):
+			return f.Name, nil
+		}
+	}
+	return "", fmt.Errorf("its format does not follow from its name; formats: %s", strings.Join(Formats(), ", "))
+}
