@@ -6,21 +6,21 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"selfheal/control/fit"
+	"selfheal/control/train"
 )
 
 // trainingProgress shows a training as it goes: a bar on a terminal, otherwise a line now and then.
 type trainingProgress struct {
 	p       *Progress
-	t       *fit.Trainer
+	t       *train.Trainer
 	bar     *progressbar.ProgressBar
 	begun   time.Time
 	first   int
 	shown   time.Time
-	pending []fit.Loss // since the last line
+	pending []train.Loss // since the last line
 }
 
-func (p *Progress) training(t *fit.Trainer) *trainingProgress {
+func (p *Progress) training(t *train.Trainer) *trainingProgress {
 	s := &trainingProgress{p: p, t: t, begun: time.Now(), first: t.Done(), shown: time.Now()}
 	if p.terminal {
 		s.bar = progressbar.NewOptions64(int64(t.Steps()), progressbar.OptionSetWriter(p.w), progressbar.OptionSetWidth(10),
@@ -30,7 +30,7 @@ func (p *Progress) training(t *fit.Trainer) *trainingProgress {
 }
 
 // step records a step's losses; it shows their means since it last showed any.
-func (s *trainingProgress) step(l fit.Loss) {
+func (s *trainingProgress) step(l train.Loss) {
 	s.pending = append(s.pending, l)
 	every := s.p.every
 	if s.bar != nil {

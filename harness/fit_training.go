@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"selfheal/control"
-	"selfheal/control/fit"
+	"selfheal/control/train"
 	"selfheal/harness/config"
 	"selfheal/internal/wholefile"
 	"selfheal/models/onnx"
@@ -30,7 +30,7 @@ const saveEvery = 30 * time.Second
 
 // training is a layer's auto-encoder on its way.
 type training struct {
-	trainer *fit.Trainer
+	trainer *train.Trainer
 	key     string // hash of what it depends on
 	state   onnx.Shape
 	data    string   // SHA-256
@@ -45,7 +45,7 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		return nil, ConfigError{err}
 	}
 	j := &training{data: d.SHA256()}
-	var networks []fit.Network
+	var networks []train.Network
 	var ids []string
 	for _, name := range names {
 		n, chain, at, err := f.cut(name)
@@ -56,7 +56,7 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		if err != nil {
 			return nil, err
 		}
-		around, err := fit.Around(n, chain, at[layer], earlier, f.cfg.Runtime.Winograd)
+		around, err := train.Around(n, chain, at[layer], earlier, f.cfg.Runtime.Winograd)
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", name, err)
 		}
@@ -65,7 +65,7 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		ids = append(ids, around.ID())
 		j.models = append(j.models, name+" "+f.file.Models[name].SHA256)
 	}
-	data := fit.Data{Shape: d.Shape(), Labels: make([]int, d.Len()), Pixels: d.Pixels}
+	data := train.Data{Shape: d.Shape(), Labels: make([]int, d.Len()), Pixels: d.Pixels}
 	for i := range data.Labels {
 		data.Labels[i] = d.Label(i)
 	}
@@ -75,7 +75,7 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	}
 	settings := trainingSettings(t)
 	settings.Workers = f.o.Workers
-	if j.trainer, err = fit.NewTrainer(e, networks, data, settings); err != nil {
+	if j.trainer, err = train.NewTrainer(e, networks, data, settings); err != nil {
 		return nil, ConfigError{err}
 	}
 	depends := *t
@@ -109,7 +109,7 @@ func (f *fitter) earlier(ctx context.Context, n *control.Network, chain *control
 }
 
 // begin is the embedding that a training starts from.
-func (f *fitter) begin(j *training, t *config.Training, n fit.Network, data fit.Data) (*onnx.Graph, error) {
+func (f *fitter) begin(j *training, t *config.Training, n train.Network, data train.Data) (*onnx.Graph, error) {
 	if t.Start != "" {
 		file, err := f.read(t.Start)
 		if err != nil {
@@ -123,24 +123,24 @@ func (f *fitter) begin(j *training, t *config.Training, n fit.Network, data fit.
 		return e, nil
 	}
 	j.start = "architecture " + t.Architecture
-	e, err := fit.New(t.Architecture, j.state, n.Before == nil, t.Width, t.Seed)
+	e, err := train.New(t.Architecture, j.state, n.Before == nil, t.Width, t.Seed)
 	if err != nil {
 		return nil, err
 	}
-	return e, fit.Calibrate(e, n, data)
+	return e, train.Calibrate(e, n, data)
 }
 
-func trainingSettings(t *config.Training) fit.Settings {
-	s := fit.Settings{
-		Epochs: t.Epochs, Batch: t.Batch, Weight: t.Weight, Seed: t.Seed, Augment: fit.Augment{Flip: t.Flip, Crop: t.Crop},
-		Optimizer: fit.Optimizer{LearningRate: t.LearningRate, Momentum: t.Momentum, WeightDecay: t.WeightDecay},
-		Schedule:  map[string]fit.Schedule{"cosine": fit.Cosine, "step": fit.Steps, "constant": fit.Constant}[t.Schedule],
+func trainingSettings(t *config.Training) train.Settings {
+	s := train.Settings{
+		Epochs: t.Epochs, Batch: t.Batch, Weight: t.Weight, Seed: t.Seed, Augment: train.Augment{Flip: t.Flip, Crop: t.Crop},
+		Optimizer: train.Optimizer{LearningRate: t.LearningRate, Momentum: t.Momentum, WeightDecay: t.WeightDecay},
+		Schedule:  map[string]train.Schedule{"cosine": train.Cosine, "step": train.Steps, "constant": train.Constant}[t.Schedule],
 	}
 	if t.Optimizer == "adam" {
-		s.Optimizer.Method = fit.Adam
+		s.Optimizer.Method = train.Adam
 	}
 	if t.Objective == config.DenoisingObjective {
-		s.Denoising = &fit.Denoising{Epsilon: t.Epsilon, Steps: t.Steps, StepSize: t.StepSize}
+		s.Denoising = &train.Denoising{Epsilon: t.Epsilon, Steps: t.Steps, StepSize: t.StepSize}
 	}
 	return s
 }
@@ -234,8 +234,8 @@ func (j *training) write(path string, meta map[string]string) error {
 }
 
 // mean is that of several steps' losses.
-func mean(list []fit.Loss) fit.Loss {
-	var m fit.Loss
+func mean(list []train.Loss) train.Loss {
+	var m train.Loss
 	n := float64(max(len(list), 1))
 	for _, l := range list {
 		m.CrossEntropy += l.CrossEntropy / n

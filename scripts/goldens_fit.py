@@ -3,7 +3,7 @@
 
     python3 scripts/goldens_fit.py
 
-control/fit/testdata gets conv_ae.onnx, a convolutional auto-encoder with PyTorch's initial weights, and training.json:
+control/train/testdata gets conv_ae.onnx, a convolutional auto-encoder with PyTorch's initial weights, and training.json:
 the order of the images, the losses of every step by Adam and by SGD (cross-entropy through the bundled
 preact_standard + WEIGHT * ||E(x) - x||^2, means over the batch, measured before the step), and what both optimisers do
 to a few numbers in 20 steps of given gradients.

@@ -1,8 +1,8 @@
-// Package fit trains embedding functions: auto-encoders E_t on the states x_t of frozen
+// Package train trains embedding functions: auto-encoders E_t on the states x_t of frozen
 // classifiers. The objective is the paper's Eq. 4: the cross-entropy of the rest of the
 // network on E_t(x_t) plus weight·‖E_t(x_t) − x_t‖². Loss and gradients by E's parameters
 // are one ONNX graph; what is left to Go is the data's order and the optimiser.
-package fit
+package train
 
 import (
 	"crypto/sha256"
