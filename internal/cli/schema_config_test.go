@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"selfheal/attacks"
-	"selfheal/control/fit"
+	"selfheal/control/train"
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
@@ -245,7 +245,7 @@ func TestConfigSchemaWords(t *testing.T) {
 		"$defs/suite/properties/mode/enum":                            config.Modes,
 		"$defs/suite/properties/published/anyOf/0/enum":               published.Names(),
 		"$defs/autoencoder/properties/schedule/enum":                  config.Schedules,
-		"$defs/autoencoder/properties/architecture/enum":              fit.Architectures(),
+		"$defs/autoencoder/properties/architecture/enum":              train.Architectures(),
 		"$defs/schedule/enum":                                         attackWords(t, "pgd", "schedule"),
 		"$defs/autoencoder/properties/optimizer/properties/kind/enum": config.Optimizers,
 	} {
