@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 )
 
 // The kinds of embedding functions.
@@ -68,7 +69,7 @@ func IdentityEmbedding(state onnx.Shape) (*onnx.Graph, error) {
 // ONNXEmbedding reads an embedding model and checks that it maps states of the
 // given shape to their own shape.
 func ONNXEmbedding(model []byte, state onnx.Shape) (*onnx.Graph, error) {
-	g, err := onnx.Open(model, nil, nil)
+	g, err := simplify.Open(model, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/optimize"
 	"selfheal/models/ort"
 	"selfheal/models/split"
@@ -59,12 +60,12 @@ type NetworkOptions struct {
 // NewNetwork prepares a classifier from an ONNX model's bytes. Errors say what
 // is wrong with the model and where.
 func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*Network, error) {
-	g, err := onnx.Open(model, nil, nil)
+	g, err := simplify.Open(model, nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: o.Direct}
-	if err := g.Preprocess(o.Mean, o.Std); err != nil {
+	if err := simplify.Preprocess(g, o.Mean, o.Std); err != nil {
 		return nil, err
 	}
 	g.Name = name

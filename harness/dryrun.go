@@ -10,7 +10,7 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
-	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 )
 
 // DryRun says what a description of a plan may assume.
@@ -148,7 +148,7 @@ func (d *description) classes(m *config.Model, s imageSet) (classes int, note st
 	if err != nil {
 		return s.classes, ""
 	}
-	g, err := onnx.Open(file.Data, nil, nil)
+	g, err := simplify.Open(file.Data, nil, nil)
 	if err != nil {
 		return s.classes, ""
 	}

@@ -14,6 +14,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/internal/wholefile"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -67,7 +68,7 @@ func (f *fitter) linearFile(done Fitted, out string) (string, error) {
 		return "", nil
 	}
 	if _, err := os.Stat(path); err == nil && !f.o.Force {
-		g, _, err := onnx.Load(path, nil, nil)
+		g, _, err := simplify.Load(path, nil, nil)
 		if err != nil || g.Meta["fit_sha256"] == "" {
 			return "", ConfigError{fmt.Errorf("%s is there already and is no linear embedding that fit made; --force replaces it, --out FILE writes another", path)}
 		}
@@ -123,7 +124,7 @@ func (f *fitter) linearProvenance(done Fitted, chain *control.Chain, t int, d *d
 // writeLinear writes a subspace as an embedding, unless the file holds this very fit.
 func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, done Fitted, meta map[string]string) error {
 	if _, err := os.Stat(done.Path); err == nil && !f.o.Force {
-		if g, _, err := onnx.Load(done.Path, nil, nil); err == nil && g.Meta["fit_sha256"] == meta["fit_sha256"] {
+		if g, _, err := simplify.Load(done.Path, nil, nil); err == nil && g.Meta["fit_sha256"] == meta["fit_sha256"] {
 			return nil
 		}
 	}

@@ -15,12 +15,13 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 )
 
 // planted wraps a bundled network: in maps the image, out the logits. It returns the file.
 func planted(t *testing.T, name string, in, out func(b *onnx.Builder, x string) string) string {
 	t.Helper()
-	net, _, err := onnx.Load("../models/zoo/preact_robust.onnx", nil, nil)
+	net, _, err := simplify.Load("../models/zoo/preact_robust.onnx", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

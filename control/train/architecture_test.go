@@ -9,6 +9,7 @@ import (
 
 	"selfheal/control"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -117,7 +118,7 @@ func TestCalibrate(t *testing.T) {
 // A training may begin with a file that PyTorch exported.
 func TestExportedStart(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", -1)
-	g, _, err := onnx.Load("../../models/zoo/hidden_ae.onnx", nil, nil)
+	g, _, err := simplify.Load("../../models/zoo/hidden_ae.onnx", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"selfheal/control"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -167,7 +168,7 @@ func TestWorkersAndResume(t *testing.T) {
 func TestDenoising(t *testing.T) {
 	for _, n := range []Network{zoo(t, "preact_standard.onnx", 0), zoo(t, "preact_standard.onnx", -1)} {
 		name := map[bool]string{true: "input_ae.onnx", false: "hidden_ae.onnx"}[n.Before == nil]
-		e, _, err := onnx.Load("../../models/zoo/"+name, nil, nil)
+		e, _, err := simplify.Load("../../models/zoo/"+name, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"selfheal/harness/doctor"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -52,7 +53,7 @@ when a check fails, and 2 when a model has operators that are not supported.
 			for _, path := range args {
 				m := examined{name: path, options: o}
 				// Mean and std are the checks' own.
-				graph, data, err := onnx.Load(path, nil, nil)
+				graph, data, err := simplify.Load(path, nil, nil)
 				m.data, m.broken, m.unsupported = data, err, errors.As(err, new(*onnx.UnsupportedError))
 				if err == nil {
 					m.notices, m.unsupported = graph.Notices, grad.Check(graph) != nil // its check will say what
@@ -166,7 +167,7 @@ func (d *examination) model(m examined) error {
 		fmt.Fprintf(d.w, "  note\t\t%s\n", notice)
 	}
 	for _, k := range checks {
-		if k.Name == doctor.Gradient && k.State == doctor.Failed && !m.unsupported && slices.Contains(m.notices, onnx.NoticeQuantized) {
+		if k.Name == doctor.Gradient && k.State == doctor.Failed && !m.unsupported && slices.Contains(m.notices, simplify.NoticeQuantized) {
 			k.State, k.Detail = doctor.Skipped, "a quantised network rises in steps, of which its gradient is the trend"
 		}
 		detail := strings.Join(strings.Fields(k.Detail), " ")

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"selfheal/internal/testinput"
-	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 )
 
 // fitConfig writes a config with controls to fit on the bundled files.
@@ -68,7 +68,7 @@ func TestFit(t *testing.T) {
 	if !strings.Contains(out, "standard, robust") || !strings.Contains(out, "9 steps") || !strings.Contains(out, "2 steps") {
 		t.Errorf("fit prints\n%s", out)
 	}
-	g, _, err := onnx.Load(filepath.Join(dir, "made/input.onnx"), nil, nil)
+	g, _, err := simplify.Load(filepath.Join(dir, "made/input.onnx"), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestFitLinear(t *testing.T) {
 		t.Errorf("fit prints\n%s", out)
 	}
 	file := filepath.Join(dir, "embeddings/linear-last-robust.onnx")
-	g, _, err := onnx.Load(file, nil, nil)
+	g, _, err := simplify.Load(file, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestFitLinear(t *testing.T) {
 		t.Errorf("--out makes another file (%v)", err)
 	}
 	again("--set", "controls.linear.layers.0.embedding.rank=6") // another fit replaces the file
-	if g, _, err := onnx.Load(file, nil, nil); err != nil || g.Meta["rank"] != "6" {
+	if g, _, err := simplify.Load(file, nil, nil); err != nil || g.Meta["rank"] != "6" {
 		t.Errorf("after a fit of rank 6 the file has rank %s (%v)", g.Meta["rank"], err)
 	}
 

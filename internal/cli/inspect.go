@@ -13,6 +13,7 @@ import (
 
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/split"
 )
 
@@ -96,14 +97,14 @@ func describeModel(path string, p *preprocessFlags) (*modelInfo, error) {
 	}
 	info := &modelInfo{Model: path, Opset: g.Opset}
 	info.describe(g)
-	if err := g.Simplify(); err != nil {
+	if err := simplify.Graph(g); err != nil {
 		if info.Unsupported = obstacles(err); info.Unsupported == nil {
 			return nil, fail(err)
 		}
 		return info, fail(err)
 	}
 	parameters := g.Parameters() // without mean and std
-	if err := g.Preprocess(mean, std); err != nil {
+	if err := simplify.Preprocess(g, mean, std); err != nil {
 		return nil, fail(err)
 	}
 	info.describe(g)

@@ -11,6 +11,7 @@ import (
 
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/split"
 )
 
@@ -37,7 +38,7 @@ func (p *preprocessFlags) load(c *cobra.Command, path string) (*onnx.Graph, erro
 	if err != nil {
 		return nil, err
 	}
-	g, _, err := onnx.Load(path, mean, std)
+	g, _, err := simplify.Load(path, mean, std)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx/simplify"
 )
 
 // modelFile writes an ONNX file with the given nodes on images of 3×32×32; the
@@ -164,7 +165,7 @@ func TestNotices(t *testing.T) {
 		if code := run(context.Background(), repository, args, &stdout, &stderr); code != exitOK {
 			t.Errorf("%s: exit %d\n%s%s", args, code, stdout.String(), stderr.String())
 		}
-		for _, want := range []string{"its float16 values are computed in float32", onnx.NoticeQuantized} {
+		for _, want := range []string{"its float16 values are computed in float32", simplify.NoticeQuantized} {
 			if said := stdout.String() + stderr.String(); strings.Count(said, want) != 1 {
 				t.Errorf("%s: not once %q in\n%s", args, want, said)
 			}

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"selfheal/internal/testinput"
-	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { testinput.RunMain(m) }
 // reference runs a model on ONNX Runtime, one item.
 func reference(t *testing.T, model []byte, items ...[]float32) [][]float32 {
 	t.Helper()
-	g, err := onnx.Open(model, nil, nil)
+	g, err := simplify.Open(model, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

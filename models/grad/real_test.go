@@ -9,6 +9,7 @@ import (
 
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -31,7 +32,7 @@ func TestLossGradientsOnRealNetworks(t *testing.T) {
 	pool := ort.NewPool(1, 4)
 	defer pool.Close()
 	for _, m := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
-		net, _, err := onnx.Load(testinput.Real(t, m), []float32{0.49, 0.48, 0.45}, []float32{0.25})
+		net, _, err := simplify.Load(testinput.Real(t, m), []float32{0.49, 0.48, 0.45}, []float32{0.25})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +92,7 @@ func TestLossGradientsOnRealNetworks(t *testing.T) {
 func BenchmarkLoss(b *testing.B) {
 	testinput.Runtime(b)
 	for _, m := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
-		net, _, err := onnx.Load(testinput.Real(b, m), []float32{0.49, 0.48, 0.45}, []float32{0.25})
+		net, _, err := simplify.Load(testinput.Real(b, m), []float32{0.49, 0.48, 0.45}, []float32{0.25})
 		if err != nil {
 			b.Fatal(err)
 		}

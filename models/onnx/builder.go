@@ -146,3 +146,15 @@ func (b *Builder) Inline(g *Graph, bind map[string]string) map[string]string {
 	}
 	return out
 }
+
+// Reshape appends a Reshape of t to shape, whose batch is inferred, unless it has it.
+func (b *Builder) Reshape(t string, shape Shape) string {
+	if slices.Equal(b.Shape(t), shape) {
+		return t
+	}
+	target := slices.Clone(shape)
+	for i, d := range target {
+		target[i] = max(d, -1)
+	}
+	return b.Op("Reshape", t, b.Ints(target...))
+}

@@ -14,37 +14,37 @@ var (
 // alike are the operators whose inputs are all of one element type.
 var alike = []string{"Add", "Sub", "Mul", "Div", "Mod", "Min", "Max", "Sum", "Mean", "PRelu", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
 
-// elementType returns the element type of a tensor that is a constant, the
+// TypeOf returns the element type of a tensor that is a constant, the
 // input, or the output of a node visited before; Float where it isn't known.
-func (s *simplifier) elementType(tensor string) DType {
-	if t, ok := s.g.Consts[tensor]; ok {
+func (c *Inference) TypeOf(tensor string) DType {
+	if t, ok := c.Graph.Consts[tensor]; ok {
 		return t.DType
 	}
-	if _, ok := s.ints[tensor]; ok {
+	if _, ok := c.Ints[tensor]; ok {
 		return Int64
 	}
-	if t, ok := s.types[tensor]; ok {
+	if t, ok := c.types[tensor]; ok {
 		return t
 	}
 	return Float
 }
 
-// sameTypes refuses arithmetic of floats with integers or truth values: ONNX Runtime
+// SameTypes refuses arithmetic of floats with integers or truth values: ONNX Runtime
 // does, and its message can't name a node that a lowering has written.
-func (s *simplifier) sameTypes(n *Node) error {
+func (c *Inference) SameTypes(n *Node) error {
 	if !slices.Contains(alike, n.Op) {
 		return nil
 	}
 	for _, in := range n.Inputs[1:] {
-		if a, b := s.elementType(n.Inputs[0]), s.elementType(in); a != b && (a == Float || b == Float) {
+		if a, b := c.TypeOf(n.Inputs[0]), c.TypeOf(in); a != b && (a == Float || b == Float) {
 			return fmt.Errorf("its inputs %q and %q hold values of different types", n.Inputs[0], in)
 		}
 	}
 	return nil
 }
 
-// setTypes records the element types of a node's outputs. Float is left out.
-func (s *simplifier) setTypes(n *Node) {
+// SetTypes records the element types of a node's outputs. Float is left out.
+func (c *Inference) SetTypes(n *Node) {
 	for i, o := range n.Outputs {
 		t := Float
 		switch {
@@ -55,15 +55,31 @@ func (s *simplifier) setTypes(n *Node) {
 		case n.Op == "Cast":
 			t = DType(n.Int("to", int64(Float)))
 		case n.Op == "Where":
-			t = s.elementType(n.Input(1))
+			t = c.TypeOf(n.Input(1))
+		case n.Op == "CastLike":
+			t = c.TypeOf(n.Input(1))
 		case n.Op == "OneHot":
-			t = s.elementType(n.Input(2))
+			t = c.TypeOf(n.Input(2))
 		case n.Op == "DequantizeLinear":
 		default:
-			t = s.elementType(n.Input(0))
+			t = c.TypeOf(n.Input(0))
 		}
 		if t != Float {
-			s.types[o] = t
+			if c.types == nil {
+				c.types = map[string]DType{}
+			}
+			c.types[o] = t
 		}
 	}
+}
+
+// quantizedRange holds the smallest and the largest value of the types that
+// QuantizeLinear gives.
+var quantizedRange = map[DType][2]int64{Int8: {-128, 127}, Uint8: {0, 255}, Int16: {-32768, 32767}, Uint16: {0, 65535}}
+
+// QuantizedRange returns the smallest and the largest value of a type that
+// QuantizeLinear gives; ok is false for any other.
+func QuantizedRange(t DType) (lo, hi int64, ok bool) {
+	r, ok := quantizedRange[t]
+	return r[0], r[1], ok
 }

@@ -172,11 +172,11 @@ func encodeValue(v Value) *pb.ValueInfoProto {
 // for tensors whose batches may differ.
 func (g *Graph) reshaped() []*pb.ValueInfoProto {
 	var infos []*pb.ValueInfoProto
-	s := &simplifier{inference: inference{g: g}, types: map[string]DType{}}
+	c := &Inference{Graph: g}
 	for _, n := range g.Nodes {
-		s.setTypes(n)
-		if t := n.Outputs[0]; n.Op == "Reshape" && slices.Contains(g.Shapes[t], Batch) && !g.isOutput(t) {
-			infos = append(infos, encodeValue(Value{Name: t, DType: s.elementType(t), Shape: g.Shapes[t]}))
+		c.SetTypes(n)
+		if t := n.Outputs[0]; n.Op == "Reshape" && slices.Contains(g.Shapes[t], Batch) && !g.IsOutput(t) {
+			infos = append(infos, encodeValue(Value{Name: t, DType: c.TypeOf(t), Shape: g.Shapes[t]}))
 		}
 	}
 	return infos

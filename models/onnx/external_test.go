@@ -17,16 +17,9 @@ import (
 
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx/onnxtest"
+	"selfheal/models/onnx/simplify"
 )
-
-// externalTensor is a float32 tensor whose data lies elsewhere; where comes as key, value pairs.
-func externalTensor(name string, dims []int64, where ...string) *pb.TensorProto {
-	t := &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims, DataLocation: pb.TensorProto_EXTERNAL.Enum()}
-	for i := 0; i < len(where); i += 2 {
-		t.ExternalData = append(t.ExternalData, &pb.StringStringEntryProto{Key: proto.String(where[i]), Value: proto.String(where[i+1])})
-	}
-	return t
-}
 
 // floatBytes are values as files have them.
 func floatBytes(v ...float32) []byte {
@@ -48,19 +41,19 @@ func floatBytes(v ...float32) []byte {
 // overlap, in a Constant, is the model with its weights inside.
 func TestExternalData(t *testing.T) {
 	build := func(external bool) []byte {
-		f := newFile(13, N, 2)
-		c := floatTensor("", []int64{2}, 5, 6)
+		f := onnxtest.New(13, N, 2)
+		c := onnxtest.FloatTensor("", []int64{2}, 5, 6)
 		if external {
 			sum := sha1.Sum(append(make([]byte, 8), floatBytes(1, 2, 3, 4)...))
-			f.tensor(externalTensor("w", []int64{2, 2}, "location", "w.bin", "offset", "8", "length", "16", "checksum", strings.ToUpper(hex.EncodeToString(sum[:]))))
-			f.tensor(externalTensor("b", []int64{2}, "location", "w.bin", "offset", "16")) // the last two of w
-			c = externalTensor("", []int64{2}, "location", "below/c.bin")
+			f.Tensor(onnxtest.External("w", []int64{2, 2}, "location", "w.bin", "offset", "8", "length", "16", "checksum", strings.ToUpper(hex.EncodeToString(sum[:]))))
+			f.Tensor(onnxtest.External("b", []int64{2}, "location", "w.bin", "offset", "16")) // the last two of w
+			c = onnxtest.External("", []int64{2}, "location", "below/c.bin")
 		} else {
-			f.tensor(floatTensor("w", []int64{2, 2}, 1, 2, 3, 4)).tensor(floatTensor("b", []int64{2}, 3, 4))
+			f.Tensor(onnxtest.FloatTensor("w", []int64{2, 2}, 1, 2, 3, 4)).Tensor(onnxtest.FloatTensor("b", []int64{2}, 3, 4))
 		}
-		f.floats("inside", []int64{1}, 0.5).ints("axes", 1)
-		f.node("MatMul x w → m").node("Add m b → n").node("Constant → c", "value", c).node("Add n c → o").node("ReduceSum o axes → p").node("Mul o inside → q").node("Add p q → y")
-		return f.bytes(N, 2)
+		f.Floats("inside", []int64{1}, 0.5).Ints("axes", 1)
+		f.Node("MatMul x w → m").Node("Add m b → n").Node("Constant → c", "value", c).Node("Add n c → o").Node("ReduceSum o axes → p").Node("Mul o inside → q").Node("Add p q → y")
+		return f.Bytes(N, 2)
 	}
 	dir := t.TempDir()
 	model, first, second := build(true), append(make([]byte, 8), floatBytes(1, 2, 3, 4)...), floatBytes(5, 6)
@@ -79,11 +72,11 @@ func TestExternalData(t *testing.T) {
 	write("below/c.bin", second)
 	write("inside.onnx", build(false))
 
-	g, data, err := onnx.Load(filepath.Join(dir, "m.onnx"), nil, nil)
+	g, data, err := simplify.Load(filepath.Join(dir, "m.onnx"), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, plain, err := onnx.Load(filepath.Join(dir, "inside.onnx"), nil, nil)
+	want, plain, err := simplify.Load(filepath.Join(dir, "inside.onnx"), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,10 +88,10 @@ func TestExternalData(t *testing.T) {
 			t.Errorf("%s is %v, not %v", name, f, c)
 		}
 	}
-	if a, b := run(t, g, []float32{1, -2}), run(t, want, []float32{1, -2}); !slices.Equal(a, b) {
+	if a, b := onnxtest.Run(t, g, []float32{1, -2}), onnxtest.Run(t, want, []float32{1, -2}); !slices.Equal(a, b) {
 		t.Errorf("%v, not %v", a, b)
 	}
-	if again := open(t, data); !slices.Equal(run(t, again, []float32{1, -2}), run(t, g, []float32{1, -2})) {
+	if again := onnxtest.Open(t, data); !slices.Equal(onnxtest.Run(t, again, []float32{1, -2}), onnxtest.Run(t, g, []float32{1, -2})) {
 		t.Error("in one piece it is another model")
 	}
 
@@ -119,11 +112,11 @@ func TestExternalData(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.SHA256 != want || !slices.Equal(run(t, open(t, f.Data), []float32{1, -2}), run(t, g, []float32{1, -2})) {
+		if f.SHA256 != want || !slices.Equal(onnxtest.Run(t, onnxtest.Open(t, f.Data), []float32{1, -2}), onnxtest.Run(t, g, []float32{1, -2})) {
 			t.Errorf("%s: ReadFS gives another model", name)
 		}
 	}
-	if _, err := onnx.Open(model, nil, nil); err == nil || !strings.Contains(err.Error(), `"w.bin"`) || !strings.Contains(err.Error(), "open the model by its path") {
+	if _, err := simplify.Open(model, nil, nil); err == nil || !strings.Contains(err.Error(), `"w.bin"`) || !strings.Contains(err.Error(), "open the model by its path") {
 		t.Error("from memory:", err)
 	}
 
@@ -192,11 +185,11 @@ func TestExternalDataErrors(t *testing.T) {
 		{"SHA-1", []string{"location", "four", "checksum", "00"}},
 	} {
 		t.Run(fmt.Sprint(c.where), func(t *testing.T) {
-			f := newFile(13, N, 4).tensor(externalTensor("w", []int64{4}, c.where...)).node("Add x w → y")
-			if err := os.WriteFile(path, f.bytes(N, 4), 0o644); err != nil {
+			f := onnxtest.New(13, N, 4).Tensor(onnxtest.External("w", []int64{4}, c.where...)).Node("Add x w → y")
+			if err := os.WriteFile(path, f.Bytes(N, 4), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			_, _, err := onnx.Load(path, nil, nil)
+			_, _, err := simplify.Load(path, nil, nil)
 			if c.want == "" {
 				if err != nil {
 					t.Error(err)
@@ -212,15 +205,15 @@ func TestExternalDataErrors(t *testing.T) {
 	}
 
 	// Giants and crowds, without the memory that they ask for.
-	giant := newFile(13, N, 4).tensor(externalTensor("w", []int64{1 << 62, 4}, "location", "four"))
-	many := newFile(13, N, 4)
+	giant := onnxtest.New(13, N, 4).Tensor(onnxtest.External("w", []int64{1 << 62, 4}, "location", "four"))
+	many := onnxtest.New(13, N, 4)
 	for i := range 40 {
-		many.tensor(externalTensor(fmt.Sprint("w", i), []int64{1 << 24}, "location", "sparse"))
+		many.Tensor(onnxtest.External(fmt.Sprint("w", i), []int64{1 << 24}, "location", "sparse"))
 	}
-	crowd, files := newFile(13, N, 4), fstest.MapFS{}
+	crowd, files := onnxtest.New(13, N, 4), fstest.MapFS{}
 	for i := range 5000 {
 		files[fmt.Sprint("f", i)] = &fstest.MapFile{Data: make([]byte, 16)}
-		crowd.tensor(externalTensor(fmt.Sprint("w", i), []int64{4}, "location", fmt.Sprint("f", i)))
+		crowd.Tensor(onnxtest.External(fmt.Sprint("w", i), []int64{4}, "location", fmt.Sprint("f", i)))
 	}
 	sparse, err := os.Create(filepath.Join(inside, "sparse"))
 	if err != nil {
@@ -230,18 +223,18 @@ func TestExternalDataErrors(t *testing.T) {
 	if err := sparse.Truncate(1 << 26); err != nil {
 		t.Fatal(err)
 	}
-	for want, f := range map[string]file{"is not possible": giant, "more than 2 GiB of weights": many, "more than 4096 files": crowd} {
+	for want, f := range map[string]onnxtest.File{"is not possible": giant, "more than 2 GiB of weights": many, "more than 4096 files": crowd} {
 		var system fs.FS = os.DirFS(inside)
 		if want == "more than 4096 files" {
 			system = files
 		}
-		data := f.node("Neg x → y").bytes(N, 4)
-		before := allocated()
+		data := f.Node("Neg x → y").Bytes(N, 4)
+		before := onnxtest.Allocated()
 		_, err := onnx.ReadFS(overlay{system, fstest.MapFS{"m.onnx": {Data: data}}}, "m.onnx")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-		if used := allocated() - before; used > 64<<20 {
+		if used := onnxtest.Allocated() - before; used > 64<<20 {
 			t.Errorf("%s: took %d MiB", want, used>>20)
 		}
 	}
@@ -285,19 +278,19 @@ func (c countedFile) Close() error {
 
 // Weights in a thousand files are read without holding these open.
 func TestExternalFilesAreClosed(t *testing.T) {
-	files, model := fstest.MapFS{}, newFile(13, N, 1)
+	files, model := fstest.MapFS{}, onnxtest.New(13, N, 1)
 	for i := range 1000 {
 		name := fmt.Sprint("f", i)
 		files[name] = &fstest.MapFile{Data: floatBytes(float32(i))}
-		model.tensor(externalTensor(name, []int64{1}, "location", name))
+		model.Tensor(onnxtest.External(name, []int64{1}, "location", name))
 	}
-	files["m.onnx"] = &fstest.MapFile{Data: model.node("Add x f999 → y").bytes(N, 1)}
+	files["m.onnx"] = &fstest.MapFile{Data: model.Node("Add x f999 → y").Bytes(N, 1)}
 	held, most := 0, 0
 	f, err := onnx.ReadFS(counted{files, &held, &most}, "m.onnx")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if y := run(t, open(t, f.Data), []float32{1}); y[0] != 1000 {
+	if y := onnxtest.Run(t, onnxtest.Open(t, f.Data), []float32{1}); y[0] != 1000 {
 		t.Errorf("gives %v", y)
 	}
 	if held != 0 || most > 2 { // the model's own and one more
@@ -307,20 +300,20 @@ func TestExternalFilesAreClosed(t *testing.T) {
 
 // A model of many functions is searched for external data in one pass.
 func TestExternalDataOfManyFunctions(t *testing.T) {
-	f := newFile(13, N, 1)
+	f := onnxtest.New(13, N, 1)
 	for i := range 5000 {
-		f.function(fmt.Sprint("F", i), "x", "y", nil, func(f file) {
+		f.Function(fmt.Sprint("F", i), "x", "y", nil, func(f onnxtest.File) {
 			for range 10 {
-				f.node("Neg x → y")
+				f.Node("Neg x → y")
 			}
 		})
 	}
-	data := f.node("Neg x → y").bytes(N, 1)
-	before := allocated()
+	data := f.Node("Neg x → y").Bytes(N, 1)
+	before := onnxtest.Allocated()
 	if _, err := onnx.ReadFS(fstest.MapFS{"m.onnx": {Data: data}}, "m.onnx"); err != nil {
 		t.Fatal(err)
 	}
-	if used := allocated() - before; used > 256<<20 {
+	if used := onnxtest.Allocated() - before; used > 256<<20 {
 		t.Errorf("took %d MiB for a file of %d", used>>20, len(data)>>20)
 	}
 }
@@ -331,7 +324,7 @@ func TestExternalDataThroughLink(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "real"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	model := newFile(13, N, 4).tensor(externalTensor("w", []int64{4}, "location", "four")).node("Add x w → y").bytes(N, 4)
+	model := onnxtest.New(13, N, 4).Tensor(onnxtest.External("w", []int64{4}, "location", "four")).Node("Add x w → y").Bytes(N, 4)
 	for name, data := range map[string][]byte{"real/m.onnx": model, "real/four": floatBytes(1, 2, 3, 4)} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)
@@ -340,7 +333,7 @@ func TestExternalDataThroughLink(t *testing.T) {
 	if err := os.Symlink("real/m.onnx", filepath.Join(dir, "link.onnx")); err != nil {
 		t.Skip("no symbolic links here: ", err)
 	}
-	if _, _, err := onnx.Load(filepath.Join(dir, "link.onnx"), nil, nil); err != nil {
+	if _, _, err := simplify.Load(filepath.Join(dir, "link.onnx"), nil, nil); err != nil {
 		t.Error(err)
 	}
 }

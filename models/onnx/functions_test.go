@@ -10,63 +10,43 @@ import (
 
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx/onnxtest"
+	"selfheal/models/onnx/simplify"
 )
-
-// function adds a model-local function of domain "local"; its nodes are those
-// that body adds to an empty file.
-func (f file) function(name, inputs, outputs string, attributes []string, body func(file)) *pb.FunctionProto {
-	inner := newFile(13, N, 2)
-	body(inner)
-	for i, n := range inner.Graph.Node {
-		n.Name = proto.String(fmt.Sprint("n", i))
-	}
-	fn := &pb.FunctionProto{
-		Name: proto.String(name), Domain: proto.String("local"), Attribute: attributes,
-		Input: strings.Fields(inputs), Output: strings.Fields(outputs), Node: inner.Graph.Node, OpsetImport: inner.OpsetImport,
-	}
-	f.Functions = append(f.Functions, fn)
-	return fn
-}
-
-// refer makes an attribute of the last node of a function a reference.
-func (f file) refer(attribute, to string, kind pb.AttributeProto_AttributeType) {
-	n := f.Graph.Node[len(f.Graph.Node)-1]
-	n.Attribute = append(n.Attribute, &pb.AttributeProto{Name: proto.String(attribute), RefAttrName: proto.String(to), Type: kind.Enum()})
-}
 
 // Calls give what their functions' nodes give, written out: nested ones, with
 // attributes of the call, defaults and absent ones, with inputs left out and
 // outputs that are inputs, with names that are taken outside.
 func TestFunctions(t *testing.T) {
-	f := newFile(13, N, 2).floats("b", []int64{1}, 3)
-	f.function("Leak", "x b", "y same", []string{"slope"}, func(f file) {
-		f.node("LeakyRelu x → m")
-		f.refer("alpha", "slope", pb.AttributeProto_FLOAT)
-		f.node("Add m b → y").node("Neg x → t") // t and m are names outside too
+	f := onnxtest.New(13, N, 2).Floats("b", []int64{1}, 3)
+	f.Function("Leak", "x b", "y same", []string{"slope"}, func(f onnxtest.File) {
+		f.Node("LeakyRelu x → m")
+		f.Refer("alpha", "slope", pb.AttributeProto_FLOAT)
+		f.Node("Add m b → y").Node("Neg x → t") // t and m are names outside too
 	}).Output = []string{"y", "x"}
-	twice := f.function("Twice", "x b", "z", []string{"s"}, func(f file) {
-		f.node("Leak@local x b → u")
-		f.refer("slope", "s", pb.AttributeProto_FLOAT)
-		f.node("Leak@local u b → v", "slope", 0.5).node("Clip v _ _ → z")
+	twice := f.Function("Twice", "x b", "z", []string{"s"}, func(f onnxtest.File) {
+		f.Node("Leak@local x b → u")
+		f.Refer("slope", "s", pb.AttributeProto_FLOAT)
+		f.Node("Leak@local u b → v", "slope", 0.5).Node("Clip v _ _ → z")
 	})
 	twice.AttributeProto = []*pb.AttributeProto{{Name: proto.String("s"), Type: pb.AttributeProto_FLOAT.Enum(), F: proto.Float32(0.25)}}
-	f.node("Leak@local x b → t m", "slope", 0.125).node("Twice@local t b → u").node("Leak@local u b → m@1").node("Add m@1 m → y")
+	f.Node("Leak@local x b → t m", "slope", 0.125).Node("Twice@local t b → u").Node("Leak@local u b → m@1").Node("Add m@1 m → y")
 	f.Graph.Node[1].Name = proto.String("second")
 
-	plain := newFile(13, N, 2).floats("b", []int64{1}, 3)
+	plain := onnxtest.New(13, N, 2).Floats("b", []int64{1}, 3)
 	leak := func(in, out string, slope float64) {
-		plain.node(fmt.Sprintf("LeakyRelu %s → %s_", in, out), "alpha", slope).node(fmt.Sprintf("Add %s_ b → %s", out, out))
+		plain.Node(fmt.Sprintf("LeakyRelu %s → %s_", in, out), "alpha", slope).Node(fmt.Sprintf("Add %s_ b → %s", out, out))
 	}
 	leak("x", "t", 0.125)
 	leak("t", "u1", 0.25)
 	leak("u1", "u", 0.5)
 	leak("u", "w", 0.01)
-	plain.node("Add w x → y")
+	plain.Node("Add w x → y")
 
-	data := f.bytes(N, 2)
-	g, want := open(t, data), open(t, plain.bytes(N, 2))
+	data := f.Bytes(N, 2)
+	g, want := onnxtest.Open(t, data), onnxtest.Open(t, plain.Bytes(N, 2))
 	for _, x := range [][]float32{{1, -2}, {-30, -7}, {-300, 0}} {
-		if a, b := run(t, g, x), run(t, want, x); !slices.Equal(a, b) {
+		if a, b := onnxtest.Run(t, g, x), onnxtest.Run(t, want, x); !slices.Equal(a, b) {
 			t.Errorf("%v gives %v, written out %v", x, a, b)
 		}
 	}
@@ -83,65 +63,65 @@ func TestFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := run(t, open(t, again), []float32{1, -2}); !slices.Equal(a, run(t, want, []float32{1, -2})) {
+	if a := onnxtest.Run(t, onnxtest.Open(t, again), []float32{1, -2}); !slices.Equal(a, onnxtest.Run(t, want, []float32{1, -2})) {
 		t.Error("written and read again it is another network: ", a)
 	}
 }
 
 // A function written for an older operator set is read as that.
 func TestFunctionOpset(t *testing.T) {
-	f := newFile(18, N, 2, 2)
-	fn := f.function("Old", "x", "y", nil, func(f file) { f.node("ReduceMean x → y", "axes", []int64{2}, "keepdims", 0) })
+	f := onnxtest.New(18, N, 2, 2)
+	fn := f.Function("Old", "x", "y", nil, func(f onnxtest.File) { f.Node("ReduceMean x → y", "axes", []int64{2}, "keepdims", 0) })
 	fn.OpsetImport[0].Version = proto.Int64(11)
-	got := run(t, open(t, f.node("Old@local x → y").bytes(N, 2)), []float32{1, 2, 3, 5})
-	if !near(got, []float32{1.5, 4}) {
+	got := onnxtest.Run(t, onnxtest.Open(t, f.Node("Old@local x → y").Bytes(N, 2)), []float32{1, 2, 3, 5})
+	if !onnxtest.Near(got, []float32{1.5, 4}) {
 		t.Error(got)
 	}
 }
 
 func TestFunctionErrors(t *testing.T) {
-	loop := newFile(13, N, 2)
-	loop.function("A", "x", "y", nil, func(f file) { f.node("B@local x → y") })
-	loop.function("B", "x", "y", nil, func(f file) { f.node("Neg x → n").node("A@local n → y") })
-	bomb := newFile(13, N, 2)
+	loop := onnxtest.New(13, N, 2)
+	loop.Function("A", "x", "y", nil, func(f onnxtest.File) { f.Node("B@local x → y") })
+	loop.Function("B", "x", "y", nil, func(f onnxtest.File) { f.Node("Neg x → n").Node("A@local n → y") })
+	bomb := onnxtest.New(13, N, 2)
 	for i := range 40 {
-		bomb.function(fmt.Sprint("F", i), "x", "y", nil, func(f file) {
-			f.node(fmt.Sprintf("F%d@local x → m", i+1)).node(fmt.Sprintf("F%d@local m → y", i+1))
+		bomb.Function(fmt.Sprint("F", i), "x", "y", nil, func(f onnxtest.File) {
+			f.Node(fmt.Sprintf("F%d@local x → m", i+1)).Node(fmt.Sprintf("F%d@local m → y", i+1))
 		})
 	}
-	bomb.function("F40", "x", "y", nil, func(f file) { f.node("Neg x → y") })
-	deep := newFile(13, N, 2)
+	bomb.Function("F40", "x", "y", nil, func(f onnxtest.File) { f.Node("Neg x → y") })
+	deep := onnxtest.New(13, N, 2)
 	for i := range 100 {
-		deep.function(fmt.Sprint("F", i), "x", "y", nil, func(f file) { f.node(fmt.Sprintf("F%d@local x → y", i+1)) })
+		deep.Function(fmt.Sprint("F", i), "x", "y", nil, func(f onnxtest.File) { f.Node(fmt.Sprintf("F%d@local x → y", i+1)) })
 	}
-	deep.function("F100", "x", "y", nil, func(f file) { f.node("Neg x → y") })
-	long := newFile(13, N, 2)
+	deep.Function("F100", "x", "y", nil, func(f onnxtest.File) { f.Node("Neg x → y") })
+	long := onnxtest.New(13, N, 2)
 	name := strings.Repeat("n", 1<<16)
-	long.function("F0", "x", "y", nil, func(f file) {
-		f.node("Neg x → " + name + "0")
+	long.Function("F0", "x", "y", nil, func(f onnxtest.File) {
+		f.Node("Neg x → " + name + "0")
 		for i := range 2000 {
-			f.node(fmt.Sprintf("Neg %s%d → %s%d", name, i, name, i+1))
+			f.Node(fmt.Sprintf("Neg %s%d → %s%d", name, i, name, i+1))
 		}
-		f.node("Neg " + name + "2000 → y")
+		f.Node("Neg " + name + "2000 → y")
 	})
-	twice := newFile(13, N, 2)
+	twice := onnxtest.New(13, N, 2)
 	for range 2 {
-		twice.function("F0", "x", "y", nil, func(f file) { f.node("Neg x → y") })
+		twice.Function("F0", "x", "y", nil, func(f onnxtest.File) { f.Node("Neg x → y") })
 	}
-	absent := newFile(13, N, 2)
-	absent.function("F0", "x", "y", nil, func(f file) {
-		f.node("LeakyRelu x → y")
-		f.refer("alpha", "gone", pb.AttributeProto_FLOAT)
+	absent := onnxtest.New(13, N, 2)
+	absent.Function("F0", "x", "y", nil, func(f onnxtest.File) {
+		f.Node("LeakyRelu x → y")
+		f.Refer("alpha", "gone", pb.AttributeProto_FLOAT)
 	})
-	one := newFile(13, N, 2)
-	one.function("F0", "x", "y", nil, func(f file) { f.node("Neg x → y") })
-	repeated := newFile(13, N, 2)
-	repeated.function("F0", "x x", "y", nil, func(f file) { f.node("Neg x → y") })
-	unwritten := newFile(13, N, 2)
-	unwritten.function("F0", "x", "y", nil, func(f file) { f.node("Neg x → z") })
+	one := onnxtest.New(13, N, 2)
+	one.Function("F0", "x", "y", nil, func(f onnxtest.File) { f.Node("Neg x → y") })
+	repeated := onnxtest.New(13, N, 2)
+	repeated.Function("F0", "x x", "y", nil, func(f onnxtest.File) { f.Node("Neg x → y") })
+	unwritten := onnxtest.New(13, N, 2)
+	unwritten.Function("F0", "x", "y", nil, func(f onnxtest.File) { f.Node("Neg x → z") })
 	for _, c := range []struct {
 		name string
-		f    file
+		f    onnxtest.File
 		call string
 		want string
 	}{
@@ -157,14 +137,14 @@ func TestFunctionErrors(t *testing.T) {
 		{"an output that nothing writes", unwritten, "F0@local x → y", `output "y" is written by nothing`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := file{proto.CloneOf(c.f.ModelProto)}
-			data := f.node(c.call).bytes(N, 2)
-			before := allocated()
-			_, err := onnx.Open(data, nil, nil)
+			f := onnxtest.File{ModelProto: proto.CloneOf(c.f.ModelProto)}
+			data := f.Node(c.call).Bytes(N, 2)
+			before := onnxtest.Allocated()
+			_, err := simplify.Open(data, nil, nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 1000 {
 				t.Errorf("%v, want %q", err, c.want)
 			}
-			if used := allocated() - before; used > 1<<30 {
+			if used := onnxtest.Allocated() - before; used > 1<<30 {
 				t.Errorf("took %d MiB", used>>20)
 			}
 		})

@@ -291,21 +291,29 @@ func (n *Node) Label() string {
 	return fmt.Sprintf("%s %q", n.Op, name)
 }
 
-// notice adds a sentence to Notices unless it stands there.
-func (g *Graph) notice(text string) {
+// Notice adds a sentence to Notices unless it stands there.
+func (g *Graph) Notice(text string) {
 	if !slices.Contains(g.Notices, text) {
 		g.Notices = append(g.Notices, text)
 	}
 }
 
-// Replace makes every node that reads the tensor old read with instead.
-// Graph outputs keep their names.
-func (g *Graph) Replace(old, with string) {
-	for _, n := range g.Nodes {
-		for i, in := range n.Inputs {
-			if in == old {
-				n.Inputs[i] = with
-			}
-		}
+// BeforeBatch is the number of values that a step of the batch lies after.
+func (s Shape) BeforeBatch() int64 { return s[:s.BatchAxis()].Items() }
+
+// BatchAxis is the axis that holds the batch or a multiple of it, or -1.
+func (s Shape) BatchAxis() int { return slices.IndexFunc(s, func(d int64) bool { return d < 0 }) }
+
+// SetInput names the i-th input, after absent ones where there are fewer.
+func (n *Node) SetInput(i int, name string) {
+	for len(n.Inputs) <= i {
+		n.Inputs = append(n.Inputs, "")
 	}
+	n.Inputs[i] = name
 }
+
+// Opset is the operator-set version that Simplify brings older graphs to, so
+// that rules and emitted operators know one form only. Newer graphs keep
+// theirs: what later versions changed of the operators used here is only which
+// element types they take.
+const Opset = 18

@@ -11,6 +11,8 @@ import (
 
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx/onnxtest"
+	"selfheal/models/onnx/simplify"
 )
 
 // Everything that a graph holds comes back from its file, and the same graph
@@ -24,7 +26,7 @@ func TestEncodeDecode(t *testing.T) {
 		"int": -3, "float": float32(1.5), "string": "a\nb", "ints": []int64{1, -2}, "floats": []float32{0.1, -0.2},
 		"none": []int64{}, "tensor": onnx.IntTensor(1, 2, 3),
 	}, x)
-	b.Output("y", b.Op("Add", y, b.Const(onnx.FloatTensor(onnx.Shape{2, 3}, ramp(6)))))
+	b.Output("y", b.Op("Add", y, b.Const(onnx.FloatTensor(onnx.Shape{2, 3}, onnxtest.Ramp(6)))))
 	if err := b.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +94,7 @@ func TestEncodeIsProtobuf(t *testing.T) {
 	g.Meta["a"], g.Meta["b"] = "1", "2"
 	b := &onnx.Builder{G: g}
 	x := b.Input("x", onnx.Shape{N, 2})
-	y := b.Op("Add", b.Op("Mul", x, b.Const(onnx.FloatTensor(onnx.Shape{0, 2}[1:], ramp(2)))), b.Const(onnx.FloatTensor(onnx.Shape{}, []float32{1})))
+	y := b.Op("Add", b.Op("Mul", x, b.Const(onnx.FloatTensor(onnx.Shape{0, 2}[1:], onnxtest.Ramp(2)))), b.Const(onnx.FloatTensor(onnx.Shape{}, []float32{1})))
 	b.Const(onnx.FloatTensor(onnx.Shape{0}, []float32{}))
 	b.Const(onnx.IntTensor())
 	b.Output("y", y)
@@ -122,12 +124,12 @@ func TestEncodeIsProtobuf(t *testing.T) {
 			t.Errorf("initializer %s has no data", c.GetName())
 		}
 	}
-	before := allocated()
+	before := onnxtest.Allocated()
 	g.AddConst("large", onnx.FloatTensor(onnx.Shape{1 << 22}, make([]float32, 1<<22)))
 	if _, err := g.Encode(); err != nil {
 		t.Fatal(err)
 	}
-	if used := allocated() - before; used > 16<<20*5/2 {
+	if used := onnxtest.Allocated() - before; used > 16<<20*5/2 {
 		t.Errorf("a weight of 16 MiB, made and encoded, takes %d MiB", used>>20)
 	}
 }
@@ -178,7 +180,7 @@ func TestVerify(t *testing.T) {
 
 // Clone's passes leave the original alone.
 func TestClone(t *testing.T) {
-	g := open(t, newFile(13, N, 2).floats("w", []int64{2}, 3).node("Mul x w → a").node("Relu a → y").bytes(N, 2))
+	g := onnxtest.Open(t, onnxtest.New(13, N, 2).Floats("w", []int64{2}, 3).Node("Mul x w → a").Node("Relu a → y").Bytes(N, 2))
 	before, err := g.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +217,7 @@ func TestLoadErrors(t *testing.T) {
 		dir + "/absent.onnx": "no such file",
 		"graph_test.go":      "not an ONNX model",
 	} {
-		_, _, err := onnx.Load(path, nil, nil)
+		_, _, err := simplify.Load(path, nil, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "model "+path+": ") || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), path) != 1 {
 			t.Errorf("%v, want model %s: … %s", err, path, want)
 		}

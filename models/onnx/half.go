@@ -17,7 +17,7 @@ func isWide(t DType) bool { return wideNames[t] != "" }
 // rounded half-precision values would be zero almost everywhere, and ONNX
 // Runtime's CPU kernels compute in float32 anyway where they take the type.
 func (g *Graph) noticeFloat(kind DType) {
-	g.notice("its " + wideNames[kind] + " values are computed in float32")
+	g.Notice("its " + wideNames[kind] + " values are computed in float32")
 }
 
 // wideFloats reads a tensor of float16, bfloat16 or float64 as float32. The

@@ -1,7 +1,6 @@
 package onnx_test
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +10,8 @@ import (
 
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx/onnxtest"
+	"selfheal/models/onnx/simplify"
 )
 
 // Every half-precision number equals its float32: against the definition, and
@@ -40,24 +41,6 @@ func TestHalfToFloat(t *testing.T) {
 	}
 }
 
-func wide(kind int32, name string, dims []int64, raw []byte) *pb.TensorProto {
-	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(kind), Dims: dims, RawData: raw}
-}
-
-func bits16(v ...uint16) (raw []byte) {
-	for _, b := range v {
-		raw = binary.LittleEndian.AppendUint16(raw, b)
-	}
-	return raw
-}
-
-func bits64(v ...float64) (raw []byte) {
-	for _, x := range v {
-		raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(x))
-	}
-	return raw
-}
-
 // A network in another width is its float32 copy, with a notice: input, output,
 // weights in both encodings, Constants and Casts.
 func TestOtherFloats(t *testing.T) {
@@ -73,19 +56,19 @@ func TestOtherFloats(t *testing.T) {
 		wf   []float32
 		bf   []float32
 	}{
-		{"float16", f16, wide(f16, "w", []int64{2}, bits16(0x3c00, 0xc100)), ints(f16, 0x3555, 0x0001), []float32{1, -2.5}, []float32{0.33325195, 5.9604645e-08}},
-		{"bfloat16", bf16, wide(bf16, "w", []int64{2}, bits16(0x3f80, 0xc020)), ints(bf16, 0x3eab, 0x0001), []float32{1, -2.5}, []float32{0.33398438, math.Float32frombits(1 << 16)}},
-		{"float64", f64, wide(f64, "w", []int64{2}, bits64(0.3, 1e-320)), doubles, []float32{0.3, 0}, []float32{0.1, -1}},
+		{"float16", f16, onnxtest.Raw(f16, "w", []int64{2}, onnxtest.Bits16(0x3c00, 0xc100)), ints(f16, 0x3555, 0x0001), []float32{1, -2.5}, []float32{0.33325195, 5.9604645e-08}},
+		{"bfloat16", bf16, onnxtest.Raw(bf16, "w", []int64{2}, onnxtest.Bits16(0x3f80, 0xc020)), ints(bf16, 0x3eab, 0x0001), []float32{1, -2.5}, []float32{0.33398438, math.Float32frombits(1 << 16)}},
+		{"float64", f64, onnxtest.Raw(f64, "w", []int64{2}, onnxtest.Bits64(0.3, 1e-320)), doubles, []float32{0.3, 0}, []float32{0.1, -1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := newFile(13, N, 2)
+			f := onnxtest.New(13, N, 2)
 			f.Graph.Input[0].Type.GetTensorType().ElemType = proto.Int32(c.kind)
 			w := proto.CloneOf(c.w)
 			w.Name = nil
-			f.tensor(c.b).node("Constant → w", "value", w).node("Mul x w → m").node("Cast m → h", "to", int(c.kind)).node("Add h b → a")
-			f.node("Cast a → y", "to", 1)
-			g := open(t, f.bytes(N, 2))
-			if got := operators(g); got != "Mul Add Identity" && got != "Mul Add" && got != "Mul Add Cast" {
+			f.Tensor(c.b).Node("Constant → w", "value", w).Node("Mul x w → m").Node("Cast m → h", "to", int(c.kind)).Node("Add h b → a")
+			f.Node("Cast a → y", "to", 1)
+			g := onnxtest.Open(t, f.Bytes(N, 2))
+			if got := onnxtest.Operators(g); got != "Mul Add Identity" && got != "Mul Add" && got != "Mul Add Cast" {
 				t.Error(got)
 			}
 			if want := []string{"its " + c.name + " values are computed in float32"}; !slices.Equal(g.Notices, want) {
@@ -95,7 +78,7 @@ func TestOtherFloats(t *testing.T) {
 				t.Error("ports are not float32")
 			}
 			x := []float32{1.5, 3}
-			got := run(t, g, x)
+			got := onnxtest.Run(t, g, x)
 			for i, v := range got {
 				if want := x[i]*c.wf[i] + c.bf[i]; v != want {
 					t.Errorf("y[%d] = %g, want %g", i, v, want)
@@ -106,23 +89,23 @@ func TestOtherFloats(t *testing.T) {
 			}
 		})
 	}
-	plain := open(t, newFile(13, N, 2).node("Neg x → y").bytes(N, 2))
+	plain := onnxtest.Open(t, onnxtest.New(13, N, 2).Node("Neg x → y").Bytes(N, 2))
 	if len(plain.Notices) > 0 {
 		t.Error(plain.Notices)
 	}
 	for want, tensor := range map[string]*pb.TensorProto{
-		"value 1 is NaN":                       wide(10, "w", []int64{2}, bits16(0, 0x7e00)),
-		"value 0 is 1e+300, beyond float32":    wide(11, "w", []int64{1}, bits64(1e300)),
-		"value 0 is 3.402824e+38, beyond":      wide(11, "w", []int64{1}, bits64(3.402824e38)),
-		"needs 4 bytes, the file holds 3":      wide(10, "w", []int64{2}, []byte{1, 2, 3}),
-		"needs 16 bytes, the file holds 8":     wide(11, "w", []int64{2}, bits64(1)),
+		"value 1 is NaN":                       onnxtest.Raw(10, "w", []int64{2}, onnxtest.Bits16(0, 0x7e00)),
+		"value 0 is 1e+300, beyond float32":    onnxtest.Raw(11, "w", []int64{1}, onnxtest.Bits64(1e300)),
+		"value 0 is 3.402824e+38, beyond":      onnxtest.Raw(11, "w", []int64{1}, onnxtest.Bits64(3.402824e38)),
+		"needs 4 bytes, the file holds 3":      onnxtest.Raw(10, "w", []int64{2}, []byte{1, 2, 3}),
+		"needs 16 bytes, the file holds 8":     onnxtest.Raw(11, "w", []int64{2}, onnxtest.Bits64(1)),
 		"needs 2 values, the file holds 1":     {Name: proto.String("w"), DataType: proto.Int32(10), Dims: []int64{2}, Int32Data: []int32{1}},
 		"not the bits of a float16":            {Name: proto.String("w"), DataType: proto.Int32(10), Dims: []int64{1}, Int32Data: []int32{1 << 16}},
-		"element type COMPLEX64 is not":        wide(14, "w", []int64{1}, make([]byte, 8)),
+		"element type COMPLEX64 is not":        onnxtest.Raw(14, "w", []int64{1}, make([]byte, 8)),
 		"needs 1 values, the file holds 0":     {Name: proto.String("w"), DataType: proto.Int32(11), Dims: []int64{1}},
-		"element type UINT64 is not supported": wide(13, "w", []int64{1}, make([]byte, 8)),
+		"element type UINT64 is not supported": onnxtest.Raw(13, "w", []int64{1}, make([]byte, 8)),
 	} {
-		_, err := onnx.Open(newFile(13, N, 2).tensor(tensor).node("Mul x w → y").bytes(N, 2), nil, nil)
+		_, err := simplify.Open(onnxtest.New(13, N, 2).Tensor(tensor).Node("Mul x w → y").Bytes(N, 2), nil, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `initializer "w"`) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -131,8 +114,8 @@ func TestOtherFloats(t *testing.T) {
 
 // A Cast of truth values to float is no float's Cast: it stays.
 func TestCastOfTruth(t *testing.T) {
-	g := open(t, newFile(13, N, 2).floats("c", []int64{1}, 1).node("Greater x c → b").node("Cast b → f", "to", 1).node("Mul f x → y").bytes(N, 2))
-	if got := run(t, g, []float32{0.5, 3}); !slices.Equal(got, []float32{0, 3}) {
+	g := onnxtest.Open(t, onnxtest.New(13, N, 2).Floats("c", []int64{1}, 1).Node("Greater x c → b").Node("Cast b → f", "to", 1).Node("Mul f x → y").Bytes(N, 2))
+	if got := onnxtest.Run(t, g, []float32{0.5, 3}); !slices.Equal(got, []float32{0, 3}) {
 		t.Error(got)
 	}
 }

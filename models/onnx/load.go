@@ -66,32 +66,6 @@ func Read(path string) (*File, error) {
 	return f, nil
 }
 
-// Load reads a model file, simplifies it and prepends mean and std. It also
-// returns the model in one piece, as [File] has it. Errors name the file.
-func Load(path string, mean, std []float32) (*Graph, []byte, error) {
-	f, err := Read(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	g, err := Open(f.Data, mean, std)
-	if err != nil {
-		return nil, nil, modelError(path, err)
-	}
-	return g, f.Data, nil
-}
-
-// Open is Load for a model in memory, which must be in one piece.
-func Open(data []byte, mean, std []float32) (*Graph, error) {
-	g, err := Decode(data)
-	if err != nil {
-		return nil, err
-	}
-	if err := g.Simplify(); err != nil {
-		return nil, err
-	}
-	return g, g.Preprocess(mean, std)
-}
-
 // modelError names the file once and drops the system's repetition of it.
 func modelError(path string, err error) error {
 	var p *fs.PathError

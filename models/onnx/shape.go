@@ -6,39 +6,42 @@ import (
 	"slices"
 )
 
-// symBatch stands for the batch size inside a folded integer vector (the
+// BatchSize stands for the batch size inside a folded integer vector (the
 // output of Shape), where -1 already means "infer" to Reshape.
-const symBatch = int64(-1) << 62
+const BatchSize = int64(-1) << 62
 
-// symTimes is k times the batch size, for k up to maxDimension.
-func symTimes(k int64) int64 { return symBatch + k - 1 }
+// BatchSizes is k times the batch size, for k up to MaxDimension.
+func BatchSizes(k int64) int64 { return BatchSize + k - 1 }
 
-// symFactor is the k of symTimes; 0 for an ordinary number.
-func symFactor(v int64) int64 {
-	if k := v - symBatch + 1; v < symBatch+maxDimension && k >= 1 {
+// BatchFactor is the k of BatchSizes; 0 for an ordinary number.
+func BatchFactor(v int64) int64 {
+	if k := v - BatchSize + 1; v < BatchSize+MaxDimension && k >= 1 {
 		return k
 	}
 	return 0
 }
 
-// symIndex is the first place in v that holds a multiple of the batch size, or -1.
-func symIndex(v []int64) int {
-	return slices.IndexFunc(v, func(d int64) bool { return symFactor(d) > 0 })
+// BatchIndex is the first place in v that holds a multiple of the batch size, or -1.
+func BatchIndex(v []int64) int {
+	return slices.IndexFunc(v, func(d int64) bool { return BatchFactor(d) > 0 })
 }
 
-// inference is what shape rules see of a graph: shapes and integer values.
-type inference struct {
-	g    *Graph
-	ints map[string][]int64 // integer vectors known at this point, symBatch included
-	// mixes allows sums over the batch: gradients with respect to parameters are
-	// that. A user's network, whose items must not touch each other, has none.
+// Inference is what the rules for shapes and element types see of a graph, node by
+// node in its order. Its zero value but for Graph serves.
+type Inference struct {
+	Graph *Graph
+	Ints  map[string][]int64 // integer vectors that are known and hold multiples of the batch size
+
+	types map[string]DType // element types of nodes' outputs, other than Float
+	// mixes allows sums over the batch: gradients by parameters are that. The items
+	// of a user's network must not touch each other.
 	mixes bool
 }
 
 // InferNode computes the shapes of n's outputs from those of its inputs and
 // stores them in g.Shapes. Operators without a rule are errors that name them.
 func (g *Graph) InferNode(n *Node) error {
-	return (&inference{g: g, mixes: true}).node(n)
+	return (&Inference{Graph: g, mixes: true}).Node(n)
 }
 
 // Infer computes the shape of every tensor in the graph.
@@ -61,12 +64,13 @@ func (g *Graph) Infer() error {
 	return nil
 }
 
-func (c *inference) node(n *Node) error {
+// Node computes the shapes of n's outputs, as [Graph.InferNode] does.
+func (c *Inference) Node(n *Node) error {
 	rule, ok := shapeRules[n.Op]
 	if !ok || n.Domain != "" {
 		return fmt.Errorf("operator %s (node %s) is not supported", opName(n), n.Label())
 	}
-	if err := arity(n); err != nil {
+	if err := n.CheckInputs(); err != nil {
 		return err
 	}
 	in := make([]Shape, len(n.Inputs))
@@ -74,7 +78,7 @@ func (c *inference) node(n *Node) error {
 		if name == "" {
 			continue
 		}
-		s := c.g.Shapes[name]
+		s := c.Graph.Shapes[name]
 		if s == nil {
 			return fmt.Errorf("node %s: the shape of %q is not known", n.Label(), name)
 		}
@@ -91,30 +95,36 @@ func (c *inference) node(n *Node) error {
 		if i >= len(out) {
 			return fmt.Errorf("node %s: its output %q is not supported", n.Label(), name)
 		}
-		if err := out[i].check(); err != nil {
+		if err := out[i].Check(); err != nil {
 			return fmt.Errorf("node %s on %v: %w", n.Label(), in[0], err)
 		}
-		c.g.Shapes[name] = out[i]
+		c.Graph.Shapes[name] = out[i]
 	}
 	return nil
+}
+
+// ShapesOf gives the shapes of n's outputs for inputs of the given shapes. The
+// operator must have a rule, and the inputs that the rule asks for by value be known.
+func (c *Inference) ShapesOf(n *Node, in ...Shape) ([]Shape, error) {
+	return shapeRules[n.Op](c, n, in)
 }
 
 // Bounds of one dimension and of the values in an item's tensor: far above what an
 // image classifier has, and small enough that no arithmetic on shapes overflows.
 const (
-	maxDimension = 1 << 31
+	MaxDimension = 1 << 31
 	maxItems     = 1 << 31
 )
 
-// check refuses shapes that no tensor of a batch can have.
-func (s Shape) check() error {
+// Check refuses shapes that no tensor of a batch can have.
+func (s Shape) Check() error {
 	items, batches := int64(1), 0
 	for _, d := range s {
 		if d < 0 {
 			batches, d = batches+1, -d
 		}
 		switch {
-		case d < 1 || d > maxDimension:
+		case d < 1 || d > MaxDimension:
 			return fmt.Errorf("gives the impossible shape %v", s)
 		case items > maxItems/d:
 			return fmt.Errorf("gives the shape %v, more than %d values an item", s, int64(maxItems))
@@ -135,26 +145,27 @@ func opName(n *Node) string {
 	return n.Op
 }
 
-// intsOf returns the value of an integer input that is known when the graph is read.
-func (c *inference) intsOf(n *Node, i int) ([]int64, error) {
+// IntsOf returns the value of an integer input that is known when the graph is read.
+func (c *Inference) IntsOf(n *Node, i int) ([]int64, error) {
 	name := n.Input(i)
-	if t, ok := c.g.Consts[name]; ok && t.DType != Float {
+	if t, ok := c.Graph.Consts[name]; ok && t.DType != Float {
 		return t.Ints, nil
 	}
-	if v, ok := c.ints[name]; ok {
+	if v, ok := c.Ints[name]; ok {
 		return v, nil
 	}
 	return nil, fmt.Errorf("its input %q must be constant", name)
 }
 
-func (c *inference) floatsOf(n *Node, i int) ([]float32, error) {
-	if t, ok := c.g.Consts[n.Input(i)]; ok && t.DType == Float {
+// FloatsOf returns the value of a constant float input.
+func (c *Inference) FloatsOf(n *Node, i int) ([]float32, error) {
+	if t, ok := c.Graph.Consts[n.Input(i)]; ok && t.DType == Float {
 		return t.Floats, nil
 	}
 	return nil, fmt.Errorf("its input %q must be constant", n.Input(i))
 }
 
-type shapeRule func(c *inference, n *Node, in []Shape) ([]Shape, error)
+type shapeRule func(c *Inference, n *Node, in []Shape) ([]Shape, error)
 
 var shapeRules map[string]shapeRule
 
@@ -190,7 +201,7 @@ func init() { // init breaks the cycle rules → node → rules
 	}
 	shapeRules["ArgMax"], shapeRules["ArgMin"] = argShape, argShape
 	shapeRules["Mod"] = broadcastShape
-	shapeRules["GatherElements"] = func(c *inference, n *Node, in []Shape) ([]Shape, error) {
+	shapeRules["GatherElements"] = func(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 		_, err := alongAxis(0)(c, n, in)
 		return []Shape{in[1]}, err
 	}
@@ -205,8 +216,8 @@ var atLeast = map[string]int{
 	"MaxUnpool": 2, "Tile": 2, "CumSum": 2, "ScatterND": 3, "GatherND": 2,
 }
 
-// arity refuses a node without the inputs that its operator must have.
-func arity(n *Node) error {
+// CheckInputs refuses a node without the inputs that its operator must have.
+func (n *Node) CheckInputs() error {
 	need, ok := atLeast[n.Op]
 	if !ok {
 		need = 1
@@ -222,8 +233,8 @@ func arity(n *Node) error {
 // alongAxis is the rule of operators that keep the shape and work along an axis,
 // which must not be the batch.
 func alongAxis(def int64) shapeRule {
-	return func(_ *inference, n *Node, in []Shape) ([]Shape, error) {
-		a, err := axis(n, "axis", def, len(in[0]))
+	return func(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
+		a, err := Axis(n, "axis", def, len(in[0]))
 		if err == nil && in[0][a:].HasBatch() && (n.Op == "RMSNormalization" || in[0][a] < 0) {
 			err = errors.New("works along the batch")
 		}
@@ -233,8 +244,8 @@ func alongAxis(def int64) shapeRule {
 
 // layerNormalizationShape gives the shapes of the result, the mean and the inverse
 // standard deviation; the latter two have 1 for each axis that is normalised.
-func layerNormalizationShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
-	first, err := axis(n, "axis", -1, len(in[0]))
+func layerNormalizationShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
+	first, err := Axis(n, "axis", -1, len(in[0]))
 	if err != nil {
 		return nil, err
 	}
@@ -254,19 +265,19 @@ func layerNormalizationShape(_ *inference, n *Node, in []Shape) ([]Shape, error)
 	return []Shape{in[0], statistics, statistics}, nil
 }
 
-func batchNormalizationShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+func batchNormalizationShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	if len(in[0]) < 2 {
 		return nil, errors.New("needs a channel axis")
 	}
 	for i, s := range in[1:5] {
-		if t, ok := c.g.Consts[n.Inputs[i+1]]; len(s) != 1 || s[0] != in[0][1] || ok && t.DType != Float {
+		if t, ok := c.Graph.Consts[n.Inputs[i+1]]; len(s) != 1 || s[0] != in[0][1] || ok && t.DType != Float {
 			return nil, fmt.Errorf("its input %q has shape %v, not one float32 a channel", n.Inputs[i+1], s)
 		}
 	}
 	return []Shape{in[0]}, nil
 }
 
-func sameShape(_ *inference, _ *Node, in []Shape) ([]Shape, error) { return []Shape{in[0]}, nil }
+func sameShape(_ *Inference, _ *Node, in []Shape) ([]Shape, error) { return []Shape{in[0]}, nil }
 
 // Broadcast returns the shape of an elementwise operation on a and b.
 func Broadcast(a, b Shape) (Shape, error) {
@@ -287,7 +298,7 @@ func Broadcast(a, b Shape) (Shape, error) {
 	return out, nil
 }
 
-func broadcastShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+func broadcastShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 	out := in[0]
 	for i, s := range in[1:] {
 		if n.Inputs[i+1] == "" {
@@ -316,7 +327,8 @@ func Axes(axes []int64, rank int) ([]int, error) {
 	return out, nil
 }
 
-func axis(n *Node, name string, def int64, rank int) (int, error) {
+// Axis resolves a possibly negative axis that an attribute names.
+func Axis(n *Node, name string, def int64, rank int) (int, error) {
 	a, err := Axes([]int64{n.Int(name, def)}, rank)
 	if err != nil {
 		return 0, err

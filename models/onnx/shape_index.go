@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-func gatherShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+func gatherShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	if len(in) < 2 {
 		return nil, errors.New("needs two inputs")
 	}
-	a, err := axis(n, "axis", 0, len(in[0]))
+	a, err := Axis(n, "axis", 0, len(in[0]))
 	if err != nil {
 		return nil, err
 	}
 	if in[0][a] < 0 {
 		return nil, errors.New("picks from the batch")
 	}
-	if indices, err := c.intsOf(n, 1); err == nil {
+	if indices, err := c.IntsOf(n, 1); err == nil {
 		for _, i := range indices {
 			if i < -in[0][a] || i >= in[0][a] {
 				return nil, fmt.Errorf("index %d is outside %v", i, in[0])
@@ -29,8 +29,8 @@ func gatherShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{append(out, in[0][a+1:]...)}, nil
 }
 
-func expandShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	target, err := c.intsOf(n, 1)
+func expandShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+	target, err := c.IntsOf(n, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +44,8 @@ func expandShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, err
 }
 
-func splitShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	a, err := axis(n, "axis", 0, len(in[0]))
+func splitShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+	a, err := Axis(n, "axis", 0, len(in[0]))
 	if err != nil {
 		return nil, err
 	}
@@ -64,20 +64,20 @@ func splitShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 // SplitSizes lists the sizes of a Split node's outputs along its axis.
 func (g *Graph) SplitSizes(n *Node) ([]int64, error) {
 	in := g.Shapes[n.Input(0)]
-	a, err := axis(n, "axis", 0, len(in))
+	a, err := Axis(n, "axis", 0, len(in))
 	if err != nil {
 		return nil, err
 	}
-	return (&inference{g: g}).splitSizes(n, in[a])
+	return (&Inference{Graph: g}).splitSizes(n, in[a])
 }
 
 // splitSizes divides d, the size of the axis that n splits, among its outputs.
-func (c *inference) splitSizes(n *Node, d int64) (parts []int64, err error) {
+func (c *Inference) splitSizes(n *Node, d int64) (parts []int64, err error) {
 	if d < 0 {
 		return nil, errors.New("splits the batch")
 	}
 	if n.Input(1) != "" {
-		if parts, err = c.intsOf(n, 1); err != nil {
+		if parts, err = c.IntsOf(n, 1); err != nil {
 			return nil, err
 		}
 	} else {
@@ -107,8 +107,8 @@ func (c *inference) splitSizes(n *Node, d int64) (parts []int64, err error) {
 }
 
 // tileShape repeats every axis but the batch.
-func tileShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	repeats, err := c.intsOf(n, 1)
+func tileShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+	repeats, err := c.IntsOf(n, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func tileShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	out := slices.Clone(in[0])
 	for i, r := range repeats {
 		switch {
-		case r < 1 || r > maxDimension:
+		case r < 1 || r > MaxDimension:
 			return nil, fmt.Errorf("repeats %v are out of range", repeats)
 		case out[i] > 0:
 			out[i] *= r
@@ -129,8 +129,8 @@ func tileShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-func cumSumShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	at, err := c.intsOf(n, 1)
+func cumSumShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+	at, err := c.IntsOf(n, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func cumSumShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{in[0]}, nil
 }
 
-func triluShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+func triluShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 	if r := len(in[0]); r < 2 || in[0][r-2:].HasBatch() {
 		return nil, errors.New("needs matrices without the batch in them")
 	}
@@ -152,7 +152,7 @@ func triluShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 }
 
 // scatterNDShape is for tensors without a batch: masks, which are filled by slices.
-func scatterNDShape(_ *inference, _ *Node, in []Shape) ([]Shape, error) {
+func scatterNDShape(_ *Inference, _ *Node, in []Shape) ([]Shape, error) {
 	if in[0].HasBatch() || in[1].HasBatch() || in[2].HasBatch() {
 		return nil, errors.New("puts values into a batch")
 	}
@@ -160,7 +160,7 @@ func scatterNDShape(_ *inference, _ *Node, in []Shape) ([]Shape, error) {
 }
 
 // gatherNDShape is for tensors without a batch: tables that are read once.
-func gatherNDShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+func gatherNDShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 	x, at := in[0], in[1]
 	if len(at) == 0 || x.HasBatch() || at.HasBatch() || n.Int("batch_dims", 0) != 0 {
 		return nil, errors.New("picks from the batch")

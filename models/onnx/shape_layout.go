@@ -9,8 +9,8 @@ import (
 // reshapeShape resolves 0 (copy) and -1 (infer). What is inferred of a batch is the
 // batch where the rest holds exactly one item, and else a multiple of it: that
 // joins the batch with the dimensions behind it, as attention does with its heads.
-func reshapeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	target, err := c.intsOf(n, 1)
+func reshapeShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+	target, err := c.IntsOf(n, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -24,8 +24,8 @@ func reshapeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 				return nil, fmt.Errorf("target %v copies a dimension that is not there", target)
 			}
 			d = x[i]
-		case symFactor(d) > 0:
-			d = -symFactor(d)
+		case BatchFactor(d) > 0:
+			d = -BatchFactor(d)
 		case d == -1:
 			if infer >= 0 {
 				return nil, fmt.Errorf("target %v infers two dimensions", target)
@@ -35,7 +35,7 @@ func reshapeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 		case d < -1:
 			return nil, fmt.Errorf("target %v has a negative dimension", target)
 		}
-		if d > maxDimension {
+		if d > MaxDimension {
 			return nil, fmt.Errorf("target %v has an impossible dimension", target)
 		}
 		out[i] = d
@@ -67,16 +67,13 @@ func reshapeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	if batch != x.HasBatch() {
 		return nil, fmt.Errorf("target %v fixes the batch size", target)
 	}
-	if batch && before(out) != before(x) && !c.mixes {
+	if batch && out.BeforeBatch() != x.BeforeBatch() && !c.mixes {
 		return nil, fmt.Errorf("target %v mixes the batch with other dimensions", target)
 	}
 	return []Shape{out}, nil
 }
 
-// before is the number of values that a step of the batch lies after.
-func before(s Shape) int64 { return s[:batchAxis(s)].Items() }
-
-func flattenShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+func flattenShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 	x := in[0]
 	a := n.Int("axis", 1)
 	if a < 0 {
@@ -114,7 +111,7 @@ func Perm(n *Node, rank int) ([]int64, error) {
 	return p, nil
 }
 
-func transposeShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+func transposeShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 	p, err := Perm(n, len(in[0]))
 	if err != nil {
 		return nil, err
@@ -126,8 +123,8 @@ func transposeShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-func concatShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
-	a, err := axis(n, "axis", 1, len(in[0]))
+func concatShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
+	a, err := Axis(n, "axis", 1, len(in[0]))
 	if err != nil {
 		return nil, err
 	}
@@ -149,12 +146,12 @@ func concatShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-func sliceShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	starts, err := c.intsOf(n, 1)
+func sliceShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+	starts, err := c.IntsOf(n, 1)
 	if err != nil {
 		return nil, err
 	}
-	ends, err := c.intsOf(n, 2)
+	ends, err := c.IntsOf(n, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -163,13 +160,13 @@ func sliceShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 		axes[i] = int64(i)
 	}
 	if n.Input(3) != "" {
-		if axes, err = c.intsOf(n, 3); err != nil {
+		if axes, err = c.IntsOf(n, 3); err != nil {
 			return nil, err
 		}
 	}
 	steps := slices.Repeat([]int64{1}, len(starts))
 	if n.Input(4) != "" {
-		if steps, err = c.intsOf(n, 4); err != nil {
+		if steps, err = c.IntsOf(n, 4); err != nil {
 			return nil, err
 		}
 	}
@@ -189,7 +186,7 @@ func sliceShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 			}
 			return nil, errors.New("slices the batch")
 		}
-		_, count, err := sliceRange(starts[i], ends[i], steps[i], d)
+		_, count, err := SliceRange(starts[i], ends[i], steps[i], d)
 		if err != nil {
 			return nil, err
 		}
@@ -198,9 +195,9 @@ func sliceShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-// sliceRange resolves one axis of a Slice: the first index and how many are taken.
-func sliceRange(start, end, step, d int64) (first, count int64, err error) {
-	if step == 0 || step > maxDimension || step < -maxDimension {
+// SliceRange resolves one axis of a Slice: the first index and how many are taken.
+func SliceRange(start, end, step, d int64) (first, count int64, err error) {
+	if step == 0 || step > MaxDimension || step < -MaxDimension {
 		return 0, 0, fmt.Errorf("its step is %d", step)
 	}
 	norm := func(v, lo, hi int64) int64 {
@@ -228,7 +225,7 @@ func SliceStart(start, step, d int64) int64 {
 	return min(max(start, 0), d)
 }
 
-func squeezeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+func squeezeShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	var axes []int64
 	if n.Input(1) == "" {
 		for i, d := range in[0] {
@@ -238,7 +235,7 @@ func squeezeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 		}
 	} else {
 		var err error
-		if axes, err = c.intsOf(n, 1); err != nil {
+		if axes, err = c.IntsOf(n, 1); err != nil {
 			return nil, err
 		}
 	}
@@ -254,8 +251,8 @@ func squeezeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	return reduceAlong(in[0], axes, false, false)
 }
 
-func unsqueezeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	axes, err := c.intsOf(n, 1)
+func unsqueezeShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+	axes, err := c.IntsOf(n, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-func reduceShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+func reduceShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	var axes []int64
 	if n.Input(1) != "" {
 		var err error
-		if axes, err = c.intsOf(n, 1); err != nil {
+		if axes, err = c.IntsOf(n, 1); err != nil {
 			return nil, err
 		}
 	}
@@ -48,11 +48,11 @@ func reduceAlong(in Shape, axes []int64, keep, mixes bool) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-func argShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+func argShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 	return reduceAlong(in[0], []int64{n.Int("axis", 0)}, n.Int("keepdims", 1) == 1, false)
 }
 
-func gemmShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+func gemmShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	if len(in) < 2 || len(in[0]) != 2 || len(in[1]) != 2 {
 		return nil, errors.New("needs two matrices")
 	}
@@ -70,7 +70,7 @@ func gemmShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{{m, p}}, nil
 }
 
-func matMulShape(c *inference, _ *Node, in []Shape) ([]Shape, error) {
+func matMulShape(c *Inference, _ *Node, in []Shape) ([]Shape, error) {
 	if len(in) < 2 || len(in[0]) < 2 || len(in[1]) < 2 {
 		return nil, errors.New("needs two inputs of rank 2 or more")
 	}
@@ -85,12 +85,12 @@ func matMulShape(c *inference, _ *Node, in []Shape) ([]Shape, error) {
 	return []Shape{append(slices.Clone(lead), a[len(a)-2], b[len(b)-1])}, nil
 }
 
-func topKShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	k, err := c.intsOf(n, 1)
+func topKShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+	k, err := c.IntsOf(n, 1)
 	if err != nil {
 		return nil, err
 	}
-	a, err := axis(n, "axis", -1, len(in[0]))
+	a, err := Axis(n, "axis", -1, len(in[0]))
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +102,8 @@ func topKShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out, out}, nil
 }
 
-func oneHotShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	depth, err := c.intsOf(n, 1)
+func oneHotShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+	depth, err := c.IntsOf(n, 1)
 	if err != nil {
 		return nil, err
 	}

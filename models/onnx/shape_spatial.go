@@ -75,14 +75,14 @@ func resolveAutoPad(n *Node, in Shape, kernel []int64) error {
 	return nil
 }
 
-func floatWeight(c *inference, n *Node) error {
-	if t, ok := c.g.Consts[n.Input(1)]; ok && t.DType != Float {
+func floatWeight(c *Inference, n *Node) error {
+	if t, ok := c.Graph.Consts[n.Input(1)]; ok && t.DType != Float {
 		return errors.New("its weight is not float32")
 	}
 	return nil
 }
 
-func convShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+func convShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	if len(in) < 2 || len(in[0]) < 3 || len(in[1]) != len(in[0]) {
 		return nil, errors.New("needs an input and a weight of the same rank")
 	}
@@ -117,7 +117,7 @@ func convShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-func convTransposeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
+func convTransposeShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	if len(in) < 2 || len(in[0]) < 3 || len(in[1]) != len(in[0]) {
 		return nil, errors.New("needs an input and a weight of the same rank")
 	}
@@ -174,7 +174,7 @@ func convTransposeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-func poolShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+func poolShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 	x := in[0]
 	kernel := n.Ints("kernel_shape", nil)
 	if len(kernel) == 0 || len(x) != len(kernel)+2 {
@@ -187,7 +187,7 @@ func poolShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Shape(w.Kernel).check(); err != nil {
+	if err := Shape(w.Kernel).Check(); err != nil {
 		return nil, fmt.Errorf("kernel %v is out of range", w.Kernel)
 	}
 	out := Shape{x[0], x[1]}
@@ -218,7 +218,7 @@ func poolShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 		}
 		out = append(out, d)
 	}
-	if ceil && fits { // ONNX Runtime's shape inference forgets that a window may be left out
+	if ceil && fits { // ONNX Runtime's shape Inference forgets that a window may be left out
 		delete(n.Attrs, "ceil_mode")
 		n.Set("pads", pads)
 	}
@@ -228,7 +228,7 @@ func poolShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-func globalPoolShape(_ *inference, _ *Node, in []Shape) ([]Shape, error) {
+func globalPoolShape(_ *Inference, _ *Node, in []Shape) ([]Shape, error) {
 	if len(in[0]) < 3 {
 		return nil, errors.New("needs rank 3 or more")
 	}
@@ -242,8 +242,8 @@ func globalPoolShape(_ *inference, _ *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-func padShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	pads, err := c.intsOf(n, 1)
+func padShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+	pads, err := c.IntsOf(n, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func padShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	}
 	out := slices.Clone(in[0])
 	for i := range r {
-		if max(pads[i], pads[i+r]) > maxDimension || min(pads[i], pads[i+r]) < -maxDimension {
+		if max(pads[i], pads[i+r]) > MaxDimension || min(pads[i], pads[i+r]) < -MaxDimension {
 			return nil, fmt.Errorf("pads %v are out of range", pads)
 		}
 		if out[i] < 0 {
@@ -270,35 +270,7 @@ func padShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-// padAllAxes gives a Pad's widths for every axis where it names some, as it may
-// from operator set 18 on.
-func (g *Graph) padAllAxes(n *Node) error {
-	if n.Input(3) == "" {
-		return nil
-	}
-	x := g.Shapes[n.Input(0)]
-	axes, ok1 := g.Consts[n.Input(3)]
-	pads, ok2 := g.Consts[n.Input(1)]
-	if !ok1 || !ok2 || x == nil {
-		return errors.New("its pads and axes must be constants")
-	}
-	at, err := Axes(axes.Ints, len(x))
-	if err != nil {
-		return err
-	}
-	if len(pads.Ints) != 2*len(at) {
-		return fmt.Errorf("pads %v don't fit %d axes", pads.Ints, len(at))
-	}
-	all := make([]int64, 2*len(x))
-	for i, a := range at {
-		all[a], all[a+len(x)] = pads.Ints[i], pads.Ints[i+len(at)]
-	}
-	n.Inputs = n.Inputs[:3]
-	n.Inputs[1] = g.AddConst(n.Outputs[0]+"/pads", IntTensor(all...))
-	return nil
-}
-
-func depthToSpaceShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+func depthToSpaceShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 	b, x := n.Int("blocksize", 1), in[0]
 	if mode := n.Str("mode", "DCR"); mode != "DCR" && mode != "CRD" {
 		return nil, fmt.Errorf("mode %q is not known", mode)
@@ -309,7 +281,7 @@ func depthToSpaceShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{{x[0], x[1] / (b * b), x[2] * b, x[3] * b}}, nil
 }
 
-func spaceToDepthShape(_ *inference, n *Node, in []Shape) ([]Shape, error) {
+func spaceToDepthShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 	b, x := n.Int("blocksize", 1), in[0]
 	if len(x) != 4 || b < 1 || b > maxWindow || x[1:].HasBatch() || x[2]%b != 0 || x[3]%b != 0 {
 		return nil, fmt.Errorf("blocksize %d doesn't fit", b)

@@ -12,6 +12,8 @@ import (
 
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx/onnxtest"
+	"selfheal/models/onnx/simplify"
 )
 
 // skeletonOf takes a model's weights out, as scripts/export.py --skeleton does.
@@ -55,7 +57,7 @@ func TestFillSkeleton(t *testing.T) {
 	if len(bare) > len(data)/20 {
 		t.Errorf("%d bytes of %d are left", len(bare), len(data))
 	}
-	if _, err := onnx.Open(bare, nil, nil); err == nil || !strings.Contains(err.Error(), "is a skeleton") {
+	if _, err := simplify.Open(bare, nil, nil); err == nil || !strings.Contains(err.Error(), "is a skeleton") {
 		t.Error(err)
 	}
 	want, err := onnx.Decode(data)
@@ -66,8 +68,8 @@ func TestFillSkeleton(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if operators(g) != operators(want) || len(g.Inputs) != 1 || g.Meta["selfheal.skeleton"] != "" {
-		t.Errorf("%s with inputs %v, metadata %v", operators(g), g.Inputs, g.Meta)
+	if onnxtest.Operators(g) != onnxtest.Operators(want) || len(g.Inputs) != 1 || g.Meta["selfheal.skeleton"] != "" {
+		t.Errorf("%s with inputs %v, metadata %v", onnxtest.Operators(g), g.Inputs, g.Meta)
 	}
 	for name, c := range want.Consts {
 		f := g.Consts[name]
@@ -78,10 +80,10 @@ func TestFillSkeleton(t *testing.T) {
 			t.Errorf("%s has lost its values", name)
 		}
 	}
-	if err := g.Simplify(); err != nil {
+	if err := simplify.Graph(g); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range run(t, g, ramp(3*32*32)) {
+	for _, v := range onnxtest.Run(t, g, onnxtest.Ramp(3*32*32)) {
 		if !(math.Abs(float64(v)) < 50) {
 			t.Errorf("a logit is %v", v)
 		}
@@ -91,9 +93,9 @@ func TestFillSkeleton(t *testing.T) {
 // Weights follow from the seed and their names: pinned bits, which every
 // platform must draw, and a moment of each distribution.
 func TestSkeletonWeights(t *testing.T) {
-	f := newFile(13, N, 4, 8, 8)
+	f := onnxtest.New(13, N, 4, 8, 8)
 	bare := func(name string, dims ...int64) {
-		f.tensor(&pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims})
+		f.Tensor(&pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims})
 	}
 	bare("w", 64, 4, 3, 3)
 	bare("b", 64)
@@ -103,10 +105,10 @@ func TestSkeletonWeights(t *testing.T) {
 	bare("last", 64, 64, 1, 1)
 	bare("head", 64, 100)
 	bare("turned", 100, 64)
-	f.node("Conv x w b → c", "pads", []int64{1, 1, 1, 1}).node("BatchNormalization c scale bias mean var → n").node("Relu n → r")
-	f.node("Conv r last → d").node("Add d n → s").node("GlobalAveragePool s → p").node("Flatten p → f").node("MatMul f head → h")
-	f.node("Transpose turned → u").node("MatMul f u → v").node("Add h v → y")
-	data := skeletonOf(t, f.bytes(N, 100))
+	f.Node("Conv x w b → c", "pads", []int64{1, 1, 1, 1}).Node("BatchNormalization c scale bias mean var → n").Node("Relu n → r")
+	f.Node("Conv r last → d").Node("Add d n → s").Node("GlobalAveragePool s → p").Node("Flatten p → f").Node("MatMul f head → h")
+	f.Node("Transpose turned → u").Node("MatMul f u → v").Node("Add h v → y")
+	data := skeletonOf(t, f.Bytes(N, 100))
 	g, err := onnx.FillSkeleton(data, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -155,22 +157,22 @@ func TestSkeletonWeights(t *testing.T) {
 }
 
 func TestSkeletonErrors(t *testing.T) {
-	small := newFile(13, N, 2).node("Neg x → y").bytes(N, 2)
+	small := onnxtest.New(13, N, 2).Node("Neg x → y").Bytes(N, 2)
 	bare := func(dims ...int64) []byte {
-		f := newFile(13, N, 2)
-		f.tensor(&pb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(1), Dims: dims})
-		return skeletonOf(t, f.node("MatMul x w → y").bytes(N, 2))
+		f := onnxtest.New(13, N, 2)
+		f.Tensor(&pb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(1), Dims: dims})
+		return skeletonOf(t, f.Node("MatMul x w → y").Bytes(N, 2))
 	}
-	twice := newFile(13, N, 2)
+	twice := onnxtest.New(13, N, 2)
 	for range 2 {
-		twice.tensor(&pb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(1), Dims: []int64{2, 20}})
+		twice.Tensor(&pb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(1), Dims: []int64{2, 20}})
 	}
 	for want, data := range map[string][]byte{
 		"is not a skeleton":      small,
 		"not an ONNX model":      []byte("x"),
 		"more than":              bare(1<<15, 1<<15),
 		"is not possible":        bare(1<<62, 1<<62),
-		"is defined twice":       skeletonOf(t, twice.node("MatMul x w → y").bytes(N, 20)),
+		"is defined twice":       skeletonOf(t, twice.Node("MatMul x w → y").Bytes(N, 20)),
 		`needs 8 bytes, or 2 va`: nil,
 	} {
 		if data == nil {

@@ -16,7 +16,7 @@ func (b *Builder) Mean(t string, axes []int64) string {
 		b.Fail(err)
 		return t
 	}
-	lead := batchAxis(x)
+	lead := x.BatchAxis()
 	if slices.Contains(at, lead) {
 		b.Fail(fmt.Errorf("can't take the mean of %v along axes %v: it must keep the batch", x, axes))
 		return t
@@ -62,16 +62,13 @@ func (b *Builder) Mean(t string, axes []int64) string {
 	return b.OpWith("Transpose", Attrs{"perm": inverse}, b.Op("Reshape", t, b.Ints(turned...)))
 }
 
-// batchAxis is the axis that holds the batch or a multiple of it, or -1.
-func batchAxis(s Shape) int { return slices.IndexFunc(s, func(d int64) bool { return d < 0 }) }
-
 // Sum appends the sum of t along axes, which stay as dimensions of 1; see
 // [Builder.Mean]. A sum over the batch, which gradients with respect to
 // parameters are, is a ReduceSum, as is one of a tensor without a batch.
 func (b *Builder) Sum(t string, axes []int64) string {
 	x := b.Shape(t)
 	if at, err := Axes(axes, len(x)); err == nil {
-		if lead := batchAxis(x); lead < 0 || slices.Contains(at, lead) {
+		if lead := x.BatchAxis(); lead < 0 || slices.Contains(at, lead) {
 			return b.OpWith("ReduceSum", Attrs{"keepdims": 1}, t, b.Ints(axes...))
 		}
 	}
@@ -80,43 +77,4 @@ func (b *Builder) Sum(t string, axes []int64) string {
 		return t
 	}
 	return b.Op("Mul", mean, b.Float(float32(x.Items()/b.Shape(mean).Items())))
-}
-
-// reduction rewrites a ReduceSum or ReduceMean of data with [Builder.Sum] and
-// Mean; it reports false for another node.
-func (s *simplifier) reduction(n *Node) (bool, error) {
-	x := s.g.Shapes[n.Inputs[0]]
-	if n.Op != "ReduceSum" && n.Op != "ReduceMean" || !x.HasBatch() {
-		return false, nil
-	}
-	out, err := reduceShape(&s.inference, n, []Shape{x})
-	if err != nil {
-		return false, err
-	}
-	axes := []int64{}
-	if n.Input(1) != "" {
-		if axes, err = s.intsOf(n, 1); err != nil {
-			return false, err
-		}
-	}
-	if len(axes) == 0 {
-		return false, nil // noop_with_empty_axes, or an error of the shape rule
-	}
-	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
-	t := n.Inputs[0]
-	if n.Op == "ReduceSum" {
-		t = b.Sum(t, axes)
-	} else {
-		t = b.Mean(t, axes)
-	}
-	if b.err == nil && slices.Equal(out[0], b.Shape(t)) && !s.g.isOutput(n.Outputs[0]) {
-		s.alias[n.Outputs[0]] = t
-		return true, nil
-	}
-	target := slices.Clone(out[0])
-	for i, d := range target {
-		target[i] = max(d, -1) // infer the batch
-	}
-	b.Named(n.Outputs[0], "Reshape", t, b.Ints(target...))
-	return true, b.err
 }

@@ -91,7 +91,7 @@ func (g *Graph) decodeTensor(t *pb.TensorProto) (*Tensor, error) {
 // notReserved refuses the few integers that stand for multiples of the batch size
 // in shape arithmetic: a number of the file must not pass for one.
 func notReserved(v ...int64) error {
-	if i := symIndex(v); i >= 0 {
+	if i := BatchIndex(v); i >= 0 {
 		return fmt.Errorf("holds the integer %d, which is not supported", v[i])
 	}
 	return nil

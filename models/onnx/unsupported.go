@@ -117,8 +117,8 @@ func (n *Node) place() string {
 // foldOnly lists operators that are understood only where they can be folded away.
 var foldOnly = []string{"Constant", "ConstantOfShape", "Shape", "Range", "Size", "Upsample"}
 
-// supported asks whether there is a rule for every node.
-func (g *Graph) supported() error {
+// Supported asks whether there is a rule for every node.
+func (g *Graph) Supported() error {
 	var missing []*Node
 	for _, n := range g.Nodes {
 		_, known := shapeRules[n.Op]

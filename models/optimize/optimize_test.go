@@ -13,6 +13,7 @@ import (
 	"selfheal/internal/testinput"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -296,7 +297,7 @@ func TestRealNetworks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := onnx.Open(data, nil, nil)
+			g, err := simplify.Open(data, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -23,7 +24,7 @@ func programs(t *testing.T) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forward, err := onnx.Open(data, nil, nil)
+	forward, err := simplify.Open(data, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

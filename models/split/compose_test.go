@@ -10,6 +10,7 @@ import (
 
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -94,7 +95,7 @@ func joints(t *testing.T, g *onnx.Graph, segments []*onnx.Graph, boundaries []st
 
 func zoo(t *testing.T, name string, mean, std []float32) *onnx.Graph {
 	t.Helper()
-	g, _, err := onnx.Load(filepath.Join("..", "zoo", name), mean, std)
+	g, _, err := simplify.Load(filepath.Join("..", "zoo", name), mean, std)
 	if err != nil {
 		t.Fatal(err)
 	}

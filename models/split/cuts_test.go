@@ -6,10 +6,11 @@ import (
 
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 )
 
 func load(t *testing.T, name string) *onnx.Graph {
-	g, _, err := onnx.Load(testinput.Real(t, name), []float32{0.5}, []float32{0.25})
+	g, _, err := simplify.Load(testinput.Real(t, name), []float32{0.5}, []float32{0.25})
 	if err != nil {
 		t.Fatal(err)
 	}

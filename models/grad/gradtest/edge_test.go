@@ -7,6 +7,7 @@ import (
 	"selfheal/models/grad"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -66,7 +67,7 @@ func checkGradient(t *testing.T, pool *ort.Pool, b *onnx.Builder) {
 	if b.Err() != nil {
 		t.Fatal(b.G.Name, b.Err())
 	}
-	if err := b.G.Simplify(); err != nil {
+	if err := simplify.Graph(b.G); err != nil {
 		t.Fatal(b.G.Name, err)
 	}
 	d, err := grad.VJP(b.G)

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 )
 
 // Golden is one model and what PyTorch gives for it. Values are flat, item by item.
@@ -67,7 +68,7 @@ func Load(dir string) ([]*Golden, error) {
 		if err := json.Unmarshal(data, g); err != nil {
 			return nil, fmt.Errorf("%s: %w", f, err)
 		}
-		if g.Net, g.File, err = onnx.Load(strings.TrimSuffix(f, ".json")+".onnx", nil, nil); err != nil {
+		if g.Net, g.File, err = simplify.Load(strings.TrimSuffix(f, ".json")+".onnx", nil, nil); err != nil {
 			return nil, err
 		}
 		all = append(all, g)

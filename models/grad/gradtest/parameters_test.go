@@ -12,6 +12,7 @@ import (
 	"selfheal/models/grad"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -70,7 +71,7 @@ func loadTrained(t *testing.T) []*trained {
 		if err := json.Unmarshal(data, g); err != nil {
 			t.Fatal(f, err)
 		}
-		if g.Net, _, err = onnx.Load(strings.TrimSuffix(f, ".json")+".onnx", nil, nil); err != nil {
+		if g.Net, _, err = simplify.Load(strings.TrimSuffix(f, ".json")+".onnx", nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, g)

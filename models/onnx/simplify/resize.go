@@ -1,61 +1,20 @@
-package onnx
+package simplify
 
 import (
 	"errors"
 	"fmt"
 	"slices"
-)
 
-// resizeShape takes whole scales or, with axes 1 and up, the sizes of all
-// dimensions but the batch: openSizes brings other nodes to that.
-func resizeShape(c *inference, n *Node, in []Shape) ([]Shape, error) {
-	x := in[0]
-	axes := n.Ints("axes", nil)
-	if n.Str("keep_aspect_ratio_policy", "stretch") != "stretch" {
-		return nil, errors.New("keep_aspect_ratio_policy is not supported")
-	}
-	if len(x) < 2 || x[0] != Batch {
-		return nil, fmt.Errorf("needs a batch of images, not %v", x)
-	}
-	if n.Input(3) != "" {
-		sizes, err := c.intsOf(n, 3)
-		if err != nil {
-			return nil, err
-		}
-		if len(sizes) != len(x)-1 || len(axes) != len(sizes) {
-			return nil, fmt.Errorf("sizes %v don't fit", sizes)
-		}
-		for i, a := range axes {
-			if a != int64(i+1) {
-				return nil, fmt.Errorf("axes %v are not supported", axes)
-			}
-		}
-		return []Shape{append(Shape{x[0]}, sizes...)}, nil
-	}
-	scales, err := c.floatsOf(n, 2)
-	if err != nil {
-		return nil, err
-	}
-	if len(scales) != len(x) || scales[0] != 1 || len(axes) > 0 {
-		return nil, fmt.Errorf("scales %v don't fit", scales)
-	}
-	out := slices.Clone(x)
-	for i, s := range scales[1:] {
-		if !(s > 0 && s < 1024) {
-			return nil, fmt.Errorf("scale %v is out of range", s)
-		}
-		out[i+1] = int64(s * float32(out[i+1])) // in float32, as ONNX Runtime does
-	}
-	return []Shape{out}, nil
-}
+	"selfheal/models/onnx"
+)
 
 // allScales gives a Resize's scales for every dimension where it has those of
 // the axes at.
-func (s *simplifier) allScales(n *Node, at []int) error {
+func (s *simplifier) allScales(n *onnx.Node, at []int) error {
 	if len(at) == 0 {
 		return nil
 	}
-	scales, err := s.floatsOf(n, 2)
+	scales, err := s.FloatsOf(n, 2)
 	if err != nil {
 		return err
 	}
@@ -66,16 +25,16 @@ func (s *simplifier) allScales(n *Node, at []int) error {
 	for i, a := range at {
 		all[a] = scales[i]
 	}
-	n.Inputs[2] = s.g.AddConst(n.Outputs[0]+"/scales", FloatTensor(Shape{int64(len(all))}, all))
+	n.Inputs[2] = s.g.AddConst(n.Outputs[0]+"/scales", onnx.FloatTensor(onnx.Shape{int64(len(all))}, all))
 	return nil
 }
 
 // openSizes brings a Resize to scales of every dimension or, without those, to
 // the sizes of all but the batch. Sizes that name the batch, which they fix,
 // become scales where they are whole: the form that ONNX Runtime runs fastest.
-func (s *simplifier) openSizes(n *Node) error {
+func (s *simplifier) openSizes(n *onnx.Node) error {
 	x := s.g.Shapes[n.Inputs[0]]
-	at, err := Axes(n.Ints("axes", nil), len(x))
+	at, err := onnx.Axes(n.Ints("axes", nil), len(x))
 	if err != nil {
 		return err
 	}
@@ -83,7 +42,7 @@ func (s *simplifier) openSizes(n *Node) error {
 	if n.Input(3) == "" {
 		return s.allScales(n, at)
 	}
-	sizes, err := s.intsOf(n, 3)
+	sizes, err := s.IntsOf(n, 3)
 	if err != nil {
 		return err
 	}
@@ -92,18 +51,18 @@ func (s *simplifier) openSizes(n *Node) error {
 			return fmt.Errorf("sizes %v don't fit %d axes", sizes, len(at))
 		}
 		all := slices.Clone(x)
-		if i := slices.Index(all, Batch); i >= 0 {
-			all[i] = symBatch
+		if i := slices.Index(all, onnx.Batch); i >= 0 {
+			all[i] = onnx.BatchSize
 		}
 		for i, a := range at {
 			all[a] = sizes[i]
 		}
 		sizes = all
 	}
-	if len(sizes) != len(x) || len(x) < 2 || x[0] != Batch {
+	if len(sizes) != len(x) || len(x) < 2 || x[0] != onnx.Batch {
 		return fmt.Errorf("sizes %v don't fit %v", sizes, x)
 	}
-	if sizes[0] != symBatch && (s.fixedBatch == 0 || sizes[0] != s.fixedBatch) {
+	if sizes[0] != onnx.BatchSize && (s.fixedBatch == 0 || sizes[0] != s.fixedBatch) {
 		return fmt.Errorf("sizes %v fix the batch size", sizes)
 	}
 	scales := []float32{1}
@@ -118,10 +77,10 @@ func (s *simplifier) openSizes(n *Node) error {
 		}
 	}
 	if len(scales) == len(sizes) {
-		n.Inputs = []string{n.Inputs[0], "", s.g.AddConst(n.Outputs[0]+"/scales", FloatTensor(Shape{int64(len(scales))}, scales))}
+		n.Inputs = []string{n.Inputs[0], "", s.g.AddConst(n.Outputs[0]+"/scales", onnx.FloatTensor(onnx.Shape{int64(len(scales))}, scales))}
 		return nil
 	}
-	n.Inputs = []string{n.Inputs[0], "", "", s.g.AddConst(n.Outputs[0]+"/sizes", IntTensor(sizes[1:]...))}
+	n.Inputs = []string{n.Inputs[0], "", "", s.g.AddConst(n.Outputs[0]+"/sizes", onnx.IntTensor(sizes[1:]...))}
 	n.Set("axes", axes)
 	return nil
 }
@@ -129,7 +88,7 @@ func (s *simplifier) openSizes(n *Node) error {
 // resize is openSizes, and turns the interpolation of lines into that of images
 // one pixel high: ONNX Runtime takes a batch of lines for a volume, and an
 // item's result would depend on its place in the batch.
-func (s *simplifier) resize(n *Node) (bool, error) {
+func (s *simplifier) resize(n *onnx.Node) (bool, error) {
 	if err := s.openSizes(n); err != nil {
 		return false, err
 	}
@@ -137,13 +96,13 @@ func (s *simplifier) resize(n *Node) (bool, error) {
 	if mode := n.Str("mode", "nearest"); len(x) != 3 || mode != "linear" && mode != "cubic" {
 		return false, nil
 	}
-	out, err := resizeShape(&s.inference, n, []Shape{x})
+	out, err := s.ShapesOf(n, x)
 	if err != nil {
 		return false, err
 	}
 	scale := float32(out[0][2]) / float32(x[2])
 	if n.Input(3) == "" {
-		scales, err := s.floatsOf(n, 2)
+		scales, err := s.FloatsOf(n, 2)
 		if err != nil {
 			return false, err
 		}
@@ -152,11 +111,11 @@ func (s *simplifier) resize(n *Node) (bool, error) {
 	if x[1] != out[0][1] {
 		return false, errors.New("resizes the channels")
 	}
-	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
 	image := b.Op("Reshape", n.Inputs[0], b.Ints(0, x[1], 1, x[2]))
 	r := n.Clone()
 	r.Outputs = []string{s.g.Fresh(b.Prefix + "Resize")}
-	r.Inputs = []string{image, "", b.Const(FloatTensor(Shape{4}, []float32{1, 1, 1, scale}))}
+	r.Inputs = []string{image, "", b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 1, scale}))}
 	if n.Input(3) != "" {
 		r.Inputs = []string{image, "", "", b.Ints(x[1], 1, out[0][2])}
 		r.Set("axes", []int64{1, 2, 3})

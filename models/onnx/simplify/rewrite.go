@@ -1,14 +1,16 @@
-package onnx
+package simplify
 
 import (
 	"errors"
 	"slices"
+
+	"selfheal/models/onnx"
 )
 
 // rewrite brings a node whose shape arithmetic names the batch into a form that
 // holds for every batch, and writes spatial and layout operators by simpler ones.
 // It reports true when it has written other nodes in the node's place.
-func (s *simplifier) rewrite(n *Node) (bool, error) {
+func (s *simplifier) rewrite(n *onnx.Node) (bool, error) {
 	if done, err := s.onRows(n); done || err != nil {
 		return done, err
 	}
@@ -43,17 +45,17 @@ func (s *simplifier) rewrite(n *Node) (bool, error) {
 // model that was exported with a fixed batch it is the one, or a part of the one,
 // that has as many values in front of it as the batch had. It reports true where
 // the result is kept apart as rows.
-func (s *simplifier) openBatch(n *Node) (bool, error) {
-	t, err := s.intsOf(n, 1)
+func (s *simplifier) openBatch(n *onnx.Node) (bool, error) {
+	t, err := s.IntsOf(n, 1)
 	if err != nil {
 		return false, err
 	}
 	in := s.g.Shapes[n.Inputs[0]]
-	if !in.HasBatch() || s.fixedBatch > maxDimension {
+	if !in.HasBatch() || s.fixedBatch > onnx.MaxDimension {
 		return false, nil
 	}
 	t = slices.Clone(t)
-	at := symIndex(t)
+	at := onnx.BatchIndex(t)
 	fixed := at < 0 && s.fixedBatch > 0
 	sizes, rest := slices.Clone(t), in.Items() // with 0 and -1 resolved; rest: what -1 stands for
 	if fixed {
@@ -66,7 +68,7 @@ func (s *simplifier) openBatch(n *Node) (bool, error) {
 				return false, nil // copies the batch already
 			}
 		}
-		if k := symFactor(d); k > 0 {
+		if k := onnx.BatchFactor(d); k > 0 {
 			d = k
 		}
 		if sizes[i] = d; d == -1 && infer < 0 {
@@ -81,7 +83,7 @@ func (s *simplifier) openBatch(n *Node) (bool, error) {
 		sizes[infer] = rest
 	}
 	if fixed {
-		front := before(in)
+		front := in.BeforeBatch()
 		if len(sizes) == 2 && front > 1 && sizes[0]%s.fixedBatch == 0 {
 			if done, err := s.toRows(n, []int64{sizes[0] / s.fixedBatch, sizes[1]}); done || err != nil {
 				return done, err
@@ -111,14 +113,14 @@ func (s *simplifier) openBatch(n *Node) (bool, error) {
 			return false, nil
 		}
 	}
-	if at == 0 && in[0] == Batch && sizes[0] == 1 {
+	if at == 0 && in[0] == onnx.Batch && sizes[0] == 1 {
 		t[0] = 0 // copy the batch
 		n.Set("allowzero", 0)
 	} else {
 		t = sizes
 		t[at] = -1
 	}
-	n.Inputs[1] = s.g.AddConst(n.Outputs[0]+"/shape", IntTensor(t...))
+	n.Inputs[1] = s.g.AddConst(n.Outputs[0]+"/shape", onnx.IntTensor(t...))
 	return false, nil
 }
 
@@ -132,7 +134,7 @@ func (s *simplifier) sizedBy(out, tensor string) {
 
 // batchZeros gives zeros of the given rank whose axis at is the batch of tensor,
 // the others 1: added to a constant they repeat it for every item.
-func (s *simplifier) batchZeros(b *Builder, tensor string, rank, at int) string {
+func (s *simplifier) batchZeros(b *onnx.Builder, tensor string, rank, at int) string {
 	x := s.g.Shapes[tensor]
 	var starts, ends, axes []int64
 	for i, d := range x {
@@ -152,26 +154,26 @@ func (s *simplifier) batchZeros(b *Builder, tensor string, rank, at int) string 
 // types: every constant is known.
 func (s *simplifier) isFloat(tensor string) bool {
 	t, ok := s.g.Consts[tensor]
-	return !ok || t.DType == Float
+	return !ok || t.DType == onnx.Float
 }
 
 // expand repeats a tensor for every item where an Expand's target names the batch.
-func (s *simplifier) expand(n *Node) (bool, error) {
-	target, err := s.intsOf(n, 1)
+func (s *simplifier) expand(n *onnx.Node) (bool, error) {
+	target, err := s.IntsOf(n, 1)
 	if err != nil {
 		return false, err
 	}
-	at := symIndex(target)
+	at := onnx.BatchIndex(target)
 	if at < 0 {
 		return false, nil
 	}
 	x := s.g.Shapes[n.Inputs[0]]
-	if !x.HasBatch() && target[at] != symBatch {
+	if !x.HasBatch() && target[at] != onnx.BatchSize {
 		return false, errors.New("repeats a constant more than once for every item of the batch")
 	}
 	rest := slices.Clone(target)
 	rest[at] = 1
-	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
 	sizes := b.Ints(rest...)
 	if x.HasBatch() {
 		n.Inputs[1] = sizes
@@ -181,7 +183,7 @@ func (s *simplifier) expand(n *Node) (bool, error) {
 		return false, errors.New("repeats integers for every item of the batch")
 	}
 	t := n.Inputs[0]
-	if full, err := Broadcast(x, rest); err != nil {
+	if full, err := onnx.Broadcast(x, rest); err != nil {
 		return false, err
 	} else if !slices.Equal(full, x) {
 		t = b.Op("Expand", t, sizes)
@@ -191,25 +193,25 @@ func (s *simplifier) expand(n *Node) (bool, error) {
 }
 
 // fillBatch is ConstantOfShape for every item of the batch.
-func (s *simplifier) fillBatch(n *Node) (bool, error) {
-	size, err := s.intsOf(n, 0)
+func (s *simplifier) fillBatch(n *onnx.Node) (bool, error) {
+	size, err := s.IntsOf(n, 0)
 	if err != nil {
 		return false, err
 	}
-	at := slices.Index(size, symBatch)
-	value := Scalar(0)
+	at := slices.Index(size, onnx.BatchSize)
+	value := onnx.Scalar(0)
 	if a, ok := n.Attrs["value"]; ok && a.Tensor != nil {
 		value = a.Tensor
 	}
-	if at < 0 || value.DType != Float || len(value.Floats) != 1 {
+	if at < 0 || value.DType != onnx.Float || len(value.Floats) != 1 {
 		return false, errors.New("fills a tensor whose size depends on the batch")
 	}
 	rest := slices.Clone(size)
 	rest[at] = 1
-	if err := Shape(rest).check(); err != nil {
+	if err := onnx.Shape(rest).Check(); err != nil {
 		return false, err
 	}
-	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
 	t := b.Op("Add", s.batchZeros(b, s.source[n.Inputs[0]], len(rest), at), b.Float(value.Floats[0]))
 	b.Named(n.Outputs[0], "Expand", t, b.Ints(rest...))
 	return true, b.Err()
@@ -217,17 +219,17 @@ func (s *simplifier) fillBatch(n *Node) (bool, error) {
 
 // openConcat repeats what a model that was exported with a batch of 1 joins to
 // its data: a class token, which has the batch's 1 in front.
-func (s *simplifier) openConcat(n *Node) error {
+func (s *simplifier) openConcat(n *onnx.Node) error {
 	data := ""
 	for _, in := range n.Inputs {
-		if x := s.g.Shapes[in]; len(x) > 0 && x[0] == Batch {
+		if x := s.g.Shapes[in]; len(x) > 0 && x[0] == onnx.Batch {
 			data = in
 		}
 	}
 	if s.fixedBatch != 1 || data == "" || n.Int("axis", 1) == 0 {
 		return nil
 	}
-	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
 	for i, in := range n.Inputs {
 		if x := s.g.Shapes[in]; len(x) == len(s.g.Shapes[data]) && x[0] == 1 && !x.HasBatch() && s.isFloat(in) {
 			n.Inputs[i] = b.Op("Add", in, s.batchZeros(b, data, len(x), 0))
@@ -239,9 +241,9 @@ func (s *simplifier) openConcat(n *Node) error {
 // squeezeAxes names the axes that a Squeeze without any drops: in a batch of one
 // item the batch would be among them. Where there are none it does nothing, and
 // reports true: ONNX Runtime takes an empty list for no list.
-func (s *simplifier) squeezeAxes(n *Node) (bool, error) {
+func (s *simplifier) squeezeAxes(n *onnx.Node) (bool, error) {
 	x := s.g.Shapes[n.Inputs[0]]
-	if given, err := s.intsOf(n, 1); n.Input(1) != "" && (err != nil || len(given) > 0) || x == nil {
+	if given, err := s.IntsOf(n, 1); n.Input(1) != "" && (err != nil || len(given) > 0) || x == nil {
 		return false, nil
 	}
 	var axes []int64
@@ -254,6 +256,6 @@ func (s *simplifier) squeezeAxes(n *Node) (bool, error) {
 		s.become(n, n.Inputs[0], len(s.g.Nodes))
 		return true, nil
 	}
-	setInput(n, 1, s.g.AddConst(n.Outputs[0]+"/axes", IntTensor(axes...)))
+	n.SetInput(1, s.g.AddConst(n.Outputs[0]+"/axes", onnx.IntTensor(axes...)))
 	return false, nil
 }

@@ -1,11 +1,10 @@
-package onnx_test
+package simplify_test
 
 import (
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
@@ -15,12 +14,14 @@ import (
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx/onnxtest"
+	"selfheal/models/onnx/simplify"
 )
 
 // small are the models that the gradient tests use: every operator with a rule.
 func small(t testing.TB) map[string][]byte {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("..", "grad", "gradtest", "testdata", "*.onnx"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "grad", "gradtest", "testdata", "*.onnx"))
 	if err != nil || len(files) == 0 {
 		t.Fatal("no models in gradtest/testdata: ", err)
 	}
@@ -35,12 +36,6 @@ func small(t testing.TB) map[string][]byte {
 	return all
 }
 
-func allocated() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64()
-}
-
 // allocLimit is what reading a file of some kilobytes may take: constant folding's
 // bound is 2^24 values.
 const allocLimit = 512 << 20
@@ -50,9 +45,9 @@ const allocLimit = 512 << 20
 // was accepted can be written, read again and given to the gradient walk.
 func read(t testing.TB, data []byte) error {
 	t.Helper()
-	before := allocated()
-	g, err := onnx.Open(data, nil, nil)
-	if used := allocated() - before; used > allocLimit+100*uint64(len(data)) {
+	before := onnxtest.Allocated()
+	g, err := simplify.Open(data, nil, nil)
+	if used := onnxtest.Allocated() - before; used > allocLimit+100*uint64(len(data)) {
 		t.Fatalf("took %d MiB", used>>20)
 	}
 	if err != nil {
@@ -81,14 +76,14 @@ func read(t testing.TB, data []byte) error {
 		}
 	}
 	g.FLOPs()
-	before = allocated()
+	before = onnxtest.Allocated()
 	if v, err := grad.VJP(g); err == nil {
 		if _, err := v.Encode(); err != nil {
 			t.Fatal("its gradient can't be written: ", err)
 		}
 	}
 	// averagePool writes out its kernel, GlobalAveragePool and flipKernel theirs.
-	if used := allocated() - before; used > 8*allocLimit {
+	if used := onnxtest.Allocated() - before; used > 8*allocLimit {
 		t.Fatalf("its gradient took %d MiB", used>>20)
 	}
 	return nil
@@ -234,19 +229,19 @@ func FuzzOpen(f *testing.F) {
 	for _, data := range small(f) {
 		f.Add(data)
 	}
-	f.Add(newFile(13, 2, 3, 4).node("Shape x → s").ints("i", 0).node("Gather s i → n").node("Concat n i → t", "axis", 0).node("Reshape x t → y").bytes(2, 12))
-	f.Add(newFile(11, 2, 1, 2, 2).ints("s", 2, 1, 4, 6).node("Resize x _ _ s → y", "mode", "nearest").bytes(2, 1, 4, 6))
-	f.Add(newFile(13, N, 2, 2).ints("s", 2, 2).node("ConstantOfShape s → c").node("Split c → a b", "axis", 0).node("Mul x a → y").bytes(N, 2, 2))
-	calls := newFile(13, N, 2)
-	calls.function("F", "x", "y", []string{"a"}, func(f file) {
-		f.node("LeakyRelu x → y")
-		f.refer("alpha", "a", pb.AttributeProto_FLOAT)
+	f.Add(onnxtest.New(13, 2, 3, 4).Node("Shape x → s").Ints("i", 0).Node("Gather s i → n").Node("Concat n i → t", "axis", 0).Node("Reshape x t → y").Bytes(2, 12))
+	f.Add(onnxtest.New(11, 2, 1, 2, 2).Ints("s", 2, 1, 4, 6).Node("Resize x _ _ s → y", "mode", "nearest").Bytes(2, 1, 4, 6))
+	f.Add(onnxtest.New(13, N, 2, 2).Ints("s", 2, 2).Node("ConstantOfShape s → c").Node("Split c → a b", "axis", 0).Node("Mul x a → y").Bytes(N, 2, 2))
+	calls := onnxtest.New(13, N, 2)
+	calls.Function("F", "x", "y", []string{"a"}, func(f onnxtest.File) {
+		f.Node("LeakyRelu x → y")
+		f.Refer("alpha", "a", pb.AttributeProto_FLOAT)
 	})
-	f.Add(calls.node("F@local x → m", "a", 0.5).node("F@local m → y").bytes(N, 2))
-	f.Add(newFile(13, N, 2).tensor(wide(10, "h", []int64{2}, bits16(0x3c00, 1))).tensor(wide(11, "d", []int64{2}, bits64(1, 2))).node("Mul x h → m").node("Add m d → n").node("Cast n → y", "to", 10).bytes(N, 2))
-	f.Add(newFile(13, N, 2).floats("s", nil, 0.5).floats("ws", []int64{2}, 0.5, 2).tensor(quantizedTensor("z", 3, nil, 2)).tensor(quantizedTensor("w", 3, []int64{2, 2}, 1, 2, 3, 4)).
-		node("QuantizeLinear x s z → q").node("DequantizeLinear q s z → a").node("DequantizeLinear w ws → f", "axis", 0).node("MatMul a f → y").bytes(N, 2))
-	f.Add(newFile(13, N, 2).tensor(externalTensor("w", []int64{2}, "location", "w.bin", "offset", "8")).node("Mul x w → y").bytes(N, 2))
+	f.Add(calls.Node("F@local x → m", "a", 0.5).Node("F@local m → y").Bytes(N, 2))
+	f.Add(onnxtest.New(13, N, 2).Tensor(onnxtest.Raw(10, "h", []int64{2}, onnxtest.Bits16(0x3c00, 1))).Tensor(onnxtest.Raw(11, "d", []int64{2}, onnxtest.Bits64(1, 2))).Node("Mul x h → m").Node("Add m d → n").Node("Cast n → y", "to", 10).Bytes(N, 2))
+	f.Add(onnxtest.New(13, N, 2).Floats("s", nil, 0.5).Floats("ws", []int64{2}, 0.5, 2).Tensor(onnxtest.Quantized("z", 3, nil, 2)).Tensor(onnxtest.Quantized("w", 3, []int64{2, 2}, 1, 2, 3, 4)).
+		Node("QuantizeLinear x s z → q").Node("DequantizeLinear q s z → a").Node("DequantizeLinear w ws → f", "axis", 0).Node("MatMul a f → y").Bytes(N, 2))
+	f.Add(onnxtest.New(13, N, 2).Tensor(onnxtest.External("w", []int64{2}, "location", "w.bin", "offset", "8")).Node("Mul x w → y").Bytes(N, 2))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) < 1<<16 {
 			_ = read(t, data)

@@ -1,33 +1,24 @@
-package onnx
+package simplify
 
 import (
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+
+	"selfheal/models/onnx"
 )
 
 // NoticeQuantized tells the user what the gradients of a quantised network are.
 const NoticeQuantized = "quantised: gradients pass straight through the rounding"
-
-// quantizedRange holds the smallest and the largest value of the types that
-// QuantizeLinear gives.
-var quantizedRange = map[DType][2]int64{Int8: {-128, 127}, Uint8: {0, 255}, Int16: {-32768, 32767}, Uint16: {0, 65535}}
-
-// QuantizedRange returns the smallest and the largest value of a type that
-// QuantizeLinear gives; ok is false for any other.
-func QuantizedRange(t DType) (lo, hi int64, ok bool) {
-	r, ok := quantizedRange[t]
-	return r[0], r[1], ok
-}
 
 // quantization is what a QuantizeLinear or a DequantizeLinear has beside its
 // data: one scale and zero point, or one along an axis.
 type quantization struct {
 	scale []float32
 	zero  []int64
-	kind  DType // of the integers
-	shape Shape // in which the values broadcast against the data
+	kind  onnx.DType // of the integers
+	shape onnx.Shape // in which the values broadcast against the data
 	axis  int64
 }
 
@@ -44,11 +35,11 @@ type quantization struct {
 // and a QuantizeLinear by integer ones, which round differently in a segment
 // than in the whole; it does not see through the scaling. It reports false
 // where n is another operator.
-func (s *simplifier) quantized(n *Node) (bool, error) {
+func (s *simplifier) quantized(n *onnx.Node) (bool, error) {
 	if n.Op != "QuantizeLinear" && n.Op != "DequantizeLinear" {
 		return false, nil
 	}
-	s.g.notice(NoticeQuantized)
+	s.g.Notice(NoticeQuantized)
 	q, err := s.quantization(n)
 	if err != nil {
 		return true, err
@@ -56,7 +47,7 @@ func (s *simplifier) quantized(n *Node) (bool, error) {
 	if c, ok := s.g.Consts[n.Inputs[0]]; ok {
 		return true, s.foldQuantized(n, q, c)
 	}
-	if t := s.elementType(n.Inputs[0]); t != Float {
+	if t := s.TypeOf(n.Inputs[0]); t != onnx.Float {
 		return true, errors.New("works on integers that no QuantizeLinear gives; export it in QDQ form")
 	}
 	if n.Op == "QuantizeLinear" {
@@ -66,7 +57,7 @@ func (s *simplifier) quantized(n *Node) (bool, error) {
 }
 
 // quantization reads a node's scale and zero point and checks them against its data.
-func (s *simplifier) quantization(n *Node) (*quantization, error) {
+func (s *simplifier) quantization(n *onnx.Node) (*quantization, error) {
 	if n.Int("block_size", 0) != 0 {
 		return nil, errors.New("quantises in blocks, which is not supported")
 	}
@@ -74,7 +65,7 @@ func (s *simplifier) quantization(n *Node) (*quantization, error) {
 	if x == nil {
 		return nil, fmt.Errorf("the shape of %q is not known", n.Inputs[0])
 	}
-	scale, err := s.floatsOf(n, 1)
+	scale, err := s.FloatsOf(n, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -83,14 +74,14 @@ func (s *simplifier) quantization(n *Node) (*quantization, error) {
 			return nil, fmt.Errorf("scale %v is not above 0", v)
 		}
 	}
-	q := &quantization{scale: scale, zero: make([]int64, len(scale)), kind: Uint8, shape: Shape{}, axis: n.Int("axis", 1)}
+	q := &quantization{scale: scale, zero: make([]int64, len(scale)), kind: onnx.Uint8, shape: onnx.Shape{}, axis: n.Int("axis", 1)}
 	switch zero, ok := s.g.Consts[n.Input(2)]; {
 	case ok:
 		q.kind, q.zero = zero.DType, zero.Ints
 	case n.Input(2) != "":
 		return nil, fmt.Errorf("its input %q must be constant", n.Input(2))
 	case n.Op == "QuantizeLinear":
-		if t := DType(n.Int("output_dtype", 0)); t != 0 {
+		if t := onnx.DType(n.Int("output_dtype", 0)); t != 0 {
 			q.kind = t
 		}
 	default:
@@ -102,17 +93,17 @@ func (s *simplifier) quantization(n *Node) (*quantization, error) {
 		return nil, fmt.Errorf("it has %d scales and %d zero points", len(scale), len(q.zero))
 	}
 	if len(scale) > 1 {
-		a, err := axis(n, "axis", 1, len(x))
+		a, err := onnx.Axis(n, "axis", 1, len(x))
 		if err != nil {
 			return nil, err
 		}
 		if x[a] != int64(len(scale)) {
 			return nil, fmt.Errorf("it has %d scales for axis %d of %v", len(scale), a, x)
 		}
-		q.axis, q.shape = int64(a), append(Shape{x[a]}, slices.Repeat(Shape{1}, len(x)-a-1)...)
+		q.axis, q.shape = int64(a), append(onnx.Shape{x[a]}, slices.Repeat(onnx.Shape{1}, len(x)-a-1)...)
 	}
-	lo, hi, ok := QuantizedRange(q.kind)
-	if n.Op == "DequantizeLinear" && q.kind == Int32 { // a bias
+	lo, hi, ok := onnx.QuantizedRange(q.kind)
+	if n.Op == "DequantizeLinear" && q.kind == onnx.Int32 { // a bias
 		lo, hi, ok = math.MinInt32, math.MaxInt32, true
 	}
 	if !ok {
@@ -127,7 +118,7 @@ func (s *simplifier) quantization(n *Node) (*quantization, error) {
 }
 
 // at is the index of the scale of the data's i-th value.
-func (q *quantization) at(i int, x Shape) int {
+func (q *quantization) at(i int, x onnx.Shape) int {
 	if len(q.scale) == 1 {
 		return 0
 	}
@@ -136,13 +127,13 @@ func (q *quantization) at(i int, x Shape) int {
 }
 
 // foldQuantized computes a node whose data is constant.
-func (s *simplifier) foldQuantized(n *Node, q *quantization, c *Tensor) error {
-	out := &Tensor{DType: Float, Shape: c.Shape}
+func (s *simplifier) foldQuantized(n *onnx.Node, q *quantization, c *onnx.Tensor) error {
+	out := &onnx.Tensor{DType: onnx.Float, Shape: c.Shape}
 	if n.Op == "QuantizeLinear" {
-		if c.DType != Float {
+		if c.DType != onnx.Float {
 			return errors.New("quantises integers")
 		}
-		lo, hi, _ := QuantizedRange(q.kind)
+		lo, hi, _ := onnx.QuantizedRange(q.kind)
 		out.DType, out.Ints = q.kind, make([]int64, len(c.Floats))
 		for i, v := range c.Floats {
 			k := q.at(i, c.Shape)
@@ -165,12 +156,12 @@ func (s *simplifier) foldQuantized(n *Node, q *quantization, c *Tensor) error {
 }
 
 // emit appends a node that stands for a part of from.
-func (s *simplifier) emit(from *Node, op, output string, attrs Attrs, inputs ...string) error {
-	n := &Node{Op: op, Inputs: inputs, Outputs: []string{output}, Origin: from.Origin}
+func (s *simplifier) emit(from *onnx.Node, op, output string, attrs onnx.Attrs, inputs ...string) error {
+	n := &onnx.Node{Op: op, Inputs: inputs, Outputs: []string{output}, Origin: from.Origin}
 	for k, v := range attrs {
 		n.Set(k, v)
 	}
-	if err := s.node(n); err != nil {
+	if err := s.Node(n); err != nil {
 		return err
 	}
 	s.g.Nodes = append(s.g.Nodes, n)
@@ -184,18 +175,18 @@ func (s *simplifier) temporary(hint string) string {
 	return name
 }
 
-func (s *simplifier) quantize(n *Node, q *quantization) error {
+func (s *simplifier) quantize(n *onnx.Node, q *quantization) error {
 	y := n.Outputs[0]
 	scaled := n.Inputs[0]
 	if slices.ContainsFunc(q.scale, func(v float32) bool { return v != 1 }) {
 		scaled = s.temporary(y + "/scaled")
-		if err := s.emit(n, "Div", scaled, nil, n.Inputs[0], s.g.AddConst(y+"/scale", FloatTensor(q.shape, q.scale))); err != nil {
+		if err := s.emit(n, "Div", scaled, nil, n.Inputs[0], s.g.AddConst(y+"/scale", onnx.FloatTensor(q.shape, q.scale))); err != nil {
 			return err
 		}
 	}
 	// Where nothing but DequantizeLinear reads it, the zero point is taken off again at once.
 	zero := s.zeroPoint(y, q)
-	plain := slices.ContainsFunc(s.reads[y], func(c *Node) bool { return c.Op != "DequantizeLinear" }) || s.g.isOutput(y)
+	plain := slices.ContainsFunc(s.reads[y], func(c *onnx.Node) bool { return c.Op != "DequantizeLinear" }) || s.g.IsOutput(y)
 	back := zero
 	if plain {
 		back = s.zeroPoint(y, &quantization{zero: make([]int64, len(zero.zero)), kind: q.kind})
@@ -203,10 +194,10 @@ func (s *simplifier) quantize(n *Node, q *quantization) error {
 		s.offsets[y] = q.zero
 	}
 	rounded := s.temporary(y + "/rounded")
-	if err := s.emit(n, "QuantizeLinear", rounded, Attrs{"axis": q.axis}, scaled, zero.one, zero.name); err != nil {
+	if err := s.emit(n, "QuantizeLinear", rounded, onnx.Attrs{"axis": q.axis}, scaled, zero.one, zero.name); err != nil {
 		return err
 	}
-	return s.emit(n, "DequantizeLinear", y, Attrs{"axis": q.axis}, rounded, back.one, back.name)
+	return s.emit(n, "DequantizeLinear", y, onnx.Attrs{"axis": q.axis}, rounded, back.one, back.name)
 }
 
 // unitScale is a zero point as a constant, beside scales of 1.
@@ -217,18 +208,18 @@ type unitScale struct {
 
 // zeroPoint stores zero points: one where all are equal.
 func (s *simplifier) zeroPoint(hint string, q *quantization) unitScale {
-	zero, shape := q.zero, Shape{int64(len(q.zero))}
+	zero, shape := q.zero, onnx.Shape{int64(len(q.zero))}
 	if slices.Max(zero) == slices.Min(zero) {
-		zero, shape = zero[:1], Shape{}
+		zero, shape = zero[:1], onnx.Shape{}
 	}
 	return unitScale{
-		one:  s.g.AddConst(hint+"/one", FloatTensor(shape, slices.Repeat([]float32{1}, len(zero)))),
-		name: s.g.AddConst(hint+"/zero", &Tensor{DType: q.kind, Shape: shape, Ints: zero}),
+		one:  s.g.AddConst(hint+"/one", onnx.FloatTensor(shape, slices.Repeat([]float32{1}, len(zero)))),
+		name: s.g.AddConst(hint+"/zero", &onnx.Tensor{DType: q.kind, Shape: shape, Ints: zero}),
 		zero: zero,
 	}
 }
 
-func (s *simplifier) dequantize(n *Node, q *quantization) error {
+func (s *simplifier) dequantize(n *onnx.Node, q *quantization) error {
 	x, y := n.Inputs[0], n.Outputs[0]
 	shift, shifted := make([]float32, len(q.zero)), false
 	for i, z := range q.zero {
@@ -246,10 +237,10 @@ func (s *simplifier) dequantize(n *Node, q *quantization) error {
 	}
 	if shifted {
 		centred := s.temporary(y + "/centred")
-		if err := s.emit(n, "Sub", centred, nil, x, s.g.AddConst(y+"/shift", FloatTensor(q.shape, shift))); err != nil {
+		if err := s.emit(n, "Sub", centred, nil, x, s.g.AddConst(y+"/shift", onnx.FloatTensor(q.shape, shift))); err != nil {
 			return err
 		}
 		x = centred
 	}
-	return s.emit(n, "Mul", y, nil, x, s.g.AddConst(y+"/scale", FloatTensor(q.shape, q.scale)))
+	return s.emit(n, "Mul", y, nil, x, s.g.AddConst(y+"/scale", onnx.FloatTensor(q.shape, q.scale)))
 }

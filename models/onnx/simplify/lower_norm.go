@@ -1,19 +1,21 @@
-package onnx
+package simplify
 
 import (
 	"fmt"
 	"slices"
+
+	"selfheal/models/onnx"
 )
 
 // channelwise brings one value a channel to the shape [C, 1, …] that broadcasts
 // with [N, C, …]; by a node, so that a weight keeps its name.
-func (s *simplifier) channelwise(b *Builder, values string, rank int) string {
-	return b.Reshape(values, slices.Concat(s.g.Shapes[values], slices.Repeat(Shape{1}, rank-2)))
+func (s *simplifier) channelwise(b *onnx.Builder, values string, rank int) string {
+	return b.Reshape(values, slices.Concat(s.g.Shapes[values], slices.Repeat(onnx.Shape{1}, rank-2)))
 }
 
 // affine appends x·scale + bias with one value a channel of each; what multiplies
 // by 1 or adds 0 throughout, as PyTorch writes GroupNorm, is left out.
-func (s *simplifier) affine(b *Builder, x, scale, bias string) string {
+func (s *simplifier) affine(b *onnx.Builder, x, scale, bias string) string {
 	rank := len(s.g.Shapes[x])
 	all := func(name string, v float32) bool {
 		t, ok := s.g.Consts[name]
@@ -29,19 +31,19 @@ func (s *simplifier) affine(b *Builder, x, scale, bias string) string {
 }
 
 // standardise appends (x − mean)/√(variance + ε) over the last dimension.
-func (b *Builder) standardise(x string, epsilon float32) string {
+func standardise(b *onnx.Builder, x string, epsilon float32) string {
 	shape := b.Shape(x)
 	d := shape[len(shape)-1]
 	if d > maxFold {
 		b.Fail(fmt.Errorf("normalises %d values together, more than %d", d, maxFold))
 		return x
 	}
-	ones := b.Const(FloatTensor(Shape{d}, slices.Repeat([]float32{1}, int(d))))
-	return b.OpWith("LayerNormalization", Attrs{"axis": -1, "epsilon": epsilon}, x, ones)
+	ones := b.Const(onnx.FloatTensor(onnx.Shape{d}, slices.Repeat([]float32{1}, int(d))))
+	return b.OpWith("LayerNormalization", onnx.Attrs{"axis": -1, "epsilon": epsilon}, x, ones)
 }
 
 // perChannel checks the scale and bias of a normalisation of x, which has size values each.
-func (s *simplifier) perChannel(n *Node, size int64) error {
+func (s *simplifier) perChannel(n *onnx.Node, size int64) error {
 	for _, in := range n.Inputs[1:3] {
 		if shape := s.g.Shapes[in]; len(shape) != 1 || shape[0] != size {
 			return fmt.Errorf("its input %q has shape %v, not %d values", in, shape, size)
@@ -51,15 +53,15 @@ func (s *simplifier) perChannel(n *Node, size int64) error {
 }
 
 // imageShape refuses to normalise what is not [N, C, …].
-func imageShape(x Shape) error {
-	if len(x) < 3 || x[0] != Batch || slices.ContainsFunc(x[1:], func(d int64) bool { return d < 1 }) {
+func imageShape(x onnx.Shape) error {
+	if len(x) < 3 || x[0] != onnx.Batch || slices.ContainsFunc(x[1:], func(d int64) bool { return d < 1 }) {
 		return fmt.Errorf("works on [N, C, …], not on %v", x)
 	}
 	return nil
 }
 
 // Every channel of an item normalised by itself.
-func lowerInstanceNorm(s *simplifier, b *Builder, n *Node) (string, error) {
+func lowerInstanceNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
 	x := s.g.Shapes[n.Inputs[0]]
 	if err := imageShape(x); err != nil {
 		return "", err
@@ -67,14 +69,14 @@ func lowerInstanceNorm(s *simplifier, b *Builder, n *Node) (string, error) {
 	if err := s.perChannel(n, x[1]); err != nil {
 		return "", err
 	}
-	t := b.Reshape(n.Inputs[0], Shape{Batch, x[1], x[2:].Items()})
-	t = b.standardise(t, n.Float("epsilon", 1e-5))
-	return s.affine(b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2]), b.err
+	t := b.Reshape(n.Inputs[0], onnx.Shape{onnx.Batch, x[1], x[2:].Items()})
+	t = standardise(b, t, n.Float("epsilon", 1e-5))
+	return s.affine(b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2]), b.Err()
 }
 
 // Groups of channels normalised together. Scale and bias are per group in operator
 // sets 18 to 20 and per channel since.
-func lowerGroupNorm(s *simplifier, b *Builder, n *Node) (string, error) {
+func lowerGroupNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
 	x, groups := s.g.Shapes[n.Inputs[0]], n.Int("num_groups", 0)
 	if err := imageShape(x); err != nil {
 		return "", err
@@ -89,8 +91,8 @@ func lowerGroupNorm(s *simplifier, b *Builder, n *Node) (string, error) {
 	if err := s.perChannel(n, values); err != nil {
 		return "", err
 	}
-	t := b.Reshape(n.Inputs[0], Shape{Batch, groups, x[1:].Items() / groups})
-	t = b.standardise(t, n.Float("epsilon", 1e-5))
+	t := b.Reshape(n.Inputs[0], onnx.Shape{onnx.Batch, groups, x[1:].Items() / groups})
+	t = standardise(b, t, n.Float("epsilon", 1e-5))
 	if s.from < 21 {
 		return b.Reshape(s.affine(b, t, n.Inputs[1], n.Inputs[2]), x), nil
 	}
@@ -98,9 +100,9 @@ func lowerGroupNorm(s *simplifier, b *Builder, n *Node) (string, error) {
 }
 
 // x/√(mean x² + ε)·scale over the axes from axis on
-func lowerRMSNorm(s *simplifier, b *Builder, n *Node) (string, error) {
+func lowerRMSNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
 	x := s.g.Shapes[n.Inputs[0]]
-	first, err := axis(n, "axis", -1, len(x))
+	first, err := onnx.Axis(n, "axis", -1, len(x))
 	if err != nil {
 		return "", err
 	}
@@ -114,14 +116,14 @@ func lowerRMSNorm(s *simplifier, b *Builder, n *Node) (string, error) {
 }
 
 // x over its norm along one axis; 0 where that is 0
-func lowerLpNorm(s *simplifier, b *Builder, n *Node) (string, error) {
+func lowerLpNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
 	along := []int64{n.Int("axis", -1)}
 	switch p := n.Int("p", 2); p {
 	case 1:
 		total := b.Sum(b.Op("Abs", n.Inputs[0]), along)
 		return b.Op("Div", n.Inputs[0], b.Op("Clip", total, b.Float(tiny))), nil
 	case 2:
-		return b.Op("Div", n.Inputs[0], b.norm(n.Inputs[0], along)), nil
+		return b.Op("Div", n.Inputs[0], norm(b, n.Inputs[0], along)), nil
 	default:
 		return "", fmt.Errorf("has p = %d; 1 and 2 are supported", p)
 	}
@@ -129,7 +131,7 @@ func lowerLpNorm(s *simplifier, b *Builder, n *Node) (string, error) {
 
 // x·(bias + α/size·Σ x²)^−β, the sum over size neighbouring channels: an AveragePool
 // along the channels, which divides by size.
-func lowerLRN(s *simplifier, b *Builder, n *Node) (string, error) {
+func lowerLRN(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
 	x, size := s.g.Shapes[n.Inputs[0]], n.Int("size", 0)
 	if err := imageShape(x); err != nil {
 		return "", err
@@ -137,8 +139,8 @@ func lowerLRN(s *simplifier, b *Builder, n *Node) (string, error) {
 	if size < 1 || size > maxFold {
 		return "", fmt.Errorf("has size %d", size)
 	}
-	square := b.Reshape(b.Op("Mul", n.Inputs[0], n.Inputs[0]), Shape{Batch, 1, x[1], x[2:].Items()})
-	mean := b.OpWith("AveragePool", Attrs{"kernel_shape": []int64{size, 1}, "strides": []int64{1, 1},
+	square := b.Reshape(b.Op("Mul", n.Inputs[0], n.Inputs[0]), onnx.Shape{onnx.Batch, 1, x[1], x[2:].Items()})
+	mean := b.OpWith("AveragePool", onnx.Attrs{"kernel_shape": []int64{size, 1}, "strides": []int64{1, 1},
 		"pads": []int64{(size - 1) / 2, 0, size / 2, 0}, "count_include_pad": 1}, square)
 	base := b.Op("Add", b.Op("Mul", mean, b.Float(n.Float("alpha", 1e-4))), b.Float(n.Float("bias", 1)))
 	factor := b.Op("Pow", base, b.Float(-n.Float("beta", 0.75)))

@@ -1,9 +1,11 @@
-package onnx
+package simplify
 
 import (
 	"math"
 	"slices"
 	"testing"
+
+	"selfheal/models/onnx"
 )
 
 func TestCountUp(t *testing.T) {
@@ -21,9 +23,9 @@ func TestCountUp(t *testing.T) {
 		{4, 5, -1, []int64{}},
 		{0, most, 1, nil},
 		{0, most + 1, 1, nil},
-		{0, 1, maxDimension, []int64{0}},
-		{-maxDimension, maxDimension, maxDimension, []int64{-maxDimension, 0}},
-		{-maxDimension, maxDimension, 1, nil},
+		{0, 1, onnx.MaxDimension, []int64{0}},
+		{-onnx.MaxDimension, onnx.MaxDimension, onnx.MaxDimension, []int64{-onnx.MaxDimension, 0}},
+		{-onnx.MaxDimension, onnx.MaxDimension, 1, nil},
 		{0, 1, 0, nil},
 		{-5, -10, math.MinInt64, nil},
 		{5, 10, math.MaxInt64, nil},

@@ -1,4 +1,4 @@
-package onnx
+package simplify
 
 import (
 	"errors"
@@ -6,31 +6,36 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"selfheal/models/onnx"
 )
 
-// Simplify brings a decoded graph into the form that the other packages work
-// on: operators as of version [Opset], one float input with an open batch,
+// Graph brings a decoded graph into the form that the other packages work
+// on: operators as of version [onnx.Opset], one float input with an open batch,
 // constants folded (Identity, Constant, zero Pad, shape arithmetic), every
 // shape known, nothing dead. A fixed batch is made symbolic; where the graph
 // depends on it, the error says at which node. All unsupported operators are
 // listed in one error.
-func (g *Graph) Simplify() error {
+func Graph(g *onnx.Graph) error {
 	if g.Opset < oldestOpset {
 		return fmt.Errorf("operator set %d is older than %d; export the model again", g.Opset, oldestOpset)
 	}
 	g.Prune() // a node that no output needs stands in nobody's way
-	if err := g.supported(); err != nil {
+	if err := g.Supported(); err != nil {
 		return err
 	}
-	if err := g.checkInterface(); err != nil {
+	if err := checkInterface(g); err != nil {
 		return err
 	}
-	s := &simplifier{inference: inference{g: g, ints: map[string][]int64{}}, alias: map[string]string{}, types: map[string]DType{}, offsets: map[string][]int64{}, from: g.Opset, reads: g.Consumers()}
-	if b := g.Inputs[0].Shape[0]; b != Batch {
-		s.fixedBatch, g.Inputs[0].Shape[0] = b, Batch
+	s := &simplifier{
+		Inference: &onnx.Inference{Graph: g, Ints: map[string][]int64{}}, g: g,
+		alias: map[string]string{}, offsets: map[string][]int64{}, from: g.Opset, reads: g.Consumers(),
 	}
-	g.Opset = max(g.Opset, Opset)
-	g.Shapes = map[string]Shape{g.Inputs[0].Name: g.Inputs[0].Shape}
+	if b := g.Inputs[0].Shape[0]; b != onnx.Batch {
+		s.fixedBatch, g.Inputs[0].Shape[0] = b, onnx.Batch
+	}
+	g.Opset = max(g.Opset, onnx.Opset)
+	g.Shapes = map[string]onnx.Shape{g.Inputs[0].Name: g.Inputs[0].Shape}
 	for name, t := range g.Consts {
 		g.Shapes[name] = t.Shape
 	}
@@ -51,7 +56,7 @@ func (g *Graph) Simplify() error {
 			return fmt.Errorf("output %q is not computed from the input", o.Name)
 		}
 		g.Outputs[i].Shape = g.Shapes[o.Name]
-		if s := g.Outputs[i].Shape; len(s) == 0 || s[0] != Batch {
+		if s := g.Outputs[i].Shape; len(s) == 0 || s[0] != onnx.Batch {
 			return fmt.Errorf("output %q has shape %v, without the batch in front", o.Name, s)
 		}
 	}
@@ -61,7 +66,7 @@ func (g *Graph) Simplify() error {
 }
 
 // checkInterface asks for one float image input.
-func (g *Graph) checkInterface() error {
+func checkInterface(g *onnx.Graph) error {
 	if len(g.Inputs) != 1 {
 		names := []string{}
 		for _, in := range g.Inputs {
@@ -70,7 +75,7 @@ func (g *Graph) checkInterface() error {
 		return fmt.Errorf("has %d inputs (%s); a classifier has one", len(g.Inputs), strings.Join(names, ", "))
 	}
 	in := g.Inputs[0]
-	if in.DType != Float {
+	if in.DType != onnx.Float {
 		return fmt.Errorf("input %q is not float32", in.Name)
 	}
 	if len(in.Shape) < 2 {
@@ -81,22 +86,22 @@ func (g *Graph) checkInterface() error {
 			return fmt.Errorf("input %q has an open dimension %d; export the model for one image size", in.Name, i+1)
 		}
 	}
-	if err := in.Shape[1:].check(); err != nil {
+	if err := in.Shape[1:].Check(); err != nil {
 		return fmt.Errorf("input %q: %w", in.Name, err)
 	}
 	return nil
 }
 
 type simplifier struct {
-	inference
-	alias      map[string]string  // removed tensors and what stands for them
-	types      map[string]DType   // element types other than Float, see elementType
-	offsets    map[string][]int64 // zero points that a QuantizeLinear's output is without
-	from       int64              // the operator set that the file was written for
-	fixedBatch int64              // the batch the file was exported with, 0 when open
-	writes     map[string]*Node   // of the simplified graph, for fuse
-	means      map[string]meanOf  // ReduceMeans, likewise
-	reads      map[string][]*Node
+	*onnx.Inference
+	g          *onnx.Graph
+	alias      map[string]string     // removed tensors and what stands for them
+	offsets    map[string][]int64    // zero points that a QuantizeLinear's output is without
+	from       int64                 // the operator set that the file was written for
+	fixedBatch int64                 // the batch the file was exported with, 0 when open
+	writes     map[string]*onnx.Node // of the simplified graph, for fuse
+	means      map[string]meanOf     // ReduceMeans, likewise
+	reads      map[string][]*onnx.Node
 	folded     int               // values that folding has made so far
 	source     map[string]string // integers that hold the batch size, and the tensor whose it is
 	rows       map[string]string // matrices kept apart, and what stands for them
@@ -104,14 +109,14 @@ type simplifier struct {
 	places     map[string]places // indices into those
 }
 
-func (s *simplifier) visit(n *Node) error {
+func (s *simplifier) visit(n *onnx.Node) error {
 	g := s.g
 	for i, in := range n.Inputs {
 		if a, ok := s.alias[in]; ok {
 			n.Inputs[i] = a
 		}
 	}
-	if err := arity(n); err != nil {
+	if err := n.CheckInputs(); err != nil {
 		return err
 	}
 	if n.Op == "Dropout" && len(n.Outputs) > 1 && len(s.reads[n.Outputs[1]]) > 0 {
@@ -121,7 +126,7 @@ func (s *simplifier) visit(n *Node) error {
 	if n.Origin != nil { // a function may be written for another version
 		from = n.Origin.Opset
 	}
-	if err := g.upgrade(n, from); err != nil {
+	if err := upgrade(g, n, from); err != nil {
 		return fmt.Errorf("node %s: %w", n.Label(), err)
 	}
 	if done, err := s.quantized(n); done || err != nil {
@@ -148,7 +153,7 @@ func (s *simplifier) visit(n *Node) error {
 		}
 		return nil
 	}
-	if s.passThrough(n) && !g.isOutput(n.Outputs[0]) {
+	if s.passThrough(n) && !g.IsOutput(n.Outputs[0]) {
 		s.alias[n.Outputs[0]] = n.Inputs[0]
 		return nil
 	}
@@ -159,14 +164,14 @@ func (s *simplifier) visit(n *Node) error {
 		return err
 	}
 	for _, in := range n.Inputs {
-		if v, ok := s.ints[in]; ok {
-			if symIndex(v) >= 0 {
+		if v, ok := s.Ints[in]; ok {
+			if onnx.BatchIndex(v) >= 0 {
 				return fmt.Errorf("node %s uses the batch size in a way that is not supported", n.Label())
 			}
-			g.Consts[in], g.Shapes[in] = IntTensor(v...), Shape{int64(len(v))}
+			g.Consts[in], g.Shapes[in] = onnx.IntTensor(v...), onnx.Shape{int64(len(v))}
 		}
 	}
-	if err := s.sameTypes(n); err != nil {
+	if err := s.SameTypes(n); err != nil {
 		return fmt.Errorf("node %s: %w", n.Label(), err)
 	}
 	if done, err := s.lower(n); done || err != nil {
@@ -175,28 +180,24 @@ func (s *simplifier) visit(n *Node) error {
 		}
 		return err
 	}
-	if err := s.node(n); err != nil {
+	if err := s.Node(n); err != nil {
 		if s.fixedBatch > 0 {
 			return fmt.Errorf("%w (the batch was exported as %d and can't be made open here)", err, s.fixedBatch)
 		}
 		return err
 	}
-	s.setTypes(n)
+	s.SetTypes(n)
 	g.Nodes = append(g.Nodes, n)
 	return nil
 }
 
-func (g *Graph) isOutput(name string) bool {
-	return slices.ContainsFunc(g.Outputs, func(v Value) bool { return v.Name == name })
-}
-
 // allKnown reports whether every input is a constant or a known integer vector.
-func (s *simplifier) allKnown(n *Node) bool {
+func (s *simplifier) allKnown(n *onnx.Node) bool {
 	for _, in := range n.Inputs {
 		if in == "" {
 			continue
 		}
-		if _, ok := s.g.Consts[in]; !ok && s.ints[in] == nil {
+		if _, ok := s.g.Consts[in]; !ok && s.Ints[in] == nil {
 			return false
 		}
 	}
@@ -204,20 +205,20 @@ func (s *simplifier) allKnown(n *Node) bool {
 }
 
 // passThrough recognises nodes that give their input unchanged.
-func (s *simplifier) passThrough(n *Node) bool {
+func (s *simplifier) passThrough(n *onnx.Node) bool {
 	switch n.Op {
 	case "Identity":
 		return true
 	case "Pad":
-		pads, err := s.intsOf(n, 1)
+		pads, err := s.IntsOf(n, 1)
 		return err == nil && !slices.ContainsFunc(pads, func(p int64) bool { return p != 0 })
 	case "Cast":
-		return n.Int("to", 0) == int64(Float) && s.elementType(n.Inputs[0]) == Float && s.g.Shapes[n.Inputs[0]] != nil
+		return n.Int("to", 0) == int64(onnx.Float) && s.TypeOf(n.Inputs[0]) == onnx.Float && s.g.Shapes[n.Inputs[0]] != nil
 	}
 	return false
 }
 
-func (s *simplifier) shapeOf(n *Node) error {
+func (s *simplifier) shapeOf(n *onnx.Node) error {
 	in := s.g.Shapes[n.Inputs[0]]
 	if in == nil {
 		return errors.New("its input's shape is not known")
@@ -225,52 +226,14 @@ func (s *simplifier) shapeOf(n *Node) error {
 	v := make([]int64, len(in))
 	for i, d := range in {
 		if v[i] = d; d < 0 {
-			v[i] = symTimes(-d)
+			v[i] = onnx.BatchSizes(-d)
 		}
 	}
-	start, count, err := sliceRange(n.Int("start", 0), n.Int("end", int64(len(v))), 1, int64(len(v)))
+	start, count, err := onnx.SliceRange(n.Int("start", 0), n.Int("end", int64(len(v))), 1, int64(len(v)))
 	if err != nil {
 		return err
 	}
 	s.setInts(n.Outputs[0], v[start:start+count], false)
 	s.sizedBy(n.Outputs[0], n.Inputs[0])
 	return nil
-}
-
-// Prune drops nodes, constants and shapes that no output needs.
-func (g *Graph) Prune() {
-	need := map[string]bool{}
-	for _, o := range g.Outputs {
-		need[o.Name] = true
-	}
-	var kept []*Node
-	for _, n := range slices.Backward(g.Nodes) {
-		if !slices.ContainsFunc(n.Outputs, func(o string) bool { return need[o] }) {
-			continue
-		}
-		for _, in := range n.Inputs {
-			need[in] = true
-		}
-		kept = append(kept, n)
-	}
-	slices.Reverse(kept)
-	g.Nodes = kept
-	for _, n := range kept {
-		for _, o := range n.Outputs {
-			need[o] = true
-		}
-	}
-	for _, in := range g.Inputs {
-		need[in.Name] = true
-	}
-	for name := range g.Consts {
-		if !need[name] {
-			delete(g.Consts, name)
-		}
-	}
-	for name := range g.Shapes {
-		if !need[name] {
-			delete(g.Shapes, name)
-		}
-	}
 }

@@ -1,10 +1,12 @@
-package onnx
+package simplify
 
 import (
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+
+	"selfheal/models/onnx"
 )
 
 // operands is how many inputs the operators of shape arithmetic have at least,
@@ -15,10 +17,10 @@ var operands = map[string]int{
 }
 
 // foldInts evaluates shape arithmetic: integer scalars and vectors.
-func (s *simplifier) foldInts(n *Node) (bool, error) {
+func (s *simplifier) foldInts(n *onnx.Node) (bool, error) {
 	vals, scalars := make([][]int64, len(n.Inputs)), make([]bool, len(n.Inputs))
 	for i, in := range n.Inputs {
-		v, err := s.intsOf(n, i)
+		v, err := s.IntsOf(n, i)
 		if in == "" || err != nil || len(s.g.Shapes[in]) > 1 {
 			return false, nil
 		}
@@ -37,7 +39,7 @@ func (s *simplifier) foldInts(n *Node) (bool, error) {
 	set := func(v []int64, scalar bool) (bool, error) {
 		s.setInts(n.Outputs[0], v, scalar)
 		for _, in := range n.Inputs {
-			if t, ok := s.source[in]; ok && symIndex(v) >= 0 {
+			if t, ok := s.source[in]; ok && onnx.BatchIndex(v) >= 0 {
 				s.sizedBy(n.Outputs[0], t)
 				break
 			}
@@ -70,11 +72,11 @@ func (s *simplifier) foldInts(n *Node) (bool, error) {
 	case "Concat":
 		return set(slices.Concat(vals...), false)
 	case "Cast":
-		if to := DType(n.Int("to", 0)); to == Int64 || to == Int32 {
+		if to := onnx.DType(n.Int("to", 0)); to == onnx.Int64 || to == onnx.Int32 {
 			return set(vals[0], scalars[0])
 		}
 	case "Slice":
-		if slices.ContainsFunc(vals[1:], func(v []int64) bool { return symIndex(v) >= 0 }) {
+		if slices.ContainsFunc(vals[1:], func(v []int64) bool { return onnx.BatchIndex(v) >= 0 }) {
 			return false, errors.New("cuts by the batch size")
 		}
 		d := int64(len(vals[0]))
@@ -85,7 +87,7 @@ func (s *simplifier) foldInts(n *Node) (bool, error) {
 		if len(vals[1]) != 1 || len(vals[2]) != 1 {
 			return false, nil
 		}
-		first, count, err := sliceRange(vals[1][0], vals[2][0], step, d)
+		first, count, err := onnx.SliceRange(vals[1][0], vals[2][0], step, d)
 		if err != nil {
 			return false, err
 		}
@@ -128,13 +130,13 @@ func (s *simplifier) foldInts(n *Node) (bool, error) {
 		product := []int64{1}
 		for i := range vals[0] {
 			var ok bool
-			if product, ok = intArithmetic(&Node{Op: "Mul"}, product, vals[0][i:i+1]); !ok {
+			if product, ok = intArithmetic(&onnx.Node{Op: "Mul"}, product, vals[0][i:i+1]); !ok {
 				return false, nil
 			}
 		}
 		return set(product, n.Int("keepdims", 1) == 0)
 	case "Range":
-		if symIndex(slices.Concat(vals...)) >= 0 {
+		if onnx.BatchIndex(slices.Concat(vals...)) >= 0 {
 			return false, nil // strided may know what it is for
 		}
 		if len(vals[0]) != 1 || len(vals[1]) != 1 || len(vals[2]) != 1 {
@@ -150,9 +152,9 @@ func (s *simplifier) foldInts(n *Node) (bool, error) {
 }
 
 // countUp lists start, start + step, … before limit: at most most numbers, all of
-// them and the step between ±maxDimension, so that none wraps round.
+// them and the step between ±MaxDimension, so that none wraps round.
 func countUp(start, limit, step, most int64) ([]int64, error) {
-	far := func(v int64) bool { return v > maxDimension || v < -maxDimension }
+	far := func(v int64) bool { return v > onnx.MaxDimension || v < -onnx.MaxDimension }
 	count, err := int64(0), fmt.Errorf("counts from %d to %d in steps of %d", start, limit, step)
 	switch {
 	case step == 0 || far(start) || far(limit) || far(step):
@@ -175,26 +177,26 @@ func countUp(start, limit, step, most int64) ([]int64, error) {
 // setBools records the truth values of a folded comparison.
 func (s *simplifier) setBools(name string, v []int64, scalar bool) {
 	s.setInts(name, v, scalar)
-	s.g.Consts[name].DType = Bool
+	s.g.Consts[name].DType = onnx.Bool
 }
 
 // intArithmetic evaluates an operator of integer vectors, one of which may be a
 // single number. It multiplies and divides multiples of the batch size.
-func intArithmetic(n *Node, a, b []int64) ([]int64, bool) {
+func intArithmetic(n *onnx.Node, a, b []int64) ([]int64, bool) {
 	if len(a) == 0 || len(b) == 0 || len(a) != len(b) && len(a) != 1 && len(b) != 1 {
 		return nil, false
 	}
 	out := make([]int64, max(len(a), len(b)))
 	for i := range out {
 		x, y := a[i%len(a)], b[i%len(b)]
-		if k, m := symFactor(x), symFactor(y); k > 0 || m > 0 {
+		if k, m := onnx.BatchFactor(x), onnx.BatchFactor(y); k > 0 || m > 0 {
 			switch {
-			case n.Op == "Mul" && m == 0 && y > 0 && k <= maxDimension/y:
-				out[i] = symTimes(k * y)
-			case n.Op == "Mul" && k == 0 && x > 0 && m <= maxDimension/x:
-				out[i] = symTimes(m * x)
+			case n.Op == "Mul" && m == 0 && y > 0 && k <= onnx.MaxDimension/y:
+				out[i] = onnx.BatchSizes(k * y)
+			case n.Op == "Mul" && k == 0 && x > 0 && m <= onnx.MaxDimension/x:
+				out[i] = onnx.BatchSizes(m * x)
 			case n.Op == "Div" && m == 0 && y > 0 && k%y == 0:
-				out[i] = symTimes(k / y)
+				out[i] = onnx.BatchSizes(k / y)
 			case n.Op == "Div" && m > 0 && k > 0 && k%m == 0:
 				out[i] = k / m
 			default:
@@ -223,7 +225,7 @@ func intArithmetic(n *Node, a, b []int64) ([]int64, bool) {
 		case "Max":
 			out[i] = max(x, y)
 		}
-		if symFactor(out[i]) > 0 { // a number, which would pass for the batch size
+		if onnx.BatchFactor(out[i]) > 0 { // a number, which would pass for the batch size
 			return nil, false
 		}
 	}
@@ -240,7 +242,7 @@ func intComparison(op string, a, b []int64) ([]int64, bool) {
 	out := make([]int64, max(len(a), len(b)))
 	for i := range out {
 		x, y := a[i%len(a)], b[i%len(b)]
-		if (symFactor(x) > 0 || symFactor(y) > 0) && (op != "Equal" || x > 0 || y > 0) {
+		if (onnx.BatchFactor(x) > 0 || onnx.BatchFactor(y) > 0) && (op != "Equal" || x > 0 || y > 0) {
 			return nil, false
 		}
 		if op == "Equal" && x == y || op == "Greater" && x > y || op == "Less" && x < y {
@@ -256,7 +258,7 @@ const maxFoldedFloats = 64
 
 // foldFloats evaluates shape arithmetic that goes through floats: sizes times a
 // scale, rounded.
-func (s *simplifier) foldFloats(n *Node) (bool, error) {
+func (s *simplifier) foldFloats(n *onnx.Node) (bool, error) {
 	g := s.g
 	vals, scalar := make([][]float32, len(n.Inputs)), true
 	for i, in := range n.Inputs {
@@ -265,7 +267,7 @@ func (s *simplifier) foldFloats(n *Node) (bool, error) {
 			return false, nil
 		}
 		vals[i] = t.Floats
-		if t.DType != Float {
+		if t.DType != onnx.Float {
 			if n.Op != "Cast" {
 				return false, nil
 			}
@@ -276,11 +278,11 @@ func (s *simplifier) foldFloats(n *Node) (bool, error) {
 		scalar = scalar && len(t.Shape) == 0
 	}
 	set := func(v []float32) (bool, error) {
-		shape := Shape{int64(len(v))}
+		shape := onnx.Shape{int64(len(v))}
 		if scalar {
-			shape = Shape{}
+			shape = onnx.Shape{}
 		}
-		g.Consts[n.Outputs[0]], g.Shapes[n.Outputs[0]] = FloatTensor(shape, v), shape
+		g.Consts[n.Outputs[0]], g.Shapes[n.Outputs[0]] = onnx.FloatTensor(shape, v), shape
 		return true, nil
 	}
 	each := func(f func(a, b float32) float32, b []float32) (bool, error) {
@@ -299,15 +301,15 @@ func (s *simplifier) foldFloats(n *Node) (bool, error) {
 	one := []float32{1}
 	switch n.Op {
 	case "Cast":
-		switch to := DType(n.Int("to", 0)); to {
-		case Float:
+		switch to := onnx.DType(n.Int("to", 0)); to {
+		case onnx.Float:
 			return set(vals[0])
-		case Int32, Int64:
+		case onnx.Int32, onnx.Int64:
 			out := []int64{}
 			for _, v := range vals[0] {
 				out = append(out, int64(v))
 			}
-			if symIndex(out) >= 0 {
+			if onnx.BatchIndex(out) >= 0 {
 				return false, nil
 			}
 			s.setInts(n.Outputs[0], out, scalar)

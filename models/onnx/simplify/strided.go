@@ -1,9 +1,11 @@
-package onnx
+package simplify
 
 import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"selfheal/models/onnx"
 )
 
 // PyTorch's newer exporter writes some views as reading a tensor, made flat over
@@ -15,11 +17,11 @@ import (
 type places struct {
 	items   int64
 	axis    int // of n
-	offsets *Tensor
+	offsets *onnx.Tensor
 }
 
 // strided handles the nodes of such a view. It reports true where it has.
-func (s *simplifier) strided(n *Node) (bool, error) {
+func (s *simplifier) strided(n *onnx.Node) (bool, error) {
 	if s.places == nil {
 		s.places, s.flat = map[string]places{}, map[string]string{}
 	}
@@ -32,44 +34,44 @@ func (s *simplifier) strided(n *Node) (bool, error) {
 	c := s.g.Consts[other]
 	switch {
 	case n.Op == "Range" && len(n.Inputs) == 3:
-		start, step, limit := s.g.Consts[n.Inputs[0]], s.g.Consts[n.Inputs[2]], s.ints[n.Inputs[1]]
-		if start == nil || step == nil || len(start.Ints) != 1 || len(step.Ints) != 1 || start.Ints[0] != 0 || step.Ints[0] != 1 || len(limit) != 1 || symFactor(limit[0]) != 1 {
+		start, step, limit := s.g.Consts[n.Inputs[0]], s.g.Consts[n.Inputs[2]], s.Ints[n.Inputs[1]]
+		if start == nil || step == nil || len(start.Ints) != 1 || len(step.Ints) != 1 || start.Ints[0] != 0 || step.Ints[0] != 1 || len(limit) != 1 || onnx.BatchFactor(limit[0]) != 1 {
 			return false, nil
 		}
-		s.setPlaces(out, places{1, 0, &Tensor{DType: Int64, Shape: Shape{1}, Ints: []int64{0}}})
+		s.setPlaces(out, places{1, 0, &onnx.Tensor{DType: onnx.Int64, Shape: onnx.Shape{1}, Ints: []int64{0}}})
 		return true, nil
 	case n.Op == "Reshape" && s.flat[n.Inputs[0]] != "":
 		n.Inputs[0] = s.flat[n.Inputs[0]] // the same values in the same order
 		return s.strided(n)
-	case n.Op == "Reshape" && batchAxis(s.g.Shapes[n.Inputs[0]]) == 0 && s.g.Shapes[n.Inputs[0]].Items() > 1:
+	case n.Op == "Reshape" && s.g.Shapes[n.Inputs[0]].BatchAxis() == 0 && s.g.Shapes[n.Inputs[0]].Items() > 1:
 		items := s.g.Shapes[n.Inputs[0]].Items()
-		t, err := s.intsOf(n, 1)
-		if err != nil || len(t) != 1 || s.g.isOutput(out) {
+		t, err := s.IntsOf(n, 1)
+		if err != nil || len(t) != 1 || s.g.IsOutput(out) {
 			return false, err
 		}
-		if whole := t[0] == -1 || symFactor(t[0]) == items || s.fixedBatch > 0 && t[0]%items == 0 && t[0]/items == s.fixedBatch; !whole {
+		if whole := t[0] == -1 || onnx.BatchFactor(t[0]) == items || s.fixedBatch > 0 && t[0]%items == 0 && t[0]/items == s.fixedBatch; !whole {
 			return false, fmt.Errorf("target %v is not the size of a flat batch of %d values an item", t, items)
 		}
-		s.flat[out], s.g.Shapes[out] = n.Inputs[0], Shape{-items}
+		s.flat[out], s.g.Shapes[out] = n.Inputs[0], onnx.Shape{-items}
 		return true, nil
-	case counted && n.Op == "Mul" && c != nil && len(c.Ints) == 1 && len(c.Shape) <= len(p.offsets.Shape) && c.Ints[0] > 0 && c.Ints[0] < maxDimension/p.items:
-		o := &Tensor{DType: Int64, Shape: p.offsets.Shape}
+	case counted && n.Op == "Mul" && c != nil && len(c.Ints) == 1 && len(c.Shape) <= len(p.offsets.Shape) && c.Ints[0] > 0 && c.Ints[0] < onnx.MaxDimension/p.items:
+		o := &onnx.Tensor{DType: onnx.Int64, Shape: p.offsets.Shape}
 		for _, v := range p.offsets.Ints {
 			o.Ints = append(o.Ints, v*c.Ints[0])
 		}
 		s.setPlaces(out, places{p.items * c.Ints[0], p.axis, o})
 		return true, nil
 	case counted && n.Op == "Unsqueeze":
-		shape, err := unsqueezeShape(&s.inference, n, []Shape{s.g.Shapes[n.Inputs[0]]})
+		shape, err := s.ShapesOf(n, s.g.Shapes[n.Inputs[0]])
 		if err != nil {
 			return false, err
 		}
-		o := &Tensor{DType: Int64, Shape: slices.Clone(shape[0]), Ints: p.offsets.Ints}
-		axis := batchAxis(shape[0])
+		o := &onnx.Tensor{DType: onnx.Int64, Shape: slices.Clone(shape[0]), Ints: p.offsets.Ints}
+		axis := shape[0].BatchAxis()
 		o.Shape[axis] = 1
 		s.setPlaces(out, places{p.items, axis, o})
 		return true, nil
-	case counted && n.Op == "Add" && c != nil && c.DType != Float:
+	case counted && n.Op == "Add" && c != nil && c.DType != onnx.Float:
 		o := addInts(p.offsets, c)
 		if o == nil || len(o.Shape) != len(p.offsets.Shape) || o.Shape[p.axis] != 1 {
 			return false, errors.New("counts places in the batch in a way that is not supported")
@@ -83,20 +85,20 @@ func (s *simplifier) strided(n *Node) (bool, error) {
 			slices.ContainsFunc(p.offsets.Ints, func(v int64) bool { return v < 0 || v >= items }) {
 			return false, errors.New("reads places of other items of the batch")
 		}
-		b := &Builder{G: s.g, Prefix: out + "/"}
+		b := &onnx.Builder{G: s.g, Prefix: out + "/"}
 		shape := slices.Clone(p.offsets.Shape)
-		front := append(Shape{Batch}, slices.Delete(slices.Clone(shape), p.axis, p.axis+1)...)
-		t := b.Reshape(x, Shape{Batch, s.g.Shapes[x].Items()})
+		front := append(onnx.Shape{onnx.Batch}, slices.Delete(slices.Clone(shape), p.axis, p.axis+1)...)
+		t := b.Reshape(x, onnx.Shape{onnx.Batch, s.g.Shapes[x].Items()})
 		if !slices.Equal(p.offsets.Ints, iota64(s.g.Shapes[x].Items())) {
-			t = b.OpWith("Gather", Attrs{"axis": 1}, t, b.Ints(p.offsets.Ints...))
+			t = b.OpWith("Gather", onnx.Attrs{"axis": 1}, t, b.Ints(p.offsets.Ints...))
 		}
 		if t = b.Reshape(t, front); p.axis > 0 {
 			perm := iota64(int64(len(front)))
 			perm = slices.Insert(perm[1:], p.axis, 0)
-			t = b.OpWith("Transpose", Attrs{"perm": perm}, t)
+			t = b.OpWith("Transpose", onnx.Attrs{"perm": perm}, t)
 		}
 		b.Named(out, "Identity", t)
-		return true, b.err
+		return true, b.Err()
 	}
 	if counted || slices.ContainsFunc(n.Inputs, func(in string) bool { return s.flat[in] != "" }) {
 		return false, errors.New("joins the items of the batch")
@@ -106,7 +108,7 @@ func (s *simplifier) strided(n *Node) (bool, error) {
 
 func (s *simplifier) setPlaces(name string, p places) {
 	shape := slices.Clone(p.offsets.Shape)
-	shape[p.axis] = Batch
+	shape[p.axis] = onnx.Batch
 	s.places[name], s.g.Shapes[name] = p, shape
 }
 
@@ -120,13 +122,13 @@ func iota64(n int64) []int64 {
 }
 
 // addInts adds two constants of integers, broadcast; nil where they do not fit.
-func addInts(a, b *Tensor) *Tensor {
-	shape, err := Broadcast(a.Shape, b.Shape)
+func addInts(a, b *onnx.Tensor) *onnx.Tensor {
+	shape, err := onnx.Broadcast(a.Shape, b.Shape)
 	if err != nil || shape.Items() > maxFold {
 		return nil
 	}
-	out := &Tensor{DType: Int64, Shape: shape, Ints: make([]int64, shape.Items())}
-	at := func(t *Tensor, i int64) int64 {
+	out := &onnx.Tensor{DType: onnx.Int64, Shape: shape, Ints: make([]int64, shape.Items())}
+	at := func(t *onnx.Tensor, i int64) int64 {
 		place, size := int64(0), int64(1)
 		for axis := len(shape) - 1; axis >= 0; axis-- {
 			j := i % shape[axis]

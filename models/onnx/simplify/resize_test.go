@@ -1,4 +1,4 @@
-package onnx_test
+package simplify_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/ort"
 )
 
@@ -32,7 +33,7 @@ func TestResizeByFractions(t *testing.T) {
 			if scale < form.least {
 				continue
 			}
-			f := newFile(form.opset, N, 1, longest).floats("s", []int64{3}, 1, 1, scale)
+			f := onnxtest.New(form.opset, N, 1, longest).Floats("s", []int64{3}, 1, 1, scale)
 			for d := range longest + 1 {
 				if scale*float32(d) < 1 {
 					continue
@@ -40,20 +41,20 @@ func TestResizeByFractions(t *testing.T) {
 				cut := fmt.Sprintf("Slice x → d%d", d)
 				attrs := []any{"axes", []int64{2}, "starts", []int64{0}, "ends", []int64{int64(d)}}
 				if form.opset >= 10 {
-					f.ints(fmt.Sprint("e", d), int64(d))
+					f.Ints(fmt.Sprint("e", d), int64(d))
 					cut, attrs = fmt.Sprintf("Slice x zero e%d two → d%d", d, d), nil
 				}
-				f.node(cut, attrs...).node(fmt.Sprintf(form.what, d, d), form.attrs...)
+				f.Node(cut, attrs...).Node(fmt.Sprintf(form.what, d, d), form.attrs...)
 				f.Graph.Output = append(f.Graph.Output, &pb.ValueInfoProto{Name: proto.String(fmt.Sprint("y", d)), Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{TensorType: &pb.TypeProto_Tensor{ElemType: proto.Int32(1)}}}})
 			}
 			if form.opset >= 10 {
-				f.ints("zero", 0).ints("two", 2)
+				f.Ints("zero", 0).Ints("two", 2)
 			}
 			data, err := proto.Marshal(f.ModelProto)
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := open(t, data)
+			g := onnxtest.Open(t, data)
 			written, err := g.Encode()
 			if err != nil {
 				t.Fatal(err)
@@ -64,7 +65,7 @@ func TestResizeByFractions(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer s.Close()
-				y, err := s.Run([]ort.Tensor{{Shape: onnx.Shape{1, 1, longest}, Data: ramp(longest)}})
+				y, err := s.Run([]ort.Tensor{{Shape: onnx.Shape{1, 1, longest}, Data: onnxtest.Ramp(longest)}})
 				if err != nil {
 					t.Fatal(err)
 				}

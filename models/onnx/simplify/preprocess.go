@@ -1,13 +1,17 @@
-package onnx
+package simplify
 
-import "fmt"
+import (
+	"fmt"
+
+	"selfheal/models/onnx"
+)
 
 // Preprocess prepends (x − mean)/std, channel by channel, as nodes of their
 // own, so that the network takes images in [0,1]. The nodes are never folded
 // into a Conv: a padded Conv's border would change. Empty mean and std leave
 // the graph as it is; otherwise each has one value or one a channel, and every
 // std is above 0.
-func (g *Graph) Preprocess(mean, std []float32) error {
+func Preprocess(g *onnx.Graph, mean, std []float32) error {
 	if len(mean) == 0 && len(std) == 0 {
 		return nil
 	}
@@ -16,8 +20,8 @@ func (g *Graph) Preprocess(mean, std []float32) error {
 		return fmt.Errorf("mean and std need an image input, this one has shape %v", in.Shape)
 	}
 	channels := in.Shape[1]
-	vector := func(what string, v []float32, def float32) (*Tensor, error) {
-		t := FloatTensor(Shape{1, channels, 1, 1}, make([]float32, channels))
+	vector := func(what string, v []float32, def float32) (*onnx.Tensor, error) {
+		t := onnx.FloatTensor(onnx.Shape{1, channels, 1, 1}, make([]float32, channels))
 		if len(v) != 0 && len(v) != 1 && int64(len(v)) != channels {
 			return nil, fmt.Errorf("%s has %d values, the image %d channels", what, len(v), channels)
 		}
@@ -49,9 +53,9 @@ func (g *Graph) Preprocess(mean, std []float32) error {
 	image, centred := g.Fresh(in.Name+"/image"), g.Fresh(in.Name+"/centred")
 	old := in.Name
 	in.Name = image
-	sub := &Node{Op: "Sub", Inputs: []string{image, g.AddConst("preprocess/mean", m)}, Outputs: []string{centred}}
-	div := &Node{Op: "Div", Inputs: []string{centred, g.AddConst("preprocess/std", s)}, Outputs: []string{old}}
-	g.Nodes = append([]*Node{sub, div}, g.Nodes...)
+	sub := &onnx.Node{Op: "Sub", Inputs: []string{image, g.AddConst("preprocess/mean", m)}, Outputs: []string{centred}}
+	div := &onnx.Node{Op: "Div", Inputs: []string{centred, g.AddConst("preprocess/std", s)}, Outputs: []string{old}}
+	g.Nodes = append([]*onnx.Node{sub, div}, g.Nodes...)
 	g.Shapes[image], g.Shapes[centred] = in.Shape, in.Shape
 	return g.Verify()
 }

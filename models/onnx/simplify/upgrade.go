@@ -1,32 +1,27 @@
-package onnx
+package simplify
 
 import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
-)
 
-// Opset is the operator-set version that Simplify brings older graphs to, so
-// that rules and emitted operators know one form only. Newer graphs keep
-// theirs: what later versions changed of the operators used here is only which
-// element types they take.
-const Opset = 18
+	"selfheal/models/onnx"
+)
 
 // oldestOpset is the first with today's broadcasting rules.
 const oldestOpset = 7
 
 // upgrade rewrites one node from version `from` of the operator set to Opset.
-func (g *Graph) upgrade(n *Node, from int64) error {
+func upgrade(g *onnx.Graph, n *onnx.Node, from int64) error {
 	// move turns an integer-list attribute into an input.
 	move := func(attr string, at int) {
 		if v, ok := n.Attrs[attr]; ok && v.Ints != nil {
-			setInput(n, at, g.AddConst(n.Outputs[0]+"/"+attr, IntTensor(v.Ints...)))
+			n.SetInput(at, g.AddConst(n.Outputs[0]+"/"+attr, onnx.IntTensor(v.Ints...)))
 		}
 		delete(n.Attrs, attr)
 	}
 	scalar := func(attr string, at int, def float32) {
-		setInput(n, at, g.AddConst(n.Outputs[0]+"/"+attr, Scalar(n.Float(attr, def))))
+		n.SetInput(at, g.AddConst(n.Outputs[0]+"/"+attr, onnx.Scalar(n.Float(attr, def))))
 		delete(n.Attrs, attr)
 	}
 	switch n.Op {
@@ -65,7 +60,7 @@ func (g *Graph) upgrade(n *Node, from int64) error {
 			move("pads", 1)
 			scalar("value", 2, 0)
 		}
-		if err := g.padAllAxes(n); err != nil {
+		if err := padAllAxes(g, n); err != nil {
 			return err
 		}
 	case "Slice":
@@ -83,19 +78,19 @@ func (g *Graph) upgrade(n *Node, from int64) error {
 		}
 	case "TopK":
 		if from < 10 {
-			setInput(n, 1, g.AddConst(n.Outputs[0]+"/k", IntTensor(n.Int("k", 1))))
+			n.SetInput(1, g.AddConst(n.Outputs[0]+"/k", onnx.IntTensor(n.Int("k", 1))))
 			delete(n.Attrs, "k")
 		}
 	case "Upsample":
 		n.Op = "Resize"
 		if v, ok := n.Attrs["scales"]; ok {
-			setInput(n, 1, g.AddConst(n.Outputs[0]+"/scales", FloatTensor(Shape{int64(len(v.Floats))}, v.Floats)))
+			n.SetInput(1, g.AddConst(n.Outputs[0]+"/scales", onnx.FloatTensor(onnx.Shape{int64(len(v.Floats))}, v.Floats)))
 			delete(n.Attrs, "scales")
 		}
-		return g.legacyResize(n)
+		return legacyResize(g, n)
 	case "Resize":
 		if from < 11 {
-			return g.legacyResize(n)
+			return legacyResize(g, n)
 		}
 	}
 	return nil
@@ -104,7 +99,7 @@ func (g *Graph) upgrade(n *Node, from int64) error {
 // legacyResize gives the operator its form since version 11: X, roi, scales. The
 // older versions sampled at x/scale, rounded down where an axis grows and, in ONNX's
 // own test cases and in ONNX Runtime, up where it shrinks.
-func (g *Graph) legacyResize(n *Node) error {
+func legacyResize(g *onnx.Graph, n *onnx.Node) error {
 	n.Inputs = []string{n.Input(0), "", n.Input(1)}
 	rounding := "floor"
 	if t, ok := g.Consts[n.Inputs[2]]; ok && slices.ContainsFunc(t.Floats, func(s float32) bool { return s < 1 }) {
@@ -117,38 +112,30 @@ func (g *Graph) legacyResize(n *Node) error {
 	return nil
 }
 
-func setInput(n *Node, i int, name string) {
-	for len(n.Inputs) <= i {
-		n.Inputs = append(n.Inputs, "")
+// padAllAxes gives a Pad's widths for every axis where it names some, as it may
+// from operator set 18 on.
+func padAllAxes(g *onnx.Graph, n *onnx.Node) error {
+	if n.Input(3) == "" {
+		return nil
 	}
-	n.Inputs[i] = name
-}
-
-// AddConst stores a constant under a fresh name that begins with hint.
-func (g *Graph) AddConst(hint string, t *Tensor) string {
-	name := g.Fresh(hint)
-	g.Consts[name] = t
-	if g.Shapes != nil {
-		g.Shapes[name] = t.Shape
+	x := g.Shapes[n.Input(0)]
+	axes, ok1 := g.Consts[n.Input(3)]
+	pads, ok2 := g.Consts[n.Input(1)]
+	if !ok1 || !ok2 || x == nil {
+		return errors.New("its pads and axes must be constants")
 	}
-	return name
-}
-
-// Fresh returns hint, or hint with a number, such that no tensor is called so.
-// Tensors that graph passes make are recorded in Shapes, so it is enough to look there.
-func (g *Graph) Fresh(hint string) string {
-	taken := func(s string) bool {
-		_, c := g.Consts[s]
-		_, t := g.Shapes[s]
-		return c || t
+	at, err := onnx.Axes(axes.Ints, len(x))
+	if err != nil {
+		return err
 	}
-	if !taken(hint) {
-		return hint
+	if len(pads.Ints) != 2*len(at) {
+		return fmt.Errorf("pads %v don't fit %d axes", pads.Ints, len(at))
 	}
-	name := func(i int) string { return fmt.Sprintf("%s.%d", hint, i) }
-	free := 1 // doubled until its name is free; then the first free one, where they are taken in order
-	for taken(name(free)) {
-		free *= 2
+	all := make([]int64, 2*len(x))
+	for i, a := range at {
+		all[a], all[a+len(x)] = pads.Ints[i], pads.Ints[i+len(at)]
 	}
-	return name(free/2 + sort.Search(free-free/2, func(i int) bool { return !taken(name(free/2 + i)) }))
+	n.Inputs = n.Inputs[:3]
+	n.Inputs[1] = g.AddConst(n.Outputs[0]+"/pads", onnx.IntTensor(all...))
+	return nil
 }

@@ -1,13 +1,15 @@
-package onnx
+package simplify
 
 import (
 	"errors"
 	"slices"
+
+	"selfheal/models/onnx"
 )
 
 // A lowering writes a node by operators that are simpler and returns the tensor
 // that holds the result; "" where the node stays as it is.
-type lowering func(s *simplifier, b *Builder, n *Node) (string, error)
+type lowering func(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error)
 
 // lowerings are the operators that Simplify takes apart where they work on data:
 // those that are a formula of few others, those that ONNX Runtime has no kernel for,
@@ -31,7 +33,7 @@ func init() { // init breaks the cycle lowerings → reductions → rules
 const tiny = 1.1754944e-38
 
 // lower rewrites a node by its lowering; it reports false where it has none.
-func (s *simplifier) lower(n *Node) (bool, error) {
+func (s *simplifier) lower(n *onnx.Node) (bool, error) {
 	rule, ok := lowerings[n.Op]
 	if n.Op == "ReduceMean" {
 		return s.lowerMean(n)
@@ -40,14 +42,14 @@ func (s *simplifier) lower(n *Node) (bool, error) {
 	if !ok || !onData && n.Op != "Softmax" && n.Op != "LogSoftmax" { // these change their meaning, not just their form
 		return s.reduction(n)
 	}
-	if s.node(n) != nil {
+	if s.Node(n) != nil {
 		return false, nil // what is wrong with it is said there
 	}
-	s.setTypes(n) // of its output, which other nodes will write
-	b, first := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}, len(s.g.Nodes)
+	s.SetTypes(n) // of its output, which other nodes will write
+	b, first := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}, len(s.g.Nodes)
 	t, err := rule(s, b, n)
 	if err == nil {
-		err = b.err
+		err = b.Err()
 	}
 	if err != nil || t == "" {
 		return false, err
@@ -57,7 +59,7 @@ func (s *simplifier) lower(n *Node) (bool, error) {
 }
 
 // lowerMean is reduction, and remembers the mean for fuse.
-func (s *simplifier) lowerMean(n *Node) (bool, error) {
+func (s *simplifier) lowerMean(n *onnx.Node) (bool, error) {
 	in, m := n.Inputs[0], meanOf{}
 	if s.g.Shapes[in].HasBatch() && n.Int("keepdims", 1) == 1 {
 		if axes, _, err := s.reductionAxes(n); err == nil && len(axes) > 0 {
@@ -81,7 +83,7 @@ func (s *simplifier) lowerMean(n *Node) (bool, error) {
 // become makes t, which has been computed in a node's stead by nodes from the
 // first on, that node's output. A tensor made for it gets its name: users name
 // cut tensors by the names that the file gives them.
-func (s *simplifier) become(n *Node, t string, first int) {
+func (s *simplifier) become(n *onnx.Node, t string, first int) {
 	out := n.Outputs[0]
 	if made := s.g.Nodes[first:]; len(made) > 0 && made[len(made)-1].Outputs[0] == t {
 		made[len(made)-1].Outputs[0] = out
@@ -89,28 +91,16 @@ func (s *simplifier) become(n *Node, t string, first int) {
 		delete(s.g.Shapes, t)
 		return
 	}
-	if !s.g.isOutput(out) {
+	if !s.g.IsOutput(out) {
 		s.alias[out] = t
 		return
 	}
-	b := &Builder{G: s.g}
+	b := &onnx.Builder{G: s.g}
 	b.Named(out, "Identity", t)
 }
 
-// Reshape appends a Reshape of t to shape, whose batch is inferred, unless it has it.
-func (b *Builder) Reshape(t string, shape Shape) string {
-	if slices.Equal(b.Shape(t), shape) {
-		return t
-	}
-	target := slices.Clone(shape)
-	for i, d := range target {
-		target[i] = max(d, -1)
-	}
-	return b.Op("Reshape", t, b.Ints(target...))
-}
-
 // Sum, Mean, Min and Max of any number of inputs as a chain of two at a time.
-func lowerVariadic(s *simplifier, b *Builder, n *Node) (string, error) {
+func lowerVariadic(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
 	if slices.Contains(n.Inputs, "") {
 		return "", errors.New("has an input without a name")
 	}
@@ -132,36 +122,35 @@ func lowerVariadic(s *simplifier, b *Builder, n *Node) (string, error) {
 
 // A Cast of floats to floats does nothing, and any other has no gradient. CastLike is
 // a Cast to the type of its second input.
-func lowerCast(s *simplifier, b *Builder, n *Node) (string, error) {
-	to := DType(n.Int("to", 0))
+func lowerCast(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
+	to := onnx.DType(n.Int("to", 0))
 	if n.Op == "CastLike" {
-		to = s.elementType(n.Inputs[1])
+		to = s.TypeOf(n.Inputs[1])
 	}
 	switch {
-	case to == Float && s.elementType(n.Inputs[0]) == Float:
+	case to == onnx.Float && s.TypeOf(n.Inputs[0]) == onnx.Float:
 		return n.Inputs[0], nil
 	case n.Op == "CastLike":
-		t := b.OpWith("Cast", Attrs{"to": int(to)}, n.Inputs[0])
-		s.setTypes(s.g.Nodes[len(s.g.Nodes)-1])
-		s.types[n.Outputs[0]] = to
+		t := b.OpWith("Cast", onnx.Attrs{"to": int(to)}, n.Inputs[0])
+		s.SetTypes(s.g.Nodes[len(s.g.Nodes)-1])
 		return t, nil
 	}
 	return "", nil
 }
 
 // xᵉ for the constants e that have an operator of their own.
-func lowerPow(s *simplifier, b *Builder, n *Node) (string, error) {
+func lowerPow(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
 	x, e := n.Inputs[0], s.g.Consts[n.Inputs[1]]
-	if e != nil && e.DType != Float && s.elementType(x) == Float {
+	if e != nil && e.DType != onnx.Float && s.TypeOf(x) == onnx.Float {
 		// The base's type counts; the exponent may be of another.
 		floats := make([]float32, len(e.Ints))
 		for i, v := range e.Ints {
 			floats[i] = float32(v)
 		}
-		e = FloatTensor(e.Shape, floats)
+		e = onnx.FloatTensor(e.Shape, floats)
 		n.Inputs[1] = b.Const(e)
 	}
-	if e == nil || e.DType != Float || e.Len() != 1 || len(e.Shape) > len(s.g.Shapes[x]) {
+	if e == nil || e.DType != onnx.Float || e.Len() != 1 || len(e.Shape) > len(s.g.Shapes[x]) {
 		return "", nil
 	}
 	switch e.Floats[0] {
@@ -178,7 +167,7 @@ func lowerPow(s *simplifier, b *Builder, n *Node) (string, error) {
 }
 
 // x·σ(αx)
-func lowerSwish(s *simplifier, b *Builder, n *Node) (string, error) {
+func lowerSwish(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
 	x, gate := n.Inputs[0], n.Inputs[0]
 	if alpha := n.Float("alpha", 1); alpha != 1 {
 		gate = b.Op("Mul", gate, b.Float(alpha))
@@ -187,12 +176,12 @@ func lowerSwish(s *simplifier, b *Builder, n *Node) (string, error) {
 }
 
 // Before operator set 13, Softmax took everything from axis on as one dimension.
-func lowerFlatSoftmax(s *simplifier, b *Builder, n *Node) (string, error) {
+func lowerFlatSoftmax(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
 	if s.from >= 13 {
 		return "", nil
 	}
 	x := s.g.Shapes[n.Inputs[0]]
-	first, err := axis(n, "axis", 1, len(x))
+	first, err := onnx.Axis(n, "axis", 1, len(x))
 	if err != nil {
 		return "", err
 	}
@@ -204,25 +193,25 @@ func lowerFlatSoftmax(s *simplifier, b *Builder, n *Node) (string, error) {
 		return "", errors.New("works along the batch")
 	}
 	flat := append(slices.Clone(x[:first]), x[first:].Items())
-	t := b.OpWith(n.Op, Attrs{"axis": -1}, b.Reshape(n.Inputs[0], flat))
+	t := b.OpWith(n.Op, onnx.Attrs{"axis": -1}, b.Reshape(n.Inputs[0], flat))
 	return b.Reshape(t, x), nil
 }
 
 // reductionAxes returns the resolved axes of a reduction and its result's shape;
 // no axes where it reduces nothing.
-func (s *simplifier) reductionAxes(n *Node) ([]int64, Shape, error) {
+func (s *simplifier) reductionAxes(n *onnx.Node) ([]int64, onnx.Shape, error) {
 	x := s.g.Shapes[n.Inputs[0]]
-	out, err := reduceShape(&s.inference, n, []Shape{x})
+	out, err := s.ShapesOf(n, x)
 	if err != nil {
 		return nil, nil, err
 	}
 	axes := []int64{}
 	if n.Input(1) != "" {
-		if axes, err = s.intsOf(n, 1); err != nil {
+		if axes, err = s.IntsOf(n, 1); err != nil {
 			return nil, nil, err
 		}
 	}
-	at, err := Axes(axes, len(x))
+	at, err := onnx.Axes(axes, len(x))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -236,7 +225,7 @@ func (s *simplifier) reductionAxes(n *Node) ([]int64, Shape, error) {
 
 // Σ|x|, √Σx², Σx², ln Σx and Πx along axes. Without axes the node stays: it then
 // works on all of a tensor without a batch, or on nothing.
-func lowerReduction(s *simplifier, b *Builder, n *Node) (string, error) {
+func lowerReduction(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
 	axes, out, err := s.reductionAxes(n)
 	if err != nil || len(axes) == 0 {
 		return "", err
@@ -248,26 +237,26 @@ func lowerReduction(s *simplifier, b *Builder, n *Node) (string, error) {
 	case "ReduceSumSquare":
 		t = b.Sum(b.Op("Mul", t, t), axes)
 	case "ReduceL2":
-		t = b.norm(t, axes)
+		t = norm(b, t, axes)
 	case "ReduceLogSum":
 		t = b.Op("Log", b.Sum(t, axes))
 	case "ReduceProd":
-		t = b.product(t, axes)
+		t = product(b, t, axes)
 	}
 	return b.Reshape(t, out), nil
 }
 
 // norm appends √Σx² along axes, which stay as dimensions of 1.
-func (b *Builder) norm(x string, axes []int64) string {
+func norm(b *onnx.Builder, x string, axes []int64) string {
 	return b.Op("Sqrt", b.Op("Clip", b.Sum(b.Op("Mul", x, x), axes), b.Float(tiny)))
 }
 
 // product appends Πx along axes, with those axes as the last dimension, of 1:
 // halves are multiplied until one value is left. So it has the right gradient
 // where values are 0, which Πx/xᵢ has not.
-func (b *Builder) product(x string, axes []int64) string {
+func product(b *onnx.Builder, x string, axes []int64) string {
 	shape := b.Shape(x)
-	perm, kept := []int64{}, Shape{}
+	perm, kept := []int64{}, onnx.Shape{}
 	for i, d := range shape {
 		if !slices.Contains(axes, int64(i)) {
 			perm, kept = append(perm, int64(i)), append(kept, d)
@@ -275,17 +264,17 @@ func (b *Builder) product(x string, axes []int64) string {
 	}
 	perm = append(perm, axes...)
 	if !slices.IsSorted(perm) {
-		x = b.OpWith("Transpose", Attrs{"perm": perm}, x)
+		x = b.OpWith("Transpose", onnx.Attrs{"perm": perm}, x)
 	}
 	size := shape.Items() / kept.Items()
 	x = b.Reshape(x, append(kept, size))
 	last := b.Ints(int64(len(kept)))
-	for size > 1 && b.err == nil {
+	for size > 1 && b.Err() == nil {
 		half := size / 2
 		part := func(from, to int64) string { return b.Op("Slice", x, b.Ints(from), b.Ints(to), last) }
 		halves := b.Op("Mul", part(0, half), part(half, 2*half))
 		if size%2 == 1 {
-			halves = b.OpWith("Concat", Attrs{"axis": -1}, halves, part(size-1, size))
+			halves = b.OpWith("Concat", onnx.Attrs{"axis": -1}, halves, part(size-1, size))
 		}
 		x, size = halves, (size+1)/2
 	}

@@ -1,9 +1,11 @@
-package onnx
+package simplify
 
 import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"selfheal/models/onnx"
 )
 
 // Some networks lay the batch behind another dimension, as PyTorch's attention
@@ -14,26 +16,26 @@ import (
 
 // toRows takes a Reshape to a matrix whose rows join the batch with dimensions
 // before it, and reports true; sizes is its target with every number known.
-func (s *simplifier) toRows(n *Node, sizes []int64) (bool, error) {
+func (s *simplifier) toRows(n *onnx.Node, sizes []int64) (bool, error) {
 	x := s.g.Shapes[n.Inputs[0]]
-	at := batchAxis(x)
+	at := x.BatchAxis()
 	if len(sizes) != 2 || at < 1 || x.Items() != sizes[0]*sizes[1] {
 		return false, nil
 	}
-	if x[at] != Batch { // a multiple: the batch, and apart from it the rest
-		x = slices.Concat(x[:at], Shape{Batch, -x[at]}, x[at+1:])
+	if x[at] != onnx.Batch { // a multiple: the batch, and apart from it the rest
+		x = slices.Concat(x[:at], onnx.Shape{onnx.Batch, -x[at]}, x[at+1:])
 	}
 	cut := at + 1 // where the columns begin
 	for cut < len(x) && x[cut:].Items() > sizes[1] {
 		cut++
 	}
-	if x[cut:].Items() != sizes[1] || s.g.isOutput(n.Outputs[0]) {
+	if x[cut:].Items() != sizes[1] || s.g.IsOutput(n.Outputs[0]) {
 		return false, nil
 	}
-	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
 	apart := b.Reshape(n.Inputs[0], append(slices.Clone(x[:cut]), sizes[1]))
 	s.setRows(n.Outputs[0], apart)
-	return true, b.err
+	return true, b.Err()
 }
 
 // setRows notes that matrix stands for the tensor apart, its last axis for columns.
@@ -43,12 +45,12 @@ func (s *simplifier) setRows(matrix, apart string) {
 	}
 	x := s.g.Shapes[apart]
 	last := len(x) - 1
-	s.rows[matrix], s.g.Shapes[matrix] = apart, Shape{-x[:last].Items(), x[last]}
+	s.rows[matrix], s.g.Shapes[matrix] = apart, onnx.Shape{-x[:last].Items(), x[last]}
 }
 
 // onRows writes a node that reads a matrix of rows for the tensor that it stands
 // for. It reports false where the node reads none, or has been given that tensor.
-func (s *simplifier) onRows(n *Node) (bool, error) {
+func (s *simplifier) onRows(n *onnx.Node) (bool, error) {
 	which := slices.IndexFunc(n.Inputs, func(in string) bool { return s.rows[in] != "" })
 	if which < 0 {
 		return false, nil
@@ -58,16 +60,16 @@ func (s *simplifier) onRows(n *Node) (bool, error) {
 		n.Inputs[0] = s.rows[n.Inputs[0]]
 		return false, nil
 	}
-	if len(n.Outputs) != 1 || s.g.isOutput(n.Outputs[0]) {
+	if len(n.Outputs) != 1 || s.g.IsOutput(n.Outputs[0]) {
 		return false, mixes
 	}
-	b := &Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
 	t := ""
 	switch columns := s.g.Shapes[n.Inputs[which]][1]; {
 	case n.Op == "Gemm" && which == 0 && n.Int("transA", 0) == 0 && s.rows[n.Input(1)] == "" && s.rows[n.Input(2)] == "":
 		w := n.Inputs[1]
 		if n.Int("transB", 0) == 1 {
-			w = b.OpWith("Transpose", Attrs{"perm": []int64{1, 0}}, w)
+			w = b.OpWith("Transpose", onnx.Attrs{"perm": []int64{1, 0}}, w)
 		}
 		if alpha := n.Float("alpha", 1); alpha != 1 {
 			w = b.Op("Mul", w, b.Float(alpha))
@@ -99,8 +101,8 @@ func (s *simplifier) onRows(n *Node) (bool, error) {
 	default:
 		return false, mixes
 	}
-	if b.err != nil {
-		return false, b.err
+	if b.Err() != nil {
+		return false, b.Err()
 	}
 	if !slices.Equal(b.Shape(t)[:len(b.Shape(t))-1], s.g.Shapes[s.rows[n.Inputs[which]]][:len(b.Shape(t))-1]) {
 		return false, errors.New("changes the rows of a matrix that holds the batch")

@@ -1,18 +1,22 @@
-package onnx
+package simplify
 
-import "slices"
+import (
+	"slices"
+
+	"selfheal/models/onnx"
+)
 
 // maxFoldedTable bounds the integer tables that foldTable evaluates.
 const maxFoldedTable = 1 << 12
 
 // foldTable evaluates a Transpose or Slice of a small constant of integers: the
 // pads that PyTorch lists by axis from the last are turned round by these.
-func (s *simplifier) foldTable(n *Node) (bool, error) {
+func (s *simplifier) foldTable(n *onnx.Node) (bool, error) {
 	x, ok := s.g.Consts[n.Input(0)]
-	if !ok || x.DType == Float || len(x.Shape) < 2 || len(x.Ints) > maxFoldedTable || n.Op != "Transpose" && n.Op != "Slice" {
+	if !ok || x.DType == onnx.Float || len(x.Shape) < 2 || len(x.Ints) > maxFoldedTable || n.Op != "Transpose" && n.Op != "Slice" {
 		return false, nil
 	}
-	out, err := shapeRules[n.Op](&s.inference, n, []Shape{x.Shape})
+	out, err := s.ShapesOf(n, x.Shape)
 	if err != nil {
 		return false, err
 	}
@@ -23,7 +27,7 @@ func (s *simplifier) foldTable(n *Node) (bool, error) {
 		size *= x.Shape[i]
 	}
 	if n.Op == "Transpose" {
-		perm, err := Perm(n, len(x.Shape))
+		perm, err := onnx.Perm(n, len(x.Shape))
 		if err != nil {
 			return false, err
 		}
@@ -32,28 +36,28 @@ func (s *simplifier) foldTable(n *Node) (bool, error) {
 		}
 	} else {
 		copy(step, stride)
-		starts, _ := s.intsOf(n, 1)
+		starts, _ := s.IntsOf(n, 1)
 		axes := make([]int64, len(starts))
 		for i := range axes {
 			axes[i] = int64(i)
 		}
 		if n.Input(3) != "" {
-			axes, _ = s.intsOf(n, 3)
+			axes, _ = s.IntsOf(n, 3)
 		}
-		at, err := Axes(axes, len(x.Shape))
+		at, err := onnx.Axes(axes, len(x.Shape))
 		if err != nil {
 			return false, err
 		}
 		by := slices.Repeat([]int64{1}, len(starts))
 		if n.Input(4) != "" {
-			by, _ = s.intsOf(n, 4)
+			by, _ = s.IntsOf(n, 4)
 		}
 		for i, a := range at {
-			first[a] = SliceStart(starts[i], by[i], x.Shape[a]) * stride[a]
+			first[a] = onnx.SliceStart(starts[i], by[i], x.Shape[a]) * stride[a]
 			step[a] = by[i] * stride[a]
 		}
 	}
-	t := &Tensor{DType: x.DType, Shape: out[0], Ints: make([]int64, out[0].Items())}
+	t := &onnx.Tensor{DType: x.DType, Shape: out[0], Ints: make([]int64, out[0].Items())}
 	for i := range t.Ints {
 		at, rest := int64(0), int64(i)
 		for a := len(out[0]) - 1; a >= 0; a-- {

@@ -1,9 +1,11 @@
-package onnx
+package simplify
 
 import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"selfheal/models/onnx"
 )
 
 // maxFold bounds how many values constant folding may create in all, so that a
@@ -13,22 +15,22 @@ const maxFold = 1 << 24
 
 // setInts records the value of a folded integer tensor of rank 1, or 0 if scalar.
 func (s *simplifier) setInts(name string, v []int64, scalar bool) {
-	shape := Shape{int64(len(v))}
+	shape := onnx.Shape{int64(len(v))}
 	if scalar {
-		shape = Shape{}
+		shape = onnx.Shape{}
 	}
 	s.folded += len(v)
 	s.g.Shapes[name] = shape
-	if symIndex(v) >= 0 {
-		s.ints[name] = v
+	if onnx.BatchIndex(v) >= 0 {
+		s.Ints[name] = v
 		return
 	}
-	s.g.Consts[name] = &Tensor{DType: Int64, Shape: shape, Ints: v}
+	s.g.Consts[name] = &onnx.Tensor{DType: onnx.Int64, Shape: shape, Ints: v}
 }
 
 // fold evaluates a node whose inputs are all known. It reports false when it
 // has no rule; the node then stays and the runtime evaluates it.
-func (s *simplifier) fold(n *Node) (bool, error) {
+func (s *simplifier) fold(n *onnx.Node) (bool, error) {
 	g := s.g
 	switch n.Op {
 	case "Constant":
@@ -39,7 +41,7 @@ func (s *simplifier) fold(n *Node) (bool, error) {
 		g.Consts[n.Outputs[0]], g.Shapes[n.Outputs[0]] = t, t.Shape
 		return true, nil
 	case "Identity":
-		if g.isOutput(n.Outputs[0]) {
+		if g.IsOutput(n.Outputs[0]) {
 			return false, nil
 		}
 		s.alias[n.Outputs[0]] = n.Inputs[0]
@@ -47,11 +49,11 @@ func (s *simplifier) fold(n *Node) (bool, error) {
 	case "Shape":
 		return false, nil // shapeOf does it
 	case "ConstantOfShape":
-		dims, err := s.intsOf(n, 0)
-		if err != nil || symIndex(dims) >= 0 {
+		dims, err := s.IntsOf(n, 0)
+		if err != nil || onnx.BatchIndex(dims) >= 0 {
 			return false, err // fillBatch does it
 		}
-		t := &Tensor{DType: Float, Shape: slices.Clone(dims)}
+		t := &onnx.Tensor{DType: onnx.Float, Shape: slices.Clone(dims)}
 		if a, ok := n.Attrs["value"]; ok && a.Tensor != nil {
 			t.DType = a.Tensor.DType
 			t.Floats, t.Ints = a.Tensor.Floats, a.Tensor.Ints
@@ -82,7 +84,7 @@ func (s *simplifier) fold(n *Node) (bool, error) {
 	return s.foldFloats(n)
 }
 
-func constantValue(n *Node) (*Tensor, error) {
+func constantValue(n *onnx.Node) (*onnx.Tensor, error) {
 	for name, a := range n.Attrs {
 		switch name {
 		case "value":
@@ -91,16 +93,16 @@ func constantValue(n *Node) (*Tensor, error) {
 			}
 		case "value_float":
 			if a.Float != nil {
-				return Scalar(*a.Float), nil
+				return onnx.Scalar(*a.Float), nil
 			}
 		case "value_floats":
-			return FloatTensor(Shape{int64(len(a.Floats))}, a.Floats), nil
+			return onnx.FloatTensor(onnx.Shape{int64(len(a.Floats))}, a.Floats), nil
 		case "value_int":
 			if a.Int != nil {
-				return &Tensor{DType: Int64, Shape: Shape{}, Ints: []int64{*a.Int}}, nil
+				return &onnx.Tensor{DType: onnx.Int64, Shape: onnx.Shape{}, Ints: []int64{*a.Int}}, nil
 			}
 		case "value_ints":
-			return IntTensor(a.Ints...), nil
+			return onnx.IntTensor(a.Ints...), nil
 		}
 	}
 	return nil, errors.New("holds no value that is supported")

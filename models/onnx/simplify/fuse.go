@@ -1,8 +1,10 @@
-package onnx
+package simplify
 
 import (
 	"math"
 	"slices"
+
+	"selfheal/models/onnx"
 )
 
 // fuse finds what exporters write for operators that their operator set lacked,
@@ -22,8 +24,8 @@ func (s *simplifier) fuse() {
 }
 
 // number returns the value of a constant of one float.
-func (g *Graph) number(name string) (float64, bool) {
-	if t, ok := g.Consts[name]; ok && t.DType == Float && len(t.Floats) == 1 {
+func (s *simplifier) number(name string) (float64, bool) {
+	if t, ok := s.g.Consts[name]; ok && t.DType == onnx.Float && len(t.Floats) == 1 {
 		return float64(t.Floats[0]), true
 	}
 	return 0, false
@@ -31,12 +33,12 @@ func (g *Graph) number(name string) (float64, bool) {
 
 // with returns x where n computes x op v, or v op x for an operator that
 // commutes, for a constant v close to one of the given values; else "".
-func (s *simplifier) with(n *Node, op string, values ...float64) string {
+func (s *simplifier) with(n *onnx.Node, op string, values ...float64) string {
 	if n == nil || n.Op != op || len(n.Inputs) != 2 {
 		return ""
 	}
 	for i, in := range n.Inputs {
-		if v, ok := s.g.number(in); ok && (i == 1 || op == "Mul" || op == "Add") {
+		if v, ok := s.number(in); ok && (i == 1 || op == "Mul" || op == "Add") {
 			for _, want := range values {
 				if math.Abs(v-want) <= 1e-5*want {
 					return n.Inputs[1-i]
@@ -48,7 +50,7 @@ func (s *simplifier) with(n *Node, op string, values ...float64) string {
 }
 
 // fuseGelu recognises ½·x·(1 + erf(x/√2)), the products in any order.
-func (s *simplifier) fuseGelu(erf *Node) {
+func (s *simplifier) fuseGelu(erf *onnx.Node) {
 	in := s.writes[erf.Inputs[0]]
 	x := s.with(in, "Div", math.Sqrt2)
 	if x == "" {
@@ -57,7 +59,7 @@ func (s *simplifier) fuseGelu(erf *Node) {
 	if x == "" {
 		return
 	}
-	half := func(n *Node) string {
+	half := func(n *onnx.Node) string {
 		if t := s.with(n, "Mul", 0.5); t != "" {
 			return t
 		}
@@ -92,14 +94,14 @@ func (s *simplifier) fuseGelu(erf *Node) {
 }
 
 // asGelu makes n, where it is a·b, the Gelu of x.
-func (s *simplifier) asGelu(n *Node, a, b, x string) {
+func (s *simplifier) asGelu(n *onnx.Node, a, b, x string) {
 	if n.Op == "Mul" && (n.Inputs[0] == a && n.Inputs[1] == b || n.Inputs[0] == b && n.Inputs[1] == a) {
 		s.replace(n, "Gelu", nil, x)
 	}
 }
 
 // replace turns a node into another with the same output.
-func (s *simplifier) replace(n *Node, op string, attrs Attrs, inputs ...string) {
+func (s *simplifier) replace(n *onnx.Node, op string, attrs onnx.Attrs, inputs ...string) {
 	n.Op, n.Attrs, n.Inputs = op, nil, inputs
 	for k, v := range attrs {
 		n.Set(k, v)
@@ -120,13 +122,13 @@ type meanOf struct {
 
 // fuseLayerNorm recognises (x − mean x)/√(mean (x − mean x)² + ε), then perhaps
 // ·γ and + β, over the last axes.
-func (s *simplifier) fuseLayerNorm(root *Node) {
+func (s *simplifier) fuseLayerNorm(root *onnx.Node) {
 	sum := s.writes[root.Inputs[0]]
 	if sum == nil || sum.Op != "Add" {
 		return
 	}
 	for i, in := range sum.Inputs {
-		epsilon, ok := s.g.number(sum.Inputs[1-i])
+		epsilon, ok := s.number(sum.Inputs[1-i])
 		variance, mean := s.means[in], meanOf{}
 		square := s.writes[variance.in]
 		if !ok || square == nil || square.Op != "Mul" || square.Inputs[0] != square.Inputs[1] {
@@ -153,15 +155,15 @@ func (s *simplifier) fuseLayerNorm(root *Node) {
 
 // asLayerNorm replaces n, which standardises x over the axes from first on, and
 // the product and sum with constants behind it.
-func (s *simplifier) asLayerNorm(n *Node, x string, first int, epsilon float32) {
+func (s *simplifier) asLayerNorm(n *onnx.Node, x string, first int, epsilon float32) {
 	over := s.g.Shapes[x][first:]
 	if over.Items() > maxFold {
 		return
 	}
 	// by finds the one reader of n's output that applies op with a constant over those axes.
-	by := func(n *Node, op string) (*Node, string) {
+	by := func(n *onnx.Node, op string) (*onnx.Node, string) {
 		next := s.reads[n.Outputs[0]]
-		if len(next) != 1 || next[0].Op != op || s.g.isOutput(n.Outputs[0]) {
+		if len(next) != 1 || next[0].Op != op || s.g.IsOutput(n.Outputs[0]) {
 			return nil, ""
 		}
 		for i, in := range next[0].Inputs {
@@ -179,7 +181,7 @@ func (s *simplifier) asLayerNorm(n *Node, x string, first int, epsilon float32) 
 		}
 	} else {
 		ones := slices.Repeat([]float32{1}, int(over.Items()))
-		inputs[1] = s.g.AddConst(n.Outputs[0]+"/scale", FloatTensor(slices.Clone(over), ones))
+		inputs[1] = s.g.AddConst(n.Outputs[0]+"/scale", onnx.FloatTensor(slices.Clone(over), ones))
 	}
-	s.replace(n, "LayerNormalization", Attrs{"axis": first, "epsilon": epsilon}, inputs...)
+	s.replace(n, "LayerNormalization", onnx.Attrs{"axis": first, "epsilon": epsilon}, inputs...)
 }

@@ -1,0 +1,13 @@
+package onnx_test
+
+import (
+	"testing"
+
+	"selfheal/internal/testinput"
+	"selfheal/models/onnx"
+)
+
+func TestMain(m *testing.M) { testinput.RunMain(m) }
+
+// N is the batch in a file's shapes.
+const N = onnx.Batch

@@ -1,0 +1,253 @@
+// Package onnxtest writes ONNX files for tests, right and wrong ones, and runs them.
+package onnxtest
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"selfheal/models/onnx"
+	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx/simplify"
+	"selfheal/models/ort"
+)
+
+// File is an ONNX file under construction, with the float input "x"; every part
+// may be wrong on purpose. A dimension of -1 is symbolic.
+type File struct{ *pb.ModelProto }
+
+// New begins a file for an operator set.
+func New(opset int64, shape ...int64) File {
+	f := File{&pb.ModelProto{
+		IrVersion:   proto.Int64(8),
+		OpsetImport: []*pb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(opset)}},
+		Graph:       &pb.GraphProto{Name: proto.String("test")},
+	}}
+	f.Graph.Input = append(f.Graph.Input, Value("x", 1, shape...))
+	return f
+}
+
+func Value(name string, elem int32, shape ...int64) *pb.ValueInfoProto {
+	s := &pb.TensorShapeProto{}
+	for _, d := range shape {
+		dim := &pb.TensorShapeProto_Dimension{Value: &pb.TensorShapeProto_Dimension_DimValue{DimValue: d}}
+		if d == -1 {
+			dim.Value = &pb.TensorShapeProto_Dimension_DimParam{DimParam: "batch"}
+		}
+		s.Dim = append(s.Dim, dim)
+	}
+	return &pb.ValueInfoProto{Name: proto.String(name), Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
+		TensorType: &pb.TypeProto_Tensor{ElemType: proto.Int32(elem), Shape: s},
+	}}}
+}
+
+// Node appends an operator written as "Op in1 in2 → out1 out2"; _ is an absent
+// input. Attributes come as name, value pairs.
+func (f File) Node(what string, attrs ...any) File {
+	left, right, ok := strings.Cut(what, "→")
+	if !ok {
+		panic("no → in " + what)
+	}
+	names := func(s string) []string {
+		out := strings.Fields(s)
+		for i := range out {
+			if out[i] == "_" {
+				out[i] = ""
+			}
+		}
+		return out
+	}
+	parts := strings.Fields(left)
+	n := &pb.NodeProto{OpType: proto.String(parts[0]), Input: names(strings.Join(parts[1:], " ")), Output: names(right)}
+	if op, domain, ok := strings.Cut(parts[0], "@"); ok {
+		n.OpType, n.Domain = proto.String(op), proto.String(domain)
+	}
+	for i := 0; i < len(attrs); i += 2 {
+		a := &pb.AttributeProto{Name: proto.String(attrs[i].(string))}
+		switch v := attrs[i+1].(type) {
+		case int:
+			a.Type, a.I = pb.AttributeProto_INT.Enum(), proto.Int64(int64(v))
+		case float64:
+			a.Type, a.F = pb.AttributeProto_FLOAT.Enum(), proto.Float32(float32(v))
+		case string:
+			a.Type, a.S = pb.AttributeProto_STRING.Enum(), []byte(v)
+		case []int64:
+			a.Type, a.Ints = pb.AttributeProto_INTS.Enum(), v
+		case []float32:
+			a.Type, a.Floats = pb.AttributeProto_FLOATS.Enum(), v
+		case *pb.TensorProto:
+			a.Type, a.T = pb.AttributeProto_TENSOR.Enum(), v
+		case *pb.TypeProto:
+			a.Type, a.Tp = pb.AttributeProto_TYPE_PROTO.Enum(), v
+		case *pb.GraphProto:
+			a.Type, a.G = pb.AttributeProto_GRAPH.Enum(), v
+		default:
+			panic(fmt.Sprintf("attribute of type %T", v))
+		}
+		n.Attribute = append(n.Attribute, a)
+	}
+	f.Graph.Node = append(f.Graph.Node, n)
+	return f
+}
+
+func (f File) Tensor(t *pb.TensorProto) File {
+	f.Graph.Initializer = append(f.Graph.Initializer, t)
+	return f
+}
+
+func IntTensor(name string, dims []int64, v ...int64) *pb.TensorProto {
+	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(7), Dims: dims, Int64Data: v}
+}
+
+func FloatTensor(name string, dims []int64, v ...float32) *pb.TensorProto {
+	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims, FloatData: v}
+}
+
+// Ints adds an int64 vector, Floats a float tensor filled with v repeated.
+func (f File) Ints(name string, v ...int64) File {
+	return f.Tensor(IntTensor(name, []int64{int64(len(v))}, v...))
+}
+
+func (f File) Floats(name string, dims []int64, v ...float32) File {
+	n := int64(1)
+	for _, d := range dims {
+		n *= d
+	}
+	return f.Tensor(FloatTensor(name, dims, slices.Repeat(v, int(n)/len(v))...))
+}
+
+// Bytes ends the file; its output is y, of the given shape.
+func (f File) Bytes(shape ...int64) []byte {
+	f.Graph.Output = append(f.Graph.Output, Value("y", 1, shape...))
+	data, err := proto.Marshal(f.ModelProto)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// Operators lists a graph's operators in order.
+func Operators(g *onnx.Graph) string {
+	var ops []string
+	for _, n := range g.Nodes {
+		ops = append(ops, n.Op)
+	}
+	return strings.Join(ops, " ")
+}
+
+func Open(t testing.TB, data []byte) *onnx.Graph {
+	t.Helper()
+	g, err := simplify.Open(data, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// RunFile evaluates one item on a model's bytes; size is that of the output.
+func RunFile(t testing.TB, data []byte, x []float32, size int64) []float32 {
+	t.Helper()
+	pool := ort.NewPool(1, 1)
+	defer pool.Close()
+	p, err := pool.Compile("test", data, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := make([]float32, size)
+	if err := pool.Run(context.Background(), p, [][]float32{x}, [][]float32{y}); err != nil {
+		t.Fatal(err)
+	}
+	return y
+}
+
+func Run(t testing.TB, g *onnx.Graph, x []float32) []float32 {
+	t.Helper()
+	data, err := g.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return RunFile(t, data, x, g.Outputs[0].Shape.Items())
+}
+
+// Ramp gives n values from −1 to 1.
+func Ramp(n int64) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(2*i+1)/float32(n) - 1
+	}
+	return x
+}
+
+func Near(a, b []float32) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool { return x-y < 1e-6 && y-x < 1e-6 })
+}
+
+// Function adds a model-local function of domain "local"; its nodes are those
+// that body adds to an empty file.
+func (f File) Function(name, inputs, outputs string, attributes []string, body func(File)) *pb.FunctionProto {
+	inner := New(13, -1, 2)
+	body(inner)
+	for i, n := range inner.Graph.Node {
+		n.Name = proto.String(fmt.Sprint("n", i))
+	}
+	fn := &pb.FunctionProto{
+		Name: proto.String(name), Domain: proto.String("local"), Attribute: attributes,
+		Input: strings.Fields(inputs), Output: strings.Fields(outputs), Node: inner.Graph.Node, OpsetImport: inner.OpsetImport,
+	}
+	f.Functions = append(f.Functions, fn)
+	return fn
+}
+
+// Refer makes an attribute of the last node of a function a reference.
+func (f File) Refer(attribute, to string, kind pb.AttributeProto_AttributeType) {
+	n := f.Graph.Node[len(f.Graph.Node)-1]
+	n.Attribute = append(n.Attribute, &pb.AttributeProto{Name: proto.String(attribute), RefAttrName: proto.String(to), Type: kind.Enum()})
+}
+
+// Raw is a tensor of any type, its data as files have them.
+func Raw(kind int32, name string, dims []int64, raw []byte) *pb.TensorProto {
+	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(kind), Dims: dims, RawData: raw}
+}
+
+// Bits16 and Bits64 are raw data.
+func Bits16(v ...uint16) (raw []byte) {
+	for _, b := range v {
+		raw = binary.LittleEndian.AppendUint16(raw, b)
+	}
+	return raw
+}
+
+func Bits64(v ...float64) (raw []byte) {
+	for _, x := range v {
+		raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(x))
+	}
+	return raw
+}
+
+// External is a float32 tensor whose data lies elsewhere; where comes as key, value pairs.
+func External(name string, dims []int64, where ...string) *pb.TensorProto {
+	t := &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims, DataLocation: pb.TensorProto_EXTERNAL.Enum()}
+	for i := 0; i < len(where); i += 2 {
+		t.ExternalData = append(t.ExternalData, &pb.StringStringEntryProto{Key: proto.String(where[i]), Value: proto.String(where[i+1])})
+	}
+	return t
+}
+
+// Quantized holds integers of one of QuantizeLinear's types.
+func Quantized(name string, kind int32, dims []int64, v ...int32) *pb.TensorProto {
+	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(kind), Dims: dims, Int32Data: v}
+}
+
+// Allocated is how many bytes the process has allocated so far.
+func Allocated() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}

@@ -1,0 +1,136 @@
+package simplify
+
+import (
+	"errors"
+	"slices"
+
+	"selfheal/models/onnx"
+)
+
+// lowerEinsum writes a contraction as MatMuls, from left to right, which have
+// gradients and results that do not depend on the batch.
+func lowerEinsum(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
+	if slices.Contains(n.Inputs, "") {
+		return "", errors.New("has an input without a name")
+	}
+	shapes := []onnx.Shape{}
+	for _, in := range n.Inputs {
+		shapes = append(shapes, s.g.Shapes[in])
+	}
+	e, err := onnx.ParseEinsum(n, shapes)
+	if err != nil {
+		return "", err
+	}
+	for l, d := range e.Size {
+		if d < 0 && !slices.Contains(e.Out, l) {
+			return "", errors.New("sums over the batch")
+		}
+	}
+	c := contraction{e, b}
+	t, labels := n.Inputs[0], e.In[0]
+	for i := 1; i < len(n.Inputs); i++ {
+		later := slices.Clone(e.Out) // indices that are still needed
+		for _, in := range e.In[i+1:] {
+			later = append(later, in...)
+		}
+		t, labels = c.contract(t, labels, n.Inputs[i], e.In[i], later)
+	}
+	t, labels = c.sumOut(t, labels, e.Out)
+	return c.order(t, labels, e.Out), nil
+}
+
+// contraction writes an Einsum's operators.
+type contraction struct {
+	*onnx.Einsum
+	*onnx.Builder
+}
+
+// sumOut sums over the indices that are not in keep.
+func (e contraction) sumOut(t string, labels, keep []rune) (string, []rune) {
+	axes, kept := []int64{}, []rune{}
+	for i, l := range labels {
+		if slices.Contains(keep, l) {
+			kept = append(kept, l)
+		} else {
+			axes = append(axes, int64(i))
+		}
+	}
+	if len(axes) == 0 {
+		return t, labels
+	}
+	return e.Reshape(e.Sum(t, axes), e.Sizes(kept)), kept
+}
+
+// order turns a tensor with dimensions from into one with dimensions to.
+func (e contraction) order(t string, from, to []rune) string {
+	perm := make([]int64, len(to))
+	for i, l := range to {
+		perm[i] = int64(slices.Index(from, l))
+	}
+	if slices.IsSorted(perm) {
+		return t
+	}
+	return e.OpWith("Transpose", onnx.Attrs{"perm": perm}, t)
+}
+
+// contract multiplies two operands and sums over the indices that both have and
+// later does not, and returns the product and its indices.
+func (e contraction) contract(x string, xl []rune, y string, yl, later []rune) (string, []rune) {
+	x, xl = e.sumOut(x, xl, slices.Concat(yl, later))
+	y, yl = e.sumOut(y, yl, slices.Concat(xl, later))
+	var shared, sum, rows, columns []rune
+	for _, l := range xl {
+		switch {
+		case !slices.Contains(yl, l):
+			rows = append(rows, l)
+		case slices.Contains(later, l):
+			shared = append(shared, l)
+		default:
+			sum = append(sum, l)
+		}
+	}
+	for _, l := range yl {
+		if !slices.Contains(xl, l) {
+			columns = append(columns, l)
+		}
+	}
+	if len(sum) == 0 {
+		return e.product(x, xl, y, yl, columns)
+	}
+	// As matrices [shared…, rows, sum] and [shared…, sum, columns].
+	x = e.order(x, xl, slices.Concat(shared, rows, sum))
+	y = e.order(y, yl, slices.Concat(shared, sum, columns))
+	merged := func(labels []rune) onnx.Shape {
+		d := e.Sizes(labels)
+		if d.HasBatch() {
+			return onnx.Shape{-d.Items()} // a multiple of the batch
+		}
+		return onnx.Shape{d.Items()}
+	}
+	left := merged(rows)
+	if len(shared) == 0 && len(rows) > 0 {
+		left = e.Sizes(rows) // MatMul takes them as they are
+	}
+	x = e.Reshape(x, slices.Concat(e.Sizes(shared), left, merged(sum)))
+	y = e.Reshape(y, slices.Concat(e.Sizes(shared), merged(sum), merged(columns)))
+	all := slices.Concat(shared, rows, columns)
+	return e.Reshape(e.Op("MatMul", x, y), e.Sizes(all)), all
+}
+
+// product is contract where nothing is summed: y spread over the dimensions of x,
+// and x over those that only y has, the columns.
+func (e contraction) product(x string, xl []rune, y string, yl, columns []rune) (string, []rune) {
+	var order []rune
+	var spread onnx.Shape
+	for _, l := range xl {
+		if slices.Contains(yl, l) {
+			order, spread = append(order, l), append(spread, e.Size[l])
+		} else if len(order) > 0 || len(columns) > 0 { // leading 1s go without saying
+			spread = append(spread, 1)
+		}
+	}
+	y = e.order(y, yl, append(order, columns...))
+	y = e.Reshape(y, append(spread, e.Sizes(columns)...))
+	x = e.Reshape(x, append(e.Sizes(xl), slices.Repeat(onnx.Shape{1}, len(columns))...))
+	return e.Op("Mul", x, y), slices.Concat(xl, columns)
+}

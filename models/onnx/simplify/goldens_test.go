@@ -1,0 +1,42 @@
+package simplify
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"selfheal/models/onnx"
+)
+
+// Every operator that is taken apart is in a
+// golden, whose values and gradients are compared with PyTorch's.
+func TestLoweringsHaveGoldens(t *testing.T) {
+	files, err := filepath.Glob("../../grad/gradtest/testdata/*.onnx")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no goldens", err)
+	}
+	seen := map[string]bool{}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := onnx.Decode(data)
+		if err != nil {
+			t.Fatal(f, err)
+		}
+		for _, n := range g.Nodes {
+			seen[n.Op] = true
+		}
+	}
+	for _, op := range slices.Sorted(maps.Keys(lowerings)) {
+		if !seen[op] {
+			t.Errorf("no golden has a %s: add a case to scripts/goldens_*.py", op)
+		}
+	}
+	if seen["NoSuchOperator"] {
+		t.Error("sees what is not there")
+	}
+}
