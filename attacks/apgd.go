@@ -31,9 +31,8 @@ type APGD struct {
 	// last radius), which is then the one returned; default off. See [VerdictOnly].
 	StopAtSuccess bool
 
-	// What version quick sets, see [Quick].
-	fromClean bool    // start at the clean image
-	sparsity  float32 // share of the values that a run in ℓ1 moves at first; default .2
+	FromClean bool    // start at the clean image; default at random
+	Sparsity  float64 // fraction of the values that an ℓ1 run moves at first, unless LargeRadii is set; default 0.2 (2021, section 3.3)
 }
 
 func (a APGD) verdictOnly() Attack {
@@ -41,21 +40,7 @@ func (a APGD) verdictOnly() Attack {
 	return a
 }
 
-func (a APGD) withDefaults() APGD {
-	fill(&a.Steps, 100)
-	fill(&a.Restarts, 1)
-	fill(&a.Targets, 9)
-	fill(&a.EOT, 1)
-	fill(&a.Rho, 0.75)
-	return a
-}
-
-// fill sets a zero value to its default.
-func fill[T int | float64](v *T, byDefault T) {
-	if *v == 0 {
-		*v = byDefault
-	}
-}
+func (a APGD) withDefaults() APGD { return withDefaults(a, apgdParameters) }
 
 // Name returns apgd-ce, apgd-dlr, apgd-t (targeted DLR), or apgd- and the loss's name.
 func (a APGD) Name() string {
@@ -71,15 +56,7 @@ func (a APGD) Check(classes int, shape Shape) error {
 	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, a.Loss, classes, shape); err != nil {
 		return err
 	}
-	switch {
-	case a.Steps < 1 || a.Restarts < 1 || a.Targets < 1 || a.EOT < 1:
-		return fmt.Errorf("%s: steps, restarts, targets and eot_iter must be at least 1", a.Name())
-	case !(a.Rho > 0 && a.Rho <= 1):
-		return fmt.Errorf("%s: rho must lie in (0, 1], not %v", a.Name(), a.Rho)
-	case a.LargeRadii && a.Norm != L1:
-		return fmt.Errorf("%s: large radii exist only in l1, not %s", a.Name(), a.Norm)
-	}
-	return nil
+	return checkParameters(a, a.Norm, apgdParameters)
 }
 
 // checkCommon checks what every attack needs.

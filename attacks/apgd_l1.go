@@ -52,12 +52,8 @@ func (r *ascent) sparseStage(ctx context.Context, s stage, stop bool) error {
 	x, d := r.im.Pixels, float32(len(r.im.Pixels))
 	eps := float32(s.eps)
 	length := eps
-	// A supplied start sets the sparsity; a random one starts with a fifth.
-	topShare, before := float32(.2), d
-	if r.sparsity > 0 {
-		topShare = r.sparsity
-	}
-	if r.LargeRadii || r.warm {
+	topShare, before := float32(r.Sparsity), d
+	if r.LargeRadii || r.warm { // the start sets the sparsity
 		before = float32(vector.Changed(x, r.cur))
 		topShare = before / d / 1.5
 	}

@@ -54,7 +54,7 @@ func newAscent(a APGD, o Oracle, im Image) *ascent {
 // run makes one restart on the current target, from a random point or, if the
 // attack says so, from the clean image.
 func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
-	if r.fromClean {
+	if r.FromClean {
 		copy(r.cur, r.im.Pixels)
 		return r.climb(ctx)
 	}

@@ -110,19 +110,9 @@ type Recipe struct {
 	// Fallback says, as a sentence, which losses were replaced because the model
 	// has too few classes for them; "" if none was. The name then says "-few".
 	Fallback string
-}
-
-// Minimises reports whether the recipe is one attack that looks for the smallest
-// norm: the distances that it finds are what it is run for.
-func (r Recipe) Minimises() bool {
-	if len(r.Components) != 1 {
-		return false
-	}
-	switch r.Components[0].(type) {
-	case FAB, Bisection:
-		return true
-	}
-	return false
+	// Minimises says that it is one attack that looks for the smallest norm: the distances
+	// that it finds are what it is run for.
+	Minimises bool
 }
 
 // VerdictOnly returns a as it serves where only the verdict matters and nobody

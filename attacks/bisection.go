@@ -2,7 +2,6 @@ package attacks
 
 import (
 	"context"
-	"fmt"
 	"math"
 )
 
@@ -45,12 +44,18 @@ type Bisection struct {
 // any more finely: a bound on the halvings of a hopelessly fragile image.
 const finest = 1e-3
 
-func (a Bisection) withDefaults() Bisection {
-	fill(&a.Steps, 50)
-	fill(&a.Restarts, 1)
-	fill(&a.Targets, 9)
-	fill(&a.Tolerance, 0.01)
-	return a
+func (a Bisection) withDefaults() Bisection { return withDefaults(a, bisectionParameters) }
+
+// bisectionLoss is Untargeted by the name of the loss that is then climbed.
+func bisectionLoss() Parameter {
+	p := climbed(func(*Bisection) *Loss { return new(Loss) }, LogitDifference, Margin)
+	p.get = func(a Attack) any { return a.(Bisection).inner().Loss.String() }
+	p.set = func(a Attack, v any) Attack {
+		b := a.(Bisection)
+		b.Untargeted = v == Margin.String()
+		return b
+	}
+	return p
 }
 
 func (a Bisection) verdictOnly() Attack {
@@ -77,13 +82,7 @@ func (a Bisection) Check(classes int, shape Shape) error {
 	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, Margin, classes, shape); err != nil {
 		return err
 	}
-	switch {
-	case a.Steps < 1 || a.Restarts < 1 || a.Targets < 1:
-		return fmt.Errorf("bisection: steps, restarts and targets must be at least 1")
-	case !(a.Tolerance >= 1e-6 && a.Tolerance <= 0.5):
-		return fmt.Errorf("bisection: tolerance must lie in [1e-6, 0.5], not %v", a.Tolerance)
-	}
-	return nil
+	return checkParameters(a, a.Norm, bisectionParameters)
 }
 
 // halvings bounds how often the bracket of one target can be halved: from

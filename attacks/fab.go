@@ -2,7 +2,6 @@ package attacks
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -43,15 +42,12 @@ func (a FAB) verdictOnly() Attack {
 	return a
 }
 
-func (a FAB) withDefaults() FAB {
-	fill(&a.Steps, 100)
-	fill(&a.Restarts, 1)
-	fill(&a.Targets, 9)
-	fill(&a.AlphaMax, 0.1)
-	fill(&a.Eta, 1.05)
-	fill(&a.Beta, 0.9)
+func (a FAB) exhaustive() Attack {
+	a.Exhaustive = true
 	return a
 }
+
+func (a FAB) withDefaults() FAB { return withDefaults(a, fabParameters) }
 
 // Name returns "fab" or "fab-t".
 func (a FAB) Name() string {
@@ -67,17 +63,7 @@ func (a FAB) Check(classes int, shape Shape) error {
 	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, LogitDifference, classes, shape); err != nil {
 		return err
 	}
-	switch {
-	case a.Steps < 1 || a.Restarts < 1 || a.Targets < 1:
-		return fmt.Errorf("%s: steps, restarts and targets must be at least 1", a.Name())
-	case !(a.AlphaMax > 0 && a.AlphaMax <= 1):
-		return fmt.Errorf("%s: alpha_max must lie in (0, 1], not %v", a.Name(), a.AlphaMax)
-	case !(a.Eta >= 1 && a.Eta < 1e6):
-		return fmt.Errorf("%s: eta must be at least 1, not %v", a.Name(), a.Eta)
-	case !(a.Beta > 0 && a.Beta <= 1):
-		return fmt.Errorf("%s: beta must lie in (0, 1], not %v", a.Name(), a.Beta)
-	}
-	return nil
+	return checkParameters(a, a.Norm, fabParameters)
 }
 
 // Passes bounds the passes: a gradient per boundary and iteration, at most one

@@ -2,7 +2,6 @@ package attacks
 
 import (
 	"context"
-	"fmt"
 
 	"selfheal/internal/vector"
 )
@@ -20,16 +19,12 @@ type FGSM struct {
 // Name returns "fgsm".
 func (FGSM) Name() string { return "fgsm" }
 
-// Check reports too few classes for the loss, and parameters outside their ranges.
+// Check reports too few classes for the loss, and a loss that needs a target.
 func (a FGSM) Check(classes int, shape Shape) error {
-	return checkUntargeted(a.Name(), a.Norm, a.Epsilon, a.Loss, classes, shape)
-}
-
-func checkUntargeted(name string, norm Norm, eps float64, loss Loss, classes int, shape Shape) error {
-	if loss.Targeted() {
-		return fmt.Errorf("%s: the %s loss needs a target; use ce, dlr or margin", name, loss)
+	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, a.Loss, classes, shape); err != nil {
+		return err
 	}
-	return checkCommon(name, norm, eps, loss, classes, shape)
+	return checkParameters(a, a.Norm, fgsmParameters)
 }
 
 // Passes returns one gradient and one forward pass to check its step.

@@ -86,6 +86,18 @@ func (l Loss) MinClasses() int {
 	return 2
 }
 
+// fitted is l, or where there are too few classes for it its numerator.
+func (l Loss) fitted(classes int) Loss {
+	switch {
+	case classes >= l.MinClasses() || classes < 2: // with one class nothing is defined
+		return l
+	case l == DLR:
+		return Margin
+	default:
+		return LogitDifference
+	}
+}
+
 // Value is the loss at logits. label and, for a targeted loss, target lie in
 // [0, len(logits)); len(logits) is at least [Loss.MinClasses].
 func (l Loss) Value(logits []float32, label, target int) float64 {

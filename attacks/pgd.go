@@ -68,15 +68,14 @@ func (s Schedule) share(i, n int) float64 {
 // slideShare is the share of the gradient's entries that an ℓ1 step follows.
 const slideShare = 0.01
 
-func (a PGD) withDefaults() PGD {
-	fill(&a.Steps, 20)
-	fill(&a.Restarts, 1)
+func (a PGD) withDefaults() PGD { return withDefaults(a, pgdParameters) }
+
+// usualStep is the default of StepSize.
+func (a PGD) usualStep() float64 {
 	if a.Norm == Linf {
-		fill(&a.StepSize, a.Epsilon/4)
-	} else {
-		fill(&a.StepSize, 2.5*a.Epsilon/float64(a.Steps))
+		return a.Epsilon / 4
 	}
-	return a
+	return 2.5 * a.Epsilon / float64(a.Steps)
 }
 
 // Name returns "pgd".
@@ -84,18 +83,11 @@ func (PGD) Name() string { return "pgd" }
 
 // Check reports too few classes for the loss, and parameters outside their ranges.
 func (a PGD) Check(classes int, shape Shape) error {
-	if err := checkUntargeted(a.Name(), a.Norm, a.Epsilon, a.Loss, classes, shape); err != nil {
+	a = a.withDefaults()
+	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, a.Loss, classes, shape); err != nil {
 		return err
 	}
-	switch a = a.withDefaults(); {
-	case a.Steps < 1 || a.Restarts < 1:
-		return fmt.Errorf("pgd: steps and restarts must be at least 1")
-	case !(a.StepSize > 0 && a.StepSize < 1e9):
-		return fmt.Errorf("pgd: step_size must be positive and finite, not %v", a.StepSize)
-	case a.Schedule < ConstantSteps || a.Schedule > CosineSteps:
-		return fmt.Errorf("pgd: no such schedule: %d", int(a.Schedule))
-	}
-	return nil
+	return checkParameters(a, a.Norm, pgdParameters)
 }
 
 // Passes returns a gradient per step and a forward pass after the last one of

@@ -1,7 +1,7 @@
 package attacks
 
-// Quick is version quick, which is none of AutoAttack's own: its verdicts come close to
-// [Standard]'s for a twentieth of the passes, as long as only verdicts are asked for
+// quick is version quick, which is none of AutoAttack's own: its verdicts come close to
+// standard's for a twentieth of the passes, as long as only verdicts are asked for
 // ([VerdictOnly]); otherwise every run goes on after its success, which costs most of
 // the saving on models that are easily broken.
 //
@@ -26,18 +26,14 @@ package attacks
 // sparser than AutoAttack's: a twentieth of the values at once instead of a fifth.
 //
 // It falls back with few classes as Standard does.
-func Quick(norm Norm, epsilon float64, classes int) (Recipe, error) {
-	apgd := APGD{Norm: norm, Epsilon: epsilon, Restarts: 1}
-	first := apgd
-	first.Loss, first.Steps = CrossEntropy, 25
+func quick(norm Norm) []Component {
+	type given = map[string]any
 	if norm != L1 {
-		targeted := apgd
-		targeted.Loss, targeted.Steps, targeted.Targets = TargetedDLR, 21, suiteTargets
-		return recipe("quick", norm, epsilon, classes, first, targeted)
+		return []Component{{"apgd-ce", given{"steps": 25}}, {"apgd-t", given{"steps": 21}}}
 	}
-	first.Steps, first.fromClean, first.sparsity = 22, true, .05
-	margin, difference := apgd, apgd
-	margin.Loss, margin.Steps, margin.LargeRadii = Margin, 20, true
-	difference.Loss, difference.Steps, difference.Targets, difference.LargeRadii = LogitDifference, 40, 3, true
-	return recipe("quick", norm, epsilon, classes, first, margin, difference)
+	return []Component{
+		{"apgd-ce", given{"steps": 22, "from_clean": true, "sparsity": .05}},
+		{"apgd-dlr", given{"loss": "margin", "steps": 20, "large_radii": true}},
+		{"apgd-t", given{"loss": "logit-difference", "steps": 40, "targets": 3, "large_radii": true}},
+	}
 }

@@ -11,10 +11,7 @@ import (
 
 func quick(t *testing.T, n attacks.Norm, epsilon float64, classes int) attacks.Recipe {
 	t.Helper()
-	r, err := attacks.Quick(n, epsilon, classes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := recipe(t, autoattack("quick", n), epsilon, classes)
 	for i, a := range r.Components {
 		r.Components[i] = attacks.VerdictOnly(a)
 	}
@@ -32,10 +29,7 @@ func TestQuickPasses(t *testing.T) {
 			}
 			return sum
 		}
-		standard, err := attacks.Standard(n, 0.1, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		standard := recipe(t, autoattack("standard", n), 0.1, 10)
 		r := quick(t, n, 1e-6, 10)
 		if q, s := passes(r), passes(standard); 20*q > s {
 			t.Errorf("%v: quick makes %d passes, standard %d", n, q, s)
@@ -80,22 +74,5 @@ func TestQuickFromClean(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("nothing was broken")
-	}
-}
-
-// TestQuick: the names, the order and the fallback.
-func TestQuick(t *testing.T) {
-	for n, want := range map[attacks.Norm]string{
-		attacks.Linf: "apgd-ce apgd-t", attacks.L2: "apgd-ce apgd-t", attacks.L1: "apgd-ce apgd-margin apgd-logit-difference",
-	} {
-		if r := quick(t, n, 0.1, 10); r.Name != "autoattack-quick/1" || componentNames(r) != want || r.Fallback != "" {
-			t.Errorf("%v: %s: %s, %q", n, r.Name, componentNames(r), r.Fallback)
-		}
-	}
-	if r := quick(t, attacks.Linf, 0.1, 3); r.Name != "autoattack-quick-few/1" || componentNames(r) != "apgd-ce apgd-logit-difference" || r.Fallback == "" {
-		t.Errorf("3 classes: %s: %s, %q", r.Name, componentNames(r), r.Fallback)
-	}
-	if _, err := attacks.Quick(attacks.L1, 0, 10); err == nil {
-		t.Error("no error for epsilon 0")
 	}
 }

@@ -29,12 +29,7 @@ type Square struct {
 	RescaleSchedule bool
 }
 
-func (a Square) withDefaults() Square {
-	fill(&a.Queries, 5000)
-	fill(&a.Restarts, 1)
-	fill(&a.PInit, 0.8)
-	return a
-}
+func (a Square) withDefaults() Square { return withDefaults(a, squareParameters) }
 
 // Name returns "square".
 func (Square) Name() string { return "square" }
@@ -46,15 +41,10 @@ func (a Square) Check(classes int, shape Shape) error {
 	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, Margin, classes, shape); err != nil {
 		return err
 	}
-	switch {
-	case a.Queries < 1 || a.Restarts < 1:
-		return fmt.Errorf("square: queries and restarts must be at least 1")
-	case !(a.PInit > 0 && a.PInit <= 1):
-		return fmt.Errorf("square: p_init must lie in (0, 1], not %v", a.PInit)
-	case a.Norm != Linf && min(shape.H, shape.W) < 5:
+	if a.Norm != Linf && min(shape.H, shape.W) < 5 {
 		return fmt.Errorf("square: in %s images must be at least 5 pixels a side, not %dx%d", a.Norm, shape.H, shape.W)
 	}
-	return nil
+	return checkParameters(a, a.Norm, squareParameters)
 }
 
 // Passes bounds the passes: a forward pass a query and one for each start.

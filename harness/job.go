@@ -131,7 +131,7 @@ func (r *runner) crafted(ctx context.Context, j Job, at *target, a PlannedAttack
 		if seed != r.seed {
 			label += fmt.Sprintf(", seed %d", seed)
 		}
-		verdictOnly := !use.images && !recipe.Minimises()
+		verdictOnly := !use.images && !recipe.Minimises
 		var err error
 		if made, err = r.craft(ctx, at, label, recipe, seed, verdictOnly, set, before); err != nil {
 			return nil, fmt.Errorf("suite %s, %s, attack %s: %w", j.Suite.Name, at.subject.what, a.Name, err)

@@ -102,39 +102,20 @@ func (a PlannedAttack) Recipe(classes int, shape attacks.Shape) (attacks.Recipe,
 }
 
 func (a PlannedAttack) recipe(classes int) (attacks.Recipe, error) {
-	if a.Kind != "autoattack" {
-		one, err := attacks.New(a.Kind, attacks.Params{Norm: a.Norm, Epsilon: a.Epsilon, Options: options(a.Params)})
-		if err != nil {
-			return attacks.Recipe{}, err
-		}
-		if fab, ok := one.(attacks.FAB); ok {
-			fab.Exhaustive = true // on its own it is run for its distances
-			one = fab
-		}
-		return attacks.Recipe{Name: a.Kind + "/1", Norm: a.Norm, Epsilon: a.Epsilon, Components: []attacks.Attack{one}}, nil
-	}
-	if a.Version == "custom" {
-		parts, shared := a.Custom()
-		components := make([]attacks.Component, len(parts))
-		for i, c := range parts {
-			components[i] = attacks.Component{Kind: c.Kind, Options: options(c.Params)}
-		}
-		return attacks.Custom(a.Norm, a.Epsilon, classes, components, options(shared))
-	}
-	versions := map[string]func(attacks.Norm, float64, int) (attacks.Recipe, error){
-		"standard": attacks.Standard, "plus": attacks.Plus, "rand": attacks.Rand, "quick": attacks.Quick,
-	}
-	make, ok := versions[a.Version]
-	if !ok {
-		return attacks.Recipe{}, fmt.Errorf("version %s is not available in this version (standard, plus, rand, quick and custom are)", a.Version)
-	}
-	if len(a.Params) > 0 {
-		return attacks.Recipe{}, fmt.Errorf("AutoAttack's version %s is fixed and takes no parameter %q; version custom does", a.Version, a.Params[0].Name)
-	}
-	return make(a.Norm, a.Epsilon, classes)
+	return setup(a.Attack, a.Norm).Make(a.Epsilon, classes)
 }
 
-func options(params []config.Param) map[string]any {
+// setup is what a config asks for.
+func setup(a *config.Attack, norm attacks.Norm) attacks.Setup {
+	parts, shared := a.Custom()
+	s := attacks.Setup{Kind: a.Kind, Version: a.Version, Norm: norm, Parameters: byName(shared)}
+	for _, c := range parts {
+		s.Components = append(s.Components, attacks.Component{Kind: c.Kind, Parameters: byName(c.Params)})
+	}
+	return s
+}
+
+func byName(params []config.Param) map[string]any {
 	o := map[string]any{}
 	for _, p := range params {
 		o[p.Name] = p.Value

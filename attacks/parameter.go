@@ -1,0 +1,142 @@
+package attacks
+
+import (
+	"fmt"
+	"slices"
+
+	"selfheal/internal/setting"
+)
+
+// Parameter is a parameter of an attack: its description, and where the attack keeps it.
+type Parameter struct {
+	setting.Setting
+	Norms []Norm // the norms in which it means something; nil: all
+
+	get       func(Attack) any         // an int, float64, bool or string
+	set       func(Attack, any) Attack // of such a value
+	byDefault func(Attack) any         // where Default is nil: what follows from the parameters before it
+	// fit cuts a value to what so many classes allow, for AutoAttack's versions. replaced says in
+	// words what had to give way, if it is worth telling. Nil where classes don't matter.
+	fit func(v any, classes int) (fitted any, replaced string)
+}
+
+// Shared reports whether a custom AutoAttack may set the parameter for all its components
+// at once. A choice can't be: each kind has words of its own.
+func (p Parameter) Shared() bool { return p.Type != setting.Choice }
+
+// only limits a parameter to norms.
+func (p Parameter) only(norms ...Norm) Parameter {
+	p.Norms = norms
+	return p
+}
+
+// hasUse reports whether the parameter means something in a norm.
+func (p Parameter) hasUse(n Norm) bool { return p.Norms == nil || slices.Contains(p.Norms, n) }
+
+// valueByDefault is what an attack has where nothing is given.
+func (p Parameter) valueByDefault(a Attack) any {
+	if p.Default != nil {
+		return p.Default
+	}
+	return p.byDefault(a)
+}
+
+// bind makes a parameter of a setting and the field that holds it.
+func bind[A Attack, V any](s setting.Setting, field func(*A) *V) Parameter {
+	return Parameter{Setting: s,
+		get: func(a Attack) any {
+			own := a.(A)
+			return *field(&own)
+		},
+		set: func(a Attack, v any) Attack {
+			own := a.(A)
+			*field(&own) = v.(V)
+			return own
+		},
+	}
+}
+
+func whole[A Attack](name string, byDefault int, doc string, field func(*A) *int) Parameter {
+	return bind(setting.Setting{Name: name, Type: setting.Whole, Within: setting.Count, Default: byDefault, Doc: doc}, field)
+}
+
+func decimal[A Attack](name string, byDefault float64, within setting.Interval, doc string, field func(*A) *float64) Parameter {
+	return bind(setting.Setting{Name: name, Type: setting.Number, Within: within, Default: byDefault, Doc: doc}, field)
+}
+
+func flag[A Attack](name, doc string, field func(*A) *bool) Parameter {
+	return bind(setting.Setting{Name: name, Type: setting.Flag, Default: false, Doc: doc}, field)
+}
+
+// choice is one of the values allowed, given by its name; by default the first.
+func choice[A Attack, T fmt.Stringer](name, doc string, field func(*A) *T, allowed ...T) Parameter {
+	names := make([]string, len(allowed))
+	for i, v := range allowed {
+		names[i] = v.String()
+	}
+	value := bind(setting.Setting{Name: name, Type: setting.Choice, Choices: names, Default: names[0], Doc: doc}, field)
+	get, set := value.get, value.set
+	value.get = func(a Attack) any { return get(a).(T).String() }
+	value.set = func(a Attack, v any) Attack { return set(a, allowed[slices.Index(names, v.(string))]) }
+	return value
+}
+
+// climbed is the loss that an attack climbs. Where there are too few classes for it, AutoAttack's
+// versions climb its numerator.
+func climbed[A Attack](field func(*A) *Loss, allowed ...Loss) Parameter {
+	p := choice("loss", "the loss that is climbed", field, allowed...)
+	p.fit = func(v any, classes int) (any, string) {
+		given := allowed[slices.Index(p.Choices, v.(string))]
+		fitted := given.fitted(classes)
+		if fitted == given {
+			return v, ""
+		}
+		return fitted.String(), fmt.Sprintf("climbs %s instead of %s, which needs %d", fitted, given, given.MinClasses())
+	}
+	return p
+}
+
+// aimedAt is how many wrong classes an attack aims at, one after another.
+func aimedAt[A Attack](field func(*A) *int) Parameter {
+	p := whole("targets", 9, "wrong classes aimed at, those of highest logit first; at most as many as there are", field)
+	p.fit = func(v any, classes int) (any, string) { return min(v.(int), classes-1), "" }
+	return p
+}
+
+// following replaces a fixed default by one that follows from epsilon, the norm and the
+// parameters before it; rule says how.
+func (p Parameter) following(rule string, byDefault func(Attack) any) Parameter {
+	p.Default, p.Rule, p.byDefault = nil, rule, byDefault
+	return p
+}
+
+// without leaves a parameter out.
+func without(name string, table []Parameter) []Parameter {
+	return slices.DeleteFunc(slices.Clone(table), func(p Parameter) bool { return p.Name == name })
+}
+
+// withDefaults gives whole numbers and numbers that are 0 their defaults.
+func withDefaults[A Attack](a A, table []Parameter) A {
+	var filled Attack = a
+	for _, p := range table {
+		if v := p.get(filled); v == any(0) || v == any(0.) {
+			filled = p.set(filled, p.valueByDefault(filled))
+		}
+	}
+	return filled.(A)
+}
+
+// checkParameters reports the first parameter outside its range, and one that is set though
+// it means nothing in the norm.
+func checkParameters(a Attack, norm Norm, table []Parameter) error {
+	for _, p := range table {
+		v := p.get(a)
+		if _, err := p.Read(v); err != nil {
+			return fmt.Errorf("%s: %s %w", a.Name(), p.Name, err)
+		}
+		if !p.hasUse(norm) && v != p.valueByDefault(a) {
+			return fmt.Errorf("%s: %s exists only in %s, not %s", a.Name(), p.Name, p.Norms[0], norm)
+		}
+	}
+	return nil
+}

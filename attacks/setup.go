@@ -1,0 +1,308 @@
+package attacks
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"selfheal/internal/number"
+)
+
+// Setup is an attack as a config asks for it, for any epsilon and classifier.
+type Setup struct {
+	Kind    string // see [Kinds]
+	Version string // AutoAttack's; "" is standard
+	Norm    Norm
+	// Parameters are those that are given, by name: any Go number, a bool, or text such as
+	// "10", "8/255", "true", "dlr". Of a custom AutoAttack: for every component that has them.
+	Parameters map[string]any
+	Components []Component // a custom AutoAttack's, in order
+}
+
+// Component is an attack that AutoAttack is made of. Its own parameters come before shared ones.
+type Component struct {
+	Kind       string
+	Parameters map[string]any
+}
+
+// Description says how an attack is made, defaults included.
+type Description struct {
+	Kind, Version string
+	Title         string // "PGD-40, 2 restarts"
+	Short         string // "PGD", "AA+"
+	Recipe        string // "pgd/1"; a recipe that falls back for lack of classes says "-few" as well
+	// Parameters are ints, float64s, bools and strings; a default that follows from epsilon
+	// is a text. Nil for AutoAttack, whose components have them.
+	Parameters map[string]any
+	Components []Component
+}
+
+// plan is a setup whose parameters are read.
+type plan struct {
+	spec    Spec
+	version Version
+	parts   []part // of a single attack it alone
+}
+
+// part is an attack with its parameters. Those are missing whose default follows from epsilon.
+type part struct {
+	spec       Spec
+	parameters map[string]any
+	usual      map[string]any // defaults that are not the table's
+}
+
+func (s Setup) plan() (plan, error) {
+	spec, err := Lookup(s.Kind)
+	if err != nil {
+		return plan{}, err
+	}
+	if spec.Versions == nil {
+		if s.Version != "" || s.Components != nil {
+			return plan{}, fmt.Errorf("%s has no versions and no components; autoattack has", s.Kind)
+		}
+		one, err := spec.part(s.Parameters, nil)
+		return plan{spec: spec, parts: []part{one}}, err
+	}
+	version, err := spec.version(s.Version)
+	if err != nil {
+		return plan{}, err
+	}
+	p := plan{spec: spec, version: version}
+	listed := s.Components
+	switch custom := version.Listed(); {
+	case custom && len(listed) == 0:
+		return p, fmt.Errorf("%s: there are no components", p.name())
+	case !custom && listed != nil:
+		return p, fmt.Errorf("AutoAttack's version %s is fixed and takes no components; version custom does", version.Name)
+	case !custom && len(s.Parameters) > 0:
+		return p, fmt.Errorf("AutoAttack's version %s is fixed and takes no parameter %q; version custom does",
+			version.Name, slices.Sorted(maps.Keys(s.Parameters))[0])
+	case !custom:
+		listed = version.components(s.Norm)
+	}
+	unused := maps.Clone(s.Parameters)
+	for i, c := range listed {
+		one, err := s.component(c, version.Listed(), unused)
+		if err != nil {
+			return p, fmt.Errorf("%s, component %d: %w", p.name(), i+1, err)
+		}
+		p.parts = append(p.parts, one)
+	}
+	for _, name := range slices.Sorted(maps.Keys(unused)) {
+		return p, fmt.Errorf("%s: no component has a parameter %q", p.name(), name)
+	}
+	return p, nil
+}
+
+// component reads a component's parameters and takes those that it shares from unused.
+func (s Setup) component(c Component, custom bool, unused map[string]any) (part, error) {
+	spec, err := Lookup(c.Kind)
+	if err != nil {
+		return part{}, err
+	}
+	if !spec.Component {
+		return part{}, fmt.Errorf("%s is none of AutoAttack's", c.Kind)
+	}
+	given := map[string]any{}
+	for _, p := range spec.Parameters {
+		if v, ok := s.Parameters[p.Name]; ok && p.Shared() {
+			given[p.Name] = v
+			delete(unused, p.Name)
+		}
+	}
+	maps.Copy(given, c.Parameters)
+	if custom {
+		return spec.part(given, spec.Custom)
+	}
+	return spec.part(given, nil)
+}
+
+// part reads the parameters given and adds defaults: the usual ones, else the table's.
+func (s Spec) part(given, usual map[string]any) (part, error) {
+	all, names := map[string]any{}, []string{}
+	for _, p := range s.Parameters {
+		names = append(names, p.Name)
+		if p.Default != nil {
+			all[p.Name] = p.Default
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(names, name) {
+			return part{}, fmt.Errorf("%s: unknown parameter %q (allowed: %s)", s.Kind, name, strings.Join(names, ", "))
+		}
+	}
+	maps.Copy(all, usual)
+	for _, p := range s.Parameters {
+		if v, ok := given[p.Name]; ok {
+			read, err := p.Read(v)
+			if err != nil {
+				return part{}, fmt.Errorf("%s: %s %w", s.Kind, p.Name, err)
+			}
+			all[p.Name] = read
+		}
+	}
+	return part{s, all, usual}, nil
+}
+
+// attack makes the attack. Unless classes is 0, it is fitted to them; replaced then says what had
+// to give way.
+func (c part) attack(n Norm, epsilon float64, classes int) (a Attack, replaced string) {
+	a = c.spec.start(n, epsilon)
+	for _, p := range c.spec.Parameters {
+		v, ok := c.parameters[p.Name]
+		if !ok {
+			v = p.byDefault(a)
+		}
+		a = p.set(a, v)
+		if p.fit == nil || classes == 0 {
+			continue
+		}
+		fitted, why := p.fit(v, classes)
+		if why != "" {
+			replaced = a.Name() + " " + why
+		}
+		a = p.set(a, fitted)
+	}
+	return a, replaced
+}
+
+// name is that of the recipe without its version: "autoattack-standard".
+func (p plan) name() string {
+	if p.version.Name == "" {
+		return p.spec.Kind
+	}
+	return p.spec.Kind + "-" + p.version.Name
+}
+
+// revision is the recipe's.
+func (p plan) revision() int { return max(p.spec.Revision, p.version.Revision) }
+
+// Make makes the attack's recipe at an epsilon, in pixel units of [0,1], for a classifier of
+// so many classes. A parameter that is unknown, of another type or outside its range is an
+// error of one line that says what is allowed.
+//
+// Whether a single attack, and the images' shape, suit the classifier is left to [Attack.Check].
+// AutoAttack's components are fitted to the classes: targets are cut to classes − 1, and a loss
+// that needs more classes than there are gives way to its numerator, which [Recipe.Fallback] tells
+// and the name too ("autoattack-standard-few/1"): the logit difference for targeted DLR below 4
+// classes, the margin for DLR below 3. Auto-PGD's steps do not depend on a loss's scale.
+func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
+	p, err := s.plan()
+	if err != nil {
+		return Recipe{}, err
+	}
+	name, fit, enough := p.name(), 0, math.MaxInt32
+	if p.spec.Versions != nil {
+		fit, enough = classes, classes
+	}
+	r := Recipe{Norm: s.Norm, Epsilon: epsilon, Minimises: p.spec.Minimises}
+	var fallback []string
+	for _, c := range p.parts {
+		a, replaced := c.attack(s.Norm, epsilon, fit)
+		if e, ok := a.(interface{ exhaustive() Attack }); ok && r.Minimises {
+			a = e.exhaustive() // on its own it is run for its distances
+		}
+		// The images are not known yet: of this shape any attack is possible.
+		err := a.Check(enough, Shape{C: 3, H: 32, W: 32})
+		switch {
+		case err != nil && p.spec.Versions != nil:
+			return Recipe{}, fmt.Errorf("%s: %w", name, err)
+		case err != nil:
+			return Recipe{}, err
+		}
+		if replaced != "" {
+			fallback = append(fallback, replaced)
+		}
+		r.Components = append(r.Components, a)
+	}
+	if fallback != nil {
+		name += "-few"
+		r.Fallback = fmt.Sprintf("the model has only %d classes: %s", classes, strings.Join(fallback, "; "))
+	}
+	r.Name = fmt.Sprintf("%s/%d", name, p.revision())
+	return r, nil
+}
+
+// Describe says how the attack is made, before anything is fitted to classes.
+func (s Setup) Describe() (Description, error) {
+	p, err := s.plan()
+	if err != nil {
+		return Description{}, err
+	}
+	d := Description{Kind: s.Kind, Version: p.version.Name, Recipe: fmt.Sprintf("%s/%d", p.name(), p.revision())}
+	if p.spec.Versions == nil {
+		one := p.parts[0]
+		d.Short, d.Title, d.Parameters = p.spec.Title, one.title(s.Norm), one.described(s.Norm)
+		return d, nil
+	}
+	var titles []string
+	for _, c := range p.parts {
+		d.Components = append(d.Components, Component{c.spec.Kind, c.described(s.Norm)})
+		titles = append(titles, c.title(s.Norm))
+	}
+	d.Short, d.Title = p.version.Short, p.version.Name
+	if p.version.Listed() {
+		d.Title += ": " + strings.Join(titles, "; ")
+	}
+	d.Title = fmt.Sprintf("%s (%s)", p.spec.Title, d.Title)
+	return d, nil
+}
+
+// described are all parameters that mean something in a norm.
+func (c part) described(n Norm) map[string]any {
+	all := map[string]any{}
+	for _, p := range c.spec.Parameters {
+		v, ok := c.parameters[p.Name]
+		if !ok {
+			v = p.Rule
+		}
+		if p.hasUse(n) {
+			all[p.Name] = v
+		}
+	}
+	return all
+}
+
+// title is the attack's with the settings that readers expect and those that differ from the
+// default: "PGD-40, 2 restarts".
+func (c part) title(n Norm) string {
+	title := cmp.Or(c.spec.heading, c.spec.Title)
+	for _, p := range c.spec.Parameters {
+		v, given := c.parameters[p.Name]
+		usual := p.Default
+		if u, ok := c.usual[p.Name]; ok {
+			usual = u
+		}
+		expected := "{" + p.Name + "}"
+		switch {
+		case strings.Contains(title, expected):
+			title = strings.Replace(title, expected, fmt.Sprint(v), 1)
+		case given && v != usual && p.hasUse(n):
+			title += ", " + worded(p.Name, v)
+		}
+	}
+	return title
+}
+
+// worded is a value with its parameter's name: "2 restarts", "large radii", "loss margin".
+func worded(name string, v any) string {
+	words := strings.ReplaceAll(name, "_", " ")
+	switch v := v.(type) {
+	case int:
+		if one, plural := strings.CutSuffix(words, "s"); plural && v == 1 {
+			return "1 " + one
+		} else if plural {
+			return fmt.Sprintf("%d %s", v, words)
+		}
+	case float64:
+		return words + " " + number.Format(v)
+	case bool:
+		if v {
+			return words
+		}
+	}
+	return fmt.Sprintf("%s %v", words, v)
+}

@@ -1,0 +1,359 @@
+package attacks_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/attacks/attacktest"
+)
+
+type given = map[string]any
+
+// autoattack is one of AutoAttack's versions; custom has three components.
+func autoattack(version string, n attacks.Norm) attacks.Setup {
+	s := attacks.Setup{Kind: "autoattack", Version: version, Norm: n}
+	if version == "custom" {
+		s.Components = []attacks.Component{{Kind: "apgd-dlr"}, {Kind: "fab"}, {Kind: "apgd-t"}}
+	}
+	return s
+}
+
+func recipe(t *testing.T, s attacks.Setup, epsilon float64, classes int) attacks.Recipe {
+	t.Helper()
+	r, err := s.Make(epsilon, classes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func componentNames(r attacks.Recipe) string {
+	names := []string{}
+	for _, c := range r.Components {
+		names = append(names, c.Name())
+	}
+	return strings.Join(names, " ")
+}
+
+// TestVersions pins what AutoAttack's versions are made of.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	for _, n := range allNorms {
+		ce := attacks.APGD{Norm: n, Epsilon: 0.1, Steps: 100, Restarts: 1, EOT: 1, Rho: 0.75, Sparsity: 0.2}
+		dlr, target := ce, ce
+		dlr.Loss, target.Loss, target.Targets = attacks.DLR, attacks.TargetedDLR, 9
+		fab := attacks.FAB{Norm: n, Epsilon: 0.1, Steps: 100, Restarts: 1, AlphaMax: 0.1, Eta: 1.05, Beta: 0.9}
+		fabT := fab
+		fabT.Targeted, fabT.Targets = true, 9
+		square := attacks.Square{Norm: n, Epsilon: 0.1, Queries: 5000, Restarts: 1, PInit: 0.8}
+		ce5, dlr5, fab5, ce20, dlr20, standardCE, standardT := ce, dlr, fab, ce, dlr, ce, target
+		ce5.Restarts, dlr5.Restarts, fab5.Restarts, ce20.EOT, dlr20.EOT = 5, 5, 5, 20, 20
+		quickCE, quickT := ce, target
+		quickCE.Steps, quickT.Steps = 25, 21
+		quick := []attacks.Attack{quickCE, quickT}
+		if n == attacks.L1 {
+			standardCE.Restarts, standardCE.LargeRadii, standardT.Targets, standardT.LargeRadii = 5, true, 5, true
+			quickCE.Steps, quickCE.FromClean, quickCE.Sparsity = 22, true, 0.05
+			margin, difference := ce, target
+			margin.Loss, margin.Steps, margin.LargeRadii = attacks.Margin, 20, true
+			difference.Loss, difference.Steps, difference.Targets, difference.LargeRadii = attacks.LogitDifference, 40, 3, true
+			quick = []attacks.Attack{quickCE, margin, difference}
+		}
+		for version, want := range map[string][]attacks.Attack{
+			"":         {standardCE, standardT, fabT, square},
+			"standard": {standardCE, standardT, fabT, square},
+			"plus":     {ce5, dlr5, fab5, square, target, fabT},
+			"rand":     {ce20, dlr20},
+			"custom":   {dlr5, fab5, target},
+			"quick":    quick,
+		} {
+			r := recipe(t, autoattack(version, n), 0.1, 10)
+			if !slices.Equal(r.Components, want) {
+				t.Errorf("%s, %v:\n%+v\nwant\n%+v", version, n, r.Components, want)
+			}
+			if version == "" {
+				version = "standard"
+			}
+			if r.Name != "autoattack-"+version+"/1" || r.Norm != n || r.Epsilon != 0.1 || r.Fallback != "" || r.Minimises {
+				t.Errorf("%s, %v: %+v", version, n, r)
+			}
+		}
+	}
+}
+
+// TestFewClasses: a loss that is not defined gives way to its numerator, and the
+// recipe's name and Fallback say so.
+func TestFewClasses(t *testing.T) {
+	t.Parallel()
+	const (
+		target = "apgd-t climbs logit-difference instead of dlr-targeted, which needs 4"
+		dlr    = "apgd-dlr climbs margin instead of dlr, which needs 3"
+	)
+	for _, c := range []struct {
+		version    string
+		classes    int
+		components string
+		replaced   string
+	}{
+		{"standard", 4, "apgd-ce apgd-t fab-t square", ""},
+		{"standard", 3, "apgd-ce apgd-logit-difference fab-t square", target},
+		{"standard", 2, "apgd-ce apgd-logit-difference fab-t square", target},
+		{"plus", 3, "apgd-ce apgd-dlr fab square apgd-logit-difference fab-t", target},
+		{"plus", 2, "apgd-ce apgd-margin fab square apgd-logit-difference fab-t", dlr + "; " + target},
+		{"rand", 3, "apgd-ce apgd-dlr", ""},
+		{"rand", 2, "apgd-ce apgd-margin", dlr},
+		{"custom", 4, "apgd-dlr fab apgd-t", ""},
+		{"custom", 2, "apgd-margin fab apgd-logit-difference", dlr + "; " + target},
+		{"quick", 3, "apgd-ce apgd-logit-difference", target},
+	} {
+		r := recipe(t, autoattack(c.version, attacks.L2), 0.5, c.classes)
+		name, fallback := "autoattack-"+c.version+"/1", ""
+		if c.replaced != "" {
+			name = "autoattack-" + c.version + "-few/1"
+			fallback = fmt.Sprintf("the model has only %d classes: %s", c.classes, c.replaced)
+		}
+		if r.Name != name || componentNames(r) != c.components || r.Fallback != fallback {
+			t.Errorf("%s, %d classes:\n%s: %s\n%q", c.version, c.classes, r.Name, componentNames(r), r.Fallback)
+		}
+		for _, a := range r.Components {
+			targets := 1
+			switch a := a.(type) {
+			case attacks.APGD:
+				targets = a.Targets
+			case attacks.FAB:
+				targets = a.Targets
+			}
+			if targets > c.classes-1 {
+				t.Errorf("%s, %d classes: %s tries %d targets", c.version, c.classes, a.Name(), targets)
+			}
+		}
+	}
+}
+
+// cheap gives an attack budgets that a test can afford.
+func cheap(kind string, parameters given) given {
+	short := maps.Clone(parameters)
+	for name, most := range map[string]int{"steps": 4, "restarts": 2, "eot_iter": 2, "queries": 40} {
+		if v, ok := short[name].(int); ok {
+			short[name] = min(v, most)
+		}
+	}
+	if strings.HasPrefix(kind, "fab") {
+		short["steps"] = 2
+	}
+	return short
+}
+
+// TestClassesAndShapes: every version and every single attack runs on 2 to 200
+// classes, on images that are not square and on images of one channel, or says
+// beforehand that it does not. What it returns is judged.
+func TestClassesAndShapes(t *testing.T) {
+	t.Parallel()
+	var setups []attacks.Setup
+	for _, n := range allNorms {
+		for _, spec := range attacks.Specs {
+			for _, v := range spec.Versions { // as custom, of cheap components
+				d, err := autoattack(v.Name, n).Describe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, c := range d.Components {
+					d.Components[i].Parameters = cheap(c.Kind, c.Parameters)
+				}
+				setups = append(setups, attacks.Setup{Kind: spec.Kind, Version: "custom", Norm: n, Components: d.Components})
+			}
+			if spec.Versions == nil {
+				d, err := attacks.Setup{Kind: spec.Kind, Norm: n}.Describe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				delete(d.Parameters, "step_size") // follows from epsilon
+				setups = append(setups, attacks.Setup{Kind: spec.Kind, Norm: n, Parameters: cheap(spec.Kind, d.Parameters)})
+			}
+		}
+	}
+	for _, classes := range []int{2, 3, 4, 100, 200} {
+		for _, shape := range []attacks.Shape{{C: 3, H: 12, W: 7}, {C: 1, H: 6, W: 9}} {
+			o := attacktest.RandomMLP(shape, 8, classes, 3)
+			im := attacktest.Images(o, 1, 0.4, 4)[0]
+			for _, s := range setups {
+				eps := []float64{0.02, 0.2, 1}[s.Norm]
+				for _, a := range recipe(t, s, eps, classes).Components {
+					err := a.Check(classes, shape)
+					if needs := map[string]int{"apgd-dlr": 3, "apgd-t": 4}[s.Kind]; classes < needs {
+						want := fmt.Sprintf("needs at least %d classes, the model has %d", needs, classes)
+						if err == nil || !strings.HasSuffix(err.Error(), want) {
+							t.Errorf("%s on %d classes: %v", s.Kind, classes, err)
+						}
+						continue
+					}
+					if err != nil {
+						t.Error(err)
+						continue
+					}
+					res, err := a.Perturb(t.Context(), o, im, 1)
+					if err != nil {
+						t.Error(err)
+						continue
+					}
+					if f, b := a.Passes(classes); res.Forward > f || res.Backward > b || res.Forward == 0 {
+						t.Errorf("%s, %s: %d and %d passes of %d and %d", s.Kind, a.Name(), res.Forward, res.Backward, f, b)
+					}
+					if res.Adversarial == nil {
+						continue
+					}
+					z := make([]float32, classes)
+					if err := o.Logits(t.Context(), res.Adversarial, z); err != nil {
+						t.Error(err)
+					}
+					d := s.Norm.Distance(res.Adversarial, im.Pixels)
+					if broken := attacks.Broken(z, im.Label); d > eps*(1+1e-5) || !broken {
+						t.Errorf("%s, %s, %v: at distance %v of %v, broken %v", s.Kind, a.Name(), s.Norm, d, eps, broken)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestSetup: parameters reach the attack that they are given for, others have their defaults,
+// and the description tells both.
+func TestSetup(t *testing.T) {
+	t.Parallel()
+	single := func(kind string, n attacks.Norm, p given) attacks.Setup {
+		return attacks.Setup{Kind: kind, Norm: n, Parameters: p}
+	}
+	apgd := attacks.APGD{Norm: attacks.L2, Epsilon: 0.5, Steps: 100, Restarts: 1, EOT: 1, Rho: 0.75, Sparsity: 0.2}
+	targeted, differs, margin := apgd, apgd, apgd
+	targeted.Loss, targeted.Targets = attacks.TargetedCrossEntropy, 9
+	differs.Loss, differs.Steps, differs.Restarts, differs.Targets = attacks.LogitDifference, 50, 2, 3
+	margin.Loss, margin.Steps = attacks.Margin, 50
+	usual := attacks.PGD{Norm: attacks.L2, Epsilon: 0.5, Steps: 20, Restarts: 1, StepSize: 0.0625}
+	for _, c := range []struct {
+		setup attacks.Setup
+		want  []attacks.Attack
+		title string
+	}{
+		{single("pgd", attacks.L2, nil), []attacks.Attack{usual}, "PGD-20"},
+		{single("pgd", attacks.L2, given{"steps": 7, "step_size": "2/255", "loss": "margin", "restarts": "3", "schedule": "cosine"}),
+			[]attacks.Attack{attacks.PGD{Norm: attacks.L2, Epsilon: 0.5, Steps: 7, Restarts: 3, StepSize: 2. / 255,
+				Schedule: attacks.CosineSteps, Loss: attacks.Margin}},
+			"PGD-7, 3 restarts, step size 2/255, schedule cosine, loss margin"},
+		{single("apgd-t", attacks.L2, given{"loss": "ce-targeted"}), []attacks.Attack{targeted}, "APGD-T, loss ce-targeted"},
+		{single("fab", attacks.L2, given{"eta": 2}), []attacks.Attack{attacks.FAB{Norm: attacks.L2, Epsilon: 0.5, Steps: 100,
+			Restarts: 1, AlphaMax: 0.1, Eta: 2, Beta: 0.9, Exhaustive: true}}, "FAB, eta 2"},
+		{single("bisection", attacks.L2, given{"loss": "margin", "targets": 1}), []attacks.Attack{attacks.Bisection{Norm: attacks.L2,
+			Epsilon: 0.5, Steps: 50, Restarts: 1, Targets: 1, Tolerance: 0.01, Untargeted: true}}, "Bisection, 1 target, loss margin"},
+		{single("square", attacks.L2, given{"rescale_schedule": true}), []attacks.Attack{attacks.Square{Norm: attacks.L2, Epsilon: 0.5,
+			Queries: 5000, Restarts: 1, PInit: 0.8, RescaleSchedule: true}}, "Square, 5000 queries, rescale schedule"},
+		{attacks.Setup{Kind: "autoattack", Version: "custom", Norm: attacks.L2, Components: []attacks.Component{
+			{Kind: "apgd-t", Parameters: given{"targets": 3, "loss": "logit-difference"}},
+			{Kind: "apgd-dlr", Parameters: given{"restarts": 1, "loss": "margin"}}},
+			Parameters: given{"steps": 50, "targets": 4, "restarts": 2}}, []attacks.Attack{differs, margin},
+			"AutoAttack (custom: APGD-T, 50 steps, 2 restarts, 3 targets, loss logit-difference; APGD-DLR, 50 steps, 1 restart, loss margin)"},
+		{autoattack("custom", attacks.L2), nil, "AutoAttack (custom: APGD-DLR; FAB; APGD-T)"},
+		{autoattack("", attacks.L1), nil, "AutoAttack (standard)"},
+	} {
+		if r := recipe(t, c.setup, 0.5, 10); c.want != nil && !slices.Equal(r.Components, c.want) {
+			t.Errorf("%s: %+v\nwant %+v", c.title, r.Components, c.want)
+		}
+		if d, err := c.setup.Describe(); err != nil || d.Title != c.title {
+			t.Errorf("%q, %v\nwant %q", d.Title, err, c.title)
+		}
+	}
+
+	d, err := single("pgd", attacks.Linf, given{"steps": "40"}).Describe()
+	want := given{"steps": 40, "restarts": 1, "step_size": "epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1", "schedule": "constant", "loss": "ce"}
+	if err != nil || !maps.Equal(d.Parameters, want) || d.Recipe != "pgd/1" || d.Short != "PGD" || d.Components != nil {
+		t.Errorf("%+v, %v", d, err)
+	}
+	d, err = autoattack("quick", attacks.Linf).Describe()
+	want = given{"steps": 25, "restarts": 1, "eot_iter": 1, "rho": 0.75, "from_clean": false} // what is for ℓ1 alone is left out
+	if err != nil || !maps.Equal(d.Components[0].Parameters, want) || d.Recipe != "autoattack-quick/1" || d.Short != "AA-quick" || d.Parameters != nil {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// TestSetupErrors: an error names what is wrong and what is allowed.
+func TestSetupErrors(t *testing.T) {
+	t.Parallel()
+	custom := func(shared given, components ...attacks.Component) attacks.Setup {
+		return attacks.Setup{Kind: "autoattack", Version: "custom", Parameters: shared, Components: components}
+	}
+	for _, c := range []struct {
+		setup   attacks.Setup
+		epsilon float64
+		want    []string
+	}{
+		{attacks.Setup{Kind: "cw"}, 1, []string{`unknown attack "cw"`, strings.Join(attacks.Kinds(), ", ")}},
+		{attacks.Setup{Kind: "autoattack", Version: "best"}, 1, []string{`unknown version "best"`, "standard, plus, rand, custom, quick"}},
+		{attacks.Setup{Kind: "pgd", Version: "plus"}, 1, []string{"pgd has no versions"}},
+		{attacks.Setup{Kind: "autoattack", Parameters: given{"steps": 3}}, 1, []string{"standard is fixed", `"steps"`, "custom does"}},
+		{attacks.Setup{Kind: "autoattack", Components: []attacks.Component{{Kind: "square"}}}, 1, []string{"no components", "custom does"}},
+		{attacks.Setup{Kind: "square", Parameters: given{"query": 3}}, 1,
+			[]string{`square: unknown parameter "query" (allowed: queries, restarts, p_init, rescale_schedule)`}},
+		{attacks.Setup{Kind: "pgd", Parameters: given{"steps": 2.5}}, 1, []string{"pgd: steps must be a whole number from 1 up, not 2.5"}},
+		{attacks.Setup{Kind: "pgd", Parameters: given{"loss": "logit-difference"}}, 1,
+			[]string{`pgd: loss must be one of ce, dlr, margin, not "logit-difference"`}},
+		{attacks.Setup{Kind: "bisection", Parameters: given{"tolerance": 0.6}}, 1, []string{"tolerance must be a number from 0.000001 to 0.5, not 0.6"}},
+		{attacks.Setup{Kind: "fab", Parameters: given{"targets": 3}}, 1, []string{`fab: unknown parameter "targets"`}},
+		{attacks.Setup{Kind: "fab-t", Parameters: given{"eta": 0.5}}, 1, []string{"fab-t: eta must be a number from 1 to 1000000, not 0.5"}},
+		{attacks.Setup{Kind: "apgd-ce"}, 0, []string{"apgd-ce: epsilon must be positive and finite, not 0"}},
+		{autoattack("standard", attacks.L2), math.NaN(), []string{"epsilon"}},
+		{attacks.Setup{Kind: "apgd-ce", Parameters: given{"large_radii": true}}, 1, []string{"large_radii exists only in l1, not linf"}},
+		{custom(nil), 1, []string{"autoattack-custom: there are no components"}},
+		{custom(nil, attacks.Component{Kind: "cw"}), 1, []string{`autoattack-custom, component 1: unknown attack "cw"`}},
+		{custom(nil, attacks.Component{Kind: "pgd"}), 1, []string{"component 1: pgd is none of AutoAttack's"}},
+		{custom(nil, attacks.Component{Kind: "square"}, attacks.Component{Kind: "square", Parameters: given{"steps": 3}}), 1,
+			[]string{`component 2: square: unknown parameter "steps"`}},
+		{custom(given{"queries": 3, "steps": 3}, attacks.Component{Kind: "square"}), 1, []string{`no component has a parameter "steps"`}},
+		{custom(given{"loss": "dlr"}, attacks.Component{Kind: "apgd-dlr"}), 1, []string{`no component has a parameter "loss"`}},
+		{custom(given{"queries": -1}, attacks.Component{Kind: "square"}), 1, []string{"queries must be a whole number from 1 up, not -1"}},
+	} {
+		_, err := c.setup.Make(c.epsilon, 10)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%+v: %v\nwant %s", c.setup, err, want)
+			}
+		}
+	}
+	for _, v := range []string{"standard", "plus", "rand", "custom", "quick"} {
+		for _, classes := range []int{-1, 0, 1} {
+			if _, err := autoattack(v, attacks.Linf).Make(0.1, classes); err == nil || !strings.Contains(err.Error(), "classes, the model has") {
+				t.Errorf("%s on %d classes: %v", v, classes, err)
+			}
+		}
+	}
+}
+
+// TestSpecs: what a row says agrees with the attack that it makes.
+func TestSpecs(t *testing.T) {
+	t.Parallel()
+	for _, s := range attacks.Specs {
+		if s.Title == "" || s.Doc == "" || strings.HasSuffix(s.Doc, ".") {
+			t.Errorf("%s: title %q, doc %q", s.Kind, s.Title, s.Doc)
+		}
+		for _, p := range s.Accepts() {
+			if p.Doc == "" || (p.Default == nil) != (p.Rule != "") {
+				t.Errorf("%s.%s: doc %q, default %v, rule %q", s.Kind, p.Name, p.Doc, p.Default, p.Rule)
+			}
+			if _, err := p.Read(p.Default); p.Default != nil && err != nil {
+				t.Errorf("%s.%s: the default %v", s.Kind, p.Name, err)
+			}
+		}
+		if s.Versions != nil {
+			continue
+		}
+		for _, n := range allNorms {
+			r := recipe(t, attacks.Setup{Kind: s.Kind, Norm: n}, 0.5, 10)
+			if a := r.Components[0]; a.Name() != s.Kind || r.Name != s.Kind+"/1" || r.Minimises != s.Minimises {
+				t.Errorf("%s: %+v", s.Kind, r)
+			}
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package attacks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"selfheal/internal/setting"
+)
+
+// Spec is what there is to know of a kind of attack. Configs, the command line, results,
+// reports and the documentation say of it what stands here.
+type Spec struct {
+	Kind  string
+	Title string // for readers: "PGD"
+	Doc   string // one line
+	// Revision stands behind the slash of the recipe's name, "pgd/1". It rises when results may change.
+	Revision   int
+	Parameters []Parameter // its own; see [Spec.Accepts]
+	Climbs     Loss        // the loss, by default
+	Minimises  bool        // it looks for the smallest norm, which is what it is run for
+	Component  bool        // it may be one of a custom AutoAttack's
+	// Custom has the defaults that differ in a custom AutoAttack.
+	Custom   map[string]any
+	Versions []Version // AutoAttack's, the default first
+
+	heading string // the title with what readers expect beside it: "PGD-{steps}"; "" is the title
+	start   func(n Norm, epsilon float64) Attack
+}
+
+// Version is one of AutoAttack's: attacks in order, each made on what those before it left unbroken.
+type Version struct {
+	Name       string
+	Short      string // for the head of a column: "AA+"
+	Doc        string // one line
+	Revision   int    // as in [Spec]
+	components func(Norm) []Component
+}
+
+// Listed reports whether the config lists the components: version custom.
+func (v Version) Listed() bool { return v.components == nil }
+
+// Specs is the table of attacks: a new attack is its file and a row here. Defaults are those
+// of the paper, else of the reference code.
+var Specs = []Spec{
+	{
+		Kind: "autoattack", Title: "AutoAttack", Climbs: CrossEntropy, Versions: versions,
+		Doc: "several attacks, each made on the images that those before it left unbroken (Croce & Hein 2020)",
+	},
+	{
+		Kind: "apgd-ce", Title: "APGD-CE", Revision: 1, Component: true, Climbs: CrossEntropy,
+		Doc:        "Auto-PGD on cross-entropy: momentum, and a step that halves when progress stalls",
+		Parameters: without("targets", apgdParameters), Custom: map[string]any{"restarts": 5},
+		start: func(n Norm, e float64) Attack { return APGD{Norm: n, Epsilon: e} },
+	},
+	{
+		Kind: "apgd-dlr", Title: "APGD-DLR", Revision: 1, Component: true, Climbs: DLR,
+		Doc: "Auto-PGD on the difference of logits ratio, which no scale of the logits changes; needs 3 classes",
+		Parameters: slices.Concat(without("targets", apgdParameters), []Parameter{
+			climbed(func(a *APGD) *Loss { return &a.Loss }, DLR, Margin)}),
+		Custom: map[string]any{"restarts": 5},
+		start:  func(n Norm, e float64) Attack { return APGD{Norm: n, Epsilon: e} },
+	},
+	{
+		Kind: "apgd-t", Title: "APGD-T", Revision: 1, Component: true, Climbs: TargetedDLR,
+		Doc: "Auto-PGD on the targeted difference of logits ratio, one target after another; needs 4 classes",
+		Parameters: slices.Concat(apgdParameters, []Parameter{
+			climbed(func(a *APGD) *Loss { return &a.Loss }, TargetedDLR, TargetedCrossEntropy, LogitDifference)}),
+		start: func(n Norm, e float64) Attack { return APGD{Norm: n, Epsilon: e} },
+	},
+	{
+		Kind: "fab", Title: "FAB", Revision: 1, Component: true, Climbs: LogitDifference, Minimises: true,
+		Doc:        "Fast Adaptive Boundary: the nearest misclassified point, by projections onto linearised boundaries",
+		Parameters: without("targets", fabParameters), Custom: map[string]any{"restarts": 5},
+		start: func(n Norm, e float64) Attack { return FAB{Norm: n, Epsilon: e} },
+	},
+	{
+		Kind: "fab-t", Title: "FAB-T", Revision: 1, Component: true, Climbs: LogitDifference, Minimises: true,
+		Doc:        "FAB at the boundary to one target after another",
+		Parameters: fabParameters,
+		start:      func(n Norm, e float64) Attack { return FAB{Norm: n, Epsilon: e, Targeted: true} },
+	},
+	{
+		Kind: "square", Title: "Square", Revision: 1, Component: true, Climbs: Margin, heading: "Square, {queries} queries",
+		Doc:        "a random search that changes square windows and sees only logits",
+		Parameters: squareParameters,
+		start:      func(n Norm, e float64) Attack { return Square{Norm: n, Epsilon: e} },
+	},
+	{
+		Kind: "pgd", Title: "PGD", Revision: 1, Climbs: CrossEntropy, heading: "PGD-{steps}",
+		Doc:        "projected gradient ascent in steps of a given length, from a random start",
+		Parameters: pgdParameters,
+		start:      func(n Norm, e float64) Attack { return PGD{Norm: n, Epsilon: e} },
+	},
+	{
+		Kind: "fgsm", Title: "FGSM", Revision: 1, Climbs: CrossEntropy,
+		Doc:        "one step of length epsilon along the gradient's sign",
+		Parameters: fgsmParameters,
+		start:      func(n Norm, e float64) Attack { return FGSM{Norm: n, Epsilon: e} },
+	},
+	{
+		Kind: "bisection", Title: "Bisection", Revision: 1, Climbs: LogitDifference, Minimises: true,
+		Doc:        "the smallest norm that breaks an image, looked for up to epsilon by Auto-PGD at one radius after another",
+		Parameters: bisectionParameters,
+		start:      func(n Norm, e float64) Attack { return Bisection{Norm: n, Epsilon: e} },
+	},
+}
+
+// versions are AutoAttack's. What a component does not name has the default of its kind.
+var versions = []Version{
+	{"standard", "AA", "apgd-ce, apgd-t, fab-t and square: the reference", 1, func(n Norm) []Component {
+		if n != L1 {
+			return []Component{{Kind: "apgd-ce"}, {Kind: "apgd-t"}, {Kind: "fab-t"}, {Kind: "square"}}
+		}
+		return []Component{
+			{"apgd-ce", map[string]any{"restarts": 5, "large_radii": true}},
+			{"apgd-t", map[string]any{"targets": 5, "large_radii": true}},
+			{Kind: "fab-t"}, {Kind: "square"},
+		}
+	}},
+	{"plus", "AA+", "apgd-ce, apgd-dlr and fab with 5 restarts each, square, apgd-t and fab-t", 1, func(Norm) []Component {
+		five := map[string]any{"restarts": 5}
+		return []Component{{"apgd-ce", five}, {"apgd-dlr", five}, {"fab", five}, {Kind: "square"}, {Kind: "apgd-t"}, {Kind: "fab-t"}}
+	}},
+	{"rand", "AA-rand", "for randomised models: apgd-ce and apgd-dlr with gradients averaged over 20 passes", 1, func(Norm) []Component {
+		twenty := map[string]any{"eot_iter": 20}
+		return []Component{{"apgd-ce", twenty}, {"apgd-dlr", twenty}}
+	}},
+	{"custom", "AA-custom", "the components that the config lists", 1, nil},
+	{"quick", "AA-quick", "short runs of Auto-PGD, none of AutoAttack's own: verdicts close to standard's for a twentieth of its passes", 1, quick},
+}
+
+// apgdParameters are those of all forms of Auto-PGD; sections are Croce & Hein 2020's, "Reliable
+// evaluation…", or where it says so 2021's, "Mind the box…".
+var apgdParameters = []Parameter{
+	whole("steps", 100, "iterations of a run", func(a *APGD) *int { return &a.Steps }), // 3.2
+	whole("restarts", 1, "runs, for each target, from random starts", func(a *APGD) *int { return &a.Restarts }),
+	aimedAt(func(a *APGD) *int { return &a.Targets }), // 5
+	whole("eot_iter", 1, "passes that a gradient is averaged over, for randomised models", func(a *APGD) *int { return &a.EOT }),
+	decimal("rho", .75, setting.Fraction, "fraction of steps that must raise the loss, else the step is halved", // 3.2
+		func(a *APGD) *float64 { return &a.Rho }),
+	flag("large_radii", "spend a run on radii 3·epsilon, 2·epsilon and epsilon", func(a *APGD) *bool { return &a.LargeRadii }).only(L1), // 2021, 3.4
+	flag("from_clean", "start at the clean image, not at random", func(a *APGD) *bool { return &a.FromClean }),
+	decimal("sparsity", .2, setting.Fraction, "fraction of the values that a run's first steps move, unless large_radii is set", // 2021, 3.3
+		func(a *APGD) *float64 { return &a.Sparsity }).only(L1),
+}
+
+// fabParameters have the sections of Croce & Hein 2020, "Minimally distorted Adversarial Examples…".
+var fabParameters = []Parameter{
+	whole("steps", 100, "iterations of a run", func(a *FAB) *int { return &a.Steps }),
+	whole("restarts", 1, "runs, for each target, the first from the clean image", func(a *FAB) *int { return &a.Restarts }),
+	aimedAt(func(a *FAB) *int { return &a.Targets }),
+	decimal("alpha_max", .1, setting.Fraction, "largest weight of the clean image's projection", func(a *FAB) *float64 { return &a.AlphaMax }), // 2.3
+	decimal("eta", 1.05, setting.Interval{Min: 1, Max: 1e6}, "extrapolation beyond the boundary", func(a *FAB) *float64 { return &a.Eta }),     // 2.3
+	decimal("beta", .9, setting.Fraction, "step back from a misclassified point, towards the clean image", // 2.4
+		func(a *FAB) *float64 { return &a.Beta }),
+}
+
+var squareParameters = []Parameter{
+	whole("queries", 5000, "queries of a run after that of its start", func(a *Square) *int { return &a.Queries }),
+	whole("restarts", 1, "runs, each from its own start", func(a *Square) *int { return &a.Restarts }),
+	decimal("p_init", .8, setting.Fraction, "fraction of the pixels in the first windows", func(a *Square) *float64 { return &a.PInit }),
+	flag("rescale_schedule", "stretch the windows' schedule, made for 10000 queries, to the number of queries",
+		func(a *Square) *bool { return &a.RescaleSchedule }),
+}
+
+var pgdParameters = []Parameter{
+	whole("steps", 20, "steps of a run", func(a *PGD) *int { return &a.Steps }),
+	whole("restarts", 1, "runs, each from its own random start", func(a *PGD) *int { return &a.Restarts }),
+	decimal("step_size", 0, setting.Positive, "length of the first step in the norm", func(a *PGD) *float64 { return &a.StepSize }).
+		following("epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1", func(a Attack) any { return a.(PGD).usualStep() }),
+	choice("schedule", "how the steps of a run shrink towards 0", func(a *PGD) *Schedule { return &a.Schedule },
+		ConstantSteps, LinearSteps, CosineSteps),
+	climbed(func(a *PGD) *Loss { return &a.Loss }, CrossEntropy, DLR, Margin),
+}
+
+var fgsmParameters = []Parameter{climbed(func(a *FGSM) *Loss { return &a.Loss }, CrossEntropy, DLR, Margin)}
+
+var bisectionParameters = []Parameter{
+	whole("steps", 50, "iterations of a run of Auto-PGD", func(a *Bisection) *int { return &a.Steps }),
+	whole("restarts", 1, "runs for each radius and target", func(a *Bisection) *int { return &a.Restarts }),
+	aimedAt(func(a *Bisection) *int { return &a.Targets }),
+	decimal("tolerance", .01, setting.Interval{Min: 1e-6, Max: .5}, "relative width at which halving ends",
+		func(a *Bisection) *float64 { return &a.Tolerance }),
+	bisectionLoss(),
+}
+
+// Kinds are the attacks' names, in the table's order.
+func Kinds() []string {
+	names := make([]string, len(Specs))
+	for i, s := range Specs {
+		names[i] = s.Kind
+	}
+	return names
+}
+
+// Lookup is the row of a kind. The error names all kinds.
+func Lookup(kind string) (Spec, error) {
+	for _, s := range Specs {
+		if s.Kind == kind {
+			return s, nil
+		}
+	}
+	return Spec{}, fmt.Errorf("unknown attack %q (want %s)", kind, strings.Join(Kinds(), ", "))
+}
+
+// Accepts lists the parameters that a config may give the kind: its own, and for AutoAttack,
+// whose version custom alone takes them, those that may be set for all components at once.
+func (s Spec) Accepts() []Parameter {
+	if s.Versions == nil {
+		return s.Parameters
+	}
+	var all []Parameter
+	for _, c := range Specs {
+		for _, p := range c.Parameters {
+			if c.Component && p.Shared() && !slices.ContainsFunc(all, func(q Parameter) bool { return q.Name == p.Name }) {
+				p.Default, p.Rule = nil, "each component's own"
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// version is AutoAttack's version of that name, by default the first.
+func (s Spec) version(name string) (Version, error) {
+	if name == "" {
+		return s.Versions[0], nil
+	}
+	names := make([]string, len(s.Versions))
+	for i, v := range s.Versions {
+		if names[i] = v.Name; v.Name == name {
+			return v, nil
+		}
+	}
+	return Version{}, fmt.Errorf("unknown version %q of %s (want %s)", name, s.Kind, strings.Join(names, ", "))
+}
