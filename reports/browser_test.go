@@ -21,12 +21,12 @@ import (
 )
 
 // writePage renders the page alone, which takes a tenth of the time of a whole report.
-func writePage(t *testing.T, f *result.File, recs []result.Record) (path string) {
+func pageFile(t *testing.T, f *result.File, recs []result.Record) (path string) {
 	t.Helper()
 	v := derive(f)
 	v.addMargins(slices.Values(recs))
 	var sb strings.Builder
-	if err := renderHTML(&sb, v, nil); err != nil {
+	if err := renderHTML(&sb, v); err != nil {
 		t.Fatal(err)
 	}
 	path = filepath.Join(t.TempDir(), "report.html")
@@ -40,7 +40,7 @@ func TestBrowserFixture(t *testing.T) {
 	ctx := testbrowser.Start(t)
 	f := fixture()
 	f.Command = []string{"selfheal", "run", "--config", "it's mine.yaml"}
-	p := testbrowser.Open(t, ctx, writePage(t, f, records(f)))
+	p := testbrowser.Open(t, ctx, pageFile(t, f, records(f)))
 	p.Check("wide")
 
 	text := testbrowser.Eval[string](p, "document.body.innerText")
@@ -88,7 +88,7 @@ func TestBrowserFixture(t *testing.T) {
 func TestBrowserSorts(t *testing.T) {
 	ctx := testbrowser.Start(t)
 	f := fixture()
-	p := testbrowser.Open(t, ctx, writePage(t, f, records(f)))
+	p := testbrowser.Open(t, ctx, pageFile(t, f, records(f)))
 
 	// The white-box suite's table: two models under two controls, some cells missing. None is
 	// "baseline / controlled" and sorts by the controlled number.
@@ -210,7 +210,7 @@ func TestBrowserBig(t *testing.T) {
 	if len(f.Cells) != 30 || len(recs) < 10000 {
 		t.Fatalf("%d cells, %d records", len(f.Cells), len(recs))
 	}
-	path := writePage(t, f, recs)
+	path := pageFile(t, f, recs)
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)

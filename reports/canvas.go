@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"html"
+	"html/template"
 	"image"
 	"image/color"
 	"image/png"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,29 +27,31 @@ import (
 // dpi is the resolution of the PNG files.
 const dpi = 300
 
-// picture is something to draw, of a size in points.
-type picture interface {
-	size() (width, height vg.Length)
-	draw(canvas vg.Canvas)
-	describe() string // what it shows, for readers who do not see it
+// figure is a picture of a suite, a file of each form that figureForms has.
+type figure struct {
+	Name string // its files are NAME-SUITE.png and .svg
+	Draw func(s *suite) sheet
+	When func(s *suite) bool // nil: always
 }
 
-func renderPNG(w io.Writer, _ *view, s *suite) error      { return writePNG(w, fullFigure(s, light)) }
-func renderCurvePNG(w io.Writer, _ *view, s *suite) error { return writePNG(w, fullCurves(s, light)) }
-
-func renderSVG(w io.Writer, _ *view, s *suite) error {
-	_, err := io.WriteString(w, svg(fullFigure(s, light)))
-	return err
+// figures are those of every suite, in this order.
+var figures = []figure{
+	{"radar", fullAccuracies, nil},
+	{"curve", fullCurves, hasCurves},
+	{"solver", fullStudies, hasStudies},
+	{"waterfall", fullWaterfalls, hasWaterfalls},
+	{"control", fullTraces, hasTraceFigure},
 }
 
-func renderCurveSVG(w io.Writer, _ *view, s *suite) error {
-	_, err := io.WriteString(w, svg(fullCurves(s, light)))
-	return err
-}
+// figureForms are the kinds of files that figures are written as.
+var figureForms = []struct {
+	ending string
+	write  func(w io.Writer, s sheet) error
+}{{".png", writePNG}, {".svg", writeSVG}}
 
-func writePNG(w io.Writer, p picture) error {
-	c := pngCanvas{vgimg.NewWith(vgimg.UseWH(p.size()), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))}
-	p.draw(c)
+func writePNG(w io.Writer, s sheet) error {
+	c := pngCanvas{vgimg.NewWith(vgimg.UseWH(s.size()), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))}
+	s.draw(c, light)
 	var buf bytes.Buffer
 	if err := png.Encode(&buf, paletted(c.Image())); err != nil {
 		return err
@@ -154,15 +158,15 @@ func (c *svgCanvas) FillString(f font.Face, pt vg.Point, s string) {
 	c.Canvas.FillString(f, pt, s)
 }
 
-// svg draws p as an SVG document. Its text stays text; textLength holds each to
+// svg draws s as an SVG document. Its text stays text; textLength holds each to
 // the width of the layout, whichever font the viewer falls back to.
-func svg(p picture) string {
-	c := &svgCanvas{Canvas: vgsvg.New(p.size())}
-	p.draw(c)
+func svg(s sheet, t theme) string {
+	c := &svgCanvas{Canvas: vgsvg.New(s.size())}
+	s.draw(c, t)
 	var buf bytes.Buffer
 	c.WriteTo(&buf) // a bytes.Buffer takes everything
-	const family = `style="font-family:Liberation Sans;`
-	doc := strings.ReplaceAll(buf.String(), family, `style="font-family:'Liberation Sans',Arial,Helvetica,sans-serif;`)
+	const family = "font-family:Liberation Sans;font-variant:normal;"
+	doc := strings.ReplaceAll(buf.String(), family, "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")
 	parts := strings.Split(doc, "<text x=") // names are escaped: only elements begin so
 	var sb strings.Builder
 	for i, part := range parts {
@@ -171,6 +175,57 @@ func svg(p picture) string {
 		}
 		sb.WriteString(part)
 	}
-	const open = `xmlns:xlink="http://www.w3.org/1999/xlink">`
-	return strings.Replace(sb.String(), open, open+"\n<title>"+html.EscapeString(p.describe())+"</title>", 1)
+	return strings.Replace(sb.String(), svgOpen, svgOpen+"\n<title>"+html.EscapeString(s.Alt)+"</title>", 1)
+}
+
+const svgOpen = `xmlns:xlink="http://www.w3.org/1999/xlink">`
+
+func writeSVG(w io.Writer, s sheet) error {
+	_, err := io.WriteString(w, svg(s, light))
+	return err
+}
+
+// themed is what may differ between a drawing for light pages and one for dark pages.
+var themed = regexp.MustCompile(`#[0-9A-F]{6}|<image [^>]*>`)
+
+// inline draws a sheet as an svg element that follows the page's colour scheme: a colour that
+// differs is var(--DAY-NIGHT), which [withInks] defines. The page's style has its font.
+func inline(s sheet) template.HTML {
+	night := themed.FindAllString(svg(s, dark), -1)
+	_, drawing, _ := strings.Cut(svg(s, light), "</title>")
+	drawing = themed.ReplaceAllStringFunc(drawing, func(day string) string {
+		other := night[0]
+		switch night = night[1:]; {
+		case day == other:
+			return day
+		case day[0] == '#':
+			return "var(--" + day[1:] + "-" + other[1:] + ")"
+		}
+		return strings.Replace(day, "<image", `<image class="day"`, 1) + strings.Replace(other, "<image", `<image class="night"`, 1)
+	})
+	drawing = strings.NewReplacer("\n", "", "\t", "", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;", "",
+		"font-weight:normal;", "", "font-style:normal;", "").Replace(drawing)
+	width, height := s.size()
+	return template.HTML(fmt.Sprintf(`<svg class="fig" role="img" aria-label="%s" viewBox="0 0 %.5g %.5g" width="%d" height="%d">`,
+		html.EscapeString(s.Alt), width.Points(), height.Points(), cssPixels(width), cssPixels(height)) + drawing)
+}
+
+func cssPixels(l vg.Length) int { return int(l.Points() * 96 / 72) }
+
+var inkUse = regexp.MustCompile(`var\(--([0-9A-F]{6})-([0-9A-F]{6})\)`)
+
+// withInks defines the colours that a page's pictures use, at the end of its style. On
+// paper they are those of light pages.
+func withInks(page string) string {
+	var day, night []string
+	for _, m := range inkUse.FindAllStringSubmatch(page, -1) {
+		name := "--" + m[1] + "-" + m[2] + ":#"
+		day, night = append(day, name+m[1]), append(night, name+m[2])
+	}
+	list := func(inks []string) string {
+		slices.Sort(inks)
+		return ":root{" + strings.Join(slices.Compact(inks), ";") + "}"
+	}
+	const end, darkPages = "</style>", "\n@media screen and (prefers-color-scheme: dark){"
+	return strings.Replace(page, end, list(day)+darkPages+list(night)+"}\n"+end, 1)
 }

@@ -97,7 +97,7 @@ func inert(field string) string {
 
 func full(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-func renderCSV(w io.Writer, v *view, _ *suite) error {
+func renderCSV(w io.Writer, v *view) error {
 	out := csv.NewWriter(w)
 	var line []string
 	for _, c := range csvColumns {

@@ -29,7 +29,7 @@ func TestCSVReadBack(t *testing.T) {
 	}
 	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostile} {
 		var sb strings.Builder
-		if err := renderCSV(&sb, derive(f), nil); err != nil {
+		if err := renderCSV(&sb, derive(f)); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := csv.NewReader(strings.NewReader(sb.String())).ReadAll()
@@ -102,9 +102,9 @@ func TestSeedsInTables(t *testing.T) {
 		}
 	}
 	v := derive(f)
-	render := func(how func(w io.Writer, v *view, s *suite) error) string {
+	render := func(how func(w io.Writer, v *view) error) string {
 		var sb strings.Builder
-		if err := how(&sb, v, nil); err != nil {
+		if err := how(&sb, v); err != nil {
 			t.Fatal(err)
 		}
 		return sb.String()

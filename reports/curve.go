@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
 
 // curve is the accuracy of one model under one defense against epsilon, under one
@@ -182,9 +183,9 @@ func (s *suite) distanceTable() table {
 		}
 		line := []box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title()), text(thousands(int64(len(m.reach)))), text(thousands(int64(standing)))}
 		for _, q := range []float64{0.1, 0.5, 0.9} {
-			said := "> " + epsilon(*c.Epsilon)
+			said := "> " + number.Format(*c.Epsilon)
 			if d := rankOf(m.reach, q); !math.IsInf(d, 1) {
-				said = number(d)
+				said = threeDigits(d)
 			}
 			line = append(line, text(said))
 		}

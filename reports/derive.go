@@ -169,6 +169,11 @@ func (s *suite) arrangeColumns() {
 	}
 }
 
+// same reports whether two columns are one attack at one strength.
+func (c column) same(as column) bool {
+	return c.Attack == as.Attack && orMinusOne(c.Epsilon) == orMinusOne(as.Epsilon)
+}
+
 // Cell returns the cell of a model, a defense ("none" or a control) and a column, or nil.
 func (s *suite) Cell(model, defense string, col column) *result.Cell {
 	return s.cells[cellKey{model, defense, col.Attack, orMinusOne(col.Epsilon)}]

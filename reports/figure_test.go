@@ -6,7 +6,9 @@ import (
 	"image/color"
 	"image/png"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -92,89 +94,90 @@ func extreme(models, controls, axes int) *result.File {
 	return f
 }
 
-// TestNothingOverlaps lays out figures from one model to a crowd: no text may
-// meet another or leave the picture.
+// legible lays a sheet out: no text may meet another or leave the picture. It returns the texts.
+func legible(t *testing.T, name string, s sheet, th theme) map[string]bool {
+	t.Helper()
+	width, height := s.size()
+	have, all := map[string]bool{}, texts(t, svg(s, th))
+	for a, p := range all {
+		have[p.text] = true
+		for _, q := range all[:a] {
+			if p.left < q.right && q.left < p.right && p.top < q.bottom && q.top < p.bottom {
+				t.Errorf("%s: %q meets %q", name, p.text, q.text)
+			}
+		}
+		if p.left < 0 || p.right > width.Points() || p.bottom > 0 || -p.top > height.Points() {
+			t.Errorf("%s: %q leaves the picture", name, p.text)
+		}
+	}
+	return have
+}
+
+// TestNothingOverlaps lays out figures from one model to a crowd.
 func TestNothingOverlaps(t *testing.T) {
+	t.Parallel()
 	long := fixture()
 	for i := range long.Cells {
 		long.Cells[i].Recipe = "" // names of attacks instead of short titles
 		long.Cells[i].Attack = strings.Replace(long.Cells[i].Attack, "aa-", "an-attack-with-quite-a-long-name-", 1)
 	}
-	for name, f := range map[string]*result.File{"fixture": fixture(), "long": long, "one": crowded(1), "two": crowded(2), "four": crowded(4), "seven": crowded(7),
-		"one model": extreme(1, 1, 3), "a dozen": extreme(12, 1, 4), "five controls": extreme(2, 5, 4), "nine axes": extreme(6, 3, 9), "two axes": extreme(1, 5, 2), "nine controls": extreme(1, 9, 9)} {
+	for name, f := range map[string]*result.File{
+		"fixture": fixture(), "long": long, "one": crowded(1), "two": crowded(2), "four": crowded(4), "seven": crowded(7),
+		"one model": extreme(1, 1, 3), "a dozen": extreme(12, 1, 4), "five controls": extreme(2, 5, 4),
+		"nine axes": extreme(6, 3, 9), "two axes": extreme(1, 5, 2), "nine controls": extreme(1, 9, 9),
+	} {
 		for _, s := range derive(f).Suites {
-			figures := []picture{fullFigure(s, light), fullCurves(s, light)}
+			name := name + ", " + s.Name
+			for _, fig := range figures {
+				if fig.When == nil || fig.When(s) {
+					legible(t, name+", "+fig.Name, fig.Draw(s), light)
+				}
+			}
 			for _, m := range s.Models {
-				figures = append(figures, panelFigure(s, m, dark))
+				legible(t, name+", a page's", s.pageAccuracies(m), dark)
+				legible(t, name+", a page's components", s.waterfallsOf(m), dark)
 			}
 			for _, c := range s.Curves() {
-				figures = append(figures, panelCurves(s, c, dark))
-			}
-			if hasWaterfalls(s) {
-				figures = append(figures, fullWaterfalls(s, light), waterfallPanel(s, s.Models[0], dark))
-			}
-			for i, fig := range figures {
-				all := texts(t, svg(fig))
-				width, height := fig.size()
-				for a, p := range all {
-					for _, q := range all[:a] {
-						if p.left < q.right && q.left < p.right && p.top < q.bottom && q.top < p.bottom {
-							t.Errorf("%s, %s, figure %d: %q meets %q", name, s.Name, i, p.text, q.text)
-						}
-					}
-					if p.left < 0 || p.right > width.Points() || p.bottom > 0 || -p.top > height.Points() {
-						t.Errorf("%s, %s, figure %d: %q leaves the picture", name, s.Name, i, p.text)
-					}
-				}
+				legible(t, name+", a page's curve", s.curveSheet(inPage(), []curves{c}), dark)
 			}
 		}
 	}
 }
 
-func TestFigureText(t *testing.T) {
-	files := report(t)
-	for file, want := range map[string][]string{
-		"radar-real.svg": {"CIFAR-10, adversarially trained", "accuracy in % · cifar10-test · n = 200 · oblivious", "resnet-2b", "None", "AA ℓ∞", "ε = 8/255", "AA ℓ2", "ε = 0.5",
-			"AA ℓ1", "ε = 12", "20", "100%", "baseline", "controlled: pca (optimisation loop)", "adversarial images made on the undefended network, then", "given to every defense", "82.0", "80.5", "25.5", "46.0", "33.0"},
-		"radar--white-box.svg": {scriptName, texName, "–", "controlled: auto_encoder (optimisation loop)", "ε = 4/255", "aa-l1"},
-		"radar-single.svg":     {"0 %", "80 %", "100 %", "Square ℓ∞", "ε = 0.05", "38.5", "0.0", "controlled: pca"},
-		"curve-curve.svg":      {"Robustness curves", "accuracy in % · cifar10-test · n = 200 · oblivious", "resnet-2b", "FAB-T ℓ∞", "Bisection ℓ2", "0", "4/255", "8/255", "0.5", "1", "ε", "60 %", "baseline"},
-	} {
-		have := map[string]bool{}
-		for _, x := range texts(t, files[file]) {
-			have[x.text] = true
+// Every figure's description and texts are those of the golden file.
+func TestFigureGolden(t *testing.T) {
+	t.Parallel()
+	var sb strings.Builder
+	files := maps.Clone(report(t))
+	for name, content := range writeFixture(t, studyFixture(), nil) {
+		if strings.HasPrefix(name, "solver-") {
+			files[name] = content
 		}
-		for _, w := range want {
-			if !have[w] {
-				t.Errorf("%s lacks %q", file, w)
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if strings.HasSuffix(name, ".svg") {
+			_, title, _ := strings.Cut(files[name], "<title>")
+			title, _, _ = strings.Cut(title, "</title>")
+			fmt.Fprintf(&sb, "%s: %s\n", name, title)
+			for _, x := range texts(t, files[name]) {
+				fmt.Fprintf(&sb, "  %s\n", x.text)
 			}
 		}
-		if !strings.Contains(files[file], "<title>") {
-			t.Errorf("%s has no title", file)
-		}
 	}
-	if strings.Contains(files["radar-single.svg"], "stroke-dasharray") || !strings.Contains(files["radar-single.svg"], "<title>Bars") {
-		t.Error("a suite with two axes is not drawn as bars")
-	}
+	golden(t, "figures.txt", sb.String())
 }
 
 func TestNumberedAxes(t *testing.T) {
+	t.Parallel()
 	s := derive(crowded(7)).Suites[0]
-	f := panelFigure(s, s.Models[0], light)
-	if !f.axes().numbered {
-		t.Fatal("22 axes are not numbered")
-	}
-	have := map[string]bool{}
-	for _, x := range texts(t, svg(f)) {
-		have[x.text] = true
-	}
+	have := legible(t, "22 axes", s.pageAccuracies(s.Models[0]), light)
 	if !have["22"] || !have["22  "+s.Columns[21].Title()] {
-		t.Error("the numbers' key is missing")
+		t.Error("22 axes are not numbered, or the numbers' key is missing")
 	}
 }
 
 func TestPNG(t *testing.T) {
-	whitebox := map[string]bool{"waterfall--white-box.png": true, "waterfall-detached.png": true, "waterfall-bpda.png": true, "waterfall-through.png": true}
+	whitebox := map[string]bool{"waterfall--white-box.png": true, "waterfall-detached.png": true, "waterfall-through.png": true}
 	for name, content := range report(t) {
 		if !strings.HasSuffix(name, ".png") {
 			continue

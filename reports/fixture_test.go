@@ -106,7 +106,6 @@ func fixture() *result.File {
 	}
 	linf, l2 := attacked{"aa-linf", "linf", aa, 8. / 255}, attacked{"aa-l2", "l2", aa, 0.5}
 	known("detached", []attacked{linf, l2}, [][][]int{{{164, 51, 59}, {161, 70, 88}}})
-	known("bpda", []attacked{l2}, [][][]int{{{164, 59}, {161, 88}}})
 	known("through", []attacked{{"pgd-linf", "linf", "pgd/1", 8. / 255}, l2}, [][][]int{{{164, 60, 59}, {161, 49, 61}}})
 	addCells(f, result.Suite{Name: "curve", Title: "Robustness curves", Dataset: "cifar10-test", Mode: "oblivious",
 		Models: []string{"resnet-2b"}, Controls: []string{"pca"}, Attacks: []string{"fab", "bisection"}}, 200,

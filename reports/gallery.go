@@ -113,11 +113,11 @@ func (s *suite) card(c result.GalleryCase, col column) galleryCard {
 		before = append(before, answer("controlled", c.Controlled.Clean, c.Label))
 	}
 	add("Clean", fmt.Sprintf("Image %d as it is, labelled %s", c.Image, name), p.Clean, "", before...)
-	strength := fmt.Sprintf("%s norm %s", normName(c.Norm), number(c.Perturbation))
+	strength := fmt.Sprintf("%s norm %s", normName(c.Norm), threeDigits(c.Perturbation))
 	if c.VerdictOnly {
 		strength += ", at the attack's first success"
 	}
-	add("Perturbation ×"+number(p.Magnification), fmt.Sprintf("What the attack added to image %d, %s times as strong, around mid-grey", c.Image, number(p.Magnification)), p.Perturbation, strength)
+	add("Perturbation ×"+threeDigits(p.Magnification), fmt.Sprintf("What the attack added to image %d, %s times as strong, around mid-grey", c.Image, threeDigits(p.Magnification)), p.Perturbation, strength)
 	add("Adversarial", fmt.Sprintf("Image %d after the attack", c.Image), p.Adversarial, "", after...)
 	if c.Controlled == nil {
 		return out
@@ -143,7 +143,7 @@ func classOf(class int, name string) string {
 
 // answer is what a network says, with its margin.
 func answer(who string, a result.GalleryAnswer, label int) galleryAnswer {
-	margin := number(a.Margin)
+	margin := threeDigits(a.Margin)
 	if a.Margin > 0 {
 		margin = "+" + margin
 	}
@@ -172,7 +172,7 @@ func courseOf(t []result.GallerySweep) string {
 		objectives = append(objectives, fourDigits(s.Objective))
 	}
 	for _, l := range t[len(t)-1].Layers {
-		norms = append(norms, fmt.Sprintf("%s at %s", number(l.ControlNorm), layerName(l.At)))
+		norms = append(norms, fmt.Sprintf("%s at %s", threeDigits(l.ControlNorm), layerName(l.At)))
 	}
 	out := "Objective " + objectives[0]
 	if len(t) > 1 {

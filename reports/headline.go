@@ -133,7 +133,7 @@ func (s *suite) headline(r row, vary varied) []box {
 	line = append(line, s.pair(first, scored, true, vary.controlled), s.pair(lowest, scored, true, vary.controlled),
 		s.pair(lowest, func(c *result.Cell) string { return cmp.Or(interval(c), dash) }, false, vary.controlled), text(strings.Join(attack, " / ")))
 	if vary.modes {
-		line = append(line, text(modeOf(s.Mode).Label))
+		line = append(line, text(modeOf(s.Mode).Title))
 	}
 	return line
 }

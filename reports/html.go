@@ -84,29 +84,34 @@ type pageSuite struct {
 	Traces                     *traceView
 }
 
-// pageFigure is one picture for light and dark pages: an svg element that follows the
-// page's scheme or, where the two are different drawings, data URIs.
+// pageFigure is one picture: an svg element that follows the page's colour scheme.
 type pageFigure struct {
-	Caption, Alt  string
-	Inline        template.HTML
-	Light         template.URL
-	Dark          template.Srcset
-	Width, Height int // CSS pixels
+	Caption string
+	Drawing template.HTML
 }
 
-func renderHTML(w io.Writer, v *view, _ *suite) error {
-	css, err := assets.ReadFile("assets/style.css")
-	if err != nil {
-		return err
-	}
+func inlined(caption string, s sheet) pageFigure { return pageFigure{caption, inline(s)} }
+
+func renderHTML(w io.Writer, v *view) error {
 	script, err := assets.ReadFile("assets/report.js")
 	if err != nil {
 		return err
 	}
 	d := v.page()
-	d.Style, d.Script, d.Policy = template.CSS(string(css)+seriesStyle()), template.JS(script), policy(script)
+	return writePage(w, page, seriesStyle(), func(style template.CSS) any {
+		d.Style, d.Script, d.Policy = style, template.JS(script), policy(script)
+		return d
+	})
+}
+
+// writePage fills a page's template with what data makes of the style.
+func writePage(w io.Writer, t *template.Template, more string, data func(style template.CSS) any) error {
+	css, err := assets.ReadFile("assets/style.css")
+	if err != nil {
+		return err
+	}
 	var sb strings.Builder
-	if err := page.Execute(&sb, d); err != nil {
+	if err := t.Execute(&sb, data(template.CSS(string(css)+more))); err != nil {
 		return err
 	}
 	_, err = io.WriteString(w, withInks(sb.String()))
@@ -128,7 +133,7 @@ func (v *view) page() pageData {
 		}
 	}
 	if s, m := v.showcase(); s != nil {
-		f := s.panel(s.Heading()+": "+s.caption("accuracy in %"+panelFigure(s, m, light).seeds()), m)
+		f := inlined(s.Heading()+": "+s.caption("accuracy in %"+comma(s.drawn())), s.pageAccuracies(m))
 		d.Showcase = &f
 	}
 	for _, s := range v.Suites {
@@ -148,29 +153,24 @@ func (v *view) page() pageData {
 	}
 	for _, s := range v.radars {
 		for _, m := range s.Models {
-			d.Radars = append(d.Radars, s.panel(s.Heading(), m))
+			d.Radars = append(d.Radars, inlined(s.Heading(), s.pageAccuracies(m)))
 		}
 	}
 	return d
-}
-
-// panel draws one model's radar plot or bars.
-func (s *suite) panel(caption, model string) pageFigure {
-	return pictures(caption, panelFigure(s, model, light), panelFigure(s, model, dark))
 }
 
 // fill adds the figures and the details of a suite that was run.
 func (s *suite) fill(ps *pageSuite, panels bool) {
 	for _, m := range s.Models {
 		if panels {
-			ps.Figures = append(ps.Figures, s.panel(s.caption("Accuracy in %"+panelFigure(s, m, light).seeds()), m))
+			ps.Figures = append(ps.Figures, inlined(s.caption("Accuracy in %"+comma(s.drawn())), s.pageAccuracies(m)))
 		}
-		if day := waterfallPanel(s, m, light); day != nil {
-			ps.Components = append(ps.Components, pictures(s.caption("Accuracy in % after each component"+s.ofFirstSeed()), day, waterfallPanel(s, m, dark)))
+		if f := s.waterfallsOf(m); f.Panels != nil {
+			ps.Components = append(ps.Components, inlined(s.caption("Accuracy in % after each component"+s.ofFirstSeed()), f))
 		}
 	}
 	for _, c := range s.Curves() {
-		ps.Curves = append(ps.Curves, pictures(s.caption("Accuracy in % against ε"+s.ofFirstSeed()), panelCurves(s, c, light), panelCurves(s, c, dark)))
+		ps.Curves = append(ps.Curves, inlined(s.caption("Accuracy in % against ε"+s.ofFirstSeed()), s.curveSheet(inPage(), []curves{c})))
 	}
 	ps.Intervals, ps.Classes = s.intervalTable(), s.classTables()
 	for _, t := range []table{s.spreadTable(), s.distanceTable(), s.waterfallTable(), s.solverTable(), s.marginTable(), s.costTable()} {
@@ -199,23 +199,10 @@ func policy(script []byte) string {
 	return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// pictures draws a panel for light and for dark pages.
-func pictures(caption string, day, night picture) pageFigure {
-	uri := func(p picture) string {
-		return "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(svg(p)))
-	}
-	width, height := day.size()
-	f := pageFigure{Caption: caption, Alt: day.describe(), Inline: inline(day, night), Width: cssPixels(width), Height: cssPixels(height)}
-	if f.Inline == "" {
-		f.Light, f.Dark = template.URL(uri(day)), template.Srcset(uri(night))
-	}
-	return f
-}
-
 // attackers explains the modes of the file's suites.
 func (v *view) attackers() []fact {
 	var out []fact
-	for _, m := range modes {
+	for _, m := range result.Modes {
 		if slices.ContainsFunc(v.Suites, func(s *suite) bool { return s.Mode == m.Name }) {
 			out = append(out, fact{m.Name, m.Knows})
 		}

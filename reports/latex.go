@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"selfheal/internal/number"
 )
 
 // texHead lets tables.tex be compiled by itself and also be read with \input
@@ -52,7 +54,7 @@ func (t table) pages() []table {
 	return out
 }
 
-func renderLaTeX(w io.Writer, v *view, _ *suite) error {
+func renderLaTeX(w io.Writer, v *view) error {
 	var sb strings.Builder
 	sb.WriteString(texHead)
 	for i, t := range v.knowledgeTable().pages() {
@@ -84,8 +86,8 @@ func renderLaTeX(w io.Writer, v *view, _ *suite) error {
 // what its attacker knows.
 func (s *suite) texCaption(t table) string {
 	out := fmt.Sprintf("%s (%s). %s", s.Heading(), s.Sample(), t.Caption)
-	if m := modeOf(s.Mode); m.Short != "" {
-		out += " (adversarial images " + m.Short + ")"
+	if m := modeOf(s.Mode); m.Made != "" {
+		out += " (adversarial images " + m.Made + ")"
 	}
 	return out
 }
@@ -109,7 +111,7 @@ func (s *suite) paperForm(t table) (table, texForm) {
 			if c.norm == "" || c.Epsilon == nil {
 				return t, form
 			}
-			norm, e := normName(c.norm), epsilon(*c.Epsilon)
+			norm, e := normName(c.norm), number.Format(*c.Epsilon)
 			head += " (" + norm + ")"
 			if strength[norm] == "" {
 				said = append(said, norm+": ε = "+e)

@@ -103,7 +103,7 @@ func quantile(xs []float64, q float64) string {
 	if len(xs) == 0 {
 		return dash
 	}
-	return number(rankOf(xs, q))
+	return threeDigits(rankOf(xs, q))
 }
 
 // rankOf is the nearest-rank q-quantile of xs, which has at least one value.

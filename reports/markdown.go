@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-func renderMarkdown(w io.Writer, v *view, _ *suite) error {
+func renderMarkdown(w io.Writer, v *view) error {
 	var sb strings.Builder
 	sb.WriteString("# " + mdEscape(v.Title()) + "\n")
 	if v.quoted {

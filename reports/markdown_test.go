@@ -79,7 +79,7 @@ func gfmText(cell string) string {
 }
 
 func TestTheoryMarkdown(t *testing.T) {
-	tables := gfmTables(t, theoryFixture().markdown())
+	tables := gfmTables(t, writeTheory(t)["theory.md"])
 	if len(tables) != 2 || gfmText(tables[0].rows[0][1]) != "a ≤ b | c" || gfmText(tables[0].rows[1][1]) != "a = <b>" {
 		t.Errorf("the checks read %q", tables)
 	}
@@ -91,7 +91,7 @@ func TestMarkdownTables(t *testing.T) {
 		files := map[string]string{}
 		for _, ft := range formats[:4] {
 			var sb strings.Builder
-			if err := ft.Render(&sb, derive(f), nil); err != nil {
+			if err := ft.Render(&sb, derive(f)); err != nil {
 				t.Fatal(err)
 			}
 			files[ft.File] = sb.String()

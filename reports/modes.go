@@ -7,37 +7,13 @@ import (
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
 
-// mode is what the attacker of a suite knows.
-type mode struct {
-	Name  string // as in the config and in results
-	Label string // at the head of a column
-	Short string // in a figure or a caption
-	Knows string // in sentences, whose subject is the attacker
-}
-
-// modes are in the order of what the attacker knows.
-var modes = []mode{
-	{"oblivious", "Oblivious", "made on the undefended network, then given to every defense",
-		"Knows the undefended network only: the perturbed images are made once per model against it and then given to every defense. " +
-			"A controlled accuracy says how well the control repairs such images; it is no bound for an attacker who knows the control."},
-	{"whitebox-detached", "Detached", "made through the defended network, controls constant in the gradient",
-		"Runs the defended network itself, and its gradient holds every control constant, as the paper's own code does. " +
-			"How the controls answer to a change of the image is hidden from it."},
-	{"whitebox-bpda", "BPDA", "made through the defended network, controls the identity in the backward pass",
-		"Runs the defended network itself, and its backward pass takes every controlled state for the state as it came in, " +
-			"the identity (backward pass differentiable approximation). For a control that is added to a state this is the gradient of whitebox-detached."},
-	{"whitebox-through", "Through", "made through the defended network, the gradient going through the controls too",
-		"Knows everything: runs the defended network, and its gradient goes through the controls too, those of an iterating solver through every one of its steps."},
-}
-
 // modeOf finds a mode; one that is not known has its name only.
-func modeOf(name string) mode {
-	if i := slices.IndexFunc(modes, func(m mode) bool { return m.Name == name }); i >= 0 {
-		return modes[i]
-	}
-	return mode{Name: clean(name), Label: clean(name)}
+func modeOf(name string) result.Mode {
+	m, _ := result.ModeOf(clean(name))
+	return m
 }
 
 // caption says in a suite's caption which attacker its numbers are of.
@@ -77,10 +53,10 @@ func (m *meeting) modes() map[string]bool {
 
 // rank is a mode's place in the order of modes, behind all of them if it is not known.
 func rank(name string) int {
-	if i := slices.IndexFunc(modes, func(m mode) bool { return m.Name == name }); i >= 0 {
+	if i := slices.Index(result.ModeNames(), name); i >= 0 {
 		return i
 	}
-	return len(modes)
+	return len(result.Modes)
 }
 
 // strongest are the cells of lowest accuracy by mode, over all attacks.
@@ -144,9 +120,9 @@ func (v *view) knowledgeTable() table {
 	var words []string
 	for _, name := range names {
 		m := modeOf(name)
-		t.Head = append(t.Head, m.Label)
-		if m.Short != "" {
-			words = append(words, m.Label+", "+m.Short)
+		t.Head = append(t.Head, m.Title)
+		if m.Made != "" {
+			words = append(words, m.Title+", "+m.Made)
 		}
 	}
 	if words != nil {
@@ -172,7 +148,7 @@ func (v *view) knowledgeTable() table {
 			t.Rows = append(t.Rows, p.line(col.Title(), baseline, names, m.cells[attack], nil))
 		}
 		if !whole {
-			t.Rows = append(t.Rows, p.line("strongest "+normName(p.norm)+" ("+epsilon(p.epsilon)+")", nil, names, m.strongest(), columns))
+			t.Rows = append(t.Rows, p.line("strongest "+normName(p.norm)+" ("+number.Format(p.epsilon)+")", nil, names, m.strongest(), columns))
 		}
 	}
 	if slices.ContainsFunc(t.Rows, func(r []box) bool { return r[2].Spans[0].Mark != "" }) {

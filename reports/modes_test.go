@@ -1,60 +1,13 @@
 package reports
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"selfheal/harness/result"
 )
-
-// constants returns the string constants of a Go file whose names begin with one of the prefixes.
-func constants(t *testing.T, path string, prefixes ...string) map[string]string {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]string{}
-	for _, d := range file.Decls {
-		if g, ok := d.(*ast.GenDecl); !ok || g.Tok != token.CONST {
-			continue
-		}
-		for _, spec := range d.(*ast.GenDecl).Specs {
-			v := spec.(*ast.ValueSpec)
-			for i, name := range v.Names {
-				if !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name.Name, p) }) || i >= len(v.Values) {
-					continue
-				}
-				if lit, ok := v.Values[i].(*ast.BasicLit); ok && lit.Kind == token.STRING {
-					if out[name.Name], err = strconv.Unquote(lit.Value); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-		}
-	}
-	return out
-}
-
-// Every mode that a config may name is explained.
-func TestModesAreKnown(t *testing.T) {
-	names := constants(t, filepath.Join("..", "harness", "config", "schema.go"), "Oblivious", "Whitebox")
-	if len(names) != len(modes) {
-		t.Errorf("the config has the modes %v, the reports explain %d", names, len(modes))
-	}
-	for _, name := range names {
-		if m := modeOf(name); m.Short == "" || m.Knows == "" || m.Label == "" {
-			t.Errorf("mode %q is not explained", name)
-		}
-	}
-}
 
 // No table and no figure comes without the attacker that its numbers are of.
 func TestAttackerIsSaid(t *testing.T) {
@@ -87,11 +40,11 @@ func TestAttackerIsSaid(t *testing.T) {
 			t.Errorf("figure without attacker: %.100s", dataURI.ReplaceAllString(f, ""))
 		}
 	}
-	for _, m := range modes {
+	for _, m := range result.Modes {
 		if !strings.Contains(files["report.html"], "Attacker: "+m.Name+".</b> ") || !strings.Contains(files["tables.md"], "Attacker: "+m.Name+". "+m.Knows[:20]) {
 			t.Errorf("mode %s is not put in words", m.Name)
 		}
-		if !strings.Contains(files["tables.tex"], "attacker: "+m.Name+" (adversarial images "+m.Short+")") {
+		if !strings.Contains(files["tables.tex"], "attacker: "+m.Name+" (adversarial images "+m.Made+")") {
 			t.Errorf("tables.tex does not put mode %s in words", m.Name)
 		}
 	}
@@ -99,7 +52,7 @@ func TestAttackerIsSaid(t *testing.T) {
 
 func TestWhatTheAttackerKnows(t *testing.T) {
 	table := derive(fixture()).knowledgeTable()
-	if got := strings.Join(table.Head, " | "); got != "Data set | Model | Control | Attack | Images | No control | Oblivious | Detached | BPDA | Through" {
+	if got := strings.Join(table.Head, " | "); got != "Data set | Model | Control | Attack | Images | No control | Oblivious | Detached | Through" {
 		t.Errorf("head %s", got)
 	}
 	var got []string
@@ -121,9 +74,9 @@ func TestWhatTheAttackerKnows(t *testing.T) {
 		}
 	}
 	want := []string{
-		"AA ℓ∞ (8/255) | 200 | 25.5 | 46.0 | *35.0 | – | –",
-		"strongest ℓ∞ (8/255) | 200 | – | 46.0 (AA) | 35.0 (AA) | – | *24.5 (PGD)",
-		"AA ℓ2 (0.5) | 200 | 29.5 | 52.0 | 44.0 | 44.0 | *30.5",
+		"AA ℓ∞ (8/255) | 200 | 25.5 | 46.0 | *35.0 | –",
+		"strongest ℓ∞ (8/255) | 200 | – | 46.0 (AA) | 35.0 (AA) | *24.5 (PGD)",
+		"AA ℓ2 (0.5) | 200 | 29.5 | 52.0 | 44.0 | *30.5",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -168,7 +168,8 @@ func TestMarksWithoutColour(t *testing.T) {
 			t.Errorf("series %d looks like %d", i, j)
 		}
 		seen[key] = i
-		if g := light.marker(i); g.Shape != shapes[i%len(shapes)] || fmt.Sprint(light.line(i).Dashes) != fmt.Sprint(dashes[i%len(dashes)]) {
+		l := lookOf(i)
+		if g := light.marker(l); g.Shape != shapes[i%len(shapes)] || fmt.Sprint(light.line(l).Dashes) != fmt.Sprint(dashes[i%len(dashes)]) {
 			t.Errorf("series %d has another marker or dash", i)
 		}
 	}

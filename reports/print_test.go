@@ -22,9 +22,9 @@ var svgSize = regexp.MustCompile(`<svg width="([0-9.]+)pt" height="([0-9.]+)pt"`
 // per inch in the PNG, no higher than a page, and no letter of it is smaller than 7 points.
 func TestPrintSize(t *testing.T) {
 	files := maps.Clone(report(t))
-	files["solver-real.svg"] = svg(derive(studyFixture()).Suites[0].studyPicture())
+	files["solver-real.svg"] = svg(fullStudies(derive(studyFixture()).Suites[0]), light)
 	for _, f := range theoryFixture().figures {
-		files["theory-"+f.Slug+".svg"] = svg(theoryPicture{f, light, true})
+		files["theory-"+f.Slug+".svg"] = svg(f.sheet(f.Title), light)
 	}
 	seen := map[string]bool{}
 	for name, content := range files {
@@ -71,12 +71,12 @@ func TestPageHolds(t *testing.T) {
 			correct = append(correct, [][]int{{90, 1, 2, 3}, {80, 70, 60, 50}})
 		}
 		addCells(f, s, 100, []attacked{{"a", "linf", "autoattack-standard/1", 8. / 255}, {"b", "l2", "autoattack-standard/1", 0.5}, {"c", "l1", "autoattack-standard/1", 12}}, correct)
-		fig := fullFigure(derive(f).Suites[0], light)
+		fig := fullAccuracies(derive(f).Suites[0])
 		if width, height := fig.size(); width > twoColumns || height > pageHeight {
 			t.Errorf("%d models: %v by %v points", models, width, height)
 		}
-		if fig.table != (models < 12) {
-			t.Errorf("%d models: values below the plots: %v", models, fig.table)
+		if values := fig.Panels[0].(accuracyPanel).values; values != (models < 12) {
+			t.Errorf("%d models: values below the plots: %v", models, values)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestPaletted(t *testing.T) {
 		t.Error("an image of thousands of colours far apart is paletted")
 	}
 	var buf bytes.Buffer
-	if err := writePNG(&buf, fullFigure(derive(fixture()).Suites[0], light)); err != nil {
+	if err := writePNG(&buf, fullAccuracies(derive(fixture()).Suites[0])); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := png.Decode(&buf); err != nil || got.ColorModel() == color.RGBAModel {

@@ -88,13 +88,10 @@ func (s *suite) compared() []compared {
 // publishedColumn is the suite's column of a published number, or where it has none one
 // that calls the attack as the paper's tables do.
 func (s *suite) publishedColumn(p result.PublishedCell) column {
-	same := func(c column) bool {
-		return c.Attack == p.Attack && orMinusOne(c.Epsilon) == orMinusOne(p.Epsilon)
-	}
-	if i := slices.IndexFunc(s.Columns, same); i >= 0 {
+	col := column{Attack: p.Attack, Epsilon: p.Epsilon}
+	if i := slices.IndexFunc(s.Columns, col.same); i >= 0 {
 		return s.Columns[i]
 	}
-	col := column{Attack: p.Attack, Epsilon: p.Epsilon}
 	if p.Norm != nil {
 		col.norm = *p.Norm
 	}

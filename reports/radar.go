@@ -26,12 +26,12 @@ const (
 	narrowHalf = vg.Length(90) // half the width of a panel of three abreast, at most
 )
 
-// axes fits the largest radius that leaves room for the labels.
-func (f figure) axes() axes {
-	k := len(f.s.Columns)
+// newAxes takes the largest radius up to most that leaves room for the labels in a panel.
+func newAxes(columns []column, width, most vg.Length) axes {
+	k := len(columns)
 	a := axes{labels: make([][]string, k)}
-	half := f.panelWidth() / 2
-	for i, c := range f.s.Columns {
+	half := width / 2
+	for i, c := range columns {
 		a.angles = append(a.angles, math.Pi/2-2*math.Pi*float64(i)/float64(k))
 		for _, l := range c.Lines() {
 			if half < narrowHalf { // the letter would take room from the plot, and the suite's columns name it
@@ -40,21 +40,14 @@ func (f figure) axes() axes {
 			a.labels[i] = append(a.labels[i], fit(l, style(normal, false), half*0.55))
 		}
 	}
-	if a.fit(half, f.maxRadius()); a.collide() {
+	if a.fit(half, most); a.collide() {
 		a.numbered = true
 		for i := range a.labels {
 			a.labels[i] = []string{fmt.Sprint(i + 1)}
 		}
-		a.fit(half, f.maxRadius())
+		a.fit(half, most)
 	}
 	return a
-}
-
-func (f figure) maxRadius() vg.Length {
-	if f.columns == 1 {
-		return 84
-	}
-	return 76
 }
 
 // box is where label i stands, with the plot's centre at (0, 0).
@@ -112,18 +105,10 @@ func (a axes) extent() (above, below vg.Length) {
 	return above, below
 }
 
-func (f figure) chartHeight() vg.Length {
-	if !f.radar() {
-		return barsHeight
-	}
-	above, below := f.axes().extent()
-	return above + below + 4
-}
-
-// drawRadar draws a model's lines in the chart's rectangle: rings at every
+// drawRadar draws the model's lines in the chart's rectangle: rings at every
 // 20 %, an axis a column, a polygon a defense. A missing cell opens its polygon.
-func (f figure) drawRadar(p pen, lines []series, chart vg.Rectangle) {
-	a := f.axes()
+func (r accuracyPanel) drawRadar(p pen, chart vg.Rectangle) {
+	a, lines := r.axes, r.lines
 	above, _ := a.extent()
 	centre := vg.Point{X: (chart.Min.X + chart.Max.X) / 2, Y: chart.Max.Y - above}
 	p.SetLineDash(nil, 0)
@@ -133,39 +118,38 @@ func (f figure) drawRadar(p pen, lines []series, chart vg.Rectangle) {
 		if ring == 5 {
 			p.SetLineWidth(0.9)
 		}
-		r := a.radius * vg.Length(ring) / 5
+		radius := a.radius * vg.Length(ring) / 5
 		var path vg.Path
-		path.Move(centre.Add(vg.Point{X: r}))
-		path.Arc(centre, r, 0, 2*math.Pi)
+		path.Move(centre.Add(vg.Point{X: radius}))
+		path.Arc(centre, radius, 0, 2*math.Pi)
 		path.Close()
 		p.Stroke(path)
 	}
-	p.SetLineWidth(0.5)
 	for _, angle := range a.angles {
-		p.Stroke(vg.Path{{Type: vg.MoveComp, Pos: centre}, {Type: vg.LineComp, Pos: centre.Add(polar(a.radius, angle))}})
+		p.segment(p.grid, 0.5, centre, centre.Add(polar(a.radius, angle)))
 	}
 	corner := func(one series, i int) vg.Point {
-		return centre.Add(polar(a.radius*vg.Length(inUnit(score(one.Cells[i]))), a.angles[i]))
+		return centre.Add(polar(a.radius*vg.Length(score(one.Cells[i])), a.angles[i]))
 	}
 	for _, one := range lines {
 		if path, whole := outline(one, corner); whole {
-			r, g, b, _ := p.line(one.Index).Color.RGBA()
+			r, g, b, _ := p.colour(one.Index).RGBA()
 			p.SetColor(color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 0x1c})
 			p.Fill(path)
 		}
 	}
 	for _, one := range lines {
-		p.SetLineStyle(p.line(one.Index))
+		p.SetLineStyle(p.line(lookOf(one.Index)))
 		p.Stroke(edges(one, corner))
 	}
 	for _, one := range lines {
 		for i, c := range one.Cells {
 			if c != nil {
-				p.glyph(one.Index, corner(one, i))
+				p.mark(lookOf(one.Index), corner(one, i))
 			}
 		}
 	}
-	f.ringLabels(p, a, centre, func(at vg.Point) float64 {
+	r.ringLabels(p, a, centre, func(at vg.Point) float64 {
 		clear := math.Inf(1)
 		for _, one := range lines {
 			for i, c := range one.Cells {
@@ -193,9 +177,9 @@ func (f figure) drawRadar(p pen, lines []series, chart vg.Rectangle) {
 // ringLabels writes the rings' values just inside the rings, each on a patch of
 // paper. free tells how far a point is from the nearest line: a value moves
 // along its ring to where no line crosses it, and is left out where there is no such place.
-func (f figure) ringLabels(p pen, a axes, centre vg.Point, free func(vg.Point) float64) {
+func (r accuracyPanel) ringLabels(p pen, a axes, centre vg.Point, free func(vg.Point) float64) {
 	st := style(7, false)
-	i := f.emptiest()
+	i := r.s.emptiest()
 	sector := 2 * math.Pi / float64(len(a.angles))
 	var taken []vg.Rectangle
 	for _, ring := range []int{5, 3, 1, 4, 2} { // small plots have room for some only
@@ -207,8 +191,8 @@ func (f figure) ringLabels(p pen, a axes, centre vg.Point, free func(vg.Point) f
 		for turn := range a.angles { // the next sectors where this one has no room
 			for _, share := range []float64{0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78} {
 				q := centre.Add(polar(a.radius*vg.Length(ring)/5-4.5, a.angles[i]-(share+float64(turn))*sector))
-				if d := free(q); clear < ringClear && d > clear && !slices.ContainsFunc(taken, func(r vg.Rectangle) bool {
-					return q.X > r.Min.X-8 && q.X < r.Max.X+8 && q.Y > r.Min.Y-4.5 && q.Y < r.Max.Y+4.5
+				if d := free(q); clear < ringClear && d > clear && !slices.ContainsFunc(taken, func(t vg.Rectangle) bool {
+					return q.X > t.Min.X-8 && q.X < t.Max.X+8 && q.Y > t.Min.Y-4.5 && q.Y < t.Max.Y+4.5
 				}) {
 					at, clear = q, d
 				}
@@ -218,10 +202,9 @@ func (f figure) ringLabels(p pen, a axes, centre vg.Point, free func(vg.Point) f
 			continue
 		}
 		half := vg.Point{X: st.Width(s)/2 + 0.5, Y: 3.2}
-		p.SetColor(p.paper)
 		patch := vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}
 		taken = append(taken, patch)
-		p.Fill(patch.Path())
+		p.block(p.paper, patch)
 		p.write(s, at, st, p.muted, -0.5, -0.5)
 	}
 }
@@ -242,11 +225,11 @@ func distance(at, from, to vg.Point) float64 {
 
 // emptiest is the axis after which the sector with the lowest accuracies lies,
 // over all the suite's models: there the rings' values hide the least.
-func (f figure) emptiest() int {
-	k := len(f.s.Columns)
+func (s *suite) emptiest() int {
+	k := len(s.Columns)
 	sum := make([]float64, k)
-	for _, m := range f.s.Models {
-		for _, one := range f.s.Series(m) {
+	for _, m := range s.Models {
+		for _, one := range s.Series(m) {
 			for i, c := range one.Cells {
 				if c != nil {
 					sum[i] += score(c)

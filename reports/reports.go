@@ -10,56 +10,39 @@
 package reports
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"selfheal/harness/result"
 	"selfheal/internal/wholefile"
 )
 
-// format is one file of a report. Where File holds SUITE, there is one for
-// every suite that When, if there is one, agrees to, and Render gets that suite;
-// otherwise s is nil.
+// format is one file of a report.
 type format struct {
 	File   string
-	Render func(w io.Writer, v *view, s *suite) error
-	When   func(s *suite) bool
+	Render func(w io.Writer, v *view) error
 }
 
-// formats are the files that Write makes, in this order.
+// formats are the files that Write makes beside the suites' figures.
 var formats = []format{
-	{"tables.md", renderMarkdown, nil},
-	{"tables.tex", renderLaTeX, nil},
-	{"tables.csv", renderCSV, nil},
-	{"summary.md", renderSummary, nil},
-	{"radar-SUITE.png", renderPNG, nil},
-	{"radar-SUITE.svg", renderSVG, nil},
-	{"curve-SUITE.png", renderCurvePNG, hasCurves},
-	{"curve-SUITE.svg", renderCurveSVG, hasCurves},
-	{"solver-SUITE.png", renderStudyPNG, hasStudies},
-	{"solver-SUITE.svg", renderStudySVG, hasStudies},
-	{"waterfall-SUITE.png", renderWaterfallPNG, hasWaterfalls},
-	{"waterfall-SUITE.svg", renderWaterfallSVG, hasWaterfalls},
-	{"control-SUITE.png", renderTracePNG, hasTraceFigure},
-	{"control-SUITE.svg", renderTraceSVG, hasTraceFigure},
-	{"report.html", renderHTML, nil},
+	{"tables.md", renderMarkdown},
+	{"tables.tex", renderLaTeX},
+	{"tables.csv", renderCSV},
+	{"summary.md", renderSummary},
+	{"report.html", renderHTML},
 }
 
-// Write renders f into dir, which is made when it does not exist: report.html,
-// summary.md, tables.md, tables.tex, tables.csv and, for each suite, radar-SUITE.png and
-// radar-SUITE.svg (SUITE is the suite's name with anything but ASCII letters,
-// digits, dots, dashes and underscores replaced by a dash), and where there are
-// robustness curves to draw curve-SUITE.png and curve-SUITE.svg, of solver studies
-// solver-SUITE.png and solver-SUITE.svg, of attacks of several components
-// waterfall-SUITE.png and waterfall-SUITE.svg, of control traces control-SUITE.png and
-// control-SUITE.svg. f may be partial:
-// cells that it lacks are shown as a dash. records are the lines of records.jsonl
-// in any order; with nil the report leaves out margins and what follows from distances.
+// Write renders f into dir, which is made when it does not exist: the files of the table of
+// formats and, for each suite, those of the table of figures as NAME-SUITE.png and
+// NAME-SUITE.svg. SUITE is the suite's name with anything but ASCII letters, digits, dots,
+// dashes and underscores replaced by a dash. f may be partial: cells that it lacks are shown
+// as a dash. records are the lines of records.jsonl in any order; with nil the report leaves
+// out margins and what follows from distances.
 //
 // With a theory that is not nil, the page has a section of it, and its own files lie
 // beside (see [WriteTheory]).
@@ -81,37 +64,46 @@ func Write(dir string, f *result.File, records iter.Seq[result.Record], theory *
 
 // write renders v into dir.
 func (v *view) write(dir string) error {
-	type file struct{ name, content string }
+	suites := v.Suites
+	if v.quoted {
+		suites = v.radars
+	}
 	var files []file
-	for _, ft := range formats {
-		suites := []*suite{nil}
-		if strings.Contains(ft.File, "SUITE") {
-			suites = v.Suites
-			if v.quoted {
-				suites = v.radars
+	for _, fig := range figures {
+		for _, s := range suites {
+			for _, form := range figureForms {
+				if fig.When == nil || fig.When(s) {
+					files = append(files, file{fig.Name + "-" + s.Slug + form.ending, func(w io.Writer) error { return form.write(w, fig.Draw(s)) }})
+				}
 			}
 		}
-		for _, s := range suites {
-			if ft.When != nil && !ft.When(s) {
-				continue
-			}
-			name := ft.File
-			if s != nil {
-				name = strings.ReplaceAll(name, "SUITE", s.Slug)
-			}
-			var sb strings.Builder
-			if err := ft.Render(&sb, v, s); err != nil {
-				return fmt.Errorf("reports: rendering %s: %w", name, err)
-			}
-			files = append(files, file{name, sb.String()})
+	}
+	for _, ft := range formats {
+		files = append(files, file{ft.File, func(w io.Writer) error { return ft.Render(w, v) }})
+	}
+	return writeFiles(dir, files)
+}
+
+// file is one to be written.
+type file struct {
+	name   string
+	render func(w io.Writer) error
+}
+
+// writeFiles renders all files, and only then writes them into dir.
+func writeFiles(dir string, files []file) error {
+	contents := make([]bytes.Buffer, len(files))
+	for i, f := range files {
+		if err := f.render(&contents[i]); err != nil {
+			return fmt.Errorf("reports: rendering %s: %w", f.name, err)
 		}
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("reports: making the output directory: %w", err)
 	}
-	for _, out := range files {
-		if err := wholefile.Write(filepath.Join(dir, out.name), []byte(out.content)); err != nil {
-			return fmt.Errorf("reports: writing %s: %w", filepath.Join(dir, out.name), err)
+	for i, f := range files {
+		if err := wholefile.Write(filepath.Join(dir, f.name), contents[i].Bytes()); err != nil {
+			return fmt.Errorf("reports: writing %s: %w", filepath.Join(dir, f.name), err)
 		}
 	}
 	return nil

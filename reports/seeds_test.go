@@ -104,7 +104,7 @@ func TestWhiskers(t *testing.T) {
 				f.Cells[k].CI95 = [2]float64{0.7, 0.8}
 			}
 		}
-		out.WriteString(svg(fullFigure(derive(f).Suites[0], light)))
+		out.WriteString(svg(fullAccuracies(derive(f).Suites[0]), light))
 	}
 	if with.String() != without.String() {
 		t.Error("the first seed's interval is drawn")
@@ -138,7 +138,7 @@ func TestProvenance(t *testing.T) {
 	f.Embeddings = []result.Embedding{{Control: "auto_encoder", At: "input", SHA256: "e1f2"}, {Control: "auto_encoder", At: "<last>", SHA256: "a3b4"}}
 	wantRows(t, derive(f).embeddingTable(), []string{"auto_encoder | input | e1f2", "auto_encoder | <last> | a3b4"})
 	var page strings.Builder
-	if err := renderHTML(&page, derive(f), nil); err != nil {
+	if err := renderHTML(&page, derive(f)); err != nil {
 		t.Fatal(err)
 	}
 	_, provenance, _ := strings.Cut(page.String(), `<section id="provenance">`)

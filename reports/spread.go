@@ -57,37 +57,14 @@ func (s *suite) overSeeds() string {
 	return ""
 }
 
-// seeds says what a figure draws of several seeds: the mean where it is of the cells'
-// accuracies, with bars' deviation as whiskers, and the first seed's where it is of an
-// attack's steps or of distances, which only that has. "" where there is one seed.
-func (f figure) seeds() string {
-	switch n := f.s.seeds(); {
-	case n < 2:
-		return ""
-	case f.curve || f.bars:
-		return f.s.ofFirstSeed()
-	case f.radar():
-		return fmt.Sprintf(", mean over %d seeds", n)
-	}
-	return f.s.overSeeds()
-}
-
 // whiskers are the ends of a bar's: its 95 % interval, and where the suite has several seeds
 // the mean ± the deviation over them. What does not depend on the seed then has none.
 func (s *suite) whiskers(c *result.Cell) (low, high float64, ok bool) {
 	if s.seeds() > 1 {
 		v, several := c.Spread()
-		return inUnit(v.Mean - v.Deviation), inUnit(v.Mean + v.Deviation), several
+		return max(v.Mean-v.Deviation, 0), min(v.Mean+v.Deviation, 1), several
 	}
-	return inUnit(c.CI95[0]), inUnit(c.CI95[1]), interval(c) != ""
-}
-
-// inUnit is the share as it is drawn: within [0, 1], whatever a file says.
-func inUnit(share float64) float64 {
-	if !(share > 0) { // also what is no number
-		return 0
-	}
-	return min(share, 1)
+	return c.CI95[0], c.CI95[1], interval(c) != ""
 }
 
 // otherSeeds are the seconds that a cell's attacks took from the seeds but the first.

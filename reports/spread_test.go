@@ -58,7 +58,7 @@ func TestSeveralSeeds(t *testing.T) {
 		t.Errorf("clean images: %q", clean.plain())
 	}
 	var tex bytes.Buffer
-	if err := renderLaTeX(&tex, v, nil); err != nil || !strings.Contains(tex.String(), `26.7~$\pm$~20.8`) {
+	if err := renderLaTeX(&tex, v); err != nil || !strings.Contains(tex.String(), `26.7~$\pm$~20.8`) {
 		t.Errorf("%v in\n%s", err, tex.String())
 	}
 	spread := s.spreadTable()
@@ -75,7 +75,7 @@ func TestSeveralSeeds(t *testing.T) {
 		t.Errorf("spread\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
 	var b bytes.Buffer
-	if err := renderCSV(&b, v, nil); err != nil {
+	if err := renderCSV(&b, v); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&b).ReadAll()

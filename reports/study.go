@@ -109,8 +109,8 @@ func (s study) Sentences() []string {
 	bare, own := s.cost("none"), s.cost(s.Solver.Method)
 	if bare != nil && own != nil && bare.Milliseconds > 0 {
 		out = append(out, fmt.Sprintf("An answer of %s under %s costs %s plain passes by FLOPs and %s ms for one image alone; the undefended network's costs 1 and %s ms: control adds %s ms, %.1f %% of the time.",
-			clean(s.Model), clean(s.Control), number(own.Passes), number(own.Milliseconds), number(bare.Milliseconds),
-			number(own.Milliseconds-bare.Milliseconds), 100*(1-bare.Milliseconds/own.Milliseconds)))
+			clean(s.Model), clean(s.Control), threeDigits(own.Passes), threeDigits(own.Milliseconds), threeDigits(bare.Milliseconds),
+			threeDigits(own.Milliseconds-bare.Milliseconds), 100*(1-bare.Milliseconds/own.Milliseconds)))
 	}
 	for _, r := range s.rates() {
 		var said []string
@@ -149,7 +149,7 @@ func (s study) ratesOf(r result.SolverRun) string {
 	case same:
 		what += ", the default ones"
 	}
-	return fmt.Sprintf("%s (%s, %s)", what, number(r.Settings.LearningRate), number(r.Settings.Momentum))
+	return fmt.Sprintf("%s (%s, %s)", what, threeDigits(r.Settings.LearningRate), threeDigits(r.Settings.Momentum))
 }
 
 // course says in words how a mean objective goes from sweep to sweep.
@@ -187,7 +187,7 @@ func mean(m result.Mean) string {
 // nearly optimal, as with linear embeddings, fewer don't show what a solver gains.
 func fourDigits(x float64) string {
 	if x >= 1e3 {
-		return number(x) // a diverging one
+		return threeDigits(x) // a diverging one
 	}
 	return strings.ReplaceAll(strconv.FormatFloat(x, 'g', 4, 64), "-", "−")
 }
@@ -196,7 +196,7 @@ func standardError(m result.Mean) string {
 	if m.Objective == nil {
 		return dash
 	}
-	return number(m.StandardError)
+	return threeDigits(m.StandardError)
 }
 
 // sweepsOf writes how many sweeps of how many ascent steps a solver makes.
@@ -214,7 +214,7 @@ func (s study) methodTable() table {
 	row := func(method, kind, sweeps, passes, objective, e string, accuracy float64) {
 		ms := dash
 		if c := s.cost(method); c != nil {
-			ms = number(c.Milliseconds)
+			ms = threeDigits(c.Milliseconds)
 		}
 		t.Rows = append(t.Rows, []box{text(s.called(method)), text(clean(kind)), text(sweeps), text(passes), text(ms), text(objective), text(e), text(percent(accuracy, s.N))})
 	}
@@ -225,7 +225,7 @@ func (s study) methodTable() table {
 		for _, kind := range s.kinds() {
 			if c := s.curve(m, kind); c != nil {
 				end := c.Points[len(c.Points)-1]
-				row(m, kind, sweepsOf(c.Settings), number(end.Passes), mean(end.Mean), standardError(end.Mean), end.Accuracy)
+				row(m, kind, sweepsOf(c.Settings), threeDigits(end.Passes), mean(end.Mean), standardError(end.Mean), end.Accuracy)
 			}
 		}
 	}
@@ -248,7 +248,7 @@ func (s study) convergenceTable() table {
 	t.Head = append(t.Head, "Below greedy (%)", "Never rising (%)", "Not finite (%)", "Accuracy (%)")
 	for _, r := range runs {
 		for _, o := range r.Outcomes {
-			line := []box{text(number(r.Settings.LearningRate)), text(number(r.Settings.Momentum)), text(clean(o.Images)), text(mean(o.Sweeps[0]))}
+			line := []box{text(threeDigits(r.Settings.LearningRate)), text(threeDigits(r.Settings.Momentum)), text(clean(o.Images)), text(mean(o.Sweeps[0]))}
 			for _, k := range shown {
 				line = append(line, text(mean(o.Sweeps[k])))
 			}
@@ -289,16 +289,16 @@ func (s study) sweepTable() table {
 	t := table{Lead: 3, Caption: "One setting changed, the others the control's own",
 		Head: []string{"Setting", "Value", "Images", "Plain passes", "Objective", "Standard error", "Below greedy (%)", "Never rising (%)", "Not finite (%)", "Accuracy (%)"},
 		Notes: []footnote{{Text: fmt.Sprintf("Bold: the control's own value. Its solver is %s, %s, c = %s, learning rate %s, momentum %s.",
-			clean(s.Solver.Method), sweepsOf(s.Solver), number(s.Solver.Regularization), number(s.Solver.LearningRate), number(s.Solver.Momentum))}}}
+			clean(s.Solver.Method), sweepsOf(s.Solver), threeDigits(s.Solver.Regularization), threeDigits(s.Solver.LearningRate), threeDigits(s.Solver.Momentum))}}}
 	for _, r := range s.Runs {
 		name, swept := settingNames[r.Why]
 		if !swept {
 			continue
 		}
 		for _, o := range r.Outcomes {
-			value := text(number(r.Value))
+			value := text(threeDigits(r.Value))
 			value.Spans[0].Bold = r.Own
-			line := []box{text(name), value, text(clean(o.Images)), text(number(r.Passes)), text(mean(o.Final())), text(standardError(o.Final()))}
+			line := []box{text(name), value, text(clean(o.Images)), text(threeDigits(r.Passes)), text(mean(o.Final())), text(standardError(o.Final()))}
 			t.Rows = append(t.Rows, append(line, s.shares(o)...))
 		}
 	}
@@ -327,7 +327,7 @@ func (v *view) studyPages() []studyPage {
 			one := study{st}
 			f := studyFigure([]*result.SolverStudy{st}, one.Name())
 			out = append(out, studyPage{Slug: uniqueSlug(s.Slug+"-"+st.Model+"-"+st.Control, slugs), Name: one.Name(), Facts: s.Heading() + " · " + one.Facts(),
-				Sentences: one.Sentences(), Figure: pictures(f.Caption, theoryPicture{f, light, false}, theoryPicture{f, dark, false}), Tables: one.Tables()})
+				Sentences: one.Sentences(), Figure: inlined(f.Caption, f.sheet()), Tables: one.Tables()})
 		}
 	}
 	return out

@@ -1,10 +1,8 @@
 package reports
 
 import (
-	"encoding/xml"
 	"fmt"
 	"image/png"
-	"io"
 	"math"
 	"path/filepath"
 	"slices"
@@ -201,26 +199,11 @@ func TestStudyFigure(t *testing.T) {
 	if !slices.ContainsFunc(cut.Series, func(s plotSeries) bool { return s.Label == "msa" && s.Line && len(s.X) == 3 }) {
 		t.Error("the line of a diverging solver does not end where it does")
 	}
-	for _, p := range []picture{theoryPicture{figure, light, true}, theoryPicture{studyFigure(all[:1], "one"), dark, false}} {
-		doc := svg(p)
-		if err := xml.NewDecoder(strings.NewReader(doc)).Decode(new(struct{})); err != nil && err != io.EOF {
-			t.Fatal(err)
-		}
-		all := texts(t, doc)
-		width, height := p.size()
-		for a, x := range all {
-			for _, y := range all[:a] {
-				if x.left < y.right && y.left < x.right && x.top < y.bottom && y.top < x.bottom {
-					t.Errorf("%q meets %q", x.text, y.text)
-				}
-			}
-			if x.left < 0 || x.right > width.Points() || x.bottom > 0 || -x.top > height.Points() {
-				t.Errorf("%q leaves the picture", x.text)
-			}
-		}
+	for name, p := range map[string]sheet{"file": fullStudies(derive(f).Suites[0]), "page": studyFigure(all[:1], "one").sheet()} {
+		have := legible(t, name, p, dark)
 		for _, want := range []string{"plain passes", "undefended", "greedy", "msa", "pmp", "msa at the default rate"} {
-			if !slices.ContainsFunc(all, func(x svgText) bool { return x.text == want }) {
-				t.Errorf("the figure lacks %q", want)
+			if !have[want] {
+				t.Errorf("the %s's figure lacks %q", name, want)
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 
@@ -18,20 +17,13 @@ var methodLooks = map[string]struct{ colour, marker, dash int }{
 // dotted is the dash of the lines that only carry a level on.
 const dotted = 3
 
-func renderStudyPNG(w io.Writer, _ *view, s *suite) error { return writePNG(w, s.studyPicture()) }
-
-func renderStudySVG(w io.Writer, _ *view, s *suite) error {
-	_, err := io.WriteString(w, svg(s.studyPicture()))
-	return err
-}
-
-// studyPicture draws all studies of a suite, as a file.
-func (s *suite) studyPicture() picture {
+// fullStudies draws all studies of a suite, as a file.
+func fullStudies(s *suite) sheet {
 	title := "Solver: " + s.Heading()
 	if len(s.studies) == 1 { // whose panels don't name it
 		title += ", " + study{s.studies[0]}.Name()
 	}
-	return theoryPicture{studyFigure(s.studies, title), light, true}
+	return studyFigure(s.studies, title).sheet(title)
 }
 
 // studyFigure draws studies: for each kind of images two panels, objective and accuracy
@@ -152,15 +144,15 @@ func thinned(done []bool) []bool {
 	return out
 }
 
-// series are the line of a method and its markers where marked says so. A single value is
+// series are the line of a method and its markers where shown says so. A single value is
 // carried on to the end.
-func (s study) series(method string, x, y []float64, marked []bool, end float64) []plotSeries {
-	look := methodLooks[method]
-	line := plotSeries{Label: s.called(method), X: x, Y: y, Colour: look.colour, Line: true, Dash: look.dash}
-	marks := plotSeries{Label: line.Label, Colour: look.colour, Marks: true, Marker: look.marker}
-	for i, m := range marked {
+func (s study) series(method string, x, y []float64, shown []bool, end float64) []plotSeries {
+	how := methodLooks[method]
+	line, marks := lined(s.called(method), how.colour, how.dash), marked(s.called(method), how.colour, how.marker)
+	line.X, line.Y = x, y
+	for i, m := range shown {
 		if m {
-			marks.X, marks.Y = append(marks.X, x[i]), append(marks.Y, y[i])
+			marks.add(x[i], y[i])
 		}
 	}
 	if len(x) == 1 {

@@ -21,7 +21,7 @@ const (
 
 // renderSummary writes a summary in GitHub's Markdown for the page of a CI job: what was
 // tested, the headline table, the warnings, and how to repeat the run. It stays below 60 lines.
-func renderSummary(w io.Writer, v *view, _ *suite) error {
+func renderSummary(w io.Writer, v *view) error {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscape(v.Title()), mdEscape(strings.TrimSuffix(v.headline(), ".")))
 	for _, f := range v.tested() {

@@ -11,7 +11,7 @@ import (
 func summaryOf(t *testing.T, f *result.File) string {
 	t.Helper()
 	var sb strings.Builder
-	if err := renderSummary(&sb, derive(f), nil); err != nil {
+	if err := renderSummary(&sb, derive(f)); err != nil {
 		t.Fatal(err)
 	}
 	return sb.String()

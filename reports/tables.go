@@ -202,8 +202,8 @@ func (s *suite) solverTable() table {
 	s.each(func(c *result.Cell, col column) {
 		if v := c.Solver; v != nil {
 			t.Rows = append(t.Rows, []box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title()),
-				text(clean(v.Method)), text(number(v.Objective)), text(number(v.Greedy)), text(percent(v.BelowGreedy, c.N)),
-				text(number(v.ControlNorm)), text(number(v.PassesPerRun))})
+				text(clean(v.Method)), text(threeDigits(v.Objective)), text(threeDigits(v.Greedy)), text(percent(v.BelowGreedy, c.N)),
+				text(threeDigits(v.ControlNorm)), text(threeDigits(v.PassesPerRun))})
 		}
 	})
 	return t.marked()
@@ -228,7 +228,7 @@ func (s *suite) costTable() table {
 			crafted = []box{text(thousands(f)), text(thousands(b))}
 		}
 		if c.Epsilon != nil {
-			norm = number(c.MaxNorm)
+			norm = threeDigits(c.MaxNorm)
 		}
 		t.Rows = append(t.Rows, slices.Concat([]box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title())},
 			crafted, []box{text(norm), timed(time)}))

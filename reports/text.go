@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
 
 // dash stands for what was not measured; nbsp and thin keep a value on one line.
@@ -85,7 +86,7 @@ func normName(norm string) string {
 func (c column) Title() string {
 	t := c.Name()
 	if c.Epsilon != nil {
-		t += " (" + epsilon(*c.Epsilon) + ")"
+		t += " (" + number.Format(*c.Epsilon) + ")"
 	}
 	if c.ambiguous {
 		t += " " + clean(c.Attack)
@@ -97,23 +98,12 @@ func (c column) Title() string {
 func (c column) Lines() []string {
 	lines := []string{c.Name()}
 	if c.Epsilon != nil {
-		lines = append(lines, "ε = "+epsilon(*c.Epsilon))
+		lines = append(lines, "ε = "+number.Format(*c.Epsilon))
 	}
 	if c.ambiguous {
 		lines = append(lines, clean(c.Attack))
 	}
 	return lines
-}
-
-// epsilon writes a strength as people do: k/255 where it is one within 1e-9
-// (relative) and no short decimal says the same, else the shortest decimal.
-func epsilon(e float64) string {
-	decimal := strconv.FormatFloat(e, 'f', -1, 64)
-	k := math.Round(e * 255)
-	if len(decimal) > len("0.1234") && k >= 1 && math.Abs(e*255-k) <= 1e-9*k {
-		return fmt.Sprintf("%.0f/255", k)
-	}
-	return decimal
 }
 
 // percent writes a share of n images in per cent, with one decimal, or two
@@ -142,8 +132,8 @@ func interval(c *result.Cell) string {
 	return fmt.Sprintf("[%s,"+nbsp+"%s]", percent(c.CI95[0], c.N), percent(c.CI95[1], c.N))
 }
 
-// number writes x with three significant digits and no exponent in the usual range.
-func number(x float64) string {
+// threeDigits writes x with three significant digits and no exponent in the usual range.
+func threeDigits(x float64) string {
 	s := strconv.FormatFloat(x, 'g', 3, 64)
 	if a := math.Abs(x); a != 0 && (a < 1e-3 || a >= 1e6) {
 		s = strconv.FormatFloat(x, 'e', 2, 64)

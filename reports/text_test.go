@@ -7,15 +7,6 @@ import (
 	"selfheal/harness/result"
 )
 
-func TestEpsilon(t *testing.T) {
-	for e, want := range map[float64]string{8. / 255: "8/255", 0.031372549: "8/255", 1. / 255: "1/255", 2.5 / 255: "0.00980392156862745",
-		0.5: "0.5", 12: "12", 0.8: "0.8", 0.25: "0.25", 128. / 255: "128/255", 0.03: "0.03", 1: "1", 0.0313: "0.0313"} {
-		if got := epsilon(e); got != want {
-			t.Errorf("epsilon(%v) = %s, want %s", e, got, want)
-		}
-	}
-}
-
 func TestTitles(t *testing.T) {
 	e := 8. / 255
 	for want, c := range map[string]column{
@@ -42,7 +33,7 @@ func TestNumbers(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{accuracy(nil), "–"}, {accuracy(cell(107, 200)), "53.5"}, {accuracy(cell(9471, 10000)), "94.71"}, {accuracy(cell(0, 1000)), "0.00"}, {accuracy(cell(3, 3)), "100.0"},
 		{interval(cell(1, 2)), ""},
-		{number(0), "0"}, {number(-1.5), "−1.5"}, {number(12345), "12345"}, {number(-0.00012), "−1.20e−04"}, {number(0.0313725), "0.0314"},
+		{threeDigits(0), "0"}, {threeDigits(-1.5), "−1.5"}, {threeDigits(12345), "12345"}, {threeDigits(-0.00012), "−1.20e−04"}, {threeDigits(0.0313725), "0.0314"},
 		{duration(0.004), "0.00 s"}, {duration(59.94), "59.9 s"}, {duration(59.96), "1 min 00 s"}, {duration(3599.6), "1 h 00 min"}, {duration(7620), "2 h 07 min"},
 		{thousands(0), "0"}, {thousands(999), "999"}, {thousands(1234567), "1" + thin + "234" + thin + "567"}, {thousands(-1000), "-1" + thin + "000"},
 	} {

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"image/png"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -16,9 +15,11 @@ func theoryFixture() *Theory {
 	field := &plotField{N: 3, Values: []float64{0, 0, 1, 0, 1, 1, 1, 1, 1}, Classes: []int{0, 1}}
 	loss := &plotField{N: 2, Values: []float64{0, 1, 2, 4}}
 	box := [4]float64{-1, -1, 1, 1}
-	marks := plotSeries{Label: "measured", X: []float64{1, 2, 3}, Y: []float64{0.1, 0.01, 1e-7}, Low: []float64{0.05, 0.005, 5e-8}, High: []float64{0.2, 0.02, 2e-7}, Colour: 1, Marks: true}
-	line := plotSeries{Label: "bound <b>", X: []float64{1, 3}, Y: []float64{0.2, 1e-6}, Colour: -1, Line: true, Dash: 1}
-	flat := plotSeries{Label: "flat", X: []float64{-2, 0, 2}, Y: []float64{-5, 5, -5}, Colour: 2, Line: true}
+	marks, line, flat := marked("measured", 1, 0), lined("bound <b>", inkColour, 1), lined("flat", 2, 0)
+	marks.X, marks.Y = []float64{1, 2, 3}, []float64{0.1, 0.01, 1e-7}
+	marks.Low, marks.High = []float64{0.05, 0.005, 5e-8}, []float64{0.2, 0.02, 2e-7}
+	line.X, line.Y = []float64{1, 3}, []float64{0.2, 1e-6}
+	flat.X, flat.Y = []float64{-2, 0, 2}, []float64{-5, 5, -5}
 	return &Theory{version: "test",
 		Result: &theory.Result{Seed: 7, Quick: true, Checks: []theory.Check{
 			{Part: "first part", Name: "bound", Claim: "a ≤ b | c", Relation: "≤",
@@ -62,20 +63,7 @@ func TestTheoryGolden(t *testing.T) {
 		t.Errorf("%d files", len(files))
 	}
 	for _, name := range []string{"theory.md", "theory.html", "theory.json"} {
-		got := dataURI.ReplaceAllString(files[name], "data:picture")
-		golden := filepath.Join("testdata", name)
-		if *update {
-			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatalf("%v (go test ./reports -update writes it)", err)
-		}
-		if got != string(want) {
-			t.Errorf("%s differs at %s", name, firstDifference(got, string(want)))
-		}
+		golden(t, name, files[name])
 	}
 	if err := WriteTheory(t.TempDir(), nil); err == nil {
 		t.Error("no error without a theory")
@@ -107,21 +95,7 @@ func TestTheoryPage(t *testing.T) {
 func TestTheoryFigures(t *testing.T) {
 	for _, f := range theoryFixture().figures {
 		for _, th := range []theme{light, dark} {
-			picture := theoryPicture{f, th, true}
-			all := texts(t, svg(picture))
-			width, height := picture.size()
-			have := map[string]bool{}
-			for a, p := range all {
-				have[p.text] = true
-				for _, q := range all[:a] {
-					if p.left < q.right && q.left < p.right && p.top < q.bottom && q.top < p.bottom {
-						t.Errorf("%s: %q meets %q", f.Slug, p.text, q.text)
-					}
-				}
-				if p.left < 0 || p.right > width.Points() || p.bottom > 0 || -p.top > height.Points() {
-					t.Errorf("%s: %q leaves the picture", f.Slug, p.text)
-				}
-			}
+			have := legible(t, f.Slug, f.sheet(f.Title), th)
 			want := []string{f.Title, f.Panels[0].Title, "flat"}
 			if f.Slug == "axes" {
 				want = append(want, "measured", "bound <b>", "error", "t", "1e-6", "0.01")

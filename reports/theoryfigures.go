@@ -21,11 +21,11 @@ const (
 
 // marked and lined start a series of marks or a line.
 func marked(label string, colour, marker int) plotSeries {
-	return plotSeries{Label: label, Colour: colour, Marks: true, Marker: marker}
+	return plotSeries{Label: label, look: look{Colour: colour, Marks: true, Marker: marker}}
 }
 
 func lined(label string, colour, dash int) plotSeries {
-	return plotSeries{Label: label, Colour: colour, Line: true, Dash: dash}
+	return plotSeries{Label: label, look: look{Colour: colour, Line: true, Dash: dash}}
 }
 
 func (s *plotSeries) add(x, y float64) { s.X, s.Y = append(s.X, x), append(s.Y, y) }

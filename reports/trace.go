@@ -76,7 +76,7 @@ func (s *suite) layerTable(all []traced, caption string, of func(result.SolverLa
 			for _, col := range s.Columns {
 				value := dash
 				if k := one.index(col); k >= 0 {
-					value = number(of(one.Solvers[k].Layers[i]))
+					value = threeDigits(of(one.Solvers[k].Layers[i]))
 				}
 				line = append(line, text(value))
 			}
@@ -88,9 +88,7 @@ func (s *suite) layerTable(all []traced, caption string, of func(result.SolverLa
 
 // index finds a column; −1 where there is no such.
 func (t traced) index(col column) int {
-	return slices.IndexFunc(t.Columns, func(c column) bool {
-		return c.Attack == col.Attack && orMinusOne(c.Epsilon) == orMinusOne(col.Epsilon)
-	})
+	return slices.IndexFunc(t.Columns, col.same)
 }
 
 // sweepTable follows the objective from the greedy start through the sweeps.
@@ -139,7 +137,7 @@ func (s *suite) Traces() *traceView {
 	v := &traceView{Slug: s.Slug, Reading: "What the control does to each of its layers, from the input to the output: the norm of u_t and the running loss ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², z_t = x_t + u_t, means over the images."}
 	if hasTraceFigure(s) {
 		f := s.traceFigure(all)
-		figure := pictures(f.Caption, theoryPicture{f, light, false}, theoryPicture{f, dark, false})
+		figure := inlined(f.Caption, f.sheet())
 		v.Figure = &figure
 	} else {
 		v.Reading += fmt.Sprintf(" The tables stand for a figure: %d networks under a control are more than one shows.", len(all))

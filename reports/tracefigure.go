@@ -2,13 +2,10 @@ package reports
 
 import (
 	"fmt"
-	"image/color"
-	"io"
 	"math"
+	"slices"
 
-	txt "gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 // mostTraced is how many networks under a control a figure of traces shows.
@@ -20,60 +17,12 @@ func hasTraceFigure(s *suite) bool {
 	return n > 0 && n <= mostTraced
 }
 
-func renderTracePNG(w io.Writer, _ *view, s *suite) error { return writePNG(w, s.tracePicture()) }
-
-func renderTraceSVG(w io.Writer, _ *view, s *suite) error {
-	_, err := io.WriteString(w, svg(s.tracePicture()))
-	return err
-}
-
-// tracePicture draws a suite's control traces, as a file: below its title what was traced
-// and what the attacker knows.
-func (s *suite) tracePicture() picture {
-	return tracePicture{theoryPicture{s.traceFigure(s.Traced()), light, false}, s}
-}
-
-type tracePicture struct {
-	theoryPicture
-	s *suite
-}
-
-// lines are those above the panels.
-func (f tracePicture) lines() []headline {
-	var out []headline
-	add := func(text string, st txt.Style, col color.Color, step vg.Length) {
-		for _, l := range wrap(text, st, theoryWidth-2*theoryMargin, 3) {
-			out = append(out, headline{l, st, col, step})
-		}
-	}
-	facts := style(normal, false)
-	add(f.Title, style(11, true), f.theme.ink, 14)
-	add(f.s.Facts()+f.s.ofFirstSeed(), facts, f.theme.muted, 11)
-	if m := modeOf(f.s.Mode); m.Short != "" {
-		add("adversarial images "+m.Short, facts, f.theme.muted, 11)
-	}
+// fullTraces draws a suite's control traces, as a file.
+func fullTraces(s *suite) sheet {
+	f := s.traceFigure(s.Traced())
+	out := f.sheet(s.head(s.Facts() + s.ofFirstSeed())...)
+	out.Head[0] = f.Title
 	return out
-}
-
-func (f tracePicture) size() (width, height vg.Length) {
-	width, height = f.theoryPicture.size()
-	for _, l := range f.lines() {
-		height += l.step
-	}
-	return width, height + theoryMargin
-}
-
-func (f tracePicture) draw(canvas vg.Canvas) {
-	width, height := f.size()
-	p := pen{draw.NewCanvas(canvas, width, height), f.theme}
-	p.SetColor(p.paper)
-	p.Fill(p.Rectangle.Path())
-	f.theoryPicture.draw(canvas) // from the lower edge on
-	y := height - theoryMargin
-	for _, l := range f.lines() {
-		p.write(l.text, vg.Point{X: width / 2, Y: y}, l.style, l.col, -0.5, -1)
-		y -= l.step
-	}
 }
 
 // traceFigure draws, for each network under a control, the norms of its controls layer by
@@ -91,7 +40,7 @@ func (s *suite) traceFigure(all []traced) plotFigure {
 	}
 	f.Caption = s.caption(f.Caption + s.ofFirstSeed())
 	for _, t := range all {
-		f.Panels = append(f.Panels, s.normPanel(t, t.numbered(theoryPicture{plotFigure: f}.panelWidth())))
+		f.Panels = append(f.Panels, s.normPanel(t, t.numbered(f.sheet().panelWidth())))
 		if t.sweeps() > 0 {
 			f.Panels = append(f.Panels, s.objectivePanel(t))
 		}
@@ -99,17 +48,12 @@ func (s *suite) traceFigure(all []traced) plotFigure {
 	return f
 }
 
-// look is how the i-th column of a suite is drawn: clean images in ink and dashed, the
+// columnLook is how a column of a suite is drawn: clean images in ink and dashed, the
 // attacks in the series' colours. An attack keeps its look in all panels.
-func (s *suite) look(col column, label string) plotSeries {
-	i := 0
-	for k, c := range s.Columns {
-		if c.Attack == col.Attack && orMinusOne(c.Epsilon) == orMinusOne(col.Epsilon) {
-			i = k
-		}
-	}
-	one := plotSeries{Label: label, Line: true, Marks: true, Marker: i, Dash: i}
-	if one.Colour = -1; i > 0 {
+func (s *suite) columnLook(col column) plotSeries {
+	i := max(slices.IndexFunc(s.Columns, col.same), 0)
+	one := plotSeries{look: lookOf(i), Label: col.label()}
+	if one.Colour = inkColour; i > 0 {
 		colours := []int{1, 2, 3, 4, 5, 0}
 		one.Colour = colours[(i-1)%len(colours)]
 	}
@@ -136,19 +80,19 @@ func (t traced) numbered(width vg.Length) bool {
 
 // normPanel has the layers side by side, the columns dodged so that equal norms stay apart.
 func (s *suite) normPanel(t traced, numbered bool) plotPanel {
-	p := plotPanel{Title: t.name(), X: "layer", Y: "‖u_t‖, mean over the images", XTicks: t.Layers}
+	p := plotPanel{Title: t.name(), X: "layer", Y: "‖u_t‖, mean over the images", XTicks: named(t.Layers)}
 	if numbered {
-		p.X, p.XTicks = "layer, counted from the input", nil
-		for i := range t.Layers {
-			p.XTicks = append(p.XTicks, fmt.Sprint(i+1))
+		p.X = "layer, counted from the input"
+		for i := range p.XTicks {
+			p.XTicks[i].Label = fmt.Sprint(i + 1)
 		}
 	}
 	step := min(0.12, 0.6/float64(len(t.Columns)))
 	for k, v := range t.Solvers {
-		one := s.look(t.Columns[k], t.Columns[k].label())
+		one := s.columnLook(t.Columns[k])
 		one.Line = len(t.Layers) > 2 // between two there is no course to follow
 		for i, l := range v.Layers {
-			one.X, one.Y = append(one.X, float64(i)+step*(float64(k)-float64(len(t.Columns)-1)/2)), append(one.Y, l.ControlNorm)
+			one.add(float64(i)+step*(float64(k)-float64(len(t.Columns)-1)/2), l.ControlNorm)
 		}
 		p.Series = append(p.Series, one)
 	}
@@ -158,22 +102,23 @@ func (s *suite) normPanel(t traced, numbered bool) plotPanel {
 // objectivePanel follows the objective through the sweeps.
 func (s *suite) objectivePanel(t traced) plotPanel {
 	n := t.sweeps()
-	p := plotPanel{Title: t.name(), X: "sweep", Y: fmt.Sprintf("objective, mean over the first %s", plural(t.Solvers[0].Traced, "image")), XTicks: make([]string, n+1)}
-	shown := shownSweeps(n)
-	if p.XTicks[0] = "greedy start"; len(shown) < n { // there is no room for that, and for sweep 1
-		p.XTicks[0], p.X, shown = "0", "sweep; 0: the greedy start", shown[1:]
+	p := plotPanel{Title: t.name(), X: "sweep", Y: fmt.Sprintf("objective, mean over the first %s", plural(t.Solvers[0].Traced, "image"))}
+	labels, shown := make([]string, n+1), shownSweeps(n)
+	if labels[0] = "greedy start"; len(shown) < n { // there is no room for that, and for sweep 1
+		labels[0], p.X, shown = "0", "sweep; 0: the greedy start", shown[1:]
 	}
 	for _, k := range shown {
-		p.XTicks[k] = fmt.Sprint(k)
+		labels[k] = fmt.Sprint(k)
 	}
+	p.XTicks = named(labels)
 	for i, v := range t.Solvers {
-		one := s.look(t.Columns[i], t.Columns[i].label())
+		one := s.columnLook(t.Columns[i])
 		marks := one
 		one.Marks, marks.Line = false, false
 		for k, j := range v.Sweeps {
-			one.X, one.Y = append(one.X, float64(k)), append(one.Y, j)
-			if p.XTicks[k] != "" {
-				marks.X, marks.Y = append(marks.X, float64(k)), append(marks.Y, j)
+			one.add(float64(k), j)
+			if labels[k] != "" {
+				marks.add(float64(k), j)
 			}
 		}
 		p.Series = append(p.Series, one, marks)

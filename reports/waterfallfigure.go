@@ -2,7 +2,7 @@ package reports
 
 import (
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot/vg"
@@ -69,7 +69,7 @@ func (s *suite) Waterfalls() []waterfall {
 func (s *suite) components(col column) []string {
 	var longest []string
 	s.each(func(c *result.Cell, of column) {
-		if of.Attack == col.Attack && orMinusOne(of.Epsilon) == orMinusOne(col.Epsilon) && len(c.Steps) > len(longest) {
+		if of.same(col) && len(c.Steps) > len(longest) {
 			longest = componentNames(c.Steps)
 		}
 	})
@@ -96,113 +96,75 @@ func componentNames(steps []result.Step) []string {
 
 func hasWaterfalls(s *suite) bool { return !s.quoted && len(s.Waterfalls()) > 0 }
 
-// waterfallFigure is a picture of waterfalls: a chart each, in it a group of bars for the
-// clean images and one for every component, a bar a defense.
-type waterfallFigure struct {
-	figure
-	charts []waterfall
-}
+const waterfallHeight = vg.Length(118)
 
-const waterfallHeight = vg.Length(128)
-
-// fullWaterfalls is the figure as a file.
-func fullWaterfalls(s *suite, t theme) waterfallFigure {
+// fullWaterfalls is the figure of a suite's waterfalls as a file.
+func fullWaterfalls(s *suite) sheet {
 	charts := s.Waterfalls()
-	return fullFigure(s, t).spread(len(charts), false).ofWaterfalls(charts)
+	f := s.waterfallSheet(inFile(len(charts), false), charts)
+	f.Head = s.head("accuracy in % · "+s.Facts(), strings.TrimPrefix(s.ofFirstSeed(), ", "))
+	return f
 }
 
-// waterfallPanel is the charts of one model, one above the other, for a page that has the
-// title itself; nil where there is none.
-func waterfallPanel(s *suite, model string, t theme) picture {
-	var charts []waterfall
-	for _, w := range s.Waterfalls() {
-		if w.Model == model {
-			charts = append(charts, w)
-		}
-	}
-	if len(charts) == 0 {
-		return nil
-	}
-	return panelFigure(s, model, t).ofWaterfalls(charts)
+// waterfallsOf are a model's charts, one above the other for a page.
+func (s *suite) waterfallsOf(model string) sheet {
+	return s.waterfallSheet(inPage(), slices.DeleteFunc(s.Waterfalls(), func(w waterfall) bool { return w.Model != model }))
 }
 
-// ofWaterfalls makes f a figure of these charts.
-func (f figure) ofWaterfalls(charts []waterfall) waterfallFigure {
-	f.bars, f.legends = true, map[string]bool{}
+// waterfallSheet fills a sheet with charts. Each has a group of bars for the clean images and
+// one for every component, a bar a defense.
+func (s *suite) waterfallSheet(f sheet, charts []waterfall) sheet {
+	var shown []string
+	f.Alt = fmt.Sprintf("Accuracy in %% on the clean images and after each attack component%s, %s (%s).", s.ofFirstSeed(), s.Heading(), s.Facts())
 	for _, w := range charts {
+		f.Panels = append(f.Panels, w.panel(f.panelWidth()))
 		for _, line := range w.Lines {
-			f.legends[line.Defense] = true
-		}
-	}
-	return waterfallFigure{f, charts}
-}
-
-func (f waterfallFigure) size() (width, height vg.Length) {
-	return f.width, f.frameHeight(len(f.charts), panelTitle+waterfallHeight)
-}
-
-func (f waterfallFigure) draw(canvas vg.Canvas) {
-	f.frame(canvas, len(f.charts), panelTitle+waterfallHeight, func(p pen, i int, left, top vg.Length) {
-		w := f.charts[i]
-		chart := f.title(p, clean(w.Model), left, top, waterfallHeight)
-		f.subtitle(p, w.Attack.Title(), chart)
-		f.drawWaterfall(p, w, chart)
-	})
-}
-
-// drawWaterfall draws one chart in the rectangle: every bar is the accuracy left after a
-// component, with what the component took in a tint above it.
-func (f waterfallFigure) drawWaterfall(p pen, w waterfall, chart vg.Rectangle) {
-	const left, below, above = vg.Length(26), 2*labelStep + 4, vg.Length(20)
-	base, full := chart.Min.Y+below, chart.Max.Y-above
-	height := func(share float64) vg.Length { return base + (full-base)*vg.Length(inUnit(share)) }
-	p.percentScale(chart.Min.X+left, chart.Max.X, height)
-	group := (chart.Max.X - chart.Min.X - left) / vg.Length(len(w.Components)+1)
-	width := min(26, group*0.84/vg.Length(len(w.Lines)))
-	for i, name := range append([]string{"None"}, w.Components...) {
-		middle := chart.Min.X + left + group*(vg.Length(i)+0.5)
-		for j, l := range broken(name, group) {
-			p.write(l, vg.Point{X: middle, Y: base - 4 - labelStep*vg.Length(j)}, style(small, false), p.ink, -0.5, -1)
-		}
-		for j, line := range w.Lines {
-			f.drawStep(p, w, line, i, middle+width*(vg.Length(j)-vg.Length(len(w.Lines))/2), width, height)
-		}
-	}
-}
-
-// drawStep draws a defense's bar of one component between x and x+width; i = 0 are the clean
-// images. A component that had no image left to attack has a dash.
-func (f waterfallFigure) drawStep(p pen, w waterfall, line waterfallLine, i int, x, width vg.Length, height func(float64) vg.Length) {
-	before, after := line.at(w, i-1), line.at(w, i)
-	x, width = x+width*0.06, width*0.88
-	middle, st, said, top := x+width/2, style(small, false), dash, height(0)
-	if after != nil {
-		said, top = percent(*after, line.n), height(*after)
-		bar := func(from, to vg.Length) vg.Path {
-			return vg.Rectangle{Min: vg.Point{X: x, Y: from}, Max: vg.Point{X: x + width, Y: to}}.Path()
-		}
-		colour := p.line(line.Index).Color
-		p.SetColor(colour)
-		p.Fill(bar(height(0), top))
-		if before != nil && *before > *after {
-			p.SetColor(mix(colour, p.paper, 0.75))
-			p.Fill(bar(top, height(*before)))
-			if height(*before)-top < 12 { // no room for the value in the tint
-				top = height(*before)
+			shown = append(shown, line.Defense)
+			var said []string
+			for i, name := range append([]string{"None"}, w.Components...) {
+				said = append(said, name+" "+line.value(w, i))
 			}
-		}
-		if marker := p.marker(line.Index); height(*after)-height(0) > 14 && width > 8 {
-			marker.Color = p.paper
-			p.DrawGlyphNoClip(marker, vg.Point{X: middle, Y: height(0) + 7})
+			f.Alt += fmt.Sprintf(" %s, %s, %s: %s.", clean(w.Model), defenseName(line.Defense), w.Attack.Title(), strings.Join(said, ", "))
 		}
 	}
-	room := width + 2
-	if len(w.Lines) == 1 {
-		room = width + 12 // no neighbour on either side
+	f.Legend = s.legend(look{Bars: true}, shown...)
+	return f
+}
+
+// panel draws one chart: every bar is the accuracy left after a component, with what the
+// component took in a tint above it.
+func (w waterfall) panel(width vg.Length) plotPanel {
+	names := append([]string{"None"}, w.Components...)
+	p := barPanel(len(names))
+	p.Title, p.Y, p.High = clean(w.Model), w.Attack.Title(), waterfallHeight
+	group := (width - 26) / vg.Length(len(names)) // without the labels on the left
+	var labels []string
+	for i, name := range names {
+		labels = append(labels, strings.Join(broken(name, group), "\n"))
+		for j, line := range w.Lines {
+			b := groupedBar(line.Index, i, j, len(w.Lines), 26/float64(group), line.value(w, i))
+			if len(w.Lines) == 1 { // no neighbour on either side
+				b.Room = 1
+			}
+			if after := line.at(w, i); after != nil {
+				b.Top = *after
+				if before := line.at(w, i-1); before != nil {
+					b.Before = *before
+				}
+			}
+			p.Bars = append(p.Bars, b)
+		}
 	}
-	if st.Width(said) <= room {
-		p.write(said, vg.Point{X: middle, Y: top + 2}, st, p.ink, -0.5, 0)
+	p.XTicks = named(labels)
+	return p
+}
+
+// value is what stands at a bar: a dash where a component had no image left to attack.
+func (l waterfallLine) value(w waterfall, i int) string {
+	if v := l.at(w, i); v != nil {
+		return percent(*v, l.n)
 	}
+	return dash
 }
 
 // at is the accuracy after component i, or before the attack; nil where nothing was run.
@@ -231,37 +193,4 @@ func broken(name string, w vg.Length) []string {
 		parts[i] = fit(parts[i], st, w+1)
 	}
 	return parts
-}
-
-// describe says in words what the figure shows.
-func (f waterfallFigure) describe() string {
-	var sb strings.Builder
-	fmt.Fprintf(&sb, "Accuracy in %% on the clean images and after each attack component%s, %s (%s).", f.seeds(), f.s.Heading(), f.s.Facts())
-	for _, w := range f.charts {
-		for _, line := range w.Lines {
-			fmt.Fprintf(&sb, " %s, %s, %s:", clean(w.Model), defenseName(line.Defense), w.Attack.Title())
-			for i, name := range append([]string{"None"}, w.Components...) {
-				sep := ""
-				if i > 0 {
-					sep = ","
-				}
-				said := dash
-				if v := line.at(w, i); v != nil {
-					said = percent(*v, line.n)
-				}
-				fmt.Fprintf(&sb, "%s %s %s", sep, name, said)
-			}
-			sb.WriteString(".")
-		}
-	}
-	return sb.String()
-}
-
-func renderWaterfallPNG(w io.Writer, _ *view, s *suite) error {
-	return writePNG(w, fullWaterfalls(s, light))
-}
-
-func renderWaterfallSVG(w io.Writer, _ *view, s *suite) error {
-	_, err := io.WriteString(w, svg(fullWaterfalls(s, light)))
-	return err
 }

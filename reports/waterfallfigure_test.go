@@ -3,7 +3,6 @@ package reports
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"selfheal/harness/result"
@@ -62,31 +61,11 @@ func TestWaterfalls(t *testing.T) {
 			t.Errorf("%s: a waterfall of one component", s.Name)
 		}
 	}
-	if s := derive(crowded(1)).Suites[0]; hasWaterfalls(s) || waterfallPanel(s, s.Models[0], light) != nil {
+	if s := derive(crowded(1)).Suites[0]; hasWaterfalls(s) || s.waterfallsOf(s.Models[0]).Panels != nil {
 		t.Error("15 charts are drawn")
 	}
-	if s := derive(fixture()).Suites[0]; waterfallPanel(s, "another", light) != nil {
+	if s := derive(fixture()).Suites[0]; s.waterfallsOf("another").Panels != nil {
 		t.Error("a model without cells has a chart")
-	}
-}
-
-func TestWaterfallText(t *testing.T) {
-	files := report(t)
-	doc := files["waterfall-detached.svg"]
-	have := map[string]bool{}
-	for _, x := range texts(t, doc) {
-		have[x.text] = true
-	}
-	for _, w := range []string{"resnet-2b", "AA ℓ∞ (8/255)", "None", "APGD-CE", "FAB-T", "Square", "82.0", "80.5", "controlled: pca (optimisation loop)"} {
-		if !have[w] {
-			t.Errorf("the figure lacks %q", w)
-		}
-	}
-	if said := "resnet-2b, pca, AA ℓ∞ (8/255): None 80.5, APGD-CE 40.5, APGD-T 36.0, FAB-T 35.0, Square 35.0."; !strings.Contains(doc, said) {
-		t.Errorf("the title does not say %s", said)
-	}
-	if _, found := files["waterfall-single.png"]; !found { // the fixture's square attack has four steps
-		t.Error("no figure of the suite with a single attack")
 	}
 }
 

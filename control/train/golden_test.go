@@ -35,8 +35,12 @@ type rates struct {
 	WeightDecay float64 `json:"weight_decay"`
 }
 
-func (r rates) settings() Settings {
-	return Settings{Optimizer: Optimizer(r.Optimizer), LearningRate: r.LR, Momentum: r.Momentum, WeightDecay: r.WeightDecay}
+func (r rates) settings() Optimizer {
+	o := Optimizer{LearningRate: r.LR, Momentum: r.Momentum, WeightDecay: r.WeightDecay}
+	if r.Optimizer == "adam" {
+		o.Method = Adam
+	}
+	return o
 }
 
 func readGolden(t *testing.T) golden {
@@ -85,9 +89,8 @@ func TestTrainingAgreesWithPyTorch(t *testing.T) {
 		t.Errorf("%d parameters, want 6 weights and 6 biases", got)
 	}
 	for _, run := range g.Runs {
-		s := run.settings()
-		s.Epochs, s.Batch, s.Weight, s.Workers = len(g.Order), g.Batch, g.Weight, 1
-		trainer, err := NewTrainer(e, []Network{n}, shapes10(t, g.Images), s)
+		trainer, err := NewTrainer(e, []Network{n}, shapes10(t, g.Images), Settings{Epochs: len(g.Order), Batch: g.Batch, Weight: g.Weight,
+			Optimizer: run.settings(), Workers: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,46 +3,60 @@ package reports
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	txt "gonum.org/v1/plot/text"
 )
 
-// axes are a panel's, in the figure's colours and over its data's range.
-func (f theoryPicture) axes(panel plotPanel) *plot.Plot {
+// axes are a panel's, in the theme's colours and over its data's range.
+func (p plotPanel) axes(t theme) *plot.Plot {
 	plt := plot.New()
 	plt.BackgroundColor = nil
 	for _, a := range []*plot.Axis{&plt.X, &plt.Y} {
 		for _, s := range []*txt.Style{&a.Label.TextStyle, &a.Tick.Label} {
-			s.Font, s.Color = style(small, false).Font, f.theme.muted
+			s.Font, s.Color = style(small, false).Font, t.muted
 		}
-		a.Color, a.Tick.Color = f.theme.muted, f.theme.muted
+		a.Color, a.Tick.Color = t.muted, t.muted
 		a.Tick.Length, a.Padding = 4, 2
 	}
-	plt.X.Label.Text = panel.X
+	plt.X.Label.Text = p.X
 	plt.X.Label.Padding = 2
 	xs, ys := [2]float64{math.Inf(1), math.Inf(-1)}, [2]float64{math.Inf(1), math.Inf(-1)}
-	for _, s := range panel.Series {
-		widen(&xs, s.X, panel.LogX)
+	for _, s := range p.Series {
+		widen(&xs, s.X, p.LogX)
 		for _, y := range [][]float64{s.Y, s.Low, s.High} {
-			widen(&ys, y, panel.LogY)
+			widen(&ys, y, p.LogY)
 		}
 	}
-	if panel.Box != [4]float64{} {
-		xs, ys = [2]float64{panel.Box[0], panel.Box[2]}, [2]float64{panel.Box[1], panel.Box[3]}
+	if p.Box != [4]float64{} {
+		xs, ys = [2]float64{p.Box[0], p.Box[2]}, [2]float64{p.Box[1], p.Box[3]}
 	}
-	set := func(a *plot.Axis, of [2]float64, log bool) {
+	if p.Square {
+		plt.HideAxes()
+		plt.X.Min, plt.X.Max, plt.Y.Min, plt.Y.Max = xs[0], xs[1], ys[0], ys[1]
+		return plt
+	}
+	set := func(a *plot.Axis, of [2]float64, log bool, ticks []plot.Tick) {
 		a.Min, a.Max = padded(of, log)
 		a.Tick.Marker = linearTicks{}
 		if log {
 			a.Scale, a.Tick.Marker = plot.LogScale{}, decades{}
 		}
+		if ticks != nil {
+			a.Tick.Marker = plot.ConstantTicks(ticks)
+		}
 	}
-	set(&plt.X, xs, panel.LogX)
-	set(&plt.Y, ys, panel.LogY)
-	if panel.XTicks != nil {
-		plt.X.Tick.Marker = namedTicks(panel.XTicks)
+	set(&plt.X, xs, p.LogX, p.XTicks)
+	set(&plt.Y, ys, p.LogY, p.YTicks)
+	if p.Bars != nil { // these stand on the scale's lowest line, and need the axes' room
+		plt.X.Min, plt.X.Max, plt.Y.Min, plt.Y.Max = xs[0], xs[1], ys[0], ys[1]
+		for _, a := range []*plot.Axis{&plt.X, &plt.Y} {
+			a.LineStyle.Width, a.Tick.LineStyle.Width, a.Tick.Length, a.Padding = 0, 0, 2, 0
+		}
+		plt.X.Tick.Label.Color = t.ink
 	}
 	return plt
 }
@@ -62,37 +76,31 @@ func padded(of [2]float64, log bool) (least, most float64) {
 		of = [2]float64{1, 2}
 	}
 	if log {
-		if !(math.Log10(of[1])-math.Log10(of[0]) <= mostDecades) { // room might be no number
-			return max(of[0], math.SmallestNonzeroFloat64), min(of[1], math.MaxFloat64)
-		}
 		room := max(math.Pow(of[1]/of[0], 0.04), 1.05)
 		return of[0] / room, of[1] * room
-	}
-	for i := range of { // far enough from the largest number to reckon with
-		of[i] = min(max(of[i], -mostLinear), mostLinear)
 	}
 	room := max(0.04*(of[1]-of[0]), 1e-9*max(math.Abs(of[0]), math.Abs(of[1])), 1e-12)
 	return of[0] - room, of[1] + room
 }
 
-const (
-	mostDecades = 40    // that a logarithmic axis ticks
-	mostLinear  = 1e300 // either end of a linear axis
-)
-
-// endTicks are those of a range that has no others: at both ends.
-func endTicks(least, most float64) []plot.Tick {
-	return []plot.Tick{{Value: least, Label: number(least)}, {Value: most, Label: number(most)}}
+// named are labels at 0, 1, 2, …; an empty one has no tick.
+func named(labels []string) (ticks []plot.Tick) {
+	broken := slices.ContainsFunc(labels, func(l string) bool { return strings.Contains(l, "\n") })
+	for i, label := range labels {
+		if broken && !strings.Contains(label, "\n") { // first lines stand side by side
+			label += "\n "
+		}
+		if label != "" {
+			ticks = append(ticks, plot.Tick{Value: float64(i), Label: label})
+		}
+	}
+	return ticks
 }
 
-// namedTicks are labels at 0, 1, 2, …
-type namedTicks []string
-
-// Ticks implements [plot.Ticker].
-func (n namedTicks) Ticks(least, most float64) []plot.Tick {
-	var ticks []plot.Tick
-	for i, label := range n {
-		ticks = append(ticks, plot.Tick{Value: float64(i), Label: label})
+// perCent are the ticks of a scale of shares.
+func perCent() (ticks []plot.Tick) {
+	for i := range 6 {
+		ticks = append(ticks, plot.Tick{Value: float64(i) / 5, Label: fmt.Sprintf("%d %%", 20*i)})
 	}
 	return ticks
 }
@@ -104,8 +112,8 @@ func (linearTicks) Ticks(least, most float64) []plot.Tick {
 	ticks := plot.DefaultTicks{}.Ticks(least, most)
 	for i, t := range ticks {
 		if t.Label != "" {
-			ticks[i].Label = number(t.Value)
-			if t.Value == 0 || math.Abs(t.Value) < 1e-9*(most-least) {
+			ticks[i].Label = threeDigits(t.Value)
+			if math.Abs(t.Value) < 1e-9*(most-least) {
 				ticks[i].Label = "0"
 			}
 		}
@@ -118,19 +126,13 @@ func (linearTicks) Ticks(least, most float64) []plot.Tick {
 type decades struct{}
 
 func (decades) Ticks(least, most float64) []plot.Tick {
-	if span := math.Log10(most) - math.Log10(least); !(span <= mostDecades) { // absurd, or no number
-		return endTicks(least, most)
-	}
 	low, high := int(math.Floor(math.Log10(least))), int(math.Ceil(math.Log10(most)))
 	every, labels := (high-low)/6+1, 0
 	var ticks []plot.Tick
 	for e := low; e <= high; e++ {
 		for _, m := range []float64{1, 2, 5} {
-			if m > 1 && high-low > 6 {
-				continue // the axis is dense enough
-			}
 			v := m * math.Pow(10, float64(e))
-			if v < least || v > most {
+			if v < least || v > most || m > 1 && high-low > 6 || every > 6 && (e-low)%every > 0 { // dense enough
 				continue
 			}
 			t := plot.Tick{Value: v}
@@ -139,8 +141,6 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 				if e < -3 || e > 3 {
 					t.Label = fmt.Sprintf("%.0fe%d", m, e)
 				}
-			}
-			if t.Label != "" {
 				labels++
 			}
 			ticks = append(ticks, t)

@@ -1,0 +1,268 @@
+package reports
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot/vg"
+
+	"selfheal/harness/result"
+)
+
+// accuracyPanel is a model's accuracies under every attack: a radar plot, or bars when there
+// are fewer than three axes, over a table of its values.
+type accuracyPanel struct {
+	s      *suite
+	model  string
+	lines  []series
+	axes   axes // of a radar plot
+	values bool // the table
+}
+
+// pageHeight is the height of a printed page, A4 with margins of half an inch.
+const pageHeight = 10.7 * vg.Inch
+
+// fullAccuracies is the suite's figure as a file. The values stand below the plots where the
+// page has room for them.
+func fullAccuracies(s *suite) sheet {
+	f := s.accuracies(inFile(len(s.Models), len(s.Defenses()) > 3), s.Models, true)
+	if _, height := f.size(); height > pageHeight {
+		f = s.accuracies(inFile(len(s.Models), false), s.Models, false)
+	}
+	f.Head = s.head("accuracy in % · "+s.Facts(), s.drawn())
+	return f
+}
+
+// pageAccuracies is one model's panel for a page.
+func (s *suite) pageAccuracies(model string) sheet {
+	return s.accuracies(inPage(), []string{model}, false)
+}
+
+// accuracies fills a sheet with panels, a model each.
+func (s *suite) accuracies(f sheet, models []string, values bool) sheet {
+	f.Legend = s.legend(look{Line: true, Marks: true})
+	if !s.radar() {
+		f.Legend = s.legend(look{Bars: true})
+	}
+	for _, m := range models {
+		p := accuracyPanel{s: s, model: m, lines: s.Series(m)}
+		if s.radar() {
+			most := vg.Length(76)
+			if f.Columns == 1 {
+				most = 84
+			}
+			p.axes = newAxes(s.Columns, f.panelWidth(), most)
+		}
+		_, _, column := p.valueColumns(f.panelWidth())
+		p.values = values && fits(column) || p.axes.numbered // the table is the numbers' key
+		f.Panels = append(f.Panels, p)
+	}
+	kind := "Bars"
+	if s.radar() {
+		kind = "Radar plot"
+	}
+	f.Alt = fmt.Sprintf("%s of accuracy in %%%s, %s (%s).", kind, comma(s.drawn()), s.Heading(), s.Facts())
+	for _, m := range models {
+		for _, one := range s.Series(m) {
+			var said []string
+			for i, c := range one.Cells {
+				said = append(said, s.Columns[i].Title()+" "+value(c))
+			}
+			f.Alt += fmt.Sprintf(" %s, %s: %s.", clean(m), defenseName(one.Defense), strings.Join(said, ", "))
+		}
+	}
+	return f
+}
+
+// radar reports whether the suite has axes enough for one.
+func (s *suite) radar() bool { return len(s.Columns) >= 3 }
+
+// drawn says what the figure of accuracies draws of several seeds: the mean, with bars'
+// deviation as whiskers. "" where there is one seed.
+func (s *suite) drawn() string {
+	if n := s.seeds(); n > 1 && s.radar() {
+		return fmt.Sprintf("mean over %d seeds", n)
+	}
+	return strings.TrimPrefix(s.overSeeds(), ", ")
+}
+
+// comma puts a comma before what is said, if anything is.
+func comma(said string) string {
+	if said == "" {
+		return ""
+	}
+	return ", " + said
+}
+
+// head is the title of a suite's file, what it says of it, and what the attacker knows.
+func (s *suite) head(said ...string) []string {
+	out := []string{s.Heading()}
+	if m := modeOf(s.Mode); m.Made != "" {
+		said = append(said, "adversarial images "+m.Made)
+	}
+	for _, one := range said {
+		if one != "" {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// legend has an entry a defense, drawn as like says; of those that only names, if any.
+func (s *suite) legend(like look, only ...string) (out []plotSeries) {
+	st := style(normal, false)
+	for i, d := range s.Defenses() {
+		if only != nil && !slices.Contains(only, d) {
+			continue
+		}
+		name, loop := defenseName(d), ""
+		if i > 0 {
+			name = "controlled: " + name
+		}
+		if s.Looped(d) {
+			loop = " (optimisation loop)"
+		}
+		like.Colour, like.Dash, like.Marker = i, i, i
+		out = append(out, plotSeries{look: like, Label: fit(name, st, oneColumn-2*8-swatch-4-st.Width(loop)) + loop})
+	}
+	return out
+}
+
+// value is a cell's accuracy as a figure says it: in per cent, of several seeds their mean.
+func value(c *result.Cell) string {
+	if c == nil {
+		return dash
+	}
+	return percent(score(c), c.N)
+}
+
+func (a accuracyPanel) titled() bool { return true }
+
+const barsHeight = vg.Length(170)
+
+func (a accuracyPanel) chartHeight() vg.Length {
+	if !a.s.radar() {
+		return barsHeight
+	}
+	above, below := a.axes.extent()
+	return above + below + 4
+}
+
+func (a accuracyPanel) height(vg.Length) vg.Length {
+	h := panelTitle + a.chartHeight()
+	if a.values {
+		h += lineStep*vg.Length(len(a.s.Columns)+1) + 6
+	}
+	return h
+}
+
+func (a accuracyPanel) draw(p pen, left, top, width, _, _ vg.Length) {
+	st := style(9, true)
+	p.write(fit(clean(a.model), st, width), vg.Point{X: left + width/2, Y: top}, st, p.ink, -0.5, -1)
+	chart := vg.Rectangle{Min: vg.Point{X: left, Y: top - panelTitle - a.chartHeight()}, Max: vg.Point{X: left + width, Y: top - panelTitle}}
+	if a.s.radar() {
+		a.drawRadar(p, chart)
+	} else {
+		a.bars(width).chart(p, chart)
+	}
+	if a.values {
+		a.drawValues(p, left, chart.Min.Y-6, width)
+	}
+}
+
+// bars are grouped: a group a column, a bar a defense with its whiskers.
+func (a accuracyPanel) bars(width vg.Length) plotPanel {
+	out := barPanel(len(a.s.Columns))
+	group := (width - 26) / vg.Length(len(a.s.Columns)) // without the labels on the left
+	var labels []string
+	for i, col := range a.s.Columns {
+		labels = append(labels, strings.Join(fitted(col.Lines(), group-4), "\n"))
+		for j, one := range a.lines {
+			c := one.Cells[i]
+			b := groupedBar(one.Index, i, j, len(a.lines), 34/float64(group), value(c))
+			if c != nil {
+				b.Top = score(c)
+				if low, high, ok := a.s.whiskers(c); ok {
+					b.Whisker = &[2]float64{low, high}
+				}
+			}
+			out.Bars = append(out.Bars, b)
+		}
+	}
+	out.XTicks = named(labels)
+	return out
+}
+
+// fitted shortens each of some lines.
+func fitted(lines []string, w vg.Length) (out []string) {
+	for _, l := range lines {
+		out = append(out, fit(l, style(small, false), w))
+	}
+	return out
+}
+
+// barPanel is a panel for n groups of bars, on a scale from 0 to 100 %.
+func barPanel(n int) plotPanel {
+	return plotPanel{Box: [4]float64{-0.5, 0, float64(n) - 0.5, 1.08}, YTicks: perCent()}
+}
+
+// groupedBar is bar j of n in group i, at most so wide; defense is the index of its look.
+func groupedBar(defense, i, j, n int, most float64, text string) plotBar {
+	room := min(0.84/float64(n), most)
+	b := plotBar{look: lookOf(defense), Text: text, Width: 0.88 * room, Room: 1.05 * room}
+	b.X = float64(i) + room*(float64(j)-float64(n)/2+0.06)
+	return b
+}
+
+// valueColumns lays out the table under a panel: the width of its titles, shortened, and of
+// each defense's column, at most 84 points.
+func (a accuracyPanel) valueColumns(width vg.Length) (titles []string, label, column vg.Length) {
+	st := style(small, false)
+	for i, c := range a.s.Columns {
+		t := c.Title()
+		if a.axes.numbered {
+			t = fmt.Sprintf("%d  %s", i+1, t)
+		}
+		titles = append(titles, fit(t, st, width*0.45))
+		label = max(label, st.Width(titles[i]))
+	}
+	label += 8
+	return titles, label, min(84, (width-label)/vg.Length(len(a.s.Defenses())))
+}
+
+// fits reports whether a column of that table has room for a value.
+func fits(column vg.Length) bool { return column >= style(small, false).Width("100.00")+3 }
+
+// drawValues writes the table under a panel: a line a column of the suite, a
+// column a defense, headed by the defense's marker. Where there are too many defenses it
+// is the key of the axes' numbers only.
+func (a accuracyPanel) drawValues(p pen, left, top, width vg.Length) {
+	st, bold, lines := style(small, false), style(small, true), a.lines
+	titles, label, col := a.valueColumns(width)
+	if !fits(col) {
+		lines, col = nil, 0
+	}
+	left += (width - label - col*vg.Length(len(lines))) / 2
+	right := left + label + col*vg.Length(len(lines))
+	const sampleWidth = vg.Length(7)
+	for j, one := range lines {
+		name, end := defenseName(one.Defense), left+label+col*vg.Length(j+1)-2
+		if room := col - sampleWidth - 7; room >= bold.Width("baseline") {
+			name = fit(name, bold, room)
+			p.write(name, vg.Point{X: end, Y: top - lineStep/2}, bold, p.ink, -1, -0.5)
+			end -= bold.Width(name) + 3
+		} // else the marker says it, as the legend does
+		l := lookOf(one.Index)
+		l.Bars = !a.s.radar()
+		p.sample(l, end-sampleWidth, top-lineStep/2, sampleWidth)
+	}
+	for i := range titles {
+		y := top - lineStep*vg.Length(i+1)
+		p.segment(p.grid, 0.4, vg.Point{X: left, Y: y}, vg.Point{X: right, Y: y})
+		p.write(titles[i], vg.Point{X: left, Y: y - lineStep/2}, st, p.ink, 0, -0.5)
+		for j, one := range lines {
+			p.write(value(one.Cells[i]), vg.Point{X: left + label + col*vg.Length(j+1) - 2, Y: y - lineStep/2}, st, p.ink, -1, -0.5)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package reports
+
+import (
+	"slices"
+
+	txt "gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// sheet is a picture: headlines, panels in rows, and one legend below.
+type sheet struct {
+	Width   vg.Length
+	Columns int // panels a row
+	Margin  vg.Length
+	Head    []string // a title and the lines below it; a page has them itself
+	Panels  []panel
+	Legend  []plotSeries
+	Alt     string // what it shows, for readers who do not see it
+}
+
+// panel is one chart of a sheet.
+type panel interface {
+	height(width vg.Length) vg.Length
+	// draw draws it with its upper left corner at (left, top). Its title may be as wide as titled.
+	draw(p pen, left, top, width, height, titled vg.Length)
+	titled() bool
+}
+
+// inPage is a sheet of one column for a page, which has title and tables itself.
+func inPage() sheet { return sheet{Width: 3.6 * vg.Inch, Columns: 1, Margin: 6} }
+
+// inFile is a sheet for a file of n panels: as wide as a column of print for one, as two
+// columns for several. There are three abreast where there are more than four, or two where
+// the panels need room.
+func inFile(n int, wide bool) sheet {
+	switch {
+	case n <= 1:
+		return sheet{Width: oneColumn, Columns: 1, Margin: 8}
+	case n <= 4 || wide:
+		return sheet{Width: twoColumns, Columns: 2, Margin: 8}
+	}
+	return sheet{Width: twoColumns, Columns: 3, Margin: 8}
+}
+
+// panelWidth is the width of one panel.
+func (s sheet) panelWidth() vg.Length {
+	n := vg.Length(s.Columns)
+	return (s.Width - 2*s.Margin - (n-1)*gap) / n
+}
+
+// rows are the panels, row by row.
+func (s sheet) rows() [][]panel { return slices.Collect(slices.Chunk(s.Panels, s.Columns)) }
+
+// rowHeight is that of the highest panel in a row.
+func (s sheet) rowHeight(row []panel) (h vg.Length) {
+	for _, p := range row {
+		h = max(h, p.height(s.panelWidth()))
+	}
+	return h
+}
+
+// headline is a line above the panels.
+type headline struct {
+	text  string
+	first bool // of the title
+	step  vg.Length
+}
+
+// headlines break the head into lines that fit the sheet.
+func (s sheet) headlines() (out []headline, height vg.Length) {
+	for i, text := range s.Head {
+		h := headline{first: i == 0, step: 11}
+		if h.first {
+			h.step = 14
+		}
+		for _, h.text = range wrap(text, headStyle(h.first), s.Width-2*s.Margin, 3) {
+			out, height = append(out, h), height+h.step
+		}
+	}
+	if height > 0 {
+		height += 8
+	}
+	return out, height
+}
+
+func headStyle(first bool) txt.Style {
+	if first {
+		return style(11, true)
+	}
+	return style(normal, false)
+}
+
+func (s sheet) size() (width, height vg.Length) {
+	_, height = s.headlines()
+	height += 2*s.Margin + lineStep*vg.Length(len(s.legendLines()))
+	for _, row := range s.rows() {
+		height += s.rowHeight(row) + gap
+	}
+	return s.Width, height
+}
+
+// draw draws the sheet on a canvas of its size.
+func (s sheet) draw(canvas vg.Canvas, t theme) {
+	width, height := s.size()
+	p := pen{draw.NewCanvas(canvas, width, height), t}
+	p.block(t.paper, p.Rectangle)
+	lines, head := s.headlines()
+	y := height - s.Margin
+	for _, l := range lines {
+		ink := t.muted
+		if l.first {
+			ink = t.ink
+		}
+		p.write(l.text, vg.Point{X: width / 2, Y: y}, headStyle(l.first), ink, -0.5, -1)
+		y -= l.step
+	}
+	top, w := height-s.Margin-head, s.panelWidth()
+	for r, row := range s.rows() {
+		left := s.Margin
+		if r > 0 { // a last row that is not full is centred
+			left += (w + gap) * vg.Length(s.Columns-len(row)) / 2
+		}
+		h := s.rowHeight(row)
+		for i, one := range row {
+			titled := w // and the room above the next ones where these have no title
+			for j := i + 1; j < len(row) && !row[j].titled(); j++ {
+				titled += gap + w
+			}
+			one.draw(p, left, top, w, h, titled)
+			left += w + gap
+		}
+		top -= h + gap
+	}
+	s.drawLegend(p)
+}
+
+// merged are the labels of all series, each once: a line and its marks are one entry.
+func merged(all []plotSeries) (entries []plotSeries) {
+	for _, s := range all {
+		i := slices.IndexFunc(entries, func(o plotSeries) bool { return o.Label == s.Label })
+		switch {
+		case s.Label == "":
+		case i < 0:
+			entries = append(entries, s)
+		default:
+			e := &entries[i]
+			if s.Line && !e.Line {
+				e.Line, e.Dash = true, s.Dash
+			}
+			if s.Marks && !e.Marks {
+				e.Marks, e.Marker = true, s.Marker
+			}
+		}
+	}
+	return entries
+}
+
+// between is the room between two entries of a legend.
+const between = vg.Length(18)
+
+// legendItem is one sample and its text in a line of the legend.
+type legendItem struct {
+	plotSeries
+	x, sample vg.Length // of the sample: its left end, its width
+}
+
+// legendLines break the legend into centred lines that are no wider than the sheet.
+func (s sheet) legendLines() (lines [][]legendItem) {
+	st, most := style(normal, false), s.Width-2*s.Margin
+	var widths []vg.Length
+	var items []legendItem
+	for _, e := range s.Legend {
+		it := legendItem{plotSeries: e, sample: swatch}
+		if !e.Line && !e.Bars { // a marker alone takes less room
+			it.sample = 8
+		}
+		items, widths = append(items, it), append(widths, it.sample+4+st.Width(e.Label))
+	}
+	for _, of := range flow(widths, most) {
+		total := between * vg.Length(len(of)-1)
+		for _, i := range of {
+			total += widths[i]
+		}
+		x := s.Margin + (most-total)/2
+		var line []legendItem
+		for _, i := range of {
+			items[i].x = x
+			line = append(line, items[i])
+			x += widths[i] + between
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// flow breaks entries of these widths into lines no wider than most: as few as possible, and
+// those of about the same length.
+func flow(widths []vg.Length, most vg.Length) [][]int {
+	lines := func(most vg.Length) (out [][]int) {
+		var x vg.Length
+		for i, w := range widths {
+			if out == nil || x+w > most {
+				out, x = append(out, nil), 0
+			}
+			out[len(out)-1] = append(out[len(out)-1], i)
+			x += w + between
+		}
+		return out
+	}
+	best := lines(most)
+	for w := most - 6; w > 0 && len(lines(w)) == len(best); w -= 6 {
+		best = lines(w)
+	}
+	return best
+}
+
+func (s sheet) drawLegend(p pen) {
+	lines := s.legendLines()
+	top := s.Margin + lineStep*vg.Length(len(lines))
+	for i, line := range lines {
+		y := top - lineStep*(vg.Length(i)+0.5)
+		for _, it := range line {
+			p.sample(it.look, it.x, y, it.sample)
+			p.write(it.Label, vg.Point{X: it.x + it.sample + 4, Y: y}, style(normal, false), p.ink, 0, -0.5)
+		}
+	}
+}
+
+// sample draws how a series looks: its line and marker, or its bar's colour.
+func (p pen) sample(l look, x, y, w vg.Length) {
+	middle := vg.Point{X: x + w/2, Y: y}
+	if l.Bars {
+		p.block(p.colour(l.Colour), vg.Rectangle{Min: vg.Point{X: x, Y: y - 4}, Max: vg.Point{X: x + w, Y: y + 4}})
+		p.barMark(l, middle, w*0.35)
+		return
+	}
+	if l.Line && w >= swatch { // else there is room for the marker only
+		p.StrokeLine2(p.line(l), x, y, x+w, y)
+	}
+	if l.Marks {
+		p.mark(l, middle)
+	}
+}
+
+// panelTitle is the height of the line above a panel.
+const panelTitle = vg.Length(18)
