@@ -91,8 +91,8 @@ const sumNodes = 7
 // nodes counts those that solving will add, at most, but for a few sums along the path.
 func (s *symbols) nodes() (int64, error) {
 	var sum int64
-	for t, st := range s.c.stages {
-		v := s.c.visits(t, false, true)
+	for t, v := range s.c.count(true) {
+		st := s.c.stages[t]
 		sum += v.segment * int64(len(st.plain.Nodes))
 		if st.embedding != nil {
 			sum += v.embed * int64(len(st.embedding.Nodes))

@@ -97,12 +97,6 @@ func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error)
 	return n.outcome(p), nil
 }
 
-// Passes is the cost of a controlled pass in units of a plain forward pass, by FLOPs.
-// The costs that [Controller.Run] sums up are no part of it.
-func (c *Controller) Passes() float64 {
-	return float64(c.solveFLOPs(false, true)) / float64(c.net.FLOPs())
-}
-
 // Logits writes the controlled network's answer into out: [Controller.Run] without the
 // costs.
 func (c *Controller) Logits(ctx context.Context, image, out []float32) error {
@@ -111,49 +105,4 @@ func (c *Controller) Logits(ctx context.Context, image, out []float32) error {
 		copy(out, p.x[len(p.x)-1])
 	}
 	return err
-}
-
-// visits says how often solving visits the stages' programs.
-type visits struct{ segment, embed, ascent int64 }
-
-// visits counts what [solve] asks of stage t.
-func (c *Controller) visits(t int, costs, whole bool) visits {
-	var v visits
-	iterates := c.Solver.Iterates()
-	outer := int64(c.Solver.sweeps())
-	switch {
-	case t >= c.last && whole:
-		v.segment = 1
-	case t >= c.first && t < c.last && iterates:
-		v.segment = outer + 1
-	case t < c.last:
-		v.segment = 1
-	}
-	if c.stages[t].embedding != nil {
-		v.embed = 1
-		if costs {
-			v.embed++
-			if iterates {
-				v.embed++
-			}
-		}
-		v.ascent = int64(c.Solver.steps())
-	}
-	if t > c.first {
-		v.ascent++
-	}
-	if v.ascent *= outer; !iterates || t < c.first || t > c.last {
-		v.ascent = 0
-	}
-	return v
-}
-
-// solveFLOPs are those of [solve], of the network as given.
-func (c *Controller) solveFLOPs(costs, whole bool) int64 {
-	var sum int64
-	for t, s := range c.stages {
-		v := c.visits(t, costs, whole)
-		sum += v.segment*s.flops + v.embed*s.embedCost + v.ascent*s.sweepCost
-	}
-	return sum
 }

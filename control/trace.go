@@ -41,7 +41,7 @@ const (
 func (c *Controller) Trace(ctx context.Context, image []float32, d Detail, see func(Point) error) error {
 	p := &path[[]float32]{x: make([][]float32, len(c.stages)+1), z: make([][]float32, len(c.stages)), u: make([][]float32, len(c.stages))}
 	p.x[0] = image
-	t := &tracer{numbers: numbers{c: c, ctx: ctx}, path: p, detail: d, see: see, layer: -1}
+	t := &tracer{numbers: numbers{c: c, ctx: ctx}, path: p, detail: d, see: see, asked: make(counting, len(c.stages)), layer: -1}
 	if err := p.forward(c, t, true, false, false, false); err != nil {
 		return err
 	}
@@ -73,19 +73,19 @@ type tracer struct {
 	path        *path[[]float32] // the solver's own
 	detail      Detail
 	see         func(Point) error
-	spent       int64 // FLOPs
+	asked       counting
 	sweep       int
 	layer, step int
 	stepping    bool // an ascent step has been asked for, whose point is not told yet
 }
 
 func (t *tracer) embed(i int, z []float32) ([]float32, error) {
-	t.spent += t.c.stages[i].embedCost
+	t.asked[i].embed++
 	return t.numbers.embed(i, z)
 }
 
 func (t *tracer) segment(i int, z []float32) ([]float32, error) {
-	t.spent += t.c.stages[i].flops
+	t.asked[i].segment++
 	return t.numbers.segment(i, z)
 }
 
@@ -104,7 +104,7 @@ func (t *tracer) ascent(i int, z []float32, p *[]float32) ([]float32, error) {
 	if t.stepping {
 		t.step++
 	}
-	t.spent += t.c.stages[i].sweepCost
+	t.asked[i].ascent++
 	return t.numbers.ascent(i, z, p)
 }
 
@@ -121,7 +121,7 @@ func (t *tracer) point(done bool) error {
 	o := n.outcome(q)
 	// What is still to pay for an answer: the greedy pass has come to the last controlled
 	// state, later controls have yet to be sent through the network.
-	cost, from := t.spent, c.first
+	cost, from := t.asked.flops(c), c.first
 	if t.sweep == 0 {
 		from = c.last
 	}

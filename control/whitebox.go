@@ -213,28 +213,17 @@ func (d *Defended) Cost() (Cost, error) {
 	forward := d.losses.given.FLOPs()
 	backward := own - forward
 	if d.solve {
-		forward += c.solveFLOPs(false, false)
-	}
-	if d.backwards != nil {
-		for t := range c.stages {
-			v, b := c.visits(t, false, false), d.backwards.stages[t]
-			backward += v.segment*b.segmentCost + v.embed*b.embeddingCost + v.ascent*b.secondCost
+		solving := c.count(false)
+		forward += solving.flops(c)
+		if d.backwards != nil {
+			for t, b := range d.backwards.stages {
+				n := solving[t]
+				backward += n.segment*b.segmentCost + n.embed*b.embeddingCost + n.ascent*b.secondCost
+			}
 		}
 	}
 	unit := c.net.FLOPs()
-	return Cost{float64(c.solveFLOPs(false, true)) / float64(unit), float64(forward) / float64(unit), float64(backward) / float64(plain-unit)}, nil
-}
-
-// TapeValues is about how many values a gradient through an iterating solver keeps for
-// an image.
-func (c *Controller) TapeValues() int64 {
-	var sum int64
-	for t, s := range c.stages {
-		v := c.visits(t, false, false)
-		// E_t(x), u and z; ∇H, momentum, u and z; F_t(z) and its cotangent.
-		sum += int64(s.size)*(3*v.embed+4*v.ascent) + 2*int64(s.next)*v.segment
-	}
-	return sum
+	return Cost{c.Passes(), float64(forward) / float64(unit), float64(backward) / float64(plain-unit)}, nil
 }
 
 // lossFLOPs are those of a loss with its gradient.

@@ -1,0 +1,64 @@
+package control
+
+// counting is the [algebra] that computes nothing: it counts what each stage is asked for.
+type counting []calls
+
+// calls are how often a stage's segment, embedding and gradient are asked for.
+type calls struct{ segment, embed, ascent int64 }
+
+type nothing struct{}
+
+func (n counting) embed(t int, _ nothing) (_ nothing, _ error) {
+	n[t].embed++
+	return
+}
+
+func (n counting) segment(t int, _ nothing) (_ nothing, _ error) {
+	n[t].segment++
+	return
+}
+
+func (n counting) ascent(t int, _ nothing, _ *nothing) (_ nothing, _ error) {
+	n[t].ascent++
+	return
+}
+
+func (counting) sum(...term[nothing]) (_ nothing) { return }
+
+func (counting) running(bool, nothing, nothing, nothing) {}
+func (counting) costs() bool                             { return false }
+
+// count is what [solve] asks for, without the running costs.
+func (c *Controller) count(whole bool) counting {
+	n := make(counting, len(c.stages))
+	if _, err := solve(c, n, nothing{}, whole); err != nil {
+		panic(err) // counting never fails
+	}
+	return n
+}
+
+// flops are those of the calls, of the network as given.
+func (n counting) flops(c *Controller) int64 {
+	var sum int64
+	for t, s := range c.stages {
+		sum += n[t].segment*s.flops + n[t].embed*s.embedCost + n[t].ascent*s.sweepCost
+	}
+	return sum
+}
+
+// Passes is the cost of a controlled pass in units of a plain forward pass, by FLOPs.
+// The costs that [Controller.Run] sums up are no part of it.
+func (c *Controller) Passes() float64 {
+	return float64(c.count(true).flops(c)) / float64(c.net.FLOPs())
+}
+
+// TapeValues is about how many values a gradient through an iterating solver keeps for
+// an image.
+func (c *Controller) TapeValues() int64 {
+	var sum int64
+	for t, n := range c.count(false) {
+		// E_t(x), u and z; ∇H, momentum, u and z; F_t(z) and its cotangent.
+		sum += int64(c.stages[t].size)*(3*n.embed+4*n.ascent) + 2*int64(c.stages[t].next)*n.segment
+	}
+	return sum
+}
