@@ -131,18 +131,11 @@ func (f *fitter) begin(j *training, t *config.Training, n train.Network, data tr
 }
 
 func trainingSettings(t *config.Training) train.Settings {
-	s := train.Settings{
+	return train.Settings{
 		Epochs: t.Epochs, Batch: t.Batch, Weight: t.Weight, Seed: t.Seed, Augment: train.Augment{Flip: t.Flip, Crop: t.Crop},
-		Optimizer: train.Optimizer{LearningRate: t.LearningRate, Momentum: t.Momentum, WeightDecay: t.WeightDecay},
-		Schedule:  map[string]train.Schedule{"cosine": train.Cosine, "step": train.Steps, "constant": train.Constant}[t.Schedule],
+		Optimizer: train.Optimizer(t.Optimizer), LearningRate: t.LearningRate, Momentum: t.Momentum, WeightDecay: t.WeightDecay,
+		Schedule: train.Schedule(t.Schedule), Objective: train.Objective(t.Objective), Epsilon: t.Epsilon, Steps: t.Steps, StepSize: t.StepSize,
 	}
-	if t.Optimizer == "adam" {
-		s.Optimizer.Method = train.Adam
-	}
-	if t.Objective == config.DenoisingObjective {
-		s.Denoising = &train.Denoising{Epsilon: t.Epsilon, Steps: t.Steps, StepSize: t.StepSize}
-	}
-	return s
 }
 
 // begin looks for a checkpoint.

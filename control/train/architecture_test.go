@@ -33,7 +33,7 @@ func TestArchitectures(t *testing.T) {
 		if e, err = control.ONNXEmbedding(encoded, c.network.state()); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		tr := trainer(t, e, []Network{c.network}, data, Settings{Epochs: 10, Batch: 32, Weight: 0.1, Optimizer: Optimizer{Method: Adam, LearningRate: 0.003}})
+		tr := trainer(t, e, []Network{c.network}, data, Settings{Epochs: 10, Batch: 32, Weight: 0.1, Optimizer: Adam, LearningRate: 0.003})
 		for tr.Done() < tr.Steps() {
 			if _, err := tr.Step(context.Background()); err != nil {
 				t.Fatalf("%s: %v", c.name, err)
@@ -122,7 +122,7 @@ func TestExportedStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := trainer(t, g, []Network{n}, shapes10(t, 64), Settings{Epochs: 1, Batch: 32, Weight: 0.1, Optimizer: Optimizer{Method: Adam, LearningRate: 0.001}})
+	tr := trainer(t, g, []Network{n}, shapes10(t, 64), Settings{Epochs: 1, Batch: 32, Weight: 0.1, Optimizer: Adam, LearningRate: 0.001})
 	l, err := tr.Step(context.Background())
 	if err != nil {
 		t.Fatal(err)

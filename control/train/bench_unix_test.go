@@ -35,7 +35,7 @@ func BenchmarkStepNarrowResNet(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	settings := Settings{Epochs: 1000, Batch: 128, Weight: 0.1, Optimizer: Optimizer{Method: Adam, LearningRate: 0.001}}
+	settings := Settings{Epochs: 1000, Batch: 128, Weight: 0.1, Optimizer: Adam, LearningRate: 0.001}
 	t := trainer(b, small(b, "conv-ae", n, 24), []Network{n}, shapes10(b, 256), settings)
 	step := func() {
 		if _, err := t.Step(context.Background()); err != nil {

@@ -14,12 +14,6 @@ type Data struct {
 	Pixels func(i int, out []float32)
 }
 
-// Augment says how an image is varied each time it is drawn.
-type Augment struct {
-	Flip bool // mirrored left to right with probability 1/2
-	Crop int  // shifted by up to so many pixels each way, black coming in; default 0
-}
-
 // generator returns random numbers keyed by a seed, a purpose and two numbers, so that
 // no step depends on what other steps drew.
 func generator(seed uint64, purpose string, a, b int) *rand.Rand {

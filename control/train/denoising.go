@@ -6,19 +6,11 @@ import (
 	"selfheal/models/ort"
 )
 
-// Denoising makes the objective the white-box one: min over E, max over the ℓ∞ ball around
-// the image, of the loss of E on the perturbed image's state, whose reconstruction is to be
-// the clean image's. The maximum is sought by projected gradient descent's sign steps from
-// a random start (Madry et al. 2018).
-type Denoising struct {
-	Epsilon  float64 // radius in [0,1] pixel units
-	Steps    int     // default 7
-	StepSize float64 // default ε/4
-}
-
-// perturb returns the images of a shard as the inner maximisation leaves them.
+// perturb returns the images of a shard that maximise the loss over the ℓ∞ ball around each,
+// as far as projected gradient descent's sign steps from a random start find it (Madry et
+// al. 2018). What E is to give there is the clean image's state.
 func (t *Trainer) perturb(ctx context.Context, f *frozen, w, epoch int, images []int, clean, label ort.Tensor) (ort.Tensor, error) {
-	d := t.settings.Denoising
+	d := t.settings
 	x := ort.Tensor{Shape: clean.Shape, Data: make([]float32, len(clean.Data))}
 	size := len(clean.Data) / len(images)
 	for k, i := range images {

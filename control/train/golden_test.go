@@ -35,12 +35,8 @@ type rates struct {
 	WeightDecay float64 `json:"weight_decay"`
 }
 
-func (r rates) settings() Optimizer {
-	o := Optimizer{LearningRate: r.LR, Momentum: r.Momentum, WeightDecay: r.WeightDecay}
-	if r.Optimizer == "adam" {
-		o.Method = Adam
-	}
-	return o
+func (r rates) settings() Settings {
+	return Settings{Optimizer: Optimizer(r.Optimizer), LearningRate: r.LR, Momentum: r.Momentum, WeightDecay: r.WeightDecay}
 }
 
 func readGolden(t *testing.T) golden {
@@ -89,8 +85,9 @@ func TestTrainingAgreesWithPyTorch(t *testing.T) {
 		t.Errorf("%d parameters, want 6 weights and 6 biases", got)
 	}
 	for _, run := range g.Runs {
-		trainer, err := NewTrainer(e, []Network{n}, shapes10(t, g.Images), Settings{Epochs: len(g.Order), Batch: g.Batch, Weight: g.Weight,
-			Optimizer: run.settings(), Workers: 1})
+		s := run.settings()
+		s.Epochs, s.Batch, s.Weight, s.Workers = len(g.Order), g.Batch, g.Weight, 1
+		trainer, err := NewTrainer(e, []Network{n}, shapes10(t, g.Images), s)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,7 +67,7 @@ func TestStartFromExported(t *testing.T) {
 				}
 			}}
 			// A rate at which the loss falls by a thousandth or so.
-			tr := trainer(t, e, []Network{n}, images, Settings{Epochs: 3, Batch: 2, Weight: 0.01, Workers: 1, Optimizer: Optimizer{Method: SGD}})
+			tr := trainer(t, e, []Network{n}, images, Settings{Epochs: 3, Batch: 2, Weight: 0.01, Workers: 1, Optimizer: SGD})
 			first, err := tr.Step(t.Context())
 			if err != nil {
 				t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"selfheal/control"
+	"selfheal/internal/setting"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -104,7 +105,7 @@ func TestWorkersAndResume(t *testing.T) {
 	data := shapes10(t, 100)
 	settings := func(workers int) Settings {
 		return Settings{Epochs: 2, Batch: 70, Weight: 0.1, Seed: 9, Workers: workers, Schedule: Cosine,
-			Optimizer: Optimizer{Method: Adam, LearningRate: 0.01}, Augment: Augment{Flip: true, Crop: 4}}
+			Optimizer: Adam, LearningRate: 0.01, Augment: Augment{Flip: true, Crop: 4}}
 	}
 	whole := trainer(t, e, networks, data, settings(1))
 	for whole.Done() < whole.Steps() {
@@ -175,7 +176,7 @@ func TestDenoising(t *testing.T) {
 		data := shapes10(t, 40)
 		losses := map[int]float64{}
 		for _, steps := range []int{0, 10} {
-			s := Settings{Epochs: 1, Batch: 40, Weight: 0.1, Denoising: &Denoising{Epsilon: 0.1, Steps: steps, StepSize: 0.025}, Workers: 2}
+			s := Settings{Epochs: 1, Batch: 40, Weight: 0.1, Objective: Denoising, Epsilon: 0.1, Steps: steps, StepSize: 0.025, Workers: 2}
 			tr := trainer(t, e, []Network{n}, data, s)
 			l, err := tr.Step(context.Background())
 			if err != nil {
@@ -186,7 +187,7 @@ func TestDenoising(t *testing.T) {
 		if !(losses[10] > 1.01*losses[0]) {
 			t.Errorf("%s: ten steps of ascent take the loss from %v to %v", name, losses[0], losses[10])
 		}
-		tr := trainer(t, e, []Network{n}, data, Settings{Epochs: 1, Batch: 40, Denoising: &Denoising{Epsilon: 0.1, Steps: 3, StepSize: 0.05}})
+		tr := trainer(t, e, []Network{n}, data, Settings{Epochs: 1, Batch: 40, Objective: Denoising, Epsilon: 0.1, Steps: 3, StepSize: 0.05})
 		clean := ort.Tensor{Shape: []int64{2, 3, 32, 32}, Data: make([]float32, 2*3072)}
 		label := ort.Tensor{Shape: []int64{2, 10}, Data: make([]float32, 20)}
 		for i := range 2 {
@@ -248,16 +249,17 @@ func TestData(t *testing.T) {
 }
 
 func TestSchedules(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		s    Schedule
 		want []float64 // at steps 0, 4, 5, 7, 8, 9 of 10
 	}{
-		{Constant, []float64{1, 1, 1, 1, 1, 1}}, {Steps, []float64{1, 1, 0.1, 0.1, 0.01, 0.01}},
+		{Constant, []float64{1, 1, 1, 1, 1, 1}}, {Step, []float64{1, 1, 0.1, 0.1, 0.01, 0.01}},
 		{Cosine, []float64{1, (1 + math.Cos(0.4*math.Pi)) / 2, 0.5, (1 + math.Cos(0.7*math.Pi)) / 2, (1 + math.Cos(0.8*math.Pi)) / 2, (1 + math.Cos(0.9*math.Pi)) / 2}},
 	} {
 		for i, k := range []int{0, 4, 5, 7, 8, 9} {
-			if got := c.s.Rate(k, 10); math.Abs(got-c.want[i]) > 1e-12 {
-				t.Errorf("schedule %d at step %d: %v, want %v", c.s, k, got, c.want[i])
+			if got := c.s.rate(k, 10); math.Abs(got-c.want[i]) > 1e-12 {
+				t.Errorf("schedule %s at step %d: %v, want %v", c.s, k, got, c.want[i])
 			}
 		}
 	}
@@ -273,7 +275,7 @@ func TestErrors(t *testing.T) {
 	}
 	wrong := data
 	wrong.Labels = []int{3, 10}
-	good := Settings{Epochs: 1, Batch: 4, Weight: 0.1, Optimizer: Optimizer{LearningRate: 0.01}}
+	good := Settings{Epochs: 1, Batch: 4, Weight: 0.1, LearningRate: 0.01}
 	for _, c := range []struct {
 		e        *onnx.Graph
 		networks []Network
@@ -295,7 +297,7 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	wild := good
-	wild.Optimizer.LearningRate = 1e30
+	wild.LearningRate = 1e30
 	tr := trainer(t, small(t, "mlp-ae", last, 4), []Network{last}, data, wild)
 	if _, err := tr.Step(context.Background()); err != nil {
 		t.Fatal(err)
@@ -312,7 +314,7 @@ func BenchmarkStep(b *testing.B) {
 		for _, workers := range []int{1, 2} {
 			b.Run(map[int]string{64: "batch64", 128: "batch128"}[batch]+"/"+map[int]string{1: "worker1", 2: "workers2"}[workers], func(b *testing.B) {
 				tr := trainer(b, e, []Network{n}, shapes10(b, 384), Settings{Epochs: 1 << 20, Batch: batch, Weight: 0.1, Workers: workers,
-					Optimizer: Optimizer{Method: Adam, LearningRate: 1e-3}})
+					Optimizer: Adam, LearningRate: 1e-3})
 				for b.Loop() {
 					if _, err := tr.Step(context.Background()); err != nil {
 						b.Fatal(err)
@@ -320,5 +322,23 @@ func BenchmarkStep(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// Every setting has a row, whose field keeps what the row's type says.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	var s Settings
+	fields := map[any]bool{}
+	for _, r := range Rows {
+		field := r.Field(&s)
+		kept := map[setting.Type]any{setting.Whole: new(int), setting.Number: new(float64), setting.Flag: new(bool), setting.Choice: new(string)}[r.Type]
+		if reflect.TypeOf(field) != reflect.TypeOf(kept) || fields[field] || r.Doc == "" {
+			t.Errorf("%s %s: a %T", r.Group, r.Name, field)
+		}
+		fields[field] = true
+	}
+	if want := len(reflect.VisibleFields(reflect.TypeFor[Settings]())) - len([]string{"Augment", "Seed", "Workers"}); len(fields) != want {
+		t.Errorf("%d rows for %d settings", len(fields), want)
 	}
 }

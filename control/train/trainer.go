@@ -18,19 +18,6 @@ import (
 // the shards' order. What a step computes then does not depend on the workers.
 const shard = 32
 
-// Settings say how an embedding is trained. Those without a default must be given.
-type Settings struct {
-	Epochs    int
-	Batch     int     // images a step; the last step of an epoch takes what is left
-	Weight    float64 // of ‖E(x) − x‖² beside the cross-entropy, per image (Eq. 4)
-	Optimizer Optimizer
-	Schedule  Schedule
-	Augment   Augment
-	Denoising *Denoising // nil: clean images
-	Seed      uint64
-	Workers   int // runs side by side; 0: as many as there are cores. They don't change a number
-}
-
 // Loss is what a step measured before it moved the parameters: means over its batch.
 type Loss struct {
 	Step           int // from 0
@@ -90,8 +77,8 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 		t.shapes = append(t.shapes, c.Shape)
 		t.sum = append(t.sum, make([]float64, len(c.Floats)))
 	}
-	t.optimizer = newOptimizer(s.Optimizer, t.values)
-	o := &objective{embedding: t.embedding, parameters: t.parameters, weight: s.Weight, noisy: s.Denoising != nil}
+	t.optimizer = newOptimizer(s, t.values)
+	o := &objective{embedding: t.embedding, parameters: t.parameters, weight: s.Weight, noisy: s.Objective == Denoising}
 	for _, n := range networks {
 		f := &frozen{Network: n}
 		t.networks = append(t.networks, f)
@@ -241,8 +228,8 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 			g[i] /= n
 		}
 	}
-	factor := t.settings.Schedule.Rate(l.Step, t.Steps())
-	l.Rate = t.settings.Optimizer.LearningRate * factor
+	factor := t.settings.Schedule.rate(l.Step, t.Steps())
+	l.Rate = t.settings.LearningRate * factor
 	t.optimizer.update(t.values, t.sum, factor)
 	t.history = append(t.history, l)
 	return l, nil
@@ -309,7 +296,7 @@ func (t *Trainer) shard(ctx context.Context, f *frozen, w, epoch int, images []i
 		label.Data[k*classes+t.data.Labels[i]] = 1
 	}
 	in := []ort.Tensor{x, label}
-	if t.settings.Denoising != nil {
+	if t.settings.Objective == Denoising {
 		noisy, err := t.perturb(ctx, f, w, epoch, images, x, label)
 		if err != nil {
 			return sums{}, err

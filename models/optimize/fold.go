@@ -1,35 +1,28 @@
 package optimize
 
 import (
-	"errors"
 	"math"
 	"slices"
 
 	"selfheal/models/onnx"
 )
 
-var errStride = errors.New("no algorithm for this stride")
-
 // fold puts a BatchNormalization behind a Conv that nothing else reads into the
 // Conv's weight and bias.
 func fold(g *onnx.Graph) {
 	producers, consumers := g.Producers(), g.Consumers()
-	outputs := map[string]bool{}
-	for _, o := range g.Outputs {
-		outputs[o.Name] = true
-	}
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *onnx.Node) bool {
 		if n.Op != "BatchNormalization" || n.Domain != "" {
 			return false
 		}
-		conv := producers[n.Inputs[0]]
-		if conv == nil || conv.Op != "Conv" || len(consumers[n.Inputs[0]]) != 1 || outputs[n.Inputs[0]] {
+		x := n.Inputs[0]
+		conv := producers[x]
+		if conv == nil || conv.Op != "Conv" || len(consumers[x]) != 1 || g.IsOutput(x) {
 			return false
 		}
-		w, ok := g.Consts[conv.Inputs[1]]
-		scale, offset, known := g.Affine(n)
-		bias, constant := g.Consts[conv.Input(2)]
-		if !ok || !known || conv.Input(2) != "" && !constant {
+		w, bias := g.Consts[conv.Inputs[1]], g.Consts[conv.Input(2)]
+		scale, offset, ok := g.Affine(n)
+		if w == nil || bias == nil && conv.Input(2) != "" || !ok {
 			return false
 		}
 		per := w.Len() / len(scale)
@@ -55,14 +48,11 @@ func fold(g *onnx.Graph) {
 // shift a state: beyond that the sum's rounding would be felt.
 const shiftLimit = 64
 
-// rescale moves factors of channels into the weights of convolutions that alone read
-// them, so that neither the network nor its gradient multiplies by them any more: it
-// turns relu(s·x + o), with s > 0, into relu(x + o/s), and x/s and x·s into x.
+// rescale moves a channel's factor into the weights of the convolutions behind it, if
+// nothing else reads the product. Neither the network nor its gradient then multiplies
+// by it: relu(s·x + o), with s > 0, becomes relu(x + o/s), and x/s and x·s become x.
 func rescale(g *onnx.Graph) {
-	r := rescaler{Graph: g, consumers: g.Consumers(), outputs: map[string]bool{}}
-	for _, o := range g.Outputs {
-		r.outputs[o.Name] = true
-	}
+	r := rescaler{g, g.Consumers()}
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *onnx.Node) bool {
 		if n.Domain != "" {
 			return false
@@ -80,17 +70,16 @@ func rescale(g *onnx.Graph) {
 type rescaler struct {
 	*onnx.Graph
 	consumers map[string][]*onnx.Node
-	outputs   map[string]bool
 }
 
-// convs returns the convolutions that read a tensor, as their input and nothing else;
-// nil if anything else does.
+// convs returns the convolutions that read a tensor as their input; nil if it is read
+// in any other way.
 func (r *rescaler) convs(tensor string) []*onnx.Node {
 	other := func(n *onnx.Node) bool {
 		w, constant := r.Consts[n.Input(1)]
 		return n.Op != "Conv" || !constant || len(w.Shape) != 4 || slices.Contains(n.Inputs[1:], tensor)
 	}
-	if r.outputs[tensor] || slices.ContainsFunc(r.consumers[tensor], other) {
+	if r.IsOutput(tensor) || slices.ContainsFunc(r.consumers[tensor], other) {
 		return nil
 	}
 	return r.consumers[tensor]
@@ -99,13 +88,19 @@ func (r *rescaler) convs(tensor string) []*onnx.Node {
 // into multiplies the weights of convolutions by a factor for each input channel.
 func (r *rescaler) into(convs []*onnx.Node, factor []float32) {
 	for _, conv := range convs {
-		w := r.Consts[conv.Inputs[1]]
-		conv.Inputs[1] = r.AddConst(conv.Inputs[1]+"/scaled", scaleInputs(w, factor, int(conv.Int("group", 1))))
+		w := r.Consts[conv.Inputs[1]] // [O, C/group, H, W]
+		channels, kernel := int(w.Shape[1]), int(w.Shape[2:].Items())
+		perGroup := int(w.Shape[0] / conv.Int("group", 1) * w.Shape[1:].Items())
+		scaled := onnx.FloatTensor(w.Shape, make([]float32, w.Len()))
+		for i, v := range w.Floats {
+			scaled.Floats[i] = v * factor[i/perGroup*channels+i/kernel%channels]
+		}
+		conv.Inputs[1] = r.AddConst(conv.Inputs[1]+"/scaled", scaled)
 	}
 }
 
-// factor removes x/s and x·s, as which a standard deviation comes, s a number for each
-// channel or one for all. It reports whether it could.
+// factor removes x/s and x·s, where s is a number for each channel or one for all, such
+// as a standard deviation. It reports whether it could.
 func (r *rescaler) factor(n *onnx.Node) bool {
 	x, by := n.Inputs[0], n.Inputs[1]
 	if _, constant := r.Consts[x]; constant && n.Op == "Mul" {
@@ -138,7 +133,7 @@ func (r *rescaler) factor(n *onnx.Node) bool {
 // relu moves the scale of a BatchNormalization in front of ReLU.
 func (r *rescaler) relu(n *onnx.Node) {
 	next := r.consumers[n.Outputs[0]]
-	if len(next) != 1 || next[0].Op != "Relu" || r.outputs[n.Outputs[0]] {
+	if len(next) != 1 || next[0].Op != "Relu" || r.IsOutput(n.Outputs[0]) {
 		return
 	}
 	convs := r.convs(next[0].Outputs[0])
@@ -158,25 +153,9 @@ func (r *rescaler) relu(n *onnx.Node) {
 	vector := func(what string, v []float32) string {
 		return r.AddConst(n.Outputs[0]+"/"+what, onnx.FloatTensor(onnx.Shape{int64(len(v))}, v))
 	}
-	one := slices.Repeat([]float32{1}, len(scale))
-	n.Inputs = []string{n.Inputs[0], vector("one", one), vector("shift", shift), vector("zero", make([]float32, len(scale))), vector("one", one)}
+	one, zero := slices.Repeat([]float32{1}, len(scale)), make([]float32, len(scale))
+	n.Inputs = append(n.Inputs[:1:1],
+		vector("one", one), vector("shift", shift), vector("zero", zero), vector("one", one))
 	n.Set("epsilon", float32(0))
 	r.into(convs, scale)
-}
-
-// scaleInputs multiplies a Conv's weight [O, C/group, …] by a factor for each input channel.
-func scaleInputs(w *onnx.Tensor, f []float32, group int) *onnx.Tensor {
-	o, c := int(w.Shape[0]), int(w.Shape[1])
-	k := int(w.Shape[2:].Items())
-	out := onnx.FloatTensor(w.Shape, make([]float32, w.Len()))
-	for i := range o {
-		first := i / (o / group) * c
-		for j := range c {
-			for p := range k {
-				at := (i*c+j)*k + p
-				out.Floats[at] = w.Floats[at] * f[first+j]
-			}
-		}
-	}
-	return out
 }

@@ -18,93 +18,91 @@ import (
 
 // Graph returns the faster network. g is simplified, with the batch open; it is
 // not changed, and inputs, outputs and the names of those tensors that stay
-// [N C H W] are kept. Constants are shared where they stay as they are.
+// [N C H W] are kept. Constants that stay as they are are shared.
 func Graph(g *onnx.Graph) (*onnx.Graph, error) {
 	src := g.Clone()
 	fold(src)
 	rescale(src)
-	pack(src, blocked())
+	spaceToDepth(src, blockChannels())
 	// With stride 1, F(4) makes four times as many numbers of a layer's weights, F(2)
 	// less than twice; with stride 2, nine and three times.
 	for _, sizes := range [][]int{{2, 4}, {2}} {
-		t, err := rewrite(src.Clone(), sizes)
+		w, err := rewrite(src.Clone(), sizes)
 		if err != nil {
 			return nil, err
 		}
-		if t.weights <= maxWeights {
-			return t.G, nil
+		if w.weights <= maxWeights {
+			return w.G, nil
 		}
 	}
 	return src, src.Verify()
 }
 
-// rewrite copies a graph with algorithms of the given numbers of outputs.
-func rewrite(src *onnx.Graph, sizes []int) (*tuner, error) {
-	t := &tuner{src: src, sizes: sizes, wide: map[string]string{}, plain: map[string]bool{}}
-	t.Builder = &onnx.Builder{G: onnx.NewGraph(src.Name)}
-	t.G.Opset, t.G.IR, t.G.Meta, t.G.Inputs, t.G.Outputs = src.Opset, src.IR, src.Meta, src.Inputs, src.Outputs
+// A rewriter copies a graph, node by node. A tensor of src may exist in the copy
+// under its own name, in the layout of src (nchw), or as [H W N C] (hwnc), or both.
+type rewriter struct {
+	*onnx.Builder
+	src     *onnx.Graph
+	sizes   []int // the outputs m of the forms F(m) to choose from
+	hwnc    map[string]string
+	nchw    map[string]bool
+	weights int64 // numbers that the transformed weights hold
+}
+
+// rewrite copies src with convolutions as F(m) for some of the given m.
+func rewrite(src *onnx.Graph, sizes []int) (*rewriter, error) {
+	w := &rewriter{src: src, sizes: sizes, hwnc: map[string]string{}, nchw: map[string]bool{}}
+	w.Builder = &onnx.Builder{G: onnx.NewGraph(src.Name)}
+	w.G.Opset, w.G.IR, w.G.Meta, w.G.Inputs, w.G.Outputs = src.Opset, src.IR, src.Meta, src.Inputs, src.Outputs
 	for name := range src.Shapes {
-		t.G.Shapes[name] = nil // taken
+		w.G.Shapes[name] = nil // taken
 	}
 	for name, c := range src.Consts {
-		t.G.Consts[name], t.G.Shapes[name] = c, c.Shape
+		w.G.Consts[name], w.G.Shapes[name] = c, c.Shape
 	}
 	for _, in := range src.Inputs {
-		t.G.Shapes[in.Name], t.plain[in.Name] = in.Shape, true
+		w.G.Shapes[in.Name], w.nchw[in.Name] = in.Shape, true
 	}
 	for _, n := range src.Nodes {
-		if err := t.node(n); err != nil {
-			return nil, fmt.Errorf("node %s: %w", n.Label(), err)
+		if !w.toHWNC(n) {
+			w.keep(n)
 		}
-		if err := t.Err(); err != nil {
+		if err := w.Err(); err != nil {
 			return nil, fmt.Errorf("node %s: %w", n.Label(), err)
 		}
 	}
 	for _, out := range src.Outputs {
-		t.inPlain(out.Name)
+		w.inNCHW(out.Name)
 	}
-	if err := t.Err(); err != nil {
+	if err := w.Err(); err != nil {
 		return nil, err
 	}
-	t.G.Prune()
-	return t, t.G.Verify()
+	w.G.Prune()
+	return w, w.G.Verify()
 }
 
-// tuner copies a graph, node by node. A tensor of src may exist in the copy
-// under its own name, in the layout of src (plain), or as [H W N C] (wide), or both.
-type tuner struct {
-	*onnx.Builder
-	src     *onnx.Graph
-	sizes   []int // outputs of the algorithms to choose from
-	wide    map[string]string
-	plain   map[string]bool
-	weights int64 // numbers that the transformed weights hold
-}
-
-func (t *tuner) node(n *onnx.Node) error {
-	if n.Domain == "" {
-		switch {
-		case n.Op == "Conv":
-			if done, err := t.conv(n); done || err != nil {
-				return err
-			}
-		case n.Op == "BatchNormalization" && t.isWide(n.Inputs[0]):
-			if t.batchNormalization(n) {
-				return nil
-			}
-		case slices.Contains(pointwise, n.Op) && slices.ContainsFunc(n.Inputs, t.isWide):
-			if t.pointwise(n) {
-				return nil
-			}
-		}
+// toHWNC writes a node with its output as [H W N C] and reports whether it did.
+func (w *rewriter) toHWNC(n *onnx.Node) bool {
+	switch {
+	case n.Domain != "" || w.src.IsOutput(n.Outputs[0]):
+		return false
+	case n.Op == "Conv":
+		return w.conv(n)
+	case n.Op == "BatchNormalization":
+		return w.isHWNC(n.Inputs[0]) && w.batchNormalization(n)
+	case slices.Contains(pointwise, n.Op):
+		return slices.ContainsFunc(n.Inputs, w.isHWNC) && w.pointwise(n)
 	}
+	return false
+}
+
+// keep copies a node as it is.
+func (w *rewriter) keep(n *onnx.Node) {
 	for _, in := range n.Inputs {
-		t.inPlain(in)
+		w.inNCHW(in)
 	}
-	c := n.Clone()
-	t.Append(c)
-	for _, o := range c.Outputs {
-		t.plain[o] = true
+	w.Append(n.Clone())
+	for _, o := range n.Outputs {
+		w.nchw[o] = true
 	}
-	return nil
 }

@@ -1,13 +1,12 @@
 package optimize
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"selfheal/internal/testinput"
@@ -47,13 +46,14 @@ func (n network) conv(x string, out, kernel, stride int64, pads ...int64) string
 		p := kernel / 2
 		pads = []int64{p, p, p, p}
 	}
-	return n.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{kernel, kernel}, "strides": []int64{stride, stride}, "pads": pads},
-		x, n.weights(out, n.Shape(x)[1], kernel, kernel), n.vector(out, -0.5, 0.5))
+	attrs := onnx.Attrs{"kernel_shape": []int64{kernel, kernel}, "strides": []int64{stride, stride}, "pads": pads}
+	return n.OpWith("Conv", attrs, x, n.weights(out, n.Shape(x)[1], kernel, kernel), n.vector(out, -0.5, 0.5))
 }
 
 func (n network) norm(x string, low, high float64) string {
 	c := n.Shape(x)[1]
-	return n.Op("BatchNormalization", x, n.vector(c, low, high), n.vector(c, -0.3, 0.3), n.vector(c, -0.3, 0.3), n.vector(c, 0.5, 1.5))
+	scale, offset := n.vector(c, low, high), n.vector(c, -0.3, 0.3)
+	return n.Op("BatchNormalization", x, scale, offset, n.vector(c, -0.3, 0.3), n.vector(c, 0.5, 1.5))
 }
 
 // smooth is an activation without a kink, at which rounding could flip a gradient.
@@ -66,9 +66,9 @@ func (n network) classify(x string) string {
 
 // networks are what the rewriting must get right; each takes images [N 3 h w].
 var networks = map[string]struct {
-	h, w int64
-	wide bool // some convolution is worth rewriting
-	body func(n network, x string) string
+	h, w      int64
+	rewritten bool // some convolution is worth it
+	body      func(n network, x string) string
 }{
 	"plain stack": {16, 16, true, func(n network, x string) string {
 		a := n.smooth(n.conv(x, 96, 3, 1))
@@ -107,7 +107,8 @@ var networks = map[string]struct {
 		a = n.Op("Mul", a, n.Float(0.7))
 		a = n.Op("Add", n.weights(16, 16), a)
 		a = n.Op("Sub", a, n.weights(128, 1, 1))
-		a = n.Op("PRelu", n.Op("Clip", a, n.Float(-4), n.Float(4)), n.vector(16, 0.9, 1)) // along the width
+		a = n.Op("Clip", a, n.Float(-4), n.Float(4))
+		a = n.Op("PRelu", a, n.vector(16, 0.9, 1)) // along the width
 		a = n.Op("Max", a, n.weights(1, 128, 1, 16))
 		return n.classify(n.conv(n.Op("Tanh", a), 128, 3, 1))
 	}},
@@ -140,8 +141,10 @@ var networks = map[string]struct {
 	}},
 	"groups and dilations stay": {16, 16, false, func(n network, x string) string {
 		a := n.smooth(n.conv(x, 128, 3, 1))
-		a = n.OpWith("Conv", onnx.Attrs{"group": 2, "pads": []int64{1, 1, 1, 1}}, a, n.weights(128, 64, 3, 3))
-		a = n.OpWith("Conv", onnx.Attrs{"dilations": []int64{2, 2}, "pads": []int64{2, 2, 2, 2}}, a, n.weights(128, 128, 3, 3))
+		groups := onnx.Attrs{"group": 2, "pads": []int64{1, 1, 1, 1}}
+		a = n.OpWith("Conv", groups, a, n.weights(128, 64, 3, 3))
+		dilated := onnx.Attrs{"dilations": []int64{2, 2}, "pads": []int64{2, 2, 2, 2}}
+		a = n.OpWith("Conv", dilated, a, n.weights(128, 128, 3, 3))
 		return n.classify(n.smooth(a))
 	}},
 }
@@ -149,65 +152,73 @@ var networks = map[string]struct {
 func build(t *testing.T, name string) *onnx.Graph {
 	t.Helper()
 	c := networks[name]
-	n := network{&onnx.Builder{G: onnx.NewGraph(name)}, rand.New(rand.NewPCG(5, uint64(len(name))))}
-	n.Output("y", c.body(n, n.Input("x", onnx.Shape{onnx.Batch, 3, c.h, c.w})))
+	return grow(t, uint64(len(name)), onnx.Shape{onnx.Batch, 3, c.h, c.w}, c.body)
+}
+
+// grow makes a graph of a body that takes images of a shape.
+func grow(t *testing.T, seed uint64, images onnx.Shape, body func(n network, x string) string) *onnx.Graph {
+	t.Helper()
+	n := network{&onnx.Builder{G: onnx.NewGraph("test")}, rand.New(rand.NewPCG(5, seed))}
+	n.Output("y", body(n, n.Input("x", images)))
 	if err := n.Err(); err != nil {
 		t.Fatal(err)
 	}
 	return n.G
 }
 
-// rewritten counts the matrix products that stand for convolutions.
-func rewritten(g *onnx.Graph) (count int) {
+// operators counts the nodes of an operator.
+func operators(g *onnx.Graph, op string) (count int) {
 	for _, n := range g.Nodes {
-		if n.Op == "MatMul" {
+		if n.Op == op {
 			count++
 		}
 	}
 	return count
 }
 
-// batch runs a graph on count items at once, all of them inputs[k][i].
-func batch(t *testing.T, g *onnx.Graph, count int, inputs ...[][]float32) [][][]float32 {
+// batch runs a graph on items at once; item i has the inputs inputs[k][i].
+func batch(t *testing.T, g *onnx.Graph, inputs ...[][]float32) [][][]float32 {
 	t.Helper()
-	pool := ort.NewPool(1, count)
-	defer pool.Close()
+	if err := g.Verify(); err != nil {
+		t.Fatal(err)
+	}
 	data, err := g.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
+	out := make([][][]float32, len(inputs[0]))
+	pool := ort.NewPool(1, len(out))
+	defer pool.Close()
 	p, err := pool.Compile(g.Name, data, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := make([][][]float32, len(inputs[0]))
-	done := make(chan error, len(out))
+	var wg sync.WaitGroup
 	for range out {
 		pool.Enter()
 	}
 	for i := range out {
-		for _, port := range p.Outputs() {
-			out[i] = append(out[i], make([]float32, port.Size))
-		}
-		go func() {
+		wg.Go(func() {
 			defer pool.Leave()
-			in := make([][]float32, len(inputs))
-			for k := range in {
-				in[k] = inputs[k][i]
+			var in [][]float32
+			for k := range inputs {
+				in = append(in, inputs[k][i])
 			}
-			done <- pool.Run(context.Background(), p, in, out[i])
-		}()
+			for _, port := range p.Outputs() {
+				out[i] = append(out[i], make([]float32, port.Size))
+			}
+			if err := pool.Run(t.Context(), p, in, out[i]); err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	for range out {
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-	}
+	wg.Wait()
 	return out
 }
 
-// random gives count items of a shape.
-func random(r *rand.Rand, count int, s onnx.Shape) [][]float32 {
+// random gives count items of a shape, the same for the same seed.
+func random(seed uint64, count int, s onnx.Shape) [][]float32 {
+	r := rand.New(rand.NewPCG(seed, 7))
 	items := make([][]float32, count)
 	for i := range items {
 		items[i] = make([]float32, s.Items())
@@ -218,21 +229,39 @@ func random(r *rand.Rand, count int, s onnx.Shape) [][]float32 {
 	return items
 }
 
-func difference(a, b []float32) float64 {
-	d, s := 0.0, 0.0
-	for i := range a {
-		d += math.Pow(float64(a[i]-b[i]), 2)
-		s += math.Pow(float64(b[i]), 2)
+// gradients runs the vector-Jacobian graph of g on the first of some random items.
+func gradients(t *testing.T, g *onnx.Graph, items int) [][][]float32 {
+	t.Helper()
+	v, err := grad.VJP(g)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return math.Sqrt(d / s)
+	return batch(t, v, random(1, items, g.Inputs[0].Shape), random(2, items, g.Outputs[0].Shape))
+}
+
+// near checks that the ℓ2 norm of each output's error is at most a fraction of the output's.
+func near(t *testing.T, got, want [][][]float32, fraction float64) {
+	t.Helper()
+	for i := range want {
+		for k, values := range want[i] {
+			var d, s float64
+			for j, v := range values {
+				d += math.Pow(float64(got[i][k][j]-v), 2)
+				s += math.Pow(float64(v), 2)
+			}
+			if !(math.Sqrt(d/s) <= fraction) {
+				t.Errorf("item %d, output %d: differs by %.2g", i, k, math.Sqrt(d/s))
+			}
+		}
+	}
 }
 
 // The rewritten network computes the same, its derived gradient too, and neither
 // depends on the batch.
 func TestEquivalent(t *testing.T) {
-	largest := [2]float64{}
 	for name, c := range networks {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			g := build(t, name)
 			before, err := g.Encode()
 			if err != nil {
@@ -245,59 +274,32 @@ func TestEquivalent(t *testing.T) {
 			if after, _ := g.Encode(); !slices.Equal(before, after) {
 				t.Error("the network was changed")
 			}
-			if got := rewritten(fast) > 0; got != c.wide {
-				t.Errorf("rewritten: %v, want %v", got, c.wide)
+			if got := operators(fast, "MatMul") > 0; got != c.rewritten {
+				t.Errorf("rewritten: %v, want %v", got, c.rewritten)
 			}
-			r := rand.New(rand.NewPCG(7, 7))
-			x, w := random(r, 5, g.Inputs[0].Shape), random(r, 5, g.Outputs[0].Shape)
-			vjp, fastVJP := derive(t, g), derive(t, fast)
-			want, got := batch(t, vjp, 5, x, w), batch(t, fastVJP, 5, x, w)
-			for i := range want {
-				for k := range want[i] {
-					d := difference(got[i][k], want[i][k])
-					largest[k] = max(largest[k], d)
-					if !(d <= 1e-5) {
-						t.Errorf("item %d, output %d: differs by %.2g", i, k, d)
-					}
-				}
-			}
-			for i := range 2 {
-				alone := batch(t, fastVJP, 1, x[i:i+1], w[i:i+1])[0]
-				for k := range alone {
-					if !slices.Equal(alone[k], got[i][k]) {
-						t.Errorf("item %d, output %d: other bits alone than among 5", i, k)
-					}
+			got := gradients(t, fast, 5)
+			near(t, got, gradients(t, g, 5), 1e-5)
+			for k, alone := range gradients(t, fast, 1)[0] {
+				if !slices.Equal(alone, got[0][k]) {
+					t.Errorf("output %d: other bits alone than among 5", k)
 				}
 			}
 		})
 	}
-	t.Logf("largest relative differences: output %.1g, gradient %.1g", largest[0], largest[1])
-}
-
-func derive(t *testing.T, g *onnx.Graph) *onnx.Graph {
-	t.Helper()
-	v, err := grad.VJP(g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
 }
 
 // The bundled and the real networks compute the same in their fast form.
 func TestRealNetworks(t *testing.T) {
-	paths := map[string]func(t *testing.T) string{
-		"preact_standard": func(*testing.T) string { return filepath.Join("..", "zoo", "preact_standard.onnx") },
-		"input_ae":        func(*testing.T) string { return filepath.Join("..", "zoo", "input_ae.onnx") },
-		"resnet_2b":       func(t *testing.T) string { return testinput.Real(t, "resnet_2b.onnx") },
-		"rn18w16":         func(t *testing.T) string { return testinput.Real(t, "rn18w16_standard.onnx") },
-	}
-	for name, path := range paths {
-		t.Run(name, func(t *testing.T) {
-			data, err := os.ReadFile(path(t))
-			if err != nil {
-				t.Fatal(err)
+	for _, name := range []string{
+		"../zoo/preact_standard.onnx", "../zoo/input_ae.onnx", "resnet_2b.onnx", "rn18w16_standard.onnx",
+	} {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			path := name
+			if filepath.Dir(name) == "." {
+				path = testinput.Real(t, name)
 			}
-			g, err := simplify.Open(data, nil, nil)
+			g, _, err := simplify.Load(path, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -305,13 +307,8 @@ func TestRealNetworks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			x := random(rand.New(rand.NewPCG(9, 9)), 3, g.Inputs[0].Shape)
-			want, got := batch(t, g, 3, x), batch(t, fast, 3, x)
-			for i := range want {
-				if d := difference(got[i][0], want[i][0]); !(d <= 3e-6) {
-					t.Errorf("item %d differs by %.2g", i, d)
-				}
-			}
+			x := random(3, 3, g.Inputs[0].Shape)
+			near(t, batch(t, fast, x), batch(t, g, x), 3e-6)
 		})
 	}
 }
@@ -337,13 +334,14 @@ func TestChoice(t *testing.T) {
 	} {
 		win := onnx.Window{Strides: []int64{c.stride, c.stride}}
 		w := onnx.Shape{c.out, c.in, 3, 3}
-		in, out := onnx.Shape{onnx.Batch, c.in, c.size, c.size}, onnx.Shape{onnx.Batch, c.out, c.size / c.stride, c.size / c.stride}
+		in := onnx.Shape{onnx.Batch, c.in, c.size, c.size}
+		out := onnx.Shape{onnx.Batch, c.out, c.size / c.stride, c.size / c.stride}
 		got := "direct"
-		if s, cost := cheapest([]int{2, 4}, w, in, out, win); s != nil && cost <= worthwhile*direct(w, out) {
+		if s, cost := cheapest([]int{2, 4}, w, in, out, win); s != nil && cost <= worthwhile*directCost(w, out) {
 			got = fmt.Sprintf("F(%d)", s.m)
 		}
 		if got != c.form {
-			t.Errorf("%d to %d channels on %d×%d, stride %d: %s, want %s", c.in, c.out, c.size, c.size, c.stride, got, c.form)
+			t.Errorf("%+v: chosen is %s", c, got)
 		}
 	}
 }

@@ -8,45 +8,42 @@ import (
 	"selfheal/models/onnx"
 )
 
-// blocked returns how many channels a block of ONNX Runtime's convolutions holds where
-// narrow states are packed, 0 where that was not measured.
-func blocked() int64 {
+// blockChannels is how many channels a block of ONNX Runtime's convolutions holds; 0 on
+// processors where space-to-depth was not measured.
+func blockChannels() int64 {
 	if cpu.X86.HasAVX512F {
 		return 16
 	}
 	return 0
 }
 
-// pack turns states of few channels, [N C H W], between convolutions into
+// spaceToDepth turns states of few channels, [N C H W], between convolutions into
 // [N 4C H/2 W/2]: channel (2r + q)·C + c holds channel c's places in rows 2i + r and
-// columns 2j + q. A block of channels, which is computed whole, then has no idle
-// ones, and the convolutions behind, which have a stride of 2, get one of 1 and with it
-// a gradient that is a Conv again and no ConvTranspose. It is for states of at most
-// half a block that only value-by-value operators and such convolutions read.
-func pack(g *onnx.Graph, block int64) {
-	consumers, outputs := g.Consumers(), map[string]bool{}
-	for _, o := range g.Outputs {
-		outputs[o.Name] = true
-	}
+// columns 2j + q. ONNX Runtime computes blocks of channels whole, and such a block has
+// none that are idle. The convolutions behind, which have a stride of 2, get one of 1,
+// so that their gradient is a Conv and no ConvTranspose. The states have at most half a
+// block of channels, and only value-by-value operators and such convolutions read them.
+func spaceToDepth(g *onnx.Graph, block int64) {
+	consumers := g.Consumers()
 	for _, n := range g.Nodes {
 		s := g.Shapes[n.Outputs[0]]
 		if n.Op != "Conv" || len(s) != 4 || s[1] > block/2 || s[2]%2 != 0 || s[3]%2 != 0 {
 			continue
 		}
-		producer, ok := packProducer(g, n, block)
+		writer, ok := writeAsDepth(g, n, block)
 		if !ok {
 			continue
 		}
-		states, changes := []string{n.Outputs[0]}, []func(){producer}
+		states, changes := []string{n.Outputs[0]}, []func(){writer}
 		for i := 0; i < len(states) && ok; i++ { // states grows
-			ok = ok && !outputs[states[i]]
+			ok = ok && !g.IsOutput(states[i])
 			for _, next := range consumers[states[i]] {
 				if unary(g, next) {
 					states = append(states, next.Outputs[0])
 					continue
 				}
-				consumer, packable := packConsumer(g, next, states[i])
-				changes, ok = append(changes, consumer), ok && packable
+				reader, can := readAsDepth(g, next, states[i])
+				changes, ok = append(changes, reader), ok && can
 			}
 		}
 		if !ok || len(changes) == 1 {
@@ -63,46 +60,43 @@ func pack(g *onnx.Graph, block int64) {
 
 // unary reports whether a node works on each value of its first input alone.
 func unary(g *onnx.Graph, n *onnx.Node) bool {
-	if n.Domain != "" || !slices.Contains(pointwise, n.Op) {
+	if n.Domain != "" || !slices.Contains(pointwise, n.Op) || g.Consts[n.Inputs[0]] != nil {
 		return false
 	}
-	for _, in := range n.Inputs[1:] {
-		if k, constant := g.Consts[in]; in != "" && (!constant || k.Len() != 1 || len(k.Shape) > 4) {
-			return false
-		}
-	}
-	_, constant := g.Consts[n.Inputs[0]]
-	return !constant
+	return !slices.ContainsFunc(n.Inputs[1:], func(in string) bool {
+		k := g.Consts[in]
+		return in != "" && (k == nil || k.Len() != 1 || len(k.Shape) > 4)
+	})
 }
 
-// packable returns the window and the constant weight of a plain Conv along two axes.
-func packable(g *onnx.Graph, n *onnx.Node) (win onnx.Window, w *onnx.Tensor, ok bool) {
-	if n.Op != "Conv" || n.Domain != "" || n.Int("group", 1) != 1 {
-		return win, nil, false
-	}
-	if w, ok = g.Consts[n.Inputs[1]]; !ok || len(w.Shape) != 4 {
+// squareConv returns the window and the constant weight of a Conv along two axes without
+// groups or dilations and with one stride for both axes.
+func squareConv(g *onnx.Graph, n *onnx.Node) (win onnx.Window, w *onnx.Tensor, ok bool) {
+	w = g.Consts[n.Input(1)]
+	if n.Op != "Conv" || n.Domain != "" || n.Int("group", 1) != 1 || w == nil || len(w.Shape) != 4 {
 		return win, nil, false
 	}
 	win, err := onnx.NodeWindow(n, w.Shape[2:])
-	plain := err == nil && win.Dilations[0] == 1 && win.Dilations[1] == 1 && win.Strides[0] == win.Strides[1]
-	return win, w, plain
+	ok = err == nil && win.Dilations[0] == 1 && win.Dilations[1] == 1 && win.Strides[0] == win.Strides[1]
+	return win, w, ok
 }
 
-// packProducer returns what makes the Conv n write its output packed. With stride s and
-// padding p it computes y[2i + r] = Σ_k w[k]·x[s(2i + r) + k − p], which is a Conv of
-// stride 2s whose weight for residue r is w moved by s·r. Its kernel is larger by s: where
-// that makes more than half as many multiplications again, idle channels counted as well,
-// it is not worth it.
-func packProducer(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok bool) {
-	win, w, ok := packable(g, n)
-	bias, constant := g.Consts[n.Input(2)]
-	if !ok || n.Input(2) != "" && !constant {
+// writeAsDepth returns a change that makes the Conv n write its output as depth. With
+// stride s and padding p, n computes y[2i + r] = Σ_k w[k]·x[s(2i + r) + k − p]. That is a
+// Conv of stride 2s whose weight for residue r is w moved by s·r. Its kernel is larger by
+// s. It is not worth it where that takes over 1.5 times as many multiplications, idle
+// channels included.
+func writeAsDepth(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok bool) {
+	win, w, ok := squareConv(g, n)
+	bias := g.Consts[n.Input(2)]
+	if !ok || bias == nil && n.Input(2) != "" {
 		return nil, false
 	}
 	in, out, s := g.Shapes[n.Inputs[0]], g.Shapes[n.Outputs[0]], win.Strides[0]
 	o := w.Shape[0]
 	kernel := []int64{win.Kernel[0] + s, win.Kernel[1] + s}
-	if narrow, wide := win.Kernel[0]*win.Kernel[1]*rounded(o, block), kernel[0]*kernel[1]*rounded(4*o, block)/4; 2*wide > 3*narrow {
+	before := win.Kernel[0] * win.Kernel[1] * wholeBlocks(o, block)
+	if after := kernel[0] * kernel[1] * wholeBlocks(4*o, block) / 4; 2*after > 3*before {
 		return nil, false
 	}
 	pads := slices.Clone(win.Pads)
@@ -110,17 +104,18 @@ func packProducer(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok b
 		pads[i+2] = max(0, s*(out[i+2]-1)+win.Kernel[i]-in[i+2]-pads[i])
 	}
 	return func() {
-		packed := blank(4*o, w.Shape[1], kernel[0], kernel[1])
+		moved := zeros(4*o, w.Shape[1], kernel[0], kernel[1])
 		for r := range int64(2) {
 			for q := range int64(2) {
-				place(packed, w, func(a, b, t, u int64) (int64, int64, int64, int64) {
+				move(w, moved, func(a, b, t, u int64) (int64, int64, int64, int64) {
 					return (2*r+q)*o + a, b, t + s*r, u + s*q
 				})
 			}
 		}
-		n.Inputs[1] = g.AddConst(n.Inputs[1]+"/packed", packed)
+		n.Inputs[1] = g.AddConst(n.Inputs[1]+"/packed", moved)
 		if bias != nil {
-			n.Inputs[2] = g.AddConst(n.Inputs[2]+"/packed", onnx.FloatTensor(onnx.Shape{4 * o}, slices.Repeat(bias.Floats, 4)))
+			biases := onnx.FloatTensor(onnx.Shape{4 * o}, slices.Repeat(bias.Floats, 4))
+			n.Inputs[2] = g.AddConst(n.Inputs[2]+"/packed", biases)
 		}
 		n.Set("kernel_shape", kernel)
 		n.Set("strides", []int64{2 * s, 2 * s})
@@ -128,14 +123,14 @@ func packProducer(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok b
 	}, true
 }
 
-// rounded is n rounded up to whole blocks.
-func rounded(n, block int64) int64 { return (n + block - 1) / block * block }
+// wholeBlocks is n rounded up to whole blocks.
+func wholeBlocks(n, block int64) int64 { return (n + block - 1) / block * block }
 
-// packConsumer returns what makes the Conv n, of stride 2, read its input, x, packed:
-// z[i] = Σ_t w[t]·x[2i + t − p], where place 2i + t − p is residue (t − p) mod 2 at
-// i + ⌊(t − p)/2⌋, so that it is a Conv of stride 1.
-func packConsumer(g *onnx.Graph, n *onnx.Node, x string) (change func(), ok bool) {
-	win, w, ok := packable(g, n)
+// readAsDepth returns a change that makes the Conv n, of stride 2, read its input, x, as
+// depth: z[i] = Σ_t w[t]·x[2i + t − p], where place 2i + t − p is residue (t − p) mod 2 at
+// i + ⌊(t − p)/2⌋, is a Conv of stride 1.
+func readAsDepth(g *onnx.Graph, n *onnx.Node, x string) (change func(), ok bool) {
+	win, w, ok := squareConv(g, n)
 	if !ok || win.Strides[0] != 2 || n.Inputs[0] != x || slices.Contains(n.Inputs[1:], x) {
 		return nil, false
 	}
@@ -150,31 +145,31 @@ func packConsumer(g *onnx.Graph, n *onnx.Node, x string) (change func(), ok bool
 		ok = ok && pads[i+2] >= 0
 	}
 	return func() {
-		packed := blank(w.Shape[0], 4*c, kernel[0], kernel[1])
-		place(packed, w, func(a, b, t, u int64) (int64, int64, int64, int64) {
+		moved := zeros(w.Shape[0], 4*c, kernel[0], kernel[1])
+		move(w, moved, func(a, b, t, u int64) (int64, int64, int64, int64) {
 			i, j := t-win.Pads[0], u-win.Pads[1]
 			return a, (i&1*2+j&1)*c + b, i>>1 - first[0], j>>1 - first[1]
 		})
-		n.Inputs[1] = g.AddConst(n.Inputs[1]+"/packed", packed)
+		n.Inputs[1] = g.AddConst(n.Inputs[1]+"/packed", moved)
 		n.Set("kernel_shape", kernel)
 		n.Set("strides", []int64{1, 1})
 		n.Set("pads", pads)
 	}, ok
 }
 
-func blank(shape ...int64) *onnx.Tensor {
+func zeros(shape ...int64) *onnx.Tensor {
 	return onnx.FloatTensor(shape, make([]float32, onnx.Shape(shape).Items()))
 }
 
-// place copies each weight of w, [O C K K'], to another place of packed.
-func place(packed, w *onnx.Tensor, to func(o, c, i, j int64) (int64, int64, int64, int64)) {
-	s, from := packed.Shape, 0
+// move copies each weight of w, [O C K K'], to another place of moved.
+func move(w, moved *onnx.Tensor, to func(o, c, i, j int64) (int64, int64, int64, int64)) {
+	s, from := moved.Shape, 0
 	for o := range w.Shape[0] {
 		for c := range w.Shape[1] {
 			for i := range w.Shape[2] {
 				for j := range w.Shape[3] {
 					a, b, t, u := to(o, c, i, j)
-					packed.Floats[((a*s[1]+b)*s[2]+t)*s[3]+u] = w.Floats[from]
+					moved.Floats[((a*s[1]+b)*s[2]+t)*s[3]+u] = w.Floats[from]
 					from++
 				}
 			}

@@ -1,19 +1,19 @@
 package optimize
 
 import (
-	"math/rand/v2"
+	"maps"
 	"slices"
 	"testing"
 
 	"selfheal/models/onnx"
 )
 
-// packing are networks whose narrow states can be packed, or for a stated reason not;
-// each takes images [N 3 h w].
-var packing = map[string]struct {
-	h, w   int64
-	packed int // states
-	body   func(n network, x string) string
+// narrow are networks whose states of few channels can become depth, or for a stated
+// reason not; each takes images [N 3 h w].
+var narrow = map[string]struct {
+	h, w  int64
+	depth int // states that become depth
+	body  func(n network, x string) string
 }{
 	"strided stem, residual block": {32, 32, 2, func(n network, x string) string {
 		a := n.smooth(n.conv(x, 8, 3, 2))
@@ -56,10 +56,12 @@ var packing = map[string]struct {
 		return n.classify(n.Op("Add", n.conv(a, 12, 3, 2), n.conv(a, 12, 9, 1, 0, 0, 0, 0)))
 	}},
 	"groups": {16, 16, 0, func(n network, x string) string {
-		return n.classify(n.OpWith("Conv", onnx.Attrs{"group": 2, "strides": []int64{2, 2}}, n.conv(x, 8, 3, 1), n.weights(12, 4, 2, 2)))
+		groups := onnx.Attrs{"group": 2, "strides": []int64{2, 2}}
+		return n.classify(n.OpWith("Conv", groups, n.conv(x, 8, 3, 1), n.weights(12, 4, 2, 2)))
 	}},
 	"dilations": {16, 16, 0, func(n network, x string) string {
-		return n.classify(n.OpWith("Conv", onnx.Attrs{"dilations": []int64{2, 2}, "strides": []int64{2, 2}}, n.conv(x, 8, 3, 1), n.weights(12, 8, 2, 2)))
+		dilated := onnx.Attrs{"dilations": []int64{2, 2}, "strides": []int64{2, 2}}
+		return n.classify(n.OpWith("Conv", dilated, n.conv(x, 8, 3, 1), n.weights(12, 8, 2, 2)))
 	}},
 	"a constant of every place": {16, 16, 0, func(n network, x string) string {
 		return n.classify(n.conv(n.Op("Add", n.conv(x, 8, 3, 1), n.weights(16, 16)), 12, 3, 2))
@@ -69,55 +71,39 @@ var packing = map[string]struct {
 	}},
 }
 
-// A packed network computes the same, and its derived gradient too; what can't be
-// packed stays.
-func TestPack(t *testing.T) {
-	for name, c := range packing {
+// A network with states as depth computes the same, and its derived gradient too; other
+// networks stay.
+func TestSpaceToDepth(t *testing.T) {
+	for name, c := range narrow {
 		t.Run(name, func(t *testing.T) {
-			n := network{&onnx.Builder{G: onnx.NewGraph(name)}, rand.New(rand.NewPCG(3, 3))}
-			n.Output("y", c.body(n, n.Input("x", onnx.Shape{onnx.Batch, 3, c.h, c.w})))
-			if err := n.Err(); err != nil {
-				t.Fatal(err)
-			}
-			fast := n.G.Clone()
-			pack(fast, 16)
+			g := grow(t, 3, onnx.Shape{onnx.Batch, 3, c.h, c.w}, c.body)
+			fast := g.Clone()
+			spaceToDepth(fast, 16)
 			states := 0
-			for tensor, s := range n.G.Shapes {
-				if after := fast.Shapes[tensor]; len(s) == 4 && after[1] == 4*s[1] && after[2]*2 == s[2] && after[3]*2 == s[3] {
+			for tensor, s := range g.Shapes {
+				if len(s) == 4 && slices.Equal(fast.Shapes[tensor], onnx.Shape{s[0], 4 * s[1], s[2] / 2, s[3] / 2}) {
 					states++
 				}
 			}
-			if states != c.packed {
-				t.Fatalf("%d states were packed, want %d", states, c.packed)
+			if states != c.depth {
+				t.Fatalf("%d states became depth, want %d", states, c.depth)
 			}
-			if err := fast.Verify(); err != nil {
-				t.Fatal(err)
-			}
-			r := rand.New(rand.NewPCG(7, 7))
-			x, w := random(r, 3, n.G.Inputs[0].Shape), random(r, 3, n.G.Outputs[0].Shape)
-			want, got := batch(t, derive(t, n.G), 3, x, w), batch(t, derive(t, fast), 3, x, w)
-			for i := range want {
-				for k := range want[i] {
-					if d := difference(got[i][k], want[i][k]); !(d <= 2e-6) {
-						t.Errorf("item %d, output %d: differs by %.2g", i, k, d)
-					}
-				}
-			}
+			near(t, gradients(t, fast, 3), gradients(t, g, 3), 2e-6)
 		})
 	}
 }
 
 // A state that is an output stays as it is.
-func TestPackKeepsOutputs(t *testing.T) {
-	n := network{&onnx.Builder{G: onnx.NewGraph("output")}, rand.New(rand.NewPCG(3, 3))}
-	a := n.smooth(n.conv(n.Input("x", onnx.Shape{onnx.Batch, 3, 8, 8}), 8, 3, 1))
-	n.Output("y", n.classify(n.conv(a, 12, 3, 2)))
-	n.G.Outputs = append(n.G.Outputs, onnx.Value{Name: a, DType: onnx.Float, Shape: n.Shape(a)})
-	fast := n.G.Clone()
-	pack(fast, 16)
-	for name, s := range n.G.Shapes {
-		if after := fast.Shapes[name]; !slices.Equal(after, s) {
-			t.Errorf("%s is %v, was %v", name, after, s)
-		}
+func TestOutputIsNoDepth(t *testing.T) {
+	state := ""
+	g := grow(t, 3, onnx.Shape{onnx.Batch, 3, 8, 8}, func(n network, x string) string {
+		state = n.smooth(n.conv(x, 8, 3, 1))
+		return n.classify(n.conv(state, 12, 3, 2))
+	})
+	g.Outputs = append(g.Outputs, onnx.Value{Name: state, DType: onnx.Float, Shape: g.Shapes[state]})
+	fast := g.Clone()
+	spaceToDepth(fast, 16)
+	if !maps.EqualFunc(g.Shapes, fast.Shapes, slices.Equal[onnx.Shape]) {
+		t.Error("a shape has changed")
 	}
 }

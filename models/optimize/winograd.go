@@ -1,121 +1,207 @@
 package optimize
 
-import "fmt"
+import (
+	"gonum.org/v1/gonum/mat"
 
-// An algorithm computes m outputs of a one-dimensional correlation
-// y[i] = Σ_a g[a]·x[stride·i + a] from span inputs as y = A·((G·g) ⊙ (B·x)), with
-// fewer products than m·len(g) (Winograd; Lavin & Gray 2016, section 4). The
-// products are over channels too, so they become matrix products, one for each of
-// the n entries.
+	"selfheal/models/onnx"
+)
+
+// An algorithm is Winograd's F(m) for 3 taps along one axis: it computes m outputs of the
+// correlation y[i] = Σ_k g[k]·x[stride·i + k] from span inputs as y = A·((G·g) ⊙ (B·x)),
+// with n < 3m products (Lavin & Gray 2016, section 4). The products are over channels
+// too, so they become matrix products, one for each of the n entries.
 type algorithm struct {
 	m, n, span, stride int
-	a, g, b            [][]float64 // m×n, n×taps, n×span
+	a, g, b            mat.Matrix // m×n, n×taps, n×span
 }
 
 // Interpolation points besides infinity, by their number. Those of four come in
 // fractions because the transforms are matrix products, for which all numbers
 // cost the same, and these lose half as many bits as {0, ±1, ±2}.
 var points = map[int][]float64{
-	1: {0},
 	2: {0, 1},
 	3: {0, 1, -1},
 	4: {0, 1, -1, 0.5},
 	5: {0, 2.0 / 3, -2.0 / 3, 4.0 / 3, -4.0 / 3},
 }
 
-// toomCook is the algorithm F(m, r) with stride 1: m + r − 1 products instead of m·r.
-func toomCook(m, r int) (*algorithm, error) {
-	n := m + r - 1
-	p, ok := points[n-1]
-	if !ok {
-		return nil, fmt.Errorf("no interpolation points for F(%d, %d)", m, r)
+// algorithmOf is F(m), m 2 or 4, for a stride; nil where there is none.
+func algorithmOf(m int, stride int64) *algorithm {
+	switch stride {
+	case 1:
+		return toomCook(m, 3)
+	case 2:
+		return strided(m)
 	}
+	return nil
+}
+
+// toomCook is F(m) for r taps with stride 1: m + r − 1 products instead of m·r.
+func toomCook(m, r int) *algorithm {
+	n := m + r - 1
 	// Rows of powers evaluate a polynomial at the points, the last one at infinity.
-	powers := func(degree int) [][]float64 {
-		rows := zeros(n, degree)
-		for i, x := range p {
+	powers := func(degree int) *mat.Dense {
+		rows := mat.NewDense(n, degree, nil)
+		for i, x := range points[n-1] {
 			v := 1.0
 			for j := range degree {
-				rows[i][j] = v
+				rows.Set(i, j, v)
 				v *= x
 			}
 		}
-		rows[n-1][degree-1] = 1
+		rows.Set(n-1, degree-1, 1)
 		return rows
 	}
 	// Polynomials multiply as E⁻¹·((powers·g) ⊙ (powers·h)); the correlation is the
 	// transpose of that in h (the transposition principle).
-	inverse, err := invert(powers(n))
-	if err != nil {
-		return nil, err
+	var inverse mat.Dense
+	if err := inverse.Inverse(powers(n)); err != nil {
+		panic(err) // two points are equal or missing
 	}
-	return &algorithm{m: m, n: n, span: n, stride: 1, a: transpose(powers(m)), g: powers(r), b: transpose(inverse)}, nil
+	return &algorithm{m: m, n: n, span: n, stride: 1, a: powers(m).T(), g: powers(r), b: inverse.T()}
 }
 
-// strided is the algorithm for 3 taps and a stride of 2: the outer taps see the
-// even inputs only, a correlation F(m, 2), and the middle tap the odd ones:
-// 2m + 1 products instead of 3m.
-func strided(m int) (*algorithm, error) {
-	even, err := toomCook(m, 2)
-	if err != nil {
-		return nil, err
-	}
+// strided is F(m) with a stride of 2: the outer taps see the even inputs only, a
+// correlation with 2 taps, and the middle tap the odd ones: 2m + 1 products instead of 3m.
+func strided(m int) *algorithm {
+	even := toomCook(m, 2)
 	n, span := even.n+m, 2*m+1
-	s := &algorithm{m: m, n: n, span: span, stride: 2, a: zeros(m, n), g: zeros(n, 3), b: zeros(n, span)}
+	a, g, b := mat.NewDense(m, n, nil), mat.NewDense(n, 3, nil), mat.NewDense(n, span, nil)
 	for i := range even.n {
-		s.g[i][0], s.g[i][2] = even.g[i][0], even.g[i][1]
+		g.Set(i, 0, even.g.At(i, 0))
+		g.Set(i, 2, even.g.At(i, 1))
 		for k := range even.span {
-			s.b[i][2*k] = even.b[i][k]
+			b.Set(i, 2*k, even.b.At(i, k))
 		}
 	}
+	a.Copy(even.a)
 	for i := range m {
-		copy(s.a[i], even.a[i])
-		s.a[i][even.n+i], s.g[even.n+i][1], s.b[even.n+i][2*i+1] = 1, 1, 1
+		a.Set(i, even.n+i, 1)
+		g.Set(even.n+i, 1, 1)
+		b.Set(even.n+i, 2*i+1, 1)
 	}
-	return s, nil
+	return &algorithm{m: m, n: n, span: span, stride: 2, a: a, g: g, b: b}
 }
 
-// tiled applies the algorithm along an axis of the given size, padded by pad
-// before it, to give out outputs: matrices [n·tiles, size] and [out, n·tiles] in
-// row-major order, entry-major: products of one entry lie together.
-func (s *algorithm) tiled(size, pad, out int) (into, back []float32, tiles int) {
-	tiles = s.tiles(out)
-	into, back = make([]float32, s.n*tiles*size), make([]float32, out*s.n*tiles)
+// tiled applies the algorithm along an axis of the given size, padded by pad in front,
+// to give out outputs: matrices [n·tiles, size] and [out, n·tiles] of float32 values.
+// Products of one entry lie together.
+func (s *algorithm) tiled(size, pad, out int) (into, back *mat.Dense) {
+	tiles := s.tiles(out)
+	into, back = mat.NewDense(s.n*tiles, size, nil), mat.NewDense(out, s.n*tiles, nil)
 	for t := range tiles {
 		for e := range s.n {
 			row := e*tiles + t
 			for k := range s.span {
 				if at := t*s.m*s.stride - pad + k; at >= 0 && at < size {
-					into[row*size+at] = float32(s.b[e][k])
+					into.Set(row, at, float64(float32(s.b.At(e, k))))
 				}
 			}
 			for i := range s.m {
 				if at := t*s.m + i; at < out {
-					back[at*s.n*tiles+row] = float32(s.a[i][e])
+					back.Set(at, row, float64(float32(s.a.At(i, e))))
 				}
 			}
 		}
 	}
-	return into, back, tiles
+	return into, back
 }
 
 // tiles is how many applications give that many outputs.
 func (s *algorithm) tiles(out int) int { return (out + s.m - 1) / s.m }
 
-func zeros(rows, columns int) [][]float64 {
-	m := make([][]float64, rows)
-	for i := range m {
-		m[i] = make([]float64, columns)
+// winograd writes a 3×3 convolution by algorithm s along both axes:
+//
+//	V = B·x·Bᵀ of every tile, U = G·w·Gᵀ, M = V·U over the channels for each of
+//	the n² entries, y = A·M·Aᵀ
+//
+// with tiles of both axes in one product. U is computed from w by constant
+// operators, once when the network is loaded.
+func (w *rewriter) winograd(n *onnx.Node, weight *onnx.Tensor, win onnx.Window, s *algorithm) string {
+	x := w.inHWNC(n.Inputs[0])
+	in, out := w.src.Shapes[n.Inputs[0]], w.src.Shapes[n.Outputs[0]]
+	c, o, e := in[1], out[1], int64(s.n)
+	b0, a0 := s.tiled(int(in[2]), int(win.Pads[0]), int(out[2]))
+	b1, a1 := s.tiled(int(in[3]), int(win.Pads[1]), int(out[3]))
+	t0, t1 := int64(s.tiles(int(out[2]))), int64(s.tiles(int(out[3])))
+
+	g := w.matrix(kronecker(s.g, s.g))
+	u := w.Op("MatMul", g, w.Const(onnx.FloatTensor(onnx.Shape{9, c * o}, taps(weight))))
+	if t0 == 1 && t1 == 1 { // both axes in one product, as matrices of few rows are slow
+		v := w.Op("MatMul", w.matrix(kronecker(b0, b1)), w.Reshape(x, onnx.Shape{in[2] * in[3], -1}))
+		m := w.each(w.Reshape(v, onnx.Shape{e * e, -1, c}), w.Reshape(u, onnx.Shape{e * e * c, o}))
+		y := w.Op("MatMul", w.matrix(kronecker(a0, a1)), w.Reshape(m, onnx.Shape{e * e, -1}))
+		return w.Reshape(y, onnx.Shape{out[2], out[3], -1, o})
 	}
-	return m
+
+	v := w.Op("MatMul", w.matrix(b0), w.Reshape(x, onnx.Shape{in[2], -1})) // [e·t0, W·N·C]
+	v = w.Op("MatMul", w.matrix(b1), w.Reshape(v, onnx.Shape{e * t0, in[3], -1}))
+	v = w.Reshape(v, onnx.Shape{e, t0, e, -1, c}) // [e, t0, e, t1·N, C]
+
+	m := ""
+	if c*o < manyWeights {
+		m = w.Op("MatMul", v, w.Reshape(u, onnx.Shape{e, 1, e, c, o}))
+	} else {
+		m = w.entries(v, w.Reshape(u, onnx.Shape{e * e * c, o}))
+	}
+
+	y := w.Op("MatMul", w.matrix(a1), w.Reshape(m, onnx.Shape{e * t0, e * t1, -1})) // [e·t0, W', N·O]
+	y = w.Op("MatMul", w.matrix(a0), w.Reshape(y, onnx.Shape{e * t0, -1}))
+	return w.Reshape(y, onnx.Shape{out[2], out[3], -1, o})
 }
 
-func transpose(m [][]float64) [][]float64 {
-	t := zeros(len(m[0]), len(m))
-	for i := range m {
-		for j, v := range m[i] {
-			t[j][i] = v
+// entries multiplies the tiles v, [e, t0, e, t1·N, C], with the weights u,
+// [e²·C, O], by a matrix product for each entry. One batched product would read
+// the weights anew, and rearrange them, for every row of tiles, which costs more
+// than these copies of the tiles where there are many weights and few tiles.
+func (w *rewriter) entries(v, u string) string {
+	s := w.Shape(v)
+	e, t0, o := s[0], s[1], w.Shape(u)[1]
+	swap := onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}
+	m := w.each(w.Reshape(w.OpWith("Transpose", swap, v), onnx.Shape{e * e, -1, s[4]}), u)
+	return w.OpWith("Transpose", swap, w.Reshape(m, onnx.Shape{e, e, t0, -1, o}))
+}
+
+// each multiplies each of the matrices v, [n, rows, C], with its own of the weights u,
+// [n·C, O].
+func (w *rewriter) each(v, u string) string {
+	n := w.Shape(v)[0]
+	split := onnx.Attrs{"axis": 0, "num_outputs": n}
+	tiles, weights := w.Multi("Split", split, int(n), v), w.Multi("Split", split, int(n), u)
+	products := make([]string, n)
+	for i := range tiles {
+		products[i] = w.Op("MatMul", tiles[i], weights[i])
+	}
+	return w.OpWith("Concat", onnx.Attrs{"axis": 0}, products...)
+}
+
+// matrix makes a constant of a matrix.
+func (w *rewriter) matrix(m mat.Matrix) string {
+	rows, columns := m.Dims()
+	t := onnx.FloatTensor(onnx.Shape{int64(rows), int64(columns)}, make([]float32, rows*columns))
+	for i := range t.Floats {
+		t.Floats[i] = float32(m.At(i/columns, i%columns))
+	}
+	return w.Const(t)
+}
+
+// kronecker is the matrix that does to a plane, as a vector, what a and b do to its axes.
+func kronecker(a, b mat.Matrix) *mat.Dense {
+	var k mat.Dense
+	k.Kronecker(a, b)
+	return &k
+}
+
+// taps turns a weight [O, C, 3, 3] into [9, C, O].
+func taps(w *onnx.Tensor) []float32 {
+	o, c := int(w.Shape[0]), int(w.Shape[1])
+	out := make([]float32, len(w.Floats))
+	for i := range o {
+		for j := range c {
+			for k := range 9 {
+				out[(k*c+j)*o+i] = w.Floats[(i*c+j)*9+k]
+			}
 		}
 	}
-	return t
+	return out
 }
