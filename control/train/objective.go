@@ -194,10 +194,9 @@ func (o *objective) graph(n Network, byImage bool) (*onnx.Graph, error) {
 // variances of BatchNormalization are held, as are single numbers that are added or
 // multiplied, which exporters write for parts of formulas.
 func Parameters(e *onnx.Graph) []string {
-	inputs := grad.ParameterInputs()
 	var names []string
 	for _, n := range e.Nodes {
-		for _, i := range inputs[n.Op] {
+		for _, i := range onnx.TraitsOf(n.Op).Parameters {
 			t, ok := e.Consts[n.Input(i)]
 			statistic := n.Op == "BatchNormalization" && i > 2
 			formula := (n.Op == "Add" || n.Op == "Mul") && ok && t.Len() == 1

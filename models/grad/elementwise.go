@@ -66,11 +66,6 @@ func div(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return gx, nil
 }
 
-// y = eˣ: ḡ = g·y
-func exp(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	return []string{c.Op("Mul", gy[0], n.Outputs[0])}, nil
-}
-
 // y = ln x: ḡ = g/x
 func log(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return []string{c.Op("Div", gy[0], n.Inputs[0])}, nil
@@ -110,13 +105,13 @@ func clip(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	}
 	below, above := c.bounds(n.Input(1), lo, -1), c.bounds(n.Input(2), hi, 1)
 	if below && above && ordered { // x − lo and hi − x are of one sign between the ends alone
-		return []string{c.Op("Mul", g, c.positive(c.Op("Mul", c.less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))))}, nil
+		return []string{c.Op("Mul", g, c.Positive(c.Op("Mul", c.Less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))))}, nil
 	}
 	if below {
-		g = c.Op("Mul", g, c.positive(c.less(x, n.Inputs[1])))
+		g = c.Op("Mul", g, c.Positive(c.Less(x, n.Inputs[1])))
 	}
 	if above {
-		g = c.Op("Mul", g, c.negative(c.less(x, n.Inputs[2])))
+		g = c.Op("Mul", g, c.Step(c.Less(x, n.Inputs[2]), -onnx.Steep, 0))
 	}
 	return []string{g}, nil
 }
@@ -125,39 +120,6 @@ func clip(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 // the largest float32 on its side, of the given sign.
 func (c *Context) bounds(name string, t *onnx.Tensor, side float32) bool {
 	return name != "" && (t == nil || len(t.Floats) != 1 || side*t.Floats[0] < math.MaxFloat32)
-}
-
-// less appends x − b, or nothing where b is the constant 0.
-func (c *Context) less(x, b string) string {
-	if t, ok := c.G.Consts[b]; ok && len(t.Floats) == 1 && t.Floats[0] == 0 {
-		return x
-	}
-	return c.Op("Sub", x, b)
-}
-
-// y = |x|: x̄ = g·sign x, 0 at 0 as in PyTorch
-func abs(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	return []string{c.Op("Mul", gy[0], c.Op("Sign", n.Inputs[0]))}, nil
-}
-
-// y = sign x, ⌊x⌋, ⌈x⌉, x rounded, or truth values and integers as floats: x̄ = 0, at
-// the steps too, as in PyTorch. A Cast of floats to floats does not outlive Simplify.
-func flat(*Context, *onnx.Node, []string) ([]string, error) { return []string{""}, nil }
-
-// y = 1/x: x̄ = −g·y²
-func reciprocal(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	y := n.Outputs[0]
-	return []string{c.Op("Neg", c.Op("Mul", gy[0], c.Op("Mul", y, y)))}, nil
-}
-
-// y = sin x: x̄ = g·cos x
-func sin(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	return []string{c.Op("Mul", gy[0], c.Op("Cos", n.Inputs[0]))}, nil
-}
-
-// y = cos x: x̄ = −g·sin x
-func cos(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	return []string{c.Op("Neg", c.Op("Mul", gy[0], c.Op("Sin", n.Inputs[0])))}, nil
 }
 
 // y = xᵉ: x̄ = g·e·xᵉ⁻¹, ē = g·y·ln x. As in PyTorch x̄ = 0 where e = 0, and ē = 0

@@ -7,7 +7,6 @@ package grad
 import (
 	"fmt"
 	"slices"
-	"sort"
 
 	"selfheal/models/onnx"
 )
@@ -78,10 +77,10 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 				any = true
 			}
 		}
-		if !any || discrete[n.Op] {
+		if !any || onnx.TraitsOf(n.Op).Discrete() {
 			continue
 		}
-		gx, err := rules[n.Op](c, n, gy)
+		gx, err := ruleOf(n.Op)(c, n, gy)
 		if err == nil {
 			err = c.Err()
 		}
@@ -182,15 +181,22 @@ func (c *Context) repeat(g, of string) string {
 	return c.Op("Add", c.zerosLike(of), g)
 }
 
+// producer returns the node that writes a tensor, or nil. It reads the nodes that
+// have been appended since it was last asked, each once.
+func (c *Context) producer(tensor string) *onnx.Node {
+	for ; c.indexed < len(c.G.Nodes); c.indexed++ {
+		n := c.G.Nodes[c.indexed]
+		for _, o := range n.Outputs {
+			c.writers[o] = n
+		}
+	}
+	return c.writers[tensor]
+}
+
 // Supported lists the operators that have a gradient rule, sorted.
 func Supported() []string {
-	ops := make([]string, 0, len(rules))
-	for op := range rules {
-		ops = append(ops, op)
-	}
-	sort.Strings(ops)
-	return ops
+	return slices.DeleteFunc(onnx.Operators(), func(op string) bool { return !HasRule(op) })
 }
 
 // HasRule reports whether an operator has a gradient rule.
-func HasRule(op string) bool { _, ok := rules[op]; return ok }
+func HasRule(op string) bool { return ruleOf(op) != nil }

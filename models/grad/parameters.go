@@ -2,7 +2,6 @@ package grad
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -21,10 +20,6 @@ type Objective struct {
 
 // ParameterGradient is the name of the output that holds a parameter's gradient.
 func ParameterGradient(parameter string) string { return "gradient/" + parameter }
-
-// ParameterInputs lists, for each operator that has any, the inputs that are
-// parameters and that its rule gives gradients by.
-func ParameterInputs() map[string][]int { return maps.Clone(parameterised) }
 
 // Parameters returns the graph that a training step runs. Its inputs are those
 // of [Loss] or, without a head, of [VJP], and after them the parameters in the

@@ -40,7 +40,7 @@ func quantizeLinear(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	// (v − lo)·(hi − v) ≥ 0 inside.
 	above := c.Op("Sub", x, c.Const(onnx.FloatTensor(shape, lo)))
 	below := c.Op("Sub", c.Const(onnx.FloatTensor(shape, hi)), x)
-	return []string{c.Op("Mul", g, c.notNegative(c.Op("Mul", above, below)))}, nil
+	return []string{c.Op("Mul", g, c.Step(c.Op("Mul", above, below), onnx.Steep, 1))}, nil
 }
 
 // roundsTo returns the number farthest from v in the direction of side that

@@ -15,10 +15,10 @@ func (c *Context) unsupported(path []*onnx.Node, seeds map[string][]string) erro
 	}
 	var missing []*onnx.Node
 	for _, n := range slices.Backward(path) {
-		if !slices.ContainsFunc(n.Outputs, func(o string) bool { return reached[o] }) || discrete[n.Op] {
+		if !slices.ContainsFunc(n.Outputs, func(o string) bool { return reached[o] }) || onnx.TraitsOf(n.Op).Discrete() {
 			continue
 		}
-		if _, ok := rules[n.Op]; !ok {
+		if !HasRule(n.Op) {
 			missing = append(missing, n)
 		}
 		for _, in := range n.Inputs {

@@ -15,28 +15,36 @@ func (g *Graph) Parameters() int64 {
 func (g *Graph) FLOPs() int64 {
 	total := int64(0)
 	for _, n := range g.Nodes {
-		out := g.Shapes[n.Outputs[0]].Items()
-		switch n.Op {
-		case "Conv":
-			w := g.Shapes[n.Inputs[1]]
-			total += 2 * out * w[1:].Items()
-		case "ConvTranspose":
-			w := g.Shapes[n.Inputs[1]]
-			total += 2 * g.Shapes[n.Inputs[0]].Items() * w[1:].Items()
-		case "Gemm":
-			k := g.Shapes[n.Inputs[0]]
-			inner := k[1]
-			if n.Int("transA", 0) == 1 {
-				inner = k[0]
-			}
-			total += 2 * out * inner
-		case "MatMul":
-			a := g.Shapes[n.Inputs[0]]
-			total += 2 * out * a[len(a)-1]
-		case "Reshape", "Flatten", "Identity", "Squeeze", "Unsqueeze", "Transpose", "Concat":
-		default:
-			total += out
+		count := TraitsOf(n.Op).flops
+		if count == nil {
+			count = oneAValue
 		}
+		total += count(g, n)
 	}
 	return total
+}
+
+func free(*Graph, *Node) int64          { return 0 }
+func oneAValue(g *Graph, n *Node) int64 { return g.Shapes[n.Outputs[0]].Items() }
+
+func convFLOPs(g *Graph, n *Node) int64 {
+	return 2 * oneAValue(g, n) * g.Shapes[n.Inputs[1]][1:].Items()
+}
+
+func convTransposeFLOPs(g *Graph, n *Node) int64 {
+	return 2 * g.Shapes[n.Inputs[0]].Items() * g.Shapes[n.Inputs[1]][1:].Items()
+}
+
+func gemmFLOPs(g *Graph, n *Node) int64 {
+	x := g.Shapes[n.Inputs[0]]
+	inner := x[1]
+	if n.Int("transA", 0) == 1 {
+		inner = x[0]
+	}
+	return 2 * oneAValue(g, n) * inner
+}
+
+func matMulFLOPs(g *Graph, n *Node) int64 {
+	x := g.Shapes[n.Inputs[0]]
+	return 2 * oneAValue(g, n) * x[len(x)-1]
 }

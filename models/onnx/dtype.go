@@ -1,18 +1,6 @@
 package onnx
 
-import (
-	"fmt"
-	"slices"
-)
-
-// truth are the operators that give booleans, indices those that give int64.
-var (
-	truth   = []string{"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf"}
-	indices = []string{"ArgMax", "ArgMin", "NonZero", "Shape", "Size"}
-)
-
-// alike are the operators whose inputs are all of one element type.
-var alike = []string{"Add", "Sub", "Mul", "Div", "Mod", "Min", "Max", "Sum", "Mean", "PRelu", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
+import "fmt"
 
 // TypeOf returns the element type of a tensor that is a constant, the
 // input, or the output of a node visited before; Float where it isn't known.
@@ -32,7 +20,7 @@ func (c *Inference) TypeOf(tensor string) DType {
 // SameTypes refuses arithmetic of floats with integers or truth values: ONNX Runtime
 // does, and its message can't name a node that a lowering has written.
 func (c *Inference) SameTypes(n *Node) error {
-	if !slices.Contains(alike, n.Op) {
+	if !TraitsOf(n.Op).alike {
 		return nil
 	}
 	for _, in := range n.Inputs[1:] {
@@ -45,24 +33,16 @@ func (c *Inference) SameTypes(n *Node) error {
 
 // SetTypes records the element types of a node's outputs. Float is left out.
 func (c *Inference) SetTypes(n *Node) {
+	traits := TraitsOf(n.Op)
 	for i, o := range n.Outputs {
-		t := Float
+		t := traits.result
 		switch {
-		case slices.Contains(truth, n.Op):
-			t = Bool
-		case slices.Contains(indices, n.Op), (n.Op == "TopK" || n.Op == "MaxPool") && i == 1:
+		case (n.Op == "TopK" || n.Op == "MaxPool") && i == 1:
 			t = Int64
 		case n.Op == "Cast":
 			t = DType(n.Int("to", int64(Float)))
-		case n.Op == "Where":
-			t = c.TypeOf(n.Input(1))
-		case n.Op == "CastLike":
-			t = c.TypeOf(n.Input(1))
-		case n.Op == "OneHot":
-			t = c.TypeOf(n.Input(2))
-		case n.Op == "DequantizeLinear":
-		default:
-			t = c.TypeOf(n.Input(0))
+		case t == 0:
+			t = c.TypeOf(n.Input(traits.typedBy))
 		}
 		if t != Float {
 			if c.types == nil {

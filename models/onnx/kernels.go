@@ -2,38 +2,42 @@ package onnx
 
 import "slices"
 
-// kernels are the operators that Encode writes in another form, because ONNX
+// Kernels are other forms of operators, in which Encode writes them, because ONNX
 // Runtime's kernels for them are slow, or because the last values of a tensor, which
 // do not fill a vector register, are computed by other code than the rest: an
 // item's result would depend on its place in the batch. (On 1.2 million values ONNX
 // Runtime 1.31 needs 2.4 ms for Elu, 15 ms for Softplus and 0.4 ms for each
 // pass that stands for them here.) Graphs keep the operators, whose gradients
 // take few passes.
-var kernels = map[string]func(b *Builder, n *Node) string{
-	"Elu": func(b *Builder, n *Node) string {
-		return b.exponentialUnit(n.Inputs[0], 1, n.Float("alpha", 1), 1)
-	},
-	"Selu": func(b *Builder, n *Node) string {
-		gamma := n.Float("gamma", 1.05070102214813232421875)
-		return b.exponentialUnit(n.Inputs[0], gamma, gamma*n.Float("alpha", 1.67326319217681884765625), 1)
-	},
-	"Celu": func(b *Builder, n *Node) string {
-		alpha := n.Float("alpha", 1)
-		return b.exponentialUnit(n.Inputs[0], 1, alpha, 1/alpha)
-	},
-	"Mish": func(b *Builder, n *Node) string { // x·m/(m+2), m = e(e+2), e = eˣ; above 20 the factor is 1
-		e := b.Op("Exp", b.Op("Clip", n.Inputs[0], "", b.Float(20)))
-		m := b.Op("Mul", e, b.Op("Add", e, b.Float(2)))
-		return b.Op("Mul", n.Inputs[0], b.Op("Div", m, b.Op("Add", m, b.Float(2))))
-	},
-	"Softplus": func(b *Builder, n *Node) string { // max(x, 0) + ln(1 + e^−|x|)
-		rest := b.Op("Exp", b.Op("Neg", b.Op("Abs", n.Inputs[0])))
-		return b.Op("Add", b.Op("Relu", n.Inputs[0]), b.filled("Log", b.Op("Add", rest, b.Float(1))))
-	},
-	"Log": func(b *Builder, n *Node) string { return b.filled("Log", n.Inputs[0]) },
-	"Sin": func(b *Builder, n *Node) string { return b.filled("Sin", n.Inputs[0]) },
-	"Cos": func(b *Builder, n *Node) string { return b.filled("Cos", n.Inputs[0]) },
+
+func eluKernel(b *Builder, n *Node) string {
+	return b.exponentialUnit(n.Inputs[0], 1, n.Float("alpha", 1), 1)
 }
+
+func seluKernel(b *Builder, n *Node) string {
+	gamma, alpha := selu(n)
+	return b.exponentialUnit(n.Inputs[0], gamma, gamma*alpha, 1)
+}
+
+func celuKernel(b *Builder, n *Node) string {
+	alpha := n.Float("alpha", 1)
+	return b.exponentialUnit(n.Inputs[0], 1, alpha, 1/alpha)
+}
+
+// x·m/(m+2), m = e(e+2), e = eˣ; above 20 the factor is 1
+func mishKernel(b *Builder, n *Node) string {
+	e := b.Op("Exp", b.Op("Clip", n.Inputs[0], "", b.Float(20)))
+	m := b.Op("Mul", e, b.Op("Add", e, b.Float(2)))
+	return b.Op("Mul", n.Inputs[0], b.Op("Div", m, b.Op("Add", m, b.Float(2))))
+}
+
+// max(x, 0) + ln(1 + e^−|x|)
+func softplusKernel(b *Builder, n *Node) string {
+	rest := b.Op("Exp", b.Op("Neg", b.Op("Abs", n.Inputs[0])))
+	return b.Op("Add", b.Op("Relu", n.Inputs[0]), b.filled("Log", b.Op("Add", rest, b.Float(1))))
+}
+
+func filledKernel(b *Builder, n *Node) string { return b.filled(n.Op, n.Inputs[0]) }
 
 // exponentialUnit appends above·x for x > 0 and below·(e^(x·rate) − 1) else.
 func (b *Builder) exponentialUnit(x string, above, below, rate float32) string {
@@ -80,11 +84,10 @@ func (b *Builder) filled(op, x string) string {
 	return x
 }
 
-// forRuntime returns the graph with the operators in kernels written in their
-// other form; the graph itself where it has none.
+// forRuntime returns the graph with operators that need it written in another form; the graph itself where it has none.
 func (g *Graph) forRuntime() (*Graph, error) {
 	special := func(n *Node) bool {
-		return n.Domain == "" && kernels[n.Op] != nil && g.Shapes[n.Input(0)].HasBatch()
+		return n.Domain == "" && TraitsOf(n.Op).inKernels != nil && g.Shapes[n.Input(0)].HasBatch()
 	}
 	if !slices.ContainsFunc(g.Nodes, special) {
 		return g, nil
@@ -99,7 +102,7 @@ func (g *Graph) forRuntime() (*Graph, error) {
 			continue
 		}
 		b.Prefix = n.Outputs[0] + "/"
-		t := kernels[n.Op](b, n)
+		t := TraitsOf(n.Op).inKernels(b, n)
 		if b.err != nil {
 			return nil, b.err
 		}

@@ -66,8 +66,8 @@ func (g *Graph) Infer() error {
 
 // Node computes the shapes of n's outputs, as [Graph.InferNode] does.
 func (c *Inference) Node(n *Node) error {
-	rule, ok := shapeRules[n.Op]
-	if !ok || n.Domain != "" {
+	rule := TraitsOf(n.Op).shape
+	if rule == nil || n.Domain != "" {
 		return fmt.Errorf("operator %s (node %s) is not supported", opName(n), n.Label())
 	}
 	if err := n.CheckInputs(); err != nil {
@@ -106,7 +106,7 @@ func (c *Inference) Node(n *Node) error {
 // ShapesOf gives the shapes of n's outputs for inputs of the given shapes. The
 // operator must have a rule, and the inputs that the rule asks for by value be known.
 func (c *Inference) ShapesOf(n *Node, in ...Shape) ([]Shape, error) {
-	return shapeRules[n.Op](c, n, in)
+	return TraitsOf(n.Op).shape(c, n, in)
 }
 
 // Bounds of one dimension and of the values in an item's tensor: far above what an
@@ -167,59 +167,10 @@ func (c *Inference) FloatsOf(n *Node, i int) ([]float32, error) {
 
 type shapeRule func(c *Inference, n *Node, in []Shape) ([]Shape, error)
 
-var shapeRules map[string]shapeRule
-
-func init() { // init breaks the cycle rules → node → rules
-	shapeRules = map[string]shapeRule{
-		"Conv": convShape, "ConvTranspose": convTransposeShape,
-		"MaxPool": poolShape, "AveragePool": poolShape,
-		"GlobalAveragePool": globalPoolShape, "GlobalMaxPool": globalPoolShape,
-		"Gemm": gemmShape, "MatMul": matMulShape,
-		"Reshape": reshapeShape, "Flatten": flattenShape, "Transpose": transposeShape,
-		"Concat": concatShape, "Resize": resizeShape, "Pad": padShape, "Slice": sliceShape,
-		"Squeeze": squeezeShape, "Unsqueeze": unsqueezeShape, "Gather": gatherShape,
-		"Expand": expandShape, "TopK": topKShape, "OneHot": oneHotShape, "DepthToSpace": depthToSpaceShape,
-		"LpPool": poolShape, "GlobalLpPool": globalPoolShape, "SpaceToDepth": spaceToDepthShape, "MaxUnpool": maxUnpoolShape, "Tile": tileShape, "CumSum": cumSumShape, "Trilu": triluShape, "ScatterND": scatterNDShape, "GatherND": gatherNDShape,
-		"Split": splitShape, "BatchNormalization": batchNormalizationShape,
-		"Softmax": alongAxis(-1), "LogSoftmax": alongAxis(-1), "LpNormalization": alongAxis(-1), "ScatterElements": alongAxis(0),
-		"LayerNormalization": layerNormalizationShape, "RMSNormalization": alongAxis(-1), "Einsum": einsumShape,
-	}
-	for _, op := range []string{
-		"Relu", "LeakyRelu", "Elu", "Selu", "Sigmoid", "HardSigmoid", "Tanh", "Softplus", "Sign", "Abs", "Neg",
-		"Exp", "Log", "Sqrt", "Reciprocal", "Erf", "Identity", "Cast", "CastLike", "Clip", "Not", "Floor", "Ceil",
-		"InstanceNormalization", "GroupNormalization",
-		"QuantizeLinear", "DequantizeLinear", "HardSwish", "Gelu", "Mish", "Swish", "Dropout", "ThresholdedRelu", "Celu", "Softsign", "Sin", "Cos", "Round", "LRN",
-		"RandomNormalLike", "RandomUniformLike", "Bernoulli",
-	} {
-		shapeRules[op] = sameShape
-	}
-	for _, op := range []string{"Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Where", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "PRelu", "Sum", "Mean"} {
-		shapeRules[op] = broadcastShape
-	}
-	for _, op := range []string{"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceL1", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd"} {
-		shapeRules[op] = reduceShape
-	}
-	shapeRules["ArgMax"], shapeRules["ArgMin"] = argShape, argShape
-	shapeRules["Mod"] = broadcastShape
-	shapeRules["GatherElements"] = func(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-		_, err := alongAxis(0)(c, n, in)
-		return []Shape{in[1]}, err
-	}
-}
-
-// atLeast lists how many inputs an operator needs where that is not one.
-var atLeast = map[string]int{
-	"Constant": 0, "Conv": 2, "ConvTranspose": 2, "Gemm": 2, "MatMul": 2, "Add": 2, "Sub": 2, "Mul": 2, "Div": 2, "Pow": 2,
-	"Equal": 2, "Greater": 2, "GreaterOrEqual": 2, "Less": 2, "LessOrEqual": 2, "And": 2, "Or": 2, "Mod": 2, "PRelu": 2,
-	"Where": 3, "BatchNormalization": 5, "Gather": 2, "GatherElements": 2, "ScatterElements": 3, "Expand": 2, "OneHot": 3,
-	"InstanceNormalization": 3, "GroupNormalization": 3, "LayerNormalization": 2, "RMSNormalization": 2, "CastLike": 2,
-	"MaxUnpool": 2, "Tile": 2, "CumSum": 2, "ScatterND": 3, "GatherND": 2,
-}
-
 // CheckInputs refuses a node without the inputs that its operator must have.
 func (n *Node) CheckInputs() error {
-	need, ok := atLeast[n.Op]
-	if !ok {
+	need := TraitsOf(n.Op).Inputs
+	if need == 0 {
 		need = 1
 	}
 	for i := range need {

@@ -171,3 +171,8 @@ func gatherNDShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 	}
 	return []Shape{append(slices.Clone(at[:len(at)-1]), x[depth:]...)}, nil
 }
+
+func gatherElementsShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+	_, err := alongAxis(0)(c, n, in)
+	return []Shape{in[1]}, err
+}

@@ -161,9 +161,9 @@ func (r *roles) draw(name string, t *Tensor) distribution {
 			break
 		}
 		n := next[0]
-		switch n.Op {
-		case "Identity", "Reshape", "Unsqueeze", "Squeeze", "Cast":
-		case "Transpose":
+		switch {
+		case TraitsOf(n.Op).Relabels, n.Op == "Identity", n.Op == "Cast":
+		case n.Op == "Transpose":
 			p, err := Perm(n, len(shape))
 			if err != nil {
 				return normal(0.1)
@@ -233,6 +233,10 @@ func fanIn(n *Node, input int, w Shape) float64 {
 	return float64(w[last-1])
 }
 
+// gatedGain stands in for the gain of a Mul: a SiLU, x·sigmoid(x), or a
+// squeeze-excite's scale, f(x)·sigmoid(·), have between 2.8 and 11.
+const gatedGain = 5
+
 // fanGain is the variance of the weights times their fan-in. It restores what
 // the activation before took from the second moment (ReLU a half: He et al.
 // 2015, equation 10), so that plain chains keep theirs. A branch that ends in a
@@ -246,11 +250,15 @@ func (r *roles) fanGain(n *Node, weight int) float64 {
 		if p == nil {
 			break
 		}
-		if g, ok := activationGain[p.Op]; ok {
+		if p.Op == "Mul" {
+			gain = gatedGain
+			break
+		}
+		if g := TraitsOf(p.Op).Gain; g > 0 {
 			gain = g
 			break
 		}
-		if !slices.Contains(transparent, p.Op) || p.Op == "BatchNormalization" {
+		if !TraitsOf(p.Op).steady || p.Op == "BatchNormalization" {
 			break
 		}
 		in = p.Input(0)
@@ -271,7 +279,7 @@ func (r *roles) fanGain(n *Node, weight int) float64 {
 			}
 			return gain / float64(r.joins)
 		}
-		if !slices.Contains(transparent, next[0].Op) && next[0].Op != "Add" {
+		if !TraitsOf(next[0].Op).steady && next[0].Op != "Add" {
 			break
 		}
 		out = next[0].Outputs[0]
@@ -288,20 +296,10 @@ func (r *roles) endsInWeights(t string) bool {
 			return false
 		case slices.Contains([]string{"Conv", "ConvTranspose", "Gemm", "MatMul"}, p.Op):
 			return true
-		case !slices.Contains(transparent, p.Op):
+		case !TraitsOf(p.Op).steady:
 			return false
 		}
 		t = p.Input(0)
 	}
 	return false
-}
-
-// transparent operators about keep the variance of their first input.
-var transparent = []string{"Identity", "Dropout", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "GlobalAveragePool", "MaxPool", "BatchNormalization", "Cast"}
-
-// activationGain is 1 / E[f(x)²] of an x of variance 1. Mul is a SiLU, x·sigmoid(x),
-// or a squeeze-excite's scale, f(x)·sigmoid(·): between 2.8 and 11.
-var activationGain = map[string]float64{
-	"Relu": 2, "LeakyRelu": 2, "PRelu": 2, "Clip": 2, "Elu": 1.55, "Selu": 1, "Gelu": 2.35, "Mul": 5, "Swish": 2.8, "HardSwish": 2.8, "Mish": 2.1,
-	"Sigmoid": 3.4, "HardSigmoid": 3.6, "Tanh": 2.5, "Softplus": 0.9,
 }

@@ -114,30 +114,13 @@ func (n *Node) place() string {
 	return fmt.Sprintf("%s %q", n.Origin, name)
 }
 
-// foldOnly lists operators that are understood only where they can be folded away.
-var foldOnly = []string{"Constant", "ConstantOfShape", "Shape", "Range", "Size", "Upsample"}
-
 // Supported asks whether there is a rule for every node.
 func (g *Graph) Supported() error {
 	var missing []*Node
 	for _, n := range g.Nodes {
-		_, known := shapeRules[n.Op]
-		if n.Domain != "" || !known && !slices.Contains(foldOnly, n.Op) || n.hasAttr(func(a Attr) bool { return a.Opaque }) {
+		if _, known := operators[n.Op]; !known || n.Domain != "" || n.hasAttr(func(a Attr) bool { return a.Opaque }) {
 			missing = append(missing, n)
 		}
 	}
 	return Unsupported("operators that are not supported", missing)
-}
-
-// Operators lists the standard operators that models may have, sorted. Some of
-// them only where their inputs are constants or shapes.
-func Operators() []string {
-	ops := slices.Clone(foldOnly)
-	for op := range shapeRules {
-		if !slices.Contains(ops, op) {
-			ops = append(ops, op)
-		}
-	}
-	slices.Sort(ops)
-	return ops
 }

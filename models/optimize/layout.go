@@ -41,15 +41,7 @@ func (w *rewriter) transposed(name string, rows, columns int64) string {
 	return w.OpWith("Transpose", onnx.Attrs{"perm": []int64{1, 0}}, w.Reshape(name, onnx.Shape{rows, columns}))
 }
 
-// pointwise are the operators that work value by value, or between values at the
-// same place: they are the same in every layout.
-var pointwise = []string{
-	"Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Softplus",
-	"Softsign", "Erf", "Gelu", "Mish", "Clip", "Exp", "Log", "Sqrt", "Abs", "Neg", "Reciprocal", "Identity",
-	"ThresholdedRelu", "Add", "Sub", "Mul", "Div", "Pow", "Min", "Max",
-}
-
-// pointwise copies such a node between [H W N C] tensors, its constants laid out alike.
+// pointwise copies a pointwise node between [H W N C] tensors, its constants laid out alike.
 // It reports false where an input has no such layout.
 func (w *rewriter) pointwise(n *onnx.Node) bool {
 	for _, in := range n.Inputs {

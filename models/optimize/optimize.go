@@ -90,7 +90,7 @@ func (w *rewriter) toHWNC(n *onnx.Node) bool {
 		return w.conv(n)
 	case n.Op == "BatchNormalization":
 		return w.isHWNC(n.Inputs[0]) && w.batchNormalization(n)
-	case slices.Contains(pointwise, n.Op):
+	case onnx.TraitsOf(n.Op).Pointwise:
 		return slices.ContainsFunc(n.Inputs, w.isHWNC) && w.pointwise(n)
 	}
 	return false

@@ -60,7 +60,7 @@ func spaceToDepth(g *onnx.Graph, block int64) {
 
 // unary reports whether a node works on each value of its first input alone.
 func unary(g *onnx.Graph, n *onnx.Node) bool {
-	if n.Domain != "" || !slices.Contains(pointwise, n.Op) || g.Consts[n.Inputs[0]] != nil {
+	if n.Domain != "" || !onnx.TraitsOf(n.Op).Pointwise || g.Consts[n.Inputs[0]] != nil {
 		return false
 	}
 	return !slices.ContainsFunc(n.Inputs[1:], func(in string) bool {

@@ -71,9 +71,6 @@ func Cuts(g *onnx.Graph) []string {
 	return cuts
 }
 
-// activations are the operators that may follow a residual join as part of it.
-var activations = []string{"Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Clip", "Gelu", "Mish", "Softplus"}
-
 // Boundaries returns the default boundaries, in order: the first Conv's output;
 // each residual join's Add, or its activation where that is the Add's only
 // consumer; where a block without a shortcut ends in a linear bottleneck
@@ -96,7 +93,7 @@ func Boundaries(g *onnx.Graph) []string {
 			chosen[n.Outputs[0]] = true
 		case n.Op == "Add" && depends[n.Input(0)] && depends[n.Input(1)]:
 			out := n.Outputs[0]
-			if next := consumers[out]; len(next) == 1 && slices.Contains(activations, next[0].Op) {
+			if next := consumers[out]; len(next) == 1 && onnx.TraitsOf(next[0].Op).Gain > 0 {
 				out = next[0].Outputs[0]
 			}
 			chosen[out] = true

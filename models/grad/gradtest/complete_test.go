@@ -80,8 +80,22 @@ func uncovered(all []*gradtest.Golden) []string {
 	return missing
 }
 
-// Every rule and every head has a golden.
+// settled reports whether an operator has a gradient rule or, instead, needs none.
+func settled(op string) bool {
+	t := onnx.TraitsOf(op)
+	return grad.HasRule(op) != (t.Folded || t.Simplified || t.Discrete())
+}
+
+// Every operator has a gradient rule or needs none; every rule and every head has a golden.
 func TestComplete(t *testing.T) {
+	for _, op := range onnx.Operators() {
+		if !settled(op) {
+			t.Errorf("%s needs a gradient rule and has none, or has one and needs none", op)
+		}
+	}
+	if settled("NoSuchOperator") {
+		t.Error("an operator without traits passes for settled")
+	}
 	if missing := uncovered(goldens); len(missing) > 0 {
 		t.Errorf("no golden for %v: add cases to scripts/goldens_*.py", missing)
 	}

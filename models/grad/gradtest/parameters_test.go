@@ -297,8 +297,8 @@ func withoutParameterCase(all []*trained) []string {
 		}
 	}
 	var missing []string
-	for op, inputs := range grad.ParameterInputs() {
-		for _, i := range inputs {
+	for _, op := range onnx.Operators() {
+		for _, i := range onnx.TraitsOf(op).Parameters {
 			if key := fmt.Sprint(op, " ", i); !seen[key] {
 				missing = append(missing, key)
 			}
@@ -315,8 +315,8 @@ func TestParametersComplete(t *testing.T) {
 	if missing := withoutParameterCase(all); len(missing) > 0 {
 		t.Errorf("no golden for the parameters %v: add cases to scripts/goldens_parameters.py", missing)
 	}
-	for op, inputs := range grad.ParameterInputs() {
-		for _, i := range inputs {
+	for _, op := range onnx.Operators() {
+		for _, i := range onnx.TraitsOf(op).Parameters {
 			key := fmt.Sprint(op, " ", i)
 			rest := slices.DeleteFunc(slices.Clone(all), func(g *trained) bool {
 				names := g.names()

@@ -1,16 +1,12 @@
 package simplify
 
-import (
-	"slices"
-
-	"selfheal/models/onnx"
-)
+import "selfheal/models/onnx"
 
 // relabel folds an operator that gives a constant another shape, and reports
 // whether n was one: exporters leave such chains before axes and weights.
 func (s *simplifier) relabel(n *onnx.Node) (bool, error) {
 	c, ok := s.g.Consts[n.Input(0)]
-	if !ok || s.g.IsOutput(n.Outputs[0]) || !slices.Contains([]string{"Reshape", "Flatten", "Squeeze", "Unsqueeze"}, n.Op) {
+	if !ok || s.g.IsOutput(n.Outputs[0]) || !onnx.TraitsOf(n.Op).Relabels {
 		return false, nil
 	}
 	for _, in := range n.Inputs[1:] {

@@ -86,7 +86,7 @@ func (s *simplifier) onRows(n *onnx.Node) (bool, error) {
 		}
 	case n.Op == "MatMul" && which == 0 && len(s.g.Shapes[n.Inputs[1]]) == 2 && s.rows[n.Inputs[1]] == "":
 		t = b.Op("MatMul", s.rows[n.Inputs[0]], n.Inputs[1])
-	case rowwise[n.Op]:
+	case onnx.TraitsOf(n.Op).Pointwise && lowerings[n.Op] == nil:
 		c := n.Clone()
 		for i, in := range n.Inputs {
 			if apart := s.rows[in]; apart != "" {
@@ -109,11 +109,4 @@ func (s *simplifier) onRows(n *onnx.Node) (bool, error) {
 	}
 	s.setRows(n.Outputs[0], t)
 	return true, nil
-}
-
-// rowwise are the elementwise operators that work on a matrix of rows as they do
-// on the tensor that it stands for.
-var rowwise = map[string]bool{
-	"Add": true, "Sub": true, "Mul": true, "Div": true, "Relu": true, "LeakyRelu": true, "Elu": true, "Selu": true, "Sigmoid": true, "Tanh": true,
-	"HardSigmoid": true, "HardSwish": true, "Gelu": true, "Erf": true, "Mish": true, "Softplus": true, "Clip": true, "Neg": true, "Exp": true, "Sqrt": true,
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"selfheal/models/onnx"
 )
@@ -24,6 +25,9 @@ func upgrade(g *onnx.Graph, n *onnx.Node, from int64) error {
 		n.SetInput(at, g.AddConst(n.Outputs[0]+"/"+attr, onnx.Scalar(n.Float(attr, def))))
 		delete(n.Attrs, attr)
 	}
+	if strings.HasPrefix(n.Op, "Reduce") && n.Op != "ReduceSum" && from < 18 {
+		move("axes", 1)
+	}
 	switch n.Op {
 	case "BatchNormalization":
 		if n.Int("training_mode", 0) == 1 {
@@ -36,16 +40,8 @@ func upgrade(g *onnx.Graph, n *onnx.Node, from int64) error {
 	case "Dropout":
 		n.Attrs, n.Inputs, n.Op = nil, n.Inputs[:1], "Identity"
 		n.Outputs = n.Outputs[:1]
-	case "Squeeze", "Unsqueeze":
+	case "Squeeze", "Unsqueeze", "ReduceSum":
 		if from < 13 {
-			move("axes", 1)
-		}
-	case "ReduceSum":
-		if from < 13 {
-			move("axes", 1)
-		}
-	case "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceProd", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp":
-		if from < 18 {
 			move("axes", 1)
 		}
 	case "Split":

@@ -1,0 +1,181 @@
+package onnx
+
+import (
+	"maps"
+	"slices"
+)
+
+// Traits are what this program knows about an operator: its row in the table of
+// operators. An activation is one row and the function that gives its slope; what
+// lists of operators need follows from the row.
+type Traits struct {
+	// Inputs is how many inputs a node needs at least. 0 stands for one.
+	Inputs int
+	// Slope appends dy/dx of a node that computes y = f(x) value by value, and returns
+	// the tensor that holds it: "" where it is 0 everywhere. Package grad has the
+	// gradient rules of all other operators.
+	Slope func(b *Builder, n *Node) string
+	// Gain is 1/E[f(x)²] for x of variance 1. Activations alone have one.
+	Gain float64
+	// Pointwise operators work value by value, or on values at the same place: they are
+	// the same in every layout, and on the rows of a matrix.
+	Pointwise bool
+	// Relabels says that the output holds the first input's values in the same order.
+	Relabels bool
+	// Simplified operators are written by others in package simplify: no data passes
+	// through them afterwards, and they need no gradient rule.
+	Simplified bool
+	// Parameters are the inputs that can be parameters: weights, biases, scales. The
+	// rule gives gradients by them too, summed over the batch.
+	Parameters []int
+	// Folded operators are understood only where they can be folded away: they have no
+	// rule for shapes.
+	Folded bool
+
+	shape     shapeRule
+	result    DType // element type of the first output; 0: that of input typedBy
+	typedBy   int
+	alike     bool                          // the inputs are of one element type
+	discrete  bool                          // no gradient passes, though the output's element type may be Float
+	steady    bool                          // the variance of the first input about stays
+	flops     func(g *Graph, n *Node) int64 // nil: one a value of the first output
+	inKernels func(b *Builder, n *Node) string
+}
+
+// Discrete reports whether an operator gives integers, truth values or random
+// numbers: no gradient passes through it.
+func (t Traits) Discrete() bool { return t.discrete || t.result == Bool || t.result == Int64 }
+
+// TraitsOf returns an operator's traits, those of the zero value where it is not known.
+func TraitsOf(op string) Traits { return operators[op] }
+
+// Operators lists the standard operators that models may have, sorted. Some of
+// them only where their inputs are constants or shapes.
+func Operators() []string { return slices.Sorted(maps.Keys(operators)) }
+
+// noInputs is the Inputs of an operator that has none.
+const noInputs = -1
+
+// operators is the table of operators.
+var operators map[string]Traits
+
+func init() { // init breaks the cycle operators → shape rules → operators
+	activation := func(gain float64, slope func(b *Builder, n *Node) string) Traits {
+		return Traits{shape: sameShape, Pointwise: true, Slope: slope, Gain: gain}
+	}
+	function := func(slope func(b *Builder, n *Node) string) Traits { return activation(0, slope) }
+	inKernels := func(t Traits, write func(b *Builder, n *Node) string) Traits { t.inKernels = write; return t }
+	binary := Traits{shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true}
+	weighted := Traits{shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true, Parameters: []int{1}}
+	variadic := Traits{shape: broadcastShape, alike: true, Simplified: true}
+	truth := Traits{shape: broadcastShape, Inputs: 2, alike: true, result: Bool}
+	reduction := Traits{shape: reduceShape, Simplified: true}
+	relabelling := Traits{Relabels: true, steady: true, flops: free}
+	shaped := func(t Traits, shape shapeRule) Traits { t.shape = shape; return t }
+	random := Traits{shape: sameShape, discrete: true}
+	folded := Traits{Folded: true}
+	operators = map[string]Traits{
+		// y = f(x): slopes are in slope.go. Gains are those of the default attributes.
+		"Relu":            activation(2, reluSlope),
+		"LeakyRelu":       activation(2, leakyReluSlope),
+		"ThresholdedRelu": activation(2.5, thresholdedReluSlope),
+		"Elu":             inKernels(activation(1.55, eluSlope), eluKernel),
+		"Selu":            inKernels(activation(1, seluSlope), seluKernel),
+		"Celu":            inKernels(activation(1.55, celuSlope), celuKernel),
+		"Sigmoid":         activation(3.4, sigmoidSlope),
+		"HardSigmoid":     activation(3.6, hardSigmoidSlope),
+		"HardSwish":       activation(2.8, hardSwishSlope),
+		"Mish":            inKernels(activation(2.1, mishSlope), mishKernel),
+		"Gelu":            activation(2.35, geluSlope),
+		"Softplus":        inKernels(activation(0.9, softplusSlope), softplusKernel),
+		"Softsign":        activation(5.5, softsignSlope),
+		"Tanh":            activation(2.5, tanhSlope),
+		"Swish":           {shape: sameShape, Gain: 2.8, Simplified: true},
+		"PRelu":           {shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true, Parameters: []int{1}, Gain: 2},
+		"Clip":            activation(2, nil),
+		"Erf":             function(erfSlope),
+		"Exp":             function(expSlope),
+		"Abs":             function(absSlope),
+		"Sin":             inKernels(function(sinSlope), filledKernel),
+		"Cos":             inKernels(function(cosSlope), filledKernel),
+		"Log":             inKernels(function(nil), filledKernel),
+		"Sqrt":            function(nil),
+		"Neg":             function(nil),
+		"Reciprocal":      function(reciprocalSlope),
+		"Sign":            function(flat),
+		"Floor":           function(flat),
+		"Ceil":            function(flat),
+		"Round":           function(flat),
+		"Identity":        {shape: sameShape, Pointwise: true, steady: true, flops: free},
+		// Values at the same place.
+		"Add": weighted, "Mul": weighted, "Sub": binary, "Div": binary,
+		"Pow": {shape: broadcastShape, Inputs: 2, Pointwise: true},
+		"Min": {shape: broadcastShape, Pointwise: true, alike: true},
+		"Max": {shape: broadcastShape, Pointwise: true, alike: true},
+		"Mod": {shape: broadcastShape, Inputs: 2, alike: true, discrete: true},
+		"Sum": variadic, "Mean": variadic,
+		"Where": {shape: broadcastShape, Inputs: 3, typedBy: 1},
+		"Equal": truth, "Greater": truth, "GreaterOrEqual": truth, "Less": truth, "LessOrEqual": truth,
+		"And": truth, "Or": truth, "Not": {shape: sameShape, result: Bool},
+		"Cast":     {shape: sameShape, Slope: flat, steady: true},
+		"CastLike": {shape: sameShape, Inputs: 2, typedBy: 1, Simplified: true},
+		// Products.
+		"Conv":          {shape: convShape, Inputs: 2, Parameters: []int{1, 2}, flops: convFLOPs},
+		"ConvTranspose": {shape: convTransposeShape, Inputs: 2, Parameters: []int{1, 2}, flops: convTransposeFLOPs},
+		"Gemm":          {shape: gemmShape, Inputs: 2, Parameters: []int{1, 2}, flops: gemmFLOPs},
+		"MatMul":        {shape: matMulShape, Inputs: 2, Parameters: []int{1}, flops: matMulFLOPs},
+		"Einsum":        {shape: einsumShape, Simplified: true},
+		// Pooling.
+		"MaxPool": {shape: poolShape, steady: true}, "AveragePool": {shape: poolShape},
+		"LpPool":            {shape: poolShape, Simplified: true},
+		"GlobalAveragePool": {shape: globalPoolShape, steady: true},
+		"GlobalMaxPool":     {shape: globalPoolShape},
+		"GlobalLpPool":      {shape: globalPoolShape, Simplified: true},
+		"MaxUnpool":         {shape: maxUnpoolShape, Inputs: 2},
+		"Resize":            {shape: resizeShape}, "Upsample": folded,
+		// Normalisation and Softmax.
+		"BatchNormalization": {
+			shape: batchNormalizationShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, steady: true,
+		},
+		"LayerNormalization":    {shape: layerNormalizationShape, Inputs: 2, Parameters: []int{1, 2}},
+		"InstanceNormalization": {shape: sameShape, Inputs: 3, Simplified: true},
+		"GroupNormalization":    {shape: sameShape, Inputs: 3, Simplified: true},
+		"RMSNormalization":      {shape: alongAxis(-1), Inputs: 2, Simplified: true},
+		"LpNormalization":       {shape: alongAxis(-1), Simplified: true},
+		"LRN":                   {shape: sameShape, Simplified: true},
+		"Softmax":               {shape: alongAxis(-1)}, "LogSoftmax": {shape: alongAxis(-1)},
+		// Reductions.
+		"ReduceSum":       {shape: reduceShape},
+		"ReduceMax":       {shape: reduceShape},
+		"ReduceMin":       {shape: reduceShape},
+		"ReduceLogSumExp": {shape: reduceShape},
+		"ReduceMean":      reduction, "ReduceL1": reduction, "ReduceL2": reduction, "ReduceProd": reduction,
+		"ReduceSumSquare": reduction, "ReduceLogSum": reduction,
+		"ArgMax": {shape: argShape, result: Int64}, "ArgMin": {shape: argShape, result: Int64},
+		"TopK":   {shape: topKShape},
+		"CumSum": {shape: cumSumShape, Inputs: 2},
+		// Layout.
+		"Reshape": shaped(relabelling, reshapeShape), "Flatten": shaped(relabelling, flattenShape),
+		"Squeeze": shaped(relabelling, squeezeShape), "Unsqueeze": shaped(relabelling, unsqueezeShape),
+		"Transpose": {shape: transposeShape, steady: true, flops: free},
+		"Concat":    {shape: concatShape, flops: free},
+		"Slice":     {shape: sliceShape}, "Split": {shape: splitShape}, "Pad": {shape: padShape},
+		"Expand": {shape: expandShape, Inputs: 2}, "Tile": {shape: tileShape, Inputs: 2},
+		"Trilu":        {shape: triluShape},
+		"DepthToSpace": {shape: depthToSpaceShape}, "SpaceToDepth": {shape: spaceToDepthShape},
+		// Reading and writing at indices.
+		"Gather":          {shape: gatherShape, Inputs: 2},
+		"GatherElements":  {shape: gatherElementsShape, Inputs: 2},
+		"GatherND":        {shape: gatherNDShape, Inputs: 2, Simplified: true},
+		"ScatterElements": {shape: alongAxis(0), Inputs: 3},
+		"ScatterND":       {shape: scatterNDShape, Inputs: 3, Simplified: true}, // on constants alone
+		"OneHot":          {shape: oneHotShape, Inputs: 3, typedBy: 2, discrete: true},
+		// Quantisation, random numbers.
+		"QuantizeLinear": {shape: sameShape}, "DequantizeLinear": {shape: sameShape, result: Float},
+		"RandomNormalLike": random, "RandomUniformLike": random, "Bernoulli": random,
+		"Dropout": {shape: sameShape, steady: true, Simplified: true},
+		// Shapes and constants.
+		"Constant": {Inputs: noInputs, Folded: true}, "ConstantOfShape": folded, "Range": {Inputs: 3, Folded: true},
+		"Shape": {Folded: true, result: Int64}, "Size": {Folded: true, result: Int64},
+	}
+}

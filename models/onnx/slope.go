@@ -1,0 +1,191 @@
+package onnx
+
+import "math"
+
+// Slopes of the operators that compute y = f(x), value by value: formulas for dy/dx,
+// and what it is at a kink, there as PyTorch has it.
+
+// Steep turns HardSigmoid into a jump: max(0, min(1, 3e38·x)) is 0 for x ≤ 0
+// and 1 for every normal x > 0.
+const Steep = 3e38
+
+// Step appends max(0, min(1, αx+β)). HardSigmoid is vectorised in ONNX Runtime, and it
+// stays in the blocked layout of the convolutions around it; Sign, Greater and
+// Where are several times slower and leave that layout.
+func (b *Builder) Step(x string, alpha, beta float32) string {
+	return b.OpWith("HardSigmoid", Attrs{"alpha": alpha, "beta": beta}, x)
+}
+
+// Positive appends the mask [x > 0], of 0 and 1.
+func (b *Builder) Positive(x string) string { return b.Step(x, Steep, 0) }
+
+// inside appends the mask [0 < y < 1] for y in [0, 1]: there alone y − y² > 0.
+func (b *Builder) inside(y string) string {
+	return b.Positive(b.Op("Sub", y, b.Op("Mul", y, y)))
+}
+
+// negativePart appends min(x, 0).
+func (b *Builder) negativePart(x string) string { return b.Op("Clip", x, "", b.Float(0)) }
+
+// Less appends x − v, or nothing where v is the constant 0.
+func (b *Builder) Less(x, v string) string {
+	if t, ok := b.G.Consts[v]; ok && len(t.Floats) == 1 && t.Floats[0] == 0 {
+		return x
+	}
+	return b.Op("Sub", x, v)
+}
+
+// sign x, ⌊x⌋, ⌈x⌉, x rounded, truth values and integers as floats: 0, at the steps
+// too. A Cast of floats to floats does not outlive simplification.
+func flat(*Builder, *Node) string { return "" }
+
+// max(x, 0): [y > 0], 0 at the kink
+func reluSlope(b *Builder, n *Node) string { return b.Positive(n.Outputs[0]) }
+
+// x for x > 0, αx else: 1 or α; α at 0
+func leakyReluSlope(b *Builder, n *Node) string {
+	x, alpha := n.Inputs[0], n.Float("alpha", 0.01)
+	if alpha >= 0 && alpha <= 1 {
+		return b.Op("Max", b.Positive(x), b.Float(alpha))
+	}
+	return b.Op("Where", b.Op("Greater", x, b.Float(0)), b.Float(1), b.Float(alpha))
+}
+
+// x for x > α, else 0: [x > α], 0 at α
+func thresholdedReluSlope(b *Builder, n *Node) string {
+	return b.Positive(b.Less(n.Inputs[0], b.Float(n.Float("alpha", 1))))
+}
+
+// x for x > 0, α(eˣ−1) else: 1 or y + α; α's branch at 0
+func eluSlope(b *Builder, n *Node) string {
+	return b.exponentialSlope(n, 1, n.Float("alpha", 1))
+}
+
+// γx for x > 0, γα(eˣ−1) else: γ or y + γα; the latter at 0
+func seluSlope(b *Builder, n *Node) string {
+	gamma, alpha := selu(n)
+	return b.exponentialSlope(n, gamma, gamma*alpha)
+}
+
+// selu reads Selu's γ and α.
+func selu(n *Node) (gamma, alpha float32) {
+	return n.Float("gamma", 1.05070102214813232421875), n.Float("alpha", 1.67326319217681884765625)
+}
+
+// exponentialSlope gives x > 0 ? above : y + below.
+func (b *Builder) exponentialSlope(n *Node, above, below float32) string {
+	y := n.Outputs[0]
+	if above == below && above > 0 { // no step: min(y, 0) + below
+		return b.Op("Add", b.negativePart(y), b.Float(below))
+	}
+	return b.Op("Where", b.Op("Greater", n.Inputs[0], b.Float(0)), b.Float(above), b.Op("Add", y, b.Float(below)))
+}
+
+// x for x > 0, α(e^{x/α}−1) else: min(y, 0)/α + 1
+func celuSlope(b *Builder, n *Node) string {
+	low := b.negativePart(n.Outputs[0])
+	if alpha := n.Float("alpha", 1); alpha != 1 {
+		low = b.Op("Mul", low, b.Float(1/alpha))
+	}
+	return b.Op("Add", low, b.Float(1))
+}
+
+// 1/(1+e⁻ˣ): y·(1−y)
+func sigmoidSlope(b *Builder, n *Node) string {
+	y := n.Outputs[0]
+	return b.Op("Mul", y, b.Op("Sub", b.Float(1), y))
+}
+
+// max(0, min(1, αx+β)): α where 0 < y < 1, else 0, at both ends too. One as steep as
+// the masks here is a step: no gradient.
+func hardSigmoidSlope(b *Builder, n *Node) string {
+	alpha := n.Float("alpha", 0.2)
+	if alpha >= Steep || alpha <= -Steep {
+		return ""
+	}
+	return b.Op("Mul", b.inside(n.Outputs[0]), b.Float(alpha))
+}
+
+// x·h, h = max(0, min(1, x/6 + ½)): h + (h−½)·[0 < h < 1]; 0 at −3 and 1 at 3, as in
+// PyTorch since 2.3
+func hardSwishSlope(b *Builder, n *Node) string {
+	return b.GatedSlope(b.Step(n.Inputs[0], 1./6, 0.5), 0.5)
+}
+
+// GatedSlope gives the derivative of x·h for h = max(0, min(1, αx+β)): h + αx where
+// 0 < h < 1 and αx = h − β there, else h.
+func (b *Builder) GatedSlope(h string, beta float32) string {
+	return b.Op("Add", h, b.Op("Mul", b.Op("Sub", h, b.Float(beta)), b.inside(h)))
+}
+
+// x·tanh(ln(1+eˣ)). With e = eˣ, m = e(e+2), d = m + 2 the factor is t = m/d and the
+// slope t + x·4(m−e)/d²; above 20, where t is 1 in float32, x is held at 20 in e.
+func mishSlope(b *Builder, n *Node) string {
+	x := n.Inputs[0]
+	e := b.Op("Exp", b.Op("Clip", x, "", b.Float(20)))
+	m := b.Op("Mul", e, b.Op("Add", e, b.Float(2)))
+	d := b.Op("Add", m, b.Float(2))
+	dt := b.Op("Div", b.Op("Div", b.Op("Mul", b.Op("Sub", m, e), b.Float(4)), d), d)
+	return b.Op("Add", b.Op("Div", m, d), b.Op("Mul", x, dt))
+}
+
+// x·Φ(x), Φ(x) = ½(1 + erf(x/√2)): Φ + x·e^(−x²/2)/√(2π); with approximate="tanh"
+// ½x(1+t), t = tanh u, u = √(2/π)(x + κx³), κ = 0.044715: ½(1+t) + ½x(1−t²)·√(2/π)(1+3κx²)
+func geluSlope(b *Builder, n *Node) string {
+	x := n.Inputs[0]
+	half := func(v string) string { return b.Step(v, 0.5, 0.5) } // ½(1+v) for |v| ≤ 1, in one pass
+	if n.Str("approximate", "none") == "tanh" {
+		const kappa = 0.044715
+		root := math.Sqrt(2 / math.Pi)
+		square := b.Op("Mul", x, x)
+		cubic := b.Op("Add", b.Op("Mul", square, b.Float(float32(root*kappa))), b.Float(float32(root)))
+		t := b.Op("Tanh", b.Op("Mul", x, cubic))
+		du := b.Op("Add", b.Op("Mul", square, b.Float(float32(1.5*root*kappa))), b.Float(float32(root/2)))
+		falling := b.Op("Sub", b.Float(1), b.Op("Mul", t, t))
+		return b.Op("Add", half(t), b.Op("Mul", b.Op("Mul", x, falling), du))
+	}
+	h := b.Op("Mul", x, b.Float(float32(math.Sqrt(0.5))))
+	phi := half(b.Op("Erf", h))
+	// x·e^(−x²/2)/√(2π) = h·e^(ln(1/√π) − h²): the factor costs nothing in the exponent
+	bell := b.Op("Exp", b.Op("Sub", b.Float(float32(-0.5*math.Log(math.Pi))), b.Op("Mul", h, h)))
+	return b.Op("Add", phi, b.Op("Mul", h, bell))
+}
+
+// erf x: (2/√π)·e^(−x²)
+func erfSlope(b *Builder, n *Node) string {
+	square := b.Op("Mul", n.Inputs[0], n.Inputs[0])
+	return b.Op("Exp", b.Op("Sub", b.Float(float32(math.Log(2/math.Sqrt(math.Pi)))), square))
+}
+
+// ln(1+eˣ): 1/(1+e⁻ˣ)
+func softplusSlope(b *Builder, n *Node) string { return b.Op("Sigmoid", n.Inputs[0]) }
+
+// x/(1+|x|): (1−|y|)²
+func softsignSlope(b *Builder, n *Node) string {
+	rest := b.Op("Sub", b.Float(1), b.Op("Abs", n.Outputs[0]))
+	return b.Op("Mul", rest, rest)
+}
+
+// tanh x: 1−y²
+func tanhSlope(b *Builder, n *Node) string {
+	y := n.Outputs[0]
+	return b.Op("Sub", b.Float(1), b.Op("Mul", y, y))
+}
+
+// eˣ: y
+func expSlope(_ *Builder, n *Node) string { return n.Outputs[0] }
+
+// |x|: sign x, 0 at 0
+func absSlope(b *Builder, n *Node) string { return b.Op("Sign", n.Inputs[0]) }
+
+// sin x: cos x
+func sinSlope(b *Builder, n *Node) string { return b.Op("Cos", n.Inputs[0]) }
+
+// cos x: −sin x
+func cosSlope(b *Builder, n *Node) string { return b.Op("Neg", b.Op("Sin", n.Inputs[0])) }
+
+// 1/x: −y²
+func reciprocalSlope(b *Builder, n *Node) string {
+	y := n.Outputs[0]
+	return b.Op("Neg", b.Op("Mul", y, y))
+}
