@@ -62,7 +62,7 @@ func (a APGD) Check(classes int, shape Shape) error {
 // checkCommon checks what every attack needs.
 func checkCommon(name string, norm Norm, eps float64, loss Loss, classes int, shape Shape) error {
 	switch {
-	case norm < Linf || norm > L1:
+	case !norm.known():
 		return fmt.Errorf("%s: no such norm: %d", name, int(norm))
 	case loss < CrossEntropy || loss > Margin:
 		return fmt.Errorf("%s: no such loss: %d", name, int(loss))

@@ -14,7 +14,7 @@ import (
 //
 //	go test ./attacks -run '^$' -bench Step
 func BenchmarkStep(b *testing.B) {
-	for _, n := range allNorms {
+	for _, n := range attacks.Norms() {
 		eps := []float64{8. / 255, 0.5, 12}[n]
 		for _, a := range []attacks.Attack{
 			attacks.APGD{Norm: n, Epsilon: eps},

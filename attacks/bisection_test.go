@@ -11,7 +11,7 @@ import (
 // tolerance at most, and a finer tolerance costs more passes.
 func TestBisectionTolerance(t *testing.T) {
 	o := attacktest.NewLinear(attacks.Shape{C: 1, H: 5, W: 5}, 4, 1)
-	for _, n := range allNorms {
+	for _, n := range attacks.Norms() {
 		for _, im := range attacktest.Images(o, 10, 0.08, 2) {
 			exact := o.Distance(n, im.Pixels, im.Label)
 			if exact < 0.005 {
@@ -64,7 +64,7 @@ func TestBisectionBudget(t *testing.T) {
 // neither finds one much nearer than the other, but for the odd image.
 func TestBisectionAndFAB(t *testing.T) {
 	o := attacktest.RandomMLP(attacks.Shape{C: 3, H: 6, W: 5}, 20, 5, 9)
-	for _, n := range allNorms {
+	for _, n := range attacks.Norms() {
 		eps := []float64{0.3, 3, 20}[n]
 		worse := 0
 		for _, im := range attacktest.Images(o, 20, 0.5, 10) {

@@ -11,7 +11,7 @@ import (
 // boundary, and accepts it for an epsilon that equals it, but not for one below.
 func TestFABDistance(t *testing.T) {
 	o := attacktest.NewLinear(attacks.Shape{C: 1, H: 5, W: 5}, 4, 1)
-	for _, n := range allNorms {
+	for _, n := range attacks.Norms() {
 		for _, targeted := range []bool{false, true} {
 			for _, im := range attacktest.Images(o, 10, 0.08, 2) {
 				a := attacks.FAB{Norm: n, Epsilon: 1e-9, Targeted: targeted, Steps: 30}
@@ -52,7 +52,7 @@ func TestFABDistance(t *testing.T) {
 func TestFABRestarts(t *testing.T) {
 	o := attacktest.RandomMLP(attacks.Shape{C: 1, H: 5, W: 5}, 8, 4, 1)
 	im := attacktest.Images(o, 1, 0.3, 2)[0]
-	for _, n := range allNorms {
+	for _, n := range attacks.Norms() {
 		tr := &trace{Oracle: o}
 		a := attacks.FAB{Norm: n, Epsilon: 1e-4, Targeted: true, Targets: 1, Steps: 1, Restarts: 2}
 		if _, err := a.Perturb(t.Context(), tr, im, 1); err != nil {

@@ -169,29 +169,6 @@ func logSumExp(logits []float32) float64 {
 	return m + math.Log(s)
 }
 
-// runnerUp is the class of the largest logit other than label's, the lowest among equals.
-func runnerUp(logits []float32, label int) int {
-	best := -1
-	for j, z := range logits {
-		if j != label && (best < 0 || z > logits[best]) {
-			best = j
-		}
-	}
-	return best
-}
-
-// broken reports whether logits are not label's: another class is larger, or
-// equal and lower (the argmax of torch.max). NaN never counts as broken.
-func broken(logits []float32, label int) bool {
-	zy := logits[label]
-	for j, z := range logits {
-		if z > zy || (z == zy && j < label) {
-			return true
-		}
-	}
-	return false
-}
-
 // ranks holds the classes of the four largest logits, largest first; −1 past
 // the number of classes.
 type ranks [4]int

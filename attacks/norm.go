@@ -17,35 +17,38 @@ const (
 	L1
 )
 
-// ParseNorm reads "linf", "l2" or "l1".
+var normNames = [...]struct{ name, title string }{{"linf", "ℓ∞"}, {"l2", "ℓ2"}, {"l1", "ℓ1"}}
+
+// Norms lists the norms.
+func Norms() []Norm { return []Norm{Linf, L2, L1} }
+
+// ParseNorm reads what [Norm.String] writes.
 func ParseNorm(s string) (Norm, error) {
-	switch s {
-	case "linf":
-		return Linf, nil
-	case "l2":
-		return L2, nil
-	case "l1":
-		return L1, nil
+	for _, n := range Norms() {
+		if s == n.String() {
+			return n, nil
+		}
 	}
 	return 0, fmt.Errorf("unknown norm %q (want linf, l2 or l1)", s)
 }
 
+// known reports whether n is a norm.
+func (n Norm) known() bool { return n >= 0 && int(n) < len(normNames) }
+
 // String returns "linf", "l2" or "l1".
 func (n Norm) String() string {
-	switch n {
-	case Linf:
-		return "linf"
-	case L2:
-		return "l2"
-	case L1:
-		return "l1"
+	if !n.known() {
+		return fmt.Sprintf("norm(%d)", int(n))
 	}
-	return fmt.Sprintf("norm(%d)", int(n))
+	return normNames[n].name
 }
+
+// Title returns "ℓ∞", "ℓ2" or "ℓ1".
+func (n Norm) Title() string { return normNames[n].title }
 
 // MarshalText writes the norm's name.
 func (n Norm) MarshalText() ([]byte, error) {
-	if n < Linf || n > L1 {
+	if !n.known() {
 		return nil, fmt.Errorf("no such norm: %d", int(n))
 	}
 	return []byte(n.String()), nil

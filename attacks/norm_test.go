@@ -8,8 +8,6 @@ import (
 	"selfheal/attacks"
 )
 
-var allNorms = []attacks.Norm{attacks.Linf, attacks.L2, attacks.L1}
-
 func TestNorm(t *testing.T) {
 	a, b := []float32{0, 1, 0.5}, []float32{0.25, 1, 0}
 	for n, want := range map[attacks.Norm]float64{attacks.Linf: 0.5, attacks.L2: math.Sqrt(0.3125), attacks.L1: 0.75} {
@@ -51,7 +49,7 @@ func TestBox(t *testing.T) {
 // TestConfine: a point that rounding left outside is pulled in, any other kept.
 func TestConfine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
-	for _, n := range allNorms {
+	for _, n := range attacks.Norms() {
 		x, adv := make([]float32, 500), make([]float32, 500)
 		for i := range x {
 			x[i], adv[i] = rng.Float32(), rng.Float32()

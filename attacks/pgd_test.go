@@ -18,7 +18,7 @@ func TestPGDSchedules(t *testing.T) {
 		attacks.LinearSteps:   {1, 0.75, 0.5, 0.25},
 		attacks.CosineSteps:   {1, (1 + math.Sqrt2/2) / 2, 0.5, (1 - math.Sqrt2/2) / 2},
 	} {
-		for _, n := range allNorms {
+		for _, n := range attacks.Norms() {
 			o := &scripted{shape: attacks.Shape{C: 1, H: 1, W: 1}}
 			var away float32
 			o.answer = func(call int, e *attacks.Evaluation) {

@@ -99,7 +99,7 @@ func TestProjectPlane(t *testing.T) {
 			}
 			most += room[i] * math.Abs(float64(w[i]))
 		}
-		for _, n := range allNorms {
+		for _, n := range attacks.Norms() {
 			got := attacks.ProjectPlane(n, x, w, b)
 			want := nearest(n, w, room, excess)
 			on := -b

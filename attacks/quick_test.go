@@ -21,7 +21,7 @@ func quick(t *testing.T, n attacks.Norm, epsilon float64, classes int) attacks.R
 // TestQuickPasses: an image that is never broken costs at most a twentieth of
 // standard's passes, by what the attacks announce and by what is then made.
 func TestQuickPasses(t *testing.T) {
-	for _, n := range allNorms {
+	for _, n := range attacks.Norms() {
 		passes := func(r attacks.Recipe) (sum int) {
 			for _, c := range r.Components {
 				f, b := c.Passes(10)

@@ -43,7 +43,7 @@ func componentNames(r attacks.Recipe) string {
 // TestVersions pins what AutoAttack's versions are made of.
 func TestVersions(t *testing.T) {
 	t.Parallel()
-	for _, n := range allNorms {
+	for _, n := range attacks.Norms() {
 		ce := attacks.APGD{Norm: n, Epsilon: 0.1, Steps: 100, Restarts: 1, EOT: 1, Rho: 0.75, Sparsity: 0.2}
 		dlr, target := ce, ce
 		dlr.Loss, target.Loss, target.Targets = attacks.DLR, attacks.TargetedDLR, 9
@@ -155,7 +155,7 @@ func cheap(kind string, parameters given) given {
 func TestClassesAndShapes(t *testing.T) {
 	t.Parallel()
 	var setups []attacks.Setup
-	for _, n := range allNorms {
+	for _, n := range attacks.Norms() {
 		for _, spec := range attacks.Specs {
 			for _, v := range spec.Versions { // as custom, of cheap components
 				d, err := autoattack(v.Name, n).Describe()
@@ -349,7 +349,7 @@ func TestSpecs(t *testing.T) {
 		if s.Versions != nil {
 			continue
 		}
-		for _, n := range allNorms {
+		for _, n := range attacks.Norms() {
 			r := recipe(t, attacks.Setup{Kind: s.Kind, Norm: n}, 0.5, 10)
 			if a := r.Components[0]; a.Name() != s.Kind || r.Name != s.Kind+"/1" || r.Minimises != s.Minimises {
 				t.Errorf("%s: %+v", s.Kind, r)

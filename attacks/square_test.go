@@ -53,7 +53,7 @@ func TestSquareImages(t *testing.T) {
 	for _, s := range []attacks.Shape{{C: 1, H: 1, W: 1}, {C: 2, H: 1, W: 9}, {C: 1, H: 5, W: 5}, {C: 1, H: 9, W: 14}, {C: 3, H: 24, W: 7}} {
 		o := attacktest.RandomMLP(s, 6, 3, 1)
 		im := attacktest.Images(o, 1, 0.5, 2)[0]
-		for _, n := range allNorms {
+		for _, n := range attacks.Norms() {
 			a := attacks.Square{Norm: n, Epsilon: 1e-3, Queries: 100}
 			if err := a.Check(3, s); err != nil {
 				if n == attacks.Linf || min(s.H, s.W) >= 5 {
@@ -71,7 +71,7 @@ func TestSquareImages(t *testing.T) {
 // TestSquareStops at the first misclassified query, which is returned.
 func TestSquareStops(t *testing.T) {
 	o := attacktest.RandomMLP(attacks.Shape{C: 3, H: 6, W: 6}, 12, 4, 5)
-	for _, n := range allNorms {
+	for _, n := range attacks.Norms() {
 		broke := 0
 		for _, im := range attacktest.Images(o, 10, 0.4, 6) {
 			asked := &queries{Oracle: o}
@@ -131,7 +131,7 @@ func (c *constant) Logits(_ context.Context, x, out []float32) error {
 // still wins the tie and the search goes on from every new point. No point is asked
 // about twice in a row.
 func TestSquareTies(t *testing.T) {
-	for _, n := range allNorms {
+	for _, n := range attacks.Norms() {
 		for _, z := range [][]float32{{2, 1}, {1, 1}} {
 			o := &constant{shape: attacks.Shape{C: 1, H: 6, W: 6}, logits: z}
 			rng := rand.New(rand.NewPCG(1, 1))

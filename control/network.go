@@ -194,30 +194,3 @@ func sized(s []float32, n int) []float32 {
 	}
 	return s[:n]
 }
-
-// Margin returns z_label − max of the other logits: above 0 when the classifier
-// is right, NaN when a logit is.
-func Margin(logits []float32, label int) float64 {
-	best := float32(0)
-	first := true
-	for j, z := range logits {
-		if z != z {
-			return float64(z)
-		}
-		if j != label && (first || z > best) {
-			best, first = z, false
-		}
-	}
-	return float64(logits[label]) - float64(best)
-}
-
-// Predict returns the class of the largest logit, the lowest at ties, as argmax does.
-func Predict(logits []float32) int {
-	best := 0
-	for j, z := range logits {
-		if z > logits[best] {
-			best = j
-		}
-	}
-	return best
-}

@@ -67,8 +67,8 @@ func TestProbabilities(t *testing.T) {
 		if err := probabilities.Gradient(context.Background(), x, loss, 1, 2, &b); err != nil {
 			t.Fatal(err)
 		}
-		if math.Abs(float64(a.Loss-b.Loss)) > 1e-5 || math.Abs(Margin(a.Logits, 1)-Margin(b.Logits, 1)) > 1e-5 {
-			t.Errorf("%v: loss %v and margin %v from logits, %v and %v from probabilities", loss, a.Loss, Margin(a.Logits, 1), b.Loss, Margin(b.Logits, 1))
+		if math.Abs(float64(a.Loss-b.Loss)) > 1e-5 || math.Abs(attacks.LogitMargin(a.Logits, 1)-attacks.LogitMargin(b.Logits, 1)) > 1e-5 {
+			t.Errorf("%v: loss %v and margin %v from logits, %v and %v from probabilities", loss, a.Loss, attacks.LogitMargin(a.Logits, 1), b.Loss, attacks.LogitMargin(b.Logits, 1))
 		}
 		if want := loss.Value(a.Logits, 1, 2); math.Abs(want-float64(a.Loss)) > 1e-5 {
 			t.Errorf("%v: the graph's loss is %v, its formula gives %v", loss, a.Loss, want)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"selfheal/attacks"
-	"selfheal/control"
 	"selfheal/harness/result"
 )
 
@@ -176,7 +175,7 @@ func (w *workshop) try(ctx context.Context, a attacks.Attack, o attacks.Oracle, 
 	if err != nil {
 		return res, false, err
 	}
-	if broken = control.Predict(logits) != im.Label; broken {
+	if broken = attacks.Argmax(logits) != im.Label; broken {
 		w.images[i], w.norms[i], w.first[i], w.queries[i] = res.Adversarial, d, w.spent[i]+res.FirstSuccess, w.asked[i]+res.FirstForward
 	}
 	return res, broken, nil

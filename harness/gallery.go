@@ -203,7 +203,7 @@ func (c *candidate) show(ctx context.Context, j Job, net *control.Network, k slo
 		return result.GalleryAnswer{Class: class, Name: named(names, class), Margin: margin}
 	}
 	says := func(logits []float32) result.GalleryAnswer {
-		return answer(control.Predict(logits), control.Margin(logits, c.image.Label))
+		return answer(attacks.Argmax(logits), attacks.LogitMargin(logits, c.image.Label))
 	}
 	alone := plain(net)
 	for _, one := range []struct {

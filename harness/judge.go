@@ -95,7 +95,7 @@ func (r *runner) judge(ctx context.Context, who subject, set []attacks.Image, im
 		if err != nil {
 			return err
 		}
-		margin := control.Margin(logits, set[i].Label)
+		margin := attacks.LogitMargin(logits, set[i].Label)
 		finite := margin - margin
 		if o != nil {
 			finite += o.Objective - o.Objective + o.Greedy - o.Greedy + o.Norm - o.Norm
@@ -103,7 +103,7 @@ func (r *runner) judge(ctx context.Context, who subject, set []attacks.Image, im
 		if finite != 0 { // NaN: something was infinite or NaN
 			return notFinite{who.what, set[i].ID, o != nil}
 		}
-		class := control.Predict(logits)
+		class := attacks.Argmax(logits)
 		out[i] = verdict{class: class, right: class == set[i].Label, margin: margin, simplex: simplex(logits), outcome: o}
 		if o != nil {
 			o.Controls, o.Logits = nil, nil // only the numbers are kept

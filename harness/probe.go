@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"selfheal/attacks"
-	"selfheal/control"
 	"selfheal/harness/result"
 )
 
@@ -75,7 +74,7 @@ func (r *runner) probe(ctx context.Context, s subject, set []attacks.Image, clea
 			}
 			apart[k] = math.Max(apart[k], normalisedDistance(first, again))
 		}
-		margin := control.Margin(first, im.Label)
+		margin := attacks.LogitMargin(first, im.Label)
 		rng := rand.New(rand.NewPCG(r.seed, uint64(im.ID)))
 		beside := make([]float32, len(im.Pixels))
 		for range neighbours {
@@ -86,7 +85,7 @@ func (r *runner) probe(ctx context.Context, s subject, set []attacks.Image, clea
 			if err != nil {
 				return err
 			}
-			changes[k] += math.Abs(control.Margin(z, im.Label)-margin) / math.Max(margin, 1e-12) / neighbours
+			changes[k] += math.Abs(attacks.LogitMargin(z, im.Label)-margin) / math.Max(margin, 1e-12) / neighbours
 		}
 		return nil
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/result"
 )
@@ -44,9 +45,9 @@ func (s *student) trace(ctx context.Context, loop *control.Controller, images []
 	err := s.forEach(ctx, len(images), 2*s.loop.state, func(ctx context.Context, i int) error { // a point's look keeps as much as the loop
 		label := s.set[i].Label
 		return loop.Trace(ctx, images[i], d, func(p control.Point) error {
-			margin := control.Margin(p.Logits, label)
+			margin := attacks.LogitMargin(p.Logits, label)
 			finite := margin-margin+p.Objective-p.Objective == 0
-			readings[i] = append(readings[i], reading{p.Objective, finite && control.Predict(p.Logits) == label, finite})
+			readings[i] = append(readings[i], reading{p.Objective, finite && attacks.Argmax(p.Logits) == label, finite})
 			if i == 0 {
 				p.Controls, p.Logits = nil, nil // only numbers are kept
 				at = append(at, p)

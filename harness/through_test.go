@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"selfheal/attacks"
-	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
@@ -85,7 +84,7 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return -control.Margin(z, im.Label)
+				return -attacks.LogitMargin(z, im.Label)
 			}
 			direction, length, slope := make([]float64, len(x)), 0.0, 0.0
 			size := attacks.L2.Length(e.Gradient)

@@ -122,8 +122,8 @@ func (u *Use) answers(ctx context.Context, who subject, n int, pixels func(i int
 		if err != nil {
 			return err
 		}
-		class := control.Predict(logits)
-		margin := control.Margin(logits, class)
+		class := attacks.Argmax(logits)
+		margin := attacks.LogitMargin(logits, class)
 		if margin-margin != 0 { // NaN: something was infinite or NaN
 			return notFinite{who.what, i, who.controller != nil}
 		}

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"selfheal/attacks"
-	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/internal/testinput"
@@ -196,7 +195,7 @@ func TestVerifyMeasures(t *testing.T) {
 		if err := u.Network.Logits(context.Background(), c.Images[i*3072:(i+1)*3072], z); err != nil {
 			t.Fatal(err)
 		}
-		if right := control.Predict(z) == label; right != (b == '1') {
+		if right := attacks.Argmax(z) == label; right != (b == '1') {
 			t.Errorf("image %d: right %v, verdict %c", i, right, b)
 		}
 	}

@@ -206,7 +206,7 @@ func (o *Oracle) misclassified(x []float32, label int) bool {
 	for j, v := range z {
 		logits[j] = float32(v)
 	}
-	return Argmax(logits) != label
+	return attacks.Argmax(logits) != label
 }
 
 // checkRuns runs every image alone, again, and all at once, and returns what they gave.

@@ -235,18 +235,7 @@ func Images(o attacks.Oracle, n int, spread float64, seed uint64) []attacks.Imag
 		if err := o.Logits(context.Background(), x, logits); err != nil {
 			panic(err) // the oracles of this package return no errors
 		}
-		images[k] = attacks.Image{ID: k, Pixels: x, Label: Argmax(logits)}
+		images[k] = attacks.Image{ID: k, Pixels: x, Label: attacks.Argmax(logits)}
 	}
 	return images
-}
-
-// Argmax is the class of the largest logit, the lowest among equals.
-func Argmax(logits []float32) int {
-	best := 0
-	for j, z := range logits {
-		if z > logits[best] {
-			best = j
-		}
-	}
-	return best
 }

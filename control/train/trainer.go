@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"selfheal/control"
+	"selfheal/attacks"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -311,7 +311,7 @@ func (t *Trainer) shard(ctx context.Context, f *frozen, w, epoch int, images []i
 	for k, i := range images {
 		r.crossEntropy += float64(out[crossEntropyAt].Data[k])
 		r.reconstruction += float64(out[reconstructionAt].Data[k])
-		if control.Predict(out[logitsAt].Data[k*classes:(k+1)*classes]) == t.data.Labels[i] {
+		if attacks.Argmax(out[logitsAt].Data[k*classes:(k+1)*classes]) == t.data.Labels[i] {
 			r.correct++
 		}
 	}
