@@ -179,7 +179,7 @@ func compile(pool *ort.Pool, g *onnx.Graph) (*ort.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pool.Compile(g.Name, data, nil, nil, ort.Centred(mean))
+	return pool.Compile(g.Name, data, ort.Centred(mean))
 }
 
 func oneHot(classes, class int) []float32 {

@@ -37,7 +37,7 @@ func (s *subject) composes(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		p, err := pool.Compile(g.Name, data, nil, nil)
+		p, err := pool.Compile(g.Name, data)
 		if err != nil {
 			return "", err
 		}

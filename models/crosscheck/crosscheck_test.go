@@ -31,7 +31,7 @@ func reference(t *testing.T, model []byte, items ...[]float32) [][]float32 {
 	}
 	pool := ort.NewPool(1, 1)
 	defer pool.Close()
-	p, err := pool.Compile("m", data, nil, nil)
+	p, err := pool.Compile("m", data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func compile(t testing.TB, pool *ort.Pool, g *onnx.Graph) *ort.Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := pool.Compile(g.Name, data, nil, nil)
+	p, err := pool.Compile(g.Name, data)
 	if err != nil {
 		t.Fatal(err)
 	}

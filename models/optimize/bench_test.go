@@ -41,7 +41,7 @@ func BenchmarkLayer(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				p, err := pool.Compile("layer", data, nil, nil)
+				p, err := pool.Compile("layer", data)
 				if err != nil {
 					b.Fatal(err)
 				}

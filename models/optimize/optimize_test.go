@@ -189,7 +189,7 @@ func batch(t *testing.T, g *onnx.Graph, inputs ...[][]float32) [][][]float32 {
 	out := make([][][]float32, len(inputs[0]))
 	pool := ort.NewPool(1, len(out))
 	defer pool.Close()
-	p, err := pool.Compile(g.Name, data, nil, nil)
+	p, err := pool.Compile(g.Name, data)
 	if err != nil {
 		t.Fatal(err)
 	}

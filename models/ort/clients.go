@@ -23,29 +23,27 @@ type client struct {
 	commands  [][]string // ways to call it; the first one installed is taken
 	args      func(pin) []string
 	archive   string // pattern of the file it leaves
-	source    func(pin) source
 	extract   func(archive string, src source, to string) error
 }
 
-// clients in the order they are tried. Neither runs code of the package, and
-// neither is told a registry: it uses the one it is configured for.
+// clients in the order they are tried. They run no code of the package, and use the
+// registry that they are configured for.
 var clients = []client{
 	{
 		name: "npm", what: npmPackage + "@" + pinned, megabytes: 100,
 		commands: [][]string{{"npm"}},
-		args: func(pin) []string {
-			return []string{"pack", npmPackage + "@" + pinned, "--ignore-scripts"}
-		},
-		archive: "*.tgz", source: func(p pin) source { return p.npm }, extract: fromTarball,
+		args:     func(pin) []string { return []string{"pack", npmPackage + "@" + pinned, "--ignore-scripts"} },
+		archive:  "*.tgz", extract: fromTarball,
 	},
 	{
 		name: "pip", what: pipPackage + "==" + pinned, megabytes: 20,
 		commands: [][]string{{"pip3"}, {"pip"}, {"python3", "-m", "pip"}, {"python", "-m", "pip"}},
 		args: func(p pin) []string {
-			return []string{"download", "--no-deps", "--only-binary=:all:", "--python-version", pipPython, "--implementation", "cp",
-				"--platform", p.wheel, "--disable-pip-version-check", "-d", ".", pipPackage + "==" + pinned}
+			return []string{"download", "--no-deps", "--only-binary=:all:", "--python-version", pipPython,
+				"--implementation", "cp", "--platform", p.wheel, "--disable-pip-version-check", "-d", ".",
+				pipPackage + "==" + pinned}
 		},
-		archive: "*.whl", source: func(p pin) source { return p.pip }, extract: fromWheel,
+		archive: "*.whl", extract: fromWheel,
 	},
 }
 

@@ -38,10 +38,10 @@ func useCUDA(o *onnx.SessionOptions, device int) error {
 	}
 	defer c.Destroy()
 	// This loads the provider's library and looks for the device.
-	if err := c.Update(cudaOptions(device)); err != nil {
-		return cudaError(device, err)
+	if err = c.Update(cudaOptions(device)); err == nil {
+		err = o.AppendExecutionProviderCUDA(c)
 	}
-	if err := o.AppendExecutionProviderCUDA(c); err != nil {
+	if err != nil {
 		return cudaError(device, err)
 	}
 	return nil
@@ -64,7 +64,8 @@ func CheckCUDA(device int) error {
 		return cudaError(device, err)
 	}
 	if !(math.Abs(sum-probeSum) < 1e-4*probeSum) { // some kernels round
-		return fmt.Errorf("CUDA device %d computes wrongly: a convolution of ones adds up to %v, not %v", device, sum, probeSum)
+		return fmt.Errorf("CUDA device %d computes wrongly: a convolution of ones adds up to %v, not %v",
+			device, sum, probeSum)
 	}
 	return nil
 }
@@ -74,7 +75,7 @@ const probeSum = 22 * 22
 
 // sumOfProbe adds up what the probe makes of an image of ones.
 func sumOfProbe(pool *Pool) (sum float64, err error) {
-	prog, err := pool.Compile("probe", probe, nil, nil)
+	prog, err := pool.Compile("probe", probe)
 	if err != nil {
 		return 0, errors.New(strings.TrimPrefix(err.Error(), "compile probe: "))
 	}
@@ -98,7 +99,7 @@ var (
 	failure    = regexp.MustCompile(`(CUDA|CUDNN|CUBLAS) failure (\d+): (.*?) ?;`)
 	badDevice  = regexp.MustCompile(`Invalid device ID: .*must be between 0 \(inclusive\) and (\d+)`)
 	wherefrom  = regexp.MustCompile(`^.* : FAIL : `) // the runtime's source file and function
-	noProvider = []string{"not enabled in this build", "providers_shared", "Failed to load shared library"}
+	noProvider = regexp.MustCompile(`not enabled in this build|providers_shared|Failed to load shared library`)
 )
 
 // cudaError says what is behind an error of the runtime and what to do; one that
@@ -113,12 +114,13 @@ func cudaError(device int, err error) error {
 	case strings.HasPrefix(missing, "libcuda.so"):
 		return fmt.Errorf("NVIDIA's driver is not installed: %s is not found; CUDA needs it and a device", missing)
 	case missing != "" && !strings.HasPrefix(missing, "libonnxruntime_"):
-		return fmt.Errorf("the CUDA provider of ONNX Runtime %s needs %s, which is not found; "+
-			"install that CUDA version and cuDNN and name the folders of their libraries in LD_LIBRARY_PATH", Version(), missing)
-	case missing != "" || containsAny(msg, noProvider):
+		return fmt.Errorf("the CUDA provider of ONNX Runtime %s needs %s, which is not found; install that CUDA "+
+			"version and cuDNN and name the folders of their libraries in LD_LIBRARY_PATH", Version(), missing)
+	case missing != "" || noProvider.MatchString(msg):
 		return fmt.Errorf("ONNX Runtime %s at %s has no CUDA provider; %s", Version(), LibraryPath(), wheels)
 	case m != nil:
-		return fmt.Errorf("CUDA device %d can't be used: %s (%s error %s); nvidia-smi shows the driver and the devices", device, m[3], m[1], m[2])
+		return fmt.Errorf("CUDA device %d can't be used: %s (%s error %s); nvidia-smi shows the driver and the devices",
+			device, m[3], m[1], m[2])
 	}
 	if m := badDevice.FindStringSubmatch(msg); m != nil {
 		return fmt.Errorf("there is no CUDA device %d; their number is %s, counted from 0", device, m[1])
@@ -127,13 +129,4 @@ func cudaError(device int, err error) error {
 		return errors.New(cut)
 	}
 	return err
-}
-
-func containsAny(s string, parts []string) bool {
-	for _, p := range parts {
-		if strings.Contains(s, p) {
-			return true
-		}
-	}
-	return false
 }

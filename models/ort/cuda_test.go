@@ -1,8 +1,8 @@
 package ort
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -11,16 +11,35 @@ import (
 // What the runtime says, as it was seen from its libraries, becomes one line that
 // names what is missing.
 func TestCUDAError(t *testing.T) {
-	const get = "/onnxruntime_src/onnxruntime/core/session/provider_bridge_ort.cc:2043 onnxruntime::Provider& onnxruntime::ProviderLibrary::Get() [ONNXRuntimeError] : 1 : FAIL : "
-	const parse = "/onnxruntime_src/onnxruntime/core/providers/cuda/cuda_execution_provider_info.cc:63 static onnxruntime::CUDAExecutionProviderInfo onnxruntime::CUDAExecutionProviderInfo::FromProviderOptions(const onnxruntime::ProviderOptions&) [ONNXRuntimeError] : 1 : FAIL : provider_options_utils.h:187 Parse Failed to parse provider option \"device_id\": "
+	const (
+		get = "/onnxruntime_src/session/provider_bridge_ort.cc:2043 onnxruntime::Provider& " +
+			"onnxruntime::ProviderLibrary::Get() [ONNXRuntimeError] : 1 : FAIL : "
+		parse = "/onnxruntime_src/providers/cuda/cuda_execution_provider_info.cc:63 static onnxruntime::" +
+			"CUDAExecutionProviderInfo onnxruntime::CUDAExecutionProviderInfo::FromProviderOptions(const onnxruntime::" +
+			"ProviderOptions&) [ONNXRuntimeError] : 1 : FAIL : provider_options_utils.h:187 Parse Failed to parse " +
+			"provider option \"device_id\": "
+		missing = "Failed to load library %[1]s with error: %[2]s: cannot open shared object file: No such file or directory\n"
+		shared  = "/cache/libonnxruntime_providers_shared.so"
+		cuda    = "/lib/libonnxruntime_providers_cuda.so"
+	)
+	none := "ONNX Runtime " + Version() + " at " + LibraryPath() + " has no CUDA provider; " + wheels
 	for said, want := range map[string]string{
-		"CUDA execution provider is not enabled in this build. ": "ONNX Runtime " + Version() + " at " + LibraryPath() + " has no CUDA provider; " + wheels,
-		get + "Failed to load library /cache/libonnxruntime_providers_shared.so with error: /cache/libonnxruntime_providers_shared.so: cannot open shared object file: No such file or directory\n":  "ONNX Runtime " + Version() + " at " + LibraryPath() + " has no CUDA provider; " + wheels,
-		get + "Failed to load library /lib/libonnxruntime_providers_cuda.so with error: libcublasLt.so.13: cannot open shared object file: No such file or directory\n":                              "the CUDA provider of ONNX Runtime " + Version() + " needs libcublasLt.so.13, which is not found; install that CUDA version and cuDNN and name the folders of their libraries in LD_LIBRARY_PATH",
-		get + "Failed to load library /lib/libonnxruntime_providers_cuda.so with error: libcuda.so.1: cannot open shared object file: No such file or directory\n":                                   "NVIDIA's driver is not installed: libcuda.so.1 is not found; CUDA needs it and a device",
-		parse + "CUDA failure 36: API call is not supported in the installed CUDA driver ; GPU=-1 ; hostname=vm ; file=/onnxruntime_src/info.cc ; line=70 ; expr=cudaGetDeviceCount(&num_devices); ": "CUDA device 3 can't be used: API call is not supported in the installed CUDA driver (CUDA error 36); nvidia-smi shows the driver and the devices",
-		parse + "Invalid device ID: 3, must be between 0 (inclusive) and 2 (exclusive).":                                                                                                             "there is no CUDA device 3; their number is 2, counted from 0",
-		"Non-zero status code returned while running Conv node. CUDNN failure 1001: CUDNN_STATUS_NOT_INITIALIZED ; GPU=0 ; hostname=vm ; file=conv.cc":                                               "CUDA device 3 can't be used: CUDNN_STATUS_NOT_INITIALIZED (CUDNN error 1001); nvidia-smi shows the driver and the devices",
+		"CUDA execution provider is not enabled in this build. ": none,
+		get + fmt.Sprintf(missing, shared, shared):               none,
+		get + fmt.Sprintf(missing, cuda, "libcublasLt.so.13"): "the CUDA provider of ONNX Runtime " + Version() +
+			" needs libcublasLt.so.13, which is not found; install that CUDA version and cuDNN and name the folders of " +
+			"their libraries in LD_LIBRARY_PATH",
+		get + fmt.Sprintf(missing, cuda, "libcuda.so.1"): "NVIDIA's driver is not installed: libcuda.so.1 is not found; " +
+			"CUDA needs it and a device",
+		parse + "CUDA failure 36: API call is not supported in the installed CUDA driver ; GPU=-1 ; hostname=vm ; " +
+			"file=/onnxruntime_src/info.cc ; line=70 ; expr=cudaGetDeviceCount(&num_devices); ": "CUDA device 3 can't be " +
+			"used: API call is not supported in the installed CUDA driver (CUDA error 36); nvidia-smi shows the driver " +
+			"and the devices",
+		parse + "Invalid device ID: 3, must be between 0 (inclusive) and 2 (exclusive).": "there is no CUDA device 3; " +
+			"their number is 2, counted from 0",
+		"Non-zero status code returned while running Conv node. CUDNN failure 1001: CUDNN_STATUS_NOT_INITIALIZED ; " +
+			"GPU=0 ; hostname=vm ; file=conv.cc": "CUDA device 3 can't be used: CUDNN_STATUS_NOT_INITIALIZED (CUDNN error " +
+			"1001); nvidia-smi shows the driver and the devices",
 		get + "something\nnew":                     "something new",
 		"Load model failed: the graph has a cycle": "Load model failed: the graph has a cycle",
 	} {
@@ -46,7 +65,7 @@ func TestCheckCUDA(t *testing.T) {
 	if p.Provider() != ProviderCUDA || p.Workers() != 1 {
 		t.Errorf("the pool runs on %s with %d workers", p.Provider(), p.Workers())
 	}
-	_, cerr := p.Compile("add", readModel(t, "add"), nil, nil)
+	_, cerr := p.Compile("add", readModel(t, "add"))
 	if err == nil {
 		if cerr != nil {
 			t.Errorf("checked, but %v", cerr)
@@ -67,26 +86,17 @@ func TestCheckCUDA(t *testing.T) {
 // Runs of whole batches without a binding, which is how a device other than the
 // CPU is served, give every item what it gets alone.
 func TestWholeBatches(t *testing.T) {
-	ctx := context.Background()
 	alone, p := newPool(t, 1, 1), newPool(t, 2, 8)
 	single, conv, add := compile(t, alone, "conv"), compile(t, p, "conv"), compile(t, p, "add")
-	p.cuda, p.whole = true, true // the programs were compiled for the CPU
+	p.cuda = true // the programs were compiled for the CPU
 	each(p, 21, func(id int) {
 		for k := range 3 {
-			x, want, got := [][]float32{image(id+k, 768)}, room(single.Outputs()), room(conv.Outputs())
-			if err := errors.Join(alone.Run(ctx, single, x, want), p.Run(ctx, conv, x, got)); err != nil {
-				t.Error(err)
-				return
-			}
-			bits(t, want, got, "in a whole batch")
-			a, b, sum := image(id, 4), image(k, 4), make([]float32, 4)
-			if err := p.Run(ctx, add, [][]float32{a, b}, [][]float32{sum, nil}); err != nil {
-				t.Error(err)
-				return
-			}
-			for i := range sum {
-				if sum[i] != a[i]+b[i] {
-					t.Errorf("%v + %v gave %v", a, b, sum)
+			x := image(id+k, 768)
+			bits(t, once(t, alone, single, x), once(t, p, conv, x), "in a whole batch")
+			a, b := image(id, 4), image(k, 4)
+			for i, sum := range once(t, p, add, a, b)[0] {
+				if sum != a[i]+b[i] {
+					t.Errorf("%v + %v gave %v", a[i], b[i], sum)
 				}
 			}
 		}
@@ -109,7 +119,6 @@ func TestCUDAAgrees(t *testing.T) {
 	if err := CheckCUDA(0); err != nil {
 		t.Skip(err)
 	}
-	ctx := context.Background()
 	cpu := newPool(t, 0, 16)
 	device := NewPool(0, 16, CUDA(0))
 	defer device.Close()
@@ -117,30 +126,22 @@ func TestCUDAAgrees(t *testing.T) {
 		here, there := compile(t, cpu, "conv", opts...), compile(t, device, "conv", opts...)
 		var alone [40][][]float32
 		for id := range alone {
-			want := room(here.Outputs())
-			alone[id] = room(there.Outputs())
-			x := [][]float32{image(id, 768)}
-			if err := errors.Join(cpu.Run(ctx, here, x, want), device.Run(ctx, there, x, alone[id])); err != nil {
-				t.Fatal(err)
-			}
-			for i := range want {
-				for j := range want[i] {
-					if d := math.Abs(float64(want[i][j] - alone[id][i][j])); !(d <= 1e-5*math.Max(1, math.Abs(float64(want[i][j])))) {
-						t.Fatalf("item %d, output %d: %v on the CPU, %v on the device", id, i, want[i][j], alone[id][i][j])
+			x := image(id, 768)
+			alone[id] = once(t, device, there, x)
+			for i, want := range once(t, cpu, here, x) {
+				for j, v := range want {
+					d := math.Abs(float64(v - alone[id][i][j]))
+					if !(d <= 1e-5*math.Max(1, math.Abs(float64(v)))) {
+						t.Fatalf("item %d, output %d: %v on the CPU, %v on the device", id, i, v, alone[id][i][j])
 					}
 				}
 			}
 		}
 		each(device, len(alone), func(id int) {
-			got := room(there.Outputs())
-			if err := device.Run(ctx, there, [][]float32{image(id, 768)}, got); err != nil {
-				t.Error(err)
-			}
-			bits(t, alone[id], got, "among others on the device")
+			bits(t, alone[id], once(t, device, there, image(id, 768)), "among others on the device")
 		})
 	}
 	fails := compile(t, device, "fails")
-	if err := device.Run(ctx, fails, [][]float32{make([]float32, 4)}, room(fails.Outputs())); err == nil {
-		t.Error("no error from a graph that fails")
-	}
+	err := device.Run(t.Context(), fails, [][]float32{make([]float32, 4)}, room(fails.Outputs()))
+	says(t, err, "run fails on ")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
 	onnx "github.com/yalue/onnxruntime_go"
 )
@@ -14,10 +15,10 @@ type Tensor struct {
 	Data  []float32
 }
 
-// Session runs a graph on whole tensors, one call at a time and on one thread:
-// for graphs whose inputs and outputs are not items of a batch that a [Pool]
-// could put together, such as gradients with respect to parameters, which sum
-// over the batch. All inputs and outputs are float32.
+// Session runs a graph on whole tensors, one call at a time and on one thread. It is
+// for graphs whose inputs and outputs are no items of a batch that a [Pool] could put
+// together: gradients with respect to parameters, say, sum over the batch. All inputs
+// and outputs are float32.
 type Session struct {
 	name            string
 	inputs, outputs []string
@@ -26,25 +27,12 @@ type Session struct {
 
 // Open makes a session of a model's bytes.
 func Open(name string, model []byte) (*Session, error) {
-	if !initialized() {
-		return nil, fmt.Errorf("open %s: %w", name, errNotLoaded)
-	}
-	in, out, err := declaredPorts(model)
+	in, out, err := declared(model)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
 	s := &Session{name: name, inputs: names(in), outputs: names(out)}
-	for _, d := range append(in, out...) {
-		if d.elemType != elemFloat {
-			return nil, fmt.Errorf("open %s: %q is not float32 (ONNX element type %d)", name, d.name, d.elemType)
-		}
-	}
-	options, err := sessionOptions(compileConfig{level: onnx.GraphOptimizationLevelEnableAll})
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %s", name, oneLine(err))
-	}
-	defer options.Destroy()
-	if s.session, err = onnx.NewDynamicAdvancedSessionWithONNXData(model, s.inputs, s.outputs, options); err != nil {
+	if s.session, err = newSession(model, in, out, compileConfig{}); err != nil {
 		return nil, fmt.Errorf("open %s: %s", name, oneLine(err))
 	}
 	return s, nil
@@ -57,12 +45,20 @@ func (s *Session) Inputs() []string { return s.inputs }
 func (s *Session) Outputs() []string { return s.outputs }
 
 // Run evaluates the graph; the inputs are only read, the results the caller's own.
-func (s *Session) Run(in []Tensor) (results []Tensor, err error) {
+func (s *Session) Run(in []Tensor) ([]Tensor, error) {
+	results, err := s.run(in)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %s", s.name, oneLine(err))
+	}
+	return results, nil
+}
+
+func (s *Session) run(in []Tensor) (results []Tensor, err error) {
 	if s.session == nil {
-		return nil, fmt.Errorf("run %s: the session is closed", s.name)
+		return nil, errors.New("the session is closed")
 	}
 	if len(in) != len(s.inputs) {
-		return nil, fmt.Errorf("run %s: %d inputs are given for %v", s.name, len(in), s.inputs)
+		return nil, fmt.Errorf("%d inputs are given for %v", len(in), s.inputs)
 	}
 	var pinner runtime.Pinner // the runtime keeps pointers into the inputs until it is done
 	defer pinner.Unpin()
@@ -75,25 +71,24 @@ func (s *Session) Run(in []Tensor) (results []Tensor, err error) {
 		}
 	}()
 	for i, t := range in {
-		if len(t.Shape) == 0 || len(t.Data) == 0 || product(t.Shape) != int64(len(t.Data)) {
-			return nil, fmt.Errorf("run %s: input %q has %d values for the shape %v", s.name, s.inputs[i], len(t.Data), t.Shape)
+		shape := onnx.NewShape(t.Shape...)
+		if len(t.Shape) == 0 || len(t.Data) == 0 || shape.FlattenedSize() != int64(len(t.Data)) {
+			return nil, fmt.Errorf("input %q has %d values for the shape %v", s.inputs[i], len(t.Data), t.Shape)
 		}
 		pinner.Pin(&t.Data[0])
-		v, err := onnx.NewTensor(onnx.NewShape(t.Shape...), t.Data)
-		if err != nil {
-			return nil, fmt.Errorf("run %s: input %q: %s", s.name, s.inputs[i], oneLine(err))
+		if bound[i], err = onnx.NewTensor(shape, t.Data); err != nil {
+			return nil, fmt.Errorf("input %q: %w", s.inputs[i], err)
 		}
-		bound[i] = v
 	}
 	if err := s.session.Run(bound, out); err != nil {
-		return nil, fmt.Errorf("run %s: %s", s.name, oneLine(err))
+		return nil, err
 	}
 	for _, v := range out {
 		t, ok := v.(*onnx.Tensor[float32])
 		if !ok {
-			return nil, errors.New("run " + s.name + ": an output is not a float32 tensor")
+			return nil, errors.New("an output is not a float32 tensor")
 		}
-		results = append(results, Tensor{Shape: t.GetShape(), Data: append([]float32(nil), t.GetData()...)})
+		results = append(results, Tensor{Shape: t.GetShape(), Data: slices.Clone(t.GetData())})
 	}
 	return results, nil
 }

@@ -15,6 +15,8 @@ import (
 // envLibrary names the environment variable with the library's path.
 const envLibrary = "ONNXRUNTIME_SHARED_LIBRARY"
 
+const giveLibrary = "give the library with --onnxruntime PATH or " + envLibrary
+
 // findLibrary returns an absolute path, after looking in the order that Init
 // describes.
 func findLibrary(ctx context.Context, o Options) (string, error) {
@@ -26,20 +28,21 @@ func findLibrary(ctx context.Context, o Options) (string, error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no directory to keep ONNX Runtime in: %w; set HOME, or give the library with --onnxruntime PATH or %s", err, envLibrary)
+		return "", fmt.Errorf("no directory to keep ONNX Runtime in: %w; set HOME, or %s", err, giveLibrary)
 	}
 	platform := runtime.GOOS + "-" + runtime.GOARCH
+	known, ok := pins[platform]
+	if !ok {
+		return "", fmt.Errorf("no ONNX Runtime is pinned for %s: install version %s or newer and %s",
+			platform, minVersion, giveLibrary)
+	}
 	p := provisioner{
 		platform: platform,
+		pin:      known,
 		dir:      filepath.Join(cache, "selfheal", "onnxruntime", pinned, platform),
 		offline:  o.Offline,
 		log:      o.Log,
 	}
-	known, ok := pins[platform]
-	if !ok {
-		return "", fmt.Errorf("no ONNX Runtime is pinned for %s: install version %s or newer and give its library with --onnxruntime PATH or %s", platform, minVersion, envLibrary)
-	}
-	p.pin = known
 	return p.library(ctx)
 }
 

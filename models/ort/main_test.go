@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -35,11 +36,29 @@ func newPool(tb testing.TB, workers, batch int) *Pool {
 
 func compile(tb testing.TB, p *Pool, name string, opts ...CompileOption) *Program {
 	tb.Helper()
-	prog, err := p.Compile(name, readModel(tb, name), nil, nil, opts...)
+	prog, err := p.Compile(name, readModel(tb, name), opts...)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return prog
+}
+
+// once runs one item and returns its outputs.
+func once(tb testing.TB, p *Pool, prog *Program, in ...[]float32) [][]float32 {
+	tb.Helper()
+	out := room(prog.Outputs())
+	if err := p.Run(context.Background(), prog, in, out); err != nil {
+		tb.Error(err)
+	}
+	return out
+}
+
+// says checks that an error is one line with a text.
+func says(tb testing.TB, err error, text string) {
+	tb.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "\n") {
+		tb.Errorf("got %v, wanted %q on one line", err, text)
+	}
 }
 
 // room makes slices for one item.

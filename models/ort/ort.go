@@ -23,15 +23,13 @@ type Options struct {
 	Library string
 	// Offline forbids downloading.
 	Offline bool
-	// Log is told what is downloaded, a line each; nil: nobody.
+	// Log gets a line for each download; nil: no log.
 	Log io.Writer
 }
 
 var runtimeState struct {
 	sync.Mutex
-	loaded  bool
-	library string
-	version string
+	library, version string // empty before Init
 }
 
 // Init finds ONNX Runtime's library and loads it. The order is o.Library, the
@@ -41,7 +39,7 @@ var runtimeState struct {
 func Init(ctx context.Context, o Options) error {
 	runtimeState.Lock()
 	defer runtimeState.Unlock()
-	if runtimeState.loaded {
+	if runtimeState.library != "" {
 		return nil
 	}
 	if o.Log == nil {
@@ -54,7 +52,7 @@ func Init(ctx context.Context, o Options) error {
 	if err := load(lib); err != nil {
 		return err
 	}
-	runtimeState.loaded, runtimeState.library, runtimeState.version = true, lib, onnx.GetVersion()
+	runtimeState.library, runtimeState.version = lib, onnx.GetVersion()
 	return nil
 }
 
@@ -72,12 +70,6 @@ func LibraryPath() string {
 	return runtimeState.library
 }
 
-func initialized() bool {
-	runtimeState.Lock()
-	defer runtimeState.Unlock()
-	return runtimeState.loaded
-}
-
 // load opens the library at an absolute path and makes the environment. The
 // environment logs errors only.
 func load(lib string) error {
@@ -93,7 +85,8 @@ func load(lib string) error {
 	if strings.HasSuffix(msg, "ORT API base: 2") {
 		msg = "it is older than ONNX Runtime " + minVersion
 	}
-	return fmt.Errorf("cannot load ONNX Runtime from %s: %s; give another library with --onnxruntime PATH or %s", filepath.Clean(lib), msg, envLibrary)
+	return fmt.Errorf("cannot load ONNX Runtime from %s: %s; give another library with --onnxruntime PATH or %s",
+		filepath.Clean(lib), msg, envLibrary)
 }
 
 // shareArena makes one memory arena that all sessions allocate from. With an

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -28,9 +29,8 @@ var errClosed = errors.New("the pool is closed")
 type Pool struct {
 	workers, batch int
 	threads        int  // of one run
-	cuda           bool // or the CPU
+	cuda           bool // or the CPU; each run then has batch items, repeated where fewer wait
 	device         int  // of cuda
-	whole          bool // each run has batch items, repeated where fewer wait
 	done           sync.WaitGroup
 
 	mu       sync.Mutex
@@ -97,8 +97,8 @@ func (p *Pool) Provider() string {
 }
 
 // Enter announces a goroutine that makes Run calls one after the other. Call it
-// before the goroutine starts. While entered goroutines run Go code the pool
-// holds partial batches back (for 10 ms at most), so leave before long waits.
+// before the goroutine starts. While entered goroutines run Go code, the pool
+// holds partial batches back, for 10 ms at most; so leave before long waits.
 func (p *Pool) Enter() {
 	p.mu.Lock()
 	p.entered++
@@ -131,8 +131,8 @@ func (p *Pool) Close() {
 
 // Run evaluates one item: in[i] and out[i] are its flat values for port i;
 // out[i] nil is not wanted. It blocks until the item's batch has run. If ctx
-// ends while the item waits, Run returns its error at once; when it returns,
-// nobody touches in and out any more.
+// ends while the item waits, Run returns its error at once. When Run returns, in and out
+// are the caller's again.
 func (p *Pool) Run(ctx context.Context, prog *Program, in, out [][]float32) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -166,7 +166,8 @@ func (p *Program) check(pool *Pool, in, out [][]float32) error {
 		return errors.New("the program belongs to another pool")
 	}
 	if len(in) != len(p.inputs) || len(out) != len(p.outputs) {
-		return fmt.Errorf("%d inputs and %d outputs given, the program has %d and %d", len(in), len(out), len(p.inputs), len(p.outputs))
+		return fmt.Errorf("%d inputs and %d outputs given, the program has %d and %d",
+			len(in), len(out), len(p.inputs), len(p.outputs))
 	}
 	for i, port := range p.inputs {
 		if len(in[i]) != port.Size {
@@ -190,14 +191,14 @@ func (p *Pool) enqueue(prog *Program, r *request) error {
 	if prog.closed {
 		return errors.New("the program is closed")
 	}
-	if prog.queue.len() == 0 {
+	if len(prog.queue) == 0 {
 		p.active = append(p.active, prog)
 	}
 	r.tick = p.tick
-	prog.queue.push(r)
+	prog.queue = append(prog.queue, r)
 	p.waiting++
 	if p.free > 0 {
-		if p.quiet() || prog.queue.len() >= p.target() {
+		if p.quiet() || len(prog.queue) >= p.target() {
 			p.work.Signal()
 		} else {
 			p.arm()
@@ -210,23 +211,11 @@ func (p *Pool) enqueue(prog *Program, r *request) error {
 func (p *Pool) withdraw(prog *Program, r *request) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !prog.queue.remove(r) {
-		return false
+	i := slices.Index(prog.queue, r)
+	if i >= 0 {
+		p.dequeue(prog, i, i+1)
 	}
-	p.waiting--
-	if prog.queue.len() == 0 {
-		p.deactivate(prog)
-	}
-	return true
-}
-
-func (p *Pool) deactivate(prog *Program) {
-	for i, a := range p.active {
-		if a == prog {
-			p.active = append(p.active[:i], p.active[i+1:]...)
-			return
-		}
-	}
+	return i >= 0
 }
 
 // arm starts the stall timer if it does not run.

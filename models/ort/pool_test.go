@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,29 +47,21 @@ func bits(t *testing.T, want, got [][]float32, what string) {
 
 // An item's bits do not depend on workers, batch size or neighbours.
 func TestResultsDoNotDependOnBatches(t *testing.T) {
+	t.Parallel()
 	const n, rounds = 150, 4
-	ctx := context.Background()
 	alone := newPool(t, 1, 1)
 	for _, opts := range [][]CompileOption{nil, {Unoptimized()}} {
 		single := compile(t, alone, "conv", opts...)
 		want := make([][][]float32, n)
 		for id := range want {
-			want[id] = room(single.Outputs())
-			if err := alone.Run(ctx, single, [][]float32{image(id, 768)}, want[id]); err != nil {
-				t.Fatal(err)
-			}
+			want[id] = once(t, alone, single, image(id, 768))
 		}
 		for _, cfg := range [][2]int{{1, 64}, {2, 64}, {3, 7}, {2, 1}, {4, 33}} {
 			p := newPool(t, cfg[0], cfg[1])
 			prog := compile(t, p, "conv", opts...)
 			each(p, n, func(id int) {
 				for range rounds {
-					got := room(prog.Outputs())
-					if err := p.Run(ctx, prog, [][]float32{image(id, 768)}, got); err != nil {
-						t.Error(err)
-						return
-					}
-					bits(t, want[id], got, "batched")
+					bits(t, want[id], once(t, p, prog, image(id, 768)), "batched")
 				}
 			})
 			if prog.Items() != n*rounds {
@@ -80,92 +71,60 @@ func TestResultsDoNotDependOnBatches(t *testing.T) {
 	}
 }
 
-// Several programs of different sizes share the workers and their scratch.
+// Several programs of different sizes share the workers and their scratch. NaN passes.
 func TestManyPrograms(t *testing.T) {
-	ctx := context.Background()
+	t.Parallel()
 	p := newPool(t, 2, 16)
 	conv, add := compile(t, p, "conv"), compile(t, p, "add")
 	each(p, 80, func(id int) {
 		for k := range 6 {
 			a, b := image(id, 4), image(id+k, 4)
-			got := room(add.Outputs())
-			if err := p.Run(ctx, add, [][]float32{a, b}, got); err != nil {
-				t.Error(err)
-				return
+			sum := make([]float32, 4)
+			a[0] = float32(math.NaN())
+			for i := range sum {
+				sum[i] = a[i] + b[i]
 			}
-			for i := range a {
-				if got[0][i] != a[i]+b[i] || got[1][i] != a[i] {
-					t.Errorf("%v + %v gave %v and %v", a, b, got[0], got[1])
-					return
+			bits(t, [][]float32{sum, a}, once(t, p, add, a, b), "of two")
+			if id%3 == 0 {
+				top := []float32{0}
+				if err := p.Run(t.Context(), conv, [][]float32{image(id, 768)}, [][]float32{nil, nil, top}); err != nil {
+					t.Error(err)
 				}
-			}
-			if id%3 != 0 {
-				continue
-			}
-			top := []float32{0}
-			if err := p.Run(ctx, conv, [][]float32{image(id, 768)}, [][]float32{nil, nil, top}); err != nil {
-				t.Error(err)
 			}
 		}
 	})
 }
 
-func TestNaNPasses(t *testing.T) {
-	p := newPool(t, 1, 4)
-	add := compile(t, p, "add")
-	nan := float32(math.NaN())
-	got := room(add.Outputs())
-	if err := p.Run(context.Background(), add, [][]float32{{nan, 1, 2, 3}, {0, 0, 0, 0}}, got); err != nil {
-		t.Fatal(err)
-	}
-	if got[0][0] == got[0][0] || got[0][3] != 3 {
-		t.Errorf("got %v", got[0])
-	}
-}
-
 func TestRunErrors(t *testing.T) {
-	ctx := context.Background()
+	t.Parallel()
+	ctx := t.Context()
 	p := newPool(t, 2, 8)
 	add, fails := compile(t, p, "add"), compile(t, p, "fails")
-	a := make([]float32, 4)
+	a, two, none := make([]float32, 4), make([][]float32, 2), make([][]float32, 1)
+	two[0], two[1], none[0] = a, a, nil
 	for _, c := range []struct {
 		in, out [][]float32
 		want    string
 	}{
-		{[][]float32{a}, [][]float32{a, a}, "1 inputs and 2 outputs given"},
-		{[][]float32{a, a[:3]}, [][]float32{a, a}, `input "b" has 3 values`},
-		{[][]float32{a, a}, [][]float32{nil, a[:2]}, `output "same" has room for 2`},
+		{[][]float32{a}, two, "1 inputs and 2 outputs given"},
+		{[][]float32{a, a[:3]}, two, `input "b" has 3 values`},
+		{two, [][]float32{nil, a[:2]}, `output "same" has room for 2`},
 	} {
-		if err := p.Run(ctx, add, c.in, c.out); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("got %v, wanted %q", err, c.want)
-		}
+		says(t, p.Run(ctx, add, c.in, c.out), c.want)
 	}
-	if err := newPool(t, 1, 1).Run(ctx, add, [][]float32{a, a}, [][]float32{nil, nil}); err == nil {
-		t.Error("ran another pool's program")
-	}
+	says(t, newPool(t, 1, 1).Run(ctx, add, two, two), "another pool")
 	// Every item of a failed batch is told; the pool goes on.
-	each(p, 20, func(int) {
-		err := p.Run(ctx, fails, [][]float32{a}, room(fails.Outputs()))
-		if err == nil || !strings.HasPrefix(err.Error(), "run fails on ") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("got %v", err)
-		}
-	})
+	each(p, 20, func(int) { says(t, p.Run(ctx, fails, [][]float32{a}, room(fails.Outputs())), "run fails on ") })
 	if fails.Items() != 0 {
 		t.Errorf("%d failed items counted", fails.Items())
 	}
-	if err := p.Run(ctx, add, [][]float32{a, a}, [][]float32{nil, nil}); err != nil {
-		t.Error(err)
-	}
+	once(t, p, add, a, a)
 	add.Close()
 	add.Close()
-	if err := p.Run(ctx, add, [][]float32{a, a}, [][]float32{nil, nil}); err == nil || !strings.Contains(err.Error(), "closed") {
-		t.Errorf("got %v from a closed program", err)
-	}
+	says(t, p.Run(ctx, add, two, two), "closed")
 	p.Close()
-	if err := p.Run(ctx, fails, [][]float32{a}, [][]float32{nil}); err == nil || !strings.Contains(err.Error(), "closed") {
-		t.Errorf("got %v from a closed pool", err)
-	}
-	if _, err := p.Compile("add", readModel(t, "add"), nil, nil); err == nil {
+	says(t, p.Run(ctx, fails, [][]float32{a}, none), "closed")
+	if _, err := p.Compile("add", readModel(t, "add")); err == nil {
 		t.Error("a closed pool compiled")
 	}
 }
@@ -190,7 +149,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if p.waiting != 0 || add.queue.len() != 0 || len(p.active) != 0 {
+	if p.waiting != 0 || len(add.queue) != 0 || len(p.active) != 0 {
 		t.Errorf("%d requests are left", p.waiting)
 	}
 	if err := p.Run(ctx, add, [][]float32{a, a}, out); !errors.Is(err, context.Canceled) {
@@ -199,9 +158,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 	for range 3 {
 		p.Leave()
 	}
-	if err := p.Run(context.Background(), add, [][]float32{a, a}, out); err != nil {
-		t.Error(err)
-	}
+	once(t, p, add, a, a)
 }
 
 // Cancelling in the middle of much work never loses or mixes items.
@@ -209,12 +166,11 @@ func TestCancelStorm(t *testing.T) {
 	p := newPool(t, 2, 8)
 	conv := compile(t, p, "conv")
 	each(p, 60, func(id int) {
-		x, want := [][]float32{image(id, 768)}, room(conv.Outputs())
-		if err := p.Run(context.Background(), conv, x, want); err != nil {
-			t.Error(err)
-		}
+		x := [][]float32{image(id, 768)}
+		want := once(t, p, conv, x...)
 		for k := range 8 {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(50*(id+k)%1500)*time.Microsecond)
+			soon := time.Duration(50*(id+k)%1500) * time.Microsecond
+			ctx, cancel := context.WithTimeout(context.Background(), soon)
 			got := room(conv.Outputs())
 			switch err := p.Run(ctx, conv, x, got); {
 			case err == nil:
@@ -236,10 +192,7 @@ func TestStalledGoroutineDoesNotBlock(t *testing.T) {
 	add := compile(t, p, "add")
 	p.Enter()
 	p.Enter()
-	a := make([]float32, 4)
-	if err := p.Run(context.Background(), add, [][]float32{a, a}, [][]float32{nil, nil}); err != nil {
-		t.Fatal(err)
-	}
+	once(t, p, add, make([]float32, 4), make([]float32, 4))
 	p.Leave()
 	p.Leave()
 }

@@ -1,6 +1,7 @@
 package ort
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -18,17 +19,14 @@ type Program struct {
 	items           atomic.Int64
 
 	// Under pool.mu:
-	queue    queue
-	inflight int  // batches being run
-	closed   bool // no more requests
-	freed    bool // the session is gone
+	queue    []*request // that wait, the first one longest
+	inflight int        // batches being run
+	closed   bool       // no more requests
+	freed    bool       // the session is gone
 	// kits[w] belongs to worker w while it runs a batch of this program, and
 	// to the holder of pool.mu otherwise.
 	kits [][]*kit
 }
-
-// Name is the name given to Compile.
-func (p *Program) Name() string { return p.name }
 
 // Inputs are the program's inputs, in the order Run takes them.
 func (p *Program) Inputs() []Port { return p.inputs }
@@ -44,60 +42,47 @@ type CompileOption func(*compileConfig)
 
 // Unoptimized switches all graph optimisations off: operators run one by one as
 // the file has them, so a network cut into segments gives the same bits.
-func Unoptimized() CompileOption {
-	return func(c *compileConfig) { c.level = onnx.GraphOptimizationLevelDisableAll }
-}
+func Unoptimized() CompileOption { return func(c *compileConfig) { c.unoptimized = true } }
 
-// Centred subtracts mean from the first input of every item, of whose size it is, while
-// it is copied to the batch.
+// Centred subtracts a mean, of the first input's size, from that input of every item
+// while it is copied to the batch.
 func Centred(mean []float32) CompileOption {
 	return func(c *compileConfig) { c.mean = mean }
 }
 
-// Compile makes a program of a model's bytes. The inputs must be all of the
-// model's, the outputs any of them; nil takes the model's own.
-func (p *Pool) Compile(name string, model []byte, inputs, outputs []Port, opts ...CompileOption) (*Program, error) {
-	if !initialized() {
-		return nil, fmt.Errorf("compile %s: %w", name, errNotLoaded)
-	}
-	prog, err := p.compile(name, model, inputs, outputs, opts)
+// Compile makes a program of a model's bytes. The batch must be the first dimension of
+// all its inputs and outputs, and the only open one.
+func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (*Program, error) {
+	prog, err := p.compile(name, model, opts)
 	if err != nil {
 		return nil, fmt.Errorf("compile %s: %s", name, oneLine(err))
 	}
 	return prog, nil
 }
 
-func (p *Pool) compile(name string, model []byte, inputs, outputs []Port, opts []CompileOption) (*Program, error) {
-	cfg := compileConfig{level: onnx.GraphOptimizationLevelEnableAll, threads: p.threads, cuda: p.cuda, device: p.device}
+func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Program, error) {
+	cfg := compileConfig{threads: p.threads, cuda: p.cuda, device: p.device}
 	for _, o := range opts {
 		o(&cfg)
 	}
-	haveIn, haveOut, err := declaredPorts(model)
+	in, out, err := declared(model)
 	if err != nil {
 		return nil, err
 	}
-	prog := &Program{pool: p, name: name, kits: make([][]*kit, p.workers)}
-	if prog.inputs, err = matchPorts("input", inputs, haveIn); err != nil {
+	prog := &Program{pool: p, name: name, mean: cfg.mean, kits: make([][]*kit, p.workers)}
+	if prog.inputs, err = ports(in); err != nil {
 		return nil, err
 	}
-	if prog.outputs, err = matchPorts("output", outputs, haveOut); err != nil {
+	if prog.outputs, err = ports(out); err != nil {
 		return nil, err
 	}
-	if len(prog.inputs) != len(haveIn) {
-		return nil, fmt.Errorf("the model's inputs are %v, only %d of them are given", names(haveIn), len(prog.inputs))
+	if len(prog.inputs) == 0 {
+		return nil, errors.New("a program needs an input")
 	}
-	if len(prog.inputs) == 0 || len(prog.outputs) == 0 {
-		return nil, fmt.Errorf("a program needs at least one input and one output")
+	if x := prog.inputs[0]; cfg.mean != nil && len(cfg.mean) != x.Size {
+		return nil, fmt.Errorf("a mean of %d values for input %q, which has %d", len(cfg.mean), x.Name, x.Size)
 	}
-	if prog.mean = cfg.mean; cfg.mean != nil && len(cfg.mean) != prog.inputs[0].Size {
-		return nil, fmt.Errorf("a mean of %d values for input %q, which has %d", len(cfg.mean), prog.inputs[0].Name, prog.inputs[0].Size)
-	}
-	options, err := sessionOptions(cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer options.Destroy()
-	if prog.session, err = onnx.NewDynamicAdvancedSessionWithONNXData(model, portNames(prog.inputs), portNames(prog.outputs), options); err != nil {
+	if prog.session, err = newSession(model, in, out, cfg); err != nil {
 		if p.cuda {
 			err = cudaError(p.device, err)
 		}
@@ -130,11 +115,10 @@ func (p *Program) closeLocked() {
 	if !p.closed {
 		p.closed = true
 		err := fmt.Errorf("run %s: the program is closed", p.name)
-		for _, r := range p.queue.take(p.queue.len()) {
-			p.pool.waiting--
-			r.finish(err)
+		for _, r := range p.queue {
+			r.done <- err
 		}
-		p.pool.deactivate(p)
+		p.pool.dequeue(p, 0, len(p.queue))
 	}
 	p.freeIfDone()
 }

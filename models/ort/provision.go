@@ -23,8 +23,6 @@ type provisioner struct {
 // patienceOfDownload bounds one package client's run.
 const patienceOfDownload = 15 * time.Minute
 
-const waysOut = "install npm or pip, or give the library with --onnxruntime PATH or " + envLibrary
-
 // library returns the cached library's path, after fetching it if it is not
 // there or broken.
 func (p *provisioner) library(ctx context.Context) (string, error) {
@@ -33,10 +31,12 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 		return path, nil
 	}
 	if p.offline {
-		return "", fmt.Errorf("ONNX Runtime %s is not in %s and --offline forbids fetching it; run once without --offline, or give the library with --onnxruntime PATH or %s", pinned, p.dir, envLibrary)
+		return "", fmt.Errorf("ONNX Runtime %s is not in %s and --offline forbids fetching it; "+
+			"run once without --offline, or %s", pinned, p.dir, giveLibrary)
 	}
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {
-		return "", fmt.Errorf("cannot keep ONNX Runtime: %w; set XDG_CACHE_HOME to a directory that can be written, or give the library with --onnxruntime PATH", err)
+		return "", fmt.Errorf("cannot keep ONNX Runtime: %w; "+
+			"set XDG_CACHE_HOME to a directory that can be written, or %s", err, giveLibrary)
 	}
 	unlock, err := lock(ctx, filepath.Join(p.dir, "lock"), func() {
 		fmt.Fprintln(p.log, "waiting for another selfheal that fetches ONNX Runtime")
@@ -54,11 +54,14 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 // good reports whether a file is one of the pinned builds, whole.
 func (p *provisioner) good(path string) bool {
 	info, err := os.Stat(path)
-	if err != nil || (info.Size() != p.pin.npm.size && info.Size() != p.pin.pip.size) {
-		return false
+	for _, src := range p.pin.sources {
+		if err == nil && info.Size() == src.size {
+			if got, err := sum(path); err == nil && got == src.sha256 {
+				return true
+			}
+		}
 	}
-	got, err := sum(path)
-	return err == nil && (got == p.pin.npm.sha256 || got == p.pin.pip.sha256)
+	return false
 }
 
 // fetch tries one package client after the other.
@@ -66,8 +69,8 @@ func (p *provisioner) fetch(ctx context.Context, path string) error {
 	p.sweep()
 	var tried []string
 	for _, c := range clients {
-		src := c.source(p.pin)
-		if src.member == "" {
+		src, ok := p.pin.sources[c.name]
+		if !ok {
 			continue
 		}
 		argv, found := c.find()
@@ -75,11 +78,13 @@ func (p *provisioner) fetch(ctx context.Context, path string) error {
 			tried = append(tried, c.name+" is not installed")
 			continue
 		}
-		fmt.Fprintf(p.log, "ONNX Runtime is not installed: fetching %s with %s (once, about %d MB, kept in %s)\n", c.what, c.name, c.megabytes, p.dir)
+		fmt.Fprintf(p.log, "ONNX Runtime is not installed: fetching %s with %s (once, about %d MB, kept in %s)\n",
+			c.what, c.name, c.megabytes, p.dir)
 		start := time.Now()
 		err := p.through(ctx, c, argv, src, path)
 		if err == nil {
-			fmt.Fprintf(p.log, "ONNX Runtime %s is ready after %s, checksum verified\n", pinned, time.Since(start).Round(100*time.Millisecond))
+			took := time.Since(start).Round(100 * time.Millisecond)
+			fmt.Fprintf(p.log, "ONNX Runtime %s is ready after %s, checksum verified\n", pinned, took)
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -88,7 +93,8 @@ func (p *provisioner) fetch(ctx context.Context, path string) error {
 		fmt.Fprintf(p.log, "%s did not work: %v\n", c.name, err)
 		tried = append(tried, c.name+": "+err.Error())
 	}
-	return fmt.Errorf("cannot provision ONNX Runtime %s for %s (%s); %s", pinned, p.platform, strings.Join(tried, "; "), waysOut)
+	return fmt.Errorf("cannot provision ONNX Runtime %s for %s (%s); install npm or pip, or %s",
+		pinned, p.platform, strings.Join(tried, "; "), giveLibrary)
 }
 
 // through fetches with one client into a temporary directory beside the cache,
@@ -117,7 +123,8 @@ func (p *provisioner) through(ctx context.Context, c client, argv []string, src 
 		return err
 	}
 	if got != src.sha256 {
-		return fmt.Errorf("checksum mismatch: %s of %s is sha256 %s, pinned is %s", filepath.Base(src.member), c.what, got, src.sha256)
+		return fmt.Errorf("checksum mismatch: %s of %s is sha256 %s, pinned is %s",
+			filepath.Base(src.member), c.what, got, src.sha256)
 	}
 	return os.Rename(lib, path)
 }

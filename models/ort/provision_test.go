@@ -59,16 +59,14 @@ func fakeClients(t *testing.T, scripts map[string]string) (dir string) {
 // fake is a provisioner whose pin is the fake library.
 func fake(t *testing.T, log *bytes.Buffer) *provisioner {
 	h := sha256.Sum256([]byte(fakeLibrary))
-	want := hex.EncodeToString(h[:])
+	want, size := hex.EncodeToString(h[:]), int64(len(fakeLibrary))
 	return &provisioner{
 		platform: "test-machine",
 		dir:      filepath.Join(t.TempDir(), "cache"),
 		log:      log,
 		pin: pin{
-			file:  "lib.so",
-			npm:   source{"package/lib.so", want, int64(len(fakeLibrary))},
-			wheel: "some_platform",
-			pip:   source{"capi/lib.so", want, int64(len(fakeLibrary))},
+			file: "lib.so", wheel: "some_platform",
+			sources: map[string]source{"npm": {"package/lib.so", size, want}, "pip": {"capi/lib.so", size, want}},
 		},
 	}
 }
@@ -82,37 +80,59 @@ const (
 func TestProvision(t *testing.T) {
 	for name, c := range map[string]struct {
 		scripts map[string]string
-		change  func(*provisioner)
+		change  func(*source)
+		lacks   string // a client
+		offline bool
 		says    []string // parts of the log
 		err     []string // parts of the error; none: it works
 	}{
-		"npm":               {scripts: map[string]string{"npm": giveTarball, "pip3": fail}, says: []string{"fetching onnxruntime-node@1.27.0 with npm", "is ready"}},
-		"pip":               {scripts: map[string]string{"pip3": giveWheel}, says: []string{"fetching onnxruntime==1.27.0 with pip"}},
-		"python3 -m pip":    {scripts: map[string]string{"python3": giveWheel}, says: []string{"with pip"}},
-		"npm fails":         {scripts: map[string]string{"npm": fail, "pip": giveWheel}, says: []string{"npm did not work: exit status 7: cannot reach the registry", "is ready"}},
-		"npm is cut":        {scripts: map[string]string{"npm": `cp "$(dirname $0)/cut.tgz" x.tgz`, "pip": giveWheel}, says: []string{"npm did not work: broken archive"}},
-		"npm leaves none":   {scripts: map[string]string{"npm": "true"}, err: []string{"npm: it left 0 archives", "pip is not installed"}},
-		"both fail":         {scripts: map[string]string{"npm": fail, "pip": fail}, err: []string{"npm: exit status 7: cannot reach the registry; pip: exit status 7", "install npm or pip", "--onnxruntime PATH", envLibrary}},
+		"npm": {
+			scripts: map[string]string{"npm": giveTarball, "pip3": fail},
+			says:    []string{"fetching onnxruntime-node@1.27.0 with npm", "is ready"},
+		},
+		"pip": {
+			scripts: map[string]string{"pip3": giveWheel},
+			says:    []string{"fetching onnxruntime==1.27.0 with pip"},
+		},
+		"python3 -m pip": {scripts: map[string]string{"python3": giveWheel}, says: []string{"with pip"}},
+		"npm fails": {
+			scripts: map[string]string{"npm": fail, "pip": giveWheel},
+			says:    []string{"npm did not work: exit status 7: cannot reach the registry", "is ready"},
+		},
+		"npm is cut": {
+			scripts: map[string]string{"npm": `cp "$(dirname $0)/cut.tgz" x.tgz`, "pip": giveWheel},
+			says:    []string{"npm did not work: broken archive"},
+		},
+		"npm leaves none": {
+			scripts: map[string]string{"npm": "true"},
+			err:     []string{"npm: it left 0 archives", "pip is not installed"},
+		},
+		"both fail": {
+			scripts: map[string]string{"npm": fail, "pip": fail},
+			err: []string{"npm: exit status 7: cannot reach the registry; pip: exit status 7",
+				"install npm or pip", "--onnxruntime PATH", envLibrary},
+		},
 		"neither is there":  {err: []string{"npm is not installed; pip is not installed", "install npm or pip"}},
 		"python has no pip": {scripts: map[string]string{"python3": fail}, err: []string{"pip is not installed"}},
 		"checksum": {
 			scripts: map[string]string{"npm": giveTarball, "pip": giveWheel},
-			change:  func(p *provisioner) { p.pin.npm.sha256, p.pin.pip.sha256 = "00", "11" },
-			err:     []string{"npm: checksum mismatch: lib.so of onnxruntime-node@1.27.0 is sha256 ", "pinned is 00; pip: checksum mismatch"},
+			change:  func(s *source) { s.sha256 = "00" },
+			err: []string{"npm: checksum mismatch: lib.so of onnxruntime-node@1.27.0 is sha256 ",
+				"pinned is 00; pip: checksum mismatch"},
 		},
 		"member": {
 			scripts: map[string]string{"npm": giveTarball, "pip": giveWheel},
-			change:  func(p *provisioner) { p.pin.npm.member, p.pin.pip.member = "a", "b" },
-			err:     []string{"npm: the archive holds no a; pip: the archive holds no b"},
+			change:  func(s *source) { s.member = "a" },
+			err:     []string{"npm: the archive holds no a; pip: the archive holds no a"},
 		},
 		"npm has none for the platform": {
 			scripts: map[string]string{"npm": fail, "pip": giveWheel},
-			change:  func(p *provisioner) { p.pin.npm = source{} },
+			lacks:   "npm",
 			says:    []string{"with pip"},
 		},
 		"offline": {
 			scripts: map[string]string{"npm": giveTarball},
-			change:  func(p *provisioner) { p.offline = true },
+			offline: true,
 			err:     []string{"--offline forbids", "--onnxruntime PATH"},
 		},
 	} {
@@ -120,14 +140,17 @@ func TestProvision(t *testing.T) {
 			fakeClients(t, c.scripts)
 			var log bytes.Buffer
 			p := fake(t, &log)
-			if c.change != nil {
-				c.change(p)
-			}
-			path, err := p.library(context.Background())
-			for _, part := range c.err {
-				if err == nil || !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "\n") {
-					t.Fatalf("got %v, wanted %q", err, part)
+			p.offline = c.offline
+			delete(p.pin.sources, c.lacks)
+			for client, src := range p.pin.sources {
+				if c.change != nil {
+					c.change(&src)
 				}
+				p.pin.sources[client] = src
+			}
+			path, err := p.library(t.Context())
+			for _, part := range c.err {
+				says(t, err, part)
 			}
 			for _, part := range c.says {
 				if !strings.Contains(log.String(), part) {
@@ -244,12 +267,12 @@ func TestSweep(t *testing.T) {
 
 func TestPins(t *testing.T) {
 	for platform, p := range pins {
-		for _, s := range []source{p.npm, p.pip} {
-			if s.member == "" && p.pip.member != "" {
-				continue
-			}
-			if len(s.sha256) != 64 || s.size < 10<<20 || p.file == "" || p.wheel == "" {
-				t.Errorf("%s: %+v", platform, p)
+		if p.file == "" || p.wheel == "" || p.sources["pip"].member == "" {
+			t.Errorf("%s: %+v", platform, p)
+		}
+		for client, s := range p.sources {
+			if s.member == "" || len(s.sha256) != 64 || s.size < 10<<20 {
+				t.Errorf("%s, %s: %+v", platform, client, s)
 			}
 		}
 	}
@@ -263,7 +286,7 @@ func TestRealDownload(t *testing.T) {
 	platform := runtime.GOOS + "-" + runtime.GOARCH
 	for i, c := range clients {
 		argv, ok := c.find()
-		if src := c.source(pins[platform]); ok && src.member != "" {
+		if src, has := pins[platform].sources[c.name]; ok && has {
 			p := &provisioner{platform: platform, pin: pins[platform], dir: t.TempDir(), log: os.Stderr}
 			path := filepath.Join(p.dir, fmt.Sprint(i)+p.pin.file)
 			if err := p.through(t.Context(), c, argv, src, path); err != nil || !p.good(path) {

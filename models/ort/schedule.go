@@ -1,6 +1,9 @@
 package ort
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // request is one item that waits for its batch.
 type request struct {
@@ -11,56 +14,17 @@ type request struct {
 
 var requests = sync.Pool{New: func() any { return &request{done: make(chan error, 1)} }}
 
-func (r *request) finish(err error) { r.done <- err }
-
 func (r *request) release() {
 	r.in, r.out = nil, nil
 	requests.Put(r)
 }
 
-// queue is a first-in, first-out list of requests.
-type queue struct {
-	list []*request
-	head int
-}
-
-func (q *queue) len() int          { return len(q.list) - q.head }
-func (q *queue) first() *request   { return q.list[q.head] }
-func (q *queue) waits() []*request { return q.list[q.head:] }
-
-func (q *queue) push(r *request) {
-	if q.head > 256 && q.head > q.len() {
-		q.list, q.head = q.list[:copy(q.list, q.waits())], 0
-	}
-	q.list = append(q.list, r)
-}
-
-// take removes the first n requests. The slice is good until the next push.
-func (q *queue) take(n int) []*request {
-	taken := q.list[q.head : q.head+n]
-	q.head += n
-	if q.head == len(q.list) {
-		q.list, q.head = q.list[:0], 0
-	}
-	return taken
-}
-
-func (q *queue) remove(r *request) bool {
-	for i, other := range q.waits() {
-		if other == r {
-			q.list = append(q.list[:q.head+i], q.list[q.head+i+1:]...)
-			return true
-		}
-	}
-	return false
-}
-
-// quiet: no entered goroutine runs Go code, so no batch gets fuller by waiting.
+// quiet reports that no entered goroutine runs Go code, so no batch gets fuller by waiting.
 func (p *Pool) quiet() bool { return p.waiting+p.served >= p.entered }
 
-// target is the number of requests worth a run of their own while others may
-// still come: a full batch, or every worker's share of the entered goroutines
-// when these are too few to fill a batch for each.
+// target is the number of requests worth a run of their own while others may still come:
+// a full batch, or each worker's share of the entered goroutines if they are too few to
+// fill a batch for each.
 func (p *Pool) target() int {
 	if p.entered == 0 {
 		return p.batch
@@ -68,10 +32,10 @@ func (p *Pool) target() int {
 	return max(1, min(p.batch, ceilDiv(p.entered, p.workers)))
 }
 
-// pick chooses the program to run next and how many of its requests: one that
-// was overtaken too often, else one with a full batch, else the longest queue:
-// when all queues together hold a batch, or when nothing is to be gained by
-// waiting, and then every idle worker gets its share. It returns nil if it is better to wait.
+// pick chooses the program to run next and how many of its requests. A program that was
+// overtaken too often comes first, then one with a full batch. The longest queue goes when
+// all queues together hold a batch, or when there is nothing to gain by waiting; then each
+// idle worker gets its share. pick returns nil if it is better to wait.
 func (p *Pool) pick() (*Program, int) {
 	if p.waiting == 0 {
 		return nil, 0
@@ -80,19 +44,19 @@ func (p *Pool) pick() (*Program, int) {
 	share := max(target, ceilDiv(p.waiting, p.workers))
 	var oldest, full, longest *Program
 	for _, a := range p.active {
-		if oldest == nil || a.queue.first().tick < oldest.queue.first().tick {
+		if oldest == nil || a.since() < oldest.since() {
 			oldest = a
 		}
-		if a.queue.len() >= target && (full == nil || a.queue.first().tick < full.queue.first().tick) {
+		if len(a.queue) >= target && (full == nil || a.since() < full.since()) {
 			full = a
 		}
-		if longest == nil || a.queue.len() > longest.queue.len() {
+		if longest == nil || len(a.queue) > len(longest.queue) {
 			longest = a
 		}
 	}
 	best := full
 	switch {
-	case p.tick-oldest.queue.first().tick > patience*int64(p.workers):
+	case p.tick-oldest.since() > patience*int64(p.workers):
 		best = oldest
 	case best != nil:
 	case p.waiting >= target:
@@ -106,7 +70,19 @@ func (p *Pool) pick() (*Program, int) {
 	default:
 		return nil, 0
 	}
-	return best, min(best.queue.len(), share, p.batch)
+	return best, min(len(best.queue), share, p.batch)
+}
+
+// since is when the program's first request began to wait.
+func (p *Program) since() int64 { return p.queue[0].tick }
+
+// dequeue takes the requests from first to last, which is not among them, out of a queue.
+func (p *Pool) dequeue(prog *Program, first, last int) {
+	prog.queue = slices.Delete(prog.queue, first, last)
+	p.waiting -= last - first
+	if len(prog.queue) == 0 {
+		p.active = slices.DeleteFunc(p.active, func(a *Program) bool { return a == prog })
+	}
 }
 
 // next blocks until there is a batch for a worker and moves its requests to
@@ -128,12 +104,9 @@ func (p *Pool) next(buf []*request) (*Program, []*request) {
 			p.work.Wait()
 			continue
 		}
-		buf = append(buf[:0], prog.queue.take(n)...)
-		if prog.queue.len() == 0 {
-			p.deactivate(prog)
-		}
+		buf = append(buf[:0], prog.queue[:n]...)
+		p.dequeue(prog, 0, n)
 		prog.inflight++
-		p.waiting -= n
 		p.served += n
 		p.tick++
 		p.overdue = false
@@ -155,7 +128,7 @@ func (p *Pool) finished(prog *Program, batch []*request, err error) {
 	prog.freeIfDone()
 	p.mu.Unlock()
 	for _, r := range batch {
-		r.finish(err)
+		r.done <- err
 	}
 }
 

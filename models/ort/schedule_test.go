@@ -9,7 +9,7 @@ func plan(workers, batch, entered, served int, queues ...int) (*Pool, []*Program
 	for i, n := range queues {
 		prog := &Program{pool: p}
 		for range n {
-			prog.queue.push(&request{tick: int64(i)})
+			prog.queue = append(prog.queue, &request{tick: int64(i)})
 			p.waiting++
 		}
 		if n > 0 {
@@ -55,32 +55,5 @@ func TestPick(t *testing.T) {
 	p.free = 2
 	if got, n := p.pick(); got != progs[0] || n != 2 {
 		t.Errorf("overdue: took %d", n)
-	}
-}
-
-// A queue keeps its order through removals and does not grow without end.
-func TestQueue(t *testing.T) {
-	var q queue
-	in, out := int64(0), int64(0)
-	for round := range 5000 {
-		for range 3 {
-			q.push(&request{tick: in})
-			in++
-		}
-		if n := q.len(); n > 200 {
-			for _, r := range q.take(n - 100) {
-				if r.tick != out {
-					t.Fatalf("round %d: took %d, wanted %d", round, r.tick, out)
-				}
-				out++
-			}
-		}
-	}
-	if cap(q.list) > 4096 {
-		t.Errorf("the queue holds %d for %d", cap(q.list), q.len())
-	}
-	middle := q.waits()[5]
-	if !q.remove(middle) || q.remove(middle) || q.waits()[5].tick != middle.tick+1 {
-		t.Error("remove went wrong")
 	}
 }

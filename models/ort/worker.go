@@ -79,7 +79,7 @@ func (w *worker) run(prog *Program, batch []*request) (err error) {
 		}
 	}()
 	n := len(batch)
-	if w.pool.whole {
+	if w.pool.cuda {
 		n = w.pool.batch
 	}
 	k, err := w.kit(prog, n)
@@ -161,25 +161,23 @@ func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {
 	for uintptr(unsafe.Pointer(&w.scratch[at]))%(4*align) != 0 {
 		at++
 	}
-	view := func(p Port) ([]float32, onnx.Value, error) {
-		data := w.scratch[at : at+n*p.Size]
-		at += roundUp(n * p.Size)
-		t, err := onnx.NewTensor(append(onnx.NewShape(int64(n)), p.Shape...), data)
-		return data, t, err
-	}
-	for _, p := range prog.inputs {
-		data, t, err := view(p)
-		if err != nil {
-			return k, err
+	views := func(ports []Port, views *[][]float32, tensors *[]onnx.Value) error {
+		for _, p := range ports {
+			data := w.scratch[at : at+n*p.Size]
+			at += roundUp(n * p.Size)
+			t, err := onnx.NewTensor(append(onnx.NewShape(int64(n)), p.Shape...), data)
+			if err != nil {
+				return err
+			}
+			*views, *tensors = append(*views, data), append(*tensors, t)
 		}
-		k.in, k.inputs = append(k.in, data), append(k.inputs, t)
+		return nil
 	}
-	for _, p := range prog.outputs {
-		data, t, err := view(p)
-		if err != nil {
-			return k, err
-		}
-		k.out, k.outputs = append(k.out, data), append(k.outputs, t)
+	if err := views(prog.inputs, &k.in, &k.inputs); err != nil {
+		return k, err
+	}
+	if err := views(prog.outputs, &k.out, &k.outputs); err != nil {
+		return k, err
 	}
 	if w.pool.cuda {
 		return k, nil

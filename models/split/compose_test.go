@@ -24,7 +24,7 @@ func chain(t *testing.T, pool *ort.Pool, graphs []*onnx.Graph, x []float32, opts
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := pool.Compile(g.Name, data, nil, nil, opts...)
+		p, err := pool.Compile(g.Name, data, opts...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -252,7 +252,7 @@ func compile(t *testing.T, pool *ort.Pool, g *onnx.Graph) (*ort.Program, func())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := pool.Compile(g.Name, data, nil, nil)
+	p, err := pool.Compile(g.Name, data)
 	if err != nil {
 		t.Fatal(err)
 	}

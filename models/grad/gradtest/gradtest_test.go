@@ -49,7 +49,7 @@ func compile(t *testing.T, pool *ort.Pool, g *onnx.Graph) program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prog, err := pool.Compile(g.Name, data, nil, nil)
+	prog, err := pool.Compile(g.Name, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestSimplifiedModelEqualsFile(t *testing.T) {
 	pool, largest := newPool(t, 1), 0.0
 	each(t, func(t *testing.T, g *gradtest.Golden) {
 		simple := compile(t, pool, g.Net)
-		prog, err := pool.Compile(g.Name, g.File, nil, nil)
+		prog, err := pool.Compile(g.Name, g.File)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -156,7 +156,7 @@ func RunFile(t testing.TB, data []byte, x []float32, size int64) []float32 {
 	t.Helper()
 	pool := ort.NewPool(1, 1)
 	defer pool.Close()
-	p, err := pool.Compile("test", data, nil, nil)
+	p, err := pool.Compile("test", data)
 	if err != nil {
 		t.Fatal(err)
 	}

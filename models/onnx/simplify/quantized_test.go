@@ -17,7 +17,7 @@ func asWritten(t *testing.T, data []byte, x []float32, size int64) []float32 {
 	t.Helper()
 	pool := ort.NewPool(1, 1)
 	defer pool.Close()
-	p, err := pool.Compile("test", data, nil, nil, ort.Unoptimized())
+	p, err := pool.Compile("test", data, ort.Unoptimized())
 	if err != nil {
 		t.Fatal(err)
 	}

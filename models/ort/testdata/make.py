@@ -59,15 +59,6 @@ save(
     [value("sum", ["N", 4]), value("same", ["N", 4])],
 )
 
-save("fixed", [helper.make_node("Relu", ["x"], ["y"])], [value("x", [1, 4])], [value("y", [1, 4])])
-
-save(
-    "integer",
-    [helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT)],
-    [value("x", ["N", 4], TensorProto.INT64)],
-    [value("y", ["N", 4])],
-)
-
 # Fails when it runs: an item has 4 values, not 5.
 save(
     "fails",
