@@ -29,6 +29,7 @@ type suite struct {
 
 	classNames []string // of the data set, by label; nil where it has none
 
+	attacks map[string]result.Attack // how they were made; empty in files of older versions
 	cells   map[cellKey]*result.Cell
 	studies []*result.SolverStudy
 	margins map[cellKey]*margins
@@ -75,7 +76,7 @@ func derive(f *result.File) *view {
 	byName := map[string]*suite{}
 	add := func(rs result.Suite) *suite {
 		rs.Models, rs.Controls, rs.Attacks = slices.Clone(rs.Models), slices.Clone(rs.Controls), slices.Clone(rs.Attacks)
-		s := &suite{Suite: rs, cells: map[cellKey]*result.Cell{}}
+		s := &suite{Suite: rs, cells: map[cellKey]*result.Cell{}, attacks: f.Attacks}
 		byName[rs.Name] = s
 		v.Suites = append(v.Suites, s)
 		return s
@@ -156,6 +157,9 @@ func (s *suite) arrangeColumns() {
 		}
 		if of == nil {
 			of = []column{{Attack: attack}}
+		}
+		for i := range of {
+			of[i].title = s.attacks[attack].Title
 		}
 		slices.SortFunc(of, func(a, b column) int { return cmp.Compare(orMinusOne(a.Epsilon), orMinusOne(b.Epsilon)) })
 		s.Columns = append(s.Columns, of...)

@@ -118,6 +118,26 @@ func fixture() *result.File {
 	warn(5, result.Warning{ID: "budget", Message: "stopped at 5 steps"})
 	f.Fits = []result.Fit{{Control: "pca", Model: "resnet-2b", At: "input", Dim: 3072, Rank: 217, Variance: 0.9901, Samples: 10000, Seconds: 4.25},
 		{Control: "pca", Model: "resnet-2b", At: "last", Dim: 512, Rank: 9, Variance: 0.9932, Samples: 10000, Cached: true}}
+	d := f.Datasets["cifar10-test"]
+	d.Format, d.Limit, d.Indices, d.Classes = "cifar10-bin", 200, []int{4, 8, 15, 16, 23, 42}, 10
+	f.Datasets["cifar10-test"] = d
+	m := f.Models["resnet-2b"]
+	m.Preprocess = &result.Preprocess{Mean: []float64{0.4914, 0.4822, 0.4465}, Std: []float64{0.25}}
+	m.Output, m.Split = "logits", []string{"/conv/out", "/<pool>/out"}
+	f.Models["resnet-2b"] = m
+	f.Attacks = map[string]result.Attack{
+		"pgd-linf": {Kind: "pgd", Title: "PGD-40, 2 restarts", Recipe: "pgd/1", Norm: "linf", Epsilons: []float64{8. / 255},
+			Parameters: result.Parameters{"steps": 40, "restarts": 2, "step_size": 2. / 255, "random_start": true}},
+		"aa-linf": {Kind: "autoattack", Title: "AutoAttack (custom: APGD-CE; Square, 5000 queries)", Version: "custom",
+			Recipe: "autoattack-custom/1", Norm: "linf", Epsilons: []float64{4. / 255, 8. / 255}, Components: []result.Component{
+				{Kind: "apgd-ce", Parameters: result.Parameters{"steps": 100.}}, {Kind: "square", Parameters: result.Parameters{"queries": 5000.}}}},
+	}
+	f.Controls = map[string]result.Control{"pca": {
+		Solver: result.Parameters{"method": "msa", "outer": 3, "learning_rate": 0.003},
+		Layers: []result.Layer{
+			{At: "input", Embedding: result.LayerEmbedding{Kind: "linear", Fit: "cifar10-train", Variance: 0.99}},
+			{At: "2", Embedding: result.LayerEmbedding{Kind: "onnx", Path: "fcn-<32>.onnx", SHA256: strings.Repeat("e1", 32)}},
+		}}}
 	addTraces(f)
 	f.Gallery = fixtureGallery()
 	return f

@@ -54,11 +54,8 @@ type pageData struct {
 	Gallery   bool
 	First     bool // some attacks ended at an image's first success
 	Run       []fact
-	Command   string // to repeat the run, as one types it; "" where that is not known
-	Datasets  table
-	Models    table
-	// Embeddings are those that were read from files.
-	Embeddings table
+	Command   string  // to repeat the run, as one types it; "" where that is not known
+	Made      []table // what the numbers depend on
 }
 
 // mostSentences is how many lines of a report are also said in words: more are easier read
@@ -122,7 +119,7 @@ func writePage(w io.Writer, t *template.Template, more string, data func(style t
 func (v *view) page() pageData {
 	d := pageData{Title: v.Title(), Quoted: v.quoted, Headline: v.headline(), Tested: v.tested(), Standing: v.headlineTable(), Knows: v.knowledgeTable(),
 		Studies: v.studyPages(), Theory: v.theory.body(), Modes: v.attackers(), Fits: v.fitTable(),
-		Run: v.provenance(), Command: shellCommand(v.File.Command), Datasets: v.datasetTable(), Models: v.modelTable(), Embeddings: v.embeddingTable()}
+		Run: v.provenance(), Command: shellCommand(v.File.Command), Made: v.made()}
 	if len(d.Standing.Rows) <= mostSentences && !v.quoted {
 		for _, s := range v.Suites {
 			for _, r := range s.Rows() {

@@ -114,5 +114,17 @@ func (s *suite) footnotes() []footnote {
 		}
 		out = append(out, footnote{n.Mark, fmt.Sprintf("%s: %s (%s%s)", clean(n.ID), clean(n.Message), strings.Join(where, "; "), more)})
 	}
+	return append(out, s.titles()...)
+}
+
+// titles say how single attacks were made whose columns' heads don't.
+func (s *suite) titles() (out []footnote) {
+	for _, c := range s.Columns {
+		if made := s.attacks[c.Attack]; c.title != "" && made.Components == nil && c.title != c.Short() {
+			if n := (footnote{"", c.Name() + ": " + clean(c.title)}); !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
+	}
 	return out
 }

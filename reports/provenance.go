@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -8,6 +9,9 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
 
 // provenance says with what the numbers were made.
@@ -54,26 +58,150 @@ func (v *view) seeds() string {
 	return some(names)
 }
 
+// made are the tables of what the numbers depend on, those that have lines.
+func (v *view) made() []table {
+	all := []table{v.datasetTable(), v.modelTable(), v.attackTable(), v.controlTable(), v.embeddingTable()}
+	return slices.DeleteFunc(all, func(t table) bool { return len(t.Rows) == 0 })
+}
+
+// described is a piece of provenance: its words joined, those that are not empty.
+func described(words ...string) box {
+	words = slices.DeleteFunc(words, func(w string) bool { return w == "" })
+	return text(cmp.Or(clean(strings.Join(words, "; ")), dash))
+}
+
+// titled puts a word before what is said, if anything is.
+func titled(word, said string) string {
+	if said == "" {
+		return ""
+	}
+	return word + " " + said
+}
+
 func (v *view) datasetTable() table {
-	t := table{Lead: 1, Caption: "Data sets", Head: []string{"Data set", "Images", "SHA-256 of pixels and labels"}}
+	t := table{Lead: 1, Caption: "Data sets", Head: []string{"Data set", "Images", formatHead, chosenHead, "SHA-256 of pixels and labels"}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Datasets)) {
 		d := v.File.Datasets[name]
-		t.Rows = append(t.Rows, []box{text(clean(name)), text(thousands(int64(d.N))), text(clean(d.SHA256))})
+		var classes, limit string
+		if d.Classes > 0 {
+			classes = plural(d.Classes, "class", "classes")
+		}
+		if d.Limit > 0 {
+			limit = fmt.Sprintf("the first %d", d.Limit)
+		}
+		t.Rows = append(t.Rows, []box{text(clean(name)), text(thousands(int64(d.N))), described(d.Format),
+			described(titled("indices", indices(d.Indices)), limit, classes), text(clean(d.SHA256))})
 	}
 	return t
 }
 
+// indices writes a list of images: a run of neighbours by its ends, of a long list the first dozen.
+func indices(ids []int) string {
+	n := len(ids)
+	if n > 2 && ids[n-1]-ids[0] == n-1 && slices.IsSorted(ids) {
+		return fmt.Sprintf("%d to %d", ids[0], ids[n-1])
+	}
+	var names []string
+	for _, id := range ids {
+		names = append(names, fmt.Sprint(id))
+	}
+	return some(names)
+}
+
 func (v *view) modelTable() table {
-	t := table{Lead: 1, Caption: "Models", Head: []string{"Model", "Parameters", "Segments", "FLOPs per image", "SHA-256 of the file"}}
+	t := table{Lead: 1, Caption: "Models",
+		Head: []string{"Model", "Parameters", "Segments", "FLOPs per image", takenHead, "SHA-256 of the file"}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Models)) {
 		m := v.File.Models[name]
-		flops := dash
+		flops, mean, std := dash, "", ""
 		if m.FLOPs > 0 {
 			flops = thousands(m.FLOPs)
 		}
-		t.Rows = append(t.Rows, []box{text(clean(name)), text(thousands(m.Parameters)), text(thousands(int64(m.Segments))), text(flops), text(clean(m.SHA256))})
+		if p := m.Preprocess; p != nil {
+			mean, std = setting(p.Mean), setting(p.Std)
+		}
+		t.Rows = append(t.Rows, []box{text(clean(name)), text(thousands(m.Parameters)), text(thousands(int64(m.Segments))), text(flops),
+			described(titled("mean", mean), titled("std", std), m.Output, titled("split at", strings.Join(m.Split, ", "))), text(clean(m.SHA256))})
 	}
 	return t
+}
+
+// Heads of columns of words in the tables of provenance.
+const (
+	formatHead   = "Format"
+	chosenHead   = "Chosen images"
+	takenHead    = "Input and output"
+	madeHead     = "Made as"
+	settingsHead = "Settings, defaults included"
+)
+
+// attackTable says how every attack was made, with a line for each component.
+func (v *view) attackTable() table {
+	t := table{Lead: 2, Caption: "Attacks", Head: []string{"Attack", madeHead, "Recipe", "Norm", "ε", settingsHead}}
+	for _, name := range slices.Sorted(maps.Keys(v.File.Attacks)) {
+		a := v.File.Attacks[name]
+		var strengths []string
+		for _, e := range a.Epsilons {
+			strengths = append(strengths, number.Format(e))
+		}
+		t.Rows = append(t.Rows, []box{text(clean(name)), described(a.Title), described(a.Recipe), described(normName(a.Norm)),
+			described(strings.Join(strengths, ", ")), described(settings(a.Parameters))})
+		for _, c := range a.Components {
+			t.Rows = append(t.Rows, []box{text(clean(name)), text("component " + clean(c.Kind)), text(""), text(""), text(""), described(settings(c.Parameters))})
+		}
+	}
+	return t.marked()
+}
+
+// controlTable says how every control was made: its solver, then each of its layers.
+func (v *view) controlTable() table {
+	t := table{Lead: 2, Caption: "Controls", Head: []string{"Control", "Part", settingsHead}}
+	for _, name := range slices.Sorted(maps.Keys(v.File.Controls)) {
+		c := v.File.Controls[name]
+		line := func(part string, words ...string) {
+			t.Rows = append(t.Rows, []box{text(clean(name)), text(clean(part)), described(words...)})
+		}
+		line("solver", settings(c.Solver))
+		for _, l := range c.Layers {
+			e := l.Embedding
+			words := []string{e.Kind, titled("fitted on", e.Fit), e.Path, titled("SHA-256", e.SHA256)}
+			if e.Variance > 0 {
+				words = append(words, "variance "+setting(e.Variance))
+			}
+			if e.Rank > 0 {
+				words = append(words, fmt.Sprintf("rank %d", e.Rank))
+			}
+			for _, size := range slices.Sorted(maps.Keys(e.Files)) {
+				words = append(words, fmt.Sprintf("SHA-256 of size %s %s", size, e.Files[size]))
+			}
+			line(layerName(l.At), words...)
+		}
+	}
+	return t.marked()
+}
+
+// settings writes parameters by name, in alphabetic order.
+func settings(p result.Parameters) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		out = append(out, name+" "+setting(p[name]))
+	}
+	return strings.Join(out, ", ")
+}
+
+// setting writes a parameter's value; numbers as in a config, lists without brackets.
+func setting(v any) string {
+	switch v := v.(type) {
+	case float64:
+		return number.Format(v)
+	case []float64:
+		var out []string
+		for _, x := range v {
+			out = append(out, number.Format(x))
+		}
+		return strings.Join(out, ", ")
+	}
+	return strings.Trim(fmt.Sprint(v), "[]")
 }
 
 // embeddingTable identifies the embeddings that were read from files; those that were fitted

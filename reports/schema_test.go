@@ -21,6 +21,13 @@ func TestFixturesObeyTheSchemas(t *testing.T) {
 		// What a run always writes and the fixtures leave out.
 		sum := strings.Repeat("5a", 32)
 		f.ConfigSHA256 = sum
+		for name, m := range f.Models {
+			m.Output = "logits"
+			f.Models[name] = m
+		}
+		if f.Attacks == nil {
+			f.Attacks, f.Controls = map[string]result.Attack{}, map[string]result.Control{}
+		}
 		for i := range f.Cells {
 			if f.Cells[i].Warnings == nil {
 				f.Cells[i].Warnings = []result.Warning{}

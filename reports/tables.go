@@ -57,9 +57,13 @@ func (t table) Body() [][]box { return t.Rows[:len(t.Rows)-t.Sums] }
 // Foot are the sums.
 func (t table) Foot() [][]box { return t.Rows[len(t.Rows)-t.Sums:] }
 
+// wordHeads head columns of words behind the row headings.
+var wordHeads = []string{"Component", "Method", "Recipe", inIntervalHead, lowestHead, attackerHead,
+	formatHead, chosenHead, takenHead, settingsHead}
+
 // Words reports whether column i holds words, which align left; numbers align right.
 func (t table) Words(i int) bool {
-	return i < t.Lead || slices.Contains([]string{"Component", "Method", inIntervalHead, lowestHead, attackerHead}, t.Head[i]) || strings.HasPrefix(t.Head[i], "SHA-256")
+	return i < t.Lead || slices.Contains(wordHeads, t.Head[i]) || strings.HasPrefix(t.Head[i], "SHA-256")
 }
 
 // box is the content of one table cell.

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -25,7 +26,8 @@ type column struct {
 	Epsilon   *float64
 	norm      string
 	recipe    string
-	ambiguous bool // another column has the same title
+	title     string // of the attack, with its settings; "" in files of older versions
+	ambiguous bool   // another column has the same title
 }
 
 // learn takes norm and recipe from one of the column's cells. Cells that no
@@ -57,8 +59,9 @@ func (c column) Short() string {
 	base, few := strings.CutSuffix(base, "-few")
 	name, known := attackNames[base]
 	switch {
-	case !known:
-		return clean(c.Attack)
+	case !known: // an attack that the table above need not name
+		title, _, _ := strings.Cut(cmp.Or(c.title, c.Attack), ",")
+		return clean(title)
 	case few:
 		return name + "-few"
 	}
