@@ -1,6 +1,7 @@
 package attacktest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
@@ -13,29 +14,10 @@ import (
 	"selfheal/attacks"
 )
 
-// Expectation says what an attack can be held to beyond the common rules.
-type Expectation struct {
-	Classes int // classes of the test models; default 5
-	// Breaks is the share of the breakable images that the attack must break on
-	// a linear model: of those whose distance to a boundary is at most 90 % of
-	// epsilon, in ℓ1, where gradient steps spread over several values, 75 %.
-	Breaks float64
-	// Reach says by which factor epsilon must exceed an image's distance to the
-	// boundary of a linear model for the attack to break it, in ℓ∞, ℓ2 and ℓ1;
-	// default 1.01.
-	Reach [3]float64
-	// Minimal says that the attack looks for the nearest point over all classes:
-	// on a linear model Distance must be at most 1 % too large.
-	Minimal bool
-	// Seedless says that the seed does not change the result.
-	Seedless bool
-}
-
 // shape is that of the test images: not square, so that rows and columns differ.
 var shape = attacks.Shape{C: 3, H: 6, W: 5}
 
-// Conform checks the attacks that make returns, in each norm, against the rules
-// all attacks obey:
+// Conform checks a row's attack, in each norm, against the rules that all attacks obey:
 //
 //   - on a linear model, away from 0 and 1, no image further than epsilon from
 //     every boundary is broken, Breaks of those clearly nearer are, and every one
@@ -48,17 +30,18 @@ var shape = attacks.Shape{C: 3, H: 6, W: 5}
 //     and the one reported as that of the first success saw such a point;
 //   - [attacks.VerdictOnly] breaks the same images, and ends at that pass;
 //   - a cancelled context ends the attack before its next pass, and so within a
-//     second where a pass takes 50 ms, with the context's error.
-func Conform(t *testing.T, make func(norm attacks.Norm, epsilon float64) attacks.Attack, want Expectation) {
-	if want.Classes == 0 {
-		want.Classes = 5
+//     second where a pass takes 50 ms, with the context's error;
+//   - the loss asked for is the one that parameters or table name.
+func Conform(t *testing.T, row Row) {
+	classes, norms := cmp.Or(row.Classes, 5), row.Norms
+	if norms == nil {
+		norms = attacks.Norms()
 	}
-	for _, norm := range []attacks.Norm{attacks.Linf, attacks.L2, attacks.L1} {
-		if want.Reach[norm] == 0 {
-			want.Reach[norm] = 1.01
-		}
+	for _, norm := range norms {
 		t.Run(norm.String(), func(t *testing.T) {
-			linear := NewLinear(shape, want.Classes, 7)
+			t.Parallel()
+			made := func(epsilon float64) trial { return row.trial(t, norm, epsilon) }
+			linear := NewLinear(shape, classes, 7)
 			images := Images(linear, 60, 0.1, 8)
 			distances := []float64{}
 			for _, im := range images {
@@ -71,22 +54,58 @@ func Conform(t *testing.T, make func(norm attacks.Norm, epsilon float64) attacks
 				t.Fatalf("epsilon %v reaches the box", epsilon)
 			}
 			clearly := [...]float64{0.9, 0.9, 0.75}[norm] * epsilon
-			checkVerdicts(t, trial{make(norm, epsilon), norm, epsilon}, linear, images, distances, clearly, want.Breaks)
-			checkReach(t, make, norm, want)
+			checkVerdicts(t, made(epsilon), linear, images, distances, clearly, row.Breaks)
+			checkReach(t, made, norm, classes, cmp.Or(row.Reach[norm], 1.01), row.Exact)
 
-			mlp := RandomMLP(shape, 20, want.Classes, 9)
+			mlp := RandomMLP(shape, 20, classes, 9)
 			images = Images(mlp, 8, 0.5, 10) // up to 0 and 1
 			for _, epsilon := range []float64{1e-3, [...]float64{0.08, 0.8, 4}[norm]} {
-				full := trial{make(norm, epsilon), norm, epsilon}
+				full := made(epsilon)
 				verdict := trial{attacks.VerdictOnly(full.Attack), norm, epsilon}
 				checkStops(t, full.checkRuns(t, mlp, images), verdict.checkRuns(t, mlp, images))
 				for _, a := range []attacks.Attack{full.Attack, verdict.Attack} {
-					checkSeeds(t, a, mlp, images, want.Seedless)
+					checkSeeds(t, a, mlp, images, row.Seedless)
 					checkCancel(t, a, mlp, images[0])
 				}
 			}
-			checkPrompt(t, make(norm, 1e-3), mlp, images[0])
+			checkPrompt(t, made(1e-3), mlp, images[0])
+			row.checkLoss(t, made(1e-3), mlp, images[0])
 		})
+	}
+}
+
+// trial makes the row's attack.
+func (r Row) trial(t *testing.T, norm attacks.Norm, epsilon float64) trial {
+	t.Helper()
+	s := attacks.Setup{Kind: r.Kind, Norm: norm, Parameters: r.Parameters}
+	if r.Component {
+		s = attacks.Setup{Kind: "autoattack", Version: "custom", Norm: norm, Components: []attacks.Component{{Kind: r.Kind, Parameters: r.Parameters}}}
+	}
+	recipe, err := s.Make(epsilon, cmp.Or(r.Classes, 5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trial{recipe.Components[0], norm, epsilon}
+}
+
+// checkLoss compares the losses that an attack asks for with what is known of it.
+func (r Row) checkLoss(t *testing.T, a attacks.Attack, o *MLP, im attacks.Image) {
+	t.Helper()
+	spec, err := attacks.Lookup(r.Kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := spec.Climbs.String()
+	if given, ok := r.Parameters["loss"].(string); ok {
+		want = given
+	}
+	asked := &spy{Oracle: o, climb: func(l attacks.Loss) {
+		if l.String() != want {
+			t.Errorf("%s climbs %v, not %s", r.Kind, l, want)
+		}
+	}}
+	if _, err := a.Perturb(context.Background(), asked, im, 1); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -125,9 +144,9 @@ func checkVerdicts(t *testing.T, a trial, o *Linear, images []attacks.Image, dis
 // distance to the boundary times the factor that the attack states. Weights are
 // limited, so that many values are as good as the best: in ℓ1 AutoAttack's steps
 // move two values at least, and could otherwise not reach the boundary.
-func checkReach(t *testing.T, make func(attacks.Norm, float64) attacks.Attack, norm attacks.Norm, want Expectation) {
+func checkReach(t *testing.T, made func(epsilon float64) trial, norm attacks.Norm, classes int, reach float64, isExact bool) {
 	t.Helper()
-	linear := NewLinear(shape, want.Classes, 11)
+	linear := NewLinear(shape, classes, 11)
 	linear.Limit(1)
 	tried := 0
 	for _, im := range Images(linear, 40, 0.1, 12) {
@@ -135,16 +154,16 @@ func checkReach(t *testing.T, make func(attacks.Norm, float64) attacks.Attack, n
 		if exact < 0.005 { // float32 logits don't place the boundary well enough
 			continue
 		}
-		if epsilon := want.Reach[norm] * exact; epsilon < 0.35 { // no value can come to 0 or 1
+		if epsilon := reach * exact; epsilon < 0.35 { // no value can come to 0 or 1
 			tried++
-			if res := (trial{make(norm, epsilon), norm, epsilon}).perturb(t, &linear.Oracle, im, 1); res.Adversarial == nil {
-				t.Errorf("image %d: not broken within %v, %v times the distance of the boundary", im.ID, epsilon, want.Reach[norm])
+			if made(epsilon).perturb(t, &linear.Oracle, im, 1).Adversarial == nil {
+				t.Errorf("image %d: not broken within %v, %v times the distance of the boundary", im.ID, epsilon, reach)
 			}
 		}
-		if epsilon := 2 * exact; want.Minimal && epsilon < 0.35 {
-			res := trial{make(norm, epsilon), norm, epsilon}.perturb(t, &linear.Oracle, im, 1)
-			if !(res.Distance > exact*(1-1e-3) && res.Distance < exact*1.01) {
-				t.Errorf("image %d: distance %v, the boundary is %v away", im.ID, res.Distance, exact)
+		if epsilon := 2 * exact; isExact && epsilon < 0.35 {
+			found := made(epsilon).perturb(t, &linear.Oracle, im, 1).Distance
+			if !(found > exact*(1-1e-3) && found < exact*1.01) {
+				t.Errorf("image %d: distance %v, the boundary is %v away", im.ID, found, exact)
 			}
 		}
 	}
@@ -344,18 +363,26 @@ func checkPrompt(t *testing.T, a attacks.Attack, o *MLP, im attacks.Image) {
 	}
 }
 
-// spy sees every point an attack asks about.
+// spy sees every point and loss that an attack asks about.
 type spy struct {
 	attacks.Oracle
 	visit func(x []float32)
+	climb func(attacks.Loss)
 }
 
 func (s *spy) Logits(ctx context.Context, x, out []float32) error {
-	s.visit(x)
+	if s.visit != nil {
+		s.visit(x)
+	}
 	return s.Oracle.Logits(ctx, x, out)
 }
 
 func (s *spy) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
-	s.visit(x)
+	if s.visit != nil {
+		s.visit(x)
+	}
+	if s.climb != nil {
+		s.climb(loss)
+	}
 	return s.Oracle.Gradient(ctx, x, loss, label, target, e)
 }
