@@ -25,9 +25,15 @@ func (n network) weights(shape ...int64) string {
 
 // conv has a square kernel of odd size and keeps the image's size at stride 1.
 func (n network) conv(x string, out, size, stride int64) string {
-	p := size / 2
-	return n.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{size, size}, "pads": []int64{p, p, p, p}, "strides": []int64{stride, stride}},
-		x, n.weights(out, n.Shape(x)[1], size, size), n.weights(out))
+	return n.convOf(x, n.weights(out, n.Shape(x)[1], size, size), stride, 1)
+}
+
+func (n network) convOf(x, w string, stride, group int64) string {
+	s := n.Shape(w)
+	p := s[2] / 2
+	return n.OpWith("Conv", onnx.Attrs{
+		"kernel_shape": []int64{s[2], s[3]}, "pads": []int64{p, p, p, p}, "strides": []int64{stride, stride}, "group": group,
+	}, x, w, n.weights(s[0]))
 }
 
 // classify pools, and maps to 5 classes.

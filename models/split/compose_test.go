@@ -81,7 +81,7 @@ func joints(t *testing.T, g *onnx.Graph, segments []*onnx.Graph, boundaries []st
 	var parameters, flops int64
 	for i, s := range segments {
 		if s.Inputs[0].Name != names[i] || s.Outputs[0].Name != names[i+1] {
-			t.Errorf("segment %d runs from %q to %q, want %q to %q", i, s.Inputs[0].Name, s.Outputs[0].Name, names[i], names[i+1])
+			t.Errorf("segment %d: inputs %v, outputs %v, want %q to %q", i, s.Inputs, s.Outputs, names[i], names[i+1])
 		}
 		if len(s.Inputs) != 1 || len(s.Outputs) != 1 || !s.Inputs[0].Shape.HasBatch() {
 			t.Errorf("segment %d: inputs %v, outputs %v", i, s.Inputs, s.Outputs)
@@ -89,7 +89,7 @@ func joints(t *testing.T, g *onnx.Graph, segments []*onnx.Graph, boundaries []st
 		parameters, flops = parameters+s.Parameters(), flops+s.FLOPs()
 	}
 	if parameters != g.Parameters() || flops != g.FLOPs() {
-		t.Errorf("segments hold %d parameters and %d FLOPs, the network %d and %d", parameters, flops, g.Parameters(), g.FLOPs())
+		t.Errorf("segments hold %d parameters and %d FLOPs, not %d and %d", parameters, flops, g.Parameters(), g.FLOPs())
 	}
 }
 
@@ -125,9 +125,19 @@ func TestBundledEmbeddingsCompose(t *testing.T) {
 }
 
 func TestRealNetworksCompose(t *testing.T) {
-	for _, name := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
+	for name, boundaries := range map[string]func(at []string) bool{
+		"resnet_2b.onnx":        func(at []string) bool { return slices.Equal(at, []string{"17", "24", "29", "32"}) },
+		"rn18w16_standard.onnx": func(at []string) bool { return len(at) == 10 }, // stem, eight joins, pooled features
+	} {
 		t.Run(name, func(t *testing.T) {
-			g := load(t, name)
+			t.Parallel()
+			g, _, err := simplify.Load(testinput.Real(t, name), []float32{0.5}, []float32{0.25})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at := Boundaries(g); !boundaries(at) {
+				t.Errorf("boundaries %q", at)
+			}
 			composes(t, g, Boundaries(g))
 			composes(t, g, Cuts(g)[3:5])
 		})

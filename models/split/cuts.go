@@ -71,12 +71,14 @@ func Cuts(g *onnx.Graph) []string {
 	return cuts
 }
 
-// Boundaries returns the default boundaries, in order: the first Conv's output;
-// each residual join's Add, or its activation where that is the Add's only
-// consumer; where a block without a shortcut ends in a linear bottleneck
-// (MobileNetV2, EfficientNet), the bottleneck; the input of the final Gemm or
-// MatMul. Those that are no cut tensors are left out. A network with none of
-// these blocks can still be cut at any of its [Cuts].
+// Boundaries returns the default boundaries, in order:
+//   - the first Conv's output
+//   - each residual join's Add, or its activation where that is the Add's only consumer
+//   - the linear bottleneck that ends a block without a shortcut (MobileNetV2, EfficientNet)
+//   - the input of the final Gemm or MatMul
+//
+// Those that are no cut tensors are left out. A network with none of these blocks can
+// still be cut at any of its [Cuts].
 func Boundaries(g *onnx.Graph) []string {
 	cuts := Cuts(g)
 	depends := map[string]bool{}
@@ -130,17 +132,18 @@ func Last(g *onnx.Graph) (string, error) {
 	return "", fmt.Errorf("has no final Gemm or MatMul, so no boundary %q; name a cut tensor instead", "last")
 }
 
-// At cuts the network at the given tensors, which must be cut tensors in order
-// and different, and returns len(boundaries)+1 segments. Segment t's input is
-// called as the boundary before it, its output as the boundary after it.
-// Constants are shared with g.
+// At cuts the network at the given tensors and returns len(boundaries)+1 segments. The
+// boundaries must be different cut tensors, in order. Segment t's input has the name of
+// the boundary before it, its output that of the boundary after it. Constants are shared
+// with g.
 func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 	cuts := Cuts(g)
 	at := -1
 	for _, b := range boundaries {
 		i := slices.Index(cuts, b)
 		if i < 0 {
-			return nil, fmt.Errorf("%q is not a tensor at which the network can be cut (cut tensors: %s)", b, strings.Join(cuts, ", "))
+			return nil, fmt.Errorf("%q is not a tensor at which the network can be cut (cut tensors: %s)",
+				b, strings.Join(cuts, ", "))
 		}
 		if i <= at {
 			return nil, fmt.Errorf("boundary %q is out of order or named twice", b)
@@ -171,8 +174,8 @@ func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 
 // segment copies the part of g that computes to from from.
 func segment(g *onnx.Graph, producers map[string]*onnx.Node, from, to onnx.Value) *onnx.Graph {
-	s := &onnx.Graph{Opset: g.Opset, IR: g.IR, Consts: map[string]*onnx.Tensor{}, Shapes: map[string]onnx.Shape{}, Meta: map[string]string{}}
-	s.Inputs, s.Outputs = []onnx.Value{from}, []onnx.Value{to}
+	s := onnx.NewGraph("")
+	s.Opset, s.IR, s.Inputs, s.Outputs = g.Opset, g.IR, []onnx.Value{from}, []onnx.Value{to}
 	s.Shapes[from.Name] = from.Shape
 	needed, seen := map[*onnx.Node]bool{}, map[string]bool{from.Name: true, "": true}
 	stack := []string{to.Name}

@@ -1,44 +1,10 @@
 package split
 
 import (
-	"slices"
 	"testing"
 
-	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
-	"selfheal/models/onnx/simplify"
 )
-
-func load(t *testing.T, name string) *onnx.Graph {
-	g, _, err := simplify.Load(testinput.Real(t, name), []float32{0.5}, []float32{0.25})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
-func TestBoundariesOfRealNetworks(t *testing.T) {
-	if got, want := Boundaries(load(t, "resnet_2b.onnx")), []string{"17", "24", "29", "32"}; !slices.Equal(got, want) {
-		t.Errorf("ResNet-2B: %q, want %q (stem, two joins' activations, final Gemm's input)", got, want)
-	}
-	g := load(t, "rn18w16_standard.onnx")
-	got := Boundaries(g)
-	if len(got) != 10 { // stem, eight joins, pooled features
-		t.Errorf("ResNet-18: %d boundaries %q, want 10", len(got), got)
-	}
-	segments, err := At(g, got)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var params, flops int64
-	for _, s := range segments {
-		params += s.Parameters()
-		flops += s.FLOPs()
-	}
-	if params != g.Parameters() || flops != g.FLOPs() {
-		t.Errorf("segments hold %d parameters and %d FLOPs, the network %d and %d", params, flops, g.Parameters(), g.FLOPs())
-	}
-}
 
 // A block of EfficientNet: expansion, depthwise convolution, squeeze-excite and a
 // linear projection; with its shortcut where the shapes allow one.
@@ -46,8 +12,7 @@ func (n network) mobile(x string, out, stride int64, skip bool) string {
 	silu := func(t string) string { return n.Op("Mul", t, n.Op("Sigmoid", t)) }
 	wide := 2 * n.Shape(x)[1]
 	h := silu(n.conv(x, wide, 1, 1))
-	h = silu(n.OpWith("Conv", onnx.Attrs{"group": wide, "kernel_shape": []int64{3, 3}, "pads": []int64{1, 1, 1, 1}, "strides": []int64{stride, stride}},
-		h, n.weights(wide, 1, 3, 3), n.weights(wide)))
+	h = silu(n.convOf(h, n.weights(wide, 1, 3, 3), stride, wide))
 	gate := silu(n.conv(n.Op("GlobalAveragePool", h), 2, 1, 1))
 	h = n.Op("Mul", n.Op("Sigmoid", n.conv(gate, wide, 1, 1)), h)
 	h = n.conv(h, out, 1, 1)
