@@ -12,39 +12,48 @@ import (
 // names what is missing.
 func TestCUDAError(t *testing.T) {
 	const (
-		get = "/onnxruntime_src/session/provider_bridge_ort.cc:2043 onnxruntime::Provider& " +
-			"onnxruntime::ProviderLibrary::Get() [ONNXRuntimeError] : 1 : FAIL : "
-		parse = "/onnxruntime_src/providers/cuda/cuda_execution_provider_info.cc:63 static onnxruntime::" +
-			"CUDAExecutionProviderInfo onnxruntime::CUDAExecutionProviderInfo::FromProviderOptions(const onnxruntime::" +
-			"ProviderOptions&) [ONNXRuntimeError] : 1 : FAIL : provider_options_utils.h:187 Parse Failed to parse " +
+		get   = "/src/bridge.cc:2043 onnxruntime::Provider& onnxruntime::Get() [ONNXRuntimeError] : 1 : FAIL : "
+		parse = "/src/info.cc:63 static onnxruntime::Info onnxruntime::Info::FromProviderOptions(const " +
+			"onnxruntime::ProviderOptions&) [ONNXRuntimeError] : 1 : FAIL : utils.h:187 Parse Failed to parse " +
 			"provider option \"device_id\": "
-		missing = "Failed to load library %[1]s with error: %[2]s: cannot open shared object file: No such file or directory\n"
-		shared  = "/cache/libonnxruntime_providers_shared.so"
-		cuda    = "/lib/libonnxruntime_providers_cuda.so"
+		lacks = "Failed to load library %s with error: %s: cannot open shared object file: No such file or directory\n"
+		cuda  = "/lib/libonnxruntime_providers_cuda.so"
 	)
+	shared := "/cache/libonnxruntime_providers_shared.so"
 	none := "ONNX Runtime " + Version() + " at " + LibraryPath() + " has no CUDA provider; " + wheels
-	for said, want := range map[string]string{
-		"CUDA execution provider is not enabled in this build. ": none,
-		get + fmt.Sprintf(missing, shared, shared):               none,
-		get + fmt.Sprintf(missing, cuda, "libcublasLt.so.13"): "the CUDA provider of ONNX Runtime " + Version() +
-			" needs libcublasLt.so.13, which is not found; install that CUDA version and cuDNN and name the folders of " +
-			"their libraries in LD_LIBRARY_PATH",
-		get + fmt.Sprintf(missing, cuda, "libcuda.so.1"): "NVIDIA's driver is not installed: libcuda.so.1 is not found; " +
-			"CUDA needs it and a device",
-		parse + "CUDA failure 36: API call is not supported in the installed CUDA driver ; GPU=-1 ; hostname=vm ; " +
-			"file=/onnxruntime_src/info.cc ; line=70 ; expr=cudaGetDeviceCount(&num_devices); ": "CUDA device 3 can't be " +
-			"used: API call is not supported in the installed CUDA driver (CUDA error 36); nvidia-smi shows the driver " +
-			"and the devices",
-		parse + "Invalid device ID: 3, must be between 0 (inclusive) and 2 (exclusive).": "there is no CUDA device 3; " +
-			"their number is 2, counted from 0",
-		"Non-zero status code returned while running Conv node. CUDNN failure 1001: CUDNN_STATUS_NOT_INITIALIZED ; " +
-			"GPU=0 ; hostname=vm ; file=conv.cc": "CUDA device 3 can't be used: CUDNN_STATUS_NOT_INITIALIZED (CUDNN error " +
-			"1001); nvidia-smi shows the driver and the devices",
-		get + "something\nnew":                     "something new",
-		"Load model failed: the graph has a cycle": "Load model failed: the graph has a cycle",
+	for _, c := range [][2]string{
+		{"CUDA execution provider is not enabled in this build. ", none},
+		{get + fmt.Sprintf(lacks, shared, shared), none},
+		{
+			get + fmt.Sprintf(lacks, cuda, "libcublasLt.so.13"),
+			"the CUDA provider of ONNX Runtime " + Version() + " needs libcublasLt.so.13, which is not found; " +
+				"install that CUDA version and cuDNN and name the folders of their libraries in LD_LIBRARY_PATH",
+		},
+		{
+			get + fmt.Sprintf(lacks, cuda, "libcuda.so.1"),
+			"NVIDIA's driver is not installed: libcuda.so.1 is not found; CUDA needs it and a device",
+		},
+		{
+			parse + "CUDA failure 36: API call is not supported in the installed CUDA driver ; GPU=-1 ; " +
+				"hostname=vm ; file=/onnxruntime_src/info.cc ; line=70 ; expr=cudaGetDeviceCount(&num_devices); ",
+			"CUDA device 3 can't be used: API call is not supported in the installed CUDA driver (CUDA error 36); " +
+				"nvidia-smi shows the driver and the devices",
+		},
+		{
+			parse + "Invalid device ID: 3, must be between 0 (inclusive) and 2 (exclusive).",
+			"there is no CUDA device 3; their number is 2, counted from 0",
+		},
+		{
+			"Non-zero status code returned while running Conv node. CUDNN failure 1001: " +
+				"CUDNN_STATUS_NOT_INITIALIZED ; GPU=0 ; hostname=vm ; file=conv.cc",
+			"CUDA device 3 can't be used: CUDNN_STATUS_NOT_INITIALIZED (CUDNN error 1001); nvidia-smi shows the " +
+				"driver and the devices",
+		},
+		{get + "something\nnew", "something new"},
+		{"Load model failed: the graph has a cycle", "Load model failed: the graph has a cycle"},
 	} {
-		if got := cudaError(3, errors.New(said)).Error(); got != want {
-			t.Errorf("%q became\n%s\nwanted\n%s", said, got, want)
+		if got := cudaError(3, errors.New(c[0])).Error(); got != c[1] {
+			t.Errorf("%q became\n%s\nwanted\n%s", c[0], got, c[1])
 		}
 	}
 }

@@ -86,8 +86,8 @@ func TestManyPrograms(t *testing.T) {
 			}
 			bits(t, [][]float32{sum, a}, once(t, p, add, a, b), "of two")
 			if id%3 == 0 {
-				top := []float32{0}
-				if err := p.Run(t.Context(), conv, [][]float32{image(id, 768)}, [][]float32{nil, nil, top}); err != nil {
+				x, top := image(id, 768), []float32{0}
+				if err := p.Run(t.Context(), conv, [][]float32{x}, [][]float32{nil, nil, top}); err != nil {
 					t.Error(err)
 				}
 			}

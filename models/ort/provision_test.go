@@ -48,7 +48,8 @@ func fakeClients(t *testing.T, scripts map[string]string) (dir string) {
 	f, _ := wheel.Create("capi/lib.so")
 	f.Write([]byte(fakeLibrary))
 	wheel.Close()
-	for name, b := range map[string][]byte{"good.tgz": tgz.Bytes(), "good.whl": whl.Bytes(), "cut.tgz": tgz.Bytes()[:tgz.Len()/2]} {
+	good := tgz.Bytes()
+	for name, b := range map[string][]byte{"good.tgz": good, "good.whl": whl.Bytes(), "cut.tgz": good[:len(good)/2]} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
 			t.Fatal(err)
 		}

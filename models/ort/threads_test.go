@@ -39,8 +39,8 @@ func TestResultsDoNotDependOnThreads(t *testing.T) {
 	const n = 19
 	for name, model := range programs(t) {
 		var want [n][][]float32
-		for _, c := range []struct{ workers, batch, threads int }{{1, 1, 1}, {1, 1, 2}, {1, 8, 2}, {2, 8, 3}, {1, 19, 4}} {
-			p := NewPool(c.workers, c.batch, Threads(c.threads))
+		for _, c := range [][3]int{{1, 1, 1}, {1, 1, 2}, {1, 8, 2}, {2, 8, 3}, {1, 19, 4}} { // workers, batch, threads
+			p := NewPool(c[0], c[1], Threads(c[2]))
 			prog, err := p.Compile(name, model)
 			if err != nil {
 				t.Fatal(err)
@@ -52,10 +52,10 @@ func TestResultsDoNotDependOnThreads(t *testing.T) {
 					label[id%len(label)] = 1
 				}
 				got := once(t, p, prog, in...)
-				if c.threads == 1 {
+				if c[2] == 1 {
 					want[id] = got
 				}
-				bits(t, want[id], got, fmt.Sprintf("%s with %+v", name, c))
+				bits(t, want[id], got, fmt.Sprintf("%s with %v", name, c))
 			})
 			p.Close()
 			if flat := slices.Concat(want[0]...); slices.Min(flat) == 0 && slices.Max(flat) == 0 {

@@ -31,9 +31,8 @@ func (n network) conv(x string, out, size, stride int64) string {
 func (n network) convOf(x, w string, stride, group int64) string {
 	s := n.Shape(w)
 	p := s[2] / 2
-	return n.OpWith("Conv", onnx.Attrs{
-		"kernel_shape": []int64{s[2], s[3]}, "pads": []int64{p, p, p, p}, "strides": []int64{stride, stride}, "group": group,
-	}, x, w, n.weights(s[0]))
+	attrs := onnx.Attrs{"pads": []int64{p, p, p, p}, "strides": []int64{stride, stride}, "group": group}
+	return n.OpWith("Conv", attrs, x, w, n.weights(s[0]))
 }
 
 // classify pools, and maps to 5 classes.

@@ -89,7 +89,7 @@ func joints(t *testing.T, g *onnx.Graph, segments []*onnx.Graph, boundaries []st
 		parameters, flops = parameters+s.Parameters(), flops+s.FLOPs()
 	}
 	if parameters != g.Parameters() || flops != g.FLOPs() {
-		t.Errorf("segments hold %d parameters and %d FLOPs, not %d and %d", parameters, flops, g.Parameters(), g.FLOPs())
+		t.Errorf("%d parameters and %d FLOPs, not %d and %d", parameters, flops, g.Parameters(), g.FLOPs())
 	}
 }
 
