@@ -12,7 +12,7 @@ import (
 	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
-	"selfheal/internal/wholefile"
+	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -137,7 +137,7 @@ func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, done Fitted, met
 	if err != nil {
 		return err
 	}
-	if err := wholefile.Write(done.Path, data); err != nil {
+	if err := atomicfile.Write(done.Path, data); err != nil {
 		return fmt.Errorf("%s: %w", done.Path, err)
 	}
 	f.progress.Say("wrote %s", done.Path)

@@ -16,7 +16,7 @@ import (
 	"selfheal/control"
 	"selfheal/control/train"
 	"selfheal/harness/config"
-	"selfheal/internal/wholefile"
+	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -219,7 +219,7 @@ func (j *training) write(path string, meta map[string]string) error {
 		path string
 		data []byte
 	}{{path + ".csv", b.Bytes()}, {path, data}} {
-		if err := wholefile.Write(f.path, f.data); err != nil {
+		if err := atomicfile.Write(f.path, f.data); err != nil {
 			return fmt.Errorf("%s: %w", f.path, err)
 		}
 	}

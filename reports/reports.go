@@ -19,7 +19,7 @@ import (
 	"path/filepath"
 
 	"selfheal/harness/result"
-	"selfheal/internal/wholefile"
+	"selfheal/internal/atomicfile"
 )
 
 // format is one file of a report.
@@ -102,7 +102,7 @@ func writeFiles(dir string, files []file) error {
 		return fmt.Errorf("reports: making the output directory: %w", err)
 	}
 	for i, f := range files {
-		if err := wholefile.Write(filepath.Join(dir, f.name), contents[i].Bytes()); err != nil {
+		if err := atomicfile.Write(filepath.Join(dir, f.name), contents[i].Bytes()); err != nil {
 			return fmt.Errorf("reports: writing %s: %w", filepath.Join(dir, f.name), err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"selfheal/internal/wholefile"
+	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
 )
 
@@ -66,7 +66,7 @@ func (c *Cache) Store(key string, s *Subspace) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}
-	return wholefile.Fill(c.path(key), func(w io.Writer) error { return gob.NewEncoder(w).Encode(s) })
+	return atomicfile.Fill(c.path(key), func(w io.Writer) error { return gob.NewEncoder(w).Encode(s) })
 }
 
 func (c *Cache) path(key string) string { return filepath.Join(c.Dir, key+".gob") }

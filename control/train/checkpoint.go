@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"selfheal/internal/wholefile"
+	"selfheal/internal/atomicfile"
 )
 
 // checkpoint is a training's state after a step.
@@ -25,7 +25,7 @@ var ErrOtherTraining = errors.New("is of a training with other settings, data or
 // Save writes the training's state, whole or not at all: beside its place and renamed.
 // Key is a hash of what the training depends on.
 func (t *Trainer) Save(path, key string) error {
-	err := wholefile.Fill(path, func(w io.Writer) error {
+	err := atomicfile.Fill(path, func(w io.Writer) error {
 		return gob.NewEncoder(w).Encode(checkpoint{key, t.parameters, t.values, t.optimizer.State, t.history})
 	})
 	if err != nil {

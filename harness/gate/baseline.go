@@ -17,7 +17,7 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
-	"selfheal/internal/wholefile"
+	"selfheal/internal/atomicfile"
 )
 
 // Schema names the version of the baseline file's layout.
@@ -204,7 +204,7 @@ func (b *Baseline) Write(path string) error {
 	}
 	err = os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
-		err = wholefile.Write(path, append(data, '\n'))
+		err = atomicfile.Write(path, append(data, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("baseline %s: %w", path, err)

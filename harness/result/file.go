@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"selfheal/internal/wholefile"
+	"selfheal/internal/atomicfile"
 )
 
 // Read reads a results.json.
@@ -37,7 +37,7 @@ func Write(path string, f *File) error { return write(path, f) }
 func write(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", " ")
 	if err == nil {
-		err = wholefile.Write(path, append(data, '\n'))
+		err = atomicfile.Write(path, append(data, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)

@@ -8,7 +8,7 @@ import (
 
 // Imports go one way: models, attacks → control → harness → internal/cli → main; reports see
 // results and those of the theory only, and ONNX Runtime's binding has one importer. The walks over values of
-// internal/vector serve models and attacks; internal/wholefile serves all that write files.
+// internal/vector serve models and attacks; internal/atomicfile serves all that write files.
 func TestImportRules(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}:{{join .Imports " "}}`, "./...").Output()
 	if err != nil {
@@ -17,9 +17,9 @@ func TestImportRules(t *testing.T) {
 	allowed := map[string][]string{ // by top-level folder: what it may import of ours
 		"models":  {"models", "internal/vector"},
 		"attacks": {"attacks", "internal/number", "internal/setting", "internal/vector"},
-		"control": {"control", "models", "attacks", "internal/setting", "internal/wholefile"},
-		"harness": {"harness", "control", "models", "attacks", "internal/number", "internal/setting", "internal/vector", "internal/wholefile"},
-		"reports": {"harness/result", "control/theory", "internal/number", "internal/wholefile"},
+		"control": {"control", "models", "attacks", "internal/setting", "internal/atomicfile"},
+		"harness": {"harness", "control", "models", "attacks", "internal/number", "internal/setting", "internal/vector", "internal/atomicfile"},
+		"reports": {"harness/result", "control/theory", "internal/number", "internal/atomicfile"},
 	}
 	seen := 0
 	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {

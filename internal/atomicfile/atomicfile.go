@@ -1,6 +1,6 @@
-// Package wholefile replaces files in one go: whoever reads one finds the old or the new
+// Package atomicfile replaces files at once: a reader finds the old or the new
 // content, never a part, whatever ends the program.
-package wholefile
+package atomicfile
 
 import (
 	"bufio"
@@ -21,9 +21,9 @@ func Write(path string, data []byte) error {
 	})
 }
 
-// Fill replaces path by what fill writes, with permissions 0644: beside its place, and
-// renamed. An error leaves path as it was and nothing beside it. It tells the reason alone,
-// as "no space left on device": the caller names the file.
+// Fill replaces path by what fill writes, with permissions 0644. It writes to a new file
+// beside path and renames that. An error leaves path as it was and nothing beside it. The
+// error gives the reason alone ("no space left on device"): the caller names the file.
 func Fill(path string, fill func(io.Writer) error) (err error) {
 	f, err := createTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
