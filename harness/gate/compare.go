@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -76,12 +77,12 @@ type Minimum struct {
 const power = 0.8
 
 // Compare compares results with a baseline by the rules given (the baseline's, or others).
-// An error says why the two can't be compared, and what to do.
-func Compare(base *Baseline, f *result.File, rules config.Gate) (*Report, error) {
-	return compare(base, f, newTests(rules))
+// An error says why the two can't be compared, and what to do; it is ctx's when that ends.
+func Compare(ctx context.Context, base *Baseline, f *result.File, rules config.Gate) (*Report, error) {
+	return compare(ctx, base, f, newTests(rules))
 }
 
-func compare(base *Baseline, f *result.File, t *tests) (*Report, error) {
+func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Report, error) {
 	rules := t.rules
 	if err := rules.Check(); err != nil {
 		return nil, fmt.Errorf("gate: %w", err)
@@ -130,7 +131,9 @@ func compare(base *Baseline, f *result.File, t *tests) (*Report, error) {
 		r.Cells = append(r.Cells, x)
 	}
 	r.notes(base, f)
-	r.test(t)
+	if err := r.test(ctx, t); err != nil {
+		return nil, err
+	}
 	r.decide(t.powers)
 	return r, nil
 }

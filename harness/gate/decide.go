@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -69,7 +70,7 @@ func (t *tests) detects(n, won, cells int) *float64 {
 // test computes the statistics of every cell. Drops and minimums are two families: within
 // each, wrong failures together have at most probability alpha. For drops that is Holm's
 // adjustment; minimums are judged by their intervals, which hold all together (Bonferroni).
-func (r *Report) test(t *tests) {
+func (r *Report) test(ctx context.Context, t *tests) error {
 	compared := 0
 	for _, c := range r.Cells {
 		if c.Change != nil {
@@ -79,6 +80,9 @@ func (r *Report) test(t *tests) {
 	var changes []*Change
 	var above, either []float64
 	for i := range r.Cells {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		c := &r.Cells[i]
 		if x := c.Change; x != nil {
 			t.change(c.N, compared, x)
@@ -97,10 +101,14 @@ func (r *Report) test(t *tests) {
 		changes[i].Better = changes[i].Won > changes[i].Lost && p <= r.Gate.Alpha
 	}
 	for _, c := range r.Cells {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if x := c.Change; x != nil && t.powers {
 			x.Detectable = t.detects(c.N, x.Won, compared)
 		}
 	}
+	return nil
 }
 
 // minAlpha is the share of alpha that each minimum has.

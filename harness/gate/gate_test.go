@@ -101,7 +101,7 @@ func TestOutcomes(t *testing.T) {
 		if rules.MaxDrop == known.rules.MaxDrop {
 			tests.paired, tests.detectable = known.paired, known.detectable
 		}
-		r, err := compare(mustBaseline(t, file(0, before...)), f, tests)
+		r, err := compare(t.Context(), mustBaseline(t, file(0, before...)), f, tests)
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -136,7 +136,7 @@ func TestManyCells(t *testing.T) {
 	}
 	rules := config.DefaultGate()
 	rules.Alpha = 0.001
-	r, err := Compare(mustBaseline(t, many(before)), many(now), rules)
+	r, err := Compare(t.Context(), mustBaseline(t, many(before)), many(now), rules)
 	if err != nil || r.Outcome != Fail || r.Cells[7].Outcome != Fail || r.Cells[7].Change.Detectable == nil {
 		t.Fatalf("%v, %s", err, r.Summary)
 	}
@@ -144,7 +144,7 @@ func TestManyCells(t *testing.T) {
 
 // Where no drop would be shown, none is named.
 func TestNothingDetectable(t *testing.T) {
-	r, err := Compare(mustBaseline(t, file(0, same(2, 3)...)), file(0, same(2, 3)...), config.DefaultGate())
+	r, err := Compare(t.Context(), mustBaseline(t, file(0, same(2, 3)...)), file(0, same(2, 3)...), config.DefaultGate())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,12 +162,12 @@ func TestNewCells(t *testing.T) {
 	base := mustBaseline(t, file(0, same(320, 400)...))
 	base.Cells = base.Cells[:4] // without clean images
 	f, rules := file(0, same(320, 400)...), config.DefaultGate()
-	r, err := Compare(base, f, rules)
+	r, err := Compare(t.Context(), base, f, rules)
 	if err != nil || r.Outcome != Pass || r.Cells[0].Outcome != New || r.Cells[0].Change != nil || !strings.Contains(r.Notes[0], "--update takes them in") {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	rules.Min["none/none"] = 0.9
-	if r, err = Compare(base, f, rules); err != nil || r.Outcome != Fail || r.Cells[0].Outcome != Fail {
+	if r, err = Compare(t.Context(), base, f, rules); err != nil || r.Outcome != Fail || r.Cells[0].Outcome != Fail {
 		t.Errorf("a new cell that misses its min: %v, %v", r.Outcome, err)
 	}
 }
@@ -209,7 +209,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		f, rules := file(0, same(20, 40)...), config.DefaultGate()
 		c.change(f, &rules)
-		r, err := Compare(mustBaseline(t, file(0, same(20, 40)...)), f, rules)
+		r, err := Compare(t.Context(), mustBaseline(t, file(0, same(20, 40)...)), f, rules)
 		switch {
 		case c.want == "" && (err != nil || len(r.Notes) == 0):
 			t.Errorf("error %v, notes %v", err, r)
@@ -224,7 +224,7 @@ func TestEmbeddingsNoted(t *testing.T) {
 	base, f := mustBaseline(t, file(0, same(20, 40)...)), file(0, same(20, 40)...)
 	base.Embeddings = []result.Embedding{{Control: "heal", At: "input", SHA256: "1"}, {Control: "heal", At: "last", SHA256: "2"}, {Control: "old", At: "last", SHA256: "2"}}
 	f.Embeddings = []result.Embedding{{Control: "heal", At: "input", SHA256: "1"}, {Control: "heal", At: "last", SHA256: "3"}}
-	r, err := Compare(base, f, config.DefaultGate())
+	r, err := Compare(t.Context(), base, f, config.DefaultGate())
 	if err != nil || len(r.Notes) != 1 || r.Notes[0] != "other embedding files than the baseline's: heal at last and 1 more" {
 		t.Errorf("%v, %v", r.Notes, err)
 	}
@@ -242,7 +242,7 @@ func TestHostileNames(t *testing.T) {
 	now := *f
 	now.Cells = append([]result.Cell{}, f.Cells...)
 	now.Cells[0].Verdicts, now.Cells[0].Correct = verdictsOf(740, 1000), 740
-	r, err := Compare(mustBaseline(t, f), &now, config.DefaultGate())
+	r, err := Compare(t.Context(), mustBaseline(t, f), &now, config.DefaultGate())
 	if err != nil || r.Outcome != Fail {
 		t.Fatal(r, err)
 	}
@@ -284,7 +284,7 @@ func TestHostileNames(t *testing.T) {
 
 // What is inconclusive is skipped, with the reason.
 func TestJUnitSkipped(t *testing.T) {
-	r, err := Compare(mustBaseline(t, file(0, same(15, 20)...)), file(0, same(15, 20)...), config.DefaultGate())
+	r, err := Compare(t.Context(), mustBaseline(t, file(0, same(15, 20)...)), file(0, same(15, 20)...), config.DefaultGate())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestJUnitSkipped(t *testing.T) {
 func TestChange(t *testing.T) {
 	before, now := same(8, 10), same(8, 10)
 	before[0], now[0] = "1111100000", "1100011000"
-	r, err := Compare(mustBaseline(t, file(0, before...)), file(0, now...), config.DefaultGate())
+	r, err := Compare(t.Context(), mustBaseline(t, file(0, before...)), file(0, now...), config.DefaultGate())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func simulate(t *testing.T, repeats int, seed uint64, draw func(r *rand.Rand) (b
 	for i := range repeats {
 		before, now := draw(rand.New(rand.NewPCG(seed, uint64(i))))
 		before.Suites, now.Suites = nil, nil // of which fewer cells may be made
-		r, err := compare(mustBaseline(t, before), now, known)
+		r, err := compare(t.Context(), mustBaseline(t, before), now, known)
 		if err != nil {
 			t.Fatal(err)
 		}
