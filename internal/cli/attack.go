@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,37 +45,30 @@ attack: ` + strings.Join(kinds(), ", ") + `.
   selfheal attack model.onnx --data test_batch.bin --norm l2 --epsilon 0.25,0.5 --limit 1000 \
       --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616
   selfheal attack model.onnx --data images/ --norm linf --epsilon 4/255 --attack pgd --param steps=50 --param restarts=5`,
-		Args: exactly(1, "one model"),
+		Args:              exactly(1, "one model"),
+		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {
-			plan, err := f.plan(args[0], c.Flags().Changed)
+			plan, err := f.plan(c, args[0])
 			if err != nil {
-				return usageError{err}
+				return err
 			}
 			return execute(c, g, plan, f.outputFlags)
 		},
 	}
-	f.scaleFlags.add(c, "all cores", "64")
-	f.outputFlags.add(c)
-	f.dataFlags.add(c)
-	f.preprocessFlags.add(c)
-	c.Flags().StringVar(&f.norm, "norm", "", "norm of the perturbation: "+strings.Join(config.Norms, ", "))
-	c.Flags().StringVar(&f.epsilon, "epsilon", "", "its bound, a number or a fraction, or a list of them: 2/255,4/255")
-	c.Flags().StringVar(&f.attack, "attack", "aa", "the attack")
-	c.Flags().StringArrayVar(&f.params, "param", nil, "a parameter of the attack: steps=50; may be repeated")
-	c.Flags().Uint64Var(&f.seed, "seed", 0, "of every random number")
-	c.Flags().IntVar(&f.seeds, "seeds", 1, "how many seeds to attack under, from --seed up")
-	c.Flags().BoolVar(&f.probabilities, "probabilities", false, "the model gives probabilities, not logits")
-	c.Flags().BoolVar(&f.save, "save-adversarial", false, "write the adversarial images, float32 .npy, to adversarial/ in --out")
+	to := flags{c}
+	f.scaleFlags.add(to, "all cores", "64")
+	f.outputFlags.add(to)
+	f.dataFlags.add(to)
+	f.preprocessFlags.add(to)
+	to.text(&f.norm, "norm", "", "norm of the perturbation: "+strings.Join(config.Norms, ", "), words(config.Norms...))
+	to.text(&f.epsilon, "epsilon", "", "its bound, a number or a fraction, or a list of them: 2/255,4/255", noFiles)
+	to.text(&f.attack, "attack", "aa", "the attack", words(attackOptions()...))
+	to.texts(&f.params, "param", "a parameter of the attack: steps=50; may be repeated", f.paramNames)
+	to.seed(&f.seed, "of every random number")
+	to.whole(&f.seeds, "seeds", 1, "how many seeds to attack under, from --seed up")
+	to.on(&f.probabilities, "probabilities", "the model gives probabilities, not logits")
+	to.on(&f.save, "save-adversarial", "write the adversarial images, float32 .npy, to adversarial/ in --out")
 	return c
-}
-
-// dataFlags are --data and --format.
-type dataFlags struct{ data, format string }
-
-func (f *dataFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.data, "data", "", "labelled images: a file or folder")
-	c.Flags().StringVar(&f.format, "format", "",
-		"of --data: "+strings.Join(dataset.Formats(), ", ")+" (default: by its name or layout)")
 }
 
 // guess says of which format --data is where --format does not.
@@ -107,51 +101,58 @@ func kinds() []string {
 	return slices.DeleteFunc(slices.Clone(config.AttackKinds), func(k string) bool { return k == "autoattack" })
 }
 
+// attackOptions are the values of --attack. Custom is none: its components are a config's.
+func attackOptions() []string {
+	list := []string{"aa"}
+	for _, v := range config.AttackVersions {
+		if v != "standard" && v != "custom" {
+			list = append(list, "aa-"+v)
+		}
+	}
+	return append(list, kinds()...)
+}
+
+// paramNames completes --param by what the attack of --attack takes. AutoAttack takes nothing.
+func (f *attackFlags) paramNames(_ *cobra.Command, _ []string, word string) (list []string, d cobra.ShellCompDirective) {
+	if slices.Contains(kinds(), f.attack) {
+		for _, name := range config.AttackParams(f.attack) {
+			list = append(list, name+"=")
+		}
+		d = cobra.ShellCompDirectiveNoSpace
+	}
+	return beginning(list, word), cobra.ShellCompDirectiveNoFileComp | d
+}
+
 // version is the version of AutoAttack that --attack names, "" for another attack.
 func (f *attackFlags) version() (string, error) {
-	names := []string{"aa"}
-	if f.attack == "aa" || f.attack == "autoattack" {
+	switch version, auto := strings.CutPrefix(f.attack, "aa-"); {
+	case f.attack == "aa" || f.attack == "autoattack":
 		return "standard", nil
-	}
-	for _, v := range config.AttackVersions {
-		if v == "standard" || v == "custom" { // custom needs a config: a list of components
-			continue
-		}
-		if names = append(names, "aa-"+v); f.attack == "aa-"+v {
-			return v, nil
-		}
-	}
-	if names = append(names, kinds()...); !slices.Contains(names, f.attack) {
-		return "", fmt.Errorf("--attack must be one of %s, not %q", strings.Join(names, ", "), f.attack)
+	case !slices.Contains(attackOptions(), f.attack):
+		return "", fmt.Errorf("--attack must be one of %s, not %q", strings.Join(attackOptions(), ", "), f.attack)
+	case auto:
+		return version, nil
 	}
 	return "", nil
 }
 
 // plan plans what the config that says the same as the flags asks for.
-func (f *attackFlags) plan(model string, changed func(flag string) bool) (*harness.Plan, error) {
-	if err := f.check(); err != nil {
+func (f *attackFlags) plan(c *cobra.Command, model string) (*harness.Plan, error) {
+	err := cmp.Or(needed(c, "data", f.data, ", for example --data test.npz"),
+		needed(c, "norm", f.norm, ", for example --norm linf"),
+		needed(c, "epsilon", f.epsilon, ", for example --epsilon 8/255"))
+	if err != nil {
 		return nil, err
-	}
-	for _, required := range []struct{ flag, value, example string }{
-		{"data", f.data, "test.npz"}, {"norm", f.norm, "linf"}, {"epsilon", f.epsilon, "8/255"},
-	} {
-		if required.value == "" {
-			return nil, fmt.Errorf("attack needs --%s, for example --%s %s", required.flag, required.flag, required.example)
-		}
 	}
 	text, err := f.config(model)
 	if err != nil {
-		return nil, err
+		return nil, usage("%w", err)
 	}
 	cfg, err := config.Parse("flags", text, config.Folder("."))
 	if err != nil {
-		return nil, f.inFlags(err, model)
+		return nil, usage("%w", f.inFlags(err, model))
 	}
-	if cfg, err = cfg.Selected(nil); err != nil {
-		return nil, err
-	}
-	f.apply(cfg, changed)
-	return harness.NewPlan(cfg)
+	return f.scaleFlags.plan(c, cfg, nil)
 }
 
 var (
@@ -173,7 +174,7 @@ func named(path, otherwise string) string {
 // scalars checks the parts of a flag's list, which stand in the config as they are:
 // what they mean and whether they are in range is the config's affair.
 func scalars(flag, list string) (string, error) {
-	parts := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+	parts := listed(list)
 	for _, p := range parts {
 		if !plainScalar.MatchString(p) {
 			return "", fmt.Errorf("--%s: %q is not a number", flag, p)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,23 +8,23 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// An attack without a config has the verdicts, margins and norms of the config that
-// says the same, and leaves the same files.
+// An attack without a config has the verdicts, margins and norms of the config that says the
+// same, and leaves the same files.
 func TestAttackEqualsItsConfig(t *testing.T) {
 	testinput.Runtime(t)
 	dir := t.TempDir()
-	done(t, "run", "--config", written(t, dir), "--suite", "plain", "--out", filepath.Join(dir, "config"), "--quiet")
-	done(t, "attack", "models/zoo/preact_robust.onnx", "--data", "models/zoo/shapes10/test.bin", "--limit", "12", "--norm", "linf",
-		"--epsilon", "2/255,6/255", "--attack", "pgd", "--param", "steps=5", "--param", "restarts=2", "--seed", "3", "--seeds", "2",
-		"--mean", "0.02,0.01,0.03", "--std", "0.95", "--out", filepath.Join(dir, "flags"), "--quiet")
-	want, wantRecords := results(t, filepath.Join(dir, "config"))
-	got, gotRecords := results(t, filepath.Join(dir, "flags"))
+	byConfig, byFlags := filepath.Join(dir, "config"), filepath.Join(dir, "flags")
+	done(t, "run", "--config", written(t, dir, useConfig), "--suite", "plain", "--out", byConfig, "--quiet")
+	done(t, append(strings.Fields("attack "+robustModel+" --data "+testImages+" --limit 12 --norm linf --epsilon 2/255,6/255"+
+		" --attack pgd --param steps=5 --param restarts=2 --seed 3 --seeds 2 --mean 0.02,0.01,0.03 --std 0.95 --quiet"),
+		"--out", byFlags)...)
+	want, wantRecords := results(t, byConfig)
+	got, gotRecords := results(t, byFlags)
 	if len(got.Cells) != 3 || len(want.Cells) != 3 || len(gotRecords) != len(wantRecords) {
 		t.Fatalf("%d and %d cells, %d and %d records", len(got.Cells), len(want.Cells), len(gotRecords), len(wantRecords))
 	}
 	for i, c := range got.Cells {
-		w := want.Cells[i]
-		if c.Verdicts != w.Verdicts || c.MaxNorm != w.MaxNorm || c.Recipe != w.Recipe {
+		if w := want.Cells[i]; c.Verdicts != w.Verdicts || c.MaxNorm != w.MaxNorm || c.Recipe != w.Recipe {
 			t.Errorf("cell %d: %s %s, the config's is %s %s", i, c.Recipe, c.Verdicts, w.Recipe, w.Verdicts)
 		}
 	}
@@ -41,18 +40,19 @@ func TestAttackEqualsItsConfig(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"report.html", "tables.md", "radar-attack.svg"} {
-		if _, err := os.Stat(filepath.Join(dir, "flags", name)); err != nil {
-			t.Error(err)
-		}
+		read(t, filepath.Join(byFlags, name))
 	}
 }
 
 // --attack aa is AutoAttack's standard version, and the versions and images it names.
 func TestAttackVersions(t *testing.T) {
-	for attack, want := range map[string]string{"aa": "standard", "autoattack": "standard", "aa-plus": "plus", "aa-rand": "rand", "aa-quick": "quick", "square": ""} {
+	t.Parallel()
+	for attack, want := range map[string]string{
+		"aa": "standard", "autoattack": "standard", "aa-plus": "plus", "aa-rand": "rand", "aa-quick": "quick", "square": "",
+	} {
 		f := &attackFlags{attack: attack, norm: "l2", epsilon: "0.5", save: true, probabilities: true, seeds: 1}
-		f.data = "models/zoo/shapes10/test.bin"
-		plan, err := f.plan("models/zoo/preact_standard.onnx", func(string) bool { return false })
+		f.data = testImages
+		plan, err := f.plan(attackCommand(&globals{}), "models/zoo/preact_standard.onnx")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,9 +69,7 @@ func TestFormatFlag(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"a.bin", "a.dat"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		put(t, filepath.Join(dir, name), nil)
 	}
 	for _, c := range []struct{ data, format, want, err string }{
 		{"a.bin", "", "cifar10-bin", ""}, {"a.bin", "cifar100-bin", "cifar100-bin", ""}, {"a.dat", "npz", "npz", ""},

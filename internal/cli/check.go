@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +14,6 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/gate"
-	"selfheal/harness/result"
 )
 
 // Exit codes of check beside exitOK.
@@ -23,22 +22,6 @@ const (
 	exitInconclusive = 2
 	exitRefused      = 3 // cannot compare, or wrong usage
 )
-
-// exitError ends the program with a code of its command's own. One without a message has
-// said all on stdout.
-type exitError struct {
-	err  error
-	code int
-}
-
-func (e exitError) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-
-func (e exitError) Unwrap() error { return e.err }
 
 // refuse is an error for which check can't compare, or its usage is wrong.
 func refuse(err error) error {
@@ -54,7 +37,7 @@ type checkFlags struct {
 	update, newModel, json            bool
 }
 
-func checkCommand() *cobra.Command {
+func checkCommand(g *globals) *cobra.Command {
 	f := &checkFlags{}
 	c := &cobra.Command{
 		Use:   "check --baseline FILE DIR",
@@ -73,37 +56,27 @@ max_drop 0.02 and alpha 0.05. With --update the baseline is written from DIR.`,
 		Args: func(c *cobra.Command, args []string) error {
 			return refuse(exactly(1, "the folder of one run")(c, args))
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			return recovered(func() error { return f.run(c, args[0]) })
-		},
+		ValidArgsFunction: once(folders),
+		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
 	}
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return refuse(fmt.Errorf("%w; see %s --help", err, c.CommandPath()))
 	})
-	c.Flags().StringVar(&f.baseline, "baseline", "", "the baseline file")
-	c.Flags().BoolVar(&f.update, "update", false, "write the baseline file from DIR; one that says the same stays as it is, byte for byte")
-	c.Flags().StringVar(&f.config, "config", "", "config file whose gate section has the rules (default: the baseline's rules)")
-	c.Flags().StringArrayVar(&f.sets, "set", nil, "change the config: gate.max_drop=0.01; may be repeated")
-	c.Flags().BoolVar(&f.newModel, "new-model", false, "compare although the models are other files, as new_model: true in gate does")
-	c.Flags().StringVar(&f.junit, "junit", "", "JUnit XML file (default: junit.xml in DIR)")
-	c.Flags().StringVar(&f.markdown, "markdown", "", "append the table as Markdown to this file, such as a CI job's page")
-	c.Flags().BoolVar(&f.json, "json", false, "print JSON instead of the table")
+	to := flags{c}
+	to.text(&f.baseline, "baseline", "", "the baseline file", filesWith("json"))
+	to.on(&f.update, "update", "write the baseline file from DIR; one that says the same stays as it is, byte for byte")
+	to.text(&f.config, "config", "", "config file whose gate section has the rules (default: the baseline's rules)",
+		filesWith("yaml", "yml"))
+	to.sets(&f.sets, g, "gate.max_drop=0.01")
+	to.on(&f.newModel, "new-model", "compare although the models are other files, as new_model: true in gate does")
+	to.text(&f.junit, "junit", "", "JUnit XML file (default: junit.xml in DIR)", filesWith("xml"))
+	to.text(&f.markdown, "markdown", "", "append the table as Markdown to this file, such as a CI job's page", filesWith("md"))
+	to.on(&f.json, "json", "print JSON instead of the table")
 	return c
 }
 
-// recovered ends in a refusal where work panics: a program of Go's that does ends with exit
-// code 2, which here means inconclusive.
-func recovered(work func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = refuse(fmt.Errorf("check has a defect, nothing was decided: %v", p))
-		}
-	}()
-	return work()
-}
-
 func (f *checkFlags) run(c *cobra.Command, dir string) error {
-	if err := f.usage(); err != nil {
+	if err := cmp.Or(needed(c, "baseline", f.baseline, ", for example --baseline baseline.json"), f.usage()); err != nil {
 		return refuse(err)
 	}
 	if f.update {
@@ -113,7 +86,7 @@ func (f *checkFlags) run(c *cobra.Command, dir string) error {
 	if !asked {
 		f.junit = filepath.Join(dir, "junit.xml")
 	}
-	report, err := f.report(c.Context(), dir)
+	report, err := f.compare(c.Context(), dir)
 	if err != nil {
 		// Instead of an earlier comparison's. Where it can't be written, err matters more. A
 		// folder that is not a run's stays as it is.
@@ -122,7 +95,7 @@ func (f *checkFlags) run(c *cobra.Command, dir string) error {
 		}
 		return refuse(err)
 	}
-	if err := f.say(c.OutOrStdout(), report); err != nil {
+	if err := f.say(c, report); err != nil {
 		return refuse(err)
 	}
 	switch report.Outcome {
@@ -141,8 +114,6 @@ func exists(path string) bool {
 
 func (f *checkFlags) usage() error {
 	switch {
-	case f.baseline == "":
-		return errors.New("check needs --baseline, for example --baseline baseline.json")
 	case len(f.sets) > 0 && f.config == "":
 		return errors.New("--set goes with --config, whose rules it changes")
 	case f.update && (f.newModel || f.json || f.junit != "" || f.markdown != ""):
@@ -163,42 +134,7 @@ func (f *checkFlags) rules() (*config.Gate, error) {
 	return cfg.Gate, nil
 }
 
-// results reads what a run has left, however it is broken.
-func (f *checkFlags) results(dir string) (*result.File, error) {
-	file, err := result.Read(filepath.Join(dir, "results.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%s holds no results.json; run `selfheal run --out %s` first", dir, dir)
-	}
-	return file, err
-}
-
-// report is [checkFlags.compare], left to itself when ctx ends: its sums know none.
-func (f *checkFlags) report(ctx context.Context, dir string) (*gate.Report, error) {
-	type compared struct {
-		report *gate.Report
-		err    error
-	}
-	done := make(chan compared, 1)
-	go func() {
-		var c compared
-		c.err = recovered(func() (err error) {
-			c.report, err = f.compare(dir)
-			return err
-		})
-		done <- c
-	}()
-	select {
-	case c := <-done:
-		return c.report, c.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// compareResults is gate.Compare, replaced in tests to make it fail or last.
-var compareResults = gate.Compare
-
-func (f *checkFlags) compare(dir string) (*gate.Report, error) {
+func (f *checkFlags) compare(ctx context.Context, dir string) (*gate.Report, error) {
 	rules, err := f.rules()
 	if err != nil {
 		return nil, err
@@ -207,7 +143,7 @@ func (f *checkFlags) compare(dir string) (*gate.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := f.results(dir)
+	file, err := resultsOf(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -215,20 +151,18 @@ func (f *checkFlags) compare(dir string) (*gate.Report, error) {
 		rules = &base.Gate
 	}
 	rules.NewModel = rules.NewModel || f.newModel
-	return compareResults(base, file, *rules)
+	return gate.Compare(ctx, base, file, *rules)
 }
 
 // say prints the report and writes its files.
-func (f *checkFlags) say(w io.Writer, r *gate.Report) error {
-	print := r.WriteText
+func (f *checkFlags) say(c *cobra.Command, r *gate.Report) error {
+	var err error
 	if f.json {
-		print = func(w io.Writer) error {
-			enc := json.NewEncoder(w)
-			enc.SetIndent("", "  ")
-			return enc.Encode(r)
-		}
+		err = printJSON(c, r)
+	} else {
+		err = r.WriteText(c.OutOrStdout())
 	}
-	if err := print(w); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := toFile(f.junit, os.O_TRUNC, r.WriteJUnit); err != nil {
@@ -273,7 +207,7 @@ func (f *checkFlags) write(w io.Writer, dir string) error {
 			*rules = old.Gate
 		}
 	}
-	file, err := f.results(dir)
+	file, err := resultsOf(dir)
 	if err != nil {
 		return err
 	}

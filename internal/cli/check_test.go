@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
-	"math/rand/v2"
-	"os"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,33 +12,47 @@ import (
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
-	"selfheal/harness/config"
 	"selfheal/harness/gate"
 	"selfheal/harness/result"
 )
 
 // gateRun is the results of a run with two models, without and with a control, clean and
-// under one attack at two epsilons; verdicts gives those of a cell by its place.
-func gateRun(n int, verdicts func(cell int) string) *result.File {
-	f := &result.File{Schema: result.Schema, Created: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Environment: result.Environment{Selfheal: "0.1.0"},
-		Datasets: map[string]result.Dataset{"test": {N: n, SHA256: strings.Repeat("a", 64)}},
-		Models:   map[string]result.Model{"plain": {SHA256: strings.Repeat("b", 64)}, "robust": {SHA256: strings.Repeat("c", 64)}},
-		Suites:   []result.Suite{{Name: "main", Dataset: "test", Mode: "oblivious", Models: []string{"plain", "robust"}, Controls: []string{"heal"}, Attacks: []string{"aa"}}}}
+// under one attack at two epsilons. So many of n images are right in every cell but those that
+// others names by their place.
+func gateRun(n, right int, others map[int]int) *result.File {
+	f := &result.File{
+		Schema: result.Schema, Created: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+		Environment: result.Environment{Selfheal: "0.1.0"},
+		Datasets:    map[string]result.Dataset{"test": {N: n, SHA256: strings.Repeat("a", 64)}},
+		Models:      map[string]result.Model{"plain": {SHA256: strings.Repeat("b", 64)}, "robust": {SHA256: strings.Repeat("c", 64)}},
+		Suites: []result.Suite{{Name: "main", Dataset: "test", Mode: "oblivious", Models: []string{"plain", "robust"},
+			Controls: []string{"heal"}, Attacks: []string{"aa"}}},
+	}
 	for _, model := range f.Suites[0].Models {
 		for _, epsilon := range []float64{0, 2.0 / 255, 8.0 / 255} {
 			for _, defense := range []string{"none", "heal"} {
-				v := verdicts(len(f.Cells))
-				c := result.Cell{Suite: "main", Dataset: "test", Model: model, Defense: defense, Mode: "oblivious", Attack: "none", N: n, Correct: strings.Count(v, "1"),
-					Verdicts: v, Steps: []result.Step{}, Seconds: 0.25 * float64(len(f.Cells)), Warnings: []result.Warning{}}
-				if c.Accuracy = float64(c.Correct) / float64(n); epsilon > 0 {
+				c := result.Cell{Suite: "main", Dataset: "test", Model: model, Defense: defense, Mode: "oblivious", Attack: "none",
+					Steps: []result.Step{}, Seconds: 0.25 * float64(len(f.Cells)), Warnings: []result.Warning{}}
+				if epsilon > 0 {
 					norm := "linf"
 					c.Attack, c.Norm, c.Epsilon, c.Recipe = "aa", &norm, &epsilon, "autoattack-standard/1"
+				}
+				if other, ok := others[len(f.Cells)]; ok {
+					judged(&c, other, n)
+				} else {
+					judged(&c, right, n)
 				}
 				f.Cells = append(f.Cells, c)
 			}
 		}
 	}
 	return f
+}
+
+// judged gives a cell its verdicts: right ones first.
+func judged(c *result.Cell, right, n int) {
+	c.Verdicts = strings.Repeat("1", right) + strings.Repeat("0", n-right)
+	c.N, c.Correct, c.Accuracy = n, right, float64(right)/float64(n)
 }
 
 // saved writes results into a folder of their own.
@@ -54,17 +65,12 @@ func saved(t *testing.T, f *result.File) (dir string) {
 	return dir
 }
 
-// ones are so many right verdicts, then wrong ones.
-func ones(right, n int) string { return strings.Repeat("1", right) + strings.Repeat("0", n-right) }
-
-// of all cells alike but those given otherwise.
-func but(n, right int, others map[int]int) func(int) string {
-	return func(cell int) string {
-		if other, ok := others[cell]; ok {
-			return ones(other, n)
-		}
-		return ones(right, n)
-	}
+// baselineOf writes the baseline of results into a new folder.
+func baselineOf(t *testing.T, f *result.File, args ...string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "made", "baseline.json")
+	done(t, append(append([]string{"check", "--update", "--baseline", path}, args...), saved(t, f))...)
+	return path
 }
 
 const gateRules = `version: 1
@@ -74,288 +80,174 @@ suites: {main: {dataset: test, models: [plain], attacks: []}}
 gate: {max_drop: 0.02, min: {heal/aa@8/255: 0.62}, fail_on: [near-chance]}
 `
 
-// The four exit codes through the real files, with what is printed and written.
-func TestCheck(t *testing.T) {
-	const n = 600
-	dir := t.TempDir()
-	baseline, config := filepath.Join(dir, "baseline.json"), filepath.Join(dir, "gate.yaml")
-	if err := os.WriteFile(config, []byte(gateRules), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	before := saved(t, gateRun(n, but(n, 480, nil)))
-	if code, stdout, stderr := call("check", "--update", "--baseline", baseline, before); code != exitOK || !strings.HasSuffix(stdout, "baseline.json: cells 12, models 2\n") {
-		t.Fatalf("exit %d, %s%s", code, stdout, stderr)
-	}
-	regression := gateRun(n, but(n, 480, map[int]int{3: 440, 5: 350, 8: 471, 10: 520}))
-	regression.Seed = 1
-	regression.Cells[6].Warnings = []result.Warning{{ID: "near-chance", Message: "…"}}
-	other := gateRun(n, but(n, 480, nil))
-	other.Models["robust"] = result.Model{SHA256: strings.Repeat("d", 64)}
-	few := saved(t, gateRun(20, but(20, 16, nil)))
-	fewBaseline := filepath.Join(dir, "few.json")
-	done(t, "check", "--update", "--baseline", fewBaseline, few)
-
-	for _, c := range []struct {
-		name string
-		args []string
-		dir  string
-		want int
-	}{
-		{"check-pass", []string{"--baseline", baseline}, before, exitOK},
-		{"check-fail", []string{"--baseline", baseline, "--config", config}, saved(t, regression), exitGateFailed},
-		{"check-inconclusive", []string{"--baseline", fewBaseline}, few, exitInconclusive},
-		{"check-other-images", []string{"--baseline", baseline}, few, exitRefused},
-		{"check-other-model", []string{"--baseline", baseline}, saved(t, other), exitRefused},
-		{"check-new-model", []string{"--baseline", baseline, "--new-model"}, saved(t, other), exitOK},
-		{"help-check", []string{"--help"}, "", exitOK},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			md := filepath.Join(t.TempDir(), "page.md")
-			args := append([]string{"check"}, c.args...)
-			if c.dir != "" {
-				args = append(args, "--markdown", md, c.dir)
-			}
-			code, stdout, stderr := call(args...)
-			if code != c.want || (code == exitRefused) != (stderr != "") || strings.Count(stderr, "\n") > 1 {
-				t.Errorf("exit %d, want %d; %q", code, c.want, stderr)
-			}
-			text := fmt.Sprintf("$ selfheal %s\nexit %d\n%s%s", strings.Join(args, " "), code, stdout, prefixed("stderr: ", stderr))
-			if c.dir != "" {
-				wellFormed(t, filepath.Join(c.dir, "junit.xml"))
-				text = strings.ReplaceAll(text, c.dir+"\n", "DIR\n")
-			}
-			if code == exitGateFailed {
-				text += "junit.xml:\n" + mustRead(t, filepath.Join(c.dir, "junit.xml")) + "page.md:\n" + mustRead(t, md)
-			}
-			golden(t, filepath.Join("cli", c.name+".txt"), strings.NewReplacer(md, "page.md", dir, "TMP").Replace(text))
-		})
-	}
-}
-
-func mustRead(t *testing.T, path string) string {
+// junitOf reads a JUnit file, which must be one.
+func junitOf(t *testing.T, path string) (all junit.Testsuites) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
-func wellFormed(t *testing.T, path string) (all junit.Testsuites) {
-	t.Helper()
-	if err := xml.Unmarshal([]byte(mustRead(t, path)), &all); err != nil || all.Tests == 0 {
+	if err := xml.Unmarshal([]byte(read(t, path)), &all); err != nil || all.Tests == 0 {
 		t.Errorf("%s: %v", path, err)
 	}
 	return all
 }
 
+// The exit codes through the real files, with what is printed and written.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "gate.yaml")
+	put(t, config, []byte(gateRules))
+	same := gateRun(600, 480, nil)
+	baseline := baselineOf(t, same)
+	regression := gateRun(600, 480, map[int]int{3: 440, 5: 350, 8: 471, 10: 520})
+	regression.Seed = 1
+	regression.Cells[6].Warnings = []result.Warning{{ID: "near-chance", Message: "…"}}
+	other, few := gateRun(600, 480, nil), gateRun(20, 16, nil)
+	other.Models["robust"] = result.Model{SHA256: strings.Repeat("d", 64)}
+	for _, c := range []struct {
+		name string
+		args []string
+		now  *result.File
+		want int
+	}{
+		{"check-pass", []string{"--baseline", baseline}, same, exitOK},
+		{"check-fail", []string{"--baseline", baseline, "--config", config}, regression, exitGateFailed},
+		{"check-inconclusive", []string{"--baseline", baselineOf(t, few)}, few, exitInconclusive},
+		{"check-new-model", []string{"--baseline", baseline, "--new-model"}, other, exitOK},
+	} {
+		results, page := saved(t, c.now), filepath.Join(t.TempDir(), "page.md")
+		put(t, page, []byte("# Earlier\n"))
+		args := append(append([]string{"check"}, c.args...), "--markdown", page, results)
+		code, stdout, stderr := call(args...)
+		if code != c.want || stderr != "" {
+			t.Errorf("%s: exit %d, want %d; %q", c.name, code, c.want, stderr)
+		}
+		text := fmt.Sprintf("$ selfheal %s\nexit %d\n%s", strings.Join(args, " "), code, stdout)
+		if code == exitGateFailed {
+			text += "junit.xml:\n" + read(t, filepath.Join(results, "junit.xml")) + "page.md:\n" + read(t, page)
+		}
+		text = strings.ReplaceAll(text, results+"\n", "DIR\n")
+		golden(t, c.name, strings.NewReplacer(page, "page.md", args[2], "TMP/baseline.json", dir, "TMP").Replace(text))
+		if tests := junitOf(t, filepath.Join(results, "junit.xml")).Tests; tests < 12 {
+			t.Errorf("%s: junit.xml has %d test cases", c.name, tests)
+		}
+	}
+	better := saved(t, gateRun(600, 480, map[int]int{1: 550}))
+	r := fromJSON[gate.Report](t, done(t, "check", "--baseline", baseline, "--json", better))
+	if r.Schema != gate.ReportSchema || r.Outcome != gate.Pass || len(r.Cells) != 12 || !r.Cells[1].Change.Better ||
+		r.Cells[1].Change.Won != 70 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // --update leaves a baseline that says the same as it is, byte for byte, keeps its rules,
 // and takes those of --config.
 func TestCheckUpdate(t *testing.T) {
+	t.Parallel()
 	const n = 300
-	dir := t.TempDir()
-	baseline, config := filepath.Join(dir, "baseline.json"), filepath.Join(dir, "gate.yaml")
-	if err := os.WriteFile(config, []byte(gateRules), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	f := gateRun(n, but(n, 200, nil))
-	done(t, "check", "--update", "--baseline", baseline, "--config", config, "--set", "gate.max_drop=0.03", saved(t, f))
-	first := mustRead(t, baseline)
+	config := filepath.Join(t.TempDir(), "gate.yaml")
+	put(t, config, []byte(gateRules))
+	f := gateRun(n, 200, nil)
+	baseline := baselineOf(t, f, "--config", config, "--set", "gate.max_drop=0.03")
+	first := read(t, baseline)
 	if !strings.Contains(first, `"max_drop": 0.03`) || !strings.Contains(first, `"heal/aa@8/255": 0.62`) {
 		t.Errorf("the config's rules are not in\n%s", first[:400])
 	}
+	again := func() string { return done(t, "check", "--update", "--baseline", baseline, saved(t, f)) }
 	f.Created, f.Environment.Selfheal, f.Environment.Workers = f.Created.AddDate(0, 0, 1), "0.1.1", 16
 	for i := range f.Cells {
 		f.Cells[i].Seconds *= 2
 	}
-	if out := done(t, "check", "--update", "--baseline", baseline, saved(t, f)); !strings.Contains(out, "unchanged") || mustRead(t, baseline) != first {
+	if out := again(); !strings.Contains(out, "unchanged") || read(t, baseline) != first {
 		t.Errorf("another day changes the baseline: %s", out)
 	}
-	f.Cells[2].Verdicts, f.Cells[2].Correct, f.Cells[2].Accuracy = ones(199, n), 199, 199.0/n
-	if out := done(t, "check", "--update", "--baseline", baseline, saved(t, f)); !strings.Contains(out, "cells new 0, gone 0, changed 1") || mustRead(t, baseline) == first || !strings.Contains(mustRead(t, baseline), `"max_drop": 0.03`) {
+	judged(&f.Cells[2], 199, n)
+	out, before := again(), read(t, baseline)
+	if !strings.Contains(out, "cells new 0, gone 0, changed 1") || before == first || !strings.Contains(before, `"max_drop": 0.03`) {
 		t.Errorf("another verdict: %s", out)
 	}
-	// The rules of a baseline hold without --config.
-	if code, stdout, _ := call("check", "--baseline", baseline, saved(t, f)); code != exitOK || !strings.Contains(stdout, "rules: max_drop 3 points, alpha 0.05, 1 min, fail_on near-chance") {
-		t.Errorf("exit %d\n%s", code, stdout)
+	const rules = "rules: max_drop 3 points, alpha 0.05, 1 min, fail_on near-chance" // they hold without --config
+	if out := done(t, "check", "--baseline", baseline, saved(t, f)); !strings.Contains(out, rules) {
+		t.Errorf("not by the baseline's rules:\n%s", out)
 	}
 	// What goes wrong leaves the baseline as it was.
-	before := mustRead(t, baseline)
-	partial := gateRun(n, but(n, 200, nil))
+	partial := gateRun(n, 200, nil)
 	partial.Cells = partial.Cells[:7]
-	for _, args := range [][]string{{saved(t, partial)}, {"--config", "absent.yaml", saved(t, f)}, {"--markdown", "x", saved(t, f)}, {t.TempDir()}} {
-		code, _, stderr := call(append([]string{"check", "--update", "--baseline", baseline}, args...)...)
-		if code != exitRefused || strings.Count(stderr, "\n") != 1 || mustRead(t, baseline) != before {
-			t.Errorf("%v: exit %d, %q", args, code, stderr)
-		}
-	}
-	if err := os.WriteFile(baseline, []byte("{"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if code, _, stderr := call("check", "--update", "--baseline", baseline, saved(t, f)); code != exitRefused || !strings.Contains(stderr, "remove the file") || mustRead(t, baseline) != "{" {
-		t.Errorf("a file that is none: exit %d, %q", code, stderr)
-	}
-}
-
-// Wrong usage, files that are none and folders without results: exit 3, one line, and no
-// JUnit file of an earlier comparison.
-func TestCheckRefuses(t *testing.T) {
-	dir := t.TempDir()
-	good := saved(t, gateRun(40, but(40, 30, nil)))
-	baseline := filepath.Join(dir, "baseline.json")
-	done(t, "check", "--update", "--baseline", baseline, good)
-	call("check", "--baseline", baseline, good)
-	if wellFormed(t, filepath.Join(good, "junit.xml")).Tests != 12 {
-		t.Error("junit.xml has not a testcase a cell")
-	}
-	files := map[string]string{"broken.json": "{\n\"schema\": ", "other.json": `{"schema": "selfheal.results/1"}`, "bad.yaml": gateRules + "gates: {}\n", "rule.yaml": strings.Replace(gateRules, "heal/aa@8/255", "hael/aa", 1)}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	brokenResults := t.TempDir()
-	if err := os.WriteFile(filepath.Join(brokenResults, "results.json"), []byte("{"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	in := func(name string) string { return filepath.Join(dir, name) }
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{nil, "check takes the folder of one run"},
-		{[]string{good}, "check needs --baseline"},
-		{[]string{"--baseline", baseline, good, good}, "got 2 arguments"},
-		{[]string{"--bsaeline", baseline, good}, "unknown flag: --bsaeline"},
-		{[]string{"--baseline"}, "flag needs an argument"},
-		{[]string{"--update=perhaps", "--baseline", baseline, good}, "invalid argument"},
-		{[]string{"--baseline", baseline, "--set", "gate.alpha=0.1", good}, "--set goes with --config"},
-		{[]string{"--baseline", in("absent.json"), good}, "there is no baseline"},
-		{[]string{"--baseline", dir, good}, "is a directory"},
-		{[]string{"--baseline", in("broken.json"), good}, "broken.json: line 2: unexpected end of JSON input"},
-		{[]string{"--baseline", in("other.json"), good}, `has schema "selfheal.results/1"`},
-		{[]string{"--baseline", baseline, "--config", in("bad.yaml"), good}, `unknown key "gates" in the config; did you mean "gate"?`},
-		{[]string{"--baseline", baseline, "--config", in("rule.yaml"), good}, "gate.min: hael/aa names no cell"},
-		{[]string{"--baseline", baseline, "--config", in("rule.yaml"), "--set", "gate.max_drop=2", good}, "--set gate.max_drop=2: gate.max_drop must be"},
-		{[]string{"--baseline", baseline, dir}, "holds no results.json"},
-		{[]string{"--baseline", baseline, brokenResults}, "unexpected end of JSON input"},
-		{[]string{"--baseline", baseline, "--junit", in("no/such/junit.xml"), good}, "--junit: "},
-		{[]string{"--baseline", baseline, "--markdown", dir, good}, "--markdown: "},
+	for _, args := range [][]string{
+		{saved(t, partial)}, {"--config", "absent.yaml", saved(t, f)}, {"--markdown", "x", saved(t, f)}, {t.TempDir()},
 	} {
-		code, _, stderr := call(append([]string{"check"}, c.args...)...)
-		if code != exitRefused || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%v: exit %d, %q, want %q", c.args, code, stderr, c.want)
+		if refused(t, exitRefused, "", append([]string{"check", "--update", "--baseline", baseline}, args...)...); read(t, baseline) != before {
+			t.Errorf("%v: the baseline changed", args)
 		}
 	}
-	if code, _, _ := call("check", "--baseline", in("absent.json"), good); code != exitRefused {
-		t.Errorf("exit %d", code)
-	}
-	if all := wellFormed(t, filepath.Join(good, "junit.xml")); all.Errors != 1 || all.Tests != 1 {
-		t.Errorf("after a refusal junit.xml is %+v", all)
-	}
+	put(t, baseline, []byte("{"))
+	refused(t, exitRefused, "remove the file", "check", "--update", "--baseline", baseline, saved(t, f))
 }
 
-// A defect is a refusal, not Go's exit code 2; Ctrl-C ends a comparison that lasts.
-func TestCheckEnds(t *testing.T) {
-	dir, baseline := saved(t, gateRun(40, but(40, 30, nil))), filepath.Join(t.TempDir(), "b.json")
-	done(t, "check", "--update", "--baseline", baseline, dir)
-	t.Cleanup(func() { compareResults = gate.Compare })
-	compareResults = func(*gate.Baseline, *result.File, config.Gate) (*gate.Report, error) { panic("a level of 1") }
-	code, stdout, stderr := call("check", "--baseline", baseline, dir)
-	if code != exitRefused || stdout != "" || stderr != "selfheal: check has a defect, nothing was decided: a level of 1\n" {
-		t.Errorf("a panic: exit %d, %q, %q", code, stdout, stderr)
+// Wrong usage, files that are none, folders without results, other images or models: exit 3,
+// one line, and no JUnit file of an earlier comparison.
+func TestCheckRefuses(t *testing.T) {
+	t.Parallel()
+	dir, good := t.TempDir(), saved(t, gateRun(40, 30, nil))
+	baseline := baselineOf(t, gateRun(40, 30, nil))
+	other := gateRun(40, 30, nil)
+	other.Models["robust"] = result.Model{SHA256: strings.Repeat("d", 64)}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{
+		"broken.json": "{\n\"schema\": ", "other.json": `{"schema": "selfheal.results/1"}`, "bad.yaml": gateRules + "gates: {}\n",
+		"rule.yaml": strings.Replace(gateRules, "heal/aa@8/255", "hael/aa", 1), "run/results.json": "{",
+	} {
+		put(t, in(name), []byte(text))
 	}
-	if all := wellFormed(t, filepath.Join(dir, "junit.xml")); all.Errors != 1 {
-		t.Errorf("after a panic junit.xml is %+v", all)
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"check takes the folder of one run", nil},
+		{"check needs --baseline", []string{good}},
+		{"got 2 arguments", []string{"--baseline", baseline, good, good}},
+		{"unknown flag: --bsaeline", []string{"--bsaeline", baseline, good}},
+		{"flag needs an argument", []string{"--baseline"}},
+		{"invalid argument", []string{"--update=perhaps", "--baseline", baseline, good}},
+		{"--set goes with --config", []string{"--baseline", baseline, "--set", "gate.alpha=0.1", good}},
+		{"there is no baseline", []string{"--baseline", in("absent.json"), good}},
+		{"is a directory", []string{"--baseline", dir, good}},
+		{"broken.json: line 2: unexpected end of JSON input", []string{"--baseline", in("broken.json"), good}},
+		{`has schema "selfheal.results/1"`, []string{"--baseline", in("other.json"), good}},
+		{`unknown key "gates" in the config; did you mean "gate"?`, []string{"--baseline", baseline, "--config", in("bad.yaml"), good}},
+		{"gate.min: hael/aa names no cell", []string{"--baseline", baseline, "--config", in("rule.yaml"), good}},
+		{"--set gate.max_drop=2: gate.max_drop must be",
+			[]string{"--baseline", baseline, "--config", in("rule.yaml"), "--set", "gate.max_drop=2", good}},
+		{"holds no results.json", []string{"--baseline", baseline, dir}},
+		{"unexpected end of JSON input", []string{"--baseline", baseline, in("run")}},
+		{"--junit: ", []string{"--baseline", baseline, "--junit", in("broken.json/junit.xml"), good}},
+		{"--markdown: ", []string{"--baseline", baseline, "--markdown", dir, good}},
+		{"the baseline has 40 images of dataset test, the results 20", []string{"--baseline", baseline, saved(t, gateRun(20, 16, nil))}},
+		{"set new_model: true in gate: or give --new-model", []string{"--baseline", baseline, saved(t, other)}},
+	} {
+		refused(t, exitRefused, c.want, append([]string{"check"}, c.args...)...)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	forever := make(chan bool)
-	t.Cleanup(func() { close(forever) })
-	compareResults = func(*gate.Baseline, *result.File, config.Gate) (*gate.Report, error) {
-		stop()
-		<-forever
-		return nil, nil
+	// A refusal is written beside results or in place of an earlier comparison's file, not into
+	// a folder that is no run's; --junit is always obeyed.
+	refuses := func(args ...string) {
+		t.Helper()
+		refused(t, exitRefused, "", append([]string{"check", "--baseline", baseline}, args...)...)
 	}
-	var out, complaint bytes.Buffer
-	if code := run(ctx, repository, []string{"check", "--baseline", baseline, dir}, &out, &complaint); code != exitFailed || !strings.Contains(complaint.String(), "stopped") {
-		t.Errorf("stopped: exit %d, %q", code, complaint.String())
+	empty, asked := t.TempDir(), in("asked.xml")
+	file := filepath.Join(empty, "junit.xml")
+	if refuses(empty); exists(file) {
+		t.Error("junit.xml is written into any folder")
 	}
-}
-
-// A refusal is written beside results or in place of an earlier comparison's file, not into
-// a folder that is no run's; --junit is always obeyed.
-func TestCheckWrongFolder(t *testing.T) {
-	baseline, other := filepath.Join(t.TempDir(), "made", "b.json"), t.TempDir()
-	done(t, "check", "--update", "--baseline", baseline, saved(t, gateRun(40, but(40, 30, nil))))
-	in := filepath.Join(other, "junit.xml")
-	if code, _, _ := call("check", "--baseline", baseline, other); code != exitRefused || exists(in) {
-		t.Errorf("exit %d; junit.xml is written into any folder: %v", code, exists(in))
-	}
-	asked := filepath.Join(t.TempDir(), "asked.xml")
-	if code, _, _ := call("check", "--baseline", baseline, "--junit", asked, other); code != exitRefused || wellFormed(t, asked).Errors != 1 {
-		t.Errorf("exit %d without the file that was asked for", code)
-	}
-	if err := os.WriteFile(in, []byte("<earlier/>"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if code, _, _ := call("check", "--baseline", baseline, other); code != exitRefused || wellFormed(t, in).Errors != 1 {
-		t.Errorf("exit %d; an earlier comparison's file stays", code)
-	}
-}
-
-// --json is the report, for programs; --markdown goes behind what the file holds.
-func TestCheckForms(t *testing.T) {
-	dir := saved(t, gateRun(200, but(200, 150, map[int]int{1: 190})))
-	baseline, page := filepath.Join(t.TempDir(), "b.json"), filepath.Join(t.TempDir(), "page.md")
-	done(t, "check", "--update", "--baseline", baseline, saved(t, gateRun(200, but(200, 150, nil))))
-	if err := os.WriteFile(page, []byte("# Earlier\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	var r gate.Report
-	if err := json.Unmarshal([]byte(done(t, "check", "--baseline", baseline, "--json", "--markdown", page, dir)), &r); err != nil {
-		t.Fatal(err)
-	}
-	if r.Schema != gate.ReportSchema || r.Outcome != gate.Pass || len(r.Cells) != 12 || !r.Cells[1].Change.Better || r.Cells[1].Change.Won != 40 {
-		t.Errorf("%+v", r)
-	}
-	if text := mustRead(t, page); !strings.HasPrefix(text, "# Earlier\n\n### Robustness gate\n\n✅ **PASS: no drop of 2 points or more in 12 cells**\n") {
-		t.Errorf("the page is\n%s", text)
-	}
-}
-
-// Simulated through the real files: a planted regression of 5 points of 500 images fails
-// and the noise of another seed, 0.2 % of the verdicts, passes.
-func TestCheckSimulated(t *testing.T) {
-	const n, repeats = 500, 5
-	baseline := filepath.Join(t.TempDir(), "b.json")
-	for i := range repeats {
-		r := rand.New(rand.NewPCG(5, uint64(i)))
-		cells := make([][]byte, 12)
-		for c := range cells {
-			for range n {
-				cells[c] = append(cells[c], "01"[min(1, int(1.6*r.Float64()))]) // 1 for about 3 in 8
-			}
+	refuses("--junit", asked, empty)
+	put(t, file, []byte("<earlier/>"))
+	refuses(empty)
+	for _, path := range []string{asked, file, filepath.Join(dir, "run", "junit.xml")} {
+		if all := junitOf(t, path); all.Errors != 1 || all.Tests != 1 {
+			t.Errorf("after a refusal %s is %+v", path, all)
 		}
-		noisy := func(c int) string {
-			v := append([]byte{}, cells[c]...)
-			if r.IntN(2) == 0 { // one verdict of 500 flips
-				v[r.IntN(n)] ^= 1
-			}
-			return string(v)
-		}
-		done(t, "check", "--update", "--baseline", baseline, saved(t, gateRun(n, func(c int) string { return string(cells[c]) })))
-		if code, stdout, stderr := call("check", "--baseline", baseline, saved(t, gateRun(n, noisy))); code != exitOK {
-			t.Errorf("noise: exit %d\n%s%s", code, stdout, stderr)
-		}
-		worse := cells[r.IntN(12)]
-		for lost := 0; lost < n/20; {
-			if k := r.IntN(n); worse[k] == '1' {
-				worse[k] = '0'
-				lost++
-			}
-		}
-		if code, stdout, stderr := call("check", "--baseline", baseline, saved(t, gateRun(n, noisy))); code != exitGateFailed {
-			t.Errorf("a regression of 5 points: exit %d\n%s%s", code, stdout, stderr)
-		}
+	}
+	// Ctrl-C ends a comparison.
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if code := run(ctx, repository, []string{"check", "--baseline", baseline, good}, io.Discard, io.Discard); code != 130 {
+		t.Errorf("stopped: exit %d", code)
 	}
 }

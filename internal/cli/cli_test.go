@@ -1,148 +1,158 @@
 package cli
 
 import (
-	"bytes"
-	"context"
-	"flag"
 	"fmt"
-	"io/fs"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"selfheal/internal/testbrowser"
 	"selfheal/internal/testinput"
 )
 
-// repository stands for those built into the program: the repository's own.
-var repository fs.FS
-
-// Tests run in the repository's folder, as a user does.
-func TestMain(m *testing.M) {
-	if _, err := os.Stat("go.mod"); err != nil { // a process that a test starts is there already
-		if err := os.Chdir(filepath.Join("..", "..")); err != nil {
-			panic(err)
+// Every verb has help with an example of its own.
+func TestHelp(t *testing.T) {
+	golden(t, "help", said(t, "--help"))
+	for _, c := range rootCommand(repository).Commands() {
+		golden(t, "help-"+c.Name(), said(t, c.Name()+" --help"))
+		if !strings.Contains(c.Example, "selfheal "+c.Name()) {
+			t.Errorf("%s has no example", c.Name())
 		}
 	}
-	root, err := os.Getwd()
-	if err != nil {
-		panic(err)
-	}
-	repository = os.DirFS(root)
-	os.Exit(m.Run())
 }
 
-func bundledGlobals() *globals { return &globals{files: repository} }
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// golden compares got with a file of testdata.
-func golden(t *testing.T, name, got string) {
+// said is a command line with what it prints. OUT is a new folder.
+func said(t *testing.T, line string) string {
 	t.Helper()
-	path := filepath.Join("internal/cli/testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (go test -update rewrites it):\n--- got\n%s--- want\n%s", path, got, want)
-	}
+	out := t.TempDir()
+	stdout := done(t, strings.Fields(strings.ReplaceAll(line, "OUT", out))...)
+	return fmt.Sprintf("$ selfheal %s\nexit 0\n%s", line, strings.ReplaceAll(stdout, out, "OUT"))
 }
 
-// The real program's words: help of every verb, and one clear line and the right
-// exit code for what users get wrong.
-func TestCommandLine(t *testing.T) {
-	broken := filepath.Join(t.TempDir(), "broken.onnx")
-	if err := os.WriteFile(broken, []byte("\x08\x07\x12\x07pytorch"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name string
-		args string
-	}{
-		{"help", "--help"}, {"help-run", "run --help"}, {"help-inspect", "inspect --help"}, {"help-split", "split --help"},
-		{"help-grad", "grad --help"}, {"help-doctor", "doctor --help"}, {"help-report", "report --help"},
-		{"help-attack", "attack --help"}, {"help-verify", "verify --help"}, {"help-predict", "predict --help"}, {"help-export", "export --help"},
-		{"help-fit", "fit --help"}, {"help-theory", "theory --help"},
-		{"version", "--version"},
-		{"unknown-command", "rnu"}, {"unknown-flag", "run --limt 3"}, {"bad-value", "run --limit many"}, {"negative", "run --limit -1"},
-		{"no-config", "run --config absent.yaml"}, {"no-suite", "run --suite bundeld"}, {"misspelt-set", "run --set attacks.aa-linf.epsilom=3"},
-		{"bad-parameter", "run --dry-run --set attacks.aa-linf.steps=7"},
-		{"mode", "run --dry-run --set suites.bundled.mode=whitebox-through"},
-		{"dry-run", "run --dry-run --limit 100"},
-		{"inspect", "inspect models/zoo/preact_standard.onnx"}, {"inspect-json", "inspect --json --mean 0.5 --std 0.25 models/zoo/preact_robust.onnx"},
-		{"no-model", "inspect absent.onnx"}, {"not-a-model", "inspect go.mod"}, {"folder", "inspect models"}, {"no-graph", "inspect " + broken},
-		{"bad-mean", "inspect --mean 0.5,x models/zoo/preact_standard.onnx"}, {"mean-channels", "inspect --mean 0.5,0.5 models/zoo/preact_standard.onnx"},
-		{"no-out", "split models/zoo/preact_standard.onnx"}, {"bad-cut", "split models/zoo/preact_standard.onnx --out OUT --at nowhere"},
-		{"split", "split models/zoo/preact_standard.onnx --out OUT"}, {"grad", "grad models/zoo/preact_standard.onnx --out OUT/vjp.onnx"},
-		{"no-results", "report OUT/absent --out OUT"},
+func TestOutput(t *testing.T) {
+	const standard = "models/zoo/preact_standard.onnx"
+	for name, line := range map[string]string{
+		"version":      "--version",
+		"dry-run":      "run --dry-run --limit 100",
+		"mode":         "run --dry-run --set suites.bundled.mode=whitebox-through",
+		"inspect":      "inspect " + standard,
+		"inspect-json": "inspect --json --mean 0.5 --std 0.25 " + robustModel,
+		"split":        "split " + standard + " --out OUT",
+		"grad":         "grad " + standard + " --out OUT/vjp.onnx",
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			out := t.TempDir()
-			var stdout, stderr bytes.Buffer
-			code := run(context.Background(), repository, strings.Fields(strings.ReplaceAll(c.args, "OUT", out)), &stdout, &stderr)
-			if n := strings.Count(stderr.String(), "\n"); code != 0 && n != 1 {
-				t.Errorf("%d lines on stderr, want one", n)
-			}
-			text := fmt.Sprintf("$ selfheal %s\nexit %d\n%s%s", c.args, code, stdout.String(), prefixed("stderr: ", stderr.String()))
-			text = strings.ReplaceAll(text, out, "OUT")
-			text = strings.ReplaceAll(text, filepath.Dir(broken), "TMP")
-			golden(t, filepath.Join("cli", c.name+".txt"), text)
-		})
+		golden(t, name, said(t, line))
 	}
 }
 
-func prefixed(prefix, text string) string {
-	var b strings.Builder
-	for _, line := range strings.SplitAfter(text, "\n") {
-		if line != "" {
-			b.WriteString(prefix + line)
+// Ctrl-C ends the program with 130 and SIGTERM with 143, in one line.
+func TestSignals(t *testing.T) {
+	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+		c := program(t, "theory", "--out", t.TempDir())
+		stderr, err := c.StderrPipe()
+		if err == nil {
+			err = c.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := make([]byte, 1)
+		if _, err := io.ReadFull(stderr, first); err != nil { // progress: it is at work
+			t.Fatal(err)
+		}
+		if err := c.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(stderr)
+		_ = c.Wait() // its error is the exit code
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		if code := c.ProcessState.ExitCode(); code != want || !strings.HasPrefix(lines[len(lines)-1], "selfheal: stopped") {
+			t.Errorf("%v: exit %d, want %d\n%s", signal, code, want, text)
 		}
 	}
-	return b.String()
 }
 
-// The whole job on a handful of bundled images, in an empty folder, with the
-// config that is built into the program; then its report again.
+// The whole job on a handful of bundled images, in an empty folder, with the config that is
+// built into the program; then its report again.
 func TestRunBundled(t *testing.T) {
 	testinput.Runtime(t)
 	t.Chdir(t.TempDir())
-	var stdout, stderr bytes.Buffer
 	// Fewer images than the default, and no Square: half of the time.
 	args := []string{"run", "--limit", "4", "--set", "suites.bundled.attacks=[aa-l2]"}
-	if code := run(context.Background(), repository, args, &stdout, &stderr); code != 0 {
-		t.Fatalf("exit %d\n%s", code, stderr.String())
+	code, _, stderr := call(args...)
+	if code != exitOK || !strings.Contains(stderr, "robust") || !strings.Contains(stderr, "images attacked") {
+		t.Fatalf("exit %d, or no progress\n%s", code, stderr)
 	}
-	for _, name := range []string{"results.json", "records.jsonl", "report.html", "tables.md", "tables.tex", "tables.csv", "radar-bundled.png", "radar-bundled.svg"} {
-		if info, err := os.Stat(filepath.Join("results", name)); err != nil || info.Size() == 0 {
-			t.Errorf("results/%s: %v", name, err)
+	done(t, "report", "results", "--out", "again")
+	for _, name := range []string{
+		"results.json", "records.jsonl", "report.html", "tables.md", "tables.tex", "tables.csv", "radar-bundled.png", "radar-bundled.svg",
+	} {
+		first := read(t, filepath.Join("results", name))
+		if first == "" {
+			t.Errorf("%s is empty", name)
+		}
+		if ext := filepath.Ext(name); !strings.HasPrefix(ext, ".json") && read(t, filepath.Join("again", name)) != first {
+			t.Errorf("%s differs when rendered again", name)
 		}
 	}
-	if !strings.Contains(stderr.String(), "robust") || !strings.Contains(stderr.String(), "images attacked") {
-		t.Errorf("no progress on stderr:\n%s", stderr.String())
-	}
-	if code := run(context.Background(), repository, []string{"report", "results", "--out", "again"}, &stdout, &stderr); code != 0 {
-		t.Fatalf("report: exit %d\n%s", code, stderr.String())
-	}
-	for _, name := range []string{"report.html", "tables.md", "radar-bundled.png"} {
-		a, err1 := os.ReadFile(filepath.Join("results", name))
-		b, err2 := os.ReadFile(filepath.Join("again", name))
-		if err1 != nil || err2 != nil || !bytes.Equal(a, b) {
-			t.Errorf("%s differs when rendered again (%v, %v)", name, err1, err2)
-		}
-	}
+	refused(t, exitUsage, "another config", "run", "--limit", "3", "--set", "suites.bundled.attacks=[aa-l2]")
 	t.Run("browser", func(t *testing.T) { openReport(t, filepath.Join("results", "report.html"), args) })
-	stderr.Reset()
-	if code := run(context.Background(), repository, []string{"run", "--limit", "3", "--set", "suites.bundled.attacks=[aa-l2]"}, &stdout, &stderr); code != exitUsage {
-		t.Errorf("another config's results were overwritten: exit %d\n%s", code, stderr.String())
+}
+
+// openReport opens a run's report in a browser: it fetches nothing, complains of nothing and
+// shows how to repeat the run. Args are what the run was called with.
+func openReport(t *testing.T, page string, args []string) {
+	path, err := filepath.Abs(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := testbrowser.Open(t, testbrowser.Start(t), path)
+	for _, width := range []int64{1280, 390} {
+		p.Size(width, 844)
+		p.Check(page)
+		if wide := testbrowser.Eval[int](p, "document.documentElement.scrollWidth"); wide > int(width) {
+			t.Errorf("the page is %d pixels wide on a screen of %d", wide, width)
+		}
+	}
+	command := testbrowser.Eval[string](p, "document.querySelector('#provenance code').textContent")
+	for _, a := range append([]string{"selfheal"}, args...) {
+		if !strings.Contains(command, a) {
+			t.Errorf("the command %s lacks %s", command, a)
+		}
+	}
+	p.Quiet()
+}
+
+// What `selfheal schema` prints is what lies in docs/schema.
+func TestSchemaCommand(t *testing.T) {
+	files, err := filepath.Glob("docs/schema/*" + schemaSuffix)
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, path := range files {
+		if name := strings.TrimSuffix(filepath.Base(path), schemaSuffix); done(t, "schema", name) != read(t, path) {
+			t.Errorf("schema %s prints another file than %s", name, path)
+		}
+	}
+}
+
+// The paper's numbers are rendered without a run's folder.
+func TestReportPublished(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "paper")
+	if got, want := done(t, "report", "--published", "--out", out), "report: "+filepath.Join(out, "report.html")+"\n"; got != want {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+	for name, holds := range map[string]string{
+		"report.html": "Published numbers", "tables.md": "94.71", "tables.tex": "94.71", "tables.csv": "0.9471",
+		"radar-RN-18.svg": "RN-18", "radar-WRN-76-10.svg": "WRN-76-10", "radar-EfficientNet-b0.png": "PNG",
+	} {
+		if !strings.Contains(read(t, filepath.Join(out, name)), holds) {
+			t.Errorf("%s: no %q", name, holds)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(out, "results.json")); err == nil {
+		t.Error("numbers that no run gave have results")
 	}
 }

@@ -7,98 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"selfheal/harness/config"
-	"selfheal/harness/dataset"
 )
 
 // completer completes a word of the command line: the words that it may be, and whether
 // files are candidates too.
 type completer = cobra.CompletionFunc
-
-// flagWords completes the values of flags, by the flag's name, in every command that has it.
-// They read the config that --config names and nothing else.
-func flagWords(g *globals) map[string]completer {
-	return map[string]completer{
-		"config":      filesWith("yaml", "yml"),
-		"onnxruntime": anyFile,
-		"data":        anyFile,
-		"junit":       filesWith("xml"),
-		"markdown":    filesWith("md"),
-		"adversarial": filesWith("npy", "npz"),
-		"baseline":    filesWith("json"),
-		"norm":        words(config.Norms...),
-		"format":      words(dataset.Formats()...),
-		"attack":      ofConfig(g, attackNames),
-		"suite":       ofConfig(g, suiteNames),
-		"control":     ofConfig(g, controlNames),
-		"model":       ofConfig(g, modelNames),
-		"dataset":     ofConfig(g, datasetNames),
-		"set":         ofConfigNoSpace(g, settings),
-		"param":       noFiles,
-		"epsilon":     noFiles,
-		"mean":        noFiles,
-		"std":         noFiles,
-		"at":          noFiles,
-		"rate":        noFiles,
-		"limit":       noFiles,
-		"workers":     noFiles,
-		"batch":       noFiles,
-		"seed":        noFiles,
-		"seeds":       noFiles,
-	}
-}
-
-// commandFlagWords are those of one command, before flagWords.
-var commandFlagWords = map[string]map[string]completer{
-	"attack": {"attack": words(attackOptions()...), "param": attackParams, "out": foldersOnly},
-	"report": {"out": foldersOnly},
-	"run":    {"out": foldersOnly},
-	"split":  {"out": foldersOnly},
-	"theory": {"out": foldersOnly},
-	"grad":   {"out": filesWith("onnx")},
-	"export": {"out": filesWith("onnx")},
-	"fit":    {"out": filesWith("onnx")},
-}
-
-// argumentWords completes the arguments of commands that take some.
-var argumentWords = map[string]completer{
-	"attack":  once(filesWith("onnx")),
-	"inspect": filesWith("onnx"),
-	"split":   once(filesWith("onnx")),
-	"grad":    once(filesWith("onnx")),
-	"doctor":  filesWith("onnx"),
-	"report":  foldersOnly,
-	"check":   once(foldersOnly),
-	"predict": filesWith("png", "jpg", "jpeg"),
-}
-
-// addCompletions gives every command of root its completions.
-func addCompletions(root *cobra.Command, g *globals) {
-	for _, c := range root.Commands() {
-		register := func(name string, f completer) {
-			if c.Flags().Lookup(name) == nil && c.InheritedFlags().Lookup(name) == nil {
-				return
-			}
-			if _, done := c.GetFlagCompletionFunc(name); done { // the command's own
-				return
-			}
-			if err := c.RegisterFlagCompletionFunc(name, f); err != nil {
-				panic("completion of --" + name + ": " + err.Error())
-			}
-		}
-		for name, f := range commandFlagWords[c.Name()] {
-			register(name, f)
-		}
-		for name, f := range flagWords(g) {
-			register(name, f)
-		}
-		if c.ValidArgsFunction == nil && len(c.ValidArgs) == 0 {
-			c.ValidArgsFunction = noFiles
-			if f := argumentWords[c.Name()]; f != nil {
-				c.ValidArgsFunction = f
-			}
-		}
-	}
-}
 
 func noFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveNoFileComp
@@ -108,11 +21,11 @@ func anyFile(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirecti
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-func foldersOnly(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func folders(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// filesWith completes paths of files with these extensions, and of foldersOnly on the way.
+// filesWith completes paths of files with these extensions, and of folders on the way.
 func filesWith(extensions ...string) completer {
 	return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
 }
@@ -139,25 +52,12 @@ func once(f completer) completer {
 	}
 }
 
-// ofConfig completes by names that the config defines. A config that can't be read has
-// none: the shell shows no errors, and the command itself will.
-func ofConfig(g *globals, names func(*config.Config) []string) completer {
-	return fromConfig(g, names, 0)
-}
-
-// ofConfigNoSpace is ofConfig for words that go on.
-func ofConfigNoSpace(g *globals, names func(*config.Config) []string) completer {
-	return fromConfig(g, names, cobra.ShellCompDirectiveNoSpace)
-}
-
-func fromConfig(g *globals, names func(*config.Config) []string, directive cobra.ShellCompDirective) completer {
+// ofConfig completes by names that the config of --config defines. A config that can't be read
+// has none: the shell shows no errors, and the command itself will.
+func (g *globals) ofConfig(names func(*config.Config) []string, directive cobra.ShellCompDirective) completer {
 	return func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		directive := directive | cobra.ShellCompDirectiveNoFileComp
-		path := ""
-		if f := c.Flags().Lookup("config"); f != nil {
-			path = f.Value.String()
-		}
-		cfg, err := g.loadConfig(path, nil)
+		cfg, err := g.loadConfig(c.Flag("config").Value.String(), nil)
 		if err != nil {
 			return nil, directive
 		}
@@ -165,87 +65,57 @@ func fromConfig(g *globals, names func(*config.Config) []string, directive cobra
 	}
 }
 
-// described adds what a shell shows beside a word.
-func described(word, what string) string {
-	if what = strings.Join(strings.Fields(what), " "); what == "" {
-		return word
+// described are the items' names, each with what a shell shows beside it.
+func described[T any](items []T, name func(T) (name, what string)) (list []string) {
+	for _, item := range items {
+		word, what := name(item)
+		if what = strings.Join(strings.Fields(what), " "); what != "" {
+			word += "\t" + what
+		}
+		list = append(list, word)
 	}
-	return word + "\t" + what
+	return list
 }
 
-func suiteNames(cfg *config.Config) (names []string) {
-	for _, s := range cfg.Suites {
-		names = append(names, described(s.Name, s.Title))
-	}
-	for _, g := range cfg.Groups {
-		names = append(names, described(g.Name, strings.Join(g.Suites, ", ")))
-	}
-	return names
+func suiteNames(cfg *config.Config) []string {
+	return append(described(cfg.Suites, func(s config.Suite) (string, string) { return s.Name, s.Title }),
+		described(cfg.Groups, func(g config.Group) (string, string) { return g.Name, strings.Join(g.Suites, ", ") })...)
 }
 
-func modelNames(cfg *config.Config) (names []string) {
-	for _, m := range cfg.Models {
-		names = append(names, described(m.Name, m.Path))
-	}
-	return names
+func modelNames(cfg *config.Config) []string {
+	return described(cfg.Models, func(m config.Model) (string, string) { return m.Name, m.Path })
 }
 
-func controlNames(cfg *config.Config) (names []string) {
-	for _, c := range cfg.Controls {
-		names = append(names, described(c.Name, c.Solver.Method))
-	}
-	return names
+func controlNames(cfg *config.Config) []string {
+	return described(cfg.Controls, func(c config.Control) (string, string) { return c.Name, c.Solver.Method })
 }
 
-func attackNames(cfg *config.Config) (names []string) {
-	for _, a := range cfg.Attacks {
-		names = append(names, described(a.Name, strings.Join(strings.Fields(a.Kind+" "+a.Version+" "+a.Norm), " ")))
-	}
-	return names
+func attackNames(cfg *config.Config) []string {
+	return described(cfg.Attacks, func(a config.Attack) (string, string) {
+		return a.Name, a.Kind + " " + a.Version + " " + a.Norm
+	})
 }
 
-func datasetNames(cfg *config.Config) (names []string) {
-	for _, d := range cfg.Datasets {
-		names = append(names, described(d.Name, d.Path))
-	}
-	return names
+func datasetNames(cfg *config.Config) []string {
+	return described(cfg.Datasets, func(d config.Dataset) (string, string) { return d.Name, d.Path })
 }
 
 // settings are the beginnings of --set's values: the keys at the top, and the names in each
 // section.
 func settings(cfg *config.Config) []string {
-	list := []string{"seed=", "seeds=", "save_adversarial=", "runtime.provider=", "runtime.workers=", "runtime.batch=", "runtime.threads=", "runtime.winograd="}
+	list := []string{"seed=", "seeds=", "save_adversarial=", "runtime.provider=", "runtime.workers=", "runtime.batch=",
+		"runtime.threads=", "runtime.winograd="}
 	for _, section := range []struct {
 		name  string
 		names []string
-	}{{"datasets", datasetNames(cfg)}, {"models", modelNames(cfg)}, {"controls", controlNames(cfg)}, {"attacks", attackNames(cfg)}, {"suites", suiteNames(&config.Config{Suites: cfg.Suites})}} {
+	}{
+		{"datasets", datasetNames(cfg)}, {"models", modelNames(cfg)}, {"controls", controlNames(cfg)},
+		{"attacks", attackNames(cfg)}, {"suites", suiteNames(&config.Config{Suites: cfg.Suites})},
+	} {
 		for _, name := range section.names {
 			name, _, _ = strings.Cut(name, "\t")
 			list = append(list, section.name+"."+name+".")
 		}
 	}
 	return list
-}
-
-// attackOptions are the values of --attack of `selfheal attack`.
-func attackOptions() []string {
-	list := []string{"aa"}
-	for _, v := range config.AttackVersions {
-		if v != "standard" && v != "custom" {
-			list = append(list, "aa-"+v)
-		}
-	}
-	return append(list, kinds()...)
-}
-
-// attackParams completes --param of `selfheal attack` by what the attack of --attack takes.
-func attackParams(c *cobra.Command, _ []string, word string) (list []string, _ cobra.ShellCompDirective) {
-	kind, _ := c.Flags().GetString("attack")
-	if !slices.Contains(config.AttackKinds, kind) { // AutoAttack's versions take none
-		return noFiles(c, nil, word)
-	}
-	for _, name := range config.AttackParams(kind) {
-		list = append(list, name+"=")
-	}
-	return beginning(list, word), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -28,12 +27,12 @@ models, controls, attacks and data sets.`,
 		ValidArgs: shells,
 		RunE: func(c *cobra.Command, args []string) error {
 			if !slices.Contains(shells, args[0]) {
-				return usageError{fmt.Errorf("there is no completion for %q; shells: %s", args[0], strings.Join(shells, ", "))}
+				return usage("there is no completion for %q; shells: %s", args[0], strings.Join(shells, ", "))
 			}
 			return writeCompletion(c.Root(), args[0], c.OutOrStdout(), !plain)
 		},
 	}
-	c.Flags().BoolVar(&plain, "no-descriptions", false, "words alone, without what they mean")
+	flags{c}.on(&plain, "no-descriptions", "words alone, without what they mean")
 	return c
 }
 

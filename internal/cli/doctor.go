@@ -36,9 +36,12 @@ func doctorCommand(g *globals) *cobra.Command {
 check: ok, FAIL with what is wrong, or skip with the reason. The exit code is 1
 when a check fails, and 2 when a model has operators that are not supported.
 --mean and --std are for the given models.`,
-		Example: "  selfheal doctor\n  selfheal doctor model.onnx --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616",
+		Example:           "  selfheal doctor\n  selfheal doctor model.onnx --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616",
+		ValidArgsFunction: filesWith("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
-			o, err := p.options()
+			var o doctor.Options
+			var err error
+			o.Mean, o.Std, err = p.values()
 			if err != nil {
 				return err
 			}
@@ -65,13 +68,8 @@ when a check fails, and 2 when a model has operators that are not supported.
 			return d.verdict()
 		},
 	}
-	p.add(c)
+	p.add(flags{c})
 	return c
-}
-
-func (p *preprocessFlags) options() (o doctor.Options, err error) {
-	o.Mean, o.Std, err = p.values()
-	return o, err
 }
 
 // examination prints and counts checks.
@@ -190,7 +188,7 @@ func (d *examination) verdict() error {
 	}
 	err := fmt.Errorf("%d of %d checks failed, the first is %s; the lines with FAIL say why", d.fails, d.checks, d.first)
 	if d.unsupported {
-		return usageError{err}
+		return usage("%w", err)
 	}
 	return err
 }

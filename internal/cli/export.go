@@ -1,11 +1,13 @@
 package cli
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"selfheal/harness/config"
 )
 
 func exportCommand(g *globals) *cobra.Command {
@@ -22,11 +24,12 @@ metadata name the control, the solver and the model's SHA-256.`,
   selfheal export --config my.yaml --model mine --control pca --out healed.onnx`,
 		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if out == "" {
-				return usageError{errors.New("export needs --out")}
+			if f.control == config.None {
+				f.control = ""
 			}
-			if f.control == "" || f.control == "none" {
-				return usageError{errors.New("export needs --control, the name of a control of the config")}
+			err := cmp.Or(needed(c, "out", out, ""), needed(c, "control", f.control, ", the name of a control of the config"))
+			if err != nil {
+				return err
 			}
 			u, err := f.open(c, g, &scaleFlags{})
 			if err != nil {
@@ -35,7 +38,7 @@ metadata name the control, the solver and the model's SHA-256.`,
 			defer u.Close()
 			e, err := u.Export()
 			if err != nil {
-				return asUsage(err)
+				return err
 			}
 			if err := os.WriteFile(out, e.Data, 0o644); err != nil {
 				return err
@@ -45,7 +48,7 @@ metadata name the control, the solver and the model's SHA-256.`,
 			return err
 		},
 	}
-	f.add(c, "a control of the config")
-	c.Flags().StringVar(&out, "out", "", "file for the network")
+	f.add(flags{c}, g, "a control of the config")
+	flags{c}.text(&out, "out", "", "file for the network", filesWith("onnx"))
 	return c
 }

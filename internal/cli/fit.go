@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -30,18 +29,17 @@ by PCA into the cache and written as ONNX beside the config, or to --out. Ctrl-C
   selfheal fit --config my.yaml --control denoised --model mine --out embedding.onnx`,
 		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.Control == "" {
-				return usageError{errors.New("fit needs --control, the name of a control of the config")}
-			}
-			if o.Workers < 0 {
-				return usageError{errors.New("--workers can't be negative")}
-			}
-			if o.Resume && o.Force {
-				return usageError{errors.New("fit takes --resume or --force, not both")}
+			switch err := needed(c, "control", o.Control, ", the name of a control of the config"); {
+			case err != nil:
+				return err
+			case o.Workers < 0:
+				return usage("--workers can't be negative")
+			case o.Resume && o.Force:
+				return usage("fit takes --resume or --force, not both")
 			}
 			cfg, err := g.loadConfig(file, sets)
 			if err != nil {
-				return usageError{err}
+				return usage("%w", err)
 			}
 			if err := g.runtime(c); err != nil {
 				return err
@@ -56,18 +54,21 @@ by PCA into the cache and written as ONNX beside the config, or to --out. Ctrl-C
 			if perr := printFitted(c, fitted); err == nil {
 				err = perr
 			}
-			return asUsage(err)
+			return err
 		},
 	}
-	c.Flags().StringVar(&file, "config", "", "config file (default: ./config.yaml, else the bundled one)")
-	c.Flags().StringVar(&o.Control, "control", "", "a control of the config")
-	c.Flags().StringArrayVar(&o.Models, "model", nil, "model to fit for; may be repeated (default: those that the embedding or the control's suites name)")
-	c.Flags().StringVar(&o.Out, "out", "", "file for the embedding (default: the config's path)")
-	c.Flags().BoolVar(&o.Resume, "resume", false, "continue a training that was stopped")
-	c.Flags().BoolVar(&o.Force, "force", false, "fit anew what was fitted or begun")
-	c.Flags().IntVar(&o.Workers, "workers", 0, "cores to use (default: the config's, 0: all)")
-	c.Flags().StringArrayVar(&sets, "set", nil, "change the config: controls.NAME.layers.0.embedding.epochs=5; may be repeated")
-	c.Flags().BoolVar(&quiet, "quiet", false, "no progress")
+	to := flags{c}
+	to.config(&file)
+	to.text(&o.Control, "control", "", "a control of the config", g.ofConfig(controlNames, 0))
+	to.texts(&o.Models, "model",
+		"model to fit for; may be repeated (default: those that the embedding or the control's suites name)",
+		g.ofConfig(modelNames, 0))
+	to.text(&o.Out, "out", "", "file for the embedding (default: the config's path)", filesWith("onnx"))
+	to.on(&o.Resume, "resume", "continue a training that was stopped")
+	to.on(&o.Force, "force", "fit anew what was fitted or begun")
+	to.whole(&o.Workers, "workers", 0, "cores to use (default: the config's, 0: all)")
+	to.sets(&sets, g, "controls.NAME.layers.0.embedding.epochs=5")
+	to.on(&quiet, "quiet", "no progress")
 	return c
 }
 

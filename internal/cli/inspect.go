@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -163,7 +162,7 @@ func quantity(n int64) string {
 	return fmt.Sprintf("%.*f%s", digits, v, units[0])
 }
 
-func (m *modelInfo) print(c *cobra.Command) error {
+func (m *modelInfo) write(c *cobra.Command) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "model\t%s\nopset\t%d\n", m.Model, m.Opset)
 	for _, notice := range m.Notices {
@@ -240,10 +239,11 @@ differentiated are named node by node; the exit code is then 2.`,
 		Example: "  selfheal inspect model.onnx\n  selfheal inspect --json a.onnx b.onnx       # exact numbers",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{fmt.Errorf("inspect takes one model or more; see %s --help", c.CommandPath())}
+				return usage("inspect takes one model or more; see %s --help", c.CommandPath())
 			}
 			return nil
 		},
+		ValidArgsFunction: filesWith("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
 			all := []*modelInfo{}
 			var broken error // the first model's
@@ -258,9 +258,7 @@ differentiated are named node by node; the exit code is then 2.`,
 				all = append(all, m)
 			}
 			if asJSON {
-				enc := json.NewEncoder(c.OutOrStdout())
-				enc.SetIndent("", "  ")
-				if err := enc.Encode(all); err != nil {
+				if err := printJSON(c, all); err != nil {
 					return err
 				}
 				return broken
@@ -269,14 +267,14 @@ differentiated are named node by node; the exit code is then 2.`,
 				if i > 0 {
 					fmt.Fprintln(c.OutOrStdout())
 				}
-				if err := m.print(c); err != nil {
+				if err := m.write(c); err != nil {
 					return err
 				}
 			}
 			return broken
 		},
 	}
-	p.add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	p.add(flags{c})
+	flags{c}.on(&asJSON, "json", "print JSON")
 	return c
 }

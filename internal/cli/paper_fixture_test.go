@@ -7,7 +7,6 @@ import (
 	"image/jpeg"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,11 +20,7 @@ import (
 // drawn writes a network with the weights that a seed gives it.
 func drawn(t *testing.T, skeleton, path string) {
 	t.Helper()
-	data, err := os.ReadFile("models/zoo/skeletons/" + skeleton + ".onnx")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := onnx.FillSkeleton(data, 1)
+	g, err := onnx.FillSkeleton([]byte(read(t, "models/zoo/skeletons/"+skeleton+".onnx")), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,16 +34,6 @@ func store(t *testing.T, g *onnx.Graph, path string) {
 		t.Fatal(err)
 	}
 	put(t, path, data)
-}
-
-func put(t *testing.T, path string, data []byte) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // tinyEmbedding writes an embedding of states: what two convolutions (images) or two
@@ -93,8 +78,8 @@ func records(labels []int, coarse int) []byte {
 	return data
 }
 
-// folders writes images of noise in Tiny-ImageNet's layout.
-func folders(t *testing.T, dir string, labels []int) {
+// tinyImageNet writes images of noise in Tiny-ImageNet's layout.
+func tinyImageNet(t *testing.T, dir string, labels []int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(17, 19))
 	var classes, lines strings.Builder

@@ -65,12 +65,8 @@ func TestPaperSuitesRun(t *testing.T) {
 
 func (c paperRun) run(t *testing.T) {
 	dir := t.TempDir()
-	text, err := os.ReadFile("config.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	file := filepath.Join(dir, "config.yaml")
-	put(t, file, text)
+	put(t, file, []byte(read(t, "config.yaml")))
 	side := int64(32)
 	if c.data == "tiny-imagenet" {
 		side = 64
@@ -160,7 +156,7 @@ func (c paperRun) budgets() (sets []string) {
 func (c paperRun) images(t *testing.T, dir string, labels []int) string {
 	switch c.data {
 	case "tiny-imagenet":
-		folders(t, filepath.Join(dir, "data/tiny-imagenet-200"), labels)
+		tinyImageNet(t, filepath.Join(dir, "data/tiny-imagenet-200"), labels)
 		return "tiny-imagenet-val"
 	case "cifar100":
 		put(t, filepath.Join(dir, "data/cifar-100-binary/test.bin"), records(labels, 1))

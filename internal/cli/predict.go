@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -16,44 +16,23 @@ import (
 	"selfheal/harness/dataset"
 )
 
-// useFlags are what every command has that uses a model of a config: --config,
-// --model, --control.
-type useFlags struct{ config, model, control string }
-
-func (f *useFlags) add(c *cobra.Command, control string) {
-	c.Flags().StringVar(&f.config, "config", "", "config file (default: ./config.yaml, else the bundled one)")
-	c.Flags().StringVar(&f.model, "model", "", "a model of the config")
-	c.Flags().StringVar(&f.control, "control", "", control)
-}
-
 // open opens the model, and the control where one is asked for.
 func (f *useFlags) open(c *cobra.Command, g *globals, scale *scaleFlags) (*harness.Use, error) {
-	if f.model == "" {
-		return nil, usageError{fmt.Errorf("%s needs --model, the name of a model of the config", c.Name())}
-	}
-	if err := scale.check(); err != nil {
-		return nil, usageError{err}
+	err := cmp.Or(needed(c, "model", f.model, ", the name of a model of the config"), scale.check())
+	if err != nil {
+		return nil, err
 	}
 	cfg, err := g.loadConfig(f.config, nil)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usage("%w", err)
 	}
-	scale.apply(cfg, c.Flags().Changed)
+	scale.apply(c, cfg)
 	if err := g.runtime(c); err != nil {
 		return nil, err
 	}
-	u, err := harness.Open(c.Context(), cfg, f.model, f.control, harness.Options{
+	return harness.Open(c.Context(), cfg, f.model, f.control, harness.Options{
 		Progress: harness.NewProgress(c.ErrOrStderr(), false), Cache: pca.UserCache(),
 	})
-	return u, asUsage(err)
-}
-
-// asUsage marks what is wrong with what a config or a flag names.
-func asUsage(err error) error {
-	if errors.As(err, new(harness.ConfigError)) {
-		return usageError{err}
-	}
-	return err
 }
 
 // prediction is a line of predict's --json.
@@ -85,9 +64,10 @@ a labelled data set.`,
 		Example: `  selfheal predict --model mine --config my.yaml cat.png dog.jpg
   selfheal predict --model preact-robust --control msa --data models/zoo/shapes10/test.bin --limit 10
   selfheal predict --model mine --control pca --config my.yaml --data test.npz --json > answers.jsonl`,
+		ValidArgsFunction: filesWith("png", "jpg", "jpeg"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if (len(args) > 0) == (d.data != "") {
-				return usageError{errors.New("predict takes image files or --data FILE, one of the two")}
+				return usage("predict takes image files or --data FILE, one of the two")
 			}
 			u, err := f.open(c, g, s)
 			if err != nil {
@@ -101,7 +81,7 @@ a labelled data set.`,
 				p, err = imageFiles(u, args[:limited(len(args), s.limit)])
 			}
 			if err != nil {
-				return usageError{err}
+				return usage("%w", err)
 			}
 			list, err := p.predict(c, u)
 			if err != nil {
@@ -110,10 +90,10 @@ a labelled data set.`,
 			return printPredictions(c, list, asJSON)
 		},
 	}
-	f.add(c, "a control of the config, to heal with")
-	d.add(c)
-	s.add(c, "the config's, 0: all cores", "the config's")
-	c.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON an image")
+	f.add(flags{c}, g, "a control of the config, to heal with")
+	d.add(flags{c})
+	s.addConfigs(flags{c})
+	flags{c}.on(&asJSON, "json", "print a line of JSON an image")
 	return c
 }
 

@@ -25,16 +25,17 @@ tables and radar plots are rendered from the numbers that it prints.`,
 		Example: "  selfheal report results --out rendered\n  selfheal report --published --out paper",
 		Args: func(c *cobra.Command, args []string) error {
 			if published && len(args) > 0 {
-				return usageError{fmt.Errorf("report --published takes no folder, got %s; see %s --help", args[0], c.CommandPath())}
+				return usage("report --published takes no folder, got %s; see %s --help", args[0], c.CommandPath())
 			}
 			if published {
 				return nil
 			}
 			return exactly(1, "the folder of one run")(c, args)
 		},
+		ValidArgsFunction: folders,
 		RunE: func(c *cobra.Command, args []string) error {
-			if out == "" {
-				return usageError{errors.New("report needs --out")}
+			if err := needed(c, "out", out, ""); err != nil {
+				return err
 			}
 			render := reports.WritePublished
 			if !published {
@@ -60,19 +61,25 @@ tables and radar plots are rendered from the numbers that it prints.`,
 			return err
 		},
 	}
-	c.Flags().StringVar(&out, "out", "", "folder for the reports")
-	c.Flags().BoolVar(&published, "published", false, "render the paper's own tables and radar plots; runs nothing")
+	flags{c}.text(&out, "out", "", "folder for the reports", folders)
+	flags{c}.on(&published, "published", "render the paper's own tables and radar plots; runs nothing")
 	return c
+}
+
+// resultsOf reads a run's results.json.
+func resultsOf(dir string) (*result.File, error) {
+	file, err := result.Read(filepath.Join(dir, "results.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s holds no results.json; run `selfheal run --out %s` first", dir, dir)
+	}
+	return file, err
 }
 
 // readResults reads what a run has left in dir. Records and gallery may be absent.
 func readResults(dir string) (*result.File, []result.Record, error) {
-	file, err := result.Read(filepath.Join(dir, "results.json"))
+	file, err := resultsOf(dir)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%s holds no results.json; run `selfheal run --out %s` first", dir, dir)
-		}
-		return nil, nil, usageError{err}
+		return nil, nil, usage("%w", err)
 	}
 	records, err := result.ReadRecords(filepath.Join(dir, "records.jsonl"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

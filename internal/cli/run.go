@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,47 +25,6 @@ type runFlags struct {
 	dryRun              bool
 }
 
-// scaleFlags are --limit, --workers and --batch: how many images, and how they are
-// computed.
-type scaleFlags struct{ limit, workers, batch int }
-
-// add takes the defaults as the help says them.
-func (f *scaleFlags) add(c *cobra.Command, workers, batch string) {
-	c.Flags().IntVar(&f.limit, "limit", 0, "score the first N images only")
-	c.Flags().IntVar(&f.workers, "workers", 0, "cores to use, one model pass on each (default: "+workers+")")
-	c.Flags().IntVar(&f.batch, "batch", 0, "images in one model pass (default: "+batch+")")
-}
-
-func (f *scaleFlags) check() error {
-	if f.limit < 0 || f.workers < 0 || f.batch < 0 {
-		return errors.New("--limit, --workers and --batch can't be negative")
-	}
-	return nil
-}
-
-// apply changes the runtime of a config where a flag was given.
-func (f *scaleFlags) apply(cfg *config.Config, changed func(flag string) bool) {
-	cfg.Limit = f.limit
-	if changed("workers") {
-		cfg.Runtime.Workers = f.workers
-	}
-	if f.batch > 0 {
-		cfg.Runtime.Batch = f.batch
-	}
-}
-
-// outputFlags are --out, --force and --quiet.
-type outputFlags struct {
-	out          string
-	force, quiet bool
-}
-
-func (f *outputFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.out, "out", "results", "output folder")
-	c.Flags().BoolVar(&f.force, "force", false, "overwrite the results of another config")
-	c.Flags().BoolVar(&f.quiet, "quiet", false, "no progress")
-}
-
 func runCommand(g *globals) *cobra.Command {
 	f := &runFlags{}
 	c := &cobra.Command{
@@ -79,15 +40,16 @@ and reports go to --out; cells that are done are kept whatever ends the run.`,
   selfheal run --dry-run                            # the cells and an estimate of the passes
   selfheal run --dry-run --suite table7 --rate 150  # a table of the paper, and the hours it takes`,
 		Args: exactly(0, "no argument"),
-		RunE: func(c *cobra.Command, _ []string) error { return doRun(c, g, f) },
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, g) },
 	}
-	c.Flags().StringVar(&f.config, "config", "", "config file (default: ./config.yaml, else the bundled one)")
-	f.scaleFlags.add(c, "the config's, 0: all cores", "the config's")
-	f.outputFlags.add(c)
-	c.Flags().StringArrayVar(&f.suites, "suite", nil, "suite to run; may be repeated (default: the config's default_suites)")
-	c.Flags().StringArrayVar(&f.sets, "set", nil, "change the config: attacks.NAME.key=value; may be repeated")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the cells and the passes that the attacks need at most; run nothing, need no file")
-	c.Flags().StringArrayVar(&f.rates, "rate", nil, "with --dry-run, for hours: [MODEL=]N, passes of one image a second; may be repeated")
+	to := flags{c}
+	to.config(&f.config)
+	f.scaleFlags.addConfigs(to)
+	f.outputFlags.add(to)
+	to.texts(&f.suites, "suite", "suite to run; may be repeated (default: the config's default_suites)", g.ofConfig(suiteNames, 0))
+	to.sets(&f.sets, g, "attacks.NAME.key=value")
+	to.on(&f.dryRun, "dry-run", "print the cells and the passes that the attacks need at most; run nothing, need no file")
+	to.texts(&f.rates, "rate", "with --dry-run, for hours: [MODEL=]N, passes of one image a second; may be repeated", noFiles)
 	return c
 }
 
@@ -107,37 +69,55 @@ func (g *globals) loadConfig(path string, sets []string) (*config.Config, error)
 	return config.Parse("bundled config.yaml", data, bundledFirst{g.files}, sets...)
 }
 
-func (f *runFlags) plan(g *globals, changed func(flag string) bool) (*harness.Plan, error) {
-	if err := f.check(); err != nil {
-		return nil, err
+// bundledFirst opens what is built into the program, and for everything else the
+// working folder's files: the bundled config also names networks and images that are
+// too large to be built in.
+type bundledFirst struct{ fs.FS }
+
+func (b bundledFirst) Open(name string) (fs.File, error) {
+	if f, err := b.FS.Open(name); err == nil {
+		return f, nil
 	}
-	cfg, err := g.loadConfig(f.config, f.sets)
-	if err != nil {
-		return nil, err
-	}
-	if cfg, err = cfg.Selected(f.suites); err != nil {
-		return nil, err
-	}
-	f.apply(cfg, changed)
-	return harness.NewPlan(cfg)
+	return config.Folder(".").Open(name)
 }
 
-func doRun(c *cobra.Command, g *globals, f *runFlags) error {
-	plan, err := f.plan(g, c.Flags().Changed)
+func (f *runFlags) run(c *cobra.Command, g *globals) error {
+	cfg, err := g.loadConfig(f.config, f.sets)
 	if err != nil {
-		return usageError{err}
+		return usage("%w", err)
+	}
+	plan, err := f.plan(c, cfg, f.suites)
+	if err != nil {
+		return err
 	}
 	if f.dryRun {
-		return dryRun(c, plan, f.rates)
+		return f.describe(c, plan)
 	}
 	if len(f.rates) > 0 {
-		return usageError{errors.New("--rate goes with --dry-run")}
+		return usage("--rate goes with --dry-run")
 	}
 	if missing := plan.Missing(f.fitCommand()); len(missing) > 0 {
 		fmt.Fprint(c.OutOrStdout(), harness.DescribeMissing(missing))
-		return usageError{missingFiles(plan.Config, missing)}
+		return missingFiles(plan.Config, missing)
 	}
 	return execute(c, g, plan, f.outputFlags)
+}
+
+// plan plans suites of a config, by default its own choice, at the scale of the flags.
+func (f *scaleFlags) plan(c *cobra.Command, cfg *config.Config, suites []string) (*harness.Plan, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	cfg, err := cfg.Selected(suites)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	f.apply(c, cfg)
+	plan, err := harness.NewPlan(cfg)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	return plan, nil
 }
 
 // execute carries out a plan and writes results and reports.
@@ -149,9 +129,6 @@ func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags) er
 		Out: f.out, Force: f.force, Progress: harness.NewProgress(c.ErrOrStderr(), f.quiet), Cache: pca.UserCache(),
 		Command: commandLine(c),
 	})
-	if errors.Is(err, harness.ErrOtherConfig) || errors.As(err, new(harness.ConfigError)) {
-		return usageError{err}
-	}
 	if file == nil || len(file.Cells) == 0 {
 		return err
 	}
@@ -166,4 +143,71 @@ func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags) er
 		fmt.Fprintf(c.OutOrStdout(), "%s\nreport: %s/report.html\n", table, f.out)
 	}
 	return err
+}
+
+// describe prints what a run would do.
+func (f *runFlags) describe(c *cobra.Command, plan *harness.Plan) error {
+	rates, err := parseRates(f.rates, plan.Config)
+	if err != nil {
+		return err
+	}
+	text, err := plan.Describe(harness.DryRun{Rates: rates})
+	if err != nil {
+		return usage("%w", err)
+	}
+	_, err = fmt.Fprint(c.OutOrStdout(), text)
+	return err
+}
+
+// parseRates reads [MODEL=]N. A rate without a model, under "", is for all others.
+func parseRates(args []string, cfg *config.Config) (map[string]float64, error) {
+	rates := map[string]float64{}
+	for _, arg := range args {
+		model, text, named := strings.Cut(arg, "=")
+		if !named {
+			model, text = "", arg
+		}
+		rate, err := strconv.ParseFloat(text, 64)
+		switch {
+		case err != nil || !(rate > 0) || rate > 1e12:
+			return nil, usage("--rate %s: N in [MODEL=]N must be a number above 0, the passes of one image a second", arg)
+		case named && cfg.Model(model) == nil:
+			return nil, usage("--rate %s: no suite that was selected has a model %q", arg, model)
+		case rates[model] > 0:
+			return nil, usage("--rate %s: this rate is given twice", arg)
+		}
+		rates[model] = rate
+	}
+	return rates, nil
+}
+
+// missingFiles is the error about files that a run needs and that are not there. Each
+// of them was described before.
+func missingFiles(cfg *config.Config, missing []harness.Missing) error {
+	const most = 3
+	var names []string
+	for _, m := range missing[:min(most, len(missing))] {
+		names = append(names, fmt.Sprintf("%s (%s %s)", m.Path, m.Kind, m.For[0]))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(missing) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	where := "the working folder"
+	if folder, ok := cfg.Files.(config.Folder); ok && folder != "." {
+		where = string(folder)
+	}
+	text = fmt.Sprintf("missing: %s; the list above says what belongs there, paths being relative to %s", text, where)
+	if slices.ContainsFunc(cfg.Suites, func(s config.Suite) bool { return s.Published != nil && s.Published.Table != "" }) {
+		text += "; docs/paper.md tells how to reproduce the paper's tables"
+	}
+	return usage("%s", text)
+}
+
+// fitCommand is the command that fits the embeddings of the control whose name follows.
+func (f *runFlags) fitCommand() string {
+	if f.config == "" {
+		return "selfheal fit --control "
+	}
+	return "selfheal fit --config " + f.config + " --control "
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -48,7 +47,7 @@ records is of one line of records.jsonl.`,
 		ValidArgs: g.schemaNames(),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !slices.Contains(g.schemaNames(), args[0]) {
-				return usageError{fmt.Errorf("there is no schema %q; schemas: %s", args[0], names)}
+				return usage("there is no schema %q; schemas: %s", args[0], names)
 			}
 			_, err := c.OutOrStdout().Write(g.readSchema(args[0]))
 			return err

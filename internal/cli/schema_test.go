@@ -20,6 +20,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
+func bundledGlobals() *globals { return &globals{files: repository} }
+
 // schemaNode is a part of a schema, as it was read.
 type schemaNode = map[string]any
 

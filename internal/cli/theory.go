@@ -40,10 +40,10 @@ with 1 when a check fails. No model, no data and no ONNX Runtime are needed.`,
 			return concludeTheory(c.OutOrStdout(), r, out)
 		},
 	}
-	c.Flags().StringVar(&out, "out", "theory", "output folder")
-	c.Flags().Uint64Var(&o.Seed, "seed", 0, "seed of every draw")
-	c.Flags().BoolVar(&o.Quick, "quick", false, "fewer draws and coarser grids: seconds")
-	c.Flags().BoolVar(&quiet, "quiet", false, "no progress")
+	flags{c}.text(&out, "out", "theory", "output folder", folders)
+	flags{c}.seed(&o.Seed, "seed of every draw")
+	flags{c}.on(&o.Quick, "quick", "fewer draws and coarser grids: seconds")
+	flags{c}.on(&quiet, "quiet", "no progress")
 	return c
 }
 

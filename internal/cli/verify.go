@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"encoding/json"
-	"errors"
+	"cmp"
 	"fmt"
-	"math"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -15,6 +11,7 @@ import (
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/internal/number"
 )
 
 type verifyFlags struct {
@@ -39,30 +36,33 @@ x_adv or adversarial, or only one. The exit code is 1 when an image leaves ball 
 		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error { return f.verify(c, g) },
 	}
-	f.useFlags.add(c, "a control of the config: the controlled network judges")
-	f.scaleFlags.add(c, "the config's, 0: all cores", "the config's")
-	c.Flags().StringVar(&f.adversarial, "adversarial", "", "the adversarial images, .npy or .npz")
-	c.Flags().StringVar(&f.dataset, "dataset", "", "a data set of the config: the clean images")
-	c.Flags().StringVar(&f.attack, "attack", "", "an attack of the config: norm and epsilon")
-	c.Flags().StringVar(&f.epsilon, "epsilon", "", "which of the attack's epsilons, where it has several")
-	c.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	to := flags{c}
+	f.useFlags.add(to, g, "a control of the config: the controlled network judges")
+	f.scaleFlags.addConfigs(to)
+	to.text(&f.adversarial, "adversarial", "", "the adversarial images, .npy or .npz", filesWith("npy", "npz"))
+	to.text(&f.dataset, "dataset", "", "a data set of the config: the clean images", g.ofConfig(datasetNames, 0))
+	to.text(&f.attack, "attack", "", "an attack of the config: norm and epsilon", g.ofConfig(attackNames, 0))
+	to.text(&f.epsilon, "epsilon", "", "which of the attack's epsilons, where it has several", noFiles)
+	to.on(&f.json, "json", "print JSON")
 	return c
 }
 
 func (f *verifyFlags) verify(c *cobra.Command, g *globals) error {
-	for _, required := range []struct{ flag, value string }{{"adversarial", f.adversarial}, {"dataset", f.dataset}, {"attack", f.attack}} {
-		if required.value == "" {
-			return usageError{fmt.Errorf("verify needs --%s", required.flag)}
-		}
+	err := cmp.Or(needed(c, "adversarial", f.adversarial, ""), needed(c, "dataset", f.dataset, ""),
+		needed(c, "attack", f.attack, ""))
+	if err != nil {
+		return err
 	}
 	claim := harness.Claim{Dataset: f.dataset, Limit: f.limit, Attack: f.attack}
-	var err error
-	if claim.Epsilon, err = parseEpsilon(f.epsilon); err != nil {
-		return usageError{err}
+	if f.epsilon != "" {
+		var ok bool
+		if claim.Epsilon, ok = number.Parse(f.epsilon); !ok || claim.Epsilon <= 0 {
+			return usage("--epsilon must be a number above 0, such as 0.5 or 8/255, not %q", f.epsilon)
+		}
 	}
 	claim.Shape, claim.Images, err = dataset.ReadArray(config.Folder("."), filepath.ToSlash(f.adversarial), "x_adv", "adversarial")
 	if err != nil {
-		return usageError{fmt.Errorf("--adversarial %s: %w", f.adversarial, systemError(err))}
+		return usage("--adversarial %s: %w", f.adversarial, systemError(err))
 	}
 	u, err := f.open(c, g, &f.scaleFlags)
 	if err != nil {
@@ -71,12 +71,10 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals) error {
 	defer u.Close()
 	v, err := u.Verify(c.Context(), claim)
 	if err != nil {
-		return asUsage(err)
+		return err
 	}
 	if f.json {
-		enc := json.NewEncoder(c.OutOrStdout())
-		enc.SetIndent("", "  ")
-		err = enc.Encode(v)
+		err = printJSON(c, v)
 	} else {
 		err = printVerification(c, v)
 	}
@@ -85,24 +83,6 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals) error {
 		err = fmt.Errorf("%s: %d of %d images leave the ball or the box; image %d: %s", f.adversarial, len(v.Outside), v.N, first.Image, first.Problem)
 	}
 	return err
-}
-
-// parseEpsilon reads a number or a fraction above 0; 0 stands for none given.
-func parseEpsilon(s string) (float64, error) {
-	if s == "" {
-		return 0, nil
-	}
-	above, below, fraction := strings.Cut(s, "/")
-	v, err := strconv.ParseFloat(strings.TrimSpace(above), 64)
-	if fraction && err == nil {
-		var w float64
-		w, err = strconv.ParseFloat(strings.TrimSpace(below), 64)
-		v /= w
-	}
-	if err != nil || !(v > 0) || math.IsInf(v, 0) {
-		return 0, errors.New("--epsilon must be a number above 0, such as 0.5 or 8/255, not " + strconv.Quote(s))
-	}
-	return v, nil
 }
 
 // mostListed bounds the images outside that are printed; --json has them all.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -62,14 +61,12 @@ recipes and file layouts. A recipe's version rises when its numbers may change.`
 				return err
 			}
 			if asJSON {
-				e := json.NewEncoder(c.OutOrStdout())
-				e.SetIndent("", "  ")
-				return e.Encode(v)
+				return printJSON(c, v)
 			}
-			return v.print(c.OutOrStdout())
+			return v.write(c.OutOrStdout())
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	flags{c}.on(&asJSON, "json", "print JSON")
 	return c
 }
 
@@ -127,7 +124,7 @@ func recipes() ([]string, error) {
 	return names, nil
 }
 
-func (v version) print(out io.Writer) error {
+func (v version) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name string, words ...string) { fmt.Fprintf(w, "%s\t%s\n", name, strings.Join(words, ", ")) }
 	row("selfheal", v.Selfheal)

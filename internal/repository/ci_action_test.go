@@ -1,4 +1,4 @@
-package cli
+package repository
 
 import (
 	"fmt"
@@ -25,8 +25,9 @@ func newJob(t *testing.T, selfheal string) job {
 			t.Fatal(err)
 		}
 	}
-	text := "#!/bin/bash\nfor a in \"$@\"; do printf '%s\\n' \"$a\" >> called; done\n" + selfheal
-	if err := os.WriteFile(filepath.Join(j.dir, "bin", "selfheal"), []byte(text), 0o755); err != nil {
+	program := filepath.Join(j.dir, "bin", "selfheal")
+	put(t, program, "#!/bin/bash\nfor a in \"$@\"; do printf '%s\\n' \"$a\" >> called; done\n"+selfheal)
+	if err := os.Chmod(program, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return j
@@ -36,8 +37,9 @@ func newJob(t *testing.T, selfheal string) job {
 func (j job) bash(script string, env ...string) (stdout string, code int) {
 	c := exec.Command("bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script)
 	c.Dir = j.dir
-	c.Env = append([]string{"PATH=" + filepath.Join(j.dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + j.dir, "RUNNER_TEMP=" + j.dir, "OUT=out",
-		"GITHUB_OUTPUT=" + filepath.Join(j.dir, "outputs"), "GITHUB_STEP_SUMMARY=" + filepath.Join(j.dir, "summary"), "GITHUB_PATH=" + filepath.Join(j.dir, "path")}, env...)
+	in := func(name string) string { return filepath.Join(j.dir, name) }
+	c.Env = append([]string{"PATH=" + in("bin") + ":" + os.Getenv("PATH"), "HOME=" + j.dir, "RUNNER_TEMP=" + j.dir, "OUT=out",
+		"GITHUB_OUTPUT=" + in("outputs"), "GITHUB_STEP_SUMMARY=" + in("summary"), "GITHUB_PATH=" + in("path")}, env...)
 	out, _ := c.Output()
 	return string(out), c.ProcessState.ExitCode()
 }
@@ -49,6 +51,7 @@ func (j job) file(name string) string {
 
 // The action's gate: what each exit code of check makes of the job.
 func TestActionGate(t *testing.T) {
+	t.Parallel()
 	gate := script(t, "Compare with the baseline")
 	const table = "suite quick\n  a table\n\nSAID: 50% of it\n"
 	for _, c := range []struct {
@@ -74,15 +77,15 @@ func TestActionGate(t *testing.T) {
 			table = strings.Replace(table, "SAID", "INCONCLUSIVE", 1)
 		}
 		j := newJob(t, says)
-		if err := os.WriteFile(filepath.Join(j.dir, "out", "gate.md"), []byte("an earlier job's\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		out, exit := j.bash(gate, "TABLE="+table, "CONFIG=my config.yaml", "SETS=gate.alpha=0.1\n\ngate.max_drop=0.03\n", "BASELINE=base.json", "INCONCLUSIVE="+c.inconclusive, "NEW_MODEL=true")
+		put(t, filepath.Join(j.dir, "out", "gate.md"), "an earlier job's\n")
+		out, exit := j.bash(gate, "TABLE="+table, "CONFIG=my config.yaml", "SETS=gate.alpha=0.1\n\ngate.max_drop=0.03\n",
+			"BASELINE=base.json", "INCONCLUSIVE="+c.inconclusive, "NEW_MODEL=true")
 		name := fmt.Sprintf("check ends with %d, inconclusive: %s", c.code, c.inconclusive)
 		if exit != c.exit {
 			t.Errorf("%s: the step ends with %d, want %d\n%s", name, exit, c.exit, out)
 		}
-		if lines := strings.Split(strings.TrimSpace(out), "\n"); lines[len(lines)-1] != c.annotation || strings.Count(out, "::notice")+strings.Count(out, "::error")+strings.Count(out, "::warning") != 1 {
+		last := out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:]
+		if strings.TrimSpace(last) != c.annotation || len(regexp.MustCompile("::(notice|error|warning)").FindAllString(out, -1)) != 1 {
 			t.Errorf("%s: it says\n%swant %s", name, out, c.annotation)
 		}
 		said := c.code
@@ -95,7 +98,8 @@ func TestActionGate(t *testing.T) {
 		if want := map[bool]string{true: "", false: "| table |\n"}[c.complain != ""]; j.file("summary") != want {
 			t.Errorf("%s: summary %q, want %q", name, j.file("summary"), want)
 		}
-		if want := "check\n--baseline\nbase.json\n--junit\nout/junit.xml\n--markdown\nout/gate.md\n--config\nmy config.yaml\n--set\ngate.alpha=0.1\n--set\ngate.max_drop=0.03\n--new-model\nout\n"; j.file("called") != want {
+		if want := "check\n--baseline\nbase.json\n--junit\nout/junit.xml\n--markdown\nout/gate.md\n--config\nmy config.yaml\n" +
+			"--set\ngate.alpha=0.1\n--set\ngate.max_drop=0.03\n--new-model\nout\n"; j.file("called") != want {
 			t.Errorf("%s: called with %q", name, j.file("called"))
 		}
 	}
@@ -104,15 +108,15 @@ func TestActionGate(t *testing.T) {
 		j, want := newJob(t, "exit 0"), "check\n--baseline\nb\n--junit\nout/junit.xml\n--markdown\nout/gate.md\n"
 		if here {
 			want += "--config\nconfig.yaml\n--set\ngate.alpha=0.1\n"
-			if err := os.WriteFile(filepath.Join(j.dir, "config.yaml"), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			put(t, filepath.Join(j.dir, "config.yaml"), "")
 		}
-		if out, exit := j.bash(gate, "INCONCLUSIVE=warn", "CONFIG=", "SETS=gate.alpha=0.1", "BASELINE=b", "NEW_MODEL=false"); exit != 0 || j.file("called") != want+"out\n" {
+		out, exit := j.bash(gate, "INCONCLUSIVE=warn", "CONFIG=", "SETS=gate.alpha=0.1", "BASELINE=b", "NEW_MODEL=false")
+		if exit != 0 || j.file("called") != want+"out\n" {
 			t.Errorf("no config given, config.yaml is there %v: exit %d, called with %q\n%s", here, exit, j.file("called"), out)
 		}
 	}
-	if out, exit := newJob(t, "exit 0").bash(gate, "INCONCLUSIVE=maybe", "CONFIG=", "SETS=", "BASELINE=b", "NEW_MODEL=false"); exit != 3 || !strings.Contains(out, "::error") {
+	out, exit := newJob(t, "exit 0").bash(gate, "INCONCLUSIVE=maybe", "CONFIG=", "SETS=", "BASELINE=b", "NEW_MODEL=false")
+	if exit != 3 || !strings.Contains(out, "::error") {
 		t.Errorf("inconclusive: maybe ends with %d\n%s", exit, out)
 	}
 }
@@ -120,12 +124,14 @@ func TestActionGate(t *testing.T) {
 // The action's other scripts: names of inputs stay one argument each, a run that fails
 // fails the job, and its summary is shown.
 func TestActionRun(t *testing.T) {
+	t.Parallel()
 	j := newJob(t, "exit ${CODE:-0}")
 	run := script(t, "Run")
 	if out, exit := j.bash(run, "CONFIG=my config.yaml", "SUITES=one\n$(touch broken)\n", "LIMIT=5", "SETS=seed=1"); exit != 0 {
 		t.Errorf("exit %d\n%s", exit, out)
 	}
-	if want := "run\n--out\nout\n--quiet\n--config\nmy config.yaml\n--limit\n5\n--suite\none\n--suite\n$(touch broken)\n--set\nseed=1\n"; j.file("called") != want {
+	if want := "run\n--out\nout\n--quiet\n--config\nmy config.yaml\n--limit\n5\n--suite\none\n" +
+		"--suite\n$(touch broken)\n--set\nseed=1\n"; j.file("called") != want {
 		t.Errorf("called with %q", j.file("called"))
 	}
 	if _, err := os.Stat(filepath.Join(j.dir, "broken")); err == nil {
@@ -138,9 +144,7 @@ func TestActionRun(t *testing.T) {
 	if _, exit := j.bash(summary); exit != 0 || j.file("summary") != "" {
 		t.Errorf("without a summary: exit %d, %q", exit, j.file("summary"))
 	}
-	if err := os.WriteFile(filepath.Join(j.dir, "out", "summary.md"), []byte("# Robustness\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	put(t, filepath.Join(j.dir, "out", "summary.md"), "# Robustness\n")
 	if _, exit := j.bash(summary); exit != 0 || j.file("summary") != "# Robustness\n" {
 		t.Errorf("exit %d, %q", exit, j.file("summary"))
 	}
@@ -148,21 +152,23 @@ func TestActionRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, exit := j.bash(script(t, "Find the caches"), "SOURCE="+here, "GOCACHE=/go/build", "GOMODCACHE=/go/mod", "XDG_CACHE_HOME=/caches"); exit != 0 {
-		t.Errorf("caches: exit %d\n%s", exit, out)
+	out, exit := j.bash(script(t, "Find the caches"), "SOURCE="+here, "GOCACHE=/build", "GOMODCACHE=/mod", "XDG_CACHE_HOME=/caches")
+	want := regexp.MustCompile(`^sum=[0-9a-f]{40,}\npaths<<END_OF_PATHS\n/caches/selfheal\n/build\n/mod\nEND_OF_PATHS\n$`)
+	if exit != 0 || !want.MatchString(j.file("outputs")) {
+		t.Errorf("caches: exit %d, %q\n%s", exit, j.file("outputs"), out)
 	}
-	if got := j.file("outputs"); !regexp.MustCompile(`^sum=[0-9a-f]{40,}\npaths<<END_OF_PATHS\n/caches/selfheal\n/go/build\n/go/mod\nEND_OF_PATHS\n$`).MatchString(got) {
-		t.Errorf("caches: %q", got)
-	}
-	for binary, want := range map[string]int{"selfheal": 0, "./bin/selfheal": 0, "bin/selfheal": 0, filepath.Join(j.dir, "bin", "selfheal"): 0, "./absent": 1} {
+	for binary, want := range map[string]int{
+		"selfheal": 0, "./bin/selfheal": 0, "bin/selfheal": 0, filepath.Join(j.dir, "bin", "selfheal"): 0, "./absent": 1,
+	} {
 		for _, made := range []string{"selfheal-bin", "path", "called"} {
 			if err := os.RemoveAll(filepath.Join(j.dir, made)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		out, exit := j.bash(script(t, "Build selfheal"), "SOURCE="+here, "BINARY="+binary)
-		if exit != want || want == 0 && (j.file("path") != filepath.Join(j.dir, "selfheal-bin")+"\n" || j.file("called") != "version\n") {
-			t.Errorf("a binary of one's own, %s: exit %d, path %q, called with %q\n%s", binary, exit, j.file("path"), j.file("called"), out)
+		path, called := j.file("path"), j.file("called")
+		if exit != want || want == 0 && (path != filepath.Join(j.dir, "selfheal-bin")+"\n" || called != "version\n") {
+			t.Errorf("a binary of one's own, %s: exit %d, path %q, called with %q\n%s", binary, exit, path, called, out)
 		}
 	}
 }
@@ -170,11 +176,8 @@ func TestActionRun(t *testing.T) {
 // GitLab's job: 2 comes from an inconclusive comparison alone, which is the code that it
 // lets pass.
 func TestGitlabScript(t *testing.T) {
+	t.Parallel()
 	gitlab := ciFile(t, "docs/ci/gitlab-ci.yml")
-	var lines []string
-	for _, line := range at[[]any](t, gitlab, ".robustness", "script") {
-		lines = append(lines, line.(string))
-	}
 	if codes := at[[]any](t, gitlab, ".robustness", "allow_failure", "exit_codes"); fmt.Sprint(codes) != "[2]" {
 		t.Errorf("the job passes with %v", codes)
 	}
@@ -183,11 +186,13 @@ func TestGitlabScript(t *testing.T) {
 		says       string
 		want       int
 	}{
-		{0, 0, "PASS: …", 0}, {0, 1, "FAIL: …", 1}, {0, 2, "INCONCLUSIVE: …", 2}, {0, 3, "", 3}, {0, 2, "", 3}, {0, 2, "goroutine 1", 3},
+		{0, 0, "PASS: …", 0}, {0, 1, "FAIL: …", 1}, {0, 2, "INCONCLUSIVE: …", 2},
+		{0, 3, "", 3}, {0, 2, "", 3}, {0, 2, "goroutine 1", 3},
 		{2, 0, "PASS: …", 1}, {1, 0, "PASS: …", 1}, {2, 2, "INCONCLUSIVE: …", 1},
 	} {
-		j := newJob(t, fmt.Sprintf("if [ $1 = run ]; then mkdir results; echo '# Robustness' > results/summary.md; exit %d; fi\necho table; echo '%s'; exit %d", c.run, c.says, c.check))
-		out, code := j.bash(strings.Join(lines, "\n"), "TIER=quick")
+		j := newJob(t, fmt.Sprintf("if [ $1 = run ]; then mkdir results; echo '# Robustness' > results/summary.md; exit %d; fi\n"+
+			"echo table; echo '%s'; exit %d", c.run, c.says, c.check))
+		out, code := j.bash(lines(t, gitlab, ".robustness", "script"), "TIER=quick")
 		if code != c.want {
 			t.Errorf("%+v: the job ends with %d\n%s", c, code, out)
 		}

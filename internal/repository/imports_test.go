@@ -1,4 +1,4 @@
-package cli
+package repository
 
 import (
 	"os/exec"

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/png"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"selfheal/harness/dataset"
+	"selfheal/internal/testinput"
+)
+
+// What is wrong is said in one line, in terms of what the user wrote.
+func TestErrors(t *testing.T) {
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "no-graph.onnx"), []byte("\x08\x07\x12\x07pytorch"))
+	put(t, filepath.Join(dir, "results", "results.json"), []byte("{"))
+	writePNG(t, filepath.Join(dir, "wide.png"), 40, func(x, y int) (p [3]byte) { return p })
+	var npy bytes.Buffer
+	if err := dataset.WriteNPY(&npy, []int{3, 3, 32, 32}, make([]float32, 3*3072)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(dir, "three.npy"), npy.Bytes())
+	written(t, dir, useConfig)
+	short := strings.NewReplacer("DIR", dir, "NET", "models/zoo/preact_standard.onnx", "DATA", testImages,
+		"ATTACK", "attack models/zoo/preact_robust.onnx --out DIR/out --data "+testImages,
+		"PREDICT", "predict --config DIR/config.yaml", "FIT", "fit --config DIR/config.yaml",
+		"EXPORT", "export --config DIR/config.yaml --model robust",
+		"VERIFY", "verify --config DIR/config.yaml --model robust --dataset test --attack steps --adversarial DIR/three.npy")
+	for _, c := range []struct {
+		code int
+		// rows are command lines, each with what its message says behind "→".
+		rows string
+	}{
+		{exitFailed, `
+inspect absent.onnx → model absent.onnx: no such file
+inspect go.mod → go.mod: not an ONNX model
+inspect models → is a folder
+inspect DIR/no-graph.onnx → it holds no graph
+inspect --mean 0.5,0.5 NET → mean has 2 values, the image 3 channels
+split NET --out DIR --at nowhere → "nowhere" is not a tensor at which the network can be cut (cut tensors: /stem/Conv_output_0,
+`}, {exitUsage, `
+rnu → unknown command "rnu"; see selfheal --help
+run --limt 3 → unknown flag: --limt; see selfheal run --help
+run --limit many → invalid argument "many" for "--limit"
+run --limit -1 → can't be negative
+run --config absent.yaml → config absent.yaml: no such file
+run --suite bundeld → no suite "bundeld"; did you mean "bundled"?
+run --set attacks.aa-linf.epsilom=3 → unknown key "epsilom" in attacks.aa-linf; did you mean "epsilon"?
+run --dry-run --set attacks.aa-linf.steps=7 → AutoAttack's version standard is fixed and takes no parameter "steps"
+run --suite table7 --dry-run --rate 0 → must be a number above 0
+run --suite table7 --dry-run --rate rn-18=5 → has a model "rn-18"
+run --suite table7 --dry-run --rate 5 --rate 6 → given twice
+run --suite table7 --rate 5 → --rate goes with --dry-run
+inspect → inspect takes one model or more
+inspect --mean 0.5,x NET → --mean: "x" is not a number
+split NET → split needs --out
+grad NET → grad needs --out
+report DIR/absent --out DIR → holds no results.json; run ${selfheal run --out DIR/absent$ first
+report DIR/results --out DIR → unexpected end of JSON input
+report --published → report needs --out
+report --published results --out DIR → takes no folder
+report --out DIR → report takes the folder of one run
+schema confg → no schema "confg"; schemas: baseline, config, gallery, records, results
+schema → schema takes the name of a schema, got 0 arguments
+completion tcsh → no completion for "tcsh"; shells: bash, zsh, fish, powershell
+version now → takes no argument
+theory more → takes no argument
+theory --seed x → --seed
+attack --data x.npz --norm linf --epsilon 1 → attack takes one model
+attack m.onnx --norm linf --epsilon 1 → --data
+attack m.onnx --data x.npz --epsilon 1 → --norm
+attack m.onnx --data x.npz --norm linf → attack needs --epsilon, for example --epsilon 8/255
+attack m.onnx --data x.npz --norm linf --epsilon 1 → --data x.npz: no such file
+attack absent.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → absent.onnx: no such file
+ATTACK --norm linf --epsilon 8 → --epsilon is 8, but in linf
+ATTACK --norm linf --epsilon 2/255,x → --epsilon[1] must be a number above 0
+ATTACK --norm linf --epsilon {8} → --epsilon: "{8}" is not a number
+ATTACK --norm l3 --epsilon 1 → --norm must be one of linf, l2, l1
+ATTACK --norm l2 --epsilon 1 --attack apgd → --attack must be one of aa, aa-plus, aa-rand
+ATTACK --norm l2 --epsilon 1 --attack pgd --param step=3 → unknown key "step" in --attack pgd
+ATTACK --norm l2 --epsilon 1 --attack pgd --param queries=3 → --param queries is not a parameter of pgd
+ATTACK --norm l2 --epsilon 1 --attack pgd --param steps=few → --param steps must be a whole number
+ATTACK --norm l2 --epsilon 1 --attack pgd --param steps → must be KEY=VALUE
+ATTACK --norm l2 --epsilon 1 --attack pgd --param norm=l1 → norm is given twice
+ATTACK --norm l2 --epsilon 1 --attack pgd --param steps=3 --param steps=3 → steps is given twice
+ATTACK --norm l2 --epsilon 1 --attack pgd --param steps=[3] → the value must be a number or a word
+ATTACK --norm l2 --epsilon 1 --param steps=3 → takes no parameter
+ATTACK --norm l2 --epsilon 1 --std 0 → --std must be a number above 0
+ATTACK --norm l2 --epsilon 1 --mean 0.1,0.2 --std 1,2,3 → --mean and --std: mean has 2 values and std has 3
+ATTACK --norm l2 --epsilon 1 --limit -1 → can't be negative
+ATTACK --norm l2 --epsilon 1 --workers x → --workers
+ATTACK --norm l2 --epsilon 1 --mean 0.1,0.2 → mean has 2 values, the image 3 channels
+predict a.png → predict needs --model
+PREDICT --model robust → image files or --data
+PREDICT --model robust a.png --data x.npz → one of the two
+PREDICT --model rubost a.png → no model "rubost"; it has: robust
+PREDICT --model robust --control pca a.png → no control "pca"; it has: greedy, unrolled, endless
+PREDICT --model robust absent.png → absent.png: no such file
+PREDICT --model robust go.mod → go.mod is no readable PNG or JPEG
+PREDICT --model robust DIR/wide.png → it has 3 channels of 40×32 pixels, the model takes 3 of 32×32
+predict --model robust --config absent.yaml a.png → absent.yaml: no such file
+EXPORT --out DIR/x.onnx → export needs --control
+EXPORT --out DIR/x.onnx --control none → export needs --control
+EXPORT --control greedy → export needs --out
+EXPORT --control endless --out DIR/x.onnx → more than the 20000
+verify --model robust → verify needs --adversarial
+VERIFY → several epsilons; say which: 2/255, 6/255
+VERIFY --epsilon 4/255 → no epsilon 4/255; it has: 2/255, 6/255
+VERIFY --epsilon -1 → --epsilon must be a number above 0
+VERIFY --epsilon 2/255 → 3 adversarial images, but 12 of dataset test
+VERIFY --attack stps → no attack "stps"; it has: steps
+VERIFY --dataset tst --epsilon 2/255 → no data set "tst"; it has: test
+VERIFY --adversarial go.mod → go.mod: it does not begin like a NumPy array
+VERIFY --adversarial absent.npy → absent.npy: no such file
+FIT → needs --control
+FIT --control greedy --workers -1 → can't be negative
+FIT --control greedi → no control "greedi"
+FIT --control greedy → no embedding to fit
+FIT --control greedy --resume --force → not both
+`}} {
+		for row := range strings.Lines(strings.TrimSpace(c.rows)) {
+			line, want, _ := strings.Cut(strings.TrimSpace(row), " → ")
+			line, want = short.Replace(short.Replace(line)), strings.NewReplacer("DIR", dir, "${", "`", "$", "`").Replace(want)
+			code, stdout, stderr := call(strings.Fields(line)...)
+			if code != c.code || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) || stdout != "" {
+				t.Errorf("%s: exit %d, want %d and one line with %q\n%s%s", line, code, c.code, want, stderr, stdout)
+			}
+			if strings.HasPrefix(line, "attack") && strings.Contains(stderr, "attacks.") {
+				t.Errorf("%s: the message speaks of a config that nobody wrote: %s", line, stderr)
+			}
+		}
+	}
+}
+
+// writePNG writes a picture 32 pixels high.
+func writePNG(t *testing.T, path string, width int, at func(x, y int) [3]byte) {
+	t.Helper()
+	im := image.NewRGBA(image.Rect(0, 0, width, 32))
+	for y := range 32 {
+		for x := range width {
+			p := at(x, y)
+			im.SetRGBA(x, y, color.RGBA{p[0], p[1], p[2], 255})
+		}
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, im); err != nil {
+		t.Fatal(err)
+	}
+	put(t, path, b.Bytes())
+}

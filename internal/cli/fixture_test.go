@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/harness/result"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// repository stands for the files built into the program; it is the folder root.
+var (
+	repository fs.FS
+	root       string
+)
+
+// asProgram makes a process of the tests' binary the program itself; see [program]. Its value
+// is root.
+const asProgram = "SELFHEAL_TEST_AS_PROGRAM"
+
+// Tests run in the repository's folder, as a user does.
+func TestMain(m *testing.M) {
+	if inherited := os.Getenv(asProgram); inherited != "" {
+		os.Exit(Main(os.DirFS(inherited)))
+	}
+	var err error
+	if root, err = filepath.Abs(filepath.Join("..", "..")); err == nil {
+		err = os.Chdir(root)
+	}
+	if err != nil {
+		panic(err)
+	}
+	repository = os.DirFS(root)
+	os.Exit(m.Run())
+}
+
+// program is the program in a process of its own.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0], args...)
+	c.Env = append(os.Environ(), asProgram+"="+root)
+	return c
+}
+
+// call runs the program.
+func call(args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	code = run(context.Background(), repository, args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+// done runs the program, which must succeed.
+func done(t *testing.T, args ...string) (stdout string) {
+	t.Helper()
+	code, stdout, stderr := call(args...)
+	if code != exitOK {
+		t.Fatalf("%s: exit %d\n%s", args, code, stderr)
+	}
+	return stdout
+}
+
+// refused runs the program, which must end with a code and one line on stderr that says want.
+func refused(t *testing.T, code int, want string, args ...string) {
+	t.Helper()
+	got, _, stderr := call(args...)
+	if got != code || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
+		t.Errorf("%s: exit %d, want %d and one line with %q\n%s", args, got, code, want, stderr)
+	}
+}
+
+// cut runs the program and stops it a while after it has written a text to stderr; the program
+// must say that it was stopped.
+func cut(t *testing.T, when string, wait time.Duration, args ...string) (stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := &watched{when: when, then: func() { time.AfterFunc(wait, cancel) }}
+	if code := run(ctx, repository, args, io.Discard, w); code != 130 || !strings.Contains(w.String(), "selfheal: stopped") {
+		t.Fatalf("%s, stopped %v after %q: exit %d\n%s", args, wait, when, code, w)
+	}
+	return w.String()
+}
+
+// watched calls then when it is written a text.
+type watched struct {
+	bytes.Buffer
+	when string
+	then func()
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(w.when)) {
+		w.then()
+	}
+	return w.Buffer.Write(p)
+}
+
+// golden compares got with a file of testdata/cli.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join(root, "internal/cli/testdata/cli", name+".txt")
+	if *update {
+		put(t, path, []byte(got))
+		return
+	}
+	if want := read(t, path); got != want {
+		t.Errorf("%s differs (go test -update rewrites it):\n--- got\n%s--- want\n%s", path, got, want)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func put(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// putProgram writes a script that can be run.
+func putProgram(t *testing.T, path, text string) {
+	t.Helper()
+	put(t, path, []byte(text))
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fromJSON reads what a command prints for programs.
+func fromJSON[T any](t *testing.T, text string) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return v
+}
+
+// written writes a config on the bundled files, ZOO, to dir.
+func written(t *testing.T, dir, text string) (path string) {
+	t.Helper()
+	zoo, err := filepath.Abs("models/zoo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(dir, "config.yaml")
+	put(t, path, []byte(strings.ReplaceAll(text, "ZOO", filepath.ToSlash(zoo))))
+	return path
+}
+
+// results reads what a run left.
+func results(t *testing.T, dir string) (*result.File, []result.Record) {
+	t.Helper()
+	file, err := result.Read(filepath.Join(dir, "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := result.ReadRecords(filepath.Join(dir, "records.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, records
+}
+
+// images are the pixels of the first bundled test images.
+func images(t *testing.T, n int) (pixels [][]float32) {
+	t.Helper()
+	d, err := dataset.Open(dataset.Spec{Format: "cifar10-bin", Path: testImages}, config.Folder("."), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		_, x, _ := d.Image(i)
+		pixels = append(pixels, x)
+	}
+	return pixels
+}
+
+const (
+	testImages  = "models/zoo/shapes10/test.bin"
+	robustModel = "models/zoo/preact_robust.onnx"
+)

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+)
+
+// flags adds flags to a command. A flag that takes a value says here, too, what completes it.
+type flags struct{ *cobra.Command }
+
+func (c flags) text(to *string, name, value, usage string, words completer) {
+	c.Flags().StringVar(to, name, value, usage)
+	c.completed(name, words)
+}
+
+// texts is a flag that may be repeated.
+func (c flags) texts(to *[]string, name, usage string, words completer) {
+	c.Flags().StringArrayVar(to, name, nil, usage)
+	c.completed(name, words)
+}
+
+func (c flags) whole(to *int, name string, value int, usage string) {
+	c.Flags().IntVar(to, name, value, usage)
+	c.completed(name, noFiles)
+}
+
+func (c flags) seed(to *uint64, usage string) {
+	c.Flags().Uint64Var(to, "seed", 0, usage)
+	c.completed("seed", noFiles)
+}
+
+func (c flags) on(to *bool, name, usage string) { c.Flags().BoolVar(to, name, false, usage) }
+
+func (c flags) completed(name string, words completer) {
+	if err := c.RegisterFlagCompletionFunc(name, words); err != nil {
+		panic(err) // the flag is there and is registered once
+	}
+}
+
+// needed is an error about a flag that the command can't do without.
+func needed(c *cobra.Command, name, value, example string) error {
+	if value != "" {
+		return nil
+	}
+	return usage("%s needs --%s%s", c.Name(), name, example)
+}
+
+// configFlag is --config.
+func (c flags) config(to *string) {
+	c.text(to, "config", "", "config file (default: ./config.yaml, else the bundled one)", filesWith("yaml", "yml"))
+}
+
+// sets is --set.
+func (c flags) sets(to *[]string, g *globals, example string) {
+	c.texts(to, "set", "change the config: "+example+"; may be repeated", g.ofConfig(settings, cobra.ShellCompDirectiveNoSpace))
+}
+
+// useFlags are what every command has that uses a model of a config: --config, --model and
+// --control.
+type useFlags struct{ config, model, control string }
+
+func (f *useFlags) add(c flags, g *globals, control string) {
+	c.config(&f.config)
+	c.text(&f.model, "model", "", "a model of the config", g.ofConfig(modelNames, 0))
+	c.text(&f.control, "control", "", control, g.ofConfig(controlNames, 0))
+}
+
+// scaleFlags are --limit, --workers and --batch: how many images, and how they are
+// computed.
+type scaleFlags struct{ limit, workers, batch int }
+
+// add takes the defaults as the help says them.
+func (f *scaleFlags) add(c flags, workers, batch string) {
+	c.whole(&f.limit, "limit", 0, "score the first N images only")
+	c.whole(&f.workers, "workers", 0, "cores to use, one model pass on each (default: "+workers+")")
+	c.whole(&f.batch, "batch", 0, "images in one model pass (default: "+batch+")")
+}
+
+// addConfigs has the config's defaults.
+func (f *scaleFlags) addConfigs(c flags) { f.add(c, "the config's, 0: all cores", "the config's") }
+
+func (f *scaleFlags) check() error {
+	if f.limit < 0 || f.workers < 0 || f.batch < 0 {
+		return usage("--limit, --workers and --batch can't be negative")
+	}
+	return nil
+}
+
+// apply changes the runtime of a config where a flag was given.
+func (f *scaleFlags) apply(c *cobra.Command, cfg *config.Config) {
+	cfg.Limit = f.limit
+	if c.Flags().Changed("workers") {
+		cfg.Runtime.Workers = f.workers
+	}
+	if f.batch > 0 {
+		cfg.Runtime.Batch = f.batch
+	}
+}
+
+// outputFlags are --out, --force and --quiet.
+type outputFlags struct {
+	out          string
+	force, quiet bool
+}
+
+func (f *outputFlags) add(c flags) {
+	c.text(&f.out, "out", "results", "output folder", folders)
+	c.on(&f.force, "force", "overwrite the results of another config")
+	c.on(&f.quiet, "quiet", "no progress")
+}
+
+// dataFlags are --data and --format.
+type dataFlags struct{ data, format string }
+
+func (f *dataFlags) add(c flags) {
+	c.text(&f.data, "data", "", "labelled images: a file or folder", anyFile)
+	c.text(&f.format, "format", "", "of --data: "+strings.Join(dataset.Formats(), ", ")+" (default: by its name or layout)",
+		words(dataset.Formats()...))
+}
+
+// preprocessFlags are --mean and --std.
+type preprocessFlags struct{ mean, std string }
+
+func (f *preprocessFlags) add(c flags) {
+	c.text(&f.mean, "mean", "", "mean of the inputs, one value or one a channel: 0.49,0.48,0.45", noFiles)
+	c.text(&f.std, "std", "", "standard deviation of the inputs, likewise", noFiles)
+}
+
+// values parses both flags.
+func (f *preprocessFlags) values() (mean, std []float32, err error) {
+	if mean, err = parseFloats("--mean", f.mean); err != nil {
+		return nil, nil, err
+	}
+	std, err = parseFloats("--std", f.std)
+	return mean, std, err
+}
+
+func parseFloats(flag, s string) ([]float32, error) {
+	var out []float32
+	for _, part := range listed(s) {
+		v, err := strconv.ParseFloat(part, 32)
+		if err != nil {
+			return nil, usage("%s: %q is not a number", flag, part)
+		}
+		out = append(out, float32(v))
+	}
+	return out, nil
+}
+
+// listed are the parts of a flag's list.
+func listed(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+}

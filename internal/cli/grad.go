@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"selfheal/models/grad"
+)
+
+func gradCommand() *cobra.Command {
+	p := &preprocessFlags{}
+	var out string
+	c := &cobra.Command{
+		Use:               "grad MODEL --out FILE",
+		Short:             "Write the vector-Jacobian graph: inputs x and cotangent, outputs y and dx",
+		Example:           "  selfheal grad model.onnx --out model.vjp.onnx",
+		Args:              exactly(1, "one model"),
+		ValidArgsFunction: once(filesWith("onnx")),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := needed(c, "out", out, ""); err != nil {
+				return err
+			}
+			g, err := p.load(c, args[0])
+			if err != nil {
+				return err
+			}
+			v, err := grad.VJP(g)
+			if err != nil {
+				return fmt.Errorf("model %s: %w", args[0], err)
+			}
+			if err := writeModel(out, v); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s: x %s, cotangent %s → y, dx\n", out, v.Inputs[0].Shape, v.Inputs[1].Shape)
+			return nil
+		},
+	}
+	p.add(flags{c})
+	flags{c}.text(&out, "out", "", "file for the gradient graph", filesWith("onnx"))
+	return c
+}

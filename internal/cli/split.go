@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
+	"selfheal/models/split"
+)
+
+func splitCommand() *cobra.Command {
+	p := &preprocessFlags{}
+	var out string
+	var at []string
+	c := &cobra.Command{
+		Use:   "split MODEL --out DIR",
+		Short: "Write the segments F_0 … F_{T-1}, ONNX files that compose to the model",
+		Example: `  selfheal split model.onnx --out segments
+  selfheal split model.onnx --out segments --at /layer1/Add_output_0`,
+		Args:              exactly(1, "one model"),
+		ValidArgsFunction: once(filesWith("onnx")),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := needed(c, "out", out, ""); err != nil {
+				return err
+			}
+			g, err := p.load(c, args[0])
+			if err != nil {
+				return err
+			}
+			if len(at) == 0 {
+				at = split.Boundaries(g)
+			}
+			segments, err := split.At(g, at)
+			if err != nil {
+				return fmt.Errorf("model %s: %w", args[0], err)
+			}
+			if err := os.MkdirAll(out, 0o755); err != nil {
+				return err
+			}
+			for i, s := range segments {
+				path := filepath.Join(out, fmt.Sprintf("F%02d.onnx", i))
+				if err := writeModel(path, s); err != nil {
+					return err
+				}
+				in, out := s.Inputs[0], s.Outputs[0]
+				fmt.Fprintf(c.OutOrStdout(), "%s: %s %s → %s %s\n", path, in.Name, in.Shape, out.Name, out.Shape)
+			}
+			return nil
+		},
+	}
+	p.add(flags{c})
+	flags{c}.text(&out, "out", "", "folder for the segments", folders)
+	flags{c}.texts(&at, "at", "cut tensor to cut at; may be repeated (default: the block boundaries)", noFiles)
+	return c
+}
+
+// load opens a model, telling on stderr what was done to it.
+func (p *preprocessFlags) load(c *cobra.Command, path string) (*onnx.Graph, error) {
+	mean, std, err := p.values()
+	if err != nil {
+		return nil, err
+	}
+	g, _, err := simplify.Load(path, mean, std)
+	if err != nil {
+		return nil, err
+	}
+	for _, notice := range g.Notices {
+		fmt.Fprintf(c.ErrOrStderr(), "selfheal: model %s: %s\n", path, notice)
+	}
+	return g, nil
+}
+
+func writeModel(path string, g *onnx.Graph) error {
+	data, err := g.Encode()
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, data, 0o644)
+}
