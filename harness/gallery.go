@@ -79,7 +79,7 @@ func (g *gallery) quota(j Job) (own, before int) {
 // kinds are those of a job's cases. Where the images were made on the network that
 // answers, an image that it withstood has no adversarial version to show.
 func (j Job) kinds() []string {
-	if j.Suite.Mode == config.Oblivious && len(j.Suite.Controls) > 0 {
+	if j.Suite.Mode == result.Oblivious && len(j.Suite.Controls) > 0 {
 		return []string{result.Healed, result.NotHealed}
 	}
 	return []string{result.Broken}

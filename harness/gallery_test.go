@@ -113,7 +113,7 @@ func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 				t.Errorf("%s: %s is %+v, in the records %+v", name, a.what, a.got, r)
 			}
 		}
-		if r := recordOf(t, records, "none", c.Attack, c.Image); c.Perturbation != r.Norm || c.Norm != p.Config.Attack(c.Attack).Norm {
+		if r := recordOf(t, records, "none", c.Attack, c.Image); c.Perturbation != r.Norm || c.Norm != p.Config.Attack(c.Attack).Norm.String() {
 			t.Errorf("%s: perturbation %v in %s, in the records %v", name, c.Perturbation, c.Norm, r.Norm)
 		}
 		_, clean, _ := images.Image(c.Image)
@@ -292,7 +292,7 @@ func TestGalleryQuotas(t *testing.T) {
 	} {
 		cfg := &config.Config{}
 		for s := range c.suites {
-			suite := config.Suite{Name: fmt.Sprint("s", s), Mode: config.Oblivious, Controls: []string{"c"}}
+			suite := config.Suite{Name: fmt.Sprint("s", s), Mode: result.Oblivious, Controls: []string{"c"}}
 			for m := range c.models {
 				suite.Models = append(suite.Models, fmt.Sprint("m", m))
 			}
@@ -314,7 +314,7 @@ func TestGalleryQuotas(t *testing.T) {
 			t.Errorf("%d suites of %d models: %d cases", c.suites, c.models, total)
 		}
 	}
-	j := Job{Suite: &config.Suite{Mode: config.Oblivious, Controls: []string{"c", "d"}}, Attacks: []PlannedAttack{{Attack: &config.Attack{Name: "a"}, Epsilon: 1}, {Attack: &config.Attack{Name: "a"}, Epsilon: 2}}}
+	j := Job{Suite: &config.Suite{Mode: result.Oblivious, Controls: []string{"c", "d"}}, Attacks: []PlannedAttack{{Attack: &config.Attack{Name: "a"}, Epsilon: 1}, {Attack: &config.Attack{Name: "a"}, Epsilon: 2}}}
 	var order []string
 	for _, s := range j.slots(11) { // of 8 slots: from the fourth on
 		order = append(order, fmt.Sprint(s.epsilon, s.defense, s.kind[:1]))

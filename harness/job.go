@@ -28,7 +28,7 @@ func (r *runner) job(ctx context.Context, j Job) error {
 	}
 	r.gallery.begin()
 	mode := r.whitebox
-	if j.Suite.Mode == config.Oblivious {
+	if j.Suite.Mode == result.Oblivious {
 		mode = r.oblivious
 	}
 	if err := mode(ctx, j, net, subjects, recipes, set); err != nil {

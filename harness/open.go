@@ -167,7 +167,7 @@ func (r *runner) controller(ctx context.Context, n *control.Network, c *config.C
 		}
 		layers = append(layers, control.Layer{T: at[i], Embedding: g})
 	}
-	loop, err := control.NewController(chain, c.Name, solver(c.Solver), layers)
+	loop, err := control.NewController(chain, c.Name, c.Solver, layers)
 	if err != nil {
 		return nil, err
 	}

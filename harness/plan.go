@@ -29,7 +29,6 @@ type Job struct {
 type PlannedAttack struct {
 	*config.Attack
 	Epsilon float64
-	Norm    attacks.Norm
 }
 
 // Cells is how many cells a job has.
@@ -72,13 +71,9 @@ func NewPlan(cfg *config.Config) (*Plan, error) {
 // planAttack lists an attack at each of its epsilons and checks its parameters and
 // recipe, before anything is opened.
 func planAttack(a *config.Attack) ([]PlannedAttack, error) {
-	norm, err := attacks.ParseNorm(a.Norm)
-	if err != nil {
-		return nil, fmt.Errorf("attack %s: %w", a.Name, err)
-	}
 	var planned []PlannedAttack
 	for _, eps := range a.Epsilons {
-		pa := PlannedAttack{Attack: a, Epsilon: eps, Norm: norm}
+		pa := PlannedAttack{Attack: a, Epsilon: eps}
 		if _, err := pa.Recipe(math.MaxInt16, attacks.Shape{C: 3, H: 32, W: 32}); err != nil {
 			return nil, err
 		}
@@ -102,23 +97,5 @@ func (a PlannedAttack) Recipe(classes int, shape attacks.Shape) (attacks.Recipe,
 }
 
 func (a PlannedAttack) recipe(classes int) (attacks.Recipe, error) {
-	return setup(a.Attack, a.Norm).Make(a.Epsilon, classes)
-}
-
-// setup is what a config asks for.
-func setup(a *config.Attack, norm attacks.Norm) attacks.Setup {
-	parts, shared := a.Custom()
-	s := attacks.Setup{Kind: a.Kind, Version: a.Version, Norm: norm, Parameters: byName(shared)}
-	for _, c := range parts {
-		s.Components = append(s.Components, attacks.Component{Kind: c.Kind, Parameters: byName(c.Params)})
-	}
-	return s
-}
-
-func byName(params []config.Param) map[string]any {
-	o := map[string]any{}
-	for _, p := range params {
-		o[p.Name] = p.Value
-	}
-	return o
+	return a.Make(a.Epsilon, classes)
 }

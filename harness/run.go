@@ -66,7 +66,7 @@ func (j Job) key(a PlannedAttack, defense string, seed uint64) craftKey {
 // targets are the defenses that a job attacks: the undefended network, and in a
 // white-box suite every controlled one.
 func (j Job) targets() []string {
-	if j.Suite.Mode == config.Oblivious {
+	if j.Suite.Mode == result.Oblivious {
 		return []string{config.None}
 	}
 	return append([]string{config.None}, j.Suite.Controls...)
@@ -125,7 +125,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 		for _, a := range j.Attacks {
 			for _, defense := range j.targets() {
 				// Controllers are given the images of an oblivious suite.
-				given := j.Suite.Mode == config.Oblivious && len(j.Suite.Controls) > 0
+				given := j.Suite.Mode == result.Oblivious && len(j.Suite.Controls) > 0
 				r.need(j.key(a, defense, cfg.Seed), given || j.Suite.SaveAdversarial)
 				for _, seed := range cfg.OtherSeeds {
 					r.need(j.key(a, defense, seed), given)
@@ -221,7 +221,7 @@ func (r *runner) checkControl(ctx context.Context, j Job, net *control.Network, 
 	}
 	defer c.Close()
 	climbs := func(r attacks.Recipe) bool { return takesGradients(r, net.Classes()) }
-	if j.Suite.Mode == config.Oblivious || !slices.ContainsFunc(recipes, climbs) {
+	if j.Suite.Mode == result.Oblivious || !slices.ContainsFunc(recipes, climbs) {
 		return nil
 	}
 	t, err := defended(controlled(net, c), j.Suite.Mode)

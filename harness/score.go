@@ -32,7 +32,7 @@ func (r *runner) score(ctx context.Context, j Job, net *control.Network, s subje
 	cell := result.Cell{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, Defense: s.defense, Mode: j.Suite.Mode,
 		Attack: config.None, Recipe: recipe.Name, N: len(set), Steps: []result.Step{}, Warnings: []result.Warning{}}
 	if a != nil {
-		norm, eps := a.Attack.Norm, a.Epsilon
+		norm, eps := a.Norm.String(), a.Epsilon
 		cell.Attack, cell.Norm, cell.Epsilon = a.Name, &norm, &eps
 	}
 	cell.Seconds = time.Since(start).Seconds()

@@ -105,14 +105,14 @@ func (r *runner) study(ctx context.Context, j Job) error {
 	}
 	defer net.Close()
 	set = set[:min(len(set), j.Study.Images)]
-	base := result.SolverStudy{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, N: len(set), Defaults: settings(solver(config.DefaultSolver()))}
+	base := result.SolverStudy{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, N: len(set), Defaults: settings(config.DefaultSolver())}
 	samples := []sample{{result.CleanImages, untouched(set).images}}
 	if a := j.Study.Attack; a != nil {
 		images, recipe, err := r.studyImages(ctx, j, net, set)
 		if err != nil {
 			return fmt.Errorf("suite %s, solver study of model %s: %w", j.Suite.Name, net.Name, err)
 		}
-		base.Attack, base.Norm, base.Epsilon, base.Recipe = a.Name, a.Attack.Norm, &a.Epsilon, recipe.Name
+		base.Attack, base.Norm, base.Epsilon, base.Recipe = a.Name, a.Norm.String(), &a.Epsilon, recipe.Name
 		samples = append(samples, sample{result.AdversarialImages, images})
 	}
 	for _, s := range samples {
@@ -260,7 +260,7 @@ func (s *student) say(run result.SolverRun) {
 }
 
 func describeSolver(s result.SolverSettings) string {
-	if s.Method == config.Greedy {
+	if s.Method == string(control.Greedy) {
 		return s.Method
 	}
 	return fmt.Sprintf("%s %d × %d, c %g, rate %g, momentum %g", s.Method, s.Outer, s.Inner, s.Regularization, s.LearningRate, s.Momentum)

@@ -8,14 +8,6 @@ import (
 	"selfheal/harness/result"
 )
 
-// solver is a config's solver as the control package has it.
-func solver(s config.Solver) control.Solver {
-	return control.Solver{
-		Method: control.Method(s.Method),
-		Outer:  s.Outer, Inner: s.Inner, Regularization: s.Regularization, LearningRate: s.LearningRate, Momentum: s.Momentum,
-	}
-}
-
 // settings is a solver as results have it.
 func settings(s control.Solver) result.SolverSettings {
 	if s.Method == control.PMP {

@@ -318,7 +318,7 @@ func TestStudyOutcome(t *testing.T) {
 }
 
 func TestVariantsOfOtherMethods(t *testing.T) {
-	own := solver(config.DefaultSolver())
+	own := config.DefaultSolver()
 	if v := variants(own, &config.SolverStudy{}); v != nil {
 		t.Errorf("nothing to try: %v", v)
 	}

@@ -9,6 +9,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/config"
+	"selfheal/harness/result"
 )
 
 // subject is a classifier of a job: a network alone or under a controller. What is
@@ -23,7 +24,7 @@ type subject struct {
 
 // attacked reports whether a mode's attacks are made on this very subject; otherwise
 // it is given what was made on the undefended network.
-func (s subject) attacked(mode string) bool { return s.controller == nil || mode != config.Oblivious }
+func (s subject) attacked(mode string) bool { return s.controller == nil || mode != result.Oblivious }
 
 // logits asks the classifier.
 func (s subject) logits(ctx context.Context, image []float32) ([]float32, error) {
@@ -72,7 +73,7 @@ type target struct {
 
 // knowledge says what a mode's attacker knows of the controls.
 var knowledge = map[string]control.Knowledge{
-	config.WhiteboxDetached: control.Detached, config.WhiteboxThrough: control.Through, config.WhiteboxBPDA: control.Detached,
+	result.WhiteboxDetached: control.Detached, result.WhiteboxThrough: control.Through,
 }
 
 // undefended is the target of an attack on the network alone.

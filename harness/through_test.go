@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"selfheal/attacks"
-	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/internal/testinput"
@@ -60,7 +59,7 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at, err := defended(controlled(net, c), config.WhiteboxThrough)
+		at, err := defended(controlled(net, c), result.WhiteboxThrough)
 		if err != nil {
 			t.Fatal(err)
 		}

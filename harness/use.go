@@ -190,10 +190,6 @@ func (u *Use) attack(name string, epsilon float64) (PlannedAttack, error) {
 	if a == nil {
 		return PlannedAttack{}, unknown("attack", name, cfg.Attacks, func(a config.Attack) string { return a.Name })
 	}
-	norm, err := attacks.ParseNorm(a.Norm)
-	if err != nil {
-		return PlannedAttack{}, fmt.Errorf("attack %s: %w", name, err)
-	}
 	var list []string
 	for _, e := range a.Epsilons {
 		list = append(list, fraction(e))
@@ -207,5 +203,5 @@ func (u *Use) attack(name string, epsilon float64) (PlannedAttack, error) {
 	case i < 0:
 		return PlannedAttack{}, fmt.Errorf("attack %s has no epsilon %s; it has: %s", name, fraction(epsilon), strings.Join(list, ", "))
 	}
-	return PlannedAttack{Attack: a, Epsilon: a.Epsilons[i], Norm: norm}, nil
+	return PlannedAttack{Attack: a, Epsilon: a.Epsilons[i]}, nil
 }

@@ -100,14 +100,14 @@ const maskingDrop = 0.1
 func maskedByControl(cells []result.Cell) {
 	for i := range cells {
 		c := &cells[i]
-		if c.Mode != config.Oblivious || c.Defense == config.None || c.Attack == config.None {
+		if c.Mode != result.Oblivious || c.Defense == config.None || c.Attack == config.None {
 			continue
 		}
 		healed := slices.ContainsFunc(cells, func(b result.Cell) bool {
 			return b.Suite == c.Suite && b.Model == c.Model && b.Defense == config.None && b.Attack == c.Attack && *b.Epsilon == *c.Epsilon && b.Accuracy < c.Accuracy
 		})
 		for _, w := range cells {
-			if !healed || w.Mode != config.WhiteboxThrough || w.Attack != c.Attack || w.Dataset != c.Dataset || w.Model != c.Model || w.Defense != c.Defense || *w.Norm != *c.Norm || *w.Epsilon != *c.Epsilon {
+			if !healed || w.Mode != result.WhiteboxThrough || w.Attack != c.Attack || w.Dataset != c.Dataset || w.Model != c.Model || w.Defense != c.Defense || *w.Norm != *c.Norm || *w.Epsilon != *c.Epsilon {
 				continue
 			}
 			if c.Accuracy-w.Accuracy > maskingDrop && c.CI95[0] > w.CI95[1] {

@@ -16,7 +16,7 @@ import (
 const modes = `
 version: 1
 seed: 5
-default_suites: [oblivious, detached, through, bpda]
+default_suites: [oblivious, detached, through]
 datasets:
   test: {format: cifar10-bin, path: models/zoo/shapes10/test.bin, limit: 8}
 models:
@@ -34,7 +34,6 @@ suites:
   oblivious: {dataset: test, models: [standard], controls: [greedy, msa], attacks: [pgd]}
   detached: {dataset: test, models: [standard], controls: [greedy, msa], attacks: [pgd], mode: whitebox-detached}
   through: {dataset: test, models: [standard], controls: [greedy, msa], attacks: [pgd], mode: whitebox-through}
-  bpda: {dataset: test, models: [standard], controls: [greedy, msa], attacks: [pgd], mode: whitebox-bpda}
 `
 
 // Each mode's attacker knows more than the one before, and its cells say what was done.
@@ -44,7 +43,7 @@ func TestModes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Cells) != 4*3*2 {
+	if len(f.Cells) != 3*3*2 {
 		t.Fatalf("%d cells", len(f.Cells))
 	}
 	cell := func(suite, defense string) result.Cell {
@@ -55,12 +54,9 @@ func TestModes(t *testing.T) {
 		return f.Cells[i]
 	}
 	for _, defense := range []string{"greedy", "msa"} {
-		o, d, w, b := cell("oblivious", defense), cell("detached", defense), cell("through", defense), cell("bpda", defense)
+		o, d, w := cell("oblivious", defense), cell("detached", defense), cell("through", defense)
 		if o.Correct < d.Correct || d.Correct < w.Correct || o.Correct == w.Correct {
 			t.Errorf("%s: %d oblivious, %d detached, %d through", defense, o.Correct, d.Correct, w.Correct)
-		}
-		if d.Verdicts != b.Verdicts {
-			t.Errorf("%s: detached %s, BPDA %s", defense, d.Verdicts, b.Verdicts)
 		}
 		if len(o.Steps) != 0 || o.VerdictOnly {
 			t.Errorf("%s: the oblivious cell was crafted itself: %+v", defense, o)
@@ -86,7 +82,7 @@ func TestModes(t *testing.T) {
 		t.Errorf("the undefended network: %s and %s", a.Verdicts, b.Verdicts)
 	}
 	for _, r := range records {
-		if (r.Attack == config.None) != (r.CleanMargin == nil) || (r.FirstSuccess == nil) != (r.Queries == nil) && (r.Mode != config.Oblivious || r.Defense == config.None) {
+		if (r.Attack == config.None) != (r.CleanMargin == nil) || (r.FirstSuccess == nil) != (r.Queries == nil) && (r.Mode != result.Oblivious || r.Defense == config.None) {
 			t.Errorf("%+v", r)
 		}
 		if r.Queries != nil && *r.Queries < 1 {

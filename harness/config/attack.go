@@ -3,243 +3,127 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"selfheal/attacks"
+	"selfheal/internal/number"
+	"selfheal/internal/setting"
 )
 
-// AttackKinds are the values of an attack's kind.
-var AttackKinds = []string{"autoattack", "apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square", "pgd", "fgsm", "bisection"}
-
-// AttackVersions are AutoAttack's versions.
-var AttackVersions = []string{"standard", "plus", "rand", "custom", "quick"}
-
 // Norms are the values of an attack's norm.
-var Norms = []string{"linf", "l2", "l1"}
+var Norms = []string{attacks.Linf.String(), attacks.L2.String(), attacks.L1.String()}
 
-// components are the attacks that AutoAttack's custom version may be made of.
-var components = []string{"apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square"}
-
-// param is a row of the table of attacks' own parameters.
-type param struct {
-	name  string
-	kinds []string // that take it; autoattack takes what one of its components takes
-	value func(d *decoder, n *node, where string) any
-}
-
-func whole(d *decoder, n *node, where string) any {
-	var v int
-	d.integer(&v, 1)(n, where)
-	return v
-}
-
-func real(want span) func(d *decoder, n *node, where string) any {
-	return func(d *decoder, n *node, where string) any {
-		var v float64
-		d.number(&v, want)(n, where)
-		return v
+// settingRow is a row of a table of settings. Whoever has the table applies the default.
+func settingRow(s setting.Setting, to func(v any)) row {
+	r := row{key: s.Name, value: of(s, to), def: s.DefaultText(), applied: true, doc: s.Doc}
+	if s.Unit != "" {
+		r.doc += ", in " + s.Unit
 	}
-}
-
-func truth(d *decoder, n *node, where string) any {
-	var v bool
-	d.boolean(&v)(n, where)
-	return v
-}
-
-func word(what string) func(d *decoder, n *node, where string) any {
-	return func(d *decoder, n *node, where string) any {
-		v, _ := d.text(n, where, "the name of a "+what)
-		return v
-	}
-}
-
-// params is the one place that says which parameters an attack has; what a
-// value means and its default are the attack's own affair.
-var params = []param{
-	{"steps", []string{"apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "pgd", "bisection"}, whole},
-	{"restarts", []string{"apgd-ce", "apgd-dlr", "apgd-t", "fab", "fab-t", "square", "pgd", "bisection"}, whole},
-	{"targets", []string{"apgd-t", "fab-t", "bisection"}, whole},
-	{"queries", []string{"square"}, whole},
-	{"step_size", []string{"pgd"}, real(positive)},
-	{"schedule", []string{"pgd"}, word("schedule")},
-	{"loss", []string{"apgd-dlr", "apgd-t", "pgd", "fgsm", "bisection"}, word("loss")},
-	{"rho", []string{"apgd-ce", "apgd-dlr", "apgd-t"}, real(share)},
-	{"eot_iter", []string{"apgd-ce", "apgd-dlr", "apgd-t"}, whole},
-	{"large_radii", []string{"apgd-ce", "apgd-dlr", "apgd-t"}, truth},
-	{"alpha_max", []string{"fab", "fab-t"}, real(share)},
-	{"eta", []string{"fab", "fab-t"}, real(positive)},
-	{"beta", []string{"fab", "fab-t"}, real(share)},
-	{"p_init", []string{"square"}, real(share)},
-	{"rescale_schedule", []string{"square"}, truth},
-	{"tolerance", []string{"bisection"}, real(share)},
-}
-
-func (p param) allowed(kind string) bool {
-	if kind == "autoattack" {
-		return p.name != "loss" && slices.ContainsFunc(p.kinds, func(k string) bool { return slices.Contains(components, k) })
-	}
-	return slices.Contains(p.kinds, kind)
-}
-
-// AttackParams returns the names of the parameters that attacks of a kind may be given.
-func AttackParams(kind string) []string {
-	var list []string
-	for _, p := range params {
-		if p.allowed(kind) {
-			list = append(list, p.name)
+	if s.Default == nil {
+		r.def = ""
+		if s.Rule != "" {
+			r.doc += "; default: " + s.Rule
 		}
 	}
-	return list
+	return r
 }
 
-// Component is an attack of AutoAttack's version custom.
-type Component struct {
-	Kind   string
-	Params []Param // its own, in the file's order
+// parameterRows are an attack's own parameters.
+func parameterRows(s attacks.Spec, to map[string]any, form string) (rows []row) {
+	for _, p := range s.Accepts() {
+		rows = append(rows, settingRow(p.Setting, func(v any) { to[p.Name] = v }).in(form))
+	}
+	return rows
 }
 
-// Custom returns what version custom is made of: its components in order, each
-// with the parameters given for it alone, and those given for all that have them.
-// (In Params the former are called "components[I].NAME".)
-func (a Attack) Custom() (components []Component, shared []Param) {
-	for i, kind := range a.Components {
-		c := Component{Kind: kind}
-		for _, p := range a.Params {
-			if own, ok := strings.CutPrefix(p.Name, componentPath(i)+"."); ok {
-				c.Params = append(c.Params, Param{own, p.Value})
+// attackObject is an attack. Its forms are the kinds, and AutoAttack's versions.
+func attackObject(name string, a *Attack) object {
+	a.Name, a.Parameters = name, map[string]any{}
+	var forms []form
+	var own []row
+	var versions, versioned, listed []string
+	for _, s := range attacks.Specs {
+		kind := [2]string{"kind", s.Kind}
+		for _, v := range s.Versions {
+			f := form{name: s.Kind + " " + v.Name, when: [][2]string{kind, {"version", v.Name}}}
+			if !v.Listed() {
+				f.why = "it is fixed, version custom takes parameters"
+			}
+			forms, versions, versioned = append(forms, f), append(versions, v.Name), append(versioned, f.name)
+			if v.Listed() {
+				listed, own = append(listed, f.name), append(own, parameterRows(s, a.Parameters, f.name)...)
 			}
 		}
-		components = append(components, c)
-	}
-	for _, p := range a.Params {
-		if !strings.HasPrefix(p.Name, "components[") {
-			shared = append(shared, p)
+		if s.Versions == nil {
+			forms = append(forms, form{name: s.Kind, when: [][2]string{kind}})
+			own = append(own, parameterRows(s, a.Parameters, s.Kind)...)
 		}
 	}
-	return components, shared
+	norm := func(v any) { a.Norm, _ = attacks.ParseNorm(v.(string)) }
+	rows := []row{
+		required("kind", choice(&a.Kind, attacks.Kinds()), "which attack"),
+		optional("version", choice(&a.Version, versions), versions[0], "AutoAttack's").in(versioned...),
+		required("norm", of(setting.Setting{Type: setting.Choice, Choices: Norms}, norm), "of the perturbation"),
+		required("epsilon", list(&a.Epsilons, span{least: 1, once: true, single: true}, func(v *float64) value {
+			return decimal(v, setting.Positive)
+		}), "bound of the perturbation, in pixel units of [0,1]: a number, a fraction such as 8/255, or a list, which makes a "+
+			"cell each"),
+		required("components", list(&a.Components, span{least: 1}, componentValue),
+			"the attacks in order, each its name or a mapping of its kind and own parameters").in(listed...),
+	}
+	far := schema{"type": "number", "exclusiveMinimum": 1}
+	return object{forms: forms, rows: append(rows, own...), check: a.check, also: []schema{{
+		"if":   schema{"properties": schema{"norm": schema{"const": "linf"}}, "required": []string{"norm"}},
+		"then": schema{"properties": schema{"epsilon": schema{"not": far, "items": schema{"not": far}}}},
+	}}}
 }
 
-func componentPath(i int) string { return fmt.Sprintf("components[%d]", i) }
-
-// component decodes the i-th component of version custom: the name of an attack,
-// or a mapping of its kind and parameters.
-func (d *decoder) component(i int, n *node, where string) (kind string, own []Param) {
-	if n.kind != mapNode {
-		d.enum(&kind, components)(n, where)
-		return kind, nil
+// componentValue is an attack of AutoAttack's version custom: its name, or a mapping.
+func componentValue(c *attacks.Component) value {
+	var forms []form
+	var kinds []string
+	var own []row
+	c.Parameters = map[string]any{}
+	for _, s := range attacks.Specs {
+		if s.Component {
+			kinds = append(kinds, s.Kind)
+			own = append(own, parameterRows(s, c.Parameters, s.Kind)...)
+		}
 	}
-	d.object(n, where, append([]field{required("kind", d.enum(&kind, components))}, paramFields()...)...)
-	for _, p := range d.params(n, where, kind) {
-		own = append(own, Param{componentPath(i) + "." + p.Name, p.Value})
-	}
-	return kind, own
+	forms = formsBy("kind", kinds)
+	kind := choice(&c.Kind, kinds)
+	mapping := object{forms: forms, rows: append([]row{required("kind", kind, "which attack")}, own...)}
+	return either(kind.want, kind, mapping.value(), func(d *decoder, n *node, where string) {
+		if n.kind == mapNode {
+			mapping.decode(d, n, where)
+			return
+		}
+		kind.decode(d, n, where)
+	})
 }
 
-// paramFields makes every parameter a known key; params decodes them.
-func paramFields() []field {
-	var fields []field
-	for _, p := range params {
-		fields = append(fields, optional(p.name, nil))
-	}
-	return fields
-}
-
-// params decodes the parameters of a kind, in the file's order.
-func (d *decoder) params(n *node, where, kind string) (list []Param) {
-	if kind == "" { // the kind is at fault
-		return nil
-	}
+// check looks for shared parameters that no component has, and for radii that cover every image.
+func (a *Attack) check(d *decoder, n *node, where string) {
 	for _, e := range n.entries {
-		i := slices.IndexFunc(params, func(p param) bool { return p.name == e.key })
-		switch {
-		case i < 0:
-		case !params[i].allowed(kind):
-			d.fail(e.pos, "%s is not a parameter of %s; its parameters: %s", join(where, e.key), kind, strings.Join(AttackParams(kind), ", "))
-		default:
-			list = append(list, Param{e.key, params[i].value(d, e.value, join(where, e.key))})
+		_, given := a.Parameters[e.key]
+		if given && a.Components != nil && !slices.ContainsFunc(a.Components, func(c attacks.Component) bool { return takes(c.Kind, e.key) }) {
+			d.fail(e.pos, "%s is a parameter of none of the components", join(where, e.key))
 		}
 	}
-	return list
-}
-
-func (d *decoder) attack(name string, n *node, where string) Attack {
-	a := Attack{Name: name}
-	var versionNode, componentsNode *node
-	var own []Param // of components
-	fields := []field{
-		required("kind", d.enum(&a.Kind, AttackKinds)),
-		optional("version", func(n *node, where string) {
-			versionNode = n
-			d.enum(&a.Version, AttackVersions)(n, where)
-		}),
-		required("norm", d.enum(&a.Norm, Norms)),
-		required("epsilon", d.numbers(&a.Epsilons, positive, 1)),
-		optional("components", func(n *node, where string) {
-			componentsNode = n
-			d.list(1, false, func(n *node, where string) {
-				kind, params := d.component(len(a.Components), n, where)
-				a.Components = append(a.Components, kind)
-				own = append(own, params...)
-			})(n, where)
-		}),
-	}
-	d.object(n, where, append(fields, paramFields()...)...)
-	if n.kind != mapNode || a.Kind == "" {
-		return a
-	}
-
-	a.Params = d.params(n, where, a.Kind)
-	if a.Kind != "autoattack" {
-		for _, v := range []struct {
-			key  string
-			node *node
-		}{{"version", versionNode}, {"components", componentsNode}} {
-			if v.node != nil {
-				d.fail(v.node.pos, "%s is only for kind autoattack, not %s", join(where, v.key), a.Kind)
-			}
-		}
-		a.Version, a.Components = "", nil
-	} else {
-		if a.Version == "" {
-			a.Version = "standard"
-		}
-		if custom := a.Version == "custom"; custom && componentsNode == nil {
-			d.fail(versionNode.pos, "%s: version custom needs components, a list of %s", where, kindList(components))
-		} else if custom {
-			d.unshared(a, n, where)
-			a.Params = append(a.Params, own...)
-		} else if !custom && componentsNode != nil {
-			d.fail(componentsNode.pos, "%s is only for version custom, not %s", join(where, "components"), a.Version)
-		}
-	}
-	d.epsilons(a, n.get("epsilon"), join(where, "epsilon"))
-	return a
-}
-
-// unshared reports parameters for all components that none of them has.
-func (d *decoder) unshared(a Attack, n *node, where string) {
-	for _, p := range a.Params {
-		i := slices.IndexFunc(params, func(row param) bool { return row.name == p.Name })
-		if !slices.ContainsFunc(a.Components, func(kind string) bool { return kind == "" || params[i].allowed(kind) }) {
-			at := slices.IndexFunc(n.entries, func(e entry) bool { return e.key == p.Name })
-			d.fail(n.entries[at].pos, "%s is a parameter of none of the components (%s)", join(where, p.Name), strings.Join(a.Components, ", "))
-		}
-	}
-}
-
-// epsilons checks what makes no sense as a list of radii.
-func (d *decoder) epsilons(a Attack, n *node, where string) {
-	seen := map[float64]bool{}
 	for _, v := range a.Epsilons {
-		if seen[v] {
-			d.fail(n.pos, "%s lists %v twice", where, v)
+		if a.Norm != attacks.Linf || v <= 1 {
+			continue
 		}
-		seen[v] = true
-		if a.Norm == "linf" && v > 1 {
-			note := ""
-			if v <= 255 {
-				note = fmt.Sprintf("; did you mean %v/255?", v)
-			}
-			d.fail(n.pos, "%s is %v, but in linf nothing is farther than 1, since pixels are in [0,1]%s", where, v, note)
+		note := ""
+		if v <= 255 {
+			note = fmt.Sprintf("; did you mean %s/255?", number.Format(v))
 		}
+		d.fail(n.get("epsilon").pos, "%s is %s, but in linf nothing is farther than 1, since pixels are in [0,1]%s",
+			join(where, "epsilon"), number.Format(v), note)
 	}
+}
+
+// takes reports whether attacks of a kind have a parameter.
+func takes(kind, parameter string) bool {
+	s, err := attacks.Lookup(kind)
+	return err == nil && slices.ContainsFunc(s.Parameters, func(p attacks.Parameter) bool { return p.Name == parameter })
 }

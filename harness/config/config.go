@@ -15,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"selfheal/attacks"
+	"selfheal/control"
 	"selfheal/harness/dataset"
 )
 
@@ -63,25 +65,15 @@ type Model struct {
 	// Mean and Std are the preprocessing (x − Mean)/Std, one value for all
 	// channels or one a channel; both nil when there is none.
 	Mean, Std []float64
-	Output    string   // one of [Outputs]
+	Output    string   // logits or probabilities
 	SplitAt   []string // boundaries as tensor names; nil for the default ones
 }
 
 // Control is a named closed-loop controller.
 type Control struct {
 	Name   string
-	Solver Solver
+	Solver control.Solver
 	Layers []Layer
-}
-
-// Solver says how the controls are found. Keys that a method has no use for are zero.
-type Solver struct {
-	Method         string // one of [Methods]
-	Outer          int    // sweeps; msa, pmp
-	Inner          int    // ascent steps a layer and sweep; msa
-	Regularization float64
-	LearningRate   float64 // msa, pmp
-	Momentum       float64 // msa, pmp
 }
 
 // Layer is one embedding and where it stands.
@@ -92,7 +84,7 @@ type Layer struct {
 
 // Embedding is what a state is drawn towards.
 type Embedding struct {
-	Kind     string  // one of [EmbeddingKinds]
+	Kind     string  // Linear, ONNX or Identity
 	Fit      string  // linear: the data set it is fitted on
 	Variance float64 // linear: share of the variance kept, in (0,1]; 0 when Rank is given
 	Rank     int     // linear: number of components; 0 when Variance is given
@@ -104,19 +96,9 @@ type Embedding struct {
 
 // Attack is a named attack; it makes one cell for each of its Epsilons.
 type Attack struct {
-	Name       string
-	Kind       string // one of [AttackKinds]
-	Version    string // autoattack: one of [AttackVersions]
-	Norm       string // one of [Norms]
-	Epsilons   []float64
-	Components []string // autoattack version custom: the attacks in order
-	Params     []Param  // the attack's own parameters, in the file's order
-}
-
-// Param is one of an attack's own parameters.
-type Param struct {
-	Name  string
-	Value any // int, float64, bool or string
+	Name string
+	attacks.Setup
+	Epsilons []float64
 }
 
 // Suite is a named set of cells: its models, without and with each of its
@@ -128,7 +110,7 @@ type Suite struct {
 	Models          []string
 	Controls        []string // without "none"
 	Attacks         []string // without "none"
-	Mode            string   // one of [Modes]
+	Mode            string   // one of [result.Modes]
 	SaveAdversarial bool
 	Solver          *SolverStudy // nil for none
 	// Published are numbers to show beside ours; nil for none. Not part of [Config.Hash].
@@ -172,8 +154,8 @@ func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, erro
 			return nil, err
 		}
 	}
-	d := decoder{}
-	cfg := d.config(root)
+	d, cfg := decoder{sets: len(sets) > 0}, &Config{}
+	d.config(cfg).decode(&d, root, "")
 	if len(d.errs) == 0 { // a section with a slip in its name would leave every name in it undefined
 		d.resolve(cfg)
 	}

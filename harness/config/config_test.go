@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -8,7 +9,10 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"selfheal/attacks"
+	"selfheal/control"
 	"selfheal/harness/dataset"
+	"selfheal/harness/result"
 )
 
 // full uses every key once.
@@ -73,6 +77,16 @@ func mustParse(t *testing.T, text string, sets ...string) *Config {
 	return c
 }
 
+// setup is an attack, given parameters and components that have none.
+func setup(kind, version string, norm attacks.Norm, given map[string]any, components ...string) attacks.Setup {
+	s := attacks.Setup{Kind: kind, Version: version, Norm: norm, Parameters: map[string]any{}}
+	maps.Copy(s.Parameters, given)
+	for _, c := range components {
+		s.Components = append(s.Components, attacks.Component{Kind: c, Parameters: map[string]any{}})
+	}
+	return s
+}
+
 func TestParseFull(t *testing.T) {
 	got := mustParse(t, full)
 	want := &Config{
@@ -87,30 +101,27 @@ func TestParseFull(t *testing.T) {
 			Mean: []float64{0.4914, 0.4822, 0.4465}, Std: []float64{0.25}, Output: "probabilities", SplitAt: []string{"12", "relu_3"},
 		}},
 		Controls: []Control{
-			{"pca", Solver{MSA, 3, 10, 0.001, 0.003, 0.5}, []Layer{
+			{"pca", control.Solver{Method: control.MSA, Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.003, Momentum: 0.5}, []Layer{
 				{At{Kind: AtInput}, Embedding{Kind: Linear, Fit: "train", Variance: 0.99}},
 				{At{Kind: AtBoundary, Boundary: 2}, Embedding{Kind: Linear, Fit: "train", Rank: 8}},
 				{At{Kind: AtTensor, Tensor: "12"}, Embedding{Kind: ONNX, Path: "ae.onnx"}},
 				{At{Kind: AtTensor, Tensor: "relu_3"}, Embedding{Kind: Identity}},
 				{At{Kind: AtLast}, Embedding{Kind: Linear, Fit: "test", Variance: 1}},
 			}},
-			{"fast", Solver{Method: Greedy}, []Layer{{At{Kind: AtInput}, Embedding{Kind: Identity}}}},
-			{"slow", Solver{PMP, 30, 0, 0.001, 0.01, 0}, []Layer{{At{Kind: AtInput}, Embedding{Kind: Identity}}}},
+			{"fast", control.Solver{Method: control.Greedy}, []Layer{{At{Kind: AtInput}, Embedding{Kind: Identity}}}},
+			{"slow", control.Solver{Method: control.PMP, Outer: 30, Regularization: 0.001, LearningRate: 0.01}, []Layer{{At{Kind: AtInput}, Embedding{Kind: Identity}}}},
 		},
 		Attacks: []Attack{
-			{Name: "aa", Kind: "autoattack", Version: "standard", Norm: "linf", Epsilons: []float64{8.0 / 255}},
-			{Name: "own", Kind: "autoattack", Version: "custom", Norm: "l2", Epsilons: []float64{0.5, 1},
-				Components: []string{"apgd-ce", "square"}, Params: []Param{{"queries", 100}}},
-			{Name: "pgd", Kind: "pgd", Norm: "l1", Epsilons: []float64{12},
-				Params: []Param{{"step_size", 2.0 / 255}, {"restarts", 2}, {"loss", "ce"}}},
-			{Name: "square", Kind: "square", Norm: "linf", Epsilons: []float64{0.5},
-				Params: []Param{{"rescale_schedule", true}, {"p_init", 0.8}}},
+			{"aa", setup("autoattack", "standard", attacks.Linf, nil), []float64{8.0 / 255}},
+			{"own", setup("autoattack", "custom", attacks.L2, map[string]any{"queries": 100}, "apgd-ce", "square"), []float64{0.5, 1}},
+			{"pgd", setup("pgd", "", attacks.L1, map[string]any{"step_size": 2.0 / 255, "restarts": 2, "loss": "ce"}), []float64{12}},
+			{"square", setup("square", "", attacks.Linf, map[string]any{"rescale_schedule": true, "p_init": 0.8}), []float64{0.5}},
 		},
 		Suites: []Suite{
 			{Name: "a", Title: "Table 1", Dataset: "test", Models: []string{"net"}, Controls: []string{"fast", "pca"},
-				Attacks: []string{"pgd", "aa"}, Mode: WhiteboxThrough,
+				Attacks: []string{"pgd", "aa"}, Mode: result.WhiteboxThrough,
 				Published: &Published{Own: []OwnNumber{{"net", "none", "none", 0.6925}, {"net", "pgd", "fast", 0.05}}}},
-			{Name: "b", Dataset: "train", Models: []string{"net"}, Mode: Oblivious, SaveAdversarial: true},
+			{Name: "b", Dataset: "train", Models: []string{"net"}, Mode: result.Oblivious, SaveAdversarial: true},
 		},
 		Files: fstest.MapFS{},
 	}

@@ -46,8 +46,8 @@ func shorten(s string) string {
 // hint returns `; did you mean "x"?` when a known word is near, and otherwise
 // `; what: a, b, c` (or what there is to say when nothing is known).
 func hint(word, what string, known []string) string {
-	if near := nearest(word, known); near != "" {
-		return fmt.Sprintf("; did you mean %s?", quote(near))
+	if near := suggestion(word, known); near != "" {
+		return near
 	}
 	if len(known) == 0 {
 		return "; none is defined"
@@ -58,6 +58,14 @@ func hint(word, what string, known []string) string {
 		list = append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", len(known)-most))
 	}
 	return "; " + what + ": " + strings.Join(list, ", ")
+}
+
+// suggestion is `; did you mean "x"?` when a known word is near, else "".
+func suggestion(word string, known []string) string {
+	if near := nearest(word, known); near != "" {
+		return fmt.Sprintf("; did you mean %s?", quote(near))
+	}
+	return ""
 }
 
 // nearest returns the known word that word is most likely a slip for, or "".

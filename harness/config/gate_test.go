@@ -26,27 +26,6 @@ func TestGate(t *testing.T) {
 	}
 }
 
-func TestGateErrors(t *testing.T) {
-	const old = "seed: 0"
-	testErrors(t, []errorCase{
-		{old, "gate: {max_drp: 0.02}", `config.yaml:2:8: unknown key "max_drp" in gate; did you mean "max_drop"?`},
-		{old, "gate: {max_drop: 1}", `config.yaml:2:18: gate.max_drop must be a number from 0 up and below 1, not "1"`},
-		{old, "gate: {max_drop: 2%}", `config.yaml:2:18: gate.max_drop must be a number from 0 up and below 1, not "2%"`},
-		{old, "gate: {alpha: 0}", `config.yaml:2:15: gate.alpha must be a number from 0.001 up and below 0.5, not "0"`},
-		{old, "gate: {alpha: 0.0009}", `config.yaml:2:15: gate.alpha must be a number from 0.001 up and below 0.5, not "0.0009"`},
-		{old, "gate: {alpha: 1e-300}", `config.yaml:2:15: gate.alpha must be a number from 0.001 up and below 0.5, not "1e-300"`},
-		{old, "gate: {alpha: .nan}", `config.yaml:2:15: gate.alpha must be a number from 0.001 up and below 0.5, not ".nan"`},
-		{old, "gate: {min: 0.5}", `config.yaml:2:13: gate.min must be a mapping from cells, such as aa-linf or MODEL/none/aa-linf, to accuracies, not "0.5"`},
-		{old, "gate: {min: {aa-linf: 40}}", `config.yaml:2:23: gate.min.aa-linf must be a number from 0 to 1, not "40"`},
-		{old, "gate: {min: {a/b/c/d/e: 0.4}}", `config.yaml:2:14: gate.min: "a/b/c/d/e" has 5 parts, a cell has at most SUITE/MODEL/DEFENSE/ATTACK`},
-		{old, "gate: {min: {net/aa*: 0.4}}", `config.yaml:2:14: gate.min: "net/aa*" does not name cells (ATTACK, DEFENSE/ATTACK, MODEL/DEFENSE/ATTACK or SUITE/MODEL/DEFENSE/ATTACK, * for any): "aa*": it may hold letters, digits and - _ . + @ and begins with a letter or digit`},
-		{old, "gate: {fail_on: [near-chanse]}", `config.yaml:2:18: gate.fail_on[0]: there is no warning "near-chanse"; did you mean "near-chance"?`},
-		{old, "gate: {fail_on: near-chance}", `config.yaml:2:17: gate.fail_on must be a list, not "near-chance"; write [near-chance]`},
-		{old, "gate: {new_model: yes}", `config.yaml:2:19: gate.new_model must be true or false, not "yes"`},
-		{old, "gate: 3", `config.yaml:2:7: gate must be a mapping with keys like max_drop, not "3"`},
-	})
-}
-
 // What a config refuses, a file with rules in JSON must not bring in either.
 func TestGateCheck(t *testing.T) {
 	for _, c := range []struct {

@@ -14,18 +14,6 @@ type Group struct {
 
 func groupName(g *Group) string { return g.Name }
 
-func (d *decoder) group(name string, n *node, where string) Group {
-	g := Group{Name: name}
-	d.object(n, where,
-		required("suites", func(n *node, where string) {
-			d.words(&g.Suites, "the name of a suite", 1)(n, where)
-			d.refer(n, where, "suites")
-		}),
-		optional("theory", d.boolean(&g.Theory)),
-	)
-	return g
-}
-
 // members lists the suites that names stand for, each once: a suite for itself, a group
 // for its suites. Theory is whether a group among them asks for it.
 func (c *Config) members(names []string) (suites []*Suite, theory bool, err error) {

@@ -30,7 +30,7 @@ func TestGroups(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"groups: {b: {suites: [a]}}\n":                 "groups.b: a suite has that name already",
-		"groups: {g: {suites: [c]}}\n":                 `groups.g.suites names "c", which is not in suites`,
+		"groups: {g: {suites: [c]}}\n":                 `groups.g.suites[0] names "c", which is not in suites`,
 		"groups: {g: {suites: []}}\n":                  "groups.g.suites",
 		"groups: {g: {suites: [a], theory: yes}}\n":    "groups.g.theory must be true or false",
 		"groups: {g: {suites: [a], theories: true}}\n": `unknown key "theories"`,

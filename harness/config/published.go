@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -26,26 +25,33 @@ type OwnNumber struct {
 	Accuracy      float64 // a share; the config has it in per cent
 }
 
-var percentage = span{func(v float64) bool { return v >= 0 && v <= 100 }, "a number in per cent, from 0 to 100"}
-
-// published decodes the published numbers of a suite with these controls: the name of a
-// bundled table, or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}. Models
-// and attacks need not be the suite's, so that it may be cut by --set.
-func (d *decoder) published(n *node, where string, controls []string) *Published {
+// published decodes the published numbers of a suite: the name of a bundled table, or a mapping
+// {MODEL: {none or ATTACK: [baseline, controlled]}}. Models and attacks need not be the suite's,
+// so that it may be cut by --set.
+func (s *Suite) published() value {
+	number := percentage(new(float64))
+	pair := schema{"type": "array", "minItems": 1, "maxItems": 2, "items": anyOf(schema{"type": "null"}, number.schema())}
+	mapping := schema{"type": "object", "additionalProperties": schema{"type": "object", "additionalProperties": pair}}
 	const form = "the name of a published table or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}"
-	if n.kind != mapNode {
-		name, ok := d.text(n, where, form)
-		if !ok {
-			return nil
+	return custom(form, anyOf(schema{"enum": published.Names()}, mapping), func(d *decoder, n *node, where string) {
+		s.Published = &Published{}
+		if n.kind == mapNode {
+			d.ownNumbers(s, n, where)
+			return
 		}
-		if _, known := published.Lookup(name); !known {
-			d.fail(n.pos, "%s names %s, which is no published table%s", where, quote(name), hint(name, "known", published.Names()))
+		table := &s.Published.Table
+		text(table, form).decode(d, n, where)
+		if known := published.Names(); *table != "" && !slices.Contains(known, *table) {
+			d.fail(n.pos, "%s names %s, which is no published table%s", where, quote(*table), hint(*table, "known", known))
 		}
-		return &Published{Table: name}
-	}
-	p, controlled := &Published{}, "controlled"
-	if i := slices.IndexFunc(controls, func(c string) bool { return c != None }); i >= 0 {
-		controlled = controls[i]
+	})
+}
+
+// ownNumbers decodes the mapping.
+func (d *decoder) ownNumbers(s *Suite, n *node, where string) {
+	controlled := "controlled"
+	if len(s.Controls) > 0 {
+		controlled = s.Controls[0]
 	}
 	key := func(e entry, where, section string) { d.refer(&node{pos: e.pos, text: e.key}, where, section) }
 	for _, m := range n.entries {
@@ -53,40 +59,24 @@ func (d *decoder) published(n *node, where string, controls []string) *Published
 		where := join(where, m.key)
 		if m.value.kind != mapNode {
 			d.fail(m.value.pos, "%s must be a mapping {none or ATTACK: [baseline, controlled]}, not %s", where, m.value.describe())
-			continue
 		}
 		for _, a := range m.value.entries {
 			key(a, where, "attacks")
-			for i, accuracy := range d.ownNumbers(a.value, join(where, a.key)) {
-				if accuracy != nil {
-					p.Own = append(p.Own, OwnNumber{m.key, a.key, [...]string{None, controlled}[i], *accuracy})
+			where := join(where, a.key)
+			if n := len(a.value.items); n < 1 || n > 2 {
+				d.fail(a.value.pos, "%s must be a list [baseline, controlled] in per cent, not %s", where, a.value.describe())
+				continue
+			}
+			for i, item := range a.value.items {
+				if item.isNull() { // a number that was not published
+					continue
 				}
+				own := OwnNumber{Model: m.key, Attack: a.key, Defense: [...]string{None, controlled}[i]}
+				percentage(&own.Accuracy).decode(d, item, where)
+				s.Published.Own = append(s.Published.Own, own)
 			}
 		}
 	}
-	return p
-}
-
-// ownNumbers decodes [baseline, controlled] to shares by their places. Either may be
-// null, and the second absent, for a number that was not published.
-func (d *decoder) ownNumbers(n *node, where string) [2]*float64 {
-	if n.kind != listNode || len(n.items) == 0 || len(n.items) > 2 {
-		d.fail(n.pos, "%s must be a list [baseline, controlled] in per cent, not %s", where, n.describe())
-		return [2]*float64{}
-	}
-	var out [2]*float64
-	for i, item := range n.items {
-		percent := -1.0
-		if !item.isNull() {
-			d.number(&percent, percentage)(item, where)
-		}
-		if percent >= 0 {
-			// Shifted in decimal, so that 94.71 becomes the float64 next to 0.9471.
-			share, _ := strconv.ParseFloat(strconv.FormatFloat(percent, 'f', -1, 64)+"e-2", 64)
-			out[i] = &share
-		}
-	}
-	return out
 }
 
 // PublishedNumbers returns the numbers published for a suite's cells, nil where it names
@@ -134,9 +124,11 @@ func (c *Config) ownPublished(s *Suite) (*result.Published, error) {
 		one := result.PublishedCell{Model: own.Model, Defense: own.Defense, Attack: own.Attack, Accuracy: own.Accuracy}
 		if a := c.Attack(own.Attack); a != nil {
 			if len(a.Epsilons) != 1 {
-				return nil, fmt.Errorf("suite %s: a published number of attack %s, which has %d epsilons; give each an attack of its own", s.Name, a.Name, len(a.Epsilons))
+				return nil, fmt.Errorf("suite %s: a published number of attack %s, which has %d epsilons; give each an attack of its own",
+					s.Name, a.Name, len(a.Epsilons))
 			}
-			one.Norm, one.Epsilon = &a.Norm, &a.Epsilons[0]
+			norm := a.Norm.String()
+			one.Norm, one.Epsilon = &norm, &a.Epsilons[0]
 		}
 		p.Cells = append(p.Cells, one)
 	}
@@ -178,7 +170,8 @@ func publishedModels(t published.Table, models []string) map[network]string {
 // modelWords reduces a network's name to what the ways of writing it share, and how it
 // was trained, if its name says so: RN-18-robust to rn18 and robust.
 func modelWords(name string) (model, training string) {
-	for _, word := range strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+	between := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	for _, word := range strings.FieldsFunc(strings.ToLower(name), between) {
 		switch word {
 		case "standard", "robust":
 			training = word
@@ -206,7 +199,7 @@ func (c *Config) publishedAttack(s *Suite, a published.Attack) (name string, eps
 	version := ""
 	for _, candidate := range s.Attacks {
 		of := c.Attack(candidate)
-		if of == nil || of.Kind != a.Kind || of.Norm != a.Norm || of.Version == "custom" {
+		if of == nil || of.Kind != a.Kind || of.Norm.String() != a.Norm || of.Version == "custom" {
 			continue
 		}
 		for _, e := range of.Epsilons { // 0.03137 is also 8/255

@@ -10,33 +10,6 @@ import (
 	"selfheal/harness/result"
 )
 
-func TestPublishedErrors(t *testing.T) {
-	with := func(value string) string { return "attacks: [aa-linf], published: " + value + "}" }
-	const old = "attacks: [aa-linf]}"
-	testErrors(t, []errorCase{
-		{old, with("tabel3"),
-			`config.yaml:23:88: suites.main.published names "tabel3", which is no published table; did you mean "table3"?`},
-		{old, with("figure-9"),
-			`config.yaml:23:88: suites.main.published names "figure-9", which is no published table; known: table2, table2-standard, table2-robust, table3, table4, table5, table6, table6-standard, table6-robust, table7`},
-		{old, with("[table3]"),
-			`config.yaml:23:88: suites.main.published must be the name of a published table or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}, not a list`},
-		{old, with("{nett: {none: [1, 2]}}"),
-			`config.yaml:23:89: suites.main.published names "nett", which is not in models; did you mean "net"?`},
-		{old, with("{net: 69.25}"),
-			`config.yaml:23:94: suites.main.published.net must be a mapping {none or ATTACK: [baseline, controlled]}, not "69.25"`},
-		{old, with("{net: {pgd: [1, 2]}}"),
-			`config.yaml:23:95: suites.main.published.net names "pgd", which is not in attacks; defined: aa-linf, none`},
-		{old, with("{net: {none: 69.25}}"),
-			`config.yaml:23:101: suites.main.published.net.none must be a list [baseline, controlled] in per cent, not "69.25"`},
-		{old, with("{net: {none: [1, 2, 3]}}"),
-			`config.yaml:23:101: suites.main.published.net.none must be a list [baseline, controlled] in per cent, not a list`},
-		{old, with("{net: {none: [1, 200]}}"),
-			`config.yaml:23:105: suites.main.published.net.none must be a number in per cent, from 0 to 100, not "200"`},
-		{old, with("{net: {none: [text]}}"),
-			`config.yaml:23:102: suites.main.published.net.none must be a number in per cent, from 0 to 100, not "text"`},
-	})
-}
-
 // numbers writes published numbers as "MODEL DEFENSE ATTACK EPSILON ACCURACY".
 func numbers(p *result.Published) []string {
 	var out []string

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/attacks"
 	"selfheal/harness/dataset"
 	"selfheal/internal/testinput"
 )
@@ -19,10 +20,10 @@ func TestRealConfig(t *testing.T) {
 	if want := []string{"real", "standard"}; !slices.Equal(c.DefaultSuites, want) {
 		t.Errorf("default suites %v, want %v", c.DefaultSuites, want)
 	}
-	if a := c.Attack("aa-linf"); a == nil || !slices.Equal(a.Epsilons, []float64{2.0 / 255}) || a.Version != "standard" || a.Norm != "linf" {
+	if a := c.Attack("aa-linf"); a == nil || !slices.Equal(a.Epsilons, []float64{2.0 / 255}) || a.Version != "standard" || a.Norm != attacks.Linf {
 		t.Errorf("aa-linf is %+v", a)
 	}
-	if s := c.Control("pca").Solver; s != (Solver{MSA, 3, 10, 0.001, 0.003, 0.5}) {
+	if s := c.Control("pca").Solver; s != (DefaultSolver()) {
 		t.Errorf("pca's solver is %+v", s)
 	}
 	part, err := c.Selected([]string{"real"})

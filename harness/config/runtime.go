@@ -19,28 +19,3 @@ type Runtime struct {
 	Threads  int    // that work on a run
 	Winograd bool   // rewrite convolutions for the CPU; false on CUDA
 }
-
-var defaultRuntime = Runtime{Provider: CPU, Batch: 64, Threads: 1, Winograd: true}
-
-func (d *decoder) runtime(n *node, where string) Runtime {
-	r := defaultRuntime
-	d.object(n, where,
-		optional("provider", d.enum(&r.Provider, Providers)),
-		optional("device", d.integer(&r.Device, 0)),
-		optional("workers", d.integer(&r.Workers, 0)),
-		optional("batch", d.integer(&r.Batch, 1)),
-		optional("threads", d.integer(&r.Threads, 1)),
-		optional("winograd", d.boolean(&r.Winograd)),
-	)
-	if r.Provider == CUDA {
-		if v := n.get("winograd"); v != nil && r.Winograd {
-			d.fail(v.pos, "%s can't be true with provider %s: it is a form of convolutions for the CPU; remove it (or --set %s=null)",
-				join(where, "winograd"), CUDA, join(where, "winograd"))
-		}
-		r.Winograd = false
-	} else if v := n.get("device"); v != nil {
-		d.fail(v.pos, "%s can't be given with provider %s: it is the number of a CUDA device; remove it (or --set %s=null)",
-			join(where, "device"), r.Provider, join(where, "device"))
-	}
-	return r
-}

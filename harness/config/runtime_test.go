@@ -19,18 +19,6 @@ func TestRuntime(t *testing.T) {
 	}
 }
 
-func TestRuntimeErrors(t *testing.T) {
-	const old = "provider: cpu, batch: 64"
-	testErrors(t, []errorCase{
-		{old, "provider: gpu", `config.yaml:4:21: runtime.provider must be one of cpu, cuda, not "gpu"; did you mean "cpu"?`},
-		{old, "device: 0", `config.yaml:4:19: runtime.device can't be given with provider cpu: it is the number of a CUDA device; remove it (or --set runtime.device=null)`},
-		{old, "provider: cuda, device: -1", `config.yaml:4:35: runtime.device must be a whole number from 0 up, not "-1"`},
-		{old, "provider: cuda, winograd: true", `config.yaml:4:37: runtime.winograd can't be true with provider cuda: it is a form of convolutions for the CPU; remove it (or --set runtime.winograd=null)`},
-		{old, "threads: 0", `config.yaml:4:20: runtime.threads must be a whole number from 1 up, not "0"`},
-		{old, "winograd: 1", `config.yaml:4:21: runtime.winograd must be true or false, not "1"`},
-	})
-}
-
 // The hash has what rounds differently, and only that.
 func TestHashOfRuntime(t *testing.T) {
 	same := func(what string, equal bool, a, b string) {

@@ -26,13 +26,3 @@ func TestSeeds(t *testing.T) {
 		t.Error("the hash tells something else than whether there are further seeds")
 	}
 }
-
-func TestSeedsErrors(t *testing.T) {
-	testErrors(t, []errorCase{
-		{"seed: 0", "seeds: 0", `config.yaml:2:8: seeds must be how many seeds there are, from 1 to 1000, or a list of them, not "0"`},
-		{"seed: 0", "seeds: 1.5", `config.yaml:2:8: seeds must be how many seeds there are, from 1 to 1000, or a list of them, not "1.5"`},
-		{"seed: 0", "seeds: [1, 1]", `config.yaml:2:12: seeds[1]: seed 1 is listed twice`},
-		{"seed: 0", "seeds: [1, -1]", `config.yaml:2:12: seeds[1] must be a whole number from 0 up, not "-1"`},
-		{"seed: 0", "seeds: [1, 2]\nseed: 0", `config.yaml:2:8: seeds: a list of seeds stands for seed too; give one of the two, or how many seeds there are`},
-	})
-}

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,13 +82,13 @@ func keep[T any](list []T, used map[string]bool, nameOf func(*T) string) []T {
 // and what only stands beside one (titles, published numbers). Call it on what
 // [Config.Selected] returned, with Limit set.
 func (c *Config) Hash() string {
-	type object = map[string]any
+	type mapping = map[string]any
 	fits, scored := c.FitDatasets(), map[string]bool{}
-	suites := object{}
+	suites := mapping{}
 	for _, s := range c.Suites {
 		scored[s.Dataset] = true
-		o := object{
-			"dataset": s.Dataset, "models": s.Models, "controls": list(s.Controls), "attacks": list(s.Attacks),
+		o := mapping{
+			"dataset": s.Dataset, "models": s.Models, "controls": orEmpty(s.Controls), "attacks": orEmpty(s.Attacks),
 			"mode": s.Mode, "save_adversarial": s.SaveAdversarial,
 		}
 		if s.Solver != nil {
@@ -94,9 +96,9 @@ func (c *Config) Hash() string {
 		}
 		suites[s.Name] = o
 	}
-	datasets := object{}
+	datasets := mapping{}
 	for _, d := range c.Datasets {
-		o := object{"format": d.Format, "path": c.relative(d.Path), "indices": list(d.Indices), "classes": d.Classes, "names": list(d.ClassNames)}
+		o := mapping{"format": d.Format, "path": c.relative(d.Path), "indices": orEmpty(d.Indices), "classes": d.Classes, "names": orEmpty(d.ClassNames)}
 		if scored[d.Name] {
 			o["limit"] = tighter(d.Limit, c.Limit)
 		}
@@ -105,35 +107,39 @@ func (c *Config) Hash() string {
 		}
 		datasets[d.Name] = o
 	}
-	models := object{}
+	models := mapping{}
 	for _, m := range c.Models {
-		models[m.Name] = object{"path": c.relative(m.Path), "sha256": m.SHA256, "mean": list(m.Mean), "std": list(m.Std), "output": m.Output, "split": list(m.SplitAt)}
+		models[m.Name] = mapping{"path": c.relative(m.Path), "sha256": m.SHA256, "mean": orEmpty(m.Mean), "std": orEmpty(m.Std), "output": m.Output, "split": orEmpty(m.SplitAt)}
 	}
-	controls := object{}
+	controls := mapping{}
 	for _, control := range c.Controls {
-		var layers []object
+		var layers []mapping
 		for _, l := range control.Layers {
 			e := l.Embedding
 			if e.Path != "" {
 				e.Path = c.relative(e.Path)
 			}
-			layers = append(layers, object{"at": l.At, "embedding": e})
+			layers = append(layers, mapping{"at": l.At, "embedding": e})
 		}
-		controls[control.Name] = object{"solver": control.Solver, "layers": layers}
+		controls[control.Name] = mapping{"solver": control.Solver, "layers": layers}
 	}
-	attacks := object{}
+	attacks := mapping{}
 	for _, a := range c.Attacks {
-		params := object{}
-		for _, p := range a.Params {
-			params[p.Name] = p.Value
+		kinds, params := []string{}, maps.Clone(a.Parameters)
+		for i, component := range a.Components {
+			kinds = append(kinds, component.Kind)
+			for name, v := range component.Parameters {
+				params[fmt.Sprintf("components[%d].%s", i, name)] = v
+			}
 		}
-		attacks[a.Name] = object{"kind": a.Kind, "version": a.Version, "norm": a.Norm, "epsilon": a.Epsilons, "components": list(a.Components), "params": params}
+		attacks[a.Name] = mapping{"kind": a.Kind, "version": a.Version, "norm": a.Norm.String(), "epsilon": a.Epsilons,
+			"components": kinds, "params": params}
 	}
 	batch := 0
 	if c.Runtime.Provider == CUDA { // its kernels are chosen by shape, and round differently
 		batch = c.Runtime.Batch
 	}
-	plan := object{
+	plan := mapping{
 		"version": Version, "seed": c.Seed, "provider": c.Runtime.Provider, "winograd": c.Runtime.Winograd, "cuda_batch": batch,
 		"datasets": datasets, "models": models, "controls": controls, "attacks": attacks, "suites": suites,
 	}
@@ -148,8 +154,8 @@ func (c *Config) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// list makes an absent list and an empty one the same.
-func list[T any](l []T) []T {
+// orEmpty makes an absent list and an empty one the same.
+func orEmpty[T any](l []T) []T {
 	if l == nil {
 		return []T{}
 	}

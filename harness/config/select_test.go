@@ -105,7 +105,7 @@ func TestHashOtherMeaning(t *testing.T) {
 		"models.net.output=probabilities", "models.net.split={at: [a]}", "controls.pca.solver.outer=4", "controls.pca.solver.momentum=0",
 		"controls.pca.layers.0.at=last", "controls.pca.layers.0.at=1", `controls.pca.layers.0.at="1"`, "controls.pca.layers.0.embedding.variance=0.9",
 		"controls.pca.layers.0.embedding={kind: identity}", "attacks.aa-linf.epsilon=1/255", "attacks.aa-linf.epsilon=[1/255, 2/255]",
-		"attacks.aa-linf.version=plus", "attacks.aa-linf.kind=pgd", "attacks.aa-linf.norm=l2", "attacks.aa-linf.steps=5",
+		"attacks.aa-linf.version=plus", "attacks.aa-linf.kind=pgd", "attacks.aa-linf.norm=l2",
 		"suites.main.mode=whitebox-detached", "suites.main.controls=[]", "suites.main.attacks=[]",
 	} {
 		h := hash(t, small, 0, set)

@@ -4,21 +4,23 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"selfheal/control"
 )
 
 func TestSet(t *testing.T) {
 	c := mustParse(t, strings.Replace(full, "  pgd: {step", "  v1.2: {kind: fgsm, norm: l2, epsilon: 1}\n  pgd: {step", 1),
-		"attacks.aa.epsilon=[1/255, 2/255]", "attacks.aa.steps = 5", "attacks.v1.2.epsilon=3", "attacks.pgd.loss=null",
+		"attacks.aa.epsilon=[1/255, 2/255]", "attacks.aa.version=custom", "attacks.aa.components=[apgd-ce]", "attacks.aa.restarts = 5", "attacks.v1.2.epsilon=3", "attacks.pgd.loss=null",
 		"runtime.workers=1", "seed=9", "datasets.test.limit=null", "controls.pca.solver.outer=5",
 		"controls.pca.layers.1.embedding.rank=4", "controls.pca.layers.4=null", "suites.a.attacks=[square]",
 		`models.net.preprocess={mean: 0.5, std: "1/2"}`)
-	if a := c.Attack("aa"); !reflect.DeepEqual(a.Epsilons, []float64{1.0 / 255, 2.0 / 255}) || !reflect.DeepEqual(a.Params, []Param{{"steps", 5}}) {
+	if a := c.Attack("aa"); !reflect.DeepEqual(a.Epsilons, []float64{1.0 / 255, 2.0 / 255}) || !reflect.DeepEqual(a.Parameters, map[string]any{"restarts": 5}) {
 		t.Errorf("aa: %+v", a)
 	}
 	if a := c.Attack("v1.2"); a.Epsilons[0] != 3 {
 		t.Errorf("v1.2: %+v", a)
 	}
-	if a := c.Attack("pgd"); len(a.Params) != 2 {
+	if a := c.Attack("pgd"); len(a.Parameters) != 2 {
 		t.Errorf("pgd: %+v", a)
 	}
 	p := c.Control("pca")
@@ -33,7 +35,7 @@ func TestSet(t *testing.T) {
 	}
 	// Another method takes the keys it has no use for away by hand.
 	c = mustParse(t, small, "controls.pca.solver.method=greedy", "controls.pca.solver.outer=null", "controls.pca.solver.inner=null")
-	if c.Controls[0].Solver.Method != Greedy {
+	if c.Controls[0].Solver.Method != control.Greedy {
 		t.Errorf("%+v", c.Controls[0])
 	}
 	// A part that is not there yet is made.
@@ -44,29 +46,37 @@ func TestSet(t *testing.T) {
 }
 
 func TestSetErrors(t *testing.T) {
-	for set, want := range map[string]string{
-		"attacks.aa-linf.epsilom=1":                `--set attacks.aa-linf.epsilom=1: unknown key "epsilom" in attacks.aa-linf; did you mean "epsilon"?`,
-		"attacks.aa-lin.epsilon=1":                 `--set attacks.aa-lin.epsilon=1: "aa-lin" is not in attacks; did you mean "aa-linf"?`,
-		"attacks.new={kind: pgd}":                  `--set attacks.new={kind: pgd}: "new" is not in attacks; defined: aa-linf`,
-		"attack.aa-linf.epsilon=1":                 `--set attack.aa-linf.epsilon=1: unknown key "attack" in the config; did you mean "attacks"?`,
-		"attacks.aa-linf.epsilon=8":                `--set attacks.aa-linf.epsilon=8: attacks.aa-linf.epsilon is 8, but in linf nothing is farther than 1, since pixels are in [0,1]; did you mean 8/255?`,
-		"attacks.aa-linf.epsilon=null":             `config.yaml:19:5: attacks.aa-linf lacks the key "epsilon"`,
-		"attacks.aa-linf.norm=l7":                  `--set attacks.aa-linf.norm=l7: attacks.aa-linf.norm must be one of linf, l2, l1, not "l7"; did you mean "l2"?`,
-		"attacks.aa-linf=null":                     `config.yaml:23:67: suites.main.attacks names "aa-linf", which is not in attacks; defined: none`,
-		"attacks.aa-linf.epsilon.x=1":              `--set attacks.aa-linf.epsilon.x=1: attacks.aa-linf.epsilon has no parts: it is "2/255"`,
-		"controls.pca.solver.method=greedy":        `config.yaml:13:34: controls.pca.solver.outer can't be given with method greedy: it makes no sweeps; remove it (or --set controls.pca.solver.outer=null)`,
-		"controls.pca.layers.1.embedding.rank=4":   `--set controls.pca.layers.1.embedding.rank=4: controls.pca.layers is a list of 1; say which item by a number from 0, not "1"`,
-		"controls.pca.layers.one.embedding.rank=4": `--set controls.pca.layers.one.embedding.rank=4: controls.pca.layers is a list of 1; say which item by a number from 0, not "one"`,
-		"seed":                      `--set seed: this must be KEY=VALUE, for example attacks.aa.epsilon=4/255`,
-		"=3":                        `--set =3: this must be KEY=VALUE, for example attacks.aa.epsilon=4/255`,
-		"seed=":                     `--set seed=: there is no value after the = (null removes a key)`,
-		"seed=[1":                   `--set seed=[1: in the value: sequence end token ']' not found`,
-		"seed=*a":                   `--set seed=*a: in the value: anchors, aliases and merge keys are not allowed in a config; write the value out`,
-		"default_suites=[main, no]": `--set default_suites=[main, no]: default_suites names "no", which is not in suites or groups; defined: main`,
-		"seed=# nothing":            `--set seed=# nothing: in the value: the config is empty; it begins with version: 1`,
+	t.Parallel()
+	for _, c := range []struct{ set, want string }{
+		{"attacks.aa-linf.epsilom=1", `unknown key "epsilom" in attacks.aa-linf; did you mean "epsilon"?`},
+		{"attacks.aa-lin.epsilon=1", `"aa-lin" is not in attacks; did you mean "aa-linf"?`},
+		{"attacks.new={kind: pgd}", `"new" is not in attacks; defined: aa-linf`},
+		{"attack.aa-linf.epsilon=1", `unknown key "attack" in the config; did you mean "attacks"?`},
+		{"attacks.aa-linf.epsilon=8", `did you mean 8/255?`},
+		{"attacks.aa-linf.norm=l7", `not "l7"; did you mean "l2"?`},
+		{"attacks.aa-linf.epsilon.x=1", `attacks.aa-linf.epsilon has no parts: it is "2/255"`},
+		{"controls.pca.layers.1.embedding.rank=4", `controls.pca.layers is a list of 1; say which item by a number from 0, not "1"`},
+		{"controls.pca.layers.one.embedding.rank=4", `say which item by a number from 0, not "one"`},
+		{"seed", `must be KEY=VALUE`},
+		{"=3", `must be KEY=VALUE`},
+		{"seed=", `no value after the =`},
+		{"seed=[1", `in the value: sequence end token ']' not found`},
+		{"seed=*a", `in the value: anchors`},
+		{"seed=# nothing", `in the value: the config is empty`},
+		{"default_suites=[main, no]", `default_suites[1] names "no", which is not in suites or groups; defined: main`},
 	} {
-		if _, err := parse(small, set); err == nil || err.Error() != want {
-			t.Errorf("%s:\n got %v\nwant %s", set, err, want)
+		_, err := parse(small, c.set)
+		if err == nil || !strings.HasPrefix(err.Error(), "--set "+c.set+": ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s:\n got %v\nwant %s", c.set, err, c.want)
 		}
+	}
+	// What is wrong may show elsewhere.
+	for set, want := range map[string]string{
+		"attacks.aa-linf.epsilon=null":      `19:5 attacks.aa-linf lacks the key "epsilon"`,
+		"attacks.aa-linf=null":              `23:67 suites.main.attacks[0] names "aa-linf"`,
+		"controls.pca.solver.method=greedy": `13:27 controls.pca.solver.outer greedy no sweeps (or --set controls.pca.solver.outer=null)`,
+	} {
+		_, err := parse(small, set)
+		checkError(t, set, err, want)
 	}
 }

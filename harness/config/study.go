@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"selfheal/control"
+	"selfheal/internal/setting"
 )
 
 // SolverStudy asks for a study of a suite's solvers: how far, at what cost and how surely
@@ -27,70 +30,38 @@ type SolverStudy struct {
 }
 
 // defaultStudyImages suffices to tell solvers apart; a study of thousands costs days.
-const defaultStudyImages = 20
+const defaultStudyImages = "20"
 
-// DefaultSolver returns the solver of a control that says nothing about it.
-func DefaultSolver() Solver {
-	d := decoder{}
-	return d.solver(&node{kind: mapNode}, "")
-}
-
-// study decodes a suite's solver study. What it takes from other parts of the config
+// study is the value of a suite's solver. What it takes from other parts of the config
 // [decoder.studies] fills in.
-func (d *decoder) study(n *node, where string) *SolverStudy {
-	s := &SolverStudy{Images: defaultStudyImages, n: n, where: where}
-	names := func(to *[]string, what, section string) setter {
-		return func(n *node, where string) {
-			d.words(to, what, 1)(n, where)
-			d.refer(n, where, section)
-		}
-	}
-	d.object(n, where,
-		optional("images", d.integer(&s.Images, 1)),
-		optional("models", names(&s.Models, "the name of a model", "models")),
-		optional("controls", names(&s.Controls, "the name of a control", "controls")),
-		optional("attack", func(n *node, where string) {
-			d.str(&s.Attack, "the name of an attack")(n, where)
-			d.refer(n, where, "attacks")
-		}),
-		optional("regularization", d.values(&s.Regularization, notNegative)),
-		optional("outer", d.counts(&s.Outer)),
-		optional("inner", d.counts(&s.Inner)),
-		optional("learning_rate", d.values(&s.LearningRate, positive)),
-		optional("momentum", d.values(&s.Momentum, belowOne)),
-	)
-	return s
+func (suite *Suite) study() value {
+	s := &SolverStudy{}
+	o := s.object()
+	return value{schema: o.schema, want: "a mapping", decode: func(d *decoder, n *node, where string) {
+		o.decode(d, n, where)
+		s.n, s.where, suite.Solver = n, where, s
+	}}
 }
 
-// values decodes a list of numbers, each at most once.
-func (d *decoder) values(to *[]float64, want span) setter {
-	return func(n *node, where string) {
-		d.numbers(to, want, 1)(n, where)
-		once(d, n, where, *to)
-	}
+func (s *SolverStudy) object() object {
+	return object{rows: []row{
+		optional("images", whole(&s.Images, setting.Count), defaultStudyImages, "the first of the suite's data set"),
+		optional("models", names(&s.Models, "a model", "models", 1), "", "of the suite; default: all of them"),
+		optional("controls", names(&s.Controls, "a control", "controls", 1), "",
+			"any whose method makes sweeps; default: the suite's such"),
+		optional("attack", name(&s.Attack, "an attack", "attacks"), "", "one with one epsilon: besides the clean images, those "+
+			"that it makes of them on the undefended network, whatever the suite's mode; default: clean images alone"),
+		tried(&s.Regularization, "regularization"), tried(&s.Outer, "outer"), tried(&s.Inner, "inner"),
+		tried(&s.LearningRate, "learning_rate"), tried(&s.Momentum, "momentum"),
+	}}
 }
 
-// counts decodes a list of whole numbers from 1 up, each at most once.
-func (d *decoder) counts(to *[]int) setter {
-	return func(n *node, where string) {
-		d.list(1, true, func(n *node, where string) {
-			v := 0
-			if d.integer(&v, 1)(n, where); v > 0 {
-				*to = append(*to, v)
-			}
-		})(n, where)
-		once(d, n, where, *to)
-	}
-}
-
-// once refuses a list in which a value stands twice.
-func once[T comparable](d *decoder, n *node, where string, list []T) {
-	for i, v := range list {
-		if slices.Contains(list[:i], v) {
-			d.fail(n.pos, "%s: %v is listed twice", where, v)
-			return
-		}
-	}
+// tried are values of a solver's setting.
+func tried[T any](to *[]T, name string) row {
+	i := slices.IndexFunc(control.Settings, func(s control.Setting) bool { return s.Name == name })
+	s := control.Settings[i].Setting
+	doc := "values to try of " + s.Doc
+	return optional(name, list(to, span{least: 1, once: true, single: true}, func(v *T) value { return scalar(s, v) }), "", doc)
 }
 
 // studies completes the suites' solver studies, once all of the config is known.
@@ -109,7 +80,8 @@ func (d *decoder) complete(s *SolverStudy, c *Config, suite *Suite) {
 	}
 	for i, name := range s.Models {
 		if !slices.Contains(suite.Models, name) {
-			d.fail(s.n.get("models").items[i].pos, "%s.models[%d]: %s is none of the suite's models (%s)", s.where, i, quote(name), strings.Join(suite.Models, ", "))
+			d.fail(s.n.get("models").items[i].pos, "%s.models[%d]: %s is none of the suite's models (%s)",
+				s.where, i, quote(name), strings.Join(suite.Models, ", "))
 		}
 	}
 	d.studied(s, c, suite)
@@ -123,36 +95,36 @@ func (d *decoder) complete(s *SolverStudy, c *Config, suite *Suite) {
 
 // studied finds the controls of a study.
 func (d *decoder) studied(s *SolverStudy, c *Config, suite *Suite) {
-	iterates := func(name string) bool {
+	takes := func(name, setting string) bool {
 		control := c.Control(name)
-		return control != nil && control.Solver.Method != Greedy
+		return control != nil && control.Solver.Method.Spec().Takes(setting)
 	}
 	given := s.n.get("controls")
 	if given == nil {
 		for _, name := range suite.Controls {
-			if iterates(name) {
+			if takes(name, "outer") {
 				s.Controls = append(s.Controls, name)
 			}
 		}
 		if s.Controls == nil {
-			d.fail(s.n.pos, "%s finds nothing to study: no control of the suite has the method %s; name some with controls", s.where, kindList([]string{MSA, PMP}))
+			d.fail(s.n.pos, "%s finds nothing to study: no control of the suite has a method that makes sweeps; "+
+				"name some with controls", s.where)
 			return
 		}
 	}
 	for i, name := range s.Controls {
-		if given != nil && !iterates(name) {
-			d.fail(given.items[i].pos, "%s.controls[%d]: %s solves nothing; a study is of controls with the method %s", s.where, i, name, kindList([]string{MSA, PMP}))
+		if given != nil && !takes(name, "outer") {
+			d.fail(given.items[i].pos, "%s.controls[%d]: %s makes no sweeps, so there is nothing to study", s.where, i, name)
 		}
 	}
-	if inner := s.n.get("inner"); inner != nil && !slices.ContainsFunc(s.Controls, func(name string) bool {
-		control := c.Control(name)
-		return control != nil && control.Solver.Method == MSA
-	}) {
-		d.fail(inner.pos, "%s can't be given where no control has the method %s: %s", join(s.where, "inner"), MSA, noUse[PMP].reason)
+	inner := s.n.get("inner")
+	if inner != nil && !slices.ContainsFunc(s.Controls, func(name string) bool { return takes(name, "inner") }) {
+		d.fail(inner.pos, "%s can't be given where no control's method has inner steps", join(s.where, "inner"))
 	}
 }
 
 // hash is what a study means for [Config.Hash].
 func (s *SolverStudy) hash() string {
-	return fmt.Sprintf("%d %q %q %q %v %v %v %v %v", s.Images, s.Models, s.Controls, s.Attack, s.Regularization, s.Outer, s.Inner, s.LearningRate, s.Momentum)
+	return fmt.Sprintf("%d %q %q %q %v %v %v %v %v", s.Images, s.Models, s.Controls, s.Attack,
+		s.Regularization, s.Outer, s.Inner, s.LearningRate, s.Momentum)
 }

@@ -48,23 +48,24 @@ func TestTraining(t *testing.T) {
 }
 
 func TestTrainingErrors(t *testing.T) {
+	t.Parallel()
+	const usual = "fit: test, path: e.onnx, architecture: fcn, epochs: 1, "
 	for keys, want := range map[string]string{
-		"fit: test, path: e.onnx, epochs: 1":                                                           "needs architecture (such as conv-ae) or start",
-		"fit: test, path: e.onnx, epochs: 1, architecture: fcn, start: s.onnx":                         "either architecture or start, not both",
-		"fit: test, path: e.onnx, epochs: 1, start: s.onnx, width: 3":                                  "width is for an architecture",
-		"fit: test, path: e.onnx, architecture: fcn":                                                   `lacks the key "epochs"`,
-		"fit: tset, path: e.onnx, architecture: fcn, epochs: 1":                                        `did you mean "test"?`,
-		"fit: test, path: e.onnx, architecture: fcn, epochs: 1, models: [nett]":                        "which is not in models",
-		"fit: test, path: e.onnx, architecture: fcn, epochs: 1, epoch: 2":                              `unknown key "epoch"`,
-		"fit: test, path: e.onnx, architecture: fcn, epochs: 1, optimizer: {momentum: 0.5}":            "can't be given with adam",
-		"fit: test, path: e.onnx, architecture: fcn, epochs: 1, optimizer: {kind: rmsprop}":            "must be one of adam, sgd",
-		"fit: test, path: e.onnx, architecture: fcn, epochs: 1, objective: denoising":                  "write {kind: denoising, epsilon: 8/255}",
-		"fit: test, path: e.onnx, architecture: fcn, epochs: 1, objective: {kind: clean, epsilon: .1}": `unknown key "epsilon"`,
-		"fit: test, path: e.onnx, architecture: fcn, epochs: 1, variance: 0.9":                         `unknown key "variance"`,
+		"fit: test, path: e.onnx, epochs: 1":                                   "20 embedding needs architecture or start",
+		"fit: test, path: e.onnx, epochs: 1, architecture: fcn, start: s.onnx": "102 either architecture or start",
+		"fit: test, path: e.onnx, epochs: 1, start: s.onnx, width: 3":          "98 embedding.width for an architecture",
+		"fit: test, path: e.onnx, architecture: fcn":                           `20 lacks the key "epochs"`,
+		"fit: tset, path: e.onnx, architecture: fcn, epochs: 1":                `45 names "tset" mean "test"`,
+		"fit: test, path: e.onnx, architecture: fnc, epochs: 1":                `79 "fnc" mean "fcn"`,
+		usual + "models: [nett]":                                               `104 names "nett" not in models`,
+		usual + "epoch: 2":                                                     `95 unknown key "epoch"`,
+		usual + "optimizer: {momentum: 0.5}":                                   "107 momentum kind adam averages are fixed at 0.9 and 0.999",
+		usual + "optimizer: {kind: rmsprop}":                                   "113 one of adam, sgd",
+		usual + "objective: denoising":                                         "106 write {kind: denoising, epsilon: 8/255}",
+		usual + "objective: {kind: clean, epsilon: .1}":                        "120 objective.epsilon kind clean",
+		usual + "variance: 0.9":                                                "95 variance kind autoencoder",
 	} {
 		_, err := parse(asTraining(keys))
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "config.yaml:16:") {
-			t.Errorf("%s: %v, want %q", keys, err, want)
-		}
+		checkError(t, keys, err, "16:"+want)
 	}
 }

@@ -8,127 +8,163 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"selfheal/internal/number"
+	"selfheal/internal/setting"
 )
-
-// text wants a scalar that is not null.
-func (d *decoder) text(n *node, where, what string) (string, bool) {
-	if n.kind != scalarNode || n.isNull() || n.text == "" {
-		d.fail(n.pos, "%s must be %s, not %s", where, what, n.describe())
-		return "", false
-	}
-	return n.text, true
-}
-
-func (d *decoder) str(to *string, what string) setter {
-	return func(n *node, where string) { *to, _ = d.text(n, where, what) }
-}
-
-// file is the path of a file or folder, with slashes on every system.
-func (d *decoder) file(to *string) setter {
-	return func(n *node, where string) {
-		if s, ok := d.text(n, where, "a path"); ok {
-			*to = path.Clean(s)
-		}
-	}
-}
-
-func (d *decoder) enum(to *string, allowed []string) setter {
-	return func(n *node, where string) {
-		s, ok := d.text(n, where, "one of "+strings.Join(allowed, ", "))
-		if ok && !slices.Contains(allowed, s) {
-			d.fail(n.pos, "%s must be one of %s, not %s%s", where, strings.Join(allowed, ", "), quote(s), maybe(s, allowed))
-			return
-		}
-		*to = s
-	}
-}
-
-func maybe(word string, known []string) string {
-	if near := nearest(word, known); near != "" {
-		return fmt.Sprintf("; did you mean %s?", quote(near))
-	}
-	return ""
-}
-
-func (d *decoder) boolean(to *bool) setter {
-	return func(n *node, where string) {
-		switch {
-		case n.kind == scalarNode && !n.quoted && strings.EqualFold(n.text, "true"):
-			*to = true
-		case n.kind == scalarNode && !n.quoted && strings.EqualFold(n.text, "false"):
-			*to = false
-		default:
-			d.fail(n.pos, "%s must be true or false, not %s", where, n.describe())
-		}
-	}
-}
 
 var wholeNumber = regexp.MustCompile(`^[+-]?[0-9]+$`)
 
-func (d *decoder) integer(to *int, least int) setter {
-	return func(n *node, where string) {
-		v, err := strconv.ParseInt(n.text, 10, 32)
-		if n.kind != scalarNode || n.quoted || !wholeNumber.MatchString(n.text) || err != nil || int(v) < least {
-			d.fail(n.pos, "%s must be a whole number from %d up, not %s", where, least, n.describe())
+// orNone is what a count that may be 0 takes.
+var orNone = setting.Interval{Max: math.MaxInt32}
+
+// of is what a setting takes, an int, float64, bool or string, which to keeps.
+func of(s setting.Setting, to func(v any)) value {
+	decode := func(d *decoder, n *node, where string) {
+		text := n.quoted && s.Type != setting.Choice && !(s.Type == setting.Number && strings.Contains(n.text, "/"))
+		v, err := s.Read(n.text)
+		if n.kind != scalarNode || text || err != nil {
+			known := ""
+			if n.kind == scalarNode {
+				known = suggestion(n.text, s.Choices)
+			}
+			d.fail(n.pos, "%s must be %s, not %s%s", where, s.Want(), n.describe(), known)
 			return
 		}
-		*to = int(v)
+		to(v)
 	}
+	return value{decode: decode, schema: func() schema { return settingSchema(s) }, want: s.Want(), words: s.Choices}
 }
 
-// span is the set of numbers a key takes.
-type span struct {
-	in   func(v float64) bool
-	text string
+// scalar is what a setting without a name takes.
+func scalar[T any](s setting.Setting, to *T) value { return of(s, func(v any) { *to = v.(T) }) }
+
+func whole(to *int, within setting.Interval) value {
+	return scalar(setting.Setting{Type: setting.Whole, Within: within}, to)
 }
 
-var (
-	positive    = span{func(v float64) bool { return v > 0 }, "a number above 0, such as 0.5 or 8/255"}
-	notNegative = span{func(v float64) bool { return v >= 0 }, "a number from 0 up"}
-	anyNumber   = span{func(v float64) bool { return true }, "a number"}
-	share       = span{func(v float64) bool { return v > 0 && v <= 1 }, "a number above 0 and up to 1"}
-	belowOne    = span{func(v float64) bool { return v >= 0 && v < 1 }, "a number from 0 up and below 1"}
-)
+func decimal(to *float64, within setting.Interval) value {
+	return scalar(setting.Setting{Type: setting.Number, Within: within}, to)
+}
 
-var decimal = regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+func boolean(to *bool) value { return scalar(setting.Setting{Type: setting.Flag}, to) }
 
-// parseNumber reads 12, 0.5, 1e-3 and fractions such as 8/255, which are
-// divided in float64.
-func parseNumber(s string) (v float64, ok bool) {
-	above, below, fraction := strings.Cut(s, "/")
-	v, ok = parseDecimal(above)
-	if fraction && ok {
-		var w float64
-		w, ok = parseDecimal(below)
-		v /= w
+func choice(to *string, words []string) value {
+	return scalar(setting.Setting{Type: setting.Choice, Choices: words}, to)
+}
+
+// custom is a value that no other function makes.
+func custom(want string, s schema, decode func(d *decoder, n *node, where string)) value {
+	return value{decode: decode, schema: func() schema { return s }, want: want}
+}
+
+// either is a value of one of two forms.
+func either(want string, a, b value, decode func(d *decoder, n *node, where string)) value {
+	return value{decode: decode, want: want, schema: func() schema { return anyOf(a.schema(), b.schema()) }}
+}
+
+// scalars are what YAML reads a text without quotes as.
+var scalars = []string{"string", "number", "boolean"}
+
+// text takes a scalar that is not null.
+func text(to *string, want string) value {
+	return custom(want, schema{"type": scalars, "minLength": 1}, func(d *decoder, n *node, where string) {
+		if n.kind != scalarNode || n.isNull() || n.text == "" {
+			d.fail(n.pos, "%s must be %s, not %s", where, want, n.describe())
+			return
+		}
+		*to = n.text
+	})
+}
+
+// file is the path of a file or folder, with slashes on every system.
+func file(to *string) value {
+	v := text(to, "a path")
+	decode := v.decode
+	v.decode = func(d *decoder, n *node, where string) {
+		if decode(d, n, where); *to != "" {
+			*to = path.Clean(*to)
+		}
 	}
-	return v, ok && !math.IsNaN(v) && !math.IsInf(v, 0)
+	return v
 }
 
-func parseDecimal(s string) (float64, bool) {
-	s = strings.TrimSpace(s)
-	v, err := strconv.ParseFloat(s, 64)
-	return v, err == nil && decimal.MatchString(s)
+// name is that of something in another section.
+func name(to *string, what, section string) value {
+	v := text(to, "the name of "+what)
+	decode := v.decode
+	v.decode = func(d *decoder, n *node, where string) {
+		decode(d, n, where)
+		d.refer(n, where, section)
+	}
+	return v
 }
 
-func (d *decoder) number(to *float64, want span) setter {
-	return func(n *node, where string) {
-		v, ok := parseNumber(n.text)
-		if n.kind != scalarNode || !ok || n.quoted && !strings.Contains(n.text, "/") || !want.in(v) {
-			d.fail(n.pos, "%s must be %s, not %s", where, want.text, n.describe())
+// names is a list of names of things in another section, each at most once.
+func names(to *[]string, what, section string, least int) value {
+	return list(to, span{least: least, once: true}, func(v *string) value { return name(v, what, section) })
+}
+
+// seed takes what fits an int64.
+func seed(to *uint64) value {
+	const want = "a whole number from 0 up"
+	bounds := schema{"type": "integer", "minimum": 0, "maximum": int64(math.MaxInt64)}
+	return custom(want, bounds, func(d *decoder, n *node, where string) {
+		v, err := strconv.ParseUint(n.text, 10, 63)
+		if n.kind != scalarNode || n.quoted || err != nil {
+			d.fail(n.pos, "%s must be %s, not %s", where, want, n.describe())
 			return
 		}
 		*to = v
-	}
+	})
 }
 
-// list decodes a list of at least least items; where a single value is as good
-// as a list of one, it may stand alone.
-func (d *decoder) list(least int, single bool, each setter) setter {
-	return func(n *node, where string) {
+// span says how a list may look.
+type span struct {
+	least, most int  // items; most 0: any number
+	once        bool // no item stands twice
+	single      bool // a single item may stand without brackets
+}
+
+// list takes a list of what item takes.
+func list[T any](to *[]T, in span, item func(*T) value) value {
+	add := func(d *decoder, n *node, where string) {
+		var v T
+		before := len(d.errs)
+		item(&v).decode(d, n, where)
 		switch {
-		case single && n.kind == scalarNode:
-			each(n, where)
+		case len(d.errs) > before:
+		case in.once && slices.ContainsFunc(*to, func(w T) bool { return any(w) == any(v) }):
+			d.fail(n.pos, "%s: %s is listed twice", where, n.describe())
+		default:
+			*to = append(*to, v)
+		}
+	}
+	each := item(new(T))
+	want := "a list, each item " + each.want
+	if in.single {
+		want = each.want + ", or a list of such"
+	}
+	shape := func() schema {
+		s := schema{"type": "array", "items": each.schema()}
+		if in.least > 0 {
+			s["minItems"] = in.least
+		}
+		if in.most > 0 {
+			s["maxItems"] = in.most
+		}
+		if in.once {
+			s["uniqueItems"] = true
+		}
+		if in.single {
+			return anyOf(each.schema(), s)
+		}
+		return s
+	}
+	return value{schema: shape, want: want, decode: func(d *decoder, n *node, where string) {
+		switch {
+		case in.single && n.kind == scalarNode:
+			add(d, n, where)
 			return
 		case n.kind == scalarNode && !n.isNull():
 			d.fail(n.pos, "%s must be a list, not %s; write [%s]", where, n.describe(), shorten(n.text))
@@ -136,36 +172,67 @@ func (d *decoder) list(least int, single bool, each setter) setter {
 		case n.kind != listNode:
 			d.fail(n.pos, "%s must be a list, not %s", where, n.describe())
 			return
-		case len(n.items) < least:
+		case len(n.items) < in.least:
 			d.fail(n.pos, "%s must not be empty", where)
+		case in.most > 0 && len(n.items) > in.most:
+			d.fail(n.pos, "%s has %d items; %d are the most", where, len(n.items), in.most)
 		}
 		for i, item := range n.items {
-			each(item, fmt.Sprintf("%s[%d]", where, i))
+			add(d, item, fmt.Sprintf("%s[%d]", where, i))
 		}
-	}
+	}}
 }
 
-// numbers appends to a list of numbers.
-func (d *decoder) numbers(to *[]float64, want span, least int) setter {
-	return d.list(least, true, func(n *node, where string) {
-		v := math.NaN()
-		if d.number(&v, want)(n, where); !math.IsNaN(v) {
+// named takes a mapping from names that the user chooses to objects. none is reserved where
+// it is always defined.
+func named[T any](to *[]T, reserved bool, item func(name string, t *T) object) value {
+	shape := func() schema {
+		names := schema{"type": "string", "maxLength": 100, "pattern": namePattern}
+		if reserved {
+			names["not"] = schema{"const": None}
+		}
+		return schema{"type": "object", "propertyNames": names, "additionalProperties": item("", new(T)).schema()}
+	}
+	return value{schema: shape, want: "a mapping from names", decode: func(d *decoder, n *node, where string) {
+		if n.kind != mapNode {
+			d.fail(n.pos, "%s must be a mapping from names to settings, not %s", where, n.describe())
+			return
+		}
+		for _, e := range n.entries {
+			if problem := nameProblem(e.key); problem != "" {
+				d.fail(e.pos, "%s can't be a name in %s: %s", quote(e.key), where, problem)
+			}
+			if reserved && e.key == None {
+				d.fail(e.pos, "%s: the name none is always defined; choose another", join(where, e.key))
+			}
+			var v T
+			item(e.key, &v).decode(d, e.value, join(where, e.key))
 			*to = append(*to, v)
 		}
-	})
+	}}
 }
 
-// words appends to a list of texts, each at most once.
-func (d *decoder) words(to *[]string, what string, least int) setter {
-	return d.list(least, false, func(n *node, where string) {
-		s, ok := d.text(n, where, what)
-		if !ok {
-			return
-		}
-		if slices.Contains(*to, s) {
-			d.fail(n.pos, "%s: %s is listed twice", where, quote(s))
-			return
-		}
-		*to = append(*to, s)
+// namePattern is what a schema says of names.
+const namePattern = `^[\p{L}\p{Nd}][\p{L}\p{Nd}_.+@-]*$`
+
+var nameForm = regexp.MustCompile(namePattern)
+
+// nameProblem says why a name can't be used; names become parts of file names.
+func nameProblem(name string) string {
+	switch {
+	case name == "" || len(name) > 100:
+		return "it must have 1 to 100 characters"
+	case !nameForm.MatchString(name):
+		return "it may hold letters, digits and - _ . + @ and begins with a letter or digit"
+	}
+	return ""
+}
+
+// percentage takes a number in per cent and keeps the fraction, the float64 next to it: 94.71
+// becomes 0.9471.
+func percentage(to *float64) value {
+	within := setting.Setting{Type: setting.Number, Within: setting.Interval{Max: 100}, Unit: "per cent"}
+	return of(within, func(v any) {
+		*to, _ = number.Parse(strconv.FormatFloat(v.(float64), 'f', -1, 64) + "e-2")
 	})
 }

@@ -66,8 +66,8 @@ func (c Cell) check(images map[string]int) error {
 			return fmt.Errorf("a cell lacks its %s", s.key)
 		}
 	}
-	if !slices.Contains(config.Modes, c.Mode) {
-		return fmt.Errorf("cell %s: its mode is %q, not one of %s", c, c.Mode, strings.Join(config.Modes, ", "))
+	if !slices.Contains(result.ModeNames(), c.Mode) {
+		return fmt.Errorf("cell %s: its mode is %q, not one of %s", c, c.Mode, strings.Join(result.ModeNames(), ", "))
 	}
 	if clean := c.Attack == config.None; clean != (c.Norm == nil) || clean != (c.Epsilon == nil) || clean != (c.Recipe == "") {
 		return fmt.Errorf("cell %s: an attack has norm, epsilon and recipe, clean images have none of them", c)

@@ -26,9 +26,9 @@ func file(seed uint64, verdicts ...string) *result.File {
 	f := &result.File{Schema: result.Schema, Created: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Seed: seed, Environment: result.Environment{Selfheal: "0.1.0"},
 		Datasets: map[string]result.Dataset{"shapes": {N: n, SHA256: strings.Repeat("a", 64)}},
 		Models:   map[string]result.Model{"net": {SHA256: strings.Repeat("b", 64)}},
-		Suites:   []result.Suite{{Name: "main", Dataset: "shapes", Mode: config.Oblivious, Models: []string{"net"}, Controls: []string{"heal"}, Attacks: []string{"aa", "pgd"}}}}
+		Suites:   []result.Suite{{Name: "main", Dataset: "shapes", Mode: result.Oblivious, Models: []string{"net"}, Controls: []string{"heal"}, Attacks: []string{"aa", "pgd"}}}}
 	for i, v := range verdicts {
-		c := result.Cell{Suite: "main", Dataset: "shapes", Model: "net", Defense: []string{"none", "heal"}[i%2], Mode: config.Oblivious,
+		c := result.Cell{Suite: "main", Dataset: "shapes", Model: "net", Defense: []string{"none", "heal"}[i%2], Mode: result.Oblivious,
 			Attack: []string{"none", "aa", "pgd"}[i/2%3], N: n, Correct: strings.Count(v, "1"), Verdicts: v, Seconds: 1.5, Warnings: []result.Warning{}}
 		if c.Attack != "none" {
 			norm, epsilon := "linf", 8.0/255
@@ -189,7 +189,7 @@ func TestRefusals(t *testing.T) {
 			f.Models["net"], g.NewModel = result.Model{SHA256: strings.Repeat("d", 64)}, true
 		}, ""},
 		{func(f *result.File, g *config.Gate) { f.Cells[2].Recipe = "aa/2" }, "cell main/net/none/aa@0.03137: the results are by recipe aa/2, the baseline by aa/1"},
-		{func(f *result.File, g *config.Gate) { f.Cells[4].Mode = config.WhiteboxThrough }, "the results have mode whitebox-through, the baseline oblivious"},
+		{func(f *result.File, g *config.Gate) { f.Cells[4].Mode = result.WhiteboxThrough }, "the results have mode whitebox-through, the baseline oblivious"},
 		{func(f *result.File, g *config.Gate) { l2 := "l2"; f.Cells[3].Norm = &l2 }, "the results are in norm l2, the baseline in linf"},
 		{func(f *result.File, g *config.Gate) { f.Cells = f.Cells[:4] }, "the results lack main/net/heal/pgd@0.03137 and 1 more, which the baseline has"},
 		{func(f *result.File, g *config.Gate) { e := 0.5; f.Cells[5].Epsilon = &e }, "the results lack main/net/heal/pgd@0.03137, which"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"selfheal/attacks"
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
@@ -96,15 +97,25 @@ func systemError(err error) error {
 	return err
 }
 
+// versions are AutoAttack's.
+func versions() (names []string) {
+	for _, spec := range attacks.Specs {
+		for _, v := range spec.Versions {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
 // kinds are the attacks beside AutoAttack.
 func kinds() []string {
-	return slices.DeleteFunc(slices.Clone(config.AttackKinds), func(k string) bool { return k == "autoattack" })
+	return slices.DeleteFunc(attacks.Kinds(), func(k string) bool { return k == "autoattack" })
 }
 
 // attackOptions are the values of --attack. Custom is none: its components are a config's.
 func attackOptions() []string {
 	list := []string{"aa"}
-	for _, v := range config.AttackVersions {
+	for _, v := range versions() {
 		if v != "standard" && v != "custom" {
 			list = append(list, "aa-"+v)
 		}
@@ -114,9 +125,9 @@ func attackOptions() []string {
 
 // paramNames completes --param by what the attack of --attack takes. AutoAttack takes nothing.
 func (f *attackFlags) paramNames(_ *cobra.Command, _ []string, word string) (list []string, d cobra.ShellCompDirective) {
-	if slices.Contains(kinds(), f.attack) {
-		for _, name := range config.AttackParams(f.attack) {
-			list = append(list, name+"=")
+	if spec, err := attacks.Lookup(f.attack); err == nil && spec.Versions == nil {
+		for _, p := range spec.Parameters {
+			list = append(list, p.Name+"=")
 		}
 		d = cobra.ShellCompDirectiveNoSpace
 	}

@@ -87,12 +87,12 @@ func modelNames(cfg *config.Config) []string {
 }
 
 func controlNames(cfg *config.Config) []string {
-	return described(cfg.Controls, func(c config.Control) (string, string) { return c.Name, c.Solver.Method })
+	return described(cfg.Controls, func(c config.Control) (string, string) { return c.Name, c.Solver.Method.String() })
 }
 
 func attackNames(cfg *config.Config) []string {
 	return described(cfg.Attacks, func(a config.Attack) (string, string) {
-		return a.Name, a.Kind + " " + a.Version + " " + a.Norm
+		return a.Name, a.Kind + " " + a.Version + " " + a.Norm.String()
 	})
 }
 

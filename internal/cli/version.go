@@ -103,22 +103,24 @@ func (v *version) built(settings []debug.BuildSetting) {
 // recipes are the names that attacks' images go by in results, in the config's order.
 func recipes() ([]string, error) {
 	var names []string
-	for _, kind := range config.AttackKinds {
-		versions := []string{""}
-		if kind == "autoattack" {
-			versions = config.AttackVersions
+	for _, spec := range attacks.Specs {
+		setups := []attacks.Setup{{Kind: spec.Kind}}
+		if spec.Versions != nil {
+			setups = nil
 		}
-		for _, version := range versions {
-			a := &config.Attack{Name: kind, Kind: kind, Version: version}
-			if version == "custom" {
-				a.Components = []string{"apgd-ce"}
+		for _, v := range spec.Versions {
+			s := attacks.Setup{Kind: spec.Kind, Version: v.Name}
+			if v.Listed() {
+				s.Components = []attacks.Component{{Kind: "apgd-ce"}}
 			}
-			// Any radius, classes and images: a recipe's name does not depend on them.
-			r, err := harness.PlannedAttack{Attack: a, Epsilon: 0.5, Norm: attacks.L2}.Recipe(1000, attacks.Shape{C: 3, H: 32, W: 32})
+			setups = append(setups, s)
+		}
+		for _, s := range setups {
+			d, err := s.Describe()
 			if err != nil {
 				return nil, err
 			}
-			names = append(names, r.Name)
+			names = append(names, d.Recipe)
 		}
 	}
 	return names, nil

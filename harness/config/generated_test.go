@@ -1,0 +1,319 @@
+package config
+
+import (
+	"bytes"
+	goflag "flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/dataset"
+	"selfheal/harness/result"
+	"selfheal/internal/number"
+)
+
+var update = goflag.Bool("update", false, "write the schema and the tables of the documentation anew")
+
+// The schema and the tables of docs/config.md are made from the decoder's rows:
+// go test ./harness/config -update
+func TestGenerated(t *testing.T) {
+	t.Parallel()
+	const docs = "../../docs/config.md"
+	text := read(t, docs)
+	made := regexp.MustCompile(`(?s)<!-- table: ([a-z-]+) -->\n.*?<!-- end -->`).ReplaceAllFunc(text, func(block []byte) []byte {
+		name := strings.Fields(string(block))[2]
+		rows, ok := tables()[name]
+		if !ok {
+			t.Errorf("%s: there is no table %s", docs, name)
+		}
+		return fmt.Appendf(nil, "<!-- table: %s -->\n%s<!-- end -->", name, rows)
+	})
+	for name := range tables() {
+		if !bytes.Contains(made, []byte("<!-- table: "+name+" -->")) {
+			t.Errorf("%s lacks the table %s", docs, name)
+		}
+	}
+	for file, want := range map[string][]byte{docs: made, "../../docs/schema/config.schema.json": Schema()} {
+		if *update {
+			if err := os.WriteFile(file, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(read(t, file), want) {
+			t.Errorf("%s is out of date; make it anew by go test ./harness/config -update", file)
+		}
+	}
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// tables are those of docs/config.md.
+func tables() map[string]string {
+	attack := attackObject("", &Attack{})
+	attack.rows = slices.DeleteFunc(attack.rows, func(r row) bool { return r.applied }) // the kinds' table has them
+	e, training := Embedding{}, Training{}
+	list := func(head string, rows ...string) string { return head + strings.Join(rows, "\n") + "\n" }
+	var formats, methods, embeddings, kinds, versions, modes []string
+	for _, f := range dataset.Table() {
+		guessed := strings.Trim("`"+f.Ext+"`", "`")
+		if guessed != "" {
+			guessed = "`" + f.Ext + "`"
+		}
+		formats = append(formats, fmt.Sprintf("| `%s` | %s | %s |", f.Name, f.Doc, guessed+f.Layout))
+	}
+	for _, s := range control.Solvers {
+		methods = append(methods, fmt.Sprintf("| `%s` | %s: %s |", s.Method, s.Title, s.Doc))
+	}
+	for _, k := range control.EmbeddingKinds {
+		embeddings = append(embeddings, fmt.Sprintf("| `%s` | %s |", k.Name, k.Doc))
+	}
+	for _, s := range attacks.Specs {
+		for _, v := range s.Versions {
+			versions = append(versions, fmt.Sprintf("| `%s` | %s |", v.Name, v.Doc))
+		}
+		own := parameters(s)
+		if s.Versions != nil {
+			own = "of version `custom`: those of its components"
+		}
+		kinds = append(kinds, fmt.Sprintf("| `%s` | %s: %s | %s |", s.Kind, s.Title, s.Doc, own))
+	}
+	for _, m := range result.Modes {
+		modes = append(modes, fmt.Sprintf("| `%s` | %s | %s |", m.Name, m.Made, m.Knows))
+	}
+	c := &Config{}
+	return map[string]string{
+		"top": keysTable((&decoder{}).config(c)), "runtime": keysTable(c.Runtime.object()),
+		"datasets": keysTable(datasetObject("", &Dataset{})), "formats": list("| format | images | guessed by `attack --data` from |\n|---|---|---|\n", formats...),
+		"models":   keysTable(modelObject("", &Model{})),
+		"controls": keysTable(controlObject("", &Control{})), "layers": keysTable(layerObject(&Layer{})),
+		"solver": keysTable(solverObject(&control.Solver{})), "methods": list("| method | |\n|---|---|\n", methods...),
+		"embeddings": list("| kind | E |\n|---|---|\n", embeddings...), "embedding": keysTable(e.object()),
+		"optimizer": keysTable(training.optimizer()), "objective": keysTable(training.objectiveObject()), "augment": keysTable(training.augment()),
+		"attacks": keysTable(attack), "kinds": list("| kind | | parameters (default) |\n|---|---|---|\n", kinds...),
+		"versions": list("| version | |\n|---|---|\n", versions...),
+		"suites":   keysTable(suiteObject("", &Suite{})),
+		"modes":    list("| mode | adversarial images | the attacker |\n|---|---|---|\n", modes...),
+		"study":    keysTable((&SolverStudy{}).object()), "groups": keysTable(groupObject("", &Group{})), "gate": keysTable((&Gate{}).object()),
+	}
+}
+
+// keysTable has a line for each row.
+func keysTable(o object) string {
+	text := "| key | value | default | meaning |\n|---|---|---|---|\n"
+	for _, r := range o.rows {
+		byDefault, meaning := r.def, r.doc
+		switch {
+		case r.required:
+			byDefault = "required"
+		case byDefault == "{}":
+			byDefault = ""
+		case byDefault != "":
+			byDefault = "`" + byDefault + "`"
+		}
+		if r.only != nil {
+			meaning += " (only " + strings.Join(r.only, ", ") + ")"
+		}
+		text += fmt.Sprintf("| `%s` | %s | %s | %s |\n", r.key, r.value.want, byDefault, meaning)
+	}
+	return text
+}
+
+// parameters are an attack's, with their values and defaults.
+func parameters(s attacks.Spec) string {
+	var list []string
+	for _, p := range s.Parameters {
+		text := fmt.Sprintf("`%s` (%s): %s", p.Name, p.DefaultText(), p.Doc)
+		if p.Choices != nil {
+			text += ": " + strings.Join(p.Choices, ", ")
+		}
+		if p.Norms != nil {
+			text += fmt.Sprintf(", only in %s", p.Norms[0])
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, "; ")
+}
+
+// asJSON is a config as an editor reads it, by YAML 1.2.
+func asJSON(n *node) any {
+	switch {
+	case n.kind == mapNode:
+		m := map[string]any{}
+		for _, e := range n.entries {
+			m[e.key] = asJSON(e.value)
+		}
+		return m
+	case n.kind == listNode:
+		l := []any{}
+		for _, item := range n.items {
+			l = append(l, asJSON(item))
+		}
+		return l
+	case n.isNull():
+		return nil
+	case !n.quoted && (n.text == "true" || n.text == "false"):
+		return n.text == "true"
+	}
+	if v, ok := number.Parse(n.text); ok && !n.quoted && !strings.Contains(n.text, "/") {
+		return v
+	}
+	return n.text
+}
+
+// complete is a config with every key in every form.
+func complete(t *testing.T) (string, *node) {
+	t.Helper()
+	const file = "testdata/complete.yaml"
+	text := string(read(t, file))
+	mustParse(t, text)
+	root, err := parseTree(file, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text, root
+}
+
+func compile(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("config.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The schema is not vacuous, and no key escapes the decoder: a config with every key is valid;
+// with any key misspelt or any value of another kind it is neither valid nor read.
+func TestEveryKey(t *testing.T) {
+	t.Parallel()
+	s := compile(t)
+	_, root := complete(t)
+	if err := s.Validate(asJSON(root)); err != nil {
+		t.Fatal(err)
+	}
+	seen, tried, changes := map[string]bool{}, map[string]bool{}, 0
+	refused := func(what string) {
+		t.Helper()
+		changes++
+		d := decoder{}
+		if (d.config(&Config{})).decode(&d, root, ""); d.first() == nil {
+			t.Errorf("the program reads it %s", what)
+		}
+		if s.Validate(asJSON(root)) == nil {
+			t.Errorf("the schema accepts it %s", what)
+		}
+	}
+	var walk func(n *node, path string)
+	walk = func(n *node, path string) {
+		for i := range n.items {
+			walk(n.items[i], path)
+		}
+		named := slices.Contains([]string{".datasets", ".models", ".controls", ".attacks", ".suites", ".groups", ".gate.min"}, path) ||
+			strings.HasPrefix(path, ".suites.*.published")
+		for i := range n.entries {
+			e, below := &n.entries[i], path+".*"
+			if !named {
+				below = path + "." + e.key
+			}
+			if tried[below] { // as in another of the same kind
+				seen[e.key] = true
+				walk(e.value, below)
+				continue
+			}
+			tried[below] = true
+			if !named {
+				seen[e.key] = true
+				key := e.key
+				e.key = key + "x"
+				refused(below + " with an x")
+				e.key = key
+			}
+			value := e.value
+			e.value = &node{kind: mapNode, entries: []entry{{key: "zzqx", value: &node{text: "1"}}}}
+			if path != ".suites.*.published" && below != ".suites.*.published" && below != ".gate.min" { // else it is a name
+				refused(below + " as a mapping")
+			}
+			e.value = value
+			walk(value, below)
+		}
+	}
+	walk(root, "")
+	var every func(v any)
+	every = func(v any) {
+		m, _ := v.(map[string]any)
+		properties, _ := m["properties"].(map[string]any)
+		for key := range properties {
+			if !seen[key] {
+				t.Errorf("testdata/complete.yaml lacks the key %s", key)
+			}
+		}
+		for _, below := range m {
+			every(below)
+		}
+		l, _ := v.([]any)
+		for _, below := range l {
+			every(below)
+		}
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	every(doc)
+	if changes < 200 {
+		t.Errorf("only %d changes were tried", changes)
+	}
+}
+
+// The errors of the decoder are errors of the schema too, but for what holds between keys or is
+// a matter of YAML.
+func TestSchemaFindsErrors(t *testing.T) {
+	t.Parallel()
+	s, held := compile(t), 0
+	for _, c := range errorCases {
+		root, err := parseTree("", []byte(strings.Replace(small, c.old, c.new, 1)))
+		if err == nil && s.Validate(asJSON(root)) != nil {
+			held++
+		}
+	}
+	if held < 70 {
+		t.Errorf("the schema finds %d of %d errors", held, len(errorCases))
+	}
+}
+
+// Every config of the repository is valid.
+func TestConfigsObeyTheSchema(t *testing.T) {
+	t.Parallel()
+	s := compile(t)
+	for _, text := range []string{small, full, string(read(t, "../../config.yaml")), string(read(t, "../../docs/ci/robustness.yaml"))} {
+		root, err := parseTree("", []byte(text))
+		if err == nil {
+			err = s.Validate(asJSON(root))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+
+	"selfheal/internal/number"
+)
+
+// CellPattern names cells: ATTACK, DEFENSE/ATTACK, MODEL/DEFENSE/ATTACK or
+// SUITE/MODEL/DEFENSE/ATTACK. A part is a name or *, for any; what stands before the first
+// part is any too. none is the clean images and the undefended network. ATTACK@EPSILON
+// names one of an attack's epsilons.
+type CellPattern struct {
+	parts   [4]string // suite, model, defense, attack; "*" for any
+	base    string    // of an attack with an epsilon: its name
+	epsilon float64   // 0 for any
+}
+
+var patternEpsilon = regexp.MustCompile(`@([0-9.eE+-]+(?:/[0-9.]+)?)$`)
+
+// ParseCellPattern reads a pattern.
+func ParseCellPattern(s string) (CellPattern, error) {
+	p := CellPattern{parts: [4]string{"*", "*", "*", "*"}}
+	text, suffix := s, ""
+	if m := patternEpsilon.FindStringSubmatchIndex(s); m != nil { // cut first: 8/255 has a slash
+		if v, ok := number.Parse(s[m[2]:m[3]]); ok && v > 0 {
+			text, suffix, p.epsilon = s[:m[0]], s[m[0]:], v
+		}
+	}
+	parts := strings.Split(text, "/")
+	if len(parts) > len(p.parts) {
+		return p, fmt.Errorf("%s has %d parts, a cell has at most SUITE/MODEL/DEFENSE/ATTACK", quote(s), len(parts))
+	}
+	for i, part := range parts {
+		if problem := nameProblem(part); part != "*" && problem != "" {
+			return p, fmt.Errorf("%s does not name cells (ATTACK, DEFENSE/ATTACK, MODEL/DEFENSE/ATTACK or SUITE/MODEL/DEFENSE/ATTACK, * for any): %s: %s", quote(s), quote(part), problem)
+		}
+		p.parts[len(p.parts)-len(parts)+i] = part
+	}
+	if suffix != "" { // names may hold an @ too
+		p.base = p.parts[3]
+		p.parts[3] += suffix
+	}
+	return p, nil
+}
+
+// Matches reports whether a cell is one that the pattern names. epsilon is nil for clean
+// images; one that differs from the pattern's by less than 1 % is the same.
+func (p CellPattern) Matches(suite, model, defense, attack string, epsilon *float64) bool {
+	for i, name := range []string{suite, model, defense} {
+		if p.parts[i] != "*" && p.parts[i] != name {
+			return false
+		}
+	}
+	if p.parts[3] == "*" || p.parts[3] == attack {
+		return true
+	}
+	return p.epsilon > 0 && (p.base == "*" || p.base == attack) && epsilon != nil && math.Abs(*epsilon-p.epsilon) < 0.01*p.epsilon
+}

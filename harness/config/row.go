@@ -1,0 +1,206 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// row is a key of an object: what it takes, what it is for and when it may be given. The decoder,
+// docs/schema/config.schema.json and the tables of docs/config.md follow from it.
+type row struct {
+	key      string
+	value    value
+	required bool
+	def      string   // the default as a config writes it; "" for none
+	applied  bool     // whoever uses the value applies the default, not the decoder
+	doc      string   // one line; says in words a default that follows from something else
+	only     []string // names of the object's forms that have the key; nil: all of them
+}
+
+func required(key string, v value, doc string) row {
+	return row{key: key, value: v, required: true, doc: doc}
+}
+func optional(key string, v value, def, doc string) row {
+	return row{key: key, value: v, def: def, doc: doc}
+}
+
+// in limits a row to some of the object's forms.
+func (r row) in(forms ...string) row {
+	r.only = forms
+	return r
+}
+
+// value is what a key takes, bound to where it goes.
+type value struct {
+	decode func(d *decoder, n *node, where string)
+	schema func() schema
+	want   string   // "a whole number from 1 up"
+	words  []string // of a choice
+}
+
+// schema is a JSON Schema.
+type schema = map[string]any
+
+// object is a mapping with fixed keys.
+type object struct {
+	rows  []row
+	forms []form // nil: there is one
+	// either has pairs of keys by form: a config gives one key of the pair.
+	either map[string][2]string
+	also   []schema // what holds between keys
+	// check looks at what no row says, once every row holds.
+	check func(d *decoder, n *node, where string)
+}
+
+// form is one of an object's forms, which the values of some of its keys decide.
+type form struct {
+	name string
+	when [][2]string // keys and values
+	why  string      // it has not all keys; "" for a list of those it has
+}
+
+// formsBy makes a form of each value of a key, of the value's name.
+func formsBy(key string, values []string) []form {
+	forms := make([]form, len(values))
+	for i, v := range values {
+		forms[i] = form{name: v, when: [][2]string{{key, v}}}
+	}
+	return forms
+}
+
+func (f form) String() string {
+	last := f.when[len(f.when)-1]
+	return last[0] + " " + last[1]
+}
+
+// form finds the object's form by its keys or their defaults; ok is false where one of them is at fault.
+func (o object) form(n *node) (f form, ok bool) {
+	if o.forms == nil {
+		return form{}, true
+	}
+	for _, f := range o.forms {
+		if !slices.ContainsFunc(f.when, func(is [2]string) bool { return o.text(n, is[0]) != is[1] }) {
+			return f, true
+		}
+	}
+	return form{}, false
+}
+
+// text is what a key has in a mapping, or by default.
+func (o object) text(n *node, key string) string {
+	if v := n.get(key); v != nil {
+		return v.text
+	}
+	i := slices.IndexFunc(o.rows, func(r row) bool { return r.key == key })
+	return o.rows[i].def
+}
+
+// of are the rows of a form. Where no form is found they are those of all forms and those that
+// decide about the form.
+func (o object) of(f form) []row {
+	var rows []row
+	for _, r := range o.rows {
+		if r.only == nil || slices.Contains(r.only, f.name) || f.name == "" && o.decides(r.key) {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+func (o object) decides(key string) bool {
+	return slices.ContainsFunc(o.forms, func(f form) bool {
+		return slices.ContainsFunc(f.when, func(is [2]string) bool { return is[0] == key })
+	})
+}
+
+// keys are those of rows, each once.
+func keys(rows []row) (list []string) {
+	for _, r := range rows {
+		if !slices.Contains(list, r.key) {
+			list = append(list, r.key)
+		}
+	}
+	return list
+}
+
+func join(where, key string) string {
+	if where == "" {
+		return key
+	}
+	return where + "." + key
+}
+
+// decode decodes a mapping, in the order of the rows.
+func (o object) decode(d *decoder, n *node, where string) {
+	name := cmp.Or(where, "the config")
+	if n.kind != mapNode {
+		d.fail(n.pos, "%s must be a mapping with keys like %s, not %s", name, o.rows[0].key, n.describe())
+		return
+	}
+	before := len(d.errs)
+	form, ok := o.form(n)
+	rows := o.of(form)
+	known := keys(rows)
+	unknown := false // and perhaps a slip for a key that seems to be lacking
+	for _, e := range n.entries {
+		elsewhere := slices.Contains(keys(o.rows), e.key)
+		switch {
+		case slices.Contains(known, e.key) || elsewhere && !ok:
+		case elsewhere:
+			d.exclude(e, where, form, cmp.Or(form.why, "its keys are "+strings.Join(known, ", ")))
+		default:
+			unknown = true
+			all := known
+			if !ok {
+				all = keys(o.rows)
+			}
+			d.fail(e.pos, "unknown key %s in %s%s", quote(e.key), name, hint(e.key, "known keys", all))
+		}
+	}
+	for _, r := range rows {
+		switch v := n.get(r.key); {
+		case v != nil:
+			r.value.decode(d, v, join(where, r.key))
+		case r.required && !unknown:
+			d.fail(n.pos, "%s lacks the key %s", name, quote(r.key))
+		case r.def != "" && !r.applied:
+			r.value.decode(d, defaultNode(r.def, n.pos), join(where, r.key))
+		}
+	}
+	if pair, ok := o.either[form.name]; ok && len(d.errs) == before {
+		switch a, b := n.get(pair[0]), n.get(pair[1]); {
+		case a == nil && b == nil:
+			d.fail(n.pos, "%s needs %s or %s", name, pair[0], pair[1])
+		case a != nil && b != nil:
+			d.fail(b.pos, "%s takes either %s or %s, not both", name, pair[0], pair[1])
+		}
+	}
+	if o.check != nil && len(d.errs) == before {
+		o.check(d, n, where)
+	}
+}
+
+// exclude reports a key that the form of its object does not have.
+func (d *decoder) exclude(e entry, where string, f form, why string) {
+	key := join(where, e.key)
+	remove := "remove it"
+	if d.sets { // the form may come from the command line, the key from the file
+		remove += fmt.Sprintf(" (or --set %s=null)", key)
+	}
+	d.fail(e.pos, "%s can't be given with %s: %s; %s", key, f, why, remove)
+}
+
+// defaultNode is a default as if it stood in the config; {} is a mapping with defaults only.
+func defaultNode(text string, pos position) *node {
+	if text == "{}" {
+		return &node{kind: mapNode, pos: pos}
+	}
+	return &node{pos: pos, text: text}
+}
+
+// value is an object as the value of a key.
+func (o object) value() value {
+	return value{decode: o.decode, schema: o.schema, want: "a mapping"}
+}
