@@ -93,13 +93,15 @@ func TestEndlessNames(t *testing.T) {
 
 func TestFit(t *testing.T) {
 	st := style(normal, false)
-	for _, s := range []string{strings.Repeat("i", 250), strings.Repeat("i", 400), strings.Repeat("i", 401), strings.Repeat("il ", 1000), strings.Repeat("W", 100000)} {
+	for _, s := range []string{strings.Repeat("i", 250), strings.Repeat("i", 400), strings.Repeat("i", 401),
+		strings.Repeat("il ", 1000), strings.Repeat("W", 100000)} {
 		for _, w := range []vg.Length{3, 20, 60, 200, twoColumns} {
 			got := fit(s, st, w)
 			if st.Width(got) > w || got == "" && st.Width("W…") <= w {
 				t.Errorf("%d letters in %v: %q", len(s), w, got)
 			}
-			if one := len([]rune(got)); got != s && w > 200 && st.Width(strings.Repeat(s[:1], one)+"…") < 0.9*w && one < fitEnd*5/3 {
+			if one := len([]rune(got)); got != s && w > 200 && st.Width(strings.Repeat(s[:1], one)+"…") < 0.9*w &&
+				one < fitEnd*5/3 {
 				t.Errorf("%d letters in %v: only %d of them", len(s), w, one)
 			}
 		}
@@ -109,7 +111,8 @@ func TestFit(t *testing.T) {
 // Axes have a few labels whatever results may hold: up to 1e100, equal values, none.
 func TestAxes(t *testing.T) {
 	t.Parallel()
-	for _, of := range [][2]float64{{1e-100, 1e100}, {1e-30, 1e30}, {1e-3, 1e3}, {0.2, 0.3}, {5, 5}, {0, 1e100}, {0, 0}, {3, -3}} {
+	for _, of := range [][2]float64{{1e-100, 1e100}, {1e-30, 1e30}, {1e-3, 1e3}, {0.2, 0.3}, {5, 5}, {0, 1e100}, {0, 0},
+		{3, -3}} {
 		for _, log := range []bool{false, true} {
 			if log && of[0] == 0 {
 				continue
@@ -135,7 +138,8 @@ func TestAxes(t *testing.T) {
 // Whatever suites are called, no two elements of a page have one id, and links lead somewhere.
 func TestIDsAreUnique(t *testing.T) {
 	f := fixture()
-	names := []string{"rule", "headline", "knowledge", "provenance", "reading", "theory", "fits", "radars", "results", "gallery", "headline-loop", "suite", ".headline", "reading-gallery"}
+	names := []string{"rule", "headline", "knowledge", "provenance", "reading", "theory", "fits", "radars", "results",
+		"gallery", "headline-loop", "suite", ".headline", "reading-gallery"}
 	cells, cases := slices.Clone(f.Cells), slices.Clone(f.Gallery.Cases)
 	for _, name := range names {
 		for _, of := range []string{"real", "../white box"} {
@@ -175,7 +179,8 @@ func TestIDsAreUnique(t *testing.T) {
 			t.Errorf("two elements have the id %s", m[1])
 		}
 	}
-	for _, want := range []string{"reading-gallery", "gallery-rule", "headline", "theory", "note-.headline-loop", "note-.knowledge-loop", "note-headline-loop", "note-knowledge-loop"} {
+	for _, want := range []string{"reading-gallery", "gallery-rule", "headline", "theory", "note-.headline-loop",
+		"note-.knowledge-loop", "note-headline-loop", "note-knowledge-loop"} {
 		if ids[want] == 0 {
 			t.Errorf("nothing has the id %s", want)
 		}

@@ -160,7 +160,8 @@ func (a accuracyPanel) height(vg.Length) vg.Length {
 func (a accuracyPanel) draw(p pen, left, top, width, _, _ vg.Length) {
 	st := style(9, true)
 	p.write(fit(clean(a.model), st, width), vg.Point{X: left + width/2, Y: top}, st, p.ink, -0.5, -1)
-	chart := vg.Rectangle{Min: vg.Point{X: left, Y: top - panelTitle - a.chartHeight()}, Max: vg.Point{X: left + width, Y: top - panelTitle}}
+	chart := vg.Rectangle{Min: vg.Point{X: left, Y: top - panelTitle - a.chartHeight()}, Max: vg.Point{X: left + width,
+		Y: top - panelTitle}}
 	if a.s.radar() {
 		a.drawRadar(p, chart)
 	} else {
@@ -262,7 +263,8 @@ func (a accuracyPanel) drawValues(p pen, left, top, width vg.Length) {
 		p.segment(p.grid, 0.4, vg.Point{X: left, Y: y}, vg.Point{X: right, Y: y})
 		p.write(titles[i], vg.Point{X: left, Y: y - lineStep/2}, st, p.ink, 0, -0.5)
 		for j, one := range lines {
-			p.write(value(one.Cells[i]), vg.Point{X: left + label + col*vg.Length(j+1) - 2, Y: y - lineStep/2}, st, p.ink, -1, -0.5)
+			p.write(value(one.Cells[i]), vg.Point{X: left + label + col*vg.Length(j+1) - 2, Y: y - lineStep/2}, st,
+				p.ink, -1, -0.5)
 		}
 	}
 }

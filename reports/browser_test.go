@@ -55,7 +55,8 @@ func TestBrowserFixture(t *testing.T) {
 
 	// Both schemes: other paper, other ink, and figures that follow.
 	look := func() []string {
-		return testbrowser.Eval[[]string](p, `[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color, getComputedStyle(document.querySelector('svg.fig path')).fill]`)
+		return testbrowser.Eval[[]string](p,
+			`[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color, getComputedStyle(document.querySelector('svg.fig path')).fill]`)
 	}
 	p.Scheme("light")
 	day := look()
@@ -105,7 +106,8 @@ func TestBrowserSorts(t *testing.T) {
 	}
 	sorted := func(how, state string) {
 		t.Helper()
-		if got := testbrowser.Eval[string](p, fmt.Sprintf("document.querySelector(%q).getAttribute('aria-sort') ?? ''", head)); got != state {
+		if got := testbrowser.Eval[string](p, fmt.Sprintf("document.querySelector(%q).getAttribute('aria-sort') ?? ''",
+			head)); got != state {
 			t.Errorf("after %s aria-sort is %q, want %q", how, got, state)
 		}
 		if got := p.Column(table, 2); !slices.Equal(got, want[state]) {
@@ -124,28 +126,34 @@ func TestBrowserSorts(t *testing.T) {
 	sorted("Space", "descending")
 	// What is missing stays below in both directions; the two numbers are of the first and third line.
 	const gaps = table + " thead th:nth-child(5) button"
-	for _, want := range [][]string{{"0.00 / 30.10", "0.10 / 32.20", "0.00 / –", "0.10 / –"}, {"0.10 / 32.20", "0.00 / 30.10", "0.00 / –", "0.10 / –"}} {
+	for _, want := range [][]string{{"0.00 / 30.10", "0.10 / 32.20", "0.00 / –", "0.10 / –"},
+		{"0.10 / 32.20", "0.00 / 30.10", "0.00 / –", "0.10 / –"}} {
 		p.Do(chromedp.Click(chromedp.CSS(gaps)))
 		if got := p.Column(table, 4); !slices.Equal(got, want) {
 			t.Errorf("with gaps the rows are %q, want %q", got, want)
 		}
 	}
-	if c := testbrowser.Eval[string](p, fmt.Sprintf("getComputedStyle(document.querySelector(%q)).color", table+" tbody th.repeat")); c != testbrowser.Eval[string](p, "getComputedStyle(document.body).color") {
+	if c := testbrowser.Eval[string](p, fmt.Sprintf("getComputedStyle(document.querySelector(%q)).color",
+		table+" tbody th.repeat")); c != testbrowser.Eval[string](p, "getComputedStyle(document.body).color") {
 		t.Errorf("a row heading that repeated the line above is %s when it no longer does", c)
 	}
 
 	// Names sort as words, durations by their seconds, and sums stay below.
 	p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelectorAll('details').forEach(d => { d.open = true; })"))
-	costs := testbrowser.Eval[string](p, `(() => { const t = [...document.querySelectorAll('#suite-real table')].find(t => t.tFoot); t.id = 'costs'; return t.caption.textContent; })()`)
+	costs := testbrowser.Eval[string](p,
+		`(() => { const t = [...document.querySelectorAll('#suite-real table')].find(t => t.tFoot); t.id = 'costs'; return t.caption.textContent; })()`)
 	if !strings.Contains(costs, "Time") {
 		t.Fatalf("sums of %q", costs)
 	}
 	p.Do(chromedp.Click(chromedp.CSS("#costs thead th:last-child button")))
-	seconds := testbrowser.Eval[[]float64](p, `[...document.querySelector('#costs').tBodies[0].rows].map(r => Number(r.lastElementChild.dataset.value))`)
+	seconds := testbrowser.Eval[[]float64](p,
+		`[...document.querySelector('#costs').tBodies[0].rows].map(r => Number(r.lastElementChild.dataset.value))`)
 	if len(seconds) != 8 || !slices.IsSorted(seconds) || seconds[0] == seconds[7] {
 		t.Errorf("durations in the order %v", seconds)
 	}
-	if foot := testbrowser.Eval[string](p, "document.querySelector('#costs').rows[document.querySelector('#costs').rows.length - 1].innerText"); !strings.HasPrefix(foot, "Sum") {
+	if foot := testbrowser.Eval[string](p,
+		"document.querySelector('#costs').rows[document.querySelector('#costs').rows.length - "+
+			"1].innerText"); !strings.HasPrefix(foot, "Sum") {
 		t.Errorf("the last row is %q", foot)
 	}
 	p.Quiet()
@@ -156,8 +164,11 @@ func TestBrowserSorts(t *testing.T) {
 func big() (*result.File, []result.Record) {
 	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
 	linf, l2, l1 := "linf", "l2", "l1"
-	attacks := []attacked{{"aa-linf", linf, "autoattack-standard/1", 8. / 255}, {"aa-l2", l2, "autoattack-standard/1", 0.5}, {"aa-l1", l1, "autoattack-standard/1", 12}, {"pgd", linf, "pgd/1", 8. / 255}}
-	s := result.Suite{Name: "big", Dataset: "cifar10-test", Mode: "whitebox-through", Models: []string{"a", "b", "c"}, Controls: []string{"pca"}, Attacks: []string{"aa-linf", "aa-l2", "aa-l1", "pgd"}}
+	attacks := []attacked{{"aa-linf", linf, "autoattack-standard/1", 8. / 255},
+		{"aa-l2", l2, "autoattack-standard/1", 0.5}, {"aa-l1", l1, "autoattack-standard/1", 12}, {"pgd", linf, "pgd/1",
+			8. / 255}}
+	s := result.Suite{Name: "big", Dataset: "cifar10-test", Mode: "whitebox-through", Models: []string{"a", "b", "c"},
+		Controls: []string{"pca"}, Attacks: []string{"aa-linf", "aa-l2", "aa-l1", "pgd"}}
 	const n = 334
 	var correct [][][]int
 	for m := range s.Models {
@@ -168,7 +179,8 @@ func big() (*result.File, []result.Record) {
 	var recs []result.Record
 	for _, c := range f.Cells {
 		for i := range n {
-			r := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack, Epsilon: c.Epsilon, Image: i, Label: i % 10, Margin: rng.NormFloat64()}
+			r := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
+				Epsilon: c.Epsilon, Image: i, Label: i % 10, Margin: rng.NormFloat64()}
 			if i < c.Correct {
 				r.Verdict = 1
 			} else if c.Epsilon != nil {
@@ -193,9 +205,11 @@ func big() (*result.File, []result.Record) {
 	}
 	for bytes := 0; bytes < 3<<19; { // 1.5 MiB
 		m, a := len(f.Gallery.Cases)%3, len(f.Gallery.Cases)%4
-		c := fixtureCase("big", s.Models[m], "pca", attacks[a].name, attacks[a].norm, attacks[a].epsilon, result.Broken, 64, 64)
+		c := fixtureCase("big", s.Models[m], "pca", attacks[a].name, attacks[a].norm, attacks[a].epsilon, result.Broken,
+			64, 64)
 		c.Image = len(f.Gallery.Cases)
-		for _, p := range []*[]byte{&c.Pictures.Clean, &c.Pictures.Adversarial, &c.Pictures.Perturbation, &c.Pictures.Healed} {
+		for _, p := range []*[]byte{&c.Pictures.Clean, &c.Pictures.Adversarial, &c.Pictures.Perturbation,
+			&c.Pictures.Healed} {
 			*p = noise()
 			bytes += len(*p)
 		}
@@ -220,7 +234,8 @@ func TestBrowserBig(t *testing.T) {
 	}
 	p := testbrowser.Open(t, ctx, path)
 	wall, busy := p.Opened()
-	t.Logf("%d cells, %d records: %.2f MiB, opened in %v with %v of processor time", len(f.Cells), len(recs), float64(info.Size())/(1<<20), wall, busy)
+	t.Logf("%d cells, %d records: %.2f MiB, opened in %v with %v of processor time", len(f.Cells), len(recs),
+		float64(info.Size())/(1<<20), wall, busy)
 	if busy <= 0 || busy > time.Second {
 		t.Errorf("opening the page takes %v of processor time", busy)
 	}
@@ -230,7 +245,8 @@ func TestBrowserBig(t *testing.T) {
 
 	// Words filter the rows of a long table, in any order and whatever their case.
 	const fold = "#suite-big details.fold"
-	p.Do(chromedp.Evaluate[chromedp.Void](`(() => { const d = [...document.querySelectorAll('` + fold + `')].find(d => d.querySelector('summary').textContent.includes('by class')); d.id = 'classes'; d.open = true; })()`))
+	p.Do(chromedp.Evaluate[chromedp.Void](`(() => { const d = [...document.querySelectorAll('` + fold +
+		`')].find(d => d.querySelector('summary').textContent.includes('by class')); d.id = 'classes'; d.open = true; })()`))
 	const table = "#classes table"
 	if all := p.Column(table, 0); len(all) != 30 {
 		t.Fatalf("%d rows of 3 models and 10 classes", len(all))
@@ -240,7 +256,8 @@ func TestBrowserBig(t *testing.T) {
 	if len(got) == 0 || len(got) == 30 || slices.ContainsFunc(got, func(m string) bool { return m != "b" }) {
 		t.Errorf("after the words 7 and B the rows are of the models %q", got)
 	}
-	if said := testbrowser.Eval[string](p, "document.querySelector('#classes output').value"); said != fmt.Sprintf("%d of 30 rows", len(got)) {
+	if said := testbrowser.Eval[string](p, "document.querySelector('#classes "+
+		"output').value"); said != fmt.Sprintf("%d of 30 rows", len(got)) {
 		t.Errorf("the count says %q of %d rows", said, len(got))
 	}
 	p.Check("big")

@@ -79,7 +79,10 @@ func paletted(img image.Image) image.Image {
 		}
 	}
 	key := func(c color.RGBA) int { return int(c.R)<<16 | int(c.G)<<8 | int(c.B) }
-	all := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int { return cmp.Or(count[b]-count[a], key(a)-key(b)) })
+	all := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int {
+		return cmp.Or(count[b]-count[a],
+			key(a)-key(b))
+	})
 	for _, off := range []int{5, 10, 16} {
 		colours, index := cover(all, off)
 		if len(colours) > 256 {
@@ -201,12 +204,14 @@ func inline(s sheet) template.HTML {
 		case day[0] == '#':
 			return "var(--" + day[1:] + "-" + other[1:] + ")"
 		}
-		return strings.Replace(day, "<image", `<image class="day"`, 1) + strings.Replace(other, "<image", `<image class="night"`, 1)
+		return strings.Replace(day, "<image", `<image class="day"`, 1) + strings.Replace(other, "<image",
+			`<image class="night"`, 1)
 	})
 	drawing = strings.NewReplacer("\n", "", "\t", "", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;", "",
 		"font-weight:normal;", "", "font-style:normal;", "").Replace(drawing)
 	width, height := s.size()
-	return template.HTML(fmt.Sprintf(`<svg class="fig" role="img" aria-label="%s" viewBox="0 0 %.5g %.5g" width="%d" height="%d">`,
+	const open = `<svg class="fig" role="img" aria-label="%s" viewBox="0 0 %.5g %.5g" width="%d" height="%d">`
+	return template.HTML(fmt.Sprintf(open,
 		html.EscapeString(s.Alt), width.Points(), height.Points(), cssPixels(width), cssPixels(height)) + drawing)
 }
 

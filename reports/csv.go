@@ -115,7 +115,8 @@ func renderCSV(w io.Writer, v *view) error {
 			line = line[:0]
 			cell := one.cell
 			if cell == nil { // published, and not run
-				cell = &result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: one.model, Defense: one.defense, Mode: s.Mode,
+				cell = &result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: one.model, Defense: one.defense,
+					Mode:   s.Mode,
 					Attack: one.col.Attack, Epsilon: one.col.Epsilon}
 				if one.col.norm != "" {
 					cell.Norm = &one.col.norm

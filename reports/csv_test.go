@@ -24,7 +24,8 @@ func TestCSVReadBack(t *testing.T) {
 	hostile := hostileFile()
 	for i := range hostile.Cells { // names that a spreadsheet would compute, or a quote ends
 		c := &hostile.Cells[i]
-		c.Dataset = []string{`=HYPERLINK("http://example.org")`, "+1", "-1", "@SUM(A1)", "'text", `a "quoted", name`, "two\nlines\tand\ra tab", "=", "'"}[i%9]
+		c.Dataset = []string{`=HYPERLINK("http://example.org")`, "+1", "-1", "@SUM(A1)", "'text", `a "quoted", name`,
+			"two\nlines\tand\ra tab", "=", "'"}[i%9]
 		c.Accuracy, c.Seconds = 1./3, 1e-9
 	}
 	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostile} {
@@ -44,7 +45,8 @@ func TestCSVReadBack(t *testing.T) {
 			at[column] = i
 		}
 		key := func(c *result.Cell) string {
-			return fmt.Sprintf("%q", []string{clean(c.Suite), clean(c.Dataset), clean(c.Model), clean(c.Defense), clean(c.Mode), clean(c.Attack), fmt.Sprint(orMinusOne(c.Epsilon))})
+			return fmt.Sprintf("%q", []string{clean(c.Suite), clean(c.Dataset), clean(c.Model), clean(c.Defense),
+				clean(c.Mode), clean(c.Attack), fmt.Sprint(orMinusOne(c.Epsilon))})
 		}
 		cells := map[string]*result.Cell{}
 		for i := range f.Cells {
@@ -61,7 +63,8 @@ func TestCSVReadBack(t *testing.T) {
 				}
 				return x
 			}
-			read := &result.Cell{Suite: uninert(row[at["suite"]]), Dataset: uninert(row[at["dataset"]]), Model: uninert(row[at["model"]]),
+			read := &result.Cell{Suite: uninert(row[at["suite"]]), Dataset: uninert(row[at["dataset"]]),
+				Model:   uninert(row[at["model"]]),
 				Defense: uninert(row[at["defense"]]), Mode: uninert(row[at["mode"]]), Attack: uninert(row[at["attack"]])}
 			if row[at["epsilon"]] != "" {
 				e := number("epsilon")
@@ -72,7 +75,8 @@ func TestCSVReadBack(t *testing.T) {
 				t.Errorf("%s: no cell is %s", name, key(read))
 				continue
 			}
-			if int(number("n")) != c.N || int(number("correct")) != c.Correct || number("accuracy") != c.Accuracy || number("ci_low") != c.CI95[0] ||
+			if int(number("n")) != c.N || int(number("correct")) != c.Correct || number("accuracy") != c.Accuracy ||
+				number("ci_low") != c.CI95[0] ||
 				number("ci_high") != c.CI95[1] || number("max_norm") != c.MaxNorm || number("seconds") != c.Seconds {
 				t.Errorf("%s: %s has other numbers: %q", name, key(read), row)
 			}
@@ -97,7 +101,8 @@ func TestSeedsInTables(t *testing.T) {
 		if c := &f.Cells[i]; c.Suite == "real" && c.Attack == "aa-linf" {
 			c.Verdicts = strings.Repeat("1", c.Correct) + strings.Repeat("0", c.N-c.Correct)
 			for j, k := range []int{c.Correct, c.Correct + 10} {
-				c.Seeds = append(c.Seeds, result.SeedScore{Seed: uint64(j), Correct: k, Accuracy: float64(k) / float64(c.N), Verdicts: strings.Repeat("1", k) + strings.Repeat("0", c.N-k)})
+				c.Seeds = append(c.Seeds, result.SeedScore{Seed: uint64(j), Correct: k,
+					Accuracy: float64(k) / float64(c.N), Verdicts: strings.Repeat("1", k) + strings.Repeat("0", c.N-k)})
 			}
 		}
 	}
@@ -115,7 +120,8 @@ func TestSeedsInTables(t *testing.T) {
 		if x, err := strconv.ParseFloat(std, 64); err == nil {
 			std = fmt.Sprintf("%.9f", x)
 		}
-		got := strings.Join([]string{l["seeds"], l["accuracy_mean"], std, l["accuracy_min"], l["accuracy_max"], l["accuracy_every_seed"]}, " ")
+		got := strings.Join([]string{l["seeds"], l["accuracy_mean"], std, l["accuracy_min"], l["accuracy_max"],
+			l["accuracy_every_seed"]}, " ")
 		want := "     "
 		if l["suite"] == "real" && l["attack"] == "aa-linf" {
 			several++

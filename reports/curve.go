@@ -168,9 +168,9 @@ func (c curve) at(epsilon float64) float64 {
 // distanceTable says how large the perturbations are that break the images, for the
 // cells that tell: the curves in numbers.
 func (s *suite) distanceTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Smallest perturbation found that breaks an image that is right" + s.ofFirstSeed()),
-		Head: []string{"Model", "Defense", "Attack", "Right images", "Unbroken", "10 % below", "Median", "90 % below"}}
-	s.each(func(c *result.Cell, col column) {
+	what := "Smallest perturbation found that breaks an image that is right" + s.ofFirstSeed()
+	head := []string{"Right images", "Unbroken", "10 % below", "Median", "90 % below"}
+	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
 		m := s.distances(c)
 		if m == nil {
 			return
@@ -181,15 +181,14 @@ func (s *suite) distanceTable() table {
 				standing++
 			}
 		}
-		line := []box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title()), text(thousands(int64(len(m.reach)))), text(thousands(int64(standing)))}
+		said := []any{thousands(len(m.reach)), thousands(standing)}
 		for _, q := range []float64{0.1, 0.5, 0.9} {
-			said := "> " + number.Format(*c.Epsilon)
-			if d := rankOf(m.reach, q); !math.IsInf(d, 1) {
-				said = threeDigits(d)
+			if d := rankOf(m.reach, q); math.IsInf(d, 1) {
+				said = append(said, "> "+number.Format(*c.Epsilon))
+			} else {
+				said = append(said, threeDigits(d))
 			}
-			line = append(line, text(said))
 		}
-		t.Rows = append(t.Rows, line)
+		add(said...)
 	})
-	return t.marked()
 }

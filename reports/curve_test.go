@@ -34,7 +34,8 @@ func TestCurvesFromDistances(t *testing.T) {
 	if n := len(fab[0].Steps); n != 1+109+1 || fab[0].end() != 8./255 {
 		t.Errorf("%d steps up to %v", n, fab[0].end())
 	}
-	for e, right := range map[float64]int{0: 164, 0.99 / 164 * 12 / 255: 164, 1.01 / 164 * 12 / 255: 163, 2. / 255: 137, 4. / 255: 110, 8. / 255: 55} {
+	for e, right := range map[float64]int{0: 164, 0.99 / 164 * 12 / 255: 164, 1.01 / 164 * 12 / 255: 163, 2. / 255: 137,
+		4. / 255: 110, 8. / 255: 55} {
 		if got := fab[0].at(e); math.Abs(got-float64(right)/200) > 1e-12 {
 			t.Errorf("at %v the curve has %v, %d of 200 stand", e, got, right)
 		}
@@ -45,7 +46,8 @@ func TestCurvesFromDistances(t *testing.T) {
 		}
 	}
 	// The control was given images made on another network: its cells alone are known.
-	if want := []point{{0, 0.805}, {2. / 255, 0.75}, {4. / 255, 0.67}, {8. / 255, 0.505}}; !slices.Equal(fab[1].Steps, want) {
+	if want := []point{{0, 0.805}, {2. / 255, 0.75}, {4. / 255, 0.67}, {8. / 255, 0.505}}; !slices.Equal(fab[1].Steps,
+		want) {
 		t.Errorf("control: %v, want %v", fab[1].Steps, want)
 	}
 	if len(bisection[0].Steps) != 1+100 || bisection[0].at(0.5) != float64(164-50)/200 {
@@ -65,20 +67,32 @@ func TestCurvesNeedEveryDistance(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*result.File, recs) recs{
-		"no records":              func(*result.File, recs) recs { return nil },
-		"ended at first success":  func(f *result.File, r recs) recs { each(f, func(c *result.Cell) { c.VerdictOnly = true }); return r },
-		"made on another network": func(f *result.File, r recs) recs { each(f, func(c *result.Cell) { c.Steps = nil }); return r },
+		"no records": func(*result.File, recs) recs { return nil },
+		"ended at first success": func(f *result.File,
+			r recs) recs {
+			each(f, func(c *result.Cell) { c.VerdictOnly = true })
+			return r
+		},
+		"made on another network": func(f *result.File,
+			r recs) recs {
+			each(f, func(c *result.Cell) { c.Steps = nil })
+			return r
+		},
 		"an image is missing": func(_ *result.File, r recs) recs {
 			return slices.DeleteFunc(r, func(r result.Record) bool { return r.Image == 7 })
 		},
 		"broken by another attack": func(_ *result.File, r recs) recs {
 			return without(r, func(r result.Record) bool { return r.Image == 163 })
 		},
-		"no attack minimised norms": func(_ *result.File, r recs) recs { return without(r, func(result.Record) bool { return true }) },
+		"no attack minimised norms": func(_ *result.File,
+			r recs) recs {
+			return without(r, func(result.Record) bool { return true })
+		},
 	} {
 		s := curveSuite(t, change)
 		panels := s.Curves()
-		if len(panels) != 1 || panels[0].Attack.Title() != "FAB-T ℓ∞" || !slices.Equal(panels[0].Lines[0].Steps, panels[0].Lines[0].Points) {
+		if len(panels) != 1 || panels[0].Attack.Title() != "FAB-T ℓ∞" ||
+			!slices.Equal(panels[0].Lines[0].Steps, panels[0].Lines[0].Points) {
 			t.Errorf("%s: panels %+v", name, panels)
 		}
 		if rows := s.distanceTable().Rows; rows != nil {
@@ -111,7 +125,8 @@ func TestDistanceTable(t *testing.T) {
 	want := []string{
 		"FAB-T ℓ∞ (2/255) | 164 | 137 | " + threeDigits(17./164*12/255) + " | > 2/255 | > 2/255",
 		"FAB-T ℓ∞ (4/255) | 164 | 110 | " + threeDigits(17./164*12/255) + " | > 4/255 | > 4/255",
-		"FAB-T ℓ∞ (8/255) | 164 | 55 | " + threeDigits(17./164*12/255) + " | " + threeDigits(83./164*12/255) + " | > 8/255",
+		"FAB-T ℓ∞ (8/255) | 164 | 55 | " + threeDigits(17./164*12/255) + " | " + threeDigits(83./164*12/255) +
+			" | > 8/255",
 		"Bisection ℓ2 (1) | 164 | 64 | 0.17 | 0.83 | > 1",
 	}
 	if !slices.Equal(got, want) {
@@ -125,8 +140,10 @@ func TestTicks(t *testing.T) {
 		most int
 		want string
 	}{
-		{8. / 255, 4, "0 2/255 4/255 6/255 8/255"}, {8. / 255, 3, "0 4/255 8/255"}, {1. / 255, 5, "0 1/255"}, {0.3, 6, "0 0.05 0.1 0.15 0.2 0.25 0.3"},
-		{0.5, 4, "0 0.2 0.4"}, {1, 5, "0 0.2 0.4 0.6 0.8 1"}, {12, 4, "0 5 10"}, {12, 0, "0"}, {0.031, 4, "0 0.01 0.02 0.03"}, {2000, 4, "0 500 1000 1500 2000"}, {3e-200, 4, "0 1e-200 2e-200 3e-200"},
+		{8. / 255, 4, "0 2/255 4/255 6/255 8/255"}, {8. / 255, 3, "0 4/255 8/255"}, {1. / 255, 5, "0 1/255"}, {0.3, 6,
+			"0 0.05 0.1 0.15 0.2 0.25 0.3"},
+		{0.5, 4, "0 0.2 0.4"}, {1, 5, "0 0.2 0.4 0.6 0.8 1"}, {12, 4, "0 5 10"}, {12, 0, "0"}, {0.031, 4,
+			"0 0.01 0.02 0.03"}, {2000, 4, "0 500 1000 1500 2000"}, {3e-200, 4, "0 1e-200 2e-200 3e-200"},
 		{math.MaxFloat64, 4, "0 5e+307 1e+308 1.5e+308"},
 	} {
 		panel := curves{Lines: []curve{{Points: []point{{0, 1}, {c.end, 0.5}}}}}

@@ -25,9 +25,11 @@ func fullCurves(s *suite) sheet {
 // curveSheet fills a sheet with curves: a step curve a defense, with a marker at every cell.
 func (s *suite) curveSheet(f sheet, all []curves) sheet {
 	var shown []string
-	f.Alt = fmt.Sprintf("Robustness curves, accuracy in %% against epsilon%s, %s (%s).", s.ofFirstSeed(), s.Heading(), s.Facts())
+	f.Alt = fmt.Sprintf("Robustness curves, accuracy in %% against epsilon%s, %s (%s).", s.ofFirstSeed(), s.Heading(),
+		s.Facts())
 	for _, c := range all {
-		p := plotPanel{Title: clean(c.Model), X: "ε", Y: c.Attack.Title(), High: curveHeight, Box: [4]float64{0, 0, c.end(), 1},
+		p := plotPanel{Title: clean(c.Model), X: "ε", Y: c.Attack.Title(), High: curveHeight, Box: [4]float64{0, 0,
+			c.end(), 1},
 			YTicks: perCent(), XTicks: c.ticks(int((f.panelWidth() - 44) / 44))}
 		var marks []plotSeries
 		for _, line := range c.Lines {
@@ -45,7 +47,8 @@ func (s *suite) curveSheet(f sheet, all []curves) sheet {
 			}
 			p.Series, marks = append(p.Series, steps), append(marks, cells)
 			shown = append(shown, line.Defense)
-			f.Alt += fmt.Sprintf(" %s, %s, %s: %s.", clean(c.Model), defenseName(line.Defense), c.Attack.Title(), c.words(line, s.N))
+			f.Alt += fmt.Sprintf(" %s, %s, %s: %s.", clean(c.Model), defenseName(line.Defense), c.Attack.Title(),
+				c.words(line, s.N))
 		}
 		p.Series = append(p.Series, marks...)
 		f.Panels = append(f.Panels, p)

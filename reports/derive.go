@@ -75,7 +75,9 @@ func derive(f *result.File) *view {
 	v := &view{File: f}
 	byName := map[string]*suite{}
 	add := func(rs result.Suite) *suite {
-		rs.Models, rs.Controls, rs.Attacks = slices.Clone(rs.Models), slices.Clone(rs.Controls), slices.Clone(rs.Attacks)
+		for _, names := range []*[]string{&rs.Models, &rs.Controls, &rs.Attacks} {
+			*names = slices.Clone(*names)
+		}
 		s := &suite{Suite: rs, cells: map[cellKey]*result.Cell{}, attacks: f.Attacks}
 		byName[rs.Name] = s
 		v.Suites = append(v.Suites, s)
@@ -176,6 +178,14 @@ func (s *suite) arrangeColumns() {
 // same reports whether two columns are one attack at one strength.
 func (c column) same(as column) bool {
 	return c.Attack == as.Attack && orMinusOne(c.Epsilon) == orMinusOne(as.Epsilon)
+}
+
+// heads are the columns' titles.
+func (s *suite) heads() (out []string) {
+	for _, c := range s.Columns {
+		out = append(out, c.Title())
+	}
+	return out
 }
 
 // Cell returns the cell of a model, a defense ("none" or a control) and a column, or nil.

@@ -48,7 +48,8 @@ func texts(t *testing.T, doc string) []svgText {
 				num := func(s string) float64 { x, _ := strconv.ParseFloat(s, 64); return x }
 				size := num(fontSize.FindStringSubmatch(a["style"])[1])
 				x, y := num(a["x"]), num(a["y"])
-				out = append(out, svgText{left: x, right: x + num(a["textLength"]), top: y - 0.72*size, bottom: y + 0.2*size})
+				out = append(out, svgText{left: x, right: x + num(a["textLength"]), top: y - 0.72*size, bottom: y +
+					0.2*size})
 			}
 		case xml.CharData:
 			if inside {
@@ -65,13 +66,15 @@ func texts(t *testing.T, doc string) []svgText {
 func extreme(models, controls, axes int) *result.File {
 	const name = "a-name-of-sixty-letters-whose-end-is-what-tells-it-from-other"
 	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
-	s := result.Suite{Name: "extreme", Title: "A suite of extremes, whose title is so long that it has to be broken", Dataset: "cifar10-test", Mode: "whitebox-through"}
+	s := result.Suite{Name: "extreme", Title: "A suite of extremes, whose title is so long that it has to be broken",
+		Dataset: "cifar10-test", Mode: "whitebox-through"}
 	for i := range controls {
 		s.Controls = append(s.Controls, fmt.Sprintf("%s-control-%d", name, i))
 	}
 	var attacks []attacked
 	for i := range axes - 1 {
-		a := attacked{fmt.Sprintf("aa-%d", i), []string{"linf", "l2", "l1"}[i%3], "autoattack-standard/1", float64(4*(i+1)) / 255}
+		a := attacked{fmt.Sprintf("aa-%d", i), []string{"linf", "l2", "l1"}[i%3], "autoattack-standard/1",
+			float64(4*(i+1)) / 255}
 		s.Attacks, attacks = append(s.Attacks, a.name), append(attacks, a)
 	}
 	var correct [][][]int
@@ -177,7 +180,8 @@ func TestNumberedAxes(t *testing.T) {
 }
 
 func TestPNG(t *testing.T) {
-	whitebox := map[string]bool{"waterfall--white-box.png": true, "waterfall-detached.png": true, "waterfall-through.png": true}
+	whitebox := map[string]bool{"waterfall--white-box.png": true, "waterfall-detached.png": true,
+		"waterfall-through.png": true}
 	for name, content := range report(t) {
 		if !strings.HasSuffix(name, ".png") {
 			continue
@@ -197,7 +201,8 @@ func TestPNG(t *testing.T) {
 			}
 		}
 		for i, c := range []color.Color{light.paper, light.lines[0], light.lines[1]} { // and baseline, first control
-			if i == 2 && strings.HasPrefix(name, "waterfall-") && !whitebox[name] || // only the undefended network was attacked
+			if i == 2 && strings.HasPrefix(name, "waterfall-") && !whitebox[name] ||
+				// only the undefended network was attacked
 				i == 1 && strings.HasPrefix(name, "control-") { // only controls have traces
 				continue
 			}

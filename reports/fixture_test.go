@@ -35,14 +35,17 @@ func addCells(f *result.File, s result.Suite, n int, attacks []attacked, correct
 	f.Suites = append(f.Suites, s)
 	f.Datasets[s.Dataset] = result.Dataset{N: n, SHA256: strings.Repeat("5a", 32)}
 	for m, model := range s.Models {
-		f.Models[model] = result.Model{SHA256: strings.Repeat("c0", 32), Parameters: 11173962, Segments: 10, FLOPs: 557000000}
+		f.Models[model] = result.Model{SHA256: strings.Repeat("c0", 32), Parameters: 11173962, Segments: 10,
+			FLOPs: 557000000}
 		for d, defense := range slices.Concat([]string{"none"}, s.Controls) {
 			for a, k := range correct[m][d] {
 				if k < 0 {
 					continue
 				}
-				c := result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: model, Defense: defense, Mode: s.Mode, Attack: "none",
-					N: n, Correct: k, Accuracy: float64(k) / float64(n), CI95: wilson(k, n), Steps: []result.Step{}, Seconds: 0.25 + float64(m)}
+				c := result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: model, Defense: defense, Mode: s.Mode,
+					Attack: "none",
+					N:      n, Correct: k, Accuracy: float64(k) / float64(n), CI95: wilson(k,
+						n), Steps: []result.Step{}, Seconds: 0.25 + float64(m)}
 				c.VerdictOnly = d > 0 && a > 0 && s.Mode != "oblivious"
 				if a > 0 {
 					at := attacks[a-1]
@@ -53,10 +56,13 @@ func addCells(f *result.File, s result.Suite, n int, attacks []attacked, correct
 					}
 				}
 				if d > 0 && s.Name == "single" {
-					c.Solver = &result.Solver{Method: "greedy", Objective: 4.5, Greedy: 4.5, ControlNorm: 0.5, PassesPerRun: 2.1}
+					c.Solver = &result.Solver{Method: "greedy", Objective: 4.5, Greedy: 4.5, ControlNorm: 0.5,
+						PassesPerRun: 2.1}
 				} else if d > 0 {
-					c.Warnings = []result.Warning{{ID: loopID, Message: "the defense " + defense + " solves an optimisation problem for every image"}}
-					c.Solver = &result.Solver{Method: "msa", Objective: 3.21 + float64(a), Greedy: 4.5 + float64(a), BelowGreedy: 0.985, ControlNorm: 0.731, PassesPerRun: 41.4}
+					c.Warnings = []result.Warning{{ID: loopID, Message: "the defense " + defense +
+						" solves an optimisation problem for every image"}}
+					c.Solver = &result.Solver{Method: "msa", Objective: 3.21 + float64(a), Greedy: 4.5 + float64(a),
+						BelowGreedy: 0.985, ControlNorm: 0.731, PassesPerRun: 41.4}
 				}
 				f.Cells = append(f.Cells, c)
 			}
@@ -81,24 +87,31 @@ func steps(start, end, n int) []result.Step {
 // two models and controls with awkward names, one with a single attack, three of
 // attackers who know more, and one of curves.
 func fixture() *result.File {
-	f := &result.File{Schema: result.Schema, Created: time.Date(2025, 3, 14, 15, 9, 26, 0, time.UTC), ConfigSHA256: strings.Repeat("ab", 32), Seed: 7,
-		Environment: result.Environment{Selfheal: "0.1.0", Go: "go1.26", ONNXRuntime: "1.22.0", Provider: "cpu", Workers: 2, Batch: 64, CPU: "Example CPU"},
-		Datasets:    map[string]result.Dataset{}, Models: map[string]result.Model{}}
+	f := &result.File{Schema: result.Schema, Created: time.Date(2025, 3, 14, 15, 9, 26, 0, time.UTC),
+		ConfigSHA256: strings.Repeat("ab", 32), Seed: 7,
+		Environment: result.Environment{Selfheal: "0.1.0", Go: "go1.26", ONNXRuntime: "1.22.0", Provider: "cpu",
+			Workers: 2, Batch: 64, CPU: "Example CPU"},
+		Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
 	aa := "autoattack-standard/1"
-	addCells(f, result.Suite{Name: "real", Title: "CIFAR-10, adversarially trained", Dataset: "cifar10-test", Mode: "oblivious",
+	addCells(f, result.Suite{Name: "real", Title: "CIFAR-10, adversarially trained", Dataset: "cifar10-test",
+		Mode:   "oblivious",
 		Models: []string{"resnet-2b"}, Controls: []string{"pca"}, Attacks: []string{"aa-linf", "aa-l2", "aa-l1"}}, 200,
 		[]attacked{{"aa-linf", "linf", aa, 8. / 255}, {"aa-l2", "l2", aa, 0.5}, {"aa-l1", "l1", aa, 12}},
 		[][][]int{{{164, 51, 59, 8}, {161, 92, 104, 66}}})
 	addCells(f, result.Suite{Name: "../white box", Dataset: "tiny & small", Mode: "whitebox-detached",
-		Models: []string{scriptName, texName}, Controls: []string{"pca", "auto_encoder"}, Attacks: []string{"aa-linf", "pgd-fast", "pgd-slow", "aa-l1"}}, 1000,
-		[]attacked{{"aa-linf", "linf", aa, 4. / 255}, {"aa-linf", "linf", aa, 8. / 255}, {"pgd-fast", "l2", "pgd/1", 0.8}, {"pgd-slow", "l2", "pgd/1", 0.8}},
-		[][][]int{{{577, 2, 0, 17, 15}, {599, 461, 301, 499, 480}, {590, 421, -1, 520, 500}}, {{580, 3, 1, 14, 14}, {593, 443, 322, 479, 460}, {-1, -1, -1, -1, -1}}})
+		Models: []string{scriptName, texName}, Controls: []string{"pca", "auto_encoder"}, Attacks: []string{"aa-linf",
+			"pgd-fast", "pgd-slow", "aa-l1"}}, 1000,
+		[]attacked{{"aa-linf", "linf", aa, 4. / 255}, {"aa-linf", "linf", aa, 8. / 255},
+			{"pgd-fast", "l2", "pgd/1", 0.8}, {"pgd-slow", "l2", "pgd/1", 0.8}},
+		[][][]int{{{577, 2, 0, 17, 15}, {599, 461, 301, 499, 480}, {590, 421, -1, 520, 500}},
+			{{580, 3, 1, 14, 14}, {593, 443, 322, 479, 460}, {-1, -1, -1, -1, -1}}})
 	addCells(f, result.Suite{Name: "single", Dataset: "cifar10-test", Mode: "oblivious",
 		Models: []string{"resnet-2b"}, Controls: []string{"pca"}, Attacks: []string{"square-linf"}}, 200,
 		[]attacked{{"square-linf", "linf", "square/1", 0.05}}, [][][]int{{{164, 77}, {161, 0}}})
 	// The first suite's network and control before attackers who know more.
 	known := func(mode string, attacks []attacked, correct [][][]int) {
-		s := result.Suite{Name: mode, Dataset: "cifar10-test", Mode: "whitebox-" + mode, Models: []string{"resnet-2b"}, Controls: []string{"pca"}}
+		s := result.Suite{Name: mode, Dataset: "cifar10-test", Mode: "whitebox-" + mode, Models: []string{"resnet-2b"},
+			Controls: []string{"pca"}}
 		for _, a := range attacks {
 			s.Attacks = append(s.Attacks, a.name)
 		}
@@ -109,15 +122,21 @@ func fixture() *result.File {
 	known("through", []attacked{{"pgd-linf", "linf", "pgd/1", 8. / 255}, l2}, [][][]int{{{164, 60, 59}, {161, 49, 61}}})
 	addCells(f, result.Suite{Name: "curve", Title: "Robustness curves", Dataset: "cifar10-test", Mode: "oblivious",
 		Models: []string{"resnet-2b"}, Controls: []string{"pca"}, Attacks: []string{"fab", "bisection"}}, 200,
-		[]attacked{{"fab", "linf", "fab-t/1", 2. / 255}, {"fab", "linf", "fab-t/1", 4. / 255}, {"fab", "linf", "fab-t/1", 8. / 255}, {"bisection", "l2", "bisection/1", 1}},
+		[]attacked{{"fab", "linf", "fab-t/1", 2. / 255}, {"fab", "linf", "fab-t/1", 4. / 255},
+			{"fab", "linf", "fab-t/1", 8. / 255}, {"bisection", "l2", "bisection/1", 1}},
 		[][][]int{{{164, 137, 110, 55, 64}, {161, 150, 134, 101, 118}}})
 	warn := func(i int, w ...result.Warning) { f.Cells[i].Warnings = append(f.Cells[i].Warnings, w...) }
-	zero := result.Warning{ID: "zero-gradient", Message: "3 of 164 images have a gradient of zero; <b>results</b> may be optimistic"}
+	zero := result.Warning{ID: "zero-gradient", Message: "3 of 164 images have a gradient of zero; <b>results</b> may " +
+		"" +
+		"" +
+		"be optimistic"}
 	warn(1, zero)
 	warn(2, zero, result.Warning{ID: "odd-name", Message: "the name 50%_of & is odd"})
 	warn(5, result.Warning{ID: "budget", Message: "stopped at 5 steps"})
-	f.Fits = []result.Fit{{Control: "pca", Model: "resnet-2b", At: "input", Dim: 3072, Rank: 217, Variance: 0.9901, Samples: 10000, Seconds: 4.25},
-		{Control: "pca", Model: "resnet-2b", At: "last", Dim: 512, Rank: 9, Variance: 0.9932, Samples: 10000, Cached: true}}
+	f.Fits = []result.Fit{{Control: "pca", Model: "resnet-2b", At: "input", Dim: 3072, Rank: 217, Variance: 0.9901,
+		Samples: 10000, Seconds: 4.25},
+		{Control: "pca", Model: "resnet-2b", At: "last", Dim: 512, Rank: 9, Variance: 0.9932, Samples: 10000,
+			Cached: true}}
 	d := f.Datasets["cifar10-test"]
 	d.Format, d.Limit, d.Indices, d.Classes = "cifar10-bin", 200, []int{4, 8, 15, 16, 23, 42}, 10
 	f.Datasets["cifar10-test"] = d
@@ -126,17 +145,21 @@ func fixture() *result.File {
 	m.Output, m.Split = "logits", []string{"/conv/out", "/<pool>/out"}
 	f.Models["resnet-2b"] = m
 	f.Attacks = map[string]result.Attack{
-		"pgd-linf": {Kind: "pgd", Title: "PGD-40, 2 restarts", Recipe: "pgd/1", Norm: "linf", Epsilons: []float64{8. / 255},
+		"pgd-linf": {Kind: "pgd", Title: "PGD-40, 2 restarts", Recipe: "pgd/1", Norm: "linf",
+			Epsilons:   []float64{8. / 255},
 			Parameters: result.Parameters{"steps": 40, "restarts": 2, "step_size": 2. / 255, "random_start": true}},
 		"aa-linf": {Kind: "autoattack", Title: "AutoAttack (custom: APGD-CE; Square, 5000 queries)", Version: "custom",
-			Recipe: "autoattack-custom/1", Norm: "linf", Epsilons: []float64{4. / 255, 8. / 255}, Components: []result.Component{
-				{Kind: "apgd-ce", Parameters: result.Parameters{"steps": 100.}}, {Kind: "square", Parameters: result.Parameters{"queries": 5000.}}}},
+			Recipe: "autoattack-custom/1", Norm: "linf", Epsilons: []float64{4. / 255,
+				8. / 255}, Components: []result.Component{
+				{Kind: "apgd-ce", Parameters: result.Parameters{"steps": 100.}}, {Kind: "square",
+					Parameters: result.Parameters{"queries": 5000.}}}},
 	}
 	f.Controls = map[string]result.Control{"pca": {
 		Solver: result.Parameters{"method": "msa", "outer": 3, "learning_rate": 0.003},
 		Layers: []result.Layer{
 			{At: "input", Embedding: result.LayerEmbedding{Kind: "linear", Fit: "cifar10-train", Variance: 0.99}},
-			{At: "2", Embedding: result.LayerEmbedding{Kind: "onnx", Path: "fcn-<32>.onnx", SHA256: strings.Repeat("e1", 32)}},
+			{At: "2", Embedding: result.LayerEmbedding{Kind: "onnx", Path: "fcn-<32>.onnx",
+				SHA256: strings.Repeat("e1", 32)}},
 		}}}
 	addTraces(f)
 	f.Gallery = fixtureGallery()
@@ -151,7 +174,8 @@ func records(f *result.File) []result.Record {
 			continue
 		}
 		for i := range c.N {
-			r := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack, Epsilon: c.Epsilon, Image: i, Margin: float64(c.Correct-i) / 20}
+			r := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
+				Epsilon: c.Epsilon, Image: i, Margin: float64(c.Correct-i) / 20}
 			start := 164 // images that the model is right on
 			if c.Defense != "none" {
 				start = 161
@@ -197,7 +221,8 @@ func nearest(c result.Cell, i int) float64 {
 func crowded(epsilons int) *result.File {
 	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
 	s := result.Suite{Name: "crowded", Title: "Five models, two controls", Dataset: "cifar10-test", Mode: "oblivious",
-		Controls: []string{"pca", "a-control-with-a-rather-long-name-that-goes-on"}, Attacks: []string{"aa-linf", "aa-l2", "aa-l1"}}
+		Controls: []string{"pca", "a-control-with-a-rather-long-name-that-goes-on"}, Attacks: []string{"aa-linf",
+			"aa-l2", "aa-l1"}}
 	var attacks []attacked
 	for _, norm := range []string{"linf", "l2", "l1"} {
 		for e := range epsilons {
@@ -206,7 +231,8 @@ func crowded(epsilons int) *result.File {
 	}
 	var correct [][][]int
 	for m := range 5 {
-		s.Models = append(s.Models, fmt.Sprintf("WRN-%d-8-with-a-rather-long-name-that-may-not-run-into-its-neighbour", 10+m))
+		s.Models = append(s.Models, fmt.Sprintf("WRN-%d-8-with-a-rather-long-name-that-may-not-run-into-its-neighbour",
+			10+m))
 		var of [][]int
 		for d := range 3 {
 			row := []int{9471 - 100*m - 80*d}

@@ -58,7 +58,10 @@ func (s *suite) Gallery(g *result.Gallery) *galleryView {
 	kinds := map[string]bool{}
 	for _, c := range g.Cases {
 		eps := c.Epsilon
-		i := slices.IndexFunc(s.Columns, func(k column) bool { return k.Attack == c.Attack && orMinusOne(k.Epsilon) == eps })
+		i := slices.IndexFunc(s.Columns, func(k column) bool {
+			return k.Attack == c.Attack &&
+				orMinusOne(k.Epsilon) == eps
+		})
 		if c.Suite != s.Name || i < 0 || s.Cell(c.Model, c.Defense, s.Columns[i]) == nil {
 			continue
 		}
@@ -86,14 +89,16 @@ func galleryRule(kinds map[string]bool) string {
 	if kinds[result.Healed] || kinds[result.NotHealed] {
 		chosen = "that the attack broke and the control healed, and the first that the control did not heal"
 	}
-	return "Chosen by verdicts, not by looks: of each attack and control the first image, in data set order, " + chosen + "."
+	return "Chosen by verdicts, not by looks: of each attack and control the first image, in data set order, " +
+		chosen + "."
 }
 
 // card arranges one case.
 func (s *suite) card(c result.GalleryCase, col column) galleryCard {
 	p, name := c.Pictures, classOf(c.Label, c.LabelName)
 	defense := defenseName(c.Defense)
-	out := galleryCard{Heading: fmt.Sprintf("%s: image %d, %s", kindNames[c.Kind], c.Image, name), Small: max(p.Width, p.Height) <= smallPicture, Trace: courseOf(c.Trace)}
+	out := galleryCard{Heading: fmt.Sprintf("%s: image %d, %s", kindNames[c.Kind], c.Image, name), Small: max(p.Width,
+		p.Height) <= smallPicture, Trace: courseOf(c.Trace)}
 	facts := []string{clean(c.Model), defense, col.Title(), clean(s.Mode)}
 	if c.Defense == "none" {
 		facts = slices.Delete(facts, 1, 2)
@@ -117,7 +122,8 @@ func (s *suite) card(c result.GalleryCase, col column) galleryCard {
 	if c.VerdictOnly {
 		strength += ", at the attack's first success"
 	}
-	add("Perturbation ×"+threeDigits(p.Magnification), fmt.Sprintf("What the attack added to image %d, %s times as strong, around mid-grey", c.Image, threeDigits(p.Magnification)), p.Perturbation, strength)
+	add("Perturbation ×"+threeDigits(p.Magnification), fmt.Sprintf("What the attack added to image %d, %s times as "+
+		"strong, around mid-grey", c.Image, threeDigits(p.Magnification)), p.Perturbation, strength)
 	add("Adversarial", fmt.Sprintf("Image %d after the attack", c.Image), p.Adversarial, "", after...)
 	if c.Controlled == nil {
 		return out
@@ -176,7 +182,8 @@ func courseOf(t []result.GallerySweep) string {
 	}
 	out := "Objective " + objectives[0]
 	if len(t) > 1 {
-		out = fmt.Sprintf("Objective %s (greedy start, %s)", strings.Join(objectives, " → "), plural(len(t)-1, "sweep"))
+		course := strings.Join(objectives, " → ")
+		out = fmt.Sprintf("Objective %s (greedy start, %s)", course, plural(len(t)-1, "sweep"))
 	}
 	return out + "; ‖u_t‖ " + strings.Join(norms, ", ") + "."
 }

@@ -30,11 +30,16 @@ func pngOf(w, h int, c color.Color) []byte {
 
 // fixtureCase is a case of the fixture whose label is 3; broken says which network answers 5
 // on the adversarial image.
-func fixtureCase(suite, model, defense, attack, norm string, epsilon float64, kind string, w, h int) result.GalleryCase {
-	right, wrong := result.GalleryAnswer{Class: 3, Name: "cat", Margin: 2.125}, result.GalleryAnswer{Class: 5, Name: "<i>dog</i>", Margin: -1.5}
-	c := result.GalleryCase{Suite: suite, Model: model, Defense: defense, Attack: attack, Norm: norm, Epsilon: epsilon, Kind: kind,
-		Image: 17, Label: 3, LabelName: "cat", Perturbation: epsilon, Undefended: result.GalleryAnswers{Clean: right, Adversarial: wrong},
-		Pictures: result.GalleryPictures{Width: w, Height: h, Clean: pngOf(w, h, color.NRGBA{200, 0, 0, 255}), Perturbation: pngOf(w, h, color.Gray{128}), Magnification: 15,
+func fixtureCase(suite, model, defense, attack, norm string, epsilon float64, kind string, w,
+	h int) result.GalleryCase {
+	right, wrong := result.GalleryAnswer{Class: 3, Name: "cat", Margin: 2.125}, result.GalleryAnswer{Class: 5,
+		Name: "<i>dog</i>", Margin: -1.5}
+	c := result.GalleryCase{Suite: suite, Model: model, Defense: defense, Attack: attack, Norm: norm, Epsilon: epsilon,
+		Kind:  kind,
+		Image: 17, Label: 3, LabelName: "cat", Perturbation: epsilon, Undefended: result.GalleryAnswers{Clean: right,
+			Adversarial: wrong},
+		Pictures: result.GalleryPictures{Width: w, Height: h, Clean: pngOf(w, h, color.NRGBA{200, 0, 0, 255}),
+			Perturbation: pngOf(w, h, color.Gray{128}), Magnification: 15,
 			Adversarial: pngOf(w, h, color.NRGBA{0, 200, 0, 255})}}
 	if defense == "none" {
 		return c
@@ -48,7 +53,8 @@ func fixtureCase(suite, model, defense, attack, norm string, epsilon float64, ki
 		c.Pictures.Healed, at = pngOf(w, h, color.NRGBA{0, 0, 200, 255}), "input"
 	}
 	for k := range 3 {
-		c.Trace = append(c.Trace, result.GallerySweep{Objective: 4 / float64(1+k), Layers: []result.SolverLayer{{At: at, ControlNorm: 0.5 + float64(k), Loss: 4 / float64(1+k)}}})
+		c.Trace = append(c.Trace, result.GallerySweep{Objective: 4 / float64(1+k),
+			Layers: []result.SolverLayer{{At: at, ControlNorm: 0.5 + float64(k), Loss: 4 / float64(1+k)}}})
 	}
 	return c
 }
@@ -57,7 +63,9 @@ func fixtureCase(suite, model, defense, attack, norm string, epsilon float64, ki
 func fixtureGallery() *result.Gallery {
 	large := fixtureCase("../white box", scriptName, "auto_encoder", "pgd-fast", "l2", 0.8, result.Broken, 90, 60)
 	large.VerdictOnly, large.LabelName = true, ""
-	return &result.Gallery{Schema: result.GallerySchema, Notes: []result.GalleryNote{{Suite: "single", Message: "incomplete: the pictures of a run have 1.5 MiB at most"}},
+	return &result.Gallery{Schema: result.GallerySchema,
+		Notes: []result.GalleryNote{{Suite: "single", Message: "incomplete: the pictures of a run have 1.5 MiB at " +
+			"most"}},
 		Cases: []result.GalleryCase{
 			fixtureCase("real", "resnet-2b", "pca", "aa-linf", "linf", 8./255, result.Healed, 4, 3),
 			fixtureCase("real", "resnet-2b", "pca", "aa-l2", "l2", 0.5, result.NotHealed, 4, 3),
@@ -77,7 +85,8 @@ func addTraces(f *result.File) {
 		attack := float64(len(c.Attack))
 		switch c.Suite {
 		case "real", "../white box":
-			c.Solver.Layers = []result.SolverLayer{{At: "input", ControlNorm: 4 + attack/10, Loss: 2.5}, {At: "/blocks/<b>.2/Add_output_0", ControlNorm: 0.6, Loss: 0.7 + float64(i)}}
+			c.Solver.Layers = []result.SolverLayer{{At: "input", ControlNorm: 4 + attack/10, Loss: 2.5},
+				{At: "/blocks/<b>.2/Add_output_0", ControlNorm: 0.6, Loss: 0.7 + float64(i)}}
 			c.Solver.Traced = 8
 			for k := range 4 {
 				c.Solver.Sweeps = append(c.Solver.Sweeps, c.Solver.Objective+math.Pow(2, -float64(k)))
@@ -108,9 +117,11 @@ func TestGalleryOfAPage(t *testing.T) {
 		t.Fatalf("%d cards", len(cards))
 	}
 	for i, want := range [][]string{
-		{"<h4>Healed: image 17, cat</h4>", "resnet-2b · pca · AA ℓ∞ (8/255) · oblivious", "Perturbation ×15", "ℓ∞ norm 0.0314", `<i>undefended</i> <span class="wrong">&lt;i&gt;dog&lt;/i&gt; −1.5 ✗`,
+		{"<h4>Healed: image 17, cat</h4>", "resnet-2b · pca · AA ℓ∞ (8/255) · oblivious", "Perturbation ×15",
+			"ℓ∞ norm 0.0314", `<i>undefended</i> <span class="wrong">&lt;i&gt;dog&lt;/i&gt; −1.5 ✗`,
 			`<i>controlled</i> <span class="right">cat &#43;2.12 ✓<span class="spoken"> right</span>`, "<b>Healed</b>", "Objective 4 → 2 → 1.333 (greedy start, 2 sweeps); ‖u_t‖ 2.5 at input."},
-		{"<h4>Not healed: image 17, cat</h4>", "AA ℓ2 (0.5)", "<b>Controlled</b>", `<div class="absent" style="aspect-ratio: 4 / 3">acts on hidden states (last): no picture</div>`, `<i>controlled</i> <span class="wrong">`},
+		{"<h4>Not healed: image 17, cat</h4>", "AA ℓ2 (0.5)", "<b>Controlled</b>",
+			`<div class="absent" style="aspect-ratio: 4 / 3">acts on hidden states (last): no picture</div>`, `<i>controlled</i> <span class="wrong">`},
 	} {
 		for _, w := range want {
 			if !strings.Contains(cards[i], w) {
@@ -130,20 +141,25 @@ func TestGalleryOfAPage(t *testing.T) {
 		}
 	}
 	broken := section(t, page, `<h3 id="gallery--white-box">`, "<h3")
-	for _, w := range []string{"<h4>Broken: image 17, class 3</h4>", "&lt;script&gt;alert(1)&lt;/script&gt; · auto_encoder · PGD ℓ2 (0.8)", "at the attack&#39;s first success", `<img src="data:image/png;base64,`, "pgd-fast · whitebox-detached</p>"} {
+	for _, w := range []string{"<h4>Broken: image 17, class 3</h4>", "&lt;script&gt;alert(1)&lt;/script&gt; · " +
+		"auto_encoder · PGD ℓ2 (0.8)", "at the attack&#39;s first " +
+		"success", `<img src="data:image/png;base64,`, "pgd-fast · whitebox-detached</p>"} {
 		if !strings.Contains(broken, w) {
 			t.Errorf("the case of the other suite lacks %s", w)
 		}
 	}
-	if alone := section(t, page, `<h3 id="gallery-through">`, "</ul>"); strings.Contains(alone, "controlled") || strings.Count(alone, "<img") != 3 {
+	if alone := section(t, page, `<h3 id="gallery-through">`, "</ul>"); strings.Contains(alone, "controlled") ||
+		strings.Count(alone, "<img") != 3 {
 		t.Errorf("the case of an undefended network: %s", alone)
 	}
-	if single := section(t, page, `<h3 id="gallery-single">`, `<h3 id="traces-single">`); !strings.Contains(single, "Gallery incomplete: the pictures of a run have 1.5 MiB at most.") || strings.Contains(single, "<ul") {
+	if single := section(t, page, `<h3 id="gallery-single">`, `<h3 id="traces-single">`); !strings.Contains(single,
+		"Gallery incomplete: the pictures of a run have 1.5 MiB at most.") || strings.Contains(single, "<ul") {
 		t.Errorf("a suite without cases: %s", single)
 	}
 	f := fixture()
 	f.Gallery = nil
-	if without := writeFixture(t, f, nil)["report.html"]; strings.Contains(without, `id="gallery`) || strings.Contains(without, "#gallery") {
+	if without := writeFixture(t, f, nil)["report.html"]; strings.Contains(without, `id="gallery`) ||
+		strings.Contains(without, "#gallery") {
 		t.Error("a report without a gallery has a part of one")
 	}
 }
@@ -172,7 +188,8 @@ func TestGalleryKeepsThePageSmall(t *testing.T) {
 func TestControlTraces(t *testing.T) {
 	files := report(t)
 	page := section(t, files["report.html"], `<h3 id="traces-real">`, "</section>")
-	for _, w := range []string{"Control norm ‖u_t‖ by layer; attacker: oblivious", "Running loss by layer", "2: /blocks/&lt;b&gt;.2/Add_output_0", "Objective after each sweep", ">4.4<", ">0.6<", ">4.21<", ">3.335<"} {
+	for _, w := range []string{"Control norm ‖u_t‖ by layer; attacker: oblivious", "Running loss by layer",
+		"2: /blocks/&lt;b&gt;.2/Add_output_0", "Objective after each sweep", ">4.4<", ">0.6<", ">4.21<", ">3.335<"} {
 		if !strings.Contains(page, w) {
 			t.Errorf("the traces lack %s", w)
 		}
@@ -185,7 +202,8 @@ func TestControlTraces(t *testing.T) {
 	if files["control-curve.svg"] != "" || strings.Contains(files["report.html"], `id="traces-curve"`) {
 		t.Error("traces of a suite that has none")
 	}
-	if single := section(t, files["report.html"], `<h3 id="traces-single">`, "</section>"); !strings.Contains(single, ">boundary 2<") {
+	if single := section(t, files["report.html"], `<h3 id="traces-single">`, "</section>"); !strings.Contains(single,
+		">boundary 2<") {
 		t.Error("the layer at boundary 2 is not named")
 	}
 	for _, x := range texts(t, files["control-single.svg"]) {
@@ -198,17 +216,20 @@ func TestControlTraces(t *testing.T) {
 // Figures of traces keep their texts apart, whatever the names and the numbers of layers,
 // attacks and sweeps; more networks than a figure holds have tables alone.
 func TestTraceFigures(t *testing.T) {
-	for _, c := range []struct{ models, layers, sweeps, epsilons int }{{1, 1, 0, 1}, {1, 2, 3, 1}, {2, 3, 1, 2}, {3, 6, 40, 3}, {3, 12, 3, 1}} {
+	for _, c := range []struct{ models, layers, sweeps, epsilons int }{{1, 1, 0, 1}, {1, 2, 3, 1}, {2, 3, 1, 2},
+		{3, 6, 40, 3}, {3, 12, 3, 1}} {
 		f := crowded(c.epsilons)
 		f.Suites[0].Models = f.Suites[0].Models[:c.models]
-		f.Cells = slices.DeleteFunc(f.Cells, func(x result.Cell) bool { return !slices.Contains(f.Suites[0].Models, x.Model) })
+		f.Cells = slices.DeleteFunc(f.Cells,
+			func(x result.Cell) bool { return !slices.Contains(f.Suites[0].Models, x.Model) })
 		for i := range f.Cells {
 			s := f.Cells[i].Solver
 			if s == nil {
 				continue
 			}
 			for l := range c.layers {
-				s.Layers = append(s.Layers, result.SolverLayer{At: fmt.Sprintf("/blocks/blocks.%d/Add_output_0", l), ControlNorm: math.Pow(10, -float64(l%4)) * float64(1+i%7), Loss: 1})
+				s.Layers = append(s.Layers, result.SolverLayer{At: fmt.Sprintf("/blocks/blocks.%d/Add_output_0", l),
+					ControlNorm: math.Pow(10, -float64(l%4)) * float64(1+i%7), Loss: 1})
 			}
 			for k := range c.sweeps {
 				s.Sweeps, s.Traced = append(s.Sweeps, 100/float64(1+k)), 8
@@ -230,7 +251,8 @@ func TestTraceFigures(t *testing.T) {
 		}
 	}
 	s := derive(f).Suites[0]
-	if v := s.Traces(); hasTraceFigure(s) || v == nil || v.Figure != nil || len(v.Tables) != 2 || !strings.Contains(v.Reading, "10 networks") {
+	if v := s.Traces(); hasTraceFigure(s) || v == nil || v.Figure != nil || len(v.Tables) != 2 ||
+		!strings.Contains(v.Reading, "10 networks") {
 		t.Errorf("ten networks: %+v", v)
 	}
 }

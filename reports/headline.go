@@ -97,13 +97,13 @@ func (v *view) headlineTable() table {
 		})
 	}
 	if has(func(s span) bool { return s.Mark == loopMark }) {
-		t.Notes = append(t.Notes, footnote{loopMark, loopID + ": the control solves an optimisation problem for every image"})
+		t.note(loopMark, loopID+": the control solves an optimisation problem for every image")
 	}
 	if has(func(s span) bool { return s.Mark != "" && s.Mark != loopMark }) {
-		t.Notes = append(t.Notes, footnote{"", "Other marks are those of the footnotes of the line's suite."})
+		t.note("", "Other marks are those of the footnotes of the line's suite.")
 	}
 	if slices.ContainsFunc(v.Suites, func(s *suite) bool { return s.seeds() > 1 }) {
-		t.Notes = append(t.Notes, footnote{"", "Of several seeds the accuracy is mean ± standard deviation, the interval the first seed's."})
+		t.note("", "Of several seeds the accuracy is mean ± standard deviation, the interval the first seed's.")
 	}
 	return t.marked()
 }
@@ -131,7 +131,8 @@ func (s *suite) headline(r row, vary varied) []box {
 		attack = attack[:1]
 	}
 	line = append(line, s.pair(first, scored, true, vary.controlled), s.pair(lowest, scored, true, vary.controlled),
-		s.pair(lowest, func(c *result.Cell) string { return cmp.Or(interval(c), dash) }, false, vary.controlled), text(strings.Join(attack, " / ")))
+		s.pair(lowest, func(c *result.Cell) string { return cmp.Or(interval(c), dash) }, false,
+			vary.controlled), text(strings.Join(attack, " / ")))
 	if vary.modes {
 		line = append(line, text(modeOf(s.Mode).Title))
 	}

@@ -26,7 +26,8 @@ var pageFuncs = template.FuncMap{
 }
 
 // page is the HTML page's template; its tables are those of tables.go.
-var page = template.Must(template.New("report.html.tmpl").Funcs(pageFuncs).ParseFS(assets, "assets/report.html.tmpl", "assets/table.html.tmpl", "assets/study.html.tmpl", "assets/theorybody.html.tmpl", "assets/gallery.html.tmpl"))
+var page = template.Must(template.New("report.html.tmpl").Funcs(pageFuncs).ParseFS(assets, "assets/report.html.tmpl",
+	"assets/table.html.tmpl", "assets/study.html.tmpl", "assets/theorybody.html.tmpl", "assets/gallery.html.tmpl"))
 
 // pageData is what the template sees.
 type pageData struct {
@@ -117,7 +118,8 @@ func writePage(w io.Writer, t *template.Template, more string, data func(style t
 
 // page is all that the page says.
 func (v *view) page() pageData {
-	d := pageData{Title: v.Title(), Quoted: v.quoted, Headline: v.headline(), Tested: v.tested(), Standing: v.headlineTable(), Knows: v.knowledgeTable(),
+	d := pageData{Title: v.Title(), Quoted: v.quoted, Headline: v.headline(), Tested: v.tested(),
+		Standing: v.headlineTable(), Knows: v.knowledgeTable(),
 		Studies: v.studyPages(), Theory: v.theory.body(), Modes: v.attackers(), Fits: v.fitTable(),
 		Run: v.provenance(), Command: shellCommand(v.File.Command), Made: v.made()}
 	if len(d.Standing.Rows) <= mostSentences && !v.quoted {
@@ -134,7 +136,8 @@ func (v *view) page() pageData {
 		d.Showcase = &f
 	}
 	for _, s := range v.Suites {
-		ps := pageSuite{Slug: s.Slug, Heading: s.Heading(), Mode: clean(s.Mode), Facts: s.Facts(), Attacker: s.Attacker(), Missing: s.Missing(),
+		ps := pageSuite{Slug: s.Slug, Heading: s.Heading(), Mode: clean(s.Mode), Facts: s.Facts(),
+			Attacker: s.Attacker(), Missing: s.Missing(),
 			Accuracy: s.accuracyTable(), Compared: s.comparisonTable()}
 		d.Compared = d.Compared || len(ps.Compared.Rows) > 0
 		if !v.quoted { // else nothing was run that there is more to say of, and the figures stand by themselves
@@ -163,14 +166,17 @@ func (s *suite) fill(ps *pageSuite, panels bool) {
 			ps.Figures = append(ps.Figures, inlined(s.caption("Accuracy in %"+comma(s.drawn())), s.pageAccuracies(m)))
 		}
 		if f := s.waterfallsOf(m); f.Panels != nil {
-			ps.Components = append(ps.Components, inlined(s.caption("Accuracy in % after each component"+s.ofFirstSeed()), f))
+			ps.Components = append(ps.Components,
+				inlined(s.caption("Accuracy in % after each component"+s.ofFirstSeed()), f))
 		}
 	}
 	for _, c := range s.Curves() {
-		ps.Curves = append(ps.Curves, inlined(s.caption("Accuracy in % against ε"+s.ofFirstSeed()), s.curveSheet(inPage(), []curves{c})))
+		ps.Curves = append(ps.Curves, inlined(s.caption("Accuracy in % against ε"+s.ofFirstSeed()),
+			s.curveSheet(inPage(), []curves{c})))
 	}
 	ps.Intervals, ps.Classes = s.intervalTable(), s.classTables()
-	for _, t := range []table{s.spreadTable(), s.distanceTable(), s.waterfallTable(), s.solverTable(), s.marginTable(), s.costTable()} {
+	for _, t := range []table{s.spreadTable(), s.distanceTable(), s.waterfallTable(), s.solverTable(), s.marginTable(),
+		s.costTable()} {
 		if len(t.Rows) > 0 {
 			ps.Details = append(ps.Details, t)
 		}
@@ -193,7 +199,8 @@ func cssColour(c color.Color) string {
 // policy allows a page its own style, its own pictures and this one script, and no request.
 func policy(script []byte) string {
 	sum := sha256.Sum256(script)
-	return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" +
+		base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
 // attackers explains the modes of the file's suites.
@@ -220,7 +227,8 @@ func (v *view) headline() string {
 		cells += len(s.cells)
 		missing += s.Missing()
 	}
-	out := fmt.Sprintf("%s, %s, %s", plural(len(v.Suites), "suite"), plural(len(models), "model"), plural(cells, "accuracy", "accuracies"))
+	out := fmt.Sprintf("%s, %s, %s", plural(len(v.Suites), "suite"), plural(len(models), "model"),
+		plural(cells, "accuracy", "accuracies"))
 	if missing > 0 {
 		out += fmt.Sprintf("; partial, %d still to measure", missing)
 	}

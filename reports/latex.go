@@ -68,7 +68,8 @@ func renderLaTeX(w io.Writer, v *view) error {
 		for _, kind := range []struct {
 			label string
 			table table
-		}{{"published", s.comparisonTable()}, {"seeds", s.spreadTable()}, {"distance", s.distanceTable()}, {"components", s.waterfallTable()}} {
+		}{{"published", s.comparisonTable()}, {"seeds", s.spreadTable()}, {"distance",
+			s.distanceTable()}, {"components", s.waterfallTable()}} {
 			for i, t := range kind.table.pages() {
 				texTable(&sb, t, s.texCaption(t), fmt.Sprintf("%s-%s-%d", s.Slug, kind.label, i+1))
 			}
@@ -158,7 +159,8 @@ func (f texForm) table(sb *strings.Builder, t table, caption, label string) {
 	var spec strings.Builder
 	long := make([]bool, len(t.Head))
 	for i := range t.Head {
-		long[i] = i < t.Lead && slices.ContainsFunc(t.Rows, func(r []box) bool { return utf8.RuneCountInString(r[i].plain()) > longName(len(t.Head)) })
+		long[i] = i < t.Lead && slices.ContainsFunc(t.Rows,
+			func(r []box) bool { return utf8.RuneCountInString(r[i].plain()) > longName(len(t.Head)) })
 		switch {
 		case long[i]:
 			fmt.Fprintf(&spec, "p{%dmm}", longName(len(t.Head))*4/3)
@@ -178,7 +180,9 @@ func (f texForm) table(sb *strings.Builder, t table, caption, label string) {
 	case len(t.Head) > 6:
 		size = "scriptsize\n\\tabcolsep=3pt"
 	}
-	fmt.Fprintf(sb, "\n\\begin{table}[htbp]\n\\centering\n\\belowcaptionskip=6pt\n\\def\\arraystretch{1.15}\n\\%s\n\\caption{%s}\n\\label{tab:%s}\n\\begin{tabular}{%s}\n\\hline\n",
+	fmt.Fprintf(sb,
+		"\n\\begin{table}[htbp]\n\\centering\n\\belowcaptionskip=6pt\n\\def\\arraystretch{1.15}\n\\%s\n"+
+			"\\caption{%s}\n\\label{tab:%s}\n\\begin{tabular}{%s}\n\\hline\n",
 		size, texEscape(caption), label, spec.String())
 	if f.strengths != "" {
 		fmt.Fprintf(sb, "\\multicolumn{%d}{c}{%s} \\\\\n\\hline\n", len(t.Head), texEscape(f.strengths))
@@ -237,7 +241,8 @@ func texSep(i int) string {
 }
 
 // texBreaks lets a line end behind what joins the parts of a name.
-var texBreaks = strings.NewReplacer("--", "--", "-", `-\allowbreak `, `\_`, `\_\allowbreak `, "/", `/\allowbreak `, ".", `.\allowbreak `, `\textgreater{}`, `\textgreater{}\allowbreak `)
+var texBreaks = strings.NewReplacer("--", "--", "-", `-\allowbreak `, `\_`, `\_\allowbreak `, "/", `/\allowbreak `, ".",
+	`.\allowbreak `, `\textgreater{}`, `\textgreater{}\allowbreak `)
 
 func texSpan(s span, breaks bool) string {
 	out := texEscape(s.Text)
@@ -261,14 +266,17 @@ var texEscaper = strings.NewReplacer(
 	"|", `\textbar{}`, `"`, `"{}`, "`", "{}`{}", "'", "'{}", "--", "-{}-{}",
 	"[", "{[}", "]", "{]}", // after \\, a bracket would be its argument
 	"ℓ∞", `$\ell_\infty$`, "ℓ1", `$\ell_1$`, "ℓ2", `$\ell_2$`, "ℓ", `$\ell$`, "∞", `$\infty$`,
-	"ε", `$\epsilon$`, "†", `$\dagger$`, "−", "$-$", "±", `$\pm$`, "≤", `$\le$`, "≥", `$\ge$`, "‖", `$\|$`, "…", `\ldots{}`, "→", `$\to$`, "·", `$\cdot$`, "×", `$\times$`, "–", "--", thin, `\,`, nbsp, "~")
+	"ε", `$\epsilon$`, "†", `$\dagger$`, "−", "$-$", "±", `$\pm$`, "≤", `$\le$`, "≥", `$\ge$`,
+	"‖", `$\|$`, "…", `\ldots{}`,
+	"→", `$\to$`, "·", `$\cdot$`, "×", `$\times$`, "–", "--", thin, `\,`, nbsp, "~")
 
 // texEscape writes s for LaTeX with its default fonts. Letters that these lack
 // are named by their code point, so that the file always compiles.
 func texEscape(s string) string {
 	var sb strings.Builder
 	for _, r := range texEscaper.Replace(s) {
-		if r > unicode.MaxLatin1 || (r > unicode.MaxASCII && (!unicode.IsLetter(r) || strings.ContainsRune("ªµºÐÞðþ", r))) {
+		odd := !unicode.IsLetter(r) || strings.ContainsRune("ªµºÐÞðþ", r)
+		if r > unicode.MaxLatin1 || r > unicode.MaxASCII && odd {
 			fmt.Fprintf(&sb, "[U+%04X]", r)
 			continue
 		}

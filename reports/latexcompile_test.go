@@ -15,21 +15,26 @@ import (
 )
 
 // hostile names are those that TeX, its tables or its fonts take for something else.
-var hostile = []string{`a_b%$#&{}~^\`, scriptName, texName, "ε-∞-ℓ2-日本語-😀", `\input{/etc/passwd}\end{document}`, "[2pt] & \\\\ ^^M",
-	"ÀÉÎÕÜßåæçñøÿ ÐÞðþ ªµº «»", "--- -- ``quotes'' ?` !`", "a-name-of-more-than-sixty-letters-that-does-not-fit-one-column-of-a-table", strings.Repeat("n", 90)}
+var hostile = []string{`a_b%$#&{}~^\`, scriptName, texName, "ε-∞-ℓ2-日本語-😀", `\input{/etc/passwd}\end{document}`,
+	"[2pt] & \\\\ ^^M",
+	"ÀÉÎÕÜßåæçñøÿ ÐÞðþ ªµº «»", "--- -- ``quotes'' ?` " +
+		"!`", "a-name-of-more-than-sixty-letters-that-does-not-fit-one-column-of-a-table", strings.Repeat("n", 90)}
 
 // hostileFile is a result in which everything that has a name has a hostile one.
 func hostileFile() *result.File {
 	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
 	aa := "autoattack-standard/1"
-	s := result.Suite{Name: hostile[0], Title: hostile[5], Dataset: hostile[2], Mode: "whitebox-through", Models: hostile, Controls: []string{hostile[1], hostile[3]}, Attacks: []string{hostile[4], "aa-l2", hostile[6]}}
+	s := result.Suite{Name: hostile[0], Title: hostile[5], Dataset: hostile[2], Mode: "whitebox-through",
+		Models: hostile, Controls: []string{hostile[1], hostile[3]}, Attacks: []string{hostile[4], "aa-l2", hostile[6]}}
 	var correct [][][]int
 	for range hostile {
 		correct = append(correct, [][]int{{90, 10, 20, 30}, {85, 60, -1, 50}, {80, 70, 65, 55}})
 	}
-	addCells(f, s, 100, []attacked{{hostile[4], "linf", "", 8. / 255}, {"aa-l2", "l2", aa, 0.5}, {hostile[6], hostile[7], "", 1e-7}}, correct)
+	addCells(f, s, 100, []attacked{{hostile[4], "linf", "", 8. / 255}, {"aa-l2", "l2", aa, 0.5},
+		{hostile[6], hostile[7], "", 1e-7}}, correct)
 	for i := range f.Cells {
-		f.Cells[i].Warnings = append(f.Cells[i].Warnings, result.Warning{ID: hostile[i%len(hostile)], Message: hostile[(i+1)%len(hostile)]})
+		f.Cells[i].Warnings = append(f.Cells[i].Warnings, result.Warning{ID: hostile[i%len(hostile)],
+			Message: hostile[(i+1)%len(hostile)]})
 	}
 	return f
 }
@@ -48,7 +53,8 @@ func compile(t *testing.T, pdflatex string, files map[string]string) (log string
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, pdflatex, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "main.tex")
+	cmd := exec.CommandContext(ctx, pdflatex, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape",
+		"main.tex")
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	raw, _ := os.ReadFile(filepath.Join(dir, "main.log"))
@@ -59,7 +65,8 @@ func compile(t *testing.T, pdflatex string, files map[string]string) (log string
 	if _, err := os.Stat(filepath.Join(dir, "main.pdf")); err != nil {
 		t.Fatalf("no page: %v\n%s", err, tail(log))
 	}
-	if strings.Contains(log, "\n! ") || strings.Contains(log, "Missing character") || strings.Contains(log, "multiply defined") {
+	if strings.Contains(log, "\n! ") || strings.Contains(log, "Missing character") ||
+		strings.Contains(log, "multiply defined") {
 		t.Errorf("TeX complains:\n%s", tail(log))
 	}
 	for _, m := range overfull.FindAllStringSubmatch(log, -1) {
@@ -85,7 +92,9 @@ func TestLaTeXCompiles(t *testing.T) {
 	if err := WritePublished(published); err != nil {
 		t.Fatal(err)
 	}
-	const paper = "\\documentclass[11pt]{article}\n\\oddsidemargin=0pt \\textwidth=6in\n\\begin{document}\nBefore.\n\\input{tables.tex}\nAfter, see Table~\\ref{tab:%s}.\n\\end{document}\n"
+	const paper = "\\documentclass[11pt]{article}\n\\oddsidemargin=0pt " +
+		"\\textwidth=6in\n\\begin{document}\nBefore.\n\\input{tables.tex}\nAfter, see " +
+		"Table~\\ref{tab:%s}.\n\\end{document}\n"
 	for _, c := range []struct {
 		name, tex, label string
 		most             float64 // points beyond the text's width, in the file by itself and in a paper
@@ -94,14 +103,16 @@ func TestLaTeXCompiles(t *testing.T) {
 		{"published", folder(t, published)["tables.tex"], "table2-standard-accuracy-1", 0, 0},
 		{"fixture", report(t)["tables.tex"], "real-accuracy-1", 0, 20},
 		{"compared", writeFixture(t, compareFixture(), nil)["tables.tex"], "table7-published-1", 0, 0},
-		{"hostile", writeFixture(t, hostileFile(), nil)["tables.tex"], uniqueSlug(hostile[0], map[string]bool{}) + "-accuracy-1", 400, 500}, // 90 letters that nothing breaks
+		{"hostile", writeFixture(t, hostileFile(), nil)["tables.tex"], uniqueSlug(hostile[0], map[string]bool{}) +
+			"-accuracy-1", 400, 500}, // 90 letters that nothing breaks
 		{"empty", writeFixture(t, &result.File{}, nil)["tables.tex"], "none", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, out := compile(t, pdflatex, map[string]string{"main.tex": c.tex}); out > c.most {
 				t.Errorf("by itself, a box is %.1f pt too wide", out)
 			}
-			log, out := compile(t, pdflatex, map[string]string{"main.tex": strings.Replace(paper, "%s", c.label, 1), "tables.tex": c.tex})
+			log, out := compile(t, pdflatex, map[string]string{"main.tex": strings.Replace(paper, "%s", c.label, 1),
+				"tables.tex": c.tex})
 			if out > c.inPaper {
 				t.Errorf("in a paper, a box is %.1f pt too wide", out)
 			}

@@ -83,19 +83,23 @@ func (m *margins) add(r result.Record) {
 
 // marginTable gives the spread of the images' margins in each cell that has records.
 func (s *suite) marginTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Margins: the right class's logit minus the highest other one, on each cell's images" + s.ofFirstSeed()),
-		Head: []string{"Model", "Defense", "Attack", "10 % below", "Median", "90 % below", "Median on clean images", "Perturbed images", "Median perturbation",
-			"Median iteration of first success", "Median forward passes to it"}}
-	s.each(func(c *result.Cell, col column) {
-		m := s.margins[keyOf(c)]
-		if m == nil {
-			return
+	what := "Margins: the right class's logit minus the highest other one, on each cell's images" + s.ofFirstSeed()
+	head := []string{
+		"10 % below",
+		"Median",
+		"90 % below",
+		"Median on clean images",
+		"Perturbed images",
+		"Median perturbation",
+		"Median iteration of first success",
+		"Median forward passes to it",
+	}
+	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
+		if m := s.margins[keyOf(c)]; m != nil {
+			add(quantile(m.margin, 0.1), quantile(m.margin, 0.5), quantile(m.margin, 0.9), quantile(m.clean, 0.5),
+				thousands(len(m.norm)), quantile(m.norm, 0.5), quantile(m.first, 0.5), quantile(m.queries, 0.5))
 		}
-		t.Rows = append(t.Rows, []box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title()),
-			text(quantile(m.margin, 0.1)), text(quantile(m.margin, 0.5)), text(quantile(m.margin, 0.9)), text(quantile(m.clean, 0.5)),
-			text(thousands(int64(len(m.norm)))), text(quantile(m.norm, 0.5)), text(quantile(m.first, 0.5)), text(quantile(m.queries, 0.5))})
 	})
-	return t.marked()
 }
 
 // quantile writes the nearest-rank q-quantile of xs, or a dash when there are none.

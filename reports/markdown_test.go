@@ -87,7 +87,8 @@ func TestTheoryMarkdown(t *testing.T) {
 
 // Every table of every report is one to GitHub, no name is markup, and each name can be read back.
 func TestMarkdownTables(t *testing.T) {
-	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostileFile(), "compared": compareFixture(), "study": studyFixture()} {
+	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostileFile(),
+		"compared": compareFixture(), "study": studyFixture()} {
 		files := map[string]string{}
 		for _, ft := range formats[:4] {
 			var sb strings.Builder

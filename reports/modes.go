@@ -105,7 +105,8 @@ func (v *view) meetings() (order []place, at map[place]*meeting, columns map[str
 // that several modes share has a line; where none is of all the modes that there are,
 // one more line has the strongest attack of each mode, by name.
 func (v *view) knowledgeTable() table {
-	t := table{Anchor: ".knowledge", Lead: 4, Caption: "Accuracy in % of controlled networks, by what the attacker knows; the lowest in bold",
+	t := table{Anchor: ".knowledge", Lead: 4, Caption: "Accuracy in % of controlled networks, by what the attacker " +
+		"knows; the lowest in bold",
 		Head: []string{"Data set", "Model", "Control", "Attack", "Images", "No control"}}
 	if v.quoted { // equal names there are not equal controls
 		return t
@@ -116,7 +117,10 @@ func (v *view) knowledgeTable() table {
 	for _, p := range order {
 		maps.Copy(all, at[p].modes())
 	}
-	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)),
+			cmp.Compare(a, b))
+	})
 	var words []string
 	for _, name := range names {
 		m := modeOf(name)
@@ -138,7 +142,10 @@ func (v *view) knowledgeTable() table {
 			whole = whole || len(m.cells[attack]) == len(m.modes())
 			col := columns[attack]
 			col.Epsilon = &p.epsilon
-			col.ambiguous = slices.ContainsFunc(m.attacks, func(other string) bool { return other != attack && columns[other].Name() == col.Name() })
+			col.ambiguous = slices.ContainsFunc(m.attacks, func(other string) bool {
+				return other != attack &&
+					columns[other].Name() == col.Name()
+			})
 			var baseline *result.Cell
 			if undefended := at[bare]; undefended != nil {
 				for _, name := range names { // the same attack on the same network, whatever the mode
@@ -148,18 +155,21 @@ func (v *view) knowledgeTable() table {
 			t.Rows = append(t.Rows, p.line(col.Title(), baseline, names, m.cells[attack], nil))
 		}
 		if !whole {
-			t.Rows = append(t.Rows, p.line("strongest "+normName(p.norm)+" ("+number.Format(p.epsilon)+")", nil, names, m.strongest(), columns))
+			t.Rows = append(t.Rows, p.line("strongest "+normName(p.norm)+" ("+number.Format(p.epsilon)+")", nil, names,
+				m.strongest(), columns))
 		}
 	}
 	if slices.ContainsFunc(t.Rows, func(r []box) bool { return r[2].Spans[0].Mark != "" }) {
-		t.Notes = append(t.Notes, footnote{loopMark, loopID + ": the control solves an optimisation problem for every image, so that only an attack through that loop judges its robustness"})
+		t.note(loopMark, loopID+": the control solves an optimisation problem for every image, so that only an attack "+
+			"through that loop judges its robustness")
 	}
 	return t.marked()
 }
 
 // line is a row of the table of what the attacker knows. With names, each number is
 // followed by the attack that it is of.
-func (p place) line(attack string, baseline *result.Cell, modes []string, cells map[string]*result.Cell, names map[string]column) []box {
+func (p place) line(attack string, baseline *result.Cell, modes []string, cells map[string]*result.Cell,
+	names map[string]column) []box {
 	defense := text(defenseName(p.defense))
 	low, high := 2.0, -1.0
 	for _, c := range cells {
@@ -168,7 +178,7 @@ func (p place) line(attack string, baseline *result.Cell, modes []string, cells 
 			defense.Spans[0].Mark = loopMark
 		}
 	}
-	line := []box{text(clean(p.dataset)), text(clean(p.model)), defense, text(attack), text(thousands(int64(p.n))), text(scored(baseline))}
+	line := boxes(clean(p.dataset), clean(p.model), defense, attack, thousands(p.n), scored(baseline))
 	for _, name := range modes {
 		c := cells[name]
 		b := text(scored(c))

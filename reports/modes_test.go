@@ -15,7 +15,8 @@ func TestAttackerIsSaid(t *testing.T) {
 	v.addMargins(slices.Values(records(fixture())))
 	for _, s := range v.Suites {
 		want := "; attacker: " + s.Mode
-		for _, table := range []table{s.accuracyTable(), s.intervalTable(), s.distanceTable(), s.waterfallTable(), s.solverTable(), s.marginTable(), s.costTable()} {
+		for _, table := range []table{s.accuracyTable(), s.intervalTable(), s.distanceTable(), s.waterfallTable(),
+			s.solverTable(), s.marginTable(), s.costTable()} {
 			if !strings.Contains(table.Caption, want) {
 				t.Errorf("suite %s: caption %q", s.Name, table.Caption)
 			}
@@ -26,7 +27,8 @@ func TestAttackerIsSaid(t *testing.T) {
 		if !strings.HasSuffix(name, ".svg") {
 			continue
 		}
-		said := slices.ContainsFunc(texts(t, content), func(x svgText) bool { return strings.HasPrefix(x.text, "adversarial images made ") })
+		said := slices.ContainsFunc(texts(t, content),
+			func(x svgText) bool { return strings.HasPrefix(x.text, "adversarial images made ") })
 		if !said {
 			t.Errorf("%s does not say what the attacker knows", name)
 		}
@@ -41,7 +43,8 @@ func TestAttackerIsSaid(t *testing.T) {
 		}
 	}
 	for _, m := range result.Modes {
-		if !strings.Contains(files["report.html"], "Attacker: "+m.Name+".</b> ") || !strings.Contains(files["tables.md"], "Attacker: "+m.Name+". "+m.Knows[:20]) {
+		if !strings.Contains(files["report.html"], "Attacker: "+m.Name+".</b> ") ||
+			!strings.Contains(files["tables.md"], "Attacker: "+m.Name+". "+m.Knows[:20]) {
 			t.Errorf("mode %s is not put in words", m.Name)
 		}
 		if !strings.Contains(files["tables.tex"], "attacker: "+m.Name+" (adversarial images "+m.Made+")") {
@@ -52,7 +55,8 @@ func TestAttackerIsSaid(t *testing.T) {
 
 func TestWhatTheAttackerKnows(t *testing.T) {
 	table := derive(fixture()).knowledgeTable()
-	if got := strings.Join(table.Head, " | "); got != "Data set | Model | Control | Attack | Images | No control | Oblivious | Detached | Through" {
+	if got := strings.Join(table.Head, " | "); got != "Data set | Model | Control | Attack | Images | No control | "+
+		"Oblivious | Detached | Through" {
 		t.Errorf("head %s", got)
 	}
 	var got []string
@@ -81,11 +85,13 @@ func TestWhatTheAttackerKnows(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if len(table.Notes) != 2 || !strings.Contains(table.Notes[0].Text, "; Through, made through the defended network") || table.Notes[1].Mark != loopMark {
+	if len(table.Notes) != 2 || !strings.Contains(table.Notes[0].Text, "; Through, made through the defended "+
+		"network") || table.Notes[1].Mark != loopMark {
 		t.Errorf("notes %v", table.Notes)
 	}
 	f := fixture()
-	f.Suites, f.Cells = f.Suites[:3], slices.DeleteFunc(f.Cells, func(c result.Cell) bool { return strings.HasPrefix(c.Mode, "whitebox") })
+	f.Suites, f.Cells = f.Suites[:3], slices.DeleteFunc(f.Cells,
+		func(c result.Cell) bool { return strings.HasPrefix(c.Mode, "whitebox") })
 	if rows := derive(f).knowledgeTable().Rows; rows != nil {
 		t.Errorf("one mode alone is compared: %v", rows)
 	}
@@ -95,11 +101,17 @@ func TestWhatTheAttackerKnows(t *testing.T) {
 func TestOptimisationLoopIsFlagged(t *testing.T) {
 	files := report(t)
 	for file, wants := range map[string][]string{
-		"tables.md": {"| resnet-2b<sup>†</sup> | **82.0** / 80.5 |", "<sup>†</sup> optimisation-loop: the defense pca solves an optimisation problem for every image (resnet-2b, pca)\n",
-			"| auto\\_encoder<sup>†2</sup> |", "<sup>†2</sup> optimisation-loop: the defense auto\\_encoder", "| resnet-2b | **82.0** / 80.5 | **38.5** / 0.0 |"},
-		"tables.tex":  {`resnet-2b\textsuperscript{$\dagger$} & `, `auto\_encoder\textsuperscript{$\dagger$2} & `, `\textsuperscript{$\dagger$} optimisation-loop: `},
-		"report.html": {`resnet-2b<sup><a href="#note-real-loop">†</a></sup>`, `<li id="note-real-loop"><sup>†</sup> optimisation-loop: `, `auto_encoder<sup><a href="#note--white-box-loop2">†2</a></sup>`},
-		"tables.csv":  {",optimisation-loop,,,,,,,,,\n", ",optimisation-loop budget,,,,,,,,,\n"},
+		"tables.md": {"| resnet-2b<sup>†</sup> | **82.0** / 80.5 |", "<sup>†</sup> optimisation-loop: the defense pca " +
+			"" +
+			"" +
+			"solves an optimisation problem for every image (resnet-2b, pca)\n",
+			"| auto\\_encoder<sup>†2</sup> |", "<sup>†2</sup> optimisation-loop: the defense auto\\_encoder", "| " +
+				"resnet-2b | **82.0** / 80.5 | **38.5** / 0.0 |"},
+		"tables.tex": {`resnet-2b\textsuperscript{$\dagger$} & `, `auto\_encoder\textsuperscript{$\dagger$2} & `,
+			`\textsuperscript{$\dagger$} optimisation-loop: `},
+		"report.html": {`resnet-2b<sup><a href="#note-real-loop">†</a></sup>`,
+			`<li id="note-real-loop"><sup>†</sup> optimisation-loop: `, `auto_encoder<sup><a href="#note--white-box-loop2">†2</a></sup>`},
+		"tables.csv": {",optimisation-loop,,,,,,,,,\n", ",optimisation-loop budget,,,,,,,,,\n"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(files[file], want) {

@@ -112,7 +112,8 @@ func (s *suite) footnotes() []footnote {
 			more = fmt.Sprintf("; and %d more", len(where)-most)
 			where = where[:most]
 		}
-		out = append(out, footnote{n.Mark, fmt.Sprintf("%s: %s (%s%s)", clean(n.ID), clean(n.Message), strings.Join(where, "; "), more)})
+		out = append(out, footnote{n.Mark, fmt.Sprintf("%s: %s (%s%s)", clean(n.ID), clean(n.Message),
+			strings.Join(where, "; "), more)})
 	}
 	return append(out, s.titles()...)
 }

@@ -48,7 +48,8 @@ func TestHeadline(t *testing.T) {
 	}
 	one := only("real").headlineTable()
 	wantRows(t, one, []string{"resnet-2b | 82.0 / 80.5 | 4.0 / 33.0 | [2.0, 7.7] / [26.9, 39.8] | AA ℓ1 (12)"})
-	if want := "Accuracy in %, on clean images and the lowest under attack: baseline / controlled (pca); attacker: oblivious"; one.Caption != want {
+	if want := "Accuracy in %, on clean images and the lowest under attack: baseline / controlled (pca); attacker: " +
+		"oblivious"; one.Caption != want {
 		t.Errorf("caption %q", one.Caption)
 	}
 	if b := one.Rows[0][1].Spans; !b[0].Bold || b[2].Bold {
@@ -62,11 +63,16 @@ func TestHeadline(t *testing.T) {
 	// attack, and what is not measured is a dash.
 	several := only("../white box", "through")
 	wantRows(t, several.headlineTable(), []string{
-		"../white box | " + scriptName + " · pca | 57.70 / 59.90 | 0.00 / 30.10 | [0.00, 0.38] / [27.34, 33.01] | AA ℓ∞ (8/255) | Detached",
-		"../white box | " + scriptName + " · auto_encoder | 57.70 / 59.00 | 0.00 / 42.10 | [0.00, 0.38] / [39.08, 45.18] | AA ℓ∞ (8/255) / AA ℓ∞ (4/255) | Detached",
-		"../white box | " + texName + " · pca | 58.00 / 59.30 | 0.10 / 32.20 | [0.02, 0.56] / [29.38, 35.16] | AA ℓ∞ (8/255) | Detached",
-		"../white box | " + texName + " · auto_encoder | 58.00 / – | 0.10 / – | [0.02, 0.56] / – | AA ℓ∞ (8/255) / – | Detached",
-		"through | resnet-2b · pca | 82.0 / 80.5 | 29.5 / 24.5 | [23.6, 36.2] / [19.1, 30.9] | AA ℓ2 (0.5) / PGD ℓ∞ (8/255) | Through",
+		"../white box | " + scriptName + " · pca | 57.70 / 59.90 | 0.00 / 30.10 | [0.00, 0.38] / [27.34, 33.01] | AA " +
+			"ℓ∞ (8/255) | Detached",
+		"../white box | " + scriptName + " · auto_encoder | 57.70 / 59.00 | 0.00 / 42.10 | [0.00, 0.38] / [39.08, " +
+			"45.18] | AA ℓ∞ (8/255) / AA ℓ∞ (4/255) | Detached",
+		"../white box | " + texName + " · pca | 58.00 / 59.30 | 0.10 / 32.20 | [0.02, 0.56] / [29.38, 35.16] | AA ℓ∞ " +
+			"(8/255) | Detached",
+		"../white box | " + texName + " · auto_encoder | 58.00 / – | 0.10 / – | [0.02, 0.56] / – | AA ℓ∞ (8/255) / – " +
+			"| Detached",
+		"through | resnet-2b · pca | 82.0 / 80.5 | 29.5 / 24.5 | [23.6, 36.2] / [19.1, 30.9] | AA ℓ2 (0.5) / PGD ℓ∞ " +
+			"(8/255) | Through",
 	})
 	if link := several.headlineTable().Rows[0][0].Link; link != "suite-"+several.Suites[0].Slug {
 		t.Errorf("the suite's name leads to %q", link)
@@ -110,13 +116,15 @@ func classed(t *testing.T, names []string, controls []string, right [][4]int) *s
 	var recs []result.Record
 	for side, defense := range append([]string{"none"}, controls...) {
 		for a, attack := range []string{"none", "aa-l2"} {
-			c := result.Cell{Suite: "s", Dataset: "d", Model: "m", Defense: defense, Mode: "oblivious", Attack: attack, N: 10 * len(right)}
+			c := result.Cell{Suite: "s", Dataset: "d", Model: "m", Defense: defense, Mode: "oblivious", Attack: attack,
+				N: 10 * len(right)}
 			if attack != "none" {
 				c.Epsilon = &e
 			}
 			for label, row := range right {
 				for i := range 10 {
-					r := result.Record{Suite: "s", Model: "m", Defense: defense, Attack: attack, Epsilon: c.Epsilon, Image: i, Label: label}
+					r := result.Record{Suite: "s", Model: "m", Defense: defense, Attack: attack, Epsilon: c.Epsilon,
+						Image: i, Label: label}
 					if i < row[2*side+a] {
 						r.Verdict = 1
 					}
@@ -137,7 +145,8 @@ func TestClasses(t *testing.T) {
 	if len(tables) != 1 {
 		t.Fatalf("%d tables", len(tables))
 	}
-	wantRows(t, tables[0], []string{"cat | 10 | 100.0 / 90.0 | 0.0 / 70.0", "dog  | 10 | 80.0 / 80.0 | 10.0 / 0.0", "2 | 10 | 50.0 / 50.0 | 50.0 / 50.0"})
+	wantRows(t, tables[0], []string{"cat | 10 | 100.0 / 90.0 | 0.0 / 70.0", "dog  | 10 | 80.0 / 80.0 | 10.0 / 0.0",
+		"2 | 10 | 50.0 / 50.0 | 50.0 / 50.0"})
 	if p := tables[0].Rows[0][3].Pair; p == nil || *p != [2]float64{0, 0.7} {
 		t.Errorf("bars of %v", p)
 	}
@@ -167,20 +176,23 @@ func TestClasses(t *testing.T) {
 	if want := strings.Fields("24 21 22 23 20 18 19 16 17 15 9 8 6 7 4 5 3 2 0 1"); !slices.Equal(labels, want) {
 		t.Errorf("classes %v, want %v", labels, want)
 	}
-	if len(many[0].Notes) != 1 || !strings.Contains(many[0].Notes[0].Text, "Of 25 classes, the 10 with the lowest and the 10 with the highest mean accuracy of the controlled network") {
+	if len(many[0].Notes) != 1 || !strings.Contains(many[0].Notes[0].Text, "Of 25 classes, the 10 with the lowest and "+
+		"the 10 with the highest mean accuracy of the controlled network") {
 		t.Errorf("the rule is not said: %v", many[0].Notes)
 	}
 }
 
 func TestShellCommand(t *testing.T) {
-	if got := shellCommand([]string{"selfheal", "run", "--set", "attacks.aa.epsilon=4/255"}); got != "selfheal run --set attacks.aa.epsilon=4/255" {
+	if got := shellCommand([]string{"selfheal", "run", "--set", "attacks.aa.epsilon=4/255"}); got != "selfheal run "+
+		"--set attacks.aa.epsilon=4/255" {
 		t.Errorf("command %s", got)
 	}
 	sh, err := exec.LookPath("sh")
 	if err != nil {
 		t.Skip(err)
 	}
-	args := []string{"a b", "it's", `"$HOME"`, "`id`", "*", "", "ε", "-", "tab\there", "esc\x1b[31m;'\\", "new\nline", "right\u202eleft", "a;b&c|d"}
+	args := []string{"a b", "it's", `"$HOME"`, "`id`", "*", "", "ε", "-", "tab\there", "esc\x1b[31m;'\\", "new\nline",
+		"right\u202eleft", "a;b&c|d"}
 	command := shellCommand(args)
 	for _, r := range command {
 		if r < ' ' || r == '\u202e' {
@@ -217,7 +229,8 @@ func contrast(a, b color.NRGBA) float64 {
 // TestContrast holds the page's text to WCAG 2.2's level AA in both colour schemes, and the
 // marks that carry meaning to the 3:1 of what is not text.
 func TestContrast(t *testing.T) {
-	if got := contrast(color.NRGBA{0x77, 0x77, 0x77, 255}, color.NRGBA{255, 255, 255, 255}); math.Abs(got-4.48) > 0.005 {
+	if got := contrast(color.NRGBA{0x77, 0x77, 0x77, 255},
+		color.NRGBA{255, 255, 255, 255}); math.Abs(got-4.48) > 0.005 {
 		t.Fatalf("contrast of #777 on white is %.3f, published as 4.48", got)
 	}
 	css, err := assets.ReadFile("assets/style.css")
@@ -281,10 +294,12 @@ func TestInline(t *testing.T) {
 	f := theoryFixture().figures[0].sheet()
 	f.Alt = `a <sketch> & "more"`
 	got := string(inline(f))
-	paper := fmt.Sprintf("%s-%s", strings.ToUpper(cssColour(light.paper)[1:]), strings.ToUpper(cssColour(dark.paper)[1:]))
+	paper := fmt.Sprintf("%s-%s", strings.ToUpper(cssColour(light.paper)[1:]),
+		strings.ToUpper(cssColour(dark.paper)[1:]))
 	for _, want := range []string{
 		`<svg class="fig" role="img" aria-label="a &lt;sketch&gt; &amp; &#34;more&#34;" viewBox="0 0 489.6 `,
-		`style="fill:var(--` + paper + `)"`, `stroke:var(--`, `<image class="day" x=`, `<image class="night" x=`, `>(a) Classes</text>`, `</svg>`,
+		`style="fill:var(--` + paper +
+			`)"`, `stroke:var(--`, `<image class="day" x=`, `<image class="night" x=`, `>(a) Classes</text>`, `</svg>`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the drawing lacks %s:\n%.2000s", want, got)
@@ -298,7 +313,8 @@ func TestInline(t *testing.T) {
 		t.Errorf("the paper's colour is defined %d times, want once a scheme:\n%.500s", n, styled)
 	}
 	for use := range strings.SplitSeq(got, "var(--") {
-		if name, _, ok := strings.Cut(use, ")"); ok && len(name) == 13 && !strings.Contains(styled, "--"+name+":#"+name[:6]) {
+		if name, _, ok := strings.Cut(use, ")"); ok && len(name) == 13 &&
+			!strings.Contains(styled, "--"+name+":#"+name[:6]) {
 			t.Errorf("colour %s is used and not defined", name)
 		}
 	}

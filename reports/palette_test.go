@@ -29,7 +29,8 @@ func linear(c color.Color) (out triple) {
 }
 
 // toXYZ takes linear sRGB to CIE XYZ under D65.
-var toXYZ = [3]triple{{0.4124564, 0.3575761, 0.1804375}, {0.2126729, 0.7151522, 0.0721750}, {0.0193339, 0.1191920, 0.9503041}}
+var toXYZ = [3]triple{{0.4124564, 0.3575761, 0.1804375}, {0.2126729, 0.7151522, 0.0721750},
+	{0.0193339, 0.1191920, 0.9503041}}
 
 // lab is CIE 1976 L*a*b* under D65.
 func lab(v triple) triple {
@@ -70,10 +71,12 @@ func ciede2000(p, q triple) float64 {
 		turn, middle = turn-math.Copysign(360, turn), middle-180
 	}
 	light, chroma := (p[0]+q[0])/2, (c1+c2)/2
-	t := 1 - 0.17*math.Cos(rad(middle-30)) + 0.24*math.Cos(rad(2*middle)) + 0.32*math.Cos(rad(3*middle+6)) - 0.2*math.Cos(rad(4*middle-63))
+	t := 1 - 0.17*math.Cos(rad(middle-30)) + 0.24*math.Cos(rad(2*middle)) +
+		0.32*math.Cos(rad(3*middle+6)) - 0.2*math.Cos(rad(4*middle-63))
 	sl := 1 + 0.015*math.Pow(light-50, 2)/math.Sqrt(20+math.Pow(light-50, 2))
 	sc, sh := 1+0.045*chroma, 1+0.015*chroma*t
-	rt := -math.Sin(rad(60*math.Exp(-math.Pow((middle-275)/25, 2)))) * 2 * math.Sqrt(math.Pow(chroma, 7)/(math.Pow(chroma, 7)+math.Pow(25, 7)))
+	rt := -math.Sin(rad(60*math.Exp(-math.Pow((middle-275)/25, 2)))) * 2 * math.Sqrt(math.Pow(chroma,
+		7)/(math.Pow(chroma, 7)+math.Pow(25, 7)))
 	dl, dc, dh := (q[0]-p[0])/sl, (c2-c1)/sc, 2*math.Sqrt(c1*c2)*math.Sin(rad(turn/2))/sh
 	return math.Sqrt(dl*dl + dc*dc + dh*dh + rt*dc*dh)
 }
@@ -112,7 +115,8 @@ func TestColourMeasures(t *testing.T) {
 			t.Errorf("ΔE of %v and %v is %.4f, want %.4f", c.p, c.q, got, c.want)
 		}
 	}
-	if got := lab(linear(hex(0xff0000))); math.Abs(got[0]-53.24) > 0.01 || math.Abs(got[1]-80.09) > 0.02 || math.Abs(got[2]-67.20) > 0.02 {
+	if got := lab(linear(hex(0xff0000))); math.Abs(got[0]-53.24) > 0.01 || math.Abs(got[1]-80.09) > 0.02 ||
+		math.Abs(got[2]-67.20) > 0.02 {
 		t.Errorf("red is %v in L*a*b*", got)
 	}
 	if got := contrastOf(hex(0), hex(0xffffff)); math.Abs(got-21) > 1e-4 {
@@ -145,7 +149,8 @@ func TestPalette(t *testing.T) {
 						t.Errorf("%s, %s: colours %d and %d are %.1f apart", name, vision, i, j, got)
 					}
 				}
-				if grey := math.Abs(seen(a, visions["normal"])[0] - seen(b, visions["normal"])[0]); i < first && grey < 7.5 {
+				if grey := math.Abs(seen(a, visions["normal"])[0] - seen(b, visions["normal"])[0]); i < first &&
+					grey < 7.5 {
 					t.Errorf("%s, greyscale: colours %d and %d are %.1f apart", name, i, j, grey)
 				}
 			}
@@ -169,7 +174,8 @@ func TestMarksWithoutColour(t *testing.T) {
 		}
 		seen[key] = i
 		l := lookOf(i)
-		if g := light.marker(l); g.Shape != shapes[i%len(shapes)] || fmt.Sprint(light.line(l).Dashes) != fmt.Sprint(dashes[i%len(dashes)]) {
+		if g := light.marker(l); g.Shape != shapes[i%len(shapes)] ||
+			fmt.Sprint(light.line(l).Dashes) != fmt.Sprint(dashes[i%len(dashes)]) {
 			t.Errorf("series %d has another marker or dash", i)
 		}
 	}

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -98,9 +97,11 @@ func (s *suite) classTables() []table {
 	case len(s.Controls) == 0:
 		t.Caption = s.caption("Accuracy in % by class" + s.ofFirstSeed())
 	case controls:
-		t.Caption = s.caption("Accuracy in % by class" + s.ofFirstSeed() + ": baseline (upper bar) / controlled (lower bar)")
+		t.Caption = s.caption("Accuracy in % by class" + s.ofFirstSeed() + ": baseline (upper bar) / controlled " +
+			"(lower bar)")
 	default:
-		t.Caption = s.caption("Accuracy in % by class" + s.ofFirstSeed() + ": baseline (upper bar) / controlled (lower bar, " + clean(s.Controls[0]) + ")")
+		t.Caption = s.caption("Accuracy in % by class" + s.ofFirstSeed() + ": baseline (upper bar) / controlled " +
+			"(lower bar, " + clean(s.Controls[0]) + ")")
 	}
 	for _, lead := range []struct {
 		name string
@@ -111,9 +112,7 @@ func (s *suite) classTables() []table {
 		}
 	}
 	t.Head = append(t.Head, "Images")
-	for _, c := range s.Columns {
-		t.Head = append(t.Head, c.Title())
-	}
+	t.Head = append(t.Head, s.heads()...)
 	whole, many := t, 0
 	for _, r := range rows {
 		classes := s.classes(r)
@@ -130,9 +129,11 @@ func (s *suite) classTables() []table {
 	if len(s.Controls) == 0 {
 		what = "of the network"
 	}
-	t.Notes = append(t.Notes, footnote{"", fmt.Sprintf("Of %d classes, the %d with the lowest and the %d with the highest mean accuracy %s over the columns; of equal ones the lower label comes first.", many, endClasses, endClasses, what)})
+	t.note("", "Of %d classes, the %d with the lowest and the %d with the "+"highest mean accuracy %s over the "+
+		"columns; of equal ones the lower label comes "+"first.", many, endClasses, endClasses, what)
 	if len(whole.Rows) > mostClasses {
-		t.Notes = append(t.Notes, footnote{"", fmt.Sprintf("All %d lines would be too many for a page: records.jsonl has label and verdict of every image.", len(whole.Rows))})
+		t.note("", "All %d lines would be too many for a page: records.jsonl "+"has label and verdict of every image.",
+			len(whole.Rows))
 		return []table{t.marked()}
 	}
 	whole.Caption = "All classes. " + whole.Caption
@@ -149,7 +150,7 @@ func (s *suite) classRows(r row, classes []byClass, models, controls bool) [][]b
 		if controls {
 			line = append(line, text(clean(r.Control)))
 		}
-		line = append(line, text(s.className(c.label)), text(thousands(int64(c.images))))
+		line = append(line, text(s.className(c.label)), text(thousands(c.images)))
 		for _, both := range c.sides {
 			line = append(line, classBox(both, r.Control != ""))
 		}

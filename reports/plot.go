@@ -160,7 +160,8 @@ func (l plotLayer) Plot(c draw.Canvas, plt *plot.Plot) {
 			p.StrokeLines(p.line(s.look), p.ClipLinesXY(at)...)
 		}
 		for i := range s.Low {
-			p.segment(p.colour(s.Colour), 0.8, vg.Point{X: x(s.X[i]), Y: y(s.Low[i])}, vg.Point{X: x(s.X[i]), Y: y(s.High[i])})
+			p.segment(p.colour(s.Colour), 0.8, vg.Point{X: x(s.X[i]), Y: y(s.Low[i])}, vg.Point{X: x(s.X[i]),
+				Y: y(s.High[i])})
 		}
 		for _, q := range at {
 			if s.Marks && p.Contains(q) {
@@ -184,7 +185,8 @@ func (b plotBar) draw(p pen, x, y func(float64) vg.Length) {
 		p.barMark(b.look, vg.Point{X: middle, Y: base + 7}, 3)
 	}
 	if before := y(b.Before); b.Before > b.Top {
-		p.block(mix(colour, p.paper, 0.75), vg.Rectangle{Min: vg.Point{X: from, Y: top}, Max: vg.Point{X: to, Y: before}})
+		p.block(mix(colour, p.paper, 0.75), vg.Rectangle{Min: vg.Point{X: from, Y: top}, Max: vg.Point{X: to,
+			Y: before}})
 		if before-top < 12 { // no room for the value in the tint
 			top = before
 		}

@@ -37,7 +37,8 @@ func TestPrintSize(t *testing.T) {
 			}
 			width, _ := strconv.ParseFloat(m[1], 64)
 			height, _ := strconv.ParseFloat(m[2], 64)
-			if min(math.Abs(width-oneColumn.Points()), math.Abs(width-twoColumns.Points())) > 0.01 || height > pageHeight.Points() {
+			if min(math.Abs(width-oneColumn.Points()), math.Abs(width-twoColumns.Points())) > 0.01 ||
+				height > pageHeight.Points() {
 				t.Errorf("%s is %v by %v points", name, width, height)
 			}
 			for _, s := range fontSize.FindAllStringSubmatch(content, -1) {
@@ -48,7 +49,8 @@ func TestPrintSize(t *testing.T) {
 			seen[kind] = true
 		case strings.HasSuffix(name, ".png"):
 			at := strings.Index(content[:80], "pHYs")
-			if at < 0 || binary.BigEndian.Uint32([]byte(content[at+4:])) != 11811 || content[at+12] != 1 { // dots per metre
+			if at < 0 || binary.BigEndian.Uint32([]byte(content[at+4:])) != 11811 ||
+				content[at+12] != 1 { // dots per metre
 				t.Errorf("%s is not of 300 dpi", name)
 			}
 		}
@@ -64,13 +66,15 @@ func TestPrintSize(t *testing.T) {
 func TestPageHolds(t *testing.T) {
 	for _, models := range []int{1, 2, 4, 5, 9, 12} {
 		f := &result.File{Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
-		s := result.Suite{Name: "s", Dataset: "d", Mode: "oblivious", Controls: []string{"c"}, Attacks: []string{"a", "b", "c"}}
+		s := result.Suite{Name: "s", Dataset: "d", Mode: "oblivious", Controls: []string{"c"},
+			Attacks: []string{"a", "b", "c"}}
 		var correct [][][]int
 		for range models {
 			s.Models = append(s.Models, strings.Repeat("m", len(s.Models)+1))
 			correct = append(correct, [][]int{{90, 1, 2, 3}, {80, 70, 60, 50}})
 		}
-		addCells(f, s, 100, []attacked{{"a", "linf", "autoattack-standard/1", 8. / 255}, {"b", "l2", "autoattack-standard/1", 0.5}, {"c", "l1", "autoattack-standard/1", 12}}, correct)
+		addCells(f, s, 100, []attacked{{"a", "linf", "autoattack-standard/1", 8. / 255},
+			{"b", "l2", "autoattack-standard/1", 0.5}, {"c", "l1", "autoattack-standard/1", 12}}, correct)
 		fig := fullAccuracies(derive(f).Suites[0])
 		if width, height := fig.size(); width > twoColumns || height > pageHeight {
 			t.Errorf("%d models: %v by %v points", models, width, height)

@@ -33,9 +33,12 @@ func (v *view) provenance() []fact {
 	}
 	var out []fact
 	for _, x := range []fact{
-		{"Created", created}, {"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)}, {"Seeds of the attacks", v.seeds()}, {"Schema", f.Schema},
-		{"selfheal", e.Selfheal}, {"Go", e.Go}, {"ONNX Runtime", e.ONNXRuntime}, {"Provider", e.Provider}, {"CPU", e.CPU},
-		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)}, {"Threads of a pass", threads}, {"Winograd", winograd},
+		{"Created", created}, {"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)}, {"Seeds of the attacks",
+			v.seeds()}, {"Schema", f.Schema},
+		{"selfheal", e.Selfheal}, {"Go", e.Go}, {"ONNX Runtime", e.ONNXRuntime}, {"Provider", e.Provider}, {"CPU",
+			e.CPU},
+		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)}, {"Threads of a pass", threads}, {"Winograd",
+			winograd},
 	} {
 		if x.Text != "" {
 			out = append(out, fact{x.Term, clean(x.Text)})
@@ -79,7 +82,8 @@ func titled(word, said string) string {
 }
 
 func (v *view) datasetTable() table {
-	t := table{Lead: 1, Caption: "Data sets", Head: []string{"Data set", "Images", formatHead, chosenHead, "SHA-256 of pixels and labels"}}
+	t := table{Lead: 1, Caption: "Data sets", Head: []string{"Data set", "Images", formatHead, chosenHead,
+		"SHA-256 of pixels and labels"}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Datasets)) {
 		d := v.File.Datasets[name]
 		var classes, limit string
@@ -89,8 +93,8 @@ func (v *view) datasetTable() table {
 		if d.Limit > 0 {
 			limit = fmt.Sprintf("the first %d", d.Limit)
 		}
-		t.Rows = append(t.Rows, []box{text(clean(name)), text(thousands(int64(d.N))), described(d.Format),
-			described(titled("indices", indices(d.Indices)), limit, classes), text(clean(d.SHA256))})
+		t.add(clean(name), thousands(d.N), described(d.Format), described(titled("indices", indices(d.Indices)), limit,
+			classes), clean(d.SHA256))
 	}
 	return t
 }
@@ -120,8 +124,8 @@ func (v *view) modelTable() table {
 		if p := m.Preprocess; p != nil {
 			mean, std = setting(p.Mean), setting(p.Std)
 		}
-		t.Rows = append(t.Rows, []box{text(clean(name)), text(thousands(m.Parameters)), text(thousands(int64(m.Segments))), text(flops),
-			described(titled("mean", mean), titled("std", std), m.Output, titled("split at", strings.Join(m.Split, ", "))), text(clean(m.SHA256))})
+		t.add(clean(name), thousands(m.Parameters), thousands(m.Segments), flops, described(titled("mean", mean),
+			titled("std", std), m.Output, titled("split at", strings.Join(m.Split, ", "))), clean(m.SHA256))
 	}
 	return t
 }
@@ -144,10 +148,10 @@ func (v *view) attackTable() table {
 		for _, e := range a.Epsilons {
 			strengths = append(strengths, number.Format(e))
 		}
-		t.Rows = append(t.Rows, []box{text(clean(name)), described(a.Title), described(a.Recipe), described(normName(a.Norm)),
-			described(strings.Join(strengths, ", ")), described(settings(a.Parameters))})
+		t.add(clean(name), described(a.Title), described(a.Recipe), described(normName(a.Norm)),
+			described(strings.Join(strengths, ", ")), described(settings(a.Parameters)))
 		for _, c := range a.Components {
-			t.Rows = append(t.Rows, []box{text(clean(name)), text("component " + clean(c.Kind)), text(""), text(""), text(""), described(settings(c.Parameters))})
+			t.add(clean(name), "component "+clean(c.Kind), "", "", "", described(settings(c.Parameters)))
 		}
 	}
 	return t.marked()
@@ -159,7 +163,7 @@ func (v *view) controlTable() table {
 	for _, name := range slices.Sorted(maps.Keys(v.File.Controls)) {
 		c := v.File.Controls[name]
 		line := func(part string, words ...string) {
-			t.Rows = append(t.Rows, []box{text(clean(name)), text(clean(part)), described(words...)})
+			t.add(clean(name), clean(part), described(words...))
 		}
 		line("solver", settings(c.Solver))
 		for _, l := range c.Layers {
@@ -209,7 +213,7 @@ func setting(v any) string {
 func (v *view) embeddingTable() table {
 	t := table{Lead: 2, Caption: "Embeddings read from files", Head: []string{"Control", "At", "SHA-256 of the file"}}
 	for _, e := range v.File.Embeddings {
-		t.Rows = append(t.Rows, []box{text(clean(e.Control)), text(clean(e.At)), text(clean(e.SHA256))})
+		t.add(clean(e.Control), clean(e.At), clean(e.SHA256))
 	}
 	return t.marked()
 }
@@ -223,7 +227,10 @@ func shellCommand(args []string) string {
 		switch {
 		case plainArgument.MatchString(a):
 			quoted[i] = a
-		case strings.ContainsFunc(a, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }):
+		case strings.ContainsFunc(a, func(r rune) bool {
+			return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control,
+				r)
+		}):
 			quoted[i] = "\"$(printf '" + printfEscaped(a) + "')\""
 		default:
 			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"

@@ -67,7 +67,8 @@ func addTable(f *result.File, t published.Table, name, title string, call func(p
 			s.Attacks = append(s.Attacks, a)
 		}
 		for i, side := range t.Sides {
-			cell := result.Cell{Suite: name, Dataset: t.Dataset, Model: call(c), Defense: side, Mode: t.Mode, Attack: c.Attack.Name,
+			cell := result.Cell{Suite: name, Dataset: t.Dataset, Model: call(c), Defense: side, Mode: t.Mode,
+				Attack: c.Attack.Name,
 				Recipe: c.Attack.Kind, Accuracy: c.Accuracy[i]}
 			if c.Attack.Norm != "" {
 				cell.Norm, cell.Epsilon = &c.Attack.Norm, &c.Attack.Epsilon

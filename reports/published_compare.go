@@ -146,7 +146,8 @@ func (s *suite) comparisonTable() table {
 		ours += first + ","
 	}
 	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Accuracy in %: " + ours + " beside " + s.publishedSource()),
-		Head: []string{"Model", "Defense", "Attack", "Ours", "95 % interval", "Published", "Difference (points)", inIntervalHead}}
+		Head: []string{"Model", "Defense", "Attack", "Ours", "95 % interval", "Published", "Difference (points)",
+			inIntervalHead}}
 	inside, judged, extra, open := 0, 0, 0, 0
 	for _, c := range s.compared() {
 		theirs, difference := dash, dash
@@ -171,13 +172,14 @@ func (s *suite) comparisonTable() table {
 		if limits == "" {
 			limits = dash
 		}
-		t.Rows = append(t.Rows, []box{text(clean(c.model)), text(defenseName(c.defense)), text(c.col.Title()), text(accuracy(c.cell)), text(limits),
-			text(theirs), text(difference), text(c.verdict())})
+		t.add(clean(c.model), defenseName(c.defense), c.col.Title(), accuracy(c.cell), limits, theirs, difference,
+			c.verdict())
 	}
-	t.Notes = []footnote{{"", fmt.Sprintf("%d of %s within our 95 %% intervals. Extra, as the source lacks them: %s. Published and not run: %s",
+	t.Notes = []footnote{{"", fmt.Sprintf("%d of %s within our 95 %% intervals. Extra, as the source lacks them: %s. "+
+		"Published and not run: %s",
 		inside, plural(judged, "published number"), plural(extra, "cell"), plural(open, "number"))}}
 	if mode := s.Published.Mode; mode != "" && !strings.HasPrefix(s.Mode, mode) {
-		t.Notes = append(t.Notes, footnote{"", fmt.Sprintf("Not the same attacker: the published one is %s, ours %s", clean(mode), clean(s.Mode))})
+		t.note("", "Not the same attacker: the published one is %s, ours %s", clean(mode), clean(s.Mode))
 	}
 	return t.marked()
 }

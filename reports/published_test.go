@@ -95,12 +95,14 @@ func TestPublishedPaper(t *testing.T) {
 	// Every number stands in tables.csv at its place, and nothing else does.
 	at := map[string]string{}
 	for _, l := range lines(t, files["tables.csv"]) {
-		key := strings.Join([]string{l["suite"], l["dataset"], l["model"], l["defense"], l["attack"], l["norm"], l["epsilon"]}, " ")
+		key := strings.Join([]string{l["suite"], l["dataset"], l["model"], l["defense"], l["attack"], l["norm"],
+			l["epsilon"]}, " ")
 		if at[key] != "" {
 			t.Errorf("%s twice", key)
 		}
 		at[key] = l["published"]
-		for _, ours := range []string{"n", "correct", "accuracy", "ci_low", "ci_high", "recipe", "difference", "published_in_ci"} {
+		for _, ours := range []string{"n", "correct", "accuracy", "ci_low", "ci_high", "recipe", "difference",
+			"published_in_ci"} {
 			if l[ours] != "" {
 				t.Errorf("%s has %s %s, which was never measured", key, ours, l[ours])
 			}
@@ -114,7 +116,8 @@ func TestPublishedPaper(t *testing.T) {
 				epsilon = full(c.Attack.Epsilon)
 			}
 			for side, defense := range table.Sides {
-				key := strings.Join([]string{table.Name, table.Dataset, c.Model, defense, c.Attack.Name, c.Attack.Norm, epsilon}, " ")
+				key := strings.Join([]string{table.Name, table.Dataset, c.Model, defense, c.Attack.Name, c.Attack.Norm,
+					epsilon}, " ")
 				if want := full(c.Accuracy[side]); at[key] != want {
 					t.Errorf("%s is %q, want %s", key, at[key], want)
 				}
@@ -130,7 +133,8 @@ func TestPublishedPaper(t *testing.T) {
 		t.Errorf("%d numbers, %d lines", numbers, len(at))
 	}
 	for _, name := range []string{"tables.md", "report.html"} {
-		if strings.Contains(files[name], "n = 0") || strings.Contains(files[name], "Partial") || strings.Contains(files[name], "| –") {
+		if strings.Contains(files[name], "n = 0") || strings.Contains(files[name], "Partial") ||
+			strings.Contains(files[name], "| –") {
 			t.Errorf("%s takes published numbers for measured ones", name)
 		}
 	}
@@ -141,8 +145,10 @@ func TestPublishedPaper(t *testing.T) {
 func compareFixture() *result.File {
 	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
 	s := result.Suite{Name: "table7", Title: "Table 7", Dataset: "cifar10-test", Mode: "whitebox-through",
-		Models: []string{"rn-18-robust", "own"}, Controls: []string{"denoising"}, Attacks: []string{"pgd-20", "aa-linf"}}
-	addCells(f, s, 1000, []attacked{{"pgd-20", "linf", "pgd/1", 8. / 255}, {"aa-linf", "linf", "autoattack-standard/1", 8. / 255}},
+		Models: []string{"rn-18-robust", "own"}, Controls: []string{"denoising"}, Attacks: []string{"pgd-20",
+			"aa-linf"}}
+	addCells(f, s, 1000, []attacked{{"pgd-20", "linf", "pgd/1", 8. / 255}, {"aa-linf", "linf", "autoattack-standard/1",
+		8. / 255}},
 		[][][]int{{{824, 480, 487}, {820, 560, -1}}, {{900, 0, 0}, {-1, -1, -1}}})
 	norm, epsilon := "linf", 8./255
 	p := &result.Published{Source: "table7", Mode: "whitebox"}
@@ -199,8 +205,10 @@ func TestComparison(t *testing.T) {
 		t.Errorf("%d lines, want %d", len(got), len(want))
 	}
 	page := spaced(files["report.html"])
-	for _, s := range []string{"Published in our interval", "no, above", "no, below", "−3.66", "+4.18", "extra", "not run",
-		"2 of 4 published numbers within our 95 % intervals", "4 cells", "4 numbers", "RN-34baselineNone––84.45", "PGD ℓ∞ (8/255)––51.35"} {
+	for _, s := range []string{"Published in our interval", "no, above", "no, below", "−3.66", "+4.18", "extra",
+		"not run",
+		"2 of 4 published numbers within our 95 % intervals", "4 cells", "4 " +
+			"numbers", "RN-34baselineNone––84.45", "PGD ℓ∞ (8/255)––51.35"} {
 		if !strings.Contains(page, s) {
 			t.Errorf("the page lacks %q", s)
 		}
@@ -224,16 +232,19 @@ func TestComparisonAttacker(t *testing.T) {
 		t.Error("whitebox and whitebox-through are told apart")
 	}
 	f.Suites[0].Published.Mode = "oblivious"
-	if s := writeFixture(t, f, nil)["tables.md"]; !strings.Contains(s, "Not the same attacker: the published one is oblivious, ours whitebox-through") {
+	if s := writeFixture(t, f, nil)["tables.md"]; !strings.Contains(s, "Not the same attacker: the published one is "+
+		"oblivious, ours whitebox-through") {
 		t.Error("no word of another attacker")
 	}
 	f.Suites[0].Published.Source = "config"
-	if s := writeFixture(t, f, nil)["tables.md"]; !strings.Contains(s, "ours beside the numbers that the config gives") {
+	if s := writeFixture(t, f, nil)["tables.md"]; !strings.Contains(s, "ours beside the numbers that the config "+
+		"gives") {
 		t.Error("no word of where the numbers are from")
 	}
 	f.Suites[0].Published = nil
 	files := writeFixture(t, f, nil)
-	if strings.Contains(files["tables.md"], inIntervalHead) || strings.Contains(files["report.html"], "others measured") {
+	if strings.Contains(files["tables.md"], inIntervalHead) ||
+		strings.Contains(files["report.html"], "others measured") {
 		t.Error("a suite without published numbers has a table of them")
 	}
 }
@@ -250,7 +261,8 @@ func TestIntervalOfRounded(t *testing.T) {
 	if zero := 0.0; (compared{cell: none, published: &zero}).side() != 0 {
 		t.Error("0 is not in an interval from 0")
 	}
-	if unknown := (compared{cell: &result.Cell{N: 3}, published: new(float64)}); unknown.judged() || unknown.verdict() != dash {
+	if unknown := (compared{cell: &result.Cell{N: 3}, published: new(float64)}); unknown.judged() ||
+		unknown.verdict() != dash {
 		t.Error("a cell without an interval is judged")
 	}
 	for difference, want := range map[float64]string{0: "0.00", -0.00001: "0.00", 0.0366: "+3.66", -0.1: "−10.00"} {
@@ -273,7 +285,8 @@ func TestPaperRadars(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(names); got != "[[RN-18, standard RN-18, robust] [WRN-76-10, robust] [EfficientNet-b0, standard]]" {
+	if got := fmt.Sprint(names); got != "[[RN-18, standard RN-18, robust] [WRN-76-10, robust] [EfficientNet-b0, "+
+		"standard]]" {
 		t.Errorf("networks %s", got)
 	}
 }

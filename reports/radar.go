@@ -191,9 +191,10 @@ func (r accuracyPanel) ringLabels(p pen, a axes, centre vg.Point, free func(vg.P
 		for turn := range a.angles { // the next sectors where this one has no room
 			for _, share := range []float64{0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78} {
 				q := centre.Add(polar(a.radius*vg.Length(ring)/5-4.5, a.angles[i]-(share+float64(turn))*sector))
-				if d := free(q); clear < ringClear && d > clear && !slices.ContainsFunc(taken, func(t vg.Rectangle) bool {
-					return q.X > t.Min.X-8 && q.X < t.Max.X+8 && q.Y > t.Min.Y-4.5 && q.Y < t.Max.Y+4.5
-				}) {
+				if d := free(q); clear < ringClear && d > clear && !slices.ContainsFunc(taken,
+					func(t vg.Rectangle) bool {
+						return q.X > t.Min.X-8 && q.X < t.Max.X+8 && q.Y > t.Min.Y-4.5 && q.Y < t.Max.Y+4.5
+					}) {
 					at, clear = q, d
 				}
 			}

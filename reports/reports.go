@@ -73,7 +73,8 @@ func (v *view) write(dir string) error {
 		for _, s := range suites {
 			for _, form := range figureForms {
 				if fig.When == nil || fig.When(s) {
-					files = append(files, file{fig.Name + "-" + s.Slug + form.ending, func(w io.Writer) error { return form.write(w, fig.Draw(s)) }})
+					files = append(files, file{fig.Name + "-" + s.Slug + form.ending,
+						func(w io.Writer) error { return form.write(w, fig.Draw(s)) }})
 				}
 			}
 		}

@@ -146,8 +146,10 @@ func TestLittleToShow(t *testing.T) {
 	}
 	for _, f := range []*result.File{
 		{},
-		{Suites: []result.Suite{{Name: "planned", Models: []string{"m"}, Controls: []string{"c"}, Attacks: []string{"a", "b", "c"}}}},
-		{Cells: []result.Cell{{Suite: "s", Model: "m", Defense: "none", Attack: "none", N: 3, Correct: 2, Accuracy: 2. / 3}}},
+		{Suites: []result.Suite{{Name: "planned", Models: []string{"m"}, Controls: []string{"c"},
+			Attacks: []string{"a", "b", "c"}}}},
+		{Cells: []result.Cell{{Suite: "s", Model: "m", Defense: "none", Attack: "none", N: 3, Correct: 2,
+			Accuracy: 2. / 3}}},
 		{Suites: []result.Suite{{Name: "a/b"}, {Name: "a b"}, {Name: "A-B"}, {Name: ""}}},
 	} {
 		dir := t.TempDir()

@@ -17,7 +17,8 @@ import (
 func TestFixturesObeyTheSchemas(t *testing.T) {
 	ofResults, ofRecord, ofGallery := schemaFile(t, "results"), schemaFile(t, "records"), schemaFile(t, "gallery")
 	lines, cases := 0, 0
-	for name, f := range map[string]*result.File{"fixture": fixture(), "compared": compareFixture(), "study": studyFixture()} {
+	for name, f := range map[string]*result.File{"fixture": fixture(), "compared": compareFixture(),
+		"study": studyFixture()} {
 		// What a run always writes and the fixtures leave out.
 		sum := strings.Repeat("5a", 32)
 		f.ConfigSHA256 = sum

@@ -21,21 +21,24 @@ func TestOfWhichSeed(t *testing.T) {
 		}
 		for k, seed := range []uint64{7, 11, 3} {
 			right := max(c.Correct-3*k, 0)
-			c.Seeds = append(c.Seeds, result.SeedScore{Seed: seed, Correct: right, Accuracy: float64(right) / float64(c.N), Seconds: c.Seconds + float64(1000*k),
+			c.Seeds = append(c.Seeds, result.SeedScore{Seed: seed, Correct: right,
+				Accuracy: float64(right) / float64(c.N), Seconds: c.Seconds + float64(1000*k),
 				Verdicts: strings.Repeat("1", right) + strings.Repeat("0", c.N-right)})
 		}
 		c.Seeds[0].Seconds = c.Seconds
 	}
 	files := writeFixture(t, f, recs)
 	page := files["report.html"]
-	for _, of := range []*regexp.Regexp{regexp.MustCompile(`<figcaption>([^<]*)`), regexp.MustCompile(`<caption>([^<]*)`), regexp.MustCompile(`aria-label="((?:Radar plot|Bars|Robustness curves|Accuracy in % on|Control: )[^"]*)`)} {
+	for _, of := range []*regexp.Regexp{regexp.MustCompile(`<figcaption>([^<]*)`),
+		regexp.MustCompile(`<caption>([^<]*)`), regexp.MustCompile(`aria-label="((?:Radar plot|Bars|Robustness curves|Accuracy in % on|Control: )[^"]*)`)} {
 		found := of.FindAllStringSubmatch(page, -1)
 		if len(found) < 3 {
 			t.Errorf("%s: %d captions", of, len(found))
 		}
 		for _, m := range found {
 			said := m[1]
-			if slices.ContainsFunc([]string{"Data sets", "Models", "Fitted", "Spread over", "Accuracy in %, on clean", "Accuracy in % of controlled"}, func(s string) bool { return strings.HasPrefix(said, s) }) {
+			if slices.ContainsFunc([]string{"Data sets", "Models", "Fitted", "Spread over", "Accuracy in %, on clean",
+				"Accuracy in % of controlled"}, func(s string) bool { return strings.HasPrefix(said, s) }) {
 				continue // of all seeds, of none, or with a note
 			}
 			if !strings.Contains(said, "first seed") && !strings.Contains(said, "over 3 seeds") {
@@ -43,11 +46,17 @@ func TestOfWhichSeed(t *testing.T) {
 			}
 		}
 	}
-	if want := "mean ± standard deviation over 3 seeds"; !slices.ContainsFunc(texts(t, files["radar-single.svg"]), func(x svgText) bool { return x.text == want }) {
+	if want := "mean ± standard deviation over 3 seeds"; !slices.ContainsFunc(texts(t, files["radar-single.svg"]),
+		func(x svgText) bool { return x.text == want }) {
 		t.Errorf("above the bars there is no %q", want)
 	}
-	for file, want := range map[string]string{"radar-real.svg": "Radar plot of accuracy in %, mean over 3 seeds,", "radar-single.svg": "Bars of accuracy in %, mean ± standard deviation over 3 seeds,",
-		"curve-curve.svg": "Robustness curves, accuracy in % against epsilon, of the first seed,", "waterfall-real.svg": "each attack component, of the first seed,", "control-real.svg": "Control: CIFAR-10, adversarially trained. Norm"} {
+	for file, want := range map[string]string{"radar-real.svg": "Radar plot of accuracy in %, mean over 3 seeds,",
+		"radar-single.svg": "Bars of accuracy in %, mean ± standard deviation over 3 seeds,",
+		"curve-curve.svg": "Robustness curves, accuracy in % against epsilon, of the first " +
+			"seed,", "waterfall-real.svg": "each attack component, of the first seed,", "control-real.svg": "Control: " +
+			"" +
+			"" +
+			"CIFAR-10, adversarially trained. Norm"} {
 		if !strings.Contains(files[file], want) {
 			t.Errorf("%s lacks %q", file, want)
 		}
@@ -75,7 +84,8 @@ func TestCostOfSeveralSeeds(t *testing.T) {
 	if want := []string{"2", "36", "2", "36", "76"}; !slices.Equal(times, want) {
 		t.Errorf("times %v, want %v", times, want)
 	}
-	if want := "Time over all 3 seeds; model passes (in images) and largest perturbation of the first seed"; !strings.HasPrefix(table.Caption, want) {
+	if want := "Time over all 3 seeds; model passes (in images) and largest perturbation of the first " +
+		"seed"; !strings.HasPrefix(table.Caption, want) {
 		t.Errorf("caption %q", table.Caption)
 	}
 }
@@ -84,7 +94,8 @@ func TestCostOfSeveralSeeds(t *testing.T) {
 func TestWhiskers(t *testing.T) {
 	s := derive(seeded()).Suites[0]
 	near := func(x, y float64) bool { return x > y-1e-3 && x < y+1e-3 }
-	if low, high, ok := s.whiskers(s.Cell("m", "none", s.Columns[1])); !ok || !near(low, 0.0585) || !near(high, 0.4749) { // 0.267 ± 0.208
+	if low, high, ok := s.whiskers(s.Cell("m", "none", s.Columns[1])); !ok || !near(low, 0.0585) ||
+		!near(high, 0.4749) { // 0.267 ± 0.208
 		t.Errorf("[%v, %v], %v", low, high, ok)
 	}
 	if _, _, ok := s.whiskers(s.Cell("m", "none", s.Columns[0])); ok {
@@ -135,14 +146,16 @@ func TestProvenance(t *testing.T) {
 			t.Errorf("provenance lacks %v", want)
 		}
 	}
-	f.Embeddings = []result.Embedding{{Control: "auto_encoder", At: "input", SHA256: "e1f2"}, {Control: "auto_encoder", At: "<last>", SHA256: "a3b4"}}
+	f.Embeddings = []result.Embedding{{Control: "auto_encoder", At: "input", SHA256: "e1f2"},
+		{Control: "auto_encoder", At: "<last>", SHA256: "a3b4"}}
 	wantRows(t, derive(f).embeddingTable(), []string{"auto_encoder | input | e1f2", "auto_encoder | <last> | a3b4"})
 	var page strings.Builder
 	if err := renderHTML(&page, derive(f)); err != nil {
 		t.Fatal(err)
 	}
 	_, provenance, _ := strings.Cut(page.String(), `<section id="provenance">`)
-	if !strings.Contains(provenance, "<caption>Embeddings read from files</caption>") || !strings.Contains(provenance, "a3b4") || !strings.Contains(provenance, "&lt;last&gt;") {
+	if !strings.Contains(provenance, "<caption>Embeddings read from files</caption>") ||
+		!strings.Contains(provenance, "a3b4") || !strings.Contains(provenance, "&lt;last&gt;") {
 		t.Errorf("the page's provenance lacks the embeddings:\n%s", provenance)
 	}
 }

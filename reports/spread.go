@@ -38,15 +38,13 @@ func (s *suite) seeds() int {
 
 // spreadTable says how far accuracies depend on the attacks' seeds.
 func (s *suite) spreadTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Spread over the seeds: accuracy in %"),
-		Head: []string{"Model", "Defense", "Attack", "Seeds", "Mean", "Standard deviation", "Lowest", "Highest", "Right under every seed"}}
-	s.each(func(c *result.Cell, col column) {
+	head := []string{"Seeds", "Mean", "Standard deviation", "Lowest", "Highest", "Right under every seed"}
+	return s.byCell("Spread over the seeds: accuracy in %", head, func(c *result.Cell, add func(...any)) {
 		if v, ok := c.Spread(); ok {
-			t.Rows = append(t.Rows, []box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title()), text(strconv.Itoa(v.Seeds)),
-				text(percent(v.Mean, c.N)), text(percent(v.Deviation, c.N)), text(percent(v.Min, c.N)), text(percent(v.Max, c.N)), text(percent(v.Every, c.N))})
+			add(strconv.Itoa(v.Seeds), percent(v.Mean, c.N), percent(v.Deviation, c.N), percent(v.Min, c.N),
+				percent(v.Max, c.N), percent(v.Every, c.N))
 		}
 	})
-	return t.marked()
 }
 
 // overSeeds says in a caption that its accuracies are means; "" where there is one seed.

@@ -15,7 +15,8 @@ import (
 func seeded() *result.File {
 	linf, eps := "linf", 8.0/255
 	cell := func(defense, attack string, verdicts ...string) result.Cell {
-		c := result.Cell{Suite: "s", Dataset: "d", Model: "m", Defense: defense, Mode: "oblivious", Attack: attack, N: 10, Verdicts: verdicts[0]}
+		c := result.Cell{Suite: "s", Dataset: "d", Model: "m", Defense: defense, Mode: "oblivious", Attack: attack,
+			N: 10, Verdicts: verdicts[0]}
 		c.Correct = strings.Count(verdicts[0], "1")
 		c.Accuracy = float64(c.Correct) / 10
 		c.CI95 = [2]float64{0.1, 0.9}
@@ -23,13 +24,16 @@ func seeded() *result.File {
 			c.Norm, c.Epsilon, c.Recipe = &linf, &eps, "square/1"
 			for i, v := range verdicts {
 				n := strings.Count(v, "1")
-				c.Seeds = append(c.Seeds, result.SeedScore{Seed: uint64(i), Correct: n, Accuracy: float64(n) / 10, Verdicts: v})
+				c.Seeds = append(c.Seeds, result.SeedScore{Seed: uint64(i), Correct: n, Accuracy: float64(n) / 10,
+					Verdicts: v})
 			}
 		}
 		return c
 	}
-	return &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{"d": {N: 10}}, Models: map[string]result.Model{"m": {}},
-		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: "oblivious", Models: []string{"m"}, Controls: []string{"c"}, Attacks: []string{"square"}}},
+	return &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{"d": {N: 10}},
+		Models: map[string]result.Model{"m": {}},
+		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: "oblivious", Models: []string{"m"},
+			Controls: []string{"c"}, Attacks: []string{"square"}}},
 		Cells: []result.Cell{
 			cell("none", "none", "1111111111"), cell("c", "none", "1111111110"),
 			cell("none", "square", "1111100000", "1100000000", "1000000000"),
@@ -51,7 +55,8 @@ func TestSeveralSeeds(t *testing.T) {
 	if strings.ReplaceAll(entry.plain(), nbsp, " ") != "26.7 ± 20.8 / 43.3 ± 5.8" {
 		t.Errorf("entry %q", entry.plain())
 	}
-	if bold := entry.Spans[slices.IndexFunc(entry.Spans, func(s span) bool { return s.Bold })]; !strings.HasPrefix(bold.Text, "43.3") {
+	if bold := entry.Spans[slices.IndexFunc(entry.Spans,
+		func(s span) bool { return s.Bold })]; !strings.HasPrefix(bold.Text, "43.3") {
 		t.Errorf("bold is %q, the first seed's better side", bold.Text)
 	}
 	if clean := table.Rows[0][1]; clean.plain() != "100.0 / 90.0" {
@@ -70,7 +75,8 @@ func TestSeveralSeeds(t *testing.T) {
 		}
 		lines = append(lines, strings.Join(line, "|"))
 	}
-	want := []string{"m|baseline|Square ℓ∞ (8/255)|3|26.7|20.8|10.0|50.0|10.0", "m|c|Square ℓ∞ (8/255)|3|43.3|5.8|40.0|50.0|30.0"}
+	want := []string{"m|baseline|Square ℓ∞ (8/255)|3|26.7|20.8|10.0|50.0|10.0",
+		"m|c|Square ℓ∞ (8/255)|3|43.3|5.8|40.0|50.0|30.0"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("spread\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
@@ -83,7 +89,8 @@ func TestSeveralSeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	column := func(name string) int { return slices.Index(rows[0], name) }
-	if last := rows[len(rows)-1]; last[column("seeds")] != "3" || !strings.HasPrefix(last[column("accuracy_mean")], "0.4333") || last[column("accuracy_every_seed")] != "0.3" || rows[1][column("seeds")] != "" {
+	if last := rows[len(rows)-1]; last[column("seeds")] != "3" || !strings.HasPrefix(last[column("accuracy_mean")],
+		"0.4333") || last[column("accuracy_every_seed")] != "0.3" || rows[1][column("seeds")] != "" {
 		t.Errorf("csv %q", rows)
 	}
 	one := seeded() // with one seed nothing of it is said

@@ -108,14 +108,17 @@ func (s study) Sentences() []string {
 	var out []string
 	bare, own := s.cost("none"), s.cost(s.Solver.Method)
 	if bare != nil && own != nil && bare.Milliseconds > 0 {
-		out = append(out, fmt.Sprintf("An answer of %s under %s costs %s plain passes by FLOPs and %s ms for one image alone; the undefended network's costs 1 and %s ms: control adds %s ms, %.1f %% of the time.",
-			clean(s.Model), clean(s.Control), threeDigits(own.Passes), threeDigits(own.Milliseconds), threeDigits(bare.Milliseconds),
-			threeDigits(own.Milliseconds-bare.Milliseconds), 100*(1-bare.Milliseconds/own.Milliseconds)))
+		out = append(out, fmt.Sprintf("An answer of %s under %s costs %s plain passes by FLOPs and %s ms for one "+
+			"image alone; the undefended network's costs 1 and %s ms: control adds %s ms, %.1f %% of the time.",
+			clean(s.Model), clean(s.Control), threeDigits(own.Passes), threeDigits(own.Milliseconds),
+			threeDigits(bare.Milliseconds), threeDigits(own.Milliseconds-bare.Milliseconds),
+			100*(1-bare.Milliseconds/own.Milliseconds)))
 	}
 	for _, r := range s.rates() {
 		var said []string
 		for _, o := range r.Outcomes {
-			one := fmt.Sprintf("on %s images the mean objective %s, below the greedy start on %s %% of them", clean(o.Images), course(o.Sweeps), percent(o.BelowGreedy, s.N))
+			one := fmt.Sprintf("on %s images the mean objective %s, below the greedy start on %s %% of them",
+				clean(o.Images), course(o.Sweeps), percent(o.BelowGreedy, s.N))
 			if o.NotFinite > 0 {
 				one += fmt.Sprintf(" and not finite on %s %%", percent(o.NotFinite, s.N))
 			}
@@ -164,7 +167,8 @@ func course(sweeps []result.Mean) string {
 		before := *sweeps[i].Objective
 		switch {
 		case m.Objective == nil || *m.Objective > before*(1+rounding):
-			return fmt.Sprintf("goes from %s to %s, not falling with every sweep", fourDigits(*first), fourDigits(*last))
+			return fmt.Sprintf("goes from %s to %s, not falling with every sweep", fourDigits(*first),
+				fourDigits(*last))
 		case *m.Objective < before && i == falling:
 			falling++
 		}
@@ -210,13 +214,14 @@ func sweepsOf(s result.SolverSettings) string {
 // methodTable compares the methods from the same start.
 func (s study) methodTable() table {
 	t := table{Lead: 2, Caption: "Methods from the same start",
-		Head: []string{"Method", "Images", "Sweeps × steps", "Plain passes", "Time per image (ms)", "Objective", "Standard error", "Accuracy (%)"}}
+		Head: []string{"Method", "Images", "Sweeps × steps", "Plain passes", "Time per image (ms)", "Objective",
+			"Standard error", "Accuracy (%)"}}
 	row := func(method, kind, sweeps, passes, objective, e string, accuracy float64) {
 		ms := dash
 		if c := s.cost(method); c != nil {
 			ms = threeDigits(c.Milliseconds)
 		}
-		t.Rows = append(t.Rows, []box{text(s.called(method)), text(clean(kind)), text(sweeps), text(passes), text(ms), text(objective), text(e), text(percent(accuracy, s.N))})
+		t.add(s.called(method), clean(kind), sweeps, passes, ms, objective, e, percent(accuracy, s.N))
 	}
 	for _, b := range s.Baseline {
 		row("none", b.Images, dash, "1", dash, dash, b.Accuracy)
@@ -225,7 +230,8 @@ func (s study) methodTable() table {
 		for _, kind := range s.kinds() {
 			if c := s.curve(m, kind); c != nil {
 				end := c.Points[len(c.Points)-1]
-				row(m, kind, sweepsOf(c.Settings), threeDigits(end.Passes), mean(end.Mean), standardError(end.Mean), end.Accuracy)
+				row(m, kind, sweepsOf(c.Settings), threeDigits(end.Passes), mean(end.Mean), standardError(end.Mean),
+					end.Accuracy)
 			}
 		}
 	}
@@ -248,7 +254,8 @@ func (s study) convergenceTable() table {
 	t.Head = append(t.Head, "Below greedy (%)", "Never rising (%)", "Not finite (%)", "Accuracy (%)")
 	for _, r := range runs {
 		for _, o := range r.Outcomes {
-			line := []box{text(threeDigits(r.Settings.LearningRate)), text(threeDigits(r.Settings.Momentum)), text(clean(o.Images)), text(mean(o.Sweeps[0]))}
+			line := boxes(threeDigits(r.Settings.LearningRate), threeDigits(r.Settings.Momentum), clean(o.Images),
+				mean(o.Sweeps[0]))
 			for _, k := range shown {
 				line = append(line, text(mean(o.Sweeps[k])))
 			}
@@ -275,7 +282,8 @@ func shownSweeps(n int) []int {
 
 // shares are the last columns of the tables below.
 func (s study) shares(o result.SolverOutcome) []box {
-	return []box{text(percent(o.BelowGreedy, s.N)), text(percent(o.NonIncreasing, s.N)), text(percent(o.NotFinite, s.N)), text(percent(o.Accuracy, s.N))}
+	return boxes(percent(o.BelowGreedy, s.N), percent(o.NonIncreasing, s.N), percent(o.NotFinite, s.N),
+		percent(o.Accuracy, s.N))
 }
 
 // settingNames are how the settings of a sweep read.
@@ -287,9 +295,12 @@ var settingNames = map[string]string{
 // sweepTable lists what the control's solver comes to with one setting changed.
 func (s study) sweepTable() table {
 	t := table{Lead: 3, Caption: "One setting changed, the others the control's own",
-		Head: []string{"Setting", "Value", "Images", "Plain passes", "Objective", "Standard error", "Below greedy (%)", "Never rising (%)", "Not finite (%)", "Accuracy (%)"},
-		Notes: []footnote{{Text: fmt.Sprintf("Bold: the control's own value. Its solver is %s, %s, c = %s, learning rate %s, momentum %s.",
-			clean(s.Solver.Method), sweepsOf(s.Solver), threeDigits(s.Solver.Regularization), threeDigits(s.Solver.LearningRate), threeDigits(s.Solver.Momentum))}}}
+		Head: []string{"Setting", "Value", "Images", "Plain passes", "Objective", "Standard error", "Below greedy (%)",
+			"Never rising (%)", "Not finite (%)", "Accuracy (%)"}}
+	own := s.Solver
+	t.note("", "Bold: the control's own value. Its solver is %s, %s, c = %s, learning rate %s, momentum %s.",
+		clean(own.Method), sweepsOf(own), threeDigits(own.Regularization), threeDigits(own.LearningRate),
+		threeDigits(own.Momentum))
 	for _, r := range s.Runs {
 		name, swept := settingNames[r.Why]
 		if !swept {
@@ -298,7 +309,8 @@ func (s study) sweepTable() table {
 		for _, o := range r.Outcomes {
 			value := text(threeDigits(r.Value))
 			value.Spans[0].Bold = r.Own
-			line := []box{text(name), value, text(clean(o.Images)), text(threeDigits(r.Passes)), text(mean(o.Final())), text(standardError(o.Final()))}
+			line := boxes(name, value, clean(o.Images), threeDigits(r.Passes), mean(o.Final()),
+				standardError(o.Final()))
 			t.Rows = append(t.Rows, append(line, s.shares(o)...))
 		}
 	}
@@ -307,7 +319,8 @@ func (s study) sweepTable() table {
 
 // Tables are all of the study's.
 func (s study) Tables() []table {
-	return slices.DeleteFunc([]table{s.methodTable(), s.convergenceTable(), s.sweepTable()}, func(t table) bool { return len(t.Rows) == 0 })
+	return slices.DeleteFunc([]table{s.methodTable(), s.convergenceTable(), s.sweepTable()},
+		func(t table) bool { return len(t.Rows) == 0 })
 }
 
 // studyPage is a study as the page shows it.
@@ -326,7 +339,8 @@ func (v *view) studyPages() []studyPage {
 		for _, st := range s.studies {
 			one := study{st}
 			f := studyFigure([]*result.SolverStudy{st}, one.Name())
-			out = append(out, studyPage{Slug: uniqueSlug(s.Slug+"-"+st.Model+"-"+st.Control, slugs), Name: one.Name(), Facts: s.Heading() + " · " + one.Facts(),
+			out = append(out, studyPage{Slug: uniqueSlug(s.Slug+"-"+st.Model+"-"+st.Control, slugs), Name: one.Name(),
+				Facts:     s.Heading() + " · " + one.Facts(),
 				Sentences: one.Sentences(), Figure: inlined(f.Caption, f.sheet()), Tables: one.Tables()})
 		}
 	}

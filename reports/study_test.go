@@ -16,9 +16,11 @@ import (
 // 5, msa halves the distance to 1 with a sweep and pmp in six. At the default rate the
 // objective is no number after the first sweep. Without an attack the images are clean.
 func fixtureStudy(model string, attacked bool) result.SolverStudy {
-	own := result.SolverSettings{Method: "msa", Outer: 3, Inner: 2, Regularization: 0.001, LearningRate: 0.003, Momentum: 0.5}
+	own := result.SolverSettings{Method: "msa", Outer: 3, Inner: 2, Regularization: 0.001, LearningRate: 0.003,
+		Momentum: 0.5}
 	s := result.SolverStudy{Suite: "real", Dataset: "cifar10-test", Model: model, Control: "pca", N: 20, Solver: own,
-		Defaults: result.SolverSettings{Method: "msa", Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.05, Momentum: 0.5}, Seconds: 12.5}
+		Defaults: result.SolverSettings{Method: "msa", Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.05,
+			Momentum: 0.5}, Seconds: 12.5}
 	kinds := []string{result.CleanImages}
 	if attacked {
 		e := 8. / 255
@@ -38,24 +40,29 @@ func fixtureStudy(model string, attacked bool) result.SolverStudy {
 	for _, kind := range kinds {
 		s.Baseline = append(s.Baseline, score(kind, 19))
 	}
-	point := func(kind string, sweep, layer, step int, passes, sweeps float64, done bool, right int) result.SolverPoint {
+	point := func(kind string, sweep, layer, step int, passes, sweeps float64, done bool,
+		right int) result.SolverPoint {
 		c := score(kind, right)
-		return result.SolverPoint{Sweep: sweep, Layer: layer, Step: step, Done: done, Passes: passes, Mean: at(sweeps), Correct: c.Correct, Accuracy: c.Accuracy}
+		return result.SolverPoint{Sweep: sweep, Layer: layer, Step: step, Done: done, Passes: passes, Mean: at(sweeps),
+			Correct: c.Correct, Accuracy: c.Accuracy}
 	}
 	for _, m := range []string{"greedy", "msa", "pmp", "default"} {
 		for _, kind := range kinds {
-			c := result.SolverCurve{Images: kind, Settings: own, Points: []result.SolverPoint{point(kind, 0, -1, 0, 2.5, 0, true, 15)}}
+			c := result.SolverCurve{Images: kind, Settings: own,
+				Points: []result.SolverPoint{point(kind, 0, -1, 0, 2.5, 0, true, 15)}}
 			switch c.Settings.Method = m; m {
 			case "greedy":
 				c.Settings = result.SolverSettings{Method: m, Regularization: own.Regularization}
 			case "msa":
 				for k := 1; k <= 6; k++ {
-					c.Points = append(c.Points, point(kind, (k+1)/2, 0, 2-k%2, 2.5+6*float64(k), float64(k)/2, k%2 == 0, 15+k/3))
+					c.Points = append(c.Points, point(kind, (k+1)/2, 0, 2-k%2, 2.5+6*float64(k), float64(k)/2, k%2 == 0,
+						15+k/3))
 				}
 			case "default":
 				c.Default, c.Settings = true, own
 				c.Settings.LearningRate = 0.05
-				c.Points = append(c.Points, point(kind, 1, 0, 1, 8.5, 1, false, 14), point(kind, 1, 0, 2, 14.5, 2, true, 6))
+				c.Points = append(c.Points, point(kind, 1, 0, 1, 8.5, 1, false, 14),
+					point(kind, 1, 0, 2, 14.5, 2, true, 6))
 				c.Points[2].Mean = result.Mean{}
 			case "pmp":
 				c.Settings.Outer, c.Settings.Inner = 6, 1
@@ -87,7 +94,8 @@ func fixtureStudy(model string, attacked bool) result.SolverStudy {
 	run(result.OwnSolver, 0, 38.5, 3, func(*result.SolverSettings) {})
 	run(result.DefaultRate, 0, 38.5, -1, func(s *result.SolverSettings) { s.LearningRate = 0.05 })
 	for _, outer := range []int{1, 3, 7} {
-		run(result.SetOuter, float64(outer), 2.5+12*float64(outer), float64(outer), func(s *result.SolverSettings) { s.Outer = outer })
+		run(result.SetOuter, float64(outer), 2.5+12*float64(outer), float64(outer),
+			func(s *result.SolverSettings) { s.Outer = outer })
 	}
 	for _, rate := range []float64{0.003, 0.05} {
 		end := 3.
@@ -96,8 +104,10 @@ func fixtureStudy(model string, attacked bool) result.SolverStudy {
 		}
 		run(result.SetLearningRate, rate, 38.5, end, func(s *result.SolverSettings) { s.LearningRate = rate })
 	}
-	s.Costs = []result.SolverCost{{Method: "none", Passes: 1, Milliseconds: 0.8, Images: 10}, {Method: "greedy", Passes: 2.5, Milliseconds: 2.1, Images: 10},
-		{Method: "msa", Passes: 38.5, Milliseconds: 40.8, Images: 10}, {Method: "pmp", Passes: 122.5, Milliseconds: 131, Images: 10}}
+	s.Costs = []result.SolverCost{{Method: "none", Passes: 1, Milliseconds: 0.8, Images: 10},
+		{Method: "greedy", Passes: 2.5, Milliseconds: 2.1, Images: 10},
+		{Method: "msa", Passes: 38.5, Milliseconds: 40.8, Images: 10}, {Method: "pmp", Passes: 122.5, Milliseconds: 131,
+			Images: 10}}
 	return s
 }
 
@@ -124,7 +134,8 @@ func TestSolverStudy(t *testing.T) {
 			t.Errorf("the page holds %s %d times", s, got)
 		}
 	}
-	for _, link := range []string{`href="#solver-real-resnet-2b-pca"`, `id="solver-real-resnet-2b-pca"`, `id="solver-real--script-alert-1---script--pca"`} {
+	for _, link := range []string{`href="#solver-real-resnet-2b-pca"`, `id="solver-real-resnet-2b-pca"`,
+		`id="solver-real--script-alert-1---script--pca"`} {
 		if !strings.Contains(page, link) {
 			t.Errorf("the page lacks %s", link)
 		}
@@ -134,7 +145,8 @@ func TestSolverStudy(t *testing.T) {
 			t.Errorf("no %s", name)
 		}
 	}
-	if plain := writeFixture(t, fixture(), nil); plain["solver-real.png"] != "" || strings.Contains(plain["report.html"], "solver-") {
+	if plain := writeFixture(t, fixture(), nil); plain["solver-real.png"] != "" ||
+		strings.Contains(plain["report.html"], "solver-") {
 		t.Error("a suite without a study has one in its report")
 	}
 }
@@ -144,9 +156,14 @@ func TestStudySentences(t *testing.T) {
 	s := fixtureStudy("m", false)
 	said := strings.Join(study{&s}.Sentences(), "\n")
 	for _, want := range []string{
-		"38.5 plain passes by FLOPs and 40.8 ms for one image alone; the undefended network's costs 1 and 0.8 ms: control adds 40 ms, 98.0 % of the time",
-		"The control's own rate and momentum (0.003, 0.5): on clean images the mean objective falls with every sweep, from 5 to 1.5, below the greedy start on 95.0 % of them.",
-		"The default rate and momentum (0.05, 0.5): on clean images the mean objective does not stay finite, below the greedy start on 0.0 % of them and not finite on 100.0 %.",
+		"38.5 plain passes by FLOPs and 40.8 ms for one image alone; the undefended network's costs 1 and 0.8 ms: " +
+			"control adds 40 ms, 98.0 % of the time",
+		"The control's own rate and momentum (0.003, 0.5): on clean images the mean objective falls with every sweep, " +
+			"" +
+			"" +
+			"from 5 to 1.5, below the greedy start on 95.0 % of them.",
+		"The default rate and momentum (0.05, 0.5): on clean images the mean objective does not stay finite, below " +
+			"the greedy start on 0.0 % of them and not finite on 100.0 %.",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q:\n%s", want, said)
@@ -155,13 +172,15 @@ func TestStudySentences(t *testing.T) {
 	up := 9.
 	s.Runs[0].Outcomes[0].Sweeps[1].Objective = &up
 	s.Defaults = s.Solver
-	if said = strings.Join(study{&s}.Sentences(), "\n"); !strings.Contains(said, "own rate and momentum, the default ones (0.003, 0.5): on clean images the mean objective goes from 5 to 1.5, not falling with every sweep") {
+	if said = strings.Join(study{&s}.Sentences(), "\n"); !strings.Contains(said, "own rate and momentum, the default "+
+		"ones (0.003, 0.5): on clean images the mean objective goes from 5 to 1.5, not falling with every sweep") {
 		t.Errorf("a sweep that rises: %s", said)
 	}
 }
 
 func TestShownSweeps(t *testing.T) {
-	for n, want := range map[int]string{0: "[]", 1: "[1]", 3: "[1 2 3]", 5: "[1 2 3 4 5]", 6: "[1 2 3 4 6]", 30: "[1 8 15 22 30]"} {
+	for n, want := range map[int]string{0: "[]", 1: "[1]", 3: "[1 2 3]", 5: "[1 2 3 4 5]", 6: "[1 2 3 4 6]",
+		30: "[1 8 15 22 30]"} {
 		if got := fmt.Sprint(shownSweeps(n)); got != want {
 			t.Errorf("%d sweeps: %s, want %s", n, got, want)
 		}
@@ -185,21 +204,28 @@ func TestStudyFigure(t *testing.T) {
 			t.Errorf("%s: error bars %v to %v about %v", s.Label, s.Low, s.High, s.Y)
 		}
 	}
-	if len(lines) != 4 || lines[0] != "msa at the default rate [2.5 8.5] [5 3]" || !strings.HasPrefix(lines[1], "pmp [2.5 22.5") ||
-		!strings.HasPrefix(lines[2], "msa [2.5 8.5 14.5 20.5 26.5 32.5 38.5] [5 3.82") || lines[3] != "greedy [2.5 122.5] [5 5]" {
+	if len(lines) != 4 || lines[0] != "msa at the default rate [2.5 8.5] [5 3]" ||
+		!strings.HasPrefix(lines[1], "pmp [2.5 22.5") ||
+		!strings.HasPrefix(lines[2], "msa [2.5 8.5 14.5 20.5 26.5 32.5 38.5] [5 3.82") ||
+		lines[3] != "greedy [2.5 122.5] [5 5]" {
 		t.Errorf("lines %q", lines)
 	}
 	for _, s := range figure.Panels[3].Series { // the accuracy there, of 20 images
-		if s.Line && (s.Label == "undefended" && fmt.Sprintf("%v %.4g", s.X, s.Y) != "[1 122.5] [65 65]" || s.Label == "msa" && fmt.Sprintf("%.4g", s.Y) != "[45 45 45 50 50 50 55]") {
+		if s.Line && (s.Label == "undefended" && fmt.Sprintf("%v %.4g", s.X, s.Y) != "[1 122.5] [65 65]" ||
+			s.Label == "msa" && fmt.Sprintf("%.4g", s.Y) != "[45 45 45 50 50 50 55]") {
 			t.Errorf("accuracy of %s: %v at %v", s.Label, s.Y, s.X)
 		}
 	}
 	f.Solver[0].Curves[2].Points[3].Objective = nil // msa on clean images
 	cut := studyFigure(all, "Solver").Panels[0]
-	if !slices.ContainsFunc(cut.Series, func(s plotSeries) bool { return s.Label == "msa" && s.Line && len(s.X) == 3 }) {
+	if !slices.ContainsFunc(cut.Series, func(s plotSeries) bool {
+		return s.Label == "msa" && s.Line &&
+			len(s.X) == 3
+	}) {
 		t.Error("the line of a diverging solver does not end where it does")
 	}
-	for name, p := range map[string]sheet{"file": fullStudies(derive(f).Suites[0]), "page": studyFigure(all[:1], "one").sheet()} {
+	for name, p := range map[string]sheet{"file": fullStudies(derive(f).Suites[0]),
+		"page": studyFigure(all[:1], "one").sheet()} {
 		have := legible(t, name, p, dark)
 		for _, want := range []string{"plain passes", "undefended", "greedy", "msa", "pmp", "msa at the default rate"} {
 			if !have[want] {

@@ -29,8 +29,10 @@ func fullStudies(s *suite) sheet {
 // studyFigure draws studies: for each kind of images two panels, objective and accuracy
 // against the passes spent. One study has a row for each kind; of several, each has one row.
 func studyFigure(all []*result.SolverStudy, title string) plotFigure {
-	f := plotFigure{Title: title, Columns: 2, Caption: "Objective of the control problem (mean over the images, with its standard error after a sweep) and accuracy, of a solver " +
-		"that stops after so many plain passes, by FLOPs. Markers are ends of sweeps, the lines between them ascent steps; dotted lines carry on what greedy control and the undefended network reach."}
+	f := plotFigure{Title: title, Columns: 2, Caption: "Objective of the control problem (mean over the images, with " +
+		"its standard error after a sweep) and accuracy, of a solver " +
+		"that stops after so many plain passes, by FLOPs. Markers are ends of sweeps, the lines between them ascent " +
+		"steps; dotted lines carry on what greedy control and the undefended network reach."}
 	for _, st := range all {
 		f.Columns = max(f.Columns, 2*min(len(study{st}.kinds()), len(all)))
 	}
@@ -60,8 +62,10 @@ func studyFigure(all []*result.SolverStudy, title string) plotFigure {
 // they show.
 func (s study) panels(kind string) []plotPanel {
 	images := clean(kind) + " images"
-	objective := plotPanel{Title: "objective, " + images, X: "plain passes", Y: fmt.Sprintf("objective, %d %s", s.N, images), LogX: true}
-	accuracy := plotPanel{Title: "accuracy, " + images, X: "plain passes", Y: "accuracy in %, " + clean(kind), LogX: true}
+	objective := plotPanel{Title: "objective, " + images, X: "plain passes", Y: fmt.Sprintf("objective, %d %s", s.N,
+		images), LogX: true}
+	accuracy := plotPanel{Title: "accuracy, " + images, X: "plain passes", Y: "accuracy in %, " + clean(kind),
+		LogX: true}
 	end := 1.0
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
@@ -70,7 +74,8 @@ func (s study) panels(kind string) []plotPanel {
 	}
 	for _, b := range s.Baseline {
 		if b.Images == kind {
-			accuracy.Series = append(accuracy.Series, s.series("none", []float64{1}, []float64{100 * b.Accuracy}, []bool{true}, end)...)
+			accuracy.Series = append(accuracy.Series, s.series("none", []float64{1}, []float64{100 * b.Accuracy},
+				[]bool{true}, end)...)
 		}
 	}
 	low, high := math.Inf(1), math.Inf(-1)
@@ -95,7 +100,8 @@ func (s study) panels(kind string) []plotPanel {
 			marks := &both[1]
 			for i := range errors {
 				if done[i] {
-					marks.Low, marks.High = append(marks.Low, means[i]-errors[i]), append(marks.High, means[i]+errors[i])
+					marks.Low, marks.High = append(marks.Low, means[i]-errors[i]), append(marks.High,
+						means[i]+errors[i])
 				}
 			}
 			objective.Series = append(objective.Series, both...)

@@ -43,16 +43,19 @@ func hex(v uint32) color.Color {
 // by how much. Black is #010101, as gonum's SVG leaves out #000000.
 var (
 	light = theme{hex(0xffffff), hex(0x1c1c1a), hex(0x5c5c58), hex(0xd5d5d0),
-		[]color.Color{hex(0xB54600), hex(0x045389), hex(0x028F66), hex(0xCA7CA5), hex(0xDD9418), hex(0x30ACEB), hex(0x010101)}}
+		[]color.Color{hex(0xB54600), hex(0x045389), hex(0x028F66), hex(0xCA7CA5), hex(0xDD9418), hex(0x30ACEB),
+			hex(0x010101)}}
 	dark = theme{hex(0x1b1c1e), hex(0xe8e8e4), hex(0xa9a9a4), hex(0x45464a),
-		[]color.Color{hex(0xF1B50B), hex(0x3EABEB), hex(0x1F9A66), hex(0x9A5779), hex(0xD15F0E), hex(0x0F6DAC), hex(0xFBEE81)}}
+		[]color.Color{hex(0xF1B50B), hex(0x3EABEB), hex(0x1F9A66), hex(0x9A5779), hex(0xD15F0E), hex(0x0F6DAC),
+			hex(0xFBEE81)}}
 )
 
 // Dashes and markers tell the series apart without colour; the three lists
 // repeat at different lengths, so that many series still differ.
 var (
 	dashes = [][]vg.Length{{5, 2.5}, nil, {8, 2, 1.5, 2}, {1.5, 2}, {10, 3}}
-	shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, diamond{}, downward{}, draw.RingGlyph{}}
+	shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, diamond{}, downward{},
+		draw.RingGlyph{}}
 )
 
 type diamond struct{}
@@ -190,7 +193,10 @@ func fit(s string, st txt.Style, w vg.Length) string {
 	}
 	wide := func(n int) bool { return st.Width(shortened(n)) > w }
 	most := min(len(r)-1, fitEnd*5/3) // of which the head is three fifths
-	if n := fitTail + sort.Search(max(most-fitTail+1, 0), func(i int) bool { return wide(fitTail + i) }) - 1; n >= fitTail {
+	if n := fitTail + sort.Search(max(most-fitTail+1, 0), func(i int) bool {
+		return wide(fitTail +
+			i)
+	}) - 1; n >= fitTail {
 		return shortened(n)
 	}
 	for n := min(most, fitTail-1); n > 0; n-- {

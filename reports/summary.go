@@ -23,14 +23,16 @@ const (
 // tested, the headline table, the warnings, and how to repeat the run. It stays below 60 lines.
 func renderSummary(w io.Writer, v *view) error {
 	var sb strings.Builder
-	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscape(v.Title()), mdEscape(strings.TrimSuffix(v.headline(), ".")))
+	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscape(v.Title()),
+		mdEscape(strings.TrimSuffix(v.headline(), ".")))
 	for _, f := range v.tested() {
 		fmt.Fprintf(&sb, "- %s: %s\n", mdEscape(f.Term), mdEscape(clip(f.Text, summaryList)))
 	}
 	t, more := v.headlineTable().brief(), ""
 	if n := len(t.Rows); n > summaryRows {
 		which := "the first of each suite"
-		if k := len(slices.DeleteFunc(slices.Clone(v.Suites), func(s *suite) bool { return len(s.Rows()) == 0 })); k > summaryRows {
+		if k := len(slices.DeleteFunc(slices.Clone(v.Suites),
+			func(s *suite) bool { return len(s.Rows()) == 0 })); k > summaryRows {
 			which = fmt.Sprintf("the first of each of the first %d of %d suites", summaryRows, k)
 		}
 		t.Rows = v.sample(t.Rows)
@@ -105,12 +107,15 @@ func (v *view) warningTable() table {
 			count[id]++
 		}
 	}
-	ids := slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], strings.Compare(a, b)) })
+	ids := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
+		return cmp.Or(count[b]-count[a],
+			strings.Compare(a, b))
+	})
 	for _, id := range ids[:min(len(ids), summaryWarnings)] {
-		t.Rows = append(t.Rows, []box{text(clip(clean(id), summaryName)), text(thousands(int64(count[id])))})
+		t.add(clip(clean(id), summaryName), thousands(count[id]))
 	}
 	if n := len(ids) - len(t.Rows); n > 0 {
-		t.Notes = append(t.Notes, footnote{"", fmt.Sprintf("and %s of other kinds", plural(n, "warning"))})
+		t.note("", "and %s of other kinds", plural(n, "warning"))
 	}
 	return t
 }

@@ -23,7 +23,8 @@ func TestSummary(t *testing.T) {
 	f := fixture()
 	f.Command = []string{"selfheal", "run", "--out", "my results"}
 	doc := summaryOf(t, f)
-	for _, want := range []string{"## Robustness report\n", "[report.html](report.html)", "- Models: ", "- Attacks: AA ℓ∞ (8/255)", "\n```\nselfheal run --out 'my results'\n```\n",
+	for _, want := range []string{"## Robustness report\n", "[report.html](report.html)", "- Models: ",
+		"- Attacks: AA ℓ∞ (8/255)", "\n```\nselfheal run --out 'my results'\n```\n",
 		"| zero-gradient | 2 |", "| budget | 1 |"} {
 		if !strings.Contains(doc, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, doc)
@@ -38,7 +39,8 @@ func TestSummary(t *testing.T) {
 		t.Fatalf("%d lines, want %d", len(tables[0].rows), len(lines.Rows))
 	}
 	clean, lowest := slices.Index(tables[0].head, "Clean"), slices.Index(tables[0].head, "Lowest")
-	if got := gfmText(tables[0].rows[0][clean]) + "; " + gfmText(tables[0].rows[0][lowest]); got != "82.0 / 80.5; 4.0 / 33.0" {
+	if got := gfmText(tables[0].rows[0][clean]) + "; " + gfmText(tables[0].rows[0][lowest]); got != "82.0 / 80.5; 4.0 "+
+		"/ 33.0" {
 		t.Errorf("the first line says %s", got)
 	}
 	loops := 0
@@ -97,19 +99,23 @@ func TestSummaryIsShort(t *testing.T) {
 		few.Suites, few.Cells = append(few.Suites, one.Suites...), append(few.Cells, one.Cells...)
 	}
 	for i := range 2 {
-		few.Suites = append(few.Suites, result.Suite{Name: strings.Repeat("z", i+1), Models: []string{"x", "y", "z"}, Controls: []string{"c"}})
+		few.Suites = append(few.Suites, result.Suite{Name: strings.Repeat("z", i+1), Models: []string{"x", "y", "z"},
+			Controls: []string{"c"}})
 	}
-	if want := "These are 20 of 26 lines, the first of each suite; report.html"; !strings.Contains(summaryOf(t, few), want) {
+	if want := "These are 20 of 26 lines, the first of each suite; report.html"; !strings.Contains(summaryOf(t, few),
+		want) {
 		t.Errorf("the summary of %d suites lacks %q", len(few.Suites), want)
 	}
 	suites := map[string]int{}
 	for _, row := range gfmTables(t, summaryOf(t, few))[0].rows {
 		suites[row[0]]++
 	}
-	if suites["crowded"] != 1 || suites["more"] != 1 || suites["zz"] != 1 || suites[""] != 4+5*2+2*3-8 { // four of the first suite, the others whole
+	if suites["crowded"] != 1 || suites["more"] != 1 || suites["zz"] != 1 ||
+		suites[""] != 4+5*2+2*3-8 { // four of the first suite, the others whole
 		t.Errorf("of 26 lines: %v", suites)
 	}
-	for _, f := range []*result.File{{}, {Suites: []result.Suite{{Name: "planned", Models: []string{"m"}, Attacks: []string{"a"}}}}} {
+	for _, f := range []*result.File{{},
+		{Suites: []result.Suite{{Name: "planned", Models: []string{"m"}, Attacks: []string{"a"}}}}} {
 		if doc := summaryOf(t, f); !strings.HasPrefix(doc, "## Robustness report\n") || strings.Count(doc, "\n") > 20 {
 			t.Errorf("of next to nothing:\n%s", doc)
 		}

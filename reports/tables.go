@@ -13,7 +13,7 @@ import (
 
 // table is a table as data, in plain text; the formats only escape and lay out.
 type table struct {
-	Anchor  string // of the suite, for the links of footnote marks; of a table of several one with a dot, which no suite's begins with
+	Anchor  string // for the links of footnote marks: the suite's; of several suites one that begins with a dot
 	Caption string
 	Lead    int // how many first columns are row headings
 	Head    []string
@@ -87,6 +87,38 @@ type span struct {
 
 func text(s string) box { return box{Spans: []span{{Text: s}}, Bar: -1} }
 
+// boxes are a row's, of strings and of boxes.
+func boxes(cells ...any) (row []box) {
+	for _, c := range cells {
+		if s, plain := c.(string); plain {
+			c = text(s)
+		}
+		row = append(row, c.(box))
+	}
+	return row
+}
+
+// add appends a row of strings and of boxes.
+func (t *table) add(cells ...any) { t.Rows = append(t.Rows, boxes(cells...)) }
+
+// note appends a footnote; without a mark it is about the whole table.
+func (t *table) note(mark, format string, args ...any) {
+	t.Notes = append(t.Notes, footnote{mark, fmt.Sprintf(format, args...)})
+}
+
+// byCell is a table with a row or more for every cell, which of adds. The first columns name
+// the cell, head the others.
+func (s *suite) byCell(caption string, head []string, of func(c *result.Cell, add func(cells ...any))) table {
+	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption(caption),
+		Head: append([]string{"Model", "Defense", "Attack"}, head...)}
+	s.each(func(c *result.Cell, col column) {
+		of(c, func(cells ...any) {
+			t.add(slices.Concat([]any{clean(c.Model), defenseName(c.Defense), col.Title()}, cells)...)
+		})
+	})
+	return t.marked()
+}
+
 // timed is a duration, which sorts by its seconds.
 func timed(seconds float64) box {
 	b := text(duration(seconds))
@@ -120,7 +152,8 @@ func (s *suite) accuracyTable() table {
 	switch {
 	case s.sides[0] != "":
 		several = false
-		t.Caption = s.caption("Accuracy in %: " + clean(s.sides[0]) + " / " + clean(s.sides[1]) + " control" + s.overSeeds())
+		t.Caption = s.caption("Accuracy in %: " + clean(s.sides[0]) + " / " + clean(s.sides[1]) + " control" +
+			s.overSeeds())
 	case len(s.Controls) == 0:
 		t.Caption = s.caption("Accuracy in % (no controller)" + s.overSeeds())
 	case several:
@@ -129,11 +162,9 @@ func (s *suite) accuracyTable() table {
 	default:
 		t.Caption = s.caption("Accuracy in %: baseline / controlled (" + clean(s.Controls[0]) + ")" + s.overSeeds())
 	}
-	for _, c := range s.Columns {
-		t.Head = append(t.Head, c.Title())
-	}
+	t.Head = append(t.Head, s.heads()...)
 	for _, r := range s.Rows() {
-		line := []box{text(clean(r.Model))}
+		line := boxes(clean(r.Model))
 		if several {
 			line = append(line, text(clean(r.Control)))
 		}
@@ -166,12 +197,10 @@ func (t table) marked() table {
 func (s *suite) intervalTable() table {
 	t := table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
 		Caption: s.caption("Accuracy in % with 95 % Wilson intervals" + s.ofFirstSeed())}
-	for _, c := range s.Columns {
-		t.Head = append(t.Head, c.Title())
-	}
+	t.Head = append(t.Head, s.heads()...)
 	for _, m := range s.Models {
 		for _, one := range s.Series(m) {
-			line := []box{text(clean(m)), text(defenseName(one.Defense))}
+			line := boxes(clean(m), defenseName(one.Defense))
 			line[1].Spans[0].Mark = s.RowMarks(m, one.Defense)
 			for _, c := range one.Cells {
 				line = append(line, text(strings.TrimSpace(accuracy(c)+" "+interval(c))))
@@ -185,61 +214,56 @@ func (s *suite) intervalTable() table {
 // waterfallTable says what each component of an attack did: how many images it
 // was run on, the accuracy left over all images, and its cost.
 func (s *suite) waterfallTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Accuracy after each attack component" + s.ofFirstSeed()),
-		Head: []string{"Model", "Defense", "Attack", "Component", "Attacked", "Accuracy after (%)", "Forward passes", "Backward passes", "Time"}}
-	s.each(func(c *result.Cell, col column) {
+	head := []string{"Component", "Attacked", "Accuracy after (%)", "Forward passes", "Backward passes", "Time"}
+	what := "Accuracy after each attack component" + s.ofFirstSeed()
+	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
 		for _, st := range c.Steps {
 			after := text(percent(st.Robust, c.N))
 			after.Bar = st.Robust
-			t.Rows = append(t.Rows, []box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title()),
-				text(clean(st.Attack)), text(thousands(int64(st.Attacked))), after,
-				text(thousands(st.Forward)), text(thousands(st.Backward)), timed(st.Seconds)})
+			add(clean(st.Attack), thousands(st.Attacked), after, thousands(st.Forward), thousands(st.Backward),
+				timed(st.Seconds))
 		}
 	})
-	return t.marked()
 }
 
 // solverTable says how the closed loop did against its greedy start.
 func (s *suite) solverTable() table {
-	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption("Solver: running loss of the control problem, mean over the images" + s.ofFirstSeed()),
-		Head: []string{"Model", "Control", "Attack", "Method", "Objective", "Greedy start", "Below greedy (%)", "Control norm", "Plain passes per controlled pass"}}
-	s.each(func(c *result.Cell, col column) {
+	head := []string{"Method", "Objective", "Greedy start", "Below greedy (%)", "Control norm",
+		"Plain passes per controlled pass"}
+	what := "Solver: running loss of the control problem, mean over the images" + s.ofFirstSeed()
+	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
 		if v := c.Solver; v != nil {
-			t.Rows = append(t.Rows, []box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title()),
-				text(clean(v.Method)), text(threeDigits(v.Objective)), text(threeDigits(v.Greedy)), text(percent(v.BelowGreedy, c.N)),
-				text(threeDigits(v.ControlNorm)), text(threeDigits(v.PassesPerRun))})
+			add(clean(v.Method), threeDigits(v.Objective), threeDigits(v.Greedy), percent(v.BelowGreedy, c.N),
+				threeDigits(v.ControlNorm), threeDigits(v.PassesPerRun))
 		}
 	})
-	return t.marked()
 }
 
 // costTable gives time and passes of every cell, and their sum.
 func (s *suite) costTable() table {
 	what := "Time and model passes (in images)"
 	if n := s.seeds(); n > 1 {
-		what = fmt.Sprintf("Time over all %d seeds; model passes (in images) and largest perturbation of the first seed", n)
+		what = fmt.Sprintf("Time over all %d seeds; model passes (in images) and "+
+			"largest perturbation of the first seed", n)
 	}
-	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption(what),
-		Head: []string{"Model", "Defense", "Attack", "Forward passes", "Backward passes", "Largest perturbation", "Time"}}
 	var seconds float64
 	var forward, backward int64
-	s.each(func(c *result.Cell, col column) {
+	head := []string{"Forward passes", "Backward passes", "Largest perturbation", "Time"}
+	t := s.byCell(what, head, func(c *result.Cell, add func(...any)) {
 		f, b := passes(c)
 		time := c.Seconds + otherSeeds(c)
 		seconds, forward, backward = seconds+time, forward+f, backward+b
-		crafted, norm := []box{text(dash), text(dash)}, dash
+		ahead, back, norm := dash, dash, dash
 		if len(c.Steps) > 0 {
-			crafted = []box{text(thousands(f)), text(thousands(b))}
+			ahead, back = thousands(f), thousands(b)
 		}
 		if c.Epsilon != nil {
 			norm = threeDigits(c.MaxNorm)
 		}
-		t.Rows = append(t.Rows, slices.Concat([]box{text(clean(c.Model)), text(defenseName(c.Defense)), text(col.Title())},
-			crafted, []box{text(norm), timed(time)}))
+		add(ahead, back, norm, timed(time))
 	})
-	t = t.marked()
 	if len(t.Rows) > 1 {
-		t.Rows = append(t.Rows, []box{text("Sum"), text(""), text(""), text(thousands(forward)), text(thousands(backward)), text(""), timed(seconds)})
+		t.add("Sum", "", "", thousands(forward), thousands(backward), "", timed(seconds))
 		t.Sums = 1
 	}
 	return t
@@ -262,8 +286,8 @@ func (v *view) fitTable() table {
 		if f.Cached {
 			time = text("cached")
 		}
-		t.Rows = append(t.Rows, []box{text(clean(f.Control)), text(clean(f.Model)), text(clean(f.At)), text(thousands(int64(f.Dim))),
-			text(thousands(int64(f.Rank))), text(percent(f.Variance, 1000)), text(thousands(int64(f.Samples))), time})
+		t.add(clean(f.Control), clean(f.Model), clean(f.At), thousands(f.Dim), thousands(f.Rank),
+			percent(f.Variance, 1000), thousands(f.Samples), time)
 	}
 	return t.marked()
 }

@@ -161,8 +161,8 @@ func duration(s float64) string {
 }
 
 // thousands writes a count with thin spaces between groups of three digits.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
+func thousands[N int | int64](n N) string {
+	s := strconv.FormatInt(int64(n), 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + thin + s[i:]
 	}

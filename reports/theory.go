@@ -135,7 +135,8 @@ func (t *Theory) markdown(w io.Writer) error {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "# The theory, checked\n\n%s; %s\n", mdEscape(heading(t.Verdict())), mdEscape(t.facts()))
 	for _, part := range t.parts() {
-		fmt.Fprintf(&sb, "\n## %s\n\n| Check | Claim | Measured | Expected | Tolerance | |\n|:---|:---|---:|---:|---:|:---|\n",
+		fmt.Fprintf(&sb, "\n## %s\n\n| Check | Claim | Measured | Expected | Tolerance | "+
+			"|\n|:---|:---|---:|---:|---:|:---|\n",
 			mdEscape(part.Heading))
 		for _, r := range part.Rows {
 			for _, s := range []string{r.Name, r.Claim, r.Measured, r.Expected, r.Tolerance, r.Outcome} {

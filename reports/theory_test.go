@@ -31,7 +31,8 @@ func theoryFixture() *Theory {
 		}},
 		figures: []plotFigure{
 			{Slug: "plane", Title: "The plane", Caption: "Two panels.", Columns: 2, Panels: []plotPanel{
-				{Title: "(a) Classes", Square: true, Box: box, Field: field, Series: []plotSeries{flat}, Texts: []plotText{{0, 0.5, "A"}}},
+				{Title: "(a) Classes", Square: true, Box: box, Field: field, Series: []plotSeries{flat},
+					Texts: []plotText{{0, 0.5, "A"}}},
 				{Title: "(b) Loss", Square: true, Box: box, Field: loss},
 			}},
 			{Slug: "axes", Title: "Axes", Caption: "Three panels.", Columns: 2, Panels: []plotPanel{

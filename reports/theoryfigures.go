@@ -104,7 +104,8 @@ func marginFigure(m *theory.Margins) plotFigure {
 		byLabel("data", m.Data, m.Labels, [2]int{0, 1})...)
 	with := func(more ...plotSeries) []plotSeries { return slices.Concat(data[:1], more, data[1:]) }
 	shortest := func(way [2]theory.Point) []plotSeries {
-		return append(with(lined("Euclidean margin", inkColour, 1).along(way[:]...)), marked("", inkColour, 3).along(way[1]))
+		return append(with(lined("Euclidean margin", inkColour, 1).along(way[:]...)), marked("", inkColour,
+			3).along(way[1]))
 	}
 	parts := plane("(c) Partitions by classifier and projection", m.Partitions,
 		[]int{class1, fainter, class2, faint}, nil, data...)
@@ -114,15 +115,18 @@ func marginFigure(m *theory.Margins) plotFigure {
 	return plotFigure{
 		Slug: "margins", Title: "Margins on a curve", Columns: 2,
 		Caption: fmt.Sprintf("A binary data set on a curve M and a linear classifier F. "+
-			"d_M(F) = %.4f along the curve, d_e(F) = %.4f in the plane, and d_e(F∘E) = %.4f behind the projection E onto the curve. "+
-			"F says class 1 in A and B, class 2 in C and D. E takes A and D to the upper part of M, B and C to the lower one. "+
+			"d_M(F) = %.4f along the curve, d_e(F) = %.4f in the plane, and d_e(F∘E) = %.4f behind the projection E "+
+			"onto the curve. "+
+			"F says class 1 in A and B, class 2 in C and D. E takes A and D to the upper part of M, B and C to the "+
+			"lower one. "+
 			"So F∘E says class 1 in A and D.", m.Manifold, m.Euclidean, m.Projected),
 		Panels: []plotPanel{
 			sides(fmt.Sprintf("(a) Along the manifold: 2·d_M = %.3f", 2*m.Manifold), m.Regions,
 				with(lined("geodesic", highlight, 0).along(m.Geodesic...))...),
 			sides(fmt.Sprintf("(b) In the plane: d_e = %.3f", m.Euclidean), m.Regions, shortest(m.EuclideanWay)...),
 			parts,
-			sides(fmt.Sprintf("(d) Behind the projection: d_e = %.3f", m.Projected), m.Composite, shortest(m.ProjectedWay)...),
+			sides(fmt.Sprintf("(d) Behind the projection: d_e = %.3f", m.Projected), m.Composite,
+				shortest(m.ProjectedWay)...),
 		},
 	}
 }
@@ -146,7 +150,8 @@ func ratioFigure(p *theory.ProjectedRatio) plotFigure {
 			if r := float64(c.R); c.D == d {
 				ratio.add(r/float64(d), c.Mean)
 				near.add(r, c.Mean/c.Bound)
-				near.Low, near.High = append(near.Low, (c.Mean-c.Half)/c.Bound), append(near.High, (c.Mean+c.Half)/c.Bound)
+				near.Low, near.High = append(near.Low, (c.Mean-c.Half)/c.Bound), append(near.High,
+					(c.Mean+c.Half)/c.Bound)
 				exact.add(r, c.Exact/c.Bound)
 			}
 		}
@@ -179,7 +184,8 @@ func against(title, y string, scatters []plotSeries) plotPanel {
 		}
 	}
 	equal := lined("equal", highlight, 0).along(theory.Point{low, low}, theory.Point{high, high})
-	return plotPanel{Title: title, X: "bound", Y: y, LogX: true, LogY: true, Series: append([]plotSeries{equal}, scatters...)}
+	return plotPanel{Title: title, X: "bound", Y: y, LogX: true, LogY: true, Series: append([]plotSeries{equal},
+		scatters...)}
 }
 
 // scatter are the marks of the i-th kind of system in such a panel.
@@ -192,7 +198,8 @@ func linearFigure(l *theory.LinearLoop) plotFigure {
 	f := plotFigure{Slug: "theorem-1", Title: "Theorem 1: the controlled linear system", Columns: 2,
 		Caption: fmt.Sprintf("Squared error of the controlled state (marks) and its bound (lines) after t layers, "+
 			"d = %d, r = %d, for several regularisations c. Orthogonal layers make the bound the error; "+
-			"layers far from orthogonal make its γ_t large. Below right, all systems: of %d draws, the one nearest its bound.",
+			"layers far from orthogonal make its γ_t large. Below right, all systems: of %d draws, the one nearest "+
+			"its bound.",
 			d, r, l.Draws)}
 	titles := []string{"Orthogonal layers", "Nearly orthogonal layers", "Gaussian layers"}
 	var all []plotSeries
@@ -204,7 +211,10 @@ func linearFigure(l *theory.LinearLoop) plotFigure {
 				dots.add(p.Bound, p.Error)
 			}
 		}
-		for j, c := range distinct(l.Points, func(p theory.LoopPoint) (float64, bool) { return p.C, p.Layers == kind }) {
+		for j, c := range distinct(l.Points, func(p theory.LoopPoint) (float64, bool) {
+			return p.C,
+				p.Layers == kind
+		}) {
 			label := fmt.Sprintf("c = %g", c)
 			bound, measured := lined(label, j, j), marked(label, j, j)
 			for _, p := range l.Runs {
@@ -230,7 +240,8 @@ func nonlinearFigure(l *theory.NonlinearLoop) plotFigure {
 		}
 	}
 	three := func() []plotSeries {
-		out := []plotSeries{lined("measured", class1, 1), lined("bound", class2, 0), lined("its part in ε", manifold, 2)}
+		out := []plotSeries{lined("measured", class1, 1), lined("bound", class2, 0), lined("its part in ε", manifold,
+			2)}
 		for i, marker := range []int{0, 1, 3} {
 			out[i].Marks, out[i].Marker = true, marker
 		}
@@ -271,9 +282,11 @@ func nonlinearFigure(l *theory.NonlinearLoop) plotFigure {
 		Caption: fmt.Sprintf("Networks of %d tanh layers on R^%d with quadratic manifolds of dimension %d. "+
 			"The first three panels are one network with gain %g, c = %g and a random direction. "+
 			"ε goes up to the largest that satisfies the theorem's condition, here %.3g. "+
-			"Below right, all networks, c and directions after the last layer.", l.Depth, l.Dimension, l.Rank, most.Gain, c, limit),
+			"Below right, all networks, c and directions after the last "+
+			"layer.", l.Depth, l.Dimension, l.Rank, most.Gain, c, limit),
 		Panels: []plotPanel{
-			{Title: fmt.Sprintf("Error after %d layers", l.Depth), X: "ε", Y: "error", LogX: true, LogY: true, Series: byEpsilon},
+			{Title: fmt.Sprintf("Error after %d layers", l.Depth), X: "ε", Y: "error", LogX: true, LogY: true,
+				Series: byEpsilon},
 			{Title: "Linearisation error: slope 2", X: "ε", Y: "distance from the linearised system",
 				LogX: true, LogY: true, Series: curved},
 			{Title: "Over time, at the largest ε", X: "t", Y: "error", LogY: true, Series: overTime},
@@ -312,7 +325,8 @@ func bendingFigure(m *theory.ManifoldBending) plotFigure {
 		Slug: "curvature", Title: "Curvature of the manifolds, and what it costs", Columns: 3,
 		Caption: fmt.Sprintf("Left, the curve of the margins. Middle, the manifolds of tanh networks: "+
 			"measured by projecting onto them, and by sending the manifold before through its layer. "+
-			"Right, a parabola in the plane, c = %g: the part of the error that is due to curvature, and the theorem's bound.", m.C),
+			"Right, a parabola in the plane, c = %g: the part of the error that is due to curvature, and the "+
+			"theorem's bound.", m.C),
 		Panels: []plotPanel{
 			{Title: "The curve", X: "s", Y: "curvature", Series: []plotSeries{analytic, differences}},
 			{Title: "The networks' manifolds", X: "σ", Y: "second fundamental form",

@@ -24,7 +24,8 @@ func (s *suite) Traced() []traced {
 			t := traced{Model: m, Control: d}
 			for _, col := range s.Columns {
 				c := s.Cell(m, d, col)
-				if c == nil || c.Solver == nil || len(c.Solver.Layers) == 0 || t.Solvers != nil && len(c.Solver.Layers) != len(t.Layers) {
+				if c == nil || c.Solver == nil || len(c.Solver.Layers) == 0 || t.Solvers != nil &&
+					len(c.Solver.Layers) != len(t.Layers) {
 					continue
 				}
 				if t.Solvers == nil {
@@ -63,16 +64,15 @@ func (t traced) sweeps() int {
 
 // layerTable has a line for each layer, a column for each kind of images.
 func (s *suite) layerTable(all []traced, caption string, of func(result.SolverLayer) float64) table {
-	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Layer"}, Caption: s.caption(caption + s.ofFirstSeed())}
-	for _, c := range s.Columns {
-		t.Head = append(t.Head, c.Title())
-	}
+	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Layer"}, Caption: s.caption(caption +
+		s.ofFirstSeed())}
+	t.Head = append(t.Head, s.heads()...)
 	for _, one := range all {
 		for i, layer := range one.Layers {
 			if len(one.Layers) > 1 { // as a figure counts them
 				layer = fmt.Sprintf("%d: %s", i+1, layer)
 			}
-			line := []box{text(clean(one.Model)), text(defenseName(one.Control)), text(layer)}
+			line := boxes(clean(one.Model), defenseName(one.Control), layer)
 			for _, col := range s.Columns {
 				value := dash
 				if k := one.index(col); k >= 0 {
@@ -93,7 +93,8 @@ func (t traced) index(col column) int {
 
 // sweepTable follows the objective from the greedy start through the sweeps.
 func (s *suite) sweepTable(all []traced) table {
-	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Images", "Traced", "Greedy start"}, Caption: s.caption("Objective after each sweep, mean over the first images" + s.ofFirstSeed())}
+	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Images", "Traced", "Greedy start"},
+		Caption: s.caption("Objective after each sweep, mean over the first images" + s.ofFirstSeed())}
 	most := 0
 	for _, one := range all {
 		most = max(most, one.sweeps())
@@ -107,7 +108,8 @@ func (s *suite) sweepTable(all []traced) table {
 			continue
 		}
 		for i, v := range one.Solvers {
-			line := []box{text(clean(one.Model)), text(defenseName(one.Control)), text(one.Columns[i].Title()), text(thousands(int64(v.Traced))), text(fourDigits(v.Sweeps[0]))}
+			line := boxes(clean(one.Model), defenseName(one.Control), one.Columns[i].Title(), thousands(v.Traced),
+				fourDigits(v.Sweeps[0]))
 			for _, k := range shown {
 				value := dash
 				if k < len(v.Sweeps) {
@@ -134,17 +136,21 @@ func (s *suite) Traces() *traceView {
 	if len(all) == 0 {
 		return nil
 	}
-	v := &traceView{Slug: s.Slug, Reading: "What the control does to each of its layers, from the input to the output: the norm of u_t and the running loss ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², z_t = x_t + u_t, means over the images."}
+	v := &traceView{Slug: s.Slug, Reading: "What the control does to each of its layers, from the input to the output: " +
+		"the norm of u_t and the running loss ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², z_t = x_t + u_t, " +
+		"means over the images."}
 	if hasTraceFigure(s) {
 		f := s.traceFigure(all)
 		figure := inlined(f.Caption, f.sheet())
 		v.Figure = &figure
 	} else {
-		v.Reading += fmt.Sprintf(" The tables stand for a figure: %d networks under a control are more than one shows.", len(all))
+		v.Reading += fmt.Sprintf(" The tables stand for a figure: %d networks under a control are more than one shows.",
+			len(all))
 	}
 	norm := func(l result.SolverLayer) float64 { return l.ControlNorm }
 	loss := func(l result.SolverLayer) float64 { return l.Loss }
-	for _, t := range []table{s.layerTable(all, "Control norm ‖u_t‖ by layer", norm), s.layerTable(all, "Running loss by layer, at the end", loss), s.sweepTable(all)} {
+	for _, t := range []table{s.layerTable(all, "Control norm ‖u_t‖ by layer", norm), s.layerTable(all,
+		"Running loss by layer, at the end", loss), s.sweepTable(all)} {
 		if len(t.Rows) > 0 {
 			v.Tables = append(v.Tables, t)
 		}

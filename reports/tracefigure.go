@@ -102,7 +102,8 @@ func (s *suite) normPanel(t traced, numbered bool) plotPanel {
 // objectivePanel follows the objective through the sweeps.
 func (s *suite) objectivePanel(t traced) plotPanel {
 	n := t.sweeps()
-	p := plotPanel{Title: t.name(), X: "sweep", Y: fmt.Sprintf("objective, mean over the first %s", plural(t.Solvers[0].Traced, "image"))}
+	p := plotPanel{Title: t.name(), X: "sweep", Y: fmt.Sprintf("objective, mean over the first %s",
+		plural(t.Solvers[0].Traced, "image"))}
 	labels, shown := make([]string, n+1), shownSweeps(n)
 	if labels[0] = "greedy start"; len(shown) < n { // there is no room for that, and for sweep 1
 		labels[0], p.X, shown = "0", "sweep; 0: the greedy start", shown[1:]

@@ -108,14 +108,16 @@ func fullWaterfalls(s *suite) sheet {
 
 // waterfallsOf are a model's charts, one above the other for a page.
 func (s *suite) waterfallsOf(model string) sheet {
-	return s.waterfallSheet(inPage(), slices.DeleteFunc(s.Waterfalls(), func(w waterfall) bool { return w.Model != model }))
+	return s.waterfallSheet(inPage(), slices.DeleteFunc(s.Waterfalls(),
+		func(w waterfall) bool { return w.Model != model }))
 }
 
 // waterfallSheet fills a sheet with charts. Each has a group of bars for the clean images and
 // one for every component, a bar a defense.
 func (s *suite) waterfallSheet(f sheet, charts []waterfall) sheet {
 	var shown []string
-	f.Alt = fmt.Sprintf("Accuracy in %% on the clean images and after each attack component%s, %s (%s).", s.ofFirstSeed(), s.Heading(), s.Facts())
+	f.Alt = fmt.Sprintf("Accuracy in %% on the clean images and after each attack component%s, %s (%s).",
+		s.ofFirstSeed(), s.Heading(), s.Facts())
 	for _, w := range charts {
 		f.Panels = append(f.Panels, w.panel(f.panelWidth()))
 		for _, line := range w.Lines {
@@ -124,7 +126,8 @@ func (s *suite) waterfallSheet(f sheet, charts []waterfall) sheet {
 			for i, name := range append([]string{"None"}, w.Components...) {
 				said = append(said, name+" "+line.value(w, i))
 			}
-			f.Alt += fmt.Sprintf(" %s, %s, %s: %s.", clean(w.Model), defenseName(line.Defense), w.Attack.Title(), strings.Join(said, ", "))
+			f.Alt += fmt.Sprintf(" %s, %s, %s: %s.", clean(w.Model), defenseName(line.Defense), w.Attack.Title(),
+				strings.Join(said, ", "))
 		}
 	}
 	f.Legend = s.legend(look{Bars: true}, shown...)

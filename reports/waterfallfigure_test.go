@@ -37,19 +37,23 @@ func TestWaterfalls(t *testing.T) {
 		suites[s.Name] = s
 	}
 	oblivious := suites["real"].Waterfalls()
-	if len(oblivious) != 3 || oblivious[0].Attack.Title() != "AA ℓ∞ (8/255)" || !slices.Equal(oblivious[0].Components, []string{"APGD-CE", "APGD-T", "FAB-T", "Square"}) {
+	if len(oblivious) != 3 || oblivious[0].Attack.Title() != "AA ℓ∞ (8/255)" ||
+		!slices.Equal(oblivious[0].Components, []string{"APGD-CE", "APGD-T", "FAB-T", "Square"}) {
 		t.Fatalf("%d charts, of %v with %v", len(oblivious), oblivious[0].Attack.Title(), oblivious[0].Components)
 	}
-	for i, want := range [][]string{{"baseline 82.0 32.5 27.0 25.5 25.5"}, {"baseline 82.0 36.0 31.0 29.5 29.5"}, {"baseline 82.0 13.5 6.0 4.5 4.0"}} {
+	for i, want := range [][]string{{"baseline 82.0 32.5 27.0 25.5 25.5"}, {"baseline 82.0 36.0 31.0 29.5 29.5"},
+		{"baseline 82.0 13.5 6.0 4.5 4.0"}} {
 		if got := whole(oblivious[i]); !slices.Equal(got, want) {
 			t.Errorf("oblivious, chart %d: %q, want %q", i, got, want)
 		}
 	}
 	known := suites["detached"].Waterfalls()
-	if want := []string{"baseline 82.0 32.5 27.0 25.5 25.5", "pca 80.5 40.5 36.0 35.0 35.0"}; len(known) != 2 || !slices.Equal(whole(known[0]), want) {
+	if want := []string{"baseline 82.0 32.5 27.0 25.5 25.5", "pca 80.5 40.5 36.0 35.0 35.0"}; len(known) != 2 ||
+		!slices.Equal(whole(known[0]), want) {
 		t.Errorf("white box: %q, want %q", whole(known[0]), want)
 	}
-	if want := []string{"baseline 82.0 36.0 31.0 0.0 –", "pca 80.5 48.5 45.0 44.0 44.0"}; !slices.Equal(whole(known[1]), want) {
+	if want := []string{"baseline 82.0 36.0 31.0 0.0 –", "pca 80.5 48.5 45.0 44.0 44.0"}; !slices.Equal(whole(known[1]),
+		want) {
 		t.Errorf("white box, broken by FAB-T: %q, want %q", whole(known[1]), want)
 	}
 	// A single component is no waterfall, and of more charts than a page holds there is a table only.
