@@ -32,6 +32,11 @@ type path[V any] struct {
 	u    []V // controls; only those of stages with an embedding mean anything
 }
 
+func newPath[V any](c *Controller) *path[V] {
+	T := len(c.stages)
+	return &path[V]{x: make([]V, T+1), z: make([]V, T), u: make([]V, T)}
+}
+
 // solve is the paper's Algorithm 1, with the controlled state z_t = x_t + u_t wherever
 // the print mixes x_t and z_t: greedy start, then Outer sweeps of a forward pass
 // that keeps every x_t and a backward pass that, from the last controlled stage to
@@ -42,8 +47,7 @@ type path[V any] struct {
 // With whole the path ends with the logits, x[T], otherwise with the last
 // controlled state.
 func solve[V any](c *Controller, a algebra[V], image V, whole bool) (*path[V], error) {
-	T := len(c.stages)
-	p := &path[V]{x: make([]V, T+1), z: make([]V, T), u: make([]V, T)}
+	p := newPath[V](c)
 	p.x[0] = image
 	iterates := c.Solver.Iterates()
 	if err := p.forward(c, a, true, a.costs(), false, whole && !iterates); err != nil {

@@ -20,12 +20,14 @@ func (c *Controller) Graph() (*onnx.Graph, error) {
 	fail := func(err error) (*onnx.Graph, error) {
 		return nil, fmt.Errorf("control %s on model %s: %w", c.Name, c.net.Name, err)
 	}
-	s := &symbols{c: c, b: &onnx.Builder{G: onnx.NewGraph(c.net.Name + "/" + c.Name)}, gradients: map[gradientKey]*onnx.Graph{},
-		weights: map[float32]string{}, differences: map[string]difference{}, copies: map[string]int{}}
+	s := &symbols{c: c, b: &onnx.Builder{G: onnx.NewGraph(c.net.Name + "/" + c.Name)},
+		gradients: map[gradientKey]*onnx.Graph{}, weights: map[float32]string{},
+		differences: map[string]difference{}, copies: map[string]int{}}
 	if n, err := s.nodes(); err != nil {
 		return fail(err)
 	} else if n > maxExportNodes {
-		return fail(fmt.Errorf("the %v solver unrolls to about %d ONNX nodes, more than the %d that a file may have; give it fewer sweeps (outer) or ascent steps (inner), or take the greedy solver",
+		return fail(fmt.Errorf("the %v solver unrolls to about %d ONNX nodes, more than the %d that a file may have; "+
+			"give it fewer sweeps (outer) or ascent steps (inner), or take the greedy solver",
 			c.Solver.Method, n, maxExportNodes))
 	}
 	image := s.b.Input("image", c.stages[0].plain.Inputs[0].Shape)

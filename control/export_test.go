@@ -57,7 +57,8 @@ func TestGraphAnswersAsTheController(t *testing.T) {
 			shape := c.net.Shape()
 			for _, n := range []int{1, 3} {
 				batch, _ := randomImage(uint64(n), n*shape.Size())
-				out, err := session.Run([]ort.Tensor{{Shape: []int64{int64(n), int64(shape.C), int64(shape.H), int64(shape.W)}, Data: batch}})
+				in := ort.Tensor{Shape: []int64{int64(n), int64(shape.C), int64(shape.H), int64(shape.W)}, Data: batch}
+				out, err := session.Run([]ort.Tensor{in})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +89,8 @@ func TestGraphAnswersAsTheController(t *testing.T) {
 // probabilities gives their logarithms.
 func TestGraphOfPreprocessedNetwork(t *testing.T) {
 	pool := testPool(t, 4)
-	net, err := NewNetwork(pool, "net", small(t, true), NetworkOptions{Mean: []float32{0.4, 0.6}, Std: []float32{0.2, 0.3}, Probabilities: true})
+	net, err := NewNetwork(pool, "net", small(t, true),
+		NetworkOptions{Mean: []float32{0.4, 0.6}, Std: []float32{0.2, 0.3}, Probabilities: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +185,8 @@ func TestGraphTooLarge(t *testing.T) {
 	s := solvers[1]
 	s.Outer, s.Inner = 100, 30
 	_, err := defended(t, s, 0).Graph()
-	if err == nil || !strings.Contains(err.Error(), "more than the 20000") || !strings.Contains(err.Error(), "outer") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "more than the 20000") || !strings.Contains(err.Error(), "outer") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v", err)
 	}
 }

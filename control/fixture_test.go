@@ -38,7 +38,8 @@ func newChain(t *testing.T, pool *ort.Pool, dims ...int) *chain {
 		if i > 1 {
 			at = append(at, x)
 		}
-		x = b.OpWith("Gemm", onnx.Attrs{"transB": 1}, x, b.Const(onnx.FloatTensor(onnx.Shape{int64(dims[i]), int64(dims[i-1])}, w)))
+		x = b.OpWith("Gemm", onnx.Attrs{"transB": 1}, x,
+			b.Const(onnx.FloatTensor(onnx.Shape{int64(dims[i]), int64(dims[i-1])}, w)))
 		c.a = append(c.a, a)
 	}
 	b.Output("logits", x)
@@ -207,7 +208,8 @@ func randomImage(seed uint64, n int) ([]float32, []float64) {
 func (c *Controller) made() int64 {
 	made := int64(0)
 	for _, s := range c.stages {
-		made += items(s.forward)()*s.flops + items(s.embed)()*s.embedCost + (items(s.residual)()+items(s.adjoint)())*s.sweepCost
+		made += items(s.forward)()*s.flops + items(s.embed)()*s.embedCost +
+			items(s.ascent)()*s.sweepCost
 	}
 	return made
 }

@@ -98,7 +98,8 @@ func TestGradientsAgreeWithPyTorch(t *testing.T) {
 		}{{Through, unpack(t, g.Through)}, {Detached, unpack(t, g.Detached)}} {
 			d := whiteBox(t, c, k.knowledge)
 			var e attacks.Evaluation
-			if err := d.Gradient(context.Background(), unpack(t, g.Image), attacks.CrossEntropy, g.Label, -1, &e); err != nil {
+			if err := d.Gradient(context.Background(), unpack(t, g.Image), attacks.CrossEntropy, g.Label, -1,
+				&e); err != nil {
 				t.Fatal(err)
 			}
 			for j, z := range e.Logits {
@@ -109,7 +110,8 @@ func TestGradientsAgreeWithPyTorch(t *testing.T) {
 			off, size := attacks.L2.Distance(e.Gradient, k.want), attacks.L2.Length(k.want)
 			t.Logf("case %d, %s, knowledge %d: off by %.2g", i, s.Name, k.knowledge, off/size)
 			if !(off <= 1e-3*size) {
-				t.Errorf("case %d, %s, knowledge %d: the gradient is off by %.2g of its norm %.4g", i, s.Name, k.knowledge, off/size, size)
+				t.Errorf("case %d, %s, knowledge %d: the gradient is off by %.2g of its norm %.4g", i, s.Name,
+					k.knowledge, off/size, size)
 			}
 		}
 		c.Close()

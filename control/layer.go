@@ -1,8 +1,6 @@
 package control
 
 import (
-	"errors"
-
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
@@ -17,17 +15,19 @@ type stage struct {
 	next                     int          // values of x_{t+1}
 	forward                  *ort.Program // z → F(z)
 	embed                    *ort.Program // z → E(z); nil without an embedding
-	residual                 *ort.Program // z → −(J_E − I)ᵀ(E(z) − z): ∇_z H where p_{t+1} = 0; the last controlled stage
-	adjoint                  *ort.Program // z, p_{t+1} → ∇_z [p·F(z) − ½‖E(z) − z‖²]; without an embedding J_Fᵀp
-	flops                    int64        // of F
-	embedCost                int64        // FLOPs of E
-	sweepCost                int64        // FLOPs of the gradient that a sweep takes
+	// z, p_{t+1} → ∇_z [p·F(z) − ½‖E(z) − z‖²], without an embedding J_Fᵀp. At the last
+	// controlled stage p is 0 and no input: z → −(J_E − I)ᵀ(E(z) − z).
+	ascent    *ort.Program
+	flops     int64 // of F
+	embedCost int64 // FLOPs of E
+	sweepCost int64 // FLOPs of the gradient that a sweep takes
 }
 
 // newStage compiles what a loop needs of a segment: the gradient only where a
 // sweep passes, with p = 0 at its last stage.
 func newStage(net *Network, segment, embedding *onnx.Graph, swept, last bool) (*stage, error) {
-	s := &stage{plain: segment, embedding: embedding, size: int(segment.Inputs[0].Shape.Items()), next: int(segment.Outputs[0].Shape.Items()), flops: segment.FLOPs()}
+	s := &stage{plain: segment, embedding: embedding, flops: segment.FLOPs()}
+	s.size, s.next = int(segment.Inputs[0].Shape.Items()), int(segment.Outputs[0].Shape.Items())
 	var err error
 	if s.fast, err = net.rewrite(segment); err != nil {
 		return nil, err
@@ -47,9 +47,9 @@ func newStage(net *Network, segment, embedding *onnx.Graph, swept, last bool) (*
 	if !swept {
 		return s, nil
 	}
-	to, fast := &s.adjoint, s.fast
+	fast := s.fast
 	if last {
-		segment, fast, to = nil, nil, &s.residual
+		segment, fast = nil, nil
 	}
 	// Costs are those of the network as given, in whatever form it runs.
 	asGiven, err := hamiltonian(segment, embedding)
@@ -63,7 +63,7 @@ func newStage(net *Network, segment, embedding *onnx.Graph, swept, last bool) (*
 			return s, err
 		}
 	}
-	*to, err = compile(net.pool, g)
+	s.ascent, err = compile(net.pool, g)
 	return s, err
 }
 
@@ -110,12 +110,9 @@ func hamiltonian(segment, embedding *onnx.Graph) (*onnx.Graph, error) {
 }
 
 func (s *stage) close() {
-	for _, p := range []*ort.Program{s.forward, s.embed, s.residual, s.adjoint} {
+	for _, p := range []*ort.Program{s.forward, s.embed, s.ascent} {
 		if p != nil {
 			p.Close()
 		}
 	}
 }
-
-// errNoLayers is what a control without layers gets.
-var errNoLayers = errors.New("a control needs at least one layer")

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"selfheal/models/onnx"
@@ -28,7 +29,7 @@ type Controller struct {
 func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*Controller, error) {
 	net := chain.net
 	if len(layers) == 0 {
-		return nil, errNoLayers
+		return nil, errors.New("a control needs at least one layer")
 	}
 	embeddings := map[int]*onnx.Graph{}
 	c := &Controller{Name: name, Solver: solver, net: net, first: len(chain.Segments)}

@@ -95,7 +95,8 @@ func TestMSAReachesTheClosedForm(t *testing.T) {
 				far = math.Max(far, math.Abs(float64(v)-want.AtVec(i)))
 			}
 			if far < m.from || far > m.to {
-				t.Errorf("%v at %d: off the optimum by %g, want between %g and %g", m.s.Method, stage, far, m.from, m.to)
+				t.Errorf("%v at %d: off the optimum by %g, want between %g and %g", m.s.Method, stage, far, m.from,
+					m.to)
 			}
 			k.Close()
 		}
@@ -114,7 +115,8 @@ func TestObjectiveFallsOnLinearSystems(t *testing.T) {
 	x, _ := randomImage(3, 12)
 	last, greedy := math.Inf(1), 0.0
 	for outer := 1; outer <= 8; outer++ {
-		k, err := NewController(c.cut, "test", Solver{Method: MSA, Outer: outer, Inner: 2, Regularization: 0.1, LearningRate: 0.05}, layers)
+		k, err := NewController(c.cut, "test", Solver{Method: MSA, Outer: outer, Inner: 2, Regularization: 0.1,
+			LearningRate: 0.05}, layers)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +141,8 @@ func TestControlDoesNotDependOnTheBatch(t *testing.T) {
 	run := func(batch int, which []int) map[int][]float32 {
 		pool := testPool(t, batch)
 		c := newChain(t, pool, 12, 9, 7, 5)
-		k, err := NewController(c.cut, "test", solver, []Layer{{T: 0, Embedding: newLinear(t, c, 0, 3).g}, {T: 2, Embedding: newLinear(t, c, 2, 2).g}})
+		k, err := NewController(c.cut, "test", solver, []Layer{{T: 0, Embedding: newLinear(t, c, 0, 3).g},
+			{T: 2, Embedding: newLinear(t, c, 2, 2).g}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +183,8 @@ func TestPassesAreThoseMade(t *testing.T) {
 		for _, at := range places {
 			layers = append(layers, Layer{T: at, Embedding: newLinear(t, c, at, 3).g})
 		}
-		for _, s := range []Solver{{Method: Greedy}, {Method: MSA, Outer: 3, Inner: 4, LearningRate: 0.01}, {Method: PMP, Outer: 5, LearningRate: 0.01}} {
+		for _, s := range []Solver{{Method: Greedy}, {Method: MSA, Outer: 3, Inner: 4, LearningRate: 0.01},
+			{Method: PMP, Outer: 5, LearningRate: 0.01}} {
 			k, err := NewController(c.cut, "test", s, layers)
 			if err != nil {
 				t.Fatal(err)

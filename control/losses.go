@@ -34,13 +34,15 @@ type head struct {
 }
 
 func newLosses(pool *ort.Pool, given, fast *onnx.Graph, parameters int64, detours ...grad.Detour) *losses {
-	return &losses{pool: pool, given: given, fast: fast, detours: detours, parameters: parameters, classes: int(given.Outputs[0].Shape.Items()),
-		size: int(given.Inputs[0].Shape.Items()), heads: map[attacks.Loss]*head{}}
+	return &losses{pool: pool, given: given, fast: fast, detours: detours, parameters: parameters,
+		classes: int(given.Outputs[0].Shape.Items()), size: int(given.Inputs[0].Shape.Items()),
+		heads: map[attacks.Loss]*head{}}
 }
 
 // gradient writes logits, loss and gradient at x to e; further are the values of the
 // graph's further inputs.
-func (l *losses) gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation, further ...[]float32) error {
+func (l *losses) gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation,
+	further ...[]float32) error {
 	h, err := l.head(loss)
 	if err != nil {
 		return err
@@ -57,7 +59,8 @@ func (l *losses) gradient(ctx context.Context, x []float32, loss attacks.Loss, l
 		in = append(in, oneHot(h.choices, h.choice))
 	}
 	var value [1]float32
-	if err := l.pool.Run(ctx, h.program, append(in, further...), [][]float32{e.Logits, value[:], e.Gradient}); err != nil {
+	if err := l.pool.Run(ctx, h.program, append(in, further...),
+		[][]float32{e.Logits, value[:], e.Gradient}); err != nil {
 		return err
 	}
 	e.Loss = value[0]

@@ -109,7 +109,8 @@ func (n *Network) logits(probabilities bool) error {
 	out := g.Outputs[0]
 	n.classes = int(out.Shape.Items())
 	if n.classes < 2 || len(out.Shape) < 2 {
-		return fmt.Errorf("output %q has shape %v; a classifier gives [N classes] with 2 classes or more", out.Name, out.Shape)
+		return fmt.Errorf("output %q has shape %v; a classifier gives [N classes] with 2 classes or more", out.Name,
+			out.Shape)
 	}
 	b := &onnx.Builder{G: g, Prefix: "head/"}
 	z := out.Name
@@ -153,7 +154,8 @@ func (n *Network) Logits(ctx context.Context, x, out []float32) error {
 }
 
 // Gradient implements [attacks.Oracle].
-func (n *Network) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
+func (n *Network) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
 	return n.losses.gradient(ctx, x, loss, label, target, e)
 }
 

@@ -27,7 +27,8 @@ func small(t *testing.T, softmax bool) []byte {
 	b := &onnx.Builder{G: onnx.NewGraph("small")}
 	x := b.Input("x", onnx.Shape{onnx.Batch, 2, 5, 4})
 	stem := b.OpWith("Conv", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}, x, b.Const(weights(3, 2, 3, 3)))
-	block := b.Op("Relu", b.OpWith("Conv", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}, b.Op("Relu", stem), b.Const(weights(3, 3, 3, 3))))
+	block := b.Op("Relu", b.OpWith("Conv", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}, b.Op("Relu", stem),
+		b.Const(weights(3, 3, 3, 3))))
 	joined := b.Op("Add", block, stem)
 	z := b.Op("Gemm", b.OpWith("Flatten", nil, b.Op("GlobalAveragePool", joined)), b.Const(weights(3, 3)))
 	if softmax {
@@ -67,8 +68,10 @@ func TestProbabilities(t *testing.T) {
 		if err := probabilities.Gradient(context.Background(), x, loss, 1, 2, &b); err != nil {
 			t.Fatal(err)
 		}
-		if math.Abs(float64(a.Loss-b.Loss)) > 1e-5 || math.Abs(attacks.LogitMargin(a.Logits, 1)-attacks.LogitMargin(b.Logits, 1)) > 1e-5 {
-			t.Errorf("%v: loss %v and margin %v from logits, %v and %v from probabilities", loss, a.Loss, attacks.LogitMargin(a.Logits, 1), b.Loss, attacks.LogitMargin(b.Logits, 1))
+		if math.Abs(float64(a.Loss-b.Loss)) > 1e-5 ||
+			math.Abs(attacks.LogitMargin(a.Logits, 1)-attacks.LogitMargin(b.Logits, 1)) > 1e-5 {
+			t.Errorf("%v: loss %v and margin %v from logits, %v and %v from probabilities", loss, a.Loss,
+				attacks.LogitMargin(a.Logits, 1), b.Loss, attacks.LogitMargin(b.Logits, 1))
 		}
 		if want := loss.Value(a.Logits, 1, 2); math.Abs(want-float64(a.Loss)) > 1e-5 {
 			t.Errorf("%v: the graph's loss is %v, its formula gives %v", loss, a.Loss, want)
@@ -132,7 +135,8 @@ func TestPlaces(t *testing.T) {
 	if err != nil || len(more.Segments) != 5 {
 		t.Fatalf("%v, %v; want 5 segments", more, err)
 	}
-	if at, err := more.Index(At{Boundary: 2}); err != nil || more.Segments[at].Inputs[0].Name != c.Segments[2].Inputs[0].Name {
+	if at, err := more.Index(At{Boundary: 2}); err != nil ||
+		more.Segments[at].Inputs[0].Name != c.Segments[2].Inputs[0].Name {
 		t.Errorf("boundary 2 is segment %d, %v", at, err)
 	}
 	if _, err := ONNXEmbedding(small(t, false), c.StateShape(0)); err == nil {
@@ -149,7 +153,8 @@ func TestPlaces(t *testing.T) {
 		t.Error("a control without layers is no error")
 	}
 	// No control, no change: E(x) = x leaves u = 0 and costs nothing.
-	k, err := NewController(c, "identity", Solver{Method: MSA, Outer: 2, Inner: 3, Regularization: 0.1, LearningRate: 0.1}, []Layer{{1, g}})
+	k, err := NewController(c, "identity", Solver{Method: MSA, Outer: 2, Inner: 3, Regularization: 0.1,
+		LearningRate: 0.1}, []Layer{{1, g}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,9 +41,9 @@ func (n *numbers) segment(t int, z []float32) ([]float32, error) {
 func (n *numbers) ascent(t int, z []float32, p *[]float32) ([]float32, error) {
 	s := n.c.stages[t]
 	if p == nil {
-		return n.run(s.residual, s.size, z)
+		return n.run(s.ascent, s.size, z)
 	}
-	return n.run(s.adjoint, s.size, z, *p)
+	return n.run(s.ascent, s.size, z, *p)
 }
 
 func (n *numbers) sum(terms ...term[[]float32]) []float32 {
@@ -96,6 +96,6 @@ func (n *numbers) outcome(p *path[[]float32]) *Outcome {
 			layers[0].T, layers = t, layers[1:]
 		}
 	}
-	return &Outcome{Logits: p.x[len(n.c.stages)], Controls: p.u, Objective: n.final.objective, Greedy: n.greedy.objective,
-		Norm: math.Sqrt(n.final.norm), Layers: n.final.layers}
+	return &Outcome{Logits: p.x[len(n.c.stages)], Controls: p.u, Objective: n.final.objective,
+		Greedy: n.greedy.objective, Norm: math.Sqrt(n.final.norm), Layers: n.final.layers}
 }

@@ -20,7 +20,8 @@ func TestCleanStatesBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		var all []float32
-		if err := states(context.Background(), func(x []float32) error { all = append(all, x...); return nil }); err != nil {
+		if err := states(context.Background(),
+			func(x []float32) error { all = append(all, x...); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if first == nil {

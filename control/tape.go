@@ -83,26 +83,21 @@ func (t *tape) pull(p *ort.Program, z *tracked, g []float32) error {
 }
 
 func (t *tape) ascent(i int, z *tracked, p **tracked) (*tracked, error) {
-	second := &t.backwards.stages[i].second
-	if p == nil {
-		value, err := t.numbers.ascent(i, z.value, nil)
-		return t.push(value, err, func(g []float32) error {
-			if !second.byState {
-				return nil
-			}
-			return t.pull(second.program, z, g)
-		})
+	second, in := &t.backwards.stages[i].second, [][]float32{z.value}
+	var adjoint *[]float32
+	var to []*tracked // what the step depends on
+	if second.byState {
+		to = append(to, z)
 	}
-	adjoint := *p
-	value, err := t.numbers.ascent(i, z.value, &adjoint.value)
-	return t.push(value, err, func(g []float32) error {
-		var to []*tracked
-		if second.byState {
-			to = append(to, z)
-		}
+	if p != nil {
+		adjoint = &(*p).value
+		in = append(in, *adjoint)
 		if second.byAdjoint {
-			to = append(to, adjoint)
+			to = append(to, *p)
 		}
+	}
+	value, err := t.numbers.ascent(i, z.value, adjoint)
+	return t.push(value, err, func(g []float32) error {
 		if len(to) == 0 {
 			return nil
 		}
@@ -110,7 +105,7 @@ func (t *tape) ascent(i int, z *tracked, p **tracked) (*tracked, error) {
 		for k, v := range to {
 			out[k] = make([]float32, len(v.value))
 		}
-		if err := t.c.net.pool.Run(t.ctx, second.program, [][]float32{z.value, adjoint.value, g}, out); err != nil {
+		if err := t.c.net.pool.Run(t.ctx, second.program, append(in, g), out); err != nil {
 			return err
 		}
 		for k, v := range to {

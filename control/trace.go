@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"fmt"
-	"slices"
 )
 
 // Point is where a solver stands on one image: the controls that it has found so far,
@@ -39,9 +38,10 @@ const (
 // forward pass with its embeddings a point, of which the points' Passes know nothing. An
 // error of see ends the trace.
 func (c *Controller) Trace(ctx context.Context, image []float32, d Detail, see func(Point) error) error {
-	p := &path[[]float32]{x: make([][]float32, len(c.stages)+1), z: make([][]float32, len(c.stages)), u: make([][]float32, len(c.stages))}
+	p := newPath[[]float32](c)
 	p.x[0] = image
-	t := &tracer{numbers: numbers{c: c, ctx: ctx}, path: p, detail: d, see: see, asked: make(counting, len(c.stages)), layer: -1}
+	t := &tracer{numbers: numbers{c: c, ctx: ctx}, path: p, detail: d, see: see, asked: make(counting, len(c.stages)),
+		layer: -1}
 	if err := p.forward(c, t, true, false, false, false); err != nil {
 		return err
 	}
@@ -111,8 +111,9 @@ func (t *tracer) ascent(i int, z []float32, p *[]float32) ([]float32, error) {
 // point sends the present controls through the network and tells what comes of them.
 func (t *tracer) point(done bool) error {
 	t.stepping = false
-	c, T := t.c, len(t.c.stages)
-	q := &path[[]float32]{x: make([][]float32, T+1), z: make([][]float32, T), u: slices.Clone(t.path.u)}
+	c := t.c
+	q := newPath[[]float32](c)
+	copy(q.u, t.path.u)
 	q.x[c.first] = t.path.x[c.first] // no control comes before
 	n := &numbers{c: c, ctx: t.ctx, wanted: true}
 	if err := q.forward(c, n, false, true, true, true); err != nil {
@@ -128,8 +129,9 @@ func (t *tracer) point(done bool) error {
 	for _, s := range c.stages[from:] {
 		cost += s.flops
 	}
-	return t.see(Point{Sweep: t.sweep, Layer: t.layer, Step: t.step, Done: done, Passes: float64(cost) / float64(c.net.FLOPs()),
-		Objective: o.Objective, Controls: o.Controls, Logits: o.Logits, Norm: o.Norm, Layers: o.Layers})
+	return t.see(Point{Sweep: t.sweep, Layer: t.layer, Step: t.step, Done: done,
+		Passes: float64(cost) / float64(c.net.FLOPs()), Objective: o.Objective, Controls: o.Controls, Logits: o.Logits,
+		Norm: o.Norm, Layers: o.Layers})
 }
 
 // RunTraced is [Controller.Run], to the same bits, with the costs at the greedy start and
@@ -145,7 +147,8 @@ func (c *Controller) RunTraced(ctx context.Context, image []float32) (*Outcome, 
 	if err != nil {
 		return nil, err
 	}
-	return &Outcome{Logits: end.Logits, Controls: end.Controls, Objective: end.Objective, Greedy: sweeps[0].Objective, Norm: end.Norm, Layers: end.Layers, Sweeps: sweeps}, nil
+	return &Outcome{Logits: end.Logits, Controls: end.Controls, Objective: end.Objective, Greedy: sweeps[0].Objective,
+		Norm: end.Norm, Layers: end.Layers, Sweeps: sweeps}, nil
 }
 
 // WithSolver returns the same closed loop with another solver. It shares c's programs:
@@ -153,7 +156,8 @@ func (c *Controller) RunTraced(ctx context.Context, image []float32) (*Outcome, 
 // greedy solver has no gradients, which every other one needs: that is an error.
 func (c *Controller) WithSolver(s Solver) (*Controller, error) {
 	if !c.Solver.Iterates() && s.Iterates() {
-		return nil, fmt.Errorf("control %s, model %s: a loop made for the greedy solver has no gradients for %v", c.Name, c.net.Name, s.Method)
+		return nil, fmt.Errorf("control %s, model %s: a loop made for the greedy solver has no gradients for %v",
+			c.Name, c.net.Name, s.Method)
 	}
 	with := *c
 	with.Solver = s

@@ -53,7 +53,8 @@ func near(a, b, relative float64) bool {
 func traceOf(t *testing.T, k *Controller, image []float32, d Detail) []Point {
 	t.Helper()
 	var all []Point
-	if err := k.Trace(context.Background(), image, d, func(p Point) error { all = append(all, p); return nil }); err != nil {
+	if err := k.Trace(context.Background(), image, d,
+		func(p Point) error { all = append(all, p); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return all
@@ -122,9 +123,11 @@ func TestTraceTellsTheObjective(t *testing.T) {
 			}
 			// Layers from the last to the first, each with all its steps.
 			n := i - 1
-			if p.Sweep != 1+n/(k.Solver.steps()*len(layers)) || p.Step != 1+n%k.Solver.steps() || layers[p.Layer] == nil ||
+			if p.Sweep != 1+n/(k.Solver.steps()*len(layers)) || p.Step != 1+n%k.Solver.steps() ||
+				layers[p.Layer] == nil ||
 				p.Done != (p.Layer == k.first && p.Step == k.Solver.steps()) {
-				t.Errorf("%s, point %d: sweep %d, layer %d, step %d, done %v", name, i, p.Sweep, p.Layer, p.Step, p.Done)
+				t.Errorf("%s, point %d: sweep %d, layer %d, step %d, done %v", name, i, p.Sweep, p.Layer, p.Step,
+					p.Done)
 			}
 			// A step moves its own layer's control and no other.
 			for at := range layers {
@@ -166,7 +169,8 @@ func TestTraceEndsAsTheSolverDoes(t *testing.T) {
 			}
 		}
 		for i, p := range traceOf(t, k, image, EachSweep) {
-			if p.Objective != ends[i].Objective || p.Passes != ends[i].Passes || p.Sweep != i || !slices.Equal(p.Logits, ends[i].Logits) {
+			if p.Objective != ends[i].Objective || p.Passes != ends[i].Passes || p.Sweep != i ||
+				!slices.Equal(p.Logits, ends[i].Logits) {
 				t.Errorf("%s: sweep %d is %+v, among its steps %+v", name, i, p, ends[i])
 			}
 		}
@@ -186,7 +190,8 @@ func TestTraceEndsAsTheSolverDoes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if p.Objective != o.Objective || !slices.Equal(p.Logits, o.Logits) || ends[0].Objective != o.Greedy {
-				t.Errorf("%s, sweep %d: objective %v and logits %v, unwatched %v and %v", name, i, p.Objective, p.Logits, o.Objective, o.Logits)
+				t.Errorf("%s, sweep %d: objective %v and logits %v, unwatched %v and %v", name, i, p.Objective,
+					p.Logits, o.Objective, o.Logits)
 			}
 			for at, u := range o.Controls {
 				if !slices.Equal(u, p.Controls[at]) {
@@ -221,8 +226,10 @@ func TestRunTraced(t *testing.T) {
 		if len(o.Sweeps) != want || plain.Sweeps != nil {
 			t.Fatalf("%s: %d sweeps, want %d; unwatched %d", name, len(o.Sweeps), want, len(plain.Sweeps))
 		}
-		if last := o.Sweeps[want-1]; o.Sweeps[0].Objective != plain.Greedy || last.Objective != plain.Objective || !slices.Equal(last.Layers, plain.Layers) {
-			t.Errorf("%s: from %v to %+v, unwatched from %v to %v %v", name, o.Sweeps[0].Objective, last, plain.Greedy, plain.Objective, plain.Layers)
+		if last := o.Sweeps[want-1]; o.Sweeps[0].Objective != plain.Greedy || last.Objective != plain.Objective ||
+			!slices.Equal(last.Layers, plain.Layers) {
+			t.Errorf("%s: from %v to %+v, unwatched from %v to %v %v", name, o.Sweeps[0].Objective, last, plain.Greedy,
+				plain.Objective, plain.Layers)
 		}
 		sweeps := o.Sweeps
 		o.Sweeps = nil
@@ -235,14 +242,16 @@ func TestRunTraced(t *testing.T) {
 				sum += l.Loss
 			}
 			if !near(sum, sweep.Objective, 1e-12) || len(sweep.Layers) != len(layers) {
-				t.Errorf("%s, sweep %d: %d layers, whose losses add up to %v, not %v", name, s, len(sweep.Layers), sum, sweep.Objective)
+				t.Errorf("%s, sweep %d: %d layers, whose losses add up to %v, not %v", name, s, len(sweep.Layers), sum,
+					sweep.Objective)
 			}
 		}
 		u := doubles(plain.Controls)
 		at := slices.Sorted(maps.Keys(layers))
 		for i, l := range plain.Layers {
 			if l.T != at[i] || !near(l.Norm, mat.Norm(u[l.T], 2), 1e-12) {
-				t.Errorf("%s: layer %d at %d has norm %v, its control at %d %v", name, i, l.T, l.Norm, at[i], mat.Norm(u[at[i]], 2))
+				t.Errorf("%s: layer %d at %d has norm %v, its control at %d %v", name, i, l.T, l.Norm, at[i],
+					mat.Norm(u[at[i]], 2))
 			}
 		}
 		x := mat.NewVecDense(len(exact), slices.Clone(exact))
@@ -251,7 +260,8 @@ func TestRunTraced(t *testing.T) {
 				x.AddVec(x, u[i])
 				var d mat.VecDense
 				d.SubVec(layers[i].embed(x), x)
-				if loss := mat.Dot(&d, &d)/2 + k.Solver.Regularization/2*mat.Dot(u[i], u[i]); !near(loss, layer[0].Loss, 1e-5) {
+				loss := mat.Dot(&d, &d)/2 + k.Solver.Regularization/2*mat.Dot(u[i], u[i])
+				if !near(loss, layer[0].Loss, 1e-5) {
 					t.Errorf("%s: layer at %d has loss %v, want %v", name, i, layer[0].Loss, loss)
 				}
 				layer = layer[1:]

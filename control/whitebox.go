@@ -105,7 +105,8 @@ func (c *Controller) greedy(b *onnx.Builder, t int, x string) string {
 
 // compose chains the segments from one on to the logits; enter makes the controlled
 // state z_t from x_t.
-func (c *Controller) compose(name string, from int, enter func(b *onnx.Builder, t int, x string) string) (*onnx.Graph, error) {
+func (c *Controller) compose(name string, from int,
+	enter func(b *onnx.Builder, t int, x string) string) (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(c.net.Name + "/" + c.Name + name)}
 	first := c.stages[from].plain.Inputs[0]
 	x := b.Input(first.Name, first.Shape)
@@ -153,7 +154,8 @@ func (d *Defended) Logits(ctx context.Context, x, out []float32) error {
 }
 
 // Gradient implements [attacks.Oracle].
-func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
+func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
 	switch {
 	case !d.solve:
 		return d.losses.gradient(ctx, x, loss, label, target, e)

@@ -154,7 +154,8 @@ func TestThroughAgreesWithDifferences(t *testing.T) {
 
 // checkDirection compares the gradient with a central difference of the loss at the
 // oracle's own logits, in a random direction of length 1.
-func checkDirection(t *testing.T, d *Defended, x []float32, loss attacks.Loss, seed uint64, bound float64, name string) {
+func checkDirection(t *testing.T, d *Defended, x []float32, loss attacks.Loss, seed uint64, bound float64,
+	name string) {
 	t.Helper()
 	const label, target, h = 1, 3, 0.05
 	var e attacks.Evaluation
@@ -186,7 +187,8 @@ func checkDirection(t *testing.T, d *Defended, x []float32, loss attacks.Loss, s
 	// Richardson: the error of the differences is of order h⁴.
 	difference := (8*(value(h)-value(-h)) - (value(2*h) - value(-2*h))) / (12 * h)
 	if diff := math.Abs(difference - slope); !(diff <= bound*math.Sqrt(size)) || size == 0 {
-		t.Errorf("%s, %v: slope %.6g by the gradient, %.6g by differences, |gradient| %.3g", name, loss, slope, difference, math.Sqrt(size))
+		t.Errorf("%s, %v: slope %.6g by the gradient, %.6g by differences, |gradient| %.3g", name, loss, slope,
+			difference, math.Sqrt(size))
 	}
 	if math.Abs(float64(e.Loss)-value(0)) > 1e-5 {
 		t.Errorf("%s, %v: the loss is %v, at the logits it is %v", name, loss, e.Loss, value(0))
@@ -237,7 +239,8 @@ func TestDetachedHoldsTheControls(t *testing.T) {
 			up := held(y)
 			y[i] = x[i] - h
 			if got := (up - held(y)) / (2 * h); math.Abs(got-float64(e.Gradient[i])) > 1e-3 {
-				t.Errorf("%v: pixel %d has slope %v by differences, %v by the gradient", s.Method, i, got, e.Gradient[i])
+				t.Errorf("%v: pixel %d has slope %v by differences, %v by the gradient", s.Method, i, got,
+					e.Gradient[i])
 			}
 			apart = math.Max(apart, math.Abs(float64(e.Gradient[i]-f.Gradient[i])))
 		}
@@ -285,7 +288,8 @@ func TestDefendedCost(t *testing.T) {
 					for _, p := range []struct {
 						items func() int64
 						flops int64
-					}{{items(b.segment), b.segmentCost}, {items(b.embedding), b.embeddingCost}, {items(b.second.program), b.secondCost}} {
+					}{{items(b.segment), b.segmentCost}, {items(b.embedding), b.embeddingCost},
+						{items(b.second.program), b.secondCost}} {
 						own += float64(p.items() * p.flops)
 					}
 				}

@@ -128,7 +128,8 @@ func inverseCholesky(gram *mat.Dense) (inverse []float64, lost []int) {
 // projected is the eigendecomposition of QᵀCQ. With vectors it gives up y.
 func (f *rangeFinder) projected(ctx context.Context, vectors bool) (*mat.EigenSym, error) {
 	dim := f.m.dim
-	t, err := f.cross(ctx, func(i, j int) float64 { return float64(f.q[i*dim+j]) }, func(i, j int) float64 { return f.y[i*dim+j] })
+	t, err := f.cross(ctx, func(i, j int) float64 { return float64(f.q[i*dim+j]) },
+		func(i, j int) float64 { return f.y[i*dim+j] })
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +176,8 @@ func (f *rangeFinder) cross(ctx context.Context, a, b func(i, j int) float64) (*
 
 // mix hands the values of m·a to set, for m of rows × k, row-major, and a of k × dim;
 // set may write to a.
-func (f *rangeFinder) mix(ctx context.Context, m []float64, rows int, a func(i, j int) float64, set func(i, j int, v float64)) error {
+func (f *rangeFinder) mix(ctx context.Context, m []float64, rows int, a func(i, j int) float64,
+	set func(i, j int, v float64)) error {
 	k, dim, tile, width := f.k, f.m.dim, min(basisRows, rows), min(basisColumns, f.m.dim)
 	p, err := mixProduct(f.workers, tile, k, width)
 	if err != nil {

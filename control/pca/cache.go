@@ -23,7 +23,8 @@ func Key(network string, state onnx.Shape, dataset string, target Target, seed u
 	if state.Items() <= exactDim {
 		seed = 0
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%g %d %d\n%v", fitVersion, network, dataset, target.Variance, target.Rank, seed, state))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%g %d %d\n%v", fitVersion, network, dataset, target.Variance,
+		target.Rank, seed, state))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -51,7 +52,8 @@ func (c *Cache) Load(key string, dim int) (*Subspace, bool) {
 	}
 	defer f.Close()
 	var s Subspace
-	if gob.NewDecoder(f).Decode(&s) != nil || s.Dim != dim || len(s.Mean) != dim || s.Rank < 1 || len(s.Components) != dim*s.Rank {
+	if gob.NewDecoder(f).Decode(&s) != nil || s.Dim != dim || len(s.Mean) != dim || s.Rank < 1 ||
+		len(s.Components) != dim*s.Rank {
 		return nil, false
 	}
 	return &s, true

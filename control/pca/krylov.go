@@ -18,7 +18,8 @@ const (
 // rows) of a covariance known by its product with a block of row vectors, enough
 // of them for target. The basis starts with random directions drawn from the seed,
 // grows by one block a product and is kept orthonormal.
-func blockKrylov(ctx context.Context, dim int, trace float64, target Target, o Options, apply func(context.Context, *mat.Dense) (*mat.Dense, error)) ([]float64, *mat.Dense, error) {
+func blockKrylov(ctx context.Context, dim int, trace float64, target Target, o Options,
+	apply func(context.Context, *mat.Dense) (*mat.Dense, error)) ([]float64, *mat.Dense, error) {
 	most := o.limit(dim)
 	limit := min(dim, most+most/2+4*krylovBlock)
 	basis := mat.NewDense(limit, dim, nil)    // Q, one vector a row
@@ -110,7 +111,8 @@ func extend(basis *mat.Dense, size int, block *mat.Dense) int {
 // size rows of basis, as many as target keeps and a few more, and how far the
 // last kept one is from an eigenvector: ‖C·v − λ·v‖. A basis that can't grow is
 // full: then the eigenpairs are what there is.
-func rayleighRitz(ctx context.Context, basis, products *mat.Dense, size int, trace float64, target Target, most int, full bool) ([]float64, *mat.Dense, float64, error) {
+func rayleighRitz(ctx context.Context, basis, products *mat.Dense, size int, trace float64, target Target, most int,
+	full bool) ([]float64, *mat.Dense, float64, error) {
 	_, dim := basis.Dims()
 	q, w := basis.Slice(0, size, 0, dim), products.Slice(0, size, 0, dim)
 	var t mat.Dense

@@ -101,11 +101,12 @@ func dense(ctx context.Context, dim int, states States, target Target, o Options
 	if dim <= exactDim {
 		values, vectors, err = exactEigen(ctx, cov)
 	} else {
-		values, vectors, err = blockKrylov(ctx, dim, m.trace, target, o, func(ctx context.Context, b *mat.Dense) (*mat.Dense, error) {
-			var out mat.Dense
-			out.Mul(b, cov)
-			return &out, ctx.Err()
-		})
+		values, vectors, err = blockKrylov(ctx, dim, m.trace, target, o,
+			func(ctx context.Context, b *mat.Dense) (*mat.Dense, error) {
+				var out mat.Dense
+				out.Mul(b, cov)
+				return &out, ctx.Err()
+			})
 	}
 	if err != nil {
 		return nil, err
@@ -126,7 +127,8 @@ func (m *moments) check(target Target, limit int) error {
 		return fmt.Errorf("a linear embedding needs two clean states or more, got %d", m.n)
 	}
 	if m.trace == 0 {
-		return fmt.Errorf("the %d clean states are all the same: there is no variance that a linear embedding could keep", m.n)
+		return fmt.Errorf("the %d clean states are all the same: "+
+			"there is no variance that a linear embedding could keep", m.n)
 	}
 	if most := min(limit, m.n-1); target.Rank > most {
 		return fmt.Errorf("rank %d is more than %d, the most for %d states of %d values", target.Rank, most, m.n, m.dim)
@@ -136,7 +138,8 @@ func (m *moments) check(target Target, limit int) error {
 
 // subspace is one of the states' mean, without components yet.
 func (m *moments) subspace(rank int, kept float64) *Subspace {
-	return &Subspace{Dim: m.dim, Rank: rank, Variance: kept, Samples: m.n, Mean: m.centre(), Components: make([]float32, m.dim*rank)}
+	return &Subspace{Dim: m.dim, Rank: rank, Variance: kept, Samples: m.n, Mean: m.centre(),
+		Components: make([]float32, m.dim*rank)}
 }
 
 // noise is the share of the largest eigenvalue below which one is rounding.
@@ -147,7 +150,8 @@ const noise = 1e-12
 func cutoff(values []float64, trace float64, target Target, limit int) (rank int, share float64) {
 	sum := 0.0
 	for _, v := range values {
-		if rank == limit || target.Rank > 0 && rank == target.Rank || target.Rank == 0 && sum >= target.Variance*trace || v <= noise*values[0] {
+		enough := target.Rank == 0 && sum >= target.Variance*trace
+		if enough || rank == limit || rank == target.Rank && rank > 0 || v <= noise*values[0] {
 			break
 		}
 		sum += v

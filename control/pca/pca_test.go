@@ -185,7 +185,8 @@ func TestFit(t *testing.T) {
 				t.Errorf("rank %d, want %d to %d", s.Rank, want, want+c.more)
 			}
 			kept, off := d.kept(s)
-			t.Logf("rank %d of %d, keeps %.6f of the variance, best %.6f at rank %d, off %.1e, angle %.1e", s.Rank, c.dim, kept, share, want, off, d.angle(s))
+			t.Logf("rank %d of %d, keeps %.6f of the variance, best %.6f at rank %d, off %.1e, angle %.1e", s.Rank,
+				c.dim, kept, share, want, off, d.angle(s))
 			if math.Abs(s.Variance-kept) > 1e-5 {
 				t.Errorf("it says that it keeps %.6f of the variance, and keeps %.6f", s.Variance, kept)
 			}
@@ -216,7 +217,8 @@ func TestFitRepeats(t *testing.T) {
 	}{{"exact", Fit, 100}, {"held", Fit, 600}, {"streamed", Fit, 4200}} {
 		rows := spectrum(800, c.dim, power(80, 2), 0.001)
 		fit := func(seed uint64, workers int) *Subspace {
-			s, err := c.fit(context.Background(), c.dim, stream(rows), Target{Rank: 10}, Options{Seed: seed, Workers: workers})
+			s, err := c.fit(context.Background(), c.dim, stream(rows), Target{Rank: 10},
+				Options{Seed: seed, Workers: workers})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -242,7 +244,8 @@ func TestFitRepeats(t *testing.T) {
 // says what it keeps.
 func TestFitCap(t *testing.T) {
 	testinput.Runtime(t)
-	for dim, want := range map[int]int{64: 64, 3072: 2048, 12288: 2048, 16384: 2048, 65536: 512, 100_000: 335, 1 << 24: 16} {
+	for dim, want := range map[int]int{64: 64, 3072: 2048, 12288: 2048, 16384: 2048, 65536: 512, 100_000: 335,
+		1 << 24: 16} {
 		if got := MaxRank(dim); got != want {
 			t.Errorf("%d components of %d values are allowed, want %d", got, dim, want)
 		}
@@ -262,7 +265,8 @@ func TestFitCap(t *testing.T) {
 		if !target.Capped(s) || (Target{Rank: 40}).Capped(s) {
 			t.Errorf("%s: capped is %v", name, target.Capped(s))
 		}
-		if _, err := fit(context.Background(), 600, stream(rows), Target{Rank: 41}, Options{most: 40}); err == nil || !strings.Contains(err.Error(), "rank 41 is more than 40") {
+		if _, err := fit(context.Background(), 600, stream(rows), Target{Rank: 41}, Options{most: 40}); err == nil ||
+			!strings.Contains(err.Error(), "rank 41 is more than 40") {
 			t.Errorf("%s: a rank above the cap: %v", name, err)
 		}
 	}
@@ -298,7 +302,8 @@ func TestFitRefuses(t *testing.T) {
 		{"one", rows[:1], Target{Rank: 1}, "two clean states or more, got 1"},
 		{"none", nil, Target{Variance: 0.9}, "got 0"},
 		{"rank of the space", rows, Target{Rank: dim + 1}, "rank 21 is more than 20"},
-		{"rank of the states", rows[:15], Target{Rank: 15}, "rank 15 is more than 14, the most for 15 states of 20 values"},
+		{"rank of the states", rows[:15], Target{Rank: 15},
+			"rank 15 is more than 14, the most for 15 states of 20 values"},
 		{"length", [][]float32{rows[0], rows[1][1:]}, Target{Rank: 1}, "19 values, not 20"},
 	} {
 		for name, fit := range map[string]fitter{"exact": dense, "streamed": streamed} {
@@ -335,7 +340,8 @@ func TestFitFewDirections(t *testing.T) {
 		for _, target := range []Target{{Variance: 0.9}, {Variance: 1}, {Rank: 39}} {
 			s, err := fit(context.Background(), 700, stream(flat), target, Options{})
 			if err != nil || s.Rank > 9 || target.Rank == 0 && s.Variance < target.Variance-1e-6 || s.Mean[699] != 0.3 {
-				t.Errorf("%s, %+v: rank %d with %.9f of the variance, %v; want at most 9 components", name, target, s.Rank, s.Variance, err)
+				t.Errorf("%s, %+v: rank %d with %.9f of the variance, %v; want at most 9 components", name, target,
+					s.Rank, s.Variance, err)
 			}
 		}
 		if _, err := fit(context.Background(), 700, stream(flat), Target{Rank: 40}, Options{}); err == nil {

@@ -46,7 +46,8 @@ func (p *product) close() {
 
 // each runs the tasks 0 … tasks−1: compute side by side, add one at a time in order.
 // The first error, or ctx's, ends the rest.
-func (p *product) each(ctx context.Context, tasks int, inputs func(task int) []ort.Tensor, add func(task int, out []ort.Tensor)) error {
+func (p *product) each(ctx context.Context, tasks int, inputs func(task int) []ort.Tensor,
+	add func(task int, out []ort.Tensor)) error {
 	var (
 		mu     sync.Mutex
 		turned = sync.NewCond(&mu)

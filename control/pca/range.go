@@ -47,7 +47,8 @@ type rangeFinder struct {
 // streamed fits from walks through the states.
 func streamed(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
 	key := sha256.Sum256(binary.LittleEndian.AppendUint64([]byte("pca/"), o.Seed))
-	f := &rangeFinder{m: &moments{dim: dim}, states: states, target: target, workers: o.Workers, random: rand.New(rand.NewChaCha8(key))}
+	f := &rangeFinder{m: &moments{dim: dim}, states: states, target: target, workers: o.Workers,
+		random: rand.New(rand.NewChaCha8(key))}
 	f.most = o.limit(dim)
 	f.limit = min(f.most+oversampling(f.most), dim)
 	start := firstGuess
@@ -197,7 +198,8 @@ func (f *rangeFinder) predict(ctx context.Context) (int, error) {
 	for _, v := range values[len(values)-half:] {
 		sum += v
 	}
-	return continued(values[len(values)-half], half, f.m.trace-sum, (1-f.target.Variance)*f.m.trace, min(f.m.dim, f.m.n-1), f.k+f.k/4, f.limit), nil
+	return continued(values[len(values)-half], half, f.m.trace-sum, (1-f.target.Variance)*f.m.trace,
+		min(f.m.dim, f.m.n-1), f.k+f.k/4, f.limit), nil
 }
 
 // continued says how many directions leave out no more than leave of a spectrum whose

@@ -96,12 +96,18 @@ func manifoldBending(ctx context.Context, o Options) (*ManifoldBending, []Check,
 	}
 	_, order := stat.LinearRegression(logs[0], logs[1], nil, false)
 	return m, []Check{
-		atMost("curvature of the curve", "|γ'×γ''|/|γ'|³ and second differences: largest relative difference", curveOff, 0, 1e-4),
-		atMost("curvature of the manifolds", "σ_t and second differences of nearest-point projections: largest relative difference", netOff, 0, 1e-4),
-		atMost("manifolds follow the layers", "σ_t and the curvature of F_{t−1}(M_{t−1}) at x_t: largest relative difference", imageOff, 0, 1e-4),
-		atMost("error by curvature", "sup ‖u^M − u^P‖/ε² → σ/(√3(1+c)) on a parabola: largest relative difference", leadOff, 0, 2e-3),
+		atMost("curvature of the curve", "|γ'×γ''|/|γ'|³ and second differences: largest relative difference",
+			curveOff, 0, 1e-4),
+		atMost("curvature of the manifolds",
+			"σ_t and second differences of nearest-point projections: largest relative difference", netOff, 0, 1e-4),
+		atMost("manifolds follow the layers",
+			"σ_t and the curvature of F_{t−1}(M_{t−1}) at x_t: largest relative difference", imageOff, 0, 1e-4),
+		atMost("error by curvature",
+			"sup ‖u^M − u^P‖/ε² → σ/(√3(1+c)) on a parabola: largest relative difference", leadOff, 0,
+			2e-3),
 		atMost("error constant", "sup ‖u^M − u^P‖/ε² ≤ k = 4σ(1+2σ): largest ratio", overK, 1, 0),
-		equal("grows with curvature", "the error constant by σ has slope 1 on logarithmic scales", order, k.bendingOrder, 0.01),
+		equal("grows with curvature", "the error constant by σ has slope 1 on logarithmic scales", order,
+			k.bendingOrder, 0.01),
 	}, nil
 }
 

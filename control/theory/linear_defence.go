@@ -67,7 +67,8 @@ func linearDefence(ctx context.Context, o Options) (*LinearDefence, []Check, err
 		}
 		return float64(right) / float64(len(points))
 	}
-	l.AccuracyClean, l.AccuracyPerturbed, l.AccuracyControlled = accuracy(l.Clean), accuracy(l.Perturbed), accuracy(l.Controlled)
+	l.AccuracyClean, l.AccuracyPerturbed, l.AccuracyControlled = accuracy(l.Clean), accuracy(l.Perturbed),
+		accuracy(l.Controlled)
 
 	box, n := Box{{-2.4, -2.4}, {2.4, 2.4}}, o.pick(401, 201)
 	bare, regions, err := euclideanMargin(ctx, l.Clean, classify, box, n)
@@ -85,8 +86,11 @@ func linearDefence(ctx context.Context, o Options) (*LinearDefence, []Check, err
 		equal("clean accuracy", "F is right on every clean point", l.AccuracyClean, k.accuracy, 0),
 		equal("perturbed accuracy", "F is wrong on every perturbed point", l.AccuracyPerturbed, 1-k.accuracy, 0),
 		equal("controlled accuracy", "F is right on every controlled point", l.AccuracyControlled, k.accuracy, 0),
-		atMost("projection contracts", "‖Px̃ − x‖ ≤ ‖x̃ − x‖ for x on the line", l.Contraction, k.contraction, 0),
-		equal("margin of F", "d_e(F) = ‖x*‖·sin θ for the point x* nearest to the origin", l.Margin, k.lineMargin*least*math.Sin(angle), 1e-6),
-		equal("margin of F∘P", "d_e(F∘P) = d_e(F) / sin θ", l.ProjectedMargin, k.marginGain*l.Margin/math.Sin(angle), 1e-5),
+		atMost("projection contracts", "‖Px̃ − x‖ ≤ ‖x̃ − x‖ for x on the line", l.Contraction,
+			k.contraction, 0),
+		equal("margin of F", "d_e(F) = ‖x*‖·sin θ for the point x* nearest to the origin", l.Margin,
+			k.lineMargin*least*math.Sin(angle), 1e-6),
+		equal("margin of F∘P", "d_e(F∘P) = d_e(F) / sin θ", l.ProjectedMargin,
+			k.marginGain*l.Margin/math.Sin(angle), 1e-5),
 	}, err
 }

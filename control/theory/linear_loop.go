@@ -143,7 +143,8 @@ func linearLoop(ctx context.Context, o Options) (*LinearLoop, []Check, error) {
 							outside, within := norm(out)*norm(out), norm(minus(z, out))*norm(minus(z, out))
 							for t := 1; t <= depth; t++ {
 								e := norm(states[t])
-								p := LoopPoint{kind.name, d, r, c, t, e * e, o.claims.linearBound * s.bound(t, alpha, outside, within)}
+								p := LoopPoint{kind.name, d, r, c, t, e * e,
+									o.claims.linearBound * s.bound(t, alpha, outside, within)}
 								worst = max(worst, p.Error/p.Bound)
 								if old := &cells[i][t-1]; old.Bound == 0 || p.Error/p.Bound > old.Error/old.Bound {
 									*old = p
@@ -157,11 +158,14 @@ func linearLoop(ctx context.Context, o Options) (*LinearLoop, []Check, error) {
 								// The worst z may be nearly normal, and what is left of it all rounding.
 								if kind.name == "orthogonal" && which == 0 {
 									at := math.Pow(alpha, float64(t))
-									orthogonally = max(orthogonally, math.Abs(p.Error/(at*at*outside+within)/o.claims.linearBound-1))
+									orthogonally = max(orthogonally,
+										math.Abs(p.Error/(at*at*outside+within)/o.claims.linearBound-1))
 								}
 							}
-							if kind.name != "gaussian" && which == 0 { // products of Gaussian layers are too ill-conditioned to invert
-								formula = max(formula, norm(minus(s.closedForm(depth, alpha, z), states[depth]))/norm(states[depth]))
+							// products of Gaussian layers are too ill-conditioned to invert
+							if kind.name != "gaussian" && which == 0 {
+								formula = max(formula,
+									norm(minus(s.closedForm(depth, alpha, z), states[depth]))/norm(states[depth]))
 							}
 						}
 					}
@@ -173,11 +177,18 @@ func linearLoop(ctx context.Context, o Options) (*LinearLoop, []Check, error) {
 		}
 	}
 	return l, []Check{
-		atMost("feedback gain", "I − K_t = αI + (1−α)P_t with K_t = (cI+Q)⁻¹Q: largest entry of the difference", gain, 0, 1e-10),
-		atMost("product form", "q̄_t − x_t = θ̄_t(αᵗI + (1−α)Σ αˢP_s^s)z: largest relative difference", formula, 0, 1e-9),
-		atMost("error bound", "‖q̄_t − x_t‖² is at most its bound, for all layers, c, r, d and t ≥ 1: largest ratio", worst, 1, 1e-9),
-		atLeast("tight at t = 1", "the worst perturbation attains the bound after one step, for all layers: smallest ratio", first, 1, 1e-9),
-		atMost("orthogonal layers", "‖q̄_t − x_t‖² = α²ᵗ‖z⊥‖² + ‖z∥‖²: largest relative difference", orthogonally, 0, 1e-9),
+		atMost("feedback gain",
+			"I − K_t = αI + (1−α)P_t with K_t = (cI+Q)⁻¹Q: largest entry of the difference", gain, 0, 1e-10),
+		atMost("product form", "q̄_t − x_t = θ̄_t(αᵗI + (1−α)Σ αˢP_s^s)z: largest relative difference",
+			formula, 0, 1e-9),
+		atMost("error bound",
+			"‖q̄_t − x_t‖² is at most its bound, for all layers, c, r, d and t ≥ 1: largest ratio", worst, 1,
+			1e-9),
+		atLeast("tight at t = 1",
+			"the worst perturbation attains the bound after one step, for all layers: smallest ratio", first, 1, 1e-9),
+		atMost("orthogonal layers",
+			"‖q̄_t − x_t‖² = α²ᵗ‖z⊥‖² + ‖z∥‖²: largest relative difference", orthogonally, 0,
+			1e-9),
 	}, nil
 }
 

@@ -24,8 +24,9 @@ type Margins struct {
 	ProjectedWay  [2]Point `json:"projected_way"`  // the same for F∘E
 	PartitionText [4]Point `json:"partition_text"` // where A, B, C and D are written
 
-	Regions    *Field `json:"-"` // F(x)
-	Partitions *Field `json:"-"` // 0…3 for A: F = 1, projected to the upper part; B: 1, lower; C: −1, lower; D: −1, upper
+	Regions *Field `json:"-"` // F(x)
+	// 0…3 for A: F = 1, projected to the upper part; B: 1, lower; C: −1, lower; D: −1, upper
+	Partitions *Field `json:"-"`
 	Composite  *Field `json:"-"` // F(E(x))
 }
 
@@ -79,7 +80,8 @@ func margins(ctx context.Context, o Options) (*Margins, []Check, error) {
 	for i := range 200 {
 		m.Geodesic = append(m.Geodesic, c.at(from+(to-from)*float64(i)/199))
 	}
-	box, n := Box{{-1.6, -1.6}, {1.6, 1.6}}, o.pick(360, 160) // even: no row on the axis of symmetry, where both ends are as near
+	// even: no row on the axis of symmetry, where both ends are as near
+	box, n := Box{{-1.6, -1.6}, {1.6, 1.6}}, o.pick(360, 160)
 	bare, regions, err := euclideanMargin(ctx, m.Data, classify, box, n)
 	if err != nil {
 		return nil, nil, err
@@ -106,12 +108,18 @@ func margins(ctx context.Context, o Options) (*Margins, []Check, error) {
 	}
 	k := o.claims
 	return m, []Check{
-		equal("data on the curve", "F and F∘E are right on every point of the data: share", float64(right)/float64(len(m.Data)), k.accuracy, 0),
-		equal("geodesic", "2·d_M by quadrature is the length of a polygon of 200,000 sides", geodesic, k.geodesic*c.polygon(from, to, 200_000), 1e-8),
+		equal("data on the curve", "F and F∘E are right on every point of the data: share",
+			float64(right)/float64(len(m.Data)), k.accuracy, 0),
+		equal("geodesic", "2·d_M by quadrature is the length of a polygon of 200,000 sides", geodesic,
+			k.geodesic*c.polygon(from, to, 200_000), 1e-8),
 		equal("Euclidean margin", "d_e(F) by search is the least |nᵀx + b|", m.Euclidean, k.lineMargin*direct, 1e-6),
-		equal("projection margin", "d_e(F∘E) is the upper end's distance to the axis of symmetry, where E changes ends", m.Projected, k.medial*end[1], 1e-5),
-		atLeast("projection enlarges the margin", "d_e(F∘E) > d_e(F): here at least twice as large", m.Projected, 2*k.gainNeeded*m.Euclidean, 0),
-		atMost("bounded by the manifold margin", "d_e(F∘E) ≤ d_M: no way in the plane is longer than one on M", m.Projected, k.geodesic*m.Manifold, 0),
+		equal("projection margin",
+			"d_e(F∘E) is the upper end's distance to the axis of symmetry, where E changes ends", m.Projected,
+			k.medial*end[1], 1e-5),
+		atLeast("projection enlarges the margin", "d_e(F∘E) > d_e(F): here at least twice as large", m.Projected,
+			2*k.gainNeeded*m.Euclidean, 0),
+		atMost("bounded by the manifold margin", "d_e(F∘E) ≤ d_M: no way in the plane is longer than one on M",
+			m.Projected, k.geodesic*m.Manifold, 0),
 	}, nil
 }
 

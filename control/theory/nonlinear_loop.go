@@ -83,7 +83,8 @@ func nonlinearLoop(ctx context.Context, o Options) (*NonlinearLoop, []Check, err
 					}
 					controls = max(controls, run.controls)
 					for t := 1; t <= depth; t++ {
-						p := NonlinearPoint{Net: net, Gain: gain, Bend: bend, C: c, Direction: dir.name, Epsilon: epsilon, Limit: limit, T: t,
+						p := NonlinearPoint{Net: net, Gain: gain, Bend: bend, C: c, Direction: dir.name,
+							Epsilon: epsilon, Limit: limit, T: t,
 							Error: run.errors[t], Curved: run.curved[t]}
 						p.Linear = n.linearPart(t, alpha, z)
 						p.CurvedBound = k.linearise * growth[t] * epsilon * epsilon
@@ -114,12 +115,17 @@ func nonlinearLoop(ctx context.Context, o Options) (*NonlinearLoop, []Check, err
 		}
 	}
 	return l, []Check{
-		atMost("error bound", "‖x̄_t − x_t‖ is at most its bound where ε satisfies the condition: largest ratio", worst, 1, 1e-9),
-		atMost("tight in the flat case", "linear layers, flat manifolds, z in the tangent space: the bound is the error, largest relative difference", tight, 0, 1e-6),
+		atMost("error bound",
+			"‖x̄_t − x_t‖ is at most its bound where ε satisfies the condition: largest ratio", worst, 1, 1e-9),
+		atMost("tight in the flat case",
+			"linear layers, flat manifolds, z in the tangent space: largest relative distance of error and bound",
+			tight, 0, 1e-6),
 		atMost("linearisation error", "e_t is at most the ε² term: largest ratio", curved, 1, 1e-9),
 		atMost("no linearisation error", "e_t = 0 for linear layers and flat manifolds: largest e_t", flat, 0, 1e-12),
 		atMost("order", "log e_T by log ε has slope 2: largest deviation", slope, 0, 0.1),
-		atMost("manifold and tangent control", "‖u^M − u^P‖ ≤ 4σ(1+2σ)·‖x̄_t − x_t‖² along all runs: largest ratio", controls/k.control, 1, 0),
+		atMost("manifold and tangent control",
+			"‖u^M − u^P‖ ≤ 4σ(1+2σ)·‖x̄_t − x_t‖² along all runs: largest ratio", controls/k.control,
+			1, 0),
 	}, nil
 }
 

@@ -88,12 +88,20 @@ func projectedRatio(ctx context.Context, o Options) (*ProjectedRatio, []Check, e
 	p.SamePoint = float64(same) / float64(p.Draws*len(p.Cells))
 	k := o.claims
 	return p, []Check{
-		atMost("expected ratio", "E[d_e/d_M] ≤ √(r/d) for r < d: the means less five standard errors over the bound, the largest", worst, k.ratio, 1e-12),
-		atMost("expected projection", "E‖Vᵀn‖ ≤ √(r/d), the proof's ratio, likewise", rawWorst, k.ratio, 1e-12),
-		equal("equality at r = d", "d_e/d_M = 1 where the subspace is the whole space: largest difference", equality, 0, 1e-12),
-		atMost("closed form", "E[d_e/d_M] = Γ((r+1)/2)Γ(d/2) / (Γ(r/2)Γ((d+1)/2)): largest deviation over five standard errors", score, 1, 0),
-		atMost("nearly tight", "for r ≥ 16 the mean and five standard errors are below the bound by at most 2 %", gap, 0.02, 0),
-		equal("same point", "d_e and d_M are attained at the same data point: share of draws", p.SamePoint, k.accuracy, 0),
+		atMost("expected ratio",
+			"E[d_e/d_M] ≤ √(r/d) for r < d: the means less five standard errors over the bound, the largest", worst,
+			k.ratio, 1e-12),
+		atMost("expected projection", "E‖Vᵀn‖ ≤ √(r/d), the proof's ratio, likewise", rawWorst, k.ratio,
+			1e-12),
+		equal("equality at r = d", "d_e/d_M = 1 where the subspace is the whole space: largest difference", equality, 0,
+			1e-12),
+		atMost("closed form",
+			"E[d_e/d_M] = Γ((r+1)/2)Γ(d/2) / (Γ(r/2)Γ((d+1)/2)): largest deviation over five standard errors",
+			score, 1, 0),
+		atMost("nearly tight", "for r ≥ 16 the mean and five standard errors are below the bound by at most 2 %", gap,
+			0.02, 0),
+		equal("same point", "d_e and d_M are attained at the same data point: share of draws", p.SamePoint, k.accuracy,
+			0),
 	}, nil
 }
 

@@ -66,11 +66,13 @@ func (f *submersion) steepest() (sigma float64, s []float64) {
 			best = angle
 		}
 	}
-	best, least := minimise(func(angle float64) float64 { return -norm(f.bent(at(angle))) }, best-math.Pi/n, best+math.Pi/n, 60)
+	best, least := minimise(func(angle float64) float64 { return -norm(f.bent(at(angle))) }, best-math.Pi/n,
+		best+math.Pi/n, 60)
 	return -least, at(best)
 }
 
-// k is the theorem's constant for this manifold, 4σ‖(f'f'ᵀ)⁻¹‖(‖f'‖ + 2σ) at x*, where f' is orthonormal.
+// k is the theorem's constant for this manifold, 4σ‖(f'f'ᵀ)⁻¹‖(‖f'‖ + 2σ) at x*, where f' is
+// orthonormal.
 func (f *submersion) k() float64 { return 4 * f.sigma * (1 + 2*f.sigma) }
 
 // local are the coordinates (s, y) of x.
@@ -88,7 +90,8 @@ func (f *submersion) global(s, y []float64) []float64 {
 func (f *submersion) value(s, y []float64) []float64 { return plus(y, -0.5, f.bent(s)) }
 
 // errDiverged is returned when Newton's method finds no stationary point.
-var errDiverged = errors.New("theory: Newton's method does not converge; the perturbation is too large for the manifold's curvature")
+var errDiverged = errors.New("theory: Newton's method does not converge; " +
+	"the perturbation is too large for the manifold's curvature")
 
 // solvedTo is the accuracy of the solvers: the last Newton step, relative to the perturbation.
 const solvedTo = 1e-12

@@ -61,7 +61,11 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		name string
 		run  func() ([]Check, error)
 	}{
-		{"linear reactive defence", func() (c []Check, err error) { r.LinearDefence, c, err = linearDefence(ctx, o); return }},
+		{"linear reactive defence", func() (c []Check, err error) {
+			r.LinearDefence, c,
+				err = linearDefence(ctx, o)
+			return
+		}},
 		{"margins on a curve", func() (c []Check, err error) { r.Margins, c, err = margins(ctx, o); return }},
 		{"proposition 1", func() (c []Check, err error) { r.ProjectedRatio, c, err = projectedRatio(ctx, o); return }},
 		{"theorem 1", func() (c []Check, err error) { r.LinearLoop, c, err = linearLoop(ctx, o); return }},
@@ -147,15 +151,18 @@ type Check struct {
 }
 
 func atMost(name, claim string, measured, bound, tolerance float64) Check {
-	return check(Check{Name: name, Claim: claim, Relation: "≤", Measured: measured, Expected: bound, Tolerance: tolerance, Pass: measured <= bound+tolerance})
+	return check(Check{Name: name, Claim: claim, Relation: "≤", Measured: measured, Expected: bound,
+		Tolerance: tolerance, Pass: measured <= bound+tolerance})
 }
 
 func atLeast(name, claim string, measured, bound, tolerance float64) Check {
-	return check(Check{Name: name, Claim: claim, Relation: "≥", Measured: measured, Expected: bound, Tolerance: tolerance, Pass: measured >= bound-tolerance})
+	return check(Check{Name: name, Claim: claim, Relation: "≥", Measured: measured, Expected: bound,
+		Tolerance: tolerance, Pass: measured >= bound-tolerance})
 }
 
 func equal(name, claim string, measured, expected, tolerance float64) Check {
-	return check(Check{Name: name, Claim: claim, Relation: "=", Measured: measured, Expected: expected, Tolerance: tolerance, Pass: math.Abs(measured-expected) <= tolerance})
+	return check(Check{Name: name, Claim: claim, Relation: "=", Measured: measured, Expected: expected,
+		Tolerance: tolerance, Pass: math.Abs(measured-expected) <= tolerance})
 }
 
 // check fails a row whose measured value is no number; JSON has none for it either.

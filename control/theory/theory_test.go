@@ -29,7 +29,8 @@ func TestChecks(t *testing.T) {
 		r := result(t, o)
 		for _, c := range r.Checks {
 			if !c.Pass {
-				t.Errorf("seed %d, %s, %s: %v %s %v ± %v fails", seed, c.Part, c.Name, c.Measured, c.Relation, c.Expected, c.Tolerance)
+				t.Errorf("seed %d, %s, %s: %v %s %v ± %v fails", seed, c.Part, c.Name, c.Measured, c.Relation,
+					c.Expected, c.Tolerance)
 			}
 		}
 		if !r.Passed() || len(r.Checks) < 30 {
@@ -41,7 +42,8 @@ func TestChecks(t *testing.T) {
 // Every check can fail: with one constant wrong, those that rest on it do, and together
 // they are all.
 func TestWrongConstants(t *testing.T) {
-	const defence, margins, ratio, linear, nonlinear, bending = "linear reactive defence", "margins on a curve", "proposition 1", "theorem 1", "theorem 2", "manifold curvature"
+	const defence, margins, ratio, linear, nonlinear, bending = "linear reactive defence", "margins on a curve",
+		"proposition 1", "theorem 1", "theorem 2", "manifold curvature"
 	failed := map[string]bool{}
 	for _, c := range []struct {
 		name  string
@@ -49,26 +51,39 @@ func TestWrongConstants(t *testing.T) {
 		wrong func(*claims)
 		fails []string
 	}{
-		{"accuracy", []string{defence, margins, ratio}, func(k *claims) { k.accuracy = 0.9 }, []string{"clean accuracy", "perturbed accuracy", "controlled accuracy", "same point", "data on the curve"}},
+		{"accuracy", []string{defence, margins, ratio}, func(k *claims) { k.accuracy = 0.9 },
+			[]string{"clean accuracy", "perturbed accuracy", "controlled accuracy", "same point", "data on the curve"}},
 		{"margin gain", []string{defence}, func(k *claims) { k.marginGain = 0.9 }, []string{"margin of F∘P"}},
-		{"line margin", []string{defence, margins}, func(k *claims) { k.lineMargin = 1.01 }, []string{"margin of F", "Euclidean margin"}},
+		{"line margin", []string{defence, margins}, func(k *claims) { k.lineMargin = 1.01 },
+			[]string{"margin of F", "Euclidean margin"}},
 		{"medial axis", []string{margins}, func(k *claims) { k.medial = 0.999 }, []string{"projection margin"}},
-		{"geodesic", []string{margins}, func(k *claims) { k.geodesic = 0.3 }, []string{"geodesic", "bounded by the manifold margin"}},
+		{"geodesic", []string{margins}, func(k *claims) { k.geodesic = 0.3 },
+			[]string{"geodesic", "bounded by the manifold margin"}},
 		{"gain", []string{margins}, func(k *claims) { k.gainNeeded = 5 }, []string{"projection enlarges the margin"}},
-		{"ratio", []string{ratio}, func(k *claims) { k.ratio = 0.9 }, []string{"expected ratio", "expected projection", "equality at r = d"}},
-		{"ratio too loose", []string{ratio}, func(k *claims) { k.ratio = 1.1 }, []string{"nearly tight", "equality at r = d"}},
+		{"ratio", []string{ratio}, func(k *claims) { k.ratio = 0.9 }, []string{"expected ratio", "expected projection",
+			"equality at r = d"}},
+		{"ratio too loose", []string{ratio}, func(k *claims) { k.ratio = 1.1 },
+			[]string{"nearly tight", "equality at r = d"}},
 		{"closed form", []string{ratio}, func(k *claims) { k.ratioMean = 0.95 }, []string{"closed form"}},
-		{"alpha", []string{linear}, func(k *claims) { k.alpha = 0.9 }, []string{"feedback gain", "product form", "orthogonal layers", "error bound"}},
-		{"linear bound", []string{linear}, func(k *claims) { k.linearBound = 0.9 }, []string{"error bound", "orthogonal layers"}},
+		{"alpha", []string{linear}, func(k *claims) { k.alpha = 0.9 },
+			[]string{"feedback gain", "product form", "orthogonal layers", "error bound"}},
+		{"linear bound", []string{linear}, func(k *claims) { k.linearBound = 0.9 },
+			[]string{"error bound", "orthogonal layers"}},
 		{"loose linear bound", []string{linear}, func(k *claims) { k.linearBound = 1.1 }, []string{"tight at t = 1"}},
-		{"nonlinear bound", []string{nonlinear}, func(k *claims) { k.nonlinear = 0.9 }, []string{"error bound", "tight in the flat case"}},
-		{"linearisation", []string{nonlinear}, func(k *claims) { k.linearise = 0.001 }, []string{"linearisation error"}},
+		{"nonlinear bound", []string{nonlinear}, func(k *claims) { k.nonlinear = 0.9 },
+			[]string{"error bound", "tight in the flat case"}},
+		{"linearisation", []string{nonlinear}, func(k *claims) { k.linearise = 0.001 },
+			[]string{"linearisation error"}},
 		{"order", []string{nonlinear}, func(k *claims) { k.order = 0.75 }, []string{"order"}},
-		{"linearised system", []string{nonlinear}, func(k *claims) { k.regular = 0.9 }, []string{"no linearisation error", "order"}},
+		{"linearised system", []string{nonlinear}, func(k *claims) { k.regular = 0.9 },
+			[]string{"no linearisation error", "order"}},
 		{"growth", []string{bending}, func(k *claims) { k.bendingOrder = 2 }, []string{"grows with curvature"}},
-		{"control", []string{nonlinear, bending}, func(k *claims) { k.control = 0.01 }, []string{"manifold and tangent control", "error constant"}},
-		{"curvature", []string{bending}, func(k *claims) { k.bending = 0.99 }, []string{"curvature of the curve", "curvature of the manifolds", "manifolds follow the layers"}},
-		{"curvature's error", []string{bending}, func(k *claims) { k.bendingError = 1.1 }, []string{"error by curvature"}},
+		{"control", []string{nonlinear, bending}, func(k *claims) { k.control = 0.01 },
+			[]string{"manifold and tangent control", "error constant"}},
+		{"curvature", []string{bending}, func(k *claims) { k.bending = 0.99 },
+			[]string{"curvature of the curve", "curvature of the manifolds", "manifolds follow the layers"}},
+		{"curvature's error", []string{bending}, func(k *claims) { k.bendingError = 1.1 },
+			[]string{"error by curvature"}},
 		{"contraction", []string{defence}, func(k *claims) { k.contraction = 0.1 }, []string{"projection contracts"}},
 	} {
 		o := quick

@@ -43,12 +43,15 @@ func Architectures() []string {
 func New(name string, state onnx.Shape, image bool, width int, seed uint64) (*onnx.Graph, error) {
 	kind, ok := architectures[name]
 	if !ok {
-		return nil, fmt.Errorf("there is no architecture %q; architectures: %s", name, strings.Join(Architectures(), ", "))
+		return nil, fmt.Errorf("there is no architecture %q; architectures: %s", name,
+			strings.Join(Architectures(), ", "))
 	}
 	if m := kind.multiple; m > 0 && (len(state) != 4 || state[2]%m != 0 || state[3]%m != 0) {
-		return nil, fmt.Errorf("%s embeds states of shape [N C H W] with H and W multiples of %d, not %v", name, m, state)
+		return nil, fmt.Errorf("%s embeds states of shape [N C H W] with H and W multiples of %d, not %v", name, m,
+			state)
 	}
-	a := &assembly{Builder: &onnx.Builder{G: onnx.NewGraph(name)}, image: image, r: generator(seed, "weights/"+name, 0, 0), counts: map[string]int{}}
+	a := &assembly{Builder: &onnx.Builder{G: onnx.NewGraph(name)}, image: image,
+		r: generator(seed, "weights/"+name, 0, 0), counts: map[string]int{}}
 	if a.width = width; width == 0 {
 		if a.width = kind.width; a.width == 0 {
 			a.width = int(max(state.Items()/4, 1))
@@ -94,7 +97,8 @@ func (a *assembly) conv(x string, channels, kernel, stride int64) string {
 	w := a.parameter(name+".weight", in*kernel*kernel, channels, in, kernel, kernel)
 	bias := a.parameter(name+".bias", in*kernel*kernel, channels)
 	p := kernel / 2
-	return a.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{kernel, kernel}, "strides": []int64{stride, stride}, "pads": []int64{p, p, p, p}}, x, w, bias)
+	return a.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{kernel, kernel}, "strides": []int64{stride, stride},
+		"pads": []int64{p, p, p, p}}, x, w, bias)
 }
 
 // up is a transposed 3×3 convolution that doubles the plane.
@@ -102,7 +106,8 @@ func (a *assembly) up(x string, channels int64) string {
 	name, in := a.name("up"), a.Shape(x)[1]
 	w := a.parameter(name+".weight", channels*9, in, channels, 3, 3)
 	bias := a.parameter(name+".bias", channels*9, channels)
-	return a.OpWith("ConvTranspose", onnx.Attrs{"kernel_shape": []int64{3, 3}, "strides": []int64{2, 2}, "pads": []int64{1, 1, 1, 1},
+	return a.OpWith("ConvTranspose", onnx.Attrs{"kernel_shape": []int64{3, 3}, "strides": []int64{2, 2},
+		"pads":           []int64{1, 1, 1, 1},
 		"output_padding": []int64{1, 1}}, x, w, bias)
 }
 
@@ -128,7 +133,8 @@ func (a *assembly) relu(x string) string { return a.Op("Relu", x) }
 // double repeats every value 2×2 times.
 func (a *assembly) double(x string) string {
 	scales := a.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 2, 2}))
-	return a.OpWith("Resize", onnx.Attrs{"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}, x, "", scales)
+	return a.OpWith("Resize", onnx.Attrs{"mode": "nearest", "coordinate_transformation_mode": "asymmetric",
+		"nearest_mode": "floor"}, x, "", scales)
 }
 
 // bounded ends an embedding of images.

@@ -15,13 +15,15 @@ import (
 
 // Every architecture embeds, opens again from its file, and learns.
 func TestArchitectures(t *testing.T) {
-	input, hidden, last := zoo(t, "preact_standard.onnx", 0), zoo(t, "preact_standard.onnx", 1), zoo(t, "preact_standard.onnx", -1)
+	input, hidden, last := zoo(t, "preact_standard.onnx", 0), zoo(t, "preact_standard.onnx", 1),
+		zoo(t, "preact_standard.onnx", -1)
 	data := shapes10(t, 64)
 	for _, c := range []struct {
 		name    string
 		network Network
 		width   int
-	}{{"conv-ae", input, 8}, {"conv-ae", hidden, 4}, {"mlp-ae", last, 0}, {"mlp-ae", hidden, 4}, {"fcn", input, 4}, {"segnet", input, 4}} {
+	}{{"conv-ae", input, 8}, {"conv-ae", hidden, 4}, {"mlp-ae", last, 0}, {"mlp-ae", hidden, 4}, {"fcn", input, 4},
+		{"segnet", input, 4}} {
 		e := small(t, c.name, c.network, c.width)
 		if err := Calibrate(e, c.network, data); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
@@ -33,22 +35,26 @@ func TestArchitectures(t *testing.T) {
 		if e, err = control.ONNXEmbedding(encoded, c.network.state()); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		tr := trainer(t, e, []Network{c.network}, data, Settings{Epochs: 10, Batch: 32, Weight: 0.1, Optimizer: Adam, LearningRate: 0.003})
+		tr := trainer(t, e, []Network{c.network}, data, Settings{Epochs: 10, Batch: 32, Weight: 0.1, Optimizer: Adam,
+			LearningRate: 0.003})
 		for tr.Done() < tr.Steps() {
 			if _, err := tr.Step(context.Background()); err != nil {
 				t.Fatalf("%s: %v", c.name, err)
 			}
 		}
 		h := tr.History()
-		before, after := h[0].Total(0.1)+h[1].Total(0.1), h[len(h)-1].Total(0.1)+h[len(h)-2].Total(0.1)
+		before, after := h[0].total(0.1)+h[1].total(0.1), h[len(h)-1].total(0.1)+h[len(h)-2].total(0.1)
 		if !(after < 0.95*before) {
-			t.Errorf("%s at a state of shape %v: the loss went from %v to %v", c.name, c.network.state(), before/2, after/2)
+			t.Errorf("%s at a state of shape %v: the loss went from %v to %v", c.name, c.network.state(), before/2,
+				after/2)
 		}
 	}
-	if _, err := New("unet", input.state(), true, 4, 0); err == nil || !strings.Contains(err.Error(), "conv-ae, fcn, mlp-ae, segnet") {
+	if _, err := New("unet", input.state(), true, 4, 0); err == nil ||
+		!strings.Contains(err.Error(), "conv-ae, fcn, mlp-ae, segnet") {
 		t.Errorf("an unknown architecture: %v", err)
 	}
-	if _, err := New("fcn", last.state(), false, 4, 0); err == nil || !strings.Contains(err.Error(), "multiples of 32") {
+	if _, err := New("fcn", last.state(), false, 4, 0); err == nil ||
+		!strings.Contains(err.Error(), "multiples of 32") {
 		t.Errorf("fcn of a vector: %v", err)
 	}
 }
@@ -64,7 +70,8 @@ func TestInitialWeights(t *testing.T) {
 		return e
 	}
 	a, b, c := build(1), build(1), build(2)
-	for name, fanIn := range map[string]float64{"conv1.weight": 27, "conv1.bias": 27, "conv3.weight": 432, "conv6.bias": 216} {
+	for name, fanIn := range map[string]float64{"conv1.weight": 27, "conv1.bias": 27, "conv3.weight": 432,
+		"conv6.bias": 216} {
 		w := a.Consts[name]
 		if !slices.Equal(w.Floats, b.Consts[name].Floats) || slices.Equal(w.Floats, c.Consts[name].Floats) {
 			t.Errorf("%s does not follow from the seed", name)
@@ -75,7 +82,8 @@ func TestInitialWeights(t *testing.T) {
 			squares += float64(v) * float64(v) / float64(len(w.Floats))
 		}
 		bound := 1 / math.Sqrt(fanIn)
-		if largest > bound || len(w.Floats) > 500 && (largest < 0.97*bound || math.Abs(squares/(bound*bound/3)-1) > 0.15) {
+		if largest > bound || len(w.Floats) > 500 &&
+			(largest < 0.97*bound || math.Abs(squares/(bound*bound/3)-1) > 0.15) {
 			t.Errorf("%s reaches %v with mean square %v, want uniform in ±%v", name, largest, squares, bound)
 		}
 	}
@@ -122,7 +130,8 @@ func TestExportedStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := trainer(t, g, []Network{n}, shapes10(t, 64), Settings{Epochs: 1, Batch: 32, Weight: 0.1, Optimizer: Adam, LearningRate: 0.001})
+	tr := trainer(t, g, []Network{n}, shapes10(t, 64), Settings{Epochs: 1, Batch: 32, Weight: 0.1, Optimizer: Adam,
+		LearningRate: 0.001})
 	l, err := tr.Step(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -146,14 +155,14 @@ func statistics(e *onnx.Graph, tensor string, states []ort.Tensor) (mean, varian
 	sum, squares, count := make([]float64, channels), make([]float64, channels), 0.0
 	each := func(visit func(c int, v float64)) {
 		for _, x := range values {
-			for i, v := range x.Data {
+			for i, v := range x[0].Data {
 				visit(i/plane%channels, float64(v))
 			}
 		}
 	}
 	each(func(c int, v float64) { sum[c] += v })
 	for _, x := range values {
-		count += float64(len(x.Data) / channels)
+		count += float64(len(x[0].Data) / channels)
 	}
 	for c := range sum {
 		sum[c] /= count

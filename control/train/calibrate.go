@@ -25,26 +25,17 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	if err != nil {
 		return err
 	}
-	encoded, err := g.Encode()
-	if err != nil {
-		return err
-	}
-	session, err := ort.Open(g.Name, encoded)
-	if err != nil {
-		return err
-	}
-	defer session.Close()
 	all := ort.Tensor{Shape: append([]int64{int64(count)}, states[0].Shape[1:]...)}
 	for _, s := range states {
 		all.Data = append(all.Data, s.Data...)
 	}
-	out, err := session.Run([]ort.Tensor{all})
+	out, err := through(g, []ort.Tensor{all})
 	if err != nil {
 		return err
 	}
 	for i, node := range norms {
 		for k, input := range []int{3, 4} { // mean, variance
-			name, values := node.Inputs[input], out[2*i+k].Data
+			name, values := node.Inputs[input], out[0][2*i+k].Data
 			if c, ok := e.Consts[name]; !ok || len(c.Floats) != len(values) {
 				return fmt.Errorf("node %s: %q is not a constant of %d values", node.Label(), name, len(values))
 			}
@@ -107,12 +98,10 @@ func normalising(e *onnx.Graph, count int) (*onnx.Graph, []*onnx.Node, error) {
 // firstStates are the states of the first images, in shards.
 func firstStates(n Network, data Data) ([]ort.Tensor, error) {
 	var states []ort.Tensor
-	s := data.Shape
-	size := s[0] * s[1] * s[2]
 	count := min(calibrationImages, len(data.Labels))
 	for from := 0; from < count; from += shard {
 		rows := min(shard, count-from)
-		x := ort.Tensor{Shape: []int64{int64(rows), int64(s[0]), int64(s[1]), int64(s[2])}, Data: make([]float32, rows*size)}
+		x, size := data.tensor(rows), data.size()
 		for k := range rows {
 			data.Pixels(from+k, x.Data[k*size:(k+1)*size])
 		}
@@ -121,11 +110,18 @@ func firstStates(n Network, data Data) ([]ort.Tensor, error) {
 	if n.Before == nil {
 		return states, nil
 	}
-	return through(n.Before, states)
+	outputs, err := through(n.Before, states)
+	if err != nil {
+		return nil, err
+	}
+	for i, out := range outputs {
+		states[i] = out[0]
+	}
+	return states, nil
 }
 
-// through runs a graph on shards.
-func through(g *onnx.Graph, in []ort.Tensor) ([]ort.Tensor, error) {
+// through runs a graph of one input on shards and returns each one's outputs.
+func through(g *onnx.Graph, in []ort.Tensor) ([][]ort.Tensor, error) {
 	data, err := g.Encode()
 	if err != nil {
 		return nil, err
@@ -135,13 +131,11 @@ func through(g *onnx.Graph, in []ort.Tensor) ([]ort.Tensor, error) {
 		return nil, err
 	}
 	defer session.Close()
-	var all []ort.Tensor
-	for _, x := range in {
-		out, err := session.Run([]ort.Tensor{x})
-		if err != nil {
+	all := make([][]ort.Tensor, len(in))
+	for i, x := range in {
+		if all[i], err = session.Run([]ort.Tensor{x}); err != nil {
 			return nil, err
 		}
-		all = append(all, out[0])
 	}
 	return all, nil
 }

@@ -19,8 +19,8 @@ type checkpoint struct {
 	History    []Loss
 }
 
-// ErrOtherTraining is returned for a checkpoint of a training with other settings.
-var ErrOtherTraining = errors.New("is of a training with other settings, data or models")
+// errOtherTraining is returned for a checkpoint of a training with other settings.
+var errOtherTraining = errors.New("is of a training with other settings, data or models")
 
 // Save writes the training's state, whole or not at all: beside its place and renamed.
 // Key is a hash of what the training depends on.
@@ -35,7 +35,7 @@ func (t *Trainer) Save(path, key string) error {
 }
 
 // Restore continues where a checkpoint left off, to the bit. An absent file is an
-// [io/fs.ErrNotExist], one of another training [ErrOtherTraining].
+// [io/fs.ErrNotExist], one of another training [errOtherTraining].
 func (t *Trainer) Restore(path, key string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -47,14 +47,14 @@ func (t *Trainer) Restore(path, key string) error {
 		return fmt.Errorf("checkpoint %s can't be read: %w", path, err)
 	}
 	if c.Key != key {
-		return fmt.Errorf("checkpoint %s %w", path, ErrOtherTraining)
+		return fmt.Errorf("checkpoint %s %w", path, errOtherTraining)
 	}
 	fits := len(c.Values) == len(t.values) && len(c.History) <= t.Steps()
 	for i := range c.Values {
 		fits = fits && len(c.Values[i]) == len(t.values[i]) && c.Parameters[i] == t.parameters[i]
 	}
-	if !fits || c.Optimizer.fits(t.optimizer) != nil {
-		return fmt.Errorf("checkpoint %s %w", path, ErrOtherTraining)
+	if !fits || !c.Optimizer.fits(t.optimizer) {
+		return fmt.Errorf("checkpoint %s %w", path, errOtherTraining)
 	}
 	t.values, t.optimizer.State, t.history = c.Values, c.Optimizer, c.History
 	return nil

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math/rand/v2"
+
+	"selfheal/models/ort"
 )
 
 // Data are the labelled images that an embedding is fitted on.
@@ -12,6 +14,14 @@ type Data struct {
 	Labels []int
 	// Pixels writes image i, C·H·W values in [0,1], into out; several goroutines call it.
 	Pixels func(i int, out []float32)
+}
+
+func (d *Data) size() int { return d.Shape[0] * d.Shape[1] * d.Shape[2] }
+
+// tensor has room for n images.
+func (d *Data) tensor(n int) ort.Tensor {
+	shape := []int64{int64(n), int64(d.Shape[0]), int64(d.Shape[1]), int64(d.Shape[2])}
+	return ort.Tensor{Shape: shape, Data: make([]float32, n*d.size())}
 }
 
 // generator returns random numbers keyed by a seed, a purpose and two numbers, so that

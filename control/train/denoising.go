@@ -9,7 +9,8 @@ import (
 // perturb returns the images of a shard that maximise the loss over the ℓ∞ ball around each,
 // as far as projected gradient descent's sign steps from a random start find it (Madry et
 // al. 2018). What E is to give there is the clean image's state.
-func (t *Trainer) perturb(ctx context.Context, f *frozen, w, epoch int, images []int, clean, label ort.Tensor) (ort.Tensor, error) {
+func (t *Trainer) perturb(ctx context.Context, f *frozen, w, epoch int, images []int,
+	clean, label ort.Tensor) (ort.Tensor, error) {
 	d := t.settings
 	x := ort.Tensor{Shape: clean.Shape, Data: make([]float32, len(clean.Data))}
 	size := len(clean.Data) / len(images)

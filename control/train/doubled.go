@@ -46,7 +46,8 @@ func repeats(e *onnx.Graph, n *onnx.Node) bool {
 		return false
 	}
 	x, y := e.Shapes[n.Inputs[0]], e.Shapes[n.Outputs[0]]
-	return n.Str("mode", "nearest") == "nearest" && n.Str("coordinate_transformation_mode", "half_pixel") == "asymmetric" &&
+	return n.Str("mode", "nearest") == "nearest" &&
+		n.Str("coordinate_transformation_mode", "half_pixel") == "asymmetric" &&
 		n.Str("nearest_mode", "round_prefer_floor") == "floor" && len(x) == 4 &&
 		slices.Equal(y, onnx.Shape{x[0], x[1], 2 * x[2], 2 * x[3]}) && x[2:].Items() >= doubledFrom
 }
@@ -60,7 +61,8 @@ func threeByThree(e *onnx.Graph, n *onnx.Node) bool {
 	w := e.Shapes[n.Inputs[1]]
 	win, err := onnx.NodeWindow(n, w[2:])
 	ones := func(v []int64) bool { return !slices.ContainsFunc(v, func(x int64) bool { return x != 1 }) }
-	return err == nil && slices.Equal(win.Kernel, []int64{3, 3}) && ones(win.Strides) && ones(win.Dilations) && ones(win.Pads)
+	return err == nil && slices.Equal(win.Kernel, []int64{3, 3}) && ones(win.Strides) && ones(win.Dilations) &&
+		ones(win.Pads)
 }
 
 // corners writes Conv n of from repeated 2×2 times as four Convs in one.
@@ -77,8 +79,10 @@ func corners(b *onnx.Builder, n *onnx.Node, from string) {
 			sums[tap*16+p*4+place] = 1
 		}
 	}
-	weight := b.Op("MatMul", b.Op("Reshape", n.Inputs[1], b.Ints(out*in, 9)), b.Const(onnx.FloatTensor(onnx.Shape{9, 16}, sums)))
-	weight = b.OpWith("Transpose", onnx.Attrs{"perm": []int64{2, 0, 1, 3}}, b.Op("Reshape", weight, b.Ints(out, in, 4, 4)))
+	weight := b.Op("MatMul", b.Op("Reshape", n.Inputs[1], b.Ints(out*in, 9)),
+		b.Const(onnx.FloatTensor(onnx.Shape{9, 16}, sums)))
+	weight = b.OpWith("Transpose", onnx.Attrs{"perm": []int64{2, 0, 1, 3}},
+		b.Op("Reshape", weight, b.Ints(out, in, 4, 4)))
 	inputs := []string{from, b.Op("Reshape", weight, b.Ints(4*out, in, 2, 2))}
 	if bias := n.Input(2); bias != "" {
 		inputs = append(inputs, b.OpWith("Concat", onnx.Attrs{"axis": 0}, bias, bias, bias, bias))

@@ -68,7 +68,8 @@ func otherForm(g *onnx.Graph, n *onnx.Node) (onnx.Attrs, bool) {
 		reach := (win.Kernel[i] - 1) * win.Dilations[i]
 		pads[i], pads[i+k] = reach-win.Pads[i], reach-win.Pads[i+k]
 		// With stride 1 an output padding is more of the same border: the sizes tell.
-		if win.Strides[i] != 1 || pads[i] < 0 || pads[i+k] < 0 || y[i+2] != x[i+2]+sign(n)*(reach-win.Pads[i]-win.Pads[i+k]) {
+		if win.Strides[i] != 1 || pads[i] < 0 || pads[i+k] < 0 ||
+			y[i+2] != x[i+2]+sign(n)*(reach-win.Pads[i]-win.Pads[i+k]) {
 			return nil, false
 		}
 	}

@@ -36,7 +36,8 @@ type rates struct {
 }
 
 func (r rates) settings() Settings {
-	return Settings{Optimizer: Optimizer(r.Optimizer), LearningRate: r.LR, Momentum: r.Momentum, WeightDecay: r.WeightDecay}
+	return Settings{Optimizer: Optimizer(r.Optimizer), LearningRate: r.LR, Momentum: r.Momentum,
+		WeightDecay: r.WeightDecay}
 }
 
 func readGolden(t *testing.T) golden {
@@ -100,14 +101,15 @@ func TestTrainingAgreesWithPyTorch(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := ce + g.Weight*run.Reconstruction[k]
-			off := math.Abs(l.Total(g.Weight)-want) / want
+			off := math.Abs(l.total(g.Weight)-want) / want
 			worst = max(worst, off)
 			limit := 0.01
 			if k < 30 { // later, rounding has been amplified by steps that depend on it
 				limit = 1e-4
 			}
 			if !(off <= limit) {
-				t.Fatalf("%s, step %d: cross-entropy %.5f and reconstruction %.5f, PyTorch has %.5f and %.5f", run.Optimizer, k+1,
+				t.Fatalf("%s, step %d: cross-entropy %.5f and reconstruction %.5f, PyTorch has %.5f and %.5f",
+					run.Optimizer, k+1,
 					l.CrossEntropy, l.Reconstruction, ce, run.Reconstruction[k])
 			}
 		}

@@ -200,7 +200,8 @@ func Parameters(e *onnx.Graph) []string {
 			t, ok := e.Consts[n.Input(i)]
 			statistic := n.Op == "BatchNormalization" && i > 2
 			formula := (n.Op == "Add" || n.Op == "Mul") && ok && t.Len() == 1
-			if ok && t.DType == onnx.Float && t.Len() > 0 && !statistic && !formula && !slices.Contains(names, n.Input(i)) {
+			if ok && t.DType == onnx.Float && t.Len() > 0 && !statistic && !formula &&
+				!slices.Contains(names, n.Input(i)) {
 				names = append(names, n.Input(i))
 			}
 		}

@@ -1,8 +1,8 @@
 package train
 
 import (
-	"fmt"
 	"math"
+	"slices"
 )
 
 // Adam's constants.
@@ -60,21 +60,8 @@ func (o *optimizer) update(values [][]float32, gradient [][]float64, factor floa
 	}
 }
 
-// fits is an error for a state that belongs to other parameters.
-func (s optimizerState) fits(o *optimizer) error {
-	same := func(a, b [][]float32) bool {
-		if len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if len(a[i]) != len(b[i]) {
-				return false
-			}
-		}
-		return true
-	}
-	if !same(s.First, o.State.First) || !same(s.Second, o.State.Second) {
-		return fmt.Errorf("it belongs to other parameters")
-	}
-	return nil
+// fits reports whether the state belongs to as many parameters of the same sizes.
+func (s optimizerState) fits(o *optimizer) bool {
+	same := func(a, b []float32) bool { return len(a) == len(b) }
+	return slices.EqualFunc(s.First, o.State.First, same) && slices.EqualFunc(s.Second, o.State.Second, same)
 }

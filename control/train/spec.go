@@ -27,7 +27,8 @@ type OptimizerSpec struct {
 
 // Optimizers is the table of optimisers.
 var Optimizers = []OptimizerSpec{
-	{Adam, "Kingma & Ba 2015, β = 0.9 and 0.999, ε = 1e-8, bias corrected", 0.001, 0, "its averages are fixed at 0.9 and 0.999"},
+	{Adam, "Kingma & Ba 2015, β = 0.9 and 0.999, ε = 1e-8, bias corrected", 0.001, 0,
+		"its averages are fixed at 0.9 and 0.999"},
 	{SGD, "with momentum: v ← μ·v + g, p ← p − lr·v", 0.01, 0.9, ""},
 }
 
@@ -131,15 +132,19 @@ var Rows = []Row{
 		"μ of the optimiser", func(s *Settings) any { return &s.Momentum }),
 	number("weight_decay", "optimizer", setting.NotNegative, 0., "decay·p is added to the gradient by p",
 		func(s *Settings) any { return &s.WeightDecay }),
-	choice("schedule", "", names(Schedules, func(r ScheduleSpec) Schedule { return r.Name }), "of the learning rate over the steps",
+	choice("schedule", "", names(Schedules, func(r ScheduleSpec) Schedule { return r.Name }),
+		"of the learning rate over the steps",
 		func(s *Settings) any { return (*string)(&s.Schedule) }),
-	{setting.Setting{Name: "flip", Type: setting.Flag, Default: false, Doc: "mirror images left to right at random"}, "augment",
+	{setting.Setting{Name: "flip", Type: setting.Flag, Default: false, Doc: "mirror images left to right at random"},
+		"augment",
 		func(s *Settings) any { return &s.Flip }},
-	whole("crop", "augment", setting.Interval{Max: math.MaxInt32}, 0, "shift images by up to so many pixels each way, black coming in",
+	whole("crop", "augment", setting.Interval{Max: math.MaxInt32}, 0,
+		"shift images by up to so many pixels each way, black coming in",
 		func(s *Settings) any { return &s.Crop }),
 	choice("kind", "objective", []string{string(Clean), string(Denoising)}, "what is minimised",
 		func(s *Settings) any { return (*string)(&s.Objective) }),
-	number("epsilon", "objective", setting.Positive, nil, "denoising: radius of the ℓ∞ ball", func(s *Settings) any { return &s.Epsilon }),
+	number("epsilon", "objective", setting.Positive, nil, "denoising: radius of the ℓ∞ ball",
+		func(s *Settings) any { return &s.Epsilon }),
 	whole("steps", "objective", setting.Count, 7, "denoising: sign steps of the inner maximisation",
 		func(s *Settings) any { return &s.Steps }),
 	number("step_size", "objective", setting.Positive, "epsilon/4", "denoising: length of a sign step",
@@ -147,7 +152,8 @@ var Rows = []Row{
 }
 
 func whole(name, group string, within setting.Interval, byDefault any, doc string, field func(*Settings) any) Row {
-	return Row{setting.Setting{Name: name, Type: setting.Whole, Within: within, Default: byDefault, Doc: doc}, group, field}
+	return Row{setting.Setting{Name: name, Type: setting.Whole, Within: within, Default: byDefault, Doc: doc}, group,
+		field}
 }
 
 // number's default is a number, or a text that says what it follows from.
@@ -161,7 +167,8 @@ func number(name, group string, within setting.Interval, byDefault any, doc stri
 
 // choice's default is the first.
 func choice(name, group string, choices []string, doc string, field func(*Settings) any) Row {
-	return Row{setting.Setting{Name: name, Type: setting.Choice, Choices: choices, Default: choices[0], Doc: doc}, group, field}
+	return Row{setting.Setting{Name: name, Type: setting.Choice, Choices: choices, Default: choices[0], Doc: doc},
+		group, field}
 }
 
 func names[R any, N ~string](table []R, name func(R) N) []string {

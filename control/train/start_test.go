@@ -67,7 +67,8 @@ func TestStartFromExported(t *testing.T) {
 				}
 			}}
 			// A rate at which the loss falls by a thousandth or so.
-			tr := trainer(t, e, []Network{n}, images, Settings{Epochs: 3, Batch: 2, Weight: 0.01, Workers: 1, Optimizer: SGD})
+			tr := trainer(t, e, []Network{n}, images, Settings{Epochs: 3, Batch: 2, Weight: 0.01, Workers: 1,
+				Optimizer: SGD})
 			first, err := tr.Step(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -85,7 +86,7 @@ func TestStartFromExported(t *testing.T) {
 			if still > 0 {
 				t.Errorf("%d of %d parameters have no gradient", still, len(tr.sum))
 			}
-			before := first.Total(0.01)
+			before := first.total(0.01)
 			tr.optimizer.LearningRate = 1e-3 * before / square
 			if _, err := tr.Step(t.Context()); err != nil { // the same gradient again, as the rate was 0
 				t.Fatal(err)
@@ -94,7 +95,7 @@ func TestStartFromExported(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fell := (before - last.Total(0.01)) / (1e-3 * before)
+			fell := (before - last.total(0.01)) / (1e-3 * before)
 			t.Logf("%d parameters, loss %.4g, falls by %.4f of what the gradient says", len(tr.sum), before, fell)
 			if !(fell > 0.9 && fell < 1.1) {
 				t.Errorf("a step lowers the loss by %.3f of what the gradient says", fell)

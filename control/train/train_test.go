@@ -3,6 +3,7 @@ package train
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"path/filepath"
@@ -91,7 +92,8 @@ func TestGradients(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !(off <= gradtest.Tolerance) {
-				t.Errorf("noisy %v, %s: the difference quotient is off by %.2g of the gradient's norm", noisy, o.parameters[i], off)
+				t.Errorf("noisy %v, %s: the difference quotient is off by %.2g of the gradient's norm", noisy,
+					o.parameters[i], off)
 			}
 		}
 	}
@@ -129,14 +131,14 @@ func TestWorkersAndResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := trainer(t, e, networks, data, settings(2))
-	if err := second.Restore(path, "other"); !errors.Is(err, ErrOtherTraining) {
+	if err := second.Restore(path, "other"); !errors.Is(err, errOtherTraining) {
 		t.Errorf("the checkpoint of another training: %v", err)
 	}
 	if err := second.Restore(path+"x", "key"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no checkpoint: %v", err)
 	}
 	wider := trainer(t, small(t, "conv-ae", networks[0], 5), networks, data, settings(2))
-	if err := wider.Restore(path, "key"); !errors.Is(err, ErrOtherTraining) {
+	if err := wider.Restore(path, "key"); !errors.Is(err, errOtherTraining) {
 		t.Errorf("the checkpoint of a wider embedding: %v", err)
 	}
 	if err := second.Restore(path, "key"); err != nil {
@@ -159,7 +161,8 @@ func TestWorkersAndResume(t *testing.T) {
 	}
 	got := whole.Embedding()
 	for i, p := range whole.parameters {
-		if !slices.Equal(got.Consts[p].Floats, whole.values[i]) || slices.Equal(got.Consts[p].Floats, e.Consts[p].Floats) {
+		if !slices.Equal(got.Consts[p].Floats, whole.values[i]) ||
+			slices.Equal(got.Consts[p].Floats, e.Consts[p].Floats) {
 			t.Errorf("%s of the embedding is not what was trained", p)
 		}
 	}
@@ -176,18 +179,20 @@ func TestDenoising(t *testing.T) {
 		data := shapes10(t, 40)
 		losses := map[int]float64{}
 		for _, steps := range []int{0, 10} {
-			s := Settings{Epochs: 1, Batch: 40, Weight: 0.1, Objective: Denoising, Epsilon: 0.1, Steps: steps, StepSize: 0.025, Workers: 2}
+			s := Settings{Epochs: 1, Batch: 40, Weight: 0.1, Objective: Denoising, Epsilon: 0.1, Steps: steps,
+				StepSize: 0.025, Workers: 2}
 			tr := trainer(t, e, []Network{n}, data, s)
 			l, err := tr.Step(context.Background())
 			if err != nil {
 				t.Fatal(err)
 			}
-			losses[steps] = l.Total(0.1)
+			losses[steps] = l.total(0.1)
 		}
 		if !(losses[10] > 1.01*losses[0]) {
 			t.Errorf("%s: ten steps of ascent take the loss from %v to %v", name, losses[0], losses[10])
 		}
-		tr := trainer(t, e, []Network{n}, data, Settings{Epochs: 1, Batch: 40, Objective: Denoising, Epsilon: 0.1, Steps: 3, StepSize: 0.05})
+		tr := trainer(t, e, []Network{n}, data, Settings{Epochs: 1, Batch: 40, Objective: Denoising, Epsilon: 0.1,
+			Steps: 3, StepSize: 0.05})
 		clean := ort.Tensor{Shape: []int64{2, 3, 32, 32}, Data: make([]float32, 2*3072)}
 		label := ort.Tensor{Shape: []int64{2, 10}, Data: make([]float32, 20)}
 		for i := range 2 {
@@ -215,7 +220,8 @@ func TestDenoising(t *testing.T) {
 }
 
 func TestData(t *testing.T) {
-	if a, b := order(3, 0, 50), order(3, 1, 50); slices.Equal(a, b) || !slices.Equal(a, order(3, 0, 50)) || slices.Equal(a, order(4, 0, 50)) {
+	if a, b := order(3, 0, 50), order(3, 1, 50); slices.Equal(a, b) || !slices.Equal(a, order(3, 0, 50)) ||
+		slices.Equal(a, order(4, 0, 50)) {
 		t.Error("an order does not follow from seed and epoch")
 	} else if slices.Sort(a); a[0] != 0 || a[49] != 49 || len(slices.Compact(a)) != 50 {
 		t.Errorf("%v is no order of 50 images", a)
@@ -228,7 +234,8 @@ func TestData(t *testing.T) {
 		want   []float32
 	}{
 		{false, 0, 0, []float32{1, 2, 3, 4, 5, 6}}, {true, 0, 0, []float32{3, 2, 1, 6, 5, 4}},
-		{false, 1, 0, []float32{4, 5, 6, 0, 0, 0}}, {false, 0, -1, []float32{0, 1, 2, 0, 4, 5}}, {true, -1, 1, []float32{0, 0, 0, 0, 3, 2}},
+		{false, 1, 0, []float32{4, 5, 6, 0, 0, 0}}, {false, 0, -1, []float32{0, 1, 2, 0, 4, 5}},
+		{true, -1, 1, []float32{0, 0, 0, 0, 3, 2}},
 	} {
 		if shift(shape, c.flip, c.dy, c.dx, in, out); !slices.Equal(out, c.want) {
 			t.Errorf("flip %v, dy %d, dx %d: %v, want %v", c.flip, c.dy, c.dx, out, c.want)
@@ -255,7 +262,8 @@ func TestSchedules(t *testing.T) {
 		want []float64 // at steps 0, 4, 5, 7, 8, 9 of 10
 	}{
 		{Constant, []float64{1, 1, 1, 1, 1, 1}}, {Step, []float64{1, 1, 0.1, 0.1, 0.01, 0.01}},
-		{Cosine, []float64{1, (1 + math.Cos(0.4*math.Pi)) / 2, 0.5, (1 + math.Cos(0.7*math.Pi)) / 2, (1 + math.Cos(0.8*math.Pi)) / 2, (1 + math.Cos(0.9*math.Pi)) / 2}},
+		{Cosine, []float64{1, (1 + math.Cos(0.4*math.Pi)) / 2, 0.5, (1 + math.Cos(0.7*math.Pi)) / 2,
+			(1 + math.Cos(0.8*math.Pi)) / 2, (1 + math.Cos(0.9*math.Pi)) / 2}},
 	} {
 		for i, k := range []int{0, 4, 5, 7, 8, 9} {
 			if got := c.s.rate(k, 10); math.Abs(got-c.want[i]) > 1e-12 {
@@ -312,8 +320,9 @@ func BenchmarkStep(b *testing.B) {
 	e := small(b, "conv-ae", n, 24)
 	for _, batch := range []int{64, 128} {
 		for _, workers := range []int{1, 2} {
-			b.Run(map[int]string{64: "batch64", 128: "batch128"}[batch]+"/"+map[int]string{1: "worker1", 2: "workers2"}[workers], func(b *testing.B) {
-				tr := trainer(b, e, []Network{n}, shapes10(b, 384), Settings{Epochs: 1 << 20, Batch: batch, Weight: 0.1, Workers: workers,
+			b.Run(fmt.Sprintf("batch%d/workers%d", batch, workers), func(b *testing.B) {
+				tr := trainer(b, e, []Network{n}, shapes10(b, 384), Settings{Epochs: 1 << 20, Batch: batch, Weight: 0.1,
+					Workers:   workers,
 					Optimizer: Adam, LearningRate: 1e-3})
 				for b.Loop() {
 					if _, err := tr.Step(context.Background()); err != nil {
@@ -329,16 +338,19 @@ func BenchmarkStep(b *testing.B) {
 func TestRows(t *testing.T) {
 	t.Parallel()
 	var s Settings
+	kinds := map[setting.Type]any{setting.Whole: new(int), setting.Number: new(float64), setting.Flag: new(bool),
+		setting.Choice: new(string)}
 	fields := map[any]bool{}
 	for _, r := range Rows {
 		field := r.Field(&s)
-		kept := map[setting.Type]any{setting.Whole: new(int), setting.Number: new(float64), setting.Flag: new(bool), setting.Choice: new(string)}[r.Type]
+		kept := kinds[r.Type]
 		if reflect.TypeOf(field) != reflect.TypeOf(kept) || fields[field] || r.Doc == "" {
 			t.Errorf("%s %s: a %T", r.Group, r.Name, field)
 		}
 		fields[field] = true
 	}
-	if want := len(reflect.VisibleFields(reflect.TypeFor[Settings]())) - len([]string{"Augment", "Seed", "Workers"}); len(fields) != want {
+	without := len([]string{"Augment", "Seed", "Workers"})
+	if want := len(reflect.VisibleFields(reflect.TypeFor[Settings]())) - without; len(fields) != want {
 		t.Errorf("%d rows for %d settings", len(fields), want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -28,8 +29,8 @@ type Loss struct {
 	Rate           float64 // learning rate
 }
 
-// Total is the objective.
-func (l Loss) Total(weight float64) float64 { return l.CrossEntropy + weight*l.Reconstruction }
+// total is the objective.
+func (l Loss) total(weight float64) float64 { return l.CrossEntropy + weight*l.Reconstruction }
 
 // Trainer fits one embedding to one or several networks.
 type Trainer struct {
@@ -73,7 +74,7 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 	t.order = func(epoch int) []int { return order(s.Seed, epoch, len(data.Labels)) }
 	for _, p := range t.parameters {
 		c := embedding.Consts[p]
-		t.values = append(t.values, append([]float32(nil), c.Floats...))
+		t.values = append(t.values, slices.Clone(c.Floats))
 		t.shapes = append(t.shapes, c.Shape)
 		t.sum = append(t.sum, make([]float64, len(c.Floats)))
 	}
@@ -104,17 +105,19 @@ func check(embedding *onnx.Graph, networks []Network, data Data, s Settings) err
 		return fmt.Errorf("no images are given")
 	}
 	first := networks[0]
+	in, out := embedding.Inputs[0].Shape, embedding.Outputs[0].Shape
 	for _, n := range networks {
 		image := onnx.Shape{onnx.Batch, int64(data.Shape[0]), int64(data.Shape[1]), int64(data.Shape[2])}
 		switch {
-		case !equal(n.image(), image):
+		case !slices.Equal(n.image(), image):
 			return fmt.Errorf("model %s takes images of shape %v, the data set has %v", n.Name, n.image(), image)
-		case !equal(n.state(), first.state()) || n.classes() != first.classes():
-			return fmt.Errorf("models %s and %s have states of shape %v and %v, %d and %d classes: one embedding can't serve both",
-				first.Name, n.Name, first.state(), n.state(), first.classes(), n.classes())
-		case !equal(embedding.Inputs[0].Shape, n.state()) || !equal(embedding.Outputs[0].Shape, n.state()):
-			return fmt.Errorf("the embedding maps %v to %v; the states of model %s have the shape %v",
-				embedding.Inputs[0].Shape, embedding.Outputs[0].Shape, n.Name, n.state())
+		case !slices.Equal(n.state(), first.state()) || n.classes() != first.classes():
+			return fmt.Errorf("models %s and %s have states of shape %v and %v, %d and %d classes: "+
+				"one embedding can't serve both", first.Name, n.Name, first.state(), n.state(), first.classes(),
+				n.classes())
+		case !slices.Equal(in, n.state()) || !slices.Equal(out, n.state()):
+			return fmt.Errorf("the embedding maps %v to %v; the states of model %s have the shape %v", in, out, n.Name,
+				n.state())
 		}
 		for i, y := range data.Labels {
 			if y < 0 || y >= n.classes() {
@@ -123,18 +126,6 @@ func check(embedding *onnx.Graph, networks []Network, data Data, s Settings) err
 		}
 	}
 	return nil
-}
-
-func equal(a, b onnx.Shape) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // open makes a session of an objective's graph for each worker.
@@ -170,16 +161,13 @@ func (t *Trainer) Close() {
 	}
 }
 
-// perEpoch is the number of steps of an epoch.
-func (t *Trainer) perEpoch() int {
-	return (len(t.data.Labels) + t.settings.Batch - 1) / t.settings.Batch
-}
-
 // Steps is how many steps the whole training has.
-func (t *Trainer) Steps() int { return t.settings.Epochs * t.perEpoch() }
+func (t *Trainer) Steps() int { return t.settings.Epochs * t.PerEpoch() }
 
 // PerEpoch is how many of them make an epoch.
-func (t *Trainer) PerEpoch() int { return t.perEpoch() }
+func (t *Trainer) PerEpoch() int {
+	return (len(t.data.Labels) + t.settings.Batch - 1) / t.settings.Batch
+}
 
 // Done is how many of them were made.
 func (t *Trainer) Done() int { return len(t.history) }
@@ -191,18 +179,18 @@ func (t *Trainer) History() []Loss { return t.history }
 func (t *Trainer) Embedding() *onnx.Graph {
 	e := t.embedding.Clone()
 	for i, p := range t.parameters {
-		e.Consts[p] = onnx.FloatTensor(t.shapes[i], append([]float32(nil), t.values[i]...))
+		e.Consts[p] = onnx.FloatTensor(t.shapes[i], slices.Clone(t.values[i]))
 	}
 	return e
 }
 
 // batch lists the images of a step.
 func (t *Trainer) batch(step int) (epoch int, images []int) {
-	epoch = step / t.perEpoch()
+	epoch = step / t.PerEpoch()
 	if t.epoch != epoch {
 		t.epoch, t.epochOrder = epoch, t.order(epoch)
 	}
-	from := step % t.perEpoch() * t.settings.Batch
+	from := step % t.PerEpoch() * t.settings.Batch
 	return epoch, t.epochOrder[from:min(from+t.settings.Batch, len(t.epochOrder))]
 }
 
@@ -220,8 +208,9 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	}
 	n := float64(len(images))
 	l.CrossEntropy, l.Reconstruction, l.Accuracy = sums.crossEntropy/n, sums.reconstruction/n, float64(sums.correct)/n
-	if total := l.Total(t.settings.Weight); math.IsNaN(total) || math.IsInf(total, 0) {
-		return l, fmt.Errorf("the loss of step %d is %v: lower the learning rate or the weight of the reconstruction", l.Step+1, total)
+	if total := l.total(t.settings.Weight); math.IsNaN(total) || math.IsInf(total, 0) {
+		return l, fmt.Errorf("the loss of step %d is %v: lower the learning rate or the weight of the reconstruction",
+			l.Step+1, total)
 	}
 	for _, g := range t.sum {
 		for i := range g {
@@ -286,9 +275,8 @@ func (t *Trainer) gradient(ctx context.Context, f *frozen, epoch int, images []i
 
 // shard runs the images of a shard on worker w.
 func (t *Trainer) shard(ctx context.Context, f *frozen, w, epoch int, images []int) (sums, error) {
-	s := t.data.Shape
-	size, classes := s[0]*s[1]*s[2], f.classes()
-	x := ort.Tensor{Shape: []int64{int64(len(images)), int64(s[0]), int64(s[1]), int64(s[2])}, Data: make([]float32, len(images)*size)}
+	size, classes := t.data.size(), f.classes()
+	x := t.data.tensor(len(images))
 	label := ort.Tensor{Shape: []int64{int64(len(images)), int64(classes)}, Data: make([]float32, len(images)*classes)}
 	scratch := make([]float32, size)
 	for k, i := range images {
