@@ -110,20 +110,18 @@ var regularisations = []float64{0, 0.001, 0.1, 1}
 // perturbation and with the worst one for the first step, which makes the bound an
 // equality there.
 func linearLoop(ctx context.Context, o Options) (*LinearLoop, []Check, error) {
-	const depth = 6
 	l := &LinearLoop{Draws: o.pick(20, 4)}
 	rng := o.random(streamLinear)
-	var worst, gain, formula, orthogonally float64
-	first := math.Inf(1)
+	most := linearExtremes{first: math.Inf(1)}
 	for _, kind := range layerKinds {
 		for _, d := range []int{8, 24} {
 			for _, r := range []int{d / 8, d / 2} {
-				cells := make([][depth]LoopPoint, len(regularisations))
+				cells := make([][linearDepth]LoopPoint, len(regularisations))
 				for draw := range l.Draws {
 					if err := ctx.Err(); err != nil {
 						return nil, nil, err
 					}
-					layers := make([]*mat.Dense, depth)
+					layers := make([]*mat.Dense, linearDepth)
 					for t := range layers {
 						layers[t] = kind.draw(rng, d)
 					}
@@ -131,41 +129,17 @@ func linearLoop(ctx context.Context, o Options) (*LinearLoop, []Check, error) {
 					start := times(s.bases[0], normals(rng, r))
 					random := unit(rng, d)
 					for i, c := range regularisations {
-						alpha := o.claims.alpha * c / (1 + c)
-						gain = max(gain, s.gainError(c, alpha))
-						directions := [][]float64{random}
-						if c > 0 {
-							directions = append(directions, s.worstFirst(c))
+						run := loopRun{s, LoopPoint{Layers: kind.name, D: d, R: r, C: c}, start, o.claims}
+						points := run.random(random, &most)
+						if draw == 0 {
+							l.Runs = append(l.Runs, points...)
 						}
-						for which, z := range directions {
-							states := s.run(start, z, c)
-							out := s.outside(0, z)
-							outside, within := norm(out)*norm(out), norm(minus(z, out))*norm(minus(z, out))
-							for t := 1; t <= depth; t++ {
-								e := norm(states[t])
-								p := LoopPoint{kind.name, d, r, c, t, e * e,
-									o.claims.linearBound * s.bound(t, alpha, outside, within)}
-								worst = max(worst, p.Error/p.Bound)
-								if old := &cells[i][t-1]; old.Bound == 0 || p.Error/p.Bound > old.Error/old.Bound {
-									*old = p
-								}
-								if draw == 0 && which == 0 {
-									l.Runs = append(l.Runs, p)
-								}
-								if which == 1 && t == 1 {
-									first = min(first, p.Error/p.Bound)
-								}
-								// The worst z may be nearly normal, and what is left of it all rounding.
-								if kind.name == "orthogonal" && which == 0 {
-									at := math.Pow(alpha, float64(t))
-									orthogonally = max(orthogonally,
-										math.Abs(p.Error/(at*at*outside+within)/o.claims.linearBound-1))
-								}
-							}
-							// products of Gaussian layers are too ill-conditioned to invert
-							if kind.name != "gaussian" && which == 0 {
-								formula = max(formula,
-									norm(minus(s.closedForm(depth, alpha, z), states[depth]))/norm(states[depth]))
+						if c > 0 {
+							points = append(points, run.worst(&most)...)
+						}
+						for _, p := range points {
+							if old := &cells[i][p.T-1]; old.Bound == 0 || p.Error/p.Bound > old.Error/old.Bound {
+								*old = p
 							}
 						}
 					}
@@ -178,18 +152,77 @@ func linearLoop(ctx context.Context, o Options) (*LinearLoop, []Check, error) {
 	}
 	return l, []Check{
 		atMost("feedback gain",
-			"I − K_t = αI + (1−α)P_t with K_t = (cI+Q)⁻¹Q: largest entry of the difference", gain, 0, 1e-10),
+			"I − K_t = αI + (1−α)P_t with K_t = (cI+Q)⁻¹Q: largest entry of the difference", most.gain, 0, 1e-10),
 		atMost("product form", "q̄_t − x_t = θ̄_t(αᵗI + (1−α)Σ αˢP_s^s)z: largest relative difference",
-			formula, 0, 1e-9),
+			most.formula, 0, 1e-9),
 		atMost("error bound",
-			"‖q̄_t − x_t‖² is at most its bound, for all layers, c, r, d and t ≥ 1: largest ratio", worst, 1,
+			"‖q̄_t − x_t‖² is at most its bound, for all layers, c, r, d and t ≥ 1: largest ratio", most.ratio, 1,
 			1e-9),
 		atLeast("tight at t = 1",
-			"the worst perturbation attains the bound after one step, for all layers: smallest ratio", first, 1, 1e-9),
+			"the worst perturbation attains the bound after one step, for all layers: smallest ratio", most.first, 1, 1e-9),
 		atMost("orthogonal layers",
-			"‖q̄_t − x_t‖² = α²ᵗ‖z⊥‖² + ‖z∥‖²: largest relative difference", orthogonally, 0,
+			"‖q̄_t − x_t‖² = α²ᵗ‖z⊥‖² + ‖z∥‖²: largest relative difference", most.orthogonal, 0,
 			1e-9),
 	}, nil
+}
+
+// linearDepth is T, the number of layers.
+const linearDepth = 6
+
+// linearExtremes are the largest deviations from what is claimed, and the smallest ratio of
+// error and bound that the worst perturbation has after one step.
+type linearExtremes struct{ gain, formula, ratio, orthogonal, first float64 }
+
+// loopRun is a system under one control.
+type loopRun struct {
+	*linearSystem
+	point  LoopPoint // what all of its points have in common
+	start  []float64 // x_0
+	claims *claims
+}
+
+func (r loopRun) alpha() float64 { return r.claims.alpha * r.point.C / (1 + r.point.C) }
+
+// points are the errors for a perturbation and their bounds, for t from 1, and the squared
+// norms of the perturbation's parts outside and within the tangent space.
+func (r loopRun) points(z []float64, most *linearExtremes) (points []LoopPoint, outside, within float64) {
+	out := r.outside(0, z)
+	outside, within = norm(out)*norm(out), norm(minus(z, out))*norm(minus(z, out))
+	for t, off := range r.run(r.start, z, r.point.C)[1:] {
+		p := r.point
+		p.T, p.Error = t+1, norm(off)*norm(off)
+		p.Bound = r.claims.linearBound * r.bound(p.T, r.alpha(), outside, within)
+		most.ratio = max(most.ratio, p.Error/p.Bound)
+		points = append(points, p)
+	}
+	return points, outside, within
+}
+
+// random follows a random perturbation.
+func (r loopRun) random(z []float64, most *linearExtremes) []LoopPoint {
+	points, outside, within := r.points(z, most)
+	most.gain = max(most.gain, r.gainError(r.point.C, r.alpha()))
+	// The worst z may be nearly normal, and what is left of it all rounding.
+	if r.point.Layers == "orthogonal" {
+		for _, p := range points {
+			at := math.Pow(r.alpha(), float64(p.T))
+			exact := at*at*outside + within
+			most.orthogonal = max(most.orthogonal, math.Abs(p.Error/exact/r.claims.linearBound-1))
+		}
+	}
+	if r.point.Layers != "gaussian" { // products of Gaussian layers are too ill-conditioned to invert
+		end := r.run(r.start, z, r.point.C)[linearDepth]
+		closed := r.closedForm(linearDepth, r.alpha(), z)
+		most.formula = max(most.formula, norm(minus(closed, end))/norm(end))
+	}
+	return points
+}
+
+// worst follows the perturbation that attains the bound after one step.
+func (r loopRun) worst(most *linearExtremes) []LoopPoint {
+	points, _, _ := r.points(r.worstFirst(r.point.C), most)
+	most.first = min(most.first, points[0].Error/points[0].Bound)
+	return points
 }
 
 // run is q̄_t − x_t for t = 0 … T: the clean system from a point of the first tangent

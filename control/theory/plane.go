@@ -87,8 +87,8 @@ type nearest struct {
 // (a bisection on every edge whose ends differ), the shortest distances from the points to
 // it are found, and the best are made exact: over the direction by golden sections, along
 // it by bisection. The field of labels comes with it. Boundaries outside the box are not seen.
-func euclideanMargin(ctx context.Context, points []Point, label func(Point) float64, box Box, n int) (nearest, *Field,
-	error) {
+func euclideanMargin(ctx context.Context, points []Point, label func(Point) float64,
+	box Box, n int) (nearest, *Field, error) {
 	field, err := sample(ctx, box, n, label)
 	if err != nil {
 		return nearest{}, nil, err

@@ -56,21 +56,16 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		o.claims = stated()
 	}
 	r := &Result{Seed: o.Seed, Quick: o.Quick}
-	var err error
 	for _, e := range []struct {
 		name string
-		run  func() ([]Check, error)
+		run  func(ctx context.Context, o Options) ([]Check, error)
 	}{
-		{"linear reactive defence", func() (c []Check, err error) {
-			r.LinearDefence, c,
-				err = linearDefence(ctx, o)
-			return
-		}},
-		{"margins on a curve", func() (c []Check, err error) { r.Margins, c, err = margins(ctx, o); return }},
-		{"proposition 1", func() (c []Check, err error) { r.ProjectedRatio, c, err = projectedRatio(ctx, o); return }},
-		{"theorem 1", func() (c []Check, err error) { r.LinearLoop, c, err = linearLoop(ctx, o); return }},
-		{"theorem 2", func() (c []Check, err error) { r.NonlinearLoop, c, err = nonlinearLoop(ctx, o); return }},
-		{"manifold curvature", func() (c []Check, err error) { r.Curvature, c, err = manifoldBending(ctx, o); return }},
+		{"linear reactive defence", into(&r.LinearDefence, linearDefence)},
+		{"margins on a curve", into(&r.Margins, margins)},
+		{"proposition 1", into(&r.ProjectedRatio, projectedRatio)},
+		{"theorem 1", into(&r.LinearLoop, linearLoop)},
+		{"theorem 2", into(&r.NonlinearLoop, nonlinearLoop)},
+		{"manifold curvature", into(&r.Curvature, manifoldBending)},
 	} {
 		if o.only != nil && !slices.Contains(o.only, e.name) {
 			continue
@@ -78,8 +73,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		if o.Progress != nil {
 			o.Progress(e.name)
 		}
-		var rows []Check
-		if rows, err = e.run(); err != nil {
+		rows, err := e.run(ctx, o)
+		if err != nil {
 			return nil, err
 		}
 		for i := range rows {
@@ -88,6 +83,15 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		r.Checks = append(r.Checks, rows...)
 	}
 	return r, nil
+}
+
+// into is an experiment whose own result goes to a field.
+func into[T any](to **T,
+	run func(context.Context, Options) (*T, []Check, error)) func(context.Context, Options) ([]Check, error) {
+	return func(ctx context.Context, o Options) (checks []Check, err error) {
+		*to, checks, err = run(ctx, o)
+		return checks, err
+	}
 }
 
 // pick is full, or quick in a quick run.
@@ -151,24 +155,22 @@ type Check struct {
 }
 
 func atMost(name, claim string, measured, bound, tolerance float64) Check {
-	return check(Check{Name: name, Claim: claim, Relation: "≤", Measured: measured, Expected: bound,
-		Tolerance: tolerance, Pass: measured <= bound+tolerance})
+	return check(name, claim, "≤", measured, bound, tolerance, measured <= bound+tolerance)
 }
 
 func atLeast(name, claim string, measured, bound, tolerance float64) Check {
-	return check(Check{Name: name, Claim: claim, Relation: "≥", Measured: measured, Expected: bound,
-		Tolerance: tolerance, Pass: measured >= bound-tolerance})
+	return check(name, claim, "≥", measured, bound, tolerance, measured >= bound-tolerance)
 }
 
 func equal(name, claim string, measured, expected, tolerance float64) Check {
-	return check(Check{Name: name, Claim: claim, Relation: "=", Measured: measured, Expected: expected,
-		Tolerance: tolerance, Pass: math.Abs(measured-expected) <= tolerance})
+	return check(name, claim, "=", measured, expected, tolerance, math.Abs(measured-expected) <= tolerance)
 }
 
-// check fails a row whose measured value is no number; JSON has none for it either.
-func check(c Check) Check {
-	if math.IsNaN(c.Measured) || math.IsInf(c.Measured, 0) {
-		c.Measured, c.Pass = math.MaxFloat64, false
+// check is a row. It fails where the measured value is no finite number; JSON has none for it.
+func check(name, claim, relation string, measured, expected, tolerance float64, pass bool) Check {
+	if math.IsNaN(measured) || math.IsInf(measured, 0) {
+		measured, pass = math.MaxFloat64, false
 	}
-	return c
+	return Check{Name: name, Claim: claim, Relation: relation, Measured: measured, Expected: expected,
+		Tolerance: tolerance, Pass: pass}
 }
