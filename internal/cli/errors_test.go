@@ -51,7 +51,7 @@ run --limit -1 → can't be negative
 run --config absent.yaml → config absent.yaml: no such file
 run --suite bundeld → no suite "bundeld"; did you mean "bundled"?
 run --set attacks.aa-linf.epsilom=3 → unknown key "epsilom" in attacks.aa-linf; did you mean "epsilon"?
-run --dry-run --set attacks.aa-linf.steps=7 → AutoAttack's version standard is fixed and takes no parameter "steps"
+run --dry-run --set attacks.aa-linf.steps=7 → attacks.aa-linf.steps can't be given with version standard
 run --suite table7 --dry-run --rate 0 → must be a number above 0
 run --suite table7 --dry-run --rate rn-18=5 → has a model "rn-18"
 run --suite table7 --dry-run --rate 5 --rate 6 → given twice
@@ -83,13 +83,13 @@ ATTACK --norm linf --epsilon {8} → --epsilon: "{8}" is not a number
 ATTACK --norm l3 --epsilon 1 → --norm must be one of linf, l2, l1
 ATTACK --norm l2 --epsilon 1 --attack apgd → --attack must be one of aa, aa-plus, aa-rand
 ATTACK --norm l2 --epsilon 1 --attack pgd --param step=3 → unknown key "step" in --attack pgd
-ATTACK --norm l2 --epsilon 1 --attack pgd --param queries=3 → --param queries is not a parameter of pgd
+ATTACK --norm l2 --epsilon 1 --attack pgd --param queries=3 → --param queries can't be given with kind pgd
 ATTACK --norm l2 --epsilon 1 --attack pgd --param steps=few → --param steps must be a whole number
 ATTACK --norm l2 --epsilon 1 --attack pgd --param steps → must be KEY=VALUE
 ATTACK --norm l2 --epsilon 1 --attack pgd --param norm=l1 → norm is given twice
 ATTACK --norm l2 --epsilon 1 --attack pgd --param steps=3 --param steps=3 → steps is given twice
 ATTACK --norm l2 --epsilon 1 --attack pgd --param steps=[3] → the value must be a number or a word
-ATTACK --norm l2 --epsilon 1 --param steps=3 → takes no parameter
+ATTACK --norm l2 --epsilon 1 --param steps=3 → --param steps can't be given with version standard
 ATTACK --norm l2 --epsilon 1 --std 0 → --std must be a number above 0
 ATTACK --norm l2 --epsilon 1 --mean 0.1,0.2 --std 1,2,3 → --mean and --std: mean has 2 values and std has 3
 ATTACK --norm l2 --epsilon 1 --limit -1 → can't be negative

@@ -188,7 +188,7 @@ func TestFitErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"--control linear --out x.onnx":                                           "1 linear ones for each of 2 models; --out is for one",
 		"--control both --model standrd":                                          `no model "standrd"`,
-		"--control both --set controls.both.layers.0.embedding.architecture=unet": `no architecture "unet"`,
+		"--control both --set controls.both.layers.0.embedding.architecture=unet": `not "unet"`,
 	} {
 		refused(t, exitUsage, want, append([]string{"fit", "--config", config}, strings.Fields(args)...)...)
 	}
