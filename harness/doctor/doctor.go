@@ -1,6 +1,6 @@
-// Package doctor checks what a model's results stand on: that it runs, that its
-// segments compose to it, that its gradients are those of its loss, that a
-// batch changes nothing, and that another engine computes the same.
+// Package doctor checks what a model's results stand on: the model runs, its segments
+// compose to it, its gradients are those of its loss, a batch changes nothing, and
+// another engine computes the same.
 package doctor
 
 import (
@@ -12,6 +12,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/internal/vector"
 	"selfheal/models/ort"
 )
 
@@ -47,8 +48,8 @@ const (
 // images is how many images a check takes: one batch of the pool.
 const images = 8
 
-// subject is a model under examination.
-type subject struct {
+// examination is what is known of a model under examination.
+type examination struct {
 	model  []byte
 	o      Options
 	net    *control.Network
@@ -64,7 +65,7 @@ type subject struct {
 func Model(ctx context.Context, model []byte, o Options) ([]Check, error) {
 	pool := ort.NewPool(1, images)
 	defer pool.Close()
-	s := &subject{model: model, o: o}
+	s := &examination{model: model, o: o}
 	checks := []Check{s.examine(ctx, Runs, func(ctx context.Context) (string, error) { return s.open(ctx, pool) })}
 	if checks[0].State == OK {
 		for _, c := range []struct {
@@ -80,8 +81,8 @@ func Model(ctx context.Context, model []byte, o Options) ([]Check, error) {
 // skipped is the error of a check that can't be made.
 type skipped struct{ error }
 
-// examine makes one check. Whatever a broken model sets off, its doctor reports.
-func (s *subject) examine(ctx context.Context, name string, run func(context.Context) (string, error)) (c Check) {
+// examine makes one check. It reports a panic, which a broken model may set off, as a failure.
+func (s *examination) examine(ctx context.Context, name string, run func(context.Context) (string, error)) (c Check) {
 	defer func() {
 		if r := recover(); r != nil {
 			c = Check{name, Failed, fmt.Sprintf("a fault in selfheal: %v; please report it with the model", r)}
@@ -99,9 +100,10 @@ func (s *subject) examine(ctx context.Context, name string, run func(context.Con
 }
 
 // open prepares the network and runs each image alone.
-func (s *subject) open(ctx context.Context, pool *ort.Pool) (string, error) {
+func (s *examination) open(ctx context.Context, pool *ort.Pool) (string, error) {
 	var err error
-	if s.net, err = control.NewNetwork(pool, "model", s.model, control.NetworkOptions{Mean: s.o.Mean, Std: s.o.Std}); err != nil {
+	options := control.NetworkOptions{Mean: s.o.Mean, Std: s.o.Std}
+	if s.net, err = control.NewNetwork(pool, "model", s.model, options); err != nil {
 		return "", err
 	}
 	for i := range images {
@@ -114,10 +116,8 @@ func (s *subject) open(ctx context.Context, pool *ort.Pool) (string, error) {
 		if err := s.net.Logits(ctx, x, z); err != nil {
 			return "", err
 		}
-		for _, v := range z {
-			if v-v != 0 {
-				return "", fmt.Errorf("a logit of an image of noise is %v", v)
-			}
+		if !vector.Finite(z) {
+			return "", fmt.Errorf("the logits of an image of noise are %v", z)
 		}
 		s.images, s.logits = append(s.images, x), append(s.logits, z)
 	}
@@ -125,9 +125,12 @@ func (s *subject) open(ctx context.Context, pool *ort.Pool) (string, error) {
 	return fmt.Sprintf("%d×%d×%d → %d classes, %d parameters", in.C, in.H, in.W, s.net.Classes(), s.net.Parameters), nil
 }
 
+const dependent = "the %s of image %d differ between a batch of 1 and of up to %d: " +
+	"results would depend on the batch size"
+
 // batches compares each image's logits, and its gradient where there is one,
 // alone with those in a batch.
-func (s *subject) batches(ctx context.Context) (string, error) {
+func (s *examination) batches(ctx context.Context) (string, error) {
 	gradient := func(ctx context.Context, i int) ([]float32, error) {
 		if !s.differentiable {
 			return nil, nil
@@ -153,9 +156,9 @@ func (s *subject) batches(ctx context.Context) (string, error) {
 		case err != nil:
 			return err
 		case !slices.Equal(z, s.logits[i]):
-			return fmt.Errorf("the logits of image %d differ between a batch of 1 and of up to %d: results would depend on the batch size", i, images)
+			return fmt.Errorf(dependent, "logits", i, images)
 		case !slices.Equal(g, alone[i]):
-			return fmt.Errorf("the gradient of image %d differs between a batch of 1 and of up to %d: results would depend on the batch size", i, images)
+			return fmt.Errorf(dependent, "gradients", i, images)
 		}
 		return nil
 	})

@@ -18,16 +18,15 @@ import (
 
 func TestMain(m *testing.M) { testinput.RunMain(m) }
 
-func read(t *testing.T, path ...string) []byte {
+// file reads a file of package models.
+func file(t *testing.T, path string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(path...))
+	data, err := os.ReadFile(filepath.Join("..", "..", "models", path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return data
 }
-
-func bundled(t *testing.T, name string) []byte { return read(t, "..", "..", "models", "zoo", name) }
 
 // states examines a model and returns the outcome of each check, in order.
 func states(t *testing.T, model []byte, o Options) ([]Check, []State) {
@@ -48,11 +47,12 @@ func TestSoundModels(t *testing.T) {
 		"preact_standard.onnx": {},
 		"preact_robust.onnx":   {Mean: []float32{0.5, 0.4, 0.3}, Std: []float32{0.5}},
 	} {
-		checks, got := states(t, bundled(t, name), o)
+		checks, got := states(t, file(t, "zoo/"+name), o)
 		if !slices.Equal(got, []State{OK, OK, OK, OK, OK}) {
 			t.Errorf("%s: %v", name, checks)
 		}
-		for i, want := range []string{"3×32×32 → 10 classes", "6 segments", "central differences", "bit for bit", "onnx-go"} {
+		details := []string{"3×32×32 → 10 classes", "6 segments", "central differences", "bit for bit", "onnx-go"}
+		for i, want := range details {
 			if !strings.Contains(checks[i].Detail, want) {
 				t.Errorf("%s: %q does not speak of %q", name, checks[i].Detail, want)
 			}
@@ -90,7 +90,8 @@ func TestSecondEngineLacks(t *testing.T) {
 		return b.OpWith("AveragePool", onnx.Attrs{"kernel_shape": []int64{1, 1}}, b.Op("Softsign", x))
 	})
 	checks, got := states(t, model, Options{})
-	if !slices.Equal(got, []State{OK, OK, OK, OK, Skipped}) || checks[4].Detail != "onnx-go lacks AveragePool, Softsign" {
+	lacks := "onnx-go lacks AveragePool, Softsign"
+	if !slices.Equal(got, []State{OK, OK, OK, OK, Skipped}) || checks[4].Detail != lacks {
 		t.Errorf("got %v", checks)
 	}
 }
@@ -107,14 +108,15 @@ func TestNoGradientRule(t *testing.T) {
 }
 
 func TestNotFinite(t *testing.T) {
-	checks, _ := states(t, graph(t, func(b *onnx.Builder, x string) string { return b.Op("Log", b.Op("Neg", b.Op("Exp", x))) }), Options{})
+	model := graph(t, func(b *onnx.Builder, x string) string { return b.Op("Log", b.Op("Neg", b.Op("Exp", x))) })
+	checks, _ := states(t, model, Options{})
 	if len(checks) != 1 || checks[0].State != Failed || !strings.Contains(checks[0].Detail, "NaN") {
 		t.Errorf("got %v", checks)
 	}
 }
 
 func TestWrongPreprocessing(t *testing.T) {
-	checks, _ := states(t, bundled(t, "preact_standard.onnx"), Options{Mean: []float32{0, 0}})
+	checks, _ := states(t, file(t, "zoo/preact_standard.onnx"), Options{Mean: []float32{0, 0}})
 	if len(checks) != 1 || checks[0].State != Failed || !strings.Contains(checks[0].Detail, "mean has 2 values") {
 		t.Errorf("got %v", checks)
 	}
@@ -125,7 +127,7 @@ func TestChecksCanFail(t *testing.T) {
 	ctx := context.Background()
 	pool := ort.NewPool(1, images)
 	defer pool.Close()
-	s := &subject{model: bundled(t, "preact_standard.onnx")}
+	s := &examination{model: file(t, "zoo/preact_standard.onnx")}
 	if _, err := s.open(ctx, pool); err != nil {
 		t.Fatal(err)
 	}
@@ -156,14 +158,14 @@ func TestChecksCanFail(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Model(ctx, bundled(t, "preact_standard.onnx"), Options{}); !errors.Is(err, context.Canceled) {
+	if _, err := Model(ctx, file(t, "zoo/preact_standard.onnx"), Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
 
 // Broken files end in checks that say so.
 func TestBrokenFiles(t *testing.T) {
-	model := read(t, "..", "..", "models", "crosscheck", "testdata", "small.onnx")
+	model := file(t, "crosscheck/testdata/small.onnx")
 	for _, cut := range []int{0, 1, 100, len(model) / 2, len(model) - 1} {
 		if checks, _ := states(t, model[:cut], Options{}); checks[0].State != Failed || checks[0].Detail == "" {
 			t.Errorf("%d bytes: %v", cut, checks)

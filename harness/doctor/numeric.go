@@ -25,7 +25,7 @@ const (
 )
 
 // composes runs the segments one after another on two images.
-func (s *subject) composes(ctx context.Context) (string, error) {
+func (s *examination) composes(ctx context.Context) (string, error) {
 	pool := s.net.Pool()
 	var programs []*ort.Program
 	chain, err := s.net.Cut()
@@ -63,12 +63,12 @@ func (s *subject) composes(ctx context.Context) (string, error) {
 	return detail, nil
 }
 
-// gradient compares how much the cross-entropy rises between two points with
-// the mean of its slope along the line that joins them. The two are equal for a
-// network with kinks too, which the slope at one point is not: in the bundled
-// network a ReLU's kink between the points made them differ by 4 %. The label
-// is the least likely class, where the loss is steep.
-func (s *subject) gradient(ctx context.Context) (string, error) {
+// gradient compares two numbers: how much the cross-entropy rises between two points,
+// and the mean of its slope along the line that joins them. They are equal for a network
+// with kinks too. The slope at one point would not do: in the bundled network a ReLU's
+// kink between the points made a difference of 4 %. The label is the least likely class,
+// where the loss is steep.
+func (s *examination) gradient(ctx context.Context) (string, error) {
 	label := slices.Index(s.logits[0], slices.Min(s.logits[0]))
 	at := func(ctx context.Context, step float64, d []float64) (attacks.Evaluation, error) {
 		x := slices.Clone(s.images[0])
@@ -135,9 +135,9 @@ func direction(gradient []float32) []float64 {
 	return d
 }
 
-// agrees compares ONNX Runtime with the second engine on two images. That the
-// engine can't run a model is no fault of the model.
-func (s *subject) agrees(ctx context.Context) (string, error) {
+// agrees compares ONNX Runtime with the second engine on two images. A model that the
+// engine can't run is not at fault: the check is skipped.
+func (s *examination) agrees(ctx context.Context) (string, error) {
 	in := s.net.Shape()
 	shape := []int64{1, int64(in.C), int64(in.H), int64(in.W)}
 	type answer struct {
@@ -174,7 +174,7 @@ func (s *subject) agrees(ctx context.Context) (string, error) {
 }
 
 // normalised applies mean and std, which are no part of the model's own bytes.
-func (s *subject) normalised(x []float32) []float32 {
+func (s *examination) normalised(x []float32) []float32 {
 	x = slices.Clone(x)
 	plane := s.net.Shape().H * s.net.Shape().W
 	pick := func(v []float32, channel int, none float32) float32 {

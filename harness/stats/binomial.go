@@ -5,10 +5,10 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// ClopperPearson returns the exact interval of a share when k of n images are right
-// (Clopper and Pearson, Biometrika 26 (1934) 404–413): its ends are the shares at which
+// ClopperPearson returns the exact interval of a fraction when k of n images are right
+// (Clopper and Pearson, Biometrika 26 (1934) 404–413): its ends are the fractions at which
 // k or more, and k or fewer, images have probability (1 − level)/2. Its coverage is at
-// least level whatever the true share, for which it is wider than [Wilson]'s. With n = 0
+// least level whatever the true fraction, for which it is wider than [Wilson]'s. With n = 0
 // it is [0, 1]. It panics unless 0 ≤ k ≤ n and level is in (0,1).
 func ClopperPearson(k, n int, level float64) [2]float64 {
 	counted("ClopperPearson", k, n)
@@ -23,12 +23,12 @@ func ClopperPearson(k, n int, level float64) [2]float64 {
 	return ends
 }
 
-// BinomialTest returns the exact p-value of "the true share is at least share" when k of n
+// BinomialTest returns the exact p-value of "the true fraction is at least fraction" when k of n
 // images are right: the probability of k or fewer. It is below α exactly when the upper
-// end of [ClopperPearson] at level 1 − 2α is below share.
-func BinomialTest(k, n int, share float64) float64 {
+// end of [ClopperPearson] at level 1 − 2α is below fraction.
+func BinomialTest(k, n int, fraction float64) float64 {
 	counted("BinomialTest", k, n)
-	return atMost(k, n, share)
+	return atMost(k, n, fraction)
 }
 
 // atLeast is P(X ≥ k) for X ~ Bin(n, p). The incomplete beta function keeps the digits of

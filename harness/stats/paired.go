@@ -87,14 +87,19 @@ func (p Paired) Interval(level float64) [2]float64 {
 
 // whereScore is the drop at which the score, which falls with it, comes down to z.
 func (p Paired) whereScore(z float64) float64 {
-	lo, hi := -1.0, 1.0
-	for hi-lo > 1e-12 {
-		middle := (lo + hi) / 2
-		if p.Score(middle) > z {
+	lo, hi := bisect(-1, 1, 1e-12, func(drop float64) bool { return p.Score(drop) > z })
+	return (lo + hi) / 2
+}
+
+// bisect returns an interval, within the given one and at most that wide, at whose lower
+// end a monotone condition holds and at whose upper end it does not.
+func bisect(lo, hi, width float64, holds func(float64) bool) (float64, float64) {
+	for hi-lo > width {
+		if middle := (lo + hi) / 2; holds(middle) {
 			lo = middle
 		} else {
 			hi = middle
 		}
 	}
-	return (lo + hi) / 2
+	return lo, hi
 }

@@ -7,11 +7,11 @@ import (
 )
 
 // Detectable returns the smallest true drop that n images show to be larger than drop with
-// probability power, when the p-value (the larger of [Paired.Above] and [McNemar]'s) must be
-// at most alpha and as many images are won as won says. It is in [drop, 1]; 1 where even the
+// probability power. The p-value, the larger of [Paired.Above] and [McNemar]'s, must be at
+// most alpha, and won images are won. The result is in [drop, 1]; it is 1 where even the
 // loss of every other image is not enough. The border is that of the test itself at won
-// images, the power is summed over all outcomes whose score reaches the border's, with each
-// image won with probability won/n. drop is in [0, 1), alpha and power in (0, 1).
+// images. The power is the sum over all outcomes whose score reaches the border's, with
+// each image won with probability won/n. drop is in [0, 1), alpha and power in (0, 1).
 func Detectable(n, won int, drop, alpha, power float64) float64 {
 	rejects := func(lost int) bool {
 		p := Paired{n, lost, won}
@@ -23,26 +23,15 @@ func Detectable(n, won int, drop, alpha, power float64) float64 {
 	}
 	// The asymptotic test's border is near.
 	z := distuv.UnitNormal.Quantile(1 - alpha)
-	fails := first(n-won, func(lost int) bool { return Paired{n, lost, won}.Score(drop) >= z })
-	for fails > 0 && rejects(fails-1) {
-		fails--
-	}
-	for fails < n-won && !rejects(fails) {
-		fails++
-	}
+	near := first(n-won, func(lost int) bool { return Paired{n, lost, won}.Score(drop) >= z })
+	fails := firstFrom(near, n-won, rejects)
 	r := atLeastScore(n, drop, Paired{n, fails, won}.Score(drop))
 	q := float64(won) / float64(n)
-	lo, hi := drop, max(drop, 1-2*q)
-	if r.probability(q, q+hi) < power {
+	most := max(drop, 1-2*q)
+	if r.probability(q, q+most) < power {
 		return 1
 	}
-	for hi-lo > 1e-7 {
-		if middle := (lo + hi) / 2; r.probability(q, q+middle) < power {
-			lo = middle
-		} else {
-			hi = middle
-		}
-	}
+	_, hi := bisect(drop, most, 1e-7, func(d float64) bool { return r.probability(q, q+d) < power })
 	return hi
 }
 
@@ -52,13 +41,13 @@ const (
 )
 
 // ImagesToPass returns about how many images it takes to exclude a drop of drop or more
-// ([Paired.Below] at most alpha) with probability power when there is none, and an image's
-// verdict flips with probability flips, either way alike. 0 stands for more than ten
-// millions. The border is that of the test itself at the usual number of won images, or of
-// its normal approximation where those are many or the images above 20,000; power goes up in
-// teeth, of which the answer is on one. Where nothing flips the answer
-// is at least where (1 − drop)ⁿ, the probability that no image is lost, comes down to alpha;
-// at small alpha, where outcomes with won images have lower scores, it is above that.
+// ([Paired.Below] at most alpha) with probability power, when there is no drop and an
+// image's verdict flips with probability flips, either way alike. 0 stands for more than
+// ten million. The border is that of the test itself at the usual number of won images, or
+// of its normal approximation where those are many or the images above 20,000. The power
+// rises in teeth; the answer is on one of them. Where nothing flips, the answer is at least
+// the n at which (1 − drop)ⁿ, the probability that no image is lost, comes down to alpha;
+// at small alpha it is above that, because outcomes with won images have lower scores.
 func ImagesToPass(drop, flips, alpha, power float64) int {
 	if !(drop > 0) {
 		return 0
@@ -78,15 +67,12 @@ func ImagesToPass(drop, flips, alpha, power float64) int {
 	n, ok := images(exactImages, func(n int) bool {
 		typical := int(math.Round(float64(n) * won))
 		open := func(lost int) bool { return Paired{n, lost, typical}.Below(drop, alpha) > alpha }
-		border := first(n-typical, func(lost int) bool { return Paired{n, lost, typical}.Score(drop) > -z }) // near
-		for border > 0 && open(border-1) {
-			border--
+		near := first(n-typical, func(lost int) bool { return Paired{n, lost, typical}.Score(drop) > -z })
+		passes := firstFrom(near, n-typical, open) - 1
+		if passes < 0 {
+			return false
 		}
-		for border <= n-typical && !open(border) {
-			border++
-		}
-		passes := border - 1
-		return passes >= 0 && atMostScore(n, drop, Paired{n, passes, typical}.Score(drop)).probability(won, won) >= power
+		return atMostScore(n, drop, Paired{n, passes, typical}.Score(drop)).probability(won, won) >= power
 	})
 	if !ok {
 		return found(about)
@@ -101,7 +87,8 @@ func manyToPass(drop, flips, alpha, power float64) float64 {
 	const many = 1 << 30
 	half := int(many * flips / 2)
 	q := Paired{many, half, half}.wonAt(drop)
-	at := distuv.UnitNormal.Quantile(1-alpha)*math.Sqrt(2*q+drop*(1-drop)) + distuv.UnitNormal.Quantile(power)*math.Sqrt(flips)
+	normal := distuv.UnitNormal.Quantile
+	at := normal(1-alpha)*math.Sqrt(2*q+drop*(1-drop)) + normal(power)*math.Sqrt(flips)
 	return at * at / (drop * drop)
 }
 
@@ -115,7 +102,7 @@ func found(n float64) int {
 
 // ImagesToMiss returns about how many images it takes to show with probability power that
 // an accuracy is below least ([BinomialTest] at most alpha) when it is truly accuracy.
-// 0 stands for more than ten millions.
+// 0 stands for more than ten million.
 func ImagesToMiss(accuracy, least, alpha, power float64) int {
 	if accuracy >= least {
 		return 0

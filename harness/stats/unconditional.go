@@ -6,26 +6,26 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// nuisanceRisk is the probability with which the true share of won images may lie outside
-// the shares that an exact p-value looks at; the p-value has it added. It is a thousandth of
-// the level that the p-value is compared with and at most 1e-6, so that the least level
-// remains within reach.
+// nuisanceRisk is the probability with which the true fraction of won images may lie outside
+// the fractions that an exact p-value looks at; the p-value has it added. It is at most a
+// thousandth of the level that the p-value is compared with, so that the least level remains
+// within reach.
 func nuisanceRisk(level float64) float64 { return min(1e-6, level/1000) }
 
-// Above returns the exact p-value of "the true drop is at most drop": how probable a score
-// as large as the one seen is, at worst, under that hypothesis. Below a significance level
-// the images show a larger drop.
+// Above returns the exact p-value of "the true drop is at most drop": how probable, at
+// worst, a score as large as the one seen is under that hypothesis. Below a significance
+// level the images show a larger drop.
 //
-// The score is Tango's, its distribution that of the counts themselves instead of the
-// normal one (Hsueh, Liu and Chen, Biometrics 57 (2001) 478–483), and the unknown
-// probability q of an image's being won is taken where it makes the p-value largest within
-// its Clopper–Pearson interval at level 1 − 1e-6; that 1e-6 is added (Berger and Boos, JASA
-// 89 (1994) 1012–1016). At levels below 1e-3 a thousandth of the level stands for 1e-6. The score grows with lost images and falls with won
-// ones, so that the worst case has exactly the drop given. The asymptotic test errs at the
-// small levels that several cells ask for: where nothing is won it rejects nearly twice
-// too often.
+// The score is Tango's; its distribution is that of the counts themselves, not the normal
+// one (Hsueh, Liu and Chen, Biometrics 57 (2001) 478–483). The probability q of an image's
+// being won is unknown. It is taken where it makes the p-value largest within its
+// Clopper–Pearson interval at level 1 − 1e-6, and that 1e-6 is added (Berger and Boos, JASA
+// 89 (1994) 1012–1016). At levels below 1e-3 a thousandth of the level stands for 1e-6. The
+// score grows with lost images and falls with won ones, so the worst case has exactly the
+// drop given. The asymptotic test errs at the small levels that several cells ask for: where
+// nothing is won it rejects nearly twice too often.
 //
-// drop is in [0, 1), level, the least that the p-value is to be compared with, in (0, 1).
+// drop is in [0, 1). level, the least that the p-value is compared with, is in (0, 1).
 func (p Paired) Above(drop, level float64) float64 {
 	return p.worst(drop, nuisanceRisk(level), atLeastScore(p.N, drop, p.Score(drop)))
 }
@@ -36,14 +36,14 @@ func (p Paired) Below(drop, level float64) float64 {
 	return p.worst(drop, nuisanceRisk(level), atMostScore(p.N, drop, p.Score(drop)))
 }
 
-// worst is the region's largest probability over the shares of won images that p allows
-// but for the risk given, which is added.
+// worst is the region's largest probability over the fractions of won images that p allows
+// but for the given risk, which is added.
 func (p Paired) worst(drop, risk float64, r region) float64 {
 	if p.N == 0 {
 		return 1
 	}
 	ends := ClopperPearson(p.Won, p.N, 1-risk)
-	// Steps of a fifth of a standard deviation of the share, which is 1/(2√n) for the angle.
+	// Steps of a fifth of a standard deviation of the fraction, which is 1/(2√n) for the angle.
 	from, to := math.Asin(math.Sqrt(ends[0])), math.Asin(math.Sqrt(min(ends[1], (1-drop)/2)))
 	steps := max(1, int(math.Ceil((to-from)*10*math.Sqrt(float64(p.N)))))
 	worst := 0.0
@@ -79,7 +79,19 @@ func atMostScore(n int, drop, score float64) region {
 	})}
 }
 
-// first is the smallest number from 0 to most for which a monotone condition holds, most + 1 where none does.
+// firstFrom is [first] by a walk from a number that is near it.
+func firstFrom(near, most int, holds func(int) bool) int {
+	for near > 0 && holds(near-1) {
+		near--
+	}
+	for near <= most && !holds(near) {
+		near++
+	}
+	return near
+}
+
+// first is the smallest number from 0 to most for which a monotone condition holds; most + 1
+// where it holds for none.
 func first(most int, holds func(int) bool) int {
 	lo, hi := 0, most+1
 	for lo < hi {
@@ -105,7 +117,7 @@ func memo(f func(int) int) func(int) int {
 }
 
 // probability is that of the region when an image is won with probability won and lost with
-// probability lost. Left out of the sum are numbers of won images with less than 1e-14 each.
+// probability lost. The sum leaves out numbers of won images that have less than 1e-14 each.
 func (r region) probability(won, lost float64) float64 {
 	if won <= 0 {
 		return r.given(0, lost)
@@ -124,8 +136,8 @@ func (r region) probability(won, lost float64) float64 {
 	return sum
 }
 
-// given is the region's probability when so many images are won and each other one is lost
-// with probability lost.
+// given is the region's probability when won images are won and each other one is lost with
+// probability lost.
 func (r region) given(won int, lost float64) float64 {
 	if r.above {
 		return atLeast(r.border(won), r.n-won, lost)

@@ -6,21 +6,29 @@ import (
 )
 
 // Published values: Newcombe, "Two-sided confidence intervals for the single
-// proportion: comparison of seven methods", Statistics in Medicine 17 (1998),
-// Table I, method 3 (score without continuity correction).
-func TestWilsonPublished(t *testing.T) {
+// proportion: comparison of seven methods", Statistics in Medicine 17 (1998), Table I,
+// methods 3 (score without continuity correction) and 5 (Clopper–Pearson). The last three
+// exact ones are those that the R package contingencytables tests for chapter 2 of
+// Fagerland, Lydersen and Laake, "Statistical Analysis of Contingency Tables" (2017).
+func TestIntervalsPublished(t *testing.T) {
+	none := [2]float64{-1, -1}
 	for _, c := range []struct {
-		k, n         int
-		lower, upper float64
+		k, n          int
+		wilson, exact [2]float64
 	}{
-		{81, 263, 0.2553, 0.3662},
-		{15, 148, 0.0624, 0.1605},
-		{0, 20, 0, 0.1611},
-		{1, 29, 0.0061, 0.1718},
+		{81, 263, [2]float64{0.2553, 0.3662}, [2]float64{0.2527, 0.3676}},
+		{15, 148, [2]float64{0.0624, 0.1605}, [2]float64{0.0578, 0.1617}},
+		{0, 20, [2]float64{0, 0.1611}, [2]float64{0, 0.1684}},
+		{1, 29, [2]float64{0.0061, 0.1718}, [2]float64{0.0009, 0.1776}},
+		{13, 16, none, [2]float64{0.5435, 0.9595}},
+		{10, 10, none, [2]float64{0.6915, 1}},
+		{0, 10, none, [2]float64{0, 0.3085}},
 	} {
-		got := Wilson(c.k, c.n)
-		if math.Abs(got[0]-c.lower) > 5e-5 || math.Abs(got[1]-c.upper) > 5e-5 {
-			t.Errorf("Wilson(%d, %d) = %.4f, want [%.4f %.4f]", c.k, c.n, got, c.lower, c.upper)
+		wilson, exact := Wilson(c.k, c.n), ClopperPearson(c.k, c.n, 0.95)
+		for i := range 2 {
+			if c.wilson != none && math.Abs(wilson[i]-c.wilson[i]) > 5e-5 || math.Abs(exact[i]-c.exact[i]) > 5e-5 {
+				t.Errorf("%+v: Wilson %.4f, exact %.4f", c, wilson, exact)
+			}
 		}
 	}
 }
@@ -43,7 +51,8 @@ func TestWilsonSolvesScoreEquation(t *testing.T) {
 					t.Errorf("Wilson(%d, %d): %v is not an end", k, n, e)
 				}
 			}
-			if mirror := Wilson(n-k, n); math.Abs(mirror[0]-(1-ends[1])) > 1e-15 || math.Abs(mirror[1]-(1-ends[0])) > 1e-15 {
+			mirror := Wilson(n-k, n)
+			if math.Abs(mirror[0]-(1-ends[1])) > 1e-15 || math.Abs(mirror[1]-(1-ends[0])) > 1e-15 {
 				t.Errorf("Wilson(%d, %d) = %v is not the mirror of %v", n-k, n, mirror, ends)
 			}
 		}
@@ -51,14 +60,9 @@ func TestWilsonSolvesScoreEquation(t *testing.T) {
 }
 
 func TestWilsonEnds(t *testing.T) {
-	if got := Wilson(0, 0); got != [2]float64{0, 1} {
-		t.Errorf("Wilson(0, 0) = %v", got)
-	}
-	if got := Wilson(0, 7); got[0] != 0 {
-		t.Errorf("Wilson(0, 7) begins at %v", got[0])
-	}
-	if got := Wilson(7, 7); got[1] != 1 {
-		t.Errorf("Wilson(7, 7) ends at %v", got[1])
+	none, low, high := Wilson(0, 0), Wilson(0, 7), Wilson(7, 7)
+	if none != [2]float64{0, 1} || low[0] != 0 || high[1] != 1 {
+		t.Errorf("of no images %v, of none right %v, of all right %v", none, low, high)
 	}
 	for _, c := range [][2]int{{-1, 3}, {4, 3}, {0, -1}} {
 		func() {

@@ -81,7 +81,8 @@ func Open(t *testing.T, browser context.Context, path string) *Page {
 	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chromedp.Call(ctx, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}); err != nil {
+	ticks := performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}
+	if _, err := chromedp.Call(ctx, performance.Enable, ticks); err != nil {
 		t.Fatal(err)
 	}
 	p.Size(1280, 800)
@@ -153,7 +154,10 @@ func (p *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
 // Size makes the window as large as that, in CSS pixels; below 600 the page is a phone's.
 func (p *Page) Size(width, height int64) {
 	p.t.Helper()
-	if _, err := chromedp.Call(p.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600}); err != nil {
+	screen := emulation.SetDeviceMetricsOverrideParams{
+		Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600,
+	}
+	if _, err := chromedp.Call(p.ctx, emulation.SetDeviceMetricsOverride, screen); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -161,7 +165,9 @@ func (p *Page) Size(width, height int64) {
 // Scheme has the page prefer light or dark.
 func (p *Page) Scheme(name string) {
 	p.t.Helper()
-	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}); err != nil {
+	scheme := &emulation.MediaFeature{Name: "prefers-color-scheme", Value: name}
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{scheme}}
+	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, media); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -198,14 +204,17 @@ const accessible = `(() => {
   const all = query => [...document.querySelectorAll(query)];
   const shown = e => e.checkVisibility();
   bad('image without alt text', all('img').filter(e => !e.alt.trim()));
-  bad('figure without a name', all('svg').filter(e => e.getAttribute('role') !== 'img' || !e.getAttribute('aria-label')));
+  const says = (e, attribute) => e.getAttribute(attribute);
+  bad('figure without a name', all('svg').filter(e => says(e, 'role') !== 'img' || !says(e, 'aria-label')));
   bad('table without caption', all('table').filter(e => !e.caption || !e.caption.textContent.trim()));
   bad('heading without scope', all('th').filter(e => !['col', 'row'].includes(e.scope)));
-  bad('row that does not fill its table', all('tbody tr, tfoot tr').filter(e => e.cells.length !== e.closest('table').tHead.rows[0].cells.length));
-  bad('table outside a region that scrolls', all('table').filter(e => { const r = e.closest('[role=region][tabindex="0"]'); return !r || !r.getAttribute('aria-label'); }));
+  const columns = row => row.closest('table').tHead.rows[0].cells.length;
+  bad('row that does not fill its table', all('tbody tr, tfoot tr').filter(e => e.cells.length !== columns(e)));
+  const region = e => e.closest('[role=region][tabindex="0"]');
+  bad('table outside a region that scrolls', all('table').filter(e => !region(e) || !says(region(e), 'aria-label')));
   bad('field without label', all('input').filter(e => !e.labels.length || !e.labels[0].textContent.trim()));
   bad('button without text', all('button').filter(e => !e.textContent.trim()));
-  bad('link that leads nowhere', all('a[href^="#"]').filter(e => !document.getElementById(e.getAttribute('href').slice(1))));
+  bad('link that leads nowhere', all('a[href^="#"]').filter(e => !document.getElementById(says(e, 'href').slice(1))));
   bad('link without text', all('a').filter(e => !e.textContent.trim()));
   const ids = all('[id]').map(e => e.id);
   for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) wrong.push('id twice: ' + id);
@@ -232,5 +241,10 @@ func (p *Page) Check(name string) {
 // Column returns what a column of the table under a query says, row by row as it is shown.
 func (p *Page) Column(table string, i int) []string {
 	p.t.Helper()
-	return Eval[[]string](p, fmt.Sprintf(`[...document.querySelector(%q).tBodies[0].rows].filter(r => !r.hidden).map(r => { const c = r.cells[%d].cloneNode(true); c.querySelectorAll('sup').forEach(e => e.remove()); return c.textContent.trim(); })`, table, i))
+	return Eval[[]string](p, fmt.Sprintf(`
+		[...document.querySelector(%q).tBodies[0].rows].filter(r => !r.hidden).map(r => {
+			const c = r.cells[%d].cloneNode(true);
+			c.querySelectorAll('sup').forEach(e => e.remove());
+			return c.textContent.trim();
+		})`, table, i))
 }

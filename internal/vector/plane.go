@@ -24,13 +24,15 @@ func Reach(rooms, sizes []float32, lambda float64, p Pace) (slope, fixed float64
 // every coordinate to its room.
 func Moves(w, rooms, sizes []float32, flip float32, lambda float64, p Pace, d []float32) {
 	n := C.int(len(w))
-	C.vector_moves(c(w, n), c(rooms, n), c(sizes, n), C.float(flip), C.double(lambda), C.double(p.one), C.double(p.perSize), c(d, n), n)
+	C.vector_moves(c(w, n), c(rooms, n), c(sizes, n), C.float(flip), C.double(lambda),
+		C.double(p.one), C.double(p.perSize), c(d, n), n)
 }
 
 // CostFrom is Σ roomsᵢ·paceᵢ where sizes are at least least.
 func CostFrom(rooms, sizes []float32, least float32, p Pace) float64 {
 	n := C.int(len(rooms))
-	return float64(C.vector_cost_from(c(rooms, n), c(sizes, n), C.float(least), C.double(p.one), C.double(p.perSize), n))
+	cost := C.vector_cost_from(c(rooms, n), c(sizes, n), C.float(least), C.double(p.one), C.double(p.perSize), n)
+	return float64(cost)
 }
 
 // A Pace is what a coordinate's part grows with: 1 (Uniform) or its size (BySize).

@@ -37,7 +37,7 @@ func sample(rng *rand.Rand, n int) []float32 {
 // same reports whether two vectors have the same bits, any NaN being equal to any other.
 func same(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool {
-		return math.Float32bits(x) == math.Float32bits(y) || x != x && y != y
+		return math.Float32bits(x) == math.Float32bits(y) || math.IsNaN(float64(x)) && math.IsNaN(float64(y))
 	})
 }
 
@@ -55,7 +55,10 @@ func lanes(n int, term func(i int) float64) float64 {
 	return s[0]
 }
 
-func equal(a, b float64) bool { return a == b || a != a && b != b }
+// apart is aᵢ − bᵢ in float64.
+func apart(a, b []float32, i int) float64 { return float64(a[i]) - float64(b[i]) }
+
+func equal(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
 
 // Every walk gives, bit for bit, what the expression in its comment gives in Go.
 func TestWalks(t *testing.T) {
@@ -114,6 +117,12 @@ func TestWalks(t *testing.T) {
 		move := less(more(over, alpha), abs(y))
 		return clamp(point - math.Float32frombits(math.Float32bits(move)|math.Float32bits(y)&(1<<31)))
 	}
+	type values = []float32
+	written := func(n int, walk func(out values)) values {
+		out := make(values, n)
+		walk(out)
+		return out
+	}
 	each := func(n int, f func(i int) float32) []float32 {
 		out := make([]float32, n)
 		for i := range out {
@@ -123,24 +132,20 @@ func TestWalks(t *testing.T) {
 	}
 	vectors := map[string]func(in inputs) (got, want []float32){
 		"Difference": func(in inputs) (got, want []float32) {
-			got = make([]float32, in.n)
-			vector.Difference(in.a, in.b, got)
-			return got, each(in.n, func(i int) float32 { return in.a[i] - in.b[i] })
+			return written(in.n, func(out values) { vector.Difference(in.a, in.b, out) }),
+				each(in.n, func(i int) float32 { return in.a[i] - in.b[i] })
 		},
 		"Scaled": func(in inputs) (got, want []float32) {
-			got = make([]float32, in.n)
-			vector.Scaled(in.a, in.k, got)
-			return got, each(in.n, func(i int) float32 { return in.a[i] * in.k })
+			return written(in.n, func(out values) { vector.Scaled(in.a, in.k, out) }),
+				each(in.n, func(i int) float32 { return in.a[i] * in.k })
 		},
 		"AddScaled": func(in inputs) (got, want []float32) {
-			got = make([]float32, in.n)
-			vector.AddScaled(in.a, in.b, in.k, got)
-			return got, each(in.n, func(i int) float32 { return in.a[i] + float32(in.b[i]*in.k) })
+			return written(in.n, func(out values) { vector.AddScaled(in.a, in.b, in.k, out) }),
+				each(in.n, func(i int) float32 { return in.a[i] + float32(in.b[i]*in.k) })
 		},
 		"AddScaledClamped": func(in inputs) (got, want []float32) {
-			got = make([]float32, in.n)
-			vector.AddScaledClamped(in.a, in.b, in.k, got)
-			return got, each(in.n, func(i int) float32 { return clamp(in.a[i] + float32(in.b[i]*in.k)) })
+			return written(in.n, func(out values) { vector.AddScaledClamped(in.a, in.b, in.k, out) }),
+				each(in.n, func(i int) float32 { return clamp(in.a[i] + float32(in.b[i]*in.k)) })
 		},
 		"Toward": func(in inputs) (got, want []float32) {
 			got = slices.Clone(in.b)
@@ -153,19 +158,17 @@ func TestWalks(t *testing.T) {
 			return got, each(in.n, func(i int) float32 { return clamp(in.a[i] + float32((in.b[i]-in.a[i])*in.k)) })
 		},
 		"Magnitudes": func(in inputs) (got, want []float32) {
-			got = make([]float32, in.n)
-			vector.Magnitudes(in.a, got)
-			return got, each(in.n, func(i int) float32 { return abs(in.a[i]) })
+			return written(in.n, func(out values) { vector.Magnitudes(in.a, out) }),
+				each(in.n, func(i int) float32 { return abs(in.a[i]) })
 		},
 		"SignStep": func(in inputs) (got, want []float32) {
-			got = make([]float32, in.n)
-			vector.SignStep(in.a, in.b, in.c, in.d, in.e, in.k, in.w, got)
-			return got, each(in.n, func(i int) float32 {
-				c := in.b[i]
-				z := less(more(c+along(in.c[i], in.k), in.d[i]), in.e[i])
-				z = c + float32((z-c)*in.w) + float32((c-in.a[i])*(1-in.w))
-				return less(more(z, in.d[i]), in.e[i])
-			})
+			return written(in.n, func(out values) { vector.SignStep(in.a, in.b, in.c, in.d, in.e, in.k, in.w, out) }),
+				each(in.n, func(i int) float32 {
+					c := in.b[i]
+					z := less(more(c+along(in.c[i], in.k), in.d[i]), in.e[i])
+					z = c + float32((z-c)*in.w) + float32((c-in.a[i])*(1-in.w))
+					return less(more(z, in.d[i]), in.e[i])
+				})
 		},
 		"Momentum": func(in inputs) (got, want []float32) {
 			got = slices.Clone(in.c)
@@ -175,15 +178,14 @@ func TestWalks(t *testing.T) {
 			})
 		},
 		"SparseStep": func(in inputs) (got, want []float32) {
-			got = make([]float32, in.n)
-			vector.SparseStep(in.a, in.b, in.c, in.least, in.k, got)
-			return got, each(in.n, func(i int) float32 {
-				step := float32(0)
-				if abs(in.c[i]) >= in.least {
-					step = in.k
-				}
-				return in.b[i] + along(in.c[i], step) - in.a[i]
-			})
+			return written(in.n, func(out values) { vector.SparseStep(in.a, in.b, in.c, in.least, in.k, out) }),
+				each(in.n, func(i int) float32 {
+					step := float32(0)
+					if abs(in.c[i]) >= in.least {
+						step = in.k
+					}
+					return in.b[i] + along(in.c[i], step) - in.a[i]
+				})
 		},
 		"Rooms": func(in inputs) (got, want []float32) {
 			rooms, sizes := make([]float32, in.n), make([]float32, in.n)
@@ -202,27 +204,26 @@ func TestWalks(t *testing.T) {
 			return got, want
 		},
 		"Moves": func(in inputs) (got, want []float32) {
-			rooms, sizes := each(in.n, func(i int) float32 { return abs(in.a[i]) }), each(in.n, func(i int) float32 { return abs(in.b[i]) })
-			got = make([]float32, in.n)
-			vector.Moves(in.c, rooms, sizes, flip, in.lambda, in.pace, got)
-			return got, each(in.n, func(i int) float32 {
-				move := less(float32(in.lambda*pace(in, sizes[i])), rooms[i])
-				if sizes[i] == 0 {
-					move = 0
-				}
-				return against(in.c[i], move)
-			})
+			rooms := each(in.n, func(i int) float32 { return abs(in.a[i]) })
+			sizes := each(in.n, func(i int) float32 { return abs(in.b[i]) })
+			return written(in.n, func(out values) { vector.Moves(in.c, rooms, sizes, flip, in.lambda, in.pace, out) }),
+				each(in.n, func(i int) float32 {
+					move := less(float32(in.lambda*pace(in, sizes[i])), rooms[i])
+					if sizes[i] == 0 {
+						move = 0
+					}
+					return against(in.c[i], move)
+				})
 		},
 		"MovesFrom": func(in inputs) (got, want []float32) {
 			rooms := each(in.n, func(i int) float32 { return abs(in.a[i]) })
-			got = make([]float32, in.n)
-			vector.MovesFrom(in.c, rooms, in.b, flip, in.least, got)
-			return got, each(in.n, func(i int) float32 {
-				if in.b[i] >= in.least {
-					return against(in.c[i], rooms[i])
-				}
-				return 0
-			})
+			return written(in.n, func(out values) { vector.MovesFrom(in.c, rooms, in.b, flip, in.least, out) }),
+				each(in.n, func(i int) float32 {
+					if in.b[i] >= in.least {
+						return against(in.c[i], rooms[i])
+					}
+					return 0
+				})
 		},
 		"Combine": func(in inputs) (got, want []float32) {
 			got = slices.Clone(in.d)
@@ -245,7 +246,9 @@ func TestWalks(t *testing.T) {
 	}
 	sums := map[string]func(in inputs) (got, want float64){
 		"DotDifference": func(in inputs) (float64, float64) {
-			return vector.DotDifference(in.a, in.b, in.c), lanes(in.n, func(i int) float64 { return float64(in.a[i]) * (float64(in.b[i]) - float64(in.c[i])) })
+			return vector.DotDifference(in.a, in.b, in.c), lanes(in.n, func(i int) float64 {
+				return float64(in.a[i]) * apart(in.b, in.c, i)
+			})
 		},
 		"Sum1": func(in inputs) (float64, float64) {
 			return vector.Sum1(in.a), lanes(in.n, func(i int) float64 { return float64(abs(in.a[i])) })
@@ -260,14 +263,17 @@ func TestWalks(t *testing.T) {
 			return float64(vector.Max(in.a)), want
 		},
 		"Distance1": func(in inputs) (float64, float64) {
-			return vector.Distance1(in.a, in.b), lanes(in.n, func(i int) float64 { return math.Abs(float64(in.a[i]) - float64(in.b[i])) })
+			return vector.Distance1(in.a, in.b),
+				lanes(in.n, func(i int) float64 { return math.Abs(apart(in.a, in.b, i)) })
 		},
 		"Distance2": func(in inputs) (float64, float64) {
-			return vector.Distance2(in.a, in.b), lanes(in.n, func(i int) float64 { d := float64(in.a[i]) - float64(in.b[i]); return d * d })
+			return vector.Distance2(in.a, in.b), lanes(in.n, func(i int) float64 {
+				return apart(in.a, in.b, i) * apart(in.a, in.b, i)
+			})
 		},
 		"DistanceMax": func(in inputs) (got, want float64) {
-			for i, v := range in.a {
-				want = max(want, math.Abs(float64(v)-float64(in.b[i])))
+			for i := range in.a {
+				want = max(want, math.Abs(apart(in.a, in.b, i)))
 			}
 			return vector.DistanceMax(in.a, in.b), want
 		},
@@ -316,10 +322,11 @@ func TestWalks(t *testing.T) {
 	}
 	for _, n := range lengths {
 		for round := range 20 {
-			in := inputs{n: n, k: rng.Float32(), w: rng.Float32(), least: rng.Float32(), lambda: rng.Float64(), pace: vector.Uniform}
+			in := inputs{n: n, k: rng.Float32(), w: rng.Float32(), least: rng.Float32(), lambda: rng.Float64()}
 			for _, v := range []*[]float32{&in.a, &in.b, &in.c, &in.d, &in.e} {
 				*v = sample(rng, n)
 			}
+			in.pace = vector.Uniform
 			if in.bySize = round%2 == 1; in.bySize {
 				in.pace = vector.BySize
 			}

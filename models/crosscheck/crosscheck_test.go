@@ -154,7 +154,8 @@ func TestBrokenModels(t *testing.T) {
 			t.Errorf("shape %v: got %v", s, err)
 		}
 	}
-	if _, err := Logits(model, random(1, 108), []int64{1, 3, 6, 6}); err == nil || !strings.Contains(err.Error(), `for input "x" of shape [1 3 8 8]`) {
+	_, err = Logits(model, random(1, 108), []int64{1, 3, 6, 6})
+	if err == nil || !strings.Contains(err.Error(), `for input "x" of shape [1 3 8 8]`) {
 		t.Errorf("images of another size: got %v", err)
 	}
 }

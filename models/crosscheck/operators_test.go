@@ -41,7 +41,8 @@ func weights(b *onnx.Builder, positive bool, shape ...int64) string {
 }
 
 func normalised(b *onnx.Builder, x string) string {
-	return b.Op("BatchNormalization", x, weights(b, false, 4), weights(b, false, 4), weights(b, false, 4), weights(b, true, 4))
+	scale, offset, mean := weights(b, false, 4), weights(b, false, 4), weights(b, false, 4)
+	return b.Op("BatchNormalization", x, scale, offset, mean, weights(b, true, 4))
 }
 
 // flat is a matrix of x's values, [N 144].
@@ -65,11 +66,16 @@ func binary(op string) func(*onnx.Builder, string) string {
 	}
 }
 
+func strided() onnx.Attrs {
+	return onnx.Attrs{"kernel_shape": []int64{3, 3}, "pads": []int64{1, 1, 1, 1}, "strides": []int64{2, 2}}
+}
+
 // cases has a graph for every operator in the table.
 var cases = map[string]func(b *onnx.Builder, x string) string{
-	"Abs": unary("Abs"), "Exp": unary("Exp"), "GlobalAveragePool": unary("GlobalAveragePool"), "Identity": unary("Identity"),
-	"Neg": unary("Neg"), "Relu": unary("Relu"), "Sigmoid": unary("Sigmoid"), "Tanh": unary("Tanh"),
-	"Log": ofPositive("Log"), "Sqrt": ofPositive("Sqrt"),
+	"Abs": unary("Abs"), "Exp": unary("Exp"), "GlobalAveragePool": unary("GlobalAveragePool"),
+	"Identity": unary("Identity"), "Neg": unary("Neg"), "Relu": unary("Relu"), "Sigmoid": unary("Sigmoid"),
+	"Tanh": unary("Tanh"),
+	"Log":  ofPositive("Log"), "Sqrt": ofPositive("Sqrt"),
 	"Add": binary("Add"), "Sub": binary("Sub"), "Mul": binary("Mul"), "Div": binary("Div"),
 	"BatchNormalization": func(b *onnx.Builder, x string) string {
 		// Twice of one tensor, which is read a third time.
@@ -77,8 +83,7 @@ var cases = map[string]func(b *onnx.Builder, x string) string{
 		return b.Op("Add", b.Op("Add", normalised(b, c), normalised(b, c)), c)
 	},
 	"Conv": func(b *onnx.Builder, x string) string {
-		return b.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{3, 3}, "pads": []int64{1, 1, 1, 1}, "strides": []int64{2, 2}},
-			x, weights(b, false, 5, 4, 3, 3), weights(b, false, 5))
+		return b.OpWith("Conv", strided(), x, weights(b, false, 5, 4, 3, 3), weights(b, false, 5))
 	},
 	"Flatten": flat,
 	"Gemm":    square,
@@ -87,7 +92,7 @@ var cases = map[string]func(b *onnx.Builder, x string) string{
 	},
 	"MatMul": func(b *onnx.Builder, x string) string { return b.Op("MatMul", flat(b, x), weights(b, false, 144, 5)) },
 	"MaxPool": func(b *onnx.Builder, x string) string {
-		return b.OpWith("MaxPool", onnx.Attrs{"kernel_shape": []int64{3, 3}, "pads": []int64{1, 1, 1, 1}, "strides": []int64{2, 2}}, x)
+		return b.OpWith("MaxPool", strided(), x)
 	},
 	"Reshape": func(b *onnx.Builder, x string) string { return b.Op("Reshape", x, b.Ints(0, 12, 12)) },
 	"Softmax": func(b *onnx.Builder, x string) string {
@@ -123,7 +128,9 @@ func TestUnsupported(t *testing.T) {
 		"AveragePool": func(b *onnx.Builder, x string) string {
 			return b.OpWith("AveragePool", onnx.Attrs{"kernel_shape": []int64{2, 2}}, x)
 		},
-		"Gemm without a bias": func(b *onnx.Builder, x string) string { return b.Op("Gemm", flat(b, x), weights(b, false, 144, 3)) },
+		"Gemm without a bias": func(b *onnx.Builder, x string) string {
+			return b.Op("Gemm", flat(b, x), weights(b, false, 144, 3))
+		},
 		"Gemm with a shared bias": func(b *onnx.Builder, x string) string {
 			c := weights(b, false, 144)
 			h := b.Op("Gemm", flat(b, x), weights(b, false, 144, 144), c)
