@@ -129,6 +129,8 @@ func fixture() *result.File {
 	zero := result.Warning{ID: "zero-gradient", Message: "3 of 164 images have a gradient of zero; <b>results</b> may " +
 		"" +
 		"" +
+		"" +
+		"" +
 		"be optimistic"}
 	warn(1, zero)
 	warn(2, zero, result.Warning{ID: "odd-name", Message: "the name 50%_of & is odd"})

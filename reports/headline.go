@@ -63,14 +63,9 @@ func (v *view) headlineTable() table {
 	}
 	vary, control, mode := v.varied()
 	t.Caption = "Accuracy in %, on clean images and the lowest under attack"
-	for _, lead := range []struct {
-		name string
-		show bool
-	}{{"Suite", vary.suites}, {"Model", !vary.controls}, {"Model · control", vary.controls}} {
-		if lead.show {
-			t.Head, t.Lead = append(t.Head, lead.name), t.Lead+1
-		}
-	}
+	t.lead("Suite", vary.suites)
+	t.lead("Model", !vary.controls)
+	t.lead("Model · control", vary.controls)
 	switch {
 	case !vary.controlled:
 		t.Caption += " (no controller)"

@@ -104,6 +104,8 @@ func TestOptimisationLoopIsFlagged(t *testing.T) {
 		"tables.md": {"| resnet-2b<sup>†</sup> | **82.0** / 80.5 |", "<sup>†</sup> optimisation-loop: the defense pca " +
 			"" +
 			"" +
+			"" +
+			"" +
 			"solves an optimisation problem for every image (resnet-2b, pca)\n",
 			"| auto\\_encoder<sup>†2</sup> |", "<sup>†2</sup> optimisation-loop: the defense auto\\_encoder", "| " +
 				"resnet-2b | **82.0** / 80.5 | **38.5** / 0.0 |"},

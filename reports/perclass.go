@@ -103,16 +103,10 @@ func (s *suite) classTables() []table {
 		t.Caption = s.caption("Accuracy in % by class" + s.ofFirstSeed() + ": baseline (upper bar) / controlled " +
 			"(lower bar, " + clean(s.Controls[0]) + ")")
 	}
-	for _, lead := range []struct {
-		name string
-		show bool
-	}{{"Model", models}, {"Control", controls}, {"Class", true}} {
-		if lead.show {
-			t.Head, t.Lead = append(t.Head, lead.name), t.Lead+1
-		}
-	}
-	t.Head = append(t.Head, "Images")
-	t.Head = append(t.Head, s.heads()...)
+	t.lead("Model", models)
+	t.lead("Control", controls)
+	t.lead("Class", true)
+	t.Head = append(append(t.Head, "Images"), s.heads()...)
 	whole, many := t, 0
 	for _, r := range rows {
 		classes := s.classes(r)
@@ -129,10 +123,10 @@ func (s *suite) classTables() []table {
 	if len(s.Controls) == 0 {
 		what = "of the network"
 	}
-	t.note("", "Of %d classes, the %d with the lowest and the %d with the "+"highest mean accuracy %s over the "+
-		"columns; of equal ones the lower label comes "+"first.", many, endClasses, endClasses, what)
+	t.note("", "Of %d classes, the %d with the lowest and the %d with the highest mean accuracy %s over the "+
+		"columns; of equal ones the lower label comes first.", many, endClasses, endClasses, what)
 	if len(whole.Rows) > mostClasses {
-		t.note("", "All %d lines would be too many for a page: records.jsonl "+"has label and verdict of every image.",
+		t.note("", "All %d lines would be too many for a page: records.jsonl has label and verdict of every image.",
 			len(whole.Rows))
 		return []table{t.marked()}
 	}

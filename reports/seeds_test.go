@@ -56,6 +56,8 @@ func TestOfWhichSeed(t *testing.T) {
 			"seed,", "waterfall-real.svg": "each attack component, of the first seed,", "control-real.svg": "Control: " +
 			"" +
 			"" +
+			"" +
+			"" +
 			"CIFAR-10, adversarially trained. Norm"} {
 		if !strings.Contains(files[file], want) {
 			t.Errorf("%s lacks %q", file, want)

@@ -161,6 +161,8 @@ func TestStudySentences(t *testing.T) {
 		"The control's own rate and momentum (0.003, 0.5): on clean images the mean objective falls with every sweep, " +
 			"" +
 			"" +
+			"" +
+			"" +
 			"from 5 to 1.5, below the greedy start on 95.0 % of them.",
 		"The default rate and momentum (0.05, 0.5): on clean images the mean objective does not stay finite, below " +
 			"the greedy start on 0.0 % of them and not finite on 100.0 %.",

@@ -59,7 +59,7 @@ func (t table) Foot() [][]box { return t.Rows[len(t.Rows)-t.Sums:] }
 
 // wordHeads head columns of words behind the row headings.
 var wordHeads = []string{"Component", "Method", "Recipe", inIntervalHead, lowestHead, attackerHead,
-	formatHead, chosenHead, takenHead, settingsHead}
+	formatHead, chosenHead, takenHead, settingsHead, claimHead, outcomeHead}
 
 // Words reports whether column i holds words, which align left; numbers align right.
 func (t table) Words(i int) bool {
@@ -96,6 +96,13 @@ func boxes(cells ...any) (row []box) {
 		row = append(row, c.(box))
 	}
 	return row
+}
+
+// lead appends a column of row headings where it is shown.
+func (t *table) lead(head string, show bool) {
+	if show {
+		t.Head, t.Lead = append(t.Head, head), t.Lead+1
+	}
 }
 
 // add appends a row of strings and of boxes.
@@ -296,20 +303,11 @@ func (v *view) fitTable() table {
 // before and after. That is the undefended network's worst where it was attacked alone,
 // else the controlled network's. "" while the clean cells are missing.
 func (s *suite) summary(r row) string {
-	hurt, whose := func(e entry) *result.Cell { return e.Baseline }, "the baseline's worst attack"
-	if r.Control != "" && s.Mode != "oblivious" {
-		hurt, whose = func(e entry) *result.Cell { return e.Controlled }, "the controlled network's worst attack"
+	hurt, whose := baselineOf, "the baseline's worst attack"
+	if r.Control != "" && s.Mode != result.Oblivious {
+		hurt, whose = controlledOf, "the controlled network's worst attack"
 	}
-	worst := -1
-	for i, e := range r.Entries {
-		if s.Columns[i].Attack == "none" || e.Baseline == nil || (r.Control != "" && e.Controlled == nil) {
-			continue
-		}
-		if worst < 0 || score(hurt(e)) < score(hurt(r.Entries[worst])) {
-			worst = i
-		}
-	}
-	if r.Entries[0].Baseline == nil || (r.Control != "" && r.Entries[0].Controlled == nil) {
+	if r.Entries[0].Baseline == nil || r.Control != "" && r.Entries[0].Controlled == nil {
 		return ""
 	}
 	say := func(e entry) string {
@@ -323,8 +321,9 @@ func (s *suite) summary(r row) string {
 		who += " with " + clean(r.Control)
 	}
 	out := fmt.Sprintf("%s: clean images %s", who, say(r.Entries[0]))
-	if worst > 0 {
-		out += fmt.Sprintf("; %s (%s), %s, %s", whose, clean(s.Mode), s.Columns[worst].Title(), say(r.Entries[worst]))
+	if low := s.lowest(r, hurt); low.Cell != nil {
+		both := r.Entries[slices.IndexFunc(s.Columns, low.Column.same)]
+		out += fmt.Sprintf("; %s (%s), %s, %s", whose, clean(s.Mode), low.Column.Title(), say(both))
 	}
 	return out + "."
 }

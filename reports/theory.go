@@ -79,48 +79,37 @@ func (t *Theory) facts() string {
 	return out
 }
 
-// theoryRow is a check as a table has it.
-type theoryRow struct {
-	theory.Check
-	Measured, Expected, Tolerance, Outcome string
-}
-
-func rowOf(c theory.Check) theoryRow {
-	r := theoryRow{c, sixDigits(c.Measured), c.Relation + nbsp + sixDigits(c.Expected), dash, "FAIL"}
-	if c.Tolerance != 0 {
-		r.Tolerance = sixDigits(c.Tolerance)
-	}
-	if c.Pass {
-		r.Outcome = "pass"
-	}
-	return r
-}
-
 // sixDigits writes x with six significant digits: checks compare closer than tables do.
 func sixDigits(x float64) string {
 	s := fmt.Sprintf("%.6g", x)
 	return strings.ReplaceAll(s, "-", "−")
 }
 
-// theoryPart is a table of checks: those of one experiment.
-type theoryPart struct {
-	Heading string
-	Rows    []theoryRow
-}
-
-// parts are the checks by experiment, in order.
-func (t *Theory) parts() (out []theoryPart) {
+// tables are the checks, a table an experiment.
+func (t *Theory) tables() (out []table) {
 	for _, name := range distinct(t.Checks, func(c theory.Check) (string, bool) { return c.Part, true }) {
-		p := theoryPart{Heading: heading(name)}
+		part := table{Lead: 1, Caption: heading(name),
+			Head: []string{"Check", claimHead, "Measured", "Expected", "Tolerance", outcomeHead}}
 		for _, c := range t.Checks {
-			if c.Part == name {
-				p.Rows = append(p.Rows, rowOf(c))
+			if c.Part != name {
+				continue
 			}
+			tolerance, outcome := dash, text("pass")
+			if c.Tolerance != 0 {
+				tolerance = sixDigits(c.Tolerance)
+			}
+			if !c.Pass {
+				outcome.Spans[0] = span{Text: "FAIL", Bold: true}
+			}
+			expected := c.Relation + nbsp + sixDigits(c.Expected)
+			part.add(clean(c.Name), clean(c.Claim), sixDigits(c.Measured), expected, tolerance, outcome)
 		}
-		out = append(out, p)
+		out = append(out, part)
 	}
 	return out
 }
+
+const claimHead, outcomeHead = "Claim", "Outcome"
 
 // heading writes an experiment's name as a heading.
 func heading(s string) string {
@@ -134,16 +123,8 @@ func heading(s string) string {
 func (t *Theory) markdown(w io.Writer) error {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "# The theory, checked\n\n%s; %s\n", mdEscape(heading(t.Verdict())), mdEscape(t.facts()))
-	for _, part := range t.parts() {
-		fmt.Fprintf(&sb, "\n## %s\n\n| Check | Claim | Measured | Expected | Tolerance | "+
-			"|\n|:---|:---|---:|---:|---:|:---|\n",
-			mdEscape(part.Heading))
-		for _, r := range part.Rows {
-			for _, s := range []string{r.Name, r.Claim, r.Measured, r.Expected, r.Tolerance, r.Outcome} {
-				fmt.Fprintf(&sb, "| %s ", mdEscape(clean(s)))
-			}
-			sb.WriteString("|\n")
-		}
+	for _, part := range t.tables() {
+		mdTable(&sb, part)
 	}
 	for _, f := range t.figures {
 		fmt.Fprintf(&sb, "\n![%s](theory-%s.svg)\n\n%s\n", mdEscape(f.Title), f.Slug, mdEscape(f.Caption))
@@ -159,7 +140,7 @@ var theoryPage = template.Must(template.New("theory.html.tmpl").Funcs(pageFuncs)
 // theoryBody is what a page has of the theory, by itself or in a run's report.
 type theoryBody struct {
 	Verdict, Facts string
-	Parts          []theoryPart
+	Checks         []table
 	Figures        []pageFigure
 	Titles         []string // of the figures
 }
@@ -168,7 +149,7 @@ func (t *Theory) body() *theoryBody {
 	if t == nil {
 		return nil
 	}
-	d := &theoryBody{Verdict: heading(t.Verdict()), Facts: t.facts(), Parts: t.parts()}
+	d := &theoryBody{Verdict: heading(t.Verdict()), Facts: t.facts(), Checks: t.tables()}
 	for _, f := range t.figures {
 		d.Figures = append(d.Figures, inlined(f.Caption, f.sheet()))
 		d.Titles = append(d.Titles, f.Title)
