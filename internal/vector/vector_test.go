@@ -68,7 +68,6 @@ func TestWalks(t *testing.T) {
 		a, b, c, d, e []float32
 		k, w, least   float32
 		pace          vector.Pace
-		bySize        bool
 		lambda        float64
 	}
 	abs := func(v float32) float32 { return math.Float32frombits(math.Float32bits(v) &^ (1 << 31)) }
@@ -107,7 +106,7 @@ func TestWalks(t *testing.T) {
 		return math.Float32frombits(math.Float32bits(size) | ^math.Float32bits(w)&(1<<31))
 	}
 	pace := func(in inputs, size float32) float64 {
-		if in.bySize {
+		if in.pace == vector.BySize {
 			return float64(size)
 		}
 		return 1 + 0*float64(size) // a size of NaN makes that NaN
@@ -327,7 +326,7 @@ func TestWalks(t *testing.T) {
 				*v = sample(rng, n)
 			}
 			in.pace = vector.Uniform
-			if in.bySize = round%2 == 1; in.bySize {
+			if round%2 == 1 {
 				in.pace = vector.BySize
 			}
 			if round%5 == 4 {
