@@ -39,9 +39,9 @@ func attackCommand(g *globals) *cobra.Command {
 		Long: `Scores a model on labelled images, clean and under one attack, as run does with
 a config that says the same: verdicts, results and reports are the same.
 
---attack is aa (AutoAttack's standard version), aa-plus, aa-rand, aa-quick, or one
-attack: ` + strings.Join(kinds(), ", ") + `.
---param sets that attack's own parameters, which docs/config.md lists.`,
+--attack names an attack, --param sets its parameters, which docs/config.md explains:
+
+` + choicesHelp(),
 		Example: `  selfheal attack model.onnx --data test.npz --norm linf --epsilon 8/255
   selfheal attack model.onnx --data test_batch.bin --norm l2 --epsilon 0.25,0.5 --limit 1000 \
       --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616
@@ -61,10 +61,14 @@ attack: ` + strings.Join(kinds(), ", ") + `.
 	f.outputFlags.add(to)
 	f.dataFlags.add(to)
 	f.preprocessFlags.add(to)
-	to.text(&f.norm, "norm", "", "norm of the perturbation: "+strings.Join(config.Norms, ", "), words(config.Norms...))
+	var norms []string
+	for _, n := range attacks.Norms() {
+		norms = append(norms, n.String())
+	}
+	to.text(&f.norm, "norm", "", "norm of the perturbation: "+strings.Join(norms, ", "), words(norms...))
 	to.text(&f.epsilon, "epsilon", "", "its bound, a number or a fraction, or a list of them: 2/255,4/255", noFiles)
-	to.text(&f.attack, "attack", "aa", "the attack", words(attackOptions()...))
-	to.texts(&f.params, "param", "a parameter of the attack: steps=50; may be repeated", f.paramNames)
+	to.text(&f.attack, "attack", "aa", "the attack", choiceWords())
+	to.texts(&f.params, "param", "a parameter of the attack: steps=50; may be repeated", f.paramWords)
 	to.seed(&f.seed, "of every random number")
 	to.whole(&f.seeds, "seeds", 1, "how many seeds to attack under, from --seed up")
 	to.on(&f.probabilities, "probabilities", "the model gives probabilities, not logits")
@@ -97,54 +101,74 @@ func systemError(err error) error {
 	return err
 }
 
-// versions are AutoAttack's.
-func versions() (names []string) {
-	for _, spec := range attacks.Specs {
-		for _, v := range spec.Versions {
-			names = append(names, v.Name)
+// choice is a value of --attack: a kind of attack, or a version of AutoAttack that needs no list
+// of components, which only a config can give.
+type choice struct {
+	name, kind, version, doc string
+	takes                    []attacks.Parameter
+}
+
+func choices() (list []choice) {
+	for _, s := range attacks.Specs {
+		for i, v := range s.Versions {
+			name := "aa-" + v.Name
+			if i == 0 {
+				name = "aa"
+			}
+			if !v.Listed() {
+				list = append(list, choice{name: name, kind: s.Kind, version: v.Name, doc: s.Title + ": " + v.Doc})
+			}
+		}
+		if s.Versions == nil {
+			list = append(list, choice{name: s.Kind, kind: s.Kind, doc: s.Doc, takes: s.Parameters})
 		}
 	}
-	return names
+	return list
 }
 
-// kinds are the attacks beside AutoAttack.
-func kinds() []string {
-	return slices.DeleteFunc(attacks.Kinds(), func(k string) bool { return k == "autoattack" })
+// chosen is what --attack asks for.
+func (f *attackFlags) chosen() (choice, error) {
+	var names []string
+	for _, c := range choices() {
+		if c.name == f.attack || c.name == "aa" && f.attack == c.kind {
+			return c, nil
+		}
+		names = append(names, c.name)
+	}
+	return choice{}, usage("--attack must be one of %s, not %q", strings.Join(names, ", "), f.attack)
 }
 
-// attackOptions are the values of --attack. Custom is none: its components are a config's.
-func attackOptions() []string {
-	list := []string{"aa"}
-	for _, v := range versions() {
-		if v != "standard" && v != "custom" {
-			list = append(list, "aa-"+v)
+// choiceWords complete --attack.
+func choiceWords() completer {
+	return words(described(choices(), func(c choice) (string, string) { return c.name, c.doc })...)
+}
+
+// paramWords complete --param by what the attack of --attack takes.
+func (f *attackFlags) paramWords(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	directive := cobra.ShellCompDirectiveNoFileComp
+	c, err := f.chosen()
+	if err != nil || c.takes == nil {
+		return nil, directive
+	}
+	return beginning(described(c.takes, func(p attacks.Parameter) (string, string) {
+		return p.Name + "=", p.Doc + ", default " + p.DefaultText()
+	}), word), directive | cobra.ShellCompDirectiveNoSpace
+}
+
+// choicesHelp lists the attacks, and the parameters of each with their defaults.
+func choicesHelp() string {
+	var b strings.Builder
+	for _, c := range choices() {
+		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.doc)
+		var defaults []string
+		for _, p := range c.takes {
+			defaults = append(defaults, p.Name+"="+p.DefaultText())
+		}
+		if defaults != nil {
+			fmt.Fprintf(&b, "  %-10s   %s\n", "", strings.Join(defaults, ", "))
 		}
 	}
-	return append(list, kinds()...)
-}
-
-// paramNames completes --param by what the attack of --attack takes. AutoAttack takes nothing.
-func (f *attackFlags) paramNames(_ *cobra.Command, _ []string, word string) (list []string, d cobra.ShellCompDirective) {
-	if spec, err := attacks.Lookup(f.attack); err == nil && spec.Versions == nil {
-		for _, p := range spec.Parameters {
-			list = append(list, p.Name+"=")
-		}
-		d = cobra.ShellCompDirectiveNoSpace
-	}
-	return beginning(list, word), cobra.ShellCompDirectiveNoFileComp | d
-}
-
-// version is the version of AutoAttack that --attack names, "" for another attack.
-func (f *attackFlags) version() (string, error) {
-	switch version, auto := strings.CutPrefix(f.attack, "aa-"); {
-	case f.attack == "aa" || f.attack == "autoattack":
-		return "standard", nil
-	case !slices.Contains(attackOptions(), f.attack):
-		return "", fmt.Errorf("--attack must be one of %s, not %q", strings.Join(attackOptions(), ", "), f.attack)
-	case auto:
-		return version, nil
-	}
-	return "", nil
+	return b.String()
 }
 
 // plan plans what the config that says the same as the flags asks for.
@@ -203,7 +227,7 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	version, err := f.version()
+	attack, err := f.chosen()
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +241,12 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	say("version: 1\nseed: %d\nseeds: %d\nsave_adversarial: %t", f.seed, f.seeds, f.save)
-	say("datasets: {%s: {format: %s, path: %s}}", quoted(named(f.data, "data")), format, quoted(filepath.ToSlash(f.data)))
+	say(
+		"datasets: {%s: {format: %s, path: %s}}",
+		quoted(named(f.data, "data")),
+		format,
+		quoted(filepath.ToSlash(f.data)),
+	)
 
 	say("models:\n  %s:\n    path: %s", quoted(named(model, "model")), quoted(filepath.ToSlash(model)))
 	if f.probabilities {
@@ -242,10 +271,8 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 		return nil, err
 	}
 	say("attacks:\n  %s:\n    norm: %s\n    epsilon: %s", f.attack, quoted(f.norm), epsilon)
-	if version != "" {
-		say("    kind: autoattack\n    version: %s", version)
-	} else {
-		say("    kind: %s", f.attack)
+	if say("    kind: %s", attack.kind); attack.version != "" {
+		say("    version: %s", attack.version)
 	}
 	given := map[string]bool{"norm": true, "epsilon": true, "kind": true, "version": true}
 	for _, p := range f.params {
@@ -262,7 +289,12 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 		given[key] = true
 		say("    %s: %s", key, value)
 	}
-	say("suites:\n  attack: {dataset: %s, models: [%s], attacks: [%s]}", quoted(named(f.data, "data")), quoted(named(model, "model")), f.attack)
+	say(
+		"suites:\n  attack: {dataset: %s, models: [%s], attacks: [%s]}",
+		quoted(named(f.data, "data")),
+		quoted(named(model, "model")),
+		f.attack,
+	)
 	return []byte(strings.Join(lines, "\n") + "\n"), nil
 }
 
@@ -275,8 +307,25 @@ func (f *attackFlags) inFlags(err error, model string) error {
 	}
 	attack, m, data := "attacks."+f.attack, "models."+named(model, "model"), "datasets."+named(f.data, "data")
 	return errors.New(strings.NewReplacer(
-		attack+".norm", "--norm", attack+".epsilon", "--epsilon", attack+".", "--param ", attack, "--attack "+f.attack,
-		m+".preprocess.mean", "--mean", m+".preprocess.std", "--std", m+".preprocess", "--mean and --std", m+".path", "MODEL",
-		data+".path", "--data", data+".format", "--format",
+		attack+".norm",
+		"--norm",
+		attack+".epsilon",
+		"--epsilon",
+		attack+".",
+		"--param ",
+		attack,
+		"--attack "+f.attack,
+		m+".preprocess.mean",
+		"--mean",
+		m+".preprocess.std",
+		"--std",
+		m+".preprocess",
+		"--mean and --std",
+		m+".path",
+		"MODEL",
+		data+".path",
+		"--data",
+		data+".format",
+		"--format",
 	).Replace(e.Message))
 }
