@@ -45,7 +45,8 @@ a config that says the same: verdicts, results and reports are the same.
 		Example: `  selfheal attack model.onnx --data test.npz --norm linf --epsilon 8/255
   selfheal attack model.onnx --data test_batch.bin --norm l2 --epsilon 0.25,0.5 --limit 1000 \
       --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616
-  selfheal attack model.onnx --data images/ --norm linf --epsilon 4/255 --attack pgd --param steps=50 --param restarts=5`,
+  selfheal attack model.onnx --data images/ --norm linf --epsilon 4/255 \
+      --attack pgd --param steps=50 --param restarts=5`,
 		Args:              exactly(1, "one model"),
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -241,12 +242,8 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	say("version: 1\nseed: %d\nseeds: %d\nsave_adversarial: %t", f.seed, f.seeds, f.save)
-	say(
-		"datasets: {%s: {format: %s, path: %s}}",
-		quoted(named(f.data, "data")),
-		format,
-		quoted(filepath.ToSlash(f.data)),
-	)
+	data := quoted(named(f.data, "data"))
+	say("datasets: {%s: {format: %s, path: %s}}", data, format, quoted(filepath.ToSlash(f.data)))
 
 	say("models:\n  %s:\n    path: %s", quoted(named(model, "model")), quoted(filepath.ToSlash(model)))
 	if f.probabilities {
@@ -289,12 +286,7 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 		given[key] = true
 		say("    %s: %s", key, value)
 	}
-	say(
-		"suites:\n  attack: {dataset: %s, models: [%s], attacks: [%s]}",
-		quoted(named(f.data, "data")),
-		quoted(named(model, "model")),
-		f.attack,
-	)
+	say("suites:\n  attack: {dataset: %s, models: [%s], attacks: [%s]}", data, quoted(named(model, "model")), f.attack)
 	return []byte(strings.Join(lines, "\n") + "\n"), nil
 }
 
@@ -307,25 +299,9 @@ func (f *attackFlags) inFlags(err error, model string) error {
 	}
 	attack, m, data := "attacks."+f.attack, "models."+named(model, "model"), "datasets."+named(f.data, "data")
 	return errors.New(strings.NewReplacer(
-		attack+".norm",
-		"--norm",
-		attack+".epsilon",
-		"--epsilon",
-		attack+".",
-		"--param ",
-		attack,
-		"--attack "+f.attack,
-		m+".preprocess.mean",
-		"--mean",
-		m+".preprocess.std",
-		"--std",
-		m+".preprocess",
-		"--mean and --std",
-		m+".path",
+		attack+".norm", "--norm", attack+".epsilon", "--epsilon", attack+".", "--param ", attack, "--attack "+f.attack,
+		m+".preprocess.mean", "--mean", m+".preprocess.std", "--std", m+".preprocess", "--mean and --std", m+".path",
 		"MODEL",
-		data+".path",
-		"--data",
-		data+".format",
-		"--format",
+		data+".path", "--data", data+".format", "--format",
 	).Replace(e.Message))
 }

@@ -70,13 +70,15 @@ max_drop 0.02 and alpha 0.05. With --update the baseline is written from DIR.`,
 	to.sets(&f.sets, g, "gate.max_drop=0.01")
 	to.on(&f.newModel, "new-model", "compare although the models are other files, as new_model: true in gate does")
 	to.text(&f.junit, "junit", "", "JUnit XML file (default: junit.xml in DIR)", filesWith("xml"))
-	to.text(&f.markdown, "markdown", "", "append the table as Markdown to this file, such as a CI job's page", filesWith("md"))
+	to.text(&f.markdown, "markdown", "", "append the table as Markdown to this file, such as a CI job's page",
+		filesWith("md"))
 	to.on(&f.json, "json", "print JSON instead of the table")
 	return c
 }
 
 func (f *checkFlags) run(c *cobra.Command, dir string) error {
-	if err := cmp.Or(needed(c, "baseline", f.baseline, ", for example --baseline baseline.json"), f.usage()); err != nil {
+	if err := cmp.Or(needed(c, "baseline", f.baseline, ", for example --baseline baseline.json"),
+		f.usage()); err != nil {
 		return refuse(err)
 	}
 	if f.update {

@@ -24,15 +24,17 @@ func gateRun(n, right int, others map[int]int) *result.File {
 		Schema: result.Schema, Created: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
 		Environment: result.Environment{Selfheal: "0.1.0"},
 		Datasets:    map[string]result.Dataset{"test": {N: n, SHA256: strings.Repeat("a", 64)}},
-		Models:      map[string]result.Model{"plain": {SHA256: strings.Repeat("b", 64)}, "robust": {SHA256: strings.Repeat("c", 64)}},
+		Models: map[string]result.Model{"plain": {SHA256: strings.Repeat("b", 64)},
+			"robust": {SHA256: strings.Repeat("c", 64)}},
 		Suites: []result.Suite{{Name: "main", Dataset: "test", Mode: "oblivious", Models: []string{"plain", "robust"},
 			Controls: []string{"heal"}, Attacks: []string{"aa"}}},
 	}
 	for _, model := range f.Suites[0].Models {
 		for _, epsilon := range []float64{0, 2.0 / 255, 8.0 / 255} {
 			for _, defense := range []string{"none", "heal"} {
-				c := result.Cell{Suite: "main", Dataset: "test", Model: model, Defense: defense, Mode: "oblivious", Attack: "none",
-					Steps: []result.Step{}, Seconds: 0.25 * float64(len(f.Cells)), Warnings: []result.Warning{}}
+				c := result.Cell{Suite: "main", Dataset: "test", Model: model, Defense: defense, Mode: "oblivious",
+					Attack: "none",
+					Steps:  []result.Step{}, Seconds: 0.25 * float64(len(f.Cells)), Warnings: []result.Warning{}}
 				if epsilon > 0 {
 					norm := "linf"
 					c.Attack, c.Norm, c.Epsilon, c.Recipe = "aa", &norm, &epsilon, "autoattack-standard/1"
@@ -161,7 +163,8 @@ func TestCheckUpdate(t *testing.T) {
 	}
 	judged(&f.Cells[2], 199, n)
 	out, before := again(), read(t, baseline)
-	if !strings.Contains(out, "cells new 0, gone 0, changed 1") || before == first || !strings.Contains(before, `"max_drop": 0.03`) {
+	if !strings.Contains(out, "cells new 0, gone 0, changed 1") || before == first ||
+		!strings.Contains(before, `"max_drop": 0.03`) {
 		t.Errorf("another verdict: %s", out)
 	}
 	const rules = "rules: max_drop 3 points, alpha 0.05, 1 min, fail_on near-chance" // they hold without --config
@@ -174,7 +177,8 @@ func TestCheckUpdate(t *testing.T) {
 	for _, args := range [][]string{
 		{saved(t, partial)}, {"--config", "absent.yaml", saved(t, f)}, {"--markdown", "x", saved(t, f)}, {t.TempDir()},
 	} {
-		if refused(t, exitRefused, "", append([]string{"check", "--update", "--baseline", baseline}, args...)...); read(t, baseline) != before {
+		if refused(t, exitRefused, "",
+			append([]string{"check", "--update", "--baseline", baseline}, args...)...); read(t, baseline) != before {
 			t.Errorf("%v: the baseline changed", args)
 		}
 	}
@@ -192,7 +196,8 @@ func TestCheckRefuses(t *testing.T) {
 	other.Models["robust"] = result.Model{SHA256: strings.Repeat("d", 64)}
 	in := func(name string) string { return filepath.Join(dir, name) }
 	for name, text := range map[string]string{
-		"broken.json": "{\n\"schema\": ", "other.json": `{"schema": "selfheal.results/1"}`, "bad.yaml": gateRules + "gates: {}\n",
+		"broken.json": "{\n\"schema\": ", "other.json": `{"schema": "selfheal.results/1"}`, "bad.yaml": gateRules +
+			"gates: {}\n",
 		"rule.yaml": strings.Replace(gateRules, "heal/aa@8/255", "hael/aa", 1), "run/results.json": "{",
 	} {
 		put(t, in(name), []byte(text))
@@ -212,7 +217,8 @@ func TestCheckRefuses(t *testing.T) {
 		{"is a directory", []string{"--baseline", dir, good}},
 		{"broken.json: line 2: unexpected end of JSON input", []string{"--baseline", in("broken.json"), good}},
 		{`has schema "selfheal.results/1"`, []string{"--baseline", in("other.json"), good}},
-		{`unknown key "gates" in the config; did you mean "gate"?`, []string{"--baseline", baseline, "--config", in("bad.yaml"), good}},
+		{`unknown key "gates" in the config; did you mean "gate"?`,
+			[]string{"--baseline", baseline, "--config", in("bad.yaml"), good}},
 		{"gate.min: hael/aa names no cell", []string{"--baseline", baseline, "--config", in("rule.yaml"), good}},
 		{"--set gate.max_drop=2: gate.max_drop must be",
 			[]string{"--baseline", baseline, "--config", in("rule.yaml"), "--set", "gate.max_drop=2", good}},
@@ -220,7 +226,8 @@ func TestCheckRefuses(t *testing.T) {
 		{"unexpected end of JSON input", []string{"--baseline", baseline, in("run")}},
 		{"--junit: ", []string{"--baseline", baseline, "--junit", in("broken.json/junit.xml"), good}},
 		{"--markdown: ", []string{"--baseline", baseline, "--markdown", dir, good}},
-		{"the baseline has 40 images of dataset test, the results 20", []string{"--baseline", baseline, saved(t, gateRun(20, 16, nil))}},
+		{"the baseline has 40 images of dataset test, the results 20",
+			[]string{"--baseline", baseline, saved(t, gateRun(20, 16, nil))}},
 		{"set new_model: true in gate: or give --new-model", []string{"--baseline", baseline, saved(t, other)}},
 	} {
 		refused(t, exitRefused, c.want, append([]string{"check"}, c.args...)...)
@@ -247,7 +254,8 @@ func TestCheckRefuses(t *testing.T) {
 	// Ctrl-C ends a comparison.
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if code := run(ctx, repository, []string{"check", "--baseline", baseline, good}, io.Discard, io.Discard); code != 130 {
+	if code := run(ctx, repository, []string{"check", "--baseline", baseline, good}, io.Discard,
+		io.Discard); code != 130 {
 		t.Errorf("stopped: exit %d", code)
 	}
 }

@@ -135,7 +135,8 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.PersistentFlags().StringVar(&g.library, "onnxruntime", "",
-		"ONNX Runtime's shared library (default: $ONNXRUNTIME_SHARED_LIBRARY, the cache, or a pinned copy through npm or pip)")
+		"ONNX Runtime's shared library (default: $ONNXRUNTIME_SHARED_LIBRARY, the cache, "+
+			"or a pinned copy through npm or pip)")
 	flags{root}.completed("onnxruntime", anyFile)
 	root.PersistentFlags().BoolVar(&g.offline, "offline", false, "never download anything")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

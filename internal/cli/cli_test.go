@@ -68,7 +68,8 @@ func TestSignals(t *testing.T) {
 		text, _ := io.ReadAll(stderr)
 		_ = c.Wait() // its error is the exit code
 		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		if code := c.ProcessState.ExitCode(); code != want || !strings.HasPrefix(lines[len(lines)-1], "selfheal: stopped") {
+		if code := c.ProcessState.ExitCode(); code != want ||
+			!strings.HasPrefix(lines[len(lines)-1], "selfheal: stopped") {
 			t.Errorf("%v: exit %d, want %d\n%s", signal, code, want, text)
 		}
 	}
@@ -87,13 +88,15 @@ func TestRunBundled(t *testing.T) {
 	}
 	done(t, "report", "results", "--out", "again")
 	for _, name := range []string{
-		"results.json", "records.jsonl", "report.html", "tables.md", "tables.tex", "tables.csv", "radar-bundled.png", "radar-bundled.svg",
+		"results.json", "records.jsonl", "report.html", "tables.md", "tables.tex", "tables.csv", "radar-bundled.png",
+		"radar-bundled.svg",
 	} {
 		first := read(t, filepath.Join("results", name))
 		if first == "" {
 			t.Errorf("%s is empty", name)
 		}
-		if ext := filepath.Ext(name); !strings.HasPrefix(ext, ".json") && read(t, filepath.Join("again", name)) != first {
+		if ext := filepath.Ext(name); !strings.HasPrefix(ext, ".json") &&
+			read(t, filepath.Join("again", name)) != first {
 			t.Errorf("%s differs when rendered again", name)
 		}
 	}
@@ -141,7 +144,8 @@ func TestSchemaCommand(t *testing.T) {
 // The paper's numbers are rendered without a run's folder.
 func TestReportPublished(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "paper")
-	if got, want := done(t, "report", "--published", "--out", out), "report: "+filepath.Join(out, "report.html")+"\n"; got != want {
+	if got, want := done(t, "report", "--published", "--out", out),
+		"report: "+filepath.Join(out, "report.html")+"\n"; got != want {
 		t.Errorf("printed %q, want %q", got, want)
 	}
 	for name, holds := range map[string]string{

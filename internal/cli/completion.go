@@ -18,7 +18,7 @@ func completionCommand() *cobra.Command {
 		Long: `Prints the script for ` + strings.Join(shells, ", ") + `. It completes commands and
 flags, files of the right kind, and what the config of --config defines: suites,
 models, controls, attacks and data sets.`,
-		Example: `  source <(selfheal completion bash)                    # this shell; needs the package bash-completion
+		Example: `  source <(selfheal completion bash)                    # this shell; needs bash-completion
   selfheal completion bash > ~/.local/share/bash-completion/completions/selfheal
   selfheal completion zsh > "${fpath[1]}/_selfheal"     # then: autoload -U compinit; compinit
   selfheal completion fish > ~/.config/fish/completions/selfheal.fish

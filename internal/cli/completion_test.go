@@ -41,7 +41,8 @@ suites:
   alone: {dataset: pictures, models: [second], attacks: []}
 groups: {both: {suites: [all, alone]}}
 `))
-	const none, noSpace = cobra.ShellCompDirectiveNoFileComp, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	const none, noSpace = cobra.ShellCompDirectiveNoFileComp,
+		cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	const extension, dirs = cobra.ShellCompDirectiveFilterFileExt, cobra.ShellCompDirectiveFilterDirs
 	for _, c := range []struct {
 		line      string // its last word is completed; @ is an empty one
@@ -55,7 +56,8 @@ groups: {both: {suites: [all, alone]}}
 		{"run --suite b --config " + other + " --suite all --suite bo", []string{"both"}, none},
 		{"run --config " + broken + " --suite @", nil, none},
 		{"run --config absent.yaml --suite @", nil, none},
-		{"run --suite bundled-table2", []string{"bundled-table2-standard", "bundled-table2-robust"}, none}, // of ./config.yaml
+		{"run --suite bundled-table2", []string{"bundled-table2-standard", "bundled-table2-robust"}, none},
+		// of ./config.yaml
 		{"predict --config " + other + " --model @", []string{"first", "second"}, none},
 		{"export --config " + other + " --control @", []string{"calm"}, none},
 		{"fit --config " + other + " --control c", []string{"calm"}, none},
@@ -74,7 +76,8 @@ groups: {both: {suites: [all, alone]}}
 		{"attack model.onnx --norm l", []string{"linf", "l2", "l1"}, none},
 		{"attack model.onnx --format @", dataset.Formats(), none},
 		{"attack model.onnx --attack aa", []string{"aa", "aa-plus", "aa-rand", "aa-quick"}, none},
-		{"attack model.onnx --attack square --param @", []string{"restarts=", "queries=", "p_init=", "rescale_schedule="}, noSpace},
+		{"attack model.onnx --attack square --param @",
+			[]string{"restarts=", "queries=", "p_init=", "rescale_schedule="}, noSpace},
 		{"attack model.onnx --param @", nil, none},
 		{"attack model.onnx --data @", nil, cobra.ShellCompDirectiveDefault},
 		{"attack @", []string{"onnx"}, extension},
@@ -95,12 +98,14 @@ groups: {both: {suites: [all, alone]}}
 		for i := range got {
 			got[i], _, _ = strings.Cut(got[i], "\t")
 		}
-		if !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(c.want))) || directive != c.directive {
+		if !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(c.want))) ||
+			directive != c.directive {
 			t.Errorf("%s: %v and directive %d, want %v and %d", c.line, got, directive, c.want, c.directive)
 		}
 	}
 	// Titles and paths come from configs: what a shell shows of them is one line.
-	if got, _ := complete(t, "run", "--config", other, "--suite", "all"); !slices.Equal(got, []string{"all\tEvery cell there is"}) {
+	if got, _ := complete(t, "run", "--config", other, "--suite", "all"); !slices.Equal(got,
+		[]string{"all\tEvery cell there is"}) {
 		t.Errorf("%q", got)
 	}
 }
@@ -145,8 +150,9 @@ func TestCompletionInBash(t *testing.T) {
 	put(t, filepath.Join(dir, "completion.bash"), []byte(done(t, "completion", "bash")))
 	putProgram(t, filepath.Join(dir, "selfheal"), fmt.Sprintf("#!%s\nexec %q \"$@\"\n", bash, p.Path))
 	for line, want := range map[string]string{
-		"selfheal exp": "export ", "selfheal run --suite bundled-gr": "bundled-greedy", "selfheal attack m.onnx --norm li": "linf",
-		"selfheal --vers": "--version",
+		"selfheal exp": "export ", "selfheal run --suite bundled-gr": "bundled-greedy",
+		"selfheal attack m.onnx --norm li": "linf",
+		"selfheal --vers":                  "--version",
 	} {
 		// What the package bash-completion would do before: split the line into words.
 		text := fmt.Sprintf(`set -u

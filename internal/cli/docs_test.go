@@ -109,18 +109,21 @@ func TestTiers(t *testing.T) {
 	testinput.Runtime(t)
 	for _, tier := range []string{"quick", "full"} {
 		out, baseline := t.TempDir(), filepath.Join(t.TempDir(), tier+".json")
-		short := strings.NewReplacer("CONFIG", "--config docs/ci/robustness.yaml", "BASELINE", "--baseline "+baseline, "OUT", out)
+		short := strings.NewReplacer("CONFIG", "--config docs/ci/robustness.yaml", "BASELINE", "--baseline "+baseline,
+			"OUT", out)
 		for _, step := range []struct {
 			args string
 			exit []int
 		}{
-			{"run CONFIG --suite " + tier + " --limit 4 --set attacks.aa-linf.version=quick --set attacks.aa-l2.version=quick --quiet --out OUT",
+			{"run CONFIG --suite " + tier +
+				" --limit 4 --set attacks.aa-linf.version=quick --set attacks.aa-l2.version=quick --quiet --out OUT",
 				[]int{exitOK}},
 			{"check --update CONFIG BASELINE OUT", []int{exitOK}},
 			{"check CONFIG BASELINE OUT", []int{exitOK, exitGateFailed, exitInconclusive}},
 			{"check CONFIG --set gate.min={} BASELINE OUT", []int{exitInconclusive}}, // 4 images tell nothing
 		} {
-			if code, stdout, stderr := call(strings.Fields(short.Replace(step.args))...); !slices.Contains(step.exit, code) {
+			if code, stdout, stderr := call(strings.Fields(short.Replace(step.args))...); !slices.Contains(step.exit,
+				code) {
 				t.Fatalf("%s: exit %d\n%s%s", step.args, code, stdout, stderr)
 			}
 		}

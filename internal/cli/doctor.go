@@ -36,7 +36,8 @@ func doctorCommand(g *globals) *cobra.Command {
 check: ok, FAIL with what is wrong, or skip with the reason. The exit code is 1
 when a check fails, and 2 when a model has operators that are not supported.
 --mean and --std are for the given models.`,
-		Example:           "  selfheal doctor\n  selfheal doctor model.onnx --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616",
+		Example: `  selfheal doctor
+  selfheal doctor model.onnx --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616`,
 		ValidArgsFunction: filesWith("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var o doctor.Options
@@ -50,7 +51,8 @@ when a check fails, and 2 when a model has operators that are not supported.
 				return err
 			}
 			data, err := fs.ReadFile(g.files, bundledModel)
-			if err := d.model(examined{name: "bundled " + filepath.Base(bundledModel), data: data, broken: err}); err != nil {
+			if err := d.model(examined{name: "bundled " + filepath.Base(bundledModel), data: data,
+				broken: err}); err != nil {
 				return err
 			}
 			for _, path := range args {
@@ -130,7 +132,8 @@ func found(ctx context.Context, names []string) string {
 	}
 	if names[0] == "pip3" {
 		for _, python := range []string{"python3", "python"} {
-			if path, err := exec.LookPath(python); err == nil && exec.CommandContext(ctx, path, "-m", "pip", "--version").Run() == nil {
+			if path, err := exec.LookPath(python); err == nil &&
+				exec.CommandContext(ctx, path, "-m", "pip", "--version").Run() == nil {
 				return path + " -m pip"
 			}
 		}
@@ -165,7 +168,8 @@ func (d *examination) model(m examined) error {
 		fmt.Fprintf(d.w, "  note\t\t%s\n", notice)
 	}
 	for _, k := range checks {
-		if k.Name == doctor.Gradient && k.State == doctor.Failed && !m.unsupported && slices.Contains(m.notices, simplify.NoticeQuantized) {
+		if k.Name == doctor.Gradient && k.State == doctor.Failed && !m.unsupported &&
+			slices.Contains(m.notices, simplify.NoticeQuantized) {
 			k.State, k.Detail = doctor.Skipped, "a quantised network rises in steps, of which its gradient is the trend"
 		}
 		detail := strings.Join(strings.Fields(k.Detail), " ")
@@ -186,7 +190,8 @@ func (d *examination) verdict() error {
 	if d.fails == 0 {
 		return nil
 	}
-	err := fmt.Errorf("%d of %d checks failed, the first is %s; the lines with FAIL say why", d.fails, d.checks, d.first)
+	err := fmt.Errorf("%d of %d checks failed, the first is %s; the lines with FAIL say why", d.fails, d.checks,
+		d.first)
 	if d.unsupported {
 		return usage("%w", err)
 	}

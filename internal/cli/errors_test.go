@@ -30,7 +30,8 @@ func TestErrors(t *testing.T) {
 		"ATTACK", "attack models/zoo/preact_robust.onnx --out DIR/out --data "+testImages,
 		"PREDICT", "predict --config DIR/config.yaml", "FIT", "fit --config DIR/config.yaml",
 		"EXPORT", "export --config DIR/config.yaml --model robust",
-		"VERIFY", "verify --config DIR/config.yaml --model robust --dataset test --attack steps --adversarial DIR/three.npy")
+		"VERIFY", "verify --config DIR/config.yaml --model robust --dataset test --attack steps "+
+			"--adversarial DIR/three.npy")
 	for _, c := range []struct {
 		code int
 		// rows are command lines, each with what its message says behind "→".
@@ -42,7 +43,7 @@ inspect go.mod → go.mod: not an ONNX model
 inspect models → is a folder
 inspect DIR/no-graph.onnx → it holds no graph
 inspect --mean 0.5,0.5 NET → mean has 2 values, the image 3 channels
-split NET --out DIR --at nowhere → "nowhere" is not a tensor at which the network can be cut (cut tensors: /stem/Conv_output_0,
+split NET --out DIR --at nowhere → "nowhere" is not a tensor at which the network can be cut (cut tensors: /stem
 `}, {exitUsage, `
 rnu → unknown command "rnu"; see selfheal --help
 run --limt 3 → unknown flag: --limt; see selfheal run --help
@@ -125,7 +126,8 @@ FIT --control greedy --resume --force → not both
 `}} {
 		for row := range strings.Lines(strings.TrimSpace(c.rows)) {
 			line, want, _ := strings.Cut(strings.TrimSpace(row), " → ")
-			line, want = short.Replace(short.Replace(line)), strings.NewReplacer("DIR", dir, "${", "`", "$", "`").Replace(want)
+			line, want = short.Replace(short.Replace(line)),
+				strings.NewReplacer("DIR", dir, "${", "`", "$", "`").Replace(want)
 			code, stdout, stderr := call(strings.Fields(line)...)
 			if code != c.code || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) || stdout != "" {
 				t.Errorf("%s: exit %d, want %d and one line with %q\n%s%s", line, code, c.code, want, stderr, stdout)

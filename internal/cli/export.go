@@ -27,7 +27,8 @@ metadata name the control, the solver and the model's SHA-256.`,
 			if f.control == config.None {
 				f.control = ""
 			}
-			err := cmp.Or(needed(c, "out", out, ""), needed(c, "control", f.control, ", the name of a control of the config"))
+			err := cmp.Or(needed(c, "out", out, ""),
+				needed(c, "control", f.control, ", the name of a control of the config"))
 			if err != nil {
 				return err
 			}

@@ -22,8 +22,9 @@ func fitCommand(g *globals) *cobra.Command {
 the frozen networks: cross-entropy of the rest of the network on E(x) plus
 weight·|E(x) − x|², with the data set, architecture, optimiser and schedule of the
 config. The result is an ONNX file where the config's path says, with its origin in its
-metadata, and its losses as CSV beside it; runs then use the file. Linear embeddings are fitted
-by PCA into the cache and written as ONNX beside the config, or to --out. Ctrl-C leaves a checkpoint that --resume continues from.`,
+metadata, and its losses as CSV beside it; runs then use the file. Linear embeddings are
+fitted by PCA into the cache and written as ONNX beside the config, or to --out. Ctrl-C
+leaves a checkpoint that --resume continues from.`,
 		Example: `  selfheal fit --config my.yaml --control denoised
   selfheal fit --config my.yaml --control denoised --resume
   selfheal fit --config my.yaml --control denoised --model mine --out embedding.onnx`,
@@ -75,7 +76,8 @@ by PCA into the cache and written as ONNX beside the config, or to --out. Ctrl-C
 func printFitted(c *cobra.Command, fitted []harness.Fitted) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	for _, f := range fitted {
-		what := fmt.Sprintf("%s: rank %d of %d, %.2f %% of the variance, %.1f s", cmp.Or(f.Path, "in the cache"), f.Rank, f.Dim, 100*f.Variance, f.Seconds)
+		what := fmt.Sprintf("%s: rank %d of %d, %.2f %% of the variance, %.1f s", cmp.Or(f.Path, "in the cache"),
+			f.Rank, f.Dim, 100*f.Variance, f.Seconds)
 		switch {
 		case f.Kept:
 			what = f.Path + ", there already"
@@ -83,7 +85,8 @@ func printFitted(c *cobra.Command, fitted []harness.Fitted) error {
 			what = fmt.Sprintf("%s: %d steps, cross-entropy %.4f, reconstruction %.4f, accuracy %.1f %%, %.1f s",
 				f.Path, f.Steps, f.CrossEntropy, f.Reconstruction, 100*f.Accuracy, f.Seconds)
 		case f.Cached:
-			what = fmt.Sprintf("%s: rank %d of %d, %.2f %% of the variance, cached", cmp.Or(f.Path, "in the cache"), f.Rank, f.Dim, 100*f.Variance)
+			what = fmt.Sprintf("%s: rank %d of %d, %.2f %% of the variance, cached", cmp.Or(f.Path, "in the cache"),
+				f.Rank, f.Dim, 100*f.Variance)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.At, f.Kind, strings.Join(f.Models, ", "), what)
 	}

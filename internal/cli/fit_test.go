@@ -29,10 +29,11 @@ controls:
     layers:
       - at: input
         embedding:
-          {kind: autoencoder, fit: train, path: made/input.onnx, architecture: conv-ae, width: 2, epochs: 3, batch: 32, augment: {flip: true}}
+          {kind: autoencoder, fit: train, path: made/input.onnx, architecture: conv-ae, width: 2, epochs: 3, batch: 32,
+            augment: {flip: true}}
       - at: last
-        embedding: {kind: autoencoder, fit: train, path: made/last.onnx, start: ZOO/hidden_ae.onnx, epochs: 1, batch: 64,
-          optimizer: {kind: sgd, lr: 1e-5}, models: [robust]}
+        embedding: {kind: autoencoder, fit: train, path: made/last.onnx, start: ZOO/hidden_ae.onnx, epochs: 1,
+          batch: 64, optimizer: {kind: sgd, lr: 1e-5}, models: [robust]}
   linear:
     solver: {method: greedy}
     layers: [{at: last, embedding: {kind: linear, fit: train, rank: 5}}]
@@ -71,17 +72,20 @@ func TestFit(t *testing.T) {
 	testinput.Runtime(t)
 	dir := t.TempDir()
 	config := fitConfig(t, dir)
-	if code, _, stderr := call("run", "--config", config, "--out", filepath.Join(dir, "before"), "--quiet"); code != exitUsage ||
+	if code, _, stderr := call("run", "--config", config, "--out", filepath.Join(dir, "before"),
+		"--quiet"); code != exitUsage ||
 		!strings.Contains(stderr, "made/input.onnx") {
 		t.Errorf("a run before the fit: exit %d, %s", code, stderr)
 	}
 	out := done(t, "fit", "--config", config, "--control", "both")
-	if !strings.Contains(out, "standard, robust") || !strings.Contains(out, "9 steps") || !strings.Contains(out, "2 steps") {
+	if !strings.Contains(out, "standard, robust") || !strings.Contains(out, "9 steps") ||
+		!strings.Contains(out, "2 steps") {
 		t.Errorf("fit prints\n%s", out)
 	}
 	made := filepath.Join(dir, "made/input.onnx")
-	origin(t, made, "training_sha256", map[string]string{"control": "both", "at": "input", "dataset": "train", "epochs": "3",
-		"steps": "9", "seed": "3", "begun_with": "architecture conv-ae", "objective": "clean"})
+	origin(t, made, "training_sha256",
+		map[string]string{"control": "both", "at": "input", "dataset": "train", "epochs": "3",
+			"steps": "9", "seed": "3", "begun_with": "architecture conv-ae", "objective": "clean"})
 	if csv := read(t, made+".csv"); strings.Count(csv, "\n") != 10 {
 		t.Errorf("losses:\n%s", csv)
 	}
@@ -92,7 +96,8 @@ func TestFit(t *testing.T) {
 	done(t, "run", "--config", config, "--out", filepath.Join(dir, "after"), "--quiet")
 	first := read(t, made)
 	// What is there is kept, and made again the same to the bit.
-	if out := done(t, "fit", "--config", config, "--control", "both", "--quiet"); strings.Count(out, "there already") != 2 {
+	if out := done(t, "fit", "--config", config, "--control", "both", "--quiet"); strings.Count(out,
+		"there already") != 2 {
 		t.Errorf("a second fit prints\n%s", out)
 	}
 	done(t, "fit", "--config", config, "--control", "both", "--force", "--workers", "1", "--quiet")
@@ -122,7 +127,8 @@ func TestFitResumes(t *testing.T) {
 		}
 	}
 	refused(t, exitUsage, "--resume continues it", args...)
-	refused(t, exitUsage, "other settings", append(args, "--resume", "--set", "controls.both.layers.0.embedding.weight=3")...)
+	refused(t, exitUsage, "other settings",
+		append(args, "--resume", "--set", "controls.both.layers.0.embedding.weight=3")...)
 	done(t, append(args, "--resume")...)
 	if read(t, made) != want {
 		t.Error("the resumed fit makes another file")
@@ -140,15 +146,17 @@ func TestFitLinear(t *testing.T) {
 		t.Errorf("fit prints\n%s", out)
 	}
 	file := filepath.Join(dir, "embeddings/linear-last-robust.onnx")
-	meta := origin(t, file, "fit_sha256", map[string]string{"control": "linear", "at": "last", "kind": "linear", "dataset": "train",
-		"rank": "5", "dim": "64", "samples": "96", "seed": "3"})
+	meta := origin(t, file, "fit_sha256",
+		map[string]string{"control": "linear", "at": "last", "kind": "linear", "dataset": "train",
+			"rank": "5", "dim": "64", "samples": "96", "seed": "3"})
 	if !strings.HasPrefix(meta["models"], "robust ") || !strings.HasPrefix(meta["variance"], "0.") {
 		t.Errorf("metadata %v", meta)
 	}
 	first := read(t, file)
 	again := func(args ...string) string {
 		t.Helper()
-		return done(t, append([]string{"fit", "--config", config, "--control", "linear", "--model", "robust", "--quiet"}, args...)...)
+		return done(t, append([]string{"fit", "--config", config, "--control", "linear", "--model", "robust",
+			"--quiet"}, args...)...)
 	}
 	if out := again(); strings.Count(out, "cached") != 1 {
 		t.Errorf("a second fit prints\n%s", out)
@@ -169,13 +177,15 @@ func TestFitLinear(t *testing.T) {
 		return read(t, filepath.Join(dir, out, "records.jsonl"))
 	}
 	fitted := verdicts("fitted")
-	if got := verdicts("file", "--set", "controls.linear.layers.0.embedding={kind: onnx, path: other.onnx}"); got != fitted {
+	if got := verdicts("file", "--set",
+		"controls.linear.layers.0.embedding={kind: onnx, path: other.onnx}"); got != fitted {
 		t.Errorf("records of the file\n%s\nof the fit\n%s", got, fitted)
 	}
 
 	// What fit has not made is not written over.
 	put(t, file, []byte("mine"))
-	refused(t, exitUsage, "is no linear embedding that fit made", "fit", "--config", config, "--control", "linear", "--model", "robust")
+	refused(t, exitUsage, "is no linear embedding that fit made", "fit", "--config", config, "--control", "linear",
+		"--model", "robust")
 	again("--force")
 	if read(t, file) != first {
 		t.Error("--force makes another file")
@@ -186,7 +196,7 @@ func TestFitErrors(t *testing.T) {
 	testinput.Runtime(t)
 	config := fitConfig(t, t.TempDir())
 	for args, want := range map[string]string{
-		"--control linear --out x.onnx":                                           "1 linear ones for each of 2 models; --out is for one",
+		"--control linear --out x.onnx":                                           "1 linear ones for each of 2 models",
 		"--control both --model standrd":                                          `no model "standrd"`,
 		"--control both --set controls.both.layers.0.embedding.architecture=unet": `not "unet"`,
 	} {

@@ -88,7 +88,8 @@ func cut(t *testing.T, when string, wait time.Duration, args ...string) (stderr 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := &watched{when: when, then: func() { time.AfterFunc(wait, cancel) }}
-	if code := run(ctx, repository, args, io.Discard, w); code != 130 || !strings.Contains(w.String(), "selfheal: stopped") {
+	if code := run(ctx, repository, args, io.Discard, w); code != 130 ||
+		!strings.Contains(w.String(), "selfheal: stopped") {
 		t.Fatalf("%s, stopped %v after %q: exit %d\n%s", args, wait, when, code, w)
 	}
 	return w.String()

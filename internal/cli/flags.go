@@ -57,7 +57,8 @@ func (c flags) config(to *string) {
 
 // sets is --set.
 func (c flags) sets(to *[]string, g *globals, example string) {
-	c.texts(to, "set", "change the config: "+example+"; may be repeated", g.ofConfig(settings, cobra.ShellCompDirectiveNoSpace))
+	c.texts(to, "set", "change the config: "+example+"; may be repeated",
+		g.ofConfig(settings, cobra.ShellCompDirectiveNoSpace))
 }
 
 // useFlags are what every command has that uses a model of a config: --config, --model and
@@ -119,7 +120,8 @@ type dataFlags struct{ data, format string }
 
 func (f *dataFlags) add(c flags) {
 	c.text(&f.data, "data", "", "labelled images: a file or folder", anyFile)
-	c.text(&f.format, "format", "", "of --data: "+strings.Join(dataset.Formats(), ", ")+" (default: by its name or layout)",
+	c.text(&f.format, "format", "",
+		"of --data: "+strings.Join(dataset.Formats(), ", ")+" (default: by its name or layout)",
 		words(dataset.Formats()...))
 }
 

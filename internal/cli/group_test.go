@@ -27,7 +27,8 @@ groups:
 		t.Errorf("suites %+v, theory %+v, %d studies", f.Suites, f.Theory, len(f.Solver))
 	}
 	page := strings.ToLower(read(t, filepath.Join(out, "report.html")))
-	for _, s := range []string{`<section id="theory">`, "all 35 checks pass", "proposition 1", "solver: robust · unrolled"} {
+	for _, s := range []string{`<section id="theory">`, "all 35 checks pass", "proposition 1",
+		"solver: robust · unrolled"} {
 		if !strings.Contains(page, s) {
 			t.Errorf("the report lacks %q", s)
 		}

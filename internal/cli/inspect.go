@@ -118,7 +118,8 @@ func describeModel(path string, p *preprocessFlags) (*modelInfo, error) {
 	}
 	for i, s := range segments {
 		out := s.Outputs[0]
-		info.Segments = append(info.Segments, segmentInfo{i, s.Inputs[0].Shape.String(), out.Shape.String(), out.Name, s.Parameters(), s.FLOPs()})
+		info.Segments = append(info.Segments,
+			segmentInfo{i, s.Inputs[0].Shape.String(), out.Shape.String(), out.Name, s.Parameters(), s.FLOPs()})
 	}
 	if err := grad.Check(g); err != nil {
 		info.NoGradient = obstacles(err)
@@ -202,7 +203,8 @@ func (m *modelInfo) write(c *cobra.Command) error {
 	printObstacles(w, "no gradient rule", m.NoGradient)
 	fmt.Fprintf(w, "\nsegment\tinput → output\tparameters\tFLOPs\tends at\n")
 	for _, s := range m.Segments {
-		fmt.Fprintf(w, "F%d\t%s → %s\t%s\t%s\t%s\n", s.Index, s.Input, s.Output, quantity(s.Parameters), quantity(s.FLOPs), s.Ends)
+		fmt.Fprintf(w, "F%d\t%s → %s\t%s\t%s\t%s\n", s.Index, s.Input, s.Output, quantity(s.Parameters),
+			quantity(s.FLOPs), s.Ends)
 	}
 	fmt.Fprintf(w, "\ncut tensor\tshape\tdefault boundary\n")
 	for _, t := range m.Cuts {

@@ -31,7 +31,8 @@ func modelFile(t *testing.T, name string, nodes []*pb.NodeProto, initializers ..
 	data, err := proto.Marshal(&pb.ModelProto{
 		IrVersion: proto.Int64(8),
 		OpsetImport: []*pb.OperatorSetIdProto{
-			{Domain: proto.String(""), Version: proto.Int64(16)}, {Domain: proto.String("com.acme"), Version: proto.Int64(2)},
+			{Domain: proto.String(""), Version: proto.Int64(16)},
+			{Domain: proto.String("com.acme"), Version: proto.Int64(2)},
 		},
 		Graph: &pb.GraphProto{Name: proto.String("test"), Node: nodes, Initializer: initializers,
 			Input: []*pb.ValueInfoProto{port("x", 3, 32, 32)}, Output: []*pb.ValueInfoProto{port("y", 10)}},
@@ -45,7 +46,8 @@ func modelFile(t *testing.T, name string, nodes []*pb.NodeProto, initializers ..
 }
 
 func node(op, name, inputs, outputs string, attributes ...*pb.AttributeProto) *pb.NodeProto {
-	n := &pb.NodeProto{OpType: proto.String(op), Input: strings.Fields(inputs), Output: strings.Fields(outputs), Attribute: attributes}
+	n := &pb.NodeProto{OpType: proto.String(op), Input: strings.Fields(inputs), Output: strings.Fields(outputs),
+		Attribute: attributes}
 	if name != "" {
 		n.Name = proto.String(name)
 	}
@@ -58,12 +60,14 @@ func TestUnsupportedModel(t *testing.T) {
 	testinput.Runtime(t)
 	custom := node("Warp", "", "b", "c")
 	custom.Domain = proto.String("com.acme")
-	branch := &pb.AttributeProto{Name: proto.String("then_branch"), Type: pb.AttributeProto_GRAPH.Enum(), G: &pb.GraphProto{}}
+	branch := &pb.AttributeProto{Name: proto.String("then_branch"), Type: pb.AttributeProto_GRAPH.Enum(),
+		G: &pb.GraphProto{}}
 	path := modelFile(t, "grid.onnx", []*pb.NodeProto{
 		node("Relu", "first", "x", "a"), node("GridSample", "/a/GridSample", "a x", "b"), custom,
 		node("GridSample", "/b/GridSample", "c x", "d"), node("If", "choice", "d", "e", branch),
 		node("Flatten", "", "e", "f"), node("MatMul", "", "f w", "y"),
-	}, &pb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(1), Dims: []int64{3072, 10}, FloatData: make([]float32, 30720)})
+	}, &pb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(1), Dims: []int64{3072, 10},
+		FloatData: make([]float32, 30720)})
 	names := []string{
 		`GridSample (operator set 16) at node 1 "/a/GridSample", node 3 "/b/GridSample"`,
 		`com.acme.Warp (version 2 of com.acme) at node 2 "c"`,
@@ -104,7 +108,8 @@ suites: {s: {dataset: d, models: [m], attacks: [a]}}
 			}
 			continue
 		}
-		for _, want := range []string{"opset", "x [N 3 32 32]", "Relu ×1", "not supported", "node 3 \"/b/GridSample\"\n"} {
+		for _, want := range []string{"opset", "x [N 3 32 32]", "Relu ×1", "not supported",
+			"node 3 \"/b/GridSample\"\n"} {
 			if !strings.Contains(stdout, want) {
 				t.Errorf("%s: no %q in\n%s", args, want, stdout)
 			}
@@ -127,7 +132,8 @@ func TestNotices(t *testing.T) {
 	}, half, scale)
 	out := t.TempDir()
 	for _, args := range [][]string{
-		{"inspect", path}, {"split", path, "--out", out}, {"grad", path, "--out", filepath.Join(out, "g.onnx")}, {"doctor", path},
+		{"inspect", path}, {"split", path, "--out", out}, {"grad", path, "--out", filepath.Join(out, "g.onnx")},
+		{"doctor", path},
 	} {
 		code, stdout, stderr := call(args...)
 		if code != exitOK {

@@ -57,7 +57,9 @@ func tinyEmbedding(t *testing.T, path string, state ...int64) {
 		code := b.Op("Relu", b.OpWith("Conv", pads, x, b.Const(weights(4, state[0], 3, 3))))
 		b.Output("embedding", b.Op("Add", x, b.OpWith("Conv", pads, code, b.Const(weights(state[0], 4, 3, 3)))))
 	} else {
-		b.Output("embedding", b.Op("Add", x, b.Op("MatMul", b.Op("Elu", b.Op("MatMul", x, b.Const(weights(state[0], 8)))), b.Const(weights(8, state[0])))))
+		b.Output("embedding", b.Op("Add", x,
+			b.Op("MatMul", b.Op("Elu", b.Op("MatMul", x, b.Const(weights(state[0], 8)))),
+				b.Const(weights(8, state[0])))))
 	}
 	if err := b.Err(); err != nil {
 		t.Fatal(err)

@@ -28,15 +28,18 @@ type paperRun struct {
 }
 
 var paperRuns = []paperRun{
-	{"rn-18", false, "cifar10", []string{"fcn", "segnet", "denoising"}, 512, []string{"table5", "table6", "table7"}, 3*4 + 4*4 + 2*3},
+	{"rn-18", false, "cifar10", []string{"fcn", "segnet", "denoising"}, 512, []string{"table5", "table6", "table7"},
+		3*4 + 4*4 + 2*3},
 	{"efficientnet-b0", false, "tiny-imagenet", []string{"segnet"}, 1280, []string{"table4"}, 2 * 4},
 	{"rn-18", true, "cifar10", []string{"fcn"}, 512, []string{"table2-standard", "table2-robust"}, 2 * 2 * 4},
 	{"rn-34", true, "cifar10", []string{"fcn", "segnet", "denoising"}, 512,
 		[]string{"table2-standard", "table2-robust", "table5", "table6", "table7"}, 2*2*4 + 3*4 + 4*4 + 2*3},
 	{"rn-50", true, "cifar10", []string{"fcn", "segnet", "denoising"}, 2048,
 		[]string{"table2-standard", "table2-robust", "table5", "table6", "table7"}, 2*2*4 + 3*4 + 4*4 + 2*3},
-	{"wrn-28-8", true, "cifar10", []string{"fcn"}, 512, []string{"table2-standard", "table2-robust", "table6"}, 2*2*4 + 4*4},
-	{"wrn-34-8", true, "cifar10", []string{"fcn"}, 512, []string{"table2-standard", "table2-robust", "table6"}, 2*2*4 + 4*4},
+	{"wrn-28-8", true, "cifar10", []string{"fcn"}, 512, []string{"table2-standard", "table2-robust", "table6"}, 2*2*4 +
+		4*4},
+	{"wrn-34-8", true, "cifar10", []string{"fcn"}, 512, []string{"table2-standard", "table2-robust", "table6"}, 2*2*4 +
+		4*4},
 	{"wrn-28-10", true, "cifar100", []string{"fcn"}, 640, []string{"table3"}, 2 * 4},
 	{"wrn-34-10", true, "cifar100", []string{"fcn"}, 640, []string{"table3"}, 2 * 4},
 	{"wrn-76-10", true, "cifar100", []string{"fcn"}, 640, []string{"table3"}, 2 * 4},
@@ -45,7 +48,8 @@ var paperRuns = []paperRun{
 }
 
 // trainings are how the networks of a suite were trained.
-var trainings = map[string][]string{"table2-standard": {"standard"}, "table2-robust": {"robust"}, "table3": {"robust"}, "table4": {"standard"},
+var trainings = map[string][]string{"table2-standard": {"standard"}, "table2-robust": {"robust"}, "table3": {"robust"},
+	"table4": {"standard"},
 	"table5": {"standard"}, "table6": {"standard", "robust"}, "table7": {"robust"}}
 
 // The tables' suites run from end to end on their own architectures: weights drawn from
@@ -90,7 +94,8 @@ func (c paperRun) run(t *testing.T) {
 	set := c.images(t, dir, []int{0, 0, 0})
 	c.images(t, dir, answers(t, file, all[0], set, 3)) // a random network is right about its own answers
 
-	args := append(withSuites(c.suites...), "--config", file, "--limit", "2", "--quiet", "--set", "runtime.winograd=false", "--out", filepath.Join(dir, "out"))
+	args := append(withSuites(c.suites...), "--config", file, "--limit", "2", "--quiet", "--set",
+		"runtime.winograd=false", "--out", filepath.Join(dir, "out"))
 	for _, s := range c.suites {
 		args = append(args, "--set", "suites."+s+".models=["+strings.Join(models[s], ", ")+"]")
 	}
@@ -131,12 +136,14 @@ func (c paperRun) budgets() (sets []string) {
 	}
 	for _, a := range []string{"aa-linf", "aa-l2", "aa-l1"} {
 		sets = append(sets, "attacks."+a+suffix+".version=custom", "attacks."+a+suffix+".steps=2",
-			"attacks."+a+suffix+".components=[{kind: apgd-ce, restarts: 1}, {kind: apgd-t, targets: 2}, {kind: fab-t, targets: 2, restarts: 1}, {kind: square, queries: 10}]")
+			"attacks."+a+suffix+".components=[{kind: apgd-ce, restarts: 1}, {kind: apgd-t, targets: 2}, "+
+				"{kind: fab-t, targets: 2, restarts: 1}, {kind: square, queries: 10}]")
 	}
 	if slices.Contains(c.suites, "table7") {
 		sets = append(sets, "attacks.pgd-20.steps=2")
 	}
-	controls := map[string][]string{"table5": {"cifar10", "cifar10-segnet"}, "table6": {"cifar10-linear"}, "table7": nil}
+	controls := map[string][]string{"table5": {"cifar10", "cifar10-segnet"}, "table6": {"cifar10-linear"},
+		"table7": nil}
 	var used []string
 	for _, s := range c.suites {
 		list, known := controls[s]

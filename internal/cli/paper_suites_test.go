@@ -33,7 +33,8 @@ func TestPaperSuitesDryRun(t *testing.T) {
 	t.Chdir(t.TempDir()) // the config is the one that is built in
 	text := done(t, append(withSuites(tableSuites...), "--dry-run")...)
 	head := regexp.MustCompile(`^suite (\S+), model (\S+), 10000 images of \S+, (\S+)$`)
-	attacked := regexp.MustCompile(`^  \S+ +defenses: (.+); (\S+)/1, (\S+), epsilon (\S+): at most \S+ forward, \S+ backward`)
+	attacked := regexp.MustCompile(`^  \S+ +defenses: (.+); (\S+)/1, (\S+), epsilon (\S+): ` +
+		`at most \S+ forward, \S+ backward`)
 	clean := regexp.MustCompile(`^  none \(clean\) +defenses: (.+)$`)
 	type cell struct{ suite, model, attack string }
 	found, suite, model := map[cell][]string{}, "", ""
@@ -50,7 +51,8 @@ func TestPaperSuitesDryRun(t *testing.T) {
 		} else if m := clean.FindStringSubmatch(line); m != nil {
 			found[cell{suite, model, "none"}] = strings.Split(m[1], ", ")
 		} else if m := attacked.FindStringSubmatch(line); m != nil {
-			found[cell{suite, model, strings.TrimSuffix(m[2], "-standard") + " " + m[3] + " " + m[4]}] = strings.Split(m[1], ", ")
+			found[cell{suite, model, strings.TrimSuffix(m[2], "-standard") + " " + m[3] + " " +
+				m[4]}] = strings.Split(m[1], ", ")
 		}
 	}
 	cells, extras := 0, 0
@@ -86,7 +88,8 @@ func TestPaperSuitesDryRun(t *testing.T) {
 		t.Errorf("%d cells and %d extras, want 125 and 12; besides the paper's: %v", cells, extras, found)
 	}
 	for suite, want := range map[string]string{
-		"table2-standard": "40 cells, 40 of the 40", "table2-robust": "40 cells, 40 of the 40", "table3": "24 cells, 24 of the 24",
+		"table2-standard": "40 cells, 40 of the 40", "table2-robust": "40 cells, 40 of the 40",
+		"table3": "24 cells, 24 of the 24",
 		"table4": "24 cells, 24 of the 24", "table5": "36 cells, 24 of the 24", "table6": "80 cells, 80 of the 80",
 		"table7": "18 cells, 18 of the 18",
 	} {
@@ -132,13 +135,15 @@ func TestPaperSuitesMissing(t *testing.T) {
 		}
 		put(t, path, nil)
 	}
-	if code, list, stderr := call(append(withSuites(tableSuites...), "--limit", "2")...); code == exitOK || list != "" ||
+	if code, list, stderr := call(append(withSuites(tableSuites...), "--limit", "2")...); code == exitOK ||
+		list != "" ||
 		strings.Contains(stderr, "missing:") {
 		t.Errorf("with empty files at all places: exit %d\n%s%s", code, list, stderr)
 	}
 
 	// The commands are those of the scripts.
-	scripts := read(t, filepath.Join(root, "scripts/train.py")) + read(t, filepath.Join(root, "scripts/export.py")) // shared arguments
+	scripts := read(t, filepath.Join(root, "scripts/train.py")) +
+		read(t, filepath.Join(root, "scripts/export.py")) // shared arguments
 	commands := regexp.MustCompile(`python3 scripts/train.py .+`).FindAllString(list, -1)
 	if len(commands) != 16 {
 		t.Errorf("%d networks are trained, want 16", len(commands))

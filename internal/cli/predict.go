@@ -129,7 +129,8 @@ func (f *dataFlags) pictures(u *harness.Use, limit int) (*pictures, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := dataset.Open(dataset.Spec{Format: format, Path: filepath.ToSlash(filepath.Clean(f.data))}, config.Folder("."), limit)
+	d, err := dataset.Open(dataset.Spec{Format: format, Path: filepath.ToSlash(filepath.Clean(f.data))},
+		config.Folder("."), limit)
 	if err != nil {
 		return nil, err
 	}

@@ -85,11 +85,13 @@ func readResults(dir string) (*result.File, []result.Record, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
 	}
-	if file.Gallery, err = result.ReadGallery(filepath.Join(dir, "gallery.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if file.Gallery, err = result.ReadGallery(filepath.Join(dir, "gallery.json")); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
 	}
 	if g := file.Gallery; g != nil && g.ConfigSHA256 != file.ConfigSHA256 {
-		return nil, nil, fmt.Errorf("%s is of another run than the results.json beside it; remove it or run again", filepath.Join(dir, "gallery.json"))
+		return nil, nil, fmt.Errorf("%s is of another run than the results.json beside it; remove it or run again",
+			filepath.Join(dir, "gallery.json"))
 	}
 	return file, records, nil
 }

@@ -21,10 +21,13 @@ func TestReportGallery(t *testing.T) {
 	}
 	p, norm, epsilon := picture.Bytes(), "l2", 0.5
 	file := &result.File{Schema: result.Schema, ConfigSHA256: "ab", Cells: []result.Cell{
-		{Suite: "s", Model: "m", Defense: "none", Mode: "oblivious", Attack: "none", N: 1, Correct: 1, Accuracy: 1, Verdicts: "1"},
-		{Suite: "s", Model: "m", Defense: "none", Mode: "oblivious", Attack: "pgd", Norm: &norm, Epsilon: &epsilon, N: 1, Verdicts: "0"},
+		{Suite: "s", Model: "m", Defense: "none", Mode: "oblivious", Attack: "none", N: 1, Correct: 1, Accuracy: 1,
+			Verdicts: "1"},
+		{Suite: "s", Model: "m", Defense: "none", Mode: "oblivious", Attack: "pgd", Norm: &norm, Epsilon: &epsilon,
+			N: 1, Verdicts: "0"},
 	}}
-	pictures := result.GalleryPictures{Width: 2, Height: 2, Clean: p, Adversarial: p, Perturbation: p, Magnification: 15}
+	pictures := result.GalleryPictures{Width: 2, Height: 2, Clean: p, Adversarial: p, Perturbation: p,
+		Magnification: 15}
 	gallery := &result.Gallery{Schema: result.GallerySchema, ConfigSHA256: "ab", Cases: []result.GalleryCase{
 		{Suite: "s", Model: "m", Defense: "none", Attack: "pgd", Norm: norm, Epsilon: epsilon, Kind: result.Broken,
 			LabelName: "<script>", Pictures: pictures},
@@ -45,7 +48,8 @@ func TestReportGallery(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := render()
-	if !strings.Contains(page, "Broken: image 0, &lt;script&gt;") || strings.Count(page, "data:image/png;base64,") != 3 {
+	if !strings.Contains(page, "Broken: image 0, &lt;script&gt;") ||
+		strings.Count(page, "data:image/png;base64,") != 3 {
 		t.Error("no gallery, or its pictures are missing")
 	}
 	gallery.ConfigSHA256 = "cd"

@@ -46,10 +46,12 @@ and reports go to --out; cells that are done are kept whatever ends the run.`,
 	to.config(&f.config)
 	f.scaleFlags.addConfigs(to)
 	f.outputFlags.add(to)
-	to.texts(&f.suites, "suite", "suite to run; may be repeated (default: the config's default_suites)", g.ofConfig(suiteNames, 0))
+	to.texts(&f.suites, "suite", "suite to run; may be repeated (default: the config's default_suites)",
+		g.ofConfig(suiteNames, 0))
 	to.sets(&f.sets, g, "attacks.NAME.key=value")
-	to.on(&f.dryRun, "dry-run", "print the cells and the passes that the attacks need at most; run nothing, need no file")
-	to.texts(&f.rates, "rate", "with --dry-run, for hours: [MODEL=]N, passes of one image a second; may be repeated", noFiles)
+	to.on(&f.dryRun, "dry-run", "print the cells and the most passes that the attacks need; run nothing, need no file")
+	to.texts(&f.rates, "rate", "with --dry-run, for hours: [MODEL=]N, passes of one image a second; may be repeated",
+		noFiles)
 	return c
 }
 
@@ -170,7 +172,8 @@ func parseRates(args []string, cfg *config.Config) (map[string]float64, error) {
 		rate, err := strconv.ParseFloat(text, 64)
 		switch {
 		case err != nil || !(rate > 0) || rate > 1e12:
-			return nil, usage("--rate %s: N in [MODEL=]N must be a number above 0, the passes of one image a second", arg)
+			return nil, usage("--rate %s: N in [MODEL=]N must be a number above 0, the passes of one image a second",
+				arg)
 		case named && cfg.Model(model) == nil:
 			return nil, usage("--rate %s: no suite that was selected has a model %q", arg, model)
 		case rates[model] > 0:
@@ -198,7 +201,8 @@ func missingFiles(cfg *config.Config, missing []harness.Missing) error {
 		where = string(folder)
 	}
 	text = fmt.Sprintf("missing: %s; the list above says what belongs there, paths being relative to %s", text, where)
-	if slices.ContainsFunc(cfg.Suites, func(s config.Suite) bool { return s.Published != nil && s.Published.Table != "" }) {
+	if slices.ContainsFunc(cfg.Suites,
+		func(s config.Suite) bool { return s.Published != nil && s.Published.Table != "" }) {
 		text += "; docs/paper.md tells how to reproduce the paper's tables"
 	}
 	return usage("%s", text)

@@ -61,8 +61,10 @@ func items(list any) (out []schemaNode) {
 func TestRunsObeyTheSchemas(t *testing.T) {
 	testinput.Runtime(t)
 	for name, args := range map[string]string{
-		"oblivious": `run --limit 3 --suite bundled --set suites.bundled.attacks=[pgd-20] --set suites.bundled.models=[preact-robust]
-			--set seeds=2 --set suites.bundled.published={preact-robust:{none:[90,80]}} --set suites.bundled.solver={images:1}`,
+		"oblivious": `run --limit 3 --suite bundled --set suites.bundled.attacks=[pgd-20]
+			--set suites.bundled.models=[preact-robust]
+			--set seeds=2 --set suites.bundled.published={preact-robust:{none:[90,80]}}
+			--set suites.bundled.solver={images:1}`,
 		"white box": `run --limit 2 --suite greedy-through --set suites.greedy-through.attacks=[pgd-20]
 			--set suites.greedy-through.models=[preact-robust]`,
 		"attack": `attack models/zoo/preact_robust.onnx --data models/zoo/shapes10/test.bin --norm l2 --attack fab

@@ -27,8 +27,9 @@ func theoryCommand() *cobra.Command {
 behind a manifold projection, Proposition 1, Theorems 1 and 2, and the curvature of
 the manifolds. It prints a table of checks, writes it with figures to --out, and exits
 with 1 when a check fails. No model, no data and no ONNX Runtime are needed.`,
-		Example: "  selfheal theory                          # under a minute: the table, theory/theory.html\n  selfheal theory --out out --seed 7 --quick",
-		Args:    exactly(0, "no argument"),
+		Example: `  selfheal theory                          # under a minute: the table, theory/theory.html
+  selfheal theory --out out --seed 7 --quick`,
+		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !quiet {
 				o.Progress = func(name string) { fmt.Fprintf(c.ErrOrStderr(), "theory: %s\n", name) }

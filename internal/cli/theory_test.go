@@ -21,7 +21,8 @@ func TestTheory(t *testing.T) {
 		t.Fatalf("exit %d, progress:\n%s", code, stderr)
 	}
 	for _, want := range []string{
-		"theorem 1\n", "orthogonal layers", "± 1e-09 ", "checks pass\n", "report: " + filepath.Join(out, "theory.html") + "\n",
+		"theorem 1\n", "orthogonal layers", "± 1e-09 ", "checks pass\n", "report: " +
+			filepath.Join(out, "theory.html") + "\n",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("printed no %q:\n%s", want, stdout)
@@ -37,7 +38,8 @@ func TestTheory(t *testing.T) {
 		Checks []struct{ Pass bool }
 		First  struct{ Points []any } `json:"theorem_1"`
 	}](t, read(t, filepath.Join(out, "theory.json")))
-	if file.Schema != "selfheal.theory/1" || file.Seed != 3 || !file.Quick || len(file.Checks) < 30 || len(file.First.Points) == 0 {
+	if file.Schema != "selfheal.theory/1" || file.Seed != 3 || !file.Quick || len(file.Checks) < 30 ||
+		len(file.First.Points) == 0 {
 		t.Errorf("theory.json: %+v", file)
 	}
 	for _, name := range []string{"linear-defence", "margins", "proposition-1", "theorem-1", "theorem-2", "curvature"} {

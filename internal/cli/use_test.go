@@ -109,7 +109,8 @@ func usePredict(t *testing.T, dir, cfg string, records []result.Record) {
 		}
 	}
 	head := func(args ...string) (string, int) {
-		table := strings.Split(done(t, append(append([]string{"predict", "--model", "robust"}, args...), paths...)...), "\n")
+		table := strings.Split(done(t, append(append([]string{"predict", "--model", "robust"}, args...), paths...)...),
+			"\n")
 		return strings.Join(strings.Fields(table[0]), " "), len(table)
 	}
 	if got, lines := head(use...); got != "image predicted margin healed healed margin" || lines != 6 {
@@ -136,7 +137,8 @@ func useVerify(t *testing.T, dir, cfg, out string, cells []result.Cell) {
 		saved = files[0]
 		v := fromJSON[harness.Verification](t, done(t, append(slices.Clone(base),
 			"--json", "--control", c.Defense, "--adversarial", saved, "--epsilon", fmt.Sprint(*c.Epsilon))...))
-		if v.Verdicts != c.Verdicts || v.MaxNorm != c.MaxNorm || v.CI95 != c.CI95 || v.Defense != c.Defense || len(v.Outside) != 0 {
+		if v.Verdicts != c.Verdicts || v.MaxNorm != c.MaxNorm || v.CI95 != c.CI95 || v.Defense != c.Defense ||
+			len(v.Outside) != 0 {
 			t.Errorf("%s at %v: %+v, the run's cell is %+v", c.Defense, *c.Epsilon, v, c)
 		}
 		checked++
@@ -158,7 +160,8 @@ func useVerify(t *testing.T, dir, cfg, out string, cells []result.Cell) {
 	path := filepath.Join(dir, "tampered.npz")
 	base = append(base, "--adversarial", path, "--epsilon", "6/255")
 	writeNPZ(t, path, shape, map[string][]float32{"x_adv": x, "other": make([]float32, len(x))})
-	refused(t, exitFailed, "4 of 12 images leave the ball or the box; image 5: its perturbation has linf norm 0.05", base...)
+	refused(t, exitFailed, "4 of 12 images leave the ball or the box; image 5: its perturbation has linf norm 0.05",
+		base...)
 	_, stdout, _ := call(base...)
 	for _, want := range []string{
 		"outside ball or box  4\n", "above epsilon 6/255", "1 of its 3072 values lie outside [0,1], by up to 0.25\n",
@@ -212,7 +215,8 @@ func useExport(t *testing.T, dir, cfg string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m := g.Meta; m["control"] != name || m["model_sha256"] != model.SHA256 || m["solver"] == "" || m["selfheal"] != harness.Version {
+		if m := g.Meta; m["control"] != name || m["model_sha256"] != model.SHA256 || m["solver"] == "" ||
+			m["selfheal"] != harness.Version {
 			t.Errorf("metadata %v", g.Meta)
 		}
 		session, err := ort.Open(name, data)
@@ -224,10 +228,12 @@ func useExport(t *testing.T, dir, cfg string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, p := range predicted(t, "--config", cfg, "--control", name, "--data", testImages, "--limit", fmt.Sprint(n)) {
+		for i, p := range predicted(t, "--config", cfg, "--control", name, "--data", testImages, "--limit",
+			fmt.Sprint(n)) {
 			z := out[0].Data[10*i : 10*i+10]
 			sorted := slices.Sorted(slices.Values(z))
-			margin, size := float64(sorted[9]-sorted[8]), math.Max(math.Abs(float64(sorted[9])), math.Abs(float64(sorted[0])))
+			margin, size := float64(sorted[9]-sorted[8]),
+				math.Max(math.Abs(float64(sorted[9])), math.Abs(float64(sorted[0])))
 			if z[*p.HealedPredicted] != sorted[9] || math.Abs(margin-*p.HealedMargin) > 2e-5*size {
 				t.Errorf("%s, image %d: margin %v; predict says %+v", name, i, margin, p)
 			}

@@ -31,7 +31,7 @@ func verifyCommand(g *globals) *cobra.Command {
 asks the model about them, or with --control the controlled network. FILE holds the
 images of the data set in its order, float32 [N, C, H, W]: .npy, or .npz with an array
 x_adv or adversarial, or only one. The exit code is 1 when an image leaves ball or box.`,
-		Example: `  selfheal verify --adversarial adversarial.npy --config my.yaml --model mine --dataset test --attack aa-linf
+		Example: `  selfheal verify --adversarial x.npy --config my.yaml --model mine --dataset test --attack aa-linf
   selfheal verify --adversarial x.npz --model preact-robust --dataset shapes10 --attack aa-l2 --control msa --limit 50`,
 		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error { return f.verify(c, g) },
@@ -60,7 +60,8 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals) error {
 			return usage("--epsilon must be a number above 0, such as 0.5 or 8/255, not %q", f.epsilon)
 		}
 	}
-	claim.Shape, claim.Images, err = dataset.ReadArray(config.Folder("."), filepath.ToSlash(f.adversarial), "x_adv", "adversarial")
+	claim.Shape, claim.Images, err = dataset.ReadArray(config.Folder("."), filepath.ToSlash(f.adversarial), "x_adv",
+		"adversarial")
 	if err != nil {
 		return usage("--adversarial %s: %w", f.adversarial, systemError(err))
 	}
@@ -80,7 +81,8 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals) error {
 	}
 	if err == nil && len(v.Outside) > 0 {
 		first := v.Outside[0]
-		err = fmt.Errorf("%s: %d of %d images leave the ball or the box; image %d: %s", f.adversarial, len(v.Outside), v.N, first.Image, first.Problem)
+		err = fmt.Errorf("%s: %d of %d images leave the ball or the box; image %d: %s", f.adversarial, len(v.Outside),
+			v.N, first.Image, first.Problem)
 	}
 	return err
 }
@@ -109,6 +111,7 @@ func printVerification(c *cobra.Command, v *harness.Verification) error {
 	if len(v.Outside) > 0 {
 		others = " others"
 	}
-	fmt.Fprintf(w, "robust accuracy\t%.1f %% of %d%s, 95 %% interval %.1f to %.1f\n", 100*v.Accuracy, v.Judged, others, 100*v.CI95[0], 100*v.CI95[1])
+	fmt.Fprintf(w, "robust accuracy\t%.1f %% of %d%s, 95 %% interval %.1f to %.1f\n", 100*v.Accuracy, v.Judged, others,
+		100*v.CI95[0], 100*v.CI95[1])
 	return w.Flush()
 }

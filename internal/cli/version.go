@@ -71,21 +71,17 @@ recipes and file layouts. A recipe's version rises when its numbers may change.`
 }
 
 func readVersion(c *cobra.Command, g *globals) (version, error) {
-	v := version{
-		Selfheal: harness.Version,
-		Go:       runtime.Version(),
-		OS:       runtime.GOOS,
-		Arch:     runtime.GOARCH,
-		Config:   config.Version,
-		Schemas:  []string{result.Schema, result.GallerySchema, gate.Schema},
-	}
+	v := version{Selfheal: harness.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
+		Config:  config.Version,
+		Schemas: []string{result.Schema, result.GallerySchema, gate.Schema}}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v.built(info.Settings)
 	}
 	if err := ort.Init(c.Context(), ort.Options{Library: g.library, Offline: true}); err != nil {
 		v.ONNXRuntime.Problem = strings.Join(strings.Fields(err.Error()), " ")
 	} else {
-		v.ONNXRuntime = installedRuntime{Found: true, Version: ort.Version(), Library: ort.LibraryPath(), Origin: g.origin()}
+		v.ONNXRuntime = installedRuntime{Found: true, Version: ort.Version(), Library: ort.LibraryPath(),
+			Origin: g.origin()}
 	}
 	var err error
 	v.Recipes, err = recipes()
@@ -106,22 +102,23 @@ func (v *version) built(settings []debug.BuildSetting) {
 	}
 }
 
-// recipes are the names that attacks' images go by in results, in the table's order.
-func recipes() (names []string, err error) {
-	for _, s := range attacks.Specs {
-		setups := []attacks.Setup{{Kind: s.Kind, Norm: attacks.L2}}
-		if s.Versions != nil {
+// recipes are the names that attacks' images go by in results, in the config's order.
+func recipes() ([]string, error) {
+	var names []string
+	for _, spec := range attacks.Specs {
+		setups := []attacks.Setup{{Kind: spec.Kind}}
+		if spec.Versions != nil {
 			setups = nil
 		}
-		for _, v := range s.Versions {
-			setup := attacks.Setup{Kind: s.Kind, Version: v.Name, Norm: attacks.L2}
-			if v.Listed() { // whatever its components are
-				setup.Components = []attacks.Component{{Kind: "apgd-ce"}}
+		for _, v := range spec.Versions {
+			s := attacks.Setup{Kind: spec.Kind, Version: v.Name}
+			if v.Listed() {
+				s.Components = []attacks.Component{{Kind: "apgd-ce"}}
 			}
-			setups = append(setups, setup)
+			setups = append(setups, s)
 		}
-		for _, setup := range setups {
-			d, err := setup.Describe()
+		for _, s := range setups {
+			d, err := s.Describe()
 			if err != nil {
 				return nil, err
 			}

@@ -16,15 +16,18 @@ import (
 func TestVersion(t *testing.T) {
 	testinput.Runtime(t)
 	v := fromJSON[version](t, done(t, "version", "--json"))
-	if v.Selfheal != harness.Version || !strings.HasPrefix(v.Go, "go1.") || v.OS == "" || v.Arch == "" || v.Config != 1 ||
-		!v.ONNXRuntime.Found || v.ONNXRuntime.Version == "" || v.ONNXRuntime.Origin == "" || v.ONNXRuntime.Problem != "" {
+	if v.Selfheal != harness.Version || !strings.HasPrefix(v.Go, "go1.") || v.OS == "" || v.Arch == "" ||
+		v.Config != 1 ||
+		!v.ONNXRuntime.Found || v.ONNXRuntime.Version == "" || v.ONNXRuntime.Origin == "" ||
+		v.ONNXRuntime.Problem != "" {
 		t.Errorf("%+v", v)
 	}
 	if _, err := os.Stat(v.ONNXRuntime.Library); err != nil {
 		t.Error(err)
 	}
 	want := []string{"autoattack-standard/1", "autoattack-plus/1", "autoattack-rand/1", "autoattack-custom/1",
-		"autoattack-quick/1", "apgd-ce/1", "apgd-dlr/1", "apgd-t/1", "fab/1", "fab-t/1", "square/1", "pgd/1", "fgsm/1", "bisection/1"}
+		"autoattack-quick/1", "apgd-ce/1", "apgd-dlr/1", "apgd-t/1", "fab/1", "fab-t/1", "square/1", "pgd/1", "fgsm/1",
+		"bisection/1"}
 	if !slices.Equal(v.Recipes, want) {
 		t.Errorf("recipes %v, want %v", v.Recipes, want)
 	}

@@ -38,7 +38,8 @@ func (j job) bash(script string, env ...string) (stdout string, code int) {
 	c := exec.Command("bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script)
 	c.Dir = j.dir
 	in := func(name string) string { return filepath.Join(j.dir, name) }
-	c.Env = append([]string{"PATH=" + in("bin") + ":" + os.Getenv("PATH"), "HOME=" + j.dir, "RUNNER_TEMP=" + j.dir, "OUT=out",
+	c.Env = append([]string{"PATH=" + in("bin") + ":" + os.Getenv("PATH"), "HOME=" + j.dir, "RUNNER_TEMP=" + j.dir,
+		"OUT=out",
 		"GITHUB_OUTPUT=" + in("outputs"), "GITHUB_STEP_SUMMARY=" + in("summary"), "GITHUB_PATH=" + in("path")}, env...)
 	out, _ := c.Output()
 	return string(out), c.ProcessState.ExitCode()
@@ -65,7 +66,8 @@ func TestActionGate(t *testing.T) {
 		{2, "warn", 0, "::warning title=selfheal check, inconclusive::INCONCLUSIVE: 50%25 of it", "inconclusive", ""},
 		{2, "fail", 2, "::error title=selfheal check, inconclusive::INCONCLUSIVE: 50%25 of it", "inconclusive", ""},
 		{2, "warn", 3, "::error title=selfheal check, refused::goroutine 1", "refused", "goroutine 1"}, // a breakdown
-		{3, "warn", 3, "::error title=selfheal check, refused::selfheal: other images", "refused", "selfheal: other images"},
+		{3, "warn", 3, "::error title=selfheal check, refused::selfheal: other images", "refused",
+			"selfheal: other images"},
 		{137, "warn", 137, "::error title=selfheal check, refused::SAID: 50%25 of it", "refused", ""},
 	} {
 		says := fmt.Sprintf("printf '%%s' \"$TABLE\"; echo '| table |' > out/gate.md; exit %d", c.code)
@@ -78,14 +80,16 @@ func TestActionGate(t *testing.T) {
 		}
 		j := newJob(t, says)
 		put(t, filepath.Join(j.dir, "out", "gate.md"), "an earlier job's\n")
-		out, exit := j.bash(gate, "TABLE="+table, "CONFIG=my config.yaml", "SETS=gate.alpha=0.1\n\ngate.max_drop=0.03\n",
+		out, exit := j.bash(gate, "TABLE="+table, "CONFIG=my config.yaml",
+			"SETS=gate.alpha=0.1\n\ngate.max_drop=0.03\n",
 			"BASELINE=base.json", "INCONCLUSIVE="+c.inconclusive, "NEW_MODEL=true")
 		name := fmt.Sprintf("check ends with %d, inconclusive: %s", c.code, c.inconclusive)
 		if exit != c.exit {
 			t.Errorf("%s: the step ends with %d, want %d\n%s", name, exit, c.exit, out)
 		}
 		last := out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:]
-		if strings.TrimSpace(last) != c.annotation || len(regexp.MustCompile("::(notice|error|warning)").FindAllString(out, -1)) != 1 {
+		if strings.TrimSpace(last) != c.annotation ||
+			len(regexp.MustCompile("::(notice|error|warning)").FindAllString(out, -1)) != 1 {
 			t.Errorf("%s: it says\n%swant %s", name, out, c.annotation)
 		}
 		said := c.code
@@ -98,8 +102,9 @@ func TestActionGate(t *testing.T) {
 		if want := map[bool]string{true: "", false: "| table |\n"}[c.complain != ""]; j.file("summary") != want {
 			t.Errorf("%s: summary %q, want %q", name, j.file("summary"), want)
 		}
-		if want := "check\n--baseline\nbase.json\n--junit\nout/junit.xml\n--markdown\nout/gate.md\n--config\nmy config.yaml\n" +
-			"--set\ngate.alpha=0.1\n--set\ngate.max_drop=0.03\n--new-model\nout\n"; j.file("called") != want {
+		want := "check\n--baseline\nbase.json\n--junit\nout/junit.xml\n--markdown\nout/gate.md\n" +
+			"--config\nmy config.yaml\n--set\ngate.alpha=0.1\n--set\ngate.max_drop=0.03\n--new-model\nout\n"
+		if j.file("called") != want {
 			t.Errorf("%s: called with %q", name, j.file("called"))
 		}
 	}
@@ -110,12 +115,15 @@ func TestActionGate(t *testing.T) {
 			want += "--config\nconfig.yaml\n--set\ngate.alpha=0.1\n"
 			put(t, filepath.Join(j.dir, "config.yaml"), "")
 		}
-		out, exit := j.bash(gate, "INCONCLUSIVE=warn", "CONFIG=", "SETS=gate.alpha=0.1", "BASELINE=b", "NEW_MODEL=false")
+		out, exit := j.bash(gate, "INCONCLUSIVE=warn", "CONFIG=", "SETS=gate.alpha=0.1", "BASELINE=b",
+			"NEW_MODEL=false")
 		if exit != 0 || j.file("called") != want+"out\n" {
-			t.Errorf("no config given, config.yaml is there %v: exit %d, called with %q\n%s", here, exit, j.file("called"), out)
+			t.Errorf("no config given, config.yaml is there %v: exit %d, called with %q\n%s", here, exit,
+				j.file("called"), out)
 		}
 	}
-	out, exit := newJob(t, "exit 0").bash(gate, "INCONCLUSIVE=maybe", "CONFIG=", "SETS=", "BASELINE=b", "NEW_MODEL=false")
+	out, exit := newJob(t, "exit 0").bash(gate, "INCONCLUSIVE=maybe", "CONFIG=", "SETS=", "BASELINE=b",
+		"NEW_MODEL=false")
 	if exit != 3 || !strings.Contains(out, "::error") {
 		t.Errorf("inconclusive: maybe ends with %d\n%s", exit, out)
 	}
@@ -127,7 +135,8 @@ func TestActionRun(t *testing.T) {
 	t.Parallel()
 	j := newJob(t, "exit ${CODE:-0}")
 	run := script(t, "Run")
-	if out, exit := j.bash(run, "CONFIG=my config.yaml", "SUITES=one\n$(touch broken)\n", "LIMIT=5", "SETS=seed=1"); exit != 0 {
+	if out, exit := j.bash(run, "CONFIG=my config.yaml", "SUITES=one\n$(touch broken)\n", "LIMIT=5",
+		"SETS=seed=1"); exit != 0 {
 		t.Errorf("exit %d\n%s", exit, out)
 	}
 	if want := "run\n--out\nout\n--quiet\n--config\nmy config.yaml\n--limit\n5\n--suite\none\n" +
@@ -152,13 +161,16 @@ func TestActionRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, exit := j.bash(script(t, "Find the caches"), "SOURCE="+here, "GOCACHE=/build", "GOMODCACHE=/mod", "XDG_CACHE_HOME=/caches")
-	want := regexp.MustCompile(`^sum=[0-9a-f]{40,}\npaths<<END_OF_PATHS\n/caches/selfheal\n/build\n/mod\nEND_OF_PATHS\n$`)
+	out, exit := j.bash(script(t, "Find the caches"), "SOURCE="+here, "GOCACHE=/build", "GOMODCACHE=/mod",
+		"XDG_CACHE_HOME=/caches")
+	want := regexp.MustCompile(`^sum=[0-9a-f]{40,}\npaths<<END_OF_PATHS\n` +
+		`/caches/selfheal\n/build\n/mod\nEND_OF_PATHS\n$`)
 	if exit != 0 || !want.MatchString(j.file("outputs")) {
 		t.Errorf("caches: exit %d, %q\n%s", exit, j.file("outputs"), out)
 	}
 	for binary, want := range map[string]int{
-		"selfheal": 0, "./bin/selfheal": 0, "bin/selfheal": 0, filepath.Join(j.dir, "bin", "selfheal"): 0, "./absent": 1,
+		"selfheal": 0, "./bin/selfheal": 0, "bin/selfheal": 0, filepath.Join(j.dir, "bin", "selfheal"): 0,
+		"./absent": 1,
 	} {
 		for _, made := range []string{"selfheal-bin", "path", "called"} {
 			if err := os.RemoveAll(filepath.Join(j.dir, made)); err != nil {
@@ -190,7 +202,8 @@ func TestGitlabScript(t *testing.T) {
 		{0, 3, "", 3}, {0, 2, "", 3}, {0, 2, "goroutine 1", 3},
 		{2, 0, "PASS: …", 1}, {1, 0, "PASS: …", 1}, {2, 2, "INCONCLUSIVE: …", 1},
 	} {
-		j := newJob(t, fmt.Sprintf("if [ $1 = run ]; then mkdir results; echo '# Robustness' > results/summary.md; exit %d; fi\n"+
+		j := newJob(t, fmt.Sprintf("if [ $1 = run ]; then mkdir results; echo '# Robustness' > results/summary.md; "+
+			"exit %d; fi\n"+
 			"echo table; echo '%s'; exit %d", c.run, c.says, c.check))
 		out, code := j.bash(lines(t, gitlab, ".robustness", "script"), "TIER=quick")
 		if code != c.want {

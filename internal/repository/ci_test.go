@@ -183,7 +183,8 @@ func TestWorkflows(t *testing.T) {
 	}
 	gitlab := ciFile(t, "docs/ci/gitlab-ci.yml")
 	base := at[node](t, gitlab, ".robustness")
-	if at[string](t, base, "artifacts", "reports", "junit") != "results/junit.xml" || at[string](t, base, "artifacts", "when") != "always" {
+	if at[string](t, base, "artifacts", "reports", "junit") != "results/junit.xml" ||
+		at[string](t, base, "artifacts", "when") != "always" {
 		t.Errorf("artifacts: %v", base["artifacts"])
 	}
 	at[[]any](t, base, "cache", "paths")
@@ -192,7 +193,8 @@ func TestWorkflows(t *testing.T) {
 		bashTakes(t, "gitlab-ci.yml, "+part, lines(t, base, part))
 	}
 	for _, job := range []string{"robustness-quick", "robustness-full"} {
-		if at[string](t, gitlab, job, "extends") != ".robustness" || suites[at[string](t, gitlab, job, "variables", "TIER")] == nil {
+		if at[string](t, gitlab, job, "extends") != ".robustness" ||
+			suites[at[string](t, gitlab, job, "variables", "TIER")] == nil {
 			t.Errorf("job %s: %v", job, gitlab[job])
 		}
 		at[[]any](t, gitlab, job, "rules")

@@ -18,7 +18,8 @@ func TestImportRules(t *testing.T) {
 		"models":  {"models", "internal/vector"},
 		"attacks": {"attacks", "internal/number", "internal/setting", "internal/vector"},
 		"control": {"control", "models", "attacks", "internal/setting", "internal/atomicfile"},
-		"harness": {"harness", "control", "models", "attacks", "internal/number", "internal/setting", "internal/vector", "internal/atomicfile"},
+		"harness": {"harness", "control", "models", "attacks", "internal/number", "internal/setting", "internal/vector",
+			"internal/atomicfile"},
 		"reports": {"harness/result", "control/theory", "internal/number", "internal/atomicfile"},
 	}
 	seen := 0
