@@ -33,7 +33,10 @@ func TestCheckpointConditions(t *testing.T) {
 	for i := range losses {
 		losses[i] = float64(i + 1) // rises all the time
 	}
-	if got := attacks.Halvings(losses, 1000, 1000); !slices.Equal(got, []bool{false, true, false, true, false, true, false, true}) {
+	if got := attacks.Halvings(losses, 1000, 1000); !slices.Equal(
+		got,
+		[]bool{false, true, false, true, false, true, false, true},
+	) {
 		t.Errorf("best loss of the start never reached: %v", got)
 	}
 	// The first iteration is compared with 0, whatever the start's loss was.
@@ -45,23 +48,41 @@ func TestCheckpointConditions(t *testing.T) {
 	}
 }
 
-// scripted answers with given losses and gradients, whatever the point.
+// scripted answers with given logits, losses and gradients, whatever the point, and keeps the
+// points that it is asked about.
 type scripted struct {
-	attacks.Oracle
-	shape  attacks.Shape
-	answer func(call int, e *attacks.Evaluation)
-	calls  int
-	points [][]float32
+	shape         attacks.Shape
+	answer        func(call int, e *attacks.Evaluation)
+	logits        []float32 // default {1, 0}
+	calls         int
+	points, asked [][]float32 // for a gradient, for logits alone
 }
 
 func (s *scripted) Shape() attacks.Shape { return s.shape }
 func (s *scripted) Classes() int         { return 2 }
+func (s *scripted) Logits(_ context.Context, x, out []float32) error {
+	s.asked = append(s.asked, slices.Clone(x))
+	copy(out, []float32{1, 0})
+	if s.logits != nil {
+		copy(out, s.logits)
+	}
+	return nil
+}
 func (s *scripted) Gradient(_ context.Context, x []float32, _ attacks.Loss, _, _ int, e *attacks.Evaluation) error {
 	s.points = append(s.points, slices.Clone(x))
 	e.Logits, e.Gradient = []float32{1, 0}, make([]float32, len(x))
 	s.answer(s.calls, e)
 	s.calls++
 	return nil
+}
+
+func perturb(t *testing.T, a attacks.Attack, o attacks.Oracle, im attacks.Image, seed uint64) attacks.Result {
+	t.Helper()
+	res, err := a.Perturb(t.Context(), o, im, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
 }
 
 func grey(d int) attacks.Image {
@@ -119,12 +140,15 @@ func TestAPGDKeepsLastSuccess(t *testing.T) {
 			e.Logits = []float32{0, 1}
 		}
 	}
-	res, err := attacks.APGD{Epsilon: 0.1, Steps: 20}.Perturb(t.Context(), o, grey(1), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := perturb(t, attacks.APGD{Epsilon: 0.1, Steps: 20}, o, grey(1), 1)
 	if !slices.Equal(res.Adversarial, o.points[7]) || res.FirstSuccess != 3 || o.calls != 21 {
-		t.Errorf("got %v after %d of %d gradients, want iterate 7 (%v), first success 3", res.Adversarial, res.FirstSuccess, o.calls, o.points[7])
+		t.Errorf(
+			"got %v after %d of %d gradients, want iterate 7 (%v), first success 3",
+			res.Adversarial,
+			res.FirstSuccess,
+			o.calls,
+			o.points[7],
+		)
 	}
 }
 
@@ -157,10 +181,7 @@ func TestAPGDLargeRadii(t *testing.T) {
 	eps := 0.05
 	tr := &trace{Oracle: o}
 	a := attacks.APGD{Norm: attacks.L1, Epsilon: eps, LargeRadii: true}
-	res, err := a.Perturb(t.Context(), tr, im, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := perturb(t, a, tr, im, 3)
 	if len(tr.points) != 103 || res.Backward != 103 {
 		t.Fatalf("%d gradients, want 103", len(tr.points))
 	}
@@ -180,14 +201,25 @@ func TestAPGDLargeRadii(t *testing.T) {
 	}
 }
 
-// trace records the points of an oracle's gradients.
+// trace records what an oracle is asked.
 type trace struct {
 	attacks.Oracle
-	points  [][]float32
-	targets []int
+	points, asked [][]float32 // for a gradient, for logits alone
+	targets       []int
 }
 
-func (s *trace) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
+func (s *trace) Logits(ctx context.Context, x, out []float32) error {
+	s.asked = append(s.asked, slices.Clone(x))
+	return s.Oracle.Logits(ctx, x, out)
+}
+
+func (s *trace) Gradient(
+	ctx context.Context,
+	x []float32,
+	loss attacks.Loss,
+	label, target int,
+	e *attacks.Evaluation,
+) error {
 	s.points = append(s.points, slices.Clone(x))
 	s.targets = append(s.targets, target)
 	return s.Oracle.Gradient(ctx, x, loss, label, target, e)

@@ -19,15 +19,19 @@ func TestBisectionTolerance(t *testing.T) {
 			}
 			before := 0
 			for _, tolerance := range []float64{0.3, 0.03, 0.003} {
-				res, err := attacks.Bisection{Norm: n, Epsilon: 1.9 * exact, Tolerance: tolerance}.Perturb(t.Context(), o, im, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				res := perturb(t, attacks.Bisection{Norm: n, Epsilon: 1.9 * exact, Tolerance: tolerance}, o, im, 1)
 				if off := res.Distance/exact - 1; off < -1e-3 || off > tolerance/(1-tolerance)+1e-3 {
 					t.Errorf("%v image %d: off by %.4f, tolerance %v", n, im.ID, off, tolerance)
 				}
 				if res.Backward <= before {
-					t.Errorf("%v image %d: %d passes for tolerance %v, %d for one ten times as coarse", n, im.ID, res.Backward, tolerance, before)
+					t.Errorf(
+						"%v image %d: %d passes for tolerance %v, %d for one ten times as coarse",
+						n,
+						im.ID,
+						res.Backward,
+						tolerance,
+						before,
+					)
 				}
 				before = res.Backward
 			}
@@ -42,20 +46,24 @@ func TestBisectionBudget(t *testing.T) {
 	for _, im := range attacktest.Images(o, 10, 0.08, 2) {
 		exact := o.Distance(attacks.L2, im.Pixels, im.Label)
 		a := attacks.Bisection{Norm: attacks.L2, Epsilon: exact / 2, Steps: 9, Restarts: 2}
-		res, err := a.Perturb(t.Context(), o, im, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := perturb(t, a, o, im, 1)
 		if res.Adversarial != nil || res.Distance != 0 || res.Backward != 3*2*10 || res.Forward != 1+3*2*10 {
 			t.Errorf("image %d at %v, looked up to %v: %+v", im.ID, exact, a.Epsilon, res)
 		}
 		a.Epsilon = exact * 3000 // a value may come to 0 or 1, so the model is not linear to the attack
-		if res, err = a.Perturb(t.Context(), o, im, 1); err != nil {
-			t.Fatal(err)
-		}
+		res = perturb(t, a, o, im, 1)
 		// Distances below a thousandth of epsilon are not told apart any further.
-		if _, b := a.Passes(4); res.Adversarial == nil || res.Distance > exact+0.011*a.Epsilon/1000 || res.Backward > b {
-			t.Errorf("image %d at %v of %v: found %v, %d of %d passes", im.ID, exact, a.Epsilon, res.Distance, res.Backward, b)
+		if _, b := a.Passes(4); res.Adversarial == nil || res.Distance > exact+0.011*a.Epsilon/1000 ||
+			res.Backward > b {
+			t.Errorf(
+				"image %d at %v of %v: found %v, %d of %d passes",
+				im.ID,
+				exact,
+				a.Epsilon,
+				res.Distance,
+				res.Backward,
+				b,
+			)
 		}
 	}
 }
@@ -68,14 +76,8 @@ func TestBisectionAndFAB(t *testing.T) {
 		eps := []float64{0.3, 3, 20}[n]
 		worse := 0
 		for _, im := range attacktest.Images(o, 20, 0.5, 10) {
-			fab, err := attacks.FAB{Norm: n, Epsilon: 1e-9, Targeted: true}.Perturb(t.Context(), o, im, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			res, err := attacks.Bisection{Norm: n, Epsilon: eps}.Perturb(t.Context(), o, im, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fab := perturb(t, attacks.FAB{Norm: n, Epsilon: 1e-9, Targeted: true}, o, im, 1)
+			res := perturb(t, attacks.Bisection{Norm: n, Epsilon: eps}, o, im, 1)
 			if res.Distance == 0 || res.Distance > 1.02*fab.Distance {
 				worse++
 			}

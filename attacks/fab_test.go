@@ -15,29 +15,33 @@ func TestFABDistance(t *testing.T) {
 		for _, targeted := range []bool{false, true} {
 			for _, im := range attacktest.Images(o, 10, 0.08, 2) {
 				a := attacks.FAB{Norm: n, Epsilon: 1e-9, Targeted: targeted, Steps: 30}
-				far, err := a.Perturb(t.Context(), o, im, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				far := perturb(t, a, o, im, 1)
 				want := o.Distance(n, im.Pixels, im.Label)
 				if far.Distance < want*(1-1e-5) || far.Distance > want*1.02 {
-					t.Errorf("%v targeted %v image %d: distance %v, boundary at %v", n, targeted, im.ID, far.Distance, want)
+					t.Errorf(
+						"%v targeted %v image %d: distance %v, boundary at %v",
+						n,
+						targeted,
+						im.ID,
+						far.Distance,
+						want,
+					)
 				}
 				if far.Adversarial != nil || far.FirstSuccess >= 0 {
 					t.Errorf("%v: a point at %v counts for epsilon 1e-9", n, far.Distance)
 				}
 				a.Epsilon, a.Targets = far.Distance, 1
-				at, err := a.Perturb(t.Context(), o, im, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				at := perturb(t, a, o, im, 1)
 				a.Epsilon = at.Distance * (1 - 1e-9)
-				below, err := a.Perturb(t.Context(), o, im, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				below := perturb(t, a, o, im, 1)
 				if at.Distance <= far.Distance && at.Adversarial == nil || below.Adversarial != nil {
-					t.Errorf("%v: epsilon %v accepted %v; just below accepted %v", n, at.Distance, at.Adversarial != nil, below.Adversarial != nil)
+					t.Errorf(
+						"%v: epsilon %v accepted %v; just below accepted %v",
+						n,
+						at.Distance,
+						at.Adversarial != nil,
+						below.Adversarial != nil,
+					)
 				}
 				if at.Iterations != 30 {
 					t.Errorf("stopped after %d iterations", at.Iterations)
@@ -55,9 +59,7 @@ func TestFABRestarts(t *testing.T) {
 	for _, n := range attacks.Norms() {
 		tr := &trace{Oracle: o}
 		a := attacks.FAB{Norm: n, Epsilon: 1e-4, Targeted: true, Targets: 1, Steps: 1, Restarts: 2}
-		if _, err := a.Perturb(t.Context(), tr, im, 1); err != nil {
-			t.Fatal(err)
-		}
+		perturb(t, a, tr, im, 1)
 		if d := n.Distance(tr.points[0], im.Pixels); len(tr.points) != 2 || d != 0 {
 			t.Errorf("%v: %d starts, the first at %v", n, len(tr.points), d)
 		}
@@ -75,10 +77,7 @@ func TestExhaustiveDistancesDoNotDependOnEpsilon(t *testing.T) {
 	for _, im := range attacktest.Images(o, 12, 0.3, 6) {
 		distance := func(epsilon float64, exhaustive bool) attacks.Result {
 			a := attacks.FAB{Norm: attacks.L2, Epsilon: epsilon, Targeted: true, Steps: 30, Exhaustive: exhaustive}
-			res, err := a.Perturb(t.Context(), o, im, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := perturb(t, a, o, im, 1)
 			return res
 		}
 		near, far := distance(1e-3, true), distance(100, true)

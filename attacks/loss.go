@@ -41,8 +41,7 @@ const dlrGuard = 1e-12
 
 var lossNames = [...]string{"ce", "dlr", "dlr-targeted", "ce-targeted", "logit-difference", "margin"}
 
-// String returns the loss's name: ce, dlr, dlr-targeted, ce-targeted,
-// logit-difference or margin.
+// String returns the loss's name, such as ce or dlr-targeted.
 func (l Loss) String() string {
 	if l < 0 || int(l) >= len(lossNames) {
 		return fmt.Sprintf("loss(%d)", int(l))
@@ -57,16 +56,6 @@ func Losses() []Loss {
 		all[i] = Loss(i)
 	}
 	return all
-}
-
-// ParseLoss is the inverse of [Loss.String].
-func ParseLoss(s string) (Loss, error) {
-	for i, name := range lossNames {
-		if s == name {
-			return Loss(i), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown loss %q (want ce, dlr, dlr-targeted, ce-targeted, logit-difference or margin)", s)
 }
 
 // Targeted reports whether the loss reads a target class.

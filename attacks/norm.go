@@ -29,13 +29,13 @@ func ParseNorm(s string) (Norm, error) {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("unknown norm %q (want linf, l2 or l1)", s)
+	return 0, fmt.Errorf("unknown norm %q (want one of %v)", s, Norms())
 }
 
 // known reports whether n is a norm.
 func (n Norm) known() bool { return n >= 0 && int(n) < len(normNames) }
 
-// String returns "linf", "l2" or "l1".
+// String returns the norm's name, "linf".
 func (n Norm) String() string {
 	if !n.known() {
 		return fmt.Sprintf("norm(%d)", int(n))
@@ -43,7 +43,7 @@ func (n Norm) String() string {
 	return normNames[n].name
 }
 
-// Title returns "ℓ∞", "ℓ2" or "ℓ1".
+// Title is for readers, "ℓ∞".
 func (n Norm) Title() string { return normNames[n].title }
 
 // MarshalText writes the norm's name.

@@ -39,7 +39,9 @@ func TestBox(t *testing.T) {
 	for _, eps := range []float64{8. / 255, 1e-3, 1e-7, 1e-9} {
 		attacks.Box(x, eps, lo, hi)
 		for i, v := range x {
-			if float64(v)-float64(lo[i]) > eps || float64(hi[i])-float64(v) > eps || lo[i] < 0 || hi[i] > 1 || lo[i] > v || hi[i] < v {
+			if float64(v)-float64(lo[i]) > eps || float64(hi[i])-float64(v) > eps || lo[i] < 0 || hi[i] > 1 ||
+				lo[i] > v ||
+				hi[i] < v {
 				t.Fatalf("epsilon %v around %v: [%v, %v]", eps, v, lo[i], hi[i])
 			}
 		}

@@ -1,7 +1,6 @@
 package attacks_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -37,9 +36,7 @@ func TestQuickPasses(t *testing.T) {
 		o := attacktest.NewLinear(attacks.Shape{C: 3, H: 6, W: 6}, 10, 1)
 		im := attacktest.Images(o, 1, 0.5, 2)[0]
 		for _, c := range r.Components {
-			if _, err := c.Perturb(context.Background(), o, im, 3); err != nil {
-				t.Fatal(err)
-			}
+			perturb(t, c, o, im, 3)
 		}
 		if f, b := o.Passes(); f+b < passes(r) {
 			t.Errorf("%v: made %d passes of the %d announced", n, f+b, passes(r))
@@ -54,14 +51,8 @@ func TestQuickFromClean(t *testing.T) {
 	first := quick(t, attacks.L1, 4, 10).Components[0]
 	found := 0
 	for _, im := range attacktest.Images(o, 8, 0.5, 10) {
-		a, err := first.Perturb(context.Background(), o, im, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := first.Perturb(context.Background(), o, im, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := perturb(t, first, o, im, 1)
+		b := perturb(t, first, o, im, 2)
 		if !slices.Equal(a.Adversarial, b.Adversarial) || a.FirstForward != b.FirstForward {
 			t.Errorf("image %d: another seed changes the result", im.ID)
 		}
@@ -69,7 +60,12 @@ func TestQuickFromClean(t *testing.T) {
 			continue
 		}
 		if found++; a.FirstForward == 1 || attacks.L1.Distance(a.Adversarial, im.Pixels) > 4*(1+1e-5) {
-			t.Errorf("image %d: broken by pass %d, at %v", im.ID, a.FirstForward, attacks.L1.Distance(a.Adversarial, im.Pixels))
+			t.Errorf(
+				"image %d: broken by pass %d, at %v",
+				im.ID,
+				a.FirstForward,
+				attacks.L1.Distance(a.Adversarial, im.Pixels),
+			)
 		}
 	}
 	if found == 0 {

@@ -79,7 +79,8 @@ func TestVersions(t *testing.T) {
 			if version == "" {
 				version = "standard"
 			}
-			if r.Name != "autoattack-"+version+"/1" || r.Norm != n || r.Epsilon != 0.1 || r.Fallback != "" || r.Minimises {
+			if r.Name != "autoattack-"+version+"/1" || r.Norm != n || r.Epsilon != 0.1 || r.Fallback != "" ||
+				r.Minimises {
 				t.Errorf("%s, %v: %+v", version, n, r)
 			}
 		}
@@ -165,7 +166,10 @@ func TestClassesAndShapes(t *testing.T) {
 				for i, c := range d.Components {
 					d.Components[i].Parameters = cheap(c.Kind, c.Parameters)
 				}
-				setups = append(setups, attacks.Setup{Kind: spec.Kind, Version: "custom", Norm: n, Components: d.Components})
+				setups = append(
+					setups,
+					attacks.Setup{Kind: spec.Kind, Version: "custom", Norm: n, Components: d.Components},
+				)
 			}
 			if spec.Versions == nil {
 				d, err := attacks.Setup{Kind: spec.Kind, Norm: n}.Describe()
@@ -173,7 +177,10 @@ func TestClassesAndShapes(t *testing.T) {
 					t.Fatal(err)
 				}
 				delete(d.Parameters, "step_size") // follows from epsilon
-				setups = append(setups, attacks.Setup{Kind: spec.Kind, Norm: n, Parameters: cheap(spec.Kind, d.Parameters)})
+				setups = append(
+					setups,
+					attacks.Setup{Kind: spec.Kind, Norm: n, Parameters: cheap(spec.Kind, d.Parameters)},
+				)
 			}
 		}
 	}
@@ -202,7 +209,15 @@ func TestClassesAndShapes(t *testing.T) {
 						continue
 					}
 					if f, b := a.Passes(classes); res.Forward > f || res.Backward > b || res.Forward == 0 {
-						t.Errorf("%s, %s: %d and %d passes of %d and %d", s.Kind, a.Name(), res.Forward, res.Backward, f, b)
+						t.Errorf(
+							"%s, %s: %d and %d passes of %d and %d",
+							s.Kind,
+							a.Name(),
+							res.Forward,
+							res.Backward,
+							f,
+							b,
+						)
 					}
 					if res.Adversarial == nil {
 						continue
@@ -213,7 +228,15 @@ func TestClassesAndShapes(t *testing.T) {
 					}
 					d := s.Norm.Distance(res.Adversarial, im.Pixels)
 					if broken := attacks.Broken(z, im.Label); d > eps*(1+1e-5) || !broken {
-						t.Errorf("%s, %s, %v: at distance %v of %v, broken %v", s.Kind, a.Name(), s.Norm, d, eps, broken)
+						t.Errorf(
+							"%s, %s, %v: at distance %v of %v, broken %v",
+							s.Kind,
+							a.Name(),
+							s.Norm,
+							d,
+							eps,
+							broken,
+						)
 					}
 				}
 			}
@@ -268,13 +291,27 @@ func TestSetup(t *testing.T) {
 	}
 
 	d, err := single("pgd", attacks.Linf, given{"steps": "40"}).Describe()
-	want := given{"steps": 40, "restarts": 1, "step_size": "epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1", "schedule": "constant", "loss": "ce"}
+	want := given{
+		"steps":     40,
+		"restarts":  1,
+		"step_size": "epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1",
+		"schedule":  "constant",
+		"loss":      "ce",
+	}
 	if err != nil || !maps.Equal(d.Parameters, want) || d.Recipe != "pgd/1" || d.Short != "PGD" || d.Components != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
 	d, err = autoattack("quick", attacks.Linf).Describe()
-	want = given{"steps": 25, "restarts": 1, "eot_iter": 1, "rho": 0.75, "from_clean": false} // what is for ℓ1 alone is left out
-	if err != nil || !maps.Equal(d.Components[0].Parameters, want) || d.Recipe != "autoattack-quick/1" || d.Short != "AA-quick" || d.Parameters != nil {
+	want = given{
+		"steps":      25,
+		"restarts":   1,
+		"eot_iter":   1,
+		"rho":        0.75,
+		"from_clean": false,
+	} // what is for ℓ1 alone is left out
+	if err != nil || !maps.Equal(d.Components[0].Parameters, want) || d.Recipe != "autoattack-quick/1" ||
+		d.Short != "AA-quick" ||
+		d.Parameters != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -324,7 +361,8 @@ func TestSetupErrors(t *testing.T) {
 	}
 	for _, v := range []string{"standard", "plus", "rand", "custom", "quick"} {
 		for _, classes := range []int{-1, 0, 1} {
-			if _, err := autoattack(v, attacks.Linf).Make(0.1, classes); err == nil || !strings.Contains(err.Error(), "classes, the model has") {
+			if _, err := autoattack(v, attacks.Linf).Make(0.1, classes); err == nil ||
+				!strings.Contains(err.Error(), "classes, the model has") {
 				t.Errorf("%s on %d classes: %v", v, classes, err)
 			}
 		}

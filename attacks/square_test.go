@@ -1,7 +1,6 @@
 package attacks_test
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -74,11 +73,8 @@ func TestSquareStops(t *testing.T) {
 	for _, n := range attacks.Norms() {
 		broke := 0
 		for _, im := range attacktest.Images(o, 10, 0.4, 6) {
-			asked := &queries{Oracle: o}
-			res, err := attacks.Square{Norm: n, Epsilon: []float64{0.05, 0.4, 3}[n], Queries: 500}.Perturb(t.Context(), asked, im, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			asked := &trace{Oracle: o}
+			res := perturb(t, attacks.Square{Norm: n, Epsilon: []float64{0.05, 0.4, 3}[n], Queries: 500}, asked, im, 1)
 			if res.Adversarial != nil {
 				broke++
 				// In ℓ∞ a proposal may be the point itself, which is not asked about again.
@@ -86,8 +82,13 @@ func TestSquareStops(t *testing.T) {
 				if n == attacks.Linf {
 					least -= res.FirstSuccess / 5
 				}
-				if res.Forward != len(asked.points) || !slices.Equal(asked.points[len(asked.points)-1], res.Adversarial) {
-					t.Errorf("%v: %d passes stated, %d made; or the last is not the one returned", n, res.Forward, len(asked.points))
+				if res.Forward != len(asked.asked) || !slices.Equal(asked.asked[len(asked.asked)-1], res.Adversarial) {
+					t.Errorf(
+						"%v: %d passes stated, %d made; or the last is not the one returned",
+						n,
+						res.Forward,
+						len(asked.asked),
+					)
 				}
 				if res.Forward > res.FirstSuccess+1 || res.Forward < least || res.Backward != 0 {
 					t.Errorf("%v: %d passes, success at query %d", n, res.Forward, res.FirstSuccess)
@@ -100,51 +101,31 @@ func TestSquareStops(t *testing.T) {
 	}
 }
 
-// queries keeps the points that logits are asked for.
-type queries struct {
-	attacks.Oracle
-	points [][]float32
-}
-
-func (q *queries) Logits(ctx context.Context, x, out []float32) error {
-	q.points = append(q.points, slices.Clone(x))
-	return q.Oracle.Logits(ctx, x, out)
-}
-
-// constant gives the same logits everywhere and keeps the points asked about.
-type constant struct {
-	attacks.Oracle
-	shape  attacks.Shape
-	logits []float32
-	points [][]float32
-}
-
-func (c *constant) Shape() attacks.Shape { return c.shape }
-func (c *constant) Classes() int         { return len(c.logits) }
-func (c *constant) Logits(_ context.Context, x, out []float32) error {
-	c.points = append(c.points, slices.Clone(x))
-	copy(out, c.logits)
-	return nil
-}
-
 // TestSquareTies: an equal margin is no improvement, except at 0, where the label
 // still wins the tie and the search goes on from every new point. No point is asked
 // about twice in a row.
 func TestSquareTies(t *testing.T) {
 	for _, n := range attacks.Norms() {
 		for _, z := range [][]float32{{2, 1}, {1, 1}} {
-			o := &constant{shape: attacks.Shape{C: 1, H: 6, W: 6}, logits: z}
+			o := &scripted{shape: attacks.Shape{C: 1, H: 6, W: 6}, logits: z}
 			rng := rand.New(rand.NewPCG(1, 1))
-			_, best, res, won, err := attacks.RunSquare(attacks.Square{Norm: n, Epsilon: 0.1, Queries: 20}, o, grey(36), rng)
-			if err != nil || won || res.Iterations != 20 || res.Forward != len(o.points) || n != attacks.Linf && res.Forward != 21 {
+			_, best, res, won, err := attacks.RunSquare(
+				attacks.Square{Norm: n, Epsilon: 0.1, Queries: 20},
+				o,
+				grey(36),
+				rng,
+			)
+			if err != nil || won || res.Iterations != 20 || res.Forward != len(o.asked) ||
+				n != attacks.Linf && res.Forward != 21 {
 				t.Fatalf("%v %v: won %v after %d queries, %d passes, %v", n, z, won, res.Iterations, res.Forward, err)
 			}
-			want := o.points[0]
+			want := o.asked[0]
 			if z[0] == z[1] {
-				want = o.points[len(o.points)-1]
+				want = o.asked[len(o.asked)-1]
 			}
-			for i, p := range o.points[1:] {
-				if known := o.points[0]; z[0] != z[1] && slices.Equal(p, known) || z[0] == z[1] && slices.Equal(p, o.points[i]) {
+			for i, p := range o.asked[1:] {
+				if known := o.asked[0]; z[0] != z[1] && slices.Equal(p, known) ||
+					z[0] == z[1] && slices.Equal(p, o.asked[i]) {
 					t.Errorf("%v %v: pass %d is made twice", n, z, i+1)
 				}
 			}
