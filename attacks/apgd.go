@@ -13,26 +13,26 @@ import (
 // image is unbroken.
 //
 // With a targeted loss it attacks the highest ranked wrong classes of the clean
-// image, one after another. Fields left zero have the published defaults.
+// image, one after another. Numbers left zero have the defaults of [Specs], which
+// says more of each.
 type APGD struct {
-	Norm    Norm    // default ℓ∞
-	Epsilon float64 // radius in the norm, in pixel units of [0,1]; required
-	Loss    Loss    // default cross-entropy; TargetedDLR makes it APGD-T (2020, section 4)
+	Norm    Norm
+	Epsilon float64 // radius in the norm, in pixel units of [0,1]
+	Loss    Loss    // TargetedDLR makes it APGD-T (2020, section 4)
 
-	Steps    int     // iterations per run; default 100 (2020, section 3.2)
-	Restarts int     // runs per target, each from its own random start; default 1
-	Targets  int     // most classes tried by a targeted loss; default 9 (2020, section 5)
-	EOT      int     // passes averaged per gradient, for randomised models; default 1
-	Rho      float64 // share of rises below which the step halves, in (0,1]; default 0.75 (2020, section 3.2)
-	// LargeRadii spends the iterations of an ℓ1 run on radii 3ε, 2ε and ε, in
-	// shares of 30, 30 and 40 % (2021, section 3.4); default off.
+	Steps    int     // per run
+	Restarts int     // runs per target
+	Targets  int     // most classes tried by a targeted loss
+	EOT      int     // passes averaged per gradient
+	Rho      float64 // fraction of rises below which the step halves
+	// LargeRadii spends the iterations of an ℓ1 run on radii 3ε, 2ε and ε: 30, 30 and
+	// 40 % of them (2021, section 3.4).
 	LargeRadii bool
+	FromClean  bool    // start at the clean image, not at random
+	Sparsity   float64 // fraction of the values that an ℓ1 run moves at first, without LargeRadii
 	// StopAtSuccess ends the attack at the first misclassified iterate (of the
-	// last radius), which is then the one returned; default off. See [VerdictOnly].
+	// last radius), which is then the one returned. See [VerdictOnly].
 	StopAtSuccess bool
-
-	FromClean bool    // start at the clean image; default at random
-	Sparsity  float64 // fraction of the values that an ℓ1 run moves at first, unless LargeRadii is set; default 0.2 (2021, section 3.3)
 }
 
 func (a APGD) verdictOnly() Attack {
@@ -71,7 +71,8 @@ func checkCommon(name string, norm Norm, eps float64, loss Loss, classes int, sh
 	case shape.C < 1 || shape.H < 1 || shape.W < 1:
 		return fmt.Errorf("%s: images of %dx%dx%d have no pixels", name, shape.C, shape.H, shape.W)
 	case classes < loss.MinClasses():
-		return fmt.Errorf("%s: the %s loss needs at least %d classes, the model has %d", name, loss, loss.MinClasses(), classes)
+		return fmt.Errorf("%s: the %s loss needs at least %d classes, the model has %d",
+			name, loss, loss.MinClasses(), classes)
 	}
 	return nil
 }

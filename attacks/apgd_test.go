@@ -33,10 +33,8 @@ func TestCheckpointConditions(t *testing.T) {
 	for i := range losses {
 		losses[i] = float64(i + 1) // rises all the time
 	}
-	if got := attacks.Halvings(losses, 1000, 1000); !slices.Equal(
-		got,
-		[]bool{false, true, false, true, false, true, false, true},
-	) {
+	if got := attacks.Halvings(losses, 1000, 1000); !slices.Equal(got,
+		[]bool{false, true, false, true, false, true, false, true}) {
 		t.Errorf("best loss of the start never reached: %v", got)
 	}
 	// The first iteration is compared with 0, whatever the start's loss was.
@@ -142,13 +140,8 @@ func TestAPGDKeepsLastSuccess(t *testing.T) {
 	}
 	res := perturb(t, attacks.APGD{Epsilon: 0.1, Steps: 20}, o, grey(1), 1)
 	if !slices.Equal(res.Adversarial, o.points[7]) || res.FirstSuccess != 3 || o.calls != 21 {
-		t.Errorf(
-			"got %v after %d of %d gradients, want iterate 7 (%v), first success 3",
-			res.Adversarial,
-			res.FirstSuccess,
-			o.calls,
-			o.points[7],
-		)
+		t.Errorf("got %v after %d of %d gradients, want iterate 7 (%v), first success 3", res.Adversarial,
+			res.FirstSuccess, o.calls, o.points[7])
 	}
 }
 
@@ -213,13 +206,8 @@ func (s *trace) Logits(ctx context.Context, x, out []float32) error {
 	return s.Oracle.Logits(ctx, x, out)
 }
 
-func (s *trace) Gradient(
-	ctx context.Context,
-	x []float32,
-	loss attacks.Loss,
-	label, target int,
-	e *attacks.Evaluation,
-) error {
+func (s *trace) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
 	s.points = append(s.points, slices.Clone(x))
 	s.targets = append(s.targets, target)
 	return s.Oracle.Gradient(ctx, x, loss, label, target, e)

@@ -22,25 +22,25 @@ import (
 // into the ball along the straight line to the clean image; the others start at
 // random and in ℓ1 go through the radii 3r, 2r and r, as AutoAttack's do. Steps in
 // ℓ1 may become as sparse as a single value, where AutoAttack's stop at two.
+// Numbers left zero have the defaults of [Specs].
 type Bisection struct {
-	Norm    Norm    // norm to minimise; default ℓ∞
-	Epsilon float64 // largest radius looked at, in pixel units of [0,1]; required
+	Norm    Norm    // to minimise
+	Epsilon float64 // largest radius looked at, in pixel units of [0,1]
 
-	Steps    int // iterations per run; default 50
-	Restarts int // runs per radius and target; default 1
-	Targets  int // most classes tried; default 9
+	Steps    int // per run
+	Restarts int // runs per radius and target
+	Targets  int // most classes tried
 	// Untargeted climbs the margin to whichever class is ahead instead of the
 	// logit difference to each of the highest ranked wrong classes of the clean
-	// image: one target's cost, but the class that is ahead need not be the
-	// nearest; default off.
+	// image: one target's cost, but the class that is ahead need not be the nearest.
 	Untargeted bool
-	Tolerance  float64 // relative width at which halving ends, in (0,0.5]; default 0.01
+	Tolerance  float64 // relative width at which halving ends
 	// StopAtSuccess ends the attack at the first misclassified point within
-	// Epsilon; default off. Distance is then that of this point. See [VerdictOnly].
+	// Epsilon. Distance is then that of this point. See [VerdictOnly].
 	StopAtSuccess bool
 }
 
-// finest is the share of Epsilon below which a smaller distance is not told apart
+// finest is the fraction of Epsilon below which a smaller distance is not told apart
 // any more finely: a bound on the halvings of a hopelessly fragile image.
 const finest = 1e-3
 

@@ -24,14 +24,8 @@ func TestBisectionTolerance(t *testing.T) {
 					t.Errorf("%v image %d: off by %.4f, tolerance %v", n, im.ID, off, tolerance)
 				}
 				if res.Backward <= before {
-					t.Errorf(
-						"%v image %d: %d passes for tolerance %v, %d for one ten times as coarse",
-						n,
-						im.ID,
-						res.Backward,
-						tolerance,
-						before,
-					)
+					t.Errorf("%v image %d: %d passes for tolerance %v, %d for one ten times as coarse", n, im.ID,
+						res.Backward, tolerance, before)
 				}
 				before = res.Backward
 			}
@@ -55,15 +49,8 @@ func TestBisectionBudget(t *testing.T) {
 		// Distances below a thousandth of epsilon are not told apart any further.
 		if _, b := a.Passes(4); res.Adversarial == nil || res.Distance > exact+0.011*a.Epsilon/1000 ||
 			res.Backward > b {
-			t.Errorf(
-				"image %d at %v of %v: found %v, %d of %d passes",
-				im.ID,
-				exact,
-				a.Epsilon,
-				res.Distance,
-				res.Backward,
-				b,
-			)
+			t.Errorf("image %d at %v of %v: found %v, %d of %d passes", im.ID, exact, a.Epsilon, res.Distance,
+				res.Backward, b)
 		}
 	}
 }

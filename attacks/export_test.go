@@ -6,13 +6,8 @@ import (
 )
 
 // RunAPGD makes one run of a from a given start.
-func RunAPGD(
-	a APGD,
-	o Oracle,
-	im Image,
-	target int,
-	start []float32,
-) (best, adv []float32, loss float64, res Result, err error) {
+func RunAPGD(a APGD, o Oracle, im Image, target int,
+	start []float32) (best, adv []float32, loss float64, res Result, err error) {
 	r := newAscent(a.withDefaults(), o, im)
 	r.target = target
 	copy(r.cur, start)

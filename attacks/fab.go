@@ -14,26 +14,26 @@ import (
 // for the nearest misclassified point by projecting onto linearised decision
 // boundaries. It makes every iteration (but see StopAtSuccess); the point found
 // counts as success when its distance, measured in float64, is at most Epsilon.
-// Fields left zero have the published defaults.
+// Numbers left zero have the defaults of [Specs], which says more of each.
 type FAB struct {
-	Norm    Norm    // norm to minimise; default ℓ∞
-	Epsilon float64 // largest distance accepted, in pixel units of [0,1]; required
+	Norm    Norm
+	Epsilon float64 // largest distance accepted, in pixel units of [0,1]
 	// Targeted aims at the boundaries of the highest ranked wrong classes one
 	// after another (FAB-T, Croce & Hein 2020, "Reliable evaluation…", section 5).
 	// Otherwise each step takes the nearest boundary, for classes − 1 gradients.
 	Targeted bool
 
-	Steps    int     // iterations per run; default 100
-	Restarts int     // runs per target, the first from the clean image; default 1
-	Targets  int     // most classes tried when Targeted; default 9
-	AlphaMax float64 // most weight of the projection of the clean image, in (0,1]; default 0.1 (section 2.3)
-	Eta      float64 // extrapolation beyond the boundary, ≥ 1; default 1.05 (section 2.3)
-	Beta     float64 // step back from a misclassified point, in (0,1]; default 0.9 (section 2.4)
+	Steps    int     // per run
+	Restarts int     // runs per target, the first from the clean image
+	Targets  int     // most classes tried when Targeted
+	AlphaMax float64 // most weight of the projection of the clean image
+	Eta      float64 // extrapolation beyond the boundary
+	Beta     float64 // step back from a misclassified point
 	// Exhaustive goes on over all targets and restarts after one has found a point
-	// within Epsilon, for the nearest of all; default off, as in AutoAttack.
+	// within Epsilon, for the nearest of all. AutoAttack does not.
 	Exhaustive bool
-	// StopAtSuccess ends the attack at the first point within Epsilon; default
-	// off. Distance is then that of this point. See [VerdictOnly].
+	// StopAtSuccess ends the attack at the first point within Epsilon. Distance is
+	// then that of this point. See [VerdictOnly].
 	StopAtSuccess bool
 }
 

@@ -53,9 +53,10 @@ func (p *planeProjector) project(t, w []float32, excess float64, guess *float64,
 }
 
 // multiplier returns λ ≥ 0 with Σ |wᵢ|·min(λ·paceᵢ, roomᵢ) = excess, and +Inf
-// when all rooms together don't reach it. The sum is concave and piecewise linear in λ: a Newton step from anywhere ends at the root or
-// before it, and the steps after it never overshoot and end exactly, after as many
-// rounds as there are bends in the way.
+// when all rooms together don't reach it. The sum is concave and piecewise linear
+// in λ: a Newton step from anywhere ends at the root or before it, and the steps
+// after it never overshoot and end exactly, after as many rounds as there are
+// bends in the way.
 func multiplier(rooms, sizes []float32, pace vector.Pace, excess, guess float64) float64 {
 	if !(guess > 0) { // or NaN
 		guess = 0

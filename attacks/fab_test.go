@@ -18,14 +18,8 @@ func TestFABDistance(t *testing.T) {
 				far := perturb(t, a, o, im, 1)
 				want := o.Distance(n, im.Pixels, im.Label)
 				if far.Distance < want*(1-1e-5) || far.Distance > want*1.02 {
-					t.Errorf(
-						"%v targeted %v image %d: distance %v, boundary at %v",
-						n,
-						targeted,
-						im.ID,
-						far.Distance,
-						want,
-					)
+					t.Errorf("%v targeted %v image %d: distance %v, boundary at %v", n, targeted, im.ID, far.Distance,
+						want)
 				}
 				if far.Adversarial != nil || far.FirstSuccess >= 0 {
 					t.Errorf("%v: a point at %v counts for epsilon 1e-9", n, far.Distance)
@@ -35,13 +29,8 @@ func TestFABDistance(t *testing.T) {
 				a.Epsilon = at.Distance * (1 - 1e-9)
 				below := perturb(t, a, o, im, 1)
 				if at.Distance <= far.Distance && at.Adversarial == nil || below.Adversarial != nil {
-					t.Errorf(
-						"%v: epsilon %v accepted %v; just below accepted %v",
-						n,
-						at.Distance,
-						at.Adversarial != nil,
-						below.Adversarial != nil,
-					)
+					t.Errorf("%v: epsilon %v accepted %v; just below accepted %v", n, at.Distance,
+						at.Adversarial != nil, below.Adversarial != nil)
 				}
 				if at.Iterations != 30 {
 					t.Errorf("stopped after %d iterations", at.Iterations)

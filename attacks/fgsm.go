@@ -11,9 +11,9 @@ import (
 // ℓ1 the values of largest |g| are moved to their face of [0,1], one after
 // another, until ε is spent. The result is clamped to [0,1].
 type FGSM struct {
-	Norm    Norm    // default ℓ∞
-	Epsilon float64 // radius in the norm, in pixel units of [0,1]; required
-	Loss    Loss    // an untargeted loss; default cross-entropy
+	Norm    Norm
+	Epsilon float64 // radius in the norm, in pixel units of [0,1]
+	Loss    Loss    // untargeted
 }
 
 // Name returns "fgsm".

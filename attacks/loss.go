@@ -10,12 +10,13 @@ import (
 // With logits z, label y, target t and z₍₁₎ ≥ z₍₂₎ ≥ … the sorted logits:
 //
 //	CrossEntropy          log Σⱼ exp(zⱼ) − z_y
-//	DLR                   −(z_y − z_o) / (z₍₁₎ − z₍₃₎ + 1e-12), z_o = z₍₂₎ if y ranks first, else z₍₁₎
+//	DLR                   −(z_y − z_o) / (z₍₁₎ − z₍₃₎ + 1e-12)
 //	TargetedDLR           −(z_y − z_t) / (z₍₁₎ − (z₍₃₎ + z₍₄₎)/2 + 1e-12)
 //	TargetedCrossEntropy  z_t − log Σⱼ exp(zⱼ)
 //	LogitDifference       z_t − z_y
 //	Margin                max_{j≠y} zⱼ − z_y
 //
+// In DLR z_o is z₍₂₎ if y ranks first, else z₍₁₎.
 // A targeted loss only steers: an image is broken by any wrong class.
 // (Croce & Hein 2020, "Reliable evaluation…", sections 4 and 5; Carlini & Wagner
 // 2017 for Margin.)

@@ -76,7 +76,8 @@ func TestGenerator(t *testing.T) {
 		return attacks.Generator(seed, c, restart, target, image).Uint64()
 	}
 	seen := map[uint64]bool{}
-	for _, v := range []uint64{draw(0, "a", 0, 0, 0), draw(1, "a", 0, 0, 0), draw(0, "b", 0, 0, 0), draw(0, "a", 1, 0, 0), draw(0, "a", 0, 1, 0), draw(0, "a", 0, 0, 1)} {
+	for _, v := range []uint64{draw(0, "a", 0, 0, 0), draw(1, "a", 0, 0, 0), draw(0, "b", 0, 0, 0),
+		draw(0, "a", 1, 0, 0), draw(0, "a", 0, 1, 0), draw(0, "a", 0, 0, 1)} {
 		if seen[v] {
 			t.Error("two keys give the same numbers")
 		}

@@ -57,10 +57,12 @@ func bind[A Attack, V any](s setting.Setting, field func(*A) *V) Parameter {
 }
 
 func whole[A Attack](name string, byDefault int, doc string, field func(*A) *int) Parameter {
-	return bind(setting.Setting{Name: name, Type: setting.Whole, Within: setting.Count, Default: byDefault, Doc: doc}, field)
+	s := setting.Setting{Name: name, Type: setting.Whole, Within: setting.Count, Default: byDefault, Doc: doc}
+	return bind(s, field)
 }
 
-func decimal[A Attack](name string, byDefault float64, within setting.Interval, doc string, field func(*A) *float64) Parameter {
+func decimal[A Attack](name string, byDefault float64, within setting.Interval, doc string,
+	field func(*A) *float64) Parameter {
 	return bind(setting.Setting{Name: name, Type: setting.Number, Within: within, Default: byDefault, Doc: doc}, field)
 }
 
@@ -91,14 +93,15 @@ func climbed[A Attack](field func(*A) *Loss, allowed ...Loss) Parameter {
 		if fitted == given {
 			return v, ""
 		}
-		return fitted.String(), fmt.Sprintf("climbs %s instead of %s, which needs %d", fitted, given, given.MinClasses())
+		why := fmt.Sprintf("climbs %s instead of %s, which needs %d", fitted, given, given.MinClasses())
+		return fitted.String(), why
 	}
 	return p
 }
 
 // aimedAt is how many wrong classes an attack aims at, one after another.
 func aimedAt[A Attack](field func(*A) *int) Parameter {
-	p := whole("targets", 9, "wrong classes aimed at, those of highest logit first; at most as many as there are", field)
+	p := whole("targets", 9, "wrong classes aimed at, highest logit first; at most as many as there are", field)
 	p.fit = func(v any, classes int) (any, string) { return min(v.(int), classes-1), "" }
 	return p
 }

@@ -13,18 +13,17 @@ import (
 // ℓ∞, g/‖g‖₂ in ℓ2, and in ℓ1 along the signs of the largest 1 % of |g|, shared
 // equally (SLIDE: Tramèr & Boneh 2019, section 5); it makes every step (but see
 // StopAtSuccess) and returns its last misclassified iterate. Restarts are made
-// while the image is unbroken.
+// while the image is unbroken. Numbers left zero have the defaults of [Specs].
 type PGD struct {
-	Norm     Norm    // default ℓ∞
-	Epsilon  float64 // radius in the norm, in pixel units of [0,1]; required
-	Loss     Loss    // an untargeted loss; default cross-entropy
-	Steps    int     // steps per restart; default 20
-	Restarts int     // default 1
-	StepSize float64 // length of the first step in the norm; default ε/4 in ℓ∞, 2.5·ε/Steps in ℓ2 and ℓ1
-	// Schedule says how the steps of a run shrink; default not at all.
-	Schedule Schedule
+	Norm     Norm
+	Epsilon  float64 // radius in the norm, in pixel units of [0,1]
+	Loss     Loss    // untargeted
+	Steps    int     // per run
+	Restarts int
+	StepSize float64  // length of the first step in the norm
+	Schedule Schedule // of the steps' lengths
 	// StopAtSuccess ends the attack at the first misclassified iterate, which is
-	// then the one returned; default off. See [VerdictOnly].
+	// then the one returned. See [VerdictOnly].
 	StopAtSuccess bool
 }
 
@@ -102,7 +101,8 @@ func (a PGD) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Resu
 	a = a.withDefaults()
 	c := newClimb(a, im)
 	for restart := range a.Restarts {
-		randomStart(a.Norm, im.Pixels, a.Epsilon, generator(seed, a.Name(), restart, 0, im.ID), c.cur, &c.l1.l1Projector)
+		rng := generator(seed, a.Name(), restart, 0, im.ID)
+		randomStart(a.Norm, im.Pixels, a.Epsilon, rng, c.cur, &c.l1.l1Projector)
 		if err := c.run(ctx, o); err != nil {
 			return Result{}, err
 		}

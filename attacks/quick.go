@@ -27,7 +27,6 @@ package attacks
 //
 // It falls back with few classes as Standard does.
 func quick(norm Norm) []Component {
-	type given = map[string]any
 	if norm != L1 {
 		return []Component{{"apgd-ce", given{"steps": 25}}, {"apgd-t", given{"steps": 21}}}
 	}

@@ -60,12 +60,8 @@ func TestQuickFromClean(t *testing.T) {
 			continue
 		}
 		if found++; a.FirstForward == 1 || attacks.L1.Distance(a.Adversarial, im.Pixels) > 4*(1+1e-5) {
-			t.Errorf(
-				"image %d: broken by pass %d, at %v",
-				im.ID,
-				a.FirstForward,
-				attacks.L1.Distance(a.Adversarial, im.Pixels),
-			)
+			t.Errorf("image %d: broken by pass %d, at %v", im.ID, a.FirstForward,
+				attacks.L1.Distance(a.Adversarial, im.Pixels))
 		}
 	}
 	if found == 0 {

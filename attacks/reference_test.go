@@ -73,13 +73,8 @@ func load(t *testing.T) (*reference, *attacktest.MLP) {
 		t.Fatal(err)
 	}
 	shape := attacks.Shape{C: ref.Shape[0], H: ref.Shape[1], W: ref.Shape[2]}
-	o := attacktest.NewMLP(
-		shape,
-		rows(ref.W, shape.Size()),
-		ref.B,
-		rows(ref.V, ref.Hidden),
-		make([]float64, ref.Classes),
-	)
+	o := attacktest.NewMLP(shape, rows(ref.W, shape.Size()), ref.B, rows(ref.V, ref.Hidden),
+		make([]float64, ref.Classes))
 	return ref, o
 }
 
@@ -134,7 +129,8 @@ func TestAPGDAgreesWithReference(t *testing.T) {
 			furthest(best, c.Best) > 1e-4 ||
 			c.Broken && furthest(adv, c.Adv) > 1e-4 {
 			t.Errorf(
-				"%s %s %d steps, large %v, image %d: loss %v want %v, %d gradients want %d, broken %v want %v; best off by %.2g, last success by %.2g",
+				"%s %s %d steps, large %v, image %d: loss %v want %v, %d gradients want %d, broken %v want %v; "+
+					"best off by %.2g, last success by %.2g",
 				c.Norm,
 				c.Loss,
 				c.Steps,
@@ -187,15 +183,8 @@ func TestSquareAgreesWithReference(t *testing.T) {
 			best = last
 		}
 		if res.Iterations+1 != c.Asked || len(source.draws) != 0 || furthest(best, c.Best) > 1e-5 {
-			t.Errorf(
-				"%s image %d: %d queries, want %d; %d draws left; best off by %.2g",
-				c.Norm,
-				c.Image,
-				res.Iterations+1,
-				c.Asked,
-				len(source.draws),
-				furthest(best, c.Best),
-			)
+			t.Errorf("%s image %d: %d queries, want %d; %d draws left; best off by %.2g", c.Norm, c.Image,
+				res.Iterations+1, c.Asked, len(source.draws), furthest(best, c.Best))
 		}
 	}
 }

@@ -76,10 +76,10 @@ func (s Setup) plan() (plan, error) {
 	case custom && len(listed) == 0:
 		return p, fmt.Errorf("%s: there are no components", p.name())
 	case !custom && listed != nil:
-		return p, fmt.Errorf("AutoAttack's version %s is fixed and takes no components; version custom does", version.Name)
+		return p, fmt.Errorf("%s takes no components; version custom does", p.name())
 	case !custom && len(s.Parameters) > 0:
-		return p, fmt.Errorf("AutoAttack's version %s is fixed and takes no parameter %q; version custom does",
-			version.Name, slices.Sorted(maps.Keys(s.Parameters))[0])
+		return p, fmt.Errorf("%s is fixed and takes no parameter %q; version custom does",
+			p.name(), slices.Sorted(maps.Keys(s.Parameters))[0])
 	case !custom:
 		listed = version.components(s.Norm)
 	}

@@ -61,7 +61,8 @@ func TestVersions(t *testing.T) {
 			quickCE.Steps, quickCE.FromClean, quickCE.Sparsity = 22, true, 0.05
 			margin, difference := ce, target
 			margin.Loss, margin.Steps, margin.LargeRadii = attacks.Margin, 20, true
-			difference.Loss, difference.Steps, difference.Targets, difference.LargeRadii = attacks.LogitDifference, 40, 3, true
+			difference.Loss, difference.Steps, difference.Targets = attacks.LogitDifference, 40, 3
+			difference.LargeRadii = true
 			quick = []attacks.Attack{quickCE, margin, difference}
 		}
 		for version, want := range map[string][]attacks.Attack{
@@ -166,10 +167,8 @@ func TestClassesAndShapes(t *testing.T) {
 				for i, c := range d.Components {
 					d.Components[i].Parameters = cheap(c.Kind, c.Parameters)
 				}
-				setups = append(
-					setups,
-					attacks.Setup{Kind: spec.Kind, Version: "custom", Norm: n, Components: d.Components},
-				)
+				setups = append(setups,
+					attacks.Setup{Kind: spec.Kind, Version: "custom", Norm: n, Components: d.Components})
 			}
 			if spec.Versions == nil {
 				d, err := attacks.Setup{Kind: spec.Kind, Norm: n}.Describe()
@@ -177,10 +176,8 @@ func TestClassesAndShapes(t *testing.T) {
 					t.Fatal(err)
 				}
 				delete(d.Parameters, "step_size") // follows from epsilon
-				setups = append(
-					setups,
-					attacks.Setup{Kind: spec.Kind, Norm: n, Parameters: cheap(spec.Kind, d.Parameters)},
-				)
+				setups = append(setups,
+					attacks.Setup{Kind: spec.Kind, Norm: n, Parameters: cheap(spec.Kind, d.Parameters)})
 			}
 		}
 	}
@@ -209,15 +206,8 @@ func TestClassesAndShapes(t *testing.T) {
 						continue
 					}
 					if f, b := a.Passes(classes); res.Forward > f || res.Backward > b || res.Forward == 0 {
-						t.Errorf(
-							"%s, %s: %d and %d passes of %d and %d",
-							s.Kind,
-							a.Name(),
-							res.Forward,
-							res.Backward,
-							f,
-							b,
-						)
+						t.Errorf("%s, %s: %d and %d passes of %d and %d", s.Kind, a.Name(), res.Forward, res.Backward,
+							f, b)
 					}
 					if res.Adversarial == nil {
 						continue
@@ -228,15 +218,8 @@ func TestClassesAndShapes(t *testing.T) {
 					}
 					d := s.Norm.Distance(res.Adversarial, im.Pixels)
 					if broken := attacks.Broken(z, im.Label); d > eps*(1+1e-5) || !broken {
-						t.Errorf(
-							"%s, %s, %v: at distance %v of %v, broken %v",
-							s.Kind,
-							a.Name(),
-							s.Norm,
-							d,
-							eps,
-							broken,
-						)
+						t.Errorf("%s, %s, %v: at distance %v of %v, broken %v", s.Kind, a.Name(), s.Norm, d, eps,
+							broken)
 					}
 				}
 			}
@@ -263,22 +246,30 @@ func TestSetup(t *testing.T) {
 		title string
 	}{
 		{single("pgd", attacks.L2, nil), []attacks.Attack{usual}, "PGD-20"},
-		{single("pgd", attacks.L2, given{"steps": 7, "step_size": "2/255", "loss": "margin", "restarts": "3", "schedule": "cosine"}),
+		{single("pgd", attacks.L2, given{"steps": 7, "step_size": "2/255", "loss": "margin", "restarts": "3",
+			"schedule": "cosine"}),
 			[]attacks.Attack{attacks.PGD{Norm: attacks.L2, Epsilon: 0.5, Steps: 7, Restarts: 3, StepSize: 2. / 255,
 				Schedule: attacks.CosineSteps, Loss: attacks.Margin}},
 			"PGD-7, 3 restarts, step size 2/255, schedule cosine, loss margin"},
-		{single("apgd-t", attacks.L2, given{"loss": "ce-targeted"}), []attacks.Attack{targeted}, "APGD-T, loss ce-targeted"},
-		{single("fab", attacks.L2, given{"eta": 2}), []attacks.Attack{attacks.FAB{Norm: attacks.L2, Epsilon: 0.5, Steps: 100,
-			Restarts: 1, AlphaMax: 0.1, Eta: 2, Beta: 0.9, Exhaustive: true}}, "FAB, eta 2"},
-		{single("bisection", attacks.L2, given{"loss": "margin", "targets": 1}), []attacks.Attack{attacks.Bisection{Norm: attacks.L2,
-			Epsilon: 0.5, Steps: 50, Restarts: 1, Targets: 1, Tolerance: 0.01, Untargeted: true}}, "Bisection, 1 target, loss margin"},
-		{single("square", attacks.L2, given{"rescale_schedule": true}), []attacks.Attack{attacks.Square{Norm: attacks.L2, Epsilon: 0.5,
-			Queries: 5000, Restarts: 1, PInit: 0.8, RescaleSchedule: true}}, "Square, 5000 queries, rescale schedule"},
+		{single("apgd-t", attacks.L2, given{"loss": "ce-targeted"}),
+			[]attacks.Attack{targeted}, "APGD-T, loss ce-targeted"},
+		{single("fab", attacks.L2, given{"eta": 2}),
+			[]attacks.Attack{attacks.FAB{Norm: attacks.L2, Epsilon: 0.5, Steps: 100,
+				Restarts: 1, AlphaMax: 0.1, Eta: 2, Beta: 0.9, Exhaustive: true}}, "FAB, eta 2"},
+		{single("bisection", attacks.L2, given{"loss": "margin", "targets": 1}),
+			[]attacks.Attack{attacks.Bisection{Norm: attacks.L2,
+				Epsilon: 0.5, Steps: 50, Restarts: 1, Targets: 1, Tolerance: 0.01, Untargeted: true}},
+			"Bisection, 1 target, loss margin"},
+		{single("square", attacks.L2, given{"rescale_schedule": true}),
+			[]attacks.Attack{attacks.Square{Norm: attacks.L2, Epsilon: 0.5,
+				Queries: 5000, Restarts: 1, PInit: 0.8, RescaleSchedule: true}},
+			"Square, 5000 queries, rescale schedule"},
 		{attacks.Setup{Kind: "autoattack", Version: "custom", Norm: attacks.L2, Components: []attacks.Component{
 			{Kind: "apgd-t", Parameters: given{"targets": 3, "loss": "logit-difference"}},
 			{Kind: "apgd-dlr", Parameters: given{"restarts": 1, "loss": "margin"}}},
 			Parameters: given{"steps": 50, "targets": 4, "restarts": 2}}, []attacks.Attack{differs, margin},
-			"AutoAttack (custom: APGD-T, 50 steps, 2 restarts, 3 targets, loss logit-difference; APGD-DLR, 50 steps, 1 restart, loss margin)"},
+			"AutoAttack (custom: APGD-T, 50 steps, 2 restarts, 3 targets, loss logit-difference; " +
+				"APGD-DLR, 50 steps, 1 restart, loss margin)"},
 		{autoattack("custom", attacks.L2), nil, "AutoAttack (custom: APGD-DLR; FAB; APGD-T)"},
 		{autoattack("", attacks.L1), nil, "AutoAttack (standard)"},
 	} {
@@ -291,24 +282,15 @@ func TestSetup(t *testing.T) {
 	}
 
 	d, err := single("pgd", attacks.Linf, given{"steps": "40"}).Describe()
-	want := given{
-		"steps":     40,
-		"restarts":  1,
-		"step_size": "epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1",
-		"schedule":  "constant",
-		"loss":      "ce",
-	}
-	if err != nil || !maps.Equal(d.Parameters, want) || d.Recipe != "pgd/1" || d.Short != "PGD" || d.Components != nil {
+	want := given{"steps": 40, "restarts": 1, "step_size": "epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1",
+		"schedule": "constant", "loss": "ce"}
+	if err != nil || !maps.Equal(d.Parameters, want) || d.Recipe != "pgd/1" || d.Short != "PGD" ||
+		d.Components != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
 	d, err = autoattack("quick", attacks.Linf).Describe()
-	want = given{
-		"steps":      25,
-		"restarts":   1,
-		"eot_iter":   1,
-		"rho":        0.75,
-		"from_clean": false,
-	} // what is for ℓ1 alone is left out
+	want = given{"steps": 25, "restarts": 1, "eot_iter": 1, "rho": 0.75,
+		"from_clean": false} // what is for ℓ1 alone is left out
 	if err != nil || !maps.Equal(d.Components[0].Parameters, want) || d.Recipe != "autoattack-quick/1" ||
 		d.Short != "AA-quick" ||
 		d.Parameters != nil {
@@ -319,38 +301,49 @@ func TestSetup(t *testing.T) {
 // TestSetupErrors: an error names what is wrong and what is allowed.
 func TestSetupErrors(t *testing.T) {
 	t.Parallel()
-	custom := func(shared given, components ...attacks.Component) attacks.Setup {
-		return attacks.Setup{Kind: "autoattack", Version: "custom", Parameters: shared, Components: components}
+	type setup = attacks.Setup
+	square := attacks.Component{Kind: "square"}
+	custom := func(shared given, components ...attacks.Component) setup {
+		return setup{Kind: "autoattack", Version: "custom", Parameters: shared, Components: components}
 	}
 	for _, c := range []struct {
-		setup   attacks.Setup
+		setup   setup
 		epsilon float64
 		want    []string
 	}{
-		{attacks.Setup{Kind: "cw"}, 1, []string{`unknown attack "cw"`, strings.Join(attacks.Kinds(), ", ")}},
-		{attacks.Setup{Kind: "autoattack", Version: "best"}, 1, []string{`unknown version "best"`, "standard, plus, rand, custom, quick"}},
-		{attacks.Setup{Kind: "pgd", Version: "plus"}, 1, []string{"pgd has no versions"}},
-		{attacks.Setup{Kind: "autoattack", Parameters: given{"steps": 3}}, 1, []string{"standard is fixed", `"steps"`, "custom does"}},
-		{attacks.Setup{Kind: "autoattack", Components: []attacks.Component{{Kind: "square"}}}, 1, []string{"no components", "custom does"}},
-		{attacks.Setup{Kind: "square", Parameters: given{"query": 3}}, 1,
+		{setup{Kind: "cw"}, 1, []string{`unknown attack "cw"`, strings.Join(attacks.Kinds(), ", ")}},
+		{setup{Kind: "autoattack", Version: "best"}, 1,
+			[]string{`unknown version "best"`, "standard, plus, rand, custom, quick"}},
+		{setup{Kind: "pgd", Version: "plus"}, 1, []string{"pgd has no versions"}},
+		{setup{Kind: "autoattack", Parameters: given{"steps": 3}}, 1,
+			[]string{"standard is fixed and", `"steps"`, "custom does"}},
+		{setup{Kind: "autoattack", Components: []attacks.Component{{Kind: "square"}}}, 1,
+			[]string{"no components", "custom does"}},
+		{setup{Kind: "square", Parameters: given{"query": 3}}, 1,
 			[]string{`square: unknown parameter "query" (allowed: queries, restarts, p_init, rescale_schedule)`}},
-		{attacks.Setup{Kind: "pgd", Parameters: given{"steps": 2.5}}, 1, []string{"pgd: steps must be a whole number from 1 up, not 2.5"}},
-		{attacks.Setup{Kind: "pgd", Parameters: given{"loss": "logit-difference"}}, 1,
+		{setup{Kind: "pgd", Parameters: given{"steps": 2.5}}, 1,
+			[]string{"pgd: steps must be a whole number from 1 up, not 2.5"}},
+		{setup{Kind: "pgd", Parameters: given{"loss": "logit-difference"}}, 1,
 			[]string{`pgd: loss must be one of ce, dlr, margin, not "logit-difference"`}},
-		{attacks.Setup{Kind: "bisection", Parameters: given{"tolerance": 0.6}}, 1, []string{"tolerance must be a number from 0.000001 to 0.5, not 0.6"}},
-		{attacks.Setup{Kind: "fab", Parameters: given{"targets": 3}}, 1, []string{`fab: unknown parameter "targets"`}},
-		{attacks.Setup{Kind: "fab-t", Parameters: given{"eta": 0.5}}, 1, []string{"fab-t: eta must be a number from 1 to 1000000, not 0.5"}},
-		{attacks.Setup{Kind: "apgd-ce"}, 0, []string{"apgd-ce: epsilon must be positive and finite, not 0"}},
+		{setup{Kind: "bisection", Parameters: given{"tolerance": 0.6}}, 1,
+			[]string{"tolerance must be a number from 0.000001 to 0.5, not 0.6"}},
+		{setup{Kind: "fab", Parameters: given{"targets": 3}}, 1, []string{`fab: unknown parameter "targets"`}},
+		{setup{Kind: "fab-t", Parameters: given{"eta": 0.5}}, 1,
+			[]string{"fab-t: eta must be a number from 1 to 1000000, not 0.5"}},
+		{setup{Kind: "apgd-ce"}, 0, []string{"apgd-ce: epsilon must be positive and finite, not 0"}},
 		{autoattack("standard", attacks.L2), math.NaN(), []string{"epsilon"}},
-		{attacks.Setup{Kind: "apgd-ce", Parameters: given{"large_radii": true}}, 1, []string{"large_radii exists only in l1, not linf"}},
+		{setup{Kind: "apgd-ce", Parameters: given{"large_radii": true}}, 1,
+			[]string{"large_radii exists only in l1, not linf"}},
 		{custom(nil), 1, []string{"autoattack-custom: there are no components"}},
-		{custom(nil, attacks.Component{Kind: "cw"}), 1, []string{`autoattack-custom, component 1: unknown attack "cw"`}},
+		{custom(nil, attacks.Component{Kind: "cw"}), 1,
+			[]string{`autoattack-custom, component 1: unknown attack "cw"`}},
 		{custom(nil, attacks.Component{Kind: "pgd"}), 1, []string{"component 1: pgd is none of AutoAttack's"}},
-		{custom(nil, attacks.Component{Kind: "square"}, attacks.Component{Kind: "square", Parameters: given{"steps": 3}}), 1,
+		{custom(nil, square, attacks.Component{Kind: "square", Parameters: given{"steps": 3}}), 1,
 			[]string{`component 2: square: unknown parameter "steps"`}},
-		{custom(given{"queries": 3, "steps": 3}, attacks.Component{Kind: "square"}), 1, []string{`no component has a parameter "steps"`}},
-		{custom(given{"loss": "dlr"}, attacks.Component{Kind: "apgd-dlr"}), 1, []string{`no component has a parameter "loss"`}},
-		{custom(given{"queries": -1}, attacks.Component{Kind: "square"}), 1, []string{"queries must be a whole number from 1 up, not -1"}},
+		{custom(given{"queries": 3, "steps": 3}, square), 1, []string{`no component has a parameter "steps"`}},
+		{custom(given{"loss": "dlr"}, attacks.Component{Kind: "apgd-dlr"}), 1,
+			[]string{`no component has a parameter "loss"`}},
+		{custom(given{"queries": -1}, square), 1, []string{"queries must be a whole number from 1 up, not -1"}},
 	} {
 		_, err := c.setup.Make(c.epsilon, 10)
 		for _, want := range c.want {

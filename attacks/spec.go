@@ -70,7 +70,7 @@ var Specs = []Spec{
 	},
 	{
 		Kind: "fab", Title: "FAB", Revision: 1, Component: true, Climbs: LogitDifference, Minimises: true,
-		Doc:        "Fast Adaptive Boundary: the nearest misclassified point, by projections onto linearised boundaries",
+		Doc:        "Fast Adaptive Boundary: the nearest misclassified point, by steps onto linearised boundaries",
 		Parameters: without("targets", fabParameters), Custom: map[string]any{"restarts": 5},
 		start: func(n Norm, e float64) Attack { return FAB{Norm: n, Epsilon: e} },
 	},
@@ -81,7 +81,8 @@ var Specs = []Spec{
 		start:      func(n Norm, e float64) Attack { return FAB{Norm: n, Epsilon: e, Targeted: true} },
 	},
 	{
-		Kind: "square", Title: "Square", Revision: 1, Component: true, Climbs: Margin, heading: "Square, {queries} queries",
+		Kind: "square", Title: "Square", Revision: 1, Component: true, Climbs: Margin,
+		heading:    "Square, {queries} queries",
 		Doc:        "a random search that changes square windows and sees only logits",
 		Parameters: squareParameters,
 		start:      func(n Norm, e float64) Attack { return Square{Norm: n, Epsilon: e} },
@@ -100,34 +101,33 @@ var Specs = []Spec{
 	},
 	{
 		Kind: "bisection", Title: "Bisection", Revision: 1, Climbs: LogitDifference, Minimises: true,
-		Doc:        "the smallest norm that breaks an image, looked for up to epsilon by Auto-PGD at one radius after another",
+		Doc:        "the smallest norm that breaks an image, up to epsilon: Auto-PGD at one radius after another",
 		Parameters: bisectionParameters,
 		start:      func(n Norm, e float64) Attack { return Bisection{Norm: n, Epsilon: e} },
 	},
 }
 
-// versions are AutoAttack's. What a component does not name has the default of its kind.
+type given = map[string]any
+
+// versions are AutoAttack's. What a component is not given has the default of its kind.
 var versions = []Version{
 	{"standard", "AA", "apgd-ce, apgd-t, fab-t and square: the reference", 1, func(n Norm) []Component {
-		if n != L1 {
-			return []Component{{Kind: "apgd-ce"}, {Kind: "apgd-t"}, {Kind: "fab-t"}, {Kind: "square"}}
+		ce, t := given{}, given{}
+		if n == L1 {
+			ce, t = given{"restarts": 5, "large_radii": true}, given{"targets": 5, "large_radii": true}
 		}
-		return []Component{
-			{"apgd-ce", map[string]any{"restarts": 5, "large_radii": true}},
-			{"apgd-t", map[string]any{"targets": 5, "large_radii": true}},
-			{Kind: "fab-t"}, {Kind: "square"},
-		}
+		return []Component{{"apgd-ce", ce}, {"apgd-t", t}, {Kind: "fab-t"}, {Kind: "square"}}
 	}},
-	{"plus", "AA+", "apgd-ce, apgd-dlr and fab with 5 restarts each, square, apgd-t and fab-t", 1, func(Norm) []Component {
-		five := map[string]any{"restarts": 5}
-		return []Component{{"apgd-ce", five}, {"apgd-dlr", five}, {"fab", five}, {Kind: "square"}, {Kind: "apgd-t"}, {Kind: "fab-t"}}
+	{"plus", "AA+", "apgd-ce, apgd-dlr and fab, 5 restarts each, square, apgd-t, fab-t", 1, func(Norm) []Component {
+		five := given{"restarts": 5}
+		return []Component{{"apgd-ce", five}, {"apgd-dlr", five}, {"fab", five},
+			{Kind: "square"}, {Kind: "apgd-t"}, {Kind: "fab-t"}}
 	}},
-	{"rand", "AA-rand", "for randomised models: apgd-ce and apgd-dlr with gradients averaged over 20 passes", 1, func(Norm) []Component {
-		twenty := map[string]any{"eot_iter": 20}
-		return []Component{{"apgd-ce", twenty}, {"apgd-dlr", twenty}}
+	{"rand", "AA-rand", "for randomised models: apgd-ce and apgd-dlr, 20 passes a gradient", 1, func(Norm) []Component {
+		return []Component{{"apgd-ce", given{"eot_iter": 20}}, {"apgd-dlr", given{"eot_iter": 20}}}
 	}},
 	{"custom", "AA-custom", "the components that the config lists", 1, nil},
-	{"quick", "AA-quick", "short runs of Auto-PGD, none of AutoAttack's own: verdicts close to standard's for a twentieth of its passes", 1, quick},
+	{"quick", "AA-quick", "short runs of Auto-PGD: close to standard for a twentieth of its passes", 1, quick},
 }
 
 // apgdParameters are those of all forms of Auto-PGD; sections are Croce & Hein 2020's, "Reliable
@@ -136,22 +136,28 @@ var apgdParameters = []Parameter{
 	whole("steps", 100, "iterations of a run", func(a *APGD) *int { return &a.Steps }), // 3.2
 	whole("restarts", 1, "runs, for each target, from random starts", func(a *APGD) *int { return &a.Restarts }),
 	aimedAt(func(a *APGD) *int { return &a.Targets }), // 5
-	whole("eot_iter", 1, "passes that a gradient is averaged over, for randomised models", func(a *APGD) *int { return &a.EOT }),
+	whole("eot_iter", 1, "passes that a gradient is averaged over, for randomised models",
+		func(a *APGD) *int { return &a.EOT }),
 	decimal("rho", .75, setting.Fraction, "fraction of steps that must raise the loss, else the step is halved", // 3.2
 		func(a *APGD) *float64 { return &a.Rho }),
-	flag("large_radii", "spend a run on radii 3·epsilon, 2·epsilon and epsilon", func(a *APGD) *bool { return &a.LargeRadii }).only(L1), // 2021, 3.4
+	flag("large_radii", "spend a run on radii 3·epsilon, 2·epsilon and epsilon", // 2021, 3.4
+		func(a *APGD) *bool { return &a.LargeRadii }).only(L1),
 	flag("from_clean", "start at the clean image, not at random", func(a *APGD) *bool { return &a.FromClean }),
-	decimal("sparsity", .2, setting.Fraction, "fraction of the values that a run's first steps move, unless large_radii is set", // 2021, 3.3
+	decimal("sparsity", .2, setting.Fraction, // 2021, 3.3
+		"fraction of the values that a run's first steps move, unless large_radii is set",
 		func(a *APGD) *float64 { return &a.Sparsity }).only(L1),
 }
 
 // fabParameters have the sections of Croce & Hein 2020, "Minimally distorted Adversarial Examples…".
 var fabParameters = []Parameter{
 	whole("steps", 100, "iterations of a run", func(a *FAB) *int { return &a.Steps }),
-	whole("restarts", 1, "runs, for each target, the first from the clean image", func(a *FAB) *int { return &a.Restarts }),
+	whole("restarts", 1, "runs, for each target, the first from the clean image",
+		func(a *FAB) *int { return &a.Restarts }),
 	aimedAt(func(a *FAB) *int { return &a.Targets }),
-	decimal("alpha_max", .1, setting.Fraction, "largest weight of the clean image's projection", func(a *FAB) *float64 { return &a.AlphaMax }), // 2.3
-	decimal("eta", 1.05, setting.Interval{Min: 1, Max: 1e6}, "extrapolation beyond the boundary", func(a *FAB) *float64 { return &a.Eta }),     // 2.3
+	decimal("alpha_max", .1, setting.Fraction, "largest weight of the clean image's projection", // 2.3
+		func(a *FAB) *float64 { return &a.AlphaMax }),
+	decimal("eta", 1.05, setting.Interval{Min: 1, Max: 1e6}, "extrapolation beyond the boundary", // 2.3
+		func(a *FAB) *float64 { return &a.Eta }),
 	decimal("beta", .9, setting.Fraction, "step back from a misclassified point, towards the clean image", // 2.4
 		func(a *FAB) *float64 { return &a.Beta }),
 }
@@ -159,7 +165,8 @@ var fabParameters = []Parameter{
 var squareParameters = []Parameter{
 	whole("queries", 5000, "queries of a run after that of its start", func(a *Square) *int { return &a.Queries }),
 	whole("restarts", 1, "runs, each from its own start", func(a *Square) *int { return &a.Restarts }),
-	decimal("p_init", .8, setting.Fraction, "fraction of the pixels in the first windows", func(a *Square) *float64 { return &a.PInit }),
+	decimal("p_init", .8, setting.Fraction, "fraction of the pixels in the first windows",
+		func(a *Square) *float64 { return &a.PInit }),
 	flag("rescale_schedule", "stretch the windows' schedule, made for 10000 queries, to the number of queries",
 		func(a *Square) *bool { return &a.RescaleSchedule }),
 }
@@ -167,8 +174,9 @@ var squareParameters = []Parameter{
 var pgdParameters = []Parameter{
 	whole("steps", 20, "steps of a run", func(a *PGD) *int { return &a.Steps }),
 	whole("restarts", 1, "runs, each from its own random start", func(a *PGD) *int { return &a.Restarts }),
-	decimal("step_size", 0, setting.Positive, "length of the first step in the norm", func(a *PGD) *float64 { return &a.StepSize }).
-		following("epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1", func(a Attack) any { return a.(PGD).usualStep() }),
+	decimal("step_size", 0, setting.Positive, "length of the first step in the norm",
+		func(a *PGD) *float64 { return &a.StepSize }).following(
+		"epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1", func(a Attack) any { return a.(PGD).usualStep() }),
 	choice("schedule", "how the steps of a run shrink towards 0", func(a *PGD) *Schedule { return &a.Schedule },
 		ConstantSteps, LinearSteps, CosineSteps),
 	climbed(func(a *PGD) *Loss { return &a.Loss }, CrossEntropy, DLR, Margin),
@@ -213,7 +221,8 @@ func (s Spec) Accepts() []Parameter {
 	var all []Parameter
 	for _, c := range Specs {
 		for _, p := range c.Parameters {
-			if c.Component && p.Shared() && !slices.ContainsFunc(all, func(q Parameter) bool { return q.Name == p.Name }) {
+			listed := slices.ContainsFunc(all, func(q Parameter) bool { return q.Name == p.Name })
+			if c.Component && p.Shared() && !listed {
 				p.Default, p.Rule = nil, "each component's own"
 				all = append(all, p)
 			}

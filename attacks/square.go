@@ -13,19 +13,18 @@ import (
 // z_y − max_{j≠y} z_j and stops at the first misclassified query.
 //
 // Every image draws its own windows and signs, where the reference shares them
-// within a batch. Fields left zero have the defaults of AutoAttack, whose
-// schedule is not rescaled to the number of queries. In ℓ∞ a window often holds what is
-// proposed for it already: such a query counts as an iteration, but the model is not
-// asked again.
+// within a batch. In ℓ∞ a window often holds what is proposed for it already: such
+// a query counts as an iteration, but the model is not asked again. Numbers left zero
+// have the defaults of [Specs].
 type Square struct {
-	Norm    Norm    // default ℓ∞
-	Epsilon float64 // radius in the norm, in pixel units of [0,1]; required
+	Norm    Norm
+	Epsilon float64 // radius in the norm, in pixel units of [0,1]
 
-	Queries  int     // queries per run after that of the start point; default 5000
-	Restarts int     // runs, each from its own start; default 1
-	PInit    float64 // share of the pixels in the first windows, in (0,1]; default 0.8 (section 5)
-	// RescaleSchedule stretches the schedule of window sizes, made for 10000
-	// queries, to Queries; default off, as in AutoAttack.
+	Queries  int     // per run, after that of the start point
+	Restarts int     // runs, each from its own start
+	PInit    float64 // fraction of the pixels in the first windows (section 5)
+	// RescaleSchedule stretches the schedule of window sizes, made for 10000 queries,
+	// to Queries. AutoAttack does not.
 	RescaleSchedule bool
 }
 

@@ -14,7 +14,8 @@ func TestSquareSchedule(t *testing.T) {
 	for _, c := range []struct {
 		query int
 		parts float64
-	}{{0, 1}, {10, 1}, {11, 2}, {50, 2}, {51, 4}, {200, 4}, {201, 8}, {501, 16}, {1001, 32}, {2001, 64}, {4001, 128}, {4999, 128}, {6001, 256}, {8001, 512}} {
+	}{{0, 1}, {10, 1}, {11, 2}, {50, 2}, {51, 4}, {200, 4}, {201, 8},
+		{501, 16}, {1001, 32}, {2001, 64}, {4001, 128}, {4999, 128}, {6001, 256}, {8001, 512}} {
 		if got := attacks.SquareShare(a, c.query); got != 0.8/c.parts {
 			t.Errorf("query %d: share %v, want 0.8/%v", c.query, got, c.parts)
 		}
@@ -49,7 +50,8 @@ func TestSquareSides(t *testing.T) {
 // TestSquareImages: any shape from 5×5 (ℓ∞: 1×1) on works, also where the grid of
 // tiles does not fit evenly.
 func TestSquareImages(t *testing.T) {
-	for _, s := range []attacks.Shape{{C: 1, H: 1, W: 1}, {C: 2, H: 1, W: 9}, {C: 1, H: 5, W: 5}, {C: 1, H: 9, W: 14}, {C: 3, H: 24, W: 7}} {
+	for _, s := range []attacks.Shape{{C: 1, H: 1, W: 1}, {C: 2, H: 1, W: 9}, {C: 1, H: 5, W: 5},
+		{C: 1, H: 9, W: 14}, {C: 3, H: 24, W: 7}} {
 		o := attacktest.RandomMLP(s, 6, 3, 1)
 		im := attacktest.Images(o, 1, 0.5, 2)[0]
 		for _, n := range attacks.Norms() {
@@ -82,13 +84,10 @@ func TestSquareStops(t *testing.T) {
 				if n == attacks.Linf {
 					least -= res.FirstSuccess / 5
 				}
-				if res.Forward != len(asked.asked) || !slices.Equal(asked.asked[len(asked.asked)-1], res.Adversarial) {
-					t.Errorf(
-						"%v: %d passes stated, %d made; or the last is not the one returned",
-						n,
-						res.Forward,
-						len(asked.asked),
-					)
+				if res.Forward != len(asked.asked) ||
+					!slices.Equal(asked.asked[len(asked.asked)-1], res.Adversarial) {
+					t.Errorf("%v: %d passes stated, %d made; or the last is not the one returned", n, res.Forward,
+						len(asked.asked))
 				}
 				if res.Forward > res.FirstSuccess+1 || res.Forward < least || res.Backward != 0 {
 					t.Errorf("%v: %d passes, success at query %d", n, res.Forward, res.FirstSuccess)
@@ -109,12 +108,8 @@ func TestSquareTies(t *testing.T) {
 		for _, z := range [][]float32{{2, 1}, {1, 1}} {
 			o := &scripted{shape: attacks.Shape{C: 1, H: 6, W: 6}, logits: z}
 			rng := rand.New(rand.NewPCG(1, 1))
-			_, best, res, won, err := attacks.RunSquare(
-				attacks.Square{Norm: n, Epsilon: 0.1, Queries: 20},
-				o,
-				grey(36),
-				rng,
-			)
+			_, best, res, won, err := attacks.RunSquare(attacks.Square{Norm: n, Epsilon: 0.1, Queries: 20}, o, grey(36),
+				rng)
 			if err != nil || won || res.Iterations != 20 || res.Forward != len(o.asked) ||
 				n != attacks.Linf && res.Forward != 21 {
 				t.Fatalf("%v %v: won %v after %d queries, %d passes, %v", n, z, won, res.Iterations, res.Forward, err)

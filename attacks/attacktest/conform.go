@@ -79,7 +79,8 @@ func (r Row) trial(t *testing.T, norm attacks.Norm, epsilon float64) trial {
 	t.Helper()
 	s := attacks.Setup{Kind: r.Kind, Norm: norm, Parameters: r.Parameters}
 	if r.Component {
-		s = attacks.Setup{Kind: "autoattack", Version: "custom", Norm: norm, Components: []attacks.Component{{Kind: r.Kind, Parameters: r.Parameters}}}
+		s.Components = []attacks.Component{{Kind: s.Kind, Parameters: s.Parameters}}
+		s.Kind, s.Version, s.Parameters = "autoattack", "custom", nil
 	}
 	recipe, err := s.Make(epsilon, cmp.Or(r.Classes, 5))
 	if err != nil {
@@ -117,7 +118,8 @@ type trial struct {
 }
 
 // checkVerdicts compares an attack with the analytic robustness of a linear model.
-func checkVerdicts(t *testing.T, a trial, o *Linear, images []attacks.Image, distances []float64, clearly, share float64) {
+func checkVerdicts(t *testing.T, a trial, o *Linear, images []attacks.Image, distances []float64,
+	clearly, share float64) {
 	t.Helper()
 	breakable, broke := 0, 0
 	for k, im := range images {
@@ -144,7 +146,8 @@ func checkVerdicts(t *testing.T, a trial, o *Linear, images []attacks.Image, dis
 // distance to the boundary times the factor that the attack states. Weights are
 // limited, so that many values are as good as the best: in ℓ1 AutoAttack's steps
 // move two values at least, and could otherwise not reach the boundary.
-func checkReach(t *testing.T, made func(epsilon float64) trial, norm attacks.Norm, classes int, reach float64, isExact bool) {
+func checkReach(t *testing.T, made func(epsilon float64) trial, norm attacks.Norm, classes int, reach float64,
+	isExact bool) {
 	t.Helper()
 	linear := NewLinear(shape, classes, 11)
 	linear.Limit(1)
@@ -185,16 +188,19 @@ func (a trial) perturb(t *testing.T, o *Oracle, im attacks.Image, seed uint64) a
 	}
 	f1, b1 := o.Passes()
 	if res.Forward != f1-f0 || res.Backward != b1-b0 {
-		t.Errorf("image %d: reports %d forward and %d backward passes, made %d and %d", im.ID, res.Forward, res.Backward, f1-f0, b1-b0)
+		t.Errorf("image %d: reports %d forward and %d backward passes, made %d and %d", im.ID, res.Forward,
+			res.Backward, f1-f0, b1-b0)
 	}
 	if f, b := a.Passes(o.Classes()); res.Forward > f || res.Backward > b {
-		t.Errorf("image %d: made %d and %d passes, more than the %d and %d promised", im.ID, res.Forward, res.Backward, f, b)
+		t.Errorf("image %d: made %d and %d passes, more than the %d and %d promised", im.ID, res.Forward, res.Backward,
+			f, b)
 	}
 	if !slices.Equal(before, im.Pixels) {
 		t.Errorf("image %d: the clean image was written to", im.ID)
 	}
 	if (res.Adversarial != nil) != (res.FirstSuccess >= 0) || res.FirstSuccess > res.Iterations {
-		t.Errorf("image %d: first success %d of %d iterations, adversarial %v", im.ID, res.FirstSuccess, res.Iterations, res.Adversarial != nil)
+		t.Errorf("image %d: first success %d of %d iterations, adversarial %v", im.ID, res.FirstSuccess, res.Iterations,
+			res.Adversarial != nil)
 	}
 	if res.Adversarial == nil {
 		if res.FirstForward != -1 {
@@ -213,7 +219,8 @@ func (a trial) perturb(t *testing.T, o *Oracle, im attacks.Image, seed uint64) a
 	}
 	first := visited[res.FirstForward-1] // before rounding, which may add up over many values in ℓ1, was mended
 	if d := a.norm.Distance(first, im.Pixels); d > a.epsilon*(1+1e-4) || !o.misclassified(first, im.Label) {
-		t.Errorf("image %d: pass %d was at distance %v of %v, misclassified %v", im.ID, res.FirstForward, d, a.epsilon, o.misclassified(first, im.Label))
+		t.Errorf("image %d: pass %d was at distance %v of %v, misclassified %v", im.ID, res.FirstForward, d, a.epsilon,
+			o.misclassified(first, im.Label))
 	}
 	return res
 }
@@ -377,7 +384,8 @@ func (s *spy) Logits(ctx context.Context, x, out []float32) error {
 	return s.Oracle.Logits(ctx, x, out)
 }
 
-func (s *spy) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
+func (s *spy) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
 	if s.visit != nil {
 		s.visit(x)
 	}

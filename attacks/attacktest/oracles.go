@@ -58,7 +58,8 @@ func (o *Oracle) Logits(_ context.Context, x, out []float32) error {
 }
 
 // Gradient implements [attacks.Oracle].
-func (o *Oracle) Gradient(_ context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
+func (o *Oracle) Gradient(_ context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
 	e.Logits = sized(e.Logits, o.classes)
 	e.Gradient = sized(e.Gradient, len(x))
 	hidden := o.run(x, e.Logits)

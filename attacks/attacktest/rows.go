@@ -43,8 +43,10 @@ var Rows = []Row{
 	{Kind: "square", Parameters: given{"queries": 300}, Breaks: 0.2, Reach: [3]float64{4, 6, 4}},
 	{Kind: "pgd", Classes: 2, Breaks: 1,
 		Reach: [3]float64{0, 1.1, 1.6}}, // the default steps don't lead all the way round the ball in ℓ2 and ℓ1
-	{Kind: "pgd", Parameters: given{"steps": 40, "schedule": "linear", "loss": "margin", "step_size": 0.25}, Classes: 2, Breaks: 1},
-	{Kind: "pgd", Parameters: given{"steps": 40, "schedule": "cosine", "restarts": 2, "step_size": 0.25}, Classes: 2, Breaks: 1},
+	{Kind: "pgd", Parameters: given{"steps": 40, "schedule": "linear", "loss": "margin", "step_size": 0.25}, Classes: 2,
+		Breaks: 1},
+	{Kind: "pgd", Parameters: given{"steps": 40, "schedule": "cosine", "restarts": 2, "step_size": 0.25}, Classes: 2,
+		Breaks: 1},
 	{Kind: "fgsm", Classes: 2, Breaks: 1, Seedless: true},
 	{Kind: "bisection", Breaks: 1, Exact: true},
 	{Kind: "bisection", Parameters: given{"loss": "margin", "restarts": 2}, Classes: 2, Breaks: 1, Exact: true},

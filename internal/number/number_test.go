@@ -10,7 +10,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, got, ok)
 		}
 	}
-	for _, text := range []string{"", "eight", "1/0", "0/0", "1/", "/2", "1/2/3", "inf", "nan", "1e999", "0x40", "1_000"} {
+	for _, text := range []string{"", "eight", "1/0", "0/0", "1/", "/2", "1/2/3",
+		"inf", "nan", "1e999", "0x40", "1_000"} {
 		if got, ok := Parse(text); ok {
 			t.Errorf("%q is %v", text, got)
 		}

@@ -198,7 +198,10 @@ func (s Setting) Schema() map[string]any {
 		value       float64
 		open        bool
 		key, strict string
-	}{{s.Within.Min, s.Within.Above, "minimum", "exclusiveMinimum"}, {s.Within.Max, s.Within.Below, "maximum", "exclusiveMaximum"}} {
+	}{
+		{s.Within.Min, s.Within.Above, "minimum", "exclusiveMinimum"},
+		{s.Within.Max, s.Within.Below, "maximum", "exclusiveMaximum"},
+	} {
 		switch {
 		case math.IsInf(bound.value, 0):
 		case bound.open:

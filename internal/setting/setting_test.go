@@ -73,23 +73,27 @@ func TestInterval(t *testing.T) {
 	}
 }
 
+type object = map[string]any
+
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		of   Setting
-		want map[string]any
+		want object
 	}{
 		{Setting{Type: Whole, Within: Count, Default: 9, Doc: "classes tried"},
-			map[string]any{"type": "integer", "minimum": 1., "maximum": float64(math.MaxInt32), "default": 9, "description": "Classes tried."}},
+			object{"type": "integer", "minimum": 1., "maximum": float64(math.MaxInt32), "default": 9,
+				"description": "Classes tried."}},
 		{Setting{Type: Number, Within: Positive, Rule: "epsilon/4", Unit: "pixel values", Doc: "length of a step"},
-			map[string]any{"type": "number", "exclusiveMinimum": 0.,
+			object{"type": "number", "exclusiveMinimum": 0.,
 				"description": "Length of a step. Unit: pixel values. Default: epsilon/4."}},
 		{Setting{Type: Number, Within: BelowOne, Default: .5, Doc: "momentum"},
-			map[string]any{"type": "number", "minimum": 0., "exclusiveMaximum": 1., "default": .5, "description": "Momentum."}},
+			object{"type": "number", "minimum": 0., "exclusiveMaximum": 1., "default": .5,
+				"description": "Momentum."}},
 		{Setting{Type: Flag, Default: false, Doc: "begin clean"},
-			map[string]any{"type": "boolean", "default": false, "description": "Begin clean."}},
+			object{"type": "boolean", "default": false, "description": "Begin clean."}},
 		{Setting{Type: Choice, Choices: []string{"ce"}, Default: "ce", Doc: "loss"},
-			map[string]any{"enum": []string{"ce"}, "default": "ce", "description": "Loss."}},
+			object{"enum": []string{"ce"}, "default": "ce", "description": "Loss."}},
 	} {
 		if got := c.of.Schema(); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%v\nwant %v", got, c.want)
@@ -99,8 +103,9 @@ func TestSchema(t *testing.T) {
 
 func TestDefaultText(t *testing.T) {
 	t.Parallel()
-	for want, s := range map[string]Setting{"100": {Default: 100}, "8/255": {Default: 8. / 255}, "false": {Default: false},
-		"ce": {Default: "ce"}, "epsilon/4": {Rule: "epsilon/4"}} {
+	for want, s := range map[string]Setting{
+		"100": {Default: 100}, "8/255": {Default: 8. / 255}, "false": {Default: false}, "ce": {Default: "ce"},
+		"epsilon/4": {Rule: "epsilon/4"}} {
 		if got := s.DefaultText(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
