@@ -73,7 +73,8 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	if err != nil {
 		return nil, ConfigError{err}
 	}
-	settings := trainingSettings(t)
+	settings := t.Settings
+	settings.Seed = t.Seed
 	settings.Workers = f.o.Workers
 	if j.trainer, err = train.NewTrainer(e, networks, data, settings); err != nil {
 		return nil, ConfigError{err}
@@ -128,14 +129,6 @@ func (f *fitter) begin(j *training, t *config.Training, n train.Network, data tr
 		return nil, err
 	}
 	return e, train.Calibrate(e, n, data)
-}
-
-func trainingSettings(t *config.Training) train.Settings {
-	return train.Settings{
-		Epochs: t.Epochs, Batch: t.Batch, Weight: t.Weight, Seed: t.Seed, Augment: train.Augment{Flip: t.Flip, Crop: t.Crop},
-		Optimizer: train.Optimizer(t.Optimizer), LearningRate: t.LearningRate, Momentum: t.Momentum, WeightDecay: t.WeightDecay,
-		Schedule: train.Schedule(t.Schedule), Objective: train.Objective(t.Objective), Epsilon: t.Epsilon, Steps: t.Steps, StepSize: t.StepSize,
-	}
 }
 
 // begin looks for a checkpoint.
@@ -194,7 +187,7 @@ func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[st
 	return map[string]string{
 		"selfheal": Version, "onnxruntime": ort.Version(), "control": f.control.Name, "at": done.At, "models": strings.Join(j.models, ", "),
 		"dataset": t.Fit, "dataset_sha256": j.data, "config_sha256": f.cfg.Hash(), "training_sha256": j.key, "begun_with": j.start,
-		"objective": t.Objective, "weight": number(t.Weight), "epochs": strconv.Itoa(t.Epochs), "steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch),
+		"objective": string(t.Objective), "weight": number(t.Weight), "epochs": strconv.Itoa(t.Epochs), "steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch),
 		"seed": strconv.FormatUint(t.Seed, 10), "cross_entropy": number(done.CrossEntropy), "reconstruction": number(done.Reconstruction), "accuracy": number(done.Accuracy),
 	}
 }

@@ -1,12 +1,6 @@
 package train
 
-import (
-	"fmt"
-	"math"
-	"strings"
-
-	"selfheal/internal/setting"
-)
+import "math"
 
 // Optimizer is an optimiser by its name, as PyTorch defines it; "" is SGD.
 type Optimizer string
@@ -85,107 +79,27 @@ const (
 	Denoising Objective = "denoising" // the same on the worst image of an ℓ∞ ball, whose clean state is to be found
 )
 
-// Settings say how an embedding is trained. [Rows] describe them.
+// Settings say how an embedding is trained.
 type Settings struct {
 	Epochs       int
-	Batch        int // the last step of an epoch takes what is left
-	Weight       float64
+	Batch        int     // images a step; the last step of an epoch takes what is left
+	Weight       float64 // of ‖E(x) − x‖² beside the cross-entropy, per image (Eq. 4)
 	Optimizer    Optimizer
 	LearningRate float64
-	Momentum     float64
-	WeightDecay  float64
+	Momentum     float64 // SGD only
+	WeightDecay  float64 // decay·p is added to the gradient by p
 	Schedule     Schedule
 	Augment
 	Objective Objective
-	Epsilon   float64 // in [0,1] pixel units
-	Steps     int
-	StepSize  float64
-	Seed      uint64 `json:"-"`
-	Workers   int    `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
+	Epsilon   float64 // denoising: radius of the ball, in [0,1] pixel units
+	Steps     int     // denoising: of the inner maximisation
+	StepSize  float64 // denoising: of each of these steps
+	Seed      uint64  `json:"-"`
+	Workers   int     `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
 }
 
 // Augment says how an image is varied each time it is drawn.
 type Augment struct {
-	Flip bool
-	Crop int
-}
-
-// Row describes one of the [Settings].
-type Row struct {
-	setting.Setting
-	Group string // the mapping in a config that holds it: optimizer, augment or objective; "" for none
-	// Field is where Settings keep it: an *int, *float64, *bool or, of a choice, *string.
-	Field func(s *Settings) any
-}
-
-// Rows is the table of settings. Epochs must be given, and epsilon where the objective is denoising.
-var Rows = []Row{
-	whole("epochs", "", setting.Count, nil, "passes over the data set", func(s *Settings) any { return &s.Epochs }),
-	whole("batch", "", setting.Count, 128, "images a step", func(s *Settings) any { return &s.Batch }),
-	number("weight", "", setting.NotNegative, 0.1, "w of w·‖E(x) − x‖² beside the cross-entropy, per image",
-		func(s *Settings) any { return &s.Weight }),
-	choice("kind", "optimizer", names(Optimizers, func(r OptimizerSpec) Optimizer { return r.Name }), "the optimiser",
-		func(s *Settings) any { return (*string)(&s.Optimizer) }),
-	number("lr", "optimizer", setting.Positive, byOptimizer(func(r OptimizerSpec) float64 { return r.LearningRate }),
-		"learning rate", func(s *Settings) any { return &s.LearningRate }),
-	number("momentum", "optimizer", setting.BelowOne, byOptimizer(func(r OptimizerSpec) float64 { return r.Momentum }),
-		"μ of the optimiser", func(s *Settings) any { return &s.Momentum }),
-	number("weight_decay", "optimizer", setting.NotNegative, 0., "decay·p is added to the gradient by p",
-		func(s *Settings) any { return &s.WeightDecay }),
-	choice("schedule", "", names(Schedules, func(r ScheduleSpec) Schedule { return r.Name }),
-		"of the learning rate over the steps",
-		func(s *Settings) any { return (*string)(&s.Schedule) }),
-	{setting.Setting{Name: "flip", Type: setting.Flag, Default: false, Doc: "mirror images left to right at random"},
-		"augment",
-		func(s *Settings) any { return &s.Flip }},
-	whole("crop", "augment", setting.Interval{Max: math.MaxInt32}, 0,
-		"shift images by up to so many pixels each way, black coming in",
-		func(s *Settings) any { return &s.Crop }),
-	choice("kind", "objective", []string{string(Clean), string(Denoising)}, "what is minimised",
-		func(s *Settings) any { return (*string)(&s.Objective) }),
-	number("epsilon", "objective", setting.Positive, nil, "denoising: radius of the ℓ∞ ball",
-		func(s *Settings) any { return &s.Epsilon }),
-	whole("steps", "objective", setting.Count, 7, "denoising: sign steps of the inner maximisation",
-		func(s *Settings) any { return &s.Steps }),
-	number("step_size", "objective", setting.Positive, "epsilon/4", "denoising: length of a sign step",
-		func(s *Settings) any { return &s.StepSize }),
-}
-
-func whole(name, group string, within setting.Interval, byDefault any, doc string, field func(*Settings) any) Row {
-	return Row{setting.Setting{Name: name, Type: setting.Whole, Within: within, Default: byDefault, Doc: doc}, group,
-		field}
-}
-
-// number's default is a number, or a text that says what it follows from.
-func number(name, group string, within setting.Interval, byDefault any, doc string, field func(*Settings) any) Row {
-	s := setting.Setting{Name: name, Type: setting.Number, Within: within, Default: byDefault, Doc: doc}
-	if rule, ok := byDefault.(string); ok {
-		s.Default, s.Rule = nil, rule
-	}
-	return Row{s, group, field}
-}
-
-// choice's default is the first.
-func choice(name, group string, choices []string, doc string, field func(*Settings) any) Row {
-	return Row{setting.Setting{Name: name, Type: setting.Choice, Choices: choices, Default: choices[0], Doc: doc},
-		group, field}
-}
-
-func names[R any, N ~string](table []R, name func(R) N) []string {
-	var all []string
-	for _, r := range table {
-		all = append(all, string(name(r)))
-	}
-	return all
-}
-
-// byOptimizer is a default that differs between optimisers, "0.001 (adam), 0.01 (sgd)".
-func byOptimizer(value func(OptimizerSpec) float64) string {
-	var parts []string
-	for _, r := range Optimizers {
-		if v := value(r); v > 0 {
-			parts = append(parts, fmt.Sprintf("%g (%s)", v, r.Name))
-		}
-	}
-	return strings.Join(parts, ", ")
+	Flip bool // mirrored left to right with probability 1/2
+	Crop int  // shifted by up to so many pixels each way, black coming in
 }

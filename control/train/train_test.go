@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"selfheal/control"
-	"selfheal/internal/setting"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -331,26 +330,5 @@ func BenchmarkStep(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-// Every setting has a row, whose field keeps what the row's type says.
-func TestRows(t *testing.T) {
-	t.Parallel()
-	var s Settings
-	kinds := map[setting.Type]any{setting.Whole: new(int), setting.Number: new(float64), setting.Flag: new(bool),
-		setting.Choice: new(string)}
-	fields := map[any]bool{}
-	for _, r := range Rows {
-		field := r.Field(&s)
-		kept := kinds[r.Type]
-		if reflect.TypeOf(field) != reflect.TypeOf(kept) || fields[field] || r.Doc == "" {
-			t.Errorf("%s %s: a %T", r.Group, r.Name, field)
-		}
-		fields[field] = true
-	}
-	without := len([]string{"Augment", "Seed", "Workers"})
-	if want := len(reflect.VisibleFields(reflect.TypeFor[Settings]())) - without; len(fields) != want {
-		t.Errorf("%d rows for %d settings", len(fields), want)
 	}
 }
