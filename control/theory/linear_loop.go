@@ -151,22 +151,16 @@ func linearLoop(ctx context.Context, o Options) (*LinearLoop, []Check, error) {
 		}
 	}
 	return l, []Check{
-		atMost("feedback gain",
-			"I − K_t = αI + (1−α)P_t with K_t = (cI+Q)⁻¹Q: largest entry of the difference", most.gain, 0,
-				1e-10),
+		atMost("feedback gain", "I − K_t = αI + (1−α)P_t with K_t = (cI+Q)⁻¹Q: largest entry of the difference",
+			most.gain, 0, 1e-10),
 		atMost("product form", "q̄_t − x_t = θ̄_t(αᵗI + (1−α)Σ αˢP_s^s)z: largest relative difference",
 			most.formula, 0, 1e-9),
-		atMost("error bound",
-			"‖q̄_t − x_t‖² is at most its bound, for all layers, c, r, d and t ≥ 1: largest ratio",
-				most.ratio, 1,
-			1e-9),
-		atLeast("tight at t = 1",
-			"the worst perturbation attains the bound after one step, for all layers: smallest ratio", most.first, 1,
-				1e-9),
-		atMost("orthogonal layers",
-			"‖q̄_t − x_t‖² = α²ᵗ‖z⊥‖² + ‖z∥‖²: largest relative difference", most.orthogonal,
-				0,
-			1e-9),
+		atMost("error bound", "‖q̄_t − x_t‖² is at most its bound, for all layers, c, r, d and t ≥ 1: largest ratio",
+			most.ratio, 1, 1e-9),
+		atLeast("tight at t = 1", "the worst perturbation attains the bound after one step, for all layers: smallest ratio",
+			most.first, 1, 1e-9),
+		atMost("orthogonal layers", "‖q̄_t − x_t‖² = α²ᵗ‖z⊥‖² + ‖z∥‖²: largest relative difference",
+			most.orthogonal, 0, 1e-9),
 	}, nil
 }
 
