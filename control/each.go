@@ -33,7 +33,7 @@ loop:
 				pool.Leave()
 				<-slots
 			}()
-			if err := fn(ctx, i); err != nil {
+			if err := pool.Work(ctx, func(ctx context.Context) error { return fn(ctx, i) }); err != nil {
 				cancel(err)
 			}
 		})

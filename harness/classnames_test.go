@@ -4,9 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"selfheal/harness/dataset"
-	"selfheal/harness/result"
 )
 
 // The names that a config gives the classes stand in the results, by label; without names
@@ -14,16 +11,15 @@ import (
 func TestClassNames(t *testing.T) {
 	names := strings.Fields("disc square triangle cross ring bar star dot wave grid")
 	for _, sets := range [][]string{nil, {"datasets.test.classes=[" + strings.Join(names, ", ") + "]"}} {
-		cfg := plan(t, small, 1, 1, sets...).Config
-		r := &runner{cfg: cfg, sets: map[string]*dataset.Dataset{}, file: &result.File{Datasets: map[string]result.Dataset{}}}
-		if _, _, err := r.scored("test"); err != nil {
+		o := openerOf(t, plan(t, small, 1, 1, sets...).Config)
+		if _, _, err := o.scored("test"); err != nil {
 			t.Fatal(err)
 		}
 		want := names
 		if sets == nil {
 			want = nil
 		}
-		if got := r.file.Datasets["test"].ClassNames; !slices.Equal(got, want) {
+		if got := o.record.Datasets["test"].ClassNames; !slices.Equal(got, want) {
 			t.Errorf("with %q the classes are called %q", sets, got)
 		}
 	}

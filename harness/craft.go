@@ -2,7 +2,9 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,12 +14,8 @@ import (
 
 // crafted is what a recipe made of a set of images against one classifier.
 type crafted struct {
-	images  [][]float32 // the clean image where the attack never succeeded
-	norms   []float64   // 0 there
-	first   []int       // iteration of the first success over all components, -1 if never
-	queries []int       // forward passes made until then, -1 if never
-	nearest []float64   // smallest norm of a misclassified point that an attack which minimises it found, 0 if none did
-	robust  []bool      // still right after all components
+	each    []attempt
+	within  ball
 	steps   []result.Step
 	seconds float64
 	wrong   int // successes that an attack claimed and the judge did not see
@@ -28,19 +26,16 @@ type crafted struct {
 	warnings    []result.Warning
 }
 
-// unbroken picks from a subject's verdicts on clean images those that hold for what was
-// crafted too, of images that no attack broke; nil where there are none.
-func (c *crafted) unbroken(clean []verdict) []*verdict {
-	if clean == nil {
-		return nil
-	}
-	known := make([]*verdict, len(clean))
-	for i := range clean {
-		if c.first[i] < 0 {
-			known[i] = &clean[i]
-		}
-	}
-	return known
+// attempt is what was made of one image. While it is attacked it belongs to one goroutine.
+type attempt struct {
+	image   []float32 // the clean image where the attack never succeeded
+	first   int       // iteration of the first success over all components, −1 if never
+	queries int       // forward passes made until then, −1 if never
+	nearest float64   // smallest norm of a misclassified point that an attack which minimises it found, 0 if none did
+	robust  bool      // still right after all components
+
+	spent, asked int // iterations and forward passes of the components so far
+	seen         watched
 }
 
 // gradients is what was seen of an attack's gradients, by the number of images.
@@ -50,37 +45,68 @@ type gradients struct {
 	notFinite int // a gradient or loss was infinite or NaN
 }
 
-// craft runs a recipe's components in order on a target, each on the images that it
-// still classifies correctly, from the clean image. After each component the judge
-// measures what it returned and asks the classifier again; only that decides. With
-// verdictOnly nobody needs the images, and an attack ends at an image's first success.
-func (r *runner) craft(ctx context.Context, at *target, label string, recipe attacks.Recipe, seed uint64, verdictOnly bool, set []attacks.Image, clean []verdict) (*crafted, error) {
-	start := time.Now()
-	w := &workshop{crafted: untouched(set), at: at, recipe: recipe, verdictOnly: verdictOnly, set: set, seed: seed,
-		spent: make([]int, len(set)), asked: make([]int, len(set)), seen: make([]watched, len(set))}
-	w.crafted.verdictOnly = verdictOnly
-	w.robust = make([]bool, len(set))
-	for i := range set {
-		if w.robust[i] = clean[i].right; w.robust[i] {
+// untouched are the clean images as if an attack had made them.
+func untouched(set []attacks.Image) *crafted {
+	c := &crafted{each: make([]attempt, len(set)), steps: []result.Step{}}
+	for i, im := range set {
+		c.each[i] = attempt{image: im.Pixels, first: -1, queries: -1}
+	}
+	return c
+}
+
+// images is what was crafted, to judge a classifier on. clean are its verdicts on the clean
+// images, which hold where no attack broke the image; nil where there are none.
+func (c *crafted) images(set []attacks.Image, clean []verdict) images {
+	of := images{clean: set, adversarial: make([][]float32, len(set)), within: c.within}
+	if clean != nil {
+		of.known = make([]*verdict, len(set))
+	}
+	for i, a := range c.each {
+		of.adversarial[i] = a.image
+		if clean != nil && a.first < 0 {
+			of.known[i] = &clean[i]
+		}
+	}
+	return of
+}
+
+// order is what is to be crafted: a recipe's images on an oracle.
+type order struct {
+	recipe      attacks.Recipe
+	seed        uint64
+	verdictOnly bool // nobody needs the images: an attack ends at an image's first success
+	label       string
+	set         []attacks.Image
+	clean       []verdict // of the oracle's classifier
+}
+
+// craft runs a recipe's components in order on an oracle, each on the images that its
+// classifier still gets right, from the clean image. After each component the judge
+// measures what it returned and asks the classifier again; only that decides.
+func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, error) {
+	start, n := time.Now(), len(order.set)
+	w := &workshop{crafted: untouched(order.set), order: order, on: on}
+	w.within, w.crafted.verdictOnly = ball{order.recipe.Norm, order.recipe.Epsilon}, order.verdictOnly
+	for i, v := range order.clean {
+		if w.each[i].robust = v.right; v.right {
 			w.standing++
 		}
 	}
-	for _, component := range recipe.Components {
+	for _, component := range order.recipe.Components {
 		var todo []int
-		for i := range set {
-			if w.robust[i] {
+		for i, a := range w.each {
+			if a.robust {
 				todo = append(todo, i)
 			}
 		}
 		if len(todo) == 0 {
 			break
 		}
-		began := time.Now()
-		oracle := &counted{target: at}
-		f, b := component.Passes(at.Classes())
-		p := r.progress.component(label, component.Name(), len(todo), w.standing, len(set), int64(len(todo))*int64(f+b), oracle)
-		err := r.forEach(ctx, len(todo), attackState(at.Shape())+at.state, func(ctx context.Context, k int) error {
-			standing, err := w.attack(ctx, component, oracle, todo[k])
+		began, counter := time.Now(), &counted{oracle: on}
+		f, b := component.Passes(on.Classes())
+		p := r.progress.component(order.label, component.Name(), len(todo), w.standing, n, int64(len(todo))*int64(f+b), counter)
+		err := r.forEach(ctx, len(todo), on.state, func(ctx context.Context, k int) error {
+			standing, err := w.attack(ctx, component, counter, todo[k])
 			if err == nil {
 				p.image(standing)
 			}
@@ -91,36 +117,30 @@ func (r *runner) craft(ctx context.Context, at *target, label string, recipe att
 			return nil, err
 		}
 		p.finish(w.standing)
-		forward, backward := oracle.passes()
+		forward, backward := counter.passes()
 		w.steps = append(w.steps, result.Step{
-			Attack: component.Name(), Attacked: len(todo), Robust: float64(w.standing) / float64(len(set)),
+			Attack: component.Name(), Attacked: len(todo), Robust: float64(w.standing) / float64(n),
 			Forward: forward, Backward: backward, Seconds: time.Since(began).Seconds(),
 		})
 	}
-	for _, s := range w.seen {
-		w.gradients.count(s)
+	for _, a := range w.each {
+		w.gradients.count(a.seen)
 	}
 	w.seconds = time.Since(start).Seconds() // what follows looks for faults, and is no part of the attack
-	if recipe.Norm == attacks.Linf && w.gradients.images > 0 {
+	if order.recipe.Norm == attacks.Linf && w.gradients.images > 0 {
 		var err error
-		if w.warnings, err = r.unbounded(ctx, at, set, w.crafted); err != nil {
+		if w.warnings, err = r.unbounded(ctx, on, order.set, w.crafted); err != nil {
 			return nil, err
 		}
 	}
 	return w.crafted, nil
 }
 
-// workshop is the state of crafting. Each image's entries belong to the goroutine that
-// attacks it.
+// workshop is the state of crafting.
 type workshop struct {
 	*crafted
-	at           *target
-	recipe       attacks.Recipe
-	verdictOnly  bool
-	set          []attacks.Image
-	seed         uint64
-	spent, asked []int // iterations and forward passes of the components before
-	seen         []watched
+	order
+	on *oracle
 
 	mu       sync.Mutex // guards what follows, and crafted.wrong
 	standing int        // images that are still right
@@ -132,28 +152,29 @@ type workshop struct {
 // Where a verdict alone was asked for and the judge refutes the claim, as it may at a
 // boundary or with random answers, the component is run once more at full strength:
 // it would have gone on, and what it returns then is judged instead.
-func (w *workshop) attack(ctx context.Context, component attacks.Attack, oracle *counted, i int) (standing int, err error) {
-	oracleOf := &watch{counted: oracle, seen: &w.seen[i]}
+func (w *workshop) attack(ctx context.Context, component attacks.Attack, counter *counted, i int) (standing int, err error) {
+	a := &w.each[i]
+	on := &watch{counted: counter, seen: &a.seen}
 	first := component
-	if w.verdictOnly {
+	if w.order.verdictOnly {
 		first = attacks.VerdictOnly(component)
 	}
-	res, broken, err := w.try(ctx, first, oracleOf, i)
-	if err == nil && w.verdictOnly && res.Adversarial != nil && !broken {
-		res, broken, err = w.try(ctx, component, oracleOf, i)
+	res, broken, err := w.try(ctx, first, on, i)
+	if err == nil && w.order.verdictOnly && res.Adversarial != nil && !broken {
+		res, broken, err = w.try(ctx, component, on, i)
 	}
 	if err != nil {
 		return 0, err
 	}
-	w.spent[i] += res.Iterations
-	w.asked[i] += res.Forward
-	if d := res.Distance; d > 0 && (w.nearest[i] == 0 || d < w.nearest[i]) {
-		w.nearest[i] = d
+	a.spent += res.Iterations
+	a.asked += res.Forward
+	if d := res.Distance; d > 0 && (a.nearest == 0 || d < a.nearest) {
+		a.nearest = d
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if broken {
-		w.robust[i] = false
+		a.robust = false
 		w.standing--
 	} else if res.Adversarial != nil {
 		w.wrong++
@@ -162,21 +183,25 @@ func (w *workshop) attack(ctx context.Context, component attacks.Attack, oracle 
 }
 
 // try runs an attack on one image; broken is the judge's word on what it returned.
-func (w *workshop) try(ctx context.Context, a attacks.Attack, o attacks.Oracle, i int) (res attacks.Result, broken bool, err error) {
-	im := w.set[i]
-	if res, err = a.Perturb(ctx, o, im, w.seed); err != nil || res.Adversarial == nil {
+func (w *workshop) try(ctx context.Context, a attacks.Attack, on attacks.Oracle, i int) (res attacks.Result, broken bool, err error) {
+	im, made := w.set[i], &w.each[i]
+	if res, err = a.Perturb(ctx, on, im, w.seed); err != nil || res.Adversarial == nil {
 		return res, false, err
 	}
-	d, err := measure(w.recipe.Norm, w.recipe.Epsilon, im.Pixels, res.Adversarial)
-	if err != nil {
+	v, err := w.on.of.judge(ctx, im, res.Adversarial, w.within, answerOnly)
+	if err != nil && !errors.As(err, new(notFinite)) {
 		return res, false, fmt.Errorf("%s, image %d: %w", a.Name(), im.ID, err)
 	}
-	logits, err := w.at.subject.logits(ctx, res.Adversarial)
-	if err != nil {
-		return res, false, err
-	}
-	if broken = attacks.Argmax(logits) != im.Label; broken {
-		w.images[i], w.norms[i], w.first[i], w.queries[i] = res.Adversarial, d, w.spent[i]+res.FirstSuccess, w.asked[i]+res.FirstForward
+	if broken = !v.right; broken {
+		made.image, made.first, made.queries = res.Adversarial, made.spent+res.FirstSuccess, made.asked+res.FirstForward
 	}
 	return res, broken, nil
+}
+
+// takesGradients reports whether any component does.
+func takesGradients(r attacks.Recipe, classes int) bool {
+	return slices.ContainsFunc(r.Components, func(c attacks.Attack) bool {
+		_, backward := c.Passes(classes)
+		return backward > 0
+	})
 }

@@ -3,13 +3,13 @@ package harness
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/internal/number"
 	"selfheal/models/onnx/simplify"
 )
 
@@ -140,11 +140,11 @@ func assumed(spec dataset.Spec, limit int) imageSet {
 // classes are those of a model, or where it can't be read, those of the data set:
 // note says so of an absent one; a broken one is for the run itself to refuse.
 func (d *description) classes(m *config.Model, s imageSet) (classes int, note string) {
-	r := &runner{cfg: d.plan.Config}
-	if absent(r.cfg.Files, m.Path) {
+	files := d.plan.Config.Files
+	if absent(files, m.Path) {
 		return s.classes, fmt.Sprintf("%s is absent (%d classes as the data set)", m.Path, s.classes)
 	}
-	file, err := r.read(m.Path)
+	file, err := readModel(files, m.Path)
 	if err != nil {
 		return s.classes, ""
 	}
@@ -212,7 +212,7 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 		}
 		f, g = f*seeds, g*seeds
 		shared := ""
-		for _, defense := range j.targets() {
+		for _, defense := range j.attacked() {
 			switch k := j.key(a, defense, d.plan.Config.Seed); {
 			case d.made[k] != "" && defense == config.None:
 				shared = ", made once with suite " + d.made[k]
@@ -226,7 +226,7 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 			}
 		}
 		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, %s, epsilon %s: at most %s forward, %s backward%s\n",
-			a.Name, known.defenses(j, a.Name, a.Epsilon), r.Name, a.Norm, fraction(a.Epsilon), count(f), count(g), shared)
+			a.Name, known.defenses(j, a.Name, a.Epsilon), r.Name, a.Norm, number.Format(a.Epsilon), count(f), count(g), shared)
 	}
 	rate := cmp.Or(d.rates[j.Model.Name], d.rates[""])
 	if rate > 0 {
@@ -236,16 +236,6 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 		e.unrated = []string{j.Model.Name}
 	}
 	return e, nil
-}
-
-// fraction writes an epsilon as k/255 where it is one, else as a decimal.
-func fraction(epsilon float64) string {
-	short := strconv.FormatFloat(epsilon, 'g', -1, 64)
-	k := math.Round(epsilon * 255)
-	if len(short) > 6 && k >= 1 && math.Abs(k/255-epsilon) < 1e-9*epsilon {
-		return fmt.Sprintf("%.0f/255", k)
-	}
-	return short
 }
 
 // count writes a number of passes with its thousands.

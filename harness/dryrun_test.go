@@ -8,14 +8,6 @@ import (
 	"selfheal/harness/config"
 )
 
-func TestFraction(t *testing.T) {
-	for epsilon, want := range map[float64]string{8. / 255: "8/255", 0.5: "0.5", 12: "12", 0.031: "0.031", 1. / 255: "1/255"} {
-		if got := fraction(epsilon); got != want {
-			t.Errorf("%v is written %s, want %s", epsilon, got, want)
-		}
-	}
-}
-
 // countedConfig is small enough to count by hand: PGD makes 4 steps, so at most 5 forward and
 // 4 backward passes an image.
 const countedConfig = `

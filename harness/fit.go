@@ -14,8 +14,6 @@ import (
 	"selfheal/control"
 	"selfheal/control/pca"
 	"selfheal/harness/config"
-	"selfheal/harness/dataset"
-	"selfheal/harness/result"
 )
 
 // FitOptions say which embeddings are fitted, and where they go.
@@ -60,16 +58,11 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 	if f.control == nil {
 		return nil, ConfigError{unknown("control", o.Control, cfg.Controls, func(c config.Control) string { return c.Name })}
 	}
-	if f.o.Progress == nil {
-		f.o.Progress = NewProgress(nil, true)
+	var err error
+	if f.opener, err = newOpener(cfg, o.Cache, o.Progress); err != nil {
+		return nil, err
 	}
-	pool, err := newPool(cfg.Runtime)
-	if err != nil {
-		return nil, ConfigError{err}
-	}
-	defer pool.Close()
-	f.runner = &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: f.o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{},
-		file: &result.File{Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}}
+	defer f.close()
 	defer func() {
 		for _, n := range f.networks {
 			n.Close()
@@ -124,7 +117,7 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 
 // fitter is the state of [Fit].
 type fitter struct {
-	*runner
+	*opener
 	o        FitOptions
 	control  *config.Control
 	networks map[string]*control.Network
@@ -176,37 +169,37 @@ func (f *fitter) order() ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _, at, err := f.cut(names[0])
+	layers, err := f.cut(names[0])
 	if err != nil {
 		return nil, err
 	}
-	order := make([]int, len(at))
-	for i := range order {
-		order[i] = i
+	slices.SortStableFunc(layers, func(a, b placed) int { return a.t - b.t })
+	order := make([]int, len(layers))
+	for i, l := range layers {
+		order[i] = l.index
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return at[a] - at[b] })
 	return order, nil
 }
 
-// cut opens a model and cuts it for the control, with the segment of each layer.
-func (f *fitter) cut(name string) (*control.Network, *control.Chain, []int, error) {
+// cut opens a model and cuts it for the control.
+func (f *fitter) cut(name string) ([]placed, error) {
 	m := f.cfg.Model(name)
 	if m == nil {
-		return nil, nil, nil, ConfigError{unknown("model", name, f.cfg.Models, func(m config.Model) string { return m.Name })}
+		return nil, ConfigError{unknown("model", name, f.cfg.Models, func(m config.Model) string { return m.Name })}
 	}
 	n := f.networks[name]
 	if n == nil {
 		var err error
 		if n, err = f.network(m); err != nil {
-			return nil, nil, nil, ConfigError{err}
+			return nil, ConfigError{err}
 		}
 		f.networks[name] = n
 	}
-	chain, at, err := f.chain(n, f.control)
+	layers, err := cut(n, f.control)
 	if err != nil {
-		return nil, nil, nil, ConfigError{err}
+		return nil, ConfigError{err}
 	}
-	return n, chain, at, nil
+	return layers, nil
 }
 
 // group is the models that one embedding serves, and its file.
@@ -227,11 +220,11 @@ func (f *fitter) groups(layer int, t *config.Training) ([]group, error) {
 	}
 	var all []group
 	for _, name := range names {
-		_, chain, at, err := f.cut(name)
+		layers, err := f.cut(name)
 		if err != nil {
 			return nil, err
 		}
-		path := folder.Path(embeddingPath(t.Path, chain.StateShape(at[layer])))
+		path := folder.Path(embeddingPath(t.Path, layers[layer].state()))
 		i := slices.IndexFunc(all, func(g group) bool { return g.path == path })
 		if i < 0 {
 			i, all = len(all), append(all, group{path: path})

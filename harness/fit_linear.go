@@ -25,29 +25,28 @@ func (f *fitter) linear(ctx context.Context, layer int, out string) ([]Fitted, e
 	if err != nil {
 		return nil, err
 	}
-	l := f.control.Layers[layer]
-	target := pca.Target{Variance: l.Embedding.Variance, Rank: l.Embedding.Rank}
 	var all []Fitted
 	for _, name := range names {
-		n, chain, at, err := f.cut(name)
+		layers, err := f.cut(name)
 		if err != nil {
 			return all, err
 		}
-		d, err := f.fitSet(n, l.Embedding)
+		here := layers[layer]
+		d, err := f.fitSet(here)
 		if err != nil {
 			return all, ConfigError{err}
 		}
-		done := Fitted{At: place(l.At).String(), Kind: config.Linear, Models: []string{name}}
+		done := Fitted{At: here.at(), Kind: config.Linear, Models: []string{name}}
 		if done.Path, err = f.linearFile(done, out); err != nil {
 			return all, err
 		}
-		s, cached, seconds, err := f.subspace(ctx, n, chain, at[layer], d, target, f.o.Force)
+		s, cached, seconds, err := f.subspace(ctx, here, d, f.o.Force)
 		if err != nil {
 			return all, err
 		}
 		done.Rank, done.Dim, done.Variance, done.Cached, done.Seconds = s.Rank, s.Dim, s.Variance, cached, seconds
 		if done.Path != "" {
-			if err := f.writeLinear(chain.StateShape(at[layer]), s, done, f.linearProvenance(done, chain, at[layer], d, l.Embedding, s)); err != nil {
+			if err := f.writeLinear(here.state(), s, done, f.linearProvenance(done, here, d, s)); err != nil {
 				return all, err
 			}
 		}
@@ -105,13 +104,13 @@ func (f *fitter) linearPath(done Fitted) string {
 }
 
 // linearProvenance is what the file says of its making.
-func (f *fitter) linearProvenance(done Fitted, chain *control.Chain, t int, d *dataset.Dataset, e config.Embedding, s *pca.Subspace) map[string]string {
-	sum := d.SHA256()
+func (f *fitter) linearProvenance(done Fitted, l placed, d *dataset.Dataset, s *pca.Subspace) map[string]string {
+	e := l.Embedding
 	meta := map[string]string{
 		"selfheal": Version, "onnxruntime": ort.Version(), "control": f.control.Name, "at": done.At,
-		"models": done.Models[0] + " " + f.file.Models[done.Models[0]].SHA256, "kind": config.Linear,
-		"dataset": e.Fit, "dataset_sha256": sum, "config_sha256": f.cfg.Hash(), "seed": strconv.FormatUint(f.seed, 10),
-		"fit_sha256": pca.Key(chain.StatesID(t), chain.StateShape(t), sum, pca.Target{Variance: e.Variance, Rank: e.Rank}, f.seed),
+		"models": done.Models[0] + " " + f.record.Models[done.Models[0]].SHA256, "kind": config.Linear,
+		"dataset": e.Fit, "dataset_sha256": d.SHA256(), "config_sha256": f.cfg.Hash(), "seed": strconv.FormatUint(f.cfg.Seed, 10),
+		"fit_sha256": f.fitKey(l, d),
 		"samples":    strconv.Itoa(s.Samples), "dim": strconv.Itoa(s.Dim), "rank": strconv.Itoa(s.Rank),
 		"variance": strconv.FormatFloat(s.Variance, 'g', 9, 64),
 	}

@@ -48,22 +48,23 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	var networks []train.Network
 	var ids []string
 	for _, name := range names {
-		n, chain, at, err := f.cut(name)
+		layers, err := f.cut(name)
 		if err != nil {
 			return nil, err
 		}
-		earlier, err := f.earlier(ctx, n, chain, at, layer)
+		here := layers[layer]
+		earlier, err := f.earlier(ctx, layers, here.t)
 		if err != nil {
 			return nil, err
 		}
-		around, err := train.Around(n, chain, at[layer], earlier, f.cfg.Runtime.Winograd)
+		around, err := train.Around(here.net, here.chain, here.t, earlier, f.cfg.Runtime.Winograd)
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", name, err)
 		}
 		networks = append(networks, around)
-		j.state = chain.StateShape(at[layer])
+		j.state = here.state()
 		ids = append(ids, around.ID())
-		j.models = append(j.models, name+" "+f.file.Models[name].SHA256)
+		j.models = append(j.models, name+" "+f.record.Models[name].SHA256)
 	}
 	data := train.Data{Shape: d.Shape(), Labels: make([]int, d.Len()), Pixels: d.Pixels}
 	for i := range data.Labels {
@@ -91,20 +92,18 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	return j, nil
 }
 
-// earlier are the embeddings in front of a layer, by their segments.
-func (f *fitter) earlier(ctx context.Context, n *control.Network, chain *control.Chain, at []int, layer int) (map[int]*onnx.Graph, error) {
+// earlier are the embeddings in front of a segment, by their own.
+func (f *fitter) earlier(ctx context.Context, layers []placed, t int) (map[int]*onnx.Graph, error) {
 	earlier := map[int]*onnx.Graph{}
-	for i, l := range f.control.Layers {
-		if at[i] >= at[layer] {
+	for _, l := range layers {
+		if l.t >= t {
 			continue
 		}
-		e := l.Embedding
-		e.Path = embeddingPath(e.Path, chain.StateShape(at[i]))
-		g, err := f.embedding(ctx, n, chain, f.control, place(l.At), at[i], e)
+		g, err := f.embedding(ctx, l)
 		if err != nil {
-			return nil, ConfigError{fmt.Errorf("the layer at %s, which comes before: %w", place(l.At), err)}
+			return nil, ConfigError{fmt.Errorf("the layer at %s, which comes before: %w", l.at(), err)}
 		}
-		earlier[at[i]] = g
+		earlier[l.t] = g
 	}
 	return earlier, nil
 }
@@ -112,7 +111,7 @@ func (f *fitter) earlier(ctx context.Context, n *control.Network, chain *control
 // begin is the embedding that a training starts from.
 func (f *fitter) begin(j *training, t *config.Training, n train.Network, data train.Data) (*onnx.Graph, error) {
 	if t.Start != "" {
-		file, err := f.read(t.Start)
+		file, err := readModel(f.cfg.Files, t.Start)
 		if err != nil {
 			return nil, fmt.Errorf("start %w", err)
 		}

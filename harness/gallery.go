@@ -14,6 +14,7 @@ import (
 	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
 
 // suiteCases is how many cases a suite has at most, shared evenly among its models. Those of
@@ -42,11 +43,12 @@ type slot struct {
 
 // candidate is the first image of a slot.
 type candidate struct {
-	subject     subject
+	who         classifier
 	image       attacks.Image
-	clean       verdict // the subject's, on the image as it was
+	clean       verdict // the classifier's, on the image as it was
 	adversarial []float32
 	norm        float64
+	within      ball
 	verdictOnly bool
 }
 
@@ -106,28 +108,27 @@ func (j Job) slots(before int) []slot {
 	return slices.Concat(all[first:], all[:first])
 }
 
-// consider takes the candidates of a cell, whose verdicts are v, and clean those on the
-// images as they were.
-func (g *gallery) consider(j Job, s subject, a *PlannedAttack, made *crafted, set []attacks.Image, v, clean []verdict) {
-	if a == nil || clean == nil || (s.controller == nil && len(j.Suite.Controls) > 0) {
+// consider takes the candidates of a cell, whose verdicts are v.
+func (g *gallery) consider(s scoring, v []verdict) {
+	if s.attack == nil || s.clean == nil || (s.who.loop == nil && len(s.Suite.Controls) > 0) {
 		return
 	}
-	for i := range set {
-		if made.first[i] < 0 { // never broken, or wrong from the start
+	for i, made := range s.made.each {
+		if made.first < 0 { // never broken, or wrong from the start
 			continue
 		}
 		kind := result.Broken
 		switch {
-		case !s.attacked(j.Suite.Mode) && v[i].right:
+		case !s.own() && v[i].right:
 			kind = result.Healed
-		case !s.attacked(j.Suite.Mode):
+		case !s.own():
 			kind = result.NotHealed
 		case v[i].right: // the judge does not confirm it
 			continue
 		}
-		k := slot{a.Name, a.Epsilon, s.defense, kind}
+		k := slot{s.attack.Name, s.attack.Epsilon, s.who.defense(), kind}
 		if g.found[k] == nil {
-			g.found[k] = &candidate{s, set[i], clean[i], made.images[i], made.norms[i], made.verdictOnly}
+			g.found[k] = &candidate{s.who, s.set[i], s.clean[i], made.image, v[i].norm, s.made.within, s.made.verdictOnly}
 		}
 	}
 }
@@ -136,8 +137,8 @@ func (g *gallery) consider(j Job, s subject, a *PlannedAttack, made *crafted, se
 func (g *gallery) begin() { g.found = map[slot]*candidate{} }
 
 // exhibit makes the cases of a job that is done and writes the gallery with them.
-func (r *runner) exhibit(ctx context.Context, j Job, net *control.Network) error {
-	g := r.gallery
+func (r *run) exhibit(ctx context.Context, b *bench) error {
+	g, j, net := r.gallery, b.Job, b.net
 	if c := net.Shape().C; c != 1 && c != 3 {
 		g.note(j.Suite.Name, fmt.Sprintf("no pictures: the images have %d channels, pictures are made of 1 and of 3", c))
 		return r.journal.gallery(g.file)
@@ -156,7 +157,7 @@ func (r *runner) exhibit(ctx context.Context, j Job, net *control.Network) error
 	cases := make([]*result.GalleryCase, len(chosen))
 	var state int64
 	for _, k := range chosen {
-		state = max(state, 2*g.found[k].subject.state) // what follows a loop keeps as much as the loop
+		state = max(state, 2*g.found[k].who.state()) // what follows a loop keeps as much as the loop
 	}
 	err = r.forEach(ctx, len(chosen), state, func(ctx context.Context, i int) error {
 		var err error
@@ -194,18 +195,21 @@ func (g *gallery) note(suite, message string) {
 }
 
 // show asks about a candidate's images, but for what the verdicts tell, and draws them. The
-// loop runs again on the adversarial image: verdicts keep no controls. It returns nil where an answer is
-// not finite, or not what the verdicts were: networks that answer at random do so.
+// loop runs again on the adversarial image: verdicts keep no controls. It returns nil where an
+// answer is not finite, or not what the verdicts were: networks that answer at random do so.
 func (c *candidate) show(ctx context.Context, j Job, net *control.Network, k slot, names []string) (*result.GalleryCase, error) {
-	out := &result.GalleryCase{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, Defense: k.defense, Mode: j.Suite.Mode, Attack: k.attack,
-		Norm: normOf(j, k).String(), Epsilon: k.epsilon, Kind: k.kind, VerdictOnly: c.verdictOnly, Image: c.image.ID, Label: c.image.Label, LabelName: named(names, c.image.Label), Perturbation: c.norm}
-	answer := func(class int, margin float64) result.GalleryAnswer {
-		return result.GalleryAnswer{Class: class, Name: named(names, class), Margin: margin}
+	out := &result.GalleryCase{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, Defense: k.defense,
+		Mode: j.Suite.Mode, Attack: k.attack, Norm: c.within.norm.String(), Epsilon: k.epsilon, Kind: k.kind,
+		VerdictOnly: c.verdictOnly, Image: c.image.ID, Label: c.image.Label, LabelName: named(names, c.image.Label),
+		Perturbation: c.norm}
+	answer := func(v verdict) result.GalleryAnswer {
+		return result.GalleryAnswer{Class: v.class, Name: named(names, v.class), Margin: v.margin}
 	}
 	says := func(logits []float32) result.GalleryAnswer {
-		return answer(attacks.Argmax(logits), attacks.LogitMargin(logits, c.image.Label))
+		v, _ := decide(logits, c.image.Label)
+		return answer(v)
 	}
-	alone := plain(net)
+	alone := classifier{net: net}
 	for _, one := range []struct {
 		to     *result.GalleryAnswer
 		pixels []float32
@@ -217,12 +221,12 @@ func (c *candidate) show(ctx context.Context, j Job, net *control.Network, k slo
 		*one.to = says(logits)
 	}
 	var healed []float32
-	if loop := c.subject.controller; loop != nil {
+	if loop := c.who.loop; loop != nil {
 		o, err := loop.RunTraced(ctx, c.adversarial)
 		if err != nil {
 			return nil, err
 		}
-		out.Controlled = &result.GalleryAnswers{Clean: answer(c.clean.class, c.clean.margin), Adversarial: says(o.Logits)}
+		out.Controlled = &result.GalleryAnswers{Clean: answer(c.clean), Adversarial: says(o.Logits)}
 		for _, s := range o.Sweeps {
 			out.Trace = append(out.Trace, result.GallerySweep{Objective: s.Objective, Layers: loop.layers(s.Layers)})
 		}
@@ -237,12 +241,6 @@ func (c *candidate) show(ctx context.Context, j Job, net *control.Network, k slo
 		return nil, nil
 	}
 	return out, c.draw(&out.Pictures, net.Shape(), healed)
-}
-
-// normOf is the norm of a slot's attack.
-func normOf(j Job, k slot) attacks.Norm {
-	i := slices.IndexFunc(j.Attacks, func(a PlannedAttack) bool { return a.Name == k.attack })
-	return j.Attacks[i].Norm
 }
 
 func named(names []string, class int) string {
@@ -267,7 +265,7 @@ func believable(c *result.GalleryCase) bool {
 	for _, s := range c.Trace {
 		finite += s.Objective
 	}
-	return c.Perturbation > 0 && finite-finite == 0 && right(attacked.Clean) && !right(attacked.Adversarial) && healed == (c.Kind == result.Healed)
+	return c.Perturbation > 0 && number.Finite(finite) && right(attacked.Clean) && !right(attacked.Adversarial) && healed == (c.Kind == result.Healed)
 }
 
 // draw makes a candidate's pictures.

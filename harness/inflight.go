@@ -1,8 +1,6 @@
 package harness
 
 import (
-	"context"
-
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/models/ort"
@@ -37,10 +35,4 @@ func loopState(chain *control.Chain) int64 {
 // the budget allows, but two a worker, or the workers would wait for each other.
 func inFlight(pool *ort.Pool, state int64) int {
 	return int(max(2*int64(pool.Workers()), stateBudget/max(1, state)))
-}
-
-// forEach is [control.ForEach] with no more images under way than their state, in
-// bytes an image, allows.
-func (r *runner) forEach(ctx context.Context, n int, state int64, fn func(ctx context.Context, i int) error) error {
-	return control.ForEach(ctx, r.pool, n, inFlight(r.pool, state), fn)
 }

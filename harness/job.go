@@ -8,146 +8,128 @@ import (
 	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
 
-// job runs one model of one suite.
-func (r *runner) job(ctx context.Context, j Job) error {
-	set, net, recipes, err := r.prepare(j)
-	if err != nil {
+// bench is a job with everything open that its cells share.
+type bench struct {
+	Job
+	net         *control.Network
+	set         []attacks.Image
+	recipes     []attacks.Recipe // of the job's attacks
+	classifiers []classifier     // the network alone, then under each control
+}
+
+// job makes the cells of one model of one suite: for each oracle and seed, every attack is
+// crafted, and every classifier that listens is scored on it. In an oblivious suite all
+// listen to what was made on the undefended network, in a white-box suite each to its own.
+func (r *run) job(ctx context.Context, j Job) error {
+	b := &bench{Job: j}
+	var err error
+	if b.set, b.net, b.recipes, err = r.prepare(j); err != nil {
 		return err
 	}
-	defer net.Close()
-	subjects := []subject{plain(net)}
+	defer b.net.Close()
+	b.classifiers = []classifier{{net: b.net}}
 	for _, name := range j.Suite.Controls {
-		c, err := r.controller(ctx, net, r.cfg.Control(name), true)
+		loop, err := r.controller(ctx, b.net, r.cfg.Control(name), true)
 		if err != nil {
 			return err
 		}
-		defer c.Close()
-		subjects = append(subjects, controlled(net, c))
+		defer loop.Close()
+		b.classifiers = append(b.classifiers, classifier{b.net, loop})
 	}
 	r.gallery.begin()
-	mode := r.whitebox
 	if j.Suite.Mode == result.Oblivious {
-		mode = r.oblivious
+		if err := r.attackEach(ctx, b, b.classifiers[0], b.classifiers); err != nil {
+			return err
+		}
+		return r.exhibit(ctx, b)
 	}
-	if err := mode(ctx, j, net, subjects, recipes, set); err != nil {
-		return err
+	for _, c := range b.classifiers {
+		if err := r.attackEach(ctx, b, c, []classifier{c}); err != nil {
+			return err
+		}
 	}
-	return r.exhibit(ctx, j, net)
+	return r.exhibit(ctx, b)
 }
 
-// oblivious attacks the undefended network and gives the same images to every subject.
-func (r *runner) oblivious(ctx context.Context, j Job, net *control.Network, subjects []subject, recipes []attacks.Recipe, set []attacks.Image) error {
-	clean := untouched(set)
-	before := make([][]verdict, len(subjects)) // on clean images
-	for i, s := range subjects {
-		var err error
-		if before[i], err = r.score(ctx, j, net, s, nil, clean, attacks.Recipe{}, set, nil); err != nil {
+// attackEach scores listeners on clean images and under every attack on a classifier, under
+// every seed. The classifier is the first listener; one whose loop diverges on clean images
+// is not attacked.
+func (r *run) attackEach(ctx context.Context, b *bench, attacked classifier, listeners []classifier) error {
+	on, err := oracleOf(attacked, b.Suite.Mode)
+	if err != nil {
+		return fmt.Errorf("suite %s: %w", b.Suite.Name, err)
+	}
+	defer on.close()
+	clean := make([][]verdict, len(listeners))
+	untouched := untouched(b.set)
+	for k, c := range listeners {
+		if clean[k], err = r.score(ctx, scoring{bench: b, who: c, made: untouched}); err != nil {
 			return err
 		}
 	}
-	for i, a := range j.Attacks {
-		made, err := r.crafted(ctx, j, undefended(net, subjects[0]), a, r.seed, recipes[i], set, before[0])
-		if err != nil {
-			return err
-		}
-		for k, s := range subjects {
-			if _, err := r.score(ctx, j, net, s, &a, made, recipes[i], set, before[k]); err != nil {
+	if clean[0] == nil {
+		return nil
+	}
+	for n, seed := range r.seeds() {
+		for i := range b.Attacks {
+			a := &b.Attacks[i]
+			made, err := r.crafted(ctx, b, on, i, seed, clean[0])
+			if err != nil {
 				return err
 			}
-		}
-		if err := r.save(j, net, config.None, a, made); err != nil {
-			return err
-		}
-	}
-	return r.otherSeeds(ctx, j, undefended(net, subjects[0]), recipes, set, subjects, before)
-}
-
-// whitebox attacks every subject on its own.
-func (r *runner) whitebox(ctx context.Context, j Job, net *control.Network, subjects []subject, recipes []attacks.Recipe, set []attacks.Image) error {
-	clean := untouched(set)
-	for _, s := range subjects {
-		at := undefended(net, s)
-		if s.controller != nil {
-			var err error
-			if at, err = defended(s, j.Suite.Mode); err != nil {
-				return fmt.Errorf("suite %s: %w", j.Suite.Name, err)
+			for k, c := range listeners {
+				s := scoring{bench: b, who: c, attack: a, recipe: b.recipes[i], made: made, clean: clean[k], seed: seed}
+				if n == 0 {
+					_, err = r.score(ctx, s)
+				} else {
+					err = r.rescore(ctx, s)
+				}
+				if err != nil {
+					return err
+				}
 			}
-		}
-		err := r.attackEach(ctx, j, net, at, clean, recipes, set)
-		at.close()
-		if err != nil {
-			return err
+			if n == 0 && b.Suite.SaveAdversarial {
+				if err := r.journal.adversarial(b.Job, attacked.defense(), *a, b.net.Shape(), made); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
 }
 
-// attackEach scores a target on clean images and under every attack on it.
-func (r *runner) attackEach(ctx context.Context, j Job, net *control.Network, at *target, clean *crafted, recipes []attacks.Recipe, set []attacks.Image) error {
-	before, err := r.score(ctx, j, net, at.subject, nil, clean, attacks.Recipe{}, set, nil)
-	if err != nil || before == nil {
-		return err // a loop that diverges on clean images is not attacked
-	}
-	for i, a := range j.Attacks {
-		made, err := r.crafted(ctx, j, at, a, r.seed, recipes[i], set, before)
-		if err != nil {
-			return err
-		}
-		if _, err := r.score(ctx, j, net, at.subject, &a, made, recipes[i], set, before); err != nil {
-			return err
-		}
-		if err := r.save(j, net, at.subject.defense, a, made); err != nil {
-			return err
-		}
-	}
-	return r.otherSeeds(ctx, j, at, recipes, set, []subject{at.subject}, [][]verdict{before})
-}
-
-// untouched are the clean images as if an attack had made them.
-func untouched(set []attacks.Image) *crafted {
-	n := len(set)
-	c := &crafted{images: make([][]float32, n), norms: make([]float64, n), first: make([]int, n), queries: make([]int, n), nearest: make([]float64, n), steps: []result.Step{}}
-	for i, im := range set {
-		c.images[i], c.first[i], c.queries[i] = im.Pixels, -1, -1
-	}
-	return c
-}
-
-// crafted runs an attack on a target under a seed, unless the run has done so before.
-func (r *runner) crafted(ctx context.Context, j Job, at *target, a PlannedAttack, seed uint64, recipe attacks.Recipe, set []attacks.Image, before []verdict) (*crafted, error) {
-	key := j.key(a, at.subject.defense, seed)
-	use := r.uses[key]
-	made := use.made
-	if made == nil {
-		label := fmt.Sprintf("[%d/%d] %s, %s", r.cells+1, r.planned, j.Model.Name, a.Name)
+// crafted makes the i-th attack on an oracle under a seed, unless the run has done so before.
+func (r *run) crafted(ctx context.Context, b *bench, on *oracle, i int, seed uint64, clean []verdict) (*crafted, error) {
+	a, recipe := b.Attacks[i], b.recipes[i]
+	use := r.uses[b.key(a, on.of.defense(), seed)]
+	if use.made == nil {
+		label := fmt.Sprintf("[%d/%d] %s, %s", len(r.record.Cells)+1, r.plan.Cells(), b.Model.Name, a.Name)
 		if len(a.Epsilons) > 1 {
-			label += " " + fraction(a.Epsilon)
+			label += " " + number.Format(a.Epsilon)
 		}
-		if at.subject.controller != nil {
-			label += ", " + j.Suite.Mode + " " + at.subject.defense
+		if on.of.loop != nil {
+			label += ", " + b.Suite.Mode + " " + on.of.defense()
 		}
-		if seed != r.seed {
+		if seed != r.cfg.Seed {
 			label += fmt.Sprintf(", seed %d", seed)
 		}
-		verdictOnly := !use.images && !recipe.Minimises
 		var err error
-		if made, err = r.craft(ctx, at, label, recipe, seed, verdictOnly, set, before); err != nil {
-			return nil, fmt.Errorf("suite %s, %s, attack %s: %w", j.Suite.Name, at.subject.what, a.Name, err)
+		use.made, err = r.craft(ctx, on, order{recipe: recipe, seed: seed, label: label, set: b.set, clean: clean,
+			verdictOnly: !use.images && !recipe.Minimises})
+		if err != nil {
+			return nil, fmt.Errorf("suite %s, %s, attack %s: %w", b.Suite.Name, on.of, a.Name, err)
 		}
-		use.made = made
 	}
-	if use.left--; use.left == 0 {
-		use.made = nil // the images of a whole run would fill the memory
-	}
-	return made, nil
+	return use.take(), nil
 }
 
-// save writes the images of an attack where the suite asks for them.
-func (r *runner) save(j Job, net *control.Network, defense string, a PlannedAttack, made *crafted) error {
-	if !j.Suite.SaveAdversarial {
-		return nil
+// defenseName names a cell's defense in a line of progress.
+func defenseName(d string) string {
+	if d == config.None {
+		return "undefended"
 	}
-	return r.journal.adversarial(j, defense, a, net.Shape(), made.images)
+	return "controlled by " + d
 }

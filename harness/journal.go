@@ -122,7 +122,7 @@ func (j *journal) gallery(g *result.Gallery) error {
 var unsafeName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // adversarial saves a cell's images as float32 [N, C, H, W].
-func (j *journal) adversarial(job Job, defense string, a PlannedAttack, s attacks.Shape, images [][]float32) error {
+func (j *journal) adversarial(job Job, defense string, a PlannedAttack, s attacks.Shape, made *crafted) error {
 	dir := filepath.Join(j.dir, "adversarial")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -136,15 +136,16 @@ func (j *journal) adversarial(job Job, defense string, a PlannedAttack, s attack
 	sum := sha256.Sum256(key)
 	name := unsafeName.ReplaceAllString(strings.Join(append(parts, fmt.Sprintf("%.6g", a.Epsilon)), "_"), "-")
 	name += fmt.Sprintf("_%x.npy", sum[:4])
-	flat := make([]float32, 0, len(images)*s.Size())
-	for _, im := range images {
-		flat = append(flat, im...)
+	n := len(made.each)
+	flat := make([]float32, 0, n*s.Size())
+	for _, a := range made.each {
+		flat = append(flat, a.image...)
 	}
 	f, err := os.Create(filepath.Join(dir, name))
 	if err != nil {
 		return err
 	}
-	if err := dataset.WriteNPY(f, []int{len(images), s.C, s.H, s.W}, flat); err != nil {
+	if err := dataset.WriteNPY(f, []int{n, s.C, s.H, s.W}, flat); err != nil {
 		f.Close()
 		return fmt.Errorf("adversarial images: %w", err)
 	}

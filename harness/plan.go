@@ -8,6 +8,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
+	"selfheal/harness/result"
 )
 
 // Plan is what a run will do, in order.
@@ -98,4 +99,18 @@ func (a PlannedAttack) Recipe(classes int, shape attacks.Shape) (attacks.Recipe,
 
 func (a PlannedAttack) recipe(classes int) (attacks.Recipe, error) {
 	return a.Make(a.Epsilon, classes)
+}
+
+// describe is what results say of the attack.
+func (a PlannedAttack) describe() (result.Attack, error) {
+	d, err := a.Describe()
+	if err != nil {
+		return result.Attack{}, fmt.Errorf("attack %s: %w", a.Name, err)
+	}
+	known := result.Attack{Kind: d.Kind, Title: d.Title, Version: d.Version, Recipe: d.Recipe, Norm: a.Norm.String(),
+		Epsilons: a.Epsilons, Parameters: d.Parameters}
+	for _, c := range d.Components {
+		known.Components = append(known.Components, result.Component{Kind: c.Kind, Parameters: c.Parameters})
+	}
+	return known, nil
 }

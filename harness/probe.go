@@ -27,61 +27,66 @@ const (
 	repeatable = 1e-4
 )
 
-// probeKey identifies a subject and the images it is probed on.
+// probeKey identifies a classifier and the images it is probed on.
 type probeKey struct{ dataset, model, defense string }
 
-// probed is what the probes found, which concerns every cell of a subject. They are made
+// probed is what the probes found, which concerns every cell of a classifier. They are made
 // once a run, at its first clean cell.
-func (r *runner) probed(ctx context.Context, j Job, s subject, set []attacks.Image, v []verdict, clean bool) ([]result.Warning, error) {
-	key := probeKey{j.Suite.Dataset, j.Model.Name, s.defense}
-	if found, done := r.probes[key]; done || !clean {
+func (r *run) probed(ctx context.Context, s scoring, v []verdict) ([]result.Warning, error) {
+	key := probeKey{s.Suite.Dataset, s.Model.Name, s.who.defense()}
+	if found, done := r.probes[key]; done || s.attack != nil {
 		return found, nil
 	}
-	found, err := r.probe(ctx, s, set, v)
+	found, err := r.probe(ctx, s.who, s.set, v)
 	if err == nil {
 		r.probes[key] = found
 	}
 	return found, err
 }
 
-// probe asks a subject about clean images again and about images beside them, and
-// warns where the answers are random or jump.
-func (r *runner) probe(ctx context.Context, s subject, set []attacks.Image, clean []verdict) ([]result.Warning, error) {
-	var todo []int
+// firstOf are the first places of n that hold, as many as are probed of a classifier.
+func firstOf(n int, who classifier, holds func(i int) bool) (todo []int) {
 	limit := probed
-	if s.controller != nil {
+	if who.loop != nil {
 		limit = probedControlled
 	}
-	for i := range set {
-		if clean[i].right && len(todo) < limit {
+	for i := 0; i < n && len(todo) < limit; i++ {
+		if holds(i) {
 			todo = append(todo, i)
 		}
 	}
+	return todo
+}
+
+// probe asks a classifier about clean images again and about images beside them, and
+// warns where the answers are random or jump.
+func (r *run) probe(ctx context.Context, who classifier, set []attacks.Image, clean []verdict) ([]result.Warning, error) {
+	todo := firstOf(len(set), who, func(i int) bool { return clean[i].right })
 	if len(todo) == 0 {
 		return nil, nil
 	}
 	changes, apart := make([]float64, len(todo)), make([]float64, len(todo))
-	err := r.forEach(ctx, len(todo), s.state, func(ctx context.Context, k int) error {
+	err := r.forEach(ctx, len(todo), who.state(), func(ctx context.Context, k int) error {
 		im := set[todo[k]]
-		first, err := s.logits(ctx, im.Pixels)
+		first, err := who.logits(ctx, im.Pixels)
 		if err != nil {
 			return err
 		}
 		for range repeats - 1 {
-			again, err := s.logits(ctx, im.Pixels)
+			again, err := who.logits(ctx, im.Pixels)
 			if err != nil {
 				return err
 			}
 			apart[k] = math.Max(apart[k], normalisedDistance(first, again))
 		}
 		margin := attacks.LogitMargin(first, im.Label)
-		rng := rand.New(rand.NewPCG(r.seed, uint64(im.ID)))
+		rng := rand.New(rand.NewPCG(r.cfg.Seed, uint64(im.ID)))
 		beside := make([]float32, len(im.Pixels))
 		for range neighbours {
 			for i, v := range im.Pixels {
 				beside[i] = min(max(v+float32(probeRadius*(2*rng.Float64()-1)), 0), 1)
 			}
-			z, err := s.logits(ctx, beside)
+			z, err := who.logits(ctx, beside)
 			if err != nil {
 				return err
 			}
@@ -97,7 +102,7 @@ func (r *runner) probe(ctx context.Context, s subject, set []attacks.Image, clea
 	if random {
 		list = append(list, result.WarnRandomized.New(
 			"the answers of %s to one image differ from pass to pass: attack it with AutoAttack's version rand, "+
-				"which averages gradients", s.what))
+				"which averages gradients", who))
 	}
 	slices.Sort(changes)
 	if median := changes[len(changes)/2]; median > unstable && !random {
@@ -123,21 +128,12 @@ func normalisedDistance(a, b []float32) float64 {
 // unbounded attacks images that stood in ℓ∞ once more at epsilon 1, where every
 // image is within reach of every other. Whatever still stands shows an attack that
 // is stopped by something else than robustness.
-func (r *runner) unbounded(ctx context.Context, at *target, set []attacks.Image, made *crafted) ([]result.Warning, error) {
-	var todo []int
-	limit := probed
-	if at.subject.controller != nil {
-		limit = probedControlled
-	}
-	for i := range set {
-		if made.robust[i] && len(todo) < limit {
-			todo = append(todo, i)
-		}
-	}
+func (r *run) unbounded(ctx context.Context, on *oracle, set []attacks.Image, made *crafted) ([]result.Warning, error) {
+	todo := firstOf(len(set), on.of, func(i int) bool { return made.each[i].robust })
 	attack := attacks.VerdictOnly(attacks.APGD{Norm: attacks.Linf, Epsilon: 1, Loss: attacks.Margin, Steps: 20})
 	stood := make([]bool, len(todo))
-	err := r.forEach(ctx, len(todo), attackState(at.Shape())+at.state, func(ctx context.Context, k int) error {
-		res, err := attack.Perturb(ctx, at, set[todo[k]], r.seed)
+	err := r.forEach(ctx, len(todo), on.state, func(ctx context.Context, k int) error {
+		res, err := attack.Perturb(ctx, on, set[todo[k]], r.cfg.Seed)
 		stood[k] = res.Adversarial == nil
 		return err
 	})

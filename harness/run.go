@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"selfheal/control"
 	"selfheal/control/pca"
 	"selfheal/harness/config"
-	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/models/ort"
 )
@@ -29,22 +27,15 @@ type Options struct {
 	Command  []string   // for the results to say how to repeat the run
 }
 
-// runner is the state of one run.
-type runner struct {
-	cfg      *config.Config
-	pool     *ort.Pool
-	cache    *pca.Cache
-	progress *Progress
-	seed     uint64
-	file     *result.File
-	journal  *journal
-	gallery  *gallery
-	sets     map[string]*dataset.Dataset
-	uses     map[craftKey]*use
-	probes   map[probeKey][]result.Warning
-	failed   []error // cells that could not be scored
-	cells    int     // finished
-	planned  int
+// run is the state of one run over a plan's jobs.
+type run struct {
+	*opener
+	plan    *Plan
+	journal *journal
+	gallery *gallery
+	uses    map[craftKey]*use
+	probes  map[probeKey][]result.Warning
+	failed  []error // cells that could not be scored
 }
 
 // craftKey identifies what is crafted once in a run, whatever suites ask for it.
@@ -63,9 +54,9 @@ func (j Job) key(a PlannedAttack, defense string, seed uint64) craftKey {
 	return k
 }
 
-// targets are the defenses that a job attacks: the undefended network, and in a
+// attacked are the defenses that a job attacks: the undefended network, and in a
 // white-box suite every controlled one.
-func (j Job) targets() []string {
+func (j Job) attacked() []string {
 	if j.Suite.Mode == result.Oblivious {
 		return []string{config.None}
 	}
@@ -79,61 +70,38 @@ type use struct {
 	made   *crafted // nil before the first and after the last job
 }
 
+// take is what has been crafted, nil if nothing has; the last job to ask frees it, as the
+// images of a whole run would fill the memory.
+func (u *use) take() *crafted {
+	made := u.made
+	if u.left--; u.left == 0 {
+		u.made = nil
+	}
+	return made
+}
+
 // Run carries out a plan and returns its results, which are also in o.Out. When
 // it ends early, by an error or because ctx was cancelled, the cells that were
 // finished are returned and on disk all the same.
 func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Record, error) {
-	cfg := plan.Config
-	pool, err := newPool(cfg.Runtime)
+	opener, err := newOpener(plan.Config, o.Cache, o.Progress)
 	if err != nil {
+		return nil, nil, err
+	}
+	defer opener.close()
+	r := &run{opener: opener, plan: plan, uses: map[craftKey]*use{}, probes: map[probeKey][]result.Warning{}}
+	if err := r.describe(o.Command); err != nil {
 		return nil, nil, ConfigError{err}
 	}
-	defer pool.Close()
-	if pool.Provider() == ort.ProviderCPU {
-		// Workers' threads are cores: what the attacks compute between passes stays on as many.
-		before := runtime.GOMAXPROCS(0)
-		runtime.GOMAXPROCS(min(before, pool.Workers()*pool.Threads()))
-		defer runtime.GOMAXPROCS(before)
-	}
-	r := &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{}, uses: map[craftKey]*use{}, probes: map[probeKey][]result.Warning{}, planned: plan.Cells()}
-	r.file = &result.File{
-		Schema: result.Schema, Created: time.Now().UTC().Truncate(time.Second), ConfigSHA256: cfg.Hash(), Seed: cfg.Seed, Command: o.Command,
-		Environment: result.Environment{Selfheal: Version, Go: runtime.Version(), ONNXRuntime: ort.Version(), Provider: pool.Provider(),
-			Workers: pool.Workers(), Threads: pool.Threads(), Batch: pool.Batch(), Winograd: cfg.Runtime.Winograd, CPU: cpuName()},
-		Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}, Cells: []result.Cell{},
-	}
-	for _, s := range cfg.Suites {
-		numbers, err := cfg.PublishedNumbers(&s)
-		if err != nil {
-			return nil, nil, ConfigError{err}
-		}
-		r.file.Suites = append(r.file.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Mode,
-			Models: s.Models, Controls: append([]string{}, s.Controls...), Attacks: append([]string{}, s.Attacks...), Published: numbers})
-	}
-	if cfg.Theory {
-		r.file.Theory = &result.Theory{Seed: cfg.Seed}
-	}
-	r.gallery = newGallery(cfg, r.file.ConfigSHA256)
-	r.file.Gallery = r.gallery.file
-	if r.journal, err = newJournal(o.Out, r.file, o.Force); err != nil {
+	r.gallery = newGallery(r.cfg, r.record.ConfigSHA256)
+	r.record.Gallery = r.gallery.file
+	if r.journal, err = newJournal(o.Out, r.record, o.Force); err != nil {
 		return nil, nil, err
 	}
-	if err := r.preflight(ctx, plan); err != nil {
+	if err := r.preflight(ctx); err != nil {
 		return nil, nil, err
 	}
-	for _, j := range plan.Jobs {
-		for _, a := range j.Attacks {
-			for _, defense := range j.targets() {
-				// Controllers are given the images of an oblivious suite.
-				given := j.Suite.Mode == result.Oblivious && len(j.Suite.Controls) > 0
-				r.need(j.key(a, defense, cfg.Seed), given || j.Suite.SaveAdversarial)
-				for _, seed := range cfg.OtherSeeds {
-					r.need(j.key(a, defense, seed), given)
-				}
-			}
-		}
-	}
-	r.reserve(plan)
+	r.reserve()
 	for _, j := range plan.Jobs {
 		if err = r.job(ctx, j); err != nil {
 			break
@@ -142,50 +110,76 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 			break
 		}
 	}
-	maskedByControl(r.file.Cells)
-	if cerr := r.journal.close(r.file); err == nil {
+	maskedByControl(r.record.Cells)
+	if cerr := r.journal.close(r.record); err == nil {
 		err = cerr
 	}
 	if err == nil {
 		err = errors.Join(r.failed...)
 	}
-	return r.file, r.journal.records, err
+	return r.record, r.journal.records, err
 }
 
-// need notes that a job will ask for what is crafted under k, and whether for the images.
-func (r *runner) need(k craftKey, images bool) {
-	if r.uses[k] == nil {
-		r.uses[k] = &use{}
-	}
-	r.uses[k].left++
-	r.uses[k].images = r.uses[k].images || images
-}
-
-// newPool makes the pool that a config asks for. A device that does not compute is
-// an error, before an hour is spent on opening what would run on it.
-func newPool(c config.Runtime) (*ort.Pool, error) {
-	options := []ort.PoolOption{ort.Threads(c.Threads)}
-	if c.Provider == config.CUDA {
-		if err := ort.CheckCUDA(c.Device); err != nil {
-			return nil, fmt.Errorf("runtime.provider %s: %w", c.Provider, err)
+// describe begins the results: when, where and of what the run is made.
+func (r *run) describe(command []string) error {
+	f, cfg := r.record, r.cfg
+	f.Schema, f.Created, f.ConfigSHA256 = result.Schema, time.Now().UTC().Truncate(time.Second), cfg.Hash()
+	f.Seed, f.Command = cfg.Seed, command
+	f.Environment = result.Environment{Selfheal: Version, Go: runtime.Version(), ONNXRuntime: ort.Version(),
+		Provider: r.pool.Provider(), Precision: "f32", Workers: r.pool.Workers(), Threads: r.pool.Threads(),
+		Batch: r.pool.Batch(), Winograd: cfg.Runtime.Winograd, CPU: cpuName()}
+	for _, s := range cfg.Suites {
+		numbers, err := cfg.PublishedNumbers(&s)
+		if err != nil {
+			return err
 		}
-		options = append(options, ort.CUDA(c.Device))
+		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Mode, Models: s.Models,
+			Controls: append([]string{}, s.Controls...), Attacks: append([]string{}, s.Attacks...), Published: numbers})
 	}
-	return ort.NewPool(c.Workers, c.Batch, options...), nil
+	for _, a := range cfg.Attacks {
+		known, err := (PlannedAttack{Attack: &a}).describe()
+		if err != nil {
+			return err
+		}
+		f.Attacks[a.Name] = known
+	}
+	if cfg.Theory {
+		f.Theory = &result.Theory{Seed: cfg.Seed}
+	}
+	return nil
 }
 
-// ConfigError is what is wrong with what a config names: a file that is absent
-// or no model, images that don't fit it, a network without gradients, a device
-// that does not compute.
-type ConfigError struct{ error }
+// seeds are those that every attack is made under, the cells' own first.
+func (r *run) seeds() []uint64 { return append([]uint64{r.cfg.Seed}, r.cfg.OtherSeeds...) }
 
-// Unwrap returns the error itself.
-func (e ConfigError) Unwrap() error { return e.error }
+// reserve notes what the jobs will ask for, and whether for the images.
+func (r *run) reserve() {
+	for _, j := range r.plan.Jobs {
+		given := j.Suite.Mode == result.Oblivious && len(j.Suite.Controls) > 0 // images, to every control
+		for _, a := range j.Attacks {
+			for _, defense := range j.attacked() {
+				for i, seed := range r.seeds() {
+					k := j.key(a, defense, seed)
+					if r.uses[k] == nil {
+						r.uses[k] = &use{}
+					}
+					r.uses[k].left++
+					r.uses[k].images = r.uses[k].images || given || i == 0 && j.Suite.SaveAdversarial
+				}
+			}
+		}
+	}
+	for _, j := range r.plan.Jobs { // studies take the images that are made anyway
+		if u := r.studied(j); u != nil {
+			u.left++
+		}
+	}
+}
 
 // preflight opens everything that the run will need, before an hour is spent on
 // the first model and the last one turns out to be missing.
-func (r *runner) preflight(ctx context.Context, plan *Plan) error {
-	for _, j := range plan.Jobs {
+func (r *run) preflight(ctx context.Context) error {
+	for _, j := range r.plan.Jobs {
 		if err := r.check(ctx, j); err != nil {
 			if ctx.Err() != nil {
 				return err
@@ -196,14 +190,16 @@ func (r *runner) preflight(ctx context.Context, plan *Plan) error {
 	return nil
 }
 
-func (r *runner) check(ctx context.Context, j Job) error {
+func (r *run) check(ctx context.Context, j Job) error {
 	_, net, recipes, err := r.prepare(j)
 	if err != nil {
 		return err
 	}
 	defer net.Close()
+	climbs := j.Suite.Mode != result.Oblivious &&
+		slices.ContainsFunc(recipes, func(r attacks.Recipe) bool { return takesGradients(r, net.Classes()) })
 	for _, name := range j.Suite.Controls {
-		if err := r.checkControl(ctx, j, net, r.cfg.Control(name), recipes); err != nil {
+		if err := r.checkControl(ctx, j, net, name, climbs); err != nil {
 			return err
 		}
 	}
@@ -213,80 +209,20 @@ func (r *runner) check(ctx context.Context, j Job) error {
 	return ctx.Err()
 }
 
-// checkControl closes the loop of a control, and in a white-box suite differentiates it.
-func (r *runner) checkControl(ctx context.Context, j Job, net *control.Network, control *config.Control, recipes []attacks.Recipe) error {
-	c, err := r.controller(ctx, net, control, false)
+// checkControl closes the loop of a control, and differentiates it where attacks will.
+func (r *run) checkControl(ctx context.Context, j Job, net *control.Network, name string, climbs bool) error {
+	loop, err := r.controller(ctx, net, r.cfg.Control(name), false)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	climbs := func(r attacks.Recipe) bool { return takesGradients(r, net.Classes()) }
-	if j.Suite.Mode == result.Oblivious || !slices.ContainsFunc(recipes, climbs) {
+	defer loop.Close()
+	if !climbs {
 		return nil
 	}
-	t, err := defended(controlled(net, c), j.Suite.Mode)
+	on, err := oracleOf(classifier{net, loop}, j.Suite.Mode)
 	if err != nil {
 		return err
 	}
-	defer t.close()
-	return t.prepare(attacks.CrossEntropy)
-}
-
-// prepare opens a job's images and network and makes its recipes.
-func (r *runner) prepare(j Job) ([]attacks.Image, *control.Network, []attacks.Recipe, error) {
-	data, set, err := r.scored(j.Suite.Dataset)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	net, err := r.network(j.Model)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	recipes, err := recipesFor(j, data, net)
-	if err != nil {
-		net.Close()
-		return nil, nil, nil, err
-	}
-	return set, net, recipes, nil
-}
-
-// recipesFor checks that the images fit the network and that every attack of the
-// job can be made on it.
-func recipesFor(j Job, data *dataset.Dataset, net *control.Network) ([]attacks.Recipe, error) {
-	if err := fits(data, net); err != nil {
-		return nil, fmt.Errorf("suite %s: dataset %s and model %s: %w", j.Suite.Name, j.Suite.Dataset, net.Name, err)
-	}
-	recipes := make([]attacks.Recipe, len(j.Attacks))
-	for i, a := range j.Attacks {
-		var err error
-		if recipes[i], err = a.Recipe(net.Classes(), net.Shape()); err != nil {
-			return nil, fmt.Errorf("model %s: %w", net.Name, err)
-		}
-		if takesGradients(recipes[i], net.Classes()) {
-			if err := net.Prepare(attacks.CrossEntropy); err != nil {
-				return nil, fmt.Errorf("model %s, attack %s: %w", net.Name, a.Name, err)
-			}
-		}
-	}
-	return recipes, nil
-}
-
-// takesGradients reports whether any component does.
-func takesGradients(r attacks.Recipe, classes int) bool {
-	return slices.ContainsFunc(r.Components, func(c attacks.Attack) bool {
-		_, backward := c.Passes(classes)
-		return backward > 0
-	})
-}
-
-// fits checks that a data set is one that the network classifies.
-func fits(d *dataset.Dataset, n *control.Network) error {
-	s := d.Shape()
-	if (attacks.Shape{C: s[0], H: s[1], W: s[2]}) != n.Shape() {
-		return fmt.Errorf("the images have shape %v, the model takes %v", s, [3]int{n.Shape().C, n.Shape().H, n.Shape().W})
-	}
-	if d.Classes() > n.Classes() {
-		return fmt.Errorf("the images have %d classes, the model %d", d.Classes(), n.Classes())
-	}
-	return nil
+	defer on.close()
+	return on.prepare(attacks.CrossEntropy)
 }

@@ -11,24 +11,27 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
-	"selfheal/harness/dataset"
-	"selfheal/harness/result"
 	"selfheal/internal/testinput"
 	"selfheal/models/ort"
 )
 
-// opened is a runner of the small config on a pool as it asks for.
-func opened(t *testing.T, c config.Runtime) *runner {
+// opened is an opener of the small config on a pool as asked for.
+func opened(t *testing.T, c config.Runtime) *opener {
 	t.Helper()
 	cfg := plan(t, small, c.Workers, c.Batch).Config
 	cfg.Runtime = c
-	pool, err := newPool(c)
+	return openerOf(t, cfg)
+}
+
+// openerOf is closed when the test ends.
+func openerOf(t *testing.T, cfg *config.Config) *opener {
+	t.Helper()
+	o, err := newOpener(cfg, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(pool.Close)
-	return &runner{cfg: cfg, pool: pool, progress: NewProgress(nil, true), sets: map[string]*dataset.Dataset{},
-		file: &result.File{Models: map[string]result.Model{}, Datasets: map[string]result.Dataset{}}}
+	t.Cleanup(o.close)
+	return o
 }
 
 // winograd: false, and any provider but the CPU, run convolutions as they are.

@@ -8,89 +8,164 @@ import (
 	"time"
 
 	"selfheal/attacks"
-	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
+	"selfheal/internal/number"
 )
 
-// score scores one set of images on a subject and writes the cell. It returns the
-// verdicts; none where a controller's loop diverges, which costs its cell, not the
-// hours behind it.
-func (r *runner) score(ctx context.Context, j Job, net *control.Network, s subject, a *PlannedAttack, made *crafted, recipe attacks.Recipe, set []attacks.Image, clean []verdict) ([]verdict, error) {
-	start := time.Now()
-	v, err := r.judge(ctx, s.followed(), set, made.images, made.unbroken(clean))
-	if err != nil {
-		err = fmt.Errorf("suite %s: %w", j.Suite.Name, err)
-		if !errors.As(err, new(notFinite)) || s.controller == nil {
-			return nil, err
-		}
-		r.failed = append(r.failed, err)
-		r.progress.Say("no cell: %v", err)
-		return nil, nil
+// scoring is what makes a cell: a classifier, and images that were crafted.
+type scoring struct {
+	*bench
+	who    classifier
+	attack *PlannedAttack // nil for the clean images
+	recipe attacks.Recipe
+	made   *crafted
+	clean  []verdict // the classifier's on clean images; nil where these are the clean ones, or it has none
+	seed   uint64
+}
+
+// own reports whether the attack was made on this very classifier.
+func (s scoring) own() bool { return s.who.attacked(s.Suite.Mode) }
+
+// judged judges the classifier. It returns no verdicts where a loop diverges, which costs
+// its cell, not the hours behind it.
+func (r *run) judged(ctx context.Context, s scoring, sweeps bool, what string) ([]verdict, error) {
+	v, err := r.judge(ctx, s.who, s.made.images(s.set, s.clean), sweeps)
+	if err == nil {
+		return v, nil
 	}
-	cell := result.Cell{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, Defense: s.defense, Mode: j.Suite.Mode,
-		Attack: config.None, Recipe: recipe.Name, N: len(set), Steps: []result.Step{}, Warnings: []result.Warning{}}
-	if a != nil {
-		norm, eps := a.Norm.String(), a.Epsilon
-		cell.Attack, cell.Norm, cell.Epsilon = a.Name, &norm, &eps
+	err = fmt.Errorf("%s: %w", what, err)
+	if !errors.As(err, new(notFinite)) || s.who.loop == nil {
+		return nil, err
+	}
+	r.failed = append(r.failed, err)
+	return nil, nil
+}
+
+// score makes a cell and writes it with its records. It returns the verdicts; none where
+// there is no cell.
+func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
+	start := time.Now()
+	v, err := r.judged(ctx, s, true, "suite "+s.Suite.Name)
+	if err != nil || v == nil {
+		if err == nil {
+			r.progress.Say("no cell: %v", r.failed[len(r.failed)-1])
+		}
+		return nil, err
+	}
+	cell := result.Cell{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.net.Name, Defense: s.who.defense(), Mode: s.Suite.Mode,
+		Attack: config.None, Recipe: s.recipe.Name, N: len(s.set), Steps: []result.Step{}, Warnings: []result.Warning{}}
+	if s.attack != nil {
+		norm, eps := s.attack.Norm.String(), s.attack.Epsilon
+		cell.Attack, cell.Norm, cell.Epsilon = s.attack.Name, &norm, &eps
 	}
 	cell.Seconds = time.Since(start).Seconds()
-	cell.Warnings = append(cell.Warnings, warnings(j, net, s, made, recipe, v)...)
-	probed, err := r.probed(ctx, j, s, set, v, a == nil)
+	cell.Warnings = append(cell.Warnings, warnings(s, v)...)
+	probed, err := r.probed(ctx, s, v)
 	if err != nil {
 		return nil, err
 	}
 	cell.Warnings = append(cell.Warnings, probed...)
-	if s.attacked(j.Suite.Mode) {
-		cell.Steps, cell.VerdictOnly = made.steps, made.verdictOnly
-		cell.Seconds += made.seconds
+	if s.own() {
+		cell.Steps, cell.VerdictOnly = s.made.steps, s.made.verdictOnly
+		cell.Seconds += s.made.seconds
 	}
-	if s.controller != nil {
-		cell.Solver = summary(s.controller, v)
+	if s.who.loop != nil {
+		cell.Solver = summary(s.who.loop, v)
 	}
-	r.gallery.consider(j, s, a, made, set, v, clean)
-	return v, r.cell(cell, s.attacked(j.Suite.Mode), set, made, v, clean)
+	r.gallery.consider(s, v)
+	cell.Verdicts, cell.Correct = bits(v)
+	cell.Accuracy = float64(cell.Correct) / float64(cell.N)
+	cell.CI95 = stats.Wilson(cell.Correct, cell.N)
+	for _, v := range v {
+		cell.MaxNorm = math.Max(cell.MaxNorm, v.norm)
+	}
+	r.record.Cells = append(r.record.Cells, cell)
+	if s.attack == nil || s.who.loop != nil {
+		r.progress.Say("[%d/%d] %s, %s, %s: %.1f %% of %d, %.1f s", len(r.record.Cells), r.plan.Cells(), cell.Model, cell.Attack,
+			defenseName(cell.Defense), 100*cell.Accuracy, cell.N, cell.Seconds)
+	}
+	return v, r.journal.cell(r.record, records(cell, s, v))
 }
 
-// cell completes a cell from the verdicts, and writes it and its records. own says that
-// its attack was on this very subject; clean are the subject's verdicts on the images as
-// they were, where this cell has others.
-func (r *runner) cell(c result.Cell, own bool, set []attacks.Image, made *crafted, verdicts, clean []verdict) error {
-	records := make([]result.Record, len(set))
-	c.Verdicts, c.Correct = bits(verdicts)
+// records are a cell's, one an image.
+func records(c result.Cell, s scoring, verdicts []verdict) []result.Record {
+	list := make([]result.Record, len(verdicts))
 	for i, v := range verdicts {
-		c.MaxNorm = math.Max(c.MaxNorm, made.norms[i])
-		records[i] = result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack, Epsilon: c.Epsilon,
-			Image: set[i].ID, Label: set[i].Label, Verdict: int(c.Verdicts[i] - '0'), Margin: v.margin, Norm: made.norms[i]}
-		if first := made.first[i]; first >= 0 {
-			records[i].FirstSuccess = &first
-			if own {
-				records[i].Queries = &made.queries[i]
-			}
+		made := &s.made.each[i]
+		list[i] = result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack, Epsilon: c.Epsilon,
+			Image: s.set[i].ID, Label: s.set[i].Label, Verdict: int(c.Verdicts[i] - '0'), Margin: v.margin, Norm: v.norm}
+		first, queries, nearest := made.first, made.queries, made.nearest // records must not keep the images
+		if first >= 0 {
+			list[i].FirstSuccess = &first
 		}
-		if d := made.nearest[i]; d > 0 && own {
-			records[i].Distance = &d
+		if first >= 0 && s.own() {
+			list[i].Queries = &queries
 		}
-		if clean != nil {
-			records[i].CleanMargin = &clean[i].margin
+		if nearest > 0 && s.own() {
+			list[i].Distance = &nearest
+		}
+		if s.clean != nil {
+			list[i].CleanMargin = &s.clean[i].margin
 		}
 	}
-	c.Accuracy = float64(c.Correct) / float64(c.N)
-	c.CI95 = stats.Wilson(c.Correct, c.N)
-	r.cells++
-	r.file.Cells = append(r.file.Cells, c)
-	if c.Attack == config.None || c.Defense != config.None {
-		r.progress.Say("[%d/%d] %s, %s, %s: %.1f %% of %d, %.1f s", r.cells, r.planned, c.Model, c.Attack, defenseName(c.Defense), 100*c.Accuracy, c.N, c.Seconds)
-	}
-	return r.journal.cell(r.file, records)
+	return list
 }
 
-func defenseName(d string) string {
-	if d == config.None {
-		return "undefended"
+// rescore scores what an attack made under another seed, where the first seed has made a cell.
+func (r *run) rescore(ctx context.Context, s scoring) error {
+	cell := r.cellOf(s)
+	if cell == nil {
+		return nil // its loop diverged
 	}
-	return "controlled by " + d
+	start := time.Now()
+	v, err := r.judged(ctx, s, false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.seed))
+	if err != nil || v == nil {
+		if err == nil {
+			r.progress.Say("%v", r.failed[len(r.failed)-1])
+		}
+		return err
+	}
+	score := result.SeedScore{Seed: s.seed, Seconds: time.Since(start).Seconds()}
+	if s.own() {
+		score.Seconds += s.made.seconds
+	}
+	score.Verdicts, score.Correct = bits(v)
+	score.Accuracy = float64(score.Correct) / float64(len(s.set))
+	if cell.Seeds == nil {
+		cell.Seeds = []result.SeedScore{{Seed: r.cfg.Seed, Correct: cell.Correct, Accuracy: cell.Accuracy, Verdicts: cell.Verdicts,
+			Seconds: cell.Seconds}}
+	}
+	cell.Seeds = append(cell.Seeds, score)
+	r.progress.Say("seed %d: %s, %s, %s: %.1f %% of %d, %.1f s", s.seed, cell.Model, cell.Attack, defenseName(cell.Defense),
+		100*score.Accuracy, cell.N, score.Seconds)
+	return r.journal.cell(r.record, nil)
+}
+
+// cellOf is the cell that the first seed has made; nil where there is none.
+func (r *run) cellOf(s scoring) *result.Cell {
+	for i := range r.record.Cells {
+		c := &r.record.Cells[i]
+		if c.Suite == s.Suite.Name && c.Model == s.Model.Name && c.Defense == s.who.defense() && c.Attack == s.attack.Name &&
+			*c.Epsilon == s.attack.Epsilon {
+			return c
+		}
+	}
+	return nil
+}
+
+// bits writes verdicts as a cell does, and counts the right ones.
+func bits(verdicts []verdict) (text string, correct int) {
+	b := make([]byte, len(verdicts))
+	for i, v := range verdicts {
+		b[i] = '0'
+		if v.right {
+			b[i] = '1'
+			correct++
+		}
+	}
+	return string(b), correct
 }
 
 // summary reports how the closed loop did over a cell's images.
@@ -135,7 +210,7 @@ func meanSweeps(verdicts []verdict) (means []float64, n int) {
 		}
 	}
 	for k := range means {
-		if means[k] /= float64(n); means[k]-means[k] != 0 {
+		if means[k] /= float64(n); !number.Finite(means[k]) {
 			return nil, 0
 		}
 	}

@@ -44,22 +44,18 @@ func (j Job) studies() bool { return j.Study != nil && slices.Contains(j.Study.M
 
 // sample is what a study looks at: the images of one kind.
 type sample struct {
-	kind   string
-	images [][]float32
+	kind string
+	images
 }
 
 // checkStudy closes the loops of a job's study and sees whether its attack can be made.
-func (r *runner) checkStudy(ctx context.Context, j Job, net *control.Network) error {
+func (r *run) checkStudy(ctx context.Context, j Job, net *control.Network) error {
 	if !j.studies() {
 		return nil
 	}
 	if a := j.Study.Attack; a != nil {
-		recipe, err := a.Recipe(net.Classes(), net.Shape())
-		if err == nil && takesGradients(recipe, net.Classes()) {
-			err = net.Prepare(attacks.CrossEntropy)
-		}
-		if err != nil {
-			return fmt.Errorf("model %s, attack %s: %w", net.Name, a.Name, err)
+		if _, err := recipeFor(*a, net); err != nil {
+			return err
 		}
 	}
 	for _, name := range j.Study.Controls {
@@ -72,22 +68,13 @@ func (r *runner) checkStudy(ctx context.Context, j Job, net *control.Network) er
 	return nil
 }
 
-// reserve keeps what the jobs craft anyway until the studies have taken their images.
-func (r *runner) reserve(plan *Plan) {
-	for _, j := range plan.Jobs {
-		if u := r.studied(j); u != nil {
-			u.left++
-		}
-	}
-}
-
 // studied is the use of what a job's study needs, where all images of it are made at full
 // strength for others; else nil.
-func (r *runner) studied(j Job) *use {
+func (r *run) studied(j Job) *use {
 	if !j.studies() || j.Study.Attack == nil {
 		return nil
 	}
-	if u := r.uses[j.key(*j.Study.Attack, config.None, r.seed)]; u != nil && u.images {
+	if u := r.uses[j.key(*j.Study.Attack, config.None, r.cfg.Seed)]; u != nil && u.images {
 		return u
 	}
 	return nil
@@ -95,7 +82,7 @@ func (r *runner) studied(j Job) *use {
 
 // study makes the solver study of a job's model: a result for each control, which is
 // written when it is whole.
-func (r *runner) study(ctx context.Context, j Job) error {
+func (r *run) study(ctx context.Context, j Job) error {
 	if !j.studies() {
 		return nil
 	}
@@ -106,26 +93,22 @@ func (r *runner) study(ctx context.Context, j Job) error {
 	defer net.Close()
 	set = set[:min(len(set), j.Study.Images)]
 	base := result.SolverStudy{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, N: len(set), Defaults: settings(config.DefaultSolver())}
-	samples := []sample{{result.CleanImages, untouched(set).images}}
+	clean, alone := untouched(set).images(set, nil), classifier{net: net}
+	samples := []sample{{result.CleanImages, clean}}
 	if a := j.Study.Attack; a != nil {
-		images, recipe, err := r.studyImages(ctx, j, net, set)
+		of, recipe, err := r.studyImages(ctx, j, net, clean)
 		if err != nil {
 			return fmt.Errorf("suite %s, solver study of model %s: %w", j.Suite.Name, net.Name, err)
 		}
 		base.Attack, base.Norm, base.Epsilon, base.Recipe = a.Name, a.Norm.String(), &a.Epsilon, recipe.Name
-		samples = append(samples, sample{result.AdversarialImages, images})
+		samples = append(samples, sample{result.AdversarialImages, of})
 	}
 	for _, s := range samples {
-		v, err := r.judge(ctx, plain(net), set, s.images, nil)
+		v, err := r.judge(ctx, alone, s.images, false)
 		if err != nil {
 			return err
 		}
-		right := 0
-		for _, v := range v {
-			if v.right {
-				right++
-			}
-		}
+		_, right := bits(v)
 		base.Baseline = append(base.Baseline, score(s.kind, right, len(set)))
 	}
 	for _, name := range j.Study.Controls {
@@ -134,8 +117,8 @@ func (r *runner) study(ctx context.Context, j Job) error {
 		if err := r.studyControl(ctx, j, net, set, samples, &study); err != nil {
 			return fmt.Errorf("suite %s, solver study of control %s on model %s: %w", j.Suite.Name, name, net.Name, err)
 		}
-		r.file.Solver = append(r.file.Solver, study)
-		if err := r.journal.cell(r.file, nil); err != nil {
+		r.record.Solver = append(r.record.Solver, study)
+		if err := r.journal.cell(r.record, nil); err != nil {
 			return err
 		}
 	}
@@ -148,37 +131,39 @@ func score(kind string, right, n int) result.Score {
 
 // studyImages are the study's adversarial images: the first of those that the run has made
 // for every image, else made for these images alone. They are the same.
-func (r *runner) studyImages(ctx context.Context, j Job, net *control.Network, set []attacks.Image) ([][]float32, attacks.Recipe, error) {
-	a := *j.Study.Attack
+func (r *run) studyImages(ctx context.Context, j Job, net *control.Network, clean images) (images, attacks.Recipe, error) {
+	a, set := *j.Study.Attack, clean.clean
 	recipe, err := a.Recipe(net.Classes(), net.Shape())
 	if err != nil {
-		return nil, recipe, err
+		return images{}, recipe, err
 	}
 	if u := r.studied(j); u != nil {
-		made := u.made
-		if u.left--; u.left == 0 {
-			u.made = nil
-		}
-		if made != nil {
-			return made.images[:len(set)], recipe, nil
+		if made := u.take(); made != nil {
+			first := *made
+			first.each = made.each[:len(set)]
+			return first.images(set, nil), recipe, nil
 		}
 	}
-	who := plain(net)
-	clean, err := r.judge(ctx, who, set, untouched(set).images, nil)
+	alone := classifier{net: net}
+	v, err := r.judge(ctx, alone, clean, false)
 	if err != nil {
-		return nil, recipe, err
+		return images{}, recipe, err
 	}
-	label := fmt.Sprintf("solver study, %s, %s", net.Name, a.Name)
-	made, err := r.craft(ctx, undefended(net, who), label, recipe, r.seed, false, set, clean)
+	on, err := oracleOf(alone, result.Oblivious)
 	if err != nil {
-		return nil, recipe, err
+		return images{}, recipe, err
 	}
-	return made.images, recipe, nil
+	made, err := r.craft(ctx, on, order{recipe: recipe, seed: r.cfg.Seed, set: set, clean: v,
+		label: fmt.Sprintf("solver study, %s, %s", net.Name, a.Name)})
+	if err != nil {
+		return images{}, recipe, err
+	}
+	return made.images(set, nil), recipe, nil
 }
 
 // student makes the study of one control.
 type student struct {
-	*runner
+	*run
 	net     *control.Network
 	loop    *controller
 	set     []attacks.Image
@@ -188,7 +173,7 @@ type student struct {
 	planned int
 }
 
-func (r *runner) studyControl(ctx context.Context, j Job, net *control.Network, set []attacks.Image, samples []sample, study *result.SolverStudy) error {
+func (r *run) studyControl(ctx context.Context, j Job, net *control.Network, set []attacks.Image, samples []sample, study *result.SolverStudy) error {
 	start := time.Now()
 	loop, err := r.controller(ctx, net, r.cfg.Control(study.Control), true)
 	if err != nil {
@@ -197,7 +182,7 @@ func (r *runner) studyControl(ctx context.Context, j Job, net *control.Network, 
 	defer loop.Close()
 	own := loop.Solver
 	methods, others := sameStart(own), variants(own, j.Study.SolverStudy)
-	s := &student{runner: r, net: net, loop: loop, set: set, samples: samples, planned: len(methods) + len(others),
+	s := &student{run: r, net: net, loop: loop, set: set, samples: samples, planned: len(methods) + len(others),
 		label: fmt.Sprintf("solver study, %s, %s", net.Name, study.Control)}
 	study.Solver = settings(own)
 	var mine result.SolverRun
@@ -268,7 +253,7 @@ func describeSolver(s result.SolverSettings) string {
 
 // costs measures what an answer costs, of the network alone and under every solver.
 func (s *student) costs(ctx context.Context, methods []control.Solver) ([]result.SolverCost, error) {
-	images := s.samples[0].images[:min(len(s.set), timedImages)]
+	images := s.samples[0].adversarial[:min(len(s.set), timedImages)]
 	var all []result.SolverCost
 	add := func(method string, passes float64, ask func(ctx context.Context, x, out []float32) error) error {
 		ms, err := medianTime(ctx, images, s.net.Classes(), ask)

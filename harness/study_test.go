@@ -15,6 +15,7 @@ import (
 	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 	"selfheal/internal/testinput"
 )
 
@@ -182,7 +183,7 @@ func TestStudyAgreesWithCells(t *testing.T) {
 	}
 	for set := range settings {
 		key, value, _ := strings.Cut(set, "=")
-		i := slices.IndexFunc(study.Runs, func(r result.SolverRun) bool { return r.Why == key && fraction(r.Value) == value })
+		i := slices.IndexFunc(study.Runs, func(r result.SolverRun) bool { return r.Why == key && number.Format(r.Value) == value })
 		if i < 0 {
 			t.Fatalf("the study has no run of %s", set)
 		}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"math"
 
-	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
 
 // reading is what one image's trace shows at a point.
@@ -26,7 +26,7 @@ func (s *student) follow(ctx context.Context, with control.Solver, d control.Det
 	run.Passes = loop.Passes()
 	var curves []result.SolverCurve
 	for _, sample := range s.samples {
-		at, readings, err := s.trace(ctx, loop, sample.images, d)
+		at, readings, err := s.trace(ctx, loop, sample.adversarial, d)
 		if err != nil {
 			return nil, run, err
 		}
@@ -45,9 +45,9 @@ func (s *student) trace(ctx context.Context, loop *control.Controller, images []
 	err := s.forEach(ctx, len(images), 2*s.loop.state, func(ctx context.Context, i int) error { // a point's look keeps as much as the loop
 		label := s.set[i].Label
 		return loop.Trace(ctx, images[i], d, func(p control.Point) error {
-			margin := attacks.LogitMargin(p.Logits, label)
-			finite := margin-margin+p.Objective-p.Objective == 0
-			readings[i] = append(readings[i], reading{p.Objective, finite && attacks.Argmax(p.Logits) == label, finite})
+			v, finite := decide(p.Logits, label)
+			finite = finite && number.Finite(p.Objective)
+			readings[i] = append(readings[i], reading{p.Objective, finite && v.right, finite})
 			if i == 0 {
 				p.Controls, p.Logits = nil, nil // only numbers are kept
 				at = append(at, p)
@@ -90,7 +90,7 @@ func meanObjective(readings [][]reading, k int) result.Mean {
 	if n > 1 {
 		e = math.Sqrt(squares / (n - 1) / n)
 	}
-	if m-m+e-e != 0 { // the sums overflow
+	if !number.Finite(m) || !number.Finite(e) { // the sums overflow
 		return result.Mean{}
 	}
 	return result.Mean{Objective: &m, StandardError: e}

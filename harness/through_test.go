@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"selfheal/attacks"
-	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/internal/testinput"
 )
@@ -42,12 +41,7 @@ suites:
 func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 	testinput.Runtime(t)
 	p := plan(t, throughControls, 2, 8)
-	pool, err := newPool(p.Config.Runtime)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	r := &runner{cfg: p.Config, pool: pool, progress: NewProgress(nil, true), file: emptyResults(), sets: map[string]*dataset.Dataset{}}
+	r := openerOf(t, p.Config)
 	set, net, _, err := r.prepare(p.Jobs[0])
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +53,7 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at, err := defended(controlled(net, c), result.WhiteboxThrough)
+		at, err := oracleOf(classifier{net, c}, result.WhiteboxThrough)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +73,7 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 				for i := range y {
 					y[i] = x[i] + float32(h*direction[i])
 				}
-				z, err := at.subject.logits(ctx, y)
+				z, err := at.of.logits(ctx, y)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -105,8 +99,4 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 		at.close()
 		c.Close()
 	}
-}
-
-func emptyResults() *result.File {
-	return &result.File{Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
 }

@@ -10,7 +10,7 @@ import (
 	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
-	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
 
 // Use is a model of a config outside a run: alone, and in the closed loop of one of
@@ -20,9 +20,8 @@ type Use struct {
 	Controller *control.Controller // nil where no control was asked for
 	SHA256     string              // of the model's file as given
 
-	runner *runner
-	alone  subject
-	healed *subject // nil without a controller
+	opener *opener
+	loop   *controller // nil where no control was asked for
 }
 
 // Open opens a model of cfg and, unless it is "" or "none", a control, fitting its
@@ -39,15 +38,11 @@ func Open(ctx context.Context, cfg *config.Config, model, controlName string, o 
 			return nil, ConfigError{unknown("control", controlName, cfg.Controls, func(c config.Control) string { return c.Name })}
 		}
 	}
-	if o.Progress == nil {
-		o.Progress = NewProgress(nil, true)
-	}
-	pool, err := newPool(cfg.Runtime)
+	opener, err := newOpener(cfg, o.Cache, o.Progress)
 	if err != nil {
-		return nil, ConfigError{err}
+		return nil, err
 	}
-	u := &Use{runner: &runner{cfg: cfg, pool: pool, cache: o.Cache, progress: o.Progress, seed: cfg.Seed, sets: map[string]*dataset.Dataset{},
-		file: &result.File{Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}}}
+	u := &Use{opener: opener}
 	if err := u.open(ctx, m, c); err != nil {
 		u.Close()
 		if ctx.Err() != nil {
@@ -59,21 +54,22 @@ func Open(ctx context.Context, cfg *config.Config, model, controlName string, o 
 }
 
 func (u *Use) open(ctx context.Context, m *config.Model, c *config.Control) (err error) {
-	if u.Network, err = u.runner.network(m); err != nil {
+	if u.Network, err = u.opener.network(m); err != nil {
 		return err
 	}
-	u.SHA256, u.alone = u.runner.file.Models[m.Name].SHA256, plain(u.Network)
+	u.SHA256 = u.opener.record.Models[m.Name].SHA256
 	if c == nil {
 		return nil
 	}
-	loop, err := u.runner.controller(ctx, u.Network, c, true)
-	if err != nil {
+	if u.loop, err = u.opener.controller(ctx, u.Network, c, true); err != nil {
 		return err
 	}
-	healed := controlled(u.Network, loop)
-	u.Controller, u.healed = loop.Controller, &healed
+	u.Controller = u.loop.Controller
 	return nil
 }
+
+// healed is the classifier that the use is of: controlled, where a control was asked for.
+func (u *Use) healed() classifier { return classifier{u.Network, u.loop} }
 
 // unknown is the error about a name that a config does not define.
 func unknown[T any](kind, name string, defined []T, nameOf func(T) string) error {
@@ -95,7 +91,7 @@ func (u *Use) Close() {
 	if u.Network != nil {
 		u.Network.Close()
 	}
-	u.runner.pool.Close()
+	u.opener.close()
 }
 
 // Answer is a classifier's word on one image.
@@ -108,27 +104,20 @@ type Answer struct {
 // asked for from several goroutines: with the model alone and, where there is a
 // controller, healed.
 func (u *Use) Answers(ctx context.Context, n int, pixels func(i int) []float32) (alone, healed []Answer, err error) {
-	if alone, err = u.answers(ctx, u.alone, n, pixels); err != nil || u.healed == nil {
+	if alone, err = u.answers(ctx, classifier{net: u.Network}, n, pixels); err != nil || u.loop == nil {
 		return alone, nil, err
 	}
-	healed, err = u.answers(ctx, *u.healed, n, pixels)
+	healed, err = u.answers(ctx, u.healed(), n, pixels)
 	return alone, healed, err
 }
 
-func (u *Use) answers(ctx context.Context, who subject, n int, pixels func(i int) []float32) ([]Answer, error) {
+func (u *Use) answers(ctx context.Context, who classifier, n int, pixels func(i int) []float32) ([]Answer, error) {
 	out := make([]Answer, n)
-	err := u.runner.forEach(ctx, n, who.state, func(ctx context.Context, i int) error {
-		logits, err := who.logits(ctx, pixels(i))
-		if err != nil {
-			return err
-		}
-		class := attacks.Argmax(logits)
-		margin := attacks.LogitMargin(logits, class)
-		if margin-margin != 0 { // NaN: something was infinite or NaN
-			return notFinite{who.what, i, who.controller != nil}
-		}
-		out[i] = Answer{class, margin}
-		return nil
+	err := u.opener.forEach(ctx, n, who.state(), func(ctx context.Context, i int) error {
+		x := pixels(i)
+		v, err := who.judge(ctx, attacks.Image{ID: i, Pixels: x, Label: unlabelled}, x, ball{}, answerOnly)
+		out[i] = Answer{v.class, v.margin}
+		return err
 	})
 	return out, err
 }
@@ -139,7 +128,7 @@ func (u *Use) Fits(d *dataset.Dataset) error { return fits(d, u.Network) }
 // FitsImage checks that the model takes images of a shape: channels, height, width.
 func (u *Use) FitsImage(shape [3]int) error {
 	s := u.Network.Shape()
-	if (attacks.Shape{C: shape[0], H: shape[1], W: shape[2]}) != s {
+	if fitsShape(shape, u.Network) != nil {
 		return fmt.Errorf("it has %d channels of %d×%d pixels, the model takes %d of %d×%d", shape[0], shape[2], shape[1], s.C, s.W, s.H)
 	}
 	return nil
@@ -168,11 +157,11 @@ type Exported struct {
 
 // dataset opens a data set of the config, cut to limit where that is above 0.
 func (u *Use) dataset(name string, limit int) (*dataset.Dataset, error) {
-	cfg := u.runner.cfg
+	cfg := u.opener.cfg
 	if cfg.Dataset(name) == nil {
 		return nil, unknown("data set", name, cfg.Datasets, func(d config.Dataset) string { return d.Name })
 	}
-	d, err := u.runner.open(name, limit)
+	d, err := u.opener.open(name, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -185,14 +174,14 @@ func (u *Use) dataset(name string, limit int) (*dataset.Dataset, error) {
 // attack finds an attack of the config and which of its epsilons is meant; epsilon 0
 // stands for its only one.
 func (u *Use) attack(name string, epsilon float64) (PlannedAttack, error) {
-	cfg := u.runner.cfg
+	cfg := u.opener.cfg
 	a := cfg.Attack(name)
 	if a == nil {
 		return PlannedAttack{}, unknown("attack", name, cfg.Attacks, func(a config.Attack) string { return a.Name })
 	}
 	var list []string
 	for _, e := range a.Epsilons {
-		list = append(list, fraction(e))
+		list = append(list, number.Format(e))
 	}
 	i := slices.IndexFunc(a.Epsilons, func(e float64) bool { return epsilon > e*(1-1e-9) && epsilon < e*(1+1e-9) })
 	switch {
@@ -201,7 +190,7 @@ func (u *Use) attack(name string, epsilon float64) (PlannedAttack, error) {
 	case epsilon == 0:
 		return PlannedAttack{}, fmt.Errorf("attack %s has several epsilons; say which: %s", name, strings.Join(list, ", "))
 	case i < 0:
-		return PlannedAttack{}, fmt.Errorf("attack %s has no epsilon %s; it has: %s", name, fraction(epsilon), strings.Join(list, ", "))
+		return PlannedAttack{}, fmt.Errorf("attack %s has no epsilon %s; it has: %s", name, number.Format(epsilon), strings.Join(list, ", "))
 	}
 	return PlannedAttack{Attack: a, Epsilon: a.Epsilons[i]}, nil
 }

@@ -2,12 +2,11 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"selfheal/attacks"
-	"selfheal/harness/config"
 	"selfheal/harness/stats"
 )
 
@@ -62,77 +61,54 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 	}
 	shape := d.Shape()
 	if len(c.Shape) != 4 || !slices.Equal(c.Shape[1:], shape[:]) {
-		return nil, ConfigError{fmt.Errorf("the adversarial images have shape %v, those of dataset %s have [N %d %d %d]", c.Shape, c.Dataset, shape[0], shape[1], shape[2])}
+		return nil, ConfigError{fmt.Errorf("the adversarial images have shape %v, those of dataset %s have [N %d %d %d]",
+			c.Shape, c.Dataset, shape[0], shape[1], shape[2])}
 	}
 	if c.Shape[0] != d.Len() {
-		return nil, ConfigError{fmt.Errorf("there are %d adversarial images, but %d of dataset %s; --limit N takes its first N", c.Shape[0], d.Len(), c.Dataset)}
+		return nil, ConfigError{fmt.Errorf("there are %d adversarial images, but %d of dataset %s; --limit N takes its first N",
+			c.Shape[0], d.Len(), c.Dataset)}
 	}
-	v := &Verification{Dataset: c.Dataset, Model: u.Network.Name, Defense: config.None, Attack: a.Name, Norm: a.Norm.String(), Epsilon: a.Epsilon,
-		N: d.Len(), Outside: []Outside{}}
-	var within []int
-	var set []attacks.Image
-	var images [][]float32
-	verdicts := make([]byte, v.N)
-	for i := range v.N {
-		id, clean, label := d.Image(i)
-		image := c.Images[i*len(clean) : (i+1)*len(clean)]
-		distance := a.Norm.Distance(clean, image)
-		if !math.IsNaN(distance) && !math.IsInf(distance, 0) {
-			v.MaxNorm = math.Max(v.MaxNorm, distance)
+	who, n := u.healed(), d.Len()
+	judged, problems, unperturbed := make([]verdict, n), make([]outside, n), make([]bool, n)
+	err = u.opener.forEach(ctx, n, who.state(), func(ctx context.Context, i int) error {
+		var im attacks.Image
+		im.ID, im.Pixels, im.Label = d.Image(i)
+		x := c.Images[i*len(im.Pixels) : (i+1)*len(im.Pixels)]
+		unperturbed[i] = slices.Equal(im.Pixels, x)
+		var err error
+		judged[i], err = who.judge(ctx, im, x, ball{a.Norm, a.Epsilon}, withCosts)
+		if errors.As(err, &problems[i]) {
+			return nil
 		}
-		if slices.Equal(clean, image) {
-			v.Unperturbed++
-		}
-		if _, err := measure(a.Norm, a.Epsilon, clean, image); err != nil {
-			verdicts[i] = '-'
-			v.Outside = append(v.Outside, outside(id, a, distance, image))
-			continue
-		}
-		within, set, images = append(within, i), append(set, attacks.Image{ID: id, Pixels: clean, Label: label}), append(images, image)
-	}
-	who := u.alone
-	if u.healed != nil {
-		who = *u.healed
-		v.Defense = who.defense
-	}
-	judged, err := u.runner.judge(ctx, who, set, images, nil)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	for k, i := range within {
-		verdicts[i] = '0'
-		if judged[k].right {
+	v := &Verification{Dataset: c.Dataset, Model: u.Network.Name, Defense: who.defense(), Attack: a.Name, Norm: a.Norm.String(),
+		Epsilon: a.Epsilon, N: n, Outside: []Outside{}}
+	verdicts := make([]byte, n)
+	for i, of := range judged {
+		v.MaxNorm = max(v.MaxNorm, of.norm)
+		if unperturbed[i] {
+			v.Unperturbed++
+		}
+		switch p := problems[i]; {
+		case p.problem != "":
+			verdicts[i] = '-'
+			id, _, _ := d.Image(i)
+			v.Outside = append(v.Outside, Outside{Image: id, Problem: p.problem, Norm: p.norm, Excess: p.excess})
+		case of.right:
 			verdicts[i] = '1'
 			v.Correct++
+		default:
+			verdicts[i] = '0'
 		}
 	}
-	v.Judged, v.Verdicts = len(within), string(verdicts)
+	v.Judged, v.Verdicts = n-len(v.Outside), string(verdicts)
 	if v.Judged > 0 {
 		v.Accuracy = float64(v.Correct) / float64(v.Judged)
 	}
 	v.CI95 = stats.Wilson(v.Correct, v.Judged)
 	return v, nil
-}
-
-// outside says why an image that the judge refuses is none that an attack may return.
-func outside(id int, a PlannedAttack, distance float64, image []float32) Outside {
-	none, beyond, most := 0, 0, 0.0
-	for _, p := range image {
-		switch x := float64(p); {
-		case math.IsNaN(x) || math.IsInf(x, 0):
-			none++
-		case x < 0 || x > 1:
-			beyond++
-			most = math.Max(most, math.Max(-x, x-1))
-		}
-	}
-	switch {
-	case none > 0:
-		return Outside{Image: id, Problem: fmt.Sprintf("%d of its %d values are NaN or infinite", none, len(image))}
-	case beyond > 0:
-		return Outside{Image: id, Norm: distance, Excess: most, Problem: fmt.Sprintf("%d of its %d values lie outside [0,1], by up to %.3g", beyond, len(image), most)}
-	}
-	excess := distance - a.Epsilon
-	return Outside{Image: id, Norm: distance, Excess: excess,
-		Problem: fmt.Sprintf("its perturbation has %s norm %.6g, %.3g above epsilon %s", a.Norm, distance, excess, fraction(a.Epsilon))}
 }

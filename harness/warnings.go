@@ -5,15 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"selfheal/attacks"
-	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
 )
 
 // warnings are those that a cell's own numbers give.
-func warnings(j Job, net *control.Network, s subject, made *crafted, recipe attacks.Recipe, v []verdict) []result.Warning {
+func warnings(s scoring, v []verdict) []result.Warning {
+	net, recipe := s.net, s.recipe
 	var list []result.Warning
 	warn := func(when bool, kind result.WarningKind, format string, args ...any) {
 		if when {
@@ -24,9 +23,9 @@ func warnings(j Job, net *control.Network, s subject, made *crafted, recipe atta
 		warn(true, result.WarnConverted, "model %s: %s", net.Name, notice)
 	}
 	probabilities := !slices.ContainsFunc(v, func(v verdict) bool { return !v.simplex })
-	warn(s.controller == nil && probabilities && j.Model.Output != "probabilities", result.WarnProbabilities,
+	warn(s.who.loop == nil && probabilities && s.Model.Output != "probabilities", result.WarnProbabilities,
 		"model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities", net.Name)
-	if g := made.gradients; s.attacked(j.Suite.Mode) {
+	if made, g := s.made, s.made.gradients; s.own() {
 		warn(made.wrong > 0, result.WarnClaimRefuted, "an attack claimed %d successes that the judge did not see again", made.wrong)
 		warn(g.zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", share(g.zero, g.images))
 		warn(g.notFinite > 0, result.WarnNotFiniteGradient, "on %s a loss or a gradient was infinite or NaN",
@@ -44,9 +43,9 @@ func warnings(j Job, net *control.Network, s subject, made *crafted, recipe atta
 	warn(recipe.Name == "" && nearChance(v, net.Classes()), result.WarnNearChance,
 		"clean accuracy is near chance (1 of %d classes): the mean and std, the channel order or the labels may be wrong",
 		net.Classes())
-	warn(s.controller != nil && s.controller.Solver.Method != control.Greedy, result.WarnOptimisationLoop,
+	warn(s.who.loop != nil && s.who.loop.Solver.Iterates(), result.WarnOptimisationLoop,
 		"the defense %s solves an optimisation problem for every image: its robustness must be judged by an attack "+
-			"through that loop", s.defense)
+			"through that loop", s.who.defense())
 	return list
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
-	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
@@ -125,18 +124,12 @@ suites:
 func TestWarningsFromNumbers(t *testing.T) {
 	testinput.Runtime(t)
 	p := plan(t, modes, 1, 4, "default_suites=[through]")
-	pool, err := newPool(p.Config.Runtime)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	r := &runner{cfg: p.Config, pool: pool, progress: NewProgress(nil, true), file: emptyResults(), sets: map[string]*dataset.Dataset{}}
-	_, net, _, err := r.prepare(p.Jobs[0])
+	_, net, _, err := openerOf(t, p.Config).prepare(p.Jobs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer net.Close()
-	some := attacks.Recipe{Name: "some/1"}
+	bench, some := &bench{Job: p.Jobs[0], net: net}, attacks.Recipe{Name: "some/1"}
 	right := func(n int) []verdict { return slices.Repeat([]verdict{{right: true}}, n) }
 	wrong := func(n int) []verdict { return slices.Repeat([]verdict{{}}, n) }
 	step := func(name string, robust float64) result.Step { return result.Step{Attack: name, Robust: robust} }
@@ -159,7 +152,7 @@ func TestWarningsFromNumbers(t *testing.T) {
 		{result.WarnProbabilities.ID, crafted{}, some, slices.Repeat([]verdict{{right: true, simplex: true}}, 30)},
 	} {
 		var got []string
-		for _, w := range warnings(p.Jobs[0], net, plain(net), &c.made, c.recipe, c.v) {
+		for _, w := range warnings(scoring{bench: bench, who: classifier{net: net}, recipe: c.recipe, made: &c.made}, c.v) {
 			got = append(got, w.ID)
 			if w.Message == "" {
 				t.Errorf("%s says nothing", w.ID)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selfheal/attacks"
+	"selfheal/internal/number"
 	"selfheal/internal/vector"
 )
 
@@ -38,7 +39,7 @@ func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, la
 		return err
 	}
 	w.seen.asked = true
-	if loss := float64(e.Loss); !vector.Finite(e.Gradient) || loss-loss != 0 {
+	if !vector.Finite(e.Gradient) || !number.Finite(float64(e.Loss)) {
 		w.seen.notFinite = true
 	}
 	// A vanishing gradient matters where the attack has yet to begin: later the label

@@ -65,12 +65,14 @@ type Layer struct {
 
 // LayerEmbedding is what a state is drawn towards.
 type LayerEmbedding struct {
-	Kind     string  `json:"kind"`
-	Fit      string  `json:"fit,omitempty"`      // linear: the data set it is fitted on
-	Variance float64 `json:"variance,omitempty"` // linear: share of the variance asked for
-	Rank     int     `json:"rank,omitempty"`     // linear: number of components asked for
-	Path     string  `json:"path,omitempty"`     // onnx
-	SHA256   string  `json:"sha256,omitempty"`   // onnx: of the file
+	Kind string `json:"kind"`
+	Fit  string `json:"fit,omitempty"` // linear: the data set it is fitted on
+	// FitSHA256 is of that data set's pixels and labels.
+	FitSHA256 string  `json:"fit_sha256,omitempty"`
+	Variance  float64 `json:"variance,omitempty"` // linear: share of the variance asked for
+	Rank      int     `json:"rank,omitempty"`     // linear: number of components asked for
+	Path      string  `json:"path,omitempty"`     // onnx
+	SHA256    string  `json:"sha256,omitempty"`   // onnx: of the file
 	// Files are the files' SHA-256 where {size} in the path stands for several, by that number.
 	Files map[string]string `json:"files,omitempty"`
 }

@@ -20,7 +20,7 @@ func Parse(s string) (v float64, ok bool) {
 		w, ok = parseDecimal(below)
 		v /= w
 	}
-	return v, ok && !math.IsNaN(v) && !math.IsInf(v, 0)
+	return v, ok && Finite(v)
 }
 
 func parseDecimal(s string) (float64, bool) {
@@ -39,3 +39,6 @@ func Format(v float64) string {
 	}
 	return short
 }
+
+// Finite reports whether a number is neither NaN nor infinite.
+func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -32,6 +32,7 @@ type Pool struct {
 	cuda           bool // or the CPU; each run then has batch items, repeated where fewer wait
 	device         int  // of cuda
 	done           sync.WaitGroup
+	cores          chan struct{} // taken by goroutines that run Go code, see [Pool.Work]; nil: any number
 
 	mu       sync.Mutex
 	work     sync.Cond // a batch may be ready
@@ -69,6 +70,7 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 		workers = max(1, runtime.GOMAXPROCS(0)/p.threads)
 	}
 	p.workers = workers
+	p.limitCores()
 	p.work.L, p.idle.L = &p.mu, &p.mu
 	p.timer = time.AfterFunc(time.Hour, p.stalled)
 	p.timer.Stop()
@@ -146,6 +148,8 @@ func (p *Pool) Run(ctx context.Context, prog *Program, in, out [][]float32) erro
 		r.release()
 		return fmt.Errorf("run %s: %w", prog.name, err)
 	}
+	resume := p.yield(ctx)
+	defer resume()
 	var err error
 	select {
 	case err = <-r.done:

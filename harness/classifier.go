@@ -1,0 +1,132 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+)
+
+// classifier is what is judged: a network alone or under a controller. What is attacked may
+// know the controller or not.
+type classifier struct {
+	net  *control.Network
+	loop *controller // nil: the network alone
+}
+
+// String names the classifier in messages.
+func (c classifier) String() string {
+	if c.loop == nil {
+		return "model " + c.net.Name
+	}
+	return fmt.Sprintf("control %s on model %s", c.loop.Name, c.net.Name)
+}
+
+// defense is "none" or the control's name.
+func (c classifier) defense() string {
+	if c.loop == nil {
+		return config.None
+	}
+	return c.loop.Name
+}
+
+// state is what an answer keeps for an image, in bytes.
+func (c classifier) state() int64 {
+	if c.loop == nil {
+		return 4 * int64(c.net.Classes())
+	}
+	return c.loop.state
+}
+
+// attacked reports whether a mode's attacks are made on this very classifier; otherwise
+// it is given what was made on the undefended network.
+func (c classifier) attacked(mode string) bool { return c.loop == nil || mode != result.Oblivious }
+
+// logits asks the classifier.
+func (c classifier) logits(ctx context.Context, image []float32) ([]float32, error) {
+	z := make([]float32, c.net.Classes())
+	if c.loop == nil {
+		return z, c.net.Logits(ctx, image, z)
+	}
+	return z, c.loop.Logits(ctx, image, z)
+}
+
+// solve asks a controlled classifier, with what its loop did; where swept is set also from
+// sweep to sweep, which costs a pass each. Greedy control has no sweeps.
+func (c classifier) solve(ctx context.Context, image []float32, swept bool) (*control.Outcome, error) {
+	if swept && c.loop.Solver.Iterates() {
+		return c.loop.RunTraced(ctx, image)
+	}
+	return c.loop.Run(ctx, image)
+}
+
+// oracle is what an attack asks: a classifier, as far as the attacker knows it, and what its
+// answers cost.
+type oracle struct {
+	attacks.Oracle
+	of      classifier
+	cost    control.Cost
+	state   int64 // that a gradient keeps for an image, in bytes, with the attack's own
+	prepare func(attacks.Loss) error
+	close   func()
+}
+
+// knowledge says what a white-box mode's attacker knows of the controls.
+var knowledge = map[string]control.Knowledge{
+	result.WhiteboxDetached: control.Detached, result.WhiteboxThrough: control.Through,
+}
+
+// oracleOf is what an attacker of a mode asks of a classifier. Close it before the classifier.
+func oracleOf(c classifier, mode string) (*oracle, error) {
+	state := attackState(c.net.Shape())
+	if c.loop == nil {
+		return &oracle{Oracle: c.net, of: c, cost: control.Cost{Logits: 1, Forward: 1, Backward: 1}, state: state,
+			prepare: c.net.Prepare, close: func() {}}, nil
+	}
+	knows := knowledge[mode]
+	d, err := c.loop.WhiteBox(knows)
+	if err != nil {
+		return nil, err
+	}
+	o := &oracle{Oracle: d, of: c, state: state + c.loop.state, prepare: d.Prepare, close: d.Close}
+	if knows == control.Through && c.loop.Solver.Iterates() {
+		o.state += 4 * c.loop.TapeValues()
+	}
+	if o.cost, err = d.Cost(); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// counted counts the passes that go through an oracle: what an attack really
+// cost, whatever it says itself.
+type counted struct {
+	*oracle
+	logits, gradients atomic.Int64
+}
+
+func (o *counted) Logits(ctx context.Context, x, out []float32) error {
+	o.logits.Add(1)
+	return o.Oracle.Logits(ctx, x, out)
+}
+
+func (o *counted) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
+	o.gradients.Add(1)
+	return o.Oracle.Gradient(ctx, x, loss, label, target, e)
+}
+
+// made is the passes made so far, forward and backward ones together, each of the
+// oracle's own; an attack's Passes promises as many.
+func (o *counted) made() int64 { return o.logits.Load() + 2*o.gradients.Load() }
+
+// passes are the forward and backward passes made so far in units of the plain network's.
+func (o *counted) passes() (forward, backward int64) {
+	logits, gradients := float64(o.logits.Load()), float64(o.gradients.Load())
+	return int64(math.Round(logits*o.cost.Logits + gradients*o.cost.Forward)), int64(math.Round(gradients * o.cost.Backward))
+}

@@ -1,0 +1,209 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/control/pca"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/harness/result"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// opener opens what a config names. It keeps the data sets that it has opened and, of
+// everything, what results say of it.
+type opener struct {
+	cfg      *config.Config
+	pool     *ort.Pool
+	cache    *pca.Cache // of fitted embeddings; nil for none
+	progress *Progress
+	sets     map[string]*dataset.Dataset
+	record   *result.File // its data sets, models, controls and fits are those that were opened
+}
+
+// newOpener makes an opener with the pool that the config asks for. A device that does not
+// compute is a [ConfigError].
+func newOpener(cfg *config.Config, cache *pca.Cache, progress *Progress) (*opener, error) {
+	options := []ort.PoolOption{ort.Threads(cfg.Runtime.Threads)}
+	if cfg.Runtime.Provider == config.CUDA {
+		if err := ort.CheckCUDA(cfg.Runtime.Device); err != nil {
+			return nil, ConfigError{fmt.Errorf("runtime.provider %s: %w", cfg.Runtime.Provider, err)}
+		}
+		options = append(options, ort.CUDA(cfg.Runtime.Device))
+	}
+	if progress == nil {
+		progress = NewProgress(nil, true)
+	}
+	return &opener{cfg: cfg, pool: ort.NewPool(cfg.Runtime.Workers, cfg.Runtime.Batch, options...), cache: cache,
+		progress: progress, sets: map[string]*dataset.Dataset{},
+		record: &result.File{Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{},
+			Attacks: map[string]result.Attack{}, Controls: map[string]result.Control{}, Cells: []result.Cell{}}}, nil
+}
+
+func (o *opener) close() { o.pool.Close() }
+
+// ConfigError is what is wrong with what a config names: a file that is absent
+// or no model, images that don't fit it, a network without gradients, a device
+// that does not compute.
+type ConfigError struct{ error }
+
+// Unwrap returns the error itself.
+func (e ConfigError) Unwrap() error { return e.error }
+
+// forEach is [control.ForEach] with no more images under way than their state, in
+// bytes an image, allows.
+func (o *opener) forEach(ctx context.Context, n int, state int64, fn func(ctx context.Context, i int) error) error {
+	return control.ForEach(ctx, o.pool, n, inFlight(o.pool, state), fn)
+}
+
+// scored opens the data set that a suite scores, cut to --limit.
+func (o *opener) scored(name string) (*dataset.Dataset, []attacks.Image, error) {
+	d, err := o.open(name, o.cfg.Limit)
+	if err != nil {
+		return nil, nil, err
+	}
+	set := make([]attacks.Image, d.Len())
+	for i := range set {
+		set[i].ID, set[i].Pixels, set[i].Label = d.Image(i)
+	}
+	spec := o.cfg.Dataset(name).Spec
+	limit := spec.Limit
+	if o.cfg.Limit > 0 && (limit == 0 || o.cfg.Limit < limit) {
+		limit = o.cfg.Limit
+	}
+	o.record.Datasets[name] = result.Dataset{N: d.Len(), SHA256: d.SHA256(), Format: spec.Format, Limit: limit,
+		Indices: spec.Indices, Classes: spec.Classes, ClassNames: d.ClassNames()}
+	return d, set, nil
+}
+
+// open opens a data set once for each limit.
+func (o *opener) open(name string, limit int) (*dataset.Dataset, error) {
+	key := fmt.Sprintf("%s/%d", name, limit)
+	if d, ok := o.sets[key]; ok {
+		return d, nil
+	}
+	d, err := dataset.Open(o.cfg.Dataset(name).Spec, o.cfg.Files, limit)
+	if err != nil {
+		return nil, fmt.Errorf("dataset %s: %w", name, err)
+	}
+	o.sets[key] = d
+	return d, nil
+}
+
+// readModel reads a model file that a config names, with the weights that lie beside it.
+func readModel(files fs.FS, path string) (*onnx.File, error) {
+	if folder, ok := files.(config.Folder); ok {
+		f, err := onnx.Read(folder.Path(path))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err)) // under the name that the config gives it
+		}
+		return f, nil
+	}
+	f, err := onnx.ReadFS(files, path)
+	if err != nil {
+		var p *fs.PathError
+		if errors.As(err, &p) {
+			err = p.Err
+		}
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return f, nil
+}
+
+// network opens a model.
+func (o *opener) network(m *config.Model) (*control.Network, error) {
+	file, err := readModel(o.cfg.Files, m.Path)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", m.Name, err)
+	}
+	if m.SHA256 != "" && !strings.EqualFold(m.SHA256, file.SHA256) {
+		return nil, fmt.Errorf("model %s: %s has SHA-256 %s, the config says %s", m.Name, m.Path, file.SHA256, m.SHA256)
+	}
+	n, err := control.NewNetwork(o.pool, m.Name, file.Data, control.NetworkOptions{
+		Mean: float32s(m.Mean), Std: float32s(m.Std), Probabilities: m.Output == "probabilities", At: m.SplitAt,
+		Direct: !o.cfg.Runtime.Winograd || o.pool.Provider() != ort.ProviderCPU})
+	if err != nil {
+		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
+	}
+	known := result.Model{SHA256: file.SHA256, Parameters: n.Parameters, Segments: len(n.Boundaries()) + 1,
+		FLOPs: n.FLOPs(), Output: m.Output, Split: m.SplitAt}
+	if m.Mean != nil {
+		known.Preprocess = &result.Preprocess{Mean: m.Mean, Std: m.Std}
+	}
+	o.record.Models[m.Name] = known
+	return n, nil
+}
+
+func float32s(v []float64) []float32 {
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32(x)
+	}
+	return out
+}
+
+// prepare opens a job's images and network and makes its recipes.
+func (o *opener) prepare(j Job) ([]attacks.Image, *control.Network, []attacks.Recipe, error) {
+	data, set, err := o.scored(j.Suite.Dataset)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	net, err := o.network(j.Model)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err = fits(data, net); err != nil {
+		err = fmt.Errorf("suite %s: dataset %s and model %s: %w", j.Suite.Name, j.Suite.Dataset, net.Name, err)
+	}
+	recipes := make([]attacks.Recipe, len(j.Attacks))
+	for i := 0; i < len(recipes) && err == nil; i++ {
+		recipes[i], err = recipeFor(j.Attacks[i], net)
+	}
+	if err != nil {
+		net.Close()
+		return nil, nil, nil, err
+	}
+	return set, net, recipes, nil
+}
+
+// recipeFor makes an attack's recipe for a network, and sees whether the network has the
+// gradients that it takes.
+func recipeFor(a PlannedAttack, net *control.Network) (attacks.Recipe, error) {
+	recipe, err := a.Recipe(net.Classes(), net.Shape())
+	if err != nil {
+		return recipe, fmt.Errorf("model %s: %w", net.Name, err)
+	}
+	if takesGradients(recipe, net.Classes()) {
+		if err := net.Prepare(attacks.CrossEntropy); err != nil {
+			return recipe, fmt.Errorf("model %s, attack %s: %w", net.Name, a.Name, err)
+		}
+	}
+	return recipe, nil
+}
+
+// fits checks that a data set is one that the network classifies.
+func fits(d *dataset.Dataset, n *control.Network) error {
+	if err := fitsShape(d.Shape(), n); err != nil {
+		return fmt.Errorf("the images %w", err)
+	}
+	if d.Classes() > n.Classes() {
+		return fmt.Errorf("the images have %d classes, the model %d", d.Classes(), n.Classes())
+	}
+	return nil
+}
+
+// fitsShape checks that a network takes images of a shape: channels, height, width.
+func fitsShape(shape [3]int, n *control.Network) error {
+	takes := n.Shape()
+	if (attacks.Shape{C: shape[0], H: shape[1], W: shape[2]}) == takes {
+		return nil
+	}
+	return fmt.Errorf("have shape %v, the model takes %v", shape, [3]int{takes.C, takes.H, takes.W})
+}
