@@ -30,9 +30,8 @@ func convInput(c *Context, n *onnx.Node, g string) (string, error) {
 	if t, ok := c.G.Consts[n.Inputs[1]]; ok {
 		if plain {
 			flipped := c.Const(exchange(t, int(group), reversed(win.Kernel)))
-			return c.OpWith("Conv", onnx.Attrs{
-				"kernel_shape": slices.Clone(win.Kernel), "dilations": slices.Clone(win.Dilations), "pads": pads, "group": group,
-			}, g, flipped), nil
+			w := onnx.Window{Kernel: win.Kernel, Dilations: win.Dilations, Pads: pads}
+			return c.OpWith("Conv", w.Attrs(onnx.Attrs{"group": group}), g, flipped), nil
 		}
 		if onnx.Shape(win.Kernel).Items() > 1 && x[2:].Items() <= phasesUpTo(group) {
 			if gx := convPhases(c, t, win, x, g, group); gx != "" {
@@ -40,10 +39,8 @@ func convInput(c *Context, n *onnx.Node, g string) (string, error) {
 			}
 		}
 	}
-	return c.OpWith("ConvTranspose", onnx.Attrs{
-		"kernel_shape": slices.Clone(win.Kernel), "strides": slices.Clone(win.Strides), "dilations": slices.Clone(win.Dilations),
-		"pads": slices.Clone(win.Pads), "output_padding": outPad, "group": group,
-	}, g, n.Inputs[1]), nil
+	attrs := win.Attrs(onnx.Attrs{"output_padding": outPad, "group": group})
+	return c.OpWith("ConvTranspose", attrs, g, n.Inputs[1]), nil
 }
 
 // phasesUpTo is the number of places of a map up to which phases are faster than
@@ -112,7 +109,8 @@ func convPhases(c *Context, w *onnx.Tensor, win onnx.Window, x onnx.Shape, g str
 			}, g, c.Const(exchange(w, int(group), [][]int64{r.taps, q.taps}))))
 		}
 	}
-	full := c.OpWith("DepthToSpace", onnx.Attrs{"blocksize": s, "mode": "DCR"}, c.OpWith("Concat", onnx.Attrs{"axis": 1}, parts...))
+	full := c.OpWith("DepthToSpace", onnx.Attrs{"blocksize": s, "mode": "DCR"},
+		c.OpWith("Concat", onnx.Attrs{"axis": 1}, parts...))
 	if f := c.Shape(full); f[2] != x[2] || f[3] != x[3] {
 		full = c.Op("Slice", full, c.Ints(0, 0), c.Ints(x[2], x[3]), c.Ints(2, 3))
 	}

@@ -39,10 +39,7 @@ func convTranspose(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		return nil, err
 	}
 	if c.Needs(n, 0) {
-		gx[0] = c.OpWith("Conv", onnx.Attrs{
-			"kernel_shape": slices.Clone(win.Kernel), "strides": slices.Clone(win.Strides), "dilations": slices.Clone(win.Dilations),
-			"pads": slices.Clone(win.Pads), "group": n.Int("group", 1),
-		}, gy[0], n.Inputs[1])
+		gx[0] = c.OpWith("Conv", win.Attrs(onnx.Attrs{"group": n.Int("group", 1)}), gy[0], n.Inputs[1])
 	}
 	if c.Needs(n, 1) {
 		gx[1] = c.convWeight(gy[0], n.Inputs[0], win, weight, n.Int("group", 1))

@@ -105,7 +105,8 @@ func clip(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	}
 	below, above := c.bounds(n.Input(1), lo, -1), c.bounds(n.Input(2), hi, 1)
 	if below && above && ordered { // x − lo and hi − x are of one sign between the ends alone
-		return []string{c.Op("Mul", g, c.Positive(c.Op("Mul", c.Less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))))}, nil
+		between := c.Op("Mul", c.Less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))
+		return []string{c.Op("Mul", g, c.Positive(between))}, nil
 	}
 	if below {
 		g = c.Op("Mul", g, c.Positive(c.Less(x, n.Inputs[1])))
@@ -174,7 +175,7 @@ func maximum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return c.extremum(n, gy[0], "Greater", "Less")
 }
 
-// y = min(a, b): as max with the order turned round.
+// y = min(a, b): as max with the order reversed.
 func minimum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return c.extremum(n, gy[0], "Less", "Greater")
 }

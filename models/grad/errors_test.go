@@ -46,17 +46,21 @@ func TestBackwardErrors(t *testing.T) {
 			return b.OpWith("Pad", onnx.Attrs{"mode": "mirror"}, x, b.Ints(0, 0, 1, 1, 0, 0, 1, 1))
 		}, `mode "mirror"`},
 		{"indices from the data", func(b *onnx.Builder, x string) string {
-			return b.OpWith("Gather", onnx.Attrs{"axis": 1}, b.Op("Neg", x), b.OpWith("ArgMax", onnx.Attrs{"axis": 1}, b.Const(ones(2, 3))))
+			return b.OpWith("Gather", onnx.Attrs{"axis": 1}, b.Op("Neg", x), b.OpWith("ArgMax", onnx.Attrs{"axis": 1},
+				b.Const(ones(2, 3))))
 		}, `Gather "Gather": its indices must be constants`},
 		{"a Resize of a region", func(b *onnx.Builder, x string) string {
-			return b.OpWith("Resize", onnx.Attrs{"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"},
+			return b.OpWith("Resize", onnx.Attrs{"mode": "linear",
+				"coordinate_transformation_mode": "tf_crop_and_resize"},
 				x, "", b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 2, 2})))
 		}, `coordinates "tf_crop_and_resize"`},
 		{"a Resize with antialias", func(b *onnx.Builder, x string) string {
-			return b.OpWith("Resize", onnx.Attrs{"mode": "linear", "antialias": 1}, x, "", b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 0.5, 0.5})))
+			return b.OpWith("Resize", onnx.Attrs{"mode": "linear", "antialias": 1}, x, "",
+				b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 0.5, 0.5})))
 		}, "antialias"},
 		{"a Resize that rounds in an unknown way", func(b *onnx.Builder, x string) string {
-			return b.OpWith("Resize", onnx.Attrs{"nearest_mode": "up"}, x, "", b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 2, 2})))
+			return b.OpWith("Resize", onnx.Attrs{"nearest_mode": "up"}, x, "",
+				b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 2, 2})))
 		}, `nearest_mode "up"`},
 		{"a pool that stores columns first", func(b *onnx.Builder, x string) string {
 			return b.OpWith("MaxPool", onnx.Attrs{"kernel_shape": []int64{2, 2}, "storage_order": 1}, x)
@@ -147,7 +151,8 @@ func TestGateInWrt(t *testing.T) {
 func TestGatherOfOnePlace(t *testing.T) {
 	gather := func(times int) *onnx.Graph {
 		b := &onnx.Builder{G: onnx.NewGraph("gather")}
-		b.Output("y", b.OpWith("Gather", onnx.Attrs{"axis": 1}, b.Input("x", onnx.Shape{onnx.Batch, 2048}), b.Ints(make([]int64, times)...)))
+		b.Output("y", b.OpWith("Gather", onnx.Attrs{"axis": 1}, b.Input("x", onnx.Shape{onnx.Batch, 2048}),
+			b.Ints(make([]int64, times)...)))
 		if b.Err() != nil {
 			t.Fatal(b.Err())
 		}

@@ -96,7 +96,8 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 				return nil, fmt.Errorf("gradient of node %s: %w", n.Label(), err)
 			}
 			if !slices.Equal(b.Shape(g), b.Shape(n.Inputs[i])) {
-				return nil, fmt.Errorf("gradient of node %s: has shape %v for an input of %v", n.Label(), b.Shape(g), b.Shape(n.Inputs[i]))
+				return nil, fmt.Errorf("gradient of node %s: has shape %v for an input of %v", n.Label(), b.Shape(g),
+					b.Shape(n.Inputs[i]))
 			}
 			parts[n.Inputs[i]] = append(parts[n.Inputs[i]], g)
 		}
@@ -166,7 +167,8 @@ func (c *Context) unbroadcast(g string, to onnx.Shape) string {
 // along which the cotangent, with 1 there, is the same.
 func (c *Context) repeat(g, of string) string {
 	to := c.Shape(of)
-	if full, err := onnx.Broadcast(c.Shape(g), to); err != nil || !slices.Equal(full, to) || slices.Equal(c.Shape(g), to) {
+	if full, err := onnx.Broadcast(c.Shape(g), to); err != nil || !slices.Equal(full, to) ||
+		slices.Equal(c.Shape(g), to) {
 		return g
 	}
 	if !to.HasBatch() || c.Shape(g).HasBatch() {

@@ -93,7 +93,8 @@ func headFor(net *onnx.Graph, name string) (Head, error) {
 		return h, fmt.Errorf("unknown loss %q", name)
 	}
 	if out := net.Outputs[0].Shape; len(out) != 2 || out[1] < int64(h.MinClasses) {
-		return h, fmt.Errorf("loss %s needs logits of at least %d classes, the network gives %v", name, h.MinClasses, out)
+		return h, fmt.Errorf("loss %s needs logits of at least %d classes, the network gives %v", name, h.MinClasses,
+			out)
 	}
 	return h, nil
 }

@@ -57,7 +57,7 @@ func scatterElements(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 // y = x at indices: x̄ = g added up at them
 func gatherElements(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	zeros := c.zerosLike(n.Inputs[0])
-	return []string{c.OpWith("ScatterElements", onnx.Attrs{"axis": n.Int("axis", 0), "reduction": "add"}, zeros, n.Inputs[1], gy[0])}, nil
+	return []string{c.scatterAdd(n.Int("axis", 0), zeros, n.Inputs[1], gy[0])}, nil
 }
 
 // y = the k largest values: x̄ = g at the places they came from
@@ -73,5 +73,10 @@ func topK(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		return []string{""}, nil
 	}
 	zeros := c.zerosLike(n.Inputs[0])
-	return []string{c.OpWith("ScatterElements", onnx.Attrs{"axis": n.Int("axis", -1), "reduction": "add"}, zeros, n.Outputs[1], gy[0])}, nil
+	return []string{c.scatterAdd(n.Int("axis", -1), zeros, n.Outputs[1], gy[0])}, nil
+}
+
+// scatterAdd adds values to a tensor at indices along an axis.
+func (c *Context) scatterAdd(axis int64, to, at, values string) string {
+	return c.OpWith("ScatterElements", onnx.Attrs{"axis": axis, "reduction": "add"}, to, at, values)
 }

@@ -228,7 +228,8 @@ func tile(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 
 // y_i = Σ_{j ≤ i} x_j along an axis: x̄ = the same sum of g from the other end
 func cumSum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	return []string{c.OpWith("CumSum", onnx.Attrs{"exclusive": n.Int("exclusive", 0), "reverse": 1 - n.Int("reverse", 0)}, gy[0], n.Inputs[1])}, nil
+	attrs := onnx.Attrs{"exclusive": n.Int("exclusive", 0), "reverse": 1 - n.Int("reverse", 0)}
+	return []string{c.OpWith("CumSum", attrs, gy[0], n.Inputs[1])}, nil
 }
 
 // y = x's upper or lower triangle, zeros elsewhere: x̄ = the same of g

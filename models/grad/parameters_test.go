@@ -23,7 +23,8 @@ func classifier(t *testing.T) *onnx.Graph {
 	b := &onnx.Builder{G: onnx.NewGraph("classifier")}
 	x := b.Input("input", onnx.Shape{onnx.Batch, 2, 5, 5})
 	for name, w := range map[string]*onnx.Tensor{
-		"conv.weight": weight(4, 2, 3, 3), "conv.bias": weight(4), "fc.weight": weight(3, 4), "fc.bias": weight(3), "label": weight(1),
+		"conv.weight": weight(4, 2, 3, 3), "conv.bias": weight(4), "fc.weight": weight(3,
+			4), "fc.bias": weight(3), "label": weight(1),
 	} {
 		b.G.AddConst(name, w)
 	}
@@ -144,7 +145,8 @@ func TestParametersErrors(t *testing.T) {
 	x := b.Input("x", onnx.Shape{onnx.Batch, 2})
 	w := b.Const(onnx.FloatTensor(onnx.Shape{2}, []float32{1, 2}))
 	y := b.Op("Mul", x, w)
-	if _, err := grad.Backward(b, map[string]string{y: x}, []string{w}); err == nil || !strings.Contains(err.Error(), "is a constant") {
+	if _, err := grad.Backward(b, map[string]string{y: x}, []string{w}); err == nil || !strings.Contains(err.Error(),
+		"is a constant") {
 		t.Errorf("a gradient by a constant: %v", err)
 	}
 }

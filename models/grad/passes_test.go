@@ -18,9 +18,12 @@ func TestGradientsTakeFewPasses(t *testing.T) {
 	}{
 		{"SiLU", func(b *onnx.Builder, x string) string { return b.Op("Mul", x, b.Op("Sigmoid", x)) },
 			"HardSigmoid Mul Add Mul"},
-		{"SiLU turned round", func(b *onnx.Builder, x string) string { return b.Op("Mul", b.Op("Sigmoid", x), x) },
+		{"SiLU, exchanged", func(b *onnx.Builder, x string) string { return b.Op("Mul", b.Op("Sigmoid", x), x) },
 			"HardSigmoid Mul Add Mul"},
-		{"a gate that is not SiLU", func(b *onnx.Builder, x string) string { return b.Op("Mul", b.Op("Sigmoid", b.Op("Neg", x)), x) },
+		{"a gate that is not SiLU", func(b *onnx.Builder, x string) string {
+			return b.Op("Mul",
+				b.Op("Sigmoid", b.Op("Neg", x)), x)
+		},
 			"Mul Mul Sub Mul Mul Neg Add"},
 		{"HardSwish in two", func(b *onnx.Builder, x string) string { return b.Op("Mul", x, b.Op("HardSigmoid", x)) },
 			"Sub Mul Sub HardSigmoid Mul Add Mul"},
@@ -31,7 +34,10 @@ func TestGradientsTakeFewPasses(t *testing.T) {
 		{"LeakyReLU", func(b *onnx.Builder, x string) string { return b.Op("LeakyRelu", x) }, "HardSigmoid Max Mul"},
 		{"ReLU6", func(b *onnx.Builder, x string) string { return b.Op("Clip", x, b.Float(0), b.Float(6)) },
 			"Sub Mul HardSigmoid Mul"},
-		{"Clip as old exporters write ReLU", func(b *onnx.Builder, x string) string { return b.Op("Clip", x, b.Float(0), b.Float(3.4028235e38)) },
+		{"Clip as old exporters write ReLU", func(b *onnx.Builder, x string) string {
+			return b.Op("Clip", x, b.Float(0),
+				b.Float(3.4028235e38))
+		},
 			"HardSigmoid Mul"},
 		{"ELU", func(b *onnx.Builder, x string) string { return b.Op("Elu", x) }, "Clip Add Mul"},
 		{"Gelu", func(b *onnx.Builder, x string) string { return b.Op("Gelu", x) },

@@ -50,7 +50,7 @@ func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, indices, g string)
 	}
 	at := c.withinItem(indices, y, x)
 	zeros := c.zerosLike(c.Op("Reshape", n.Inputs[0], c.Ints(0, x[1:].Items())))
-	sum := c.OpWith("ScatterElements", onnx.Attrs{"axis": 1, "reduction": "add"}, zeros, at, c.Op("Reshape", g, c.Ints(0, y[1:].Items())))
+	sum := c.scatterAdd(1, zeros, at, c.Op("Reshape", g, c.Ints(0, y[1:].Items())))
 	return []string{c.Op("Reshape", sum, c.Ints(append([]int64{0}, x[1:]...)...))}, nil
 }
 
@@ -95,7 +95,8 @@ func averagePool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	}
 	counts := windowCounts(win, x[2:], y[2:], n.Int("count_include_pad", 0) == 1)
 	g := c.Op("Mul", gy[0], c.Const(counts))
-	if y[2:].Items() == 1 && slices.Equal(win.Kernel, []int64(x[2:])) && !slices.ContainsFunc(win.Pads, func(p int64) bool { return p != 0 }) {
+	padded := slices.ContainsFunc(win.Pads, func(p int64) bool { return p != 0 })
+	if y[2:].Items() == 1 && slices.Equal(win.Kernel, []int64(x[2:])) && !padded {
 		ones := onnx.FloatTensor(append(onnx.Shape{1, 1}, x[2:]...), slices.Repeat([]float32{1}, int(x[2:].Items())))
 		return []string{c.Op("Mul", g, c.Const(ones))}, nil // one window: every value gets the same
 	}
@@ -107,11 +108,11 @@ func averagePool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		pads[i+k] = max(rest, 0)
 		outPad[i] = max(-rest, 0)
 	}
-	ones := onnx.FloatTensor(append(onnx.Shape{x[1], 1}, win.Kernel...), slices.Repeat([]float32{1}, int(x[1]*onnx.Shape(win.Kernel).Items())))
-	return []string{c.OpWith("ConvTranspose", onnx.Attrs{
-		"kernel_shape": slices.Clone(win.Kernel), "strides": slices.Clone(win.Strides), "dilations": slices.Clone(win.Dilations),
-		"pads": pads, "output_padding": outPad, "group": x[1],
-	}, g, c.Const(ones))}, nil
+	ones := onnx.FloatTensor(append(onnx.Shape{x[1], 1}, win.Kernel...),
+		slices.Repeat([]float32{1}, int(x[1]*onnx.Shape(win.Kernel).Items())))
+	win.Pads = pads
+	attrs := win.Attrs(onnx.Attrs{"output_padding": outPad, "group": x[1]})
+	return []string{c.OpWith("ConvTranspose", attrs, g, c.Const(ones))}, nil
 }
 
 // windowCounts returns 1/count for every output position, [1, 1, spatial…].
@@ -145,6 +146,7 @@ func windowCounts(win onnx.Window, in, out onnx.Shape, includePad bool) *onnx.Te
 func globalAveragePool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	x := c.Shape(n.Inputs[0])
 	count := x[2:].Items()
-	share := onnx.FloatTensor(append(onnx.Shape{1, 1}, x[2:]...), slices.Repeat([]float32{1 / float32(count)}, int(count)))
+	equal := slices.Repeat([]float32{1 / float32(count)}, int(count))
+	share := onnx.FloatTensor(append(onnx.Shape{1, 1}, x[2:]...), equal)
 	return []string{c.Op("Mul", gy[0], c.Const(share))}, nil
 }

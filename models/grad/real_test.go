@@ -112,7 +112,8 @@ func BenchmarkLoss(b *testing.B) {
 					wg.Go(func() {
 						defer pool.Leave()
 						x, y := make([]float32, 3072), make([]float32, 10)
-						_ = pool.Run(context.Background(), p, [][]float32{x, y}, [][]float32{make([]float32, 10), make([]float32, 1), make([]float32, 3072)})
+						_ = pool.Run(context.Background(), p, [][]float32{x, y}, [][]float32{make([]float32, 10),
+							make([]float32, 1), make([]float32, 3072)})
 					})
 				}
 				wg.Wait()

@@ -31,7 +31,8 @@ func resize(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		if x[i] < 0 || x[i] == y[i] && (scales == nil || scales.Floats[i] == 1) {
 			continue
 		}
-		s := sampling{in: x[i], out: y[i], scale: float32(y[i]) / float32(x[i]), coord: n.Str("coordinate_transformation_mode", "half_pixel")}
+		s := sampling{in: x[i], out: y[i], scale: float32(y[i]) / float32(x[i]),
+			coord: n.Str("coordinate_transformation_mode", "half_pixel")}
 		if scales != nil { // what is sampled by, whatever the sizes
 			s.scale = scales.Floats[i]
 		}

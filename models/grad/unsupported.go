@@ -15,7 +15,8 @@ func (c *Context) unsupported(path []*onnx.Node, seeds map[string][]string) erro
 	}
 	var missing []*onnx.Node
 	for _, n := range slices.Backward(path) {
-		if !slices.ContainsFunc(n.Outputs, func(o string) bool { return reached[o] }) || onnx.TraitsOf(n.Op).Discrete() {
+		meets := slices.ContainsFunc(n.Outputs, func(o string) bool { return reached[o] })
+		if !meets || onnx.TraitsOf(n.Op).Discrete() {
 			continue
 		}
 		if !HasRule(n.Op) {

@@ -32,7 +32,8 @@ func TestUnsupported(t *testing.T) {
 	add("Warp", "behind", "z", "y")
 	g.Nodes[2].Origin.Function = "Helper"
 	g.Outputs = []onnx.Value{{Name: "y", DType: onnx.Float, Shape: shape}}
-	const want = `no gradient rule for: Warp (operator set 13) at node 11 "first", node 15 "second"; Fold (operator set 13) at node 12 (in function Helper) "b"`
+	const want = `no gradient rule for: Warp (operator set 13) at node 11 "first", node 15 "second"; ` +
+		`Fold (operator set 13) at node 12 (in function Helper) "b"`
 	err := grad.Check(g)
 	if err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
@@ -44,8 +45,12 @@ func TestUnsupported(t *testing.T) {
 	if !errors.As(err, &unsupported) || err.Error() != want || len(unsupported.Nodes) != 3 {
 		t.Errorf("Backward: %v, want %s", err, want)
 	}
-	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *onnx.Node) bool { return n.Op == "Fold" || n.Op == "Warp" || n.Op == "Greater" })
-	g.Nodes[0].Inputs, g.Consts["b"], g.Consts["t"] = []string{"t", "x", "b"}, onnx.Scalar(1), &onnx.Tensor{DType: onnx.Bool, Shape: onnx.Shape{}, Ints: []int64{1}}
+	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *onnx.Node) bool {
+		return n.Op == "Fold" || n.Op == "Warp" ||
+			n.Op == "Greater"
+	})
+	g.Nodes[0].Inputs, g.Consts["b"], g.Consts["t"] = []string{"t", "x",
+		"b"}, onnx.Scalar(1), &onnx.Tensor{DType: onnx.Bool, Shape: onnx.Shape{}, Ints: []int64{1}}
 	if err := grad.Check(g); err != nil {
 		t.Error(err)
 	}

@@ -15,7 +15,7 @@ type correlation struct {
 	groups  int64
 	spatial []int64 // the axes behind the channels
 	out     []int64 // g's sizes along them
-	turned  bool    // x and g have changed places, see turn
+	swapped bool    // x and g have changed places, see swap
 }
 
 // Limits of convWeight's choice, measured on ONNX Runtime with one thread. On 64
@@ -47,17 +47,17 @@ func (c *Context) convWeight(x, g string, win onnx.Window, weight onnx.Shape, gr
 	case weight.HasBatch() || groups == 1 && taps > 1 && inner > fewChannels && positions < fewPositions:
 		return c.weightByConv(v)
 	}
-	v.turn(c.Shape(x))
+	v.swap(c.Shape(x))
 	return c.weightByProducts(v)
 }
 
-// turn exchanges x and g where that makes what taps copies smaller: with stride 1 and
+// swap exchanges x and g where that makes what taps copies smaller: with stride 1 and
 // q = p + t·dilation − pad,
 //
 //	W̄[o, i, t] = Σ_n Σ_q x[n, i, q]·g[n, o, q − t·dilation + pad],
 //
 // the same with x and g exchanged, the taps in reverse order and another padding.
-func (v *correlation) turn(x onnx.Shape) {
+func (v *correlation) swap(x onnx.Shape) {
 	k := len(v.spatial)
 	pads := make([]int64, 2*k)
 	for i := range k {
@@ -70,25 +70,22 @@ func (v *correlation) turn(x onnx.Shape) {
 	if v.groups > 1 || v.weight[0] >= v.weight[1] || onnx.Shape(v.win.Kernel).Items() == 1 {
 		return
 	}
-	v.x, v.g, v.out, v.turned = v.g, v.x, x[2:], true
+	v.x, v.g, v.out, v.swapped = v.g, v.x, x[2:], true
 	v.win.Pads = pads
 }
 
 // weightByConv is a Conv of x with g as its kernel, batch and channels exchanged
 // and strides and dilations too.
 func (c *Context) weightByConv(v *correlation) string {
-	turn := append([]int64{1, 0}, v.spatial...)
-	turned := func(t string) string {
-		return c.OpWith("Transpose", onnx.Attrs{"perm": slices.Clone(turn)}, t)
-	}
-	w := c.OpWith("Conv", onnx.Attrs{
-		"strides": slices.Clone(v.win.Dilations), "dilations": slices.Clone(v.win.Strides), "pads": slices.Clone(v.win.Pads),
-	}, turned(v.x), turned(v.g))
+	perm := append([]int64{1, 0}, v.spatial...)
+	transposed := func(t string) string { return c.OpWith("Transpose", onnx.Attrs{"perm": perm}, t) }
+	win := onnx.Window{Strides: v.win.Dilations, Dilations: v.win.Strides, Pads: v.win.Pads}
+	w := c.OpWith("Conv", win.Attrs(onnx.Attrs{}), transposed(v.x), transposed(v.g))
 	zeros := make([]int64, len(v.spatial))
 	if !slices.Equal([]int64(c.Shape(w)[2:]), v.win.Kernel) { // rows of x that no window reaches
 		w = c.Op("Slice", w, c.Ints(zeros...), c.Ints(v.win.Kernel...), c.Ints(v.spatial...))
 	}
-	return turned(w)
+	return transposed(w)
 }
 
 // taps lists what each place of the kernel reads of x, [N, I, out…].
@@ -103,7 +100,8 @@ func (c *Context) taps(v *correlation) []string {
 	last, columns := k-1, []string(nil)
 	if s := v.win.Strides[last]; s > 1 && v.win.Kernel[last] > s {
 		for r := range s {
-			columns = append(columns, c.Op("Slice", x, c.Ints(r), c.Ints(c.Shape(x)[last+2]), c.Ints(v.spatial[last]), c.Ints(s)))
+			columns = append(columns, c.Op("Slice", x, c.Ints(r), c.Ints(c.Shape(x)[last+2]), c.Ints(v.spatial[last]),
+				c.Ints(s)))
 		}
 	}
 	axes := c.Ints(v.spatial...)
@@ -126,7 +124,7 @@ func (c *Context) taps(v *correlation) []string {
 			all[t] = c.Op("Slice", from, c.Ints(starts...), c.Ints(ends...), axes, c.Ints(steps...))
 		}
 	}
-	if v.turned {
+	if v.swapped {
 		slices.Reverse(all)
 	}
 	return all
@@ -137,7 +135,7 @@ func (c *Context) taps(v *correlation) []string {
 func (c *Context) weightByProducts(v *correlation) string {
 	positions, taps := onnx.Shape(v.out).Items(), c.taps(v)
 	inner, outer, count := v.weight[1], v.weight[0]/v.groups, int64(len(taps))
-	if v.turned {
+	if v.swapped {
 		inner, outer = outer, inner
 	}
 	g := c.Op("Reshape", v.g, c.Ints(0, v.groups, outer, positions))
@@ -159,7 +157,7 @@ func (c *Context) weightByProducts(v *correlation) string {
 		}
 		perm = []int64{1, 3, 2, 0} // of [taps, groups, inner, outer]
 	}
-	if v.turned { // the weight's input channels are outer here
+	if v.swapped { // the weight's input channels are outer here
 		perm[1], perm[2] = perm[2], perm[1]
 	}
 	sum = c.OpWith("Transpose", onnx.Attrs{"perm": perm}, sum)

@@ -28,7 +28,7 @@ func TestConvWeight(t *testing.T) {
 		{12, 10, [2]int{9, 8}, [2]int{3, 3}, [2]int{1, 1}, []int{1, 1}, []int{1, 1, 1, 1}},
 		{12, 10, [2]int{9, 8}, [2]int{3, 2}, [2]int{1, 1}, []int{1, 1}, []int{0, 1, 2, 0}},
 		{12, 3, [2]int{11, 12}, [2]int{3, 3}, [2]int{1, 1}, []int{2, 1}, []int{1, 0, 4, 2}},
-		{12, 3, [2]int{9, 8}, [2]int{3, 3}, [2]int{1, 1}, []int{1, 1}, []int{3, 1, 1, 1}}, // can't be turned
+		{12, 3, [2]int{9, 8}, [2]int{3, 3}, [2]int{1, 1}, []int{1, 1}, []int{3, 1, 1, 1}}, // can't be swapped
 		{12, 3, [2]int{9, 8}, [2]int{1, 1}, [2]int{1, 1}, []int{1, 1}, []int{0, 0, 0, 0}},
 		// More out than in.
 		{3, 12, [2]int{9, 8}, [2]int{3, 3}, [2]int{1, 1}, []int{1, 1}, []int{1, 1, 1, 1}},
@@ -55,7 +55,8 @@ func TestConvWeight(t *testing.T) {
 			}
 			return l
 		}
-		b.Output("y", b.OpWith("Conv", onnx.Attrs{"pads": ints(c.pads...), "strides": ints(c.stride[:]...), "dilations": ints(c.dilation...)}, x, "w"))
+		b.Output("y", b.OpWith("Conv", onnx.Attrs{"pads": ints(c.pads...), "strides": ints(c.stride[:]...),
+			"dilations": ints(c.dilation...)}, x, "w"))
 		if err := b.Err(); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -73,7 +74,8 @@ func TestConvWeight(t *testing.T) {
 		}
 		xs, gs := gradtest.Vector(r, batch*c.in*c.size[0]*c.size[1]), gradtest.Vector(r, batch*c.out*out[0]*out[1])
 		results, err := s.Run([]ort.Tensor{
-			{Shape: ints(batch, c.in, c.size[0], c.size[1]), Data: xs}, {Shape: ints(batch, c.out, out[0], out[1]), Data: gs},
+			{Shape: ints(batch, c.in, c.size[0], c.size[1]), Data: xs}, {Shape: ints(batch, c.out, out[0], out[1]),
+				Data: gs},
 			{Shape: weight, Data: b.G.Consts["w"].Floats}})
 		s.Close()
 		if err != nil {
@@ -88,9 +90,11 @@ func TestConvWeight(t *testing.T) {
 						for n := range batch {
 							for py := range out[0] {
 								for px := range out[1] {
-									y, x := py*c.stride[0]+ky*c.dilation[0]-c.pads[0], px*c.stride[1]+kx*c.dilation[1]-c.pads[1]
+									y := py*c.stride[0] + ky*c.dilation[0] - c.pads[0]
+									x := px*c.stride[1] + kx*c.dilation[1] - c.pads[1]
 									if y >= 0 && y < c.size[0] && x >= 0 && x < c.size[1] {
-										want += float64(gs[((n*c.out+o)*out[0]+py)*out[1]+px]) * float64(xs[((n*c.in+in)*c.size[0]+y)*c.size[1]+x])
+										want += float64(gs[((n*c.out+o)*out[0]+py)*out[1]+px]) *
+											float64(xs[((n*c.in+in)*c.size[0]+y)*c.size[1]+x])
 									}
 								}
 							}

@@ -19,7 +19,8 @@ type Builder struct {
 
 // NewGraph returns an empty graph for a Builder.
 func NewGraph(name string) *Graph {
-	return &Graph{Name: name, Opset: Opset, IR: irVersion, Consts: map[string]*Tensor{}, Shapes: map[string]Shape{}, Meta: map[string]string{}}
+	return &Graph{Name: name, Opset: Opset, IR: irVersion, Consts: map[string]*Tensor{}, Shapes: map[string]Shape{},
+		Meta: map[string]string{}}
 }
 
 // Err returns the first error that a call met.

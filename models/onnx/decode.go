@@ -28,7 +28,8 @@ func Decode(data []byte) (*Graph, error) {
 // decode is Decode of a parsed model. It drops the model's tensors one by one,
 // so that no third copy of the weights is held.
 func decode(m *pb.ModelProto) (*Graph, error) {
-	g := &Graph{Name: m.Graph.GetName(), IR: m.GetIrVersion(), Consts: map[string]*Tensor{}, Shapes: map[string]Shape{}, Meta: map[string]string{}}
+	g := &Graph{Name: m.Graph.GetName(), IR: m.GetIrVersion(), Consts: map[string]*Tensor{}, Shapes: map[string]Shape{},
+		Meta: map[string]string{}}
 	for _, p := range m.MetadataProps {
 		g.Meta[p.GetKey()] = p.GetValue()
 	}
@@ -111,7 +112,8 @@ func (g *Graph) decodeNode(n *pb.NodeProto) (*Node, error) {
 	if !operatorName.MatchString(n.GetOpType()) || !operatorName.MatchString("x"+domain) {
 		return nil, fmt.Errorf("%.60q of domain %.60q is not an operator's name", n.GetOpType(), domain)
 	}
-	node := &Node{Name: n.GetName(), Op: n.GetOpType(), Domain: domain, Inputs: n.Input, Outputs: n.Output, Attrs: map[string]Attr{}}
+	node := &Node{Name: n.GetName(), Op: n.GetOpType(), Domain: domain, Inputs: n.Input, Outputs: n.Output,
+		Attrs: map[string]Attr{}}
 	for _, a := range n.Attribute {
 		attr, err := g.decodeAttr(a)
 		if err != nil {
@@ -152,7 +154,8 @@ func (g *Graph) decodeAttr(a *pb.AttributeProto) (Attr, error) {
 		return Attr{Tensor: t}, err
 	case pb.AttributeProto_GRAPH, pb.AttributeProto_GRAPHS:
 		return Attr{Opaque: true, Subgraph: true}, nil
-	case pb.AttributeProto_TENSORS, pb.AttributeProto_SPARSE_TENSOR, pb.AttributeProto_SPARSE_TENSORS, pb.AttributeProto_TYPE_PROTO, pb.AttributeProto_TYPE_PROTOS:
+	case pb.AttributeProto_TENSORS, pb.AttributeProto_SPARSE_TENSOR, pb.AttributeProto_SPARSE_TENSORS,
+		pb.AttributeProto_TYPE_PROTO, pb.AttributeProto_TYPE_PROTOS:
 		return Attr{Opaque: true}, nil
 	default:
 		return Attr{}, fmt.Errorf("type %s is not supported", a.GetType())

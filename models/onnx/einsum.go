@@ -19,6 +19,9 @@ type Einsum struct {
 // private range: it meets none of the equation's.
 const ellipsis = rune(0xE000)
 
+// noIndex reports whether an equation cannot use a letter for a dimension.
+func noIndex(l rune) bool { return l > unicode.MaxASCII || !unicode.IsLetter(l) }
+
 // ParseEinsum reads a node's equation for operands of the given shapes.
 func ParseEinsum(n *Node, shapes []Shape) (*Einsum, error) {
 	equation := strings.ReplaceAll(n.Str("equation", ""), " ", "")
@@ -28,7 +31,7 @@ func ParseEinsum(n *Node, shapes []Shape) (*Einsum, error) {
 		return nil, fmt.Errorf("its equation %.60q has %d operands, the node %d", equation, len(terms), len(shapes))
 	}
 	for _, t := range append(slices.Clone(terms), right) {
-		if strings.ContainsFunc(strings.Replace(t, "...", "", 1), func(l rune) bool { return l > unicode.MaxASCII || !unicode.IsLetter(l) }) {
+		if strings.ContainsFunc(strings.Replace(t, "...", "", 1), noIndex) {
 			return nil, fmt.Errorf("its equation %.60q can't be read", equation)
 		}
 	}
@@ -49,14 +52,17 @@ func ParseEinsum(n *Node, shapes []Shape) (*Einsum, error) {
 	for i, t := range terms {
 		labels := expand(t, len(shapes[i])-len(strings.Replace(t, "...", "", 1)))
 		if len(labels) != len(shapes[i]) {
-			return nil, fmt.Errorf("its equation %.60q has %d indices for an operand of shape %v", equation, len(labels), shapes[i])
+			return nil, fmt.Errorf("its equation %.60q has %d indices for an operand of shape %v", equation,
+				len(labels), shapes[i])
 		}
 		for k, l := range labels {
 			switch d, ok := e.Size[l]; {
 			case slices.Contains(labels[:k], l):
-				return nil, fmt.Errorf("its equation %.60q takes a diagonal (an index twice in one operand), which is not supported", equation)
+				return nil, fmt.Errorf("its equation %.60q takes a diagonal (an index twice in one operand), which "+
+					"is not supported", equation)
 			case ok && d != shapes[i][k]:
-				return nil, fmt.Errorf("its equation %.60q gives index %q the sizes %d and %d", equation, l, d, shapes[i][k])
+				return nil, fmt.Errorf("its equation %.60q gives index %q the sizes %d and %d", equation, l, d,
+					shapes[i][k])
 			}
 			e.Size[l] = shapes[i][k]
 		}

@@ -39,7 +39,8 @@ func (g *Graph) Encode() ([]byte, error) {
 	for _, n := range g.Nodes {
 		if !domains[n.Domain] {
 			domains[n.Domain] = true
-			m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: proto.String(n.Domain), Version: proto.Int64(1)})
+			m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: proto.String(n.Domain),
+				Version: proto.Int64(1)})
 		}
 		p, err := encodeNode(n)
 		if err != nil {
@@ -52,7 +53,8 @@ func (g *Graph) Encode() ([]byte, error) {
 		m.Graph.Node = append(m.Graph.Node, p)
 	}
 	for _, k := range sortedKeys(g.Meta) {
-		m.MetadataProps = append(m.MetadataProps, &pb.StringStringEntryProto{Key: proto.String(k), Value: proto.String(g.Meta[k])})
+		m.MetadataProps = append(m.MetadataProps, &pb.StringStringEntryProto{Key: proto.String(k),
+			Value: proto.String(g.Meta[k])})
 	}
 	for _, v := range g.Inputs {
 		m.Graph.Input = append(m.Graph.Input, encodeValue(v))
@@ -66,9 +68,9 @@ func (g *Graph) Encode() ([]byte, error) {
 	for i, name := range names {
 		heads[i] = tensorHead(name, g.Consts[name])
 	}
-	return assemble(m, heads, func(i int) int64 { return g.Consts[names[i]].bytes() }, func(i int, out []byte) ([]byte, error) {
-		return g.Consts[names[i]].appendRaw(out), nil
-	})
+	size := func(i int) int64 { return g.Consts[names[i]].bytes() }
+	write := func(i int, out []byte) ([]byte, error) { return g.Consts[names[i]].appendRaw(out), nil }
+	return assemble(m, heads, size, write)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -88,7 +88,8 @@ func tensors(m *pb.ModelProto, visit func(what string, t *pb.TensorProto) error)
 				if a.T == nil {
 					continue
 				}
-				if err := visit(fmt.Sprintf("node %s: attribute %s", clip(n.GetName()), clip(a.GetName())), a.T); err != nil {
+				if err := visit(fmt.Sprintf("node %s: attribute %s", clip(n.GetName()), clip(a.GetName())),
+					a.T); err != nil {
 					return err
 				}
 			}

@@ -25,7 +25,8 @@ import (
 func floatBytes(v ...float32) []byte {
 	g := onnx.NewGraph("bytes")
 	b := &onnx.Builder{G: g}
-	b.Output("y", b.Op("Add", b.Input("x", onnx.Shape{N, int64(len(v))}), b.Const(onnx.FloatTensor(onnx.Shape{int64(len(v))}, v))))
+	b.Output("y", b.Op("Add", b.Input("x", onnx.Shape{N, int64(len(v))}),
+		b.Const(onnx.FloatTensor(onnx.Shape{int64(len(v))}, v))))
 	data, err := g.Encode()
 	if err != nil {
 		panic(err)
@@ -45,14 +46,17 @@ func TestExternalData(t *testing.T) {
 		c := onnxtest.FloatTensor("", []int64{2}, 5, 6)
 		if external {
 			sum := sha1.Sum(append(make([]byte, 8), floatBytes(1, 2, 3, 4)...))
-			f.Tensor(onnxtest.External("w", []int64{2, 2}, "location", "w.bin", "offset", "8", "length", "16", "checksum", strings.ToUpper(hex.EncodeToString(sum[:]))))
+			f.Tensor(onnxtest.External("w", []int64{2, 2}, "location", "w.bin", "offset", "8", "length", "16",
+				"checksum", strings.ToUpper(hex.EncodeToString(sum[:]))))
 			f.Tensor(onnxtest.External("b", []int64{2}, "location", "w.bin", "offset", "16")) // the last two of w
 			c = onnxtest.External("", []int64{2}, "location", "below/c.bin")
 		} else {
-			f.Tensor(onnxtest.FloatTensor("w", []int64{2, 2}, 1, 2, 3, 4)).Tensor(onnxtest.FloatTensor("b", []int64{2}, 3, 4))
+			f.Tensor(onnxtest.FloatTensor("w", []int64{2, 2}, 1, 2, 3, 4)).
+				Tensor(onnxtest.FloatTensor("b", []int64{2}, 3, 4))
 		}
 		f.Floats("inside", []int64{1}, 0.5).Ints("axes", 1)
-		f.Node("MatMul x w → m").Node("Add m b → n").Node("Constant → c", "value", c).Node("Add n c → o").Node("ReduceSum o axes → p").Node("Mul o inside → q").Node("Add p q → y")
+		f.Node("MatMul x w → m; Add m b → n; Constant → c", "value", c).
+			Node("Add n c → o; ReduceSum o axes → p; Mul o inside → q; Add p q → y")
 		return f.Bytes(N, 2)
 	}
 	dir := t.TempDir()
@@ -91,7 +95,8 @@ func TestExternalData(t *testing.T) {
 	if a, b := onnxtest.Run(t, g, []float32{1, -2}), onnxtest.Run(t, want, []float32{1, -2}); !slices.Equal(a, b) {
 		t.Errorf("%v, not %v", a, b)
 	}
-	if again := onnxtest.Open(t, data); !slices.Equal(onnxtest.Run(t, again, []float32{1, -2}), onnxtest.Run(t, g, []float32{1, -2})) {
+	if again := onnxtest.Open(t, data); !slices.Equal(onnxtest.Run(t, again, []float32{1, -2}),
+		onnxtest.Run(t, g, []float32{1, -2})) {
 		t.Error("in one piece it is another model")
 	}
 
@@ -99,7 +104,8 @@ func TestExternalData(t *testing.T) {
 		sum := sha256.Sum256(slices.Concat(parts...))
 		return hex.EncodeToString(sum[:])
 	}
-	for name, want := range map[string]string{"inside.onnx": hash(plain), "m.onnx": hash(model, second, first)} { // below/c.bin, w.bin
+	for name, want := range map[string]string{"inside.onnx": hash(plain), "m.onnx": hash(model, second,
+		first)} { // below/c.bin, w.bin
 		f, err := onnx.Read(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -112,11 +118,13 @@ func TestExternalData(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.SHA256 != want || !slices.Equal(onnxtest.Run(t, onnxtest.Open(t, f.Data), []float32{1, -2}), onnxtest.Run(t, g, []float32{1, -2})) {
+		if f.SHA256 != want || !slices.Equal(onnxtest.Run(t, onnxtest.Open(t, f.Data), []float32{1, -2}),
+			onnxtest.Run(t, g, []float32{1, -2})) {
 			t.Errorf("%s: ReadFS gives another model", name)
 		}
 	}
-	if _, err := simplify.Open(model, nil, nil); err == nil || !strings.Contains(err.Error(), `"w.bin"`) || !strings.Contains(err.Error(), "open the model by its path") {
+	if _, err := simplify.Open(model, nil, nil); err == nil || !strings.Contains(err.Error(), `"w.bin"`) ||
+		!strings.Contains(err.Error(), "open the model by its path") {
 		t.Error("from memory:", err)
 	}
 
@@ -149,7 +157,8 @@ func TestExternalDataErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for link, to := range map[string]string{"out": "../four", "absolute": filepath.Join(dir, "four"), "up": "../outside", "alias": "four", "loop": "loop"} {
+	for link, to := range map[string]string{"out": "../four", "absolute": filepath.Join(dir, "four"),
+		"up": "../outside", "alias": "four", "loop": "loop"} {
 		if err := os.Symlink(to, filepath.Join(inside, link)); err != nil {
 			t.Skip("no symbolic links here: ", err)
 		}
@@ -196,8 +205,10 @@ func TestExternalDataErrors(t *testing.T) {
 				}
 				return
 			}
-			named := err != nil && (strings.Contains(err.Error(), `initializer "w"`) || strings.Contains(err.Error(), `file "`))
-			if !named || !slices.ContainsFunc(strings.Split(c.want, "|"), func(w string) bool { return strings.Contains(err.Error(), w) }) ||
+			named := err != nil && (strings.Contains(err.Error(), `initializer "w"`) || strings.Contains(err.Error(),
+				`file "`))
+			if !named || !slices.ContainsFunc(strings.Split(c.want, "|"),
+				func(w string) bool { return strings.Contains(err.Error(), w) }) ||
 				!strings.HasPrefix(err.Error(), "model "+path+": ") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -223,7 +234,8 @@ func TestExternalDataErrors(t *testing.T) {
 	if err := sparse.Truncate(1 << 26); err != nil {
 		t.Fatal(err)
 	}
-	for want, f := range map[string]onnxtest.File{"is not possible": giant, "more than 2 GiB of weights": many, "more than 4096 files": crowd} {
+	for want, f := range map[string]onnxtest.File{"is not possible": giant, "more than 2 GiB of weights": many,
+		"more than 4096 files": crowd} {
 		var system fs.FS = os.DirFS(inside)
 		if want == "more than 4096 files" {
 			system = files
@@ -324,7 +336,9 @@ func TestExternalDataThroughLink(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "real"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	model := onnxtest.New(13, N, 4).Tensor(onnxtest.External("w", []int64{4}, "location", "four")).Node("Add x w → y").Bytes(N, 4)
+	model := onnxtest.New(13, N, 4).Tensor(onnxtest.External("w", []int64{4}, "location", "four")).
+		Node("Add x w → y").
+		Bytes(N, 4)
 	for name, data := range map[string][]byte{"real/m.onnx": model, "real/four": floatBytes(1, 2, 3, 4)} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)

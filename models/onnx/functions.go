@@ -41,7 +41,8 @@ func inlineFunctions(m *pb.ModelProto) ([]placedNode, error) {
 	if operatorSet(m.OpsetImport, "") == 0 {
 		for _, f := range m.Functions {
 			if v := operatorSet(f.OpsetImport, ""); v != 0 {
-				m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: proto.String(""), Version: proto.Int64(v)})
+				m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: proto.String(""),
+					Version: proto.Int64(v)})
 				break
 			}
 		}
@@ -101,7 +102,8 @@ func (x *expansion) node(n *pb.NodeProto, imports []*pb.OperatorSetIdProto, at O
 	case len(calling) >= maxFunctionDepth:
 		return fmt.Errorf("its functions call each other more than %d deep", maxFunctionDepth)
 	case len(n.Input) > len(f.Input) || len(n.Output) > len(f.Output):
-		return fmt.Errorf("function %s takes %d inputs and gives %d outputs, the call has %d and %d", clip(f.GetName()), len(f.Input), len(f.Output), len(n.Input), len(n.Output))
+		return fmt.Errorf("function %s takes %d inputs and gives %d outputs, the call has %d and %d", clip(f.GetName()),
+			len(f.Input), len(f.Output), len(n.Input), len(n.Output))
 	}
 	if at.Function == "" {
 		at.Function = f.GetName()
@@ -164,7 +166,8 @@ func (x *expansion) bind(n *pb.NodeProto, f *pb.FunctionProto, at Origin) (func(
 		if outer, bound := names[out]; bound {
 			// An input, or an output that was named before: copied.
 			at.Opset = operatorSet(f.OpsetImport, "")
-			x.nodes = append(x.nodes, placedNode{&pb.NodeProto{OpType: proto.String("Identity"), Input: []string{outer}, Output: []string{n.Output[i]}}, &at})
+			x.nodes = append(x.nodes, placedNode{&pb.NodeProto{OpType: proto.String("Identity"), Input: []string{outer},
+				Output: []string{n.Output[i]}}, &at})
 			continue
 		}
 		names[out] = n.Output[i]
@@ -207,8 +210,9 @@ func bindAttributes(inner, call *pb.NodeProto, f *pb.FunctionProto) ([]*pb.Attri
 			continue // optional, and not given
 		}
 		v := value[i]
-		b := &pb.AttributeProto{Name: a.Name, Type: v.Type, F: v.F, I: v.I, S: v.S, T: v.T, G: v.G, SparseTensor: v.SparseTensor, Tp: v.Tp,
-			Floats: v.Floats, Ints: v.Ints, Strings: v.Strings, Tensors: v.Tensors, Graphs: v.Graphs, SparseTensors: v.SparseTensors, TypeProtos: v.TypeProtos}
+		b := &pb.AttributeProto{Name: a.Name, Type: v.Type, F: v.F, I: v.I, S: v.S, T: v.T, G: v.G, Tp: v.Tp,
+			Floats: v.Floats, Ints: v.Ints, Strings: v.Strings, Tensors: v.Tensors, Graphs: v.Graphs,
+			SparseTensor: v.SparseTensor, SparseTensors: v.SparseTensors, TypeProtos: v.TypeProtos}
 		if r := v.GetRefAttrName(); r != "" {
 			return nil, fmt.Errorf("attribute %s of the call refers to %s outside of a function", clip(ref), clip(r))
 		}

@@ -22,20 +22,22 @@ func TestFunctions(t *testing.T) {
 	f.Function("Leak", "x b", "y same", []string{"slope"}, func(f onnxtest.File) {
 		f.Node("LeakyRelu x → m")
 		f.Refer("alpha", "slope", pb.AttributeProto_FLOAT)
-		f.Node("Add m b → y").Node("Neg x → t") // t and m are names outside too
+		f.Node("Add m b → y; Neg x → t") // t and m are names outside too
 	}).Output = []string{"y", "x"}
 	twice := f.Function("Twice", "x b", "z", []string{"s"}, func(f onnxtest.File) {
 		f.Node("Leak@local x b → u")
 		f.Refer("slope", "s", pb.AttributeProto_FLOAT)
-		f.Node("Leak@local u b → v", "slope", 0.5).Node("Clip v _ _ → z")
+		f.Node("Leak@local u b → v slope=0.5; Clip v _ _ → z")
 	})
-	twice.AttributeProto = []*pb.AttributeProto{{Name: proto.String("s"), Type: pb.AttributeProto_FLOAT.Enum(), F: proto.Float32(0.25)}}
-	f.Node("Leak@local x b → t m", "slope", 0.125).Node("Twice@local t b → u").Node("Leak@local u b → m@1").Node("Add m@1 m → y")
+	twice.AttributeProto = []*pb.AttributeProto{{Name: proto.String("s"), Type: pb.AttributeProto_FLOAT.Enum(),
+		F: proto.Float32(0.25)}}
+	f.Node("Leak@local x b → t m slope=0.125; Twice@local t b → u; Leak@local u b → m@1; Add m@1 m → y")
 	f.Graph.Node[1].Name = proto.String("second")
 
 	plain := onnxtest.New(13, N, 2).Floats("b", []int64{1}, 3)
 	leak := func(in, out string, slope float64) {
-		plain.Node(fmt.Sprintf("LeakyRelu %s → %s_", in, out), "alpha", slope).Node(fmt.Sprintf("Add %s_ b → %s", out, out))
+		plain.Node(fmt.Sprintf("LeakyRelu %s → %s_", in, out), "alpha", slope).
+			Node(fmt.Sprintf("Add %s_ b → %s", out, out))
 	}
 	leak("x", "t", 0.125)
 	leak("t", "u1", 0.25)
@@ -63,7 +65,8 @@ func TestFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a := onnxtest.Run(t, onnxtest.Open(t, again), []float32{1, -2}); !slices.Equal(a, onnxtest.Run(t, want, []float32{1, -2})) {
+	if a := onnxtest.Run(t, onnxtest.Open(t, again), []float32{1, -2}); !slices.Equal(a,
+		onnxtest.Run(t, want, []float32{1, -2})) {
 		t.Error("written and read again it is another network: ", a)
 	}
 }
@@ -71,7 +74,7 @@ func TestFunctions(t *testing.T) {
 // A function written for an older operator set is read as that.
 func TestFunctionOpset(t *testing.T) {
 	f := onnxtest.New(18, N, 2, 2)
-	fn := f.Function("Old", "x", "y", nil, func(f onnxtest.File) { f.Node("ReduceMean x → y", "axes", []int64{2}, "keepdims", 0) })
+	fn := f.Function("Old", "x", "y", nil, func(f onnxtest.File) { f.Node("ReduceMean x → y axes=2, keepdims=0") })
 	fn.OpsetImport[0].Version = proto.Int64(11)
 	got := onnxtest.Run(t, onnxtest.Open(t, f.Node("Old@local x → y").Bytes(N, 2)), []float32{1, 2, 3, 5})
 	if !onnxtest.Near(got, []float32{1.5, 4}) {
@@ -82,7 +85,7 @@ func TestFunctionOpset(t *testing.T) {
 func TestFunctionErrors(t *testing.T) {
 	loop := onnxtest.New(13, N, 2)
 	loop.Function("A", "x", "y", nil, func(f onnxtest.File) { f.Node("B@local x → y") })
-	loop.Function("B", "x", "y", nil, func(f onnxtest.File) { f.Node("Neg x → n").Node("A@local n → y") })
+	loop.Function("B", "x", "y", nil, func(f onnxtest.File) { f.Node("Neg x → n; A@local n → y") })
 	bomb := onnxtest.New(13, N, 2)
 	for i := range 40 {
 		bomb.Function(fmt.Sprint("F", i), "x", "y", nil, func(f onnxtest.File) {
@@ -92,7 +95,8 @@ func TestFunctionErrors(t *testing.T) {
 	bomb.Function("F40", "x", "y", nil, func(f onnxtest.File) { f.Node("Neg x → y") })
 	deep := onnxtest.New(13, N, 2)
 	for i := range 100 {
-		deep.Function(fmt.Sprint("F", i), "x", "y", nil, func(f onnxtest.File) { f.Node(fmt.Sprintf("F%d@local x → y", i+1)) })
+		deep.Function(fmt.Sprint("F", i), "x", "y", nil,
+			func(f onnxtest.File) { f.Node(fmt.Sprintf("F%d@local x → y", i+1)) })
 	}
 	deep.Function("F100", "x", "y", nil, func(f onnxtest.File) { f.Node("Neg x → y") })
 	long := onnxtest.New(13, N, 2)
@@ -141,7 +145,8 @@ func TestFunctionErrors(t *testing.T) {
 			data := f.Node(c.call).Bytes(N, 2)
 			before := onnxtest.Allocated()
 			_, err := simplify.Open(data, nil, nil)
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 1000 {
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") ||
+				len(err.Error()) > 1000 {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 			if used := onnxtest.Allocated() - before; used > 1<<30 {

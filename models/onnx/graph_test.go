@@ -65,17 +65,20 @@ func TestEncodeDecode(t *testing.T) {
 	if !bytes.Equal(data, second) {
 		t.Error("written again, the bytes differ")
 	}
-	if g.Name != again.Name || g.Opset != again.Opset || !reflect.DeepEqual(g.Meta, again.Meta) || !reflect.DeepEqual(g.Inputs, again.Inputs) || !reflect.DeepEqual(g.Outputs, again.Outputs) {
+	if g.Name != again.Name || g.Opset != again.Opset || !reflect.DeepEqual(g.Meta, again.Meta) ||
+		!reflect.DeepEqual(g.Inputs, again.Inputs) || !reflect.DeepEqual(g.Outputs, again.Outputs) {
 		t.Errorf("%+v came back as %+v", g, again)
 	}
 	for name, c := range g.Consts {
-		if a := again.Consts[name]; a == nil || a.DType != c.DType || !slices.Equal(a.Shape, c.Shape) || !slices.Equal(a.Floats, c.Floats) || !slices.Equal(a.Ints, c.Ints) {
+		if a := again.Consts[name]; a == nil || a.DType != c.DType || !slices.Equal(a.Shape, c.Shape) ||
+			!slices.Equal(a.Floats, c.Floats) || !slices.Equal(a.Ints, c.Ints) {
 			t.Errorf("constant %s: %+v came back as %+v", name, c, a)
 		}
 	}
 	for i, n := range g.Nodes {
 		a := again.Nodes[i]
-		if a.Name != n.Name || a.Op != n.Op || !slices.Equal(a.Inputs, n.Inputs) || !slices.Equal(a.Outputs, n.Outputs) || len(a.Attrs) != len(n.Attrs) {
+		if a.Name != n.Name || a.Op != n.Op || !slices.Equal(a.Inputs, n.Inputs) ||
+			!slices.Equal(a.Outputs, n.Outputs) || len(a.Attrs) != len(n.Attrs) {
 			t.Errorf("node %+v came back as %+v", n, a)
 		}
 		for name, v := range n.Attrs {
@@ -94,7 +97,8 @@ func TestEncodeIsProtobuf(t *testing.T) {
 	g.Meta["a"], g.Meta["b"] = "1", "2"
 	b := &onnx.Builder{G: g}
 	x := b.Input("x", onnx.Shape{N, 2})
-	y := b.Op("Add", b.Op("Mul", x, b.Const(onnx.FloatTensor(onnx.Shape{0, 2}[1:], onnxtest.Ramp(2)))), b.Const(onnx.FloatTensor(onnx.Shape{}, []float32{1})))
+	y := b.Op("Add", b.Op("Mul", x, b.Const(onnx.FloatTensor(onnx.Shape{0, 2}[1:], onnxtest.Ramp(2)))),
+		b.Const(onnx.FloatTensor(onnx.Shape{}, []float32{1})))
 	b.Const(onnx.FloatTensor(onnx.Shape{0}, []float32{}))
 	b.Const(onnx.IntTensor())
 	b.Output("y", y)
@@ -180,7 +184,8 @@ func TestVerify(t *testing.T) {
 
 // Clone's passes leave the original alone.
 func TestClone(t *testing.T) {
-	g := onnxtest.Open(t, onnxtest.New(13, N, 2).Floats("w", []int64{2}, 3).Node("Mul x w → a").Node("Relu a → y").Bytes(N, 2))
+	g := onnxtest.Open(t, onnxtest.New(13, N, 2).Floats("w", []int64{2}, 3).Node("Mul x w → a; Relu a → y").
+		Bytes(N, 2))
 	before, err := g.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +223,8 @@ func TestLoadErrors(t *testing.T) {
 		"graph_test.go":      "not an ONNX model",
 	} {
 		_, _, err := simplify.Load(path, nil, nil)
-		if err == nil || !strings.HasPrefix(err.Error(), "model "+path+": ") || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), path) != 1 {
+		if err == nil || !strings.HasPrefix(err.Error(), "model "+path+": ") || !strings.Contains(err.Error(), want) ||
+			strings.Count(err.Error(), path) != 1 {
 			t.Errorf("%v, want model %s: … %s", err, path, want)
 		}
 	}

@@ -35,7 +35,8 @@ func TestHalfToFloat(t *testing.T) {
 			want = sign * (1 + fraction/1024) * math.Pow(2, float64(exponent-15))
 		}
 		got := float64(onnx.HalfToFloat(bits))
-		if got != want && !(math.IsNaN(got) && math.IsNaN(want)) || math.Signbit(got) != math.Signbit(want) && !math.IsNaN(want) {
+		if got != want && !(math.IsNaN(got) && math.IsNaN(want)) || math.Signbit(got) != math.Signbit(want) &&
+			!math.IsNaN(want) {
 			t.Fatalf("%#04x is %g, not %g", bits, got, want)
 		}
 	}
@@ -48,7 +49,8 @@ func TestOtherFloats(t *testing.T) {
 	ints := func(kind int32, v ...int32) *pb.TensorProto {
 		return &pb.TensorProto{Name: proto.String("b"), DataType: proto.Int32(kind), Dims: []int64{2}, Int32Data: v}
 	}
-	doubles := &pb.TensorProto{Name: proto.String("b"), DataType: proto.Int32(f64), Dims: []int64{2}, DoubleData: []float64{0.1, -1}}
+	doubles := &pb.TensorProto{Name: proto.String("b"), DataType: proto.Int32(f64), Dims: []int64{2},
+		DoubleData: []float64{0.1, -1}}
 	for _, c := range []struct {
 		name string
 		kind int32
@@ -56,17 +58,21 @@ func TestOtherFloats(t *testing.T) {
 		wf   []float32
 		bf   []float32
 	}{
-		{"float16", f16, onnxtest.Raw(f16, "w", []int64{2}, onnxtest.Bits16(0x3c00, 0xc100)), ints(f16, 0x3555, 0x0001), []float32{1, -2.5}, []float32{0.33325195, 5.9604645e-08}},
-		{"bfloat16", bf16, onnxtest.Raw(bf16, "w", []int64{2}, onnxtest.Bits16(0x3f80, 0xc020)), ints(bf16, 0x3eab, 0x0001), []float32{1, -2.5}, []float32{0.33398438, math.Float32frombits(1 << 16)}},
-		{"float64", f64, onnxtest.Raw(f64, "w", []int64{2}, onnxtest.Bits64(0.3, 1e-320)), doubles, []float32{0.3, 0}, []float32{0.1, -1}},
+		{"float16", f16, onnxtest.Raw(f16, "w", []int64{2}, onnxtest.Bits16(0x3c00, 0xc100)), ints(f16, 0x3555, 0x0001),
+			[]float32{1, -2.5}, []float32{0.33325195, 5.9604645e-08}},
+		{"bfloat16", bf16, onnxtest.Raw(bf16, "w", []int64{2}, onnxtest.Bits16(0x3f80, 0xc020)),
+			ints(bf16, 0x3eab, 0x0001), []float32{1, -2.5}, []float32{0.33398438, math.Float32frombits(1 << 16)}},
+		{"float64", f64, onnxtest.Raw(f64, "w", []int64{2}, onnxtest.Bits64(0.3, 1e-320)), doubles, []float32{0.3, 0},
+			[]float32{0.1, -1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := onnxtest.New(13, N, 2)
 			f.Graph.Input[0].Type.GetTensorType().ElemType = proto.Int32(c.kind)
 			w := proto.CloneOf(c.w)
 			w.Name = nil
-			f.Tensor(c.b).Node("Constant → w", "value", w).Node("Mul x w → m").Node("Cast m → h", "to", int(c.kind)).Node("Add h b → a")
-			f.Node("Cast a → y", "to", 1)
+			f.Tensor(c.b).Node("Constant → w", "value", w).Node("Mul x w → m; Cast m → h", "to", int(c.kind)).
+				Node("Add h b → a")
+			f.Node("Cast a → y to=1")
 			g := onnxtest.Open(t, f.Bytes(N, 2))
 			if got := onnxtest.Operators(g); got != "Mul Add Identity" && got != "Mul Add" && got != "Mul Add Cast" {
 				t.Error(got)
@@ -94,13 +100,15 @@ func TestOtherFloats(t *testing.T) {
 		t.Error(plain.Notices)
 	}
 	for want, tensor := range map[string]*pb.TensorProto{
-		"value 1 is NaN":                       onnxtest.Raw(10, "w", []int64{2}, onnxtest.Bits16(0, 0x7e00)),
-		"value 0 is 1e+300, beyond float32":    onnxtest.Raw(11, "w", []int64{1}, onnxtest.Bits64(1e300)),
-		"value 0 is 3.402824e+38, beyond":      onnxtest.Raw(11, "w", []int64{1}, onnxtest.Bits64(3.402824e38)),
-		"needs 4 bytes, the file holds 3":      onnxtest.Raw(10, "w", []int64{2}, []byte{1, 2, 3}),
-		"needs 16 bytes, the file holds 8":     onnxtest.Raw(11, "w", []int64{2}, onnxtest.Bits64(1)),
-		"needs 2 values, the file holds 1":     {Name: proto.String("w"), DataType: proto.Int32(10), Dims: []int64{2}, Int32Data: []int32{1}},
-		"not the bits of a float16":            {Name: proto.String("w"), DataType: proto.Int32(10), Dims: []int64{1}, Int32Data: []int32{1 << 16}},
+		"value 1 is NaN":                    onnxtest.Raw(10, "w", []int64{2}, onnxtest.Bits16(0, 0x7e00)),
+		"value 0 is 1e+300, beyond float32": onnxtest.Raw(11, "w", []int64{1}, onnxtest.Bits64(1e300)),
+		"value 0 is 3.402824e+38, beyond":   onnxtest.Raw(11, "w", []int64{1}, onnxtest.Bits64(3.402824e38)),
+		"needs 4 bytes, the file holds 3":   onnxtest.Raw(10, "w", []int64{2}, []byte{1, 2, 3}),
+		"needs 16 bytes, the file holds 8":  onnxtest.Raw(11, "w", []int64{2}, onnxtest.Bits64(1)),
+		"needs 2 values, the file holds 1": {Name: proto.String("w"), DataType: proto.Int32(10), Dims: []int64{2},
+			Int32Data: []int32{1}},
+		"not the bits of a float16": {Name: proto.String("w"), DataType: proto.Int32(10), Dims: []int64{1},
+			Int32Data: []int32{1 << 16}},
 		"element type COMPLEX64 is not":        onnxtest.Raw(14, "w", []int64{1}, make([]byte, 8)),
 		"needs 1 values, the file holds 0":     {Name: proto.String("w"), DataType: proto.Int32(11), Dims: []int64{1}},
 		"element type UINT64 is not supported": onnxtest.Raw(13, "w", []int64{1}, make([]byte, 8)),
@@ -114,7 +122,8 @@ func TestOtherFloats(t *testing.T) {
 
 // A Cast of truth values to float is no float's Cast: it stays.
 func TestCastOfTruth(t *testing.T) {
-	g := onnxtest.Open(t, onnxtest.New(13, N, 2).Floats("c", []int64{1}, 1).Node("Greater x c → b").Node("Cast b → f", "to", 1).Node("Mul f x → y").Bytes(N, 2))
+	g := onnxtest.Open(t, onnxtest.New(13, N, 2).Floats("c", []int64{1}, 1).
+		Node("Greater x c → b; Cast b → f to=1; Mul f x → y").Bytes(N, 2))
 	if got := onnxtest.Run(t, g, []float32{0.5, 3}); !slices.Equal(got, []float32{0, 3}) {
 		t.Error(got)
 	}

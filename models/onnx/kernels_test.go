@@ -14,7 +14,8 @@ func TestForRuntime(t *testing.T) {
 		}
 		g := NewGraph("test")
 		b := &Builder{G: g}
-		b.Output("y", b.Op(op, b.Op("Transpose", b.Input("x", Shape{Batch, 5})))) // [5, N]: the batch is no whole registers
+		b.Output("y", b.Op(op, b.Op("Transpose",
+			b.Input("x", Shape{Batch, 5})))) // [5, N]: the batch is no whole registers
 		if b.Err() != nil {
 			t.Fatal(b.Err())
 		}

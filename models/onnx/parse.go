@@ -107,15 +107,19 @@ func eachField(data []byte, visit func(num protowire.Number, field, value []byte
 // place of its own, whose data write appends. Nothing is held twice: the result
 // is allocated once, at its size. Fields come in the order of their numbers,
 // as proto.Marshal writes them.
-func assemble(m *pb.ModelProto, initializers []*pb.TensorProto, size func(i int) int64, write func(i int, out []byte) ([]byte, error)) ([]byte, error) {
+func assemble(m *pb.ModelProto, initializers []*pb.TensorProto, size func(i int) int64,
+	write func(i int, out []byte) ([]byte, error)) ([]byte, error) {
 	graph := m.Graph
 	first := &pb.GraphProto{Node: graph.Node, Name: graph.Name}
 	last := &pb.GraphProto{
-		SparseInitializer: graph.SparseInitializer, DocString: graph.DocString, Input: graph.Input, Output: graph.Output, ValueInfo: graph.ValueInfo,
-		QuantizationAnnotation: graph.QuantizationAnnotation, MetadataProps: graph.MetadataProps,
+		SparseInitializer: graph.SparseInitializer, DocString: graph.DocString, Input: graph.Input,
+		Output: graph.Output, ValueInfo: graph.ValueInfo, QuantizationAnnotation: graph.QuantizationAnnotation,
+		MetadataProps: graph.MetadataProps,
 	}
-	before := &pb.ModelProto{IrVersion: m.IrVersion, ProducerName: m.ProducerName, ProducerVersion: m.ProducerVersion, Domain: m.Domain, ModelVersion: m.ModelVersion, DocString: m.DocString}
-	after := &pb.ModelProto{OpsetImport: m.OpsetImport, MetadataProps: m.MetadataProps, TrainingInfo: m.TrainingInfo, Functions: m.Functions}
+	before := &pb.ModelProto{IrVersion: m.IrVersion, ProducerName: m.ProducerName, ProducerVersion: m.ProducerVersion,
+		Domain: m.Domain, ModelVersion: m.ModelVersion, DocString: m.DocString}
+	after := &pb.ModelProto{OpsetImport: m.OpsetImport, MetadataProps: m.MetadataProps, TrainingInfo: m.TrainingInfo,
+		Functions: m.Functions}
 	parts := make([][]byte, 4)
 	for i, p := range []proto.Message{before, first, last, after} {
 		var err error

@@ -42,6 +42,18 @@ func NodeWindow(n *Node, kernel []int64) (Window, error) {
 	return w, nil
 }
 
+// Attrs adds the window's attributes, those that are not nil, to more.
+func (w Window) Attrs(more Attrs) Attrs {
+	for name, list := range map[string][]int64{
+		"kernel_shape": w.Kernel, "strides": w.Strides, "dilations": w.Dilations, "pads": w.Pads,
+	} {
+		if list != nil {
+			more[name] = list
+		}
+	}
+	return more
+}
+
 // resolveAutoPad turns auto_pad into explicit pads.
 func resolveAutoPad(n *Node, in Shape, kernel []int64) error {
 	mode := n.Str("auto_pad", "NOTSET")
@@ -211,7 +223,8 @@ func poolShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 			}
 			covered := (d-1)*w.Strides[i] + reach
 			if n.Int("count_include_pad", 0) == 1 && covered > x[i+2]+begin+end {
-				return nil, errors.New("has ceil_mode and count_include_pad and windows beyond the padding, which PyTorch and ONNX Runtime count differently")
+				return nil, errors.New("has ceil_mode and count_include_pad and windows beyond the padding, which " +
+					"PyTorch and ONNX Runtime count differently")
 			}
 			pads[i+len(kernel)] = max(covered-x[i+2]-begin, 0)
 			fits = fits && pads[i+len(kernel)] < k

@@ -22,7 +22,8 @@ const skeletonLeast = 17
 // maxSkeleton bounds the weights that a skeleton is filled with: over twice a WRN-76-10's.
 const maxSkeleton = 1 << 28
 
-var errSkeleton = errors.New("is a skeleton: a graph without its weights, which serves tests; export the network itself to get a model")
+var errSkeleton = errors.New("is a skeleton: a graph without its weights, which serves tests; export the network " +
+	"itself to get a model")
 
 func isSkeleton(m *pb.ModelProto) bool {
 	return slices.ContainsFunc(m.MetadataProps, func(p *pb.StringStringEntryProto) bool {
@@ -64,8 +65,10 @@ func FillSkeleton(data []byte, seed uint64) (*Graph, error) {
 		}
 		empty = append(empty, t)
 	}
-	m.Graph.Initializer = slices.DeleteFunc(m.Graph.Initializer, func(t *pb.TensorProto) bool { return slices.Contains(empty, t) })
-	m.MetadataProps = slices.DeleteFunc(m.MetadataProps, func(p *pb.StringStringEntryProto) bool { return p.GetKey() == skeletonKey })
+	m.Graph.Initializer = slices.DeleteFunc(m.Graph.Initializer,
+		func(t *pb.TensorProto) bool { return slices.Contains(empty, t) })
+	m.MetadataProps = slices.DeleteFunc(m.MetadataProps,
+		func(p *pb.StringStringEntryProto) bool { return p.GetKey() == skeletonKey })
 	// With weights that take no memory, the graph tells what each of them is for.
 	missing := map[string]Shape{}
 	for _, t := range empty {
@@ -73,8 +76,10 @@ func FillSkeleton(data []byte, seed uint64) (*Graph, error) {
 			return nil, fmt.Errorf("initializer %q is defined twice", t.GetName())
 		}
 		missing[t.GetName()] = append(Shape{}, t.Dims...)
-		m.Graph.Input = slices.DeleteFunc(m.Graph.Input, func(v *pb.ValueInfoProto) bool { return v.GetName() == t.GetName() })
-		m.Graph.Input = append(m.Graph.Input, encodeValue(Value{Name: t.GetName(), DType: Float, Shape: missing[t.GetName()]}))
+		m.Graph.Input = slices.DeleteFunc(m.Graph.Input,
+			func(v *pb.ValueInfoProto) bool { return v.GetName() == t.GetName() })
+		m.Graph.Input = append(m.Graph.Input,
+			encodeValue(Value{Name: t.GetName(), DType: Float, Shape: missing[t.GetName()]}))
 	}
 	g, err := decode(m)
 	if err != nil {
@@ -168,11 +173,11 @@ func (r *roles) draw(name string, t *Tensor) distribution {
 			if err != nil {
 				return normal(0.1)
 			}
-			turned := make(Shape, len(shape))
+			transposed := make(Shape, len(shape))
 			for i, from := range p {
-				turned[i] = shape[from]
+				transposed[i] = shape[from]
 			}
-			shape = turned
+			shape = transposed
 		default:
 			return r.at(n, slices.Index(n.Inputs, name), shape)
 		}

@@ -32,7 +32,8 @@ func skeletonOf(t *testing.T, data []byte) []byte {
 			c.RawData, c.FloatData = nil, nil
 		}
 	}
-	m.MetadataProps = append(m.MetadataProps, &pb.StringStringEntryProto{Key: proto.String("selfheal.skeleton"), Value: proto.String("1")})
+	m.MetadataProps = append(m.MetadataProps, &pb.StringStringEntryProto{Key: proto.String("selfheal.skeleton"),
+		Value: proto.String("1")})
 	data, err := proto.Marshal(&m)
 	if err != nil {
 		t.Fatal(err)
@@ -105,9 +106,9 @@ func TestSkeletonWeights(t *testing.T) {
 	bare("last", 64, 64, 1, 1)
 	bare("head", 64, 100)
 	bare("turned", 100, 64)
-	f.Node("Conv x w b → c", "pads", []int64{1, 1, 1, 1}).Node("BatchNormalization c scale bias mean var → n").Node("Relu n → r")
-	f.Node("Conv r last → d").Node("Add d n → s").Node("GlobalAveragePool s → p").Node("Flatten p → f").Node("MatMul f head → h")
-	f.Node("Transpose turned → u").Node("MatMul f u → v").Node("Add h v → y")
+	f.Node("Conv x w b → c pads=1,1,1,1; BatchNormalization c scale bias mean var → n; Relu n → r")
+	f.Node("Conv r last → d; Add d n → s; GlobalAveragePool s → p; Flatten p → f; MatMul f head → h")
+	f.Node("Transpose turned → u; MatMul f u → v; Add h v → y")
 	data := skeletonOf(t, f.Bytes(N, 100))
 	g, err := onnx.FillSkeleton(data, 1)
 	if err != nil {
@@ -118,7 +119,8 @@ func TestSkeletonWeights(t *testing.T) {
 		mean, deviation float64
 		first           uint32
 	}{
-		{"w", 0, math.Sqrt(1. / 36), 0xbe5d757c}, {"b", 0, 0.1, 0x3e0c9c2c}, {"scale", 1, math.Sqrt(1. / 12), 0x3fa68659}, {"var", 1, math.Sqrt(1. / 12), 0x3f342376},
+		{"w", 0, math.Sqrt(1. / 36), 0xbe5d757c}, {"b", 0, 0.1, 0x3e0c9c2c}, {"scale", 1, math.Sqrt(1. / 12),
+			0x3fa68659}, {"var", 1, math.Sqrt(1. / 12), 0x3f342376},
 		{"bias", 0, 0.1, 0x3deda32a}, {"mean", 0, 0.1, 0xbba036f6},
 		{"last", 0, math.Sqrt(2. / 64 / 2), 0x3e26ba10},   // after a ReLU, one of two joins
 		{"head", 0, math.Sqrt(1. / 64 / 2), 0x3e04219e},   // meets another branch that ends in weights
@@ -134,7 +136,8 @@ func TestSkeletonWeights(t *testing.T) {
 		}
 		tolerance := 5 * c.deviation / math.Sqrt(float64(len(v)))
 		if math.Abs(mean-c.mean) > tolerance || math.Abs(math.Sqrt(square)-c.deviation) > tolerance {
-			t.Errorf("%s: mean %.3f, deviation %.4f, want %g, %.4f", c.name, mean, math.Sqrt(square), c.mean, c.deviation)
+			t.Errorf("%s: mean %.3f, deviation %.4f, want %g, %.4f", c.name, mean, math.Sqrt(square), c.mean,
+				c.deviation)
 		}
 		if got := math.Float32bits(v[0]); got != c.first {
 			t.Errorf("%s begins with %#x, not %#x", c.name, got, c.first)
@@ -148,7 +151,8 @@ func TestSkeletonWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(g.Consts["w"].Floats, again.Consts["w"].Floats) || slices.Equal(g.Consts["w"].Floats, other.Consts["w"].Floats) {
+	if !slices.Equal(g.Consts["w"].Floats, again.Consts["w"].Floats) || slices.Equal(g.Consts["w"].Floats,
+		other.Consts["w"].Floats) {
 		t.Error("weights do not follow from the seed")
 	}
 	if slices.Equal(g.Consts["head"].Floats, g.Consts["turned"].Floats) {
@@ -178,7 +182,8 @@ func TestSkeletonErrors(t *testing.T) {
 		if data == nil {
 			continue
 		}
-		if _, err := onnx.FillSkeleton(data, 0); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := onnx.FillSkeleton(data, 0); err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 )
 
 // Mean appends the mean of t along axes, which stay as dimensions of 1. It is a
-// GlobalAveragePool over the axes turned to the end, because ONNX Runtime's
+// GlobalAveragePool over the axes, transposed to the end, because ONNX Runtime's
 // ReduceSum and ReduceMean round differently with an item's place in the batch
 // (their vectorised loops start at aligned addresses), and this pool does not.
 func (b *Builder) Mean(t string, axes []int64) string {
@@ -55,11 +55,11 @@ func (b *Builder) Mean(t string, axes []int64) string {
 	if lead == 0 {
 		return b.Op("Reshape", t, b.Ints(result...))
 	}
-	turned, inverse := make([]int64, len(x)), make([]int64, len(x))
+	transposed, inverse := make([]int64, len(x)), make([]int64, len(x))
 	for i, p := range perm {
-		turned[i], inverse[p] = result[p], int64(i)
+		transposed[i], inverse[p] = result[p], int64(i)
 	}
-	return b.OpWith("Transpose", Attrs{"perm": inverse}, b.Op("Reshape", t, b.Ints(turned...)))
+	return b.OpWith("Transpose", Attrs{"perm": inverse}, b.Op("Reshape", t, b.Ints(transposed...)))
 }
 
 // Sum appends the sum of t along axes, which stay as dimensions of 1; see

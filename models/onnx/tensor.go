@@ -34,7 +34,8 @@ func dataSize(t *pb.TensorProto) (values, bytes int64, err error) {
 	}
 	width := elementSize[DType(t.GetDataType())]
 	if width == 0 {
-		return 0, 0, fmt.Errorf("element type %s is not supported (floats, integers of 8 to 64 bits and booleans are)", pb.TensorProto_DataType(t.GetDataType()))
+		return 0, 0, fmt.Errorf("element type %s is not supported (floats, integers of 8 to 64 bits and booleans are)",
+			pb.TensorProto_DataType(t.GetDataType()))
 	}
 	return values, values * width, nil
 }
@@ -46,7 +47,8 @@ func (g *Graph) decodeTensor(t *pb.TensorProto) (*Tensor, error) {
 		return nil, errors.New("has no value")
 	}
 	if t.GetDataLocation() == pb.TensorProto_EXTERNAL {
-		return nil, fmt.Errorf("its data lies in another file (%s), which a model in memory can't have: open the model by its path", clip(externalLocation(t)))
+		return nil, fmt.Errorf("its data lies in another file (%s), which a model in memory can't have: open the "+
+			"model by its path", clip(externalLocation(t)))
 	}
 	out := &Tensor{DType: DType(t.GetDataType()), Shape: append(Shape{}, t.Dims...)}
 	n, size, err := dataSize(t)

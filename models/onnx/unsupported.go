@@ -36,10 +36,13 @@ var unsupportedHints = []struct {
 	fits func(n *Node) bool
 	text string
 }{
-	{holdsSubgraph, "a subgraph makes the network more than feed-forward: export it without branches and loops that depend on the input"},
+	{holdsSubgraph, "a subgraph makes the network more than feed-forward: export it without branches and loops " +
+		"that depend on the input"},
 	{func(n *Node) bool {
-		return n.Domain == "" && slices.Contains(integerOperators, n.Op) || strings.HasPrefix(n.Op, "QLinear") || strings.HasPrefix(n.Op, "QGemm")
-	}, "integer arithmetic has no gradient: export the quantised network in QDQ form, with QuantizeLinear and DequantizeLinear around float operators"},
+		return n.Domain == "" && slices.Contains(integerOperators, n.Op) || strings.HasPrefix(n.Op, "QLinear") ||
+			strings.HasPrefix(n.Op, "QGemm")
+	}, "integer arithmetic has no gradient: export the quantised network in QDQ form, with QuantizeLinear and " +
+		"DequantizeLinear around float operators"},
 }
 
 // integerOperators compute on quantised values, or with scales that depend on the data.

@@ -13,11 +13,26 @@ import (
 
 // edges are networks with attributes that no exporter writes, and a file may have.
 var edges = map[string]func(b *onnx.Builder, x string) string{
-	"Elu of negative alpha":  func(b *onnx.Builder, x string) string { return b.OpWith("Elu", onnx.Attrs{"alpha": float32(-0.7)}, x) },
-	"Elu of alpha 0":         func(b *onnx.Builder, x string) string { return b.OpWith("Elu", onnx.Attrs{"alpha": float32(0)}, x) },
-	"Celu of negative alpha": func(b *onnx.Builder, x string) string { return b.OpWith("Celu", onnx.Attrs{"alpha": float32(-0.7)}, x) },
-	"Selu of negative gamma": func(b *onnx.Builder, x string) string { return b.OpWith("Selu", onnx.Attrs{"gamma": float32(-0.7)}, x) },
-	"Selu of negative alpha": func(b *onnx.Builder, x string) string { return b.OpWith("Selu", onnx.Attrs{"alpha": float32(-0.7)}, x) },
+	"Elu of negative alpha": func(b *onnx.Builder, x string) string {
+		return b.OpWith("Elu",
+			onnx.Attrs{"alpha": float32(-0.7)}, x)
+	},
+	"Elu of alpha 0": func(b *onnx.Builder, x string) string {
+		return b.OpWith("Elu",
+			onnx.Attrs{"alpha": float32(0)}, x)
+	},
+	"Celu of negative alpha": func(b *onnx.Builder, x string) string {
+		return b.OpWith("Celu",
+			onnx.Attrs{"alpha": float32(-0.7)}, x)
+	},
+	"Selu of negative gamma": func(b *onnx.Builder, x string) string {
+		return b.OpWith("Selu",
+			onnx.Attrs{"gamma": float32(-0.7)}, x)
+	},
+	"Selu of negative alpha": func(b *onnx.Builder, x string) string {
+		return b.OpWith("Selu",
+			onnx.Attrs{"alpha": float32(-0.7)}, x)
+	},
 	"Selu of both negative": func(b *onnx.Builder, x string) string {
 		return b.OpWith("Selu", onnx.Attrs{"alpha": float32(-0.7), "gamma": float32(-1.2)}, x)
 	},
@@ -54,7 +69,8 @@ func TestResizeGradients(t *testing.T) {
 		} {
 			b := &onnx.Builder{G: onnx.NewGraph(fmt.Sprint(scale, how))}
 			x := b.Input("x", onnx.Shape{onnx.Batch, 1, 10, 10})
-			b.Output("y", b.OpWith("Resize", how, x, "", b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, scale, scale}))))
+			b.Output("y", b.OpWith("Resize", how, x, "",
+				b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, scale, scale}))))
 			t.Run(b.G.Name, func(t *testing.T) { checkGradient(t, pool, b) })
 		}
 	}
@@ -103,7 +119,8 @@ func TestLossesOfInfiniteDifferences(t *testing.T) {
 			t.Fatal(err)
 		}
 		own := compile(t, pool, one)
-		for _, z := range [][]float32{{3e38, -3e38, 0, 1}, {-3e38, 3e38, 3e38, 3e38}, {3e38, -3e38, -3e38, -3e38}, {1, 1, 1, 1}, {1e30, 0, 0, 0}} {
+		for _, z := range [][]float32{{3e38, -3e38, 0, 1}, {-3e38, 3e38, 3e38, 3e38}, {3e38, -3e38, -3e38, -3e38},
+			{1, 1, 1, 1}, {1e30, 0, 0, 0}} {
 			choice := make([]float32, len(heads))
 			choice[i] = 1
 			in := [][]float32{z, label}

@@ -128,7 +128,8 @@ const Tolerance = 3e-3
 // ±[0.25, 1): f(in + h·d) − f(in − h·d) over 2h. Each entry of in is one vector
 // of arguments and gradient holds one of the same length. A nil gradient holds
 // its argument fixed. It returns the largest difference relative to the gradient's norm.
-func Directional(f func(in [][]float32) (float64, error), in, gradient [][]float32, r *rand.Rand, directions int) (float64, error) {
+func Directional(f func(in [][]float32) (float64, error), in, gradient [][]float32, r *rand.Rand,
+	directions int) (float64, error) {
 	worst := 0.0
 	for range directions {
 		at := [2][][]float32{}

@@ -158,7 +158,8 @@ func TestGoldens(t *testing.T) {
 			}
 		}
 	})
-	t.Logf("%d goldens; largest error of a value %.1g, of a gradient %.1g", len(goldens), largest["value"], largest["gradient"])
+	t.Logf("%d goldens; largest error of a value %.1g, of a gradient %.1g", len(goldens), largest["value"],
+		largest["gradient"])
 }
 
 // Gradients agree with central differences of the outputs.

@@ -167,7 +167,8 @@ func vary(s *ort.Session, in []ort.Tensor, f func(out []ort.Tensor) float64) fun
 
 // compare checks a gradient by x and every parameter with differences of f, one
 // argument at a time.
-func compare(t *testing.T, g *trained, f func([][]float32) (float64, error), gradient [][]float32, purpose string) float64 {
+func compare(t *testing.T, g *trained, f func([][]float32) (float64, error), gradient [][]float32,
+	purpose string) float64 {
 	t.Helper()
 	largest, at := 0.0, [][]float32{g.X}
 	for _, in := range g.inputs()[2:] {
@@ -320,7 +321,10 @@ func TestParametersComplete(t *testing.T) {
 			key := fmt.Sprint(op, " ", i)
 			rest := slices.DeleteFunc(slices.Clone(all), func(g *trained) bool {
 				names := g.names()
-				return slices.ContainsFunc(g.Net.Nodes, func(n *onnx.Node) bool { return n.Op == op && slices.Contains(names, n.Input(i)) })
+				return slices.ContainsFunc(g.Net.Nodes, func(n *onnx.Node) bool {
+					return n.Op == op &&
+						slices.Contains(names, n.Input(i))
+				})
 			})
 			if !slices.Contains(withoutParameterCase(rest), key) {
 				t.Errorf("without goldens of %s it is not missed", key)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"runtime/metrics"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,27 +49,67 @@ func Value(name string, elem int32, shape ...int64) *pb.ValueInfoProto {
 	}}}
 }
 
-// Node appends an operator written as "Op in1 in2 → out1 out2"; _ is an absent
-// input. Attributes come as name, value pairs.
+// Node appends operators written as "Op in1 in2 → out1 out2 name=value; Op …"; _ is an
+// absent input, Op@domain an operator of another domain. A value is an integer, a float
+// (with a point), integers (with a comma, also behind a single one) or a word. Further
+// attributes of the last operator come as name, value pairs.
 func (f File) Node(what string, attrs ...any) File {
-	left, right, ok := strings.Cut(what, "→")
-	if !ok {
-		panic("no → in " + what)
-	}
-	names := func(s string) []string {
-		out := strings.Fields(s)
-		for i := range out {
-			if out[i] == "_" {
-				out[i] = ""
+	all := strings.Split(what, "; ")
+	for i, one := range all {
+		left, right, ok := strings.Cut(one, "→")
+		if !ok {
+			panic("no → in " + one)
+		}
+		op, inputs, _ := strings.Cut(left, " ")
+		op, domain, _ := strings.Cut(op, "@")
+		n := &pb.NodeProto{OpType: proto.String(op), Input: strings.Fields(inputs)}
+		if domain != "" {
+			n.Domain = proto.String(domain)
+		}
+		var pairs []any
+		for _, field := range strings.Fields(right) {
+			if name, value, ok := strings.Cut(field, "="); ok {
+				pairs = append(pairs, name, parsed(value))
+			} else {
+				n.Output = append(n.Output, field)
 			}
 		}
-		return out
+		for _, names := range [][]string{n.Input, n.Output} {
+			for i := range names {
+				if names[i] == "_" {
+					names[i] = ""
+				}
+			}
+		}
+		if i == len(all)-1 {
+			pairs = append(pairs, attrs...)
+		}
+		n.Attribute = attributes(pairs)
+		f.Graph.Node = append(f.Graph.Node, n)
 	}
-	parts := strings.Fields(left)
-	n := &pb.NodeProto{OpType: proto.String(parts[0]), Input: names(strings.Join(parts[1:], " ")), Output: names(right)}
-	if op, domain, ok := strings.Cut(parts[0], "@"); ok {
-		n.OpType, n.Domain = proto.String(op), proto.String(domain)
+	return f
+}
+
+// parsed reads an attribute's value, see Node.
+func parsed(value string) any {
+	if i, err := strconv.Atoi(value); err == nil {
+		return i
 	}
+	if v, err := strconv.ParseFloat(value, 64); err == nil {
+		return v
+	}
+	list := []int64{}
+	for _, v := range strings.Split(strings.TrimSuffix(value, ","), ",") {
+		i, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			return value
+		}
+		list = append(list, i)
+	}
+	return list
+}
+
+func attributes(attrs []any) (out []*pb.AttributeProto) {
 	for i := 0; i < len(attrs); i += 2 {
 		a := &pb.AttributeProto{Name: proto.String(attrs[i].(string))}
 		switch v := attrs[i+1].(type) {
@@ -91,10 +132,9 @@ func (f File) Node(what string, attrs ...any) File {
 		default:
 			panic(fmt.Sprintf("attribute of type %T", v))
 		}
-		n.Attribute = append(n.Attribute, a)
+		out = append(out, a)
 	}
-	f.Graph.Node = append(f.Graph.Node, n)
-	return f
+	return out
 }
 
 func (f File) Tensor(t *pb.TensorProto) File {
@@ -109,6 +149,9 @@ func IntTensor(name string, dims []int64, v ...int64) *pb.TensorProto {
 func FloatTensor(name string, dims []int64, v ...float32) *pb.TensorProto {
 	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims, FloatData: v}
 }
+
+// Int adds an int64 scalar.
+func (f File) Int(name string, v int64) File { return f.Tensor(IntTensor(name, nil, v)) }
 
 // Ints adds an int64 vector, Floats a float tensor filled with v repeated.
 func (f File) Ints(name string, v ...int64) File {
@@ -199,7 +242,8 @@ func (f File) Function(name, inputs, outputs string, attributes []string, body f
 	}
 	fn := &pb.FunctionProto{
 		Name: proto.String(name), Domain: proto.String("local"), Attribute: attributes,
-		Input: strings.Fields(inputs), Output: strings.Fields(outputs), Node: inner.Graph.Node, OpsetImport: inner.OpsetImport,
+		Input: strings.Fields(inputs), Output: strings.Fields(outputs), Node: inner.Graph.Node,
+		OpsetImport: inner.OpsetImport,
 	}
 	f.Functions = append(f.Functions, fn)
 	return fn
@@ -208,7 +252,8 @@ func (f File) Function(name, inputs, outputs string, attributes []string, body f
 // Refer makes an attribute of the last node of a function a reference.
 func (f File) Refer(attribute, to string, kind pb.AttributeProto_AttributeType) {
 	n := f.Graph.Node[len(f.Graph.Node)-1]
-	n.Attribute = append(n.Attribute, &pb.AttributeProto{Name: proto.String(attribute), RefAttrName: proto.String(to), Type: kind.Enum()})
+	n.Attribute = append(n.Attribute, &pb.AttributeProto{Name: proto.String(attribute), RefAttrName: proto.String(to),
+		Type: kind.Enum()})
 }
 
 // Raw is a tensor of any type, its data as files have them.
@@ -233,9 +278,11 @@ func Bits64(v ...float64) (raw []byte) {
 
 // External is a float32 tensor whose data lies elsewhere; where comes as key, value pairs.
 func External(name string, dims []int64, where ...string) *pb.TensorProto {
-	t := &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims, DataLocation: pb.TensorProto_EXTERNAL.Enum()}
+	t := &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims,
+		DataLocation: pb.TensorProto_EXTERNAL.Enum()}
 	for i := 0; i < len(where); i += 2 {
-		t.ExternalData = append(t.ExternalData, &pb.StringStringEntryProto{Key: proto.String(where[i]), Value: proto.String(where[i+1])})
+		t.ExternalData = append(t.ExternalData, &pb.StringStringEntryProto{Key: proto.String(where[i]),
+			Value: proto.String(where[i+1])})
 	}
 	return t
 }

@@ -17,6 +17,7 @@ func (s *simplifier) relabel(n *onnx.Node) (bool, error) {
 	if err := s.Node(n); err != nil {
 		return false, err
 	}
-	s.g.Consts[n.Outputs[0]] = &onnx.Tensor{DType: c.DType, Shape: s.g.Shapes[n.Outputs[0]], Floats: c.Floats, Ints: c.Ints}
+	s.g.Consts[n.Outputs[0]] = &onnx.Tensor{DType: c.DType, Shape: s.g.Shapes[n.Outputs[0]], Floats: c.Floats,
+		Ints: c.Ints}
 	return true, nil
 }

@@ -10,10 +10,11 @@ import (
 const maxFoldedTable = 1 << 12
 
 // foldTable evaluates a Transpose or Slice of a small constant of integers: the
-// pads that PyTorch lists by axis from the last are turned round by these.
+// pads that PyTorch lists by axis from the last are put in order by these.
 func (s *simplifier) foldTable(n *onnx.Node) (bool, error) {
 	x, ok := s.g.Consts[n.Input(0)]
-	if !ok || x.DType == onnx.Float || len(x.Shape) < 2 || len(x.Ints) > maxFoldedTable || n.Op != "Transpose" && n.Op != "Slice" {
+	if !ok || x.DType == onnx.Float || len(x.Shape) < 2 || len(x.Ints) > maxFoldedTable ||
+		n.Op != "Transpose" && n.Op != "Slice" {
 		return false, nil
 	}
 	out, err := s.ShapesOf(n, x.Shape)

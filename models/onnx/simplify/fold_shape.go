@@ -107,7 +107,8 @@ func (s *simplifier) foldInts(n *onnx.Node) (bool, error) {
 		return true, nil
 	case "Where":
 		length := max(len(vals[0]), len(vals[1]), len(vals[2]))
-		if min(len(vals[0]), len(vals[1]), len(vals[2])) == 0 || slices.ContainsFunc(vals, func(v []int64) bool { return len(v) != 1 && len(v) != length }) {
+		if min(len(vals[0]), len(vals[1]), len(vals[2])) == 0 ||
+			slices.ContainsFunc(vals, func(v []int64) bool { return len(v) != 1 && len(v) != length }) {
 			return false, nil
 		}
 		out := make([]int64, length)

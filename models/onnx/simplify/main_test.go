@@ -11,3 +11,6 @@ func TestMain(m *testing.M) { testinput.RunMain(m) }
 
 // N is the batch in a file's shapes.
 const N = onnx.Batch
+
+// A vec holds the values of one item.
+type vec = []float32

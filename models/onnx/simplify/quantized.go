@@ -74,7 +74,8 @@ func (s *simplifier) quantization(n *onnx.Node) (*quantization, error) {
 			return nil, fmt.Errorf("scale %v is not above 0", v)
 		}
 	}
-	q := &quantization{scale: scale, zero: make([]int64, len(scale)), kind: onnx.Uint8, shape: onnx.Shape{}, axis: n.Int("axis", 1)}
+	q := &quantization{scale: scale, zero: make([]int64, len(scale)), kind: onnx.Uint8, shape: onnx.Shape{},
+		axis: n.Int("axis", 1)}
 	switch zero, ok := s.g.Consts[n.Input(2)]; {
 	case ok:
 		q.kind, q.zero = zero.DType, zero.Ints
@@ -180,13 +181,15 @@ func (s *simplifier) quantize(n *onnx.Node, q *quantization) error {
 	scaled := n.Inputs[0]
 	if slices.ContainsFunc(q.scale, func(v float32) bool { return v != 1 }) {
 		scaled = s.temporary(y + "/scaled")
-		if err := s.emit(n, "Div", scaled, nil, n.Inputs[0], s.g.AddConst(y+"/scale", onnx.FloatTensor(q.shape, q.scale))); err != nil {
+		if err := s.emit(n, "Div", scaled, nil, n.Inputs[0],
+			s.g.AddConst(y+"/scale", onnx.FloatTensor(q.shape, q.scale))); err != nil {
 			return err
 		}
 	}
 	// Where nothing but DequantizeLinear reads it, the zero point is taken off again at once.
 	zero := s.zeroPoint(y, q)
-	plain := slices.ContainsFunc(s.reads[y], func(c *onnx.Node) bool { return c.Op != "DequantizeLinear" }) || s.g.IsOutput(y)
+	plain := slices.ContainsFunc(s.reads[y], func(c *onnx.Node) bool { return c.Op != "DequantizeLinear" }) ||
+		s.g.IsOutput(y)
 	back := zero
 	if plain {
 		back = s.zeroPoint(y, &quantization{zero: make([]int64, len(zero.zero)), kind: q.kind})
@@ -194,7 +197,8 @@ func (s *simplifier) quantize(n *onnx.Node, q *quantization) error {
 		s.offsets[y] = q.zero
 	}
 	rounded := s.temporary(y + "/rounded")
-	if err := s.emit(n, "QuantizeLinear", rounded, onnx.Attrs{"axis": q.axis}, scaled, zero.one, zero.name); err != nil {
+	if err := s.emit(n, "QuantizeLinear", rounded, onnx.Attrs{"axis": q.axis}, scaled, zero.one,
+		zero.name); err != nil {
 		return err
 	}
 	return s.emit(n, "DequantizeLinear", y, onnx.Attrs{"axis": q.axis}, rounded, back.one, back.name)
@@ -237,7 +241,8 @@ func (s *simplifier) dequantize(n *onnx.Node, q *quantization) error {
 	}
 	if shifted {
 		centred := s.temporary(y + "/centred")
-		if err := s.emit(n, "Sub", centred, nil, x, s.g.AddConst(y+"/shift", onnx.FloatTensor(q.shape, shift))); err != nil {
+		if err := s.emit(n, "Sub", centred, nil, x,
+			s.g.AddConst(y+"/shift", onnx.FloatTensor(q.shape, shift))); err != nil {
 			return err
 		}
 		x = centred

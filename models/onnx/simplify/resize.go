@@ -62,7 +62,7 @@ func (s *simplifier) openSizes(n *onnx.Node) error {
 	if len(sizes) != len(x) || len(x) < 2 || x[0] != onnx.Batch {
 		return fmt.Errorf("sizes %v don't fit %v", sizes, x)
 	}
-	if sizes[0] != onnx.BatchSize && (s.fixedBatch == 0 || sizes[0] != s.fixedBatch) {
+	if !s.isBatch(sizes[0]) {
 		return fmt.Errorf("sizes %v fix the batch size", sizes)
 	}
 	scales := []float32{1}
@@ -77,7 +77,8 @@ func (s *simplifier) openSizes(n *onnx.Node) error {
 		}
 	}
 	if len(scales) == len(sizes) {
-		n.Inputs = []string{n.Inputs[0], "", s.g.AddConst(n.Outputs[0]+"/scales", onnx.FloatTensor(onnx.Shape{int64(len(scales))}, scales))}
+		n.Inputs = []string{n.Inputs[0], "", s.g.AddConst(n.Outputs[0]+"/scales",
+			onnx.FloatTensor(onnx.Shape{int64(len(scales))}, scales))}
 		return nil
 	}
 	n.Inputs = []string{n.Inputs[0], "", "", s.g.AddConst(n.Outputs[0]+"/sizes", onnx.IntTensor(sizes[1:]...))}

@@ -25,7 +25,8 @@ func TestResizeByFractions(t *testing.T) {
 	}{
 		{9, "Upsample d%d s → y%d", nil, 1},
 		{10, "Resize d%d s → y%d", nil, 0},
-		{13, "Resize d%d _ s → y%d", []any{"coordinate_transformation_mode", "asymmetric", "nearest_mode", "floor"}, 0},
+		{13, "Resize d%d _ s → y%d", []any{"coordinate_transformation_mode", "asymmetric", "nearest_mode", "floor"},
+			0},
 		{13, "Resize d%d _ s → y%d", []any{"coordinate_transformation_mode", "half_pixel"}, 0},
 	}
 	for _, scale := range []float32{0.3, 0.6, 0.7, 1.1, 1.4, 2.3} {
@@ -45,7 +46,9 @@ func TestResizeByFractions(t *testing.T) {
 					cut, attrs = fmt.Sprintf("Slice x zero e%d two → d%d", d, d), nil
 				}
 				f.Node(cut, attrs...).Node(fmt.Sprintf(form.what, d, d), form.attrs...)
-				f.Graph.Output = append(f.Graph.Output, &pb.ValueInfoProto{Name: proto.String(fmt.Sprint("y", d)), Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{TensorType: &pb.TypeProto_Tensor{ElemType: proto.Int32(1)}}}})
+				f.Graph.Output = append(f.Graph.Output, &pb.ValueInfoProto{Name: proto.String(fmt.Sprint("y", d)),
+					Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
+						TensorType: &pb.TypeProto_Tensor{ElemType: proto.Int32(1)}}}})
 			}
 			if form.opset >= 10 {
 				f.Ints("zero", 0).Ints("two", 2)
@@ -74,7 +77,8 @@ func TestResizeByFractions(t *testing.T) {
 			want, got := results(data), results(written)
 			for i, o := range g.Outputs {
 				if !slices.Equal(o.Shape[1:], want[i].Shape[1:]) || !slices.Equal(got[i].Data, want[i].Data) {
-					t.Errorf("operator set %d, %v times %v: shape %v and %v, the file gives %v and %v", form.opset, o.Name, scale, o.Shape, got[i].Data, want[i].Shape, want[i].Data)
+					t.Errorf("operator set %d, %v times %v: shape %v and %v, the file gives %v and %v", form.opset,
+						o.Name, scale, o.Shape, got[i].Data, want[i].Shape, want[i].Data)
 				}
 			}
 		}

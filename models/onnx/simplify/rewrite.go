@@ -124,6 +124,11 @@ func (s *simplifier) openBatch(n *onnx.Node) (bool, error) {
 	return false, nil
 }
 
+// isBatch reports whether a size in shape arithmetic is the batch: open, or as exported.
+func (s *simplifier) isBatch(d int64) bool {
+	return d == onnx.BatchSize || s.fixedBatch > 0 && d == s.fixedBatch
+}
+
 // sizedBy notes that the integers out hold the batch size of a tensor.
 func (s *simplifier) sizedBy(out, tensor string) {
 	if s.source == nil {

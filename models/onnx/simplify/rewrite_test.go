@@ -17,51 +17,58 @@ import (
 func TestBatchIsOpened(t *testing.T) {
 	ones := onnxtest.FloatTensor("", []int64{1}, 1)
 	batch := func(f onnxtest.File) onnxtest.File {
-		return f.Ints("zero", 0).Node("Shape x → s").Node("Gather s zero → n")
+		return f.Ints("zero", 0).Node("Shape x → s; Gather s zero → n")
 	}
 	for _, c := range []struct {
 		name  string
 		data  []byte
 		shape onnx.Shape
-		value func(x []float32) []float32
+		value func(x vec) vec
 	}{
-		{"a token joined to a batch of 1", onnxtest.New(13, 1, 2, 2).Floats("c", []int64{1, 1, 2}, 7).Ints("e", 1, -1, -1).Ints("one", 1).
-			Node("Shape c → s").Node("Expand c s → t").Node("Concat t x → y", "axis", 1).Bytes(1, 3, 2),
-			onnx.Shape{N, 3, 2}, func(x []float32) []float32 { return append([]float32{7, 7}, x...) }},
-		{"a token expanded to the batch", batch(onnxtest.New(13, N, 2, 2)).Floats("c", []int64{1, 1, 2}, 7).Ints("r", 1, 2).
-			Node("Concat n r → t", "axis", 0).Node("Expand c t → e").Node("Concat e x → y", "axis", 1).Bytes(N, 3, 2),
-			onnx.Shape{N, 3, 2}, func(x []float32) []float32 { return append([]float32{7, 7}, x...) }},
+		{"a token joined to a batch of 1", onnxtest.New(13, 1, 2, 2).Floats("c", []int64{1, 1, 2}, 7).
+			Ints("e", 1, -1, -1).Ints("one", 1).Node("Shape c → s; Expand c s → t; Concat t x → y axis=1").
+			Bytes(1, 3, 2),
+			onnx.Shape{N, 3, 2}, func(x vec) vec { return append([]float32{7, 7}, x...) }},
+		{"a token expanded to the batch", batch(onnxtest.New(13, N, 2, 2)).Floats("c", []int64{1, 1, 2}, 7).
+			Ints("r", 1, 2).Node("Concat n r → t axis=0; Expand c t → e; Concat e x → y axis=1").Bytes(N, 3, 2),
+			onnx.Shape{N, 3, 2}, func(x vec) vec { return append([]float32{7, 7}, x...) }},
 		{"an expanded part of the item", batch(onnxtest.New(13, N, 1, 2)).Ints("r", 2, 2).
-			Node("Concat n r → t", "axis", 0).Node("Expand x t → y").Bytes(N, 2, 2),
-			onnx.Shape{N, 2, 2}, func(x []float32) []float32 { return append(slices.Clone(x), x...) }},
+			Node("Concat n r → t axis=0; Expand x t → y").Bytes(N, 2, 2),
+			onnx.Shape{N, 2, 2}, func(x vec) vec { return append(slices.Clone(x), x...) }},
 		{"ones of the batch's size", batch(onnxtest.New(13, N, 2)).Ints("r", 2).
-			Node("Concat n r → t", "axis", 0).Node("ConstantOfShape t → o", "value", ones).Node("Add o x → y").Bytes(N, 2),
-			onnx.Shape{N, 2}, func(x []float32) []float32 { return []float32{x[0] + 1, x[1] + 1} }},
-		{"a Squeeze without axes", onnxtest.New(13, N, 1, 2, 1).Node("Squeeze x → y").Bytes(N, 2), onnx.Shape{N, 2}, slices.Clone[[]float32]},
+			Node("Concat n r → t axis=0; ConstantOfShape t → o", "value", ones).Node("Add o x → y").Bytes(N, 2),
+			onnx.Shape{N, 2}, func(x vec) vec { return vec{x[0] + 1, x[1] + 1} }},
+		{"a Squeeze without axes", onnxtest.New(13, N, 1, 2, 1).Node("Squeeze x → y").Bytes(N, 2),
+			onnx.Shape{N, 2}, slices.Clone[[]float32]},
 		{"a batch of 1 joined with heads", onnxtest.New(13, 1, 2, 4).Ints("h", 2, 2, 2).Ints("b", 2, 1, 4).
-			Node("Transpose x → t", "perm", []int64{1, 0, 2}).Node("Reshape t h → j").Node("Neg j → k").Node("Reshape k b → l").
-			Node("Transpose l → y", "perm", []int64{1, 0, 2}).Bytes(1, 2, 4),
+			Node("Transpose x → t perm=1,0,2; Reshape t h → j; Neg j → k; Reshape k b → l").
+			Node("Transpose l → y perm=1,0,2").Bytes(1, 2, 4),
 			onnx.Shape{N, 2, 4}, negated},
-		{"rows that a batch of 1 lies in", onnxtest.New(13, 1, 2, 2).Floats("w", []int64{2, 2}, 1, 2, -1, 3).Floats("c", []int64{2}, 5).Ints("r", 2, 2).Ints("b", 2, 1, 2).
-			Node("Transpose x → t", "perm", []int64{1, 0, 2}).Node("Reshape t r → j").Node("Gemm j w c → k", "transB", 1, "alpha", 2.0, "beta", 0.5).
-			Node("Neg k → m").Node("Reshape m b → l").Node("Transpose l → y", "perm", []int64{1, 0, 2}).Bytes(1, 2, 2),
-			onnx.Shape{N, 2, 2}, func(x []float32) []float32 {
-				row := func(a, b float32) []float32 { return []float32{-2*(a+2*b) - 2.5, -2*(3*b-a) - 2.5} }
+		{"rows that a batch of 1 lies in", onnxtest.New(13, 1, 2, 2).Floats("w", []int64{2, 2}, 1, 2, -1, 3).
+			Floats("c", []int64{2}, 5).Ints("r", 2, 2).Ints("b", 2, 1, 2).
+			Node("Transpose x → t perm=1,0,2; Reshape t r → j; Gemm j w c → k transB=1 alpha=2.0 beta=0.5").
+			Node("Neg k → m; Reshape m b → l; Transpose l → y perm=1,0,2").Bytes(1, 2, 2),
+			onnx.Shape{N, 2, 2}, func(x vec) vec {
+				row := func(a, b float32) []float32 { return vec{-2*(a+2*b) - 2.5, -2*(3*b-a) - 2.5} }
 				return append(row(x[0], x[1]), row(x[2], x[3])...)
 			}},
-		{"pads listed from the last axis", onnxtest.New(13, N, 1, 2).Tensor(onnxtest.IntTensor("p", []int64{6}, 1, 2, 0, 0, 0, 0)).Tensor(onnxtest.IntTensor("two", []int64{2}, -1, 2)).
-			Ints("m1", -1).Ints("low", math.MinInt64+1).Ints("z", 0).
-			Node("Reshape p two → a").Node("Slice a m1 low z m1 → b").Node("Transpose b → c", "perm", []int64{1, 0}).Node("Reshape c m1 → d").
-			Node("Pad x d → y").Bytes(N, 1, 5), onnx.Shape{N, 1, 5}, func(x []float32) []float32 { return []float32{0, x[0], x[1], 0, 0} }},
-		{"sizes that go through floats", onnxtest.New(13, N, 1, 1, 3).Ints("two", 2).Ints("three", 3).Ints("z", 0).Floats("half", nil, 1.5).
-			Node("Shape x → s").Node("Slice s z two → front").Node("Gather s three → w").Node("Cast w → f", "to", 1).Node("Mul f half → g").
-			Node("Floor g → h").Node("Cast h → i", "to", 7).Ints("one", 1).Node("Concat front one i → t", "axis", 0).
-			Node("Resize x _ _ t → y", "coordinate_transformation_mode", "asymmetric", "nearest_mode", "floor").Bytes(N, 1, 1, 4),
-			onnx.Shape{N, 1, 1, 4}, func(x []float32) []float32 { return []float32{x[0], x[0], x[1], x[2]} }},
+		{"pads listed from the last axis", onnxtest.New(13, N, 1, 2).
+			Tensor(onnxtest.IntTensor("p", []int64{6}, 1, 2, 0, 0, 0, 0)).
+			Tensor(onnxtest.IntTensor("two", []int64{2}, -1, 2)).Ints("m1", -1).Ints("low", math.MinInt64+1).
+			Ints("z", 0).
+			Node("Reshape p two → a; Slice a m1 low z m1 → b; Transpose b → c perm=1,0; Reshape c m1 → d").
+			Node("Pad x d → y").Bytes(N, 1, 5),
+			onnx.Shape{N, 1, 5}, func(x vec) vec { return vec{0, x[0], x[1], 0, 0} }},
+		{"sizes that go through floats", onnxtest.New(13, N, 1, 1, 3).Ints("two", 2).Ints("three", 3).Ints("z", 0).
+			Floats("half", nil, 1.5).
+			Node("Shape x → s; Slice s z two → front; Gather s three → w; Cast w → f to=1; Mul f half → g").
+			Node("Floor g → h; Cast h → i to=7").Ints("one", 1).Node("Concat front one i → t axis=0").
+			Node("Resize x _ _ t → y coordinate_transformation_mode=asymmetric nearest_mode=floor").Bytes(N, 1, 1, 4),
+			onnx.Shape{N, 1, 1, 4}, func(x vec) vec { return vec{x[0], x[0], x[1], x[2]} }},
 		{"unpooling to a stated size", onnxtest.New(13, 1, 1, 3, 3).Ints("t", 1, 1, 3, 3).
-			Node("MaxPool x → v i", "kernel_shape", []int64{2, 2}, "strides", []int64{2, 2}).
-			Node("MaxUnpool v i t → y", "kernel_shape", []int64{2, 2}, "strides", []int64{2, 2}).Bytes(1, 1, 3, 3),
-			onnx.Shape{N, 1, 3, 3}, func(x []float32) []float32 {
+			Node("MaxPool x → v i kernel_shape=2,2 strides=2,2; MaxUnpool v i t → y kernel_shape=2,2 strides=2,2").
+			Bytes(1, 1, 3, 3),
+			onnx.Shape{N, 1, 3, 3}, func(x vec) vec {
 				y := make([]float32, 9)
 				best := 0
 				for _, i := range []int{1, 3, 4} {
@@ -113,12 +120,13 @@ func TestBatchIsOpened(t *testing.T) {
 // Runtime takes an empty list of axes for all dimensions of 1.
 func TestSqueezeOfNothing(t *testing.T) {
 	for name, data := range map[string][]byte{
-		"no axes":      onnxtest.New(13, N, 2).Node("Squeeze x → a").Node("Neg a → y").Bytes(N, 2),
-		"at the end":   onnxtest.New(13, N, 2).Node("Neg x → a").Node("Squeeze a → y").Bytes(N, 2),
-		"empty axes":   onnxtest.New(13, N, 2).Ints("e").Node("Squeeze x e → a").Node("Neg a → y").Bytes(N, 2),
-		"as attribute": onnxtest.New(11, N, 2).Node("Squeeze x → a", "axes", []int64{}).Node("Neg a → y").Bytes(N, 2),
-		"as it was":    onnxtest.New(11, N, 2).Node("Squeeze x → a").Node("Neg a → y").Bytes(N, 2),
-		"some axes":    onnxtest.New(11, N, 1, 2).Node("Squeeze x → a").Node("Neg a → y").Bytes(N, 2),
+		"no axes":    onnxtest.New(13, N, 2).Node("Squeeze x → a; Neg a → y").Bytes(N, 2),
+		"at the end": onnxtest.New(13, N, 2).Node("Neg x → a; Squeeze a → y").Bytes(N, 2),
+		"empty axes": onnxtest.New(13, N, 2).Ints("e").Node("Squeeze x e → a; Neg a → y").Bytes(N, 2),
+		"as attribute": onnxtest.New(11, N, 2).Node("Squeeze x → a", "axes", []int64{}).Node("Neg a → y").
+			Bytes(N, 2),
+		"as it was": onnxtest.New(11, N, 2).Node("Squeeze x → a; Neg a → y").Bytes(N, 2),
+		"some axes": onnxtest.New(11, N, 1, 2).Node("Squeeze x → a; Neg a → y").Bytes(N, 2),
 	} {
 		g := onnxtest.Open(t, data)
 		encoded, err := g.Encode()
@@ -137,7 +145,8 @@ func TestSqueezeOfNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(name, err)
 			}
-			if !slices.Equal(y[0].Shape, []int64{items, 2}) || !onnxtest.Near(y[0].Data, negated(onnxtest.Ramp(2*items))) {
+			if !slices.Equal(y[0].Shape, []int64{items, 2}) ||
+				!onnxtest.Near(y[0].Data, negated(onnxtest.Ramp(2*items))) {
 				t.Errorf("%s: %d items give %v of shape %v", name, items, y[0].Data, y[0].Shape)
 			}
 		}
@@ -155,13 +164,13 @@ func negated(x []float32) []float32 {
 // What would join the items of a batch is refused, in one line that says where.
 func TestBatchIsKeptApart(t *testing.T) {
 	counted := func(items int64) onnxtest.File {
-		return onnxtest.New(13, N, 4).Tensor(onnxtest.IntTensor("z", nil, 0)).Tensor(onnxtest.IntTensor("o", nil, 1)).Tensor(onnxtest.IntTensor("k", nil, items)).Ints("u", 1).Ints("m1", -1).
+		return onnxtest.New(13, N, 4).Int("z", 0).Int("o", 1).Int("k", items).Ints("u", 1).Ints("m1", -1).
 			Tensor(onnxtest.IntTensor("at", []int64{1, 4}, 0, 1, 2, 3)).
-			Node("Shape x → s").Node("Gather s z → n").Node("Range z n o → r").Node("Mul r k → first").Node("Unsqueeze first u → column").Node("Add column at → place").
-			Node("Reshape x m1 → flat")
+			Node("Shape x → s; Gather s z → n; Range z n o → r; Mul r k → first").
+			Node("Unsqueeze first u → column; Add column at → place; Reshape x m1 → flat")
 	}
 	rows := func() onnxtest.File {
-		return onnxtest.New(13, N, 3, 2).Ints("t", -1, 2).Node("Transpose x → a", "perm", []int64{1, 0, 2}).Node("Reshape a t → r")
+		return onnxtest.New(13, N, 3, 2).Ints("t", -1, 2).Node("Transpose x → a perm=1,0,2; Reshape a t → r")
 	}
 	for _, c := range []struct {
 		name string
@@ -169,35 +178,63 @@ func TestBatchIsKeptApart(t *testing.T) {
 		want []string
 	}{
 		{"a view that fits", counted(4).Node("Gather flat place → y").Bytes(N, 4), nil},
-		{"a view into the next item", counted(3).Node("Gather flat place → y").Bytes(N, 4), []string{`Gather "y"`, "other items"}},
+		{"a view into the next item", counted(3).Node("Gather flat place → y").Bytes(N, 4),
+			[]string{`Gather "y"`, "other items"}},
 		{"a flat batch", counted(4).Node("Neg flat → y").Bytes(N), []string{`Neg "y"`, "joins the items"}},
-		{"counted places as values", counted(4).Node("Cast place → c", "to", 1).Node("Add x c → y").Bytes(N, 4), []string{"joins the items"}},
-		{"rows at the output", onnxtest.New(13, N, 3, 2).Ints("t", -1, 2).Node("Transpose x → a", "perm", []int64{1, 0, 2}).Node("Reshape a t → y").Bytes(N, 2),
+		{"counted places as values", counted(4).Node("Cast place → c to=1; Add x c → y").Bytes(N, 4),
+			[]string{"joins the items"}},
+		{"rows at the output", onnxtest.New(13, N, 3, 2).Ints("t", -1, 2).
+			Node("Transpose x → a perm=1,0,2; Reshape a t → y").Bytes(N, 2),
 			[]string{`Reshape "y"`, "mixes the batch"}},
-		{"a softmax over rows", rows().Node("Softmax r → s", "axis", 0).Node("Neg s → y").Bytes(N, 2), []string{`Softmax "s"`, "batch lies within the rows"}},
-		{"a product of rows", rows().Node("Transpose r → q").Node("MatMul q r → y").Bytes(2, 2), []string{`Transpose "q"`, "batch lies within the rows"}},
-		{"a value for every row", rows().Floats("c", []int64{6, 1}, 1).Node("Add r c → s").Node("Neg s → y").Bytes(N, 2), []string{`Add "s"`, "batch lies within the rows"}},
-		{"a value for every column of another rank", rows().Floats("c", []int64{1, 1, 2}, 1).Node("Add r c → s").Node("Neg s → y").Bytes(N, 2), []string{`Add "s"`, "batch lies within the rows"}},
-		{"a flat batch of another size", onnxtest.New(13, N, 4).Ints("t", 8).Node("Reshape x t → f").Node("Neg f → y").Bytes(N), []string{`Reshape "f"`, "[8] is not the size of a flat batch of 4"}},
-		{"a product over joined heads", onnxtest.New(13, N, 4).Ints("t", -1, 2).Node("Reshape x t → a").Node("Transpose a → b").Node("MatMul b a → y").Bytes(2, 2),
+		{"a softmax over rows", rows().Node("Softmax r → s axis=0; Neg s → y").Bytes(N, 2),
+			[]string{`Softmax "s"`, "batch lies within the rows"}},
+		{"a product of rows", rows().Node("Transpose r → q; MatMul q r → y").Bytes(2, 2),
+			[]string{`Transpose "q"`, "batch lies within the rows"}},
+		{"a value for every row", rows().Floats("c", []int64{6, 1}, 1).Node("Add r c → s; Neg s → y").Bytes(N, 2),
+			[]string{`Add "s"`, "batch lies within the rows"}},
+		{"a value for every column of another rank", rows().Floats("c", []int64{1, 1, 2}, 1).
+			Node("Add r c → s; Neg s → y").Bytes(N, 2),
+			[]string{`Add "s"`, "batch lies within the rows"}},
+		{"a flat batch of another size", onnxtest.New(13, N, 4).Ints("t", 8).Node("Reshape x t → f; Neg f → y").
+			Bytes(N),
+			[]string{`Reshape "f"`, "[8] is not the size of a flat batch of 4"}},
+		{"a product over joined heads", onnxtest.New(13, N, 4).Ints("t", -1, 2).
+			Node("Reshape x t → a; Transpose a → b; MatMul b a → y").Bytes(2, 2),
 			[]string{`MatMul "y"`, "are the batch"}},
-		{"a sum over joined heads", onnxtest.New(13, N, 4).Ints("t", -1, 2).Ints("z", 0).Node("Reshape x t → a").Node("ReduceSum a z → y").Bytes(2), []string{`ReduceSum "y"`, "reduces the batch"}},
-		{"a softmax over joined heads", onnxtest.New(13, N, 4).Ints("t", -1, 2).Node("Reshape x t → a").Node("Softmax a → y", "axis", 0).Bytes(N, 2), []string{`Softmax "y"`, "along the batch"}},
-		{"a constant repeated for joined heads", onnxtest.New(13, N, 4).Tensor(onnxtest.IntTensor("z", nil, 0)).Ints("two", 2).Floats("c", []int64{1, 4}, 1).
-			Ints("four", 4).Node("Shape x → s").Node("Gather s z → n").Node("Mul n two → m").Node("Concat m four → t", "axis", 0).Node("Expand c t → y").Bytes(N, 4),
+		{"a sum over joined heads", onnxtest.New(13, N, 4).Ints("t", -1, 2).Ints("z", 0).
+			Node("Reshape x t → a; ReduceSum a z → y").Bytes(2),
+			[]string{`ReduceSum "y"`, "reduces the batch"}},
+		{"a softmax over joined heads", onnxtest.New(13, N, 4).Ints("t", -1, 2).
+			Node("Reshape x t → a; Softmax a → y axis=0").Bytes(N, 2),
+			[]string{`Softmax "y"`, "along the batch"}},
+		{"a constant repeated for joined heads", onnxtest.New(13, N, 4).Int("z", 0).Ints("two", 2).
+			Floats("c", []int64{1, 4}, 1).Ints("four", 4).
+			Node("Shape x → s; Gather s z → n; Mul n two → m; Concat m four → t axis=0; Expand c t → y").
+			Bytes(N, 4),
 			[]string{`Expand "y"`, "more than once for every item"}},
-		{"a GatherND of items", onnxtest.New(13, N, 4).Tensor(onnxtest.IntTensor("i", []int64{2, 1}, 0, 0)).Node("GatherND x i → y").Bytes(N, 4), []string{`GatherND "y"`, "picks from the batch"}},
-		{"a GatherND out of range", onnxtest.New(13, N, 4).Tensor(onnxtest.IntTensor("i", []int64{1, 1}, 4)).Node("Transpose x → t").Node("GatherND t i → y").Bytes(1, N),
+		{"a GatherND of items", onnxtest.New(13, N, 4).Tensor(onnxtest.IntTensor("i", []int64{2, 1}, 0, 0)).
+			Node("GatherND x i → y").Bytes(N, 4),
+			[]string{`GatherND "y"`, "picks from the batch"}},
+		{"a GatherND out of range", onnxtest.New(13, N, 4).Tensor(onnxtest.IntTensor("i", []int64{1, 1}, 4)).
+			Node("Transpose x → t; GatherND t i → y").Bytes(1, N),
 			[]string{`GatherND "y"`, "index 4 is outside [4 N]"}},
-		{"an LpPool of another norm", onnxtest.New(13, N, 1, 4).Node("LpPool x → y", "p", 3, "kernel_shape", []int64{2}).Bytes(N, 1, 3), []string{`LpPool "y"`, "p = 3"}},
-		{"unpooling to a shape without the batch", onnxtest.New(13, N, 1, 2, 2).Ints("t", 2, 1, 2, 2).Node("MaxPool x → v i", "kernel_shape", []int64{2, 2}).
-			Node("MaxUnpool v i t → y", "kernel_shape", []int64{2, 2}).Bytes(N, 1, 2, 2), []string{`MaxUnpool "y"`, "output_shape"}},
-		{"unpooling to other channels", onnxtest.New(13, 1, 1, 2, 2).Ints("t", 1, 2, 2, 2).Node("MaxPool x → v i", "kernel_shape", []int64{2, 2}).
-			Node("MaxUnpool v i t → y", "kernel_shape", []int64{2, 2}).Bytes(1, 2, 2, 2), []string{`MaxUnpool "y"`, "output_shape"}},
-		{"a Tile of the batch", onnxtest.New(13, N, 2).Ints("t", 2, 1).Node("Tile x t → y").Bytes(N, 2), []string{`Tile "y"`, "repeats the batch"}},
-		{"a running sum along the batch", onnxtest.New(13, N, 2).Tensor(onnxtest.IntTensor("a", nil, 0)).Node("CumSum x a → y").Bytes(N, 2), []string{`CumSum "y"`, "along the batch"}},
-		{"a Gather out of range", onnxtest.New(13, N, 2).Tensor(onnxtest.IntTensor("i", nil, -3)).Node("Gather x i → y", "axis", 1).Bytes(N), []string{`Gather "y"`, "index -3 is outside"}},
-		{"joined heads at the output", onnxtest.New(13, N, 4).Ints("t", -1, 2).Node("Reshape x t → y").Bytes(N, 2), []string{`output "y"`, "[2N 2]"}},
+		{"an LpPool of another norm", onnxtest.New(13, N, 1, 4).Node("LpPool x → y p=3 kernel_shape=2,").
+			Bytes(N, 1, 3),
+			[]string{`LpPool "y"`, "p = 3"}},
+		{"unpooling to a shape without the batch", onnxtest.New(13, N, 1, 2, 2).Ints("t", 2, 1, 2, 2).
+			Node("MaxPool x → v i kernel_shape=2,2; MaxUnpool v i t → y kernel_shape=2,2").Bytes(N, 1, 2, 2),
+			[]string{`MaxUnpool "y"`, "output_shape"}},
+		{"unpooling to other channels", onnxtest.New(13, 1, 1, 2, 2).Ints("t", 1, 2, 2, 2).
+			Node("MaxPool x → v i kernel_shape=2,2; MaxUnpool v i t → y kernel_shape=2,2").Bytes(1, 2, 2, 2),
+			[]string{`MaxUnpool "y"`, "output_shape"}},
+		{"a Tile of the batch", onnxtest.New(13, N, 2).Ints("t", 2, 1).Node("Tile x t → y").Bytes(N, 2),
+			[]string{`Tile "y"`, "repeats the batch"}},
+		{"a running sum along the batch", onnxtest.New(13, N, 2).Int("a", 0).Node("CumSum x a → y").Bytes(N, 2),
+			[]string{`CumSum "y"`, "along the batch"}},
+		{"a Gather out of range", onnxtest.New(13, N, 2).Int("i", -3).Node("Gather x i → y axis=1").Bytes(N),
+			[]string{`Gather "y"`, "index -3 is outside"}},
+		{"joined heads at the output", onnxtest.New(13, N, 4).Ints("t", -1, 2).Node("Reshape x t → y").Bytes(N, 2),
+			[]string{`output "y"`, "[2N 2]"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := simplify.Open(c.data, nil, nil)

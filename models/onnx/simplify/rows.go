@@ -66,7 +66,8 @@ func (s *simplifier) onRows(n *onnx.Node) (bool, error) {
 	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
 	t := ""
 	switch columns := s.g.Shapes[n.Inputs[which]][1]; {
-	case n.Op == "Gemm" && which == 0 && n.Int("transA", 0) == 0 && s.rows[n.Input(1)] == "" && s.rows[n.Input(2)] == "":
+	case n.Op == "Gemm" && which == 0 && n.Int("transA", 0) == 0 && s.rows[n.Input(1)] == "" &&
+		s.rows[n.Input(2)] == "":
 		w := n.Inputs[1]
 		if n.Int("transB", 0) == 1 {
 			w = b.OpWith("Transpose", onnx.Attrs{"perm": []int64{1, 0}}, w)
@@ -91,7 +92,8 @@ func (s *simplifier) onRows(n *onnx.Node) (bool, error) {
 		for i, in := range n.Inputs {
 			if apart := s.rows[in]; apart != "" {
 				c.Inputs[i] = apart
-			} else if shape := s.g.Shapes[in]; in != "" && (len(shape) > 2 || shape.Items() != 1 && (shape.Items() != columns || shape[len(shape)-1] != columns) || shape.HasBatch()) {
+			} else if shape := s.g.Shapes[in]; in != "" && (len(shape) > 2 || shape.Items() != 1 &&
+				(shape.Items() != columns || shape[len(shape)-1] != columns) || shape.HasBatch()) {
 				return false, mixes // neither a number nor one a column
 			}
 		}

@@ -119,49 +119,42 @@ func (s *simplifier) visit(n *onnx.Node) error {
 	if err := n.CheckInputs(); err != nil {
 		return err
 	}
+	placed := func(err error) error {
+		if err != nil {
+			return fmt.Errorf("node %s: %w", n.Label(), err)
+		}
+		return nil
+	}
 	if n.Op == "Dropout" && len(n.Outputs) > 1 && len(s.reads[n.Outputs[1]]) > 0 {
-		return fmt.Errorf("node %s: its mask is used", n.Label())
+		return placed(errors.New("its mask is used"))
 	}
 	from := s.from
 	if n.Origin != nil { // a function may be written for another version
 		from = n.Origin.Opset
 	}
 	if err := upgrade(g, n, from); err != nil {
-		return fmt.Errorf("node %s: %w", n.Label(), err)
+		return placed(err)
 	}
 	if done, err := s.quantized(n); done || err != nil {
-		if err != nil {
-			err = fmt.Errorf("node %s: %w", n.Label(), err)
-		}
-		return err
+		return placed(err)
 	}
 	if n.Op == "Constant" || s.allKnown(n) {
-		done, err := s.fold(n)
-		if err != nil {
-			return fmt.Errorf("node %s: %w", n.Label(), err)
-		}
-		if done {
-			return nil
+		if done, err := s.fold(n); done || err != nil {
+			return placed(err)
 		}
 	}
 	if done, err := s.relabel(n); done || err != nil {
 		return err
 	}
 	if n.Op == "Shape" {
-		if err := s.shapeOf(n); err != nil {
-			return fmt.Errorf("node %s: %w", n.Label(), err)
-		}
-		return nil
+		return placed(s.shapeOf(n))
 	}
 	if s.passThrough(n) && !g.IsOutput(n.Outputs[0]) {
 		s.alias[n.Outputs[0]] = n.Inputs[0]
 		return nil
 	}
 	if done, err := s.rewrite(n); done || err != nil {
-		if err != nil {
-			err = fmt.Errorf("node %s: %w", n.Label(), err)
-		}
-		return err
+		return placed(err)
 	}
 	for _, in := range n.Inputs {
 		if v, ok := s.Ints[in]; ok {
@@ -172,13 +165,10 @@ func (s *simplifier) visit(n *onnx.Node) error {
 		}
 	}
 	if err := s.SameTypes(n); err != nil {
-		return fmt.Errorf("node %s: %w", n.Label(), err)
+		return placed(err)
 	}
 	if done, err := s.lower(n); done || err != nil {
-		if err != nil {
-			err = fmt.Errorf("node %s: %w", n.Label(), err)
-		}
-		return err
+		return placed(err)
 	}
 	if err := s.Node(n); err != nil {
 		if s.fixedBatch > 0 {
@@ -213,7 +203,8 @@ func (s *simplifier) passThrough(n *onnx.Node) bool {
 		pads, err := s.IntsOf(n, 1)
 		return err == nil && !slices.ContainsFunc(pads, func(p int64) bool { return p != 0 })
 	case "Cast":
-		return n.Int("to", 0) == int64(onnx.Float) && s.TypeOf(n.Inputs[0]) == onnx.Float && s.g.Shapes[n.Inputs[0]] != nil
+		return n.Int("to", 0) == int64(onnx.Float) && s.TypeOf(n.Inputs[0]) == onnx.Float &&
+			s.g.Shapes[n.Inputs[0]] != nil
 	}
 	return false
 }

@@ -35,7 +35,8 @@ func (s *simplifier) strided(n *onnx.Node) (bool, error) {
 	switch {
 	case n.Op == "Range" && len(n.Inputs) == 3:
 		start, step, limit := s.g.Consts[n.Inputs[0]], s.g.Consts[n.Inputs[2]], s.Ints[n.Inputs[1]]
-		if start == nil || step == nil || len(start.Ints) != 1 || len(step.Ints) != 1 || start.Ints[0] != 0 || step.Ints[0] != 1 || len(limit) != 1 || onnx.BatchFactor(limit[0]) != 1 {
+		if start == nil || step == nil || len(start.Ints) != 1 || len(step.Ints) != 1 || start.Ints[0] != 0 ||
+			step.Ints[0] != 1 || len(limit) != 1 || onnx.BatchFactor(limit[0]) != 1 {
 			return false, nil
 		}
 		s.setPlaces(out, places{1, 0, &onnx.Tensor{DType: onnx.Int64, Shape: onnx.Shape{1}, Ints: []int64{0}}})
@@ -49,12 +50,14 @@ func (s *simplifier) strided(n *onnx.Node) (bool, error) {
 		if err != nil || len(t) != 1 || s.g.IsOutput(out) {
 			return false, err
 		}
-		if whole := t[0] == -1 || onnx.BatchFactor(t[0]) == items || s.fixedBatch > 0 && t[0]%items == 0 && t[0]/items == s.fixedBatch; !whole {
+		if whole := t[0] == -1 || onnx.BatchFactor(t[0]) == items || s.fixedBatch > 0 && t[0]%items == 0 &&
+			t[0]/items == s.fixedBatch; !whole {
 			return false, fmt.Errorf("target %v is not the size of a flat batch of %d values an item", t, items)
 		}
 		s.flat[out], s.g.Shapes[out] = n.Inputs[0], onnx.Shape{-items}
 		return true, nil
-	case counted && n.Op == "Mul" && c != nil && len(c.Ints) == 1 && len(c.Shape) <= len(p.offsets.Shape) && c.Ints[0] > 0 && c.Ints[0] < onnx.MaxDimension/p.items:
+	case counted && n.Op == "Mul" && c != nil && len(c.Ints) == 1 && len(c.Shape) <= len(p.offsets.Shape) &&
+		c.Ints[0] > 0 && c.Ints[0] < onnx.MaxDimension/p.items:
 		o := &onnx.Tensor{DType: onnx.Int64, Shape: p.offsets.Shape}
 		for _, v := range p.offsets.Ints {
 			o.Ints = append(o.Ints, v*c.Ints[0])

@@ -25,7 +25,7 @@ func (s *simplifier) unpool(n *onnx.Node) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if len(size) != len(x) || size[1] != x[1] || size[0] != onnx.BatchSize && (s.fixedBatch == 0 || size[0] != s.fixedBatch) {
+	if len(size) != len(x) || size[1] != x[1] || !s.isBatch(size[0]) {
 		return false, fmt.Errorf("output_shape %v doesn't fit %v", size, x)
 	}
 	out := append(onnx.Shape{onnx.Batch, x[1]}, size[2:]...)
@@ -42,7 +42,8 @@ func (s *simplifier) unpool(n *onnx.Node) (bool, error) {
 	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
 	items, planes := out.Items(), b.Ints(0, x.Items())
 	flat := b.Op("Reshape", n.Inputs[0], planes)
-	at := b.Op("Mod", b.Op("Reshape", n.Inputs[1], planes), b.Const(&onnx.Tensor{DType: onnx.Int64, Shape: onnx.Shape{}, Ints: []int64{items}}))
+	at := b.Op("Mod", b.Op("Reshape", n.Inputs[1], planes), b.Const(&onnx.Tensor{DType: onnx.Int64, Shape: onnx.Shape{},
+		Ints: []int64{items}}))
 	zero := b.Op("Slice", flat, b.Ints(0), b.Ints(1), b.Ints(1))
 	zeros := b.Op("Expand", b.Op("Clip", zero, b.Float(0), b.Float(0)), b.Ints(1, items))
 	y := b.OpWith("ScatterElements", onnx.Attrs{"axis": 1}, zeros, at, flat)

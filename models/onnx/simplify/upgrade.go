@@ -80,7 +80,8 @@ func upgrade(g *onnx.Graph, n *onnx.Node, from int64) error {
 	case "Upsample":
 		n.Op = "Resize"
 		if v, ok := n.Attrs["scales"]; ok {
-			n.SetInput(1, g.AddConst(n.Outputs[0]+"/scales", onnx.FloatTensor(onnx.Shape{int64(len(v.Floats))}, v.Floats)))
+			n.SetInput(1, g.AddConst(n.Outputs[0]+"/scales", onnx.FloatTensor(onnx.Shape{int64(len(v.Floats))},
+				v.Floats)))
 			delete(n.Attrs, "scales")
 		}
 		return legacyResize(g, n)
@@ -99,8 +100,10 @@ func legacyResize(g *onnx.Graph, n *onnx.Node) error {
 	n.Inputs = []string{n.Input(0), "", n.Input(1)}
 	rounding := "floor"
 	if t, ok := g.Consts[n.Inputs[2]]; ok && slices.ContainsFunc(t.Floats, func(s float32) bool { return s < 1 }) {
-		if rounding = "ceil"; n.Str("mode", "nearest") == "nearest" && slices.ContainsFunc(t.Floats, func(s float32) bool { return s > 1 }) {
-			return errors.New("enlarges one axis and shrinks another, which operator sets before 11 sample differently; export the model again")
+		if rounding = "ceil"; n.Str("mode", "nearest") == "nearest" && slices.ContainsFunc(t.Floats,
+			func(s float32) bool { return s > 1 }) {
+			return errors.New("enlarges one axis and shrinks another, which operator sets before 11 sample " +
+				"differently; export the model again")
 		}
 	}
 	n.Set("coordinate_transformation_mode", "asymmetric")
