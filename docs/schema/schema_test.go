@@ -36,10 +36,13 @@ var files = []struct {
 	id               string // what its key schema has
 	strict           bool   // another key is refused
 }{
-	{"results", "selfheal results", "results.json, which selfheal run and selfheal attack leave in their output folder. " +
+	{"results", "selfheal results", "results.json, which selfheal run and selfheal attack leave in their output " +
+		"folder. " +
 		"docs/results.md explains it.", result.File{}, result.Schema, false},
-	{"records", "A line of selfheal's records.jsonl", "One image in one cell. docs/results.md explains it.", result.Record{}, "", false},
-	{"gallery", "selfheal gallery", "gallery.json: images of a run, chosen by a rule, as pictures. docs/results.md explains it.",
+	{"records", "A line of selfheal's records.jsonl", "One image in one cell. docs/results.md explains it.",
+		result.Record{}, "", false},
+	{"gallery", "selfheal gallery", "gallery.json: images of a run, chosen by a rule, as pictures. docs/results.md " +
+		"explains it.",
 		result.Gallery{}, result.GallerySchema, false},
 	{"baseline", "selfheal baseline", "What selfheal check compares a run with; selfheal check --update writes it. " +
 		"docs/gate.md explains it.", gate.Baseline{}, gate.Schema, true},
@@ -51,24 +54,31 @@ var (
 	fromZero = schema{"minimum": 0}
 )
 
-// rules are what types do not say of the values of a key, wherever it stands.
+// rules are what types do not say of the values of a key, wherever it stands, or of a type's key.
 var rules = map[string]schema{
 	"sha256": sha256, "config_sha256": sha256, "recipe": {"pattern": "^([a-z0-9-]+/[0-9]+)?$"},
-	"mode": {"enum": result.ModeNames()}, "verdict": {"enum": []int{0, 1}},
-	"accuracy": fraction, "robust": fraction, "below_greedy": fraction, "non_increasing": fraction, "not_finite": fraction,
-	"seconds": fromZero, "max_norm": fromZero, "control_norm": fromZero, "passes": fromZero, "milliseconds": fromZero,
-	"passes_per_forward": fromZero, "perturbation": fromZero, "distance": fromZero, "standard_error": fromZero, "loss": fromZero,
+	"mode": {"enum": result.ModeNames()}, "Published.mode": {}, "verdict": {"enum": []int{0, 1}},
+	"epsilon":  {"exclusiveMinimum": 0},
+	"accuracy": fraction, "robust": fraction, "below_greedy": fraction, "non_increasing": fraction,
+	"not_finite": fraction,
+	"seconds":    fromZero, "max_norm": fromZero, "control_norm": fromZero, "passes": fromZero, "milliseconds": fromZero,
+	"passes_per_forward": fromZero, "perturbation": fromZero, "distance": fromZero, "standard_error": fromZero,
+	"loss": fromZero,
 	"ci95": {"minItems": 2, "maxItems": 2, "items": schema{"type": "number", "minimum": 0, "maximum": 1}},
 }
 
 // words describe keys that mean the same in many types and have no comment there.
 var words = map[string]string{
-	"schema": "name and version of this layout", "suite": "the suite's name", "dataset": "the data set's name", "model": "the network's name",
-	"defense": "none, or the control's name", "control": "the control's name", "attack": "none, clean images, or the attack's name",
-	"norm": "of the perturbation: linf, l2 or l1", "epsilon": "its bound, in pixel units of [0,1]", "mode": "what the attacker knows",
-	"at": "place in the network, as the config says it", "n": "images", "correct": "images that the model is right on",
-	"accuracy": "correct/n", "seconds": "time that it took", "seed": "keys every random number", "recipe": "which attack made the images",
-	"image": "the image's id", "label": "the image's class", "verdict": "1: the model is right", "name": "its name",
+	"schema": "name and version of this layout", "suite": "the suite's name", "dataset": "the data set's name",
+	"model":   "the network's name",
+	"defense": "none, or the control's name", "control": "the control's name",
+	"attack": "none, clean images, or the attack's name",
+	"norm":   "of the perturbation: linf, l2 or l1", "epsilon": "its bound, in pixel units of [0,1]",
+	"mode": "what the attacker knows",
+	"at":   "place in the network, as the config says it", "n": "images", "correct": "images that the model is right on",
+	"accuracy": "correct/n", "seconds": "time that it took", "seed": "keys every random number",
+	"recipe": "which attack made the images",
+	"image":  "the image's id", "label": "the image's class", "verdict": "1: the model is right", "name": "its name",
 }
 
 // comments are the comments on types and fields, by "Type" and "Type.Field".
@@ -183,8 +193,12 @@ func (m *maker) object(typ reflect.Type) schema {
 				required = append(required, key)
 			}
 			s := m.of(f.Type)
+			rule, own := rules[typ.Name()+"."+key]
+			if !own {
+				rule = rules[key]
+			}
 			if s["$ref"] == nil {
-				maps.Copy(s, rules[key])
+				maps.Copy(s, rule)
 			}
 			if key == "norm" && f.Type.Kind() == reflect.Float64 {
 				s["minimum"] = 0
@@ -196,7 +210,8 @@ func (m *maker) object(typ reflect.Type) schema {
 				s["minimum"] = -1
 			}
 			kind := f.Type.Kind()
-			if kind == reflect.Pointer && !optional || kind == reflect.Slice && f.Type != reflect.TypeFor[[]byte]() && key != "cells" {
+			if kind == reflect.Pointer && !optional || kind == reflect.Slice && f.Type != reflect.TypeFor[[]byte]() &&
+				key != "cells" {
 				if name, ok := s["type"].(string); ok {
 					s["type"] = []string{name, "null"}
 				}
@@ -260,15 +275,15 @@ func TestSchemas(t *testing.T) {
 // contract are the least that other programs may rely on, in every version.
 var contract = map[string]string{
 	"results": `{"schema": "selfheal.results/1", "created": "2025-03-14T15:09:26Z", "config_sha256": "SHA", "seed": 0,
-"environment": {"selfheal": "0.1.0", "go": "go1.26", "onnxruntime": "1.27.0", "provider": "cpu", "precision": "f32", "workers": 2,
-"batch": 64, "cpu": "a processor"}, "datasets": {}, "models": {}, "attacks": {}, "controls": {},
+"environment": {"selfheal": "0.1.0", "go": "go1.26", "onnxruntime": "1.27.0", "provider": "cpu", "precision": "f32", 
+"workers": 2, "batch": 64, "cpu": "a processor"}, "datasets": {}, "models": {}, "attacks": {}, "controls": {},
 "cells": [{"suite": "real", "dataset": "test", "model": "net", "defense": "none", "mode": "oblivious",
 "attack": "aa-linf", "norm": "linf", "epsilon": 0.00784, "recipe": "autoattack-standard/1",
 "n": 4, "correct": 3, "accuracy": 0.75, "ci95": [0.3, 0.95], "verdicts": "1110",
 "steps": [{"attack": "apgd-ce", "attacked": 4, "robust": 0.75, "forward": 404, "backward": 400, "seconds": 1.5}],
 "max_norm": 0.00784, "seconds": 1.5, "warnings": [{"id": "zero-gradient", "message": "one image"}]}]}`,
-	"records": `{"suite": "real", "model": "net", "defense": "none", "mode": "oblivious", "attack": "aa-linf", "epsilon": 0.00784,
-"image": 3, "label": 7, "verdict": 0, "margin": -0.25, "norm": 0.00784, "first_success": null}`,
+	"records": `{"suite": "real", "model": "net", "defense": "none", "mode": "oblivious", "attack": "aa-linf",
+"epsilon": 0.00784, "image": 3, "label": 7, "verdict": 0, "margin": -0.25, "norm": 0.00784, "first_success": null}`,
 }
 
 // Results with what they must have, and nothing else, are valid; without any one of it, or

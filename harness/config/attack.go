@@ -65,7 +65,8 @@ func attackObject(name string, a *Attack) object {
 		required("norm", of(setting.Setting{Type: setting.Choice, Choices: Norms}, norm), "of the perturbation"),
 		required("epsilon", list(&a.Epsilons, span{least: 1, once: true, single: true}, func(v *float64) value {
 			return decimal(v, setting.Positive)
-		}), "bound of the perturbation, in pixel units of [0,1]: a number, a fraction such as 8/255, or a list, which makes a "+
+		}), "bound of the perturbation, in pixel units of [0,1]: a number, a fraction such as 8/255, or a list, "+
+			"which makes a "+
 			"cell each"),
 		required("components", list(&a.Components, span{least: 1}, componentValue),
 			"the attacks in order, each its name or a mapping of its kind and own parameters").in(listed...),
@@ -105,7 +106,8 @@ func componentValue(c *attacks.Component) value {
 func (a *Attack) check(d *decoder, n *node, where string) {
 	for _, e := range n.entries {
 		_, given := a.Parameters[e.key]
-		if given && a.Components != nil && !slices.ContainsFunc(a.Components, func(c attacks.Component) bool { return takes(c.Kind, e.key) }) {
+		if given && a.Components != nil && !slices.ContainsFunc(a.Components,
+			func(c attacks.Component) bool { return takes(c.Kind, e.key) }) {
 			d.fail(e.pos, "%s is a parameter of none of the components", join(where, e.key))
 		}
 	}
@@ -125,5 +127,6 @@ func (a *Attack) check(d *decoder, n *node, where string) {
 // takes reports whether attacks of a kind have a parameter.
 func takes(kind, parameter string) bool {
 	s, err := attacks.Lookup(kind)
-	return err == nil && slices.ContainsFunc(s.Parameters, func(p attacks.Parameter) bool { return p.Name == parameter })
+	return err == nil && slices.ContainsFunc(s.Parameters,
+		func(p attacks.Parameter) bool { return p.Name == parameter })
 }

@@ -93,15 +93,19 @@ func TestParseFull(t *testing.T) {
 		Seed: 7, DefaultSuites: []string{"b"}, SaveAdversarial: true,
 		Runtime: Runtime{"cuda", 1, 3, 16, 2, false},
 		Datasets: []Dataset{
-			{"test", dataset.Spec{Format: "cifar10-bin", Path: "test.bin", Limit: 200, Indices: []int{5, 3, 1}, Classes: 10}},
-			{"train", dataset.Spec{Format: "npz", Path: "../train.npz", Classes: 2, ClassNames: []string{"cat", "dog"}}},
+			{"test", dataset.Spec{Format: "cifar10-bin", Path: "test.bin", Limit: 200, Indices: []int{5, 3, 1},
+				Classes: 10}},
+			{"train", dataset.Spec{Format: "npz", Path: "../train.npz", Classes: 2, ClassNames: []string{"cat",
+				"dog"}}},
 		},
 		Models: []Model{{
 			Name: "net", Path: "net.onnx", SHA256: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
-			Mean: []float64{0.4914, 0.4822, 0.4465}, Std: []float64{0.25}, Output: "probabilities", SplitAt: []string{"12", "relu_3"},
+			Mean: []float64{0.4914, 0.4822, 0.4465}, Std: []float64{0.25}, Output: "probabilities",
+			SplitAt: []string{"12", "relu_3"},
 		}},
 		Controls: []Control{
-			{"pca", control.Solver{Method: control.MSA, Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.003, Momentum: 0.5}, []Layer{
+			{"pca", control.Solver{Method: control.MSA, Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.003,
+				Momentum: 0.5}, []Layer{
 				{At{Kind: AtInput}, Embedding{Kind: Linear, Fit: "train", Variance: 0.99}},
 				{At{Kind: AtBoundary, Boundary: 2}, Embedding{Kind: Linear, Fit: "train", Rank: 8}},
 				{At{Kind: AtTensor, Tensor: "12"}, Embedding{Kind: ONNX, Path: "ae.onnx"}},
@@ -109,13 +113,17 @@ func TestParseFull(t *testing.T) {
 				{At{Kind: AtLast}, Embedding{Kind: Linear, Fit: "test", Variance: 1}},
 			}},
 			{"fast", control.Solver{Method: control.Greedy}, []Layer{{At{Kind: AtInput}, Embedding{Kind: Identity}}}},
-			{"slow", control.Solver{Method: control.PMP, Outer: 30, Regularization: 0.001, LearningRate: 0.01}, []Layer{{At{Kind: AtInput}, Embedding{Kind: Identity}}}},
+			{"slow", control.Solver{Method: control.PMP, Outer: 30, Regularization: 0.001, LearningRate: 0.01},
+				[]Layer{{At{Kind: AtInput}, Embedding{Kind: Identity}}}},
 		},
 		Attacks: []Attack{
 			{"aa", setup("autoattack", "standard", attacks.Linf, nil), []float64{8.0 / 255}},
-			{"own", setup("autoattack", "custom", attacks.L2, map[string]any{"queries": 100}, "apgd-ce", "square"), []float64{0.5, 1}},
-			{"pgd", setup("pgd", "", attacks.L1, map[string]any{"step_size": 2.0 / 255, "restarts": 2, "loss": "ce"}), []float64{12}},
-			{"square", setup("square", "", attacks.Linf, map[string]any{"rescale_schedule": true, "p_init": 0.8}), []float64{0.5}},
+			{"own", setup("autoattack", "custom", attacks.L2, map[string]any{"queries": 100},
+				"apgd-ce", "square"), []float64{0.5, 1}},
+			{"pgd", setup("pgd", "", attacks.L1, map[string]any{"step_size": 2.0 / 255, "restarts": 2, "loss": "ce"}),
+				[]float64{12}},
+			{"square", setup("square", "", attacks.Linf, map[string]any{"rescale_schedule": true, "p_init": 0.8}),
+				[]float64{0.5}},
 		},
 		Suites: []Suite{
 			{Name: "a", Title: "Table 1", Dataset: "test", Models: []string{"net"}, Controls: []string{"fast", "pca"},
@@ -165,7 +173,8 @@ suites:
 	if m := c.Model("mean"); !reflect.DeepEqual([][]float64{m.Mean, m.Std}, [][]float64{{0.5}, {1}}) {
 		t.Errorf("mean alone gives %+v", m)
 	}
-	if c.Model("none") != nil || c.Dataset("x") != nil || c.Control("x") != nil || c.Attack("x") != nil || c.Suite("x") != nil {
+	if c.Model("none") != nil || c.Dataset("x") != nil || c.Control("x") != nil || c.Attack("x") != nil ||
+		c.Suite("x") != nil {
 		t.Error("a name that is not defined is found")
 	}
 }
@@ -176,7 +185,8 @@ func TestLoadResolvesPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Replace(full, "path: net.onnx", "path: ../net.onnx", 1)
-	for name, data := range map[string]string{"sub/config.yaml": text, "net.onnx": "network", "sub/test.bin": "images"} {
+	for name, data := range map[string]string{"sub/config.yaml": text, "net.onnx": "network",
+		"sub/test.bin": "images"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +204,8 @@ func TestLoadResolvesPaths(t *testing.T) {
 		f.Close()
 	}
 	_, err = Load(filepath.Join(dir, "absent.yaml"))
-	if want := "config " + filepath.Join(dir, "absent.yaml") + ": no such file or directory"; err == nil || err.Error() != want {
+	if want := "config " + filepath.Join(dir, "absent.yaml") + ": no such file or directory"; err == nil ||
+		err.Error() != want {
 		t.Errorf("an absent config: %v", err)
 	}
 }

@@ -70,7 +70,8 @@ func controlObject(name string, c *Control) object {
 
 func layerObject(l *Layer) object {
 	return object{rows: []row{
-		required("at", l.At.value(), "`input`; `last`, the tensor entering the final Gemm or MatMul; a boundary number t, the input of "+
+		required("at", l.At.value(), "`input`; `last`, the tensor entering the final Gemm or MatMul; a boundary "+
+			"number t, the input of "+
 			"segment F_t; or a tensor's name (in quotes where it is a number)"),
 		required("embedding", l.Embedding.object().value(), "what the state is drawn towards"),
 	}}
@@ -103,7 +104,8 @@ func solverObject(s *control.Solver) object {
 	var o object
 	method := setting.Setting{Type: setting.Choice, Choices: control.Methods()}
 	o.rows = []row{
-		optional("method", of(method, func(v any) { s.Method = control.Method(v.(string)) }), string(control.MSA), "how they are found"),
+		optional("method", of(method, func(v any) { s.Method = control.Method(v.(string)) }), string(control.MSA),
+			"how they are found"),
 	}
 	for _, spec := range control.Solvers {
 		o.forms = append(o.forms, form{string(spec.Method), [][2]string{{"method", string(spec.Method)}}, spec.Why})
@@ -135,10 +137,12 @@ func (e *Embedding) object() object {
 	rows := []row{
 		required("kind", choice(&e.Kind, embeddingKinds()), "which embedding"),
 		required("fit", fit, "the data set that it is fitted on").in(Linear, Autoencoder),
-		optional("variance", decimal(&e.Variance, setting.Fraction), "", "fraction of the variance to keep, such as 0.99").in(Linear),
+		optional("variance", decimal(&e.Variance, setting.Fraction), "",
+			"fraction of the variance to keep, such as 0.99").in(Linear),
 		optional("rank", whole(&e.Rank, setting.Count), "", "number of components, instead of `variance`").in(Linear),
 		required("path", file(&e.Path), "the model's file; {size} stands for how many values the state has").in(ONNX),
-		required("path", file(&e.Path), "the file that `selfheal fit` writes and runs read; {size} as in onnx").in(Autoencoder),
+		required("path", file(&e.Path), "the file that `selfheal fit` writes and runs read; {size} as in "+
+			"onnx").in(Autoencoder),
 	}
 	for _, r := range t.rows() {
 		rows = append(rows, r.in(Autoencoder))
@@ -150,7 +154,8 @@ func (e *Embedding) object() object {
 				return
 			}
 			if width := n.get("width"); width != nil && t.Start != "" {
-				d.fail(width.pos, "%s is for an architecture; the embedding that start names has its own", join(where, "width"))
+				d.fail(width.pos, "%s is for an architecture; the embedding that start names has its own", join(where,
+					"width"))
 			}
 			t.Fit, t.Path, t.seeded = e.Fit, e.Path, n.get("seed") != nil
 			e.Kind, e.Training = ONNX, t

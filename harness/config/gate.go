@@ -39,9 +39,11 @@ func (g *Gate) object() object {
 		optional("max_drop", decimal(&g.MaxDrop, maxDrop), "0.02",
 			"how far a cell's true accuracy may drop below the baseline's, as a fraction"),
 		optional("alpha", decimal(&g.Alpha, gateAlpha), "0.05",
-			"probability of a wrong answer, at most: that any cell fails for a drop though none is beyond `max_drop`; that any "+
+			"probability of a wrong answer, at most: that any cell fails for a drop though none is beyond "+
+				"`max_drop`; that any "+
 				"fails for a `min` though it reaches it; that a drop of `max_drop` passes"),
-		optional("min", g.minima(), "", "accuracies that cells must have, as fractions, by cells: {ATTACK: 0.4, MODEL/DEFENSE/ATTACK: "+
+		optional("min", g.minima(), "", "accuracies that cells must have, as fractions, by cells: {ATTACK: 0.4, "+
+			"MODEL/DEFENSE/ATTACK: "+
 			"0.9}, * for any part, ATTACK@8/255 for one epsilon"),
 		optional("fail_on", list(&g.FailOn, span{once: true}, warning), "",
 			"ids of [warnings](warnings.md); a cell that has one fails"),
@@ -53,7 +55,8 @@ func (g *Gate) minima() value {
 	shape := schema{"type": "object", "additionalProperties": decimal(new(float64), proportion).schema()}
 	return custom("a mapping from cells", shape, func(d *decoder, n *node, where string) {
 		if n.kind != mapNode {
-			d.fail(n.pos, "%s must be a mapping from cells, such as aa-linf or MODEL/none/aa-linf, to accuracies, not %s", where, n.describe())
+			d.fail(n.pos, "%s must be a mapping from cells, such as aa-linf or MODEL/none/aa-linf, to accuracies, "+
+				"not %s", where, n.describe())
 		}
 		for _, e := range n.entries {
 			if _, err := ParseCellPattern(e.key); err != nil {

@@ -7,18 +7,21 @@ import (
 	"testing"
 )
 
-const gated = small + "gate: {max_drop: 1/100, alpha: 0.01, min: {aa-linf: 0.3, \"net/*/none\": 0.9}, fail_on: [near-chance, zero-gradient], new_model: true}\n"
+const gated = small + "gate: {max_drop: 1/100, alpha: 0.01, min: {aa-linf: 0.3, \"net/*/none\": 0.9}, fail_on: " +
+	"[near-chance, zero-gradient], new_model: true}\n"
 
 func TestGate(t *testing.T) {
 	if g := mustParse(t, small).Gate; g != nil {
 		t.Errorf("a config without gate has %+v", g)
 	}
-	want := &Gate{MaxDrop: 0.01, Alpha: 0.01, Min: map[string]float64{"aa-linf": 0.3, "net/*/none": 0.9}, FailOn: []string{"near-chance", "zero-gradient"}, NewModel: true}
+	want := &Gate{MaxDrop: 0.01, Alpha: 0.01, Min: map[string]float64{"aa-linf": 0.3, "net/*/none": 0.9},
+		FailOn: []string{"near-chance", "zero-gradient"}, NewModel: true}
 	if g := mustParse(t, gated).Gate; !reflect.DeepEqual(g, want) {
 		t.Errorf("%+v, want %+v", g, want)
 	}
 	g := mustParse(t, small, "gate.max_drop=0.05", "gate.min.aa-linf@2/255=0.5").Gate
-	if g == nil || g.MaxDrop != 0.05 || g.Alpha != 0.05 || !reflect.DeepEqual(g.Min, map[string]float64{"aa-linf@2/255": 0.5}) {
+	if g == nil || g.MaxDrop != 0.05 || g.Alpha != 0.05 || !reflect.DeepEqual(g.Min,
+		map[string]float64{"aa-linf@2/255": 0.5}) {
 		t.Errorf("by --set: %+v", g)
 	}
 	if hash(t, small, 0) != hash(t, gated, 0) {
@@ -62,14 +65,19 @@ func TestCellPattern(t *testing.T) {
 		epsilon                                *float64
 		want                                   bool
 	}{
-		{"aa", "s", "m", "none", "aa", &small, true}, {"aa", "s", "m", "msa", "aa", &large, true}, {"aa", "s", "m", "none", "ab", &small, false},
+		{"aa", "s", "m", "none", "aa", &small, true}, {"aa", "s", "m", "msa", "aa", &large, true},
+		{"aa", "s", "m", "none", "ab", &small, false},
 		{"none", "s", "m", "msa", "none", nil, true}, {"*", "s", "m", "msa", "none", nil, true},
-		{"msa/aa", "s", "m", "msa", "aa", &small, true}, {"msa/aa", "s", "m", "none", "aa", &small, false}, {"*/aa", "s", "m", "none", "aa", &small, true},
+		{"msa/aa", "s", "m", "msa", "aa", &small, true}, {"msa/aa", "s", "m", "none", "aa", &small, false},
+		{"*/aa", "s", "m", "none", "aa", &small, true},
 		{"m/none/*", "s", "m", "none", "aa", &small, true}, {"m/none/*", "s", "n", "none", "aa", &small, false},
 		{"s/*/*/aa", "s", "n", "msa", "aa", &small, true}, {"s/*/*/aa", "t", "n", "msa", "aa", &small, false},
-		{"aa@2/255", "s", "m", "none", "aa", &small, true}, {"aa@2/255", "s", "m", "none", "aa", &large, false}, {"aa@2/255", "s", "m", "none", "aa", nil, false},
-		{"s/m/none/aa@0.0314", "s", "m", "none", "aa", &large, true}, {"*@0.0314", "s", "m", "none", "aa", &large, true}, {"*@0.0314", "s", "m", "none", "none", nil, false},
-		{"pgd@10", "s", "m", "none", "pgd@10", &small, true}, {"pgd@x", "s", "m", "none", "pgd@x", &small, true}, {"pgd@10@8/255", "s", "m", "none", "pgd@10", &large, true},
+		{"aa@2/255", "s", "m", "none", "aa", &small, true}, {"aa@2/255", "s", "m", "none", "aa", &large, false},
+		{"aa@2/255", "s", "m", "none", "aa", nil, false},
+		{"s/m/none/aa@0.0314", "s", "m", "none", "aa", &large, true},
+		{"*@0.0314", "s", "m", "none", "aa", &large, true}, {"*@0.0314", "s", "m", "none", "none", nil, false},
+		{"pgd@10", "s", "m", "none", "pgd@10", &small, true}, {"pgd@x", "s", "m", "none", "pgd@x", &small, true},
+		{"pgd@10@8/255", "s", "m", "none", "pgd@10", &large, true},
 	} {
 		p, err := ParseCellPattern(c.pattern)
 		if err != nil {

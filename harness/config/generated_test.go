@@ -27,14 +27,16 @@ func TestGenerated(t *testing.T) {
 	t.Parallel()
 	const docs = "../../docs/config.md"
 	text := read(t, docs)
-	made := regexp.MustCompile(`(?s)<!-- table: ([a-z-]+) -->\n.*?<!-- end -->`).ReplaceAllFunc(text, func(block []byte) []byte {
-		name := strings.Fields(string(block))[2]
-		rows, ok := tables()[name]
-		if !ok {
-			t.Errorf("%s: there is no table %s", docs, name)
-		}
-		return fmt.Appendf(nil, "<!-- table: %s -->\n%s<!-- end -->", name, rows)
-	})
+	block := regexp.MustCompile(`(?s)<!-- table: ([a-z-]+) -->\n.*?<!-- end -->`)
+	made := block.ReplaceAllFunc(text,
+		func(block []byte) []byte {
+			name := strings.Fields(string(block))[2]
+			rows, ok := tables()[name]
+			if !ok {
+				t.Errorf("%s: there is no table %s", docs, name)
+			}
+			return fmt.Appendf(nil, "<!-- table: %s -->\n%s<!-- end -->", name, rows)
+		})
 	for name := range tables() {
 		if !bytes.Contains(made, []byte("<!-- table: "+name+" -->")) {
 			t.Errorf("%s lacks the table %s", docs, name)
@@ -97,17 +99,20 @@ func tables() map[string]string {
 	c := &Config{}
 	return map[string]string{
 		"top": keysTable((&decoder{}).config(c)), "runtime": keysTable(c.Runtime.object()),
-		"datasets": keysTable(datasetObject("", &Dataset{})), "formats": list("| format | images | guessed by `attack --data` from |\n|---|---|---|\n", formats...),
+		"datasets": keysTable(datasetObject("", &Dataset{})),
+		"formats":  list("| format | images | guessed by `attack --data` from |\n|---|---|---|\n", formats...),
 		"models":   keysTable(modelObject("", &Model{})),
 		"controls": keysTable(controlObject("", &Control{})), "layers": keysTable(layerObject(&Layer{})),
 		"solver": keysTable(solverObject(&control.Solver{})), "methods": list("| method | |\n|---|---|\n", methods...),
 		"embeddings": list("| kind | E |\n|---|---|\n", embeddings...), "embedding": keysTable(e.object()),
-		"optimizer": keysTable(training.optimizer()), "objective": keysTable(training.objectiveObject()), "augment": keysTable(training.augment()),
+		"optimizer": keysTable(training.optimizer()), "objective": keysTable(training.objectiveObject()),
+		"augment": keysTable(training.augment()),
 		"attacks": keysTable(attack), "kinds": list("| kind | | parameters (default) |\n|---|---|---|\n", kinds...),
 		"versions": list("| version | |\n|---|---|\n", versions...),
 		"suites":   keysTable(suiteObject("", &Suite{})),
 		"modes":    list("| mode | adversarial images | the attacker |\n|---|---|---|\n", modes...),
-		"study":    keysTable((&SolverStudy{}).object()), "groups": keysTable(groupObject("", &Group{})), "gate": keysTable((&Gate{}).object()),
+		"study":    keysTable((&SolverStudy{}).object()), "groups": keysTable(groupObject("", &Group{})),
+		"gate": keysTable((&Gate{}).object()),
 	}
 }
 
@@ -230,7 +235,8 @@ func TestEveryKey(t *testing.T) {
 		for i := range n.items {
 			walk(n.items[i], path)
 		}
-		named := slices.Contains([]string{".datasets", ".models", ".controls", ".attacks", ".suites", ".groups", ".gate.min"}, path) ||
+		named := slices.Contains([]string{".datasets", ".models", ".controls", ".attacks", ".suites", ".groups",
+			".gate.min"}, path) ||
 			strings.HasPrefix(path, ".suites.*.published")
 		for i := range n.entries {
 			e, below := &n.entries[i], path+".*"
@@ -252,7 +258,8 @@ func TestEveryKey(t *testing.T) {
 			}
 			value := e.value
 			e.value = &node{kind: mapNode, entries: []entry{{key: "zzqx", value: &node{text: "1"}}}}
-			if path != ".suites.*.published" && below != ".suites.*.published" && below != ".gate.min" { // else it is a name
+			// A mapping is what published and min take.
+			if path != ".suites.*.published" && below != ".suites.*.published" && below != ".gate.min" {
 				refused(below + " as a mapping")
 			}
 			e.value = value
@@ -307,7 +314,8 @@ func TestSchemaFindsErrors(t *testing.T) {
 func TestConfigsObeyTheSchema(t *testing.T) {
 	t.Parallel()
 	s := compile(t)
-	for _, text := range []string{small, full, string(read(t, "../../config.yaml")), string(read(t, "../../docs/ci/robustness.yaml"))} {
+	bundled, ci := string(read(t, "../../config.yaml")), string(read(t, "../../docs/ci/robustness.yaml"))
+	for _, text := range []string{small, full, bundled, ci} {
 		root, err := parseTree("", []byte(text))
 		if err == nil {
 			err = s.Validate(asJSON(root))

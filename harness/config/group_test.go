@@ -14,18 +14,21 @@ func TestGroups(t *testing.T) {
 		want   string
 		theory bool
 	}{
-		{[]string{"all"}, "b a", true}, {[]string{"one"}, "a", false}, {[]string{"a", "all", "one"}, "a b", true}, {[]string{"b"}, "b", false},
+		{[]string{"all"}, "b a", true}, {[]string{"one"}, "a", false}, {[]string{"a", "all", "one"}, "a b", true},
+		{[]string{"b"}, "b", false},
 	} {
 		part, err := c.Selected(test.names)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := strings.Join(part.DefaultSuites, " ")
-		if got != test.want || part.Theory != test.theory || !slices.Equal(namesOf(part.Suites, suiteName), part.DefaultSuites) {
+		if got != test.want || part.Theory != test.theory || !slices.Equal(namesOf(part.Suites, suiteName),
+			part.DefaultSuites) {
 			t.Errorf("%v: suites %s, theory %v", test.names, got, part.Theory)
 		}
 	}
-	if _, err := c.Selected([]string{"alll"}); err == nil || err.Error() != `there is no suite "alll"; did you mean "all"?` {
+	if _, err := c.Selected([]string{"alll"}); err == nil ||
+		err.Error() != `there is no suite "alll"; did you mean "all"?` {
 		t.Error(err)
 	}
 	for text, want := range map[string]string{

@@ -12,7 +12,8 @@ import (
 func TestHostile(t *testing.T) {
 	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
 	for i := 1; i < 20; i++ {
-		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9), ", "))
+		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9),
+			", "))
 	}
 	steps := ""
 	for i := range 500 {
@@ -61,7 +62,8 @@ func TestHostile(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{full, small, "", "a: [b", "? a", "a: &a *a", "{a: {b: [c, - d]}}", "- - - a", "a:\n\t- b", "a: |\n  b\n", "\ufeffa: 'b\n", "version: 1\n---\nversion: 1"} {
+	for _, seed := range []string{full, small, "", "a: [b", "? a", "a: &a *a", "{a: {b: [c, - d]}}", "- - - a",
+		"a:\n\t- b", "a: |\n  b\n", "\ufeffa: 'b\n", "version: 1\n---\nversion: 1"} {
 		f.Add([]byte(seed), "attacks.aa.epsilon=1")
 	}
 	f.Add([]byte(small), "controls.pca.layers.0={at: [}")

@@ -120,7 +120,8 @@ func parseTree(source string, data []byte) (root *node, err error) {
 		switch {
 		case doc.Body == nil:
 		case body != nil:
-			return nil, errorAt(tokenPosition(source, doc.Body.GetToken()), "a config is one YAML document, this begins a second one")
+			return nil, errorAt(tokenPosition(source, doc.Body.GetToken()),
+				"a config is one YAML document, this begins a second one")
 		default:
 			body = doc.Body
 		}

@@ -36,7 +36,8 @@ func ParseCellPattern(s string) (CellPattern, error) {
 	}
 	for i, part := range parts {
 		if problem := nameProblem(part); part != "*" && problem != "" {
-			return p, fmt.Errorf("%s does not name cells (ATTACK, DEFENSE/ATTACK, MODEL/DEFENSE/ATTACK or SUITE/MODEL/DEFENSE/ATTACK, * for any): %s: %s", quote(s), quote(part), problem)
+			return p, fmt.Errorf("%s does not name cells (ATTACK, DEFENSE/ATTACK, MODEL/DEFENSE/ATTACK or "+
+				"SUITE/MODEL/DEFENSE/ATTACK, * for any): %s: %s", quote(s), quote(part), problem)
 		}
 		p.parts[len(p.parts)-len(parts)+i] = part
 	}
@@ -58,5 +59,6 @@ func (p CellPattern) Matches(suite, model, defense, attack string, epsilon *floa
 	if p.parts[3] == "*" || p.parts[3] == attack {
 		return true
 	}
-	return p.epsilon > 0 && (p.base == "*" || p.base == attack) && epsilon != nil && math.Abs(*epsilon-p.epsilon) < 0.01*p.epsilon
+	return p.epsilon > 0 && (p.base == "*" || p.base == attack) && epsilon != nil &&
+		math.Abs(*epsilon-p.epsilon) < 0.01*p.epsilon
 }

@@ -30,7 +30,8 @@ type OwnNumber struct {
 // so that it may be cut by --set.
 func (s *Suite) published() value {
 	number := percentage(new(float64))
-	pair := schema{"type": "array", "minItems": 1, "maxItems": 2, "items": anyOf(schema{"type": "null"}, number.schema())}
+	pair := schema{"type": "array", "minItems": 1, "maxItems": 2, "items": anyOf(schema{"type": "null"},
+		number.schema())}
 	mapping := schema{"type": "object", "additionalProperties": schema{"type": "object", "additionalProperties": pair}}
 	const form = "the name of a published table or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}"
 	return custom(form, anyOf(schema{"enum": published.Names()}, mapping), func(d *decoder, n *node, where string) {
@@ -42,7 +43,8 @@ func (s *Suite) published() value {
 		table := &s.Published.Table
 		text(table, form).decode(d, n, where)
 		if known := published.Names(); *table != "" && !slices.Contains(known, *table) {
-			d.fail(n.pos, "%s names %s, which is no published table%s", where, quote(*table), hint(*table, "known", known))
+			d.fail(n.pos, "%s names %s, which is no published table%s", where, quote(*table), hint(*table, "known",
+				known))
 		}
 	})
 }
@@ -58,13 +60,15 @@ func (d *decoder) ownNumbers(s *Suite, n *node, where string) {
 		key(m, where, "models")
 		where := join(where, m.key)
 		if m.value.kind != mapNode {
-			d.fail(m.value.pos, "%s must be a mapping {none or ATTACK: [baseline, controlled]}, not %s", where, m.value.describe())
+			d.fail(m.value.pos, "%s must be a mapping {none or ATTACK: [baseline, controlled]}, not %s", where,
+				m.value.describe())
 		}
 		for _, a := range m.value.entries {
 			key(a, where, "attacks")
 			where := join(where, a.key)
 			if n := len(a.value.items); n < 1 || n > 2 {
-				d.fail(a.value.pos, "%s must be a list [baseline, controlled] in per cent, not %s", where, a.value.describe())
+				d.fail(a.value.pos, "%s must be a list [baseline, controlled] in per cent, not %s", where,
+					a.value.describe())
 				continue
 			}
 			for i, item := range a.value.items {
@@ -124,7 +128,8 @@ func (c *Config) ownPublished(s *Suite) (*result.Published, error) {
 		one := result.PublishedCell{Model: own.Model, Defense: own.Defense, Attack: own.Attack, Accuracy: own.Accuracy}
 		if a := c.Attack(own.Attack); a != nil {
 			if len(a.Epsilons) != 1 {
-				return nil, fmt.Errorf("suite %s: a published number of attack %s, which has %d epsilons; give each an attack of its own",
+				return nil, fmt.Errorf("suite %s: a published number of attack %s, which has %d epsilons; give each "+
+					"an attack of its own",
 					s.Name, a.Name, len(a.Epsilons))
 			}
 			norm := a.Norm.String()
@@ -203,7 +208,8 @@ func (c *Config) publishedAttack(s *Suite, a published.Attack) (name string, eps
 			continue
 		}
 		for _, e := range of.Epsilons { // 0.03137 is also 8/255
-			if math.Abs(e-a.Epsilon) <= 1e-4*a.Epsilon && (name == "" || of.Version == "standard" && version != "standard") {
+			if math.Abs(e-a.Epsilon) <= 1e-4*a.Epsilon && (name == "" || of.Version == "standard" &&
+				version != "standard") {
 				name, epsilon, version = candidate, e, cmp.Or(of.Version, "standard")
 			}
 		}

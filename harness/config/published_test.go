@@ -40,18 +40,22 @@ func TestPublishedOwn(t *testing.T) {
 	if p := publishedNumbers(t, small); p != nil {
 		t.Errorf("a suite without published numbers has %v", p)
 	}
-	own := strings.Replace(small, "attacks: [aa-linf]}", "attacks: [aa-linf], published: {net: {none: [94.71, 92.81], aa-linf: [0, ~]}}}", 1)
+	own := strings.Replace(small, "attacks: [aa-linf]}",
+		"attacks: [aa-linf], published: {net: {none: [94.71, 92.81], aa-linf: [0, ~]}}}", 1)
 	p := publishedNumbers(t, own)
 	want := []string{"net none none 0 0.9471", "net pca none 0 0.9281", "net none aa-linf 0.007843 0"}
 	if got := numbers(p); !slices.Equal(got, want) || p.Source != "config" || p.Mode != "" {
 		t.Errorf("%s, mode %q: %v", p.Source, p.Mode, got)
 	}
 	cut := strings.Replace(own, "controls: [pca], attacks: [aa-linf]", "controls: [], attacks: []", 1) // as --set may
-	if got := numbers(publishedNumbers(t, cut)); !slices.Contains(got, "net controlled none 0 0.9281") || !slices.Contains(got, "net none aa-linf 0.007843 0") {
+	if got := numbers(publishedNumbers(t, cut)); !slices.Contains(got, "net controlled none 0 0.9281") ||
+		!slices.Contains(got, "net none aa-linf 0.007843 0") {
 		t.Errorf("numbers without a cell: %v", got)
 	}
 	c := mustParse(t, own, "attacks.aa-linf.epsilon=[1/255, 2/255]")
-	if _, err := c.PublishedNumbers(&c.Suites[0]); err == nil || err.Error() != "suite main: a published number of attack aa-linf, which has 2 epsilons; give each an attack of its own" {
+	if _, err := c.PublishedNumbers(&c.Suites[0]); err == nil ||
+		err.Error() != "suite main: a published number of attack aa-linf, which has 2 epsilons; give each an attack "+
+			"of its own" {
 		t.Errorf("numbers of an attack of two epsilons: %v", err)
 	}
 }
@@ -74,20 +78,23 @@ func paperConfig(models, controls, attacks, table string) string {
   mixed: {kind: autoattack, version: custom, components: [fab], norm: l1, epsilon: 12}
   pgd: {kind: pgd, norm: linf, epsilon: 8/255, steps: 20}
 suites:
-  s: {dataset: test, models: [` + models + "], controls: [" + controls + "], attacks: [" + attacks + "], published: " + table + "}\n"
+  s: {dataset: test, models: [` + models + "], controls: [" + controls + "], attacks: [" + attacks +
+		"], published: " + table + "}\n"
 }
 
 // The paper's numbers go to the suite's cells, whatever the suite calls them; those
 // without a cell keep the paper's names.
 func TestPublishedTable(t *testing.T) {
-	p := publishedNumbers(t, paperConfig("resnet18, WRN_28_8.standard, rn-34-robust, RN50", "one, two", "quick, linf, weak, mixed, l2", "table2-standard"))
+	p := publishedNumbers(t, paperConfig("resnet18, WRN_28_8.standard, rn-34-robust, RN50", "one, two",
+		"quick, linf, weak, mixed, l2", "table2-standard"))
 	if p.Source != "table2-standard" || p.Mode != "oblivious" || len(p.Cells) != 40 {
 		t.Fatalf("%s, %s, %d numbers", p.Source, p.Mode, len(p.Cells))
 	}
 	got := numbers(p)
 	for _, want := range []string{
 		"resnet18 none none 0 0.9471", "resnet18 one none 0 0.9281",
-		"resnet18 none linf 0.03137 0", "resnet18 one linf 0.03137 0.6389", // standard before quick, at this epsilon only
+		"resnet18 none linf 0.03137 0", "resnet18 one linf 0.03137 0.6389",
+		// standard before quick, at this epsilon only
 		"resnet18 one l2 0.5 0.821",
 		"resnet18 one aa-l1 12 0.7575", // version custom is not AutoAttack as the paper knows it
 		"WRN_28_8.standard one l2 0.5 0.8671", "RN50 none none 0 0.9508",
@@ -123,11 +130,13 @@ func TestPublishedTable(t *testing.T) {
 	}
 
 	// A table of both halves tells its networks apart.
-	if got := numbers(publishedNumbers(t, paperConfig("rn18", "one", "l2", "table6"))); !slices.Contains(got, "RN-18 robust none none 0 0.8239") {
+	if got := numbers(publishedNumbers(t, paperConfig("rn18", "one", "l2", "table6"))); !slices.Contains(got,
+		"RN-18 robust none none 0 0.8239") {
 		t.Errorf("a network that does not say how it was trained is a robust one too: %v", got)
 	}
 	got = numbers(publishedNumbers(t, paperConfig("rn18-robust, rn18", "one", "l2", "table6")))
-	for _, want := range []string{"rn18 none none 0 0.9471", "rn18-robust none none 0 0.8239", "RN-34 standard none none 0 0.9491", "RN-34 robust none none 0 0.8445"} {
+	for _, want := range []string{"rn18 none none 0 0.9471", "rn18-robust none none 0 0.8239",
+		"RN-34 standard none none 0 0.9491", "RN-34 robust none none 0 0.8445"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("lacks %q: %v", want, got)
 		}
@@ -137,7 +146,8 @@ func TestPublishedTable(t *testing.T) {
 func TestModelWords(t *testing.T) {
 	for name, want := range map[string][2]string{
 		"RN-18": {"rn18", ""}, "rn18_robust": {"rn18", "robust"}, "Standard ResNet-50": {"rn50", "standard"},
-		"wide-resnet-28-10": {"wrn2810", ""}, "EfficientNet-b0": {"efficientnetb0", ""}, "standardised-net": {"standardisednet", ""},
+		"wide-resnet-28-10": {"wrn2810", ""}, "EfficientNet-b0": {"efficientnetb0", ""},
+		"standardised-net": {"standardisednet", ""},
 	} {
 		if model, training := modelWords(name); !reflect.DeepEqual([2]string{model, training}, want) {
 			t.Errorf("%s: %s, %s", name, model, training)

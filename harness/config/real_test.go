@@ -20,7 +20,8 @@ func TestRealConfig(t *testing.T) {
 	if want := []string{"real", "standard"}; !slices.Equal(c.DefaultSuites, want) {
 		t.Errorf("default suites %v, want %v", c.DefaultSuites, want)
 	}
-	if a := c.Attack("aa-linf"); a == nil || !slices.Equal(a.Epsilons, []float64{2.0 / 255}) || a.Version != "standard" || a.Norm != attacks.Linf {
+	if a := c.Attack("aa-linf"); a == nil || !slices.Equal(a.Epsilons, []float64{2.0 / 255}) ||
+		a.Version != "standard" || a.Norm != attacks.Linf {
 		t.Errorf("aa-linf is %+v", a)
 	}
 	if s := c.Control("pca").Solver; s != (DefaultSolver()) {

@@ -38,7 +38,8 @@ func (d *decoder) resolve(c *Config) {
 			ok = ok || k == r.n.text
 		}
 		if !ok {
-			d.fail(r.n.pos, "%s names %s, which is not in %s%s", r.where, quote(r.n.text), r.section, hint(r.n.text, "defined", known))
+			d.fail(r.n.pos, "%s names %s, which is not in %s%s", r.where, quote(r.n.text), r.section, hint(r.n.text,
+				"defined", known))
 		}
 	}
 }

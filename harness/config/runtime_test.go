@@ -11,7 +11,8 @@ func TestRuntime(t *testing.T) {
 		{nil, Runtime{"cpu", 0, 0, 64, 1, true}},
 		{[]string{"runtime.threads=4", "runtime.winograd=false"}, Runtime{"cpu", 0, 0, 64, 4, false}},
 		{[]string{"runtime.provider=cuda"}, Runtime{"cuda", 0, 0, 64, 1, false}},
-		{[]string{"runtime.provider=cuda", "runtime.device=3", "runtime.winograd=false"}, Runtime{"cuda", 3, 0, 64, 1, false}},
+		{[]string{"runtime.provider=cuda", "runtime.device=3", "runtime.winograd=false"},
+			Runtime{"cuda", 3, 0, 64, 1, false}},
 	} {
 		if got := mustParse(t, small, c.sets...).Runtime; got != c.want {
 			t.Errorf("%v: %+v, not %+v", c.sets, got, c.want)
@@ -33,6 +34,7 @@ func TestHashOfRuntime(t *testing.T) {
 	cuda := hash(t, small, 0, "runtime.provider=cuda")
 	same("provider", false, cpu, cuda)
 	same("provider, both direct", false, cuda, hash(t, small, 0, "runtime.winograd=false"))
-	same("device, workers and threads", true, cuda, hash(t, small, 0, "runtime.provider=cuda", "runtime.device=1", "runtime.workers=2", "runtime.threads=2"))
+	same("device, workers and threads", true, cuda, hash(t, small, 0, "runtime.provider=cuda", "runtime.device=1",
+		"runtime.workers=2", "runtime.threads=2"))
 	same("batch on CUDA", false, cuda, hash(t, small, 0, "runtime.provider=cuda", "runtime.batch=32"))
 }

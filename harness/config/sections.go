@@ -20,14 +20,16 @@ func (d *decoder) config(c *Config) object {
 	return object{rows: []row{
 		required("version", version(), "version of the config's layout"),
 		optional("seed", seed(&c.Seed), "0", "keys every random number, with the attack, restart, target and image id"),
-		optional("seeds", c.seeds(), "1", "how many seeds the attacks are made under, from `seed` up, or a list of seeds "+
-			"instead of `seed`; each further one costs the attacks again, and tables show the spread"),
+		optional("seeds", c.seeds(), "1",
+			"how many seeds the attacks are made under, from `seed` up, or a list of seeds "+
+				"instead of `seed`; each further one costs the attacks again, and tables show the spread"),
 		optional("default_suites", names(&c.DefaultSuites, "a suite", "suites or groups", 1), "",
 			"what `run` runs without `--suite`; default: all suites"),
 		optional("save_adversarial", boolean(&c.SaveAdversarial), "false",
 			"write the adversarial images, `adversarial/*.npy`, float32 [N, C, H, W]"),
 		optional("runtime", c.Runtime.object().value(), "{}", "how to compute"),
-		required("datasets", named(&c.Datasets, false, datasetObject), "sets of labelled images, by names of your choice"),
+		required("datasets", named(&c.Datasets, false, datasetObject),
+			"sets of labelled images, by names of your choice"),
 		required("models", named(&c.Models, false, modelObject), "ONNX classifiers, by names of your choice"),
 		optional("controls", named(&c.Controls, true, controlObject), "",
 			"closed-loop controllers, by names of your choice; none, no control, is always defined"),
@@ -38,18 +40,21 @@ func (d *decoder) config(c *Config) object {
 			return suiteObject(name, s)
 		}), "what is scored, by names of your choice: every model without and with each control, on clean images and "+
 			"under each attack"),
-		optional("groups", named(&c.Groups, false, groupObject), "", "names for several suites that are run and reported together"),
+		optional("groups", named(&c.Groups, false, groupObject), "",
+			"names for several suites that are run and reported together"),
 		optional("gate", c.gate(), "", "when `selfheal check` passes"),
 	}, check: func(d *decoder, n *node, where string) {
 		if suites := n.get("suites"); len(suites.entries) == 0 {
 			d.fail(suites.pos, "suites must define at least one suite")
 		}
 		if seeds := n.get("seeds"); seeds != nil && seeds.kind == listNode && n.get("seed") != nil {
-			d.fail(seeds.pos, "seeds: a list of seeds stands for seed too; give one of the two, or how many seeds there are")
+			d.fail(seeds.pos, "seeds: a list of seeds stands for seed too; give one of the two, or how many seeds "+
+				"there are")
 		}
 		for i, g := range c.Groups {
 			if c.Suite(g.Name) != nil {
-				d.fail(n.get("groups").entries[i].pos, "groups.%s: a suite has that name already; choose another", g.Name)
+				d.fail(n.get("groups").entries[i].pos, "groups.%s: a suite has that name already; choose another",
+					g.Name)
 			}
 		}
 		if c.DefaultSuites == nil {
@@ -69,13 +74,22 @@ func version() value {
 
 func datasetObject(name string, s *Dataset) object {
 	s.Name = name
+	var formats strings.Builder
+	formats.WriteString("how the images are stored")
+	for _, f := range dataset.Table() {
+		formats.WriteString("; " + f.Name + ": " + f.Doc)
+	}
 	return object{rows: []row{
-		required("format", choice(&s.Format, dataset.Formats()), "how the images are stored"),
+		required("format", choice(&s.Format, dataset.Formats()), formats.String()),
 		required("path", file(&s.Path), "the file or folder"),
-		optional("indices", list(&s.Indices, span{least: 1, once: true}, func(v *int) value { return whole(v, orNone) }), "",
+		optional("indices", list(&s.Indices, span{least: 1, once: true}, func(v *int) value {
+			return whole(v,
+				orNone)
+		}), "",
 			"ids of the images to take, in this order"),
-		optional("limit", whole(&s.Limit, setting.Count), "", "the first N after `indices`. `run --limit` cuts scored sets "+
-			"further, never one that a `fit` names"),
+		optional("limit", whole(&s.Limit, setting.Count), "",
+			"the first N after `indices`. `run --limit` cuts scored sets "+
+				"further, never one that a `fit` names"),
 		optional("classes", classes(s), "", "the number of classes, or their names in the order of the labels"),
 	}}
 }
@@ -83,7 +97,10 @@ func datasetObject(name string, s *Dataset) object {
 // classes are a number or names.
 func classes(s *Dataset) value {
 	number := whole(&s.Classes, setting.Interval{Min: 2, Max: orNone.Max})
-	names := list(&s.ClassNames, span{least: 2, once: true}, func(v *string) value { return text(v, "the name of a class") })
+	names := list(&s.ClassNames, span{least: 2, once: true}, func(v *string) value {
+		return text(v,
+			"the name of a class")
+	})
 	return either("a whole number from 2 up, or a list of names", number, names,
 		func(d *decoder, n *node, where string) {
 			if n.kind == listNode {
@@ -107,7 +124,10 @@ func modelObject(name string, m *Model) object {
 			m.SHA256 = strings.ToLower(n.text)
 		})
 	split := object{rows: []row{
-		required("at", list(&m.SplitAt, span{least: 1, once: true}, func(v *string) value { return text(v, "the name of a tensor") }),
+		required("at", list(&m.SplitAt, span{least: 1, once: true}, func(v *string) value {
+			return text(v,
+				"the name of a tensor")
+		}),
 			"names of tensors: exactly these boundaries, plus those that a control names"),
 	}}
 	return object{rows: []row{
@@ -117,7 +137,8 @@ func modelObject(name string, m *Model) object {
 			"(x − mean)/std is prepended as nodes of its own, so that attacks and embeddings live in [0,1]"),
 		optional("output", choice(&m.Output, outputs), "logits",
 			"what the model puts out; of probabilities the logarithm serves as logits"),
-		optional("split", split.value(), "", "where the network is cut into segments, instead of at its blocks' boundaries"),
+		optional("split", split.value(), "",
+			"where the network is cut into segments, instead of at its blocks' boundaries"),
 	}}
 }
 
@@ -130,7 +151,8 @@ func (m *Model) preprocess() value {
 		optional("std", values(&m.Std, setting.Positive), "1", "one value, or one a channel"),
 	}, check: func(d *decoder, n *node, where string) {
 		if len(m.Mean) > 1 && len(m.Std) > 1 && len(m.Mean) != len(m.Std) {
-			d.fail(n.pos, "%s: mean has %d values and std has %d; give one a channel, or one for all", where, len(m.Mean), len(m.Std))
+			d.fail(n.pos, "%s: mean has %d values and std has %d; give one a channel, or one for all", where,
+				len(m.Mean), len(m.Std))
 		}
 		if n.get("mean") == nil && n.get("std") == nil {
 			m.Mean, m.Std = nil, nil
@@ -152,14 +174,16 @@ func suiteObject(suite string, s *Suite) object {
 	return object{rows: []row{
 		required("dataset", name(&s.Dataset, "a data set", "datasets"), "the data set that is scored"),
 		required("models", names(&s.Models, "a model", "models", 1), "the networks that are scored"),
-		optional("controls", without(&s.Controls, "a control", "controls"), "", "every network is scored without and with each"),
+		optional("controls", without(&s.Controls, "a control", "controls"), "",
+			"every network is scored without and with each"),
 		required("attacks", without(&s.Attacks, "an attack", "attacks"), "besides none"),
 		optional("mode", choice(&s.Mode, result.ModeNames()), result.Oblivious, "what the attacker knows"),
 		optional("title", text(&s.Title, "text"), "", "for the reports"),
 		optional("save_adversarial", boolean(&s.SaveAdversarial), "", "as above; default: the config's"),
 		optional("solver", s.study(), "", "asks for a study of the controls' solvers"),
-		optional("published", s.published(), "", "numbers to show beside ours: the name of a table of the paper, or one's own, in "+
-			"per cent: {MODEL: {none or ATTACK: [baseline, controlled]}}"), // last: it needs the controls
+		optional("published", s.published(), "",
+			"numbers to show beside ours: the name of a table of the paper, or one's own, in "+
+				"per cent: {MODEL: {none or ATTACK: [baseline, controlled]}}"), // last: it needs the controls
 	}}
 }
 
@@ -172,8 +196,9 @@ func (r *Runtime) object() object {
 		optional("batch", whole(&r.Batch, setting.Count), "64",
 			"images in one pass, at most; on `cuda` exactly, smaller batches being filled up"),
 		optional("threads", whole(&r.Threads, setting.Count), "1", "threads that work on one pass"),
-		optional("winograd", boolean(&r.Winograd), "true", "rewrite convolutions where that is faster, 3×3 ones by Winograd's method; "+
-			"false: they run as the model has them").in(CPU),
+		optional("winograd", boolean(&r.Winograd), "true",
+			"rewrite convolutions where that is faster, 3×3 ones by Winograd's method; "+
+				"false: they run as the model has them").in(CPU),
 		optional("winograd", custom("false", schema{"const": false}, func(d *decoder, n *node, where string) {
 			if boolean(&r.Winograd).decode(d, n, where); r.Winograd {
 				d.fail(n.pos, "%s can't be true with provider cuda: Winograd's method is for the CPU", where)
@@ -187,8 +212,9 @@ func groupObject(name string, g *Group) object {
 	g.Name = name
 	return object{rows: []row{
 		required("suites", names(&g.Suites, "a suite", "suites", 1), "their names, in the report's order"),
-		optional("theory", boolean(&g.Theory), "false", "the report has the checks and figures of `selfheal theory` too, made with the "+
-			"config's seed; a check that fails ends the run with exit code 1, after the report is written"),
+		optional("theory", boolean(&g.Theory), "false",
+			"the report has the checks and figures of `selfheal theory` too, made with the "+
+				"config's seed; a check that fails ends the run with exit code 1, after the report is written"),
 	}}
 }
 

@@ -98,7 +98,8 @@ func (c *Config) Hash() string {
 	}
 	datasets := mapping{}
 	for _, d := range c.Datasets {
-		o := mapping{"format": d.Format, "path": c.relative(d.Path), "indices": orEmpty(d.Indices), "classes": d.Classes, "names": orEmpty(d.ClassNames)}
+		o := mapping{"format": d.Format, "path": c.relative(d.Path), "indices": orEmpty(d.Indices),
+			"classes": d.Classes, "names": orEmpty(d.ClassNames)}
 		if scored[d.Name] {
 			o["limit"] = tighter(d.Limit, c.Limit)
 		}
@@ -109,7 +110,8 @@ func (c *Config) Hash() string {
 	}
 	models := mapping{}
 	for _, m := range c.Models {
-		models[m.Name] = mapping{"path": c.relative(m.Path), "sha256": m.SHA256, "mean": orEmpty(m.Mean), "std": orEmpty(m.Std), "output": m.Output, "split": orEmpty(m.SplitAt)}
+		models[m.Name] = mapping{"path": c.relative(m.Path), "sha256": m.SHA256, "mean": orEmpty(m.Mean),
+			"std": orEmpty(m.Std), "output": m.Output, "split": orEmpty(m.SplitAt)}
 	}
 	controls := mapping{}
 	for _, control := range c.Controls {
@@ -140,8 +142,9 @@ func (c *Config) Hash() string {
 		batch = c.Runtime.Batch
 	}
 	plan := mapping{
-		"version": Version, "seed": c.Seed, "provider": c.Runtime.Provider, "winograd": c.Runtime.Winograd, "cuda_batch": batch,
-		"datasets": datasets, "models": models, "controls": controls, "attacks": attacks, "suites": suites,
+		"version": Version, "seed": c.Seed, "provider": c.Runtime.Provider, "winograd": c.Runtime.Winograd,
+		"cuda_batch": batch,
+		"datasets":   datasets, "models": models, "controls": controls, "attacks": attacks, "suites": suites,
 	}
 	if len(c.OtherSeeds) > 0 {
 		plan["other_seeds"] = c.OtherSeeds

@@ -22,7 +22,8 @@ func TestSelected(t *testing.T) {
 	}{
 		{nil, [][]string{{"b"}, {"b"}, {"train"}, {"net"}, {}, {}}},
 		{[]string{"a"}, [][]string{{"a"}, {"a"}, {"test", "train"}, {"net"}, {"pca", "fast"}, {"aa", "pgd"}}},
-		{[]string{"b", "a", "b"}, [][]string{{"b", "a"}, {"b", "a"}, {"test", "train"}, {"net"}, {"pca", "fast"}, {"aa", "pgd"}}},
+		{[]string{"b", "a", "b"}, [][]string{{"b", "a"}, {"b", "a"}, {"test", "train"}, {"net"}, {"pca", "fast"},
+			{"aa", "pgd"}}},
 	} {
 		part, err := c.Selected(test.suites)
 		if err != nil {
@@ -66,23 +67,32 @@ func TestHashSameMeaning(t *testing.T) {
 		t.Fatalf("hash %q", want)
 	}
 	for what, change := range map[string]func(string) string{
-		"comments and space": func(s string) string { return "# hello\n" + strings.ReplaceAll(s, "  path:", "  path:   ") },
-		"order of keys":      func(s string) string { return strings.TrimPrefix(s, "version: 1\n") + "version: 1\n" },
-		"defaults left out":  func(s string) string { return strings.Replace(s, "seed: 0\n", "", 1) },
+		"comments and space": func(s string) string {
+			return "# hello\n" + strings.ReplaceAll(s, "  path:",
+				"  path:   ")
+		},
+		"order of keys":     func(s string) string { return strings.TrimPrefix(s, "version: 1\n") + "version: 1\n" },
+		"defaults left out": func(s string) string { return strings.Replace(s, "seed: 0\n", "", 1) },
 		"defaults given": func(s string) string {
 			return strings.Replace(s, "autoattack\n", "autoattack\n    version: standard\n", 1)
 		},
 		"solver left out": func(s string) string {
 			return strings.Replace(s, "    solver: {method: msa, outer: 3, inner: 10}\n", "", 1)
 		},
-		"workers and batch": func(s string) string { return strings.Replace(s, "batch: 64", "batch: 1, workers: 5", 1) },
-		"fraction":          func(s string) string { return strings.Replace(s, "2/255", "2.0/255", 1) },
-		"path":              func(s string) string { return strings.Replace(s, "test.bin", "./x/../test.bin", 1) },
+		"workers and batch": func(s string) string {
+			return strings.Replace(s, "batch: 64", "batch: 1, workers: 5",
+				1)
+		},
+		"fraction": func(s string) string { return strings.Replace(s, "2/255", "2.0/255", 1) },
+		"path":     func(s string) string { return strings.Replace(s, "test.bin", "./x/../test.bin", 1) },
 		"title, published": func(s string) string {
 			return strings.Replace(s, "main: {", "main: {title: Table 1, published: table3, ", 1)
 		},
-		"an unused model": func(s string) string { return strings.Replace(s, "models:\n", "models:\n  other: {path: o.onnx}\n", 1) },
-		"none named":      func(s string) string { return strings.Replace(s, "[aa-linf]", "[none, aa-linf]", 1) },
+		"an unused model": func(s string) string {
+			return strings.Replace(s, "models:\n",
+				"models:\n  other: {path: o.onnx}\n", 1)
+		},
+		"none named": func(s string) string { return strings.Replace(s, "[aa-linf]", "[none, aa-linf]", 1) },
 	} {
 		text := change(small)
 		if text == small {
@@ -100,11 +110,16 @@ func TestHashSameMeaning(t *testing.T) {
 func TestHashOtherMeaning(t *testing.T) {
 	seen := map[string]string{hash(t, small, 0): "the config", hash(t, small, 10): "--limit 10"}
 	for _, set := range []string{
-		"seed=1", "save_adversarial=true", "datasets.test.limit=100", "datasets.test.path=other.bin", "datasets.test.indices=[1, 2]",
-		"datasets.test.format=npz", "datasets.test.classes=10", "models.net.path=other.onnx", "models.net.preprocess.mean=0.5",
-		"models.net.output=probabilities", "models.net.split={at: [a]}", "controls.pca.solver.outer=4", "controls.pca.solver.momentum=0",
-		"controls.pca.layers.0.at=last", "controls.pca.layers.0.at=1", `controls.pca.layers.0.at="1"`, "controls.pca.layers.0.embedding.variance=0.9",
-		"controls.pca.layers.0.embedding={kind: identity}", "attacks.aa-linf.epsilon=1/255", "attacks.aa-linf.epsilon=[1/255, 2/255]",
+		"seed=1", "save_adversarial=true", "datasets.test.limit=100", "datasets.test.path=other.bin",
+		"datasets.test.indices=[1, 2]",
+		"datasets.test.format=npz", "datasets.test.classes=10", "models.net.path=other.onnx",
+		"models.net.preprocess.mean=0.5",
+		"models.net.output=probabilities", "models.net.split={at: [a]}", "controls.pca.solver.outer=4",
+		"controls.pca.solver.momentum=0",
+		"controls.pca.layers.0.at=last", "controls.pca.layers.0.at=1", `controls.pca.layers.0.at="1"`,
+		"controls.pca.layers.0.embedding.variance=0.9",
+		"controls.pca.layers.0.embedding={kind: identity}", "attacks.aa-linf.epsilon=1/255",
+		"attacks.aa-linf.epsilon=[1/255, 2/255]",
 		"attacks.aa-linf.version=plus", "attacks.aa-linf.kind=pgd", "attacks.aa-linf.norm=l2",
 		"suites.main.mode=whitebox-detached", "suites.main.controls=[]", "suites.main.attacks=[]",
 	} {

@@ -36,7 +36,8 @@ func set(root *node, arg string) error {
 			part, after, more := strings.Cut(rest, ".")
 			i, err := strconv.Atoi(part)
 			if err != nil || i < 0 || i >= len(n.items) {
-				return errorAt(pos, "%s is a list of %d; say which item by a number from 0, not %s", where, len(n.items), quote(part))
+				return errorAt(pos, "%s is a list of %d; say which item by a number from 0, not %s", where,
+					len(n.items), quote(part))
 			}
 			if !more {
 				if value.isNull() {

@@ -49,8 +49,9 @@ func (s *SolverStudy) object() object {
 		optional("models", names(&s.Models, "a model", "models", 1), "", "of the suite; default: all of them"),
 		optional("controls", names(&s.Controls, "a control", "controls", 1), "",
 			"any whose method makes sweeps; default: the suite's such"),
-		optional("attack", name(&s.Attack, "an attack", "attacks"), "", "one with one epsilon: besides the clean images, those "+
-			"that it makes of them on the undefended network, whatever the suite's mode; default: clean images alone"),
+		optional("attack", name(&s.Attack, "an attack", "attacks"), "",
+			"one with one epsilon: besides the clean images, those "+
+				"that it makes of them on the undefended network, whatever the mode; default: clean images alone"),
 		tried(&s.Regularization, "regularization"), tried(&s.Outer, "outer"), tried(&s.Inner, "inner"),
 		tried(&s.LearningRate, "learning_rate"), tried(&s.Momentum, "momentum"),
 	}}
@@ -61,7 +62,8 @@ func tried[T any](to *[]T, name string) row {
 	i := slices.IndexFunc(control.Settings, func(s control.Setting) bool { return s.Name == name })
 	s := control.Settings[i].Setting
 	doc := "values to try of " + s.Doc
-	return optional(name, list(to, span{least: 1, once: true, single: true}, func(v *T) value { return scalar(s, v) }), "", doc)
+	return optional(name, list(to, span{least: 1, once: true, single: true}, func(v *T) value { return scalar(s, v) }),
+		"", doc)
 }
 
 // studies completes the suites' solver studies, once all of the config is known.
@@ -87,9 +89,11 @@ func (d *decoder) complete(s *SolverStudy, c *Config, suite *Suite) {
 	d.studied(s, c, suite)
 	switch {
 	case s.Attack == None:
-		d.fail(s.n.get("attack").pos, "%s.attack: clean images are always studied; name an attack or leave it out", s.where)
+		d.fail(s.n.get("attack").pos, "%s.attack: clean images are always studied; name an attack or leave it out",
+			s.where)
 	case s.Attack != "" && len(c.Attack(s.Attack).Epsilons) != 1:
-		d.fail(s.n.get("attack").pos, "%s.attack: %s has %d epsilons, a study takes one", s.where, s.Attack, len(c.Attack(s.Attack).Epsilons))
+		d.fail(s.n.get("attack").pos, "%s.attack: %s has %d epsilons, a study takes one", s.where, s.Attack,
+			len(c.Attack(s.Attack).Epsilons))
 	}
 }
 
@@ -114,7 +118,8 @@ func (d *decoder) studied(s *SolverStudy, c *Config, suite *Suite) {
 	}
 	for i, name := range s.Controls {
 		if given != nil && !takes(name, "outer") {
-			d.fail(given.items[i].pos, "%s.controls[%d]: %s makes no sweeps, so there is nothing to study", s.where, i, name)
+			d.fail(given.items[i].pos, "%s.controls[%d]: %s makes no sweeps, so there is nothing to study", s.where, i,
+				name)
 		}
 	}
 	inner := s.n.get("inner")

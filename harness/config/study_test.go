@@ -22,9 +22,11 @@ func TestSolverStudy(t *testing.T) {
 	for text, want := range map[string]*SolverStudy{
 		"":             nil,
 		", solver: {}": {Images: 20, Models: []string{"net"}, Controls: []string{"pca"}},
-		", solver: {images: 7, models: [net], controls: [slow, pca], attack: weak, regularization: [0, 1/1000], outer: [1, 5], inner: 3, learning_rate: [0.1], momentum: [0, 0.9]}": {
-			Images: 7, Models: []string{"net"}, Controls: []string{"slow", "pca"}, Attack: "weak", Regularization: []float64{0, 0.001},
-			Outer: []int{1, 5}, Inner: []int{3}, LearningRate: []float64{0.1}, Momentum: []float64{0, 0.9}},
+		", solver: {images: 7, models: [net], controls: [slow, pca], attack: weak, regularization: [0, 1/1000], " +
+			"outer: [1, 5], inner: 3, learning_rate: [0.1], momentum: [0, 0.9]}": {
+			Images: 7, Models: []string{"net"}, Controls: []string{"slow", "pca"}, Attack: "weak",
+			Regularization: []float64{0, 0.001},
+			Outer:          []int{1, 5}, Inner: []int{3}, LearningRate: []float64{0.1}, Momentum: []float64{0, 0.9}},
 	} {
 		c := mustParse(t, study(text))
 		got := c.Suites[0].Solver
@@ -58,15 +60,18 @@ func TestSolverStudyIsSelectedAndHashed(t *testing.T) {
 		t.Errorf("selected: %+v %+v", part.Controls, part.Attacks)
 	}
 	seen := map[string]string{}
-	for _, text := range []string{"", ", solver: {}", ", solver: {images: 7}", ", solver: {controls: [slow]}", ", solver: {attack: weak}", ", solver: {outer: [1]}",
-		", solver: {inner: [1]}", ", solver: {regularization: [1]}", ", solver: {learning_rate: [1]}", ", solver: {momentum: [0]}", ", solver: {outer: [1, 2]}"} {
+	for _, text := range []string{"", ", solver: {}", ", solver: {images: 7}", ", solver: {controls: [slow]}",
+		", solver: {attack: weak}", ", solver: {outer: [1]}",
+		", solver: {inner: [1]}", ", solver: {regularization: [1]}", ", solver: {learning_rate: [1]}",
+		", solver: {momentum: [0]}", ", solver: {outer: [1, 2]}"} {
 		h := hash(t, study(text), 0)
 		if other, ok := seen[h]; ok {
 			t.Errorf("the hash of %q is that of %q", text, other)
 		}
 		seen[h] = text
 	}
-	if hash(t, study(", solver: {}"), 0) != hash(t, study(", solver: {images: 20, models: [net], controls: [pca]}"), 0) {
+	if hash(t, study(", solver: {}"), 0) != hash(t, study(", solver: {images: 20, models: [net], controls: [pca]}"),
+		0) {
 		t.Error("defaults that are written out change the hash")
 	}
 }
@@ -92,11 +97,14 @@ func TestSolverStudyErrors(t *testing.T) {
 		checkError(t, text, err, "27:"+want)
 	}
 	// A model that the suite does not score, and a suite in which nothing is solved.
-	two := strings.Replace(study(", solver: {models: [net, second]}"), "models:\n", "models:\n  second: {path: second.onnx}\n", 1)
-	if _, err := parse(two); err == nil || !strings.Contains(err.Error(), `suites.main.solver.models[1]: "second" is none of the suite's models (net)`) {
+	two := strings.Replace(study(", solver: {models: [net, second]}"), "models:\n",
+		"models:\n  second: {path: second.onnx}\n", 1)
+	if _, err := parse(two); err == nil || !strings.Contains(err.Error(),
+		`suites.main.solver.models[1]: "second" is none of the suite's models (net)`) {
 		t.Errorf("a model of another suite: %v", err)
 	}
-	if _, err := parse(study(", solver: {}"), "suites.main.controls=[fast]"); err == nil || !strings.Contains(err.Error(), "no control of the suite has a method that makes sweeps") {
+	if _, err := parse(study(", solver: {}"), "suites.main.controls=[fast]"); err == nil ||
+		!strings.Contains(err.Error(), "no control of the suite has a method that makes sweeps") {
 		t.Errorf("a greedy control alone: %v", err)
 	}
 }

@@ -67,7 +67,8 @@ func pick(archive *zip.Reader, wanted []string) (*zip.File, error) {
 		}
 	}
 	if len(all) != 1 {
-		return nil, fmt.Errorf("it holds the arrays %s, none of them called %s", strings.Join(arrays(archive), ", "), strings.Join(wanted, " or "))
+		return nil, fmt.Errorf("it holds the arrays %s, none of them called %s", strings.Join(arrays(archive), ", "),
+			strings.Join(wanted, " or "))
 	}
 	return all[0], nil
 }

@@ -48,8 +48,10 @@ func TestReadArray(t *testing.T) {
 		want  []float32
 		err   string
 	}{
-		{"a.npy", []int{2, 1}, []float32{3, 4}, ""}, {"both.npz", []int{1}, []float32{2}, ""}, {"one.npz", []int{1}, []float32{5}, ""},
-		{"other.npz", nil, nil, "none of them called second or first"}, {"no.npz", nil, nil, "no NumPy archive"}, {"absent.npy", nil, nil, "not exist"},
+		{"a.npy", []int{2, 1}, []float32{3, 4}, ""}, {"both.npz", []int{1}, []float32{2}, ""}, {"one.npz", []int{1},
+			[]float32{5}, ""},
+		{"other.npz", nil, nil, "none of them called second or first"}, {"no.npz", nil, nil, "no NumPy archive"},
+		{"absent.npy", nil, nil, "not exist"},
 	} {
 		shape, values, err := ReadArray(fsys, c.name, "second", "first")
 		if c.err != "" {
@@ -76,7 +78,8 @@ func TestReadImage(t *testing.T) {
 	if err != nil || shape != d.Shape() || !slices.Equal(pixels, want) || slices.Max(pixels) == 0 {
 		t.Errorf("%v, %v of shape %v, want %v of %v", err, pixels, shape, want, d.Shape())
 	}
-	for name, want := range map[string]string{"broken.png": "broken.png is no readable PNG or JPEG", "absent.png": "not exist"} {
+	for name, want := range map[string]string{"broken.png": "broken.png is no readable PNG or JPEG",
+		"absent.png": "not exist"} {
 		if _, _, err := ReadImage(fsys, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", name, err)
 		}

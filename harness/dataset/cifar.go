@@ -33,7 +33,8 @@ func openCIFAR(fsys fs.FS, path string, labelBytes int) (source, error) {
 		if f.size%(other+cifarPixels) == 0 {
 			note = fmt.Sprintf("; its size fits %s", map[int64]string{1: "cifar10-bin", 2: "cifar100-bin"}[other])
 		}
-		return nil, fmt.Errorf("its %d bytes are %d records of %d bytes and %d bytes more%s", f.size, f.size/size, size, rest, note)
+		return nil, fmt.Errorf("its %d bytes are %d records of %d bytes and %d bytes more%s", f.size, f.size/size, size,
+			rest, note)
 	}
 	return &cifar{file: f, path: path, labelBytes: labelBytes, n: int(f.size / size), record: make([]byte, size)}, nil
 }

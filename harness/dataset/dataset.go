@@ -89,7 +89,8 @@ func Open(spec Spec, fsys fs.FS, limit int) (*Dataset, error) {
 	case err == nil:
 		return d, nil
 	case errors.As(err, &missing) && errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("data set %s (%s): %s does not exist; a path in a config is relative to the config's folder", spec.Path, spec.Format, missing.Path)
+		return nil, fmt.Errorf("data set %s (%s): %s does not exist; a path in a config is relative to the config's "+
+			"folder", spec.Path, spec.Format, missing.Path)
 	}
 	return nil, fmt.Errorf("data set %s (%s): %w", spec.Path, spec.Format, err)
 }
@@ -144,10 +145,12 @@ func read(spec Spec, fsys fs.FS, limit int, open func(fs.FS, Spec) (source, erro
 			}
 		}
 		if im.shape != d.shape {
-			return nil, fmt.Errorf("%s has shape %v, but the images before it have %v; all must have the same", im.name, im.shape, d.shape)
+			return nil, fmt.Errorf("%s has shape %v, but the images before it have %v; all must have the same", im.name,
+				im.shape, d.shape)
 		}
 		if im.label < 0 || im.label >= d.classes {
-			return nil, fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", im.name, im.label, d.classes, d.classes-1)
+			return nil, fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", im.name, im.label,
+				d.classes, d.classes-1)
 		}
 		if err := checkRange(im); err != nil {
 			return nil, err
@@ -169,7 +172,8 @@ const reserved = 2 << 30
 func (d *Dataset) reserve(width int) error {
 	values := float64(len(d.ids)) * float64(d.size())
 	if need := values * float64(width); need > maxMemory {
-		return fmt.Errorf("%d images of shape %v need %.1f GiB of memory, the bound is %d; set a limit", len(d.ids), d.shape, need/(1<<30), maxMemory>>30)
+		return fmt.Errorf("%d images of shape %v need %.1f GiB of memory, the bound is %d; set a limit", len(d.ids),
+			d.shape, need/(1<<30), maxMemory>>30)
 	}
 	room := int(min(values, float64(reserved/width)))
 	if width == 1 {
@@ -257,9 +261,11 @@ func checkRange(im image) error {
 		case math.IsNaN(f) || math.IsInf(f, 0):
 			return fmt.Errorf("%s holds %v at value %d; pixels must be numbers in [0,1]", im.name, v, i)
 		case v > 1:
-			return fmt.Errorf("%s holds %v at value %d, but pixels must lie in [0,1]; divide by 255 (or save uint8)", im.name, v, i)
+			return fmt.Errorf("%s holds %v at value %d, but pixels must lie in [0,1]; divide by 255 (or save uint8)",
+				im.name, v, i)
 		case v < 0:
-			return fmt.Errorf("%s holds %v at value %d, but pixels must lie in [0,1]; save them before normalising by mean and std, which is the model's preprocess", im.name, v, i)
+			return fmt.Errorf("%s holds %v at value %d, but pixels must lie in [0,1]; save them before normalising "+
+				"by mean and std, which is the model's preprocess", im.name, v, i)
 		}
 	}
 	return nil

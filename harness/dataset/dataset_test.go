@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -59,7 +61,8 @@ func TestCIFAR(t *testing.T) {
 				t.Errorf("%+v: %v", c.spec, err)
 				continue
 			}
-			if classes := map[string]int{"cifar10-bin": 10, "cifar100-bin": 100}[format]; d.Classes() != classes || d.Shape() != [3]int{3, 32, 32} {
+			if classes := map[string]int{"cifar10-bin": 10, "cifar100-bin": 100}[format]; d.Classes() != classes ||
+				d.Shape() != [3]int{3, 32, 32} {
 				t.Errorf("%+v: %d classes, shape %v", c.spec, d.Classes(), d.Shape())
 			}
 			var ids []int
@@ -135,7 +138,11 @@ func TestReadFromManyGoroutines(t *testing.T) {
 
 func TestClassNames(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
-	d, err := Open(Spec{Format: "cifar10-bin", Path: "c", ClassNames: names}, files(map[string][]byte{"c": cifarFile(8, 1)}), 0)
+	d, err := Open(
+		Spec{Format: "cifar10-bin", Path: "c", ClassNames: names},
+		files(map[string][]byte{"c": cifarFile(8, 1)}),
+		0,
+	)
 	if err != nil || d.Classes() != 10 || !slices.Equal(d.ClassNames(), names) {
 		t.Errorf("classes %d %v, %v", d.Classes(), d.ClassNames(), err)
 	}
@@ -152,7 +159,8 @@ func (v *vast) close() error             { v.closed = true; return nil }
 func TestMemoryBound(t *testing.T) {
 	v := &vast{}
 	_, err := read(Spec{}, nil, 0, func(fs.FS, Spec) (source, error) { return v, nil })
-	if want := "8 images of shape [3 20000 20000] need 8.9 GiB of memory, the bound is 8; set a limit"; err == nil || err.Error() != want {
+	if want := "8 images of shape [3 20000 20000] need 8.9 GiB of memory, the bound is 8; set a limit"; err == nil ||
+		err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if !v.closed {
@@ -211,47 +219,71 @@ func TestErrors(t *testing.T) {
 		fsys[name+".npz"] = &fstest.MapFile{Data: npz}
 	}
 	for _, c := range []struct {
-		spec Spec
-		want string
+		format, path string
+		spec         Spec
+		want         string // in the error, behind the data set's path and format
 	}{
-		{Spec{Format: "cifar10-bin", Path: "absent.bin"}, "data set absent.bin (cifar10-bin): absent.bin does not exist; a path in a config is relative to the config's folder"},
-		{Spec{Format: "cifar10-bin", Path: "folder"}, "data set folder (cifar10-bin): folder is a folder, a file is needed"},
-		{Spec{Format: "cifar10-bin", Path: "short.bin"}, "data set short.bin (cifar10-bin): its 9209 bytes are 2 records of 3073 bytes and 3063 bytes more; the file is cut short or of another format"},
-		{Spec{Format: "cifar10-bin", Path: "c100.bin"}, "data set c100.bin (cifar10-bin): its 9222 bytes are 3 records of 3073 bytes and 3 bytes more; its size fits cifar100-bin"},
-		{Spec{Format: "cifar100-bin", Path: "good.bin"}, "data set good.bin (cifar100-bin): its 9219 bytes are 2 records of 3074 bytes and 3071 bytes more; its size fits cifar10-bin"},
-		{Spec{Format: "cifar10-bin", Path: "empty.bin"}, "data set empty.bin (cifar10-bin): it holds no images"},
-		{Spec{Format: "cifar10-bin", Path: "label.bin"}, "data set label.bin (cifar10-bin): record 1 of label.bin has the label 77, but there are 10 classes (labels 0 to 9)"},
-		{Spec{Format: "cifar10-bin", Path: "good.bin", Classes: 5}, "data set good.bin (cifar10-bin): record 2 of good.bin has the label 6, but there are 5 classes (labels 0 to 4)"},
-		{Spec{Format: "cifar10-bin", Path: "good.bin", Indices: []int{0, 3}}, "data set good.bin (cifar10-bin): indices asks for image 3, but it holds 3 images (0 to 2)"},
-		{Spec{Format: "cifar10-bin", Path: "good.bin", Indices: []int{-1}}, "data set good.bin (cifar10-bin): indices asks for image -1, but it holds 3 images (0 to 2)"},
-		{Spec{Format: "cifar10-bin", Path: "good.bin", Indices: []int{1, 1}}, "data set good.bin (cifar10-bin): indices lists image 1 twice"},
-		{Spec{Format: "cifar10-bin", Path: "good.bin", Indices: []int{}}, "data set good.bin (cifar10-bin): indices is an empty list, so no image is left"},
-		{Spec{Format: "cifar10-bin", Path: "good.bin", Limit: -1}, "data set good.bin (cifar10-bin): the limit -1 is below 0"},
-		{Spec{Format: "cifar", Path: "good.bin"}, `data set good.bin: there is no format "cifar"; formats: cifar10-bin, cifar100-bin, tiny-imagenet, npz, image-folder`},
-		{Spec{Format: "npz", Path: "not.npz"}, "data set not.npz (npz): it is no NumPy archive (.npz): zip: not a valid zip file"},
-		{Spec{Format: "npz", Path: "nan.npz"}, "data set nan.npz (npz): image 0 of nan.npz holds NaN at value 1; pixels must be numbers in [0,1]"},
-		{Spec{Format: "npz", Path: "inf.npz"}, "data set inf.npz (npz): image 1 of inf.npz holds -Inf at value 0; pixels must be numbers in [0,1]"},
-		{Spec{Format: "npz", Path: "255.npz"}, "data set 255.npz (npz): image 1 of 255.npz holds 255 at value 1, but pixels must lie in [0,1]; divide by 255 (or save uint8)"},
-		{Spec{Format: "npz", Path: "normalised.npz"}, "data set normalised.npz (npz): image 1 of normalised.npz holds -0.5 at value 1, but pixels must lie in [0,1]; save them before normalising by mean and std, which is the model's preprocess"},
-		{Spec{Format: "npz", Path: "negative.npz"}, "data set negative.npz (npz): its array y: label 0 is -1, not a class index"},
-		{Spec{Format: "npz", Path: "counts.npz"}, "data set counts.npz (npz): x holds 2 images and y 3 labels"},
-		{Spec{Format: "npz", Path: "none.npz"}, "data set none.npz (npz): it holds no images"},
-		{Spec{Format: "npz", Path: "flat.npz"}, "data set flat.npz (npz): its array x: images have the shape [N, C, H, W] or [N, H, W, C], not [2 2]"},
-		{Spec{Format: "npz", Path: "channels.npz"}, "data set channels.npz (npz): its array x: which axis of [1 5 5 5] holds the channels? images have 1 to 4"},
-		{Spec{Format: "npz", Path: "floaty.npz"}, "data set floaty.npz (npz): its array y: labels are integers, not float32"},
-		{Spec{Format: "npz", Path: "onehot.npz"}, "data set onehot.npz (npz): its array y: labels have the shape [N], not [2 2] (class indices, not one-hot rows)"},
-		{Spec{Format: "npz", Path: "int32.npz"}, "data set int32.npz (npz): its array x: images are uint8 or float32, not int32"},
-		{Spec{Format: "npz", Path: "noy.npz"}, "data set noy.npz (npz): its array y: there is none; the archive holds: x (numpy.savez(file, x=images, y=labels))"},
-		{Spec{Format: "npz", Path: "object.npz"}, "data set object.npz (npz): its array x: it holds Python objects, which are not read; save numbers"},
-		{Spec{Format: "npz", Path: "lying.npz"}, "data set lying.npz (npz): its array x: a shape of [1000000 3 32 32] of uint8 takes 3072000128 bytes, but the archive declares 3200"},
-		{Spec{Format: "npz", Path: "flatlabel.npz", Classes: 3}, "data set flatlabel.npz (npz): image 0 of flatlabel.npz has the label 9, but there are 3 classes (labels 0 to 2)"},
-		{Spec{Format: "image-folder", Path: "absent"}, "data set absent (image-folder): absent does not exist; a path in a config is relative to the config's folder"},
-		{Spec{Format: "image-folder", Path: "folder"}, "data set folder (image-folder): it holds no folders; every class is a folder of PNG or JPEG files"},
-		{Spec{Format: "tiny-imagenet", Path: "folder"}, "data set folder (tiny-imagenet): folder/wnids.txt does not exist; a path in a config is relative to the config's folder"},
+		{"cifar10-bin", "absent.bin", Spec{}, "absent.bin does not exist"},
+		{"cifar10-bin", "folder", Spec{}, "folder is a folder, a file is needed"},
+		{"cifar10-bin", "short.bin", Spec{},
+			"its 9209 bytes are 2 records of 3073 bytes and 3063 bytes more; the file is cut short or of another " +
+				"format"},
+		{"cifar10-bin", "c100.bin", Spec{},
+			"its 9222 bytes are 3 records of 3073 bytes and 3 bytes more; its size fits cifar100-bin"},
+		{"cifar100-bin", "good.bin", Spec{},
+			"its 9219 bytes are 2 records of 3074 bytes and 3071 bytes more; its size fits cifar10-bin"},
+		{"cifar10-bin", "empty.bin", Spec{}, "it holds no images"},
+		{"cifar10-bin", "label.bin", Spec{},
+			"record 1 of label.bin has the label 77, but there are 10 classes (labels 0 to 9)"},
+		{"cifar10-bin", "good.bin", Spec{Classes: 5},
+			"record 2 of good.bin has the label 6, but there are 5 classes (labels 0 to 4)"},
+		{"cifar10-bin", "good.bin", Spec{Indices: []int{0, 3}},
+			"indices asks for image 3, but it holds 3 images (0 to 2)"},
+		{"cifar10-bin", "good.bin", Spec{Indices: []int{-1}},
+			"indices asks for image -1, but it holds 3 images (0 to 2)"},
+		{"cifar10-bin", "good.bin", Spec{Indices: []int{1, 1}}, "indices lists image 1 twice"},
+		{"cifar10-bin", "good.bin", Spec{Indices: []int{}}, "indices is an empty list, so no image is left"},
+		{"cifar10-bin", "good.bin", Spec{Limit: -1}, "the limit -1 is below 0"},
+		{"npz", "not.npz", Spec{}, "it is no NumPy archive (.npz): zip: not a valid zip file"},
+		{"npz", "nan.npz", Spec{}, "image 0 of nan.npz holds NaN at value 1; pixels must be numbers in [0,1]"},
+		{"npz", "inf.npz", Spec{}, "image 1 of inf.npz holds -Inf at value 0; pixels must be numbers in [0,1]"},
+		{"npz", "255.npz", Spec{},
+			"image 1 of 255.npz holds 255 at value 1, but pixels must lie in [0,1]; divide by 255 (or save uint8)"},
+		{"npz", "normalised.npz", Spec{},
+			"image 1 of normalised.npz holds -0.5 at value 1, but pixels must lie in [0,1]; save them before " +
+				"normalising by mean and std, which is the model's preprocess"},
+		{"npz", "negative.npz", Spec{}, "its array y: label 0 is -1, not a class index"},
+		{"npz", "counts.npz", Spec{}, "x holds 2 images and y 3 labels"},
+		{"npz", "none.npz", Spec{}, "it holds no images"},
+		{"npz", "flat.npz", Spec{}, "its array x: images have the shape [N, C, H, W] or [N, H, W, C], not [2 2]"},
+		{"npz", "channels.npz", Spec{}, "its array x: which axis of [1 5 5 5] holds the channels? images have 1 to 4"},
+		{"npz", "floaty.npz", Spec{}, "its array y: labels are integers, not float32"},
+		{"npz", "onehot.npz", Spec{},
+			"its array y: labels have the shape [N], not [2 2] (class indices, not one-hot rows)"},
+		{"npz", "int32.npz", Spec{}, "its array x: images are uint8 or float32, not int32"},
+		{"npz", "noy.npz", Spec{},
+			"its array y: there is none; the archive holds: x (numpy.savez(file, x=images, y=labels))"},
+		{"npz", "object.npz", Spec{}, "its array x: it holds Python objects, which are not read; save numbers"},
+		{"npz", "lying.npz", Spec{},
+			"its array x: a shape of [1000000 3 32 32] of uint8 takes 3072000128 bytes, but the archive declares 3200"},
+		{"npz", "flatlabel.npz", Spec{Classes: 3},
+			"image 0 of flatlabel.npz has the label 9, but there are 3 classes (labels 0 to 2)"},
+		{"image-folder", "absent", Spec{}, "absent does not exist"},
+		{"image-folder", "folder", Spec{}, "it holds no folders; every class is a folder of PNG or JPEG files"},
+		{"tiny-imagenet", "folder", Spec{}, "folder/wnids.txt does not exist"},
 	} {
-		if _, err := Open(c.spec, fsys, 0); err == nil || err.Error() != c.want {
-			t.Errorf("%+v:\n got %v\nwant %s", c.spec, err, c.want)
+		c.spec.Format, c.spec.Path = c.format, c.path
+		_, err := Open(c.spec, fsys, 0)
+		if want := fmt.Sprintf("data set %s (%s): %s", c.path, c.format, c.want); !strings.HasPrefix(
+			fmt.Sprint(err),
+			want,
+		) {
+			t.Errorf("%+v:\n got %v\nwant %s", c.spec, err, want)
 		}
+	}
+	_, err := Open(Spec{Format: "cifar", Path: "good.bin"}, fsys, 0)
+	if err == nil || !strings.Contains(err.Error(), `no format "cifar"; formats: cifar10-bin`) {
+		t.Error(err)
 	}
 }
 
@@ -284,7 +316,9 @@ func TestFloatsAsBytes(t *testing.T) {
 		{"minus zero", append(bytes(all[:12]...), 0, 1, 0, minusZero), nil, false},
 	} {
 		n := len(c.values) / 4
-		fsys := files(map[string][]byte{"f.npz": archive(t, floats(n, 1, 2, 2)(c.values...), ints(make([]int64, n)...))})
+		fsys := files(
+			map[string][]byte{"f.npz": archive(t, floats(n, 1, 2, 2)(c.values...), ints(make([]int64, n)...))},
+		)
 		d, err := Open(Spec{Format: "npz", Path: "f.npz", Indices: c.indices}, fsys, 0)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)

@@ -53,7 +53,8 @@ func openFolder(fsys fs.FS, spec Spec) (source, error) {
 	if len(spec.ClassNames) > 0 {
 		names = spec.ClassNames
 	} else if spec.Classes > 0 && spec.Classes != len(classes) {
-		return nil, fmt.Errorf("it holds %d class folders, but classes says %d; list the names of the classes in the order of their labels", len(classes), spec.Classes)
+		return nil, fmt.Errorf("it holds %d class folders, but classes says %d; list the names of the classes in the "+
+			"order of their labels", len(classes), spec.Classes)
 	}
 	f := &folder{fsys: fsys, names: names}
 	for _, class := range classes {

@@ -81,7 +81,8 @@ func TestImageFolder(t *testing.T) {
 
 	// Given names decide the labels, and unused images are not opened.
 	fsys["set/dog/c.png"] = &fstest.MapFile{Data: []byte("broken")}
-	d, err = Open(Spec{Format: "image-folder", Path: "set", ClassNames: []string{"fox", "dog", "cat"}, Limit: 3}, fsys, 0)
+	d, err = Open(Spec{Format: "image-folder", Path: "set", ClassNames: []string{"fox", "dog", "cat"}, Limit: 3}, fsys,
+		0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,9 +101,12 @@ func TestImageFolder(t *testing.T) {
 		want string
 	}{
 		{Spec{Path: "set"}, "set/dog/c.png is no readable PNG or JPEG: image: unknown format"},
-		{Spec{Path: "set", Classes: 10}, "it holds 2 class folders, but classes says 10; list the names of the classes in the order of their labels"},
+		{Spec{Path: "set", Classes: 10},
+			"it holds 2 class folders, but classes says 10; list the names of the classes in the order of their " +
+				"labels"},
 		{Spec{Path: "set", ClassNames: []string{"cat", "fox"}}, "its folder dog is not in the list of classes"},
-		{Spec{Path: "big"}, "big/a/2.png has shape [3 4 4], but the images before it have [3 2 3]; all must have the same"},
+		{Spec{Path: "big"}, "big/a/2.png has shape [3 4 4], but the images before it have [3 2 3]; all must have the " +
+			"same"},
 		{Spec{Path: "none"}, "it holds no images"},
 		{Spec{Path: "bomb"}, "bomb/a/1.png is no readable PNG or JPEG: png: unsupported feature: dimension overflow"},
 	} {
@@ -205,7 +209,8 @@ func TestTinyImageNet(t *testing.T) {
 		}
 		for i := range d.Len() {
 			if _, pixels, label := d.Image(i); label != c.labels[i] || pixels[0] != c.red[i]/255 {
-				t.Errorf("%s: image %d has label %d and red %v, want %d and %v", c.path, i, label, pixels[0]*255, c.labels[i], c.red[i])
+				t.Errorf("%s: image %d has label %d and red %v, want %d and %v", c.path, i, label, pixels[0]*255,
+					c.labels[i], c.red[i])
 			}
 		}
 	}

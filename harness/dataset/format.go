@@ -25,7 +25,8 @@ type Format struct {
 var formats = []Format{
 	{Name: "cifar10-bin", Doc: "CIFAR-10's binary version: one label byte and 3072 pixels a record",
 		Ext: ".bin", open: openCIFAR10},
-	{Name: "cifar100-bin", Doc: "CIFAR-100's binary version: a coarse and a fine label byte, then the pixels; the fine one counts",
+	{Name: "cifar100-bin", Doc: "CIFAR-100's binary version: a coarse and a fine label byte, then the pixels; the " +
+		"fine one counts",
 		open: openCIFAR100},
 	{Name: "tiny-imagenet", Doc: "Tiny-ImageNet's folder, or its `val` or `train`",
 		Layout: "a folder with `wnids.txt` in it or beside it", is: isTinyImageNet, open: openTinyImageNet},

@@ -69,7 +69,8 @@ func readHeader(r io.Reader) (header, error) {
 }
 
 func (h *header) parse(text string) error {
-	descr, fortran, shape := npyDescr.FindStringSubmatch(text), npyFortran.FindStringSubmatch(text), npyShape.FindStringSubmatch(text)
+	descr, fortran, shape := npyDescr.FindStringSubmatch(text), npyFortran.FindStringSubmatch(text),
+		npyShape.FindStringSubmatch(text)
 	if descr == nil || fortran == nil || shape == nil {
 		return fmt.Errorf("its header can't be read: %q (plain arrays of numbers only)", shorten(text))
 	}
@@ -83,7 +84,8 @@ func (h *header) parse(text string) error {
 	case h.kind == 'O':
 		return errors.New("it holds Python objects, which are not read; save numbers")
 	case widths == "" || !strings.Contains(widths, descr[3]) || len(descr[3]) != 1:
-		return fmt.Errorf("it holds values of type %s; uint8, float32, float64 and integers are read", descr[1]+descr[2]+descr[3])
+		return fmt.Errorf("it holds values of type %s; uint8, float32, float64 and integers are read",
+			descr[1]+descr[2]+descr[3])
 	}
 	total := 1
 	for _, dim := range strings.Split(shape[1], ",") {

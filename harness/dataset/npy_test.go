@@ -109,7 +109,9 @@ func TestNPYRoundTrip(t *testing.T) {
 
 func TestNPYVersions(t *testing.T) {
 	for _, version := range []byte{1, 2, 3} {
-		data := npyHeader(version, "{'descr': '>f8', 'fortran_order': False, 'shape': (1L, 2L)}", binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, math.Float64bits(0.5)), math.Float64bits(-2)))
+		data := npyHeader(version, "{'descr': '>f8', 'fortran_order': False, 'shape': (1L, 2L)}",
+			binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, math.Float64bits(0.5)),
+				math.Float64bits(-2)))
 		shape, values, err := ReadNPY(bytes.NewReader(data))
 		if err != nil || !slices.Equal(shape, []int{1, 2}) || !slices.Equal(values, []float32{0.5, -2}) {
 			t.Errorf("version %d: %v %v %v", version, shape, values, err)
@@ -127,18 +129,27 @@ func TestNPYErrors(t *testing.T) {
 		{"text", []byte("hello, this is text"), "it does not begin like a NumPy array"},
 		{"version", npyHeader(9, "{}", nil), "its NumPy format version 9 is unknown"},
 		{"cut header", npy("<f4", "1,", nil)[:40], "its header is cut short"},
-		{"huge header", append([]byte(npyMagic), 2, 0, 255, 255, 255, 255), "its header claims 4294967295 bytes, more than any array needs"},
+		{"huge header", append([]byte(npyMagic), 2, 0, 255, 255, 255, 255),
+			"its header claims 4294967295 bytes, more than any array needs"},
 		{"no header", npyHeader(1, "{}", nil), `its header can't be read: "{}" (plain arrays of numbers only)`},
-		{"record", npyHeader(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", nil), `its header can't be read: "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (…" (plain arrays of numbers only)`},
-		{"complex", npy("<c8", "1,", nil), "it holds values of type <c8; uint8, float32, float64 and integers are read"},
+		{"record", npyHeader(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", nil),
+			`its header can't be read: "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (…" (plain arrays of numbers only)`},
+		{"complex", npy("<c8", "1,", nil),
+			"it holds values of type <c8; uint8, float32, float64 and integers are read"},
 		{"half", npy("<f2", "1,", nil), "it holds values of type <f2; uint8, float32, float64 and integers are read"},
-		{"odd width", npy("<f48", "1,", nil), "it holds values of type <f48; uint8, float32, float64 and integers are read"},
-		{"huge", npy("<f4", "99999999999, 99999999999", nil), "its shape (99999999999, 99999999999) is larger than any array that is read"},
-		{"overflow", npy("<f4", "99999999999999999999", nil), "its shape (99999999999999999999) is larger than any array that is read"},
+		{"odd width", npy("<f48", "1,", nil),
+			"it holds values of type <f48; uint8, float32, float64 and integers are read"},
+		{"huge", npy("<f4", "99999999999, 99999999999", nil),
+			"its shape (99999999999, 99999999999) is larger than any array that is read"},
+		{"overflow", npy("<f4", "99999999999999999999", nil),
+			"its shape (99999999999999999999) is larger than any array that is read"},
 		{"memory", npy("<f4", "999999999999,", nil), "its 999999999999 values need more than 8 GiB of memory"},
-		{"lying", npy("<f4", "1999999999,", make([]byte, 40)), "it is cut short: 1999999999 values are promised, about 0 are there"},
+		{"lying", npy("<f4", "1999999999,", make([]byte, 40)),
+			"it is cut short: 1999999999 values are promised, about 0 are there"},
 		{"bytes", npy("|u1", "4,", make([]byte, 4)), "it holds uint8 values, float32 is needed"},
-		{"many dims", npy("<f4", strings.Repeat("1, ", 33), nil), "its shape (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, …) is larger than any array that is read"},
+		{"many dims", npy("<f4", strings.Repeat("1, ", 33), nil),
+			"its shape (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, …) is larger than any array that " +
+				"is read"},
 	} {
 		if _, _, err := ReadNPY(bytes.NewReader(c.data)); err == nil || err.Error() != c.want {
 			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)

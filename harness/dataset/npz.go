@@ -70,7 +70,8 @@ func openArchive(f file) (*zip.Reader, error) {
 func openArray(archive *zip.Reader, name string) (io.ReadCloser, *bufio.Reader, header, error) {
 	i := slices.IndexFunc(archive.File, func(f *zip.File) bool { return f.Name == name+".npy" })
 	if i < 0 {
-		return nil, nil, header{}, fmt.Errorf("there is none; the archive holds: %s (numpy.savez(file, x=images, y=labels))", strings.Join(arrays(archive), ", "))
+		return nil, nil, header{}, fmt.Errorf("there is none; the archive holds: %s (numpy.savez(file, x=images, "+
+			"y=labels))", strings.Join(arrays(archive), ", "))
 	}
 	entry := archive.File[i]
 	body, err := entry.Open()
@@ -81,7 +82,8 @@ func openArray(archive *zip.Reader, name string) (io.ReadCloser, *bufio.Reader, 
 	h, err := readHeader(r)
 	if err == nil {
 		if want := uint64(h.bytes) + uint64(h.values())*uint64(h.width); want != entry.UncompressedSize64 {
-			err = fmt.Errorf("a shape of %v of %s takes %d bytes, but the archive declares %d", h.shape, h.name(), want, entry.UncompressedSize64)
+			err = fmt.Errorf("a shape of %v of %s takes %d bytes, but the archive declares %d", h.shape, h.name(), want,
+				entry.UncompressedSize64)
 		}
 	}
 	if err != nil {

@@ -11,14 +11,16 @@ import (
 func TestNumPyArchives(t *testing.T) {
 	fsys := os.DirFS("testdata")
 	var hashes []string
-	for _, name := range []string{"uint8_nchw", "uint8_nhwc", "float32_nchw", "float32_nhwc_big_endian", "float64_nchw"} {
+	for _, name := range []string{"uint8_nchw", "uint8_nhwc", "float32_nchw", "float32_nhwc_big_endian",
+		"float64_nchw"} {
 		d, err := Open(Spec{Format: "npz", Path: name + ".npz"}, fsys, 0)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		if d.Len() != 4 || d.Shape() != [3]int{3, 2, 5} || d.Classes() != 3 || d.ClassNames() != nil {
-			t.Errorf("%s: %d images of shape %v in %d classes %v", name, d.Len(), d.Shape(), d.Classes(), d.ClassNames())
+			t.Errorf("%s: %d images of shape %v in %d classes %v", name, d.Len(), d.Shape(), d.Classes(),
+				d.ClassNames())
 		}
 		for i, want := range []int{2, 0, 1, 2} {
 			id, pixels, label := d.Image(i)

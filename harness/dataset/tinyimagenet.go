@@ -98,7 +98,8 @@ func (f *folder) listValidation(dir string, label map[string]int) error {
 		}
 		l, ok := label[fields[1]]
 		if !ok {
-			return fmt.Errorf("%s:%d: %s has the class %q, which is not in the list of classes", annotations, i+1, fields[0], fields[1])
+			return fmt.Errorf("%s:%d: %s has the class %q, which is not in the list of classes", annotations, i+1,
+				fields[0], fields[1])
 		}
 		f.entries = append(f.entries, labelled{path.Join(dir, "images", fields[0]), l})
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"selfheal/harness/config"
 )
 
 const schemaSuffix = ".schema.json"
@@ -25,6 +27,9 @@ func (g *globals) schemaNames() []string {
 
 // readSchema returns the text of a schema that schemaNames lists.
 func (g *globals) readSchema(name string) []byte {
+	if name == "config" {
+		return config.Schema()
+	}
 	data, err := fs.ReadFile(g.files, "docs/schema/"+name+schemaSuffix)
 	if err != nil {
 		panic("the schemas are not built in: " + err.Error())
