@@ -107,6 +107,19 @@ func TestNoGradientRule(t *testing.T) {
 	}
 }
 
+// A gradient of 0 against differences of 0 shows nothing of the gradient.
+func TestFlatLoss(t *testing.T) {
+	for name, model := range map[string][]byte{
+		"steps": graph(t, func(b *onnx.Builder, x string) string { return b.Op("Sign", b.Op("Add", x, b.Float(9))) }),
+		"faint": graph(t, func(b *onnx.Builder, x string) string { return b.Op("Mul", x, b.Float(1e-9)) }),
+	} {
+		checks, got := states(t, model, Options{})
+		if len(got) < 3 || got[2] != Skipped || !strings.Contains(checks[2].Detail, "flat") {
+			t.Errorf("%s: %v", name, checks)
+		}
+	}
+}
+
 func TestNotFinite(t *testing.T) {
 	model := graph(t, func(b *onnx.Builder, x string) string { return b.Op("Log", b.Op("Neg", b.Op("Exp", x))) })
 	checks, _ := states(t, model, Options{})

@@ -110,6 +110,9 @@ func (s *examination) gradient(ctx context.Context) (string, error) {
 	}
 	got := (ends[1] - ends[0]) / (2 * gradientStep)
 	detail := fmt.Sprintf("slope %.4g, central differences %.4g", want, got)
+	if math.Abs(want) <= gradientAbsolute && math.Abs(got) <= gradientAbsolute {
+		return "", skipped{fmt.Errorf("%s: where the loss is flat there is nothing to compare", detail)}
+	}
 	if !(math.Abs(got-want) <= gradientRelative*math.Abs(want)+gradientAbsolute) {
 		return "", fmt.Errorf("%s: attacks on this model would be weak", detail)
 	}
