@@ -67,6 +67,8 @@ func read(t *testing.T, file string) []byte {
 func tables() map[string]string {
 	attack := attackObject("", &Attack{})
 	attack.rows = slices.DeleteFunc(attack.rows, func(r row) bool { return r.applied }) // the kinds' table has them
+	data := datasetObject("", &Dataset{})
+	data.rows[0].doc = "how the images are stored, below"
 	e, training := Embedding{}, Training{}
 	list := func(head string, rows ...string) string { return head + strings.Join(rows, "\n") + "\n" }
 	var formats, methods, embeddings, kinds, versions, modes []string
@@ -99,7 +101,7 @@ func tables() map[string]string {
 	c := &Config{}
 	return map[string]string{
 		"top": keysTable((&decoder{}).config(c)), "runtime": keysTable(c.Runtime.object()),
-		"datasets": keysTable(datasetObject("", &Dataset{})),
+		"datasets": keysTable(data),
 		"formats":  list("| format | images | guessed by `attack --data` from |\n|---|---|---|\n", formats...),
 		"models":   keysTable(modelObject("", &Model{})),
 		"controls": keysTable(controlObject("", &Control{})), "layers": keysTable(layerObject(&Layer{})),

@@ -20,7 +20,9 @@ func (g *globals) schemaNames() []string {
 	}
 	var names []string
 	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), schemaSuffix))
+		if name, ok := strings.CutSuffix(e.Name(), schemaSuffix); ok {
+			names = append(names, name)
+		}
 	}
 	return names
 }
