@@ -2,9 +2,7 @@ package control
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"selfheal/internal/setting"
 )
@@ -72,8 +70,8 @@ func heavyBall(s Solver, _ int) (momentum, rate float64) { return s.Momentum, s.
 // Setting is a row of the table of solvers' settings.
 type Setting struct {
 	setting.Setting
-	// Field is where a solver keeps it: an *int or a *float64.
-	Field func(s *Solver) any
+	// field is where a solver keeps it: an *int or a *float64.
+	field func(s *Solver) any
 }
 
 // Settings is the table of solvers' settings. The paper has outer 3, inner 10 and
@@ -94,15 +92,15 @@ var Settings = []Setting{
 
 // Value is what a solver has for the setting, an int or a float64.
 func (r Setting) Value(s Solver) any {
-	if v, whole := r.Field(&s).(*int); whole {
+	if v, whole := r.field(&s).(*int); whole {
 		return *v
 	}
-	return *r.Field(&s).(*float64)
+	return *r.field(&s).(*float64)
 }
 
 // Set gives a solver a value for the setting, an int or a float64 as its type is.
 func (r Setting) Set(s *Solver, v any) {
-	switch to := r.Field(s).(type) {
+	switch to := r.field(s).(type) {
 	case *int:
 		*to = v.(int)
 	case *float64:
@@ -131,36 +129,6 @@ func (m Method) Spec() Spec {
 
 // Takes reports whether the method has a use for a setting.
 func (s Spec) Takes(setting string) bool { return !slices.Contains(s.Unused, setting) }
-
-// NewSolver makes a solver of a method's name and settings by their names: Go numbers, or
-// text. What is left out has its default. Errors name the setting and what it may be.
-func NewSolver(method string, settings map[string]any) (Solver, error) {
-	if !slices.Contains(Methods(), method) {
-		return Solver{}, fmt.Errorf("there is no solver %q; solvers: %s", method, strings.Join(Methods(), ", "))
-	}
-	solver := Solver{Method: Method(method)}
-	spec, left := solver.Method.Spec(), maps.Clone(settings)
-	for _, row := range Settings {
-		given, isGiven := left[row.Name]
-		delete(left, row.Name)
-		switch {
-		case isGiven && !spec.Takes(row.Name):
-			return Solver{}, fmt.Errorf("%s can't be given with method %s: %s", row.Name, method, spec.Why)
-		case isGiven:
-			v, err := row.Read(given)
-			if err != nil {
-				return Solver{}, fmt.Errorf("%s %w", row.Name, err)
-			}
-			row.Set(&solver, v)
-		case spec.Takes(row.Name):
-			row.Set(&solver, row.Default)
-		}
-	}
-	for name := range left {
-		return Solver{}, fmt.Errorf("a solver has no setting %q", name)
-	}
-	return solver, nil
-}
 
 // Settings returns the method's name as "method" and every setting that it has a use for,
 // an int or a float64 each.
