@@ -22,10 +22,10 @@ func pRelu(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	x, s := n.Inputs[0], n.Inputs[1]
 	above := c.Op("Greater", x, c.Float(0))
 	gx := make([]string, 2)
-	if c.Needs(n, 0) {
+	if c.needs(n, 0) {
 		gx[0] = c.Op("Where", above, gy[0], c.Op("Mul", gy[0], s))
 	}
-	if c.Needs(n, 1) {
+	if c.needs(n, 1) {
 		gx[1] = c.Op("Where", above, c.Float(0), c.Op("Mul", gy[0], x))
 	}
 	return gx, nil

@@ -15,15 +15,15 @@ func conv(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Needs(n, 0) {
+	if c.needs(n, 0) {
 		if gx[0], err = convInput(c, n, gy[0]); err != nil {
 			return nil, err
 		}
 	}
-	if c.Needs(n, 1) {
+	if c.needs(n, 1) {
 		gx[1] = c.convWeight(n.Inputs[0], gy[0], win, weight, n.Int("group", 1))
 	}
-	if c.Needs(n, 2) {
+	if c.needs(n, 2) {
 		gx[2] = c.channelSum(gy[0])
 	}
 	return gx, nil
@@ -38,13 +38,13 @@ func convTranspose(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Needs(n, 0) {
+	if c.needs(n, 0) {
 		gx[0] = c.OpWith("Conv", win.Attrs(onnx.Attrs{"group": n.Int("group", 1)}), gy[0], n.Inputs[1])
 	}
-	if c.Needs(n, 1) {
+	if c.needs(n, 1) {
 		gx[1] = c.convWeight(gy[0], n.Inputs[0], win, weight, n.Int("group", 1))
 	}
-	if c.Needs(n, 2) {
+	if c.needs(n, 2) {
 		gx[2] = c.channelSum(gy[0])
 	}
 	return gx, nil
@@ -75,27 +75,27 @@ func batchNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error)
 	}
 	eps := n.Float("epsilon", 1e-5)
 	scale, _, constant := c.G.Affine(n)
-	if constant && c.Needs(n, 0) {
+	if constant && c.needs(n, 0) {
 		gx[0] = c.scaleChannels(g, scale)
 	}
-	parameters := c.Needs(n, 1) || c.Needs(n, 2) || c.Needs(n, 3) || c.Needs(n, 4)
+	parameters := c.needs(n, 1) || c.needs(n, 2) || c.needs(n, 3) || c.needs(n, 4)
 	if !parameters && constant {
 		return gx, nil
 	}
 	r := c.Op("Div", c.Float(1), c.Op("Sqrt", c.Op("Add", n.Inputs[4], c.Float(eps))))
 	slope := c.Op("Mul", n.Inputs[1], r)
-	if gx[0] == "" && c.Needs(n, 0) {
+	if gx[0] == "" && c.needs(n, 0) {
 		gx[0] = c.Op("Mul", g, c.Reshape(slope, column))
 	}
-	if c.Needs(n, 1) || c.Needs(n, 4) {
+	if c.needs(n, 1) || c.needs(n, 4) {
 		centred := c.Op("Sub", n.Inputs[0], c.Reshape(n.Inputs[3], column))
 		inner := c.Op("Mul", r, c.channelSum(c.Op("Mul", g, centred)))
 		gx[1] = inner
-		if c.Needs(n, 4) {
+		if c.needs(n, 4) {
 			gx[4] = c.Op("Mul", c.Op("Mul", c.Op("Mul", slope, r), inner), c.Float(-0.5))
 		}
 	}
-	if c.Needs(n, 2) || c.Needs(n, 3) {
+	if c.needs(n, 2) || c.needs(n, 3) {
 		gx[2] = c.channelSum(g)
 		gx[3] = c.Op("Neg", c.Op("Mul", slope, gx[2]))
 	}

@@ -24,7 +24,7 @@ func add(_ *Context, _ *onnx.Node, gy []string) ([]string, error) {
 // y = a − b: ā = g, b̄ = −g
 func sub(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	gx := []string{gy[0], ""}
-	if c.Needs(n, 1) {
+	if c.needs(n, 1) {
 		gx[1] = c.Op("Neg", gy[0])
 	}
 	return gx, nil
@@ -46,7 +46,7 @@ func mul(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	}
 	gx := make([]string, 2)
 	for i := range gx {
-		if c.Needs(n, i) {
+		if c.needs(n, i) {
 			gx[i] = c.Op("Mul", gy[0], n.Inputs[1-i])
 		}
 	}
@@ -57,10 +57,10 @@ func mul(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 func div(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	gx := make([]string, 2)
 	over := c.Op("Div", gy[0], n.Inputs[1])
-	if c.Needs(n, 0) {
+	if c.needs(n, 0) {
 		gx[0] = over
 	}
-	if c.Needs(n, 1) {
+	if c.needs(n, 1) {
 		gx[1] = c.Op("Neg", c.Op("Mul", over, n.Outputs[0]))
 	}
 	return gx, nil
@@ -79,10 +79,10 @@ func sqrt(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 // y = cond ? a : b: ā = cond ? g : 0, b̄ = cond ? 0 : g
 func where(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	gx := make([]string, 3)
-	if c.Needs(n, 1) {
+	if c.needs(n, 1) {
 		gx[1] = c.Op("Where", n.Inputs[0], gy[0], c.Float(0))
 	}
-	if c.Needs(n, 2) {
+	if c.needs(n, 2) {
 		gx[2] = c.Op("Where", n.Inputs[0], c.Float(0), gy[0])
 	}
 	return gx, nil
@@ -100,7 +100,7 @@ func clip(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if ordered && lo.Floats[0] >= hi.Floats[0] {
 		return []string{""}, nil
 	}
-	if c.Needs(n, 1) || c.Needs(n, 2) {
+	if c.needs(n, 1) || c.needs(n, 2) {
 		return nil, errors.New("no gradient with respect to its bounds")
 	}
 	below, above := c.bounds(n.Input(1), lo, -1), c.bounds(n.Input(2), hi, 1)
@@ -128,7 +128,7 @@ func (c *Context) bounds(name string, t *onnx.Tensor, side float32) bool {
 func pow(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	x, e := n.Inputs[0], n.Inputs[1]
 	gx := make([]string, 2)
-	if c.Needs(n, 0) {
+	if c.needs(n, 0) {
 		slope := ""
 		if t, ok := c.G.Consts[e]; ok {
 			// Exponents of 0 become x⁰·0, not x⁻¹·0, which is infinite or NaN at 0.
@@ -145,7 +145,7 @@ func pow(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		}
 		gx[0] = c.Op("Mul", gy[0], slope)
 	}
-	if c.Needs(n, 1) {
+	if c.needs(n, 1) {
 		// The logarithm of 1 where x is 0 and e ≥ 0: 0, also when this is differentiated again.
 		flat := c.Op("And", c.Op("Equal", x, c.Float(0)), c.Op("GreaterOrEqual", e, c.Float(0)))
 		log := c.Op("Log", c.Op("Where", flat, c.Float(1), x))
@@ -188,7 +188,7 @@ func (c *Context) extremum(n *onnx.Node, g, first, second string) ([]string, err
 	tie := c.Op("Where", c.Op("Equal", a, b), c.Op("Mul", g, c.Float(0.5)), c.Float(0))
 	gx := make([]string, 2)
 	for i, wins := range []string{first, second} {
-		if c.Needs(n, i) {
+		if c.needs(n, i) {
 			gx[i] = c.Op("Where", c.Op(wins, a, b), g, tie)
 		}
 	}

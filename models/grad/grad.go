@@ -22,8 +22,8 @@ type Context struct {
 	indexed int
 }
 
-// Needs reports whether node n's i-th input depends on what the gradient is taken of.
-func (c *Context) Needs(n *onnx.Node, i int) bool { return c.active[n.Input(i)] }
+// needs reports whether node n's i-th input depends on what the gradient is taken of.
+func (c *Context) needs(n *onnx.Node, i int) bool { return c.active[n.Input(i)] }
 
 // A Rule emits the vector-Jacobian product of one node: from the cotangent gy
 // of its outputs ("" where an output has none) the cotangents of its inputs, ""
@@ -88,7 +88,7 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 			return nil, fmt.Errorf("gradient of node %s: %w", n.Label(), err)
 		}
 		for i, g := range gx {
-			if g == "" || !c.Needs(n, i) {
+			if g == "" || !c.needs(n, i) {
 				continue
 			}
 			g = c.repeat(c.unbroadcast(g, b.Shape(n.Inputs[i])), n.Inputs[i])

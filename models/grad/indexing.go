@@ -42,13 +42,13 @@ func scatterElements(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	switch reduction := n.Str("reduction", "none"); {
 	case reduction != "add" && reduction != "none":
 		return nil, fmt.Errorf("the reduction %q is not supported", reduction)
-	case !c.Needs(n, 0):
+	case !c.needs(n, 0):
 	case reduction == "add":
 		gx[0] = gy[0]
 	default:
 		gx[0] = c.OpWith("ScatterElements", axis, gy[0], n.Inputs[1], c.zerosLike(n.Inputs[2]))
 	}
-	if c.Needs(n, 2) {
+	if c.needs(n, 2) {
 		gx[2] = c.OpWith("GatherElements", axis, gy[0], n.Inputs[1])
 	}
 	return gx, nil

@@ -36,7 +36,7 @@ func concat(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	gx := make([]string, len(n.Inputs))
 	sizes, all := make([]int64, len(n.Inputs)), true
 	for i, in := range n.Inputs {
-		sizes[i], all = c.Shape(in)[axes[0]], all && c.Needs(n, i)
+		sizes[i], all = c.Shape(in)[axes[0]], all && c.needs(n, i)
 	}
 	if all {
 		return c.Multi("Split", onnx.Attrs{"axis": int64(axes[0])}, len(sizes), gy[0], c.Ints(sizes...)), nil
@@ -44,7 +44,7 @@ func concat(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	from := int64(0)
 	for i := range n.Inputs {
 		to := from + sizes[i]
-		if c.Needs(n, i) {
+		if c.needs(n, i) {
 			gx[i] = c.Op("Slice", gy[0], c.Ints(from), c.Ints(to), c.Ints(int64(axes[0])))
 		}
 		from = to
@@ -113,7 +113,10 @@ func slice(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		if s, ok := c.G.Consts[n.Input(4)]; ok {
 			step = s.Ints[i]
 		}
-		first := onnx.SliceStart(starts.Ints[i], step, x[a])
+		first, _, err := onnx.SliceRange(starts.Ints[i], 0, step, x[a])
+		if err != nil {
+			return nil, err
+		}
 		if step == 1 {
 			pads[a], pads[a+len(x)] = first, x[a]-first-y[a]
 			continue

@@ -10,21 +10,21 @@ func gemm(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		return c.OpWith("Gemm", onnx.Attrs{"alpha": n.Float("alpha", 1), "transA": tl, "transB": tr}, l, r)
 	}
 	gx := make([]string, len(n.Inputs))
-	if c.Needs(n, 0) {
+	if c.needs(n, 0) {
 		if ta == 0 {
 			gx[0] = product(g, b, 0, 1-tb)
 		} else {
 			gx[0] = product(b, g, tb, 1)
 		}
 	}
-	if c.Needs(n, 1) {
+	if c.needs(n, 1) {
 		if tb == 0 {
 			gx[1] = product(a, g, 1-ta, 0)
 		} else {
 			gx[1] = product(g, a, 1, ta)
 		}
 	}
-	if c.Needs(n, 2) {
+	if c.needs(n, 2) {
 		gx[2] = c.Op("Mul", g, c.Float(n.Float("beta", 1)))
 	}
 	return gx, nil
@@ -33,10 +33,10 @@ func gemm(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 // y = A·B on the last two axes: Ā = g·Bᵀ, B̄ = Aᵀ·g
 func matMul(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	gx := make([]string, 2)
-	if c.Needs(n, 0) {
+	if c.needs(n, 0) {
 		gx[0] = c.Op("MatMul", gy[0], c.swapLast(n.Inputs[1]))
 	}
-	if c.Needs(n, 1) {
+	if c.needs(n, 1) {
 		gx[1] = c.Op("MatMul", c.swapLast(n.Inputs[0]), gy[0])
 	}
 	return gx, nil

@@ -34,14 +34,14 @@ func layerNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error)
 		product = c.Op("Mul", h, r)
 		along = c.Mean(c.Op("Mul", h, centred), axes)
 		level = c.Op("Mul", c.Mean(h, axes), r)
-		if c.Needs(n, 1) {
+		if c.needs(n, 1) {
 			gx[1] = c.Op("Mul", g, c.Op("Mul", centred, r))
 		}
-		if c.Needs(n, 2) {
+		if c.needs(n, 2) {
 			gx[2] = g
 		}
 	}
-	if !c.Needs(n, 0) {
+	if !c.needs(n, 0) {
 		return gx, nil
 	}
 	scaled := func(t string) string { return c.Op("Mul", t, c.Float(1/float32(size))) }

@@ -27,7 +27,7 @@ func wideFloats(kind DType, t *pb.TensorProto) ([]float32, error) {
 	if kind == Double {
 		return fromDoubles(t)
 	}
-	widen := HalfToFloat
+	widen := halfToFloat
 	if kind == BFloat16 {
 		widen = func(bits uint16) float32 { return math.Float32frombits(uint32(bits) << 16) }
 	}
@@ -69,9 +69,9 @@ func fromDoubles(t *pb.TensorProto) ([]float32, error) {
 	return out, nil
 }
 
-// HalfToFloat converts the bits of an IEEE 754 half-precision number. Every
+// halfToFloat converts the bits of an IEEE 754 half-precision number. Every
 // one has an equal in float32, subnormals, infinities and NaN included.
-func HalfToFloat(bits uint16) float32 {
+func halfToFloat(bits uint16) float32 {
 	sign := uint32(bits>>15) << 31
 	exponent, fraction := uint32(bits>>10&31), uint32(bits&1023)
 	switch exponent {

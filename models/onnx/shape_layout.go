@@ -214,17 +214,6 @@ func SliceRange(start, end, step, d int64) (first, count int64, err error) {
 	return s, max(0, (s-e-step-1)/-step), nil
 }
 
-// SliceStart is the first position that a Slice takes of an axis of size d.
-func SliceStart(start, step, d int64) int64 {
-	if start < 0 {
-		start += d
-	}
-	if step < 0 {
-		return min(max(start, 0), d-1)
-	}
-	return min(max(start, 0), d)
-}
-
 func squeezeShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	var axes []int64
 	if n.Input(1) == "" {

@@ -54,7 +54,8 @@ func (s *simplifier) foldTable(n *onnx.Node) (bool, error) {
 			by, _ = s.IntsOf(n, 4)
 		}
 		for i, a := range at {
-			first[a] = onnx.SliceStart(starts[i], by[i], x.Shape[a]) * stride[a]
+			begin, _, _ := onnx.SliceRange(starts[i], 0, by[i], x.Shape[a]) // the shape rule has checked the step
+			first[a] = begin * stride[a]
 			step[a] = by[i] * stride[a]
 		}
 	}
