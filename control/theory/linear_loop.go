@@ -158,7 +158,8 @@ func linearLoop(ctx context.Context, o Options) (*LinearLoop, []Check, error) {
 		atMost("error bound", "‖q̄_t − x_t‖² is at most its bound, for all layers, c, r, d and t ≥ 1: largest ratio",
 			most.ratio, 1, 1e-9),
 		atLeast("tight at t = 1",
-			"the worst perturbation attains the bound after one step, for all layers: smallest ratio", most.first, 1, 1e-9),
+			"the worst perturbation attains the bound after one step, for all layers: smallest ratio",
+			most.first, 1, 1e-9),
 		atMost("orthogonal layers", "‖q̄_t − x_t‖² = α²ᵗ‖z⊥‖² + ‖z∥‖²: largest relative difference",
 			most.orthogonal, 0, 1e-9),
 	}, nil
