@@ -56,7 +56,9 @@ func TestBrowserFixture(t *testing.T) {
 	// Both schemes: other paper, other ink, and figures that follow.
 	look := func() []string {
 		return testbrowser.Eval[[]string](p,
-			`[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color, getComputedStyle(document.querySelector('svg.fig path')).fill]`)
+			`(() => { const page = getComputedStyle(document.body);
+				const paper = getComputedStyle(document.querySelector('svg.fig path'));
+				return [page.backgroundColor, page.color, paper.fill]; })()`)
 	}
 	p.Scheme("light")
 	day := look()
@@ -141,7 +143,8 @@ func TestBrowserSorts(t *testing.T) {
 	// Names sort as words, durations by their seconds, and sums stay below.
 	p.Do(chromedp.Evaluate[chromedp.Void]("document.querySelectorAll('details').forEach(d => { d.open = true; })"))
 	costs := testbrowser.Eval[string](p,
-		`(() => { const t = [...document.querySelectorAll('#suite-real table')].find(t => t.tFoot); t.id = 'costs'; return t.caption.textContent; })()`)
+		`(() => { const t = [...document.querySelectorAll('#suite-real table')].find(t => t.tFoot);
+			t.id = 'costs'; return t.caption.textContent; })()`)
 	if !strings.Contains(costs, "Time") {
 		t.Fatalf("sums of %q", costs)
 	}
@@ -246,7 +249,8 @@ func TestBrowserBig(t *testing.T) {
 	// Words filter the rows of a long table, in any order and whatever their case.
 	const fold = "#suite-big details.fold"
 	p.Do(chromedp.Evaluate[chromedp.Void](`(() => { const d = [...document.querySelectorAll('` + fold +
-		`')].find(d => d.querySelector('summary').textContent.includes('by class')); d.id = 'classes'; d.open = true; })()`))
+		`')].find(d => d.querySelector('summary').textContent.includes('by class'));
+			d.id = 'classes'; d.open = true; })()`))
 	const table = "#classes table"
 	if all := p.Column(table, 0); len(all) != 30 {
 		t.Fatalf("%d rows of 3 models and 10 classes", len(all))

@@ -65,7 +65,8 @@ func TestCSVReadBack(t *testing.T) {
 			}
 			read := &result.Cell{Suite: uninert(row[at["suite"]]), Dataset: uninert(row[at["dataset"]]),
 				Model:   uninert(row[at["model"]]),
-				Defense: uninert(row[at["defense"]]), Mode: uninert(row[at["mode"]]), Attack: uninert(row[at["attack"]])}
+				Defense: uninert(row[at["defense"]]), Mode: uninert(row[at["mode"]]),
+				Attack: uninert(row[at["attack"]])}
 			if row[at["epsilon"]] != "" {
 				e := number("epsilon")
 				read.Epsilon = &e

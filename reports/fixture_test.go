@@ -126,12 +126,8 @@ func fixture() *result.File {
 			{"fab", "linf", "fab-t/1", 8. / 255}, {"bisection", "l2", "bisection/1", 1}},
 		[][][]int{{{164, 137, 110, 55, 64}, {161, 150, 134, 101, 118}}})
 	warn := func(i int, w ...result.Warning) { f.Cells[i].Warnings = append(f.Cells[i].Warnings, w...) }
-	zero := result.Warning{ID: "zero-gradient", Message: "3 of 164 images have a gradient of zero; <b>results</b> may " +
-		"" +
-		"" +
-		"" +
-		"" +
-		"be optimistic"}
+	zero := result.Warning{ID: "zero-gradient",
+		Message: "3 of 164 images have a gradient of zero; <b>results</b> may be optimistic"}
 	warn(1, zero)
 	warn(2, zero, result.Warning{ID: "odd-name", Message: "the name 50%_of & is odd"})
 	warn(5, result.Warning{ID: "budget", Message: "stopped at 5 steps"})

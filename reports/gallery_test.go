@@ -119,16 +119,19 @@ func TestGalleryOfAPage(t *testing.T) {
 	for i, want := range [][]string{
 		{"<h4>Healed: image 17, cat</h4>", "resnet-2b · pca · AA ℓ∞ (8/255) · oblivious", "Perturbation ×15",
 			"ℓ∞ norm 0.0314", `<i>undefended</i> <span class="wrong">&lt;i&gt;dog&lt;/i&gt; −1.5 ✗`,
-			`<i>controlled</i> <span class="right">cat &#43;2.12 ✓<span class="spoken"> right</span>`, "<b>Healed</b>", "Objective 4 → 2 → 1.333 (greedy start, 2 sweeps); ‖u_t‖ 2.5 at input."},
+			`<i>controlled</i> <span class="right">cat &#43;2.12 ✓<span class="spoken"> right</span>`, "<b>Healed</b>",
+			"Objective 4 → 2 → 1.333 (greedy start, 2 sweeps); ‖u_t‖ 2.5 at input."},
 		{"<h4>Not healed: image 17, cat</h4>", "AA ℓ2 (0.5)", "<b>Controlled</b>",
-			`<div class="absent" style="aspect-ratio: 4 / 3">acts on hidden states (last): no picture</div>`, `<i>controlled</i> <span class="wrong">`},
+			`<div class="absent" style="aspect-ratio: 4 / 3">acts on hidden states (last): no picture</div>`,
+			`<i>controlled</i> <span class="wrong">`},
 	} {
 		for _, w := range want {
 			if !strings.Contains(cards[i], w) {
 				t.Errorf("card %d lacks %s", i, w)
 			}
 		}
-		images := regexp.MustCompile(`<img class="pixels" src="data:image/png;base64,[^"]+" alt="([^"]+)" width="4" height="3">`).FindAllStringSubmatch(cards[i], -1)
+		image := `<img class="pixels" src="data:image/png;base64,[^"]+" alt="([^"]+)" width="4" height="3">`
+		images := regexp.MustCompile(image).FindAllStringSubmatch(cards[i], -1)
 		if len(images) != 4-i {
 			t.Errorf("card %d has %d pictures", i, len(images))
 		}

@@ -116,7 +116,8 @@ func TestLaTeXCompiles(t *testing.T) {
 			if out > c.inPaper {
 				t.Errorf("in a paper, a box is %.1f pt too wide", out)
 			}
-			if c.name != "empty" && !strings.Contains(log, "Reference `tab:"+c.label) { // the first run knows no labels, but names them
+			// The first run knows no labels, but names them.
+			if c.name != "empty" && !strings.Contains(log, "Reference `tab:"+c.label) {
 				t.Errorf("the log does not speak of label %s", c.label)
 			}
 		})

@@ -265,7 +265,7 @@ func TestContrast(t *testing.T) {
 			}
 		}
 	}
-	if light, dark := schemes["light"]["paper"], schemes["dark"]["paper"]; times(toXYZ, linear(light))[1] < times(toXYZ, linear(dark))[1] {
+	if lab(linear(schemes["light"]["paper"]))[0] < lab(linear(schemes["dark"]["paper"]))[0] {
 		t.Error("the dark scheme is the light one")
 	}
 }

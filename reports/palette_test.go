@@ -54,7 +54,8 @@ func contrastOf(a, b color.Color) float64 {
 // ciede2000 is the colour difference ΔE00 of CIE 142-2001, computed as in Sharma, Wu and
 // Dalal 2005; about 1 is just noticeable side by side, 10 at a glance.
 func ciede2000(p, q triple) float64 {
-	rad, deg := func(d float64) float64 { return d * math.Pi / 180 }, func(r float64) float64 { return r * 180 / math.Pi }
+	rad := func(d float64) float64 { return d * math.Pi / 180 }
+	deg := func(r float64) float64 { return r * 180 / math.Pi }
 	mean := (math.Hypot(p[1], p[2]) + math.Hypot(q[1], q[2])) / 2
 	g := 0.5 * (1 - math.Sqrt(math.Pow(mean, 7)/(math.Pow(mean, 7)+math.Pow(25, 7))))
 	a1, a2 := p[1]*(1+g), q[1]*(1+g)

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"image/png"
 	"math"
 	"path/filepath"
 	"slices"
@@ -158,12 +157,8 @@ func TestStudySentences(t *testing.T) {
 	for _, want := range []string{
 		"38.5 plain passes by FLOPs and 40.8 ms for one image alone; the undefended network's costs 1 and 0.8 ms: " +
 			"control adds 40 ms, 98.0 % of the time",
-		"The control's own rate and momentum (0.003, 0.5): on clean images the mean objective falls with every sweep, " +
-			"" +
-			"" +
-			"" +
-			"" +
-			"from 5 to 1.5, below the greedy start on 95.0 % of them.",
+		"The control's own rate and momentum (0.003, 0.5): on clean images the mean objective falls with every " +
+			"sweep, from 5 to 1.5, below the greedy start on 95.0 % of them.",
 		"The default rate and momentum (0.05, 0.5): on clean images the mean objective does not stay finite, below " +
 			"the greedy start on 0.0 % of them and not finite on 100.0 %.",
 	} {
@@ -235,19 +230,9 @@ func TestStudyFigure(t *testing.T) {
 			}
 		}
 	}
-	img, err := png.Decode(strings.NewReader(writeFixture(t, studyFixture(), nil)["solver-real.png"]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	colours := map[uint32]bool{}
-	for y := range img.Bounds().Dy() {
-		for x := range img.Bounds().Dx() {
-			r, g, b, _ := img.At(x, y).RGBA()
-			colours[r>>8<<16|g>>8<<8|b>>8] = true
-		}
-	}
+	colours, _ := pixels(t, writeFixture(t, studyFixture(), nil)["solver-real.png"])
 	for method, look := range methodLooks {
-		if r, g, b, _ := light.lines[look.colour].RGBA(); !colours[r>>8<<16|g>>8<<8|b>>8] {
+		if !shows(colours, light.lines[look.colour]) {
 			t.Errorf("no pixel of %s's colour", method)
 		}
 	}

@@ -72,7 +72,8 @@ func TestSummaryIsShort(t *testing.T) {
 		}
 		big.Suites, big.Cells = append(big.Suites, one.Suites...), append(big.Cells, one.Cells...)
 	}
-	big.Command = append([]string{"selfheal", "run", "`````", "$(x)"}, strings.Fields(strings.Repeat("--suite a ", 500))...)
+	big.Command = append([]string{"selfheal", "run", "`````", "$(x)"},
+		strings.Fields(strings.Repeat("--suite a ", 500))...)
 	doc := summaryOf(t, big)
 	if n := strings.Count(doc, "\n"); n >= 60 {
 		t.Errorf("%d lines", n)
@@ -84,7 +85,9 @@ func TestSummaryIsShort(t *testing.T) {
 	if len(tables) != 2 || len(tables[0].rows) != summaryRows || len(tables[1].rows) != summaryWarnings {
 		t.Fatalf("%d tables", len(tables))
 	}
-	for _, want := range []string{"These are 20 of 600 lines, the first of each of the first 20 of 30 suites; report.html", "warnings of other kinds", "\n``````\nselfheal run '`````' '$(x)' --suite a"} {
+	for _, want := range []string{
+		"These are 20 of 600 lines, the first of each of the first 20 of 30 suites; report.html",
+		"warnings of other kinds", "\n``````\nselfheal run '`````' '$(x)' --suite a"} {
 		if !strings.Contains(doc, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, doc)
 		}
