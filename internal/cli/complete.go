@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -100,22 +101,38 @@ func datasetNames(cfg *config.Config) []string {
 	return described(cfg.Datasets, func(d config.Dataset) (string, string) { return d.Name, d.Path })
 }
 
-// settings are the beginnings of --set's values: the keys at the top, and the names in each
-// section.
-func settings(cfg *config.Config) []string {
-	list := []string{"seed=", "seeds=", "save_adversarial=", "runtime.provider=", "runtime.workers=", "runtime.batch=",
-		"runtime.threads=", "runtime.winograd="}
-	for _, section := range []struct {
-		name  string
-		names []string
-	}{
-		{"datasets", datasetNames(cfg)}, {"models", modelNames(cfg)}, {"controls", controlNames(cfg)},
-		{"attacks", attackNames(cfg)}, {"suites", suiteNames(&config.Config{Suites: cfg.Suites})},
-	} {
-		for _, name := range section.names {
-			name, _, _ = strings.Cut(name, "\t")
-			list = append(list, section.name+"."+name+".")
+// settings are the beginnings of --set's values: the keys at the top and in the sections that
+// have fixed keys, and the names in the others. They follow from the config's schema.
+func settings(cfg *config.Config) (list []string) {
+	type node struct {
+		Properties map[string]node
+		Names      any `json:"propertyNames"`
+	}
+	var root node
+	if json.Unmarshal(config.Schema(), &root) != nil {
+		return nil
+	}
+	sections := map[string][]string{
+		"datasets": datasetNames(cfg), "models": modelNames(cfg), "controls": controlNames(cfg),
+		"attacks": attackNames(cfg),
+		"suites":  suiteNames(&config.Config{Suites: cfg.Suites}),
+		"groups":  suiteNames(&config.Config{Groups: cfg.Groups}),
+	}
+	for key, is := range root.Properties {
+		switch {
+		case is.Names != nil:
+			for _, name := range sections[key] {
+				name, _, _ = strings.Cut(name, "\t")
+				list = append(list, key+"."+name+".")
+			}
+		case is.Properties != nil:
+			for name := range is.Properties {
+				list = append(list, key+"."+name+"=")
+			}
+		case key != "version":
+			list = append(list, key+"=")
 		}
 	}
+	slices.Sort(list)
 	return list
 }

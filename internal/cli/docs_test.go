@@ -128,6 +128,6 @@ func TestTiers(t *testing.T) {
 			}
 		}
 		validateRun(t, out)
-		validateJSON(t, schema(t, "baseline"), []byte(read(t, baseline)))
+		validate(t, "baseline", baseline)
 	}
 }

@@ -6,37 +6,23 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"selfheal/harness/config"
 )
 
-const schemaSuffix = ".schema.json"
+const (
+	schemaFolder = "docs/schema/"
+	schemaSuffix = ".schema.json"
+)
 
 // schemaNames lists the JSON Schemas of the files that selfheal reads and writes, sorted.
 func (g *globals) schemaNames() []string {
-	entries, err := fs.ReadDir(g.files, "docs/schema")
+	names, err := fs.Glob(g.files, schemaFolder+"*"+schemaSuffix)
 	if err != nil {
-		panic("the schemas are not built in: " + err.Error())
+		panic(err) // the pattern is well formed
 	}
-	var names []string
-	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), schemaSuffix); ok {
-			names = append(names, name)
-		}
+	for i, name := range names {
+		names[i] = strings.TrimSuffix(strings.TrimPrefix(name, schemaFolder), schemaSuffix)
 	}
 	return names
-}
-
-// readSchema returns the text of a schema that schemaNames lists.
-func (g *globals) readSchema(name string) []byte {
-	if name == "config" {
-		return config.Schema()
-	}
-	data, err := fs.ReadFile(g.files, "docs/schema/"+name+schemaSuffix)
-	if err != nil {
-		panic("the schemas are not built in: " + err.Error())
-	}
-	return data
 }
 
 func schemaCommand(g *globals) *cobra.Command {
@@ -56,7 +42,10 @@ records is of one line of records.jsonl.`,
 			if !slices.Contains(g.schemaNames(), args[0]) {
 				return usage("there is no schema %q; schemas: %s", args[0], names)
 			}
-			_, err := c.OutOrStdout().Write(g.readSchema(args[0]))
+			text, err := fs.ReadFile(g.files, schemaFolder+args[0]+schemaSuffix)
+			if err == nil {
+				_, err = c.OutOrStdout().Write(text)
+			}
 			return err
 		},
 	}

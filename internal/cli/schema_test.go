@@ -1,10 +1,6 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
-	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,48 +9,6 @@ import (
 
 	"selfheal/internal/testinput"
 )
-
-func bundledGlobals() *globals { return &globals{files: repository} }
-
-// schemaNode is a part of a schema, as it was read.
-type schemaNode = map[string]any
-
-// schemaDoc is one of docs/schema.
-type schemaDoc struct {
-	name string
-	root schemaNode
-	*jsonschema.Schema
-}
-
-// schema reads and compiles a schema, which holds it to the standard's own one.
-func schema(t *testing.T, name string) schemaDoc {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(bundledGlobals().readSchema(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	c.AssertFormat()
-	if err := c.AddResource(name+schemaSuffix, doc); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := c.Compile(name + schemaSuffix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return schemaDoc{name, doc.(schemaNode), compiled}
-}
-
-// items are the mappings in a list.
-func items(list any) (out []schemaNode) {
-	l, _ := list.([]any)
-	for _, item := range l {
-		if node, ok := item.(schemaNode); ok {
-			out = append(out, node)
-		}
-	}
-	return out
-}
 
 // What a run writes is valid: cells of every mode, a control, a solver study, published
 // numbers, several epsilons and seeds.
@@ -72,11 +26,7 @@ func TestRunsObeyTheSchemas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := t.TempDir()
-			var stdout, stderr bytes.Buffer
-			args := append(strings.Fields(args), "--out", out, "--quiet")
-			if code := run(context.Background(), repository, args, &stdout, &stderr); code != 0 {
-				t.Fatalf("exit %d\n%s", code, stderr.String())
-			}
+			done(t, append(strings.Fields(args), "--out", out, "--quiet")...)
 			validateRun(t, out)
 		})
 	}
@@ -85,31 +35,39 @@ func TestRunsObeyTheSchemas(t *testing.T) {
 // validateRun holds the files of a run to their schemas.
 func validateRun(t *testing.T, dir string) {
 	t.Helper()
-	read := func(name string) []byte {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
+	for name, schema := range map[string]string{"results.json": "results", "records.jsonl": "records",
+		"gallery.json": "gallery"} {
+		validate(t, schema, filepath.Join(dir, name))
 	}
-	validateJSON(t, schema(t, "results"), read("results.json"))
-	records, lines := schema(t, "records"), 0
-	for scan := bufio.NewScanner(bytes.NewReader(read("records.jsonl"))); scan.Scan(); lines++ {
-		validateJSON(t, records, scan.Bytes())
-	}
-	if lines == 0 {
-		t.Error("there are no records")
-	}
-	validateJSON(t, schema(t, "gallery"), read("gallery.json"))
 }
 
-func validateJSON(t *testing.T, s schemaDoc, data []byte) {
+// validate holds a file, or each line of a .jsonl file, to a schema and that to the standard's.
+func validate(t *testing.T, schema, path string) {
 	t.Helper()
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
-	if err == nil {
-		err = s.Validate(v)
-	}
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(done(t, "schema", schema)))
 	if err != nil {
-		t.Errorf("%s: %v", s.name, err)
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents := []string{read(t, path)}
+	if filepath.Ext(path) == ".jsonl" {
+		documents = strings.Split(strings.TrimSpace(documents[0]), "\n")
+	}
+	for _, text := range documents {
+		v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err == nil {
+			err = compiled.Validate(v)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
