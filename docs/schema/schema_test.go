@@ -61,7 +61,8 @@ var rules = map[string]schema{
 	"epsilon":  {"exclusiveMinimum": 0},
 	"accuracy": fraction, "robust": fraction, "below_greedy": fraction, "non_increasing": fraction,
 	"not_finite": fraction,
-	"seconds":    fromZero, "max_norm": fromZero, "control_norm": fromZero, "passes": fromZero, "milliseconds": fromZero,
+	"seconds":    fromZero, "max_norm": fromZero, "control_norm": fromZero, "passes": fromZero,
+	"milliseconds":       fromZero,
 	"passes_per_forward": fromZero, "perturbation": fromZero, "distance": fromZero, "standard_error": fromZero,
 	"loss": fromZero,
 	"ci95": {"minItems": 2, "maxItems": 2, "items": schema{"type": "number", "minimum": 0, "maximum": 1}},
@@ -75,7 +76,8 @@ var words = map[string]string{
 	"attack": "none, clean images, or the attack's name",
 	"norm":   "of the perturbation: linf, l2 or l1", "epsilon": "its bound, in pixel units of [0,1]",
 	"mode": "what the attacker knows",
-	"at":   "place in the network, as the config says it", "n": "images", "correct": "images that the model is right on",
+	"at":   "place in the network, as the config says it", "n": "images",
+	"correct":  "images that the model is right on",
 	"accuracy": "correct/n", "seconds": "time that it took", "seed": "keys every random number",
 	"recipe": "which attack made the images",
 	"image":  "the image's id", "label": "the image's class", "verdict": "1: the model is right", "name": "its name",
@@ -104,7 +106,8 @@ func comments(t *testing.T) map[string]string {
 				if of, ok := spec.Type.(*ast.StructType); ok {
 					for _, f := range of.Fields.List {
 						for _, id := range f.Names {
-							all[name+"."+spec.Name.Name+"."+id.Name] = strings.TrimSpace(f.Doc.Text() + f.Comment.Text())
+							field := name + "." + spec.Name.Name + "." + id.Name
+							all[field] = strings.TrimSpace(f.Doc.Text() + f.Comment.Text())
 						}
 					}
 				}

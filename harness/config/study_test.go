@@ -8,7 +8,8 @@ import (
 
 // study puts a solver study into the suite of small, which has two more controls.
 func study(text string) string {
-	s := strings.Replace(small, "attacks:\n", `  fast: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: identity}}]}
+	s := strings.Replace(small, "attacks:\n",
+		`  fast: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: identity}}]}
   slow: {solver: {method: pmp, outer: 30}, layers: [{at: input, embedding: {kind: identity}}]}
 attacks:
   weak: {kind: pgd, norm: linf, epsilon: 1/255}
@@ -78,7 +79,7 @@ func TestSolverStudyIsSelectedAndHashed(t *testing.T) {
 
 func TestSolverStudyErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"solver: {method: msa}":                  `92 unknown key "method" in suites.main.solver known keys: images, models`,
+		"solver: {method: msa}":                  `92 unknown key "method" in suites.main.solver known keys`,
 		"solver: {outer: [0]}":                   `100 suites.main.solver.outer[0] whole number from 1 up "0"`,
 		"solver: {inner: [1, 2, 1]}":             `106 suites.main.solver.inner[2] "1" twice`,
 		"solver: {momentum: [0.5, 1]}":           `108 suites.main.solver.momentum[1] below 1 "1"`,
@@ -88,7 +89,7 @@ func TestSolverStudyErrors(t *testing.T) {
 		"solver: {controls: [none]}":             `103 suites.main.solver.controls[0] none makes no sweeps`,
 		"solver: {controls: []}":                 `102 suites.main.solver.controls empty`,
 		"solver: {controls: [slow], inner: [1]}": `117 suites.main.solver.inner no control's method has inner steps`,
-		"solver: {models: [other]}":              `101 suites.main.solver.models[0] names "other" not in models defined: net`,
+		"solver: {models: [other]}":              `101 suites.main.solver.models[0] names "other" defined: net`,
 		"solver: {attack: none}":                 `100 suites.main.solver.attack clean images are always studied`,
 		"solver: {attack: many}":                 `100 suites.main.solver.attack many has 2 epsilons`,
 		"solver: {attack: week}":                 `100 suites.main.solver.attack names "week" mean "weak"`,

@@ -163,8 +163,9 @@ func TestTinyImageNet(t *testing.T) {
 		grayJPEG.Pix[i] = 128
 	}
 	fsys := fstest.MapFS{
-		"tiny/wnids.txt":                      {Data: []byte("n02\nn01\r\nn03\n")},
-		"tiny/val/val_annotations.txt":        {Data: []byte("val_0.JPEG\tn01\t0\t0\t1\t1\r\nval_1.JPEG\tn02\t0\t0\t1\t1\nval_10.JPEG\tn03\t0\t0\t1\t1\n\n")},
+		"tiny/wnids.txt": {Data: []byte("n02\nn01\r\nn03\n")},
+		"tiny/val/val_annotations.txt": {Data: []byte("val_0.JPEG\tn01\t0\t0\t1\t1\r\n" +
+			"val_1.JPEG\tn02\t0\t0\t1\t1\nval_10.JPEG\tn03\t0\t0\t1\t1\n\n")},
 		"tiny/val/images/val_0.JPEG":          {Data: jpegFile(t, grayJPEG)},
 		"tiny/val/images/val_1.JPEG":          {Data: pngFile(t, picture(10))},
 		"tiny/val/images/val_10.JPEG":         {Data: pngFile(t, picture(20))},
@@ -217,8 +218,8 @@ func TestTinyImageNet(t *testing.T) {
 	for path, want := range map[string]string{
 		"odd":        `odd/val/val_annotations.txt:2: a line is a file's name and its class, not "val_1.JPEG"`,
 		"odd/train":  "the folder odd/train/n77 is not in the list of classes",
-		"strange":    `strange/val/val_annotations.txt:1: val_0.JPEG has the class "n09", which is not in the list of classes`,
-		"climbing":   `climbing/val/val_annotations.txt:1: a line is a file's name and its class, not "../../x.JPEG n01"`,
+		"strange":    `strange/val/val_annotations.txt:1: val_0.JPEG has the class "n09"`,
+		"climbing":   `climbing/val/val_annotations.txt:1: a line is a file's name and its class`,
 		"twice":      `the class "n01" is named twice`,
 		"empty":      "wnids.txt names no classes",
 		"unlabelled": "unlabelled/val/val_annotations.txt does not exist",

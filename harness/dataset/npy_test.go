@@ -133,7 +133,8 @@ func TestNPYErrors(t *testing.T) {
 			"its header claims 4294967295 bytes, more than any array needs"},
 		{"no header", npyHeader(1, "{}", nil), `its header can't be read: "{}" (plain arrays of numbers only)`},
 		{"record", npyHeader(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", nil),
-			`its header can't be read: "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (…" (plain arrays of numbers only)`},
+			`its header can't be read: "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (…" (plain ` +
+				"arrays of numbers only)"},
 		{"complex", npy("<c8", "1,", nil),
 			"it holds values of type <c8; uint8, float32, float64 and integers are read"},
 		{"half", npy("<f2", "1,", nil), "it holds values of type <f2; uint8, float32, float64 and integers are read"},
