@@ -9,6 +9,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"selfheal/internal/terminal"
 )
 
 // Progress tells the user how a run goes: bars on a terminal, plain lines
@@ -25,7 +27,7 @@ func NewProgress(w io.Writer, quiet bool) *Progress {
 		w = nil
 	}
 	p := &Progress{w: w, every: 10 * time.Second}
-	if f, ok := w.(*os.File); ok {
+	if f, ok := terminal.Raw(w).(*os.File); ok {
 		p.terminal = term.IsTerminal(int(f.Fd()))
 	}
 	return p
@@ -88,7 +90,7 @@ const barWidth = 22
 
 // fit shortens a text from its left end so that it stands in one line with the bar.
 func (p *Progress) fit(text string) string {
-	f, ok := p.w.(*os.File)
+	f, ok := terminal.Raw(p.w).(*os.File)
 	if !ok {
 		return text
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selfheal/harness"
+	"selfheal/internal/terminal"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -72,6 +73,7 @@ func usage(format string, args ...any) error {
 
 // run is the whole program: it returns the exit code.
 func run(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Writer) int {
+	stdout, stderr = terminal.Escape(stdout), terminal.Escape(stderr)
 	root := rootCommand(files)
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// A tensor's name is anybody's: it must not steer the terminal.
+func TestNamesDoNotSteerTheTerminal(t *testing.T) {
+	model, err := os.ReadFile("models/zoo/preact_standard.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, hostile := "/stem/Conv_output_0", "\x1b]0;owned\x07\x7f\xc2\x9b_outpu"
+	if len(name) != len(hostile) || !bytes.Contains(model, []byte(name)) {
+		t.Fatalf("%q does not stand in for %q", hostile, name)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "hostile.onnx")
+	put(t, path, bytes.ReplaceAll(model, []byte(name), []byte(hostile)))
+	for _, args := range [][]string{
+		{"inspect", path}, {"inspect", "--json", path},
+		{"split", path, "--out", dir}, {"split", path, "--out", dir, "--at", "nowhere"},
+	} {
+		_, stdout, stderr := call(args...)
+		if !strings.Contains(stdout+stderr, `\u001b]0;owned\u0007`) {
+			t.Errorf("%s: the name is not there:\n%s%s", args, stdout, stderr)
+		}
+		if i := strings.IndexFunc(stdout+stderr, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }); i >= 0 {
+			t.Errorf("%s: a control character at %d:\n%q", args, i, stdout+stderr)
+		}
+	}
+}

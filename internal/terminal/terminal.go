@@ -1,0 +1,53 @@
+// Package terminal keeps what a program prints from steering the terminal: names inside a
+// model's file are anybody's.
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Escape returns a writer that passes text on to w and writes characters that steer a
+// terminal as \u001b, a form that JSON reads back: controls but for line feed, tab and
+// carriage return, and those that turn the direction of text. What is no UTF-8 becomes \ufffd.
+func Escape(w io.Writer) io.Writer { return &escaper{w: w} }
+
+// Raw is the writer that an escaping one passes text on to; another is returned as it is.
+func Raw(w io.Writer) io.Writer {
+	if e, ok := w.(*escaper); ok {
+		return e.w
+	}
+	return w
+}
+
+type escaper struct {
+	w    io.Writer
+	rest []byte // the beginning of a character whose end is still to come
+}
+
+// Write reports all of p as written unless w fails.
+func (e *escaper) Write(p []byte) (int, error) {
+	text := append(e.rest, p...)
+	out := make([]byte, 0, len(text))
+	for len(text) > 0 && utf8.FullRune(text) {
+		r, size := utf8.DecodeRune(text)
+		if steers(r) || r == utf8.RuneError && size == 1 {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = append(out, text[:size]...)
+		}
+		text = text[size:]
+	}
+	e.rest = append(e.rest[:0:0], text...)
+	if _, err := e.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// steers reports controls, and the marks that embed, override and isolate directions.
+func steers(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' || unicode.Is(unicode.Bidi_Control, r)
+}
