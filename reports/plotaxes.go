@@ -36,6 +36,7 @@ func (p plotPanel) axes(t theme) *plot.Plot {
 	}
 	if p.Square {
 		plt.HideAxes()
+		plt.X.Padding, plt.Y.Padding = 0, 0
 		plt.X.Min, plt.X.Max, plt.Y.Min, plt.Y.Max = xs[0], xs[1], ys[0], ys[1]
 		return plt
 	}
