@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"math/rand/v2"
@@ -18,6 +19,19 @@ func generator(seed uint64, component string, restart, target, image int) *rand.
 	key = append(key, component...)
 	return rand.New(rand.NewChaCha8(sha256.Sum256(key)))
 }
+
+// again is an attack that stands in a recipe behind others of its name; place counts those. It
+// draws other random numbers than they do.
+type again struct {
+	Attack
+	place int
+}
+
+func (a again) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Result, error) {
+	return a.Attack.Perturb(ctx, o, im, generator(seed, "place", a.place, 0, 0).Uint64())
+}
+
+func (a again) verdictOnly() Attack { return again{VerdictOnly(a.Attack), a.place} }
 
 // randomSign is −1 or 1.
 func randomSign(rng *rand.Rand) float32 {

@@ -216,6 +216,15 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		if replaced != "" {
 			fallback = append(fallback, replaced)
 		}
+		place := 0
+		for _, before := range r.Components {
+			if before.Name() == a.Name() {
+				place++
+			}
+		}
+		if place > 0 {
+			a = again{a, place}
+		}
 		r.Components = append(r.Components, a)
 	}
 	if fallback != nil {

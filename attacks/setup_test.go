@@ -80,7 +80,8 @@ func TestVersions(t *testing.T) {
 			if version == "" {
 				version = "standard"
 			}
-			if r.Name != "autoattack-"+version+"/1" || r.Norm != n || r.Epsilon != 0.1 || r.Fallback != "" ||
+			revision := map[string]int{"custom": 2}[version]
+			if r.Name != fmt.Sprintf("autoattack-%s/%d", version, max(revision, 1)) || r.Norm != n || r.Epsilon != 0.1 || r.Fallback != "" ||
 				r.Minimises {
 				t.Errorf("%s, %v: %+v", version, n, r)
 			}
@@ -114,9 +115,10 @@ func TestFewClasses(t *testing.T) {
 		{"quick", 3, "apgd-ce apgd-logit-difference", target},
 	} {
 		r := recipe(t, autoattack(c.version, attacks.L2), 0.5, c.classes)
-		name, fallback := "autoattack-"+c.version+"/1", ""
+		revision := map[string]int{"custom": 2}[c.version]
+		name, fallback := fmt.Sprintf("autoattack-%s/%d", c.version, max(revision, 1)), ""
 		if c.replaced != "" {
-			name = "autoattack-" + c.version + "-few/1"
+			name = strings.Replace(name, "/", "-few/", 1)
 			fallback = fmt.Sprintf("the model has only %d classes: %s", c.classes, c.replaced)
 		}
 		if r.Name != name || componentNames(r) != c.components || r.Fallback != fallback {

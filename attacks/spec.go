@@ -126,7 +126,7 @@ var versions = []Version{
 	{"rand", "AA-rand", "for randomised models: apgd-ce and apgd-dlr, 20 passes a gradient", 1, func(Norm) []Component {
 		return []Component{{"apgd-ce", given{"eot_iter": 20}}, {"apgd-dlr", given{"eot_iter": 20}}}
 	}},
-	{"custom", "AA-custom", "the components that the config lists", 1, nil},
+	{"custom", "AA-custom", "the components that the config lists", 2, nil},
 	{"quick", "AA-quick", "short runs of Auto-PGD: close to standard for a twentieth of its passes", 1, quick},
 }
 

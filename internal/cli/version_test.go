@@ -25,7 +25,7 @@ func TestVersion(t *testing.T) {
 	if _, err := os.Stat(v.ONNXRuntime.Library); err != nil {
 		t.Error(err)
 	}
-	want := []string{"autoattack-standard/1", "autoattack-plus/1", "autoattack-rand/1", "autoattack-custom/1",
+	want := []string{"autoattack-standard/1", "autoattack-plus/1", "autoattack-rand/1", "autoattack-custom/2",
 		"autoattack-quick/1", "apgd-ce/1", "apgd-dlr/1", "apgd-t/1", "fab/1", "fab-t/1", "square/1", "pgd/1", "fgsm/1",
 		"bisection/1"}
 	if !slices.Equal(v.Recipes, want) {
