@@ -16,6 +16,7 @@ type Gate struct {
 	Min      map[string]float64 `json:"min"`       // by [CellPattern]: the accuracy that is asked for, in [0, 1]
 	FailOn   []string           `json:"fail_on"`   // of [result.WarningKinds]: a cell that has one fails
 	NewModel bool               `json:"new_model"` // models may be other files than the baseline's
+	Accept   []string           `json:"accept"`    // settings that may be others than the baseline's, as attacks.pgd.parameters.steps
 }
 
 // What the rules may be. The floor of alpha keeps the level 1 − 2·alpha, shared among ten thousands
@@ -28,7 +29,7 @@ var (
 
 // DefaultGate returns the rules of a gate that nothing is said about.
 func DefaultGate() Gate {
-	g := Gate{Min: map[string]float64{}, FailOn: []string{}}
+	g := Gate{Min: map[string]float64{}, FailOn: []string{}, Accept: []string{}}
 	g.object().decode(&decoder{}, defaultNode("{}", position{}), "")
 	return g
 }
@@ -48,6 +49,9 @@ func (g *Gate) object() object {
 		optional("fail_on", list(&g.FailOn, span{once: true}, warning), "",
 			"ids of [warnings](warnings.md); a cell that has one fails"),
 		optional("new_model", boolean(&g.NewModel), "false", "models may be other files than the baseline's"),
+		optional("accept", list(&g.Accept, span{once: true}, func(to *string) value { return text(to, "a path in results.json") }), "",
+			"settings that may be others than the baseline's, by their paths in results.json: attacks.pgd.parameters.steps, or a "+
+				"whole part as attacks.pgd"),
 	}}
 }
 
@@ -89,6 +93,9 @@ func (g *Gate) Check() error {
 	}
 	if g.FailOn == nil {
 		g.FailOn = []string{}
+	}
+	if g.Accept == nil {
+		g.Accept = []string{}
 	}
 	within := func(name string, v float64, in setting.Interval) error {
 		if in.Holds(v) {

@@ -8,14 +8,14 @@ import (
 )
 
 const gated = small + "gate: {max_drop: 1/100, alpha: 0.01, min: {aa-linf: 0.3, \"net/*/none\": 0.9}, fail_on: " +
-	"[near-chance, zero-gradient], new_model: true}\n"
+	"[near-chance, zero-gradient], new_model: true, accept: [attacks.pgd.parameters]}\n"
 
 func TestGate(t *testing.T) {
 	if g := mustParse(t, small).Gate; g != nil {
 		t.Errorf("a config without gate has %+v", g)
 	}
 	want := &Gate{MaxDrop: 0.01, Alpha: 0.01, Min: map[string]float64{"aa-linf": 0.3, "net/*/none": 0.9},
-		FailOn: []string{"near-chance", "zero-gradient"}, NewModel: true}
+		FailOn: []string{"near-chance", "zero-gradient"}, NewModel: true, Accept: []string{"attacks.pgd.parameters"}}
 	if g := mustParse(t, gated).Gate; !reflect.DeepEqual(g, want) {
 		t.Errorf("%+v, want %+v", g, want)
 	}

@@ -21,31 +21,37 @@ import (
 )
 
 // Schema names the version of the baseline file's layout.
-const Schema = "selfheal.baseline/1"
+const Schema = "selfheal.baseline/2"
+
+// olderSchema is that of baselines which say nothing about how their numbers were made.
+const olderSchema = "selfheal.baseline/1"
+
+// ErrOlder is returned, with a baseline that has its rules alone, for a file of an older version.
+var ErrOlder = errors.New("does not say how its attacks and controls were made, as it is of an older version")
 
 // Baseline is what results are compared with.
 type Baseline struct {
-	Schema     string             `json:"schema"`
-	Created    time.Time          `json:"created"`  // when its run was made
-	Selfheal   string             `json:"selfheal"` // the version that made the run
-	Seed       uint64             `json:"seed"`
-	Gate       config.Gate        `json:"gate"`
-	Datasets   map[string]Dataset `json:"datasets"`
-	Models     map[string]Model   `json:"models"`
-	Embeddings []result.Embedding `json:"embeddings"` // those read from ONNX files
-	Cells      []Cell             `json:"cells"`      // sorted by suite, model, defense, attack and epsilon
+	Schema   string                    `json:"schema"`
+	Created  time.Time                 `json:"created"`  // when its run was made
+	Selfheal string                    `json:"selfheal"` // the version that made the run
+	Seed     uint64                    `json:"seed"`
+	Gate     config.Gate               `json:"gate"`
+	Datasets map[string]result.Dataset `json:"datasets"`
+	Models   map[string]Model          `json:"models"`
+	Attacks  map[string]result.Attack  `json:"attacks"`
+	Controls map[string]result.Control `json:"controls"`
+	Cells    []Cell                    `json:"cells"` // sorted by suite, model, defense, attack and epsilon
 }
 
-// Dataset identifies the images.
-type Dataset struct {
-	N      int    `json:"n"`
-	SHA256 string `json:"sha256"` // of the chosen pixels and labels
-}
-
-// Model identifies a network.
+// Model identifies a network, and says how its file was taken, as in results.json.
 type Model struct {
-	SHA256 string `json:"sha256"` // of the file as given
+	SHA256     string             `json:"sha256"` // of the file as given
+	Preprocess *result.Preprocess `json:"preprocess,omitempty"`
+	Output     string             `json:"output"`
+	Split      []string           `json:"split,omitempty"`
 }
+
+func (b *Baseline) made() made { return made{b.Datasets, b.Models, b.Attacks, b.Controls} }
 
 // verdicts are a cell's, one character an image. In JSON they are a list of lines, so that
 // one image more or less is one line of a diff.
@@ -82,12 +88,9 @@ func NewBaseline(f *result.File, rules config.Gate) (*Baseline, error) {
 	if _, err := minimums(rules, cells); err != nil {
 		return nil, err
 	}
+	of := selected(cells, f)
 	b := &Baseline{Schema: Schema, Created: f.Created, Selfheal: f.Environment.Selfheal, Seed: f.Seed, Gate: rules,
-		Datasets: map[string]Dataset{}, Models: map[string]Model{}, Embeddings: append([]result.Embedding{}, f.Embeddings...), Cells: cells}
-	for _, c := range cells {
-		b.Datasets[c.Dataset] = Dataset{N: f.Datasets[c.Dataset].N, SHA256: f.Datasets[c.Dataset].SHA256}
-		b.Models[c.Model] = Model{SHA256: f.Models[c.Model].SHA256}
-	}
+		Datasets: of.datasets, Models: of.models, Attacks: of.attacks, Controls: of.controls, Cells: cells}
 	slices.SortFunc(b.Cells, func(x, y Cell) int { return compareKeys(x.key(), y.key()) })
 	return b, b.check()
 }
@@ -98,9 +101,7 @@ func (b *Baseline) check() error {
 	if err := b.Gate.Check(); err != nil {
 		return fmt.Errorf("gate: %w", err)
 	}
-	images := map[string]int{}
 	for name, d := range b.Datasets {
-		images[name] = d.N
 		if !digest.MatchString(d.SHA256) || d.N < 1 {
 			return fmt.Errorf("dataset %q: n %d or sha256 %q is none", name, d.N, d.SHA256)
 		}
@@ -110,10 +111,7 @@ func (b *Baseline) check() error {
 			return fmt.Errorf("model %q: sha256 %q is none", name, m.SHA256)
 		}
 	}
-	if b.Embeddings == nil {
-		b.Embeddings = []result.Embedding{}
-	}
-	return checkCells(b.Cells, images, func(model string) bool { _, ok := b.Models[model]; return ok })
+	return checkCells(b.Cells, b.made())
 }
 
 // mostBytes bounds a baseline file: 10,000 cells of 10,000 images need half of it.
@@ -134,7 +132,10 @@ func Read(path string) (*Baseline, error) {
 		return nil, fmt.Errorf("baseline: %w", err)
 	}
 	b, err := parse(data)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrOlder):
+		return b, fmt.Errorf("baseline %s %w; selfheal check --update --baseline %s DIR writes it anew of a run, with its rules", path, err, path)
+	case err != nil:
 		return nil, fmt.Errorf("baseline %s: %w", path, err)
 	}
 	return b, nil
@@ -144,11 +145,15 @@ func parse(data []byte) (*Baseline, error) {
 	if len(data) > mostBytes {
 		return nil, fmt.Errorf("it is larger than %d bytes", mostBytes)
 	}
-	var head struct {
-		Schema string `json:"schema"`
-	}
+	head := struct {
+		Schema string      `json:"schema"`
+		Gate   config.Gate `json:"gate"`
+	}{Gate: config.DefaultGate()}
 	if err := json.Unmarshal(data, &head); err != nil {
 		return nil, placed(err, data)
+	}
+	if head.Schema == olderSchema {
+		return &Baseline{Gate: head.Gate}, ErrOlder
 	}
 	if head.Schema != Schema {
 		return nil, fmt.Errorf("it has schema %q, this version reads %q", head.Schema, Schema)
@@ -189,7 +194,9 @@ func placed(err error, data []byte) error {
 func (b *Baseline) Same(other *Baseline) bool {
 	x, y := *b, *other
 	x.Created, x.Selfheal = y.Created, y.Selfheal
-	return reflect.DeepEqual(x, y)
+	mine, err := json.Marshal(x)
+	its, itsErr := json.Marshal(y)
+	return err == nil && itsErr == nil && bytes.Equal(mine, its)
 }
 
 // Write writes a baseline file beside its place and renames it, so that the file is always
@@ -199,8 +206,8 @@ func (b *Baseline) Write(path string) error {
 	if err != nil {
 		return fmt.Errorf("baseline %s: %w", path, err)
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // a link keeps pointing to it
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a link keeps pointing to it
 	}
 	err = os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {

@@ -131,10 +131,10 @@ func TestHostileBaselines(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{good, "", "unexpected end of JSON input"},
 		{good, "[]", "cannot unmarshal array"},
-		{good, "{}", `it has schema "", this version reads "selfheal.baseline/1"`},
+		{good, "{}", `it has schema "", this version reads "selfheal.baseline/2"`},
 		{good, good + "{}", "line "},
 		{good, strings.Repeat("[", 100000), "line 1: "},
-		{"baseline/1", "baseline/2", `it has schema "selfheal.baseline/2"`},
+		{"baseline/2", "baseline/3", `it has schema "selfheal.baseline/3"`},
 		{`"seed": 0`, `"seed": -1`, "line 5: "},
 		{`"seed": 0`, `"seed": 0, "seeed": 1`, `unknown key "seeed"`},
 		{`"seed": 0`, `"seed": 0, "SEED": 7`, `unknown key "SEED"`},

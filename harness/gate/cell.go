@@ -60,7 +60,7 @@ func (c Cell) name() string {
 }
 
 // check says what makes the cell one that no run writes.
-func (c Cell) check(images map[string]int) error {
+func (c Cell) check(of made) error {
 	for _, s := range []struct{ key, value string }{{"suite", c.Suite}, {"dataset", c.Dataset}, {"model", c.Model}, {"defense", c.Defense}, {"attack", c.Attack}} {
 		if s.value == "" {
 			return fmt.Errorf("a cell lacks its %s", s.key)
@@ -75,12 +75,22 @@ func (c Cell) check(images map[string]int) error {
 	if c.Norm != nil && (!slices.Contains(config.Norms, *c.Norm) || !(*c.Epsilon > 0)) {
 		return fmt.Errorf("cell %s: norm %q or epsilon %v is none", c, *c.Norm, *c.Epsilon)
 	}
-	n, ok := images[c.Dataset]
+	_, model := of.models[c.Model]
+	_, attack := of.attacks[c.Attack]
+	_, control := of.controls[c.Defense]
+	images, ok := of.datasets[c.Dataset]
+	const unsaid = "cell %s: nothing says how its %s %q was made; run it again with this version"
 	switch {
 	case !ok:
 		return fmt.Errorf("cell %s: its dataset %q is not among the datasets", c, c.Dataset)
-	case c.N < 1 || c.N != n:
-		return fmt.Errorf("cell %s: n is %d, its dataset %q has %d images", c, c.N, c.Dataset, n)
+	case !model:
+		return fmt.Errorf("cell %s: its model is not among the models", c)
+	case c.N < 1 || c.N != images.N:
+		return fmt.Errorf("cell %s: n is %d, its dataset %q has %d images", c, c.N, c.Dataset, images.N)
+	case !attack && c.Attack != config.None:
+		return fmt.Errorf(unsaid, c, "attack", c.Attack)
+	case !control && c.Defense != config.None:
+		return fmt.Errorf(unsaid, c, "control", c.Defense)
 	}
 	if err := result.CheckVerdicts(string(c.Verdicts), c.N, c.Correct); err != nil {
 		return fmt.Errorf("cell %s: %w", c, err)
@@ -88,19 +98,15 @@ func (c Cell) check(images map[string]int) error {
 	return nil
 }
 
-// checkCells checks every cell, and that there is one and none twice. images are the data
-// sets' sizes.
-func checkCells(cells []Cell, images map[string]int, known func(model string) bool) error {
+// checkCells checks every cell, and that there is one and none twice.
+func checkCells(cells []Cell, of made) error {
 	if len(cells) == 0 {
 		return fmt.Errorf("there are no cells")
 	}
 	seen := map[key]bool{}
 	for _, c := range cells {
-		if err := c.check(images); err != nil {
+		if err := c.check(of); err != nil {
 			return err
-		}
-		if !known(c.Model) {
-			return fmt.Errorf("cell %s: its model is not among the models", c)
 		}
 		if seen[c.key()] {
 			return fmt.Errorf("cell %s is there twice", c)
@@ -116,12 +122,7 @@ func cellsOf(f *result.File) ([]Cell, error) {
 	for i, c := range f.Cells {
 		cells[i] = Cell{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Attack, c.Norm, c.Epsilon, c.Recipe, c.N, c.Correct, verdicts(c.Verdicts)}
 	}
-	known := func(model string) bool { _, ok := f.Models[model]; return ok }
-	images := map[string]int{}
-	for name, d := range f.Datasets {
-		images[name] = d.N
-	}
-	return cells, checkCells(cells, images, known)
+	return cells, checkCells(cells, selected(cells, f))
 }
 
 // missing lists the cells that the suites of a results file plan and that are not there.

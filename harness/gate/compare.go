@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"selfheal/harness/config"
@@ -58,6 +59,7 @@ type Change struct {
 	Below     float64    `json:"p_below"`   // p-value of "the true drop is at least max_drop"
 	McNemar   float64    `json:"p_mcnemar"` // two-sided p-value of "no change"
 	Better    bool       `json:"better"`    // more images are right, significantly
+	Unchanged bool       `json:"unchanged"` // the same verdicts of the same network: nothing to test
 	// Detectable is the smallest true drop that would fail here with probability 0.8; null
 	// where the images are too few for any.
 	Detectable *float64 `json:"detectable"`
@@ -98,14 +100,23 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 		before[c.key()] = c
 	}
 	now := map[key]bool{}
+	var compared []Cell
 	for _, c := range cells {
 		now[c.key()] = true
-		if old, ok := before[c.key()]; ok {
-			if err := agree(base, f, old, c, rules); err != nil {
-				return nil, err
-			}
+		if _, ok := before[c.key()]; ok {
+			compared = append(compared, c)
 		}
 	}
+	of := selected(compared, f)
+	if err := r.sameSettings(changed(base.made(), of)); err != nil {
+		return nil, err
+	}
+	for _, c := range compared {
+		if err := agree(base, of, before[c.key()], c, rules); err != nil {
+			return nil, err
+		}
+	}
+	embeddings := otherEmbeddings(base.made(), of)
 	if err := lacking(base, now); err != nil {
 		return nil, err
 	}
@@ -119,6 +130,8 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 			x.Change = &Change{Before: float64(old.Correct) / float64(old.N)}
 			p := stats.NewPaired(string(old.Verdicts), string(c.Verdicts))
 			x.Change.Lost, x.Change.Won, x.Change.Drop = p.Lost, p.Won, p.Drop()
+			x.Change.Unchanged = old.Verdicts == c.Verdicts && base.Models[c.Model].SHA256 == of.models[c.Model].SHA256 &&
+				embeddings == nil
 		}
 		if least, ok := mins[i]; ok {
 			x.Min = &Minimum{Min: least}
@@ -130,7 +143,7 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 		}
 		r.Cells = append(r.Cells, x)
 	}
-	r.notes(base, f)
+	r.notes(base, f, embeddings)
 	if err := r.test(ctx, t); err != nil {
 		return nil, err
 	}
@@ -138,11 +151,33 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 	return r, nil
 }
 
+// sameSettings is the error for settings that are others, unless the rules accept them: these
+// are noted.
+func (r *Report) sameSettings(list []difference) error {
+	var refused []string
+	for _, d := range list {
+		if accepts(r.Gate.Accept, d.path) {
+			r.Notes = append(r.Notes, "accepted: "+d.String())
+		} else {
+			refused = append(refused, d.String())
+		}
+	}
+	if refused == nil {
+		return nil
+	}
+	most := min(len(refused), 3)
+	text := strings.Join(refused[:most], "; ")
+	if more := len(refused) - most; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return fmt.Errorf("%s: %s, or name it under accept in gate:", text, toAccept)
+}
+
 const toAccept = "run with the baseline's, or accept these results with selfheal check --update"
 
 // agree says why two cells of one identity can't be compared.
-func agree(base *Baseline, f *result.File, old, now Cell, rules config.Gate) error {
-	was, is := base.Datasets[old.Dataset], f.Datasets[now.Dataset]
+func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
+	was, is := base.Datasets[old.Dataset], of.datasets[now.Dataset]
 	switch {
 	case was.N != is.N:
 		return fmt.Errorf("cell %s: the baseline has %d images of dataset %s, the results %d of %s; %s", now, was.N, plain(old.Dataset), is.N, plain(now.Dataset), toAccept)
@@ -150,12 +185,12 @@ func agree(base *Baseline, f *result.File, old, now Cell, rules config.Gate) err
 		return fmt.Errorf("cell %s: the results have other images than the baseline (dataset %s, sha256 %s, not %s); %s", now, plain(now.Dataset), short(is.SHA256), short(was.SHA256), toAccept)
 	case old.Mode != now.Mode:
 		return fmt.Errorf("cell %s: the results have mode %s, the baseline %s; %s", now, now.Mode, old.Mode, toAccept)
-	case old.Recipe != now.Recipe:
+	case old.Recipe != now.Recipe && !accepts(rules.Accept, "attacks."+now.Attack+".recipe"):
 		return fmt.Errorf("cell %s: the results are by recipe %s, the baseline by %s; %s", now, plain(now.Recipe), plain(old.Recipe), toAccept)
-	case old.Norm != nil && *old.Norm != *now.Norm:
+	case old.Norm != nil && *old.Norm != *now.Norm && !accepts(rules.Accept, "attacks."+now.Attack+".norm"):
 		return fmt.Errorf("cell %s: the results are in norm %s, the baseline in %s; %s", now, *now.Norm, *old.Norm, toAccept)
 	}
-	if a, b := base.Models[old.Model].SHA256, f.Models[now.Model].SHA256; a != b && !rules.NewModel {
+	if a, b := base.Models[old.Model].SHA256, of.models[now.Model].SHA256; a != b && !rules.NewModel {
 		return fmt.Errorf("cell %s: model %s is another file than the baseline's (sha256 %s, not %s); to compare models that were trained again set new_model: true in gate: or give --new-model, else %s", now, plain(now.Model), short(b), short(a), toAccept)
 	}
 	return nil
@@ -201,7 +236,7 @@ func minimums(rules config.Gate, cells []Cell) (map[int]float64, error) {
 }
 
 // notes says what else differs between the two runs.
-func (r *Report) notes(base *Baseline, f *result.File) {
+func (r *Report) notes(base *Baseline, f *result.File, embeddings []string) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	if base.Seed != f.Seed {
 		note("the results have seed %d, the baseline %d", f.Seed, base.Seed)
@@ -220,8 +255,8 @@ func (r *Report) notes(base *Baseline, f *result.File) {
 	if others != nil {
 		note("other model files than the baseline's, as new_model allows: %s", andMore(others))
 	}
-	if changed := otherEmbeddings(base.Embeddings, f.Embeddings); changed != nil {
-		note("other embedding files than the baseline's: %s", andMore(changed))
+	if embeddings != nil {
+		note("other embedding files than the baseline's: %s", andMore(embeddings))
 	}
 	var fresh []string
 	for _, c := range r.Cells {
@@ -232,21 +267,4 @@ func (r *Report) notes(base *Baseline, f *result.File) {
 	if fresh != nil {
 		note("new, not in the baseline and compared with nothing: %s; selfheal check --update takes them in", andMore(fresh))
 	}
-}
-
-// otherEmbeddings names the embeddings that are not the same files.
-func otherEmbeddings(before, now []result.Embedding) []string {
-	var names []string
-	for _, e := range now {
-		if !slices.Contains(before, e) {
-			names = append(names, plain(e.Control)+" at "+plain(e.At))
-		}
-	}
-	for _, e := range before {
-		same := func(o result.Embedding) bool { return o.Control == e.Control && o.At == e.At }
-		if !slices.ContainsFunc(now, same) {
-			names = append(names, plain(e.Control)+" at "+plain(e.At)+" (gone)")
-		}
-	}
-	return names
 }

@@ -153,7 +153,7 @@ func (c *Compared) decide(maxDrop, alpha float64) Outcome {
 		switch {
 		case x.AboveHolm <= alpha:
 			say(Fail, "dropped by %s points, from %s to %s %%: more than %s (adjusted p %s)", points(x.Drop), percent(x.Before), percent(c.Accuracy), points(maxDrop), probability(x.AboveHolm))
-		case x.Below > alpha:
+		case x.open(alpha):
 			say(Inconclusive, "a drop of %s points is not excluded (p %s)", points(maxDrop), probability(x.Below))
 		}
 	}
@@ -174,6 +174,10 @@ func (c *Compared) decide(maxDrop, alpha float64) Outcome {
 	return outcome
 }
 
+// open reports whether a drop of max_drop is not excluded. Where nothing has changed there is
+// none to exclude.
+func (x Change) open(alpha float64) bool { return !x.Unchanged && x.Below > alpha }
+
 // summary says in a line what came out and, where it is open, how many images would tell.
 func (r *Report) summary(powers bool) string {
 	var drops, mins, warned, openDrops, openMins, compared int
@@ -185,7 +189,7 @@ func (r *Report) summary(powers bool) string {
 			switch {
 			case c.Change.AboveHolm <= r.Gate.Alpha:
 				drops++
-			case c.Change.Below > r.Gate.Alpha:
+			case c.Change.open(r.Gate.Alpha):
 				openDrops++
 				if widest.Change == nil || c.flips() > widest.flips() {
 					widest = c

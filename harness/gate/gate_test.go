@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,9 +28,17 @@ var accuracies = []float64{0.93, 0.9, 0.02, 0.6, 0.4, 0.75}
 func file(seed uint64, verdicts ...string) *result.File {
 	n := len(verdicts[0])
 	f := &result.File{Schema: result.Schema, Created: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Seed: seed, Environment: result.Environment{Selfheal: "0.1.0"},
-		Datasets: map[string]result.Dataset{"shapes": {N: n, SHA256: strings.Repeat("a", 64)}},
-		Models:   map[string]result.Model{"net": {SHA256: strings.Repeat("b", 64)}},
-		Suites:   []result.Suite{{Name: "main", Dataset: "shapes", Mode: result.Oblivious, Models: []string{"net"}, Controls: []string{"heal"}, Attacks: []string{"aa", "pgd"}}}}
+		Datasets: map[string]result.Dataset{"shapes": {N: n, SHA256: strings.Repeat("a", 64), Format: "npz"}},
+		Models: map[string]result.Model{"net": {SHA256: strings.Repeat("b", 64), Output: "logits",
+			Preprocess: &result.Preprocess{Mean: []float64{0.5}, Std: []float64{0.25}}}},
+		Attacks: map[string]result.Attack{
+			"aa": {Kind: "autoattack", Version: "custom", Recipe: "aa/1", Norm: "linf", Epsilons: []float64{8. / 255}, Components: []result.Component{
+				{Kind: "apgd-ce", Parameters: result.Parameters{"steps": 100}}, {Kind: "square", Parameters: result.Parameters{"queries": 5000}}}},
+			"pgd": {Kind: "pgd", Title: "PGD-40", Recipe: "pgd/1", Norm: "linf", Epsilons: []float64{8. / 255}, Parameters: result.Parameters{"steps": 40, "schedule": "constant"}}},
+		Controls: map[string]result.Control{"heal": {Solver: result.Parameters{"method": "msa", "outer": 3}, Layers: []result.Layer{
+			{At: "input", Embedding: result.LayerEmbedding{Kind: "onnx", Path: "a.onnx", SHA256: "1"}},
+			{At: "last", Embedding: result.LayerEmbedding{Kind: "onnx", Path: "b.onnx", SHA256: "2"}}}}},
+		Suites: []result.Suite{{Name: "main", Dataset: "shapes", Mode: result.Oblivious, Models: []string{"net"}, Controls: []string{"heal"}, Attacks: []string{"aa", "pgd"}}}}
 	for i, v := range verdicts {
 		c := result.Cell{Suite: "main", Dataset: "shapes", Model: "net", Defense: []string{"none", "heal"}[i%2], Mode: result.Oblivious,
 			Attack: []string{"none", "aa", "pgd"}[i/2%3], N: n, Correct: strings.Count(v, "1"), Verdicts: v, Seconds: 1.5, Warnings: []result.Warning{}}
@@ -37,6 +49,13 @@ func file(seed uint64, verdicts ...string) *result.File {
 		f.Cells = append(f.Cells, c)
 	}
 	return f
+}
+
+// otherNet is the model as another file.
+func otherNet(f *result.File) result.Model {
+	m := f.Models["net"]
+	m.SHA256 = strings.Repeat("d", 64)
+	return m
 }
 
 func mustBaseline(t *testing.T, f *result.File) *Baseline {
@@ -73,7 +92,9 @@ func TestOutcomes(t *testing.T) {
 		{"dropped", func(v []string, f *result.File, g *config.Gate) { v[2] = verdictsOf(280, n) }, Fail, "FAIL: 1 of 6 cells dropped by more than 2 points"},
 		{"dropped, tolerated", func(v []string, f *result.File, g *config.Gate) { v[2], g.MaxDrop = verdictsOf(280, n), 0.2 }, Pass, "PASS"},
 		{"at the border", func(v []string, f *result.File, g *config.Gate) { v[2] = verdictsOf(312, n) }, Inconclusive, "INCONCLUSIVE: 1 of 6 cells may have dropped by 2 points or more; about "},
-		{"any drop", func(v []string, f *result.File, g *config.Gate) { g.MaxDrop = 0 }, Inconclusive, "no number of images"},
+		{"any drop", func(v []string, f *result.File, g *config.Gate) {
+			g.MaxDrop, v[0] = 0, "0"+v[0][1:n-1]+"1"
+		}, Inconclusive, "no number of images"},
 		{"min reached", func(v []string, f *result.File, g *config.Gate) { g.Min["aa"] = 0.8 }, Pass, "PASS"},
 		{"min missed", func(v []string, f *result.File, g *config.Gate) { g.Min["heal/aa"] = 0.85 }, Fail, "FAIL: 1 of 6 cells missed a min"},
 		{"the highest min counts", func(v []string, f *result.File, g *config.Gate) { g.Min["heal/aa"], g.Min["*"] = 0.85, 0.1 }, Fail, "FAIL: 1 of 6 cells missed a min"},
@@ -179,14 +200,14 @@ func TestRefusals(t *testing.T) {
 	}{
 		{func(f *result.File, g *config.Gate) { f.Seed, f.Environment.Selfheal = 7, "9" }, ""},
 		{func(f *result.File, g *config.Gate) {
-			f.Datasets["shapes"] = result.Dataset{N: 40, SHA256: strings.Repeat("c", 64)}
+			f.Datasets["shapes"] = result.Dataset{N: 40, SHA256: strings.Repeat("c", 64), Format: "npz"}
 		}, "cell main/net/none/none: the results have other images than the baseline (dataset shapes, sha256 cccccccccccc…, not aaaaaaaaaaaa…)"},
 		{func(f *result.File, g *config.Gate) { *f = *file(0, same(20, 30)...) }, "the baseline has 40 images of dataset shapes, the results 30 of shapes"},
 		{func(f *result.File, g *config.Gate) {
-			f.Models["net"] = result.Model{SHA256: strings.Repeat("d", 64)}
+			f.Models["net"] = otherNet(f)
 		}, "set new_model: true in gate: or give --new-model"},
 		{func(f *result.File, g *config.Gate) {
-			f.Models["net"], g.NewModel = result.Model{SHA256: strings.Repeat("d", 64)}, true
+			f.Models["net"], g.NewModel = otherNet(f), true
 		}, ""},
 		{func(f *result.File, g *config.Gate) { f.Cells[2].Recipe = "aa/2" }, "cell main/net/none/aa@0.03137: the results are by recipe aa/2, the baseline by aa/1"},
 		{func(f *result.File, g *config.Gate) { f.Cells[4].Mode = result.WhiteboxThrough }, "the results have mode whitebox-through, the baseline oblivious"},
@@ -221,12 +242,78 @@ func TestRefusals(t *testing.T) {
 
 // Other embeddings are what may be under test: they are pointed out.
 func TestEmbeddingsNoted(t *testing.T) {
-	base, f := mustBaseline(t, file(0, same(20, 40)...)), file(0, same(20, 40)...)
-	base.Embeddings = []result.Embedding{{Control: "heal", At: "input", SHA256: "1"}, {Control: "heal", At: "last", SHA256: "2"}, {Control: "old", At: "last", SHA256: "2"}}
-	f.Embeddings = []result.Embedding{{Control: "heal", At: "input", SHA256: "1"}, {Control: "heal", At: "last", SHA256: "3"}}
-	r, err := Compare(t.Context(), base, f, config.DefaultGate())
-	if err != nil || len(r.Notes) != 1 || r.Notes[0] != "other embedding files than the baseline's: heal at last and 1 more" {
-		t.Errorf("%v, %v", r.Notes, err)
+	f := file(0, same(20, 40)...)
+	f.Controls["heal"].Layers[1].Embedding.SHA256 = "3"
+	r, err := Compare(t.Context(), mustBaseline(t, file(0, same(20, 40)...)), f, config.DefaultGate())
+	if err != nil || len(r.Notes) != 1 || r.Notes[0] != "other embedding files than the baseline's: heal at last" {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// What shapes a number must be the baseline's: where it is not, both values are named, unless
+// the rules accept it.
+func TestSettings(t *testing.T) {
+	for _, c := range []struct {
+		change func(f *result.File)
+		want   string
+		accept string
+	}{
+		{func(f *result.File) { f.Attacks["pgd"].Parameters["steps"] = 1 }, "attacks.pgd.parameters.steps: baseline 40, run 1", "attacks.pgd.parameters.steps"},
+		{func(f *result.File) {
+			a := f.Attacks["aa"]
+			a.Components = a.Components[1:]
+			f.Attacks["aa"] = a
+		}, "attacks.aa.components: baseline [apgd-ce, square], run [square]", "attacks.aa"},
+		{func(f *result.File) { f.Attacks["aa"].Components[1].Parameters["queries"] = 1 },
+			"attacks.aa.components[1].parameters.queries: baseline 5000, run 1", "attacks.aa.components"},
+		{func(f *result.File) { delete(f.Attacks["pgd"].Parameters, "schedule") },
+			"attacks.pgd.parameters.schedule: baseline constant, run none", "attacks.pgd.parameters"},
+		{func(f *result.File) { f.Models["net"].Preprocess.Mean[0] = 0.25 }, "models.net.preprocess.mean: baseline [0.5], run [0.25]", "models.net"},
+		{func(f *result.File) { f.Controls["heal"].Solver["outer"] = 5 }, "controls.heal.solver.outer: baseline 3, run 5", "controls"},
+		{func(f *result.File) { f.Controls["heal"].Layers[1].At = "2" }, "controls.heal.layers[1].at: baseline last, run 2", "controls.heal.layers[1].at"},
+		{func(f *result.File) {
+			d := f.Datasets["shapes"]
+			d.Indices = []int{3, 1}
+			f.Datasets["shapes"] = d
+		}, "datasets.shapes.indices: baseline none, run [3, 1]", "datasets.shapes.indices"},
+		{func(f *result.File) {
+			a := f.Attacks["pgd"]
+			a.Recipe, f.Cells[4].Recipe, f.Cells[5].Recipe = "pgd/2", "pgd/2", "pgd/2"
+			f.Attacks["pgd"] = a
+		}, "attacks.pgd.recipe: baseline pgd/1, run pgd/2", "attacks.pgd.recipe"},
+	} {
+		f, base, rules := file(0, same(20, 40)...), mustBaseline(t, file(0, same(20, 40)...)), config.DefaultGate()
+		c.change(f)
+		rules.Accept = []string{"attacks.pg", "models.n"} // parts of names name nothing
+		if _, err := Compare(t.Context(), base, f, rules); err == nil || !strings.HasPrefix(err.Error(), c.want+": run with the baseline's, ") {
+			t.Errorf("error %v, want one that begins with %q", err, c.want)
+		}
+		rules.Accept = []string{c.accept}
+		if r, err := Compare(t.Context(), base, f, rules); err != nil || r.Outcome != Pass || !slices.Contains(r.Notes, "accepted: "+c.want) {
+			t.Errorf("%s accepted: %v, %v", c.accept, err, r)
+		}
+	}
+	f := file(0, same(20, 40)...)
+	f.Attacks["pgd"] = result.Attack{}
+	if _, err := Compare(t.Context(), mustBaseline(t, file(0, same(20, 40)...)), f, config.DefaultGate()); err == nil || !strings.Contains(err.Error(), "; and 2 more: ") {
+		t.Errorf("many settings: %v", err)
+	}
+	f.Attacks = nil // of an older version
+	if _, err := NewBaseline(f, config.DefaultGate()); err == nil || !strings.Contains(err.Error(), `nothing says how its attack "aa" was made`) {
+		t.Errorf("results that say nothing: %v", err)
+	}
+}
+
+// A baseline of an older version is refused by its path and the flag that mends it; its rules
+// are read.
+func TestOlderBaseline(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "b.json")
+	if err := os.WriteFile(path, []byte(`{"schema": "selfheal.baseline/1", "gate": {"max_drop": 0.07}, "cells": []}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Read(path)
+	if !errors.Is(err, ErrOlder) || !strings.Contains(err.Error(), "selfheal check --update --baseline "+path) || b.Gate.MaxDrop != 0.07 {
+		t.Errorf("%+v, %v", b, err)
 	}
 }
 
@@ -284,7 +371,9 @@ func TestHostileNames(t *testing.T) {
 
 // What is inconclusive is skipped, with the reason.
 func TestJUnitSkipped(t *testing.T) {
-	r, err := Compare(t.Context(), mustBaseline(t, file(0, same(15, 20)...)), file(0, same(15, 20)...), config.DefaultGate())
+	f := file(0, same(15, 20)...)
+	f.Controls["heal"].Layers[0].Embedding.SHA256 = "9" // something has changed
+	r, err := Compare(t.Context(), mustBaseline(t, file(0, same(15, 20)...)), f, config.DefaultGate())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // checkKeys refuses what encoding/json lets pass in a JSON text of type t: a key that an
@@ -45,9 +46,11 @@ func checkKeys(d *json.Decoder, t reflect.Type, where string) error {
 func checkObject(d *json.Decoder, t reflect.Type, where string) error {
 	var names []string
 	var types []reflect.Type
+	var optional []bool
 	if t != nil && t.Kind() == reflect.Struct {
 		for _, f := range reflect.VisibleFields(t) {
-			names, types = append(names, f.Tag.Get("json")), append(types, f.Type)
+			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+			names, types, optional = append(names, name), append(types, f.Type), append(optional, options != "")
 		}
 	}
 	seen := map[string]bool{}
@@ -73,8 +76,8 @@ func checkObject(d *json.Decoder, t reflect.Type, where string) error {
 			return err
 		}
 	}
-	for _, name := range names {
-		if !seen[name] {
+	for i, name := range names {
+		if !seen[name] && !optional[i] {
 			return fmt.Errorf("the key %q is missing%s", name, where)
 		}
 	}

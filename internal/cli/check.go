@@ -200,7 +200,7 @@ func (f *checkFlags) write(w io.Writer, dir string) error {
 		return err
 	}
 	old, err := gate.Read(f.baseline)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, gate.ErrOlder) {
 		return fmt.Errorf("%w; remove the file to begin anew", err)
 	}
 	if rules == nil {

@@ -26,6 +26,9 @@ func gateRun(n, right int, others map[int]int) *result.File {
 		Datasets:    map[string]result.Dataset{"test": {N: n, SHA256: strings.Repeat("a", 64)}},
 		Models: map[string]result.Model{"plain": {SHA256: strings.Repeat("b", 64)},
 			"robust": {SHA256: strings.Repeat("c", 64)}},
+		Attacks: map[string]result.Attack{"aa": {Kind: "autoattack", Version: "standard", Recipe: "autoattack-standard/1",
+			Norm: "linf", Epsilons: []float64{2.0 / 255, 8.0 / 255}}},
+		Controls: map[string]result.Control{"heal": {Solver: result.Parameters{"method": "greedy"}, Layers: []result.Layer{}}},
 		Suites: []result.Suite{{Name: "main", Dataset: "test", Mode: "oblivious", Models: []string{"plain", "robust"},
 			Controls: []string{"heal"}, Attacks: []string{"aa"}}},
 	}
@@ -112,7 +115,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"check-pass", []string{"--baseline", baseline}, same, exitOK},
 		{"check-fail", []string{"--baseline", baseline, "--config", config}, regression, exitGateFailed},
-		{"check-inconclusive", []string{"--baseline", baselineOf(t, few)}, few, exitInconclusive},
+		{"check-inconclusive", []string{"--baseline", baselineOf(t, few)}, gateRun(20, 15, nil), exitInconclusive},
 		{"check-new-model", []string{"--baseline", baseline, "--new-model"}, other, exitOK},
 	} {
 		results, page := saved(t, c.now), filepath.Join(t.TempDir(), "page.md")

@@ -1,0 +1,177 @@
+package gate
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"selfheal/harness/result"
+)
+
+// made says how numbers were made: everything but images and networks themselves.
+type made struct {
+	datasets map[string]result.Dataset
+	models   map[string]Model
+	attacks  map[string]result.Attack
+	controls map[string]result.Control
+}
+
+// selected is what the cells used.
+func selected(cells []Cell, f *result.File) made {
+	m := made{map[string]result.Dataset{}, map[string]Model{}, map[string]result.Attack{}, map[string]result.Control{}}
+	for _, c := range cells {
+		if d, ok := f.Datasets[c.Dataset]; ok {
+			d.ClassNames = nil
+			m.datasets[c.Dataset] = d
+		}
+		if model, ok := f.Models[c.Model]; ok {
+			m.models[c.Model] = Model{SHA256: model.SHA256, Preprocess: model.Preprocess, Output: model.Output, Split: model.Split}
+		}
+		if a, ok := f.Attacks[c.Attack]; ok {
+			m.attacks[c.Attack] = a
+		}
+		if control, ok := f.Controls[c.Defense]; ok {
+			m.controls[c.Defense] = control
+		}
+	}
+	return m
+}
+
+// settings is what must be equal to compare numbers, as it stands in results.json. Hashes and
+// numbers of images are compared cell by cell; a cell is known by its epsilon; embedding files
+// may be what is under test.
+func (m made) settings() map[string]any {
+	datasets, models := maps.Clone(m.datasets), maps.Clone(m.models)
+	attacks, controls := maps.Clone(m.attacks), maps.Clone(m.controls)
+	for name, d := range datasets {
+		d.N, d.SHA256 = 0, ""
+		datasets[name] = d
+	}
+	for name, model := range models {
+		model.SHA256 = ""
+		models[name] = model
+	}
+	for name, a := range attacks {
+		a.Title, a.Epsilons = "", nil
+		attacks[name] = a
+	}
+	for name, c := range controls {
+		c.Layers = slices.Clone(c.Layers)
+		for i := range c.Layers {
+			e := &c.Layers[i].Embedding
+			e.Path, e.SHA256, e.Files = "", "", nil
+		}
+		controls[name] = c
+	}
+	var all map[string]any
+	data, err := json.Marshal(map[string]any{"datasets": datasets, "models": models, "attacks": attacks, "controls": controls})
+	if err == nil {
+		err = json.Unmarshal(data, &all)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("gate: settings are no JSON: %v", err)) // they came from JSON
+	}
+	return all
+}
+
+// difference is a setting that is another.
+type difference struct {
+	path        string // where it stands in results.json
+	before, now any    // nil where there is none
+}
+
+func (d difference) String() string {
+	return fmt.Sprintf("%s: baseline %s, run %s", plain(d.path), shown(d.before), shown(d.now))
+}
+
+// shown is a value in a line.
+func shown(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "none"
+	case []any:
+		words := make([]string, len(v))
+		for i, one := range v {
+			words[i] = shown(one)
+		}
+		if most := 12; len(words) > most {
+			words = append(words[:most], fmt.Sprintf("… (%d)", len(v)))
+		}
+		return "[" + strings.Join(words, ", ") + "]"
+	case map[string]any: // of a list that has got longer or shorter
+		if kind, ok := v["kind"]; ok {
+			return shown(kind)
+		}
+		return shown(v["at"])
+	}
+	return plain(fmt.Sprint(v))
+}
+
+// differences walks two JSON values. A name that only one side has is a new cell's, or one
+// that is lacking.
+func differences(path string, before, now any) (list []difference) {
+	x, isMap := before.(map[string]any)
+	y, areMaps := now.(map[string]any)
+	if (isMap || areMaps) && (isMap || before == nil) && (areMaps || now == nil) {
+		keys := map[string]any{}
+		maps.Copy(keys, x)
+		maps.Copy(keys, y)
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			list = append(list, differences(path+"."+key, x[key], y[key])...)
+		}
+		return list
+	}
+	p, isList := before.([]any)
+	q, areLists := now.([]any)
+	if isList && areLists && len(p) == len(q) && slices.ContainsFunc(p, func(v any) bool { _, ok := v.(map[string]any); return ok }) {
+		for i := range p {
+			list = append(list, differences(fmt.Sprintf("%s[%d]", path, i), p[i], q[i])...)
+		}
+		return list
+	}
+	if !reflect.DeepEqual(before, now) {
+		return []difference{{path, before, now}}
+	}
+	return nil
+}
+
+// changed lists the settings that are others than the baseline's, of what both have.
+func changed(before, now made) (list []difference) {
+	x, y := before.settings(), now.settings()
+	for _, section := range []string{"attacks", "controls", "models", "datasets"} {
+		old, fresh := x[section].(map[string]any), y[section].(map[string]any)
+		for _, name := range slices.Sorted(maps.Keys(old)) {
+			if v, both := fresh[name]; both {
+				list = append(list, differences(section+"."+name, old[name], v)...)
+			}
+		}
+	}
+	return list
+}
+
+// accepts reports whether gate.accept names a setting, or something that it is part of.
+func accepts(accept []string, path string) bool {
+	return slices.ContainsFunc(accept, func(a string) bool {
+		rest, ok := strings.CutPrefix(path, a)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
+}
+
+// otherEmbeddings names the places of controls whose embedding files are not the baseline's.
+func otherEmbeddings(before, now made) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(now.controls)) {
+		old := before.controls[name].Layers
+		for i, l := range now.controls[name].Layers {
+			if i >= len(old) {
+				continue // another list of layers, or a new control
+			}
+			if was := old[i].Embedding; was.SHA256 != l.Embedding.SHA256 || !maps.Equal(was.Files, l.Embedding.Files) {
+				names = append(names, plain(name)+" at "+plain(l.At))
+			}
+		}
+	}
+	return names
+}
