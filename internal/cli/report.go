@@ -85,6 +85,11 @@ func readResults(dir string) (*result.File, []result.Record, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
 	}
+	if err == nil {
+		if err := file.CheckRecords(records); err != nil {
+			return nil, nil, fmt.Errorf("%s: its records.jsonl is not of its results.json; run again: %w", dir, err)
+		}
+	}
 	if file.Gallery, err = result.ReadGallery(filepath.Join(dir, "gallery.json")); err != nil &&
 		!errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, err
