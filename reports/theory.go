@@ -98,6 +98,9 @@ func (t *Theory) tables() (out []table) {
 			if c.Tolerance != 0 {
 				tolerance = sixDigits(c.Tolerance)
 			}
+			if c.Factor != 0 {
+				tolerance = c.Looseness()
+			}
 			if !c.Pass {
 				outcome.Spans[0] = span{Text: "FAIL", Bold: true}
 			}

@@ -87,7 +87,7 @@ func linearDefence(ctx context.Context, o Options) (*LinearDefence, []Check, err
 		equal("perturbed accuracy", "F is wrong on every perturbed point", l.AccuracyPerturbed, 1-k.accuracy, 0),
 		equal("controlled accuracy", "F is right on every controlled point", l.AccuracyControlled, k.accuracy, 0),
 		atMost("projection contracts", "‖Px̃ − x‖ ≤ ‖x̃ − x‖ for x on the line", l.Contraction,
-			k.contraction, 0),
+			k.contraction, 0).within(7),
 		equal("margin of F", "d_e(F) = ‖x*‖·sin θ for the point x* nearest to the origin", l.Margin,
 			k.lineMargin*least*math.Sin(angle), 1e-6),
 		equal("margin of F∘P", "d_e(F∘P) = d_e(F) / sin θ", l.ProjectedMargin,

@@ -90,9 +90,9 @@ func projectedRatio(ctx context.Context, o Options) (*ProjectedRatio, []Check, e
 	return p, []Check{
 		atMost("expected ratio",
 			"E[d_e/d_M] ≤ √(r/d) for r < d: the means less five standard errors over the bound, the largest", worst,
-			k.ratio, 1e-12),
+			k.ratio, 1e-12).within(1.05),
 		atMost("expected projection", "E‖Vᵀn‖ ≤ √(r/d), the proof's ratio, likewise", rawWorst, k.ratio,
-			1e-12),
+			1e-12).within(1.05),
 		equal("equality at r = d", "d_e/d_M = 1 where the subspace is the whole space: largest difference", equality, 0,
 			1e-12),
 		atMost("closed form",

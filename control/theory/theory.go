@@ -10,6 +10,7 @@ package theory
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -151,7 +152,24 @@ type Check struct {
 	Measured  float64 `json:"measured"`
 	Expected  float64 `json:"expected"`
 	Tolerance float64 `json:"tolerance"` // absolute
-	Pass      bool    `json:"pass"`
+	// Factor is how loose a bound may be: by so many times it may exceed what was measured. It
+	// keeps a bound that is far too large from passing as well; 0 asks for nothing.
+	Factor float64 `json:"factor,omitempty"`
+	Pass   bool    `json:"pass"`
+}
+
+// Looseness says in words what Factor asks for; "" for nothing.
+func (c Check) Looseness() string {
+	if c.Factor == 0 {
+		return ""
+	}
+	return fmt.Sprintf("loose by up to %g times", c.Factor)
+}
+
+// within fails a bound that exceeds what was measured by more than a factor.
+func (c Check) within(factor float64) Check {
+	c.Factor, c.Pass = factor, c.Pass && c.Expected <= factor*c.Measured
+	return c
 }
 
 func atMost(name, claim string, measured, bound, tolerance float64) Check {

@@ -83,6 +83,9 @@ func printChecks(w io.Writer, checks []theory.Check) error {
 		if c.Tolerance != 0 {
 			tolerance = fmt.Sprintf(" ± %.2g", c.Tolerance)
 		}
+		if c.Factor != 0 {
+			tolerance += ", " + c.Looseness()
+		}
 		fmt.Fprintf(t, "  %s\t%.6g\t%s %.6g%s\t%s\n", c.Name, c.Measured, c.Relation, c.Expected, tolerance, outcome)
 	}
 	t.Flush() // a strings.Builder takes everything
