@@ -63,7 +63,7 @@ func (v *view) seeds() string {
 
 // made are the tables of what the numbers depend on, those that have lines.
 func (v *view) made() []table {
-	all := []table{v.datasetTable(), v.modelTable(), v.attackTable(), v.controlTable(), v.embeddingTable()}
+	all := []table{v.datasetTable(), v.modelTable(), v.attackTable(), v.controlTable()}
 	return slices.DeleteFunc(all, func(t table) bool { return len(t.Rows) == 0 })
 }
 
@@ -206,16 +206,6 @@ func setting(v any) string {
 		return strings.Join(out, ", ")
 	}
 	return strings.Trim(fmt.Sprint(v), "[]")
-}
-
-// embeddingTable identifies the embeddings that were read from files; those that were fitted
-// are in fitTable.
-func (v *view) embeddingTable() table {
-	t := table{Lead: 2, Caption: "Embeddings read from files", Head: []string{"Control", "At", "SHA-256 of the file"}}
-	for _, e := range v.File.Embeddings {
-		t.add(clean(e.Control), clean(e.At), clean(e.SHA256))
-	}
-	return t.marked()
 }
 
 var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)

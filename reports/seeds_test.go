@@ -146,16 +146,4 @@ func TestProvenance(t *testing.T) {
 			t.Errorf("provenance lacks %v", want)
 		}
 	}
-	f.Embeddings = []result.Embedding{{Control: "auto_encoder", At: "input", SHA256: "e1f2"},
-		{Control: "auto_encoder", At: "<last>", SHA256: "a3b4"}}
-	wantRows(t, derive(f).embeddingTable(), []string{"auto_encoder | input | e1f2", "auto_encoder | <last> | a3b4"})
-	var page strings.Builder
-	if err := renderHTML(&page, derive(f)); err != nil {
-		t.Fatal(err)
-	}
-	_, provenance, _ := strings.Cut(page.String(), `<section id="provenance">`)
-	if !strings.Contains(provenance, "<caption>Embeddings read from files</caption>") ||
-		!strings.Contains(provenance, "a3b4") || !strings.Contains(provenance, "&lt;last&gt;") {
-		t.Errorf("the page's provenance lacks the embeddings:\n%s", provenance)
-	}
 }

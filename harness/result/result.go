@@ -18,9 +18,8 @@ type File struct {
 	Environment  Environment        `json:"environment"`
 	Datasets     map[string]Dataset `json:"datasets"`
 	Models       map[string]Model   `json:"models"`
-	Attacks      map[string]Attack  `json:"attacks"`              // those that made cells
-	Controls     map[string]Control `json:"controls"`             // those that made cells
-	Embeddings   []Embedding        `json:"embeddings,omitempty"` // those read from ONNX files
+	Attacks      map[string]Attack  `json:"attacks"`  // those that made cells
+	Controls     map[string]Control `json:"controls"` // those that made cells
 	Suites       []Suite            `json:"suites,omitempty"`
 	Fits         []Fit              `json:"fits,omitempty"`
 	Cells        []Cell             `json:"cells"`
@@ -91,13 +90,6 @@ type Fit struct {
 	Samples  int     `json:"samples"`
 	Cached   bool    `json:"cached"`
 	Seconds  float64 `json:"seconds"`
-}
-
-// Embedding identifies an embedding that was read from an ONNX file.
-type Embedding struct {
-	Control string `json:"control"`
-	At      string `json:"at"`
-	SHA256  string `json:"sha256"` // of the file as given
 }
 
 // Cell is one accuracy: a model, with or without a controller, under an attack.
