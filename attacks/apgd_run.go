@@ -104,7 +104,7 @@ func (r *ascent) evaluate(ctx context.Context) error {
 		return err
 	}
 	for pass := range r.EOT {
-		if err := r.o.Gradient(ctx, r.cur, r.Loss, r.im.Label, r.target, &r.eval); err != nil {
+		if err := gradient(ctx, r.o, r.cur, r.Loss, r.im.Label, r.target, &r.eval); err != nil {
 			return err
 		}
 		r.res.Forward++
@@ -125,7 +125,7 @@ func (r *ascent) evaluate(ctx context.Context) error {
 	r.loss = float64(r.eval.Loss)
 	// Quirk kept: every misclassified iterate replaces the one before, so the
 	// last one is returned, neither the first nor the worst.
-	if broken(r.eval.Logits, r.im.Label) {
+	if !Right(r.eval.Logits, r.im.Label) {
 		if !r.broken {
 			r.broken, r.first = true, r.res.now()
 		}

@@ -8,7 +8,12 @@
 // measures the perturbation and asks the classifier again.
 package attacks
 
-import "context"
+import (
+	"context"
+	"math"
+
+	"selfheal/internal/vector"
+)
 
 // Shape is the shape of one image: channels, height, width.
 type Shape struct{ C, H, W int }
@@ -42,6 +47,29 @@ type Oracle interface {
 	// backward pass. target is read only by targeted losses. The slices of e
 	// are reused when they are long enough and allocated otherwise.
 	Gradient(ctx context.Context, x []float32, loss Loss, label, target int, e *Evaluation) error
+}
+
+// gradient asks for a loss and its gradient. Values of the gradient that are NaN become 0 and
+// infinite ones ±1e30, so that steps stay finite; a loss that is NaN becomes −Inf, so that no
+// attack climbs it.
+func gradient(ctx context.Context, o Oracle, x []float32, loss Loss, label, target int, e *Evaluation) error {
+	if err := o.Gradient(ctx, x, loss, label, target, e); err != nil {
+		return err
+	}
+	if math.IsNaN(float64(e.Loss)) {
+		e.Loss = float32(math.Inf(-1))
+	}
+	if vector.Finite(e.Gradient) {
+		return nil
+	}
+	for i, g := range e.Gradient {
+		if math.IsNaN(float64(g)) {
+			e.Gradient[i] = 0
+		} else {
+			e.Gradient[i] = min(max(g, -1e30), 1e30)
+		}
+	}
+	return nil
 }
 
 // Result is what an attack returns for one image.

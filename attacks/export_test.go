@@ -79,9 +79,6 @@ func Halvings(losses []float64, start, best float64) (halved []bool) {
 // Smallest is the k-th smallest value of v.
 func Smallest(v []float32, k int) float32 { return new(sparseSteps).smallest(v, k) }
 
-// Broken reports whether another class than label wins.
-func Broken(logits []float32, label int) bool { return broken(logits, label) }
-
 // Confine is the last guard against rounding.
 func Confine(n Norm, x, adv []float32, eps float64) { confine(n, x, adv, eps) }
 

@@ -185,7 +185,7 @@ func (r *boundaryWalk) run(ctx context.Context) error {
 		} else if err = ctx.Err(); err == nil {
 			err = r.o.Logits(ctx, r.x1, r.logits)
 			r.res.Forward++
-			wrong = broken(r.logits, r.im.Label)
+			wrong = !Right(r.logits, r.im.Label)
 		}
 		if err != nil {
 			return err
@@ -228,13 +228,13 @@ func (r *boundaryWalk) linearize(ctx context.Context, check bool) (wrong bool, e
 			return false, err
 		}
 		r.eval.Gradient = r.spare
-		if err := r.o.Gradient(ctx, r.x1, LogitDifference, r.im.Label, rival, &r.eval); err != nil {
+		if err := gradient(ctx, r.o, r.x1, LogitDifference, r.im.Label, rival, &r.eval); err != nil {
 			return false, err
 		}
 		r.res.Forward++
 		r.res.Backward++
 		if k == 0 {
-			wrong = broken(r.eval.Logits, r.im.Label)
+			wrong = !Right(r.eval.Logits, r.im.Label)
 			if wrong && check {
 				return true, nil
 			}

@@ -37,7 +37,7 @@ func (a FGSM) Perturb(ctx context.Context, o Oracle, im Image, _ uint64) (Result
 	}
 	res := newResult()
 	var e Evaluation
-	if err := o.Gradient(ctx, im.Pixels, a.Loss, im.Label, -1, &e); err != nil {
+	if err := gradient(ctx, o, im.Pixels, a.Loss, im.Label, -1, &e); err != nil {
 		return Result{}, err
 	}
 	adv := make([]float32, len(im.Pixels))
@@ -67,7 +67,7 @@ func (a FGSM) Perturb(ctx context.Context, o Oracle, im Image, _ uint64) (Result
 		return Result{}, err
 	}
 	res.Forward, res.Backward, res.Iterations = 2, 1, 1
-	if broken(e.Logits, im.Label) {
+	if !Right(e.Logits, im.Label) {
 		confine(a.Norm, im.Pixels, adv, a.Epsilon)
 		res.Adversarial = adv
 		res.succeed(res.now())

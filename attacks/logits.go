@@ -33,14 +33,14 @@ func runnerUp(logits []float32, label int) int {
 	return best
 }
 
-// broken reports whether logits are not label's: another class is larger, or
-// equal and lower (the argmax of torch.max). NaN never counts as broken.
-func broken(logits []float32, label int) bool {
+// Right reports whether logits are label's: no class is larger, and none that is equal is lower
+// (the argmax of torch.max). Logits that hold NaN are no right answer.
+func Right(logits []float32, label int) bool {
 	zy := logits[label]
 	for j, z := range logits {
-		if z > zy || (z == zy && j < label) {
-			return true
+		if !(z <= zy) || (z == zy && j < label) {
+			return false
 		}
 	}
-	return false
+	return true
 }

@@ -105,21 +105,22 @@ func TestDLRPlateau(t *testing.T) {
 	}
 }
 
-func TestBroken(t *testing.T) {
+func TestRight(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range []struct {
 		z     []float32
 		label int
 		want  bool
 	}{
-		{[]float32{1, 2}, 1, false},
-		{[]float32{2, 1}, 1, true},
-		{[]float32{2, 2}, 0, false}, // argmax takes the lower class
-		{[]float32{2, 2}, 1, true},
+		{[]float32{1, 2}, 1, true},
+		{[]float32{2, 1}, 1, false},
+		{[]float32{2, 2}, 0, true}, // argmax takes the lower class
+		{[]float32{2, 2}, 1, false},
 		{[]float32{nan, 1}, 1, false},
 		{[]float32{nan, 1}, 0, false},
+		{[]float32{1, nan, 0}, 0, false},
 	} {
-		if got := attacks.Broken(c.z, c.label); got != c.want {
+		if got := attacks.Right(c.z, c.label); got != c.want {
 			t.Errorf("%v label %d: %v", c.z, c.label, got)
 		}
 	}

@@ -150,7 +150,7 @@ func (c *climb) run(ctx context.Context, o Oracle) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := o.Gradient(ctx, c.cur, c.Loss, c.im.Label, -1, &c.eval); err != nil {
+		if err := gradient(ctx, o, c.cur, c.Loss, c.im.Label, -1, &c.eval); err != nil {
 			return err
 		}
 		c.res.Forward++
@@ -174,7 +174,7 @@ func (c *climb) run(ctx context.Context, o Oracle) error {
 
 // note keeps cur if it is misclassified.
 func (c *climb) note() {
-	if !broken(c.eval.Logits, c.im.Label) {
+	if Right(c.eval.Logits, c.im.Label) {
 		return
 	}
 	c.res.succeed(c.res.now())

@@ -219,7 +219,7 @@ func TestClassesAndShapes(t *testing.T) {
 						t.Error(err)
 					}
 					d := s.Norm.Distance(res.Adversarial, im.Pixels)
-					if broken := attacks.Broken(z, im.Label); d > eps*(1+1e-5) || !broken {
+					if broken := !attacks.Right(z, im.Label); d > eps*(1+1e-5) || !broken {
 						t.Errorf("%s, %s, %v: at distance %v of %v, broken %v", s.Kind, a.Name(), s.Norm, d, eps,
 							broken)
 					}

@@ -198,7 +198,7 @@ func (s *search) query(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	s.res.Forward++
-	return broken(s.logits, s.im.Label), nil
+	return !Right(s.logits, s.im.Label), nil
 }
 
 // settle makes best and tried equal again after a query: on the better point if

@@ -31,6 +31,7 @@ var shape = attacks.Shape{C: 3, H: 6, W: 5}
 //   - [attacks.VerdictOnly] breaks the same images, and ends at that pass;
 //   - a cancelled context ends the attack before its next pass, and so within a
 //     second where a pass takes 50 ms, with the context's error;
+//   - every image is broken where the answer to all other points is NaN;
 //   - the loss asked for is the one that parameters or table name.
 func Conform(t *testing.T, row Row) {
 	classes, norms := cmp.Or(row.Classes, 5), row.Norms
@@ -69,6 +70,7 @@ func Conform(t *testing.T, row Row) {
 				}
 			}
 			checkPrompt(t, made(1e-3), mlp, images[0])
+			checkBlind(t, made, norm, classes)
 			row.checkLoss(t, made(1e-3), mlp, images[0])
 		})
 	}
@@ -227,12 +229,9 @@ func (a trial) perturb(t *testing.T, o *Oracle, im attacks.Image, seed uint64) a
 
 // misclassified asks without counting a pass.
 func (o *Oracle) misclassified(x []float32, label int) bool {
-	z, logits := make([]float64, o.classes), make([]float32, o.classes)
-	o.logits(x, z, make([]float64, o.units))
-	for j, v := range z {
-		logits[j] = float32(v)
-	}
-	return attacks.Argmax(logits) != label
+	logits := make([]float32, o.classes)
+	o.answer(x, logits)
+	return !attacks.Right(logits, label)
 }
 
 // checkRuns runs every image alone, again, and all at once, and returns what they gave.
@@ -248,14 +247,7 @@ func (a trial) checkRuns(t *testing.T, o *MLP, images []attacks.Image) []attacks
 		if res.Adversarial == nil {
 			continue
 		}
-		if d := a.norm.Distance(res.Adversarial, im.Pixels); d > a.epsilon*(1+1e-5) {
-			t.Errorf("image %d: distance %v exceeds epsilon %v by %.2g", im.ID, d, a.epsilon, d/a.epsilon-1)
-		}
-		for _, v := range res.Adversarial {
-			if !(v >= 0 && v <= 1) {
-				t.Errorf("image %d: value %v outside [0,1]", im.ID, v)
-			}
-		}
+		a.checkInside(t, im, res.Adversarial)
 		if !o.misclassified(res.Adversarial, im.Label) {
 			t.Errorf("image %d: the adversarial image is classified as the label", im.ID)
 		}
@@ -276,6 +268,19 @@ func (a trial) checkRuns(t *testing.T, o *MLP, images []attacks.Image) []attacks
 		t.Error("concurrent runs differ from runs alone")
 	}
 	return alone
+}
+
+// checkInside holds an adversarial image to the ball and to [0,1].
+func (a trial) checkInside(t *testing.T, im attacks.Image, adversarial []float32) {
+	t.Helper()
+	if d := a.norm.Distance(adversarial, im.Pixels); !(d <= a.epsilon*(1+1e-5)) {
+		t.Errorf("image %d: distance %v exceeds epsilon %v by %.2g", im.ID, d, a.epsilon, d/a.epsilon-1)
+	}
+	for _, v := range adversarial {
+		if !(v >= 0 && v <= 1) {
+			t.Errorf("image %d: value %v outside [0,1]", im.ID, v)
+		}
+	}
 }
 
 // checkStops compares an attack at full strength with its verdict-only form.
@@ -368,29 +373,4 @@ func checkPrompt(t *testing.T, a attacks.Attack, o *MLP, im attacks.Image) {
 			}
 		})
 	}
-}
-
-// spy sees every point and loss that an attack asks about.
-type spy struct {
-	attacks.Oracle
-	visit func(x []float32)
-	climb func(attacks.Loss)
-}
-
-func (s *spy) Logits(ctx context.Context, x, out []float32) error {
-	if s.visit != nil {
-		s.visit(x)
-	}
-	return s.Oracle.Logits(ctx, x, out)
-}
-
-func (s *spy) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
-	e *attacks.Evaluation) error {
-	if s.visit != nil {
-		s.visit(x)
-	}
-	if s.climb != nil {
-		s.climb(loss)
-	}
-	return s.Oracle.Gradient(ctx, x, loss, label, target, e)
 }

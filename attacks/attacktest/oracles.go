@@ -22,6 +22,10 @@ type Oracle struct {
 	forward, backward atomic.Int64
 	// BeforePass, when set, is called before every forward pass.
 	BeforePass func()
+	// Blind, when set, says for which points the classes from BlindFrom on have NaN for a logit;
+	// the gradient there is NaN too.
+	Blind     func(x []float32) bool
+	BlindFrom int
 }
 
 var _ attacks.Oracle = (*Oracle)(nil)
@@ -42,10 +46,20 @@ func (o *Oracle) run(x, out []float32) (hidden []float64) {
 		o.BeforePass()
 	}
 	o.forward.Add(1)
+	return o.answer(x, out)
+}
+
+// answer counts no pass.
+func (o *Oracle) answer(x, out []float32) (hidden []float64) {
 	z, hidden := make([]float64, o.classes), make([]float64, o.units)
 	o.logits(x, z, hidden)
 	for j, v := range z {
 		out[j] = float32(v)
+	}
+	if o.Blind != nil && o.Blind(x) {
+		for j := range out[o.BlindFrom:] {
+			out[o.BlindFrom+j] = float32(math.NaN())
+		}
 	}
 	return hidden
 }
@@ -68,6 +82,11 @@ func (o *Oracle) Gradient(_ context.Context, x []float32, loss attacks.Loss, lab
 	cotangent := make([]float32, o.classes)
 	loss.Cotangent(e.Logits, label, target, cotangent)
 	o.pull(x, cotangent, hidden, e.Gradient)
+	if o.Blind != nil && o.Blind(x) {
+		for i := range e.Gradient {
+			e.Gradient[i] = float32(math.NaN())
+		}
+	}
 	return nil
 }
 
