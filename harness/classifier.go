@@ -116,7 +116,8 @@ func (o *counted) Logits(ctx context.Context, x, out []float32) error {
 	return o.Oracle.Logits(ctx, x, out)
 }
 
-func (o *counted) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
+func (o *counted) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
 	o.gradients.Add(1)
 	return o.Oracle.Gradient(ctx, x, loss, label, target, e)
 }

@@ -62,9 +62,11 @@ func (c *comparison) String() string {
 	if of == "config" {
 		of = "the config"
 	}
-	text := fmt.Sprintf("%d cells, %d of the %d numbers of %s, %d extra", c.cells, c.total-len(c.left), c.total, of, c.extra)
+	text := fmt.Sprintf("%d cells, %d of the %d numbers of %s, %d extra", c.cells, c.total-len(c.left), c.total, of,
+		c.extra)
 	for i, p := range c.left {
-		text += map[bool]string{true: "; not run: ", false: ", "}[i == 0] + p.Model + " / " + p.Defense + " / " + p.Attack
+		text += map[bool]string{true: "; not run: ",
+			false: ", "}[i == 0] + p.Model + " / " + p.Defense + " / " + p.Attack
 	}
 	return text
 }

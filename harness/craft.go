@@ -104,7 +104,8 @@ func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, err
 		}
 		began, counter := time.Now(), &counted{oracle: on}
 		f, b := component.Passes(on.Classes())
-		p := r.progress.component(order.label, component.Name(), len(todo), w.standing, n, int64(len(todo))*int64(f+b), counter)
+		p := r.progress.component(order.label, component.Name(), len(todo), w.standing, n, int64(len(todo))*int64(f+b),
+			counter)
 		err := r.forEach(ctx, len(todo), on.state, func(ctx context.Context, k int) error {
 			standing, err := w.attack(ctx, component, counter, todo[k])
 			if err == nil {
@@ -152,7 +153,8 @@ type workshop struct {
 // Where a verdict alone was asked for and the judge refutes the claim, as it may at a
 // boundary or with random answers, the component is run once more at full strength:
 // it would have gone on, and what it returns then is judged instead.
-func (w *workshop) attack(ctx context.Context, component attacks.Attack, counter *counted, i int) (standing int, err error) {
+func (w *workshop) attack(ctx context.Context, component attacks.Attack, counter *counted, i int) (standing int,
+	err error) {
 	a := &w.each[i]
 	on := &watch{counted: counter, seen: &a.seen}
 	first := component
@@ -183,7 +185,8 @@ func (w *workshop) attack(ctx context.Context, component attacks.Attack, counter
 }
 
 // try runs an attack on one image; broken is the judge's word on what it returned.
-func (w *workshop) try(ctx context.Context, a attacks.Attack, on attacks.Oracle, i int) (res attacks.Result, broken bool, err error) {
+func (w *workshop) try(ctx context.Context, a attacks.Attack, on attacks.Oracle, i int) (res attacks.Result,
+	broken bool, err error) {
 	im, made := w.set[i], &w.each[i]
 	if res, err = a.Perturb(ctx, on, im, w.seed); err != nil || res.Adversarial == nil {
 		return res, false, err

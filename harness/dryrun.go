@@ -38,7 +38,8 @@ func (e *effort) add(o effort) {
 }
 
 func (e effort) String() string {
-	return fmt.Sprintf("at most %s forward and %s backward passes of one image; controlled passes: %s", count(e.forward), count(e.backward), count(e.controlled))
+	return fmt.Sprintf("at most %s forward and %s backward passes of one image; controlled passes: %s",
+		count(e.forward), count(e.backward), count(e.controlled))
 }
 
 // Describe prints the cells and the passes that the attacks need at most: every
@@ -61,11 +62,13 @@ func (p *Plan) Describe(o DryRun) (string, error) {
 	fmt.Fprintf(&d.text, "%d cells; attacks: %s\n", p.Cells(), total)
 	switch {
 	case len(total.unrated) == 0:
-		fmt.Fprintf(&d.text, "hours: at most %s at the given rates, controlled passes not included\n", duration(total.hours))
+		fmt.Fprintf(&d.text, "hours: at most %s at the given rates, controlled passes not included\n",
+			duration(total.hours))
 	case len(o.Rates) == 0:
 		d.text.WriteString("hours: no rate is known; --rate [MODEL=]N, the passes of one image that the machine makes in a second, gives them\n")
 	default:
-		fmt.Fprintf(&d.text, "hours: no rate is known for %s; the others: at most %s, controlled passes not included\n", strings.Join(total.unrated, ", "), duration(total.hours))
+		fmt.Fprintf(&d.text, "hours: no rate is known for %s; the others: at most %s, controlled passes not included\n",
+			strings.Join(total.unrated, ", "), duration(total.hours))
 	}
 	return d.text.String(), nil
 }
@@ -177,7 +180,8 @@ func (d *description) suite(s *config.Suite) (effort, error) {
 		fmt.Fprintf(&d.text, "suite %s: %s; %s\n", s.Name, known, sum)
 	}
 	if s.Solver != nil {
-		fmt.Fprintf(&d.text, "suite %s: solver study of at most %d images, %d models × %d controls, not counted\n", s.Name, s.Solver.Images, len(s.Solver.Models), len(s.Solver.Controls))
+		fmt.Fprintf(&d.text, "suite %s: solver study of at most %d images, %d models × %d controls, not counted\n",
+			s.Name, s.Solver.Images, len(s.Solver.Models), len(s.Solver.Controls))
 	}
 	return sum, nil
 }
@@ -189,7 +193,8 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 	}
 	classes, note := d.classes(j.Model, set)
 	n := int64(set.n)
-	fmt.Fprintf(&d.text, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, n, j.Suite.Dataset, j.Suite.Mode)
+	fmt.Fprintf(&d.text, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, n, j.Suite.Dataset,
+		j.Suite.Mode)
 	if notes := slices.DeleteFunc([]string{set.note, note}, func(s string) bool { return s == "" }); len(notes) > 0 {
 		fmt.Fprintf(&d.text, "  an estimate, as %s\n", strings.Join(notes, " and "))
 	}
@@ -226,7 +231,8 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 			}
 		}
 		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, %s, epsilon %s: at most %s forward, %s backward%s\n",
-			a.Name, known.defenses(j, a.Name, a.Epsilon), r.Name, a.Norm, number.Format(a.Epsilon), count(f), count(g), shared)
+			a.Name, known.defenses(j, a.Name,
+				a.Epsilon), r.Name, a.Norm, number.Format(a.Epsilon), count(f), count(g), shared)
 	}
 	rate := cmp.Or(d.rates[j.Model.Name], d.rates[""])
 	if rate > 0 {

@@ -102,17 +102,22 @@ func TestDescribe(t *testing.T) {
 
 	// The second suite attacks what the first has attacked; the third a controlled network,
 	// and the fourth that again.
-	text = describe(t, DryRun{Rates: map[string]float64{"": 0.5, "rn-34": 1}}, 10, "first", "again", "through", "repeated")
-	contains(t, text, "10 images as --limit says", "suite again", ", made once with suite first\n", "suite through", ", made once with suite first\n", "suite repeated",
+	text = describe(t, DryRun{Rates: map[string]float64{"": 0.5, "rn-34": 1}}, 10, "first", "again", "through",
+		"repeated")
+	contains(t, text, "10 images as --limit says", "suite again", ", made once with suite first\n", "suite through",
+		", made once with suite first\n", "suite repeated",
 		"22 cells; attacks: at most "+count(20*f)+" forward and "+count(20*g)+" backward passes of one image; controlled passes: "+count(10*(2*2*2)+2*10*2+10*(f+g))+"\n",
 		"hours: at most "+duration(float64(10*(2+f+g))/0.5/3600+float64(10*(2+f+g))/3600+3*float64(10*2)/0.5/3600)+" at the given rates")
-	contains(t, describe(t, DryRun{Rates: map[string]float64{"rn-34": 1}}, 10, "first"), "hours: no rate is known for rn-18; the others: at most ")
+	contains(t, describe(t, DryRun{Rates: map[string]float64{"rn-34": 1}}, 10, "first"),
+		"hours: no rate is known for rn-18; the others: at most ")
 }
 
 // Published numbers without a cell are named.
 func TestDescribeNamesWhatIsNotRun(t *testing.T) {
-	text := strings.Replace(countedConfig, "published: {rn-18: {none: [90, 80], pgd: [10, null]}}", "published: table7", 1)
-	cfg, err := config.Parse("test.yaml", []byte(text), fstest.MapFS{}, "suites.first.models=[rn-18]", "attacks.pgd.epsilon=2/255")
+	text := strings.Replace(countedConfig, "published: {rn-18: {none: [90, 80], pgd: [10, null]}}", "published: table7",
+		1)
+	cfg, err := config.Parse("test.yaml", []byte(text), fstest.MapFS{}, "suites.first.models=[rn-18]",
+		"attacks.pgd.epsilon=2/255")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,5 +133,6 @@ func TestDescribeNamesWhatIsNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Clean images alone are those of the table: none and loop of RN-18.
-	contains(t, got, "suite first: 6 cells, 2 of the 18 numbers of table7, 4 extra; not run: rn-18 / none / pgd-linf, ", "RN-34 / none / none", "RN-50 / loop / aa-linf; at most ")
+	contains(t, got, "suite first: 6 cells, 2 of the 18 numbers of table7, 4 extra; not run: rn-18 / none / pgd-linf, ",
+		"RN-34 / none / none", "RN-50 / loop / aa-linf; at most ")
 }

@@ -56,7 +56,8 @@ type Fitted struct {
 func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error) {
 	f := &fitter{o: o, control: cfg.Control(o.Control), networks: map[string]*control.Network{}}
 	if f.control == nil {
-		return nil, ConfigError{unknown("control", o.Control, cfg.Controls, func(c config.Control) string { return c.Name })}
+		return nil, ConfigError{unknown("control", o.Control, cfg.Controls,
+			func(c config.Control) string { return c.Name })}
 	}
 	var err error
 	if f.opener, err = newOpener(cfg, o.Cache, o.Progress); err != nil {
@@ -78,7 +79,8 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 		}
 	}
 	if linear+trainings == 0 {
-		return nil, ConfigError{fmt.Errorf("control %s has no embedding to fit: none is of kind %s or %s", o.Control, config.Linear, config.Autoencoder)}
+		return nil, ConfigError{fmt.Errorf("control %s has no embedding to fit: none is of kind %s or %s", o.Control,
+			config.Linear, config.Autoencoder)}
 	}
 	if o.Out != "" && trainings != 1 {
 		// Linear embeddings are fitted for each model.
@@ -260,7 +262,8 @@ func (f *fitter) train(ctx context.Context, layer int, t *config.Training) ([]Fi
 // trainOne fits one auto-encoder to a group of models.
 func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, g group) (Fitted, error) {
 	start := time.Now()
-	done := Fitted{At: place(f.control.Layers[layer].At).String(), Kind: config.Autoencoder, Models: g.models, Path: g.path}
+	done := Fitted{At: place(f.control.Layers[layer].At).String(), Kind: config.Autoencoder, Models: g.models,
+		Path: g.path}
 	if _, err := os.Stat(g.path); err == nil && !f.o.Force {
 		f.progress.Say("%s is there already; --force fits it anew", g.path)
 		done.Kept = true

@@ -71,7 +71,8 @@ func (f *fitter) linearFile(done Fitted, out string) (string, error) {
 		if err != nil || g.Meta["fit_sha256"] == "" {
 			return "", ConfigError{fmt.Errorf("%s is there already and is no linear embedding that fit made; --force replaces it, --out FILE writes another", path)}
 		}
-		if model, _, _ := strings.Cut(g.Meta["models"], " "); g.Meta["control"] != f.control.Name || g.Meta["at"] != done.At || model != done.Models[0] {
+		if model, _, _ := strings.Cut(g.Meta["models"], " "); g.Meta["control"] != f.control.Name ||
+			g.Meta["at"] != done.At || model != done.Models[0] {
 			return "", ConfigError{fmt.Errorf("%s is there already and is the embedding of control %s at %s of model %s; --force replaces it, --out FILE writes another", path, g.Meta["control"], g.Meta["at"], model)}
 		}
 	}

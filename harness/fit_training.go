@@ -187,7 +187,8 @@ func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[st
 		"selfheal": Version, "onnxruntime": ort.Version(), "control": f.control.Name, "at": done.At, "models": strings.Join(j.models, ", "),
 		"dataset": t.Fit, "dataset_sha256": j.data, "config_sha256": f.cfg.Hash(), "training_sha256": j.key, "begun_with": j.start,
 		"objective": string(t.Objective), "weight": number(t.Weight), "epochs": strconv.Itoa(t.Epochs), "steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch),
-		"seed": strconv.FormatUint(t.Seed, 10), "cross_entropy": number(done.CrossEntropy), "reconstruction": number(done.Reconstruction), "accuracy": number(done.Accuracy),
+		"seed": strconv.FormatUint(t.Seed,
+			10), "cross_entropy": number(done.CrossEntropy), "reconstruction": number(done.Reconstruction), "accuracy": number(done.Accuracy),
 	}
 }
 
@@ -205,7 +206,8 @@ func (j *training) write(path string, meta map[string]string) error {
 	var b bytes.Buffer
 	b.WriteString("step,epoch,network,learning_rate,cross_entropy,reconstruction,accuracy\n")
 	for _, l := range j.trainer.History() {
-		fmt.Fprintf(&b, "%d,%d,%d,%.6g,%.6g,%.6g,%.6g\n", l.Step, l.Step/j.trainer.PerEpoch(), l.Network, l.Rate, l.CrossEntropy, l.Reconstruction, l.Accuracy)
+		fmt.Fprintf(&b, "%d,%d,%d,%.6g,%.6g,%.6g,%.6g\n", l.Step, l.Step/j.trainer.PerEpoch(), l.Network, l.Rate,
+			l.CrossEntropy, l.Reconstruction, l.Accuracy)
 	}
 	for _, f := range []struct {
 		path string

@@ -53,7 +53,8 @@ type candidate struct {
 }
 
 func newGallery(cfg *config.Config, sha256 string) *gallery {
-	return &gallery{cfg: cfg, file: &result.Gallery{Schema: result.GallerySchema, ConfigSHA256: sha256, Cases: []result.GalleryCase{}}}
+	return &gallery{cfg: cfg, file: &result.Gallery{Schema: result.GallerySchema, ConfigSHA256: sha256,
+		Cases: []result.GalleryCase{}}}
 }
 
 // portion is the i-th of n parts of a total, which differ by 1 at most.
@@ -128,7 +129,8 @@ func (g *gallery) consider(s scoring, v []verdict) {
 		}
 		k := slot{s.attack.Name, s.attack.Epsilon, s.who.defense(), kind}
 		if g.found[k] == nil {
-			g.found[k] = &candidate{s.who, s.set[i], s.clean[i], made.image, v[i].norm, s.made.within, s.made.verdictOnly}
+			g.found[k] = &candidate{s.who, s.set[i], s.clean[i], made.image, v[i].norm, s.made.within,
+				s.made.verdictOnly}
 		}
 	}
 }
@@ -140,7 +142,8 @@ func (g *gallery) begin() { g.found = map[slot]*candidate{} }
 func (r *run) exhibit(ctx context.Context, b *bench) error {
 	g, j, net := r.gallery, b.Job, b.net
 	if c := net.Shape().C; c != 1 && c != 3 {
-		g.note(j.Suite.Name, fmt.Sprintf("no pictures: the images have %d channels, pictures are made of 1 and of 3", c))
+		g.note(j.Suite.Name, fmt.Sprintf("no pictures: the images have %d channels, pictures are made of 1 and of 3",
+			c))
 		return r.journal.gallery(g.file)
 	}
 	own, before := g.quota(j)
@@ -180,7 +183,8 @@ func (g *gallery) add(c result.GalleryCase) {
 	p := c.Pictures
 	size := p.Bytes()
 	if g.full = g.full || g.bytes+size > result.GalleryBytes; g.full {
-		g.note(c.Suite, fmt.Sprintf("incomplete: the pictures of a run have %.1f MiB at most", float64(result.GalleryBytes)/(1<<20)))
+		g.note(c.Suite, fmt.Sprintf("incomplete: the pictures of a run have %.1f MiB at most",
+			float64(result.GalleryBytes)/(1<<20)))
 		return
 	}
 	g.bytes += size
@@ -197,7 +201,8 @@ func (g *gallery) note(suite, message string) {
 // show asks about a candidate's images, but for what the verdicts tell, and draws them. The
 // loop runs again on the adversarial image: verdicts keep no controls. It returns nil where an
 // answer is not finite, or not what the verdicts were: networks that answer at random do so.
-func (c *candidate) show(ctx context.Context, j Job, net *control.Network, k slot, names []string) (*result.GalleryCase, error) {
+func (c *candidate) show(ctx context.Context, j Job, net *control.Network, k slot, names []string) (*result.GalleryCase,
+	error) {
 	out := &result.GalleryCase{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, Defense: k.defense,
 		Mode: j.Suite.Mode, Attack: k.attack, Norm: c.within.norm.String(), Epsilon: k.epsilon, Kind: k.kind,
 		VerdictOnly: c.verdictOnly, Image: c.image.ID, Label: c.image.Label, LabelName: named(names, c.image.Label),
@@ -265,7 +270,8 @@ func believable(c *result.GalleryCase) bool {
 	for _, s := range c.Trace {
 		finite += s.Objective
 	}
-	return c.Perturbation > 0 && number.Finite(finite) && right(attacked.Clean) && !right(attacked.Adversarial) && healed == (c.Kind == result.Healed)
+	return c.Perturbation > 0 && number.Finite(finite) && right(attacked.Clean) && !right(attacked.Adversarial) &&
+		healed == (c.Kind == result.Healed)
 }
 
 // draw makes a candidate's pictures.

@@ -23,7 +23,8 @@ import (
 
 // The factor of a perturbation is the largest readable one that keeps it within the picture.
 func TestReadableMagnification(t *testing.T) {
-	for _, c := range []struct{ largest, want float64 }{{8. / 255, 15}, {float64(float32(8. / 255)), 15}, {0.5, 1}, {1, 0.5}, {0.25, 2}, {0.05, 10}, {0.0501, 9}, {0.3, 1.5}, {1. / 255, 100}, {0.002, 200}, {1e-7, 5e6}} {
+	for _, c := range []struct{ largest, want float64 }{{8. / 255, 15}, {float64(float32(8. / 255)), 15}, {0.5, 1}, {1,
+		0.5}, {0.25, 2}, {0.05, 10}, {0.0501, 9}, {0.3, 1.5}, {1. / 255, 100}, {0.002, 200}, {1e-7, 5e6}} {
 		if got := readable(0.5 / c.largest); math.Abs(got-c.want) > 1e-9*c.want {
 			t.Errorf("a perturbation of %g is magnified %v times, want %v", c.largest, got, c.want)
 		}
@@ -118,7 +119,9 @@ func TestGalleryOfOtherImages(t *testing.T) {
 		for i := range weights {
 			weights[i] = float32(2*(i%2) - 1)
 		}
-		z := b.Op("Add", b.Op("MatMul", x, b.Const(onnx.FloatTensor(onnx.Shape{int64(c.shape.Size()), 2}, weights))), b.Const(onnx.FloatTensor(onnx.Shape{2}, []float32{0.5 * float32(c.shape.Size()), -0.5 * float32(c.shape.Size())})))
+		z := b.Op("Add", b.Op("MatMul", x, b.Const(onnx.FloatTensor(onnx.Shape{int64(c.shape.Size()), 2}, weights))),
+			b.Const(onnx.FloatTensor(onnx.Shape{2}, []float32{0.5 * float32(c.shape.Size()),
+				-0.5 * float32(c.shape.Size())})))
 		b.Output("logits", z)
 		if b.Err() != nil {
 			t.Fatal(b.Err())
@@ -140,10 +143,12 @@ suites: {small: {dataset: test, models: [brightness], controls: [], attacks: [pg
 `, dir), 1, 8)
 		f, _, out := runFor(t, p)
 		g := readGallery(t, out)
-		if c.shown && (len(g.Cases) != 1 || len(g.Notes) != 0 || g.Cases[0].Pictures.Width != c.shape.W || g.Cases[0].Pictures.Height != c.shape.H) {
+		if c.shown && (len(g.Cases) != 1 || len(g.Notes) != 0 || g.Cases[0].Pictures.Width != c.shape.W ||
+			g.Cases[0].Pictures.Height != c.shape.H) {
 			t.Errorf("%v: cases %+v, notes %v", c.shape, g.Cases, g.Notes)
 		}
-		if !c.shown && (len(g.Cases) != 0 || len(g.Notes) != 1 || g.Notes[0].Suite != "small" || !strings.Contains(g.Notes[0].Message, "2 channels")) {
+		if !c.shown && (len(g.Cases) != 0 || len(g.Notes) != 1 || g.Notes[0].Suite != "small" ||
+			!strings.Contains(g.Notes[0].Message, "2 channels")) {
 			t.Errorf("%v: cases %+v, notes %v", c.shape, g.Cases, g.Notes)
 		}
 		if len(f.Cells) != 2 || f.Cells[0].Correct != 6 || f.Cells[1].Correct != 0 {

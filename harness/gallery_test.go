@@ -22,7 +22,8 @@ import (
 
 // exhibited is the smallest run with a full gallery: both kinds, a control at the input and
 // one that is not, an attack of two norms.
-var exhibited = []string{"suites.small.attacks=[apgd-linf, pgd-l2]", "attacks.apgd-linf.epsilon=8/255", "datasets.test.limit=16", "datasets.test.classes=[c0, c1, c2, c3, c4, c5, c6, c7, c8, c9]"}
+var exhibited = []string{"suites.small.attacks=[apgd-linf, pgd-l2]", "attacks.apgd-linf.epsilon=8/255",
+	"datasets.test.limit=16", "datasets.test.classes=[c0, c1, c2, c3, c4, c5, c6, c7, c8, c9]"}
 
 func runFor(t *testing.T, p *Plan) (*result.File, []result.Record, string) {
 	t.Helper()
@@ -46,7 +47,10 @@ func readGallery(t *testing.T, out string) *result.Gallery {
 // recordOf finds an image's line in a cell.
 func recordOf(t *testing.T, records []result.Record, defense, attack string, id int) result.Record {
 	t.Helper()
-	i := slices.IndexFunc(records, func(r result.Record) bool { return r.Defense == defense && r.Attack == attack && r.Image == id })
+	i := slices.IndexFunc(records, func(r result.Record) bool {
+		return r.Defense == defense && r.Attack == attack &&
+			r.Image == id
+	})
 	if i < 0 {
 		t.Fatalf("no record of image %d under %s, %s", id, attack, defense)
 	}
@@ -106,14 +110,19 @@ func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 			what            string
 			got             result.GalleryAnswer
 			defense, attack string
-		}{{"undefended, clean", c.Undefended.Clean, "none", "none"}, {"undefended", c.Undefended.Adversarial, "none", c.Attack},
-			{"controlled, clean", c.Controlled.Clean, c.Defense, "none"}, {"controlled", c.Controlled.Adversarial, c.Defense, c.Attack}} {
+		}{{"undefended, clean", c.Undefended.Clean, "none", "none"}, {"undefended", c.Undefended.Adversarial, "none",
+			c.Attack},
+			{"controlled, clean", c.Controlled.Clean, c.Defense, "none"}, {"controlled", c.Controlled.Adversarial,
+				c.Defense, c.Attack}} {
 			r := recordOf(t, records, a.defense, a.attack, c.Image)
-			if math.Float64bits(a.got.Margin) != math.Float64bits(r.Margin) || (a.got.Class == c.Label) != (r.Verdict == 1) || c.Label != r.Label || a.got.Name != fmt.Sprint("c", a.got.Class) || c.LabelName != fmt.Sprint("c", c.Label) {
+			if math.Float64bits(a.got.Margin) != math.Float64bits(r.Margin) ||
+				(a.got.Class == c.Label) != (r.Verdict == 1) || c.Label != r.Label || a.got.Name != fmt.Sprint("c",
+				a.got.Class) || c.LabelName != fmt.Sprint("c", c.Label) {
 				t.Errorf("%s: %s is %+v, in the records %+v", name, a.what, a.got, r)
 			}
 		}
-		if r := recordOf(t, records, "none", c.Attack, c.Image); c.Perturbation != r.Norm || c.Norm != p.Config.Attack(c.Attack).Norm.String() {
+		if r := recordOf(t, records, "none", c.Attack, c.Image); c.Perturbation != r.Norm ||
+			c.Norm != p.Config.Attack(c.Attack).Norm.String() {
 			t.Errorf("%s: perturbation %v in %s, in the records %v", name, c.Perturbation, c.Norm, r.Norm)
 		}
 		_, clean, _ := images.Image(c.Image)
@@ -125,8 +134,10 @@ func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 		for i := range shown {
 			d := float64(adversarial[i]) - float64(clean[i])
 			widest = max(widest, math.Abs(d)*c.Pictures.Magnification)
-			if math.Abs(shown[i]-float64(clean[i])) > half || math.Abs(attacked[i]-float64(adversarial[i])) > half || math.Abs(magnified[i]-0.5-c.Pictures.Magnification*d) > half {
-				t.Fatalf("%s: value %d is shown as %v, %v and %v; it is %v and %v", name, i, shown[i], attacked[i], magnified[i], clean[i], adversarial[i])
+			if math.Abs(shown[i]-float64(clean[i])) > half || math.Abs(attacked[i]-float64(adversarial[i])) > half ||
+				math.Abs(magnified[i]-0.5-c.Pictures.Magnification*d) > half {
+				t.Fatalf("%s: value %d is shown as %v, %v and %v; it is %v and %v", name, i, shown[i], attacked[i],
+					magnified[i], clean[i], adversarial[i])
 			}
 		}
 		if widest > 0.5+1e-5 || widest < 0.25 {
@@ -135,7 +146,8 @@ func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 		if (c.Pictures.Healed != nil) != (c.Defense == "auto-encoder") {
 			t.Errorf("%s: a picture of the healed image: %v", name, c.Pictures.Healed != nil)
 		}
-		if want := map[string]int{"auto-encoder": 3, "pca": 1}[c.Defense]; len(c.Trace) != want || c.Trace[0].Layers[0].At != map[string]string{"auto-encoder": "input", "pca": "last"}[c.Defense] {
+		if want := map[string]int{"auto-encoder": 3, "pca": 1}[c.Defense]; len(c.Trace) != want ||
+			c.Trace[0].Layers[0].At != map[string]string{"auto-encoder": "input", "pca": "last"}[c.Defense] {
 			t.Errorf("%s: trace %+v", name, c.Trace)
 		}
 		if c.Pictures.Healed != nil { // as far from the adversarial image as its control is long, but for clipping and rounding
@@ -148,7 +160,8 @@ func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 			}
 		}
 	}
-	if kinds[result.Healed] == 0 || kinds[result.NotHealed] == 0 || kinds[result.Healed]+kinds[result.NotHealed] != len(g.Cases) {
+	if kinds[result.Healed] == 0 || kinds[result.NotHealed] == 0 ||
+		kinds[result.Healed]+kinds[result.NotHealed] != len(g.Cases) {
 		t.Errorf("kinds %v: this test shows little", kinds)
 	}
 }
@@ -188,7 +201,8 @@ func TestControlTraces(t *testing.T) {
 			loss, norms = loss+l.Loss, norms+l.ControlNorm
 		}
 		if len(s.Layers) != 1 || !near(loss, s.Objective) || !near(norms, s.ControlNorm) {
-			t.Errorf("%s under %s: layers %+v of objective %v and norm %v", c.Attack, c.Defense, s.Layers, s.Objective, s.ControlNorm)
+			t.Errorf("%s under %s: layers %+v of objective %v and norm %v", c.Attack, c.Defense, s.Layers, s.Objective,
+				s.ControlNorm)
 		}
 		if s.Method == "greedy" {
 			if s.Sweeps != nil || s.Traced != 0 {
@@ -223,10 +237,13 @@ func TestGalleryOfBrokenImages(t *testing.T) {
 		defenses []string
 		verdicts bool // alone were asked for
 	}{
-		{[]string{"suites.small.mode=whitebox-detached", "suites.small.attacks=[pgd-l2]", "suites.small.controls=[pca]", "save_adversarial=false"}, []string{"pca"}, true},
-		{[]string{"suites.small.attacks=[pgd-l2, apgd-linf]", "suites.small.controls=[]"}, []string{"none", "none"}, false},
+		{[]string{"suites.small.mode=whitebox-detached", "suites.small.attacks=[pgd-l2]", "suites.small.controls=[pca]",
+			"save_adversarial=false"}, []string{"pca"}, true},
+		{[]string{"suites.small.attacks=[pgd-l2, apgd-linf]", "suites.small.controls=[]"}, []string{"none", "none"},
+			false},
 	} {
-		f, _, out := runFor(t, plan(t, small, 2, 64, append(c.sets, "attacks.pgd-l2.epsilon=1", "attacks.apgd-linf.epsilon=8/255")...))
+		f, _, out := runFor(t, plan(t, small, 2, 64, append(c.sets, "attacks.pgd-l2.epsilon=1",
+			"attacks.apgd-linf.epsilon=8/255")...))
 		var defenses []string
 		for _, one := range readGallery(t, out).Cases {
 			defenses = append(defenses, one.Defense)
@@ -234,7 +251,8 @@ func TestGalleryOfBrokenImages(t *testing.T) {
 			if one.Defense != "none" {
 				attacked = *one.Controlled
 			}
-			if one.Kind != result.Broken || attacked.Clean.Class != one.Label || attacked.Adversarial.Class == one.Label || one.VerdictOnly != c.verdicts {
+			if one.Kind != result.Broken || attacked.Clean.Class != one.Label ||
+				attacked.Adversarial.Class == one.Label || one.VerdictOnly != c.verdicts {
 				t.Errorf("%v: %+v", c.sets, one)
 			}
 		}
@@ -263,14 +281,16 @@ func TestCancelKeepsTheGallery(t *testing.T) {
 				cancel()
 			}
 		}}
-		_, _, err := Run(ctx, plan(t, two, 1, 8, append(more, sets...)...), Options{Out: out, Progress: NewProgress(w, false), Force: true})
+		_, _, err := Run(ctx, plan(t, two, 1, 8, append(more, sets...)...), Options{Out: out, Progress: NewProgress(w,
+			false), Force: true})
 		return err
 	}
 	if err := run("again, none, controlled by pca"); !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v, want cancelled", err)
 	}
 	g := readGallery(t, out)
-	if len(g.Cases) == 0 || slices.ContainsFunc(g.Cases, func(c result.GalleryCase) bool { return c.Model != "robust" }) {
+	if len(g.Cases) == 0 || slices.ContainsFunc(g.Cases,
+		func(c result.GalleryCase) bool { return c.Model != "robust" }) {
 		t.Errorf("%d cases: %+v", len(g.Cases), g.Cases)
 	}
 	if err := run("robust, none, undefended", "seed=4"); !errors.Is(err, context.Canceled) {
@@ -287,7 +307,8 @@ func TestGalleryQuotas(t *testing.T) {
 		suites, models, most int
 		first                []int // the shares of the first suite's models
 	}{
-		{1, 1, 12, []int{12}}, {1, 5, 12, []int{3, 3, 2, 2, 2}}, {1, 16, 12, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0}},
+		{1, 1, 12, []int{12}}, {1, 5, 12, []int{3, 3, 2, 2, 2}}, {1, 16, 12, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+			0, 0, 0, 0}},
 		{4, 1, 48, []int{12}}, {5, 2, 48, []int{5, 5}}, {7, 3, 48, []int{3, 2, 2}}, {60, 2, 48, []int{1, 0}},
 	} {
 		cfg := &config.Config{}
@@ -304,7 +325,8 @@ func TestGalleryQuotas(t *testing.T) {
 			for m, name := range cfg.Suites[s].Models {
 				own, before := g.quota(Job{Suite: &cfg.Suites[s], Model: &config.Model{Name: name}})
 				if before != sum || s == 0 && own != c.first[m] {
-					t.Errorf("%d suites of %d models: model %d of suite %d has %d after %d, want after %d", c.suites, c.models, m, s, own, before, sum)
+					t.Errorf("%d suites of %d models: model %d of suite %d has %d after %d, want after %d", c.suites,
+						c.models, m, s, own, before, sum)
 				}
 				sum += own
 			}
@@ -314,7 +336,9 @@ func TestGalleryQuotas(t *testing.T) {
 			t.Errorf("%d suites of %d models: %d cases", c.suites, c.models, total)
 		}
 	}
-	j := Job{Suite: &config.Suite{Mode: result.Oblivious, Controls: []string{"c", "d"}}, Attacks: []PlannedAttack{{Attack: &config.Attack{Name: "a"}, Epsilon: 1}, {Attack: &config.Attack{Name: "a"}, Epsilon: 2}}}
+	j := Job{Suite: &config.Suite{Mode: result.Oblivious, Controls: []string{"c", "d"}},
+		Attacks: []PlannedAttack{{Attack: &config.Attack{Name: "a"}, Epsilon: 1}, {Attack: &config.Attack{Name: "a"},
+			Epsilon: 2}}}
 	var order []string
 	for _, s := range j.slots(11) { // of 8 slots: from the fourth on
 		order = append(order, fmt.Sprint(s.epsilon, s.defense, s.kind[:1]))
@@ -330,12 +354,14 @@ func TestGalleryQuotas(t *testing.T) {
 // A gallery ends before its pictures are too many, and says so once a suite.
 func TestGalleryEnds(t *testing.T) {
 	g := newGallery(&config.Config{}, "")
-	c := result.GalleryCase{Suite: "s", Pictures: result.GalleryPictures{Clean: make([]byte, result.GalleryBytes/3), Healed: make([]byte, 100)}}
+	c := result.GalleryCase{Suite: "s", Pictures: result.GalleryPictures{Clean: make([]byte, result.GalleryBytes/3),
+		Healed: make([]byte, 100)}}
 	small := result.GalleryCase{Suite: "t"}
 	for _, one := range []result.GalleryCase{c, c, c, small, c} {
 		g.add(one)
 	}
-	if len(g.file.Cases) != 2 || len(g.file.Notes) != 2 || !strings.Contains(g.file.Notes[0].Message, "1.5 MiB") || g.file.Notes[1].Suite != "t" {
+	if len(g.file.Cases) != 2 || len(g.file.Notes) != 2 || !strings.Contains(g.file.Notes[0].Message, "1.5 MiB") ||
+		g.file.Notes[1].Suite != "t" {
 		t.Errorf("%d cases, notes %v", len(g.file.Cases), g.file.Notes)
 	}
 }

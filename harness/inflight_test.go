@@ -56,7 +56,8 @@ func TestForEachBoundsState(t *testing.T) {
 			}
 			seen[i].Store(true)
 			for range passes {
-				if err := net.Logits(ctx, make([]float32, net.Shape().Size()), make([]float32, net.Classes())); err != nil {
+				if err := net.Logits(ctx, make([]float32, net.Shape().Size()), make([]float32,
+					net.Classes())); err != nil {
 					return err
 				}
 			}
@@ -102,7 +103,8 @@ func TestWaitingImagesHoldNobodyUp(t *testing.T) {
 		start := time.Now()
 		err := r.forEach(context.Background(), 40, 1<<40, func(ctx context.Context, i int) error {
 			for range 3 {
-				if err := net.Logits(ctx, make([]float32, net.Shape().Size()), make([]float32, net.Classes())); err != nil {
+				if err := net.Logits(ctx, make([]float32, net.Shape().Size()), make([]float32,
+					net.Classes())); err != nil {
 					return err
 				}
 			}

@@ -102,7 +102,8 @@ func (r *run) attackEach(ctx context.Context, b *bench, attacked classifier, lis
 }
 
 // crafted makes the i-th attack on an oracle under a seed, unless the run has done so before.
-func (r *run) crafted(ctx context.Context, b *bench, on *oracle, i int, seed uint64, clean []verdict) (*crafted, error) {
+func (r *run) crafted(ctx context.Context, b *bench, on *oracle, i int, seed uint64, clean []verdict) (*crafted,
+	error) {
 	a, recipe := b.Attacks[i], b.recipes[i]
 	use := r.uses[b.key(a, on.of.defense(), seed)]
 	if use.made == nil {

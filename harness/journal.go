@@ -40,7 +40,8 @@ func newJournal(dir string, file *result.File, force bool) (*journal, error) {
 	if err == nil && old.ConfigSHA256 != file.ConfigSHA256 && !force {
 		return nil, fmt.Errorf("%s: %w; choose another --out or add --force", dir, ErrOtherConfig)
 	} else if err != nil && there && !force {
-		return nil, fmt.Errorf("%s: is not a results file of this program (%v); choose another --out or add --force", path, err)
+		return nil, fmt.Errorf("%s: is not a results file of this program (%v); choose another --out or add --force",
+			path, err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("output folder: %w", err)
@@ -72,7 +73,8 @@ func (j *journal) begin() error {
 }
 
 // runFiles are the files that a run, its reports and its check leave beside results.json.
-var runFiles = []string{"gallery.json", "records.jsonl", "report.html", "summary.md", "junit.xml", "tables.md", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg",
+var runFiles = []string{"gallery.json", "records.jsonl", "report.html", "summary.md", "junit.xml", "tables.md",
+	"tables.tex", "tables.csv", "radar-*.png", "radar-*.svg",
 	"curve-*.png", "curve-*.svg", "waterfall-*.png", "waterfall-*.svg", "control-*.png", "control-*.svg", "solver-*.png", "solver-*.svg",
 	"theory.html", "theory.md", "theory.json", "theory-*.png", "theory-*.svg", "adversarial/*.npy"}
 

@@ -123,12 +123,14 @@ func missingSet(s dataset.Spec) Missing {
 }
 
 // trainedData are the names that scripts/train.py has for formats.
-var trainedData = map[string]string{"cifar10-bin": "cifar10", "cifar100-bin": "cifar100", "tiny-imagenet": "tiny-imagenet"}
+var trainedData = map[string]string{"cifar10-bin": "cifar10", "cifar100-bin": "cifar100",
+	"tiny-imagenet": "tiny-imagenet"}
 
 // missingNetwork says how a network is made. One at ARCHITECTURE-standard/model.onnx or
 // ARCHITECTURE-robust/model.onnx is what scripts/train.py leaves in such a folder.
 func missingNetwork(file string, images dataset.Spec) Missing {
-	m := Missing{Kind: "network", Path: file, What: "an ONNX classifier of these images; scripts/export.py writes one from PyTorch's weights"}
+	m := Missing{Kind: "network", Path: file,
+		What: "an ONNX classifier of these images; scripts/export.py writes one from PyTorch's weights"}
 	folder := path.Dir(file)
 	data, i := trainedData[images.Format], strings.LastIndex(path.Base(folder), "-")
 	if data == "" || i < 0 || path.Base(file) != "model.onnx" {
@@ -139,12 +141,14 @@ func missingNetwork(file string, images dataset.Spec) Missing {
 	if !known {
 		return m
 	}
-	m.What = map[string]string{"standard": "an ONNX classifier, trained in the standard way", "robust": "an ONNX classifier, trained adversarially"}[training]
+	m.What = map[string]string{"standard": "an ONNX classifier, trained in the standard way",
+		"robust": "an ONNX classifier, trained adversarially"}[training]
 	from := images.Path
 	if images.Format != "tiny-imagenet" || path.Base(from) == "val" || path.Base(from) == "train" {
 		from = path.Dir(from)
 	}
-	m.Make = fmt.Sprintf("python3 scripts/train.py --architecture %s --data %s --folder %s%s --out %s", architecture, data, from, loss, folder)
+	m.Make = fmt.Sprintf("python3 scripts/train.py --architecture %s --data %s --folder %s%s --out %s", architecture,
+		data, from, loss, folder)
 	return m
 }
 

@@ -65,12 +65,14 @@ func paths(all []Missing) []string {
 // there is not.
 func TestMissing(t *testing.T) {
 	all := missingOf(t, fstest.MapFS{})
-	want := []string{"data/cifar/test_batch.bin", "data/cifar/train.bin", "nets/rn-18-standard/model.onnx", "nets/wrn-28-8-robust/model.onnx",
+	want := []string{"data/cifar/test_batch.bin", "data/cifar/train.bin", "nets/rn-18-standard/model.onnx",
+		"nets/wrn-28-8-robust/model.onnx",
 		"mine.onnx", "e/hidden-{size}.onnx", "e/image.onnx"}
 	if got := paths(all); !slices.Equal(got, want) {
 		t.Fatalf("missing are %q, want %q", got, want)
 	}
-	for i, want := range [][]string{{"test"}, {"train"}, {"plain"}, {"robust"}, {"mine"}, {"sized at last", "again at last"}, {"sized at input"}} {
+	for i, want := range [][]string{{"test"}, {"train"}, {"plain"}, {"robust"}, {"mine"}, {"sized at last",
+		"again at last"}, {"sized at input"}} {
 		if !slices.Equal(all[i].For, want) {
 			t.Errorf("%s is for %q, want %q", all[i].Path, all[i].For, want)
 		}
@@ -87,10 +89,12 @@ func TestMissing(t *testing.T) {
 		}
 	}
 	files := fstest.MapFS{}
-	for _, name := range []string{"data/cifar/test_batch.bin", "nets/rn-18-standard/model.onnx", "mine.onnx", "e/hidden-64.onnx", "e/image.onnx"} {
+	for _, name := range []string{"data/cifar/test_batch.bin", "nets/rn-18-standard/model.onnx", "mine.onnx",
+		"e/hidden-64.onnx", "e/image.onnx"} {
 		files[name] = &fstest.MapFile{}
 	}
-	if got, want := paths(missingOf(t, files)), []string{"data/cifar/train.bin", "nets/wrn-28-8-robust/model.onnx"}; !slices.Equal(got, want) {
+	if got, want := paths(missingOf(t, files)), []string{"data/cifar/train.bin",
+		"nets/wrn-28-8-robust/model.onnx"}; !slices.Equal(got, want) {
 		t.Errorf("missing are %q, want %q", got, want)
 	}
 	if got, want := paths(missingOf(t, files, "unused")), []string{"own.npz", "other.onnx"}; !slices.Equal(got, want) {
@@ -102,7 +106,8 @@ func TestMissing(t *testing.T) {
 	}
 	text := DescribeMissing(all)
 	for _, m := range all {
-		if !strings.Contains(text, "\n  "+m.Path+"\n    for "+strings.Join(m.For, ", ")+": ") || !strings.Contains(text, m.Make) {
+		if !strings.Contains(text, "\n  "+m.Path+"\n    for "+strings.Join(m.For, ", ")+": ") || !strings.Contains(text,
+			m.Make) {
 			t.Errorf("%s is not described:\n%s", m.Path, text)
 		}
 	}
@@ -117,7 +122,8 @@ func TestEmbeddingPath(t *testing.T) {
 	if got := embeddingPath("plain.onnx", onnx.Shape{onnx.Batch, 8}); got != "plain.onnx" {
 		t.Error(got)
 	}
-	for name, want := range map[string]bool{"e/hidden-32.onnx": false, "e/hidden-.onnx": true, "e/hidden-x.onnx": true, "e/32.onnx": true, "e/hidden-32.onnx.part": true, "hidden-32.onnx": true} {
+	for name, want := range map[string]bool{"e/hidden-32.onnx": false, "e/hidden-.onnx": true, "e/hidden-x.onnx": true,
+		"e/32.onnx": true, "e/hidden-32.onnx.part": true, "hidden-32.onnx": true} {
 		if absent(fstest.MapFS{name: &fstest.MapFile{}}, pattern) != want {
 			t.Errorf("with %s: absent is not %v", name, want)
 		}

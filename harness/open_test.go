@@ -45,7 +45,8 @@ func TestExternalWeights(t *testing.T) {
 				raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(float64(v)))
 			}
 		}
-		w.ExternalData = []*pb.StringStringEntryProto{{Key: proto.String("location"), Value: proto.String("w.bin")}, {Key: proto.String("offset"), Value: proto.String(strconv.Itoa(len(weights)))}}
+		w.ExternalData = []*pb.StringStringEntryProto{{Key: proto.String("location"), Value: proto.String("w.bin")},
+			{Key: proto.String("offset"), Value: proto.String(strconv.Itoa(len(weights)))}}
 		w.DataLocation, w.RawData = pb.TensorProto_EXTERNAL.Enum(), nil
 		weights = append(weights, raw...)
 	}
@@ -62,8 +63,10 @@ func TestExternalWeights(t *testing.T) {
 	sum := sha256.Sum256(slices.Concat(model, weights))
 	hash := hex.EncodeToString(sum[:])
 
-	text := strings.Replace(small, "models:\n", "models:\n  external: {path: "+filepath.Join(dir, "m.onnx")+", sha256: "+hash+"}\n", 1)
-	p := plan(t, text, 1, 8, "suites.small.models=[robust, external]", "suites.small.attacks=[pgd-l2]", "suites.small.controls=[auto-encoder]")
+	text := strings.Replace(small, "models:\n", "models:\n  external: {path: "+filepath.Join(dir,
+		"m.onnx")+", sha256: "+hash+"}\n", 1)
+	p := plan(t, text, 1, 8, "suites.small.models=[robust, external]", "suites.small.attacks=[pgd-l2]",
+		"suites.small.controls=[auto-encoder]")
 	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +77,8 @@ func TestExternalWeights(t *testing.T) {
 	verdicts := map[string]string{}
 	for _, c := range f.Cells {
 		verdicts[c.Model] += c.Verdicts + " "
-		converted := len(c.Warnings) > 0 && c.Warnings[0].ID == "converted" && strings.Contains(c.Warnings[0].Message, "float64")
+		converted := len(c.Warnings) > 0 && c.Warnings[0].ID == "converted" && strings.Contains(c.Warnings[0].Message,
+			"float64")
 		if converted != (c.Model == "external") {
 			t.Errorf("%s, %s: warnings %v", c.Model, c.Defense, c.Warnings)
 		}

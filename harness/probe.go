@@ -60,7 +60,8 @@ func firstOf(n int, who classifier, holds func(i int) bool) (todo []int) {
 
 // probe asks a classifier about clean images again and about images beside them, and
 // warns where the answers are random or jump.
-func (r *run) probe(ctx context.Context, who classifier, set []attacks.Image, clean []verdict) ([]result.Warning, error) {
+func (r *run) probe(ctx context.Context, who classifier, set []attacks.Image, clean []verdict) ([]result.Warning,
+	error) {
 	todo := firstOf(len(set), who, func(i int) bool { return clean[i].right })
 	if len(todo) == 0 {
 		return nil, nil

@@ -59,7 +59,8 @@ type component struct {
 }
 
 func (p *Progress) component(label, name string, total, standing, n int, passes int64, oracle *counted) *component {
-	c := &component{p: p, label: label, name: name, total: total, n: n, standing: standing, passes: passes, oracle: oracle, start: time.Now(), done: make(chan struct{})}
+	c := &component{p: p, label: label, name: name, total: total, n: n, standing: standing, passes: passes,
+		oracle: oracle, start: time.Now(), done: make(chan struct{})}
 	if p.w == nil {
 		return c
 	}
@@ -126,9 +127,11 @@ func (c *component) show() {
 	if f > 0.01 {
 		left = time.Duration(float64(time.Since(c.start)) * (1 - f) / f).Round(time.Second).String()
 	}
-	text := fmt.Sprintf("%s %s: %d of %d images, robust so far %d of %d, %s left", c.label, c.name, finished, c.total, standing, c.n, left)
+	text := fmt.Sprintf("%s %s: %d of %d images, robust so far %d of %d, %s left", c.label, c.name, finished, c.total,
+		standing, c.n, left)
 	if c.bar != nil {
-		c.bar.Describe(c.p.fit(fmt.Sprintf("%s %s %d/%d, robust %d/%d, %s left", c.label, c.name, finished, c.total, standing, c.n, left)))
+		c.bar.Describe(c.p.fit(fmt.Sprintf("%s %s %d/%d, robust %d/%d, %s left", c.label, c.name, finished, c.total,
+			standing, c.n, left)))
 		_ = c.bar.Set64(int64(f * 1000))
 		return
 	}

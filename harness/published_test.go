@@ -43,12 +43,14 @@ suites: {s: {dataset: test, models: [net], attacks: [fgsm], published: {net: {no
 	}
 	cell, number := read.Cells[1], read.Suites[0].Published.Cells[1]
 	if cell.Attack != number.Attack || *cell.Epsilon != *number.Epsilon { // bit for bit: reports look it up
-		t.Errorf("the cell is %s at %v, its number %s at %v", cell.Attack, *cell.Epsilon, number.Attack, *number.Epsilon)
+		t.Errorf("the cell is %s at %v, its number %s at %v", cell.Attack, *cell.Epsilon, number.Attack,
+			*number.Epsilon)
 	}
 
 	two := strings.Replace(text, "epsilon: 2/255", "epsilon: [1/255, 2/255]", 1)
 	var wrong ConfigError
-	if _, _, err := Run(context.Background(), plan(t, two, 1, 4), Options{Out: t.TempDir(), Progress: NewProgress(nil, true)}); !errors.As(err, &wrong) {
+	if _, _, err := Run(context.Background(), plan(t, two, 1, 4), Options{Out: t.TempDir(), Progress: NewProgress(nil,
+		true)}); !errors.As(err, &wrong) {
 		t.Errorf("one number for two epsilons: %v", err)
 	}
 }

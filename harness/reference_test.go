@@ -66,11 +66,13 @@ func TestAutoAttackAgreesWithTheReference(t *testing.T) {
 		}
 		want := reference[c.Model][*c.Norm]
 		if len(c.Verdicts) != want.N || len(c.Steps) != len(want.Steps) {
-			t.Fatalf("%s, %s: %d images and %d steps, the reference has %d and %d", c.Model, c.Attack, len(c.Verdicts), len(c.Steps), want.N, len(want.Steps))
+			t.Fatalf("%s, %s: %d images and %d steps, the reference has %d and %d", c.Model, c.Attack, len(c.Verdicts),
+				len(c.Steps), want.N, len(want.Steps))
 		}
 		for i, s := range c.Steps {
 			if s.Attack != want.Steps[i].Attack || math.Abs(s.Robust-want.Steps[i].Robust) > 0.01+1e-9 {
-				t.Errorf("%s, %s after %s: %.3f, the reference has %.3f after %s", c.Model, c.Attack, s.Attack, s.Robust, want.Steps[i].Robust, want.Steps[i].Attack)
+				t.Errorf("%s, %s after %s: %.3f, the reference has %.3f after %s", c.Model, c.Attack, s.Attack,
+					s.Robust, want.Steps[i].Robust, want.Steps[i].Attack)
 			}
 		}
 		same := 0

@@ -133,7 +133,8 @@ func (r *run) describe(command []string) error {
 		if err != nil {
 			return err
 		}
-		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Mode, Models: s.Models,
+		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Mode,
+			Models:   s.Models,
 			Controls: append([]string{}, s.Controls...), Attacks: append([]string{}, s.Attacks...), Published: numbers})
 	}
 	for _, a := range cfg.Attacks {

@@ -73,7 +73,8 @@ func plan(t *testing.T, text string, workers, batch int, sets ...string) *Plan {
 func runSmall(t *testing.T, workers, batch int, sets ...string) (*result.File, []result.Record, string) {
 	t.Helper()
 	out := t.TempDir()
-	f, records, err := Run(context.Background(), plan(t, small, workers, batch, sets...), Options{Out: out, Progress: NewProgress(nil, true)})
+	f, records, err := Run(context.Background(), plan(t, small, workers, batch, sets...), Options{Out: out,
+		Progress: NewProgress(nil, true)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +98,10 @@ func TestResultsDoNotDependOnBatchWorkersOrThreads(t *testing.T) {
 			}
 		}
 		for i := range rec {
-			if math.Float64bits(rec[i].Margin) != math.Float64bits(records[i].Margin) || rec[i].Norm != records[i].Norm {
-				t.Errorf("%s: image %d of %s/%s has margin %v, not %v", name, rec[i].Image, rec[i].Attack, rec[i].Defense, rec[i].Margin, records[i].Margin)
+			if math.Float64bits(rec[i].Margin) != math.Float64bits(records[i].Margin) ||
+				rec[i].Norm != records[i].Norm {
+				t.Errorf("%s: image %d of %s/%s has margin %v, not %v", name, rec[i].Image, rec[i].Attack,
+					rec[i].Defense, rec[i].Margin, records[i].Margin)
 			}
 		}
 		files, err := filepath.Glob(filepath.Join(out, "adversarial", "*.npy"))
@@ -133,7 +136,8 @@ func TestResultsAreConsistent(t *testing.T) {
 	clean := f.Cells[0]
 	broken := 0
 	for _, c := range f.Cells {
-		if strings.Count(c.Verdicts, "1") != c.Correct || len(c.Verdicts) != c.N || c.Accuracy != float64(c.Correct)/float64(c.N) {
+		if strings.Count(c.Verdicts, "1") != c.Correct || len(c.Verdicts) != c.N ||
+			c.Accuracy != float64(c.Correct)/float64(c.N) {
 			t.Errorf("cell %s/%s: %q against %d of %d", c.Attack, c.Defense, c.Verdicts, c.Correct, c.N)
 		}
 		if c.Epsilon != nil && c.MaxNorm > *c.Epsilon*(1+1e-5) {
@@ -145,7 +149,8 @@ func TestResultsAreConsistent(t *testing.T) {
 			}
 			continue
 		}
-		if len(c.Steps) != 1 || c.Steps[0].Attacked != clean.Correct || c.Steps[0].Robust != c.Accuracy || c.Steps[0].Forward == 0 {
+		if len(c.Steps) != 1 || c.Steps[0].Attacked != clean.Correct || c.Steps[0].Robust != c.Accuracy ||
+			c.Steps[0].Forward == 0 {
 			t.Errorf("cell %s: steps %+v, accuracy %v", c.Attack, c.Steps, c.Accuracy)
 		}
 		for i := range c.Verdicts {
@@ -165,7 +170,8 @@ func TestResultsAreConsistent(t *testing.T) {
 			t.Errorf("image %d of %s/%s: margin %v, verdict %d", r.Image, r.Attack, r.Defense, r.Margin, r.Verdict)
 		}
 		if (r.FirstSuccess != nil) != (r.Norm > 0) {
-			t.Errorf("image %d of %s/%s: first success %v, norm %v", r.Image, r.Attack, r.Defense, r.FirstSuccess, r.Norm)
+			t.Errorf("image %d of %s/%s: first success %v, norm %v", r.Image, r.Attack, r.Defense, r.FirstSuccess,
+				r.Norm)
 		}
 	}
 }
@@ -207,7 +213,8 @@ func TestFailedRunKeepsEarlierResults(t *testing.T) {
 	testinput.Runtime(t)
 	out := t.TempDir()
 	quick := []string{"suites.small.attacks=[pgd-l2]", "suites.small.controls=[]", "datasets.test.limit=2"}
-	if _, _, err := Run(context.Background(), plan(t, small, 1, 8, quick...), Options{Out: out, Progress: NewProgress(nil, true)}); err != nil {
+	if _, _, err := Run(context.Background(), plan(t, small, 1, 8, quick...), Options{Out: out,
+		Progress: NewProgress(nil, true)}); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(filepath.Join(out, "results.json"))
@@ -240,7 +247,8 @@ func TestFailedRunKeepsEarlierResults(t *testing.T) {
 // A control that diverges costs its cell; the others are scored.
 func TestDivergingControlCostsItsCell(t *testing.T) {
 	testinput.Runtime(t)
-	p := plan(t, small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=2", "controls.auto-encoder.solver.learning_rate=1000000",
+	p := plan(t, small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=2",
+		"controls.auto-encoder.solver.learning_rate=1000000",
 		"controls.auto-encoder.solver.outer=30")
 	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
 	if err == nil || !strings.Contains(err.Error(), "auto-encoder") {
@@ -255,7 +263,8 @@ func TestSimplex(t *testing.T) {
 	for _, c := range []struct {
 		z    []float32
 		want bool
-	}{{[]float32{0.25, 0.75}, true}, {[]float32{1, 0}, true}, {[]float32{0.25, 0.7}, false}, {[]float32{-0.25, 1.25}, false}} {
+	}{{[]float32{0.25, 0.75}, true}, {[]float32{1, 0}, true}, {[]float32{0.25, 0.7}, false}, {[]float32{-0.25, 1.25},
+		false}} {
 		if got := simplex(c.z); got != c.want {
 			t.Errorf("%v: %v, want %v", c.z, got, c.want)
 		}
@@ -266,7 +275,8 @@ func TestSimplex(t *testing.T) {
 func TestSharedAttacksAreCraftedOnce(t *testing.T) {
 	testinput.Runtime(t)
 	text := small + "  again: {dataset: test, models: [robust], controls: [pca], attacks: [pgd-l2]}\n"
-	p := plan(t, text, 1, 8, "default_suites=[small, again]", "suites.small.attacks=[pgd-l2]", "suites.small.controls=[]", "datasets.test.limit=3")
+	p := plan(t, text, 1, 8, "default_suites=[small, again]", "suites.small.attacks=[pgd-l2]",
+		"suites.small.controls=[]", "datasets.test.limit=3")
 	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
 	if err != nil {
 		t.Fatal(err)

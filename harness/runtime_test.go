@@ -55,7 +55,8 @@ func TestWinogradReachesTheNetwork(t *testing.T) {
 // The results say how they were computed.
 func TestEnvironmentSaysHow(t *testing.T) {
 	testinput.Runtime(t)
-	p := plan(t, small, 1, 8, "suites.small.attacks=[]", "suites.small.controls=[]", "runtime.threads=2", "runtime.winograd=false")
+	p := plan(t, small, 1, 8, "suites.small.attacks=[]", "suites.small.controls=[]", "runtime.threads=2",
+		"runtime.winograd=false")
 	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +77,8 @@ func TestNoCUDA(t *testing.T) {
 	out := t.TempDir()
 	p := plan(t, small, 0, 8, "runtime.provider=cuda", "models.robust.path=absent.onnx")
 	_, _, err := Run(context.Background(), p, Options{Out: out, Progress: NewProgress(nil, true)})
-	if !errors.As(err, new(ConfigError)) || !strings.HasPrefix(err.Error(), "runtime.provider cuda: ") || strings.Contains(err.Error(), "\n") {
+	if !errors.As(err, new(ConfigError)) || !strings.HasPrefix(err.Error(), "runtime.provider cuda: ") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
 	}
 	if left, err := os.ReadDir(out); err != nil || len(left) > 0 {
@@ -208,7 +210,8 @@ func TestCUDAAgrees(t *testing.T) {
 	}
 	for i, c := range f.Cells {
 		if c.Attack == config.None && c.Verdicts != here.Cells[i].Verdicts {
-			t.Errorf("clean images, defense %s: %s on the device, %s on the CPU", c.Defense, c.Verdicts, here.Cells[i].Verdicts)
+			t.Errorf("clean images, defense %s: %s on the device, %s on the CPU", c.Defense, c.Verdicts,
+				here.Cells[i].Verdicts)
 		}
 	}
 }

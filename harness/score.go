@@ -54,7 +54,8 @@ func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
 		}
 		return nil, err
 	}
-	cell := result.Cell{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.net.Name, Defense: s.who.defense(), Mode: s.Suite.Mode,
+	cell := result.Cell{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.net.Name, Defense: s.who.defense(),
+		Mode:   s.Suite.Mode,
 		Attack: config.None, Recipe: s.recipe.Name, N: len(s.set), Steps: []result.Step{}, Warnings: []result.Warning{}}
 	if s.attack != nil {
 		norm, eps := s.attack.Norm.String(), s.attack.Epsilon
@@ -83,7 +84,8 @@ func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
 	}
 	r.record.Cells = append(r.record.Cells, cell)
 	if s.attack == nil || s.who.loop != nil {
-		r.progress.Say("[%d/%d] %s, %s, %s: %.1f %% of %d, %.1f s", len(r.record.Cells), r.plan.Cells(), cell.Model, cell.Attack,
+		r.progress.Say("[%d/%d] %s, %s, %s: %.1f %% of %d, %.1f s", len(r.record.Cells), r.plan.Cells(), cell.Model,
+			cell.Attack,
 			defenseName(cell.Defense), 100*cell.Accuracy, cell.N, cell.Seconds)
 	}
 	return v, r.journal.cell(r.record, records(cell, s, v))
@@ -94,8 +96,9 @@ func records(c result.Cell, s scoring, verdicts []verdict) []result.Record {
 	list := make([]result.Record, len(verdicts))
 	for i, v := range verdicts {
 		made := &s.made.each[i]
-		list[i] = result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack, Epsilon: c.Epsilon,
-			Image: s.set[i].ID, Label: s.set[i].Label, Verdict: int(c.Verdicts[i] - '0'), Margin: v.margin, Norm: v.norm}
+		list[i] = result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
+			Epsilon: c.Epsilon,
+			Image:   s.set[i].ID, Label: s.set[i].Label, Verdict: int(c.Verdicts[i] - '0'), Margin: v.margin, Norm: v.norm}
 		first, queries, nearest := made.first, made.queries, made.nearest // records must not keep the images
 		if first >= 0 {
 			list[i].FirstSuccess = &first
@@ -134,11 +137,13 @@ func (r *run) rescore(ctx context.Context, s scoring) error {
 	score.Verdicts, score.Correct = bits(v)
 	score.Accuracy = float64(score.Correct) / float64(len(s.set))
 	if cell.Seeds == nil {
-		cell.Seeds = []result.SeedScore{{Seed: r.cfg.Seed, Correct: cell.Correct, Accuracy: cell.Accuracy, Verdicts: cell.Verdicts,
-			Seconds: cell.Seconds}}
+		cell.Seeds = []result.SeedScore{{Seed: r.cfg.Seed, Correct: cell.Correct, Accuracy: cell.Accuracy,
+			Verdicts: cell.Verdicts,
+			Seconds:  cell.Seconds}}
 	}
 	cell.Seeds = append(cell.Seeds, score)
-	r.progress.Say("seed %d: %s, %s, %s: %.1f %% of %d, %.1f s", s.seed, cell.Model, cell.Attack, defenseName(cell.Defense),
+	r.progress.Say("seed %d: %s, %s, %s: %.1f %% of %d, %.1f s", s.seed, cell.Model, cell.Attack,
+		defenseName(cell.Defense),
 		100*score.Accuracy, cell.N, score.Seconds)
 	return r.journal.cell(r.record, nil)
 }
@@ -147,7 +152,8 @@ func (r *run) rescore(ctx context.Context, s scoring) error {
 func (r *run) cellOf(s scoring) *result.Cell {
 	for i := range r.record.Cells {
 		c := &r.record.Cells[i]
-		if c.Suite == s.Suite.Name && c.Model == s.Model.Name && c.Defense == s.who.defense() && c.Attack == s.attack.Name &&
+		if c.Suite == s.Suite.Name && c.Model == s.Model.Name && c.Defense == s.who.defense() &&
+			c.Attack == s.attack.Name &&
 			*c.Epsilon == s.attack.Epsilon {
 			return c
 		}

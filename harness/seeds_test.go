@@ -36,7 +36,8 @@ func TestSeedsAreRunsOfTheirOwn(t *testing.T) {
 	testinput.Runtime(t)
 	run := func(sets ...string) *result.File {
 		dir := t.TempDir()
-		f, records, err := Run(context.Background(), plan(t, seeded, 2, 16, sets...), Options{Out: dir, Progress: NewProgress(nil, true)})
+		f, records, err := Run(context.Background(), plan(t, seeded, 2, 16, sets...), Options{Out: dir,
+			Progress: NewProgress(nil, true)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,8 @@ func TestSeedsAreRunsOfTheirOwn(t *testing.T) {
 		}
 		for k, s := range c.Seeds {
 			want := others[k].Cells[i]
-			if s.Seed != seeds[k] || s.Verdicts != want.Verdicts || s.Correct != want.Correct || s.Accuracy != want.Accuracy {
+			if s.Seed != seeds[k] || s.Verdicts != want.Verdicts || s.Correct != want.Correct ||
+				s.Accuracy != want.Accuracy {
 				t.Errorf("%s, %s, seed %d: %s, alone %s", c.Suite, c.Defense, s.Seed, s.Verdicts, want.Verdicts)
 			}
 			differ = differ || s.Verdicts != c.Verdicts

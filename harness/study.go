@@ -92,7 +92,8 @@ func (r *run) study(ctx context.Context, j Job) error {
 	}
 	defer net.Close()
 	set = set[:min(len(set), j.Study.Images)]
-	base := result.SolverStudy{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, N: len(set), Defaults: settings(config.DefaultSolver())}
+	base := result.SolverStudy{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, N: len(set),
+		Defaults: settings(config.DefaultSolver())}
 	clean, alone := untouched(set).images(set, nil), classifier{net: net}
 	samples := []sample{{result.CleanImages, clean}}
 	if a := j.Study.Attack; a != nil {
@@ -131,7 +132,8 @@ func score(kind string, right, n int) result.Score {
 
 // studyImages are the study's adversarial images: the first of those that the run has made
 // for every image, else made for these images alone. They are the same.
-func (r *run) studyImages(ctx context.Context, j Job, net *control.Network, clean images) (images, attacks.Recipe, error) {
+func (r *run) studyImages(ctx context.Context, j Job, net *control.Network, clean images) (images, attacks.Recipe,
+	error) {
 	a, set := *j.Study.Attack, clean.clean
 	recipe, err := a.Recipe(net.Classes(), net.Shape())
 	if err != nil {
@@ -173,7 +175,8 @@ type student struct {
 	planned int
 }
 
-func (r *run) studyControl(ctx context.Context, j Job, net *control.Network, set []attacks.Image, samples []sample, study *result.SolverStudy) error {
+func (r *run) studyControl(ctx context.Context, j Job, net *control.Network, set []attacks.Image, samples []sample,
+	study *result.SolverStudy) error {
 	start := time.Now()
 	loop, err := r.controller(ctx, net, r.cfg.Control(study.Control), true)
 	if err != nil {
@@ -241,14 +244,16 @@ func (s *student) say(run result.SolverRun) {
 		}
 		text += fmt.Sprintf("; %s: objective %s → %s, %.1f %% right", o.Images, start, end, 100*o.Accuracy)
 	}
-	s.progress.Say("%s [%d/%d] %s, %.1f passes%s", s.label, s.done, s.planned, describeSolver(run.Settings), run.Passes, text)
+	s.progress.Say("%s [%d/%d] %s, %.1f passes%s", s.label, s.done, s.planned, describeSolver(run.Settings), run.Passes,
+		text)
 }
 
 func describeSolver(s result.SolverSettings) string {
 	if s.Method == string(control.Greedy) {
 		return s.Method
 	}
-	return fmt.Sprintf("%s %d × %d, c %g, rate %g, momentum %g", s.Method, s.Outer, s.Inner, s.Regularization, s.LearningRate, s.Momentum)
+	return fmt.Sprintf("%s %d × %d, c %g, rate %g, momentum %g", s.Method, s.Outer, s.Inner, s.Regularization,
+		s.LearningRate, s.Momentum)
 }
 
 // costs measures what an answer costs, of the network alone and under every solver.
@@ -277,7 +282,8 @@ func (s *student) costs(ctx context.Context, methods []control.Solver) ([]result
 
 // medianTime asks about one image after the other, about the first one once before that
 // counts, and returns the median time of an answer in milliseconds.
-func medianTime(ctx context.Context, images [][]float32, classes int, ask func(ctx context.Context, x, out []float32) error) (float64, error) {
+func medianTime(ctx context.Context, images [][]float32, classes int, ask func(ctx context.Context, x,
+	out []float32) error) (float64, error) {
 	out := make([]float32, classes)
 	if err := ask(ctx, images[0], out); err != nil {
 		return 0, err

@@ -50,7 +50,8 @@ suites:
 
 func runStudy(t *testing.T, out string, sets ...string) *result.File {
 	t.Helper()
-	f, _, err := Run(context.Background(), plan(t, studied, 2, 16, sets...), Options{Out: out, Progress: NewProgress(nil, true)})
+	f, _, err := Run(context.Background(), plan(t, studied, 2, 16, sets...), Options{Out: out,
+		Progress: NewProgress(nil, true)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,10 +96,12 @@ func TestSolverStudy(t *testing.T) {
 	}
 	kinds := []string{result.CleanImages, result.AdversarialImages}
 	for _, s := range f.Solver {
-		if s.N != 4 || s.Attack != "pgd" || s.Norm != "linf" || *s.Epsilon != 8./255 || s.Recipe != "pgd/1" || len(s.Baseline) != 2 {
+		if s.N != 4 || s.Attack != "pgd" || s.Norm != "linf" || *s.Epsilon != 8./255 || s.Recipe != "pgd/1" ||
+			len(s.Baseline) != 2 {
 			t.Errorf("%s: %+v", s.Control, s)
 		}
-		if s.Defaults != (result.SolverSettings{Method: "msa", Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.003, Momentum: 0.5}) {
+		if s.Defaults != (result.SolverSettings{Method: "msa", Outer: 3, Inner: 10, Regularization: 0.001,
+			LearningRate: 0.003, Momentum: 0.5}) {
 			t.Errorf("%s: defaults %+v", s.Control, s.Defaults)
 		}
 		// Three methods on two kinds of images, from the same start.
@@ -110,15 +113,19 @@ func TestSolverStudy(t *testing.T) {
 			t.Fatalf("%s: %d curves, %d costs", s.Control, len(s.Curves), len(s.Costs))
 		}
 		for i, c := range s.Curves {
-			if c.Images != kinds[i%2] || c.Settings.Method != []string{"greedy", "msa", "pmp", "msa"}[i/2] || c.Default != (i > 5) || c.Default != (c.Settings.LearningRate == 0.003 && s.Control == "msa") {
+			if c.Images != kinds[i%2] || c.Settings.Method != []string{"greedy", "msa", "pmp", "msa"}[i/2] ||
+				c.Default != (i > 5) || c.Default != (c.Settings.LearningRate == 0.003 && s.Control == "msa") {
 				t.Errorf("%s: curve %d is of %s on %s images", s.Control, i, c.Settings.Method, c.Images)
 			}
-			if *c.Points[0].Objective != *s.Curves[i%2].Points[0].Objective || !c.Points[0].Done || !c.Points[len(c.Points)-1].Done {
+			if *c.Points[0].Objective != *s.Curves[i%2].Points[0].Objective || !c.Points[0].Done ||
+				!c.Points[len(c.Points)-1].Done {
 				t.Errorf("%s: curve %d begins elsewhere", s.Control, i)
 			}
 			for _, cost := range s.Costs {
-				if cost.Method == c.Settings.Method && cost.Passes != c.Points[len(c.Points)-1].Passes || cost.Milliseconds <= 0 || cost.Images != 4 {
-					t.Errorf("%s: cost %+v, the curve ends at %v passes", s.Control, cost, c.Points[len(c.Points)-1].Passes)
+				if cost.Method == c.Settings.Method && cost.Passes != c.Points[len(c.Points)-1].Passes ||
+					cost.Milliseconds <= 0 || cost.Images != 4 {
+					t.Errorf("%s: cost %+v, the curve ends at %v passes", s.Control, cost,
+						c.Points[len(c.Points)-1].Passes)
 				}
 			}
 		}
@@ -127,7 +134,8 @@ func TestSolverStudy(t *testing.T) {
 				t.Errorf("%s: run %+v", s.Control, r)
 			}
 			for i, o := range r.Outcomes {
-				if o.Images != kinds[i] || len(o.Sweeps) != 1+r.Settings.Outer || math.Abs(o.Accuracy-float64(o.Correct)/4) > 1e-12 {
+				if o.Images != kinds[i] || len(o.Sweeps) != 1+r.Settings.Outer ||
+					math.Abs(o.Accuracy-float64(o.Correct)/4) > 1e-12 {
 					t.Errorf("%s: outcome %+v of %+v", s.Control, o, r.Settings)
 				}
 			}
@@ -138,21 +146,27 @@ func TestSolverStudy(t *testing.T) {
 		why = append(why, r.Why)
 	}
 	// The control's own value stands in every sweep: c has none, pmp no inner.
-	if got, want := strings.Join(why, " "), "own default outer outer inner inner learning_rate learning_rate learning_rate momentum momentum"; got != want {
+	if got, want := strings.Join(why,
+		" "), "own default outer outer inner inner learning_rate learning_rate learning_rate momentum momentum"; got != want {
 		t.Errorf("runs %s, want %s", got, want)
 	}
-	if slices.ContainsFunc(f.Solver[1].Runs, func(r result.SolverRun) bool { return r.Why == result.SetInner || r.Why == result.DefaultRate }) {
+	if slices.ContainsFunc(f.Solver[1].Runs, func(r result.SolverRun) bool {
+		return r.Why == result.SetInner ||
+			r.Why == result.DefaultRate
+	}) {
 		t.Errorf("pmp with the default rate: %+v", f.Solver[1].Runs)
 	}
 	own, msa := f.Solver[0].Runs[0], f.Solver[0].Curves[2:4]
 	for i, o := range own.Outcomes { // the run is the end of its curve
-		if last := msa[i].Points[len(msa[i].Points)-1]; *o.Final().Objective != *last.Objective || o.Correct != last.Correct || own.Passes != last.Passes {
+		if last := msa[i].Points[len(msa[i].Points)-1]; *o.Final().Objective != *last.Objective ||
+			o.Correct != last.Correct || own.Passes != last.Passes {
 			t.Errorf("%s: the run ends at %+v, its curve at %+v", o.Images, o, last)
 		}
 	}
 	// A rate that no solver survives: nothing of it is a number.
 	wild := f.Solver[0].Runs[8]
-	if o := wild.Outcomes[0]; wild.Value != 1e6 || o.NotFinite != 1 || o.Final().Objective != nil || o.Sweeps[0].Objective == nil || o.BelowGreedy != 0 || o.NonIncreasing != 0 || o.Correct != 0 {
+	if o := wild.Outcomes[0]; wild.Value != 1e6 || o.NotFinite != 1 || o.Final().Objective != nil ||
+		o.Sweeps[0].Objective == nil || o.BelowGreedy != 0 || o.NonIncreasing != 0 || o.Correct != 0 {
 		t.Errorf("at %v: %+v", wild.Value, o)
 	}
 }
@@ -164,8 +178,10 @@ func TestStudyAgreesWithCells(t *testing.T) {
 	study := wholeStudy(t).Solver[0]
 	// The same settings as controls of their own.
 	own := "outer: 2, inner: 3, learning_rate: 0.002, momentum: 0.5"
-	settings := map[string]string{"own=0": own, "outer=1": strings.Replace(own, "outer: 2", "outer: 1", 1), "inner=1": strings.Replace(own, "inner: 3", "inner: 1", 1),
-		"learning_rate=0.01": strings.Replace(own, "0.002", "0.01", 1), "momentum=0": strings.Replace(own, "momentum: 0.5", "momentum: 0", 1)}
+	settings := map[string]string{"own=0": own, "outer=1": strings.Replace(own, "outer: 2", "outer: 1", 1),
+		"inner=1":            strings.Replace(own, "inner: 3", "inner: 1", 1),
+		"learning_rate=0.01": strings.Replace(own, "0.002", "0.01", 1), "momentum=0": strings.Replace(own,
+			"momentum: 0.5", "momentum: 0", 1)}
 	text, names := "", []string{}
 	for set, s := range settings {
 		name, _, _ := strings.Cut(set, "=")
@@ -183,7 +199,10 @@ func TestStudyAgreesWithCells(t *testing.T) {
 	}
 	for set := range settings {
 		key, value, _ := strings.Cut(set, "=")
-		i := slices.IndexFunc(study.Runs, func(r result.SolverRun) bool { return r.Why == key && number.Format(r.Value) == value })
+		i := slices.IndexFunc(study.Runs, func(r result.SolverRun) bool {
+			return r.Why == key &&
+				number.Format(r.Value) == value
+		})
 		if i < 0 {
 			t.Fatalf("the study has no run of %s", set)
 		}
@@ -192,8 +211,10 @@ func TestStudyAgreesWithCells(t *testing.T) {
 			at := slices.IndexFunc(f.Cells, func(c result.Cell) bool { return c.Defense == key && c.Attack == attack })
 			c, o := f.Cells[at], run.Outcomes[k]
 			s := c.Solver
-			if !same(*o.Final().Objective, s.Objective) || !same(*o.Sweeps[0].Objective, s.Greedy) || !same(o.BelowGreedy, s.BelowGreedy) || o.Correct != c.Correct || run.Passes != s.PassesPerRun {
-				t.Errorf("%s, %s: the study has %v → %v, %v below, %d right, %v passes; the cell %v → %v, %v, %d, %v", set, o.Images,
+			if !same(*o.Final().Objective, s.Objective) || !same(*o.Sweeps[0].Objective, s.Greedy) ||
+				!same(o.BelowGreedy, s.BelowGreedy) || o.Correct != c.Correct || run.Passes != s.PassesPerRun {
+				t.Errorf("%s, %s: the study has %v → %v, %v below, %d right, %v passes; the cell %v → %v, %v, %d, %v",
+					set, o.Images,
 					*o.Sweeps[0].Objective, *o.Final().Objective, o.BelowGreedy, o.Correct, run.Passes, s.Greedy, s.Objective, s.BelowGreedy, c.Correct, s.PassesPerRun)
 			}
 		}
@@ -212,10 +233,12 @@ func TestStudyImagesAreTheSuites(t *testing.T) {
 			t.Errorf("curve %d differs", k)
 		}
 	}
-	if read, err := result.Read(filepath.Join(out, "results.json")); err != nil || !reflect.DeepEqual(read.Solver, alone) {
+	if read, err := result.Read(filepath.Join(out, "results.json")); err != nil || !reflect.DeepEqual(read.Solver,
+		alone) {
 		t.Errorf("results.json has other studies: %v", err)
 	}
-	if none := runStudy(t, t.TempDir(), "suites.small.solver={controls: [msa]}").Solver; len(none[0].Curves) != 4 || len(none[0].Baseline) != 1 || none[0].Attack != "" {
+	if none := runStudy(t, t.TempDir(), "suites.small.solver={controls: [msa]}").Solver; len(none[0].Curves) != 4 ||
+		len(none[0].Baseline) != 1 || none[0].Attack != "" {
 		t.Errorf("without an attack: %+v", none[0])
 	}
 }
@@ -229,7 +252,8 @@ func TestStudyLeavesTheCells(t *testing.T) {
 	}
 	for i, c := range with {
 		w := without[i]
-		if c.Verdicts != w.Verdicts || c.MaxNorm != w.MaxNorm || c.VerdictOnly != w.VerdictOnly || !reflect.DeepEqual(c.Solver, w.Solver) {
+		if c.Verdicts != w.Verdicts || c.MaxNorm != w.MaxNorm || c.VerdictOnly != w.VerdictOnly ||
+			!reflect.DeepEqual(c.Solver, w.Solver) {
 			t.Errorf("%s, %s: %+v, without the study %+v", c.Attack, c.Defense, c, w)
 		}
 	}
@@ -260,7 +284,8 @@ func TestCancelledStudy(t *testing.T) {
 }
 
 func TestSolversFromTheSameStart(t *testing.T) {
-	msa := control.Solver{Method: control.MSA, Outer: 3, Inner: 10, Regularization: 0.1, LearningRate: 0.2, Momentum: 0.3}
+	msa := control.Solver{Method: control.MSA, Outer: 3, Inner: 10, Regularization: 0.1, LearningRate: 0.2,
+		Momentum: 0.3}
 	pmp := func(outer int) control.Solver {
 		return control.Solver{Method: control.PMP, Outer: outer, Regularization: 0.1, LearningRate: 0.2, Momentum: 0.3}
 	}
@@ -298,7 +323,8 @@ func TestStudyOutcome(t *testing.T) {
 		of(true, 4, 4, 3, 4, 3+1e-9), // rises by rounding
 	}
 	o := outcome("clean", at, all)
-	if o.BelowGreedy != 0.75 || o.NonIncreasing != 0.75 || o.NotFinite != 0 || o.Correct != 3 || o.Accuracy != 0.75 || len(o.Sweeps) != 3 {
+	if o.BelowGreedy != 0.75 || o.NonIncreasing != 0.75 || o.NotFinite != 0 || o.Correct != 3 || o.Accuracy != 0.75 ||
+		len(o.Sweeps) != 3 {
 		t.Errorf("%+v", o)
 	}
 	m := o.Sweeps[1] // 3, 5, 4, 3
@@ -306,7 +332,8 @@ func TestStudyOutcome(t *testing.T) {
 		t.Errorf("mean %v ± %v", *m.Objective, m.StandardError)
 	}
 	all[2] = of(true, 4, 4, 4, 4, math.Inf(1))
-	if o = outcome("clean", at, all); o.NotFinite != 0.25 || o.Final().Objective != nil || o.Sweeps[1].Objective == nil || o.NonIncreasing != 0.5 || o.Correct != 3 {
+	if o = outcome("clean", at, all); o.NotFinite != 0.25 || o.Final().Objective != nil ||
+		o.Sweeps[1].Objective == nil || o.NonIncreasing != 0.5 || o.Correct != 3 {
 		t.Errorf("%+v", o)
 	}
 	p := points(at, all)
@@ -332,7 +359,8 @@ func TestVariantsOfOtherMethods(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	if want := []float64{0, 2, 10, 0.003, 0.01, 0.05, 0.1}; !slices.Equal(got, want) || v[0].solver.Momentum != 0.5 || v[0].why != result.DefaultRate {
+	if want := []float64{0, 2, 10, 0.003, 0.01, 0.05, 0.1}; !slices.Equal(got, want) || v[0].solver.Momentum != 0.5 ||
+		v[0].why != result.DefaultRate {
 		t.Errorf("values %v, want %v; %+v", got, want, v)
 	}
 }

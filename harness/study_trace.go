@@ -17,7 +17,8 @@ type reading struct {
 
 // follow traces a solver on every image of every kind: its curves, a point a reading, and
 // what it comes to.
-func (s *student) follow(ctx context.Context, with control.Solver, d control.Detail) ([]result.SolverCurve, result.SolverRun, error) {
+func (s *student) follow(ctx context.Context, with control.Solver, d control.Detail) ([]result.SolverCurve,
+	result.SolverRun, error) {
 	run := result.SolverRun{Settings: settings(with)}
 	loop, err := s.loop.WithSolver(with)
 	if err != nil {
@@ -30,7 +31,8 @@ func (s *student) follow(ctx context.Context, with control.Solver, d control.Det
 		if err != nil {
 			return nil, run, err
 		}
-		curves = append(curves, result.SolverCurve{Images: sample.kind, Settings: run.Settings, Points: points(at, readings)})
+		curves = append(curves, result.SolverCurve{Images: sample.kind, Settings: run.Settings, Points: points(at,
+			readings)})
 		run.Outcomes = append(run.Outcomes, outcome(sample.kind, at, readings))
 	}
 	s.say(run)
@@ -39,10 +41,12 @@ func (s *student) follow(ctx context.Context, with control.Solver, d control.Det
 
 // trace follows a loop on images. It returns the points, which are alike for all images but
 // for what is read there, and the readings by image and point.
-func (s *student) trace(ctx context.Context, loop *control.Controller, images [][]float32, d control.Detail) ([]control.Point, [][]reading, error) {
+func (s *student) trace(ctx context.Context, loop *control.Controller, images [][]float32,
+	d control.Detail) ([]control.Point, [][]reading, error) {
 	var at []control.Point
 	readings := make([][]reading, len(images))
-	err := s.forEach(ctx, len(images), 2*s.loop.state, func(ctx context.Context, i int) error { // a point's look keeps as much as the loop
+	err := s.forEach(ctx, len(images), 2*s.loop.state, func(ctx context.Context,
+		i int) error { // a point's look keeps as much as the loop
 		label := s.set[i].Label
 		return loop.Trace(ctx, images[i], d, func(p control.Point) error {
 			v, finite := decide(p.Logits, label)
@@ -62,7 +66,8 @@ func (s *student) trace(ctx context.Context, loop *control.Controller, images []
 func points(at []control.Point, readings [][]reading) []result.SolverPoint {
 	out := make([]result.SolverPoint, len(at))
 	for k, p := range at {
-		out[k] = result.SolverPoint{Sweep: p.Sweep, Layer: p.Layer, Step: p.Step, Done: p.Done, Passes: p.Passes, Mean: meanObjective(readings, k)}
+		out[k] = result.SolverPoint{Sweep: p.Sweep, Layer: p.Layer, Step: p.Step, Done: p.Done, Passes: p.Passes,
+			Mean: meanObjective(readings, k)}
 		for _, image := range readings {
 			if image[k].right {
 				out[k].Correct++

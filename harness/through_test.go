@@ -92,8 +92,10 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 				slope += direction[i] * float64(g)
 			}
 			const h = 2e-3
-			if difference := (value(direction, h) - value(direction, -h)) / (2 * h); math.Abs(difference-slope) > 1e-2*math.Abs(slope) {
-				t.Errorf("%s, image %d: slope %.5g by the gradient, %.5g by differences", name, im.ID, slope, difference)
+			if difference := (value(direction, h) - value(direction,
+				-h)) / (2 * h); math.Abs(difference-slope) > 1e-2*math.Abs(slope) {
+				t.Errorf("%s, image %d: slope %.5g by the gradient, %.5g by differences", name, im.ID, slope,
+					difference)
 			}
 		}
 		at.close()

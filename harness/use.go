@@ -35,7 +35,8 @@ func Open(ctx context.Context, cfg *config.Config, model, controlName string, o 
 	var c *config.Control
 	if controlName != "" && controlName != config.None {
 		if c = cfg.Control(controlName); c == nil {
-			return nil, ConfigError{unknown("control", controlName, cfg.Controls, func(c config.Control) string { return c.Name })}
+			return nil, ConfigError{unknown("control", controlName, cfg.Controls,
+				func(c config.Control) string { return c.Name })}
 		}
 	}
 	opener, err := newOpener(cfg, o.Cache, o.Progress)
@@ -129,7 +130,8 @@ func (u *Use) Fits(d *dataset.Dataset) error { return fits(d, u.Network) }
 func (u *Use) FitsImage(shape [3]int) error {
 	s := u.Network.Shape()
 	if fitsShape(shape, u.Network) != nil {
-		return fmt.Errorf("it has %d channels of %d×%d pixels, the model takes %d of %d×%d", shape[0], shape[2], shape[1], s.C, s.W, s.H)
+		return fmt.Errorf("it has %d channels of %d×%d pixels, the model takes %d of %d×%d", shape[0], shape[2],
+			shape[1], s.C, s.W, s.H)
 	}
 	return nil
 }
@@ -188,9 +190,11 @@ func (u *Use) attack(name string, epsilon float64) (PlannedAttack, error) {
 	case epsilon == 0 && len(a.Epsilons) == 1:
 		i = 0
 	case epsilon == 0:
-		return PlannedAttack{}, fmt.Errorf("attack %s has several epsilons; say which: %s", name, strings.Join(list, ", "))
+		return PlannedAttack{}, fmt.Errorf("attack %s has several epsilons; say which: %s", name, strings.Join(list,
+			", "))
 	case i < 0:
-		return PlannedAttack{}, fmt.Errorf("attack %s has no epsilon %s; it has: %s", name, number.Format(epsilon), strings.Join(list, ", "))
+		return PlannedAttack{}, fmt.Errorf("attack %s has no epsilon %s; it has: %s", name, number.Format(epsilon),
+			strings.Join(list, ", "))
 	}
 	return PlannedAttack{Attack: a, Epsilon: a.Epsilons[i]}, nil
 }

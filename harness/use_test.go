@@ -21,7 +21,8 @@ import (
 func openUse(t *testing.T, control string) *Use {
 	t.Helper()
 	testinput.Runtime(t)
-	cfg, err := config.Parse("test.yaml", []byte(small), config.Folder(".."), "runtime.workers=2", "attacks.pgd-l2.epsilon=[0.2, 0.4]")
+	cfg, err := config.Parse("test.yaml", []byte(small), config.Folder(".."), "runtime.workers=2",
+		"attacks.pgd-l2.epsilon=[0.2, 0.4]")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,9 +99,11 @@ func TestExportedMetadata(t *testing.T) {
 func TestOpenErrors(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range []struct{ model, control, set, want string }{
-		{"rubost", "", "", `no model "rubost"; it has: robust`}, {"robust", "pac", "", `no control "pac"; it has: auto-encoder, pca`},
+		{"rubost", "", "", `no model "rubost"; it has: robust`}, {"robust", "pac", "",
+			`no control "pac"; it has: auto-encoder, pca`},
 		{"robust", "", "models.robust.path=absent.onnx", "absent.onnx: no such file"},
-		{"robust", "auto-encoder", "controls.auto-encoder.layers=[{at: last, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]", "control auto-encoder on model robust"},
+		{"robust", "auto-encoder",
+			"controls.auto-encoder.layers=[{at: last, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]", "control auto-encoder on model robust"},
 		{"robust", "pca", "datasets.train.path=absent.bin", "absent.bin does not exist"},
 	} {
 		var sets []string
@@ -116,7 +119,8 @@ func TestOpenErrors(t *testing.T) {
 			t.Errorf("%s, %s, %s: error %v, want one with %q", c.model, c.control, c.set, err, c.want)
 		}
 	}
-	if err := openUse(t, "").FitsImage([3]int{3, 32, 64}); err == nil || !strings.Contains(err.Error(), "3 channels of 64×32 pixels, the model takes 3 of 32×32") {
+	if err := openUse(t, "").FitsImage([3]int{3, 32, 64}); err == nil || !strings.Contains(err.Error(),
+		"3 channels of 64×32 pixels, the model takes 3 of 32×32") {
 		t.Errorf("a wide image: %v", err)
 	}
 }
@@ -145,7 +149,8 @@ func TestVerifyMeasures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Unperturbed != 7 || v.MaxNorm != 0 || len(v.Outside) != 0 || v.Judged != 7 || len(v.Verdicts) != 7 || strings.Count(v.Verdicts, "1") != v.Correct || v.Correct == 0 {
+	if v.Unperturbed != 7 || v.MaxNorm != 0 || len(v.Outside) != 0 || v.Judged != 7 || len(v.Verdicts) != 7 ||
+		strings.Count(v.Verdicts, "1") != v.Correct || v.Correct == 0 {
 		t.Fatalf("clean images: %+v", v)
 	}
 	// Uniform steps of a length in ℓ2, towards the middle of the box.
@@ -176,9 +181,11 @@ func TestVerifyMeasures(t *testing.T) {
 		image   int
 		problem string
 		excess  float64
-	}{{1, "l2 norm 0.40003", 3.93e-5}, {3, "1 of its 3072 values are NaN or infinite", 0}, {4, "by up to 1.19e-07", 0x1p-23}, {5, "by up to 1e-30", 1e-30}} {
+	}{{1, "l2 norm 0.40003", 3.93e-5}, {3, "1 of its 3072 values are NaN or infinite", 0}, {4, "by up to 1.19e-07",
+		0x1p-23}, {5, "by up to 1e-30", 1e-30}} {
 		o := v.Outside[k]
-		if o.Image != want.image || !strings.Contains(o.Problem, want.problem) || math.Abs(o.Excess-want.excess) > 0.05*want.excess {
+		if o.Image != want.image || !strings.Contains(o.Problem, want.problem) ||
+			math.Abs(o.Excess-want.excess) > 0.05*want.excess {
 			t.Errorf("outside: %+v, want image %d, %s, %g", o, want.image, want.problem, want.excess)
 		}
 	}
@@ -208,16 +215,20 @@ func TestVerifyErrors(t *testing.T) {
 		change func(c *Claim)
 		want   string
 	}{
-		{func(c *Claim) { c.Shape = []int{7, 32, 32, 3} }, "have shape [7 32 32 3], those of dataset test have [N 3 32 32]"},
+		{func(c *Claim) { c.Shape = []int{7, 32, 32, 3} },
+			"have shape [7 32 32 3], those of dataset test have [N 3 32 32]"},
 		{func(c *Claim) { c.Shape = []int{7 * 3072} }, "have shape [21504]"},
 		{func(c *Claim) { c.Limit = 3 }, "7 adversarial images, but 3 of dataset test; --limit N"},
-		{func(c *Claim) { c.Attack = "none" }, `no attack "none"; it has: apgd-linf`}, {func(c *Claim) { c.Dataset = "tset" }, `no data set "tset"; it has: test, train`},
-		{func(c *Claim) { c.Epsilon = 0 }, "several epsilons; say which: 0.2, 0.4"}, {func(c *Claim) { c.Epsilon = 0.3 }, "no epsilon 0.3; it has: 0.2, 0.4"},
+		{func(c *Claim) { c.Attack = "none" },
+			`no attack "none"; it has: apgd-linf`}, {func(c *Claim) { c.Dataset = "tset" }, `no data set "tset"; it has: test, train`},
+		{func(c *Claim) { c.Epsilon = 0 },
+			"several epsilons; say which: 0.2, 0.4"}, {func(c *Claim) { c.Epsilon = 0.3 }, "no epsilon 0.3; it has: 0.2, 0.4"},
 		{func(c *Claim) { c.Attack = "apgd-linf" }, "no epsilon 0.4; it has: 2/255"},
 	} {
 		changed := whole
 		c.change(&changed)
-		if _, err := u.Verify(context.Background(), changed); err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(ConfigError)) {
+		if _, err := u.Verify(context.Background(), changed); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!errors.As(err, new(ConfigError)) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}

@@ -85,7 +85,8 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Verification{Dataset: c.Dataset, Model: u.Network.Name, Defense: who.defense(), Attack: a.Name, Norm: a.Norm.String(),
+	v := &Verification{Dataset: c.Dataset, Model: u.Network.Name, Defense: who.defense(), Attack: a.Name,
+		Norm:    a.Norm.String(),
 		Epsilon: a.Epsilon, N: n, Outside: []Outside{}}
 	verdicts := make([]byte, n)
 	for i, of := range judged {

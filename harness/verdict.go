@@ -55,9 +55,11 @@ func (b ball) measure(clean, adversarial []float32) (float64, error) {
 	d := b.norm.Distance(clean, adversarial)
 	switch {
 	case beyond > 0:
-		return d, outside{fmt.Sprintf("%d of its %d values lie outside [0,1], by up to %.3g", beyond, len(adversarial), most), d, most}
+		return d, outside{fmt.Sprintf("%d of its %d values lie outside [0,1], by up to %.3g", beyond, len(adversarial),
+			most), d, most}
 	case !(d <= b.epsilon*(1+normTolerance)):
-		return d, outside{fmt.Sprintf("its perturbation has %s norm %.6g, %.3g above epsilon %s", b.norm, d, d-b.epsilon,
+		return d, outside{fmt.Sprintf("its perturbation has %s norm %.6g, %.3g above epsilon %s", b.norm, d,
+			d-b.epsilon,
 			number.Format(b.epsilon)), d, d - b.epsilon}
 	}
 	return d, nil
@@ -112,7 +114,8 @@ func decide(logits []float32, label int) (v verdict, finite bool) {
 // judge is the one place that decides whether a classifier is right on an image x, which
 // must lie in a ball around the clean one. Its errors are an [outside] and, with the verdict
 // as argmax has it, a [notFinite].
-func (c classifier) judge(ctx context.Context, im attacks.Image, x []float32, within ball, want int) (v verdict, err error) {
+func (c classifier) judge(ctx context.Context, im attacks.Image, x []float32, within ball, want int) (v verdict,
+	err error) {
 	norm, err := within.measure(im.Pixels, x)
 	if err != nil {
 		return verdict{norm: norm}, err

@@ -26,7 +26,8 @@ func warnings(s scoring, v []verdict) []result.Warning {
 	warn(s.who.loop == nil && probabilities && s.Model.Output != "probabilities", result.WarnProbabilities,
 		"model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities", net.Name)
 	if made, g := s.made, s.made.gradients; s.own() {
-		warn(made.wrong > 0, result.WarnClaimRefuted, "an attack claimed %d successes that the judge did not see again", made.wrong)
+		warn(made.wrong > 0, result.WarnClaimRefuted, "an attack claimed %d successes that the judge did not see again",
+			made.wrong)
 		warn(g.zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", share(g.zero, g.images))
 		warn(g.notFinite > 0, result.WarnNotFiniteGradient, "on %s a loss or a gradient was infinite or NaN",
 			share(g.notFinite, g.images))
@@ -103,10 +104,12 @@ func maskedByControl(cells []result.Cell) {
 			continue
 		}
 		healed := slices.ContainsFunc(cells, func(b result.Cell) bool {
-			return b.Suite == c.Suite && b.Model == c.Model && b.Defense == config.None && b.Attack == c.Attack && *b.Epsilon == *c.Epsilon && b.Accuracy < c.Accuracy
+			return b.Suite == c.Suite && b.Model == c.Model && b.Defense == config.None && b.Attack == c.Attack &&
+				*b.Epsilon == *c.Epsilon && b.Accuracy < c.Accuracy
 		})
 		for _, w := range cells {
-			if !healed || w.Mode != result.WhiteboxThrough || w.Attack != c.Attack || w.Dataset != c.Dataset || w.Model != c.Model || w.Defense != c.Defense || *w.Norm != *c.Norm || *w.Epsilon != *c.Epsilon {
+			if !healed || w.Mode != result.WhiteboxThrough || w.Attack != c.Attack || w.Dataset != c.Dataset ||
+				w.Model != c.Model || w.Defense != c.Defense || *w.Norm != *c.Norm || *w.Epsilon != *c.Epsilon {
 				continue
 			}
 			if c.Accuracy-w.Accuracy > maskingDrop && c.CI95[0] > w.CI95[1] {

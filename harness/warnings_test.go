@@ -143,8 +143,10 @@ func TestWarningsFromNumbers(t *testing.T) {
 		{result.WarnNotFiniteGradient.ID, crafted{gradients: gradients{images: 4, notFinite: 1}}, some, right(30)},
 		{result.WarnZeroGradient.ID, crafted{gradients: gradients{images: 4, zero: 2}}, some, right(30)},
 		{result.WarnClaimRefuted.ID, crafted{wrong: 1}, some, right(30)},
-		{result.WarnFewClasses.ID, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1", Fallback: "the model has only 2 classes"}, right(30)},
-		{result.WarnSquareWins.ID, crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.4)}}, some, right(30)},
+		{result.WarnFewClasses.ID, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1",
+			Fallback: "the model has only 2 classes"}, right(30)},
+		{result.WarnSquareWins.ID, crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.4)}}, some,
+			right(30)},
 		{"", crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.5)}}, some, right(30)},
 		{result.WarnNearChance.ID, crafted{}, attacks.Recipe{}, append(right(3), wrong(27)...)},
 		{"", crafted{}, attacks.Recipe{}, append(right(25), wrong(5)...)},
@@ -152,7 +154,8 @@ func TestWarningsFromNumbers(t *testing.T) {
 		{result.WarnProbabilities.ID, crafted{}, some, slices.Repeat([]verdict{{right: true, simplex: true}}, 30)},
 	} {
 		var got []string
-		for _, w := range warnings(scoring{bench: bench, who: classifier{net: net}, recipe: c.recipe, made: &c.made}, c.v) {
+		for _, w := range warnings(scoring{bench: bench, who: classifier{net: net}, recipe: c.recipe, made: &c.made},
+			c.v) {
 			got = append(got, w.ID)
 			if w.Message == "" {
 				t.Errorf("%s says nothing", w.ID)

@@ -33,7 +33,8 @@ type watch struct {
 	asked int
 }
 
-func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation) error {
+func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
 	err := w.counted.Gradient(ctx, x, loss, label, target, e)
 	if err != nil {
 		return err

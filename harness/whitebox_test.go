@@ -39,7 +39,8 @@ suites:
 // Each mode's attacker knows more than the one before, and its cells say what was done.
 func TestModes(t *testing.T) {
 	testinput.Runtime(t)
-	f, records, err := Run(context.Background(), plan(t, modes, 2, 16), Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
+	f, records, err := Run(context.Background(), plan(t, modes, 2, 16), Options{Out: t.TempDir(),
+		Progress: NewProgress(nil, true)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,10 @@ func TestModes(t *testing.T) {
 		t.Fatalf("%d cells", len(f.Cells))
 	}
 	cell := func(suite, defense string) result.Cell {
-		i := slices.IndexFunc(f.Cells, func(c result.Cell) bool { return c.Suite == suite && c.Defense == defense && c.Attack == "pgd" })
+		i := slices.IndexFunc(f.Cells, func(c result.Cell) bool {
+			return c.Suite == suite && c.Defense == defense &&
+				c.Attack == "pgd"
+		})
 		if i < 0 {
 			t.Fatalf("no cell of %s, %s", suite, defense)
 		}
@@ -62,7 +66,8 @@ func TestModes(t *testing.T) {
 			t.Errorf("%s: the oblivious cell was crafted itself: %+v", defense, o)
 		}
 		for _, c := range []result.Cell{d, w} {
-			if len(c.Steps) != 1 || !c.VerdictOnly || c.Recipe != "pgd/1" || math.Abs(c.Steps[0].Robust-c.Accuracy) > 1e-12 || c.MaxNorm > 8.0/255*(1+1e-5) {
+			if len(c.Steps) != 1 || !c.VerdictOnly || c.Recipe != "pgd/1" ||
+				math.Abs(c.Steps[0].Robust-c.Accuracy) > 1e-12 || c.MaxNorm > 8.0/255*(1+1e-5) {
 				t.Errorf("%s, %s: %+v", defense, c.Mode, c)
 			}
 		}
@@ -82,7 +87,8 @@ func TestModes(t *testing.T) {
 		t.Errorf("the undefended network: %s and %s", a.Verdicts, b.Verdicts)
 	}
 	for _, r := range records {
-		if (r.Attack == config.None) != (r.CleanMargin == nil) || (r.FirstSuccess == nil) != (r.Queries == nil) && (r.Mode != result.Oblivious || r.Defense == config.None) {
+		if (r.Attack == config.None) != (r.CleanMargin == nil) || (r.FirstSuccess == nil) != (r.Queries == nil) &&
+			(r.Mode != result.Oblivious || r.Defense == config.None) {
 			t.Errorf("%+v", r)
 		}
 		if r.Queries != nil && *r.Queries < 1 {
@@ -95,7 +101,8 @@ func TestModes(t *testing.T) {
 func TestVerdictsAloneAreCheaper(t *testing.T) {
 	testinput.Runtime(t)
 	run := func(sets ...string) (*result.File, int64) {
-		sets = append(sets, "suites.small.controls=[]", "suites.small.attacks=[apgd-linf, apgd-l1, pgd-l2]", "models.robust.path=models/zoo/preact_standard.onnx")
+		sets = append(sets, "suites.small.controls=[]", "suites.small.attacks=[apgd-linf, apgd-l1, pgd-l2]",
+			"models.robust.path=models/zoo/preact_standard.onnx")
 		f, _, _ := runSmall(t, 2, 16, sets...)
 		var passes int64
 		for _, c := range f.Cells {
@@ -124,7 +131,8 @@ func TestVerdictsAloneAreCheaper(t *testing.T) {
 func TestWhiteboxDoesNotDependOnBatchOrWorkers(t *testing.T) {
 	testinput.Runtime(t)
 	run := func(workers, batch int) map[string]result.Record {
-		p := plan(t, modes, workers, batch, "default_suites=[detached, through]", "datasets.test.limit=5", "attacks.pgd.norm=l2", "attacks.pgd.epsilon=0.5")
+		p := plan(t, modes, workers, batch, "default_suites=[detached, through]", "datasets.test.limit=5",
+			"attacks.pgd.norm=l2", "attacks.pgd.epsilon=0.5")
 		_, records, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
 		if err != nil {
 			t.Fatal(err)
@@ -142,8 +150,10 @@ func TestWhiteboxDoesNotDependOnBatchOrWorkers(t *testing.T) {
 			t.Fatalf("%d records, want %d", len(got), len(want))
 		}
 		for key, r := range got {
-			if w := want[key]; math.Float64bits(r.Margin) != math.Float64bits(w.Margin) || r.Norm != w.Norm || r.Verdict != w.Verdict {
-				t.Errorf("%d workers, batches of %d: %s has margin %v and norm %v, alone %v and %v", c[0], c[1], key, r.Margin, r.Norm, w.Margin, w.Norm)
+			if w := want[key]; math.Float64bits(r.Margin) != math.Float64bits(w.Margin) || r.Norm != w.Norm ||
+				r.Verdict != w.Verdict {
+				t.Errorf("%d workers, batches of %d: %s has margin %v and norm %v, alone %v and %v", c[0], c[1], key,
+					r.Margin, r.Norm, w.Margin, w.Norm)
 			}
 		}
 	}

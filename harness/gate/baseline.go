@@ -83,7 +83,8 @@ func NewBaseline(f *result.File, rules config.Gate) (*Baseline, error) {
 		return nil, err
 	}
 	if lacks := missing(f, cells); len(lacks) > 0 {
-		return nil, fmt.Errorf("the run is not whole: it lacks %s; a baseline is made of a run that has ended", andMore(lacks))
+		return nil, fmt.Errorf("the run is not whole: it lacks %s; a baseline is made of a run that has ended",
+			andMore(lacks))
 	}
 	if _, err := minimums(rules, cells); err != nil {
 		return nil, err

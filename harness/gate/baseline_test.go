@@ -40,7 +40,8 @@ func TestBaselineFile(t *testing.T) {
 	if err != nil || !again.Same(b) || !again.Created.Equal(b.Created) {
 		t.Errorf("read %+v, %v", again, err)
 	}
-	if !slices.IsSortedFunc(b.Cells, func(x, y Cell) int { return compareKeys(x.key(), y.key()) }) || len(b.Datasets) != 1 {
+	if !slices.IsSortedFunc(b.Cells, func(x, y Cell) int { return compareKeys(x.key(), y.key()) }) ||
+		len(b.Datasets) != 1 {
 		t.Errorf("%+v", b)
 	}
 	for _, line := range strings.Split(text, "\n") {
@@ -105,7 +106,8 @@ func TestPartialRun(t *testing.T) {
 		{func(f *result.File) { f.Cells = f.Cells[:4] }, "it lacks main/*/*/pgd;"},
 		{func(f *result.File) { f.Cells = f.Cells[1:] }, "it lacks main/net/none/none;"},
 		{func(f *result.File) { e := 0.5; f.Cells[5].Epsilon = &e }, "it lacks main/net/heal/pgd and 1 more;"},
-		{func(f *result.File) { f.Suites[0].Models = []string{"net", "other"} }, "it lacks main/other/none/none and 5 more;"},
+		{func(f *result.File) { f.Suites[0].Models = []string{"net", "other"} },
+			"it lacks main/other/none/none and 5 more;"},
 		{func(f *result.File) { f.Models["net"] = result.Model{SHA256: "?"} }, `model "net": sha256 "?" is none`},
 	} {
 		f := file(0, same(20, 40)...)
@@ -116,7 +118,8 @@ func TestPartialRun(t *testing.T) {
 	}
 	rules := config.DefaultGate()
 	rules.Min["nothing"] = 0.5
-	if _, err := NewBaseline(file(0, same(20, 40)...), rules); err == nil || !strings.Contains(err.Error(), "nothing names no cell") {
+	if _, err := NewBaseline(file(0, same(20, 40)...), rules); err == nil || !strings.Contains(err.Error(),
+		"nothing names no cell") {
 		t.Errorf("an idle rule: %v", err)
 	}
 }
@@ -148,7 +151,8 @@ func TestHostileBaselines(t *testing.T) {
 		{`"defense": "heal",`, ``, `the key "defense" is missing in cells`},
 		{`"epsilon": null,`, ``, `the key "epsilon" is missing in cells`},
 		{`"defense": "heal"`, `"Defense": "heal"`, `unknown key "Defense" in cells`},
-		{`"sha256": "` + strings.Repeat("b", 64), `"SHA256": "` + strings.Repeat("b", 64), `unknown key "SHA256" in net`},
+		{`"sha256": "` + strings.Repeat("b", 64), `"SHA256": "` + strings.Repeat("b", 64),
+			`unknown key "SHA256" in net`},
 		{`"seed": 0`, `"seed": 0, "seed": 1`, `the key "seed" is there twice`},
 		{`"n": 40`, `"n": 40, "n": 40`, `the key "n" is there twice in shapes`},
 		{`"n": 40`, `"n": 41`, `n is 40, its dataset "shapes" has 41 images`},
@@ -163,7 +167,8 @@ func TestHostileBaselines(t *testing.T) {
 		{verdict, `7`, "verdicts must be a list of lines of 0 and 1"},
 		{`"attack": "aa"`, `"attack": "none"`, "clean images have none of them"},
 		{`"attack": "aa"`, `"attack": "pgd"`, "is there twice"},
-		{`"model": "net"`, `"model": "x\u001b[31m"`, "cell main/x\ufffd[31m/heal/aa@0.03137: its model is not among the models"},
+		{`"model": "net"`, `"model": "x\u001b[31m"`,
+			"cell main/x\ufffd[31m/heal/aa@0.03137: its model is not among the models"},
 		{strings.Repeat("b", 64), "abc", `model "net": sha256 "abc" is none`},
 		{strings.Repeat("a", 64), strings.Repeat("A", 64), `dataset "shapes": n 40 or sha256`},
 	} {
@@ -176,7 +181,8 @@ func TestHostileBaselines(t *testing.T) {
 			t.Errorf("%.60q for %.60q: error %v, want one line with %q", c.new, c.old, err, c.want)
 		}
 	}
-	if _, err := Read(filepath.Join(t.TempDir(), "absent.json")); err == nil || !strings.Contains(err.Error(), "selfheal check --update --baseline") {
+	if _, err := Read(filepath.Join(t.TempDir(), "absent.json")); err == nil || !strings.Contains(err.Error(),
+		"selfheal check --update --baseline") {
 		t.Errorf("absent: %v", err)
 	}
 	if _, err := Read(t.TempDir()); err == nil {

@@ -43,7 +43,8 @@ func (c Cell) key() key {
 }
 
 func compareKeys(a, b key) int {
-	return cmp.Or(strings.Compare(a.suite, b.suite), strings.Compare(a.model, b.model), strings.Compare(a.defense, b.defense),
+	return cmp.Or(strings.Compare(a.suite, b.suite), strings.Compare(a.model, b.model), strings.Compare(a.defense,
+		b.defense),
 		strings.Compare(a.attack, b.attack), cmp.Compare(a.epsilon, b.epsilon))
 }
 
@@ -61,7 +62,8 @@ func (c Cell) name() string {
 
 // check says what makes the cell one that no run writes.
 func (c Cell) check(of made) error {
-	for _, s := range []struct{ key, value string }{{"suite", c.Suite}, {"dataset", c.Dataset}, {"model", c.Model}, {"defense", c.Defense}, {"attack", c.Attack}} {
+	for _, s := range []struct{ key, value string }{{"suite", c.Suite}, {"dataset", c.Dataset}, {"model", c.Model},
+		{"defense", c.Defense}, {"attack", c.Attack}} {
 		if s.value == "" {
 			return fmt.Errorf("a cell lacks its %s", s.key)
 		}
@@ -69,7 +71,8 @@ func (c Cell) check(of made) error {
 	if !slices.Contains(result.ModeNames(), c.Mode) {
 		return fmt.Errorf("cell %s: its mode is %q, not one of %s", c, c.Mode, strings.Join(result.ModeNames(), ", "))
 	}
-	if clean := c.Attack == config.None; clean != (c.Norm == nil) || clean != (c.Epsilon == nil) || clean != (c.Recipe == "") {
+	if clean := c.Attack == config.None; clean != (c.Norm == nil) || clean != (c.Epsilon == nil) ||
+		clean != (c.Recipe == "") {
 		return fmt.Errorf("cell %s: an attack has norm, epsilon and recipe, clean images have none of them", c)
 	}
 	if c.Norm != nil && (!slices.Contains(config.Norms, *c.Norm) || !(*c.Epsilon > 0)) {
@@ -120,7 +123,8 @@ func checkCells(cells []Cell, of made) error {
 func cellsOf(f *result.File) ([]Cell, error) {
 	cells := make([]Cell, len(f.Cells))
 	for i, c := range f.Cells {
-		cells[i] = Cell{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Attack, c.Norm, c.Epsilon, c.Recipe, c.N, c.Correct, verdicts(c.Verdicts)}
+		cells[i] = Cell{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Attack, c.Norm, c.Epsilon, c.Recipe, c.N,
+			c.Correct, verdicts(c.Verdicts)}
 	}
 	return cells, checkCells(cells, selected(cells, f))
 }
@@ -151,7 +155,8 @@ func missing(f *result.File, cells []Cell) []string {
 				for _, m := range s.Models {
 					for _, defense := range append([]string{config.None}, s.Controls...) {
 						if !have[key{s.Name, m, defense, attack, e}] {
-							list = append(list, strings.Join([]string{plain(s.Name), plain(m), plain(defense), plain(attack)}, "/"))
+							list = append(list, strings.Join([]string{plain(s.Name), plain(m), plain(defense),
+								plain(attack)}, "/"))
 						}
 					}
 				}

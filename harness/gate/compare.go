@@ -125,12 +125,14 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 		return nil, err
 	}
 	for i, c := range cells {
-		x := Compared{Cell: c, Accuracy: float64(c.Correct) / float64(c.N), FailOn: []string{}, Reasons: []string{}, Seconds: f.Cells[i].Seconds}
+		x := Compared{Cell: c, Accuracy: float64(c.Correct) / float64(c.N), FailOn: []string{}, Reasons: []string{},
+			Seconds: f.Cells[i].Seconds}
 		if old, ok := before[c.key()]; ok {
 			x.Change = &Change{Before: float64(old.Correct) / float64(old.N)}
 			p := stats.NewPaired(string(old.Verdicts), string(c.Verdicts))
 			x.Change.Lost, x.Change.Won, x.Change.Drop = p.Lost, p.Won, p.Drop()
-			x.Change.Unchanged = old.Verdicts == c.Verdicts && base.Models[c.Model].SHA256 == of.models[c.Model].SHA256 &&
+			x.Change.Unchanged = old.Verdicts == c.Verdicts &&
+				base.Models[c.Model].SHA256 == of.models[c.Model].SHA256 &&
 				embeddings == nil
 		}
 		if least, ok := mins[i]; ok {
@@ -180,15 +182,18 @@ func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 	was, is := base.Datasets[old.Dataset], of.datasets[now.Dataset]
 	switch {
 	case was.N != is.N:
-		return fmt.Errorf("cell %s: the baseline has %d images of dataset %s, the results %d of %s; %s", now, was.N, plain(old.Dataset), is.N, plain(now.Dataset), toAccept)
+		return fmt.Errorf("cell %s: the baseline has %d images of dataset %s, the results %d of %s; %s", now, was.N,
+			plain(old.Dataset), is.N, plain(now.Dataset), toAccept)
 	case was.SHA256 != is.SHA256:
 		return fmt.Errorf("cell %s: the results have other images than the baseline (dataset %s, sha256 %s, not %s); %s", now, plain(now.Dataset), short(is.SHA256), short(was.SHA256), toAccept)
 	case old.Mode != now.Mode:
 		return fmt.Errorf("cell %s: the results have mode %s, the baseline %s; %s", now, now.Mode, old.Mode, toAccept)
 	case old.Recipe != now.Recipe && !accepts(rules.Accept, "attacks."+now.Attack+".recipe"):
-		return fmt.Errorf("cell %s: the results are by recipe %s, the baseline by %s; %s", now, plain(now.Recipe), plain(old.Recipe), toAccept)
+		return fmt.Errorf("cell %s: the results are by recipe %s, the baseline by %s; %s", now, plain(now.Recipe),
+			plain(old.Recipe), toAccept)
 	case old.Norm != nil && *old.Norm != *now.Norm && !accepts(rules.Accept, "attacks."+now.Attack+".norm"):
-		return fmt.Errorf("cell %s: the results are in norm %s, the baseline in %s; %s", now, *now.Norm, *old.Norm, toAccept)
+		return fmt.Errorf("cell %s: the results are in norm %s, the baseline in %s; %s", now, *now.Norm, *old.Norm,
+			toAccept)
 	}
 	if a, b := base.Models[old.Model].SHA256, of.models[now.Model].SHA256; a != b && !rules.NewModel {
 		return fmt.Errorf("cell %s: model %s is another file than the baseline's (sha256 %s, not %s); to compare models that were trained again set new_model: true in gate: or give --new-model, else %s", now, plain(now.Model), short(b), short(a), toAccept)
@@ -265,6 +270,7 @@ func (r *Report) notes(base *Baseline, f *result.File, embeddings []string) {
 		}
 	}
 	if fresh != nil {
-		note("new, not in the baseline and compared with nothing: %s; selfheal check --update takes them in", andMore(fresh))
+		note("new, not in the baseline and compared with nothing: %s; selfheal check --update takes them in",
+			andMore(fresh))
 	}
 }

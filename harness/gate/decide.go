@@ -46,7 +46,8 @@ func (t *tests) change(n, cells int, x *Change) {
 	k, ok := t.paired[p]
 	if !ok {
 		worse, change := stats.McNemar(p.Lost, p.Won)
-		k = Change{Interval: p.Interval(1 - 2*t.rules.Alpha), Above: max(worse, p.Above(t.rules.MaxDrop, t.rules.Alpha/float64(cells))), Below: p.Below(t.rules.MaxDrop, t.rules.Alpha), McNemar: change}
+		k = Change{Interval: p.Interval(1 - 2*t.rules.Alpha), Above: max(worse, p.Above(t.rules.MaxDrop,
+			t.rules.Alpha/float64(cells))), Below: p.Below(t.rules.MaxDrop, t.rules.Alpha), McNemar: change}
 		t.paired[p] = k
 	}
 	x.Interval, x.Above, x.Below, x.McNemar = k.Interval, k.Above, k.Below, k.McNemar
@@ -135,7 +136,9 @@ func (r *Report) decide(powers bool) {
 			r.Outcome = Inconclusive
 		}
 		if c.Change != nil && c.Change.Better {
-			r.Notes = append(r.Notes, fmt.Sprintf("better: %s, by %s points; if it is to stay so, selfheal check --update", c, points(-c.Change.Drop)))
+			r.Notes = append(r.Notes,
+				fmt.Sprintf("better: %s, by %s points; if it is to stay so, selfheal check --update", c,
+					points(-c.Change.Drop)))
 		}
 	}
 	r.Summary = r.summary(powers)
@@ -152,13 +155,15 @@ func (c *Compared) decide(maxDrop, alpha float64) Outcome {
 	if x := c.Change; x != nil {
 		switch {
 		case x.AboveHolm <= alpha:
-			say(Fail, "dropped by %s points, from %s to %s %%: more than %s (adjusted p %s)", points(x.Drop), percent(x.Before), percent(c.Accuracy), points(maxDrop), probability(x.AboveHolm))
+			say(Fail, "dropped by %s points, from %s to %s %%: more than %s (adjusted p %s)", points(x.Drop),
+				percent(x.Before), percent(c.Accuracy), points(maxDrop), probability(x.AboveHolm))
 		case x.open(alpha):
 			say(Inconclusive, "a drop of %s points is not excluded (p %s)", points(maxDrop), probability(x.Below))
 		}
 	}
 	if m := c.Min; m != nil && c.Accuracy < m.Min {
-		interval := fmt.Sprintf("accuracy %s %%, exact interval %s to %s, Wilson's %s to %s", percent(c.Accuracy), percent(m.Exact[0]), percent(m.Exact[1]), percent(m.Wilson[0]), percent(m.Wilson[1]))
+		interval := fmt.Sprintf("accuracy %s %%, exact interval %s to %s, Wilson's %s to %s", percent(c.Accuracy),
+			percent(m.Exact[0]), percent(m.Exact[1]), percent(m.Wilson[0]), percent(m.Wilson[1]))
 		if m.Missed {
 			say(Fail, "misses its min of %s %% (%s)", points(m.Min), interval)
 		} else {

@@ -68,7 +68,8 @@ func detectsTable() string {
 		fmt.Fprintf(&b, "| %s |", thousands(n))
 		for _, flips := range []float64{0, 0.01} {
 			for _, cells := range []float64{1, 12, 48} {
-				fmt.Fprintf(&b, " %s |", percent(stats.Detectable(n, int(math.Round(float64(n)*flips/2)), 0.02, 0.05/cells, power)))
+				fmt.Fprintf(&b, " %s |", percent(stats.Detectable(n, int(math.Round(float64(n)*flips/2)), 0.02,
+					0.05/cells, power)))
 			}
 		}
 		b.WriteString("\n")

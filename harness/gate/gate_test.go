@@ -27,21 +27,29 @@ var accuracies = []float64{0.93, 0.9, 0.02, 0.6, 0.4, 0.75}
 // file makes results of one model with the verdicts given, in the order of accuracies.
 func file(seed uint64, verdicts ...string) *result.File {
 	n := len(verdicts[0])
-	f := &result.File{Schema: result.Schema, Created: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Seed: seed, Environment: result.Environment{Selfheal: "0.1.0"},
-		Datasets: map[string]result.Dataset{"shapes": {N: n, SHA256: strings.Repeat("a", 64), Format: "npz"}},
+	f := &result.File{Schema: result.Schema, Created: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Seed: seed,
+		Environment: result.Environment{Selfheal: "0.1.0"},
+		Datasets:    map[string]result.Dataset{"shapes": {N: n, SHA256: strings.Repeat("a", 64), Format: "npz"}},
 		Models: map[string]result.Model{"net": {SHA256: strings.Repeat("b", 64), Output: "logits",
 			Preprocess: &result.Preprocess{Mean: []float64{0.5}, Std: []float64{0.25}}}},
 		Attacks: map[string]result.Attack{
-			"aa": {Kind: "autoattack", Version: "custom", Recipe: "aa/1", Norm: "linf", Epsilons: []float64{8. / 255}, Components: []result.Component{
-				{Kind: "apgd-ce", Parameters: result.Parameters{"steps": 100}}, {Kind: "square", Parameters: result.Parameters{"queries": 5000}}}},
-			"pgd": {Kind: "pgd", Title: "PGD-40", Recipe: "pgd/1", Norm: "linf", Epsilons: []float64{8. / 255}, Parameters: result.Parameters{"steps": 40, "schedule": "constant"}}},
-		Controls: map[string]result.Control{"heal": {Solver: result.Parameters{"method": "msa", "outer": 3}, Layers: []result.Layer{
-			{At: "input", Embedding: result.LayerEmbedding{Kind: "onnx", Path: "a.onnx", SHA256: "1"}},
-			{At: "last", Embedding: result.LayerEmbedding{Kind: "onnx", Path: "b.onnx", SHA256: "2"}}}}},
-		Suites: []result.Suite{{Name: "main", Dataset: "shapes", Mode: result.Oblivious, Models: []string{"net"}, Controls: []string{"heal"}, Attacks: []string{"aa", "pgd"}}}}
+			"aa": {Kind: "autoattack", Version: "custom", Recipe: "aa/1", Norm: "linf", Epsilons: []float64{8. / 255},
+				Components: []result.Component{
+					{Kind: "apgd-ce", Parameters: result.Parameters{"steps": 100}}, {Kind: "square",
+						Parameters: result.Parameters{"queries": 5000}}}},
+			"pgd": {Kind: "pgd", Title: "PGD-40", Recipe: "pgd/1", Norm: "linf", Epsilons: []float64{8. / 255},
+				Parameters: result.Parameters{"steps": 40, "schedule": "constant"}}},
+		Controls: map[string]result.Control{"heal": {Solver: result.Parameters{"method": "msa", "outer": 3},
+			Layers: []result.Layer{
+				{At: "input", Embedding: result.LayerEmbedding{Kind: "onnx", Path: "a.onnx", SHA256: "1"}},
+				{At: "last", Embedding: result.LayerEmbedding{Kind: "onnx", Path: "b.onnx", SHA256: "2"}}}}},
+		Suites: []result.Suite{{Name: "main", Dataset: "shapes", Mode: result.Oblivious, Models: []string{"net"},
+			Controls: []string{"heal"}, Attacks: []string{"aa", "pgd"}}}}
 	for i, v := range verdicts {
-		c := result.Cell{Suite: "main", Dataset: "shapes", Model: "net", Defense: []string{"none", "heal"}[i%2], Mode: result.Oblivious,
-			Attack: []string{"none", "aa", "pgd"}[i/2%3], N: n, Correct: strings.Count(v, "1"), Verdicts: v, Seconds: 1.5, Warnings: []result.Warning{}}
+		c := result.Cell{Suite: "main", Dataset: "shapes", Model: "net", Defense: []string{"none", "heal"}[i%2],
+			Mode:   result.Oblivious,
+			Attack: []string{"none", "aa", "pgd"}[i/2%3], N: n, Correct: strings.Count(v,
+				"1"), Verdicts: v, Seconds: 1.5, Warnings: []result.Warning{}}
 		if c.Attack != "none" {
 			norm, epsilon := "linf", 8.0/255
 			c.Norm, c.Epsilon, c.Recipe = &norm, &epsilon, c.Attack+"/1"
@@ -88,17 +96,28 @@ func TestOutcomes(t *testing.T) {
 		want   Outcome
 		says   string
 	}{
-		{"nothing", func(v []string, f *result.File, g *config.Gate) {}, Pass, "PASS: no drop of 2 points or more in 6 cells"},
-		{"dropped", func(v []string, f *result.File, g *config.Gate) { v[2] = verdictsOf(280, n) }, Fail, "FAIL: 1 of 6 cells dropped by more than 2 points"},
-		{"dropped, tolerated", func(v []string, f *result.File, g *config.Gate) { v[2], g.MaxDrop = verdictsOf(280, n), 0.2 }, Pass, "PASS"},
-		{"at the border", func(v []string, f *result.File, g *config.Gate) { v[2] = verdictsOf(312, n) }, Inconclusive, "INCONCLUSIVE: 1 of 6 cells may have dropped by 2 points or more; about "},
+		{"nothing", func(v []string, f *result.File, g *config.Gate) {}, Pass,
+			"PASS: no drop of 2 points or more in 6 cells"},
+		{"dropped", func(v []string, f *result.File, g *config.Gate) { v[2] = verdictsOf(280, n) }, Fail,
+			"FAIL: 1 of 6 cells dropped by more than 2 points"},
+		{"dropped, tolerated", func(v []string, f *result.File, g *config.Gate) {
+			v[2], g.MaxDrop = verdictsOf(280, n),
+				0.2
+		}, Pass, "PASS"},
+		{"at the border", func(v []string, f *result.File, g *config.Gate) { v[2] = verdictsOf(312, n) }, Inconclusive,
+			"INCONCLUSIVE: 1 of 6 cells may have dropped by 2 points or more; about "},
 		{"any drop", func(v []string, f *result.File, g *config.Gate) {
 			g.MaxDrop, v[0] = 0, "0"+v[0][1:n-1]+"1"
 		}, Inconclusive, "no number of images"},
 		{"min reached", func(v []string, f *result.File, g *config.Gate) { g.Min["aa"] = 0.8 }, Pass, "PASS"},
-		{"min missed", func(v []string, f *result.File, g *config.Gate) { g.Min["heal/aa"] = 0.85 }, Fail, "FAIL: 1 of 6 cells missed a min"},
-		{"the highest min counts", func(v []string, f *result.File, g *config.Gate) { g.Min["heal/aa"], g.Min["*"] = 0.85, 0.1 }, Fail, "FAIL: 1 of 6 cells missed a min"},
-		{"min may be missed", func(v []string, f *result.File, g *config.Gate) { g.Min["net/none/pgd@8/255"] = 0.81 }, Inconclusive, "INCONCLUSIVE: 1 of 6 cells may have missed a min; about "},
+		{"min missed", func(v []string, f *result.File, g *config.Gate) { g.Min["heal/aa"] = 0.85 }, Fail,
+			"FAIL: 1 of 6 cells missed a min"},
+		{"the highest min counts", func(v []string, f *result.File, g *config.Gate) {
+			g.Min["heal/aa"],
+				g.Min["*"] = 0.85, 0.1
+		}, Fail, "FAIL: 1 of 6 cells missed a min"},
+		{"min may be missed", func(v []string, f *result.File, g *config.Gate) { g.Min["net/none/pgd@8/255"] = 0.81 },
+			Inconclusive, "INCONCLUSIVE: 1 of 6 cells may have missed a min; about "},
 		{"warned", func(v []string, f *result.File, g *config.Gate) {
 			f.Cells[1].Warnings = []result.Warning{{ID: "quick"}, {ID: "near-chance"}, {ID: "near-chance"}}
 			g.FailOn = []string{"near-chance"}
@@ -134,7 +153,8 @@ func TestOutcomes(t *testing.T) {
 				t.Errorf("%s: %s is called better", c.name, x)
 			}
 		}
-		if better := r.Cells[4].Change.Better; better != (c.name == "better") || better != strings.Contains(strings.Join(r.Notes, ""), "better: main/net/none/pgd@0.03137, by 7.5 points") {
+		if better := r.Cells[4].Change.Better; better != (c.name == "better") ||
+			better != strings.Contains(strings.Join(r.Notes, ""), "better: main/net/none/pgd@0.03137, by 7.5 points") {
 			t.Errorf("%s: better is %v, %q", c.name, better, r.Notes)
 		}
 	}
@@ -165,12 +185,14 @@ func TestManyCells(t *testing.T) {
 
 // Where no drop would be shown, none is named.
 func TestNothingDetectable(t *testing.T) {
-	r, err := Compare(t.Context(), mustBaseline(t, file(0, same(2, 3)...)), file(0, same(2, 3)...), config.DefaultGate())
+	r, err := Compare(t.Context(), mustBaseline(t, file(0, same(2, 3)...)), file(0, same(2, 3)...),
+		config.DefaultGate())
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := r.Cells[0]
-	if c.Change.Detectable != nil || c.row()[7] != "–" || strings.Contains(strings.Join(c.numbers(), "\n"), "detectable") {
+	if c.Change.Detectable != nil || c.row()[7] != "–" || strings.Contains(strings.Join(c.numbers(), "\n"),
+		"detectable") {
 		t.Errorf("three images detect %v, %v, %v", c.Change.Detectable, c.row(), c.numbers())
 	}
 	if data, err := json.Marshal(c); err != nil || !strings.Contains(string(data), `"detectable":null`) {
@@ -184,7 +206,8 @@ func TestNewCells(t *testing.T) {
 	base.Cells = base.Cells[:4] // without clean images
 	f, rules := file(0, same(320, 400)...), config.DefaultGate()
 	r, err := Compare(t.Context(), base, f, rules)
-	if err != nil || r.Outcome != Pass || r.Cells[0].Outcome != New || r.Cells[0].Change != nil || !strings.Contains(r.Notes[0], "--update takes them in") {
+	if err != nil || r.Outcome != Pass || r.Cells[0].Outcome != New || r.Cells[0].Change != nil ||
+		!strings.Contains(r.Notes[0], "--update takes them in") {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	rules.Min["none/none"] = 0.9
@@ -202,27 +225,36 @@ func TestRefusals(t *testing.T) {
 		{func(f *result.File, g *config.Gate) {
 			f.Datasets["shapes"] = result.Dataset{N: 40, SHA256: strings.Repeat("c", 64), Format: "npz"}
 		}, "cell main/net/none/none: the results have other images than the baseline (dataset shapes, sha256 cccccccccccc…, not aaaaaaaaaaaa…)"},
-		{func(f *result.File, g *config.Gate) { *f = *file(0, same(20, 30)...) }, "the baseline has 40 images of dataset shapes, the results 30 of shapes"},
+		{func(f *result.File, g *config.Gate) { *f = *file(0, same(20, 30)...) },
+			"the baseline has 40 images of dataset shapes, the results 30 of shapes"},
 		{func(f *result.File, g *config.Gate) {
 			f.Models["net"] = otherNet(f)
 		}, "set new_model: true in gate: or give --new-model"},
 		{func(f *result.File, g *config.Gate) {
 			f.Models["net"], g.NewModel = otherNet(f), true
 		}, ""},
-		{func(f *result.File, g *config.Gate) { f.Cells[2].Recipe = "aa/2" }, "cell main/net/none/aa@0.03137: the results are by recipe aa/2, the baseline by aa/1"},
-		{func(f *result.File, g *config.Gate) { f.Cells[4].Mode = result.WhiteboxThrough }, "the results have mode whitebox-through, the baseline oblivious"},
-		{func(f *result.File, g *config.Gate) { l2 := "l2"; f.Cells[3].Norm = &l2 }, "the results are in norm l2, the baseline in linf"},
-		{func(f *result.File, g *config.Gate) { f.Cells = f.Cells[:4] }, "the results lack main/net/heal/pgd@0.03137 and 1 more, which the baseline has"},
-		{func(f *result.File, g *config.Gate) { e := 0.5; f.Cells[5].Epsilon = &e }, "the results lack main/net/heal/pgd@0.03137, which"},
+		{func(f *result.File, g *config.Gate) { f.Cells[2].Recipe = "aa/2" },
+			"cell main/net/none/aa@0.03137: the results are by recipe aa/2, the baseline by aa/1"},
+		{func(f *result.File, g *config.Gate) { f.Cells[4].Mode = result.WhiteboxThrough },
+			"the results have mode whitebox-through, the baseline oblivious"},
+		{func(f *result.File, g *config.Gate) { l2 := "l2"; f.Cells[3].Norm = &l2 },
+			"the results are in norm l2, the baseline in linf"},
+		{func(f *result.File, g *config.Gate) { f.Cells = f.Cells[:4] },
+			"the results lack main/net/heal/pgd@0.03137 and 1 more, which the baseline has"},
+		{func(f *result.File, g *config.Gate) { e := 0.5; f.Cells[5].Epsilon = &e },
+			"the results lack main/net/heal/pgd@0.03137, which"},
 		{func(f *result.File, g *config.Gate) { g.Min["pdg"] = 0.1 }, "gate.min: pdg names no cell of the results"},
 		{func(f *result.File, g *config.Gate) { g.Alpha = 0.7 }, "alpha must be"},
 		{func(f *result.File, g *config.Gate) { f.Cells = nil }, "results: there are no cells"},
-		{func(f *result.File, g *config.Gate) { f.Cells[1].Verdicts = f.Cells[1].Verdicts[1:] }, "39 verdicts of 40 images"},
+		{func(f *result.File, g *config.Gate) { f.Cells[1].Verdicts = f.Cells[1].Verdicts[1:] },
+			"39 verdicts of 40 images"},
 		{func(f *result.File, g *config.Gate) { f.Cells[1].Correct++ }, "20 verdicts are 1, but correct is 21"},
-		{func(f *result.File, g *config.Gate) { f.Cells[1].Verdicts = "x" + f.Cells[1].Verdicts[1:] }, `its verdicts hold "x"`},
+		{func(f *result.File, g *config.Gate) { f.Cells[1].Verdicts = "x" + f.Cells[1].Verdicts[1:] },
+			`its verdicts hold "x"`},
 		{func(f *result.File, g *config.Gate) { f.Cells[1] = f.Cells[0] }, "cell main/net/none/none is there twice"},
 		{func(f *result.File, g *config.Gate) { f.Cells[0].Model = "nett" }, "its model is not among the models"},
-		{func(f *result.File, g *config.Gate) { f.Cells[0].Dataset = "sets" }, `its dataset "sets" is not among the datasets`},
+		{func(f *result.File, g *config.Gate) { f.Cells[0].Dataset = "sets" },
+			`its dataset "sets" is not among the datasets`},
 		{func(f *result.File, g *config.Gate) { f.Cells[2].Epsilon = nil }, "an attack has norm, epsilon and recipe"},
 		{func(f *result.File, g *config.Gate) { f.Cells[2].Mode = "blind" }, `its mode is "blind"`},
 		{func(f *result.File, g *config.Gate) { e := math.NaN(); f.Cells[2].Epsilon = &e }, "epsilon NaN is none"},
@@ -234,7 +266,8 @@ func TestRefusals(t *testing.T) {
 		switch {
 		case c.want == "" && (err != nil || len(r.Notes) == 0):
 			t.Errorf("error %v, notes %v", err, r)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")):
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(),
+			"\n")):
 			t.Errorf("error %v, want one line with %q", err, c.want)
 		}
 	}
@@ -258,7 +291,8 @@ func TestSettings(t *testing.T) {
 		want   string
 		accept string
 	}{
-		{func(f *result.File) { f.Attacks["pgd"].Parameters["steps"] = 1 }, "attacks.pgd.parameters.steps: baseline 40, run 1", "attacks.pgd.parameters.steps"},
+		{func(f *result.File) { f.Attacks["pgd"].Parameters["steps"] = 1 },
+			"attacks.pgd.parameters.steps: baseline 40, run 1", "attacks.pgd.parameters.steps"},
 		{func(f *result.File) {
 			a := f.Attacks["aa"]
 			a.Components = a.Components[1:]
@@ -268,9 +302,12 @@ func TestSettings(t *testing.T) {
 			"attacks.aa.components[1].parameters.queries: baseline 5000, run 1", "attacks.aa.components"},
 		{func(f *result.File) { delete(f.Attacks["pgd"].Parameters, "schedule") },
 			"attacks.pgd.parameters.schedule: baseline constant, run none", "attacks.pgd.parameters"},
-		{func(f *result.File) { f.Models["net"].Preprocess.Mean[0] = 0.25 }, "models.net.preprocess.mean: baseline [0.5], run [0.25]", "models.net"},
-		{func(f *result.File) { f.Controls["heal"].Solver["outer"] = 5 }, "controls.heal.solver.outer: baseline 3, run 5", "controls"},
-		{func(f *result.File) { f.Controls["heal"].Layers[1].At = "2" }, "controls.heal.layers[1].at: baseline last, run 2", "controls.heal.layers[1].at"},
+		{func(f *result.File) { f.Models["net"].Preprocess.Mean[0] = 0.25 },
+			"models.net.preprocess.mean: baseline [0.5], run [0.25]", "models.net"},
+		{func(f *result.File) { f.Controls["heal"].Solver["outer"] = 5 },
+			"controls.heal.solver.outer: baseline 3, run 5", "controls"},
+		{func(f *result.File) { f.Controls["heal"].Layers[1].At = "2" },
+			"controls.heal.layers[1].at: baseline last, run 2", "controls.heal.layers[1].at"},
 		{func(f *result.File) {
 			d := f.Datasets["shapes"]
 			d.Indices = []int{3, 1}
@@ -285,21 +322,25 @@ func TestSettings(t *testing.T) {
 		f, base, rules := file(0, same(20, 40)...), mustBaseline(t, file(0, same(20, 40)...)), config.DefaultGate()
 		c.change(f)
 		rules.Accept = []string{"attacks.pg", "models.n"} // parts of names name nothing
-		if _, err := Compare(t.Context(), base, f, rules); err == nil || !strings.HasPrefix(err.Error(), c.want+": run with the baseline's, ") {
+		if _, err := Compare(t.Context(), base, f, rules); err == nil || !strings.HasPrefix(err.Error(),
+			c.want+": run with the baseline's, ") {
 			t.Errorf("error %v, want one that begins with %q", err, c.want)
 		}
 		rules.Accept = []string{c.accept}
-		if r, err := Compare(t.Context(), base, f, rules); err != nil || r.Outcome != Pass || !slices.Contains(r.Notes, "accepted: "+c.want) {
+		if r, err := Compare(t.Context(), base, f, rules); err != nil || r.Outcome != Pass || !slices.Contains(r.Notes,
+			"accepted: "+c.want) {
 			t.Errorf("%s accepted: %v, %v", c.accept, err, r)
 		}
 	}
 	f := file(0, same(20, 40)...)
 	f.Attacks["pgd"] = result.Attack{}
-	if _, err := Compare(t.Context(), mustBaseline(t, file(0, same(20, 40)...)), f, config.DefaultGate()); err == nil || !strings.Contains(err.Error(), "; and 2 more: ") {
+	if _, err := Compare(t.Context(), mustBaseline(t, file(0, same(20, 40)...)), f, config.DefaultGate()); err == nil ||
+		!strings.Contains(err.Error(), "; and 2 more: ") {
 		t.Errorf("many settings: %v", err)
 	}
 	f.Attacks = nil // of an older version
-	if _, err := NewBaseline(f, config.DefaultGate()); err == nil || !strings.Contains(err.Error(), `nothing says how its attack "aa" was made`) {
+	if _, err := NewBaseline(f, config.DefaultGate()); err == nil || !strings.Contains(err.Error(),
+		`nothing says how its attack "aa" was made`) {
 		t.Errorf("results that say nothing: %v", err)
 	}
 }
@@ -308,11 +349,13 @@ func TestSettings(t *testing.T) {
 // are read.
 func TestOlderBaseline(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "b.json")
-	if err := os.WriteFile(path, []byte(`{"schema": "selfheal.baseline/1", "gate": {"max_drop": 0.07}, "cells": []}`), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(`{"schema": "selfheal.baseline/1", "gate": {"max_drop": 0.07}, "cells": []}`),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	b, err := Read(path)
-	if !errors.Is(err, ErrOlder) || !strings.Contains(err.Error(), "selfheal check --update --baseline "+path) || b.Gate.MaxDrop != 0.07 {
+	if !errors.Is(err, ErrOlder) || !strings.Contains(err.Error(), "selfheal check --update --baseline "+path) ||
+		b.Gate.MaxDrop != 0.07 {
 		t.Errorf("%+v, %v", b, err)
 	}
 }
@@ -361,7 +404,9 @@ func TestHostileNames(t *testing.T) {
 		}
 	}
 	cells := all[0].Suites[0].Testcases
-	if all[0].Tests != 6 || all[0].Failures != 1 || len(cells) != 6 || cells[0].Failure == nil || !strings.HasPrefix(cells[0].Name, "<script>alert(1)</script>|") || !strings.Contains(cells[0].SystemOut.Data, "lost 60") {
+	if all[0].Tests != 6 || all[0].Failures != 1 || len(cells) != 6 || cells[0].Failure == nil ||
+		!strings.HasPrefix(cells[0].Name, "<script>alert(1)</script>|") || !strings.Contains(cells[0].SystemOut.Data,
+		"lost 60") {
 		t.Errorf("%+v", all[0])
 	}
 	if all[1].Errors != 1 || !strings.Contains(all[1].Suites[0].Testcases[0].Error.Message, "<script>") {
@@ -384,7 +429,8 @@ func TestJUnitSkipped(t *testing.T) {
 	} else if err := xml.Unmarshal(b.Bytes(), &all); err != nil {
 		t.Fatal(err)
 	}
-	if all.Skipped != 6 || all.Failures != 0 || !strings.Contains(all.Suites[0].Testcases[0].Skipped.Message, "inconclusive: a drop of 2 points is not excluded (p 0.67)") {
+	if all.Skipped != 6 || all.Failures != 0 || !strings.Contains(all.Suites[0].Testcases[0].Skipped.Message,
+		"inconclusive: a drop of 2 points is not excluded (p 0.67)") {
 		t.Errorf("%+v", all)
 	}
 	if p := math.Pow(0.98, 20); math.Abs(r.Cells[0].Change.Below-p) > 2e-6 {
@@ -402,7 +448,8 @@ func TestChange(t *testing.T) {
 	}
 	x := *r.Cells[0].Change
 	x.Above, x.AboveHolm, x.Below, x.McNemar, x.Detectable, x.Interval = 0, 0, 0, 0, nil, [2]float64{}
-	if want := (Change{Before: 0.5, Drop: 0.1, Lost: 3, Won: 2}); !reflect.DeepEqual(x, want) || r.Cells[0].Accuracy != 0.4 {
+	if want := (Change{Before: 0.5, Drop: 0.1, Lost: 3, Won: 2}); !reflect.DeepEqual(x, want) ||
+		r.Cells[0].Accuracy != 0.4 {
 		t.Errorf("%+v, want %+v", x, want)
 	}
 }

@@ -16,7 +16,8 @@ import (
 func (r *Report) WriteJUnit(w io.Writer) error {
 	all := junit.Testsuites{Name: "selfheal check"}
 	for id, group := range r.suites() {
-		suite := junit.Testsuite{Name: plain(group[0].Suite), ID: id, Timestamp: r.Results.Created.UTC().Format(time.RFC3339)}
+		suite := junit.Testsuite{Name: plain(group[0].Suite), ID: id,
+			Timestamp: r.Results.Created.UTC().Format(time.RFC3339)}
 		suite.AddProperty("dataset", plain(group[0].Dataset))
 		suite.AddProperty("mode", group[0].Mode)
 		suite.AddProperty("rules", r.rules())

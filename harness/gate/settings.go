@@ -28,7 +28,8 @@ func selected(cells []Cell, f *result.File) made {
 			m.datasets[c.Dataset] = d
 		}
 		if model, ok := f.Models[c.Model]; ok {
-			m.models[c.Model] = Model{SHA256: model.SHA256, Preprocess: model.Preprocess, Output: model.Output, Split: model.Split}
+			m.models[c.Model] = Model{SHA256: model.SHA256, Preprocess: model.Preprocess, Output: model.Output,
+				Split: model.Split}
 		}
 		if a, ok := f.Attacks[c.Attack]; ok {
 			m.attacks[c.Attack] = a
@@ -67,7 +68,8 @@ func (m made) settings() map[string]any {
 		controls[name] = c
 	}
 	var all map[string]any
-	data, err := json.Marshal(map[string]any{"datasets": datasets, "models": models, "attacks": attacks, "controls": controls})
+	data, err := json.Marshal(map[string]any{"datasets": datasets, "models": models, "attacks": attacks,
+		"controls": controls})
 	if err == nil {
 		err = json.Unmarshal(data, &all)
 	}
@@ -126,7 +128,11 @@ func differences(path string, before, now any) (list []difference) {
 	}
 	p, isList := before.([]any)
 	q, areLists := now.([]any)
-	if isList && areLists && len(p) == len(q) && slices.ContainsFunc(p, func(v any) bool { _, ok := v.(map[string]any); return ok }) {
+	if isList && areLists && len(p) == len(q) && slices.ContainsFunc(p, func(v any) bool {
+		_,
+			ok := v.(map[string]any)
+		return ok
+	}) {
 		for i := range p {
 			list = append(list, differences(fmt.Sprintf("%s[%d]", path, i), p[i], q[i])...)
 		}

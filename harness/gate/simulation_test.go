@@ -46,7 +46,8 @@ func run(r *rand.Rand, sets [][]float64) *result.File {
 }
 
 // simulate counts the outcomes of so many pairs of runs.
-func simulate(t *testing.T, repeats int, seed uint64, draw func(r *rand.Rand) (before, now *result.File)) map[Outcome]int {
+func simulate(t *testing.T, repeats int, seed uint64, draw func(r *rand.Rand) (before,
+	now *result.File)) map[Outcome]int {
 	t.Helper()
 	got, known := map[Outcome]int{}, newTests(config.DefaultGate())
 	known.powers = false
@@ -106,7 +107,8 @@ func TestNoiseAndRegression(t *testing.T) {
 		if unchanged[Fail] > 0 || planted[Pass] > 0 || c.holds && (unchanged[Pass] < 95 || planted[Fail] < 95) {
 			t.Errorf("%+v: %v of 100, with a regression %v", c, unchanged, planted)
 		}
-		fmt.Fprintf(&b, "| %s %% | %d | %s | %d | %d |\n", points(c.flips), c.cells, thousands(c.n), unchanged[Pass], planted[Fail])
+		fmt.Fprintf(&b, "| %s %% | %d | %s | %d | %d |\n", points(c.flips), c.cells, thousands(c.n), unchanged[Pass],
+			planted[Fail])
 	}
 	documented(t, "noise", b.String())
 }
@@ -125,7 +127,8 @@ func TestFewImagesInconclusive(t *testing.T) {
 			t.Errorf("flips of %v: %v of 100", flips, got)
 		}
 	}
-	r, err := Compare(t.Context(), mustBaseline(t, file(0, same(15, 20)...)), file(0, same(15, 20)...), config.DefaultGate())
+	r, err := Compare(t.Context(), mustBaseline(t, file(0, same(15, 20)...)), file(0, same(15, 20)...),
+		config.DefaultGate())
 	if err != nil || r.Outcome != Pass {
 		t.Errorf("nothing has changed: %v, %v", r, err)
 	}

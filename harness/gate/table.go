@@ -9,7 +9,8 @@ import (
 
 // columns are the table's; the first and the last are text, the others numbers.
 func (r *Report) columns() []string {
-	return []string{"cell", "n", "baseline", "now", fmt.Sprintf("change (%s %% interval)", points(1-2*r.Gate.Alpha)), "lost/won", "p", "detects", "outcome"}
+	return []string{"cell", "n", "baseline", "now", fmt.Sprintf("change (%s %% interval)", points(1-2*r.Gate.Alpha)),
+		"lost/won", "p", "detects", "outcome"}
 }
 
 // row is a cell's; accuracies are in per cent, everything else in points.

@@ -19,7 +19,8 @@ func plain(s string) string {
 }
 
 // markdown makes text fit for a cell of a Markdown table: it shows as it is.
-var markdown = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", `\|`, `\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "~", `\~`, "@", "&#64;", "#", "&#35;").Replace
+var markdown = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", `\|`, `\`, `\\`, "`", "\\`", "*", `\*`,
+	"_", `\_`, "[", `\[`, "]", `\]`, "~", `\~`, "@", "&#64;", "#", "&#35;").Replace
 
 // points is a share in percentage points, with the digits that it takes and at most two.
 func points(share float64) string {

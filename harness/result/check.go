@@ -15,7 +15,8 @@ func (f *File) check() error {
 			err = c.checkSeeds()
 		}
 		if err != nil {
-			return fmt.Errorf("suite %q, model %q, defense %q, attack %q: %w", c.Suite, c.Model, c.Defense, c.Attack, err)
+			return fmt.Errorf("suite %q, model %q, defense %q, attack %q: %w", c.Suite, c.Model, c.Defense, c.Attack,
+				err)
 		}
 	}
 	for _, s := range f.Solver {
@@ -66,7 +67,8 @@ func (c Cell) check() error {
 	}
 	for _, s := range c.Steps {
 		if !share(s.Robust) || s.Attacked < 0 || s.Forward < 0 || s.Backward < 0 || !plausible(s.Seconds) {
-			return fmt.Errorf("step %q leaves an accuracy of %g after %d images, %d and %d passes and %g seconds", s.Attack, s.Robust, s.Attacked, s.Forward, s.Backward, s.Seconds)
+			return fmt.Errorf("step %q leaves an accuracy of %g after %d images, %d and %d passes and %g seconds",
+				s.Attack, s.Robust, s.Attacked, s.Forward, s.Backward, s.Seconds)
 		}
 	}
 	if s := c.Solver; s != nil {

@@ -11,10 +11,13 @@ import (
 
 // cell is one that a run might write.
 func cell() map[string]any {
-	return map[string]any{"suite": "s", "dataset": "d", "model": "m", "defense": "none", "mode": "oblivious", "attack": "a", "norm": "linf", "epsilon": 0.03,
+	return map[string]any{"suite": "s", "dataset": "d", "model": "m", "defense": "none", "mode": "oblivious",
+		"attack": "a", "norm": "linf", "epsilon": 0.03,
 		"recipe": "pgd/1", "n": 4, "correct": 3, "accuracy": 0.75, "ci95": []float64{0.3, 0.95}, "verdicts": "1101",
-		"steps":    []any{map[string]any{"attack": "pgd", "attacked": 4, "robust": 0.75, "forward": 10, "backward": 10, "seconds": 0.1}},
-		"max_norm": 0.03, "seconds": 0.1, "warnings": []any{}, "solver": map[string]any{"method": "msa", "objective": 1, "greedy": 2, "below_greedy": 1, "control_norm": 1, "passes_per_forward": 3}}
+		"steps": []any{map[string]any{"attack": "pgd", "attacked": 4, "robust": 0.75, "forward": 10, "backward": 10,
+			"seconds": 0.1}},
+		"max_norm": 0.03, "seconds": 0.1, "warnings": []any{}, "solver": map[string]any{"method": "msa", "objective": 1,
+			"greedy": 2, "below_greedy": 1, "control_norm": 1, "passes_per_forward": 3}}
 }
 
 // Whatever no run writes is refused in one line, which names the cell and hides what a terminal obeys.

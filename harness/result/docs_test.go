@@ -63,7 +63,8 @@ func wrapped(text string) string {
 func TestWarningsPage(t *testing.T) {
 	var b strings.Builder
 	for _, k := range WarningKinds {
-		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n\n%s\n", k.ID, wrapped("**What it means.** "+k.Means), wrapped("**What to do.** "+k.Do))
+		fmt.Fprintf(&b, "\n## `%s`\n\n%s\n\n%s\n", k.ID, wrapped("**What it means.** "+k.Means),
+			wrapped("**What to do.** "+k.Do))
 	}
 	generated(t, "../../docs/warnings.md", "<!-- from harness/result/warning.go -->\n", "", b.String())
 }

@@ -141,7 +141,8 @@ func ReadGallery(path string) (*Gallery, error) {
 		size += c.Pictures.Bytes()
 	}
 	if len(g.Cases) > GalleryCases || size > GalleryBytes {
-		return nil, fmt.Errorf("%s: has %d cases with %d bytes of pictures; no run writes more than %d with %d", path, len(g.Cases), size, GalleryCases, GalleryBytes)
+		return nil, fmt.Errorf("%s: has %d cases with %d bytes of pictures; no run writes more than %d with %d", path,
+			len(g.Cases), size, GalleryCases, GalleryBytes)
 	}
 	return &g, nil
 }
@@ -167,10 +168,12 @@ func (c GalleryCase) check() error {
 			return fmt.Errorf("its picture %q is no PNG file: %w", one.name, err)
 		}
 		if size.Width != p.Width || size.Height != p.Height {
-			return fmt.Errorf("its picture %q has %d×%d pixels, not %d×%d", one.name, size.Width, size.Height, p.Width, p.Height)
+			return fmt.Errorf("its picture %q has %d×%d pixels, not %d×%d", one.name, size.Width, size.Height, p.Width,
+				p.Height)
 		}
 		if size.Width > largestSide || size.Height > largestSide {
-			return fmt.Errorf("its picture %q has %d×%d pixels, more than %d a side", one.name, size.Width, size.Height, largestSide)
+			return fmt.Errorf("its picture %q has %d×%d pixels, more than %d a side", one.name, size.Width, size.Height,
+				largestSide)
 		}
 		if _, err := png.Decode(bytes.NewReader(one.data)); err != nil {
 			return fmt.Errorf("its picture %q is no whole PNG file: %w", one.name, err)

@@ -28,12 +28,15 @@ func picture(t *testing.T, w, h int) []byte {
 func TestGalleryFile(t *testing.T) {
 	p := picture(t, 3, 2)
 	good := func() *Gallery {
-		return &Gallery{Schema: GallerySchema, ConfigSHA256: "ab", Notes: []GalleryNote{{"s", "note"}}, Cases: []GalleryCase{{
-			Suite: "s", Model: "<m>", Defense: "c", Attack: "a", Norm: "l2", Epsilon: 0.5, Kind: Healed, Image: 3, Label: 1, LabelName: "cat", Perturbation: 0.4,
-			Undefended: GalleryAnswers{GalleryAnswer{1, "cat", 2}, GalleryAnswer{0, "dog", -1}}, Controlled: &GalleryAnswers{GalleryAnswer{1, "cat", 1.5}, GalleryAnswer{1, "cat", 0.25}},
-			Pictures: GalleryPictures{Width: 3, Height: 2, Clean: p, Adversarial: p, Perturbation: p, Magnification: 15, Healed: p},
-			Trace:    []GallerySweep{{4, []SolverLayer{{"input", 1, 4}}}, {3, []SolverLayer{{"input", 1.5, 3}}}},
-		}}}
+		return &Gallery{Schema: GallerySchema, ConfigSHA256: "ab", Notes: []GalleryNote{{"s", "note"}},
+			Cases: []GalleryCase{{
+				Suite: "s", Model: "<m>", Defense: "c", Attack: "a", Norm: "l2", Epsilon: 0.5, Kind: Healed, Image: 3, Label: 1, LabelName: "cat", Perturbation: 0.4,
+				Undefended: GalleryAnswers{GalleryAnswer{1, "cat", 2}, GalleryAnswer{0, "dog",
+					-1}}, Controlled: &GalleryAnswers{GalleryAnswer{1, "cat", 1.5}, GalleryAnswer{1, "cat", 0.25}},
+				Pictures: GalleryPictures{Width: 3, Height: 2, Clean: p, Adversarial: p, Perturbation: p, Magnification: 15,
+					Healed: p},
+				Trace: []GallerySweep{{4, []SolverLayer{{"input", 1, 4}}}, {3, []SolverLayer{{"input", 1.5, 3}}}},
+			}}}
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "gallery.json")
@@ -51,7 +54,8 @@ func TestGalleryFile(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("%d files are left, %v", len(entries), err)
 	}
-	if err := WriteGallery(filepath.Join(dir, "absent", "gallery.json"), good()); err == nil || !strings.Contains(err.Error(), "gallery.json") {
+	if err := WriteGallery(filepath.Join(dir, "absent", "gallery.json"), good()); err == nil ||
+		!strings.Contains(err.Error(), "gallery.json") {
 		t.Errorf("no folder: %v", err)
 	}
 	for want, change := range map[string]func(g *Gallery, c *GalleryCase){
@@ -71,7 +75,10 @@ func TestGalleryFile(t *testing.T) {
 		},
 		`"adversarial" has 2×3`:       func(_ *Gallery, c *GalleryCase) { c.Pictures.Adversarial = picture(t, 2, 3) },
 		"sweeps of 1 and of 0 layers": func(_ *Gallery, c *GalleryCase) { c.Trace[1].Layers = nil },
-		"case 0, image 3: its trace":  func(_ *Gallery, c *GalleryCase) { c.Trace[1].Layers = append(c.Trace[1].Layers, SolverLayer{}) },
+		"case 0, image 3: its trace": func(_ *Gallery, c *GalleryCase) {
+			c.Trace[1].Layers = append(c.Trace[1].Layers,
+				SolverLayer{})
+		},
 	} {
 		g := good()
 		change(g, &g.Cases[0])
@@ -82,7 +89,8 @@ func TestGalleryFile(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadGallery(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "gallery.json") {
+		if _, err := ReadGallery(path); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "gallery.json") {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}

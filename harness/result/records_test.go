@@ -13,7 +13,8 @@ func TestCheckRecords(t *testing.T) {
 	record := func(attack string, epsilon *float64, verdict int) Record {
 		return Record{Suite: "s", Model: "m", Defense: "none", Attack: attack, Epsilon: epsilon, Verdict: verdict}
 	}
-	good := []Record{record("none", nil, 1), record("none", nil, 1), record("pgd", &epsilon, 1), record("pgd", &epsilon, 0)}
+	good := []Record{record("none", nil, 1), record("none", nil, 1), record("pgd", &epsilon, 1), record("pgd", &epsilon,
+		0)}
 	for _, c := range []struct {
 		records []Record
 		want    string // "" for none

@@ -62,8 +62,10 @@ func (c Cell) checkSeeds() error {
 		if len(s.Verdicts) != len(c.Verdicts) || strings.Trim(s.Verdicts, "01") != "" {
 			return fmt.Errorf("seed %d has other verdicts than one for each of %d images", s.Seed, len(c.Verdicts))
 		}
-		if n := strings.Count(s.Verdicts, "1"); n != s.Correct || !(math.Abs(s.Accuracy-float64(n)/float64(max(len(s.Verdicts), 1))) < 1e-9) || !plausible(s.Seconds) {
-			return fmt.Errorf("seed %d has %d right verdicts, and says %d or an accuracy of %g", s.Seed, n, s.Correct, s.Accuracy)
+		if n := strings.Count(s.Verdicts, "1"); n != s.Correct ||
+			!(math.Abs(s.Accuracy-float64(n)/float64(max(len(s.Verdicts), 1))) < 1e-9) || !plausible(s.Seconds) {
+			return fmt.Errorf("seed %d has %d right verdicts, and says %d or an accuracy of %g", s.Seed, n, s.Correct,
+				s.Accuracy)
 		}
 	}
 	return nil

@@ -16,7 +16,8 @@ func TestSpread(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, ok := c.Spread()
-	if !ok || s.Seeds != 3 || math.Abs(s.Mean-0.6) > 1e-12 || math.Abs(s.Deviation-0.2) > 1e-12 || s.Min != 0.4 || s.Max != 0.8 || s.Every != 0.4 {
+	if !ok || s.Seeds != 3 || math.Abs(s.Mean-0.6) > 1e-12 || math.Abs(s.Deviation-0.2) > 1e-12 || s.Min != 0.4 ||
+		s.Max != 0.8 || s.Every != 0.4 {
 		t.Errorf("%+v, %v", s, ok)
 	}
 	if _, ok := (Cell{Seeds: c.Seeds[:1]}).Spread(); ok {

@@ -130,7 +130,8 @@ func (s SolverStudy) check() error {
 				return fmt.Errorf("a point of its curves costs %g passes", p.Passes)
 			}
 			if !share(p.Accuracy) || p.Objective != nil && !(math.Abs(*p.Objective) < mostOf) {
-				return fmt.Errorf("a point of its curves has an accuracy of %g or an objective that is none", p.Accuracy)
+				return fmt.Errorf("a point of its curves has an accuracy of %g or an objective that is none",
+					p.Accuracy)
 			}
 		}
 	}

@@ -17,7 +17,8 @@ func TestReadStudies(t *testing.T) {
 		{`"passes": 1.5`, `"passes": 0`, "costs 0 passes"},
 		{`[{}, {}, {}]`, `[]`, "a run of 2 sweeps has 0 means"},
 		{`[{}, {}, {}]`, `[{}, {}]`, "a run of 2 sweeps has 2 means"},
-		{`"settings": {"outer": 2}, "outcomes": [{"sweeps": [{}, {}, {}]}]`, `"settings": {"outer": 1}, "outcomes": [{"sweeps": [{}, {}]}]`, `makes 2 sweeps`},
+		{`"settings": {"outer": 2}, "outcomes": [{"sweeps": [{}, {}, {}]}]`,
+			`"settings": {"outer": 1}, "outcomes": [{"sweeps": [{}, {}]}]`, `makes 2 sweeps`},
 	} {
 		if err := os.WriteFile(path, []byte(strings.Replace(whole, c.old, c.with, 1)), 0o644); err != nil {
 			t.Fatal(err)
@@ -25,7 +26,8 @@ func TestReadStudies(t *testing.T) {
 		switch _, err := Read(path); {
 		case c.want == "" && err != nil:
 			t.Error(err)
-		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "solver study of \"loop\" on model \"net\"")):
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(),
+			"solver study of \"loop\" on model \"net\"")):
 			t.Errorf("%s: %v, want %s", c.with, err, c.want)
 		}
 	}
