@@ -42,109 +42,109 @@ func WarningIDs() []string {
 // The rows. Means and Do are Markdown.
 var (
 	WarnConverted = warning("converted",
-		"The model was changed to make it run. Either its float16, bfloat16 or float64 values are computed in " +
-			"float32, or it is quantised and its gradients pass straight through the rounding ([onnx.md](onnx.md)). " +
-			"The numbers are those of the float32 copy. The true gradient of a rounding is 0 nearly everywhere. " +
+		"The model was changed to make it run. Either its float16, bfloat16 or float64 values are computed in "+
+			"float32, or it is quantised and its gradients pass straight through the rounding ([onnx.md](onnx.md)). "+
+			"The numbers are those of the float32 copy. The true gradient of a rounding is 0 nearly everywhere. "+
 			"Passing straight through it is a convention, against which attacks may be weaker than their names say.",
-		"Give the network that was trained, before conversion, where there is one. For a quantised network look at " +
+		"Give the network that was trained, before conversion, where there is one. For a quantised network look at "+
 			"what Square, which takes no gradients, breaks (`square-wins`), and call the number an estimate.")
 	WarnProbabilities = warning("probabilities",
-		"On every clean image the model's output lies in [0,1] and adds up to 1, to 1e-5: it ends in a softmax (the " +
-			"reference AutoAttack's test). Cross-entropy takes the logarithm of a softmax of the output. On " +
-			"probabilities its gradients vanish and margins are squeezed into [−1,1], so that the attacks are weaker " +
+		"On every clean image the model's output lies in [0,1] and adds up to 1, to 1e-5: it ends in a softmax (the "+
+			"reference AutoAttack's test). Cross-entropy takes the logarithm of a softmax of the output. On "+
+			"probabilities its gradients vanish and margins are squeezed into [−1,1], so that the attacks are weaker "+
 			"than they should be.",
-		"Set `output: probabilities` for the model: the logarithm of its output then serves as logits. Or export the " +
+		"Set `output: probabilities` for the model: the logarithm of its output then serves as logits. Or export the "+
 			"network without its last softmax.")
 	WarnClaimRefuted = warning("claim-refuted",
-		"An attack returned an image as adversarial, and the judge, which runs the network again, found it classified " +
-			"correctly. The image counts as not broken. One or two such images lie on the boundary, where another " +
-			"program rounds differently. Many mean that the model's answers are not repeatable: attack and judge " +
+		"An attack returned an image as adversarial, and the judge, which runs the network again, found it classified "+
+			"correctly. The image counts as not broken. One or two such images lie on the boundary, where another "+
+			"program rounds differently. Many mean that the model's answers are not repeatable: attack and judge "+
 			"speak of different networks.",
-		"Nothing for a few. For many see `randomized`; then `selfheal doctor MODEL` compares the gradient's program " +
+		"Nothing for a few. For many see `randomized`; then `selfheal doctor MODEL` compares the gradient's program "+
 			"with the network.")
 	WarnZeroGradient = warning("zero-gradient",
-		"On this share of the attacked images an attack began with a gradient of 0, or with one whose ℓ2 norm is " +
-			"below 1e-11. That is too small for attacks, which divide it by its norm plus 1e-12. All losses are " +
-			"watched, at the first point of each component's run on an image (the reference looks at the DLR losses " +
-			"alone). Without a gradient an attack stands still, and the image looks robust. Usual causes are " +
-			"saturation (logits so large that softmax is exactly 1 in float32), a quantised or thresholded input, and " +
-			"an operator such as Sign or Round in the path. RobustBench only takes classifiers whose gradients by the " +
+		"On this share of the attacked images an attack began with a gradient of 0, or with one whose ℓ2 norm is "+
+			"below 1e-11. That is too small for attacks, which divide it by its norm plus 1e-12. All losses are "+
+			"watched, at the first point of each component's run on an image (the reference looks at the DLR losses "+
+			"alone). Without a gradient an attack stands still, and the image looks robust. Usual causes are "+
+			"saturation (logits so large that softmax is exactly 1 in float32), a quantised or thresholded input, and "+
+			"an operator such as Sign or Round in the path. RobustBench only takes classifiers whose gradients by the "+
 			"input are in general not zero.",
-		"For saturation use losses that do not depend on the logits' scale, as AutoAttack's `standard` does with DLR, " +
-			"and look at what APGD-T and Square still broke. For a quantised input, score the network without that " +
-			"layer, or by `bisection` and Square. Do not report the number as robustness before an attack that sees " +
+		"For saturation use losses that do not depend on the logits' scale, as AutoAttack's `standard` does with DLR, "+
+			"and look at what APGD-T and Square still broke. For a quantised input, score the network without that "+
+			"layer, or by `bisection` and Square. Do not report the number as robustness before an attack that sees "+
 			"through it.")
 	WarnNotFiniteGradient = warning("not-finite-gradient",
-		"On this share of the attacked images a loss or a gradient was infinite or NaN. A step along such a gradient " +
-			"goes nowhere or to a corner, and the rest of that run is lost. The image may then count as robust " +
+		"On this share of the attacked images a loss or a gradient was infinite or NaN. A step along such a gradient "+
+			"goes nowhere or to a corner, and the rest of that run is lost. The image may then count as robust "+
 			"although it was hardly attacked.",
-		"Look for what overflows: very large logits, a division or a logarithm near 0, a solver whose `learning_rate` " +
+		"Look for what overflows: very large logits, a division or a logarithm near 0, a solver whose `learning_rate` "+
 			"lets the closed loop diverge. `selfheal doctor MODEL` compares the gradient with differences.")
 	WarnSquareWins = warning("square-wins",
-		"Square, which sees no gradients, broke more than one image, and more than 0.2 % of all, that the gradient " +
-			"attacks before it in the same recipe had left. This holds for every version of AutoAttack; in the " +
-			"reference the test cannot fire in `plus`. A gradient tells more than queries do. Where queries win, " +
-			"gradients mislead: the usual sign of gradient masking (Athalye, Carlini and Wagner 2018; Croce and Hein " +
+		"Square, which sees no gradients, broke more than one image, and more than 0.2 % of all, that the gradient "+
+			"attacks before it in the same recipe had left. This holds for every version of AutoAttack; in the "+
+			"reference the test cannot fire in `plus`. A gradient tells more than queries do. Where queries win, "+
+			"gradients mislead: the usual sign of gradient masking (Athalye, Carlini and Wagner 2018; Croce and Hein "+
 			"2020).",
-		"Read the number as an upper bound that is not tight. Give Square more `queries` and `restarts`, try `plus`, " +
+		"Read the number as an upper bound that is not tight. Give Square more `queries` and `restarts`, try `plus`, "+
 			"and for a controlled network attack through the control (`mode: whitebox-through`).")
 	WarnFewClasses = warning("few-classes",
-		"The model has fewer classes than a loss of the recipe needs: 3 for DLR, 4 for targeted DLR. The attack " +
-			"climbs the loss's numerator instead, the margin and the logit difference to the target; the recipe's " +
-			"name says `-few`. The numbers are sound, but not those of AutoAttack's published recipe, which is " +
+		"The model has fewer classes than a loss of the recipe needs: 3 for DLR, 4 for targeted DLR. The attack "+
+			"climbs the loss's numerator instead, the margin and the logit difference to the target; the recipe's "+
+			"name says `-few`. The numbers are sound, but not those of AutoAttack's published recipe, which is "+
 			"undefined there.",
 		"Name the recipe as it stands in the cell when you compare.")
 	WarnNearChance = warning("near-chance",
-		"The accuracy on clean images cannot be told from that of guessing: its 95 % interval reaches down to 1 in " +
-			"the number of classes, on 20 images or more. Most often the network sees other images than it was " +
-			"trained on: a wrong or missing mean and std, pixels up to 255 instead of 1, channels in another order " +
+		"The accuracy on clean images cannot be told from that of guessing: its 95 % interval reaches down to 1 in "+
+			"the number of classes, on 20 images or more. Most often the network sees other images than it was "+
+			"trained on: a wrong or missing mean and std, pixels up to 255 instead of 1, channels in another order "+
 			"(BGR), or labels numbered otherwise. Every number of that row is then meaningless.",
-		"Check `preprocess`, the data set's `format` and its `classes` against the training code. Take more images if " +
+		"Check `preprocess`, the data set's `format` and its `classes` against the training code. Take more images if "+
 			"there are few.")
 	WarnOptimisationLoop = warning("optimisation-loop",
-		"The control solves an optimisation problem for every image while the network runs (`msa` or `pmp`; greedy " +
-			"control is one pass and that of its embeddings). Reports mark such rows with †. RobustBench leaves such " +
-			"defenses out of its leaderboards, as it does those that are random or have no gradients: they make " +
-			"standard attacks fail without being more robust, cost much more to attack, and have to be judged by an " +
-			"attack made for them. An oblivious number of such a defense says how well it repairs, not what it " +
+		"The control solves an optimisation problem for every image while the network runs (`msa` or `pmp`; greedy "+
+			"control is one pass and that of its embeddings). Reports mark such rows with †. RobustBench leaves such "+
+			"defenses out of its leaderboards, as it does those that are random or have no gradients: they make "+
+			"standard attacks fail without being more robust, cost much more to attack, and have to be judged by an "+
+			"attack made for them. An oblivious number of such a defense says how well it repairs, not what it "+
 			"withstands.",
-		"Give the mark along with the number, and beside it a suite with `mode: whitebox-through`, whose gradient " +
+		"Give the mark along with the number, and beside it a suite with `mode: whitebox-through`, whose gradient "+
 			"goes through every step of the solver. The report then puts the attackers side by side.")
 	WarnMaskedByControl = warning("masked-by-control",
-		"The accuracy of this oblivious cell lies more than 10 points above what the same attack made through the " +
-			"control leaves in the same run, on the same images. The numbers of images do not explain it: the two 95 " +
-			"% intervals do not meet. The control repairs images made without knowledge of it, which is the paper's " +
-			"main setting, but an attacker who knows it gets past: part of the oblivious number is gradients that the " +
+		"The accuracy of this oblivious cell lies more than 10 points above what the same attack made through the "+
+			"control leaves in the same run, on the same images. The numbers of images do not explain it: the two 95 "+
+			"% intervals do not meet. The control repairs images made without knowledge of it, which is the paper's "+
+			"main setting, but an attacker who knows it gets past: part of the oblivious number is gradients that the "+
 			"control hides.",
 		"Report both numbers; the lower one bounds robustness.")
 	WarnRandomized = warning("randomized",
-		"Of 5 passes of one clean image, two gave answers whose normalised logits lie more than 1e-4 apart (the " +
-			"reference's test). A random classifier has no single verdict on an image: attack and judge see different " +
-			"networks, one gradient is only a sample, and another seed gives other numbers. RobustBench only takes " +
+		"Of 5 passes of one clean image, two gave answers whose normalised logits lie more than 1e-4 apart (the "+
+			"reference's test). A random classifier has no single verdict on an image: attack and judge see different "+
+			"networks, one gradient is only a sample, and another seed gives other numbers. RobustBench only takes "+
 			"classifiers whose forward pass is deterministic.",
-		"Make the model deterministic if the randomness is left over from training (Dropout, random crops). Otherwise " +
-			"attack with AutoAttack's `version: rand`, which averages 20 gradients, and give the number with its " +
+		"Make the model deterministic if the randomness is left over from training (Dropout, random crops). Otherwise "+
+			"attack with AutoAttack's `version: rand`, which averages 20 gradients, and give the number with its "+
 			"spread over several seeds.")
 	WarnUnstableLoss = warning("unstable-loss",
-		"Noise of half a grey level, which no image shows, changes the margin of the median image by more than 10 % " +
-			"(the mean over 10 neighbours; trained networks are at 1 % and below). On so rough a surface the gradient " +
-			"at a point says nothing about the next one, and gradient attacks walk astray (the unstable-loss " +
-			"indicator of Pintor et al. 2022). Thresholds, quantised inputs and hash-like layers do that, and so may " +
+		"Noise of half a grey level, which no image shows, changes the margin of the median image by more than 10 % "+
+			"(the mean over 10 neighbours; trained networks are at 1 % and below). On so rough a surface the gradient "+
+			"at a point says nothing about the next one, and gradient attacks walk astray (the unstable-loss "+
+			"indicator of Pintor et al. 2022). Thresholds, quantised inputs and hash-like layers do that, and so may "+
 			"a control whose solver has not settled.",
-		"Trust Square and attacks with averaged gradients (`eot_iter`) more than the rest. For a control, a smaller " +
+		"Trust Square and attacks with averaged gradients (`eot_iter`) more than the rest. For a control, a smaller "+
 			"`learning_rate` or more `inner` steps smooth the loop.")
 	WarnStandsAtEpsilonOne = warning("stands-at-epsilon-1",
-		"Images that stood an ℓ∞ attack still stand when epsilon is 1, where any image may become any other (APGD on " +
-			"the margin, 20 steps; up to 32 images, 8 of a controlled network). With an unbounded perturbation an " +
-			"attack must break everything (Athalye et al. 2018; Carlini et al. 2019). Where it does not, the attack " +
+		"Images that stood an ℓ∞ attack still stand when epsilon is 1, where any image may become any other (APGD on "+
+			"the margin, 20 steps; up to 32 images, 8 of a controlled network). With an unbounded perturbation an "+
+			"attack must break everything (Athalye et al. 2018; Carlini et al. 2019). Where it does not, the attack "+
 			"fails for another reason than robustness: vanished gradients, a loop that hides them, a fault.",
-		"Look at the other warnings of the cell first, above all `zero-gradient` and `unstable-loss`. Until the cause " +
+		"Look at the other warnings of the cell first, above all `zero-gradient` and `unstable-loss`. Until the cause "+
 			"is known the cell's accuracy is no robustness.")
 	WarnQuick = warning("quick",
-		"The number is of AutoAttack's version `quick`, short runs of APGD that cost a twentieth of `standard`'s " +
-			"passes. On the twelve cases that it was chosen by (four networks, three norms, 1,000 images each) it " +
-			"left at most half a point more than `standard`, on six others at most 1.2 points, in ℓ1 " +
-			"([performance.md](performance.md)). It has neither FAB nor Square: where gradients vanish or mislead it " +
+		"The number is of AutoAttack's version `quick`, short runs of APGD that cost a twentieth of `standard`'s "+
+			"passes. On the twelve cases that it was chosen by (four networks, three norms, 1,000 images each) it "+
+			"left at most half a point more than `standard`, on six others at most 1.2 points, in ℓ1 "+
+			"([performance.md](performance.md)). It has neither FAB nor Square: where gradients vanish or mislead it "+
 			"may leave much more.",
 		"Use it to see regressions, and `standard` for a number that is published.")
 )
