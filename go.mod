@@ -6,6 +6,7 @@ require (
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.23.0
 	github.com/goccy/go-yaml v1.19.2
+	github.com/gofrs/flock v0.13.1
 	github.com/jstemmer/go-junit-report/v2 v2.1.0
 	github.com/owulveryck/onnx-go v0.5.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/gofrs/flock"
+
 	"selfheal/attacks"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
@@ -21,18 +23,26 @@ import (
 // ErrOtherConfig is returned for a folder that holds another config's results.
 var ErrOtherConfig = errors.New("holds the results of another config")
 
+// errLocked is returned for a folder that another run writes to.
+var errLocked = errors.New("another run is writing to this folder; wait for it or choose another --out")
+
+// lockFile keeps a second run out of a folder. It stays there: whoever removed it could
+// remove another run's. The system frees the lock of a process that ends, however it ends.
+const lockFile = ".selfheal.lock"
+
 // journal writes a run's results as they come: results.json whole after every
 // cell, so that whatever ends a run leaves the cells that were done. Until the
 // first cell is done, what an earlier run left in the folder stays as it is.
 type journal struct {
 	dir     string
-	ours    bool     // an earlier run's results were there
+	ours    bool // an earlier run's results were there
+	lock    *flock.Flock
 	lines   *os.File // nil before the first cell
 	records []result.Record
 }
 
-// newJournal opens the output folder. A folder with another config's results is
-// refused unless force is set.
+// newJournal opens the output folder and keeps other runs out until [journal.unlock]. A folder
+// with another config's results is refused unless force is set.
 func newJournal(dir string, file *result.File, force bool) (*journal, error) {
 	path := filepath.Join(dir, "results.json")
 	old, err := result.Read(path)
@@ -46,13 +56,17 @@ func newJournal(dir string, file *result.File, force bool) (*journal, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("output folder: %w", err)
 	}
-	probe, err := os.CreateTemp(dir, ".probe-*") // a folder that can't be written is found now
-	if err != nil {
+	lock := flock.New(filepath.Join(dir, lockFile)) // a folder that can't be written is found now
+	if free, err := lock.TryLock(); err != nil {
 		return nil, fmt.Errorf("output folder: %w", err)
+	} else if !free {
+		return nil, fmt.Errorf("%s: %w", dir, errLocked)
 	}
-	probe.Close()
-	return &journal{dir: dir, ours: there}, os.Remove(probe.Name())
+	return &journal{dir: dir, ours: there, lock: lock}, nil
 }
+
+// unlock lets other runs in. An error would come too late to matter.
+func (j *journal) unlock() { _ = j.lock.Close() }
 
 // begin makes way for the first cell: what an earlier run made of other results
 // must not stand beside it.

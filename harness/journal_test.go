@@ -17,9 +17,10 @@ func TestWhatARunRemoves(t *testing.T) {
 		results bool
 		left    []string
 	}{
-		{"plain", true, []string{"mine.txt", "records.jsonl", "results.json"}},
-		{"gl[1", true, []string{"mine.txt", "records.jsonl", "results.json"}},
-		{"other", false, []string{"control-panel.png", "junit.xml", "mine.txt", "records.jsonl", "results.json"}},
+		{"plain", true, []string{lockFile, "mine.txt", "records.jsonl", "results.json"}},
+		{"gl[1", true, []string{lockFile, "mine.txt", "records.jsonl", "results.json"}},
+		{"other", false, []string{lockFile, "control-panel.png", "junit.xml", "mine.txt", "records.jsonl",
+			"results.json"}},
 	} {
 		dir := filepath.Join(t.TempDir(), c.name)
 		if err := os.MkdirAll(filepath.Join(dir, "adversarial"), 0o755); err != nil {

@@ -25,6 +25,9 @@ type Options struct {
 	Progress *Progress
 	Cache    *pca.Cache // of fitted embeddings; nil for none
 	Command  []string   // for the results to say how to repeat the run
+	// Report, unless nil, is called at the end if a cell was finished, while no other run may
+	// write to Out.
+	Report func(*result.File, []result.Record) error
 }
 
 // run is the state of one run over a plan's jobs.
@@ -98,6 +101,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	if r.journal, err = newJournal(o.Out, r.record, o.Force); err != nil {
 		return nil, nil, err
 	}
+	defer r.journal.unlock()
 	if err := r.preflight(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -116,6 +120,11 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	}
 	if err == nil {
 		err = errors.Join(r.failed...)
+	}
+	if o.Report != nil && len(r.record.Cells) > 0 {
+		if rerr := o.Report(r.record, r.journal.records); rerr != nil {
+			err = rerr // the more urgent of the two: something is not on disk
+		}
 	}
 	return r.record, r.journal.records, err
 }

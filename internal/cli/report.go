@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,24 +38,18 @@ tables and radar plots are rendered from the numbers that it prints.`,
 			if err := needed(c, "out", out, ""); err != nil {
 				return err
 			}
-			render := reports.WritePublished
+			write := reports.WritePublished
 			if !published {
 				file, records, err := readResults(args[0])
 				if err != nil {
 					return err
 				}
-				render = func(dir string) error {
-					theory, err := theoryOf(c.Context(), file)
-					if rerr := reports.Write(dir, file, slices.Values(records), theory); rerr != nil {
-						return rerr
-					}
-					return err
-				}
+				write = func(dir string) error { return render(c.Context(), dir, file, records) }
 			}
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return err
 			}
-			if err := render(out); err != nil {
+			if err := write(out); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintf(c.OutOrStdout(), "report: %s\n", filepath.Join(out, "report.html"))
@@ -64,6 +59,15 @@ tables and radar plots are rendered from the numbers that it prints.`,
 	flags{c}.text(&out, "out", "", "folder for the reports", folders)
 	flags{c}.on(&published, "published", "render the paper's own tables and radar plots; runs nothing")
 	return c
+}
+
+// render writes the reports of a run to dir.
+func render(ctx context.Context, dir string, file *result.File, records []result.Record) error {
+	theory, err := theoryOf(ctx, file)
+	if werr := reports.Write(dir, file, slices.Values(records), theory); werr != nil {
+		return werr
+	}
+	return err
 }
 
 // resultsOf reads a run's results.json.

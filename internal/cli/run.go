@@ -14,7 +14,7 @@ import (
 	"selfheal/control/pca"
 	"selfheal/harness"
 	"selfheal/harness/config"
-	"selfheal/reports"
+	"selfheal/harness/result"
 )
 
 type runFlags struct {
@@ -127,20 +127,13 @@ func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags) er
 	if err := g.runtime(c); err != nil {
 		return err
 	}
-	file, records, err := harness.Run(c.Context(), plan, harness.Options{
+	_, _, err := harness.Run(c.Context(), plan, harness.Options{
 		Out: f.out, Force: f.force, Progress: harness.NewProgress(c.ErrOrStderr(), f.quiet), Cache: pca.UserCache(),
 		Command: commandLine(c),
+		Report: func(file *result.File, records []result.Record) error {
+			return render(c.Context(), f.out, file, records)
+		},
 	})
-	if file == nil || len(file.Cells) == 0 {
-		return err
-	}
-	theory, terr := theoryOf(c.Context(), file)
-	if rerr := reports.Write(f.out, file, slices.Values(records), theory); rerr != nil {
-		return rerr // the more urgent of the two: something is not on disk
-	}
-	if err == nil {
-		err = terr
-	}
 	if table, rerr := os.ReadFile(f.out + "/tables.md"); rerr == nil && err == nil {
 		fmt.Fprintf(c.OutOrStdout(), "%s\nreport: %s/report.html\n", table, f.out)
 	}
