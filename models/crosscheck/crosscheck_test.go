@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -21,26 +22,14 @@ func TestMain(m *testing.M) { testinput.RunMain(m) }
 // reference runs a model on ONNX Runtime, one item.
 func reference(t *testing.T, model []byte, items ...[]float32) [][]float32 {
 	t.Helper()
-	g, err := simplify.Open(model, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(must.Get(simplify.Open(model, nil, nil))(t).Encode())(t)
 	pool := ort.NewPool(1, 1)
 	defer pool.Close()
-	p, err := pool.Compile("m", data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(pool.Compile("m", data))(t)
 	var outs [][]float32
 	for _, x := range items {
 		out := make([]float32, p.Outputs()[0].Size)
-		if err := pool.Run(context.Background(), p, [][]float32{x}, [][]float32{out}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, pool.Run(context.Background(), p, [][]float32{x}, [][]float32{out}))
 		outs = append(outs, out)
 	}
 	return outs
@@ -51,10 +40,7 @@ func agree(t *testing.T, model []byte, shape []int64, items ...[]float32) {
 	t.Helper()
 	for i, want := range reference(t, model, items...) {
 		x := slices.Clone(items[i])
-		got, err := Logits(model, x, shape)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Logits(model, x, shape))(t)
 		if d := Compare(got, want); !(d <= 1e-4) {
 			t.Errorf("item %d: relative difference %g\n got %v\nwant %v", i, d, got, want)
 		}
@@ -74,10 +60,7 @@ func random(seed uint64, n int) []float32 {
 }
 
 func TestSmallModel(t *testing.T) {
-	model, err := os.ReadFile(filepath.Join("testdata", "small.onnx"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Get(os.ReadFile(filepath.Join("testdata", "small.onnx")))(t)
 	agree(t, model, []int64{1, 3, 8, 8}, random(1, 192), random(2, 192), make([]float32, 192))
 }
 
@@ -85,10 +68,7 @@ func TestSmallModel(t *testing.T) {
 // engine would write over in a batch of one.
 func TestBundledNetworks(t *testing.T) {
 	for _, name := range []string{"preact_standard.onnx", "preact_robust.onnx"} {
-		model, err := os.ReadFile(filepath.Join("..", "zoo", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		model := must.Get(os.ReadFile(filepath.Join("..", "zoo", name)))(t)
 		agree(t, model, []int64{1, 3, 32, 32}, random(3, 3072), random(4, 3072))
 	}
 }
@@ -119,19 +99,12 @@ func TestRealNetworkUnsupported(t *testing.T) {
 // realFile reads a file of the real-input folder, which is not part of the project.
 func realFile(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(testinput.Real(t, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must.Get(os.ReadFile(testinput.Real(t, name)))(t)
 }
 
 // Whatever the bytes, there is a result or an error.
 func TestBrokenModels(t *testing.T) {
-	model, err := os.ReadFile(filepath.Join("testdata", "small.onnx"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Get(os.ReadFile(filepath.Join("testdata", "small.onnx")))(t)
 	x, shape := random(1, 192), []int64{1, 3, 8, 8}
 	for _, cut := range []int{0, 1, 40, 500, len(model) / 2, len(model) - 1} {
 		if _, err := Logits(model[:cut], x, shape); err == nil {
@@ -154,7 +127,7 @@ func TestBrokenModels(t *testing.T) {
 			t.Errorf("shape %v: got %v", s, err)
 		}
 	}
-	_, err = Logits(model, random(1, 108), []int64{1, 3, 6, 6})
+	_, err := Logits(model, random(1, 108), []int64{1, 3, 6, 6})
 	if err == nil || !strings.Contains(err.Error(), `for input "x" of shape [1 3 8 8]`) {
 		t.Errorf("images of another size: got %v", err)
 	}

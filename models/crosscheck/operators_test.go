@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 )
 
@@ -19,14 +20,8 @@ func model(t *testing.T, body func(b *onnx.Builder, x string) string) []byte {
 	b := &onnx.Builder{G: onnx.NewGraph("test")}
 	x := b.Input("x", image)
 	b.Output("y", body(b, x))
-	if err := b.Err(); err != nil {
-		t.Fatal(err)
-	}
-	data, err := b.G.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	must.Do(t, b.Err())
+	return must.Get(b.G.Encode())(t)
 }
 
 // weights are pseudo-random constants; positive ones serve as variances.

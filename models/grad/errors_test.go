@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 )
@@ -77,9 +78,7 @@ func TestBackwardErrors(t *testing.T) {
 			b := &onnx.Builder{G: onnx.NewGraph("test")}
 			x := b.Input("x", image)
 			b.Output("y", c.build(b, x))
-			if err := b.Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, b.Err())
 			_, err := grad.VJP(b.G)
 			if c.want == "" {
 				if err != nil {
@@ -101,9 +100,7 @@ func TestLossErrors(t *testing.T) {
 	net := func(shape onnx.Shape) *onnx.Graph {
 		b := &onnx.Builder{G: onnx.NewGraph("net")}
 		b.Output("y", b.Op("Neg", b.Input("x", shape)))
-		if err := b.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Err())
 		return b.G
 	}
 	for _, c := range []struct {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/grad"
 	"selfheal/models/grad/gradtest"
@@ -32,9 +33,7 @@ func classifier(t *testing.T) *onnx.Graph {
 	h = b.Op("Reshape", b.Op("GlobalAveragePool", h), b.Ints(0, 4))
 	z := b.OpWith("Gemm", onnx.Attrs{"transB": 1}, h, "fc.weight", "fc.bias")
 	b.Output("logits", b.Op("Mul", z, "label"))
-	if err := b.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Err())
 	return b.G
 }
 
@@ -45,18 +44,8 @@ func TestParametersOfALoss(t *testing.T) {
 	net := classifier(t)
 	names := []string{"fc.bias", "conv.weight", "label", "conv.bias", "fc.weight"}
 	for _, head := range []string{"ce", "margin", "logit-difference"} {
-		g, err := grad.Parameters(net, grad.Objective{Head: head, Parameters: names, Image: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := g.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := ort.Open(g.Name, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(grad.Parameters(net, grad.Objective{Head: head, Parameters: names, Image: true}))(t)
+		s := must.Get(ort.Open(g.Name, must.Get(g.Encode())(t)))(t)
 		defer s.Close()
 		wantOut := []string{grad.Logits, grad.LossValue}
 		for _, n := range names {
@@ -81,10 +70,7 @@ func TestParametersOfALoss(t *testing.T) {
 		if len(s.Inputs()) != len(in) {
 			t.Fatalf("inputs %v", s.Inputs())
 		}
-		out, err := s.Run(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(s.Run(in))(t)
 		f := func(at [][]float32) (float64, error) {
 			moved := slices.Clone(in)
 			moved[0].Data = at[0]
@@ -108,10 +94,7 @@ func TestParametersOfALoss(t *testing.T) {
 		for i := range at {
 			only := make([][]float32, len(at))
 			only[i] = gradient[i]
-			e, err := gradtest.Directional(f, at, only, r, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(gradtest.Directional(f, at, only, r, 3))(t)
 			if !(e <= gradtest.Tolerance) {
 				t.Errorf("%s, argument %d: the difference quotient is off by %.2g of the gradient's norm", head, i, e)
 			}

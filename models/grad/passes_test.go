@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 )
@@ -53,10 +54,7 @@ func TestGradientsTakeFewPasses(t *testing.T) {
 		y := c.build(b, x)
 		w := b.Input("w", b.Shape(y))
 		forward := len(b.G.Nodes)
-		g, err := grad.Backward(b, map[string]string{y: w}, []string{x})
-		if err != nil {
-			t.Fatal(c.name, err)
-		}
+		g := must.Get(grad.Backward(b, map[string]string{y: w}, []string{x}))(t)
 		ops := []string{}
 		for _, n := range b.G.Nodes[forward:] {
 			ops = append(ops, n.Op)

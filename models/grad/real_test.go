@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -15,15 +16,7 @@ import (
 
 func compile(t testing.TB, pool *ort.Pool, g *onnx.Graph) *ort.Program {
 	t.Helper()
-	data, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := pool.Compile(g.Name, data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(pool.Compile(g.Name, must.Get(g.Encode())(t)))(t)
 }
 
 // The gradients of every loss on two real networks agree with central differences.
@@ -32,16 +25,9 @@ func TestLossGradientsOnRealNetworks(t *testing.T) {
 	pool := ort.NewPool(1, 4)
 	defer pool.Close()
 	for _, m := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
-		net, _, err := simplify.Load(testinput.Real(t, m), []float32{0.49, 0.48, 0.45}, []float32{0.25})
-		if err != nil {
-			t.Fatal(err)
-		}
+		net, _ := must.Get2(simplify.Load(testinput.Real(t, m), []float32{0.49, 0.48, 0.45}, []float32{0.25}))(t)
 		for _, h := range HeadNames() {
-			lg, err := Loss(net, h)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p := compile(t, pool, lg)
+			p := compile(t, pool, must.Get(Loss(net, h))(t))
 			r := rand.New(rand.NewPCG(1, 2))
 			x, d := make([]float32, 3072), make([]float32, 3072)
 			for i := range x {
@@ -60,9 +46,7 @@ func TestLossGradientsOnRealNetworks(t *testing.T) {
 				}
 				in[0] = at
 				z, loss, g := make([]float32, 10), make([]float32, 1), make([]float32, 3072)
-				if err := pool.Run(context.Background(), p, in, [][]float32{z, loss, g}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, pool.Run(context.Background(), p, in, [][]float32{z, loss, g}))
 				return float64(loss[0]), g
 			}
 			_, g := eval(0)
@@ -92,14 +76,8 @@ func TestLossGradientsOnRealNetworks(t *testing.T) {
 func BenchmarkLoss(b *testing.B) {
 	testinput.Runtime(b)
 	for _, m := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
-		net, _, err := simplify.Load(testinput.Real(b, m), []float32{0.49, 0.48, 0.45}, []float32{0.25})
-		if err != nil {
-			b.Fatal(err)
-		}
-		lg, err := Loss(net, "ce")
-		if err != nil {
-			b.Fatal(err)
-		}
+		net, _ := must.Get2(simplify.Load(testinput.Real(b, m), []float32{0.49, 0.48, 0.45}, []float32{0.25}))(b)
+		lg := must.Get(Loss(net, "ce"))(b)
 		b.Run(m, func(b *testing.B) {
 			const batch = 64
 			pool := ort.NewPool(1, batch)

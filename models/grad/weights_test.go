@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/grad"
 	"selfheal/models/grad/gradtest"
@@ -64,11 +65,7 @@ func TestConvWeight(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		data, err := g.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := ort.Open("conv", data)
+		s, err := ort.Open("conv", must.Get(g.Encode())(t))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
 	"selfheal/models/onnx/onnxtest"
@@ -64,26 +65,16 @@ func TestExternalData(t *testing.T) {
 	write := func(name string, data []byte) {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, data, 0o644))
 	}
 	write("m.onnx", model)
 	write("w.bin", first)
 	write("below/c.bin", second)
 	write("inside.onnx", build(false))
 
-	g, data, err := simplify.Load(filepath.Join(dir, "m.onnx"), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, plain, err := simplify.Load(filepath.Join(dir, "inside.onnx"), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g, data := must.Get2(simplify.Load(filepath.Join(dir, "m.onnx"), nil, nil))(t)
+	want, plain := must.Get2(simplify.Load(filepath.Join(dir, "inside.onnx"), nil, nil))(t)
 	if !slices.Equal(plain, build(false)) {
 		t.Error("a model in one file does not come back as it is")
 	}
@@ -106,18 +97,12 @@ func TestExternalData(t *testing.T) {
 	}
 	for name, want := range map[string]string{"inside.onnx": hash(plain), "m.onnx": hash(model, second,
 		first)} { // below/c.bin, w.bin
-		f, err := onnx.Read(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(onnx.Read(filepath.Join(dir, name)))(t)
 		if f.SHA256 != want {
 			t.Errorf("%s has SHA-256 %s, want %s", name, f.SHA256, want)
 		}
 		// From a file system that can't seek, and by a path below its root.
-		f, err = onnx.ReadFS(unseekable{os.DirFS(filepath.Dir(dir))}, filepath.Base(dir)+"/"+name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f = must.Get(onnx.ReadFS(unseekable{os.DirFS(filepath.Dir(dir))}, filepath.Base(dir)+"/"+name))(t)
 		if f.SHA256 != want || !slices.Equal(onnxtest.Run(t, onnxtest.Open(t, f.Data), []float32{1, -2}),
 			onnxtest.Run(t, g, []float32{1, -2})) {
 			t.Errorf("%s: ReadFS gives another model", name)
@@ -148,14 +133,10 @@ func TestExternalDataErrors(t *testing.T) {
 	dir := t.TempDir()
 	inside := filepath.Join(dir, "model")
 	for _, d := range []string{"model", "model/folder", "outside"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(dir, d), 0o755))
 	}
 	for _, f := range []string{"model/four", "outside/four", "four"} {
-		if err := os.WriteFile(filepath.Join(dir, f), floatBytes(1, 2, 3, 4), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, f), floatBytes(1, 2, 3, 4), 0o644))
 	}
 	for link, to := range map[string]string{"out": "../four", "absolute": filepath.Join(dir, "four"),
 		"up": "../outside", "alias": "four", "loop": "loop"} {
@@ -195,9 +176,7 @@ func TestExternalDataErrors(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.where), func(t *testing.T) {
 			f := onnxtest.New(13, N, 4).Tensor(onnxtest.External("w", []int64{4}, c.where...)).Node("Add x w → y")
-			if err := os.WriteFile(path, f.Bytes(N, 4), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, f.Bytes(N, 4), 0o644))
 			_, _, err := simplify.Load(path, nil, nil)
 			if c.want == "" {
 				if err != nil {
@@ -226,14 +205,9 @@ func TestExternalDataErrors(t *testing.T) {
 		files[fmt.Sprint("f", i)] = &fstest.MapFile{Data: make([]byte, 16)}
 		crowd.Tensor(onnxtest.External(fmt.Sprint("w", i), []int64{4}, "location", fmt.Sprint("f", i)))
 	}
-	sparse, err := os.Create(filepath.Join(inside, "sparse"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sparse := must.Get(os.Create(filepath.Join(inside, "sparse")))(t)
 	defer sparse.Close()
-	if err := sparse.Truncate(1 << 26); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sparse.Truncate(1<<26))
 	for want, f := range map[string]onnxtest.File{"is not possible": giant, "more than 2 GiB of weights": many,
 		"more than 4096 files": crowd} {
 		var system fs.FS = os.DirFS(inside)
@@ -298,10 +272,7 @@ func TestExternalFilesAreClosed(t *testing.T) {
 	}
 	files["m.onnx"] = &fstest.MapFile{Data: model.Node("Add x f999 → y").Bytes(N, 1)}
 	held, most := 0, 0
-	f, err := onnx.ReadFS(counted{files, &held, &most}, "m.onnx")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(onnx.ReadFS(counted{files, &held, &most}, "m.onnx"))(t)
 	if y := onnxtest.Run(t, onnxtest.Open(t, f.Data), []float32{1}); y[0] != 1000 {
 		t.Errorf("gives %v", y)
 	}
@@ -333,16 +304,12 @@ func TestExternalDataOfManyFunctions(t *testing.T) {
 // A link to a model finds the weights beside the model, not beside the link.
 func TestExternalDataThroughLink(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "real"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "real"), 0o755))
 	model := onnxtest.New(13, N, 4).Tensor(onnxtest.External("w", []int64{4}, "location", "four")).
 		Node("Add x w → y").
 		Bytes(N, 4)
 	for name, data := range map[string][]byte{"real/m.onnx": model, "real/four": floatBytes(1, 2, 3, 4)} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 	}
 	if err := os.Symlink("real/m.onnx", filepath.Join(dir, "link.onnx")); err != nil {
 		t.Skip("no symbolic links here: ", err)

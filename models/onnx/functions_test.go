@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
 	"selfheal/models/onnx/onnxtest"
@@ -52,19 +53,13 @@ func TestFunctions(t *testing.T) {
 			t.Errorf("%v gives %v, written out %v", x, a, b)
 		}
 	}
-	decoded, err := onnx.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	decoded := must.Get(onnx.Decode(data))(t)
 	for _, n := range decoded.Nodes {
 		if n.Origin.Index == 1 && (n.Origin.Function != "Twice" || !strings.HasPrefix(n.Name, "second/n")) {
 			t.Errorf("%s comes from %+v", n.Label(), n.Origin)
 		}
 	}
-	again, err := decoded.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(decoded.Encode())(t)
 	if a := onnxtest.Run(t, onnxtest.Open(t, again), []float32{1, -2}); !slices.Equal(a,
 		onnxtest.Run(t, want, []float32{1, -2})) {
 		t.Error("written and read again it is another network: ", a)

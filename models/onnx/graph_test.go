@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
 	"selfheal/models/onnx/onnxtest"
@@ -27,9 +28,7 @@ func TestEncodeDecode(t *testing.T) {
 		"none": []int64{}, "tensor": onnx.IntTensor(1, 2, 3),
 	}, x)
 	b.Output("y", b.Op("Add", y, b.Const(onnx.FloatTensor(onnx.Shape{2, 3}, onnxtest.Ramp(6)))))
-	if err := b.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Err())
 	g.Nodes[0].Name = "first"
 	g.Nodes[1].Outputs = append(g.Nodes[1].Outputs, "") // an absent output
 	for i, kind := range []onnx.DType{onnx.Int64, onnx.Int32, onnx.Int8, onnx.Uint8, onnx.Bool} {
@@ -50,18 +49,9 @@ func TestEncodeDecode(t *testing.T) {
 			g.AddConst("empty", onnx.FloatTensor(onnx.Shape{0, 4}, []float32{}))
 		}
 	}
-	data, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := onnx.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := again.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(g.Encode())(t)
+	again := must.Get(onnx.Decode(data))(t)
+	second := must.Get(again.Encode())(t)
 	if !bytes.Equal(data, second) {
 		t.Error("written again, the bytes differ")
 	}
@@ -105,18 +95,10 @@ func TestEncodeIsProtobuf(t *testing.T) {
 	for _, n := range g.Nodes[:2] {
 		n.Name = "same"
 	}
-	data, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(g.Encode())(t)
 	var m pb.ModelProto
-	if err := proto.Unmarshal(data, &m); err != nil {
-		t.Fatal(err)
-	}
-	again, err := proto.MarshalOptions{Deterministic: true}.Marshal(&m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, proto.Unmarshal(data, &m))
+	again := must.Get(proto.MarshalOptions{Deterministic: true}.Marshal(&m))(t)
 	if !bytes.Equal(data, again) {
 		t.Errorf("%d bytes differ from protobuf's %d", len(data), len(again))
 	}
@@ -186,19 +168,13 @@ func TestVerify(t *testing.T) {
 func TestClone(t *testing.T) {
 	g := onnxtest.Open(t, onnxtest.New(13, N, 2).Floats("w", []int64{2}, 3).Node("Mul x w → a; Relu a → y").
 		Bytes(N, 2))
-	before, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(g.Encode())(t)
 	c := g.Clone()
 	c.Nodes[0].Inputs[0], c.Nodes[0].Op, c.Inputs[0].Shape[1] = "other", "Add", 7
 	c.Nodes[1].Set("alpha", float32(1))
 	c.AddConst("new", onnx.Scalar(1))
 	c.Meta["k"] = "v"
-	after, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(g.Encode())(t)
 	if !bytes.Equal(before, after) {
 		t.Error("changing the clone changed the graph")
 	}

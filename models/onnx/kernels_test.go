@@ -3,6 +3,8 @@ package onnx
 import (
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 // Encode writes operators with slow kernels by others, under the same names, and
@@ -20,10 +22,7 @@ func TestForRuntime(t *testing.T) {
 			t.Fatal(b.Err())
 		}
 		before := opsOf(g)
-		r, err := g.forRuntime()
-		if err != nil {
-			t.Fatal(op, err)
-		}
+		r := must.Get(g.forRuntime())(t)
 		if opsOf(g) != before {
 			t.Errorf("%s: the graph became %s", op, opsOf(g))
 		}

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
 	"selfheal/models/onnx/onnxtest"
@@ -20,9 +21,7 @@ import (
 func skeletonOf(t *testing.T, data []byte) []byte {
 	t.Helper()
 	var m pb.ModelProto
-	if err := proto.Unmarshal(data, &m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, proto.Unmarshal(data, &m))
 	for _, c := range m.Graph.Initializer {
 		n := int64(1)
 		for _, d := range c.Dims {
@@ -34,20 +33,12 @@ func skeletonOf(t *testing.T, data []byte) []byte {
 	}
 	m.MetadataProps = append(m.MetadataProps, &pb.StringStringEntryProto{Key: proto.String("selfheal.skeleton"),
 		Value: proto.String("1")})
-	data, err := proto.Marshal(&m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must.Get(proto.Marshal(&m))(t)
 }
 
 func bundledModel(t *testing.T) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "zoo", "preact_standard.onnx"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must.Get(os.ReadFile(filepath.Join("..", "zoo", "preact_standard.onnx")))(t)
 }
 
 // A filled skeleton has the model's graph and constants of its shapes, the
@@ -61,14 +52,8 @@ func TestFillSkeleton(t *testing.T) {
 	if _, err := simplify.Open(bare, nil, nil); err == nil || !strings.Contains(err.Error(), "is a skeleton") {
 		t.Error(err)
 	}
-	want, err := onnx.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := onnx.FillSkeleton(bare, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(onnx.Decode(data))(t)
+	g := must.Get(onnx.FillSkeleton(bare, 7))(t)
 	if onnxtest.Operators(g) != onnxtest.Operators(want) || len(g.Inputs) != 1 || g.Meta["selfheal.skeleton"] != "" {
 		t.Errorf("%s with inputs %v, metadata %v", onnxtest.Operators(g), g.Inputs, g.Meta)
 	}
@@ -81,9 +66,7 @@ func TestFillSkeleton(t *testing.T) {
 			t.Errorf("%s has lost its values", name)
 		}
 	}
-	if err := simplify.Graph(g); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, simplify.Graph(g))
 	for _, v := range onnxtest.Run(t, g, onnxtest.Ramp(3*32*32)) {
 		if !(math.Abs(float64(v)) < 50) {
 			t.Errorf("a logit is %v", v)
@@ -110,10 +93,7 @@ func TestSkeletonWeights(t *testing.T) {
 	f.Node("Conv r last → d; Add d n → s; GlobalAveragePool s → p; Flatten p → f; MatMul f head → h")
 	f.Node("Transpose turned → u; MatMul f u → v; Add h v → y")
 	data := skeletonOf(t, f.Bytes(N, 100))
-	g, err := onnx.FillSkeleton(data, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(onnx.FillSkeleton(data, 1))(t)
 	for _, c := range []struct {
 		name            string
 		mean, deviation float64
@@ -143,14 +123,8 @@ func TestSkeletonWeights(t *testing.T) {
 			t.Errorf("%s begins with %#x, not %#x", c.name, got, c.first)
 		}
 	}
-	again, err := onnx.FillSkeleton(data, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := onnx.FillSkeleton(data, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(onnx.FillSkeleton(data, 1))(t)
+	other := must.Get(onnx.FillSkeleton(data, 2))(t)
 	if !slices.Equal(g.Consts["w"].Floats, again.Consts["w"].Floats) || slices.Equal(g.Consts["w"].Floats,
 		other.Consts["w"].Floats) {
 		t.Error("weights do not follow from the seed")

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -27,24 +28,14 @@ func BenchmarkLayer(b *testing.B) {
 			name  string
 			sizes []int
 		}{{"direct", nil}, {"F(2)", []int{2}}, {"F(4)", []int{4}}} {
-			t, err := rewrite(n.G.Clone(), form.sizes)
-			if err != nil {
-				b.Fatal(err)
-			}
+			t := must.Get(rewrite(n.G.Clone(), form.sizes))(b)
 			if form.sizes != nil && t.weights == 0 {
 				continue // not worth its transforms, or too few tiles
 			}
 			b.Run(fmt.Sprintf("%d/%d×%d/%s", c.channels, c.size, c.size, form.name), func(b *testing.B) {
 				pool := ort.NewPool(1, items)
 				defer pool.Close()
-				data, err := t.G.Encode()
-				if err != nil {
-					b.Fatal(err)
-				}
-				p, err := pool.Compile("layer", data)
-				if err != nil {
-					b.Fatal(err)
-				}
+				p := must.Get(pool.Compile("layer", must.Get(t.G.Encode())(b)))(b)
 				in := random(2, items, n.G.Inputs[0].Shape)
 				b.ResetTimer()
 				var wg sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
@@ -160,9 +161,7 @@ func grow(t *testing.T, seed uint64, images onnx.Shape, body func(n network, x s
 	t.Helper()
 	n := network{&onnx.Builder{G: onnx.NewGraph("test")}, rand.New(rand.NewPCG(5, seed))}
 	n.Output("y", body(n, n.Input("x", images)))
-	if err := n.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Err())
 	return n.G
 }
 
@@ -179,20 +178,12 @@ func operators(g *onnx.Graph, op string) (count int) {
 // batch runs a graph on items at once; item i has the inputs inputs[k][i].
 func batch(t *testing.T, g *onnx.Graph, inputs ...[][]float32) [][][]float32 {
 	t.Helper()
-	if err := g.Verify(); err != nil {
-		t.Fatal(err)
-	}
-	data, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Verify())
+	data := must.Get(g.Encode())(t)
 	out := make([][][]float32, len(inputs[0]))
 	pool := ort.NewPool(1, len(out))
 	defer pool.Close()
-	p, err := pool.Compile(g.Name, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(pool.Compile(g.Name, data))(t)
 	var wg sync.WaitGroup
 	for range out {
 		pool.Enter()
@@ -232,10 +223,7 @@ func random(seed uint64, count int, s onnx.Shape) [][]float32 {
 // gradients runs the vector-Jacobian graph of g on the first of some random items.
 func gradients(t *testing.T, g *onnx.Graph, items int) [][][]float32 {
 	t.Helper()
-	v, err := grad.VJP(g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(grad.VJP(g))(t)
 	return batch(t, v, random(1, items, g.Inputs[0].Shape), random(2, items, g.Outputs[0].Shape))
 }
 
@@ -263,14 +251,8 @@ func TestEquivalent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := build(t, name)
-			before, err := g.Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			fast, err := Graph(g)
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := must.Get(g.Encode())(t)
+			fast := must.Get(Graph(g))(t)
 			if after, _ := g.Encode(); !slices.Equal(before, after) {
 				t.Error("the network was changed")
 			}
@@ -299,14 +281,8 @@ func TestRealNetworks(t *testing.T) {
 			if filepath.Dir(name) == "." {
 				path = testinput.Real(t, name)
 			}
-			g, _, err := simplify.Load(path, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			fast, err := Graph(g)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g, _ := must.Get2(simplify.Load(path, nil, nil))(t)
+			fast := must.Get(Graph(g))(t)
 			x := random(3, 3, g.Inputs[0].Shape)
 			near(t, batch(t, fast, x), batch(t, g, x), 3e-6)
 		})

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/internal/must"
 	pb "selfheal/models/onnx/onnxpb"
 )
 
@@ -33,15 +34,9 @@ func TestCompileErrors(t *testing.T) {
 	// The model with a change to its graph, or to the type of its first input.
 	changed := func(change func(g *pb.GraphProto, in *pb.TypeProto_Tensor)) []byte {
 		m := &pb.ModelProto{}
-		if err := proto.Unmarshal(readModel(t, "add"), m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, proto.Unmarshal(readModel(t, "add"), m))
 		change(m.Graph, m.Graph.Input[0].Type.GetTensorType())
-		data, err := proto.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
+		return must.Get(proto.Marshal(m))(t)
 	}
 	size := func(d *pb.TensorShapeProto_Dimension, n int64) {
 		d.Value = &pb.TensorShapeProto_Dimension_DimValue{DimValue: n}

@@ -3,15 +3,14 @@ package ort
 import (
 	"slices"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 // A session takes whole tensors, of another number of items at each call, and
 // leaves them as they are.
 func TestSession(t *testing.T) {
-	s, err := Open("add", readModel(t, "add"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open("add", readModel(t, "add")))(t)
 	defer s.Close()
 	if !slices.Equal(s.Inputs(), []string{"a", "b"}) || !slices.Contains(s.Outputs(), "sum") {
 		t.Fatalf("inputs %v, outputs %v", s.Inputs(), s.Outputs())
@@ -21,10 +20,7 @@ func TestSession(t *testing.T) {
 		for i := range a {
 			a[i], b[i] = float32(i), float32(10*i)
 		}
-		out, err := s.Run([]Tensor{{[]int64{items, 4}, a}, {[]int64{items, 4}, b}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(s.Run([]Tensor{{[]int64{items, 4}, a}, {[]int64{items, 4}, b}}))(t)
 		sum := out[slices.Index(s.Outputs(), "sum")]
 		if !slices.Equal(sum.Shape, []int64{items, 4}) {
 			t.Errorf("shape %v", sum.Shape)
@@ -40,10 +36,7 @@ func TestSession(t *testing.T) {
 func TestSessionErrors(t *testing.T) {
 	_, err := Open("broken", []byte("not a model"))
 	says(t, err, "open broken")
-	s, err := Open("add", readModel(t, "add"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open("add", readModel(t, "add")))(t)
 	four := Tensor{[]int64{1, 4}, []float32{1, 2, 3, 4}}
 	for _, c := range []struct {
 		in   []Tensor

@@ -6,15 +6,15 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 // A library that the user names is used or refused, never replaced.
 func TestGivenLibrary(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text.so")
-	if err := os.WriteFile(text, []byte(fakeLibrary), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(text, []byte(fakeLibrary), 0o644))
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none.so"): "there is no file",
 		dir:                           "is not a file",
@@ -36,14 +36,9 @@ func TestGivenLibrary(t *testing.T) {
 		t.Setenv(envLibrary, "")
 	}
 	if runtime.GOOS == "linux" {
-		whole, err := os.ReadFile(LibraryPath())
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := must.Get(os.ReadFile(LibraryPath()))(t)
 		cut := filepath.Join(dir, "cut.so")
-		if err := os.WriteFile(cut, whole[:len(whole)/2], 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(cut, whole[:len(whole)/2], 0o644))
 		if _, err := findLibrary(context.Background(), Options{Library: cut}); err == nil {
 			t.Error("took half a library")
 		}

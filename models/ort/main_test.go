@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 // TestMain provisions the runtime, as a fresh machine has none.
@@ -20,11 +22,7 @@ func TestMain(m *testing.M) {
 
 func readModel(tb testing.TB, name string) []byte {
 	tb.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name+".onnx"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return b
+	return must.Get(os.ReadFile(filepath.Join("testdata", name+".onnx")))(tb)
 }
 
 func newPool(tb testing.TB, workers, batch int) *Pool {
@@ -36,11 +34,7 @@ func newPool(tb testing.TB, workers, batch int) *Pool {
 
 func compile(tb testing.TB, p *Pool, name string, opts ...CompileOption) *Program {
 	tb.Helper()
-	prog, err := p.Compile(name, readModel(tb, name), opts...)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return prog
+	return must.Get(p.Compile(name, readModel(tb, name), opts...))(tb)
 }
 
 // once runs one item and returns its outputs.

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"selfheal/internal/must"
 )
 
 const fakeLibrary = "not really a library"
@@ -30,9 +32,7 @@ func fakeClients(t *testing.T, scripts map[string]string) (dir string) {
 	dir = t.TempDir()
 	for name, body := range scripts {
 		script := "#!/bin/sh\nPATH=/usr/bin:/bin\necho $@ >> " + dir + "/" + name + ".calls\n" + body + "\n"
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755))
 	}
 	t.Setenv("PATH", dir)
 	var tgz, whl bytes.Buffer
@@ -50,9 +50,7 @@ func fakeClients(t *testing.T, scripts map[string]string) (dir string) {
 	wheel.Close()
 	good := tgz.Bytes()
 	for name, b := range map[string][]byte{"good.tgz": good, "good.whl": whl.Bytes(), "cut.tgz": good[:len(good)/2]} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
 	}
 	return dir
 }
@@ -181,10 +179,7 @@ func TestCache(t *testing.T) {
 	var log bytes.Buffer
 	p := fake(t, &log)
 	ctx := context.Background()
-	path, err := p.library(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(p.library(ctx))(t)
 	calls := func() int {
 		b, _ := os.ReadFile(filepath.Join(dir, "npm.calls"))
 		return strings.Count(string(b), "\n")
@@ -193,9 +188,7 @@ func TestCache(t *testing.T) {
 		t.Errorf("%v, %d calls for a good cache", err, calls())
 	}
 	for i, broken := range []string{"", fakeLibrary[:5], strings.ToUpper(fakeLibrary)} {
-		if err := os.WriteFile(path, []byte(broken), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(broken), 0o644))
 		if _, err := p.library(ctx); err != nil || calls() != i+2 || !p.good(path) {
 			t.Errorf("%v, %d calls, cached %q", err, calls(), broken)
 		}
@@ -247,14 +240,10 @@ func TestSweep(t *testing.T) {
 	p := fake(t, &log)
 	old, young := filepath.Join(p.dir, "fetch-1"), filepath.Join(p.dir, "fetch-2")
 	for _, dir := range []string{old, young} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(dir, 0o755))
 	}
 	long := time.Now().Add(-3 * patienceOfDownload)
-	if err := os.Chtimes(old, long, long); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(old, long, long))
 	if _, err := p.library(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -16,19 +17,11 @@ import (
 // entropy, both as bytes.
 func programs(t *testing.T) map[string][]byte {
 	t.Helper()
-	forward, _, err := simplify.Load("../zoo/preact_standard.onnx", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	backward, err := grad.Loss(forward, "ce")
-	if err != nil {
-		t.Fatal(err)
-	}
+	forward, _ := must.Get2(simplify.Load("../zoo/preact_standard.onnx", nil, nil))(t)
+	backward := must.Get(grad.Loss(forward, "ce"))(t)
 	out := map[string][]byte{}
 	for name, g := range map[string]*onnx.Graph{"forward": forward, "gradient": backward} {
-		if out[name], err = g.Encode(); err != nil {
-			t.Fatal(err)
-		}
+		out[name] = must.Get(g.Encode())(t)
 	}
 	return out
 }
@@ -41,10 +34,7 @@ func TestResultsDoNotDependOnThreads(t *testing.T) {
 		var want [n][][]float32
 		for _, c := range [][3]int{{1, 1, 1}, {1, 1, 2}, {1, 8, 2}, {2, 8, 3}, {1, 19, 4}} { // workers, batch, threads
 			p := NewPool(c[0], c[1], Threads(c[2]))
-			prog, err := p.Compile(name, model)
-			if err != nil {
-				t.Fatal(err)
-			}
+			prog := must.Get(p.Compile(name, model))(t)
 			each(p, n, func(id int) {
 				in := room(prog.Inputs())
 				in[0] = image(id, len(in[0]))

@@ -1,6 +1,10 @@
 package ort
 
-import "testing"
+import (
+	"testing"
+
+	"selfheal/internal/must"
+)
 
 // A larger program gets a larger scratch; tensors on the old one are dropped.
 func TestScratchGrows(t *testing.T) {
@@ -11,11 +15,7 @@ func TestScratchGrows(t *testing.T) {
 	defer w.pinner.Unpin()
 	get := func(prog *Program, n int) *kit {
 		t.Helper()
-		k, err := w.kit(prog, n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return k
+		return must.Get(w.kit(prog, n))(t)
 	}
 	three := get(add, 3)
 	if get(add, 3) != three || get(add, 2) == three {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 )
 
@@ -46,12 +47,8 @@ func build(t *testing.T, body func(n network, x string) string) *onnx.Graph {
 	t.Helper()
 	n := network{&onnx.Builder{G: onnx.NewGraph("test")}, rand.New(rand.NewPCG(8, 8))}
 	n.Output("y", body(n, n.Input("x", onnx.Shape{onnx.Batch, 3, 8, 8})))
-	if err := n.Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.G.Verify(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.Err())
+	must.Do(t, n.G.Verify())
 	return n.G
 }
 
@@ -220,23 +217,14 @@ func TestAtErrors(t *testing.T) {
 // Cutting leaves the network as it is.
 func TestAtKeepsTheNetwork(t *testing.T) {
 	g := zoo(t, "preact_standard.onnx", nil, nil)
-	before, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	segments, err := At(g, Boundaries(g))
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(g.Encode())(t)
+	segments := must.Get(At(g, Boundaries(g)))(t)
 	for _, s := range segments {
 		for _, n := range s.Nodes {
 			n.Op, n.Inputs[0] = "Changed", "changed"
 		}
 	}
-	after, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(g.Encode())(t)
 	if !slices.Equal(before, after) {
 		t.Error("changing a segment changed the network")
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -20,18 +21,9 @@ func TestMain(m *testing.M) { testinput.RunMain(m) }
 func chain(t *testing.T, pool *ort.Pool, graphs []*onnx.Graph, x []float32, opts ...ort.CompileOption) []float32 {
 	t.Helper()
 	for _, g := range graphs {
-		data, err := g.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := pool.Compile(g.Name, data, opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(pool.Compile(g.Name, must.Get(g.Encode())(t), opts...))(t)
 		y := make([]float32, p.Outputs()[0].Size)
-		if err := pool.Run(context.Background(), p, [][]float32{x}, [][]float32{y}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, pool.Run(context.Background(), p, [][]float32{x}, [][]float32{y}))
 		p.Close()
 		x = y
 	}
@@ -42,10 +34,7 @@ func chain(t *testing.T, pool *ort.Pool, graphs []*onnx.Graph, x []float32, opts
 // rounding where the runtime may fuse operators, bit for bit where it may not.
 func composes(t *testing.T, g *onnx.Graph, boundaries []string) {
 	t.Helper()
-	segments, err := At(g, boundaries)
-	if err != nil {
-		t.Fatal(err)
-	}
+	segments := must.Get(At(g, boundaries))(t)
 	if len(segments) != len(boundaries)+1 {
 		t.Fatalf("%d segments for %d boundaries", len(segments), len(boundaries))
 	}
@@ -95,10 +84,7 @@ func joints(t *testing.T, g *onnx.Graph, segments []*onnx.Graph, boundaries []st
 
 func zoo(t *testing.T, name string, mean, std []float32) *onnx.Graph {
 	t.Helper()
-	g, _, err := simplify.Load(filepath.Join("..", "zoo", name), mean, std)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g, _ := must.Get2(simplify.Load(filepath.Join("..", "zoo", name), mean, std))(t)
 	return g
 }
 
@@ -131,10 +117,7 @@ func TestRealNetworksCompose(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, _, err := simplify.Load(testinput.Real(t, name), []float32{0.5}, []float32{0.25})
-			if err != nil {
-				t.Fatal(err)
-			}
+			g, _ := must.Get2(simplify.Load(testinput.Real(t, name), []float32{0.5}, []float32{0.25}))(t)
 			if at := Boundaries(g); !boundaries(at) {
 				t.Errorf("boundaries %q", at)
 			}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"selfheal/control"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/crosscheck"
 	"selfheal/models/grad"
@@ -48,23 +49,15 @@ func TestSkeletons(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".onnx"), func(t *testing.T) {
 			// Hundreds of megabytes of weights each: give them back before the next.
 			defer debug.FreeOSMemory()
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must.Get(os.ReadFile(file))(t)
 			if _, err := simplify.Open(data, nil, nil); err == nil || !strings.Contains(err.Error(), "is a skeleton") {
 				t.Error("opened as a model:", err)
 			}
-			net, err := onnx.FillSkeleton(data, seed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			net := must.Get(onnx.FillSkeleton(data, seed))(t)
 			if testing.Short() && net.Parameters() > shortParameters {
 				t.Skip(net.Parameters(), " parameters")
 			}
-			if err := simplify.Graph(net); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, simplify.Graph(net))
 			check(t, net)
 		})
 	}
@@ -81,18 +74,12 @@ func check(t *testing.T, net *onnx.Graph) {
 	}
 
 	y := x
-	segments, err := split.At(net, split.Boundaries(net))
-	if err != nil {
-		t.Fatal(err)
-	}
+	segments := must.Get(split.At(net, split.Boundaries(net)))(t)
 	for _, s := range segments {
 		y = runOnce(t, pool, s, y)[0]
 	}
 
-	v, err := grad.VJP(net)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(grad.VJP(net))(t)
 	size := 0.0
 	w := make([]float32, len(y))
 	for i := range w {
@@ -111,10 +98,7 @@ func check(t *testing.T, net *onnx.Graph) {
 		y, dx = make([]float32, len(w)), make([]float32, len(x))
 		return y, dx, pool.Run(ctx, program, [][]float32{x, w}, [][]float32{y, dx})
 	}
-	whole, dx, err := evaluate(context.Background(), x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole, dx := must.Get2(evaluate(context.Background(), x))(t)
 	if e := crosscheck.Compare(y, whole); !(e <= composeTolerance) {
 		t.Errorf("the segments' output differs from the whole's by %.2g", e)
 	}
@@ -136,10 +120,7 @@ func check(t *testing.T, net *onnx.Graph) {
 			y, dx = make([]float32, len(w)), make([]float32, len(x))
 			return y, dx, pool.Run(ctx, program, [][]float32{at, x, w}, [][]float32{y, dx})
 		}
-		_, same, err := evaluate(context.Background(), x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, same := must.Get2(evaluate(context.Background(), x))(t)
 		if e := crosscheck.Compare(dx, same); !(e <= composeTolerance) {
 			t.Errorf("the gradient differs by %.2g from that with fixed indices", e)
 		}
@@ -158,10 +139,7 @@ func check(t *testing.T, net *onnx.Graph) {
 	}
 	scale := size * math.Sqrt(float64(len(y)))
 	step := min(longest, rise*scale/norm)
-	slope, difference, err := alongLine(pool, step, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	slope, difference := must.Get2(alongLine(pool, step, at))(t)
 	// Each of the sums is rounded to about 1e-6 of its terms' size.
 	rounding := 1e-6 * scale / step
 	t.Logf("slope %.6g, differences %.6g", slope, difference)
@@ -248,14 +226,7 @@ func dot(a, b []float32) float64 {
 
 func compile(t *testing.T, pool *ort.Pool, g *onnx.Graph) (*ort.Program, func()) {
 	t.Helper()
-	data, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := pool.Compile(g.Name, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(pool.Compile(g.Name, must.Get(g.Encode())(t)))(t)
 	return p, p.Close
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/grad"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
@@ -83,13 +84,8 @@ func checkGradient(t *testing.T, pool *ort.Pool, b *onnx.Builder) {
 	if b.Err() != nil {
 		t.Fatal(b.G.Name, b.Err())
 	}
-	if err := simplify.Graph(b.G); err != nil {
-		t.Fatal(b.G.Name, err)
-	}
-	d, err := grad.VJP(b.G)
-	if err != nil {
-		t.Fatal(b.G.Name, err)
-	}
+	must.Do(t, simplify.Graph(b.G))
+	d := must.Get(grad.VJP(b.G))(t)
 	p, r := compile(t, pool, d), gradtest.Rand(b.G.Name, "edge")
 	x, w := gradtest.Vector(r, int(d.Inputs[0].Shape.Items())), gradtest.Vector(r, int(d.Inputs[1].Shape.Items()))
 	f := func(in [][]float32) (float64, error) {
@@ -107,18 +103,10 @@ func TestLossesOfInfiniteDifferences(t *testing.T) {
 	b := &onnx.Builder{G: onnx.NewGraph("scaled")}
 	b.Output("y", b.Op("Mul", b.Input("x", onnx.Shape{onnx.Batch, 4}), b.Float(1)))
 	pool, heads := newPool(t, 1), grad.HeadNames()
-	graph, err := grad.Losses(b.G, heads)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := compile(t, pool, graph)
+	all := compile(t, pool, must.Get(grad.Losses(b.G, heads))(t))
 	label, target := []float32{1, 0, 0, 0}, []float32{0, 1, 0, 0}
 	for i, head := range heads {
-		one, err := grad.Loss(b.G, head)
-		if err != nil {
-			t.Fatal(err)
-		}
-		own := compile(t, pool, one)
+		own := compile(t, pool, must.Get(grad.Loss(b.G, head))(t))
 		for _, z := range [][]float32{{3e38, -3e38, 0, 1}, {-3e38, 3e38, 3e38, 3e38}, {3e38, -3e38, -3e38, -3e38},
 			{1, 1, 1, 1}, {1e30, 0, 0, 0}} {
 			choice := make([]float32, len(heads))

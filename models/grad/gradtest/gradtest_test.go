@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/grad"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
@@ -45,14 +46,7 @@ type program struct {
 
 func compile(t *testing.T, pool *ort.Pool, g *onnx.Graph) program {
 	t.Helper()
-	data, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	prog, err := pool.Compile(g.Name, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	prog := must.Get(pool.Compile(g.Name, must.Get(g.Encode())(t)))(t)
 	t.Cleanup(prog.Close)
 	p := program{pool: pool, prog: prog}
 	for _, o := range g.Outputs {
@@ -72,11 +66,7 @@ func (p program) run(in ...[]float32) ([][]float32, error) {
 
 func (p program) mustRun(t *testing.T, in ...[]float32) [][]float32 {
 	t.Helper()
-	out, err := p.run(in...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return must.Get(p.run(in...))(t)
 }
 
 func newPool(t *testing.T, batch int) *ort.Pool {
@@ -188,10 +178,7 @@ func TestDirectional(t *testing.T) {
 				}
 				return gradtest.Dot(out[0], rest[0]), nil
 			}
-			e, err := gradtest.Directional(f, [][]float32{x}, [][]float32{out[len(out)-1]}, r, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(gradtest.Directional(f, [][]float32{x}, [][]float32{out[len(out)-1]}, r, 3))(t)
 			largest = max(largest, e)
 			if !(e <= gradtest.Tolerance) {
 				t.Errorf("item %d: the difference quotient is off by %.2g of the gradient's norm", i, e)
@@ -251,10 +238,7 @@ func TestSimplifiedModelEqualsFile(t *testing.T) {
 	pool, largest := newPool(t, 1), 0.0
 	each(t, func(t *testing.T, g *gradtest.Golden) {
 		simple := compile(t, pool, g.Net)
-		prog, err := pool.Compile(g.Name, g.File)
-		if err != nil {
-			t.Fatal(err)
-		}
+		prog := must.Get(pool.Compile(g.Name, g.File))(t)
 		defer prog.Close()
 		file := program{pool: pool, prog: prog, out: simple.out}
 		for i := range g.Items() {

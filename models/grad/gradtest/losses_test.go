@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/grad"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
@@ -20,11 +21,7 @@ func TestLosses(t *testing.T) {
 			return
 		}
 		seen++
-		graph, err := grad.Losses(g.Net, heads)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all, own := compile(t, pool, graph), compile(t, pool, derived(t, g))
+		all, own := compile(t, pool, must.Get(grad.Losses(g.Net, heads))(t)), compile(t, pool, derived(t, g))
 		for i := range g.Items() {
 			in := inputs(g, i)
 			if len(in) == 1 { // no target

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/grad"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
@@ -63,14 +64,9 @@ func loadTrained(t *testing.T) []*trained {
 	}
 	var all []*trained
 	for _, f := range files {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(f))(t)
 		g := &trained{}
-		if err := json.Unmarshal(data, g); err != nil {
-			t.Fatal(f, err)
-		}
+		must.Do(t, json.Unmarshal(data, g))
 		if g.Net, _, err = simplify.Load(strings.TrimSuffix(f, ".json")+".onnx", nil, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -82,33 +78,19 @@ func loadTrained(t *testing.T) []*trained {
 // graph is the golden's gradient graph by x and all parameters.
 func (g *trained) graph(t *testing.T) *onnx.Graph {
 	t.Helper()
-	d, err := grad.Parameters(g.Net, grad.Objective{Parameters: g.names(), Image: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return must.Get(grad.Parameters(g.Net, grad.Objective{Parameters: g.names(), Image: true}))(t)
 }
 
 func open(t *testing.T, g *onnx.Graph) *ort.Session {
 	t.Helper()
-	data, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ort.Open(g.Name, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(ort.Open(g.Name, must.Get(g.Encode())(t)))(t)
 	t.Cleanup(s.Close)
 	return s
 }
 
 func values(t *testing.T, s *ort.Session, in []ort.Tensor) [][]float32 {
 	t.Helper()
-	out, err := s.Run(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(s.Run(in))(t)
 	v := make([][]float32, len(out))
 	for i := range out {
 		v[i] = out[i].Data
@@ -178,10 +160,7 @@ func compare(t *testing.T, g *trained, f func([][]float32) (float64, error), gra
 	for i := range at {
 		only := make([][]float32, len(at))
 		only[i] = gradient[i]
-		e, err := gradtest.Directional(f, at, only, r, 3)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(gradtest.Directional(f, at, only, r, 3))(t)
 		largest = max(largest, e)
 		if !(e <= gradtest.Tolerance) {
 			t.Errorf("%q: the difference quotient is off by %.2g of the gradient's norm", g.Parameters[i].Name, e)
@@ -232,10 +211,7 @@ func TestParameterSecondDerivative(t *testing.T) {
 				if allZero(g.Parameters[i].H) {
 					continue
 				}
-				gs, err := grad.Backward(b, seeds, []string{w})
-				if err != nil {
-					t.Fatal(err)
-				}
+				gs := must.Get(grad.Backward(b, seeds, []string{w}))(t)
 				depends, gradients = append(depends, i), append(gradients, gs[w])
 			}
 			if len(depends) == 0 {
@@ -247,9 +223,7 @@ func TestParameterSecondDerivative(t *testing.T) {
 			for i, o := range first.Outputs[1:] {
 				b.Output(fmt.Sprint("first/", i), out[o.Name])
 			}
-			if err := b.Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, b.Err())
 			s := open(t, b.G)
 			got, h := values(t, s, in), make([][]float32, len(wrt))
 			for i := range wrt {

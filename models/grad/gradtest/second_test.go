@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/grad"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
@@ -32,22 +33,15 @@ func second(t *testing.T, g *gradtest.Golden) *onnx.Graph {
 	out := b.Inline(first, bind)
 	u := b.Input("u", b.Shape(out[value]))
 	v := b.Input("v", b.Shape(out[slope]))
-	gs, err := grad.Backward(b, map[string]string{out[value]: u, out[slope]: v}, wrt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gs := must.Get(grad.Backward(b, map[string]string{out[value]: u, out[slope]: v}, wrt))(t)
 	b.Output("first/value", out[value])
 	b.Output("first/slope", out[slope])
 	for i, w := range wrt {
 		b.Output(fmt.Sprint("second/", i), gs[w])
 	}
-	if err := b.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Err())
 	b.G.Prune()
-	if err := b.G.Verify(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.G.Verify())
 	return b.G
 }
 
@@ -80,10 +74,7 @@ func TestSecondDerivative(t *testing.T) {
 				}
 				return gradtest.Dot(u, out[0]) + gradtest.Dot(v, out[1]), nil
 			}
-			e, err := gradtest.Directional(f, in, gradient, r, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(gradtest.Directional(f, in, gradient, r, 3))(t)
 			largest = max(largest, e)
 			if !(e <= gradtest.Tolerance) {
 				t.Errorf("item %d: the difference quotient is off by %.2g of the gradient's norm", i, e)

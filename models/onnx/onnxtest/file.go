@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
 	"selfheal/models/onnx/simplify"
@@ -187,11 +188,7 @@ func Operators(g *onnx.Graph) string {
 
 func Open(t testing.TB, data []byte) *onnx.Graph {
 	t.Helper()
-	g, err := simplify.Open(data, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return must.Get(simplify.Open(data, nil, nil))(t)
 }
 
 // RunFile evaluates one item on a model's bytes; size is that of the output.
@@ -199,24 +196,15 @@ func RunFile(t testing.TB, data []byte, x []float32, size int64) []float32 {
 	t.Helper()
 	pool := ort.NewPool(1, 1)
 	defer pool.Close()
-	p, err := pool.Compile("test", data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(pool.Compile("test", data))(t)
 	y := make([]float32, size)
-	if err := pool.Run(context.Background(), p, [][]float32{x}, [][]float32{y}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pool.Run(context.Background(), p, [][]float32{x}, [][]float32{y}))
 	return y
 }
 
 func Run(t testing.TB, g *onnx.Graph, x []float32) []float32 {
 	t.Helper()
-	data, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return RunFile(t, data, x, g.Outputs[0].Shape.Items())
+	return RunFile(t, must.Get(g.Encode())(t), x, g.Outputs[0].Shape.Items())
 }
 
 // Ramp gives n values from −1 to 1.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 )
 
@@ -17,14 +18,7 @@ func TestLoweringsHaveGoldens(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, f := range files {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g, err := onnx.Decode(data)
-		if err != nil {
-			t.Fatal(f, err)
-		}
+		g := must.Get(onnx.Decode(must.Get(os.ReadFile(f))(t)))(t)
 		for _, n := range g.Nodes {
 			seen[n.Op] = true
 		}

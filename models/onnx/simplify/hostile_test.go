@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/internal/must"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
@@ -27,11 +28,7 @@ func small(t testing.TB) map[string][]byte {
 	}
 	all := map[string][]byte{}
 	for _, f := range files {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[strings.TrimSuffix(filepath.Base(f), ".onnx")] = data
+		all[strings.TrimSuffix(filepath.Base(f), ".onnx")] = must.Get(os.ReadFile(f))(t)
 	}
 	return all
 }
@@ -128,14 +125,9 @@ func TestHostileIntegers(t *testing.T) {
 	tried, accepted := 0, 0
 	for name, data := range small(t) {
 		var m pb.ModelProto
-		if err := proto.Unmarshal(data, &m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, proto.Unmarshal(data, &m))
 		try := func() {
-			changed, err := proto.Marshal(&m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			changed := must.Get(proto.Marshal(&m))(t)
 			defer func() {
 				if r := recover(); r != nil {
 					panic(name + ": " + m.String())

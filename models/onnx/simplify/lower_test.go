@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
@@ -16,10 +17,7 @@ const goldens = "../../grad/gradtest/testdata"
 // simplified returns the operators that a golden's file becomes.
 func simplified(t *testing.T, name string) string {
 	t.Helper()
-	g, _, err := simplify.Load(filepath.Join(goldens, name+".onnx"), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g, _ := must.Get2(simplify.Load(filepath.Join(goldens, name+".onnx"), nil, nil))(t)
 	return onnxtest.Operators(g)
 }
 
@@ -73,9 +71,7 @@ func TestLoweringKeepsNames(t *testing.T) {
 	if b.Err() != nil {
 		t.Fatal(b.Err())
 	}
-	if err := simplify.Graph(g); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, simplify.Graph(g))
 	if g.Producers()["norm"] == nil {
 		t.Errorf("no tensor is called norm in %s", onnxtest.Operators(g))
 	}
@@ -91,9 +87,7 @@ func TestLoweringLeavesItsInput(t *testing.T) {
 	if b.Err() != nil {
 		t.Fatal(b.Err())
 	}
-	if err := simplify.Graph(g); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, simplify.Graph(g))
 	if got := onnxtest.Operators(g); got != "Relu Neg Sub Identity" {
 		t.Errorf("becomes %s", got)
 	}

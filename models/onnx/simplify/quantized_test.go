@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -17,14 +18,9 @@ func asWritten(t *testing.T, data []byte, x []float32, size int64) []float32 {
 	t.Helper()
 	pool := ort.NewPool(1, 1)
 	defer pool.Close()
-	p, err := pool.Compile("test", data, ort.Unoptimized())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(pool.Compile("test", data, ort.Unoptimized()))(t)
 	y := make([]float32, size)
-	if err := pool.Run(context.Background(), p, [][]float32{x}, [][]float32{y}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pool.Run(context.Background(), p, [][]float32{x}, [][]float32{y}))
 	return y
 }
 

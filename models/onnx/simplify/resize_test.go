@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
 	"selfheal/models/onnx/onnxtest"
@@ -53,25 +54,13 @@ func TestResizeByFractions(t *testing.T) {
 			if form.opset >= 10 {
 				f.Ints("zero", 0).Ints("two", 2)
 			}
-			data, err := proto.Marshal(f.ModelProto)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must.Get(proto.Marshal(f.ModelProto))(t)
 			g := onnxtest.Open(t, data)
-			written, err := g.Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
+			written := must.Get(g.Encode())(t)
 			results := func(data []byte) []ort.Tensor {
-				s, err := ort.Open("resize", data)
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must.Get(ort.Open("resize", data))(t)
 				defer s.Close()
-				y, err := s.Run([]ort.Tensor{{Shape: onnx.Shape{1, 1, longest}, Data: onnxtest.Ramp(longest)}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				y := must.Get(s.Run([]ort.Tensor{{Shape: onnx.Shape{1, 1, longest}, Data: onnxtest.Ramp(longest)}}))(t)
 				return y
 			}
 			want, got := results(data), results(written)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
@@ -94,21 +95,11 @@ func TestBatchIsOpened(t *testing.T) {
 				}
 				x, want = append(x, item...), append(want, c.value(item)...)
 			}
-			data, err := g.Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := ort.Open(c.name, data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(ort.Open(c.name, must.Get(g.Encode())(t)))(t)
 			defer s.Close()
 			shape := slices.Clone(g.Inputs[0].Shape)
 			shape[0] = items
-			y, err := s.Run([]ort.Tensor{{Shape: shape, Data: x}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			y := must.Get(s.Run([]ort.Tensor{{Shape: shape, Data: x}}))(t)
 			if !onnxtest.Near(y[0].Data, want) {
 				t.Errorf("gives %v, want %v", y[0].Data, want)
 			}
@@ -129,22 +120,12 @@ func TestSqueezeOfNothing(t *testing.T) {
 		"some axes": onnxtest.New(11, N, 1, 2).Node("Squeeze x → a; Neg a → y").Bytes(N, 2),
 	} {
 		g := onnxtest.Open(t, data)
-		encoded, err := g.Encode()
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		s, err := ort.Open(name, encoded)
-		if err != nil {
-			t.Fatal(name, err)
-		}
+		s := must.Get(ort.Open(name, must.Get(g.Encode())(t)))(t)
 		defer s.Close()
 		for items := int64(1); items < 3; items++ {
 			shape := slices.Clone(g.Inputs[0].Shape)
 			shape[0] = items
-			y, err := s.Run([]ort.Tensor{{Shape: shape, Data: onnxtest.Ramp(2 * items)}})
-			if err != nil {
-				t.Fatal(name, err)
-			}
+			y := must.Get(s.Run([]ort.Tensor{{Shape: shape, Data: onnxtest.Ramp(2 * items)}}))(t)
 			if !slices.Equal(y[0].Shape, []int64{items, 2}) ||
 				!onnxtest.Near(y[0].Data, negated(onnxtest.Ramp(2*items))) {
 				t.Errorf("%s: %d items give %v of shape %v", name, items, y[0].Data, y[0].Shape)

@@ -3,6 +3,7 @@ package simplify_test
 import (
 	"fmt"
 	"math"
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
@@ -198,10 +199,7 @@ func TestDeepChain(t *testing.T) {
 func TestPreprocessKeepsTheBorder(t *testing.T) {
 	data := onnxtest.New(13, N, 2, 2, 2).Floats("w", []int64{1, 2, 3, 3}, 1).Node("Conv x w → y pads=1,1,1,1").
 		Bytes(N, 1, 2, 2)
-	g, err := simplify.Open(data, []float32{0.5, 0.25}, []float32{0.25, 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(simplify.Open(data, []float32{0.5, 0.25}, []float32{0.25, 0.5}))(t)
 	if got := onnxtest.Operators(g); got != "Sub Div Conv" {
 		t.Error(got)
 	}
