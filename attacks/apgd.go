@@ -70,6 +70,9 @@ func checkCommon(name string, norm Norm, eps float64, loss Loss, classes int, sh
 		return fmt.Errorf("%s: epsilon must be positive and finite, not %v", name, eps)
 	case shape.C < 1 || shape.H < 1 || shape.W < 1:
 		return fmt.Errorf("%s: images of %dx%dx%d have no pixels", name, shape.C, shape.H, shape.W)
+	case shape != AnyShape && eps > norm.widest(shape):
+		return fmt.Errorf("%s: epsilon %.6g is too large: images of %dx%dx%d are at most %.6g apart in %s",
+			name, eps, shape.C, shape.H, shape.W, norm.widest(shape), norm)
 	case classes < loss.MinClasses():
 		return fmt.Errorf("%s: the %s loss needs at least %d classes, the model has %d",
 			name, loss, loss.MinClasses(), classes)

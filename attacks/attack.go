@@ -21,6 +21,9 @@ type Shape struct{ C, H, W int }
 // Size returns the number of values in one image, C·H·W.
 func (s Shape) Size() int { return s.C * s.H * s.W }
 
+// AnyShape stands for images that are not known yet, which suit any attack and any epsilon.
+var AnyShape = Shape{C: 3, H: 1 << 14, W: 1 << 14}
+
 // Image is one clean image and its label.
 type Image struct {
 	ID     int       // index in its data set; keys the random numbers

@@ -98,6 +98,17 @@ func (n Norm) Distance(a, b []float32) float64 {
 	return math.Sqrt(vector.Distance2(a, b))
 }
 
+// widest is the distance of the black image and the white one: a larger ball holds every image.
+func (n Norm) widest(s Shape) float64 {
+	switch n {
+	case Linf:
+		return 1
+	case L1:
+		return float64(s.Size())
+	}
+	return math.Sqrt(float64(s.Size()))
+}
+
 // clampUnit moves v into [0,1].
 func clampUnit(v float32) float32 {
 	if v < 0 {

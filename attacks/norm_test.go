@@ -1,8 +1,10 @@
 package attacks_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"selfheal/attacks"
@@ -66,6 +68,33 @@ func TestConfine(t *testing.T) {
 		attacks.Confine(n, x, kept, eps)
 		if got := n.Distance(kept, x); got > eps*(1+1e-12) || got < eps*(1-1e-3) {
 			t.Errorf("%v: moved to %v of %v", n, got, eps)
+		}
+	}
+}
+
+// TestLargestEpsilon: no attack takes an epsilon whose ball holds every image.
+func TestLargestEpsilon(t *testing.T) {
+	t.Parallel()
+	shape := attacks.Shape{C: 3, H: 6, W: 8}
+	for _, spec := range attacks.Specs {
+		for _, n := range attacks.Norms() {
+			most := []float64{1, 12, 144}[n]
+			for _, epsilon := range []float64{most, 1.001 * most, 1e8} {
+				for _, a := range recipe(t, attacks.Setup{Kind: spec.Kind, Norm: n}, epsilon, 10).Components {
+					err := a.Check(10, shape)
+					if epsilon == most {
+						if err != nil {
+							t.Errorf("%s, %v: epsilon %v: %v", spec.Kind, n, epsilon, err)
+						}
+						continue
+					}
+					for _, want := range []string{a.Name(), fmt.Sprintf("%.6g", epsilon), n.String(), fmt.Sprint(most)} {
+						if err == nil || !strings.Contains(err.Error(), want) {
+							t.Errorf("%s, %v: epsilon %v: %v, want %s", spec.Kind, n, epsilon, err, want)
+						}
+					}
+				}
+			}
 		}
 	}
 }

@@ -205,8 +205,7 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		if e, ok := a.(interface{ exhaustive() Attack }); ok && r.Minimises {
 			a = e.exhaustive() // on its own it is run for its distances
 		}
-		// The images are not known yet: of this shape any attack is possible.
-		err := a.Check(enough, Shape{C: 3, H: 32, W: 32})
+		err := a.Check(enough, AnyShape)
 		switch {
 		case err != nil && p.spec.Versions != nil:
 			return Recipe{}, fmt.Errorf("%s: %w", name, err)

@@ -75,7 +75,7 @@ func planAttack(a *config.Attack) ([]PlannedAttack, error) {
 	var planned []PlannedAttack
 	for _, eps := range a.Epsilons {
 		pa := PlannedAttack{Attack: a, Epsilon: eps}
-		if _, err := pa.Recipe(math.MaxInt16, attacks.Shape{C: 3, H: 32, W: 32}); err != nil {
+		if _, err := pa.Recipe(math.MaxInt16, attacks.AnyShape); err != nil {
 			return nil, err
 		}
 		planned = append(planned, pa)

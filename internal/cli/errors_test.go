@@ -79,6 +79,7 @@ attack m.onnx --data x.npz --norm linf → attack needs --epsilon, for example -
 attack m.onnx --data x.npz --norm linf --epsilon 1 → --data x.npz: no such file
 attack absent.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → absent.onnx: no such file
 ATTACK --norm linf --epsilon 8 → --epsilon is 8, but in linf
+ATTACK --norm l2 --epsilon 1e8 → epsilon 1e+08 is too large: images of 3x32x32 are at most 55.4256 apart in l2
 ATTACK --norm linf --epsilon 2/255,x → --epsilon[1] must be a number above 0
 ATTACK --norm linf --epsilon {8} → --epsilon: "{8}" is not a number
 ATTACK --norm l3 --epsilon 1 → --norm must be one of linf, l2, l1
