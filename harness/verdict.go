@@ -72,6 +72,7 @@ type verdict struct {
 	margin  float64 // z_y − max other logit
 	norm    float64 // of the perturbation
 	simplex bool    // the answer looks like probabilities
+	logs    bool    // the answer looks like their logarithms
 	outcome *control.Outcome
 }
 
@@ -107,7 +108,8 @@ func decide(logits []float32, label int) (v verdict, finite bool) {
 	if label == unlabelled {
 		label = v.class
 	}
-	v.right, v.margin, v.simplex = v.class == label, attacks.LogitMargin(logits, label), simplex(logits)
+	v.right, v.margin = v.class == label, attacks.LogitMargin(logits, label)
+	v.simplex, v.logs = simplex(logits), logarithms(logits)
 	return v, number.Finite(v.margin)
 }
 
@@ -150,6 +152,15 @@ func simplex(z []float32) bool {
 		low, high, sum = min(low, float64(v)), max(high, float64(v)), sum+float64(v)
 	}
 	return low > -1e-5 && high < 1+1e-5 && math.Abs(sum-1) < 1e-5
+}
+
+// logarithms reports whether the exponentials of an answer add up to 1, to 1e-3.
+func logarithms(z []float32) bool {
+	sum := 0.0
+	for _, v := range z {
+		sum += math.Exp(float64(v))
+	}
+	return math.Abs(sum-1) < 1e-3
 }
 
 // traced: record the solver's sweeps for the first 8 images of each cell. Each sweep costs

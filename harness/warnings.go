@@ -25,6 +25,16 @@ func warnings(s scoring, v []verdict) []result.Warning {
 	probabilities := !slices.ContainsFunc(v, func(v verdict) bool { return !v.simplex })
 	warn(s.who.loop == nil && probabilities && s.Model.Output != "probabilities", result.WarnProbabilities,
 		"model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities", net.Name)
+	if s.who.loop == nil && s.Model.Output == "probabilities" {
+		logits := 0
+		for _, v := range v {
+			if !v.logs {
+				logits++
+			}
+		}
+		warn(logits > 0, result.WarnNoProbabilities, "model %s has output: probabilities, but on %s its output does not "+
+			"add up to 1", net.Name, share(logits, len(v)))
+	}
 	if made, g := s.made, s.made.gradients; s.own() {
 		warn(made.wrong > 0, result.WarnClaimRefuted, "an attack claimed %d successes that the judge did not see again",
 			made.wrong)

@@ -72,8 +72,14 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 		{"noisy", noisy, same, []string{result.WarnRandomized.ID}},
 		{"wrong-input", shuffled, same, []string{result.WarnNearChance.ID}},
 		{"softmax", same, softmax, []string{result.WarnProbabilities.ID}},
+		{"probabilities", same, softmax, nil},
+		{"probabilities-of-logits", same, same, []string{result.WarnNoProbabilities.ID}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			output := "logits"
+			if strings.HasPrefix(c.name, "probabilities") {
+				output = "probabilities"
+			}
 			text := fmt.Sprintf(`
 version: 1
 seed: 1
@@ -81,12 +87,12 @@ default_suites: [s]
 datasets:
   test: {format: cifar10-bin, path: ../models/zoo/shapes10/test.bin, limit: 24}
 models:
-  m: {path: %q}
+  m: {path: %q, output: %s}
 attacks:
   apgd: {kind: autoattack, version: custom, components: [{kind: apgd-ce, restarts: 1}, apgd-t, square], norm: linf, epsilon: 2/255, steps: 10, targets: 2, queries: 100}
 suites:
   s: {dataset: test, models: [m], attacks: [apgd]}
-`, planted(t, c.name, c.in, c.out))
+`, planted(t, c.name, c.in, c.out), output)
 			cfg, err := config.Parse("test.yaml", []byte(text), config.Folder("."))
 			if err != nil {
 				t.Fatal(err)
