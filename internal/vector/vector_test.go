@@ -55,290 +55,195 @@ func lanes(n int, term func(i int) float64) float64 {
 	return s[0]
 }
 
-// apart is aᵢ − bᵢ in float64.
-func apart(a, b []float32, i int) float64 { return float64(a[i]) - float64(b[i]) }
-
 func equal(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
+
+// pick is a where a condition holds, else b.
+func pick(holds bool, a, b float32) float32 {
+	if holds {
+		return a
+	}
+	return b
+}
+
+// What the walks do to a value, with C's treatment of NaN and −0.
+func abs(v float32) float32           { return math.Float32frombits(math.Float32bits(v) &^ (1 << 31)) }
+func less(a, b float32) float32       { return pick(a < b, a, b) }
+func more(a, b float32) float32       { return pick(a > b, a, b) }
+func clamp(v float32) float32         { return pick(v < 0, 0, pick(v > 1, 1, v)) }
+func along(g, step float32) float32   { return pick(g > 0, step, pick(g < 0, -step, 0)) }
+func against(w, size float32) float32 { return signed(size, ^math.Float32bits(w*flip)) }
+func apart(a, b float32) float64      { return float64(a) - float64(b) }
+
+// signed gives a size the sign in the highest bit.
+func signed(size float32, bits uint32) float32 {
+	return math.Float32frombits(math.Float32bits(size) | bits&(1<<31))
+}
+
+func shrunk(x, y, point, alpha float32) float32 {
+	over := more(more(y-(1-x), -(x+y)), 0)
+	return clamp(point - signed(less(more(over, alpha), abs(y)), math.Float32bits(y)))
+}
+
+var flip = float32(-1) // of a constant the compiler makes a negation, which turns the sign of NaN too
+
+type values = []float32
+
+// inputs of a walk; out is what its output holds before, rooms and sizes are |a| and |b|.
+type inputs struct {
+	a, b, c, d, e, out, rooms, sizes values
+	k, w, least                      float32
+	lambda                           float64
+	pace                             vector.Pace
+}
+
+func (in inputs) paceOf(size float32) float64 {
+	if in.pace == vector.BySize {
+		return float64(size)
+	}
+	return 1 + 0*float64(size) // a size of NaN makes that NaN
+}
+
+// reached reports whether lambda takes coordinate i to its room.
+func (in inputs) reached(i int) bool { return !(float64(in.a[i]) > in.lambda*in.paceOf(in.b[i])) }
+
+// vectors are the walks that write a vector, each with the value that it writes at i.
+var vectors = map[string]struct {
+	walk  func(in inputs, out values)
+	value func(in inputs, i int) float32
+}{
+	"Difference": {func(in inputs, out values) { vector.Difference(in.a, in.b, out) },
+		func(in inputs, i int) float32 { return in.a[i] - in.b[i] }},
+	"Scaled": {func(in inputs, out values) { vector.Scaled(in.a, in.k, out) },
+		func(in inputs, i int) float32 { return in.a[i] * in.k }},
+	"AddScaled": {func(in inputs, out values) { vector.AddScaled(in.a, in.b, in.k, out) },
+		func(in inputs, i int) float32 { return in.a[i] + float32(in.b[i]*in.k) }},
+	"AddScaledClamped": {func(in inputs, out values) { vector.AddScaledClamped(in.a, in.b, in.k, out) },
+		func(in inputs, i int) float32 { return clamp(in.a[i] + float32(in.b[i]*in.k)) }},
+	"Toward": {func(in inputs, out values) { vector.Toward(in.a, out, in.k) },
+		func(in inputs, i int) float32 { return in.a[i] + float32((in.out[i]-in.a[i])*in.k) }},
+	"TowardClamped": {func(in inputs, out values) { vector.TowardClamped(in.a, out, in.k) },
+		func(in inputs, i int) float32 { return clamp(in.a[i] + float32((in.out[i]-in.a[i])*in.k)) }},
+	"Magnitudes": {func(in inputs, out values) { vector.Magnitudes(in.a, out) },
+		func(in inputs, i int) float32 { return abs(in.a[i]) }},
+	"SignStep": {func(in inputs, out values) { vector.SignStep(in.a, in.b, in.c, in.d, in.e, in.k, in.w, out) },
+		func(in inputs, i int) float32 {
+			c := in.b[i]
+			z := less(more(c+along(in.c[i], in.k), in.d[i]), in.e[i])
+			z = c + float32((z-c)*in.w) + float32((c-in.a[i])*(1-in.w))
+			return less(more(z, in.d[i]), in.e[i])
+		}},
+	"Momentum": {func(in inputs, out values) { vector.Momentum(in.a, in.b, in.w, out) },
+		func(in inputs, i int) float32 {
+			return in.b[i] + float32((in.out[i]-in.b[i])*in.w) + float32((in.b[i]-in.a[i])*(1-in.w))
+		}},
+	"SparseStep": {func(in inputs, out values) { vector.SparseStep(in.a, in.b, in.c, in.least, in.k, out) },
+		func(in inputs, i int) float32 {
+			return in.b[i] + along(in.c[i], pick(abs(in.c[i]) >= in.least, in.k, 0)) - in.a[i]
+		}},
+	"Rooms": {func(in inputs, out values) { vector.Rooms(in.a, in.b, flip, in.least, out, in.c) },
+		func(in inputs, i int) float32 { return pick(in.b[i]*flip < 0, 1-in.a[i], in.a[i]) }},
+	"Rooms, sizes": {func(in inputs, out values) { vector.Rooms(in.a, in.b, flip, in.least, in.c, out) },
+		func(in inputs, i int) float32 { return pick(abs(in.b[i]) <= in.least, 0, abs(in.b[i])) }},
+	"Moves": {func(in inputs, out values) { vector.Moves(in.c, in.rooms, in.sizes, flip, in.lambda, in.pace, out) },
+		func(in inputs, i int) float32 {
+			move := less(float32(in.lambda*in.paceOf(in.sizes[i])), in.rooms[i])
+			return against(in.c[i], pick(in.sizes[i] == 0, 0, move))
+		}},
+	"MovesFrom": {func(in inputs, out values) { vector.MovesFrom(in.c, in.rooms, in.b, flip, in.least, out) },
+		func(in inputs, i int) float32 { return pick(in.b[i] >= in.least, against(in.c[i], in.rooms[i]), 0) }},
+	"Combine": {func(in inputs, out values) { vector.Combine(in.a, in.b, in.c, in.w, in.k, out) },
+		func(in inputs, i int) float32 {
+			x := (in.out[i] + float32(in.k*in.b[i])) * (1 - in.w)
+			return clamp(float32(x) + float32((in.a[i]+float32(in.c[i]*in.k))*in.w))
+		}},
+	"Shrink": {func(in inputs, out values) { vector.Shrink(in.a, out, in.k, out) },
+		func(in inputs, i int) float32 { return shrunk(in.a[i], in.out[i], in.a[i]+in.out[i], in.k) }},
+	"ShrinkPoint": {func(in inputs, out values) { vector.ShrinkPoint(in.a, in.b, in.k, out) },
+		func(in inputs, i int) float32 { return shrunk(in.a[i], in.b[i], in.out[i], in.k) }},
+}
+
+// sums are the walks that add terms up, each with its term at i.
+var sums = map[string]struct {
+	walk func(in inputs) float64
+	term func(in inputs, i int) float64
+}{
+	"DotDifference": {func(in inputs) float64 { return vector.DotDifference(in.a, in.b, in.c) },
+		func(in inputs, i int) float64 { return float64(in.a[i]) * apart(in.b[i], in.c[i]) }},
+	"Sum1": {func(in inputs) float64 { return vector.Sum1(in.a) },
+		func(in inputs, i int) float64 { return float64(abs(in.a[i])) }},
+	"Sum2": {func(in inputs) float64 { return vector.Sum2(in.a) },
+		func(in inputs, i int) float64 { return float64(in.a[i]) * float64(in.a[i]) }},
+	"Distance1": {func(in inputs) float64 { return vector.Distance1(in.a, in.b) },
+		func(in inputs, i int) float64 { return math.Abs(apart(in.a[i], in.b[i])) }},
+	"Distance2": {func(in inputs) float64 { return vector.Distance2(in.a, in.b) },
+		func(in inputs, i int) float64 { return apart(in.a[i], in.b[i]) * apart(in.a[i], in.b[i]) }},
+	"Changed": {func(in inputs) float64 { return float64(vector.Changed(in.a, in.b)) },
+		func(in inputs, i int) float64 { return float64(pick(in.a[i] != in.b[i], 1, 0)) }},
+	"CountFrom": {func(in inputs) float64 { return float64(vector.CountFrom(in.a, -in.least)) },
+		func(in inputs, i int) float64 { return float64(pick(in.a[i] >= -in.least && in.a[i] != 0, 1, 0)) }},
+	"Reach, slope": {func(in inputs) float64 { s, _ := vector.Reach(in.a, in.b, in.lambda, in.pace); return s },
+		func(in inputs, i int) float64 {
+			if in.reached(i) {
+				return 0
+			}
+			return float64(in.b[i]) * in.paceOf(in.b[i])
+		}},
+	"Reach, fixed": {func(in inputs) float64 { _, f := vector.Reach(in.a, in.b, in.lambda, in.pace); return f },
+		func(in inputs, i int) float64 {
+			if in.reached(i) {
+				return float64(in.b[i]) * float64(in.a[i])
+			}
+			return 0
+		}},
+	"CostFrom": {func(in inputs) float64 { return vector.CostFrom(in.a, in.b, in.least, in.pace) },
+		func(in inputs, i int) float64 {
+			if in.b[i] >= in.least {
+				return float64(in.a[i]) * in.paceOf(in.b[i])
+			}
+			return 0
+		}},
+}
 
 // Every walk gives, bit for bit, what the expression in its comment gives in Go.
 func TestWalks(t *testing.T) {
-	rng, flip := rand.New(rand.NewPCG(1, 1)), float32(-1)
-	type inputs struct {
-		n             int
-		a, b, c, d, e []float32
-		k, w, least   float32
-		pace          vector.Pace
-		lambda        float64
-	}
-	abs := func(v float32) float32 { return math.Float32frombits(math.Float32bits(v) &^ (1 << 31)) }
-	clamp := func(v float32) float32 {
-		if v < 0 {
-			return 0
-		}
-		if v > 1 {
-			return 1
-		}
-		return v
-	}
-	along := func(g, step float32) float32 {
-		switch {
-		case g > 0:
-			return step
-		case g < 0:
-			return -step
-		}
-		return 0
-	}
-	less := func(a, b float32) float32 {
-		if a < b {
-			return a
-		}
-		return b
-	}
-	more := func(a, b float32) float32 {
-		if a > b {
-			return a
-		}
-		return b
-	}
-	against := func(w, size float32) float32 { // a NaN has a sign too, that of the operand
-		w *= flip
-		return math.Float32frombits(math.Float32bits(size) | ^math.Float32bits(w)&(1<<31))
-	}
-	pace := func(in inputs, size float32) float64 {
-		if in.pace == vector.BySize {
-			return float64(size)
-		}
-		return 1 + 0*float64(size) // a size of NaN makes that NaN
-	}
-	shrunk := func(x, y, point, alpha float32) float32 {
-		over := more(more(y-(1-x), -(x+y)), 0)
-		move := less(more(over, alpha), abs(y))
-		return clamp(point - math.Float32frombits(math.Float32bits(move)|math.Float32bits(y)&(1<<31)))
-	}
-	type values = []float32
-	written := func(n int, walk func(out values)) values {
-		out := make(values, n)
-		walk(out)
-		return out
-	}
-	each := func(n int, f func(i int) float32) []float32 {
-		out := make([]float32, n)
-		for i := range out {
-			out[i] = f(i)
-		}
-		return out
-	}
-	vectors := map[string]func(in inputs) (got, want []float32){
-		"Difference": func(in inputs) (got, want []float32) {
-			return written(in.n, func(out values) { vector.Difference(in.a, in.b, out) }),
-				each(in.n, func(i int) float32 { return in.a[i] - in.b[i] })
-		},
-		"Scaled": func(in inputs) (got, want []float32) {
-			return written(in.n, func(out values) { vector.Scaled(in.a, in.k, out) }),
-				each(in.n, func(i int) float32 { return in.a[i] * in.k })
-		},
-		"AddScaled": func(in inputs) (got, want []float32) {
-			return written(in.n, func(out values) { vector.AddScaled(in.a, in.b, in.k, out) }),
-				each(in.n, func(i int) float32 { return in.a[i] + float32(in.b[i]*in.k) })
-		},
-		"AddScaledClamped": func(in inputs) (got, want []float32) {
-			return written(in.n, func(out values) { vector.AddScaledClamped(in.a, in.b, in.k, out) }),
-				each(in.n, func(i int) float32 { return clamp(in.a[i] + float32(in.b[i]*in.k)) })
-		},
-		"Toward": func(in inputs) (got, want []float32) {
-			got = slices.Clone(in.b)
-			vector.Toward(in.a, got, in.k)
-			return got, each(in.n, func(i int) float32 { return in.a[i] + float32((in.b[i]-in.a[i])*in.k) })
-		},
-		"TowardClamped": func(in inputs) (got, want []float32) {
-			got = slices.Clone(in.b)
-			vector.TowardClamped(in.a, got, in.k)
-			return got, each(in.n, func(i int) float32 { return clamp(in.a[i] + float32((in.b[i]-in.a[i])*in.k)) })
-		},
-		"Magnitudes": func(in inputs) (got, want []float32) {
-			return written(in.n, func(out values) { vector.Magnitudes(in.a, out) }),
-				each(in.n, func(i int) float32 { return abs(in.a[i]) })
-		},
-		"SignStep": func(in inputs) (got, want []float32) {
-			return written(in.n, func(out values) { vector.SignStep(in.a, in.b, in.c, in.d, in.e, in.k, in.w, out) }),
-				each(in.n, func(i int) float32 {
-					c := in.b[i]
-					z := less(more(c+along(in.c[i], in.k), in.d[i]), in.e[i])
-					z = c + float32((z-c)*in.w) + float32((c-in.a[i])*(1-in.w))
-					return less(more(z, in.d[i]), in.e[i])
-				})
-		},
-		"Momentum": func(in inputs) (got, want []float32) {
-			got = slices.Clone(in.c)
-			vector.Momentum(in.a, in.b, in.w, got)
-			return got, each(in.n, func(i int) float32 {
-				return in.b[i] + float32((in.c[i]-in.b[i])*in.w) + float32((in.b[i]-in.a[i])*(1-in.w))
-			})
-		},
-		"SparseStep": func(in inputs) (got, want []float32) {
-			return written(in.n, func(out values) { vector.SparseStep(in.a, in.b, in.c, in.least, in.k, out) }),
-				each(in.n, func(i int) float32 {
-					step := float32(0)
-					if abs(in.c[i]) >= in.least {
-						step = in.k
-					}
-					return in.b[i] + along(in.c[i], step) - in.a[i]
-				})
-		},
-		"Rooms": func(in inputs) (got, want []float32) {
-			rooms, sizes := make([]float32, in.n), make([]float32, in.n)
-			vector.Rooms(in.a, in.b, flip, in.least, rooms, sizes)
-			for i, w := range in.b {
-				room, size := in.a[i], abs(w)
-				if w*flip < 0 {
-					room = 1 - in.a[i]
-				}
-				if size <= in.least {
-					size = 0
-				}
-				want = append(want, room, size)
-				got = append(got, rooms[i], sizes[i])
-			}
-			return got, want
-		},
-		"Moves": func(in inputs) (got, want []float32) {
-			rooms := each(in.n, func(i int) float32 { return abs(in.a[i]) })
-			sizes := each(in.n, func(i int) float32 { return abs(in.b[i]) })
-			return written(in.n, func(out values) { vector.Moves(in.c, rooms, sizes, flip, in.lambda, in.pace, out) }),
-				each(in.n, func(i int) float32 {
-					move := less(float32(in.lambda*pace(in, sizes[i])), rooms[i])
-					if sizes[i] == 0 {
-						move = 0
-					}
-					return against(in.c[i], move)
-				})
-		},
-		"MovesFrom": func(in inputs) (got, want []float32) {
-			rooms := each(in.n, func(i int) float32 { return abs(in.a[i]) })
-			return written(in.n, func(out values) { vector.MovesFrom(in.c, rooms, in.b, flip, in.least, out) }),
-				each(in.n, func(i int) float32 {
-					if in.b[i] >= in.least {
-						return against(in.c[i], rooms[i])
-					}
-					return 0
-				})
-		},
-		"Combine": func(in inputs) (got, want []float32) {
-			got = slices.Clone(in.d)
-			vector.Combine(in.a, in.b, in.c, in.w, in.k, got)
-			return got, each(in.n, func(i int) float32 {
-				x := (in.d[i] + float32(in.k*in.b[i])) * (1 - in.w)
-				return clamp(float32(x) + float32((in.a[i]+float32(in.c[i]*in.k))*in.w))
-			})
-		},
-		"Shrink": func(in inputs) (got, want []float32) {
-			got = slices.Clone(in.b)
-			vector.Shrink(in.a, got, in.k, got)
-			return got, each(in.n, func(i int) float32 { return shrunk(in.a[i], in.b[i], in.a[i]+in.b[i], in.k) })
-		},
-		"ShrinkPoint": func(in inputs) (got, want []float32) {
-			got = slices.Clone(in.c)
-			vector.ShrinkPoint(in.a, in.b, in.k, got)
-			return got, each(in.n, func(i int) float32 { return shrunk(in.a[i], in.b[i], in.c[i], in.k) })
-		},
-	}
-	sums := map[string]func(in inputs) (got, want float64){
-		"DotDifference": func(in inputs) (float64, float64) {
-			return vector.DotDifference(in.a, in.b, in.c), lanes(in.n, func(i int) float64 {
-				return float64(in.a[i]) * apart(in.b, in.c, i)
-			})
-		},
-		"Sum1": func(in inputs) (float64, float64) {
-			return vector.Sum1(in.a), lanes(in.n, func(i int) float64 { return float64(abs(in.a[i])) })
-		},
-		"Sum2": func(in inputs) (float64, float64) {
-			return vector.Sum2(in.a), lanes(in.n, func(i int) float64 { return float64(in.a[i]) * float64(in.a[i]) })
-		},
-		"Max": func(in inputs) (got, want float64) {
-			for _, v := range in.a {
-				want = max(want, math.Abs(float64(v)))
-			}
-			return float64(vector.Max(in.a)), want
-		},
-		"Distance1": func(in inputs) (float64, float64) {
-			return vector.Distance1(in.a, in.b),
-				lanes(in.n, func(i int) float64 { return math.Abs(apart(in.a, in.b, i)) })
-		},
-		"Distance2": func(in inputs) (float64, float64) {
-			return vector.Distance2(in.a, in.b), lanes(in.n, func(i int) float64 {
-				return apart(in.a, in.b, i) * apart(in.a, in.b, i)
-			})
-		},
-		"DistanceMax": func(in inputs) (got, want float64) {
-			for i := range in.a {
-				want = max(want, math.Abs(apart(in.a, in.b, i)))
-			}
-			return vector.DistanceMax(in.a, in.b), want
-		},
-		"Changed": func(in inputs) (got, want float64) {
-			for i, v := range in.a {
-				if v != in.b[i] {
-					want++
-				}
-			}
-			return float64(vector.Changed(in.a, in.b)), want
-		},
-		"CountFrom": func(in inputs) (got, want float64) {
-			for _, v := range in.a {
-				if v >= -in.least && v != 0 {
-					want++
-				}
-			}
-			return float64(vector.CountFrom(in.a, -in.least)), want
-		},
-		"Reach, slope": func(in inputs) (got, want float64) {
-			got, _ = vector.Reach(in.a, in.b, in.lambda, in.pace)
-			return got, lanes(in.n, func(i int) float64 {
-				if float64(in.a[i]) > in.lambda*pace(in, in.b[i]) {
-					return float64(in.b[i]) * pace(in, in.b[i])
-				}
-				return 0
-			})
-		},
-		"Reach, fixed": func(in inputs) (got, want float64) {
-			_, got = vector.Reach(in.a, in.b, in.lambda, in.pace)
-			return got, lanes(in.n, func(i int) float64 {
-				if float64(in.a[i]) > in.lambda*pace(in, in.b[i]) {
-					return 0
-				}
-				return float64(in.b[i]) * float64(in.a[i])
-			})
-		},
-		"CostFrom": func(in inputs) (got, want float64) {
-			return vector.CostFrom(in.a, in.b, in.least, in.pace), lanes(in.n, func(i int) float64 {
-				if in.b[i] >= in.least {
-					return float64(in.a[i]) * pace(in, in.b[i])
-				}
-				return 0
-			})
-		},
-	}
+	rng := rand.New(rand.NewPCG(1, 1))
 	for _, n := range lengths {
 		for round := range 20 {
-			in := inputs{n: n, k: rng.Float32(), w: rng.Float32(), least: rng.Float32(), lambda: rng.Float64()}
-			for _, v := range []*[]float32{&in.a, &in.b, &in.c, &in.d, &in.e} {
+			in := inputs{k: rng.Float32(), w: rng.Float32(), least: rng.Float32(), lambda: rng.Float64()}
+			for _, v := range []*values{&in.a, &in.b, &in.c, &in.d, &in.e, &in.out} {
 				*v = sample(rng, n)
 			}
-			in.pace = vector.Uniform
-			if round%2 == 1 {
-				in.pace = vector.BySize
+			in.rooms, in.sizes = make(values, n), make(values, n)
+			largest, farthest := 0.0, 0.0
+			for i := range n {
+				in.rooms[i], in.sizes[i] = abs(in.a[i]), abs(in.b[i])
+				largest = max(largest, math.Abs(float64(in.a[i])))
+				farthest = max(farthest, math.Abs(apart(in.a[i], in.b[i])))
 			}
+			in.pace = []vector.Pace{vector.Uniform, vector.BySize}[round%2]
 			if round%5 == 4 {
 				in.lambda = math.Inf(1)
 			}
+			if got := float64(vector.Max(in.a)); !equal(got, largest) {
+				t.Errorf("Max of %d values: %v, want %v", n, got, largest)
+			}
+			if got := vector.DistanceMax(in.a, in.b); !equal(got, farthest) {
+				t.Errorf("DistanceMax of %d values: %v, want %v", n, got, farthest)
+			}
 			for name, f := range vectors {
-				if got, want := f(in); !same(got, want) {
+				in := in
+				in.c = slices.Clone(in.c) // some walks have a second output
+				got, want := slices.Clone(in.out), make(values, n)
+				for i := range want {
+					want[i] = f.value(in, i)
+				}
+				if f.walk(in, got); !same(got, want) {
 					t.Errorf("%s of %d values: %v, want %v", name, n, got, want)
 				}
 			}
 			for name, f := range sums {
-				if got, want := f(in); !equal(got, want) {
+				got, want := f.walk(in), lanes(n, func(i int) float64 { return f.term(in, i) })
+				if !equal(got, want) {
 					t.Errorf("%s of %d values: %v, want %v", name, n, got, want)
 				}
 			}
