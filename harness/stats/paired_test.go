@@ -4,8 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 func TestNewPaired(t *testing.T) {
@@ -103,37 +101,6 @@ func trinomial(p Paired, lost, won float64) float64 {
 	return math.Exp(fact(p.N) - fact(p.Lost) - fact(p.Won) - fact(p.N-p.Lost-p.Won) + likelihood(p, lost-won, won))
 }
 
-// The interval covers the truth about as often as it says, over every outcome of 40 images.
-func TestTangoCoverage(t *testing.T) {
-	t.Parallel()
-	const n = 40
-	ends := map[Paired][2]float64{}
-	sum, truths := 0.0, 0.0
-	for _, won := range []float64{0.02, 0.05, 0.1, 0.2} {
-		for _, drop := range []float64{0, 0.05, 0.1, 0.2} {
-			covered := 0.0
-			for lost := 0; lost <= n; lost++ {
-				for k := 0; k <= n-lost; k++ {
-					p := Paired{n, lost, k}
-					if _, ok := ends[p]; !ok {
-						ends[p] = p.Interval(0.95)
-					}
-					if e := ends[p]; e[0] <= drop && drop <= e[1] {
-						covered += trinomial(p, won+drop, won)
-					}
-				}
-			}
-			if covered < 0.93 {
-				t.Errorf("drop %v, won %v: covered with %v", drop, won, covered)
-			}
-			sum, truths = sum+covered, truths+1
-		}
-	}
-	if mean := sum / truths; math.Abs(mean-0.95) > 0.01 {
-		t.Errorf("covered with %v on average", mean)
-	}
-}
-
 // The exact p-values are the sums over all outcomes at the worst of many more fractions of won
 // images, and stay at the level for every truth.
 func TestExactEnumerated(t *testing.T) {
@@ -185,50 +152,6 @@ func enumerated(p Paired, drop float64) (above, below float64) {
 func TestExactPublished(t *testing.T) {
 	if got := 2*((Paired{14, 1, 0}).Above(0, 0.05)-1e-6) + 1e-4; math.Abs(got-0.542071) > 1e-3 {
 		t.Errorf("P = %v", got)
-	}
-}
-
-// At the border of the hypothesis the exact p-values are at most α with at most probability
-// α, whatever the fraction of won images; the asymptotic test is not, which is why they are.
-func TestExactLevel(t *testing.T) {
-	t.Parallel()
-	const n, drop = 150, 0.02
-	asymptotic := 0.0
-	for _, alpha := range []float64{0.05, 0.005} {
-		z := distuv.UnitNormal.Quantile(1 - alpha)
-		known := map[Paired][2]float64{}
-		for _, won := range []float64{1e-9, 0.005, 0.02} {
-			var fails, passes, score float64
-			for lost := 0; lost <= 40; lost++ {
-				for k := 0; k <= 40; k++ {
-					p := Paired{n, lost, k}
-					chance := trinomial(p, won+drop, won)
-					if chance < 1e-6 { // counted as both: the worst that it can do
-						fails, passes = fails+chance, passes+chance
-						continue
-					}
-					if _, ok := known[p]; !ok {
-						known[p] = [2]float64{p.Above(drop, 0.05), p.Below(drop, 0.05)}
-					}
-					if known[p][0] <= alpha {
-						fails += chance
-					}
-					if known[p][1] <= alpha {
-						passes += chance
-					}
-					if p.Score(drop) >= z {
-						score += chance
-					}
-				}
-			}
-			if fails > alpha || passes > alpha {
-				t.Errorf("α %v, won %v: a drop of %v fails with %v and passes with %v", alpha, won, drop, fails, passes)
-			}
-			asymptotic = max(asymptotic, score/alpha)
-		}
-	}
-	if asymptotic < 1.3 {
-		t.Errorf("the asymptotic test keeps its level to a factor %v: the exact one is for nothing", asymptotic)
 	}
 }
 
@@ -346,15 +269,5 @@ func TestSmallLevels(t *testing.T) {
 		if d := Detectable(1000, 10, 0.02, level, 0.8); !(d < 0.2) {
 			t.Errorf("%v cells: a drop of %v is detected", cells, d)
 		}
-	}
-}
-
-func BenchmarkExact(b *testing.B) {
-	for _, p := range []Paired{{500, 5, 3}, {10000, 120, 100}} {
-		b.Run("", func(b *testing.B) {
-			for b.Loop() {
-				p.Above(0.02, 0.05)
-			}
-		})
 	}
 }
