@@ -19,7 +19,7 @@ func TestImportRules(t *testing.T) {
 		"attacks": {"attacks", "internal/number", "internal/setting", "internal/vector"},
 		"control": {"control", "models", "attacks", "internal/setting", "internal/atomicfile"},
 		"harness": {"harness", "control", "models", "attacks", "internal/number", "internal/setting", "internal/vector",
-			"internal/atomicfile"},
+			"internal/atomicfile", "internal/terminal"},
 		"reports": {"harness/result", "control/theory", "internal/number", "internal/atomicfile"},
 	}
 	seen := 0
