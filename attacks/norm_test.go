@@ -88,7 +88,8 @@ func TestLargestEpsilon(t *testing.T) {
 						}
 						continue
 					}
-					for _, want := range []string{a.Name(), fmt.Sprintf("%.6g", epsilon), n.String(), fmt.Sprint(most)} {
+					wants := []string{a.Name(), fmt.Sprintf("%.6g", epsilon), n.String(), fmt.Sprint(most)}
+					for _, want := range wants {
 						if err == nil || !strings.Contains(err.Error(), want) {
 							t.Errorf("%s, %v: epsilon %v: %v, want %s", spec.Kind, n, epsilon, err, want)
 						}

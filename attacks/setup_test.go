@@ -81,7 +81,8 @@ func TestVersions(t *testing.T) {
 				version = "standard"
 			}
 			revision := map[string]int{"custom": 2}[version]
-			if r.Name != fmt.Sprintf("autoattack-%s/%d", version, max(revision, 1)) || r.Norm != n || r.Epsilon != 0.1 || r.Fallback != "" ||
+			if r.Name != fmt.Sprintf("autoattack-%s/%d", version, max(revision, 1)) ||
+				r.Norm != n || r.Epsilon != 0.1 || r.Fallback != "" ||
 				r.Minimises {
 				t.Errorf("%s, %v: %+v", version, n, r)
 			}

@@ -129,5 +129,6 @@ func (o *counted) made() int64 { return o.logits.Load() + 2*o.gradients.Load() }
 // passes are the forward and backward passes made so far in units of the plain network's.
 func (o *counted) passes() (forward, backward int64) {
 	logits, gradients := float64(o.logits.Load()), float64(o.gradients.Load())
-	return int64(math.Round(logits*o.cost.Logits + gradients*o.cost.Forward)), int64(math.Round(gradients * o.cost.Backward))
+	return int64(math.Round(logits*o.cost.Logits + gradients*o.cost.Forward)),
+		int64(math.Round(gradients * o.cost.Backward))
 }

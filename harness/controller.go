@@ -208,7 +208,8 @@ func (o *opener) subspace(ctx context.Context, l placed, d *dataset.Dataset, ane
 	seconds = time.Since(start).Seconds()
 	reached := fmt.Sprintf("%.2f %% of the variance", 100*s.Variance)
 	if target.Capped(s) {
-		reached += fmt.Sprintf(" (%.6g %% were asked for: states of %d values may have %d components, %d images give %d)",
+		reached += fmt.Sprintf(" (%.6g %% were asked for: states of %d values may have %d components, %d images "+
+			"give %d)",
 			100*target.Variance, dim, pca.MaxRank(dim), s.Samples, s.Samples-1)
 	}
 	o.progress.Say("fitted rank %d of %d, %s, in %.1f s", s.Rank, dim, reached, seconds)

@@ -29,7 +29,10 @@ type effort struct {
 }
 
 func (e *effort) add(o effort) {
-	e.forward, e.backward, e.controlled, e.hours = e.forward+o.forward, e.backward+o.backward, e.controlled+o.controlled, e.hours+o.hours
+	e.forward += o.forward
+	e.backward += o.backward
+	e.controlled += o.controlled
+	e.hours += o.hours
 	for _, m := range o.unrated {
 		if !slices.Contains(e.unrated, m) {
 			e.unrated = append(e.unrated, m)
@@ -65,7 +68,8 @@ func (p *Plan) Describe(o DryRun) (string, error) {
 		fmt.Fprintf(&d.text, "hours: at most %s at the given rates, controlled passes not included\n",
 			duration(total.hours))
 	case len(o.Rates) == 0:
-		d.text.WriteString("hours: no rate is known; --rate [MODEL=]N, the passes of one image that the machine makes in a second, gives them\n")
+		d.text.WriteString("hours: no rate is known; --rate [MODEL=]N, the passes of one image " +
+			"that the machine makes in a second, gives them\n")
 	default:
 		fmt.Fprintf(&d.text, "hours: no rate is known for %s; the others: at most %s, controlled passes not included\n",
 			strings.Join(total.unrated, ", "), duration(total.hours))

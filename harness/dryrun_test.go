@@ -92,11 +92,14 @@ func TestDescribe(t *testing.T) {
 	text := describe(t, DryRun{}, 0, "first")
 	contains(t, text,
 		"suite first, model rn-18, 30 images of images, oblivious\n",
-		"an estimate, as images.npz is absent (30 images as the config says) and a.onnx is absent (7 classes as the data set)\n",
+		"an estimate, as images.npz is absent (30 images as the config says) and a.onnx is absent (7 classes as "+
+			"the data set)\n",
 		"none (clean)             defenses: none, loop, more (extra)\n",
-		"defenses: none, loop (extra), more (extra); pgd/1, linf, epsilon 8/255: at most "+count(30*f)+" forward, "+count(30*g)+" backward\n",
+		"defenses: none, loop (extra), more (extra); pgd/1, linf, epsilon 8/255: at most "+count(30*f)+" forward, "+
+			count(30*g)+" backward\n",
 		"model rn-34", "defenses: none (extra), loop (extra), more (extra)\n",
-		"suite first: 12 cells, 3 of the 3 numbers of the config, 9 extra; at most "+count(60*f)+" forward and "+count(60*g)+" backward passes of one image; controlled passes: 240\n",
+		"suite first: 12 cells, 3 of the 3 numbers of the config, 9 extra; at most "+count(60*f)+" forward and "+
+			count(60*g)+" backward passes of one image; controlled passes: 240\n",
 		"12 cells; attacks: at most "+count(60*f)+" forward", "hours: no rate is known",
 	)
 
@@ -106,8 +109,11 @@ func TestDescribe(t *testing.T) {
 		"repeated")
 	contains(t, text, "10 images as --limit says", "suite again", ", made once with suite first\n", "suite through",
 		", made once with suite first\n", "suite repeated",
-		"22 cells; attacks: at most "+count(20*f)+" forward and "+count(20*g)+" backward passes of one image; controlled passes: "+count(10*(2*2*2)+2*10*2+10*(f+g))+"\n",
-		"hours: at most "+duration(float64(10*(2+f+g))/0.5/3600+float64(10*(2+f+g))/3600+3*float64(10*2)/0.5/3600)+" at the given rates")
+		"22 cells; attacks: at most "+count(20*f)+" forward and "+count(20*g)+" backward passes of one image; "+
+			"controlled passes: "+count(10*(2*2*2)+2*10*2+10*(f+g))+"\n",
+		"hours: at most "+
+			duration(float64(10*(2+f+g))/0.5/3600+float64(10*(2+f+g))/3600+3*float64(10*2)/0.5/3600)+
+			" at the given rates")
 	contains(t, describe(t, DryRun{Rates: map[string]float64{"rn-34": 1}}, 10, "first"),
 		"hours: no rate is known for rn-18; the others: at most ")
 }

@@ -49,10 +49,10 @@ type Fitted struct {
 	Seconds                                float64
 }
 
-// Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache
-// and, as ONNX, beside the config, those of kind autoencoder by training. Layers of other kinds need nothing. When ctx is
-// cancelled, a training leaves a checkpoint that Resume continues from, to the bit. What
-// is wrong with what the config names is a [ConfigError].
+// Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache and, as
+// ONNX, beside the config, those of kind autoencoder by training. Layers of other kinds need
+// nothing. When ctx is cancelled, a training leaves a checkpoint that Resume continues from, to the
+// bit. What is wrong with what the config names is a [ConfigError].
 func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error) {
 	f := &fitter{o: o, control: cfg.Control(o.Control), networks: map[string]*control.Network{}}
 	if f.control == nil {
@@ -89,7 +89,8 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 			return nil, err
 		}
 		if trainings > 1 || linear*len(names) > 1 {
-			return nil, ConfigError{fmt.Errorf("control %s has %d embeddings to train and %d linear ones for each of %d models; --out is for one", o.Control, trainings, linear, len(names))}
+			return nil, ConfigError{fmt.Errorf("control %s has %d embeddings to train and %d linear ones "+
+				"for each of %d models; --out is for one", o.Control, trainings, linear, len(names))}
 		}
 	}
 	order, err := f.order()
@@ -218,7 +219,8 @@ func (f *fitter) groups(layer int, t *config.Training) ([]group, error) {
 	}
 	folder, ok := f.cfg.Files.(config.Folder)
 	if !ok && f.o.Out == "" {
-		return nil, ConfigError{errors.New("the bundled config's files can't be written; say where the embedding goes with --out")}
+		return nil, ConfigError{errors.New("the bundled config's files can't be written; " +
+			"say where the embedding goes with --out")}
 	}
 	var all []group
 	for _, name := range names {
@@ -235,7 +237,9 @@ func (f *fitter) groups(layer int, t *config.Training) ([]group, error) {
 	}
 	if f.o.Out != "" {
 		if len(all) > 1 {
-			return nil, ConfigError{fmt.Errorf("%s and %s have states of different sizes, each with an embedding of its own; --out is for one, say of which model with --model", all[0].models[0], all[1].models[0])}
+			return nil, ConfigError{fmt.Errorf("%s and %s have states of different sizes, each with an "+
+				"embedding of its own; --out is for one, say of which model with --model",
+				all[0].models[0], all[1].models[0])}
 		}
 		all[0].path = f.o.Out
 	}
@@ -286,7 +290,8 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, g 
 	}
 	history := j.trainer.History()
 	last := mean(history[len(history)-j.trainer.PerEpoch():])
-	done.Steps, done.CrossEntropy, done.Reconstruction, done.Accuracy = len(history), last.CrossEntropy, last.Reconstruction, last.Accuracy
+	done.Steps, done.CrossEntropy = len(history), last.CrossEntropy
+	done.Reconstruction, done.Accuracy = last.Reconstruction, last.Accuracy
 	if err := j.write(g.path, f.provenance(j, done, t)); err != nil {
 		return done, err
 	}

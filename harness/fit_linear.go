@@ -63,17 +63,21 @@ func (f *fitter) linearFile(done Fitted, out string) (string, error) {
 		path = f.linearPath(done)
 	}
 	if path == "" {
-		f.progress.Say("the bundled config's folder can't be written: the embedding stays in the cache; --out FILE writes it as ONNX, of one model")
+		f.progress.Say("the bundled config's folder can't be written: the embedding stays in the cache; " +
+			"--out FILE writes it as ONNX, of one model")
 		return "", nil
 	}
 	if _, err := os.Stat(path); err == nil && !f.o.Force {
 		g, _, err := simplify.Load(path, nil, nil)
 		if err != nil || g.Meta["fit_sha256"] == "" {
-			return "", ConfigError{fmt.Errorf("%s is there already and is no linear embedding that fit made; --force replaces it, --out FILE writes another", path)}
+			return "", ConfigError{fmt.Errorf("%s is there already and is no linear embedding that fit made; "+
+				"--force replaces it, --out FILE writes another", path)}
 		}
 		if model, _, _ := strings.Cut(g.Meta["models"], " "); g.Meta["control"] != f.control.Name ||
 			g.Meta["at"] != done.At || model != done.Models[0] {
-			return "", ConfigError{fmt.Errorf("%s is there already and is the embedding of control %s at %s of model %s; --force replaces it, --out FILE writes another", path, g.Meta["control"], g.Meta["at"], model)}
+			return "", ConfigError{fmt.Errorf("%s is there already and is the embedding of control %s at %s "+
+				"of model %s; --force replaces it, --out FILE writes another",
+				path, g.Meta["control"], g.Meta["at"], model)}
 		}
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -110,7 +114,8 @@ func (f *fitter) linearProvenance(done Fitted, l placed, d *dataset.Dataset, s *
 	meta := map[string]string{
 		"selfheal": Version, "onnxruntime": ort.Version(), "control": f.control.Name, "at": done.At,
 		"models": done.Models[0] + " " + f.record.Models[done.Models[0]].SHA256, "kind": config.Linear,
-		"dataset": e.Fit, "dataset_sha256": d.SHA256(), "config_sha256": f.cfg.Hash(), "seed": strconv.FormatUint(f.cfg.Seed, 10),
+		"dataset": e.Fit, "dataset_sha256": d.SHA256(), "config_sha256": f.cfg.Hash(),
+		"seed":       strconv.FormatUint(f.cfg.Seed, 10),
 		"fit_sha256": f.fitKey(l, d),
 		"samples":    strconv.Itoa(s.Samples), "dim": strconv.Itoa(s.Dim), "rank": strconv.Itoa(s.Rank),
 		"variance": strconv.FormatFloat(s.Variance, 'g', 9, 64),

@@ -25,7 +25,8 @@ func (p *Progress) training(t *train.Trainer) *trainingProgress {
 	if p.terminal {
 		s.bar = progressbar.NewOptions64(int64(t.Steps()), progressbar.OptionSetWriter(p.w),
 			progressbar.OptionSetWidth(10),
-			progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false))
+			progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false),
+			progressbar.OptionSetElapsedTime(false))
 	}
 	return s
 }
@@ -42,7 +43,8 @@ func (s *trainingProgress) step(l train.Loss) {
 		return
 	}
 	m := mean(s.pending)
-	left := time.Duration(float64(time.Since(s.begun)) * float64(s.t.Steps()-done) / float64(done-s.first)).Round(time.Second)
+	begun := float64(time.Since(s.begun))
+	left := time.Duration(begun * float64(s.t.Steps()-done) / float64(done-s.first)).Round(time.Second)
 	text := fmt.Sprintf("step %d of %d, epoch %d: cross-entropy %.4f, reconstruction %.4f, accuracy %.1f %%, %s left",
 		done, s.t.Steps(), l.Step/s.t.PerEpoch()+1, m.CrossEntropy, m.Reconstruction, 100*m.Accuracy, left)
 	s.shown, s.pending = time.Now(), s.pending[:0]

@@ -137,7 +137,8 @@ func (j *training) begin(saved string, o FitOptions, p *Progress) error {
 	case err != nil || o.Force:
 		return nil
 	case !o.Resume:
-		return ConfigError{fmt.Errorf("%s holds a training that was stopped: --resume continues it, --force begins anew", saved)}
+		return ConfigError{fmt.Errorf("%s holds a training that was stopped: --resume continues it, "+
+			"--force begins anew", saved)}
 	}
 	if err := j.trainer.Restore(saved, j.key); err != nil {
 		return ConfigError{fmt.Errorf("%w; --force begins anew", err)}
@@ -184,11 +185,13 @@ func (j *training) run(ctx context.Context, saved string, p *Progress, label str
 func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[string]string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 	return map[string]string{
-		"selfheal": Version, "onnxruntime": ort.Version(), "control": f.control.Name, "at": done.At, "models": strings.Join(j.models, ", "),
-		"dataset": t.Fit, "dataset_sha256": j.data, "config_sha256": f.cfg.Hash(), "training_sha256": j.key, "begun_with": j.start,
-		"objective": string(t.Objective), "weight": number(t.Weight), "epochs": strconv.Itoa(t.Epochs), "steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch),
-		"seed": strconv.FormatUint(t.Seed,
-			10), "cross_entropy": number(done.CrossEntropy), "reconstruction": number(done.Reconstruction), "accuracy": number(done.Accuracy),
+		"selfheal": Version, "onnxruntime": ort.Version(), "config_sha256": f.cfg.Hash(),
+		"control": f.control.Name, "at": done.At, "models": strings.Join(j.models, ", "),
+		"dataset": t.Fit, "dataset_sha256": j.data, "training_sha256": j.key, "begun_with": j.start,
+		"objective": string(t.Objective), "weight": number(t.Weight), "seed": strconv.FormatUint(t.Seed, 10),
+		"epochs": strconv.Itoa(t.Epochs), "steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch),
+		"cross_entropy": number(done.CrossEntropy), "reconstruction": number(done.Reconstruction),
+		"accuracy": number(done.Accuracy),
 	}
 }
 

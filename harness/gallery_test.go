@@ -150,7 +150,8 @@ func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 			c.Trace[0].Layers[0].At != map[string]string{"auto-encoder": "input", "pca": "last"}[c.Defense] {
 			t.Errorf("%s: trace %+v", name, c.Trace)
 		}
-		if c.Pictures.Healed != nil { // as far from the adversarial image as its control is long, but for clipping and rounding
+		// As far from the adversarial image as its control is long, but for clipping and rounding.
+		if c.Pictures.Healed != nil {
 			d := 0.0
 			for i, v := range pixelsOf(t, c.Pictures.Healed) {
 				d += (v - float64(adversarial[i])) * (v - float64(adversarial[i]))

@@ -89,7 +89,8 @@ func (j *journal) begin() error {
 // runFiles are the files that a run, its reports and its check leave beside results.json.
 var runFiles = []string{"gallery.json", "records.jsonl", "report.html", "summary.md", "junit.xml", "tables.md",
 	"tables.tex", "tables.csv", "radar-*.png", "radar-*.svg",
-	"curve-*.png", "curve-*.svg", "waterfall-*.png", "waterfall-*.svg", "control-*.png", "control-*.svg", "solver-*.png", "solver-*.svg",
+	"curve-*.png", "curve-*.svg", "waterfall-*.png", "waterfall-*.svg", "control-*.png", "control-*.svg",
+	"solver-*.png", "solver-*.svg",
 	"theory.html", "theory.md", "theory.json", "theory-*.png", "theory-*.svg", "adversarial/*.npy"}
 
 // clear removes what an earlier run made.

@@ -105,15 +105,18 @@ func missingSet(s dataset.Spec) Missing {
 	m := Missing{Kind: "data set", Path: s.Path}
 	switch s.Format {
 	case "cifar10-bin":
-		m.What = "CIFAR-10's binary version, records of a label byte and 3072 pixel bytes: cifar-10-binary.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html"
+		m.What = "CIFAR-10's binary version, records of a label byte and 3072 pixel bytes: cifar-10-binary.tar.gz " +
+			"from https://www.cs.toronto.edu/~kriz/cifar.html"
 		if base := path.Base(s.Path); !strings.HasPrefix(base, "data_batch") && !strings.HasPrefix(base, "test_batch") {
 			m.What += "; its five training batches in one file"
 			m.Make = fmt.Sprintf("cat %s/data_batch_[1-5].bin > %s", path.Dir(s.Path), s.Path)
 		}
 	case "cifar100-bin":
-		m.What = "CIFAR-100's binary version, records of a coarse and a fine label byte and 3072 pixel bytes: cifar-100-binary.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html"
+		m.What = "CIFAR-100's binary version, records of a coarse and a fine label byte and 3072 pixel bytes: " +
+			"cifar-100-binary.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html"
 	case "tiny-imagenet":
-		m.What = "Tiny-ImageNet's folder, with wnids.txt, train/CLASS/images/ and val/ (val_annotations.txt and images/): http://cs231n.stanford.edu/tiny-imagenet-200.zip"
+		m.What = "Tiny-ImageNet's folder, with wnids.txt, train/CLASS/images/ and val/ " +
+			"(val_annotations.txt and images/): http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 	case "npz":
 		m.What = "a NumPy archive of x, images as uint8 or float32, and y, integer labels"
 	default:

@@ -27,7 +27,8 @@ models:
   net: {path: nets/efficientnet-b0-robust/model.onnx}
 controls:
   pca: {layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]}
-  sized: {layers: [{at: last, embedding: {kind: onnx, path: "e/hidden-{size}.onnx"}}, {at: input, embedding: {kind: onnx, path: e/image.onnx}}]}
+  sized: {layers: [{at: last, embedding: {kind: onnx, path: "e/hidden-{size}.onnx"}},
+                   {at: input, embedding: {kind: onnx, path: e/image.onnx}}]}
   again: {layers: [{at: last, embedding: {kind: onnx, path: "e/hidden-{size}.onnx"}}]}
 attacks:
   pgd: {kind: pgd, norm: linf, epsilon: 8/255}
@@ -81,7 +82,8 @@ func TestMissing(t *testing.T) {
 		"",
 		"cat data/cifar/data_batch_[1-5].bin > data/cifar/train.bin",
 		"python3 scripts/train.py --architecture rn-18 --data cifar10 --folder data/cifar --out nets/rn-18-standard",
-		"python3 scripts/train.py --architecture wrn-28-8 --data cifar10 --folder data/cifar --loss trades --out nets/wrn-28-8-robust",
+		"python3 scripts/train.py --architecture wrn-28-8 --data cifar10 --folder data/cifar --loss trades " +
+			"--out nets/wrn-28-8-robust",
 		"", "", "",
 	} {
 		if all[i].Make != want {
@@ -101,8 +103,10 @@ func TestMissing(t *testing.T) {
 		t.Errorf("missing are %q, want %q", got, want)
 	}
 	tiny := missingOf(t, files, "tiny")
-	if want := "python3 scripts/train.py --architecture efficientnet-b0 --data tiny-imagenet --folder data/tiny --loss trades --out nets/efficientnet-b0-robust"; len(tiny) != 2 || tiny[1].Make != want {
-		t.Errorf("%+v, want %q", tiny, want)
+	command := "python3 scripts/train.py --architecture efficientnet-b0 --data tiny-imagenet --folder data/tiny " +
+		"--loss trades --out nets/efficientnet-b0-robust"
+	if len(tiny) != 2 || tiny[1].Make != command {
+		t.Errorf("%+v, want %q", tiny, command)
 	}
 	text := DescribeMissing(all)
 	for _, m := range all {

@@ -151,6 +151,7 @@ func (r *run) unbounded(ctx context.Context, on *oracle, set []attacks.Image, ma
 		return nil, nil
 	}
 	return []result.Warning{result.WarnStandsAtEpsilonOne.New(
-		"%s stand even at epsilon 1, where any image may become any other: something else than robustness stops the attack",
+		"%s stand even at epsilon 1, where any image may become any other: something else than robustness "+
+			"stops the attack",
 		share(left, len(todo)))}, nil
 }

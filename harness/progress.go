@@ -68,7 +68,8 @@ func (p *Progress) component(label, name string, total, standing, n int, passes 
 	if p.terminal {
 		tick = 200 * time.Millisecond
 		c.bar = progressbar.NewOptions64(1000, progressbar.OptionSetWriter(p.w), progressbar.OptionSetWidth(10),
-			progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false), progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false),
+			progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionSetElapsedTime(false))
 	}
 	c.ended.Go(func() {

@@ -45,7 +45,8 @@ suites:
     models: [robust]
     controls: [msa]
     attacks: [pgd]
-    solver: {images: 4, controls: [msa, pmp], attack: pgd, outer: [1, 2], inner: [1], learning_rate: [0.01, 1000000], momentum: [0]}
+    solver: {images: 4, controls: [msa, pmp], attack: pgd, outer: [1, 2], inner: [1], learning_rate: [0.01, 1000000],
+             momentum: [0]}
 `
 
 func runStudy(t *testing.T, out string, sets ...string) *result.File {
@@ -147,7 +148,8 @@ func TestSolverStudy(t *testing.T) {
 	}
 	// The control's own value stands in every sweep: c has none, pmp no inner.
 	if got, want := strings.Join(why,
-		" "), "own default outer outer inner inner learning_rate learning_rate learning_rate momentum momentum"; got != want {
+		" "), "own default outer outer inner inner learning_rate learning_rate learning_rate "+
+		"momentum momentum"; got != want {
 		t.Errorf("runs %s, want %s", got, want)
 	}
 	if slices.ContainsFunc(f.Solver[1].Runs, func(r result.SolverRun) bool {
@@ -188,7 +190,8 @@ func TestStudyAgreesWithCells(t *testing.T) {
 		names = append(names, name)
 		text += "  " + name + `:
     solver: {method: msa, ` + s + `}
-    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}, {at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}]
+    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}},
+             {at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}]
 `
 	}
 	p := plan(t, strings.Replace(studied, "controls:\n", "controls:\n"+text, 1), 2, 16,
@@ -215,7 +218,8 @@ func TestStudyAgreesWithCells(t *testing.T) {
 				!same(o.BelowGreedy, s.BelowGreedy) || o.Correct != c.Correct || run.Passes != s.PassesPerRun {
 				t.Errorf("%s, %s: the study has %v → %v, %v below, %d right, %v passes; the cell %v → %v, %v, %d, %v",
 					set, o.Images,
-					*o.Sweeps[0].Objective, *o.Final().Objective, o.BelowGreedy, o.Correct, run.Passes, s.Greedy, s.Objective, s.BelowGreedy, c.Correct, s.PassesPerRun)
+					*o.Sweeps[0].Objective, *o.Final().Objective, o.BelowGreedy, o.Correct, run.Passes, s.Greedy,
+					s.Objective, s.BelowGreedy, c.Correct, s.PassesPerRun)
 			}
 		}
 	}

@@ -23,10 +23,12 @@ models:
 controls:
   greedy:
     solver: {method: greedy}
-    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}, {at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}]
+    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}},
+             {at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}]
   linear:
     solver: {method: greedy}
-    layers: [{at: input, embedding: {kind: linear, fit: train, rank: 40}}, {at: last, embedding: {kind: linear, fit: train, rank: 8}}]
+    layers: [{at: input, embedding: {kind: linear, fit: train, rank: 40}},
+             {at: last, embedding: {kind: linear, fit: train, rank: 8}}]
 attacks:
   none-needed: {kind: fgsm, norm: linf, epsilon: 8/255}
 suites:

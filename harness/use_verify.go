@@ -61,12 +61,12 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 	}
 	shape := d.Shape()
 	if len(c.Shape) != 4 || !slices.Equal(c.Shape[1:], shape[:]) {
-		return nil, ConfigError{fmt.Errorf("the adversarial images have shape %v, those of dataset %s have [N %d %d %d]",
-			c.Shape, c.Dataset, shape[0], shape[1], shape[2])}
+		return nil, ConfigError{fmt.Errorf("the adversarial images have shape %v, "+
+			"those of dataset %s have [N %d %d %d]", c.Shape, c.Dataset, shape[0], shape[1], shape[2])}
 	}
 	if c.Shape[0] != d.Len() {
-		return nil, ConfigError{fmt.Errorf("there are %d adversarial images, but %d of dataset %s; --limit N takes its first N",
-			c.Shape[0], d.Len(), c.Dataset)}
+		return nil, ConfigError{fmt.Errorf("there are %d adversarial images, but %d of dataset %s; "+
+			"--limit N takes its first N", c.Shape[0], d.Len(), c.Dataset)}
 	}
 	who, n := u.healed(), d.Len()
 	judged, problems, unperturbed := make([]verdict, n), make([]outside, n), make([]bool, n)

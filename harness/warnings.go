@@ -24,7 +24,8 @@ func warnings(s scoring, v []verdict) []result.Warning {
 	}
 	probabilities := !slices.ContainsFunc(v, func(v verdict) bool { return !v.simplex })
 	warn(s.who.loop == nil && probabilities && s.Model.Output != "probabilities", result.WarnProbabilities,
-		"model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities", net.Name)
+		"model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities",
+		net.Name)
 	if s.who.loop == nil && s.Model.Output == "probabilities" {
 		logits := 0
 		for _, v := range v {
@@ -32,8 +33,8 @@ func warnings(s scoring, v []verdict) []result.Warning {
 				logits++
 			}
 		}
-		warn(logits > 0, result.WarnNoProbabilities, "model %s has output: probabilities, but on %s its output does not "+
-			"add up to 1", net.Name, share(logits, len(v)))
+		warn(logits > 0, result.WarnNoProbabilities,
+			"model %s has output: probabilities, but on %s its output does not add up to 1", net.Name, share(logits, len(v)))
 	}
 	if made, g := s.made, s.made.gradients; s.own() {
 		warn(made.wrong > 0, result.WarnClaimRefuted, "an attack claimed %d successes that the judge did not see again",
@@ -48,12 +49,12 @@ func warnings(s scoring, v []verdict) []result.Warning {
 		}
 	}
 	warn(strings.HasPrefix(recipe.Name, "autoattack-quick"), result.WarnQuick,
-		"recipe %s: short runs of APGD, which left at most 0.5 points more than standard on the twelve cases that it was "+
-			"chosen by and 1.2 on six others; standard has the last word", recipe.Name)
+		"recipe %s: short runs of APGD, which left at most 0.5 points more than standard on the twelve cases "+
+			"that it was chosen by and 1.2 on six others; standard has the last word", recipe.Name)
 	warn(recipe.Fallback != "", result.WarnFewClasses, "%s", recipe.Fallback)
 	warn(recipe.Name == "" && nearChance(v, net.Classes()), result.WarnNearChance,
-		"clean accuracy is near chance (1 of %d classes): the mean and std, the channel order or the labels may be wrong",
-		net.Classes())
+		"clean accuracy is near chance (1 of %d classes): the mean and std, the channel order or the "+
+			"labels may be wrong", net.Classes())
 	warn(s.who.loop != nil && s.who.loop.Solver.Iterates(), result.WarnOptimisationLoop,
 		"the defense %s solves an optimisation problem for every image: its robustness must be judged by an attack "+
 			"through that loop", s.who.defense())

@@ -89,7 +89,8 @@ datasets:
 models:
   m: {path: %q, output: %s}
 attacks:
-  apgd: {kind: autoattack, version: custom, components: [{kind: apgd-ce, restarts: 1}, apgd-t, square], norm: linf, epsilon: 2/255, steps: 10, targets: 2, queries: 100}
+  apgd: {kind: autoattack, version: custom, components: [{kind: apgd-ce, restarts: 1}, apgd-t, square],
+    norm: linf, epsilon: 2/255, steps: 10, targets: 2, queries: 100}
 suites:
   s: {dataset: test, models: [m], attacks: [apgd]}
 `, planted(t, c.name, c.in, c.out), output)

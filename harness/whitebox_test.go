@@ -27,7 +27,8 @@ controls:
     layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]
   msa:
     solver: {method: msa, outer: 1, inner: 2, learning_rate: 0.003}
-    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}, {at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}]
+    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}},
+             {at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}]
 attacks:
   pgd: {kind: pgd, norm: linf, epsilon: 8/255, steps: 8, loss: margin}
 suites:

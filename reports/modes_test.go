@@ -102,7 +102,8 @@ func TestOptimisationLoopIsFlagged(t *testing.T) {
 	files := report(t)
 	for file, wants := range map[string][]string{
 		"tables.md": {"| resnet-2b<sup>†</sup> | **82.0** / 80.5 |",
-			"<sup>†</sup> optimisation-loop: the defense pca solves an optimisation problem for every image (resnet-2b, pca)\n",
+			"<sup>†</sup> optimisation-loop: the defense pca solves an optimisation problem for every image " +
+				"(resnet-2b, pca)\n",
 			"| auto\\_encoder<sup>†2</sup> |", "<sup>†2</sup> optimisation-loop: the defense auto\\_encoder",
 			"| resnet-2b | **82.0** / 80.5 | **38.5** / 0.0 |"},
 		"tables.tex": {`resnet-2b\textsuperscript{$\dagger$} & `, `auto\_encoder\textsuperscript{$\dagger$2} & `,

@@ -16,7 +16,7 @@ type Gate struct {
 	Min      map[string]float64 `json:"min"`       // by [CellPattern]: the accuracy that is asked for, in [0, 1]
 	FailOn   []string           `json:"fail_on"`   // of [result.WarningKinds]: a cell that has one fails
 	NewModel bool               `json:"new_model"` // models may be other files than the baseline's
-	Accept   []string           `json:"accept"`    // settings that may be others than the baseline's, as attacks.pgd.parameters.steps
+	Accept   []string           `json:"accept"`    // settings that may differ: attacks.pgd.parameters.steps
 }
 
 // What the rules may be. The floor of alpha keeps the level 1 − 2·alpha, shared among ten thousands
@@ -36,22 +36,22 @@ func DefaultGate() Gate {
 
 func (g *Gate) object() object {
 	warning := func(id *string) value { return choice(id, result.WarningIDs()) }
+	path := func(to *string) value { return text(to, "a path in results.json") }
 	return object{rows: []row{
 		optional("max_drop", decimal(&g.MaxDrop, maxDrop), "0.02",
 			"how far a cell's true accuracy may drop below the baseline's, as a fraction"),
 		optional("alpha", decimal(&g.Alpha, gateAlpha), "0.05",
 			"probability of a wrong answer, at most: that any cell fails for a drop though none is beyond "+
-				"`max_drop`; that any "+
-				"fails for a `min` though it reaches it; that a drop of `max_drop` passes"),
+				"`max_drop`; that any fails "+
+				"for a `min` though it reaches it; that a drop of `max_drop` passes"),
 		optional("min", g.minima(), "", "accuracies that cells must have, as fractions, by cells: {ATTACK: 0.4, "+
-			"MODEL/DEFENSE/ATTACK: "+
-			"0.9}, * for any part, ATTACK@8/255 for one epsilon"),
+			"MODEL/DEFENSE/ATTACK: 0.9}, * for any part, ATTACK@8/255 for one epsilon"),
 		optional("fail_on", list(&g.FailOn, span{once: true}, warning), "",
 			"ids of [warnings](warnings.md); a cell that has one fails"),
 		optional("new_model", boolean(&g.NewModel), "false", "models may be other files than the baseline's"),
-		optional("accept", list(&g.Accept, span{once: true}, func(to *string) value { return text(to, "a path in results.json") }), "",
-			"settings that may be others than the baseline's, by their paths in results.json: attacks.pgd.parameters.steps, or a "+
-				"whole part as attacks.pgd"),
+		optional("accept", list(&g.Accept, span{once: true}, path), "",
+			"settings that may be others than the baseline's, by their paths in results.json: "+
+				"attacks.pgd.parameters.steps, or a whole part as attacks.pgd"),
 	}}
 }
 

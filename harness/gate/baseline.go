@@ -123,7 +123,8 @@ const mostBytes = 256 << 20
 func Read(path string) (*Baseline, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no baseline %s; selfheal check --update --baseline %s DIR makes it of a run: %w", path, path, fs.ErrNotExist)
+		return nil, fmt.Errorf("there is no baseline %s; selfheal check --update --baseline %s DIR makes it "+
+			"of a run: %w", path, path, fs.ErrNotExist)
 	} else if err != nil {
 		return nil, fmt.Errorf("baseline: %w", err)
 	}
@@ -135,7 +136,8 @@ func Read(path string) (*Baseline, error) {
 	b, err := parse(data)
 	switch {
 	case errors.Is(err, ErrOlder):
-		return b, fmt.Errorf("baseline %s %w; selfheal check --update --baseline %s DIR writes it anew of a run, with its rules", path, err, path)
+		return b, fmt.Errorf("baseline %s %w; selfheal check --update --baseline %s DIR writes it anew of a run, "+
+			"with its rules", path, err, path)
 	case err != nil:
 		return nil, fmt.Errorf("baseline %s: %w", path, err)
 	}

@@ -185,7 +185,9 @@ func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 		return fmt.Errorf("cell %s: the baseline has %d images of dataset %s, the results %d of %s; %s", now, was.N,
 			plain(old.Dataset), is.N, plain(now.Dataset), toAccept)
 	case was.SHA256 != is.SHA256:
-		return fmt.Errorf("cell %s: the results have other images than the baseline (dataset %s, sha256 %s, not %s); %s", now, plain(now.Dataset), short(is.SHA256), short(was.SHA256), toAccept)
+		return fmt.Errorf("cell %s: the results have other images than the baseline "+
+			"(dataset %s, sha256 %s, not %s); %s",
+			now, plain(now.Dataset), short(is.SHA256), short(was.SHA256), toAccept)
 	case old.Mode != now.Mode:
 		return fmt.Errorf("cell %s: the results have mode %s, the baseline %s; %s", now, now.Mode, old.Mode, toAccept)
 	case old.Recipe != now.Recipe && !accepts(rules.Accept, "attacks."+now.Attack+".recipe"):
@@ -196,7 +198,9 @@ func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 			toAccept)
 	}
 	if a, b := base.Models[old.Model].SHA256, of.models[now.Model].SHA256; a != b && !rules.NewModel {
-		return fmt.Errorf("cell %s: model %s is another file than the baseline's (sha256 %s, not %s); to compare models that were trained again set new_model: true in gate: or give --new-model, else %s", now, plain(now.Model), short(b), short(a), toAccept)
+		return fmt.Errorf("cell %s: model %s is another file than the baseline's (sha256 %s, not %s); to compare "+
+			"models that were trained again set new_model: true in gate: or give --new-model, else %s",
+			now, plain(now.Model), short(b), short(a), toAccept)
 	}
 	return nil
 }
@@ -214,7 +218,8 @@ func lacking(base *Baseline, now map[key]bool) error {
 	if names == nil {
 		return nil
 	}
-	return fmt.Errorf("the results lack %s, which the baseline has; run those cells too, or accept these results with selfheal check --update", andMore(names))
+	return fmt.Errorf("the results lack %s, which the baseline has; run those cells too, or accept these results "+
+		"with selfheal check --update", andMore(names))
 }
 
 // minimums finds the accuracy asked for of each cell, by its place: the highest of those
@@ -234,7 +239,8 @@ func minimums(rules config.Gate, cells []Cell) (map[int]float64, error) {
 			}
 		}
 		if !found {
-			return nil, errors.New("gate.min: " + plain(text) + " names no cell of the results (they have such as " + cells[len(cells)-1].String() + ")")
+			return nil, errors.New("gate.min: " + plain(text) + " names no cell of the results (they have such as " +
+				cells[len(cells)-1].String() + ")")
 		}
 	}
 	return mins, nil

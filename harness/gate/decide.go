@@ -250,7 +250,8 @@ func (r *Report) images(widest Compared, forMins int) string {
 			return "no number of images that can be had would tell"
 		}
 		if enough <= widest.N && forMins <= widest.N { // bad luck, or a real drop near the border
-			return fmt.Sprintf("where nothing has changed %s images tell with probability %v: look at what has, or take more", thousands(enough), power)
+			return fmt.Sprintf("where nothing has changed %s images tell with probability %v: "+
+				"look at what has, or take more", thousands(enough), power)
 		}
 		n = max(n, enough)
 	}

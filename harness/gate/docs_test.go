@@ -63,7 +63,8 @@ func imagesTable() string {
 
 func detectsTable() string {
 	var b strings.Builder
-	b.WriteString("| images | 1 cell | 12 cells | 48 cells | 1 cell, 1 % flip | 12 cells, 1 % flip | 48 cells, 1 % flip |\n|---:|---:|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| images | 1 cell | 12 cells | 48 cells | 1 cell, 1 % flip | 12 cells, 1 % flip " +
+		"| 48 cells, 1 % flip |\n|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, n := range []int{100, 200, 500, 1000, 2000, 5000, 10000} {
 		fmt.Fprintf(&b, "| %s |", thousands(n))
 		for _, flips := range []float64{0, 0.01} {

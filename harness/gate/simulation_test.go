@@ -101,7 +101,8 @@ func simulateNoise(t *testing.T, i int) (unchanged, planted map[Outcome]int) {
 // images are too few for the noise, nothing is decided wrongly. docs/gate.md has the table.
 func TestNoiseAndRegression(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("| noise | cells | images | noise passes, of 100 | the regression fails, of 100 |\n|---:|---:|---:|---:|---:|\n")
+	b.WriteString("| noise | cells | images | noise passes, of 100 | the regression fails, of 100 |\n" +
+		"|---:|---:|---:|---:|---:|\n")
 	for i, c := range noise {
 		unchanged, planted := simulateNoise(t, i)
 		if unchanged[Fail] > 0 || planted[Pass] > 0 || c.holds && (unchanged[Pass] < 95 || planted[Fail] < 95) {

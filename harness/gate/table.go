@@ -30,8 +30,10 @@ func (c Compared) row() []string {
 
 // legend explains the columns, in lines.
 var legend = []string{
-	"baseline and now: accuracy in %; change: in points; lost/won: images that were right and are wrong, and the other way round;",
-	"p: of a drop beyond max_drop, adjusted for the number of cells (Holm); detects: the true drop, in points, that would fail with probability 0.8 (–: none would)",
+	"baseline and now: accuracy in %; change: in points; lost/won: images that were right and are wrong, " +
+		"and the other way round;",
+	"p: of a drop beyond max_drop, adjusted for the number of cells (Holm); detects: the true drop, in points, that " +
+		"would fail with probability 0.8 (–: none would)",
 }
 
 // suites groups the cells by suite, in the order of their first cells.

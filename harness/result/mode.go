@@ -21,8 +21,9 @@ const (
 // documentation, the reports and docs/results.md take their words from it.
 var Modes = []Mode{
 	{Oblivious, "Oblivious", "made on the undefended network, then given to every defense",
-		"Knows the undefended network only. The images are made once per model against it, at full strength, and given to " +
-			"every defense. A controlled accuracy says how well the control repairs such images. It is no bound for an attacker " +
+		"Knows the undefended network only. The images are made once per model against it, at full strength, and " +
+			"given to every defense. A controlled accuracy says how well the control repairs such images. " +
+			"It is no bound for an attacker " +
 			"who knows the control."},
 	{WhiteboxDetached, "Detached", "made through the defended network, controls constant in the gradient",
 		"Runs the defended network. Its gradient holds every control constant, as the paper's own code does. " +

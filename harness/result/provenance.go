@@ -21,7 +21,7 @@ type Model struct {
 	FLOPs      int64       `json:"flops,omitempty"` // of one forward pass of one image
 	Preprocess *Preprocess `json:"preprocess,omitempty"`
 	Output     string      `json:"output"`          // logits or probabilities
-	Split      []string    `json:"split,omitempty"` // boundaries that the config names, as tensors; absent: the default ones
+	Split      []string    `json:"split,omitempty"` // the boundaries' tensors; absent: the default ones
 }
 
 // Preprocess is (x − Mean)/Std: one value for all channels, or one a channel.

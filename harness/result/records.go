@@ -26,7 +26,8 @@ func (f *File) CheckRecords(records []Record) error {
 	for _, c := range f.Cells {
 		k := recordKey{c.Suite, c.Model, c.Defense, c.Attack, value(c.Epsilon)}
 		if got := string(verdicts[k]); got != c.Verdicts {
-			return fmt.Errorf("suite %q, model %q, defense %q, attack %q: the records have %d images with other verdicts than the cell's %d",
+			return fmt.Errorf("suite %q, model %q, defense %q, attack %q: the records have %d images "+
+				"with other verdicts than the cell's %d",
 				c.Suite, c.Model, c.Defense, c.Attack, len(got), c.N)
 		}
 	}

@@ -14,7 +14,7 @@ type File struct {
 	Created      time.Time          `json:"created"`
 	ConfigSHA256 string             `json:"config_sha256"` // of the resolved plan, without what can't change a result
 	Seed         uint64             `json:"seed"`
-	Command      []string           `json:"command,omitempty"` // the program's arguments that repeat the run, its name first
+	Command      []string           `json:"command,omitempty"` // the command that repeats the run, word by word
 	Environment  Environment        `json:"environment"`
 	Datasets     map[string]Dataset `json:"datasets"`
 	Models       map[string]Model   `json:"models"`
@@ -63,8 +63,8 @@ type Suite struct {
 
 // Published are accuracies that somebody else has measured.
 type Published struct {
-	Source string          `json:"source"`         // a bundled table, as table2-standard, or "config" for numbers that the config gives
-	Mode   string          `json:"mode,omitempty"` // what their attacker knew: oblivious, whitebox; "" where that is not known
+	Source string          `json:"source"`         // a bundled table, as table2-standard, or "config"
+	Mode   string          `json:"mode,omitempty"` // what the attacker knew: oblivious, whitebox; "": unknown
 	Cells  []PublishedCell `json:"cells"`
 }
 
@@ -162,7 +162,7 @@ type Record struct {
 	Margin       float64  `json:"margin"` // z_y − max other logit on this cell's image
 	Norm         float64  `json:"norm"`   // of its perturbation, 0 when never broken
 	FirstSuccess *int     `json:"first_success"`
-	CleanMargin  *float64 `json:"clean_margin,omitempty"` // the margin on the clean image, of the same model and defense
-	Queries      *int     `json:"queries,omitempty"`      // forward passes that the attack had made at its first success
-	Distance     *float64 `json:"distance,omitempty"`     // smallest norm of a misclassified point that FAB or bisection found
+	CleanMargin  *float64 `json:"clean_margin,omitempty"` // the margin on the clean image; same model and defense
+	Queries      *int     `json:"queries,omitempty"`      // forward passes up to the first success
+	Distance     *float64 `json:"distance,omitempty"`     // smallest norm that FAB or bisection found to break it
 }

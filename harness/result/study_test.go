@@ -9,8 +9,10 @@ import (
 
 // A study that no run writes is refused in one line; reports rely on what is checked.
 func TestReadStudies(t *testing.T) {
-	const whole = `{"schema": "selfheal.results/1", "cells": [], "solver": [{"model": "net", "control": "loop", "solver": {"outer": 2},
-		"curves": [{"points": [{"passes": 1.5}]}], "runs": [{"why": "own", "settings": {"outer": 2}, "outcomes": [{"sweeps": [{}, {}, {}]}]}]}]}`
+	const whole = `{"schema": "selfheal.results/1", "cells": [], "solver": [{"model": "net", "control": "loop",
+		"solver": {"outer": 2},
+		"curves": [{"points": [{"passes": 1.5}]}], 
+		"runs": [{"why": "own", "settings": {"outer": 2}, "outcomes": [{"sweeps": [{}, {}, {}]}]}]}]}`
 	path := filepath.Join(t.TempDir(), "results.json")
 	for _, c := range []struct{ old, with, want string }{
 		{"", "", ""},

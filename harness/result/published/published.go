@@ -61,7 +61,8 @@ const (
 
 // layout is the order of the paper and what paper.csv does not say.
 var layout = []Table{
-	{Name: "table2-standard", table: "table2", training: "standard", Mode: "oblivious", Sides: [2]string{none, closedLoop},
+	{Name: "table2-standard", table: "table2", training: "standard", Mode: "oblivious",
+		Sides:   [2]string{none, closedLoop},
 		Caption: "Table 2, first half: networks trained in the standard way"},
 	{Name: "table2-robust", table: "table2", training: "robust", Mode: "oblivious", Sides: [2]string{none, closedLoop},
 		Caption: "Table 2, second half: adversarially trained networks"},
@@ -71,7 +72,8 @@ var layout = []Table{
 		Caption: "Table 4: networks trained in the standard way"},
 	{Name: "table5", table: "table5", Mode: "oblivious", Sides: [2]string{"sub-optimal", "optimal"},
 		Caption: "Table 5: what a poorer embedding costs, standard networks"},
-	{Name: "table6-standard", table: "table6", training: "standard", Mode: "oblivious", Sides: [2]string{none, "linear"},
+	{Name: "table6-standard", table: "table6", training: "standard", Mode: "oblivious",
+		Sides:   [2]string{none, "linear"},
 		Caption: "Table 6, first half: linear control of networks trained in the standard way"},
 	{Name: "table6-robust", table: "table6", training: "robust", Mode: "oblivious", Sides: [2]string{none, "linear"},
 		Caption: "Table 6, second half: linear control of adversarially trained networks"},
@@ -94,7 +96,9 @@ var tables = sync.OnceValue(func() []Table {
 	}
 	out := slices.Clone(layout)
 	for _, l := range lines[1:] { // table, dataset, training, model, attack, left, right
-		i := slices.IndexFunc(out, func(t Table) bool { return t.table == l[0] && (t.training == "" || t.training == l[2]) })
+		i := slices.IndexFunc(out, func(t Table) bool {
+			return t.table == l[0] && (t.training == "" || t.training == l[2])
+		})
 		if i < 0 {
 			panic(fmt.Sprintf("published: paper.csv: no table for %v", l))
 		}

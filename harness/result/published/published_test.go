@@ -42,7 +42,8 @@ func TestNumbers(t *testing.T) {
 				c, rest[name] = cells[0], cells[1:]
 			}
 			if c.Model != f[2] || c.Attack.Name != attack {
-				t.Errorf("%s has %s under %s where the paper has %s under %s", name, c.Model, c.Attack.Name, f[2], attack)
+				t.Errorf("%s has %s under %s where the paper has %s under %s",
+					name, c.Model, c.Attack.Name, f[2], attack)
 			}
 			for side := range 2 {
 				want, err := strconv.ParseFloat(f[3+2*i+side], 64)
@@ -104,11 +105,13 @@ func TestTables(t *testing.T) {
 }
 
 func TestLookup(t *testing.T) {
-	want := []string{"table2", "table2-standard", "table2-robust", "table3", "table4", "table5", "table6", "table6-standard", "table6-robust", "table7"}
+	want := []string{"table2", "table2-standard", "table2-robust", "table3", "table4", "table5", "table6",
+		"table6-standard", "table6-robust", "table7"}
 	if got := Names(); !slices.Equal(got, want) {
 		t.Errorf("names %v", got)
 	}
-	for name, cells := range map[string]int{"table2": 40, "table2-robust": 20, "table3": 12, "table4": 12, "table5": 12, "table6": 40, "table6-standard": 20, "table7": 9} {
+	for name, cells := range map[string]int{"table2": 40, "table2-robust": 20, "table3": 12, "table4": 12,
+		"table5": 12, "table6": 40, "table6-standard": 20, "table7": 9} {
 		if table, ok := Lookup(name); !ok || len(table.Cells) != cells || table.Name != name {
 			t.Errorf("%s: %v, %d cells, want %d", name, ok, len(table.Cells), cells)
 		}
