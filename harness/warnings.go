@@ -34,7 +34,8 @@ func warnings(s scoring, v []verdict) []result.Warning {
 			}
 		}
 		warn(logits > 0, result.WarnNoProbabilities,
-			"model %s has output: probabilities, but on %s its output does not add up to 1", net.Name, share(logits, len(v)))
+			"model %s has output: probabilities, but on %s its output does not add up to 1",
+			net.Name, share(logits, len(v)))
 	}
 	if made, g := s.made, s.made.gradients; s.own() {
 		warn(made.wrong > 0, result.WarnClaimRefuted, "an attack claimed %d successes that the judge did not see again",

@@ -56,11 +56,12 @@ var (
 		"Set `output: probabilities` for the model: the logarithm of its output then serves as logits. Or export the "+
 			"network without its last softmax.")
 	WarnNoProbabilities = warning("no-probabilities",
-		"The config says `output: probabilities`, but on this share of the images the model's output does not add up to 1, "+
-			"to 1e-3. The logarithm of the output then serves as logits. Of an output that is logits already it cuts off "+
-			"all negative values and bends the rest: losses and gradients are not the model's, and attacks are weaker.",
-		"Remove `output: probabilities`, unless the network gives probabilities of each class on its own (a sigmoid for "+
-			"each class).")
+		"The config says `output: probabilities`, but on this share of the images the model's output does not add up "+
+			"to 1, to 1e-3. The logarithm of the output then serves as logits. Of an output that is logits already it "+
+			"cuts off all negative values and bends the rest: losses and gradients are not the model's, and "+
+			"attacks are weaker.",
+		"Remove `output: probabilities`, unless the network gives probabilities of each class on its own (a sigmoid "+
+			"for each class).")
 	WarnClaimRefuted = warning("claim-refuted",
 		"An attack returned an image as adversarial, and the judge, which runs the network again, found it classified "+
 			"correctly. The image counts as not broken. One or two such images lie on the boundary, where another "+
