@@ -115,7 +115,7 @@ func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 			{"controlled, clean", c.Controlled.Clean, c.Defense, "none"}, {"controlled", c.Controlled.Adversarial,
 				c.Defense, c.Attack}} {
 			r := recordOf(t, records, a.defense, a.attack, c.Image)
-			if math.Float64bits(a.got.Margin) != math.Float64bits(r.Margin) ||
+			if math.Float64bits(a.got.Margin) != math.Float64bits(float64(r.Margin)) ||
 				(a.got.Class == c.Label) != (r.Verdict == 1) || c.Label != r.Label || a.got.Name != fmt.Sprint("c",
 				a.got.Class) || c.LabelName != fmt.Sprint("c", c.Label) {
 				t.Errorf("%s: %s is %+v, in the records %+v", name, a.what, a.got, r)

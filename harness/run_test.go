@@ -98,7 +98,7 @@ func TestResultsDoNotDependOnBatchWorkersOrThreads(t *testing.T) {
 			}
 		}
 		for i := range rec {
-			if math.Float64bits(rec[i].Margin) != math.Float64bits(records[i].Margin) ||
+			if math.Float64bits(float64(rec[i].Margin)) != math.Float64bits(float64(records[i].Margin)) ||
 				rec[i].Norm != records[i].Norm {
 				t.Errorf("%s: image %d of %s/%s has margin %v, not %v", name, rec[i].Image, rec[i].Attack,
 					rec[i].Defense, rec[i].Margin, records[i].Margin)

@@ -99,7 +99,7 @@ func records(c result.Cell, s scoring, verdicts []verdict) []result.Record {
 		list[i] = result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
 			Epsilon: c.Epsilon,
 			Image:   s.set[i].ID, Label: s.set[i].Label, Verdict: int(c.Verdicts[i] - '0'),
-			Margin: v.margin, Norm: v.norm}
+			Margin: result.Margin(v.margin), Norm: v.norm}
 		first, queries, nearest := made.first, made.queries, made.nearest // records must not keep the images
 		if first >= 0 {
 			list[i].FirstSuccess = &first

@@ -69,7 +69,7 @@ func (b ball) measure(clean, adversarial []float32) (float64, error) {
 type verdict struct {
 	class   int     // of the largest logit
 	right   bool    // it is the label
-	margin  float64 // z_y − max other logit
+	margin  float64 // z_y − max other logit; on images of an attack it may be NaN or infinite
 	norm    float64 // of the perturbation
 	simplex bool    // the answer looks like probabilities
 	logs    bool    // the answer looks like their logarithms
@@ -102,20 +102,21 @@ const (
 	withSweeps // and that from sweep to sweep
 )
 
-// decide reads an answer, and reports whether its margin is finite.
+// decide reads an answer, of which NaN is none that is right, and reports whether its margin is finite.
 func decide(logits []float32, label int) (v verdict, finite bool) {
 	v.class = attacks.Argmax(logits)
 	if label == unlabelled {
 		label = v.class
 	}
-	v.right, v.margin = v.class == label, attacks.LogitMargin(logits, label)
+	v.right, v.margin = attacks.Right(logits, label), attacks.LogitMargin(logits, label)
 	v.simplex, v.logs = simplex(logits), logarithms(logits)
 	return v, number.Finite(v.margin)
 }
 
 // judge is the one place that decides whether a classifier is right on an image x, which
 // must lie in a ball around the clean one. Its errors are an [outside] and, with the verdict
-// as argmax has it, a [notFinite].
+// all the same, a [notFinite]: where a loop's numbers or the answer for the clean image itself
+// are not finite. An attack that leads to such an answer has broken the image.
 func (c classifier) judge(ctx context.Context, im attacks.Image, x []float32, within ball, want int) (v verdict,
 	err error) {
 	norm, err := within.measure(im.Pixels, x)
@@ -133,7 +134,10 @@ func (c classifier) judge(ctx context.Context, im attacks.Image, x []float32, wi
 		return v, err
 	}
 	v, finite := decide(logits, im.Label)
-	if v.norm = norm; o != nil {
+	if v.norm = norm; within != (ball{}) {
+		finite = true
+	}
+	if o != nil {
 		finite = finite && number.Finite(o.Objective) && number.Finite(o.Greedy) && number.Finite(o.Norm)
 		o.Controls, o.Logits = nil, nil // only the numbers are kept
 		v.outcome = o

@@ -8,6 +8,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
+	"selfheal/internal/number"
 )
 
 // warnings are those that a cell's own numbers give.
@@ -37,6 +38,14 @@ func warnings(s scoring, v []verdict) []result.Warning {
 			"model %s has output: probabilities, but on %s its output does not add up to 1",
 			net.Name, share(logits, len(v)))
 	}
+	odd := 0
+	for _, v := range v {
+		if !number.Finite(v.margin) {
+			odd++
+		}
+	}
+	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",
+		share(odd, len(v)), s.who)
 	if made, g := s.made, s.made.gradients; s.own() {
 		warn(made.wrong > 0, result.WarnClaimRefuted, "an attack claimed %d successes that the judge did not see again",
 			made.wrong)

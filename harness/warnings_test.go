@@ -45,7 +45,7 @@ func planted(t *testing.T, name string, in, out func(b *onnx.Builder, x string) 
 // Each planted fault raises its warnings, and an honest network none.
 func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 	testinput.Runtime(t)
-	same := func(_ *onnx.Builder, x string) string { return x }
+	same := unchanged
 	scaled := func(factor float32) func(b *onnx.Builder, x string) string {
 		return func(b *onnx.Builder, x string) string { return b.Op("Mul", x, b.Float(factor)) }
 	}

@@ -183,7 +183,7 @@ func big() (*result.File, []result.Record) {
 	for _, c := range f.Cells {
 		for i := range n {
 			r := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
-				Epsilon: c.Epsilon, Image: i, Label: i % 10, Margin: rng.NormFloat64()}
+				Epsilon: c.Epsilon, Image: i, Label: i % 10, Margin: result.Margin(rng.NormFloat64())}
 			if i < c.Correct {
 				r.Verdict = 1
 			} else if c.Epsilon != nil {

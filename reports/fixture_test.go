@@ -173,7 +173,7 @@ func records(f *result.File) []result.Record {
 		}
 		for i := range c.N {
 			r := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
-				Epsilon: c.Epsilon, Image: i, Margin: float64(c.Correct-i) / 20}
+				Epsilon: c.Epsilon, Image: i, Margin: result.Margin(c.Correct-i) / 20}
 			start := 164 // images that the model is right on
 			if c.Defense != "none" {
 				start = 161

@@ -57,7 +57,9 @@ func (m *margins) add(r result.Record) {
 		m.classes = map[int]tally{}
 	}
 	m.classes[r.Label] = m.classes[r.Label].with(r.Verdict)
-	m.margin = append(m.margin, r.Margin)
+	if margin := float64(r.Margin); !math.IsNaN(margin) {
+		m.margin = append(m.margin, margin)
+	}
 	if r.CleanMargin != nil {
 		m.clean = append(m.clean, *r.CleanMargin)
 	}

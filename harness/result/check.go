@@ -101,7 +101,7 @@ func (r Record) check() error {
 		return fmt.Errorf("an epsilon of %g", *r.Epsilon)
 	case r.Distance != nil && !(*r.Distance > 0 && *r.Distance < mostOf):
 		return fmt.Errorf("a distance of %g", *r.Distance)
-	case !(math.Abs(r.Margin) < mostOf):
+	case !(math.Abs(float64(r.Margin)) < mostOf) && !(math.IsNaN(float64(r.Margin)) && r.Attack != "none"):
 		return fmt.Errorf("a margin of %g", r.Margin)
 	}
 	return nil

@@ -159,7 +159,7 @@ type Record struct {
 	Image        int      `json:"image"`
 	Label        int      `json:"label"`
 	Verdict      int      `json:"verdict"`
-	Margin       float64  `json:"margin"` // z_y − max other logit on this cell's image
+	Margin       Margin   `json:"margin"` // z_y − max other logit on this cell's image; null where it is no number
 	Norm         float64  `json:"norm"`   // of its perturbation, 0 when never broken
 	FirstSuccess *int     `json:"first_success"`
 	CleanMargin  *float64 `json:"clean_margin,omitempty"` // the margin on the clean image; same model and defense

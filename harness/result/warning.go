@@ -87,6 +87,11 @@ var (
 			"although it was hardly attacked.",
 		"Look for what overflows: very large logits, a division or a logarithm near 0, a solver whose `learning_rate` "+
 			"lets the closed loop diverge. `selfheal doctor MODEL` compares the gradient with differences.")
+	WarnNotFiniteAnswer = warning("not-finite-answer",
+		"On this share of the images that an attack made, the logits were NaN or infinite. NaN is no right answer: "+
+			"the image counts as broken, as in the reference AutoAttack. Its margin is `null` in the records.",
+		"Look for what overflows inside the ball: a root or a logarithm of a number below 0, a division by 0. The "+
+			"accuracy holds for the network as it is; a network without that fault may be more robust.")
 	WarnSquareWins = warning("square-wins",
 		"Square, which sees no gradients, broke more than one image, and more than 0.2 % of all, that the gradient "+
 			"attacks before it in the same recipe had left. This holds for every version of AutoAttack; in the "+

@@ -83,7 +83,7 @@ func usePredict(t *testing.T, dir, cfg string, records []result.Record) {
 			class, margin = *p.HealedPredicted, *p.HealedMargin
 		}
 		if p.Image != float64(r.Image) || *p.Label != r.Label || (class == r.Label) != (r.Verdict == 1) ||
-			r.Verdict == 1 && margin != r.Margin || r.Verdict == 0 && !(margin <= -r.Margin) {
+			r.Verdict == 1 && margin != float64(r.Margin) || r.Verdict == 0 && !(margin <= -float64(r.Margin)) {
 			t.Errorf("image %d, %s: %+v, the run's record is %+v", r.Image, r.Defense, p, r)
 		}
 		compared++
