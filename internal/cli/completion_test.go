@@ -150,7 +150,7 @@ func TestCompletionInBash(t *testing.T) {
 	put(t, filepath.Join(dir, "completion.bash"), []byte(done(t, "completion", "bash")))
 	putProgram(t, filepath.Join(dir, "selfheal"), fmt.Sprintf("#!%s\nexec %q \"$@\"\n", bash, p.Path))
 	for line, want := range map[string]string{
-		"selfheal exp": "export ", "selfheal run --suite bundled-gr": "bundled-greedy",
+		"selfheal exp": "export ", "selfheal run --suite bundled-l": "bundled-linear",
 		"selfheal attack m.onnx --norm li": "linf",
 		"selfheal --vers":                  "--version",
 	} {
