@@ -11,6 +11,7 @@ import (
 // An attack without a config has the verdicts, margins and norms of the config that says the
 // same, and leaves the same files.
 func TestAttackEqualsItsConfig(t *testing.T) {
+	t.Parallel()
 	testinput.Runtime(t)
 	dir := t.TempDir()
 	byConfig, byFlags := filepath.Join(dir, "config"), filepath.Join(dir, "flags")
@@ -65,24 +66,6 @@ func TestAttackVersions(t *testing.T) {
 		}
 		if c := plan.Config; !c.Suites[0].SaveAdversarial || c.Models[0].Output != "probabilities" {
 			t.Errorf("--save-adversarial and --probabilities are lost: %+v", c)
-		}
-	}
-}
-
-func TestFormatFlag(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for _, name := range []string{"a.bin", "a.dat"} {
-		put(t, filepath.Join(dir, name), nil)
-	}
-	for _, c := range []struct{ data, format, want, err string }{
-		{"a.bin", "", "cifar10-bin", ""}, {"a.bin", "cifar100-bin", "cifar100-bin", ""}, {"a.dat", "npz", "npz", ""},
-		{"a.dat", "", "", "say it with --format"}, {"a.dat", "zip", "", "--format must be one of"},
-		{"absent.npz", "", "", "absent.npz: no such file"},
-	} {
-		got, err := (&dataFlags{data: filepath.Join(dir, c.data), format: c.format}).guess()
-		if got != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s %s is %q, %v; want %q, %q", c.data, c.format, got, err, c.want, c.err)
 		}
 	}
 }

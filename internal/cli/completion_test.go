@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -137,6 +136,7 @@ func TestCompletionScripts(t *testing.T) {
 		}
 	}
 }
+<<<<<<< HEAD
 
 // A real bash takes the script and completes with it.
 func TestCompletionInBash(t *testing.T) {
@@ -173,3 +173,5 @@ printf '%%s\n' "${COMPREPLY[@]}"
 		}
 	}
 }
+=======
+>>>>>>> dbc1384 (The paper's tables run by what their config says; completion and format tests that others cover go)

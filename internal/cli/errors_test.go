@@ -15,6 +15,7 @@ import (
 
 // What is wrong is said in one line, in terms of what the user wrote.
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	testinput.Runtime(t)
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "no-graph.onnx"), []byte("\x08\x07\x12\x07pytorch"))
@@ -26,9 +27,11 @@ func TestErrors(t *testing.T) {
 	}
 	put(t, filepath.Join(dir, "three.npy"), npy.Bytes())
 	written(t, dir, useConfig)
+	fitted := written(t, t.TempDir(), fitText)
 	short := strings.NewReplacer("DIR", dir, "NET", "models/zoo/preact_standard.onnx", "DATA", testImages,
 		"ATTACK", "attack models/zoo/preact_robust.onnx --out DIR/out --data "+testImages,
-		"PREDICT", "predict --config DIR/config.yaml", "FIT", "fit --config DIR/config.yaml",
+		"PREDICT", "predict --config DIR/config.yaml", 
+		"FITTED", "fit --config "+fitted, "FIT", "fit --config DIR/config.yaml",
 		"EXPORT", "export --config DIR/config.yaml --model robust",
 		"VERIFY", "verify --config DIR/config.yaml --model robust --dataset test --attack steps "+
 			"--adversarial DIR/three.npy")
@@ -78,6 +81,9 @@ attack m.onnx --data x.npz --epsilon 1 → --norm
 attack m.onnx --data x.npz --norm linf → attack needs --epsilon, for example --epsilon 8/255
 attack m.onnx --data x.npz --norm linf --epsilon 1 → --data x.npz: no such file
 attack absent.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → absent.onnx: no such file
+attack m.onnx --data go.mod --norm linf --epsilon 1 → its format does not follow from its name
+ATTACK --norm linf --epsilon 1 --format zip → --format must be one of cifar10-bin
+ATTACK --norm linf --epsilon 1 --format cifar100-bin → its size fits cifar10-bin
 ATTACK --norm linf --epsilon 8 → --epsilon is 8, but in linf
 ATTACK --norm l2 --epsilon 1e8 → epsilon 1e+08 is too large: images of 3x32x32 are at most 55.4256 apart in l2
 ATTACK --norm linf --epsilon 2/255,x → --epsilon[1] must be a number above 0
@@ -119,6 +125,9 @@ VERIFY --attack stps → no attack "stps"; it has: steps
 VERIFY --dataset tst --epsilon 2/255 → no data set "tst"; it has: test
 VERIFY --adversarial go.mod → go.mod: it does not begin like a NumPy array
 VERIFY --adversarial absent.npy → absent.npy: no such file
+FITTED --control linear --out x.onnx → 1 linear ones for each of 2 models
+FITTED --control both --model standrd → no model "standrd"
+FITTED --control both --set controls.both.layers.0.embedding.architecture=unet → not "unet"
 FIT → needs --control
 FIT --control greedy --workers -1 → can't be negative
 FIT --control greedi → no control "greedi"

@@ -11,11 +11,8 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// fitConfig writes a config with controls to fit on the bundled files.
-func fitConfig(t *testing.T, dir string) string {
-	t.Helper()
-	t.Setenv("XDG_CACHE_HOME", dir) // linear fits
-	return written(t, dir, `version: 1
+// fitText is a config with controls to fit on the bundled files.
+const fitText = `version: 1
 seed: 3
 datasets:
   test: {format: cifar10-bin, path: ZOO/shapes10/test.bin, limit: 12}
@@ -43,7 +40,13 @@ controls:
 attacks: {}
 suites:
   healed: {dataset: test, models: [standard, robust], controls: [both, linear], attacks: []}
-`)
+`
+
+// fitConfig writes it, and has linear fits cached in dir too.
+func fitConfig(t *testing.T, dir string) string {
+	t.Helper()
+	t.Setenv("XDG_CACHE_HOME", dir)
+	return written(t, dir, fitText)
 }
 
 // origin reads the metadata of an embedding that fit made. It has these, and hashes of the
@@ -108,11 +111,12 @@ func TestFit(t *testing.T) {
 
 // Ctrl-C leaves a checkpoint, and what resumes from it is what would have been.
 func TestFitResumes(t *testing.T) {
+	t.Parallel()
 	testinput.Runtime(t)
 	dir := t.TempDir()
 	made := filepath.Join(dir, "made/input.onnx")
-	args := []string{"fit", "--config", fitConfig(t, dir), "--control", "both", "--set", "controls.both.layers.1=null",
-		"--set", "controls.both.layers.0.embedding.epochs=60"}
+	args := []string{"fit", "--config", written(t, dir, fitText), "--control", "both",
+		"--set", "controls.both.layers.1=null", "--set", "controls.both.layers.0.embedding.epochs=60"}
 	done(t, args...)
 	want := read(t, made)
 	if exists(made + ".checkpoint") {
@@ -189,17 +193,5 @@ func TestFitLinear(t *testing.T) {
 	again("--force")
 	if read(t, file) != first {
 		t.Error("--force makes another file")
-	}
-}
-
-func TestFitErrors(t *testing.T) {
-	testinput.Runtime(t)
-	config := fitConfig(t, t.TempDir())
-	for args, want := range map[string]string{
-		"--control linear --out x.onnx":                                           "1 linear ones for each of 2 models",
-		"--control both --model standrd":                                          `no model "standrd"`,
-		"--control both --set controls.both.layers.0.embedding.architecture=unet": `not "unet"`,
-	} {
-		refused(t, exitUsage, want, append([]string{"fit", "--config", config}, strings.Fields(args)...)...)
 	}
 }

@@ -141,15 +141,6 @@ func put(t *testing.T, path string, data []byte) {
 	}
 }
 
-// putProgram writes a script that can be run.
-func putProgram(t *testing.T, path, text string) {
-	t.Helper()
-	put(t, path, []byte(text))
-	if err := os.Chmod(path, 0o755); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // fromJSON reads what a command prints for programs.
 func fromJSON[T any](t *testing.T, text string) (v T) {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 // A group of suites is run under its name, a study of solvers and the theory's checks
 // with it; both are in the report, and in the one that is rendered again.
 func TestGroupRun(t *testing.T) {
+	t.Parallel()
 	testinput.Runtime(t)
 	dir := t.TempDir()
 	file := written(t, dir, useConfig+`  studied:

@@ -57,6 +57,7 @@ func node(op, name, inputs, outputs string, attributes ...*pb.AttributeProto) *p
 // Every command that takes a model refuses one whose operators it does not know
 // with one message, which names each node, and exit code 2.
 func TestUnsupportedModel(t *testing.T) {
+	t.Parallel()
 	testinput.Runtime(t)
 	custom := node("Warp", "", "b", "c")
 	custom.Domain = proto.String("com.acme")
@@ -122,6 +123,7 @@ suites: {s: {dataset: d, models: [m], attacks: [a]}}
 
 // What was done to a model to make it run is said by each command.
 func TestNotices(t *testing.T) {
+	t.Parallel()
 	testinput.Runtime(t)
 	half := &pb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(10), Dims: []int64{3072, 10},
 		RawData: bytes.Repeat([]byte{0x66, 0x2e}, 30720)}

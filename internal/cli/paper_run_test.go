@@ -1,13 +1,14 @@
 package cli
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"selfheal/harness/config"
 	"selfheal/internal/testinput"
 )
 
@@ -15,97 +16,95 @@ import (
 // run of the tests.
 const largeVariable = "SELFHEAL_TEST_LARGE"
 
-// paperRun is a network of the paper's that stands, with weights drawn from a seed, for
-// those that the tables' suites name.
-type paperRun struct {
-	skeleton string
-	large    bool
-	data     string // images, and the embeddings' names
-	input    []string
-	pooled   int64 // size of the pooled features
-	suites   []string
-	cells    int
-}
+const table2, tables567 = "table2-standard table2-robust", "table5 table6 table7"
 
-var paperRuns = []paperRun{
-	{"rn-18", false, "cifar10", []string{"fcn", "segnet", "denoising"}, 512, []string{"table5", "table6", "table7"},
-		3*4 + 4*4 + 2*3},
-	{"efficientnet-b0", false, "tiny-imagenet", []string{"segnet"}, 1280, []string{"table4"}, 2 * 4},
-	{"rn-18", true, "cifar10", []string{"fcn"}, 512, []string{"table2-standard", "table2-robust"}, 2 * 2 * 4},
-	{"rn-34", true, "cifar10", []string{"fcn", "segnet", "denoising"}, 512,
-		[]string{"table2-standard", "table2-robust", "table5", "table6", "table7"}, 2*2*4 + 3*4 + 4*4 + 2*3},
-	{"rn-50", true, "cifar10", []string{"fcn", "segnet", "denoising"}, 2048,
-		[]string{"table2-standard", "table2-robust", "table5", "table6", "table7"}, 2*2*4 + 3*4 + 4*4 + 2*3},
-	{"wrn-28-8", true, "cifar10", []string{"fcn"}, 512, []string{"table2-standard", "table2-robust", "table6"}, 2*2*4 +
-		4*4},
-	{"wrn-34-8", true, "cifar10", []string{"fcn"}, 512, []string{"table2-standard", "table2-robust", "table6"}, 2*2*4 +
-		4*4},
-	{"wrn-28-10", true, "cifar100", []string{"fcn"}, 640, []string{"table3"}, 2 * 4},
-	{"wrn-34-10", true, "cifar100", []string{"fcn"}, 640, []string{"table3"}, 2 * 4},
-	{"wrn-76-10", true, "cifar100", []string{"fcn"}, 640, []string{"table3"}, 2 * 4},
-	{"efficientnet-b1", true, "tiny-imagenet", []string{"segnet"}, 1280, []string{"table4"}, 2 * 4},
-	{"efficientnet-b2", true, "tiny-imagenet", []string{"segnet"}, 1408, []string{"table4"}, 2 * 4},
+// paperRuns are networks of the paper's that stand, with weights drawn from a seed, for those
+// that the tables' suites name; pooled is the size of the pooled features.
+var paperRuns = []struct {
+	skeleton, suites string
+	pooled           int64
+	large            bool
+}{
+	{"rn-18", tables567, 512, false}, {"efficientnet-b0", "table4", 1280, false}, {"rn-18", table2, 512, true},
+	{"rn-34", table2 + " " + tables567, 512, true}, {"rn-50", table2 + " " + tables567, 2048, true},
+	{"wrn-28-8", table2 + " table6", 512, true}, {"wrn-34-8", table2 + " table6", 512, true},
+	{"wrn-28-10", "table3", 640, true}, {"wrn-34-10", "table3", 640, true}, {"wrn-76-10", "table3", 640, true},
+	{"efficientnet-b1", "table4", 1280, true}, {"efficientnet-b2", "table4", 1408, true},
 }
-
-// trainings are how the networks of a suite were trained.
-var trainings = map[string][]string{"table2-standard": {"standard"}, "table2-robust": {"robust"}, "table3": {"robust"},
-	"table4": {"standard"},
-	"table5": {"standard"}, "table6": {"standard", "robust"}, "table7": {"robust"}}
 
 // The tables' suites run from end to end on their own architectures: weights drawn from
 // a seed, tiny embeddings at the paper's places, two images that the network is right
 // about, attacks and solvers of a few steps.
 func TestPaperSuitesRun(t *testing.T) {
+	t.Parallel()
 	testinput.Runtime(t)
 	for _, c := range paperRuns {
-		t.Run(strings.Join(append([]string{c.skeleton}, c.suites...), "+"), func(t *testing.T) {
+		t.Run(c.skeleton+" "+c.suites, func(t *testing.T) {
 			if c.large && os.Getenv(largeVariable) != "1" {
 				t.Skipf("%s=1 runs it; %s takes minutes and up to 8 GiB", largeVariable, c.skeleton)
 			}
-			c.run(t)
+			runTables(t, c.skeleton, strings.Fields(c.suites), c.pooled)
 		})
 	}
 }
 
-func (c paperRun) run(t *testing.T) {
+func runTables(t *testing.T, skeleton string, suites []string, pooled int64) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
 	put(t, file, []byte(read(t, "config.yaml")))
-	side := int64(32)
-	if c.data == "tiny-imagenet" {
-		side = 64
+	cfg, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range c.input {
-		tinyEmbedding(t, filepath.Join(dir, "paper/embeddings", c.data+"-"+name+".onnx"), 3, side, side)
-	}
-	tinyEmbedding(t, filepath.Join(dir, fmt.Sprintf("paper/embeddings/%s-hidden-%d.onnx", c.data, c.pooled)), c.pooled)
-
-	var all []string
-	models := map[string][]string{} // by suite
-	for _, s := range c.suites {
-		for _, training := range trainings[s] {
-			models[s] = append(models[s], c.skeleton+"-"+training)
-			all = append(all, c.skeleton+"-"+training)
+	args := append(withSuites(suites...), "--config", file, "--limit", "2", "--quiet", "--set",
+		"runtime.winograd=false", "--out", filepath.Join(dir, "out"))
+	sets, model, cells := map[string]bool{}, "", 0
+	for _, name := range suites {
+		s := cfg.Suite(name)
+		s.Models = slices.DeleteFunc(s.Models, func(m string) bool { return !strings.HasPrefix(m, skeleton+"-") })
+		sets["suites."+name+".models=["+strings.Join(s.Models, ", ")+"]"] = true
+		cells += len(s.Models) * (1 + len(s.Controls)) * (1 + len(s.Attacks))
+		for _, model = range s.Models {
+			drawn(t, skeleton, filepath.Join(dir, cfg.Model(model).Path))
+		}
+		for _, name := range s.Controls {
+			if name != "paper-cifar10-denoising" { // it makes no sweeps
+				sets["controls."+name+".solver={method: msa, outer: 1, inner: 2}"] = true
+			}
+			for _, layer := range cfg.Control(name).Layers {
+				state := []int64{3, 32, 32}
+				if s.Dataset == "tiny-imagenet-val" {
+					state = []int64{3, 64, 64}
+				}
+				path := strings.ReplaceAll(layer.Embedding.Path, "{size}", strconv.FormatInt(pooled, 10))
+				if layer.At.Kind == config.AtLast {
+					state = []int64{pooled}
+				}
+				if path != "" {
+					tinyEmbedding(t, filepath.Join(dir, path), state...)
+				}
+			}
+		}
+		for _, name := range s.Attacks {
+			sets["attacks."+name+".steps=2"] = true
+			if name != "pgd-20" {
+				sets["attacks."+name+".version=custom"] = true
+				sets["attacks."+name+".components=[{kind: apgd-ce, restarts: 1}, {kind: apgd-t, targets: 2}, "+
+					"{kind: fab-t, targets: 2, restarts: 1}, {kind: square, queries: 10}]"] = true
+			}
 		}
 	}
-	for _, m := range all {
-		drawn(t, c.skeleton, filepath.Join(dir, "paper/models", m, "model.onnx"))
+	for set := range sets {
+		args = append(args, "--set", set)
 	}
-	set := c.images(t, dir, []int{0, 0, 0})
-	c.images(t, dir, answers(t, file, all[0], set, 3)) // a random network is right about its own answers
+	data := cfg.Suite(suites[0]).Dataset
+	paperImages(t, dir, data, []int{0, 0, 0})
+	paperImages(t, dir, data, answers(t, file, model, data, 3)) // a random network is right about its own answers
 
-	args := append(withSuites(c.suites...), "--config", file, "--limit", "2", "--quiet", "--set",
-		"runtime.winograd=false", "--out", filepath.Join(dir, "out"))
-	for _, s := range c.suites {
-		args = append(args, "--set", "suites."+s+".models=["+strings.Join(models[s], ", ")+"]")
-	}
-	for _, setting := range c.budgets() {
-		args = append(args, "--set", setting)
-	}
 	done(t, args...)
 	f, _ := results(t, filepath.Join(dir, "out"))
-	if len(f.Cells) != c.cells {
-		t.Errorf("%d cells, want %d", len(f.Cells), c.cells)
+	if len(f.Cells) != cells {
+		t.Errorf("%d cells, want %d", len(f.Cells), cells)
 	}
 	for _, cell := range f.Cells {
 		name := cell.Suite + "/" + cell.Model + "/" + cell.Defense + "/" + cell.Attack
@@ -128,48 +127,16 @@ func (c paperRun) run(t *testing.T) {
 	}
 }
 
-// budgets reduce the attacks and solvers of the run's suites.
-func (c paperRun) budgets() (sets []string) {
-	suffix := ""
-	if c.data == "tiny-imagenet" {
-		suffix = "-64"
-	}
-	for _, a := range []string{"aa-linf", "aa-l2", "aa-l1"} {
-		sets = append(sets, "attacks."+a+suffix+".version=custom", "attacks."+a+suffix+".steps=2",
-			"attacks."+a+suffix+".components=[{kind: apgd-ce, restarts: 1}, {kind: apgd-t, targets: 2}, "+
-				"{kind: fab-t, targets: 2, restarts: 1}, {kind: square, queries: 10}]")
-	}
-	if slices.Contains(c.suites, "table7") {
-		sets = append(sets, "attacks.pgd-20.steps=2")
-	}
-	controls := map[string][]string{"table5": {"cifar10", "cifar10-segnet"}, "table6": {"cifar10-linear"},
-		"table7": nil}
-	var used []string
-	for _, s := range c.suites {
-		list, known := controls[s]
-		if !known {
-			list = []string{c.data}
-		}
-		used = append(used, list...)
-	}
-	slices.Sort(used)
-	for _, name := range slices.Compact(used) {
-		sets = append(sets, "controls.paper-"+name+".solver={method: msa, outer: 1, inner: 2}")
-	}
-	return sets
-}
-
-// images writes the files that the run's data sets name, and returns the one that is scored.
-func (c paperRun) images(t *testing.T, dir string, labels []int) string {
-	switch c.data {
-	case "tiny-imagenet":
+// paperImages writes the files of a data set of the paper's.
+func paperImages(t *testing.T, dir, data string, labels []int) {
+	t.Helper()
+	switch data {
+	case "tiny-imagenet-val":
 		tinyImageNet(t, filepath.Join(dir, "data/tiny-imagenet-200"), labels)
-		return "tiny-imagenet-val"
-	case "cifar100":
+	case "cifar100-test":
 		put(t, filepath.Join(dir, "data/cifar-100-binary/test.bin"), records(labels, 1))
-		return "cifar100-test"
+	default:
+		put(t, filepath.Join(dir, "data/cifar-10-batches-bin/test_batch.bin"), records(labels, 0))
+		put(t, filepath.Join(dir, "data/cifar-10-batches-bin/train.bin"), records(make([]int, 20), 0))
 	}
-	put(t, filepath.Join(dir, "data/cifar-10-batches-bin/test_batch.bin"), records(labels, 0))
-	put(t, filepath.Join(dir, "data/cifar-10-batches-bin/train.bin"), records(make([]int, 20), 0))
-	return "cifar10-test"
 }

@@ -87,16 +87,6 @@ func TestPaperSuitesDryRun(t *testing.T) {
 	if cells != 125 || extras != 12 || len(found) > 0 {
 		t.Errorf("%d cells and %d extras, want 125 and 12; besides the paper's: %v", cells, extras, found)
 	}
-	for suite, want := range map[string]string{
-		"table2-standard": "40 cells, 40 of the 40", "table2-robust": "40 cells, 40 of the 40",
-		"table3": "24 cells, 24 of the 24",
-		"table4": "24 cells, 24 of the 24", "table5": "36 cells, 24 of the 24", "table6": "80 cells, 80 of the 80",
-		"table7": "18 cells, 18 of the 18",
-	} {
-		if !strings.Contains(text, "\nsuite "+suite+": "+want+" numbers of "+suite+", ") {
-			t.Errorf("no %q of suite %s", want, suite)
-		}
-	}
 	if !strings.Contains(text, "\n262 cells; attacks: at most ") {
 		t.Error("the cells don't sum up to 262")
 	}

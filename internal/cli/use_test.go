@@ -49,6 +49,7 @@ suites:
 
 // A run's models, controls and images in use: predict, verify and export say what the run says.
 func TestUse(t *testing.T) {
+	t.Parallel()
 	testinput.Runtime(t)
 	dir := t.TempDir()
 	cfg, out := written(t, dir, useConfig), filepath.Join(dir, "out")
