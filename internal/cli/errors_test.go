@@ -30,7 +30,7 @@ func TestErrors(t *testing.T) {
 	fitted := written(t, t.TempDir(), fitText)
 	short := strings.NewReplacer("DIR", dir, "NET", "models/zoo/preact_standard.onnx", "DATA", testImages,
 		"ATTACK", "attack models/zoo/preact_robust.onnx --out DIR/out --data "+testImages,
-		"PREDICT", "predict --config DIR/config.yaml", 
+		"PREDICT", "predict --config DIR/config.yaml",
 		"FITTED", "fit --config "+fitted, "FIT", "fit --config DIR/config.yaml",
 		"EXPORT", "export --config DIR/config.yaml --model robust",
 		"VERIFY", "verify --config DIR/config.yaml --model robust --dataset test --attack steps "+
