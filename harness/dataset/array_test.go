@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"selfheal/internal/must"
 )
 
 // packed packs float32 arrays of one value under the given names.
@@ -15,26 +17,17 @@ func packed(t *testing.T, arrays map[string]float32) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for name, v := range arrays {
-		w, err := z.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := WriteNPY(w, []int{1}, []float32{v}); err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(z.Create(name))(t)
+		must.Do(t, WriteNPY(w, []int{1}, []float32{v}))
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, z.Close())
 	return b.Bytes()
 }
 
 // The first array that is wanted is read, else the only one.
 func TestReadArray(t *testing.T) {
 	var alone bytes.Buffer
-	if err := WriteNPY(&alone, []int{2, 1}, []float32{3, 4}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteNPY(&alone, []int{2, 1}, []float32{3, 4}))
 	fsys := fstest.MapFS{
 		"a.npy":     {Data: alone.Bytes()},
 		"both.npz":  {Data: packed(t, map[string]float32{"first.npy": 1, "second.npy": 2, "third.npy": 3})},
@@ -69,10 +62,7 @@ func TestReadArray(t *testing.T) {
 // An image file alone is read as in an image folder.
 func TestReadImage(t *testing.T) {
 	fsys := fstest.MapFS{"set/cat/a.png": {Data: pngFile(t, picture(10))}, "broken.png": {Data: []byte("broken")}}
-	d, err := Open(Spec{Format: "image-folder", Path: "set"}, fsys, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Open(Spec{Format: "image-folder", Path: "set"}, fsys, 0))(t)
 	_, want, _ := d.Image(0)
 	pixels, shape, err := ReadImage(fsys, "set/cat/a.png")
 	if err != nil || shape != d.Shape() || !slices.Equal(pixels, want) || slices.Max(pixels) == 0 {

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+
+	"selfheal/internal/must"
 )
 
 // cifarFile makes n records: label (3 i) mod 10 (fine) and pixel k = (i + k) mod 256.
@@ -91,10 +93,7 @@ func TestSHA256(t *testing.T) {
 	open := func(spec Spec) string {
 		t.Helper()
 		spec.Format = "cifar10-bin"
-		d, err := Open(spec, fsys, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Open(spec, fsys, 0))(t)
 		return d.SHA256()
 	}
 	var want bytes.Buffer
@@ -118,10 +117,7 @@ func TestSHA256(t *testing.T) {
 }
 
 func TestReadFromManyGoroutines(t *testing.T) {
-	d, err := Open(Spec{Format: "cifar10-bin", Path: "c"}, files(map[string][]byte{"c": cifarFile(8, 1)}), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Open(Spec{Format: "cifar10-bin", Path: "c"}, files(map[string][]byte{"c": cifarFile(8, 1)}), 0))(t)
 	var group sync.WaitGroup
 	for i := range d.Len() {
 		group.Go(func() {

@@ -12,23 +12,21 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"selfheal/internal/must"
 )
 
 func pngFile(t testing.TB, im stdimage.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := png.Encode(&b, im); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, png.Encode(&b, im))
 	return b.Bytes()
 }
 
 func jpegFile(t testing.TB, im stdimage.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, im, &jpeg.Options{Quality: 100}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, jpeg.Encode(&b, im, &jpeg.Options{Quality: 100}))
 	return b.Bytes()
 }
 
@@ -56,10 +54,7 @@ func TestImageFolder(t *testing.T) {
 		"set/cat/.x.png":    {Data: []byte("passed over")},
 		"set/README":        {Data: []byte("passed over")},
 	}
-	d, err := Open(Spec{Format: "image-folder", Path: "set"}, fsys, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Open(Spec{Format: "image-folder", Path: "set"}, fsys, 0))(t)
 	if d.Shape() != [3]int{3, 2, 3} || !slices.Equal(d.ClassNames(), []string{"cat", "dog"}) || d.Classes() != 2 {
 		t.Fatalf("shape %v, %d classes %v", d.Shape(), d.Classes(), d.ClassNames())
 	}
@@ -81,11 +76,8 @@ func TestImageFolder(t *testing.T) {
 
 	// Given names decide the labels, and unused images are not opened.
 	fsys["set/dog/c.png"] = &fstest.MapFile{Data: []byte("broken")}
-	d, err = Open(Spec{Format: "image-folder", Path: "set", ClassNames: []string{"fox", "dog", "cat"}, Limit: 3}, fsys,
-		0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d = must.Get(Open(Spec{Format: "image-folder", Path: "set", ClassNames: []string{"fox", "dog", "cat"}, Limit: 3},
+		fsys, 0))(t)
 	if _, _, label := d.Image(0); label != 2 || d.Classes() != 3 || d.Len() != 3 {
 		t.Errorf("label %d of %d classes, %d images", label, d.Classes(), d.Len())
 	}

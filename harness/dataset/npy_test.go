@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"selfheal/internal/must"
 )
 
 // npy makes a .npy file by hand.
@@ -60,17 +62,10 @@ func archive(t testing.TB, x, y []byte) []byte {
 		if array.data == nil {
 			continue
 		}
-		f, err := w.Create(array.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write(array.data); err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(w.Create(array.name))(t)
+		must.Get(f.Write(array.data))(t)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	return b.Bytes()
 }
 
@@ -188,9 +183,7 @@ func FuzzReadNPY(f *testing.F) {
 			return
 		}
 		var b bytes.Buffer
-		if err := WriteNPY(&b, shape, values); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, WriteNPY(&b, shape, values))
 	})
 }
 

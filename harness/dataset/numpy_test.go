@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 // What NumPy itself saved (testdata/numpy_arrays.py).
@@ -41,15 +43,12 @@ func TestNumPyArchives(t *testing.T) {
 		}
 	}
 
-	d, err := Open(Spec{Format: "npz", Path: "gray.npz", Indices: []int{3, 1}}, fsys, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Open(Spec{Format: "npz", Path: "gray.npz", Indices: []int{3, 1}}, fsys, 0))(t)
 	if id, pixels, _ := d.Image(0); d.Shape() != [3]int{1, 2, 5} || id != 3 || pixels[1] != float32((37*3+11)%256)/255 {
 		t.Errorf("gray: shape %v, id %d, pixels %v", d.Shape(), id, pixels)
 	}
 
-	_, err = Open(Spec{Format: "npz", Path: "fortran.npz"}, fsys, 0)
+	_, err := Open(Spec{Format: "npz", Path: "fortran.npz"}, fsys, 0)
 	if err == nil || !strings.Contains(err.Error(), "numpy.ascontiguousarray") {
 		t.Errorf("Fortran order: %v", err)
 	}
@@ -57,18 +56,10 @@ func TestNumPyArchives(t *testing.T) {
 
 // WriteNPY writes the very bytes that numpy.save writes.
 func TestWriteNPYAsNumPy(t *testing.T) {
-	want, err := os.ReadFile("testdata/float32.npy")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shape, values, err := ReadArray(os.DirFS("testdata"), "float32.npy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile("testdata/float32.npy"))(t)
+	shape, values := must.Get2(ReadArray(os.DirFS("testdata"), "float32.npy"))(t)
 	var got bytes.Buffer
-	if err := WriteNPY(&got, shape, values); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteNPY(&got, shape, values))
 	if !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("got  %q\nwant %q", got.Bytes()[:128], want[:128])
 	}

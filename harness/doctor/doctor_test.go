@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
@@ -21,20 +22,14 @@ func TestMain(m *testing.M) { testinput.RunMain(m) }
 // file reads a file of package models.
 func file(t *testing.T, path string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "models", path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("..", "..", "models", path)))(t)
 	return data
 }
 
 // states examines a model and returns the outcome of each check, in order.
 func states(t *testing.T, model []byte, o Options) ([]Check, []State) {
 	t.Helper()
-	checks, err := Model(context.Background(), model, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := must.Get(Model(context.Background(), model, o))(t)
 	var all []State
 	for _, c := range checks {
 		all = append(all, c.State)
@@ -75,13 +70,8 @@ func graph(t *testing.T, op func(b *onnx.Builder, x string) string) []byte {
 	}
 	c := b.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{3, 3}}, x, weights(4, 3, 3, 3))
 	b.Output("y", b.Op("Gemm", b.Op("Flatten", op(b, c)), weights(64, 5), weights(5)))
-	if err := b.Err(); err != nil {
-		t.Fatal(err)
-	}
-	data, err := b.G.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Err())
+	data := must.Get(b.G.Encode())(t)
 	return data
 }
 
@@ -141,9 +131,7 @@ func TestChecksCanFail(t *testing.T) {
 	pool := ort.NewPool(1, images)
 	defer pool.Close()
 	s := &examination{model: file(t, "zoo/preact_standard.onnx")}
-	if _, err := s.open(ctx, pool); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.open(ctx, pool))(t)
 	s.logits[1] = slices.Clone(s.logits[1])
 	s.logits[1][4] += 0.01
 	for name, c := range map[string]struct {

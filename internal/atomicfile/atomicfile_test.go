@@ -7,15 +7,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
 	for _, text := range []string{"old and longer", "new", ""} {
-		if err := Write(path, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Write(path, []byte(text)))
 		if got, err := os.ReadFile(path); err != nil || string(got) != text {
 			t.Errorf("%q, %v", got, err)
 		}
@@ -30,9 +30,7 @@ func TestWrite(t *testing.T) {
 func TestFailure(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
-	if err := Write(path, []byte("old")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(path, []byte("old")))
 	own := errors.New("the caller's")
 	err := Fill(path, func(w io.Writer) error {
 		w.Write(make([]byte, 1<<16))
@@ -62,9 +60,7 @@ func TestFailure(t *testing.T) {
 		t.Errorf("no folder: %v", err)
 	}
 	taken := filepath.Join(dir, "taken")
-	if err := os.Mkdir(taken, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(taken, 0o755))
 	if err := Write(taken, nil); err == nil {
 		t.Error("a folder was replaced")
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -57,10 +58,7 @@ func TestAttackVersions(t *testing.T) {
 	} {
 		f := &attackFlags{attack: attack, norm: "l2", epsilon: "0.5", save: true, probabilities: true, seeds: 1}
 		f.data = testImages
-		plan, err := f.plan(attackCommand(&globals{}), "models/zoo/preact_standard.onnx")
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := must.Get(f.plan(attackCommand(&globals{}), "models/zoo/preact_standard.onnx"))(t)
 		if a := plan.Jobs[0].Attacks[0]; a.Version != want || a.Epsilon != 0.5 || want == "" && a.Kind != attack {
 			t.Errorf("--attack %s is %+v", attack, a.Attack)
 		}

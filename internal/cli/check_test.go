@@ -14,6 +14,7 @@ import (
 
 	"selfheal/harness/gate"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // gateRun is the results of a run with two models, without and with a control, clean and
@@ -66,9 +67,7 @@ func judged(c *result.Cell, right, n int) {
 func saved(t *testing.T, f *result.File) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := result.Write(filepath.Join(dir, "results.json"), f); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, result.Write(filepath.Join(dir, "results.json"), f))
 	return dir
 }
 

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testbrowser"
 	"selfheal/internal/testinput"
 )
@@ -62,9 +63,7 @@ func TestSignals(t *testing.T) {
 		if _, err := io.ReadFull(stderr, first); err != nil { // progress: it is at work
 			t.Fatal(err)
 		}
-		if err := c.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Process.Signal(signal))
 		text, _ := io.ReadAll(stderr)
 		_ = c.Wait() // its error is the exit code
 		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
@@ -107,10 +106,7 @@ func TestRunBundled(t *testing.T) {
 // openReport opens a run's report in a browser: it fetches nothing, complains of nothing and
 // shows how to repeat the run. Args are what the run was called with.
 func openReport(t *testing.T, page string, args []string) {
-	path, err := filepath.Abs(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(page))(t)
 	p := testbrowser.Open(t, testbrowser.Start(t), path)
 	for _, width := range []int64{1280, 390} {
 		p.Size(width, 844)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"selfheal/harness/dataset"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -22,9 +23,7 @@ func TestErrors(t *testing.T) {
 	put(t, filepath.Join(dir, "results", "results.json"), []byte("{"))
 	writePNG(t, filepath.Join(dir, "wide.png"), 40, func(x, y int) (p [3]byte) { return p })
 	var npy bytes.Buffer
-	if err := dataset.WriteNPY(&npy, []int{3, 3, 32, 32}, make([]float32, 3*3072)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, dataset.WriteNPY(&npy, []int{3, 3, 32, 32}, make([]float32, 3*3072)))
 	put(t, filepath.Join(dir, "three.npy"), npy.Bytes())
 	written(t, dir, useConfig)
 	fitted := written(t, t.TempDir(), fitText)
@@ -160,8 +159,6 @@ func writePNG(t *testing.T, path string, width int, at func(x, y int) [3]byte) {
 		}
 	}
 	var b bytes.Buffer
-	if err := png.Encode(&b, im); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, png.Encode(&b, im))
 	put(t, path, b.Bytes())
 }

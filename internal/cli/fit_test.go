@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx/simplify"
 )
@@ -53,10 +54,7 @@ func fitConfig(t *testing.T, dir string) string {
 // images, the config and, under key, all that shaped it.
 func origin(t *testing.T, path, key string, has map[string]string) map[string]string {
 	t.Helper()
-	g, _, err := simplify.Load(path, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g, _ := must.Get2(simplify.Load(path, nil, nil))(t)
 	for k, want := range has {
 		if g.Meta[k] != want {
 			t.Errorf("%s: metadata %s is %q, want %q", path, k, g.Meta[k], want)
@@ -122,9 +120,7 @@ func TestFitResumes(t *testing.T) {
 	if exists(made + ".checkpoint") {
 		t.Error("a finished fit leaves its checkpoint")
 	}
-	if err := os.Remove(made); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(made))
 	for wait := 50 * time.Millisecond; ; wait *= 2 { // until it has saved one
 		if strings.Contains(cut(t, "180 steps", wait, args...), "--resume continues") {
 			break

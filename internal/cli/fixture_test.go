@@ -17,6 +17,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -124,21 +125,14 @@ func golden(t *testing.T, name, got string) {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	return string(data)
 }
 
 func put(t *testing.T, path string, data []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Do(t, os.WriteFile(path, data, 0o644))
 }
 
 // fromJSON reads what a command prints for programs.
@@ -153,10 +147,7 @@ func fromJSON[T any](t *testing.T, text string) (v T) {
 // written writes a config on the bundled files, ZOO, to dir.
 func written(t *testing.T, dir, text string) (path string) {
 	t.Helper()
-	zoo, err := filepath.Abs("models/zoo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zoo := must.Get(filepath.Abs("models/zoo"))(t)
 	path = filepath.Join(dir, "config.yaml")
 	put(t, path, []byte(strings.ReplaceAll(text, "ZOO", filepath.ToSlash(zoo))))
 	return path
@@ -165,24 +156,15 @@ func written(t *testing.T, dir, text string) (path string) {
 // results reads what a run left.
 func results(t *testing.T, dir string) (*result.File, []result.Record) {
 	t.Helper()
-	file, err := result.Read(filepath.Join(dir, "results.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	records, err := result.ReadRecords(filepath.Join(dir, "records.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(result.Read(filepath.Join(dir, "results.json")))(t)
+	records := must.Get(result.ReadRecords(filepath.Join(dir, "records.jsonl")))(t)
 	return file, records
 }
 
 // images are the pixels of the first bundled test images.
 func images(t *testing.T, n int) (pixels [][]float32) {
 	t.Helper()
-	d, err := dataset.Open(dataset.Spec{Format: "cifar10-bin", Path: testImages}, config.Folder("."), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(dataset.Open(dataset.Spec{Format: "cifar10-bin", Path: testImages}, config.Folder("."), n))(t)
 	for i := range n {
 		_, x, _ := d.Image(i)
 		pixels = append(pixels, x)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -48,10 +49,7 @@ groups:
 	for _, folder := range []string{out, fresh} {
 		done(t, "run", "--config", file, "--suite", "plain", "--limit", "3", "--quiet", "--out", folder, "--force")
 	}
-	left, err := os.ReadDir(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	left := must.Get(os.ReadDir(out))(t)
 	for _, e := range left {
 		if _, err := os.Stat(filepath.Join(fresh, e.Name())); err != nil {
 			t.Errorf("%s is left of the run before", e.Name())

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -16,9 +17,7 @@ func TestTwoRunsInOneFolder(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	short := []string{"run", "--out", out, "--limit", "1", "--set", "suites.bundled.attacks=[]", "--force", "--quiet"}
 	first := program(t, "run", "--out", out, "--quiet")
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Start())
 	defer first.Process.Kill()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := resultsOf(out); err == nil { // the first cell is done
@@ -32,9 +31,7 @@ func TestTwoRunsInOneFolder(t *testing.T) {
 	if f, err := resultsOf(out); err != nil || strings.Join(f.Command, " ") != "selfheal run --out "+out+" --quiet" {
 		t.Errorf("the first run's results are not there: %v", err)
 	}
-	if err := first.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Process.Kill())
 	_ = first.Wait()
 	done(t, short...)
 }

@@ -14,25 +14,20 @@ import (
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 )
 
 // drawn writes a network with the weights that a seed gives it.
 func drawn(t *testing.T, skeleton, path string) {
 	t.Helper()
-	g, err := onnx.FillSkeleton([]byte(read(t, "models/zoo/skeletons/"+skeleton+".onnx")), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(onnx.FillSkeleton([]byte(read(t, "models/zoo/skeletons/"+skeleton+".onnx")), 1))(t)
 	store(t, g, path)
 }
 
 func store(t *testing.T, g *onnx.Graph, path string) {
 	t.Helper()
-	data, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(g.Encode())(t)
 	put(t, path, data)
 }
 
@@ -61,9 +56,7 @@ func tinyEmbedding(t *testing.T, path string, state ...int64) {
 			b.Op("MatMul", b.Op("Elu", b.Op("MatMul", x, b.Const(weights(state[0], 8)))),
 				b.Const(weights(8, state[0])))))
 	}
-	if err := b.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Err())
 	store(t, b.G, path)
 }
 
@@ -99,9 +92,7 @@ func tinyImageNet(t *testing.T, dir string, labels []int) {
 			}
 		}
 		var b strings.Builder
-		if err := jpeg.Encode(&b, im, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, jpeg.Encode(&b, im, nil))
 		put(t, filepath.Join(dir, "val", "images", name), []byte(b.String()))
 	}
 	put(t, filepath.Join(dir, "val", "val_annotations.txt"), []byte(lines.String()))
@@ -110,19 +101,10 @@ func tinyImageNet(t *testing.T, dir string, labels []int) {
 // answers are the classes that a network of the config gives a data set's first images.
 func answers(t *testing.T, file, model, data string, n int) []int {
 	t.Helper()
-	cfg, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u, err := harness.Open(t.Context(), cfg, model, "none", harness.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.Load(file))(t)
+	u := must.Get(harness.Open(t.Context(), cfg, model, "none", harness.Options{}))(t)
 	defer u.Close()
-	d, err := dataset.Open(cfg.Dataset(data).Spec, cfg.Files, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(dataset.Open(cfg.Dataset(data).Spec, cfg.Files, n))(t)
 	alone, _, err := u.Answers(t.Context(), d.Len(), func(i int) []float32 {
 		_, pixels, _ := d.Image(i)
 		return pixels

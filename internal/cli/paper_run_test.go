@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selfheal/harness/config"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -52,10 +53,7 @@ func runTables(t *testing.T, skeleton string, suites []string, pooled int64) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
 	put(t, file, []byte(read(t, "config.yaml")))
-	cfg, err := config.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.Load(file))(t)
 	args := append(withSuites(suites...), "--config", file, "--limit", "2", "--quiet", "--set",
 		"runtime.winograd=false", "--out", filepath.Join(dir, "out"))
 	sets, model, cells := map[string]bool{}, "", 0

@@ -12,6 +12,7 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/result/published"
+	"selfheal/internal/must"
 )
 
 // tableSuites are the suites of the paper's tables in the bundled config.
@@ -149,10 +150,7 @@ func TestPaperSuitesMissing(t *testing.T) {
 			t.Errorf("%s: %v", c, err)
 		}
 	}
-	cfg, err := config.Load(filepath.Join(root, "config.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.Load(filepath.Join(root, "config.yaml")))(t)
 	fits := regexp.MustCompile(`selfheal fit --control (\S+)`).FindAllStringSubmatch(list, -1)
 	for _, m := range fits {
 		if cfg.Control(m[1]) == nil {

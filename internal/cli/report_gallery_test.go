@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // A folder's gallery is part of its report rendered again; one of another run or that is no
@@ -16,9 +17,7 @@ import (
 func TestReportGallery(t *testing.T) {
 	t.Parallel()
 	var picture bytes.Buffer
-	if err := png.Encode(&picture, image.NewGray(image.Rect(0, 0, 2, 2))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 2, 2))))
 	p, norm, epsilon := picture.Bytes(), "l2", 0.5
 	file := &result.File{Schema: result.Schema, ConfigSHA256: "ab", Cells: []result.Cell{
 		{Suite: "s", Model: "m", Defense: "none", Mode: "oblivious", Attack: "none", N: 1, Correct: 1, Accuracy: 1,
@@ -33,9 +32,7 @@ func TestReportGallery(t *testing.T) {
 			LabelName: "<script>", Pictures: pictures},
 	}}
 	dir := t.TempDir()
-	if err := result.Write(filepath.Join(dir, "results.json"), file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, result.Write(filepath.Join(dir, "results.json"), file))
 	path, out := filepath.Join(dir, "gallery.json"), filepath.Join(dir, "rendered")
 	render := func() string {
 		done(t, "report", dir, "--out", out)
@@ -44,18 +41,14 @@ func TestReportGallery(t *testing.T) {
 	if strings.Contains(render(), "Gallery") {
 		t.Error("a gallery without one")
 	}
-	if err := result.WriteGallery(path, gallery); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, result.WriteGallery(path, gallery))
 	page := render()
 	if !strings.Contains(page, "Broken: image 0, &lt;script&gt;") ||
 		strings.Count(page, "data:image/png;base64,") != 3 {
 		t.Error("no gallery, or its pictures are missing")
 	}
 	gallery.ConfigSHA256 = "cd"
-	if err := result.WriteGallery(path, gallery); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, result.WriteGallery(path, gallery))
 	refused(t, exitFailed, "gallery.json is of another run", "report", dir, "--out", out)
 	put(t, path, []byte("{"))
 	refused(t, exitFailed, path, "report", dir, "--out", out)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -44,19 +45,11 @@ func validateRun(t *testing.T, dir string) {
 // validate holds a file, or each line of a .jsonl file, to a schema and that to the standard's.
 func validate(t *testing.T, schema, path string) {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(done(t, "schema", schema)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(done(t, "schema", schema))))(t)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource("schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := c.Compile("schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.AddResource("schema.json", doc))
+	compiled := must.Get(c.Compile("schema.json"))(t)
 	documents := []string{read(t, path)}
 	if filepath.Ext(path) == ".jsonl" {
 		documents = strings.Split(strings.TrimSpace(documents[0]), "\n")

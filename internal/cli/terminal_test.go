@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"selfheal/internal/must"
 )
 
 // A tensor's name is anybody's: it must not steer the terminal.
 func TestNamesDoNotSteerTheTerminal(t *testing.T) {
-	model, err := os.ReadFile("models/zoo/preact_standard.onnx")
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Get(os.ReadFile("models/zoo/preact_standard.onnx"))(t)
 	name, hostile := "/stem/Conv_output_0", "\x1b]0;owned\x07\x7f\xc2\x9b_outpu"
 	if len(name) != len(hostile) || !bytes.Contains(model, []byte(name)) {
 		t.Fatalf("%q does not stand in for %q", hostile, name)

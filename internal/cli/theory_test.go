@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selfheal/control/theory"
+	"selfheal/internal/must"
 )
 
 // The theory command prints a table of checks that all pass, and leaves a page, the
@@ -58,14 +59,11 @@ func TestTheory(t *testing.T) {
 // A check that fails is an error, and the table and the page still say which.
 func TestTheoryFails(t *testing.T) {
 	t.Parallel()
-	r, err := theory.Run(t.Context(), theory.Options{Quick: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(theory.Run(t.Context(), theory.Options{Quick: true}))(t)
 	r.Checks[4].Pass = false
 	out := t.TempDir()
 	var stdout bytes.Buffer
-	err = concludeTheory(&stdout, r, out)
+	err := concludeTheory(&stdout, r, out)
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("1 of %d checks fail; see ", len(r.Checks))) {
 		t.Errorf("%v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
@@ -147,10 +148,7 @@ func useVerify(t *testing.T, dir, cfg, out string, cells []result.Cell) {
 	if checked != 4 {
 		t.Fatalf("%d cells checked", checked)
 	}
-	shape, x, err := dataset.ReadArray(config.Folder("."), saved)
-	if err != nil {
-		t.Fatal(err)
-	}
+	shape, x := must.Get2(dataset.ReadArray(config.Folder("."), saved))(t)
 	clean := images(t, 12)
 	copy(x[4*3072:], clean[4]) // within
 	copy(x[5*3072:], clean[5])
@@ -189,9 +187,7 @@ func writeNPZ(t *testing.T, path string, shape []int, arrays map[string][]float3
 			t.Fatal(err)
 		}
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, z.Close())
 	put(t, path, b.Bytes())
 }
 
@@ -208,22 +204,13 @@ func useExport(t *testing.T, dir, cfg string) {
 		}
 		data := []byte(read(t, path))
 		sizes[name] = len(data)
-		g, err := onnx.Decode(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		model, err := onnx.Read(robustModel)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(onnx.Decode(data))(t)
+		model := must.Get(onnx.Read(robustModel))(t)
 		if m := g.Meta; m["control"] != name || m["model_sha256"] != model.SHA256 || m["solver"] == "" ||
 			m["selfheal"] != harness.Version {
 			t.Errorf("metadata %v", g.Meta)
 		}
-		session, err := ort.Open(name, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		session := must.Get(ort.Open(name, data))(t)
 		out, err := session.Run([]ort.Tensor{{Shape: []int64{n, 3, 32, 32}, Data: batch}})
 		session.Close()
 		if err != nil {

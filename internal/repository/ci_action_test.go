@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 // job is a folder that stands for a CI job's machine, with a selfheal that says what it was
@@ -21,15 +23,11 @@ func newJob(t *testing.T, selfheal string) job {
 	}
 	j := job{t.TempDir()}
 	for _, d := range []string{"bin", "out"} {
-		if err := os.Mkdir(filepath.Join(j.dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(j.dir, d), 0o755))
 	}
 	program := filepath.Join(j.dir, "bin", "selfheal")
 	put(t, program, "#!/bin/bash\nfor a in \"$@\"; do printf '%s\\n' \"$a\" >> called; done\n"+selfheal)
-	if err := os.Chmod(program, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(program, 0o755))
 	return j
 }
 
@@ -157,10 +155,7 @@ func TestActionRun(t *testing.T) {
 	if _, exit := j.bash(summary); exit != 0 || j.file("summary") != "# Robustness\n" {
 		t.Errorf("exit %d, %q", exit, j.file("summary"))
 	}
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(os.Getwd())(t)
 	out, exit := j.bash(script(t, "Find the caches"), "SOURCE="+here, "GOCACHE=/build", "GOMODCACHE=/mod",
 		"XDG_CACHE_HOME=/caches")
 	want := regexp.MustCompile(`^sum=[0-9a-f]{40,}\npaths<<END_OF_PATHS\n` +
@@ -173,9 +168,7 @@ func TestActionRun(t *testing.T) {
 		"./absent": 1,
 	} {
 		for _, made := range []string{"selfheal-bin", "path", "called"} {
-			if err := os.RemoveAll(filepath.Join(j.dir, made)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.RemoveAll(filepath.Join(j.dir, made)))
 		}
 		out, exit := j.bash(script(t, "Build selfheal"), "SOURCE="+here, "BINARY="+binary)
 		path, called := j.file("path"), j.file("called")

@@ -5,16 +5,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 // Imports go one way: models, attacks → control → harness → internal/cli → main; reports see
 // results and those of the theory only, and ONNX Runtime's binding has one importer. The helpers under internal
 // serve all and import nothing else of ours.
 func TestImportRules(t *testing.T) {
-	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}:{{join .Imports " "}}`, "./...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.Command("go", "list", "-f", `{{.ImportPath}}:{{join .Imports " "}}`, "./...").Output())(t)
 	allowed := map[string][]string{ // by top-level folder: what it may import of ours
 		"models":   {"models"},
 		"attacks":  {"attacks"},
