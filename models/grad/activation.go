@@ -21,14 +21,9 @@ func sloped(slope func(b *onnx.Builder, n *onnx.Node) string) Rule {
 func pRelu(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	x, s := n.Inputs[0], n.Inputs[1]
 	above := c.Op("Greater", x, c.Float(0))
-	gx := make([]string, 2)
-	if c.needs(n, 0) {
-		gx[0] = c.Op("Where", above, gy[0], c.Op("Mul", gy[0], s))
-	}
-	if c.needs(n, 1) {
-		gx[1] = c.Op("Where", above, c.Float(0), c.Op("Mul", gy[0], x))
-	}
-	return gx, nil
+	return c.by(n,
+		func() string { return c.Op("Where", above, gy[0], c.Op("Mul", gy[0], s)) },
+		func() string { return c.Op("Where", above, c.Float(0), c.Op("Mul", gy[0], x)) }), nil
 }
 
 // gate gives dy/dx of y = x·s where s is computed from x alone in a way that is

@@ -23,11 +23,7 @@ func add(_ *Context, _ *onnx.Node, gy []string) ([]string, error) {
 
 // y = a − b: ā = g, b̄ = −g
 func sub(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	gx := []string{gy[0], ""}
-	if c.needs(n, 1) {
-		gx[1] = c.Op("Neg", gy[0])
-	}
-	return gx, nil
+	return c.by(n, func() string { return gy[0] }, func() string { return c.Op("Neg", gy[0]) }), nil
 }
 
 // y = a·b: ā = g·b, b̄ = g·a. A square and a gate, x·σ(x), are worth forms of their
@@ -44,26 +40,15 @@ func mul(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 			return gx, nil
 		}
 	}
-	gx := make([]string, 2)
-	for i := range gx {
-		if c.needs(n, i) {
-			gx[i] = c.Op("Mul", gy[0], n.Inputs[1-i])
-		}
-	}
-	return gx, nil
+	return c.by(n, func() string { return c.Op("Mul", gy[0], n.Inputs[1]) },
+		func() string { return c.Op("Mul", gy[0], n.Inputs[0]) }), nil
 }
 
 // y = a/b: ā = g/b, b̄ = −g·y/b
 func div(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	gx := make([]string, 2)
 	over := c.Op("Div", gy[0], n.Inputs[1])
-	if c.needs(n, 0) {
-		gx[0] = over
-	}
-	if c.needs(n, 1) {
-		gx[1] = c.Op("Neg", c.Op("Mul", over, n.Outputs[0]))
-	}
-	return gx, nil
+	return c.by(n, func() string { return over },
+		func() string { return c.Op("Neg", c.Op("Mul", over, n.Outputs[0])) }), nil
 }
 
 // y = ln x: ḡ = g/x
@@ -78,14 +63,9 @@ func sqrt(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 
 // y = cond ? a : b: ā = cond ? g : 0, b̄ = cond ? 0 : g
 func where(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	gx := make([]string, 3)
-	if c.needs(n, 1) {
-		gx[1] = c.Op("Where", n.Inputs[0], gy[0], c.Float(0))
-	}
-	if c.needs(n, 2) {
-		gx[2] = c.Op("Where", n.Inputs[0], c.Float(0), gy[0])
-	}
-	return gx, nil
+	return c.by(n, func() string { return "" },
+		func() string { return c.Op("Where", n.Inputs[0], gy[0], c.Float(0)) },
+		func() string { return c.Op("Where", n.Inputs[0], c.Float(0), gy[0]) }), nil
 }
 
 // y = min(max(x, lo), hi): x̄ = g between the bounds, else 0; 0 at the ends, as in
@@ -170,27 +150,17 @@ func (c *Context) power(x string, e *onnx.Tensor) string {
 }
 
 // y = max(a, b): ā = g where a > b, g/2 where they are equal, else 0, as in
-// PyTorch; b̄ likewise. More inputs are a chain of these after Simplify.
-func maximum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	return c.extremum(n, gy[0], "Greater", "Less")
-}
-
-// y = min(a, b): as max with the order reversed.
-func minimum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	return c.extremum(n, gy[0], "Less", "Greater")
-}
-
-func (c *Context) extremum(n *onnx.Node, g, first, second string) ([]string, error) {
+// PyTorch; b̄ likewise. More inputs are a chain of these after Simplify. min has the
+// order reversed.
+func extremum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if len(n.Inputs) != 2 {
 		return nil, fmt.Errorf("%s of %d inputs", n.Op, len(n.Inputs))
 	}
-	a, b := n.Inputs[0], n.Inputs[1]
-	tie := c.Op("Where", c.Op("Equal", a, b), c.Op("Mul", g, c.Float(0.5)), c.Float(0))
-	gx := make([]string, 2)
-	for i, wins := range []string{first, second} {
-		if c.needs(n, i) {
-			gx[i] = c.Op("Where", c.Op(wins, a, b), g, tie)
-		}
+	a, b, g, first, second := n.Inputs[0], n.Inputs[1], gy[0], "Greater", "Less"
+	if n.Op == "Min" {
+		first, second = second, first
 	}
-	return gx, nil
+	tie := c.Op("Where", c.Op("Equal", a, b), c.Op("Mul", g, c.Float(0.5)), c.Float(0))
+	return c.by(n, func() string { return c.Op("Where", c.Op(first, a, b), g, tie) },
+		func() string { return c.Op("Where", c.Op(second, a, b), g, tie) }), nil
 }

@@ -25,6 +25,17 @@ type Context struct {
 // needs reports whether node n's i-th input depends on what the gradient is taken of.
 func (c *Context) needs(n *onnx.Node, i int) bool { return c.active[n.Input(i)] }
 
+// by gives the gradients by a node's first inputs, each where it is needed.
+func (c *Context) by(n *onnx.Node, gradients ...func() string) []string {
+	gx := make([]string, len(n.Inputs))
+	for i, gradient := range gradients {
+		if c.needs(n, i) {
+			gx[i] = gradient()
+		}
+	}
+	return gx
+}
+
 // A Rule emits the vector-Jacobian product of one node: from the cotangent gy
 // of its outputs ("" where an output has none) the cotangents of its inputs, ""
 // where none is needed. A cotangent may still have the shape that its input
@@ -43,22 +54,14 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 	if err := b.Err(); err != nil {
 		return nil, err
 	}
-	c := &Context{Builder: b, active: map[string]bool{}, wrt: wrt, writers: map[string]*onnx.Node{}}
+	c := &Context{Builder: b, wrt: wrt, writers: map[string]*onnx.Node{}}
 	for _, w := range wrt {
 		if _, ok := b.G.Consts[w]; ok {
 			return nil, fmt.Errorf("%q is a constant; a gradient is taken of inputs and what is computed from them", w)
 		}
-		c.active[w] = true
 	}
-	var path []*onnx.Node // nodes that carry a dependence on wrt, in order
-	for _, n := range b.G.Nodes {
-		if slices.ContainsFunc(n.Inputs, func(in string) bool { return c.active[in] }) {
-			path = append(path, n)
-			for _, o := range n.Outputs {
-				c.active[o] = o != ""
-			}
-		}
-	}
+	path, active := b.G.Reached(wrt...) // nodes that carry a dependence on wrt
+	c.active = active
 	parts := map[string][]string{} // cotangents of a tensor, still to be added up
 	for t, s := range seeds {
 		if !slices.Equal(b.Shape(t), b.Shape(s)) {
@@ -154,11 +157,7 @@ func (c *Context) unbroadcast(g string, to onnx.Shape) string {
 	}
 	g = c.Sum(g, axes)
 	if lead > 0 {
-		drop := make([]int64, lead)
-		for i := range drop {
-			drop[i] = int64(i)
-		}
-		g = c.Op("Squeeze", g, c.Ints(drop...))
+		g = c.Op("Squeeze", g, c.Ints(onnx.Range(0, lead)...))
 	}
 	return g
 }
@@ -202,3 +201,38 @@ func Supported() []string {
 
 // HasRule reports whether an operator has a gradient rule.
 func HasRule(op string) bool { return ruleOf(op) != nil }
+
+// unsupported returns an [onnx.UnsupportedError] about the nodes between the
+// seeds and wrt that have no rule. path are the nodes that depend on wrt, in order.
+func (c *Context) unsupported(path []*onnx.Node, seeds map[string][]string) error {
+	reached := map[string]bool{}
+	for t := range seeds {
+		reached[t] = true
+	}
+	var missing []*onnx.Node
+	for _, n := range slices.Backward(path) {
+		meets := slices.ContainsFunc(n.Outputs, func(o string) bool { return reached[o] })
+		if !meets || onnx.TraitsOf(n.Op).Discrete() {
+			continue
+		}
+		if !HasRule(n.Op) {
+			missing = append(missing, n)
+		}
+		for _, in := range n.Inputs {
+			if c.active[in] {
+				reached[in] = true
+			}
+		}
+	}
+	slices.Reverse(missing)
+	return onnx.Unsupported("no gradient rule for", missing)
+}
+
+// Check returns an [onnx.UnsupportedError] that names every node of a
+// simplified network between its input and its first output without a gradient
+// rule, nil where there is none. It is quick: it derives nothing.
+func Check(net *onnx.Graph) error {
+	path, active := net.Reached(net.Inputs[0].Name)
+	c := &Context{active: active}
+	return c.unsupported(path, map[string][]string{net.Outputs[0].Name: nil})
+}

@@ -3,8 +3,9 @@ package grad
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
+	"strings"
 
 	"selfheal/models/onnx"
 )
@@ -111,26 +112,7 @@ type Detour struct{ From, To string }
 // image come after all others, under their names, and count as constants. Detours are in
 // the order in which the network takes them, and leave no way around them.
 func Loss(net *onnx.Graph, head string, detours ...Detour) (*onnx.Graph, error) {
-	h, err := headFor(net, head)
-	if err != nil {
-		return nil, err
-	}
-	out := net.Outputs[0].Shape
-	b := &onnx.Builder{G: onnx.NewGraph(net.Name + "/" + head)}
-	x := b.Input(Image, net.Inputs[0].Shape)
-	y := b.Input(Label, out)
-	t := ""
-	if h.Targeted {
-		t = b.Input(Target, out)
-	}
-	reserve(b, Logits, LossValue, Gradient)
-	z, taken := classify(b, net, x, detours)
-	loss := h.Build(b, z, y, t)
-	g, err := ascent(b, loss, x, taken)
-	if err != nil {
-		return nil, err
-	}
-	return finish(b, []string{Logits, LossValue, Gradient}, []string{z, loss, g})
+	return lossGraph(net, []string{head}, false, detours)
 }
 
 // ascent is the gradient of a loss, [N, 1], by the image x: 0 where every way between
@@ -207,11 +189,64 @@ func finish(b *onnx.Builder, names, tensors []string) (*onnx.Graph, error) {
 }
 
 // HeadNames lists the losses, sorted.
-func HeadNames() []string {
-	var names []string
-	for n := range Heads {
-		names = append(names, n)
+func HeadNames() []string { return slices.Sorted(maps.Keys(Heads)) }
+
+// Select is the input of a graph by [Losses] that chooses an image's loss.
+const Select = "select" // one-hot
+
+// Losses returns [Loss] for any of several losses: a network with many weights
+// then needs one graph for all of them. Besides Image, Label and Target there is an
+// input Select, [N, len(heads)], whose one says which loss an image's LossValue and
+// Gradient are of; the others leave no trace in either, be they infinite. Target is
+// read by targeted heads only. Values and gradients are those of [Loss].
+func Losses(net *onnx.Graph, heads []string, detours ...Detour) (*onnx.Graph, error) {
+	if len(heads) == 0 {
+		return nil, fmt.Errorf("no losses are given")
 	}
-	sort.Strings(names)
-	return slices.Clip(names)
+	return lossGraph(net, heads, true, detours)
+}
+
+// lossGraph is [Losses], or [Loss] of the first head where there is no choice.
+func lossGraph(net *onnx.Graph, heads []string, choose bool, detours []Detour) (*onnx.Graph, error) {
+	for _, name := range heads {
+		if _, err := headFor(net, name); err != nil {
+			return nil, err
+		}
+	}
+	out := net.Outputs[0].Shape
+	b := &onnx.Builder{G: onnx.NewGraph(net.Name + "/" + strings.Join(heads, "+"))}
+	x, y, t, choice := b.Input(Image, net.Inputs[0].Shape), b.Input(Label, out), "", ""
+	if choose || Heads[heads[0]].Targeted {
+		t = b.Input(Target, out)
+	}
+	if choose {
+		choice = b.Input(Select, onnx.Shape{onnx.Batch, int64(len(heads))})
+	}
+	reserve(b, Logits, LossValue, Gradient)
+	z, taken := classify(b, net, x, detours)
+	own, chosen, loss := z, "", ""
+	for i, name := range heads {
+		if choose {
+			chosen = b.Op("Greater", nth(b, choice, int64(i)), b.Float(0.5))
+			own = b.Op("Where", chosen, z, b.Float(0)) // 0·∞ of another head's gradient would be NaN
+		}
+		value := Heads[name].Build(b, own, y, t)
+		if loss == "" {
+			loss = value
+		} else {
+			loss = b.Op("Where", chosen, value, loss)
+		}
+	}
+	g, err := ascent(b, loss, x, taken)
+	if err != nil {
+		return nil, err
+	}
+	return finish(b, []string{Logits, LossValue, Gradient}, []string{z, loss, g})
+}
+
+// Fits reports whether there is a loss of this name, and a network has logits of
+// enough classes for it.
+func Fits(head string, net *onnx.Graph) bool {
+	_, err := headFor(net, head)
+	return err == nil
 }

@@ -15,11 +15,10 @@ func gather(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if !ok {
 		return nil, errors.New("its indices must be constants")
 	}
-	axes, err := onnx.Axes([]int64{n.Int("axis", 0)}, len(x))
+	axis, err := onnx.Axis(n, "axis", 0, len(x))
 	if err != nil {
 		return nil, err
 	}
-	axis := axes[0]
 	from := slices.Clone(indices.Ints)
 	for i, j := range from {
 		if j < 0 {
@@ -62,8 +61,8 @@ func gatherElements(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 
 // y = the k largest values: x̄ = g at the places they came from
 func topK(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	for len(n.Outputs) < 2 {
-		n.Outputs = append(n.Outputs, c.G.Fresh(n.Outputs[0]+"/indices"))
+	if len(n.Outputs) < 2 {
+		n.Outputs = append(n.Outputs, "")
 	}
 	if n.Outputs[1] == "" {
 		n.Outputs[1] = c.G.Fresh(n.Outputs[0] + "/indices")
@@ -79,4 +78,125 @@ func topK(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 // scatterAdd adds values to a tensor at indices along an axis.
 func (c *Context) scatterAdd(axis int64, to, at, values string) string {
 	return c.OpWith("ScatterElements", onnx.Attrs{"axis": axis, "reduction": "add"}, to, at, values)
+}
+
+// Linear maps along one axis: picking positions, and multiplying with a
+// constant matrix. Both and their transposes are what slicing, padding,
+// gathering and interpolating come down to.
+
+// maxTerms is the number of cotangents of one position up to which they are
+// picked and added; from there on a product with a 0/1 matrix is cheaper.
+const maxTerms = 4
+
+// pickBack is the transpose of picking positions along an axis of the given
+// size: for y[i] = x[from[i]], 0 where from[i] is -1, it gives
+// x̄[j] = Σ g[i] over all i with from[i] = j.
+func (c *Context) pickBack(g string, axis int, from []int64, size int64) (string, error) {
+	count, most := make([]int, size), 1 // one of zeros where nothing was picked
+	for _, j := range from {
+		if j >= 0 {
+			count[j]++
+			most = max(most, count[j])
+		}
+	}
+	if most > maxTerms {
+		m, err := newMatrix(int64(len(from)), size)
+		if err != nil {
+			return "", err
+		}
+		for i, j := range from {
+			if j >= 0 {
+				m.Floats[int64(i)*size+j] = 1
+			}
+		}
+		return c.along(g, axis, m), nil
+	}
+	terms := make([][]int64, most) // terms[k][j] is the k-th last i with from[i] = j, or -1
+	for k := range terms {
+		terms[k] = slices.Repeat([]int64{-1}, int(size))
+	}
+	for i, j := range from {
+		if j >= 0 {
+			count[j]--
+			terms[count[j]][j] = int64(i)
+		}
+	}
+	total := ""
+	for _, at := range terms {
+		if t := c.pick(g, axis, at); total == "" {
+			total = t
+		} else {
+			total = c.Op("Add", total, t)
+		}
+	}
+	return total, nil
+}
+
+// pick gives t's positions at along an axis, and 0 where at is -1. A position
+// is named once at most, so that the gradient of this is a pick again.
+func (c *Context) pick(t string, axis int, at []int64) string {
+	shape := c.Shape(t)
+	first := slices.IndexFunc(at, func(i int64) bool { return i >= 0 })
+	if first >= 0 {
+		n := int64(0) // length of the run that begins at first
+		for first+int(n) < len(at) && at[first+int(n)] == at[first]+n {
+			n++
+		}
+		rest := at[first+int(n):]
+		if !slices.ContainsFunc(rest, func(i int64) bool { return i >= 0 }) {
+			if n < shape[axis] {
+				t = c.Op("Slice", t, c.Ints(at[first]), c.Ints(at[first]+n), c.Ints(int64(axis)))
+			}
+			return c.padAxis(t, axis, int64(first), int64(len(rest)))
+		}
+	}
+	at, zeros := slices.Clone(at), int64(0)
+	for i, j := range at {
+		if j < 0 { // a zero of its own for each
+			at[i] = shape[axis] + zeros
+			zeros++
+		}
+	}
+	return c.OpWith("Gather", onnx.Attrs{"axis": axis}, c.padAxis(t, axis, 0, zeros), c.Ints(at...))
+}
+
+// padAxis puts zeros before and behind t along one axis.
+func (c *Context) padAxis(t string, axis int, before, behind int64) string {
+	if before == 0 && behind == 0 {
+		return t
+	}
+	pads := make([]int64, 2*len(c.Shape(t)))
+	pads[axis], pads[axis+len(pads)/2] = before, behind
+	return c.Op("Pad", t, c.Ints(pads...))
+}
+
+// maxMatrix bounds the values of a constant that a rule makes.
+const maxMatrix = 1 << 24
+
+// newMatrix is a constant of zeros, [rows, columns], unless that is too much.
+func newMatrix(rows, columns int64) (*onnx.Tensor, error) {
+	if rows > maxMatrix/columns {
+		return nil, fmt.Errorf("needs a matrix of %d × %d values", rows, columns)
+	}
+	return onnx.FloatTensor(onnx.Shape{rows, columns}, make([]float32, rows*columns)), nil
+}
+
+// along multiplies t with a constant matrix m along one axis, which is not the
+// batch: y[…j…] = Σ_i t[…i…]·m[i, j].
+func (c *Context) along(t string, axis int, m *onnx.Tensor) string {
+	rank := len(c.Shape(t))
+	switch {
+	case axis == rank-1 && rank > 1:
+		return c.Op("MatMul", t, c.Const(m))
+	case axis == rank-2:
+		transposed := onnx.FloatTensor(onnx.Shape{m.Shape[1], m.Shape[0]}, make([]float32, len(m.Floats)))
+		for i, v := range m.Floats {
+			row, column := int64(i)/m.Shape[1], int64(i)%m.Shape[1]
+			transposed.Floats[column*m.Shape[0]+row] = v
+		}
+		return c.Op("MatMul", c.Const(transposed), t)
+	case rank == 1:
+		return c.Op("Squeeze", c.along(c.Op("Unsqueeze", t, c.Ints(0)), 1, m), c.Ints(0))
+	}
+	return c.swap(c.along(c.swap(t, axis, rank-1), rank-1, m), axis, rank-1)
 }

@@ -28,24 +28,23 @@ func transpose(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 
 // y = the inputs side by side: each gets its part of g
 func concat(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	rank := len(c.Shape(n.Outputs[0]))
-	axes, err := onnx.Axes([]int64{n.Int("axis", 1)}, rank)
+	axis, err := onnx.Axis(n, "axis", 1, len(c.Shape(n.Outputs[0])))
 	if err != nil {
 		return nil, err
 	}
 	gx := make([]string, len(n.Inputs))
 	sizes, all := make([]int64, len(n.Inputs)), true
 	for i, in := range n.Inputs {
-		sizes[i], all = c.Shape(in)[axes[0]], all && c.needs(n, i)
+		sizes[i], all = c.Shape(in)[axis], all && c.needs(n, i)
 	}
 	if all {
-		return c.Multi("Split", onnx.Attrs{"axis": int64(axes[0])}, len(sizes), gy[0], c.Ints(sizes...)), nil
+		return c.Multi("Split", onnx.Attrs{"axis": int64(axis)}, len(sizes), gy[0], c.Ints(sizes...)), nil
 	}
 	from := int64(0)
 	for i := range n.Inputs {
 		to := from + sizes[i]
 		if c.needs(n, i) {
-			gx[i] = c.Op("Slice", gy[0], c.Ints(from), c.Ints(to), c.Ints(int64(axes[0])))
+			gx[i] = c.Op("Slice", gy[0], c.Ints(from), c.Ints(to), c.Ints(int64(axis)))
 		}
 		from = to
 	}
@@ -55,11 +54,10 @@ func concat(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 // y = the parts of x side by side: x̄ = their cotangents side by side, zeros
 // where a part has none
 func split(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	axes, err := onnx.Axes([]int64{n.Int("axis", 0)}, len(c.Shape(n.Inputs[0])))
+	axis, err := onnx.Axis(n, "axis", 0, len(c.Shape(n.Inputs[0])))
 	if err != nil {
 		return nil, err
 	}
-	axis := axes[0]
 	var parts []string
 	before, gap := int64(0), int64(0) // gap: what lies behind the last part that has a cotangent
 	sizes, err := c.G.SplitSizes(n)
@@ -93,10 +91,7 @@ func slice(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if !ok {
 		return nil, errors.New("its starts must be constants")
 	}
-	axes := make([]int64, len(starts.Ints))
-	for i := range axes {
-		axes[i] = int64(i)
-	}
+	axes := onnx.Range(0, len(starts.Ints))
 	if a, ok := c.G.Consts[n.Input(3)]; ok {
 		axes = a.Ints
 	}

@@ -1,6 +1,8 @@
 package grad
 
-import "selfheal/models/onnx"
+import (
+	"selfheal/models/onnx"
+)
 
 // y = α·A'·B' + β·C with A' = A or Aᵀ: Ā' = α·g·B'ᵀ, B̄' = α·A'ᵀ·g, C̄ = β·g
 func gemm(c *Context, n *onnx.Node, gy []string) ([]string, error) {
@@ -9,46 +11,97 @@ func gemm(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	product := func(l, r string, tl, tr int64) string {
 		return c.OpWith("Gemm", onnx.Attrs{"alpha": n.Float("alpha", 1), "transA": tl, "transB": tr}, l, r)
 	}
-	gx := make([]string, len(n.Inputs))
-	if c.needs(n, 0) {
+	return c.by(n, func() string {
 		if ta == 0 {
-			gx[0] = product(g, b, 0, 1-tb)
-		} else {
-			gx[0] = product(b, g, tb, 1)
+			return product(g, b, 0, 1-tb)
 		}
-	}
-	if c.needs(n, 1) {
+		return product(b, g, tb, 1)
+	}, func() string {
 		if tb == 0 {
-			gx[1] = product(a, g, 1-ta, 0)
-		} else {
-			gx[1] = product(g, a, 1, ta)
+			return product(a, g, 1-ta, 0)
 		}
-	}
-	if c.needs(n, 2) {
-		gx[2] = c.Op("Mul", g, c.Float(n.Float("beta", 1)))
-	}
-	return gx, nil
+		return product(g, a, 1, ta)
+	}, func() string { return c.Op("Mul", g, c.Float(n.Float("beta", 1))) }), nil
 }
 
 // y = A·B on the last two axes: Ā = g·Bᵀ, B̄ = Aᵀ·g
 func matMul(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	gx := make([]string, 2)
-	if c.needs(n, 0) {
-		gx[0] = c.Op("MatMul", gy[0], c.swapLast(n.Inputs[1]))
-	}
-	if c.needs(n, 1) {
-		gx[1] = c.Op("MatMul", c.swapLast(n.Inputs[0]), gy[0])
-	}
-	return gx, nil
+	return c.by(n, func() string { return c.Op("MatMul", gy[0], c.swapLast(n.Inputs[1])) },
+		func() string { return c.Op("MatMul", c.swapLast(n.Inputs[0]), gy[0]) }), nil
 }
 
 // swapLast transposes the last two axes.
 func (c *Context) swapLast(t string) string {
 	r := len(c.Shape(t))
-	perm := make([]int64, r)
-	for i := range perm {
-		perm[i] = int64(i)
-	}
-	perm[r-1], perm[r-2] = perm[r-2], perm[r-1]
+	return c.swap(t, r-1, r-2)
+}
+
+// swap exchanges two axes.
+func (c *Context) swap(t string, i, j int) string {
+	perm := onnx.Range(0, len(c.Shape(t)))
+	perm[i], perm[j] = perm[j], perm[i]
 	return c.OpWith("Transpose", onnx.Attrs{"perm": perm}, t)
+}
+
+// kept gives the resolved axes of a reduction and the shape of its result with
+// the reduced dimensions kept as 1.
+func (c *Context) kept(n *onnx.Node) ([]int64, onnx.Shape, error) {
+	x := c.Shape(n.Inputs[0])
+	axes := []int64{}
+	if t, ok := c.G.Consts[n.Input(1)]; ok {
+		axes = t.Ints
+	}
+	if len(axes) == 0 && n.Int("noop_with_empty_axes", 0) == 0 {
+		axes = onnx.Range(0, len(x))
+	}
+	at, err := onnx.Axes(axes, len(x))
+	if err != nil {
+		return nil, nil, err
+	}
+	shape, resolved := append(onnx.Shape{}, x...), make([]int64, len(at))
+	for i, a := range at {
+		shape[a], resolved[i] = 1, int64(a)
+	}
+	return resolved, shape, nil
+}
+
+// restore gives a reduction's result or cotangent t the reduced dimensions back, as 1.
+func (c *Context) restore(n *onnx.Node, t string, shape onnx.Shape) string {
+	if n.Int("keepdims", 1) == 1 {
+		return t
+	}
+	return c.Reshape(t, shape)
+}
+
+// y = Σ x along axes: x̄ = g repeated. ReduceMean and the sums of powers need no rules:
+// Simplify writes them by operators that have some.
+func reduceSum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	_, shape, err := c.kept(n)
+	if err != nil {
+		return nil, err
+	}
+	return []string{c.restore(n, gy[0], shape)}, nil // the walk repeats it
+}
+
+// y = max x along axes, or min: x̄ = g shared evenly among the places that hold y, as
+// PyTorch's amax and amin do
+func reduceExtremum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	axes, shape, err := c.kept(n)
+	if err != nil || len(axes) == 0 {
+		return gy[:1], err
+	}
+	y, g := c.restore(n, n.Outputs[0], shape), c.restore(n, gy[0], shape)
+	holds := c.Op("Equal", n.Inputs[0], y)
+	count := c.Sum(c.Op("Where", holds, c.Float(1), c.Float(0)), axes)
+	return []string{c.Op("Where", holds, c.Op("Div", g, count), c.Float(0))}, nil
+}
+
+// y = ln Σ eˣ along axes: x̄ = g·e^(x−y)
+func reduceLogSumExp(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	_, shape, err := c.kept(n)
+	if err != nil {
+		return nil, err
+	}
+	y, g := c.restore(n, n.Outputs[0], shape), c.restore(n, gy[0], shape)
+	return []string{c.Op("Mul", g, c.Op("Exp", c.Op("Sub", n.Inputs[0], y)))}, nil
 }

@@ -14,21 +14,18 @@ import "selfheal/models/onnx"
 func layerNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	x := n.Inputs[0]
 	shape := c.Shape(x)
-	first, err := onnx.Axes([]int64{n.Int("axis", -1)}, len(shape))
+	first, err := onnx.Axis(n, "axis", -1, len(shape))
 	if err != nil {
 		return nil, err
 	}
-	axes, size := []int64{}, int64(1)
-	for i := first[0]; i < len(shape); i++ {
-		axes, size = append(axes, int64(i)), size*shape[i]
-	}
+	axes, size := onnx.Range(first, len(shape)), shape[first:].Items()
 	mu, r := c.statistics(n)
 	centred := c.Op("Sub", x, mu)
 	gx := make([]string, len(n.Inputs))
 	var product, along, level string // x̄ = product − (x−μ)·r³·along − level
 	if g := gy[0]; g != "" {
 		h := c.Op("Mul", g, n.Inputs[1])
-		if t, ok := c.G.Consts[n.Inputs[1]]; ok && isOne(t) {
+		if t, ok := c.G.Consts[n.Inputs[1]]; ok && allOnes(t.Floats) {
 			h = g
 		}
 		product = c.Op("Mul", h, r)
@@ -90,13 +87,4 @@ func (c *Context) add(a, b string) string {
 		return a
 	}
 	return c.Op("Add", a, b)
-}
-
-func isOne(t *onnx.Tensor) bool {
-	for _, v := range t.Floats {
-		if v != 1 {
-			return false
-		}
-	}
-	return true
 }

@@ -58,7 +58,7 @@ func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, indices, g string)
 // of tensors of shape of as MaxPool counts them, into places within the item,
 // [N, …]: modulo the item's size, so that they hold for any batch.
 func (c *Context) withinItem(indices string, shape, of onnx.Shape) string {
-	size := c.Const(&onnx.Tensor{DType: onnx.Int64, Shape: onnx.Shape{}, Ints: []int64{of[1:].Items()}})
+	size := c.Const(onnx.IntScalar(of[1:].Items()))
 	return c.Op("Mod", c.Op("Reshape", indices, c.Ints(0, shape[1:].Items())), size)
 }
 

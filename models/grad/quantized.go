@@ -33,7 +33,7 @@ func quantizeLinear(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		lo[i], hi[i] = roundsTo(first-z, -1), roundsTo(last-z, +1)
 	}
 	x, g := n.Inputs[0], gy[0]
-	if slices.ContainsFunc(scale.Floats, func(v float32) bool { return v != 1 }) {
+	if !allOnes(scale.Floats) {
 		s := c.Const(onnx.FloatTensor(shape, scale.Floats))
 		x, g = c.Op("Div", x, s), c.Op("Div", g, s)
 	}
@@ -59,7 +59,7 @@ func dequantizeLinear(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if !ok {
 		return nil, errors.New("its scale must be constant")
 	}
-	if !slices.ContainsFunc(scale.Floats, func(v float32) bool { return v != 1 }) {
+	if allOnes(scale.Floats) {
 		return gy, nil
 	}
 	shape := alongAxis(c.Shape(n.Inputs[0]), scale.Shape, n.Int("axis", 1))

@@ -11,7 +11,7 @@ func init() { // init breaks the cycle rules → Backward → rules
 	rules = map[string]Rule{
 		// elementwise.go
 		"Identity": identity, "Neg": neg, "Add": add, "Sub": sub, "Mul": mul, "Div": div,
-		"Log": log, "Sqrt": sqrt, "Where": where, "Clip": clip, "Pow": pow, "Max": maximum, "Min": minimum,
+		"Log": log, "Sqrt": sqrt, "Where": where, "Clip": clip, "Pow": pow, "Max": extremum, "Min": extremum,
 		// activation.go
 		"PRelu": pRelu, "Softmax": softmax, "LogSoftmax": logSoftmax,
 		// normalization.go

@@ -181,11 +181,5 @@ func (c *Context) weightByElements(v *correlation) string {
 // channelSum adds g, [N, C, …], up over everything but the channels: [C].
 func (c *Context) channelSum(g string) string {
 	shape := c.Shape(g)
-	axes := []int64{}
-	for i := range shape {
-		if i != 1 {
-			axes = append(axes, int64(i))
-		}
-	}
-	return c.Reshape(c.Sum(g, axes), shape[1:2])
+	return c.Reshape(c.Sum(g, append([]int64{0}, onnx.Range(2, len(shape))...)), shape[1:2])
 }

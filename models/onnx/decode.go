@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"sort"
+	"slices"
 
 	pb "selfheal/models/onnx/onnxpb"
 )
@@ -200,51 +200,40 @@ func (g *Graph) sort() error {
 	for name := range g.Consts {
 		ready[name] = true
 	}
-	consumers := g.Consumers()
-	missing := make(map[*Node]int, len(g.Nodes))
-	index := make(map[*Node]int, len(g.Nodes))
-	var queue []int
+	waits, readers := make([]int, len(g.Nodes)), map[string][]int{}
+	var queue []int // of nodes whose inputs are ready, in the file's order
 	for i, n := range g.Nodes {
-		index[n] = i
-		seen := map[string]bool{}
 		for _, in := range n.Inputs {
-			if !ready[in] && !seen[in] {
-				seen[in] = true
-				missing[n]++
+			if !ready[in] {
+				waits[i]++
+				readers[in] = append(readers[in], i)
 			}
 		}
-		if missing[n] == 0 {
+		if waits[i] == 0 {
 			queue = append(queue, i)
 		}
 	}
 	sorted := make([]*Node, 0, len(g.Nodes))
 	for len(queue) > 0 {
 		n := g.Nodes[queue[0]]
-		queue = queue[1:]
-		sorted = append(sorted, n)
+		queue, sorted = queue[1:], append(sorted, n)
 		for _, o := range n.Outputs {
-			if o == "" || ready[o] {
+			if ready[o] {
 				continue
 			}
 			ready[o] = true
-			for _, c := range consumers[o] {
-				if missing[c]--; missing[c] == 0 {
-					at := sort.SearchInts(queue, index[c])
-					queue = append(queue, 0)
-					copy(queue[at+1:], queue[at:])
-					queue[at] = index[c]
+			for _, i := range readers[o] {
+				if waits[i]--; waits[i] == 0 {
+					at, _ := slices.BinarySearch(queue, i)
+					queue = slices.Insert(queue, at, i)
 				}
 			}
 		}
 	}
-	if len(sorted) < len(g.Nodes) {
-		for _, n := range g.Nodes {
-			if missing[n] > 0 {
-				for _, in := range n.Inputs {
-					if !ready[in] {
-						return fmt.Errorf("node %s reads %q, which nothing before it writes", n.Label(), in)
-					}
-				}
+	for i, n := range g.Nodes {
+		for _, in := range n.Inputs {
+			if waits[i] > 0 && !ready[in] {
+				return fmt.Errorf("node %s reads %q, which nothing before it writes", n.Label(), in)
 			}
 		}
 	}

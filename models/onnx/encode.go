@@ -3,6 +3,7 @@ package onnx
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -73,14 +74,7 @@ func (g *Graph) Encode() ([]byte, error) {
 	return assemble(m, heads, size, write)
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 func encodeNode(n *Node) (*pb.NodeProto, error) {
 	out := &pb.NodeProto{OpType: proto.String(n.Op), Input: n.Inputs, Output: n.Outputs}

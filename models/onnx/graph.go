@@ -93,6 +93,9 @@ func IntTensor(v ...int64) *Tensor {
 	return &Tensor{DType: Int64, Shape: Shape{int64(len(v))}, Ints: v}
 }
 
+// IntScalar returns an int64 constant of rank 0.
+func IntScalar(v int64) *Tensor { return &Tensor{DType: Int64, Shape: Shape{}, Ints: []int64{v}} }
+
 // Len is the number of elements that the tensor holds.
 func (t *Tensor) Len() int {
 	if t.DType == Float {

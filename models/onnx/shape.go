@@ -157,6 +157,14 @@ func (c *Inference) IntsOf(n *Node, i int) ([]int64, error) {
 	return nil, fmt.Errorf("its input %q must be constant", name)
 }
 
+// IntsOr is IntsOf, or def where the input is absent.
+func (c *Inference) IntsOr(n *Node, i int, def []int64) ([]int64, error) {
+	if n.Input(i) == "" {
+		return def, nil
+	}
+	return c.IntsOf(n, i)
+}
+
 // FloatsOf returns the value of a constant float input.
 func (c *Inference) FloatsOf(n *Node, i int) ([]float32, error) {
 	if t, ok := c.Graph.Consts[n.Input(i)]; ok && t.DType == Float {
@@ -228,6 +236,25 @@ func batchNormalizationShape(c *Inference, n *Node, in []Shape) ([]Shape, error)
 	return []Shape{in[0]}, nil
 }
 
+// Target is the shape as a Reshape's second input has it, with the batch inferred.
+func (s Shape) Target() []int64 {
+	target := slices.Clone(s)
+	for i, d := range target {
+		target[i] = max(d, -1)
+	}
+	return target
+}
+
+// Ones lists the axes whose size is 1.
+func (s Shape) Ones() (axes []int64) {
+	for i, d := range s {
+		if d == 1 {
+			axes = append(axes, int64(i))
+		}
+	}
+	return axes
+}
+
 func sameShape(_ *Inference, _ *Node, in []Shape) ([]Shape, error) { return []Shape{in[0]}, nil }
 
 // Broadcast returns the shape of an elementwise operation on a and b.
@@ -285,4 +312,75 @@ func Axis(n *Node, name string, def int64, rank int) (int, error) {
 		return 0, err
 	}
 	return a[0], nil
+}
+
+// Range lists from, from + 1, … before to: axes, mostly.
+func Range(from, to int) []int64 {
+	list := make([]int64, 0, max(0, to-from))
+	for i := from; i < to; i++ {
+		list = append(list, int64(i))
+	}
+	return list
+}
+
+// TypeOf returns the element type of a tensor that is a constant, the
+// input, or the output of a node visited before; Float where it isn't known.
+func (c *Inference) TypeOf(tensor string) DType {
+	if t, ok := c.Graph.Consts[tensor]; ok {
+		return t.DType
+	}
+	if _, ok := c.Ints[tensor]; ok {
+		return Int64
+	}
+	if t, ok := c.types[tensor]; ok {
+		return t
+	}
+	return Float
+}
+
+// SameTypes refuses arithmetic of floats with integers or truth values: ONNX Runtime
+// does, and its message can't name a node that a lowering has written.
+func (c *Inference) SameTypes(n *Node) error {
+	if !TraitsOf(n.Op).alike {
+		return nil
+	}
+	for _, in := range n.Inputs[1:] {
+		if a, b := c.TypeOf(n.Inputs[0]), c.TypeOf(in); a != b && (a == Float || b == Float) {
+			return fmt.Errorf("its inputs %q and %q hold values of different types", n.Inputs[0], in)
+		}
+	}
+	return nil
+}
+
+// SetTypes records the element types of a node's outputs. Float is left out.
+func (c *Inference) SetTypes(n *Node) {
+	traits := TraitsOf(n.Op)
+	for i, o := range n.Outputs {
+		t := traits.result
+		switch {
+		case (n.Op == "TopK" || n.Op == "MaxPool") && i == 1:
+			t = Int64
+		case n.Op == "Cast":
+			t = DType(n.Int("to", int64(Float)))
+		case t == 0:
+			t = c.TypeOf(n.Input(traits.typedBy))
+		}
+		if t != Float {
+			if c.types == nil {
+				c.types = map[string]DType{}
+			}
+			c.types[o] = t
+		}
+	}
+}
+
+// quantizedRange holds the smallest and the largest value of the types that
+// QuantizeLinear gives.
+var quantizedRange = map[DType][2]int64{Int8: {-128, 127}, Uint8: {0, 255}, Int16: {-32768, 32767}, Uint16: {0, 65535}}
+
+// QuantizedRange returns the smallest and the largest value of a type that
+// QuantizeLinear gives; ok is false for any other.
+func QuantizedRange(t DType) (lo, hi int64, ok bool) {
+	r, ok := quantizedRange[t]
+	return r[0], r[1], ok
 }

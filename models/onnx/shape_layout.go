@@ -93,10 +93,8 @@ func flattenShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 
 // Perm returns a Transpose node's permutation, reversed axes where none is given.
 func Perm(n *Node, rank int) ([]int64, error) {
-	def := make([]int64, rank)
-	for i := range def {
-		def[i] = int64(rank - 1 - i)
-	}
+	def := Range(0, rank)
+	slices.Reverse(def)
 	p := n.Ints("perm", def)
 	seen := make([]bool, rank)
 	if len(p) != rank {
@@ -155,20 +153,13 @@ func sliceShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	axes := make([]int64, len(starts))
-	for i := range axes {
-		axes[i] = int64(i)
+	axes, err := c.IntsOr(n, 3, Range(0, len(starts)))
+	if err != nil {
+		return nil, err
 	}
-	if n.Input(3) != "" {
-		if axes, err = c.IntsOf(n, 3); err != nil {
-			return nil, err
-		}
-	}
-	steps := slices.Repeat([]int64{1}, len(starts))
-	if n.Input(4) != "" {
-		if steps, err = c.IntsOf(n, 4); err != nil {
-			return nil, err
-		}
+	steps, err := c.IntsOr(n, 4, slices.Repeat([]int64{1}, len(starts)))
+	if err != nil {
+		return nil, err
 	}
 	if len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts) {
 		return nil, errors.New("starts, ends, axes and steps differ in length")
@@ -215,18 +206,9 @@ func SliceRange(start, end, step, d int64) (first, count int64, err error) {
 }
 
 func squeezeShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	var axes []int64
-	if n.Input(1) == "" {
-		for i, d := range in[0] {
-			if d == 1 {
-				axes = append(axes, int64(i))
-			}
-		}
-	} else {
-		var err error
-		if axes, err = c.IntsOf(n, 1); err != nil {
-			return nil, err
-		}
+	axes, err := c.IntsOr(n, 1, in[0].Ones())
+	if err != nil {
+		return nil, err
 	}
 	resolved, err := Axes(axes, len(in[0]))
 	if err != nil {

@@ -87,31 +87,35 @@ func resolveAutoPad(n *Node, in Shape, kernel []int64) error {
 	return nil
 }
 
-func floatWeight(c *Inference, n *Node) error {
-	if t, ok := c.Graph.Consts[n.Input(1)]; ok && t.DType != Float {
-		return errors.New("its weight is not float32")
+// convolved reads a Conv or ConvTranspose: its input, weight, groups and window.
+func convolved(c *Inference, n *Node, in []Shape,
+	fits func(x, wt Shape, group int64) error) (x, wt Shape, group int64, w Window, err error) {
+	if len(in) < 2 || len(in[0]) < 3 || len(in[1]) != len(in[0]) {
+		return nil, nil, 0, w, errors.New("needs an input and a weight of the same rank")
 	}
-	return nil
+	x, wt, group = in[0], in[1], n.Int("group", 1)
+	if err := fits(x, wt, group); err != nil {
+		return nil, nil, 0, w, err
+	}
+	if !c.mixes && (x[1] < 0 || wt.HasBatch()) {
+		return nil, nil, 0, w, errors.New("mixes the batch with other dimensions")
+	}
+	if t, ok := c.Graph.Consts[n.Input(1)]; ok && t.DType != Float {
+		return nil, nil, 0, w, errors.New("its weight is not float32")
+	}
+	if err = resolveAutoPad(n, x, wt[2:]); err == nil {
+		w, err = NodeWindow(n, wt[2:])
+	}
+	return x, wt, group, w, err
 }
 
 func convShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	if len(in) < 2 || len(in[0]) < 3 || len(in[1]) != len(in[0]) {
-		return nil, errors.New("needs an input and a weight of the same rank")
-	}
-	x, wt := in[0], in[1]
-	if group := n.Int("group", 1); group < 1 || x[1] != wt[1]*group || wt[0]%group != 0 {
-		return nil, fmt.Errorf("weight %v doesn't fit in %d groups", wt, group)
-	}
-	if !c.mixes && (x[1] < 0 || wt.HasBatch()) {
-		return nil, errors.New("mixes the batch with other dimensions")
-	}
-	if err := floatWeight(c, n); err != nil {
-		return nil, err
-	}
-	if err := resolveAutoPad(n, x, wt[2:]); err != nil {
-		return nil, err
-	}
-	w, err := NodeWindow(n, wt[2:])
+	x, wt, _, w, err := convolved(c, n, in, func(x, wt Shape, group int64) error {
+		if group < 1 || x[1] != wt[1]*group || wt[0]%group != 0 {
+			return fmt.Errorf("weight %v doesn't fit in %d groups", wt, group)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -130,24 +134,12 @@ func convShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 }
 
 func convTransposeShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	if len(in) < 2 || len(in[0]) < 3 || len(in[1]) != len(in[0]) {
-		return nil, errors.New("needs an input and a weight of the same rank")
-	}
-	x, wt := in[0], in[1]
-	group := n.Int("group", 1)
-	if group < 1 || x[1] != wt[0] || wt[0]%group != 0 {
-		return nil, fmt.Errorf("weight %v doesn't fit", wt)
-	}
-	if !c.mixes && (x[1] < 0 || wt.HasBatch()) {
-		return nil, errors.New("mixes the batch with other dimensions")
-	}
-	if err := floatWeight(c, n); err != nil {
-		return nil, err
-	}
-	if err := resolveAutoPad(n, x, wt[2:]); err != nil {
-		return nil, err
-	}
-	w, err := NodeWindow(n, wt[2:])
+	x, wt, group, w, err := convolved(c, n, in, func(x, wt Shape, group int64) error {
+		if group < 1 || x[1] != wt[0] || wt[0]%group != 0 {
+			return fmt.Errorf("weight %v doesn't fit", wt)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -300,4 +292,79 @@ func spaceToDepthShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 		return nil, fmt.Errorf("blocksize %d doesn't fit", b)
 	}
 	return []Shape{{x[0], x[1] * b * b, x[2] / b, x[3] / b}}, nil
+}
+
+// resizeShape takes whole scales or, with axes 1 and up, the sizes of all
+// dimensions but the batch: openSizes brings other nodes to that.
+func resizeShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+	x := in[0]
+	axes := n.Ints("axes", nil)
+	if n.Str("keep_aspect_ratio_policy", "stretch") != "stretch" {
+		return nil, errors.New("keep_aspect_ratio_policy is not supported")
+	}
+	if len(x) < 2 || x[0] != Batch {
+		return nil, fmt.Errorf("needs a batch of images, not %v", x)
+	}
+	if n.Input(3) != "" {
+		sizes, err := c.IntsOf(n, 3)
+		if err != nil {
+			return nil, err
+		}
+		if len(sizes) != len(x)-1 || len(axes) != len(sizes) {
+			return nil, fmt.Errorf("sizes %v don't fit", sizes)
+		}
+		for i, a := range axes {
+			if a != int64(i+1) {
+				return nil, fmt.Errorf("axes %v are not supported", axes)
+			}
+		}
+		return []Shape{append(Shape{x[0]}, sizes...)}, nil
+	}
+	scales, err := c.FloatsOf(n, 2)
+	if err != nil {
+		return nil, err
+	}
+	if len(scales) != len(x) || scales[0] != 1 || len(axes) > 0 {
+		return nil, fmt.Errorf("scales %v don't fit", scales)
+	}
+	out := slices.Clone(x)
+	for i, s := range scales[1:] {
+		if !(s > 0 && s < 1024) {
+			return nil, fmt.Errorf("scale %v is out of range", s)
+		}
+		out[i+1] = int64(s * float32(out[i+1])) // in float32, as ONNX Runtime does
+	}
+	return []Shape{out}, nil
+}
+
+// maxUnpoolShape takes nodes without output_shape, which unpool brings others to.
+func maxUnpoolShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
+	out, err := Unpooled(n, in[0])
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Equal(in[0], in[1]) || n.Input(2) != "" {
+		return nil, fmt.Errorf("indices of shape %v or an output shape don't fit", in[1])
+	}
+	return []Shape{out}, nil
+}
+
+// unpooled is the shape that a MaxUnpool gives where it states none: that of the
+// MaxPool's input whose windows fill it.
+func Unpooled(n *Node, x Shape) (Shape, error) {
+	kernel := n.Ints("kernel_shape", nil)
+	if len(kernel) == 0 || len(x) != len(kernel)+2 || x[0] != Batch {
+		return nil, errors.New("kernel_shape doesn't fit a batch of images")
+	}
+	w, err := NodeWindow(n, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(x)
+	for i, k := range w.Kernel {
+		if out[i+2] = (x[i+2]-1)*w.Strides[i] + k - w.Pads[i] - w.Pads[i+len(kernel)]; out[i+2] < 1 {
+			return nil, fmt.Errorf("pads %v leave nothing", w.Pads)
+		}
+	}
+	return out, out.Check()
 }

@@ -136,16 +136,13 @@ type roles struct {
 }
 
 func newRoles(g *Graph) *roles {
-	r := &roles{g: g, producers: g.Producers(), consumers: g.Consumers(), data: map[string]bool{}}
+	var inputs []string
 	for _, in := range g.Inputs {
-		r.data[in.Name] = true
+		inputs = append(inputs, in.Name)
 	}
+	r := &roles{g: g, producers: g.Producers(), consumers: g.Consumers()}
+	_, r.data = g.Reached(inputs...)
 	for _, n := range g.Nodes {
-		if slices.ContainsFunc(n.Inputs, func(in string) bool { return r.data[in] }) {
-			for _, o := range n.Outputs {
-				r.data[o] = true
-			}
-		}
 		if r.isJoin(n) {
 			r.joins++
 		}

@@ -18,15 +18,12 @@ import (
 // data returns the tensors that depend on the network's input, in the order of
 // the graph; everything else is a constant or computed from constants.
 func data(g *onnx.Graph) []string {
-	in := map[string]bool{g.Inputs[0].Name: true}
 	list := []string{g.Inputs[0].Name}
-	for _, n := range g.Nodes {
-		if slices.ContainsFunc(n.Inputs, func(t string) bool { return in[t] }) {
-			for _, o := range n.Outputs {
-				if o != "" {
-					in[o] = true
-					list = append(list, o)
-				}
+	nodes, _ := g.Reached(list...)
+	for _, n := range nodes {
+		for _, o := range n.Outputs {
+			if o != "" {
+				list = append(list, o)
 			}
 		}
 	}
@@ -81,10 +78,7 @@ func Cuts(g *onnx.Graph) []string {
 // still be cut at any of its [Cuts].
 func Boundaries(g *onnx.Graph) []string {
 	cuts := Cuts(g)
-	depends := map[string]bool{}
-	for _, t := range data(g) {
-		depends[t] = true
-	}
+	_, depends := g.Reached(g.Inputs[0].Name)
 	chosen := map[string]bool{}
 	consumers, producers := g.Consumers(), g.Producers()
 	first := true

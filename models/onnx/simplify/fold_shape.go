@@ -30,7 +30,7 @@ func (s *simplifier) foldInts(n *onnx.Node) (bool, error) {
 		s.setInts(n.Outputs[0], v, scalar)
 		for _, in := range n.Inputs {
 			if t, ok := s.source[in]; ok && onnx.BatchIndex(v) >= 0 {
-				s.sizedBy(n.Outputs[0], t)
+				s.source[n.Outputs[0]] = t
 				break
 			}
 		}
@@ -201,22 +201,16 @@ func intArithmetic(n *onnx.Node, a, b []int64) ([]int64, bool) {
 		if y == 0 && (n.Op == "Div" || n.Op == "Mod") {
 			return nil, false
 		}
-		switch n.Op {
-		case "Add":
-			out[i] = x + y
-		case "Sub":
-			out[i] = x - y
-		case "Mul":
-			out[i] = x * y
-		case "Div":
-			out[i] = x / y
-		case "Mod": // the sign of the divisor, or of the dividend with fmod
+		switch f := arithmetic[int64](n.Op); {
+		case f != nil:
+			out[i] = f(x, y)
+		case n.Op == "Mod": // the sign of the divisor, or of the dividend with fmod
 			if out[i] = x % y; out[i] != 0 && (out[i] < 0) != (y < 0) && n.Int("fmod", 0) == 0 {
 				out[i] += y
 			}
-		case "Min":
+		case n.Op == "Min":
 			out[i] = min(x, y)
-		case "Max":
+		case n.Op == "Max":
 			out[i] = max(x, y)
 		}
 		if onnx.BatchFactor(out[i]) > 0 { // a number, which would pass for the batch size
@@ -224,6 +218,22 @@ func intArithmetic(n *onnx.Node, a, b []int64) ([]int64, bool) {
 		}
 	}
 	return out, true
+}
+
+// arithmetic is what an operator does to two numbers; nil for one that shapes and
+// their scales do not need alike.
+func arithmetic[T int64 | float32](op string) func(a, b T) T {
+	switch op {
+	case "Add":
+		return func(a, b T) T { return a + b }
+	case "Sub":
+		return func(a, b T) T { return a - b }
+	case "Mul":
+		return func(a, b T) T { return a * b }
+	case "Div":
+		return func(a, b T) T { return a / b }
+	}
+	return nil
 }
 
 // intComparison compares integer vectors, 1 for true. The batch size differs
@@ -317,17 +327,8 @@ func (s *simplifier) foldFloats(n *onnx.Node) (bool, error) {
 	case "Ceil":
 		return each(func(a, _ float32) float32 { return float32(math.Ceil(float64(a))) }, one)
 	}
-	if len(vals) == 2 {
-		switch n.Op {
-		case "Add":
-			return each(func(a, b float32) float32 { return a + b }, vals[1])
-		case "Sub":
-			return each(func(a, b float32) float32 { return a - b }, vals[1])
-		case "Mul":
-			return each(func(a, b float32) float32 { return a * b }, vals[1])
-		case "Div":
-			return each(func(a, b float32) float32 { return a / b }, vals[1])
-		}
+	if f := arithmetic[float32](n.Op); f != nil && len(vals) == 2 {
+		return each(f, vals[1])
 	}
 	return false, nil
 }

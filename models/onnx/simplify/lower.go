@@ -68,9 +68,6 @@ func (s *simplifier) lowerMean(n *onnx.Node) (bool, error) {
 	}
 	done, err := s.reduction(n)
 	if done && m.in != "" {
-		if s.means == nil {
-			s.means = map[string]meanOf{}
-		}
 		out := n.Outputs[0]
 		if t, ok := s.alias[out]; ok {
 			out = t
@@ -205,11 +202,9 @@ func (s *simplifier) reductionAxes(n *onnx.Node) ([]int64, onnx.Shape, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	axes := []int64{}
-	if n.Input(1) != "" {
-		if axes, err = s.IntsOf(n, 1); err != nil {
-			return nil, nil, err
-		}
+	axes, err := s.IntsOr(n, 1, nil)
+	if err != nil {
+		return nil, nil, err
 	}
 	at, err := onnx.Axes(axes, len(x))
 	if err != nil {
@@ -279,4 +274,34 @@ func product(b *onnx.Builder, x string, axes []int64) string {
 		x, size = halves, (size+1)/2
 	}
 	return x
+}
+
+// reduction rewrites a ReduceSum or ReduceMean of data with [Builder.Sum] and
+// Mean; it reports false for another node.
+func (s *simplifier) reduction(n *onnx.Node) (bool, error) {
+	x := s.g.Shapes[n.Inputs[0]]
+	if n.Op != "ReduceSum" && n.Op != "ReduceMean" || !x.HasBatch() {
+		return false, nil
+	}
+	out, err := s.ShapesOf(n, x)
+	if err != nil {
+		return false, err
+	}
+	axes, err := s.IntsOr(n, 1, nil)
+	if err != nil || len(axes) == 0 {
+		return false, err // noop_with_empty_axes, or an error of the shape rule
+	}
+	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	t := n.Inputs[0]
+	if n.Op == "ReduceSum" {
+		t = b.Sum(t, axes)
+	} else {
+		t = b.Mean(t, axes)
+	}
+	if b.Err() == nil && slices.Equal(out[0], b.Shape(t)) && !s.g.IsOutput(n.Outputs[0]) {
+		s.alias[n.Outputs[0]] = t
+		return true, nil
+	}
+	b.Named(n.Outputs[0], "Reshape", t, b.Ints(out[0].Target()...))
+	return true, b.Err()
 }

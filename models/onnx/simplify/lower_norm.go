@@ -106,11 +106,7 @@ func lowerRMSNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	axes := []int64{}
-	for i := first; i < len(x); i++ {
-		axes = append(axes, int64(i))
-	}
-	mean := b.Mean(b.Op("Mul", n.Inputs[0], n.Inputs[0]), axes)
+	mean := b.Mean(b.Op("Mul", n.Inputs[0], n.Inputs[0]), onnx.Range(first, len(x)))
 	inverse := b.Op("Reciprocal", b.Op("Sqrt", b.Op("Add", mean, b.Float(n.Float("epsilon", 1e-5)))))
 	return b.Op("Mul", b.Op("Mul", n.Inputs[0], inverse), n.Inputs[1]), nil
 }

@@ -157,16 +157,12 @@ func (s *simplifier) foldQuantized(n *onnx.Node, q *quantization, c *onnx.Tensor
 }
 
 // emit appends a node that stands for a part of from.
-func (s *simplifier) emit(from *onnx.Node, op, output string, attrs onnx.Attrs, inputs ...string) error {
+func emit(b *onnx.Builder, from *onnx.Node, op, output string, attrs onnx.Attrs, inputs ...string) {
 	n := &onnx.Node{Op: op, Inputs: inputs, Outputs: []string{output}, Origin: from.Origin}
 	for k, v := range attrs {
 		n.Set(k, v)
 	}
-	if err := s.Node(n); err != nil {
-		return err
-	}
-	s.g.Nodes = append(s.g.Nodes, n)
-	return nil
+	b.Append(n)
 }
 
 // temporary returns a new tensor's name.
@@ -177,14 +173,12 @@ func (s *simplifier) temporary(hint string) string {
 }
 
 func (s *simplifier) quantize(n *onnx.Node, q *quantization) error {
-	y := n.Outputs[0]
+	b, y := &onnx.Builder{G: s.g}, n.Outputs[0]
 	scaled := n.Inputs[0]
 	if slices.ContainsFunc(q.scale, func(v float32) bool { return v != 1 }) {
 		scaled = s.temporary(y + "/scaled")
-		if err := s.emit(n, "Div", scaled, nil, n.Inputs[0],
-			s.g.AddConst(y+"/scale", onnx.FloatTensor(q.shape, q.scale))); err != nil {
-			return err
-		}
+		scale := s.g.AddConst(y+"/scale", onnx.FloatTensor(q.shape, q.scale))
+		emit(b, n, "Div", scaled, nil, n.Inputs[0], scale)
 	}
 	// Where nothing but DequantizeLinear reads it, the zero point is taken off again at once.
 	zero := s.zeroPoint(y, q)
@@ -197,11 +191,9 @@ func (s *simplifier) quantize(n *onnx.Node, q *quantization) error {
 		s.offsets[y] = q.zero
 	}
 	rounded := s.temporary(y + "/rounded")
-	if err := s.emit(n, "QuantizeLinear", rounded, onnx.Attrs{"axis": q.axis}, scaled, zero.one,
-		zero.name); err != nil {
-		return err
-	}
-	return s.emit(n, "DequantizeLinear", y, onnx.Attrs{"axis": q.axis}, rounded, back.one, back.name)
+	emit(b, n, "QuantizeLinear", rounded, onnx.Attrs{"axis": q.axis}, scaled, zero.one, zero.name)
+	emit(b, n, "DequantizeLinear", y, onnx.Attrs{"axis": q.axis}, rounded, back.one, back.name)
+	return b.Err()
 }
 
 // unitScale is a zero point as a constant, beside scales of 1.
@@ -224,7 +216,7 @@ func (s *simplifier) zeroPoint(hint string, q *quantization) unitScale {
 }
 
 func (s *simplifier) dequantize(n *onnx.Node, q *quantization) error {
-	x, y := n.Inputs[0], n.Outputs[0]
+	b, x, y := &onnx.Builder{G: s.g}, n.Inputs[0], n.Outputs[0]
 	shift, shifted := make([]float32, len(q.zero)), false
 	for i, z := range q.zero {
 		off := int64(0)
@@ -241,11 +233,9 @@ func (s *simplifier) dequantize(n *onnx.Node, q *quantization) error {
 	}
 	if shifted {
 		centred := s.temporary(y + "/centred")
-		if err := s.emit(n, "Sub", centred, nil, x,
-			s.g.AddConst(y+"/shift", onnx.FloatTensor(q.shape, shift))); err != nil {
-			return err
-		}
+		emit(b, n, "Sub", centred, nil, x, s.g.AddConst(y+"/shift", onnx.FloatTensor(q.shape, shift)))
 		x = centred
 	}
-	return s.emit(n, "Mul", y, nil, x, s.g.AddConst(y+"/scale", onnx.FloatTensor(q.shape, q.scale)))
+	emit(b, n, "Mul", y, nil, x, s.g.AddConst(y+"/scale", onnx.FloatTensor(q.shape, q.scale)))
+	return b.Err()
 }

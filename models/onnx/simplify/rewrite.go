@@ -129,14 +129,6 @@ func (s *simplifier) isBatch(d int64) bool {
 	return d == onnx.BatchSize || s.fixedBatch > 0 && d == s.fixedBatch
 }
 
-// sizedBy notes that the integers out hold the batch size of a tensor.
-func (s *simplifier) sizedBy(out, tensor string) {
-	if s.source == nil {
-		s.source = map[string]string{}
-	}
-	s.source[out] = tensor
-}
-
 // batchZeros gives zeros of the given rank whose axis at is the batch of tensor,
 // the others 1: added to a constant they repeat it for every item.
 func (s *simplifier) batchZeros(b *onnx.Builder, tensor string, rank, at int) string {
@@ -251,12 +243,7 @@ func (s *simplifier) squeezeAxes(n *onnx.Node) (bool, error) {
 	if given, err := s.IntsOf(n, 1); n.Input(1) != "" && (err != nil || len(given) > 0) || x == nil {
 		return false, nil
 	}
-	var axes []int64
-	for i, d := range x {
-		if d == 1 {
-			axes = append(axes, int64(i))
-		}
-	}
+	axes := x.Ones()
 	if len(axes) == 0 {
 		s.become(n, n.Inputs[0], len(s.g.Nodes))
 		return true, nil

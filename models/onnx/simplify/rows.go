@@ -40,9 +40,6 @@ func (s *simplifier) toRows(n *onnx.Node, sizes []int64) (bool, error) {
 
 // setRows notes that matrix stands for the tensor apart, its last axis for columns.
 func (s *simplifier) setRows(matrix, apart string) {
-	if s.rows == nil {
-		s.rows = map[string]string{}
-	}
 	x := s.g.Shapes[apart]
 	last := len(x) - 1
 	s.rows[matrix], s.g.Shapes[matrix] = apart, onnx.Shape{-x[:last].Items(), x[last]}

@@ -30,6 +30,8 @@ func Graph(g *onnx.Graph) error {
 	s := &simplifier{
 		Inference: &onnx.Inference{Graph: g, Ints: map[string][]int64{}}, g: g,
 		alias: map[string]string{}, offsets: map[string][]int64{}, from: g.Opset, reads: g.Consumers(),
+		means: map[string]meanOf{}, source: map[string]string{}, rows: map[string]string{},
+		flat: map[string]string{}, places: map[string]places{},
 	}
 	if b := g.Inputs[0].Shape[0]; b != onnx.Batch {
 		s.fixedBatch, g.Inputs[0].Shape[0] = b, onnx.Batch
@@ -225,6 +227,6 @@ func (s *simplifier) shapeOf(n *onnx.Node) error {
 		return err
 	}
 	s.setInts(n.Outputs[0], v[start:start+count], false)
-	s.sizedBy(n.Outputs[0], n.Inputs[0])
+	s.source[n.Outputs[0]] = n.Inputs[0]
 	return nil
 }

@@ -22,9 +22,6 @@ type places struct {
 
 // strided handles the nodes of such a view. It reports true where it has.
 func (s *simplifier) strided(n *onnx.Node) (bool, error) {
-	if s.places == nil {
-		s.places, s.flat = map[string]places{}, map[string]string{}
-	}
 	out := n.Outputs[0]
 	p, counted := s.places[n.Input(0)]
 	other := n.Input(1)
@@ -39,7 +36,7 @@ func (s *simplifier) strided(n *onnx.Node) (bool, error) {
 			step.Ints[0] != 1 || len(limit) != 1 || onnx.BatchFactor(limit[0]) != 1 {
 			return false, nil
 		}
-		s.setPlaces(out, places{1, 0, &onnx.Tensor{DType: onnx.Int64, Shape: onnx.Shape{1}, Ints: []int64{0}}})
+		s.setPlaces(out, places{1, 0, onnx.IntTensor(0)})
 		return true, nil
 	case n.Op == "Reshape" && s.flat[n.Inputs[0]] != "":
 		n.Inputs[0] = s.flat[n.Inputs[0]] // the same values in the same order
@@ -92,12 +89,11 @@ func (s *simplifier) strided(n *onnx.Node) (bool, error) {
 		shape := slices.Clone(p.offsets.Shape)
 		front := append(onnx.Shape{onnx.Batch}, slices.Delete(slices.Clone(shape), p.axis, p.axis+1)...)
 		t := b.Reshape(x, onnx.Shape{onnx.Batch, s.g.Shapes[x].Items()})
-		if !slices.Equal(p.offsets.Ints, iota64(s.g.Shapes[x].Items())) {
+		if !slices.Equal(p.offsets.Ints, onnx.Range(0, int(s.g.Shapes[x].Items()))) {
 			t = b.OpWith("Gather", onnx.Attrs{"axis": 1}, t, b.Ints(p.offsets.Ints...))
 		}
 		if t = b.Reshape(t, front); p.axis > 0 {
-			perm := iota64(int64(len(front)))
-			perm = slices.Insert(perm[1:], p.axis, 0)
+			perm := slices.Insert(onnx.Range(1, len(front)), p.axis, 0)
 			t = b.OpWith("Transpose", onnx.Attrs{"perm": perm}, t)
 		}
 		b.Named(out, "Identity", t)
@@ -113,15 +109,6 @@ func (s *simplifier) setPlaces(name string, p places) {
 	shape := slices.Clone(p.offsets.Shape)
 	shape[p.axis] = onnx.Batch
 	s.places[name], s.g.Shapes[name] = p, shape
-}
-
-// iota64 is 0, 1, … n−1.
-func iota64(n int64) []int64 {
-	v := make([]int64, n)
-	for i := range v {
-		v[i] = int64(i)
-	}
-	return v
 }
 
 // addInts adds two constants of integers, broadcast; nil where they do not fit.
