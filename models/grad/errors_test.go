@@ -170,3 +170,13 @@ func TestGatherOfOnePlace(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestGradientByConstant(t *testing.T) {
+	b := &onnx.Builder{G: onnx.NewGraph("constant")}
+	x := b.Input("x", onnx.Shape{onnx.Batch, 2})
+	w := b.Const(onnx.FloatTensor(onnx.Shape{2}, []float32{1, 2}))
+	_, err := grad.Backward(b, map[string]string{b.Op("Mul", x, w): x}, []string{w})
+	if err == nil || !strings.Contains(err.Error(), "is a constant") {
+		t.Error(err)
+	}
+}

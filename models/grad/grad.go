@@ -49,7 +49,7 @@ type Rule func(c *Context, n *onnx.Node, gy []string) ([]string, error)
 // seeded ones do not depend on is an error, as is any operator on the way
 // without a rule; all such operators are named at once. A constant can't be in
 // wrt: rules derive other constants from it, which a second sweep would not see
-// to depend on it. [Parameters] makes inputs of constants.
+// to depend on it; a caller makes an input of a constant first.
 func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[string]string, error) {
 	if err := b.Err(); err != nil {
 		return nil, err

@@ -87,6 +87,9 @@ const (
 	Gradient  = "gradient" // with respect to the image or state
 )
 
+// ParameterGradient is the name of the output that holds a parameter's gradient.
+func ParameterGradient(parameter string) string { return "gradient/" + parameter }
+
 // headFor returns the named head, unless the network has no logits that it can work on.
 func headFor(net *onnx.Graph, name string) (Head, error) {
 	h, ok := Heads[name]

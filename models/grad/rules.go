@@ -33,7 +33,7 @@ func init() { // init breaks the cycle rules → Backward → rules
 		"Gather": gather, "ScatterElements": scatterElements, "GatherElements": gatherElements, "TopK": topK,
 		// quantized.go
 		"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
-		// reduction.go
+		// matrix.go
 		"ReduceSum": reduceSum, "ReduceMax": reduceExtremum, "ReduceMin": reduceExtremum,
 		"ReduceLogSumExp": reduceLogSumExp,
 	}

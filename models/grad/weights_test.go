@@ -7,7 +7,6 @@ import (
 
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
-	"selfheal/models/grad"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
@@ -61,7 +60,7 @@ func TestConvWeight(t *testing.T) {
 		if err := b.Err(); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		g, err := grad.Parameters(b.G, grad.Objective{Parameters: []string{"w"}})
+		g, err := gradtest.ByParameters(b.G, "w")
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

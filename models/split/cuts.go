@@ -144,7 +144,6 @@ func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 		}
 		at = i
 	}
-	producers := g.Producers()
 	from := g.Inputs[0]
 	var segments []*onnx.Graph
 	for t := 0; t <= len(boundaries); t++ {
@@ -155,7 +154,7 @@ func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 		if len(to.Shape) == 0 || to.Shape[0] != onnx.Batch {
 			return nil, fmt.Errorf("%q has shape %v, without the batch in front", to.Name, to.Shape)
 		}
-		s := segment(g, producers, from, to)
+		s := segment(g, from, to)
 		s.Name = fmt.Sprintf("%s/F%d", g.Name, t)
 		if err := s.Verify(); err != nil {
 			return nil, fmt.Errorf("segment %d: %w", t, err)
@@ -167,36 +166,10 @@ func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 }
 
 // segment copies the part of g that computes to from from.
-func segment(g *onnx.Graph, producers map[string]*onnx.Node, from, to onnx.Value) *onnx.Graph {
-	s := onnx.NewGraph("")
-	s.Opset, s.IR, s.Inputs, s.Outputs = g.Opset, g.IR, []onnx.Value{from}, []onnx.Value{to}
-	s.Shapes[from.Name] = from.Shape
-	needed, seen := map[*onnx.Node]bool{}, map[string]bool{from.Name: true, "": true}
-	stack := []string{to.Name}
-	for len(stack) > 0 {
-		t := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if seen[t] {
-			continue
-		}
-		seen[t] = true
-		s.Shapes[t] = g.Shapes[t]
-		if c, ok := g.Consts[t]; ok {
-			s.Consts[t] = c
-			continue
-		}
-		if n := producers[t]; n != nil && !needed[n] {
-			needed[n] = true
-			stack = append(stack, n.Inputs...)
-			for _, o := range n.Outputs {
-				s.Shapes[o] = g.Shapes[o]
-			}
-		}
-	}
-	for _, n := range g.Nodes {
-		if needed[n] {
-			s.Nodes = append(s.Nodes, n.Clone())
-		}
-	}
+func segment(g *onnx.Graph, from, to onnx.Value) *onnx.Graph {
+	s := g.Clone()
+	s.Inputs, s.Outputs, s.Meta, s.Notices = []onnx.Value{from}, []onnx.Value{to}, map[string]string{}, nil
+	s.Nodes = slices.DeleteFunc(s.Nodes, func(n *onnx.Node) bool { return slices.Contains(n.Outputs, from.Name) })
+	s.Prune()
 	return s
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 )
@@ -74,6 +75,34 @@ func Load(dir string) ([]*Golden, error) {
 		all = append(all, g)
 	}
 	return all, nil
+}
+
+// ByParameters returns the gradient graph of a network by some of its constants, as
+// sums over the batch: its inputs are x, the cotangent of the output and the constants,
+// which keep their names, its outputs the output, the gradient by each and by x.
+func ByParameters(net *onnx.Graph, names ...string) (*onnx.Graph, error) {
+	open := net.Clone()
+	b := &onnx.Builder{G: onnx.NewGraph(net.Name + "/parameters")}
+	x, w := b.Input("x", net.Inputs[0].Shape), b.Input(grad.Cotangent, net.Outputs[0].Shape)
+	bind, wrt := map[string]string{net.Inputs[0].Name: x}, []string{}
+	for _, name := range names {
+		shape := net.Consts[name].Shape
+		delete(open.Consts, name)
+		open.Inputs = append(open.Inputs, onnx.Value{Name: name, DType: onnx.Float, Shape: shape})
+		bind[name] = b.Input(name, shape)
+		wrt = append(wrt, bind[name])
+	}
+	y := b.Inline(open, bind)[net.Outputs[0].Name]
+	g, err := grad.Backward(b, map[string]string{y: w}, append(wrt, x))
+	if err != nil {
+		return nil, err
+	}
+	b.Output("out/y", y)
+	for _, p := range append(wrt, x) {
+		b.Output("out/"+p, g[p])
+	}
+	b.G.Prune()
+	return b.G, b.Err()
 }
 
 // Rand is a generator keyed by a case's name and a purpose.

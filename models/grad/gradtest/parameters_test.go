@@ -37,7 +37,7 @@ func (g *trained) names() (names []string) {
 }
 
 // inputs are x, the cotangent of y and the parameters, in the order of the graph
-// that [grad.Parameters] makes.
+// that [gradtest.ByParameters] makes.
 func (g *trained) inputs() []ort.Tensor {
 	in := []ort.Tensor{{Shape: g.Shape, Data: g.X}, {Shape: concrete(g.Net.Outputs[0].Shape, g.Items()), Data: g.W}}
 	for _, name := range g.names() {
@@ -78,7 +78,7 @@ func loadTrained(t *testing.T) []*trained {
 // graph is the golden's gradient graph by x and all parameters.
 func (g *trained) graph(t *testing.T) *onnx.Graph {
 	t.Helper()
-	return must.Get(grad.Parameters(g.Net, grad.Objective{Parameters: g.names(), Image: true}))(t)
+	return must.Get(gradtest.ByParameters(g.Net, g.names()...))(t)
 }
 
 func open(t *testing.T, g *onnx.Graph) *ort.Session {
