@@ -78,6 +78,9 @@ func TestLargestEpsilon(t *testing.T) {
 	shape := attacks.Shape{C: 3, H: 6, W: 8}
 	for _, spec := range attacks.Specs {
 		for _, n := range attacks.Norms() {
+			if spec.CheckNorm(n) != nil {
+				continue
+			}
 			most := []float64{1, 12, 144}[n]
 			for _, epsilon := range []float64{most, 1.001 * most, 1e8} {
 				for _, a := range recipe(t, attacks.Setup{Kind: spec.Kind, Norm: n}, epsilon, 10).Components {
@@ -97,6 +100,17 @@ func TestLargestEpsilon(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func TestCheckNorm(t *testing.T) {
+	t.Parallel()
+	s := attacks.Spec{Kind: "dive", Norms: []attacks.Norm{attacks.L2, attacks.Linf}}
+	if err := s.CheckNorm(attacks.L2); err != nil {
+		t.Error(err)
+	}
+	if err := s.CheckNorm(attacks.L1); err == nil || err.Error() != "dive exists only in l2 and linf, not in l1" {
+		t.Error(err)
 	}
 }
 

@@ -63,6 +63,9 @@ func (s Setup) plan() (plan, error) {
 		if s.Version != "" || s.Components != nil {
 			return plan{}, fmt.Errorf("%s has no versions and no components; autoattack has", s.Kind)
 		}
+		if err := spec.CheckNorm(s.Norm); err != nil {
+			return plan{}, err
+		}
 		one, err := spec.part(s.Parameters, nil)
 		return plan{spec: spec, parts: []part{one}}, err
 	}
@@ -105,6 +108,9 @@ func (s Setup) component(c Component, custom bool, unused map[string]any) (part,
 	}
 	if !spec.Component {
 		return part{}, fmt.Errorf("%s is none of AutoAttack's", c.Kind)
+	}
+	if err := spec.CheckNorm(s.Norm); err != nil {
+		return part{}, err
 	}
 	given := map[string]any{}
 	for _, p := range spec.Parameters {

@@ -173,7 +173,7 @@ func TestClassesAndShapes(t *testing.T) {
 				setups = append(setups,
 					attacks.Setup{Kind: spec.Kind, Version: "custom", Norm: n, Components: d.Components})
 			}
-			if spec.Versions == nil {
+			if spec.Versions == nil && spec.CheckNorm(n) == nil {
 				d, err := attacks.Setup{Kind: spec.Kind, Norm: n}.Describe()
 				if err != nil {
 					t.Fatal(err)
@@ -384,6 +384,13 @@ func TestSpecs(t *testing.T) {
 			continue
 		}
 		for _, n := range attacks.Norms() {
+			if want := s.CheckNorm(n); want != nil {
+				_, err := attacks.Setup{Kind: s.Kind, Norm: n}.Make(0.5, 10)
+				if err == nil || err.Error() != want.Error() {
+					t.Errorf("%s in %v: %v, want %v", s.Kind, n, err, want)
+				}
+				continue
+			}
 			r := recipe(t, attacks.Setup{Kind: s.Kind, Norm: n}, 0.5, 10)
 			if a := r.Components[0]; a.Name() != s.Kind || r.Name != s.Kind+"/1" || r.Minimises != s.Minimises {
 				t.Errorf("%s: %+v", s.Kind, r)

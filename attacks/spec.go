@@ -18,6 +18,7 @@ type Spec struct {
 	Revision   int
 	Parameters []Parameter // its own; see [Spec.Accepts]
 	Climbs     Loss        // the loss, by default
+	Norms      []Norm      // those that it exists in; nil: all
 	Minimises  bool        // it looks for the smallest norm, which is what it is run for
 	Component  bool        // it may be one of a custom AutoAttack's
 	// Custom has the defaults that differ in a custom AutoAttack.
@@ -229,6 +230,18 @@ func (s Spec) Accepts() []Parameter {
 		}
 	}
 	return all
+}
+
+// CheckNorm is an error where the attack does not exist in a norm.
+func (s Spec) CheckNorm(n Norm) error {
+	if s.Norms == nil || slices.Contains(s.Norms, n) {
+		return nil
+	}
+	names := make([]string, len(s.Norms))
+	for i, known := range s.Norms {
+		names[i] = known.String()
+	}
+	return fmt.Errorf("%s exists only in %s, not in %s", s.Kind, strings.Join(names, " and "), n)
 }
 
 // version is AutoAttack's version of that name, by default the first.

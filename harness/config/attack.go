@@ -71,11 +71,20 @@ func attackObject(name string, a *Attack) object {
 		required("components", list(&a.Components, span{least: 1}, componentValue),
 			"the attacks in order, each its name or a mapping of its kind and own parameters").in(listed...),
 	}
+	var also []schema
+	for _, s := range attacks.Specs {
+		if s.Norms != nil {
+			also = append(also, schema{
+				"if":   schema{"properties": schema{"kind": schema{"const": s.Kind}}, "required": []string{"kind"}},
+				"then": schema{"properties": schema{"norm": schema{"enum": s.Norms}}},
+			})
+		}
+	}
 	far := schema{"type": "number", "exclusiveMinimum": 1}
-	return object{forms: forms, rows: append(rows, own...), check: a.check, also: []schema{{
+	return object{forms: forms, rows: append(rows, own...), check: a.check, also: append(also, schema{
 		"if":   schema{"properties": schema{"norm": schema{"const": "linf"}}, "required": []string{"norm"}},
 		"then": schema{"properties": schema{"epsilon": schema{"not": far, "items": schema{"not": far}}}},
-	}}}
+	})}
 }
 
 // componentValue is an attack of AutoAttack's version custom: its name, or a mapping.
@@ -109,6 +118,11 @@ func (a *Attack) check(d *decoder, n *node, where string) {
 		if given && a.Components != nil && !slices.ContainsFunc(a.Components,
 			func(c attacks.Component) bool { return takes(c.Kind, e.key) }) {
 			d.fail(e.pos, "%s is a parameter of none of the components", join(where, e.key))
+		}
+	}
+	if s, err := attacks.Lookup(a.Kind); err == nil && n.get("norm") != nil {
+		if err := s.CheckNorm(a.Norm); err != nil {
+			d.fail(n.get("norm").pos, "%s: %v", join(where, "norm"), err)
 		}
 	}
 	for _, v := range a.Epsilons {

@@ -93,7 +93,11 @@ func tables() map[string]string {
 		if s.Versions != nil {
 			own = "of version `custom`: those of its components"
 		}
-		kinds = append(kinds, fmt.Sprintf("| `%s` | %s: %s | %s |", s.Kind, s.Title, s.Doc, own))
+		doc := s.Doc
+		if s.Norms != nil {
+			doc += fmt.Sprintf(", only in %s", s.Norms)
+		}
+		kinds = append(kinds, fmt.Sprintf("| `%s` | %s: %s | %s |", s.Kind, s.Title, doc, own))
 	}
 	for _, m := range result.Modes {
 		modes = append(modes, fmt.Sprintf("| `%s` | %s | %s |", m.Name, m.Made, m.Knows))
