@@ -107,12 +107,10 @@ func (a PGD) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Resu
 			return Result{}, err
 		}
 		if c.broken {
-			confine(a.Norm, im.Pixels, c.adv, a.Epsilon)
-			c.res.Adversarial = c.adv
 			break
 		}
 	}
-	return c.res, nil
+	return c.result(), nil
 }
 
 // climb is the state of PGD on one image.
@@ -126,6 +124,8 @@ type climb struct {
 	eval      Evaluation
 	lo, hi    []float32 // ℓ∞ ball ∩ [0,1]
 	l1        sparseSteps
+	// follow, where it is not nil, makes of a gradient what the step goes along.
+	follow func(gradient []float32) []float32
 }
 
 func newClimb(a PGD, im Image) *climb {
@@ -158,7 +158,11 @@ func (c *climb) run(ctx context.Context, o Oracle) error {
 		if c.note(); c.broken && c.StopAtSuccess {
 			return nil
 		}
-		c.step(c.eval.Gradient, c.StepSize*c.Schedule.share(i, c.Steps))
+		along := c.eval.Gradient
+		if c.follow != nil {
+			along = c.follow(along)
+		}
+		c.step(along, c.StepSize*c.Schedule.share(i, c.Steps))
 		c.res.Iterations++
 	}
 	if err := ctx.Err(); err != nil {
@@ -172,6 +176,15 @@ func (c *climb) run(ctx context.Context, o Oracle) error {
 	return nil
 }
 
+// result is what the runs made of the image.
+func (c *climb) result() Result {
+	if c.broken {
+		confine(c.Norm, c.im.Pixels, c.adv, c.Epsilon)
+		c.res.Adversarial = c.adv
+	}
+	return c.res
+}
+
 // note keeps cur if it is misclassified.
 func (c *climb) note() {
 	if Right(c.eval.Logits, c.im.Label) {
@@ -182,7 +195,7 @@ func (c *climb) note() {
 	copy(c.adv, c.cur)
 }
 
-// step moves cur by size along the gradient and back into the ball.
+// step moves cur by size along a gradient and back into the ball.
 func (c *climb) step(gradient []float32, size float64) {
 	x, n := c.im.Pixels, len(c.cur)
 	g, cur, length := gradient[:n], c.cur, float32(size)
