@@ -5,7 +5,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"selfheal/harness/config"
+	"selfheal/internal/must"
 )
 
 // countedConfig is small enough to count by hand: PGD makes 4 steps, so at most 5 forward and
@@ -32,23 +32,10 @@ suites:
 
 func describe(t *testing.T, o DryRun, limit int, suites ...string) string {
 	t.Helper()
-	cfg, err := config.Parse("test.yaml", []byte(countedConfig), fstest.MapFS{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cfg, err = cfg.Selected(suites); err != nil {
-		t.Fatal(err)
-	}
+	cfg := configOf(t, fstest.MapFS{}, countedConfig, suites)
 	cfg.Limit = limit
-	p, err := NewPlan(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := p.Describe(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	p := must.Get(NewPlan(cfg))(t)
+	return must.Get(p.Describe(o))(t)
 }
 
 // contains checks for texts in their order.
@@ -69,18 +56,8 @@ func contains(t *testing.T, text string, want ...string) {
 // without a published number and counts every pass once.
 func TestDescribe(t *testing.T) {
 	f, g := int64(0), int64(0)
-	cfg, err := config.Parse("test.yaml", []byte(countedConfig), fstest.MapFS{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewPlan(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := p.Jobs[0].Attacks[0].recipe(7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(NewPlan(configOf(t, fstest.MapFS{}, countedConfig, nil)))(t)
+	r := must.Get(p.Jobs[0].Attacks[0].recipe(7))(t)
 	for _, c := range r.Components {
 		cf, cg := c.Passes(7)
 		f, g = f+int64(cf), g+int64(cg)
@@ -122,22 +99,9 @@ func TestDescribe(t *testing.T) {
 func TestDescribeNamesWhatIsNotRun(t *testing.T) {
 	text := strings.Replace(countedConfig, "published: {rn-18: {none: [90, 80], pgd: [10, null]}}", "published: table7",
 		1)
-	cfg, err := config.Parse("test.yaml", []byte(text), fstest.MapFS{}, "suites.first.models=[rn-18]",
-		"attacks.pgd.epsilon=2/255")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cfg, err = cfg.Selected([]string{"first"}); err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewPlan(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := p.Describe(DryRun{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(NewPlan(configOf(t, fstest.MapFS{}, text, []string{"first"}, "suites.first.models=[rn-18]",
+		"attacks.pgd.epsilon=2/255")))(t)
+	got := must.Get(p.Describe(DryRun{}))(t)
 	// Clean images alone are those of the table: none and loop of RN-18.
 	contains(t, got, "suite first: 6 cells, 2 of the 18 numbers of table7, 4 extra; not run: rn-18 / none / pgd-linf, ",
 		"RN-34 / none / none", "RN-50 / loop / aa-linf; at most ")

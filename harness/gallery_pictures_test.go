@@ -17,6 +17,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/dataset"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 )
@@ -38,10 +39,7 @@ func TestEncodePNG(t *testing.T) {
 		for i := range pixels {
 			pixels[i] = float32(i)/float32(len(pixels)-1)*1.2 - 0.1
 		}
-		data, err := encodePNG(s, pixels)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(encodePNG(s, pixels))(t)
 		img, err := png.Decode(bytes.NewReader(data))
 		if err != nil || img.Bounds() != image.Rect(0, 0, s.W, s.H) {
 			t.Fatalf("%v: %v, %v", s, img.Bounds(), err)
@@ -65,10 +63,7 @@ func TestEncodePNG(t *testing.T) {
 // class 1 are the brighter.
 func archived(t *testing.T, path string, n int, s attacks.Shape) {
 	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
 	z := zip.NewWriter(f)
 	part := func(name string, write func(w io.Writer) error) {
 		w, err := z.Create(name)
@@ -99,9 +94,7 @@ func archived(t *testing.T, path string, n int, s attacks.Shape) {
 		}
 		return nil
 	})
-	if err := errors.Join(z.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(z.Close(), f.Close()))
 }
 
 // Grey images of any shape are shown; of what is no picture the gallery says so, and the run

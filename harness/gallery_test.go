@@ -17,6 +17,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -25,23 +26,9 @@ import (
 var exhibited = []string{"suites.small.attacks=[apgd-linf, pgd-l2]", "attacks.apgd-linf.epsilon=8/255",
 	"datasets.test.limit=16", "datasets.test.classes=[c0, c1, c2, c3, c4, c5, c6, c7, c8, c9]"}
 
-func runFor(t *testing.T, p *Plan) (*result.File, []result.Record, string) {
-	t.Helper()
-	out := t.TempDir()
-	f, records, err := Run(context.Background(), p, Options{Out: out, Progress: NewProgress(nil, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f, records, out
-}
-
 func readGallery(t *testing.T, out string) *result.Gallery {
 	t.Helper()
-	g, err := result.ReadGallery(filepath.Join(out, "gallery.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return must.Get(result.ReadGallery(filepath.Join(out, "gallery.json")))(t)
 }
 
 // recordOf finds an image's line in a cell.
@@ -60,10 +47,7 @@ func recordOf(t *testing.T, records []result.Record, defense, attack string, id 
 // pixelsOf decodes a picture of 3 channels into values of [0,1], channels first.
 func pixelsOf(t *testing.T, data []byte) []float64 {
 	t.Helper()
-	img, err := png.Decode(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := must.Get(png.Decode(bytes.NewReader(data)))(t)
 	w, h := img.Bounds().Dx(), img.Bounds().Dy()
 	out := make([]float64, 3*w*h)
 	for i := range w * h {
@@ -78,17 +62,13 @@ func pixelsOf(t *testing.T, data []byte) []float64 {
 // Every case is the first image of its kind, its answers are those of the records, and its
 // pictures show the images that were scored.
 func TestGalleryShowsWhatTheRunFound(t *testing.T) {
-	testinput.Runtime(t)
 	p := plan(t, small, 2, 64, exhibited...)
 	f, records, out := runFor(t, p)
 	g := readGallery(t, out)
 	if g.ConfigSHA256 != f.ConfigSHA256 || len(g.Notes) != 0 || len(g.Cases) == 0 {
 		t.Fatalf("%d cases of %s, notes %v", len(g.Cases), g.ConfigSHA256, g.Notes)
 	}
-	images, err := dataset.Open(p.Config.Dataset("test").Spec, p.Config.Files, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	images := must.Get(dataset.Open(p.Config.Dataset("test").Spec, p.Config.Files, 0))(t)
 	kinds := map[string]int{}
 	for _, c := range g.Cases {
 		name := fmt.Sprintf("%s of %s, image %d", c.Kind, c.Attack, c.Image)
@@ -174,10 +154,7 @@ func savedImage(t *testing.T, out string, c result.GalleryCase) []float32 {
 	if err != nil || len(match) != 1 {
 		t.Fatalf("%v, %v", match, err)
 	}
-	shape, values, err := dataset.ReadArray(os.DirFS(out), "adversarial/"+filepath.Base(match[0]), "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	shape, values := must.Get2(dataset.ReadArray(os.DirFS(out), "adversarial/"+filepath.Base(match[0]), "x"))(t)
 	size := shape[1] * shape[2] * shape[3]
 	return values[c.Image*size : (c.Image+1)*size]
 }
@@ -185,7 +162,6 @@ func savedImage(t *testing.T, out string, c result.GalleryCase) []float32 {
 // The traces of a cell add up to its objective, and a gallery is the same bit for bit
 // whatever the batch and the workers.
 func TestControlTraces(t *testing.T) {
-	testinput.Runtime(t)
 	few := append(exhibited[:2:2], "datasets.test.limit=6") // fewer than are followed
 	f, _, out := runFor(t, plan(t, small, 2, 64, few...))
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
@@ -219,10 +195,7 @@ func TestControlTraces(t *testing.T) {
 	if seen != 3 {
 		t.Errorf("%d cells with sweeps", seen)
 	}
-	want, err := os.ReadFile(filepath.Join(out, "gallery.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(filepath.Join(out, "gallery.json")))(t)
 	_, _, again := runFor(t, plan(t, small, 1, 5, few...))
 	if got, err := os.ReadFile(filepath.Join(again, "gallery.json")); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("another batch gives another gallery (%v)", err)

@@ -10,6 +10,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/config"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/ort"
 )
@@ -35,10 +36,7 @@ func TestInFlight(t *testing.T) {
 func TestForEachBoundsState(t *testing.T) {
 	testinput.Runtime(t)
 	r := opened(t, config.Runtime{Provider: config.CPU, Workers: 2, Batch: 8, Threads: 1, Winograd: true})
-	net, err := r.network(r.cfg.Model("robust"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := must.Get(r.network(r.cfg.Model("robust")))(t)
 	defer net.Close()
 	const n, passes = 40, 3
 	for _, c := range []struct {
@@ -47,7 +45,7 @@ func TestForEachBoundsState(t *testing.T) {
 	}{{1 << 40, 4}, {stateBudget / 7, 7}, {1, 32}} {
 		var now, most atomic.Int32
 		var seen [n]atomic.Bool
-		err := r.forEach(context.Background(), n, c.state, func(ctx context.Context, i int) error {
+		must.Do(t, r.forEach(context.Background(), n, c.state, func(ctx context.Context, i int) error {
 			defer now.Add(-1)
 			for k := now.Add(1); ; {
 				if m := most.Load(); k <= m || most.CompareAndSwap(m, k) {
@@ -62,10 +60,7 @@ func TestForEachBoundsState(t *testing.T) {
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		for i := range seen {
 			if !seen[i].Load() {
 				t.Errorf("%d bytes: image %d had no turn", c.state, i)
@@ -76,7 +71,7 @@ func TestForEachBoundsState(t *testing.T) {
 		}
 	}
 	failed := errors.New("this image fails")
-	err = r.forEach(context.Background(), n, 1<<40, func(ctx context.Context, i int) error {
+	err := r.forEach(context.Background(), n, 1<<40, func(ctx context.Context, i int) error {
 		if i == 1 {
 			return failed
 		}
@@ -93,15 +88,12 @@ func TestForEachBoundsState(t *testing.T) {
 func TestWaitingImagesHoldNobodyUp(t *testing.T) {
 	testinput.Runtime(t)
 	r := opened(t, config.Runtime{Provider: config.CPU, Workers: 2, Batch: 8, Threads: 1, Winograd: true})
-	net, err := r.network(r.cfg.Model("robust"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := must.Get(r.network(r.cfg.Model("robust")))(t)
 	defer net.Close()
 	best := time.Hour
 	for range 5 { // the machine may be busy
 		start := time.Now()
-		err := r.forEach(context.Background(), 40, 1<<40, func(ctx context.Context, i int) error {
+		must.Do(t, r.forEach(context.Background(), 40, 1<<40, func(ctx context.Context, i int) error {
 			for range 3 {
 				if err := net.Logits(ctx, make([]float32, net.Shape().Size()), make([]float32,
 					net.Classes())); err != nil {
@@ -109,10 +101,7 @@ func TestWaitingImagesHoldNobodyUp(t *testing.T) {
 				}
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if best = min(best, time.Since(start)); best < 200*time.Millisecond {
 			return
 		}
@@ -125,20 +114,11 @@ func TestWaitingImagesHoldNobodyUp(t *testing.T) {
 func TestLoopState(t *testing.T) {
 	testinput.Runtime(t)
 	r := opened(t, config.Runtime{Provider: config.CPU, Workers: 1, Batch: 8, Threads: 1, Winograd: true})
-	net, err := r.network(r.cfg.Model("robust"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := must.Get(r.network(r.cfg.Model("robust")))(t)
 	defer net.Close()
-	c, err := r.controller(context.Background(), net, r.cfg.Control("auto-encoder"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(r.controller(context.Background(), net, r.cfg.Control("auto-encoder"), false))(t)
 	defer c.Close()
-	chain, err := net.Cut(control.At{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	chain := must.Get(net.Cut(control.At{}))(t)
 	var sum, widest int64
 	for s := range chain.Segments {
 		n := chain.StateShape(s).Items()

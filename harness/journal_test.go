@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // A run takes away what an earlier one has left, whatever the folder is called, and
@@ -23,38 +24,22 @@ func TestWhatARunRemoves(t *testing.T) {
 			"results.json"}},
 	} {
 		dir := filepath.Join(t.TempDir(), c.name)
-		if err := os.MkdirAll(filepath.Join(dir, "adversarial"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, "adversarial"), 0o755))
 		for _, name := range []string{"mine.txt", "junit.xml", "control-panel.png", "adversarial/a.npy"} {
-			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 		}
 		f := &result.File{Schema: result.Schema}
 		if c.results {
-			if err := result.Write(filepath.Join(dir, "results.json"), f); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, result.Write(filepath.Join(dir, "results.json"), f))
 		}
-		j, err := newJournal(dir, f, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := must.Get(newJournal(dir, f, false))(t)
 		if _, err := os.Stat(filepath.Join(dir, "junit.xml")); err != nil {
 			t.Errorf("%s: removed before the first cell: %v", c.name, err)
 		}
-		if err := j.cell(f, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := j.close(f); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, j.cell(f, nil))
+		must.Do(t, j.close(f))
 		var left []string
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(os.ReadDir(dir))(t)
 		for _, e := range entries {
 			if !e.IsDir() {
 				left = append(left, e.Name())

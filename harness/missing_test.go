@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"selfheal/harness/config"
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 )
 
@@ -40,18 +40,7 @@ suites:
 
 func missingOf(t *testing.T, files fstest.MapFS, suites ...string) []Missing {
 	t.Helper()
-	cfg, err := config.Parse("test.yaml", []byte(needy), files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cfg, err = cfg.Selected(suites); err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewPlan(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p.Missing("fit ")
+	return must.Get(NewPlan(configOf(t, files, needy, suites)))(t).Missing("fit ")
 }
 
 func paths(all []Missing) []string {

@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	pb "selfheal/models/onnx/onnxpb"
 )
@@ -24,14 +25,9 @@ import (
 // that it was converted.
 func TestExternalWeights(t *testing.T) {
 	testinput.Runtime(t)
-	data, err := os.ReadFile("../models/zoo/preact_robust.onnx")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("../models/zoo/preact_robust.onnx"))(t)
 	var m pb.ModelProto
-	if err := proto.Unmarshal(data, &m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, proto.Unmarshal(data, &m))
 	var weights []byte
 	for _, w := range m.Graph.Initializer {
 		if w.GetDataType() != 1 {
@@ -50,15 +46,10 @@ func TestExternalWeights(t *testing.T) {
 		w.DataLocation, w.RawData = pb.TensorProto_EXTERNAL.Enum(), nil
 		weights = append(weights, raw...)
 	}
-	model, err := proto.Marshal(&m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := must.Get(proto.Marshal(&m))(t)
 	dir := t.TempDir()
 	for name, b := range map[string][]byte{"m.onnx": model, "w.bin": weights} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
 	}
 	sum := sha256.Sum256(slices.Concat(model, weights))
 	hash := hex.EncodeToString(sum[:])
@@ -67,10 +58,7 @@ func TestExternalWeights(t *testing.T) {
 		"m.onnx")+", sha256: "+hash+"}\n", 1)
 	p := plan(t, text, 1, 8, "suites.small.models=[robust, external]", "suites.small.attacks=[pgd-l2]",
 		"suites.small.controls=[auto-encoder]")
-	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, _, _ := runFor(t, p)
 	if got := f.Models["external"].SHA256; got != hash {
 		t.Errorf("SHA-256 %s, want %s", got, hash)
 	}
@@ -87,10 +75,8 @@ func TestExternalWeights(t *testing.T) {
 		t.Errorf("verdicts differ: %v", verdicts)
 	}
 
-	if err := os.Remove(filepath.Join(dir, "w.bin")); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
+	must.Do(t, os.Remove(filepath.Join(dir, "w.bin")))
+	_, _, err := Run(context.Background(), p, quiet(t.TempDir()))
 	if err == nil || !strings.Contains(err.Error(), `"w.bin": no such file`) {
 		t.Errorf("without the weights: %v", err)
 	}

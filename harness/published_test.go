@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -22,10 +23,7 @@ attacks: {fgsm: {kind: fgsm, norm: linf, epsilon: 2/255}}
 suites: {s: {dataset: test, models: [net], attacks: [fgsm], published: {net: {none: [94.71], fgsm: [12.5]}}}}
 `
 	out := t.TempDir()
-	file, _, err := Run(context.Background(), plan(t, text, 1, 4), Options{Out: out, Progress: NewProgress(nil, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, _ := must.Get2(Run(context.Background(), plan(t, text, 1, 4), quiet(out)))(t)
 	norm, epsilon := "linf", 2./255
 	want := &result.Published{Source: "config", Cells: []result.PublishedCell{
 		{Model: "net", Defense: "none", Attack: "none", Accuracy: 0.9471},
@@ -34,10 +32,7 @@ suites: {s: {dataset: test, models: [net], attacks: [fgsm], published: {net: {no
 	if !reflect.DeepEqual(file.Suites[0].Published, want) {
 		t.Errorf("published %+v", file.Suites[0].Published)
 	}
-	read, err := result.Read(filepath.Join(out, "results.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(result.Read(filepath.Join(out, "results.json")))(t)
 	if !reflect.DeepEqual(read.Suites, file.Suites) {
 		t.Errorf("results.json has %+v", read.Suites)
 	}
@@ -49,8 +44,7 @@ suites: {s: {dataset: test, models: [net], attacks: [fgsm], published: {net: {no
 
 	two := strings.Replace(text, "epsilon: 2/255", "epsilon: [1/255, 2/255]", 1)
 	var wrong ConfigError
-	if _, _, err := Run(context.Background(), plan(t, two, 1, 4), Options{Out: t.TempDir(), Progress: NewProgress(nil,
-		true)}); !errors.As(err, &wrong) {
+	if _, _, err := Run(context.Background(), plan(t, two, 1, 4), quiet(t.TempDir())); !errors.As(err, &wrong) {
 		t.Errorf("one number for two epsilons: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"selfheal/harness/config"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -47,9 +48,7 @@ func TestAutoAttackAgreesOnRealNetworks(t *testing.T) {
 	var all []reference
 	for model, key := range map[string]string{"resnet-2b": "resnet_2b", "rn18w16-standard": "rn18w16_standard"} {
 		var norms map[string]reference
-		if err := json.Unmarshal(raw[key], &norms); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(raw[key], &norms))
 		for norm, r := range norms {
 			r.Model, r.Norm = model, norm
 			all = append(all, r)
@@ -60,13 +59,7 @@ func TestAutoAttackAgreesOnRealNetworks(t *testing.T) {
 
 func read(t *testing.T, path string, to any) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(data, to)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile(path))(t), to))
 }
 
 // agrees runs the suites' attacks on the first images, 0 for all, and compares each image's
@@ -74,27 +67,15 @@ func read(t *testing.T, path string, to any) {
 // accuracy after every component, to 1 point.
 func agrees(t *testing.T, path string, suites []string, limit int, all []reference) {
 	t.Helper()
-	testinput.Runtime(t)
 	var sets []string
 	for _, s := range suites {
 		sets = append(sets, "suites."+s+".controls=[]")
 	}
-	cfg, err := config.Load(path, sets...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cfg, err = cfg.Selected(suites); err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.Load(path, sets...))(t)
+	cfg = must.Get(cfg.Selected(suites))(t)
 	cfg.Limit = limit
-	p, err := NewPlan(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, _, err := Run(t.Context(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(NewPlan(cfg))(t)
+	f, _, _ := runFor(t, p)
 	compared, verdicts, agreed := 0, 0, 0
 	for _, want := range all {
 		for _, c := range f.Cells {
@@ -130,6 +111,7 @@ func agrees(t *testing.T, path string, suites []string, limit int, all []referen
 	}
 	t.Logf("%d of %d verdicts agree with the reference", agreed, verdicts)
 	if compared != len(all) || compared != 6 || float64(agreed) < 0.995*float64(verdicts) {
-		t.Errorf("%d cells compared, want two networks in three norms; %d of %d verdicts agree", compared, agreed, verdicts)
+		t.Errorf("%d cells compared, want two networks in three norms; %d of %d verdicts agree",
+			compared, agreed, verdicts)
 	}
 }

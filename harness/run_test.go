@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -53,38 +55,40 @@ suites:
     attacks: [apgd-linf, apgd-l1, fab-l2, square-l1, square-linf, pgd-l2]
 `
 
+// configOf parses a config and selects suites of it, the default ones where none is named.
+func configOf(t *testing.T, fsys fs.FS, text string, suites []string, sets ...string) *config.Config {
+	t.Helper()
+	cfg := must.Get(config.Parse("test.yaml", []byte(text), fsys, sets...))(t)
+	return must.Get(cfg.Selected(suites))(t)
+}
+
+// plan is of a config that may use the bundled files.
 func plan(t *testing.T, text string, workers, batch int, sets ...string) *Plan {
 	t.Helper()
-	cfg, err := config.Parse("test.yaml", []byte(text), config.Folder(".."), sets...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cfg, err = cfg.Selected(nil); err != nil {
-		t.Fatal(err)
-	}
+	cfg := configOf(t, config.Folder(".."), text, nil, sets...)
 	cfg.Runtime.Workers, cfg.Runtime.Batch = workers, batch
-	p, err := NewPlan(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(NewPlan(cfg))(t)
+}
+
+func quiet(out string) Options { return Options{Out: out, Progress: NewProgress(nil, true)} }
+
+// runFor runs a plan into a folder of its own.
+func runFor(t *testing.T, p *Plan) (*result.File, []result.Record, string) {
+	t.Helper()
+	testinput.Runtime(t)
+	out := t.TempDir()
+	f, records := must.Get2(Run(context.Background(), p, quiet(out)))(t)
+	return f, records, out
 }
 
 func runSmall(t *testing.T, workers, batch int, sets ...string) (*result.File, []result.Record, string) {
 	t.Helper()
-	out := t.TempDir()
-	f, records, err := Run(context.Background(), plan(t, small, workers, batch, sets...), Options{Out: out,
-		Progress: NewProgress(nil, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f, records, out
+	return runFor(t, plan(t, small, workers, batch, sets...))
 }
 
 // Verdicts, margins and adversarial images are the same, bit for bit, whatever
 // the batch and the number of workers and threads.
 func TestResultsDoNotDependOnBatchWorkersOrThreads(t *testing.T) {
-	testinput.Runtime(t)
 	first, records, out := runSmall(t, 2, 64)
 	for _, c := range []struct{ workers, batch, threads int }{{1, 8, 1}, {2, 8, 1}, {1, 64, 2}, {2, 3, 1}, {2, 5, 3}} {
 		f, rec, dir := runSmall(t, c.workers, c.batch, fmt.Sprintf("runtime.threads=%d", c.threads))
@@ -120,7 +124,6 @@ func TestResultsDoNotDependOnBatchWorkersOrThreads(t *testing.T) {
 
 // What the files hold agrees with itself and with the contract.
 func TestResultsAreConsistent(t *testing.T) {
-	testinput.Runtime(t)
 	f, records, out := runSmall(t, 2, 64)
 	if want := (1 + 2) * (1 + 6); len(f.Cells) != want || len(records) != want*7 {
 		t.Fatalf("%d cells and %d records, want %d and %d", len(f.Cells), len(records), want, want*7)
@@ -213,16 +216,10 @@ func TestFailedRunKeepsEarlierResults(t *testing.T) {
 	testinput.Runtime(t)
 	out := t.TempDir()
 	quick := []string{"suites.small.attacks=[pgd-l2]", "suites.small.controls=[]", "datasets.test.limit=2"}
-	if _, _, err := Run(context.Background(), plan(t, small, 1, 8, quick...), Options{Out: out,
-		Progress: NewProgress(nil, true)}); err != nil {
-		t.Fatal(err)
-	}
-	before, err := os.ReadFile(filepath.Join(out, "results.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get2(Run(context.Background(), plan(t, small, 1, 8, quick...), quiet(out)))(t)
+	before := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t)
 	p := plan(t, small, 1, 8, append(quick, "models.robust.path=absent.onnx")...)
-	_, _, err = Run(context.Background(), p, Options{Out: out, Force: true, Progress: NewProgress(nil, true)})
+	_, _, err := Run(context.Background(), p, Options{Out: out, Force: true, Progress: NewProgress(nil, true)})
 	if !errors.As(err, new(ConfigError)) || !strings.Contains(err.Error(), "absent.onnx") {
 		t.Errorf("error %v, want one that names absent.onnx", err)
 	}
@@ -236,9 +233,7 @@ func TestFailedRunKeepsEarlierResults(t *testing.T) {
 		t.Fatalf("%d bytes of records, %v", len(lines), err)
 	}
 	// A run that was killed may leave half a line.
-	if err := os.WriteFile(records, lines[:len(lines)-20], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(records, lines[:len(lines)-20], 0o644))
 	if got, err := result.ReadRecords(records); err != nil || len(got) != 3 {
 		t.Errorf("%d records, %v; want the 3 whole ones", len(got), err)
 	}
@@ -250,7 +245,7 @@ func TestDivergingControlCostsItsCell(t *testing.T) {
 	p := plan(t, small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=2",
 		"controls.auto-encoder.solver.learning_rate=1000000",
 		"controls.auto-encoder.solver.outer=30")
-	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
+	f, _, err := Run(context.Background(), p, quiet(t.TempDir()))
 	if err == nil || !strings.Contains(err.Error(), "auto-encoder") {
 		t.Errorf("error %v, want one that names the control", err)
 	}
@@ -273,14 +268,10 @@ func TestSimplex(t *testing.T) {
 
 // What two suites ask for is crafted once: the second one's steps are the first's.
 func TestSharedAttacksAreCraftedOnce(t *testing.T) {
-	testinput.Runtime(t)
 	text := small + "  again: {dataset: test, models: [robust], controls: [pca], attacks: [pgd-l2]}\n"
 	p := plan(t, text, 1, 8, "default_suites=[small, again]", "suites.small.attacks=[pgd-l2]",
 		"suites.small.controls=[]", "datasets.test.limit=3")
-	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, _, _ := runFor(t, p)
 	var steps []result.Step
 	for _, c := range f.Cells {
 		steps = append(steps, c.Steps...)
@@ -294,10 +285,8 @@ func TestOtherConfigIsRefused(t *testing.T) {
 	testinput.Runtime(t)
 	out := t.TempDir()
 	old := &result.File{Schema: result.Schema, ConfigSHA256: "other"}
-	if err := result.Write(filepath.Join(out, "results.json"), old); err != nil {
-		t.Fatal(err)
-	}
-	_, _, err := Run(context.Background(), plan(t, small, 1, 8), Options{Out: out, Progress: NewProgress(nil, true)})
+	must.Do(t, result.Write(filepath.Join(out, "results.json"), old))
+	_, _, err := Run(context.Background(), plan(t, small, 1, 8), quiet(out))
 	if !errors.Is(err, ErrOtherConfig) {
 		t.Errorf("error %v, want %v", err, ErrOtherConfig)
 	}

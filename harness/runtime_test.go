@@ -11,6 +11,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/ort"
 )
@@ -26,10 +27,7 @@ func opened(t *testing.T, c config.Runtime) *opener {
 // openerOf is closed when the test ends.
 func openerOf(t *testing.T, cfg *config.Config) *opener {
 	t.Helper()
-	o, err := newOpener(cfg, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(newOpener(cfg, nil, nil))(t)
 	t.Cleanup(o.close)
 	return o
 }
@@ -40,10 +38,7 @@ func TestWinogradReachesTheNetwork(t *testing.T) {
 	ids := map[bool]string{}
 	for _, winograd := range []bool{true, false} {
 		r := opened(t, config.Runtime{Provider: config.CPU, Workers: 1, Batch: 1, Threads: 1, Winograd: winograd})
-		net, err := r.network(r.cfg.Model("robust"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		net := must.Get(r.network(r.cfg.Model("robust")))(t)
 		ids[winograd] = net.ID()
 		net.Close()
 	}
@@ -54,13 +49,9 @@ func TestWinogradReachesTheNetwork(t *testing.T) {
 
 // The results say how they were computed.
 func TestEnvironmentSaysHow(t *testing.T) {
-	testinput.Runtime(t)
 	p := plan(t, small, 1, 8, "suites.small.attacks=[]", "suites.small.controls=[]", "runtime.threads=2",
 		"runtime.winograd=false")
-	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, _, _ := runFor(t, p)
 	e := f.Environment
 	if e.Provider != "cpu" || e.Threads != 2 || e.Workers != 1 || e.Batch != 8 || e.Winograd {
 		t.Errorf("%+v", e)
@@ -76,7 +67,7 @@ func TestNoCUDA(t *testing.T) {
 	}
 	out := t.TempDir()
 	p := plan(t, small, 0, 8, "runtime.provider=cuda", "models.robust.path=absent.onnx")
-	_, _, err := Run(context.Background(), p, Options{Out: out, Progress: NewProgress(nil, true)})
+	_, _, err := Run(context.Background(), p, quiet(out))
 	if !errors.As(err, new(ConfigError)) || !strings.HasPrefix(err.Error(), "runtime.provider cuda: ") ||
 		strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
@@ -98,20 +89,12 @@ func compute(t *testing.T, c config.Runtime) (f outputs) {
 	t.Helper()
 	ctx := context.Background()
 	r := opened(t, c)
-	_, set, err := r.scored("test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	net, err := r.network(r.cfg.Model("robust"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, set := must.Get2(r.scored("test"))(t)
+	net := must.Get(r.network(r.cfg.Model("robust")))(t)
 	defer net.Close()
 	for _, im := range set {
 		z := make([]float32, net.Classes())
-		if err := net.Logits(ctx, im.Pixels, z); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, net.Logits(ctx, im.Pixels, z))
 		f.logits = append(f.logits, z)
 		for nudge := range 5 {
 			x := slices.Clone(im.Pixels)
@@ -120,23 +103,15 @@ func compute(t *testing.T, c config.Runtime) (f outputs) {
 			}
 			for _, loss := range attacks.Losses() {
 				var e attacks.Evaluation
-				if err := net.Gradient(ctx, x, loss, im.Label, (im.Label+1)%net.Classes(), &e); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, net.Gradient(ctx, x, loss, im.Label, (im.Label+1)%net.Classes(), &e))
 				f.gradients = append(f.gradients, e.Gradient)
 			}
 		}
 	}
 	for i := range r.cfg.Controls {
-		c, err := r.controller(ctx, net, &r.cfg.Controls[i], true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(r.controller(ctx, net, &r.cfg.Controls[i], true))(t)
 		for _, im := range set {
-			o, err := c.Run(ctx, im.Pixels)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := must.Get(c.Run(ctx, im.Pixels))(t)
 			f.logits = append(f.logits, o.Logits)
 			f.objective, f.norm = append(f.objective, o.Objective), append(f.norm, o.Norm)
 		}
@@ -197,7 +172,6 @@ func TestWinogradAgrees(t *testing.T) {
 
 // So do the CPU and a device, and a whole run goes through there.
 func TestCUDAAgrees(t *testing.T) {
-	testinput.Runtime(t)
 	if err := ort.CheckCUDA(0); err != nil {
 		t.Skip(err)
 	}

@@ -1,14 +1,13 @@
 package harness
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
-	"selfheal/internal/testinput"
+	"selfheal/internal/must"
 )
 
 // seeded is one suite that gives images to controls and one whose attacks go through them.
@@ -33,21 +32,12 @@ suites:
 // A run with several seeds gives each cell what runs with one of them give it, and the
 // cell itself is the first seed's.
 func TestSeedsAreRunsOfTheirOwn(t *testing.T) {
-	testinput.Runtime(t)
 	run := func(sets ...string) *result.File {
-		dir := t.TempDir()
-		f, records, err := Run(context.Background(), plan(t, seeded, 2, 16, sets...), Options{Out: dir,
-			Progress: NewProgress(nil, true)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f, records, out := runFor(t, plan(t, seeded, 2, 16, sets...))
 		if len(records) != len(f.Cells)*24 {
 			t.Fatalf("%d records of %d cells", len(records), len(f.Cells))
 		}
-		if f, err = result.Read(filepath.Join(dir, "results.json")); err != nil { // written whole
-			t.Fatal(err)
-		}
-		return f
+		return must.Get(result.Read(filepath.Join(out, "results.json")))(t) // written whole
 	}
 	seeds := []uint64{11, 3, 7}
 	all := run("seeds=[11, 3, 7]")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 	"selfheal/internal/number"
 	"selfheal/internal/testinput"
 )
@@ -49,48 +49,23 @@ suites:
              momentum: [0]}
 `
 
-func runStudy(t *testing.T, out string, sets ...string) *result.File {
-	t.Helper()
-	f, _, err := Run(context.Background(), plan(t, studied, 2, 16, sets...), Options{Out: out,
-		Progress: NewProgress(nil, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+var whole struct {
+	sync.Once
+	*result.File
 }
-
-var wholeOnce = sync.OnceValues(func() (*result.File, error) {
-	dir, err := os.MkdirTemp("", "selfheal-study-*")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	cfg, err := config.Parse("test.yaml", []byte(studied), config.Folder(".."))
-	if err != nil {
-		return nil, err
-	}
-	p, err := NewPlan(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if _, _, err = Run(context.Background(), p, Options{Out: dir, Progress: NewProgress(nil, true)}); err != nil {
-		return nil, err
-	}
-	return result.Read(filepath.Join(dir, "results.json"))
-})
 
 // wholeStudy is what a run of studied leaves in results.json, made once for all tests.
 func wholeStudy(t *testing.T) *result.File {
 	t.Helper()
-	f, err := wholeOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	testinput.Runtime(t)
+	whole.Do(func() {
+		_, _, out := runFor(t, plan(t, studied, 2, 16))
+		whole.File = must.Get(result.Read(filepath.Join(out, "results.json")))(t)
+	})
+	return whole.File
 }
 
 func TestSolverStudy(t *testing.T) {
-	testinput.Runtime(t)
 	f := wholeStudy(t)
 	if len(f.Solver) != 2 || f.Solver[0].Control != "msa" || f.Solver[1].Control != "pmp" {
 		t.Fatalf("%d studies", len(f.Solver))
@@ -176,7 +151,6 @@ func TestSolverStudy(t *testing.T) {
 // A value of a sweep is what a run with that setting gives: objective, share below greedy,
 // accuracy and passes of its cells.
 func TestStudyAgreesWithCells(t *testing.T) {
-	testinput.Runtime(t)
 	study := wholeStudy(t).Solver[0]
 	// The same settings as controls of their own.
 	own := "outer: 2, inner: 3, learning_rate: 0.002, momentum: 0.5"
@@ -196,10 +170,7 @@ func TestStudyAgreesWithCells(t *testing.T) {
 	}
 	p := plan(t, strings.Replace(studied, "controls:\n", "controls:\n"+text, 1), 2, 16,
 		"suites.small.solver=null", "datasets.test.limit=4", "suites.small.controls=["+strings.Join(names, ", ")+"]")
-	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, _, _ := runFor(t, p)
 	for set := range settings {
 		key, value, _ := strings.Cut(set, "=")
 		i := slices.IndexFunc(study.Runs, func(r result.SolverRun) bool {
@@ -229,9 +200,9 @@ func same(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a
 
 // Images made for the study alone are those that the suite's own attack makes of them.
 func TestStudyImagesAreTheSuites(t *testing.T) {
-	testinput.Runtime(t)
-	shared, out := wholeStudy(t).Solver, t.TempDir()
-	alone := runStudy(t, out, "suites.small.attacks=[]", "suites.small.solver.controls=[msa]").Solver
+	shared := wholeStudy(t).Solver
+	f, _, out := runFor(t, plan(t, studied, 2, 16, "suites.small.attacks=[]", "suites.small.solver.controls=[msa]"))
+	alone := f.Solver
 	for k, c := range shared[0].Curves {
 		if !reflect.DeepEqual(c, alone[0].Curves[k]) {
 			t.Errorf("curve %d differs", k)
@@ -241,16 +212,16 @@ func TestStudyImagesAreTheSuites(t *testing.T) {
 		alone) {
 		t.Errorf("results.json has other studies: %v", err)
 	}
-	if none := runStudy(t, t.TempDir(), "suites.small.solver={controls: [msa]}").Solver; len(none[0].Curves) != 4 ||
-		len(none[0].Baseline) != 1 || none[0].Attack != "" {
-		t.Errorf("without an attack: %+v", none[0])
+	f, _, _ = runFor(t, plan(t, studied, 2, 16, "suites.small.solver={controls: [msa]}"))
+	if none := f.Solver[0]; len(none.Curves) != 4 || len(none.Baseline) != 1 || none.Attack != "" {
+		t.Errorf("without an attack: %+v", none)
 	}
 }
 
 // A study changes no cell of its suite.
 func TestStudyLeavesTheCells(t *testing.T) {
-	testinput.Runtime(t)
-	with, without := wholeStudy(t).Cells, runStudy(t, t.TempDir(), "suites.small.solver=null").Cells
+	f, _, _ := runFor(t, plan(t, studied, 2, 16, "suites.small.solver=null"))
+	with, without := wholeStudy(t).Cells, f.Cells
 	if len(with) != 4 || len(without) != 4 {
 		t.Fatalf("%d cells, %d without the study", len(with), len(without))
 	}

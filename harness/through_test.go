@@ -8,6 +8,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -51,14 +52,8 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 	defer net.Close()
 	ctx := context.Background()
 	for _, name := range p.Jobs[0].Suite.Controls {
-		c, err := r.controller(ctx, net, p.Config.Control(name), true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at, err := oracleOf(classifier{net, c}, result.WhiteboxThrough)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(r.controller(ctx, net, p.Config.Control(name), true))(t)
+		at := must.Get(oracleOf(classifier{net, c}, result.WhiteboxThrough))(t)
 		for k, im := range set {
 			rng := rand.New(rand.NewPCG(uint64(k), 1))
 			// An image of no class: away from confident answers, where the loss is flat.
@@ -67,18 +62,13 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 				x[i] = 0.8*v + 0.2*rng.Float32()
 			}
 			var e attacks.Evaluation
-			if err := at.Gradient(ctx, x, attacks.Margin, im.Label, -1, &e); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, at.Gradient(ctx, x, attacks.Margin, im.Label, -1, &e))
 			value := func(direction []float64, h float64) float64 {
 				y := make([]float32, len(x))
 				for i := range y {
 					y[i] = x[i] + float32(h*direction[i])
 				}
-				z, err := at.of.logits(ctx, y)
-				if err != nil {
-					t.Fatal(err)
-				}
+				z := must.Get(at.of.logits(ctx, y))(t)
 				return -attacks.LogitMargin(z, im.Label)
 			}
 			direction, length, slope := make([]float64, len(x)), 0.0, 0.0

@@ -14,6 +14,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -21,15 +22,9 @@ import (
 func openUse(t *testing.T, control string) *Use {
 	t.Helper()
 	testinput.Runtime(t)
-	cfg, err := config.Parse("test.yaml", []byte(small), config.Folder(".."), "runtime.workers=2",
-		"attacks.pgd-l2.epsilon=[0.2, 0.4]")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u, err := Open(context.Background(), cfg, "robust", control, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.Parse("test.yaml", []byte(small), config.Folder(".."), "runtime.workers=2",
+		"attacks.pgd-l2.epsilon=[0.2, 0.4]"))(t)
+	u := must.Get(Open(context.Background(), cfg, "robust", control, Options{}))(t)
 	t.Cleanup(u.Close)
 	return u
 }
@@ -38,10 +33,7 @@ func openUse(t *testing.T, control string) *Use {
 // controller themselves do, with a linear embedding fitted as a run fits it.
 func TestAnswers(t *testing.T) {
 	u := openUse(t, "pca")
-	d, err := u.dataset("test", 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(u.dataset("test", 5))(t)
 	pixels := func(i int) []float32 {
 		_, x, _ := d.Image(i)
 		return x
@@ -53,13 +45,8 @@ func TestAnswers(t *testing.T) {
 	differ := false
 	for i := range alone {
 		z := make([]float32, 10)
-		if err := u.Network.Logits(context.Background(), pixels(i), z); err != nil {
-			t.Fatal(err)
-		}
-		o, err := u.Controller.Run(context.Background(), pixels(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, u.Network.Logits(context.Background(), pixels(i), z))
+		o := must.Get(u.Controller.Run(context.Background(), pixels(i)))(t)
 		for _, c := range []struct {
 			got    Answer
 			logits []float32
@@ -82,10 +69,7 @@ func TestAnswers(t *testing.T) {
 // A greedy loop with a fitted embedding is exported with what identifies it.
 func TestExportedMetadata(t *testing.T) {
 	u := openUse(t, "pca")
-	e, err := u.Export()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(u.Export())(t)
 	if e.Input != "[N 3 32 32]" || e.Output != "[N 10]" || len(u.SHA256) != 64 {
 		t.Errorf("%s → %s of model %s", e.Input, e.Output, u.SHA256)
 	}
@@ -99,7 +83,7 @@ func TestExportedMetadata(t *testing.T) {
 func TestOpenErrors(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range []struct{ model, control, set, want string }{
-		{"rubost", "", "", `no model "rubost"; it has: robust`}, {"robust", "pac", "",
+		{"rubost", "", "seed=3", `no model "rubost"; it has: robust`}, {"robust", "pac", "seed=3",
 			`no control "pac"; it has: auto-encoder, pca`},
 		{"robust", "", "models.robust.path=absent.onnx", "absent.onnx: no such file"},
 		{"robust", "auto-encoder",
@@ -107,15 +91,8 @@ func TestOpenErrors(t *testing.T) {
 			"control auto-encoder on model robust"},
 		{"robust", "pca", "datasets.train.path=absent.bin", "absent.bin does not exist"},
 	} {
-		var sets []string
-		if c.set != "" {
-			sets = append(sets, c.set)
-		}
-		cfg, err := config.Parse("test.yaml", []byte(small), config.Folder(".."), sets...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = Open(context.Background(), cfg, c.model, c.control, Options{})
+		cfg := configOf(t, config.Folder(".."), small, nil, c.set)
+		_, err := Open(context.Background(), cfg, c.model, c.control, Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(ConfigError)) {
 			t.Errorf("%s, %s, %s: error %v, want one with %q", c.model, c.control, c.set, err, c.want)
 		}
@@ -129,10 +106,7 @@ func TestOpenErrors(t *testing.T) {
 // claim is the clean images of the small run as if an attack had returned them.
 func claim(t *testing.T, u *Use) (Claim, *dataset.Dataset) {
 	t.Helper()
-	d, err := u.dataset("test", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(u.dataset("test", 0))(t)
 	c := Claim{Shape: []int{d.Len(), 3, 32, 32}, Dataset: "test", Attack: "pgd-l2", Epsilon: 0.4}
 	for i := range d.Len() {
 		_, x, _ := d.Image(i)
@@ -146,10 +120,7 @@ func claim(t *testing.T, u *Use) (Claim, *dataset.Dataset) {
 func TestVerifyMeasures(t *testing.T) {
 	u := openUse(t, "")
 	c, d := claim(t, u)
-	v, err := u.Verify(context.Background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(u.Verify(context.Background(), c))(t)
 	if v.Unperturbed != 7 || v.MaxNorm != 0 || len(v.Outside) != 0 || v.Judged != 7 || len(v.Verdicts) != 7 ||
 		strings.Count(v.Verdicts, "1") != v.Correct || v.Correct == 0 {
 		t.Fatalf("clean images: %+v", v)
@@ -171,10 +142,7 @@ func TestVerifyMeasures(t *testing.T) {
 	c.Images[3*3072+9] = float32(math.Inf(1))
 	c.Images[4*3072+9] = 1 + 0x1p-23
 	c.Images[5*3072+9] = -1e-30
-	v, err = u.Verify(context.Background(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v = must.Get(u.Verify(context.Background(), c))(t)
 	if v.Unperturbed != 1 || v.Judged != 3 || v.MaxNorm < 0.4 || v.MaxNorm > 1.001 || len(v.Outside) != 4 {
 		t.Fatalf("%+v", v)
 	}
@@ -200,9 +168,7 @@ func TestVerifyMeasures(t *testing.T) {
 		}
 		_, _, label := d.Image(i)
 		z := make([]float32, 10)
-		if err := u.Network.Logits(context.Background(), c.Images[i*3072:(i+1)*3072], z); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, u.Network.Logits(context.Background(), c.Images[i*3072:(i+1)*3072], z))
 		if right := attacks.Argmax(z) == label; right != (b == '1') {
 			t.Errorf("image %d: right %v, verdict %c", i, right, b)
 		}
@@ -243,7 +209,6 @@ func TestVerifyErrors(t *testing.T) {
 
 // Images that a run of every norm saved are within, and have its verdicts.
 func TestVerifyAgreesWithARun(t *testing.T) {
-	testinput.Runtime(t)
 	f, _, out := runSmall(t, 2, 64, "suites.small.attacks=[apgd-linf, apgd-l1, fab-l2]")
 	moved := 0.0
 	for _, name := range []string{"none", "auto-encoder", "pca"} {
@@ -256,14 +221,9 @@ func TestVerifyAgreesWithARun(t *testing.T) {
 			if err != nil || len(files) != 1 {
 				t.Fatalf("%v, %v", files, err)
 			}
-			shape, x, err := dataset.ReadArray(os.DirFS(filepath.Dir(files[0])), filepath.Base(files[0]))
-			if err != nil {
-				t.Fatal(err)
-			}
-			v, err := u.Verify(context.Background(), Claim{Shape: shape, Images: x, Dataset: "test", Attack: c.Attack})
-			if err != nil {
-				t.Fatal(err)
-			}
+			shape, x := must.Get2(dataset.ReadArray(os.DirFS(filepath.Dir(files[0])), filepath.Base(files[0])))(t)
+			claim := Claim{Shape: shape, Images: x, Dataset: "test", Attack: c.Attack}
+			v := must.Get(u.Verify(context.Background(), claim))(t)
 			if v.Verdicts != c.Verdicts || v.MaxNorm != c.MaxNorm || v.Accuracy != c.Accuracy || v.Defense != name {
 				t.Errorf("%s, %s: %+v, the run's cell is %+v", name, c.Attack, v, c)
 			}

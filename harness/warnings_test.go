@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,8 +9,8 @@ import (
 	"testing"
 
 	"selfheal/attacks"
-	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -20,10 +19,7 @@ import (
 // planted wraps a bundled network: in maps the image, out the logits. It returns the file.
 func planted(t *testing.T, name string, in, out func(b *onnx.Builder, x string) string) string {
 	t.Helper()
-	net, _, err := simplify.Load("../models/zoo/preact_robust.onnx", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	net, _ := must.Get2(simplify.Load("../models/zoo/preact_robust.onnx", nil, nil))(t)
 	b := &onnx.Builder{G: onnx.NewGraph(name)}
 	x := b.Input("x", net.Inputs[0].Shape)
 	z := b.Inline(net, map[string]string{net.Inputs[0].Name: in(b, x)})[net.Outputs[0].Name]
@@ -31,14 +27,9 @@ func planted(t *testing.T, name string, in, out func(b *onnx.Builder, x string) 
 	if b.Err() != nil {
 		t.Fatal(b.Err())
 	}
-	data, err := b.G.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(b.G.Encode())(t)
 	path := filepath.Join(t.TempDir(), name+".onnx")
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o644))
 	return path
 }
 
@@ -85,7 +76,7 @@ version: 1
 seed: 1
 default_suites: [s]
 datasets:
-  test: {format: cifar10-bin, path: ../models/zoo/shapes10/test.bin, limit: 24}
+  test: {format: cifar10-bin, path: models/zoo/shapes10/test.bin, limit: 24}
 models:
   m: {path: %q, output: %s}
 attacks:
@@ -94,21 +85,7 @@ attacks:
 suites:
   s: {dataset: test, models: [m], attacks: [apgd]}
 `, planted(t, c.name, c.in, c.out), output)
-			cfg, err := config.Parse("test.yaml", []byte(text), config.Folder("."))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if cfg, err = cfg.Selected(nil); err != nil {
-				t.Fatal(err)
-			}
-			p, err := NewPlan(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f, _, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			f, _, _ := runFor(t, plan(t, text, 2, 64))
 			var got, messages []string
 			for _, cell := range f.Cells {
 				for _, w := range cell.Warnings {

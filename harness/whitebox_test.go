@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -9,7 +8,6 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
-	"selfheal/internal/testinput"
 )
 
 // modes is one small suite in every mode.
@@ -39,12 +37,7 @@ suites:
 
 // Each mode's attacker knows more than the one before, and its cells say what was done.
 func TestModes(t *testing.T) {
-	testinput.Runtime(t)
-	f, records, err := Run(context.Background(), plan(t, modes, 2, 16), Options{Out: t.TempDir(),
-		Progress: NewProgress(nil, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, records, _ := runFor(t, plan(t, modes, 2, 16))
 	if len(f.Cells) != 3*3*2 {
 		t.Fatalf("%d cells", len(f.Cells))
 	}
@@ -100,7 +93,6 @@ func TestModes(t *testing.T) {
 
 // A baseline whose images nobody needs has the verdicts of full strength for fewer passes.
 func TestVerdictsAloneAreCheaper(t *testing.T) {
-	testinput.Runtime(t)
 	run := func(sets ...string) (*result.File, int64) {
 		sets = append(sets, "suites.small.controls=[]", "suites.small.attacks=[apgd-linf, apgd-l1, pgd-l2]",
 			"models.robust.path=models/zoo/preact_standard.onnx")
@@ -130,14 +122,10 @@ func TestVerdictsAloneAreCheaper(t *testing.T) {
 
 // White-box results, too, are the same bit for bit whatever the batch and the workers.
 func TestWhiteboxDoesNotDependOnBatchOrWorkers(t *testing.T) {
-	testinput.Runtime(t)
 	run := func(workers, batch int) map[string]result.Record {
 		p := plan(t, modes, workers, batch, "default_suites=[detached, through]", "datasets.test.limit=5",
 			"attacks.pgd.norm=l2", "attacks.pgd.epsilon=0.5")
-		_, records, err := Run(context.Background(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, records, _ := runFor(t, p)
 		all := map[string]result.Record{}
 		for _, r := range records {
 			all[fmt.Sprint(r.Suite, r.Defense, r.Attack, r.Image)] = r

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // drawn are all figures of a file as SVG, by their files' names.
@@ -170,9 +171,7 @@ func TestIDsAreUnique(t *testing.T) {
 	v := derive(f)
 	v.theory = theoryFixture()
 	var page strings.Builder
-	if err := renderHTML(&page, v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, renderHTML(&page, v))
 	ids := map[string]int{}
 	for _, m := range regexp.MustCompile(`<[a-z0-9]+ [^<>]*?\bid="([^"]*)"`).FindAllStringSubmatch(page.String(), -1) {
 		if ids[m[1]]++; ids[m[1]] == 2 {

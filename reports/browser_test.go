@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 	"selfheal/internal/testbrowser"
 )
 
@@ -26,13 +27,9 @@ func pageFile(t *testing.T, f *result.File, recs []result.Record) (path string) 
 	v := derive(f)
 	v.addMargins(slices.Values(recs))
 	var sb strings.Builder
-	if err := renderHTML(&sb, v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, renderHTML(&sb, v))
 	path = filepath.Join(t.TempDir(), "report.html")
-	if err := os.WriteFile(path, []byte(sb.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(sb.String()), 0o644))
 	return path
 }
 
@@ -228,10 +225,7 @@ func TestBrowserBig(t *testing.T) {
 		t.Fatalf("%d cells, %d records", len(f.Cells), len(recs))
 	}
 	path := pageFile(t, f, recs)
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(os.Stat(path))(t)
 	if info.Size() >= 5<<20 {
 		t.Errorf("the page has %d bytes", info.Size())
 	}

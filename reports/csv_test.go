@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // uninert takes back what inert adds.
@@ -30,9 +31,7 @@ func TestCSVReadBack(t *testing.T) {
 	}
 	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostile} {
 		var sb strings.Builder
-		if err := renderCSV(&sb, derive(f)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, renderCSV(&sb, derive(f)))
 		rows, err := csv.NewReader(strings.NewReader(sb.String())).ReadAll()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -110,9 +109,7 @@ func TestSeedsInTables(t *testing.T) {
 	v := derive(f)
 	render := func(how func(w io.Writer, v *view) error) string {
 		var sb strings.Builder
-		if err := how(&sb, v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, how(&sb, v))
 		return sb.String()
 	}
 	several := 0

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // svgText is a text of an SVG with the box it takes.
@@ -183,10 +184,7 @@ func TestNumberedAxes(t *testing.T) {
 // pixels are the colours of a PNG file, which is so many pixels wide.
 func pixels(t *testing.T, file string) (colours map[color.RGBA]bool, wide int) {
 	t.Helper()
-	img, err := png.Decode(strings.NewReader(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := must.Get(png.Decode(strings.NewReader(file)))(t)
 	colours = map[color.RGBA]bool{}
 	for y := range img.Bounds().Dy() {
 		for x := range img.Bounds().Dx() {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // hostile names are those that TeX, its tables or its fonts take for something else.
@@ -47,9 +48,7 @@ func compile(t *testing.T, pdflatex string, files map[string]string) (log string
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -70,10 +69,7 @@ func compile(t *testing.T, pdflatex string, files map[string]string) (log string
 		t.Errorf("TeX complains:\n%s", tail(log))
 	}
 	for _, m := range overfull.FindAllStringSubmatch(log, -1) {
-		by, err := strconv.ParseFloat(m[1], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		by := must.Get(strconv.ParseFloat(m[1], 64))(t)
 		widest = max(widest, by)
 	}
 	return log, widest
@@ -89,9 +85,7 @@ func TestLaTeXCompiles(t *testing.T) {
 		t.Skip("pdflatex is not on the PATH (Debian: texlive-latex-base); LaTeX tables stay uncompiled")
 	}
 	published := t.TempDir()
-	if err := WritePublished(published); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WritePublished(published))
 	const paper = "\\documentclass[11pt]{article}\n\\oddsidemargin=0pt " +
 		"\\textwidth=6in\n\\begin{document}\nBefore.\n\\input{tables.tex}\nAfter, see " +
 		"Table~\\ref{tab:%s}.\n\\end{document}\n"
@@ -128,9 +122,7 @@ func TestLaTeXCompiles(t *testing.T) {
 // once above the heads, the better side bold.
 func TestPaperForm(t *testing.T) {
 	dir := t.TempDir()
-	if err := WritePublished(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WritePublished(dir))
 	tex := folder(t, dir)["tables.tex"]
 	for _, want := range []string{`\begin{tabular}{l|llll}
 \hline

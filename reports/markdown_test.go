@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // gfmTable is a table as GitHub reads it (GitHub Flavored Markdown 0.29, section 4.10).
@@ -94,9 +95,7 @@ func TestMarkdownTables(t *testing.T) {
 		files := map[string]string{}
 		for _, ft := range formats[:4] {
 			var sb strings.Builder
-			if err := ft.Render(&sb, derive(f)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, ft.Render(&sb, derive(f)))
 			files[ft.File] = sb.String()
 		}
 		for _, file := range []string{"tables.md", "summary.md"} {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // plainly is a table in plain text, a row a line, columns with bars between them.
@@ -199,10 +200,7 @@ func TestShellCommand(t *testing.T) {
 			t.Errorf("the command holds %q", r)
 		}
 	}
-	out, err := exec.Command(sh, "-c", "printf '%s\\0' "+command).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.Command(sh, "-c", "printf '%s\\0' "+command).Output())(t)
 	if got := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"); !slices.Equal(got, args) {
 		t.Errorf("a shell reads %q, want %q", got, args)
 	}
@@ -215,10 +213,7 @@ func TestContrast(t *testing.T) {
 		color.NRGBA{255, 255, 255, 255}); math.Abs(got-4.48) > 0.005 {
 		t.Fatalf("contrast of #777 on white is %.3f, published as 4.48", got)
 	}
-	css, err := assets.ReadFile("assets/style.css")
-	if err != nil {
-		t.Fatal(err)
-	}
+	css := must.Get(assets.ReadFile("assets/style.css"))(t)
 	variable := regexp.MustCompile(`--([a-z]+): #([0-9a-fA-F]+)\b`)
 	schemes := map[string]map[string]color.NRGBA{"light": {}, "dark": {}}
 	at := "light"

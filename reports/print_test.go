@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 var svgSize = regexp.MustCompile(`<svg width="([0-9.]+)pt" height="([0-9.]+)pt"`)
@@ -108,9 +109,7 @@ func TestPaletted(t *testing.T) {
 		t.Error("an image of thousands of colours far apart is paletted")
 	}
 	var buf bytes.Buffer
-	if err := writePNG(&buf, fullAccuracies(derive(fixture()).Suites[0])); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writePNG(&buf, fullAccuracies(derive(fixture()).Suites[0])))
 	if got, err := png.Decode(&buf); err != nil || got.ColorModel() == color.RGBAModel {
 		t.Errorf("the radar is not paletted: %v", err)
 	}

@@ -12,21 +12,16 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/harness/result/published"
+	"selfheal/internal/must"
 )
 
 // folder returns the files of a folder.
 func folder(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	files := map[string]string{}
 	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(dir, e.Name())))(t)
 		files[e.Name()] = string(b)
 	}
 	return files
@@ -38,12 +33,8 @@ func golden(t *testing.T, path, got string) {
 	got = dataURI.ReplaceAllString(got, "data:picture")
 	path = filepath.Join("testdata", path)
 	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
@@ -57,10 +48,7 @@ func golden(t *testing.T, path, got string) {
 // lines reads a CSV file as a map from column to field, a line each.
 func lines(t *testing.T, text string) []map[string]string {
 	t.Helper()
-	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(csv.NewReader(strings.NewReader(text)).ReadAll())(t)
 	var out []map[string]string
 	for _, r := range rows[1:] {
 		line := map[string]string{}
@@ -74,9 +62,7 @@ func lines(t *testing.T, text string) []map[string]string {
 
 func TestPublishedPaper(t *testing.T) {
 	dir := t.TempDir()
-	if err := WritePublished(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WritePublished(dir))
 	files := folder(t, dir)
 	for _, name := range []string{"tables.md", "tables.tex", "tables.csv", "report.html"} {
 		golden(t, filepath.Join("published", name), files[name])

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -23,9 +24,7 @@ var dataURI = regexp.MustCompile(`(?s)<svg class="fig".*?</svg>`)
 func writeFixture(t *testing.T, f *result.File, recs []result.Record) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := Write(dir, f, slices.Values(recs), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(dir, f, slices.Values(recs), nil))
 	return folder(t, dir)
 }
 
@@ -102,10 +101,7 @@ func TestNamesAreText(t *testing.T) {
 			t.Errorf("%d %s, %d %s", a, pair[0], b, pair[1])
 		}
 	}
-	rows, err := csv.NewReader(strings.NewReader(files["tables.csv"])).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(csv.NewReader(strings.NewReader(files["tables.csv"])).ReadAll())(t)
 	if len(rows) != 1+len(fixture().Cells) {
 		t.Errorf("%d lines for %d cells", len(rows), len(fixture().Cells))
 	}
@@ -171,9 +167,7 @@ func TestLittleToShow(t *testing.T) {
 
 func TestWriteError(t *testing.T) {
 	blocked := t.TempDir()
-	if err := os.Mkdir(filepath.Join(blocked, "tables.csv"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(blocked, "tables.csv"), 0o777))
 	if err := Write(blocked, fixture(), nil, nil); err == nil || !strings.Contains(err.Error(), "tables.csv") {
 		t.Errorf("error %v does not name tables.csv", err)
 	}

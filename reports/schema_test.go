@@ -10,6 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // What the reports are tested with is what a run may write: the published schemas hold for
@@ -58,32 +59,18 @@ func TestFixturesObeyTheSchemas(t *testing.T) {
 
 func schemaFile(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
-	f, err := os.Open("../docs/schema/" + name + ".schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("../docs/schema/" + name + ".schema.json"))(t)
 	defer f.Close()
-	doc, err := jsonschema.UnmarshalJSON(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(jsonschema.UnmarshalJSON(f))(t)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource(name+".json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile(name + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.AddResource(name+".json", doc))
+	s := must.Get(c.Compile(name + ".json"))(t)
 	return s
 }
 
 func validate(t *testing.T, name string, s *jsonschema.Schema, v any) {
 	t.Helper()
-	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(v))(t)
 	read, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err == nil {
 		err = s.Validate(read)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // seeded is a suite whose attacked cells have three seeds. By its first one the baseline
@@ -81,13 +82,8 @@ func TestSeveralSeeds(t *testing.T) {
 		t.Errorf("spread\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
 	var b bytes.Buffer
-	if err := renderCSV(&b, v); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := csv.NewReader(&b).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, renderCSV(&b, v))
+	rows := must.Get(csv.NewReader(&b).ReadAll())(t)
 	column := func(name string) int { return slices.Index(rows[0], name) }
 	if last := rows[len(rows)-1]; last[column("seeds")] != "3" || !strings.HasPrefix(last[column("accuracy_mean")],
 		"0.4333") || last[column("accuracy_every_seed")] != "0.3" || rows[1][column("seeds")] != "" {

@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 func summaryOf(t *testing.T, f *result.File) string {
 	t.Helper()
 	var sb strings.Builder
-	if err := renderSummary(&sb, derive(f)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, renderSummary(&sb, derive(f)))
 	return sb.String()
 }
 

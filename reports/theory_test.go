@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"selfheal/control/theory"
+	"selfheal/internal/must"
 )
 
 // theoryFixture has every kind of panel, a check that fails, and names that formats must escape.
@@ -45,9 +46,7 @@ func theoryFixture() *Theory {
 func writeTheory(t *testing.T) map[string]string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "made")
-	if err := WriteTheory(dir, theoryFixture()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteTheory(dir, theoryFixture()))
 	return folder(t, dir)
 }
 

@@ -9,18 +9,14 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 func written(t *testing.T, b *Baseline) (path, text string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "baseline.json")
-	if err := b.Write(path); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Write(path))
+	data := must.Get(os.ReadFile(path))(t)
 	return path, string(data)
 }
 
@@ -31,10 +27,7 @@ func TestBaselineFile(t *testing.T) {
 	f.Datasets["unused"] = result.Dataset{N: 1, SHA256: strings.Repeat("e", 64)}
 	rules := config.DefaultGate()
 	rules.Min["*"] = 0.5
-	b, err := NewBaseline(f, rules)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(NewBaseline(f, rules))(t)
 	path, text := written(t, b)
 	again, err := Read(path)
 	if err != nil || !again.Same(b) || !again.Created.Equal(b.Created) {
@@ -112,16 +105,13 @@ func TestPartialRun(t *testing.T) {
 	} {
 		f := file(0, same(20, 40)...)
 		c.change(f)
-		if _, err := NewBaseline(f, config.DefaultGate()); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("error %v, want one with %q", err, c.want)
-		}
+		_, err := NewBaseline(f, config.DefaultGate())
+		refused(t, err, c.want)
 	}
 	rules := config.DefaultGate()
 	rules.Min["nothing"] = 0.5
-	if _, err := NewBaseline(file(0, same(20, 40)...), rules); err == nil || !strings.Contains(err.Error(),
-		"nothing names no cell") {
-		t.Errorf("an idle rule: %v", err)
-	}
+	_, err := NewBaseline(file(0, same(20, 40)...), rules)
+	refused(t, err, "nothing names no cell")
 }
 
 // A file that nobody's --update wrote is refused in a line that says what is wrong.
@@ -177,14 +167,10 @@ func TestHostileBaselines(t *testing.T) {
 			t.Fatalf("%q is not in the file", c.old)
 		}
 		_, err := parse([]byte(text))
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\n\x1b") {
-			t.Errorf("%.60q for %.60q: error %v, want one line with %q", c.new, c.old, err, c.want)
-		}
+		refused(t, err, c.want)
 	}
-	if _, err := Read(filepath.Join(t.TempDir(), "absent.json")); err == nil || !strings.Contains(err.Error(),
-		"selfheal check --update --baseline") {
-		t.Errorf("absent: %v", err)
-	}
+	_, err := Read(filepath.Join(t.TempDir(), "absent.json"))
+	refused(t, err, "selfheal check --update --baseline")
 	if _, err := Read(t.TempDir()); err == nil {
 		t.Error("a folder is read")
 	}
@@ -199,9 +185,7 @@ func TestBaselineLink(t *testing.T) {
 		t.Skip(err)
 	}
 	b.Seed = 9
-	if err := b.Write(link); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Write(link))
 	if got, err := Read(path); err != nil || got.Seed != 9 {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selfheal/harness/stats"
+	"selfheal/internal/must"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/gate.md anew")
@@ -17,10 +18,7 @@ var update = flag.Bool("update", false, "write the tables of docs/gate.md anew")
 func documented(t *testing.T, name, table string) {
 	t.Helper()
 	const path = "../../docs/gate.md"
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->\n"
 	before, rest, ok := strings.Cut(string(data), begin)
 	old, after, closed := strings.Cut(rest, end)
@@ -29,9 +27,7 @@ func documented(t *testing.T, name, table string) {
 		t.Fatalf("%s has no place for %s", path, name)
 	case old == table:
 	case *update:
-		if err := os.WriteFile(path, []byte(before+begin+table+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(before+begin+table+end+after), 0o644))
 	default:
 		t.Errorf("%s shows for %s\n%s, it is (go test -update rewrites it)\n%s", path, name, old, table)
 	}

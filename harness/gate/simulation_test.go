@@ -8,6 +8,7 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // images holds for each cell and image the probability of a right verdict: 0 or 1, but for
@@ -54,10 +55,7 @@ func simulate(t *testing.T, repeats int, seed uint64, draw func(r *rand.Rand) (b
 	for i := range repeats {
 		before, now := draw(rand.New(rand.NewPCG(seed, uint64(i))))
 		before.Suites, now.Suites = nil, nil // of which fewer cells may be made
-		r, err := compare(t.Context(), mustBaseline(t, before), now, known)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(compare(t.Context(), mustBaseline(t, before), now, known))(t)
 		got[r.Outcome]++
 	}
 	t.Logf("%d repeats: %v", repeats, got)
@@ -128,8 +126,7 @@ func TestFewImagesInconclusive(t *testing.T) {
 			t.Errorf("flips of %v: %v of 100", flips, got)
 		}
 	}
-	r, err := Compare(t.Context(), mustBaseline(t, file(0, same(15, 20)...)), file(0, same(15, 20)...),
-		config.DefaultGate())
+	r, err := against(t, same(15, 20), file(0, same(15, 20)...), config.DefaultGate())
 	if err != nil || r.Outcome != Pass {
 		t.Errorf("nothing has changed: %v, %v", r, err)
 	}

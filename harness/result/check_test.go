@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 // cell is one that a run might write.
@@ -24,19 +26,12 @@ func cell() map[string]any {
 func TestHostileCells(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.json")
 	read := func(c any) error {
-		text, err := json.Marshal(map[string]any{"schema": Schema, "cells": []any{c}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		_, err = Read(path)
+		text := must.Get(json.Marshal(map[string]any{"schema": Schema, "cells": []any{c}}))(t)
+		must.Do(t, os.WriteFile(path, text, 0o644))
+		_, err := Read(path)
 		return err
 	}
-	if err := read(cell()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, read(cell()))
 	step := func(key string, v any) []any {
 		s := cell()["steps"].([]any)[0].(map[string]any)
 		s[key] = v
@@ -102,9 +97,7 @@ func TestHostileRecords(t *testing.T) {
 		{"", "", ""},
 	} {
 		text := good + "\n" + strings.Replace(good, c.old, c.new, 1) + "\n"
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		records, err := ReadRecords(path)
 		switch {
 		case c.want == "":

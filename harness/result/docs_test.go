@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 var update = flag.Bool("update", false, "write the generated parts of docs/results.md and docs/warnings.md anew")
@@ -13,10 +15,7 @@ var update = flag.Bool("update", false, "write the generated parts of docs/resul
 // generated holds a part of a page of the documentation, from a mark to another or to the end, to what a table says.
 func generated(t *testing.T, path, from, to, want string) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	before, behind, found := strings.Cut(string(data), from)
 	if !found {
 		t.Fatalf("%s lacks %q", path, from)
@@ -34,9 +33,7 @@ func generated(t *testing.T, path, from, to, want string) {
 		t.Errorf("%s differs from its table; go test ./harness/result -update writes it", path)
 		return
 	}
-	if err := os.WriteFile(path, []byte(before+from+want+to+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(before+from+want+to+after), 0o644))
 }
 
 // wrapped is a paragraph in lines of at most 100 characters.

@@ -13,14 +13,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 func picture(t *testing.T, w, h int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := png.Encode(&b, image.NewGray(image.Rect(0, 0, w, h))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, w, h))))
 	return b.Bytes()
 }
 
@@ -46,9 +46,7 @@ func TestGalleryFile(t *testing.T) {
 		t.Errorf("absent: %v", err)
 	}
 	for range 2 { // the second time over the first
-		if err := WriteGallery(path, good()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, WriteGallery(path, good()))
 	}
 	if got, err := ReadGallery(path); err != nil || !reflect.DeepEqual(got, good()) {
 		t.Errorf("%+v, %v", got, err)
@@ -84,13 +82,8 @@ func TestGalleryFile(t *testing.T) {
 	} {
 		g := good()
 		change(g, &g.Cases[0])
-		data, err := json.Marshal(g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(g))(t)
+		must.Do(t, os.WriteFile(path, data, 0o644))
 		if _, err := ReadGallery(path); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), "gallery.json") {
 			t.Errorf("want %q, got %v", want, err)

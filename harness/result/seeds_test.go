@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 func TestSpread(t *testing.T) {
@@ -12,9 +14,7 @@ func TestSpread(t *testing.T) {
 		{Seed: 2, Correct: 2, Accuracy: 0.4, Verdicts: "01100"},
 		{Seed: 3, Correct: 4, Accuracy: 0.8, Verdicts: "11110"},
 	}}
-	if err := c.checkSeeds(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.checkSeeds())
 	s, ok := c.Spread()
 	if !ok || s.Seeds != 3 || math.Abs(s.Mean-0.6) > 1e-12 || math.Abs(s.Deviation-0.2) > 1e-12 || s.Min != 0.4 ||
 		s.Max != 0.8 || s.Every != 0.4 {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 // A study that no run writes is refused in one line; reports rely on what is checked.
@@ -22,9 +24,7 @@ func TestReadStudies(t *testing.T) {
 		{`"settings": {"outer": 2}, "outcomes": [{"sweeps": [{}, {}, {}]}]`,
 			`"settings": {"outer": 1}, "outcomes": [{"sweeps": [{}, {}]}]`, `makes 2 sweeps`},
 	} {
-		if err := os.WriteFile(path, []byte(strings.Replace(whole, c.old, c.with, 1)), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(strings.Replace(whole, c.old, c.with, 1)), 0o644))
 		switch _, err := Read(path); {
 		case c.want == "" && err != nil:
 			t.Error(err)

@@ -1,7 +1,10 @@
 // Package must ends a test at the first error, in one line.
 package must
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Do ends the test where there is an error.
 func Do(t testing.TB, err error) {
@@ -26,5 +29,23 @@ func Get2[T, U any](v T, w U, err error) func(t testing.TB) (T, U) {
 		t.Helper()
 		Do(t, err)
 		return v, w
+	}
+}
+
+// Have marks a test as failed where a text lacks any of some parts.
+func Have(t testing.TB, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in\n%.3000s", part, text)
+		}
+	}
+}
+
+// Refuse marks a test as failed unless err is one line with these words.
+func Refuse(t testing.TB, err error, words string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), words) || strings.ContainsAny(err.Error(), "\n\x1b") {
+		t.Errorf("error %v, want one line with %q", err, words)
 	}
 }

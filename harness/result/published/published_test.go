@@ -8,14 +8,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 // Every number stands at its place: the rows are those of the paper's own tables.
 func TestNumbers(t *testing.T) {
-	data, err := os.ReadFile("testdata/rows.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/rows.txt"))(t)
 	numbers, rest := 0, map[string][]Cell{}
 	for _, table := range Tables() {
 		rest[table.Name] = table.Cells
@@ -46,10 +45,7 @@ func TestNumbers(t *testing.T) {
 					name, c.Model, c.Attack.Name, f[2], attack)
 			}
 			for side := range 2 {
-				want, err := strconv.ParseFloat(f[3+2*i+side], 64)
-				if err != nil {
-					t.Fatal(err)
-				}
+				want := must.Get(strconv.ParseFloat(f[3+2*i+side], 64))(t)
 				if got := fmt.Sprintf("%.2f", 100*c.Accuracy[side]); got != fmt.Sprintf("%.2f", want) {
 					t.Errorf("%s, %s, %s, side %d: %s, want %.2f", name, f[2], attack, side, got, want)
 				}
