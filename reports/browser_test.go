@@ -41,11 +41,7 @@ func TestBrowserFixture(t *testing.T) {
 	p.Check("wide")
 
 	text := testbrowser.Eval[string](p, "document.body.innerText")
-	for _, want := range []string{scriptName, texName, `selfheal run --config 'it'\''s mine.yaml'`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the page does not show %s", want)
-		}
-	}
+	must.Have(t, text, scriptName, texName, `selfheal run --config 'it'\''s mine.yaml'`)
 	if n := testbrowser.Eval[int](p, "document.scripts.length"); n != 1 {
 		t.Errorf("%d scripts", n)
 	}

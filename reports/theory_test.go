@@ -77,11 +77,7 @@ func TestTheoryPage(t *testing.T) {
 	if strings.Contains(bare, "a = <b>") {
 		t.Error("a name is markup")
 	}
-	for _, s := range []string{"1 of 3 checks fail", `<b>FAIL</b>`, "seed 7 · quick", "0.123457"} {
-		if !strings.Contains(bare, s) {
-			t.Errorf("lacks %s", s)
-		}
-	}
+	must.Have(t, bare, "1 of 3 checks fail", `<b>FAIL</b>`, "seed 7 · quick", "0.123457")
 }
 
 // No text of a figure meets another or leaves the picture, on light and dark paper.

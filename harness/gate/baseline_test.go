@@ -106,12 +106,12 @@ func TestPartialRun(t *testing.T) {
 		f := file(0, same(20, 40)...)
 		c.change(f)
 		_, err := NewBaseline(f, config.DefaultGate())
-		refused(t, err, c.want)
+		must.Refuse(t, err, c.want)
 	}
 	rules := config.DefaultGate()
 	rules.Min["nothing"] = 0.5
 	_, err := NewBaseline(file(0, same(20, 40)...), rules)
-	refused(t, err, "nothing names no cell")
+	must.Refuse(t, err, "nothing names no cell")
 }
 
 // A file that nobody's --update wrote is refused in a line that says what is wrong.
@@ -167,10 +167,10 @@ func TestHostileBaselines(t *testing.T) {
 			t.Fatalf("%q is not in the file", c.old)
 		}
 		_, err := parse([]byte(text))
-		refused(t, err, c.want)
+		must.Refuse(t, err, c.want)
 	}
 	_, err := Read(filepath.Join(t.TempDir(), "absent.json"))
-	refused(t, err, "selfheal check --update --baseline")
+	must.Refuse(t, err, "selfheal check --update --baseline")
 	if _, err := Read(t.TempDir()); err == nil {
 		t.Error("a folder is read")
 	}

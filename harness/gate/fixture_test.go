@@ -77,11 +77,3 @@ func against(t *testing.T, before []string, f *result.File, rules config.Gate) (
 	t.Helper()
 	return Compare(t.Context(), mustBaseline(t, file(0, before...)), f, rules)
 }
-
-// refused holds that an error is one line with these words, which a terminal shows.
-func refused(t *testing.T, err error, want string) {
-	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), want) || strings.ContainsAny(err.Error(), "\n\x1b") {
-		t.Errorf("error %v, want one line with %q", err, want)
-	}
-}

@@ -186,7 +186,7 @@ func TestRefusals(t *testing.T) {
 		c.change(f, &rules)
 		r, err := against(t, same(20, 40), f, rules)
 		if c.want != "" {
-			refused(t, err, c.want)
+			must.Refuse(t, err, c.want)
 		} else if err != nil || len(r.Notes) == 0 {
 			t.Errorf("error %v, notes %v", err, r)
 		}
@@ -255,10 +255,10 @@ func TestSettings(t *testing.T) {
 	f := file(0, same(20, 40)...)
 	f.Attacks["pgd"] = result.Attack{}
 	_, err := against(t, same(20, 40), f, config.DefaultGate())
-	refused(t, err, "; and 2 more: ")
+	must.Refuse(t, err, "; and 2 more: ")
 	f.Attacks = nil // of an older version
 	_, err = NewBaseline(f, config.DefaultGate())
-	refused(t, err, `nothing says how its attack "aa" was made`)
+	must.Refuse(t, err, `nothing says how its attack "aa" was made`)
 }
 
 // A baseline of an older version is refused by its path and the flag that mends it; its rules
