@@ -139,8 +139,8 @@ func TestWhiteboxDoesNotDependOnBatchOrWorkers(t *testing.T) {
 			t.Fatalf("%d records, want %d", len(got), len(want))
 		}
 		for key, r := range got {
-			if w := want[key]; math.Float64bits(float64(r.Margin)) != math.Float64bits(float64(w.Margin)) || r.Norm != w.Norm ||
-				r.Verdict != w.Verdict {
+			if w := want[key]; math.Float64bits(float64(r.Margin)) != math.Float64bits(float64(w.Margin)) ||
+				r.Norm != w.Norm || r.Verdict != w.Verdict {
 				t.Errorf("%d workers, batches of %d: %s has margin %v and norm %v, alone %v and %v", c[0], c[1], key,
 					r.Margin, r.Norm, w.Margin, w.Norm)
 			}
