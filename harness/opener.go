@@ -13,6 +13,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
+	"selfheal/internal/fault"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -108,11 +109,7 @@ func readModel(files fs.FS, path string) (*onnx.File, error) {
 	}
 	f, err := onnx.ReadFS(files, path)
 	if err != nil {
-		var p *fs.PathError
-		if errors.As(err, &p) {
-			err = p.Err
-		}
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, fault.Reason(err))
 	}
 	return f, nil
 }

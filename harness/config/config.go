@@ -8,7 +8,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -18,6 +17,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/dataset"
+	"selfheal/internal/fault"
 )
 
 // Version is the config version that this program reads.
@@ -135,11 +135,7 @@ func Load(path string, sets ...string) (*Config, error) {
 
 // pathError names the file once, without the system call that failed.
 func pathError(path string, err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return fmt.Errorf("config %s: %w", path, err)
+	return fmt.Errorf("config %s: %w", path, fault.Reason(err))
 }
 
 // Parse is [Load] for a config in memory: name stands for it in messages and

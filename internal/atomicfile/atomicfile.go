@@ -4,10 +4,11 @@ package atomicfile
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
+
+	"selfheal/internal/fault"
 )
 
 // createTemp is os.CreateTemp, replaced in tests to make writing fail.
@@ -27,13 +28,13 @@ func Write(path string, data []byte) error {
 func Fill(path string, fill func(io.Writer) error) (err error) {
 	f, err := createTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
-		return bare(err)
+		return fault.Reason(err)
 	}
 	defer func() {
 		if err != nil {
 			f.Close()
 			os.Remove(f.Name())
-			err = bare(err)
+			err = fault.Reason(err)
 		}
 	}()
 	w := bufio.NewWriter(f)
@@ -50,17 +51,4 @@ func Fill(path string, fill func(io.Writer) error) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
-}
-
-// bare strips the name of the temporary file off an error.
-func bare(err error) error {
-	var path *os.PathError
-	var link *os.LinkError
-	switch {
-	case errors.As(err, &path):
-		return path.Err
-	case errors.As(err, &link):
-		return link.Err
-	}
-	return err
 }

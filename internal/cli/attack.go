@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +16,7 @@ import (
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/internal/fault"
 )
 
 type attackFlags struct {
@@ -82,7 +82,7 @@ func (f *dataFlags) guess() (string, error) {
 	format, err := dataset.Guess(config.Folder("."), filepath.ToSlash(f.data))
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
-		return "", fmt.Errorf("--data %s: %w", f.data, systemError(err))
+		return "", fmt.Errorf("--data %s: %w", f.data, fault.Reason(err))
 	case f.format == "" && err != nil:
 		return "", fmt.Errorf("--data %s: %w; say it with --format", f.data, err)
 	case f.format == "":
@@ -91,15 +91,6 @@ func (f *dataFlags) guess() (string, error) {
 		return "", fmt.Errorf("--format must be one of %s, not %q", strings.Join(dataset.Formats(), ", "), f.format)
 	}
 	return f.format, nil
-}
-
-// systemError is a file's error without the call and the name, which the message has.
-func systemError(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // choice is a value of --attack: a kind of attack, or a version of AutoAttack that needs no list
@@ -232,62 +223,56 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	quoted := func(s string) string {
-		b, err := json.Marshal(s)
-		if err != nil {
-			panic(err) // a string can always be written
-		}
-		return string(b)
-	}
-	var lines []string
-	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	say("version: 1\nseed: %d\nseeds: %d\nsave_adversarial: %t", f.seed, f.seeds, f.save)
-	data := quoted(named(f.data, "data"))
-	say("datasets: {%s: {format: %s, path: %s}}", data, format, quoted(filepath.ToSlash(f.data)))
-
-	say("models:\n  %s:\n    path: %s", quoted(named(model, "model")), quoted(filepath.ToSlash(model)))
-	if f.probabilities {
-		say("    output: probabilities")
-	}
-	if f.mean != "" || f.std != "" {
-		say("    preprocess:")
-	}
+	var preprocess []string
 	for _, p := range []struct{ flag, list string }{{"mean", f.mean}, {"std", f.std}} {
-		if p.list == "" {
-			continue
+		if p.list != "" {
+			values, err := scalars(p.flag, p.list)
+			if err != nil {
+				return nil, err
+			}
+			preprocess = append(preprocess, p.flag+": "+values)
 		}
-		values, err := scalars(p.flag, p.list)
-		if err != nil {
-			return nil, err
-		}
-		say("      %s: %s", p.flag, values)
 	}
-
+	network := []string{fmt.Sprintf("path: %q", filepath.ToSlash(model))}
+	if preprocess != nil {
+		network = append(network, "preprocess: {"+strings.Join(preprocess, ", ")+"}")
+	}
+	if f.probabilities {
+		network = append(network, "output: probabilities")
+	}
 	epsilon, err := scalars("epsilon", f.epsilon)
 	if err != nil {
 		return nil, err
 	}
-	say("attacks:\n  %s:\n    norm: %s\n    epsilon: %s", f.attack, quoted(f.norm), epsilon)
-	if say("    kind: %s", attack.kind); attack.version != "" {
-		say("    version: %s", attack.version)
+	parameters := []string{fmt.Sprintf("norm: %q", f.norm), "epsilon: " + epsilon, "kind: " + attack.kind}
+	if attack.version != "" {
+		parameters = append(parameters, "version: "+attack.version)
 	}
-	given := map[string]bool{"norm": true, "epsilon": true, "kind": true, "version": true}
+	given := []string{"norm", "epsilon", "kind", "version"}
 	for _, p := range f.params {
 		key, value, ok := strings.Cut(p, "=")
-		if key = strings.TrimSpace(key); !ok || !paramKey.MatchString(key) {
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		switch {
+		case !ok || !paramKey.MatchString(key):
 			return nil, fmt.Errorf("--param %s: this must be KEY=VALUE, for example steps=50", p)
-		}
-		if value = strings.TrimSpace(value); !plainScalar.MatchString(value) {
+		case !plainScalar.MatchString(value):
 			return nil, fmt.Errorf("--param %s: the value must be a number or a word", p)
-		}
-		if given[key] {
+		case slices.Contains(given, key):
 			return nil, fmt.Errorf("--param %s: %s is given twice", p, key)
 		}
-		given[key] = true
-		say("    %s: %s", key, value)
+		given, parameters = append(given, key), append(parameters, key+": "+value)
 	}
-	say("suites:\n  attack: {dataset: %s, models: [%s], attacks: [%s]}", data, quoted(named(model, "model")), f.attack)
-	return []byte(strings.Join(lines, "\n") + "\n"), nil
+	data, name := named(f.data, "data"), named(model, "model")
+	return fmt.Appendf(nil, `version: 1
+seed: %d
+seeds: %d
+save_adversarial: %t
+datasets: {%q: {format: %s, path: %q}}
+models: {%q: {%s}}
+attacks: {%s: {%s}}
+suites: {attack: {dataset: %q, models: [%q], attacks: [%s]}}
+`, f.seed, f.seeds, f.save, data, format, filepath.ToSlash(f.data), name, strings.Join(network, ", "),
+		f.attack, strings.Join(parameters, ", "), data, name, f.attack), nil
 }
 
 // inFlags says what is wrong with the flags' config in terms of the flags: nobody
@@ -300,8 +285,7 @@ func (f *attackFlags) inFlags(err error, model string) error {
 	attack, m, data := "attacks."+f.attack, "models."+named(model, "model"), "datasets."+named(f.data, "data")
 	return errors.New(strings.NewReplacer(
 		attack+".norm", "--norm", attack+".epsilon", "--epsilon", attack+".", "--param ", attack, "--attack "+f.attack,
-		m+".preprocess.mean", "--mean", m+".preprocess.std", "--std", m+".preprocess", "--mean and --std", m+".path",
-		"MODEL",
-		data+".path", "--data", data+".format", "--format",
+		m+".preprocess.mean", "--mean", m+".preprocess.std", "--std", m+".preprocess", "--mean and --std",
+		m+".path", "MODEL", data+".path", "--data", data+".format", "--format",
 	).Replace(e.Message))
 }

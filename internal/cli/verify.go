@@ -11,6 +11,7 @@ import (
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/internal/fault"
 	"selfheal/internal/number"
 )
 
@@ -63,7 +64,7 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals) error {
 	claim.Shape, claim.Images, err = dataset.ReadArray(config.Folder("."), filepath.ToSlash(f.adversarial), "x_adv",
 		"adversarial")
 	if err != nil {
-		return usage("--adversarial %s: %w", f.adversarial, systemError(err))
+		return usage("--adversarial %s: %w", f.adversarial, fault.Reason(err))
 	}
 	u, err := f.open(c, g, &f.scaleFlags)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"selfheal/internal/fault"
 	pb "selfheal/models/onnx/onnxpb"
 )
 
@@ -185,13 +186,9 @@ type embedder struct {
 	sizes  map[string]int64 // of the files that check has seen, in bytes
 }
 
-// fault names the file once and drops the system's repetition of it.
-func fault(location string, err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return fmt.Errorf("external data file %s: %w", clip(location), err)
+// located names the file once and drops the system's repetition of it.
+func located(location string, err error) error {
+	return fmt.Errorf("external data file %s: %w", clip(location), fault.Reason(err))
 }
 
 // check asks whether x's file can be read and is as long as x needs.
@@ -203,21 +200,21 @@ func (e *embedder) check(x external) error {
 		info, err := fs.Stat(e.folder, x.location) // before opening, which waits at a pipe
 		switch {
 		case err != nil:
-			return fault(x.location, err)
+			return located(x.location, err)
 		case !info.Mode().IsRegular():
-			return fault(x.location, errors.New("is not a file"))
+			return located(x.location, errors.New("is not a file"))
 		case info.Size() > 2*MaxFileSize:
-			return fault(x.location, fmt.Errorf("holds %d bytes, more than a model's weights", info.Size()))
+			return located(x.location, fmt.Errorf("holds %d bytes, more than a model's weights", info.Size()))
 		}
 		f, err := e.folder.Open(x.location)
 		if err != nil {
-			return fault(x.location, err)
+			return located(x.location, err)
 		}
 		f.Close()
 		e.sizes[x.location] = info.Size()
 	}
 	if have := e.sizes[x.location]; x.offset > have || x.size > have-x.offset {
-		return fault(x.location, fmt.Errorf("holds %d bytes, too few for %d bytes from %d on", have, x.size, x.offset))
+		return located(x.location, fmt.Errorf("holds %d bytes, too few for %d bytes from %d on", have, x.size, x.offset))
 	}
 	return nil
 }
@@ -235,15 +232,15 @@ func (e *embedder) digest(places map[*pb.TensorProto]external, sum hash.Hash) er
 		own := sha1.New()
 		f, err := e.folder.Open(location)
 		if err != nil {
-			return fault(location, err)
+			return located(location, err)
 		}
 		_, err = io.Copy(io.MultiWriter(sum, own), f)
 		f.Close()
 		if err != nil {
-			return fault(location, err)
+			return located(location, err)
 		}
 		if want := checksums[location]; want != "" && !strings.EqualFold(want, hex.EncodeToString(own.Sum(nil))) {
-			return fault(location, errors.New("its SHA-1 is not the checksum that the model gives"))
+			return located(location, errors.New("its SHA-1 is not the checksum that the model gives"))
 		}
 	}
 	return nil
@@ -255,7 +252,7 @@ func (e *embedder) read(x external, out []byte) ([]byte, error) {
 	out = out[:at+int(x.size)]
 	f, err := e.folder.Open(x.location)
 	if err != nil {
-		return nil, fault(x.location, err)
+		return nil, located(x.location, err)
 	}
 	defer f.Close()
 	if r, ok := f.(io.ReaderAt); ok {
@@ -264,7 +261,7 @@ func (e *embedder) read(x external, out []byte) ([]byte, error) {
 		_, err = io.ReadFull(f, out[at:])
 	}
 	if err != nil {
-		return nil, fault(x.location, err)
+		return nil, located(x.location, err)
 	}
 	return out, nil
 }
@@ -364,9 +361,5 @@ func Read(path string) (*File, error) {
 
 // modelError names the file once and drops the system's repetition of it.
 func modelError(path string, err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	return fmt.Errorf("model %s: %w", path, err)
+	return fmt.Errorf("model %s: %w", path, fault.Reason(err))
 }
