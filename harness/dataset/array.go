@@ -55,20 +55,14 @@ func ReadArray(fsys fs.FS, name string, wanted ...string) (shape []int, values [
 
 // pick finds the first of the wanted arrays, else the only one.
 func pick(archive *zip.Reader, wanted []string) (*zip.File, error) {
-	var all []*zip.File
-	for _, f := range archive.File {
-		if strings.HasSuffix(f.Name, ".npy") {
-			all = append(all, f)
-		}
+	if f := find(archive, wanted...); f != nil {
+		return f, nil
 	}
-	for _, name := range wanted {
-		if i := slices.IndexFunc(all, func(f *zip.File) bool { return f.Name == name+".npy" }); i >= 0 {
-			return all[i], nil
-		}
+	all := arrays(archive)
+	i := slices.IndexFunc(archive.File, func(f *zip.File) bool { return strings.HasSuffix(f.Name, ".npy") })
+	if i >= 0 && len(all) == 1 {
+		return archive.File[i], nil
 	}
-	if len(all) != 1 {
-		return nil, fmt.Errorf("it holds the arrays %s, none of them called %s", strings.Join(arrays(archive), ", "),
-			strings.Join(wanted, " or "))
-	}
-	return all[0], nil
+	return nil, fmt.Errorf("it holds the arrays %s, none of them called %s", strings.Join(all, ", "),
+		strings.Join(wanted, " or "))
 }

@@ -164,22 +164,6 @@ func TestMemoryBound(t *testing.T) {
 	}
 }
 
-// noReadAt hides that a file can be read anywhere.
-type noReadAt struct{ fs.FS }
-
-func (n noReadAt) Open(name string) (fs.File, error) {
-	f, err := n.FS.Open(name)
-	return struct{ fs.File }{f}, err
-}
-
-func TestFileSystemWithoutReadAt(t *testing.T) {
-	fsys := noReadAt{files(map[string][]byte{"c": cifarFile(3, 1)})}
-	d, err := Open(Spec{Format: "cifar10-bin", Path: "c"}, fsys, 0)
-	if err != nil || d.Len() != 3 {
-		t.Errorf("%v", err)
-	}
-}
-
 func TestErrors(t *testing.T) {
 	good := cifarFile(3, 1)
 	badLabel := slices.Clone(good)

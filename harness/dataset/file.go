@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,28 +13,23 @@ type file struct {
 	size int64
 }
 
-// openFile opens a regular file of fsys. A file system whose files can't be
-// read anywhere (os and embed can) has it read into memory.
+// openFile opens a regular file of fsys, whose files can be read anywhere, as os's and embed's can.
 func openFile(fsys fs.FS, path string) (file, error) {
 	f, err := fsys.Open(path)
 	if err != nil {
 		return file{}, err
 	}
 	info, err := f.Stat()
-	if err == nil && info.IsDir() {
+	r, anywhere := f.(io.ReaderAt)
+	switch {
+	case err == nil && info.IsDir():
 		err = fmt.Errorf("%s is a folder, a file is needed", path)
+	case err == nil && !anywhere:
+		err = fmt.Errorf("%s can only be read from its beginning", path)
 	}
 	if err != nil {
 		f.Close()
 		return file{}, err
 	}
-	if r, ok := f.(io.ReaderAt); ok {
-		return file{r, f, info.Size()}, nil
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxMemory))
-	if err != nil {
-		f.Close()
-		return file{}, err
-	}
-	return file{bytes.NewReader(data), f, int64(len(data))}, nil
+	return file{r, f, info.Size()}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -133,17 +134,12 @@ func (h header) float(b []byte) float32 {
 // integer returns the value at the start of b, for the kinds 'i', 'u' and 'b';
 // ok is false when it does not fit.
 func (h header) integer(b []byte) (v int64, ok bool) {
-	var u uint64
-	switch h.width {
-	case 1:
-		u = uint64(b[0])
-	case 2:
-		u = uint64(h.order.Uint16(b))
-	case 4:
-		u = uint64(h.order.Uint32(b))
-	default:
-		u = h.order.Uint64(b)
+	var buf [8]byte // the value in little-endian order
+	copy(buf[:], b[:h.width])
+	if h.order == binary.BigEndian {
+		slices.Reverse(buf[:h.width])
 	}
+	u := binary.LittleEndian.Uint64(buf[:])
 	if h.kind == 'i' {
 		spare := 64 - 8*h.width
 		return int64(u<<spare) >> spare, true
@@ -153,19 +149,20 @@ func (h header) integer(b []byte) (v int64, ok bool) {
 
 // WriteNPY writes values in row-major order as a float32 .npy file.
 func WriteNPY(w io.Writer, shape []int, values []float32) error {
-	dims, n := "", 1
+	var dims []string
+	n := 1
 	for _, v := range shape {
-		dims += strconv.Itoa(v) + ", "
+		dims = append(dims, strconv.Itoa(v))
 		n *= v
 	}
 	if n != len(values) {
 		return fmt.Errorf("dataset: a shape of %v holds %d values, not %d", shape, n, len(values))
 	}
-	if len(shape) > 1 {
-		dims = strings.TrimSuffix(dims, " ")
-		dims = strings.TrimSuffix(dims, ",")
+	tuple := strings.Join(dims, ", ")
+	if len(dims) == 1 {
+		tuple += ","
 	}
-	dict := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", strings.TrimRight(dims, " "))
+	dict := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", tuple)
 	const prefix = len(npyMagic) + 4
 	dict += strings.Repeat(" ", (64-(prefix+len(dict)+1)%64)%64) + "\n" // values begin at a multiple of 64
 	b := bufio.NewWriter(w)

@@ -68,12 +68,11 @@ func openArchive(f file) (*zip.Reader, error) {
 // openArray opens an array of an archive, checks its header against the size
 // that the archive declares, and leaves the reader at the first value.
 func openArray(archive *zip.Reader, name string) (io.ReadCloser, *bufio.Reader, header, error) {
-	i := slices.IndexFunc(archive.File, func(f *zip.File) bool { return f.Name == name+".npy" })
-	if i < 0 {
+	entry := find(archive, name)
+	if entry == nil {
 		return nil, nil, header{}, fmt.Errorf("there is none; the archive holds: %s (numpy.savez(file, x=images, "+
 			"y=labels))", strings.Join(arrays(archive), ", "))
 	}
-	entry := archive.File[i]
 	body, err := entry.Open()
 	if err != nil {
 		return nil, nil, header{}, err
@@ -91,6 +90,18 @@ func openArray(archive *zip.Reader, name string) (io.ReadCloser, *bufio.Reader, 
 		return nil, nil, header{}, err
 	}
 	return body, r, h, nil
+}
+
+// find returns the first of the named arrays that an archive holds, or nil.
+func find(archive *zip.Reader, names ...string) *zip.File {
+	for _, name := range names {
+		for _, f := range archive.File {
+			if f.Name == name+".npy" {
+				return f
+			}
+		}
+	}
+	return nil
 }
 
 // arrays lists the names of an archive's arrays.

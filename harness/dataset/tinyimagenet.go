@@ -1,12 +1,11 @@
 package dataset
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
-	"slices"
 	"strings"
 	"unicode"
 )
@@ -114,14 +113,14 @@ func readText(fsys fs.FS, name string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	if f.size > most {
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, most+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s can't be read: %w", name, err)
+	case len(text) > most:
 		return "", fmt.Errorf("%s is larger than %d bytes", name, most)
 	}
-	text := make([]byte, f.size)
-	if n, err := f.ReadAt(text, 0); n < len(text) {
-		return "", fmt.Errorf("%s can't be read: %w", name, err)
-	}
-	return string(slices.Clip(bytes.TrimPrefix(text, []byte("\ufeff")))), nil
+	return strings.TrimPrefix(string(text), "\ufeff"), nil
 }
 
 // shorten makes text from a file fit for a message: one line, not long, printable.

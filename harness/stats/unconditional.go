@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -92,27 +93,15 @@ func firstFrom(near, most int, holds func(int) bool) int {
 
 // first is the smallest number from 0 to most for which a monotone condition holds; most + 1
 // where it holds for none.
-func first(most int, holds func(int) bool) int {
-	lo, hi := 0, most+1
-	for lo < hi {
-		if middle := (lo + hi) / 2; holds(middle) {
-			hi = middle
-		} else {
-			lo = middle + 1
-		}
-	}
-	return lo
-}
+func first(most int, holds func(int) bool) int { return sort.Search(most+1, holds) }
 
 func memo(f func(int) int) func(int) int {
 	known := map[int]int{}
 	return func(x int) int {
-		v, ok := known[x]
-		if !ok {
-			v = f(x)
-			known[x] = v
+		if _, ok := known[x]; !ok {
+			known[x] = f(x)
 		}
-		return v
+		return known[x]
 	}
 }
 

@@ -94,7 +94,11 @@ func (d *examination) installation(g *globals) error {
 	if err == nil {
 		d.row("ONNX Runtime", fmt.Sprintf("%s, %s", ort.Version(), g.origin()))
 		d.row("  library", ort.LibraryPath())
-		d.row("  CUDA", doctor.CUDA())
+		cuda := "device 0 computes"
+		if err := ort.CheckCUDA(0); err != nil {
+			cuda = "not available: " + err.Error()
+		}
+		d.row("  CUDA", cuda)
 	} else {
 		d.row("ONNX Runtime", "FAIL: it can't be loaded")
 	}

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -145,12 +144,7 @@ func (b *images) each(pass func(i int) error) (float64, error) {
 
 // peak reads VmHWM, which Linux alone has.
 func peak() (float64, error) {
-	f, err := os.Open("/proc/self/status")
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(f)
+	data, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0, err
 	}
