@@ -42,10 +42,12 @@ func Have(t testing.TB, text string, parts ...string) {
 	}
 }
 
-// Refuse marks a test as failed unless err is one line with these words.
-func Refuse(t testing.TB, err error, words string) {
+// Refuse marks a test as failed unless err is one line with all these words.
+func Refuse(t testing.TB, err error, words ...string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), words) || strings.ContainsAny(err.Error(), "\n\x1b") {
-		t.Errorf("error %v, want one line with %q", err, words)
+	for _, w := range words {
+		if err == nil || !strings.Contains(err.Error(), w) || strings.ContainsAny(err.Error(), "\n\x1b") {
+			t.Errorf("error %v, want one line with %q", err, w)
+		}
 	}
 }

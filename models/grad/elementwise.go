@@ -11,11 +11,6 @@ import (
 
 func identity(_ *Context, _ *onnx.Node, gy []string) ([]string, error) { return gy[:1], nil }
 
-// y = −x: ḡ = −g
-func neg(c *Context, _ *onnx.Node, gy []string) ([]string, error) {
-	return []string{c.Op("Neg", gy[0])}, nil
-}
-
 // y = a + b: ā = b̄ = g
 func add(_ *Context, _ *onnx.Node, gy []string) ([]string, error) {
 	return []string{gy[0], gy[0]}, nil
@@ -49,16 +44,6 @@ func div(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	over := c.Op("Div", gy[0], n.Inputs[1])
 	return c.by(n, func() string { return over },
 		func() string { return c.Op("Neg", c.Op("Mul", over, n.Outputs[0])) }), nil
-}
-
-// y = ln x: ḡ = g/x
-func log(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	return []string{c.Op("Div", gy[0], n.Inputs[0])}, nil
-}
-
-// y = √x: ḡ = g/(2y); infinite at 0, as in PyTorch
-func sqrt(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	return []string{c.Op("Div", gy[0], c.Op("Mul", c.Float(2), n.Outputs[0]))}, nil
 }
 
 // y = cond ? a : b: ā = cond ? g : 0, b̄ = cond ? 0 : g

@@ -53,12 +53,6 @@ func scatterElements(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return gx, nil
 }
 
-// y = x at indices: x̄ = g added up at them
-func gatherElements(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	zeros := c.zerosLike(n.Inputs[0])
-	return []string{c.scatterAdd(n.Int("axis", 0), zeros, n.Inputs[1], gy[0])}, nil
-}
-
 // y = the k largest values: x̄ = g at the places they came from
 func topK(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if len(n.Outputs) < 2 {

@@ -196,11 +196,6 @@ func depthToSpace(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	return []string{g}, nil
 }
 
-// y = x's squares as channels: x̄ = g's channels as squares
-func spaceToDepth(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	return []string{c.OpWith("DepthToSpace", onnx.Attrs{"blocksize": n.Int("blocksize", 1)}, gy[0])}, nil
-}
-
 // y = x repeated as a whole along some axes: x̄ = the sum over the repetitions
 func tile(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	repeats, ok := c.G.Consts[n.Input(1)]
@@ -238,6 +233,3 @@ func trilu(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	}
 	return []string{c.OpWith("Trilu", onnx.Attrs{"upper": n.Int("upper", 1)}, in...)}, nil
 }
-
-// y = x repeated: the walk sums g down to x's shape
-func expand(_ *Context, _ *onnx.Node, gy []string) ([]string, error) { return []string{gy[0]}, nil }

@@ -31,20 +31,25 @@ func resize(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		if x[i] < 0 || x[i] == y[i] && (scales == nil || scales.Floats[i] == 1) {
 			continue
 		}
-		s := sampling{in: x[i], out: y[i], scale: float32(y[i]) / float32(x[i]),
-			coord: n.Str("coordinate_transformation_mode", "half_pixel")}
+		coord := n.Str("coordinate_transformation_mode", "half_pixel")
+		s := sampling{in: x[i], out: y[i], scale: float32(y[i]) / float32(x[i]), at: coordinates[coord]}
+		if s.at == nil {
+			return nil, fmt.Errorf("coordinates %q are not supported", coord)
+		}
 		if scales != nil { // what is sampled by, whatever the sizes
 			s.scale = scales.Floats[i]
 		}
 		if mode == "nearest" {
-			from, err := s.nearest(n.Str("nearest_mode", "round_prefer_floor"))
-			if err != nil {
-				return nil, err
+			round := n.Str("nearest_mode", "round_prefer_floor")
+			if rounding[round] == nil {
+				return nil, fmt.Errorf("nearest_mode %q is not supported", round)
 			}
+			from := s.nearest(rounding[round])
 			if i >= 2 && repeats(from, y[i]/x[i]) && y[i]%x[i] == 0 {
 				factors[i-2], pools = y[i]/x[i], true
 				continue
 			}
+			var err error
 			if g, err = c.pickBack(g, i, from, x[i]); err != nil {
 				return nil, err
 			}
@@ -78,60 +83,50 @@ func repeats(from []int64, factor int64) bool {
 type sampling struct {
 	in, out int64
 	scale   float32
-	coord   string // coordinate_transformation_mode
+	at      func(s sampling, v float32) float32 // one of coordinates
 }
 
-// at is the place in the input that output position i is read from.
-func (s sampling) at(i int64) (float32, error) {
-	v := float32(i)
-	switch s.coord {
-	case "half_pixel":
-		return (v+0.5)/s.scale - 0.5, nil
-	case "pytorch_half_pixel":
+// coordinates are the places in the input that output position v is read from, by the
+// attribute coordinate_transformation_mode.
+var coordinates = map[string]func(s sampling, v float32) float32{
+	"half_pixel": halfPixel,
+	"pytorch_half_pixel": func(s sampling, v float32) float32 {
 		if s.out <= 1 {
-			return 0, nil
+			return 0
 		}
-		return (v+0.5)/s.scale - 0.5, nil
-	case "half_pixel_symmetric":
+		return halfPixel(s, v)
+	},
+	"half_pixel_symmetric": func(s sampling, v float32) float32 {
 		offset := float32(s.in) / 2 * (1 - float32(s.out)/(s.scale*float32(s.in)))
-		return float32(float64(offset) + (float64(v)+0.5)/float64(s.scale) - 0.5), nil
-	case "tf_half_pixel_for_nn":
-		return (v + 0.5) / s.scale, nil
-	case "asymmetric":
-		return v / s.scale, nil
-	case "align_corners":
+		return float32(float64(offset) + (float64(v)+0.5)/float64(s.scale) - 0.5)
+	},
+	"tf_half_pixel_for_nn": func(s sampling, v float32) float32 { return (v + 0.5) / s.scale },
+	"asymmetric":           func(s sampling, v float32) float32 { return v / s.scale },
+	"align_corners": func(s sampling, v float32) float32 {
 		if s.out <= 1 {
-			return 0, nil
+			return 0
 		}
-		return v * float32(s.in-1) / float32(s.out-1), nil
-	}
-	return 0, fmt.Errorf("coordinates %q are not supported", s.coord)
+		return v * float32(s.in-1) / float32(s.out-1)
+	},
+}
+
+func halfPixel(s sampling, v float32) float32 { return (v+0.5)/s.scale - 0.5 }
+
+// rounding turns a place into a position, by the attribute nearest_mode.
+var rounding = map[string]func(v float64) float64{
+	"round_prefer_floor": func(v float64) float64 { return math.Ceil(v - 0.5) },
+	"round_prefer_ceil":  func(v float64) float64 { return math.Floor(v + 0.5) },
+	"floor":              math.Floor,
+	"ceil":               math.Ceil,
 }
 
 // nearest lists the input position of every output position.
-func (s sampling) nearest(mode string) ([]int64, error) {
+func (s sampling) nearest(round func(v float64) float64) []int64 {
 	from := make([]int64, s.out)
 	for i := range from {
-		p, err := s.at(int64(i))
-		if err != nil {
-			return nil, err
-		}
-		v := float64(p)
-		switch mode {
-		case "round_prefer_floor":
-			v = math.Ceil(v - 0.5)
-		case "round_prefer_ceil":
-			v = math.Floor(v + 0.5)
-		case "floor":
-			v = math.Floor(v)
-		case "ceil":
-			v = math.Ceil(v)
-		default:
-			return nil, fmt.Errorf("nearest_mode %q is not supported", mode)
-		}
-		from[i] = min(max(int64(v), 0), s.in-1)
+		from[i] = min(max(int64(round(float64(s.at(s, float32(i))))), 0), s.in-1)
 	}
-	return from, nil
+	return from
 }
 
 // weights is the interpolation's matrix, [out, in]: linear between two
@@ -144,10 +139,7 @@ func (s sampling) weights(mode string, a float32, exclude bool) (*onnx.Tensor, e
 		return nil, err
 	}
 	for i := range s.out {
-		p, err := s.at(i)
-		if err != nil {
-			return nil, err
-		}
+		p := s.at(s, float32(i))
 		row := m.Floats[i*s.in : (i+1)*s.in]
 		if mode == "linear" {
 			p = min(max(p, 0), float32(s.in-1))

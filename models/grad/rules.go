@@ -8,10 +8,34 @@ import "selfheal/models/onnx"
 var rules map[string]Rule
 
 func init() { // init breaks the cycle rules → Backward → rules
+	// one is a rule of one gradient, that by the first input.
+	one := func(rule func(c *Context, n *onnx.Node, g string) string) Rule {
+		return func(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+			return []string{rule(c, n, gy[0])}, nil
+		}
+	}
 	rules = map[string]Rule{
+		// y = −x: x̄ = −g
+		"Neg": one(func(c *Context, _ *onnx.Node, g string) string { return c.Op("Neg", g) }),
+		// y = ln x: x̄ = g/x
+		"Log": one(func(c *Context, n *onnx.Node, g string) string { return c.Op("Div", g, n.Inputs[0]) }),
+		// y = √x: x̄ = g/(2y); infinite at 0, as in PyTorch
+		"Sqrt": one(func(c *Context, n *onnx.Node, g string) string {
+			return c.Op("Div", g, c.Op("Mul", c.Float(2), n.Outputs[0]))
+		}),
+		// y = x repeated: the walk sums g down to x's shape
+		"Expand": identity,
+		// y = x's squares as channels: x̄ = g's channels as squares
+		"SpaceToDepth": one(func(c *Context, n *onnx.Node, g string) string {
+			return c.OpWith("DepthToSpace", onnx.Attrs{"blocksize": n.Int("blocksize", 1)}, g)
+		}),
+		// y = x at indices: x̄ = g added up at them
+		"GatherElements": one(func(c *Context, n *onnx.Node, g string) string {
+			return c.scatterAdd(n.Int("axis", 0), c.zerosLike(n.Inputs[0]), n.Inputs[1], g)
+		}),
 		// elementwise.go
-		"Identity": identity, "Neg": neg, "Add": add, "Sub": sub, "Mul": mul, "Div": div,
-		"Log": log, "Sqrt": sqrt, "Where": where, "Clip": clip, "Pow": pow, "Max": extremum, "Min": extremum,
+		"Identity": identity, "Add": add, "Sub": sub, "Mul": mul, "Div": div,
+		"Where": where, "Clip": clip, "Pow": pow, "Max": extremum, "Min": extremum,
 		// activation.go
 		"PRelu": pRelu, "Softmax": softmax, "LogSoftmax": logSoftmax,
 		// normalization.go
@@ -26,11 +50,11 @@ func init() { // init breaks the cycle rules → Backward → rules
 		// matrix.go
 		"Gemm": gemm, "MatMul": matMul,
 		// layout.go
-		"Transpose": transpose, "Concat": concat, "Slice": slice, "Pad": pad, "Expand": expand,
+		"Transpose": transpose, "Concat": concat, "Slice": slice, "Pad": pad,
 		"Split": split, "Tile": tile, "CumSum": cumSum, "Trilu": trilu,
-		"DepthToSpace": depthToSpace, "SpaceToDepth": spaceToDepth,
+		"DepthToSpace": depthToSpace,
 		// indexing.go
-		"Gather": gather, "ScatterElements": scatterElements, "GatherElements": gatherElements, "TopK": topK,
+		"Gather": gather, "ScatterElements": scatterElements, "TopK": topK,
 		// quantized.go
 		"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
 		// matrix.go

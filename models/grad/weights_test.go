@@ -57,26 +57,15 @@ func TestConvWeight(t *testing.T) {
 		}
 		b.Output("y", b.OpWith("Conv", onnx.Attrs{"pads": ints(c.pads...), "strides": ints(c.stride[:]...),
 			"dilations": ints(c.dilation...)}, x, "w"))
-		if err := b.Err(); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		g, err := gradtest.ByParameters(b.G, "w")
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		s, err := ort.Open("conv", must.Get(g.Encode())(t))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		must.Do(t, b.Err())
+		g := must.Get(gradtest.ByParameters(b.G, "w"))(t)
+		s := must.Get(ort.Open("conv", must.Get(g.Encode())(t)))(t)
 		xs, gs := gradtest.Vector(r, batch*c.in*c.size[0]*c.size[1]), gradtest.Vector(r, batch*c.out*out[0]*out[1])
-		results, err := s.Run([]ort.Tensor{
-			{Shape: ints(batch, c.in, c.size[0], c.size[1]), Data: xs}, {Shape: ints(batch, c.out, out[0], out[1]),
-				Data: gs},
-			{Shape: weight, Data: b.G.Consts["w"].Floats}})
+		results := must.Get(s.Run([]ort.Tensor{
+			{Shape: ints(batch, c.in, c.size[0], c.size[1]), Data: xs},
+			{Shape: ints(batch, c.out, out[0], out[1]), Data: gs},
+			{Shape: weight, Data: b.G.Consts["w"].Floats}}))(t)
 		s.Close()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
 		i := 0
 		for o := range c.out {
 			for in := range c.in {

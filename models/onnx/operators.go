@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -138,7 +139,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"BatchNormalization": {
 			shape: batchNormalizationShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, steady: true,
 		},
-		"LayerNormalization":    {shape: layerNormalizationShape, Inputs: 2, Parameters: []int{1, 2}},
+		"LayerNormalization":    {shape: byAxis(-1, layerNormalizationShape), Inputs: 2, Parameters: []int{1, 2}},
 		"InstanceNormalization": {shape: sameShape, Inputs: 3, Simplified: true},
 		"GroupNormalization":    {shape: sameShape, Inputs: 3, Simplified: true},
 		"RMSNormalization":      {shape: alongAxis(-1), Inputs: 2, Simplified: true},
@@ -153,24 +154,24 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"ReduceMean":      reduction, "ReduceL1": reduction, "ReduceL2": reduction, "ReduceProd": reduction,
 		"ReduceSumSquare": reduction, "ReduceLogSum": reduction,
 		"ArgMax": {shape: argShape, result: Int64}, "ArgMin": {shape: argShape, result: Int64},
-		"TopK":   {shape: topKShape},
-		"CumSum": {shape: cumSumShape, Inputs: 2},
+		"TopK":   {shape: byInts(topKShape)},
+		"CumSum": {shape: byInts(cumSumShape), Inputs: 2},
 		// Layout.
-		"Reshape": shaped(relabelling, reshapeShape), "Flatten": shaped(relabelling, flattenShape),
-		"Squeeze": shaped(relabelling, squeezeShape), "Unsqueeze": shaped(relabelling, unsqueezeShape),
+		"Reshape": shaped(relabelling, byInts(reshapeShape)), "Flatten": shaped(relabelling, flattenShape),
+		"Squeeze": shaped(relabelling, squeezeShape), "Unsqueeze": shaped(relabelling, byInts(unsqueezeShape)),
 		"Transpose": {shape: transposeShape, steady: true, flops: free},
-		"Concat":    {shape: concatShape, flops: free},
-		"Slice":     {shape: sliceShape}, "Split": {shape: splitShape}, "Pad": {shape: padShape},
-		"Expand": {shape: expandShape, Inputs: 2}, "Tile": {shape: tileShape, Inputs: 2},
+		"Concat":    {shape: byAxis(1, concatShape), flops: free},
+		"Slice":     {shape: sliceShape}, "Split": {shape: byAxis(0, splitShape)}, "Pad": {shape: byInts(padShape)},
+		"Expand": {shape: byInts(expandShape), Inputs: 2}, "Tile": {shape: byInts(tileShape), Inputs: 2},
 		"Trilu":        {shape: triluShape},
 		"DepthToSpace": {shape: depthToSpaceShape}, "SpaceToDepth": {shape: spaceToDepthShape},
 		// Reading and writing at indices.
-		"Gather":          {shape: gatherShape, Inputs: 2},
+		"Gather":          {shape: byAxis(0, gatherShape), Inputs: 2},
 		"GatherElements":  {shape: gatherElementsShape, Inputs: 2},
 		"GatherND":        {shape: gatherNDShape, Inputs: 2, Simplified: true},
 		"ScatterElements": {shape: alongAxis(0), Inputs: 3},
 		"ScatterND":       {shape: scatterNDShape, Inputs: 3, Simplified: true}, // on constants alone
-		"OneHot":          {shape: oneHotShape, Inputs: 3, typedBy: 2, discrete: true},
+		"OneHot":          {shape: byInts(oneHotShape), Inputs: 3, typedBy: 2, discrete: true},
 		// Quantisation, random numbers.
 		"QuantizeLinear": {shape: sameShape}, "DequantizeLinear": {shape: sameShape, result: Float},
 		"RandomNormalLike": random, "RandomUniformLike": random, "Bernoulli": random,
@@ -179,4 +180,66 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Constant": {Inputs: noInputs, Folded: true}, "ConstantOfShape": folded, "Range": {Inputs: 3, Folded: true},
 		"Shape": {Folded: true, result: Int64}, "Size": {Folded: true, result: Int64},
 	}
+}
+
+// TypeOf returns the element type of a tensor that is a constant, the
+// input, or the output of a node visited before; Float where it isn't known.
+func (c *Inference) TypeOf(tensor string) DType {
+	if t, ok := c.Graph.Consts[tensor]; ok {
+		return t.DType
+	}
+	if _, ok := c.Ints[tensor]; ok {
+		return Int64
+	}
+	if t, ok := c.types[tensor]; ok {
+		return t
+	}
+	return Float
+}
+
+// SameTypes refuses arithmetic of floats with integers or truth values: ONNX Runtime
+// does, and its message can't name a node that a lowering has written.
+func (c *Inference) SameTypes(n *Node) error {
+	if !TraitsOf(n.Op).alike {
+		return nil
+	}
+	for _, in := range n.Inputs[1:] {
+		if a, b := c.TypeOf(n.Inputs[0]), c.TypeOf(in); a != b && (a == Float || b == Float) {
+			return fmt.Errorf("its inputs %q and %q hold values of different types", n.Inputs[0], in)
+		}
+	}
+	return nil
+}
+
+// SetTypes records the element types of a node's outputs. Float is left out.
+func (c *Inference) SetTypes(n *Node) {
+	traits := TraitsOf(n.Op)
+	for i, o := range n.Outputs {
+		t := traits.result
+		switch {
+		case (n.Op == "TopK" || n.Op == "MaxPool") && i == 1:
+			t = Int64
+		case n.Op == "Cast":
+			t = DType(n.Int("to", int64(Float)))
+		case t == 0:
+			t = c.TypeOf(n.Input(traits.typedBy))
+		}
+		if t != Float {
+			if c.types == nil {
+				c.types = map[string]DType{}
+			}
+			c.types[o] = t
+		}
+	}
+}
+
+// quantizedRange holds the smallest and the largest value of the types that
+// QuantizeLinear gives.
+var quantizedRange = map[DType][2]int64{Int8: {-128, 127}, Uint8: {0, 255}, Int16: {-32768, 32767}, Uint16: {0, 65535}}
+
+// QuantizedRange returns the smallest and the largest value of a type that
+// QuantizeLinear gives; ok is false for any other.
+func QuantizedRange(t DType) (lo, hi int64, ok bool) {
+	r, ok := quantizedRange[t]
+	return r[0], r[1], ok
 }

@@ -157,6 +157,28 @@ func (c *Inference) IntsOf(n *Node, i int) ([]int64, error) {
 	return nil, fmt.Errorf("its input %q must be constant", name)
 }
 
+// byInts is a rule that reads its second input's integers.
+func byInts(rule func(c *Inference, n *Node, in []Shape, v []int64) ([]Shape, error)) shapeRule {
+	return func(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+		v, err := c.IntsOf(n, 1)
+		if err != nil {
+			return nil, err
+		}
+		return rule(c, n, in, v)
+	}
+}
+
+// byAxis is a rule that reads the axis of its first input that the attribute names.
+func byAxis(def int64, rule func(c *Inference, n *Node, in []Shape, axis int) ([]Shape, error)) shapeRule {
+	return func(c *Inference, n *Node, in []Shape) ([]Shape, error) {
+		axis, err := Axis(n, "axis", def, len(in[0]))
+		if err != nil {
+			return nil, err
+		}
+		return rule(c, n, in, axis)
+	}
+}
+
 // IntsOr is IntsOf, or def where the input is absent.
 func (c *Inference) IntsOr(n *Node, i int, def []int64) ([]int64, error) {
 	if n.Input(i) == "" {
@@ -203,11 +225,7 @@ func alongAxis(def int64) shapeRule {
 
 // layerNormalizationShape gives the shapes of the result, the mean and the inverse
 // standard deviation; the latter two have 1 for each axis that is normalised.
-func layerNormalizationShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
-	first, err := Axis(n, "axis", -1, len(in[0]))
-	if err != nil {
-		return nil, err
-	}
+func layerNormalizationShape(_ *Inference, n *Node, in []Shape, first int) ([]Shape, error) {
 	over := in[0][first:]
 	if over.HasBatch() {
 		return nil, errors.New("works along the batch")
@@ -321,66 +339,4 @@ func Range(from, to int) []int64 {
 		list = append(list, int64(i))
 	}
 	return list
-}
-
-// TypeOf returns the element type of a tensor that is a constant, the
-// input, or the output of a node visited before; Float where it isn't known.
-func (c *Inference) TypeOf(tensor string) DType {
-	if t, ok := c.Graph.Consts[tensor]; ok {
-		return t.DType
-	}
-	if _, ok := c.Ints[tensor]; ok {
-		return Int64
-	}
-	if t, ok := c.types[tensor]; ok {
-		return t
-	}
-	return Float
-}
-
-// SameTypes refuses arithmetic of floats with integers or truth values: ONNX Runtime
-// does, and its message can't name a node that a lowering has written.
-func (c *Inference) SameTypes(n *Node) error {
-	if !TraitsOf(n.Op).alike {
-		return nil
-	}
-	for _, in := range n.Inputs[1:] {
-		if a, b := c.TypeOf(n.Inputs[0]), c.TypeOf(in); a != b && (a == Float || b == Float) {
-			return fmt.Errorf("its inputs %q and %q hold values of different types", n.Inputs[0], in)
-		}
-	}
-	return nil
-}
-
-// SetTypes records the element types of a node's outputs. Float is left out.
-func (c *Inference) SetTypes(n *Node) {
-	traits := TraitsOf(n.Op)
-	for i, o := range n.Outputs {
-		t := traits.result
-		switch {
-		case (n.Op == "TopK" || n.Op == "MaxPool") && i == 1:
-			t = Int64
-		case n.Op == "Cast":
-			t = DType(n.Int("to", int64(Float)))
-		case t == 0:
-			t = c.TypeOf(n.Input(traits.typedBy))
-		}
-		if t != Float {
-			if c.types == nil {
-				c.types = map[string]DType{}
-			}
-			c.types[o] = t
-		}
-	}
-}
-
-// quantizedRange holds the smallest and the largest value of the types that
-// QuantizeLinear gives.
-var quantizedRange = map[DType][2]int64{Int8: {-128, 127}, Uint8: {0, 255}, Int16: {-32768, 32767}, Uint16: {0, 65535}}
-
-// QuantizedRange returns the smallest and the largest value of a type that
-// QuantizeLinear gives; ok is false for any other.
-func QuantizedRange(t DType) (lo, hi int64, ok bool) {
-	r, ok := quantizedRange[t]
-	return r[0], r[1], ok
 }

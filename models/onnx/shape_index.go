@@ -6,11 +6,7 @@ import (
 	"slices"
 )
 
-func gatherShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	a, err := Axis(n, "axis", 0, len(in[0]))
-	if err != nil {
-		return nil, err
-	}
+func gatherShape(c *Inference, n *Node, in []Shape, a int) ([]Shape, error) {
 	if in[0][a] < 0 {
 		return nil, errors.New("picks from the batch")
 	}
@@ -26,11 +22,7 @@ func gatherShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{append(out, in[0][a+1:]...)}, nil
 }
 
-func expandShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	target, err := c.IntsOf(n, 1)
-	if err != nil {
-		return nil, err
-	}
+func expandShape(_ *Inference, _ *Node, in []Shape, target []int64) ([]Shape, error) {
 	s := Shape(slices.Clone(target))
 	for i := range s {
 		if s[i] < 1 {
@@ -41,11 +33,7 @@ func expandShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, err
 }
 
-func splitShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	a, err := Axis(n, "axis", 0, len(in[0]))
-	if err != nil {
-		return nil, err
-	}
+func splitShape(c *Inference, n *Node, in []Shape, a int) ([]Shape, error) {
 	parts, err := c.splitSizes(n, in[0][a])
 	if err != nil {
 		return nil, err
@@ -104,11 +92,7 @@ func (c *Inference) splitSizes(n *Node, d int64) (parts []int64, err error) {
 }
 
 // tileShape repeats every axis but the batch.
-func tileShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	repeats, err := c.IntsOf(n, 1)
-	if err != nil {
-		return nil, err
-	}
+func tileShape(_ *Inference, _ *Node, in []Shape, repeats []int64) ([]Shape, error) {
 	if len(repeats) != len(in[0]) {
 		return nil, fmt.Errorf("repeats %v don't fit", repeats)
 	}
@@ -126,11 +110,7 @@ func tileShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-func cumSumShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	at, err := c.IntsOf(n, 1)
-	if err != nil {
-		return nil, err
-	}
+func cumSumShape(_ *Inference, _ *Node, in []Shape, at []int64) ([]Shape, error) {
 	axes, err := Axes(at, len(in[0]))
 	if err != nil {
 		return nil, err
@@ -245,11 +225,7 @@ func matMulShape(c *Inference, _ *Node, in []Shape) ([]Shape, error) {
 	return []Shape{append(slices.Clone(lead), a[len(a)-2], b[len(b)-1])}, nil
 }
 
-func topKShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	k, err := c.IntsOf(n, 1)
-	if err != nil {
-		return nil, err
-	}
+func topKShape(_ *Inference, n *Node, in []Shape, k []int64) ([]Shape, error) {
 	a, err := Axis(n, "axis", -1, len(in[0]))
 	if err != nil {
 		return nil, err
@@ -262,11 +238,7 @@ func topKShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out, out}, nil
 }
 
-func oneHotShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	depth, err := c.IntsOf(n, 1)
-	if err != nil {
-		return nil, err
-	}
+func oneHotShape(_ *Inference, n *Node, in []Shape, depth []int64) ([]Shape, error) {
 	if len(depth) != 1 || depth[0] < 1 || n.Int("axis", -1) != -1 {
 		return nil, errors.New("needs one depth and the last axis")
 	}

@@ -9,11 +9,7 @@ import (
 // reshapeShape resolves 0 (copy) and -1 (infer). What is inferred of a batch is the
 // batch where the rest holds exactly one item, and else a multiple of it: that
 // joins the batch with the dimensions behind it, as attention does with its heads.
-func reshapeShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	target, err := c.IntsOf(n, 1)
-	if err != nil {
-		return nil, err
-	}
+func reshapeShape(c *Inference, n *Node, in []Shape, target []int64) ([]Shape, error) {
 	x := in[0]
 	out := make(Shape, len(target))
 	infer, known, batch := -1, int64(1), false
@@ -121,11 +117,7 @@ func transposeShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-func concatShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
-	a, err := Axis(n, "axis", 1, len(in[0]))
-	if err != nil {
-		return nil, err
-	}
+func concatShape(_ *Inference, _ *Node, in []Shape, a int) ([]Shape, error) {
 	out := slices.Clone(in[0])
 	for _, s := range in[1:] {
 		if len(s) != len(out) {
@@ -222,11 +214,7 @@ func squeezeShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
 	return reduceAlong(in[0], axes, false, false)
 }
 
-func unsqueezeShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	axes, err := c.IntsOf(n, 1)
-	if err != nil {
-		return nil, err
-	}
+func unsqueezeShape(_ *Inference, _ *Node, in []Shape, axes []int64) ([]Shape, error) {
 	resolved, err := Axes(axes, len(in[0])+len(axes))
 	if err != nil {
 		return nil, err

@@ -247,11 +247,7 @@ func globalPoolShape(_ *Inference, _ *Node, in []Shape) ([]Shape, error) {
 	return []Shape{out}, nil
 }
 
-func padShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	pads, err := c.IntsOf(n, 1)
-	if err != nil {
-		return nil, err
-	}
+func padShape(_ *Inference, n *Node, in []Shape, pads []int64) ([]Shape, error) {
 	r := len(in[0])
 	if len(pads) != 2*r || n.Input(3) != "" {
 		return nil, fmt.Errorf("pads %v don't fit", pads)

@@ -49,9 +49,8 @@ func TestFillSkeleton(t *testing.T) {
 	if len(bare) > len(data)/20 {
 		t.Errorf("%d bytes of %d are left", len(bare), len(data))
 	}
-	if _, err := simplify.Open(bare, nil, nil); err == nil || !strings.Contains(err.Error(), "is a skeleton") {
-		t.Error(err)
-	}
+	_, err := simplify.Open(bare, nil, nil)
+	must.Refuse(t, err, "is a skeleton")
 	want := must.Get(onnx.Decode(data))(t)
 	g := must.Get(onnx.FillSkeleton(bare, 7))(t)
 	if onnxtest.Operators(g) != onnxtest.Operators(want) || len(g.Inputs) != 1 || g.Meta["selfheal.skeleton"] != "" {
@@ -161,7 +160,6 @@ func TestSkeletonErrors(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if _, err := onnx.FillSkeleton(bare(2, 2), 0); err == nil || !strings.Contains(err.Error(), "needs 4 values") {
-		t.Error("a small initializer without data:", err)
-	}
+	_, err := onnx.FillSkeleton(bare(2, 2), 0)
+	must.Refuse(t, err, "needs 4 values")
 }

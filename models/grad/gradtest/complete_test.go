@@ -13,7 +13,7 @@ import (
 
 // differentiated lists the operators through which a golden's gradient runs: they
 // depend on the image, and the output or the loss on them, by floating-point values.
-func differentiated(golden *gradtest.Golden) map[string]bool {
+func differentiated(golden *Golden) map[string]bool {
 	g, output := golden.Net, golden.Net.Outputs[0].Name
 	if golden.Head != "" {
 		var err error
@@ -54,7 +54,7 @@ func differentiated(golden *gradtest.Golden) map[string]bool {
 }
 
 // uncovered lists the operators and the heads that no golden away from kinks tests.
-func uncovered(all []*gradtest.Golden) []string {
+func uncovered(all []*Golden) []string {
 	seen := map[string]bool{}
 	for _, g := range all {
 		if g.Head != "" {
@@ -106,13 +106,13 @@ func TestComplete(t *testing.T) {
 // head's golden, it names just that.
 func TestCompleteNamesWhatIsMissing(t *testing.T) {
 	for _, op := range grad.Supported() {
-		rest := slices.DeleteFunc(slices.Clone(goldens), func(g *gradtest.Golden) bool { return differentiated(g)[op] })
+		rest := slices.DeleteFunc(slices.Clone(goldens), func(g *Golden) bool { return differentiated(g)[op] })
 		if !slices.Contains(uncovered(rest), op) {
 			t.Errorf("without goldens of %s it is not missed", op)
 		}
 	}
 	for _, h := range grad.HeadNames() {
-		rest := slices.DeleteFunc(slices.Clone(goldens), func(g *gradtest.Golden) bool { return g.Head == h })
+		rest := slices.DeleteFunc(slices.Clone(goldens), func(g *Golden) bool { return g.Head == h })
 		if got := uncovered(rest); !slices.Contains(got, "head "+h) {
 			t.Errorf("without the golden of head %s: %v", h, got)
 		}

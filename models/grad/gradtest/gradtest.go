@@ -4,78 +4,13 @@
 package gradtest
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
-	"selfheal/models/onnx/simplify"
 )
-
-// Golden is one model and what PyTorch gives for it. Values are flat, item by item.
-type Golden struct {
-	Name  string  `json:"name"`
-	Shape []int64 `json:"shape"` // of x, batch first
-	Kink  bool    `json:"kink"`  // x lies on a kink or tie, where the gradient is a convention
-
-	X  []float32 `json:"x"`
-	Y  []float32 `json:"y"`
-	DX []float32 `json:"dx"` // the gradient of Σ w·y, or of the sum of the losses
-	W  []float32 `json:"w"`  // the cotangent of y; for a head: empty
-	V  []float32 `json:"v"`  // a direction, away from kinks; at them: empty
-	H  []float32 `json:"h"`  // the Hessian-vector product ∂⟨v, dx⟩/∂x, by double backward
-
-	Head    string    `json:"head"` // a name in grad.Heads, or ""
-	Labels  []int     `json:"labels"`
-	Targets []int     `json:"targets"`
-	Loss    []float32 `json:"loss"` // of every item
-
-	Net  *onnx.Graph `json:"-"`
-	File []byte      `json:"-"` // the model as PyTorch's side wrote it
-}
-
-// Items is the number of images in the golden's batch.
-func (g *Golden) Items() int { return int(g.Shape[0]) }
-
-// Item returns the i-th image's part of one of the golden's vectors.
-func (g *Golden) Item(v []float32, i int) []float32 {
-	n := len(v) / g.Items()
-	return v[i*n : (i+1)*n]
-}
-
-// Load reads every golden in a folder, sorted by name.
-func Load(dir string) ([]*Golden, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
-	if err != nil {
-		return nil, err
-	}
-	if len(files) == 0 {
-		return nil, errors.New("no goldens in " + dir)
-	}
-	var all []*Golden
-	for _, f := range files {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			return nil, err
-		}
-		g := &Golden{}
-		if err := json.Unmarshal(data, g); err != nil {
-			return nil, fmt.Errorf("%s: %w", f, err)
-		}
-		if g.Net, g.File, err = simplify.Load(strings.TrimSuffix(f, ".json")+".onnx", nil, nil); err != nil {
-			return nil, err
-		}
-		all = append(all, g)
-	}
-	return all, nil
-}
 
 // ByParameters returns the gradient graph of a network by some of its constants, as
 // sums over the batch: its inputs are x, the cotangent of the output and the constants,
@@ -131,17 +66,6 @@ func Dot(a, b []float32) float64 {
 		s += float64(v) * float64(b[i])
 	}
 	return s
-}
-
-// Distance is ‖got − want‖ over ‖want‖, or over 1e-2 where want is shorter; NaN
-// where a value is.
-func Distance(got, want []float32) float64 {
-	d, norm := 0.0, 0.0
-	for i, w := range want {
-		e := float64(got[i]) - float64(w)
-		d, norm = d+e*e, norm+float64(w)*float64(w)
-	}
-	return math.Sqrt(d) / max(math.Sqrt(norm), 1e-2)
 }
 
 // Step is the finite differences' half width: large enough that float32

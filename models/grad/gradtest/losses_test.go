@@ -6,7 +6,6 @@ import (
 
 	"selfheal/internal/must"
 	"selfheal/models/grad"
-	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
 )
 
@@ -16,7 +15,7 @@ func TestLosses(t *testing.T) {
 	pool := newPool(t, 1)
 	heads := grad.HeadNames()
 	seen := 0
-	each(t, func(t *testing.T, g *gradtest.Golden) {
+	each(t, func(t *testing.T, g *Golden) {
 		if g.Head == "" {
 			return
 		}

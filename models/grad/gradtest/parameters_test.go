@@ -1,35 +1,20 @@
 package gradtest_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"selfheal/internal/must"
 	"selfheal/models/grad"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
-	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
-// trained is a golden whose gradients are taken by weights too, as sums over its batch.
-type trained struct {
-	gradtest.Golden
-	Parameters []struct {
-		Name     string    `json:"name"` // "" for x
-		Gradient []float32 `json:"gradient"`
-		V        []float32 `json:"v"` // a direction
-		H        []float32 `json:"h"` // ∂(Σ ⟨v, gradient⟩)/∂ this, over x and all parameters
-	} `json:"parameters"`
-}
-
 // names lists the parameters, without x.
-func (g *trained) names() (names []string) {
+func (g *Golden) names() (names []string) {
 	for _, p := range g.Parameters[1:] {
 		names = append(names, p.Name)
 	}
@@ -38,7 +23,7 @@ func (g *trained) names() (names []string) {
 
 // inputs are x, the cotangent of y and the parameters, in the order of the graph
 // that [gradtest.ByParameters] makes.
-func (g *trained) inputs() []ort.Tensor {
+func (g *Golden) inputs() []ort.Tensor {
 	in := []ort.Tensor{{Shape: g.Shape, Data: g.X}, {Shape: concrete(g.Net.Outputs[0].Shape, g.Items()), Data: g.W}}
 	for _, name := range g.names() {
 		t := g.Net.Consts[name]
@@ -56,27 +41,13 @@ func concrete(s onnx.Shape, batch int) []int64 {
 	return out
 }
 
-func loadTrained(t *testing.T) []*trained {
+func loadTrained(t *testing.T) []*Golden {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", "parameters", "*.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatal("no goldens of parameters", err)
-	}
-	var all []*trained
-	for _, f := range files {
-		data := must.Get(os.ReadFile(f))(t)
-		g := &trained{}
-		must.Do(t, json.Unmarshal(data, g))
-		if g.Net, _, err = simplify.Load(strings.TrimSuffix(f, ".json")+".onnx", nil, nil); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, g)
-	}
-	return all
+	return must.Get(load(filepath.Join("testdata", "parameters")))(t)
 }
 
 // graph is the golden's gradient graph by x and all parameters.
-func (g *trained) graph(t *testing.T) *onnx.Graph {
+func (g *Golden) graph(t *testing.T) *onnx.Graph {
 	t.Helper()
 	return must.Get(gradtest.ByParameters(g.Net, g.names()...))(t)
 }
@@ -99,7 +70,7 @@ func values(t *testing.T, s *ort.Session, in []ort.Tensor) [][]float32 {
 }
 
 // xFirst turns the outputs' order, parameters and then x, into that of
-// [trained.Parameters] and of the inputs without the cotangent.
+// [Golden.Parameters] and of the inputs without the cotangent.
 func xFirst(gradients [][]float32) [][]float32 {
 	last := len(gradients) - 1
 	return append([][]float32{gradients[last]}, gradients[:last]...)
@@ -149,7 +120,7 @@ func vary(s *ort.Session, in []ort.Tensor, f func(out []ort.Tensor) float64) fun
 
 // compare checks a gradient by x and every parameter with differences of f, one
 // argument at a time.
-func compare(t *testing.T, g *trained, f func([][]float32) (float64, error), gradient [][]float32,
+func compare(t *testing.T, g *Golden, f func([][]float32) (float64, error), gradient [][]float32,
 	purpose string) float64 {
 	t.Helper()
 	largest, at := 0.0, [][]float32{g.X}
@@ -259,7 +230,7 @@ func allZero(v []float32) bool {
 }
 
 // withoutParameterCase lists the operators' parameters that no golden has.
-func withoutParameterCase(all []*trained) []string {
+func withoutParameterCase(all []*Golden) []string {
 	seen := map[string]bool{}
 	for _, g := range all {
 		names := g.names()
@@ -293,7 +264,7 @@ func TestParametersComplete(t *testing.T) {
 	for _, op := range onnx.Operators() {
 		for _, i := range onnx.TraitsOf(op).Parameters {
 			key := fmt.Sprint(op, " ", i)
-			rest := slices.DeleteFunc(slices.Clone(all), func(g *trained) bool {
+			rest := slices.DeleteFunc(slices.Clone(all), func(g *Golden) bool {
 				names := g.names()
 				return slices.ContainsFunc(g.Net.Nodes, func(n *onnx.Node) bool {
 					return n.Op == op &&

@@ -15,7 +15,7 @@ import (
 // second returns the graph of S(x, w) = Σ u·y(x) + Σ v·dx(x, w) and its
 // gradients: inputs x, w, u, v; outputs dx, y, S's gradient by x and by w. For a
 // head w is absent and y the loss.
-func second(t *testing.T, g *gradtest.Golden) *onnx.Graph {
+func second(t *testing.T, g *Golden) *onnx.Graph {
 	t.Helper()
 	first := derived(t, g)
 	b := &onnx.Builder{G: onnx.NewGraph(g.Name + "/second")}
@@ -49,7 +49,7 @@ func second(t *testing.T, g *gradtest.Golden) *onnx.Graph {
 // rules, and the second gradient agrees with differences of the first.
 func TestSecondDerivative(t *testing.T) {
 	pool, largest := newPool(t, 1), 0.0
-	each(t, func(t *testing.T, g *gradtest.Golden) {
+	each(t, func(t *testing.T, g *Golden) {
 		graph := second(t, g)
 		if g.Kink {
 			return
@@ -91,7 +91,7 @@ const hessianTolerance = 1e-5
 // h = ∂⟨v, Jᵀw⟩/∂x, zeros for what is piecewise linear.
 func TestHessianVector(t *testing.T) {
 	pool, largest, curved := newPool(t, 1), 0.0, 0
-	each(t, func(t *testing.T, g *gradtest.Golden) {
+	each(t, func(t *testing.T, g *Golden) {
 		if g.Kink {
 			t.Skip("at a kink there is no second derivative")
 		}
@@ -106,7 +106,7 @@ func TestHessianVector(t *testing.T) {
 			if gradtest.Dot(want, want) > 0 {
 				curved++
 			}
-			e := gradtest.Distance(out[2], want)
+			e := distance(out[2], want)
 			largest = max(largest, e)
 			if !(e <= hessianTolerance) {
 				t.Errorf("item %d: off by %.2g of its norm\n got %v\nwant %v", i, e, out[2], want)
@@ -133,11 +133,11 @@ func TestDistanceSeesErrors(t *testing.T) {
 	} {
 		got := slices.Clone(want)
 		change(got)
-		if e := gradtest.Distance(got, want); e <= hessianTolerance { // false for NaN
+		if e := distance(got, want); e <= hessianTolerance { // false for NaN
 			t.Errorf("%s: error %.2g", name, e)
 		}
 	}
-	if e := gradtest.Distance(want, want); e != 0 {
+	if e := distance(want, want); e != 0 {
 		t.Errorf("equal vectors: error %.2g", e)
 	}
 }

@@ -149,7 +149,5 @@ func TestLoweringErrors(t *testing.T) {
 	old.Nodes = []*onnx.Node{{Op: "Softmax", Inputs: []string{"x"}, Outputs: []string{"y"}}}
 	old.Nodes[0].Set("axis", 0)
 	old.Outputs = []onnx.Value{{Name: "y", DType: onnx.Float}}
-	if err := simplify.Graph(old); err == nil || !strings.Contains(err.Error(), "works along the batch") {
-		t.Errorf("a Softmax over the batch: %v", err)
-	}
+	must.Refuse(t, simplify.Graph(old), "works along the batch")
 }

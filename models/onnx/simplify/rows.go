@@ -109,3 +109,133 @@ func (s *simplifier) onRows(n *onnx.Node) (bool, error) {
 	s.setRows(n.Outputs[0], t)
 	return true, nil
 }
+
+// PyTorch's newer exporter writes some views as reading a tensor, made flat over
+// the whole batch, at places that it counts itself: n·items + offset for item n.
+// Simplify keeps both sides apart until they meet and reads each item by itself.
+
+// places are indices into a flat batch: items·n + offset, of the given shape,
+// which has the batch at one axis and the offsets' there as 1.
+type places struct {
+	items   int64
+	axis    int // of n
+	offsets *onnx.Tensor
+}
+
+// strided handles the nodes of such a view. It reports true where it has.
+func (s *simplifier) strided(n *onnx.Node) (bool, error) {
+	out := n.Outputs[0]
+	p, counted := s.places[n.Input(0)]
+	other := n.Input(1)
+	if q, ok := s.places[other]; ok && !counted && (n.Op == "Mul" || n.Op == "Add") {
+		p, counted, other = q, true, n.Inputs[0]
+	}
+	c := s.g.Consts[other]
+	switch {
+	case n.Op == "Range" && len(n.Inputs) == 3:
+		start, step, limit := s.g.Consts[n.Inputs[0]], s.g.Consts[n.Inputs[2]], s.Ints[n.Inputs[1]]
+		if start == nil || step == nil || len(start.Ints) != 1 || len(step.Ints) != 1 || start.Ints[0] != 0 ||
+			step.Ints[0] != 1 || len(limit) != 1 || onnx.BatchFactor(limit[0]) != 1 {
+			return false, nil
+		}
+		s.setPlaces(out, places{1, 0, onnx.IntTensor(0)})
+		return true, nil
+	case n.Op == "Reshape" && s.flat[n.Inputs[0]] != "":
+		n.Inputs[0] = s.flat[n.Inputs[0]] // the same values in the same order
+		return s.strided(n)
+	case n.Op == "Reshape" && s.g.Shapes[n.Inputs[0]].BatchAxis() == 0 && s.g.Shapes[n.Inputs[0]].Items() > 1:
+		items := s.g.Shapes[n.Inputs[0]].Items()
+		t, err := s.IntsOf(n, 1)
+		if err != nil || len(t) != 1 || s.g.IsOutput(out) {
+			return false, err
+		}
+		if whole := t[0] == -1 || onnx.BatchFactor(t[0]) == items || s.fixedBatch > 0 && t[0]%items == 0 &&
+			t[0]/items == s.fixedBatch; !whole {
+			return false, fmt.Errorf("target %v is not the size of a flat batch of %d values an item", t, items)
+		}
+		s.flat[out], s.g.Shapes[out] = n.Inputs[0], onnx.Shape{-items}
+		return true, nil
+	case counted && n.Op == "Mul" && c != nil && len(c.Ints) == 1 && len(c.Shape) <= len(p.offsets.Shape) &&
+		c.Ints[0] > 0 && c.Ints[0] < onnx.MaxDimension/p.items:
+		o := &onnx.Tensor{DType: onnx.Int64, Shape: p.offsets.Shape}
+		for _, v := range p.offsets.Ints {
+			o.Ints = append(o.Ints, v*c.Ints[0])
+		}
+		s.setPlaces(out, places{p.items * c.Ints[0], p.axis, o})
+		return true, nil
+	case counted && n.Op == "Unsqueeze":
+		shape, err := s.ShapesOf(n, s.g.Shapes[n.Inputs[0]])
+		if err != nil {
+			return false, err
+		}
+		o := &onnx.Tensor{DType: onnx.Int64, Shape: slices.Clone(shape[0]), Ints: p.offsets.Ints}
+		axis := shape[0].BatchAxis()
+		o.Shape[axis] = 1
+		s.setPlaces(out, places{p.items, axis, o})
+		return true, nil
+	case counted && n.Op == "Add" && c != nil && c.DType != onnx.Float:
+		o := addInts(p.offsets, c)
+		if o == nil || len(o.Shape) != len(p.offsets.Shape) || o.Shape[p.axis] != 1 {
+			return false, errors.New("counts places in the batch in a way that is not supported")
+		}
+		s.setPlaces(out, places{p.items, p.axis, o})
+		return true, nil
+	case n.Op == "Gather" && s.flat[n.Inputs[0]] != "":
+		p, ok := s.places[n.Inputs[1]]
+		x := s.flat[n.Inputs[0]]
+		if items := s.g.Shapes[x].Items(); !ok || p.items != items || n.Int("axis", 0) != 0 ||
+			slices.ContainsFunc(p.offsets.Ints, func(v int64) bool { return v < 0 || v >= items }) {
+			return false, errors.New("reads places of other items of the batch")
+		}
+		b := &onnx.Builder{G: s.g, Prefix: out + "/"}
+		shape := slices.Clone(p.offsets.Shape)
+		front := append(onnx.Shape{onnx.Batch}, slices.Delete(slices.Clone(shape), p.axis, p.axis+1)...)
+		t := b.Reshape(x, onnx.Shape{onnx.Batch, s.g.Shapes[x].Items()})
+		if !slices.Equal(p.offsets.Ints, onnx.Range(0, int(s.g.Shapes[x].Items()))) {
+			t = b.OpWith("Gather", onnx.Attrs{"axis": 1}, t, b.Ints(p.offsets.Ints...))
+		}
+		if t = b.Reshape(t, front); p.axis > 0 {
+			perm := slices.Insert(onnx.Range(1, len(front)), p.axis, 0)
+			t = b.OpWith("Transpose", onnx.Attrs{"perm": perm}, t)
+		}
+		b.Named(out, "Identity", t)
+		return true, b.Err()
+	}
+	if counted || slices.ContainsFunc(n.Inputs, func(in string) bool { return s.flat[in] != "" }) {
+		return false, errors.New("joins the items of the batch")
+	}
+	return false, nil
+}
+
+func (s *simplifier) setPlaces(name string, p places) {
+	shape := slices.Clone(p.offsets.Shape)
+	shape[p.axis] = onnx.Batch
+	s.places[name], s.g.Shapes[name] = p, shape
+}
+
+// addInts adds two constants of integers, broadcast; nil where they do not fit.
+func addInts(a, b *onnx.Tensor) *onnx.Tensor {
+	shape, err := onnx.Broadcast(a.Shape, b.Shape)
+	if err != nil || shape.Items() > maxFold {
+		return nil
+	}
+	out := &onnx.Tensor{DType: onnx.Int64, Shape: shape, Ints: make([]int64, shape.Items())}
+	at := func(t *onnx.Tensor, i int64) int64 {
+		place, size := int64(0), int64(1)
+		for axis := len(shape) - 1; axis >= 0; axis-- {
+			j := i % shape[axis]
+			i /= shape[axis]
+			if k := axis - len(shape) + len(t.Shape); k >= 0 {
+				if t.Shape[k] > 1 {
+					place += j * size
+				}
+				size *= t.Shape[k]
+			}
+		}
+		return t.Ints[place]
+	}
+	for i := range out.Ints {
+		out.Ints[i] = at(a, int64(i)) + at(b, int64(i))
+	}
+	return out
+}
