@@ -235,8 +235,8 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 			}
 		}
 		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, %s, epsilon %s: at most %s forward, %s backward%s\n",
-			a.Name, known.defenses(j, a.Name,
-				a.Epsilon), r.Name, a.Norm, number.Format(a.Epsilon), count(f), count(g), shared)
+			a.Name, known.defenses(j, a.Name, a.Epsilon), r.Name,
+			a.Norm, number.Format(a.Epsilon), count(f), count(g), shared)
 	}
 	rate := cmp.Or(d.rates[j.Model.Name], d.rates[""])
 	if rate > 0 {

@@ -24,8 +24,7 @@ func (p *Progress) training(t *train.Trainer) *trainingProgress {
 	s := &trainingProgress{p: p, t: t, begun: time.Now(), first: t.Done(), shown: time.Now()}
 	if p.terminal {
 		s.bar = progressbar.NewOptions64(int64(t.Steps()), progressbar.OptionSetWriter(p.w),
-			progressbar.OptionSetWidth(10),
-			progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false),
+			progressbar.OptionSetWidth(10), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false),
 			progressbar.OptionSetElapsedTime(false))
 	}
 	return s

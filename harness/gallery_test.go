@@ -255,8 +255,8 @@ func TestCancelKeepsTheGallery(t *testing.T) {
 				cancel()
 			}
 		}}
-		_, _, err := Run(ctx, plan(t, two, 1, 8, append(more, sets...)...), Options{Out: out, Progress: NewProgress(w,
-			false), Force: true})
+		_, _, err := Run(ctx, plan(t, two, 1, 8, append(more, sets...)...),
+			Options{Out: out, Progress: NewProgress(w, false), Force: true})
 		return err
 	}
 	if err := run("again, none, controlled by pca"); !errors.Is(err, context.Canceled) {

@@ -14,8 +14,7 @@ func settings(s control.Solver) result.SolverSettings {
 		s.Inner = 1
 	}
 	return result.SolverSettings{Method: s.Method.String(), Outer: s.Outer, Inner: s.Inner,
-		Regularization: s.Regularization,
-		LearningRate:   s.LearningRate, Momentum: s.Momentum}
+		Regularization: s.Regularization, LearningRate: s.LearningRate, Momentum: s.Momentum}
 }
 
 // sameStart returns greedy control, msa and pmp with the settings of a solver, one of which
@@ -52,29 +51,20 @@ func variants(own control.Solver, study *config.SolverStudy) []variant {
 		v.solver.LearningRate, v.solver.Momentum = usual.LearningRate, usual.Momentum
 		all = append(all, v)
 	}
+	type solver = control.Solver
 	for _, sweep := range []struct {
 		why    string
 		values []float64
 		of     float64
-		set    func(s *control.Solver, v float64)
+		set    func(s *solver, v float64)
 	}{
-		{result.SetRegularization, study.Regularization, own.Regularization, func(s *control.Solver,
-			v float64) {
-			s.Regularization = v
-		}},
-		{result.SetOuter, wide(study.Outer), float64(own.Outer), func(s *control.Solver,
-			v float64) {
-			s.Outer = int(v)
-		}},
-		{result.SetInner, wide(study.Inner), float64(own.Inner), func(s *control.Solver,
-			v float64) {
-			s.Inner = int(v)
-		}},
-		{result.SetLearningRate, study.LearningRate, own.LearningRate, func(s *control.Solver,
-			v float64) {
-			s.LearningRate = v
-		}},
-		{result.SetMomentum, study.Momentum, own.Momentum, func(s *control.Solver, v float64) { s.Momentum = v }},
+		{result.SetRegularization, study.Regularization, own.Regularization,
+			func(s *solver, v float64) { s.Regularization = v }},
+		{result.SetOuter, wide(study.Outer), float64(own.Outer), func(s *solver, v float64) { s.Outer = int(v) }},
+		{result.SetInner, wide(study.Inner), float64(own.Inner), func(s *solver, v float64) { s.Inner = int(v) }},
+		{result.SetLearningRate, study.LearningRate, own.LearningRate,
+			func(s *solver, v float64) { s.LearningRate = v }},
+		{result.SetMomentum, study.Momentum, own.Momentum, func(s *solver, v float64) { s.Momentum = v }},
 	} {
 		if len(sweep.values) == 0 || sweep.why == result.SetInner && own.Method != control.MSA {
 			continue

@@ -122,9 +122,9 @@ func TestSolverStudy(t *testing.T) {
 		why = append(why, r.Why)
 	}
 	// The control's own value stands in every sweep: c has none, pmp no inner.
-	if got, want := strings.Join(why,
-		" "), "own default outer outer inner inner learning_rate learning_rate learning_rate "+
-		"momentum momentum"; got != want {
+	want := "own default outer outer inner inner learning_rate learning_rate learning_rate " +
+		"momentum momentum"
+	if got := strings.Join(why, " "); got != want {
 		t.Errorf("runs %s, want %s", got, want)
 	}
 	if slices.ContainsFunc(f.Solver[1].Runs, func(r result.SolverRun) bool {

@@ -31,8 +31,8 @@ func (s *student) follow(ctx context.Context, with control.Solver, d control.Det
 		if err != nil {
 			return nil, run, err
 		}
-		curves = append(curves, result.SolverCurve{Images: sample.kind, Settings: run.Settings, Points: points(at,
-			readings)})
+		curves = append(curves, result.SolverCurve{Images: sample.kind, Settings: run.Settings,
+			Points: points(at, readings)})
 		run.Outcomes = append(run.Outcomes, outcome(sample.kind, at, readings))
 	}
 	s.say(run)
@@ -45,8 +45,8 @@ func (s *student) trace(ctx context.Context, loop *control.Controller, images []
 	d control.Detail) ([]control.Point, [][]reading, error) {
 	var at []control.Point
 	readings := make([][]reading, len(images))
-	err := s.forEach(ctx, len(images), 2*s.loop.state, func(ctx context.Context,
-		i int) error { // a point's look keeps as much as the loop
+	state := 2 * s.loop.state // a point's look keeps as much as the loop
+	err := s.forEach(ctx, len(images), state, func(ctx context.Context, i int) error {
 		label := s.set[i].Label
 		return loop.Trace(ctx, images[i], d, func(p control.Point) error {
 			v, finite := decide(p.Logits, label)

@@ -55,8 +55,8 @@ func (b ball) measure(clean, adversarial []float32) (float64, error) {
 	d := b.norm.Distance(clean, adversarial)
 	switch {
 	case beyond > 0:
-		return d, outside{fmt.Sprintf("%d of its %d values lie outside [0,1], by up to %.3g", beyond, len(adversarial),
-			most), d, most}
+		return d, outside{fmt.Sprintf("%d of its %d values lie outside [0,1], by up to %.3g",
+			beyond, len(adversarial), most), d, most}
 	case !(d <= b.epsilon*(1+normTolerance)):
 		return d, outside{fmt.Sprintf("its perturbation has %s norm %.6g, %.3g above epsilon %s", b.norm, d,
 			d-b.epsilon,

@@ -28,8 +28,8 @@ func (s *suite) curveSheet(f sheet, all []curves) sheet {
 	f.Alt = fmt.Sprintf("Robustness curves, accuracy in %% against epsilon%s, %s (%s).", s.ofFirstSeed(), s.Heading(),
 		s.Facts())
 	for _, c := range all {
-		p := plotPanel{Title: clean(c.Model), X: "ε", Y: c.Attack.Title(), High: curveHeight, Box: [4]float64{0, 0,
-			c.end(), 1},
+		p := plotPanel{Title: clean(c.Model), X: "ε", Y: c.Attack.Title(), High: curveHeight,
+			Box:    [4]float64{0, 0, c.end(), 1},
 			YTicks: perCent(), XTicks: c.ticks(int((f.panelWidth() - 44) / 44))}
 		var marks []plotSeries
 		for _, line := range c.Lines {

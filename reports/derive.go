@@ -269,14 +269,7 @@ func (s *suite) Missing() (n int) {
 	if s.quoted {
 		return 0
 	}
-	for _, m := range s.Models {
-		for _, one := range s.Series(m) {
-			for _, c := range one.Cells {
-				if c == nil {
-					n++
-				}
-			}
-		}
-	}
+	n = len(s.Models) * len(s.Defenses()) * len(s.Columns)
+	s.each(func(*result.Cell, column) { n-- })
 	return n
 }

@@ -44,8 +44,8 @@ func addCells(f *result.File, s result.Suite, n int, attacks []attacked, correct
 				}
 				c := result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: model, Defense: defense, Mode: s.Mode,
 					Attack: "none",
-					N:      n, Correct: k, Accuracy: float64(k) / float64(n), CI95: wilson(k,
-						n), Steps: []result.Step{}, Seconds: 0.25 + float64(m)}
+					N:      n, Correct: k, Accuracy: float64(k) / float64(n), CI95: wilson(k, n),
+					Steps: []result.Step{}, Seconds: 0.25 + float64(m)}
 				c.VerdictOnly = d > 0 && a > 0 && s.Mode != "oblivious"
 				if a > 0 {
 					at := attacks[a-1]
@@ -99,8 +99,8 @@ func fixture() *result.File {
 		[]attacked{{"aa-linf", "linf", aa, 8. / 255}, {"aa-l2", "l2", aa, 0.5}, {"aa-l1", "l1", aa, 12}},
 		[][][]int{{{164, 51, 59, 8}, {161, 92, 104, 66}}})
 	addCells(f, result.Suite{Name: "../white box", Dataset: "tiny & small", Mode: "whitebox-detached",
-		Models: []string{scriptName, texName}, Controls: []string{"pca", "auto_encoder"}, Attacks: []string{"aa-linf",
-			"pgd-fast", "pgd-slow", "aa-l1"}}, 1000,
+		Models: []string{scriptName, texName}, Controls: []string{"pca", "auto_encoder"},
+		Attacks: []string{"aa-linf", "pgd-fast", "pgd-slow", "aa-l1"}}, 1000,
 		[]attacked{{"aa-linf", "linf", aa, 4. / 255}, {"aa-linf", "linf", aa, 8. / 255},
 			{"pgd-fast", "l2", "pgd/1", 0.8}, {"pgd-slow", "l2", "pgd/1", 0.8}},
 		[][][]int{{{577, 2, 0, 17, 15}, {599, 461, 301, 499, 480}, {590, 421, -1, 520, 500}},

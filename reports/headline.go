@@ -126,8 +126,8 @@ func (s *suite) headline(r row, vary varied) []box {
 		attack = attack[:1]
 	}
 	line = append(line, s.pair(first, scored, true, vary.controlled), s.pair(lowest, scored, true, vary.controlled),
-		s.pair(lowest, func(c *result.Cell) string { return cmp.Or(interval(c), dash) }, false,
-			vary.controlled), text(strings.Join(attack, " / ")))
+		s.pair(lowest, func(c *result.Cell) string { return cmp.Or(interval(c), dash) }, false, vary.controlled),
+		text(strings.Join(attack, " / ")))
 	if vary.modes {
 		line = append(line, text(modeOf(s.Mode).Title))
 	}

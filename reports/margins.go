@@ -43,19 +43,14 @@ func (v *view) addMargins(records iter.Seq[result.Record]) {
 		if s.margins == nil {
 			s.margins = map[cellKey]*margins{}
 		}
-		m := s.margins[key]
-		if m == nil {
-			m = &margins{}
-			s.margins[key] = m
+		if s.margins[key] == nil {
+			s.margins[key] = &margins{classes: map[int]tally{}}
 		}
-		m.add(r)
+		s.margins[key].add(r)
 	}
 }
 
 func (m *margins) add(r result.Record) {
-	if m.classes == nil {
-		m.classes = map[int]tally{}
-	}
 	m.classes[r.Label] = m.classes[r.Label].with(r.Verdict)
 	if margin := float64(r.Margin); !math.IsNaN(margin) {
 		m.margin = append(m.margin, margin)
@@ -86,16 +81,8 @@ func (m *margins) add(r result.Record) {
 // marginTable gives the spread of the images' margins in each cell that has records.
 func (s *suite) marginTable() table {
 	what := "Margins: the right class's logit minus the highest other one, on each cell's images" + s.ofFirstSeed()
-	head := []string{
-		"10 % below",
-		"Median",
-		"90 % below",
-		"Median on clean images",
-		"Perturbed images",
-		"Median perturbation",
-		"Median iteration of first success",
-		"Median forward passes to it",
-	}
+	head := []string{"10 % below", "Median", "90 % below", "Median on clean images", "Perturbed images",
+		"Median perturbation", "Median iteration of first success", "Median forward passes to it"}
 	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
 		if m := s.margins[keyOf(c)]; m != nil {
 			add(quantile(m.margin, 0.1), quantile(m.margin, 0.5), quantile(m.margin, 0.9), quantile(m.clean, 0.5),

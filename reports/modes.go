@@ -85,11 +85,10 @@ func (v *view) meetings() (order []place, at map[place]*meeting, columns map[str
 			known.learn(c)
 			columns[c.Attack] = known
 			p := place{s.Dataset, c.Model, c.Defense, *c.Norm, *c.Epsilon, c.N}
-			m := at[p]
-			if m == nil {
-				m = &meeting{cells: map[string]map[string]*result.Cell{}}
-				at[p], order = m, append(order, p)
+			if at[p] == nil {
+				at[p], order = &meeting{cells: map[string]map[string]*result.Cell{}}, append(order, p)
 			}
+			m := at[p]
 			if m.cells[c.Attack] == nil {
 				m.cells[c.Attack], m.attacks = map[string]*result.Cell{}, append(m.attacks, c.Attack)
 			}
@@ -118,8 +117,7 @@ func (v *view) knowledgeTable() table {
 		maps.Copy(all, at[p].modes())
 	}
 	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)),
-			cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 	})
 	var words []string
 	for _, name := range names {
@@ -143,8 +141,7 @@ func (v *view) knowledgeTable() table {
 			col := columns[attack]
 			col.Epsilon = &p.epsilon
 			col.ambiguous = slices.ContainsFunc(m.attacks, func(other string) bool {
-				return other != attack &&
-					columns[other].Name() == col.Name()
+				return other != attack && columns[other].Name() == col.Name()
 			})
 			var baseline *result.Cell
 			if undefended := at[bare]; undefended != nil {

@@ -93,16 +93,14 @@ func (s *suite) classTables() []table {
 	rows := s.Rows()
 	t := table{Anchor: s.Slug}
 	models, controls := len(s.Models) > 1, len(s.Controls) > 1
+	what := "Accuracy in % by class" + s.ofFirstSeed()
 	switch {
-	case len(s.Controls) == 0:
-		t.Caption = s.caption("Accuracy in % by class" + s.ofFirstSeed())
 	case controls:
-		t.Caption = s.caption("Accuracy in % by class" + s.ofFirstSeed() + ": baseline (upper bar) / controlled " +
-			"(lower bar)")
-	default:
-		t.Caption = s.caption("Accuracy in % by class" + s.ofFirstSeed() + ": baseline (upper bar) / controlled " +
-			"(lower bar, " + clean(s.Controls[0]) + ")")
+		what += ": baseline (upper bar) / controlled (lower bar)"
+	case len(s.Controls) == 1:
+		what += ": baseline (upper bar) / controlled (lower bar, " + clean(s.Controls[0]) + ")"
 	}
+	t.Caption = s.caption(what)
 	t.lead("Model", models)
 	t.lead("Control", controls)
 	t.lead("Class", true)
@@ -119,12 +117,12 @@ func (s *suite) classTables() []table {
 	if many <= manyClasses {
 		return []table{t.marked()}
 	}
-	what := "of the controlled network"
+	whose := "of the controlled network"
 	if len(s.Controls) == 0 {
-		what = "of the network"
+		whose = "of the network"
 	}
 	t.note("", "Of %d classes, the %d with the lowest and the %d with the highest mean accuracy %s over the "+
-		"columns; of equal ones the lower label comes first.", many, endClasses, endClasses, what)
+		"columns; of equal ones the lower label comes first.", many, endClasses, endClasses, whose)
 	if len(whole.Rows) > mostClasses {
 		t.note("", "All %d lines would be too many for a page: records.jsonl has label and verdict of every image.",
 			len(whole.Rows))

@@ -62,8 +62,8 @@ func studyFigure(all []*result.SolverStudy, title string) plotFigure {
 // they show.
 func (s study) panels(kind string) []plotPanel {
 	images := clean(kind) + " images"
-	objective := plotPanel{Title: "objective, " + images, X: "plain passes", Y: fmt.Sprintf("objective, %d %s", s.N,
-		images), LogX: true}
+	objective := plotPanel{Title: "objective, " + images, X: "plain passes",
+		Y: fmt.Sprintf("objective, %d %s", s.N, images), LogX: true}
 	accuracy := plotPanel{Title: "accuracy, " + images, X: "plain passes", Y: "accuracy in %, " + clean(kind),
 		LogX: true}
 	end := 1.0

@@ -108,8 +108,7 @@ func (v *view) warningTable() table {
 		}
 	}
 	ids := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
-		return cmp.Or(count[b]-count[a],
-			strings.Compare(a, b))
+		return cmp.Or(count[b]-count[a], strings.Compare(a, b))
 	})
 	for _, id := range ids[:min(len(ids), summaryWarnings)] {
 		t.add(clip(clean(id), summaryName), thousands(count[id]))

@@ -154,21 +154,21 @@ func (b box) plain() string {
 
 // accuracyTable is the paper's table: baseline / controlled under each attack.
 func (s *suite) accuracyTable() table {
-	several := len(s.Controls) > 1
+	several, what := len(s.Controls) > 1, "Accuracy in %"
 	t := table{Anchor: s.Slug, Lead: 1, Head: []string{"Model"}, Notes: s.footnotes()}
 	switch {
 	case s.sides[0] != "":
 		several = false
-		t.Caption = s.caption("Accuracy in %: " + clean(s.sides[0]) + " / " + clean(s.sides[1]) + " control" +
-			s.overSeeds())
+		what += ": " + clean(s.sides[0]) + " / " + clean(s.sides[1]) + " control"
 	case len(s.Controls) == 0:
-		t.Caption = s.caption("Accuracy in % (no controller)" + s.overSeeds())
+		what += " (no controller)"
 	case several:
-		t.Caption = s.caption("Accuracy in %: baseline / controlled" + s.overSeeds())
-		t.Head, t.Lead = append(t.Head, "Control"), 2
+		what += ": baseline / controlled"
 	default:
-		t.Caption = s.caption("Accuracy in %: baseline / controlled (" + clean(s.Controls[0]) + ")" + s.overSeeds())
+		what += ": baseline / controlled (" + clean(s.Controls[0]) + ")"
 	}
+	t.Caption = s.caption(what + s.overSeeds())
+	t.lead("Control", several)
 	t.Head = append(t.Head, s.heads()...)
 	for _, r := range s.Rows() {
 		line := boxes(clean(r.Model))

@@ -31,15 +31,15 @@ func TestNumbers(t *testing.T) {
 		return &result.Cell{N: n, Correct: k, Accuracy: float64(k) / float64(n)}
 	}
 	for _, c := range []struct{ got, want string }{
-		{accuracy(nil), "–"}, {accuracy(cell(107, 200)), "53.5"}, {accuracy(cell(9471, 10000)),
-			"94.71"}, {accuracy(cell(0, 1000)), "0.00"}, {accuracy(cell(3, 3)), "100.0"},
+		{accuracy(nil), "–"}, {accuracy(cell(107, 200)), "53.5"}, {accuracy(cell(9471, 10000)), "94.71"},
+		{accuracy(cell(0, 1000)), "0.00"}, {accuracy(cell(3, 3)), "100.0"},
 		{interval(cell(1, 2)), ""},
-		{threeDigits(0), "0"}, {threeDigits(-1.5), "−1.5"}, {threeDigits(12345), "12345"}, {threeDigits(-0.00012),
-			"−1.20e−04"}, {threeDigits(0.0313725), "0.0314"},
-		{duration(0.004), "0.00 s"}, {duration(59.94), "59.9 s"}, {duration(59.96), "1 min 00 s"}, {duration(3599.6),
-			"1 h 00 min"}, {duration(7620), "2 h 07 min"},
-		{thousands(0), "0"}, {thousands(999), "999"}, {thousands(1234567), "1" + thin + "234" + thin +
-			"567"}, {thousands(-1000), "-1" + thin + "000"},
+		{threeDigits(0), "0"}, {threeDigits(-1.5), "−1.5"}, {threeDigits(12345), "12345"},
+		{threeDigits(-0.00012), "−1.20e−04"}, {threeDigits(0.0313725), "0.0314"},
+		{duration(0.004), "0.00 s"}, {duration(59.94), "59.9 s"}, {duration(59.96), "1 min 00 s"},
+		{duration(3599.6), "1 h 00 min"}, {duration(7620), "2 h 07 min"},
+		{thousands(0), "0"}, {thousands(999), "999"},
+		{thousands(1234567), "1" + thin + "234" + thin + "567"}, {thousands(-1000), "-1" + thin + "000"},
 	} {
 		if strings.ReplaceAll(c.got, nbsp, " ") != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)

@@ -24,8 +24,8 @@ func (s *suite) Traced() []traced {
 			t := traced{Model: m, Control: d}
 			for _, col := range s.Columns {
 				c := s.Cell(m, d, col)
-				if c == nil || c.Solver == nil || len(c.Solver.Layers) == 0 || t.Solvers != nil &&
-					len(c.Solver.Layers) != len(t.Layers) {
+				if c == nil || c.Solver == nil || len(c.Solver.Layers) == 0 ||
+					t.Solvers != nil && len(c.Solver.Layers) != len(t.Layers) {
 					continue
 				}
 				if t.Solvers == nil {
@@ -64,8 +64,8 @@ func (t traced) sweeps() int {
 
 // layerTable has a line for each layer, a column for each kind of images.
 func (s *suite) layerTable(all []traced, caption string, of func(result.SolverLayer) float64) table {
-	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Layer"}, Caption: s.caption(caption +
-		s.ofFirstSeed())}
+	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Layer"},
+		Caption: s.caption(caption + s.ofFirstSeed())}
 	t.Head = append(t.Head, s.heads()...)
 	for _, one := range all {
 		for i, layer := range one.Layers {
@@ -137,8 +137,7 @@ func (s *suite) Traces() *traceView {
 		return nil
 	}
 	v := &traceView{Slug: s.Slug, Reading: "What the control does to each of its layers, from the input to the " +
-		"output: " +
-		"the norm of u_t and the running loss ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², z_t = x_t + u_t, " +
+		"output: the norm of u_t and the running loss ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², z_t = x_t + u_t, " +
 		"means over the images."}
 	if hasTraceFigure(s) {
 		f := s.traceFigure(all)
@@ -150,8 +149,8 @@ func (s *suite) Traces() *traceView {
 	}
 	norm := func(l result.SolverLayer) float64 { return l.ControlNorm }
 	loss := func(l result.SolverLayer) float64 { return l.Loss }
-	for _, t := range []table{s.layerTable(all, "Control norm ‖u_t‖ by layer", norm), s.layerTable(all,
-		"Running loss by layer, at the end", loss), s.sweepTable(all)} {
+	for _, t := range []table{s.layerTable(all, "Control norm ‖u_t‖ by layer", norm),
+		s.layerTable(all, "Running loss by layer, at the end", loss), s.sweepTable(all)} {
 		if len(t.Rows) > 0 {
 			v.Tables = append(v.Tables, t)
 		}

@@ -43,9 +43,8 @@ func (c Cell) key() key {
 }
 
 func compareKeys(a, b key) int {
-	return cmp.Or(strings.Compare(a.suite, b.suite), strings.Compare(a.model, b.model), strings.Compare(a.defense,
-		b.defense),
-		strings.Compare(a.attack, b.attack), cmp.Compare(a.epsilon, b.epsilon))
+	return cmp.Or(strings.Compare(a.suite, b.suite), strings.Compare(a.model, b.model),
+		strings.Compare(a.defense, b.defense), strings.Compare(a.attack, b.attack), cmp.Compare(a.epsilon, b.epsilon))
 }
 
 // String names the cell in messages.
@@ -155,8 +154,7 @@ func missing(f *result.File, cells []Cell) []string {
 				for _, m := range s.Models {
 					for _, defense := range append([]string{config.None}, s.Controls...) {
 						if !have[key{s.Name, m, defense, attack, e}] {
-							list = append(list, strings.Join([]string{plain(s.Name), plain(m), plain(defense),
-								plain(attack)}, "/"))
+							list = append(list, plain(strings.Join([]string{s.Name, m, defense, attack}, "/")))
 						}
 					}
 				}

@@ -46,8 +46,8 @@ func (t *tests) change(n, cells int, x *Change) {
 	k, ok := t.paired[p]
 	if !ok {
 		worse, change := stats.McNemar(p.Lost, p.Won)
-		k = Change{Interval: p.Interval(1 - 2*t.rules.Alpha), Above: max(worse, p.Above(t.rules.MaxDrop,
-			t.rules.Alpha/float64(cells))), Below: p.Below(t.rules.MaxDrop, t.rules.Alpha), McNemar: change}
+		k = Change{Interval: p.Interval(1 - 2*t.rules.Alpha), Below: p.Below(t.rules.MaxDrop, t.rules.Alpha),
+			Above: max(worse, p.Above(t.rules.MaxDrop, t.rules.Alpha/float64(cells))), McNemar: change}
 		t.paired[p] = k
 	}
 	x.Interval, x.Above, x.Below, x.McNemar = k.Interval, k.Above, k.Below, k.McNemar

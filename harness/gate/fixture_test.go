@@ -37,8 +37,8 @@ func file(seed uint64, verdicts ...string) *result.File {
 	for i, v := range verdicts {
 		c := result.Cell{Suite: "main", Dataset: "shapes", Model: "net", Defense: []string{"none", "heal"}[i%2],
 			Mode:   result.Oblivious,
-			Attack: []string{"none", "aa", "pgd"}[i/2%3], N: n, Correct: strings.Count(v,
-				"1"), Verdicts: v, Seconds: 1.5, Warnings: []result.Warning{}}
+			Attack: []string{"none", "aa", "pgd"}[i/2%3], N: n, Correct: strings.Count(v, "1"),
+			Verdicts: v, Seconds: 1.5, Warnings: []result.Warning{}}
 		if c.Attack != "none" {
 			norm, epsilon := "linf", 8.0/255
 			c.Norm, c.Epsilon, c.Recipe = &norm, &epsilon, c.Attack+"/1"

@@ -45,38 +45,34 @@ func selected(cells []Cell, f *result.File) made {
 // numbers of images are compared cell by cell; a cell is known by its epsilon; embedding files
 // may be what is under test.
 func (m made) settings() map[string]any {
-	datasets, models := maps.Clone(m.datasets), maps.Clone(m.models)
-	attacks, controls := maps.Clone(m.attacks), maps.Clone(m.controls)
-	for name, d := range datasets {
-		d.N, d.SHA256 = 0, ""
-		datasets[name] = d
-	}
-	for name, model := range models {
-		model.SHA256 = ""
-		models[name] = model
-	}
-	for name, a := range attacks {
-		a.Title, a.Epsilons = "", nil
-		attacks[name] = a
-	}
-	for name, c := range controls {
-		c.Layers = slices.Clone(c.Layers)
-		for i := range c.Layers {
-			e := &c.Layers[i].Embedding
-			e.Path, e.SHA256, e.Files = "", "", nil
-		}
-		controls[name] = c
-	}
-	var all map[string]any
-	data, err := json.Marshal(map[string]any{"datasets": datasets, "models": models, "attacks": attacks,
-		"controls": controls})
+	var all map[string]map[string]map[string]any
+	data, err := json.Marshal(map[string]any{"datasets": m.datasets, "models": m.models, "attacks": m.attacks,
+		"controls": m.controls})
 	if err == nil {
 		err = json.Unmarshal(data, &all)
 	}
 	if err != nil {
 		panic(fmt.Sprintf("gate: settings are no JSON: %v", err)) // they came from JSON
 	}
-	return all
+	out := map[string]any{}
+	for section, named := range all {
+		of := map[string]any{}
+		for name, one := range named {
+			for _, key := range []string{"n", "sha256", "title", "epsilons"} {
+				delete(one, key)
+			}
+			layers, _ := one["layers"].([]any)
+			for _, layer := range layers {
+				embedding, _ := layer.(map[string]any)["embedding"].(map[string]any)
+				for _, key := range []string{"path", "sha256", "files"} {
+					delete(embedding, key)
+				}
+			}
+			of[name] = one
+		}
+		out[section] = of
+	}
+	return out
 }
 
 // difference is a setting that is another.
@@ -129,8 +125,7 @@ func differences(path string, before, now any) (list []difference) {
 	p, isList := before.([]any)
 	q, areLists := now.([]any)
 	if isList && areLists && len(p) == len(q) && slices.ContainsFunc(p, func(v any) bool {
-		_,
-			ok := v.(map[string]any)
+		_, ok := v.(map[string]any)
 		return ok
 	}) {
 		for i := range p {

@@ -32,8 +32,8 @@ func TestGalleryFile(t *testing.T) {
 			Cases: []GalleryCase{{
 				Suite: "s", Model: "<m>", Defense: "c", Attack: "a", Norm: "l2", Epsilon: 0.5, Kind: Healed,
 				Image: 3, Label: 1, LabelName: "cat", Perturbation: 0.4,
-				Undefended: GalleryAnswers{GalleryAnswer{1, "cat", 2}, GalleryAnswer{0, "dog",
-					-1}}, Controlled: &GalleryAnswers{GalleryAnswer{1, "cat", 1.5}, GalleryAnswer{1, "cat", 0.25}},
+				Undefended: GalleryAnswers{GalleryAnswer{1, "cat", 2}, GalleryAnswer{0, "dog", -1}},
+				Controlled: &GalleryAnswers{GalleryAnswer{1, "cat", 1.5}, GalleryAnswer{1, "cat", 0.25}},
 				Pictures: GalleryPictures{Width: 3, Height: 2, Clean: p, Adversarial: p, Perturbation: p,
 					Magnification: 15,
 					Healed:        p},
