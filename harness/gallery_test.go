@@ -2,7 +2,6 @@ package harness
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"image/png"
@@ -195,11 +194,8 @@ func TestControlTraces(t *testing.T) {
 	if seen != 3 {
 		t.Errorf("%d cells with sweeps", seen)
 	}
-	want := must.Get(os.ReadFile(filepath.Join(out, "gallery.json")))(t)
 	_, _, again := runFor(t, plan(t, small, 1, 5, few...))
-	if got, err := os.ReadFile(filepath.Join(again, "gallery.json")); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("another batch gives another gallery (%v)", err)
-	}
+	identical(t, "another batch", out, again)
 }
 
 // Where the attack was on the network that answers, the gallery shows what it broke; a
@@ -242,34 +238,20 @@ func TestGalleryOfBrokenImages(t *testing.T) {
 // What ends a run leaves the gallery of the models that were done; another run begins
 // without it.
 func TestCancelKeepsTheGallery(t *testing.T) {
-	testinput.Runtime(t)
 	two := strings.Replace(small, "models: [robust]", "models: [robust, again]", 1)
 	two = strings.Replace(two, "controls:\n", "  again: {path: models/zoo/preact_standard.onnx}\ncontrols:\n", 1)
 	sets := []string{"suites.small.attacks=[pgd-l2]", "suites.small.controls=[pca]", "attacks.pgd-l2.epsilon=1"}
 	out := t.TempDir()
-	run := func(when string, more ...string) error {
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		w := &lineWriter{onLine: func(line string) {
-			if strings.Contains(line, when) {
-				cancel()
-			}
-		}}
-		_, _, err := Run(ctx, plan(t, two, 1, 8, append(more, sets...)...),
-			Options{Out: out, Progress: NewProgress(w, false), Force: true})
-		return err
+	run := func(words string, more ...string) {
+		cancelled(t, plan(t, two, 1, 8, append(more, sets...)...), out, words, nil)
 	}
-	if err := run("again, none, controlled by pca"); !errors.Is(err, context.Canceled) {
-		t.Fatalf("error %v, want cancelled", err)
-	}
+	run("again, none, controlled by pca")
 	g := readGallery(t, out)
 	if len(g.Cases) == 0 || slices.ContainsFunc(g.Cases,
 		func(c result.GalleryCase) bool { return c.Model != "robust" }) {
 		t.Errorf("%d cases: %+v", len(g.Cases), g.Cases)
 	}
-	if err := run("robust, none, undefended", "seed=4"); !errors.Is(err, context.Canceled) {
-		t.Fatalf("error %v, want cancelled", err)
-	}
+	run("robust, none, undefended", "seed=4")
 	if _, err := os.Stat(filepath.Join(out, "gallery.json")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the gallery of the run before is left: %v", err)
 	}

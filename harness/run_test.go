@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
@@ -86,39 +84,54 @@ func runSmall(t *testing.T, workers, batch int, sets ...string) (*result.File, [
 	return runFor(t, plan(t, small, workers, batch, sets...))
 }
 
-// Verdicts, margins and adversarial images are the same, bit for bit, whatever
+// cancelled runs a plan until a line of its progress has these words; then comes at, if any.
+func cancelled(t *testing.T, p *Plan, out, words string, at func()) *result.File {
+	t.Helper()
+	testinput.Runtime(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := lineWriter(func(line string) {
+		if strings.Contains(line, words) {
+			if at != nil {
+				at()
+			}
+			cancel()
+		}
+	})
+	f, _, err := Run(ctx, p, Options{Out: out, Force: true, Progress: NewProgress(w, false)})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want cancelled", err)
+	}
+	return f
+}
+
+type lineWriter func(string)
+
+func (w lineWriter) Write(p []byte) (int, error) { w(string(p)); return len(p), nil }
+
+// identical holds that two runs wrote the same records, pictures and adversarial images, bit for bit.
+func identical(t *testing.T, name, a, b string) {
+	t.Helper()
+	files := append(must.Get(filepath.Glob(filepath.Join(a, "adversarial", "*.npy")))(t),
+		filepath.Join(a, "records.jsonl"), filepath.Join(a, "gallery.json"))
+	for _, path := range files {
+		want, got := must.Get(os.ReadFile(path))(t), must.Get(os.ReadFile(b+strings.TrimPrefix(path, a)))(t)
+		if len(want) == 0 || !bytes.Equal(want, got) {
+			t.Errorf("%s: %s differs", name, filepath.Base(path))
+		}
+	}
+}
+
+// Verdicts, margins, pictures and adversarial images are the same, bit for bit, whatever
 // the batch and the number of workers and threads.
 func TestResultsDoNotDependOnBatchWorkersOrThreads(t *testing.T) {
-	first, records, out := runSmall(t, 2, 64)
+	_, _, first := runSmall(t, 2, 64)
 	for _, c := range []struct{ workers, batch, threads int }{{1, 8, 1}, {2, 8, 1}, {1, 64, 2}, {2, 3, 1}, {2, 5, 3}} {
-		f, rec, dir := runSmall(t, c.workers, c.batch, fmt.Sprintf("runtime.threads=%d", c.threads))
-		name := fmt.Sprintf("%+v", c)
-		if len(f.Cells) != len(first.Cells) || len(rec) != len(records) {
-			t.Fatalf("%s: %d cells, %d records", name, len(f.Cells), len(rec))
-		}
-		for i := range f.Cells {
-			if f.Cells[i].Verdicts != first.Cells[i].Verdicts || f.Cells[i].MaxNorm != first.Cells[i].MaxNorm {
-				t.Errorf("%s: cell %s/%s differs", name, f.Cells[i].Attack, f.Cells[i].Defense)
-			}
-		}
-		for i := range rec {
-			if math.Float64bits(float64(rec[i].Margin)) != math.Float64bits(float64(records[i].Margin)) ||
-				rec[i].Norm != records[i].Norm {
-				t.Errorf("%s: image %d of %s/%s has margin %v, not %v", name, rec[i].Image, rec[i].Attack,
-					rec[i].Defense, rec[i].Margin, records[i].Margin)
-			}
-		}
-		files, err := filepath.Glob(filepath.Join(out, "adversarial", "*.npy"))
-		if err != nil || len(files) != 6 {
-			t.Fatalf("%d files of adversarial images, %v", len(files), err)
-		}
-		for _, p := range files {
-			a, err1 := os.ReadFile(p)
-			b, err2 := os.ReadFile(filepath.Join(dir, "adversarial", filepath.Base(p)))
-			if err1 != nil || err2 != nil || !bytes.Equal(a, b) {
-				t.Errorf("%s: %s differs (%v, %v)", name, filepath.Base(p), err1, err2)
-			}
-		}
+		_, _, out := runSmall(t, c.workers, c.batch, fmt.Sprintf("runtime.threads=%d", c.threads))
+		identical(t, fmt.Sprintf("%+v", c), first, out)
+	}
+	if saved, _ := filepath.Glob(filepath.Join(first, "adversarial", "*.npy")); len(saved) != 6 {
+		t.Errorf("%d files of adversarial images", len(saved))
 	}
 }
 
@@ -179,36 +192,15 @@ func TestResultsAreConsistent(t *testing.T) {
 	}
 }
 
-// A cancelled run stops soon and keeps the cells that are done.
+// A cancelled run keeps the cells that are done.
 func TestCancelKeepsFinishedCells(t *testing.T) {
-	testinput.Runtime(t)
-	ctx, cancel := context.WithCancel(context.Background())
 	out := t.TempDir()
-	w := &lineWriter{onLine: func(line string) {
-		if strings.Contains(line, "apgd-linf, controlled by pca") {
-			cancel()
-		}
-	}}
-	start := time.Now()
 	p := plan(t, small, 1, 8, "attacks.apgd-l1.steps=100000")
-	f, _, err := Run(ctx, p, Options{Out: out, Progress: NewProgress(w, false)})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("error %v, want cancelled", err)
-	}
-	if time.Since(start) > 30*time.Second {
-		t.Errorf("stopping took %s", time.Since(start))
-	}
-	read, rerr := result.Read(filepath.Join(out, "results.json"))
-	if rerr != nil || len(read.Cells) != 6 || len(f.Cells) != 6 {
-		t.Errorf("%d cells kept, want 6 (%v)", len(f.Cells), rerr)
+	f := cancelled(t, p, out, "apgd-linf, controlled by pca", nil)
+	if read := must.Get(result.Read(filepath.Join(out, "results.json")))(t); len(read.Cells) != 6 || len(f.Cells) != 6 {
+		t.Errorf("%d cells kept, %d written, want 6", len(f.Cells), len(read.Cells))
 	}
 }
-
-type lineWriter struct{ onLine func(string) }
-
-func (w *lineWriter) Write(p []byte) (int, error) { w.onLine(string(p)); return len(p), nil }
-
-var _ io.Writer = (*lineWriter)(nil)
 
 // What an earlier run left stays until a new one has something better: a model
 // that has gone missing is found before anything is attacked or overwritten.

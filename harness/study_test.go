@@ -1,8 +1,6 @@
 package harness
 
 import (
-	"context"
-	"errors"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -237,24 +235,11 @@ func TestStudyLeavesTheCells(t *testing.T) {
 // Cancelled in its midst, a run keeps the studies that are whole; they are on disk before
 // the next one begins.
 func TestCancelledStudy(t *testing.T) {
-	testinput.Runtime(t)
-	ctx, cancel := context.WithCancel(context.Background())
 	out, written := t.TempDir(), 0
-	w := &lineWriter{onLine: func(line string) {
-		if strings.HasPrefix(line, "solver study, robust, pmp [1/") {
-			if f, err := result.Read(filepath.Join(out, "results.json")); err == nil {
-				written = len(f.Solver)
-			}
-			cancel()
-		}
-	}}
-	_, _, err := Run(ctx, plan(t, studied, 2, 16), Options{Out: out, Progress: NewProgress(w, false)})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("error %v, want cancelled", err)
-	}
-	f, err := result.Read(filepath.Join(out, "results.json"))
-	if err != nil || written != 1 || len(f.Solver) != 1 || f.Solver[0].Control != "msa" || len(f.Cells) != 4 {
-		t.Errorf("%d studies written, %d and %d cells kept, %v", written, len(f.Solver), len(f.Cells), err)
+	read := func() *result.File { return must.Get(result.Read(filepath.Join(out, "results.json")))(t) }
+	cancelled(t, plan(t, studied, 2, 16), out, "solver study, robust, pmp [1/", func() { written = len(read().Solver) })
+	if f := read(); written != 1 || len(f.Solver) != 1 || f.Solver[0].Control != "msa" || len(f.Cells) != 4 {
+		t.Errorf("%d studies written, %d and %d cells kept", written, len(f.Solver), len(f.Cells))
 	}
 }
 

@@ -122,28 +122,13 @@ func TestVerdictsAloneAreCheaper(t *testing.T) {
 
 // White-box results, too, are the same bit for bit whatever the batch and the workers.
 func TestWhiteboxDoesNotDependOnBatchOrWorkers(t *testing.T) {
-	run := func(workers, batch int) map[string]result.Record {
-		p := plan(t, modes, workers, batch, "default_suites=[detached, through]", "datasets.test.limit=5",
-			"attacks.pgd.norm=l2", "attacks.pgd.epsilon=0.5")
-		_, records, _ := runFor(t, p)
-		all := map[string]result.Record{}
-		for _, r := range records {
-			all[fmt.Sprint(r.Suite, r.Defense, r.Attack, r.Image)] = r
-		}
-		return all
+	run := func(workers, batch int) string {
+		_, _, out := runFor(t, plan(t, modes, workers, batch, "default_suites=[detached, through]",
+			"datasets.test.limit=5", "attacks.pgd.norm=l2", "attacks.pgd.epsilon=0.5"))
+		return out
 	}
-	want := run(1, 1)
+	alone := run(1, 1)
 	for _, c := range [][2]int{{2, 64}, {2, 3}} {
-		got := run(c[0], c[1])
-		if len(got) != len(want) {
-			t.Fatalf("%d records, want %d", len(got), len(want))
-		}
-		for key, r := range got {
-			if w := want[key]; math.Float64bits(float64(r.Margin)) != math.Float64bits(float64(w.Margin)) ||
-				r.Norm != w.Norm || r.Verdict != w.Verdict {
-				t.Errorf("%d workers, batches of %d: %s has margin %v and norm %v, alone %v and %v", c[0], c[1], key,
-					r.Margin, r.Norm, w.Margin, w.Norm)
-			}
-		}
+		identical(t, fmt.Sprint(c), alone, run(c[0], c[1]))
 	}
 }
