@@ -158,11 +158,11 @@ func (c *climb) run(ctx context.Context, o Oracle) error {
 		if c.note(); c.broken && c.StopAtSuccess {
 			return nil
 		}
-		along := c.eval.Gradient
+		g := c.eval.Gradient
 		if c.follow != nil {
-			along = c.follow(along)
+			g = c.follow(g)
 		}
-		c.step(along, c.StepSize*c.Schedule.share(i, c.Steps))
+		c.step(g, c.StepSize*c.Schedule.share(i, c.Steps))
 		c.res.Iterations++
 	}
 	if err := ctx.Err(); err != nil {
