@@ -185,11 +185,25 @@ func asJSON(n *node) any {
 	return n.text
 }
 
-// complete is a config with every key in every form.
+// complete is a config with every key in every form; every kind of attack has all its parameters.
 func complete(t *testing.T) (string, *node) {
 	t.Helper()
 	const file = "testdata/complete.yaml"
 	text := string(read(t, file))
+	for _, s := range attacks.Specs {
+		if s.Versions != nil {
+			continue
+		}
+		one := fmt.Sprintf("attacks:\n  every-%s: {kind: %s, norm: l2, epsilon: 0.5", s.Kind, s.Kind)
+		for _, p := range s.Parameters {
+			value := p.DefaultText()
+			if p.Default == nil {
+				value = "0.01"
+			}
+			one += fmt.Sprintf(", %s: %s", p.Name, value)
+		}
+		text = strings.Replace(text, "attacks:", one+"}", 1)
+	}
 	mustParse(t, text)
 	root, err := parseTree(file, []byte(text))
 	if err != nil {
