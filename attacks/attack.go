@@ -92,9 +92,8 @@ type Result struct {
 	Iterations int
 	// Forward and Backward count model passes spent on this image.
 	Forward, Backward int
-	// Distance is the smallest norm of a misclassified point found, for attacks
-	// that minimise the norm: FAB, whether or not it is ≤ epsilon, and Bisection,
-	// which looks no further than epsilon. 0 for other attacks, and where no such
+	// Distance is the smallest norm of a misclassified point found, whether or not it is
+	// ≤ epsilon, for attacks that minimise the norm. 0 for other attacks, and where no such
 	// point was found.
 	Distance float64
 }
