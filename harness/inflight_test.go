@@ -32,13 +32,30 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
+// openedNetwork is a network of the small config on so many workers.
+func openedNetwork(t *testing.T, workers int) (*opener, *control.Network) {
+	t.Helper()
+	testinput.Runtime(t)
+	r := opened(t, config.Runtime{Provider: config.CPU, Workers: workers, Batch: 8, Threads: 1, Winograd: true})
+	net := must.Get(r.network(r.cfg.Model("robust")))(t)
+	t.Cleanup(net.Close)
+	return r, net
+}
+
+// ask makes three passes, one after the other.
+func ask(ctx context.Context, net *control.Network) error {
+	for range 3 {
+		if err := net.Logits(ctx, make([]float32, net.Shape().Size()), make([]float32, net.Classes())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // With large images few are under way at once, and all get their turn.
 func TestForEachBoundsState(t *testing.T) {
-	testinput.Runtime(t)
-	r := opened(t, config.Runtime{Provider: config.CPU, Workers: 2, Batch: 8, Threads: 1, Winograd: true})
-	net := must.Get(r.network(r.cfg.Model("robust")))(t)
-	defer net.Close()
-	const n, passes = 40, 3
+	r, net := openedNetwork(t, 2)
+	const n = 40
 	for _, c := range []struct {
 		state int64
 		most  int32
@@ -53,13 +70,7 @@ func TestForEachBoundsState(t *testing.T) {
 				}
 			}
 			seen[i].Store(true)
-			for range passes {
-				if err := net.Logits(ctx, make([]float32, net.Shape().Size()), make([]float32,
-					net.Classes())); err != nil {
-					return err
-				}
-			}
-			return nil
+			return ask(ctx, net)
 		}))
 		for i := range seen {
 			if !seen[i].Load() {
@@ -86,21 +97,12 @@ func TestForEachBoundsState(t *testing.T) {
 // Images that wait for a slot hold up no batch of those that run. If the pool
 // waited for them too, each of the 40·3/4 batches would take its patience of 10 ms.
 func TestWaitingImagesHoldNobodyUp(t *testing.T) {
-	testinput.Runtime(t)
-	r := opened(t, config.Runtime{Provider: config.CPU, Workers: 2, Batch: 8, Threads: 1, Winograd: true})
-	net := must.Get(r.network(r.cfg.Model("robust")))(t)
-	defer net.Close()
+	r, net := openedNetwork(t, 2)
 	best := time.Hour
 	for range 5 { // the machine may be busy
 		start := time.Now()
 		must.Do(t, r.forEach(context.Background(), 40, 1<<40, func(ctx context.Context, i int) error {
-			for range 3 {
-				if err := net.Logits(ctx, make([]float32, net.Shape().Size()), make([]float32,
-					net.Classes())); err != nil {
-					return err
-				}
-			}
-			return nil
+			return ask(ctx, net)
 		}))
 		if best = min(best, time.Since(start)); best < 200*time.Millisecond {
 			return
@@ -112,10 +114,7 @@ func TestWaitingImagesHoldNobodyUp(t *testing.T) {
 // A loop's state is what its run keeps: input, controlled input and control of
 // each segment, and what the sweep carries.
 func TestLoopState(t *testing.T) {
-	testinput.Runtime(t)
-	r := opened(t, config.Runtime{Provider: config.CPU, Workers: 1, Batch: 8, Threads: 1, Winograd: true})
-	net := must.Get(r.network(r.cfg.Model("robust")))(t)
-	defer net.Close()
+	r, net := openedNetwork(t, 1)
 	c := must.Get(r.controller(context.Background(), net, r.cfg.Control("auto-encoder"), false))(t)
 	defer c.Close()
 	chain := must.Get(net.Cut(control.At{}))(t)

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -43,8 +42,6 @@ suites: {s: {dataset: test, models: [net], attacks: [fgsm], published: {net: {no
 	}
 
 	two := strings.Replace(text, "epsilon: 2/255", "epsilon: [1/255, 2/255]", 1)
-	var wrong ConfigError
-	if _, _, err := Run(context.Background(), plan(t, two, 1, 4), quiet(t.TempDir())); !errors.As(err, &wrong) {
-		t.Errorf("one number for two epsilons: %v", err)
-	}
+	_, _, err := Run(context.Background(), plan(t, two, 1, 4), quiet(t.TempDir()))
+	misconfigured(t, err, "epsilon")
 }

@@ -79,6 +79,15 @@ func runFor(t *testing.T, p *Plan) (*result.File, []result.Record, string) {
 	return f, records, out
 }
 
+// misconfigured holds that an error is the config's, in one line with these words.
+func misconfigured(t *testing.T, err error, words string) {
+	t.Helper()
+	must.Refuse(t, err, words)
+	if !errors.As(err, new(ConfigError)) {
+		t.Errorf("%v is no error of the config", err)
+	}
+}
+
 func runSmall(t *testing.T, workers, batch int, sets ...string) (*result.File, []result.Record, string) {
 	t.Helper()
 	return runFor(t, plan(t, small, workers, batch, sets...))
@@ -212,9 +221,7 @@ func TestFailedRunKeepsEarlierResults(t *testing.T) {
 	before := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t)
 	p := plan(t, small, 1, 8, append(quick, "models.robust.path=absent.onnx")...)
 	_, _, err := Run(context.Background(), p, Options{Out: out, Force: true, Progress: NewProgress(nil, true)})
-	if !errors.As(err, new(ConfigError)) || !strings.Contains(err.Error(), "absent.onnx") {
-		t.Errorf("error %v, want one that names absent.onnx", err)
-	}
+	misconfigured(t, err, "absent.onnx")
 	after, err := os.ReadFile(filepath.Join(out, "results.json"))
 	if err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the earlier results are gone (%v)", err)

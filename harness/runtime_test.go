@@ -2,11 +2,9 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"math"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"selfheal/attacks"
@@ -68,10 +66,7 @@ func TestNoCUDA(t *testing.T) {
 	out := t.TempDir()
 	p := plan(t, small, 0, 8, "runtime.provider=cuda", "models.robust.path=absent.onnx")
 	_, _, err := Run(context.Background(), p, quiet(out))
-	if !errors.As(err, new(ConfigError)) || !strings.HasPrefix(err.Error(), "runtime.provider cuda: ") ||
-		strings.Contains(err.Error(), "\n") {
-		t.Errorf("got %v", err)
-	}
+	misconfigured(t, err, "runtime.provider cuda: ")
 	if left, err := os.ReadDir(out); err != nil || len(left) > 0 {
 		t.Errorf("%d files were written, %v", len(left), err)
 	}

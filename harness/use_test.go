@@ -1,9 +1,7 @@
 package harness
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -22,8 +20,7 @@ import (
 func openUse(t *testing.T, control string) *Use {
 	t.Helper()
 	testinput.Runtime(t)
-	cfg := must.Get(config.Parse("test.yaml", []byte(small), config.Folder(".."), "runtime.workers=2",
-		"attacks.pgd-l2.epsilon=[0.2, 0.4]"))(t)
+	cfg := plan(t, small, 2, 64, "attacks.pgd-l2.epsilon=[0.2, 0.4]").Config
 	u := must.Get(Open(context.Background(), cfg, "robust", control, Options{}))(t)
 	t.Cleanup(u.Close)
 	return u
@@ -73,18 +70,14 @@ func TestExportedMetadata(t *testing.T) {
 	if e.Input != "[N 3 32 32]" || e.Output != "[N 10]" || len(u.SHA256) != 64 {
 		t.Errorf("%s → %s of model %s", e.Input, e.Output, u.SHA256)
 	}
-	for _, want := range []string{u.SHA256, "pca", "greedy", Version} {
-		if !bytes.Contains(e.Data, []byte(want)) {
-			t.Errorf("the file does not hold %q", want)
-		}
-	}
+	must.Have(t, string(e.Data), u.SHA256, "pca", "greedy", Version)
 }
 
 func TestOpenErrors(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range []struct{ model, control, set, want string }{
-		{"rubost", "", "seed=3", `no model "rubost"; it has: robust`}, {"robust", "pac", "seed=3",
-			`no control "pac"; it has: auto-encoder, pca`},
+		{"rubost", "", "seed=3", `no model "rubost"; it has: robust`},
+		{"robust", "pac", "seed=3", `no control "pac"; it has: auto-encoder, pca`},
 		{"robust", "", "models.robust.path=absent.onnx", "absent.onnx: no such file"},
 		{"robust", "auto-encoder",
 			"controls.auto-encoder.layers=[{at: last, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]",
@@ -93,14 +86,10 @@ func TestOpenErrors(t *testing.T) {
 	} {
 		cfg := configOf(t, config.Folder(".."), small, nil, c.set)
 		_, err := Open(context.Background(), cfg, c.model, c.control, Options{})
-		if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(ConfigError)) {
-			t.Errorf("%s, %s, %s: error %v, want one with %q", c.model, c.control, c.set, err, c.want)
-		}
+		misconfigured(t, err, c.want)
 	}
-	if err := openUse(t, "").FitsImage([3]int{3, 32, 64}); err == nil || !strings.Contains(err.Error(),
-		"3 channels of 64×32 pixels, the model takes 3 of 32×32") {
-		t.Errorf("a wide image: %v", err)
-	}
+	must.Refuse(t, openUse(t, "").FitsImage([3]int{3, 32, 64}),
+		"3 channels of 64×32 pixels, the model takes 3 of 32×32")
 }
 
 // claim is the clean images of the small run as if an attack had returned them.
@@ -186,20 +175,16 @@ func TestVerifyErrors(t *testing.T) {
 			"have shape [7 32 32 3], those of dataset test have [N 3 32 32]"},
 		{func(c *Claim) { c.Shape = []int{7 * 3072} }, "have shape [21504]"},
 		{func(c *Claim) { c.Limit = 3 }, "7 adversarial images, but 3 of dataset test; --limit N"},
-		{func(c *Claim) { c.Attack = "none" },
-			`no attack "none"; it has: apgd-linf`},
+		{func(c *Claim) { c.Attack = "none" }, `no attack "none"; it has: apgd-linf`},
 		{func(c *Claim) { c.Dataset = "tset" }, `no data set "tset"; it has: test, train`},
-		{func(c *Claim) { c.Epsilon = 0 },
-			"several epsilons; say which: 0.2, 0.4"},
+		{func(c *Claim) { c.Epsilon = 0 }, "several epsilons; say which: 0.2, 0.4"},
 		{func(c *Claim) { c.Epsilon = 0.3 }, "no epsilon 0.3; it has: 0.2, 0.4"},
 		{func(c *Claim) { c.Attack = "apgd-linf" }, "no epsilon 0.4; it has: 2/255"},
 	} {
 		changed := whole
 		c.change(&changed)
-		if _, err := u.Verify(context.Background(), changed); err == nil || !strings.Contains(err.Error(), c.want) ||
-			!errors.As(err, new(ConfigError)) {
-			t.Errorf("error %v, want one with %q", err, c.want)
-		}
+		_, err := u.Verify(context.Background(), changed)
+		misconfigured(t, err, c.want)
 	}
 	whole.Epsilon, whole.Attack = 0, "apgd-l1"
 	if v, err := u.Verify(context.Background(), whole); err != nil || v.Epsilon != 4 || v.Norm != attacks.L1.String() {

@@ -1,8 +1,9 @@
 package result
 
 import (
-	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 func TestCheckRecords(t *testing.T) {
@@ -25,9 +26,10 @@ func TestCheckRecords(t *testing.T) {
 		{append(good[:4:4], record("fgsm", &epsilon, 1)), ""},
 		{nil, `attack "none": the records have 0 images`},
 	} {
-		err := f.CheckRecords(c.records)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-			t.Errorf("%d records: %v, want %q", len(c.records), err, c.want)
+		if err := f.CheckRecords(c.records); c.want == "" {
+			must.Do(t, err)
+		} else {
+			must.Refuse(t, err, c.want)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package result
 
 import (
 	"math"
-	"strings"
 	"testing"
 
 	"selfheal/internal/must"
@@ -35,9 +34,6 @@ func TestHostileSeeds(t *testing.T) {
 		{SeedScore{Verdicts: "10", Correct: 2, Accuracy: 1}, "1 right verdicts"},
 		{SeedScore{Verdicts: "10", Correct: 1, Accuracy: 0.7}, "an accuracy of 0.7"},
 	} {
-		err := Cell{Verdicts: "10", Seeds: []SeedScore{c.seed}}.checkSeeds()
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v", c.seed, err)
-		}
+		must.Refuse(t, Cell{Verdicts: "10", Seeds: []SeedScore{c.seed}}.checkSeeds(), c.want)
 	}
 }

@@ -214,7 +214,8 @@ func (e *embedder) check(x external) error {
 		e.sizes[x.location] = info.Size()
 	}
 	if have := e.sizes[x.location]; x.offset > have || x.size > have-x.offset {
-		return located(x.location, fmt.Errorf("holds %d bytes, too few for %d bytes from %d on", have, x.size, x.offset))
+		return located(x.location,
+			fmt.Errorf("holds %d bytes, too few for %d bytes from %d on", have, x.size, x.offset))
 	}
 	return nil
 }
