@@ -101,6 +101,12 @@ var Specs = []Spec{
 		start:      func(n Norm, e float64) Attack { return FGSM{Norm: n, Epsilon: e} },
 	},
 	{
+		Kind: "deepfool", Title: "DeepFool", Revision: 1, Climbs: LogitDifference, Minimises: true,
+		Doc:        "steps onto the nearest linearised boundary until the image is broken",
+		Parameters: deepFoolParameters, Norms: []Norm{Linf, L2},
+		start: func(n Norm, e float64) Attack { return DeepFool{Norm: n, Epsilon: e} },
+	},
+	{
 		Kind: "bisection", Title: "Bisection", Revision: 1, Climbs: LogitDifference, Minimises: true,
 		Doc:        "the smallest norm that breaks an image, up to epsilon: Auto-PGD at one radius after another",
 		Parameters: bisectionParameters,
@@ -184,6 +190,12 @@ var pgdParameters = []Parameter{
 }
 
 var fgsmParameters = []Parameter{climbed(func(a *FGSM) *Loss { return &a.Loss }, CrossEntropy, DLR, Margin)}
+
+var deepFoolParameters = []Parameter{
+	whole("steps", 50, "most steps", func(a *DeepFool) *int { return &a.Steps }),
+	decimal("overshoot", .02, setting.Positive, "by which fraction the steps' sum is stretched",
+		func(a *DeepFool) *float64 { return &a.Overshoot }),
+}
 
 var bisectionParameters = []Parameter{
 	whole("steps", 50, "iterations of a run of Auto-PGD", func(a *Bisection) *int { return &a.Steps }),

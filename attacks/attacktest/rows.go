@@ -48,6 +48,7 @@ var Rows = []Row{
 	{Kind: "pgd", Parameters: given{"steps": 40, "schedule": "cosine", "restarts": 2, "step_size": 0.25}, Classes: 2,
 		Breaks: 1},
 	{Kind: "fgsm", Classes: 2, Breaks: 1, Seedless: true},
+	{Kind: "deepfool", Breaks: 1, Seedless: true, Reach: [3]float64{1.05, 1.05}}, // it overshoots
 	{Kind: "bisection", Breaks: 1, Exact: true},
 	{Kind: "bisection", Parameters: given{"loss": "margin", "restarts": 2}, Classes: 2, Breaks: 1, Exact: true},
 }
