@@ -107,6 +107,12 @@ var Specs = []Spec{
 		start: func(n Norm, e float64) Attack { return DeepFool{Norm: n, Epsilon: e} },
 	},
 	{
+		Kind: "mi-fgsm", Title: "MI-FGSM", Revision: 1, Climbs: CrossEntropy,
+		Doc:        "steps along a momentum of gradients, from the clean image",
+		Parameters: miFGSMParameters,
+		start:      func(n Norm, e float64) Attack { return MIFGSM{Norm: n, Epsilon: e} },
+	},
+	{
 		Kind: "bisection", Title: "Bisection", Revision: 1, Climbs: LogitDifference, Minimises: true,
 		Doc:        "the smallest norm that breaks an image, up to epsilon: Auto-PGD at one radius after another",
 		Parameters: bisectionParameters,
@@ -195,6 +201,16 @@ var deepFoolParameters = []Parameter{
 	whole("steps", 50, "most steps", func(a *DeepFool) *int { return &a.Steps }),
 	decimal("overshoot", .02, setting.Positive, "by which fraction the steps' sum is stretched",
 		func(a *DeepFool) *float64 { return &a.Overshoot }),
+}
+
+var miFGSMParameters = []Parameter{
+	whole("steps", 10, "steps from the clean image", func(a *MIFGSM) *int { return &a.Steps }),
+	decimal("decay", 1, setting.Positive, "what is kept of the momentum from step to step",
+		func(a *MIFGSM) *float64 { return &a.Decay }),
+	decimal("step_size", 0, setting.Positive, "length of a step in the norm",
+		func(a *MIFGSM) *float64 { return &a.StepSize }).following(
+		"epsilon/steps", func(a Attack) any { m := a.(MIFGSM); return m.Epsilon / float64(m.Steps) }),
+	climbed(func(a *MIFGSM) *Loss { return &a.Loss }, CrossEntropy, DLR, Margin),
 }
 
 var bisectionParameters = []Parameter{

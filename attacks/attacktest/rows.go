@@ -49,6 +49,7 @@ var Rows = []Row{
 		Breaks: 1},
 	{Kind: "fgsm", Classes: 2, Breaks: 1, Seedless: true},
 	{Kind: "deepfool", Breaks: 1, Seedless: true, Reach: [3]float64{1.05, 1.05}}, // it overshoots
+	{Kind: "mi-fgsm", Classes: 2, Breaks: 1, Seedless: true},
 	{Kind: "bisection", Breaks: 1, Exact: true},
 	{Kind: "bisection", Parameters: given{"loss": "margin", "restarts": 2}, Classes: 2, Breaks: 1, Exact: true},
 }
