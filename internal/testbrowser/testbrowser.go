@@ -21,6 +21,8 @@ import (
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"selfheal/internal/must"
 )
 
 // Start starts a headless Chromium for a test, which is skipped where there is none,
@@ -75,20 +77,12 @@ func Open(t *testing.T, browser context.Context, path string) *Page {
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
 	p := &Page{t: t, ctx: ctx, url: "file://" + filepath.ToSlash(path)}
-	if err := chromedp.Listen(ctx, p.hear); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := chromedp.Call(ctx, network.Enable, network.EnableParams{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, chromedp.Listen(ctx, p.hear))
+	must.Get(chromedp.Call(ctx, network.Enable, network.EnableParams{}))(t)
 	ticks := performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}
-	if _, err := chromedp.Call(ctx, performance.Enable, ticks); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(chromedp.Call(ctx, performance.Enable, ticks))(t)
 	p.Size(1280, 800)
-	if err := chromedp.Do(ctx, chromedp.Navigate(p.url)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, chromedp.Do(ctx, chromedp.Navigate(p.url)))
 	return p
 }
 
@@ -129,10 +123,7 @@ func Eval[T any](p *Page, script string) T {
 func (p *Page) Opened() (wall, busy time.Duration) {
 	p.t.Helper()
 	ms := Eval[float64](p, "(e => e.loadEventEnd - e.startTime)(performance.getEntriesByType('navigation')[0])")
-	got, err := chromedp.Call(p.ctx, performance.GetMetrics, cdp.Empty{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	got := must.Get(chromedp.Call(p.ctx, performance.GetMetrics, cdp.Empty{}))(p.t)
 	for _, m := range got.Metrics {
 		if m.Name == "TaskDuration" {
 			busy = time.Duration(m.Value * float64(time.Second))
@@ -146,9 +137,7 @@ func (p *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
 	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Do(p.t, chromedp.Do(ctx, steps...))
 }
 
 // Size makes the window as large as that, in CSS pixels; below 600 the page is a phone's.
@@ -157,9 +146,7 @@ func (p *Page) Size(width, height int64) {
 	screen := emulation.SetDeviceMetricsOverrideParams{
 		Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600,
 	}
-	if _, err := chromedp.Call(p.ctx, emulation.SetDeviceMetricsOverride, screen); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Get(chromedp.Call(p.ctx, emulation.SetDeviceMetricsOverride, screen))(p.t)
 }
 
 // Scheme has the page prefer light or dark.
@@ -167,9 +154,7 @@ func (p *Page) Scheme(name string) {
 	p.t.Helper()
 	scheme := &emulation.MediaFeature{Name: "prefers-color-scheme", Value: name}
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{scheme}}
-	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, media); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Get(chromedp.Call(p.ctx, emulation.SetEmulatedMedia, media))(p.t)
 }
 
 // Quiet checks that nothing went wrong and nothing was fetched.

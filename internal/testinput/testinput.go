@@ -8,16 +8,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/ort"
 )
 
 // Root returns the repository's folder: the nearest one above a test's own with go.mod.
 func Root(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.Getwd())(t)
 	for ; ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			return dir
@@ -48,9 +46,7 @@ func Real(t testing.TB, name string) string {
 // Runtime loads ONNX Runtime, provisioning it where it is absent.
 func Runtime(t testing.TB) {
 	t.Helper()
-	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ort.Init(context.Background(), ort.Options{Log: os.Stderr}))
 }
 
 // RunMain is a TestMain for packages in which every test needs the runtime.
