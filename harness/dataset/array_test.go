@@ -36,7 +36,7 @@ func TestReadArray(t *testing.T) {
 		shape, values, err := ReadArray(fsys, c.name, "second", "first")
 		if (err == nil) != (c.err == "") || !strings.Contains(fmt.Sprint(err), c.err) ||
 			!slices.Equal(shape, c.shape) || !slices.Equal(values, c.want) {
-			t.Errorf("%s holds %v of shape %v, %v; want %v of %v, %q", c.name, values, shape, err, c.want, c.shape, c.err)
+			t.Errorf("%s holds %v of shape %v, %v; want %+v", c.name, values, shape, err, c)
 		}
 	}
 }

@@ -124,24 +124,24 @@ func (f *checkFlags) usage() error {
 	return nil
 }
 
-// rules are those of --config, if it has any.
-func (f *checkFlags) rules() (*config.Gate, error) {
+// rules are those of --config, if it has any, else others.
+func (f *checkFlags) rules(others config.Gate) (config.Gate, error) {
 	if f.config == "" {
-		return nil, nil
+		return others, nil
 	}
 	cfg, err := config.Load(f.config, f.sets...)
-	if err != nil {
-		return nil, err
+	if err != nil || cfg.Gate == nil {
+		return others, err
 	}
-	return cfg.Gate, nil
+	return *cfg.Gate, nil
 }
 
 func (f *checkFlags) compare(ctx context.Context, dir string) (*gate.Report, error) {
-	rules, err := f.rules()
+	base, err := gate.Read(f.baseline)
 	if err != nil {
 		return nil, err
 	}
-	base, err := gate.Read(f.baseline)
+	rules, err := f.rules(base.Gate)
 	if err != nil {
 		return nil, err
 	}
@@ -149,11 +149,8 @@ func (f *checkFlags) compare(ctx context.Context, dir string) (*gate.Report, err
 	if err != nil {
 		return nil, err
 	}
-	if rules == nil {
-		rules = &base.Gate
-	}
 	rules.NewModel = rules.NewModel || f.newModel
-	return gate.Compare(ctx, base, file, *rules)
+	return gate.Compare(ctx, base, file, rules)
 }
 
 // say prints the report and writes its files.
@@ -170,11 +167,10 @@ func (f *checkFlags) say(c *cobra.Command, r *gate.Report) error {
 	if err := toFile(f.junit, os.O_TRUNC, r.WriteJUnit); err != nil {
 		return fmt.Errorf("--junit: %w", err)
 	}
-	if f.markdown == "" {
-		return nil
-	}
-	if err := toFile(f.markdown, os.O_APPEND, r.WriteMarkdown); err != nil {
-		return fmt.Errorf("--markdown: %w", err)
+	if f.markdown != "" {
+		if err := toFile(f.markdown, os.O_APPEND, r.WriteMarkdown); err != nil {
+			return fmt.Errorf("--markdown: %w", err)
+		}
 	}
 	return nil
 }
@@ -185,35 +181,28 @@ func toFile(path string, how int, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	err = write(w)
-	if cerr := w.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return cmp.Or(write(w), w.Close())
 }
 
 // write makes the baseline of a run. Its rules are the config's, else those of the file
 // that it replaces, else the default ones.
 func (f *checkFlags) write(w io.Writer, dir string) error {
-	rules, err := f.rules()
-	if err != nil {
-		return err
-	}
 	old, err := gate.Read(f.baseline)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, gate.ErrOlder) {
 		return fmt.Errorf("%w; remove the file to begin anew", err)
 	}
-	if rules == nil {
-		rules = new(config.Gate)
-		if *rules = config.DefaultGate(); old != nil {
-			*rules = old.Gate
-		}
+	rules := config.DefaultGate()
+	if old != nil {
+		rules = old.Gate
+	}
+	if rules, err = f.rules(rules); err != nil {
+		return err
 	}
 	file, err := resultsOf(dir)
 	if err != nil {
 		return err
 	}
-	base, err := gate.NewBaseline(file, *rules)
+	base, err := gate.NewBaseline(file, rules)
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, "results.json"), err)
 	}

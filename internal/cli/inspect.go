@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -177,28 +178,15 @@ func (m *modelInfo) write(c *cobra.Command) error {
 	}
 	fmt.Fprintf(w, "parameters\t%s\n", quantity(m.Parameters))
 	if m.Unsupported != nil {
-		var all []string
-		for _, o := range m.Operators {
-			all = append(all, fmt.Sprintf("%s ×%d", o.Op, o.Count))
-		}
-		fmt.Fprintf(w, "operators\t%s\n", strings.Join(all, ", "))
+		fmt.Fprintf(w, "operators\t%s\n", m.counted(func(operatorInfo) bool { return true }))
 		printObstacles(w, "not supported", m.Unsupported)
 		return w.Flush()
 	}
 	fmt.Fprintf(w, "FLOPs\t%s\n", quantity(m.FLOPs))
-	var with, without []string
-	for _, o := range m.Operators {
-		s := fmt.Sprintf("%s ×%d", o.Op, o.Count)
-		if o.Gradient {
-			with = append(with, s)
-		} else {
-			without = append(without, s)
-		}
-	}
-	fmt.Fprintf(w, "gradient rules for\t%s\n", strings.Join(with, ", "))
-	if len(without) > 0 {
+	fmt.Fprintf(w, "gradient rules for\t%s\n", m.counted(func(o operatorInfo) bool { return o.Gradient }))
+	if without := m.counted(func(o operatorInfo) bool { return !o.Gradient }); without != "" {
 		// Some need none: comparisons, and what no gradient passes through.
-		fmt.Fprintf(w, "none for\t%s\n", strings.Join(without, ", "))
+		fmt.Fprintf(w, "none for\t%s\n", without)
 	}
 	printObstacles(w, "no gradient rule", m.NoGradient)
 	fmt.Fprintf(w, "\nsegment\tinput → output\tparameters\tFLOPs\tends at\n")
@@ -215,6 +203,17 @@ func (m *modelInfo) write(c *cobra.Command) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", t.Name, t.Shape, b)
 	}
 	return w.Flush()
+}
+
+// counted lists operators with their numbers: "Conv ×5, Relu ×4".
+func (m *modelInfo) counted(of func(operatorInfo) bool) string {
+	var list []string
+	for _, o := range m.Operators {
+		if of(o) {
+			list = append(list, fmt.Sprintf("%s ×%d", o.Op, o.Count))
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // printObstacles prints a line for each node: long lists stay readable.
@@ -254,16 +253,10 @@ differentiated are named node by node; the exit code is then 2.`,
 				if m == nil {
 					return err
 				}
-				if broken == nil {
-					broken = err
-				}
-				all = append(all, m)
+				broken, all = cmp.Or(broken, err), append(all, m)
 			}
 			if asJSON {
-				if err := printJSON(c, all); err != nil {
-					return err
-				}
-				return broken
+				return cmp.Or(printJSON(c, all), broken)
 			}
 			for i, m := range all {
 				if i > 0 {

@@ -45,13 +45,6 @@ type prediction struct {
 	HealedMargin    *float64 `json:"healed_margin,omitempty"`
 }
 
-// pictures are images to classify.
-type pictures struct {
-	names  []any
-	labels []int // nil where they are not known
-	pixels func(i int) []float32
-}
-
 func predictCommand(g *globals) *cobra.Command {
 	f, d, s, asJSON := &useFlags{}, &dataFlags{}, &scaleFlags{}, false
 	c := &cobra.Command{
@@ -74,18 +67,25 @@ a labelled data set.`,
 				return err
 			}
 			defer u.Close()
-			var p *pictures
+			var list []prediction // without answers yet
+			var pixels func(i int) []float32
 			if d.data != "" {
-				p, err = d.pictures(u, s.limit)
+				list, pixels, err = d.images(u, s.limit)
 			} else {
-				p, err = imageFiles(u, args[:limited(len(args), s.limit)])
+				list, pixels, err = imageFiles(u, args[:limited(len(args), s.limit)])
 			}
 			if err != nil {
 				return usage("%w", err)
 			}
-			list, err := p.predict(c, u)
+			alone, healed, err := u.Answers(c.Context(), len(list), pixels)
 			if err != nil {
 				return err
+			}
+			for i, a := range alone {
+				list[i].Predicted, list[i].Margin = a.Class, a.Margin
+				if healed != nil {
+					list[i].HealedPredicted, list[i].HealedMargin = &healed[i].Class, &healed[i].Margin
+				}
 			}
 			return printPredictions(c, list, asJSON)
 		},
@@ -106,64 +106,43 @@ func limited(n, limit int) int {
 }
 
 // imageFiles reads PNG and JPEG files.
-func imageFiles(u *harness.Use, paths []string) (*pictures, error) {
-	p := &pictures{}
+func imageFiles(u *harness.Use, paths []string) (list []prediction, pixels func(i int) []float32, err error) {
 	var all [][]float32
 	for _, path := range paths {
-		pixels, shape, err := dataset.ReadImage(config.Folder("."), filepath.ToSlash(path))
+		x, shape, err := dataset.ReadImage(config.Folder("."), filepath.ToSlash(path))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := u.FitsImage(shape); err != nil {
-			return nil, fmt.Errorf("image %s: %w", path, err)
+			return nil, nil, fmt.Errorf("image %s: %w", path, err)
 		}
-		p.names, all = append(p.names, path), append(all, pixels)
+		list, all = append(list, prediction{Image: path}), append(all, x)
 	}
-	p.pixels = func(i int) []float32 { return all[i] }
-	return p, nil
+	return list, func(i int) []float32 { return all[i] }, nil
 }
 
-// pictures opens a data set.
-func (f *dataFlags) pictures(u *harness.Use, limit int) (*pictures, error) {
+// images opens a data set.
+func (f *dataFlags) images(u *harness.Use, limit int) (list []prediction, pixels func(i int) []float32, err error) {
 	format, err := f.guess()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	d, err := dataset.Open(dataset.Spec{Format: format, Path: filepath.ToSlash(filepath.Clean(f.data))},
 		config.Folder("."), limit)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := u.Fits(d); err != nil {
-		return nil, fmt.Errorf("--data %s: %w", f.data, err)
+		return nil, nil, fmt.Errorf("--data %s: %w", f.data, err)
 	}
-	p := &pictures{pixels: func(i int) []float32 {
-		_, pixels, _ := d.Image(i)
-		return pixels
-	}}
 	for i := range d.Len() {
 		id, _, label := d.Image(i)
-		p.names, p.labels = append(p.names, id), append(p.labels, label)
+		list = append(list, prediction{Image: id, Label: &label})
 	}
-	return p, nil
-}
-
-func (p *pictures) predict(c *cobra.Command, u *harness.Use) ([]prediction, error) {
-	alone, healed, err := u.Answers(c.Context(), len(p.names), p.pixels)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]prediction, len(alone))
-	for i, a := range alone {
-		list[i] = prediction{Image: p.names[i], Predicted: a.Class, Margin: a.Margin}
-		if p.labels != nil {
-			list[i].Label = &p.labels[i]
-		}
-		if healed != nil {
-			list[i].HealedPredicted, list[i].HealedMargin = &healed[i].Class, &healed[i].Margin
-		}
-	}
-	return list, nil
+	return list, func(i int) []float32 {
+		_, x, _ := d.Image(i)
+		return x
+	}, nil
 }
 
 func printPredictions(c *cobra.Command, list []prediction, asJSON bool) error {

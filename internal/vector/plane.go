@@ -7,32 +7,29 @@ import "C"
 // move, t where flip·w > 0 and 1 − t where it is less, and |w|, 0 where that is at
 // most least: coordinates that are not moved.
 func Rooms(t, w []float32, flip, least float32, rooms, sizes []float32) {
-	n := C.int(len(t))
-	C.vector_rooms(c(t, n), c(w, n), C.float(flip), C.float(least), c(rooms, n), c(sizes, n), n)
+	C.vector_rooms(c(t, t), c(w, t), C.float(flip), C.float(least), c(rooms, t), c(sizes, t), n(t))
 }
 
 // Reach says what the sum Σ sizesᵢ·min(λ·paceᵢ, roomsᵢ) is made of: the slope in λ of
 // the coordinates that λ has not taken to their rooms yet, and the fixed part of the
 // others.
 func Reach(rooms, sizes []float32, lambda float64, p Pace) (slope, fixed float64) {
-	n := C.int(len(rooms))
-	s := C.vector_reach(c(rooms, n), c(sizes, n), C.double(lambda), C.double(p.one), C.double(p.perSize), n)
+	s := C.vector_reach(c(rooms, rooms), c(sizes, rooms), C.double(lambda), C.double(p.one), C.double(p.perSize),
+		n(rooms))
 	return float64(s.first), float64(s.second)
 }
 
 // Moves writes moves of min(λ·pace, room) against the signs of flip·w; λ = +Inf takes
 // every coordinate to its room.
 func Moves(w, rooms, sizes []float32, flip float32, lambda float64, p Pace, d []float32) {
-	n := C.int(len(w))
-	C.vector_moves(c(w, n), c(rooms, n), c(sizes, n), C.float(flip), C.double(lambda),
-		C.double(p.one), C.double(p.perSize), c(d, n), n)
+	C.vector_moves(c(w, w), c(rooms, w), c(sizes, w), C.float(flip), C.double(lambda),
+		C.double(p.one), C.double(p.perSize), c(d, w), n(w))
 }
 
 // CostFrom is Σ roomsᵢ·paceᵢ where sizes are at least least.
 func CostFrom(rooms, sizes []float32, least float32, p Pace) float64 {
-	n := C.int(len(rooms))
-	cost := C.vector_cost_from(c(rooms, n), c(sizes, n), C.float(least), C.double(p.one), C.double(p.perSize), n)
-	return float64(cost)
+	return float64(C.vector_cost_from(c(rooms, rooms), c(sizes, rooms), C.float(least),
+		C.double(p.one), C.double(p.perSize), n(rooms)))
 }
 
 // A Pace is what a coordinate's part grows with: 1 (Uniform) or its size (BySize).
@@ -46,25 +43,21 @@ var (
 // MovesFrom writes moves by the whole room against the signs of flip·w where sizes
 // are at least least, and 0 elsewhere.
 func MovesFrom(w, rooms, sizes []float32, flip, least float32, d []float32) {
-	n := C.int(len(w))
-	C.vector_moves_from(c(w, n), c(rooms, n), c(sizes, n), C.float(flip), C.float(least), c(d, n), n)
+	C.vector_moves_from(c(w, w), c(rooms, w), c(sizes, w), C.float(flip), C.float(least), c(d, w), n(w))
 }
 
 // Combine replaces x1 by (1−alpha)(x1 + eta·d1) + alpha(x0 + eta·d0), moved into [0,1].
 func Combine(x0, d1, d0 []float32, alpha, eta float32, x1 []float32) {
-	n := C.int(len(x0))
-	C.vector_combine(c(x0, n), c(d1, n), c(d0, n), C.float(alpha), C.float(eta), c(x1, n), n)
+	C.vector_combine(c(x0, x0), c(d1, x0), c(d0, x0), C.float(alpha), C.float(eta), c(x1, x0), n(x0))
 }
 
 // Shrink writes x + y moved towards x by clamp(alpha, overshoot out of [0,1], |yᵢ|), and
 // into [0,1].
 func Shrink(x, y []float32, alpha float32, out []float32) {
-	n := C.int(len(x))
-	C.vector_shrink(c(x, n), c(y, n), C.float(alpha), c(out, n), n)
+	C.vector_shrink(c(x, x), c(y, x), C.float(alpha), c(out, x), n(x))
 }
 
 // ShrinkPoint is Shrink of a point that y = point − x was rounded from, in place.
 func ShrinkPoint(x, y []float32, alpha float32, point []float32) {
-	n := C.int(len(x))
-	C.vector_shrink_point(c(x, n), c(y, n), C.float(alpha), c(point, n), n)
+	C.vector_shrink_point(c(x, x), c(y, x), C.float(alpha), c(point, x), n(x))
 }

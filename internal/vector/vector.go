@@ -16,9 +16,12 @@ import "C"
 
 import "unsafe"
 
-// c is the start of a vector of n values.
-func c(v []float32, n C.int) *C.float {
-	if len(v) < int(n) {
+// n is a vector's length.
+func n(v []float32) C.int { return C.int(len(v)) }
+
+// c is the start of a vector that is as long as another.
+func c(v, other []float32) *C.float {
+	if len(v) < len(other) {
 		panic("vector: slices of different lengths")
 	}
 	return (*C.float)(unsafe.SliceData(v))
@@ -26,132 +29,92 @@ func c(v []float32, n C.int) *C.float {
 
 // DotDifference is Σ wᵢ·(aᵢ − bᵢ).
 func DotDifference(w, a, b []float32) float64 {
-	n := C.int(len(w))
-	return float64(C.vector_dot_difference(c(w, n), c(a, n), c(b, n), n))
+	return float64(C.vector_dot_difference(c(w, w), c(a, w), c(b, w), n(w)))
 }
 
 // Sum1 is Σ |vᵢ|.
-func Sum1(v []float32) float64 {
-	n := C.int(len(v))
-	return float64(C.vector_sum1(c(v, n), n))
-}
+func Sum1(v []float32) float64 { return float64(C.vector_sum1(c(v, v), n(v))) }
 
 // Sum2 is Σ vᵢ².
-func Sum2(v []float32) float64 {
-	n := C.int(len(v))
-	return float64(C.vector_sum2(c(v, n), n))
-}
+func Sum2(v []float32) float64 { return float64(C.vector_sum2(c(v, v), n(v))) }
 
 // Max is max |vᵢ|, 0 of none.
-func Max(v []float32) float32 {
-	n := C.int(len(v))
-	return float32(C.vector_max(c(v, n), n))
-}
+func Max(v []float32) float32 { return float32(C.vector_max(c(v, v), n(v))) }
 
 // Distance1 is Σ |aᵢ − bᵢ|, differences in float64.
-func Distance1(a, b []float32) float64 {
-	n := C.int(len(a))
-	return float64(C.vector_distance1(c(a, n), c(b, n), n))
-}
+func Distance1(a, b []float32) float64 { return float64(C.vector_distance1(c(a, a), c(b, a), n(a))) }
 
 // Distance2 is Σ (aᵢ − bᵢ)², differences in float64.
-func Distance2(a, b []float32) float64 {
-	n := C.int(len(a))
-	return float64(C.vector_distance2(c(a, n), c(b, n), n))
-}
+func Distance2(a, b []float32) float64 { return float64(C.vector_distance2(c(a, a), c(b, a), n(a))) }
 
 // DistanceMax is max |aᵢ − bᵢ|, differences in float64.
 func DistanceMax(a, b []float32) float64 {
-	n := C.int(len(a))
-	return float64(C.vector_distance_max(c(a, n), c(b, n), n))
+	return float64(C.vector_distance_max(c(a, a), c(b, a), n(a)))
 }
 
 // Changed counts the values in which a and b differ.
-func Changed(a, b []float32) int {
-	n := C.int(len(a))
-	return int(C.vector_changed(c(a, n), c(b, n), n))
-}
+func Changed(a, b []float32) int { return int(C.vector_changed(c(a, a), c(b, a), n(a))) }
 
 // CountFrom counts the values of at least least, except 0 and NaN.
 func CountFrom(v []float32, least float32) int {
-	n := C.int(len(v))
-	return int(C.vector_count_from(c(v, n), C.float(least), n))
+	return int(C.vector_count_from(c(v, v), C.float(least), n(v)))
 }
 
 // Between lists the i with from ≤ |vᵢ| < to in out, which has room for all of them;
 // 0 ≤ from ≤ to.
 func Between(v []float32, from, to float32, out []int32) []int32 {
-	n := C.int(len(v))
 	if len(out) < len(v) {
 		panic("vector: no room for all indices")
 	}
-	return out[:C.vector_between(c(v, n), C.float(from), C.float(to), (*C.int32_t)(unsafe.SliceData(out)), n)]
+	return out[:C.vector_between(c(v, v), C.float(from), C.float(to), (*C.int32_t)(unsafe.SliceData(out)), n(v))]
 }
 
 // Finite reports whether no value is infinite or NaN.
-func Finite(v []float32) bool {
-	n := C.int(len(v))
-	return C.vector_finite(c(v, n), n) != 0
-}
+func Finite(v []float32) bool { return C.vector_finite(c(v, v), n(v)) != 0 }
 
 // Difference writes a − b.
-func Difference(a, b, out []float32) {
-	n := C.int(len(a))
-	C.vector_difference(c(a, n), c(b, n), c(out, n), n)
-}
+func Difference(a, b, out []float32) { C.vector_difference(c(a, a), c(b, a), c(out, a), n(a)) }
 
 // Scaled writes v·k.
 func Scaled(v []float32, k float32, out []float32) {
-	n := C.int(len(v))
-	C.vector_scaled(c(v, n), C.float(k), c(out, n), n)
+	C.vector_scaled(c(v, v), C.float(k), c(out, v), n(v))
 }
 
 // AddScaled writes x + delta·k.
 func AddScaled(x, delta []float32, k float32, out []float32) {
-	n := C.int(len(x))
-	C.vector_add_scaled(c(x, n), c(delta, n), C.float(k), c(out, n), n)
+	C.vector_add_scaled(c(x, x), c(delta, x), C.float(k), c(out, x), n(x))
 }
 
 // AddScaledClamped writes x + delta·k, moved into [0,1].
 func AddScaledClamped(x, delta []float32, k float32, out []float32) {
-	n := C.int(len(x))
-	C.vector_add_scaled_clamped(c(x, n), c(delta, n), C.float(k), c(out, n), n)
+	C.vector_add_scaled_clamped(c(x, x), c(delta, x), C.float(k), c(out, x), n(x))
 }
 
 // Toward replaces p by x + (p − x)·k.
-func Toward(x, p []float32, k float32) {
-	n := C.int(len(x))
-	C.vector_toward(c(x, n), c(p, n), C.float(k), n)
-}
+func Toward(x, p []float32, k float32) { C.vector_toward(c(x, x), c(p, x), C.float(k), n(x)) }
 
 // TowardClamped is Toward, moved into [0,1].
 func TowardClamped(x, p []float32, k float32) {
-	n := C.int(len(x))
-	C.vector_toward_clamped(c(x, n), c(p, n), C.float(k), n)
+	C.vector_toward_clamped(c(x, x), c(p, x), C.float(k), n(x))
 }
 
 // Magnitudes writes |vᵢ|.
-func Magnitudes(v, out []float32) {
-	n := C.int(len(v))
-	C.vector_magnitudes(c(v, n), c(out, n), n)
-}
+func Magnitudes(v, out []float32) { C.vector_magnitudes(c(v, v), c(out, v), n(v)) }
 
 // SignStep writes APGD's step in ℓ∞ to next: with z the projection of
 // cur + step·sign(grad) onto [lo, hi], that of cur + w(z − cur) + (1−w)(cur − prev).
 // The sign of 0 and of NaN is 0.
 func SignStep(prev, cur, grad, lo, hi []float32, step, w float32, next []float32) {
-	n := C.int(len(cur))
-	C.vector_sign_step(c(prev, n), c(cur, n), c(grad, n), c(lo, n), c(hi, n), C.float(step), C.float(w), c(next, n), n)
+	C.vector_sign_step(c(prev, cur), c(cur, cur), c(grad, cur), c(lo, cur), c(hi, cur), C.float(step), C.float(w),
+		c(next, cur), n(cur))
 }
 
 // Momentum replaces next by cur + w(next − cur) + (1−w)(cur − prev).
 func Momentum(prev, cur []float32, w float32, next []float32) {
-	n := C.int(len(cur))
-	C.vector_momentum(c(prev, n), c(cur, n), C.float(w), c(next, n), n)
+	C.vector_momentum(c(prev, cur), c(cur, cur), C.float(w), c(next, cur), n(cur))
 }
 
 // SparseStep writes from + each·sign(gradᵢ) − x, moving only where |gradᵢ| ≥ least.
 func SparseStep(x, from, grad []float32, least, each float32, delta []float32) {
-	n := C.int(len(x))
-	C.vector_sparse_step(c(x, n), c(from, n), c(grad, n), C.float(least), C.float(each), c(delta, n), n)
+	C.vector_sparse_step(c(x, x), c(from, x), c(grad, x), C.float(least), C.float(each), c(delta, x), n(x))
 }
