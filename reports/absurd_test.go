@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"selfheal/harness/result"
-	"selfheal/internal/must"
 )
 
 // drawn are all figures of a file as SVG, by their files' names.
@@ -170,10 +169,9 @@ func TestIDsAreUnique(t *testing.T) {
 	}
 	v := derive(f)
 	v.theory = theoryFixture()
-	var page strings.Builder
-	must.Do(t, renderHTML(&page, v))
+	page := written(t, renderHTML, v)
 	ids := map[string]int{}
-	for _, m := range regexp.MustCompile(`<[a-z0-9]+ [^<>]*?\bid="([^"]*)"`).FindAllStringSubmatch(page.String(), -1) {
+	for _, m := range regexp.MustCompile(`<[a-z0-9]+ [^<>]*?\bid="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if ids[m[1]]++; ids[m[1]] == 2 {
 			t.Errorf("two elements have the id %s", m[1])
 		}
@@ -184,7 +182,7 @@ func TestIDsAreUnique(t *testing.T) {
 			t.Errorf("nothing has the id %s", want)
 		}
 	}
-	for _, m := range regexp.MustCompile(`href="#([^"]*)"`).FindAllStringSubmatch(page.String(), -1) {
+	for _, m := range regexp.MustCompile(`href="#([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if ids[m[1]] == 0 {
 			t.Errorf("a link leads to %s, which is nowhere", m[1])
 			ids[m[1]] = -1

@@ -26,10 +26,8 @@ func pageFile(t *testing.T, f *result.File, recs []result.Record) (path string) 
 	t.Helper()
 	v := derive(f)
 	v.addMargins(slices.Values(recs))
-	var sb strings.Builder
-	must.Do(t, renderHTML(&sb, v))
 	path = filepath.Join(t.TempDir(), "report.html")
-	must.Do(t, os.WriteFile(path, []byte(sb.String()), 0o644))
+	must.Do(t, os.WriteFile(path, []byte(written(t, renderHTML, v)), 0o644))
 	return path
 }
 

@@ -3,7 +3,6 @@ package reports
 import (
 	"encoding/csv"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,12 +29,7 @@ func TestCSVReadBack(t *testing.T) {
 		c.Accuracy, c.Seconds = 1./3, 1e-9
 	}
 	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostile} {
-		var sb strings.Builder
-		must.Do(t, renderCSV(&sb, derive(f)))
-		rows, err := csv.NewReader(strings.NewReader(sb.String())).ReadAll()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		rows := must.Get(csv.NewReader(strings.NewReader(written(t, renderCSV, derive(f)))).ReadAll())(t)
 		if len(rows) != 1+len(f.Cells) {
 			t.Errorf("%s: %d lines for %d cells", name, len(rows), len(f.Cells))
 		}
@@ -90,56 +84,5 @@ func TestCSVReadBack(t *testing.T) {
 		for k := range cells {
 			t.Errorf("%s: no line of %s", name, k)
 		}
-	}
-}
-
-// A cell of several seeds has their spread in every table, and its figures draw the mean; one
-// of a single seed leaves the columns empty.
-func TestSeedsInTables(t *testing.T) {
-	f := fixture()
-	for i := range f.Cells {
-		if c := &f.Cells[i]; c.Suite == "real" && c.Attack == "aa-linf" {
-			c.Verdicts = strings.Repeat("1", c.Correct) + strings.Repeat("0", c.N-c.Correct)
-			for j, k := range []int{c.Correct, c.Correct + 10} {
-				c.Seeds = append(c.Seeds, result.SeedScore{Seed: uint64(j), Correct: k,
-					Accuracy: float64(k) / float64(c.N), Verdicts: strings.Repeat("1", k) + strings.Repeat("0", c.N-k)})
-			}
-		}
-	}
-	v := derive(f)
-	render := func(how func(w io.Writer, v *view) error) string {
-		var sb strings.Builder
-		must.Do(t, how(&sb, v))
-		return sb.String()
-	}
-	several := 0
-	for _, l := range lines(t, render(renderCSV)) {
-		std := l["accuracy_std"]
-		if x, err := strconv.ParseFloat(std, 64); err == nil {
-			std = fmt.Sprintf("%.9f", x)
-		}
-		got := strings.Join([]string{l["seeds"], l["accuracy_mean"], std, l["accuracy_min"], l["accuracy_max"],
-			l["accuracy_every_seed"]}, " ")
-		want := "     "
-		if l["suite"] == "real" && l["attack"] == "aa-linf" {
-			several++
-			if want = "2 0.28 0.035355339 0.255 0.305 0.255"; l["defense"] != "none" {
-				want = "2 0.485 0.035355339 0.46 0.51 0.46"
-			}
-		}
-		if got != want {
-			t.Errorf("%s, %s, %s: %q, want %q", l["suite"], l["defense"], l["attack"], got, want)
-		}
-	}
-	if several != 2 {
-		t.Errorf("%d cells of several seeds", several)
-	}
-	for name, doc := range map[string]string{"tables.md": render(renderMarkdown), "tables.tex": render(renderLaTeX)} {
-		if n := strings.Count(doc, "Spread over the seeds"); n != 1 {
-			t.Errorf("%s has %d tables of the spread", name, n)
-		}
-	}
-	if got := value(v.Suites[0].Cell("resnet-2b", "none", v.Suites[0].Columns[1])); got != "28.0" {
-		t.Errorf("figures say %s", got)
 	}
 }

@@ -68,13 +68,11 @@ func TestCurvesNeedEveryDistance(t *testing.T) {
 	}
 	for name, change := range map[string]func(*result.File, recs) recs{
 		"no records": func(*result.File, recs) recs { return nil },
-		"ended at first success": func(f *result.File,
-			r recs) recs {
+		"ended at first success": func(f *result.File, r recs) recs {
 			each(f, func(c *result.Cell) { c.VerdictOnly = true })
 			return r
 		},
-		"made on another network": func(f *result.File,
-			r recs) recs {
+		"made on another network": func(f *result.File, r recs) recs {
 			each(f, func(c *result.Cell) { c.Steps = nil })
 			return r
 		},
@@ -84,8 +82,7 @@ func TestCurvesNeedEveryDistance(t *testing.T) {
 		"broken by another attack": func(_ *result.File, r recs) recs {
 			return without(r, func(r result.Record) bool { return r.Image == 163 })
 		},
-		"no attack minimised norms": func(_ *result.File,
-			r recs) recs {
+		"no attack minimised norms": func(_ *result.File, r recs) recs {
 			return without(r, func(result.Record) bool { return true })
 		},
 	} {
@@ -113,25 +110,14 @@ func without(recs []result.Record, of func(result.Record) bool) []result.Record 
 
 func TestDistanceTable(t *testing.T) {
 	s := curveSuite(t, func(_ *result.File, recs []result.Record) []result.Record { return recs })
-	var got []string
-	for _, r := range s.distanceTable().Rows {
-		var line []string
-		for _, b := range r[2:] {
-			line = append(line, b.plain())
-		}
-		got = append(got, strings.Join(line, " | "))
-	}
 	// The 0.1-quantile of 164 images is the 17th, the median the 83rd.
-	want := []string{
-		"FAB-T ℓ∞ (2/255) | 164 | 137 | " + threeDigits(17./164*12/255) + " | > 2/255 | > 2/255",
-		"FAB-T ℓ∞ (4/255) | 164 | 110 | " + threeDigits(17./164*12/255) + " | > 4/255 | > 4/255",
-		"FAB-T ℓ∞ (8/255) | 164 | 55 | " + threeDigits(17./164*12/255) + " | " + threeDigits(83./164*12/255) +
-			" | > 8/255",
-		"Bisection ℓ2 (1) | 164 | 64 | 0.17 | 0.83 | > 1",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	wantRows(t, s.distanceTable(), []string{
+		"resnet-2b | baseline | FAB-T ℓ∞ (2/255) | 164 | 137 | " + threeDigits(17./164*12/255) + " | > 2/255 | > 2/255",
+		"resnet-2b | baseline | FAB-T ℓ∞ (4/255) | 164 | 110 | " + threeDigits(17./164*12/255) + " | > 4/255 | > 4/255",
+		"resnet-2b | baseline | FAB-T ℓ∞ (8/255) | 164 | 55 | " + threeDigits(17./164*12/255) + " | " +
+			threeDigits(83./164*12/255) + " | > 8/255",
+		"resnet-2b | baseline | Bisection ℓ2 (1) | 164 | 64 | 0.17 | 0.83 | > 1",
+	})
 }
 
 func TestTicks(t *testing.T) {

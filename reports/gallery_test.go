@@ -126,11 +126,7 @@ func TestGalleryOfAPage(t *testing.T) {
 			`<div class="absent" style="aspect-ratio: 4 / 3">acts on hidden states (last): no picture</div>`,
 			`<i>controlled</i> <span class="wrong">`},
 	} {
-		for _, w := range want {
-			if !strings.Contains(cards[i], w) {
-				t.Errorf("card %d lacks %s", i, w)
-			}
-		}
+		must.Have(t, cards[i], want...)
 		image := `<img class="pixels" src="data:image/png;base64,[^"]+" alt="([^"]+)" width="4" height="3">`
 		images := regexp.MustCompile(image).FindAllStringSubmatch(cards[i], -1)
 		if len(images) != 4-i {

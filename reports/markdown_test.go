@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
-	"selfheal/internal/must"
 )
 
 // gfmTable is a table as GitHub reads it (GitHub Flavored Markdown 0.29, section 4.10).
@@ -94,9 +93,7 @@ func TestMarkdownTables(t *testing.T) {
 		"compared": compareFixture(), "study": studyFixture()} {
 		files := map[string]string{}
 		for _, ft := range formats[:4] {
-			var sb strings.Builder
-			must.Do(t, ft.Render(&sb, derive(f)))
-			files[ft.File] = sb.String()
+			files[ft.File] = written(t, ft.Render, derive(f))
 		}
 		for _, file := range []string{"tables.md", "summary.md"} {
 			doc := files[file]

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // No table and no figure comes without the attacker that its numbers are of.
@@ -17,9 +18,7 @@ func TestAttackerIsSaid(t *testing.T) {
 		want := "; attacker: " + s.Mode
 		for _, table := range []table{s.accuracyTable(), s.intervalTable(), s.distanceTable(), s.waterfallTable(),
 			s.solverTable(), s.marginTable(), s.costTable()} {
-			if !strings.Contains(table.Caption, want) {
-				t.Errorf("suite %s: caption %q", s.Name, table.Caption)
-			}
+			must.Have(t, table.Caption, want)
 		}
 	}
 	files := report(t)
@@ -43,13 +42,9 @@ func TestAttackerIsSaid(t *testing.T) {
 		}
 	}
 	for _, m := range result.Modes {
-		if !strings.Contains(files["report.html"], "Attacker: "+m.Name+".</b> ") ||
-			!strings.Contains(files["tables.md"], "Attacker: "+m.Name+". "+m.Knows[:20]) {
-			t.Errorf("mode %s is not put in words", m.Name)
-		}
-		if !strings.Contains(files["tables.tex"], "attacker: "+m.Name+" (adversarial images "+m.Made+")") {
-			t.Errorf("tables.tex does not put mode %s in words", m.Name)
-		}
+		must.Have(t, files["report.html"], "Attacker: "+m.Name+".</b> ")
+		must.Have(t, files["tables.md"], "Attacker: "+m.Name+". "+m.Knows[:20])
+		must.Have(t, files["tables.tex"], "attacker: "+m.Name+" (adversarial images "+m.Made+")")
 	}
 }
 
@@ -113,10 +108,6 @@ func TestOptimisationLoopIsFlagged(t *testing.T) {
 			`auto_encoder<sup><a href="#note--white-box-loop2">†2</a></sup>`},
 		"tables.csv": {",optimisation-loop,,,,,,,,,\n", ",optimisation-loop budget,,,,,,,,,\n"},
 	} {
-		for _, want := range wants {
-			if !strings.Contains(files[file], want) {
-				t.Errorf("%s lacks %s", file, want)
-			}
-		}
+		must.Have(t, files[file], wants...)
 	}
 }

@@ -11,9 +11,7 @@ import (
 
 func summaryOf(t *testing.T, f *result.File) string {
 	t.Helper()
-	var sb strings.Builder
-	must.Do(t, renderSummary(&sb, derive(f)))
-	return sb.String()
+	return written(t, renderSummary, derive(f))
 }
 
 // The summary says what was tested, the headline's numbers, how many accuracies have each
