@@ -33,10 +33,8 @@ func readGallery(t *testing.T, out string) *result.Gallery {
 // recordOf finds an image's line in a cell.
 func recordOf(t *testing.T, records []result.Record, defense, attack string, id int) result.Record {
 	t.Helper()
-	i := slices.IndexFunc(records, func(r result.Record) bool {
-		return r.Defense == defense && r.Attack == attack &&
-			r.Image == id
-	})
+	i := slices.IndexFunc(records,
+		func(r result.Record) bool { return r.Defense == defense && r.Attack == attack && r.Image == id })
 	if i < 0 {
 		t.Fatalf("no record of image %d under %s, %s", id, attack, defense)
 	}

@@ -125,10 +125,8 @@ func TestSolverStudy(t *testing.T) {
 	if got := strings.Join(why, " "); got != want {
 		t.Errorf("runs %s, want %s", got, want)
 	}
-	if slices.ContainsFunc(f.Solver[1].Runs, func(r result.SolverRun) bool {
-		return r.Why == result.SetInner ||
-			r.Why == result.DefaultRate
-	}) {
+	if slices.ContainsFunc(f.Solver[1].Runs,
+		func(r result.SolverRun) bool { return r.Why == result.SetInner || r.Why == result.DefaultRate }) {
 		t.Errorf("pmp with the default rate: %+v", f.Solver[1].Runs)
 	}
 	own, msa := f.Solver[0].Runs[0], f.Solver[0].Curves[2:4]
@@ -152,10 +150,11 @@ func TestStudyAgreesWithCells(t *testing.T) {
 	study := wholeStudy(t).Solver[0]
 	// The same settings as controls of their own.
 	own := "outer: 2, inner: 3, learning_rate: 0.002, momentum: 0.5"
-	settings := map[string]string{"own=0": own, "outer=1": strings.Replace(own, "outer: 2", "outer: 1", 1),
+	settings := map[string]string{"own=0": own,
+		"outer=1":            strings.Replace(own, "outer: 2", "outer: 1", 1),
 		"inner=1":            strings.Replace(own, "inner: 3", "inner: 1", 1),
-		"learning_rate=0.01": strings.Replace(own, "0.002", "0.01", 1), "momentum=0": strings.Replace(own,
-			"momentum: 0.5", "momentum: 0", 1)}
+		"learning_rate=0.01": strings.Replace(own, "0.002", "0.01", 1),
+		"momentum=0":         strings.Replace(own, "momentum: 0.5", "momentum: 0", 1)}
 	text, names := "", []string{}
 	for set, s := range settings {
 		name, _, _ := strings.Cut(set, "=")
@@ -171,10 +170,8 @@ func TestStudyAgreesWithCells(t *testing.T) {
 	f, _, _ := runFor(t, p)
 	for set := range settings {
 		key, value, _ := strings.Cut(set, "=")
-		i := slices.IndexFunc(study.Runs, func(r result.SolverRun) bool {
-			return r.Why == key &&
-				number.Format(r.Value) == value
-		})
+		i := slices.IndexFunc(study.Runs,
+			func(r result.SolverRun) bool { return r.Why == key && number.Format(r.Value) == value })
 		if i < 0 {
 			t.Fatalf("the study has no run of %s", set)
 		}

@@ -42,10 +42,8 @@ func TestModes(t *testing.T) {
 		t.Fatalf("%d cells", len(f.Cells))
 	}
 	cell := func(suite, defense string) result.Cell {
-		i := slices.IndexFunc(f.Cells, func(c result.Cell) bool {
-			return c.Suite == suite && c.Defense == defense &&
-				c.Attack == "pgd"
-		})
+		i := slices.IndexFunc(f.Cells,
+			func(c result.Cell) bool { return c.Suite == suite && c.Defense == defense && c.Attack == "pgd" })
 		if i < 0 {
 			t.Fatalf("no cell of %s, %s", suite, defense)
 		}

@@ -207,10 +207,8 @@ func TestStudyFigure(t *testing.T) {
 	}
 	f.Solver[0].Curves[2].Points[3].Objective = nil // msa on clean images
 	cut := studyFigure(all, "Solver").Panels[0]
-	if !slices.ContainsFunc(cut.Series, func(s plotSeries) bool {
-		return s.Label == "msa" && s.Line &&
-			len(s.X) == 3
-	}) {
+	if !slices.ContainsFunc(cut.Series,
+		func(s plotSeries) bool { return s.Label == "msa" && s.Line && len(s.X) == 3 }) {
 		t.Error("the line of a diverging solver does not end where it does")
 	}
 	for name, p := range map[string]sheet{"file": fullStudies(derive(f).Suites[0]),

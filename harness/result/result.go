@@ -164,5 +164,5 @@ type Record struct {
 	FirstSuccess *int     `json:"first_success"`
 	CleanMargin  *float64 `json:"clean_margin,omitempty"` // the margin on the clean image; same model and defense
 	Queries      *int     `json:"queries,omitempty"`      // forward passes up to the first success
-	Distance     *float64 `json:"distance,omitempty"`     // smallest norm that breaks it, by an attack that minimises it
+	Distance     *float64 `json:"distance,omitempty"`     // smallest norm that breaks it, by a minimising attack
 }
