@@ -40,7 +40,7 @@ func (c *Context) scaleChannels(t string, f []float32) string {
 	if allOnes(f) {
 		return t
 	}
-	vector := func(v []float32) string { return c.Const(onnx.FloatTensor(onnx.Shape{int64(len(v))}, v)) }
+	vector := func(v []float32) string { return c.Const(onnx.FloatVector(v)) }
 	if len(c.Shape(t)) == 2 {
 		return c.Op("Mul", t, vector(f))
 	}

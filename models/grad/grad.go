@@ -194,11 +194,6 @@ func (c *Context) producer(tensor string) *onnx.Node {
 	return c.writers[tensor]
 }
 
-// Supported lists the operators that have a gradient rule, sorted.
-func Supported() []string {
-	return slices.DeleteFunc(onnx.Operators(), func(op string) bool { return !HasRule(op) })
-}
-
 // HasRule reports whether an operator has a gradient rule.
 func HasRule(op string) bool { return ruleOf(op) != nil }
 

@@ -1,7 +1,6 @@
 package grad
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -9,12 +8,8 @@ import (
 )
 
 // y = x at constant indices along an axis: x̄ = g added up at them
-func gather(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func gather(c *Context, n *onnx.Node, gy []string, indices *onnx.Tensor) ([]string, error) {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	indices, ok := c.G.Consts[n.Input(1)]
-	if !ok {
-		return nil, errors.New("its indices must be constants")
-	}
 	axis, err := onnx.Axis(n, "axis", 0, len(x))
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package grad
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -19,11 +18,7 @@ func transpose(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	inverse := make([]int64, len(p))
-	for i, d := range p {
-		inverse[d] = int64(i)
-	}
-	return []string{c.OpWith("Transpose", onnx.Attrs{"perm": inverse}, gy[0])}, nil
+	return []string{c.OpWith("Transpose", onnx.Attrs{"perm": onnx.Inverse(p)}, gy[0])}, nil
 }
 
 // y = the inputs side by side: each gets its part of g
@@ -85,12 +80,8 @@ func split(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 
 // y = x[from:to:step] along some axes: x̄ = g with zeros around it, and between
 // where the step is not 1
-func slice(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func slice(c *Context, n *onnx.Node, gy []string, starts *onnx.Tensor) ([]string, error) {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	starts, ok := c.G.Consts[n.Input(1)]
-	if !ok {
-		return nil, errors.New("its starts must be constants")
-	}
 	axes := onnx.Range(0, len(starts.Ints))
 	if a, ok := c.G.Consts[n.Input(3)]; ok {
 		axes = a.Ints
@@ -133,12 +124,8 @@ func slice(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 // y = x with a border, negative widths cut: x̄ = g without the border, zeros where
 // it was cut. A reflected, repeated or wrapped border adds its cotangent to the
 // positions that it copies.
-func pad(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	p, ok := c.G.Consts[n.Input(1)]
+func pad(c *Context, n *onnx.Node, gy []string, p *onnx.Tensor) ([]string, error) {
 	x, mode := c.Shape(n.Inputs[0]), n.Str("mode", "constant")
-	if !ok {
-		return nil, errors.New("its pads must be constants")
-	}
 	g, r := gy[0], len(x)
 	var err error
 	for a, d := range x {
@@ -197,11 +184,7 @@ func depthToSpace(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 }
 
 // y = x repeated as a whole along some axes: x̄ = the sum over the repetitions
-func tile(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	repeats, ok := c.G.Consts[n.Input(1)]
-	if !ok {
-		return nil, errors.New("its repeats must be constants")
-	}
+func tile(c *Context, n *onnx.Node, gy []string, repeats *onnx.Tensor) ([]string, error) {
 	x := c.Shape(n.Inputs[0])
 	var apart onnx.Shape // x's shape with an axis of repeats before each repeated one
 	var axes []int64

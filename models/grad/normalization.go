@@ -1,6 +1,8 @@
 package grad
 
-import "selfheal/models/onnx"
+import (
+	"selfheal/models/onnx"
+)
 
 // y = γ·x̂ + β with x̂ = (x−μ)·r, r = 1/√(σ²+ε), mean and variance over the last axes;
 // the operator also gives μ and r. With h = g·γ and means over those axes,
@@ -87,4 +89,17 @@ func (c *Context) add(a, b string) string {
 		return a
 	}
 	return c.Op("Add", a, b)
+}
+
+// y = softmax x: x̄ = y·(g − Σ g·y)
+func softmax(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	y := n.Outputs[0]
+	inner := c.Sum(c.Op("Mul", gy[0], y), []int64{n.Int("axis", -1)})
+	return []string{c.Op("Mul", y, c.Op("Sub", gy[0], inner))}, nil
+}
+
+// y = log softmax x: x̄ = g − eʸ·Σ g
+func logSoftmax(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	total := c.Sum(gy[0], []int64{n.Int("axis", -1)})
+	return []string{c.Op("Sub", gy[0], c.Op("Mul", c.Op("Exp", n.Outputs[0]), total))}, nil
 }

@@ -97,8 +97,8 @@ func averagePool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	g := c.Op("Mul", gy[0], c.Const(counts))
 	padded := slices.ContainsFunc(win.Pads, func(p int64) bool { return p != 0 })
 	if y[2:].Items() == 1 && slices.Equal(win.Kernel, []int64(x[2:])) && !padded {
-		ones := onnx.FloatTensor(append(onnx.Shape{1, 1}, x[2:]...), slices.Repeat([]float32{1}, int(x[2:].Items())))
-		return []string{c.Op("Mul", g, c.Const(ones))}, nil // one window: every value gets the same
+		ones := c.Const(onnx.Filled(1, append(onnx.Shape{1, 1}, x[2:]...)...))
+		return []string{c.Op("Mul", g, ones)}, nil // one window: every value gets the same
 	}
 	pads, outPad := slices.Clone(win.Pads), make([]int64, k)
 	for i := range k {
@@ -108,8 +108,7 @@ func averagePool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		pads[i+k] = max(rest, 0)
 		outPad[i] = max(-rest, 0)
 	}
-	ones := onnx.FloatTensor(append(onnx.Shape{x[1], 1}, win.Kernel...),
-		slices.Repeat([]float32{1}, int(x[1]*onnx.Shape(win.Kernel).Items())))
+	ones := onnx.Filled(1, append(onnx.Shape{x[1], 1}, win.Kernel...)...)
 	win.Pads = pads
 	attrs := win.Attrs(onnx.Attrs{"output_padding": outPad, "group": x[1]})
 	return []string{c.OpWith("ConvTranspose", attrs, g, c.Const(ones))}, nil
@@ -145,8 +144,6 @@ func windowCounts(win onnx.Window, in, out onnx.Shape, includePad bool) *onnx.Te
 // y = mean over all positions: x̄ = g/count at each of them
 func globalAveragePool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	x := c.Shape(n.Inputs[0])
-	count := x[2:].Items()
-	equal := slices.Repeat([]float32{1 / float32(count)}, int(count))
-	share := onnx.FloatTensor(append(onnx.Shape{1, 1}, x[2:]...), equal)
+	share := onnx.Filled(1/float32(x[2:].Items()), append(onnx.Shape{1, 1}, x[2:]...)...)
 	return []string{c.Op("Mul", gy[0], c.Const(share))}, nil
 }

@@ -1,6 +1,10 @@
 package grad
 
-import "selfheal/models/onnx"
+import (
+	"fmt"
+
+	"selfheal/models/onnx"
+)
 
 // rules are the gradient rules of the operators whose row in [onnx.Operators]'s table
 // has no slope. Each needs a golden in gradtest; a test fails for one that has none,
@@ -12,6 +16,16 @@ func init() { // init breaks the cycle rules → Backward → rules
 	one := func(rule func(c *Context, n *onnx.Node, g string) string) Rule {
 		return func(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 			return []string{rule(c, n, gy[0])}, nil
+		}
+	}
+	// by is a rule that reads its second input, which must be a constant.
+	by := func(what string, rule func(c *Context, n *onnx.Node, gy []string, t *onnx.Tensor) ([]string, error)) Rule {
+		return func(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+			t, ok := c.G.Consts[n.Input(1)]
+			if !ok {
+				return nil, fmt.Errorf("its %s must be constants", what)
+			}
+			return rule(c, n, gy, t)
 		}
 	}
 	rules = map[string]Rule{
@@ -36,10 +50,9 @@ func init() { // init breaks the cycle rules → Backward → rules
 		// elementwise.go
 		"Identity": identity, "Add": add, "Sub": sub, "Mul": mul, "Div": div,
 		"Where": where, "Clip": clip, "Pow": pow, "Max": extremum, "Min": extremum,
-		// activation.go
-		"PRelu": pRelu, "Softmax": softmax, "LogSoftmax": logSoftmax,
+		"PRelu": pRelu,
 		// normalization.go
-		"LayerNormalization": layerNormalization,
+		"LayerNormalization": layerNormalization, "Softmax": softmax, "LogSoftmax": logSoftmax,
 		// convolution.go
 		"Conv": conv, "ConvTranspose": convTranspose, "BatchNormalization": batchNormalization,
 		// pooling.go
@@ -50,11 +63,11 @@ func init() { // init breaks the cycle rules → Backward → rules
 		// matrix.go
 		"Gemm": gemm, "MatMul": matMul,
 		// layout.go
-		"Transpose": transpose, "Concat": concat, "Slice": slice, "Pad": pad,
-		"Split": split, "Tile": tile, "CumSum": cumSum, "Trilu": trilu,
+		"Transpose": transpose, "Concat": concat, "Slice": by("starts", slice), "Pad": by("pads", pad),
+		"Split": split, "Tile": by("repeats", tile), "CumSum": cumSum, "Trilu": trilu,
 		"DepthToSpace": depthToSpace,
 		// indexing.go
-		"Gather": gather, "ScatterElements": scatterElements, "TopK": topK,
+		"Gather": by("indices", gather), "ScatterElements": scatterElements, "TopK": topK,
 		// quantized.go
 		"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
 		// matrix.go

@@ -206,11 +206,11 @@ func (b *Builder) Mean(t string, axes []int64) string {
 	if lead == 0 {
 		return b.Op("Reshape", t, b.Ints(result...))
 	}
-	transposed, inverse := make([]int64, len(x)), make([]int64, len(x))
+	transposed := make([]int64, len(x))
 	for i, p := range perm {
-		transposed[i], inverse[p] = result[p], int64(i)
+		transposed[i] = result[p]
 	}
-	return b.OpWith("Transpose", Attrs{"perm": inverse}, b.Op("Reshape", t, b.Ints(transposed...)))
+	return b.OpWith("Transpose", Attrs{"perm": Inverse(perm)}, b.Op("Reshape", t, b.Ints(transposed...)))
 }
 
 // Sum appends the sum of t along axes, which stay as dimensions of 1; see

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 )
@@ -96,16 +97,8 @@ func (g *Graph) Prune() {
 	for _, in := range g.Inputs {
 		need[in.Name] = true
 	}
-	for name := range g.Consts {
-		if !need[name] {
-			delete(g.Consts, name)
-		}
-	}
-	for name := range g.Shapes {
-		if !need[name] {
-			delete(g.Shapes, name)
-		}
-	}
+	maps.DeleteFunc(g.Consts, func(name string, _ *Tensor) bool { return !need[name] })
+	maps.DeleteFunc(g.Shapes, func(name string, _ Shape) bool { return !need[name] })
 }
 
 // Verify checks the graph's invariants: every tensor is written once and

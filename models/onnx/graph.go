@@ -88,6 +88,14 @@ func FloatTensor(shape Shape, data []float32) *Tensor {
 	return &Tensor{DType: Float, Shape: shape, Floats: data}
 }
 
+// FloatVector returns a float constant of rank 1.
+func FloatVector(v []float32) *Tensor { return FloatTensor(Shape{int64(len(v))}, v) }
+
+// Filled returns a float constant that holds v everywhere.
+func Filled(v float32, shape ...int64) *Tensor {
+	return FloatTensor(shape, slices.Repeat([]float32{v}, int(Shape(shape).Items())))
+}
+
 // IntTensor returns an int64 vector.
 func IntTensor(v ...int64) *Tensor {
 	return &Tensor{DType: Int64, Shape: Shape{int64(len(v))}, Ints: v}
@@ -207,10 +215,8 @@ func (g *Graph) Producers() map[string]*Node {
 func (g *Graph) Consumers() map[string][]*Node {
 	m := make(map[string][]*Node)
 	for _, n := range g.Nodes {
-		seen := map[string]bool{}
-		for _, in := range n.Inputs {
-			if in != "" && !seen[in] {
-				seen[in] = true
+		for i, in := range n.Inputs {
+			if in != "" && !slices.Contains(n.Inputs[:i], in) {
 				m[in] = append(m[in], n)
 			}
 		}
@@ -227,33 +233,25 @@ func (n *Node) Input(i int) string {
 }
 
 // Int returns an integer attribute or def.
-func (n *Node) Int(name string, def int64) int64 {
-	if a, ok := n.Attrs[name]; ok && a.Int != nil {
-		return *a.Int
-	}
-	return def
-}
+func (n *Node) Int(name string, def int64) int64 { return valueOr(n.Attrs[name].Int, def) }
 
 // Float returns a float attribute or def.
-func (n *Node) Float(name string, def float32) float32 {
-	if a, ok := n.Attrs[name]; ok && a.Float != nil {
-		return *a.Float
-	}
-	return def
-}
+func (n *Node) Float(name string, def float32) float32 { return valueOr(n.Attrs[name].Float, def) }
 
 // Str returns a string attribute or def.
-func (n *Node) Str(name, def string) string {
-	if a, ok := n.Attrs[name]; ok && a.Str != nil {
-		return *a.Str
+func (n *Node) Str(name, def string) string { return valueOr(n.Attrs[name].Str, def) }
+
+func valueOr[T any](value *T, def T) T {
+	if value != nil {
+		return *value
 	}
 	return def
 }
 
 // Ints returns an integer-list attribute or def.
 func (n *Node) Ints(name string, def []int64) []int64 {
-	if a, ok := n.Attrs[name]; ok && a.Ints != nil {
-		return a.Ints
+	if v := n.Attrs[name].Ints; v != nil {
+		return v
 	}
 	return def
 }
@@ -286,12 +284,14 @@ func (n *Node) Set(name string, v any) {
 }
 
 // Label names the node in messages: its operator and name, or its first output.
-func (n *Node) Label() string {
-	name := n.Name
-	if name == "" && len(n.Outputs) > 0 {
-		name = n.Outputs[0]
+func (n *Node) Label() string { return fmt.Sprintf("%s %q", n.Op, n.called()) }
+
+// called is the node's name, or its first output.
+func (n *Node) called() string {
+	if n.Name == "" && len(n.Outputs) > 0 {
+		return n.Outputs[0]
 	}
-	return fmt.Sprintf("%s %q", n.Op, name)
+	return n.Name
 }
 
 // Notice adds a sentence to Notices unless it stands there.

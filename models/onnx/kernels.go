@@ -67,11 +67,9 @@ func (b *Builder) filled(op, x string) string {
 	if at < 0 || at == 0 && rest == 0 {
 		return b.Op(op, x)
 	}
-	perm, back := []int64{int64(at)}, make([]int64, len(shape))
-	front := Shape{shape[at]}
+	perm, front := []int64{int64(at)}, Shape{shape[at]}
 	for i, d := range shape {
 		if i != at {
-			back[i] = int64(len(perm))
 			perm, front = append(perm, int64(i)), append(front, d)
 		}
 	}
@@ -82,7 +80,7 @@ func (b *Builder) filled(op, x string) string {
 	x = b.Op("Slice", b.Op(op, x), b.Ints(0), b.Ints(items), b.Ints(1))
 	x = b.Reshape(x, front)
 	if at > 0 {
-		x = b.OpWith("Transpose", Attrs{"perm": back}, x)
+		x = b.OpWith("Transpose", Attrs{"perm": Inverse(perm)}, x)
 	}
 	return x
 }

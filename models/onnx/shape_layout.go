@@ -105,6 +105,15 @@ func Perm(n *Node, rank int) ([]int64, error) {
 	return p, nil
 }
 
+// Inverse is the permutation that undoes p.
+func Inverse(p []int64) []int64 {
+	inverse := make([]int64, len(p))
+	for i, d := range p {
+		inverse[d] = int64(i)
+	}
+	return inverse
+}
+
 func transposeShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
 	p, err := Perm(n, len(in[0]))
 	if err != nil {

@@ -57,11 +57,10 @@ func (w Window) Attrs(more Attrs) Attrs {
 // resolveAutoPad turns auto_pad into explicit pads.
 func resolveAutoPad(n *Node, in Shape, kernel []int64) error {
 	mode := n.Str("auto_pad", "NOTSET")
+	delete(n.Attrs, "auto_pad")
 	if mode == "NOTSET" || mode == "" {
-		delete(n.Attrs, "auto_pad")
 		return nil
 	}
-	delete(n.Attrs, "auto_pad")
 	delete(n.Attrs, "pads")
 	w, err := NodeWindow(n, kernel)
 	if err != nil || mode == "VALID" {

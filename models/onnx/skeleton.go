@@ -166,15 +166,11 @@ func (r *roles) draw(name string, t *Tensor) distribution {
 		switch {
 		case TraitsOf(n.Op).Relabels, n.Op == "Identity", n.Op == "Cast":
 		case n.Op == "Transpose":
-			p, err := Perm(n, len(shape))
+			transposed, err := transposeShape(nil, n, []Shape{shape})
 			if err != nil {
 				return normal(0.1)
 			}
-			transposed := make(Shape, len(shape))
-			for i, from := range p {
-				transposed[i] = shape[from]
-			}
-			shape = transposed
+			shape = transposed[0]
 		default:
 			return r.at(n, slices.Index(n.Inputs, name), shape)
 		}

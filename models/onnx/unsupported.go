@@ -107,14 +107,10 @@ func (n *Node) versioned() string {
 
 // place names the node: its number in the file and its name, or its first output.
 func (n *Node) place() string {
-	name := n.Name
-	if name == "" && len(n.Outputs) > 0 {
-		name = n.Outputs[0]
-	}
 	if n.Origin == nil {
-		return fmt.Sprintf("%q", name)
+		return fmt.Sprintf("%q", n.called())
 	}
-	return fmt.Sprintf("%s %q", n.Origin, name)
+	return fmt.Sprintf("%s %q", n.Origin, n.called())
 }
 
 // Supported asks whether there is a rule for every node.

@@ -13,7 +13,7 @@ import (
 )
 
 // BenchmarkLayer times a 3×3 convolution between two others in every form, on one
-// core, in nanoseconds an image: what the costs in cost.go were fitted to.
+// core, in nanoseconds an image: what the costs in conv.go were fitted to.
 //
 //	go test ./models/optimize -run '^$' -bench Layer -benchtime 2s
 func BenchmarkLayer(b *testing.B) {

@@ -37,7 +37,7 @@ func fold(g *onnx.Graph) {
 		}
 		conv.Inputs = []string{conv.Inputs[0],
 			g.AddConst(conv.Inputs[1]+"/folded", folded),
-			g.AddConst(conv.Inputs[1]+"/offset", onnx.FloatTensor(onnx.Shape{int64(len(offset))}, offset))}
+			g.AddConst(conv.Inputs[1]+"/offset", onnx.FloatVector(offset))}
 		conv.Outputs = []string{n.Outputs[0]}
 		producers[n.Outputs[0]] = conv
 		return true
@@ -151,7 +151,7 @@ func (r *rescaler) relu(n *onnx.Node) {
 		return
 	}
 	vector := func(what string, v []float32) string {
-		return r.AddConst(n.Outputs[0]+"/"+what, onnx.FloatTensor(onnx.Shape{int64(len(v))}, v))
+		return r.AddConst(n.Outputs[0]+"/"+what, onnx.FloatVector(v))
 	}
 	one, zero := slices.Repeat([]float32{1}, len(scale)), make([]float32, len(scale))
 	n.Inputs = append(n.Inputs[:1:1],

@@ -91,9 +91,7 @@ func transpose(v []float32, rows, columns int64) []float32 {
 }
 
 // perChannel makes a constant [C], which broadcasts against [H W N C].
-func (w *rewriter) perChannel(v []float32) string {
-	return w.Const(onnx.FloatTensor(onnx.Shape{int64(len(v))}, v))
-}
+func (w *rewriter) perChannel(v []float32) string { return w.Const(onnx.FloatVector(v)) }
 
 // batchNormalization writes y = f·x + o as two operators on a [H W N C] tensor.
 func (w *rewriter) batchNormalization(n *onnx.Node) bool {

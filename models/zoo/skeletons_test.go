@@ -4,7 +4,6 @@ package zoo_test
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -237,8 +236,6 @@ func runOnce(t *testing.T, pool *ort.Pool, g *onnx.Graph, x []float32) [][]float
 	for _, o := range p.Outputs() {
 		out = append(out, make([]float32, o.Size))
 	}
-	if err := pool.Run(context.Background(), p, [][]float32{x}, out); err != nil {
-		t.Fatal(fmt.Errorf("%s: %w", g.Name, err))
-	}
+	must.Do(t, pool.Run(context.Background(), p, [][]float32{x}, out))
 	return out
 }

@@ -68,8 +68,8 @@ func uncovered(all []*Golden) []string {
 		}
 	}
 	var missing []string
-	for _, op := range grad.Supported() {
-		if !seen[op] {
+	for _, op := range onnx.Operators() {
+		if grad.HasRule(op) && !seen[op] {
 			missing = append(missing, op)
 		}
 	}
@@ -105,7 +105,7 @@ func TestComplete(t *testing.T) {
 // The check above can fail: without the goldens that use an operator, or a
 // head's golden, it names just that.
 func TestCompleteNamesWhatIsMissing(t *testing.T) {
-	for _, op := range grad.Supported() {
+	for _, op := range slices.DeleteFunc(onnx.Operators(), func(op string) bool { return !grad.HasRule(op) }) {
 		rest := slices.DeleteFunc(slices.Clone(goldens), func(g *Golden) bool { return differentiated(g)[op] })
 		if !slices.Contains(uncovered(rest), op) {
 			t.Errorf("without goldens of %s it is not missed", op)

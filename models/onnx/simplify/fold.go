@@ -85,25 +85,17 @@ func (s *simplifier) fold(n *onnx.Node) (bool, error) {
 }
 
 func constantValue(n *onnx.Node) (*onnx.Tensor, error) {
-	for name, a := range n.Attrs {
-		switch name {
-		case "value":
-			if a.Tensor != nil {
-				return a.Tensor, nil
-			}
-		case "value_float":
-			if a.Float != nil {
-				return onnx.Scalar(*a.Float), nil
-			}
-		case "value_floats":
-			return onnx.FloatTensor(onnx.Shape{int64(len(a.Floats))}, a.Floats), nil
-		case "value_int":
-			if a.Int != nil {
-				return onnx.IntScalar(*a.Int), nil
-			}
-		case "value_ints":
-			return onnx.IntTensor(a.Ints...), nil
-		}
+	switch a := n.Attrs; {
+	case a["value"].Tensor != nil:
+		return a["value"].Tensor, nil
+	case a["value_float"].Float != nil:
+		return onnx.Scalar(*a["value_float"].Float), nil
+	case a["value_floats"].Floats != nil:
+		return onnx.FloatVector(a["value_floats"].Floats), nil
+	case a["value_int"].Int != nil:
+		return onnx.IntScalar(*a["value_int"].Int), nil
+	case a["value_ints"].Ints != nil:
+		return onnx.IntTensor(a["value_ints"].Ints...), nil
 	}
 	return nil, errors.New("holds no value that is supported")
 }

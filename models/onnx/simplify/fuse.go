@@ -180,8 +180,7 @@ func (s *simplifier) asLayerNorm(n *onnx.Node, x string, first int, epsilon floa
 			n, inputs = next, append(inputs, bias)
 		}
 	} else {
-		ones := slices.Repeat([]float32{1}, int(over.Items()))
-		inputs[1] = s.g.AddConst(n.Outputs[0]+"/scale", onnx.FloatTensor(slices.Clone(over), ones))
+		inputs[1] = s.g.AddConst(n.Outputs[0]+"/scale", onnx.Filled(1, slices.Clone(over)...))
 	}
 	s.replace(n, "LayerNormalization", onnx.Attrs{"axis": first, "epsilon": epsilon}, inputs...)
 }

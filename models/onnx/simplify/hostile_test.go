@@ -1,6 +1,7 @@
 package simplify_test
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -57,13 +58,8 @@ func read(t testing.TB, data []byte) error {
 	if err != nil {
 		t.Fatal("can't be written: ", err)
 	}
-	again, err := onnx.Decode(out)
-	if err != nil {
-		t.Fatal("can't be read again: ", err)
-	}
-	if err := again.Infer(); err != nil {
-		t.Fatal("its shapes differ when read again: ", err)
-	}
+	again := must.Get(onnx.Decode(out))(t)
+	must.Do(t, again.Infer())
 	for name, s := range g.Shapes {
 		if !slices.Equal(s, again.Shapes[name]) {
 			t.Fatalf("%q: %v when read again, was %v", name, again.Shapes[name], s)
@@ -118,6 +114,16 @@ func TestFlippedBytes(t *testing.T) {
 	}
 }
 
+// swap tries values in a place, one after the other, and puts back what was there.
+func swap[T any](try func(), place *T, values ...T) {
+	old := *place
+	for _, v := range values {
+		*place = v
+		try()
+	}
+	*place = old
+}
+
 // Every integer of every model is replaced by every hostile one, every input
 // dropped, every output blanked, every operator exchanged.
 func TestHostileIntegers(t *testing.T) {
@@ -139,12 +145,8 @@ func TestHostileIntegers(t *testing.T) {
 			}
 		}
 		each := func(v []int64) {
-			for i, old := range v {
-				for _, h := range hostile {
-					v[i] = h
-					try()
-				}
-				v[i] = old
+			for i := range v {
+				swap(try, &v[i], hostile...)
 			}
 		}
 		for _, in := range m.Graph.Input {
@@ -161,14 +163,10 @@ func TestHostileIntegers(t *testing.T) {
 			each(c.Dims)
 			if c.GetDataType() == 7 && len(c.RawData) <= 64 {
 				for i := 0; i < len(c.RawData); i += 8 {
-					old := slices.Clone(c.RawData)
 					for _, h := range hostile {
-						for k := range 8 {
-							c.RawData[i+k] = byte(uint64(h) >> (8 * k))
-						}
-						try()
+						changed := binary.LittleEndian.AppendUint64(slices.Clone(c.RawData[:i]), uint64(h))
+						swap(try, &c.RawData, append(changed, c.RawData[i+8:]...))
 					}
-					copy(c.RawData, old)
 				}
 			}
 		}
@@ -176,43 +174,25 @@ func TestHostileIntegers(t *testing.T) {
 			for _, a := range n.Attribute {
 				each(a.Ints)
 				if a.I != nil {
-					one := []int64{a.GetI()}
 					for _, h := range hostile {
-						a.I = proto.Int64(h)
-						try()
+						swap(try, &a.I, &h)
 					}
-					a.I = proto.Int64(one[0])
 				}
 			}
 			for i := range n.Attribute { // without an attribute
-				old := n.Attribute
-				n.Attribute = slices.Delete(slices.Clone(old), i, i+1)
-				try()
-				n.Attribute = old
+				swap(try, &n.Attribute, slices.Delete(slices.Clone(n.Attribute), i, i+1))
 			}
 			for i := range n.Input {
-				old := n.Input
-				n.Input = slices.Delete(slices.Clone(old), i, i+1)
-				try()
-				n.Input = slices.Clone(old)
-				for _, with := range []string{"", "x"} {
-					n.Input[i] = with
-					try()
-				}
-				n.Input = old
+				swap(try, &n.Input, slices.Delete(slices.Clone(n.Input), i, i+1))
+				swap(try, &n.Input[i], "", "x")
 			}
-			for i, old := range n.Output {
-				n.Output[i] = ""
-				try()
-				n.Output[i] = old
+			for i := range n.Output {
+				swap(try, &n.Output[i], "")
 			}
-			op := n.OpType
 			for _, other := range []string{"Identity", "Shape", "Reshape", "Concat", "Dropout", "Split", "Cast",
 				"Constant", "Gather", "Softmax", "Conv", "ReduceSum", "Resize", "Slice", "TopK", "MaxPool", "Clip"} {
-				n.OpType = &other
-				try()
+				swap(try, &n.OpType, &other)
 			}
-			n.OpType = op
 		}
 	}
 	t.Logf("%d changed models, %d accepted", tried, accepted)

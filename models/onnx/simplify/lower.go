@@ -283,11 +283,7 @@ func (s *simplifier) reduction(n *onnx.Node) (bool, error) {
 	if n.Op != "ReduceSum" && n.Op != "ReduceMean" || !x.HasBatch() {
 		return false, nil
 	}
-	out, err := s.ShapesOf(n, x)
-	if err != nil {
-		return false, err
-	}
-	axes, err := s.IntsOr(n, 1, nil)
+	axes, out, err := s.reductionAxes(n)
 	if err != nil || len(axes) == 0 {
 		return false, err // noop_with_empty_axes, or an error of the shape rule
 	}
@@ -298,10 +294,10 @@ func (s *simplifier) reduction(n *onnx.Node) (bool, error) {
 	} else {
 		t = b.Mean(t, axes)
 	}
-	if b.Err() == nil && slices.Equal(out[0], b.Shape(t)) && !s.g.IsOutput(n.Outputs[0]) {
+	if b.Err() == nil && slices.Equal(out, b.Shape(t)) && !s.g.IsOutput(n.Outputs[0]) {
 		s.alias[n.Outputs[0]] = t
 		return true, nil
 	}
-	b.Named(n.Outputs[0], "Reshape", t, b.Ints(out[0].Target()...))
+	b.Named(n.Outputs[0], "Reshape", t, b.Ints(out.Target()...))
 	return true, b.Err()
 }

@@ -38,7 +38,7 @@ func standardise(b *onnx.Builder, x string, epsilon float32) string {
 		b.Fail(fmt.Errorf("normalises %d values together, more than %d", d, maxFold))
 		return x
 	}
-	ones := b.Const(onnx.FloatTensor(onnx.Shape{d}, slices.Repeat([]float32{1}, int(d))))
+	ones := b.Const(onnx.Filled(1, d))
 	return b.OpWith("LayerNormalization", onnx.Attrs{"axis": -1, "epsilon": epsilon}, x, ones)
 }
 

@@ -25,7 +25,7 @@ func (s *simplifier) allScales(n *onnx.Node, at []int) error {
 	for i, a := range at {
 		all[a] = scales[i]
 	}
-	n.Inputs[2] = s.g.AddConst(n.Outputs[0]+"/scales", onnx.FloatTensor(onnx.Shape{int64(len(all))}, all))
+	n.Inputs[2] = s.g.AddConst(n.Outputs[0]+"/scales", onnx.FloatVector(all))
 	return nil
 }
 
@@ -77,8 +77,7 @@ func (s *simplifier) openSizes(n *onnx.Node) error {
 		}
 	}
 	if len(scales) == len(sizes) {
-		n.Inputs = []string{n.Inputs[0], "", s.g.AddConst(n.Outputs[0]+"/scales",
-			onnx.FloatTensor(onnx.Shape{int64(len(scales))}, scales))}
+		n.Inputs = []string{n.Inputs[0], "", s.g.AddConst(n.Outputs[0]+"/scales", onnx.FloatVector(scales))}
 		return nil
 	}
 	n.Inputs = []string{n.Inputs[0], "", "", s.g.AddConst(n.Outputs[0]+"/sizes", onnx.IntTensor(sizes[1:]...))}

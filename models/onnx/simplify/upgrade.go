@@ -80,8 +80,7 @@ func upgrade(g *onnx.Graph, n *onnx.Node, from int64) error {
 	case "Upsample":
 		n.Op = "Resize"
 		if v, ok := n.Attrs["scales"]; ok {
-			n.SetInput(1, g.AddConst(n.Outputs[0]+"/scales", onnx.FloatTensor(onnx.Shape{int64(len(v.Floats))},
-				v.Floats)))
+			n.SetInput(1, g.AddConst(n.Outputs[0]+"/scales", onnx.FloatVector(v.Floats)))
 			delete(n.Attrs, "scales")
 		}
 		return legacyResize(g, n)
