@@ -60,8 +60,6 @@ func init() { // init breaks the cycle rules → Backward → rules
 		"GlobalMaxPool": globalMaxPool, "MaxUnpool": maxUnpool,
 		// resize.go
 		"Resize": resize,
-		// matrix.go
-		"Gemm": gemm, "MatMul": matMul,
 		// layout.go
 		"Transpose": transpose, "Concat": concat, "Slice": by("starts", slice), "Pad": by("pads", pad),
 		"Split": split, "Tile": by("repeats", tile), "CumSum": cumSum, "Trilu": trilu,
@@ -71,7 +69,7 @@ func init() { // init breaks the cycle rules → Backward → rules
 		// quantized.go
 		"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
 		// matrix.go
-		"ReduceSum": reduceSum, "ReduceMax": reduceExtremum, "ReduceMin": reduceExtremum,
+		"Gemm": gemm, "MatMul": matMul, "ReduceSum": reduceSum, "ReduceMax": reduceExtremum, "ReduceMin": reduceExtremum,
 		"ReduceLogSumExp": reduceLogSumExp,
 	}
 }
