@@ -69,8 +69,8 @@ func init() { // init breaks the cycle rules → Backward → rules
 		// quantized.go
 		"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
 		// matrix.go
-		"Gemm": gemm, "MatMul": matMul, "ReduceSum": reduceSum, "ReduceMax": reduceExtremum, "ReduceMin": reduceExtremum,
-		"ReduceLogSumExp": reduceLogSumExp,
+		"Gemm": gemm, "MatMul": matMul, "ReduceSum": reduceSum, "ReduceMax": reduceExtremum,
+		"ReduceMin": reduceExtremum, "ReduceLogSumExp": reduceLogSumExp,
 	}
 }
 
