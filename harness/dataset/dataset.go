@@ -1,12 +1,10 @@
-// Package dataset reads labelled images: CIFAR's binary files, Tiny-ImageNet's
-// folders, NumPy archives and folders of PNG and JPEG files. Whatever the
-// format, pixels come out as float32 in [0,1], channels first, and an image's
-// id is its index in the file (or sorted folder) before indices and limit.
+// Package dataset reads labelled images: CIFAR's binary files, Tiny-ImageNet's folders, NumPy archives and
+// folders of PNG and JPEG files. Whatever the format, pixels come out as float32 in [0,1], channels first, and
+// an image's id is its index in the file (or sorted folder) before indices and limit.
 //
-// Pixels that are bytes in the file, or floats that bytes divided by 255 in float32
-// give, are kept as bytes and divided when an image is asked for: a data set takes a
-// byte a value, 0.6 GB for 50,000 images of 3×64×64. Whoever walks through it needs one
-// image as float32 at a time.
+// Pixels that are bytes in the file, or floats that bytes divided by 255 in float32 give, are kept as bytes and
+// divided when an image is asked for: a data set takes a byte a value, 0.6 GB for 50,000 images of 3×64×64.
+// Whoever walks through it needs one image as float32 at a time.
 package dataset
 
 import (
@@ -32,9 +30,8 @@ type Spec struct {
 	Limit int
 	// Classes is the number of classes; 0 takes it from the format or the data.
 	Classes int
-	// ClassNames names the classes in the order of their labels; nil when not
-	// given. For image-folder and tiny-imagenet, whose classes have names, it
-	// also decides that order.
+	// ClassNames names the classes in the order of their labels; nil when not given. For image-folder and
+	// tiny-imagenet, whose classes have names, it also decides that order.
 	ClassNames []string
 }
 

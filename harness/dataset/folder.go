@@ -31,24 +31,13 @@ type labelled struct {
 // are in the order of their folders' names, or of the names given; images in
 // the order of classes, then of their files' names. Other files are passed over.
 func openFolder(fsys fs.FS, spec Spec) (source, error) {
-	entries, err := fs.ReadDir(fsys, spec.Path)
+	classes, err := foldersIn(fsys, spec.Path)
 	if err != nil {
 		return nil, err
-	}
-	var classes []string
-	for _, e := range entries {
-		info, err := fs.Stat(fsys, path.Join(spec.Path, e.Name())) // follows links
-		if err != nil {
-			return nil, err
-		}
-		if info.IsDir() && !strings.HasPrefix(e.Name(), ".") {
-			classes = append(classes, e.Name())
-		}
 	}
 	if len(classes) == 0 {
 		return nil, errors.New("it holds no folders; every class is a folder of PNG or JPEG files")
 	}
-	slices.Sort(classes)
 	names := classes
 	if len(spec.ClassNames) > 0 {
 		names = spec.ClassNames
@@ -67,6 +56,21 @@ func openFolder(fsys fs.FS, spec Spec) (source, error) {
 		}
 	}
 	return f, nil
+}
+
+// foldersIn lists the folders in a folder, sorted, but for those with a dot before their names.
+func foldersIn(fsys fs.FS, dir string) (names []string, err error) {
+	entries, err := fs.ReadDir(fsys, dir)
+	for _, e := range entries {
+		info, err := fs.Stat(fsys, path.Join(dir, e.Name())) // follows links
+		if err != nil {
+			return nil, err
+		}
+		if info.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
 }
 
 // list adds the images of one folder.
@@ -103,11 +107,10 @@ func (f *folder) read(id int) (image, error) {
 // maxPixels bounds one image file, height times width.
 const maxPixels = 1 << 26
 
-// decode reads a PNG or JPEG file as RGB, channels first, into buf if it is
-// large enough. Gray images get three equal channels and transparency is
-// dropped, as torchvision's loader does; 16-bit channels keep their upper half.
-// JPEG leaves decoders some freedom (the transform's rounding, how colour is
-// interpolated), so pixels may lie a few levels from those of another library.
+// decode reads a PNG or JPEG file as RGB, channels first, into buf if it is large enough. Gray images get three
+// equal channels and transparency is dropped, as torchvision's loader does; 16-bit channels keep their upper
+// half. JPEG leaves decoders some freedom (the transform's rounding, how colour is interpolated), so pixels may
+// lie a few levels from those of another library.
 func decode(fsys fs.FS, name string, buf []byte) ([]byte, [3]int, error) {
 	f, err := openFile(fsys, name)
 	if err != nil {

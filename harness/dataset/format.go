@@ -11,8 +11,7 @@ import (
 type Format struct {
 	Name string
 	Doc  string // one line
-	// Ext is the extension, in lower case, of the files that [Guess] takes for this format; ""
-	// for none.
+	// Ext is the extension, in lower case, of the files that [Guess] takes for this format; "" for none.
 	Ext string
 	// Layout says how a folder looks that Guess takes for this format; "" for none.
 	Layout string

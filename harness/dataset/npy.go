@@ -177,9 +177,8 @@ func WriteNPY(w io.Writer, shape []int, values []float32) error {
 	return b.Flush()
 }
 
-// ReadNPY reads a .npy file of float32 or float64 values in row-major order
-// (float64 is rounded to float32). The values are not checked otherwise. What
-// follows the array in r is not read.
+// ReadNPY reads a .npy file of float32 or float64 values in row-major order (float64 is rounded to float32).
+// The values are not checked otherwise. What follows the array in r is not read.
 func ReadNPY(r io.Reader) (shape []int, values []float32, err error) {
 	h, err := readHeader(r)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// npz reads a NumPy archive with arrays x (the images, uint8, float32 or
-// float64, [N, C, H, W], [N, H, W, C] or [N, H, W]) and y (the labels, any
-// integer type, [N] or [N, 1]).
+// npz reads a NumPy archive with arrays x (the images, uint8, float32 or float64, [N, C, H, W], [N, H, W, C] or
+// [N, H, W]) and y (the labels, any integer type, [N] or [N, 1]).
 type npz struct {
 	file
 	path   string

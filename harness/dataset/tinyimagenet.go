@@ -10,11 +10,10 @@ import (
 	"unicode"
 )
 
-// openTinyImageNet reads the folder layout of Tiny-ImageNet-200 as Stanford
-// published it. The path is its root or root/val (the validation images, in the
-// order of val_annotations.txt), or root/train (class by class, each folder
-// sorted). Labels follow wnids.txt, or the class names given. The test images
-// carry no labels and can't be used.
+// openTinyImageNet reads the folder layout of Tiny-ImageNet-200 as Stanford published it. The path is its root
+// or root/val (the validation images, in the order of val_annotations.txt), or root/train (class by class, each
+// folder sorted). Labels follow wnids.txt, or the class names given. The test images carry no labels and can't
+// be used.
 func openTinyImageNet(fsys fs.FS, spec Spec) (source, error) {
 	root, part := tinyImageNetRoot(fsys, spec.Path)
 	text, err := readText(fsys, path.Join(root, "wnids.txt"))
@@ -42,8 +41,7 @@ func openTinyImageNet(fsys fs.FS, spec Spec) (source, error) {
 	return f, f.listValidation(path.Join(root, part), label)
 }
 
-// tinyImageNetRoot takes val or train off the path of a folder that does not hold the list of
-// classes itself.
+// tinyImageNetRoot takes val or train off the path of a folder that does not hold the list of classes itself.
 func tinyImageNetRoot(fsys fs.FS, folder string) (root, part string) {
 	if base := path.Base(folder); (base == "val" || base == "train") && !exists(fsys, path.Join(folder, "wnids.txt")) {
 		return path.Dir(folder), base
@@ -62,19 +60,16 @@ func exists(fsys fs.FS, name string) bool {
 }
 
 func (f *folder) listTrain(dir string, label map[string]int) error {
-	classes, err := fs.ReadDir(f.fsys, dir)
+	classes, err := foldersIn(f.fsys, dir)
 	if err != nil {
 		return err
 	}
 	for _, class := range classes {
-		if !class.IsDir() || strings.HasPrefix(class.Name(), ".") {
-			continue
-		}
-		l, ok := label[class.Name()]
+		l, ok := label[class]
 		if !ok {
-			return fmt.Errorf("the folder %s is not in the list of classes", path.Join(dir, class.Name()))
+			return fmt.Errorf("the folder %s is not in the list of classes", path.Join(dir, class))
 		}
-		if err := f.list(path.Join(dir, class.Name(), "images"), l); err != nil {
+		if err := f.list(path.Join(dir, class, "images"), l); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,5 @@
-// Package doctor checks what a model's results stand on: the model runs, its segments
-// compose to it, its gradients are those of its loss, a batch changes nothing, and
-// another engine computes the same.
+// Package doctor checks what a model's results stand on: the model runs, its segments compose to it, its
+// gradients are those of its loss, a batch changes nothing, and another engine computes the same.
 package doctor
 
 import (
@@ -59,9 +58,8 @@ type examination struct {
 	differentiable bool // every operator has a gradient rule
 }
 
-// Model checks a model's bytes on ONNX Runtime, which must be loaded. The
-// images are noise in [0,1], always the same. A model that does not run has one
-// check. The error is ctx's; all else is in the checks.
+// Model checks a model's bytes on ONNX Runtime, which must be loaded. The images are noise in [0,1], always the
+// same. A model that does not run has one check. The error is ctx's; all else is in the checks.
 func Model(ctx context.Context, model []byte, o Options) ([]Check, error) {
 	pool := ort.NewPool(1, images)
 	defer pool.Close()
@@ -128,8 +126,7 @@ func (s *examination) open(ctx context.Context, pool *ort.Pool) (string, error) 
 const dependent = "the %s of image %d differ between a batch of 1 and of up to %d: " +
 	"results would depend on the batch size"
 
-// batches compares each image's logits, and its gradient where there is one,
-// alone with those in a batch.
+// batches compares each image's logits, and its gradient where there is one, alone with those in a batch.
 func (s *examination) batches(ctx context.Context) (string, error) {
 	gradient := func(ctx context.Context, i int) ([]float32, error) {
 		if !s.differentiable {

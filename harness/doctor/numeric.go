@@ -63,11 +63,10 @@ func (s *examination) composes(ctx context.Context) (string, error) {
 	return detail, nil
 }
 
-// gradient compares two numbers: how much the cross-entropy rises between two points,
-// and the mean of its slope along the line that joins them. They are equal for a network
-// with kinks too. The slope at one point would not do: in the bundled network a ReLU's
-// kink between the points made a difference of 4 %. The label is the least likely class,
-// where the loss is steep.
+// gradient compares two numbers: how much the cross-entropy rises between two points, and the mean of its slope
+// along the line that joins them. They are equal for a network with kinks too. The slope at one point would not
+// do: in the bundled network a ReLU's kink between the points made a difference of 4 %. The label is the least
+// likely class, where the loss is steep.
 func (s *examination) gradient(ctx context.Context) (string, error) {
 	label := slices.Index(s.logits[0], slices.Min(s.logits[0]))
 	at := func(ctx context.Context, step float64, d []float64) (attacks.Evaluation, error) {

@@ -5,11 +5,10 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// ClopperPearson returns the exact interval of a fraction when k of n images are right
-// (Clopper and Pearson, Biometrika 26 (1934) 404–413): its ends are the fractions at which
-// k or more, and k or fewer, images have probability (1 − level)/2. Its coverage is at
-// least level whatever the true fraction, for which it is wider than [Wilson]'s. With n = 0
-// it is [0, 1]. It panics unless 0 ≤ k ≤ n and level is in (0,1).
+// ClopperPearson returns the exact interval of a fraction when k of n images are right (Clopper and Pearson,
+// Biometrika 26 (1934) 404–413): its ends are the fractions at which k or more, and k or fewer, images have
+// probability (1 − level)/2. Its coverage is at least level whatever the true fraction, for which it is wider
+// than [Wilson]'s. With n = 0 it is [0, 1]. It panics unless 0 ≤ k ≤ n and level is in (0,1).
 func ClopperPearson(k, n int, level float64) [2]float64 {
 	counted("ClopperPearson", k, n)
 	twoSided(level) // panics for a level outside (0,1)

@@ -78,10 +78,9 @@ func TestBinomialTails(t *testing.T) {
 	}
 }
 
-// Published values: 12 and 2 discordant pairs of Armitage and Berry (1994, p. 127), exact
-// P = 0.0129 (Liddell 1983); 1 and 7 of Bentur et al. (2009) and 16 and 6 of Cavo et al.
-// (2012), Fagerland, Lydersen and Laake, BMC Medical Research Methodology 13:91 (2013) and
-// the R package contingencytables: P = 0.0703 and 0.052479.
+// Published values: 12 and 2 discordant pairs of Armitage and Berry (1994, p. 127), exact P = 0.0129 (Liddell
+// 1983); 1 and 7 of Bentur et al. (2009) and 16 and 6 of Cavo et al. (2012), Fagerland, Lydersen and Laake, BMC
+// Medical Research Methodology 13:91 (2013) and the R package contingencytables: P = 0.0703 and 0.052479.
 func TestMcNemarPublished(t *testing.T) {
 	for _, c := range []struct {
 		lost, won int

@@ -7,8 +7,7 @@ import (
 
 // Holm returns the step-down adjusted p-values of Holm (Scandinavian Journal of Statistics
 // 6 (1979) 65–70), in the order of p. Rejecting what is at most α keeps the probability of
-// any wrong rejection among them below α, however they depend on each other: cells on the
-// same images do.
+// any wrong rejection among them below α, however they depend on each other: cells on the same images do.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
 	for i := range order {

@@ -53,9 +53,8 @@ func likelihood(p Paired, drop, won float64) float64 {
 	return term(p.Lost, won+drop) + term(p.Won, won) + term(p.N-p.Lost-p.Won, 1-2*won-drop)
 }
 
-// The score is what its definition says: the fraction of won images makes the counts most
-// likely, the score falls with the drop, grows with lost images, falls with won ones, and is
-// McNemar's at 0.
+// The score is what its definition says: the fraction of won images makes the counts most likely, the score
+// falls with the drop, grows with lost images, falls with won ones, and is McNemar's at 0.
 func TestScore(t *testing.T) {
 	const n = 17
 	for lost := 0; lost <= n; lost++ {

@@ -7,15 +7,13 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// nuisanceRisk is the probability with which the true fraction of won images may lie outside
-// the fractions that an exact p-value looks at; the p-value has it added. It is at most a
-// thousandth of the level that the p-value is compared with, so that the least level remains
-// within reach.
+// nuisanceRisk is the probability with which the true fraction of won images may lie outside the fractions that
+// an exact p-value looks at; the p-value has it added. It is at most a thousandth of the level that the p-value
+// is compared with, so that the least level remains within reach.
 func nuisanceRisk(level float64) float64 { return min(1e-6, level/1000) }
 
-// Above returns the exact p-value of "the true drop is at most drop": how probable, at
-// worst, a score as large as the one seen is under that hypothesis. Below a significance
-// level the images show a larger drop.
+// Above returns the exact p-value of "the true drop is at most drop": how probable, at worst, a score as large
+// as the one seen is under that hypothesis. Below a significance level the images show a larger drop.
 //
 // The score is Tango's; its distribution is that of the counts themselves, not the normal
 // one (Hsueh, Liu and Chen, Biometrics 57 (2001) 478–483). The probability q of an image's
@@ -125,8 +123,7 @@ func (r region) probability(won, lost float64) float64 {
 	return sum
 }
 
-// given is the region's probability when won images are won and each other one is lost with
-// probability lost.
+// given is the region's probability when won images are won and each other one is lost with probability lost.
 func (r region) given(won int, lost float64) float64 {
 	if r.above {
 		return atLeast(r.border(won), r.n-won, lost)

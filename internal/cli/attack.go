@@ -275,8 +275,7 @@ suites: {attack: {dataset: %q, models: [%q], attacks: [%s]}}
 		f.attack, strings.Join(parameters, ", "), data, name, f.attack), nil
 }
 
-// inFlags says what is wrong with the flags' config in terms of the flags: nobody
-// has seen the config.
+// inFlags says what is wrong with the flags' config in terms of the flags: nobody has seen the config.
 func (f *attackFlags) inFlags(err error, model string) error {
 	var e *config.Error
 	if !errors.As(err, &e) {

@@ -17,9 +17,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// gateRun is the results of a run with two models, without and with a control, clean and
-// under one attack at two epsilons. So many of n images are right in every cell but those that
-// others names by their place.
+// gateRun is the results of a run with two models, without and with a control, clean and under one attack at
+// two epsilons. So many of n images are right in every cell but those that others names by their place.
 func gateRun(n, right int, others map[int]int) *result.File {
 	f := &result.File{
 		Schema: result.Schema, Created: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),

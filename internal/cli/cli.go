@@ -48,8 +48,7 @@ type stopped struct{ os.Signal }
 
 func (s stopped) Error() string { return "stopped by " + s.String() }
 
-// code is the exit code that shells give a program which a signal ends: 130 for Ctrl-C, 143
-// for SIGTERM.
+// code is the exit code that shells give a program which a signal ends: 130 for Ctrl-C, 143 for SIGTERM.
 func (s stopped) code() int {
 	if number, ok := s.Signal.(syscall.Signal); ok {
 		return exitSignal + int(number)
@@ -57,8 +56,7 @@ func (s stopped) code() int {
 	return exitSignal + int(syscall.SIGINT)
 }
 
-// exitError ends the program with a code of its own. One without a message has said all on
-// stdout.
+// exitError ends the program with a code of its own. One without a message has said all on stdout.
 type exitError struct {
 	error
 	code int

@@ -109,8 +109,7 @@ groups: {both: {suites: [all, alone]}}
 	}
 }
 
-// Every flag that takes a value and every command that takes arguments says what completes
-// them.
+// Every flag that takes a value and every command that takes arguments says what completes them.
 func TestCompletionsAreWhole(t *testing.T) {
 	t.Parallel()
 	for _, c := range rootCommand(repository).Commands() {

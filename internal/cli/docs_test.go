@@ -11,8 +11,7 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// The README's console blocks show what the program prints ("…": and more), and
-// its example config is one.
+// The README's console blocks show what the program prints ("…": and more), and its example config is one.
 func TestReadme(t *testing.T) {
 	text := read(t, "README.md")
 	blocks := fenced(text, "console")

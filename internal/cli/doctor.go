@@ -85,8 +85,7 @@ type examination struct {
 
 func (d *examination) row(name, value string) { fmt.Fprintf(d.w, "%s\t%s\n", name, value) }
 
-// installation prints what is installed. Without ONNX Runtime nothing can be
-// checked: that is an error.
+// installation prints what is installed. Without ONNX Runtime nothing can be checked: that is an error.
 func (d *examination) installation(g *globals) error {
 	d.row("selfheal", harness.Version)
 	d.row("Go", fmt.Sprintf("%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()))

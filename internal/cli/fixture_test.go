@@ -28,8 +28,7 @@ var (
 	root       string
 )
 
-// asProgram makes a process of the tests' binary the program itself; see [program]. Its value
-// is root.
+// asProgram makes a process of the tests' binary the program itself; see [program]. Its value is root.
 const asProgram = "SELFHEAL_TEST_AS_PROGRAM"
 
 // Tests run in the repository's folder, as a user does.

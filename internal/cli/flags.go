@@ -71,8 +71,7 @@ func (f *useFlags) add(c flags, g *globals, control string) {
 	c.text(&f.control, "control", "", control, g.ofConfig(controlNames, 0))
 }
 
-// scaleFlags are --limit, --workers and --batch: how many images, and how they are
-// computed.
+// scaleFlags are --limit, --workers and --batch: how many images, and how they are computed.
 type scaleFlags struct{ limit, workers, batch int }
 
 // add takes the defaults as the help says them.

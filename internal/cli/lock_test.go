@@ -10,8 +10,7 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// A second run into a folder is refused and leaves the first one's results alone. What a dead
-// run held is free.
+// A second run into a folder is refused and leaves the first one's results alone. What a dead run held is free.
 func TestTwoRunsInOneFolder(t *testing.T) {
 	testinput.Runtime(t)
 	out := filepath.Join(t.TempDir(), "out")

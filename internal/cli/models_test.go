@@ -13,8 +13,7 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// modelFile writes an ONNX file with the given nodes on images of 3×32×32; the
-// output is y, [N, 10].
+// modelFile writes an ONNX file with the given nodes on images of 3×32×32; the output is y, [N, 10].
 func modelFile(t *testing.T, name string, nodes []*pb.NodeProto, initializers ...*pb.TensorProto) string {
 	t.Helper()
 	port := func(name string, dims ...int64) *pb.ValueInfoProto {

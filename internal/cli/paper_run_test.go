@@ -13,8 +13,7 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// largeVariable makes TestPaperSuitesRun take the networks that are too large for every
-// run of the tests.
+// largeVariable makes TestPaperSuitesRun take the networks that are too large for every run of the tests.
 const largeVariable = "SELFHEAL_TEST_LARGE"
 
 const table2, tables567 = "table2-standard table2-robust", "table5 table6 table7"
@@ -33,9 +32,8 @@ var paperRuns = []struct {
 	{"efficientnet-b1", "table4", 1280, true}, {"efficientnet-b2", "table4", 1408, true},
 }
 
-// The tables' suites run from end to end on their own architectures: weights drawn from
-// a seed, tiny embeddings at the paper's places, two images that the network is right
-// about, attacks and solvers of a few steps.
+// The tables' suites run from end to end on their own architectures: weights drawn from a seed, tiny embeddings
+// at the paper's places, two images that the network is right about, attacks and solvers of a few steps.
 func TestPaperSuitesRun(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)

@@ -27,9 +27,8 @@ func withSuites(suites ...string) []string {
 	return args
 }
 
-// A dry run of the tables' suites needs no file, and has every cell of the paper: 125 of
-// two numbers each, on the paper's networks, under its attacks at its epsilons. Only the
-// undefended networks of Table 5 are more.
+// A dry run of the tables' suites needs no file, and has every cell of the paper: 125 of two numbers each, on
+// the paper's networks, under its attacks at its epsilons. Only the undefended networks of Table 5 are more.
 func TestPaperSuitesDryRun(t *testing.T) {
 	t.Chdir(t.TempDir()) // the config is the one that is built in
 	text := done(t, append(withSuites(tableSuites...), "--dry-run")...)

@@ -71,9 +71,8 @@ func (g *globals) loadConfig(path string, sets []string) (*config.Config, error)
 	return config.Parse("bundled config.yaml", data, bundledFirst{g.files}, sets...)
 }
 
-// bundledFirst opens what is built into the program, and for everything else the
-// working folder's files: the bundled config also names networks and images that are
-// too large to be built in.
+// bundledFirst opens what is built into the program, and for everything else the working folder's files: the
+// bundled config also names networks and images that are too large to be built in.
 type bundledFirst struct{ fs.FS }
 
 func (b bundledFirst) Open(name string) (fs.File, error) {

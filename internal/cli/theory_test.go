@@ -12,8 +12,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// The theory command prints a table of checks that all pass, and leaves a page, the
-// numbers and the figures.
+// The theory command prints a table of checks that all pass, and leaves a page, the numbers and the figures.
 func TestTheory(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "theory")

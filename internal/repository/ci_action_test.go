@@ -12,8 +12,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// job is a folder that stands for a CI job's machine, with a selfheal that says what it was
-// called with.
+// job is a folder that stands for a CI job's machine, with a selfheal that says what it was called with.
 type job struct{ dir string }
 
 func newJob(t *testing.T, selfheal string) job {
@@ -178,8 +177,7 @@ func TestActionRun(t *testing.T) {
 	}
 }
 
-// GitLab's job: 2 comes from an inconclusive comparison alone, which is the code that it
-// lets pass.
+// GitLab's job: 2 comes from an inconclusive comparison alone, which is the code that it lets pass.
 func TestGitlabScript(t *testing.T) {
 	t.Parallel()
 	robustness := gitlabJobs(t)[".robustness"]

@@ -115,8 +115,7 @@ func bashTakes(t *testing.T, where, text string) {
 	}
 }
 
-// The example workflows give the action inputs that it has, and name suites that the example
-// config has.
+// The example workflows give the action inputs that it has, and name suites that the example config has.
 func TestWorkflows(t *testing.T) {
 	t.Parallel()
 	inputs := ciFile[action](t, "action.yml").Inputs

@@ -5,6 +5,7 @@ package setting
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,17 +142,13 @@ func (s Setting) read(v any) (any, bool) {
 }
 
 func float(v any) (float64, bool) {
-	switch n := v.(type) {
-	case int:
-		return float64(n), true
-	case int64:
-		return float64(n), true
-	case uint64:
-		return float64(n), true
-	case float32:
-		return float64(n), true
-	case float64:
-		return n, true
+	switch n := reflect.ValueOf(v); {
+	case n.CanInt():
+		return float64(n.Int()), true
+	case n.CanUint():
+		return float64(n.Uint()), true
+	case n.CanFloat():
+		return n.Float(), true
 	}
 	return 0, false
 }
@@ -194,21 +191,15 @@ func (s Setting) Schema() map[string]any {
 	default:
 		schema["type"] = "number"
 	}
-	for _, bound := range []struct {
-		value       float64
-		open        bool
-		key, strict string
-	}{
-		{s.Within.Min, s.Within.Above, "minimum", "exclusiveMinimum"},
-		{s.Within.Max, s.Within.Below, "maximum", "exclusiveMaximum"},
-	} {
-		switch {
-		case math.IsInf(bound.value, 0):
-		case bound.open:
-			schema[bound.strict] = bound.value
-		default:
-			schema[bound.key] = bound.value
+	bound := func(v float64, open bool, key, strict string) {
+		if open {
+			key = strict
+		}
+		if !math.IsInf(v, 0) {
+			schema[key] = v
 		}
 	}
+	bound(s.Within.Min, s.Within.Above, "minimum", "exclusiveMinimum")
+	bound(s.Within.Max, s.Within.Below, "maximum", "exclusiveMaximum")
 	return schema
 }

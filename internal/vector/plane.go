@@ -3,16 +3,14 @@ package vector
 // #include "vector.h"
 import "C"
 
-// Rooms writes, for lowering flip·w·t within [0,1], how far each coordinate of t can
-// move, t where flip·w > 0 and 1 − t where it is less, and |w|, 0 where that is at
-// most least: coordinates that are not moved.
+// Rooms writes, for lowering flip·w·t within [0,1], how far each coordinate of t can move, t where flip·w > 0
+// and 1 − t where it is less, and |w|, 0 where that is at most least: coordinates that are not moved.
 func Rooms(t, w []float32, flip, least float32, rooms, sizes []float32) {
 	C.vector_rooms(c(t, t), c(w, t), C.float(flip), C.float(least), c(rooms, t), c(sizes, t), n(t))
 }
 
-// Reach says what the sum Σ sizesᵢ·min(λ·paceᵢ, roomsᵢ) is made of: the slope in λ of
-// the coordinates that λ has not taken to their rooms yet, and the fixed part of the
-// others.
+// Reach says what the sum Σ sizesᵢ·min(λ·paceᵢ, roomsᵢ) is made of: the slope in λ of the coordinates that λ
+// has not taken to their rooms yet, and the fixed part of the others.
 func Reach(rooms, sizes []float32, lambda float64, p Pace) (slope, fixed float64) {
 	s := C.vector_reach(c(rooms, rooms), c(sizes, rooms), C.double(lambda), C.double(p.one), C.double(p.perSize),
 		n(rooms))
@@ -51,8 +49,7 @@ func Combine(x0, d1, d0 []float32, alpha, eta float32, x1 []float32) {
 	C.vector_combine(c(x0, x0), c(d1, x0), c(d0, x0), C.float(alpha), C.float(eta), c(x1, x0), n(x0))
 }
 
-// Shrink writes x + y moved towards x by clamp(alpha, overshoot out of [0,1], |yᵢ|), and
-// into [0,1].
+// Shrink writes x + y moved towards x by clamp(alpha, overshoot out of [0,1], |yᵢ|), and into [0,1].
 func Shrink(x, y []float32, alpha float32, out []float32) {
 	C.vector_shrink(c(x, x), c(y, x), C.float(alpha), c(out, x), n(x))
 }

@@ -1,7 +1,6 @@
-// Package vector holds the walks over float32 values that attacks make between the
-// passes of a model: sums, steps, projections. They are written in C (vector.c),
-// whose compiler makes vector instructions of them where Go's doesn't: of an
-// iteration of FAB on a small network a third used to be such walks.
+// Package vector holds the walks over float32 values that attacks make between the passes of a model: sums,
+// steps, projections. They are written in C (vector.c), whose compiler makes vector instructions of them where
+// Go's doesn't: of an iteration of FAB on a small network a third used to be such walks.
 //
 // Products and sums in float32 round as the same expression in Go does; sums are
 // taken in float64, in a fixed order. Every processor gives the same bits.
@@ -101,9 +100,8 @@ func TowardClamped(x, p []float32, k float32) {
 // Magnitudes writes |vᵢ|.
 func Magnitudes(v, out []float32) { C.vector_magnitudes(c(v, v), c(out, v), n(v)) }
 
-// SignStep writes APGD's step in ℓ∞ to next: with z the projection of
-// cur + step·sign(grad) onto [lo, hi], that of cur + w(z − cur) + (1−w)(cur − prev).
-// The sign of 0 and of NaN is 0.
+// SignStep writes APGD's step in ℓ∞ to next: with z the projection of cur + step·sign(grad) onto [lo, hi], that
+// of cur + w(z − cur) + (1−w)(cur − prev). The sign of 0 and of NaN is 0.
 func SignStep(prev, cur, grad, lo, hi []float32, step, w float32, next []float32) {
 	C.vector_sign_step(c(prev, cur), c(cur, cur), c(grad, cur), c(lo, cur), c(hi, cur), C.float(step), C.float(w),
 		c(next, cur), n(cur))

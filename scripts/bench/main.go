@@ -6,9 +6,8 @@
 //	gradient    logits, cross-entropy and its gradient by the images
 //	memory      peak resident memory of the process, in bytes
 //
-// A batch is cut into one run for each thread, side by side, as `selfheal run` does
-// it. A batch of one image is one run on all threads with convolutions as the model
-// has them: runtime {threads: N, winograd: false}.
+// A batch is cut into one run for each thread, side by side, as `selfheal run` does it. A batch of one image is
+// one run on all threads with convolutions as the model has them: runtime {threads: N, winograd: false}.
 package main
 
 import (
