@@ -54,9 +54,12 @@ func (r *run) job(ctx context.Context, j Job) error {
 	return r.exhibit(ctx, b)
 }
 
+// noClean is the error of cells under attack where the clean images have none.
+const noClean = "there are no verdicts on clean images"
+
 // attackEach scores listeners on clean images and under every attack on a classifier, under
-// every seed. The classifier is the first listener; one whose loop diverges on clean images
-// is not attacked.
+// every seed. The classifier is the first listener; one whose answers on clean images are not
+// finite is not attacked.
 func (r *run) attackEach(ctx context.Context, b *bench, attacked classifier, listeners []classifier) error {
 	on, err := oracleOf(attacked, b.Suite.Mode)
 	if err != nil {
@@ -71,6 +74,14 @@ func (r *run) attackEach(ctx context.Context, b *bench, attacked classifier, lis
 		}
 	}
 	if clean[0] == nil {
+		for i := range b.Attacks {
+			for _, c := range listeners {
+				s := scoring{bench: b, who: c, attack: &b.Attacks[i], recipe: b.recipes[i]}
+				if err := r.fail(s, noClean); err != nil {
+					return err
+				}
+			}
+		}
 		return nil
 	}
 	for n, seed := range r.seeds() {
@@ -82,7 +93,11 @@ func (r *run) attackEach(ctx context.Context, b *bench, attacked classifier, lis
 			}
 			for k, c := range listeners {
 				s := scoring{bench: b, who: c, attack: a, recipe: b.recipes[i], made: made, clean: clean[k], seed: seed}
-				if n == 0 {
+				if clean[k] == nil {
+					if n == 0 {
+						err = r.fail(s, noClean)
+					}
+				} else if n == 0 {
 					_, err = r.score(ctx, s)
 				} else {
 					err = r.rescore(ctx, s)

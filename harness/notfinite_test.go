@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"selfheal/harness/result"
@@ -72,4 +73,46 @@ func hasWarning(c result.Cell, kind result.WarningKind) bool {
 		}
 	}
 	return false
+}
+
+// A network that answers NaN on clean images costs its own cells; other networks are scored.
+func TestNotFiniteAnswersCostTheirCells(t *testing.T) {
+	testinput.Runtime(t)
+	bright := func(b *onnx.Builder, x string) string { return b.Op("Sub", x, b.Float(0.1)) }
+	out, text := t.TempDir(), fmt.Sprintf(`
+version: 1
+default_suites: [s]
+datasets:
+  test: {format: cifar10-bin, path: models/zoo/shapes10/test.bin, limit: 8}
+models:
+  faulty: {path: %q}
+  sound: {path: models/zoo/preact_robust.onnx}
+attacks:
+  pgd: {kind: pgd, norm: l2, epsilon: 0.1, steps: 3}
+suites:
+  s: {dataset: test, models: [faulty, sound], attacks: [pgd]}
+`, planted(t, "bright", rootOf(bright), unchanged))
+	f, _, err := Run(t.Context(), plan(t, text, 1, 8), Options{Out: out, Progress: NewProgress(nil, true)})
+	if err == nil || !strings.Contains(err.Error(), "faulty") || !strings.Contains(err.Error(), "not finite") {
+		t.Errorf("error %v, want one that names the network", err)
+	}
+	if len(f.Cells) != 4 {
+		t.Fatalf("%d cells", len(f.Cells))
+	}
+	for i, c := range f.Cells {
+		if failed := i < 2; (c.Error != "") != failed || (c.Verdicts == "") != failed {
+			t.Errorf("%s, %s: error %q, verdicts %q", c.Model, c.Attack, c.Error, c.Verdicts)
+		}
+	}
+	written, err := result.Read(filepath.Join(out, "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, err := result.ReadRecords(filepath.Join(out, "records.jsonl"))
+	if err != nil || len(records) != 2*8 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	if err := written.CheckRecords(records); err != nil {
+		t.Error(err)
+	}
 }

@@ -248,8 +248,13 @@ func TestDivergingControlCostsItsCell(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "auto-encoder") {
 		t.Errorf("error %v, want one that names the control", err)
 	}
-	if len(f.Cells) != 4 { // undefended and pca, clean and attacked
-		t.Errorf("%d cells, want 4", len(f.Cells))
+	for _, c := range f.Cells {
+		if failed := c.Defense == "auto-encoder"; (c.Error != "") != failed || (c.Verdicts == "") != failed {
+			t.Errorf("%s, %s: error %q, verdicts %q", c.Defense, c.Attack, c.Error, c.Verdicts)
+		}
+	}
+	if len(f.Cells) != 6 {
+		t.Errorf("%d cells, want 6", len(f.Cells))
 	}
 }
 

@@ -28,39 +28,54 @@ type scoring struct {
 // own reports whether the attack was made on this very classifier.
 func (s scoring) own() bool { return s.who.attacked(s.Suite.Mode) }
 
-// judged judges the classifier. It returns no verdicts where a loop diverges, which costs
-// its cell, not the hours behind it.
+// judged judges the classifier. It returns no verdicts where an answer is not finite, which
+// costs its cell, not the hours behind it.
 func (r *run) judged(ctx context.Context, s scoring, sweeps bool, what string) ([]verdict, error) {
 	v, err := r.judge(ctx, s.who, s.made.images(s.set, s.clean), sweeps)
 	if err == nil {
 		return v, nil
 	}
 	err = fmt.Errorf("%s: %w", what, err)
-	if !errors.As(err, new(notFinite)) || s.who.loop == nil {
+	if !errors.As(err, new(notFinite)) {
 		return nil, err
 	}
 	r.failed = append(r.failed, err)
 	return nil, nil
 }
 
-// score makes a cell and writes it with its records. It returns the verdicts; none where
-// there is no cell.
-func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
-	start := time.Now()
-	v, err := r.judged(ctx, s, true, "suite "+s.Suite.Name)
-	if err != nil || v == nil {
-		if err == nil {
-			r.progress.Say("no cell: %v", r.failed[len(r.failed)-1])
-		}
-		return nil, err
-	}
+// cell is one that has no verdicts yet.
+func (s scoring) cell() result.Cell {
 	cell := result.Cell{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.net.Name, Defense: s.who.defense(),
-		Mode:   s.Suite.Mode,
-		Attack: config.None, Recipe: s.recipe.Name, N: len(s.set), Steps: []result.Step{}, Warnings: []result.Warning{}}
+		Mode: s.Suite.Mode, Attack: config.None, Recipe: s.recipe.Name, N: len(s.set),
+		Steps: []result.Step{}, Warnings: []result.Warning{}}
 	if s.attack != nil {
 		norm, eps := s.attack.Norm.String(), s.attack.Epsilon
 		cell.Attack, cell.Norm, cell.Epsilon = s.attack.Name, &norm, &eps
 	}
+	return cell
+}
+
+// fail makes a cell that says why it has no verdicts.
+func (r *run) fail(s scoring, why string) error {
+	cell := s.cell()
+	cell.Error = why
+	r.record.Cells = append(r.record.Cells, cell)
+	r.progress.Say("no verdicts: %s, %s, %s: %s", cell.Model, cell.Attack, defenseName(cell.Defense), why)
+	return r.journal.cell(r.record, nil)
+}
+
+// score makes a cell and writes it with its records. It returns the verdicts; none where
+// the cell has an error instead.
+func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
+	start := time.Now()
+	v, err := r.judged(ctx, s, true, "suite "+s.Suite.Name)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return nil, r.fail(s, r.failed[len(r.failed)-1].Error())
+	}
+	cell := s.cell()
 	cell.Seconds = time.Since(start).Seconds()
 	cell.Warnings = append(cell.Warnings, warnings(s, v)...)
 	probed, err := r.probed(ctx, s, v)
@@ -120,8 +135,8 @@ func records(c result.Cell, s scoring, verdicts []verdict) []result.Record {
 // rescore scores what an attack made under another seed, where the first seed has made a cell.
 func (r *run) rescore(ctx context.Context, s scoring) error {
 	cell := r.cellOf(s)
-	if cell == nil {
-		return nil // its loop diverged
+	if cell == nil || cell.Error != "" {
+		return nil
 	}
 	start := time.Now()
 	v, err := r.judged(ctx, s, false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.seed))

@@ -124,13 +124,14 @@ func maskedByControl(cells []result.Cell) {
 		if c.Mode != result.Oblivious || c.Defense == config.None || c.Attack == config.None {
 			continue
 		}
-		healed := slices.ContainsFunc(cells, func(b result.Cell) bool {
-			return b.Suite == c.Suite && b.Model == c.Model && b.Defense == config.None && b.Attack == c.Attack &&
-				*b.Epsilon == *c.Epsilon && b.Accuracy < c.Accuracy
+		healed := c.Error == "" && slices.ContainsFunc(cells, func(b result.Cell) bool {
+			return b.Error == "" && b.Suite == c.Suite && b.Model == c.Model && b.Defense == config.None &&
+				b.Attack == c.Attack && *b.Epsilon == *c.Epsilon && b.Accuracy < c.Accuracy
 		})
 		for _, w := range cells {
-			if !healed || w.Mode != result.WhiteboxThrough || w.Attack != c.Attack || w.Dataset != c.Dataset ||
-				w.Model != c.Model || w.Defense != c.Defense || *w.Norm != *c.Norm || *w.Epsilon != *c.Epsilon {
+			if !healed || w.Error != "" || w.Mode != result.WhiteboxThrough || w.Attack != c.Attack ||
+				w.Dataset != c.Dataset || w.Model != c.Model || w.Defense != c.Defense || *w.Norm != *c.Norm ||
+				*w.Epsilon != *c.Epsilon {
 				continue
 			}
 			if c.Accuracy-w.Accuracy > maskingDrop && c.CI95[0] > w.CI95[1] {

@@ -31,6 +31,7 @@ type suite struct {
 
 	attacks map[string]result.Attack // how they were made; empty in files of older versions
 	cells   map[cellKey]*result.Cell
+	failed  []*result.Cell // cells with an error and no verdicts
 	studies []*result.SolverStudy
 	margins map[cellKey]*margins
 	// published are the numbers to show beside the cells, also of cells that there are not.
@@ -72,7 +73,9 @@ type series struct {
 // derive arranges f. Suites, models, controls and attacks come in the order of
 // f.Suites; whatever only the cells mention is appended in the cells' order.
 func derive(f *result.File) *view {
-	v := &view{File: f}
+	sound := *f
+	sound.Cells = slices.DeleteFunc(slices.Clone(f.Cells), func(c result.Cell) bool { return c.Error != "" })
+	v := &view{File: &sound}
 	byName := map[string]*suite{}
 	add := func(rs result.Suite) *suite {
 		for _, names := range []*[]string{&rs.Models, &rs.Controls, &rs.Attacks} {
@@ -112,7 +115,11 @@ func derive(f *result.File) *view {
 }
 
 func (s *suite) include(c *result.Cell) {
-	s.cells[keyOf(c)] = c
+	if c.Error == "" {
+		s.cells[keyOf(c)] = c
+	} else {
+		s.failed = append(s.failed, c)
+	}
 	s.N = max(s.N, c.N)
 	if !slices.Contains(s.Models, c.Model) {
 		s.Models = append(s.Models, c.Model)
@@ -264,12 +271,12 @@ func (s *suite) Sample() string {
 // Facts is the line under a heading: data set, number of images, mode.
 func (s *suite) Facts() string { return s.Sample() + " · " + clean(s.Mode) }
 
-// Missing counts the cells that the suite's table leaves open.
+// Missing counts the cells that the suite's table leaves open, but for those that failed.
 func (s *suite) Missing() (n int) {
 	if s.quoted {
 		return 0
 	}
 	n = len(s.Models) * len(s.Defenses()) * len(s.Columns)
 	s.each(func(*result.Cell, column) { n-- })
-	return n
+	return max(n-len(s.failed), 0)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
 
 // loopID is the warning about a defense that solves an optimisation problem at
@@ -59,6 +60,14 @@ func (s *suite) collectNotes() {
 			}
 		}
 	})
+	for _, c := range s.failed {
+		where := fmt.Sprintf("%s, %s, %s", clean(c.Model), defenseName(c.Defense), clean(c.Attack))
+		if c.Epsilon != nil {
+			where += " (" + number.Format(*c.Epsilon) + ")"
+		}
+		n := find(&s.Notes, result.Warning{ID: "error", Message: clean(c.Error)})
+		n.Where = append(n.Where, where)
+	}
 	for i := range s.Notes {
 		s.Notes[i].Mark = fmt.Sprint(i + 1)
 	}

@@ -122,6 +122,10 @@ func checkCells(cells []Cell, of made) error {
 func cellsOf(f *result.File) ([]Cell, error) {
 	cells := make([]Cell, len(f.Cells))
 	for i, c := range f.Cells {
+		if c.Error != "" {
+			return nil, fmt.Errorf("suite %s, model %s, defense %s, attack %s has no verdicts: %s", c.Suite, c.Model,
+				c.Defense, c.Attack, c.Error)
+		}
 		cells[i] = Cell{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Attack, c.Norm, c.Epsilon, c.Recipe, c.N,
 			c.Correct, verdicts(c.Verdicts)}
 	}

@@ -161,6 +161,8 @@ func TestRefusals(t *testing.T) {
 			"the results have mode whitebox-through, the baseline oblivious"},
 		{func(f *result.File, g *config.Gate) { l2 := "l2"; f.Cells[3].Norm = &l2 },
 			"the results are in norm l2, the baseline in linf"},
+		{func(f *result.File, g *config.Gate) { f.Cells[3].Error, f.Cells[3].Verdicts = "the loop diverges", "" },
+			"has no verdicts: the loop diverges"},
 		{func(f *result.File, g *config.Gate) { f.Cells = f.Cells[:4] },
 			"the results lack main/net/heal/pgd@0.03137 and 1 more, which the baseline has"},
 		{func(f *result.File, g *config.Gate) { e := 0.5; f.Cells[5].Epsilon = &e },

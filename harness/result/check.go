@@ -10,6 +10,9 @@ import (
 // agree with their counts, on shares in [0,1] and on numbers that can be drawn.
 func (f *File) check() error {
 	for _, c := range f.Cells {
+		if c.Error != "" && c.Verdicts == "" {
+			continue
+		}
 		err := c.check()
 		if err == nil {
 			err = c.checkSeeds()

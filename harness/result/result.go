@@ -120,6 +120,8 @@ type Cell struct {
 	// Seeds are the accuracies under each seed of a run with several, this cell's own first.
 	// Clean cells have none: nothing in them is random.
 	Seeds []SeedScore `json:"seeds,omitempty"`
+	// Error says why there are no verdicts; the numbers of such a cell mean nothing.
+	Error string `json:"error,omitempty"`
 }
 
 // Step is one component of an attack.

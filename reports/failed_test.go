@@ -1,0 +1,34 @@
+package reports
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"selfheal/harness/result"
+)
+
+// A cell with an error has no accuracy; a footnote says why, and nothing is called unfinished.
+func TestFailedCells(t *testing.T) {
+	t.Parallel()
+	written := func(f *result.File) string {
+		var text bytes.Buffer
+		if err := renderMarkdown(&text, derive(f)); err != nil {
+			t.Fatal(err)
+		}
+		return text.String()
+	}
+	f := fixture()
+	partial := strings.Count(written(f), "Partial")
+	for i := range f.Cells {
+		if c := &f.Cells[i]; c.Epsilon != nil && c.Defense == "none" {
+			*c = result.Cell{Suite: c.Suite, Dataset: c.Dataset, Model: c.Model, Defense: c.Defense, Mode: c.Mode,
+				Attack: c.Attack, Norm: c.Norm, Epsilon: c.Epsilon, N: c.N, Error: "its logits are not finite"}
+			break
+		}
+	}
+	text := written(f)
+	if strings.Count(text, "error: its logits are not finite") != 1 || strings.Count(text, "Partial") != partial {
+		t.Errorf("the text, with %d parts called partial before:\n%.3000s", partial, text)
+	}
+}
