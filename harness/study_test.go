@@ -269,7 +269,7 @@ func TestStudyOutcome(t *testing.T) {
 	of := func(right bool, values ...float64) []reading {
 		var out []reading
 		for _, v := range values {
-			out = append(out, reading{v, right && v-v == 0, v-v == 0})
+			out = append(out, reading{v, right && number.Finite(v), number.Finite(v)})
 		}
 		return out
 	}

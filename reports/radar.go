@@ -150,15 +150,15 @@ func (r accuracyPanel) drawRadar(p pen, chart vg.Rectangle) {
 		}
 	}
 	r.ringLabels(p, a, centre, func(at vg.Point) float64 {
-		clear := math.Inf(1)
+		room := math.Inf(1)
 		for _, one := range lines {
 			for i, c := range one.Cells {
 				if next := (i + 1) % len(one.Cells); c != nil && one.Cells[next] != nil {
-					clear = min(clear, distance(at, corner(one, i), corner(one, next)))
+					room = min(room, distance(at, corner(one, i), corner(one, next)))
 				}
 			}
 		}
-		return clear
+		return room
 	})
 	for i, label := range a.labels {
 		b := a.box(i)
@@ -187,19 +187,19 @@ func (r accuracyPanel) ringLabels(p pen, a axes, centre vg.Point, free func(vg.P
 		if ring == 5 && a.radius > 65 {
 			s += "%"
 		}
-		at, clear := vg.Point{}, -1.0
+		at, most := vg.Point{}, -1.0
 		for turn := range a.angles { // the next sectors where this one has no room
 			for _, share := range []float64{0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78} {
 				q := centre.Add(polar(a.radius*vg.Length(ring)/5-4.5, a.angles[i]-(share+float64(turn))*sector))
-				if d := free(q); clear < ringClear && d > clear && !slices.ContainsFunc(taken,
+				if d := free(q); most < ringClear && d > most && !slices.ContainsFunc(taken,
 					func(t vg.Rectangle) bool {
 						return q.X > t.Min.X-8 && q.X < t.Max.X+8 && q.Y > t.Min.Y-4.5 && q.Y < t.Max.Y+4.5
 					}) {
-					at, clear = q, d
+					at, most = q, d
 				}
 			}
 		}
-		if clear < ringClear {
+		if most < ringClear {
 			continue
 		}
 		half := vg.Point{X: st.Width(s)/2 + 0.5, Y: 3.2}

@@ -42,13 +42,13 @@ func picture(first uint8) *stdimage.NRGBA {
 func TestImageFolder(t *testing.T) {
 	gray := stdimage.NewGray(stdimage.Rect(0, 0, 3, 2))
 	gray.SetGray(1, 0, color.Gray{50})
-	clear := picture(60)
-	clear.SetNRGBA(0, 0, color.NRGBA{60, 100, 200, 0}) // transparency is dropped, the colour kept
+	transparent := picture(60)
+	transparent.SetNRGBA(0, 0, color.NRGBA{60, 100, 200, 0}) // transparency is dropped, the colour kept
 	fsys := fstest.MapFS{
 		"set/dog/b.png":     {Data: pngFile(t, picture(10))},
 		"set/dog/a.PNG":     {Data: pngFile(t, picture(20))},
 		"set/cat/z.png":     {Data: pngFile(t, gray)},
-		"set/cat/y.png":     {Data: pngFile(t, clear)},
+		"set/cat/y.png":     {Data: pngFile(t, transparent)},
 		"set/cat/notes.txt": {Data: []byte("passed over")},
 		"set/.git/x.png":    {Data: []byte("passed over")},
 		"set/cat/.x.png":    {Data: []byte("passed over")},
