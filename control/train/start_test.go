@@ -8,6 +8,7 @@ import (
 
 	"selfheal/control"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/onnxtest"
 )
 
 // classifier is a network of random weights on states of a shape: one matrix. Where the
@@ -46,7 +47,7 @@ func TestStartFromExported(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			filled, err := onnx.FillSkeleton(skeleton, 4)
+			filled, err := onnxtest.FillSkeleton(skeleton, 4)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,12 +16,13 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/internal/must"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/onnxtest"
 )
 
 // drawn writes a network with the weights that a seed gives it.
 func drawn(t *testing.T, skeleton, path string) {
 	t.Helper()
-	g := must.Get(onnx.FillSkeleton([]byte(read(t, "models/zoo/skeletons/"+skeleton+".onnx")), 1))(t)
+	g := must.Get(onnxtest.FillSkeleton([]byte(read(t, "models/zoo/skeletons/"+skeleton+".onnx")), 1))(t)
 	store(t, g, path)
 }
 

@@ -19,7 +19,7 @@ func Decode(data []byte) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if isSkeleton(m) {
+	if IsSkeleton(m) {
 		return nil, errSkeleton
 	}
 	return decode(m)
@@ -239,4 +239,19 @@ func (g *Graph) sort() error {
 	}
 	g.Nodes = sorted
 	return nil
+}
+
+// SkeletonKey is the metadata entry, with value "1", of a skeleton: an ONNX file
+// whose large float32 initializers have dimensions but no data. It shows an
+// exporter's graph of a network in a few kilobytes.
+const SkeletonKey = "selfheal.skeleton"
+
+var errSkeleton = errors.New("is a skeleton: a graph without its weights, which serves tests; export the network " +
+	"itself to get a model")
+
+// IsSkeleton reports whether a file says that it is one.
+func IsSkeleton(m *pb.ModelProto) bool {
+	return slices.ContainsFunc(m.MetadataProps, func(p *pb.StringStringEntryProto) bool {
+		return p.GetKey() == SkeletonKey && p.GetValue() == "1"
+	})
 }

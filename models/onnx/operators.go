@@ -38,7 +38,7 @@ type Traits struct {
 	typedBy   int
 	alike     bool                          // the inputs are of one element type
 	discrete  bool                          // no gradient passes, though the output's element type may be Float
-	steady    bool                          // the variance of the first input about stays
+	Steady    bool                          // the variance of the first input about stays
 	flops     func(g *Graph, n *Node) int64 // nil: one a value of the first output
 	inKernels func(b *Builder, n *Node) string
 }
@@ -71,7 +71,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 	variadic := Traits{shape: broadcastShape, alike: true, Simplified: true}
 	truth := Traits{shape: broadcastShape, Inputs: 2, alike: true, result: Bool}
 	reduction := Traits{shape: reduceShape, Simplified: true}
-	relabelling := Traits{Relabels: true, steady: true, flops: free}
+	relabelling := Traits{Relabels: true, Steady: true, flops: free}
 	shaped := func(t Traits, shape shapeRule) Traits { t.shape = shape; return t }
 	random := Traits{shape: sameShape, discrete: true}
 	folded := Traits{Folded: true}
@@ -108,7 +108,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Floor":      function(flat),
 		"Ceil":       function(flat),
 		"Round":      function(flat),
-		"Identity":   {shape: sameShape, Pointwise: true, steady: true, flops: free},
+		"Identity":   {shape: sameShape, Pointwise: true, Steady: true, flops: free},
 		// Values at the same place.
 		"Add": weighted, "Mul": weighted, "Sub": binary, "Div": binary,
 		"Pow": {shape: broadcastShape, Inputs: 2, Pointwise: true},
@@ -119,7 +119,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Where": {shape: broadcastShape, Inputs: 3, typedBy: 1},
 		"Equal": truth, "Greater": truth, "GreaterOrEqual": truth, "Less": truth, "LessOrEqual": truth,
 		"And": truth, "Or": truth, "Not": {shape: sameShape, result: Bool},
-		"Cast":     {shape: sameShape, Slope: flat, steady: true},
+		"Cast":     {shape: sameShape, Slope: flat, Steady: true},
 		"CastLike": {shape: sameShape, Inputs: 2, typedBy: 1, Simplified: true},
 		// Products.
 		"Conv":          {shape: convShape, Inputs: 2, Parameters: []int{1, 2}, flops: convFLOPs},
@@ -128,16 +128,16 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"MatMul":        {shape: matMulShape, Inputs: 2, Parameters: []int{1}, flops: matMulFLOPs},
 		"Einsum":        {shape: einsumShape, Simplified: true},
 		// Pooling.
-		"MaxPool": {shape: poolShape, steady: true}, "AveragePool": {shape: poolShape},
+		"MaxPool": {shape: poolShape, Steady: true}, "AveragePool": {shape: poolShape},
 		"LpPool":            {shape: poolShape, Simplified: true},
-		"GlobalAveragePool": {shape: globalPoolShape, steady: true},
+		"GlobalAveragePool": {shape: globalPoolShape, Steady: true},
 		"GlobalMaxPool":     {shape: globalPoolShape},
 		"GlobalLpPool":      {shape: globalPoolShape, Simplified: true},
 		"MaxUnpool":         {shape: maxUnpoolShape, Inputs: 2},
 		"Resize":            {shape: resizeShape}, "Upsample": folded,
 		// Normalisation and Softmax.
 		"BatchNormalization": {
-			shape: batchNormalizationShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, steady: true,
+			shape: batchNormalizationShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, Steady: true,
 		},
 		"LayerNormalization":    {shape: byAxis(-1, layerNormalizationShape), Inputs: 2, Parameters: []int{1, 2}},
 		"InstanceNormalization": {shape: sameShape, Inputs: 3, Simplified: true},
@@ -159,7 +159,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		// Layout.
 		"Reshape": shaped(relabelling, byInts(reshapeShape)), "Flatten": shaped(relabelling, flattenShape),
 		"Squeeze": shaped(relabelling, squeezeShape), "Unsqueeze": shaped(relabelling, byInts(unsqueezeShape)),
-		"Transpose": {shape: transposeShape, steady: true, flops: free},
+		"Transpose": {shape: transposeShape, Steady: true, flops: free},
 		"Concat":    {shape: byAxis(1, concatShape), flops: free},
 		"Slice":     {shape: sliceShape}, "Split": {shape: byAxis(0, splitShape)}, "Pad": {shape: byInts(padShape)},
 		"Expand": {shape: byInts(expandShape), Inputs: 2}, "Tile": {shape: byInts(tileShape), Inputs: 2},
@@ -175,7 +175,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		// Quantisation, random numbers.
 		"QuantizeLinear": {shape: sameShape}, "DequantizeLinear": {shape: sameShape, result: Float},
 		"RandomNormalLike": random, "RandomUniformLike": random, "Bernoulli": random,
-		"Dropout": {shape: sameShape, steady: true, Simplified: true},
+		"Dropout": {shape: sameShape, Steady: true, Simplified: true},
 		// Shapes and constants.
 		"Constant": {Inputs: noInputs, Folded: true}, "ConstantOfShape": folded, "Range": {Inputs: 3, Folded: true},
 		"Shape": {Folded: true, result: Int64}, "Size": {Folded: true, result: Int64},

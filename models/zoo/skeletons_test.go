@@ -19,6 +19,7 @@ import (
 	"selfheal/models/crosscheck"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 	"selfheal/models/split"
@@ -51,7 +52,7 @@ func TestSkeletons(t *testing.T) {
 			data := must.Get(os.ReadFile(file))(t)
 			_, err := simplify.Open(data, nil, nil)
 			must.Refuse(t, err, "is a skeleton")
-			net := must.Get(onnx.FillSkeleton(data, seed))(t)
+			net := must.Get(onnxtest.FillSkeleton(data, seed))(t)
 			if testing.Short() && net.Parameters() > shortParameters {
 				t.Skip(net.Parameters(), " parameters")
 			}

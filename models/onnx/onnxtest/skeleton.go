@@ -1,35 +1,25 @@
-package onnx
+package onnxtest
 
 import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
+	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
 )
-
-// skeletonKey is the metadata entry, with value "1", of a skeleton: an ONNX file
-// whose large float32 initializers have dimensions but no data. It shows an
-// exporter's graph of a network in a few kilobytes.
-const skeletonKey = "selfheal.skeleton"
 
 // skeletonLeast is how many values an initializer has at least that a skeleton leaves out.
 const skeletonLeast = 17
 
 // maxSkeleton bounds the weights that a skeleton is filled with: over twice a WRN-76-10's.
 const maxSkeleton = 1 << 28
-
-var errSkeleton = errors.New("is a skeleton: a graph without its weights, which serves tests; export the network " +
-	"itself to get a model")
-
-func isSkeleton(m *pb.ModelProto) bool {
-	return slices.ContainsFunc(m.MetadataProps, func(p *pb.StringStringEntryProto) bool {
-		return p.GetKey() == skeletonKey && p.GetValue() == "1"
-	})
-}
 
 // FillSkeleton reads a skeleton and draws its weights, which follow from seed
 // and their names alone, the same bits on every platform. The result is what
@@ -39,23 +29,26 @@ func isSkeleton(m *pb.ModelProto) bool {
 // network is (see fanGain), and BatchNormalization's statistics such that a
 // mistake with any of them shows: scale and variance uniform in [0.5, 1.5),
 // bias and mean with standard deviation 0.1.
-func FillSkeleton(data []byte, seed uint64) (*Graph, error) {
-	m, err := parse(data)
-	if err != nil {
-		return nil, err
+func FillSkeleton(data []byte, seed uint64) (*onnx.Graph, error) {
+	m := new(pb.ModelProto)
+	if err := proto.Unmarshal(data, m); err != nil {
+		return nil, fmt.Errorf("not an ONNX model: %w", err)
 	}
-	if !isSkeleton(m) {
-		return nil, errors.New("is not a skeleton: its metadata has no " + skeletonKey)
+	if !onnx.IsSkeleton(m) {
+		return nil, errors.New("is not a skeleton: its metadata has no " + onnx.SkeletonKey)
 	}
 	total := int64(0)
 	var empty []*pb.TensorProto
 	for _, t := range m.Graph.Initializer {
-		if DType(t.GetDataType()) != Float || t.RawData != nil || len(t.FloatData) > 0 {
+		if onnx.DType(t.GetDataType()) != onnx.Float || t.RawData != nil || len(t.FloatData) > 0 {
 			continue
 		}
-		n, err := elements(t.Dims)
-		if err != nil {
-			return nil, fmt.Errorf("initializer %q: %w", t.GetName(), err)
+		n := int64(1)
+		for _, d := range t.Dims {
+			if n *= d; d < 0 || n > maxSkeleton {
+				return nil, fmt.Errorf("initializer %q has shape %v, more than %d values", t.GetName(), t.Dims,
+					int64(maxSkeleton))
+			}
 		}
 		if n < skeletonLeast {
 			continue
@@ -68,30 +61,33 @@ func FillSkeleton(data []byte, seed uint64) (*Graph, error) {
 	m.Graph.Initializer = slices.DeleteFunc(m.Graph.Initializer,
 		func(t *pb.TensorProto) bool { return slices.Contains(empty, t) })
 	m.MetadataProps = slices.DeleteFunc(m.MetadataProps,
-		func(p *pb.StringStringEntryProto) bool { return p.GetKey() == skeletonKey })
+		func(p *pb.StringStringEntryProto) bool { return p.GetKey() == onnx.SkeletonKey })
 	// With weights that take no memory, the graph tells what each of them is for.
-	missing := map[string]Shape{}
+	missing := map[string]onnx.Shape{}
 	for _, t := range empty {
 		if missing[t.GetName()] != nil {
 			return nil, fmt.Errorf("initializer %q is defined twice", t.GetName())
 		}
-		missing[t.GetName()] = append(Shape{}, t.Dims...)
+		missing[t.GetName()] = append(onnx.Shape{}, t.Dims...)
 		m.Graph.Input = slices.DeleteFunc(m.Graph.Input,
 			func(v *pb.ValueInfoProto) bool { return v.GetName() == t.GetName() })
-		m.Graph.Input = append(m.Graph.Input,
-			encodeValue(Value{Name: t.GetName(), DType: Float, Shape: missing[t.GetName()]}))
+		m.Graph.Input = append(m.Graph.Input, Value(t.GetName(), 1, t.Dims...))
 	}
-	g, err := decode(m)
+	data, err := proto.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
-	g.Inputs = slices.DeleteFunc(g.Inputs, func(v Value) bool { return missing[v.Name] != nil })
+	g, err := onnx.Decode(data)
+	if err != nil {
+		return nil, err
+	}
+	g.Inputs = slices.DeleteFunc(g.Inputs, func(v onnx.Value) bool { return missing[v.Name] != nil })
 	roles := newRoles(g)
-	for _, name := range sortedKeys(missing) {
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
 		h := fnv.New64a()
 		h.Write([]byte(name))
 		r := rand.New(rand.NewPCG(seed, h.Sum64()))
-		t := FloatTensor(missing[name], make([]float32, missing[name].Items()))
+		t := onnx.FloatTensor(missing[name], make([]float32, missing[name].Items()))
 		roles.draw(name, t)(r, t.Floats)
 		g.Consts[name] = t
 	}
@@ -128,14 +124,14 @@ func uniform(lo, width float32) distribution {
 
 // roles finds out what constants of a graph are for.
 type roles struct {
-	g         *Graph
-	producers map[string]*Node
-	consumers map[string][]*Node
+	g         *onnx.Graph
+	producers map[string]*onnx.Node
+	consumers map[string][]*onnx.Node
 	data      map[string]bool // tensors that depend on the input
 	joins     int             // residual joins
 }
 
-func newRoles(g *Graph) *roles {
+func newRoles(g *onnx.Graph) *roles {
 	var inputs []string
 	for _, in := range g.Inputs {
 		inputs = append(inputs, in.Name)
@@ -150,12 +146,12 @@ func newRoles(g *Graph) *roles {
 	return r
 }
 
-func (r *roles) isJoin(n *Node) bool {
+func (r *roles) isJoin(n *onnx.Node) bool {
 	return n.Op == "Add" && r.data[n.Input(0)] && r.data[n.Input(1)]
 }
 
 // draw chooses a constant's distribution by its first consumer.
-func (r *roles) draw(name string, t *Tensor) distribution {
+func (r *roles) draw(name string, t *onnx.Tensor) distribution {
 	shape := t.Shape
 	for range 8 { // operators that only move it
 		next := r.consumers[name]
@@ -164,13 +160,17 @@ func (r *roles) draw(name string, t *Tensor) distribution {
 		}
 		n := next[0]
 		switch {
-		case TraitsOf(n.Op).Relabels, n.Op == "Identity", n.Op == "Cast":
+		case onnx.TraitsOf(n.Op).Relabels, n.Op == "Identity", n.Op == "Cast":
 		case n.Op == "Transpose":
-			transposed, err := transposeShape(nil, n, []Shape{shape})
-			if err != nil {
-				return normal(0.1)
+			last := int64(len(shape) - 1)
+			transposed := slices.Clone(shape)
+			for i := range transposed {
+				transposed[i] = shape[last-int64(i)]
 			}
-			shape = transposed[0]
+			for i, from := range n.Ints("perm", nil) {
+				transposed[i] = shape[from]
+			}
+			shape = transposed
 		default:
 			return r.at(n, slices.Index(n.Inputs, name), shape)
 		}
@@ -180,7 +180,7 @@ func (r *roles) draw(name string, t *Tensor) distribution {
 }
 
 // at is the distribution of input i of a node.
-func (r *roles) at(n *Node, i int, shape Shape) distribution {
+func (r *roles) at(n *onnx.Node, i int, shape onnx.Shape) distribution {
 	scale, small := uniform(0.5, 1), normal(0.1)
 	switch n.Op {
 	case "BatchNormalization":
@@ -207,7 +207,7 @@ func (r *roles) at(n *Node, i int, shape Shape) distribution {
 }
 
 // fanIn is the number of products that one output value sums.
-func fanIn(n *Node, input int, w Shape) float64 {
+func fanIn(n *onnx.Node, input int, w onnx.Shape) float64 {
 	last := len(w) - 1
 	switch n.Op {
 	case "MatMul":
@@ -241,7 +241,7 @@ const gatedGain = 5
 // residual join with a skip connection adds variance instead: its last
 // operator gets one share of as many as there are joins, so that all joins
 // together multiply the variance by about e. Two branches that meet get half each.
-func (r *roles) fanGain(n *Node, weight int) float64 {
+func (r *roles) fanGain(n *onnx.Node, weight int) float64 {
 	gain := 1.0
 	for in, hops := n.Input(1-min(weight, 1)), 0; hops < 8; hops++ {
 		p := r.producers[in]
@@ -252,11 +252,11 @@ func (r *roles) fanGain(n *Node, weight int) float64 {
 			gain = gatedGain
 			break
 		}
-		if g := TraitsOf(p.Op).Gain; g > 0 {
+		if g := onnx.TraitsOf(p.Op).Gain; g > 0 {
 			gain = g
 			break
 		}
-		if !TraitsOf(p.Op).steady || p.Op == "BatchNormalization" {
+		if !onnx.TraitsOf(p.Op).Steady || p.Op == "BatchNormalization" {
 			break
 		}
 		in = p.Input(0)
@@ -277,7 +277,7 @@ func (r *roles) fanGain(n *Node, weight int) float64 {
 			}
 			return gain / float64(r.joins)
 		}
-		if !TraitsOf(next[0].Op).steady && next[0].Op != "Add" {
+		if !onnx.TraitsOf(next[0].Op).Steady && next[0].Op != "Add" {
 			break
 		}
 		out = next[0].Outputs[0]
@@ -294,7 +294,7 @@ func (r *roles) endsInWeights(t string) bool {
 			return false
 		case slices.Contains([]string{"Conv", "ConvTranspose", "Gemm", "MatMul"}, p.Op):
 			return true
-		case !TraitsOf(p.Op).steady:
+		case !onnx.TraitsOf(p.Op).Steady:
 			return false
 		}
 		t = p.Input(0)
