@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/internal/number"
+
 	"gonum.org/v1/gonum/mat"
 )
 
