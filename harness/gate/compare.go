@@ -172,7 +172,7 @@ func (r *Report) sameSettings(list []difference) error {
 	if more := len(refused) - most; more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
-	return fmt.Errorf("%s: %s, or name it under accept in gate:", text, toAccept)
+	return fmt.Errorf("%s: %s, or name it under gate.accept", text, toAccept)
 }
 
 const toAccept = "run with the baseline's, or accept these results with selfheal check --update"
