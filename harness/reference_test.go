@@ -23,14 +23,14 @@ type reference struct {
 }
 
 // On the bundled networks, in three norms, AutoAttack's verdicts are the reference's: at least
-// 99.5 % of 600, with SELFHEAL_TEST_LARGE of 1,200, and then the accuracy after every component.
+// 99.5 % of 240, with SELFHEAL_TEST_LARGE of 1,200, and then the accuracy after every component.
 func TestAutoAttackAgreesOnBundledNetworks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute of attacks")
 	}
 	var file struct{ Cases []reference }
 	read(t, "../models/zoo/reference.json", &file)
-	limit := 100
+	limit := 40
 	if os.Getenv("SELFHEAL_TEST_LARGE") != "" {
 		limit = 0
 	}
@@ -63,7 +63,7 @@ func read(t *testing.T, path string, to any) {
 }
 
 // agrees runs the suites' attacks on the first images, 0 for all, and compares each image's
-// verdict, at least 99 % of a cell's and 99.5 % of all, and where all images are attacked the
+// verdict, of which one in a hundred of a cell's and 0.5 % of all may differ, and where all images are attacked the
 // accuracy after every component, to 1 point.
 func agrees(t *testing.T, path string, suites []string, limit int, all []reference) {
 	t.Helper()
@@ -103,7 +103,7 @@ func agrees(t *testing.T, path string, suites []string, limit int, all []referen
 					same++
 				}
 			}
-			if float64(same) < 0.99*float64(n) {
+			if n-same > max(1, n/100) {
 				t.Errorf("%s, %s: %d of %d verdicts agree with the reference", c.Model, c.Attack, same, n)
 			}
 			verdicts, agreed = verdicts+n, agreed+same
