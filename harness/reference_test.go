@@ -63,8 +63,8 @@ func read(t *testing.T, path string, to any) {
 }
 
 // agrees runs the suites' attacks on the first images, 0 for all, and compares each image's
-// verdict, of which one in a hundred of a cell's and 0.5 % of all may differ, and where all images are attacked the
-// accuracy after every component, to 1 point.
+// verdict: one in a hundred of a cell's, and 0.5 % of all, may differ. Where all images are
+// attacked it compares the accuracy after every component too, to 1 point.
 func agrees(t *testing.T, path string, suites []string, limit int, all []reference) {
 	t.Helper()
 	var sets []string
