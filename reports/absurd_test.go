@@ -168,7 +168,7 @@ func TestIDsAreUnique(t *testing.T) {
 		f.Solver[i].Suite = names[i%len(names)]
 	}
 	v := derive(f)
-	v.theory = theoryFixture()
+	v.Theory = theoryFixture()
 	page := written(t, renderHTML, v)
 	ids := map[string]int{}
 	for _, m := range regexp.MustCompile(`<[a-z0-9]+ [^<>]*?\bid="([^"]*)"`).FindAllStringSubmatch(page, -1) {

@@ -62,6 +62,7 @@ func (s *suite) accuracies(f sheet, models []string, values bool) sheet {
 	if s.radar() {
 		kind = "Radar plot"
 	}
+	f.Caption = s.caption("Accuracy in %" + comma(s.drawn()))
 	f.Alt = fmt.Sprintf("%s of accuracy in %%%s, %s (%s).", kind, comma(s.drawn()), s.Heading(), s.Facts())
 	for _, m := range models {
 		for _, one := range s.Series(m) {

@@ -124,9 +124,9 @@ func writeSVG(w io.Writer, s sheet) error {
 // themed is what may differ between a drawing for light pages and one for dark pages.
 var themed = regexp.MustCompile(`#[0-9A-F]{6}|<image [^>]*>`)
 
-// inline draws a sheet as an svg element that follows the page's colour scheme: a colour that
+// Drawing is the sheet as an svg element that follows the page's colour scheme: a colour that
 // differs is var(--DAY-NIGHT), which [withInks] defines. The page's style has its font.
-func inline(s sheet) template.HTML {
+func (s sheet) Drawing() template.HTML {
 	night := themed.FindAllString(svg(s, dark), -1)
 	_, drawing, _ := strings.Cut(svg(s, light), "</title>")
 	drawing = themed.ReplaceAllStringFunc(drawing, func(day string) string {

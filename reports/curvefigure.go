@@ -25,6 +25,7 @@ func fullCurves(s *suite) sheet {
 // curveSheet fills a sheet with curves: a step curve a defense, with a marker at every cell.
 func (s *suite) curveSheet(f sheet, all []curves) sheet {
 	var shown []string
+	f.Caption = s.caption("Accuracy in % against ε" + s.ofFirstSeed())
 	f.Alt = fmt.Sprintf("Robustness curves, accuracy in %% against epsilon%s, %s (%s).", s.ofFirstSeed(), s.Heading(),
 		s.Facts())
 	for _, c := range all {

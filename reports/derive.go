@@ -13,10 +13,10 @@ import (
 type view struct {
 	File   *result.File
 	Suites []*suite
-	// quoted: the cells are numbers that were published, nothing was run; the figures are then of radars.
-	quoted bool
+	// Quoted: the cells are numbers that were published, nothing was run; the figures are then of radars.
+	Quoted bool
 	radars []*suite
-	theory *Theory // nil: the run has none
+	Theory *Theory // nil: the run has none
 }
 
 // suite is one suite's cells by row and column.
@@ -32,11 +32,11 @@ type suite struct {
 	attacks map[string]result.Attack // how they were made; empty in files of older versions
 	cells   map[cellKey]*result.Cell
 	failed  []*result.Cell // cells with an error and no verdicts
-	studies []*result.SolverStudy
+	studies []study
 	margins map[cellKey]*margins
 	// published are the numbers to show beside the cells, also of cells that there are not.
 	published map[cellKey]float64
-	quoted    bool      // as the view's
+	Quoted    bool      // as the view's
 	sides     [2]string // the defenses on both sides of every entry; "" where they are none and each control
 }
 
@@ -273,7 +273,7 @@ func (s *suite) Facts() string { return s.Sample() + " · " + clean(s.Mode) }
 
 // Missing counts the cells that the suite's table leaves open, but for those that failed.
 func (s *suite) Missing() (n int) {
-	if s.quoted {
+	if s.Quoted {
 		return 0
 	}
 	n = len(s.Models) * len(s.Defenses()) * len(s.Columns)

@@ -231,7 +231,7 @@ func TestTraceFigures(t *testing.T) {
 		if n := len(s.Traced()); n != 2*c.models || hasTraceFigure(s) != (n <= mostTraced) {
 			t.Fatalf("%+v: %d networks under a control", c, n)
 		}
-		legible(t, fmt.Sprintf("%+v in a page", c), s.traceFigure(s.Traced()).sheet(), dark)
+		legible(t, fmt.Sprintf("%+v in a page", c), s.traceFigure(s.Traced()).Sheet(), dark)
 		if hasTraceFigure(s) {
 			legible(t, fmt.Sprintf("%+v in a file", c), fullTraces(s), light)
 		}

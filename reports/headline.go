@@ -52,13 +52,13 @@ const (
 	attackerHead = "Attacker"
 )
 
-// headlineTable is the whole report in a line a suite, model and control: the accuracy on
+// HeadlineTable is the whole report in a line a suite, model and control: the accuracy on
 // clean images and the lowest under the suite's attacks, of the baseline and of the
 // controlled network, each lowest one with its interval and the attack it is of. What is
 // the same in every line stands in the caption. Quoted numbers have none: nothing was run.
-func (v *view) headlineTable() table {
+func (v *view) HeadlineTable() table {
 	t := table{Anchor: ".headline"} // a suite's anchor begins with no dot
-	if v.quoted {
+	if v.Quoted {
 		return t
 	}
 	vary, control, mode := v.varied()
@@ -150,7 +150,7 @@ func (s *suite) pair(e entry, say func(*result.Cell) string, accuracies, control
 		}
 		return span{Text: say(c), Bold: ahead, Mark: s.Marks(c)}
 	}
-	b := box{Bar: -1, anchor: s.Slug, Spans: []span{one(e.Baseline, e.better() < 0)}}
+	b := box{Bar: -1, Anchor: s.Slug, Spans: []span{one(e.Baseline, e.better() < 0)}}
 	if controlled {
 		b.Spans = append(b.Spans, span{Text: " / "}, one(e.Controlled, e.better() > 0))
 	}
@@ -164,7 +164,7 @@ func (v *view) showcase() (s *suite, model string) {
 	if i < 0 {
 		i = slices.IndexFunc(v.Suites, func(s *suite) bool { return len(s.Models) > 0 })
 	}
-	if i < 0 || v.quoted {
+	if i < 0 || v.Quoted {
 		return nil, ""
 	}
 	return v.Suites[i], v.Suites[i].Models[0]

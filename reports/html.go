@@ -14,50 +14,41 @@ import (
 	"selfheal/harness/result"
 )
 
-//go:embed assets
-var assets embed.FS
+//go:embed assets/*.tmpl
+var templates embed.FS
 
-// pageFuncs are what the templates call.
-var pageFuncs = template.FuncMap{
-	"words":  strings.Fields,
-	"marks":  func(s string) []string { return strings.Split(s, ",") },
-	"anchor": markAnchor,
-	"share":  func(x float64) string { return fmt.Sprintf("%.4g", min(max(x, 0), 1)) },
+//go:embed assets/style.css
+var styleSheet string
+
+//go:embed assets/report.js
+var script string
+
+// pages are the templates of the HTML pages: of a report, which sees a view, and of the theory.
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"words":   strings.Fields,
+	"marks":   func(s string) []string { return strings.Split(s, ",") },
+	"anchor":  markAnchor,
+	"share":   func(x float64) string { return fmt.Sprintf("%.4g", min(max(x, 0), 1)) },
+	"list":    func(of ...any) []any { return of },
+	"clean":   clean,
+	"heading": heading,
+	"style":   func() template.CSS { return template.CSS(styleSheet) },
+	"series":  seriesStyle,
+	"script":  func() template.JS { return template.JS(script) },
+	"policy":  policy,
+}).ParseFS(templates, "assets/*.tmpl"))
+
+// writePage fills the page's template called name with what it shows.
+func writePage(w io.Writer, name string, of any) error {
+	var sb strings.Builder
+	if err := pages.ExecuteTemplate(&sb, name, of); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, withInks(sb.String()))
+	return err
 }
 
-// page is the HTML page's template; its tables are those of tables.go.
-var page = template.Must(template.New("report.html.tmpl").Funcs(pageFuncs).ParseFS(assets, "assets/report.html.tmpl",
-	"assets/table.html.tmpl", "assets/study.html.tmpl", "assets/theorybody.html.tmpl", "assets/gallery.html.tmpl"))
-
-// pageData is what the template sees.
-type pageData struct {
-	Style    template.CSS
-	Script   template.JS
-	Policy   string // what the page may load and run
-	Title    string
-	Quoted   bool // numbers of a paper: nothing was run
-	Radars   []pageFigure
-	Compared bool // with published numbers
-	Headline string
-	Tested   []fact
-	Standing table       // the report in a line a suite, model and control
-	Showcase *pageFigure // beside it
-	// Sentences say the report in words, where they are few.
-	Sentences []string
-	Knows     table // what the attacker knows, where there are several
-	Suites    []pageSuite
-	Studies   []studyPage
-	Theory    *theoryBody // nil: the run has none
-	Modes     []fact      // the attackers of this file
-	Fits      table
-	Records   bool
-	Curves    bool
-	Gallery   bool
-	First     bool // some attacks ended at an image's first success
-	Run       []fact
-	Command   string  // to repeat the run, as one types it; "" where that is not known
-	Made      []table // what the numbers depend on
-}
+func renderHTML(w io.Writer, v *view) error { return writePage(w, "report.html.tmpl", v) }
 
 // mostSentences is how many lines of a report are also said in words: more are easier read
 // in the table.
@@ -66,129 +57,99 @@ const mostSentences = 2
 // fact is a term and what it says.
 type fact struct{ Term, Text string }
 
-// pageSuite is one section of the page.
-type pageSuite struct {
-	Slug, Heading, Mode, Facts string
-	Attacker                   string // what it knows, in words
-	Missing                    int
-	Accuracy                   table
-	Compared                   table
-	Figures, Curves            []pageFigure
-	Components                 []pageFigure // accuracy after each component of an attack
-	Intervals                  table
-	Classes                    []table
-	Details                    []table
-	Gallery                    *galleryView
-	Traces                     *traceView
-}
-
-// pageFigure is one picture: an svg element that follows the page's colour scheme.
-type pageFigure struct {
-	Caption string
-	Drawing template.HTML
-}
-
-func inlined(caption string, s sheet) pageFigure { return pageFigure{caption, inline(s)} }
-
-func renderHTML(w io.Writer, v *view) error {
-	script, err := assets.ReadFile("assets/report.js")
-	if err != nil {
-		return err
+// Sentences say the report in words, where they are few.
+func (v *view) Sentences() (out []string) {
+	if v.Quoted || len(v.HeadlineTable().Rows) > mostSentences {
+		return nil
 	}
-	d := v.page()
-	return writePage(w, page, seriesStyle(), func(style template.CSS) any {
-		d.Style, d.Script, d.Policy = style, template.JS(script), policy(script)
-		return d
-	})
-}
-
-// writePage fills a page's template with what data makes of the style.
-func writePage(w io.Writer, t *template.Template, more string, data func(style template.CSS) any) error {
-	css, err := assets.ReadFile("assets/style.css")
-	if err != nil {
-		return err
-	}
-	var sb strings.Builder
-	if err := t.Execute(&sb, data(template.CSS(string(css)+more))); err != nil {
-		return err
-	}
-	_, err = io.WriteString(w, withInks(sb.String()))
-	return err
-}
-
-// page is all that the page says.
-func (v *view) page() pageData {
-	d := pageData{Title: v.Title(), Quoted: v.quoted, Headline: v.headline(), Tested: v.tested(),
-		Standing: v.headlineTable(), Knows: v.knowledgeTable(),
-		Studies: v.studyPages(), Theory: v.theory.body(), Modes: v.attackers(), Fits: v.fitTable(),
-		Run: v.provenance(), Command: shellCommand(v.File.Command), Made: v.made()}
-	if len(d.Standing.Rows) <= mostSentences && !v.quoted {
-		for _, s := range v.Suites {
-			for _, r := range s.Rows() {
-				if said := s.summary(r); said != "" {
-					d.Sentences = append(d.Sentences, said)
-				}
+	for _, s := range v.Suites {
+		for _, r := range s.Rows() {
+			if said := s.summary(r); said != "" {
+				out = append(out, said)
 			}
 		}
 	}
-	if s, m := v.showcase(); s != nil {
-		f := inlined(s.Heading()+": "+s.caption("accuracy in %"+comma(s.drawn())), s.pageAccuracies(m))
-		d.Showcase = &f
-	}
-	for _, s := range v.Suites {
-		ps := pageSuite{Slug: s.Slug, Heading: s.Heading(), Mode: clean(s.Mode), Facts: s.Facts(),
-			Attacker: s.Attacker(), Missing: s.Missing(),
-			Accuracy: s.accuracyTable(), Compared: s.comparisonTable()}
-		d.Compared = d.Compared || len(ps.Compared.Rows) > 0
-		if !v.quoted { // else nothing was run that there is more to say of, and the figures stand by themselves
-			alone := len(v.Suites) == 1 && len(s.Models) == 1 // then the first screen has its figure
-			s.fill(&ps, !alone)
-			ps.Gallery, ps.Traces = s.Gallery(v.File.Gallery), s.Traces()
-			d.Gallery = d.Gallery || ps.Gallery != nil
-			d.Records = d.Records || s.margins != nil
-			d.Curves = d.Curves || ps.Curves != nil
-			s.each(func(c *result.Cell, _ column) { d.First = d.First || c.VerdictOnly })
-		}
-		d.Suites = append(d.Suites, ps)
-	}
-	for _, s := range v.radars {
-		for _, m := range s.Models {
-			d.Radars = append(d.Radars, inlined(s.Heading(), s.pageAccuracies(m)))
-		}
-	}
-	return d
+	return out
 }
 
-// fill adds the figures and the details of a suite that was run.
-func (s *suite) fill(ps *pageSuite, panels bool) {
+// Showcase is the figure of the first screen; nil where there is nothing to show.
+func (v *view) Showcase() *sheet {
+	s, m := v.showcase()
+	if s == nil {
+		return nil
+	}
+	f := s.pageAccuracies(m)
+	f.Caption = s.Heading() + ": " + s.caption("accuracy in %"+comma(s.drawn()))
+	return &f
+}
+
+// Radars are the figures of a paper's networks.
+func (v *view) Radars() (out []sheet) {
+	for _, s := range v.radars {
+		for _, f := range s.Figures() {
+			f.Caption = s.Heading()
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Figures are those of the suite's accuracies, a model each.
+func (s *suite) Figures() (out []sheet) {
 	for _, m := range s.Models {
-		if panels {
-			ps.Figures = append(ps.Figures, inlined(s.caption("Accuracy in %"+comma(s.drawn())), s.pageAccuracies(m)))
-		}
-		if f := s.waterfallsOf(m); f.Panels != nil {
-			ps.Components = append(ps.Components,
-				inlined(s.caption("Accuracy in % after each component"+s.ofFirstSeed()), f))
-		}
+		out = append(out, s.pageAccuracies(m))
 	}
+	return out
+}
+
+// CurveFigures are the suite's robustness curves, a model and attack each.
+func (s *suite) CurveFigures() (out []sheet) {
 	for _, c := range s.Curves() {
-		ps.Curves = append(ps.Curves, inlined(s.caption("Accuracy in % against ε"+s.ofFirstSeed()),
-			s.curveSheet(inPage(), []curves{c})))
+		out = append(out, s.curveSheet(inPage(), []curves{c}))
 	}
-	ps.Intervals, ps.Classes = s.intervalTable(), s.classTables()
-	for _, t := range []table{s.spreadTable(), s.distanceTable(), s.waterfallTable(), s.solverTable(), s.marginTable(),
-		s.costTable()} {
-		if len(t.Rows) > 0 {
-			ps.Details = append(ps.Details, t)
+	return out
+}
+
+// ComponentFigures show the accuracy after each component of an attack, a model each.
+func (s *suite) ComponentFigures() (out []sheet) {
+	for _, m := range s.Models {
+		if f := s.waterfallsOf(m); f.Panels != nil {
+			out = append(out, f)
 		}
 	}
+	return out
+}
+
+// Details are the suite's tables that a page folds away where they are long.
+func (s *suite) Details() []table {
+	return filled(s.spreadTable(), s.distanceTable(), s.waterfallTable(), s.solverTable(), s.marginTable(),
+		s.costTable())
+}
+
+// filled are those of some tables that have rows.
+func filled(all ...table) []table {
+	return slices.DeleteFunc(all, func(t table) bool { return len(t.Rows) == 0 })
+}
+
+// Recorded reports whether there are records of the suite.
+func (s *suite) Recorded() bool { return s.margins != nil }
+
+// EndsEarly reports whether some attacks ended at an image's first success.
+func (s *suite) EndsEarly() bool {
+	for _, c := range s.cells {
+		if c.VerdictOnly {
+			return true
+		}
+	}
+	return false
 }
 
 // seriesStyle defines the colours of baseline and controlled bars: those of the figures.
-func seriesStyle() string {
+func seriesStyle() template.CSS {
 	define := func(t theme) string {
 		return fmt.Sprintf(":root { --baseline: %s; --controlled: %s; }", cssColour(t.lines[0]), cssColour(t.lines[1]))
 	}
-	return define(light) + "\n@media screen and (prefers-color-scheme: dark) { " + define(dark) + " }\n"
+	return template.CSS(define(light) + "\n@media screen and (prefers-color-scheme: dark) { " + define(dark) + " }\n")
 }
 
 func cssColour(c color.Color) string {
@@ -197,14 +158,14 @@ func cssColour(c color.Color) string {
 }
 
 // policy allows a page its own style, its own pictures and this one script, and no request.
-func policy(script []byte) string {
-	sum := sha256.Sum256(script)
+func policy() string {
+	sum := sha256.Sum256([]byte(script))
 	return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" +
 		base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// attackers explains the modes of the file's suites.
-func (v *view) attackers() []fact {
+// Attackers explains the modes of the file's suites.
+func (v *view) Attackers() []fact {
 	var out []fact
 	for _, m := range result.Modes {
 		if slices.ContainsFunc(v.Suites, func(s *suite) bool { return s.Mode == m.Name }) {
@@ -214,9 +175,9 @@ func (v *view) attackers() []fact {
 	return out
 }
 
-// headline counts what was tested.
-func (v *view) headline() string {
-	if v.quoted {
+// Headline counts what was tested.
+func (v *view) Headline() string {
+	if v.Quoted {
 		return v.quotedHeadline()
 	}
 	models, cells, missing := map[string]bool{}, 0, 0
@@ -242,8 +203,8 @@ func plural(n int, one string, many ...string) string {
 	return fmt.Sprintf("%d %s", n, append(many, one+"s")[0])
 }
 
-// tested says what was tested, over all suites.
-func (v *view) tested() []fact {
+// Tested says what was tested, over all suites.
+func (v *view) Tested() []fact {
 	var models, controls, data, attacks, attackers []string
 	add := func(to *[]string, s string) {
 		if s != "" && !slices.Contains(*to, s) {

@@ -57,18 +57,18 @@ func (t table) pages() []table {
 func renderLaTeX(w io.Writer, v *view) error {
 	var sb strings.Builder
 	sb.WriteString(texHead)
-	for i, t := range v.knowledgeTable().pages() {
+	for i, t := range v.KnowledgeTable().pages() {
 		texTable(&sb, t, t.Caption, fmt.Sprintf("knowledge-%d", i+1))
 	}
 	for _, s := range v.Suites {
-		accuracies, form := s.paperForm(s.accuracyTable())
+		accuracies, form := s.paperForm(s.AccuracyTable())
 		for i, t := range accuracies.pages() {
 			form.table(&sb, t, s.texCaption(t), fmt.Sprintf("%s-accuracy-%d", s.Slug, i+1))
 		}
 		for _, kind := range []struct {
 			label string
 			table table
-		}{{"published", s.comparisonTable()}, {"seeds", s.spreadTable()}, {"distance",
+		}{{"published", s.ComparisonTable()}, {"seeds", s.spreadTable()}, {"distance",
 			s.distanceTable()}, {"components", s.waterfallTable()}} {
 			for i, t := range kind.table.pages() {
 				texTable(&sb, t, s.texCaption(t), fmt.Sprintf("%s-%s-%d", s.Slug, kind.label, i+1))

@@ -135,8 +135,8 @@ RN-18 & \textbf{94.71} / 92.81 & 0.00 / \textbf{63.89} & 0.00 / \textbf{82.10} &
 RN-34 & \textbf{94.91} / 92.84 & 0.00 / \textbf{64.92} & 0.00 / \textbf{83.64} & 0.00 / \textbf{78.05} \\
 `)
 	s := derive(fixture()).Suites[1] // one norm in two strengths
-	head := s.accuracyTable().Head
-	if table, form := s.paperForm(s.accuracyTable()); form.strengths != "" || !form.ruled || table.Head[3] != head[3] {
+	head := s.AccuracyTable().Head
+	if table, form := s.paperForm(s.AccuracyTable()); form.strengths != "" || !form.ruled || table.Head[3] != head[3] {
 		t.Errorf("two strengths of a norm are said as %q over %q", form.strengths, table.Head)
 	}
 }

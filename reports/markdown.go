@@ -9,10 +9,10 @@ import (
 func renderMarkdown(w io.Writer, v *view) error {
 	var sb strings.Builder
 	sb.WriteString("# " + mdEscape(v.Title()) + "\n")
-	if v.quoted {
-		sb.WriteString("\n" + mdEscape(v.headline()) + "\n")
+	if v.Quoted {
+		sb.WriteString("\n" + mdEscape(v.Headline()) + "\n")
 	}
-	if t := v.knowledgeTable(); len(t.Rows) > 0 {
+	if t := v.KnowledgeTable(); len(t.Rows) > 0 {
 		sb.WriteString("\n## What the attacker knows\n")
 		mdTable(&sb, t)
 	}
@@ -24,8 +24,8 @@ func renderMarkdown(w io.Writer, v *view) error {
 		if n := s.Missing(); n > 0 {
 			fmt.Fprintf(&sb, "\nPartial: %d cells are not measured yet (%s).\n", n, dash)
 		}
-		mdTable(&sb, s.accuracyTable())
-		mdTable(&sb, s.comparisonTable())
+		mdTable(&sb, s.AccuracyTable())
+		mdTable(&sb, s.ComparisonTable())
 		mdTable(&sb, s.spreadTable())
 		mdTable(&sb, s.distanceTable())
 		mdTable(&sb, s.waterfallTable())

@@ -21,7 +21,7 @@ func (s *suite) caption(what string) string { return what + "; attacker: " + cle
 
 // Attacker says in words what a suite's attacker knows; "" for a mode that is not known.
 func (s *suite) Attacker() string {
-	if s.quoted { // a table of a paper is not the place to explain it again
+	if s.Quoted { // a table of a paper is not the place to explain it again
 		return ""
 	}
 	return modeOf(s.Mode).Knows
@@ -100,14 +100,14 @@ func (v *view) meetings() (order []place, at map[place]*meeting, columns map[str
 	return order, at, columns
 }
 
-// knowledgeTable puts what was scored in several modes side by side. Each attack
+// KnowledgeTable puts what was scored in several modes side by side. Each attack
 // that several modes share has a line; where none is of all the modes that there are,
 // one more line has the strongest attack of each mode, by name.
-func (v *view) knowledgeTable() table {
+func (v *view) KnowledgeTable() table {
 	t := table{Anchor: ".knowledge", Lead: 4, Caption: "Accuracy in % of controlled networks, by what the attacker " +
 		"knows; the lowest in bold",
 		Head: []string{"Data set", "Model", "Control", "Attack", "Images", "No control"}}
-	if v.quoted { // equal names there are not equal controls
+	if v.Quoted { // equal names there are not equal controls
 		return t
 	}
 	order, at, columns := v.meetings()

@@ -16,7 +16,7 @@ func TestAttackerIsSaid(t *testing.T) {
 	v.addMargins(slices.Values(records(fixture())))
 	for _, s := range v.Suites {
 		want := "; attacker: " + s.Mode
-		for _, table := range []table{s.accuracyTable(), s.intervalTable(), s.distanceTable(), s.waterfallTable(),
+		for _, table := range []table{s.AccuracyTable(), s.IntervalTable(), s.distanceTable(), s.waterfallTable(),
 			s.solverTable(), s.marginTable(), s.costTable()} {
 			must.Have(t, table.Caption, want)
 		}
@@ -49,7 +49,7 @@ func TestAttackerIsSaid(t *testing.T) {
 }
 
 func TestWhatTheAttackerKnows(t *testing.T) {
-	table := derive(fixture()).knowledgeTable()
+	table := derive(fixture()).KnowledgeTable()
 	if got := strings.Join(table.Head, " | "); got != "Data set | Model | Control | Attack | Images | No control | "+
 		"Oblivious | Detached | Through" {
 		t.Errorf("head %s", got)
@@ -87,7 +87,7 @@ func TestWhatTheAttackerKnows(t *testing.T) {
 	f := fixture()
 	f.Suites, f.Cells = f.Suites[:3], slices.DeleteFunc(f.Cells,
 		func(c result.Cell) bool { return strings.HasPrefix(c.Mode, "whitebox") })
-	if rows := derive(f).knowledgeTable().Rows; rows != nil {
+	if rows := derive(f).KnowledgeTable().Rows; rows != nil {
 		t.Errorf("one mode alone is compared: %v", rows)
 	}
 }

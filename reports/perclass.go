@@ -86,10 +86,10 @@ func ends(classes []byClass, controlled bool) []byClass {
 	return append(by[:endClasses:endClasses], by[len(by)-endClasses:]...)
 }
 
-// classTables give the accuracy of each class, a line a class, model and control; from the
+// ClassTables give the accuracy of each class, a line a class, model and control; from the
 // records, so that without them there is none. Of many classes the first table has the ends,
 // and a second all of them.
-func (s *suite) classTables() []table {
+func (s *suite) ClassTables() []table {
 	rows := s.Rows()
 	t := table{Anchor: s.Slug}
 	models, controls := len(s.Models) > 1, len(s.Controls) > 1

@@ -74,9 +74,10 @@ const (
 	plotAspect = vg.Length(0.72) // height of a chart by its width
 )
 
-// sheet lays the figure out, as wide as two columns of print.
-func (f plotFigure) sheet(head ...string) sheet {
-	out := sheet{Width: twoColumns, Columns: max(f.Columns, 1), Margin: 8, Head: head, Alt: f.Title + ". " + f.Caption}
+// Sheet lays the figure out, as wide as two columns of print.
+func (f plotFigure) Sheet(head ...string) sheet {
+	out := sheet{Width: twoColumns, Columns: max(f.Columns, 1), Margin: 8, Head: head, Alt: f.Title + ". " + f.Caption,
+		Caption: f.Caption}
 	var all []plotSeries
 	for _, p := range f.Panels {
 		out.Panels, all = append(out.Panels, p), append(all, p.Series...)

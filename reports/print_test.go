@@ -19,8 +19,8 @@ var svgSize = regexp.MustCompile(`<svg width="([0-9.]+)pt" height="([0-9.]+)pt"`
 func TestPrintSize(t *testing.T) {
 	files := maps.Clone(report(t))
 	files["solver-real.svg"] = svg(fullStudies(derive(studyFixture()).Suites[0]), light)
-	for _, f := range theoryFixture().figures {
-		files["theory-"+f.Slug+".svg"] = svg(f.sheet(f.Title), light)
+	for _, f := range theoryFixture().Figures {
+		files["theory-"+f.Slug+".svg"] = svg(f.Sheet(f.Title), light)
 	}
 	seen := map[string]bool{}
 	for name, content := range files {

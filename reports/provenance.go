@@ -14,9 +14,9 @@ import (
 	"selfheal/internal/number"
 )
 
-// provenance says with what the numbers were made.
-func (v *view) provenance() []fact {
-	if v.quoted {
+// Provenance says with what the numbers were made.
+func (v *view) Provenance() []fact {
+	if v.Quoted {
 		return v.source()
 	}
 	f, e := v.File, v.File.Environment
@@ -61,10 +61,9 @@ func (v *view) seeds() string {
 	return some(names)
 }
 
-// made are the tables of what the numbers depend on, those that have lines.
-func (v *view) made() []table {
-	all := []table{v.datasetTable(), v.modelTable(), v.attackTable(), v.controlTable()}
-	return slices.DeleteFunc(all, func(t table) bool { return len(t.Rows) == 0 })
+// Made are the tables of what the numbers depend on, those that have lines.
+func (v *view) Made() []table {
+	return filled(v.datasetTable(), v.modelTable(), v.attackTable(), v.controlTable())
 }
 
 // described is a piece of provenance: its words joined, those that are not empty.
@@ -209,6 +208,9 @@ func setting(v any) string {
 }
 
 var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// Command repeats the run, as one types it; "" where that is not known.
+func (v *view) Command() string { return shellCommand(v.File.Command) }
 
 // shellCommand writes arguments as one types them into a POSIX shell.
 func shellCommand(args []string) string {

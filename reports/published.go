@@ -21,9 +21,9 @@ func paperView() *view {
 		addTable(f, t, t.Name, t.Caption, func(c published.Cell) string { return c.Model })
 	}
 	v := derive(f)
-	v.quoted, v.radars = true, paperRadars()
+	v.Quoted, v.radars = true, paperRadars()
 	for i, t := range published.Tables() {
-		v.Suites[i].quoted = true
+		v.Suites[i].Quoted = true
 		if t.Sides[0] != "none" {
 			v.Suites[i].sides = t.Sides
 		}
@@ -46,7 +46,7 @@ func paperRadars() []*suite {
 	}
 	suites := derive(f).Suites
 	for _, s := range suites {
-		s.quoted = true
+		s.Quoted = true
 	}
 	return suites
 }
@@ -81,7 +81,7 @@ func addTable(f *result.File, t published.Table, name, title string, call func(p
 
 // Title heads the report.
 func (v *view) Title() string {
-	if v.quoted {
+	if v.Quoted {
 		return "Published numbers"
 	}
 	return "Robustness report"

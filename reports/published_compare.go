@@ -52,7 +52,7 @@ func (s *suite) compared() []compared {
 					delete(left, key)
 					line.published = &p
 				}
-				if c != nil && s.quoted {
+				if c != nil && s.Quoted {
 					line.cell, line.published = nil, &c.Accuracy
 				}
 				if line.cell != nil || line.published != nil {
@@ -135,9 +135,9 @@ func (c compared) verdict() string {
 	return [...]string{"no, below", "yes", "no, above"}[c.side()+1]
 }
 
-// comparisonTable puts ours beside the published numbers, a line a cell; without rows
+// ComparisonTable puts ours beside the published numbers, a line a cell; without rows
 // where the suite has none.
-func (s *suite) comparisonTable() table {
+func (s *suite) ComparisonTable() table {
 	if s.Published == nil {
 		return table{}
 	}

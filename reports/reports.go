@@ -55,7 +55,7 @@ func Write(dir string, f *result.File, records iter.Seq[result.Record], theory *
 	}
 	v := derive(f)
 	v.addMargins(records)
-	v.theory = theory
+	v.Theory = theory
 	if err := v.write(dir); err != nil || theory == nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func Write(dir string, f *result.File, records iter.Seq[result.Record], theory *
 // write renders v into dir.
 func (v *view) write(dir string) error {
 	suites := v.Suites
-	if v.quoted {
+	if v.Quoted {
 		suites = v.radars
 	}
 	var files []file

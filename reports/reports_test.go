@@ -87,8 +87,7 @@ func TestNamesAreText(t *testing.T) {
 			continue
 		}
 		if name == "report.html" { // one script, its own
-			script, _ := assets.ReadFile("assets/report.js")
-			content = strings.Replace(content, "<script>"+string(script)+"</script>", "", 1)
+			content = strings.Replace(content, "<script>"+script+"</script>", "", 1)
 		}
 		if name != "tables.tex" && strings.Contains(content, "<script") {
 			t.Errorf("%s holds a script element", name)

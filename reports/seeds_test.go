@@ -61,7 +61,7 @@ func TestOfWhichSeed(t *testing.T) {
 			t.Errorf("%s lacks %q", file, want)
 		}
 	}
-	facts := derive(f).provenance()
+	facts := derive(f).Provenance()
 	if !slices.Contains(facts, fact{"Seeds of the attacks", "7, 11, 3"}) {
 		t.Errorf("provenance %v names not all seeds", facts)
 	}
@@ -135,14 +135,14 @@ func TestWhiskers(t *testing.T) {
 func TestProvenance(t *testing.T) {
 	f := fixture()
 	has := func(term string) bool {
-		return slices.ContainsFunc(derive(f).provenance(), func(x fact) bool { return x.Term == term })
+		return slices.ContainsFunc(derive(f).Provenance(), func(x fact) bool { return x.Term == term })
 	}
 	if has("Threads of a pass") || has("Winograd") || has("Seeds of the attacks") {
 		t.Error("provenance says what the file does not")
 	}
 	f.Environment.Threads, f.Environment.Winograd = 3, true
 	for _, want := range []fact{{"Threads of a pass", "3"}, {"Winograd", "convolutions rewritten for the CPU"}} {
-		if !slices.Contains(derive(f).provenance(), want) {
+		if !slices.Contains(derive(f).Provenance(), want) {
 			t.Errorf("provenance lacks %v", want)
 		}
 	}

@@ -17,6 +17,7 @@ type sheet struct {
 	Panels  []panel
 	Legend  []plotSeries
 	Alt     string // what it shows, for readers who do not see it
+	Caption string // below it in a page
 }
 
 // panel is one chart of a sheet.

@@ -47,7 +47,7 @@ func TestSeveralSeeds(t *testing.T) {
 	if got := scored(s.Cell("m", "c", s.Columns[1])); got != "43.3"+nbsp+"±"+nbsp+"5.8" {
 		t.Errorf("controlled: %q", got)
 	}
-	table := s.accuracyTable()
+	table := s.AccuracyTable()
 	if want := "mean ± standard deviation over 3 seeds"; !strings.Contains(table.Caption, want) {
 		t.Errorf("caption %q lacks %q", table.Caption, want)
 	}
@@ -88,7 +88,7 @@ func TestSeveralSeeds(t *testing.T) {
 		one.Cells[i].Seeds = nil
 	}
 	s = derive(one).Suites[0]
-	if len(s.spreadTable().Rows) > 0 || strings.Contains(s.accuracyTable().Caption, "±") || s.ofFirstSeed() != "" {
+	if len(s.spreadTable().Rows) > 0 || strings.Contains(s.AccuracyTable().Caption, "±") || s.ofFirstSeed() != "" {
 		t.Error("one seed has a spread")
 	}
 }

@@ -10,11 +10,10 @@ import (
 )
 
 // studies are a suite's solver studies, in the order of the file.
-func studies(f *result.File, suite string) []*result.SolverStudy {
-	var out []*result.SolverStudy
+func studies(f *result.File, suite string) (out []study) {
 	for i := range f.Solver {
 		if f.Solver[i].Suite == suite {
-			out = append(out, &f.Solver[i])
+			out = append(out, study{SolverStudy: &f.Solver[i]})
 		}
 	}
 	return out
@@ -25,6 +24,7 @@ func hasStudies(s *suite) bool { return len(s.studies) > 0 }
 // study is a solver study as it is read.
 type study struct {
 	*result.SolverStudy
+	Heading, Slug string // the suite's heading and the study's anchor, on a page
 }
 
 // Name is what was studied.
@@ -318,30 +318,18 @@ func (s study) sweepTable() table {
 }
 
 // Tables are all of the study's.
-func (s study) Tables() []table {
-	return slices.DeleteFunc([]table{s.methodTable(), s.convergenceTable(), s.sweepTable()},
-		func(t table) bool { return len(t.Rows) == 0 })
-}
+func (s study) Tables() []table { return filled(s.methodTable(), s.convergenceTable(), s.sweepTable()) }
 
-// studyPage is a study as the page shows it.
-type studyPage struct {
-	Slug, Name, Facts string
-	Sentences         []string
-	Figure            pageFigure
-	Tables            []table
-}
+// Figure is the study's own.
+func (s study) Figure() sheet { return studyFigure([]study{s}, s.Name()).Sheet() }
 
-// studyPages are the studies of all suites, each with a section of its own.
-func (v *view) studyPages() []studyPage {
-	var out []studyPage
+// Studies are those of all suites, each with a section of its own.
+func (v *view) Studies() (out []study) {
 	slugs := map[string]bool{}
 	for _, s := range v.Suites {
 		for _, st := range s.studies {
-			one := study{st}
-			f := studyFigure([]*result.SolverStudy{st}, one.Name())
-			out = append(out, studyPage{Slug: uniqueSlug(s.Slug+"-"+st.Model+"-"+st.Control, slugs), Name: one.Name(),
-				Facts:     s.Heading() + " · " + one.Facts(),
-				Sentences: one.Sentences(), Figure: inlined(f.Caption, f.sheet()), Tables: one.Tables()})
+			st.Heading, st.Slug = s.Heading(), uniqueSlug(s.Slug+"-"+st.Model+"-"+st.Control, slugs)
+			out = append(out, st)
 		}
 	}
 	return out
@@ -349,8 +337,7 @@ func (v *view) studyPages() []studyPage {
 
 // studyMarkdown writes a suite's studies.
 func (s *suite) studyMarkdown(sb *strings.Builder) {
-	for _, st := range s.studies {
-		one := study{st}
+	for _, one := range s.studies {
 		fmt.Fprintf(sb, "\n### Solver: %s\n\n%s\n", mdEscape(one.Name()), mdEscape(one.Facts()))
 		for i, said := range one.Sentences() {
 			if i == 0 {

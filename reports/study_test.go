@@ -150,7 +150,7 @@ func TestSolverStudy(t *testing.T) {
 // What the sentences say of convergence is what the numbers are.
 func TestStudySentences(t *testing.T) {
 	s := fixtureStudy("m", false)
-	said := strings.Join(study{&s}.Sentences(), "\n")
+	said := strings.Join(study{SolverStudy: &s}.Sentences(), "\n")
 	must.Have(t, said,
 		"38.5 plain passes by FLOPs and 40.8 ms for one image alone; the undefended network's costs 1 and 0.8 ms: "+
 			"control adds 40 ms, 98.0 % of the time",
@@ -161,7 +161,7 @@ func TestStudySentences(t *testing.T) {
 	up := 9.
 	s.Runs[0].Outcomes[0].Sweeps[1].Objective = &up
 	s.Defaults = s.Solver
-	if said = strings.Join(study{&s}.Sentences(), "\n"); !strings.Contains(said, "own rate and momentum, the default "+
+	if said = strings.Join(study{SolverStudy: &s}.Sentences(), "\n"); !strings.Contains(said, "own rate and momentum, the default "+
 		"ones (0.003, 0.5): on clean images the mean objective goes from 5 to 1.5, not falling with every sweep") {
 		t.Errorf("a sweep that rises: %s", said)
 	}
@@ -212,7 +212,7 @@ func TestStudyFigure(t *testing.T) {
 		t.Error("the line of a diverging solver does not end where it does")
 	}
 	for name, p := range map[string]sheet{"file": fullStudies(derive(f).Suites[0]),
-		"page": studyFigure(all[:1], "one").sheet()} {
+		"page": studyFigure(all[:1], "one").Sheet()} {
 		have := legible(t, name, p, dark)
 		for _, want := range []string{"plain passes", "undefended", "greedy", "msa", "pmp", "msa at the default rate"} {
 			if !have[want] {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"selfheal/harness/result"
 )
 
 // methodLooks are the colours and markers of the methods in a study's figure; the
@@ -21,23 +19,22 @@ const dotted = 3
 func fullStudies(s *suite) sheet {
 	title := "Solver: " + s.Heading()
 	if len(s.studies) == 1 { // whose panels don't name it
-		title += ", " + study{s.studies[0]}.Name()
+		title += ", " + s.studies[0].Name()
 	}
-	return studyFigure(s.studies, title).sheet(title)
+	return studyFigure(s.studies, title).Sheet(title)
 }
 
 // studyFigure draws studies: for each kind of images two panels, objective and accuracy
 // against the passes spent. One study has a row for each kind; of several, each has one row.
-func studyFigure(all []*result.SolverStudy, title string) plotFigure {
+func studyFigure(all []study, title string) plotFigure {
 	f := plotFigure{Title: title, Columns: 2, Caption: "Objective of the control problem (mean over the images, with " +
 		"its standard error after a sweep) and accuracy, of a solver " +
 		"that stops after so many plain passes, by FLOPs. Markers are ends of sweeps, the lines between them ascent " +
 		"steps; dotted lines carry on what greedy control and the undefended network reach."}
-	for _, st := range all {
-		f.Columns = max(f.Columns, 2*min(len(study{st}.kinds()), len(all)))
+	for _, s := range all {
+		f.Columns = max(f.Columns, 2*min(len(s.kinds()), len(all)))
 	}
-	for _, st := range all {
-		s := study{st}
+	for _, s := range all {
 		first := len(f.Panels)
 		for _, kind := range s.kinds() {
 			f.Panels = append(f.Panels, s.panels(kind)...)

@@ -24,11 +24,11 @@ const (
 func renderSummary(w io.Writer, v *view) error {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscape(v.Title()),
-		mdEscape(strings.TrimSuffix(v.headline(), ".")))
-	for _, f := range v.tested() {
+		mdEscape(strings.TrimSuffix(v.Headline(), ".")))
+	for _, f := range v.Tested() {
 		fmt.Fprintf(&sb, "- %s: %s\n", mdEscape(f.Term), mdEscape(clip(f.Text, summaryList)))
 	}
-	t, more := v.headlineTable().brief(), ""
+	t, more := v.HeadlineTable().brief(), ""
 	if n := len(t.Rows); n > summaryRows {
 		which := "the first of each suite"
 		if k := len(slices.DeleteFunc(slices.Clone(v.Suites),
@@ -41,8 +41,7 @@ func renderSummary(w io.Writer, v *view) error {
 	mdTable(&sb, t)
 	sb.WriteString(more)
 	mdTable(&sb, v.warningTable())
-	if len(v.File.Command) > 0 {
-		command := clip(shellCommand(v.File.Command), 20*summaryList)
+	if command := clip(v.Command(), 20*summaryList); command != "" {
 		fence := "```"
 		for strings.Contains(command, fence) {
 			fence += "`"

@@ -27,7 +27,7 @@ func TestSummary(t *testing.T) {
 	if len(tables) != 2 {
 		t.Fatalf("%d tables", len(tables))
 	}
-	lines := derive(f).headlineTable()
+	lines := derive(f).HeadlineTable()
 	if len(tables[0].rows) != len(lines.Rows) {
 		t.Fatalf("%d lines, want %d", len(tables[0].rows), len(lines.Rows))
 	}

@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -40,17 +39,6 @@ func (t table) Room() int {
 	return min(most, 26)
 }
 
-// Line is a row together with its table, for the page's template.
-func (t table) Line(row []box) struct {
-	Table table
-	Row   []box
-} {
-	return struct {
-		Table table
-		Row   []box
-	}{t, row}
-}
-
 // Body are the rows without the sums, Foot the sums.
 func (t table) Body() [][]box { return t.Rows[:len(t.Rows)-t.Sums] }
 
@@ -74,7 +62,7 @@ type box struct {
 	Pair   *[2]float64 // two shares to draw, the baseline's over the controlled one's
 	Link   string      // the id of what the text leads to on a page
 	Value  string      // what a page sorts by, where the text does not begin with that number
-	anchor string      // of the suite that the marks are of, where the table is of several
+	Anchor string      // of the suite that the marks are of, where the table is of several
 }
 
 // span is a piece of text; Mark holds marks of footnotes, with commas between them.
@@ -133,17 +121,6 @@ func timed(seconds float64) box {
 	return b
 }
 
-// Of is the box together with the anchor that its footnote marks lead to.
-func (b box) Of(anchor string) struct {
-	Anchor, Link string
-	Spans        []span
-} {
-	return struct {
-		Anchor, Link string
-		Spans        []span
-	}{cmp.Or(b.anchor, anchor), b.Link, b.Spans}
-}
-
 func (b box) plain() string {
 	var sb strings.Builder
 	for _, s := range b.Spans {
@@ -152,8 +129,8 @@ func (b box) plain() string {
 	return sb.String()
 }
 
-// accuracyTable is the paper's table: baseline / controlled under each attack.
-func (s *suite) accuracyTable() table {
+// AccuracyTable is the paper's table: baseline / controlled under each attack.
+func (s *suite) AccuracyTable() table {
 	several, what := len(s.Controls) > 1, "Accuracy in %"
 	t := table{Anchor: s.Slug, Lead: 1, Head: []string{"Model"}, Notes: s.footnotes()}
 	switch {
@@ -200,8 +177,8 @@ func (t table) marked() table {
 	return t
 }
 
-// intervalTable gives every accuracy with its 95 % interval, a line a model and defense.
-func (s *suite) intervalTable() table {
+// IntervalTable gives every accuracy with its 95 % interval, a line a model and defense.
+func (s *suite) IntervalTable() table {
 	t := table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
 		Caption: s.caption("Accuracy in % with 95 % Wilson intervals" + s.ofFirstSeed())}
 	t.Head = append(t.Head, s.heads()...)
@@ -284,8 +261,8 @@ func passes(c *result.Cell) (forward, backward int64) {
 	return forward, backward
 }
 
-// fitTable lists the embeddings that were fitted.
-func (v *view) fitTable() table {
+// FitTable lists the embeddings that were fitted.
+func (v *view) FitTable() table {
 	t := table{Lead: 3, Caption: "Fitted embeddings",
 		Head: []string{"Control", "Model", "At", "Dimension", "Rank", "Variance kept (%)", "Samples", "Time"}}
 	for _, f := range v.File.Fits {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"strings"
 
@@ -19,7 +18,7 @@ const theorySchema = "selfheal.theory/1"
 type Theory struct {
 	*theory.Result
 	version string // of the program
-	figures []plotFigure
+	Figures []plotFigure
 }
 
 // NewTheory arranges the experiments' numbers for reading. version is the program's.
@@ -38,9 +37,9 @@ func WriteTheory(dir string, t *Theory) error {
 	add := func(name string, render func(w io.Writer) error) {
 		files = append(files, file{"theory" + name, render})
 	}
-	for _, f := range t.figures {
+	for _, f := range t.Figures {
 		for _, form := range figureForms {
-			add("-"+f.Slug+form.ending, func(w io.Writer) error { return form.write(w, f.sheet(f.Title)) })
+			add("-"+f.Slug+form.ending, func(w io.Writer) error { return form.write(w, f.Sheet(f.Title)) })
 		}
 	}
 	add(".json", func(w io.Writer) error {
@@ -70,8 +69,8 @@ func (t *Theory) Verdict() string {
 	return fmt.Sprintf("%d of %s fail", failed, plural(len(t.Checks), "check"))
 }
 
-// facts says what was run.
-func (t *Theory) facts() string {
+// Facts says what was run.
+func (t *Theory) Facts() string {
 	out := fmt.Sprintf("selfheal %s · seed %d", t.version, t.Seed)
 	if t.Quick {
 		out += " · quick"
@@ -85,8 +84,8 @@ func sixDigits(x float64) string {
 	return strings.ReplaceAll(s, "-", "−")
 }
 
-// tables are the checks, a table an experiment.
-func (t *Theory) tables() (out []table) {
+// Tables are the checks, a table an experiment.
+func (t *Theory) Tables() (out []table) {
 	for _, name := range distinct(t.Checks, func(c theory.Check) (string, bool) { return c.Part, true }) {
 		part := table{Lead: 1, Caption: heading(name),
 			Head: []string{"Check", claimHead, "Measured", "Expected", "Tolerance", outcomeHead}}
@@ -125,46 +124,15 @@ func heading(s string) string {
 
 func (t *Theory) markdown(w io.Writer) error {
 	var sb strings.Builder
-	fmt.Fprintf(&sb, "# The theory, checked\n\n%s; %s\n", mdEscape(heading(t.Verdict())), mdEscape(t.facts()))
-	for _, part := range t.tables() {
+	fmt.Fprintf(&sb, "# The theory, checked\n\n%s; %s\n", mdEscape(heading(t.Verdict())), mdEscape(t.Facts()))
+	for _, part := range t.Tables() {
 		mdTable(&sb, part)
 	}
-	for _, f := range t.figures {
+	for _, f := range t.Figures {
 		fmt.Fprintf(&sb, "\n![%s](theory-%s.svg)\n\n%s\n", mdEscape(f.Title), f.Slug, mdEscape(f.Caption))
 	}
 	_, err := io.WriteString(w, sb.String())
 	return err
 }
 
-// theoryPage is the HTML page's template.
-var theoryPage = template.Must(template.New("theory.html.tmpl").Funcs(pageFuncs).ParseFS(assets,
-	"assets/theory.html.tmpl", "assets/table.html.tmpl", "assets/theorybody.html.tmpl"))
-
-// theoryBody is what a page has of the theory, by itself or in a run's report.
-type theoryBody struct {
-	Verdict, Facts string
-	Checks         []table
-	Figures        []pageFigure
-	Titles         []string // of the figures
-}
-
-func (t *Theory) body() *theoryBody {
-	if t == nil {
-		return nil
-	}
-	d := &theoryBody{Verdict: heading(t.Verdict()), Facts: t.facts(), Checks: t.tables()}
-	for _, f := range t.figures {
-		d.Figures = append(d.Figures, inlined(f.Caption, f.sheet()))
-		d.Titles = append(d.Titles, f.Title)
-	}
-	return d
-}
-
-func (t *Theory) html(w io.Writer) error {
-	return writePage(w, theoryPage, "", func(style template.CSS) any {
-		return struct {
-			Style template.CSS
-			*theoryBody
-		}{style, t.body()}
-	})
-}
+func (t *Theory) html(w io.Writer) error { return writePage(w, "theory.html.tmpl", t) }

@@ -29,7 +29,7 @@ func theoryFixture() *Theory {
 			{Part: "second part", Name: "broken", Claim: "it holds", Relation: "≥",
 				Measured: 1, Expected: 2, Tolerance: 0.5, Pass: false},
 		}},
-		figures: []plotFigure{
+		Figures: []plotFigure{
 			{Slug: "plane", Title: "The plane", Caption: "Two panels.", Columns: 2, Panels: []plotPanel{
 				{Title: "(a) Classes", Square: true, Box: box, Field: field, Series: []plotSeries{flat},
 					Texts: []plotText{{0, 0.5, "A"}}},
@@ -82,9 +82,9 @@ func TestTheoryPage(t *testing.T) {
 
 // No text of a figure meets another or leaves the picture, on light and dark paper.
 func TestTheoryFigures(t *testing.T) {
-	for _, f := range theoryFixture().figures {
+	for _, f := range theoryFixture().Figures {
 		for _, th := range []theme{light, dark} {
-			have := legible(t, f.Slug, f.sheet(f.Title), th)
+			have := legible(t, f.Slug, f.Sheet(f.Title), th)
 			want := []string{f.Title, f.Panels[0].Title, "flat"}
 			if f.Slug == "axes" {
 				want = append(want, "measured", "bound <b>", "error", "t", "1e-6", "0.01")

@@ -126,7 +126,7 @@ func (s *suite) sweepTable(all []traced) table {
 // traceView is a suite's control traces as the page shows them.
 type traceView struct {
 	Slug, Reading string
-	Figure        *pageFigure // nil where there are too many
+	Figure        *sheet // nil where there are too many
 	Tables        []table
 }
 
@@ -140,8 +140,7 @@ func (s *suite) Traces() *traceView {
 		"output: the norm of u_t and the running loss ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², z_t = x_t + u_t, " +
 		"means over the images."}
 	if hasTraceFigure(s) {
-		f := s.traceFigure(all)
-		figure := inlined(f.Caption, f.sheet())
+		figure := s.traceFigure(all).Sheet()
 		v.Figure = &figure
 	} else {
 		v.Reading += fmt.Sprintf(" The tables stand for a figure: %d networks under a control are more than one shows.",
@@ -149,11 +148,7 @@ func (s *suite) Traces() *traceView {
 	}
 	norm := func(l result.SolverLayer) float64 { return l.ControlNorm }
 	loss := func(l result.SolverLayer) float64 { return l.Loss }
-	for _, t := range []table{s.layerTable(all, "Control norm ‖u_t‖ by layer", norm),
-		s.layerTable(all, "Running loss by layer, at the end", loss), s.sweepTable(all)} {
-		if len(t.Rows) > 0 {
-			v.Tables = append(v.Tables, t)
-		}
-	}
+	v.Tables = filled(s.layerTable(all, "Control norm ‖u_t‖ by layer", norm),
+		s.layerTable(all, "Running loss by layer, at the end", loss), s.sweepTable(all))
 	return v
 }

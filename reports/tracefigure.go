@@ -20,7 +20,7 @@ func hasTraceFigure(s *suite) bool {
 // fullTraces draws a suite's control traces, as a file.
 func fullTraces(s *suite) sheet {
 	f := s.traceFigure(s.Traced())
-	out := f.sheet(s.head(s.Facts() + s.ofFirstSeed())...)
+	out := f.Sheet(s.head(s.Facts() + s.ofFirstSeed())...)
 	out.Head[0] = f.Title
 	return out
 }
@@ -40,7 +40,7 @@ func (s *suite) traceFigure(all []traced) plotFigure {
 	}
 	f.Caption = s.caption(f.Caption + s.ofFirstSeed())
 	for _, t := range all {
-		f.Panels = append(f.Panels, s.normPanel(t, t.numbered(f.sheet().panelWidth())))
+		f.Panels = append(f.Panels, s.normPanel(t, t.numbered(f.Sheet().panelWidth())))
 		if t.sweeps() > 0 {
 			f.Panels = append(f.Panels, s.objectivePanel(t))
 		}

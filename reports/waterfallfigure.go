@@ -94,7 +94,7 @@ func componentNames(steps []result.Step) []string {
 	return out
 }
 
-func hasWaterfalls(s *suite) bool { return !s.quoted && len(s.Waterfalls()) > 0 }
+func hasWaterfalls(s *suite) bool { return !s.Quoted && len(s.Waterfalls()) > 0 }
 
 const waterfallHeight = vg.Length(118)
 
@@ -116,6 +116,7 @@ func (s *suite) waterfallsOf(model string) sheet {
 // one for every component, a bar a defense.
 func (s *suite) waterfallSheet(f sheet, charts []waterfall) sheet {
 	var shown []string
+	f.Caption = s.caption("Accuracy in % after each component" + s.ofFirstSeed())
 	f.Alt = fmt.Sprintf("Accuracy in %% on the clean images and after each attack component%s, %s (%s).",
 		s.ofFirstSeed(), s.Heading(), s.Facts())
 	for _, w := range charts {
