@@ -2,147 +2,96 @@ package reports
 
 import (
 	"encoding/csv"
+	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
 	"selfheal/harness/result"
 )
 
-// csvColumns are the columns of tables.csv, a line a cell, numbers in full. The first
-// ones, which names marks, say which cell it is; the others are empty in the line of a
-// published number that was not run.
-var csvColumns = []struct {
-	name  string
-	names bool
-	value func(c *result.Cell) string
-}{
-	{"suite", true, func(c *result.Cell) string { return c.Suite }},
-	{"dataset", true, func(c *result.Cell) string { return c.Dataset }},
-	{"model", true, func(c *result.Cell) string { return c.Model }},
-	{"defense", true, func(c *result.Cell) string { return c.Defense }},
-	{"mode", true, func(c *result.Cell) string { return c.Mode }},
-	{"attack", true, func(c *result.Cell) string { return c.Attack }},
-	{"norm", true, func(c *result.Cell) string {
-		if c.Norm == nil {
-			return ""
-		}
-		return *c.Norm
-	}},
-	{"epsilon", true, func(c *result.Cell) string {
-		if c.Epsilon == nil {
-			return ""
-		}
-		return full(*c.Epsilon)
-	}},
-	{"n", false, func(c *result.Cell) string { return strconv.Itoa(c.N) }},
-	{"correct", false, func(c *result.Cell) string { return strconv.Itoa(c.Correct) }},
-	{"accuracy", false, func(c *result.Cell) string { return full(c.Accuracy) }},
-	{"ci_low", false, func(c *result.Cell) string { return full(c.CI95[0]) }},
-	{"ci_high", false, func(c *result.Cell) string { return full(c.CI95[1]) }},
-	{"max_norm", false, func(c *result.Cell) string { return full(c.MaxNorm) }},
-	{"seconds", false, func(c *result.Cell) string { return full(c.Seconds) }},
-	{"forward", false, func(c *result.Cell) string { f, _ := passes(c); return strconv.FormatInt(f, 10) }},
-	{"backward", false, func(c *result.Cell) string { _, b := passes(c); return strconv.FormatInt(b, 10) }},
-	{"recipe", false, func(c *result.Cell) string { return c.Recipe }},
-	{"verdict_only", false, func(c *result.Cell) string { return strconv.FormatBool(c.VerdictOnly) }},
-	{"warnings", false, func(c *result.Cell) string { // ids, each once
-		var ids []string
-		for _, w := range c.Warnings {
-			if !slices.Contains(ids, w.ID) {
-				ids = append(ids, w.ID)
-			}
-		}
-		return strings.Join(ids, " ")
-	}},
-}
-
-// csvPublished are the columns behind them, of suites with published numbers: a share
-// like accuracy, ours minus it, and whether it lies in our 95 % interval.
-var csvPublished = []struct {
-	name  string
-	value func(c compared) string
-}{
-	{"published", func(c compared) string {
-		if c.published == nil {
-			return ""
-		}
-		return full(*c.published)
-	}},
-	{"difference", func(c compared) string {
-		if c.cell == nil || c.published == nil {
-			return ""
-		}
-		return full(math.Round(c.difference()*1e9) / 1e9) // without the last bits of a subtraction
-	}},
-	{"published_in_ci", func(c compared) string {
-		if !c.judged() {
-			return ""
-		}
-		return strconv.FormatBool(c.side() == 0)
-	}},
-}
-
-// inert is a field that no spreadsheet takes for a formula: a name that begins as one does has
-// an apostrophe before it, as spreadsheets mark text, and one that begins with that a second
-// one. Numbers are as they are; the columns that this is for have none below zero.
-func inert(field string) string {
-	if field != "" && strings.ContainsRune("=+-@'", rune(field[0])) {
-		return "'" + field
-	}
-	return field
-}
-
-func full(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+// csvHead are the columns of tables.csv: what says which cell it is, what was measured, the
+// published number (a share like accuracy), ours minus it and whether it lies in our 95 %
+// interval, and the spread over several seeds.
+var csvHead = strings.Fields(`suite dataset model defense mode attack norm epsilon
+	n correct accuracy ci_low ci_high max_norm seconds forward backward recipe verdict_only warnings
+	published difference published_in_ci
+	seeds accuracy_mean accuracy_std accuracy_min accuracy_max accuracy_every_seed`)
 
 func renderCSV(w io.Writer, v *view) error {
 	out := csv.NewWriter(w)
-	var line []string
-	for _, c := range csvColumns {
-		line = append(line, c.name)
-	}
-	for _, c := range csvPublished {
-		line = append(line, c.name)
-	}
-	for _, c := range csvSeeds {
-		line = append(line, c.name)
-	}
-	out.Write(line)
+	out.Write(csvHead)
 	for _, s := range v.Suites {
 		for _, one := range s.compared() {
-			line = line[:0]
-			cell := one.cell
-			if cell == nil { // published, and not run
-				cell = &result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: one.model, Defense: one.defense,
-					Mode:   s.Mode,
-					Attack: one.col.Attack, Epsilon: one.col.Epsilon}
-				if one.col.norm != "" {
-					cell.Norm = &one.col.norm
-				}
-			}
-			for _, c := range csvColumns {
-				field := ""
-				if c.names || one.cell != nil {
-					field = inert(clean(c.value(cell)))
-				}
-				line = append(line, field)
-			}
-			for _, c := range csvPublished {
-				line = append(line, c.value(one))
-			}
-			spread, several := cell.Spread()
-			for _, c := range csvSeeds {
-				field := ""
-				if several {
-					field = c.value(spread)
-				}
-				line = append(line, field)
+			line := make([]string, len(csvHead))
+			for i, f := range s.csvLine(one) {
+				line[i] = csvField(f)
 			}
 			out.Write(line)
 		}
 	}
 	out.Flush()
 	return out.Error()
+}
+
+// csvLine are the fields of one cell, numbers in full; what there is nothing to say of is nil.
+func (s *suite) csvLine(one compared) []any {
+	c := one.cell
+	if c == nil { // published, and not run
+		c = &result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: one.model, Defense: one.defense, Mode: s.Mode,
+			Attack: one.col.Attack, Epsilon: one.col.Epsilon, Norm: &one.col.norm}
+	}
+	line := []any{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Attack, known(c.Norm), known(c.Epsilon)}
+	if one.cell == nil {
+		line = append(line, make([]any, 12)...)
+	} else {
+		forward, backward := passes(c)
+		warnings := distinct(c.Warnings, func(w result.Warning) (string, bool) { return w.ID, true })
+		line = append(line, c.N, c.Correct, c.Accuracy, c.CI95[0], c.CI95[1], c.MaxNorm, c.Seconds, forward, backward,
+			c.Recipe, c.VerdictOnly, strings.Join(warnings, " "))
+	}
+	var difference, inside any
+	if one.cell != nil && one.published != nil {
+		difference = math.Round(one.difference()*1e9) / 1e9 // without the last bits of a subtraction
+	}
+	if one.judged() {
+		inside = one.side() == 0
+	}
+	line = append(line, known(one.published), difference, inside)
+	if v, several := c.Spread(); several {
+		line = append(line, v.Seeds, v.Mean, v.Deviation, v.Min, v.Max, v.Every)
+	}
+	return line
+}
+
+// known is what p points to, or nil.
+func known[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
+}
+
+func csvField(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case float64:
+		return full(v)
+	case string:
+		return inert(clean(v))
+	}
+	return fmt.Sprint(v)
+}
+
+func full(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+
+// inert is a name that no spreadsheet takes for a formula: one that begins as a formula does has
+// an apostrophe before it, as spreadsheets mark text, and one that begins with that a second one.
+func inert(field string) string {
+	if field != "" && strings.ContainsRune("=+-@'", rune(field[0])) {
+		return "'" + field
+	}
+	return field
 }

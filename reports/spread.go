@@ -75,19 +75,6 @@ func otherSeeds(c *result.Cell) (seconds float64) {
 	return seconds
 }
 
-// csvSeeds are the columns of several seeds, empty where a cell has one. Shares, like accuracy.
-var csvSeeds = []struct {
-	name  string
-	value func(s result.Spread) string
-}{
-	{"seeds", func(s result.Spread) string { return strconv.Itoa(s.Seeds) }},
-	{"accuracy_mean", func(s result.Spread) string { return full(s.Mean) }},
-	{"accuracy_std", func(s result.Spread) string { return full(s.Deviation) }},
-	{"accuracy_min", func(s result.Spread) string { return full(s.Min) }},
-	{"accuracy_max", func(s result.Spread) string { return full(s.Max) }},
-	{"accuracy_every_seed", func(s result.Spread) string { return full(s.Every) }},
-}
-
 // ofFirstSeed says in a caption that its numbers are the first seed's; "" where there is one.
 func (s *suite) ofFirstSeed() string {
 	if s.seeds() > 1 {
