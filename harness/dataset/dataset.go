@@ -13,6 +13,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"slices"
@@ -67,6 +68,34 @@ type image struct {
 	floats []float32
 	label  int
 	name   string // of the record, for messages
+}
+
+// file is an open file of known size that can be read anywhere.
+type file struct {
+	io.ReaderAt
+	io.Closer
+	size int64
+}
+
+// openFile opens a regular file of fsys, whose files can be read anywhere, as os's and embed's can.
+func openFile(fsys fs.FS, path string) (file, error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return file{}, err
+	}
+	info, err := f.Stat()
+	r, anywhere := f.(io.ReaderAt)
+	switch {
+	case err == nil && info.IsDir():
+		err = fmt.Errorf("%s is a folder, a file is needed", path)
+	case err == nil && !anywhere:
+		err = fmt.Errorf("%s can only be read from its beginning", path)
+	}
+	if err != nil {
+		f.Close()
+		return file{}, err
+	}
+	return file{r, f, info.Size()}, nil
 }
 
 // maxMemory bounds the pixels kept in memory, in bytes.

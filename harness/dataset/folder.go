@@ -18,8 +18,20 @@ import (
 type folder struct {
 	fsys    fs.FS
 	entries []labelled
-	names   []string // of the classes
+	names   []string       // of the classes
+	labels  map[string]int // by these names
 	pixels  []byte
+}
+
+func newFolder(fsys fs.FS, classes []string) (*folder, error) {
+	f := &folder{fsys: fsys, names: classes, labels: map[string]int{}}
+	for i, name := range classes {
+		if _, twice := f.labels[name]; twice {
+			return nil, fmt.Errorf("the class %q is named twice", name)
+		}
+		f.labels[name] = i
+	}
+	return f, nil
 }
 
 type labelled struct {
@@ -45,17 +57,25 @@ func openFolder(fsys fs.FS, spec Spec) (source, error) {
 		return nil, fmt.Errorf("it holds %d class folders, but classes says %d; list the names of the classes in the "+
 			"order of their labels", len(classes), spec.Classes)
 	}
-	f := &folder{fsys: fsys, names: names}
+	f, err := newFolder(fsys, names)
+	if err != nil {
+		return nil, err
+	}
+	return f, f.listClasses(spec.Path, "", classes)
+}
+
+// listClasses adds the images in a part of each class's folder.
+func (f *folder) listClasses(dir, part string, classes []string) error {
 	for _, class := range classes {
-		label := slices.Index(names, class)
-		if label < 0 {
-			return nil, fmt.Errorf("its folder %s is not in the list of classes", class)
+		label, ok := f.labels[class]
+		if !ok {
+			return fmt.Errorf("its folder %s is not in the list of classes", class)
 		}
-		if err := f.list(path.Join(spec.Path, class), label); err != nil {
-			return nil, err
+		if err := f.list(path.Join(dir, class, part), label); err != nil {
+			return err
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // foldersIn lists the folders in a folder, sorted, but for those with a dot before their names.
@@ -102,6 +122,16 @@ func (f *folder) read(id int) (image, error) {
 	}
 	f.pixels = pixels
 	return image{shape: shape, bytes: pixels, label: e.label, name: e.path}, nil
+}
+
+// ReadImage reads a PNG or JPEG file as an image folder's images are read: pixels in
+// [0,1], row-major CHW, of three channels, and their shape.
+func ReadImage(fsys fs.FS, name string) (pixels []float32, shape [3]int, err error) {
+	levels, shape, err := decode(fsys, name, nil)
+	for _, b := range levels {
+		pixels = append(pixels, value(b))
+	}
+	return pixels, shape, err
 }
 
 // maxPixels bounds one image file, height times width.

@@ -209,7 +209,7 @@ func TestTinyImageNet(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"odd":        `odd/val/val_annotations.txt:2: a line is a file's name and its class, not "val_1.JPEG"`,
-		"odd/train":  "the folder odd/train/n77 is not in the list of classes",
+		"odd/train":  "its folder n77 is not in the list of classes",
 		"strange":    `strange/val/val_annotations.txt:1: val_0.JPEG has the class "n09"`,
 		"climbing":   `climbing/val/val_annotations.txt:1: a line is a file's name and its class`,
 		"twice":      `the class "n01" is named twice`,

@@ -16,10 +16,12 @@ import (
 // header is the beginning of a NumPy .npy file.
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 type header struct {
-	kind  byte // 'f' float, 'i' signed, 'u' unsigned, 'b' bool
-	width int  // bytes of a value
+	name  string // NumPy's name of the values' type
+	kind  byte   // 'f' float, 'i' signed, 'u' unsigned, 'b' bool
+	width int    // bytes of a value
 	order binary.ByteOrder
 	shape []int
+	n     int // values
 	bytes int // length of the header itself
 }
 
@@ -31,40 +33,41 @@ const (
 )
 
 var (
-	npyDescr   = regexp.MustCompile(`['"]descr['"]\s*:\s*['"]([<>|=]?)([a-zA-Z])([0-9]{0,4})['"]`)
+	npyDescr   = regexp.MustCompile(`['"]descr['"]\s*:\s*['"]([<>|=]?)([a-zA-Z][0-9]{0,4})['"]`)
 	npyFortran = regexp.MustCompile(`['"]fortran_order['"]\s*:\s*(True|False)`)
 	npyShape   = regexp.MustCompile(`['"]shape['"]\s*:\s*\(([0-9,\sL]*)\)`)
+
+	npyNames = map[string]string{"f4": "float32", "f8": "float64", "i1": "int8", "i2": "int16", "i4": "int32",
+		"i8": "int64", "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64", "b1": "bool"}
 )
 
 // readHeader reads and checks the header and leaves r at the first value.
-func readHeader(r io.Reader) (header, error) {
-	var h header
+func readHeader(r io.Reader) (h header, err error) {
+	cut := errors.New("its header is cut short")
 	start := make([]byte, len(npyMagic)+4)
 	if _, err := io.ReadFull(r, start); err != nil || string(start[:len(npyMagic)]) != npyMagic {
 		return h, errors.New("it does not begin like a NumPy array")
 	}
-	version := start[len(npyMagic)]
-	length := int(binary.LittleEndian.Uint16(start[len(npyMagic)+2:]))
-	h.bytes = len(start)
+	version, length := start[len(npyMagic)], int(binary.LittleEndian.Uint16(start[len(npyMagic)+2:]))
 	switch version {
 	case 1:
 	case 2, 3:
 		more := make([]byte, 2)
 		if _, err := io.ReadFull(r, more); err != nil {
-			return h, errors.New("its header is cut short")
+			return h, cut
 		}
 		length |= int(binary.LittleEndian.Uint16(more)) << 16
-		h.bytes += 2
+		h.bytes = len(more)
 	default:
 		return h, fmt.Errorf("its NumPy format version %d is unknown", version)
 	}
 	if length > maxNPYHeader {
 		return h, fmt.Errorf("its header claims %d bytes, more than any array needs", length)
 	}
-	h.bytes += length
+	h.bytes += len(start) + length
 	raw := make([]byte, length)
 	if _, err := io.ReadFull(r, raw); err != nil {
-		return h, errors.New("its header is cut short")
+		return h, cut
 	}
 	return h, h.parse(string(raw))
 }
@@ -75,30 +78,26 @@ func (h *header) parse(text string) error {
 	if descr == nil || fortran == nil || shape == nil {
 		return fmt.Errorf("its header can't be read: %q (plain arrays of numbers only)", shorten(text))
 	}
+	kind := descr[2]
+	h.name, h.kind, h.width = npyNames[kind], kind[0], int(kind[len(kind)-1]-'0')
+	switch {
+	case h.kind == 'O':
+		return errors.New("it holds Python objects, which are not read; save numbers")
+	case h.name == "":
+		return fmt.Errorf("it holds values of type %s; uint8, float32, float64 and integers are read", descr[1]+kind)
+	}
 	h.order = binary.LittleEndian
 	if descr[1] == ">" {
 		h.order = binary.BigEndian
 	}
-	h.kind = descr[2][0]
-	h.width, _ = strconv.Atoi(descr[3])
-	switch widths := map[byte]string{'f': "48", 'i': "1248", 'u': "1248", 'b': "1"}[h.kind]; {
-	case h.kind == 'O':
-		return errors.New("it holds Python objects, which are not read; save numbers")
-	case widths == "" || !strings.Contains(widths, descr[3]) || len(descr[3]) != 1:
-		return fmt.Errorf("it holds values of type %s; uint8, float32, float64 and integers are read",
-			descr[1]+descr[2]+descr[3])
-	}
-	total := 1
-	for _, dim := range strings.Split(shape[1], ",") {
-		if dim = strings.TrimRight(strings.TrimSpace(dim), "L"); dim == "" {
-			continue
-		}
-		v, err := strconv.ParseInt(dim, 10, 64)
-		if err != nil || v > maxNPYValues || v > 0 && total > maxNPYValues/int(v) || len(h.shape) == maxNPYDims {
+	h.n = 1
+	for _, dim := range strings.FieldsFunc(shape[1], func(r rune) bool { return r < '0' || r > '9' }) {
+		v, err := strconv.Atoi(dim)
+		if err != nil || v > maxNPYValues || v > 0 && h.n > maxNPYValues/v || len(h.shape) == maxNPYDims {
 			return fmt.Errorf("its shape (%s) is larger than any array that is read", shorten(shape[1]))
 		}
-		total *= int(v)
-		h.shape = append(h.shape, int(v))
+		h.n *= v
+		h.shape = append(h.shape, v)
 	}
 	if fortran[1] == "True" && len(h.shape) > 1 {
 		return errors.New("it is in Fortran order; save numpy.ascontiguousarray of it")
@@ -106,61 +105,43 @@ func (h *header) parse(text string) error {
 	return nil
 }
 
-// values is how many values the shape holds.
-func (h header) values() int {
-	n := 1
-	for _, v := range h.shape {
-		n *= v
+// value returns the value at the start of b, as exactly as a float64 can hold it.
+func (h header) value(b []byte) float64 {
+	var u uint64
+	switch h.width {
+	case 1:
+		u = uint64(b[0])
+	case 2:
+		u = uint64(h.order.Uint16(b))
+	case 4:
+		u = uint64(h.order.Uint32(b))
+	case 8:
+		u = h.order.Uint64(b)
 	}
-	return n
-}
-
-// name is NumPy's name of the type of the values.
-func (h header) name() string {
-	if h.kind == 'b' {
-		return "bool"
-	}
-	return map[byte]string{'f': "float", 'i': "int", 'u': "uint"}[h.kind] + strconv.Itoa(8*h.width)
-}
-
-// float returns the value at the start of b, for kind 'f'.
-func (h header) float(b []byte) float32 {
-	if h.width == 4 {
-		return math.Float32frombits(h.order.Uint32(b))
-	}
-	return float32(math.Float64frombits(h.order.Uint64(b)))
-}
-
-// integer returns the value at the start of b, for the kinds 'i', 'u' and 'b';
-// ok is false when it does not fit.
-func (h header) integer(b []byte) (v int64, ok bool) {
-	var buf [8]byte // the value in little-endian order
-	copy(buf[:], b[:h.width])
-	if h.order == binary.BigEndian {
-		slices.Reverse(buf[:h.width])
-	}
-	u := binary.LittleEndian.Uint64(buf[:])
-	if h.kind == 'i' {
+	switch {
+	case h.kind == 'f' && h.width == 4:
+		return float64(math.Float32frombits(uint32(u)))
+	case h.kind == 'f':
+		return math.Float64frombits(u)
+	case h.kind == 'i':
 		spare := 64 - 8*h.width
-		return int64(u<<spare) >> spare, true
+		return float64(int64(u<<spare) >> spare)
 	}
-	return int64(u), u <= math.MaxInt64
+	return float64(u)
 }
 
 // WriteNPY writes values in row-major order as a float32 .npy file.
 func WriteNPY(w io.Writer, shape []int, values []float32) error {
-	var dims []string
-	n := 1
+	tuple, n := "", 1
 	for _, v := range shape {
-		dims = append(dims, strconv.Itoa(v))
+		tuple += fmt.Sprintf("%d, ", v)
 		n *= v
 	}
 	if n != len(values) {
 		return fmt.Errorf("dataset: a shape of %v holds %d values, not %d", shape, n, len(values))
 	}
-	tuple := strings.Join(dims, ", ")
-	if len(dims) == 1 {
-		tuple += ","
+	if tuple = strings.TrimSuffix(tuple, " "); len(shape) != 1 {
+		tuple = strings.TrimSuffix(tuple, ",")
 	}
 	dict := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", tuple)
 	const prefix = len(npyMagic) + 4
@@ -177,28 +158,26 @@ func WriteNPY(w io.Writer, shape []int, values []float32) error {
 	return b.Flush()
 }
 
-// ReadNPY reads a .npy file of float32 or float64 values in row-major order (float64 is rounded to float32).
+// readNPY reads a .npy file of float32 or float64 values in row-major order (float64 is rounded to float32).
 // The values are not checked otherwise. What follows the array in r is not read.
-func ReadNPY(r io.Reader) (shape []int, values []float32, err error) {
+func readNPY(r io.Reader) (shape []int, values []float32, err error) {
 	h, err := readHeader(r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, nil, err
+	case h.kind != 'f':
+		return nil, nil, fmt.Errorf("it holds %s values, float32 is needed", h.name)
+	case h.n > maxMemory/4:
+		return nil, nil, fmt.Errorf("its %d values need more than %d GiB of memory", h.n, maxMemory>>30)
 	}
-	if h.kind != 'f' {
-		return nil, nil, fmt.Errorf("it holds %s values, float32 is needed", h.name())
-	}
-	n := h.values()
-	if n > maxMemory/4 {
-		return nil, nil, fmt.Errorf("its %d values need more than %d GiB of memory", n, maxMemory>>30)
-	}
-	buf := make([]byte, min(n, 1<<16)*h.width)
-	for len(values) < n { // grows with what is read, not with what the header claims
-		part := buf[:min(len(buf), (n-len(values))*h.width)]
+	buf := make([]byte, min(h.n, 1<<16)*h.width)
+	for len(values) < h.n { // grows with what is read, not with what the header claims
+		part := buf[:min(len(buf), (h.n-len(values))*h.width)]
 		if _, err := io.ReadFull(r, part); err != nil {
-			return nil, nil, fmt.Errorf("it is cut short: %d values are promised, about %d are there", n, len(values))
+			return nil, nil, fmt.Errorf("it is cut short: %d values are promised, about %d are there", h.n, len(values))
 		}
-		for ; len(part) > 0; part = part[h.width:] {
-			values = append(values, h.float(part))
+		for value := range slices.Chunk(part, h.width) {
+			values = append(values, float32(h.value(value)))
 		}
 	}
 	return h.shape, values, nil

@@ -91,7 +91,7 @@ func TestNPYRoundTrip(t *testing.T) {
 			t.Errorf("%v: the values begin at byte %d, not at a multiple of 64", c.shape, i)
 		}
 		r := bytes.NewReader(append(data, "more"...))
-		shape, values, err := ReadNPY(r)
+		shape, values, err := readNPY(r)
 		if err != nil || !slices.Equal(shape, c.shape) || !slices.Equal(values, c.values) {
 			t.Errorf("%v: got %v and %d values, %v", c.shape, shape, len(values), err)
 		}
@@ -109,7 +109,7 @@ func TestNPYVersions(t *testing.T) {
 		data := npyHeader(version, "{'descr': '>f8', 'fortran_order': False, 'shape': (1L, 2L)}",
 			binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, math.Float64bits(0.5)),
 				math.Float64bits(-2)))
-		shape, values, err := ReadNPY(bytes.NewReader(data))
+		shape, values, err := readNPY(bytes.NewReader(data))
 		if err != nil || !slices.Equal(shape, []int{1, 2}) || !slices.Equal(values, []float32{0.5, -2}) {
 			t.Errorf("version %d: %v %v %v", version, shape, values, err)
 		}
@@ -149,7 +149,7 @@ func TestNPYErrors(t *testing.T) {
 			"its shape (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, …) is larger than any array that " +
 				"is read"},
 	} {
-		if _, _, err := ReadNPY(bytes.NewReader(c.data)); err == nil || err.Error() != c.want {
+		if _, _, err := readNPY(bytes.NewReader(c.data)); err == nil || err.Error() != c.want {
 			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
 		}
 	}
@@ -160,7 +160,7 @@ func FuzzReadNPY(f *testing.F) {
 	f.Add(npy("<f8", "1, 1", make([]byte, 8)))
 	f.Add(npy("|u1", "0, 99999999, 99999999", nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		shape, values, err := ReadNPY(bytes.NewReader(data))
+		shape, values, err := readNPY(bytes.NewReader(data))
 		if err != nil {
 			return
 		}

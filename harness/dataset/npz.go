@@ -3,10 +3,12 @@ package dataset
 import (
 	"archive/zip"
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 )
@@ -16,11 +18,10 @@ import (
 type npz struct {
 	file
 	path   string
-	x      io.ReadCloser
-	r      *bufio.Reader
-	h      header
-	shape  [3]int // C, H, W
-	last   bool   // channels last
+	r      io.Reader // x's values; closing the file is all that it needs
+	h      header    // x's
+	shape  [3]int    // C, H, W
+	last   bool      // channels last
 	labels []int
 	n      int // of classes: the largest label and one
 	next   int // the id that r stands at
@@ -34,23 +35,23 @@ func openNPZ(fsys fs.FS, spec Spec) (_ source, err error) {
 	if err != nil {
 		return nil, err
 	}
-	z := &npz{file: f, path: spec.Path}
 	defer func() {
 		if err != nil {
-			z.close()
+			f.Close()
 		}
 	}()
 	archive, err := openArchive(f)
 	if err != nil {
 		return nil, err
 	}
+	z := &npz{file: f, path: spec.Path}
 	if err := z.openImages(archive); err != nil {
 		return nil, fmt.Errorf("its array x: %w", err)
 	}
 	if err := z.readLabels(archive); err != nil {
 		return nil, fmt.Errorf("its array y: %w", err)
 	}
-	if images := z.h.shape[0]; images != len(z.labels) {
+	if images := z.count(); images != len(z.labels) {
 		return nil, fmt.Errorf("x holds %d images and y %d labels", images, len(z.labels))
 	}
 	return z, nil
@@ -66,29 +67,24 @@ func openArchive(f file) (*zip.Reader, error) {
 
 // openArray opens an array of an archive, checks its header against the size
 // that the archive declares, and leaves the reader at the first value.
-func openArray(archive *zip.Reader, name string) (io.ReadCloser, *bufio.Reader, header, error) {
+func openArray(archive *zip.Reader, name string) (io.Reader, header, error) {
 	entry := find(archive, name)
 	if entry == nil {
-		return nil, nil, header{}, fmt.Errorf("there is none; the archive holds: %s (numpy.savez(file, x=images, "+
-			"y=labels))", strings.Join(arrays(archive), ", "))
+		_, names := arrays(archive)
+		return nil, header{}, fmt.Errorf("there is none; the archive holds: %s (numpy.savez(file, x=images, y=labels))",
+			names)
 	}
 	body, err := entry.Open()
 	if err != nil {
-		return nil, nil, header{}, err
+		return nil, header{}, err
 	}
 	r := bufio.NewReaderSize(body, 1<<16)
 	h, err := readHeader(r)
-	if err == nil {
-		if want := uint64(h.bytes) + uint64(h.values())*uint64(h.width); want != entry.UncompressedSize64 {
-			err = fmt.Errorf("a shape of %v of %s takes %d bytes, but the archive declares %d", h.shape, h.name(), want,
-				entry.UncompressedSize64)
-		}
+	if want := uint64(h.bytes) + uint64(h.n)*uint64(h.width); err == nil && want != entry.UncompressedSize64 {
+		err = fmt.Errorf("a shape of %v of %s takes %d bytes, but the archive declares %d", h.shape, h.name, want,
+			entry.UncompressedSize64)
 	}
-	if err != nil {
-		body.Close()
-		return nil, nil, header{}, err
-	}
-	return body, r, h, nil
+	return r, h, err
 }
 
 // find returns the first of the named arrays that an archive holds, or nil.
@@ -103,41 +99,38 @@ func find(archive *zip.Reader, names ...string) *zip.File {
 	return nil
 }
 
-// arrays lists the names of an archive's arrays.
-func arrays(archive *zip.Reader) []string {
-	var names []string
+// arrays are the arrays of an archive, and their names for a message.
+func arrays(archive *zip.Reader) (all []*zip.File, names string) {
+	var list []string
 	for _, f := range archive.File {
-		if len(names) == 20 {
-			return append(names, "…")
-		}
 		if name, ok := strings.CutSuffix(f.Name, ".npy"); ok {
-			names = append(names, shorten(name))
+			all, list = append(all, f), append(list, shorten(name))
 		}
 	}
-	if names == nil {
-		names = []string{"no arrays"}
+	if len(list) > 20 {
+		list = append(list[:20], "…")
 	}
-	return names
+	return all, cmp.Or(strings.Join(list, ", "), "no arrays")
 }
 
 func (z *npz) openImages(archive *zip.Reader) (err error) {
-	if z.x, z.r, z.h, err = openArray(archive, "x"); err != nil {
+	if z.r, z.h, err = openArray(archive, "x"); err != nil {
 		return err
 	}
-	if z.h.kind != 'f' && z.h.name() != "uint8" {
-		return fmt.Errorf("images are uint8 or float32, not %s", z.h.name())
+	if z.h.kind != 'f' && z.h.name != "uint8" {
+		return fmt.Errorf("images are uint8 or float32, not %s", z.h.name)
 	}
 	s := z.h.shape
 	switch {
 	case len(s) == 3: // gray
-		s = []int{s[0], 1, s[1], s[2]}
+		s = slices.Insert(slices.Clone(s), 1, 1)
 	case len(s) != 4:
 		return fmt.Errorf("images have the shape [N, C, H, W] or [N, H, W, C], not %v", s)
 	}
 	if z.last, err = channelsLast(s); err != nil {
 		return err
 	}
-	z.shape = [3]int{s[1], s[2], s[3]}
+	z.shape = [3]int(s[1:])
 	if z.last {
 		z.shape = [3]int{s[3], s[1], s[2]}
 	}
@@ -168,26 +161,27 @@ func channelsLast(s []int) (bool, error) {
 	return false, fmt.Errorf("which axis of %v holds the channels? images have 1 to 4", s)
 }
 
+// maxClasses bounds labels: no data set has more classes.
+const maxClasses = 1 << 24
+
 func (z *npz) readLabels(archive *zip.Reader) error {
-	body, r, h, err := openArray(archive, "y")
-	if err != nil {
+	r, h, err := openArray(archive, "y")
+	switch {
+	case err != nil:
 		return err
-	}
-	defer body.Close()
-	if h.kind == 'f' || h.kind == 'b' {
-		return fmt.Errorf("labels are integers, not %s", h.name())
-	}
-	if len(h.shape) != 1 && !(len(h.shape) == 2 && h.shape[1] == 1) {
+	case h.kind == 'f' || h.kind == 'b':
+		return fmt.Errorf("labels are integers, not %s", h.name)
+	case len(h.shape) != 1 && !(len(h.shape) == 2 && h.shape[1] == 1):
 		return fmt.Errorf("labels have the shape [N], not %v (class indices, not one-hot rows)", h.shape)
 	}
 	buf := make([]byte, h.width)
-	for i := range h.values() {
+	for i := range h.n {
 		if _, err := io.ReadFull(r, buf); err != nil {
 			return fmt.Errorf("label %d can't be read: %w", i, err)
 		}
-		v, ok := h.integer(buf)
-		if !ok || v < 0 || v > maxClasses {
-			return fmt.Errorf("label %d is %d, not a class index", i, v)
+		v := h.value(buf)
+		if v < 0 || v > maxClasses {
+			return fmt.Errorf("label %d is %.0f, not a class index", i, v)
 		}
 		z.labels = append(z.labels, int(v))
 		z.n = max(z.n, int(v)+1)
@@ -195,43 +189,62 @@ func (z *npz) readLabels(archive *zip.Reader) error {
 	return nil
 }
 
-// maxClasses bounds labels: no data set has more classes.
-const maxClasses = 1 << 24
-
 func (z *npz) count() int               { return z.h.shape[0] }
 func (z *npz) classes() (int, []string) { return z.n, nil }
-
-func (z *npz) close() error {
-	if z.x != nil {
-		z.x.Close()
-	}
-	return z.Close()
-}
+func (z *npz) close() error             { return z.Close() }
 
 func (z *npz) read(id int) (image, error) {
-	im := image{shape: z.shape, label: z.labels[id], name: fmt.Sprintf("image %d of %s", id, z.path)}
+	im := image{shape: z.shape, bytes: z.bytes, floats: z.floats, label: z.labels[id],
+		name: fmt.Sprintf("image %d of %s", id, z.path)}
 	for ; z.next <= id; z.next++ {
 		if _, err := io.ReadFull(z.r, z.record); err != nil {
 			return im, fmt.Errorf("image %d can't be read: %w", z.next, err)
 		}
 	}
-	// from is where the value at channel, row and column lies in the record.
-	c, h, w := z.shape[0], z.shape[1], z.shape[2]
-	i := 0
-	for channel := range c {
-		for at := range h * w {
-			from := i
+	channels, plane, i := z.shape[0], z.shape[1]*z.shape[2], 0
+	for channel := range channels {
+		for at := range plane {
+			from := i // where the value lies in the record
 			if z.last {
-				from = at*c + channel
+				from = at*channels + channel
 			}
 			if z.floats != nil {
-				z.floats[i] = z.h.float(z.record[from*z.h.width:])
+				z.floats[i] = float32(z.h.value(z.record[from*z.h.width:]))
 			} else {
 				z.bytes[i] = z.record[from]
 			}
 			i++
 		}
 	}
-	im.bytes, im.floats = z.bytes, z.floats
 	return im, nil
+}
+
+// ReadArray reads a float32 or float64 array from a .npy file, or from a .npz
+// file: the first of the named arrays that it holds, else its only array.
+func ReadArray(fsys fs.FS, name string, wanted ...string) (shape []int, values []float32, err error) {
+	f, err := openFile(fsys, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	var r io.Reader = io.NewSectionReader(f, 0, f.size)
+	if strings.EqualFold(path.Ext(name), ".npz") {
+		archive, err := openArchive(f)
+		if err != nil {
+			return nil, nil, err
+		}
+		all, names := arrays(archive)
+		entry := find(archive, wanted...)
+		switch {
+		case entry == nil && len(all) == 1:
+			entry = all[0]
+		case entry == nil:
+			return nil, nil, fmt.Errorf("it holds the arrays %s, none of them called %s", names,
+				strings.Join(wanted, " or "))
+		}
+		if r, err = entry.Open(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return readNPY(bufio.NewReaderSize(r, 1<<16))
 }

@@ -27,18 +27,19 @@ func openTinyImageNet(fsys fs.FS, spec Spec) (source, error) {
 	if len(spec.ClassNames) > 0 {
 		names = spec.ClassNames
 	}
-	label := make(map[string]int, len(names))
-	for i, name := range names {
-		if _, twice := label[name]; twice {
-			return nil, fmt.Errorf("the class %q is named twice", name)
-		}
-		label[name] = i
+	f, err := newFolder(fsys, names)
+	if err != nil {
+		return nil, err
 	}
-	f := &folder{fsys: fsys, names: names}
-	if part == "train" {
-		return f, f.listTrain(path.Join(root, part), label)
+	dir := path.Join(root, part)
+	if part == "val" {
+		return f, f.listValidation(dir)
 	}
-	return f, f.listValidation(path.Join(root, part), label)
+	classes, err := foldersIn(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	return f, f.listClasses(dir, "images", classes)
 }
 
 // tinyImageNetRoot takes val or train off the path of a folder that does not hold the list of classes itself.
@@ -59,24 +60,7 @@ func exists(fsys fs.FS, name string) bool {
 	return err == nil
 }
 
-func (f *folder) listTrain(dir string, label map[string]int) error {
-	classes, err := foldersIn(f.fsys, dir)
-	if err != nil {
-		return err
-	}
-	for _, class := range classes {
-		l, ok := label[class]
-		if !ok {
-			return fmt.Errorf("the folder %s is not in the list of classes", path.Join(dir, class))
-		}
-		if err := f.list(path.Join(dir, class, "images"), l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (f *folder) listValidation(dir string, label map[string]int) error {
+func (f *folder) listValidation(dir string) error {
 	annotations := path.Join(dir, "val_annotations.txt")
 	text, err := readText(f.fsys, annotations)
 	if err != nil {
@@ -90,30 +74,30 @@ func (f *folder) listValidation(dir string, label map[string]int) error {
 		if len(fields) < 2 || strings.ContainsAny(fields[0], `/\`) {
 			return fmt.Errorf("%s:%d: a line is a file's name and its class, not %q", annotations, i+1, shorten(line))
 		}
-		l, ok := label[fields[1]]
+		label, ok := f.labels[fields[1]]
 		if !ok {
 			return fmt.Errorf("%s:%d: %s has the class %q, which is not in the list of classes", annotations, i+1,
 				fields[0], fields[1])
 		}
-		f.entries = append(f.entries, labelled{path.Join(dir, "images", fields[0]), l})
+		f.entries = append(f.entries, labelled{path.Join(dir, "images", fields[0]), label})
 	}
 	return nil
 }
 
 // readText reads a small text file.
 func readText(fsys fs.FS, name string) (string, error) {
-	const most = 64 << 20
 	f, err := openFile(fsys, name)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.NewSectionReader(f, 0, most+1))
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("%s can't be read: %w", name, err)
-	case len(text) > most:
+	const most = 64 << 20
+	if f.size > most {
 		return "", fmt.Errorf("%s is larger than %d bytes", name, most)
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, f.size))
+	if err != nil {
+		return "", fmt.Errorf("%s can't be read: %w", name, err)
 	}
 	return strings.TrimPrefix(string(text), "\ufeff"), nil
 }
