@@ -66,8 +66,7 @@ func attackObject(name string, a *Attack) object {
 		required("epsilon", list(&a.Epsilons, span{least: 1, once: true, single: true}, func(v *float64) value {
 			return decimal(v, setting.Positive)
 		}), "bound of the perturbation, in pixel units of [0,1]: a number, a fraction such as 8/255, or a list, "+
-			"which makes a "+
-			"cell each"),
+			"which makes a cell each"),
 		required("components", list(&a.Components, span{least: 1}, componentValue),
 			"the attacks in order, each its name or a mapping of its kind and own parameters").in(listed...),
 	}
@@ -89,7 +88,6 @@ func attackObject(name string, a *Attack) object {
 
 // componentValue is an attack of AutoAttack's version custom: its name, or a mapping.
 func componentValue(c *attacks.Component) value {
-	var forms []form
 	var kinds []string
 	var own []row
 	c.Parameters = map[string]any{}
@@ -99,16 +97,9 @@ func componentValue(c *attacks.Component) value {
 			own = append(own, parameterRows(s, c.Parameters, s.Kind)...)
 		}
 	}
-	forms = formsBy("kind", kinds)
 	kind := choice(&c.Kind, kinds)
-	mapping := object{forms: forms, rows: append([]row{required("kind", kind, "which attack")}, own...)}
-	return either(kind.want, kind, mapping.value(), func(d *decoder, n *node, where string) {
-		if n.kind == mapNode {
-			mapping.decode(d, n, where)
-			return
-		}
-		kind.decode(d, n, where)
-	})
+	mapping := object{forms: formsBy("kind", kinds), rows: append([]row{required("kind", kind, "which attack")}, own...)}
+	return either(kind.want, kind, mapping.value())
 }
 
 // check looks for shared parameters that no component has, and for radii that cover every image.

@@ -155,8 +155,10 @@ func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, erro
 	if len(d.errs) == 0 { // a section with a slip in its name would leave every name in it undefined
 		d.resolve(cfg)
 	}
-	if len(d.errs) == 0 { // what a study takes from elsewhere is there
-		d.studies(cfg)
+	if len(d.errs) == 0 {
+		for _, finish := range d.later {
+			finish(cfg)
+		}
 	}
 	if err := d.first(); err != nil {
 		return nil, err

@@ -71,8 +71,7 @@ func controlObject(name string, c *Control) object {
 func layerObject(l *Layer) object {
 	return object{rows: []row{
 		required("at", l.At.value(), "`input`; `last`, the tensor entering the final Gemm or MatMul; a boundary "+
-			"number t, the input of "+
-			"segment F_t; or a tensor's name (in quotes where it is a number)"),
+			"number t, the input of segment F_t; or a tensor's name (in quotes where it is a number)"),
 		required("embedding", l.Embedding.object().value(), "what the state is drawn towards"),
 	}}
 }
@@ -80,23 +79,24 @@ func layerObject(l *Layer) object {
 func (a *At) value() value {
 	const want = "input, last, a boundary number or the name of a tensor"
 	s := schema{"type": scalars, "minLength": 1, "minimum": 0, "maximum": orNone.Max}
-	return custom(want, s, func(d *decoder, n *node, where string) {
-		tensor := ""
-		text(&tensor, want).decode(d, n, where)
+	v := text(&a.Tensor, want).then(func(d *decoder, n *node, where string) {
+		number := !n.quoted && wholeNumber.MatchString(a.Tensor)
 		switch {
-		case tensor == "input":
+		case a.Tensor == "input":
 			*a = At{Kind: AtInput}
-		case tensor == "last":
+		case a.Tensor == "last":
 			*a = At{Kind: AtLast}
-		case n.quoted || !wholeNumber.MatchString(tensor):
-			*a = At{Kind: AtTensor, Tensor: tensor}
+		case !number:
+			a.Kind = AtTensor
 		default:
-			a.Kind = AtBoundary
+			*a = At{Kind: AtBoundary}
 			if whole(&a.Boundary, orNone).decode(d, n, where); a.Boundary == 0 {
 				a.Kind = AtInput // x_0 is the input of F_0
 			}
 		}
 	})
+	v.schema = func() schema { return s }
+	return v
 }
 
 // solverObject is a solver: a form for each method, with the settings that it has a use for.

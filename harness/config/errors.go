@@ -17,12 +17,6 @@ type Error struct {
 // Error returns "PLACE: MESSAGE"; the place is FILE:LINE:COLUMN, or the --set argument at fault.
 func (e *Error) Error() string { return e.pos.String() + ": " + e.Message }
 
-// Line is the line in the config file, from 1; 0 when a --set argument is at fault.
-func (e *Error) Line() int { return e.pos.line }
-
-// Column is the column in the config file, from 1; 0 when a --set argument is at fault.
-func (e *Error) Column() int { return e.pos.column }
-
 func errorAt(pos position, format string, args ...any) *Error {
 	return &Error{pos, fmt.Sprintf(format, args...)}
 }

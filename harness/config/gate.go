@@ -1,7 +1,8 @@
 package config
 
 import (
-	"fmt"
+	"encoding/json"
+	"errors"
 	"slices"
 
 	"selfheal/harness/result"
@@ -19,10 +20,8 @@ type Gate struct {
 	Accept   []string           `json:"accept"`    // settings that may differ: attacks.pgd.parameters.steps
 }
 
-// What the rules may be. The floor of alpha keeps the level 1 − 2·alpha, shared among ten thousands
-// of cells, off 1.
 var (
-	maxDrop    = setting.BelowOne
+	// gateAlpha has a floor that keeps the level 1 − 2·alpha, shared among ten thousands of cells, off 1.
 	gateAlpha  = setting.Interval{Min: 0.001, Max: 0.5, Below: true}
 	proportion = setting.Interval{Max: 1}
 )
@@ -38,12 +37,11 @@ func (g *Gate) object() object {
 	warning := func(id *string) value { return choice(id, result.WarningIDs()) }
 	path := func(to *string) value { return text(to, "a path in results.json") }
 	return object{rows: []row{
-		optional("max_drop", decimal(&g.MaxDrop, maxDrop), "0.02",
+		optional("max_drop", decimal(&g.MaxDrop, setting.BelowOne), "0.02",
 			"how far a cell's true accuracy may drop below the baseline's, as a fraction"),
 		optional("alpha", decimal(&g.Alpha, gateAlpha), "0.05",
-			"probability of a wrong answer, at most: that any cell fails for a drop though none is beyond "+
-				"`max_drop`; that any fails "+
-				"for a `min` though it reaches it; that a drop of `max_drop` passes"),
+			"probability of a wrong answer, at most: that any cell fails for a drop though none is beyond `max_drop`; "+
+				"that any fails for a `min` though it reaches it; that a drop of `max_drop` passes"),
 		optional("min", g.minima(), "", "accuracies that cells must have, as fractions, by cells: {ATTACK: 0.4, "+
 			"MODEL/DEFENSE/ATTACK: 0.9}, * for any part, ATTACK@8/255 for one epsilon"),
 		optional("fail_on", list(&g.FailOn, span{once: true}, warning), "",
@@ -56,72 +54,41 @@ func (g *Gate) object() object {
 }
 
 func (g *Gate) minima() value {
-	shape := schema{"type": "object", "additionalProperties": decimal(new(float64), proportion).schema()}
-	return custom("a mapping from cells", shape, func(d *decoder, n *node, where string) {
-		if n.kind != mapNode {
-			d.fail(n.pos, "%s must be a mapping from cells, such as aa-linf or MODEL/none/aa-linf, to accuracies, "+
-				"not %s", where, n.describe())
+	pattern := func(d *decoder, e entry, where string) {
+		if _, err := ParseCellPattern(e.key); err != nil {
+			d.fail(e.pos, "%s: %v", where, err)
 		}
-		for _, e := range n.entries {
-			if _, err := ParseCellPattern(e.key); err != nil {
-				d.fail(e.pos, "%s: %v", where, err)
-			}
-			least := 0.0
-			decimal(&least, proportion).decode(d, e.value, join(where, e.key))
-			g.Min[e.key] = least
-		}
+	}
+	const want = "a mapping from cells, such as aa-linf or MODEL/none/aa-linf, to accuracies"
+	return mapping(want, pattern, func(cells string) value {
+		least := 0.0
+		return decimal(&least, proportion).then(func(*decoder, *node, string) { g.Min[cells] = least })
 	})
 }
 
 // gate is the config's gate; there is none where the config has none.
 func (c *Config) gate() value {
 	g := DefaultGate()
-	v := g.object().value()
-	decode := v.decode
-	v.decode = func(d *decoder, n *node, where string) {
-		decode(d, n, where)
-		c.Gate = &g
-	}
-	return v
+	return g.object().value().then(func(*decoder, *node, string) { c.Gate = &g })
 }
 
-// Check says what is wrong with rules that did not come from a config. It makes an absent
-// list or mapping an empty one.
+// Check says what is wrong with rules that did not come from a config, by reading them as if they
+// did. It makes an absent list or mapping an empty one.
 func (g *Gate) Check() error {
-	if g.Min == nil {
-		g.Min = map[string]float64{}
+	text, err := json.Marshal(g)
+	if err != nil {
+		return err
 	}
-	if g.FailOn == nil {
-		g.FailOn = []string{}
+	root, err := parseTree("gate", text)
+	if err != nil {
+		return err
 	}
-	if g.Accept == nil {
-		g.Accept = []string{}
+	root.entries = slices.DeleteFunc(root.entries, func(e entry) bool { return e.value.isNull() })
+	d, rules := decoder{}, DefaultGate()
+	rules.object().decode(&d, root, "")
+	if err := d.first(); err != nil {
+		return errors.New(err.Message)
 	}
-	within := func(name string, v float64, in setting.Interval) error {
-		if in.Holds(v) {
-			return nil
-		}
-		return fmt.Errorf("%s must be a number%s, not %v", name, in, v)
-	}
-	errs := []error{within("max_drop", g.MaxDrop, maxDrop), within("alpha", g.Alpha, gateAlpha)}
-	for key, v := range g.Min {
-		if _, err := ParseCellPattern(key); err != nil {
-			errs = append(errs, fmt.Errorf("min: %w", err))
-		}
-		errs = append(errs, within("min."+shorten(key), v, proportion))
-	}
-	for i, id := range g.FailOn {
-		if known := result.WarningIDs(); !slices.Contains(known, id) {
-			errs = append(errs, fmt.Errorf("fail_on: there is no warning %s%s", quote(id), hint(id, "warnings", known)))
-		}
-		if slices.Contains(g.FailOn[:i], id) {
-			errs = append(errs, fmt.Errorf("fail_on: %s is listed twice", quote(id)))
-		}
-	}
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
+	*g = rules
 	return nil
 }

@@ -37,14 +37,14 @@ func TestGateCheck(t *testing.T) {
 	}{
 		{func(g *Gate) {}, ""},
 		{func(g *Gate) { g.Min, g.FailOn = nil, nil }, ""},
-		{func(g *Gate) { g.MaxDrop = math.NaN() }, "max_drop must be a number from 0 up and below 1, not NaN"},
+		{func(g *Gate) { g.MaxDrop = math.NaN() }, "NaN"},
 		{func(g *Gate) { g.Alpha = 0.5 }, "alpha must be"},
 		{func(g *Gate) { g.Alpha = 0.001 }, ""},
-		{func(g *Gate) { g.Alpha = 1e-17 }, "alpha must be a number from 0.001 up and below 0.5, not 1e-17"},
+		{func(g *Gate) { g.Alpha = 1e-17 }, `alpha must be a number from 0.001 up and below 0.5, not "1e-17"`},
 		{func(g *Gate) { g.Min["a//b"] = 1 }, `"a//b" does not name cells`},
 		{func(g *Gate) { g.Min["a"] = 1.01 }, "min.a must be a number from 0 to 1"},
 		{func(g *Gate) { g.FailOn = []string{"quick", "quick"} }, `"quick" is listed twice`},
-		{func(g *Gate) { g.FailOn = []string{"slow"} }, `there is no warning "slow"`},
+		{func(g *Gate) { g.FailOn = []string{"slow"} }, `not the text "slow"`},
 	} {
 		g := DefaultGate()
 		c.change(&g)

@@ -52,8 +52,8 @@ func TestHostile(t *testing.T) {
 		var e *Error
 		if !errors.As(err, &e) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 400 {
 			t.Errorf("%s: the error is %.500v", name, err)
-		} else if e.Line() < 1 || e.Column() < 1 {
-			t.Errorf("%s: the place is %d:%d", name, e.Line(), e.Column())
+		} else if e.pos.line < 1 || e.pos.column < 1 {
+			t.Errorf("%s: the place is %v", name, e.pos)
 		}
 		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("%s took %v", name, took)

@@ -6,9 +6,10 @@ import (
 	"maps"
 	"reflect"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"selfheal/internal/number"
-	"selfheal/internal/setting"
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of a config, as JSON.
@@ -17,8 +18,7 @@ func Schema() []byte {
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["$id"] = "config.schema.json"
 	s["title"] = "selfheal config"
-	s["description"] = "What selfheal run attacks, how, and what controls heal it. docs/config.md explains every " +
-		"key. " +
+	s["description"] = "What selfheal run attacks, how, and what controls heal it. docs/config.md explains every key. " +
 		"The program also checks what no schema can say: names that must be defined, places in a network."
 	var text bytes.Buffer
 	out := json.NewEncoder(&text)
@@ -30,30 +30,13 @@ func Schema() []byte {
 	return text.Bytes()
 }
 
-// fraction is a number that a config writes as one, such as 8/255.
-const fraction = `^\s*[-+]?[0-9.]+([eE][-+]?[0-9]+)?\s*/\s*\+?[0-9.]+([eE][-+]?[0-9]+)?\s*$`
-
 func anyOf(of ...schema) schema { return schema{"anyOf": of} }
-
-// settingSchema is a setting's own schema, without the words that a row has too.
-func settingSchema(s setting.Setting) schema {
-	s.Doc, s.Default, s.Rule = "?", nil, ""
-	out := s.Schema()
-	delete(out, "description")
-	if s.Type != setting.Number {
-		return out
-	}
-	pattern := fraction
-	if s.Within.Min >= 0 {
-		pattern = strings.Replace(pattern, "[-+]?", `\+?`, 1)
-	}
-	return anyOf(out, schema{"type": "string", "pattern": pattern})
-}
 
 // schema is the schema of a row's value, with its description and default.
 func (r row) schema() schema {
 	s := maps.Clone(r.value.schema())
-	s["description"] = sentence(r.doc)
+	first, size := utf8.DecodeRuneInString(r.doc)
+	s["description"] = string(unicode.ToUpper(first)) + strings.TrimSuffix(r.doc[size:], ".") + "."
 	switch v, ok := number.Parse(r.def); {
 	case r.def == "" || strings.HasPrefix(r.def, "{"):
 	case ok:
@@ -64,12 +47,6 @@ func (r row) schema() schema {
 		s["default"] = r.def
 	}
 	return s
-}
-
-// sentence makes a sentence of a row's line.
-func sentence(doc string) string {
-	first, size := []rune(doc)[:1], len(string([]rune(doc)[:1]))
-	return strings.ToUpper(string(first)) + strings.TrimSuffix(doc[size:], ".") + "."
 }
 
 // schema describes every key; of each form it says which keys there may and must be.

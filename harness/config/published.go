@@ -25,62 +25,44 @@ type OwnNumber struct {
 	Accuracy      float64 // a share; the config has it in per cent
 }
 
-// published decodes the published numbers of a suite: the name of a bundled table, or a mapping
+// published takes the published numbers of a suite: the name of a bundled table, or a mapping
 // {MODEL: {none or ATTACK: [baseline, controlled]}}. Models and attacks need not be the suite's,
 // so that it may be cut by --set.
 func (s *Suite) published() value {
-	number := percentage(new(float64))
-	pair := schema{"type": "array", "minItems": 1, "maxItems": 2, "items": anyOf(schema{"type": "null"},
-		number.schema())}
-	mapping := schema{"type": "object", "additionalProperties": schema{"type": "object", "additionalProperties": pair}}
-	const form = "the name of a published table or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}"
-	return custom(form, anyOf(schema{"enum": published.Names()}, mapping), func(d *decoder, n *node, where string) {
-		s.Published = &Published{}
-		if n.kind == mapNode {
-			d.ownNumbers(s, n, where)
-			return
-		}
-		table := &s.Published.Table
-		text(table, form).decode(d, n, where)
-		if known := published.Names(); *table != "" && !slices.Contains(known, *table) {
-			d.fail(n.pos, "%s names %s, which is no published table%s", where, quote(*table), hint(*table, "known",
-				known))
-		}
+	p := &Published{}
+	of := func(section string) func(d *decoder, e entry, where string) {
+		return func(d *decoder, e entry, where string) { d.refer(&node{pos: e.pos, text: e.key}, where, section) }
+	}
+	const numbers = "{none or ATTACK: [baseline, controlled]}"
+	own := mapping("a mapping", of("models"), func(model string) value {
+		return mapping("a mapping "+numbers, of("attacks"), func(attack string) value { return s.own(p, model, attack) })
 	})
+	const form = "the name of a published table or a mapping {MODEL: " + numbers + "}"
+	return either(form, choice(&p.Table, published.Names()), own).then(func(*decoder, *node, string) { s.Published = p })
 }
 
-// ownNumbers decodes the mapping.
-func (d *decoder) ownNumbers(s *Suite, n *node, where string) {
-	controlled := "controlled"
-	if len(s.Controls) > 0 {
-		controlled = s.Controls[0]
-	}
-	key := func(e entry, where, section string) { d.refer(&node{pos: e.pos, text: e.key}, where, section) }
-	for _, m := range n.entries {
-		key(m, where, "models")
-		where := join(where, m.key)
-		if m.value.kind != mapNode {
-			d.fail(m.value.pos, "%s must be a mapping {none or ATTACK: [baseline, controlled]}, not %s", where,
-				m.value.describe())
-		}
-		for _, a := range m.value.entries {
-			key(a, where, "attacks")
-			where := join(where, a.key)
-			if n := len(a.value.items); n < 1 || n > 2 {
-				d.fail(a.value.pos, "%s must be a list [baseline, controlled] in per cent, not %s", where,
-					a.value.describe())
-				continue
-			}
-			for i, item := range a.value.items {
-				if item.isNull() { // a number that was not published
-					continue
+// own takes the numbers of one model under one attack, of which one may be lacking. It needs the suite's controls.
+func (s *Suite) own(p *Published, model, attack string) value {
+	number := func(v *float64) value {
+		*v = math.NaN()
+		given := percentage(v)
+		return value{schema: func() schema { return anyOf(schema{"type": "null"}, given.schema()) },
+			decode: func(d *decoder, n *node, where string) {
+				if !n.isNull() {
+					given.decode(d, n, where)
 				}
-				own := OwnNumber{Model: m.key, Attack: a.key, Defense: [...]string{None, controlled}[i]}
-				percentage(&own.Accuracy).decode(d, item, where)
-				s.Published.Own = append(s.Published.Own, own)
+			}}
+	}
+	var sides []float64
+	return list(&sides, span{least: 1, most: 2}, number).then(func(*decoder, *node, string) {
+		defenses := [2]string{None, "controlled"}
+		copy(defenses[1:], s.Controls)
+		for i, accuracy := range sides {
+			if !math.IsNaN(accuracy) {
+				p.Own = append(p.Own, OwnNumber{model, attack, defenses[i], accuracy})
 			}
 		}
-	}
+	})
 }
 
 // PublishedNumbers returns the numbers published for a suite's cells, nil where it names

@@ -36,8 +36,17 @@ func (r row) in(forms ...string) row {
 type value struct {
 	decode func(d *decoder, n *node, where string)
 	schema func() schema
-	want   string   // "a whole number from 1 up"
-	words  []string // of a choice
+	want   string // "a whole number from 1 up"
+}
+
+// then is a value with something to do once it is decoded.
+func (v value) then(more func(d *decoder, n *node, where string)) value {
+	first := v.decode
+	v.decode = func(d *decoder, n *node, where string) {
+		first(d, n, where)
+		more(d, n, where)
+	}
+	return v
 }
 
 // schema is a JSON Schema.

@@ -74,22 +74,18 @@ func version() value {
 
 func datasetObject(name string, s *Dataset) object {
 	s.Name = name
-	var formats strings.Builder
-	formats.WriteString("how the images are stored")
+	formats := "how the images are stored"
 	for _, f := range dataset.Table() {
-		formats.WriteString("; " + f.Name + ": " + f.Doc)
+		formats += "; " + f.Name + ": " + f.Doc
 	}
+	id := func(v *int) value { return whole(v, orNone) }
 	return object{rows: []row{
-		required("format", choice(&s.Format, dataset.Formats()), formats.String()),
+		required("format", choice(&s.Format, dataset.Formats()), formats),
 		required("path", file(&s.Path), "the file or folder"),
-		optional("indices", list(&s.Indices, span{least: 1, once: true}, func(v *int) value {
-			return whole(v,
-				orNone)
-		}), "",
+		optional("indices", list(&s.Indices, span{least: 1, once: true}, id), "",
 			"ids of the images to take, in this order"),
 		optional("limit", whole(&s.Limit, setting.Count), "",
-			"the first N after `indices`. `run --limit` cuts scored sets "+
-				"further, never one that a `fit` names"),
+			"the first N after `indices`. `run --limit` cuts scored sets further, never one that a `fit` names"),
 		optional("classes", classes(s), "", "the number of classes, or their names in the order of the labels"),
 	}}
 }
@@ -97,19 +93,11 @@ func datasetObject(name string, s *Dataset) object {
 // classes are a number or names.
 func classes(s *Dataset) value {
 	number := whole(&s.Classes, setting.Interval{Min: 2, Max: orNone.Max})
-	names := list(&s.ClassNames, span{least: 2, once: true}, func(v *string) value {
-		return text(v,
-			"the name of a class")
+	className := func(v *string) value { return text(v, "the name of a class") }
+	names := list(&s.ClassNames, span{least: 2, once: true}, className).then(func(*decoder, *node, string) {
+		s.Classes = len(s.ClassNames)
 	})
-	return either("a whole number from 2 up, or a list of names", number, names,
-		func(d *decoder, n *node, where string) {
-			if n.kind == listNode {
-				names.decode(d, n, where)
-				s.Classes = len(s.ClassNames)
-				return
-			}
-			number.decode(d, n, where)
-		})
+	return either("a whole number from 2 up, or a list of names", number, names)
 }
 
 var sha256Text = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
@@ -123,11 +111,9 @@ func modelObject(name string, m *Model) object {
 			}
 			m.SHA256 = strings.ToLower(n.text)
 		})
+	tensor := func(v *string) value { return text(v, "the name of a tensor") }
 	split := object{rows: []row{
-		required("at", list(&m.SplitAt, span{least: 1, once: true}, func(v *string) value {
-			return text(v,
-				"the name of a tensor")
-		}),
+		required("at", list(&m.SplitAt, span{least: 1, once: true}, tensor),
 			"names of tensors: exactly these boundaries, plus those that a control names"),
 	}}
 	return object{rows: []row{
@@ -163,13 +149,9 @@ func (m *Model) preprocess() value {
 func suiteObject(suite string, s *Suite) object {
 	s.Name = suite
 	without := func(to *[]string, what, section string) value {
-		v := names(to, what, section, 0)
-		decode := v.decode
-		v.decode = func(d *decoder, n *node, where string) {
-			decode(d, n, where)
+		return names(to, what, section, 0).then(func(*decoder, *node, string) {
 			*to = slices.DeleteFunc(*to, func(name string) bool { return name == None })
-		}
-		return v
+		})
 	}
 	return object{rows: []row{
 		required("dataset", name(&s.Dataset, "a data set", "datasets"), "the data set that is scored"),

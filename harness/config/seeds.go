@@ -9,19 +9,15 @@ const maxSeeds = 1000
 // after the config's seed.
 func (c *Config) seeds() value {
 	count, all := 0, []uint64(nil)
-	number := whole(&count, setting.Interval{Min: 1, Max: maxSeeds})
-	listed := list(&all, span{least: 1, most: maxSeeds, once: true}, seed)
-	want := "how many seeds there are, from 1 to 1000, or a list of them"
-	return either(want, number, listed, func(d *decoder, n *node, where string) {
-		if n.kind != listNode {
-			number.decode(d, n, where)
-			for i := 1; i < count; i++ {
-				c.OtherSeeds = append(c.OtherSeeds, c.Seed+uint64(i))
-			}
-			return
+	number := whole(&count, setting.Interval{Min: 1, Max: maxSeeds}).then(func(*decoder, *node, string) {
+		for i := 1; i < count; i++ {
+			c.OtherSeeds = append(c.OtherSeeds, c.Seed+uint64(i))
 		}
-		if listed.decode(d, n, where); len(all) > 0 {
+	})
+	listed := list(&all, span{least: 1, most: maxSeeds, once: true}, seed).then(func(*decoder, *node, string) {
+		if len(all) > 0 {
 			c.Seed, c.OtherSeeds = all[0], all[1:]
 		}
 	})
+	return either("how many seeds there are, from 1 to 1000, or a list of them", number, listed)
 }

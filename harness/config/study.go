@@ -24,23 +24,19 @@ type SolverStudy struct {
 	Inner          []int // msa only
 	LearningRate   []float64
 	Momentum       []float64
-
-	n     *node // until the config is checked
-	where string
 }
 
 // defaultStudyImages suffices to tell solvers apart; a study of thousands costs days.
 const defaultStudyImages = "20"
 
-// study is the value of a suite's solver. What it takes from other parts of the config
-// [decoder.studies] fills in.
+// study is the value of a suite's solver. What it takes from other parts of the config is
+// filled in once all of that is known.
 func (suite *Suite) study() value {
 	s := &SolverStudy{}
-	o := s.object()
-	return value{schema: o.schema, want: "a mapping", decode: func(d *decoder, n *node, where string) {
-		o.decode(d, n, where)
-		s.n, s.where, suite.Solver = n, where, s
-	}}
+	return s.object().value().then(func(d *decoder, n *node, where string) {
+		suite.Solver = s
+		d.later = append(d.later, func(c *Config) { s.complete(d, n, where, c, suite.Name) })
+	})
 }
 
 func (s *SolverStudy) object() object {
@@ -66,65 +62,44 @@ func tried[T any](to *[]T, name string) row {
 		"", doc)
 }
 
-// studies completes the suites' solver studies, once all of the config is known.
-func (d *decoder) studies(c *Config) {
-	for i := range c.Suites {
-		if s := c.Suites[i].Solver; s != nil {
-			d.complete(s, c, &c.Suites[i])
-			s.n = nil
-		}
-	}
-}
-
-func (d *decoder) complete(s *SolverStudy, c *Config, suite *Suite) {
+// complete takes what a study does not say from its suite, and checks what it says against it.
+func (s *SolverStudy) complete(d *decoder, n *node, where string, c *Config, name string) {
+	suite := c.Suite(name)
 	if s.Models == nil {
 		s.Models = suite.Models
 	}
 	for i, name := range s.Models {
 		if !slices.Contains(suite.Models, name) {
-			d.fail(s.n.get("models").items[i].pos, "%s.models[%d]: %s is none of the suite's models (%s)",
-				s.where, i, quote(name), strings.Join(suite.Models, ", "))
+			d.fail(n.get("models").items[i].pos, "%s.models[%d]: %s is none of the suite's models (%s)",
+				where, i, quote(name), strings.Join(suite.Models, ", "))
 		}
 	}
-	d.studied(s, c, suite)
 	switch {
 	case s.Attack == None:
-		d.fail(s.n.get("attack").pos, "%s.attack: clean images are always studied; name an attack or leave it out",
-			s.where)
+		d.fail(n.get("attack").pos, "%s.attack: clean images are always studied; name an attack or leave it out", where)
 	case s.Attack != "" && len(c.Attack(s.Attack).Epsilons) != 1:
-		d.fail(s.n.get("attack").pos, "%s.attack: %s has %d epsilons, a study takes one", s.where, s.Attack,
+		d.fail(n.get("attack").pos, "%s.attack: %s has %d epsilons, a study takes one", where, s.Attack,
 			len(c.Attack(s.Attack).Epsilons))
 	}
-}
-
-// studied finds the controls of a study.
-func (d *decoder) studied(s *SolverStudy, c *Config, suite *Suite) {
 	takes := func(name, setting string) bool {
 		control := c.Control(name)
 		return control != nil && control.Solver.Method.Spec().Takes(setting)
 	}
-	given := s.n.get("controls")
-	if given == nil {
-		for _, name := range suite.Controls {
-			if takes(name, "outer") {
-				s.Controls = append(s.Controls, name)
-			}
-		}
-		if s.Controls == nil {
-			d.fail(s.n.pos, "%s finds nothing to study: no control of the suite has a method that makes sweeps; "+
-				"name some with controls", s.where)
-			return
-		}
-	}
 	for i, name := range s.Controls {
-		if given != nil && !takes(name, "outer") {
-			d.fail(given.items[i].pos, "%s.controls[%d]: %s makes no sweeps, so there is nothing to study", s.where, i,
-				name)
+		if !takes(name, "outer") {
+			d.fail(n.get("controls").items[i].pos, "%s.controls[%d]: %s makes no sweeps, so there is nothing to study",
+				where, i, name)
 		}
 	}
-	inner := s.n.get("inner")
-	if inner != nil && !slices.ContainsFunc(s.Controls, func(name string) bool { return takes(name, "inner") }) {
-		d.fail(inner.pos, "%s can't be given where no control's method has inner steps", join(s.where, "inner"))
+	if s.Controls == nil {
+		s.Controls = slices.DeleteFunc(slices.Clone(suite.Controls), func(name string) bool { return !takes(name, "outer") })
+	}
+	if len(s.Controls) == 0 {
+		d.fail(n.pos, "%s finds nothing to study: no control of the suite has a method that makes sweeps; "+
+			"name some with controls", where)
+	} else if inner := n.get("inner"); inner != nil && !slices.ContainsFunc(s.Controls,
+		func(name string) bool { return takes(name, "inner") }) {
+		d.fail(inner.pos, "%s can't be given where no control's method has inner steps", join(where, "inner"))
 	}
 }
 

@@ -30,14 +30,7 @@ func TestSolverStudy(t *testing.T) {
 			Outer:          []int{1, 5}, Inner: []int{3}, LearningRate: []float64{0.1}, Momentum: []float64{0, 0.9}},
 	} {
 		c := mustParse(t, study(text))
-		got := c.Suites[0].Solver
-		if got != nil {
-			if got.n != nil {
-				t.Errorf("%s: the study keeps its node", text)
-			}
-			got.where = ""
-		}
-		if !reflect.DeepEqual(got, want) {
+		if got := c.Suites[0].Solver; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n got %+v\nwant %+v", text, got, want)
 		}
 	}

@@ -103,15 +103,11 @@ func (t *Training) objectiveObject() object {
 
 // objective is the name clean, or a mapping.
 func (t *Training) objective() value {
-	mapping, kind := t.objectiveObject(), choice((*string)(&t.Objective), objectives)
-	name := custom("clean", schema{"const": string(train.Clean)}, nil)
-	return either("`clean`, or a mapping", name, mapping.value(), func(d *decoder, n *node, where string) {
-		if n.kind != scalarNode {
-			mapping.decode(d, n, where)
-			return
-		}
-		if kind.decode(d, n, where); t.Objective == train.Denoising {
+	name := choice((*string)(&t.Objective), objectives).then(func(d *decoder, n *node, where string) {
+		if t.Objective == train.Denoising {
 			d.fail(n.pos, "%s denoising needs a radius; write {kind: denoising, epsilon: 8/255}", where)
 		}
 	})
+	name.schema = func() schema { return schema{"const": string(train.Clean)} }
+	return either("`clean`, or a mapping", name, t.objectiveObject().value())
 }

@@ -33,7 +33,7 @@ func of(s setting.Setting, to func(v any)) value {
 		}
 		to(v)
 	}
-	return value{decode: decode, schema: func() schema { return settingSchema(s) }, want: s.Want(), words: s.Choices}
+	return value{decode: decode, schema: s.Schema, want: s.Want()}
 }
 
 // scalar is what a setting without a name takes.
@@ -58,9 +58,16 @@ func custom(want string, s schema, decode func(d *decoder, n *node, where string
 	return value{decode: decode, schema: func() schema { return s }, want: want}
 }
 
-// either is a value of one of two forms.
-func either(want string, a, b value, decode func(d *decoder, n *node, where string)) value {
-	return value{decode: decode, want: want, schema: func() schema { return anyOf(a.schema(), b.schema()) }}
+// either is a value of one of two forms: a scalar, or a list or mapping.
+func either(want string, scalar, other value) value {
+	decode := func(d *decoder, n *node, where string) {
+		if n.kind == scalarNode {
+			scalar.decode(d, n, where)
+			return
+		}
+		other.decode(d, n, where)
+	}
+	return value{decode: decode, want: want, schema: func() schema { return anyOf(scalar.schema(), other.schema()) }}
 }
 
 // scalars are what YAML reads a text without quotes as.
@@ -79,25 +86,16 @@ func text(to *string, want string) value {
 
 // file is the path of a file or folder, with slashes on every system.
 func file(to *string) value {
-	v := text(to, "a path")
-	decode := v.decode
-	v.decode = func(d *decoder, n *node, where string) {
-		if decode(d, n, where); *to != "" {
+	return text(to, "a path").then(func(*decoder, *node, string) {
+		if *to != "" {
 			*to = path.Clean(*to)
 		}
-	}
-	return v
+	})
 }
 
 // name is that of something in another section.
 func name(to *string, what, section string) value {
-	v := text(to, "the name of "+what)
-	decode := v.decode
-	v.decode = func(d *decoder, n *node, where string) {
-		decode(d, n, where)
-		d.refer(n, where, section)
-	}
-	return v
+	return text(to, "the name of "+what).then(func(d *decoder, n *node, where string) { d.refer(n, where, section) })
 }
 
 // names is a list of names of things in another section, each at most once.
@@ -176,6 +174,7 @@ func list[T any](to *[]T, in span, item func(*T) value) value {
 			d.fail(n.pos, "%s must not be empty", where)
 		case in.most > 0 && len(n.items) > in.most:
 			d.fail(n.pos, "%s has %d items; %d are the most", where, len(n.items), in.most)
+			return
 		}
 		for i, item := range n.items {
 			add(d, item, fmt.Sprintf("%s[%d]", where, i))
@@ -183,33 +182,46 @@ func list[T any](to *[]T, in span, item func(*T) value) value {
 	}}
 }
 
-// named takes a mapping from names that the user chooses to objects. none is reserved where
-// it is always defined.
-func named[T any](to *[]T, reserved bool, item func(name string, t *T) object) value {
-	shape := func() schema {
-		names := schema{"type": "string", "maxLength": 100, "pattern": namePattern}
-		if reserved {
-			names["not"] = schema{"const": None}
-		}
-		return schema{"type": "object", "propertyNames": names, "additionalProperties": item("", new(T)).schema()}
-	}
-	return value{schema: shape, want: "a mapping from names", decode: func(d *decoder, n *node, where string) {
+// mapping takes a mapping whose keys pass a check, each to what item makes of it.
+func mapping(want string, key func(d *decoder, e entry, where string), item func(key string) value) value {
+	shape := func() schema { return schema{"type": "object", "additionalProperties": item("").schema()} }
+	return value{schema: shape, want: want, decode: func(d *decoder, n *node, where string) {
 		if n.kind != mapNode {
-			d.fail(n.pos, "%s must be a mapping from names to settings, not %s", where, n.describe())
+			d.fail(n.pos, "%s must be %s, not %s", where, want, n.describe())
 			return
 		}
 		for _, e := range n.entries {
-			if problem := nameProblem(e.key); problem != "" {
-				d.fail(e.pos, "%s can't be a name in %s: %s", quote(e.key), where, problem)
-			}
-			if reserved && e.key == None {
-				d.fail(e.pos, "%s: the name none is always defined; choose another", join(where, e.key))
-			}
-			var v T
-			item(e.key, &v).decode(d, e.value, join(where, e.key))
-			*to = append(*to, v)
+			key(d, e, where)
+			item(e.key).decode(d, e.value, join(where, e.key))
 		}
 	}}
+}
+
+// named takes a mapping from names that the user chooses to objects. none is reserved where
+// it is always defined.
+func named[T any](to *[]T, reserved bool, item func(name string, t *T) object) value {
+	check := func(d *decoder, e entry, where string) {
+		if problem := nameProblem(e.key); problem != "" {
+			d.fail(e.pos, "%s can't be a name in %s: %s", quote(e.key), where, problem)
+		}
+		if reserved && e.key == None {
+			d.fail(e.pos, "%s: the name none is always defined; choose another", join(where, e.key))
+		}
+	}
+	v := mapping("a mapping from names to settings", check, func(name string) value {
+		var v T
+		return item(name, &v).value().then(func(*decoder, *node, string) { *to = append(*to, v) })
+	})
+	shape := v.schema
+	v.schema = func() schema {
+		s, names := shape(), schema{"type": "string", "maxLength": 100, "pattern": namePattern}
+		if reserved {
+			names["not"] = schema{"const": None}
+		}
+		s["propertyNames"] = names
+		return s
+	}
+	return v
 }
 
 // namePattern is what a schema says of names.

@@ -62,29 +62,26 @@ func (r Interval) Holds(v float64) bool {
 
 // String says which numbers it holds, behind "a number": " above 0 and up to 1".
 func (r Interval) String() string {
-	text, bound := "", func(open bool, word, otherwise string, v float64) string {
-		if open {
-			otherwise = word
-		}
-		return otherwise + " " + strconv.FormatFloat(v, 'f', -1, 64)
+	text := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	least, most := " from "+text(r.Min)+" up", " up to "+text(r.Max)
+	if r.Above {
+		least = " above " + text(r.Min)
+	}
+	if r.Below {
+		most = " below " + text(r.Max)
 	}
 	low, high := !math.IsInf(r.Min, 0), r.Max < 1e9 // a larger bound is nothing to tell
-	if low {
-		text = " " + bound(r.Above, "above", "from", r.Min)
-	}
 	switch {
-	case low && !high && !r.Above:
-		text += " up"
 	case low && high && !r.Above && !r.Below:
-		text += " to " + strconv.FormatFloat(r.Max, 'f', -1, 64)
-	case low && high && !r.Above:
-		text += " up and " + bound(r.Below, "below", "up to", r.Max)
+		return " from " + text(r.Min) + " to " + text(r.Max)
 	case low && high:
-		text += " and " + bound(r.Below, "below", "up to", r.Max)
+		return least + " and" + most
+	case low:
+		return least
 	case high:
-		text += " " + bound(r.Below, "below", "up to", r.Max)
+		return most
 	}
-	return text
+	return ""
 }
 
 // Want says what a value must be: "a whole number from 1 up", "one of ce, dlr, margin".
@@ -165,41 +162,36 @@ func (s Setting) DefaultText() string {
 	}
 }
 
-// Schema is the setting in JSON Schema: type, bounds or words, description and default. A
-// number may in a config be a fraction too, which is text.
+// fraction is a number that a config writes as one, such as 8/255.
+const fraction = `^\s*[-+]?[0-9.]+([eE][-+]?[0-9]+)?\s*/\s*\+?[0-9.]+([eE][-+]?[0-9]+)?\s*$`
+
+// Schema is what a value obeys, in JSON Schema: type, and bounds or words.
 func (s Setting) Schema() map[string]any {
-	words := []string{strings.ToUpper(s.Doc[:1]) + s.Doc[1:] + "."}
-	if s.Unit != "" {
-		words = append(words, "Unit: "+s.Unit+".")
-	}
-	schema := map[string]any{}
-	if s.Default != nil {
-		schema["default"] = s.Default
-	} else if s.Rule != "" {
-		words = append(words, "Default: "+s.Rule+".")
-	}
-	schema["description"] = strings.Join(words, " ")
+	type schema = map[string]any
 	switch s.Type {
 	case Flag:
-		schema["type"] = "boolean"
-		return schema
+		return schema{"type": "boolean"}
 	case Choice:
-		schema["enum"] = s.Choices
-		return schema
-	case Whole:
-		schema["type"] = "integer"
-	default:
-		schema["type"] = "number"
+		return schema{"enum": s.Choices}
 	}
+	bounds := schema{"type": "integer"}
 	bound := func(v float64, open bool, key, strict string) {
 		if open {
 			key = strict
 		}
 		if !math.IsInf(v, 0) {
-			schema[key] = v
+			bounds[key] = v
 		}
 	}
 	bound(s.Within.Min, s.Within.Above, "minimum", "exclusiveMinimum")
 	bound(s.Within.Max, s.Within.Below, "maximum", "exclusiveMaximum")
-	return schema
+	if s.Type == Whole {
+		return bounds
+	}
+	bounds["type"] = "number"
+	pattern := fraction
+	if s.Within.Min >= 0 {
+		pattern = strings.Replace(pattern, "[-+]?", `\+?`, 1)
+	}
+	return schema{"anyOf": []schema{bounds, {"type": "string", "pattern": pattern}}}
 }

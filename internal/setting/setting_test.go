@@ -73,27 +73,25 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-type object = map[string]any
-
 func TestSchema(t *testing.T) {
 	t.Parallel()
+	type object = map[string]any
+	number := func(bounds object, sign string) object {
+		digits := `([eE][-+]?[0-9]+)?\s*`
+		return object{"anyOf": []object{bounds,
+			{"type": "string", "pattern": `^\s*` + sign + `[0-9.]+` + digits + `/\s*\+?[0-9.]+` + digits + `$`}}}
+	}
 	for _, c := range []struct {
 		of   Setting
 		want object
 	}{
-		{Setting{Type: Whole, Within: Count, Default: 9, Doc: "classes tried"},
-			object{"type": "integer", "minimum": 1., "maximum": float64(math.MaxInt32), "default": 9,
-				"description": "Classes tried."}},
-		{Setting{Type: Number, Within: Positive, Rule: "epsilon/4", Unit: "pixel values", Doc: "length of a step"},
-			object{"type": "number", "exclusiveMinimum": 0.,
-				"description": "Length of a step. Unit: pixel values. Default: epsilon/4."}},
-		{Setting{Type: Number, Within: BelowOne, Default: .5, Doc: "momentum"},
-			object{"type": "number", "minimum": 0., "exclusiveMaximum": 1., "default": .5,
-				"description": "Momentum."}},
-		{Setting{Type: Flag, Default: false, Doc: "begin clean"},
-			object{"type": "boolean", "default": false, "description": "Begin clean."}},
-		{Setting{Type: Choice, Choices: []string{"ce"}, Default: "ce", Doc: "loss"},
-			object{"enum": []string{"ce"}, "default": "ce", "description": "Loss."}},
+		{Setting{Type: Whole, Within: Count}, object{"type": "integer", "minimum": 1., "maximum": float64(math.MaxInt32)}},
+		{Setting{Type: Number, Within: Any}, number(object{"type": "number"}, `[-+]?`)},
+		{Setting{Type: Number, Within: Positive}, number(object{"type": "number", "exclusiveMinimum": 0.}, `\+?`)},
+		{Setting{Type: Number, Within: BelowOne},
+			number(object{"type": "number", "minimum": 0., "exclusiveMaximum": 1.}, `\+?`)},
+		{Setting{Type: Flag}, object{"type": "boolean"}},
+		{Setting{Type: Choice, Choices: []string{"ce"}}, object{"enum": []string{"ce"}}},
 	} {
 		if got := c.of.Schema(); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%v\nwant %v", got, c.want)
