@@ -2,11 +2,9 @@ package onnx
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
-
-// Attrs are the attributes of a node that a Builder makes; see Node.Set for the types.
-type Attrs map[string]any
 
 // Builder appends nodes to a graph and keeps their shapes known. The first
 // error sticks: later calls do nothing, and Err returns it, so that code which
@@ -81,10 +79,7 @@ func (b *Builder) Named(output, op string, inputs ...string) {
 
 // Multi appends an operator with several outputs.
 func (b *Builder) Multi(op string, attrs Attrs, outputs int, inputs ...string) []string {
-	n := &Node{Op: op, Inputs: slices.Clone(inputs)}
-	for k, v := range attrs {
-		n.Set(k, v)
-	}
+	n := &Node{Op: op, Inputs: slices.Clone(inputs), Attrs: maps.Clone(attrs)}
 	for range outputs {
 		name := b.G.Fresh(b.Prefix + op)
 		b.G.Shapes[name] = nil // taken

@@ -113,7 +113,7 @@ func (g *Graph) decodeNode(n *pb.NodeProto) (*Node, error) {
 		return nil, fmt.Errorf("%.60q of domain %.60q is not an operator's name", n.GetOpType(), domain)
 	}
 	node := &Node{Name: n.GetName(), Op: n.GetOpType(), Domain: domain, Inputs: n.Input, Outputs: n.Output,
-		Attrs: map[string]Attr{}}
+		Attrs: Attrs{}}
 	for _, a := range n.Attribute {
 		attr, err := g.decodeAttr(a)
 		if err != nil {
@@ -128,38 +128,26 @@ func (g *Graph) decodeNode(n *pb.NodeProto) (*Node, error) {
 	return node, nil
 }
 
-func (g *Graph) decodeAttr(a *pb.AttributeProto) (Attr, error) {
+func (g *Graph) decodeAttr(a *pb.AttributeProto) (any, error) {
 	switch a.GetType() {
 	case pb.AttributeProto_INT:
-		v := a.GetI()
-		return Attr{Int: &v}, notReserved(v)
+		return a.GetI(), notReserved(a.GetI())
 	case pb.AttributeProto_FLOAT:
-		v := a.GetF()
-		return Attr{Float: &v}, nil
+		return a.GetF(), nil
 	case pb.AttributeProto_STRING:
-		v := string(a.GetS())
-		return Attr{Str: &v}, nil
+		return string(a.GetS()), nil
 	case pb.AttributeProto_INTS:
-		return Attr{Ints: append([]int64{}, a.Ints...)}, notReserved(a.Ints...)
+		return append([]int64{}, a.Ints...), notReserved(a.Ints...)
 	case pb.AttributeProto_FLOATS:
-		return Attr{Floats: append([]float32{}, a.Floats...)}, nil
-	case pb.AttributeProto_STRINGS:
-		out := Attr{Strs: []string{}}
-		for _, s := range a.Strings {
-			out.Strs = append(out.Strs, string(s))
-		}
-		return out, nil
+		return append([]float32{}, a.Floats...), nil
 	case pb.AttributeProto_TENSOR:
-		t, err := g.decodeTensor(a.GetT())
-		return Attr{Tensor: t}, err
+		return g.decodeTensor(a.GetT())
 	case pb.AttributeProto_GRAPH, pb.AttributeProto_GRAPHS:
-		return Attr{Opaque: true, Subgraph: true}, nil
-	case pb.AttributeProto_TENSORS, pb.AttributeProto_SPARSE_TENSOR, pb.AttributeProto_SPARSE_TENSORS,
-		pb.AttributeProto_TYPE_PROTO, pb.AttributeProto_TYPE_PROTOS:
-		return Attr{Opaque: true}, nil
-	default:
-		return Attr{}, fmt.Errorf("type %s is not supported", a.GetType())
+		return subgraph, nil
+	case pb.AttributeProto_UNDEFINED:
+		return nil, fmt.Errorf("type %s is not supported", a.GetType())
 	}
+	return unread, nil
 }
 
 func (g *Graph) decodeValue(v *pb.ValueInfoProto) (Value, error) {

@@ -85,28 +85,24 @@ func encodeNode(n *Node) (*pb.NodeProto, error) {
 		out.Domain = proto.String(n.Domain)
 	}
 	for _, name := range sortedKeys(n.Attrs) {
-		a := n.Attrs[name]
 		p := &pb.AttributeProto{Name: proto.String(name)}
-		switch {
-		case a.Int != nil:
-			p.Type, p.I = pb.AttributeProto_INT.Enum(), a.Int
-		case a.Float != nil:
-			p.Type, p.F = pb.AttributeProto_FLOAT.Enum(), a.Float
-		case a.Str != nil:
-			p.Type, p.S = pb.AttributeProto_STRING.Enum(), []byte(*a.Str)
-		case a.Ints != nil:
-			p.Type, p.Ints = pb.AttributeProto_INTS.Enum(), a.Ints
-		case a.Floats != nil:
-			p.Type, p.Floats = pb.AttributeProto_FLOATS.Enum(), a.Floats
-		case a.Strs != nil:
-			p.Type = pb.AttributeProto_STRINGS.Enum()
-			for _, s := range a.Strs {
-				p.Strings = append(p.Strings, []byte(s))
-			}
-		case a.Tensor != nil:
-			p.Type, p.T = pb.AttributeProto_TENSOR.Enum(), tensorHead("", a.Tensor)
-			p.T.RawData = a.Tensor.appendRaw([]byte{})
-		case a.Opaque:
+		switch v := n.Attrs[name].(type) {
+		case int:
+			p.Type, p.I = pb.AttributeProto_INT.Enum(), proto.Int64(int64(v))
+		case int64:
+			p.Type, p.I = pb.AttributeProto_INT.Enum(), &v
+		case float32:
+			p.Type, p.F = pb.AttributeProto_FLOAT.Enum(), &v
+		case string:
+			p.Type, p.S = pb.AttributeProto_STRING.Enum(), []byte(v)
+		case []int64:
+			p.Type, p.Ints = pb.AttributeProto_INTS.Enum(), v
+		case []float32:
+			p.Type, p.Floats = pb.AttributeProto_FLOATS.Enum(), v
+		case *Tensor:
+			p.Type, p.T = pb.AttributeProto_TENSOR.Enum(), tensorHead("", v)
+			p.T.RawData = v.appendRaw([]byte{})
+		default:
 			return nil, fmt.Errorf("node %s: attribute %q can't be written", n.Label(), name)
 		}
 		out.Attribute = append(out.Attribute, p)

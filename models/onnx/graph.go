@@ -112,20 +112,16 @@ func (t *Tensor) Len() int {
 	return len(t.Ints)
 }
 
-// Attr is a node's attribute; the field that holds its value follows from the type.
-type Attr struct {
-	Int    *int64
-	Float  *float32
-	Str    *string
-	Ints   []int64
-	Floats []float32
-	Strs   []string
-	Tensor *Tensor
+// Attrs are a node's attributes: int or int64, float32, string, []int64, []float32, *Tensor, or [opaque].
+type Attrs map[string]any
 
-	// Opaque marks a value that is not kept, such as the body of an If or a
-	// Loop (Subgraph): it lets messages name all nodes that have one.
-	Opaque, Subgraph bool
-}
+// opaque stands for a value that is not kept: it lets messages name all nodes that have one.
+type opaque string
+
+const (
+	subgraph opaque = "subgraph" // such as the body of an If or a Loop
+	unread   opaque = "unread"
+)
 
 // Node is one operator.
 type Node struct {
@@ -134,7 +130,7 @@ type Node struct {
 	Domain  string // "" for the standard operators
 	Inputs  []string
 	Outputs []string
-	Attrs   map[string]Attr
+	Attrs   Attrs
 	Origin  *Origin // nil for a node that the user's file does not have
 }
 
@@ -233,54 +229,35 @@ func (n *Node) Input(i int) string {
 }
 
 // Int returns an integer attribute or def.
-func (n *Node) Int(name string, def int64) int64 { return valueOr(n.Attrs[name].Int, def) }
-
-// Float returns a float attribute or def.
-func (n *Node) Float(name string, def float32) float32 { return valueOr(n.Attrs[name].Float, def) }
-
-// Str returns a string attribute or def.
-func (n *Node) Str(name, def string) string { return valueOr(n.Attrs[name].Str, def) }
-
-func valueOr[T any](value *T, def T) T {
-	if value != nil {
-		return *value
+func (n *Node) Int(name string, def int64) int64 {
+	if v, ok := n.Attrs[name].(int); ok {
+		return int64(v)
 	}
-	return def
+	return attribute(n, name, def)
 }
 
+// Float returns a float attribute or def.
+func (n *Node) Float(name string, def float32) float32 { return attribute(n, name, def) }
+
+// Str returns a string attribute or def.
+func (n *Node) Str(name, def string) string { return attribute(n, name, def) }
+
 // Ints returns an integer-list attribute or def.
-func (n *Node) Ints(name string, def []int64) []int64 {
-	if v := n.Attrs[name].Ints; v != nil {
+func (n *Node) Ints(name string, def []int64) []int64 { return attribute(n, name, def) }
+
+func attribute[T any](n *Node, name string, def T) T {
+	if v, ok := n.Attrs[name].(T); ok {
 		return v
 	}
 	return def
 }
 
-// Set stores an attribute given as int, int64, float32, string, []int64 or *Tensor.
-// Another type is a fault in this program.
+// Set stores an attribute.
 func (n *Node) Set(name string, v any) {
 	if n.Attrs == nil {
-		n.Attrs = map[string]Attr{}
+		n.Attrs = Attrs{}
 	}
-	switch v := v.(type) {
-	case int:
-		i := int64(v)
-		n.Attrs[name] = Attr{Int: &i}
-	case int64:
-		n.Attrs[name] = Attr{Int: &v}
-	case float32:
-		n.Attrs[name] = Attr{Float: &v}
-	case string:
-		n.Attrs[name] = Attr{Str: &v}
-	case []int64:
-		n.Attrs[name] = Attr{Ints: v}
-	case []float32:
-		n.Attrs[name] = Attr{Floats: v}
-	case *Tensor:
-		n.Attrs[name] = Attr{Tensor: v}
-	default:
-		panic(fmt.Sprintf("onnx: attribute %s of type %T", name, v))
-	}
+	n.Attrs[name] = v
 }
 
 // Label names the node in messages: its operator and name, or its first output.

@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -36,7 +37,7 @@ var unsupportedHints = []struct {
 	fits func(n *Node) bool
 	text string
 }{
-	{holdsSubgraph, "a subgraph makes the network more than feed-forward: export it without branches and loops " +
+	{func(n *Node) bool { return n.holds(subgraph) }, "a subgraph makes the network more than feed-forward: export it without branches and loops " +
 		"that depend on the input"},
 	{func(n *Node) bool {
 		return n.Domain == "" && slices.Contains(integerOperators, n.Op) || strings.HasPrefix(n.Op, "QLinear") ||
@@ -48,17 +49,9 @@ var unsupportedHints = []struct {
 // integerOperators compute on quantised values, or with scales that depend on the data.
 var integerOperators = []string{"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"}
 
-func holdsSubgraph(n *Node) bool {
-	return n.hasAttr(func(a Attr) bool { return a.Subgraph })
-}
-
-func (n *Node) hasAttr(is func(Attr) bool) bool {
-	for _, a := range n.Attrs {
-		if is(a) {
-			return true
-		}
-	}
-	return false
+// holds reports whether the node has an attribute of that kind.
+func (n *Node) holds(kind opaque) bool {
+	return slices.Contains(slices.Collect(maps.Values(n.Attrs)), any(kind))
 }
 
 // Error names the nodes, operator by operator: X (operator set 16) at node 12
@@ -117,7 +110,7 @@ func (n *Node) place() string {
 func (g *Graph) Supported() error {
 	var missing []*Node
 	for _, n := range g.Nodes {
-		if _, known := operators[n.Op]; !known || n.Domain != "" || n.hasAttr(func(a Attr) bool { return a.Opaque }) {
+		if _, known := operators[n.Op]; !known || n.Domain != "" || n.holds(subgraph) || n.holds(unread) {
 			missing = append(missing, n)
 		}
 	}

@@ -53,13 +53,11 @@ func (s *simplifier) fold(n *onnx.Node) (bool, error) {
 		if err != nil || onnx.BatchIndex(dims) >= 0 {
 			return false, err // fillBatch does it
 		}
-		t := &onnx.Tensor{DType: onnx.Float, Shape: slices.Clone(dims)}
-		if a, ok := n.Attrs["value"]; ok && a.Tensor != nil {
-			t.DType = a.Tensor.DType
-			t.Floats, t.Ints = a.Tensor.Floats, a.Tensor.Ints
-		} else {
-			t.Floats = []float32{0}
+		t := onnx.Scalar(0)
+		if value, ok := n.Attrs["value"].(*onnx.Tensor); ok {
+			t = &onnx.Tensor{DType: value.DType, Floats: value.Floats, Ints: value.Ints}
 		}
+		t.Shape = slices.Clone(dims)
 		count := int64(1)
 		for _, d := range dims {
 			if d < 0 || (d > 0 && count > int64(maxFold-s.folded)/d) {
@@ -85,17 +83,19 @@ func (s *simplifier) fold(n *onnx.Node) (bool, error) {
 }
 
 func constantValue(n *onnx.Node) (*onnx.Tensor, error) {
-	switch a := n.Attrs; {
-	case a["value"].Tensor != nil:
-		return a["value"].Tensor, nil
-	case a["value_float"].Float != nil:
-		return onnx.Scalar(*a["value_float"].Float), nil
-	case a["value_floats"].Floats != nil:
-		return onnx.FloatVector(a["value_floats"].Floats), nil
-	case a["value_int"].Int != nil:
-		return onnx.IntScalar(*a["value_int"].Int), nil
-	case a["value_ints"].Ints != nil:
-		return onnx.IntTensor(a["value_ints"].Ints...), nil
+	for _, name := range []string{"value", "value_float", "value_floats", "value_int", "value_ints"} {
+		switch v := n.Attrs[name].(type) {
+		case *onnx.Tensor:
+			return v, nil
+		case float32:
+			return onnx.Scalar(v), nil
+		case []float32:
+			return onnx.FloatVector(v), nil
+		case int64:
+			return onnx.IntScalar(v), nil
+		case []int64:
+			return onnx.IntTensor(v...), nil
+		}
 	}
 	return nil, errors.New("holds no value that is supported")
 }

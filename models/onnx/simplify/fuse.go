@@ -102,10 +102,7 @@ func (s *simplifier) asGelu(n *onnx.Node, a, b, x string) {
 
 // replace turns a node into another with the same output.
 func (s *simplifier) replace(n *onnx.Node, op string, attrs onnx.Attrs, inputs ...string) {
-	n.Op, n.Attrs, n.Inputs = op, nil, inputs
-	for k, v := range attrs {
-		n.Set(k, v)
-	}
+	n.Op, n.Attrs, n.Inputs = op, attrs, inputs
 	if op == "Gelu" {
 		s.g.Opset = max(s.g.Opset, geluOpset)
 	}

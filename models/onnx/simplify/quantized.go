@@ -158,11 +158,7 @@ func (s *simplifier) foldQuantized(n *onnx.Node, q *quantization, c *onnx.Tensor
 
 // emit appends a node that stands for a part of from.
 func emit(b *onnx.Builder, from *onnx.Node, op, output string, attrs onnx.Attrs, inputs ...string) {
-	n := &onnx.Node{Op: op, Inputs: inputs, Outputs: []string{output}, Origin: from.Origin}
-	for k, v := range attrs {
-		n.Set(k, v)
-	}
-	b.Append(n)
+	b.Append(&onnx.Node{Op: op, Inputs: inputs, Outputs: []string{output}, Attrs: attrs, Origin: from.Origin})
 }
 
 // temporary returns a new tensor's name.

@@ -198,8 +198,8 @@ func (s *simplifier) fillBatch(n *onnx.Node) (bool, error) {
 	}
 	at := slices.Index(size, onnx.BatchSize)
 	value := onnx.Scalar(0)
-	if a, ok := n.Attrs["value"]; ok && a.Tensor != nil {
-		value = a.Tensor
+	if t, ok := n.Attrs["value"].(*onnx.Tensor); ok {
+		value = t
 	}
 	if at < 0 || value.DType != onnx.Float || len(value.Floats) != 1 {
 		return false, errors.New("fills a tensor whose size depends on the batch")
@@ -284,9 +284,8 @@ func (s *simplifier) gatherND(n *onnx.Node) (bool, error) {
 	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
 	t := b.Reshape(n.Inputs[0], slices.Concat(onnx.Shape{x[:depth].Items()}, x[depth:]))
 	indices := b.Const(&onnx.Tensor{DType: onnx.Int64, Shape: slices.Clone(shape), Ints: flat})
-	g := &onnx.Node{Name: n.Name, Op: "Gather", Inputs: []string{t, indices}, Outputs: n.Outputs}
-	g.Set("axis", 0)
-	b.Append(g)
+	b.Append(&onnx.Node{Name: n.Name, Op: "Gather", Inputs: []string{t, indices}, Outputs: n.Outputs,
+		Attrs: onnx.Attrs{"axis": 0}})
 	return true, b.Err()
 }
 

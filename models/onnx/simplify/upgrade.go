@@ -16,8 +16,8 @@ const oldestOpset = 7
 func upgrade(g *onnx.Graph, n *onnx.Node, from int64) error {
 	// move turns an integer-list attribute into an input.
 	move := func(attr string, at int) {
-		if v, ok := n.Attrs[attr]; ok && v.Ints != nil {
-			n.SetInput(at, g.AddConst(n.Outputs[0]+"/"+attr, onnx.IntTensor(v.Ints...)))
+		if v := n.Ints(attr, nil); v != nil {
+			n.SetInput(at, g.AddConst(n.Outputs[0]+"/"+attr, onnx.IntTensor(v...)))
 		}
 		delete(n.Attrs, attr)
 	}
@@ -80,7 +80,8 @@ func upgrade(g *onnx.Graph, n *onnx.Node, from int64) error {
 	case "Upsample":
 		n.Op = "Resize"
 		if v, ok := n.Attrs["scales"]; ok {
-			n.SetInput(1, g.AddConst(n.Outputs[0]+"/scales", onnx.FloatVector(v.Floats)))
+			scales, _ := v.([]float32)
+			n.SetInput(1, g.AddConst(n.Outputs[0]+"/scales", onnx.FloatVector(scales)))
 			delete(n.Attrs, "scales")
 		}
 		return legacyResize(g, n)
