@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -23,17 +22,16 @@ const ellipsis = rune(0xE000)
 func noIndex(l rune) bool { return l > unicode.MaxASCII || !unicode.IsLetter(l) }
 
 // ParseEinsum reads a node's equation for operands of the given shapes.
-func ParseEinsum(n *Node, shapes []Shape) (*Einsum, error) {
+func ParseEinsum(n *Node, shapes []Shape) (e *Einsum, err error) {
+	defer refused(&err)
 	equation := strings.ReplaceAll(n.Str("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")
 	terms := strings.Split(left, ",")
-	if len(terms) != len(shapes) {
-		return nil, fmt.Errorf("its equation %.60q has %d operands, the node %d", equation, len(terms), len(shapes))
-	}
+	operands := len(shapes)
+	require(len(terms) == operands, "its equation %.60q has %d operands, the node %d", equation, len(terms), operands)
 	for _, t := range append(slices.Clone(terms), right) {
-		if strings.ContainsFunc(strings.Replace(t, "...", "", 1), noIndex) {
-			return nil, fmt.Errorf("its equation %.60q can't be read", equation)
-		}
+		unread := strings.ContainsFunc(strings.Replace(t, "...", "", 1), noIndex)
+		require(!unread, "its equation %.60q can't be read", equation)
 	}
 	wide := 0 // the most dimensions that "..." stands for
 	for i, t := range terms {
@@ -48,22 +46,17 @@ func ParseEinsum(n *Node, shapes []Shape) (*Einsum, error) {
 		}
 		return []rune(strings.Replace(term, "...", string(extra), 1))
 	}
-	e := &Einsum{Size: map[rune]int64{}}
+	e = &Einsum{Size: map[rune]int64{}}
 	for i, t := range terms {
 		labels := expand(t, len(shapes[i])-len(strings.Replace(t, "...", "", 1)))
-		if len(labels) != len(shapes[i]) {
-			return nil, fmt.Errorf("its equation %.60q has %d indices for an operand of shape %v", equation,
-				len(labels), shapes[i])
-		}
+		require(len(labels) == len(shapes[i]), "its equation %.60q has %d indices for an operand of shape %v", equation,
+			len(labels), shapes[i])
 		for k, l := range labels {
-			switch d, ok := e.Size[l]; {
-			case slices.Contains(labels[:k], l):
-				return nil, fmt.Errorf("its equation %.60q takes a diagonal (an index twice in one operand), which "+
-					"is not supported", equation)
-			case ok && d != shapes[i][k]:
-				return nil, fmt.Errorf("its equation %.60q gives index %q the sizes %d and %d", equation, l, d,
-					shapes[i][k])
-			}
+			d, seen := e.Size[l]
+			require(!slices.Contains(labels[:k], l), "its equation %.60q takes a diagonal (an index twice in one "+
+				"operand), which is not supported", equation)
+			require(!seen || d == shapes[i][k], "its equation %.60q gives index %q the sizes %d and %d", equation, l, d,
+				shapes[i][k])
 			e.Size[l] = shapes[i][k]
 		}
 		e.In = append(e.In, labels)
@@ -81,19 +74,15 @@ func ParseEinsum(n *Node, shapes []Shape) (*Einsum, error) {
 		e.Out = append(expand("...", wide), once...)
 	}
 	for k, l := range e.Out {
-		if _, ok := e.Size[l]; !ok || slices.Contains(e.Out[:k], l) {
-			return nil, fmt.Errorf("its equation %.60q can't be read", equation)
-		}
+		_, ok := e.Size[l]
+		require(ok && !slices.Contains(e.Out[:k], l), "its equation %.60q can't be read", equation)
 	}
 	return e, nil
 }
 
-func einsumShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
-	e, err := ParseEinsum(n, in)
-	if err != nil {
-		return nil, err
-	}
-	return []Shape{e.Sizes(e.Out)}, nil
+func einsumShape(_ *Inference, n *Node, in []Shape) []Shape {
+	e := sure(ParseEinsum(n, in))
+	return []Shape{e.Sizes(e.Out)}
 }
 
 // Sizes is the shape of a tensor with these indices.

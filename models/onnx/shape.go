@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -84,29 +83,63 @@ func (c *Inference) Node(n *Node) error {
 		}
 		in[i] = s
 	}
-	out, err := rule(c, n, in)
-	if err != nil {
-		return fmt.Errorf("node %s on %v: %w", n.Label(), in[0], err)
-	}
+	out, err := c.ShapesOf(n, in...)
 	for i, name := range n.Outputs {
-		if name == "" {
+		if name == "" || err != nil {
 			continue
 		}
 		if i >= len(out) {
 			return fmt.Errorf("node %s: its output %q is not supported", n.Label(), name)
 		}
-		if err := out[i].Check(); err != nil {
-			return fmt.Errorf("node %s on %v: %w", n.Label(), in[0], err)
-		}
-		c.Graph.Shapes[name] = out[i]
+		err = out[i].Check()
+		c.Graph.Shapes[name] = append(Shape{}, out[i]...) // not nil, which is not known
+	}
+	if err != nil {
+		return fmt.Errorf("node %s on %v: %w", n.Label(), in[0], err)
 	}
 	return nil
 }
 
 // ShapesOf gives the shapes of n's outputs for inputs of the given shapes. The
 // operator must have a rule, and the inputs that the rule asks for by value be known.
-func (c *Inference) ShapesOf(n *Node, in ...Shape) ([]Shape, error) {
-	return TraitsOf(n.Op).shape(c, n, in)
+func (c *Inference) ShapesOf(n *Node, in ...Shape) (out []Shape, err error) {
+	defer refused(&err)
+	return TraitsOf(n.Op).shape(c, n, in), nil
+}
+
+// A shapeRule gives the shapes of a node's outputs for those of its inputs, or refuses the node.
+type shapeRule func(c *Inference, n *Node, in []Shape) []Shape
+
+// A refusal is a panic that carries an error about a user's model out of a rule, to a function
+// that defers refused.
+type refusal struct{ error }
+
+func refuse(format string, args ...any) { panic(refusal{fmt.Errorf(format, args...)}) }
+
+// require refuses what is not ok.
+func require(ok bool, format string, args ...any) {
+	if !ok {
+		refuse(format, args...)
+	}
+}
+
+// sure refuses where a call has failed.
+func sure[T any](v T, err error) T {
+	if err != nil {
+		panic(refusal{err})
+	}
+	return v
+}
+
+// refused makes a refusal the error of the function that defers it.
+func refused(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case refusal:
+		*err = r.error
+	default:
+		panic(r)
+	}
 }
 
 // Bounds of one dimension and of the values in an item's tensor: far above what an
@@ -158,24 +191,14 @@ func (c *Inference) IntsOf(n *Node, i int) ([]int64, error) {
 }
 
 // byInts is a rule that reads its second input's integers.
-func byInts(rule func(c *Inference, n *Node, in []Shape, v []int64) ([]Shape, error)) shapeRule {
-	return func(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-		v, err := c.IntsOf(n, 1)
-		if err != nil {
-			return nil, err
-		}
-		return rule(c, n, in, v)
-	}
+func byInts(rule func(c *Inference, n *Node, in []Shape, v []int64) []Shape) shapeRule {
+	return func(c *Inference, n *Node, in []Shape) []Shape { return rule(c, n, in, sure(c.IntsOf(n, 1))) }
 }
 
 // byAxis is a rule that reads the axis of its first input that the attribute names.
-func byAxis(def int64, rule func(c *Inference, n *Node, in []Shape, axis int) ([]Shape, error)) shapeRule {
-	return func(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-		axis, err := Axis(n, "axis", def, len(in[0]))
-		if err != nil {
-			return nil, err
-		}
-		return rule(c, n, in, axis)
+func byAxis(def int64, rule func(c *Inference, n *Node, in []Shape, axis int) []Shape) shapeRule {
+	return func(c *Inference, n *Node, in []Shape) []Shape {
+		return rule(c, n, in, sure(Axis(n, "axis", def, len(in[0]))))
 	}
 }
 
@@ -195,8 +218,6 @@ func (c *Inference) FloatsOf(n *Node, i int) ([]float32, error) {
 	return nil, fmt.Errorf("its input %q must be constant", n.Input(i))
 }
 
-type shapeRule func(c *Inference, n *Node, in []Shape) ([]Shape, error)
-
 // CheckInputs refuses a node without the inputs that its operator must have.
 func (n *Node) CheckInputs() error {
 	need := TraitsOf(n.Op).Inputs
@@ -214,44 +235,35 @@ func (n *Node) CheckInputs() error {
 // alongAxis is the rule of operators that keep the shape and work along an axis,
 // which must not be the batch.
 func alongAxis(def int64) shapeRule {
-	return func(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
-		a, err := Axis(n, "axis", def, len(in[0]))
-		if err == nil && in[0][a:].HasBatch() && (n.Op == "RMSNormalization" || in[0][a] < 0) {
-			err = errors.New("works along the batch")
-		}
-		return []Shape{in[0]}, err
-	}
+	return byAxis(def, func(_ *Inference, n *Node, in []Shape, a int) []Shape {
+		behind := n.Op == "RMSNormalization" && in[0][a:].HasBatch()
+		require(in[0][a] >= 0 && !behind, "works along the batch")
+		return in[:1]
+	})
 }
 
 // layerNormalizationShape gives the shapes of the result, the mean and the inverse
 // standard deviation; the latter two have 1 for each axis that is normalised.
-func layerNormalizationShape(_ *Inference, n *Node, in []Shape, first int) ([]Shape, error) {
+func layerNormalizationShape(_ *Inference, n *Node, in []Shape, first int) []Shape {
 	over := in[0][first:]
-	if over.HasBatch() {
-		return nil, errors.New("works along the batch")
-	}
+	require(!over.HasBatch(), "works along the batch")
 	for i, s := range in[1:] {
-		if n.Inputs[i+1] == "" {
-			continue
-		}
-		if full, err := Broadcast(s, over); err != nil || !slices.Equal(full, over) {
-			return nil, fmt.Errorf("its input %q has shape %v, which does not fit %v", n.Inputs[i+1], s, over)
-		}
+		full, err := Broadcast(s, over)
+		require(n.Inputs[i+1] == "" || err == nil && slices.Equal(full, over),
+			"its input %q has shape %v, which does not fit %v", n.Inputs[i+1], s, over)
 	}
 	statistics := slices.Concat(in[0][:first], slices.Repeat(Shape{1}, len(over)))
-	return []Shape{in[0], statistics, statistics}, nil
+	return []Shape{in[0], statistics, statistics}
 }
 
-func batchNormalizationShape(c *Inference, n *Node, in []Shape) ([]Shape, error) {
-	if len(in[0]) < 2 {
-		return nil, errors.New("needs a channel axis")
-	}
+func batchNormalizationShape(c *Inference, n *Node, in []Shape) []Shape {
+	require(len(in[0]) >= 2, "needs a channel axis")
 	for i, s := range in[1:5] {
-		if t, ok := c.Graph.Consts[n.Inputs[i+1]]; len(s) != 1 || s[0] != in[0][1] || ok && t.DType != Float {
-			return nil, fmt.Errorf("its input %q has shape %v, not one float32 a channel", n.Inputs[i+1], s)
-		}
+		t, constant := c.Graph.Consts[n.Inputs[i+1]]
+		require(len(s) == 1 && s[0] == in[0][1] && (!constant || t.DType == Float),
+			"its input %q has shape %v, not one float32 a channel", n.Inputs[i+1], s)
 	}
-	return []Shape{in[0]}, nil
+	return in[:1]
 }
 
 // Target is the shape as a Reshape's second input has it, with the batch inferred.
@@ -273,7 +285,7 @@ func (s Shape) Ones() (axes []int64) {
 	return axes
 }
 
-func sameShape(_ *Inference, _ *Node, in []Shape) ([]Shape, error) { return []Shape{in[0]}, nil }
+func sameShape(_ *Inference, _ *Node, in []Shape) []Shape { return in[:1] }
 
 // Broadcast returns the shape of an elementwise operation on a and b.
 func Broadcast(a, b Shape) (Shape, error) {
@@ -294,18 +306,13 @@ func Broadcast(a, b Shape) (Shape, error) {
 	return out, nil
 }
 
-func broadcastShape(_ *Inference, n *Node, in []Shape) ([]Shape, error) {
+func broadcastShape(_ *Inference, n *Node, in []Shape) []Shape {
 	out := in[0]
 	for i, s := range in[1:] {
-		if n.Inputs[i+1] == "" {
-			return nil, fmt.Errorf("has no input %d", i+1)
-		}
-		var err error
-		if out, err = Broadcast(out, s); err != nil {
-			return nil, err
-		}
+		require(n.Inputs[i+1] != "", "has no input %d", i+1)
+		out = sure(Broadcast(out, s))
 	}
-	return []Shape{out}, nil
+	return []Shape{out}
 }
 
 // Axes resolves possibly negative axes against a rank.
