@@ -163,7 +163,7 @@ func VJP(net *onnx.Graph) (*onnx.Graph, error) {
 	x := b.Input("x", net.Inputs[0].Shape)
 	w := b.Input(Cotangent, net.Outputs[0].Shape)
 	reserve(b, "y", "dx")
-	y := b.Inline(net, map[string]string{net.Inputs[0].Name: x})[net.Outputs[0].Name]
+	y := b.Call(net, x)
 	g, err := Backward(b, map[string]string{y: w}, []string{x})
 	if err != nil {
 		return nil, err
@@ -184,11 +184,7 @@ func finish(b *onnx.Builder, names, tensors []string) (*onnx.Graph, error) {
 		delete(b.G.Shapes, n)
 		b.Output(n, tensors[i])
 	}
-	if err := b.Err(); err != nil {
-		return nil, err
-	}
-	b.G.Prune()
-	return b.G, b.G.Verify()
+	return b.Done()
 }
 
 // HeadNames lists the losses, sorted.

@@ -143,6 +143,25 @@ func (b *Builder) Inline(g *Graph, bind map[string]string) map[string]string {
 	return out
 }
 
+// Call is [Builder.Inline] for a graph of one output, which it returns; the inputs are bound
+// in their order.
+func (b *Builder) Call(g *Graph, inputs ...string) string {
+	bind := map[string]string{}
+	for i, in := range inputs {
+		bind[g.Inputs[i].Name] = in
+	}
+	return b.Inline(g, bind)[g.Outputs[0].Name]
+}
+
+// Done returns the graph, verified and without what its outputs do not need, or the first error.
+func (b *Builder) Done() (*Graph, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	b.G.Prune()
+	return b.G, b.G.Verify()
+}
+
 // Reshape appends a Reshape of t to shape, whose batch is inferred, unless it has it.
 func (b *Builder) Reshape(t string, shape Shape) string {
 	if slices.Equal(b.Shape(t), shape) {
