@@ -4,27 +4,32 @@ package control
 // [solve]: with [numbers] it heals an image, with a [tape] it can be differentiated,
 // with [symbols] it becomes an ONNX graph.
 type algebra[V any] interface {
-	// embed is E_t(z).
-	embed(t int, z V) (V, error)
-	// segment is F_t(z).
-	segment(t int, z V) (V, error)
-	// ascent is ∇_z [p·F_t(z) − ½‖E_t(z) − z‖²]; the first term is left out where p is
-	// nil, the second where stage t has no embedding.
-	ascent(t int, z V, p *V) (V, error)
+	// ask is the answer of stage t at z to a question; p is of an ascent's alone.
+	ask(q question, t int, z V, p *V) (V, error)
 	// sum is Σ weight·value, of at least one term.
 	sum(terms ...term[V]) V
-	// running is told the controlled states of the greedy start and of the final path,
-	// with E_t(z) and the control, where their cost is wanted.
-	running(final bool, e, z, u V)
-	// costs says whether running is wanted.
-	costs() bool
 }
+
+// question is what the loop asks of a stage.
+type question int
+
+const (
+	segment question = iota // F_t(z)
+	embed                   // E_t(z)
+	// ascent is ∇_z [p·F_t(z) − ½‖E_t(z) − z‖²]; the first term is left out where p is nil,
+	// the second where stage t has no embedding.
+	ascent
+	questions // how many there are
+)
 
 // term is one summand of a linear combination.
 type term[V any] struct {
 	weight float32
 	value  V
 }
+
+// look is told a controlled state z = x_t + u with E_t(z).
+type look[V any] func(t int, e, z, u V)
 
 // path is a trajectory of the controlled network.
 type path[V any] struct {
@@ -44,64 +49,72 @@ func newPath[V any](c *Controller) *path[V] {
 // the adjoint, p_t = ∇_x H(x_t, u_t, p_{t+1}), p_T = 0. Behind the last control p is 0,
 // before the first nothing reads it and no state changes, so a sweep visits neither.
 //
-// With whole the path ends with the logits, x[T], otherwise with the last
-// controlled state.
-func solve[V any](c *Controller, a algebra[V], image V, whole bool) (*path[V], error) {
+// With whole the path ends with the logits, x[T], otherwise with the last controlled
+// state. What greedy and final, if given, see of the start and of what sweeps come to costs an
+// embedding more at each controlled stage.
+func solve[V any](c *Controller, a algebra[V], image V, whole bool, greedy, final look[V]) (*path[V], error) {
 	p := newPath[V](c)
 	p.x[0] = image
 	iterates := c.Solver.Iterates()
-	if err := p.forward(c, a, true, a.costs(), false, whole && !iterates); err != nil {
-		return nil, err
+	if err := p.forward(c, a, true, whole && !iterates, greedy); err != nil || !iterates {
+		return p, err
 	}
-	if !iterates {
-		return p, nil
+	if err := p.sweeps(c, a, func() error { return nil }); err != nil {
+		return p, err
 	}
+	return p, p.forward(c, a, false, whole, final)
+}
+
+// sweeps makes the solver's sweeps, from the greedy start on; ended is told of each.
+func (p *path[V]) sweeps(c *Controller, a algebra[V], ended func() error) error {
 	for sweep := range c.Solver.sweeps() {
 		if sweep > 0 { // the greedy start was a forward pass with the present controls
-			if err := p.forward(c, a, false, false, false, false); err != nil {
-				return nil, err
+			if err := p.forward(c, a, false, false, nil); err != nil {
+				return err
 			}
 		}
 		if err := p.backward(c, a); err != nil {
-			return nil, err
+			return err
+		}
+		if err := ended(); err != nil {
+			return err
 		}
 	}
-	return p, p.forward(c, a, false, a.costs(), true, whole)
+	return nil
 }
 
 // forward runs x_{t+1} = F_t(x_t + u_t). With greedy it chooses u_t = E_t(x_t) − x_t on
 // the way; otherwise it begins at the first controlled state, which the greedy pass has
 // reached. Without whole it stops at the last controlled one.
-func (p *path[V]) forward(c *Controller, a algebra[V], greedy, cost, final, whole bool) error {
+func (p *path[V]) forward(c *Controller, a algebra[V], greedy, whole bool, see look[V]) error {
 	from := c.first
 	if greedy {
 		from = 0
 	}
 	for t := from; t < len(c.stages); t++ {
-		s := c.stages[t]
 		p.z[t] = p.x[t]
-		if s.embedding != nil {
+		if c.stages[t].controlled() {
 			if greedy {
-				e, err := a.embed(t, p.x[t])
+				e, err := a.ask(embed, t, p.x[t], nil)
 				if err != nil {
 					return err
 				}
 				p.u[t] = a.sum(term[V]{1, e}, term[V]{-1, p.x[t]})
 			}
 			p.z[t] = a.sum(term[V]{1, p.x[t]}, term[V]{1, p.u[t]})
-			if cost {
-				e, err := a.embed(t, p.z[t])
+			if see != nil {
+				e, err := a.ask(embed, t, p.z[t], nil)
 				if err != nil {
 					return err
 				}
-				a.running(final, e, p.z[t], p.u[t])
+				see(t, e, p.z[t], p.u[t])
 			}
 		}
 		if t == c.last && !whole {
 			return nil
 		}
 		var err error
-		if p.x[t+1], err = a.segment(t, p.z[t]); err != nil {
+		if p.x[t+1], err = a.ask(segment, t, p.z[t], nil); err != nil {
 			return err
 		}
 	}
@@ -111,16 +124,16 @@ func (p *path[V]) forward(c *Controller, a algebra[V], greedy, cost, final, whol
 // backward makes one sweep of adjoints and ascents.
 func (p *path[V]) backward(c *Controller, a algebra[V]) error {
 	var adjoint *V // p_{t+1}; nil stands for 0
-	ascent := c.Solver.Method.Spec().ascent
+	weights := c.Solver.Method.Spec().ascent
 	for t := c.last; t >= c.first; t-- {
-		if c.stages[t].embedding != nil {
+		if c.stages[t].controlled() {
 			var v V // the momentum
 			for i := range c.Solver.steps() {
-				g, err := a.ascent(t, p.z[t], adjoint)
+				g, err := a.ask(ascent, t, p.z[t], adjoint)
 				if err != nil {
 					return err
 				}
-				momentum, rate := ascent(c.Solver, i)
+				momentum, rate := weights(c.Solver, i)
 				// ∇_u H = ∇_z H − c·u
 				terms := []term[V]{{1, g}, {-float32(c.Solver.Regularization), p.u[t]}}
 				if i > 0 {
@@ -134,7 +147,7 @@ func (p *path[V]) backward(c *Controller, a algebra[V]) error {
 		if t == c.first {
 			return nil
 		}
-		g, err := a.ascent(t, p.z[t], adjoint) // p_t, at the new z_t
+		g, err := a.ask(ascent, t, p.z[t], adjoint) // p_t, at the new z_t
 		if err != nil {
 			return err
 		}

@@ -1,37 +1,24 @@
 package control
 
-// counting is the [algebra] that computes nothing: it counts what each stage is asked for.
+// counting is the [algebra] that computes nothing: it counts what each stage is asked.
 type counting []calls
 
-// calls are how often a stage's segment, embedding and gradient are asked for.
-type calls struct{ segment, embed, ascent int64 }
+// calls are how often a stage is asked each question.
+type calls [questions]int64
 
 type nothing struct{}
 
-func (n counting) embed(t int, _ nothing) (_ nothing, _ error) {
-	n[t].embed++
-	return
-}
-
-func (n counting) segment(t int, _ nothing) (_ nothing, _ error) {
-	n[t].segment++
-	return
-}
-
-func (n counting) ascent(t int, _ nothing, _ *nothing) (_ nothing, _ error) {
-	n[t].ascent++
+func (n counting) ask(q question, t int, _ nothing, _ *nothing) (_ nothing, _ error) {
+	n[t][q]++
 	return
 }
 
 func (counting) sum(...term[nothing]) (_ nothing) { return }
 
-func (counting) running(bool, nothing, nothing, nothing) {}
-func (counting) costs() bool                             { return false }
-
-// count is what [solve] asks for, without the running costs.
+// count is what [solve] asks, seen by nobody.
 func (c *Controller) count(whole bool) counting {
 	n := make(counting, len(c.stages))
-	if _, err := solve(c, n, nothing{}, whole); err != nil {
+	if _, err := solve(c, n, nothing{}, whole, nil, nil); err != nil {
 		panic(err) // counting never fails
 	}
 	return n
@@ -41,7 +28,7 @@ func (c *Controller) count(whole bool) counting {
 func (n counting) flops(c *Controller) int64 {
 	var sum int64
 	for t, s := range c.stages {
-		sum += n[t].segment*s.flops + n[t].embed*s.embedCost + n[t].ascent*s.sweepCost
+		sum += s.passes.flops(n[t])
 	}
 	return sum
 }
@@ -58,7 +45,7 @@ func (c *Controller) TapeValues() int64 {
 	var sum int64
 	for t, n := range c.count(false) {
 		// E_t(x), u and z; ∇H, momentum, u and z; F_t(z) and its cotangent.
-		sum += int64(c.stages[t].size)*(3*n.embed+4*n.ascent) + 2*int64(c.stages[t].next)*n.segment
+		sum += int64(c.stages[t].size)*(3*n[embed]+4*n[ascent]) + 2*int64(c.stages[t].next)*n[segment]
 	}
 	return sum
 }

@@ -50,20 +50,14 @@ func LinearEmbedding(state onnx.Shape, mean, components []float32, rank int) (*o
 	code := b.Op("MatMul", b.Op("Sub", b.Op("Reshape", x, b.Ints(0, dim)), mu), v)
 	flat := b.Op("Add", b.Op("MatMul", code, vt), mu)
 	b.Output("embedding", b.Op("Reshape", flat, b.Ints(append([]int64{0}, state[1:]...)...)))
-	if err := b.Err(); err != nil {
-		return nil, err
-	}
-	return b.G, b.G.Verify()
+	return b.Done()
 }
 
 // IdentityEmbedding returns E(x) = x: no control.
 func IdentityEmbedding(state onnx.Shape) (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph("identity")}
 	b.Output("embedding", b.Input("state", state))
-	if err := b.Err(); err != nil {
-		return nil, err
-	}
-	return b.G, b.G.Verify()
+	return b.Done()
 }
 
 // ONNXEmbedding reads an embedding model and checks that it maps states of the

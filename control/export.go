@@ -21,8 +21,8 @@ func (c *Controller) Graph() (*onnx.Graph, error) {
 		return nil, fmt.Errorf("control %s on model %s: %w", c.Name, c.net.Name, err)
 	}
 	s := &symbols{c: c, b: &onnx.Builder{G: onnx.NewGraph(c.net.Name + "/" + c.Name)},
-		gradients: map[gradientKey]*onnx.Graph{}, weights: map[float32]string{},
-		differences: map[string]difference{}, copies: map[string]int{}}
+		gradients: map[int]*onnx.Graph{}, weights: map[float32]string{}, differences: map[string]difference{},
+		copies: map[string]int{}}
 	if n, err := s.nodes(); err != nil {
 		return fail(err)
 	} else if n > maxExportNodes {
@@ -30,24 +30,21 @@ func (c *Controller) Graph() (*onnx.Graph, error) {
 			"give it fewer sweeps (outer) or ascent steps (inner), or take the greedy solver",
 			c.Solver.Method, n, maxExportNodes))
 	}
-	image := s.b.Input("image", c.stages[0].plain.Inputs[0].Shape)
-	p, err := solve[string](c, s, image, true)
+	image := s.b.Input("image", c.stages[0].plain.segment.Inputs[0].Shape)
+	s.b.Prefix = "sum/"
+	p, err := solve(c, s, image, true, nil, nil)
 	if err != nil {
 		return fail(err)
 	}
 	s.b.Prefix = ""
 	s.b.Output("logits", p.x[len(c.stages)])
-	if err := s.b.Err(); err != nil {
+	g, err := s.b.Done()
+	if err != nil {
 		return fail(err)
 	}
-	g := s.b.G
-	g.Prune()
 	shareConstants(g)
 	g.Meta["model"], g.Meta["control"], g.Meta["solver"] = c.net.Name, c.Name, c.Solver.String()
-	if err := g.Verify(); err != nil {
-		return fail(err)
-	}
-	return g, nil
+	return g, g.Verify()
 }
 
 // symbols computes with names of tensors in a graph under construction: solving with
@@ -55,96 +52,71 @@ func (c *Controller) Graph() (*onnx.Graph, error) {
 type symbols struct {
 	c           *Controller
 	b           *onnx.Builder
-	gradients   map[gradientKey]*onnx.Graph
+	gradients   map[int]*onnx.Graph   // of the stages: their copies share its constants
 	weights     map[float32]string    // constants that values are multiplied by
 	differences map[string]difference // by their names
 	copies      map[string]int        // of each graph so far
 }
 
-// gradientKey says which gradient of a stage's Hamiltonian is meant: at the last
-// controlled stage p = 0, and the segment plays no part.
-type gradientKey struct {
-	stage   int
-	adjoint bool
-}
-
 // difference is a − b.
 type difference struct{ a, b string }
 
-// gradient returns the graph of ∇_z H at a stage: one for all its copies, which is
-// why they can share its constants.
-func (s *symbols) gradient(t int, adjoint bool) (*onnx.Graph, error) {
-	key := gradientKey{t, adjoint}
-	if g := s.gradients[key]; g != nil {
-		return g, nil
+// graph is what answers a question.
+func (s *symbols) graph(q question, t int) (g *onnx.Graph, err error) {
+	switch of := s.c.stages[t]; q {
+	case segment:
+		return of.plain.segment, nil
+	case embed:
+		return of.plain.embedding, nil
+	default:
+		if s.gradients[t] == nil {
+			s.gradients[t], err = of.ahead(of.plain).hamiltonian()
+		}
+		return s.gradients[t], err
 	}
-	segment := s.c.stages[t].plain
-	if !adjoint {
-		segment = nil
-	}
-	g, err := hamiltonian(segment, s.c.stages[t].embedding)
-	s.gradients[key] = g
-	return g, err
 }
 
 // sumNodes is how many nodes the linear combinations of an ascent step take, at most.
 const sumNodes = 7
 
 // nodes counts those that solving will add, at most, but for a few sums along the path.
-func (s *symbols) nodes() (int64, error) {
-	var sum int64
-	for t, v := range s.c.count(true) {
-		st := s.c.stages[t]
-		sum += v.segment * int64(len(st.plain.Nodes))
-		if st.embedding != nil {
-			sum += v.embed * int64(len(st.embedding.Nodes))
-		}
-		if v.ascent > 0 {
-			g, err := s.gradient(t, t < s.c.last)
+func (s *symbols) nodes() (sum int64, err error) {
+	for t, asked := range s.c.count(true) {
+		for q, times := range asked {
+			if times == 0 {
+				continue
+			}
+			g, err := s.graph(question(q), t)
 			if err != nil {
 				return 0, err
 			}
-			sum += v.ascent * (int64(len(g.Nodes)) + sumNodes)
+			sum += times * int64(len(g.Nodes))
 		}
+		sum += asked[ascent] * sumNodes
 	}
 	return sum, nil
 }
 
-// inline appends a copy of a graph with one output, its tensors named behind the kind
-// and number of what it stands for: F2/…, the third copy F2.3/….
-func (s *symbols) inline(kind string, t int, g *onnx.Graph, inputs ...string) (string, error) {
-	name := fmt.Sprintf("%s%d", kind, t)
+// ask appends a copy of a graph, its tensors named behind the kind and number of what it
+// stands for: F2/…, the third copy F2.3/….
+func (s *symbols) ask(q question, t int, z string, p *string) (string, error) {
+	g, err := s.graph(q, t)
+	if err != nil {
+		return "", err
+	}
+	name := fmt.Sprintf("%c%d", "FEH"[q], t)
 	s.copies[name]++
 	if n := s.copies[name]; n > 1 {
 		name += fmt.Sprintf(".%d", n)
 	}
-	s.b.Prefix = name + "/"
-	bind := map[string]string{}
-	for i, in := range g.Inputs {
-		bind[in.Name] = inputs[i]
+	inputs := []string{z}
+	if p != nil {
+		inputs = append(inputs, *p)
 	}
-	out := s.b.Inline(g, bind)[g.Outputs[0].Name]
+	s.b.Prefix = name + "/"
+	out := s.b.Call(g, inputs...)
 	s.b.Prefix = "sum/"
 	return out, s.b.Err()
-}
-
-func (s *symbols) embed(t int, z string) (string, error) {
-	return s.inline("E", t, s.c.stages[t].embedding, z)
-}
-
-func (s *symbols) segment(t int, z string) (string, error) {
-	return s.inline("F", t, s.c.stages[t].plain, z)
-}
-
-func (s *symbols) ascent(t int, z string, p *string) (string, error) {
-	g, err := s.gradient(t, p != nil)
-	if err != nil {
-		return "", err
-	}
-	if p == nil {
-		return s.inline("H", t, g, z)
-	}
-	return s.inline("H", t, g, z, *p)
 }
 
 // sum appends the nodes of a linear combination. x + (E(x) − x), the controlled state
@@ -179,9 +151,6 @@ func (s *symbols) scaled(t term[string]) string {
 	}
 	return s.b.Op("Mul", t.value, w)
 }
-
-func (s *symbols) running(bool, string, string, string) {}
-func (s *symbols) costs() bool                          { return false }
 
 // shareConstants makes the constants that are one tensor one initializer, called as
 // where it is read first: copies of a graph are then as large as one.

@@ -1,12 +1,11 @@
 package control
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -14,14 +13,8 @@ import (
 // serve opens a graph in ONNX Runtime alone, as any other program would.
 func serve(t *testing.T, g *onnx.Graph) *ort.Session {
 	t.Helper()
-	data, err := g.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ort.Open(g.Name, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(g.Encode())(t)
+	s := must.Get(ort.Open(g.Name, data))(t)
 	t.Cleanup(s.Close)
 	if in, out := s.Inputs(), s.Outputs(); len(in) != 1 || in[0] != "image" || len(out) != 1 || out[0] != "logits" {
 		t.Fatalf("inputs %v, outputs %v", in, out)
@@ -45,10 +38,7 @@ func TestGraphAnswersAsTheController(t *testing.T) {
 	for _, places := range [][]int{{0}, {2}, {3}, {0, 3}, {0, 1, 2, 3}} {
 		for _, s := range solvers {
 			c := defended(t, s, places...)
-			g, err := c.Graph()
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := must.Get(c.Graph())(t)
 			name := fmt.Sprintf("%v at %v", s, places)
 			if g.Meta["solver"] != s.String() || g.Meta["control"] != c.Name || g.Meta["model"] != "smooth" {
 				t.Errorf("%s: metadata %v", name, g.Meta)
@@ -58,24 +48,16 @@ func TestGraphAnswersAsTheController(t *testing.T) {
 			for _, n := range []int{1, 3} {
 				batch, _ := randomImage(uint64(n), n*shape.Size())
 				in := ort.Tensor{Shape: []int64{int64(n), int64(shape.C), int64(shape.H), int64(shape.W)}, Data: batch}
-				out, err := session.Run([]ort.Tensor{in})
-				if err != nil {
-					t.Fatal(err)
-				}
+				out := must.Get(session.Run([]ort.Tensor{in}))(t)
 				for i := range n {
 					image := batch[i*shape.Size() : (i+1)*shape.Size()]
-					want, err := c.Run(context.Background(), image)
-					if err != nil {
-						t.Fatal(err)
-					}
+					want := must.Get(c.Run(t.Context(), image))(t)
 					got := out[0].Data[i*c.net.Classes() : (i+1)*c.net.Classes()]
 					if d := distance(want.Logits, got); !(d <= 1e-5) {
 						t.Errorf("%s, image %d of %d: logits %v, the controller's are %v", name, i, n, got, want.Logits)
 					}
 					alone := make([]float32, len(got))
-					if err := c.net.Logits(context.Background(), image, alone); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, c.net.Logits(t.Context(), image, alone))
 					if distance(alone, got) < 1e-3 {
 						t.Errorf("%s: the answer is the undefended network's; this test shows nothing", name)
 					}
@@ -89,47 +71,20 @@ func TestGraphAnswersAsTheController(t *testing.T) {
 // probabilities gives their logarithms.
 func TestGraphOfPreprocessedNetwork(t *testing.T) {
 	pool := testPool(t, 4)
-	net, err := NewNetwork(pool, "net", small(t, true),
-		NetworkOptions{Mean: []float32{0.4, 0.6}, Std: []float32{0.2, 0.3}, Probabilities: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer net.Close()
-	chain, err := net.Cut()
-	if err != nil {
-		t.Fatal(err)
-	}
+	chain := must.Get(open(t, pool, small(t, true),
+		NetworkOptions{Mean: []float32{0.4, 0.6}, Std: []float32{0.2, 0.3}, Probabilities: true}).Cut())(t)
 	image := chain.StateShape(0)
 	mean, components := make([]float32, 40), make([]float32, 40*2)
 	for i := range mean {
 		mean[i], components[2*i+i%2] = 0.5, float32(math.Sqrt(1./20))
 	}
-	linear, err := LinearEmbedding(image, mean, components, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	identity, err := IdentityEmbedding(chain.StateShape(2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := NewController(chain, "pca", Solver{Method: Greedy}, []Layer{{0, linear}, {2, identity}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	g, err := c.Graph()
-	if err != nil {
-		t.Fatal(err)
-	}
+	linear := must.Get(LinearEmbedding(image, mean, components, 2))(t)
+	identity := must.Get(IdentityEmbedding(chain.StateShape(2)))(t)
+	c := loop(t, chain, Solver{Method: Greedy}, Layer{0, linear}, Layer{2, identity})
+	g := must.Get(c.Graph())(t)
 	x, _ := randomImage(1, 40)
-	out, err := serve(t, g).Run([]ort.Tensor{{Shape: []int64{1, 2, 5, 4}, Data: x}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := c.Run(context.Background(), x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(serve(t, g).Run([]ort.Tensor{{Shape: []int64{1, 2, 5, 4}, Data: x}}))(t)
+	want := must.Get(c.Run(t.Context(), x))(t)
 	if d := distance(want.Logits, out[0].Data); !(d <= 1e-5) {
 		t.Errorf("logits %v, the controller's are %v", out[0].Data, want.Logits)
 	}
@@ -139,15 +94,12 @@ func TestGraphOfPreprocessedNetwork(t *testing.T) {
 // holds each weight once, in standard operators.
 func TestGraphIsSmall(t *testing.T) {
 	c := defended(t, solvers[0], 0, 3)
-	g, err := c.Graph()
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(c.Graph())(t)
 	want := 1 // the output's name
 	for _, s := range c.stages {
-		want += len(s.plain.Nodes)
-		if s.embedding != nil {
-			want += len(s.embedding.Nodes)
+		want += len(s.plain.segment.Nodes)
+		if s.controlled() {
+			want += len(s.plain.embedding.Nodes)
 		}
 	}
 	if len(g.Nodes) != want {
@@ -156,9 +108,7 @@ func TestGraphIsSmall(t *testing.T) {
 	once := g.Parameters()
 
 	c = defended(t, solvers[1], 0, 3)
-	if g, err = c.Graph(); err != nil {
-		t.Fatal(err)
-	}
+	g = must.Get(c.Graph())(t)
 	seen, copies := map[*onnx.Tensor]bool{}, 0
 	for name, tensor := range g.Consts {
 		if seen[tensor] {
@@ -185,8 +135,5 @@ func TestGraphTooLarge(t *testing.T) {
 	s := solvers[1]
 	s.Outer, s.Inner = 100, 30
 	_, err := defended(t, s, 0).Graph()
-	if err == nil || !strings.Contains(err.Error(), "more than the 20000") || !strings.Contains(err.Error(), "outer") ||
-		strings.Contains(err.Error(), "\n") {
-		t.Errorf("error %v", err)
-	}
+	must.Refuse(t, err, "more than the 20000", "outer")
 }

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
@@ -43,20 +44,30 @@ func newChain(t *testing.T, pool *ort.Pool, dims ...int) *chain {
 		c.a = append(c.a, a)
 	}
 	b.Output("logits", x)
-	if b.Err() != nil {
-		t.Fatal(b.Err())
-	}
-	data, err := b.G.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.net, err = NewNetwork(pool, "chain", data, NetworkOptions{At: at}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.net.Close)
-	if c.cut, err = c.net.Cut(); err != nil {
-		t.Fatal(err)
-	}
+	c.net = open(t, pool, encoded(t, b), NetworkOptions{At: at})
+	c.cut = must.Get(c.net.Cut())(t)
+	return c
+}
+
+// encoded is the file of what was built.
+func encoded(t *testing.T, b *onnx.Builder) []byte {
+	t.Helper()
+	return must.Get(must.Get(b.Done())(t).Encode())(t)
+}
+
+// open opens a network for a test.
+func open(t *testing.T, pool *ort.Pool, model []byte, o NetworkOptions) *Network {
+	t.Helper()
+	n := must.Get(NewNetwork(pool, "net", model, o))(t)
+	t.Cleanup(n.Close)
+	return n
+}
+
+// loop closes a loop for a test.
+func loop(t *testing.T, chain *Chain, s Solver, layers ...Layer) *Controller {
+	t.Helper()
+	c := must.Get(NewController(chain, "test", s, layers))(t)
+	t.Cleanup(c.Close)
 	return c
 }
 
@@ -100,11 +111,19 @@ func newLinear(t *testing.T, c *chain, stage, rank int) *linear {
 		}
 	}
 	l.p.Mul(vd, vd.T())
-	var err error
-	if l.g, err = LinearEmbedding(state, mean, v, rank); err != nil {
-		t.Fatal(err)
-	}
+	l.g = must.Get(LinearEmbedding(state, mean, v, rank))(t)
 	return l
+}
+
+// linears are embeddings of rank 3 at some stages.
+func linears(t *testing.T, c *chain, places ...int) (map[int]*linear, []Layer) {
+	t.Helper()
+	layers, list := map[int]*linear{}, []Layer{}
+	for _, at := range places {
+		layers[at] = newLinear(t, c, at, 3)
+		list = append(list, Layer{T: at, Embedding: layers[at].g})
+	}
+	return layers, list
 }
 
 func (l *linear) embed(z *mat.VecDense) *mat.VecDense {
@@ -204,19 +223,19 @@ func randomImage(seed uint64, n int) ([]float32, []float64) {
 	return a, b
 }
 
-// made are the FLOPs of all passes that the controller's programs have made.
-func (c *Controller) made() int64 {
-	made := int64(0)
+// made are the FLOPs of all runs of the controller's programs.
+func (c *Controller) made() (made int64) {
 	for _, s := range c.stages {
-		made += items(s.forward)()*s.flops + items(s.embed)()*s.embedCost +
-			items(s.ascent)()*s.sweepCost
+		made += s.passes.made()
 	}
 	return made
 }
 
-func items(p *ort.Program) func() int64 {
-	if p == nil {
-		return func() int64 { return 0 }
+func (p *passes) made() (made int64) {
+	for _, one := range p {
+		if one.program != nil {
+			made += one.program.Items() * one.flops
+		}
 	}
-	return p.Items
+	return made
 }

@@ -6,65 +6,100 @@ import (
 	"selfheal/models/ort"
 )
 
-// stage is segment t of the closed loop with its embedding, if it has one, as
-// programs. z = x_t + u_t is the controlled state.
+// stage is segment t of the closed loop with its embedding, if it has one.
+// z = x_t + u_t is the controlled state.
 type stage struct {
-	plain, fast              *onnx.Graph  // F as given and as it runs
-	embedding, fastEmbedding *onnx.Graph  // E likewise; nil without one
-	size                     int          // values of x_t
-	next                     int          // values of x_{t+1}
-	forward                  *ort.Program // z → F(z)
-	embed                    *ort.Program // z → E(z); nil without an embedding
-	// z, p_{t+1} → ∇_z [p·F(z) − ½‖E(z) − z‖²], without an embedding J_Fᵀp. At the last
-	// controlled stage p is 0 and no input: z → −(J_E − I)ᵀ(E(z) − z).
-	ascent    *ort.Program
-	flops     int64 // of F
-	embedCost int64 // FLOPs of E
-	sweepCost int64 // FLOPs of the gradient that a sweep takes
+	plain, fast graphs // as given and as they run
+	last        bool   // no control comes behind, so that p_{t+1} is 0
+	size        int    // values of x_t
+	next        int    // values of x_{t+1}
+	passes      passes // an ascent's is z, p_{t+1} → ∇_z H; at the last stage there is no p
 }
 
-// newStage compiles what a loop needs of a segment: the gradient only where a
-// sweep passes, with p = 0 at its last stage.
-func newStage(net *Network, segment, embedding *onnx.Graph, swept, last bool) (*stage, error) {
-	s := &stage{plain: segment, embedding: embedding, flops: segment.FLOPs()}
-	s.size, s.next = int(segment.Inputs[0].Shape.Items()), int(segment.Outputs[0].Shape.Items())
-	var err error
-	if s.fast, err = net.rewrite(segment); err != nil {
-		return nil, err
+// graphs are a segment F and an embedding E of the state that enters it, either of which may be nil.
+type graphs struct{ segment, embedding *onnx.Graph }
+
+// controlled reports whether the stage has an embedding.
+func (s *stage) controlled() bool { return s.plain.embedding != nil }
+
+// compile compiles what a loop needs of a stage: the gradient only where a sweep passes.
+func (s *stage) compile(net *Network, swept bool) (err error) {
+	f := s.plain.segment
+	s.size, s.next = int(f.Inputs[0].Shape.Items()), int(f.Outputs[0].Shape.Items())
+	if s.fast.segment, err = net.rewrite(f); err != nil {
+		return err
 	}
-	if s.forward, err = compile(net.pool, s.fast); err != nil {
-		return nil, err
+	if s.fast.embedding, err = net.rewrite(s.plain.embedding); err != nil {
+		return err
 	}
-	if s.fastEmbedding, err = net.rewrite(embedding); err != nil {
-		return s, err
+	return s.passes.compile(net.pool, s, [questions]builder{
+		segment: func(g graphs) (*onnx.Graph, error) { return g.segment, nil },
+		embed:   func(g graphs) (*onnx.Graph, error) { return g.embedding, nil },
+		ascent: func(g graphs) (*onnx.Graph, error) {
+			if !swept {
+				return nil, nil
+			}
+			return s.ahead(g).hamiltonian()
+		},
+	})
+}
+
+// ahead is what an ascent at the stage looks at: at the last one p is 0, and the segment plays no
+// part.
+func (s *stage) ahead(g graphs) graphs {
+	if s.last {
+		g.segment = nil
 	}
-	if embedding != nil {
-		s.embedCost = embedding.FLOPs()
-		if s.embed, err = compile(net.pool, s.fastEmbedding); err != nil {
-			return s, err
+	return g
+}
+
+// passes are programs of a stage, one a question.
+type passes [questions]struct {
+	program *ort.Program // nil where there is nothing to compute
+	flops   int64        // of an image, of the network as given in whatever form it runs
+}
+
+// builder makes the graph that answers a question from a stage's; nil for none.
+type builder func(graphs) (*onnx.Graph, error)
+
+// compile makes programs of a stage's graphs as they run, and counts costs on those that were given.
+func (p *passes) compile(pool *ort.Pool, s *stage, build [questions]builder) error {
+	for q, b := range build {
+		fast, err := b(s.fast)
+		if err != nil {
+			return err
+		}
+		if fast == nil {
+			continue
+		}
+		given := fast
+		if s.plain != s.fast {
+			if given, err = b(s.plain); err != nil {
+				return err
+			}
+		}
+		p[q].flops = given.FLOPs()
+		if p[q].program, err = compile(pool, fast); err != nil {
+			return err
 		}
 	}
-	if !swept {
-		return s, nil
+	return nil
+}
+
+// flops are those of so many calls.
+func (p *passes) flops(n calls) (sum int64) {
+	for q := range p {
+		sum += n[q] * p[q].flops
 	}
-	fast := s.fast
-	if last {
-		segment, fast = nil, nil
-	}
-	// Costs are those of the network as given, in whatever form it runs.
-	asGiven, err := hamiltonian(segment, embedding)
-	if err != nil {
-		return s, err
-	}
-	s.sweepCost = asGiven.FLOPs()
-	g := asGiven
-	if !net.direct {
-		if g, err = hamiltonian(fast, s.fastEmbedding); err != nil {
-			return s, err
+	return sum
+}
+
+func (p *passes) close() {
+	for _, one := range p {
+		if one.program != nil {
+			one.program.Close()
 		}
 	}
-	s.ascent, err = compile(net.pool, g)
-	return s, err
 }
 
 // hamiltonian builds the gradient with respect to z of the parts of the
@@ -74,45 +109,31 @@ func newStage(net *Network, segment, embedding *onnx.Graph, swept, last bool) (*
 //
 // the first term without a segment left out, the second without an embedding.
 // As z = x + u, this is ∇_x H, and ∇_u H is it minus c·u.
-func hamiltonian(segment, embedding *onnx.Graph) (*onnx.Graph, error) {
+func (g graphs) hamiltonian() (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph("hamiltonian")}
 	var z string
 	seeds := map[string]string{}
-	if segment != nil {
-		b.G.Name = segment.Name + "/hamiltonian"
-		z = b.Input("z", segment.Inputs[0].Shape)
-		p := b.Input("p", segment.Outputs[0].Shape)
+	if f := g.segment; f != nil {
+		b.G.Name = f.Name + "/hamiltonian"
+		z = b.Input("z", f.Inputs[0].Shape)
+		p := b.Input("p", f.Outputs[0].Shape)
 		b.Prefix = "F/"
-		y := b.Inline(segment, map[string]string{segment.Inputs[0].Name: z})[segment.Outputs[0].Name]
-		seeds[y] = p
+		seeds[b.Call(f, z)] = p
 	} else {
-		b.G.Name = embedding.Name + "/residual"
-		z = b.Input("z", embedding.Inputs[0].Shape)
+		b.G.Name = g.embedding.Name + "/residual"
+		z = b.Input("z", g.embedding.Inputs[0].Shape)
 	}
-	if embedding != nil {
+	if g.embedding != nil {
 		b.Prefix = "E/"
-		e := b.Inline(embedding, map[string]string{embedding.Inputs[0].Name: z})[embedding.Outputs[0].Name]
 		// d = E(z) − z is differentiated with the cotangent −d: −½‖d‖².
-		d := b.Op("Sub", e, z)
+		d := b.Op("Sub", b.Call(g.embedding, z), z)
 		seeds[d] = b.Op("Neg", d)
 	}
 	b.Prefix = "grad/"
-	g, err := grad.Backward(b, seeds, []string{z})
+	gradients, err := grad.Backward(b, seeds, []string{z})
 	if err != nil {
 		return nil, err
 	}
-	b.Output("dz", g[z])
-	if err := b.Err(); err != nil {
-		return nil, err
-	}
-	b.G.Prune()
-	return b.G, b.G.Verify()
-}
-
-func (s *stage) close() {
-	for _, p := range []*ort.Program{s.forward, s.embed, s.ascent} {
-		if p != nil {
-			p.Close()
-		}
-	}
+	b.Output("dz", gradients[z])
+	return b.Done()
 }

@@ -40,15 +40,12 @@ func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*C
 		embeddings[l.T] = l.Embedding
 		c.first, c.last = min(c.first, l.T), max(c.last, l.T)
 	}
-	for t, s := range chain.Segments {
+	for t, f := range chain.Segments {
+		s := &stage{plain: graphs{f, embeddings[t]}, last: t == c.last}
+		c.stages = append(c.stages, s)
 		// The sweep goes from the last controlled stage down to the first: behind
 		// them p is 0, before them nothing reads it.
-		swept := solver.Iterates() && t >= c.first && t <= c.last
-		st, err := newStage(net, s, embeddings[t], swept, t == c.last)
-		if st != nil {
-			c.stages = append(c.stages, st)
-		}
-		if err != nil {
+		if err := s.compile(net, solver.Iterates() && t >= c.first && t <= c.last); err != nil {
 			c.Close()
 			return nil, fmt.Errorf("control %s, model %s, segment %d: %w", name, net.Name, t, err)
 		}
@@ -59,7 +56,7 @@ func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*C
 // Close frees the loop's programs, not the network's.
 func (c *Controller) Close() {
 	for _, s := range c.stages {
-		s.close()
+		s.passes.close()
 	}
 }
 
@@ -90,18 +87,23 @@ type SweepCost struct {
 // Run heals one image: it solves for its controls and returns the controlled
 // network's answer. The result depends on the image alone.
 func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error) {
-	n := &numbers{c: c, ctx: ctx, wanted: true}
-	p, err := solve(c, n, image, true)
+	greedy, final := &cost{c: c.Solver.Regularization}, &cost{c: c.Solver.Regularization}
+	p, err := solve(c, &numbers{c, ctx}, image, true, greedy.add, final.add)
 	if err != nil {
 		return nil, err
 	}
-	return n.outcome(p), nil
+	if !c.Solver.Iterates() {
+		final = greedy
+	}
+	o := final.outcome(p)
+	o.Greedy = greedy.objective
+	return o, nil
 }
 
 // Logits writes the controlled network's answer into out: [Controller.Run] without the
 // costs.
 func (c *Controller) Logits(ctx context.Context, image, out []float32) error {
-	p, err := solve(c, &numbers{c: c, ctx: ctx}, image, true)
+	p, err := solve(c, &numbers{c, ctx}, image, true, nil, nil)
 	if err == nil {
 		copy(out, p.x[len(p.x)-1])
 	}

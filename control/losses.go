@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"selfheal/attacks"
@@ -10,33 +11,42 @@ import (
 	"selfheal/models/ort"
 )
 
-// losses gives a classifier's losses and their gradients. A program holds the
-// forward pass, the loss and the backward pass, so that a gradient is one run.
+// losses gives a classifier's losses and their gradients, and is what [Network] and
+// [Defended] have in common as oracles. A program holds the forward pass, the loss and the
+// backward pass, so that a gradient is one run.
 type losses struct {
-	pool       *ort.Pool
-	given      *onnx.Graph   // input to logits, as given: what its operators allow is decided on it
-	fast       *onnx.Graph   // the same as it runs; may have further inputs behind the one to differentiate by
-	detours    []grad.Detour // what the gradient does not see of it
-	parameters int64
-	classes    int
-	size       int // values of the input
+	net     *Network
+	given   *onnx.Graph   // input to logits, as given: what its operators allow is decided on it
+	fast    *onnx.Graph   // the same as it runs; may have further inputs behind the one to differentiate by
+	detours []grad.Detour // what the gradient does not see of it
 
 	mu    sync.Mutex
-	heads map[attacks.Loss]*head
+	heads map[attacks.Loss]head
 }
 
 // head is what gives the gradient of a loss: a program, and where that serves
 // several losses, which of them.
 type head struct {
 	program         *ort.Program
-	graph           *onnx.Graph // of the program, for its FLOPs
 	choice, choices int
 }
 
-func newLosses(pool *ort.Pool, given, fast *onnx.Graph, parameters int64, detours ...grad.Detour) *losses {
-	return &losses{pool: pool, given: given, fast: fast, detours: detours, parameters: parameters,
-		classes: int(given.Outputs[0].Shape.Items()), size: int(given.Inputs[0].Shape.Items()),
-		heads: map[attacks.Loss]*head{}}
+func newLosses(net *Network, given, fast *onnx.Graph, detours ...grad.Detour) *losses {
+	return &losses{net: net, given: given, fast: fast, detours: detours, heads: map[attacks.Loss]head{}}
+}
+
+// Shape implements [attacks.Oracle].
+func (l *losses) Shape() attacks.Shape { return l.net.shape }
+
+// Classes implements [attacks.Oracle].
+func (l *losses) Classes() int { return l.net.classes }
+
+// Prepare compiles what gradients of a loss need, so that a network that can't
+// be differentiated is refused before anything is spent on it. The error names
+// every operator without a gradient rule.
+func (l *losses) Prepare(loss attacks.Loss) error {
+	_, err := l.head(loss)
+	return err
 }
 
 // gradient writes logits, loss and gradient at x to e; further are the values of the
@@ -47,19 +57,20 @@ func (l *losses) gradient(ctx context.Context, x []float32, loss attacks.Loss, l
 	if err != nil {
 		return err
 	}
-	e.Logits, e.Gradient = sized(e.Logits, l.classes), sized(e.Gradient, l.size)
-	in := [][]float32{x, oneHot(l.classes, label)}
+	classes := l.net.classes
+	e.Logits, e.Gradient = sized(e.Logits, classes), sized(e.Gradient, len(x))
+	in := [][]float32{x, oneHot(classes, label)}
 	switch {
 	case loss.Targeted():
-		in = append(in, oneHot(l.classes, target))
+		in = append(in, oneHot(classes, target))
 	case h.choices > 1:
-		in = append(in, make([]float32, l.classes))
+		in = append(in, make([]float32, classes))
 	}
 	if h.choices > 1 {
 		in = append(in, oneHot(h.choices, h.choice))
 	}
 	var value [1]float32
-	if err := l.pool.Run(ctx, h.program, append(in, further...),
+	if err := l.net.pool.Run(ctx, h.program, append(in, further...),
 		[][]float32{e.Logits, value[:], e.Gradient}); err != nil {
 		return err
 	}
@@ -69,47 +80,40 @@ func (l *losses) gradient(ctx context.Context, x []float32, loss attacks.Loss, l
 
 // manyWeights is the number of parameters from which one program serves all
 // losses. A program holds its own weights, several times those of the file where
-// Package optimize rewrites convolutions; for a small network the losses that are not asked for
+// package optimize rewrites convolutions; for a small network the losses that are not asked for
 // would cost more than that.
 var manyWeights = int64(4 << 20) // a variable for tests
 
 // head compiles a loss's gradient graph on first use.
-func (l *losses) head(loss attacks.Loss) (*head, error) {
+func (l *losses) head(loss attacks.Loss) (h head, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if h, ok := l.heads[loss]; ok {
 		return h, nil
 	}
-	if l.parameters < manyWeights || !grad.Fits(loss.String(), l.given) {
-		g, err := grad.Loss(l.fast, loss.String(), l.detours...)
-		if err != nil {
-			return nil, err
+	all := []attacks.Loss{loss}
+	var g *onnx.Graph
+	if l.net.Parameters < manyWeights || !grad.Fits(loss.String(), l.given) {
+		g, err = grad.Loss(l.fast, loss.String(), l.detours...)
+	} else {
+		all = slices.DeleteFunc(attacks.Losses(), func(o attacks.Loss) bool { return !grad.Fits(o.String(), l.given) })
+		var names []string
+		for _, other := range all {
+			names = append(names, other.String())
 		}
-		p, err := compile(l.pool, g)
-		if err != nil {
-			return nil, err
-		}
-		l.heads[loss] = &head{program: p, graph: g}
-		return l.heads[loss], nil
-	}
-	var all []attacks.Loss
-	var names []string
-	for _, other := range attacks.Losses() {
-		if grad.Fits(other.String(), l.given) {
-			all, names = append(all, other), append(names, other.String())
+		if g, err = grad.Losses(l.fast, names, l.detours...); err == nil {
+			g.Name = l.fast.Name + "/losses"
 		}
 	}
-	g, err := grad.Losses(l.fast, names, l.detours...)
 	if err != nil {
-		return nil, err
+		return h, err
 	}
-	g.Name = l.fast.Name + "/losses"
-	p, err := compile(l.pool, g)
+	p, err := compile(l.net.pool, g)
 	if err != nil {
-		return nil, err
+		return h, err
 	}
 	for i, other := range all {
-		l.heads[other] = &head{program: p, graph: g, choice: i, choices: len(all)}
+		l.heads[other] = head{program: p, choice: i, choices: len(all)}
 	}
 	return l.heads[loss], nil
 }

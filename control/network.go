@@ -8,7 +8,6 @@ package control
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -36,7 +35,7 @@ type Network struct {
 	classes    int
 	id         string
 	forward    *ort.Program
-	losses     *losses
+	*losses
 }
 
 // rewrite returns the form of a graph that runs.
@@ -86,13 +85,13 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if n.fast, err = n.rewrite(g); err != nil {
 		return nil, err
 	}
-	n.losses = newLosses(pool, g, n.fast, n.Parameters)
+	n.losses = newLosses(n, g, n.fast)
 	data, err := g.Encode()
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(fmt.Appendf(data, "direct %v", o.Direct))
-	n.id = hex.EncodeToString(sum[:])
+	n.id = fmt.Sprintf("%x", sum)
 	if n.forward, err = compile(pool, n.fast); err != nil {
 		return nil, err
 	}
@@ -136,12 +135,6 @@ func (n *Network) Boundaries() []string { return n.boundaries }
 // as the model has them. It is the same on every machine.
 func (n *Network) ID() string { return n.id }
 
-// Shape implements [attacks.Oracle].
-func (n *Network) Shape() attacks.Shape { return n.shape }
-
-// Classes implements [attacks.Oracle].
-func (n *Network) Classes() int { return n.classes }
-
 // FLOPs are those of one image's forward pass.
 func (n *Network) FLOPs() int64 { return n.Graph.FLOPs() }
 
@@ -157,14 +150,6 @@ func (n *Network) Logits(ctx context.Context, x, out []float32) error {
 func (n *Network) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
 	return n.losses.gradient(ctx, x, loss, label, target, e)
-}
-
-// Prepare compiles what gradients of a loss need, so that a network that can't
-// be differentiated is refused before anything is spent on it. The error names
-// every operator without a gradient rule.
-func (n *Network) Prepare(loss attacks.Loss) error {
-	_, err := n.losses.head(loss)
-	return err
 }
 
 // Close frees the network's programs.

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"testing"
 
 	"selfheal/attacks"
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -35,39 +35,20 @@ func small(t *testing.T, softmax bool) []byte {
 		z = b.OpWith("Softmax", onnx.Attrs{"axis": -1}, z)
 	}
 	b.Output("out", z)
-	if b.Err() != nil {
-		t.Fatal(b.Err())
-	}
-	data, err := b.G.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return encoded(t, b)
 }
 
 // A network that gives probabilities has the margins and gradients of the one
 // that gives logits.
 func TestProbabilities(t *testing.T) {
 	pool := testPool(t, 4)
-	logits, err := NewNetwork(pool, "logits", small(t, false), NetworkOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer logits.Close()
-	probabilities, err := NewNetwork(pool, "probabilities", small(t, true), NetworkOptions{Probabilities: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer probabilities.Close()
+	logits := open(t, pool, small(t, false), NetworkOptions{})
+	probabilities := open(t, pool, small(t, true), NetworkOptions{Probabilities: true})
 	x, _ := randomImage(4, 40)
 	var a, b attacks.Evaluation
 	for _, loss := range []attacks.Loss{attacks.CrossEntropy, attacks.Margin, attacks.LogitDifference} {
-		if err := logits.Gradient(context.Background(), x, loss, 1, 2, &a); err != nil {
-			t.Fatal(err)
-		}
-		if err := probabilities.Gradient(context.Background(), x, loss, 1, 2, &b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, logits.Gradient(t.Context(), x, loss, 1, 2, &a))
+		must.Do(t, probabilities.Gradient(t.Context(), x, loss, 1, 2, &b))
 		if math.Abs(float64(a.Loss-b.Loss)) > 1e-5 ||
 			math.Abs(attacks.LogitMargin(a.Logits, 1)-attacks.LogitMargin(b.Logits, 1)) > 1e-5 {
 			t.Errorf("%v: loss %v and margin %v from logits, %v and %v from probabilities", loss, a.Loss,
@@ -86,11 +67,7 @@ func TestProbabilities(t *testing.T) {
 
 func TestPlaces(t *testing.T) {
 	pool := testPool(t, 4)
-	n, err := NewNetwork(pool, "net", small(t, false), NetworkOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer n.Close()
+	n := open(t, pool, small(t, false), NetworkOptions{})
 	c, err := n.Cut()
 	if err != nil || len(c.Segments) != 4 { // stem, join, pooled features
 		t.Fatalf("%v, %v; want 4 segments", c, err)
@@ -116,11 +93,7 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	// Exactly the boundaries given, plus those that a control names.
-	m, err := NewNetwork(pool, "net", small(t, false), NetworkOptions{At: []string{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
+	m := open(t, pool, small(t, false), NetworkOptions{At: []string{}})
 	if c, err := m.Cut(At{Last: true}); err != nil || len(c.Segments) != 2 {
 		t.Errorf("%v, %v; want 2 segments", c, err)
 	}
@@ -142,10 +115,7 @@ func TestPlaces(t *testing.T) {
 	if _, err := ONNXEmbedding(small(t, false), c.StateShape(0)); err == nil {
 		t.Error("a classifier passes for an embedding")
 	}
-	g, err := IdentityEmbedding(c.StateShape(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(IdentityEmbedding(c.StateShape(1)))(t)
 	if _, err := NewController(c, "twice", Solver{Method: Greedy}, []Layer{{1, g}, {1, g}}); err == nil {
 		t.Error("two layers at one place are no error")
 	}
@@ -153,14 +123,9 @@ func TestPlaces(t *testing.T) {
 		t.Error("a control without layers is no error")
 	}
 	// No control, no change: E(x) = x leaves u = 0 and costs nothing.
-	k, err := NewController(c, "identity", Solver{Method: MSA, Outer: 2, Inner: 3, Regularization: 0.1,
-		LearningRate: 0.1}, []Layer{{1, g}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Close()
+	k := loop(t, c, Solver{Method: MSA, Outer: 2, Inner: 3, Regularization: 0.1, LearningRate: 0.1}, Layer{1, g})
 	x, _ := randomImage(5, 40)
-	o, err := k.Run(context.Background(), x)
+	o, err := k.Run(t.Context(), x)
 	if err != nil || o.Objective != 0 || o.Norm != 0 {
 		t.Errorf("identity: objective %v, norm %v, %v", o.Objective, o.Norm, err)
 	}
@@ -170,23 +135,15 @@ func TestPlaces(t *testing.T) {
 // are those of a program for each.
 func TestOneProgramForAllLosses(t *testing.T) {
 	pool := testPool(t, 4)
-	own, err := NewNetwork(pool, "own", small(t, false), NetworkOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer own.Close()
+	own := open(t, pool, small(t, false), NetworkOptions{})
 	defer func(was int64) { manyWeights = was }(manyWeights)
 	manyWeights = 0
-	shared, err := NewNetwork(pool, "shared", small(t, false), NetworkOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer shared.Close()
+	shared := open(t, pool, small(t, false), NetworkOptions{})
 	x := make([]float32, own.Shape().Size())
 	for i := range x {
 		x[i] = float32(i%7) / 7
 	}
-	ctx := context.Background()
+	ctx := t.Context()
 	tried := 0
 	for _, loss := range attacks.Losses() {
 		var a, b attacks.Evaluation

@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"selfheal/internal/setting"
@@ -91,22 +92,10 @@ var Settings = []Setting{
 }
 
 // Value is what a solver has for the setting, an int or a float64.
-func (r Setting) Value(s Solver) any {
-	if v, whole := r.field(&s).(*int); whole {
-		return *v
-	}
-	return *r.field(&s).(*float64)
-}
+func (r Setting) Value(s Solver) any { return reflect.ValueOf(r.field(&s)).Elem().Interface() }
 
 // Set gives a solver a value for the setting, an int or a float64 as its type is.
-func (r Setting) Set(s *Solver, v any) {
-	switch to := r.field(s).(type) {
-	case *int:
-		*to = v.(int)
-	case *float64:
-		*to = v.(float64)
-	}
-}
+func (r Setting) Set(s *Solver, v any) { reflect.ValueOf(r.field(s)).Elem().Set(reflect.ValueOf(v)) }
 
 // Methods lists the methods' names, in the table's order.
 func Methods() []string {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selfheal/control/pca"
+	"selfheal/models/onnx"
 	"selfheal/models/split"
 )
 
@@ -11,48 +12,45 @@ import (
 // images, in order, on the network's pool: batches and workers don't change a bit.
 // pixels writes the i-th image into its argument.
 func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32)) (pca.States, error) {
-	n := c.net
-	if t == 0 {
-		return func(ctx context.Context, yield func([]float32) error) error {
-			x := make([]float32, n.shape.Size())
-			for i := range images {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				pixels(i, x)
-				if err := yield(x); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, nil
+	n, size := c.net, int(c.StateShape(t).Items())
+	var before *onnx.Graph // nil at the image
+	if t > 0 {
+		parts, err := split.At(n.Graph, []string{c.Segments[t].Inputs[0].Name})
+		if err != nil {
+			return nil, err
+		}
+		before = parts[0]
+		before.Name += "/states"
 	}
-	parts, err := split.At(n.Graph, []string{c.Segments[t].Inputs[0].Name})
-	if err != nil {
-		return nil, err
-	}
-	parts[0].Name += "/states"
 	return func(ctx context.Context, yield func([]float32) error) error {
-		fast, err := n.rewrite(parts[0])
-		if err != nil {
-			return err
+		state := func(_ context.Context, i int, row []float32) error {
+			pixels(i, row)
+			return nil
 		}
-		prefix, err := compile(n.pool, fast)
-		if err != nil {
-			return err
+		if before != nil {
+			fast, err := n.rewrite(before)
+			if err != nil {
+				return err
+			}
+			prefix, err := compile(n.pool, fast)
+			if err != nil {
+				return err
+			}
+			defer prefix.Close()
+			state = func(ctx context.Context, i int, row []float32) error {
+				image := make([]float32, n.shape.Size())
+				pixels(i, image)
+				return n.pool.Run(ctx, prefix, [][]float32{image}, [][]float32{row})
+			}
 		}
-		defer prefix.Close()
-		size := int(c.StateShape(t).Items())
 		rows := make([][]float32, min(pca.ChunkRows(size), images))
-		inputs := make([][]float32, len(rows))
 		for i := range rows {
-			rows[i], inputs[i] = make([]float32, size), make([]float32, n.shape.Size())
+			rows[i] = make([]float32, size)
 		}
 		for from := 0; from < images; from += len(rows) {
 			count := min(len(rows), images-from)
 			err := ForEach(ctx, n.pool, count, 0, func(ctx context.Context, i int) error {
-				pixels(from+i, inputs[i])
-				return n.pool.Run(ctx, prefix, inputs[i:i+1], rows[i:i+1])
+				return state(ctx, from+i, rows[i])
 			})
 			if err != nil {
 				return err

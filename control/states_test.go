@@ -1,7 +1,6 @@
 package control
 
 import (
-	"context"
 	"slices"
 	"testing"
 )
@@ -20,7 +19,7 @@ func TestCleanStatesBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		var all []float32
-		if err := states(context.Background(),
+		if err := states(t.Context(),
 			func(x []float32) error { all = append(all, x...); return nil }); err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,6 @@
 package control
 
-import (
-	"slices"
-
-	"selfheal/models/ort"
-)
+import "slices"
 
 // tape computes with one image's values and remembers how each came about, so that
 // afterwards a cotangent of the result can be carried back to the image: reverse-mode
@@ -13,7 +9,7 @@ import (
 // of what lies within a segment or an embedding.
 type tape struct {
 	numbers
-	backwards *pullbacks
+	backwards pullbacks
 	steps     []func() error // in the order of the computation
 }
 
@@ -60,52 +56,31 @@ func (t *tape) rewind() error {
 	return nil
 }
 
-func (t *tape) embed(i int, z *tracked) (*tracked, error) {
-	value, err := t.numbers.embed(i, z.value)
-	return t.push(value, err, func(g []float32) error { return t.pull(t.backwards.stages[i].embedding, z, g) })
-}
-
-func (t *tape) segment(i int, z *tracked) (*tracked, error) {
-	value, err := t.numbers.segment(i, z.value)
-	return t.push(value, err, func(g []float32) error { return t.pull(t.backwards.stages[i].segment, z, g) })
-}
-
-// pull adds Jᵀg at z to z's cotangent; nothing where there is no program, as J is 0.
-func (t *tape) pull(p *ort.Program, z *tracked, g []float32) error {
-	if p == nil {
-		return nil
-	}
-	dz, err := t.run(p, len(z.value), z.value, g)
-	if err == nil {
-		z.receive(1, dz)
-	}
-	return err
-}
-
-func (t *tape) ascent(i int, z *tracked, p **tracked) (*tracked, error) {
-	second, in := &t.backwards.stages[i].second, [][]float32{z.value}
-	var adjoint *[]float32
-	var to []*tracked // what the step depends on
-	if second.byState {
+func (t *tape) ask(q question, i int, z *tracked, p **tracked) (*tracked, error) {
+	back, in := &t.backwards[i], [][]float32{z.value}
+	var to []*tracked // what the answer depends on
+	if q != ascent || back.byState {
 		to = append(to, z)
 	}
+	var adjoint *[]float32
 	if p != nil {
 		adjoint = &(*p).value
 		in = append(in, *adjoint)
-		if second.byAdjoint {
+		if back.byAdjoint {
 			to = append(to, *p)
 		}
 	}
-	value, err := t.numbers.ascent(i, z.value, adjoint)
+	value, err := t.numbers.ask(q, i, z.value, adjoint)
 	return t.push(value, err, func(g []float32) error {
-		if len(to) == 0 {
+		program := back.passes[q].program
+		if program == nil { // nothing depends on anything
 			return nil
 		}
 		out := make([][]float32, len(to))
 		for k, v := range to {
 			out[k] = make([]float32, len(v.value))
 		}
-		if err := t.c.net.pool.Run(t.ctx, second.program, append(in, g), out); err != nil {
+		if err := t.c.net.pool.Run(t.ctx, program, append(in, g), out); err != nil {
 			return err
 		}
 		for k, v := range to {
@@ -128,5 +103,3 @@ func (t *tape) sum(terms ...term[*tracked]) *tracked {
 	})
 	return out
 }
-
-func (t *tape) running(bool, *tracked, *tracked, *tracked) {}

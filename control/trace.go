@@ -15,13 +15,10 @@ type Point struct {
 	// Passes is what a solver costs that stops here and answers with these controls, in
 	// plain forward passes, by FLOPs: at the end of sweep k that of a solver of k sweeps.
 	Passes float64
-	// Objective is Σ_t ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖² along the path of these controls,
-	// x_{t+1} = F_t(z_t), z_t = x_t + u_t; NaN or infinite once the solver has diverged.
-	Objective float64
-	Controls  [][]float32 // u_t; nil where stage t has no embedding. Not to be changed
-	Logits    []float32   // the controlled network's answer with these controls
-	Norm      float64     // sqrt(Σ_t ‖u_t‖²)
-	Layers    []LayerCost // of the controls, from the first controlled stage to the last
+	// Outcome is what these controls give: the objective of their own path, x_{t+1} = F_t(z_t),
+	// z_t = x_t + u_t, is NaN or infinite once the solver has diverged. The controls are not to
+	// be changed; Greedy and Sweeps are not set.
+	Outcome
 }
 
 // Detail says how closely [Controller.Trace] follows a solver.
@@ -40,30 +37,19 @@ const (
 func (c *Controller) Trace(ctx context.Context, image []float32, d Detail, see func(Point) error) error {
 	p := newPath[[]float32](c)
 	p.x[0] = image
-	t := &tracer{numbers: numbers{c: c, ctx: ctx}, path: p, detail: d, see: see, asked: make(counting, len(c.stages)),
-		layer: -1}
-	if err := p.forward(c, t, true, false, false, false); err != nil {
+	t := &tracer{numbers: numbers{c, ctx}, path: p, detail: d, see: see, asked: make(counting, len(c.stages)), layer: -1}
+	ended := func() error { // the greedy start, or a sweep: with a step at the first layer
+		err := t.point(true)
+		t.sweep, t.layer = t.sweep+1, -1
 		return err
 	}
-	if err := t.point(true); err != nil || !c.Solver.Iterates() {
+	if err := p.forward(c, t, true, false, nil); err != nil {
 		return err
 	}
-	// The frame of [solve], without its last pass: every point makes that for itself.
-	for t.sweep = 1; t.sweep <= c.Solver.sweeps(); t.sweep++ {
-		if t.sweep > 1 {
-			if err := p.forward(c, t, false, false, false, false); err != nil {
-				return err
-			}
-		}
-		t.layer = -1
-		if err := p.backward(c, t); err != nil {
-			return err
-		}
-		if err := t.point(true); err != nil { // a sweep ends with a step at the first layer
-			return err
-		}
+	if err := ended(); err != nil {
+		return err
 	}
-	return nil
+	return p.sweeps(c, t, ended) // every point makes the pass that [solve] ends with
 }
 
 // tracer computes as [numbers] does, counts what that costs and knows, from what it is
@@ -79,76 +65,65 @@ type tracer struct {
 	stepping    bool // an ascent step has been asked for, whose point is not told yet
 }
 
-func (t *tracer) embed(i int, z []float32) ([]float32, error) {
-	t.asked[i].embed++
-	return t.numbers.embed(i, z)
-}
-
-func (t *tracer) segment(i int, z []float32) ([]float32, error) {
-	t.asked[i].segment++
-	return t.numbers.segment(i, z)
-}
-
-// ascent begins a step, or moves the adjoint once a layer has made all of its steps. The
+// An ascent begins a step, or moves the adjoint once a layer has made all of its steps. The
 // step before is over by now: the solver has moved its control.
-func (t *tracer) ascent(i int, z []float32, p *[]float32) ([]float32, error) {
-	if t.stepping && t.detail == EachStep {
-		if err := t.point(false); err != nil {
-			return nil, err
+func (t *tracer) ask(q question, i int, z []float32, p *[]float32) ([]float32, error) {
+	if q == ascent {
+		if t.stepping && t.detail == EachStep {
+			if err := t.point(false); err != nil {
+				return nil, err
+			}
+		}
+		if i != t.layer {
+			t.layer, t.step = i, 0
+		}
+		t.stepping = t.c.stages[i].controlled() && t.step < t.c.Solver.steps()
+		if t.stepping {
+			t.step++
 		}
 	}
-	if i != t.layer {
-		t.layer, t.step = i, 0
-	}
-	t.stepping = t.c.stages[i].embedding != nil && t.step < t.c.Solver.steps()
-	if t.stepping {
-		t.step++
-	}
-	t.asked[i].ascent++
-	return t.numbers.ascent(i, z, p)
+	t.asked[i][q]++
+	return t.numbers.ask(q, i, z, p)
 }
 
 // point sends the present controls through the network and tells what comes of them.
 func (t *tracer) point(done bool) error {
 	t.stepping = false
 	c := t.c
-	q := newPath[[]float32](c)
-	copy(q.u, t.path.u)
-	q.x[c.first] = t.path.x[c.first] // no control comes before
-	n := &numbers{c: c, ctx: t.ctx, wanted: true}
-	if err := q.forward(c, n, false, true, true, true); err != nil {
+	p, costs := newPath[[]float32](c), &cost{c: c.Solver.Regularization}
+	copy(p.u, t.path.u)
+	p.x[c.first] = t.path.x[c.first] // no control comes before
+	if err := p.forward(c, &t.numbers, false, true, costs.add); err != nil {
 		return err
 	}
-	o := n.outcome(q)
 	// What is still to pay for an answer: the greedy pass has come to the last controlled
 	// state, later controls have yet to be sent through the network.
-	cost, from := t.asked.flops(c), c.first
+	flops, from := t.asked.flops(c), c.first
 	if t.sweep == 0 {
 		from = c.last
 	}
 	for _, s := range c.stages[from:] {
-		cost += s.flops
+		flops += s.passes[segment].flops
 	}
 	return t.see(Point{Sweep: t.sweep, Layer: t.layer, Step: t.step, Done: done,
-		Passes: float64(cost) / float64(c.net.FLOPs()), Objective: o.Objective, Controls: o.Controls, Logits: o.Logits,
-		Norm: o.Norm, Layers: o.Layers})
+		Passes: float64(flops) / float64(c.net.FLOPs()), Outcome: *costs.outcome(p)})
 }
 
 // RunTraced is [Controller.Run], to the same bits, with the costs at the greedy start and
 // after every sweep in the outcome's Sweeps. Each sweep costs a forward pass with its
 // embeddings more.
 func (c *Controller) RunTraced(ctx context.Context, image []float32) (*Outcome, error) {
-	var end Point
+	var o Outcome
 	var sweeps []SweepCost
 	err := c.Trace(ctx, image, EachSweep, func(p Point) error {
-		end, sweeps = p, append(sweeps, SweepCost{p.Objective, p.Layers})
+		o, sweeps = p.Outcome, append(sweeps, SweepCost{p.Objective, p.Layers})
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Outcome{Logits: end.Logits, Controls: end.Controls, Objective: end.Objective, Greedy: sweeps[0].Objective,
-		Norm: end.Norm, Layers: end.Layers, Sweeps: sweeps}, nil
+	o.Greedy, o.Sweeps = sweeps[0].Objective, sweeps
+	return &o, nil
 }
 
 // WithSolver returns the same closed loop with another solver. It shares c's programs:

@@ -10,27 +10,30 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/internal/number"
 
 	"gonum.org/v1/gonum/mat"
 )
 
-// objective computes Σ_t ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖² on a linear
-// system, in float64 and without any of the package's code.
-func objective(c *chain, layers map[int]*linear, reg float64, image []float64, u []*mat.VecDense) float64 {
-	x, sum := mat.NewVecDense(len(image), slices.Clone(image)), 0.0
+// objective computes ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖² at each layer of a linear
+// system, and their sum, in float64 and without any of the package's code.
+func objective(c *chain, layers map[int]*linear, reg float64, image []float64, u []*mat.VecDense) (sum float64,
+	each []float64) {
+	x := mat.NewVecDense(len(image), slices.Clone(image))
 	for t, a := range c.a {
 		if u[t] != nil {
 			x.AddVec(x, u[t])
 			var d mat.VecDense
 			d.SubVec(layers[t].embed(x), x)
-			sum += mat.Dot(&d, &d)/2 + reg/2*mat.Dot(u[t], u[t])
+			each = append(each, mat.Dot(&d, &d)/2+reg/2*mat.Dot(u[t], u[t]))
+			sum += each[len(each)-1]
 		}
 		next := new(mat.VecDense)
 		next.MulVec(a, x)
 		x = next
 	}
-	return sum
+	return sum, each
 }
 
 func doubles(u [][]float32) []*mat.VecDense {
@@ -55,7 +58,7 @@ func near(a, b, relative float64) bool {
 func traceOf(t *testing.T, k *Controller, image []float32, d Detail) []Point {
 	t.Helper()
 	var all []Point
-	if err := k.Trace(context.Background(), image, d,
+	if err := k.Trace(t.Context(), image, d,
 		func(p Point) error { all = append(all, p); return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -76,26 +79,26 @@ func eachLoop(t *testing.T, fn func(name string, c *chain, k *Controller, layers
 	pool := testPool(t, 8)
 	c := newChain(t, pool, 12, 9, 7, 5)
 	for _, places := range [][]int{{0}, {1}, {2}, {0, 2}, {1, 2}, {0, 1, 2}} {
-		layers := map[int]*linear{}
-		var list []Layer
-		for _, at := range places {
-			layers[at] = newLinear(t, c, at, 3)
-			list = append(list, Layer{T: at, Embedding: layers[at].g})
-		}
+		layers, list := linears(t, c, places...)
 		for _, s := range followed {
-			k, err := NewController(c.cut, "test", s, list)
-			if err != nil {
-				t.Fatal(err)
-			}
-			fn(fmt.Sprintf("%v at %v", s, places), c, k, layers)
-			k.Close()
+			fn(fmt.Sprintf("%v at %v", s, places), c, loop(t, c.cut, s, list...), layers)
+		}
+	}
+}
+
+// agree compares numbers with those of the independent implementation.
+func agree(t *testing.T, name string, got []float32, want *mat.VecDense) {
+	t.Helper()
+	for i, v := range got {
+		if math.Abs(float64(v)-want.AtVec(i)) > 1e-5 {
+			t.Errorf("%s[%d] is %v, want %v", name, i, v, want.AtVec(i))
 		}
 	}
 }
 
 // At every point the objective is that of the point's controls, computed by itself; the
-// controls at a sweep's end are those of the independent implementation; and the points
-// come in the solver's order.
+// controls at the greedy start and at a sweep's end, and the logits with them, are those of
+// the independent implementation; and the points come in the solver's order.
 func TestTraceTellsTheObjective(t *testing.T) {
 	eachLoop(t, func(name string, c *chain, k *Controller, layers map[int]*linear) {
 		image, exact := randomImage(4, 12)
@@ -111,11 +114,23 @@ func TestTraceTellsTheObjective(t *testing.T) {
 		seen := map[float64]bool{}
 		for i, p := range points {
 			seen[p.Objective] = true
-			if j := objective(c, layers, s.Regularization, exact, doubles(p.Controls)); !near(p.Objective, j, 1e-5) {
+			j, _ := objective(c, layers, s.Regularization, exact, doubles(p.Controls))
+			if !near(p.Objective, j, 1e-5) {
 				t.Errorf("%s, point %d: objective %v, of its controls %v", name, i, p.Objective, j)
 			}
 			if i > 0 && p.Passes <= points[i-1].Passes {
 				t.Errorf("%s, point %d: %v passes after %v", name, i, p.Passes, points[i-1].Passes)
+			}
+			if p.Done {
+				short := s
+				if short.Outer = p.Sweep; i == 0 {
+					short.Method = Greedy
+				}
+				logits, u := reference(c, layers, short, exact)
+				agree(t, fmt.Sprintf("%s, sweep %d: logits", name, p.Sweep), p.Logits, logits)
+				for at := range layers {
+					agree(t, fmt.Sprintf("%s, sweep %d: u_%d", name, p.Sweep, at), p.Controls[at], u[at])
+				}
 			}
 			if i == 0 {
 				if p.Sweep != 0 || p.Layer != -1 || !p.Done {
@@ -135,19 +150,6 @@ func TestTraceTellsTheObjective(t *testing.T) {
 			for at := range layers {
 				if moved := !slices.Equal(p.Controls[at], points[i-1].Controls[at]); moved != (at == p.Layer) {
 					t.Errorf("%s, point %d at layer %d: the control of layer %d moved: %v", name, i, p.Layer, at, moved)
-				}
-			}
-			if !p.Done {
-				continue
-			}
-			short := s
-			short.Outer = p.Sweep
-			_, u := reference(c, layers, short, exact)
-			for at := range layers {
-				for i, v := range p.Controls[at] {
-					if math.Abs(float64(v)-u[at].AtVec(i)) > 1e-5 {
-						t.Errorf("%s, sweep %d: u_%d[%d] is %v, want %v", name, p.Sweep, at, i, v, u[at].AtVec(i))
-					}
 				}
 			}
 		}
@@ -183,14 +185,8 @@ func TestTraceEndsAsTheSolverDoes(t *testing.T) {
 			} else {
 				s.Outer = i
 			}
-			short, err := k.WithSolver(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o, err := short.Run(context.Background(), image)
-			if err != nil {
-				t.Fatal(err)
-			}
+			short := must.Get(k.WithSolver(s))(t)
+			o := must.Get(short.Run(t.Context(), image))(t)
 			if p.Objective != o.Objective || !slices.Equal(p.Logits, o.Logits) || ends[0].Objective != o.Greedy {
 				t.Errorf("%s, sweep %d: objective %v and logits %v, unwatched %v and %v", name, i, p.Objective,
 					p.Logits, o.Objective, o.Logits)
@@ -216,11 +212,8 @@ func TestTraceEndsAsTheSolverDoes(t *testing.T) {
 func TestRunTraced(t *testing.T) {
 	eachLoop(t, func(name string, c *chain, k *Controller, layers map[int]*linear) {
 		image, exact := randomImage(9, 12)
-		plain, err1 := k.Run(context.Background(), image)
-		o, err2 := k.RunTraced(context.Background(), image)
-		if err1 != nil || err2 != nil {
-			t.Fatal(err1, err2)
-		}
+		plain := must.Get(k.Run(t.Context(), image))(t)
+		o := must.Get(k.RunTraced(t.Context(), image))(t)
 		want := 1
 		if k.Solver.Method != Greedy {
 			want += k.Solver.Outer
@@ -249,28 +242,12 @@ func TestRunTraced(t *testing.T) {
 			}
 		}
 		u := doubles(plain.Controls)
-		at := slices.Sorted(maps.Keys(layers))
-		for i, l := range plain.Layers {
-			if l.T != at[i] || !near(l.Norm, mat.Norm(u[l.T], 2), 1e-12) {
-				t.Errorf("%s: layer %d at %d has norm %v, its control at %d %v", name, i, l.T, l.Norm, at[i],
-					mat.Norm(u[at[i]], 2))
+		_, losses := objective(c, layers, k.Solver.Regularization, exact, u)
+		for i, at := range slices.Sorted(maps.Keys(layers)) {
+			l, norm := plain.Layers[i], mat.Norm(u[at], 2)
+			if l.T != at || !near(l.Norm, norm, 1e-12) || !near(l.Loss, losses[i], 1e-5) {
+				t.Errorf("%s: layer %+v, the control at %d has norm %v and loss %v", name, l, at, norm, losses[i])
 			}
-		}
-		x := mat.NewVecDense(len(exact), slices.Clone(exact))
-		for i, layer := 0, plain.Layers; i < len(c.a); i++ {
-			if u[i] != nil {
-				x.AddVec(x, u[i])
-				var d mat.VecDense
-				d.SubVec(layers[i].embed(x), x)
-				loss := mat.Dot(&d, &d)/2 + k.Solver.Regularization/2*mat.Dot(u[i], u[i])
-				if !near(loss, layer[0].Loss, 1e-5) {
-					t.Errorf("%s: layer at %d has loss %v, want %v", name, i, layer[0].Loss, loss)
-				}
-				layer = layer[1:]
-			}
-			next := new(mat.VecDense)
-			next.MulVec(c.a[i], x)
-			x = next
 		}
 	})
 }
@@ -282,9 +259,9 @@ func TestTraceCountsThePassesMade(t *testing.T) {
 		image, _ := randomImage(6, 12)
 		look := int64(0)
 		for t, s := range k.stages[k.first:] {
-			look += s.flops
+			look += s.passes[segment].flops
 			if layers[k.first+t] != nil {
-				look += s.embedCost
+				look += s.passes[embed].flops
 			}
 		}
 		for _, d := range []Detail{EachSweep, EachStep} {
@@ -296,7 +273,7 @@ func TestTraceCountsThePassesMade(t *testing.T) {
 				from = k.last
 			}
 			for _, s := range k.stages[from:] {
-				answer += s.flops
+				answer += s.passes[segment].flops
 			}
 			made := k.made() - before - int64(len(points))*look + answer
 			if got := float64(made) / float64(c.net.FLOPs()); !near(got, points[len(points)-1].Passes, 1e-12) {
@@ -308,14 +285,9 @@ func TestTraceCountsThePassesMade(t *testing.T) {
 
 // A solver that diverges is followed to its end.
 func TestTraceOfADivergingSolver(t *testing.T) {
-	pool := testPool(t, 8)
-	c := newChain(t, pool, 12, 9, 7, 5)
-	k, err := NewController(c.cut, "test", Solver{Method: MSA, Outer: 3, Inner: 20, LearningRate: 1e6},
-		[]Layer{{T: 0, Embedding: newLinear(t, c, 0, 3).g}, {T: 2, Embedding: newLinear(t, c, 2, 3).g}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Close()
+	c := newChain(t, testPool(t, 8), 12, 9, 7, 5)
+	_, layers := linears(t, c, 0, 2)
+	k := loop(t, c.cut, Solver{Method: MSA, Outer: 3, Inner: 20, LearningRate: 1e6}, layers...)
 	image, _ := randomImage(7, 12)
 	points := traceOf(t, k, image, EachSweep)
 	if last := points[len(points)-1].Objective; len(points) != 4 || number.Finite(last) {
@@ -324,16 +296,11 @@ func TestTraceOfADivergingSolver(t *testing.T) {
 }
 
 func TestTraceEndsWithAnError(t *testing.T) {
-	pool := testPool(t, 8)
-	c := newChain(t, pool, 12, 9, 7, 5)
-	k, err := NewController(c.cut, "test", followed[1], []Layer{{T: 0, Embedding: newLinear(t, c, 0, 3).g}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.Close()
+	c := newChain(t, testPool(t, 8), 12, 9, 7, 5)
+	k := loop(t, c.cut, followed[1], Layer{T: 0, Embedding: newLinear(t, c, 0, 3).g})
 	image, _ := randomImage(8, 12)
 	enough, seen := errors.New("enough"), 0
-	err = k.Trace(context.Background(), image, EachStep, func(Point) error {
+	err := k.Trace(t.Context(), image, EachStep, func(Point) error {
 		if seen++; seen == 3 {
 			return enough
 		}
@@ -342,15 +309,12 @@ func TestTraceEndsWithAnError(t *testing.T) {
 	if !errors.Is(err, enough) || seen != 3 {
 		t.Errorf("%v after %d points", err, seen)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := k.Trace(ctx, image, EachStep, func(Point) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	greedy, err := k.WithSolver(followed[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	greedy := must.Get(k.WithSolver(followed[0]))(t)
 	if _, err := greedy.WithSolver(followed[1]); err == nil {
 		t.Error("a greedy loop takes a solver that needs gradients")
 	}

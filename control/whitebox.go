@@ -31,9 +31,9 @@ type Defended struct {
 	// What is differentiated in one run: the greedily controlled network, with Detached
 	// on a detour around its embeddings; for an iterating solver the network with its
 	// controls as further inputs, or with Through from the last controlled state on.
-	losses    *losses
-	solve     bool       // whether the solver runs before each gradient
-	backwards *pullbacks // of an iterating solver, with Through
+	*losses
+	solve     bool      // whether the solver runs before each gradient
+	backwards pullbacks // of an iterating solver, with Through
 }
 
 // WhiteBox prepares a controlled network for gradients. Errors name operators
@@ -43,7 +43,7 @@ func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
 	name, from := "/detached", 0
 	var detours []grad.Detour
 	enter := func(b *onnx.Builder, t int, x string) string {
-		if c.stages[t].embedding == nil {
+		if !c.stages[t].controlled() {
 			return x
 		}
 		return b.Op("Add", x, b.Input(fmt.Sprintf("u%d", t), b.Shape(x)))
@@ -88,19 +88,18 @@ func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
 	if err != nil {
 		return fail(err)
 	}
-	d.losses = newLosses(c.net.pool, g, fast, c.net.Parameters, detours...)
+	d.losses = newLosses(c.net, g, fast, detours...)
 	return d, nil
 }
 
 // greedy is E_t in front of segment t, where that is controlled.
 func (c *Controller) greedy(b *onnx.Builder, t int, x string) string {
-	e := c.stages[t].embedding
-	if e == nil {
-		return x
+	if c.stages[t].controlled() {
+		b.Prefix = fmt.Sprintf("E%d/", t)
+		x = b.Call(c.stages[t].plain.embedding, x)
+		b.Prefix = ""
 	}
-	b.Prefix = fmt.Sprintf("E%d/", t)
-	defer func() { b.Prefix = "" }()
-	return b.Inline(e, map[string]string{e.Inputs[0].Name: x})[e.Outputs[0].Name]
+	return x
 }
 
 // compose chains the segments from one on to the logits; enter makes the controlled
@@ -108,22 +107,13 @@ func (c *Controller) greedy(b *onnx.Builder, t int, x string) string {
 func (c *Controller) compose(name string, from int,
 	enter func(b *onnx.Builder, t int, x string) string) (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(c.net.Name + "/" + c.Name + name)}
-	first := c.stages[from].plain.Inputs[0]
+	first := c.stages[from].plain.segment.Inputs[0]
 	x := b.Input(first.Name, first.Shape)
 	for t := from; t < len(c.stages); t++ {
-		s := c.stages[t].plain
-		z := enter(b, t, x)
-		if b.Err() != nil {
-			return nil, b.Err()
-		}
-		x = b.Inline(s, map[string]string{s.Inputs[0].Name: z})[s.Outputs[0].Name]
+		x = b.Call(c.stages[t].plain.segment, enter(b, t, x))
 	}
 	b.Output(b.G.Fresh("logits"), x)
-	if b.Err() != nil {
-		return nil, b.Err()
-	}
-	b.G.Prune()
-	return b.G, b.G.Verify()
+	return b.Done()
 }
 
 // Close frees what [Controller.WhiteBox] compiled.
@@ -131,22 +121,8 @@ func (d *Defended) Close() {
 	if d.losses != nil {
 		d.losses.close()
 	}
-	if d.backwards != nil {
-		d.backwards.close()
-	}
+	d.backwards.close()
 }
-
-// Prepare compiles what gradients of a loss need.
-func (d *Defended) Prepare(loss attacks.Loss) error {
-	_, err := d.losses.head(loss)
-	return err
-}
-
-// Shape implements [attacks.Oracle].
-func (d *Defended) Shape() attacks.Shape { return d.c.net.shape }
-
-// Classes implements [attacks.Oracle].
-func (d *Defended) Classes() int { return d.c.net.classes }
 
 // Logits implements [attacks.Oracle].
 func (d *Defended) Logits(ctx context.Context, x, out []float32) error {
@@ -160,21 +136,21 @@ func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss,
 	case !d.solve:
 		return d.losses.gradient(ctx, x, loss, label, target, e)
 	case d.knowledge == Detached:
-		p, err := solve(d.c, &numbers{c: d.c, ctx: ctx}, x, false)
+		p, err := solve(d.c, &numbers{d.c, ctx}, x, false, nil, nil)
 		if err != nil {
 			return err
 		}
 		var controls [][]float32
 		for t, s := range d.c.stages {
-			if s.embedding != nil {
+			if s.controlled() {
 				controls = append(controls, p.u[t])
 			}
 		}
 		return d.losses.gradient(ctx, x, loss, label, target, e, controls...)
 	}
-	t := &tape{numbers: numbers{c: d.c, ctx: ctx}, backwards: d.backwards}
+	t := &tape{numbers: numbers{d.c, ctx}, backwards: d.backwards}
 	image := &tracked{value: x}
-	p, err := solve(d.c, t, image, false)
+	p, err := solve(d.c, t, image, false, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -217,11 +193,8 @@ func (d *Defended) Cost() (Cost, error) {
 	if d.solve {
 		solving := c.count(false)
 		forward += solving.flops(c)
-		if d.backwards != nil {
-			for t, b := range d.backwards.stages {
-				n := solving[t]
-				backward += n.segment*b.segmentCost + n.embed*b.embeddingCost + n.ascent*b.secondCost
-			}
+		for t, b := range d.backwards {
+			backward += b.passes.flops(solving[t])
 		}
 	}
 	unit := c.net.FLOPs()

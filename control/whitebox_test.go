@@ -1,21 +1,21 @@
 package control
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"selfheal/attacks"
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 )
 
 // smooth is a small network of tanh layers, so that differences converge, with a
 // convolution in front and cuts behind each layer, and embeddings of its states that
 // are no projections.
-func smooth(t *testing.T, b *onnx.Builder) (at []string) {
-	t.Helper()
+func smooth(b *onnx.Builder) (at []string) {
 	r := rand.New(rand.NewPCG(11, 12))
 	weights := func(scale float64, dims ...int64) string {
 		w := make([]float32, onnx.Shape(dims).Items())
@@ -50,10 +50,7 @@ func bottleneck(t *testing.T, state onnx.Shape, seed uint64) *onnx.Graph {
 	h := b.Op("Tanh", b.OpWith("Gemm", nil, flat, b.Const(onnx.FloatTensor(onnx.Shape{n, n}, w))))
 	e := b.Op("Add", b.Op("Mul", flat, b.Float(0.6)), b.Op("Mul", h, b.Float(0.3)))
 	b.Output("e", b.Reshape(e, state))
-	if b.Err() != nil {
-		t.Fatal(b.Err())
-	}
-	return b.G
+	return must.Get(b.Done())(t)
 }
 
 // projection is a linear embedding of a state, x ↦ μ + VVᵀ(x − μ).
@@ -69,11 +66,7 @@ func projection(t *testing.T, state onnx.Shape, seed uint64) *onnx.Graph {
 			v[i*rank+j] = float32(q.At(i, j))
 		}
 	}
-	g, err := LinearEmbedding(state, mean, v, rank)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return must.Get(LinearEmbedding(state, mean, v, rank))(t)
 }
 
 type embedder func(t *testing.T, state onnx.Shape, seed uint64) *onnx.Graph
@@ -87,45 +80,31 @@ func defended(t *testing.T, s Solver, places ...int) *Controller {
 // defendedBy is defended with embeddings of a kind.
 func defendedBy(t *testing.T, embed embedder, s Solver, places ...int) *Controller {
 	t.Helper()
-	pool := testPool(t, 4)
 	b := &onnx.Builder{G: onnx.NewGraph("smooth")}
-	at := smooth(t, b)
-	if b.Err() != nil {
-		t.Fatal(b.Err())
-	}
-	data, err := b.G.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	net, err := NewNetwork(pool, "smooth", data, NetworkOptions{At: at})
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := smooth(b)
+	net := must.Get(NewNetwork(testPool(t, 4), "smooth", encoded(t, b), NetworkOptions{At: at}))(t)
 	t.Cleanup(net.Close)
-	chain, err := net.Cut()
-	if err != nil {
-		t.Fatal(err)
-	}
+	chain := must.Get(net.Cut())(t)
 	var layers []Layer
 	for _, p := range places {
 		layers = append(layers, Layer{T: p, Embedding: embed(t, chain.StateShape(p), uint64(p))})
 	}
-	c, err := NewController(chain, fmt.Sprintf("%v", places), s, layers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(NewController(chain, fmt.Sprintf("%v", places), s, layers))(t)
 	t.Cleanup(c.Close)
 	return c
 }
 
 func whiteBox(t *testing.T, c *Controller, k Knowledge) *Defended {
 	t.Helper()
-	d, err := c.WhiteBox(k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(c.WhiteBox(k))(t)
 	t.Cleanup(d.Close)
 	return d
+}
+
+func gradient(t *testing.T, d *Defended, x []float32, loss attacks.Loss, label, target int) (e attacks.Evaluation) {
+	t.Helper()
+	must.Do(t, d.Gradient(t.Context(), x, loss, label, target, &e))
+	return e
 }
 
 var solvers = []Solver{
@@ -158,10 +137,7 @@ func checkDirection(t *testing.T, d *Defended, x []float32, loss attacks.Loss, s
 	name string) {
 	t.Helper()
 	const label, target, h = 1, 3, 0.05
-	var e attacks.Evaluation
-	if err := d.Gradient(context.Background(), x, loss, label, target, &e); err != nil {
-		t.Fatal(err)
-	}
+	e := gradient(t, d, x, loss, label, target)
 	r := rand.New(rand.NewPCG(seed, 14))
 	direction, length, slope, size := make([]float64, len(x)), 0.0, 0.0, 0.0
 	for i := range direction {
@@ -174,9 +150,7 @@ func checkDirection(t *testing.T, d *Defended, x []float32, loss attacks.Loss, s
 			y[i] = x[i] + float32(step*direction[i])
 		}
 		z := make([]float32, d.Classes())
-		if err := d.Logits(context.Background(), y, z); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, d.Logits(t.Context(), y, z))
 		return loss.Value(z, label, target)
 	}
 	for i := range direction {
@@ -202,32 +176,19 @@ func TestDetachedHoldsTheControls(t *testing.T) {
 		c := defended(t, s, 0, 2)
 		detached, through := whiteBox(t, c, Detached), whiteBox(t, c, Through)
 		x, _ := randomImage(3, detached.Shape().Size())
-		var e, f attacks.Evaluation
-		ctx := context.Background()
-		if err := detached.Gradient(ctx, x, attacks.CrossEntropy, 1, 0, &e); err != nil {
-			t.Fatal(err)
-		}
-		if err := through.Gradient(ctx, x, attacks.CrossEntropy, 1, 0, &f); err != nil {
-			t.Fatal(err)
-		}
+		e := gradient(t, detached, x, attacks.CrossEntropy, 1, 0)
+		f := gradient(t, through, x, attacks.CrossEntropy, 1, 0)
 		if math.Abs(float64(e.Loss-f.Loss)) > 1e-5 {
 			t.Errorf("%v: the loss is %v detached and %v through", s.Method, e.Loss, f.Loss)
 		}
-		o, err := c.Run(ctx, x)
-		if err != nil {
-			t.Fatal(err)
-		}
-		held := func(y []float32) float64 {
-			n := numbers{c: c, ctx: ctx}
-			state := y
-			for i, st := range c.stages {
-				if u := o.Controls[i]; u != nil {
+		o := must.Get(c.Run(t.Context(), x))(t)
+		held := func(state []float32) float64 {
+			n := numbers{c, t.Context()}
+			for i, u := range o.Controls {
+				if u != nil {
 					state = n.sum(term[[]float32]{1, state}, term[[]float32]{1, u})
 				}
-				var err error
-				if state, err = n.run(st.forward, st.next, state); err != nil {
-					t.Fatal(err)
-				}
+				state = must.Get(n.ask(segment, i, state, nil))(t)
 			}
 			return attacks.CrossEntropy.Value(state, 1, 0)
 		}
@@ -257,51 +218,21 @@ func TestDefendedCost(t *testing.T) {
 			c := defended(t, s, 0, 2)
 			d := whiteBox(t, c, k)
 			x, _ := randomImage(4, d.Shape().Size())
-			ctx := context.Background()
-			o, err := c.Run(ctx, x)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := must.Get(c.Run(t.Context(), x))(t)
 			z := make([]float32, d.Classes())
-			start := c.made()
-			if err := d.Logits(ctx, x, z); err != nil {
-				t.Fatal(err)
-			}
-			asked := float64(c.made() - start)
-			for i := range z {
-				if z[i] != o.Logits[i] {
-					t.Fatalf("%v: logit %d is %v, the controller says %v", s.Method, i, z[i], o.Logits[i])
-				}
-			}
-			cost, err := d.Cost()
-			if err != nil {
-				t.Fatal(err)
-			}
 			before := c.made()
-			var e attacks.Evaluation
-			if err := d.Gradient(ctx, x, attacks.CrossEntropy, 1, 0, &e); err != nil {
-				t.Fatal(err)
+			must.Do(t, d.Logits(t.Context(), x, z))
+			asked := float64(c.made() - before)
+			if !slices.Equal(z, o.Logits) {
+				t.Errorf("%v: logits %v, the controller says %v", s.Method, z, o.Logits)
 			}
+			cost := must.Get(d.Cost())(t)
+			loss, plain := must.Get(lossFLOPs(d.given, d.detours))(t), must.Get(lossFLOPs(c.net.Graph, nil))(t)
+			before = c.made() - loss
+			gradient(t, d, x, attacks.CrossEntropy, 1, 0)
 			own := float64(c.made() - before)
-			if d.backwards != nil {
-				for _, b := range d.backwards.stages {
-					for _, p := range []struct {
-						items func() int64
-						flops int64
-					}{{items(b.segment), b.segmentCost}, {items(b.embedding), b.embeddingCost},
-						{items(b.second.program), b.secondCost}} {
-						own += float64(p.items() * p.flops)
-					}
-				}
-			}
-			loss, err := lossFLOPs(d.losses.given, d.losses.detours)
-			if err != nil {
-				t.Fatal(err)
-			}
-			own += float64(loss)
-			plain, err := lossFLOPs(c.net.Graph, nil)
-			if err != nil {
-				t.Fatal(err)
+			for _, b := range d.backwards {
+				own += float64(b.passes.made())
 			}
 			unit := float64(c.net.FLOPs())
 			if math.Abs(cost.Logits*unit-asked) > 1e-6*asked {

@@ -13,6 +13,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -176,10 +177,7 @@ func TestFit(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			rows := spectrum(c.n, c.dim, c.variances, c.white)
 			d := decompose(t, rows)
-			s, err := c.fit(context.Background(), c.dim, stream(rows), c.target, Options{Seed: 3, Workers: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(c.fit(context.Background(), c.dim, stream(rows), c.target, Options{Seed: 3, Workers: 2}))(t)
 			want, share := d.rank(c.target)
 			if s.Rank < want || s.Rank > want+c.more {
 				t.Errorf("rank %d, want %d to %d", s.Rank, want, want+c.more)
@@ -254,10 +252,7 @@ func TestFitCap(t *testing.T) {
 	d := decompose(t, rows)
 	target := Target{Variance: 0.99}
 	for name, fit := range map[string]fitter{"held": Fit, "streamed": streamed} {
-		s, err := fit(context.Background(), 600, stream(rows), target, Options{most: 40})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(fit(context.Background(), 600, stream(rows), target, Options{most: 40}))(t)
 		kept, _ := d.kept(s)
 		if s.Rank != 40 || math.Abs(s.Variance-kept) > 1e-5 || kept < 0.99*sum(d.variances[:40])/d.total {
 			t.Errorf("%s: rank %d, says %.6f of the variance, keeps %.6f", name, s.Rank, s.Variance, kept)
@@ -356,18 +351,14 @@ func TestCache(t *testing.T) {
 	if _, ok := c.Load("k", 2); ok {
 		t.Error("an empty cache holds a fit")
 	}
-	if err := c.Store("k", s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Store("k", s))
 	if got, ok := c.Load("k", 2); !ok || got.Components[1] != 0.8 || got.Samples != 7 {
 		t.Errorf("loaded %+v, %v", got, ok)
 	}
 	if _, ok := c.Load("k", 3); ok {
 		t.Error("a fit of another dimension was taken")
 	}
-	if err := os.WriteFile(c.path("k"), []byte("broken"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(c.path("k"), []byte("broken"), 0o644))
 	if _, ok := c.Load("k", 2); ok {
 		t.Error("a broken file was taken")
 	}

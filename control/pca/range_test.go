@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -19,10 +20,7 @@ func TestProductsAreDouble(t *testing.T) {
 	f := &rangeFinder{m: &moments{dim: 3000}, k: 5, workers: 2}
 	a := mat.NewDense(f.k, f.m.dim, nil)
 	a.Apply(func(_, _ int, _ float64) float64 { return 1 + 1e-5*r.NormFloat64() }, a)
-	got, err := f.cross(context.Background(), a.At, a.At)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(f.cross(context.Background(), a.At, a.At))(t)
 	var want mat.Dense
 	want.Mul(a, a.T())
 	if !mat.EqualApprox(got, &want, 1e-13*want.At(0, 0)) {
@@ -53,9 +51,7 @@ func BenchmarkFit(b *testing.B) {
 	for _, target := range []Target{{Rank: 100}, {Variance: 0.9}} {
 		b.Run(fmt.Sprintf("%+v", target), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Fit(context.Background(), dim, stream(rows), target, Options{}); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(Fit(context.Background(), dim, stream(rows), target, Options{}))(b)
 			}
 		})
 	}

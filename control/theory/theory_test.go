@@ -9,16 +9,15 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"selfheal/internal/must"
 )
 
 var quick = Options{Quick: true}
 
 func result(t *testing.T, o Options) *Result {
 	t.Helper()
-	r, err := Run(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Run(context.Background(), o))(t)
 	return r
 }
 
@@ -122,14 +121,8 @@ func TestWrongConstants(t *testing.T) {
 }
 
 func TestSameSeedSameNumbers(t *testing.T) {
-	a, err := json.Marshal(result(t, quick))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(result(t, quick))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(json.Marshal(result(t, quick)))(t)
+	b := must.Get(json.Marshal(result(t, quick)))(t)
 	if string(a) != string(b) {
 		t.Error("two runs of one seed differ")
 	}
@@ -219,18 +212,12 @@ func TestSubmersion(t *testing.T) {
 		}
 	}
 	x := plus(f.base, 0.2, unit(rng, 6))
-	u, err := f.control(x, 0.1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(f.control(x, 0.1))(t)
 	objective := func(u []float64) float64 {
 		v := f.value(f.local(plus(x, 1, u)))
 		return 0.5*floats.Dot(v, v) + 0.05*floats.Dot(u, u)
 	}
-	p, err := f.project(x)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(f.project(x))(t)
 	if off := norm(f.value(f.local(p))); off > 1e-12 {
 		t.Errorf("the projection is off the manifold by %v", off)
 	}
@@ -259,10 +246,7 @@ func TestSmoothNet(t *testing.T) {
 			t.Errorf("tangent space %d off by %v", i, got)
 		}
 	}
-	run, err := n.run(make([]float64, 6), 0.1, 0.1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Get(n.run(make([]float64, 6), 0.1, 0.1))(t)
 	if got := floats.Max(run.errors); got > 1e-12 {
 		t.Errorf("the clean run is moved by %v", got)
 	}

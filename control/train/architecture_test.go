@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"selfheal/control"
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -28,11 +29,9 @@ func TestArchitectures(t *testing.T) {
 		if err := Calibrate(e, c.network, data); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		encoded, err := e.Encode()
+		encoded := must.Get(e.Encode())(t)
+		e, err := control.ONNXEmbedding(encoded, c.network.state())
 		if err != nil {
-			t.Fatal(err)
-		}
-		if e, err = control.ONNXEmbedding(encoded, c.network.state()); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		tr := trainer(t, e, []Network{c.network}, data, Settings{Epochs: 10, Batch: 32, Weight: 0.1, Optimizer: Adam,
@@ -63,10 +62,7 @@ func TestArchitectures(t *testing.T) {
 func TestInitialWeights(t *testing.T) {
 	state := onnx.Shape{onnx.Batch, 3, 32, 32}
 	build := func(seed uint64) *onnx.Graph {
-		e, err := New("conv-ae", state, true, 24, seed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(New("conv-ae", state, true, 24, seed))(t)
 		return e
 	}
 	a, b, c := build(1), build(1), build(2)
@@ -94,22 +90,14 @@ func TestCalibrate(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", 0)
 	data := shapes10(t, 50)
 	e := small(t, "segnet", n, 2)
-	if err := Calibrate(e, n, data); err != nil {
-		t.Fatal(err)
-	}
-	states, err := firstStates(n, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Calibrate(e, n, data))
+	states := must.Get(firstStates(n, data))(t)
 	checked := 0
 	for _, node := range e.Nodes {
 		if node.Op != "BatchNormalization" {
 			continue
 		}
-		mean, variance, err := statistics(e, node.Outputs[0], states)
-		if err != nil {
-			t.Fatal(err)
-		}
+		mean, variance := must.Get2(statistics(e, node.Outputs[0], states))(t)
 		for c := range mean {
 			v := float64(e.Consts[node.Inputs[4]].Floats[c])
 			if math.Abs(float64(mean[c])) > 1e-3 || math.Abs(float64(variance[c])-v/(v+1e-5)) > 1e-3 {
@@ -126,16 +114,10 @@ func TestCalibrate(t *testing.T) {
 // A training may begin with a file that PyTorch exported.
 func TestExportedStart(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", -1)
-	g, _, err := simplify.Load("../../models/zoo/hidden_ae.onnx", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g, _ := must.Get2(simplify.Load("../../models/zoo/hidden_ae.onnx", nil, nil))(t)
 	tr := trainer(t, g, []Network{n}, shapes10(t, 64), Settings{Epochs: 1, Batch: 32, Weight: 0.1, Optimizer: Adam,
 		LearningRate: 0.001})
-	l, err := tr.Step(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(tr.Step(context.Background()))(t)
 	if l.Accuracy < 0.7 { // it was trained for this network
 		t.Errorf("the bundled embedding begins at an accuracy of %v", l.Accuracy)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selfheal/control"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/ort"
 )
@@ -16,31 +17,17 @@ import (
 // BenchmarkStepNarrowResNet makes training steps of conv-ae in front of a ResNet-18 a quarter as wide,
 // 128 images a step. core-s/op is the processor time of a step.
 func BenchmarkStepNarrowResNet(b *testing.B) {
-	model, err := os.ReadFile(testinput.Real(b, "rn18w16_standard.onnx"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	model := must.Get(os.ReadFile(testinput.Real(b, "rn18w16_standard.onnx")))(b)
 	pool := ort.NewPool(1, 8)
 	defer pool.Close()
-	network, err := control.NewNetwork(pool, "rn18w16", model, control.NetworkOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	network := must.Get(control.NewNetwork(pool, "rn18w16", model, control.NetworkOptions{}))(b)
 	defer network.Close()
-	chain, err := network.Cut()
-	if err != nil {
-		b.Fatal(err)
-	}
-	n, err := Around(network, chain, 0, nil, true)
-	if err != nil {
-		b.Fatal(err)
-	}
+	chain := must.Get(network.Cut())(b)
+	n := must.Get(Around(network, chain, 0, nil, true))(b)
 	settings := Settings{Epochs: 1000, Batch: 128, Weight: 0.1, Optimizer: Adam, LearningRate: 0.001}
 	t := trainer(b, small(b, "conv-ae", n, 24), []Network{n}, shapes10(b, 256), settings)
 	step := func() {
-		if _, err := t.Step(context.Background()); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(t.Step(context.Background()))(b)
 	}
 	step() // the first one prepares
 	before := processorTime(b)
@@ -53,9 +40,7 @@ func BenchmarkStepNarrowResNet(b *testing.B) {
 // processorTime is what the process has used, in seconds.
 func processorTime(b *testing.B) float64 {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	seconds := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
 	return seconds(u.Utime) + seconds(u.Stime)
 }

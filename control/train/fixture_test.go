@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"selfheal/control"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
@@ -15,28 +16,16 @@ func TestMain(m *testing.M) { testinput.RunMain(m) }
 // zoo opens a bundled network, cut in front of a segment; −1 stands for the last one.
 func zoo(t testing.TB, name string, segment int) Network {
 	t.Helper()
-	data, err := os.ReadFile("../../models/zoo/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("../../models/zoo/" + name))(t)
 	pool := ort.NewPool(1, 8)
 	t.Cleanup(pool.Close)
-	n, err := control.NewNetwork(pool, name, data, control.NetworkOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(control.NewNetwork(pool, name, data, control.NetworkOptions{}))(t)
 	t.Cleanup(n.Close)
-	c, err := n.Cut()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(n.Cut())(t)
 	if segment < 0 {
 		segment += len(c.Segments)
 	}
-	around, err := Around(n, c, segment, nil, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	around := must.Get(Around(n, c, segment, nil, true))(t)
 	return around
 }
 
@@ -44,10 +33,7 @@ func zoo(t testing.TB, name string, segment int) Network {
 func shapes10(t testing.TB, images int) Data {
 	t.Helper()
 	const record = 1 + 3*32*32
-	raw, err := os.ReadFile("../../models/zoo/shapes10/train.bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(os.ReadFile("../../models/zoo/shapes10/train.bin"))(t)
 	if len(raw) < images*record {
 		t.Fatalf("%d images are asked for of %d", images, len(raw)/record)
 	}
@@ -65,20 +51,14 @@ func shapes10(t testing.TB, images int) Data {
 // small is a built-in embedding of a network's states, of few channels.
 func small(t testing.TB, name string, n Network, width int) *onnx.Graph {
 	t.Helper()
-	e, err := New(name, n.state(), n.Before == nil, width, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(New(name, n.state(), n.Before == nil, width, 5))(t)
 	return e
 }
 
 // trainer is NewTrainer for a test.
 func trainer(t testing.TB, e *onnx.Graph, n []Network, d Data, s Settings) *Trainer {
 	t.Helper()
-	tr, err := NewTrainer(e, n, d, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Get(NewTrainer(e, n, d, s))(t)
 	t.Cleanup(tr.Close)
 	return tr
 }

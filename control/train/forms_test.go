@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
@@ -105,10 +106,7 @@ func TestStepTakesFasterForms(t *testing.T) {
 	if n := count(e, "Resize"); n != 2 {
 		t.Fatalf("conv-ae doubles %d maps: what is tested below is gone", n)
 	}
-	g, err := o.graph(n, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(o.graph(n, false))(t)
 	if n := count(g, "Resize"); n != 0 {
 		t.Errorf("%d maps are doubled", n)
 	}

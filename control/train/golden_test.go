@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"selfheal/control"
+	"selfheal/internal/must"
 )
 
 // golden is testdata/training.json, which scripts/goldens_fit.py wrote with PyTorch.
@@ -42,14 +43,9 @@ func (r rates) settings() Settings {
 
 func readGolden(t *testing.T) golden {
 	t.Helper()
-	data, err := os.ReadFile("testdata/training.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/training.json"))(t)
 	var g golden
-	if err := json.Unmarshal(data, &g); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &g))
 	return g
 }
 
@@ -73,33 +69,21 @@ func TestOptimizersAgreeWithPyTorch(t *testing.T) {
 // PyTorch's losses.
 func TestTrainingAgreesWithPyTorch(t *testing.T) {
 	g := readGolden(t)
-	start, err := os.ReadFile("testdata/conv_ae.onnx")
-	if err != nil {
-		t.Fatal(err)
-	}
+	start := must.Get(os.ReadFile("testdata/conv_ae.onnx"))(t)
 	n := zoo(t, "preact_standard.onnx", 0)
-	e, err := control.ONNXEmbedding(start, n.state())
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(control.ONNXEmbedding(start, n.state()))(t)
 	if got := len(Parameters(e)); got != 12 {
 		t.Errorf("%d parameters, want 6 weights and 6 biases", got)
 	}
 	for _, run := range g.Runs {
 		s := run.settings()
 		s.Epochs, s.Batch, s.Weight, s.Workers = len(g.Order), g.Batch, g.Weight, 1
-		trainer, err := NewTrainer(e, []Network{n}, shapes10(t, g.Images), s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		trainer := must.Get(NewTrainer(e, []Network{n}, shapes10(t, g.Images), s))(t)
 		defer trainer.Close()
 		trainer.order = func(epoch int) []int { return g.Order[epoch] }
 		worst := 0.0
 		for k, ce := range run.CrossEntropy {
-			l, err := trainer.Step(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(trainer.Step(context.Background()))(t)
 			want := ce + g.Weight*run.Reconstruction[k]
 			off := math.Abs(l.total(g.Weight)-want) / want
 			worst = max(worst, off)

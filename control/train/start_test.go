@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"selfheal/control"
+	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 )
@@ -24,9 +25,7 @@ func classifier(t *testing.T, state onnx.Shape) (Network, [3]int) {
 		}
 		flat := b.Op("Flatten", b.Input("x", in))
 		b.Output("y", b.Op("Gemm", flat, b.Const(onnx.FloatTensor(onnx.Shape{in.Items(), out}, w))))
-		if err := b.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Err())
 		return b.G
 	}
 	n := Network{Name: "matrix", After: matrix("after", state, 5)}
@@ -43,23 +42,11 @@ func classifier(t *testing.T, state onnx.Shape) (Network, [3]int) {
 func TestStartFromExported(t *testing.T) {
 	for _, name := range []string{"fcn", "segnet", "segnet-dynamo", "autoencoder", "denoising-autoencoder"} {
 		t.Run(name, func(t *testing.T) {
-			skeleton, err := os.ReadFile("../../models/zoo/skeletons/" + name + ".onnx")
-			if err != nil {
-				t.Fatal(err)
-			}
-			filled, err := onnxtest.FillSkeleton(skeleton, 4)
-			if err != nil {
-				t.Fatal(err)
-			}
-			data, err := filled.Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
+			skeleton := must.Get(os.ReadFile("../../models/zoo/skeletons/" + name + ".onnx"))(t)
+			filled := must.Get(onnxtest.FillSkeleton(skeleton, 4))(t)
+			data := must.Get(filled.Encode())(t)
 			state := filled.Inputs[0].Shape
-			e, err := control.ONNXEmbedding(data, append(onnx.Shape{onnx.Batch}, state[1:]...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(control.ONNXEmbedding(data, append(onnx.Shape{onnx.Batch}, state[1:]...)))(t)
 			n, image := classifier(t, e.Inputs[0].Shape)
 			images := Data{Shape: image, Labels: []int{0, 3}, Pixels: func(i int, out []float32) {
 				r := rand.New(rand.NewPCG(5, uint64(i)))
@@ -70,10 +57,7 @@ func TestStartFromExported(t *testing.T) {
 			// A rate at which the loss falls by a thousandth or so.
 			tr := trainer(t, e, []Network{n}, images, Settings{Epochs: 3, Batch: 2, Weight: 0.01, Workers: 1,
 				Optimizer: SGD})
-			first, err := tr.Step(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			first := must.Get(tr.Step(t.Context()))(t)
 			square, still := 0.0, 0
 			for _, g := range tr.sum {
 				part := 0.0
@@ -92,10 +76,7 @@ func TestStartFromExported(t *testing.T) {
 			if _, err := tr.Step(t.Context()); err != nil { // the same gradient again, as the rate was 0
 				t.Fatal(err)
 			}
-			last, err := tr.Step(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			last := must.Get(tr.Step(t.Context()))(t)
 			fell := (before - last.total(0.01)) / (1e-3 * before)
 			t.Logf("%d parameters, loss %.4g, falls by %.4f of what the gradient says", len(tr.sum), before, fell)
 			if !(fell > 0.9 && fell < 1.1) {

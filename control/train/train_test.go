@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"selfheal/control"
+	"selfheal/internal/must"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -27,18 +28,9 @@ func TestGradients(t *testing.T) {
 	data := shapes10(t, 4)
 	for _, noisy := range []bool{false, true} {
 		o := &objective{embedding: e, parameters: Parameters(e), weight: 0.3, noisy: noisy}
-		g, err := o.graph(n, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		encoded, err := g.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := ort.Open(g.Name, encoded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(o.graph(n, false))(t)
+		encoded := must.Get(g.Encode())(t)
+		s := must.Get(ort.Open(g.Name, encoded))(t)
 		defer s.Close()
 		const size = 3 * 32 * 32
 		x := ort.Tensor{Shape: []int64{4, 3, 32, 32}, Data: make([]float32, 4*size)}
@@ -61,10 +53,7 @@ func TestGradients(t *testing.T) {
 			in = append(in, ort.Tensor{Shape: e.Consts[p].Shape, Data: e.Consts[p].Floats})
 			at = append(at, e.Consts[p].Floats)
 		}
-		out, err := s.Run(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(s.Run(in))(t)
 		for _, d := range out[gradientsAt:] {
 			gradient = append(gradient, d.Data)
 		}
@@ -86,10 +75,7 @@ func TestGradients(t *testing.T) {
 		for i := range at {
 			only := make([][]float32, len(at))
 			only[i] = gradient[i]
-			off, err := gradtest.Directional(f, at, only, gradtest.Rand(o.parameters[i], "fit"), 3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			off := must.Get(gradtest.Directional(f, at, only, gradtest.Rand(o.parameters[i], "fit"), 3))(t)
 			if !(off <= gradtest.Tolerance) {
 				t.Errorf("noisy %v, %s: the difference quotient is off by %.2g of the gradient's norm", noisy,
 					o.parameters[i], off)
@@ -110,25 +96,19 @@ func TestWorkersAndResume(t *testing.T) {
 	}
 	whole := trainer(t, e, networks, data, settings(1))
 	for whole.Done() < whole.Steps() {
-		if _, err := whole.Step(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(whole.Step(context.Background()))(t)
 	}
 	path := filepath.Join(t.TempDir(), "e.checkpoint")
 	first := trainer(t, e, networks, data, settings(3))
 	for range 3 {
-		if _, err := first.Step(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(first.Step(context.Background()))(t)
 	}
 	stopped, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := first.Step(stopped); !errors.Is(err, context.Canceled) || first.Done() != 3 {
 		t.Errorf("a step without time: %v, %d steps are done", err, first.Done())
 	}
-	if err := first.Save(path, "key"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Save(path, "key"))
 	second := trainer(t, e, networks, data, settings(2))
 	if err := second.Restore(path, "other"); !errors.Is(err, errOtherTraining) {
 		t.Errorf("the checkpoint of another training: %v", err)
@@ -140,13 +120,9 @@ func TestWorkersAndResume(t *testing.T) {
 	if err := wider.Restore(path, "key"); !errors.Is(err, errOtherTraining) {
 		t.Errorf("the checkpoint of a wider embedding: %v", err)
 	}
-	if err := second.Restore(path, "key"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, second.Restore(path, "key"))
 	for second.Done() < second.Steps() {
-		if _, err := second.Step(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(second.Step(context.Background()))(t)
 	}
 	if !reflect.DeepEqual(second.values, whole.values) || !reflect.DeepEqual(second.History(), whole.History()) {
 		t.Errorf("a resumed training with other workers differs:\n%v\n%v", second.History(), whole.History())
@@ -171,20 +147,14 @@ func TestWorkersAndResume(t *testing.T) {
 func TestDenoising(t *testing.T) {
 	for _, n := range []Network{zoo(t, "preact_standard.onnx", 0), zoo(t, "preact_standard.onnx", -1)} {
 		name := map[bool]string{true: "input_ae.onnx", false: "hidden_ae.onnx"}[n.Before == nil]
-		e, _, err := simplify.Load("../../models/zoo/"+name, nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e, _ := must.Get2(simplify.Load("../../models/zoo/"+name, nil, nil))(t)
 		data := shapes10(t, 40)
 		losses := map[int]float64{}
 		for _, steps := range []int{0, 10} {
 			s := Settings{Epochs: 1, Batch: 40, Weight: 0.1, Objective: Denoising, Epsilon: 0.1, Steps: steps,
 				StepSize: 0.025, Workers: 2}
 			tr := trainer(t, e, []Network{n}, data, s)
-			l, err := tr.Step(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(tr.Step(context.Background()))(t)
 			losses[steps] = l.total(0.1)
 		}
 		if !(losses[10] > 1.01*losses[0]) {
@@ -198,10 +168,7 @@ func TestDenoising(t *testing.T) {
 			data.Pixels(i, clean.Data[i*3072:(i+1)*3072])
 			label.Data[i*10+data.Labels[i]] = 1
 		}
-		noisy, err := tr.perturb(context.Background(), tr.networks[0], 0, 0, []int{0, 1}, clean, label)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noisy := must.Get(tr.perturb(context.Background(), tr.networks[0], 0, 0, []int{0, 1}, clean, label))(t)
 		far := 0
 		for j, v := range noisy.Data {
 			d := math.Abs(float64(v) - float64(clean.Data[j]))
@@ -276,10 +243,7 @@ func TestErrors(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", 0)
 	last := zoo(t, "preact_standard.onnx", -1)
 	data, e := shapes10(t, 8), small(t, "conv-ae", n, 2)
-	identity, err := control.IdentityEmbedding(n.state())
-	if err != nil {
-		t.Fatal(err)
-	}
+	identity := must.Get(control.IdentityEmbedding(n.state()))(t)
 	wrong := data
 	wrong.Labels = []int{3, 10}
 	good := Settings{Epochs: 1, Batch: 4, Weight: 0.1, LearningRate: 0.01}
@@ -306,9 +270,7 @@ func TestErrors(t *testing.T) {
 	wild := good
 	wild.LearningRate = 1e30
 	tr := trainer(t, small(t, "mlp-ae", last, 4), []Network{last}, data, wild)
-	if _, err := tr.Step(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tr.Step(context.Background()))(t)
 	if _, err := tr.Step(context.Background()); err == nil || !strings.Contains(err.Error(), "learning rate") {
 		t.Errorf("a learning rate of 1e30: %v", err)
 	}
@@ -324,9 +286,7 @@ func BenchmarkStep(b *testing.B) {
 					Workers:   workers,
 					Optimizer: Adam, LearningRate: 1e-3})
 				for b.Loop() {
-					if _, err := tr.Step(context.Background()); err != nil {
-						b.Fatal(err)
-					}
+					must.Get(tr.Step(context.Background()))(b)
 				}
 			})
 		}
