@@ -25,23 +25,13 @@ type reference struct {
 // On the bundled networks, in three norms, AutoAttack's verdicts are the reference's: at least
 // 99.5 % of 240, with SELFHEAL_TEST_LARGE of 1,200, and then the accuracy after every component.
 func TestAutoAttackAgreesOnBundledNetworks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("half a minute of attacks")
-	}
 	var file struct{ Cases []reference }
 	read(t, "../models/zoo/reference.json", &file)
-	limit := 40
-	if os.Getenv("SELFHEAL_TEST_LARGE") != "" {
-		limit = 0
-	}
-	agrees(t, "../config.yaml", []string{"bundled"}, limit, file.Cases)
+	agrees(t, "../config.yaml", []string{"bundled"}, 40, file.Cases)
 }
 
-// And so they are on two real networks and real images.
+// And so they are on two real networks and real images: of 120, or of 1,200.
 func TestAutoAttackAgreesOnRealNetworks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("minutes of attacks")
-	}
 	path := testinput.Real(t, "config.yaml")
 	var raw map[string]json.RawMessage
 	read(t, testinput.Real(t, "reference.json"), &raw)
@@ -54,7 +44,7 @@ func TestAutoAttackAgreesOnRealNetworks(t *testing.T) {
 			all = append(all, r)
 		}
 	}
-	agrees(t, path, []string{"real", "standard"}, 0, all)
+	agrees(t, path, []string{"real", "standard"}, 20, all)
 }
 
 func read(t *testing.T, path string, to any) {
@@ -62,11 +52,18 @@ func read(t *testing.T, path string, to any) {
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile(path))(t), to))
 }
 
-// agrees runs the suites' attacks on the first images, 0 for all, and compares each image's
-// verdict: one in a hundred of a cell's, and 0.5 % of all, may differ. Where all images are
-// attacked it compares the accuracy after every component too, to 1 point.
+// agrees runs the suites' attacks on the first images, with SELFHEAL_TEST_LARGE on all, and
+// compares each image's verdict: one in a hundred of a cell's, and 0.5 % of all, may differ, or
+// a single one. Where all images are attacked it compares the accuracy after every component
+// too, to 1 point.
 func agrees(t *testing.T, path string, suites []string, limit int, all []reference) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("half a minute of attacks")
+	}
+	if os.Getenv("SELFHEAL_TEST_LARGE") != "" {
+		limit = 0
+	}
 	var sets []string
 	for _, s := range suites {
 		sets = append(sets, "suites."+s+".controls=[]")
@@ -110,7 +107,7 @@ func agrees(t *testing.T, path string, suites []string, limit int, all []referen
 		}
 	}
 	t.Logf("%d of %d verdicts agree with the reference", agreed, verdicts)
-	if compared != len(all) || compared != 6 || float64(agreed) < 0.995*float64(verdicts) {
+	if compared != len(all) || compared != 6 || verdicts-agreed > max(1, verdicts/200) {
 		t.Errorf("%d cells compared, want two networks in three norms; %d of %d verdicts agree",
 			compared, agreed, verdicts)
 	}
