@@ -61,7 +61,7 @@ func agrees(t *testing.T, path string, suites []string, limit int, all []referen
 	if testing.Short() {
 		t.Skip("half a minute of attacks")
 	}
-	if os.Getenv("SELFHEAL_TEST_LARGE") != "" {
+	if testinput.Large() {
 		limit = 0
 	}
 	var sets []string

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,9 +11,6 @@ import (
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
-
-// largeVariable makes TestPaperSuitesRun take the networks that are too large for every run of the tests.
-const largeVariable = "SELFHEAL_TEST_LARGE"
 
 const table2, tables567 = "table2-standard table2-robust", "table5 table6 table7"
 
@@ -39,8 +35,8 @@ func TestPaperSuitesRun(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range paperRuns {
 		t.Run(c.skeleton+" "+c.suites, func(t *testing.T) {
-			if c.large && os.Getenv(largeVariable) != "1" {
-				t.Skipf("%s=1 runs it; %s takes minutes and up to 8 GiB", largeVariable, c.skeleton)
+			if c.large && !testinput.Large() {
+				t.Skipf("SELFHEAL_TEST_LARGE=1 runs it; %s takes minutes and up to 8 GiB", c.skeleton)
 			}
 			runTables(t, c.skeleton, strings.Fields(c.suites), c.pooled)
 		})

@@ -43,6 +43,9 @@ func Real(t testing.TB, name string) string {
 	return path
 }
 
+// Large reports whether SELFHEAL_TEST_LARGE asks for what takes minutes or many gigabytes.
+func Large() bool { return os.Getenv("SELFHEAL_TEST_LARGE") != "" }
+
 // Runtime loads ONNX Runtime, provisioning it where it is absent.
 func Runtime(t testing.TB) {
 	t.Helper()
