@@ -89,17 +89,17 @@ func attackObject(name string, a *Attack) object {
 // componentValue is an attack of AutoAttack's version custom: its name, or a mapping.
 func componentValue(c *attacks.Component) value {
 	var kinds []string
-	var own []row
+	rows := []row{{}} // the first one is the kind's
 	c.Parameters = map[string]any{}
 	for _, s := range attacks.Specs {
 		if s.Component {
 			kinds = append(kinds, s.Kind)
-			own = append(own, parameterRows(s, c.Parameters, s.Kind)...)
+			rows = append(rows, parameterRows(s, c.Parameters, s.Kind)...)
 		}
 	}
 	kind := choice(&c.Kind, kinds)
-	mapping := object{forms: formsBy("kind", kinds), rows: append([]row{required("kind", kind, "which attack")}, own...)}
-	return either(kind.want, kind, mapping.value())
+	rows[0] = required("kind", kind, "which attack")
+	return either(kind.want, kind, object{forms: formsBy("kind", kinds), rows: rows}.value())
 }
 
 // check looks for shared parameters that no component has, and for radii that cover every image.

@@ -163,20 +163,8 @@ func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, erro
 	if err := d.first(); err != nil {
 		return nil, err
 	}
-	cfg.seedTrainings()
 	cfg.Files = files
 	return cfg, nil
-}
-
-// seedTrainings gives trainings without a seed of their own the config's.
-func (c *Config) seedTrainings() {
-	for _, control := range c.Controls {
-		for _, l := range control.Layers {
-			if t := l.Embedding.Training; t != nil && !t.seeded {
-				t.Seed = c.Seed
-			}
-		}
-	}
 }
 
 // Folder is a folder of the machine as an [fs.FS] that, unlike os.DirFS, also

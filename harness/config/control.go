@@ -135,7 +135,7 @@ func (e *Embedding) object() object {
 	t := &Training{}
 	fit := name(&e.Fit, "a data set", "datasets")
 	rows := []row{
-		required("kind", choice(&e.Kind, embeddingKinds()), "which embedding"),
+		required("kind", choice(&e.Kind, embeddingKinds), "which embedding"),
 		required("fit", fit, "the data set that it is fitted on").in(Linear, Autoencoder),
 		optional("variance", decimal(&e.Variance, setting.Fraction), "",
 			"fraction of the variance to keep, such as 0.99").in(Linear),
@@ -147,17 +147,19 @@ func (e *Embedding) object() object {
 	for _, r := range t.rows() {
 		rows = append(rows, r.in(Autoencoder))
 	}
-	return object{rows: rows, forms: formsBy("kind", embeddingKinds()),
+	return object{rows: rows, forms: formsBy("kind", embeddingKinds),
 		either: map[string][2]string{Linear: {"variance", "rank"}, Autoencoder: {"architecture", "start"}},
 		check: func(d *decoder, n *node, where string) {
 			if e.Kind != Autoencoder {
 				return
 			}
 			if width := n.get("width"); width != nil && t.Start != "" {
-				d.fail(width.pos, "%s is for an architecture; the embedding that start names has its own", join(where,
-					"width"))
+				d.fail(width.pos, "%s.width is for an architecture; the embedding that start names has its own", where)
 			}
-			t.Fit, t.Path, t.seeded = e.Fit, e.Path, n.get("seed") != nil
+			if n.get("seed") == nil {
+				d.later = append(d.later, func(c *Config) { t.Seed = c.Seed })
+			}
+			t.Fit, t.Path = e.Fit, e.Path
 			e.Kind, e.Training = ONNX, t
 		}}
 }

@@ -18,8 +18,8 @@ func Schema() []byte {
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["$id"] = "config.schema.json"
 	s["title"] = "selfheal config"
-	s["description"] = "What selfheal run attacks, how, and what controls heal it. docs/config.md explains every key. " +
-		"The program also checks what no schema can say: names that must be defined, places in a network."
+	s["description"] = "What selfheal run attacks, how, and what controls heal it. docs/config.md explains every " +
+		"key. The program also checks what no schema can say: names that must be defined, places in a network."
 	var text bytes.Buffer
 	out := json.NewEncoder(&text)
 	out.SetEscapeHTML(false)

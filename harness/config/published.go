@@ -33,12 +33,14 @@ func (s *Suite) published() value {
 	of := func(section string) func(d *decoder, e entry, where string) {
 		return func(d *decoder, e entry, where string) { d.refer(&node{pos: e.pos, text: e.key}, where, section) }
 	}
-	const numbers = "{none or ATTACK: [baseline, controlled]}"
+	const form = "{none or ATTACK: [baseline, controlled]}"
 	own := mapping("a mapping", of("models"), func(model string) value {
-		return mapping("a mapping "+numbers, of("attacks"), func(attack string) value { return s.own(p, model, attack) })
+		numbers := func(attack string) value { return s.own(p, model, attack) }
+		return mapping("a mapping "+form, of("attacks"), numbers)
 	})
-	const form = "the name of a published table or a mapping {MODEL: " + numbers + "}"
-	return either(form, choice(&p.Table, published.Names()), own).then(func(*decoder, *node, string) { s.Published = p })
+	table := choice(&p.Table, published.Names())
+	return either("the name of a published table or a mapping {MODEL: "+form+"}", table, own).then(
+		func(*decoder, *node, string) { s.Published = p })
 }
 
 // own takes the numbers of one model under one attack, of which one may be lacking. It needs the suite's controls.

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"selfheal/control"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/internal/setting"
@@ -61,6 +60,26 @@ func (d *decoder) config(c *Config) object {
 			c.DefaultSuites = namesOf(c.Suites, suiteName)
 		}
 	}}
+}
+
+// maxSeeds is how many seeds a run takes at most.
+const maxSeeds = 1000
+
+// seeds reads the attacks' seeds, their number or a list, into Seed and OtherSeeds. It comes
+// after the config's seed.
+func (c *Config) seeds() value {
+	count, all := 0, []uint64(nil)
+	number := whole(&count, setting.Interval{Min: 1, Max: maxSeeds}).then(func(*decoder, *node, string) {
+		for i := 1; i < count; i++ {
+			c.OtherSeeds = append(c.OtherSeeds, c.Seed+uint64(i))
+		}
+	})
+	listed := list(&all, span{least: 1, most: maxSeeds, once: true}, seed).then(func(*decoder, *node, string) {
+		if len(all) > 0 {
+			c.Seed, c.OtherSeeds = all[0], all[1:]
+		}
+	})
+	return either("how many seeds there are, from 1 to 1000, or a list of them", number, listed)
 }
 
 func version() value {
@@ -198,12 +217,4 @@ func groupObject(name string, g *Group) object {
 			"the report has the checks and figures of `selfheal theory` too, made with the "+
 				"config's seed; a check that fails ends the run with exit code 1, after the report is written"),
 	}}
-}
-
-// embeddingKinds are the names of the kinds of embedding.
-func embeddingKinds() (names []string) {
-	for _, k := range control.EmbeddingKinds {
-		names = append(names, k.Name)
-	}
-	return names
 }

@@ -92,7 +92,8 @@ func (s *SolverStudy) complete(d *decoder, n *node, where string, c *Config, nam
 		}
 	}
 	if s.Controls == nil {
-		s.Controls = slices.DeleteFunc(slices.Clone(suite.Controls), func(name string) bool { return !takes(name, "outer") })
+		sweepless := func(name string) bool { return !takes(name, "outer") }
+		s.Controls = slices.DeleteFunc(slices.Clone(suite.Controls), sweepless)
 	}
 	if len(s.Controls) == 0 {
 		d.fail(n.pos, "%s finds nothing to study: no control of the suite has a method that makes sweeps; "+

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"selfheal/control"
 	"selfheal/control/train"
 	"selfheal/internal/number"
 	"selfheal/internal/setting"
@@ -19,6 +20,8 @@ var (
 	optimizers = column(train.Optimizers, func(o train.OptimizerSpec) train.Optimizer { return o.Name })
 	schedules  = column(train.Schedules, func(s train.ScheduleSpec) train.Schedule { return s.Name })
 	objectives = []string{string(train.Clean), string(train.Denoising)}
+
+	embeddingKinds = column(control.EmbeddingKinds, func(k control.EmbeddingKind) string { return k.Name })
 )
 
 // Training says how an embedding of kind autoencoder is fitted. A run reads the file at
@@ -32,7 +35,6 @@ type Training struct {
 	train.Settings
 	Models []string
 	Seed   uint64 // default: the config's
-	seeded bool
 }
 
 // rows are the keys that a training has beside those of other embeddings.
@@ -44,14 +46,12 @@ func (t *Training) rows() []row {
 			"channels of the architecture's first layer; default: its own"),
 		optional("start", file(&t.Start), "", "an ONNX embedding to begin with, instead of `architecture`"),
 		optional("batch", whole(&t.Batch, setting.Count), "128", "images a step"),
-		optional("weight", decimal(&t.Weight, setting.NotNegative), "0.1",
-			"of ‖E(x) − x‖² beside the cross-entropy"),
+		optional("weight", decimal(&t.Weight, setting.NotNegative), "0.1", "of ‖E(x) − x‖² beside the cross-entropy"),
 		optional("optimizer", t.optimizer().value(), "{}", "how the loss is minimised"),
 		optional("schedule", choice((*string)(&t.Schedule), schedules), "cosine", "of the learning rate"),
 		optional("augment", t.augment().value(), "", "random changes of the images"),
 		optional("objective", t.objective(), string(train.Clean),
-			"clean: Eq. 4 on clean images. denoising: the largest loss in an ℓ∞ "+
-				"ball around each image"),
+			"clean: Eq. 4 on clean images. denoising: the largest loss in an ℓ∞ ball around each image"),
 		optional("models", names(&t.Models, "a model", "models", 1), "",
 			"networks that share the embedding; default: those of the suites that use the control"),
 		optional("seed", seed(&t.Seed), "", "default: the config's"),

@@ -62,13 +62,10 @@ a config that says the same: verdicts, results and reports are the same.
 	f.outputFlags.add(to)
 	f.dataFlags.add(to)
 	f.preprocessFlags.add(to)
-	var norms []string
-	for _, n := range attacks.Norms() {
-		norms = append(norms, n.String())
-	}
-	to.text(&f.norm, "norm", "", "norm of the perturbation: "+strings.Join(norms, ", "), words(norms...))
+	to.text(&f.norm, "norm", "", "norm of the perturbation: "+strings.Join(config.Norms, ", "), words(config.Norms...))
 	to.text(&f.epsilon, "epsilon", "", "its bound, a number or a fraction, or a list of them: 2/255,4/255", noFiles)
-	to.text(&f.attack, "attack", "aa", "the attack", choiceWords())
+	to.text(&f.attack, "attack", "aa", "the attack",
+		words(described(choices(), func(c choice) (string, string) { return c.name, c.doc })...))
 	to.texts(&f.params, "param", "a parameter of the attack: steps=50; may be repeated", f.paramWords)
 	to.seed(&f.seed, "of every random number")
 	to.whole(&f.seeds, "seeds", 1, "how many seeds to attack under, from --seed up")
@@ -102,17 +99,17 @@ type choice struct {
 
 func choices() (list []choice) {
 	for _, s := range attacks.Specs {
+		if s.Versions == nil {
+			list = append(list, choice{s.Kind, s.Kind, "", s.Doc, s.Parameters})
+		}
 		for i, v := range s.Versions {
 			name := "aa-" + v.Name
 			if i == 0 {
 				name = "aa"
 			}
 			if !v.Listed() {
-				list = append(list, choice{name: name, kind: s.Kind, version: v.Name, doc: s.Title + ": " + v.Doc})
+				list = append(list, choice{name, s.Kind, v.Name, s.Title + ": " + v.Doc, nil})
 			}
-		}
-		if s.Versions == nil {
-			list = append(list, choice{name: s.Kind, kind: s.Kind, doc: s.Doc, takes: s.Parameters})
 		}
 	}
 	return list
@@ -130,21 +127,15 @@ func (f *attackFlags) chosen() (choice, error) {
 	return choice{}, usage("--attack must be one of %s, not %q", strings.Join(names, ", "), f.attack)
 }
 
-// choiceWords complete --attack.
-func choiceWords() completer {
-	return words(described(choices(), func(c choice) (string, string) { return c.name, c.doc })...)
-}
-
 // paramWords complete --param by what the attack of --attack takes.
 func (f *attackFlags) paramWords(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-	directive := cobra.ShellCompDirectiveNoFileComp
 	c, err := f.chosen()
 	if err != nil || c.takes == nil {
-		return nil, directive
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return beginning(described(c.takes, func(p attacks.Parameter) (string, string) {
 		return p.Name + "=", p.Doc + ", default " + p.DefaultText()
-	}), word), directive | cobra.ShellCompDirectiveNoSpace
+	}), word), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // choicesHelp lists the attacks, and the parameters of each with their defaults.
@@ -233,12 +224,9 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 			preprocess = append(preprocess, p.flag+": "+values)
 		}
 	}
-	network := []string{fmt.Sprintf("path: %q", filepath.ToSlash(model))}
-	if preprocess != nil {
-		network = append(network, "preprocess: {"+strings.Join(preprocess, ", ")+"}")
-	}
+	output := "logits"
 	if f.probabilities {
-		network = append(network, "output: probabilities")
+		output = "probabilities"
 	}
 	epsilon, err := scalars("epsilon", f.epsilon)
 	if err != nil {
@@ -268,11 +256,11 @@ seed: %d
 seeds: %d
 save_adversarial: %t
 datasets: {%q: {format: %s, path: %q}}
-models: {%q: {%s}}
+models: {%q: {path: %q, preprocess: {%s}, output: %s}}
 attacks: {%s: {%s}}
 suites: {attack: {dataset: %q, models: [%q], attacks: [%s]}}
-`, f.seed, f.seeds, f.save, data, format, filepath.ToSlash(f.data), name, strings.Join(network, ", "),
-		f.attack, strings.Join(parameters, ", "), data, name, f.attack), nil
+`, f.seed, f.seeds, f.save, data, format, filepath.ToSlash(f.data), name, filepath.ToSlash(model),
+		strings.Join(preprocess, ", "), output, f.attack, strings.Join(parameters, ", "), data, name, f.attack), nil
 }
 
 // inFlags says what is wrong with the flags' config in terms of the flags: nobody has seen the config.

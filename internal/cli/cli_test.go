@@ -126,12 +126,12 @@ func openReport(t *testing.T, page string, args []string) {
 
 // What `selfheal schema` prints is what lies in docs/schema.
 func TestSchemaCommand(t *testing.T) {
-	files, err := filepath.Glob("docs/schema/*" + schemaSuffix)
+	files, err := filepath.Glob("docs/schema/*.json")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("%v, %v", files, err)
 	}
 	for _, path := range files {
-		if name := strings.TrimSuffix(filepath.Base(path), schemaSuffix); done(t, "schema", name) != read(t, path) {
+		if name := strings.TrimSuffix(filepath.Base(path), ".schema.json"); done(t, "schema", name) != read(t, path) {
 			t.Errorf("schema %s prints another file than %s", name, path)
 		}
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,30 +25,21 @@ models, controls, attacks and data sets.`,
 		Args:      exactly(1, "the name of a shell"),
 		ValidArgs: shells,
 		RunE: func(c *cobra.Command, args []string) error {
-			if !slices.Contains(shells, args[0]) {
+			root := c.Root()
+			write := map[string]func(io.Writer) error{
+				"bash": func(w io.Writer) error { return root.GenBashCompletionV2(w, !plain) },
+				"fish": func(w io.Writer) error { return root.GenFishCompletion(w, !plain) },
+				"zsh":  root.GenZshCompletion, "powershell": root.GenPowerShellCompletionWithDesc,
+			}
+			if plain {
+				write["zsh"], write["powershell"] = root.GenZshCompletionNoDesc, root.GenPowerShellCompletion
+			}
+			if write[args[0]] == nil {
 				return usage("there is no completion for %q; shells: %s", args[0], strings.Join(shells, ", "))
 			}
-			return writeCompletion(c.Root(), args[0], c.OutOrStdout(), !plain)
+			return write[args[0]](c.OutOrStdout())
 		},
 	}
 	flags{c}.on(&plain, "no-descriptions", "words alone, without what they mean")
 	return c
-}
-
-func writeCompletion(root *cobra.Command, shell string, out io.Writer, descriptions bool) error {
-	switch shell {
-	case "bash":
-		return root.GenBashCompletionV2(out, descriptions)
-	case "zsh":
-		if descriptions {
-			return root.GenZshCompletion(out)
-		}
-		return root.GenZshCompletionNoDesc(out)
-	case "fish":
-		return root.GenFishCompletion(out, descriptions)
-	}
-	if descriptions {
-		return root.GenPowerShellCompletionWithDesc(out)
-	}
-	return root.GenPowerShellCompletion(out)
 }

@@ -40,9 +40,7 @@ when a check fails, and 2 when a model has operators that are not supported.
   selfheal doctor model.onnx --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616`,
 		ValidArgsFunction: filesWith("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
-			var o doctor.Options
-			var err error
-			o.Mean, o.Std, err = p.values()
+			mean, std, err := p.values()
 			if err != nil {
 				return err
 			}
@@ -50,16 +48,15 @@ when a check fails, and 2 when a model has operators that are not supported.
 			if err := d.installation(g); err != nil {
 				return err
 			}
-			data, err := fs.ReadFile(g.files, bundledModel)
-			if err := d.model(examined{name: "bundled " + filepath.Base(bundledModel), data: data,
-				broken: err}); err != nil {
+			m := examined{name: "bundled " + filepath.Base(bundledModel)}
+			m.data, m.broken = fs.ReadFile(g.files, bundledModel)
+			if err := d.model(m); err != nil {
 				return err
 			}
 			for _, path := range args {
-				m := examined{name: path, options: o}
-				// Mean and std are the checks' own.
-				graph, data, err := simplify.Load(path, nil, nil)
-				m.data, m.broken, m.unsupported = data, err, errors.As(err, new(*onnx.UnsupportedError))
+				graph, data, err := simplify.Load(path, nil, nil) // mean and std are the checks' own
+				m := examined{path, data, err, nil, errors.As(err, new(*onnx.UnsupportedError)),
+					doctor.Options{Mean: mean, Std: std}}
 				if err == nil {
 					m.notices, m.unsupported = graph.Notices, grad.Check(graph) != nil // its check will say what
 				}
@@ -101,10 +98,8 @@ func (d *examination) installation(g *globals) error {
 	} else {
 		d.row("ONNX Runtime", "FAIL: it can't be loaded")
 	}
-	for _, tool := range [][]string{{"npm"}, {"pip3", "pip"}} {
-		name := tool[len(tool)-1]
-		d.row(name, found(d.c.Context(), tool))
-	}
+	d.row("npm", found(d.c.Context(), "npm"))
+	d.row("pip", found(d.c.Context(), "pip3", "pip", "python3 -m pip", "python -m pip"))
 	cache := "none: the user has no cache folder"
 	if dir, err := os.UserCacheDir(); err == nil {
 		cache = filepath.Join(dir, "selfheal")
@@ -126,19 +121,17 @@ func (g *globals) origin() string {
 	return "the pinned copy in the cache"
 }
 
-// found tells where a program that could fetch ONNX Runtime is.
-func found(ctx context.Context, names []string) string {
-	for _, n := range names {
-		if path, err := exec.LookPath(n); err == nil {
+// found tells which of several programs that could fetch ONNX Runtime is there, the first, and where.
+func found(ctx context.Context, programs ...string) string {
+	for _, p := range programs {
+		name, module, ofPython := strings.Cut(p, " -m ")
+		path, err := exec.LookPath(name)
+		switch {
+		case err != nil:
+		case !ofPython:
 			return path
-		}
-	}
-	if names[0] == "pip3" {
-		for _, python := range []string{"python3", "python"} {
-			if path, err := exec.LookPath(python); err == nil &&
-				exec.CommandContext(ctx, path, "-m", "pip", "--version").Run() == nil {
-				return path + " -m pip"
-			}
+		case exec.CommandContext(ctx, path, "-m", module, "--version").Run() == nil:
+			return path + " -m " + module
 		}
 	}
 	return "not installed (it could fetch ONNX Runtime)"
@@ -156,14 +149,14 @@ type examined struct {
 
 // model prints the checks of one model. The error is the context's.
 func (d *examination) model(m examined) error {
-	checks := []doctor.Check{{Name: doctor.Runs, State: doctor.Failed}}
-	if m.broken == nil {
+	var checks []doctor.Check
+	if m.broken != nil {
+		checks = []doctor.Check{{Name: doctor.Runs, State: doctor.Failed, Detail: m.broken.Error()}}
+	} else {
 		var err error
 		if checks, err = doctor.Model(d.c.Context(), m.data, m.options); err != nil {
 			return err
 		}
-	} else {
-		checks[0].Detail = m.broken.Error()
 	}
 	d.unsupported = d.unsupported || m.unsupported
 	fmt.Fprintf(d.c.OutOrStdout(), "\n%s\n", m.name)

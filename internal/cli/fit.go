@@ -52,10 +52,7 @@ leaves a checkpoint that --resume continues from.`,
 			}
 			o.Workers = cfg.Runtime.Workers
 			fitted, err := harness.Fit(c.Context(), cfg, o)
-			if perr := printFitted(c, fitted); err == nil {
-				err = perr
-			}
-			return err
+			return cmp.Or(err, printFitted(c, fitted))
 		},
 	}
 	to := flags{c}
@@ -76,17 +73,18 @@ leaves a checkpoint that --resume continues from.`,
 func printFitted(c *cobra.Command, fitted []harness.Fitted) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	for _, f := range fitted {
-		what := fmt.Sprintf("%s: rank %d of %d, %.2f %% of the variance, %.1f s", cmp.Or(f.Path, "in the cache"),
-			f.Rank, f.Dim, 100*f.Variance, f.Seconds)
+		took := fmt.Sprintf("%.1f s", f.Seconds)
+		if f.Cached {
+			took = "cached"
+		}
+		what := fmt.Sprintf("%s: rank %d of %d, %.2f %% of the variance, %s", cmp.Or(f.Path, "in the cache"),
+			f.Rank, f.Dim, 100*f.Variance, took)
 		switch {
 		case f.Kept:
 			what = f.Path + ", there already"
 		case f.Kind == config.Autoencoder:
-			what = fmt.Sprintf("%s: %d steps, cross-entropy %.4f, reconstruction %.4f, accuracy %.1f %%, %.1f s",
-				f.Path, f.Steps, f.CrossEntropy, f.Reconstruction, 100*f.Accuracy, f.Seconds)
-		case f.Cached:
-			what = fmt.Sprintf("%s: rank %d of %d, %.2f %% of the variance, cached", cmp.Or(f.Path, "in the cache"),
-				f.Rank, f.Dim, 100*f.Variance)
+			what = fmt.Sprintf("%s: %d steps, cross-entropy %.4f, reconstruction %.4f, accuracy %.1f %%, %s",
+				f.Path, f.Steps, f.CrossEntropy, f.Reconstruction, 100*f.Accuracy, took)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.At, f.Kind, strings.Join(f.Models, ", "), what)
 	}

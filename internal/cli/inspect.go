@@ -28,8 +28,9 @@ type modelInfo struct {
 	Operators  []operatorInfo `json:"operators"`
 	Parameters int64          `json:"parameters"`
 
-	Unsupported []obstacleInfo `json:"unsupported,omitempty"`
-	NoGradient  []obstacleInfo `json:"no_gradient_rule,omitempty"`
+	// Operators that stand in the way, with their nodes.
+	Unsupported []onnx.OperatorGroup `json:"unsupported,omitempty"`
+	NoGradient  []onnx.OperatorGroup `json:"no_gradient_rule,omitempty"`
 
 	FLOPs    int64         `json:"flops"`
 	Cuts     []cutInfo     `json:"cut_tensors"`
@@ -45,12 +46,6 @@ type operatorInfo struct {
 	Op       string `json:"op"`
 	Count    int    `json:"count"`
 	Gradient bool   `json:"gradient"`
-}
-
-// obstacleInfo is an operator that stands in the way, and each of its nodes.
-type obstacleInfo struct {
-	Operator string   `json:"operator"`
-	Nodes    []string `json:"nodes"`
 }
 
 type cutInfo struct {
@@ -69,43 +64,45 @@ type segmentInfo struct {
 }
 
 // obstacles lists what an unsupported operators' error names.
-func obstacles(err error) (list []obstacleInfo) {
+func obstacles(err error) []onnx.OperatorGroup {
 	var unsupported *onnx.UnsupportedError
 	if errors.As(err, &unsupported) {
-		for _, g := range unsupported.Groups() {
-			list = append(list, obstacleInfo{g.Operator, g.Places})
-		}
+		return unsupported.Groups()
 	}
-	return list
+	return nil
 }
 
 // describeModel opens a model as every command does. With an error about
 // unsupported operators it still returns what is known of the model.
-func describeModel(path string, p *preprocessFlags) (*modelInfo, error) {
+func describeModel(path string, p *preprocessFlags) (info *modelInfo, err error) {
 	mean, std, err := p.values()
 	if err != nil {
 		return nil, err
 	}
-	fail := func(err error) error { return fmt.Errorf("model %s: %w", path, err) }
 	file, err := onnx.Read(path)
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("model %s: %w", path, err)
+		}
+	}()
 	g, err := onnx.Decode(file.Data)
 	if err != nil {
-		return nil, fail(err)
+		return nil, err
 	}
-	info := &modelInfo{Model: path, Opset: g.Opset}
+	info = &modelInfo{Model: path, Opset: g.Opset}
 	info.describe(g)
 	if err := simplify.Graph(g); err != nil {
 		if info.Unsupported = obstacles(err); info.Unsupported == nil {
-			return nil, fail(err)
+			return nil, err
 		}
-		return info, fail(err)
+		return info, err
 	}
 	parameters := g.Parameters() // without mean and std
 	if err := simplify.Preprocess(g, mean, std); err != nil {
-		return nil, fail(err)
+		return nil, err
 	}
 	info.describe(g)
 	info.Parameters, info.FLOPs = parameters, g.FLOPs()
@@ -115,30 +112,28 @@ func describeModel(path string, p *preprocessFlags) (*modelInfo, error) {
 	}
 	segments, err := split.At(g, boundaries)
 	if err != nil {
-		return nil, fail(err)
+		return nil, err
 	}
 	for i, s := range segments {
 		out := s.Outputs[0]
 		info.Segments = append(info.Segments,
 			segmentInfo{i, s.Inputs[0].Shape.String(), out.Shape.String(), out.Name, s.Parameters(), s.FLOPs()})
 	}
-	if err := grad.Check(g); err != nil {
-		info.NoGradient = obstacles(err)
-		return info, fail(err)
-	}
-	return info, nil
+	err = grad.Check(g)
+	info.NoGradient = obstacles(err)
+	return info, err
 }
 
 // describe notes the graph's ports and operators, as they are now.
 func (m *modelInfo) describe(g *onnx.Graph) {
-	m.Notices, m.Parameters = g.Notices, g.Parameters()
-	m.Inputs, m.Outputs, m.Operators = nil, nil, nil
-	for _, v := range g.Inputs {
-		m.Inputs = append(m.Inputs, portInfo{v.Name, v.Shape.String()})
+	ports := func(values []onnx.Value) (list []portInfo) {
+		for _, v := range values {
+			list = append(list, portInfo{v.Name, v.Shape.String()})
+		}
+		return list
 	}
-	for _, v := range g.Outputs {
-		m.Outputs = append(m.Outputs, portInfo{v.Name, v.Shape.String()})
-	}
+	m.Notices, m.Parameters, m.Inputs, m.Outputs, m.Operators = g.Notices, g.Parameters(), ports(g.Inputs),
+		ports(g.Outputs), nil
 	counts := map[string]int{}
 	for _, n := range g.Nodes {
 		counts[n.Op]++
@@ -178,13 +173,12 @@ func (m *modelInfo) write(c *cobra.Command) error {
 	}
 	fmt.Fprintf(w, "parameters\t%s\n", quantity(m.Parameters))
 	if m.Unsupported != nil {
-		fmt.Fprintf(w, "operators\t%s\n", m.counted(func(operatorInfo) bool { return true }))
+		fmt.Fprintf(w, "operators\t%s\n", m.counted(true, false))
 		printObstacles(w, "not supported", m.Unsupported)
 		return w.Flush()
 	}
-	fmt.Fprintf(w, "FLOPs\t%s\n", quantity(m.FLOPs))
-	fmt.Fprintf(w, "gradient rules for\t%s\n", m.counted(func(o operatorInfo) bool { return o.Gradient }))
-	if without := m.counted(func(o operatorInfo) bool { return !o.Gradient }); without != "" {
+	fmt.Fprintf(w, "FLOPs\t%s\ngradient rules for\t%s\n", quantity(m.FLOPs), m.counted(true))
+	if without := m.counted(false); without != "" {
 		// Some need none: comparisons, and what no gradient passes through.
 		fmt.Fprintf(w, "none for\t%s\n", without)
 	}
@@ -196,20 +190,16 @@ func (m *modelInfo) write(c *cobra.Command) error {
 	}
 	fmt.Fprintf(w, "\ncut tensor\tshape\tdefault boundary\n")
 	for _, t := range m.Cuts {
-		b := ""
-		if t.Boundary > 0 {
-			b = fmt.Sprint(t.Boundary)
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", t.Name, t.Shape, b)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", t.Name, t.Shape, strings.TrimPrefix(fmt.Sprint(t.Boundary), "0"))
 	}
 	return w.Flush()
 }
 
-// counted lists operators with their numbers: "Conv ×5, Relu ×4".
-func (m *modelInfo) counted(of func(operatorInfo) bool) string {
+// counted lists operators, those with or without a gradient rule or both, with their numbers: "Conv ×5, Relu ×4".
+func (m *modelInfo) counted(rule ...bool) string {
 	var list []string
 	for _, o := range m.Operators {
-		if of(o) {
+		if slices.Contains(rule, o.Gradient) {
 			list = append(list, fmt.Sprintf("%s ×%d", o.Op, o.Count))
 		}
 	}
@@ -217,12 +207,12 @@ func (m *modelInfo) counted(of func(operatorInfo) bool) string {
 }
 
 // printObstacles prints a line for each node: long lists stay readable.
-func printObstacles(w *tabwriter.Writer, what string, list []obstacleInfo) {
+func printObstacles(w *tabwriter.Writer, what string, list []onnx.OperatorGroup) {
 	if len(list) > 0 {
 		fmt.Fprintf(w, "\n%s\tnode, from 0\n", what)
 	}
 	for _, o := range list {
-		for _, node := range o.Nodes {
+		for _, node := range o.Places {
 			fmt.Fprintf(w, "%s\t%s\n", o.Operator, node)
 		}
 	}

@@ -103,7 +103,7 @@ suites: {s: {dataset: d, models: [m], attacks: [a]}}
 		}
 		if args[1] == "--json" {
 			all := fromJSON[[]modelInfo](t, stdout)
-			if len(all) != 1 || len(all[0].Unsupported) != 3 || len(all[0].Unsupported[0].Nodes) != 2 {
+			if len(all) != 1 || len(all[0].Unsupported) != 3 || len(all[0].Unsupported[0].Places) != 2 {
 				t.Errorf("%s", stdout)
 			}
 			continue

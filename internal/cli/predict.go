@@ -69,10 +69,13 @@ a labelled data set.`,
 			defer u.Close()
 			var list []prediction // without answers yet
 			var pixels func(i int) []float32
+			if s.limit > 0 {
+				args = args[:min(len(args), s.limit)]
+			}
 			if d.data != "" {
 				list, pixels, err = d.images(u, s.limit)
 			} else {
-				list, pixels, err = imageFiles(u, args[:limited(len(args), s.limit)])
+				list, pixels, err = imageFiles(u, args)
 			}
 			if err != nil {
 				return usage("%w", err)
@@ -95,14 +98,6 @@ a labelled data set.`,
 	s.addConfigs(flags{c})
 	flags{c}.on(&asJSON, "json", "print a line of JSON an image")
 	return c
-}
-
-// limited is n, or limit where that is less and not 0.
-func limited(n, limit int) int {
-	if limit > 0 {
-		return min(n, limit)
-	}
-	return n
 }
 
 // imageFiles reads PNG and JPEG files.
@@ -135,14 +130,15 @@ func (f *dataFlags) images(u *harness.Use, limit int) (list []prediction, pixels
 	if err := u.Fits(d); err != nil {
 		return nil, nil, fmt.Errorf("--data %s: %w", f.data, err)
 	}
+	pixels = func(i int) []float32 {
+		_, x, _ := d.Image(i)
+		return x
+	}
 	for i := range d.Len() {
 		id, _, label := d.Image(i)
 		list = append(list, prediction{Image: id, Label: &label})
 	}
-	return list, func(i int) []float32 {
-		_, x, _ := d.Image(i)
-		return x
-	}, nil
+	return list, pixels, nil
 }
 
 func printPredictions(c *cobra.Command, list []prediction, asJSON bool) error {

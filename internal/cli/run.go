@@ -91,13 +91,26 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 	if err != nil {
 		return err
 	}
-	if f.dryRun {
-		return f.describe(c, plan)
-	}
-	if len(f.rates) > 0 {
+	switch {
+	case f.dryRun:
+		rates, err := parseRates(f.rates, plan.Config)
+		if err != nil {
+			return err
+		}
+		text, err := plan.Describe(harness.DryRun{Rates: rates})
+		if err != nil {
+			return usage("%w", err)
+		}
+		_, err = fmt.Fprint(c.OutOrStdout(), text)
+		return err
+	case len(f.rates) > 0:
 		return usage("--rate goes with --dry-run")
 	}
-	if missing := plan.Missing(f.fitCommand()); len(missing) > 0 {
+	fit := "selfheal fit --control "
+	if f.config != "" {
+		fit = "selfheal fit --config " + f.config + " --control "
+	}
+	if missing := plan.Missing(fit); len(missing) > 0 {
 		fmt.Fprint(c.OutOrStdout(), harness.DescribeMissing(missing))
 		return missingFiles(plan.Config, missing)
 	}
@@ -139,20 +152,6 @@ func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags) er
 	return err
 }
 
-// describe prints what a run would do.
-func (f *runFlags) describe(c *cobra.Command, plan *harness.Plan) error {
-	rates, err := parseRates(f.rates, plan.Config)
-	if err != nil {
-		return err
-	}
-	text, err := plan.Describe(harness.DryRun{Rates: rates})
-	if err != nil {
-		return usage("%w", err)
-	}
-	_, err = fmt.Fprint(c.OutOrStdout(), text)
-	return err
-}
-
 // parseRates reads [MODEL=]N. A rate without a model, under "", is for all others.
 func parseRates(args []string, cfg *config.Config) (map[string]float64, error) {
 	rates := map[string]float64{}
@@ -184,26 +183,17 @@ func missingFiles(cfg *config.Config, missing []harness.Missing) error {
 	for _, m := range missing[:min(most, len(missing))] {
 		names = append(names, fmt.Sprintf("%s (%s %s)", m.Path, m.Kind, m.For[0]))
 	}
-	text := strings.Join(names, ", ")
 	if more := len(missing) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+		names[most-1] += fmt.Sprintf(" and %d more", more)
 	}
-	where := "the working folder"
+	where, hint := "the working folder", ""
 	if folder, ok := cfg.Files.(config.Folder); ok && folder != "." {
 		where = string(folder)
 	}
-	text = fmt.Sprintf("missing: %s; the list above says what belongs there, paths being relative to %s", text, where)
 	if slices.ContainsFunc(cfg.Suites,
 		func(s config.Suite) bool { return s.Published != nil && s.Published.Table != "" }) {
-		text += "; docs/paper.md tells how to reproduce the paper's tables"
+		hint = "; docs/paper.md tells how to reproduce the paper's tables"
 	}
-	return usage("%s", text)
-}
-
-// fitCommand is the command that fits the embeddings of the control whose name follows.
-func (f *runFlags) fitCommand() string {
-	if f.config == "" {
-		return "selfheal fit --control "
-	}
-	return "selfheal fit --config " + f.config + " --control "
+	return usage("missing: %s; the list above says what belongs there, paths being relative to %s%s",
+		strings.Join(names, ", "), where, hint)
 }

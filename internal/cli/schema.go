@@ -1,26 +1,25 @@
 package cli
 
 import (
+	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-const (
-	schemaFolder = "docs/schema/"
-	schemaSuffix = ".schema.json"
-)
+const schemaFile = "docs/schema/%s.schema.json"
 
 // schemaNames lists the JSON Schemas of the files that selfheal reads and writes, sorted.
-func (g *globals) schemaNames() []string {
-	names, err := fs.Glob(g.files, schemaFolder+"*"+schemaSuffix)
+func (g *globals) schemaNames() (names []string) {
+	files, err := fs.Glob(g.files, fmt.Sprintf(schemaFile, "*"))
 	if err != nil {
 		panic(err) // the pattern is well formed
 	}
-	for i, name := range names {
-		names[i] = strings.TrimSuffix(strings.TrimPrefix(name, schemaFolder), schemaSuffix)
+	for _, file := range files {
+		names = append(names, strings.TrimSuffix(path.Base(file), ".schema.json"))
 	}
 	return names
 }
@@ -42,7 +41,7 @@ records is of one line of records.jsonl.`,
 			if !slices.Contains(g.schemaNames(), args[0]) {
 				return usage("there is no schema %q; schemas: %s", args[0], names)
 			}
-			text, err := fs.ReadFile(g.files, schemaFolder+args[0]+schemaSuffix)
+			text, err := fs.ReadFile(g.files, fmt.Sprintf(schemaFile, args[0]))
 			if err == nil {
 				_, err = c.OutOrStdout().Write(text)
 			}

@@ -72,8 +72,7 @@ recipes and file layouts. A recipe's version rises when its numbers may change.`
 
 func readVersion(c *cobra.Command, g *globals) (version, error) {
 	v := version{Selfheal: harness.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
-		Config:  config.Version,
-		Schemas: []string{result.Schema, result.GallerySchema, gate.Schema}}
+		Config: config.Version, Schemas: []string{result.Schema, result.GallerySchema, gate.Schema}}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		v.built(info.Settings)
 	}
@@ -106,16 +105,16 @@ func (v *version) built(settings []debug.BuildSetting) {
 func recipes() ([]string, error) {
 	var names []string
 	for _, spec := range attacks.Specs {
-		setups := []attacks.Setup{{Kind: spec.Kind}}
-		if spec.Versions != nil {
-			setups = nil
-		}
+		var setups []attacks.Setup
 		for _, v := range spec.Versions {
 			s := attacks.Setup{Kind: spec.Kind, Version: v.Name}
 			if v.Listed() {
 				s.Components = []attacks.Component{{Kind: "apgd-ce"}}
 			}
 			setups = append(setups, s)
+		}
+		if setups == nil {
+			setups = []attacks.Setup{{Kind: spec.Kind}}
 		}
 		for _, s := range setups {
 			d, err := s.Describe()

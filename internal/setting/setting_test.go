@@ -85,7 +85,7 @@ func TestSchema(t *testing.T) {
 		of   Setting
 		want object
 	}{
-		{Setting{Type: Whole, Within: Count}, object{"type": "integer", "minimum": 1., "maximum": float64(math.MaxInt32)}},
+		{Setting{Type: Whole, Within: Interval{Max: 9}}, object{"type": "integer", "minimum": 0., "maximum": 9.}},
 		{Setting{Type: Number, Within: Any}, number(object{"type": "number"}, `[-+]?`)},
 		{Setting{Type: Number, Within: Positive}, number(object{"type": "number", "exclusiveMinimum": 0.}, `\+?`)},
 		{Setting{Type: Number, Within: BelowOne},

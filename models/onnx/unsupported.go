@@ -66,8 +66,8 @@ func (e *UnsupportedError) Error() string {
 
 // OperatorGroup are the nodes of one operator, in words.
 type OperatorGroup struct {
-	Operator string   // "GridSample (operator set 16)"
-	Places   []string // `node 12 "/a/GridSample"`
+	Operator string   `json:"operator"` // "GridSample (operator set 16)"
+	Places   []string `json:"nodes"`    // `node 12 "/a/GridSample"`
 }
 
 // Groups lists the nodes by operator, in the order of first occurrence.
