@@ -11,20 +11,8 @@ import (
 type sparseSteps struct {
 	l1Projector
 	magnitudes []float32 // |gradient|
-	near       []float32 // those of the magnitude looked for
+	near       []float32 // those that may be the magnitude looked for
 	delta      []float32 // perturbation before projection
-}
-
-// toBall projects the point p onto the ℓ1 ball of radius eps around x ∩ [0,1], in place.
-func (s *sparseSteps) toBall(x, p []float32, eps float64) {
-	s.grow(len(x))
-	s.projectPoint(x, s.delta, p, eps)
-}
-
-func (s *sparseSteps) grow(n int) {
-	if len(s.delta) < n {
-		s.magnitudes, s.delta = make([]float32, n), make([]float32, n)
-	}
 }
 
 // step moves from by length along the signs of the gradient's largest entries,
@@ -33,12 +21,13 @@ func (s *sparseSteps) grow(n int) {
 // kept too, and zeros never move.
 func (s *sparseSteps) step(x, from, grad, out []float32, length, topShare float32, eps float64) {
 	d := len(x)
-	s.grow(d)
-	magnitudes := s.magnitudes[:d]
-	vector.Magnitudes(grad, magnitudes)
+	if len(s.delta) < d {
+		s.magnitudes, s.delta = make([]float32, d), make([]float32, d)
+	}
+	vector.Magnitudes(grad, s.magnitudes)
 	at := int(min(max((1-topShare)*float32(d), 0), float32(d-1)))
-	threshold := s.smallest(magnitudes, at)
-	each := length / (float32(vector.CountFrom(magnitudes, threshold)) + 1e-10)
+	threshold := s.smallest(s.magnitudes, at)
+	each := length / (float32(vector.CountFrom(s.magnitudes, threshold)) + 1e-10)
 	vector.SparseStep(x, from, grad, threshold, each, s.delta)
 	s.project(x, s.delta, out, eps)
 }
@@ -62,7 +51,7 @@ func (r *ascent) sparseStage(ctx context.Context, s stage, stop bool) error {
 		r.l1.step(x, r.cur, r.grad, r.next, length, topShare, s.eps)
 		r.prev, r.cur, r.next = r.cur, r.next, r.prev
 		r.res.Iterations++
-		if err := r.evaluate(ctx); err != nil || stop && r.broken {
+		if err := r.evaluate(ctx); err != nil || stop && r.adv != nil {
 			return err
 		}
 		r.improve()
@@ -87,58 +76,31 @@ func (r *ascent) sparseStage(ctx context.Context, s stage, stop bool) error {
 	return nil
 }
 
-// smallest returns the k-th smallest value (0-based) of v, whose values are ≥ 0
-// and therefore ordered like their bits: values are counted by their upper bits,
-// and only those that share them with the k-th are searched.
+// smallest returns the k-th smallest value (0-based) of v, whose values are ≥ 0 and therefore
+// ordered like their bits: 11 or 10 bits at a time, from the highest on, values are counted by
+// them, and only those that share them with the k-th are looked at again.
 func (s *sparseSteps) smallest(v []float32, k int) float32 {
-	const shift = 20 // what is left: 8 bits of the exponent and 3 of the fraction
-	var counts [1 << (31 - shift)]int32
-	for _, e := range v {
-		counts[math.Float32bits(e)>>shift&(1<<(31-shift)-1)]++
-	}
-	class, below := 0, 0
-	for ; below+int(counts[class]) <= k; class++ {
-		below += int(counts[class])
-	}
-	s.near = s.near[:0]
-	for _, e := range v {
-		if math.Float32bits(e)>>shift == uint32(class) {
-			s.near = append(s.near, e)
+	found, above := uint32(0), 31 // the bits of the k-th from this one on
+	for _, shift := range [...]int{20, 10, 0} {
+		var counts [1 << 11]int32
+		mask := uint32(1)<<(above-shift) - 1
+		for _, e := range v {
+			counts[math.Float32bits(e)>>shift&mask]++
 		}
-	}
-	return selectSmallest(s.near, k-below)
-}
-
-// selectSmallest returns the k-th smallest value (0-based) of v, which it
-// reorders, in expected linear time.
-func selectSmallest(v []float32, k int) float32 {
-	left, right := 0, len(v)-1
-	for left < right {
-		pivot := medianOfThree(v[left], v[(left+right)/2], v[right])
-		i, j := left, right
-		for i <= j {
-			for v[i] < pivot {
-				i++
-			}
-			for v[j] > pivot {
-				j--
-			}
-			if i <= j {
-				v[i], v[j] = v[j], v[i]
-				i++
-				j--
+		class := 0
+		for ; int(counts[class]) <= k; class++ {
+			k -= int(counts[class])
+		}
+		found, above = found|uint32(class)<<shift, shift
+		near := s.near[:0]
+		for _, e := range v {
+			if math.Float32bits(e)>>shift == found>>shift {
+				near = append(near, e)
 			}
 		}
-		switch {
-		case k <= j:
-			right = j
-		case k >= i:
-			left = i
-		default:
-			return v[k]
-		}
+		s.near, v = near, near
 	}
-	return v[k]
+	return math.Float32frombits(found)
 }
 
 func medianOfThree(a, b, c float32) float32 { return max(min(a, b), min(max(a, b), c)) }

@@ -12,42 +12,30 @@ import (
 // serve every run.
 type ascent struct {
 	APGD
-	o      Oracle
-	im     Image
+	attempt
 	target int
-	res    Result
 
 	cur, prev, next []float32 // this iterate, the one before, room for the one after
 	grad            []float32 // gradient at cur
 	loss            float64   // loss at cur
 	best, bestGrad  []float32 // iterate of the highest loss and its gradient
 	bestLoss        float64
-	adv             []float32 // last misclassified iterate of this stage
-	broken          bool      // whether there is one
+	adv             []float32 // last misclassified iterate of this stage, nil if there is none
 	warm            bool      // whether the start is a point found before: ℓ1 takes its sparsity over
 	sparsest        bool      // whether ℓ1 steps may come down to one value; in AutoAttack they stop at two
 
-	first  mark // this stage's first misclassified point
-	eval   Evaluation
+	first  mark      // this stage's first misclassified point
 	losses []float64 // loss after each iteration of this stage
 	lo, hi []float32 // ℓ∞ ball ∩ [0,1]
 	l1     sparseSteps
 }
 
-func newAscent(a APGD, o Oracle, im Image) *ascent {
-	d := len(im.Pixels)
-	r := &ascent{APGD: a, o: o, im: im, losses: make([]float64, a.Steps)}
-	vectors := []*[]float32{&r.cur, &r.prev, &r.next, &r.grad, &r.best, &r.bestGrad, &r.adv}
-	if a.Norm == Linf {
-		vectors = append(vectors, &r.lo, &r.hi)
+func newAscent(a APGD, o Oracle, im Image, how Options) *ascent {
+	r := &ascent{APGD: a, attempt: newAttempt(o, im, how), losses: make([]float64, a.Steps)}
+	for _, v := range []*[]float32{&r.cur, &r.prev, &r.next, &r.grad, &r.best, &r.bestGrad} {
+		*v = make([]float32, len(im.Pixels))
 	}
-	for _, v := range vectors {
-		*v = make([]float32, d)
-	}
-	if a.Norm == Linf {
-		box(im.Pixels, a.Epsilon, r.lo, r.hi)
-	}
-	r.res = newResult()
+	r.lo, r.hi = box(a.Norm, im.Pixels, a.Epsilon)
 	return r
 }
 
@@ -56,9 +44,9 @@ func newAscent(a APGD, o Oracle, im Image) *ascent {
 func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
 	if r.FromClean {
 		copy(r.cur, r.im.Pixels)
-		return r.climb(ctx)
+	} else {
+		randomStart(r.Norm, r.im.Pixels, r.stages()[0].eps, rng, r.cur, &r.l1.l1Projector)
 	}
-	randomStart(r.Norm, r.im.Pixels, r.stages()[0].eps, rng, r.cur, &r.l1.l1Projector)
 	return r.climb(ctx)
 }
 
@@ -71,14 +59,14 @@ func (r *ascent) climb(ctx context.Context) error {
 			if i > 0 {
 				copy(r.cur, r.best)
 			}
-			r.l1.toBall(r.im.Pixels, r.cur, s.eps)
+			r.l1.projectPoint(r.im.Pixels, r.cur, s.eps)
 		}
-		if err := r.stage(ctx, s, r.StopAtSuccess && i == len(stages)-1); err != nil {
+		if err := r.stage(ctx, s, r.VerdictOnly && i == len(stages)-1); err != nil {
 			return err
 		}
 	}
-	if r.broken {
-		r.res.succeed(r.first)
+	if r.adv != nil {
+		r.succeed(r.first)
 	}
 	return nil
 }
@@ -99,16 +87,12 @@ func randomStart(n Norm, x []float32, eps float64, rng *rand.Rand, out []float32
 //
 // Quirk kept: with several passes (EOT) the gradient is their mean, but success
 // and loss are those of the last pass alone.
-func (r *ascent) evaluate(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+func (r *ascent) evaluate(ctx context.Context) (err error) {
+	wrong := false
 	for pass := range r.EOT {
-		if err := gradient(ctx, r.o, r.cur, r.Loss, r.im.Label, r.target, &r.eval); err != nil {
+		if wrong, err = r.gradient(ctx, r.cur, r.Loss, r.target); err != nil {
 			return err
 		}
-		r.res.Forward++
-		r.res.Backward++
 		if pass == 0 {
 			r.grad, r.eval.Gradient = r.eval.Gradient, r.grad
 			continue
@@ -125,11 +109,11 @@ func (r *ascent) evaluate(ctx context.Context) error {
 	r.loss = float64(r.eval.Loss)
 	// Quirk kept: every misclassified iterate replaces the one before, so the
 	// last one is returned, neither the first nor the worst.
-	if !Right(r.eval.Logits, r.im.Label) {
-		if !r.broken {
-			r.broken, r.first = true, r.res.now()
+	if wrong {
+		if r.adv == nil {
+			r.first = r.now()
 		}
-		copy(r.adv, r.cur)
+		r.adv = append(r.adv[:0], r.cur...)
 	}
 	return nil
 }
@@ -157,8 +141,8 @@ func (r *ascent) restartFromBest() {
 // stage makes s.steps iterations at radius s.eps from cur, with stop set until
 // one is misclassified.
 func (r *ascent) stage(ctx context.Context, s stage, stop bool) error {
-	r.broken = false
-	if err := r.evaluate(ctx); err != nil || stop && r.broken {
+	r.adv = nil
+	if err := r.evaluate(ctx); err != nil || stop && r.adv != nil {
 		return err
 	}
 	r.keepBest()
@@ -183,7 +167,7 @@ func (r *ascent) stage(ctx context.Context, s stage, stop bool) error {
 		}
 		r.prev, r.cur, r.next = r.cur, r.next, r.prev
 		r.res.Iterations++
-		if err := r.evaluate(ctx); err != nil || stop && r.broken {
+		if err := r.evaluate(ctx); err != nil || stop && r.adv != nil {
 			return err
 		}
 		losses[i] = r.loss

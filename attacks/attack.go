@@ -8,12 +8,7 @@
 // measures the perturbation and asks the classifier again.
 package attacks
 
-import (
-	"context"
-	"math"
-
-	"selfheal/internal/vector"
-)
+import "context"
 
 // Shape is the shape of one image: channels, height, width.
 type Shape struct{ C, H, W int }
@@ -52,29 +47,6 @@ type Oracle interface {
 	Gradient(ctx context.Context, x []float32, loss Loss, label, target int, e *Evaluation) error
 }
 
-// gradient asks for a loss and its gradient. Values of the gradient that are NaN become 0 and
-// infinite ones ±1e30, so that steps stay finite; a loss that is NaN becomes −Inf, so that no
-// attack climbs it.
-func gradient(ctx context.Context, o Oracle, x []float32, loss Loss, label, target int, e *Evaluation) error {
-	if err := o.Gradient(ctx, x, loss, label, target, e); err != nil {
-		return err
-	}
-	if math.IsNaN(float64(e.Loss)) {
-		e.Loss = float32(math.Inf(-1))
-	}
-	if vector.Finite(e.Gradient) {
-		return nil
-	}
-	for i, g := range e.Gradient {
-		if math.IsNaN(float64(g)) {
-			e.Gradient[i] = 0
-		} else {
-			e.Gradient[i] = min(max(g, -1e30), 1e30)
-		}
-	}
-	return nil
-}
-
 // Result is what an attack returns for one image.
 type Result struct {
 	// Adversarial is the perturbed image, or nil when the attack never
@@ -98,22 +70,6 @@ type Result struct {
 	Distance float64
 }
 
-// mark says when something happened: after how many iterations and forward passes.
-type mark struct{ iterations, forward int }
-
-// newResult is the result of an attack that has not succeeded yet.
-func newResult() Result { return Result{FirstSuccess: -1, FirstForward: -1} }
-
-// now is the mark of this moment.
-func (r *Result) now() mark { return mark{r.Iterations, r.Forward} }
-
-// succeed notes the first success, at m, unless one was noted before.
-func (r *Result) succeed(m mark) {
-	if r.FirstSuccess < 0 {
-		r.FirstSuccess, r.FirstForward = m.iterations, m.forward
-	}
-}
-
 // Attack perturbs one image within its norm ball. Implementations are values
 // without mutable state: Perturb may be called from many goroutines at once.
 type Attack interface {
@@ -127,7 +83,16 @@ type Attack interface {
 	Passes(classes int) (forward, backward int)
 	// Perturb attacks im. The caller guarantees that the classifier is right on
 	// the clean image. It returns ctx's error when cancelled.
-	Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Result, error)
+	Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error)
+}
+
+// Options are what the caller of an attack decides.
+type Options struct {
+	Seed uint64 // with the image's ID it keys the random numbers
+	// VerdictOnly says that nobody needs the adversarial image: the attack ends at the first
+	// point that counts as a success. Which images it breaks, and when, stays the same; the
+	// point returned is the first found instead of the last or nearest one.
+	VerdictOnly bool
 }
 
 // Recipe is a named, versioned sequence of attacks; each is run on the images
@@ -143,16 +108,4 @@ type Recipe struct {
 	// Minimises says that it is one attack that looks for the smallest norm: the distances
 	// that it finds are what it is run for.
 	Minimises bool
-}
-
-// VerdictOnly returns a as it serves where only the verdict matters and nobody
-// needs the adversarial image: it ends at the first point that counts as a
-// success. Which images it breaks, and when, stays the same; the point returned
-// is the first found instead of the last or nearest one. Attacks that end there
-// anyway (Square, FGSM) are returned as they are.
-func VerdictOnly(a Attack) Attack {
-	if v, ok := a.(interface{ verdictOnly() Attack }); ok {
-		return v.verdictOnly()
-	}
-	return a
 }

@@ -39,7 +39,7 @@ func BenchmarkStep(b *testing.B) {
 				steps := 0
 				b.ReportAllocs()
 				for b.Loop() {
-					res, err := a.Perturb(b.Context(), o, im, 1)
+					res, err := a.Perturb(b.Context(), o, im, attacks.Options{Seed: 1})
 					if err != nil {
 						b.Fatal(err)
 					}

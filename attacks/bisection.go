@@ -30,59 +30,29 @@ type Bisection struct {
 	Steps    int // per run
 	Restarts int // runs per radius and target
 	Targets  int // most classes tried
-	// Untargeted climbs the margin to whichever class is ahead instead of the
-	// logit difference to each of the highest ranked wrong classes of the clean
-	// image: one target's cost, but the class that is ahead need not be the nearest.
-	Untargeted bool
-	Tolerance  float64 // relative width at which halving ends
-	// StopAtSuccess ends the attack at the first misclassified point within
-	// Epsilon. Distance is then that of this point. See [VerdictOnly].
-	StopAtSuccess bool
+	// Loss is LogitDifference, also where it is left zero: to each of the highest ranked wrong
+	// classes of the clean image. Or it is Margin, to whichever class is ahead: one target's cost,
+	// but the class that is ahead need not be the nearest.
+	Loss      Loss
+	Tolerance float64 // relative width at which halving ends
 }
 
 // finest is the fraction of Epsilon below which a smaller distance is not told apart
 // any more finely: a bound on the halvings of a hopelessly fragile image.
 const finest = 1e-3
 
-func (a Bisection) withDefaults() Bisection { return withDefaults(a, bisectionParameters) }
-
-// bisectionLoss is Untargeted by the name of the loss that is then climbed.
-func bisectionLoss() Parameter {
-	p := climbed(func(*Bisection) *Loss { return new(Loss) }, LogitDifference, Margin)
-	p.get = func(a Attack) any { return a.(Bisection).inner().Loss.String() }
-	p.set = func(a Attack, v any) Attack {
-		b := a.(Bisection)
-		b.Untargeted = v == Margin.String()
-		return b
-	}
-	return p
-}
-
-func (a Bisection) verdictOnly() Attack {
-	a.StopAtSuccess = true
-	return a
-}
-
 // Name returns "bisection".
 func (Bisection) Name() string { return "bisection" }
 
 // inner is the attack made at each radius.
 func (a Bisection) inner() APGD {
-	p := APGD{Norm: a.Norm, Epsilon: a.Epsilon, Loss: LogitDifference, Steps: a.Steps, Targets: a.Targets,
-		LargeRadii: a.Norm == L1, StopAtSuccess: true}
-	if a.Untargeted {
-		p.Loss = Margin
-	}
-	return p.withDefaults()
+	return withDefaults(APGD{Norm: a.Norm, Epsilon: a.Epsilon, Loss: a.Loss, Steps: a.Steps, Targets: a.Targets,
+		LargeRadii: a.Norm == L1}, apgdParameters)
 }
 
 // Check reports fewer than two classes, and parameters outside their ranges.
 func (a Bisection) Check(classes int, shape Shape) error {
-	a = a.withDefaults()
-	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, Margin, classes, shape); err != nil {
-		return err
-	}
-	return checkParameters(a, a.Norm, bisectionParameters)
+	return check(a, a.Norm, a.Epsilon, Margin, classes, shape, bisectionParameters)
 }
 
 // halvings bounds how often the bracket of one target can be halved: from
@@ -92,10 +62,9 @@ func (a Bisection) halvings() int { return int(math.Ceil(math.Log2(1 / (a.Tolera
 // Passes counts every halving and every target as a run of all its steps, which
 // few images come near.
 func (a Bisection) Passes(classes int) (forward, backward int) {
-	a = a.withDefaults()
-	p := a.inner()
-	backward = a.Restarts * (a.Steps + len(p.stages())) * (1 + a.halvings())
-	if a.Untargeted {
+	a = withDefaults(a, bisectionParameters)
+	backward = a.Restarts * (a.Steps + len(a.inner().stages())) * (1 + a.halvings())
+	if !a.Loss.Targeted() {
 		return backward, backward
 	}
 	backward *= min(a.Targets, classes-1)
@@ -103,16 +72,14 @@ func (a Bisection) Passes(classes int) (forward, backward int) {
 }
 
 // Perturb finds the nearest misclassified point over all targets.
-func (a Bisection) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Result, error) {
-	a = a.withDefaults()
-	b := &bracket{Bisection: a, apgd: newAscent(a.inner(), o, im), seed: seed, nearest: math.Inf(1)}
+func (a Bisection) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	a = withDefaults(a, bisectionParameters)
+	b := &bracket{Bisection: a, Options: how, nearest: math.Inf(1),
+		apgd: newAscent(a.inner(), o, im, Options{VerdictOnly: true})}
 	b.apgd.sparsest = true
-	targets := []int{-1}
-	if !a.Untargeted {
-		var err error
-		if targets, err = rankTargets(ctx, o, im, a.Targets, &b.apgd.res); err != nil {
-			return Result{}, err
-		}
+	targets, err := b.apgd.targets(ctx, a.Loss.Targeted(), a.Targets)
+	if err != nil {
+		return Result{}, err
 	}
 	for rank, target := range targets {
 		b.rank, b.apgd.target, b.tries = rank, target, 0
@@ -123,7 +90,7 @@ func (a Bisection) Perturb(ctx context.Context, o Oracle, im Image, seed uint64)
 		if err := b.halve(ctx, radius); err != nil {
 			return Result{}, err
 		}
-		if a.StopAtSuccess && b.found() || b.nearest == 0 { // 0: a model that does not repeat its answers
+		if how.VerdictOnly && b.found() || b.nearest == 0 { // 0: a model that does not repeat its answers
 			break
 		}
 	}
@@ -136,8 +103,8 @@ func (a Bisection) Perturb(ctx context.Context, o Oracle, im Image, seed uint64)
 // bracket is the state of a bisection on one image.
 type bracket struct {
 	Bisection
+	Options
 	apgd *ascent
-	seed uint64
 
 	rank, tries int       // of the target; runs made on it
 	nearest     float64   // distance of adv, the upper end; +Inf if there is none
@@ -150,7 +117,7 @@ func (b *bracket) found() bool { return b.nearest <= b.Epsilon }
 // halve makes the runs on one target, the first of them at radius.
 func (b *bracket) halve(ctx context.Context, radius float64) error {
 	broke, err := b.try(ctx, radius)
-	if err != nil || !broke || b.StopAtSuccess {
+	if err != nil || !broke || b.VerdictOnly {
 		return err
 	}
 	for low := 0.0; b.nearest-low > b.Tolerance*max(b.nearest, finest*b.Epsilon); {
@@ -171,18 +138,16 @@ func (b *bracket) try(ctx context.Context, radius float64) (bool, error) {
 	r, x := b.apgd, b.apgd.im.Pixels
 	// A little inside, so that rounding does not put points outside the radius.
 	r.Epsilon = radius * (1 - roundingSlack)
-	if b.Norm == Linf {
-		box(x, r.Epsilon, r.lo, r.hi)
-	}
+	r.lo, r.hi = box(b.Norm, x, r.Epsilon)
 	for restart := range b.Restarts {
-		rng := generator(b.seed, b.Name(), b.tries, b.rank, r.im.ID)
+		rng := generator(b.Seed, b.Name(), b.tries, b.rank, r.im.ID)
 		b.tries++
 		var err error
 		if r.warm = restart == 0 && b.found(); r.warm {
 			r.LargeRadii = false
 			share := r.Epsilon / b.nearest
 			for i, v := range x {
-				r.cur[i] = clampUnit(float32(float64(v) + (float64(b.adv[i])-float64(v))*share))
+				r.cur[i] = min(max(float32(float64(v)+(float64(b.adv[i])-float64(v))*share), 0), 1)
 			}
 			err = r.climb(ctx)
 		} else {
@@ -192,14 +157,11 @@ func (b *bracket) try(ctx context.Context, radius float64) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if !r.broken {
+		if r.adv == nil {
 			continue
 		}
 		confine(b.Norm, x, r.adv, r.Epsilon)
-		if b.adv == nil {
-			b.adv = make([]float32, len(x))
-		}
-		b.adv, r.adv = r.adv, b.adv
+		b.adv = r.adv
 		b.nearest = b.Norm.Distance(b.adv, x) // at most radius, as confine allows that much slack
 		return true, nil
 	}

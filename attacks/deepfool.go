@@ -21,40 +21,28 @@ type DeepFool struct {
 	Overshoot float64 // η of section 3.2
 }
 
-func (a DeepFool) withDefaults() DeepFool { return withDefaults(a, deepFoolParameters) }
-
 // Name returns "deepfool".
 func (DeepFool) Name() string { return "deepfool" }
 
 // Check reports fewer than two classes, and parameters outside their ranges.
 func (a DeepFool) Check(classes int, shape Shape) error {
-	a = a.withDefaults()
-	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, LogitDifference, classes, shape); err != nil {
-		return err
-	}
-	return checkParameters(a, a.Norm, deepFoolParameters)
+	return check(a, a.Norm, a.Epsilon, LogitDifference, classes, shape, deepFoolParameters)
 }
 
 // Passes returns a gradient for each rival class and step, and a forward pass after the last step.
 func (a DeepFool) Passes(classes int) (forward, backward int) {
-	backward = a.withDefaults().Steps * (classes - 1)
+	backward = withDefaults(a, deepFoolParameters).Steps * (classes - 1)
 	return backward + 1, backward
 }
 
 // Perturb steps until the image is broken; it draws no random numbers.
-func (a DeepFool) Perturb(ctx context.Context, o Oracle, im Image, _ uint64) (Result, error) {
-	a = a.withDefaults()
-	r := newBoundaryWalk(FAB{Norm: a.Norm, Epsilon: a.Epsilon}, o, im)
-	r.distance = math.Inf(1)
-	copy(r.x1, im.Pixels)
+func (a DeepFool) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	a = withDefaults(a, deepFoolParameters)
+	r := newBoundaryWalk(FAB{Norm: a.Norm, Epsilon: a.Epsilon}, o, im, how)
 	sum := make([]float32, len(im.Pixels))
-	wrong := false
+	wrong, err := false, error(nil)
 	for range a.Steps {
-		var err error
-		if wrong, err = r.linearize(ctx, true); err != nil {
-			return Result{}, err
-		}
-		if wrong {
+		if wrong, err = r.linearize(ctx, true); wrong || err != nil {
 			break
 		}
 		size := r.Norm.Dual().Length(r.w) + 1e-8
@@ -69,20 +57,13 @@ func (a DeepFool) Perturb(ctx context.Context, o Oracle, im Image, _ uint64) (Re
 		vector.AddScaledClamped(im.Pixels, sum, float32(1+a.Overshoot), r.x1)
 		r.res.Iterations++
 	}
-	if !wrong {
-		if err := ctx.Err(); err != nil {
-			return Result{}, err
-		}
-		if err := o.Logits(ctx, r.x1, r.logits); err != nil {
-			return Result{}, err
-		}
-		r.res.Forward++
-		wrong = !Right(r.logits, im.Label)
+	if !wrong && err == nil {
+		wrong, err = r.wrong(ctx, r.x1)
 	}
 	if wrong {
 		if r.record(); r.distance <= a.Epsilon {
 			r.res.Adversarial = r.adv
 		}
 	}
-	return r.res, nil
+	return r.res, err
 }

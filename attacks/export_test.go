@@ -8,19 +8,16 @@ import (
 // RunAPGD makes one run of a from a given start.
 func RunAPGD(a APGD, o Oracle, im Image, target int,
 	start []float32) (best, adv []float32, loss float64, res Result, err error) {
-	r := newAscent(a.withDefaults(), o, im)
+	r := newAscent(withDefaults(a, apgdParameters), o, im, Options{})
 	r.target = target
 	copy(r.cur, start)
 	err = r.climb(context.Background())
-	if r.broken {
-		adv = r.adv
-	}
-	return r.best, adv, r.bestLoss, r.res, err
+	return r.best, r.adv, r.bestLoss, r.res, err
 }
 
 // RunSquare makes one run of a with the given random numbers.
 func RunSquare(a Square, o Oracle, im Image, rng *rand.Rand) (last, best []float32, res Result, won bool, err error) {
-	s := newSearch(a.withDefaults(), o, im)
+	s := newSearch(withDefaults(a, squareParameters), o, im, Options{})
 	s.rng = rng
 	won, err = s.run(context.Background())
 	return s.tried, s.best, s.res, won, err
@@ -46,10 +43,12 @@ func ProjectL1(x, y []float32, radius float64) []float32 {
 }
 
 // SquareSide is the side of the window of query i.
-func SquareSide(a Square, i int, shape Shape) int { return a.withDefaults().side(i, shape) }
+func SquareSide(a Square, i int, shape Shape) int {
+	return withDefaults(a, squareParameters).side(i, shape)
+}
 
 // SquareShare is the share of pixels of the window of query i.
-func SquareShare(a Square, i int) float64 { return a.withDefaults().share(i) }
+func SquareShare(a Square, i int) float64 { return withDefaults(a, squareParameters).share(i) }
 
 // Checkpoints lists after how many iterations of n a checkpoint lies.
 func Checkpoints(n int) (after []int) {
@@ -83,7 +82,7 @@ func Smallest(v []float32, k int) float32 { return new(sparseSteps).smallest(v, 
 func Confine(n Norm, x, adv []float32, eps float64) { confine(n, x, adv, eps) }
 
 // Box is the ℓ∞ ball within [0,1].
-func Box(x []float32, eps float64, lo, hi []float32) { box(x, eps, lo, hi) }
+func Box(x []float32, eps float64) (lo, hi []float32) { return box(Linf, x, eps) }
 
 // Generator is the keyed generator.
 var Generator = generator

@@ -12,7 +12,7 @@ import (
 // FAB is the Fast Adaptive Boundary attack (Croce & Hein 2020, "Minimally
 // distorted Adversarial Examples with a Fast Adaptive Boundary Attack"): it looks
 // for the nearest misclassified point by projecting onto linearised decision
-// boundaries. It makes every iteration (but see StopAtSuccess); the point found
+// boundaries. It makes every iteration (but see [Options]); the point found
 // counts as success when its distance, measured in float64, is at most Epsilon.
 // Numbers left zero have the defaults of [Specs], which says more of each.
 type FAB struct {
@@ -32,22 +32,7 @@ type FAB struct {
 	// Exhaustive goes on over all targets and restarts after one has found a point
 	// within Epsilon, for the nearest of all. AutoAttack does not.
 	Exhaustive bool
-	// StopAtSuccess ends the attack at the first point within Epsilon. Distance is
-	// then that of this point. See [VerdictOnly].
-	StopAtSuccess bool
 }
-
-func (a FAB) verdictOnly() Attack {
-	a.StopAtSuccess = true
-	return a
-}
-
-func (a FAB) exhaustive() Attack {
-	a.Exhaustive = true
-	return a
-}
-
-func (a FAB) withDefaults() FAB { return withDefaults(a, fabParameters) }
 
 // Name returns "fab" or "fab-t".
 func (a FAB) Name() string {
@@ -59,18 +44,14 @@ func (a FAB) Name() string {
 
 // Check reports fewer than two classes, and parameters outside their ranges.
 func (a FAB) Check(classes int, shape Shape) error {
-	a = a.withDefaults()
-	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, LogitDifference, classes, shape); err != nil {
-		return err
-	}
-	return checkParameters(a, a.Norm, fabParameters)
+	return check(a, a.Norm, a.Epsilon, LogitDifference, classes, shape, fabParameters)
 }
 
 // Passes bounds the passes: a gradient per boundary and iteration, at most one
 // forward pass more per iteration to check its step, one backward pass thrown
 // away when a run first crosses the boundary, and a forward pass to rank targets.
 func (a FAB) Passes(classes int) (forward, backward int) {
-	a = a.withDefaults()
+	a = withDefaults(a, fabParameters)
 	runs, rivals := a.Restarts, classes-1
 	if a.Targeted {
 		runs, rivals = a.Restarts*min(a.Targets, classes-1), 1
@@ -80,17 +61,12 @@ func (a FAB) Passes(classes int) (forward, backward int) {
 }
 
 // Perturb runs every restart on every target until one finds a point within Epsilon.
-func (a FAB) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Result, error) {
-	a = a.withDefaults()
-	r := newBoundaryWalk(a, o, im)
-	var targets []int
-	if a.Targeted {
-		var err error
-		if targets, err = rankTargets(ctx, o, im, a.Targets, &r.res); err != nil {
-			return Result{}, err
-		}
-	} else {
-		targets = []int{-1}
+func (a FAB) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	a = withDefaults(a, fabParameters)
+	r := newBoundaryWalk(a, o, im, how)
+	targets, err := r.targets(ctx, a.Targeted, a.Targets)
+	if err != nil {
+		return Result{}, err
 	}
 	nearest := math.Inf(1) // of the points within Epsilon
 	for rank, target := range targets {
@@ -98,10 +74,9 @@ func (a FAB) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Resu
 			r.rivals = []int{target}
 		}
 		for restart := range a.Restarts {
-			if restart == 0 {
-				copy(r.x1, im.Pixels)
-			} else {
-				r.randomStart(generator(seed, a.Name(), restart, rank, im.ID))
+			copy(r.x1, im.Pixels)
+			if restart > 0 {
+				r.randomStart(generator(how.Seed, a.Name(), restart, rank, im.ID))
 			}
 			if err := r.run(ctx); err != nil {
 				return Result{}, err
@@ -111,7 +86,7 @@ func (a FAB) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Resu
 			}
 			nearest = r.distance
 			r.res.Adversarial = slices.Clone(r.adv)
-			if !a.Exhaustive || a.StopAtSuccess {
+			if !a.Exhaustive || how.VerdictOnly {
 				return r.res, nil
 			}
 		}
@@ -122,10 +97,8 @@ func (a FAB) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Resu
 // boundaryWalk is the state of FAB on one image.
 type boundaryWalk struct {
 	FAB
-	o      Oracle
-	im     Image
+	attempt
 	rivals []int // classes whose boundaries are looked at
-	res    Result
 
 	x1               []float32
 	w, spare         []float32 // normal of the nearest boundary at x1, room for another
@@ -134,15 +107,14 @@ type boundaryWalk struct {
 	lambda1, lambda0 float64   // their multipliers
 	adv              []float32 // nearest misclassified point of this run
 	distance         float64   // its distance, +Inf if none
-	logits           []float32
-	eval             Evaluation
 	planeProjector
 }
 
-func newBoundaryWalk(a FAB, o Oracle, im Image) *boundaryWalk {
-	r := &boundaryWalk{FAB: a, o: o, im: im, logits: make([]float32, o.Classes())}
+// newBoundaryWalk starts at the clean image.
+func newBoundaryWalk(a FAB, o Oracle, im Image, how Options) *boundaryWalk {
+	r := &boundaryWalk{FAB: a, attempt: newAttempt(o, im, how), x1: slices.Clone(im.Pixels), distance: math.Inf(1)}
 	r.planeProjector.norm = a.Norm
-	for _, v := range []*[]float32{&r.x1, &r.w, &r.spare, &r.d1, &r.d0, &r.adv} {
+	for _, v := range []*[]float32{&r.w, &r.spare, &r.d1, &r.d0, &r.adv} {
 		*v = make([]float32, len(im.Pixels))
 	}
 	for c := range o.Classes() {
@@ -150,7 +122,6 @@ func newBoundaryWalk(a FAB, o Oracle, im Image) *boundaryWalk {
 			r.rivals = append(r.rivals, c)
 		}
 	}
-	r.res = newResult()
 	return r
 }
 
@@ -182,10 +153,8 @@ func (r *boundaryWalk) run(ctx context.Context) error {
 		var err error
 		if known = !crossed && i < r.Steps-1; known {
 			wrong, err = r.linearize(ctx, true)
-		} else if err = ctx.Err(); err == nil {
-			err = r.o.Logits(ctx, r.x1, r.logits)
-			r.res.Forward++
-			wrong = !Right(r.logits, r.im.Label)
+		} else {
+			wrong, err = r.wrong(ctx, r.x1)
 		}
 		if err != nil {
 			return err
@@ -193,7 +162,7 @@ func (r *boundaryWalk) run(ctx context.Context) error {
 		if wrong {
 			crossed, known = true, false
 			r.record()
-			if r.StopAtSuccess && r.distance <= r.Epsilon {
+			if r.VerdictOnly && r.distance <= r.Epsilon {
 				return nil
 			}
 			vector.Toward(r.im.Pixels, r.x1, float32(r.Beta))
@@ -214,7 +183,7 @@ func (r *boundaryWalk) record() {
 		r.res.Distance = d
 	}
 	if d <= r.Epsilon {
-		r.res.succeed(r.res.now())
+		r.succeed(r.now())
 	}
 }
 
@@ -224,20 +193,12 @@ func (r *boundaryWalk) record() {
 func (r *boundaryWalk) linearize(ctx context.Context, check bool) (wrong bool, err error) {
 	nearest := math.Inf(1)
 	for k, rival := range r.rivals {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
 		r.eval.Gradient = r.spare
-		if err := gradient(ctx, r.o, r.x1, LogitDifference, r.im.Label, rival, &r.eval); err != nil {
+		if wrong, err = r.gradient(ctx, r.x1, LogitDifference, rival); err != nil {
 			return false, err
 		}
-		r.res.Forward++
-		r.res.Backward++
-		if k == 0 {
-			wrong = !Right(r.eval.Logits, r.im.Label)
-			if wrong && check {
-				return true, nil
-			}
+		if wrong && check && k == 0 {
+			return true, nil
 		}
 		f := LogitDifference.Value(r.eval.Logits, r.im.Label, rival)
 		away := 0.0

@@ -21,64 +21,28 @@ func (FGSM) Name() string { return "fgsm" }
 
 // Check reports too few classes for the loss, and a loss that needs a target.
 func (a FGSM) Check(classes int, shape Shape) error {
-	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, a.Loss, classes, shape); err != nil {
-		return err
-	}
-	return checkParameters(a, a.Norm, fgsmParameters)
+	return check(a, a.Norm, a.Epsilon, a.Loss, classes, shape, fgsmParameters)
 }
 
 // Passes returns one gradient and one forward pass to check its step.
 func (FGSM) Passes(int) (forward, backward int) { return 2, 1 }
 
 // Perturb makes the step; it draws no random numbers.
-func (a FGSM) Perturb(ctx context.Context, o Oracle, im Image, _ uint64) (Result, error) {
-	if err := ctx.Err(); err != nil {
-		return Result{}, err
-	}
-	res := newResult()
-	var e Evaluation
-	if err := gradient(ctx, o, im.Pixels, a.Loss, im.Label, -1, &e); err != nil {
-		return Result{}, err
-	}
-	adv := make([]float32, len(im.Pixels))
-	switch a.Norm {
-	case Linf:
-		lo, hi := make([]float32, len(adv)), make([]float32, len(adv))
-		box(im.Pixels, a.Epsilon, lo, hi)
-		for i, g := range e.Gradient {
-			switch {
-			case g > 0:
-				adv[i] = hi[i]
-			case g < 0:
-				adv[i] = lo[i]
-			default:
-				adv[i] = im.Pixels[i]
-			}
+func (a FGSM) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	c := newClimb(PGD{Norm: a.Norm, Epsilon: a.Epsilon, Loss: a.Loss, Steps: 1}, o, im, how)
+	c.step = func(g []float32, _ float64) {
+		switch x := im.Pixels; a.Norm {
+		case Linf:
+			c.follow(g, 2*a.Epsilon) // to the ends of the box, whatever a sum would round to
+		case L2:
+			vector.AddScaledClamped(x, g, float32(a.Epsilon/(L2.Length(g)+1e-12)), c.cur)
+		default: // the point of the ℓ1 ball ∩ [0,1] furthest along g
+			var f filler
+			f.measure(x, g, -1, 0)
+			f.fill(vector.Uniform, a.Epsilon, c.cur)
+			vector.AddScaledClamped(x, c.cur, 1, c.cur)
 		}
-	case L2:
-		vector.AddScaledClamped(im.Pixels, e.Gradient, float32(a.Epsilon/(L2.Length(e.Gradient)+1e-12)), adv)
-	default:
-		spend(im.Pixels, e.Gradient, adv, a.Epsilon)
 	}
-	if err := ctx.Err(); err != nil {
-		return Result{}, err
-	}
-	if err := o.Logits(ctx, adv, e.Logits); err != nil {
-		return Result{}, err
-	}
-	res.Forward, res.Backward, res.Iterations = 2, 1, 1
-	if !Right(e.Logits, im.Label) {
-		confine(a.Norm, im.Pixels, adv, a.Epsilon)
-		res.Adversarial = adv
-		res.succeed(res.now())
-	}
-	return res, nil
-}
-
-// spend writes the point of the ℓ1 ball ∩ [0,1] furthest along g.
-func spend(x, g, out []float32, eps float64) {
-	var f filler
-	f.measure(x, g, -1, 0)
-	f.fill(vector.Uniform, eps, out)
-	vector.AddScaledClamped(x, out, 1, out)
+	err := c.run(ctx)
+	return c.claim(c.adv, a.Norm, a.Epsilon), err
 }

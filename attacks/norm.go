@@ -17,7 +17,20 @@ const (
 	L1
 )
 
-var normNames = [...]struct{ name, title string }{{"linf", "ℓ∞"}, {"l2", "ℓ2"}, {"l1", "ℓ1"}}
+// norms has what there is to know of each; widest is the norm of so many ones.
+var norms = [...]struct {
+	name, title string
+	dual        Norm
+	length      func(v []float32) float64
+	distance    func(a, b []float32) float64
+	widest      func(size float64) float64
+}{
+	Linf: {"linf", "ℓ∞", L1, func(v []float32) float64 { return float64(vector.Max(v)) }, vector.DistanceMax,
+		func(float64) float64 { return 1 }},
+	L2: {"l2", "ℓ2", L2, func(v []float32) float64 { return math.Sqrt(vector.Sum2(v)) },
+		func(a, b []float32) float64 { return math.Sqrt(vector.Distance2(a, b)) }, math.Sqrt},
+	L1: {"l1", "ℓ1", Linf, vector.Sum1, vector.Distance1, func(size float64) float64 { return size }},
+}
 
 // Norms lists the norms.
 func Norms() []Norm { return []Norm{Linf, L2, L1} }
@@ -33,18 +46,18 @@ func ParseNorm(s string) (Norm, error) {
 }
 
 // known reports whether n is a norm.
-func (n Norm) known() bool { return n >= 0 && int(n) < len(normNames) }
+func (n Norm) known() bool { return n >= 0 && int(n) < len(norms) }
 
 // String returns the norm's name, "linf".
 func (n Norm) String() string {
 	if !n.known() {
 		return fmt.Sprintf("norm(%d)", int(n))
 	}
-	return normNames[n].name
+	return norms[n].name
 }
 
 // Title is for readers, "ℓ∞".
-func (n Norm) Title() string { return normNames[n].title }
+func (n Norm) Title() string { return norms[n].title }
 
 // MarshalText writes the norm's name.
 func (n Norm) MarshalText() ([]byte, error) {
@@ -65,66 +78,27 @@ func (n *Norm) UnmarshalText(text []byte) error {
 
 // Dual is the norm that bounds a linear function on the unit ball of n: the
 // boundary f + w·δ = 0 lies at distance |f| / ‖w‖_dual.
-func (n Norm) Dual() Norm {
-	switch n {
-	case Linf:
-		return L1
-	case L1:
-		return Linf
-	}
-	return L2
-}
+func (n Norm) Dual() Norm { return norms[n].dual }
 
 // Length is the norm of v, summed in float64; NaN if a value is.
-func (n Norm) Length(v []float32) float64 {
-	switch n {
-	case Linf:
-		return float64(vector.Max(v))
-	case L1:
-		return vector.Sum1(v)
-	}
-	return math.Sqrt(vector.Sum2(v))
-}
+func (n Norm) Length(v []float32) float64 { return norms[n].length(v) }
 
 // Distance is the norm of a − b. The differences and their sum are taken in
 // float64, and NaN gives NaN; a and b have the same length.
-func (n Norm) Distance(a, b []float32) float64 {
-	switch n {
-	case Linf:
-		return vector.DistanceMax(a, b)
-	case L1:
-		return vector.Distance1(a, b)
-	}
-	return math.Sqrt(vector.Distance2(a, b))
-}
+func (n Norm) Distance(a, b []float32) float64 { return norms[n].distance(a, b) }
 
 // widest is the distance of the black image and the white one: a larger ball holds every image.
-func (n Norm) widest(s Shape) float64 {
-	switch n {
-	case Linf:
-		return 1
-	case L1:
-		return float64(s.Size())
-	}
-	return math.Sqrt(float64(s.Size()))
-}
+func (n Norm) widest(s Shape) float64 { return norms[n].widest(float64(s.Size())) }
 
-// clampUnit moves v into [0,1].
-func clampUnit(v float32) float32 {
-	if v < 0 {
-		return 0
-	}
-	if v > 1 {
-		return 1
-	}
-	return v
-}
-
-// box writes the ends of the set {ℓ∞ ball of radius eps around x} ∩ [0,1]. An
+// box returns the ends of the set {ℓ∞ ball of radius eps around x} ∩ [0,1], nil for another norm. An
 // end that is no float32 is rounded towards x, so that no point between the
 // ends is further than eps from x in exact arithmetic. (torch rounds x ± eps to
 // the nearest float32, which may be half a unit in the last place outside.)
-func box(x []float32, eps float64, lo, hi []float32) {
+func box(n Norm, x []float32, eps float64) (lo, hi []float32) {
+	if n != Linf {
+		return nil, nil
+	}
+	lo, hi = make([]float32, len(x)), make([]float32, len(x))
 	for i, v := range x {
 		l, h := float32(float64(v)-eps), float32(float64(v)+eps)
 		if float64(v)-float64(l) > eps {
@@ -135,6 +109,7 @@ func box(x []float32, eps float64, lo, hi []float32) {
 		}
 		lo[i], hi[i] = max(l, 0), min(h, 1)
 	}
+	return lo, hi
 }
 
 // projectL2 moves p to x + v·min(eps,‖v‖)/(‖v‖+1e-12), v = p − x, and clamps it

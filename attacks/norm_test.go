@@ -34,16 +34,15 @@ func TestNorm(t *testing.T) {
 // size of a rounding error.
 func TestBox(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
-	x, lo, hi := make([]float32, 2000), make([]float32, 2000), make([]float32, 2000)
+	x := make([]float32, 2000)
 	for i := range x {
 		x[i] = float32(rng.IntN(256)) / 255
 	}
 	for _, eps := range []float64{8. / 255, 1e-3, 1e-7, 1e-9} {
-		attacks.Box(x, eps, lo, hi)
+		lo, hi := attacks.Box(x, eps)
 		for i, v := range x {
 			if float64(v)-float64(lo[i]) > eps || float64(hi[i])-float64(v) > eps || lo[i] < 0 || hi[i] > 1 ||
-				lo[i] > v ||
-				hi[i] < v {
+				lo[i] > v || hi[i] < v {
 				t.Fatalf("epsilon %v around %v: [%v, %v]", eps, v, lo[i], hi[i])
 			}
 		}

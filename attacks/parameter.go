@@ -14,6 +14,7 @@ type Parameter struct {
 
 	get       func(Attack) any         // an int, float64, bool or string
 	set       func(Attack, any) Attack // of such a value
+	isZero    func(Attack) bool        // whether the attack's field is
 	byDefault func(Attack) any         // where Default is nil: what follows from the parameters before it
 	// fit cuts a value to what so many classes allow, for AutoAttack's versions. replaced says in
 	// words what had to give way, if it is worth telling. Nil where classes don't matter.
@@ -42,7 +43,7 @@ func (p Parameter) valueByDefault(a Attack) any {
 }
 
 // bind makes a parameter of a setting and the field that holds it.
-func bind[A Attack, V any](s setting.Setting, field func(*A) *V) Parameter {
+func bind[A Attack, V comparable](s setting.Setting, field func(*A) *V) Parameter {
 	return Parameter{Setting: s,
 		get: func(a Attack) any {
 			own := a.(A)
@@ -52,6 +53,10 @@ func bind[A Attack, V any](s setting.Setting, field func(*A) *V) Parameter {
 			own := a.(A)
 			*field(&own) = v.(V)
 			return own
+		},
+		isZero: func(a Attack) bool {
+			own := a.(A)
+			return *field(&own) == *new(V)
 		},
 	}
 }
@@ -71,15 +76,15 @@ func flag[A Attack](name, doc string, field func(*A) *bool) Parameter {
 }
 
 // choice is one of the values allowed, given by its name; by default the first.
-func choice[A Attack, T fmt.Stringer](name, doc string, field func(*A) *T, allowed ...T) Parameter {
-	names := make([]string, len(allowed))
-	for i, v := range allowed {
-		names[i] = v.String()
-	}
-	value := bind(setting.Setting{Name: name, Type: setting.Choice, Choices: names, Default: names[0], Doc: doc}, field)
+func choice[A Attack, T interface {
+	comparable
+	fmt.Stringer
+}](name, doc string, field func(*A) *T, allowed ...T) Parameter {
+	words := names(allowed, T.String)
+	value := bind(setting.Setting{Name: name, Type: setting.Choice, Choices: words, Default: words[0], Doc: doc}, field)
 	get, set := value.get, value.set
 	value.get = func(a Attack) any { return get(a).(T).String() }
-	value.set = func(a Attack, v any) Attack { return set(a, allowed[slices.Index(names, v.(string))]) }
+	value.set = func(a Attack, v any) Attack { return set(a, allowed[slices.Index(words, v.(string))]) }
 	return value
 }
 
@@ -118,26 +123,43 @@ func without(name string, table []Parameter) []Parameter {
 	return slices.DeleteFunc(slices.Clone(table), func(p Parameter) bool { return p.Name == name })
 }
 
-// withDefaults gives whole numbers and numbers that are 0 their defaults.
+// withDefaults gives parameters that are left zero their defaults.
 func withDefaults[A Attack](a A, table []Parameter) A {
 	var filled Attack = a
 	for _, p := range table {
-		if v := p.get(filled); v == any(0) || v == any(0.) {
+		if p.isZero(filled) {
 			filled = p.set(filled, p.valueByDefault(filled))
 		}
 	}
 	return filled.(A)
 }
 
-// checkParameters reports the first parameter outside its range, and one that is set though
-// it means nothing in the norm.
-func checkParameters(a Attack, norm Norm, table []Parameter) error {
+// check reports what no attack can do with, the first parameter outside its range, and one that is
+// set though it means nothing in the norm.
+func check[A Attack](a A, norm Norm, eps float64, loss Loss, classes int, shape Shape, table []Parameter) error {
+	switch name := a.Name(); {
+	case !norm.known():
+		return fmt.Errorf("%s: no such norm: %d", name, int(norm))
+	case loss < CrossEntropy || loss > Margin:
+		return fmt.Errorf("%s: no such loss: %d", name, int(loss))
+	case !(eps > 0 && eps < 1e9):
+		return fmt.Errorf("%s: epsilon must be positive and finite, not %v", name, eps)
+	case shape.C < 1 || shape.H < 1 || shape.W < 1:
+		return fmt.Errorf("%s: images of %dx%dx%d have no pixels", name, shape.C, shape.H, shape.W)
+	case shape != AnyShape && eps > norm.widest(shape):
+		return fmt.Errorf("%s: epsilon %.6g is too large: images of %dx%dx%d are at most %.6g apart in %s",
+			name, eps, shape.C, shape.H, shape.W, norm.widest(shape), norm)
+	case classes < loss.MinClasses():
+		return fmt.Errorf("%s: the %s loss needs at least %d classes, the model has %d",
+			name, loss, loss.MinClasses(), classes)
+	}
+	full := withDefaults(a, table)
 	for _, p := range table {
-		v := p.get(a)
+		v := p.get(full)
 		if _, err := p.Read(v); err != nil {
 			return fmt.Errorf("%s: %s %w", a.Name(), p.Name, err)
 		}
-		if !p.hasUse(norm) && v != p.valueByDefault(a) {
+		if !p.hasUse(norm) && v != p.valueByDefault(full) {
 			return fmt.Errorf("%s: %s exists only in %s, not %s", a.Name(), p.Name, p.Norms[0], norm)
 		}
 	}

@@ -31,8 +31,9 @@ func (p *l1Projector) project(x, y, out []float32, radius float64) {
 	vector.Shrink(x, y, p.threshold(x, y, radius), out)
 }
 
-// projectPoint is project for a point given itself: y = point − x, rounded.
-func (p *l1Projector) projectPoint(x, y, point []float32, radius float64) {
+// projectPoint is project for a point given itself, in place: y = point − x, rounded.
+func (p *l1Projector) projectPoint(x, point []float32, radius float64) {
+	y := make([]float32, len(x))
 	vector.Difference(point, x, y)
 	vector.ShrinkPoint(x, y, p.threshold(x, y, radius), point)
 }

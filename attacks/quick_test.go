@@ -8,15 +8,6 @@ import (
 	"selfheal/attacks/attacktest"
 )
 
-func quick(t *testing.T, n attacks.Norm, epsilon float64, classes int) attacks.Recipe {
-	t.Helper()
-	r := recipe(t, autoattack("quick", n), epsilon, classes)
-	for i, a := range r.Components {
-		r.Components[i] = attacks.VerdictOnly(a)
-	}
-	return r
-}
-
 // TestQuickPasses: an image that is never broken costs at most a twentieth of
 // standard's passes, by what the attacks announce and by what is then made.
 func TestQuickPasses(t *testing.T) {
@@ -29,7 +20,7 @@ func TestQuickPasses(t *testing.T) {
 			return sum
 		}
 		standard := recipe(t, autoattack("standard", n), 0.1, 10)
-		r := quick(t, n, 1e-6, 10)
+		r := recipe(t, autoattack("quick", n), 1e-6, 10)
 		if q, s := passes(r), passes(standard); 20*q > s {
 			t.Errorf("%v: quick makes %d passes, standard %d", n, q, s)
 		}
@@ -48,7 +39,7 @@ func TestQuickPasses(t *testing.T) {
 // to it, the first pass breaks nothing, and what is found lies in the ball.
 func TestQuickFromClean(t *testing.T) {
 	o := attacktest.RandomMLP(attacks.Shape{C: 3, H: 6, W: 6}, 20, 10, 9)
-	first := quick(t, attacks.L1, 4, 10).Components[0]
+	first := recipe(t, autoattack("quick", attacks.L1), 4, 10).Components[0]
 	found := 0
 	for _, im := range attacktest.Images(o, 8, 0.5, 10) {
 		a := perturb(t, first, o, im, 1)

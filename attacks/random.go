@@ -27,11 +27,10 @@ type again struct {
 	place int
 }
 
-func (a again) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Result, error) {
-	return a.Attack.Perturb(ctx, o, im, generator(seed, "place", a.place, 0, 0).Uint64())
+func (a again) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	how.Seed = generator(how.Seed, "place", a.place, 0, 0).Uint64()
+	return a.Attack.Perturb(ctx, o, im, how)
 }
-
-func (a again) verdictOnly() Attack { return again{VerdictOnly(a.Attack), a.place} }
 
 // randomSign is −1 or 1.
 func randomSign(rng *rand.Rand) float32 {

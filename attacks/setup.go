@@ -59,49 +59,46 @@ func (s Setup) plan() (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
+	p := plan{spec: spec}
 	if spec.Versions == nil {
 		if s.Version != "" || s.Components != nil {
-			return plan{}, fmt.Errorf("%s has no versions and no components; autoattack has", s.Kind)
+			return p, fmt.Errorf("%s has no versions and no components; autoattack has", s.Kind)
 		}
-		if err := spec.CheckNorm(s.Norm); err != nil {
-			return plan{}, err
-		}
-		one, err := spec.part(s.Parameters, nil)
-		return plan{spec: spec, parts: []part{one}}, err
+		one, err := spec.part(s.Norm, s.Parameters, nil)
+		p.parts = []part{one}
+		return p, err
 	}
-	version, err := spec.version(s.Version)
-	if err != nil {
-		return plan{}, err
+	if p.version, err = spec.version(s.Version); err != nil {
+		return p, err
 	}
-	p := plan{spec: spec, version: version}
-	listed := s.Components
-	switch custom := version.Listed(); {
+	listed, shared := s.Components, slices.Sorted(maps.Keys(s.Parameters))
+	switch custom := p.version.Listed(); {
 	case custom && len(listed) == 0:
 		return p, fmt.Errorf("%s: there are no components", p.name())
 	case !custom && listed != nil:
 		return p, fmt.Errorf("%s takes no components; version custom does", p.name())
-	case !custom && len(s.Parameters) > 0:
-		return p, fmt.Errorf("%s is fixed and takes no parameter %q; version custom does",
-			p.name(), slices.Sorted(maps.Keys(s.Parameters))[0])
+	case !custom && len(shared) > 0:
+		return p, fmt.Errorf("%s is fixed and takes no parameter %q; version custom does", p.name(), shared[0])
 	case !custom:
-		listed = version.components(s.Norm)
+		listed = p.version.components(s.Norm)
 	}
-	unused := maps.Clone(s.Parameters)
 	for i, c := range listed {
-		one, err := s.component(c, version.Listed(), unused)
+		one, err := s.component(c, p.version.Listed())
 		if err != nil {
 			return p, fmt.Errorf("%s, component %d: %w", p.name(), i+1, err)
 		}
 		p.parts = append(p.parts, one)
 	}
-	for _, name := range slices.Sorted(maps.Keys(unused)) {
-		return p, fmt.Errorf("%s: no component has a parameter %q", p.name(), name)
+	for _, name := range shared {
+		if !slices.ContainsFunc(p.parts, func(c part) bool { return c.spec.shares(name) }) {
+			return p, fmt.Errorf("%s: no component has a parameter %q", p.name(), name)
+		}
 	}
 	return p, nil
 }
 
-// component reads a component's parameters and takes those that it shares from unused.
-func (s Setup) component(c Component, custom bool, unused map[string]any) (part, error) {
+// component reads a component's own parameters and the shared ones that it has.
+func (s Setup) component(c Component, custom bool) (part, error) {
 	spec, err := Lookup(c.Kind)
 	if err != nil {
 		return part{}, err
@@ -109,39 +106,40 @@ func (s Setup) component(c Component, custom bool, unused map[string]any) (part,
 	if !spec.Component {
 		return part{}, fmt.Errorf("%s is none of AutoAttack's", c.Kind)
 	}
-	if err := spec.CheckNorm(s.Norm); err != nil {
-		return part{}, err
-	}
-	given := map[string]any{}
-	for _, p := range spec.Parameters {
-		if v, ok := s.Parameters[p.Name]; ok && p.Shared() {
-			given[p.Name] = v
-			delete(unused, p.Name)
+	given, usual := map[string]any{}, map[string]any(nil)
+	for name, v := range s.Parameters {
+		if spec.shares(name) {
+			given[name] = v
 		}
 	}
 	maps.Copy(given, c.Parameters)
 	if custom {
-		return spec.part(given, spec.Custom)
+		usual = spec.Custom
 	}
-	return spec.part(given, nil)
+	return spec.part(s.Norm, given, usual)
+}
+
+// shares reports whether a custom AutoAttack may set a parameter of that name for it along with others.
+func (s Spec) shares(name string) bool {
+	return slices.ContainsFunc(s.Parameters, func(p Parameter) bool { return p.Name == name && p.Shared() })
 }
 
 // part reads the parameters given and adds defaults: the usual ones, else the table's.
-func (s Spec) part(given, usual map[string]any) (part, error) {
-	all, names := map[string]any{}, []string{}
-	for _, p := range s.Parameters {
-		names = append(names, p.Name)
-		if p.Default != nil {
-			all[p.Name] = p.Default
-		}
+func (s Spec) part(n Norm, given, usual map[string]any) (part, error) {
+	if err := s.CheckNorm(n); err != nil {
+		return part{}, err
 	}
+	known := names(s.Parameters, func(p Parameter) string { return p.Name })
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if !slices.Contains(names, name) {
-			return part{}, fmt.Errorf("%s: unknown parameter %q (allowed: %s)", s.Kind, name, strings.Join(names, ", "))
+		if !slices.Contains(known, name) {
+			return part{}, fmt.Errorf("%s: unknown parameter %q (allowed: %s)", s.Kind, name, strings.Join(known, ", "))
 		}
 	}
-	maps.Copy(all, usual)
+	all := map[string]any{}
 	for _, p := range s.Parameters {
+		if v := cmp.Or(usual[p.Name], p.Default); v != nil {
+			all[p.Name] = v
+		}
 		if v, ok := given[p.Name]; ok {
 			read, err := p.Read(v)
 			if err != nil {
@@ -205,31 +203,25 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		fit, enough = classes, classes
 	}
 	r := Recipe{Norm: s.Norm, Epsilon: epsilon, Minimises: p.spec.Minimises}
-	var fallback []string
+	fallback, placed := []string(nil), map[string]int{} // how many components of a name there are so far
 	for _, c := range p.parts {
 		a, replaced := c.attack(s.Norm, epsilon, fit)
-		if e, ok := a.(interface{ exhaustive() Attack }); ok && r.Minimises {
-			a = e.exhaustive() // on its own it is run for its distances
+		if fab, ok := a.(FAB); ok && r.Minimises { // on its own it is run for its distances
+			fab.Exhaustive = true
+			a = fab
 		}
-		err := a.Check(enough, AnyShape)
-		switch {
-		case err != nil && p.spec.Versions != nil:
+		if err := a.Check(enough, AnyShape); err != nil && p.spec.Versions != nil {
 			return Recipe{}, fmt.Errorf("%s: %w", name, err)
-		case err != nil:
+		} else if err != nil {
 			return Recipe{}, err
 		}
 		if replaced != "" {
 			fallback = append(fallback, replaced)
 		}
-		place := 0
-		for _, before := range r.Components {
-			if before.Name() == a.Name() {
-				place++
-			}
-		}
-		if place > 0 {
+		if place := placed[a.Name()]; place > 0 {
 			a = again{a, place}
 		}
+		placed[a.Name()]++
 		r.Components = append(r.Components, a)
 	}
 	if fallback != nil {
@@ -286,15 +278,10 @@ func (c part) title(n Norm) string {
 	title := cmp.Or(c.spec.heading, c.spec.Title)
 	for _, p := range c.spec.Parameters {
 		v, given := c.parameters[p.Name]
-		usual := p.Default
-		if u, ok := c.usual[p.Name]; ok {
-			usual = u
-		}
-		expected := "{" + p.Name + "}"
-		switch {
+		switch expected := "{" + p.Name + "}"; {
 		case strings.Contains(title, expected):
 			title = strings.Replace(title, expected, fmt.Sprint(v), 1)
-		case given && v != usual && p.hasUse(n):
+		case given && v != cmp.Or(c.usual[p.Name], p.Default) && p.hasUse(n):
 			title += ", " + worded(p.Name, v)
 		}
 	}

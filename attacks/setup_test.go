@@ -203,7 +203,7 @@ func TestClassesAndShapes(t *testing.T) {
 						t.Error(err)
 						continue
 					}
-					res, err := a.Perturb(t.Context(), o, im, 1)
+					res, err := a.Perturb(t.Context(), o, im, attacks.Options{Seed: 1})
 					if err != nil {
 						t.Error(err)
 						continue
@@ -261,7 +261,7 @@ func TestSetup(t *testing.T) {
 				Restarts: 1, AlphaMax: 0.1, Eta: 2, Beta: 0.9, Exhaustive: true}}, "FAB, eta 2"},
 		{single("bisection", attacks.L2, given{"loss": "margin", "targets": 1}),
 			[]attacks.Attack{attacks.Bisection{Norm: attacks.L2,
-				Epsilon: 0.5, Steps: 50, Restarts: 1, Targets: 1, Tolerance: 0.01, Untargeted: true}},
+				Epsilon: 0.5, Steps: 50, Restarts: 1, Targets: 1, Tolerance: 0.01, Loss: attacks.Margin}},
 			"Bisection, 1 target, loss margin"},
 		{single("square", attacks.L2, given{"rescale_schedule": true}),
 			[]attacks.Attack{attacks.Square{Norm: attacks.L2, Epsilon: 0.5,

@@ -219,17 +219,20 @@ var bisectionParameters = []Parameter{
 	aimedAt(func(a *Bisection) *int { return &a.Targets }),
 	decimal("tolerance", .01, setting.Interval{Min: 1e-6, Max: .5}, "relative width at which halving ends",
 		func(a *Bisection) *float64 { return &a.Tolerance }),
-	bisectionLoss(),
+	climbed(func(a *Bisection) *Loss { return &a.Loss }, LogitDifference, Margin),
+}
+
+// names are the names of a list's elements.
+func names[T any](list []T, name func(T) string) []string {
+	all := make([]string, len(list))
+	for i, v := range list {
+		all[i] = name(v)
+	}
+	return all
 }
 
 // Kinds are the attacks' names, in the table's order.
-func Kinds() []string {
-	names := make([]string, len(Specs))
-	for i, s := range Specs {
-		names[i] = s.Kind
-	}
-	return names
-}
+func Kinds() []string { return names(Specs, func(s Spec) string { return s.Kind }) }
 
 // Lookup is the row of a kind. The error names all kinds.
 func Lookup(kind string) (Spec, error) {
@@ -265,11 +268,8 @@ func (s Spec) CheckNorm(n Norm) error {
 	if s.Norms == nil || slices.Contains(s.Norms, n) {
 		return nil
 	}
-	names := make([]string, len(s.Norms))
-	for i, known := range s.Norms {
-		names[i] = known.String()
-	}
-	return fmt.Errorf("%s exists only in %s, not in %s", s.Kind, strings.Join(names, " and "), n)
+	known := strings.Join(names(s.Norms, Norm.String), " and ")
+	return fmt.Errorf("%s exists only in %s, not in %s", s.Kind, known, n)
 }
 
 // version is AutoAttack's version of that name, by default the first.
@@ -277,11 +277,11 @@ func (s Spec) version(name string) (Version, error) {
 	if name == "" {
 		return s.Versions[0], nil
 	}
-	names := make([]string, len(s.Versions))
-	for i, v := range s.Versions {
-		if names[i] = v.Name; v.Name == name {
+	for _, v := range s.Versions {
+		if v.Name == name {
 			return v, nil
 		}
 	}
-	return Version{}, fmt.Errorf("unknown version %q of %s (want %s)", name, s.Kind, strings.Join(names, ", "))
+	known := names(s.Versions, func(v Version) string { return v.Name })
+	return Version{}, fmt.Errorf("unknown version %q of %s (want %s)", name, s.Kind, strings.Join(known, ", "))
 }

@@ -28,27 +28,21 @@ type Square struct {
 	RescaleSchedule bool
 }
 
-func (a Square) withDefaults() Square { return withDefaults(a, squareParameters) }
-
 // Name returns "square".
 func (Square) Name() string { return "square" }
 
 // Check reports parameters outside their ranges and, in ℓ2 and ℓ1, images with a
 // side below 5 pixels, the start being a grid of 5 tiles a side.
 func (a Square) Check(classes int, shape Shape) error {
-	a = a.withDefaults()
-	if err := checkCommon(a.Name(), a.Norm, a.Epsilon, Margin, classes, shape); err != nil {
-		return err
-	}
 	if a.Norm != Linf && min(shape.H, shape.W) < 5 {
 		return fmt.Errorf("square: in %s images must be at least 5 pixels a side, not %dx%d", a.Norm, shape.H, shape.W)
 	}
-	return checkParameters(a, a.Norm, squareParameters)
+	return check(a, a.Norm, a.Epsilon, Margin, classes, shape, squareParameters)
 }
 
 // Passes bounds the passes: a forward pass a query and one for each start.
 func (a Square) Passes(int) (forward, backward int) {
-	a = a.withDefaults()
+	a = withDefaults(a, squareParameters)
 	return a.Restarts * (a.Queries + 1), 0
 }
 
@@ -81,20 +75,18 @@ func (a Square) side(i int, shape Shape) int {
 }
 
 // Perturb runs every restart until one breaks the image.
-func (a Square) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (Result, error) {
-	a = a.withDefaults()
-	s := newSearch(a, o, im)
+func (a Square) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	a = withDefaults(a, squareParameters)
+	s := newSearch(a, o, im, how)
 	for restart := range a.Restarts {
-		s.rng = generator(seed, a.Name(), restart, 0, im.ID)
+		s.rng = generator(how.Seed, a.Name(), restart, 0, im.ID)
 		won, err := s.run(ctx)
 		if err != nil {
 			return Result{}, err
 		}
 		if won {
-			confine(a.Norm, im.Pixels, s.tried, a.Epsilon)
-			s.res.Adversarial = s.tried
-			s.res.succeed(s.res.now())
-			return s.res, nil
+			s.succeed(s.now())
+			return s.claim(s.tried, a.Norm, a.Epsilon), nil
 		}
 	}
 	return s.res, nil
@@ -103,30 +95,24 @@ func (a Square) Perturb(ctx context.Context, o Oracle, im Image, seed uint64) (R
 // search is the state of Square on one image.
 type search struct {
 	Square
-	o     Oracle
-	im    Image
+	attempt
 	shape Shape
 	rng   *rand.Rand
-	res   Result
 
 	best, tried []float32 // best point so far, point to be tried
 	margin      float64   // at best
-	logits      []float32
 	lo, hi      []float32 // ℓ∞ ball ∩ [0,1]
 	bumps       *bumps    // ℓ2 and ℓ1
 }
 
-func newSearch(a Square, o Oracle, im Image) *search {
+func newSearch(a Square, o Oracle, im Image, how Options) *search {
 	d := len(im.Pixels)
-	s := &search{Square: a, o: o, im: im, shape: o.Shape(), logits: make([]float32, o.Classes())}
-	s.best, s.tried = make([]float32, d), make([]float32, d)
-	if a.Norm == Linf {
-		s.lo, s.hi = make([]float32, d), make([]float32, d)
-		box(im.Pixels, a.Epsilon, s.lo, s.hi)
-	} else {
+	s := &search{Square: a, attempt: newAttempt(o, im, how), shape: o.Shape(),
+		best: make([]float32, d), tried: make([]float32, d)}
+	s.lo, s.hi = box(a.Norm, im.Pixels, a.Epsilon)
+	if a.Norm != Linf {
 		s.bumps = newBumps(a, s.shape)
 	}
-	s.res = newResult()
 	return s
 }
 
@@ -161,11 +147,11 @@ func (s *search) run(ctx context.Context) (bool, error) {
 	} else {
 		s.bumps.start(s)
 	}
-	won, err := s.query(ctx)
+	won, err := s.wrong(ctx, s.tried)
 	if won || err != nil {
 		return won, err
 	}
-	s.margin = -Margin.Value(s.logits, s.im.Label, -1)
+	s.margin = -Margin.Value(s.eval.Logits, s.im.Label, -1)
 	copy(s.best, s.tried)
 	for i := range s.Queries {
 		side := s.side(i, s.shape)
@@ -176,10 +162,10 @@ func (s *search) run(ctx context.Context) (bool, error) {
 		} else if changed = s.randomWindow(side); !s.square(changed) {
 			continue // the window was like this already: the answer is known
 		}
-		if won, err := s.query(ctx); won || err != nil {
+		if won, err := s.wrong(ctx, s.tried); won || err != nil {
 			return won, err
 		}
-		margin := -Margin.Value(s.logits, s.im.Label, -1)
+		margin := -Margin.Value(s.eval.Logits, s.im.Label, -1)
 		improved := margin < s.margin || margin <= 0
 		if improved {
 			s.margin = margin
@@ -187,18 +173,6 @@ func (s *search) run(ctx context.Context) (bool, error) {
 		s.settle(changed, improved)
 	}
 	return false, nil
-}
-
-// query asks for the logits at tried and reports whether they are wrong.
-func (s *search) query(ctx context.Context) (bool, error) {
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
-	if err := s.o.Logits(ctx, s.tried, s.logits); err != nil {
-		return false, err
-	}
-	s.res.Forward++
-	return !Right(s.logits, s.im.Label), nil
 }
 
 // settle makes best and tried equal again after a query: on the better point if

@@ -62,7 +62,7 @@ func TestSquareImages(t *testing.T) {
 				}
 				continue
 			}
-			if _, err := a.Perturb(t.Context(), o, im, 1); err != nil {
+			if _, err := a.Perturb(t.Context(), o, im, attacks.Options{Seed: 1}); err != nil {
 				t.Error(err)
 			}
 		}

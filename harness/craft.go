@@ -157,13 +157,11 @@ func (w *workshop) attack(ctx context.Context, component attacks.Attack, counter
 	err error) {
 	a := &w.each[i]
 	on := &watch{counted: counter, seen: &a.seen}
-	first := component
-	if w.order.verdictOnly {
-		first = attacks.VerdictOnly(component)
-	}
-	res, broken, err := w.try(ctx, first, on, i)
-	if err == nil && w.order.verdictOnly && res.Adversarial != nil && !broken {
-		res, broken, err = w.try(ctx, component, on, i)
+	how := attacks.Options{Seed: w.seed, VerdictOnly: w.order.verdictOnly}
+	res, broken, err := w.try(ctx, component, on, i, how)
+	if err == nil && how.VerdictOnly && res.Adversarial != nil && !broken {
+		how.VerdictOnly = false
+		res, broken, err = w.try(ctx, component, on, i, how)
 	}
 	if err != nil {
 		return 0, err
@@ -185,10 +183,10 @@ func (w *workshop) attack(ctx context.Context, component attacks.Attack, counter
 }
 
 // try runs an attack on one image; broken is the judge's word on what it returned.
-func (w *workshop) try(ctx context.Context, a attacks.Attack, on attacks.Oracle, i int) (res attacks.Result,
-	broken bool, err error) {
+func (w *workshop) try(ctx context.Context, a attacks.Attack, on attacks.Oracle, i int, how attacks.Options) (
+	res attacks.Result, broken bool, err error) {
 	im, made := w.set[i], &w.each[i]
-	if res, err = a.Perturb(ctx, on, im, w.seed); err != nil || res.Adversarial == nil {
+	if res, err = a.Perturb(ctx, on, im, how); err != nil || res.Adversarial == nil {
 		return res, false, err
 	}
 	v, err := w.on.of.judge(ctx, im, res.Adversarial, w.within, answerOnly)

@@ -131,10 +131,10 @@ func normalisedDistance(a, b []float32) float64 {
 // is stopped by something else than robustness.
 func (r *run) unbounded(ctx context.Context, on *oracle, set []attacks.Image, made *crafted) ([]result.Warning, error) {
 	todo := firstOf(len(set), on.of, func(i int) bool { return made.each[i].robust })
-	attack := attacks.VerdictOnly(attacks.APGD{Norm: attacks.Linf, Epsilon: 1, Loss: attacks.Margin, Steps: 20})
+	attack := attacks.APGD{Norm: attacks.Linf, Epsilon: 1, Loss: attacks.Margin, Steps: 20}
 	stood := make([]bool, len(todo))
 	err := r.forEach(ctx, len(todo), on.state, func(ctx context.Context, k int) error {
-		res, err := attack.Perturb(ctx, on, set[todo[k]], r.cfg.Seed)
+		res, err := attack.Perturb(ctx, on, set[todo[k]], attacks.Options{Seed: r.cfg.Seed, VerdictOnly: true})
 		stood[k] = res.Adversarial == nil
 		return err
 	})

@@ -16,7 +16,7 @@ func checkBlind(t *testing.T, made func(epsilon float64) trial, norm attacks.Nor
 		for _, im := range Images(o, 3, 0.4, 10) {
 			o.BlindFrom, o.Blind = from, func(x []float32) bool { return !slices.Equal(x, im.Pixels) }
 			a := made([...]float64{0.3, 3, 15}[norm])
-			for _, a.Attack = range []attacks.Attack{a.Attack, attacks.VerdictOnly(a.Attack)} {
+			for _, a.verdictOnly = range []bool{false, true} {
 				if res := a.perturb(t, &o.Oracle, im, 1); res.Adversarial == nil {
 					t.Errorf("image %d: not broken, with NaN from logit %d on", im.ID, from)
 				} else {

@@ -28,7 +28,7 @@ var shape = attacks.Shape{C: 3, H: 6, W: 5}
 //     the same bits, another seed gives others (unless Seedless);
 //   - passes reported are those the oracle saw, at most those Passes promises,
 //     and the one reported as that of the first success saw such a point;
-//   - [attacks.VerdictOnly] breaks the same images, and ends at that pass;
+//   - for the verdict alone it breaks the same images, and ends at that pass;
 //   - a cancelled context ends the attack before its next pass, and so within a
 //     second where a pass takes 50 ms, with the context's error;
 //   - every image is broken where the answer to all other points is NaN;
@@ -65,9 +65,10 @@ func Conform(t *testing.T, row Row) {
 			images = Images(mlp, 8, 0.5, 10) // up to 0 and 1
 			for _, epsilon := range []float64{1e-3, [...]float64{0.08, 0.8, 4}[norm]} {
 				full := made(epsilon)
-				verdict := trial{attacks.VerdictOnly(full.Attack), norm, epsilon}
+				verdict := full
+				verdict.verdictOnly = true
 				checkStops(t, full.checkRuns(t, mlp, images), verdict.checkRuns(t, mlp, images))
-				for _, a := range []attacks.Attack{full.Attack, verdict.Attack} {
+				for _, a := range []trial{full, verdict} {
 					checkSeeds(t, a, mlp, images, row.Seedless)
 					checkCancel(t, a, mlp, images[0])
 				}
@@ -91,11 +92,11 @@ func (r Row) trial(t *testing.T, norm attacks.Norm, epsilon float64) trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return trial{recipe.Components[0], norm, epsilon}
+	return trial{Attack: recipe.Components[0], norm: norm, epsilon: epsilon}
 }
 
 // checkLoss compares the losses that an attack asks for with what is known of it.
-func (r Row) checkLoss(t *testing.T, a attacks.Attack, o *MLP, im attacks.Image) {
+func (r Row) checkLoss(t *testing.T, a trial, o *MLP, im attacks.Image) {
 	t.Helper()
 	spec, err := attacks.Lookup(r.Kind)
 	if err != nil {
@@ -110,7 +111,7 @@ func (r Row) checkLoss(t *testing.T, a attacks.Attack, o *MLP, im attacks.Image)
 			t.Errorf("%s climbs %v, not %s", r.Kind, l, want)
 		}
 	}}
-	if _, err := a.Perturb(context.Background(), asked, im, 1); err != nil {
+	if _, err := a.Perturb(context.Background(), asked, im, a.options(1)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -118,8 +119,13 @@ func (r Row) checkLoss(t *testing.T, a attacks.Attack, o *MLP, im attacks.Image)
 // trial is an attack and what it was made for.
 type trial struct {
 	attacks.Attack
-	norm    attacks.Norm
-	epsilon float64
+	norm        attacks.Norm
+	epsilon     float64
+	verdictOnly bool
+}
+
+func (a trial) options(seed uint64) attacks.Options {
+	return attacks.Options{Seed: seed, VerdictOnly: a.verdictOnly}
 }
 
 // checkVerdicts compares an attack with the analytic robustness of a linear model.
@@ -187,7 +193,7 @@ func (a trial) perturb(t *testing.T, o *Oracle, im attacks.Image, seed uint64) a
 	var visited [][]float32
 	watched := &spy{Oracle: o, visit: func(x []float32) { visited = append(visited, slices.Clone(x)) }}
 	f0, b0 := o.Passes()
-	res, err := a.Perturb(context.Background(), watched, im, seed)
+	res, err := a.Perturb(context.Background(), watched, im, a.options(seed))
 	if err != nil {
 		t.Fatalf("image %d: %v", im.ID, err)
 	}
@@ -259,7 +265,7 @@ func (a trial) checkRuns(t *testing.T, o *MLP, images []attacks.Image) []attacks
 	var wg sync.WaitGroup
 	for k, im := range images {
 		wg.Go(func() {
-			res, err := a.Perturb(context.Background(), o, im, 1)
+			res, err := a.Perturb(context.Background(), o, im, a.options(1))
 			if err != nil {
 				t.Error(err)
 			}
@@ -306,11 +312,11 @@ func checkStops(t *testing.T, full, verdict []attacks.Result) {
 }
 
 // checkSeeds compares two seeds by all the points asked for.
-func checkSeeds(t *testing.T, a attacks.Attack, o *MLP, images []attacks.Image, same bool) {
+func checkSeeds(t *testing.T, a trial, o *MLP, images []attacks.Image, same bool) {
 	t.Helper()
 	visits := func(seed uint64, im attacks.Image) (sum []float32) {
 		spy := &spy{Oracle: o, visit: func(x []float32) { sum = append(sum, x...) }}
-		if _, err := a.Perturb(context.Background(), spy, im, seed); err != nil {
+		if _, err := a.Perturb(context.Background(), spy, im, a.options(seed)); err != nil {
 			t.Fatal(err)
 		}
 		return sum
@@ -327,7 +333,7 @@ func checkSeeds(t *testing.T, a attacks.Attack, o *MLP, images []attacks.Image, 
 }
 
 // checkCancel cancels before the start, and during the third pass.
-func checkCancel(t *testing.T, a attacks.Attack, o *MLP, im attacks.Image) {
+func checkCancel(t *testing.T, a trial, o *MLP, im attacks.Image) {
 	t.Helper()
 	for _, at := range []int{0, 3} {
 		if f, _ := a.Passes(o.Classes()); f <= at+1 {
@@ -343,7 +349,7 @@ func checkCancel(t *testing.T, a attacks.Attack, o *MLP, im attacks.Image) {
 		if at == 0 {
 			cancel()
 		}
-		res, err := a.Perturb(ctx, &spy{Oracle: o, visit: visit}, im, 1)
+		res, err := a.Perturb(ctx, &spy{Oracle: o, visit: visit}, im, a.options(1))
 		cancel()
 		if passes > at+1 {
 			t.Errorf("cancelled at pass %d, made %d", at, passes)
@@ -357,7 +363,7 @@ func checkCancel(t *testing.T, a attacks.Attack, o *MLP, im attacks.Image) {
 // checkPrompt cancels an attack on a model whose passes take 50 ms and do not look
 // at the context: in the first pass, and in the middle of all. The clock is a test's,
 // which moves only when everything waits.
-func checkPrompt(t *testing.T, a attacks.Attack, o *MLP, im attacks.Image) {
+func checkPrompt(t *testing.T, a trial, o *MLP, im attacks.Image) {
 	t.Helper()
 	const pass = 50 * time.Millisecond
 	forward, _ := a.Passes(o.Classes())
@@ -367,7 +373,7 @@ func checkPrompt(t *testing.T, a attacks.Attack, o *MLP, im attacks.Image) {
 			deadline := pass/2 + time.Duration(before)*pass
 			ctx, cancel := context.WithTimeout(t.Context(), deadline)
 			defer cancel()
-			res, err := a.Perturb(ctx, &spy{Oracle: o, visit: func([]float32) { time.Sleep(pass) }}, im, 1)
+			res, err := a.Perturb(ctx, &spy{Oracle: o, visit: func([]float32) { time.Sleep(pass) }}, im, a.options(1))
 			late := time.Since(started) - deadline
 			switch {
 			case late < 0 && before > 0: // fewer passes than promised were needed

@@ -1,0 +1,109 @@
+package attacks
+
+import (
+	"context"
+	"math"
+
+	"selfheal/internal/vector"
+)
+
+// attempt is an attack's work on one image: its questions to the oracle, counted, and its result.
+type attempt struct {
+	Options
+	o    Oracle
+	im   Image
+	res  Result
+	eval Evaluation // at the last point asked about
+}
+
+func newAttempt(o Oracle, im Image, how Options) attempt {
+	return attempt{Options: how, o: o, im: im, res: Result{FirstSuccess: -1, FirstForward: -1},
+		eval: Evaluation{Logits: make([]float32, o.Classes())}}
+}
+
+// wrong asks for the logits at x and reports whether they are another class's.
+func (t *attempt) wrong(ctx context.Context, x []float32) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	if err := t.o.Logits(ctx, x, t.eval.Logits); err != nil {
+		return false, err
+	}
+	t.res.Forward++
+	return !Right(t.eval.Logits, t.im.Label), nil
+}
+
+// gradient asks for a loss and its gradient at x, and reports whether the logits are another
+// class's. Values of the gradient that are NaN become 0 and infinite ones ±1e30, so that steps
+// stay finite; a loss that is NaN becomes −Inf, so that no attack climbs it.
+func (t *attempt) gradient(ctx context.Context, x []float32, loss Loss, target int) (wrong bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	e := &t.eval
+	if err := t.o.Gradient(ctx, x, loss, t.im.Label, target, e); err != nil {
+		return false, err
+	}
+	t.res.Forward++
+	t.res.Backward++
+	if math.IsNaN(float64(e.Loss)) {
+		e.Loss = float32(math.Inf(-1))
+	}
+	if !vector.Finite(e.Gradient) {
+		for i, g := range e.Gradient {
+			if math.IsNaN(float64(g)) {
+				e.Gradient[i] = 0
+			} else {
+				e.Gradient[i] = min(max(g, -1e30), 1e30)
+			}
+		}
+	}
+	return !Right(e.Logits, t.im.Label), nil
+}
+
+// targets returns the n highest wrong classes at the clean image, highest first and, among
+// equals, the higher class first, for one forward pass. n is cut to classes − 1, where the
+// reference would fail on an index. An untargeted attack has the one target −1, for no pass.
+func (t *attempt) targets(ctx context.Context, targeted bool, n int) ([]int, error) {
+	if !targeted {
+		return []int{-1}, nil
+	}
+	if _, err := t.wrong(ctx, t.im.Pixels); err != nil {
+		return nil, err
+	}
+	var order []int
+	for j, z := range t.eval.Logits {
+		if j == t.im.Label {
+			continue
+		}
+		at := len(order)
+		order = append(order, j)
+		for ; at > 0 && z >= t.eval.Logits[order[at-1]]; at-- {
+			order[at], order[at-1] = order[at-1], j
+		}
+	}
+	return order[:min(n, len(order))], nil
+}
+
+// mark says when something happened: after how many iterations and forward passes.
+type mark struct{ iterations, forward int }
+
+// now is the mark of this moment.
+func (t *attempt) now() mark { return mark{t.res.Iterations, t.res.Forward} }
+
+// succeed notes the first success, at m, unless one was noted before.
+func (t *attempt) succeed(m mark) {
+	if t.res.FirstSuccess < 0 {
+		t.res.FirstSuccess, t.res.FirstForward = m.iterations, m.forward
+	}
+}
+
+// claim is the result with a misclassified point, moved into the ball where rounding left it
+// outside; or, where there is none, nil, without.
+func (t *attempt) claim(point []float32, n Norm, epsilon float64) Result {
+	if point != nil {
+		confine(n, t.im.Pixels, point, epsilon)
+		t.res.Adversarial = point
+	}
+	return t.res
+}
