@@ -31,16 +31,18 @@ var ErrOlder = errors.New("does not say how its attacks and controls were made, 
 
 // Baseline is what results are compared with.
 type Baseline struct {
-	Schema   string                    `json:"schema"`
-	Created  time.Time                 `json:"created"`  // when its run was made
-	Selfheal string                    `json:"selfheal"` // the version that made the run
-	Seed     uint64                    `json:"seed"`
-	Gate     config.Gate               `json:"gate"`
-	Datasets map[string]result.Dataset `json:"datasets"`
-	Models   map[string]Model          `json:"models"`
-	Attacks  map[string]result.Attack  `json:"attacks"`
-	Controls map[string]result.Control `json:"controls"`
-	Cells    []Cell                    `json:"cells"` // sorted by suite, model, defense, attack and epsilon
+	Schema string `json:"schema"`
+	Run
+	Gate config.Gate `json:"gate"`
+	made
+	Cells []Cell `json:"cells"` // sorted by suite, model, defense, attack and epsilon
+}
+
+// Run says which run something is of.
+type Run struct {
+	Created  time.Time `json:"created"`  // when it was made
+	Selfheal string    `json:"selfheal"` // the version that made it
+	Seed     uint64    `json:"seed"`
 }
 
 // Model identifies a network, and says how its file was taken, as in results.json.
@@ -50,8 +52,6 @@ type Model struct {
 	Output     string             `json:"output"`
 	Split      []string           `json:"split,omitempty"`
 }
-
-func (b *Baseline) made() made { return made{b.Datasets, b.Models, b.Attacks, b.Controls} }
 
 // verdicts are a cell's, one character an image. In JSON they are a list of lines, so that
 // one image more or less is one line of a diff.
@@ -89,9 +89,7 @@ func NewBaseline(f *result.File, rules config.Gate) (*Baseline, error) {
 	if _, err := minimums(rules, cells); err != nil {
 		return nil, err
 	}
-	of := selected(cells, f)
-	b := &Baseline{Schema: Schema, Created: f.Created, Selfheal: f.Environment.Selfheal, Seed: f.Seed, Gate: rules,
-		Datasets: of.datasets, Models: of.models, Attacks: of.attacks, Controls: of.controls, Cells: cells}
+	b := &Baseline{Schema, Run{f.Created, f.Environment.Selfheal, f.Seed}, rules, selected(cells, f), cells}
 	slices.SortFunc(b.Cells, func(x, y Cell) int { return compareKeys(x.key(), y.key()) })
 	return b, b.check()
 }
@@ -112,7 +110,7 @@ func (b *Baseline) check() error {
 			return fmt.Errorf("model %q: sha256 %q is none", name, m.SHA256)
 		}
 	}
-	return checkCells(b.Cells, b.made())
+	return checkCells(b.Cells, b.made)
 }
 
 // mostBytes bounds a baseline file: 10,000 cells of 10,000 images need half of it.
@@ -134,14 +132,13 @@ func Read(path string) (*Baseline, error) {
 		return nil, fmt.Errorf("baseline: %w", err)
 	}
 	b, err := parse(data)
-	switch {
-	case errors.Is(err, ErrOlder):
-		return b, fmt.Errorf("baseline %s %w; selfheal check --update --baseline %s DIR writes it anew of a run, "+
+	if errors.Is(err, ErrOlder) {
+		err = fmt.Errorf("baseline %s %w; selfheal check --update --baseline %s DIR writes it anew of a run, "+
 			"with its rules", path, err, path)
-	case err != nil:
-		return nil, fmt.Errorf("baseline %s: %w", path, err)
+	} else if err != nil {
+		err = fmt.Errorf("baseline %s: %w", path, err)
 	}
-	return b, nil
+	return b, err
 }
 
 func parse(data []byte) (*Baseline, error) {
@@ -178,12 +175,9 @@ func parse(data []byte) (*Baseline, error) {
 // placed says on which line JSON is broken.
 func placed(err error, data []byte) error {
 	offset := int64(-1)
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		offset = syntax.Offset
-	case errors.As(err, &kind):
+	} else if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		offset = kind.Offset
 	}
 	if offset < 0 || offset > int64(len(data)) {
@@ -205,14 +199,13 @@ func (b *Baseline) Same(other *Baseline) bool {
 // Write writes a baseline file beside its place and renames it, so that the file is always
 // whole. It makes the folder where there is none. A file that says the same ([Baseline.Same]) should be left as it is.
 func (b *Baseline) Write(path string) error {
-	data, err := json.MarshalIndent(b, "", " ")
-	if err != nil {
-		return fmt.Errorf("baseline %s: %w", path, err)
-	}
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // a link keeps pointing to it
 	}
-	err = os.MkdirAll(filepath.Dir(path), 0o755)
+	data, err := json.MarshalIndent(b, "", " ")
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
 	if err == nil {
 		err = atomicfile.Write(path, append(data, '\n'))
 	}

@@ -77,10 +77,10 @@ func (c Cell) check(of made) error {
 	if c.Norm != nil && (!slices.Contains(config.Norms, *c.Norm) || !(*c.Epsilon > 0)) {
 		return fmt.Errorf("cell %s: norm %q or epsilon %v is none", c, *c.Norm, *c.Epsilon)
 	}
-	_, model := of.models[c.Model]
-	_, attack := of.attacks[c.Attack]
-	_, control := of.controls[c.Defense]
-	images, ok := of.datasets[c.Dataset]
+	_, model := of.Models[c.Model]
+	_, attack := of.Attacks[c.Attack]
+	_, control := of.Controls[c.Defense]
+	images, ok := of.Datasets[c.Dataset]
 	const unsaid = "cell %s: nothing says how its %s %q was made; run it again with this version"
 	switch {
 	case !ok:
@@ -133,7 +133,6 @@ func cellsOf(f *result.File) ([]Cell, error) {
 }
 
 // missing lists the cells that the suites of a results file plan and that are not there.
-// Which epsilons an attack has is known by its cells.
 func missing(f *result.File, cells []Cell) []string {
 	var list []string
 	have := map[key]bool{}
@@ -142,17 +141,9 @@ func missing(f *result.File, cells []Cell) []string {
 	}
 	for _, s := range f.Suites {
 		for _, attack := range append([]string{config.None}, s.Attacks...) {
-			epsilons := []float64{0}
-			if attack != config.None {
-				epsilons = nil
-			}
-			for _, c := range cells {
-				if k := c.key(); k.suite == s.Name && k.attack == attack && !slices.Contains(epsilons, k.epsilon) {
-					epsilons = append(epsilons, k.epsilon)
-				}
-			}
-			if epsilons == nil {
-				list = append(list, plain(s.Name)+"/*/*/"+plain(attack))
+			epsilons := f.Attacks[attack].Epsilons
+			if len(epsilons) == 0 { // clean images have none
+				epsilons = []float64{0}
 			}
 			for _, e := range epsilons {
 				for _, m := range s.Models {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
@@ -26,13 +25,8 @@ type Report struct {
 	Baseline Run         `json:"baseline"`
 	Results  Run         `json:"results"`
 	Cells    []Compared  `json:"cells"` // in the results' order
-}
 
-// Run says which run something is of.
-type Run struct {
-	Created  time.Time `json:"created"`
-	Selfheal string    `json:"selfheal"`
-	Seed     uint64    `json:"seed"`
+	compared, mins int // how many cells the baseline has, and a min names
 }
 
 // Compared is a cell of the results beside the baseline's.
@@ -94,7 +88,7 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 		return nil, fmt.Errorf("results: %w", err)
 	}
 	r := &Report{Schema: ReportSchema, Gate: rules, Notes: []string{},
-		Baseline: Run{base.Created, base.Selfheal, base.Seed}, Results: Run{f.Created, f.Environment.Selfheal, f.Seed}}
+		Baseline: base.Run, Results: Run{f.Created, f.Environment.Selfheal, f.Seed}}
 	before := map[key]Cell{}
 	for _, c := range base.Cells {
 		before[c.key()] = c
@@ -108,7 +102,8 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 		}
 	}
 	of := selected(compared, f)
-	if err := r.sameSettings(changed(base.made(), of)); err != nil {
+	r.compared = len(compared)
+	if err := r.sameSettings(changed(base.made, of)); err != nil {
 		return nil, err
 	}
 	for _, c := range compared {
@@ -116,7 +111,7 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 			return nil, err
 		}
 	}
-	embeddings := otherEmbeddings(base.made(), of)
+	embeddings := otherEmbeddings(base.made, of)
 	if err := lacking(base, now); err != nil {
 		return nil, err
 	}
@@ -124,6 +119,7 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 	if err != nil {
 		return nil, err
 	}
+	r.mins = len(mins)
 	for i, c := range cells {
 		x := Compared{Cell: c, Accuracy: float64(c.Correct) / float64(c.N), FailOn: []string{}, Reasons: []string{},
 			Seconds: f.Cells[i].Seconds}
@@ -132,7 +128,7 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 			p := stats.NewPaired(string(old.Verdicts), string(c.Verdicts))
 			x.Change.Lost, x.Change.Won, x.Change.Drop = p.Lost, p.Won, p.Drop()
 			x.Change.Unchanged = old.Verdicts == c.Verdicts &&
-				base.Models[c.Model].SHA256 == of.models[c.Model].SHA256 &&
+				base.Models[c.Model].SHA256 == of.Models[c.Model].SHA256 &&
 				embeddings == nil
 		}
 		if least, ok := mins[i]; ok {
@@ -179,7 +175,7 @@ const toAccept = "run with the baseline's, or accept these results with selfheal
 
 // agree says why two cells of one identity can't be compared.
 func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
-	was, is := base.Datasets[old.Dataset], of.datasets[now.Dataset]
+	was, is := base.Datasets[old.Dataset], of.Datasets[now.Dataset]
 	switch {
 	case was.N != is.N:
 		return fmt.Errorf("cell %s: the baseline has %d images of dataset %s, the results %d of %s; %s", now, was.N,
@@ -197,7 +193,7 @@ func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 		return fmt.Errorf("cell %s: the results are in norm %s, the baseline in %s; %s", now, *now.Norm, *old.Norm,
 			toAccept)
 	}
-	if a, b := base.Models[old.Model].SHA256, of.models[now.Model].SHA256; a != b && !rules.NewModel {
+	if a, b := base.Models[old.Model].SHA256, of.Models[now.Model].SHA256; a != b && !rules.NewModel {
 		return fmt.Errorf("cell %s: model %s is another file than the baseline's (sha256 %s, not %s); to compare "+
 			"models that were trained again set new_model: true in gate: or give --new-model, else %s",
 			now, plain(now.Model), short(b), short(a), toAccept)
@@ -255,28 +251,24 @@ func (r *Report) notes(base *Baseline, f *result.File, embeddings []string) {
 	if base.Selfheal != f.Environment.Selfheal {
 		note("the results are by selfheal %s, the baseline by %s", plain(f.Environment.Selfheal), plain(base.Selfheal))
 	}
-	seen := map[string]bool{}
-	var others []string
+	var models, fresh []string
 	for _, c := range r.Cells {
-		if old := base.Models[c.Model].SHA256; c.Change != nil && old != f.Models[c.Model].SHA256 && !seen[c.Model] {
-			seen[c.Model] = true
-			others = append(others, plain(c.Model))
-		}
-	}
-	if others != nil {
-		note("other model files than the baseline's, as new_model allows: %s", andMore(others))
-	}
-	if embeddings != nil {
-		note("other embedding files than the baseline's: %s", andMore(embeddings))
-	}
-	var fresh []string
-	for _, c := range r.Cells {
-		if c.Change == nil {
+		model := plain(c.Model)
+		switch {
+		case c.Change == nil:
 			fresh = append(fresh, c.String())
+		case base.Models[c.Model].SHA256 != f.Models[c.Model].SHA256 && !slices.Contains(models, model):
+			models = append(models, model)
 		}
 	}
-	if fresh != nil {
-		note("new, not in the baseline and compared with nothing: %s; selfheal check --update takes them in",
-			andMore(fresh))
+	for _, of := range []struct {
+		names []string
+		text  string
+	}{{models, "other model files than the baseline's, as new_model allows: %s"},
+		{embeddings, "other embedding files than the baseline's: %s"},
+		{fresh, "new, not in the baseline and compared with nothing: %s; selfheal check --update takes them in"}} {
+		if of.names != nil {
+			note(of.text, andMore(of.names))
+		}
 	}
 }

@@ -42,42 +42,33 @@ func newTests(rules config.Gate) *tests {
 // change fills in the tests of one cell's counts. Holm's first step compares p-values of
 // drops with alpha by the number of cells.
 func (t *tests) change(n, cells int, x *Change) {
-	p := counts{stats.Paired{N: n, Lost: x.Lost, Won: x.Won}, cells}
+	p, first := counts{stats.Paired{N: n, Lost: x.Lost, Won: x.Won}, cells}, t.rules.Alpha/float64(cells)
 	k, ok := t.paired[p]
 	if !ok {
 		worse, change := stats.McNemar(p.Lost, p.Won)
 		k = Change{Interval: p.Interval(1 - 2*t.rules.Alpha), Below: p.Below(t.rules.MaxDrop, t.rules.Alpha),
-			Above: max(worse, p.Above(t.rules.MaxDrop, t.rules.Alpha/float64(cells))), McNemar: change}
+			Above: max(worse, p.Above(t.rules.MaxDrop, first)), McNemar: change}
 		t.paired[p] = k
 	}
 	x.Interval, x.Above, x.Below, x.McNemar = k.Interval, k.Above, k.Below, k.McNemar
-}
-
-// detects is the smallest drop that a cell would show if it were the only one of so many to
-// have dropped: at Holm's first step. It is nil where no drop would be shown.
-func (t *tests) detects(n, won, cells int) *float64 {
-	k := [3]int{n, won, cells}
-	d, ok := t.detectable[k]
+	if !t.powers {
+		return
+	}
+	at := [3]int{n, x.Won, cells}
+	d, ok := t.detectable[at] // of a cell that is the only one to have dropped
 	if !ok {
-		d = stats.Detectable(n, won, t.rules.MaxDrop, t.rules.Alpha/float64(cells), power)
-		t.detectable[k] = d
+		d = stats.Detectable(n, x.Won, t.rules.MaxDrop, first, power)
+		t.detectable[at] = d
 	}
-	if d >= 1 {
-		return nil
+	if d < 1 {
+		x.Detectable = &d
 	}
-	return &d
 }
 
 // test computes the statistics of every cell. Drops and minimums are two families: within
 // each, wrong failures together have at most probability alpha. For drops that is Holm's
 // adjustment; minimums are judged by their intervals, which hold all together (Bonferroni).
 func (r *Report) test(ctx context.Context, t *tests) error {
-	compared := 0
-	for _, c := range r.Cells {
-		if c.Change != nil {
-			compared++
-		}
-	}
 	var changes []*Change
 	var above, either []float64
 	for i := range r.Cells {
@@ -86,7 +77,7 @@ func (r *Report) test(ctx context.Context, t *tests) error {
 		}
 		c := &r.Cells[i]
 		if x := c.Change; x != nil {
-			t.change(c.N, compared, x)
+			t.change(c.N, r.compared, x)
 			changes, above, either = append(changes, x), append(above, x.Above), append(either, x.McNemar)
 		}
 		if m := c.Min; m != nil {
@@ -101,34 +92,29 @@ func (r *Report) test(ctx context.Context, t *tests) error {
 	for i, p := range stats.Holm(either) {
 		changes[i].Better = changes[i].Won > changes[i].Lost && p <= r.Gate.Alpha
 	}
-	for _, c := range r.Cells {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if x := c.Change; x != nil && t.powers {
-			x.Detectable = t.detects(c.N, x.Won, compared)
-		}
-	}
 	return nil
 }
 
 // minAlpha is the share of alpha that each minimum has.
-func (r *Report) minAlpha() float64 {
-	n := 0
-	for _, c := range r.Cells {
-		if c.Min != nil {
-			n++
-		}
-	}
-	return r.Gate.Alpha / float64(max(n, 1))
-}
+func (r *Report) minAlpha() float64 { return r.Gate.Alpha / float64(max(r.mins, 1)) }
+
+// A reason is why a cell does not simply pass. From mayHaveDropped on it is inconclusive.
+const (
+	dropped = iota
+	missed
+	warned
+	mayHaveDropped
+	mayHaveMissed
+	reasons
+)
 
 // decide gives every cell its outcome, and all of them theirs.
 func (r *Report) decide(powers bool) {
 	r.Outcome = Pass
+	var found [reasons]int
 	for i := range r.Cells {
 		c := &r.Cells[i]
-		c.Outcome = c.decide(r.Gate.MaxDrop, r.Gate.Alpha)
+		c.Outcome = c.decide(r.Gate, &found)
 		switch {
 		case c.Outcome == Fail:
 			r.Outcome = Fail
@@ -141,37 +127,42 @@ func (r *Report) decide(powers bool) {
 					points(-c.Change.Drop)))
 		}
 	}
-	r.Summary = r.summary(powers)
+	r.Summary = r.summary(found, powers)
 }
 
-func (c *Compared) decide(maxDrop, alpha float64) Outcome {
+// decide is a cell's outcome. It counts the reasons.
+func (c *Compared) decide(rules config.Gate, found *[reasons]int) Outcome {
 	outcome := Pass
-	say := func(o Outcome, format string, args ...any) {
+	say := func(reason int, format string, args ...any) {
 		c.Reasons = append(c.Reasons, fmt.Sprintf(format, args...))
-		if outcome != Fail {
-			outcome = o
+		found[reason]++
+		if reason < mayHaveDropped {
+			outcome = Fail
+		} else if outcome == Pass {
+			outcome = Inconclusive
 		}
 	}
 	if x := c.Change; x != nil {
 		switch {
-		case x.AboveHolm <= alpha:
-			say(Fail, "dropped by %s points, from %s to %s %%: more than %s (adjusted p %s)", points(x.Drop),
-				percent(x.Before), percent(c.Accuracy), points(maxDrop), probability(x.AboveHolm))
-		case x.open(alpha):
-			say(Inconclusive, "a drop of %s points is not excluded (p %s)", points(maxDrop), probability(x.Below))
+		case x.AboveHolm <= rules.Alpha:
+			say(dropped, "dropped by %s points, from %s to %s %%: more than %s (adjusted p %s)", points(x.Drop),
+				percent(x.Before), percent(c.Accuracy), points(rules.MaxDrop), probability(x.AboveHolm))
+		case x.open(rules.Alpha):
+			say(mayHaveDropped, "a drop of %s points is not excluded (p %s)", points(rules.MaxDrop),
+				probability(x.Below))
 		}
 	}
-	if m := c.Min; m != nil && c.Accuracy < m.Min {
+	if m := c.Min; c.below() {
 		interval := fmt.Sprintf("accuracy %s %%, exact interval %s to %s, Wilson's %s to %s", percent(c.Accuracy),
 			percent(m.Exact[0]), percent(m.Exact[1]), percent(m.Wilson[0]), percent(m.Wilson[1]))
 		if m.Missed {
-			say(Fail, "misses its min of %s %% (%s)", points(m.Min), interval)
+			say(missed, "misses its min of %s %% (%s)", points(m.Min), interval)
 		} else {
-			say(Inconclusive, "is below its min of %s %%, but may reach it (%s)", points(m.Min), interval)
+			say(mayHaveMissed, "is below its min of %s %%, but may reach it (%s)", points(m.Min), interval)
 		}
 	}
 	if len(c.FailOn) > 0 {
-		say(Fail, "has the warning %s, which fail_on lists", strings.Join(c.FailOn, ", "))
+		say(warned, "has the warning %s, which fail_on lists", strings.Join(c.FailOn, ", "))
 	}
 	if outcome == Pass && c.Change == nil {
 		return New
@@ -179,81 +170,64 @@ func (c *Compared) decide(maxDrop, alpha float64) Outcome {
 	return outcome
 }
 
+// below reports whether the accuracy is below the one that the rules ask for.
+func (c *Compared) below() bool { return c.Min != nil && c.Accuracy < c.Min.Min }
+
 // open reports whether a drop of max_drop is not excluded. Where nothing has changed there is
 // none to exclude.
 func (x Change) open(alpha float64) bool { return !x.Unchanged && x.Below > alpha }
 
 // summary says in a line what came out and, where it is open, how many images would tell.
-func (r *Report) summary(powers bool) string {
-	var drops, mins, warned, openDrops, openMins, compared int
-	var widest Compared // the inconclusive cell with the most flips
-	needed := 0
-	for _, c := range r.Cells {
-		if c.Change != nil {
-			compared++
-			switch {
-			case c.Change.AboveHolm <= r.Gate.Alpha:
-				drops++
-			case c.Change.open(r.Gate.Alpha):
-				openDrops++
-				if widest.Change == nil || c.flips() > widest.flips() {
-					widest = c
-				}
-			}
-		}
-		if m := c.Min; m != nil && c.Accuracy < m.Min {
-			if m.Missed {
-				mins++
-			} else {
-				openMins++
-				needed = max(needed, stats.ImagesToMiss(c.Accuracy, m.Min, r.minAlpha(), power))
-			}
-		}
-		if len(c.FailOn) > 0 {
-			warned++
-		}
-	}
+func (r *Report) summary(found [reasons]int, powers bool) string {
+	of, all, most := count(r.compared, "cell"), count(len(r.Cells), "cell"), points(r.Gate.MaxDrop)
 	var parts []string
-	say := func(n int, of, format string, args ...any) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d of %s ", n, of)+fmt.Sprintf(format, args...))
+	for reason, text := range [reasons]string{of + " dropped by more than " + most + " points",
+		all + " missed a min", all + " had a warning of fail_on", of + " may have dropped by " + most +
+			" points or more", all + " may have missed a min"} {
+		if n := found[reason]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d of %s", n, text))
 		}
 	}
-	of, all, most := count(compared, "cell"), count(len(r.Cells), "cell"), points(r.Gate.MaxDrop)
-	say(drops, of, "dropped by more than %s points", most)
-	say(mins, all, "missed a min")
-	say(warned, all, "had a warning of fail_on")
-	say(openDrops, of, "may have dropped by %s points or more", most)
-	say(openMins, all, "may have missed a min")
 	switch {
 	case r.Outcome == Pass:
 		parts = append(parts, fmt.Sprintf("no drop of %s points or more in %s", most, of))
 	case r.Outcome == Inconclusive && powers:
-		parts = append(parts, r.images(widest, needed))
+		parts = append(parts, r.images())
 	}
 	return strings.ToUpper(string(r.Outcome)) + ": " + strings.Join(parts, "; ")
 }
 
 // flips is the share of images whose verdict changed.
-func (c Compared) flips() float64 { return float64(c.Change.Lost+c.Change.Won) / float64(c.N) }
+func (c *Compared) flips() float64 { return float64(c.Change.Lost+c.Change.Won) / float64(c.N) }
 
-// images says how many images would tell: to exclude the drop in the cell whose verdicts
-// flip most, and for minimums.
-func (r *Report) images(widest Compared, forMins int) string {
-	if widest.Change == nil && forMins == 0 {
-		return "no number of images that can be had would tell"
+// images says how many images would tell: to exclude the drop in the inconclusive cell whose
+// verdicts flip most, and for minimums.
+func (r *Report) images() string {
+	const none = "no number of images that can be had would tell"
+	var widest *Compared
+	n := 0
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		if c.Change != nil && c.Change.open(r.Gate.Alpha) && (widest == nil || c.flips() > widest.flips()) {
+			widest = c
+		}
+		if c.below() {
+			n = max(n, stats.ImagesToMiss(c.Accuracy, c.Min.Min, r.minAlpha(), power))
+		}
 	}
-	n := forMins
-	if widest.Change != nil {
+	if widest != nil {
 		enough := stats.ImagesToPass(r.Gate.MaxDrop, widest.flips(), r.Gate.Alpha, power)
 		if enough == 0 {
-			return "no number of images that can be had would tell"
+			return none
 		}
-		if enough <= widest.N && forMins <= widest.N { // bad luck, or a real drop near the border
+		if enough <= widest.N && n <= widest.N { // bad luck, or a real drop near the border
 			return fmt.Sprintf("where nothing has changed %s images tell with probability %v: "+
 				"look at what has, or take more", thousands(enough), power)
 		}
 		n = max(n, enough)
+	}
+	if n == 0 {
+		return none
 	}
 	return fmt.Sprintf("about %s images would tell with probability %v where nothing has changed", thousands(n), power)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 )
 
@@ -44,13 +43,15 @@ func checkKeys(d *json.Decoder, t reflect.Type, where string) error {
 
 // checkObject is [checkKeys] behind an object's brace.
 func checkObject(d *json.Decoder, t reflect.Type, where string) error {
-	var names []string
-	var types []reflect.Type
-	var optional []bool
+	var fields map[string]reflect.Type // of a struct
+	var needed []string
 	if t != nil && t.Kind() == reflect.Struct {
+		fields = map[string]reflect.Type{}
 		for _, f := range reflect.VisibleFields(t) {
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			names, types, optional = append(names, name), append(types, f.Type), append(optional, options != "")
+			if fields[name] = f.Type; options == "" && !f.Anonymous {
+				needed = append(needed, name)
+			}
 		}
 	}
 	seen := map[string]bool{}
@@ -60,24 +61,22 @@ func checkObject(d *json.Decoder, t reflect.Type, where string) error {
 			return err
 		}
 		key, _ := token.(string)
-		if seen[key] {
+		value, known := fields[key]
+		switch {
+		case seen[key]:
 			return fmt.Errorf("the key %q is there twice%s", key, where)
-		}
-		seen[key] = true
-		var value reflect.Type
-		if i := slices.Index(names, key); i >= 0 {
-			value = types[i]
-		} else if names != nil {
+		case fields != nil && !known:
 			return fmt.Errorf("unknown key %q%s", key, where)
-		} else if t != nil && t.Kind() == reflect.Map {
+		case t != nil && t.Kind() == reflect.Map:
 			value = t.Elem()
 		}
+		seen[key] = true
 		if err := checkKeys(d, value, " in "+plain(key)); err != nil {
 			return err
 		}
 	}
-	for i, name := range names {
-		if !seen[name] && !optional[i] {
+	for _, name := range needed {
+		if !seen[name] {
 			return fmt.Errorf("the key %q is missing%s", name, where)
 		}
 	}

@@ -13,10 +13,10 @@ import (
 
 // made says how numbers were made: everything but images and networks themselves.
 type made struct {
-	datasets map[string]result.Dataset
-	models   map[string]Model
-	attacks  map[string]result.Attack
-	controls map[string]result.Control
+	Datasets map[string]result.Dataset `json:"datasets"`
+	Models   map[string]Model          `json:"models"`
+	Attacks  map[string]result.Attack  `json:"attacks"`
+	Controls map[string]result.Control `json:"controls"`
 }
 
 // selected is what the cells used.
@@ -25,17 +25,17 @@ func selected(cells []Cell, f *result.File) made {
 	for _, c := range cells {
 		if d, ok := f.Datasets[c.Dataset]; ok {
 			d.ClassNames = nil
-			m.datasets[c.Dataset] = d
+			m.Datasets[c.Dataset] = d
 		}
 		if model, ok := f.Models[c.Model]; ok {
-			m.models[c.Model] = Model{SHA256: model.SHA256, Preprocess: model.Preprocess, Output: model.Output,
+			m.Models[c.Model] = Model{SHA256: model.SHA256, Preprocess: model.Preprocess, Output: model.Output,
 				Split: model.Split}
 		}
 		if a, ok := f.Attacks[c.Attack]; ok {
-			m.attacks[c.Attack] = a
+			m.Attacks[c.Attack] = a
 		}
 		if control, ok := f.Controls[c.Defense]; ok {
-			m.controls[c.Defense] = control
+			m.Controls[c.Defense] = control
 		}
 	}
 	return m
@@ -46,8 +46,7 @@ func selected(cells []Cell, f *result.File) made {
 // may be what is under test.
 func (m made) settings() map[string]any {
 	var all map[string]map[string]map[string]any
-	data, err := json.Marshal(map[string]any{"datasets": m.datasets, "models": m.models, "attacks": m.attacks,
-		"controls": m.controls})
+	data, err := json.Marshal(m)
 	if err == nil {
 		err = json.Unmarshal(data, &all)
 	}
@@ -163,9 +162,9 @@ func accepts(accept []string, path string) bool {
 
 // otherEmbeddings names the places of controls whose embedding files are not the baseline's.
 func otherEmbeddings(before, now made) (names []string) {
-	for _, name := range slices.Sorted(maps.Keys(now.controls)) {
-		old := before.controls[name].Layers
-		for i, l := range now.controls[name].Layers {
+	for _, name := range slices.Sorted(maps.Keys(now.Controls)) {
+		old := before.Controls[name].Layers
+		for i, l := range now.Controls[name].Layers {
 			if i >= len(old) {
 				continue // another list of layers, or a new control
 			}

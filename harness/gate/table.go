@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -38,12 +39,10 @@ var legend = []string{
 
 // suites groups the cells by suite, in the order of their first cells.
 func (r *Report) suites() (groups [][]Compared) {
-	at := map[string]int{}
 	for _, c := range r.Cells {
-		i, ok := at[c.Suite]
-		if !ok {
-			i = len(groups)
-			at[c.Suite], groups = i, append(groups, nil)
+		i := slices.IndexFunc(groups, func(g []Compared) bool { return g[0].Suite == c.Suite })
+		if i < 0 {
+			i, groups = len(groups), append(groups, nil)
 		}
 		groups[i] = append(groups[i], c)
 	}
@@ -72,8 +71,7 @@ func (r *Report) reasons() []string {
 	var lines []string
 	for _, o := range []Outcome{Fail, Inconclusive} {
 		for _, c := range r.Cells {
-			telling := o == Fail || c.Change != nil && c.Change.Drop > 0 || c.Min != nil && c.Accuracy < c.Min.Min
-			if c.Outcome == o && telling {
+			if c.Outcome == o && (o == Fail || c.Change != nil && c.Change.Drop > 0 || c.below()) {
 				lines = append(lines, fmt.Sprintf("%s: %s: %s", o, c, strings.Join(c.Reasons, "; ")))
 			}
 		}
