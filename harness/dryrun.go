@@ -13,13 +13,6 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// DryRun says what a description of a plan may assume.
-type DryRun struct {
-	// Rates are measured speeds by model, in passes of one image a second, forward and
-	// backward ones counted alike; that of "" serves models without one of their own.
-	Rates map[string]float64
-}
-
 // effort is what cells cost: passes count images. Those on controlled networks are
 // counted as controlled passes, each of which costs several plain ones.
 type effort struct {
@@ -50,13 +43,13 @@ func (e effort) String() string {
 // file. Where a data set or a network is absent, the number of images is that of the
 // config's limit and the classes are those of the data set, and it says that this is
 // an estimate. Cells of a suite with published numbers that are not among these are
-// marked as extra.
-func (p *Plan) Describe(o DryRun) (string, error) {
-	d := &description{plan: p, rates: o.Rates, sets: map[string]imageSet{}, made: map[craftKey]string{}}
+// marked as extra. Rates are measured speeds by model, in passes of one image a second,
+// forward and backward ones counted alike; that of "" serves models without one of their own.
+func (p *Plan) Describe(rates map[string]float64) (string, error) {
+	d := &description{plan: p, rates: rates, sets: map[string]imageSet{}, made: map[craftKey]string{}}
 	var total effort
 	for i := range p.Config.Suites {
-		s := &p.Config.Suites[i]
-		e, err := d.suite(s)
+		e, err := d.suite(&p.Config.Suites[i])
 		if err != nil {
 			return "", err
 		}
@@ -67,7 +60,7 @@ func (p *Plan) Describe(o DryRun) (string, error) {
 	case len(total.unrated) == 0:
 		fmt.Fprintf(&d.text, "hours: at most %s at the given rates, controlled passes not included\n",
 			duration(total.hours))
-	case len(o.Rates) == 0:
+	case len(rates) == 0:
 		d.text.WriteString("hours: no rate is known; --rate [MODEL=]N, the passes of one image " +
 			"that the machine makes in a second, gives them\n")
 	default:
@@ -119,12 +112,10 @@ const (
 	assumedClasses = 10
 )
 
-// formatClasses are the classes of the formats that fix them.
-var formatClasses = map[string]int{"cifar10-bin": 10, "cifar100-bin": 100}
-
 // assumed is what the config says of a data set whose files are absent.
 func assumed(spec dataset.Spec, limit int) imageSet {
-	s := imageSet{n: len(spec.Indices), classes: cmp.Or(len(spec.ClassNames), spec.Classes, formatClasses[spec.Format])}
+	s := imageSet{n: len(spec.Indices),
+		classes: cmp.Or(len(spec.ClassNames), spec.Classes, dataset.Find(spec.Format).Classes)}
 	from := "as the config says"
 	if n := spec.Limit; n > 0 && (s.n == 0 || n < s.n) {
 		s.n = n
@@ -209,7 +200,7 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 	}
 	e := effort{controlled: n * int64(len(j.Suite.Controls)) * (1 + seeds*int64(len(j.Attacks)))}
 	for _, a := range j.Attacks {
-		r, err := a.recipe(classes)
+		r, err := a.Make(a.Epsilon, classes)
 		if err != nil {
 			fmt.Fprintf(&d.text, "  %-24s %v\n", a.Name, err)
 			continue

@@ -30,12 +30,12 @@ suites:
   repeated: {dataset: images, models: [rn-18], controls: [loop], attacks: [pgd], mode: whitebox-through}
 `
 
-func describe(t *testing.T, o DryRun, limit int, suites ...string) string {
+func describe(t *testing.T, rates map[string]float64, limit int, suites ...string) string {
 	t.Helper()
 	cfg := configOf(t, fstest.MapFS{}, countedConfig, suites)
 	cfg.Limit = limit
 	p := must.Get(NewPlan(cfg))(t)
-	return must.Get(p.Describe(o))(t)
+	return must.Get(p.Describe(rates))(t)
 }
 
 // contains checks for texts in their order.
@@ -57,7 +57,7 @@ func contains(t *testing.T, text string, want ...string) {
 func TestDescribe(t *testing.T) {
 	f, g := int64(0), int64(0)
 	p := must.Get(NewPlan(configOf(t, fstest.MapFS{}, countedConfig, nil)))(t)
-	r := must.Get(p.Jobs[0].Attacks[0].recipe(7))(t)
+	r := must.Get(p.Jobs[0].Attacks[0].Make(8./255, 7))(t)
 	for _, c := range r.Components {
 		cf, cg := c.Passes(7)
 		f, g = f+int64(cf), g+int64(cg)
@@ -66,7 +66,7 @@ func TestDescribe(t *testing.T) {
 		t.Fatalf("PGD-4 makes %d forward and %d backward passes", f, g)
 	}
 
-	text := describe(t, DryRun{}, 0, "first")
+	text := describe(t, nil, 0, "first")
 	contains(t, text,
 		"suite first, model rn-18, 30 images of images, oblivious\n",
 		"an estimate, as images.npz is absent (30 images as the config says) and a.onnx is absent (7 classes as "+
@@ -82,7 +82,7 @@ func TestDescribe(t *testing.T) {
 
 	// The second suite attacks what the first has attacked; the third a controlled network,
 	// and the fourth that again.
-	text = describe(t, DryRun{Rates: map[string]float64{"": 0.5, "rn-34": 1}}, 10, "first", "again", "through",
+	text = describe(t, map[string]float64{"": 0.5, "rn-34": 1}, 10, "first", "again", "through",
 		"repeated")
 	contains(t, text, "10 images as --limit says", "suite again", ", made once with suite first\n", "suite through",
 		", made once with suite first\n", "suite repeated",
@@ -91,7 +91,7 @@ func TestDescribe(t *testing.T) {
 		"hours: at most "+
 			duration(float64(10*(2+f+g))/0.5/3600+float64(10*(2+f+g))/3600+3*float64(10*2)/0.5/3600)+
 			" at the given rates")
-	contains(t, describe(t, DryRun{Rates: map[string]float64{"rn-34": 1}}, 10, "first"),
+	contains(t, describe(t, map[string]float64{"rn-34": 1}, 10, "first"),
 		"hours: no rate is known for rn-18; the others: at most ")
 }
 
@@ -101,7 +101,7 @@ func TestDescribeNamesWhatIsNotRun(t *testing.T) {
 		1)
 	p := must.Get(NewPlan(configOf(t, fstest.MapFS{}, text, []string{"first"}, "suites.first.models=[rn-18]",
 		"attacks.pgd.epsilon=2/255")))(t)
-	got := must.Get(p.Describe(DryRun{}))(t)
+	got := must.Get(p.Describe(nil))(t)
 	// Clean images alone are those of the table: none and loop of RN-18.
 	contains(t, got, "suite first: 6 cells, 2 of the 18 numbers of table7, 4 extra; not run: rn-18 / none / pgd-linf, ",
 		"RN-34 / none / none", "RN-50 / loop / aa-linf; at most ")

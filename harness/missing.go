@@ -102,32 +102,14 @@ func absent(files fs.FS, name string) bool {
 
 // missingSet says what a data set's format expects and where the published ones are.
 func missingSet(s dataset.Spec) Missing {
-	m := Missing{Kind: "data set", Path: s.Path}
-	switch s.Format {
-	case "cifar10-bin":
-		m.What = "CIFAR-10's binary version, records of a label byte and 3072 pixel bytes: cifar-10-binary.tar.gz " +
-			"from https://www.cs.toronto.edu/~kriz/cifar.html"
-		if base := path.Base(s.Path); !strings.HasPrefix(base, "data_batch") && !strings.HasPrefix(base, "test_batch") {
-			m.What += "; its five training batches in one file"
-			m.Make = fmt.Sprintf("cat %s/data_batch_[1-5].bin > %s", path.Dir(s.Path), s.Path)
-		}
-	case "cifar100-bin":
-		m.What = "CIFAR-100's binary version, records of a coarse and a fine label byte and 3072 pixel bytes: " +
-			"cifar-100-binary.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html"
-	case "tiny-imagenet":
-		m.What = "Tiny-ImageNet's folder, with wnids.txt, train/CLASS/images/ and val/ " +
-			"(val_annotations.txt and images/): http://cs231n.stanford.edu/tiny-imagenet-200.zip"
-	case "npz":
-		m.What = "a NumPy archive of x, images as uint8 or float32, and y, integer labels"
-	default:
-		m.What = "a folder of images, PNG or JPEG, one folder a class"
+	m := Missing{Kind: "data set", Path: s.Path, What: dataset.Find(s.Format).Needs}
+	base := path.Base(s.Path)
+	if s.Format == "cifar10-bin" && !strings.HasPrefix(base, "data_batch") && !strings.HasPrefix(base, "test_batch") {
+		m.What += "; its five training batches in one file"
+		m.Make = fmt.Sprintf("cat %s/data_batch_[1-5].bin > %s", path.Dir(s.Path), s.Path)
 	}
 	return m
 }
-
-// trainedData are the names that scripts/train.py has for formats.
-var trainedData = map[string]string{"cifar10-bin": "cifar10", "cifar100-bin": "cifar100",
-	"tiny-imagenet": "tiny-imagenet"}
 
 // missingNetwork says how a network is made. One at ARCHITECTURE-standard/model.onnx or
 // ARCHITECTURE-robust/model.onnx is what scripts/train.py leaves in such a folder.
@@ -135,23 +117,20 @@ func missingNetwork(file string, images dataset.Spec) Missing {
 	m := Missing{Kind: "network", Path: file,
 		What: "an ONNX classifier of these images; scripts/export.py writes one from PyTorch's weights"}
 	folder := path.Dir(file)
-	data, i := trainedData[images.Format], strings.LastIndex(path.Base(folder), "-")
-	if data == "" || i < 0 || path.Base(file) != "model.onnx" {
+	data, name := dataset.Find(images.Format).Trained, path.Base(folder)
+	i := max(strings.LastIndex(name, "-"), 0)
+	how, known := map[string][2]string{"-standard": {"in the standard way", ""},
+		"-robust": {"adversarially", " --loss trades"}}[name[i:]]
+	if data == "" || !known || path.Base(file) != "model.onnx" {
 		return m
 	}
-	architecture, training := path.Base(folder)[:i], path.Base(folder)[i+1:]
-	loss, known := map[string]string{"standard": "", "robust": " --loss trades"}[training]
-	if !known {
-		return m
-	}
-	m.What = map[string]string{"standard": "an ONNX classifier, trained in the standard way",
-		"robust": "an ONNX classifier, trained adversarially"}[training]
+	m.What = "an ONNX classifier, trained " + how[0]
 	from := images.Path
 	if images.Format != "tiny-imagenet" || path.Base(from) == "val" || path.Base(from) == "train" {
 		from = path.Dir(from)
 	}
-	m.Make = fmt.Sprintf("python3 scripts/train.py --architecture %s --data %s --folder %s%s --out %s", architecture,
-		data, from, loss, folder)
+	m.Make = fmt.Sprintf("python3 scripts/train.py --architecture %s --data %s --folder %s%s --out %s", name[:i], data,
+		from, how[1], folder)
 	return m
 }
 

@@ -85,7 +85,7 @@ func planAttack(a *config.Attack) ([]PlannedAttack, error) {
 
 // Recipe makes the attack for a classifier.
 func (a PlannedAttack) Recipe(classes int, shape attacks.Shape) (attacks.Recipe, error) {
-	r, err := a.recipe(classes)
+	r, err := a.Make(a.Epsilon, classes)
 	if err != nil {
 		return r, fmt.Errorf("attack %s: %w", a.Name, err)
 	}
@@ -95,10 +95,6 @@ func (a PlannedAttack) Recipe(classes int, shape attacks.Shape) (attacks.Recipe,
 		}
 	}
 	return r, nil
-}
-
-func (a PlannedAttack) recipe(classes int) (attacks.Recipe, error) {
-	return a.Make(a.Epsilon, classes)
 }
 
 // describe is what results say of the attack.

@@ -104,12 +104,12 @@ const maxMemory = 8 << 30
 // Open reads the images that spec asks for through fsys, and at most limit of
 // them unless limit is 0. An error names the file, the record and what to do.
 func Open(spec Spec, fsys fs.FS, limit int) (*Dataset, error) {
-	i := slices.Index(Formats(), spec.Format)
-	if i < 0 {
+	f := Find(spec.Format)
+	if f.open == nil {
 		return nil, fmt.Errorf("data set %s: there is no format %q; formats: %s",
 			spec.Path, spec.Format, strings.Join(Formats(), ", "))
 	}
-	d, err := read(spec, fsys, limit, formats[i].open)
+	d, err := read(spec, fsys, limit, f.open)
 	var missing *fs.PathError
 	switch {
 	case err == nil:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,10 @@ type Format struct {
 	Ext string
 	// Layout says how a folder looks that Guess takes for this format; "" for none.
 	Layout string
+	// Classes is how many every set has; 0 where that is the file's own affair.
+	Classes int
+	Needs   string // what belongs at a path where nothing is, in a sentence
+	Trained string // what scripts/train.py calls it; "" if it does not train on it
 	// is reports whether a folder has that layout.
 	is   func(fsys fs.FS, folder string) bool
 	open func(fsys fs.FS, spec Spec) (source, error)
@@ -23,20 +28,37 @@ type Format struct {
 // formats is the table of formats. [Guess] asks its rows in order.
 var formats = []Format{
 	{Name: "cifar10-bin", Doc: "CIFAR-10's binary version: one label byte and 3072 pixels a record",
-		Ext: ".bin", open: openCIFAR10},
+		Ext: ".bin", Classes: 10, Trained: "cifar10", open: openCIFAR10,
+		Needs: "CIFAR-10's binary version, records of a label byte and 3072 pixel bytes: cifar-10-binary.tar.gz " +
+			"from https://www.cs.toronto.edu/~kriz/cifar.html"},
 	{Name: "cifar100-bin", Doc: "CIFAR-100's binary version: a coarse and a fine label byte, then the pixels; the " +
 		"fine one counts",
-		open: openCIFAR100},
+		Classes: 100, Trained: "cifar100", open: openCIFAR100,
+		Needs: "CIFAR-100's binary version, records of a coarse and a fine label byte and 3072 pixel bytes: " +
+			"cifar-100-binary.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html"},
 	{Name: "tiny-imagenet", Doc: "Tiny-ImageNet's folder, or its `val` or `train`",
-		Layout: "a folder with `wnids.txt` in it or beside it", is: isTinyImageNet, open: openTinyImageNet},
+		Layout: "a folder with `wnids.txt` in it or beside it", Trained: "tiny-imagenet", is: isTinyImageNet,
+		open: openTinyImageNet,
+		Needs: "Tiny-ImageNet's folder, with wnids.txt, train/CLASS/images/ and val/ (val_annotations.txt and " +
+			"images/): http://cs231n.stanford.edu/tiny-imagenet-200.zip"},
 	{Name: "npz", Doc: "a NumPy archive. `x`: uint8 or float32, NCHW or NHWC; `y`: integers",
-		Ext: ".npz", open: openNPZ},
+		Ext: ".npz", open: openNPZ,
+		Needs: "a NumPy archive of x, images as uint8 or float32, and y, integer labels"},
 	{Name: "image-folder", Doc: "a folder for each class, of PNG or JPEG files",
-		Layout: "any other folder", is: func(fs.FS, string) bool { return true }, open: openFolder},
+		Layout: "any other folder", is: func(fs.FS, string) bool { return true }, open: openFolder,
+		Needs: "a folder of images, PNG or JPEG, one folder a class"},
 }
 
 // Table returns the rows of the table of formats.
 func Table() []Format { return formats }
+
+// Find returns the row of a format; it is empty where there is none.
+func Find(name string) (f Format) {
+	if i := slices.Index(Formats(), name); i >= 0 {
+		f = formats[i]
+	}
+	return f
+}
 
 // Formats returns the names of the formats.
 func Formats() []string {

@@ -97,7 +97,7 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 		if err != nil {
 			return err
 		}
-		text, err := plan.Describe(harness.DryRun{Rates: rates})
+		text, err := plan.Describe(rates)
 		if err != nil {
 			return usage("%w", err)
 		}
