@@ -111,26 +111,21 @@ func (o *opener) controller(ctx context.Context, n *control.Network, c *config.C
 	return &controller{loop, loopState(chain), places}, nil
 }
 
-// recorded is what results say of a layer's embedding. The hashes of files and data sets are
-// filled in when these are opened.
-func (o *opener) recorded(l placed) *result.LayerEmbedding {
-	known, ok := o.record.Controls[l.control.Name]
-	if !ok {
-		known.Solver = l.control.Solver.Settings()
-		for _, l := range l.control.Layers {
-			e := l.Embedding
-			known.Layers = append(known.Layers, result.Layer{At: place(l.At).String(), Embedding: result.LayerEmbedding{
-				Kind: e.Kind, Fit: e.Fit, Variance: e.Variance, Rank: e.Rank, Path: e.Path}})
-		}
-		o.record.Controls[l.control.Name] = known
+// recorded is what results say of a control. The hashes of files and data sets are filled in
+// when these are opened.
+func recorded(c config.Control) result.Control {
+	known := result.Control{Solver: c.Solver.Settings()}
+	for _, l := range c.Layers {
+		e := l.Embedding
+		known.Layers = append(known.Layers, result.Layer{At: place(l.At).String(), Embedding: result.LayerEmbedding{
+			Kind: e.Kind, Fit: e.Fit, Variance: e.Variance, Rank: e.Rank, Path: e.Path}})
 	}
-	return &known.Layers[l.index].Embedding
+	return known
 }
 
 // embedding opens a layer's embedding, or fits a linear one.
 func (o *opener) embedding(ctx context.Context, l placed) (*onnx.Graph, error) {
-	known := o.recorded(l)
-	e := l.Embedding
+	e, known := l.Embedding, &o.record.Controls[l.control.Name].Layers[l.index].Embedding
 	switch e.Kind {
 	case config.Identity:
 		return control.IdentityEmbedding(l.state())

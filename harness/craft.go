@@ -104,8 +104,8 @@ func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, err
 		}
 		began, counter := time.Now(), &counted{oracle: on}
 		f, b := component.Passes(on.Classes())
-		p := r.progress.component(order.label, component.Name(), len(todo), w.standing, n, int64(len(todo))*int64(f+b),
-			counter)
+		p := r.progress.component(order.label+" "+component.Name(), len(todo), w.standing, n,
+			int64(len(todo))*int64(f+b), counter)
 		err := r.forEach(ctx, len(todo), on.state, func(ctx context.Context, k int) error {
 			standing, err := w.attack(ctx, component, counter, todo[k])
 			if err == nil {
@@ -124,9 +124,9 @@ func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, err
 			Forward: forward, Backward: backward, Seconds: time.Since(began).Seconds(),
 		})
 	}
-	for _, a := range w.each {
-		w.gradients.count(a.seen)
-	}
+	w.gradients = gradients{howMany(w.each, func(a attempt) bool { return a.seen.asked }),
+		howMany(w.each, func(a attempt) bool { return a.seen.zero }),
+		howMany(w.each, func(a attempt) bool { return a.seen.notFinite })}
 	w.seconds = time.Since(start).Seconds() // what follows looks for faults, and is no part of the attack
 	if order.recipe.Norm == attacks.Linf && w.gradients.images > 0 {
 		var err error
@@ -197,6 +197,16 @@ func (w *workshop) try(ctx context.Context, a attacks.Attack, on attacks.Oracle,
 		made.image, made.first, made.queries = res.Adversarial, made.spent+res.FirstSuccess, made.asked+res.FirstForward
 	}
 	return res, broken, nil
+}
+
+// howMany counts what holds of a list.
+func howMany[T any](list []T, holds func(T) bool) (n int) {
+	for _, v := range list {
+		if holds(v) {
+			n++
+		}
+	}
+	return n
 }
 
 // takesGradients reports whether any component does.

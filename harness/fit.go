@@ -25,7 +25,6 @@ type FitOptions struct {
 	Out      string // where the embedding goes, where there is one
 	Resume   bool   // continue from checkpoints
 	Force    bool   // fit anew what was fitted or begun
-	Workers  int    // of trainings; 0: as many as there are cores
 	Progress *Progress
 	Cache    *pca.Cache // of linear embeddings
 }
@@ -97,25 +96,21 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 	if err != nil {
 		return nil, fmt.Errorf("control %s: %w", o.Control, err)
 	}
-	var all []Fitted
 	for _, i := range order {
 		l := f.control.Layers[i]
-		var done []Fitted
 		switch {
+		case l.Embedding.Kind == config.Linear && trainings > 0:
+			err = f.linear(ctx, i, "")
 		case l.Embedding.Kind == config.Linear:
-			out := ""
-			if trainings == 0 {
-				out = o.Out
-			}
-			done, err = f.linear(ctx, i, out)
+			err = f.linear(ctx, i, o.Out)
 		case f.training(i) != nil:
-			done, err = f.train(ctx, i, f.training(i))
+			err = f.train(ctx, i, f.training(i))
 		}
-		if all = append(all, done...); err != nil {
-			return all, fmt.Errorf("control %s: layer at %s: %w", o.Control, place(l.At), err)
+		if err != nil {
+			return f.done, fmt.Errorf("control %s: layer at %s: %w", o.Control, place(l.At), err)
 		}
 	}
-	return all, nil
+	return f.done, nil
 }
 
 // fitter is the state of [Fit].
@@ -124,6 +119,7 @@ type fitter struct {
 	o        FitOptions
 	control  *config.Control
 	networks map[string]*control.Network
+	done     []Fitted
 }
 
 // training is that of a layer, nil for embeddings of other kinds.
@@ -138,18 +134,16 @@ func (f *fitter) models(t *config.Training) ([]string, error) {
 		names = t.Models
 	}
 	if len(names) == 0 {
-		for _, s := range f.cfg.Suites {
-			using := []string{}
-			if slices.Contains(s.Controls, f.control.Name) {
-				using = append(using, s.Models...)
-			}
-			if s.Solver != nil && slices.Contains(s.Solver.Controls, f.control.Name) {
-				using = append(using, s.Solver.Models...)
-			}
-			for _, m := range using {
-				if !slices.Contains(names, m) {
+		add := func(controls, models []string) {
+			for _, m := range models {
+				if slices.Contains(controls, f.control.Name) && !slices.Contains(names, m) {
 					names = append(names, m)
 				}
+			}
+		}
+		for _, s := range f.cfg.Suites {
+			if add(s.Controls, s.Models); s.Solver != nil {
+				add(s.Solver.Controls, s.Solver.Models)
 			}
 		}
 	}
@@ -247,20 +241,19 @@ func (f *fitter) groups(layer int, t *config.Training) ([]group, error) {
 }
 
 // train fits a layer's auto-encoders.
-func (f *fitter) train(ctx context.Context, layer int, t *config.Training) ([]Fitted, error) {
+func (f *fitter) train(ctx context.Context, layer int, t *config.Training) error {
 	groups, err := f.groups(layer, t)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var all []Fitted
 	for _, g := range groups {
 		done, err := f.trainOne(ctx, layer, t, g)
 		if err != nil {
-			return all, err
+			return err
 		}
-		all = append(all, done)
+		f.done = append(f.done, done)
 	}
-	return all, nil
+	return nil
 }
 
 // trainOne fits one auto-encoder to a group of models.
@@ -279,7 +272,7 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, g 
 	}
 	defer j.trainer.Close()
 	saved := g.path + ".checkpoint"
-	if err := j.begin(saved, f.o, f.progress); err != nil {
+	if err := j.resume(saved, f.o, f.progress); err != nil {
 		return done, err
 	}
 	if err := os.MkdirAll(filepath.Dir(g.path), 0o755); err != nil {
@@ -295,9 +288,9 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, g 
 	if err := j.write(g.path, f.provenance(j, done, t)); err != nil {
 		return done, err
 	}
-	if err := os.Remove(saved); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	done.Seconds = time.Since(start).Seconds()
+	if err := os.Remove(saved); !errors.Is(err, fs.ErrNotExist) {
 		return done, err
 	}
-	done.Seconds = time.Since(start).Seconds()
 	return done, nil
 }

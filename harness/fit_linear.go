@@ -3,8 +3,10 @@ package harness
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -20,39 +22,36 @@ import (
 
 // linear fits a layer's principal subspace for each model. The file is out, where it is
 // not empty, else one beside the config.
-func (f *fitter) linear(ctx context.Context, layer int, out string) ([]Fitted, error) {
+func (f *fitter) linear(ctx context.Context, layer int, out string) error {
 	names, err := f.models(nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var all []Fitted
 	for _, name := range names {
 		layers, err := f.cut(name)
 		if err != nil {
-			return all, err
+			return err
 		}
 		here := layers[layer]
 		d, err := f.fitSet(here)
 		if err != nil {
-			return all, ConfigError{err}
+			return ConfigError{err}
 		}
 		done := Fitted{At: here.at(), Kind: config.Linear, Models: []string{name}}
 		if done.Path, err = f.linearFile(done, out); err != nil {
-			return all, err
+			return err
 		}
 		s, cached, seconds, err := f.subspace(ctx, here, d, f.o.Force)
 		if err != nil {
-			return all, err
+			return err
 		}
 		done.Rank, done.Dim, done.Variance, done.Cached, done.Seconds = s.Rank, s.Dim, s.Variance, cached, seconds
-		if done.Path != "" {
-			if err := f.writeLinear(here.state(), s, done, f.linearProvenance(done, here, d, s)); err != nil {
-				return all, err
-			}
+		if err := f.writeLinear(here.state(), s, done, f.linearProvenance(done, here, d, s)); err != nil {
+			return err
 		}
-		all = append(all, done)
+		f.done = append(f.done, done)
 	}
-	return all, nil
+	return nil
 }
 
 // linearFile is where a linear embedding is to be written, known to be free or its own, in
@@ -97,41 +96,45 @@ func (f *fitter) linearPath(done Fitted) string {
 	if !ok {
 		return ""
 	}
-	// Tensors have slashes, colons and more in their names.
-	plain := func(r rune) rune {
-		if strings.ContainsRune(`/\:*?"<>| `, r) {
-			return '_'
-		}
-		return r
+	name := f.control.Name + "-" + done.At + "-" + done.Models[0] + ".onnx"
+	return folder.Path(filepath.Join("embeddings", unsafePath.ReplaceAllString(name, "_")))
+}
+
+// unsafePath matches what a file's name had better not hold: tensors have slashes, colons and more in theirs.
+var unsafePath = regexp.MustCompile(`[/\\:*?"<>| ]`)
+
+// origin is what any embedding's file says of its making.
+func (f *fitter) origin(done Fitted, fit string, d *dataset.Dataset, seed uint64) map[string]string {
+	var models []string
+	for _, name := range done.Models {
+		models = append(models, name+" "+f.record.Models[name].SHA256)
 	}
-	name := strings.Map(plain, f.control.Name+"-"+done.At+"-"+done.Models[0]) + ".onnx"
-	return folder.Path(filepath.Join("embeddings", name))
+	return map[string]string{"selfheal": Version, "onnxruntime": ort.Version(), "config_sha256": f.cfg.Hash(),
+		"control": f.control.Name, "at": done.At, "models": strings.Join(models, ", "), "dataset": fit,
+		"dataset_sha256": d.SHA256(), "seed": strconv.FormatUint(seed, 10)}
 }
 
 // linearProvenance is what the file says of its making.
 func (f *fitter) linearProvenance(done Fitted, l placed, d *dataset.Dataset, s *pca.Subspace) map[string]string {
 	e := l.Embedding
-	meta := map[string]string{
-		"selfheal": Version, "onnxruntime": ort.Version(), "control": f.control.Name, "at": done.At,
-		"models": done.Models[0] + " " + f.record.Models[done.Models[0]].SHA256, "kind": config.Linear,
-		"dataset": e.Fit, "dataset_sha256": d.SHA256(), "config_sha256": f.cfg.Hash(),
-		"seed":       strconv.FormatUint(f.cfg.Seed, 10),
-		"fit_sha256": f.fitKey(l, d),
-		"samples":    strconv.Itoa(s.Samples), "dim": strconv.Itoa(s.Dim), "rank": strconv.Itoa(s.Rank),
-		"variance": strconv.FormatFloat(s.Variance, 'g', 9, 64),
-	}
+	meta := f.origin(done, e.Fit, d, f.cfg.Seed)
+	maps.Copy(meta, map[string]string{"kind": config.Linear, "fit_sha256": f.fitKey(l, d),
+		"samples": strconv.Itoa(s.Samples), "dim": strconv.Itoa(s.Dim), "rank": strconv.Itoa(s.Rank),
+		"variance": strconv.FormatFloat(s.Variance, 'g', 9, 64)})
 	if e.Rank == 0 {
 		meta["variance_asked"] = strconv.FormatFloat(e.Variance, 'g', -1, 64)
 	}
 	return meta
 }
 
-// writeLinear writes a subspace as an embedding, unless the file holds this very fit.
+// writeLinear writes a subspace as an embedding, unless it has no file or that holds this very fit.
 func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, done Fitted, meta map[string]string) error {
-	if _, err := os.Stat(done.Path); err == nil && !f.o.Force {
-		if g, _, err := simplify.Load(done.Path, nil, nil); err == nil && g.Meta["fit_sha256"] == meta["fit_sha256"] {
-			return nil
-		}
+	if done.Path == "" {
+		return nil
+	}
+	old, _, err := simplify.Load(done.Path, nil, nil)
+	if err == nil && !f.o.Force && old.Meta["fit_sha256"] == meta["fit_sha256"] {
+		return nil
 	}
 	g, err := control.LinearEmbedding(state, s.Mean, s.Components, s.Rank)
 	if err != nil {

@@ -4,21 +4,20 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"selfheal/control"
 	"selfheal/control/train"
 	"selfheal/harness/config"
+	"selfheal/harness/dataset"
 	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
-	"selfheal/models/ort"
 )
 
 // fitVersion is part of every training's key; raise it when the same training gives
@@ -33,9 +32,8 @@ type training struct {
 	trainer *train.Trainer
 	key     string // hash of what it depends on
 	state   onnx.Shape
-	data    string   // SHA-256
-	models  []string // name and SHA-256
-	start   string   // architecture, or the start's file and SHA-256
+	data    *dataset.Dataset
+	start   string // architecture, or the start's file and SHA-256
 }
 
 // job opens everything that a training needs.
@@ -44,7 +42,7 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	if err != nil {
 		return nil, ConfigError{err}
 	}
-	j := &training{data: d.SHA256()}
+	j := &training{data: d}
 	var networks []train.Network
 	var ids []string
 	for _, name := range names {
@@ -61,10 +59,8 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", name, err)
 		}
-		networks = append(networks, around)
+		networks, ids = append(networks, around), append(ids, around.ID())
 		j.state = here.state()
-		ids = append(ids, around.ID())
-		j.models = append(j.models, name+" "+f.record.Models[name].SHA256)
 	}
 	data := train.Data{Shape: d.Shape(), Labels: make([]int, d.Len()), Pixels: d.Pixels}
 	for i := range data.Labels {
@@ -75,20 +71,18 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		return nil, ConfigError{err}
 	}
 	settings := t.Settings
-	settings.Seed = t.Seed
-	settings.Workers = f.o.Workers
+	settings.Seed, settings.Workers = t.Seed, f.cfg.Runtime.Workers
 	if j.trainer, err = train.NewTrainer(e, networks, data, settings); err != nil {
 		return nil, ConfigError{err}
 	}
 	depends := *t
 	depends.Path, depends.Start, depends.Models = "", "", nil // where things lie does not matter
-	text, err := json.Marshal([]any{fitVersion, depends, ids, j.data, j.start, f.cfg.Runtime.Winograd})
+	text, err := json.Marshal([]any{fitVersion, depends, ids, d.SHA256(), j.start, f.cfg.Runtime.Winograd})
 	if err != nil {
 		j.trainer.Close()
 		return nil, err
 	}
-	sum := sha256.Sum256(text)
-	j.key = hex.EncodeToString(sum[:])
+	j.key = fmt.Sprintf("%x", sha256.Sum256(text))
 	return j, nil
 }
 
@@ -130,8 +124,8 @@ func (f *fitter) begin(j *training, t *config.Training, n train.Network, data tr
 	return e, train.Calibrate(e, n, data)
 }
 
-// begin looks for a checkpoint.
-func (j *training) begin(saved string, o FitOptions, p *Progress) error {
+// resume looks for a checkpoint.
+func (j *training) resume(saved string, o FitOptions, p *Progress) error {
 	_, err := os.Stat(saved)
 	switch {
 	case err != nil || o.Force:
@@ -152,47 +146,39 @@ func (j *training) run(ctx context.Context, saved string, p *Progress, label str
 	t := j.trainer
 	p.Say("fitting the embedding at %s: %d steps", label, t.Steps()-t.Done())
 	show := p.training(t)
-	last := time.Now()
-	for t.Done() < t.Steps() {
+	defer show.stop()
+	for last := time.Now(); t.Done() < t.Steps(); {
 		loss, err := t.Step(ctx)
-		if err != nil {
+		if err != nil && ctx.Err() != nil && t.Done() > 0 {
 			show.stop()
-			if ctx.Err() == nil {
-				return err
+			if serr := t.Save(saved, j.key); serr != nil {
+				return errors.Join(serr, err)
 			}
-			if t.Done() > 0 {
-				if serr := t.Save(saved, j.key); serr != nil {
-					return errors.Join(serr, err)
-				}
-				p.Say("stopped after step %d of %d; --resume continues", t.Done(), t.Steps())
-			}
+			p.Say("stopped after step %d of %d; --resume continues", t.Done(), t.Steps())
+		}
+		if err != nil {
 			return err
 		}
 		show.step(loss)
 		if time.Since(last) >= saveEvery {
 			if err := t.Save(saved, j.key); err != nil {
-				show.stop()
 				return err
 			}
 			last = time.Now()
 		}
 	}
-	show.stop()
 	return nil
 }
 
 // provenance is what an embedding's file says of its making.
 func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[string]string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
-	return map[string]string{
-		"selfheal": Version, "onnxruntime": ort.Version(), "config_sha256": f.cfg.Hash(),
-		"control": f.control.Name, "at": done.At, "models": strings.Join(j.models, ", "),
-		"dataset": t.Fit, "dataset_sha256": j.data, "training_sha256": j.key, "begun_with": j.start,
-		"objective": string(t.Objective), "weight": number(t.Weight), "seed": strconv.FormatUint(t.Seed, 10),
-		"epochs": strconv.Itoa(t.Epochs), "steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch),
-		"cross_entropy": number(done.CrossEntropy), "reconstruction": number(done.Reconstruction),
-		"accuracy": number(done.Accuracy),
-	}
+	meta := f.origin(done, t.Fit, j.data, t.Seed)
+	maps.Copy(meta, map[string]string{"training_sha256": j.key, "begun_with": j.start,
+		"objective": string(t.Objective), "weight": number(t.Weight), "epochs": strconv.Itoa(t.Epochs),
+		"steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch), "accuracy": number(done.Accuracy),
+		"cross_entropy": number(done.CrossEntropy), "reconstruction": number(done.Reconstruction)})
+	return meta
 }
 
 // write writes the embedding, once it is known to open as one, and the losses beside it.

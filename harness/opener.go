@@ -26,7 +26,7 @@ type opener struct {
 	cache    *pca.Cache // of fitted embeddings; nil for none
 	progress *Progress
 	sets     map[string]*dataset.Dataset
-	record   *result.File // its data sets, models, controls and fits are those that were opened
+	record   *result.File // its data sets, models and fits are those that were opened
 }
 
 // newOpener makes an opener with the pool that the config asks for. A device that does not
@@ -42,10 +42,13 @@ func newOpener(cfg *config.Config, cache *pca.Cache, progress *Progress) (*opene
 	if progress == nil {
 		progress = NewProgress(nil, true)
 	}
-	return &opener{cfg: cfg, pool: ort.NewPool(cfg.Runtime.Workers, cfg.Runtime.Batch, options...), cache: cache,
-		progress: progress, sets: map[string]*dataset.Dataset{},
-		record: &result.File{Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{},
-			Attacks: map[string]result.Attack{}, Controls: map[string]result.Control{}, Cells: []result.Cell{}}}, nil
+	record := &result.File{Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{},
+		Attacks: map[string]result.Attack{}, Controls: map[string]result.Control{}, Cells: []result.Cell{}}
+	for _, c := range cfg.Controls {
+		record.Controls[c.Name] = recorded(c)
+	}
+	pool := ort.NewPool(cfg.Runtime.Workers, cfg.Runtime.Batch, options...)
+	return &opener{cfg, pool, cache, progress, map[string]*dataset.Dataset{}, record}, nil
 }
 
 func (o *opener) close() { o.pool.Close() }
@@ -62,6 +65,37 @@ func (e ConfigError) Unwrap() error { return e.error }
 // bytes an image, allows.
 func (o *opener) forEach(ctx context.Context, n int, state int64, fn func(ctx context.Context, i int) error) error {
 	return control.ForEach(ctx, o.pool, n, inFlight(o.pool, state), fn)
+}
+
+// stateBudget bounds the memory, in bytes, of all images that are under way at
+// once: what attacks and closed loops keep for them in Go, besides the batches
+// that the pool's workers hold. At 32×32 pixels it is no bound; at 224×224 two
+// batches of 64 a worker would be 10 MB an image, gigabytes together.
+const stateBudget = 256 << 20
+
+// attackVectors is how many vectors of the image's size an attack keeps for an
+// image, at most: APGD in ℓ1, with the two float64 ones of its projection.
+const attackVectors = 16
+
+// attackState is what an attack keeps for an image, in bytes.
+func attackState(s attacks.Shape) int64 { return 4 * attackVectors * int64(s.Size()) }
+
+// loopState is what a closed loop keeps for an image, in bytes: each segment's
+// input, the same controlled and its control, and, at the widest place, an
+// adjoint, the one before it and the momentum.
+func loopState(chain *control.Chain) int64 {
+	var sum, widest int64
+	for t := range chain.Segments {
+		n := chain.StateShape(t).Items()
+		sum, widest = sum+n, max(widest, n)
+	}
+	return 4 * (3*sum + 3*widest)
+}
+
+// inFlight is how many images of so many bytes of state may be under way: what
+// the budget allows, but two a worker, or the workers would wait for each other.
+func inFlight(pool *ort.Pool, state int64) int {
+	return int(max(2*int64(pool.Workers()), stateBudget/max(1, state)))
 }
 
 // scored opens the data set that a suite scores, cut to --limit.

@@ -141,12 +141,7 @@ func (r *run) unbounded(ctx context.Context, on *oracle, set []attacks.Image, ma
 	if err != nil {
 		return nil, err
 	}
-	left := 0
-	for _, s := range stood {
-		if s {
-			left++
-		}
-	}
+	left := howMany(stood, func(s bool) bool { return s })
 	if left == 0 {
 		return nil, nil
 	}

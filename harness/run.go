@@ -1,10 +1,13 @@
 package harness
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"selfheal/attacks"
@@ -157,6 +160,20 @@ func (r *run) describe(command []string) error {
 		f.Theory = &result.Theory{Seed: cfg.Seed}
 	}
 	return nil
+}
+
+// cpuName names the processor, as far as the system tells.
+func cpuName() string {
+	if f, err := os.Open("/proc/cpuinfo"); err == nil {
+		defer f.Close()
+		lines := bufio.NewScanner(f)
+		for lines.Scan() {
+			if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
+				return strings.TrimSpace(value)
+			}
+		}
+	}
+	return runtime.GOOS + "/" + runtime.GOARCH
 }
 
 // seeds are those that every attack is made under, the cells' own first.

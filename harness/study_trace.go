@@ -66,14 +66,9 @@ func (s *student) trace(ctx context.Context, loop *control.Controller, images []
 func points(at []control.Point, readings [][]reading) []result.SolverPoint {
 	out := make([]result.SolverPoint, len(at))
 	for k, p := range at {
+		right := howMany(readings, func(image []reading) bool { return image[k].right })
 		out[k] = result.SolverPoint{Sweep: p.Sweep, Layer: p.Layer, Step: p.Step, Done: p.Done, Passes: p.Passes,
-			Mean: meanObjective(readings, k)}
-		for _, image := range readings {
-			if image[k].right {
-				out[k].Correct++
-			}
-		}
-		out[k].Accuracy = float64(out[k].Correct) / float64(len(readings))
+			Mean: meanObjective(readings, k), Correct: right, Accuracy: float64(right) / float64(len(readings))}
 	}
 	return out
 }
@@ -115,28 +110,21 @@ func outcome(kind string, at []control.Point, readings [][]reading) result.Solve
 			o.Sweeps = append(o.Sweeps, meanObjective(readings, k))
 		}
 	}
-	right, last := 0, len(at)-1
-	never, below, wild := 0, 0, 0
-	for _, image := range readings {
+	last := len(at) - 1
+	share := func(holds func(image []reading) bool) float64 {
+		return float64(howMany(readings, holds)) / float64(len(readings))
+	}
+	o.BelowGreedy = share(func(image []reading) bool {
+		return image[last].finite && image[last].objective < image[0].objective
+	})
+	o.NonIncreasing = share(func(image []reading) bool {
 		falls := image[0].finite
 		for i, k := range sweeps[1:] {
 			falls = falls && image[k].finite && image[k].objective <= image[sweeps[i]].objective*(1+rounding)
 		}
-		if falls {
-			never++
-		}
-		switch end := image[last]; {
-		case !end.finite:
-			wild++
-		case end.objective < image[0].objective:
-			below++
-		}
-		if image[last].right {
-			right++
-		}
-	}
-	n := float64(len(readings))
-	o.NonIncreasing, o.BelowGreedy, o.NotFinite = float64(never)/n, float64(below)/n, float64(wild)/n
-	o.Score = score(kind, right, len(readings))
+		return falls
+	})
+	o.NotFinite = share(func(image []reading) bool { return !image[last].finite })
+	o.Score = score(kind, howMany(readings, func(image []reading) bool { return image[last].right }), len(readings))
 	return o
 }

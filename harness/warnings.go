@@ -28,22 +28,12 @@ func warnings(s scoring, v []verdict) []result.Warning {
 		"model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities",
 		net.Name)
 	if s.who.loop == nil && s.Model.Output == "probabilities" {
-		logits := 0
-		for _, v := range v {
-			if !v.logs {
-				logits++
-			}
-		}
+		logits := howMany(v, func(v verdict) bool { return !v.logs })
 		warn(logits > 0, result.WarnNoProbabilities,
 			"model %s has output: probabilities, but on %s its output does not add up to 1",
 			net.Name, share(logits, len(v)))
 	}
-	odd := 0
-	for _, v := range v {
-		if !number.Finite(v.margin) {
-			odd++
-		}
-	}
+	odd := howMany(v, func(v verdict) bool { return !number.Finite(v.margin) })
 	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",
 		share(odd, len(v)), s.who)
 	if made, g := s.made, s.made.gradients; s.own() {
@@ -102,12 +92,7 @@ const fewest = 20
 
 // nearChance reports whether an accuracy can't be told from that of guessing.
 func nearChance(v []verdict, classes int) bool {
-	right := 0
-	for _, x := range v {
-		if x.right {
-			right++
-		}
-	}
+	right := howMany(v, func(v verdict) bool { return v.right })
 	return len(v) >= fewest && stats.Wilson(right, len(v))[0] <= 1/float64(classes)
 }
 

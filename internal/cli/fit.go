@@ -14,7 +14,7 @@ import (
 )
 
 func fitCommand(g *globals) *cobra.Command {
-	o, file, quiet, sets := harness.FitOptions{}, "", false, []string(nil)
+	o, file, quiet, workers, sets := harness.FitOptions{}, "", false, 0, []string(nil)
 	c := &cobra.Command{
 		Use:   "fit --control NAME",
 		Short: "Fit the embedding functions of a control",
@@ -33,7 +33,7 @@ leaves a checkpoint that --resume continues from.`,
 			switch err := needed(c, "control", o.Control, ", the name of a control of the config"); {
 			case err != nil:
 				return err
-			case o.Workers < 0:
+			case workers < 0:
 				return usage("--workers can't be negative")
 			case o.Resume && o.Force:
 				return usage("fit takes --resume or --force, not both")
@@ -48,9 +48,8 @@ leaves a checkpoint that --resume continues from.`,
 			o.Cache = pca.UserCache()
 			o.Progress = harness.NewProgress(c.ErrOrStderr(), quiet)
 			if c.Flags().Changed("workers") {
-				cfg.Runtime.Workers = o.Workers
+				cfg.Runtime.Workers = workers
 			}
-			o.Workers = cfg.Runtime.Workers
 			fitted, err := harness.Fit(c.Context(), cfg, o)
 			return cmp.Or(err, printFitted(c, fitted))
 		},
@@ -64,7 +63,7 @@ leaves a checkpoint that --resume continues from.`,
 	to.text(&o.Out, "out", "", "file for the embedding (default: the config's path)", filesWith("onnx"))
 	to.on(&o.Resume, "resume", "continue a training that was stopped")
 	to.on(&o.Force, "force", "fit anew what was fitted or begun")
-	to.whole(&o.Workers, "workers", 0, "cores to use (default: the config's, 0: all)")
+	to.whole(&workers, "workers", 0, "cores to use (default: the config's, 0: all)")
 	to.sets(&sets, g, "controls.NAME.layers.0.embedding.epochs=5")
 	to.on(&quiet, "quiet", "no progress")
 	return c
