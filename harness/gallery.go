@@ -28,9 +28,9 @@ const suiteCases = 12
 type gallery struct {
 	cfg   *config.Config
 	file  *result.Gallery
-	bytes int  // of PNG files so far
-	full  bool // the next case was too large
-	found map[slot]*candidate
+	bytes int                 // of PNG files so far
+	full  bool                // the next case was too large
+	found map[slot]*candidate // of the job
 }
 
 // slot is a place that a job's model has in the gallery.
@@ -134,9 +134,6 @@ func (g *gallery) consider(s scoring, v []verdict) {
 		}
 	}
 }
-
-// begin forgets the candidates of the job before.
-func (g *gallery) begin() { g.found = map[slot]*candidate{} }
 
 // exhibit makes the cases of a job that is done and writes the gallery with them.
 func (r *run) exhibit(ctx context.Context, b *bench) error {

@@ -3,10 +3,10 @@ package harness
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"selfheal/attacks"
 	"selfheal/control"
-	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/internal/number"
 )
@@ -39,29 +39,23 @@ func (r *run) job(ctx context.Context, j Job) error {
 		defer loop.Close()
 		b.classifiers = append(b.classifiers, classifier{b.net, loop})
 	}
-	r.gallery.begin()
+	r.gallery.found = map[slot]*candidate{}
+	together := 1 // classifiers that listen to the same images
 	if j.Suite.Mode == result.Oblivious {
-		if err := r.attackEach(ctx, b, b.classifiers[0], b.classifiers); err != nil {
-			return err
-		}
-		return r.exhibit(ctx, b)
+		together = len(b.classifiers)
 	}
-	for _, c := range b.classifiers {
-		if err := r.attackEach(ctx, b, c, []classifier{c}); err != nil {
+	for listeners := range slices.Chunk(b.classifiers, together) {
+		if err := r.attackEach(ctx, b, listeners); err != nil {
 			return err
 		}
 	}
 	return r.exhibit(ctx, b)
 }
 
-// noClean is the error of cells under attack where the clean images have none.
-const noClean = "there are no verdicts on clean images"
-
-// attackEach scores listeners on clean images and under every attack on a classifier, under
-// every seed. The classifier is the first listener; one whose answers on clean images are not
-// finite is not attacked.
-func (r *run) attackEach(ctx context.Context, b *bench, attacked classifier, listeners []classifier) error {
-	on, err := oracleOf(attacked, b.Suite.Mode)
+// attackEach scores listeners on clean images and under every attack on the first of them, under
+// every seed. One whose answers on clean images are not finite is not attacked.
+func (r *run) attackEach(ctx context.Context, b *bench, listeners []classifier) error {
+	on, err := oracleOf(listeners[0], b.Suite.Mode)
 	if err != nil {
 		return fmt.Errorf("suite %s: %w", b.Suite.Name, err)
 	}
@@ -73,31 +67,18 @@ func (r *run) attackEach(ctx context.Context, b *bench, attacked classifier, lis
 			return err
 		}
 	}
-	if clean[0] == nil {
-		for i := range b.Attacks {
-			for _, c := range listeners {
-				s := scoring{bench: b, who: c, attack: &b.Attacks[i], recipe: b.recipes[i]}
-				if err := r.fail(s, noClean); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
 	for n, seed := range r.seeds() {
 		for i := range b.Attacks {
 			a := &b.Attacks[i]
-			made, err := r.crafted(ctx, b, on, i, seed, clean[0])
-			if err != nil {
-				return err
+			var made *crafted
+			if clean[0] != nil {
+				if made, err = r.crafted(ctx, b, on, i, seed, clean[0]); err != nil {
+					return err
+				}
 			}
 			for k, c := range listeners {
 				s := scoring{bench: b, who: c, attack: a, recipe: b.recipes[i], made: made, clean: clean[k], seed: seed}
-				if clean[k] == nil {
-					if n == 0 {
-						err = r.fail(s, noClean)
-					}
-				} else if n == 0 {
+				if n == 0 {
 					_, err = r.score(ctx, s)
 				} else {
 					err = r.rescore(ctx, s)
@@ -106,8 +87,8 @@ func (r *run) attackEach(ctx context.Context, b *bench, attacked classifier, lis
 					return err
 				}
 			}
-			if n == 0 && b.Suite.SaveAdversarial {
-				if err := r.journal.adversarial(b.Job, attacked.defense(), *a, b.net.Shape(), made); err != nil {
+			if n == 0 && made != nil && b.Suite.SaveAdversarial {
+				if err := r.journal.adversarial(b.Job, listeners[0].defense(), *a, b.net.Shape(), made); err != nil {
 					return err
 				}
 			}
@@ -140,12 +121,4 @@ func (r *run) crafted(ctx context.Context, b *bench, on *oracle, i int, seed uin
 		}
 	}
 	return use.take(), nil
-}
-
-// defenseName names a cell's defense in a line of progress.
-func defenseName(d string) string {
-	if d == config.None {
-		return "undefended"
-	}
-	return "controlled by " + d
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"selfheal/attacks"
@@ -49,10 +50,18 @@ func (s scoring) cell() result.Cell {
 		Mode: s.Suite.Mode, Attack: config.None, Recipe: s.recipe.Name, N: len(s.set),
 		Steps: []result.Step{}, Warnings: []result.Warning{}}
 	if s.attack != nil {
-		norm, eps := s.attack.Norm.String(), s.attack.Epsilon
-		cell.Attack, cell.Norm, cell.Epsilon = s.attack.Name, &norm, &eps
+		cell.Attack, cell.Norm, cell.Epsilon = s.attack.Name, new(s.attack.Norm.String()), new(s.attack.Epsilon)
 	}
 	return cell
+}
+
+// inWords names a cell in a line of progress.
+func inWords(c *result.Cell) string {
+	defense := "controlled by " + c.Defense
+	if c.Defense == config.None {
+		defense = "undefended"
+	}
+	return c.Model + ", " + c.Attack + ", " + defense
 }
 
 // fail makes a cell that says why it has no verdicts.
@@ -60,13 +69,16 @@ func (r *run) fail(s scoring, why string) error {
 	cell := s.cell()
 	cell.Error = why
 	r.record.Cells = append(r.record.Cells, cell)
-	r.progress.Say("no verdicts: %s, %s, %s: %s", cell.Model, cell.Attack, defenseName(cell.Defense), why)
+	r.progress.Say("no verdicts: %s: %s", inWords(&cell), why)
 	return r.journal.cell(r.record, nil)
 }
 
 // score makes a cell and writes it with its records. It returns the verdicts; none where
 // the cell has an error instead.
 func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
+	if s.attack != nil && s.clean == nil {
+		return nil, r.fail(s, "there are no verdicts on clean images")
+	}
 	start := time.Now()
 	v, err := r.judged(ctx, s, true, "suite "+s.Suite.Name)
 	if err != nil {
@@ -99,9 +111,8 @@ func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
 	}
 	r.record.Cells = append(r.record.Cells, cell)
 	if s.attack == nil || s.who.loop != nil {
-		r.progress.Say("[%d/%d] %s, %s, %s: %.1f %% of %d, %.1f s", len(r.record.Cells), r.plan.Cells(), cell.Model,
-			cell.Attack,
-			defenseName(cell.Defense), 100*cell.Accuracy, cell.N, cell.Seconds)
+		r.progress.Say("[%d/%d] %s: %.1f %% of %d, %.1f s", len(r.record.Cells), r.plan.Cells(), inWords(&cell),
+			100*cell.Accuracy, cell.N, cell.Seconds)
 	}
 	return v, r.journal.cell(r.record, records(cell, s, v))
 }
@@ -112,18 +123,16 @@ func records(c result.Cell, s scoring, verdicts []verdict) []result.Record {
 	for i, v := range verdicts {
 		made := &s.made.each[i]
 		list[i] = result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
-			Epsilon: c.Epsilon,
-			Image:   s.set[i].ID, Label: s.set[i].Label, Verdict: int(c.Verdicts[i] - '0'),
+			Epsilon: c.Epsilon, Image: s.set[i].ID, Label: s.set[i].Label, Verdict: int(c.Verdicts[i] - '0'),
 			Margin: result.Margin(v.margin), Norm: v.norm}
-		first, queries, nearest := made.first, made.queries, made.nearest // records must not keep the images
-		if first >= 0 {
-			list[i].FirstSuccess = &first
+		if made.first >= 0 {
+			list[i].FirstSuccess = new(made.first) // a copy: records must not keep the images
+			if s.own() {
+				list[i].Queries = new(made.queries)
+			}
 		}
-		if first >= 0 && s.own() {
-			list[i].Queries = &queries
-		}
-		if nearest > 0 && s.own() {
-			list[i].Distance = &nearest
+		if made.nearest > 0 && s.own() {
+			list[i].Distance = new(made.nearest)
 		}
 		if s.clean != nil {
 			list[i].CleanMargin = &s.clean[i].margin
@@ -134,8 +143,12 @@ func records(c result.Cell, s scoring, verdicts []verdict) []result.Record {
 
 // rescore scores what an attack made under another seed, where the first seed has made a cell.
 func (r *run) rescore(ctx context.Context, s scoring) error {
-	cell := r.cellOf(s)
-	if cell == nil || cell.Error != "" {
+	i := slices.IndexFunc(r.record.Cells, func(c result.Cell) bool {
+		return c.Suite == s.Suite.Name && c.Model == s.Model.Name && c.Defense == s.who.defense() &&
+			c.Attack == s.attack.Name && *c.Epsilon == s.attack.Epsilon
+	})
+	cell := &r.record.Cells[i]
+	if cell.Error != "" {
 		return nil
 	}
 	start := time.Now()
@@ -154,27 +167,12 @@ func (r *run) rescore(ctx context.Context, s scoring) error {
 	score.Accuracy = float64(score.Correct) / float64(len(s.set))
 	if cell.Seeds == nil {
 		cell.Seeds = []result.SeedScore{{Seed: r.cfg.Seed, Correct: cell.Correct, Accuracy: cell.Accuracy,
-			Verdicts: cell.Verdicts,
-			Seconds:  cell.Seconds}}
+			Verdicts: cell.Verdicts, Seconds: cell.Seconds}}
 	}
 	cell.Seeds = append(cell.Seeds, score)
-	r.progress.Say("seed %d: %s, %s, %s: %.1f %% of %d, %.1f s", s.seed, cell.Model, cell.Attack,
-		defenseName(cell.Defense),
-		100*score.Accuracy, cell.N, score.Seconds)
+	r.progress.Say("seed %d: %s: %.1f %% of %d, %.1f s", s.seed, inWords(cell), 100*score.Accuracy, cell.N,
+		score.Seconds)
 	return r.journal.cell(r.record, nil)
-}
-
-// cellOf is the cell that the first seed has made; nil where there is none.
-func (r *run) cellOf(s scoring) *result.Cell {
-	for i := range r.record.Cells {
-		c := &r.record.Cells[i]
-		if c.Suite == s.Suite.Name && c.Model == s.Model.Name && c.Defense == s.who.defense() &&
-			c.Attack == s.attack.Name &&
-			*c.Epsilon == s.attack.Epsilon {
-			return c
-		}
-	}
-	return nil
 }
 
 // bits writes verdicts as a cell does, and counts the right ones.

@@ -51,39 +51,31 @@ func variants(own control.Solver, study *config.SolverStudy) []variant {
 		v.solver.LearningRate, v.solver.Momentum = usual.LearningRate, usual.Momentum
 		all = append(all, v)
 	}
-	type solver = control.Solver
-	for _, sweep := range []struct {
-		why    string
-		values []float64
-		of     float64
-		set    func(s *solver, v float64)
-	}{
-		{result.SetRegularization, study.Regularization, own.Regularization,
-			func(s *solver, v float64) { s.Regularization = v }},
-		{result.SetOuter, wide(study.Outer), float64(own.Outer), func(s *solver, v float64) { s.Outer = int(v) }},
-		{result.SetInner, wide(study.Inner), float64(own.Inner), func(s *solver, v float64) { s.Inner = int(v) }},
-		{result.SetLearningRate, study.LearningRate, own.LearningRate,
-			func(s *solver, v float64) { s.LearningRate = v }},
-		{result.SetMomentum, study.Momentum, own.Momentum, func(s *solver, v float64) { s.Momentum = v }},
-	} {
-		if len(sweep.values) == 0 || sweep.why == result.SetInner && own.Method != control.MSA {
-			continue
-		}
-		values := append([]float64{sweep.of}, sweep.values...)
-		slices.Sort(values)
-		for _, v := range slices.Compact(values) {
-			s := own
-			sweep.set(&s, v)
-			all = append(all, variant{sweep.why, v, s})
-		}
+	inner := study.Inner
+	if own.Method != control.MSA {
+		inner = nil
 	}
-	return all
+	return slices.Concat(all,
+		tried(result.SetRegularization, own, study.Regularization,
+			func(s *control.Solver) *float64 { return &s.Regularization }),
+		tried(result.SetOuter, own, study.Outer, func(s *control.Solver) *int { return &s.Outer }),
+		tried(result.SetInner, own, inner, func(s *control.Solver) *int { return &s.Inner }),
+		tried(result.SetLearningRate, own, study.LearningRate,
+			func(s *control.Solver) *float64 { return &s.LearningRate }),
+		tried(result.SetMomentum, own, study.Momentum, func(s *control.Solver) *float64 { return &s.Momentum }))
 }
 
-func wide(list []int) []float64 {
-	out := make([]float64, len(list))
-	for i, v := range list {
-		out[i] = float64(v)
+// tried are a solver's variants with values of one setting, its own among them.
+func tried[T int | float64](why string, own control.Solver, values []T, of func(*control.Solver) *T) (all []variant) {
+	if len(values) == 0 {
+		return nil
 	}
-	return out
+	values = append([]T{*of(&own)}, values...)
+	slices.Sort(values)
+	for _, v := range slices.Compact(values) {
+		s := own
+		*of(&s) = v
+		all = append(all, variant{why, float64(v), s})
+	}
+	return all
 }
