@@ -16,61 +16,39 @@ import (
 // Use is a model of a config outside a run: alone, and in the closed loop of one of
 // the config's controls.
 type Use struct {
-	Network    *control.Network
-	Controller *control.Controller // nil where no control was asked for
-	SHA256     string              // of the model's file as given
-
-	opener *opener
-	loop   *controller // nil where no control was asked for
+	*opener
+	classifier // controlled, where a control was asked for
 }
 
 // Open opens a model of cfg and, unless it is "" or "none", a control, fitting its
 // linear embeddings or taking them from the cache. Of o only Progress and Cache are
 // read. What is wrong with what the config names is a [ConfigError].
 func Open(ctx context.Context, cfg *config.Config, model, controlName string, o Options) (*Use, error) {
-	m := cfg.Model(model)
-	if m == nil {
+	m, c := cfg.Model(model), cfg.Control(controlName)
+	switch {
+	case m == nil:
 		return nil, ConfigError{unknown("model", model, cfg.Models, func(m config.Model) string { return m.Name })}
-	}
-	var c *config.Control
-	if controlName != "" && controlName != config.None {
-		if c = cfg.Control(controlName); c == nil {
-			return nil, ConfigError{unknown("control", controlName, cfg.Controls,
-				func(c config.Control) string { return c.Name })}
-		}
+	case c == nil && controlName != "" && controlName != config.None:
+		return nil, ConfigError{unknown("control", controlName, cfg.Controls,
+			func(c config.Control) string { return c.Name })}
 	}
 	opener, err := newOpener(cfg, o.Cache, o.Progress)
 	if err != nil {
 		return nil, err
 	}
 	u := &Use{opener: opener}
-	if err := u.open(ctx, m, c); err != nil {
-		u.Close()
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		return nil, ConfigError{err}
+	if u.net, err = opener.network(m); err == nil && c != nil {
+		u.loop, err = opener.controller(ctx, u.net, c, true)
 	}
-	return u, nil
+	if err == nil {
+		return u, nil
+	}
+	u.Close()
+	if ctx.Err() == nil {
+		err = ConfigError{err}
+	}
+	return nil, err
 }
-
-func (u *Use) open(ctx context.Context, m *config.Model, c *config.Control) (err error) {
-	if u.Network, err = u.opener.network(m); err != nil {
-		return err
-	}
-	u.SHA256 = u.opener.record.Models[m.Name].SHA256
-	if c == nil {
-		return nil
-	}
-	if u.loop, err = u.opener.controller(ctx, u.Network, c, true); err != nil {
-		return err
-	}
-	u.Controller = u.loop.Controller
-	return nil
-}
-
-// healed is the classifier that the use is of: controlled, where a control was asked for.
-func (u *Use) healed() classifier { return classifier{u.Network, u.loop} }
 
 // unknown is the error about a name that a config does not define.
 func unknown[T any](kind, name string, defined []T, nameOf func(T) string) error {
@@ -86,13 +64,13 @@ func unknown[T any](kind, name string, defined []T, nameOf func(T) string) error
 
 // Close frees the model and its controller.
 func (u *Use) Close() {
-	if u.Controller != nil {
-		u.Controller.Close()
+	if u.loop != nil {
+		u.loop.Close()
 	}
-	if u.Network != nil {
-		u.Network.Close()
+	if u.net != nil {
+		u.net.Close()
 	}
-	u.opener.close()
+	u.close()
 }
 
 // Answer is a classifier's word on one image.
@@ -105,16 +83,16 @@ type Answer struct {
 // asked for from several goroutines: with the model alone and, where there is a
 // controller, healed.
 func (u *Use) Answers(ctx context.Context, n int, pixels func(i int) []float32) (alone, healed []Answer, err error) {
-	if alone, err = u.answers(ctx, classifier{net: u.Network}, n, pixels); err != nil || u.loop == nil {
+	if alone, err = u.answers(ctx, classifier{net: u.net}, n, pixels); err != nil || u.loop == nil {
 		return alone, nil, err
 	}
-	healed, err = u.answers(ctx, u.healed(), n, pixels)
+	healed, err = u.answers(ctx, u.classifier, n, pixels)
 	return alone, healed, err
 }
 
 func (u *Use) answers(ctx context.Context, who classifier, n int, pixels func(i int) []float32) ([]Answer, error) {
 	out := make([]Answer, n)
-	err := u.opener.forEach(ctx, n, who.state(), func(ctx context.Context, i int) error {
+	err := u.forEach(ctx, n, who.state(), func(ctx context.Context, i int) error {
 		x := pixels(i)
 		v, err := who.judge(ctx, attacks.Image{ID: i, Pixels: x, Label: unlabelled}, x, ball{}, answerOnly)
 		out[i] = Answer{v.class, v.margin}
@@ -124,12 +102,12 @@ func (u *Use) answers(ctx context.Context, who classifier, n int, pixels func(i 
 }
 
 // Fits checks that the model takes the images of a data set.
-func (u *Use) Fits(d *dataset.Dataset) error { return fits(d, u.Network) }
+func (u *Use) Fits(d *dataset.Dataset) error { return fits(d, u.net) }
 
 // FitsImage checks that the model takes images of a shape: channels, height, width.
 func (u *Use) FitsImage(shape [3]int) error {
-	s := u.Network.Shape()
-	if fitsShape(shape, u.Network) != nil {
+	s := u.net.Shape()
+	if fitsShape(shape, u.net) != nil {
 		return fmt.Errorf("it has %d channels of %d×%d pixels, the model takes %d of %d×%d", shape[0], shape[2],
 			shape[1], s.C, s.W, s.H)
 	}
@@ -139,14 +117,14 @@ func (u *Use) FitsImage(shape [3]int) error {
 // Export returns the controlled network as one ONNX file, see
 // [control.Controller.Graph], with the SHA-256 of the model among its metadata.
 func (u *Use) Export() (*Exported, error) {
-	g, err := u.Controller.Graph()
+	g, err := u.loop.Graph()
 	if err != nil {
 		return nil, ConfigError{err}
 	}
-	g.Meta["model_sha256"], g.Meta["selfheal"] = u.SHA256, Version
-	e := &Exported{Input: g.Inputs[0].Shape.String(), Output: g.Outputs[0].Shape.String()}
+	g.Meta["model_sha256"], g.Meta["selfheal"] = u.record.Models[u.net.Name].SHA256, Version
+	e := &Exported{Input: g.Inputs[0].Shape.String(), Output: g.Outputs[0].Shape.String(), Solver: u.loop.Solver}
 	if e.Data, err = g.Encode(); err != nil {
-		return nil, ConfigError{fmt.Errorf("control %s on model %s: %w", u.Controller.Name, u.Network.Name, err)}
+		return nil, ConfigError{fmt.Errorf("%s: %w", u, err)}
 	}
 	return e, nil
 }
@@ -155,20 +133,21 @@ func (u *Use) Export() (*Exported, error) {
 type Exported struct {
 	Data          []byte // the file
 	Input, Output string // shapes, such as [N 3 32 32]
+	Solver        control.Solver
 }
 
 // dataset opens a data set of the config, cut to limit where that is above 0.
 func (u *Use) dataset(name string, limit int) (*dataset.Dataset, error) {
-	cfg := u.opener.cfg
+	cfg := u.cfg
 	if cfg.Dataset(name) == nil {
 		return nil, unknown("data set", name, cfg.Datasets, func(d config.Dataset) string { return d.Name })
 	}
-	d, err := u.opener.open(name, limit)
+	d, err := u.open(name, limit)
 	if err != nil {
 		return nil, err
 	}
-	if err := fits(d, u.Network); err != nil {
-		return nil, fmt.Errorf("dataset %s and model %s: %w", name, u.Network.Name, err)
+	if err := fits(d, u.net); err != nil {
+		return nil, fmt.Errorf("dataset %s and model %s: %w", name, u.net.Name, err)
 	}
 	return d, nil
 }
@@ -176,7 +155,7 @@ func (u *Use) dataset(name string, limit int) (*dataset.Dataset, error) {
 // attack finds an attack of the config and which of its epsilons is meant; epsilon 0
 // stands for its only one.
 func (u *Use) attack(name string, epsilon float64) (PlannedAttack, error) {
-	cfg := u.opener.cfg
+	cfg := u.cfg
 	a := cfg.Attack(name)
 	if a == nil {
 		return PlannedAttack{}, unknown("attack", name, cfg.Attacks, func(a config.Attack) string { return a.Name })
@@ -185,16 +164,16 @@ func (u *Use) attack(name string, epsilon float64) (PlannedAttack, error) {
 	for _, e := range a.Epsilons {
 		list = append(list, number.Format(e))
 	}
+	known := strings.Join(list, ", ")
 	i := slices.IndexFunc(a.Epsilons, func(e float64) bool { return epsilon > e*(1-1e-9) && epsilon < e*(1+1e-9) })
 	switch {
 	case epsilon == 0 && len(a.Epsilons) == 1:
 		i = 0
 	case epsilon == 0:
-		return PlannedAttack{}, fmt.Errorf("attack %s has several epsilons; say which: %s", name, strings.Join(list,
-			", "))
+		return PlannedAttack{}, fmt.Errorf("attack %s has several epsilons; say which: %s", name, known)
 	case i < 0:
 		return PlannedAttack{}, fmt.Errorf("attack %s has no epsilon %s; it has: %s", name, number.Format(epsilon),
-			strings.Join(list, ", "))
+			known)
 	}
 	return PlannedAttack{Attack: a, Epsilon: a.Epsilons[i]}, nil
 }

@@ -42,8 +42,8 @@ func TestAnswers(t *testing.T) {
 	differ := false
 	for i := range alone {
 		z := make([]float32, 10)
-		must.Do(t, u.Network.Logits(context.Background(), pixels(i), z))
-		o := must.Get(u.Controller.Run(context.Background(), pixels(i)))(t)
+		must.Do(t, u.net.Logits(context.Background(), pixels(i), z))
+		o := must.Get(u.loop.Run(context.Background(), pixels(i)))(t)
 		for _, c := range []struct {
 			got    Answer
 			logits []float32
@@ -67,10 +67,11 @@ func TestAnswers(t *testing.T) {
 func TestExportedMetadata(t *testing.T) {
 	u := openUse(t, "pca")
 	e := must.Get(u.Export())(t)
-	if e.Input != "[N 3 32 32]" || e.Output != "[N 10]" || len(u.SHA256) != 64 {
-		t.Errorf("%s → %s of model %s", e.Input, e.Output, u.SHA256)
+	sha256 := u.record.Models["robust"].SHA256
+	if e.Input != "[N 3 32 32]" || e.Output != "[N 10]" || len(sha256) != 64 {
+		t.Errorf("%s → %s of model %s", e.Input, e.Output, sha256)
 	}
-	must.Have(t, string(e.Data), u.SHA256, "pca", "greedy", Version)
+	must.Have(t, string(e.Data), sha256, "pca", "greedy", Version)
 }
 
 func TestOpenErrors(t *testing.T) {
@@ -157,7 +158,7 @@ func TestVerifyMeasures(t *testing.T) {
 		}
 		_, _, label := d.Image(i)
 		z := make([]float32, 10)
-		must.Do(t, u.Network.Logits(context.Background(), c.Images[i*3072:(i+1)*3072], z))
+		must.Do(t, u.net.Logits(context.Background(), c.Images[i*3072:(i+1)*3072], z))
 		if right := attacks.Argmax(z) == label; right != (b == '1') {
 			t.Errorf("image %d: right %v, verdict %c", i, right, b)
 		}

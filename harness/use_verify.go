@@ -68,15 +68,15 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 		return nil, ConfigError{fmt.Errorf("there are %d adversarial images, but %d of dataset %s; "+
 			"--limit N takes its first N", c.Shape[0], d.Len(), c.Dataset)}
 	}
-	who, n := u.healed(), d.Len()
+	n := d.Len()
 	judged, problems, unperturbed := make([]verdict, n), make([]outside, n), make([]bool, n)
-	err = u.opener.forEach(ctx, n, who.state(), func(ctx context.Context, i int) error {
+	err = u.forEach(ctx, n, u.state(), func(ctx context.Context, i int) error {
 		var im attacks.Image
 		im.ID, im.Pixels, im.Label = d.Image(i)
 		x := c.Images[i*len(im.Pixels) : (i+1)*len(im.Pixels)]
 		unperturbed[i] = slices.Equal(im.Pixels, x)
 		var err error
-		judged[i], err = who.judge(ctx, im, x, ball{a.Norm, a.Epsilon}, withCosts)
+		judged[i], err = u.classifier.judge(ctx, im, x, ball{a.Norm, a.Epsilon}, withCosts)
 		if errors.As(err, &problems[i]) {
 			return nil
 		}
@@ -85,9 +85,8 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Verification{Dataset: c.Dataset, Model: u.Network.Name, Defense: who.defense(), Attack: a.Name,
-		Norm:    a.Norm.String(),
-		Epsilon: a.Epsilon, N: n, Outside: []Outside{}}
+	v := &Verification{Dataset: c.Dataset, Model: u.net.Name, Defense: u.defense(), Attack: a.Name,
+		Norm: a.Norm.String(), Epsilon: a.Epsilon, N: n, Outside: []Outside{}}
 	verdicts := make([]byte, n)
 	for i, of := range judged {
 		v.MaxNorm = max(v.MaxNorm, of.norm)

@@ -45,7 +45,7 @@ metadata name the control, the solver and the model's SHA-256.`,
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: image %s → logits %s, %v, %sB\n",
-				out, e.Input, e.Output, u.Controller.Solver, quantity(int64(len(e.Data))))
+				out, e.Input, e.Output, e.Solver, quantity(int64(len(e.Data))))
 			return err
 		},
 	}
