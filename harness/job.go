@@ -20,7 +20,7 @@ type bench struct {
 	classifiers []classifier     // the network alone, then under each control
 }
 
-// job makes the cells of one model of one suite: for each oracle and seed, every attack is
+// job makes the cells of one model of one suite, and its solver study: for each oracle and seed, every attack is
 // crafted, and every classifier that listens is scored on it. In an oblivious suite all
 // listen to what was made on the undefended network, in a white-box suite each to its own.
 func (r *run) job(ctx context.Context, j Job) error {
@@ -49,7 +49,10 @@ func (r *run) job(ctx context.Context, j Job) error {
 			return err
 		}
 	}
-	return r.exhibit(ctx, b)
+	if err := r.exhibit(ctx, b); err != nil {
+		return err
+	}
+	return r.study(ctx, b)
 }
 
 // attackEach scores listeners on clean images and under every attack on the first of them, under

@@ -113,9 +113,6 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 		if err = r.job(ctx, j); err != nil {
 			break
 		}
-		if err = r.study(ctx, j); err != nil {
-			break
-		}
 	}
 	maskedByControl(r.record.Cells)
 	if cerr := r.journal.close(r.record); err == nil {

@@ -82,41 +82,41 @@ func (r *run) studied(j Job) *use {
 
 // study makes the solver study of a job's model: a result for each control, which is
 // written when it is whole.
-func (r *run) study(ctx context.Context, j Job) error {
-	if !j.studies() {
+func (r *run) study(ctx context.Context, b *bench) error {
+	if !b.studies() {
 		return nil
 	}
-	set, net, _, err := r.prepare(j)
+	set := b.set[:min(len(b.set), b.Study.Images)]
+	base := result.SolverStudy{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.net.Name, N: len(set),
+		Defaults: settings(config.DefaultSolver())}
+	var samples []sample
+	add := func(kind string, of images) ([]verdict, error) {
+		v, err := r.judge(ctx, classifier{net: b.net}, of, false)
+		_, right := bits(v)
+		samples = append(samples, sample{kind, of})
+		base.Baseline = append(base.Baseline, score(kind, right, len(set)))
+		return v, err
+	}
+	clean, err := add(result.CleanImages, untouched(set).images(set, nil))
 	if err != nil {
 		return err
 	}
-	defer net.Close()
-	set = set[:min(len(set), j.Study.Images)]
-	base := result.SolverStudy{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, N: len(set),
-		Defaults: settings(config.DefaultSolver())}
-	clean, alone := untouched(set).images(set, nil), classifier{net: net}
-	samples := []sample{{result.CleanImages, clean}}
-	if a := j.Study.Attack; a != nil {
-		of, recipe, err := r.studyImages(ctx, j, net, clean)
+	if a := b.Study.Attack; a != nil {
+		of, recipe, err := r.studyImages(ctx, b, set, clean)
+		if err == nil {
+			_, err = add(result.AdversarialImages, of)
+		}
 		if err != nil {
-			return fmt.Errorf("suite %s, solver study of model %s: %w", j.Suite.Name, net.Name, err)
+			return fmt.Errorf("suite %s, solver study of model %s: %w", b.Suite.Name, b.net.Name, err)
 		}
 		base.Attack, base.Norm, base.Epsilon, base.Recipe = a.Name, a.Norm.String(), &a.Epsilon, recipe.Name
-		samples = append(samples, sample{result.AdversarialImages, of})
 	}
-	for _, s := range samples {
-		v, err := r.judge(ctx, alone, s.images, false)
-		if err != nil {
-			return err
-		}
-		_, right := bits(v)
-		base.Baseline = append(base.Baseline, score(s.kind, right, len(set)))
-	}
-	for _, name := range j.Study.Controls {
+	for _, name := range b.Study.Controls {
 		study := base
 		study.Control = name
-		if err := r.studyControl(ctx, j, net, set, samples, &study); err != nil {
-			return fmt.Errorf("suite %s, solver study of control %s on model %s: %w", j.Suite.Name, name, net.Name, err)
+		if err := r.studyControl(ctx, b, set, samples, &study); err != nil {
+			return fmt.Errorf("suite %s, solver study of control %s on model %s: %w", b.Suite.Name, name, b.net.Name,
+				err)
 		}
 		r.record.Solver = append(r.record.Solver, study)
 		if err := r.journal.cell(r.record, nil); err != nil {
@@ -132,35 +132,30 @@ func score(kind string, right, n int) result.Score {
 
 // studyImages are the study's adversarial images: the first of those that the run has made
 // for every image, else made for these images alone. They are the same.
-func (r *run) studyImages(ctx context.Context, j Job, net *control.Network, clean images) (images, attacks.Recipe,
+func (r *run) studyImages(ctx context.Context, b *bench, set []attacks.Image, clean []verdict) (images, attacks.Recipe,
 	error) {
-	a, set := *j.Study.Attack, clean.clean
-	recipe, err := a.Recipe(net.Classes(), net.Shape())
+	a := *b.Study.Attack
+	recipe, err := a.Recipe(b.net.Classes(), b.net.Shape())
 	if err != nil {
 		return images{}, recipe, err
 	}
-	if u := r.studied(j); u != nil {
-		if made := u.take(); made != nil {
-			first := *made
-			first.each = made.each[:len(set)]
-			return first.images(set, nil), recipe, nil
+	var made *crafted
+	if u := r.studied(b.Job); u != nil {
+		made = u.take()
+	}
+	if made == nil {
+		on, err := oracleOf(classifier{net: b.net}, result.Oblivious)
+		if err == nil {
+			made, err = r.craft(ctx, on, order{recipe: recipe, seed: r.cfg.Seed, set: set, clean: clean,
+				label: fmt.Sprintf("solver study, %s, %s", b.net.Name, a.Name)})
+		}
+		if err != nil {
+			return images{}, recipe, err
 		}
 	}
-	alone := classifier{net: net}
-	v, err := r.judge(ctx, alone, clean, false)
-	if err != nil {
-		return images{}, recipe, err
-	}
-	on, err := oracleOf(alone, result.Oblivious)
-	if err != nil {
-		return images{}, recipe, err
-	}
-	made, err := r.craft(ctx, on, order{recipe: recipe, seed: r.cfg.Seed, set: set, clean: v,
-		label: fmt.Sprintf("solver study, %s, %s", net.Name, a.Name)})
-	if err != nil {
-		return images{}, recipe, err
-	}
-	return made.images(set, nil), recipe, nil
+	first := *made
+	first.each = made.each[:len(set)]
+	return first.images(set, nil), recipe, nil
 }
 
 // student makes the study of one control.
@@ -175,18 +170,18 @@ type student struct {
 	planned int
 }
 
-func (r *run) studyControl(ctx context.Context, j Job, net *control.Network, set []attacks.Image, samples []sample,
+func (r *run) studyControl(ctx context.Context, b *bench, set []attacks.Image, samples []sample,
 	study *result.SolverStudy) error {
 	start := time.Now()
-	loop, err := r.controller(ctx, net, r.cfg.Control(study.Control), true)
+	loop, err := r.controller(ctx, b.net, r.cfg.Control(study.Control), true)
 	if err != nil {
 		return err
 	}
 	defer loop.Close()
 	own := loop.Solver
-	methods, others := sameStart(own), variants(own, j.Study.SolverStudy)
-	s := &student{run: r, net: net, loop: loop, set: set, samples: samples, planned: len(methods) + len(others),
-		label: fmt.Sprintf("solver study, %s, %s", net.Name, study.Control)}
+	methods, others := sameStart(own), variants(own, b.Study.SolverStudy)
+	s := &student{run: r, net: b.net, loop: loop, set: set, samples: samples, planned: len(methods) + len(others),
+		label: fmt.Sprintf("solver study, %s, %s", b.net.Name, study.Control)}
 	study.Solver = settings(own)
 	var mine result.SolverRun
 	for _, m := range methods {
@@ -233,16 +228,15 @@ func (r *run) studyControl(ctx context.Context, j Job, net *control.Network, set
 // say tells how a solver did.
 func (s *student) say(run result.SolverRun) {
 	s.done++
-	text := ""
+	text, objective := "", func(m result.Mean) string {
+		if m.Objective == nil {
+			return "∞"
+		}
+		return fmt.Sprintf("%.3g", *m.Objective)
+	}
 	for _, o := range run.Outcomes {
-		start, end := "∞", "∞"
-		if m := o.Sweeps[0].Objective; m != nil {
-			start = fmt.Sprintf("%.3g", *m)
-		}
-		if m := o.Final().Objective; m != nil {
-			end = fmt.Sprintf("%.3g", *m)
-		}
-		text += fmt.Sprintf("; %s: objective %s → %s, %.1f %% right", o.Images, start, end, 100*o.Accuracy)
+		text += fmt.Sprintf("; %s: objective %s → %s, %.1f %% right", o.Images, objective(o.Sweeps[0]),
+			objective(o.Final()), 100*o.Accuracy)
 	}
 	s.progress.Say("%s [%d/%d] %s, %.1f passes%s", s.label, s.done, s.planned, describeSolver(run.Settings), run.Passes,
 		text)
@@ -256,12 +250,15 @@ func describeSolver(s result.SolverSettings) string {
 		s.LearningRate, s.Momentum)
 }
 
+// answer is how a classifier gives its logits.
+type answer func(ctx context.Context, x, logits []float32) error
+
 // costs measures what an answer costs, of the network alone and under every solver.
 func (s *student) costs(ctx context.Context, methods []control.Solver) ([]result.SolverCost, error) {
-	images := s.samples[0].adversarial[:min(len(s.set), timedImages)]
 	var all []result.SolverCost
-	add := func(method string, passes float64, ask func(ctx context.Context, x, out []float32) error) error {
-		ms, err := medianTime(ctx, images, s.net.Classes(), ask)
+	add := func(method string, passes float64, of answer) error {
+		images := s.samples[0].adversarial[:min(len(s.set), timedImages)]
+		ms, err := medianTime(ctx, images, s.net.Classes(), of)
 		all = append(all, result.SolverCost{Method: method, Passes: passes, Milliseconds: ms, Images: len(images)})
 		return err
 	}
@@ -270,10 +267,10 @@ func (s *student) costs(ctx context.Context, methods []control.Solver) ([]result
 	}
 	for _, m := range methods {
 		loop, err := s.loop.WithSolver(m)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = add(m.Method.String(), loop.Passes(), loop.Logits)
 		}
-		if err := add(m.Method.String(), loop.Passes(), loop.Logits); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -282,21 +279,17 @@ func (s *student) costs(ctx context.Context, methods []control.Solver) ([]result
 
 // medianTime asks about one image after the other, about the first one once before that
 // counts, and returns the median time of an answer in milliseconds.
-func medianTime(ctx context.Context, images [][]float32, classes int, ask func(ctx context.Context, x,
-	out []float32) error) (float64, error) {
+func medianTime(ctx context.Context, images [][]float32, classes int, of answer) (float64, error) {
 	out := make([]float32, classes)
-	if err := ask(ctx, images[0], out); err != nil {
-		return 0, err
-	}
-	times := make([]float64, len(images))
-	for i, x := range images {
+	times := make([]float64, 1+len(images))
+	for i := range times {
 		start := time.Now()
-		if err := ask(ctx, x, out); err != nil {
+		if err := of(ctx, images[max(i-1, 0)], out); err != nil {
 			return 0, err
 		}
 		times[i] = float64(time.Since(start)) / float64(time.Millisecond)
 	}
-	slices.Sort(times)
+	times = slices.Sorted(slices.Values(times[1:]))
 	n := len(times)
 	return (times[n/2] + times[(n-1)/2]) / 2, nil
 }
