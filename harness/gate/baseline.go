@@ -40,8 +40,8 @@ type Baseline struct {
 
 // Run says which run something is of.
 type Run struct {
-	Created  time.Time `json:"created"`  // when it was made
-	Selfheal string    `json:"selfheal"` // the version that made it
+	Created  time.Time `json:"created"`  // when its run was made
+	Selfheal string    `json:"selfheal"` // the version that made the run
 	Seed     uint64    `json:"seed"`
 }
 
