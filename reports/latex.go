@@ -57,23 +57,19 @@ func (t table) pages() []table {
 func renderLaTeX(w io.Writer, v *view) error {
 	var sb strings.Builder
 	sb.WriteString(texHead)
-	for i, t := range v.KnowledgeTable().pages() {
-		texTable(&sb, t, t.Caption, fmt.Sprintf("knowledge-%d", i+1))
+	add := func(t table, form texForm, label string, caption func(string) string) {
+		for i, part := range t.pages() {
+			form.table(&sb, part, caption(part.Caption), fmt.Sprintf("%s-%d", label, i+1))
+		}
 	}
+	add(v.KnowledgeTable(), texForm{}, "knowledge", func(caption string) string { return caption })
 	for _, s := range v.Suites {
 		accuracies, form := s.paperForm(s.AccuracyTable())
-		for i, t := range accuracies.pages() {
-			form.table(&sb, t, s.texCaption(t), fmt.Sprintf("%s-accuracy-%d", s.Slug, i+1))
-		}
-		for _, kind := range []struct {
-			label string
-			table table
-		}{{"published", s.ComparisonTable()}, {"seeds", s.spreadTable()}, {"distance",
-			s.distanceTable()}, {"components", s.waterfallTable()}} {
-			for i, t := range kind.table.pages() {
-				texTable(&sb, t, s.texCaption(t), fmt.Sprintf("%s-%s-%d", s.Slug, kind.label, i+1))
-			}
-		}
+		add(accuracies, form, s.Slug+"-accuracy", s.texCaption)
+		add(s.ComparisonTable(), texForm{}, s.Slug+"-published", s.texCaption)
+		add(s.spreadTable(), texForm{}, s.Slug+"-seeds", s.texCaption)
+		add(s.distanceTable(), texForm{}, s.Slug+"-distance", s.texCaption)
+		add(s.waterfallTable(), texForm{}, s.Slug+"-components", s.texCaption)
 	}
 	if len(v.Suites) == 0 {
 		sb.WriteString("No results.\n")
@@ -85,8 +81,8 @@ func renderLaTeX(w io.Writer, v *view) error {
 
 // texCaption says all that a table on a page by itself needs: the suite, and in words
 // what its attacker knows.
-func (s *suite) texCaption(t table) string {
-	out := fmt.Sprintf("%s (%s). %s", s.Heading(), s.Sample(), t.Caption)
+func (s *suite) texCaption(caption string) string {
+	out := fmt.Sprintf("%s (%s). %s", s.Heading(), s.Sample(), caption)
 	if m := modeOf(s.Mode); m.Made != "" {
 		out += " (adversarial images " + m.Made + ")"
 	}
@@ -136,10 +132,6 @@ func (s *suite) paperForm(t table) (table, texForm) {
 	return t, form
 }
 
-func texTable(sb *strings.Builder, t table, caption, label string) {
-	texForm{}.table(sb, t, caption, label)
-}
-
 // longName is how many letters a name may have that is not broken, in a table of so many columns.
 func longName(columns int) int {
 	switch {
@@ -153,24 +145,21 @@ func longName(columns int) int {
 
 // table writes t as a float.
 func (f texForm) table(sb *strings.Builder, t table, caption, label string) {
-	if len(t.Rows) == 0 {
-		return
-	}
-	var spec strings.Builder
+	spec := ""
 	long := make([]bool, len(t.Head))
 	for i := range t.Head {
 		long[i] = i < t.Lead && slices.ContainsFunc(t.Rows,
 			func(r []box) bool { return utf8.RuneCountInString(r[i].plain()) > longName(len(t.Head)) })
 		switch {
 		case long[i]:
-			fmt.Fprintf(&spec, "p{%dmm}", longName(len(t.Head))*4/3)
+			spec += fmt.Sprintf("p{%dmm}", longName(len(t.Head))*4/3)
 		case f.ruled || t.Words(i):
-			spec.WriteByte('l')
+			spec += "l"
 		default:
-			spec.WriteByte('r')
+			spec += "r"
 		}
 		if i == t.Lead-1 {
-			spec.WriteByte('|')
+			spec += "|"
 		}
 	}
 	size := "small"
@@ -183,28 +172,23 @@ func (f texForm) table(sb *strings.Builder, t table, caption, label string) {
 	fmt.Fprintf(sb,
 		"\n\\begin{table}[htbp]\n\\centering\n\\belowcaptionskip=6pt\n\\def\\arraystretch{1.15}\n\\%s\n"+
 			"\\caption{%s}\n\\label{tab:%s}\n\\begin{tabular}{%s}\n\\hline\n",
-		size, texEscape(caption), label, spec.String())
+		size, texEscape(caption), label, spec)
 	if f.strengths != "" {
 		fmt.Fprintf(sb, "\\multicolumn{%d}{c}{%s} \\\\\n\\hline\n", len(t.Head), texEscape(f.strengths))
 	}
+	line := make([]string, len(t.Head))
 	for i, h := range t.Head {
-		sb.WriteString(texSep(i) + texHeading(h, f.strengths != "" || t.Words(i)))
+		line[i] = texHeading(h, f.strengths != "" || t.Words(i))
 	}
-	sb.WriteString(" \\\\\n\\hline\n")
+	sb.WriteString(strings.Join(line, " & ") + " \\\\\n\\hline\n")
 	for i, r := range t.Rows {
 		for j, b := range r {
-			sb.WriteString(texSep(j))
-			if b.Repeat {
-				continue
-			}
-			if long[j] { // never the last column, whose \\\\ this would change
-				sb.WriteString("\\raggedright ")
-			}
-			for _, sp := range b.Spans {
-				sb.WriteString(texSpan(sp, long[j]))
+			line[j] = b.written(func(s span) string { return texSpan(s, long[j]) })
+			if long[j] && !b.Repeat { // never the last column, whose \\\\ this would change
+				line[j] = "\\raggedright " + line[j]
 			}
 		}
-		sb.WriteString(" \\\\\n")
+		sb.WriteString(strings.Join(line, " & ") + " \\\\\n")
 		if f.ruled && i < len(t.Rows)-1 {
 			sb.WriteString("\\hline\n")
 		}
@@ -231,13 +215,6 @@ func texHeading(h string, words bool) string {
 		return texEscape(h)
 	}
 	return `\shortstack[r]{\strut ` + texEscape(h[:cut]) + `\\` + texEscape(h[cut+1:]) + "}"
-}
-
-func texSep(i int) string {
-	if i == 0 {
-		return ""
-	}
-	return " & "
 }
 
 // texBreaks lets a line end behind what joins the parts of a name.

@@ -40,42 +40,31 @@ func mdTable(sb *strings.Builder, t table) {
 		return
 	}
 	fmt.Fprintf(sb, "\n**%s**\n\n", mdEscape(t.Caption))
-	for _, h := range t.Head {
+	ruler := ""
+	for i, h := range t.Head {
 		fmt.Fprintf(sb, "| %s ", mdEscape(h))
-	}
-	sb.WriteString("|\n")
-	for i := range t.Head {
 		if t.Words(i) {
-			sb.WriteString("|:---")
+			ruler += "|:---"
 		} else {
-			sb.WriteString("|---:")
+			ruler += "|---:"
 		}
 	}
-	sb.WriteString("|\n")
+	sb.WriteString("|\n" + ruler + "|\n")
 	for _, r := range t.Rows {
 		for _, b := range r {
-			sb.WriteString("| ")
-			if !b.Repeat {
-				for _, sp := range b.Spans {
-					sb.WriteString(mdSpan(sp))
-				}
-			}
-			sb.WriteString(" ")
+			sb.WriteString("| " + b.written(mdSpan) + " ")
 		}
 		sb.WriteString("|\n")
 	}
-	for i, n := range t.Notes {
-		if i == 0 {
-			sb.WriteString("\n")
-		}
-		end := "  \n"
-		if i == len(t.Notes)-1 {
-			end = "\n"
-		}
+	var notes []string
+	for _, n := range t.Notes {
 		if n.Mark != "" {
-			fmt.Fprintf(sb, "<sup>%s</sup> ", n.Mark)
+			n.Mark = "<sup>" + n.Mark + "</sup> "
 		}
-		sb.WriteString(mdEscape(n.Text) + end)
+		notes = append(notes, n.Mark+mdEscape(n.Text))
+	}
+	if notes != nil {
+		sb.WriteString("\n" + strings.Join(notes, "  \n") + "\n")
 	}
 }
 

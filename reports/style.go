@@ -191,18 +191,9 @@ func fit(s string, st txt.Style, w vg.Length) string {
 		}
 		return strings.TrimRight(string(r[:n-tail]), " ") + "…" + strings.TrimLeft(string(r[len(r)-tail:]), " ")
 	}
-	wide := func(n int) bool { return st.Width(shortened(n)) > w }
 	most := min(len(r)-1, fitEnd*5/3) // of which the head is three fifths
-	if n := fitTail + sort.Search(max(most-fitTail+1, 0), func(i int) bool {
-		return wide(fitTail +
-			i)
-	}) - 1; n >= fitTail {
+	if n := sort.Search(most, func(i int) bool { return st.Width(shortened(i+1)) > w }); n > 0 {
 		return shortened(n)
-	}
-	for n := min(most, fitTail-1); n > 0; n-- {
-		if !wide(n) {
-			return shortened(n)
-		}
 	}
 	return ""
 }

@@ -121,12 +121,21 @@ func timed(seconds float64) box {
 	return b
 }
 
-func (b box) plain() string {
-	var sb strings.Builder
+func (b box) plain() (out string) {
 	for _, s := range b.Spans {
-		sb.WriteString(s.Text)
+		out += s.Text
 	}
-	return sb.String()
+	return out
+}
+
+// written is the box in a format that writes a span so; "" where it repeats the one above.
+func (b box) written(how func(span) string) (out string) {
+	for _, s := range b.Spans {
+		if !b.Repeat {
+			out += how(s)
+		}
+	}
+	return out
 }
 
 // AccuracyTable is the paper's table: baseline / controlled under each attack.
