@@ -3,7 +3,6 @@ package reports
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -76,32 +75,22 @@ func (c curves) words(line curve, n int) string {
 	return strings.Join(said, ", ")
 }
 
-// ticks are at most so many steps of a round number up to the panel's end: of a number of
-// grey levels where the cells' epsilons are such, else of 1, 2 or 5 times a power of ten.
-func (c curves) ticks(most int) []plot.Tick {
-	end := c.end()
-	grey := true
+// ticks are steps of 1, 2, 4, … grey levels up to the panel's end, at most so many, where the
+// cells' epsilons are such; else nil, for those that the range gives.
+func (c curves) ticks(most int) (ticks []plot.Tick) {
 	for _, line := range c.Lines {
 		for _, p := range line.Points {
-			grey = grey && (p.Epsilon == 0 || strings.HasSuffix(number.Format(p.Epsilon), "/255"))
+			if p.Epsilon != 0 && !strings.HasSuffix(number.Format(p.Epsilon), "/255") {
+				return nil
+			}
 		}
 	}
-	step := func(i int) float64 { return []float64{1, 2, 5}[(i%3+3)%3] * math.Pow(10, math.Floor(float64(i)/3)) }
-	first := 3 * int(math.Floor(math.Log10(end/float64(max(most, 1))))) // at most one step too fine
-	if grey {
-		step, first = func(i int) float64 { return math.Pow(2, float64(i)) / 255 }, 0
+	end, step := math.Round(255*c.end()), 1.0
+	for end/step > float64(max(most, 1)) {
+		step *= 2
 	}
-	for end/step(first) > float64(max(most, 1)) {
-		first++
-	}
-	ticks := []plot.Tick{{Value: 0, Label: "0"}}
-	for i := 1; float64(i)*step(first) <= min(end*(1+1e-9), math.MaxFloat64); i++ {
-		v := float64(i) * step(first)
-		label := strconv.FormatFloat(v, 'g', 6, 64)
-		if grey {
-			label = fmt.Sprintf("%.0f/255", v*255)
-		}
-		ticks = append(ticks, plot.Tick{Value: v, Label: label})
+	for v := 0.0; v <= end; v += step {
+		ticks = append(ticks, plot.Tick{Value: v / 255, Label: number.Format(v / 255)})
 	}
 	return ticks
 }

@@ -132,15 +132,29 @@ func (r accuracyPanel) drawRadar(p pen, chart vg.Rectangle) {
 		return centre.Add(polar(a.radius*vg.Length(score(one.Cells[i])), a.angles[i]))
 	}
 	for _, one := range lines {
-		if path, whole := outline(one, corner); whole {
+		var corners []vg.Point
+		for i, c := range one.Cells {
+			if c != nil {
+				corners = append(corners, corner(one, i))
+			}
+		}
+		if len(corners) == len(one.Cells) {
 			r, g, b, _ := p.colour(one.Index).RGBA()
-			p.SetColor(color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 0x1c})
-			p.Fill(path)
+			p.FillPolygon(color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 0x1c}, corners)
 		}
 	}
+	var drawn []edge
 	for _, one := range lines {
+		var path vg.Path
+		for i, e := range edges(one, corner) {
+			if i == 0 || drawn[len(drawn)-1][1] != e[0] {
+				path.Move(e[0])
+			}
+			path.Line(e[1])
+			drawn = append(drawn, e)
+		}
 		p.SetLineStyle(p.line(lookOf(one.Index)))
-		p.Stroke(edges(one, corner))
+		p.Stroke(path)
 	}
 	for _, one := range lines {
 		for i, c := range one.Cells {
@@ -149,17 +163,7 @@ func (r accuracyPanel) drawRadar(p pen, chart vg.Rectangle) {
 			}
 		}
 	}
-	r.ringLabels(p, a, centre, func(at vg.Point) float64 {
-		room := math.Inf(1)
-		for _, one := range lines {
-			for i, c := range one.Cells {
-				if next := (i + 1) % len(one.Cells); c != nil && one.Cells[next] != nil {
-					room = min(room, distance(at, corner(one, i), corner(one, next)))
-				}
-			}
-		}
-		return room
-	})
+	r.ringLabels(p, centre, drawn)
 	for i, label := range a.labels {
 		b := a.box(i)
 		x := (polar(1, a.angles[i]).X - 1) / 2
@@ -174,53 +178,43 @@ func (r accuracyPanel) drawRadar(p pen, chart vg.Rectangle) {
 	}
 }
 
-// ringLabels writes the rings' values just inside the rings, each on a patch of
-// paper. free tells how far a point is from the nearest line: a value moves
-// along its ring to where no line crosses it, and is left out where there is no such place.
-func (r accuracyPanel) ringLabels(p pen, a axes, centre vg.Point, free func(vg.Point) float64) {
-	st := style(7, false)
-	i := r.s.emptiest()
+// edge is a piece of a polygon.
+type edge [2]vg.Point
+
+// ringLabels writes the rings' values just inside the rings, each on a patch of paper: in the
+// emptiest sector, or in the next one where no edge and no other value is near, or nowhere.
+func (r accuracyPanel) ringLabels(p pen, centre vg.Point, drawn []edge) {
+	const clear = 7 // of edges, in points
+	a, st, first := r.axes, style(7, false), r.s.emptiest()
 	sector := 2 * math.Pi / float64(len(a.angles))
-	var taken []vg.Rectangle
+	var taken []vg.Point
 	for _, ring := range []int{5, 3, 1, 4, 2} { // small plots have room for some only
 		s := fmt.Sprint(20 * ring)
 		if ring == 5 && a.radius > 65 {
 			s += "%"
 		}
-		at, most := vg.Point{}, -1.0
-		for turn := range a.angles { // the next sectors where this one has no room
-			for _, share := range []float64{0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78} {
-				q := centre.Add(polar(a.radius*vg.Length(ring)/5-4.5, a.angles[i]-(share+float64(turn))*sector))
-				if d := free(q); most < ringClear && d > most && !slices.ContainsFunc(taken,
-					func(t vg.Rectangle) bool {
-						return q.X > t.Min.X-8 && q.X < t.Max.X+8 && q.Y > t.Min.Y-4.5 && q.Y < t.Max.Y+4.5
-					}) {
-					at, most = q, d
-				}
-			}
-		}
-		if most < ringClear {
-			continue
-		}
 		half := vg.Point{X: st.Width(s)/2 + 0.5, Y: 3.2}
-		patch := vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}
-		taken = append(taken, patch)
-		p.block(p.paper, patch)
-		p.write(s, at, st, p.muted, -0.5, -0.5)
+		for c := range 7 * len(a.angles) {
+			share := []float64{0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78}[c%7] + float64(c/7)
+			at := centre.Add(polar(a.radius*vg.Length(ring)/5-4.5, a.angles[first]-share*sector))
+			meets := func(t vg.Point) bool { return max(t.X-at.X, at.X-t.X) < 14 && max(t.Y-at.Y, at.Y-t.Y) < 8 }
+			if slices.ContainsFunc(taken, meets) ||
+				slices.ContainsFunc(drawn, func(e edge) bool { return e.distance(at) < clear }) {
+				continue
+			}
+			taken = append(taken, at)
+			p.block(p.paper, vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)})
+			p.write(s, at, st, p.muted, -0.5, -0.5)
+			break
+		}
 	}
 }
 
-// ringClear is how far, in points, a ring's value must be from every line.
-const ringClear = 7
-
-// distance is that of a point from the line between two others.
-func distance(at, from, to vg.Point) float64 {
-	d, v := to.Sub(from), at.Sub(from)
-	share := 0.0
-	if length := float64(d.Dot(d)); length > 0 {
-		share = min(max(float64(v.Dot(d))/length, 0), 1)
-	}
-	off := v.Sub(d.Scale(vg.Length(share)))
+// distance is that of a point from the edge.
+func (e edge) distance(at vg.Point) float64 {
+	d, v := e[1].Sub(e[0]), at.Sub(e[0])
+	share := min(max(d.Dot(v)/max(d.Dot(d), 1e-9), 0), 1)
+	off := v.Sub(d.Scale(share))
 	return math.Hypot(float64(off.X), float64(off.Y))
 }
 
@@ -248,43 +242,20 @@ func (s *suite) emptiest() int {
 	return best
 }
 
-// outline is a series' polygon to be filled; whole is false where a corner is missing.
-func outline(one series, corner func(series, int) vg.Point) (path vg.Path, whole bool) {
-	for i, c := range one.Cells {
-		switch {
-		case c == nil:
-			return nil, false
-		case i == 0:
-			path.Move(corner(one, i))
-		default:
-			path.Line(corner(one, i))
-		}
-	}
-	path.Close()
-	return path, true
-}
-
-// edges joins a series' neighbouring corners. One that runs back over another, as those of a
+// edges join a series' neighbouring corners. One that runs back over another, as those of a
 // network that holds on one axis only, is left out: the dashes of both would make a solid line.
-func edges(one series, corner func(series, int) vg.Point) (path vg.Path) {
-	k := len(one.Cells)
-	var drawn [][2]vg.Point
-	for i := range k {
-		j := (i + 1) % k
-		if one.Cells[i] == nil || one.Cells[j] == nil {
+func edges(one series, corner func(series, int) vg.Point) (out []edge) {
+	for i, c := range one.Cells {
+		j := (i + 1) % len(one.Cells)
+		if c == nil || one.Cells[j] == nil {
 			continue
 		}
 		from, to := corner(one, i), corner(one, j)
-		if slices.ContainsFunc(drawn, func(e [2]vg.Point) bool { return near(e[0], to) && near(e[1], from) }) {
-			continue
+		if !slices.ContainsFunc(out, func(e edge) bool { return near(e[0], to) && near(e[1], from) }) {
+			out = append(out, edge{from, to})
 		}
-		if i == 0 || len(drawn) == 0 || drawn[len(drawn)-1][1] != from {
-			path.Move(from)
-		}
-		path.Line(to)
-		drawn = append(drawn, [2]vg.Point{from, to})
 	}
-	return path
+	return out
 }
 
 // near is whether two points are as good as one: within two points, less than a marker.

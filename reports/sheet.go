@@ -94,7 +94,8 @@ func headStyle(first bool) txt.Style {
 
 func (s sheet) size() (width, height vg.Length) {
 	_, height = s.headlines()
-	height += 2*s.Margin + lineStep*vg.Length(len(s.legendLines()))
+	legend, _ := s.legendLines()
+	height += 2*s.Margin + lineStep*vg.Length(len(legend))
 	for _, row := range s.rows() {
 		height += s.rowHeight(row) + gap
 	}
@@ -160,70 +161,34 @@ func merged(all []plotSeries) (entries []plotSeries) {
 // between is the room between two entries of a legend.
 const between = vg.Length(18)
 
-// legendItem is one sample and its text in a line of the legend.
-type legendItem struct {
-	plotSeries
-	x, sample vg.Length // of the sample: its left end, its width
-}
-
-// legendLines break the legend into centred lines that are no wider than the sheet.
-func (s sheet) legendLines() (lines [][]legendItem) {
-	st, most := style(normal, false), s.Width-2*s.Margin
-	var widths []vg.Length
-	var items []legendItem
+// legendLines are the entries of the legend, as few lines as they take and about equally long,
+// and how far one entry is from the next.
+func (s sheet) legendLines() (lines [][]plotSeries, step vg.Length) {
 	for _, e := range s.Legend {
-		it := legendItem{plotSeries: e, sample: swatch}
-		if !e.Line && !e.Bars { // a marker alone takes less room
-			it.sample = 8
-		}
-		items, widths = append(items, it), append(widths, it.sample+4+st.Width(e.Label))
+		step = max(step, e.sampleWidth()+4+style(normal, false).Width(e.Label)+between)
 	}
-	for _, of := range flow(widths, most) {
-		total := between * vg.Length(len(of)-1)
-		for _, i := range of {
-			total += widths[i]
-		}
-		x := s.Margin + (most-total)/2
-		var line []legendItem
-		for _, i := range of {
-			items[i].x = x
-			line = append(line, items[i])
-			x += widths[i] + between
-		}
-		lines = append(lines, line)
-	}
-	return lines
+	n := max(int((s.Width-2*s.Margin+between)/max(step, 1)), 1)
+	rows := (len(s.Legend) + n - 1) / n
+	return slices.Collect(slices.Chunk(s.Legend, max((len(s.Legend)+rows-1)/max(rows, 1), 1))), step
 }
 
-// flow breaks entries of these widths into lines no wider than most: as few as possible, and
-// those of about the same length.
-func flow(widths []vg.Length, most vg.Length) [][]int {
-	lines := func(most vg.Length) (out [][]int) {
-		var x vg.Length
-		for i, w := range widths {
-			if out == nil || x+w > most {
-				out, x = append(out, nil), 0
-			}
-			out[len(out)-1] = append(out[len(out)-1], i)
-			x += w + between
-		}
-		return out
+// sampleWidth is a legend's room for a look: a marker alone takes less.
+func (l look) sampleWidth() vg.Length {
+	if !l.Line && !l.Bars {
+		return 8
 	}
-	best := lines(most)
-	for w := most - 6; w > 0 && len(lines(w)) == len(best); w -= 6 {
-		best = lines(w)
-	}
-	return best
+	return swatch
 }
 
 func (s sheet) drawLegend(p pen) {
-	lines := s.legendLines()
-	top := s.Margin + lineStep*vg.Length(len(lines))
+	lines, step := s.legendLines()
 	for i, line := range lines {
-		y := top - lineStep*(vg.Length(i)+0.5)
-		for _, it := range line {
-			p.sample(it.look, it.x, y, it.sample)
-			p.write(it.Label, vg.Point{X: it.x + it.sample + 4, Y: y}, style(normal, false), p.ink, 0, -0.5)
+		left := (s.Width - step*vg.Length(len(lines[0])) + between) / 2
+		y := s.Margin + lineStep*(vg.Length(len(lines)-i)-0.5)
+		for j, e := range line {
+			x, w := left+step*vg.Length(j), e.sampleWidth()
+			p.sample(e.look, x, y, w)
+			p.write(e.Label, vg.Point{X: x + w + 4, Y: y}, style(normal, false), p.ink, 0, -0.5)
 		}
 	}
 }

@@ -61,27 +61,21 @@ var (
 type diamond struct{}
 
 func (diamond) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
-	fillCorners(c, pt, sty.Radius*1.2, math.Pi/2, 4)
+	fillCorners(c, sty.Color, pt, sty.Radius*1.2, math.Pi/2, 4)
 }
 
 type downward struct{}
 
 func (downward) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
-	fillCorners(c, pt, sty.Radius*1.2, -math.Pi/2, 3)
+	fillCorners(c, sty.Color, pt, sty.Radius*1.2, -math.Pi/2, 3)
 }
 
-func fillCorners(c *draw.Canvas, at vg.Point, r vg.Length, start float64, n int) {
-	var p vg.Path
+func fillCorners(c *draw.Canvas, colour color.Color, at vg.Point, r vg.Length, start float64, n int) {
+	var corners []vg.Point
 	for i := range n {
-		corner := at.Add(polar(r, start+2*math.Pi*float64(i)/float64(n)))
-		if i == 0 {
-			p.Move(corner)
-		} else {
-			p.Line(corner)
-		}
+		corners = append(corners, at.Add(polar(r, start+2*math.Pi*float64(i)/float64(n))))
 	}
-	p.Close()
-	c.Fill(p)
+	c.FillPolygon(colour, corners)
 }
 
 func polar(r vg.Length, angle float64) vg.Point {
