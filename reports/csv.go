@@ -47,7 +47,7 @@ func (s *suite) csvLine(one compared) []any {
 		line = append(line, make([]any, 12)...)
 	} else {
 		forward, backward := passes(c)
-		warnings := distinct(c.Warnings, func(w result.Warning) (string, bool) { return w.ID, true })
+		warnings := distinct(c.Warnings, func(w result.Warning) string { return w.ID })
 		line = append(line, c.N, c.Correct, c.Accuracy, c.CI95[0], c.CI95[1], c.MaxNorm, c.Seconds, forward, backward,
 			c.Recipe, c.VerdictOnly, strings.Join(warnings, " "))
 	}

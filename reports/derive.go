@@ -34,10 +34,8 @@ type suite struct {
 	failed  []*result.Cell // cells with an error and no verdicts
 	studies []study
 	margins map[cellKey]*margins
-	// published are the numbers to show beside the cells, also of cells that there are not.
-	published map[cellKey]float64
-	Quoted    bool      // as the view's
-	sides     [2]string // the defenses on both sides of every entry; "" where they are none and each control
+	Quoted  bool      // as the view's
+	sides   [2]string // the defenses on both sides of every entry; "" where they are none and each control
 }
 
 // cellKey identifies a cell within its suite.
@@ -108,7 +106,6 @@ func derive(f *result.File) *view {
 		s.classNames = f.Datasets[s.Dataset].ClassNames
 		s.arrangeColumns()
 		s.collectNotes()
-		s.addPublished()
 		s.studies = studies(f, s.Name)
 	}
 	return v
@@ -121,15 +118,29 @@ func (s *suite) include(c *result.Cell) {
 		s.failed = append(s.failed, c)
 	}
 	s.N = max(s.N, c.N)
-	if !slices.Contains(s.Models, c.Model) {
-		s.Models = append(s.Models, c.Model)
+	s.Models = once(s.Models, c.Model)
+	if c.Defense != "none" {
+		s.Controls = once(s.Controls, c.Defense)
 	}
-	if c.Defense != "none" && !slices.Contains(s.Controls, c.Defense) {
-		s.Controls = append(s.Controls, c.Defense)
+	if c.Attack != "none" {
+		s.Attacks = once(s.Attacks, c.Attack)
 	}
-	if c.Attack != "none" && !slices.Contains(s.Attacks, c.Attack) {
-		s.Attacks = append(s.Attacks, c.Attack)
+}
+
+// once appends v to a list that lacks it.
+func once[T comparable](list []T, v T) []T {
+	if slices.Contains(list, v) {
+		return list
 	}
+	return append(list, v)
+}
+
+// distinct are the values that of gives for a list, each once, in their order.
+func distinct[T any, V comparable](list []T, of func(T) V) (out []V) {
+	for _, one := range list {
+		out = once(out, of(one))
+	}
+	return out
 }
 
 func keyOf(c *result.Cell) cellKey {

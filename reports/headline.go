@@ -32,19 +32,6 @@ func controlledOf(e entry) *result.Cell { return e.Controlled }
 // varied says what differs between the rows of the headline table: only that has a column.
 type varied struct{ suites, controls, modes, controlled bool }
 
-func (v *view) varied() (out varied, control, mode string) {
-	controls, modes := map[string]bool{}, map[string]bool{}
-	for _, s := range v.Suites {
-		modes[s.Mode] = true
-		mode = s.Mode
-		for _, r := range s.Rows() {
-			controls[r.Control] = true
-			control = cmp.Or(r.Control, control)
-		}
-	}
-	return varied{len(v.Suites) > 1, len(controls) > 1, len(modes) > 1, control != ""}, control, mode
-}
-
 // The heads of columns of words: the attacks that the lowest accuracies are of, and what
 // the attacker knows.
 const (
@@ -61,25 +48,29 @@ func (v *view) HeadlineTable() table {
 	if v.Quoted {
 		return t
 	}
-	vary, control, mode := v.varied()
+	var controls []string // "" among them where a suite has none
+	modes := distinct(v.Suites, func(s *suite) string { return s.Mode })
+	for _, s := range v.Suites {
+		for _, r := range s.Rows() {
+			controls = once(controls, r.Control)
+		}
+	}
+	named := slices.DeleteFunc(slices.Clone(controls), func(c string) bool { return c == "" })
+	vary := varied{len(v.Suites) > 1, len(controls) > 1, len(modes) > 1, len(named) > 0}
 	t.Caption = "Accuracy in %, on clean images and the lowest under attack"
 	t.lead("Suite", vary.suites)
 	t.lead("Model", !vary.controls)
 	t.lead("Model · control", vary.controls)
-	switch {
-	case !vary.controlled:
-		t.Caption += " (no controller)"
-	case vary.controls:
+	if vary.controls {
 		t.Caption += ": baseline / controlled"
-	default:
-		t.Caption += ": baseline / controlled (" + clean(control) + ")"
+	} else {
+		t.Caption += versus(named)
 	}
 	t.Head = append(t.Head, "Clean", "Lowest", "95 % intervals", lowestHead)
 	if vary.modes {
 		t.Head = append(t.Head, attackerHead)
-	}
-	if !vary.modes && mode != "" {
-		t.Caption += "; attacker: " + clean(mode)
+	} else if len(modes) > 0 && modes[0] != "" {
+		t.Caption += "; attacker: " + clean(modes[0])
 	}
 	for _, s := range v.Suites {
 		for _, r := range s.Rows() {

@@ -207,8 +207,8 @@ func plural(n int, one string, many ...string) string {
 func (v *view) Tested() []fact {
 	var models, controls, data, attacks, attackers []string
 	add := func(to *[]string, s string) {
-		if s != "" && !slices.Contains(*to, s) {
-			*to = append(*to, s)
+		if s != "" {
+			*to = once(*to, s)
 		}
 	}
 	for _, s := range v.Suites {

@@ -34,49 +34,22 @@ type place struct {
 	n                             int
 }
 
-// meeting holds the cells of one place, under each of its attacks by mode.
-type meeting struct {
-	attacks []string
-	cells   map[string]map[string]*result.Cell // by attack and mode
-}
-
-// modes are those that some cell of the meeting is of, in no order.
-func (m *meeting) modes() map[string]bool {
-	names := map[string]bool{}
-	for _, of := range m.cells {
-		for name := range of {
-			names[name] = true
-		}
-	}
-	return names
-}
-
-// rank is a mode's place in the order of modes, behind all of them if it is not known.
-func rank(name string) int {
-	if i := slices.Index(result.ModeNames(), name); i >= 0 {
-		return i
-	}
-	return len(result.Modes)
-}
-
-// strongest are the cells of lowest accuracy by mode, over all attacks.
-func (m *meeting) strongest() map[string]*result.Cell {
+// weakest are the cells of lowest accuracy by mode, of those under one attack, or under any if it is "".
+func weakest(cells []*result.Cell, attack string) map[string]*result.Cell {
 	low := map[string]*result.Cell{}
-	for _, attack := range m.attacks {
-		for name, c := range m.cells[attack] {
-			if low[name] == nil || score(c) < score(low[name]) {
-				low[name] = c
-			}
+	for _, c := range cells {
+		if (attack == "" || c.Attack == attack) && (low[c.Mode] == nil || score(c) < score(low[c.Mode])) {
+			low[c.Mode] = c
 		}
 	}
 	return low
 }
 
 // meetings sorts the attacked cells of all suites by place, in the order of the suites.
-func (v *view) meetings() (order []place, at map[place]*meeting, columns map[string]column) {
-	at, columns = map[place]*meeting{}, map[string]column{}
+func (v *view) meetings() (order []place, at map[place][]*result.Cell, columns map[string]column) {
+	at, columns = map[place][]*result.Cell{}, map[string]column{}
 	for _, s := range v.Suites {
-		s.each(func(c *result.Cell, col column) {
+		s.each(func(c *result.Cell, _ column) {
 			if c.Attack == "none" || c.Norm == nil || c.Epsilon == nil {
 				return
 			}
@@ -86,15 +59,9 @@ func (v *view) meetings() (order []place, at map[place]*meeting, columns map[str
 			columns[c.Attack] = known
 			p := place{s.Dataset, c.Model, c.Defense, *c.Norm, *c.Epsilon, c.N}
 			if at[p] == nil {
-				at[p], order = &meeting{cells: map[string]map[string]*result.Cell{}}, append(order, p)
+				order = append(order, p)
 			}
-			m := at[p]
-			if m.cells[c.Attack] == nil {
-				m.cells[c.Attack], m.attacks = map[string]*result.Cell{}, append(m.attacks, c.Attack)
-			}
-			if m.cells[c.Attack][s.Mode] == nil {
-				m.cells[c.Attack][s.Mode] = c
-			}
+			at[p] = append(at[p], c)
 		})
 	}
 	return order, at, columns
@@ -111,14 +78,17 @@ func (v *view) KnowledgeTable() table {
 		return t
 	}
 	order, at, columns := v.meetings()
-	order = slices.DeleteFunc(order, func(p place) bool { return p.defense == "none" || len(at[p].modes()) < 2 })
-	all := map[string]bool{}
+	order = slices.DeleteFunc(order, func(p place) bool { return p.defense == "none" || len(weakest(at[p], "")) < 2 })
+	all := map[string]*result.Cell{}
 	for _, p := range order {
-		maps.Copy(all, at[p].modes())
+		maps.Copy(all, weakest(at[p], ""))
 	}
-	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
-	})
+	names := slices.DeleteFunc(result.ModeNames(), func(name string) bool { return all[name] == nil })
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !slices.Contains(names, name) { // one that is not known
+			names = append(names, name)
+		}
+	}
 	var words []string
 	for _, name := range names {
 		m := modeOf(name)
@@ -131,29 +101,29 @@ func (v *view) KnowledgeTable() table {
 		t.Notes = []footnote{{"", "The adversarial images: " + strings.Join(words, "; ")}}
 	}
 	for _, p := range order {
-		m, whole, bare := at[p], false, p
+		strongest, whole, bare := weakest(at[p], ""), false, p
 		bare.defense = "none"
-		for _, attack := range m.attacks {
-			if len(m.cells[attack]) < 2 {
+		attacks := distinct(at[p], func(c *result.Cell) string { return c.Attack })
+		for _, attack := range attacks {
+			cells := weakest(at[p], attack)
+			if len(cells) < 2 {
 				continue
 			}
-			whole = whole || len(m.cells[attack]) == len(m.modes())
+			whole = whole || len(cells) == len(strongest)
 			col := columns[attack]
 			col.Epsilon = &p.epsilon
-			col.ambiguous = slices.ContainsFunc(m.attacks, func(other string) bool {
+			col.ambiguous = slices.ContainsFunc(attacks, func(other string) bool {
 				return other != attack && columns[other].Name() == col.Name()
 			})
 			var baseline *result.Cell
-			if undefended := at[bare]; undefended != nil {
-				for _, name := range names { // the same attack on the same network, whatever the mode
-					baseline = cmp.Or(baseline, undefended.cells[attack][name])
-				}
+			for _, name := range names { // the same attack on the same network, whatever the mode
+				baseline = cmp.Or(baseline, weakest(at[bare], attack)[name])
 			}
-			t.Rows = append(t.Rows, p.line(col.Title(), baseline, names, m.cells[attack], nil))
+			t.Rows = append(t.Rows, p.line(col.Title(), baseline, names, cells, nil))
 		}
 		if !whole {
 			t.Rows = append(t.Rows, p.line("strongest "+normName(p.norm)+" ("+number.Format(p.epsilon)+")", nil, names,
-				m.strongest(), columns))
+				strongest, columns))
 		}
 	}
 	if slices.ContainsFunc(t.Rows, func(r []box) bool { return r[2].Spans[0].Mark != "" }) {

@@ -55,9 +55,8 @@ func (s *suite) collectNotes() {
 			if w.ID == loopID {
 				list, where = &loops, fmt.Sprintf("%s, %s", clean(c.Model), defenseName(c.Defense))
 			}
-			if n := find(list, w); !slices.Contains(n.Where, where) {
-				n.Where = append(n.Where, where)
-			}
+			n := find(list, w)
+			n.Where = once(n.Where, where)
 		}
 	})
 	for _, c := range s.failed {
@@ -131,9 +130,7 @@ func (s *suite) footnotes() []footnote {
 func (s *suite) titles() (out []footnote) {
 	for _, c := range s.Columns {
 		if made := s.attacks[c.Attack]; c.title != "" && made.Components == nil && c.title != c.Short() {
-			if n := (footnote{"", c.Name() + ": " + clean(c.title)}); !slices.Contains(out, n) {
-				out = append(out, n)
-			}
+			out = once(out, footnote{"", c.Name() + ": " + clean(c.title)})
 		}
 	}
 	return out

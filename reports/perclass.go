@@ -2,6 +2,7 @@ package reports
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -21,6 +22,13 @@ func (t tally) share() float64 {
 	return float64(t.right) / float64(t.n)
 }
 
+func (t tally) String() string {
+	if t.n == 0 {
+		return dash
+	}
+	return percent(t.share(), t.n)
+}
+
 const (
 	manyClasses = 20   // above it a table has the ends only
 	endClasses  = 10   // of each end
@@ -30,59 +38,51 @@ const (
 // byClass is a class of one row of the accuracy table: its images, and its accuracy under
 // each column on both sides.
 type byClass struct {
-	label  int
-	images int
-	sides  [][2]tally
+	label, images int
+	sides         [][2]tally
 }
 
-// weight is what classes are put in order by: the mean accuracy over the columns, of the
-// controlled network where there is one.
-func (c byClass) weight(controlled bool) float64 {
-	sum, n := 0.0, 0
+// weight is what classes are put in order by: the mean accuracy over the columns on a side.
+func (c byClass) weight(side int) float64 {
+	var sum, n float64
 	for _, t := range c.sides {
-		one := t[0]
-		if controlled {
-			one = t[1]
-		}
-		if x := one.share(); x >= 0 {
-			sum, n = sum+x, n+1
+		if t[side].n > 0 {
+			sum, n = sum+t[side].share(), n+1
 		}
 	}
-	return sum / float64(max(n, 1))
+	return sum / max(n, 1)
 }
 
 // classes sorts the records of a row's cells by class, in the order of the labels; nil
 // where there are none.
-func (s *suite) classes(r row) []byClass {
-	found := map[int]*byClass{}
+func (s *suite) classes(r row) (out []byClass) {
+	found := map[int]byClass{}
 	for i, e := range r.Entries {
 		for side, c := range []*result.Cell{e.Baseline, e.Controlled} {
 			if c == nil || s.margins[keyOf(c)] == nil {
 				continue
 			}
 			for label, t := range s.margins[keyOf(c)].classes {
-				b := found[label]
-				if b == nil {
-					b = &byClass{label: label, sides: make([][2]tally, len(r.Entries))}
-					found[label] = b
+				b, known := found[label]
+				if !known {
+					b = byClass{label: label, sides: make([][2]tally, len(r.Entries))}
 				}
 				b.sides[i][side], b.images = t, max(b.images, t.n)
+				found[label] = b
 			}
 		}
 	}
-	out := make([]byClass, 0, len(found))
-	for _, b := range found {
-		out = append(out, *b)
+	for _, label := range slices.Sorted(maps.Keys(found)) {
+		out = append(out, found[label])
 	}
-	slices.SortFunc(out, func(a, b byClass) int { return cmp.Compare(a.label, b.label) })
 	return out
 }
 
 // ends are the classes of lowest and of highest weight, in the order of that; of equal ones
 // the lower label comes first.
-func ends(classes []byClass, controlled bool) []byClass {
-	by := slices.Clone(classes)
-	slices.SortStableFunc(by, func(a, b byClass) int { return cmp.Compare(a.weight(controlled), b.weight(controlled)) })
+func ends(classes []byClass, side int) []byClass {
+	by := slices.SortedStableFunc(slices.Values(classes),
+		func(a, b byClass) int { return cmp.Compare(a.weight(side), b.weight(side)) })
 	return append(by[:endClasses:endClasses], by[len(by)-endClasses:]...)
 }
 
@@ -90,36 +90,30 @@ func ends(classes []byClass, controlled bool) []byClass {
 // records, so that without them there is none. Of many classes the first table has the ends,
 // and a second all of them.
 func (s *suite) ClassTables() []table {
-	rows := s.Rows()
-	t := table{Anchor: s.Slug}
-	models, controls := len(s.Models) > 1, len(s.Controls) > 1
-	what := "Accuracy in % by class" + s.ofFirstSeed()
-	switch {
-	case controls:
-		what += ": baseline (upper bar) / controlled (lower bar)"
-	case len(s.Controls) == 1:
-		what += ": baseline (upper bar) / controlled (lower bar, " + clean(s.Controls[0]) + ")"
+	what, whose, side := "Accuracy in % by class"+s.ofFirstSeed()+versus(s.Controls), "of the network", 0
+	if len(s.Controls) > 0 {
+		what, whose, side = what+", upper / lower bar", "of the controlled network", 1
 	}
-	t.Caption = s.caption(what)
-	t.lead("Model", models)
-	t.lead("Control", controls)
+	t := table{Anchor: s.Slug, Caption: s.caption(what)}
+	t.lead("Model", len(s.Models) > 1)
+	t.lead("Control", len(s.Controls) > 1)
 	t.lead("Class", true)
 	t.Head = append(append(t.Head, "Images"), s.heads()...)
 	whole, many := t, 0
-	for _, r := range rows {
+	for _, r := range s.Rows() {
 		classes := s.classes(r)
-		if many = max(many, len(classes)); len(classes) > manyClasses {
-			whole.Rows = append(whole.Rows, s.classRows(r, classes, models, controls)...)
-			classes = ends(classes, r.Control != "")
+		for _, c := range classes {
+			whole.Rows = append(whole.Rows, s.classRow(r, c))
 		}
-		t.Rows = append(t.Rows, s.classRows(r, classes, models, controls)...)
+		if many = max(many, len(classes)); len(classes) > manyClasses {
+			classes = ends(classes, side)
+		}
+		for _, c := range classes {
+			t.Rows = append(t.Rows, s.classRow(r, c))
+		}
 	}
 	if many <= manyClasses {
 		return []table{t.marked()}
-	}
-	whose := "of the controlled network"
-	if len(s.Controls) == 0 {
-		whose = "of the network"
 	}
 	t.note("", "Of %d classes, the %d with the lowest and the %d with the highest mean accuracy %s over the "+
 		"columns; of equal ones the lower label comes first.", many, endClasses, endClasses, whose)
@@ -132,23 +126,25 @@ func (s *suite) ClassTables() []table {
 	return []table{t.marked(), whole.marked()}
 }
 
-func (s *suite) classRows(r row, classes []byClass, models, controls bool) [][]box {
-	var out [][]box
-	for _, c := range classes {
-		var line []box
-		if models {
-			line = append(line, text(clean(r.Model)))
-		}
-		if controls {
-			line = append(line, text(clean(r.Control)))
-		}
-		line = append(line, text(s.className(c.label)), text(thousands(c.images)))
-		for _, both := range c.sides {
-			line = append(line, classBox(both, r.Control != ""))
-		}
-		out = append(out, line)
+func (s *suite) classRow(r row, c byClass) (line []box) {
+	if len(s.Models) > 1 {
+		line = append(line, text(clean(r.Model)))
 	}
-	return out
+	if len(s.Controls) > 1 {
+		line = append(line, text(clean(r.Control)))
+	}
+	line = append(line, text(s.className(c.label)), text(thousands(c.images)))
+	for _, both := range c.sides {
+		b := text(both[0].String())
+		if r.Control == "" {
+			b.Bar = both[0].share()
+		} else {
+			b.Pair = &[2]float64{both[0].share(), both[1].share()}
+			b.Spans = append(b.Spans, span{Text: " / "}, span{Text: both[1].String()})
+		}
+		line = append(line, b)
+	}
+	return line
 }
 
 // className is a class by its name where the data set has names, else by its number.
@@ -157,22 +153,4 @@ func (s *suite) className(label int) string {
 		return clean(s.classNames[label])
 	}
 	return strconv.Itoa(label)
-}
-
-// classBox writes a class's accuracy on one side or both, with bars.
-func classBox(both [2]tally, controlled bool) box {
-	say := func(t tally) string {
-		if t.n == 0 {
-			return dash
-		}
-		return percent(t.share(), t.n)
-	}
-	b := text(say(both[0]))
-	if !controlled {
-		b.Bar = both[0].share()
-		return b
-	}
-	b.Pair = &[2]float64{both[0].share(), both[1].share()}
-	b.Spans = append(b.Spans, span{Text: " / "}, span{Text: say(both[1])})
-	return b
 }

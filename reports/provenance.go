@@ -53,8 +53,8 @@ func (v *view) seeds() string {
 	var names []string
 	for _, c := range v.File.Cells {
 		for _, one := range c.Seeds {
-			if name := fmt.Sprint(one.Seed); len(c.Seeds) > 1 && !slices.Contains(names, name) {
-				names = append(names, name)
+			if len(c.Seeds) > 1 {
+				names = once(names, fmt.Sprint(one.Seed))
 			}
 		}
 	}

@@ -60,12 +60,7 @@ func addTable(f *result.File, t published.Table, name, title string, call func(p
 		}
 	}
 	for _, c := range t.Cells {
-		if model := call(c); !slices.Contains(s.Models, model) {
-			s.Models = append(s.Models, model)
-		}
-		if a := c.Attack.Name; !slices.Contains(s.Attacks, a) {
-			s.Attacks = append(s.Attacks, a)
-		}
+		s.Models, s.Attacks = once(s.Models, call(c)), once(s.Attacks, c.Attack.Name)
 		for i, side := range t.Sides {
 			cell := result.Cell{Suite: name, Dataset: t.Dataset, Model: call(c), Defense: side, Mode: t.Mode,
 				Attack: c.Attack.Name,

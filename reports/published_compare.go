@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,17 +21,6 @@ type compared struct {
 	published      *float64     // a share; nil for a cell that the source lacks
 }
 
-// addPublished takes over the suite's published numbers.
-func (s *suite) addPublished() {
-	if s.Published == nil {
-		return
-	}
-	s.published = map[cellKey]float64{}
-	for _, p := range s.Published.Cells {
-		s.published[publishedKey(p)] = p.Accuracy
-	}
-}
-
 func publishedKey(p result.PublishedCell) cellKey {
 	return cellKey{p.Model, p.Defense, p.Attack, orMinusOne(p.Epsilon)}
 }
@@ -40,15 +28,20 @@ func publishedKey(p result.PublishedCell) cellKey {
 // compared lists the suite's cells and the published numbers: by model, defense and
 // column, then the numbers of cells that the suite has no place for. In a view that is
 // quoted every cell is a published number.
-func (s *suite) compared() []compared {
-	var out []compared
-	left := maps.Clone(s.published)
+func (s *suite) compared() (out []compared) {
+	left, numbers := map[cellKey]float64{}, []result.PublishedCell(nil)
+	if s.Published != nil {
+		numbers = s.Published.Cells
+	}
+	for _, p := range numbers {
+		left[publishedKey(p)] = p.Accuracy
+	}
 	for _, m := range s.Models {
 		for _, one := range s.Series(m) {
 			for i, c := range one.Cells {
 				line := compared{model: m, defense: one.Defense, col: s.Columns[i], cell: c}
 				key := cellKey{m, one.Defense, line.col.Attack, orMinusOne(line.col.Epsilon)}
-				if p, known := s.published[key]; known {
+				if p, known := left[key]; known {
 					delete(left, key)
 					line.published = &p
 				}
@@ -61,26 +54,20 @@ func (s *suite) compared() []compared {
 			}
 		}
 	}
-	if s.Published == nil {
-		return out
-	}
-	// The numbers without a place, the defenses of a model one after another.
-	type group struct{ model, defense string }
-	rest, order := map[group][]compared{}, []group{}
-	for _, p := range s.Published.Cells {
-		key := publishedKey(p)
-		if _, open := left[key]; !open {
-			continue
+	var rest []compared // numbers without a place
+	for _, p := range numbers {
+		if accuracy, open := left[publishedKey(p)]; open {
+			delete(left, publishedKey(p))
+			rest = append(rest, compared{p.Model, p.Defense, s.publishedColumn(p), nil, &accuracy})
 		}
-		delete(left, key)
-		g := group{p.Model, p.Defense}
-		if rest[g] == nil {
-			order = append(order, g)
-		}
-		rest[g] = append(rest[g], compared{p.Model, p.Defense, s.publishedColumn(p), nil, &p.Accuracy})
 	}
-	for _, g := range order {
-		out = append(out, rest[g]...)
+	network := func(c compared) [2]string { return [2]string{c.model, c.defense} }
+	for _, of := range distinct(rest, network) { // the attacks on one after another
+		for _, c := range rest {
+			if network(c) == of {
+				out = append(out, c)
+			}
+		}
 	}
 	return out
 }

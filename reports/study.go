@@ -83,15 +83,7 @@ func (s study) curve(method, kind string) *result.SolverCurve {
 }
 
 // methods are those that there are curves of, in their order.
-func (s study) methods() []string {
-	var out []string
-	for _, c := range s.Curves {
-		if m := methodOf(c); !slices.Contains(out, m) {
-			out = append(out, m)
-		}
-	}
-	return out
-}
+func (s study) methods() []string { return distinct(s.Curves, methodOf) }
 
 // cost finds what an answer of a method costs.
 func (s study) cost(method string) *result.SolverCost {

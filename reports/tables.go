@@ -138,20 +138,26 @@ func (b box) written(how func(span) string) (out string) {
 	return out
 }
 
+// versus says in a caption what the two sides of an entry are.
+func versus(controls []string) string {
+	switch len(controls) {
+	case 0:
+		return " (no controller)"
+	case 1:
+		return ": baseline / controlled (" + clean(controls[0]) + ")"
+	}
+	return ": baseline / controlled"
+}
+
 // AccuracyTable is the paper's table: baseline / controlled under each attack.
 func (s *suite) AccuracyTable() table {
 	several, what := len(s.Controls) > 1, "Accuracy in %"
 	t := table{Anchor: s.Slug, Lead: 1, Head: []string{"Model"}, Notes: s.footnotes()}
-	switch {
-	case s.sides[0] != "":
+	if s.sides[0] != "" {
 		several = false
 		what += ": " + clean(s.sides[0]) + " / " + clean(s.sides[1]) + " control"
-	case len(s.Controls) == 0:
-		what += " (no controller)"
-	case several:
-		what += ": baseline / controlled"
-	default:
-		what += ": baseline / controlled (" + clean(s.Controls[0]) + ")"
+	} else {
+		what += versus(s.Controls)
 	}
 	t.Caption = s.caption(what + s.overSeeds())
 	t.lead("Control", several)

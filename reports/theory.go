@@ -86,7 +86,7 @@ func sixDigits(x float64) string {
 
 // Tables are the checks, a table an experiment.
 func (t *Theory) Tables() (out []table) {
-	for _, name := range distinct(t.Checks, func(c theory.Check) (string, bool) { return c.Part, true }) {
+	for _, name := range distinct(t.Checks, func(c theory.Check) string { return c.Part }) {
 		part := table{Lead: 1, Caption: heading(name),
 			Head: []string{"Check", claimHead, "Measured", "Expected", "Tolerance", outcomeHead}}
 		for _, c := range t.Checks {

@@ -143,7 +143,7 @@ func ratioFigure(p *theory.ProjectedRatio) plotFigure {
 		Series: []plotSeries{bound}}
 	right := plotPanel{Title: "How near the bound it is", X: "r", Y: "mean of d_e / d_M over √(r/d), 95 % intervals",
 		LogX: true, Series: []plotSeries{one}}
-	for i, d := range distinct(p.Cells, func(c theory.RatioCell) (int, bool) { return c.D, true }) {
+	for i, d := range distinct(p.Cells, func(c theory.RatioCell) int { return c.D }) {
 		ratio, exact := marked(fmt.Sprintf("d = %d", d), i, i), lined("", i, 1)
 		near := ratio
 		for _, c := range p.Cells {
@@ -163,16 +163,6 @@ func ratioFigure(p *theory.ProjectedRatio) plotFigure {
 			"Marks are means of the ratio of both measured margins; lines on the right are its exact mean.", p.Draws),
 		Panels: []plotPanel{left, right},
 	}
-}
-
-// distinct are the values that of gives for a list, each once, in their order.
-func distinct[T any, V comparable](list []T, of func(T) (v V, ok bool)) (out []V) {
-	for _, one := range list {
-		if v, ok := of(one); ok && !slices.Contains(out, v) {
-			out = append(out, v)
-		}
-	}
-	return out
 }
 
 // against is a panel of measured errors against their bounds, with the line on which both are equal.
@@ -206,15 +196,11 @@ func linearFigure(l *theory.LinearLoop) plotFigure {
 	for i, kind := range []string{"orthogonal", "near-orthogonal", "gaussian"} {
 		panel := plotPanel{Title: titles[i], X: "t", Y: "squared error", LogY: true}
 		dots := scatter(kind, i)
-		for _, p := range l.Points {
-			if p.Layers == kind {
-				dots.add(p.Bound, p.Error)
-			}
+		points := slices.DeleteFunc(slices.Clone(l.Points), func(p theory.LoopPoint) bool { return p.Layers != kind })
+		for _, p := range points {
+			dots.add(p.Bound, p.Error)
 		}
-		for j, c := range distinct(l.Points, func(p theory.LoopPoint) (float64, bool) {
-			return p.C,
-				p.Layers == kind
-		}) {
+		for j, c := range distinct(points, func(p theory.LoopPoint) float64 { return p.C }) {
 			label := fmt.Sprintf("c = %g", c)
 			bound, measured := lined(label, j, j), marked(label, j, j)
 			for _, p := range l.Runs {
