@@ -3,6 +3,7 @@ package reports
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"selfheal/harness/result"
@@ -163,33 +164,27 @@ func (s *suite) arrangeColumns() {
 		if attack == "none" {
 			continue
 		}
-		var of []column
-		for _, c := range s.cells {
-			if c.Attack != attack {
-				continue
+		of := map[float64]column{}
+		for key, c := range s.cells {
+			if c.Attack == attack {
+				col := of[key.epsilon]
+				col.Epsilon = c.Epsilon
+				col.learn(c)
+				of[key.epsilon] = col
 			}
-			i := slices.IndexFunc(of, func(k column) bool { return orMinusOne(k.Epsilon) == orMinusOne(c.Epsilon) })
-			if i < 0 {
-				of = append(of, column{Attack: attack, Epsilon: c.Epsilon})
-				i = len(of) - 1
-			}
-			of[i].learn(c)
 		}
-		if of == nil {
-			of = []column{{Attack: attack}}
+		if len(of) == 0 {
+			of[-1] = column{}
 		}
-		for i := range of {
-			of[i].title = s.attacks[attack].Title
+		for _, e := range slices.Sorted(maps.Keys(of)) {
+			col := of[e]
+			col.Attack, col.title = attack, s.attacks[attack].Title
+			s.Columns = append(s.Columns, col)
 		}
-		slices.SortFunc(of, func(a, b column) int { return cmp.Compare(orMinusOne(a.Epsilon), orMinusOne(b.Epsilon)) })
-		s.Columns = append(s.Columns, of...)
 	}
-	count := map[string]int{}
-	for _, c := range s.Columns {
-		count[c.Title()]++
-	}
-	for i, c := range s.Columns {
-		s.Columns[i].ambiguous = count[c.Title()] > 1
+	heads := s.heads()
+	for i, head := range heads {
+		s.Columns[i].ambiguous = slices.Contains(heads[:i], head) || slices.Contains(heads[i+1:], head)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"selfheal/harness/result"
 	"selfheal/internal/number"
@@ -219,10 +218,7 @@ func shellCommand(args []string) string {
 		switch {
 		case plainArgument.MatchString(a):
 			quoted[i] = a
-		case strings.ContainsFunc(a, func(r rune) bool {
-			return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control,
-				r)
-		}):
+		case clean(a) != a:
 			quoted[i] = "\"$(printf '" + printfEscaped(a) + "')\""
 		default:
 			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"

@@ -21,10 +21,9 @@ type waterfall struct {
 // waterfallLine is a defense that was attacked on its own.
 type waterfallLine struct {
 	Defense string
-	Index   int      // as in series
-	Start   *float64 // accuracy on the clean images, where that is known
-	After   map[string]float64
-	n       int // images
+	Index   int        // as in series
+	Left    []*float64 // accuracy on the clean images and after each component; nil where nothing was run
+	n       int        // images
 }
 
 // mostWaterfalls is how many charts the figure has at most, as many as a printed page has
@@ -38,22 +37,24 @@ func (s *suite) Waterfalls() []waterfall {
 	var out []waterfall
 	for _, m := range s.Models {
 		for _, col := range s.Columns {
-			w := waterfall{Model: m, Attack: col}
+			w := waterfall{Model: m, Attack: col, Components: s.components(col)}
 			for i, d := range s.Defenses() {
 				c := s.Cell(m, d, col)
-				if c == nil || len(c.Steps) == 0 {
+				if c == nil || len(c.Steps) == 0 || len(w.Components) < 2 {
 					continue
 				}
-				line := waterfallLine{Defense: d, Index: i, After: map[string]float64{}, n: c.N}
+				line := waterfallLine{d, i, make([]*float64, 1+len(w.Components)), c.N}
 				if clean := s.Cell(m, d, column{Attack: "none"}); clean != nil {
-					line.Start = &clean.Accuracy
+					line.Left[0] = &clean.Accuracy
 				}
 				for j, name := range componentNames(c.Steps) {
-					line.After[name] = c.Steps[j].Robust
+					if k := slices.Index(w.Components, name); k >= 0 {
+						line.Left[1+k] = &c.Steps[j].Robust
+					}
 				}
 				w.Lines = append(w.Lines, line)
 			}
-			if w.Components = s.components(col); len(w.Lines) > 0 && len(w.Components) > 1 {
+			if w.Lines != nil {
 				out = append(out, w)
 			}
 		}
@@ -125,7 +126,7 @@ func (s *suite) waterfallSheet(f sheet, charts []waterfall) sheet {
 			shown = append(shown, line.Defense)
 			var said []string
 			for i, name := range append([]string{"None"}, w.Components...) {
-				said = append(said, name+" "+line.value(w, i))
+				said = append(said, name+" "+line.value(i))
 			}
 			f.Alt += fmt.Sprintf(" %s, %s, %s: %s.", clean(w.Model), defenseName(line.Defense), w.Attack.Title(),
 				strings.Join(said, ", "))
@@ -146,14 +147,14 @@ func (w waterfall) panel(width vg.Length) plotPanel {
 	for i, name := range names {
 		labels = append(labels, strings.Join(broken(name, group), "\n"))
 		for j, line := range w.Lines {
-			b := groupedBar(line.Index, i, j, len(w.Lines), 26/float64(group), line.value(w, i))
+			b := groupedBar(line.Index, i, j, len(w.Lines), 26/float64(group), line.value(i))
 			if len(w.Lines) == 1 { // no neighbour on either side
 				b.Room = 1
 			}
-			if after := line.at(w, i); after != nil {
+			if after := line.Left[i]; after != nil {
 				b.Top = *after
-				if before := line.at(w, i-1); before != nil {
-					b.Before = *before
+				if i > 0 && line.Left[i-1] != nil {
+					b.Before = *line.Left[i-1]
 				}
 			}
 			p.Bars = append(p.Bars, b)
@@ -164,25 +165,11 @@ func (w waterfall) panel(width vg.Length) plotPanel {
 }
 
 // value is what stands at a bar: a dash where a component had no image left to attack.
-func (l waterfallLine) value(w waterfall, i int) string {
-	if v := l.at(w, i); v != nil {
-		return percent(*v, l.n)
+func (l waterfallLine) value(i int) string {
+	if l.Left[i] == nil {
+		return dash
 	}
-	return dash
-}
-
-// at is the accuracy after component i, or before the attack; nil where nothing was run.
-func (l waterfallLine) at(w waterfall, i int) *float64 {
-	switch {
-	case i < 0:
-		return nil
-	case i == 0:
-		return l.Start
-	}
-	if v, ok := l.After[w.Components[i-1]]; ok {
-		return &v
-	}
-	return nil
+	return percent(*l.Left[i], l.n)
 }
 
 // broken is a name for a group of this width: in two lines, at its dash, where it is wider.

@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -12,12 +11,8 @@ import (
 func whole(w waterfall) (out []string) {
 	for _, l := range w.Lines {
 		line := defenseName(l.Defense)
-		for i := range len(w.Components) + 1 {
-			if v := l.at(w, i); v != nil {
-				line += fmt.Sprintf(" %.1f", 100**v)
-			} else {
-				line += " –"
-			}
+		for i := range l.Left {
+			line += " " + l.value(i)
 		}
 		out = append(out, line)
 	}
