@@ -8,29 +8,23 @@ import (
 
 // y = W∗x + b: x̄ in [convInput], W̄ in [Context.convWeight], b̄ = Σ g over the
 // batch and all positions
-func conv(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func conv(c *Context, n *onnx.Node, gy []string) []string {
 	weight := c.Shape(n.Inputs[1])
-	win, err := onnx.NodeWindow(n, weight[2:])
-	if err != nil {
-		return nil, err
-	}
+	win := sure(onnx.NodeWindow(n, weight[2:]))(c)
 	return c.by(n, func() string { return convInput(c, n, win, gy[0]) },
 		func() string { return c.convWeight(n.Inputs[0], gy[0], win, weight, n.Int("group", 1)) },
-		func() string { return c.channelSum(gy[0]) }), nil
+		func() string { return c.channelSum(gy[0]) })
 }
 
 // y = Wᵀ∗x + b, the transpose of a Conv from y's shape to x's: x̄ = W∗g, that
 // Conv; W̄ is that Conv's with g as its input and x as its cotangent; b̄ = Σ g
-func convTranspose(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func convTranspose(c *Context, n *onnx.Node, gy []string) []string {
 	weight, group := c.Shape(n.Inputs[1]), n.Int("group", 1)
-	win, err := onnx.NodeWindow(n, weight[2:])
-	if err != nil {
-		return nil, err
-	}
+	win := sure(onnx.NodeWindow(n, weight[2:]))(c)
 	return c.by(n,
 		func() string { return c.OpWith("Conv", win.Attrs(onnx.Attrs{"group": group}), gy[0], n.Inputs[1]) },
 		func() string { return c.convWeight(gy[0], n.Inputs[0], win, weight, group) },
-		func() string { return c.channelSum(gy[0]) }), nil
+		func() string { return c.channelSum(gy[0]) })
 }
 
 // scaleChannels multiplies each channel of a batch by a constant. On feature maps
@@ -50,7 +44,7 @@ func (c *Context) scaleChannels(t string, f []float32) string {
 
 // y = s·x̂ + b with x̂ = (x−μ)·r and r = 1/√(σ²+ε), a channel at a time, by given
 // statistics: x̄ = g·s·r, s̄ = Σ g·x̂, b̄ = Σ g, μ̄ = −s·r·Σ g, σ̄² = −½·s·r²·Σ g·x̂
-func batchNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func batchNormalization(c *Context, n *onnx.Node, gy []string) []string {
 	gx, g := make([]string, 5), gy[0]
 	column := onnx.Shape{c.Shape(n.Inputs[0])[1]} // a value a channel, to broadcast
 	for range len(c.Shape(n.Inputs[0])) - 2 {
@@ -63,7 +57,7 @@ func batchNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error)
 	}
 	parameters := c.needs(n, 1) || c.needs(n, 2) || c.needs(n, 3) || c.needs(n, 4)
 	if !parameters && constant {
-		return gx, nil
+		return gx
 	}
 	r := c.Op("Div", c.Float(1), c.Op("Sqrt", c.Op("Add", n.Inputs[4], c.Float(eps))))
 	slope := c.Op("Mul", n.Inputs[1], r)
@@ -82,7 +76,7 @@ func batchNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error)
 		gx[2] = c.channelSum(g)
 		gx[3] = c.Op("Neg", c.Op("Mul", slope, gx[2]))
 	}
-	return gx, nil
+	return gx
 }
 
 // convInput gives the cotangent of a Conv's input: the transposed convolution of

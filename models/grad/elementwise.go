@@ -1,77 +1,75 @@
 package grad
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 
 	"selfheal/models/onnx"
 )
 
-func identity(_ *Context, _ *onnx.Node, gy []string) ([]string, error) { return gy[:1], nil }
+func identity(_ *Context, _ *onnx.Node, gy []string) []string { return gy[:1] }
 
 // y = a + b: ā = b̄ = g
-func add(_ *Context, _ *onnx.Node, gy []string) ([]string, error) {
-	return []string{gy[0], gy[0]}, nil
+func add(_ *Context, _ *onnx.Node, gy []string) []string {
+	return []string{gy[0], gy[0]}
 }
 
 // y = a − b: ā = g, b̄ = −g
-func sub(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-	return c.by(n, func() string { return gy[0] }, func() string { return c.Op("Neg", gy[0]) }), nil
+func sub(c *Context, n *onnx.Node, gy []string) []string {
+	return c.by(n, func() string { return gy[0] }, func() string { return c.Op("Neg", gy[0]) })
 }
 
 // y = a·b: ā = g·b, b̄ = g·a. A square and a gate, x·σ(x), are worth forms of their
 // own, see gate; networks spend a good part of their elementwise time there.
-func mul(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func mul(c *Context, n *onnx.Node, gy []string) []string {
 	if n.Inputs[0] == n.Inputs[1] {
 		half := c.Op("Mul", gy[0], n.Inputs[0])
-		return []string{c.Op("Add", half, half), ""}, nil
+		return []string{c.Op("Add", half, half), ""}
 	}
 	for i, x := range n.Inputs {
 		if slope := c.gate(x, n.Inputs[1-i], n.Outputs[0]); slope != "" {
 			gx := make([]string, 2)
 			gx[i] = c.Op("Mul", gy[0], slope)
-			return gx, nil
+			return gx
 		}
 	}
 	return c.by(n, func() string { return c.Op("Mul", gy[0], n.Inputs[1]) },
-		func() string { return c.Op("Mul", gy[0], n.Inputs[0]) }), nil
+		func() string { return c.Op("Mul", gy[0], n.Inputs[0]) })
 }
 
 // y = a/b: ā = g/b, b̄ = −g·y/b
-func div(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func div(c *Context, n *onnx.Node, gy []string) []string {
 	over := c.Op("Div", gy[0], n.Inputs[1])
 	return c.by(n, func() string { return over },
-		func() string { return c.Op("Neg", c.Op("Mul", over, n.Outputs[0])) }), nil
+		func() string { return c.Op("Neg", c.Op("Mul", over, n.Outputs[0])) })
 }
 
 // y = cond ? a : b: ā = cond ? g : 0, b̄ = cond ? 0 : g
-func where(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func where(c *Context, n *onnx.Node, gy []string) []string {
 	return c.by(n, func() string { return "" },
 		func() string { return c.Op("Where", n.Inputs[0], gy[0], c.Float(0)) },
-		func() string { return c.Op("Where", n.Inputs[0], c.Float(0), gy[0]) }), nil
+		func() string { return c.Op("Where", n.Inputs[0], c.Float(0), gy[0]) })
 }
 
 // y = min(max(x, lo), hi): x̄ = g between the bounds, else 0; 0 at the ends, as in
 // PyTorch's ReLU6, hardtanh and, in version 2.15, clamp, whose gradient passed at the
 // ends before. Where lo ≥ hi the output is hi: no gradient, and with constants lo = hi it is how
 // this package writes a constant of x's shape. The bounds are scalars, the same for all items.
-func clip(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func clip(c *Context, n *onnx.Node, gy []string) []string {
 	x, g := n.Inputs[0], gy[0]
 	lo, ok1 := c.G.Consts[n.Input(1)]
 	hi, ok2 := c.G.Consts[n.Input(2)]
 	ordered := ok1 && ok2 && len(lo.Floats) == 1 && len(hi.Floats) == 1
 	if ordered && lo.Floats[0] >= hi.Floats[0] {
-		return []string{""}, nil
+		return []string{""}
 	}
 	if c.needs(n, 1) || c.needs(n, 2) {
-		return nil, errors.New("no gradient with respect to its bounds")
+		return c.refuse("no gradient with respect to its bounds")
 	}
 	below, above := c.bounds(n.Input(1), lo, -1), c.bounds(n.Input(2), hi, 1)
 	if below && above && ordered { // x − lo and hi − x are of one sign between the ends alone
 		between := c.Op("Mul", c.Less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))
-		return []string{c.Op("Mul", g, c.Positive(between))}, nil
+		return []string{c.Op("Mul", g, c.Positive(between))}
 	}
 	if below {
 		g = c.Op("Mul", g, c.Positive(c.Less(x, n.Inputs[1])))
@@ -79,7 +77,7 @@ func clip(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if above {
 		g = c.Op("Mul", g, c.Step(c.Less(x, n.Inputs[2]), -onnx.Steep, 0))
 	}
-	return []string{g}, nil
+	return []string{g}
 }
 
 // bounds reports whether a Clip's bound is there and one that values can cross: not
@@ -90,7 +88,7 @@ func (c *Context) bounds(name string, t *onnx.Tensor, side float32) bool {
 
 // y = xᵉ: x̄ = g·e·xᵉ⁻¹, ē = g·y·ln x. As in PyTorch x̄ = 0 where e = 0, and ē = 0
 // where x = 0 and e ≥ 0.
-func pow(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func pow(c *Context, n *onnx.Node, gy []string) []string {
 	x, e := n.Inputs[0], n.Inputs[1]
 	gx := make([]string, 2)
 	if c.needs(n, 0) {
@@ -116,7 +114,7 @@ func pow(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		log := c.Op("Log", c.Op("Where", flat, c.Float(1), x))
 		gx[1] = c.Op("Mul", gy[0], c.Op("Mul", n.Outputs[0], log))
 	}
-	return gx, nil
+	return gx
 }
 
 // power appends xᵉ for a constant e; the common ones by operators that cost less.
@@ -137,9 +135,9 @@ func (c *Context) power(x string, e *onnx.Tensor) string {
 // y = max(a, b): ā = g where a > b, g/2 where they are equal, else 0, as in
 // PyTorch; b̄ likewise. More inputs are a chain of these after Simplify. min has the
 // order reversed.
-func extremum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func extremum(c *Context, n *onnx.Node, gy []string) []string {
 	if len(n.Inputs) != 2 {
-		return nil, fmt.Errorf("%s of %d inputs", n.Op, len(n.Inputs))
+		return c.refuse("%s of %d inputs", n.Op, len(n.Inputs))
 	}
 	a, b, g, first, second := n.Inputs[0], n.Inputs[1], gy[0], "Greater", "Less"
 	if n.Op == "Min" {
@@ -147,27 +145,27 @@ func extremum(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	}
 	tie := c.Op("Where", c.Op("Equal", a, b), c.Op("Mul", g, c.Float(0.5)), c.Float(0))
 	return c.by(n, func() string { return c.Op("Where", c.Op(first, a, b), g, tie) },
-		func() string { return c.Op("Where", c.Op(second, a, b), g, tie) }), nil
+		func() string { return c.Op("Where", c.Op(second, a, b), g, tie) })
 }
 
 // sloped is the rule of y = f(x), value by value: x̄ = g·f′(x).
 func sloped(slope func(b *onnx.Builder, n *onnx.Node) string) Rule {
-	return func(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+	return func(c *Context, n *onnx.Node, gy []string) []string {
 		t := slope(c.Builder, n)
 		if t != "" {
 			t = c.Op("Mul", gy[0], t)
 		}
-		return []string{t}, nil
+		return []string{t}
 	}
 }
 
 // y = x for x > 0, s·x else: x̄ = g or s·g, s̄ = 0 or g·x; the second ones at 0 as in PyTorch
-func pRelu(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func pRelu(c *Context, n *onnx.Node, gy []string) []string {
 	x, s := n.Inputs[0], n.Inputs[1]
 	above := c.Op("Greater", x, c.Float(0))
 	return c.by(n,
 		func() string { return c.Op("Where", above, gy[0], c.Op("Mul", gy[0], s)) },
-		func() string { return c.Op("Where", above, c.Float(0), c.Op("Mul", gy[0], x)) }), nil
+		func() string { return c.Op("Where", above, c.Float(0), c.Op("Mul", gy[0], x)) })
 }
 
 // gate gives dy/dx of y = x·s where s is computed from x alone in a way that is

@@ -7,6 +7,7 @@ package grad
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"selfheal/models/onnx"
 )
@@ -40,8 +41,22 @@ func (c *Context) by(n *onnx.Node, gradients ...func() string) []string {
 // of its outputs ("" where an output has none) the cotangents of its inputs, ""
 // where none is needed. A cotangent may still have the shape that its input
 // was broadcast to, which the walk sums down, or hold 1 instead of dimensions
-// along which it is the same, which the walk repeats.
-type Rule func(c *Context, n *onnx.Node, gy []string) ([]string, error)
+// along which it is the same, which the walk repeats. Where a rule fails it says so to the builder.
+type Rule func(c *Context, n *onnx.Node, gy []string) []string
+
+// refuse fails with a reason and gives no cotangents.
+func (c *Context) refuse(reason string, args ...any) []string {
+	c.Fail(fmt.Errorf(reason, args...))
+	return nil
+}
+
+// sure gives what a node's attributes say; they were checked before, as its shape was inferred.
+func sure[T any](v T, err error) func(c *Context) T {
+	return func(c *Context) T {
+		c.Fail(err)
+		return v
+	}
+}
 
 // Backward appends to b's graph the nodes of a reverse-mode sweep. seeds maps
 // tensors to their cotangents, of the same shape; the result maps each tensor
@@ -74,35 +89,25 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 	}
 	for _, n := range slices.Backward(path) {
 		gy := make([]string, len(n.Outputs))
-		any := false
 		for i, o := range n.Outputs {
-			if gy[i] = c.sum(parts, o); gy[i] != "" {
-				any = true
-			}
+			gy[i] = c.sum(parts, o)
 		}
-		if !any || onnx.TraitsOf(n.Op).Discrete() {
+		if strings.Join(gy, "") == "" || onnx.TraitsOf(n.Op).Discrete() {
 			continue
 		}
-		gx, err := ruleOf(n.Op)(c, n, gy)
-		if err == nil {
-			err = c.Err()
-		}
-		if err != nil {
-			return nil, fmt.Errorf("gradient of node %s: %w", n.Label(), err)
-		}
-		for i, g := range gx {
-			if g == "" || !c.needs(n, i) {
+		for i, g := range ruleOf(n.Op)(c, n, gy) {
+			if g == "" || !c.needs(n, i) || c.Err() != nil {
 				continue
 			}
-			g = c.repeat(c.unbroadcast(g, b.Shape(n.Inputs[i])), n.Inputs[i])
-			if err := c.Err(); err != nil {
-				return nil, fmt.Errorf("gradient of node %s: %w", n.Label(), err)
+			x := n.Inputs[i]
+			g = c.repeat(c.unbroadcast(g, b.Shape(x)), x)
+			if !slices.Equal(b.Shape(g), b.Shape(x)) {
+				c.refuse("has shape %v for an input of %v", b.Shape(g), b.Shape(x)) // the first error stays
 			}
-			if !slices.Equal(b.Shape(g), b.Shape(n.Inputs[i])) {
-				return nil, fmt.Errorf("gradient of node %s: has shape %v for an input of %v", n.Label(), b.Shape(g),
-					b.Shape(n.Inputs[i]))
-			}
-			parts[n.Inputs[i]] = append(parts[n.Inputs[i]], g)
+			parts[x] = append(parts[x], g)
+		}
+		if err := c.Err(); err != nil {
+			return nil, fmt.Errorf("gradient of node %s: %w", n.Label(), err)
 		}
 	}
 	out := map[string]string{}

@@ -1,19 +1,15 @@
 package grad
 
 import (
-	"fmt"
 	"slices"
 
 	"selfheal/models/onnx"
 )
 
 // y = x at constant indices along an axis: x̄ = g added up at them
-func gather(c *Context, n *onnx.Node, gy []string, indices *onnx.Tensor) ([]string, error) {
+func gather(c *Context, n *onnx.Node, gy []string, indices *onnx.Tensor) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	axis, err := onnx.Axis(n, "axis", 0, len(x))
-	if err != nil {
-		return nil, err
-	}
+	axis := sure(onnx.Axis(n, "axis", 0, len(x)))(c)
 	from := slices.Clone(indices.Ints)
 	for i, j := range from {
 		if j < 0 {
@@ -25,17 +21,16 @@ func gather(c *Context, n *onnx.Node, gy []string, indices *onnx.Tensor) ([]stri
 		flat := slices.Concat(y[:axis], onnx.Shape{int64(len(from))}, x[axis+1:])
 		g = c.Reshape(g, flat)
 	}
-	g, err = c.pickBack(g, axis, from, x[axis])
-	return []string{g}, err
+	return []string{c.pickBack(g, axis, from, x[axis])}
 }
 
 // y = data with updates added, or put, at indices: updates get g by index, data
 // gets g, without what was overwritten
-func scatterElements(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func scatterElements(c *Context, n *onnx.Node, gy []string) []string {
 	gx, axis := make([]string, 3), onnx.Attrs{"axis": n.Int("axis", 0)}
 	switch reduction := n.Str("reduction", "none"); {
 	case reduction != "add" && reduction != "none":
-		return nil, fmt.Errorf("the reduction %q is not supported", reduction)
+		return c.refuse("the reduction %q is not supported", reduction)
 	case !c.needs(n, 0):
 	case reduction == "add":
 		gx[0] = gy[0]
@@ -45,11 +40,11 @@ func scatterElements(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	if c.needs(n, 2) {
 		gx[2] = c.OpWith("GatherElements", axis, gy[0], n.Inputs[1])
 	}
-	return gx, nil
+	return gx
 }
 
 // y = the k largest values: x̄ = g at the places they came from
-func topK(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func topK(c *Context, n *onnx.Node, gy []string) []string {
 	if len(n.Outputs) < 2 {
 		n.Outputs = append(n.Outputs, "")
 	}
@@ -58,10 +53,10 @@ func topK(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	}
 	c.G.Shapes[n.Outputs[1]] = c.Shape(n.Outputs[0])
 	if gy[0] == "" {
-		return []string{""}, nil
+		return []string{""}
 	}
 	zeros := c.zerosLike(n.Inputs[0])
-	return []string{c.scatterAdd(n.Int("axis", -1), zeros, n.Outputs[1], gy[0])}, nil
+	return []string{c.scatterAdd(n.Int("axis", -1), zeros, n.Outputs[1], gy[0])}
 }
 
 // scatterAdd adds values to a tensor at indices along an axis.
@@ -80,7 +75,10 @@ const maxTerms = 4
 // pickBack is the transpose of picking positions along an axis of the given
 // size: for y[i] = x[from[i]], 0 where from[i] is -1, it gives
 // x̄[j] = Σ g[i] over all i with from[i] = j.
-func (c *Context) pickBack(g string, axis int, from []int64, size int64) (string, error) {
+func (c *Context) pickBack(g string, axis int, from []int64, size int64) string {
+	if c.Err() != nil { // along another axis
+		return g
+	}
 	count, most := make([]int, size), 1 // one of zeros where nothing was picked
 	for _, j := range from {
 		if j >= 0 {
@@ -89,16 +87,16 @@ func (c *Context) pickBack(g string, axis int, from []int64, size int64) (string
 		}
 	}
 	if most > maxTerms {
-		m, err := newMatrix(int64(len(from)), size)
-		if err != nil {
-			return "", err
+		m := c.matrix(int64(len(from)), size)
+		if m == nil {
+			return g
 		}
 		for i, j := range from {
 			if j >= 0 {
 				m.Floats[int64(i)*size+j] = 1
 			}
 		}
-		return c.along(g, axis, m), nil
+		return c.along(g, axis, m)
 	}
 	terms := make([][]int64, most) // terms[k][j] is the k-th last i with from[i] = j, or -1
 	for k := range terms {
@@ -118,7 +116,7 @@ func (c *Context) pickBack(g string, axis int, from []int64, size int64) (string
 			total = c.Op("Add", total, t)
 		}
 	}
-	return total, nil
+	return total
 }
 
 // pick gives t's positions at along an axis, and 0 where at is -1. A position
@@ -162,12 +160,13 @@ func (c *Context) padAxis(t string, axis int, before, behind int64) string {
 // maxMatrix bounds the values of a constant that a rule makes.
 const maxMatrix = 1 << 24
 
-// newMatrix is a constant of zeros, [rows, columns], unless that is too much.
-func newMatrix(rows, columns int64) (*onnx.Tensor, error) {
+// matrix is a constant of zeros, [rows, columns]; nil where that is too much, which fails.
+func (c *Context) matrix(rows, columns int64) *onnx.Tensor {
 	if rows > maxMatrix/columns {
-		return nil, fmt.Errorf("needs a matrix of %d × %d values", rows, columns)
+		c.refuse("needs a matrix of %d × %d values", rows, columns)
+		return nil
 	}
-	return onnx.FloatTensor(onnx.Shape{rows, columns}, make([]float32, rows*columns)), nil
+	return onnx.FloatTensor(onnx.Shape{rows, columns}, make([]float32, rows*columns))
 }
 
 // along multiplies t with a constant matrix m along one axis, which is not the

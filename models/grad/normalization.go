@@ -13,13 +13,10 @@ import (
 // with D the number of values under a mean, + μ̄/D − (x−μ)·r³·r̄/D.
 //
 // InstanceNormalization and GroupNormalization are this operator after Simplify.
-func layerNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func layerNormalization(c *Context, n *onnx.Node, gy []string) []string {
 	x := n.Inputs[0]
 	shape := c.Shape(x)
-	first, err := onnx.Axis(n, "axis", -1, len(shape))
-	if err != nil {
-		return nil, err
-	}
+	first := sure(onnx.Axis(n, "axis", -1, len(shape)))(c)
 	axes, size := onnx.Range(first, len(shape)), shape[first:].Items()
 	mu, r := c.statistics(n)
 	centred := c.Op("Sub", x, mu)
@@ -41,7 +38,7 @@ func layerNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error)
 		}
 	}
 	if !c.needs(n, 0) {
-		return gx, nil
+		return gx
 	}
 	scaled := func(t string) string { return c.Op("Mul", t, c.Float(1/float32(size))) }
 	if len(gy) > 2 && gy[2] != "" {
@@ -59,7 +56,7 @@ func layerNormalization(c *Context, n *onnx.Node, gy []string) ([]string, error)
 	} else {
 		gx[0] = c.Op("Sub", product, gx[0])
 	}
-	return gx, nil
+	return gx
 }
 
 // statistics returns a LayerNormalization's second and third outputs, which it
@@ -74,9 +71,7 @@ func (c *Context) statistics(n *onnx.Node) (mean, inverseDeviation string) {
 			c.G.Shapes[n.Outputs[i+1]] = nil // taken
 		}
 	}
-	if err := c.G.InferNode(n); err != nil {
-		c.Fail(err)
-	}
+	c.Fail(c.G.InferNode(n))
 	return n.Outputs[1], n.Outputs[2]
 }
 
@@ -92,14 +87,14 @@ func (c *Context) add(a, b string) string {
 }
 
 // y = softmax x: x̄ = y·(g − Σ g·y)
-func softmax(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func softmax(c *Context, n *onnx.Node, gy []string) []string {
 	y := n.Outputs[0]
 	inner := c.Sum(c.Op("Mul", gy[0], y), []int64{n.Int("axis", -1)})
-	return []string{c.Op("Mul", y, c.Op("Sub", gy[0], inner))}, nil
+	return []string{c.Op("Mul", y, c.Op("Sub", gy[0], inner))}
 }
 
 // y = log softmax x: x̄ = g − eʸ·Σ g
-func logSoftmax(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func logSoftmax(c *Context, n *onnx.Node, gy []string) []string {
 	total := c.Sum(gy[0], []int64{n.Int("axis", -1)})
-	return []string{c.Op("Sub", gy[0], c.Op("Mul", c.Op("Exp", n.Outputs[0]), total))}, nil
+	return []string{c.Op("Sub", gy[0], c.Op("Mul", c.Op("Exp", n.Outputs[0]), total))}
 }

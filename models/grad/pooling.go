@@ -1,8 +1,6 @@
 package grad
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -11,9 +9,9 @@ import (
 // y = the largest value of each window: its cotangent goes to the place the
 // value came from (the first one in row-major order at ties, as in PyTorch),
 // added up where windows overlap.
-func maxPool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func maxPool(c *Context, n *onnx.Node, gy []string) []string {
 	if n.Int("storage_order", 0) != 0 {
-		return nil, errors.New("storage_order 1 is not supported")
+		return c.refuse("storage_order 1 is not supported")
 	}
 	attrs := onnx.Attrs{}
 	for name := range n.Attrs {
@@ -33,16 +31,16 @@ func maxPool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 
 // y = the largest of all positions: as MaxPool with one window; the first one
 // at ties, as in PyTorch's adaptive_max_pool.
-func globalMaxPool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func globalMaxPool(c *Context, n *onnx.Node, gy []string) []string {
 	x := c.Shape(n.Inputs[0])
 	return c.maxPoolBack(n, onnx.Attrs{"kernel_shape": slices.Clone([]int64(x[2:]))}, "", gy[0])
 }
 
 // maxPoolBack adds g up at the places that a MaxPool with these attributes
 // takes its values from.
-func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, indices, g string) ([]string, error) {
+func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, indices, g string) []string {
 	if g == "" {
-		return []string{""}, nil
+		return []string{""}
 	}
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
 	if indices == "" { // a pool of its own for them: the one in the forward pass keeps its fast layout
@@ -51,7 +49,7 @@ func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, indices, g string)
 	at := c.withinItem(indices, y, x)
 	zeros := c.zerosLike(c.Op("Reshape", n.Inputs[0], c.Ints(0, x[1:].Items())))
 	sum := c.scatterAdd(1, zeros, at, c.Op("Reshape", g, c.Ints(0, y[1:].Items())))
-	return []string{c.Op("Reshape", sum, c.Ints(append([]int64{0}, x[1:]...)...))}, nil
+	return []string{c.Op("Reshape", sum, c.Ints(append([]int64{0}, x[1:]...)...))}
 }
 
 // withinItem turns indices of the given shape, which are flat over a whole batch
@@ -64,11 +62,11 @@ func (c *Context) withinItem(indices string, shape, of onnx.Shape) string {
 
 // y = zeros with each value of x at its index: x̄ = g at the indices. Where two
 // values have the same index one of them stays; both get its cotangent, as in PyTorch.
-func maxUnpool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func maxUnpool(c *Context, n *onnx.Node, gy []string) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
 	at := c.withinItem(n.Inputs[1], x, y)
 	g := c.OpWith("GatherElements", onnx.Attrs{"axis": 1}, c.Op("Reshape", gy[0], c.Ints(0, y[1:].Items())), at)
-	return []string{c.Op("Reshape", g, c.Ints(append([]int64{0}, x[1:]...)...))}, nil
+	return []string{c.Op("Reshape", g, c.Ints(append([]int64{0}, x[1:]...)...))}
 }
 
 // zerosLike gives a tensor of zeros, whatever the batch.
@@ -79,26 +77,23 @@ const maxKernel = 1 << 28
 
 // y = the mean of each window: x̄ = the transposed convolution of g/count with
 // ones, a channel at a time; count leaves out the padding unless count_include_pad.
-func averagePool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func averagePool(c *Context, n *onnx.Node, gy []string) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	win, err := onnx.NodeWindow(n, nil)
-	if err != nil {
-		return nil, err
-	}
+	win := sure(onnx.NodeWindow(n, nil))(c)
 	k := len(win.Kernel)
 	work := x[1] * onnx.Shape(win.Kernel).Items()
 	for i, d := range win.Kernel {
 		work += d * y[i+2]
 	}
 	if work > maxKernel {
-		return nil, fmt.Errorf("its kernel %v is too large", win.Kernel)
+		return c.refuse("its kernel %v is too large", win.Kernel)
 	}
 	counts := windowCounts(win, x[2:], y[2:], n.Int("count_include_pad", 0) == 1)
 	g := c.Op("Mul", gy[0], c.Const(counts))
 	padded := slices.ContainsFunc(win.Pads, func(p int64) bool { return p != 0 })
 	if y[2:].Items() == 1 && slices.Equal(win.Kernel, []int64(x[2:])) && !padded {
 		ones := c.Const(onnx.Filled(1, append(onnx.Shape{1, 1}, x[2:]...)...))
-		return []string{c.Op("Mul", g, ones)}, nil // one window: every value gets the same
+		return []string{c.Op("Mul", g, ones)} // one window: every value gets the same
 	}
 	pads, outPad := slices.Clone(win.Pads), make([]int64, k)
 	for i := range k {
@@ -111,7 +106,7 @@ func averagePool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	ones := onnx.Filled(1, append(onnx.Shape{x[1], 1}, win.Kernel...)...)
 	win.Pads = pads
 	attrs := win.Attrs(onnx.Attrs{"output_padding": outPad, "group": x[1]})
-	return []string{c.OpWith("ConvTranspose", attrs, g, c.Const(ones))}, nil
+	return []string{c.OpWith("ConvTranspose", attrs, g, c.Const(ones))}
 }
 
 // windowCounts returns 1/count for every output position, [1, 1, spatial…].
@@ -142,8 +137,8 @@ func windowCounts(win onnx.Window, in, out onnx.Shape, includePad bool) *onnx.Te
 }
 
 // y = mean over all positions: x̄ = g/count at each of them
-func globalAveragePool(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func globalAveragePool(c *Context, n *onnx.Node, gy []string) []string {
 	x := c.Shape(n.Inputs[0])
 	share := onnx.Filled(1/float32(x[2:].Items()), append(onnx.Shape{1, 1}, x[2:]...)...)
-	return []string{c.Op("Mul", gy[0], c.Const(share))}, nil
+	return []string{c.Op("Mul", gy[0], c.Const(share))}
 }

@@ -1,7 +1,6 @@
 package grad
 
 import (
-	"errors"
 	"math"
 	"slices"
 
@@ -17,15 +16,15 @@ import (
 // with round to even, as PyTorch's fake_quantize_per_tensor_affine and
 // fake_quantize_per_channel_affine have it. The cotangent of an integer tensor is that of
 // the equal floats. Scale and zero point are constants.
-func quantizeLinear(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func quantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
 	scale, ok := c.G.Consts[n.Input(1)]
 	zero, okZero := c.G.Consts[n.Input(2)]
 	if !ok || !okZero {
-		return nil, errors.New("its scale and zero point must be constant")
+		return c.refuse("its scale and zero point must be constant")
 	}
 	first, last, ok := onnx.QuantizedRange(zero.DType)
 	if !ok {
-		return nil, errors.New("gives other than integers of 8 or 16 bits")
+		return c.refuse("gives other than integers of 8 or 16 bits")
 	}
 	shape := alongAxis(c.Shape(n.Inputs[0]), scale.Shape, n.Int("axis", 1))
 	lo, hi := make([]float32, len(zero.Ints)), make([]float32, len(zero.Ints))
@@ -40,7 +39,7 @@ func quantizeLinear(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 	// (v − lo)·(hi − v) ≥ 0 inside.
 	above := c.Op("Sub", x, c.Const(onnx.FloatTensor(shape, lo)))
 	below := c.Op("Sub", c.Const(onnx.FloatTensor(shape, hi)), x)
-	return []string{c.Op("Mul", g, c.Step(c.Op("Mul", above, below), onnx.Steep, 1))}, nil
+	return []string{c.Op("Mul", g, c.Step(c.Op("Mul", above, below), onnx.Steep, 1))}
 }
 
 // roundsTo returns the number farthest from v in the direction of side that
@@ -54,16 +53,16 @@ func roundsTo(v int64, side float64) float32 {
 }
 
 // dequantizeLinear: y = (x − zero)·scale, so gx = gy·scale.
-func dequantizeLinear(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func dequantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
 	scale, ok := c.G.Consts[n.Input(1)]
 	if !ok {
-		return nil, errors.New("its scale must be constant")
+		return c.refuse("its scale must be constant")
 	}
 	if allOnes(scale.Floats) {
-		return gy, nil
+		return gy
 	}
 	shape := alongAxis(c.Shape(n.Inputs[0]), scale.Shape, n.Int("axis", 1))
-	return []string{c.Op("Mul", gy[0], c.Const(onnx.FloatTensor(shape, scale.Floats)))}, nil
+	return []string{c.Op("Mul", gy[0], c.Const(onnx.FloatTensor(shape, scale.Floats)))}
 }
 
 // alongAxis is the shape in which one value for each index of an axis broadcasts.

@@ -1,8 +1,6 @@
 package grad
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -13,17 +11,17 @@ import (
 // that holds the interpolation's weights, so x̄ = Mᵀ·g along each. Nearest
 // sampling, where a row of M is a single 1, picks; by whole factors, where each
 // value is repeated alike, x̄ is an average pool of g times its window.
-func resize(c *Context, n *onnx.Node, gy []string) ([]string, error) {
+func resize(c *Context, n *onnx.Node, gy []string) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
 	if n.Int("antialias", 0) != 0 {
-		return nil, errors.New("antialias is not supported")
+		return c.refuse("antialias is not supported")
 	}
 	mode := n.Str("mode", "nearest")
 	if mode != "nearest" && mode != "linear" && mode != "cubic" {
-		return nil, fmt.Errorf("mode %q is not supported", mode)
+		return c.refuse("mode %q is not supported", mode)
 	}
 	if slices.Equal(x, y) { // ONNX Runtime copies, whatever the scales
-		return gy[:1], nil
+		return gy[:1]
 	}
 	scales := c.G.Consts[n.Input(2)]
 	g, factors, pools := gy[0], slices.Repeat([]int64{1}, max(len(x)-2, 0)), false
@@ -34,7 +32,7 @@ func resize(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		coord := n.Str("coordinate_transformation_mode", "half_pixel")
 		s := sampling{in: x[i], out: y[i], scale: float32(y[i]) / float32(x[i]), at: coordinates[coord]}
 		if s.at == nil {
-			return nil, fmt.Errorf("coordinates %q are not supported", coord)
+			return c.refuse("coordinates %q are not supported", coord)
 		}
 		if scales != nil { // what is sampled by, whatever the sizes
 			s.scale = scales.Floats[i]
@@ -42,30 +40,28 @@ func resize(c *Context, n *onnx.Node, gy []string) ([]string, error) {
 		if mode == "nearest" {
 			round := n.Str("nearest_mode", "round_prefer_floor")
 			if rounding[round] == nil {
-				return nil, fmt.Errorf("nearest_mode %q is not supported", round)
+				return c.refuse("nearest_mode %q is not supported", round)
 			}
 			from := s.nearest(rounding[round])
 			if i >= 2 && repeats(from, y[i]/x[i]) && y[i]%x[i] == 0 {
 				factors[i-2], pools = y[i]/x[i], true
 				continue
 			}
-			var err error
-			if g, err = c.pickBack(g, i, from, x[i]); err != nil {
-				return nil, err
-			}
+			g = c.pickBack(g, i, from, x[i])
 			continue
 		}
-		m, err := s.weights(mode, n.Float("cubic_coeff_a", -0.75), n.Int("exclude_outside", 0) == 1)
-		if err != nil {
-			return nil, err
+		m := c.matrix(s.out, s.in)
+		if m == nil {
+			return nil
 		}
+		s.weigh(m, mode, n.Float("cubic_coeff_a", -0.75), n.Int("exclude_outside", 0) == 1)
 		g = c.along(g, i, m)
 	}
 	if pools {
 		g = c.OpWith("AveragePool", onnx.Attrs{"kernel_shape": factors, "strides": slices.Clone(factors)}, g)
 		g = c.Op("Mul", g, c.Float(float32(onnx.Shape(factors).Items())))
 	}
-	return []string{g}, nil
+	return []string{g}
 }
 
 // repeats reports whether position i is i/factor everywhere.
@@ -129,15 +125,11 @@ func (s sampling) nearest(round func(v float64) float64) []int64 {
 	return from
 }
 
-// weights is the interpolation's matrix, [out, in]: linear between two
+// weigh fills the interpolation's matrix, [out, in]: linear between two
 // neighbours, or cubic between four (Keys' kernel with coefficient a), which
 // the border value stands in for outside, unless they are excluded and the rest
 // made to add up to 1.
-func (s sampling) weights(mode string, a float32, exclude bool) (*onnx.Tensor, error) {
-	m, err := newMatrix(s.out, s.in)
-	if err != nil {
-		return nil, err
-	}
+func (s sampling) weigh(m *onnx.Tensor, mode string, a float32, exclude bool) {
 	for i := range s.out {
 		p := s.at(s, float32(i))
 		row := m.Floats[i*s.in : (i+1)*s.in]
@@ -166,7 +158,6 @@ func (s sampling) weights(mode string, a float32, exclude bool) (*onnx.Tensor, e
 			}
 		}
 	}
-	return m, nil
 }
 
 // cubic is Keys' convolution kernel at distance t.

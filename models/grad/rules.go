@@ -1,10 +1,6 @@
 package grad
 
-import (
-	"fmt"
-
-	"selfheal/models/onnx"
-)
+import "selfheal/models/onnx"
 
 // rules are the gradient rules of the operators whose row in [onnx.Operators]'s table
 // has no slope. Each needs a golden in gradtest; a test fails for one that has none,
@@ -14,18 +10,15 @@ var rules map[string]Rule
 func init() { // init breaks the cycle rules → Backward → rules
 	// one is a rule of one gradient, that by the first input.
 	one := func(rule func(c *Context, n *onnx.Node, g string) string) Rule {
-		return func(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-			return []string{rule(c, n, gy[0])}, nil
-		}
+		return func(c *Context, n *onnx.Node, gy []string) []string { return []string{rule(c, n, gy[0])} }
 	}
 	// by is a rule that reads its second input, which must be a constant.
-	by := func(what string, rule func(c *Context, n *onnx.Node, gy []string, t *onnx.Tensor) ([]string, error)) Rule {
-		return func(c *Context, n *onnx.Node, gy []string) ([]string, error) {
-			t, ok := c.G.Consts[n.Input(1)]
-			if !ok {
-				return nil, fmt.Errorf("its %s must be constants", what)
+	by := func(what string, rule func(c *Context, n *onnx.Node, gy []string, t *onnx.Tensor) []string) Rule {
+		return func(c *Context, n *onnx.Node, gy []string) []string {
+			if t, ok := c.G.Consts[n.Input(1)]; ok {
+				return rule(c, n, gy, t)
 			}
-			return rule(c, n, gy, t)
+			return c.refuse("its %s must be constants", what)
 		}
 	}
 	rules = map[string]Rule{
