@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -28,83 +29,85 @@ const (
 // them, in whose place others are drawn; it counts those. Rounds of Cholesky's
 // decomposition of the rows' products (CholeskyQR) go on until they are orthonormal.
 func (f *rangeFinder) orthonormalise(ctx context.Context) (fresh int, err error) {
-	dim, k := f.m.dim, f.k
 	f.normalise()
-	y := func(i, j int) float64 { return f.y[i*dim+j] }
-	setY := func(i, j int, v float64) { f.y[i*dim+j] = v }
 	for range 8 {
-		gram, err := f.cross(ctx, y, y)
+		gram, err := f.cross(ctx, f.y.At, f.y.At)
 		if err != nil {
 			return fresh, err
 		}
 		off := 0.0
-		for i := range k {
+		for i := range f.k {
 			sum := -1.0
 			for _, v := range gram.RawRowView(i) {
 				sum += math.Abs(v)
 			}
 			off = max(off, sum, 1-gram.At(i, i))
 		}
-		if off <= nearly {
-			// G^(−½) = I − (G − I)/2 + O(‖G − I‖²)
+		var lost []int
+		transform, last := gram, off <= nearly
+		if last { // G^(−½) = I − (G − I)/2 + O(‖G − I‖²)
 			gram.Apply(func(i, j int, v float64) float64 {
 				if i == j {
 					return (3 - v) / 2
 				}
 				return -v / 2
 			}, gram)
-			err := f.mix(ctx, gram.RawMatrix().Data, k, y, setY)
-			clear(f.q)
-			for i, v := range f.y[:k*dim] {
-				f.q[i] = float32(v)
-			}
+		} else {
+			transform, lost = inverseCholesky(gram)
+		}
+		if err := f.mix(ctx, transform.At, f.k, f.y.At, f.y.Set); err != nil {
 			return fresh, err
 		}
-		transform, lost := inverseCholesky(gram)
-		if err := f.mix(ctx, transform, k, y, setY); err != nil {
-			return fresh, err
+		if last {
+			f.round()
+			return fresh, nil
 		}
 		for _, i := range lost {
-			f.drawInto(f.y[i*dim : (i+1)*dim])
+			f.draw(f.y.RawRowView(i))
 		}
-		fresh += len(lost)
-		if len(lost) > 0 {
+		if fresh += len(lost); len(lost) > 0 {
 			f.normalise()
 		}
 	}
-	return fresh, fmt.Errorf("%d directions of %d values can't be made orthonormal", k, dim)
+	return fresh, fmt.Errorf("%d directions of %d values can't be made orthonormal", f.k, f.m.dim)
+}
+
+// round makes q of y.
+func (f *rangeFinder) round() {
+	clear(f.q)
+	for i, v := range f.y.RawMatrix().Data {
+		f.q[i] = float32(v)
+	}
 }
 
 // normalise scales the rows of y to length 1. Rows that vanish beside the longest stay 0.
 func (f *rangeFinder) normalise() {
-	dim, longest := f.m.dim, 0.0
 	norms := make([]float64, f.k)
 	for i := range norms {
-		norms[i] = floats.Norm(f.y[i*dim:(i+1)*dim], 2)
-		longest = max(longest, norms[i])
+		norms[i] = floats.Norm(f.y.RawRowView(i), 2)
 	}
+	longest := slices.Max(norms)
 	for i, n := range norms {
 		scale := 0.0
 		if n > 1e-12*longest {
 			scale = 1 / n
 		}
-		floats.Scale(scale, f.y[i*dim:(i+1)*dim])
+		floats.Scale(scale, f.y.RawRowView(i))
 	}
 }
 
-// inverseCholesky returns M, row-major, such that the rows of M·Y are orthonormal, from
-// the products of the rows of Y, whose lengths are 1: the inverse of the lower Cholesky
-// factor. Rows that depend on those before them are left out and listed: their rows and
-// columns of M are 0.
-func inverseCholesky(gram *mat.Dense) (inverse []float64, lost []int) {
+// inverseCholesky returns M such that the rows of M·Y are orthonormal, from the products
+// of the rows of Y, whose lengths are 1: the inverse of the lower Cholesky factor. Rows that
+// depend on those before them are left out and listed: their rows and columns of M are 0.
+func inverseCholesky(gram *mat.Dense) (inverse *mat.Dense, lost []int) {
 	k, _ := gram.Dims()
-	factor := make([]float64, k*k)
-	inverse = make([]float64, k*k)
+	factor := mat.NewDense(k, k, nil)
+	inverse = mat.NewDense(k, k, nil)
 	for i := range k {
-		row := factor[i*k : (i+1)*k]
+		row := factor.RawRowView(i)
 		for j := range i {
-			if d := factor[j*k+j]; d > 0 {
-				row[j] = (gram.At(i, j) - floats.Dot(row[:j], factor[j*k:j*k+j])) / d
+			if d := factor.At(j, j); d > 0 {
+				row[j] = (gram.At(i, j) - floats.Dot(row[:j], factor.RawRowView(j)[:j])) / d
 			}
 		}
 		square := gram.At(i, i) - floats.Dot(row[:i], row[:i])
@@ -114,10 +117,10 @@ func inverseCholesky(gram *mat.Dense) (inverse []float64, lost []int) {
 			continue
 		}
 		row[i] = math.Sqrt(square)
-		to := inverse[i*k : (i+1)*k]
+		to := inverse.RawRowView(i)
 		for j := range i {
 			if row[j] != 0 {
-				floats.AddScaled(to[:j+1], -row[j]/row[i], inverse[j*k:j*k+j+1])
+				floats.AddScaled(to[:j+1], -row[j]/row[i], inverse.RawRowView(j)[:j+1])
 			}
 		}
 		to[i] = 1 / row[i]
@@ -126,76 +129,66 @@ func inverseCholesky(gram *mat.Dense) (inverse []float64, lost []int) {
 }
 
 // projected is the eigendecomposition of QᵀCQ. With vectors it gives up y.
-func (f *rangeFinder) projected(ctx context.Context, vectors bool) (*mat.EigenSym, error) {
-	dim := f.m.dim
-	t, err := f.cross(ctx, func(i, j int) float64 { return float64(f.q[i*dim+j]) },
-		func(i, j int) float64 { return f.y[i*dim+j] })
+func (f *rangeFinder) projected(ctx context.Context, vectors bool) ([]float64, *mat.Dense, error) {
+	t, err := f.cross(ctx, f.direction, f.y.At)
 	if err != nil {
-		return nil, err
-	}
-	for i := range f.k { // symmetric but for rounding
-		for j := range i {
-			v := (t.At(i, j) + t.At(j, i)) / 2
-			t.Set(i, j, v)
-			t.Set(j, i, v)
-		}
+		return nil, nil, err
 	}
 	if vectors { // the last step: makes room
 		f.y = nil
 	}
 	collect()
-	return eigen(ctx, symmetric(t), vectors)
+	return eigen(ctx, t, vectors)
 }
+
+// direction is a value of q.
+func (f *rangeFinder) direction(i, j int) float64 { return float64(f.q[i*f.m.dim+j]) }
+
+// entry is a value of a matrix in a row and a column.
+type entry func(i, j int) float64
 
 // cross is a·bᵀ for two k × dim matrices.
-func (f *rangeFinder) cross(ctx context.Context, a, b func(i, j int) float64) (*mat.Dense, error) {
-	k, tile, width := f.k, min(basisRows, f.k), min(basisColumns, f.m.dim)
-	p, err := crossProduct(f.workers, tile, k, width)
-	if err != nil {
-		return nil, err
-	}
-	defer p.close()
+func (f *rangeFinder) cross(ctx context.Context, a, b entry) (*mat.Dense, error) {
+	k, dim, tile, width := f.k, f.m.dim, min(basisRows, f.k), min(basisColumns, f.m.dim)
 	sum := make([]float64, k*k)
-	for from := 0; from < f.m.dim; from += width {
-		right := panel(b, 0, k, k, from, f.m.dim, width)
-		err := p.each(ctx, (k+tile-1)/tile, func(task int) []ort.Tensor {
-			return append(panel(a, task*tile, k, tile, from, f.m.dim, width), right...)
-		}, func(task int, out []ort.Tensor) {
-			to := sum[task*tile*k : min((task+1)*tile, k)*k]
-			for i := range to {
-				to[i] += float64(out[0].Data[i]) + float64(out[1].Data[i])
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-		collect()
-	}
-	return mat.NewDense(k, k, sum), nil
+	err := f.panels(ctx, k, 1, b, func(row, from int) []ort.Tensor { return panel(a, row, k, tile, from, dim, width) },
+		func(row, _ int, out []ort.Tensor) { addTo(sum[row*k:min(row+tile, k)*k], out) })
+	return mat.NewDense(k, k, sum), err
 }
 
-// mix hands the values of m·a to set, for m of rows × k, row-major, and a of k × dim;
-// set may write to a.
-func (f *rangeFinder) mix(ctx context.Context, m []float64, rows int, a func(i, j int) float64,
-	set func(i, j int, v float64)) error {
+// mix hands the values of m·a to set, for m of rows × k and a of k × dim; set may write to a.
+func (f *rangeFinder) mix(ctx context.Context, m entry, rows int, a entry, set func(i, j int, v float64)) error {
 	k, dim, tile, width := f.k, f.m.dim, min(basisRows, rows), min(basisColumns, f.m.dim)
-	p, err := mixProduct(f.workers, tile, k, width)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	of := func(i, j int) float64 { return m[i*k+j] }
-	for from := 0; from < dim; from += width {
-		right := panel(a, 0, k, k, from, dim, width)
-		err := p.each(ctx, (rows+tile-1)/tile, func(task int) []ort.Tensor {
-			return append(panel(of, task*tile, rows, tile, 0, k, k), right...)
-		}, func(task int, out []ort.Tensor) {
-			for i := range min(tile, rows-task*tile) {
+	return f.panels(ctx, rows, 0, a, func(row, _ int) []ort.Tensor { return panel(m, row, rows, tile, 0, k, k) },
+		func(row, from int, out []ort.Tensor) {
+			for i := range min(tile, rows-row) {
 				for j := range min(width, dim-from) {
-					set(task*tile+i, from+j, float64(out[0].Data[i*width+j])+float64(out[1].Data[i*width+j]))
+					set(row+i, from+j, float64(out[0].Data[i*width+j])+float64(out[1].Data[i*width+j]))
 				}
 			}
 		})
+}
+
+// panels multiplies left's rows, some at a time, by b or, with transB = 1, bᵀ, a panel of b's columns
+// after the other. left and use are told the first row and the first column; left's panels are as wide
+// as b's are with transB, else as b is high.
+func (f *rangeFinder) panels(ctx context.Context, rows, transB int, b entry, left func(row, from int) []ort.Tensor,
+	use func(row, from int, out []ort.Tensor)) error {
+	k, dim, tile, width := f.k, f.m.dim, min(basisRows, rows), min(basisColumns, f.m.dim)
+	a := shape2(tile, k)
+	if transB == 1 {
+		a = shape2(tile, width)
+	}
+	p, err := panelProduct(f.workers, a, shape2(k, width), transB)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	for from := 0; from < dim; from += width {
+		right := panel(b, 0, k, k, from, dim, width)
+		err := each(ctx, p, (rows+tile-1)/tile,
+			func(task int) []ort.Tensor { return append(left(task*tile, from), right...) },
+			func(task int, out []ort.Tensor) { use(task*tile, from, out) })
 		if err != nil {
 			return err
 		}
@@ -206,7 +199,7 @@ func (f *rangeFinder) mix(ctx context.Context, m []float64, rows int, a func(i, 
 
 // panel is a block of height × width of a matrix of rows × columns, zeros beyond its
 // edges, from a row and a column on, as the sum of two tensors.
-func panel(a func(i, j int) float64, row, rows, height, column, columns, width int) []ort.Tensor {
+func panel(a entry, row, rows, height, column, columns, width int) []ort.Tensor {
 	high, low := make([]float32, height*width), make([]float32, height*width)
 	for i := range min(height, rows-row) {
 		for j := range min(width, columns-column) {

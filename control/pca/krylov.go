@@ -14,12 +14,12 @@ const (
 	krylovTolerance = 1e-6
 )
 
-// blockKrylov returns the leading eigenvalues, descending, and eigenvectors (as
-// rows) of a covariance known by its product with a block of row vectors, enough
-// of them for target. The basis starts with random directions drawn from the seed,
-// grows by one block a product and is kept orthonormal.
-func blockKrylov(ctx context.Context, dim int, trace float64, target Target, o Options,
-	apply func(context.Context, *mat.Dense) (*mat.Dense, error)) ([]float64, *mat.Dense, error) {
+// blockKrylov returns the leading eigenvalues, descending, and eigenvectors (as rows) of a
+// covariance, enough of them for target. The basis starts with random directions drawn from the
+// seed, grows by one block a product and is kept orthonormal.
+func blockKrylov(ctx context.Context, cov *mat.Dense, trace float64, target Target, o Options) ([]float64, *mat.Dense,
+	error) {
+	dim, _ := cov.Dims()
 	most := o.limit(dim)
 	limit := min(dim, most+most/2+4*krylovBlock)
 	basis := mat.NewDense(limit, dim, nil)    // Q, one vector a row
@@ -34,9 +34,9 @@ func blockKrylov(ctx context.Context, dim int, trace float64, target Target, o O
 		added := extend(basis, size, block)
 		if added > 0 {
 			fresh := basis.Slice(size, size+added, 0, dim).(*mat.Dense)
-			p, err := apply(ctx, fresh)
-			if err != nil {
-				return nil, nil, err
+			p := new(mat.Dense)
+			if p.Mul(fresh, cov); ctx.Err() != nil {
+				return nil, nil, ctx.Err()
 			}
 			products.Slice(size, size+added, 0, dim).(*mat.Dense).Copy(p)
 			for i := range added {
@@ -117,33 +117,15 @@ func rayleighRitz(ctx context.Context, basis, products *mat.Dense, size int, tra
 	q, w := basis.Slice(0, size, 0, dim), products.Slice(0, size, 0, dim)
 	var t mat.Dense
 	t.Mul(q, w.T())
-	sym := mat.NewSymDense(size, nil)
-	for i := range size {
-		for j := i; j < size; j++ {
-			sym.SetSym(i, j, (t.At(i, j)+t.At(j, i))/2)
-		}
-	}
-	e, err := eigen(ctx, sym, true)
+	values, all, err := eigen(ctx, &t, true)
 	if err != nil {
 		return nil, nil, 0, err
-	}
-	ascending := e.Values(nil)
-	values := make([]float64, size)
-	for i := range values {
-		values[i] = ascending[size-1-i]
 	}
 	rank, share := cutoff(values, trace, target, most)
 	if target.Rank == 0 && share < target.Variance && !full {
 		return values, nil, math.Inf(1), nil // the basis is still too small
 	}
-	var s mat.Dense
-	e.VectorsTo(&s)
-	coords := mat.NewDense(rank, size, nil)
-	for r := range rank {
-		for i := range size {
-			coords.Set(r, i, s.At(i, size-1-r))
-		}
-	}
+	coords := all.Slice(0, rank, 0, size).(*mat.Dense)
 	vectors := mat.NewDense(rank, dim, nil)
 	vectors.Mul(coords, q)
 	var last mat.Dense

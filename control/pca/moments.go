@@ -3,10 +3,10 @@ package pca
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"gonum.org/v1/gonum/mat"
 
+	"selfheal/internal/number"
 	"selfheal/models/ort"
 )
 
@@ -94,7 +94,7 @@ func (m *moments) add(x []float32, n int) error {
 
 // finite refuses a state, the i-th of a chunk, by a sum over its values.
 func (m *moments) finite(sum float64, i int) error {
-	if math.IsNaN(sum) || math.IsInf(sum, 0) {
+	if !number.Finite(sum) {
 		return fmt.Errorf("the clean state of image %d of the fit's data set is not finite", m.n+i)
 	}
 	return nil
@@ -134,13 +134,13 @@ func covariance(ctx context.Context, dim int, states States, workers int) (*mome
 	if err != nil {
 		return nil, nil, err
 	}
-	defer p.close()
+	defer p.Close()
 	err = chunks(ctx, dim, states, func(x []float32, n int) error {
 		if err := m.add(x, n); err != nil {
 			return err
 		}
 		defer collect()
-		return p.each(ctx, (dim+tile-1)/tile, func(task int) []ort.Tensor {
+		return each(ctx, p, (dim+tile-1)/tile, func(task int) []ort.Tensor {
 			from := task * tile
 			a, width := make([]float32, rows*tile), min(tile, dim-from)
 			for i := range n {
@@ -148,10 +148,7 @@ func covariance(ctx context.Context, dim int, states States, workers int) (*mome
 			}
 			return []ort.Tensor{matrix(rows, dim, x), matrix(rows, tile, a)}
 		}, func(task int, out []ort.Tensor) {
-			to := cov[task*tile*dim : min((task+1)*tile, dim)*dim]
-			for i := range to {
-				to[i] += float64(out[0].Data[i]) + float64(out[1].Data[i])
-			}
+			addTo(cov[task*tile*dim:min((task+1)*tile, dim)*dim], out)
 		})
 	})
 	if err != nil {

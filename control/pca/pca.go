@@ -99,14 +99,9 @@ func dense(ctx context.Context, dim int, states States, target Target, o Options
 	var values []float64
 	var vectors *mat.Dense // one a row
 	if dim <= exactDim {
-		values, vectors, err = exactEigen(ctx, cov)
+		values, vectors, err = eigen(ctx, cov, true)
 	} else {
-		values, vectors, err = blockKrylov(ctx, dim, m.trace, target, o,
-			func(ctx context.Context, b *mat.Dense) (*mat.Dense, error) {
-				var out mat.Dense
-				out.Mul(b, cov)
-				return &out, ctx.Err()
-			})
+		values, vectors, err = blockKrylov(ctx, cov, m.trace, target, o)
 	}
 	if err != nil {
 		return nil, err
@@ -160,50 +155,36 @@ func cutoff(values []float64, trace float64, target Target, limit int) (rank int
 	return max(rank, 1), math.Min(sum/trace, 1)
 }
 
-// exactEigen returns the covariance's eigenvalues, descending, and eigenvectors as rows.
-func exactEigen(ctx context.Context, cov *mat.Dense) ([]float64, *mat.Dense, error) {
-	e, err := eigen(ctx, symmetric(cov), true)
-	if err != nil {
-		return nil, nil, err
+// eigen returns the eigenvalues, descending, of a matrix that is symmetric but for rounding,
+// and with vectors its eigenvectors as rows. That takes up to minutes and can't be stopped:
+// when ctx is cancelled it is left to end by itself.
+func eigen(ctx context.Context, a *mat.Dense, vectors bool) ([]float64, *mat.Dense, error) {
+	d, _ := a.Dims()
+	for i := range d {
+		for j := range i {
+			v := (a.At(i, j) + a.At(j, i)) / 2
+			a.Set(i, j, v)
+			a.Set(j, i, v)
+		}
 	}
-	values, vectors := descending(e)
-	return values, vectors, nil
-}
-
-// eigen factorises a symmetric matrix, with or without its eigenvectors. That takes up to
-// minutes and can't be stopped: when ctx is cancelled it is left to end by itself.
-func eigen(ctx context.Context, a *mat.SymDense, vectors bool) (*mat.EigenSym, error) {
 	e, done := new(mat.EigenSym), make(chan bool, 1)
-	go func() { done <- e.Factorize(a, vectors) }()
+	go func() { done <- e.Factorize(mat.NewSymDense(d, a.RawMatrix().Data), vectors) }()
 	select {
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	case converged := <-done:
 		if !converged {
-			return nil, errors.New("the covariance's eigendecomposition did not converge")
+			return nil, nil, errors.New("the covariance's eigendecomposition did not converge")
 		}
-		return e, nil
 	}
-}
-
-// symmetric takes a square matrix that is symmetric as it is.
-func symmetric(a *mat.Dense) *mat.SymDense {
-	d, _ := a.Dims()
-	return mat.NewSymDense(d, a.RawMatrix().Data)
-}
-
-// descending lists eigenvalues from the largest down, and eigenvectors as rows.
-func descending(e *mat.EigenSym) ([]float64, *mat.Dense) {
 	values := e.Values(nil)
-	d := len(values)
 	slices.Reverse(values)
-	var v mat.Dense
-	e.VectorsTo(&v)
-	vectors := mat.NewDense(d, d, nil)
-	for r := range d {
-		for i := range d {
-			vectors.Set(r, i, v.At(i, d-1-r))
-		}
+	if !vectors {
+		return values, nil, nil
 	}
-	return values, vectors
+	var columns mat.Dense
+	e.VectorsTo(&columns)
+	rows := mat.NewDense(d, d, nil)
+	rows.Apply(func(r, i int, _ float64) float64 { return columns.At(i, d-1-r) }, rows)
+	return values, rows, nil
 }

@@ -6,6 +6,9 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
 
 	"selfheal/models/ort"
 )
@@ -37,18 +40,18 @@ type rangeFinder struct {
 	target  Target
 	workers int
 	random  *rand.Rand
-	most    int       // components
-	limit   int       // of k
-	k       int       // directions
-	q       []float32 // orthonormal, one a row; zeros up to a multiple of tile()
-	y       []float64 // C·q or, before orthonormalise, what q is made of
+	most    int        // components
+	limit   int        // of k
+	k       int        // directions
+	q       []float32  // orthonormal, one a row; zeros up to a multiple of tile()
+	y       *mat.Dense // C·q or, before orthonormalise, what q is made of, k × dim
 }
 
 // streamed fits from walks through the states.
 func streamed(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
 	key := sha256.Sum256(binary.LittleEndian.AppendUint64([]byte("pca/"), o.Seed))
 	f := &rangeFinder{m: &moments{dim: dim}, states: states, target: target, workers: o.Workers,
-		random: rand.New(rand.NewChaCha8(key))}
+		random: rand.New(rand.NewChaCha8(key)), y: new(mat.Dense)}
 	f.most = o.limit(dim)
 	f.limit = min(f.most+oversampling(f.most), dim)
 	start := firstGuess
@@ -56,9 +59,7 @@ func streamed(ctx context.Context, dim int, states States, target Target, o Opti
 		start = target.Rank + oversampling(target.Rank)
 	}
 	f.resize(min(start, f.limit))
-	for i, v := range f.y {
-		f.q[i] = float32(v)
-	}
+	f.round()
 	if err := f.multiply(ctx); err != nil {
 		return nil, err
 	}
@@ -112,14 +113,15 @@ func (f *rangeFinder) tile() int {
 // resize makes room for k directions, of which random ones are drawn into y behind those
 // that are there.
 func (f *rangeFinder) resize(k int) {
-	y := make([]float64, k*f.m.dim)
-	f.drawInto(y[copy(y, f.y[:f.k*f.m.dim]):])
+	y := mat.NewDense(k, f.m.dim, nil)
+	data := y.RawMatrix().Data
+	f.draw(data[copy(data, f.y.RawMatrix().Data):])
 	f.k, f.y = k, y
 	f.q = make([]float32, (k+f.tile()-1)/f.tile()*f.tile()*f.m.dim)
 	collect()
 }
 
-func (f *rangeFinder) drawInto(y []float64) {
+func (f *rangeFinder) draw(y []float64) {
 	for i := range y {
 		y[i] = f.random.NormFloat64()
 	}
@@ -133,7 +135,7 @@ func (f *rangeFinder) multiply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer p.close()
+	defer p.Close()
 	centred := f.m.add
 	if f.m.mean != nil {
 		mean := f.m.centre()
@@ -147,16 +149,17 @@ func (f *rangeFinder) multiply(ctx context.Context) error {
 			return nil
 		}
 	}
-	clear(f.y)
+	y := f.y.RawMatrix().Data
+	clear(y)
 	err = chunks(ctx, dim, f.states, func(x []float32, n int) error {
 		if err := centred(x, n); err != nil {
 			return err
 		}
 		defer collect()
-		return p.each(ctx, len(f.q)/dim/tile, func(task int) []ort.Tensor {
+		return each(ctx, p, len(f.q)/dim/tile, func(task int) []ort.Tensor {
 			return []ort.Tensor{matrix(rows, dim, x), matrix(tile, dim, f.q[task*tile*dim:])}
 		}, func(task int, out []ort.Tensor) {
-			to := f.y[min(task*tile, f.k)*dim : min((task+1)*tile, f.k)*dim]
+			to := y[min(task*tile, f.k)*dim : min((task+1)*tile, f.k)*dim]
 			for i := range to {
 				to[i] += float64(out[0].Data[i])
 			}
@@ -169,8 +172,8 @@ func (f *rangeFinder) multiply(ctx context.Context) error {
 		f.m.finish()
 	}
 	scale := 1 / float64(max(f.m.n, 1))
-	for i := range f.y {
-		f.y[i] *= scale
+	for i := range y {
+		y[i] *= scale
 	}
 	return nil
 }
@@ -178,7 +181,7 @@ func (f *rangeFinder) multiply(ctx context.Context) error {
 // captured is the variance within the span of q, the trace of QᵀCQ.
 func (f *rangeFinder) captured() float64 {
 	sum := 0.0
-	for i, v := range f.y[:f.k*f.m.dim] {
+	for i, v := range f.y.RawMatrix().Data {
 		sum += float64(f.q[i]) * v
 	}
 	return sum
@@ -188,17 +191,16 @@ func (f *rangeFinder) captured() float64 {
 // found so far, the better half of them, are continued by a power law that adds up to
 // the whole variance.
 func (f *rangeFinder) predict(ctx context.Context) (int, error) {
-	e, err := f.projected(ctx, false)
+	values, _, err := f.projected(ctx, false)
 	if err != nil {
 		return 0, err
 	}
-	values := e.Values(nil) // ascending
 	half := max(f.k/2, 1)
 	sum := 0.0
-	for _, v := range values[len(values)-half:] {
+	for _, v := range slices.Backward(values[:half]) {
 		sum += v
 	}
-	return continued(values[len(values)-half], half, f.m.trace-sum, (1-f.target.Variance)*f.m.trace,
+	return continued(values[half-1], half, f.m.trace-sum, (1-f.target.Variance)*f.m.trace,
 		min(f.m.dim, f.m.n-1), f.k+f.k/4, f.limit), nil
 }
 
@@ -232,17 +234,12 @@ func continued(value float64, at int, rest, leave float64, last, least, most int
 
 // ritz ends the search with the eigenvectors of C within the span of q.
 func (f *rangeFinder) ritz(ctx context.Context) (*Subspace, error) {
-	e, err := f.projected(ctx, true)
+	values, vectors, err := f.projected(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	values, vectors := descending(e)
 	rank, kept := cutoff(values, f.m.trace, f.target, f.most)
 	s := f.m.subspace(rank, kept)
-	coordinates := make([]float64, rank*f.k)
-	for r := range rank {
-		copy(coordinates[r*f.k:], vectors.RawRowView(r))
-	}
-	return s, f.mix(ctx, coordinates, rank, func(i, j int) float64 { return float64(f.q[i*f.m.dim+j]) },
-		func(r, j int, v float64) { s.Components[j*rank+r] = float32(v) })
+	set := func(r, j int, v float64) { s.Components[j*rank+r] = float32(v) }
+	return s, f.mix(ctx, vectors.At, rank, f.direction, set)
 }
