@@ -37,7 +37,8 @@ const (
 func (c *Controller) Trace(ctx context.Context, image []float32, d Detail, see func(Point) error) error {
 	p := newPath[[]float32](c)
 	p.x[0] = image
-	t := &tracer{numbers: numbers{c, ctx}, path: p, detail: d, see: see, asked: make(counting, len(c.stages)), layer: -1}
+	t := &tracer{numbers: numbers{c, ctx}, path: p, detail: d, see: see, asked: make(counting, len(c.stages)),
+		layer: -1}
 	ended := func() error { // the greedy start, or a sweep: with a step at the first layer
 		err := t.point(true)
 		t.sweep, t.layer = t.sweep+1, -1

@@ -32,24 +32,21 @@ func orthogonal(rng *rand.Rand, d int) *mat.Dense { return orthonormal(gaussian(
 
 // orthonormal is an orthonormal basis, [d, r], of the range of a, [d, r] of full rank.
 func orthonormal(a *mat.Dense) *mat.Dense {
-	d, r := a.Dims()
-	var q mat.Dense
-	full(a).QTo(&q)
-	return mat.DenseCopyOf(q.Slice(0, d, 0, r))
+	tangent, _ := frame(a)
+	return tangent
 }
 
-// frame is orthonormal with a basis, [d, d−r], of the orthogonal complement beside it; r < d.
+// frame is orthonormal with a basis, [d, d−r], of the orthogonal complement beside it, nil for r = d.
 func frame(a *mat.Dense) (tangent, normal *mat.Dense) {
 	d, r := a.Dims()
-	var q mat.Dense
-	full(a).QTo(&q)
-	return mat.DenseCopyOf(q.Slice(0, d, 0, r)), mat.DenseCopyOf(q.Slice(0, d, r, d))
-}
-
-func full(a *mat.Dense) *mat.QR {
 	var qr mat.QR
 	qr.Factorize(a)
-	return &qr
+	var q mat.Dense
+	qr.QTo(&q)
+	if r < d {
+		normal = mat.DenseCopyOf(q.Slice(0, d, r, d))
+	}
+	return mat.DenseCopyOf(q.Slice(0, d, 0, r)), normal
 }
 
 // product is a·b.
@@ -79,10 +76,13 @@ func singular(a mat.Matrix) []float64 {
 // spectral is ‖a‖₂, the largest singular value.
 func spectral(a mat.Matrix) float64 { return singular(a)[0] }
 
-func identity(d int) *mat.Dense {
+func identity(d int) *mat.Dense { return scaled(d, 1) }
+
+// scaled is v·I.
+func scaled(d int, v float64) *mat.Dense {
 	e := mat.NewDense(d, d, nil)
 	for i := range d {
-		e.Set(i, i, 1)
+		e.Set(i, i, v)
 	}
 	return e
 }
@@ -94,6 +94,9 @@ func minus(a, b []float64) []float64 { return floats.SubTo(make([]float64, len(a
 func plus(a []float64, s float64, b []float64) []float64 {
 	return floats.AddScaledTo(make([]float64, len(a)), a, s, b)
 }
+
+// scale is s·a.
+func scale(s float64, a []float64) []float64 { return floats.ScaleTo(make([]float64, len(a)), s, a) }
 
 func norm(x []float64) float64 { return floats.Norm(x, 2) }
 

@@ -3,6 +3,7 @@ package theory
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
@@ -46,7 +47,7 @@ type BendingError struct {
 // bendStep is the step of the differences: their error is of its square.
 const bendStep = 1e-3
 
-func manifoldBending(ctx context.Context, o Options) (*ManifoldBending, []Check, error) {
+func manifoldBending(ctx context.Context, o Options, rng *rand.Rand) (*ManifoldBending, []Check, error) {
 	m := &ManifoldBending{C: 0.1}
 	k := o.claims
 	c := newCurve(curveBulge, curveEnd, 2*math.Pi-curveEnd, 2)
@@ -58,7 +59,6 @@ func manifoldBending(ctx context.Context, o Options) (*ManifoldBending, []Check,
 		curveOff = max(curveOff, math.Abs(p.Differences/p.Analytic-1))
 	}
 
-	rng := o.random(streamBending)
 	for net := range o.pick(6, 2) {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err

@@ -3,6 +3,7 @@ package theory
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 )
 
 // LinearDefence is the paper's linear reactive defence: two classes on a line through
@@ -31,7 +32,7 @@ type LinearDefence struct {
 }
 
 // linearDefence draws the data and measures the margins.
-func linearDefence(ctx context.Context, o Options) (*LinearDefence, []Check, error) {
+func linearDefence(ctx context.Context, o Options, rng *rand.Rand) (*LinearDefence, []Check, error) {
 	const (
 		angle  = 0.15
 		inner  = 0.6 // data lie between these distances from the origin
@@ -46,7 +47,6 @@ func linearDefence(ctx context.Context, o Options) (*LinearDefence, []Check, err
 	classify := func(x Point) float64 { return math.Copysign(1, l.Normal.dot(x)) }
 	healed := func(x Point) float64 { return classify(project(x)) }
 
-	rng := o.random(streamDefence)
 	least := math.Inf(1)
 	for i := range 2 * o.pick(30, 15) {
 		y := 1 - 2*(i%2)
@@ -58,17 +58,9 @@ func linearDefence(ctx context.Context, o Options) (*LinearDefence, []Check, err
 		l.Controlled = append(l.Controlled, project(attacked))
 		l.Contraction = max(l.Contraction, project(attacked).minus(x).norm()/attacked.minus(x).norm())
 	}
-	accuracy := func(points []Point) float64 {
-		right := 0
-		for i, x := range points {
-			if classify(x) == float64(l.Labels[i]) {
-				right++
-			}
-		}
-		return float64(right) / float64(len(points))
-	}
-	l.AccuracyClean, l.AccuracyPerturbed, l.AccuracyControlled = accuracy(l.Clean), accuracy(l.Perturbed),
-		accuracy(l.Controlled)
+	l.AccuracyClean = accuracy(l.Clean, l.Labels, classify)
+	l.AccuracyPerturbed = accuracy(l.Perturbed, l.Labels, classify)
+	l.AccuracyControlled = accuracy(l.Controlled, l.Labels, classify)
 
 	box, n := Box{{-2.4, -2.4}, {2.4, 2.4}}, o.pick(401, 201)
 	bare, regions, err := euclideanMargin(ctx, l.Clean, classify, box, n)

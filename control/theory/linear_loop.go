@@ -70,18 +70,14 @@ func (s *linearSystem) step(t int, x []float64, c float64) []float64 {
 // bound is Theorem 1's on ‖q̄_t − x_t‖², for the squared norms of z's parts outside and within
 // the first tangent space.
 func (s *linearSystem) bound(t int, alpha, outside, within float64) float64 {
-	return s.norms[t] * s.norms[t] * s.spread(t, alpha, outside, within)
-}
-
-// spread is the bound's second factor.
-func (s *linearSystem) spread(t int, alpha, outside, within float64) float64 {
 	g := s.gammas[t]
 	before := 1 - math.Pow(alpha, float64(t-1))
 	if t == 0 {
 		before = 0 // γ_0 = 0 takes the term away
 	}
 	at := math.Pow(alpha, float64(t))
-	return at*at*outside + within + g*(outside+within)*(g*alpha*alpha*before*before+2*max(alpha-at, 0))
+	return s.norms[t] * s.norms[t] *
+		(at*at*outside + within + g*(outside+within)*(g*alpha*alpha*before*before+2*max(alpha-at, 0)))
 }
 
 // kinds of layers, by name.
@@ -109,9 +105,8 @@ var regularisations = []float64{0, 0.001, 0.1, 1}
 // linearLoop runs the controlled and the clean system beside each other, with a random
 // perturbation and with the worst one for the first step, which makes the bound an
 // equality there.
-func linearLoop(ctx context.Context, o Options) (*LinearLoop, []Check, error) {
+func linearLoop(ctx context.Context, o Options, rng *rand.Rand) (*LinearLoop, []Check, error) {
 	l := &LinearLoop{Draws: o.pick(20, 4)}
-	rng := o.random(streamLinear)
 	most := linearExtremes{first: math.Inf(1)}
 	for _, kind := range layerKinds {
 		for _, d := range []int{8, 24} {
@@ -261,29 +256,23 @@ func (s *linearSystem) gainError(c, alpha float64) float64 {
 	}
 	v := s.bases[0]
 	d, _ := v.Dims()
-	q := identity(d)
-	q.Sub(q, product(v, v.T()))
-	regular := identity(d)
-	regular.Scale(c, regular)
-	regular.Add(regular, q)
-	var k mat.Dense
-	if err := k.Solve(regular, q); err != nil {
+	p := product(v, v.T())
+	var q, regular, k, closed, off mat.Dense
+	q.Sub(identity(d), p)
+	regular.Add(scaled(d, c), &q)
+	if err := k.Solve(&regular, &q); err != nil {
 		return math.NaN()
 	}
-	closed := identity(d)
-	closed.Scale(alpha, closed)
-	p := product(v, v.T())
 	p.Scale(1-alpha, p)
-	closed.Add(closed, p)
-	var off mat.Dense
+	closed.Add(scaled(d, alpha), p)
 	off.Sub(identity(d), &k)
-	off.Sub(&off, closed)
+	off.Sub(&off, &closed)
 	return max(mat.Max(&off), -mat.Min(&off))
 }
 
 // closedForm is θ̄_t(αᵗI + (1−α)Σ_{s<t} αˢP_s^s)z with the oblique P_s^s = θ̄_s⁻¹P_sθ̄_s.
 func (s *linearSystem) closedForm(t int, alpha float64, z []float64) []float64 {
-	sum := plus(make([]float64, len(z)), math.Pow(alpha, float64(t)), z)
+	sum := scale(math.Pow(alpha, float64(t)), z)
 	for i := range t {
 		moved := times(s.bars[i], z)
 		within := mat.NewVecDense(len(z), minus(moved, s.outside(i, moved)))

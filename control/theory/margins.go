@@ -3,6 +3,7 @@ package theory
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 )
 
 // Margins is the paper's margin figure: a binary data set on a curve in the plane, a
@@ -40,7 +41,7 @@ const (
 	lineBelow   = 0.12                // of the upper end
 )
 
-func margins(ctx context.Context, o Options) (*Margins, []Check, error) {
+func margins(ctx context.Context, o Options, rng *rand.Rand) (*Margins, []Check, error) {
 	c := newCurve(curveBulge, curveEnd, 2*math.Pi-curveEnd, 401)
 	m := &Margins{Curve: c.samples}
 	left, end := c.at(lineCrosses), c.at(curveEnd)
@@ -51,7 +52,6 @@ func margins(ctx context.Context, o Options) (*Margins, []Check, error) {
 	classify := func(x Point) float64 { return math.Copysign(1, m.Normal.dot(x)+m.Offset) }
 	healed := func(x Point) float64 { return classify(c.at(c.project(x))) }
 
-	rng := o.random(streamMargins)
 	var upper, lower []float64
 	for i := range o.pick(24, 12) {
 		s := curveEnd + (classEnd-curveEnd)*rng.Float64()
@@ -68,13 +68,6 @@ func margins(ctx context.Context, o Options) (*Margins, []Check, error) {
 		m.Data = append(m.Data, c.at(upper[i]), c.at(lower[i]))
 		m.Labels = append(m.Labels, 1, -1)
 	}
-	right := 0
-	for i, x := range m.Data {
-		if classify(x) == float64(m.Labels[i]) && healed(x) == float64(m.Labels[i]) {
-			right++
-		}
-	}
-
 	from, to, geodesic := c.geodesic(upper, lower)
 	m.Manifold = geodesic / 2
 	for i := range 200 {
@@ -109,7 +102,7 @@ func margins(ctx context.Context, o Options) (*Margins, []Check, error) {
 	k := o.claims
 	return m, []Check{
 		equal("data on the curve", "F and F∘E are right on every point of the data: share",
-			float64(right)/float64(len(m.Data)), k.accuracy, 0),
+			accuracy(m.Data, m.Labels, classify, healed), k.accuracy, 0),
 		equal("geodesic", "2·d_M by quadrature is the length of a polygon of 200,000 sides", geodesic,
 			k.geodesic*c.polygon(from, to, 200_000), 1e-8),
 		equal("Euclidean margin", "d_e(F) by search is the least |nᵀx + b|", m.Euclidean, k.lineMargin*direct, 1e-6),

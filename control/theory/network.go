@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -30,16 +31,12 @@ func (l *layer) apply(x []float64) []float64 {
 
 // jacobian is F'(x) = R(I + g·diag(1 − tanh²)W).
 func (l *layer) jacobian(x []float64) *mat.Dense {
-	d := len(x)
-	inner := mat.NewDense(d, d, nil)
-	inner.Apply(func(i, _ int, w float64) float64 { return w }, l.weights)
+	inner := mat.DenseCopyOf(l.weights)
 	for i, h := range l.hidden(x) {
 		th := math.Tanh(h)
-		for j := range d {
-			inner.Set(i, j, l.gain*(1-th*th)*inner.At(i, j))
-		}
+		floats.Scale(l.gain*(1-th*th), inner.RawRowView(i))
 	}
-	inner.Add(inner, identity(d))
+	inner.Add(inner, identity(len(x)))
 	return product(l.rotation, inner)
 }
 
@@ -115,9 +112,10 @@ func (f *submersion) carried(l *layer) *submersion {
 	for i := range forms {
 		forms[i] = mat.NewDense(r, r, nil)
 	}
+	axes := identity(r)
 	for j := range r { // polarisation: q(a, b) = ¼(q(a+b) − q(a−b))
 		for k := range r {
-			a, b := f.steer(j), f.steer(k)
+			a, b := axes.RawRowView(j), axes.RawRowView(k)
 			high, low := image(plus(a, 1, b)), image(plus(a, -1, b))
 			for i := range forms {
 				forms[i].Set(j, k, (high[i]-low[i])/4)
@@ -125,12 +123,4 @@ func (f *submersion) carried(l *layer) *submersion {
 		}
 	}
 	return newSubmersion(l.apply(f.base), tangent, normal, forms)
-}
-
-// steer is the j-th unit vector of the manifold's coordinates.
-func (f *submersion) steer(j int) []float64 {
-	_, r := f.tangent.Dims()
-	e := make([]float64, r)
-	e[j] = 1
-	return e
 }

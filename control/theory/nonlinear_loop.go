@@ -3,6 +3,7 @@ package theory
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -43,13 +44,11 @@ var shares = []float64{1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01}
 
 // nonlinearLoop measures errors wherever ε satisfies the theorem's condition, for
 // perturbations in a random, a tangent and a normal direction.
-func nonlinearLoop(ctx context.Context, o Options) (*NonlinearLoop, []Check, error) {
+func nonlinearLoop(ctx context.Context, o Options, rng *rand.Rand) (*NonlinearLoop, []Check, error) {
 	const d, r, depth = 6, 2, 4
 	l := &NonlinearLoop{Dimension: d, Rank: r, Depth: depth}
-	rng := o.random(streamNonlinear)
 	k := o.claims
-	var worst, curved, flat, controls, slope float64
-	tight := 0.0
+	var worst, tight, curved, flat, controls, slope float64
 	for net := range 3 * o.pick(4, 1) {
 		gain, bend := []float64{0, 0.05, 0.2}[net%3], []float64{0, 0.1, 0.3}[net%3]
 		n := randomNet(rng, d, r, depth, gain, bend)
@@ -76,28 +75,25 @@ func nonlinearLoop(ctx context.Context, o Options) (*NonlinearLoop, []Check, err
 					if limit > 0 {
 						epsilon *= limit
 					}
-					z := plus(make([]float64, d), epsilon, dir.v)
+					z := scale(epsilon, dir.v)
 					run, err := n.run(z, c, k.regular*c)
 					if err != nil {
 						return nil, nil, err
 					}
 					controls = max(controls, run.controls)
 					for t := 1; t <= depth; t++ {
-						p := NonlinearPoint{Net: net, Gain: gain, Bend: bend, C: c, Direction: dir.name,
-							Epsilon: epsilon, Limit: limit, T: t,
-							Error: run.errors[t], Curved: run.curved[t]}
-						p.Linear = n.linearPart(t, alpha, z)
-						p.CurvedBound = k.linearise * growth[t] * epsilon * epsilon
+						p := NonlinearPoint{Net: net, Gain: gain, Bend: bend, C: c, Direction: dir.name, Limit: limit, T: t,
+							Epsilon: epsilon, Error: run.errors[t], Linear: n.linearPart(t, alpha, z),
+							Curved: run.curved[t], CurvedBound: k.linearise * growth[t] * epsilon * epsilon}
 						p.Bound = k.nonlinear * (p.Linear + growth[t]*epsilon*epsilon)
 						worst = max(worst, p.Error/p.Bound)
-						switch {
-						case limit == 0:
-							flat = max(flat, p.Curved)
-							if dir.name == "tangent" {
-								tight = max(tight, math.Abs(p.Error/p.Bound-1))
-							}
-						default:
+						if limit > 0 {
 							curved = max(curved, p.Curved/p.CurvedBound)
+						} else {
+							flat = max(flat, p.Curved)
+						}
+						if limit == 0 && dir.name == "tangent" {
+							tight = max(tight, math.Abs(p.Error/p.Bound-1))
 						}
 						l.Points = append(l.Points, p)
 					}
@@ -124,8 +120,7 @@ func nonlinearLoop(ctx context.Context, o Options) (*NonlinearLoop, []Check, err
 		atMost("no linearisation error", "e_t = 0 for linear layers and flat manifolds: largest e_t", flat, 0, 1e-12),
 		atMost("order", "log e_T by log ε has slope 2: largest deviation", slope, 0, 0.1),
 		atMost("manifold and tangent control",
-			"‖u^M − u^P‖ ≤ 4σ(1+2σ)·‖x̄_t − x_t‖² along all runs: largest ratio", controls/k.control,
-			1, 0).within(13),
+			"‖u^M − u^P‖ ≤ 4σ(1+2σ)·‖x̄_t − x_t‖² along all runs: largest ratio", controls/k.control, 1, 0).within(13),
 	}, nil
 }
 

@@ -76,6 +76,17 @@ func (f *Field) inside(value float64, avoid []Point) Point {
 	return best
 }
 
+// accuracy is the share of points on which classifiers are all right.
+func accuracy(points []Point, labels []int, classifiers ...func(Point) float64) float64 {
+	right := 0
+	for i, x := range points {
+		if !slices.ContainsFunc(classifiers, func(f func(Point) float64) bool { return f(x) != float64(labels[i]) }) {
+			right++
+		}
+	}
+	return float64(right) / float64(len(points))
+}
+
 // nearest is the shortest way from one of some points to another class.
 type nearest struct {
 	distance float64

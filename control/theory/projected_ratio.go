@@ -3,6 +3,7 @@ package theory
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
@@ -38,10 +39,9 @@ const errors5 = 5 / 1.96
 // projectedRatio measures both margins of every draw on points of the subspace: d_e as the
 // distance in R^d from a point to the hyperplane, d_M as the distance within the
 // subspace, in its own coordinates, to the hyperplane's trace.
-func projectedRatio(ctx context.Context, o Options) (*ProjectedRatio, []Check, error) {
+func projectedRatio(ctx context.Context, o Options, rng *rand.Rand) (*ProjectedRatio, []Check, error) {
 	const points = 4
 	p := &ProjectedRatio{Draws: o.pick(4000, 600)}
-	rng := o.random(streamRatio)
 	same := 0
 	var worst, rawWorst, score, equality, gap float64
 	for _, d := range []int{4, 16, 64, 256} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -96,15 +97,30 @@ var errDiverged = errors.New("theory: Newton's method does not converge; " +
 // solvedTo is the accuracy of the solvers: the last Newton step, relative to the perturbation.
 const solvedTo = 1e-12
 
+// newton goes from at to where a gradient vanishes.
+func newton(at []float64, perturbation float64,
+	derivatives func(at []float64) (gradient []float64, hessian *mat.Dense)) ([]float64, error) {
+	for range 60 {
+		gradient, hessian := derivatives(at)
+		step := mat.NewVecDense(len(at), nil)
+		if err := step.SolveVec(hessian, mat.NewVecDense(len(at), gradient)); err != nil {
+			return nil, errDiverged
+		}
+		at = minus(at, step.RawVector().Data)
+		if mat.Norm(step, 2) <= solvedTo*perturbation {
+			return at, nil
+		}
+	}
+	return nil, errDiverged
+}
+
 // control is u^M(x), the minimiser of ½‖f(x+u)‖² + (c/2)‖u‖², c > 0, by Newton's method from the
 // tangent space's solution u^P.
 func (f *submersion) control(x []float64, c float64) ([]float64, error) {
 	s0, y0 := f.local(x)
 	r, n := len(s0), len(y0)
-	start := append(append([]float64{}, s0...), y0...)
-	at := append(append([]float64{}, s0...), times(scaled(n, c/(1+c)), y0)...)
-	scale := norm(start)
-	for range 60 {
+	start := slices.Concat(s0, y0)
+	at, err := newton(slices.Concat(s0, scale(c/(1+c), y0)), norm(start), func(at []float64) ([]float64, *mat.Dense) {
 		s, y := at[:r], at[r:]
 		value := f.value(s, y)
 		jacobian := mat.NewDense(n, r+n, nil)
@@ -121,30 +137,18 @@ func (f *submersion) control(x []float64, c float64) ([]float64, error) {
 		}
 		hessian.Add(hessian, product(jacobian.T(), jacobian))
 		hessian.Add(hessian, scaled(r+n, c))
-		gradient := plus(times(jacobian.T(), value), c, minus(at, start))
-		step := mat.NewVecDense(r+n, nil)
-		if err := step.SolveVec(hessian, mat.NewVecDense(r+n, gradient)); err != nil {
-			return nil, errDiverged
-		}
-		at = plus(at, -1, step.RawVector().Data)
-		if mat.Norm(step, 2) <= solvedTo*scale {
-			return minus(f.global(at[:r], at[r:]), x), nil
-		}
+		return plus(times(jacobian.T(), value), c, minus(at, start)), hessian
+	})
+	if err != nil {
+		return nil, err
 	}
-	return nil, errDiverged
-}
-
-// scaled is v·I.
-func scaled(n int, v float64) *mat.Dense {
-	e := identity(n)
-	e.Scale(v, e)
-	return e
+	return minus(f.global(at[:r], at[r:]), x), nil
 }
 
 // linearControl is u^P(x) = −BBᵀ(x − x*)/(1 + c), the same for the tangent space at x*.
 func (f *submersion) linearControl(x []float64, c float64) []float64 {
 	_, y := f.local(x)
-	return times(f.normal, times(scaled(len(y), -1/(1+c)), y))
+	return times(f.normal, scale(-1/(1+c), y))
 }
 
 // project is E(x), the manifold's point nearest to x: Newton's method on the squared
@@ -152,10 +156,8 @@ func (f *submersion) linearControl(x []float64, c float64) []float64 {
 func (f *submersion) project(x []float64) ([]float64, error) {
 	s0, y0 := f.local(x)
 	r := len(s0)
-	s := append([]float64{}, s0...)
-	scale := norm(minus(x, f.base))
-	for range 60 {
-		off := plus(times(scaled(len(y0), -1), y0), 0.5, f.bent(s))
+	s, err := newton(s0, norm(minus(x, f.base)), func(s []float64) ([]float64, *mat.Dense) {
+		off := plus(scale(-1, y0), 0.5, f.bent(s))
 		gradient := minus(s, s0)
 		hessian := identity(r)
 		for i, q := range f.forms {
@@ -167,14 +169,10 @@ func (f *submersion) project(x []float64) ([]float64, error) {
 				}
 			}
 		}
-		step := mat.NewVecDense(r, nil)
-		if err := step.SolveVec(hessian, mat.NewVecDense(r, gradient)); err != nil {
-			return nil, errDiverged
-		}
-		s = minus(s, step.RawVector().Data)
-		if mat.Norm(step, 2) <= solvedTo*scale {
-			return f.global(s, times(scaled(len(y0), 0.5), f.bent(s))), nil
-		}
+		return gradient, hessian
+	})
+	if err != nil {
+		return nil, err
 	}
-	return nil, errDiverged
+	return f.global(s, scale(0.5, f.bent(s))), nil
 }

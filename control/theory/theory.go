@@ -14,6 +14,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"selfheal/internal/number"
 )
 
 // Options says how to run the experiments. The zero value is the full run of seed 0.
@@ -42,12 +44,7 @@ type Result struct {
 
 // Passed reports whether every check passed.
 func (r *Result) Passed() bool {
-	for _, c := range r.Checks {
-		if !c.Pass {
-			return false
-		}
-	}
-	return len(r.Checks) > 0
+	return len(r.Checks) > 0 && !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Pass })
 }
 
 // Run runs all experiments in order. It returns an error when ctx is cancelled or a
@@ -57,9 +54,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		o.claims = stated()
 	}
 	r := &Result{Seed: o.Seed, Quick: o.Quick}
-	for _, e := range []struct {
+	for i, e := range []struct {
 		name string
-		run  func(ctx context.Context, o Options) ([]Check, error)
+		run  experiment
 	}{
 		{"linear reactive defence", into(&r.LinearDefence, linearDefence)},
 		{"margins on a curve", into(&r.Margins, margins)},
@@ -74,7 +71,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 		if o.Progress != nil {
 			o.Progress(e.name)
 		}
-		rows, err := e.run(ctx, o)
+		rows, err := e.run(ctx, o, o.random(uint64(i+1))) // none depends on another's draws
 		if err != nil {
 			return nil, err
 		}
@@ -86,11 +83,13 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return r, nil
 }
 
+// experiment draws from the random numbers that are its own.
+type experiment func(context.Context, Options, *rand.Rand) ([]Check, error)
+
 // into is an experiment whose own result goes to a field.
-func into[T any](to **T,
-	run func(context.Context, Options) (*T, []Check, error)) func(context.Context, Options) ([]Check, error) {
-	return func(ctx context.Context, o Options) (checks []Check, err error) {
-		*to, checks, err = run(ctx, o)
+func into[T any](to **T, run func(context.Context, Options, *rand.Rand) (*T, []Check, error)) experiment {
+	return func(ctx context.Context, o Options, rng *rand.Rand) (checks []Check, err error) {
+		*to, checks, err = run(ctx, o, rng)
 		return checks, err
 	}
 }
@@ -102,16 +101,6 @@ func (o Options) pick(full, quick int) int {
 	}
 	return full
 }
-
-// Streams of random numbers, one an experiment, so that none depends on another's draws.
-const (
-	streamDefence = iota + 1
-	streamMargins
-	streamRatio
-	streamLinear
-	streamNonlinear
-	streamBending
-)
 
 func (o Options) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, stream)) }
 
@@ -186,7 +175,7 @@ func equal(name, claim string, measured, expected, tolerance float64) Check {
 
 // check is a row. It fails where the measured value is no finite number; JSON has none for it.
 func check(name, claim, relation string, measured, expected, tolerance float64, pass bool) Check {
-	if math.IsNaN(measured) || math.IsInf(measured, 0) {
+	if !number.Finite(measured) {
 		measured, pass = math.MaxFloat64, false
 	}
 	return Check{Name: name, Claim: claim, Relation: relation, Measured: measured, Expected: expected,

@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -26,14 +27,7 @@ var architectures = map[string]architecture{
 }
 
 // Architectures lists the built-in embedding functions.
-func Architectures() []string {
-	var names []string
-	for n := range architectures {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
-}
+func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
 
 // New builds an embedding of states of the given shape with weights drawn from a seed, as
 // PyTorch initialises its layers. Width is the number of channels of the first layer, of
@@ -59,10 +53,7 @@ func New(name string, state onnx.Shape, image bool, width int, seed uint64) (*on
 	}
 	x := a.Input("state", state)
 	a.Output("embedding", kind.build(a, x))
-	if err := a.Err(); err != nil {
-		return nil, err
-	}
-	return a.G, a.G.Verify()
+	return a.Done()
 }
 
 // assembly builds layers.
@@ -107,8 +98,7 @@ func (a *assembly) up(x string, channels int64) string {
 	w := a.parameter(name+".weight", channels*9, in, channels, 3, 3)
 	bias := a.parameter(name+".bias", channels*9, channels)
 	return a.OpWith("ConvTranspose", onnx.Attrs{"kernel_shape": []int64{3, 3}, "strides": []int64{2, 2},
-		"pads":           []int64{1, 1, 1, 1},
-		"output_padding": []int64{1, 1}}, x, w, bias)
+		"pads": []int64{1, 1, 1, 1}, "output_padding": []int64{1, 1}}, x, w, bias)
 }
 
 // linear is x·Wᵀ + b.

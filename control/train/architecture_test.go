@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"selfheal/control"
@@ -26,21 +25,11 @@ func TestArchitectures(t *testing.T) {
 	}{{"conv-ae", input, 8}, {"conv-ae", hidden, 4}, {"mlp-ae", last, 0}, {"mlp-ae", hidden, 4}, {"fcn", input, 4},
 		{"segnet", input, 4}} {
 		e := small(t, c.name, c.network, c.width)
-		if err := Calibrate(e, c.network, data); err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
-		encoded := must.Get(e.Encode())(t)
-		e, err := control.ONNXEmbedding(encoded, c.network.state())
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
+		must.Do(t, Calibrate(e, c.network, data))
+		e = must.Get(control.ONNXEmbedding(must.Get(e.Encode())(t), c.network.state()))(t)
 		tr := trainer(t, e, []Network{c.network}, data, Settings{Epochs: 10, Batch: 32, Weight: 0.1, Optimizer: Adam,
 			LearningRate: 0.003})
-		for tr.Done() < tr.Steps() {
-			if _, err := tr.Step(context.Background()); err != nil {
-				t.Fatalf("%s: %v", c.name, err)
-			}
-		}
+		finish(t, tr)
 		h := tr.History()
 		before, after := h[0].total(0.1)+h[1].total(0.1), h[len(h)-1].total(0.1)+h[len(h)-2].total(0.1)
 		if !(after < 0.95*before) {
@@ -48,22 +37,17 @@ func TestArchitectures(t *testing.T) {
 				after/2)
 		}
 	}
-	if _, err := New("unet", input.state(), true, 4, 0); err == nil ||
-		!strings.Contains(err.Error(), "conv-ae, fcn, mlp-ae, segnet") {
-		t.Errorf("an unknown architecture: %v", err)
-	}
-	if _, err := New("fcn", last.state(), false, 4, 0); err == nil ||
-		!strings.Contains(err.Error(), "multiples of 32") {
-		t.Errorf("fcn of a vector: %v", err)
-	}
+	_, err := New("unet", input.state(), true, 4, 0)
+	must.Refuse(t, err, "conv-ae, fcn, mlp-ae, segnet")
+	_, err = New("fcn", last.state(), false, 4, 0)
+	must.Refuse(t, err, "multiples of 32")
 }
 
 // Weights are uniform in ±1/√fan_in, PyTorch's default, and follow from the seed.
 func TestInitialWeights(t *testing.T) {
 	state := onnx.Shape{onnx.Batch, 3, 32, 32}
 	build := func(seed uint64) *onnx.Graph {
-		e := must.Get(New("conv-ae", state, true, 24, seed))(t)
-		return e
+		return must.Get(New("conv-ae", state, true, 24, seed))(t)
 	}
 	a, b, c := build(1), build(1), build(2)
 	for name, fanIn := range map[string]float64{"conv1.weight": 27, "conv1.bias": 27, "conv3.weight": 432,
@@ -97,10 +81,10 @@ func TestCalibrate(t *testing.T) {
 		if node.Op != "BatchNormalization" {
 			continue
 		}
-		mean, variance := must.Get2(statistics(e, node.Outputs[0], states))(t)
+		mean, variance := statistics(t, e, node.Outputs[0], states)
 		for c := range mean {
 			v := float64(e.Consts[node.Inputs[4]].Floats[c])
-			if math.Abs(float64(mean[c])) > 1e-3 || math.Abs(float64(variance[c])-v/(v+1e-5)) > 1e-3 {
+			if math.Abs(mean[c]) > 1e-3 || math.Abs(variance[c]-v/(v+1e-5)) > 1e-3 {
 				t.Errorf("%s, channel %d: mean %v, variance %v", node.Label(), c, mean[c], variance[c])
 			}
 		}
@@ -124,35 +108,21 @@ func TestExportedStart(t *testing.T) {
 }
 
 // statistics are mean and variance of each channel of a tensor of e.
-func statistics(e *onnx.Graph, tensor string, states []ort.Tensor) (mean, variance []float32, err error) {
+func statistics(t *testing.T, e *onnx.Graph, tensor string, states ort.Tensor) (mean, variance []float64) {
+	t.Helper()
 	head := e.Clone()
 	head.Outputs = []onnx.Value{{Name: tensor, DType: onnx.Float, Shape: e.Shapes[tensor]}}
 	head.Prune()
-	values, err := through(head, states)
-	if err != nil {
-		return nil, nil, err
-	}
+	values := must.Get(through(head, states, shard))(t)[0].Data
 	channels := int(e.Shapes[tensor][1])
-	plane := int(e.Shapes[tensor].Items()) / channels
-	sum, squares, count := make([]float64, channels), make([]float64, channels), 0.0
-	each := func(visit func(c int, v float64)) {
-		for _, x := range values {
-			for i, v := range x[0].Data {
-				visit(i/plane%channels, float64(v))
-			}
-		}
+	plane, count := int(e.Shapes[tensor].Items())/channels, float64(len(values)/channels)
+	mean, variance = make([]float64, channels), make([]float64, channels)
+	for i, v := range values {
+		mean[i/plane%channels] += float64(v) / count
 	}
-	each(func(c int, v float64) { sum[c] += v })
-	for _, x := range values {
-		count += float64(len(x[0].Data) / channels)
+	for i, v := range values {
+		d := float64(v) - mean[i/plane%channels]
+		variance[i/plane%channels] += d * d / count
 	}
-	for c := range sum {
-		sum[c] /= count
-	}
-	each(func(c int, v float64) { squares[c] += (v - sum[c]) * (v - sum[c]) })
-	mean, variance = make([]float32, channels), make([]float32, channels)
-	for c := range sum {
-		mean[c], variance[c] = float32(sum[c]), float32(squares[c]/count)
-	}
-	return mean, variance, nil
+	return mean, variance
 }

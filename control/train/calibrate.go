@@ -25,17 +25,13 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	if err != nil {
 		return err
 	}
-	all := ort.Tensor{Shape: append([]int64{int64(count)}, states[0].Shape[1:]...)}
-	for _, s := range states {
-		all.Data = append(all.Data, s.Data...)
-	}
-	out, err := through(g, []ort.Tensor{all})
+	out, err := through(g, states, count)
 	if err != nil {
 		return err
 	}
 	for i, node := range norms {
 		for k, input := range []int{3, 4} { // mean, variance
-			name, values := node.Inputs[input], out[0][2*i+k].Data
+			name, values := node.Inputs[input], out[2*i+k].Data
 			if c, ok := e.Consts[name]; !ok || len(c.Floats) != len(values) {
 				return fmt.Errorf("node %s: %q is not a constant of %d values", node.Label(), name, len(values))
 			}
@@ -88,40 +84,32 @@ func normalising(e *onnx.Graph, count int) (*onnx.Graph, []*onnx.Node, error) {
 	for i, s := range statistics {
 		b.Output(fmt.Sprintf("statistics/%d", i), s)
 	}
-	if err := b.Err(); err != nil || len(norms) == 0 {
-		return nil, nil, err
+	if len(norms) == 0 {
+		return nil, nil, b.Err()
 	}
-	g.Prune()
-	return g, norms, g.Verify()
+	_, err := b.Done()
+	return g, norms, err
 }
 
-// firstStates are the states of the first images, in shards.
-func firstStates(n Network, data Data) ([]ort.Tensor, error) {
-	var states []ort.Tensor
-	count := min(calibrationImages, len(data.Labels))
-	for from := 0; from < count; from += shard {
-		rows := min(shard, count-from)
-		x, size := data.tensor(rows), data.size()
-		for k := range rows {
-			data.Pixels(from+k, x.Data[k*size:(k+1)*size])
-		}
-		states = append(states, x)
+// firstStates are the states of the first images.
+func firstStates(n Network, data Data) (ort.Tensor, error) {
+	var first []int
+	for i := range min(calibrationImages, len(data.Labels)) {
+		first = append(first, i)
 	}
+	images, _ := data.batch(first, n.classes(), data.Pixels)
 	if n.Before == nil {
-		return states, nil
+		return images, nil
 	}
-	outputs, err := through(n.Before, states)
+	states, err := through(n.Before, images, shard)
 	if err != nil {
-		return nil, err
+		return images, err
 	}
-	for i, out := range outputs {
-		states[i] = out[0]
-	}
-	return states, nil
+	return states[0], nil
 }
 
-// through runs a graph of one input on shards and returns each one's outputs.
-func through(g *onnx.Graph, in []ort.Tensor) ([][]ort.Tensor, error) {
+// through runs a graph of one input, so many rows at a time, and returns its outputs.
+func through(g *onnx.Graph, x ort.Tensor, rows int) ([]ort.Tensor, error) {
 	data, err := g.Encode()
 	if err != nil {
 		return nil, err
@@ -131,10 +119,22 @@ func through(g *onnx.Graph, in []ort.Tensor) ([][]ort.Tensor, error) {
 		return nil, err
 	}
 	defer session.Close()
-	all := make([][]ort.Tensor, len(in))
-	for i, x := range in {
-		if all[i], err = session.Run([]ort.Tensor{x}); err != nil {
+	var all []ort.Tensor
+	n := int(x.Shape[0])
+	for from := 0; from < n; from += rows {
+		to, size := min(from+rows, n), len(x.Data)/n
+		part := ort.Tensor{Shape: append([]int64{int64(to - from)}, x.Shape[1:]...), Data: x.Data[from*size : to*size]}
+		out, err := session.Run([]ort.Tensor{part})
+		if err != nil {
 			return nil, err
+		}
+		if all == nil {
+			all = out
+			continue
+		}
+		for i, o := range out {
+			all[i].Shape[0] += o.Shape[0]
+			all[i].Data = append(all[i].Data, o.Data...)
 		}
 	}
 	return all, nil

@@ -18,10 +18,17 @@ type Data struct {
 
 func (d *Data) size() int { return d.Shape[0] * d.Shape[1] * d.Shape[2] }
 
-// tensor has room for n images.
-func (d *Data) tensor(n int) ort.Tensor {
-	shape := []int64{int64(n), int64(d.Shape[0]), int64(d.Shape[1]), int64(d.Shape[2])}
-	return ort.Tensor{Shape: shape, Data: make([]float32, n*d.size())}
+// batch are some images, as write gives them, and their labels, one-hot.
+func (d *Data) batch(images []int, classes int, write func(i int, out []float32)) (x, label ort.Tensor) {
+	n, size := len(images), d.size()
+	x = ort.Tensor{Shape: []int64{int64(n), int64(d.Shape[0]), int64(d.Shape[1]), int64(d.Shape[2])},
+		Data: make([]float32, n*size)}
+	label = ort.Tensor{Shape: []int64{int64(n), int64(classes)}, Data: make([]float32, n*classes)}
+	for k, i := range images {
+		write(i, x.Data[k*size:(k+1)*size])
+		label.Data[k*classes+d.Labels[i]] = 1
+	}
+	return x, label
 }
 
 // generator returns random numbers keyed by a seed, a purpose and two numbers, so that

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"context"
 	"os"
 	"testing"
 
@@ -61,4 +62,12 @@ func trainer(t testing.TB, e *onnx.Graph, n []Network, d Data, s Settings) *Trai
 	tr := must.Get(NewTrainer(e, n, d, s))(t)
 	t.Cleanup(tr.Close)
 	return tr
+}
+
+// finish makes the steps that are left of a training.
+func finish(t testing.TB, tr *Trainer) {
+	t.Helper()
+	for tr.Done() < tr.Steps() {
+		must.Get(tr.Step(context.Background()))(t)
+	}
 }

@@ -129,22 +129,11 @@ func TestStepTakesFasterForms(t *testing.T) {
 // once runs what a graph becomes by a rewriting, on some inputs, and returns its output.
 func once(t *testing.T, what string, b *onnx.Builder, rewrite func(*onnx.Graph) error, in []ort.Tensor) []float32 {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
-	must(b.Err())
-	must(rewrite(b.G))
-	data, err := b.G.Encode()
-	must(err)
-	s, err := ort.Open("once", data)
-	must(err)
+	must.Do(t, b.Err())
+	must.Do(t, rewrite(b.G))
+	s := must.Get(ort.Open(what, must.Get(b.G.Encode())(t)))(t)
 	defer s.Close()
-	out, err := s.Run(in)
-	must(err)
-	return out[0].Data
+	return must.Get(s.Run(in))(t)[0].Data
 }
 
 // agree compares values to what float32 sums in another order leave.

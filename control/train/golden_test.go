@@ -43,9 +43,8 @@ func (r rates) settings() Settings {
 
 func readGolden(t *testing.T) golden {
 	t.Helper()
-	data := must.Get(os.ReadFile("testdata/training.json"))(t)
 	var g golden
-	must.Do(t, json.Unmarshal(data, &g))
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/training.json"))(t), &g))
 	return g
 }
 
@@ -78,12 +77,11 @@ func TestTrainingAgreesWithPyTorch(t *testing.T) {
 	for _, run := range g.Runs {
 		s := run.settings()
 		s.Epochs, s.Batch, s.Weight, s.Workers = len(g.Order), g.Batch, g.Weight, 1
-		trainer := must.Get(NewTrainer(e, []Network{n}, shapes10(t, g.Images), s))(t)
-		defer trainer.Close()
-		trainer.order = func(epoch int) []int { return g.Order[epoch] }
+		tr := trainer(t, e, []Network{n}, shapes10(t, g.Images), s)
+		tr.order = func(epoch int) []int { return g.Order[epoch] }
 		worst := 0.0
 		for k, ce := range run.CrossEntropy {
-			l := must.Get(trainer.Step(context.Background()))(t)
+			l := must.Get(tr.Step(context.Background()))(t)
 			want := ce + g.Weight*run.Reconstruction[k]
 			off := math.Abs(l.total(g.Weight)-want) / want
 			worst = max(worst, off)
@@ -93,8 +91,7 @@ func TestTrainingAgreesWithPyTorch(t *testing.T) {
 			}
 			if !(off <= limit) {
 				t.Fatalf("%s, step %d: cross-entropy %.5f and reconstruction %.5f, PyTorch has %.5f and %.5f",
-					run.Optimizer, k+1,
-					l.CrossEntropy, l.Reconstruction, ce, run.Reconstruction[k])
+					run.Optimizer, k+1, l.CrossEntropy, l.Reconstruction, ce, run.Reconstruction[k])
 			}
 		}
 		t.Logf("%s: losses of %d steps within %.2g of PyTorch's", run.Optimizer, len(run.CrossEntropy), worst)

@@ -6,7 +6,6 @@ package train
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,16 +43,15 @@ func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.G
 			for _, g := range []*onnx.Graph{earlier[s], segment} {
 				if g != nil {
 					b.Prefix = fmt.Sprintf("%d/", s)
-					x = b.Inline(g, map[string]string{g.Inputs[0].Name: x})[g.Outputs[0].Name]
+					x = b.Call(g, x)
 				}
 			}
 		}
 		b.Prefix = ""
 		b.Output("state", x)
-		if err := b.Err(); err != nil {
+		if out.Before, err = b.Done(); err != nil {
 			return Network{}, err
 		}
-		out.Before = b.G
 	}
 	var err error
 	if out.id, err = out.hash(); err != nil || !tuned {
@@ -80,7 +78,7 @@ func (n Network) hash() (string, error) {
 		}
 		hash.Write(data)
 	}
-	return hex.EncodeToString(hash.Sum(nil)), nil
+	return fmt.Sprintf("%x", hash.Sum(nil)), nil
 }
 
 // image is the shape of the images that the network takes.
@@ -133,32 +131,28 @@ func (o *objective) graph(n Network, byImage bool) (*onnx.Graph, error) {
 		clean = b.Input("clean", n.image())
 	}
 	label := b.Input("label", n.After.Outputs[0].Shape)
-	bind, wrt := map[string]string{}, []string{}
+	var wrt []string
 	for _, p := range o.parameters {
-		bind[p] = b.Input("parameter/"+p, o.embedding.Consts[p].Shape)
-		wrt = append(wrt, bind[p])
+		wrt = append(wrt, b.Input("parameter/"+p, o.embedding.Consts[p].Shape))
 	}
-	if byImage {
-		wrt = []string{image}
-	}
-	inline := func(prefix string, g *onnx.Graph, x string) string {
+	inline := func(prefix string, g *onnx.Graph, inputs ...string) string {
 		if g == nil {
-			return x
+			return inputs[0]
 		}
 		b.Prefix = prefix
 		defer func() { b.Prefix = "" }()
-		bind := map[string]string{g.Inputs[0].Name: x}
-		return b.Inline(g, bind)[g.Outputs[0].Name]
+		return b.Call(g, inputs...)
 	}
 	x := inline("before/", n.Before, image)
 	target := x
 	if o.noisy {
 		target = inline("clean/", n.Before, clean)
 	}
-	b.Prefix, bind[e.Inputs[0].Name] = "E/", x
-	y := b.Inline(e, bind)[e.Outputs[0].Name]
-	b.Prefix = ""
+	y := inline("E/", e, append([]string{x}, wrt...)...)
 	z := inline("after/", n.After, y)
+	if byImage {
+		wrt = []string{image}
+	}
 	loss := grad.Heads["ce"].Build(b, z, label, "")
 	distance := b.Op("Sub", y, target)
 	seeds := map[string]string{loss: b.Op("Clip", loss, b.Float(1), b.Float(1))}
@@ -179,10 +173,9 @@ func (o *objective) graph(n Network, byImage bool) (*onnx.Graph, error) {
 	for _, w := range wrt {
 		b.Output(grad.ParameterGradient(w), g[w])
 	}
-	if err := b.Err(); err != nil {
+	if _, err := b.Done(); err != nil {
 		return nil, err
 	}
-	b.G.Prune()
 	if err := faster(b.G); err != nil {
 		return nil, err
 	}

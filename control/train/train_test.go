@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"selfheal/control"
@@ -29,16 +28,9 @@ func TestGradients(t *testing.T) {
 	for _, noisy := range []bool{false, true} {
 		o := &objective{embedding: e, parameters: Parameters(e), weight: 0.3, noisy: noisy}
 		g := must.Get(o.graph(n, false))(t)
-		encoded := must.Get(g.Encode())(t)
-		s := must.Get(ort.Open(g.Name, encoded))(t)
+		s := must.Get(ort.Open(g.Name, must.Get(g.Encode())(t)))(t)
 		defer s.Close()
-		const size = 3 * 32 * 32
-		x := ort.Tensor{Shape: []int64{4, 3, 32, 32}, Data: make([]float32, 4*size)}
-		label := ort.Tensor{Shape: []int64{4, 10}, Data: make([]float32, 40)}
-		for i := range 4 {
-			data.Pixels(i, x.Data[i*size:(i+1)*size])
-			label.Data[i*10+data.Labels[i]] = 1
-		}
+		x, label := data.batch([]int{0, 1, 2, 3}, 10, data.Pixels)
 		in := []ort.Tensor{x, label}
 		if noisy {
 			clean := ort.Tensor{Shape: x.Shape, Data: make([]float32, len(x.Data))}
@@ -95,9 +87,7 @@ func TestWorkersAndResume(t *testing.T) {
 			Optimizer: Adam, LearningRate: 0.01, Augment: Augment{Flip: true, Crop: 4}}
 	}
 	whole := trainer(t, e, networks, data, settings(1))
-	for whole.Done() < whole.Steps() {
-		must.Get(whole.Step(context.Background()))(t)
-	}
+	finish(t, whole)
 	path := filepath.Join(t.TempDir(), "e.checkpoint")
 	first := trainer(t, e, networks, data, settings(3))
 	for range 3 {
@@ -121,9 +111,7 @@ func TestWorkersAndResume(t *testing.T) {
 		t.Errorf("the checkpoint of a wider embedding: %v", err)
 	}
 	must.Do(t, second.Restore(path, "key"))
-	for second.Done() < second.Steps() {
-		must.Get(second.Step(context.Background()))(t)
-	}
+	finish(t, second)
 	if !reflect.DeepEqual(second.values, whole.values) || !reflect.DeepEqual(second.History(), whole.History()) {
 		t.Errorf("a resumed training with other workers differs:\n%v\n%v", second.History(), whole.History())
 	}
@@ -162,12 +150,7 @@ func TestDenoising(t *testing.T) {
 		}
 		tr := trainer(t, e, []Network{n}, data, Settings{Epochs: 1, Batch: 40, Objective: Denoising, Epsilon: 0.1,
 			Steps: 3, StepSize: 0.05})
-		clean := ort.Tensor{Shape: []int64{2, 3, 32, 32}, Data: make([]float32, 2*3072)}
-		label := ort.Tensor{Shape: []int64{2, 10}, Data: make([]float32, 20)}
-		for i := range 2 {
-			data.Pixels(i, clean.Data[i*3072:(i+1)*3072])
-			label.Data[i*10+data.Labels[i]] = 1
-		}
+		clean, label := data.batch([]int{0, 1}, 10, data.Pixels)
 		noisy := must.Get(tr.perturb(context.Background(), tr.networks[0], 0, 0, []int{0, 1}, clean, label))(t)
 		far := 0
 		for j, v := range noisy.Data {
@@ -263,17 +246,15 @@ func TestErrors(t *testing.T) {
 		{e, []Network{n}, data, Settings{Batch: 4}, "epochs"},
 		{e, []Network{n}, Data{Shape: data.Shape}, good, "no images"},
 	} {
-		if _, err := NewTrainer(c.e, c.networks, c.data, c.s); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %q", err, c.want)
-		}
+		_, err := NewTrainer(c.e, c.networks, c.data, c.s)
+		must.Refuse(t, err, c.want)
 	}
 	wild := good
 	wild.LearningRate = 1e30
 	tr := trainer(t, small(t, "mlp-ae", last, 4), []Network{last}, data, wild)
 	must.Get(tr.Step(context.Background()))(t)
-	if _, err := tr.Step(context.Background()); err == nil || !strings.Contains(err.Error(), "learning rate") {
-		t.Errorf("a learning rate of 1e30: %v", err)
-	}
+	_, err := tr.Step(context.Background())
+	must.Refuse(t, err, "learning rate")
 }
 
 func BenchmarkStep(b *testing.B) {
@@ -283,8 +264,7 @@ func BenchmarkStep(b *testing.B) {
 		for _, workers := range []int{1, 2} {
 			b.Run(fmt.Sprintf("batch%d/workers%d", batch, workers), func(b *testing.B) {
 				tr := trainer(b, e, []Network{n}, shapes10(b, 384), Settings{Epochs: 1 << 20, Batch: batch, Weight: 0.1,
-					Workers:   workers,
-					Optimizer: Adam, LearningRate: 1e-3})
+					Workers: workers, Optimizer: Adam, LearningRate: 1e-3})
 				for b.Loop() {
 					must.Get(tr.Step(context.Background()))(b)
 				}

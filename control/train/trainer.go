@@ -3,13 +3,11 @@ package train
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"selfheal/attacks"
+	"selfheal/internal/number"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -38,13 +36,10 @@ type Trainer struct {
 	embedding  *onnx.Graph
 	parameters []string
 	values     [][]float32 // of the parameters
-	shapes     []onnx.Shape
 	networks   []*frozen
 	data       Data
 	optimizer  *optimizer
 	order      func(epoch int) []int // of the images in an epoch
-	epoch      int                   // whose order is kept, or −1
-	epochOrder []int
 	history    []Loss
 	sum        [][]float64 // of gradients
 }
@@ -52,8 +47,8 @@ type Trainer struct {
 // frozen is a network as programs, one session a worker.
 type frozen struct {
 	Network
-	step   []*ort.Session // loss and gradients by the parameters
-	attack []*ort.Session // loss and gradient by the image; denoising only
+	step   ort.Sessions // loss and gradients by the parameters
+	attack ort.Sessions // loss and gradient by the image; denoising only
 }
 
 // NewTrainer prepares to train an embedding, whose parameters are its weights, biases and
@@ -67,16 +62,14 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 	if s.Workers <= 0 {
 		s.Workers = runtime.NumCPU()
 	}
-	t := &Trainer{settings: s, embedding: embedding.Clone(), parameters: Parameters(embedding), data: data, epoch: -1}
+	t := &Trainer{settings: s, embedding: embedding.Clone(), parameters: Parameters(embedding), data: data}
 	if len(t.parameters) == 0 {
 		return nil, fmt.Errorf("the embedding has no weights that could be trained")
 	}
 	t.order = func(epoch int) []int { return order(s.Seed, epoch, len(data.Labels)) }
 	for _, p := range t.parameters {
-		c := embedding.Consts[p]
-		t.values = append(t.values, slices.Clone(c.Floats))
-		t.shapes = append(t.shapes, c.Shape)
-		t.sum = append(t.sum, make([]float64, len(c.Floats)))
+		v := slices.Clone(embedding.Consts[p].Floats)
+		t.values, t.sum = append(t.values, v), append(t.sum, make([]float64, len(v)))
 	}
 	t.optimizer = newOptimizer(s, t.values)
 	o := &objective{embedding: t.embedding, parameters: t.parameters, weight: s.Weight, noisy: s.Objective == Denoising}
@@ -129,7 +122,7 @@ func check(embedding *onnx.Graph, networks []Network, data Data, s Settings) err
 }
 
 // open makes a session of an objective's graph for each worker.
-func (t *Trainer) open(o *objective, n Network, byImage bool) ([]*ort.Session, error) {
+func (t *Trainer) open(o *objective, n Network, byImage bool) (ort.Sessions, error) {
 	g, err := o.graph(n, byImage)
 	if err != nil {
 		return nil, err
@@ -138,26 +131,14 @@ func (t *Trainer) open(o *objective, n Network, byImage bool) ([]*ort.Session, e
 	if err != nil {
 		return nil, err
 	}
-	var sessions []*ort.Session
-	for range min(t.settings.Workers, (t.settings.Batch+shard-1)/shard) {
-		s, err := ort.Open(g.Name, data)
-		if err != nil {
-			for _, s := range sessions {
-				s.Close()
-			}
-			return nil, err
-		}
-		sessions = append(sessions, s)
-	}
-	return sessions, nil
+	return ort.OpenAll(g.Name, data, min(t.settings.Workers, (t.settings.Batch+shard-1)/shard))
 }
 
 // Close frees the sessions.
 func (t *Trainer) Close() {
 	for _, f := range t.networks {
-		for _, s := range append(f.step, f.attack...) {
-			s.Close()
-		}
+		f.step.Close()
+		f.attack.Close()
 	}
 }
 
@@ -179,19 +160,9 @@ func (t *Trainer) History() []Loss { return t.history }
 func (t *Trainer) Embedding() *onnx.Graph {
 	e := t.embedding.Clone()
 	for i, p := range t.parameters {
-		e.Consts[p] = onnx.FloatTensor(t.shapes[i], slices.Clone(t.values[i]))
+		e.Consts[p] = onnx.FloatTensor(e.Consts[p].Shape, slices.Clone(t.values[i]))
 	}
 	return e
-}
-
-// batch lists the images of a step.
-func (t *Trainer) batch(step int) (epoch int, images []int) {
-	epoch = step / t.PerEpoch()
-	if t.epoch != epoch {
-		t.epoch, t.epochOrder = epoch, t.order(epoch)
-	}
-	from := step % t.PerEpoch() * t.settings.Batch
-	return epoch, t.epochOrder[from:min(from+t.settings.Batch, len(t.epochOrder))]
 }
 
 // Step makes the next step. An error leaves the trainer as it was before: cancelling ctx
@@ -201,14 +172,16 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	if len(t.networks) > 1 {
 		l.Network = generator(t.settings.Seed, "network", l.Step, 0).IntN(len(t.networks))
 	}
-	epoch, images := t.batch(l.Step)
+	epoch, from := l.Step/t.PerEpoch(), l.Step%t.PerEpoch()*t.settings.Batch
+	images := t.order(epoch)
+	images = images[from:min(from+t.settings.Batch, len(images))]
 	sums, err := t.gradient(ctx, t.networks[l.Network], epoch, images)
 	if err != nil {
 		return l, err
 	}
 	n := float64(len(images))
 	l.CrossEntropy, l.Reconstruction, l.Accuracy = sums.crossEntropy/n, sums.reconstruction/n, float64(sums.correct)/n
-	if total := l.total(t.settings.Weight); math.IsNaN(total) || math.IsInf(total, 0) {
+	if total := l.total(t.settings.Weight); !number.Finite(total) {
 		return l, fmt.Errorf("the loss of step %d is %v: lower the learning rate or the weight of the reconstruction",
 			l.Step+1, total)
 	}
@@ -232,57 +205,31 @@ type sums struct {
 }
 
 // gradient sums losses over a batch, and their gradients into t.sum.
-func (t *Trainer) gradient(ctx context.Context, f *frozen, epoch int, images []int) (sums, error) {
-	shards := (len(images) + shard - 1) / shard
-	results, errs := make([]sums, shards), make([]error, shards)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for w := range min(len(f.step), shards) {
-		wg.Go(func() {
-			for {
-				k := int(next.Add(1)) - 1
-				if k >= shards {
-					return
-				}
-				if errs[k] = ctx.Err(); errs[k] != nil {
-					return
-				}
-				results[k], errs[k] = t.shard(ctx, f, w, epoch, images[k*shard:min((k+1)*shard, len(images))])
-			}
-		})
+func (t *Trainer) gradient(ctx context.Context, f *frozen, epoch int, images []int) (all sums, err error) {
+	for _, g := range t.sum {
+		clear(g)
 	}
-	wg.Wait()
-	var all sums
-	for i := range t.sum {
-		clear(t.sum[i])
-	}
-	for k, r := range results {
-		if errs[k] != nil {
-			return all, errs[k]
-		}
+	err = ort.InOrder(ctx, len(f.step), (len(images)+shard-1)/shard, func(w, k int) (sums, error) {
+		return t.shard(ctx, f, w, epoch, images[k*shard:min((k+1)*shard, len(images))])
+	}, func(_ int, r sums) {
 		all.crossEntropy += r.crossEntropy
 		all.reconstruction += r.reconstruction
 		all.correct += r.correct
 		for i, g := range r.gradients {
-			to := t.sum[i]
 			for j, v := range g.Data {
-				to[j] += float64(v)
+				t.sum[i][j] += float64(v)
 			}
 		}
-	}
-	return all, nil
+	})
+	return all, err
 }
 
 // shard runs the images of a shard on worker w.
 func (t *Trainer) shard(ctx context.Context, f *frozen, w, epoch int, images []int) (sums, error) {
-	size, classes := t.data.size(), f.classes()
-	x := t.data.tensor(len(images))
-	label := ort.Tensor{Shape: []int64{int64(len(images)), int64(classes)}, Data: make([]float32, len(images)*classes)}
-	scratch := make([]float32, size)
-	for k, i := range images {
-		t.data.draw(t.settings.Augment, t.settings.Seed, epoch, i, scratch, x.Data[k*size:(k+1)*size])
-		label.Data[k*classes+t.data.Labels[i]] = 1
-	}
+	classes, scratch := f.classes(), make([]float32, t.data.size())
+	x, label := t.data.batch(images, classes, func(i int, out []float32) {
+		t.data.draw(t.settings.Augment, t.settings.Seed, epoch, i, scratch, out)
+	})
 	in := []ort.Tensor{x, label}
 	if t.settings.Objective == Denoising {
 		noisy, err := t.perturb(ctx, f, w, epoch, images, x, label)
@@ -309,7 +256,7 @@ func (t *Trainer) shard(ctx context.Context, f *frozen, w, epoch int, images []i
 // with appends the parameters to a graph's other inputs.
 func (t *Trainer) with(in []ort.Tensor) []ort.Tensor {
 	for i, v := range t.values {
-		in = append(in, ort.Tensor{Shape: t.shapes[i], Data: v})
+		in = append(in, ort.Tensor{Shape: t.embedding.Consts[t.parameters[i]].Shape, Data: v})
 	}
 	return in
 }
