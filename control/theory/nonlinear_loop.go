@@ -82,8 +82,8 @@ func nonlinearLoop(ctx context.Context, o Options, rng *rand.Rand) (*NonlinearLo
 					}
 					controls = max(controls, run.controls)
 					for t := 1; t <= depth; t++ {
-						p := NonlinearPoint{Net: net, Gain: gain, Bend: bend, C: c, Direction: dir.name, Limit: limit, T: t,
-							Epsilon: epsilon, Error: run.errors[t], Linear: n.linearPart(t, alpha, z),
+						p := NonlinearPoint{Net: net, Gain: gain, Bend: bend, C: c, Direction: dir.name, Limit: limit,
+							T: t, Epsilon: epsilon, Error: run.errors[t], Linear: n.linearPart(t, alpha, z),
 							Curved: run.curved[t], CurvedBound: k.linearise * growth[t] * epsilon * epsilon}
 						p.Bound = k.nonlinear * (p.Linear + growth[t]*epsilon*epsilon)
 						worst = max(worst, p.Error/p.Bound)
