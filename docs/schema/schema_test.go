@@ -24,6 +24,7 @@ import (
 
 	"selfheal/harness/gate"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 var update = flag.Bool("update", false, "write the schemas anew")
@@ -38,13 +39,11 @@ var files = []struct {
 	strict           bool   // another key is refused
 }{
 	{"results", "selfheal results", "results.json, which selfheal run and selfheal attack leave in their output " +
-		"folder. " +
-		"docs/results.md explains it.", result.File{}, result.Schema, false},
+		"folder. docs/results.md explains it.", result.File{}, result.Schema, false},
 	{"records", "A line of selfheal's records.jsonl", "One image in one cell. docs/results.md explains it.",
 		result.Record{}, "", false},
 	{"gallery", "selfheal gallery", "gallery.json: images of a run, chosen by a rule, as pictures. docs/results.md " +
-		"explains it.",
-		result.Gallery{}, result.GallerySchema, false},
+		"explains it.", result.Gallery{}, result.GallerySchema, false},
 	{"baseline", "selfheal baseline", "What selfheal check compares a run with; selfheal check --update writes it. " +
 		"docs/gate.md explains it.", gate.Baseline{}, gate.Schema, true},
 }
@@ -89,15 +88,9 @@ func comments(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, name := range []string{"result", "gate", "config"} {
-		files, err := filepath.Glob("../../harness/" + name + "/*.go")
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(filepath.Glob("../../harness/" + name + "/*.go"))(t)
 		for _, path := range files {
-			p, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments))(t)
 			ast.Inspect(p, func(n ast.Node) bool {
 				if decl, ok := n.(*ast.GenDecl); ok && decl.Tok == token.TYPE {
 					if spec := decl.Specs[0].(*ast.TypeSpec); spec != nil {
@@ -266,14 +259,10 @@ func TestSchemas(t *testing.T) {
 		out := json.NewEncoder(&want)
 		out.SetEscapeHTML(false)
 		out.SetIndent("", " ")
-		if err := out.Encode(s); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, out.Encode(s))
 		file := f.name + ".schema.json"
 		if *update {
-			if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, want.Bytes(), 0o644))
 		}
 		got, err := os.ReadFile(file)
 		if err != nil || !bytes.Equal(got, want.Bytes()) {
@@ -302,10 +291,7 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	for name, text := range contract {
 		compiler := jsonschema.NewCompiler()
-		s, err := compiler.Compile(name + ".schema.json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(compiler.Compile(name + ".schema.json"))(t)
 		v, err := jsonschema.UnmarshalJSON(strings.NewReader(strings.ReplaceAll(text, "SHA", strings.Repeat("5a", 32))))
 		if err == nil {
 			err = s.Validate(v)

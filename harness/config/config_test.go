@@ -13,6 +13,7 @@ import (
 	"selfheal/control"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // full uses every key once.
@@ -70,10 +71,7 @@ func parse(text string, sets ...string) (*Config, error) {
 
 func mustParse(t *testing.T, text string, sets ...string) *Config {
 	t.Helper()
-	c, err := parse(text, sets...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(parse(text, sets...))(t)
 	return c
 }
 
@@ -181,20 +179,13 @@ suites:
 
 func TestLoadResolvesPaths(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "sub"), 0o755))
 	text := strings.Replace(full, "path: net.onnx", "path: ../net.onnx", 1)
 	for name, data := range map[string]string{"sub/config.yaml": text, "net.onnx": "network",
 		"sub/test.bin": "images"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644))
 	}
-	c, err := Load(filepath.Join(dir, "sub", "config.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Load(filepath.Join(dir, "sub", "config.yaml")))(t)
 	for _, path := range []string{c.Model("net").Path, c.Dataset("test").Path, filepath.Join(dir, "net.onnx")} {
 		f, err := c.Files.Open(path)
 		if err != nil {
@@ -203,7 +194,7 @@ func TestLoadResolvesPaths(t *testing.T) {
 		}
 		f.Close()
 	}
-	_, err = Load(filepath.Join(dir, "absent.yaml"))
+	_, err := Load(filepath.Join(dir, "absent.yaml"))
 	if want := "config " + filepath.Join(dir, "absent.yaml") + ": no such file or directory"; err == nil ||
 		err.Error() != want {
 		t.Errorf("an absent config: %v", err)

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 const gated = small + "gate: {max_drop: 1/100, alpha: 0.01, min: {aa-linf: 0.3, \"net/*/none\": 0.9}, fail_on: " +
@@ -79,10 +81,7 @@ func TestCellPattern(t *testing.T) {
 		{"pgd@10", "s", "m", "none", "pgd@10", &small, true}, {"pgd@x", "s", "m", "none", "pgd@x", &small, true},
 		{"pgd@10@8/255", "s", "m", "none", "pgd@10", &large, true},
 	} {
-		p, err := ParseCellPattern(c.pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(ParseCellPattern(c.pattern))(t)
 		if got := p.Matches(c.suite, c.model, c.defense, c.attack, c.epsilon); got != c.want {
 			t.Errorf("%s and %s/%s/%s/%s: %v", c.pattern, c.suite, c.model, c.defense, c.attack, got)
 		}

@@ -16,6 +16,7 @@ import (
 	"selfheal/control"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 	"selfheal/internal/number"
 )
 
@@ -44,9 +45,7 @@ func TestGenerated(t *testing.T) {
 	}
 	for file, want := range map[string][]byte{docs: made, "../../docs/schema/config.schema.json": Schema()} {
 		if *update {
-			if err := os.WriteFile(file, want, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, want, 0o644))
 		}
 		if !bytes.Equal(read(t, file), want) {
 			t.Errorf("%s is out of date; make it anew by go test ./harness/config -update", file)
@@ -56,10 +55,7 @@ func TestGenerated(t *testing.T) {
 
 func read(t *testing.T, file string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(file))(t)
 	return data
 }
 
@@ -205,27 +201,16 @@ func complete(t *testing.T) (string, *node) {
 		text = strings.Replace(text, "attacks:", one+"}", 1)
 	}
 	mustParse(t, text)
-	root, err := parseTree(file, []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(parseTree(file, []byte(text)))(t)
 	return text, root
 }
 
 func compile(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(Schema())))(t)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("config.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("config.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.AddResource("config.json", doc))
+	s := must.Get(c.Compile("config.json"))(t)
 	return s
 }
 
@@ -235,9 +220,7 @@ func TestEveryKey(t *testing.T) {
 	t.Parallel()
 	s := compile(t)
 	_, root := complete(t)
-	if err := s.Validate(asJSON(root)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Validate(asJSON(root)))
 	seen, tried, changes := map[string]bool{}, map[string]bool{}, 0
 	refused := func(what string) {
 		t.Helper()
@@ -304,10 +287,7 @@ func TestEveryKey(t *testing.T) {
 			every(below)
 		}
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(Schema())))(t)
 	every(doc)
 	if changes < 200 {
 		t.Errorf("only %d changes were tried", changes)

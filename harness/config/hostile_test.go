@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"selfheal/internal/must"
 )
 
 // Hostile YAML costs an error and little time.
@@ -79,10 +81,7 @@ func FuzzParse(f *testing.F) {
 				}
 				continue
 			}
-			part, err := c.Selected(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			part := must.Get(c.Selected(nil))(t)
 			part.Hash()
 		}
 	})

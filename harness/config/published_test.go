@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // numbers writes published numbers as "MODEL DEFENSE ATTACK EPSILON ACCURACY".
@@ -29,10 +30,7 @@ func numbers(p *result.Published) []string {
 func publishedNumbers(t *testing.T, text string) *result.Published {
 	t.Helper()
 	c := mustParse(t, text)
-	p, err := c.PublishedNumbers(&c.Suites[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(c.PublishedNumbers(&c.Suites[0]))(t)
 	return p
 }
 

@@ -8,15 +8,13 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/dataset"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
 func TestRealConfig(t *testing.T) {
 	dir := filepath.Dir(testinput.Real(t, "config.yaml"))
-	c, err := Load(filepath.Join(dir, "config.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Load(filepath.Join(dir, "config.yaml")))(t)
 	if want := []string{"real", "standard"}; !slices.Equal(c.DefaultSuites, want) {
 		t.Errorf("default suites %v, want %v", c.DefaultSuites, want)
 	}
@@ -27,10 +25,7 @@ func TestRealConfig(t *testing.T) {
 	if s := c.Control("pca").Solver; s != (DefaultSolver()) {
 		t.Errorf("pca's solver is %+v", s)
 	}
-	part, err := c.Selected([]string{"real"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	part := must.Get(c.Selected([]string{"real"}))(t)
 	if len(part.Models) != 1 || len(part.Attacks) != 3 || len(part.Datasets) != 2 {
 		t.Errorf("suite real uses %v, %v and %v", part.Models, part.Attacks, part.Datasets)
 	}
@@ -39,10 +34,7 @@ func TestRealConfig(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	d, err := dataset.Open(c.Dataset("cifar10-test").Spec, c.Files, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(dataset.Open(c.Dataset("cifar10-test").Spec, c.Files, 0))(t)
 	if d.Len() != 200 || d.Classes() != 10 || d.Shape() != [3]int{3, 32, 32} {
 		t.Errorf("cifar10-test has %d images of shape %v in %d classes", d.Len(), d.Shape(), d.Classes())
 	}

@@ -1,11 +1,14 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"selfheal/attacks"
+	"selfheal/internal/must"
 )
 
 // TestComponents: a component is a name or a mapping; what is given for one alone
@@ -33,6 +36,119 @@ func TestComponents(t *testing.T) {
 		text("[fab, {kind: apgd-t, steps: 5, targets: 2}]", "")} {
 		if hash(t, other, 0) == same {
 			t.Errorf("the same hash for\n%s", other)
+		}
+	}
+}
+
+// An attack is read, and obeys the schema, in the norms that it exists in.
+func TestNorms(t *testing.T) {
+	t.Parallel()
+	schema := compile(t)
+	for _, s := range attacks.Specs {
+		for _, n := range attacks.Norms() {
+			text := fmt.Sprintf(`{version: 1, datasets: {d: {format: npz, path: d.npz}}, models: {m: {path: m.onnx}},
+attacks: {a: {kind: %s, norm: %s, epsilon: 1}}, suites: {s: {dataset: d, models: [m], attacks: [a]}}}`, s.Kind, n)
+			_, err := Parse("test.yaml", []byte(text), nil)
+			against := schema.Validate(asJSON(must.Get(parseTree("test.yaml", []byte(text)))(t)))
+			if want := s.CheckNorm(n); want == nil && (err != nil || against != nil) || want != nil && (err == nil ||
+				against == nil || !strings.Contains(err.Error(), want.Error())) {
+				t.Errorf("%s in %v: %v; schema: %v; want %v", s.Kind, n, err, against, want)
+			}
+		}
+	}
+}
+
+func TestSeeds(t *testing.T) {
+	for _, c := range []struct {
+		sets  []string
+		seed  uint64
+		other []uint64
+	}{
+		{[]string{"seed=5"}, 5, nil},
+		{[]string{"seed=5", "seeds=1"}, 5, nil},
+		{[]string{"seed=5", "seeds=3"}, 5, []uint64{6, 7}},
+		{[]string{"seed=null", "seeds=[4, 0]"}, 4, []uint64{0}},
+	} {
+		cfg := mustParse(t, small, c.sets...)
+		if cfg.Seed != c.seed || !slices.Equal(cfg.OtherSeeds, c.other) {
+			t.Errorf("%v: seed %d, others %v", c.sets, cfg.Seed, cfg.OtherSeeds)
+		}
+	}
+	one, same, more := mustParse(t, small, "seed=5"), mustParse(t, small, "seed=5", "seeds=1"), mustParse(t, small,
+		"seed=5", "seeds=2")
+	if one.Hash() != same.Hash() || one.Hash() == more.Hash() {
+		t.Error("the hash tells something else than whether there are further seeds")
+	}
+}
+
+func TestRuntime(t *testing.T) {
+	for _, c := range []struct {
+		sets []string
+		want Runtime
+	}{
+		{[]string{"runtime=null"}, Runtime{"cpu", 0, 0, 64, 1, true}},
+		{nil, Runtime{"cpu", 0, 0, 64, 1, true}},
+		{[]string{"runtime.threads=4", "runtime.winograd=false"}, Runtime{"cpu", 0, 0, 64, 4, false}},
+		{[]string{"runtime.provider=cuda"}, Runtime{"cuda", 0, 0, 64, 1, false}},
+		{[]string{"runtime.provider=cuda", "runtime.device=3", "runtime.winograd=false"},
+			Runtime{"cuda", 3, 0, 64, 1, false}},
+	} {
+		if got := mustParse(t, small, c.sets...).Runtime; got != c.want {
+			t.Errorf("%v: %+v, not %+v", c.sets, got, c.want)
+		}
+	}
+}
+
+// The hash has what rounds differently, and only that.
+func TestHashOfRuntime(t *testing.T) {
+	same := func(what string, equal bool, a, b string) {
+		if (a == b) != equal {
+			t.Errorf("%s: the same hash is %v", what, a == b)
+		}
+	}
+	cpu := hash(t, small, 0)
+	same("threads", true, cpu, hash(t, small, 0, "runtime.threads=3"))
+	same("winograd given", true, cpu, hash(t, small, 0, "runtime.winograd=true"))
+	same("winograd off", false, cpu, hash(t, small, 0, "runtime.winograd=false"))
+	cuda := hash(t, small, 0, "runtime.provider=cuda")
+	same("provider", false, cpu, cuda)
+	same("provider, both direct", false, cuda, hash(t, small, 0, "runtime.winograd=false"))
+	same("device, workers and threads", true, cuda, hash(t, small, 0, "runtime.provider=cuda", "runtime.device=1",
+		"runtime.workers=2", "runtime.threads=2"))
+	same("batch on CUDA", false, cuda, hash(t, small, 0, "runtime.provider=cuda", "runtime.batch=32"))
+}
+
+// A group stands for its suites, in their order and each once, wherever it is defined.
+func TestGroups(t *testing.T) {
+	c := mustParse(t, "groups: {all: {suites: [b, a], theory: true}, one: {suites: [a]}}\n"+full)
+	for _, test := range []struct {
+		names  []string
+		want   string
+		theory bool
+	}{
+		{[]string{"all"}, "b a", true}, {[]string{"one"}, "a", false}, {[]string{"a", "all", "one"}, "a b", true},
+		{[]string{"b"}, "b", false},
+	} {
+		part := must.Get(c.Selected(test.names))(t)
+		got := strings.Join(part.DefaultSuites, " ")
+		if got != test.want || part.Theory != test.theory || !slices.Equal(namesOf(part.Suites, suiteName),
+			part.DefaultSuites) {
+			t.Errorf("%v: suites %s, theory %v", test.names, got, part.Theory)
+		}
+	}
+	if _, err := c.Selected([]string{"alll"}); err == nil ||
+		err.Error() != `there is no suite "alll"; did you mean "all"?` {
+		t.Error(err)
+	}
+	for text, want := range map[string]string{
+		"groups: {b: {suites: [a]}}\n":                 "groups.b: a suite has that name already",
+		"groups: {g: {suites: [c]}}\n":                 `groups.g.suites[0] names "c", which is not in suites`,
+		"groups: {g: {suites: []}}\n":                  "groups.g.suites",
+		"groups: {g: {suites: [a], theory: yes}}\n":    "groups.g.theory must be true or false",
+		"groups: {g: {suites: [a], theories: true}}\n": `unknown key "theories"`,
+	} {
+		if _, err := parse(text + full); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
 }

@@ -9,10 +9,9 @@ import (
 )
 
 func TestSet(t *testing.T) {
-	c := mustParse(t, strings.Replace(full, "  pgd: {step", "  v1.2: {kind: fgsm, norm: l2, epsilon: 1}\n  pgd: {step",
-		1),
-		"attacks.aa.epsilon=[1/255, 2/255]", "attacks.aa.version=custom", "attacks.aa.components=[apgd-ce]",
-		"attacks.aa.restarts = 5", "attacks.v1.2.epsilon=3", "attacks.pgd.loss=null",
+	text := strings.Replace(full, "attacks:\n  aa:", "attacks:\n  v1.2: {kind: fgsm, norm: l2, epsilon: 1}\n  aa:", 1)
+	c := mustParse(t, text, "attacks.aa.epsilon=[1/255, 2/255]", "attacks.aa.version=custom",
+		"attacks.aa.components=[apgd-ce]", "attacks.aa.restarts = 5", "attacks.v1.2.epsilon=3", "attacks.pgd.loss=null",
 		"runtime.workers=1", "seed=9", "datasets.test.limit=null", "controls.pca.solver.outer=5",
 		"controls.pca.layers.1.embedding.rank=4", "controls.pca.layers.4=null", "suites.a.attacks=[square]",
 		`models.net.preprocess={mean: 0.5, std: "1/2"}`)

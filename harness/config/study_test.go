@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 // study puts a solver study into the suite of small, which has two more controls.
@@ -46,10 +48,7 @@ func TestSolverStudy(t *testing.T) {
 
 // What a study needs is part of the selection, and what it means of the hash.
 func TestSolverStudyIsSelectedAndHashed(t *testing.T) {
-	part, err := mustParse(t, study(", solver: {controls: [slow], attack: weak}")).Selected(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	part := must.Get(mustParse(t, study(", solver: {controls: [slow], attack: weak}")).Selected(nil))(t)
 	if part.Control("slow") == nil || part.Attack("weak") == nil || part.Attack("many") != nil {
 		t.Errorf("selected: %+v %+v", part.Controls, part.Attacks)
 	}

@@ -132,18 +132,6 @@ func TestReadFromManyGoroutines(t *testing.T) {
 	}
 }
 
-func TestClassNames(t *testing.T) {
-	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
-	d, err := Open(
-		Spec{Format: "cifar10-bin", Path: "c", ClassNames: names},
-		files(map[string][]byte{"c": cifarFile(8, 1)}),
-		0,
-	)
-	if err != nil || d.Classes() != 10 || !slices.Equal(d.ClassNames(), names) {
-		t.Errorf("classes %d %v, %v", d.Classes(), d.ClassNames(), err)
-	}
-}
-
 // vast claims images that no memory holds.
 type vast struct{ closed bool }
 

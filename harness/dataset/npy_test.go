@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -195,4 +196,108 @@ func FuzzNPZ(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What NumPy itself saved (testdata/numpy_arrays.py).
+func TestNumPyArchives(t *testing.T) {
+	fsys := os.DirFS("testdata")
+	var hashes []string
+	for _, name := range []string{"uint8_nchw", "uint8_nhwc", "float32_nchw", "float32_nhwc_big_endian",
+		"float64_nchw"} {
+		d, err := Open(Spec{Format: "npz", Path: name + ".npz"}, fsys, 0)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if d.Len() != 4 || d.Shape() != [3]int{3, 2, 5} || d.Classes() != 3 || d.ClassNames() != nil {
+			t.Errorf("%s: %d images of shape %v in %d classes %v", name, d.Len(), d.Shape(), d.Classes(),
+				d.ClassNames())
+		}
+		for i, want := range []int{2, 0, 1, 2} {
+			id, pixels, label := d.Image(i)
+			if id != i || label != want {
+				t.Errorf("%s: image %d has id %d and label %d", name, i, id, label)
+			}
+			for k, v := range pixels {
+				if want := float32((37*i+11*k)%256) / 255; v != want {
+					t.Fatalf("%s: value %d of image %d is %v, want %v", name, k, i, v, want)
+				}
+			}
+		}
+		hashes = append(hashes, d.SHA256())
+	}
+	for _, h := range hashes {
+		if h != hashes[0] {
+			t.Errorf("the same images have the hashes %v", hashes)
+		}
+	}
+
+	d := must.Get(Open(Spec{Format: "npz", Path: "gray.npz", Indices: []int{3, 1}}, fsys, 0))(t)
+	if id, pixels, _ := d.Image(0); d.Shape() != [3]int{1, 2, 5} || id != 3 || pixels[1] != float32((37*3+11)%256)/255 {
+		t.Errorf("gray: shape %v, id %d, pixels %v", d.Shape(), id, pixels)
+	}
+
+	_, err := Open(Spec{Format: "npz", Path: "fortran.npz"}, fsys, 0)
+	if err == nil || !strings.Contains(err.Error(), "numpy.ascontiguousarray") {
+		t.Errorf("Fortran order: %v", err)
+	}
+}
+
+// WriteNPY writes the very bytes that numpy.save writes.
+func TestWriteNPYAsNumPy(t *testing.T) {
+	want := must.Get(os.ReadFile("testdata/float32.npy"))(t)
+	shape, values := must.Get2(ReadArray(os.DirFS("testdata"), "float32.npy"))(t)
+	var got bytes.Buffer
+	must.Do(t, WriteNPY(&got, shape, values))
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("got  %q\nwant %q", got.Bytes()[:128], want[:128])
+	}
+}
+
+// The first array that is wanted is read, else the only one.
+func TestReadArray(t *testing.T) {
+	alone, one := floats(2, 1)(3, 4), func(v float32) []byte { return floats(1)(v) }
+	fsys := files(map[string][]byte{
+		"a.npy":     alone,
+		"both.npz":  zipped(t, map[string][]byte{"first.npy": one(1), "second.npy": one(2), "third.npy": one(3)}),
+		"one.npz":   zipped(t, map[string][]byte{"anything.npy": one(5), "notes.txt": one(6)}),
+		"other.npz": archive(t, one(1), one(2)),
+		"none.npz":  archive(t, nil, nil),
+		"no.npz":    alone,
+	})
+	for _, c := range []struct {
+		name  string
+		shape []int
+		want  []float32
+		err   string
+	}{
+		{"a.npy", []int{2, 1}, []float32{3, 4}, ""}, {"both.npz", []int{1}, []float32{2}, ""},
+		{"one.npz", []int{1}, []float32{5}, ""}, {"absent.npy", nil, nil, "not exist"},
+		{"other.npz", nil, nil, "it holds the arrays x, y, none of them called second or first"},
+		{"none.npz", nil, nil, "it holds the arrays no arrays, none"},
+		{"no.npz", nil, nil, "it is no NumPy archive (.npz): zip: not a valid zip file"},
+	} {
+		shape, values, err := ReadArray(fsys, c.name, "second", "first")
+		if (err == nil) != (c.err == "") || !strings.Contains(fmt.Sprint(err), c.err) ||
+			!slices.Equal(shape, c.shape) || !slices.Equal(values, c.want) {
+			t.Errorf("%s holds %v of shape %v, %v; want %+v", c.name, values, shape, err, c)
+		}
+	}
+}
+
+// An image file alone is read as in an image folder.
+func TestReadImage(t *testing.T) {
+	fsys := fstest.MapFS{"set/cat/a.png": {Data: pngFile(t, picture(10))}, "broken.png": {Data: []byte("broken")}}
+	d := must.Get(Open(Spec{Format: "image-folder", Path: "set"}, fsys, 0))(t)
+	_, want, _ := d.Image(0)
+	pixels, shape, err := ReadImage(fsys, "set/cat/a.png")
+	if err != nil || shape != d.Shape() || !slices.Equal(pixels, want) || slices.Max(pixels) == 0 {
+		t.Errorf("%v, %v of shape %v, want %v of %v", err, pixels, shape, want, d.Shape())
+	}
+	for name, want := range map[string]string{"broken.png": "broken.png is no readable PNG or JPEG",
+		"absent.png": "not exist"} {
+		if _, _, err := ReadImage(fsys, name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
 }

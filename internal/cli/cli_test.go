@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"selfheal/internal/must"
 	"selfheal/internal/testbrowser"
 	"selfheal/internal/testinput"
@@ -52,17 +54,9 @@ func TestOutput(t *testing.T) {
 func TestSignals(t *testing.T) {
 	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		c := program(t, "theory", "--out", t.TempDir())
-		stderr, err := c.StderrPipe()
-		if err == nil {
-			err = c.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		first := make([]byte, 1)
-		if _, err := io.ReadFull(stderr, first); err != nil { // progress: it is at work
-			t.Fatal(err)
-		}
+		stderr := must.Get(c.StderrPipe())(t)
+		must.Do(t, c.Start())
+		must.Get(io.ReadFull(stderr, make([]byte, 1)))(t) // progress: it is at work
 		must.Do(t, c.Process.Signal(signal))
 		text, _ := io.ReadAll(stderr)
 		_ = c.Wait() // its error is the exit code
@@ -154,5 +148,59 @@ func TestReportPublished(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(out, "results.json")); err == nil {
 		t.Error("numbers that no run gave have results")
+	}
+}
+
+// What a run writes is valid: cells of every mode, a control, a solver study, published
+// numbers, several epsilons and seeds.
+func TestRunsObeyTheSchemas(t *testing.T) {
+	testinput.Runtime(t)
+	for name, args := range map[string]string{
+		"oblivious": `run --limit 3 --suite bundled --set suites.bundled.attacks=[pgd-20]
+			--set suites.bundled.models=[preact-robust]
+			--set seeds=2 --set suites.bundled.published={preact-robust:{none:[90,80]}}
+			--set suites.bundled.solver={images:1}`,
+		"white box": `run --limit 2 --suite greedy-through --set suites.greedy-through.attacks=[pgd-20]
+			--set suites.greedy-through.models=[preact-robust]`,
+		"attack": `attack models/zoo/preact_robust.onnx --data models/zoo/shapes10/test.bin --norm l2 --attack fab
+			--epsilon 0.5,1 --param steps=5 --limit 3`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := t.TempDir()
+			done(t, append(strings.Fields(args), "--out", out, "--quiet")...)
+			validateRun(t, out)
+		})
+	}
+}
+
+// validateRun holds the files of a run to their schemas.
+func validateRun(t *testing.T, dir string) {
+	t.Helper()
+	for name, schema := range map[string]string{"results.json": "results", "records.jsonl": "records",
+		"gallery.json": "gallery"} {
+		validate(t, schema, filepath.Join(dir, name))
+	}
+}
+
+// validate holds a file, or each line of a .jsonl file, to a schema and that to the standard's.
+func validate(t *testing.T, schema, path string) {
+	t.Helper()
+	doc := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(done(t, "schema", schema))))(t)
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	must.Do(t, c.AddResource("schema.json", doc))
+	compiled := must.Get(c.Compile("schema.json"))(t)
+	documents := []string{read(t, path)}
+	if filepath.Ext(path) == ".jsonl" {
+		documents = strings.Split(strings.TrimSpace(documents[0]), "\n")
+	}
+	for _, text := range documents {
+		v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err == nil {
+			err = compiled.Validate(v)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }

@@ -2,12 +2,15 @@ package cli
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	pb "selfheal/models/onnx/onnxpb"
 	"selfheal/models/onnx/simplify"
@@ -27,7 +30,7 @@ func modelFile(t *testing.T, name string, nodes []*pb.NodeProto, initializers ..
 		return &pb.ValueInfoProto{Name: proto.String(name),
 			Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{TensorType: tensor}}}
 	}
-	data, err := proto.Marshal(&pb.ModelProto{
+	model := &pb.ModelProto{
 		IrVersion: proto.Int64(8),
 		OpsetImport: []*pb.OperatorSetIdProto{
 			{Domain: proto.String(""), Version: proto.Int64(16)},
@@ -35,12 +38,9 @@ func modelFile(t *testing.T, name string, nodes []*pb.NodeProto, initializers ..
 		},
 		Graph: &pb.GraphProto{Name: proto.String("test"), Node: nodes, Initializer: initializers,
 			Input: []*pb.ValueInfoProto{port("x", 3, 32, 32)}, Output: []*pb.ValueInfoProto{port("y", 10)}},
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), name)
-	put(t, path, data)
+	put(t, path, must.Get(proto.Marshal(model))(t))
 	return path
 }
 
@@ -156,6 +156,30 @@ func TestQuantity(t *testing.T) {
 	} {
 		if got := quantity(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}
+
+// A tensor's name is anybody's: it must not steer the terminal.
+func TestNamesDoNotSteerTheTerminal(t *testing.T) {
+	model := must.Get(os.ReadFile("models/zoo/preact_standard.onnx"))(t)
+	name, hostile := "/stem/Conv_output_0", "\x1b]0;owned\x07\x7f\xc2\x9b_outpu"
+	if len(name) != len(hostile) || !bytes.Contains(model, []byte(name)) {
+		t.Fatalf("%q does not stand in for %q", hostile, name)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "hostile.onnx")
+	put(t, path, bytes.ReplaceAll(model, []byte(name), []byte(hostile)))
+	for _, args := range [][]string{
+		{"inspect", path}, {"inspect", "--json", path},
+		{"split", path, "--out", dir}, {"split", path, "--out", dir, "--at", "nowhere"},
+	} {
+		_, stdout, stderr := call(args...)
+		if !strings.Contains(stdout+stderr, `\u001b]0;owned\u0007`) {
+			t.Errorf("%s: the name is not there:\n%s%s", args, stdout, stderr)
+		}
+		if strings.ContainsFunc(stdout+stderr, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }) {
+			t.Errorf("%s: a control character in\n%q", args, stdout+stderr)
 		}
 	}
 }

@@ -179,13 +179,7 @@ func writeNPZ(t *testing.T, path string, shape []int, arrays map[string][]float3
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	for name, values := range arrays {
-		w, err := z.Create(name + ".npy")
-		if err == nil {
-			err = dataset.WriteNPY(w, shape, values)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, dataset.WriteNPY(must.Get(z.Create(name+".npy"))(t), shape, values))
 	}
 	must.Do(t, z.Close())
 	put(t, path, b.Bytes())
@@ -211,11 +205,8 @@ func useExport(t *testing.T, dir, cfg string) {
 			t.Errorf("metadata %v", g.Meta)
 		}
 		session := must.Get(ort.Open(name, data))(t)
-		out, err := session.Run([]ort.Tensor{{Shape: []int64{n, 3, 32, 32}, Data: batch}})
+		out := must.Get(session.Run([]ort.Tensor{{Shape: []int64{n, 3, 32, 32}, Data: batch}}))(t)
 		session.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
 		for i, p := range predicted(t, "--config", cfg, "--control", name, "--data", testImages, "--limit",
 			fmt.Sprint(n)) {
 			z := out[0].Data[10*i : 10*i+10]

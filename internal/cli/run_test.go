@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"bytes"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"selfheal/harness/result"
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+)
+
+// A second run into a folder is refused and leaves the first one's results alone. What a dead run held is free.
+func TestTwoRunsInOneFolder(t *testing.T) {
+	testinput.Runtime(t)
+	out := filepath.Join(t.TempDir(), "out")
+	short := []string{"run", "--out", out, "--limit", "1", "--set", "suites.bundled.attacks=[]", "--force", "--quiet"}
+	first := program(t, "run", "--out", out, "--quiet")
+	must.Do(t, first.Start())
+	defer first.Process.Kill()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := resultsOf(out); err == nil { // the first cell is done
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the first run has written nothing")
+		}
+	}
+	refused(t, exitFailed, "another run is writing to this folder", short...)
+	if f, err := resultsOf(out); err != nil || strings.Join(f.Command, " ") != "selfheal run --out "+out+" --quiet" {
+		t.Errorf("the first run's results are not there: %v", err)
+	}
+	must.Do(t, first.Process.Kill())
+	_ = first.Wait()
+	done(t, short...)
+}
+
+// A group of suites is run under its name, a study of solvers and the theory's checks
+// with it; both are in the report, and in the one that is rendered again.
+func TestGroupRun(t *testing.T) {
+	t.Parallel()
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	file := written(t, dir, useConfig+`  studied:
+    {dataset: test, models: [robust], controls: [unrolled], attacks: [], solver: {images: 2, momentum: [0, 0.5]}}
+groups:
+  all: {suites: [plain, studied], theory: true}
+`)
+	out, again := filepath.Join(dir, "out"), filepath.Join(dir, "again")
+	done(t, "run", "--config", file, "--suite", "all", "--limit", "3", "--quiet", "--out", out)
+	f, _ := results(t, out)
+	if len(f.Suites) != 2 || f.Suites[0].Name != "plain" || f.Theory == nil || f.Theory.Seed != 3 ||
+		len(f.Solver) != 1 || len(f.Solver[0].Runs) != 3 {
+		t.Errorf("suites %+v, theory %+v, %d studies", f.Suites, f.Theory, len(f.Solver))
+	}
+	page := strings.ToLower(read(t, filepath.Join(out, "report.html")))
+	for _, s := range []string{`<section id="theory">`, "all 35 checks pass", "proposition 1",
+		"solver: robust · unrolled"} {
+		if !strings.Contains(page, s) {
+			t.Errorf("the report lacks %q", s)
+		}
+	}
+	done(t, "report", out, "--out", again)
+	for _, name := range []string{
+		"report.html", "theory.html", "theory.json", "theory-theorem-1.png", "solver-studied.png", "solver-studied.svg",
+		"radar-plain.svg",
+	} {
+		if read(t, filepath.Join(out, name)) != read(t, filepath.Join(again, name)) {
+			t.Errorf("%s differs when rendered again", name)
+		}
+	}
+	// Another run leaves no file of this one that a run into a new folder does not make.
+	fresh := filepath.Join(dir, "fresh")
+	for _, folder := range []string{out, fresh} {
+		done(t, "run", "--config", file, "--suite", "plain", "--limit", "3", "--quiet", "--out", folder, "--force")
+	}
+	left := must.Get(os.ReadDir(out))(t)
+	for _, e := range left {
+		if _, err := os.Stat(filepath.Join(fresh, e.Name())); err != nil {
+			t.Errorf("%s is left of the run before", e.Name())
+		}
+	}
+}
+
+// A folder's gallery is part of its report rendered again; one of another run or that is no
+// gallery is refused in a line that names it, and a folder without one needs none.
+func TestReportGallery(t *testing.T) {
+	t.Parallel()
+	var picture bytes.Buffer
+	must.Do(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 2, 2))))
+	p, norm, epsilon := picture.Bytes(), "l2", 0.5
+	file := &result.File{Schema: result.Schema, ConfigSHA256: "ab", Cells: []result.Cell{
+		{Suite: "s", Model: "m", Defense: "none", Mode: "oblivious", Attack: "none", N: 1, Correct: 1, Accuracy: 1,
+			Verdicts: "1"},
+		{Suite: "s", Model: "m", Defense: "none", Mode: "oblivious", Attack: "pgd", Norm: &norm, Epsilon: &epsilon,
+			N: 1, Verdicts: "0"},
+	}}
+	pictures := result.GalleryPictures{Width: 2, Height: 2, Clean: p, Adversarial: p, Perturbation: p,
+		Magnification: 15}
+	gallery := &result.Gallery{Schema: result.GallerySchema, ConfigSHA256: "ab", Cases: []result.GalleryCase{
+		{Suite: "s", Model: "m", Defense: "none", Attack: "pgd", Norm: norm, Epsilon: epsilon, Kind: result.Broken,
+			LabelName: "<script>", Pictures: pictures},
+	}}
+	dir := t.TempDir()
+	must.Do(t, result.Write(filepath.Join(dir, "results.json"), file))
+	path, out := filepath.Join(dir, "gallery.json"), filepath.Join(dir, "rendered")
+	render := func() string {
+		done(t, "report", dir, "--out", out)
+		return read(t, filepath.Join(out, "report.html"))
+	}
+	if strings.Contains(render(), "Gallery") {
+		t.Error("a gallery without one")
+	}
+	must.Do(t, result.WriteGallery(path, gallery))
+	page := render()
+	if !strings.Contains(page, "Broken: image 0, &lt;script&gt;") ||
+		strings.Count(page, "data:image/png;base64,") != 3 {
+		t.Error("no gallery, or its pictures are missing")
+	}
+	gallery.ConfigSHA256 = "cd"
+	must.Do(t, result.WriteGallery(path, gallery))
+	refused(t, exitFailed, "gallery.json is of another run", "report", dir, "--out", out)
+	put(t, path, []byte("{"))
+	refused(t, exitFailed, path, "report", dir, "--out", out)
+}
+
+// An attack without a config has the verdicts, margins and norms of the config that says the
+// same, and leaves the same files.
+func TestAttackEqualsItsConfig(t *testing.T) {
+	t.Parallel()
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	byConfig, byFlags := filepath.Join(dir, "config"), filepath.Join(dir, "flags")
+	done(t, "run", "--config", written(t, dir, useConfig), "--suite", "plain", "--out", byConfig, "--quiet")
+	done(t, append(strings.Fields("attack "+robustModel+" --data "+testImages+" --limit 12 --norm linf"+
+		" --epsilon 2/255,6/255 --attack pgd --param steps=5 --param restarts=2"+
+		" --seed 3 --seeds 2 --mean 0.02,0.01,0.03 --std 0.95 --quiet"),
+		"--out", byFlags)...)
+	want, wantRecords := results(t, byConfig)
+	got, gotRecords := results(t, byFlags)
+	if len(got.Cells) != 3 || len(want.Cells) != 3 || len(gotRecords) != len(wantRecords) {
+		t.Fatalf("%d and %d cells, %d and %d records", len(got.Cells), len(want.Cells), len(gotRecords),
+			len(wantRecords))
+	}
+	for i, c := range got.Cells {
+		if w := want.Cells[i]; c.Verdicts != w.Verdicts || c.MaxNorm != w.MaxNorm || c.Recipe != w.Recipe {
+			t.Errorf("cell %d: %s %s, the config's is %s %s", i, c.Recipe, c.Verdicts, w.Recipe, w.Verdicts)
+		}
+	}
+	if s := got.Cells[2].Seeds; len(s) != 2 || s[0].Seed != 3 || s[1].Seed != 4 ||
+		s[0].Verdicts != got.Cells[2].Verdicts {
+		t.Errorf("seeds %+v", s)
+	}
+	if got.Cells[0].Verdicts == got.Cells[2].Verdicts {
+		t.Error("the attack broke nothing: this test shows nothing")
+	}
+	for i, r := range gotRecords {
+		if w := wantRecords[i]; r.Margin != w.Margin || r.Norm != w.Norm || r.Image != w.Image {
+			t.Errorf("record %d: %+v, the config's is %+v", i, r, w)
+		}
+	}
+	for _, name := range []string{"report.html", "tables.md", "radar-attack.svg"} {
+		read(t, filepath.Join(byFlags, name))
+	}
+}
+
+// --attack aa is AutoAttack's standard version, and the versions and images it names.
+func TestAttackVersions(t *testing.T) {
+	t.Parallel()
+	for attack, want := range map[string]string{
+		"aa": "standard", "autoattack": "standard", "aa-plus": "plus", "aa-rand": "rand", "aa-quick": "quick",
+		"square": "",
+	} {
+		f := &attackFlags{attack: attack, norm: "l2", epsilon: "0.5", save: true, probabilities: true, seeds: 1}
+		f.data = testImages
+		plan := must.Get(f.plan(attackCommand(&globals{}), "models/zoo/preact_standard.onnx"))(t)
+		if a := plan.Jobs[0].Attacks[0]; a.Version != want || a.Epsilon != 0.5 || want == "" && a.Kind != attack {
+			t.Errorf("--attack %s is %+v", attack, a.Attack)
+		}
+		if c := plan.Config; !c.Suites[0].SaveAdversarial || c.Models[0].Output != "probabilities" {
+			t.Errorf("--save-adversarial and --probabilities are lost: %+v", c)
+		}
+	}
+}
