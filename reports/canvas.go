@@ -24,21 +24,13 @@ import (
 // dpi is the resolution of the PNG files.
 const dpi = 300
 
-// figure is a picture of a suite, a file of each form that figureForms has.
-type figure struct {
-	Name string // its files are NAME-SUITE.png and .svg
+// figures are those of every suite, in this order: a file NAME-SUITE of each form, where there
+// are panels to draw.
+var figures = []struct {
+	Name string
 	Draw func(s *suite) sheet
-	When func(s *suite) bool // nil: always
-}
-
-// figures are those of every suite, in this order.
-var figures = []figure{
-	{"radar", fullAccuracies, nil},
-	{"curve", fullCurves, hasCurves},
-	{"solver", fullStudies, hasStudies},
-	{"waterfall", fullWaterfalls, hasWaterfalls},
-	{"control", fullTraces, hasTraceFigure},
-}
+}{{"radar", fullAccuracies}, {"curve", fullCurves}, {"solver", fullStudies}, {"waterfall", fullWaterfalls},
+	{"control", fullTraces}}
 
 // figureForms are the kinds of files that figures are written as.
 var figureForms = []struct {

@@ -47,9 +47,6 @@ func (c curves) end() float64 {
 	return most
 }
 
-// hasCurves reports whether there is a robustness curve to draw.
-func hasCurves(s *suite) bool { return len(s.Curves()) > 0 }
-
 // Curves returns the robustness curves that the suite has data for, a panel a model
 // and attack. The steps of a curve come from the records' distances, where those of a
 // cell are whole, and otherwise from the cells of a list of epsilons. A defense without

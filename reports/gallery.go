@@ -57,11 +57,7 @@ func (s *suite) Gallery(g *result.Gallery) *galleryView {
 	v := &galleryView{Slug: s.Slug}
 	kinds := map[string]bool{}
 	for _, c := range g.Cases {
-		eps := c.Epsilon
-		i := slices.IndexFunc(s.Columns, func(k column) bool {
-			return k.Attack == c.Attack &&
-				orMinusOne(k.Epsilon) == eps
-		})
+		i := slices.IndexFunc(s.Columns, column{Attack: c.Attack, Epsilon: &c.Epsilon}.same)
 		if c.Suite != s.Name || i < 0 || s.Cell(c.Model, c.Defense, s.Columns[i]) == nil {
 			continue
 		}

@@ -228,12 +228,12 @@ func TestTraceFigures(t *testing.T) {
 			}
 		}
 		s := derive(f).Suites[0]
-		if n := len(s.Traced()); n != 2*c.models || hasTraceFigure(s) != (n <= mostTraced) {
+		if n := len(s.Traced()); n != 2*c.models || (fullTraces(s).Panels != nil) != (n <= mostTraced) {
 			t.Fatalf("%+v: %d networks under a control", c, n)
 		}
 		legible(t, fmt.Sprintf("%+v in a page", c), s.traceFigure(s.Traced()).Sheet(), dark)
-		if hasTraceFigure(s) {
-			legible(t, fmt.Sprintf("%+v in a file", c), fullTraces(s), light)
+		if f := fullTraces(s); f.Panels != nil {
+			legible(t, fmt.Sprintf("%+v in a file", c), f, light)
 		}
 	}
 	f := crowded(1) // five models under two controls
@@ -243,7 +243,7 @@ func TestTraceFigures(t *testing.T) {
 		}
 	}
 	s := derive(f).Suites[0]
-	if v := s.Traces(); hasTraceFigure(s) || v == nil || v.Figure != nil || len(v.Tables) != 2 ||
+	if v := s.Traces(); fullTraces(s).Panels != nil || v == nil || v.Figure != nil || len(v.Tables) != 2 ||
 		!strings.Contains(v.Reading, "10 networks") {
 		t.Errorf("ten networks: %+v", v)
 	}

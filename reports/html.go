@@ -132,7 +132,7 @@ func filled(all ...table) []table {
 }
 
 // Recorded reports whether there are records of the suite.
-func (s *suite) Recorded() bool { return s.margins != nil }
+func (s *suite) Recorded() bool { return len(s.margins) > 0 }
 
 // EndsEarly reports whether some attacks ended at an image's first success.
 func (s *suite) EndsEarly() bool {

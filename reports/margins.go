@@ -32,16 +32,13 @@ func (v *view) addMargins(records iter.Seq[result.Record]) {
 	}
 	byName := map[string]*suite{}
 	for _, s := range v.Suites {
-		byName[s.Name] = s
+		byName[s.Name], s.margins = s, map[cellKey]*margins{}
 	}
 	for r := range records {
 		s := byName[r.Suite]
 		key := cellKey{r.Model, r.Defense, r.Attack, orMinusOne(r.Epsilon)}
 		if s == nil || s.cells[key] == nil {
 			continue
-		}
-		if s.margins == nil {
-			s.margins = map[cellKey]*margins{}
 		}
 		if s.margins[key] == nil {
 			s.margins[key] = &margins{classes: map[int]tally{}}

@@ -30,20 +30,13 @@ func (v *view) Provenance() []fact {
 	if e.Winograd {
 		winograd = "convolutions rewritten for the CPU"
 	}
-	var out []fact
-	for _, x := range []fact{
-		{"Created", created}, {"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)}, {"Seeds of the attacks",
-			v.seeds()}, {"Schema", f.Schema},
-		{"selfheal", e.Selfheal}, {"Go", e.Go}, {"ONNX Runtime", e.ONNXRuntime}, {"Provider", e.Provider}, {"CPU",
-			e.CPU},
-		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)}, {"Threads of a pass", threads}, {"Winograd",
-			winograd},
-	} {
-		if x.Text != "" {
-			out = append(out, fact{x.Term, clean(x.Text)})
-		}
-	}
-	return out
+	return slices.DeleteFunc([]fact{
+		{"Created", created}, {"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)},
+		{"Seeds of the attacks", v.seeds()}, {"Schema", f.Schema}, {"selfheal", e.Selfheal}, {"Go", e.Go},
+		{"ONNX Runtime", e.ONNXRuntime}, {"Provider", e.Provider}, {"CPU", e.CPU},
+		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)}, {"Threads of a pass", threads},
+		{"Winograd", winograd},
+	}, func(x fact) bool { return x.Text == "" })
 }
 
 // seeds names all seeds that some cell has an accuracy under, in their order; "" where cells

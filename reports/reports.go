@@ -71,11 +71,8 @@ func (v *view) write(dir string) error {
 	var files []file
 	for _, fig := range figures {
 		for _, s := range suites {
-			for _, form := range figureForms {
-				if fig.When == nil || fig.When(s) {
-					files = append(files, file{fig.Name + "-" + s.Slug + form.ending,
-						func(w io.Writer) error { return form.write(w, fig.Draw(s)) }})
-				}
+			if drawing := fig.Draw(s); drawing.Panels != nil {
+				files = append(files, drawing.files(fig.Name+"-"+s.Slug)...)
 			}
 		}
 	}
@@ -89,6 +86,14 @@ func (v *view) write(dir string) error {
 type file struct {
 	name   string
 	render func(w io.Writer) error
+}
+
+// files are the sheet's, one of each form.
+func (s sheet) files(name string) (out []file) {
+	for _, form := range figureForms {
+		out = append(out, file{name + form.ending, func(w io.Writer) error { return form.write(w, s) }})
+	}
+	return out
 }
 
 // writeFiles renders all files, and only then writes them into dir.

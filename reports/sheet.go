@@ -3,7 +3,6 @@ package reports
 import (
 	"slices"
 
-	txt "gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -61,39 +60,23 @@ func (s sheet) rowHeight(row []panel) (h vg.Length) {
 	return h
 }
 
-// headline is a line above the panels.
-type headline struct {
-	text  string
-	first bool // of the title
-	step  vg.Length
-}
-
-// headlines break the head into lines that fit the sheet.
-func (s sheet) headlines() (out []headline, height vg.Length) {
+// headlines break the head into lines that fit the sheet: those of its title, and those below.
+func (s sheet) headlines() (title, said []string, height vg.Length) {
 	for i, text := range s.Head {
-		h := headline{first: i == 0, step: 11}
-		if h.first {
-			h.step = 14
-		}
-		for _, h.text = range wrap(text, headStyle(h.first), s.Width-2*s.Margin, 3) {
-			out, height = append(out, h), height+h.step
+		if width := s.Width - 2*s.Margin; i == 0 {
+			title = wrap(text, style(11, true), width, 3)
+		} else {
+			said = append(said, wrap(text, style(normal, false), width, 3)...)
 		}
 	}
-	if height > 0 {
-		height += 8
+	if title != nil {
+		height = titleStep*vg.Length(len(title)) + lineStep*vg.Length(len(said)) + 8
 	}
-	return out, height
-}
-
-func headStyle(first bool) txt.Style {
-	if first {
-		return style(11, true)
-	}
-	return style(normal, false)
+	return title, said, height
 }
 
 func (s sheet) size() (width, height vg.Length) {
-	_, height = s.headlines()
+	_, _, height = s.headlines()
 	legend, _ := s.legendLines()
 	height += 2*s.Margin + lineStep*vg.Length(len(legend))
 	for _, row := range s.rows() {
@@ -107,15 +90,15 @@ func (s sheet) draw(canvas vg.Canvas, t theme) {
 	width, height := s.size()
 	p := pen{draw.NewCanvas(canvas, width, height), t}
 	p.block(t.paper, p.Rectangle)
-	lines, head := s.headlines()
+	title, said, head := s.headlines()
 	y := height - s.Margin
-	for _, l := range lines {
-		ink := t.muted
-		if l.first {
-			ink = t.ink
-		}
-		p.write(l.text, vg.Point{X: width / 2, Y: y}, headStyle(l.first), ink, -0.5, -1)
-		y -= l.step
+	for _, l := range title {
+		p.write(l, vg.Point{X: width / 2, Y: y}, style(11, true), t.ink, -0.5, -1)
+		y -= titleStep
+	}
+	for _, l := range said {
+		p.write(l, vg.Point{X: width / 2, Y: y}, style(normal, false), t.muted, -0.5, -1)
+		y -= lineStep
 	}
 	top, w := height-s.Margin-head, s.panelWidth()
 	for r, row := range s.rows() {

@@ -19,8 +19,6 @@ func studies(f *result.File, suite string) (out []study) {
 	return out
 }
 
-func hasStudies(s *suite) bool { return len(s.studies) > 0 }
-
 // study is a solver study as it is read.
 type study struct {
 	*result.SolverStudy
@@ -42,11 +40,7 @@ func (s study) Facts() string {
 
 // kinds are the kinds of images studied.
 func (s study) kinds() []string {
-	var out []string
-	for _, b := range s.Baseline {
-		out = append(out, b.Images)
-	}
-	return out
+	return distinct(s.Baseline, func(b result.Score) string { return b.Images })
 }
 
 // atDefaultRate stands, among the methods, for the control's own at the default rate and
@@ -126,13 +120,8 @@ func (s study) Sentences() []string {
 // rates are the runs that tell whether rate and momentum converge: the control's own and,
 // where they are others, the default ones.
 func (s study) rates() []result.SolverRun {
-	var out []result.SolverRun
-	for _, r := range s.Runs {
-		if r.Why == result.OwnSolver || r.Why == result.DefaultRate {
-			out = append(out, r)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(s.Runs),
+		func(r result.SolverRun) bool { return r.Why != result.OwnSolver && r.Why != result.DefaultRate })
 }
 
 // ratesOf says whose rate and momentum a run has.
@@ -153,20 +142,20 @@ func course(sweeps []result.Mean) string {
 	if first == nil || last == nil {
 		return "does not stay finite"
 	}
-	how, falling := "never rises,", 0 // sweeps that lower it
-	const rounding = 1e-6             // as in the shares of images
+	how := "never rises,"
+	if len(sweeps) > 1 {
+		how = "falls with every sweep,"
+	}
+	const rounding = 1e-6 // as in the shares of images
 	for i, m := range sweeps[1:] {
 		before := *sweeps[i].Objective
 		switch {
 		case m.Objective == nil || *m.Objective > before*(1+rounding):
 			return fmt.Sprintf("goes from %s to %s, not falling with every sweep", fourDigits(*first),
 				fourDigits(*last))
-		case *m.Objective < before && i == falling:
-			falling++
+		case *m.Objective >= before:
+			how = "never rises,"
 		}
-	}
-	if falling == len(sweeps)-1 && falling > 0 {
-		how = "falls with every sweep,"
 	}
 	return fmt.Sprintf("%s from %s to %s", how, fourDigits(*first), fourDigits(*last))
 }

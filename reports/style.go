@@ -21,7 +21,8 @@ const (
 	oneColumn  = 3.3 * vg.Inch
 	twoColumns = 6.8 * vg.Inch
 	gap        = vg.Length(14) // between panels
-	lineStep   = vg.Length(11) // of tables and legends
+	titleStep  = vg.Length(14) // between the lines of a title
+	lineStep   = vg.Length(11) // of what is said below it, of tables and legends
 	small      = vg.Length(7.5)
 	normal     = vg.Length(8)
 	swatch     = vg.Length(24) // a legend's sample

@@ -33,26 +33,20 @@ func WriteTheory(dir string, t *Theory) error {
 	if t == nil {
 		return errors.New("reports: no theory to report")
 	}
-	var files []file
-	add := func(name string, render func(w io.Writer) error) {
-		files = append(files, file{"theory" + name, render})
-	}
+	files := []file{{"theory.json", t.json}, {"theory.md", t.markdown}, {"theory.html", t.html}}
 	for _, f := range t.Figures {
-		for _, form := range figureForms {
-			add("-"+f.Slug+form.ending, func(w io.Writer) error { return form.write(w, f.Sheet(f.Title)) })
-		}
+		files = append(files, f.Sheet(f.Title).files("theory-"+f.Slug)...)
 	}
-	add(".json", func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", " ")
-		return e.Encode(struct {
-			Schema string `json:"schema"`
-			*theory.Result
-		}{theorySchema, t.Result})
-	})
-	add(".md", t.markdown)
-	add(".html", t.html)
 	return writeFiles(dir, files)
+}
+
+func (t *Theory) json(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(struct {
+		Schema string `json:"schema"`
+		*theory.Result
+	}{theorySchema, t.Result})
 }
 
 // Verdict says how many checks passed.

@@ -139,7 +139,7 @@ func (s *suite) Traces() *traceView {
 	v := &traceView{Slug: s.Slug, Reading: "What the control does to each of its layers, from the input to the " +
 		"output: the norm of u_t and the running loss ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², z_t = x_t + u_t, " +
 		"means over the images."}
-	if hasTraceFigure(s) {
+	if len(all) <= mostTraced {
 		figure := s.traceFigure(all).Sheet()
 		v.Figure = &figure
 	} else {

@@ -11,15 +11,13 @@ import (
 // mostTraced is how many networks under a control a figure of traces shows.
 const mostTraced = 6
 
-// hasTraceFigure reports whether the suite has control traces, and few enough for a figure.
-func hasTraceFigure(s *suite) bool {
-	n := len(s.Traced())
-	return n > 0 && n <= mostTraced
-}
-
-// fullTraces draws a suite's control traces, as a file.
+// fullTraces draws a suite's control traces, as a file, where they are few enough.
 func fullTraces(s *suite) sheet {
-	f := s.traceFigure(s.Traced())
+	all := s.Traced()
+	if len(all) > mostTraced {
+		return sheet{}
+	}
+	f := s.traceFigure(all)
 	out := f.Sheet(s.head(s.Facts() + s.ofFirstSeed())...)
 	out.Head[0] = f.Title
 	return out

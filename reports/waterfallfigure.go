@@ -95,8 +95,6 @@ func componentNames(steps []result.Step) []string {
 	return out
 }
 
-func hasWaterfalls(s *suite) bool { return !s.Quoted && len(s.Waterfalls()) > 0 }
-
 const waterfallHeight = vg.Length(118)
 
 // fullWaterfalls is the figure of a suite's waterfalls as a file.

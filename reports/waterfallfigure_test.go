@@ -56,11 +56,11 @@ func TestWaterfalls(t *testing.T) {
 		f.Cells[i].Steps = f.Cells[i].Steps[:min(1, len(f.Cells[i].Steps))]
 	}
 	for _, s := range derive(f).Suites {
-		if hasWaterfalls(s) {
+		if s.Waterfalls() != nil {
 			t.Errorf("%s: a waterfall of one component", s.Name)
 		}
 	}
-	if s := derive(crowded(1)).Suites[0]; hasWaterfalls(s) || s.waterfallsOf(s.Models[0]).Panels != nil {
+	if s := derive(crowded(1)).Suites[0]; s.Waterfalls() != nil || s.waterfallsOf(s.Models[0]).Panels != nil {
 		t.Error("15 charts are drawn")
 	}
 	if s := derive(fixture()).Suites[0]; s.waterfallsOf("another").Panels != nil {
