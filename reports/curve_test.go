@@ -108,18 +108,6 @@ func without(recs []result.Record, of func(result.Record) bool) []result.Record 
 	return recs
 }
 
-func TestDistanceTable(t *testing.T) {
-	s := curveSuite(t, func(_ *result.File, recs []result.Record) []result.Record { return recs })
-	// The 0.1-quantile of 164 images is the 17th, the median the 83rd.
-	wantRows(t, s.distanceTable(), []string{
-		"resnet-2b | baseline | FAB-T ℓ∞ (2/255) | 164 | 137 | " + threeDigits(17./164*12/255) + " | > 2/255 | > 2/255",
-		"resnet-2b | baseline | FAB-T ℓ∞ (4/255) | 164 | 110 | " + threeDigits(17./164*12/255) + " | > 4/255 | > 4/255",
-		"resnet-2b | baseline | FAB-T ℓ∞ (8/255) | 164 | 55 | " + threeDigits(17./164*12/255) + " | " +
-			threeDigits(83./164*12/255) + " | > 8/255",
-		"resnet-2b | baseline | Bisection ℓ2 (1) | 164 | 64 | 0.17 | 0.83 | > 1",
-	})
-}
-
 func TestTicks(t *testing.T) {
 	for _, c := range []struct {
 		end  float64

@@ -90,7 +90,8 @@ func fixture() *result.File {
 	f := &result.File{Schema: result.Schema, Created: time.Date(2025, 3, 14, 15, 9, 26, 0, time.UTC),
 		ConfigSHA256: strings.Repeat("ab", 32), Seed: 7,
 		Environment: result.Environment{Selfheal: "0.1.0", Go: "go1.26", ONNXRuntime: "1.22.0", Provider: "cpu",
-			Workers: 2, Batch: 64, CPU: "Example CPU"},
+			Workers: 2, Batch: 64, CPU: "Example CPU", Threads: 3, Winograd: true},
+		Command:  []string{"selfheal", "run", "--out", "my results"},
 		Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
 	aa := "autoattack-standard/1"
 	addCells(f, result.Suite{Name: "real", Title: "CIFAR-10, adversarially trained", Dataset: "cifar10-test",

@@ -91,23 +91,3 @@ func TestWhatTheAttackerKnows(t *testing.T) {
 		t.Errorf("one mode alone is compared: %v", rows)
 	}
 }
-
-// A defense that optimises at inference is flagged at its row, in the footnotes and in the figures.
-func TestOptimisationLoopIsFlagged(t *testing.T) {
-	files := report(t)
-	for file, wants := range map[string][]string{
-		"tables.md": {"| resnet-2b<sup>†</sup> | **82.0** / 80.5 |",
-			"<sup>†</sup> optimisation-loop: the defense pca solves an optimisation problem for every image " +
-				"(resnet-2b, pca)\n",
-			"| auto\\_encoder<sup>†2</sup> |", "<sup>†2</sup> optimisation-loop: the defense auto\\_encoder",
-			"| resnet-2b | **82.0** / 80.5 | **38.5** / 0.0 |"},
-		"tables.tex": {`resnet-2b\textsuperscript{$\dagger$} & `, `auto\_encoder\textsuperscript{$\dagger$2} & `,
-			`\textsuperscript{$\dagger$} optimisation-loop: `},
-		"report.html": {`resnet-2b<sup><a href="#note-real-loop">†</a></sup>`,
-			`<li id="note-real-loop"><sup>†</sup> optimisation-loop: `,
-			`auto_encoder<sup><a href="#note--white-box-loop2">†2</a></sup>`},
-		"tables.csv": {",optimisation-loop,,,,,,,,,\n", ",optimisation-loop budget,,,,,,,,,\n"},
-	} {
-		must.Have(t, files[file], wants...)
-	}
-}

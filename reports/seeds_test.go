@@ -130,20 +130,3 @@ func TestWhiskers(t *testing.T) {
 		}
 	}
 }
-
-// Provenance identifies what was read from files and how passes were run.
-func TestProvenance(t *testing.T) {
-	f := fixture()
-	has := func(term string) bool {
-		return slices.ContainsFunc(derive(f).Provenance(), func(x fact) bool { return x.Term == term })
-	}
-	if has("Threads of a pass") || has("Winograd") || has("Seeds of the attacks") {
-		t.Error("provenance says what the file does not")
-	}
-	f.Environment.Threads, f.Environment.Winograd = 3, true
-	for _, want := range []fact{{"Threads of a pass", "3"}, {"Winograd", "convolutions rewritten for the CPU"}} {
-		if !slices.Contains(derive(f).Provenance(), want) {
-			t.Errorf("provenance lacks %v", want)
-		}
-	}
-}

@@ -147,24 +147,14 @@ func TestSolverStudy(t *testing.T) {
 	}
 }
 
-// What the sentences say of convergence is what the numbers are.
+// Sentences say that a sweep rises, and that the control has the default rate; for others see the golden study.
 func TestStudySentences(t *testing.T) {
 	s := fixtureStudy("m", false)
-	said := strings.Join(study{SolverStudy: &s}.Sentences(), "\n")
-	must.Have(t, said,
-		"38.5 plain passes by FLOPs and 40.8 ms for one image alone; the undefended network's costs 1 and 0.8 ms: "+
-			"control adds 40 ms, 98.0 % of the time",
-		"The control's own rate and momentum (0.003, 0.5): on clean images the mean objective falls with every "+
-			"sweep, from 5 to 1.5, below the greedy start on 95.0 % of them.",
-		"The default rate and momentum (0.05, 0.5): on clean images the mean objective does not stay finite, below "+
-			"the greedy start on 0.0 % of them and not finite on 100.0 %.")
 	up := 9.
 	s.Runs[0].Outcomes[0].Sweeps[1].Objective = &up
 	s.Defaults = s.Solver
-	if said = strings.Join(study{SolverStudy: &s}.Sentences(), "\n"); !strings.Contains(said, "own rate and momentum, the default "+
-		"ones (0.003, 0.5): on clean images the mean objective goes from 5 to 1.5, not falling with every sweep") {
-		t.Errorf("a sweep that rises: %s", said)
-	}
+	must.Have(t, strings.Join(study{SolverStudy: &s}.Sentences(), "\n"), "own rate and momentum, the default ones "+
+		"(0.003, 0.5): on clean images the mean objective goes from 5 to 1.5, not falling with every sweep")
 }
 
 func TestShownSweeps(t *testing.T) {

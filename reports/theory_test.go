@@ -3,7 +3,6 @@ package reports
 import (
 	"image/color"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"selfheal/control/theory"
@@ -64,20 +63,10 @@ func TestTheoryGolden(t *testing.T) {
 	for _, name := range []string{"theory.md", "theory.html", "theory.json"} {
 		golden(t, name, files[name])
 	}
+	fetchesNothing(t, files["theory.html"])
 	if err := WriteTheory(t.TempDir(), nil); err == nil {
 		t.Error("no error without a theory")
 	}
-}
-
-// The page fetches nothing, says that a check failed, and takes no name for markup.
-func TestTheoryPage(t *testing.T) {
-	page := writeTheory(t)["theory.html"]
-	fetchesNothing(t, page)
-	bare := dataURI.ReplaceAllString(page, "")
-	if strings.Contains(bare, "a = <b>") {
-		t.Error("a name is markup")
-	}
-	must.Have(t, bare, "1 of 3 checks fail", `<b>FAIL</b>`, "seed 7 · quick", "0.123457")
 }
 
 // No text of a figure meets another or leaves the picture, on light and dark paper.
