@@ -93,10 +93,12 @@ func (l *losses) head(loss attacks.Loss) (h head, err error) {
 	}
 	all := []attacks.Loss{loss}
 	var g *onnx.Graph
-	if l.net.Parameters < manyWeights || !grad.Fits(loss.String(), l.given) {
+	if l.net.Parameters < manyWeights || grad.Fits(loss.String(), l.given) != nil {
 		g, err = grad.Loss(l.fast, loss.String(), l.detours...)
 	} else {
-		all = slices.DeleteFunc(attacks.Losses(), func(o attacks.Loss) bool { return !grad.Fits(o.String(), l.given) })
+		all = slices.DeleteFunc(attacks.Losses(), func(o attacks.Loss) bool {
+			return grad.Fits(o.String(), l.given) != nil
+		})
 		var names []string
 		for _, other := range all {
 			names = append(names, other.String())

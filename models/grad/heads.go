@@ -3,7 +3,6 @@ package grad
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -90,17 +89,17 @@ const (
 // ParameterGradient is the name of the output that holds a parameter's gradient.
 func ParameterGradient(parameter string) string { return "gradient/" + parameter }
 
-// headFor returns the named head, unless the network has no logits that it can work on.
-func headFor(net *onnx.Graph, name string) (Head, error) {
-	h, ok := Heads[name]
+// Fits is an error where there is no loss of this name, or the network has no logits of enough
+// classes for it.
+func Fits(head string, net *onnx.Graph) error {
+	h, ok := Heads[head]
 	if !ok {
-		return h, fmt.Errorf("unknown loss %q", name)
+		return fmt.Errorf("unknown loss %q", head)
 	}
-	if out := net.Outputs[0].Shape; len(out) != 2 || out[1] < int64(h.MinClasses) {
-		return h, fmt.Errorf("loss %s needs logits of at least %d classes, the network gives %v", name, h.MinClasses,
-			out)
+	if z := net.Outputs[0].Shape; len(z) != 2 || z[1] < int64(h.MinClasses) {
+		return fmt.Errorf("loss %s needs logits of at least %d classes, the network gives %v", head, h.MinClasses, z)
 	}
-	return h, nil
+	return nil
 }
 
 // A Detour is a part of a network whose derivative gradients replace by the identity: they
@@ -187,9 +186,6 @@ func finish(b *onnx.Builder, names, tensors []string) (*onnx.Graph, error) {
 	return b.Done()
 }
 
-// HeadNames lists the losses, sorted.
-func HeadNames() []string { return slices.Sorted(maps.Keys(Heads)) }
-
 // Select is the input of a graph by [Losses] that chooses an image's loss.
 const Select = "select" // one-hot
 
@@ -208,7 +204,7 @@ func Losses(net *onnx.Graph, heads []string, detours ...Detour) (*onnx.Graph, er
 // lossGraph is [Losses], or [Loss] of the first head where there is no choice.
 func lossGraph(net *onnx.Graph, heads []string, choose bool, detours []Detour) (*onnx.Graph, error) {
 	for _, name := range heads {
-		if _, err := headFor(net, name); err != nil {
+		if err := Fits(name, net); err != nil {
 			return nil, err
 		}
 	}
@@ -241,11 +237,4 @@ func lossGraph(net *onnx.Graph, heads []string, choose bool, detours []Detour) (
 		return nil, err
 	}
 	return finish(b, []string{Logits, LossValue, Gradient}, []string{z, loss, g})
-}
-
-// Fits reports whether there is a loss of this name, and a network has logits of
-// enough classes for it.
-func Fits(head string, net *onnx.Graph) bool {
-	_, err := headFor(net, head)
-	return err == nil
 }

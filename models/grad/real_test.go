@@ -26,7 +26,7 @@ func TestLossGradientsOnRealNetworks(t *testing.T) {
 	defer pool.Close()
 	for _, m := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
 		net, _ := must.Get2(simplify.Load(testinput.Real(t, m), []float32{0.49, 0.48, 0.45}, []float32{0.25}))(t)
-		for _, h := range HeadNames() {
+		for h := range Heads {
 			p := compile(t, pool, must.Get(Loss(net, h))(t))
 			r := rand.New(rand.NewPCG(1, 2))
 			x, d := make([]float32, 3072), make([]float32, 3072)

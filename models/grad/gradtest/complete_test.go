@@ -73,7 +73,7 @@ func uncovered(all []*Golden) []string {
 			missing = append(missing, op)
 		}
 	}
-	for _, h := range grad.HeadNames() {
+	for h := range grad.Heads {
 		if !seen["head "+h] {
 			missing = append(missing, "head "+h)
 		}
@@ -111,7 +111,7 @@ func TestCompleteNamesWhatIsMissing(t *testing.T) {
 			t.Errorf("without goldens of %s it is not missed", op)
 		}
 	}
-	for _, h := range grad.HeadNames() {
+	for h := range grad.Heads {
 		rest := slices.DeleteFunc(slices.Clone(goldens), func(g *Golden) bool { return g.Head == h })
 		if got := uncovered(rest); !slices.Contains(got, "head "+h) {
 			t.Errorf("without the golden of head %s: %v", h, got)
