@@ -50,19 +50,6 @@ func SquareSide(a Square, i int, shape Shape) int {
 // SquareShare is the share of pixels of the window of query i.
 func SquareShare(a Square, i int) float64 { return withDefaults(a, squareParameters).share(i) }
 
-// Checkpoints lists after how many iterations of n a checkpoint lies.
-func Checkpoints(n int) (after []int) {
-	h := newHalving(n, .75, 0)
-	losses := make([]float64, n)
-	for i := range n {
-		if h.due(i) {
-			h.stalled(losses, i, 0)
-			after = append(after, i+1)
-		}
-	}
-	return after
-}
-
 // Halvings lists what every checkpoint of a run with these losses decides, the
 // best loss being as given all along.
 func Halvings(losses []float64, start, best float64) (halved []bool) {

@@ -66,8 +66,7 @@ func TestExhaustiveDistancesDoNotDependOnEpsilon(t *testing.T) {
 	for _, im := range attacktest.Images(o, 12, 0.3, 6) {
 		distance := func(epsilon float64, exhaustive bool) attacks.Result {
 			a := attacks.FAB{Norm: attacks.L2, Epsilon: epsilon, Targeted: true, Steps: 30, Exhaustive: exhaustive}
-			res := perturb(t, a, o, im, 1)
-			return res
+			return perturb(t, a, o, im, 1)
 		}
 		near, far := distance(1e-3, true), distance(100, true)
 		if near.Distance != far.Distance {

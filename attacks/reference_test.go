@@ -10,6 +10,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/attacks/attacktest"
+	"selfheal/internal/must"
 )
 
 // reference is what AutoAttack (fra31/auto-attack at a39220048, torch 1.13, on a
@@ -64,14 +65,8 @@ type reference struct {
 
 func load(t *testing.T) (*reference, *attacktest.MLP) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/reference.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	ref := new(reference)
-	if err := json.Unmarshal(data, ref); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/reference.json"))(t), ref))
 	shape := attacks.Shape{C: ref.Shape[0], H: ref.Shape[1], W: ref.Shape[2]}
 	o := attacktest.NewMLP(shape, rows(ref.W, shape.Size()), ref.B, rows(ref.V, ref.Hidden),
 		make([]float64, ref.Classes))
@@ -99,11 +94,7 @@ func (r *reference) image(k int) attacks.Image {
 
 func norm(t *testing.T, name string) attacks.Norm {
 	t.Helper()
-	n, err := attacks.ParseNorm(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Get(attacks.ParseNorm(name))(t)
 }
 
 func loss(t *testing.T, name string) attacks.Loss {
@@ -124,27 +115,12 @@ func TestAPGDAgreesWithReference(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res.Backward != c.Evals || (adv != nil) != c.Broken ||
-			math.Abs(bestLoss-c.Bestloss) > 1e-4*math.Abs(c.Bestloss) ||
-			furthest(best, c.Best) > 1e-4 ||
-			c.Broken && furthest(adv, c.Adv) > 1e-4 {
-			t.Errorf(
-				"%s %s %d steps, large %v, image %d: loss %v want %v, %d gradients want %d, broken %v want %v; "+
-					"best off by %.2g, last success by %.2g",
-				c.Norm,
-				c.Loss,
-				c.Steps,
-				c.Large,
-				c.Image,
-				bestLoss,
-				c.Bestloss,
-				res.Backward,
-				c.Evals,
-				adv != nil,
-				c.Broken,
-				furthest(best, c.Best),
-				furthest(adv, c.Adv),
-			)
+		off, offAdv := furthest(best, c.Best), furthest(adv, c.Adv)
+		if res.Backward != c.Evals || (adv != nil) != c.Broken || off > 1e-4 || c.Broken && offAdv > 1e-4 ||
+			math.Abs(bestLoss-c.Bestloss) > 1e-4*math.Abs(c.Bestloss) {
+			t.Errorf("%s %s %d steps, large %v, image %d: loss %v want %v, %d gradients want %d, broken %v want %v; "+
+				"best off by %.2g, last success by %.2g", c.Norm, c.Loss, c.Steps, c.Large, c.Image, bestLoss,
+				c.Bestloss, res.Backward, c.Evals, adv != nil, c.Broken, off, offAdv)
 		}
 	}
 }

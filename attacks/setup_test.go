@@ -10,6 +10,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/attacks/attacktest"
+	"selfheal/internal/must"
 )
 
 type given = map[string]any
@@ -25,11 +26,7 @@ func autoattack(version string, n attacks.Norm) attacks.Setup {
 
 func recipe(t *testing.T, s attacks.Setup, epsilon float64, classes int) attacks.Recipe {
 	t.Helper()
-	r, err := s.Make(epsilon, classes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(s.Make(epsilon, classes))(t)
 }
 
 func componentNames(r attacks.Recipe) string {
@@ -82,8 +79,7 @@ func TestVersions(t *testing.T) {
 			}
 			revision := map[string]int{"custom": 2}[version]
 			if r.Name != fmt.Sprintf("autoattack-%s/%d", version, max(revision, 1)) ||
-				r.Norm != n || r.Epsilon != 0.1 || r.Fallback != "" ||
-				r.Minimises {
+				r.Norm != n || r.Epsilon != 0.1 || r.Fallback != "" || r.Minimises {
 				t.Errorf("%s, %v: %+v", version, n, r)
 			}
 		}
@@ -159,28 +155,21 @@ func cheap(kind string, parameters given) given {
 // beforehand that it does not. What it returns is judged.
 func TestClassesAndShapes(t *testing.T) {
 	t.Parallel()
-	var setups []attacks.Setup
+	type setup = attacks.Setup
+	var setups []setup
 	for _, n := range attacks.Norms() {
 		for _, spec := range attacks.Specs {
 			for _, v := range spec.Versions { // as custom, of cheap components
-				d, err := autoattack(v.Name, n).Describe()
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := must.Get(autoattack(v.Name, n).Describe())(t)
 				for i, c := range d.Components {
 					d.Components[i].Parameters = cheap(c.Kind, c.Parameters)
 				}
-				setups = append(setups,
-					attacks.Setup{Kind: spec.Kind, Version: "custom", Norm: n, Components: d.Components})
+				setups = append(setups, setup{Kind: spec.Kind, Version: "custom", Norm: n, Components: d.Components})
 			}
 			if spec.Versions == nil && spec.CheckNorm(n) == nil {
-				d, err := attacks.Setup{Kind: spec.Kind, Norm: n}.Describe()
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := must.Get(attacks.Setup{Kind: spec.Kind, Norm: n}.Describe())(t)
 				delete(d.Parameters, "step_size") // follows from epsilon
-				setups = append(setups,
-					attacks.Setup{Kind: spec.Kind, Norm: n, Parameters: cheap(spec.Kind, d.Parameters)})
+				setups = append(setups, setup{Kind: spec.Kind, Norm: n, Parameters: cheap(spec.Kind, d.Parameters)})
 			}
 		}
 	}
@@ -203,26 +192,19 @@ func TestClassesAndShapes(t *testing.T) {
 						t.Error(err)
 						continue
 					}
-					res, err := a.Perturb(t.Context(), o, im, attacks.Options{Seed: 1})
-					if err != nil {
-						t.Error(err)
-						continue
-					}
-					if f, b := a.Passes(classes); res.Forward > f || res.Backward > b || res.Forward == 0 {
-						t.Errorf("%s, %s: %d and %d passes of %d and %d", s.Kind, a.Name(), res.Forward, res.Backward,
-							f, b)
+					res := perturb(t, a, o, im, 1)
+					f, b := a.Passes(classes)
+					if res.Forward > f || res.Backward > b || res.Forward == 0 {
+						t.Errorf("%s: %d of %d and %d of %d passes", a.Name(), res.Forward, f, res.Backward, b)
 					}
 					if res.Adversarial == nil {
 						continue
 					}
 					z := make([]float32, classes)
-					if err := o.Logits(t.Context(), res.Adversarial, z); err != nil {
-						t.Error(err)
-					}
+					must.Do(t, o.Logits(t.Context(), res.Adversarial, z))
 					d := s.Norm.Distance(res.Adversarial, im.Pixels)
 					if broken := !attacks.Right(z, im.Label); d > eps*(1+1e-5) || !broken {
-						t.Errorf("%s, %s, %v: at distance %v of %v, broken %v", s.Kind, a.Name(), s.Norm, d, eps,
-							broken)
+						t.Errorf("%s, %s, %v: at %v of %v, broken %v", s.Kind, a.Name(), s.Norm, d, eps, broken)
 					}
 				}
 			}
@@ -287,16 +269,14 @@ func TestSetup(t *testing.T) {
 	d, err := single("pgd", attacks.Linf, given{"steps": "40"}).Describe()
 	want := given{"steps": 40, "restarts": 1, "step_size": "epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1",
 		"schedule": "constant", "loss": "ce"}
-	if err != nil || !maps.Equal(d.Parameters, want) || d.Recipe != "pgd/1" || d.Short != "PGD" ||
-		d.Components != nil {
+	if err != nil || !maps.Equal(d.Parameters, want) || d.Recipe != "pgd/1" || d.Short != "PGD" || d.Components != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
 	d, err = autoattack("quick", attacks.Linf).Describe()
 	want = given{"steps": 25, "restarts": 1, "eot_iter": 1, "rho": 0.75,
 		"from_clean": false} // what is for ℓ1 alone is left out
 	if err != nil || !maps.Equal(d.Components[0].Parameters, want) || d.Recipe != "autoattack-quick/1" ||
-		d.Short != "AA-quick" ||
-		d.Parameters != nil {
+		d.Short != "AA-quick" || d.Parameters != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

@@ -69,37 +69,6 @@ func TestSquareImages(t *testing.T) {
 	}
 }
 
-// TestSquareStops at the first misclassified query, which is returned.
-func TestSquareStops(t *testing.T) {
-	o := attacktest.RandomMLP(attacks.Shape{C: 3, H: 6, W: 6}, 12, 4, 5)
-	for _, n := range attacks.Norms() {
-		broke := 0
-		for _, im := range attacktest.Images(o, 10, 0.4, 6) {
-			asked := &trace{Oracle: o}
-			res := perturb(t, attacks.Square{Norm: n, Epsilon: []float64{0.05, 0.4, 3}[n], Queries: 500}, asked, im, 1)
-			if res.Adversarial != nil {
-				broke++
-				// In ℓ∞ a proposal may be the point itself, which is not asked about again.
-				least := res.FirstSuccess + 1
-				if n == attacks.Linf {
-					least -= res.FirstSuccess / 5
-				}
-				if res.Forward != len(asked.asked) ||
-					!slices.Equal(asked.asked[len(asked.asked)-1], res.Adversarial) {
-					t.Errorf("%v: %d passes stated, %d made; or the last is not the one returned", n, res.Forward,
-						len(asked.asked))
-				}
-				if res.Forward > res.FirstSuccess+1 || res.Forward < least || res.Backward != 0 {
-					t.Errorf("%v: %d passes, success at query %d", n, res.Forward, res.FirstSuccess)
-				}
-			}
-		}
-		if broke < 3 {
-			t.Errorf("%v: broke %d of 10", n, broke)
-		}
-	}
-}
-
 // TestSquareTies: an equal margin is no improvement, except at 0, where the label
 // still wins the tie and the search goes on from every new point. No point is asked
 // about twice in a row.

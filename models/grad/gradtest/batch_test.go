@@ -2,10 +2,9 @@ package gradtest_test
 
 import (
 	"fmt"
-	"math"
-	"sync"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
 )
@@ -61,51 +60,22 @@ func TestKernelsKeepItemsApart(t *testing.T) {
 	for name, op := range kernels() {
 		for _, size := range []onnx.Shape{{onnx.Batch, 1, 7}, {onnx.Batch, 3, 37}, {onnx.Batch, 13, 5},
 			{onnx.Batch, 4, 48}, {onnx.Batch, 1, 1031}} {
-			b := &onnx.Builder{G: onnx.NewGraph(name)}
-			b.G.Opset = 20
-			b.Output("y", op(b, b.Input("x", size)))
-			if b.Err() != nil {
-				t.Fatal(name, b.Err())
-			}
-			one, many := compile(t, alone, b.G), compile(t, together, b.G)
-			r := gradtest.Rand(name, size.String())
-			x, want, got := [items][]float32{}, [items][]float32{}, [items][]float32{}
-			for i := range items {
-				x[i] = gradtest.Vector(r, int(size.Items()))
-				for j := range x[i] {
-					x[i][j] *= 3
-				}
-				want[i] = one.mustRun(t, x[i])[0]
-			}
-			errs := [items]error{}
-			var wg sync.WaitGroup
-			for range items {
-				together.Enter()
-			}
-			for i := range items {
-				wg.Go(func() {
-					defer together.Leave()
-					out, err := many.run(x[i])
-					got[i], errs[i] = out[0], err
-				})
-			}
-			wg.Wait()
-			for i := range items {
-				if errs[i] != nil {
-					t.Fatal(name, errs[i])
-				}
-				differ := 0
-				for j, v := range want[i] {
-					if math.Float32bits(v) != math.Float32bits(got[i][j]) {
-						differ++
+			t.Run(fmt.Sprint(name, size), func(t *testing.T) {
+				b := &onnx.Builder{G: onnx.NewGraph(name)}
+				b.G.Opset = 20
+				b.Output("y", op(b, b.Input("x", size)))
+				must.Do(t, b.Err())
+				r := gradtest.Rand(name, size.String())
+				in := make([][][]float32, items)
+				for i := range in {
+					x := gradtest.Vector(r, int(size.Items()))
+					for j := range x {
+						x[j] *= 3
 					}
+					in[i] = [][]float32{x}
 				}
-				if differ > 0 {
-					t.Errorf("%s of %v: item %d has %d values of %d that differ in a batch", name, size, i, differ,
-						len(want[i]))
-					break
-				}
-			}
+				sameInBatch(t, alone, together, b.G, in)
+			})
 		}
 	}
 }

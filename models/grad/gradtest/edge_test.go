@@ -14,34 +14,20 @@ import (
 	"selfheal/models/ort"
 )
 
+// with is an operator with attributes.
+func with(op string, attrs onnx.Attrs) func(b *onnx.Builder, x string) string {
+	return func(b *onnx.Builder, x string) string { return b.OpWith(op, attrs, x) }
+}
+
 // edges are networks with attributes that no exporter writes, and a file may have.
 var edges = map[string]func(b *onnx.Builder, x string) string{
-	"Elu of negative alpha": func(b *onnx.Builder, x string) string {
-		return b.OpWith("Elu",
-			onnx.Attrs{"alpha": float32(-0.7)}, x)
-	},
-	"Elu of alpha 0": func(b *onnx.Builder, x string) string {
-		return b.OpWith("Elu",
-			onnx.Attrs{"alpha": float32(0)}, x)
-	},
-	"Celu of negative alpha": func(b *onnx.Builder, x string) string {
-		return b.OpWith("Celu",
-			onnx.Attrs{"alpha": float32(-0.7)}, x)
-	},
-	"Selu of negative gamma": func(b *onnx.Builder, x string) string {
-		return b.OpWith("Selu",
-			onnx.Attrs{"gamma": float32(-0.7)}, x)
-	},
-	"Selu of negative alpha": func(b *onnx.Builder, x string) string {
-		return b.OpWith("Selu",
-			onnx.Attrs{"alpha": float32(-0.7)}, x)
-	},
-	"Selu of both negative": func(b *onnx.Builder, x string) string {
-		return b.OpWith("Selu", onnx.Attrs{"alpha": float32(-0.7), "gamma": float32(-1.2)}, x)
-	},
-	"Selu of negative gamma and alpha 1": func(b *onnx.Builder, x string) string {
-		return b.OpWith("Selu", onnx.Attrs{"gamma": float32(-0.7), "alpha": float32(1)}, x)
-	},
+	"Elu of negative alpha":              with("Elu", onnx.Attrs{"alpha": float32(-0.7)}),
+	"Elu of alpha 0":                     with("Elu", onnx.Attrs{"alpha": float32(0)}),
+	"Celu of negative alpha":             with("Celu", onnx.Attrs{"alpha": float32(-0.7)}),
+	"Selu of negative gamma":             with("Selu", onnx.Attrs{"gamma": float32(-0.7)}),
+	"Selu of negative alpha":             with("Selu", onnx.Attrs{"alpha": float32(-0.7)}),
+	"Selu of both negative":              with("Selu", onnx.Attrs{"alpha": float32(-0.7), "gamma": float32(-1.2)}),
+	"Selu of negative gamma and alpha 1": with("Selu", onnx.Attrs{"gamma": float32(-0.7), "alpha": float32(1)}),
 	"Clip with crossed bounds": func(b *onnx.Builder, x string) string {
 		return b.Op("Add", x, b.Op("Clip", x, b.Float(0.6), b.Float(-0.6)))
 	},
@@ -83,9 +69,7 @@ func TestResizeGradients(t *testing.T) {
 // away from kinks, with central differences.
 func checkGradient(t *testing.T, pool *ort.Pool, b *onnx.Builder) {
 	t.Helper()
-	if b.Err() != nil {
-		t.Fatal(b.G.Name, b.Err())
-	}
+	must.Do(t, b.Err())
 	must.Do(t, simplify.Graph(b.G))
 	d := must.Get(grad.VJP(b.G))(t)
 	p, r := compile(t, pool, d), gradtest.Rand(b.G.Name, "edge")

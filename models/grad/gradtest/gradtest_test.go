@@ -270,48 +270,50 @@ func TestDirectional(t *testing.T) {
 	t.Logf("largest error %.1g, tolerance %.1g", largest, gradtest.Tolerance)
 }
 
+// sameInBatch reports the first of some items that has other bits in a batch of them all than alone.
+func sameInBatch(t *testing.T, alone, together *ort.Pool, g *onnx.Graph, items [][][]float32) {
+	t.Helper()
+	one, all := compile(t, alone, g), compile(t, together, g)
+	got, errs := make([][][]float32, len(items)), make([]error, len(items))
+	var wg sync.WaitGroup
+	for range items {
+		together.Enter()
+	}
+	for i := range items {
+		wg.Go(func() {
+			defer together.Leave()
+			got[i], errs[i] = all.run(items[i]...)
+		})
+	}
+	wg.Wait()
+	must.Do(t, errors.Join(errs...))
+	for i, in := range items {
+		for k, want := range one.mustRun(t, in...) {
+			for j, v := range want {
+				if math.Float32bits(v) != math.Float32bits(got[i][k][j]) {
+					t.Fatalf("item %d, output %d, value %d: %v alone, %v in a batch", i, k, j, v, got[i][k][j])
+				}
+			}
+		}
+	}
+}
+
 // An item's results are the same bits alone and in a batch of 5.
 func TestBatchIndependence(t *testing.T) {
 	const items = 5
 	alone, together := newPool(t, 1), newPool(t, items)
 	each(t, func(t *testing.T, g *Golden) {
-		graph := derived(t, g)
-		one, five := compile(t, alone, graph), compile(t, together, graph)
 		r := gradtest.Rand(g.Name, "batch")
-		in, want, got := [items][][]float32{}, [items][][]float32{}, [items][][]float32{}
-		for i := range items {
+		in := make([][][]float32, items)
+		for i := range in {
 			from := i % g.Items()
 			x := slices.Clone(g.Item(g.X, from))
 			for j := range x {
 				x[j] *= 1 + 0.01*r.Float32()
 			}
 			in[i] = append([][]float32{x}, inputs(g, from)...)
-			want[i] = one.mustRun(t, in[i]...)
 		}
-		errs := [items]error{}
-		var wg sync.WaitGroup
-		for range items {
-			together.Enter()
-		}
-		for i := range items {
-			wg.Go(func() {
-				defer together.Leave()
-				got[i], errs[i] = five.run(in[i]...)
-			})
-		}
-		wg.Wait()
-		for i := range items {
-			if errs[i] != nil {
-				t.Fatal(errs[i])
-			}
-			for k := range want[i] {
-				for j, v := range want[i][k] {
-					if math.Float32bits(v) != math.Float32bits(got[i][k][j]) {
-						t.Fatalf("item %d, output %d, value %d: %v alone, %v in a batch", i, k, j, v, got[i][k][j])
-					}
-				}
-			}
-		}
+		sameInBatch(t, alone, together, derived(t, g), in)
 	})
 }
 
