@@ -38,7 +38,7 @@ type Chain struct {
 
 // Cut cuts the network at its boundaries and the given places.
 func (n *Network) Cut(places ...At) (*Chain, error) {
-	at := slices.Clone(n.boundaries)
+	at := slices.Clone(n.Boundaries)
 	for _, p := range places {
 		name, err := n.tensor(p)
 		if err != nil {
@@ -66,10 +66,10 @@ func (n *Network) tensor(a At) (string, error) {
 		return a.Tensor, nil
 	case a.Boundary == 0:
 		return n.Graph.Inputs[0].Name, nil
-	case a.Boundary < 0 || a.Boundary > len(n.boundaries):
-		return "", fmt.Errorf("model %s has boundaries 0 to %d, not %d", n.Name, len(n.boundaries), a.Boundary)
+	case a.Boundary < 0 || a.Boundary > len(n.Boundaries):
+		return "", fmt.Errorf("model %s has boundaries 0 to %d, not %d", n.Name, len(n.Boundaries), a.Boundary)
 	}
-	return n.boundaries[a.Boundary-1], nil
+	return n.Boundaries[a.Boundary-1], nil
 }
 
 // Index finds the segment whose input the place is.

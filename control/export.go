@@ -21,7 +21,7 @@ func (c *Controller) Graph() (*onnx.Graph, error) {
 		return nil, fmt.Errorf("control %s on model %s: %w", c.Name, c.net.Name, err)
 	}
 	s := &symbols{c: c, b: &onnx.Builder{G: onnx.NewGraph(c.net.Name + "/" + c.Name)},
-		gradients: map[int]*onnx.Graph{}, weights: map[float32]string{}, differences: map[string]difference{},
+		gradients: map[int]*onnx.Graph{}, weights: map[float32]string{}, differences: map[string][2]string{},
 		copies: map[string]int{}}
 	if n, err := s.nodes(); err != nil {
 		return fail(err)
@@ -52,14 +52,11 @@ func (c *Controller) Graph() (*onnx.Graph, error) {
 type symbols struct {
 	c           *Controller
 	b           *onnx.Builder
-	gradients   map[int]*onnx.Graph   // of the stages: their copies share its constants
-	weights     map[float32]string    // constants that values are multiplied by
-	differences map[string]difference // by their names
-	copies      map[string]int        // of each graph so far
+	gradients   map[int]*onnx.Graph  // of the stages: their copies share its constants
+	weights     map[float32]string   // constants that values are multiplied by
+	differences map[string][2]string // a − b, by their names
+	copies      map[string]int       // of each graph so far
 }
-
-// difference is a − b.
-type difference struct{ a, b string }
 
 // graph is what answers a question.
 func (s *symbols) graph(q question, t int) (g *onnx.Graph, err error) {
@@ -124,13 +121,13 @@ func (s *symbols) ask(q question, t int, z string, p *string) (string, error) {
 func (s *symbols) sum(terms ...term[string]) string {
 	ones := len(terms) == 2 && terms[0].weight == 1
 	if ones && terms[1].weight == 1 {
-		if d, ok := s.differences[terms[1].value]; ok && d.b == terms[0].value {
-			return d.a
+		if d, ok := s.differences[terms[1].value]; ok && d[1] == terms[0].value {
+			return d[0]
 		}
 	}
 	if ones && terms[1].weight == -1 {
 		out := s.b.Op("Sub", terms[0].value, terms[1].value)
-		s.differences[out] = difference{terms[0].value, terms[1].value}
+		s.differences[out] = [2]string{terms[0].value, terms[1].value}
 		return out
 	}
 	out := s.scaled(terms[0])

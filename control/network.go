@@ -26,15 +26,17 @@ type Network struct {
 	Name       string
 	Graph      *onnx.Graph // simplified, on [0,1] images, giving logits
 	Parameters int64       // of the network as given, without mean and std
+	Boundaries []string    // tensors at which it is cut for every controller: T − 1 for T segments
+	// ID is the SHA-256 of the network, mean and std included, and of whether convolutions run
+	// as the model has them. It is the same on every machine.
+	ID string
 
-	fast       *onnx.Graph // Graph as it runs
-	boundaries []string    // tensors at which the network is cut for every controller
-	pool       *ort.Pool
-	direct     bool
-	shape      attacks.Shape
-	classes    int
-	id         string
-	forward    *ort.Program
+	fast    *onnx.Graph // Graph as it runs
+	pool    *ort.Pool
+	direct  bool
+	shape   attacks.Shape
+	classes int
+	forward *ort.Program
 	*losses
 }
 
@@ -76,8 +78,8 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 		return nil, fmt.Errorf("input %q has shape %v; an image classifier takes [N C H W]", g.Inputs[0].Name, in)
 	}
 	n.shape = attacks.Shape{C: int(in[1]), H: int(in[2]), W: int(in[3])}
-	if n.boundaries = o.At; o.At == nil {
-		n.boundaries = split.Boundaries(g)
+	if n.Boundaries = o.At; o.At == nil {
+		n.Boundaries = split.Boundaries(g)
 	}
 	if _, err := n.Cut(); err != nil {
 		return nil, err
@@ -91,7 +93,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 		return nil, err
 	}
 	sum := sha256.Sum256(fmt.Appendf(data, "direct %v", o.Direct))
-	n.id = fmt.Sprintf("%x", sum)
+	n.ID = fmt.Sprintf("%x", sum)
 	if n.forward, err = compile(pool, n.fast); err != nil {
 		return nil, err
 	}
@@ -126,14 +128,6 @@ func (n *Network) logits(probabilities bool) error {
 	}
 	return errors.Join(b.Err(), g.Verify())
 }
-
-// Boundaries are the tensors at which the network is cut for every controller:
-// T − 1 of them where it has T segments.
-func (n *Network) Boundaries() []string { return n.boundaries }
-
-// ID is the SHA-256 of the network, mean and std included, and of whether convolutions run
-// as the model has them. It is the same on every machine.
-func (n *Network) ID() string { return n.id }
 
 // FLOPs are those of one image's forward pass.
 func (n *Network) FLOPs() int64 { return n.Graph.FLOPs() }

@@ -70,5 +70,5 @@ func (c *Chain) StatesID(t int) string {
 	if t == 0 {
 		return ""
 	}
-	return c.net.id + "/" + c.Segments[t].Inputs[0].Name
+	return c.net.ID + "/" + c.Segments[t].Inputs[0].Name
 }

@@ -163,7 +163,7 @@ func (o *opener) network(m *config.Model) (*control.Network, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}
-	known := result.Model{SHA256: file.SHA256, Parameters: n.Parameters, Segments: len(n.Boundaries()) + 1,
+	known := result.Model{SHA256: file.SHA256, Parameters: n.Parameters, Segments: len(n.Boundaries) + 1,
 		FLOPs: n.FLOPs(), Output: m.Output, Split: m.SplitAt}
 	if m.Mean != nil {
 		known.Preprocess = &result.Preprocess{Mean: m.Mean, Std: m.Std}

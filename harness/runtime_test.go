@@ -37,7 +37,7 @@ func TestWinogradReachesTheNetwork(t *testing.T) {
 	for _, winograd := range []bool{true, false} {
 		r := opened(t, config.Runtime{Provider: config.CPU, Workers: 1, Batch: 1, Threads: 1, Winograd: winograd})
 		net := must.Get(r.network(r.cfg.Model("robust")))(t)
-		ids[winograd] = net.ID()
+		ids[winograd] = net.ID
 		net.Close()
 	}
 	if ids[true] == ids[false] {

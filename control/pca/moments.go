@@ -19,29 +19,23 @@ func ChunkRows(dim int) int { return min(512, max(16, 1<<24/dim)) }
 // end, with zeros behind the n-th row. use may change it.
 func chunks(ctx context.Context, dim int, states States, use func(x []float32, n int) error) error {
 	x, n := make([]float32, ChunkRows(dim)*dim), 0
-	flush := func() error {
-		if n == 0 {
-			return nil
-		}
-		clear(x[n*dim:])
-		count := n
-		n = 0
-		return use(x, count)
-	}
 	err := states(ctx, func(state []float32) error {
 		if len(state) != dim {
 			return fmt.Errorf("a state has %d values, not %d", len(state), dim)
 		}
 		copy(x[n*dim:], state)
-		if n++; n*dim == len(x) {
-			return flush()
+		if n++; n*dim < len(x) {
+			return nil
 		}
-		return nil
+		full := n
+		n = 0
+		return use(x, full)
 	})
-	if err != nil {
+	if err != nil || n == 0 {
 		return err
 	}
-	return flush()
+	clear(x[n*dim:])
+	return use(x, n)
 }
 
 // moments are the mean and the total variance of states, in float64. Sums are taken of

@@ -125,12 +125,12 @@ func linearLoop(ctx context.Context, o Options, rng *rand.Rand) (*LinearLoop, []
 					random := unit(rng, d)
 					for i, c := range regularisations {
 						run := loopRun{s, LoopPoint{Layers: kind.name, D: d, R: r, C: c}, start, o.claims}
-						points := run.random(random, &most)
+						points := run.follow(random, false, &most)
 						if draw == 0 {
 							l.Runs = append(l.Runs, points...)
 						}
 						if c > 0 {
-							points = append(points, run.worst(&most)...)
+							points = append(points, run.follow(s.worstFirst(c), true, &most)...)
 						}
 						for _, p := range points {
 							if old := &cells[i][p.T-1]; old.Bound == 0 || p.Error/p.Bound > old.Error/old.Bound {
@@ -175,47 +175,35 @@ type loopRun struct {
 	claims *claims
 }
 
-func (r loopRun) alpha() float64 { return r.claims.alpha * r.point.C / (1 + r.point.C) }
-
-// points are the errors for a perturbation and their bounds, for t from 1, and the squared
-// norms of the perturbation's parts outside and within the tangent space.
-func (r loopRun) points(z []float64, most *linearExtremes) (points []LoopPoint, outside, within float64) {
+// follow measures the errors for a perturbation and their bounds, for t from 1. The perturbation is a
+// random one, or the worst for the first step.
+func (r loopRun) follow(z []float64, worst bool, most *linearExtremes) (points []LoopPoint) {
+	c, alpha := r.point.C, r.claims.alpha*r.point.C/(1+r.point.C)
 	out := r.outside(0, z)
-	outside, within = norm(out)*norm(out), norm(minus(z, out))*norm(minus(z, out))
-	for t, off := range r.run(r.start, z, r.point.C)[1:] {
+	outside, within := norm(out)*norm(out), norm(minus(z, out))*norm(minus(z, out))
+	errors := r.run(r.start, z, c)
+	for t, off := range errors[1:] {
 		p := r.point
 		p.T, p.Error = t+1, norm(off)*norm(off)
-		p.Bound = r.claims.linearBound * r.bound(p.T, r.alpha(), outside, within)
+		p.Bound = r.claims.linearBound * r.bound(p.T, alpha, outside, within)
 		most.ratio = max(most.ratio, p.Error/p.Bound)
-		points = append(points, p)
-	}
-	return points, outside, within
-}
-
-// random follows a random perturbation.
-func (r loopRun) random(z []float64, most *linearExtremes) []LoopPoint {
-	points, outside, within := r.points(z, most)
-	most.gain = max(most.gain, r.gainError(r.point.C, r.alpha()))
-	// The worst z may be nearly normal, and what is left of it all rounding.
-	if r.point.Layers == "orthogonal" {
-		for _, p := range points {
-			at := math.Pow(r.alpha(), float64(p.T))
+		// The worst z may be nearly normal, and what is left of it all rounding.
+		if p.Layers == "orthogonal" && !worst {
+			at := math.Pow(alpha, float64(p.T))
 			exact := at*at*outside + within
 			most.orthogonal = max(most.orthogonal, math.Abs(p.Error/exact/r.claims.linearBound-1))
 		}
+		points = append(points, p)
 	}
+	if worst {
+		most.first = min(most.first, points[0].Error/points[0].Bound)
+		return points
+	}
+	most.gain = max(most.gain, r.gainError(c, alpha))
 	if r.point.Layers != "gaussian" { // products of Gaussian layers are too ill-conditioned to invert
-		end := r.run(r.start, z, r.point.C)[linearDepth]
-		closed := r.closedForm(linearDepth, r.alpha(), z)
-		most.formula = max(most.formula, norm(minus(closed, end))/norm(end))
+		end := errors[linearDepth]
+		most.formula = max(most.formula, norm(minus(r.closedForm(linearDepth, alpha, z), end))/norm(end))
 	}
-	return points
-}
-
-// worst follows the perturbation that attains the bound after one step.
-func (r loopRun) worst(most *linearExtremes) []LoopPoint {
-	points, _, _ := r.points(r.worstFirst(r.point.C), most)
-	most.first = min(most.first, points[0].Error/points[0].Bound)
 	return points
 }
 

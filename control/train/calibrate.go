@@ -47,15 +47,12 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 // of the nodes listed.
 func normalising(e *onnx.Graph, count int) (*onnx.Graph, []*onnx.Node, error) {
 	g := e.Clone()
-	nodes := g.Nodes
-	g.Nodes, g.Outputs = nil, nil
-	b := &onnx.Builder{G: g}
+	g.Outputs = nil
 	var norms []*onnx.Node
 	var statistics []string
-	for _, n := range nodes {
+	err := rewrite(g, func(b *onnx.Builder, n *onnx.Node) bool {
 		if n.Op != "BatchNormalization" {
-			g.Nodes = append(g.Nodes, n)
-			continue
+			return false
 		}
 		b.Prefix = n.Outputs[0] + "/"
 		x := n.Inputs[0]
@@ -79,15 +76,16 @@ func normalising(e *onnx.Graph, count int) (*onnx.Graph, []*onnx.Node, error) {
 		g.Shapes[n.Outputs[0]] = nil
 		b.Append(&onnx.Node{Op: "Add", Inputs: []string{y, spread(n.Inputs[2])}, Outputs: n.Outputs[:1]})
 		norms, statistics = append(norms, n), append(statistics, mu, variance)
+		return true
+	})
+	if err != nil || len(norms) == 0 {
+		return nil, nil, err
 	}
-	b.Prefix = ""
+	b := &onnx.Builder{G: g}
 	for i, s := range statistics {
 		b.Output(fmt.Sprintf("statistics/%d", i), s)
 	}
-	if len(norms) == 0 {
-		return nil, nil, b.Err()
-	}
-	_, err := b.Done()
+	_, err = b.Done()
 	return g, norms, err
 }
 

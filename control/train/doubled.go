@@ -17,27 +17,22 @@ const doubledFrom = 8 * 8
 // products for 9, forwards and in both gradients. The weight must be an input of e: of
 // constants the runtime's fast kernel is as good.
 func doubled(e *onnx.Graph) error {
-	nodes := e.Nodes
-	e.Nodes = nil
-	b := &onnx.Builder{G: e}
 	repeated := map[string]string{} // tensors by what they repeat
-	for _, n := range nodes {
+	err := rewrite(e, func(b *onnx.Builder, n *onnx.Node) bool {
 		if repeats(e, n) {
 			repeated[n.Outputs[0]] = n.Inputs[0]
 		}
 		from, ok := repeated[n.Inputs[0]]
-		if !ok || !threeByThree(e, n) {
-			e.Nodes = append(e.Nodes, n)
-			continue
+		if ok = ok && threeByThree(e, n); ok {
+			b.Prefix = n.Outputs[0] + "/"
+			corners(b, n, from)
 		}
-		b.Prefix = n.Outputs[0] + "/"
-		corners(b, n, from)
+		return ok
+	})
+	if err == nil {
+		e.Prune()
 	}
-	if err := b.Err(); err != nil {
-		return err
-	}
-	e.Prune()
-	return nil
+	return err
 }
 
 // repeats reports whether a node repeats every value of large enough maps 2×2 times.
