@@ -54,7 +54,8 @@ var Solvers = []Spec{
 		Unused: []string{"outer", "inner", "learning_rate", "momentum"}, Why: "it makes no sweeps",
 		sweeps: none, steps: none},
 	{Method: PMP, Title: "Pontryagin's maximum principle",
-		Doc:    "sweeps of one ascent step on the Hamiltonian a layer: Algorithm 1 with one inner step",
+		Doc: "sweeps of one ascent step on the Hamiltonian a layer, so that momentum has no effect: Algorithm 1 with " +
+			"one inner step",
 		Unused: []string{"inner"}, Why: "it makes one ascent step a layer and sweep; outer alone counts them",
 		sweeps: outer, steps: func(Solver) int { return 1 }, ascent: heavyBall},
 	{Method: MSA, Title: "the method of successive approximations",

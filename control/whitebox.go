@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"selfheal/attacks"
 	"selfheal/models/grad"
@@ -26,47 +27,37 @@ const (
 // Defended is a controlled network as a white-box attacker sees it, an
 // [attacks.Oracle]. Logits are the controlled network's own.
 type Defended struct {
-	c         *Controller
-	knowledge Knowledge
+	c *Controller
 	// What is differentiated in one run: the greedily controlled network, with Detached
 	// on a detour around its embeddings; for an iterating solver the network with its
 	// controls as further inputs, or with Through from the last controlled state on.
 	*losses
-	solve     bool      // whether the solver runs before each gradient
-	backwards pullbacks // of an iterating solver, with Through
+	backwards pullbacks // of an iterating solver, with Through; otherwise nil
 }
 
 // WhiteBox prepares a controlled network for gradients. Errors name operators
 // without a gradient rule. Close it when done, before the controller.
 func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
-	d := &Defended{c: c, knowledge: k, solve: c.Solver.Iterates()}
+	d := &Defended{c: c}
 	name, from := "/detached", 0
 	var detours []grad.Detour
 	enter := func(b *onnx.Builder, t int, x string) string {
-		if !c.stages[t].controlled() {
-			return x
-		}
 		return b.Op("Add", x, b.Input(fmt.Sprintf("u%d", t), b.Shape(x)))
 	}
-	switch {
-	case k == Through && !d.solve:
-		name, enter = "/greedy", c.greedy
-	case !d.solve:
-		enter = func(b *onnx.Builder, t int, x string) string {
-			e := c.greedy(b, t, x)
-			if e == x {
-				return x
-			}
-			z := b.Op("Add", x, b.Op("Sub", e, x))
-			detours = append(detours, grad.Detour{From: x, To: z})
-			return z
-		}
-	case k == Through:
-		name, from = "/tail", c.last
-		enter = func(_ *onnx.Builder, _ int, x string) string { return x }
+	switch iterates := c.Solver.Iterates(); {
+	case iterates && k == Through:
+		name, from, enter = "/tail", c.last, nil
 		var err error
 		if d.backwards, err = newPullbacks(c); err != nil {
 			return nil, err
+		}
+	case k == Through:
+		name, enter = "/greedy", c.greedy
+	case !iterates:
+		enter = func(b *onnx.Builder, t int, x string) string {
+			z := b.Op("Add", x, b.Op("Sub", c.greedy(b, t, x), x))
+			detours = append(detours, grad.Detour{From: x, To: z})
+			return z
 		}
 	}
 	fail := func(err error) (*Defended, error) {
@@ -92,25 +83,25 @@ func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
 	return d, nil
 }
 
-// greedy is E_t in front of segment t, where that is controlled.
+// greedy is E_t.
 func (c *Controller) greedy(b *onnx.Builder, t int, x string) string {
-	if c.stages[t].controlled() {
-		b.Prefix = fmt.Sprintf("E%d/", t)
-		x = b.Call(c.stages[t].plain.embedding, x)
-		b.Prefix = ""
-	}
-	return x
+	b.Prefix = fmt.Sprintf("E%d/", t)
+	defer func() { b.Prefix = "" }()
+	return b.Call(c.stages[t].plain.embedding, x)
 }
 
-// compose chains the segments from one on to the logits; enter makes the controlled
-// state z_t from x_t.
+// compose chains the segments from one on to the logits; enter, if given, makes the
+// controlled state z_t from x_t.
 func (c *Controller) compose(name string, from int,
 	enter func(b *onnx.Builder, t int, x string) string) (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(c.net.Name + "/" + c.Name + name)}
 	first := c.stages[from].plain.segment.Inputs[0]
 	x := b.Input(first.Name, first.Shape)
 	for t := from; t < len(c.stages); t++ {
-		x = b.Call(c.stages[t].plain.segment, enter(b, t, x))
+		if c.stages[t].controlled() && enter != nil {
+			x = enter(b, t, x)
+		}
+		x = b.Call(c.stages[t].plain.segment, x)
 	}
 	b.Output(b.G.Fresh("logits"), x)
 	return b.Done()
@@ -133,19 +124,14 @@ func (d *Defended) Logits(ctx context.Context, x, out []float32) error {
 func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
 	switch {
-	case !d.solve:
+	case !d.c.Solver.Iterates():
 		return d.losses.gradient(ctx, x, loss, label, target, e)
-	case d.knowledge == Detached:
+	case d.backwards == nil:
 		p, err := solve(d.c, &numbers{d.c, ctx}, x, false, nil, nil)
 		if err != nil {
 			return err
 		}
-		var controls [][]float32
-		for t, s := range d.c.stages {
-			if s.controlled() {
-				controls = append(controls, p.u[t])
-			}
-		}
+		controls := slices.DeleteFunc(p.u, func(u []float32) bool { return u == nil })
 		return d.losses.gradient(ctx, x, loss, label, target, e, controls...)
 	}
 	t := &tape{numbers: numbers{d.c, ctx}, backwards: d.backwards}
@@ -164,11 +150,9 @@ func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss,
 		return err
 	}
 	e.Logits, e.Loss = append(e.Logits[:0], end.Logits...), end.Loss
-	if e.Gradient = sized(e.Gradient, len(x)); image.cotangent == nil {
-		clear(e.Gradient)
-	} else {
-		copy(e.Gradient, image.cotangent)
-	}
+	e.Gradient = sized(e.Gradient, len(x))
+	clear(e.Gradient)
+	copy(e.Gradient, image.cotangent) // nil stands for 0
 	return nil
 }
 
@@ -180,17 +164,17 @@ type Cost struct{ Logits, Forward, Backward float64 }
 // Cost implements what a harness counts passes by.
 func (d *Defended) Cost() (Cost, error) {
 	c := d.c
-	plain, err := lossFLOPs(c.net.Graph, nil)
+	plain, err := c.net.losses.flops()
 	if err != nil {
 		return Cost{}, err
 	}
-	own, err := lossFLOPs(d.losses.given, d.losses.detours)
+	own, err := d.losses.flops()
 	if err != nil {
 		return Cost{}, err
 	}
-	forward := d.losses.given.FLOPs()
+	forward := d.given.FLOPs()
 	backward := own - forward
-	if d.solve {
+	if c.Solver.Iterates() {
 		solving := c.count(false)
 		forward += solving.flops(c)
 		for t, b := range d.backwards {
@@ -201,11 +185,11 @@ func (d *Defended) Cost() (Cost, error) {
 	return Cost{c.Passes(), float64(forward) / float64(unit), float64(backward) / float64(plain-unit)}, nil
 }
 
-// lossFLOPs are those of a loss with its gradient.
-func lossFLOPs(g *onnx.Graph, detours []grad.Detour) (int64, error) {
-	loss, err := grad.Loss(g, attacks.CrossEntropy.String(), detours...)
+// flops are those of a loss with its gradient, of the network as given.
+func (l *losses) flops() (int64, error) {
+	g, err := grad.Loss(l.given, attacks.CrossEntropy.String(), l.detours...)
 	if err != nil {
 		return 0, err
 	}
-	return loss.FLOPs(), nil
+	return g.FLOPs(), nil
 }

@@ -227,7 +227,7 @@ func TestDefendedCost(t *testing.T) {
 				t.Errorf("%v: logits %v, the controller says %v", s.Method, z, o.Logits)
 			}
 			cost := must.Get(d.Cost())(t)
-			loss, plain := must.Get(lossFLOPs(d.given, d.detours))(t), must.Get(lossFLOPs(c.net.Graph, nil))(t)
+			loss, plain := must.Get(d.flops())(t), must.Get(c.net.flops())(t)
 			before = c.made() - loss
 			gradient(t, d, x, attacks.CrossEntropy, 1, 0)
 			own := float64(c.made() - before)

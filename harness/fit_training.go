@@ -59,7 +59,7 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", name, err)
 		}
-		networks, ids = append(networks, around), append(ids, around.ID())
+		networks, ids = append(networks, around), append(ids, around.ID)
 		j.state = here.state()
 	}
 	data := train.Data{Shape: d.Shape(), Labels: make([]int, d.Len()), Pixels: d.Pixels}

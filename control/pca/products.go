@@ -18,11 +18,7 @@ func open(name string, workers int, build func(b *onnx.Builder)) (ort.Sessions, 
 	if err != nil {
 		return nil, err
 	}
-	data, err := g.Encode()
-	if err != nil {
-		return nil, err
-	}
-	return ort.OpenAll(name, data, max(workers, 1))
+	return ort.OpenAll(name, g, max(workers, 1))
 }
 
 // each runs the tasks 0 … tasks−1 and adds what they give in their order.

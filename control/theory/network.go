@@ -65,7 +65,6 @@ type smoothNet struct {
 	states    [][]float64 // x_t, t ≤ T
 	manifolds []*submersion
 	linear    *linearSystem // of the Jacobians θ_t = F_t'(x_t) and the tangent spaces
-	beta      []float64
 }
 
 // randomNet draws a network of layers of one gain on R^d, and a first manifold of
@@ -78,7 +77,7 @@ func randomNet(rng *rand.Rand, d, r, depth int, gain, bend float64) *smoothNet {
 	var jacobians []*mat.Dense
 	for t := range depth {
 		l := randomLayer(rng, d, gain)
-		n.layers, n.manifolds, n.beta = append(n.layers, l), append(n.manifolds, f), append(n.beta, l.hessianBound())
+		n.layers, n.manifolds = append(n.layers, l), append(n.manifolds, f)
 		jacobians = append(jacobians, l.jacobian(x))
 		if t+1 < depth {
 			f = f.carried(l)

@@ -133,7 +133,7 @@ func (n *smoothNet) growth(alpha float64, v []float64) []float64 {
 	sums := []float64{0}
 	for t, l := range n.linear.layers {
 		theta := spectral(l)
-		curvature := n.manifolds[t].k()*theta + 2*n.beta[t]
+		curvature := n.manifolds[t].k()*theta + 2*n.layers[t].hessianBound()
 		delta := n.linear.bound(t, alpha, outside, within)
 		sums = append(sums, (theta+curvature)*sums[t]+delta*curvature)
 	}

@@ -108,11 +108,7 @@ func firstStates(n Network, data Data) (ort.Tensor, error) {
 
 // through runs a graph of one input, so many rows at a time, and returns its outputs.
 func through(g *onnx.Graph, x ort.Tensor, rows int) ([]ort.Tensor, error) {
-	data, err := g.Encode()
-	if err != nil {
-		return nil, err
-	}
-	session, err := ort.Open(g.Name, data)
+	session, err := ort.OpenAll(g.Name, g, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +118,7 @@ func through(g *onnx.Graph, x ort.Tensor, rows int) ([]ort.Tensor, error) {
 	for from := 0; from < n; from += rows {
 		to, size := min(from+rows, n), len(x.Data)/n
 		part := ort.Tensor{Shape: append([]int64{int64(to - from)}, x.Shape[1:]...), Data: x.Data[from*size : to*size]}
-		out, err := session.Run([]ort.Tensor{part})
+		out, err := session[0].Run([]ort.Tensor{part})
 		if err != nil {
 			return nil, err
 		}

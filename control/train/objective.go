@@ -22,7 +22,9 @@ type Network struct {
 	Name   string
 	Before *onnx.Graph // image → x_t; nil where the state is the image
 	After  *onnx.Graph // x_t → logits, [N classes]
-	id     string
+	// ID is the SHA-256 of both parts as [Around] cut them, before they were rewritten for the CPU, in
+	// hexadecimal.
+	ID string
 }
 
 // Around cuts a network in front of segment t of a chain. States are those of the
@@ -53,32 +55,25 @@ func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.G
 			return Network{}, err
 		}
 	}
-	var err error
-	if out.id, err = out.hash(); err != nil || !tuned {
-		return out, err
+	hash := sha256.New()
+	for _, g := range []*onnx.Graph{out.Before, out.After} {
+		if g != nil {
+			data, err := g.Encode()
+			if err != nil {
+				return Network{}, err
+			}
+			hash.Write(data)
+		}
 	}
+	out.ID = fmt.Sprintf("%x", hash.Sum(nil))
+	if !tuned {
+		return out, nil
+	}
+	var err error
 	if out.After, err = optimize.Graph(out.After); err == nil && out.Before != nil {
 		out.Before, err = optimize.Graph(out.Before)
 	}
 	return out, err
-}
-
-// ID is the SHA-256 of both parts as [Around] cut them, before they were rewritten for the CPU, in hexadecimal.
-func (n Network) ID() string { return n.id }
-
-func (n Network) hash() (string, error) {
-	hash := sha256.New()
-	for _, g := range []*onnx.Graph{n.Before, n.After} {
-		if g == nil {
-			continue
-		}
-		data, err := g.Encode()
-		if err != nil {
-			return "", err
-		}
-		hash.Write(data)
-	}
-	return fmt.Sprintf("%x", hash.Sum(nil)), nil
 }
 
 // image is the shape of the images that the network takes.

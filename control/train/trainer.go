@@ -127,11 +127,7 @@ func (t *Trainer) open(o *objective, n Network, byImage bool) (ort.Sessions, err
 	if err != nil {
 		return nil, err
 	}
-	data, err := g.Encode()
-	if err != nil {
-		return nil, err
-	}
-	return ort.OpenAll(g.Name, data, min(t.settings.Workers, (t.settings.Batch+shard-1)/shard))
+	return ort.OpenAll(g.Name, g, min(t.settings.Workers, (t.settings.Batch+shard-1)/shard))
 }
 
 // Close frees the sessions.

@@ -9,8 +9,12 @@ import (
 // Sessions are one model opened several times, for runs side by side.
 type Sessions []*Session
 
-// OpenAll opens a model n times. Close the sessions when done.
-func OpenAll(name string, model []byte, n int) (Sessions, error) {
+// OpenAll opens a graph n times. Close the sessions when done.
+func OpenAll(name string, graph interface{ Encode() ([]byte, error) }, n int) (Sessions, error) {
+	model, err := graph.Encode()
+	if err != nil {
+		return nil, err
+	}
 	var all Sessions
 	for range n {
 		s, err := Open(name, model)
