@@ -3,7 +3,6 @@ package attacks
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"selfheal/internal/vector"
@@ -76,7 +75,9 @@ func (a FAB) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 		for restart := range a.Restarts {
 			copy(r.x1, im.Pixels)
 			if restart > 0 {
-				r.randomStart(generator(how.Seed, a.Name(), restart, rank, im.ID))
+				direction(a.Norm, generator(how.Seed, a.Name(), restart, rank, im.ID), r.x1)
+				half := float32(0.5 * a.Epsilon / a.Norm.Length(r.x1)) // of epsilon
+				vector.AddScaledClamped(im.Pixels, r.x1, half, r.x1)
 			}
 			if err := r.run(ctx); err != nil {
 				return Result{}, err
@@ -123,12 +124,6 @@ func newBoundaryWalk(a FAB, o Oracle, im Image, how Options) *boundaryWalk {
 		}
 	}
 	return r
-}
-
-// randomStart moves x1 to a random point at half of epsilon, clamped to [0,1].
-func (r *boundaryWalk) randomStart(rng *rand.Rand) {
-	direction(r.Norm, rng, r.x1)
-	vector.AddScaledClamped(r.im.Pixels, r.x1, float32(0.5*r.Epsilon/r.Norm.Length(r.x1)), r.x1)
 }
 
 // run makes one restart from x1.

@@ -3,6 +3,7 @@ package attacks
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Loss is an objective on the logits of one image. Attacks maximise it.
@@ -52,11 +53,7 @@ func (l Loss) String() string {
 
 // Losses lists all losses.
 func Losses() []Loss {
-	all := make([]Loss, len(lossNames))
-	for i := range all {
-		all[i] = Loss(i)
-	}
-	return all
+	return []Loss{CrossEntropy, DLR, TargetedDLR, TargetedCrossEntropy, LogitDifference, Margin}
 }
 
 // Targeted reports whether the loss reads a target class.
@@ -101,13 +98,9 @@ func (l Loss) Value(logits []float32, label, target int) float64 {
 		return float64(logits[target]) - zy
 	case Margin:
 		return float64(logits[runnerUp(logits, label)]) - zy
-	case DLR:
-		r := topFour(logits)
-		return gap(logits, label, r.other(label)) / r.spread(logits, false)
-	default:
-		r := topFour(logits)
-		return gap(logits, label, target) / r.spread(logits, true)
 	}
+	r := topFour(logits)
+	return gap(logits, label, r.rival(l, label, target)) / r.spread(l, logits)
 }
 
 // Cotangent writes ∂loss/∂logits into out, which has the length of logits. The
@@ -135,20 +128,15 @@ func (l Loss) Cotangent(logits []float32, label, target int, out []float32) {
 	case Margin:
 		out[runnerUp(logits, label)]++
 		out[label]--
-	case DLR:
-		r := topFour(logits)
-		r.quotient(logits, label, r.other(label), false, out)
 	default:
-		topFour(logits).quotient(logits, label, target, true, out)
+		r := topFour(logits)
+		r.quotient(l, logits, label, r.rival(l, label, target), out)
 	}
 }
 
 // logSumExp is log Σ exp(zⱼ), shifted by the maximum.
 func logSumExp(logits []float32) float64 {
-	m := math.Inf(-1)
-	for _, z := range logits {
-		m = max(m, float64(z))
-	}
+	m := float64(slices.Max(logits))
 	if math.IsInf(m, 0) {
 		return m
 	}
@@ -179,9 +167,12 @@ func topFour(logits []float32) ranks {
 	return r
 }
 
-// other is the class DLR compares with the label.
-func (r ranks) other(label int) int {
-	if r[0] == label {
+// rival is the class that a DLR loss compares with the label.
+func (r ranks) rival(l Loss, label, target int) int {
+	switch {
+	case l == TargetedDLR:
+		return target
+	case r[0] == label:
 		return r[1]
 	}
 	return r[0]
@@ -189,9 +180,9 @@ func (r ranks) other(label int) int {
 
 // spread is the denominator of the DLR losses, in float32 as in torch: the guard
 // is lost in it unless the logits (nearly) tie.
-func (r ranks) spread(logits []float32, targeted bool) float64 {
+func (r ranks) spread(l Loss, logits []float32) float64 {
 	from := logits[r[2]]
-	if targeted {
+	if l == TargetedDLR {
 		from = float32(0.5 * float32(from+logits[r[3]]))
 	}
 	return float64(float32(logits[r[0]]-from) + dlrGuard)
@@ -206,19 +197,16 @@ func gap(logits []float32, label, rival int) float64 {
 // ∂n/d − n/d²·∂d. Where the label ranks third, n = d and DLR is constant; with
 // both in float32 its terms then cancel to exactly 0, as they do in torch,
 // instead of leaving noise whose sign an attack would follow.
-func (r ranks) quotient(logits []float32, label, rival int, targeted bool, out []float32) {
-	d := r.spread(logits, targeted)
+func (r ranks) quotient(l Loss, logits []float32, label, rival int, out []float32) {
+	d := r.spread(l, logits)
 	n := gap(logits, label, rival)
 	q := n / d / d
 	terms := [5]struct {
 		class int
 		g     float64
-	}{{rival, 1 / d}, {label, -1 / d}, {r[0], -q}, {r[2], q}}
-	if targeted {
-		terms[3].g = q / 2
-		terms[4].class, terms[4].g = r[3], q/2
-	} else {
-		terms[4].class = label
+	}{{rival, 1 / d}, {label, -1 / d}, {r[0], -q}, {r[2], q}, {label, 0}}
+	if l == TargetedDLR {
+		terms[3].g, terms[4].class, terms[4].g = q/2, r[3], q/2
 	}
 	for _, t := range terms {
 		sum := 0.0

@@ -33,11 +33,11 @@ func newBumps(a Square, shape Shape) *bumps {
 }
 
 // power is |v|² in ℓ2 and |v| in ℓ1; root undoes it for a sum of powers.
-func (b *bumps) power(v float32) float64 {
+func (b *bumps) power(v float64) float64 {
 	if b.norm == L2 {
-		return float64(v) * float64(v)
+		return v * v
 	}
-	return math.Abs(float64(v))
+	return math.Abs(v)
 }
 
 func (b *bumps) root(sum float64) float64 {
@@ -65,7 +65,7 @@ func (b *bumps) rectangle(h, w int, sign float64, out []float32) {
 		for j := range w {
 			v := float32(inside[max(i-h/2, h/2-i, j-w/2, w/2-j)])
 			out[i*w+j] = v
-			sum += b.power(v)
+			sum += b.power(float64(v))
 		}
 	}
 	scale := sign / b.root(sum)
@@ -83,7 +83,7 @@ func (b *bumps) eta(s int) []float32 {
 		b.rectangle(s-s/2, s, -1, v[s/2*s:])
 		sum := 0.0
 		for _, e := range v {
-			sum += b.power(e)
+			sum += b.power(float64(e))
 		}
 		for i := range v {
 			v[i] = float32(float64(v[i]) / b.root(sum))
@@ -150,7 +150,7 @@ func (b *bumps) step(s *search, side int) {
 	eta := b.eta(side)
 	row, col := b.strides(s, side)
 	area := side * side
-	lack := max(b.root2(b.eps)-b.root2(b.length), 0) / float64(b.shape.C)
+	lack := max(b.power(b.eps)-b.power(b.length), 0) / float64(b.shape.C)
 	change := 0.0 // of the sum of powers over the image
 	for c := range b.shape.C {
 		sign := randomSign(s.rng)
@@ -163,7 +163,7 @@ func (b *bumps) step(s *search, side int) {
 			for j, d := range b.delta[from:to] {
 				v := sign*eta[i*row+j*col] + float32(d*k)
 				block[i*side+j] = v
-				sum += b.power(v)
+				sum += b.power(float64(v))
 			}
 			i++
 		})
@@ -186,20 +186,12 @@ func (b *bumps) step(s *search, side int) {
 	}
 }
 
-// root2 undoes root.
-func (b *bumps) root2(length float64) float64 {
-	if b.norm == L2 {
-		return length * length
-	}
-	return length
-}
-
 // windowSums returns the sums of powers of channel c in window one, and in what
 // window two covers outside of it.
 func (b *bumps) windowSums(s *search, c int, one, two window) (sumOne, rest float64) {
 	s.rows(one, c, func(from, to int) {
 		for _, d := range b.delta[from:to] {
-			sumOne += b.power(d)
+			sumOne += b.power(float64(d))
 		}
 	})
 	row := two.top
@@ -211,10 +203,10 @@ func (b *bumps) windowSums(s *search, c int, one, two window) (sumOne, rest floa
 			skipTo = max(min(from+one.left+one.side-two.left, to), skipFrom)
 		}
 		for _, d := range b.delta[from:skipFrom] {
-			rest += b.power(d)
+			rest += b.power(float64(d))
 		}
 		for _, d := range b.delta[skipTo:to] {
-			rest += b.power(d)
+			rest += b.power(float64(d))
 		}
 		row++
 	})
