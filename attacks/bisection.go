@@ -63,12 +63,9 @@ func (a Bisection) halvings() int { return int(math.Ceil(math.Log2(1 / (a.Tolera
 // few images come near.
 func (a Bisection) Passes(classes int) (forward, backward int) {
 	a = withDefaults(a, bisectionParameters)
-	backward = a.Restarts * (a.Steps + len(a.inner().stages())) * (1 + a.halvings())
-	if !a.Loss.Targeted() {
-		return backward, backward
-	}
-	backward *= min(a.Targets, classes-1)
-	return backward + 1, backward
+	p := a.inner()
+	p.Restarts = a.Restarts * (1 + a.halvings())
+	return p.Passes(classes)
 }
 
 // Perturb finds the nearest misclassified point over all targets.

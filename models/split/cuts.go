@@ -15,42 +15,22 @@ import (
 	"selfheal/models/onnx"
 )
 
-// data returns the tensors that depend on the network's input, in the order of
-// the graph; everything else is a constant or computed from constants.
-func data(g *onnx.Graph) []string {
-	list := []string{g.Inputs[0].Name}
-	nodes, _ := g.Reached(list...)
-	for _, n := range nodes {
-		for _, o := range n.Outputs {
-			if o != "" {
-				list = append(list, o)
-			}
-		}
-	}
-	return list
-}
-
 // Cuts returns the tensors through which every path from the input to the
 // output passes, in that order, without the input and the output: the
 // dominators of the output in the graph of tensors, where the batch is their
 // first dimension. The network can be cut at each of them. g is a simplified graph.
 func Cuts(g *onnx.Graph) []string {
-	tensors := data(g)
-	id := make(map[string]int64, len(tensors))
-	d := simple.NewDirectedGraph()
-	for i, t := range tensors {
-		id[t] = int64(i)
-		d.AddNode(simple.Node(i))
-	}
-	for _, n := range g.Nodes {
-		for _, in := range n.Inputs {
-			from, ok := id[in]
-			if !ok {
-				continue
-			}
-			for _, o := range n.Outputs {
-				if to, ok := id[o]; ok && to != from {
-					d.SetEdge(simple.Edge{F: simple.Node(from), T: simple.Node(to)})
+	x, d := g.Inputs[0].Name, simple.NewDirectedGraph()
+	tensors, id := []string{x}, map[string]int64{x: 0} // those that depend on the input
+	d.AddNode(simple.Node(0))
+	nodes, _ := g.Reached(x)
+	for _, n := range nodes {
+		for _, o := range n.Outputs {
+			id[o] = int64(len(tensors))
+			tensors = append(tensors, o)
+			for _, in := range n.Inputs {
+				if from, ok := id[in]; ok && in != "" {
+					d.SetEdge(simple.Edge{F: simple.Node(from), T: simple.Node(id[o])})
 				}
 			}
 		}
@@ -77,7 +57,6 @@ func Cuts(g *onnx.Graph) []string {
 // Those that are no cut tensors are left out. A network with none of these blocks can
 // still be cut at any of its [Cuts].
 func Boundaries(g *onnx.Graph) []string {
-	cuts := Cuts(g)
 	_, depends := g.Reached(g.Inputs[0].Name)
 	chosen := map[string]bool{}
 	consumers, producers := g.Consumers(), g.Producers()
@@ -100,7 +79,7 @@ func Boundaries(g *onnx.Graph) []string {
 	if last, err := Last(g); err == nil {
 		chosen[last] = true
 	}
-	return slices.DeleteFunc(slices.Clone(cuts), func(t string) bool { return !chosen[t] })
+	return slices.DeleteFunc(Cuts(g), func(t string) bool { return !chosen[t] })
 }
 
 func isConv(n *onnx.Node) bool { return n.Op == "Conv" }
