@@ -2,7 +2,7 @@ package attacks
 
 // quick is version quick, which is none of AutoAttack's own: its verdicts come close to
 // standard's for a twentieth of the passes, as long as only verdicts are asked for
-// ([VerdictOnly]); otherwise every run goes on after its success, which costs most of
+// ([Options]); otherwise every run goes on after its success, which costs most of
 // the saving on models that are easily broken.
 //
 //	        ℓ∞, ℓ2                     ℓ1

@@ -22,10 +22,8 @@ func TestGradientsTakeFewPasses(t *testing.T) {
 		{"SiLU, exchanged", func(b *onnx.Builder, x string) string { return b.Op("Mul", b.Op("Sigmoid", x), x) },
 			"HardSigmoid Mul Add Mul"},
 		{"a gate that is not SiLU", func(b *onnx.Builder, x string) string {
-			return b.Op("Mul",
-				b.Op("Sigmoid", b.Op("Neg", x)), x)
-		},
-			"Mul Mul Sub Mul Mul Neg Add"},
+			return b.Op("Mul", b.Op("Sigmoid", b.Op("Neg", x)), x)
+		}, "Mul Mul Sub Mul Mul Neg Add"},
 		{"HardSwish in two", func(b *onnx.Builder, x string) string { return b.Op("Mul", x, b.Op("HardSigmoid", x)) },
 			"Sub Mul Sub HardSigmoid Mul Add Mul"},
 		{"HardSwish", func(b *onnx.Builder, x string) string { return b.Op("HardSwish", x) },
@@ -36,10 +34,8 @@ func TestGradientsTakeFewPasses(t *testing.T) {
 		{"ReLU6", func(b *onnx.Builder, x string) string { return b.Op("Clip", x, b.Float(0), b.Float(6)) },
 			"Sub Mul HardSigmoid Mul"},
 		{"Clip as old exporters write ReLU", func(b *onnx.Builder, x string) string {
-			return b.Op("Clip", x, b.Float(0),
-				b.Float(3.4028235e38))
-		},
-			"HardSigmoid Mul"},
+			return b.Op("Clip", x, b.Float(0), b.Float(3.4028235e38))
+		}, "HardSigmoid Mul"},
 		{"ELU", func(b *onnx.Builder, x string) string { return b.Op("Elu", x) }, "Clip Add Mul"},
 		{"Gelu", func(b *onnx.Builder, x string) string { return b.Op("Gelu", x) },
 			"Mul Erf HardSigmoid Mul Sub Exp Mul Add Mul"},
