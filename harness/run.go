@@ -138,13 +138,9 @@ func (r *run) describe(command []string) error {
 		Provider: r.pool.Provider(), Precision: "f32", Workers: r.pool.Workers(), Threads: r.pool.Threads(),
 		Batch: r.pool.Batch(), Winograd: cfg.Runtime.Winograd, CPU: cpuName()}
 	for _, s := range cfg.Suites {
-		numbers, err := cfg.PublishedNumbers(&s)
-		if err != nil {
-			return err
-		}
 		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Mode,
-			Models:   s.Models,
-			Controls: append([]string{}, s.Controls...), Attacks: append([]string{}, s.Attacks...), Published: numbers})
+			Models: s.Models, Controls: append([]string{}, s.Controls...), Attacks: append([]string{}, s.Attacks...),
+			Published: cfg.PublishedNumbers(&s)})
 	}
 	for _, a := range cfg.Attacks {
 		known, err := (PlannedAttack{Attack: &a}).describe()

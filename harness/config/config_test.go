@@ -86,7 +86,7 @@ func setup(kind, version string, norm attacks.Norm, given map[string]any, compon
 }
 
 func TestParseFull(t *testing.T) {
-	got := mustParse(t, full)
+	got, norm, epsilon := mustParse(t, full), "l1", 12.
 	want := &Config{
 		Seed: 7, DefaultSuites: []string{"b"}, SaveAdversarial: true,
 		Runtime: Runtime{"cuda", 1, 3, 16, 2, false},
@@ -126,7 +126,9 @@ func TestParseFull(t *testing.T) {
 		Suites: []Suite{
 			{Name: "a", Title: "Table 1", Dataset: "test", Models: []string{"net"}, Controls: []string{"fast", "pca"},
 				Attacks: []string{"pgd", "aa"}, Mode: result.WhiteboxThrough,
-				Published: &Published{Own: []OwnNumber{{"net", "none", "none", 0.6925}, {"net", "pgd", "fast", 0.05}}}},
+				Published: &Published{Own: []result.PublishedCell{
+					{Model: "net", Defense: "none", Attack: "none", Accuracy: 0.6925},
+					{Model: "net", Defense: "fast", Attack: "pgd", Norm: &norm, Epsilon: &epsilon, Accuracy: 0.05}}}},
 			{Name: "b", Dataset: "train", Models: []string{"net"}, Mode: result.Oblivious, SaveAdversarial: true},
 		},
 		Files: fstest.MapFS{},

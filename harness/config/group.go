@@ -17,24 +17,21 @@ func groupName(g *Group) string { return g.Name }
 // members lists the suites that names stand for, each once: a suite for itself, a group
 // for its suites. Theory is whether a group among them asks for it.
 func (c *Config) members(names []string) (suites []*Suite, theory bool, err error) {
-	add := func(name string) {
-		if s := c.Suite(name); !slices.Contains(suites, s) {
-			suites = append(suites, s)
-		}
-	}
 	for _, name := range names {
+		list := []string{name}
 		if g := find(c.Groups, name, groupName); g != nil {
-			theory = theory || g.Theory
-			for _, s := range g.Suites {
-				add(s)
+			list, theory = g.Suites, theory || g.Theory
+		}
+		for _, name := range list {
+			s := c.Suite(name)
+			if s == nil {
+				known := append(namesOf(c.Suites, suiteName), namesOf(c.Groups, groupName)...)
+				return nil, false, fmt.Errorf("there is no suite %s%s", quote(name), hint(name, "suites", known))
 			}
-			continue
+			if !slices.Contains(suites, s) {
+				suites = append(suites, s)
+			}
 		}
-		if c.Suite(name) == nil {
-			known := append(namesOf(c.Suites, suiteName), namesOf(c.Groups, groupName)...)
-			return nil, false, fmt.Errorf("there is no suite %s%s", quote(name), hint(name, "suites", known))
-		}
-		add(name)
 	}
 	return suites, theory, nil
 }

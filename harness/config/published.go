@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -14,15 +13,8 @@ import (
 
 // Published are the numbers that a suite's reports show beside its own.
 type Published struct {
-	Table string // the name of a bundled table, one of [published.Names]; "" where Own has the numbers
-	Own   []OwnNumber
-}
-
-// OwnNumber is one accuracy that the config itself gives.
-type OwnNumber struct {
-	Model, Attack string  // defined in the config; "none" for clean images
-	Defense       string  // "none", or the suite's first control ("controlled" where it has none)
-	Accuracy      float64 // a share; the config has it in per cent
+	Table string                 // the name of a bundled table, one of [published.Names]; "" where Own has the numbers
+	Own   []result.PublishedCell // the config's, of the undefended network and the suite's first control
 }
 
 // published takes the published numbers of a suite: the name of a bundled table, or a mapping
@@ -43,7 +35,8 @@ func (s *Suite) published() value {
 		func(*decoder, *node, string) { s.Published = p })
 }
 
-// own takes the numbers of one model under one attack, of which one may be lacking. It needs the suite's controls.
+// own takes the numbers of one model under one attack, in per cent, of which one may be lacking. The second is
+// of the suite's first control, or of "controlled" where it has none.
 func (s *Suite) own(p *Published, model, attack string) value {
 	number := func(v *float64) value {
 		*v = math.NaN()
@@ -56,14 +49,25 @@ func (s *Suite) own(p *Published, model, attack string) value {
 			}}
 	}
 	var sides []float64
-	return list(&sides, span{least: 1, most: 2}, number).then(func(*decoder, *node, string) {
+	return list(&sides, span{least: 1, most: 2}, number).then(func(d *decoder, n *node, where string) {
 		defenses := [2]string{None, "controlled"}
 		copy(defenses[1:], s.Controls)
-		for i, accuracy := range sides {
-			if !math.IsNaN(accuracy) {
-				p.Own = append(p.Own, OwnNumber{model, attack, defenses[i], accuracy})
+		d.later = append(d.later, func(c *Config) {
+			cell := result.PublishedCell{Model: model, Attack: attack}
+			if a := c.Attack(attack); a != nil {
+				norm := a.Norm.String()
+				cell.Norm, cell.Epsilon = &norm, &a.Epsilons[0]
+				if len(a.Epsilons) != 1 {
+					d.fail(n.pos, "%s: attack %s has %d epsilons; give each an attack of its own", where, attack,
+						len(a.Epsilons))
+				}
 			}
-		}
+			for i, accuracy := range sides {
+				if cell.Defense, cell.Accuracy = defenses[i], accuracy; !math.IsNaN(accuracy) {
+					p.Own = append(p.Own, cell)
+				}
+			}
+		})
 	})
 }
 
@@ -75,18 +79,14 @@ func (s *Suite) own(p *Published, model, attack string) value {
 //   - its attack: AutoAttack (any version but custom) or PGD, by norm and epsilon;
 //   - its defense: none, and the suite's controls in the order of the table's sides.
 //
-// A number without such a cell keeps the paper's names. It is an error that a config's
-// own number is of an attack of several epsilons.
-func (c *Config) PublishedNumbers(s *Suite) (*result.Published, error) {
-	switch {
-	case s.Published == nil:
-		return nil, nil
-	case s.Published.Table == "":
-		return c.ownPublished(s)
+// A number without such a cell keeps the paper's names.
+func (c *Config) PublishedNumbers(s *Suite) *result.Published {
+	if s.Published == nil {
+		return nil
 	}
 	table, known := published.Lookup(s.Published.Table)
 	if !known {
-		return nil, fmt.Errorf("suite %s: there is no published table %s", s.Name, s.Published.Table)
+		return &result.Published{Source: "config", Cells: append([]result.PublishedCell{}, s.Published.Own...)}
 	}
 	p := &result.Published{Source: table.Name, Mode: table.Mode, Cells: []result.PublishedCell{}}
 	models, defenses := publishedModels(table, s.Models), publishedDefenses(table.Sides, s.Controls)
@@ -103,25 +103,7 @@ func (c *Config) PublishedNumbers(s *Suite) (*result.Published, error) {
 			p.Cells = append(p.Cells, one)
 		}
 	}
-	return p, nil
-}
-
-func (c *Config) ownPublished(s *Suite) (*result.Published, error) {
-	p := &result.Published{Source: "config", Cells: []result.PublishedCell{}}
-	for _, own := range s.Published.Own {
-		one := result.PublishedCell{Model: own.Model, Defense: own.Defense, Attack: own.Attack, Accuracy: own.Accuracy}
-		if a := c.Attack(own.Attack); a != nil {
-			if len(a.Epsilons) != 1 {
-				return nil, fmt.Errorf("suite %s: a published number of attack %s, which has %d epsilons; give each "+
-					"an attack of its own",
-					s.Name, a.Name, len(a.Epsilons))
-			}
-			norm := a.Norm.String()
-			one.Norm, one.Epsilon = &norm, &a.Epsilons[0]
-		}
-		p.Cells = append(p.Cells, one)
-	}
-	return p, nil
+	return p
 }
 
 // network is one as a published table names it.

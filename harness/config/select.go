@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // Selected returns the part of the config that the named suites use (the
@@ -89,8 +88,7 @@ func (c *Config) Hash() string {
 		scored[s.Dataset] = true
 		o := mapping{
 			"dataset": s.Dataset, "models": s.Models, "controls": orEmpty(s.Controls), "attacks": orEmpty(s.Attacks),
-			"mode": s.Mode, "save_adversarial": s.SaveAdversarial,
-		}
+			"mode": s.Mode, "save_adversarial": s.SaveAdversarial}
 		if s.Solver != nil {
 			o["solver"] = s.Solver.hash()
 		}
@@ -143,9 +141,8 @@ func (c *Config) Hash() string {
 	}
 	plan := mapping{
 		"version": Version, "seed": c.Seed, "provider": c.Runtime.Provider, "winograd": c.Runtime.Winograd,
-		"cuda_batch": batch,
-		"datasets":   datasets, "models": models, "controls": controls, "attacks": attacks, "suites": suites,
-	}
+		"cuda_batch": batch, "datasets": datasets, "models": models, "controls": controls, "attacks": attacks,
+		"suites": suites}
 	if len(c.OtherSeeds) > 0 {
 		plan["other_seeds"] = c.OtherSeeds
 	}
@@ -183,9 +180,8 @@ func (c *Config) relative(path string) string {
 	if err != nil {
 		return path
 	}
-	rel, err := filepath.Rel(base, filepath.FromSlash(path))
-	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return path
+	if rel, err := filepath.Rel(base, filepath.FromSlash(path)); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel)
 	}
-	return filepath.ToSlash(rel)
+	return path
 }

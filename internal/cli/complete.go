@@ -14,17 +14,11 @@ import (
 // files are candidates too.
 type completer = cobra.CompletionFunc
 
-func noFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveNoFileComp
-}
-
-func anyFile(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveDefault
-}
-
-func folders(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveFilterDirs
-}
+var (
+	noFiles = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveNoFileComp)
+	anyFile = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
+	folders = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+)
 
 // filesWith completes paths of files with these extensions, and of folders on the way.
 func filesWith(extensions ...string) completer {
@@ -114,10 +108,8 @@ func settings(cfg *config.Config) (list []string) {
 	}
 	sections := map[string][]string{
 		"datasets": datasetNames(cfg), "models": modelNames(cfg), "controls": controlNames(cfg),
-		"attacks": attackNames(cfg),
-		"suites":  suiteNames(&config.Config{Suites: cfg.Suites}),
-		"groups":  suiteNames(&config.Config{Groups: cfg.Groups}),
-	}
+		"attacks": attackNames(cfg), "suites": suiteNames(&config.Config{Suites: cfg.Suites}),
+		"groups": suiteNames(&config.Config{Groups: cfg.Groups})}
 	for key, is := range root.Properties {
 		switch {
 		case is.Names != nil:
