@@ -93,7 +93,7 @@ func (o *opener) controller(ctx context.Context, n *control.Network, c *config.C
 	for _, l := range layers {
 		places[l.t] = l.at()
 		var g *onnx.Graph
-		if fit || l.Embedding.Kind != config.Linear {
+		if fit || l.Embedding.Kind != control.Linear {
 			g, err = o.embedding(ctx, l)
 		} else if _, err = o.fitSet(l); err == nil {
 			g, err = control.IdentityEmbedding(l.state())
@@ -127,9 +127,9 @@ func recorded(c config.Control) result.Control {
 func (o *opener) embedding(ctx context.Context, l placed) (*onnx.Graph, error) {
 	e, known := l.Embedding, &o.record.Controls[l.control.Name].Layers[l.index].Embedding
 	switch e.Kind {
-	case config.Identity:
+	case control.Identity:
 		return control.IdentityEmbedding(l.state())
-	case config.ONNX:
+	case control.ONNX:
 		path := embeddingPath(e.Path, l.state())
 		file, err := readModel(o.cfg.Files, path)
 		if err != nil {

@@ -71,7 +71,7 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 	linear, trainings := 0, 0
 	for i, l := range f.control.Layers {
 		switch {
-		case l.Embedding.Kind == config.Linear:
+		case l.Embedding.Kind == control.Linear:
 			linear++
 		case f.training(i) != nil:
 			trainings++
@@ -79,7 +79,7 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 	}
 	if linear+trainings == 0 {
 		return nil, ConfigError{fmt.Errorf("control %s has no embedding to fit: none is of kind %s or %s", o.Control,
-			config.Linear, config.Autoencoder)}
+			control.Linear, control.Autoencoder)}
 	}
 	if o.Out != "" && trainings != 1 {
 		// Linear embeddings are fitted for each model.
@@ -99,9 +99,9 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 	for _, i := range order {
 		l := f.control.Layers[i]
 		switch {
-		case l.Embedding.Kind == config.Linear && trainings > 0:
+		case l.Embedding.Kind == control.Linear && trainings > 0:
 			err = f.linear(ctx, i, "")
-		case l.Embedding.Kind == config.Linear:
+		case l.Embedding.Kind == control.Linear:
 			err = f.linear(ctx, i, o.Out)
 		case f.training(i) != nil:
 			err = f.train(ctx, i, f.training(i))
@@ -259,7 +259,7 @@ func (f *fitter) train(ctx context.Context, layer int, t *config.Training) error
 // trainOne fits one auto-encoder to a group of models.
 func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, g group) (Fitted, error) {
 	start := time.Now()
-	done := Fitted{At: place(f.control.Layers[layer].At).String(), Kind: config.Autoencoder, Models: g.models,
+	done := Fitted{At: place(f.control.Layers[layer].At).String(), Kind: control.Autoencoder, Models: g.models,
 		Path: g.path}
 	if _, err := os.Stat(g.path); err == nil && !f.o.Force {
 		f.progress.Say("%s is there already; --force fits it anew", g.path)

@@ -37,7 +37,7 @@ func (f *fitter) linear(ctx context.Context, layer int, out string) error {
 		if err != nil {
 			return ConfigError{err}
 		}
-		done := Fitted{At: here.at(), Kind: config.Linear, Models: []string{name}}
+		done := Fitted{At: here.at(), Kind: control.Linear, Models: []string{name}}
 		if done.Path, err = f.linearFile(done, out); err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (f *fitter) origin(done Fitted, fit string, d *dataset.Dataset, seed uint64
 func (f *fitter) linearProvenance(done Fitted, l placed, d *dataset.Dataset, s *pca.Subspace) map[string]string {
 	e := l.Embedding
 	meta := f.origin(done, e.Fit, d, f.cfg.Seed)
-	maps.Copy(meta, map[string]string{"kind": config.Linear, "fit_sha256": f.fitKey(l, d),
+	maps.Copy(meta, map[string]string{"kind": control.Linear, "fit_sha256": f.fitKey(l, d),
 		"samples": strconv.Itoa(s.Samples), "dim": strconv.Itoa(s.Dim), "rank": strconv.Itoa(s.Rank),
 		"variance": strconv.FormatFloat(s.Variance, 'g', 9, 64)})
 	if e.Rank == 0 {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/models/onnx"
@@ -49,7 +50,7 @@ func (p *Plan) Missing(fit string) []Missing {
 	}
 	for _, c := range cfg.Controls {
 		for _, l := range c.Layers {
-			if e := l.Embedding; e.Kind == config.ONNX && absent(cfg.Files, e.Path) {
+			if e := l.Embedding; e.Kind == control.ONNX && absent(cfg.Files, e.Path) {
 				add(missingEmbedding(e, fit+c.Name), c.Name+" at "+l.At.String())
 			}
 		}
@@ -67,7 +68,7 @@ func (p *Plan) opened() []string {
 	for _, c := range p.Config.Controls {
 		for _, l := range c.Layers {
 			e := l.Embedding
-			if e.Kind == config.Linear || e.Fit != "" && absent(p.Config.Files, e.Path) {
+			if e.Kind == control.Linear || e.Fit != "" && absent(p.Config.Files, e.Path) {
 				names = append(names, e.Fit)
 			}
 		}

@@ -84,7 +84,7 @@ type Layer struct {
 
 // Embedding is what a state is drawn towards.
 type Embedding struct {
-	Kind     string  // Linear, ONNX or Identity
+	Kind     string  // one of [control.EmbeddingKinds]; an autoencoder is, once decoded, ONNX with a Training
 	Fit      string  // linear: the data set it is fitted on
 	Variance float64 // linear: share of the variance kept, in (0,1]; 0 when Rank is given
 	Rank     int     // linear: number of components; 0 when Variance is given

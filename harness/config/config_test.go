@@ -104,15 +104,16 @@ func TestParseFull(t *testing.T) {
 		Controls: []Control{
 			{"pca", control.Solver{Method: control.MSA, Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.003,
 				Momentum: 0.5}, []Layer{
-				{At{Kind: AtInput}, Embedding{Kind: Linear, Fit: "train", Variance: 0.99}},
-				{At{Kind: AtBoundary, Boundary: 2}, Embedding{Kind: Linear, Fit: "train", Rank: 8}},
-				{At{Kind: AtTensor, Tensor: "12"}, Embedding{Kind: ONNX, Path: "ae.onnx"}},
-				{At{Kind: AtTensor, Tensor: "relu_3"}, Embedding{Kind: Identity}},
-				{At{Kind: AtLast}, Embedding{Kind: Linear, Fit: "test", Variance: 1}},
+				{At{Kind: AtInput}, Embedding{Kind: control.Linear, Fit: "train", Variance: 0.99}},
+				{At{Kind: AtBoundary, Boundary: 2}, Embedding{Kind: control.Linear, Fit: "train", Rank: 8}},
+				{At{Kind: AtTensor, Tensor: "12"}, Embedding{Kind: control.ONNX, Path: "ae.onnx"}},
+				{At{Kind: AtTensor, Tensor: "relu_3"}, Embedding{Kind: control.Identity}},
+				{At{Kind: AtLast}, Embedding{Kind: control.Linear, Fit: "test", Variance: 1}},
 			}},
-			{"fast", control.Solver{Method: control.Greedy}, []Layer{{At{Kind: AtInput}, Embedding{Kind: Identity}}}},
+			{"fast", control.Solver{Method: control.Greedy},
+				[]Layer{{At{Kind: AtInput}, Embedding{Kind: control.Identity}}}},
 			{"slow", control.Solver{Method: control.PMP, Outer: 30, Regularization: 0.001, LearningRate: 0.01},
-				[]Layer{{At{Kind: AtInput}, Embedding{Kind: Identity}}}},
+				[]Layer{{At{Kind: AtInput}, Embedding{Kind: control.Identity}}}},
 		},
 		Attacks: []Attack{
 			{"aa", setup("autoattack", "standard", attacks.Linf, nil), []float64{8.0 / 255}},

@@ -7,14 +7,6 @@ import (
 	"selfheal/internal/setting"
 )
 
-// The kinds of embedding that a decoded config has.
-const (
-	Linear      = control.Linear
-	ONNX        = control.ONNX
-	Autoencoder = control.Autoencoder // only in a file: decoded it is ONNX with a [Training]
-	Identity    = control.Identity
-)
-
 // AtKind says how a layer names its place.
 type AtKind int
 
@@ -136,21 +128,24 @@ func (e *Embedding) object() object {
 	fit := name(&e.Fit, "a data set", "datasets")
 	rows := []row{
 		required("kind", choice(&e.Kind, embeddingKinds), "which embedding"),
-		required("fit", fit, "the data set that it is fitted on").in(Linear, Autoencoder),
+		required("fit", fit, "the data set that it is fitted on").in(control.Linear, control.Autoencoder),
 		optional("variance", decimal(&e.Variance, setting.Fraction), "",
-			"fraction of the variance to keep, such as 0.99").in(Linear),
-		optional("rank", whole(&e.Rank, setting.Count), "", "number of components, instead of `variance`").in(Linear),
-		required("path", file(&e.Path), "the model's file; {size} stands for how many values the state has").in(ONNX),
+			"fraction of the variance to keep, such as 0.99").in(control.Linear),
+		optional("rank", whole(&e.Rank, setting.Count), "",
+			"number of components, instead of `variance`").in(control.Linear),
+		required("path", file(&e.Path),
+			"the model's file; {size} stands for how many values the state has").in(control.ONNX),
 		required("path", file(&e.Path), "the file that `selfheal fit` writes and runs read; {size} as in "+
-			"onnx").in(Autoencoder),
+			"onnx").in(control.Autoencoder),
 	}
 	for _, r := range t.rows() {
-		rows = append(rows, r.in(Autoencoder))
+		rows = append(rows, r.in(control.Autoencoder))
 	}
 	return object{rows: rows, forms: formsBy("kind", embeddingKinds),
-		either: map[string][2]string{Linear: {"variance", "rank"}, Autoencoder: {"architecture", "start"}},
+		either: map[string][2]string{control.Linear: {"variance", "rank"},
+			control.Autoencoder: {"architecture", "start"}},
 		check: func(d *decoder, n *node, where string) {
-			if e.Kind != Autoencoder {
+			if e.Kind != control.Autoencoder {
 				return
 			}
 			if width := n.get("width"); width != nil && t.Start != "" {
@@ -160,6 +155,6 @@ func (e *Embedding) object() object {
 				d.later = append(d.later, func(c *Config) { t.Seed = c.Seed })
 			}
 			t.Fit, t.Path = e.Fit, e.Path
-			e.Kind, e.Training = ONNX, t
+			e.Kind, e.Training = control.ONNX, t
 		}}
 }

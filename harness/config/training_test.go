@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/control"
 	"selfheal/control/train"
 )
 
@@ -36,7 +37,7 @@ func TestTraining(t *testing.T) {
 					Schedule: "constant", Objective: "clean"}}},
 	} {
 		e := mustParse(t, asTraining(c.keys), "seed=4").Control("pca").Layers[0].Embedding
-		if e.Kind != ONNX || e.Fit != "test" || e.Path != "e.onnx" {
+		if e.Kind != control.ONNX || e.Fit != "test" || e.Path != "e.onnx" {
 			t.Errorf("a run sees %+v", e)
 		}
 		if !reflect.DeepEqual(*e.Training, c.want) {

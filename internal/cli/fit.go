@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"selfheal/control"
 	"selfheal/control/pca"
 	"selfheal/harness"
-	"selfheal/harness/config"
 )
 
 func fitCommand(g *globals) *cobra.Command {
@@ -81,7 +81,7 @@ func printFitted(c *cobra.Command, fitted []harness.Fitted) error {
 		switch {
 		case f.Kept:
 			what = f.Path + ", there already"
-		case f.Kind == config.Autoencoder:
+		case f.Kind == control.Autoencoder:
 			what = fmt.Sprintf("%s: %d steps, cross-entropy %.4f, reconstruction %.4f, accuracy %.1f %%, %s",
 				f.Path, f.Steps, f.CrossEntropy, f.Reconstruction, 100*f.Accuracy, took)
 		}
