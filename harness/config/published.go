@@ -89,9 +89,9 @@ func (c *Config) PublishedNumbers(s *Suite) *result.Published {
 		return &result.Published{Source: "config", Cells: append([]result.PublishedCell{}, s.Published.Own...)}
 	}
 	p := &result.Published{Source: table.Name, Mode: table.Mode, Cells: []result.PublishedCell{}}
-	models, defenses := publishedModels(table, s.Models), publishedDefenses(table.Sides, s.Controls)
+	defenses := publishedDefenses(table.Sides, s.Controls)
 	for _, cell := range table.Cells {
-		one := result.PublishedCell{Model: models[network{cell.Model, cell.Training}], Attack: cell.Attack.Name}
+		one := result.PublishedCell{Model: publishedModel(table, cell, s.Models), Attack: cell.Attack.Name}
 		if a := cell.Attack; a.Name != None {
 			one.Norm, one.Epsilon = &a.Norm, &a.Epsilon
 			if name, epsilon := c.publishedAttack(s, a); name != "" {
@@ -106,36 +106,22 @@ func (c *Config) PublishedNumbers(s *Suite) *result.Published {
 	return p
 }
 
-// network is one as a published table names it.
-type network struct{ model, training string }
-
-// publishedModels maps a table's networks to the suite's, or where it has none to a
-// name of the paper's.
-func publishedModels(t published.Table, models []string) map[network]string {
-	both := slices.ContainsFunc(t.Cells, func(c published.Cell) bool { return c.Training != t.Cells[0].Training })
-	names := map[network]string{}
-	for _, c := range t.Cells {
-		k := network{c.Model, c.Training}
-		if names[k] != "" {
-			continue
-		}
-		i := slices.IndexFunc(models, func(m string) bool {
-			word, training := modelWords(m)
-			// A name that does not say how is the paper's only one, or its standard one.
-			fits := training == c.Training || training == "" && (!both || c.Training == "standard")
-			paper, _ := modelWords(c.Model)
-			return word == paper && fits
-		})
-		switch {
-		case i >= 0:
-			names[k] = models[i]
-		case both:
-			names[k] = c.Model + " " + c.Training
-		default:
-			names[k] = c.Model
-		}
+// publishedModel is a cell's network as the suite calls it, or where it has none a name of the paper's.
+func publishedModel(t published.Table, c published.Cell, models []string) string {
+	both := slices.ContainsFunc(t.Cells, func(other published.Cell) bool { return other.Training != c.Training })
+	paper, _ := modelWords(c.Model)
+	i := slices.IndexFunc(models, func(m string) bool {
+		word, training := modelWords(m)
+		// A name that does not say how is the paper's only one, or its standard one.
+		return word == paper && (training == c.Training || training == "" && (!both || c.Training == "standard"))
+	})
+	switch {
+	case i >= 0:
+		return models[i]
+	case both:
+		return c.Model + " " + c.Training
 	}
-	return names
+	return c.Model
 }
 
 // modelWords reduces a network's name to what the ways of writing it share, and how it

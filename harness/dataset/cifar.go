@@ -39,24 +39,13 @@ func openCIFAR(fsys fs.FS, path string, labelBytes int) (source, error) {
 	return &cifar{file: f, path: path, labelBytes: labelBytes, n: int(f.size / size), record: make([]byte, size)}, nil
 }
 
-func (c *cifar) count() int   { return c.n }
-func (c *cifar) close() error { return c.Close() }
-
-func (c *cifar) classes() (int, []string) {
-	if c.labelBytes == 1 {
-		return 10, nil
-	}
-	return 100, nil
-}
+func (c *cifar) count() int               { return c.n }
+func (c *cifar) classes() (int, []string) { return 0, nil } // the format says how many
 
 func (c *cifar) read(id int) (image, error) {
 	if _, err := c.ReadAt(c.record, int64(id)*int64(len(c.record))); err != nil {
 		return image{}, fmt.Errorf("record %d can't be read: %w", id, err)
 	}
-	return image{
-		shape: [3]int{3, 32, 32},
-		bytes: c.record[c.labelBytes:],
-		label: int(c.record[c.labelBytes-1]),
-		name:  fmt.Sprintf("record %d of %s", id, c.path),
-	}, nil
+	return image{shape: [3]int{3, 32, 32}, bytes: c.record[c.labelBytes:], label: int(c.record[c.labelBytes-1]),
+		name: fmt.Sprintf("record %d of %s", id, c.path)}, nil
 }

@@ -8,6 +8,7 @@
 package dataset
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -44,7 +45,7 @@ type Dataset struct {
 	names   []string
 	ids     []int
 	labels  []int
-	rows    []int     // where in bytes or floats each image lies; nil: in order
+	rows    []int     // where in bytes or floats each image lies
 	bytes   []byte    // pixels of all images, or
 	floats  []float32 // pixels of all images
 	hash    func() string
@@ -59,7 +60,7 @@ type source interface {
 	// read returns image id; it is called with rising ids. Exactly one of
 	// bytes and floats is given; both stay valid until the next call only.
 	read(id int) (image, error)
-	close() error
+	io.Closer
 }
 
 type image struct {
@@ -109,7 +110,7 @@ func Open(spec Spec, fsys fs.FS, limit int) (*Dataset, error) {
 		return nil, fmt.Errorf("data set %s: there is no format %q; formats: %s",
 			spec.Path, spec.Format, strings.Join(Formats(), ", "))
 	}
-	d, err := read(spec, fsys, limit, f.open)
+	d, err := read(spec, fsys, limit, f)
 	var missing *fs.PathError
 	switch {
 	case err == nil:
@@ -121,30 +122,24 @@ func Open(spec Spec, fsys fs.FS, limit int) (*Dataset, error) {
 	return nil, fmt.Errorf("data set %s (%s): %w", spec.Path, spec.Format, err)
 }
 
-func read(spec Spec, fsys fs.FS, limit int, open func(fs.FS, Spec) (source, error)) (_ *Dataset, err error) {
-	src, err := open(fsys, spec)
+func read(spec Spec, fsys fs.FS, limit int, f Format) (*Dataset, error) {
+	src, err := f.open(fsys, spec)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if e := src.close(); err == nil {
-			err = e
-		}
-	}()
-
+	defer src.Close()
 	ids, err := choose(src.count(), spec.Indices, spec.Limit, limit)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{ids: ids, labels: make([]int, len(ids))}
-	if d.classes, d.names = src.classes(); spec.Classes > 0 {
-		d.classes = spec.Classes
-	}
+	d := &Dataset{ids: ids, labels: make([]int, len(ids)), rows: make([]int, len(ids))}
+	n, names := src.classes()
 	if len(spec.ClassNames) > 0 {
-		d.classes, d.names = len(spec.ClassNames), spec.ClassNames
+		names = spec.ClassNames
 	}
-	if len(d.names) != d.classes {
-		d.names = nil
+	d.classes = cmp.Or(len(spec.ClassNames), spec.Classes, f.Classes, n)
+	if len(names) == d.classes {
+		d.names = names
 	}
 
 	// Read and kept in the file's order.
@@ -153,12 +148,6 @@ func read(spec Spec, fsys fs.FS, limit int, open func(fs.FS, Spec) (source, erro
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return ids[a] - ids[b] })
-	if !slices.IsSorted(order) {
-		d.rows = make([]int, len(ids))
-		for k, at := range order {
-			d.rows[at] = k
-		}
-	}
 	for k, at := range order {
 		im, err := src.read(ids[at])
 		if err != nil {
@@ -181,7 +170,7 @@ func read(spec Spec, fsys fs.FS, limit int, open func(fs.FS, Spec) (source, erro
 		if err := checkRange(im); err != nil {
 			return nil, err
 		}
-		d.labels[at] = im.label
+		d.labels[at], d.rows[at] = im.label, k
 		if err := d.keep(im); err != nil {
 			return nil, err
 		}
@@ -325,14 +314,12 @@ func (d *Dataset) Label(i int) int { return d.labels[i] }
 // Pixels writes the pixels of the i-th chosen image into out, of length C·H·W.
 func (d *Dataset) Pixels(i int, out []float32) {
 	size := d.size()
-	if d.rows != nil {
-		i = d.rows[i]
-	}
+	from := d.rows[i] * size
 	if d.floats != nil {
-		copy(out[:size], d.floats[i*size:])
+		copy(out[:size], d.floats[from:])
 		return
 	}
-	for j, b := range d.bytes[i*size : (i+1)*size] {
+	for j, b := range d.bytes[from : from+size] {
 		out[j] = value(b)
 	}
 }

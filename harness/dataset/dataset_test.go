@@ -138,11 +138,11 @@ type vast struct{ closed bool }
 func (v *vast) count() int               { return 8 }
 func (v *vast) classes() (int, []string) { return 2, nil }
 func (v *vast) read(int) (image, error)  { return image{shape: [3]int{3, 20000, 20000}}, nil }
-func (v *vast) close() error             { v.closed = true; return nil }
+func (v *vast) Close() error             { v.closed = true; return nil }
 
 func TestMemoryBound(t *testing.T) {
 	v := &vast{}
-	_, err := read(Spec{}, nil, 0, func(fs.FS, Spec) (source, error) { return v, nil })
+	_, err := read(Spec{}, nil, 0, Format{open: func(fs.FS, Spec) (source, error) { return v, nil }})
 	if want := "8 images of shape [3 20000 20000] need 8.9 GiB of memory, the bound is 8; set a limit"; err == nil ||
 		err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

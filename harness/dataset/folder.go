@@ -112,7 +112,7 @@ func (f *folder) list(dir string, label int) error {
 
 func (f *folder) count() int               { return len(f.entries) }
 func (f *folder) classes() (int, []string) { return len(f.names), f.names }
-func (f *folder) close() error             { return nil }
+func (f *folder) Close() error             { return nil }
 
 func (f *folder) read(id int) (image, error) {
 	e := f.entries[id]

@@ -191,7 +191,6 @@ func (z *npz) readLabels(archive *zip.Reader) error {
 
 func (z *npz) count() int               { return z.h.shape[0] }
 func (z *npz) classes() (int, []string) { return z.n, nil }
-func (z *npz) close() error             { return z.Close() }
 
 func (z *npz) read(id int) (image, error) {
 	im := image{shape: z.shape, bytes: z.bytes, floats: z.floats, label: z.labels[id],
