@@ -14,7 +14,7 @@ type curve struct {
 	Defense string
 	Index   int     // as in series
 	Steps   []point // by epsilon, from the clean images at 0 on; nil where only Points are known
-	Points  []point // the cells
+	Points  []point // the cells, at least one
 }
 
 // point is an accuracy at an epsilon.
@@ -28,15 +28,7 @@ type curves struct {
 }
 
 // end is the largest epsilon at which something is known.
-func (c curve) end() float64 {
-	most := 0.0
-	for _, list := range [][]point{c.Steps, c.Points} {
-		if len(list) > 0 {
-			most = max(most, list[len(list)-1].Epsilon)
-		}
-	}
-	return most
-}
+func (c curve) end() float64 { return c.Points[len(c.Points)-1].Epsilon }
 
 // end is that of the longest line.
 func (c curves) end() float64 {

@@ -100,7 +100,6 @@ func (s *suite) card(c result.GalleryCase, col column) galleryCard {
 		facts = slices.Delete(facts, 1, 2)
 	}
 	out.Facts = strings.Join(facts, " · ")
-	alone := func(a result.GalleryAnswer) galleryAnswer { return answer("undefended", a, c.Label) }
 	add := func(name, alt string, data []byte, note string, answers ...galleryAnswer) {
 		one := galleryPicture{Name: name, Alt: alt, Width: p.Width, Height: p.Height, Note: note, Answers: answers}
 		if data != nil {
@@ -108,8 +107,7 @@ func (s *suite) card(c result.GalleryCase, col column) galleryCard {
 		}
 		out.Pictures = append(out.Pictures, one)
 	}
-	before := []galleryAnswer{alone(c.Undefended.Clean)}
-	after := []galleryAnswer{alone(c.Undefended.Adversarial)}
+	before := []galleryAnswer{answer("undefended", c.Undefended.Clean, c.Label)}
 	if c.Controlled != nil {
 		before = append(before, answer("controlled", c.Controlled.Clean, c.Label))
 	}
@@ -120,7 +118,8 @@ func (s *suite) card(c result.GalleryCase, col column) galleryCard {
 	}
 	add("Perturbation ×"+threeDigits(p.Magnification), fmt.Sprintf("What the attack added to image %d, %s times as "+
 		"strong, around mid-grey", c.Image, threeDigits(p.Magnification)), p.Perturbation, strength)
-	add("Adversarial", fmt.Sprintf("Image %d after the attack", c.Image), p.Adversarial, "", after...)
+	add("Adversarial", fmt.Sprintf("Image %d after the attack", c.Image), p.Adversarial, "",
+		answer("undefended", c.Undefended.Adversarial, c.Label))
 	if c.Controlled == nil {
 		return out
 	}

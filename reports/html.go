@@ -180,10 +180,10 @@ func (v *view) Headline() string {
 	if v.Quoted {
 		return v.quotedHeadline()
 	}
-	models, cells, missing := map[string]bool{}, 0, 0
+	models, cells, missing := []string(nil), 0, 0
 	for _, s := range v.Suites {
 		for _, m := range s.Models {
-			models[m] = true
+			models = once(models, m)
 		}
 		cells += len(s.cells)
 		missing += s.Missing()
@@ -204,39 +204,35 @@ func plural(n int, one string, many ...string) string {
 }
 
 // Tested says what was tested, over all suites.
-func (v *view) Tested() []fact {
-	var models, controls, data, attacks, attackers []string
-	add := func(to *[]string, s string) {
-		if s != "" {
-			*to = once(*to, s)
+func (v *view) Tested() (out []fact) {
+	said := map[string][]string{}
+	add := func(term, name string) {
+		if name != "" {
+			said[term] = once(said[term], name)
 		}
 	}
 	for _, s := range v.Suites {
 		for _, m := range s.Models {
-			add(&models, clean(m))
+			add("Models", clean(m))
 		}
 		for _, c := range s.Controls {
-			add(&controls, clean(c))
+			add("Controllers", clean(c))
 		}
 		for _, c := range s.Columns {
 			if c.Attack != "none" {
-				add(&attacks, c.Title())
+				add("Attacks", c.Title())
 			}
 		}
 		sample := clean(s.Dataset)
 		if s.N > 0 {
 			sample += fmt.Sprintf(" (n = %d)", s.N)
 		}
-		add(&data, sample)
-		add(&attackers, clean(s.Mode))
+		add("Data", sample)
+		add("Attacker", clean(s.Mode))
 	}
-	var out []fact
-	for _, f := range []struct {
-		term string
-		all  []string
-	}{{"Models", models}, {"Controllers", controls}, {"Data", data}, {"Attacks", attacks}, {"Attacker", attackers}} {
-		if len(f.all) > 0 {
-			out = append(out, fact{f.term, some(f.all)})
+	for _, term := range []string{"Models", "Controllers", "Data", "Attacks", "Attacker"} {
+		if said[term] != nil {
+			out = append(out, fact{term, some(said[term])})
 		}
 	}
 	return out

@@ -141,7 +141,7 @@ func (p place) line(attack string, baseline *result.Cell, modes []string, cells 
 	low, high := 2.0, -1.0
 	for _, c := range cells {
 		low, high = min(low, score(c)), max(high, score(c))
-		if looped(c) {
+		if slices.ContainsFunc(c.Warnings, func(w result.Warning) bool { return w.ID == loopID }) {
 			defense.Spans[0].Mark = loopMark
 		}
 	}

@@ -32,41 +32,34 @@ func (n footnote) Anchor() string { return markAnchor(n.Mark) }
 
 func markAnchor(mark string) string { return strings.ReplaceAll(mark, loopMark, "loop") }
 
-// looped reports whether a cell is of a defense that is an optimisation loop.
-func looped(c *result.Cell) bool {
-	return c != nil && slices.ContainsFunc(c.Warnings, func(w result.Warning) bool { return w.ID == loopID })
-}
-
 // collectNotes numbers the warnings of the suite's cells: in the order of the cells,
 // those about optimisation loops last.
 func (s *suite) collectNotes() {
-	var loops []note
-	find := func(list *[]note, w result.Warning) *note {
-		i := slices.IndexFunc(*list, func(n note) bool { return n.Warning == w })
+	raise := func(w result.Warning, where ...string) {
+		i := slices.IndexFunc(s.Notes, func(n note) bool { return n.Warning == w })
 		if i < 0 {
-			i = len(*list)
-			*list = append(*list, note{Warning: w})
+			i, s.Notes = len(s.Notes), append(s.Notes, note{Warning: w})
 		}
-		return &(*list)[i]
+		s.Notes[i].Where = once(s.Notes[i].Where, strings.Join(where, ", "))
 	}
 	s.each(func(c *result.Cell, col column) {
 		for _, w := range c.Warnings {
-			list, where := &s.Notes, fmt.Sprintf("%s, %s, %s", clean(c.Model), defenseName(c.Defense), col.Title())
+			where := []string{clean(c.Model), defenseName(c.Defense), col.Title()}
 			if w.ID == loopID {
-				list, where = &loops, fmt.Sprintf("%s, %s", clean(c.Model), defenseName(c.Defense))
+				where = where[:2]
 			}
-			n := find(list, w)
-			n.Where = once(n.Where, where)
+			raise(w, where...)
 		}
 	})
 	for _, c := range s.failed {
-		where := fmt.Sprintf("%s, %s, %s", clean(c.Model), defenseName(c.Defense), clean(c.Attack))
+		attack := clean(c.Attack)
 		if c.Epsilon != nil {
-			where += " (" + number.Format(*c.Epsilon) + ")"
+			attack += " (" + number.Format(*c.Epsilon) + ")"
 		}
-		n := find(&s.Notes, result.Warning{ID: "error", Message: clean(c.Error)})
-		n.Where = append(n.Where, where)
+		raise(result.Warning{ID: "error", Message: clean(c.Error)}, clean(c.Model), defenseName(c.Defense), attack)
 	}
+	loops := slices.DeleteFunc(slices.Clone(s.Notes), func(n note) bool { return n.ID != loopID })
+	s.Notes = slices.DeleteFunc(s.Notes, func(n note) bool { return n.ID == loopID })
 	for i := range s.Notes {
 		s.Notes[i].Mark = fmt.Sprint(i + 1)
 	}

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"selfheal/harness/result"
+	"selfheal/harness/result/published"
 	"selfheal/internal/number"
 )
 
 // Provenance says with what the numbers were made.
 func (v *view) Provenance() []fact {
 	if v.Quoted {
-		return v.source()
+		return []fact{{"Paper", published.Title}, {"Authors", published.Authors}}
 	}
 	f, e := v.File, v.File.Environment
 	created := ""

@@ -82,11 +82,6 @@ func (v *view) Title() string {
 	return "Robustness report"
 }
 
-// source says where quoted numbers are from.
-func (v *view) source() []fact {
-	return []fact{{"Paper", published.Title}, {"Authors", published.Authors}}
-}
-
 // quotedHeadline says what quoted numbers are.
 func (v *view) quotedHeadline() string {
 	accuracies := 0

@@ -65,16 +65,6 @@ func (s *suite) whiskers(c *result.Cell) (low, high float64, ok bool) {
 	return c.CI95[0], c.CI95[1], interval(c) != ""
 }
 
-// otherSeeds are the seconds that a cell's attacks took from the seeds but the first.
-func otherSeeds(c *result.Cell) (seconds float64) {
-	for i, one := range c.Seeds {
-		if i > 0 {
-			seconds += one.Seconds
-		}
-	}
-	return seconds
-}
-
 // ofFirstSeed says in a caption that its numbers are the first seed's; "" where there is one.
 func (s *suite) ofFirstSeed() string {
 	if s.seeds() > 1 {
