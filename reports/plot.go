@@ -4,10 +4,13 @@ import (
 	"image"
 	"image/color"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"selfheal/control/theory"
 )
 
 // plotFigure is a sheet of plots, with one legend.
@@ -27,21 +30,13 @@ type plotPanel struct {
 	LogX, LogY     bool
 	XTicks, YTicks []plot.Tick // nil for those that the ranges give
 	Square         bool
-	High           vg.Length  // of the chart; 0: a share of its width
-	Box            [4]float64 // least x, least y, largest x, largest y; all 0: as the data have it
-	Field          *plotField
+	High           vg.Length       // of the chart; 0: a share of its width
+	Box            [4]float64      // least x, least y, largest x, largest y; all 0: as the data have it
+	Field          *theory.Field   // over the Box, in colours
+	Classes        map[float64]int // those of the field's values; nil shades small ones
 	Bars           []plotBar
 	Series         []plotSeries
 	Texts          []plotText
-}
-
-// plotField colours a panel: Values on an N×N grid over the Box, rows from below. With Classes,
-// a value is an index into it, and Classes holds colours of the series; without, small values
-// are shaded.
-type plotField struct {
-	N       int
-	Values  []float64
-	Classes []int
 }
 
 // plotSeries is one line or set of points. Series of one label share an entry of
@@ -204,19 +199,15 @@ func (b plotBar) draw(p pen, x, y func(float64) vg.Length) {
 // colours is a field as an image, its first row on top: classes in tints of the series'
 // colours with a dark line between them, or a scale from dark (0) to paper (the largest).
 func (p plotPanel) colours(t theme) image.Image {
-	f, n := p.Field, p.Field.N
+	f, n, largest := p.Field, p.Field.N, slices.Max(p.Field.Values)
 	img := image.NewNRGBA(image.Rect(0, 0, n, n))
-	largest := 0.0
-	for _, v := range f.Values {
-		largest = max(largest, v)
-	}
 	value := func(i, j int) float64 { return f.Values[min(i, n-1)*n+min(j, n-1)] }
 	for i := range n {
 		for j := range n {
 			v := value(i, j)
 			var c color.Color
 			switch {
-			case f.Classes == nil:
+			case p.Classes == nil:
 				share := 1.0
 				if largest > 0 {
 					share = math.Sqrt(v / largest)
@@ -225,7 +216,7 @@ func (p plotPanel) colours(t theme) image.Image {
 			case value(i+1, j) != v || value(i, j+1) != v:
 				c = t.muted
 			default:
-				c = mix(t.colour(f.Classes[int(v)]), t.paper, 0.72)
+				c = mix(t.colour(p.Classes[v]), t.paper, 0.72)
 			}
 			img.Set(j, n-1-i, c)
 		}

@@ -11,8 +11,8 @@ import (
 
 // theoryFixture has every kind of panel, a check that fails, and names that formats must escape.
 func theoryFixture() *Theory {
-	field := &plotField{N: 3, Values: []float64{0, 0, 1, 0, 1, 1, 1, 1, 1}, Classes: []int{0, 1}}
-	loss := &plotField{N: 2, Values: []float64{0, 1, 2, 4}}
+	field := &theory.Field{N: 3, Values: []float64{0, 0, 1, 0, 1, 1, 1, 1, 1}}
+	loss := &theory.Field{N: 2, Values: []float64{0, 1, 2, 4}}
 	box := [4]float64{-1, -1, 1, 1}
 	marks, line, flat := marked("measured", 1, 0), lined("bound <b>", inkColour, 1), lined("flat", 2, 0)
 	marks.X, marks.Y = []float64{1, 2, 3}, []float64{0.1, 0.01, 1e-7}
@@ -30,8 +30,8 @@ func theoryFixture() *Theory {
 		}},
 		Figures: []plotFigure{
 			{Slug: "plane", Title: "The plane", Caption: "Two panels.", Columns: 2, Panels: []plotPanel{
-				{Title: "(a) Classes", Square: true, Box: box, Field: field, Series: []plotSeries{flat},
-					Texts: []plotText{{0, 0.5, "A"}}},
+				{Title: "(a) Classes", Square: true, Box: box, Field: field, Classes: map[float64]int{0: 0, 1: 1},
+					Series: []plotSeries{flat}, Texts: []plotText{{0, 0.5, "A"}}},
 				{Title: "(b) Loss", Square: true, Box: box, Field: loss},
 			}},
 			{Slug: "axes", Title: "Axes", Caption: "Three panels.", Columns: 2, Panels: []plotPanel{

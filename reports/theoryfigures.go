@@ -38,22 +38,15 @@ func (s plotSeries) along(at ...theory.Point) plotSeries {
 	return s
 }
 
-// plane is a panel over a field's box. Of a field with colours, index makes the values indices into them.
-func plane(title string, f *theory.Field, colours []int, index func(v float64) int, series ...plotSeries) plotPanel {
-	p := plotPanel{Title: title, Square: true, Series: series,
-		Box:   [4]float64{f.Box[0][0], f.Box[0][1], f.Box[1][0], f.Box[1][1]},
-		Field: &plotField{N: f.N, Values: slices.Clone(f.Values), Classes: colours}}
-	if index != nil {
-		for i, v := range p.Field.Values {
-			p.Field.Values[i] = float64(index(v))
-		}
-	}
-	return p
+// plane is a panel over a field's box; colours are those of the field's values, nil for shades.
+func plane(title string, f *theory.Field, colours map[float64]int, series ...plotSeries) plotPanel {
+	return plotPanel{Title: title, Square: true, Series: series, Field: f, Classes: colours,
+		Box: [4]float64{f.Box[0][0], f.Box[0][1], f.Box[1][0], f.Box[1][1]}}
 }
 
-// sides is a plane whose field is a classifier's answer, −1 or 1.
+// sides is a plane whose field is a classifier's answer.
 func sides(title string, f *theory.Field, series ...plotSeries) plotPanel {
-	return plane(title, f, []int{class2, class1}, func(v float64) int { return int(v+1) / 2 }, series...)
+	return plane(title, f, map[float64]int{-1: class2, 1: class1}, series...)
 }
 
 // byLabel is two series of points, one a class.
@@ -91,8 +84,8 @@ func defenceFigure(l *theory.LinearDefence) plotFigure {
 			l.Angle, clean, perturbed, controlled, l.Margin, l.ProjectedMargin),
 		Panels: []plotPanel{
 			sides("(a) Classifier F: "+clean+" clean, "+perturbed+" perturbed", l.Regions, points...),
-			plane("(b) Loss ‖(I − P)x‖²", l.Loss, nil, nil, points...),
-			plane("(c) Controlled points: "+controlled, l.Loss, nil, nil,
+			plane("(b) Loss ‖(I − P)x‖²", l.Loss, nil, points...),
+			plane("(c) Controlled points: "+controlled, l.Loss, nil,
 				byLabel("controlled", l.Controlled, l.Labels, [2]int{3, 3})...),
 			sides("(d) Classifier behind the projection", l.Projected, points...),
 		},
@@ -108,7 +101,7 @@ func marginFigure(m *theory.Margins) plotFigure {
 			3).along(way[1]))
 	}
 	parts := plane("(c) Partitions by classifier and projection", m.Partitions,
-		[]int{class1, fainter, class2, faint}, nil, data...)
+		map[float64]int{0: class1, 1: fainter, 2: class2, 3: faint}, data...)
 	for i, at := range m.PartitionText {
 		parts.Texts = append(parts.Texts, plotText{X: at[0], Y: at[1], Text: string(rune('A' + i))})
 	}
