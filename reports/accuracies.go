@@ -62,8 +62,8 @@ func (s *suite) accuracies(f sheet, models []string, values bool) sheet {
 	if s.radar() {
 		kind = "Radar plot"
 	}
-	f.Caption = s.caption("Accuracy in %" + comma(s.drawn()))
-	f.Alt = fmt.Sprintf("%s of accuracy in %%%s, %s (%s).", kind, comma(s.drawn()), s.Heading(), s.Facts())
+	f.Caption = s.caption("Accuracy in %" + s.drawn())
+	f.Alt = fmt.Sprintf("%s of accuracy in %%%s, %s (%s).", kind, s.drawn(), s.Heading(), s.Facts())
 	for _, m := range models {
 		for _, one := range s.Series(m) {
 			var said []string
@@ -79,35 +79,23 @@ func (s *suite) accuracies(f sheet, models []string, values bool) sheet {
 // radar reports whether the suite has axes enough for one.
 func (s *suite) radar() bool { return len(s.Columns) >= 3 }
 
-// drawn says what the figure of accuracies draws of several seeds: the mean, with bars'
+// drawn says in a caption what the figure of accuracies draws of several seeds: the mean, with bars'
 // deviation as whiskers. "" where there is one seed.
 func (s *suite) drawn() string {
 	if n := s.seeds(); n > 1 && s.radar() {
-		return fmt.Sprintf("mean over %d seeds", n)
+		return fmt.Sprintf(", mean over %d seeds", n)
 	}
-	return strings.TrimPrefix(s.overSeeds(), ", ")
+	return s.overSeeds()
 }
 
-// comma puts a comma before what is said, if anything is.
-func comma(said string) string {
-	if said == "" {
-		return ""
-	}
-	return ", " + said
-}
-
-// head is the title of a suite's file, what it says of it, and what the attacker knows.
-func (s *suite) head(said ...string) []string {
-	out := []string{s.Heading()}
+// head is the title of a suite's file, what it says of it and of its seeds, and what the attacker
+// knows.
+func (s *suite) head(said, seeds string) []string {
+	out := []string{s.Heading(), said, strings.TrimPrefix(seeds, ", ")}
 	if m := modeOf(s.Mode); m.Made != "" {
-		said = append(said, "adversarial images "+m.Made)
+		out = append(out, "adversarial images "+m.Made)
 	}
-	for _, one := range said {
-		if one != "" {
-			out = append(out, one)
-		}
-	}
-	return out
+	return slices.DeleteFunc(out, func(line string) bool { return line == "" })
 }
 
 // legend has an entry a defense, drawn as like says; of those that only names, if any.

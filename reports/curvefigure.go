@@ -17,7 +17,7 @@ const curveHeight = vg.Length(148)
 func fullCurves(s *suite) sheet {
 	all := s.Curves()
 	f := s.curveSheet(inFile(len(all), false), all)
-	f.Head = s.head("accuracy in % · "+s.Facts(), strings.TrimPrefix(s.ofFirstSeed(), ", "))
+	f.Head = s.head("accuracy in % · "+s.Facts(), s.ofFirstSeed())
 	return f
 }
 

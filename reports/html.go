@@ -79,7 +79,7 @@ func (v *view) Showcase() *sheet {
 		return nil
 	}
 	f := s.pageAccuracies(m)
-	f.Caption = s.Heading() + ": " + s.caption("accuracy in %"+comma(s.drawn()))
+	f.Caption = s.Heading() + ": " + s.caption("accuracy in %"+s.drawn())
 	return &f
 }
 

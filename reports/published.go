@@ -53,25 +53,17 @@ func paperRadars() []*suite {
 
 // addTable adds a table as a suite called name; call gives a cell's model its name.
 func addTable(f *result.File, t published.Table, name, title string, call func(published.Cell) string) {
-	s := result.Suite{Name: name, Title: title, Dataset: t.Dataset, Mode: t.Mode}
-	for _, side := range t.Sides {
-		if side != "none" {
-			s.Controls = append(s.Controls, side)
-		}
-	}
+	f.Suites = append(f.Suites, result.Suite{Name: name, Title: title, Dataset: t.Dataset, Mode: t.Mode})
 	for _, c := range t.Cells {
-		s.Models, s.Attacks = once(s.Models, call(c)), once(s.Attacks, c.Attack.Name)
 		for i, side := range t.Sides {
 			cell := result.Cell{Suite: name, Dataset: t.Dataset, Model: call(c), Defense: side, Mode: t.Mode,
-				Attack: c.Attack.Name,
-				Recipe: c.Attack.Kind, Accuracy: c.Accuracy[i]}
+				Attack: c.Attack.Name, Recipe: c.Attack.Kind, Accuracy: c.Accuracy[i]}
 			if c.Attack.Norm != "" {
 				cell.Norm, cell.Epsilon = &c.Attack.Norm, &c.Attack.Epsilon
 			}
 			f.Cells = append(f.Cells, cell)
 		}
 	}
-	f.Suites = append(f.Suites, s)
 }
 
 // Title heads the report.

@@ -75,7 +75,7 @@ func (s *suite) layerTable(all []traced, caption string, of func(result.SolverLa
 			line := boxes(clean(one.Model), defenseName(one.Control), layer)
 			for _, col := range s.Columns {
 				value := dash
-				if k := one.index(col); k >= 0 {
+				if k := slices.IndexFunc(one.Columns, col.same); k >= 0 {
 					value = threeDigits(of(one.Solvers[k].Layers[i]))
 				}
 				line = append(line, text(value))
@@ -84,11 +84,6 @@ func (s *suite) layerTable(all []traced, caption string, of func(result.SolverLa
 		}
 	}
 	return t.marked()
-}
-
-// index finds a column; −1 where there is no such.
-func (t traced) index(col column) int {
-	return slices.IndexFunc(t.Columns, col.same)
 }
 
 // sweepTable follows the objective from the greedy start through the sweeps.

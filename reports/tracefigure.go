@@ -18,7 +18,7 @@ func fullTraces(s *suite) sheet {
 		return sheet{}
 	}
 	f := s.traceFigure(all)
-	out := f.Sheet(s.head(s.Facts() + s.ofFirstSeed())...)
+	out := f.Sheet(s.head(s.Facts()+s.ofFirstSeed(), "")...)
 	out.Head[0] = f.Title
 	return out
 }

@@ -101,7 +101,7 @@ const waterfallHeight = vg.Length(118)
 func fullWaterfalls(s *suite) sheet {
 	charts := s.Waterfalls()
 	f := s.waterfallSheet(inFile(len(charts), false), charts)
-	f.Head = s.head("accuracy in % · "+s.Facts(), strings.TrimPrefix(s.ofFirstSeed(), ", "))
+	f.Head = s.head("accuracy in % · "+s.Facts(), s.ofFirstSeed())
 	return f
 }
 
