@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	stdimage "image"
 	"image/color"
@@ -93,18 +94,15 @@ func TestImageFolder(t *testing.T) {
 		want string
 	}{
 		{Spec{Path: "set"}, "set/dog/c.png is no readable PNG or JPEG: image: unknown format"},
-		{Spec{Path: "set", Classes: 10},
-			"it holds 2 class folders, but classes says 10; list the names of the classes in the order of their " +
-				"labels"},
+		{Spec{Path: "set", Classes: 10}, "it holds 2 class folders, but classes says 10; list the names"},
 		{Spec{Path: "set", ClassNames: []string{"cat", "fox"}}, "its folder dog is not in the list of classes"},
-		{Spec{Path: "big"}, "big/a/2.png has shape [3 4 4], but the images before it have [3 2 3]; all must have the " +
-			"same"},
+		{Spec{Path: "big"}, "big/a/2.png has shape [3 4 4], but the images before it have [3 2 3]; all must have the"},
 		{Spec{Path: "none"}, "it holds no images"},
 		{Spec{Path: "bomb"}, "bomb/a/1.png is no readable PNG or JPEG: png: unsupported feature: dimension overflow"},
 	} {
 		c.spec.Format = "image-folder"
 		_, err := Open(c.spec, fsys, 0)
-		if want := "data set " + c.spec.Path + " (image-folder): " + c.want; err == nil || err.Error() != want {
+		if want := "data set " + c.spec.Path + " (image-folder): " + c.want; !strings.HasPrefix(fmt.Sprint(err), want) {
 			t.Errorf("%+v:\n got %v\nwant %s", c.spec, err, want)
 		}
 	}
@@ -191,11 +189,7 @@ func TestTinyImageNet(t *testing.T) {
 		{"tiny/val", []string{"n01", "n02", "n03"}, []int{0, 1, 2}, []float32{128, 10, 20}},
 		{"tiny/train", nil, []int{1, 0, 0}, []float32{1, 3, 2}},
 	} {
-		d, err := Open(Spec{Format: "tiny-imagenet", Path: c.path, ClassNames: c.names}, fsys, 0)
-		if err != nil {
-			t.Errorf("%s: %v", c.path, err)
-			continue
-		}
+		d := must.Get(Open(Spec{Format: "tiny-imagenet", Path: c.path, ClassNames: c.names}, fsys, 0))(t)
 		if d.Len() != len(c.labels) || d.Classes() != 3 || d.Shape() != [3]int{3, 2, 3} {
 			t.Errorf("%s: %d images, %d classes, shape %v", c.path, d.Len(), d.Classes(), d.Shape())
 			continue

@@ -204,11 +204,7 @@ func TestNumPyArchives(t *testing.T) {
 	var hashes []string
 	for _, name := range []string{"uint8_nchw", "uint8_nhwc", "float32_nchw", "float32_nhwc_big_endian",
 		"float64_nchw"} {
-		d, err := Open(Spec{Format: "npz", Path: name + ".npz"}, fsys, 0)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+		d := must.Get(Open(Spec{Format: "npz", Path: name + ".npz"}, fsys, 0))(t)
 		if d.Len() != 4 || d.Shape() != [3]int{3, 2, 5} || d.Classes() != 3 || d.ClassNames() != nil {
 			t.Errorf("%s: %d images of shape %v in %d classes %v", name, d.Len(), d.Shape(), d.Classes(),
 				d.ClassNames())

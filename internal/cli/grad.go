@@ -18,10 +18,7 @@ func gradCommand() *cobra.Command {
 		Args:              exactly(1, "one model"),
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := needed(c, "out", out, ""); err != nil {
-				return err
-			}
-			g, err := p.load(c, args[0])
+			g, err := p.load(c, args[0], out)
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,10 +25,7 @@ func splitCommand() *cobra.Command {
 		Args:              exactly(1, "one model"),
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := needed(c, "out", out, ""); err != nil {
-				return err
-			}
-			g, err := p.load(c, args[0])
+			g, err := p.load(c, args[0], out)
 			if err != nil {
 				return err
 			}
@@ -58,10 +56,10 @@ func splitCommand() *cobra.Command {
 	return c
 }
 
-// load opens a model, telling on stderr what was done to it.
-func (p *preprocessFlags) load(c *cobra.Command, path string) (*onnx.Graph, error) {
+// load opens a model to make files of it at --out, telling on stderr what was done to it.
+func (p *preprocessFlags) load(c *cobra.Command, path, out string) (*onnx.Graph, error) {
 	mean, std, err := p.values()
-	if err != nil {
+	if err = cmp.Or(needed(c, "out", out, ""), err); err != nil {
 		return nil, err
 	}
 	g, _, err := simplify.Load(path, mean, std)
