@@ -12,6 +12,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -55,10 +56,7 @@ func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 // attacked makes each case's attack of a kind on its network.
 func attacked(t *testing.T, path, kind string, cases []golden) [][]result.Record {
 	t.Helper()
-	cfg, err := config.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.Load(path))(t)
 	cfg.Limit, cfg.Suites, cfg.DefaultSuites = cases[0].N, nil, nil
 	for i, c := range cases {
 		setup := attacks.Setup{Kind: kind, Norm: c.Norm, Parameters: c.Parameters}
@@ -68,17 +66,7 @@ func attacked(t *testing.T, path, kind string, cases []golden) [][]result.Record
 			Attacks: []string{name}, Mode: result.Oblivious})
 		cfg.DefaultSuites = append(cfg.DefaultSuites, name)
 	}
-	if cfg, err = cfg.Selected(nil); err != nil {
-		t.Fatal(err)
-	}
-	p, err := NewPlan(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, records, err := Run(t.Context(), p, Options{Out: t.TempDir(), Progress: NewProgress(nil, true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, records, _ := runFor(t, must.Get(NewPlan(must.Get(cfg.Selected(nil))(t)))(t))
 	made := make([][]result.Record, len(cases))
 	for _, r := range records {
 		for i := range cases {

@@ -110,20 +110,3 @@ func TestWaitingImagesHoldNobodyUp(t *testing.T) {
 	}
 	t.Errorf("40 images took %v", best)
 }
-
-// A loop's state is what its run keeps: input, controlled input and control of
-// each segment, and what the sweep carries.
-func TestLoopState(t *testing.T) {
-	r, net := openedNetwork(t, 1)
-	c := must.Get(r.controller(context.Background(), net, r.cfg.Control("auto-encoder"), false))(t)
-	defer c.Close()
-	chain := must.Get(net.Cut(control.At{}))(t)
-	var sum, widest int64
-	for s := range chain.Segments {
-		n := chain.StateShape(s).Items()
-		sum, widest = sum+n, max(widest, n)
-	}
-	if sum < 3*32*32 || c.state != 12*(sum+widest) {
-		t.Errorf("%d bytes, the states have %d values, the widest %d", c.state, sum, widest)
-	}
-}

@@ -4,10 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	pb "selfheal/models/onnx/onnxpb"
@@ -51,15 +53,12 @@ func TestExternalWeights(t *testing.T) {
 	for name, b := range map[string][]byte{"m.onnx": model, "w.bin": weights} {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
 	}
-	sum := sha256.Sum256(slices.Concat(model, weights))
-	hash := hex.EncodeToString(sum[:])
-
-	text := strings.Replace(small, "models:\n", "models:\n  external: {path: "+filepath.Join(dir,
-		"m.onnx")+", sha256: "+hash+"}\n", 1)
-	p := plan(t, text, 1, 8, "suites.small.models=[robust, external]", "suites.small.attacks=[pgd-l2]",
+	hash := fmt.Sprintf("%x", sha256.Sum256(slices.Concat(model, weights)))
+	p := plan(t, small, 1, 8, "models.other={path: "+filepath.Join(dir, "m.onnx")+", sha256: "+hash+"}",
+		"suites.small.models=[robust, other]", "suites.small.attacks=[pgd-l2]",
 		"suites.small.controls=[auto-encoder]")
 	f, _, _ := runFor(t, p)
-	if got := f.Models["external"].SHA256; got != hash {
+	if got := f.Models["other"].SHA256; got != hash {
 		t.Errorf("SHA-256 %s, want %s", got, hash)
 	}
 	verdicts := map[string]string{}
@@ -67,11 +66,11 @@ func TestExternalWeights(t *testing.T) {
 		verdicts[c.Model] += c.Verdicts + " "
 		converted := len(c.Warnings) > 0 && c.Warnings[0].ID == "converted" && strings.Contains(c.Warnings[0].Message,
 			"float64")
-		if converted != (c.Model == "external") {
+		if converted != (c.Model == "other") {
 			t.Errorf("%s, %s: warnings %v", c.Model, c.Defense, c.Warnings)
 		}
 	}
-	if verdicts["robust"] == "" || verdicts["robust"] != verdicts["external"] {
+	if verdicts["robust"] == "" || verdicts["robust"] != verdicts["other"] {
 		t.Errorf("verdicts differ: %v", verdicts)
 	}
 
@@ -79,5 +78,48 @@ func TestExternalWeights(t *testing.T) {
 	_, _, err := Run(context.Background(), p, quiet(t.TempDir()))
 	if err == nil || !strings.Contains(err.Error(), `"w.bin": no such file`) {
 		t.Errorf("without the weights: %v", err)
+	}
+}
+
+// The names that a config gives the classes stand in the results, by label; without names
+// there are none.
+func TestClassNames(t *testing.T) {
+	names := strings.Fields("disc square triangle cross ring bar star dot wave grid")
+	for _, sets := range [][]string{nil, {"datasets.test.classes=[" + strings.Join(names, ", ") + "]"}} {
+		o := openerOf(t, plan(t, small, 1, 1, sets...).Config)
+		must.Get2(o.scored("test"))(t)
+		want := names
+		if sets == nil {
+			want = nil
+		}
+		if got := o.record.Datasets["test"].ClassNames; !slices.Equal(got, want) {
+			t.Errorf("with %q the classes are called %q", sets, got)
+		}
+	}
+}
+
+// What a suite names as published reaches results.json, under the names of its cells.
+func TestPublishedReachesResults(t *testing.T) {
+	text := bundled + `
+attacks: {fgsm: {kind: fgsm, norm: linf, epsilon: 2/255}}
+suites:
+  s: {dataset: test, models: [robust], attacks: [fgsm], published: {robust: {none: [94.71], fgsm: [12.5]}}}
+`
+	file, _, out := runFor(t, plan(t, text, 1, 4))
+	want := &result.Published{Source: "config", Cells: []result.PublishedCell{
+		{Model: "robust", Defense: "none", Attack: "none", Accuracy: 0.9471},
+		{Model: "robust", Defense: "none", Attack: "fgsm", Norm: new("linf"), Epsilon: new(2. / 255), Accuracy: 0.125},
+	}}
+	if !reflect.DeepEqual(file.Suites[0].Published, want) {
+		t.Errorf("published %+v", file.Suites[0].Published)
+	}
+	read := must.Get(result.Read(filepath.Join(out, "results.json")))(t)
+	if !reflect.DeepEqual(read.Suites, file.Suites) {
+		t.Errorf("results.json has %+v", read.Suites)
+	}
+	cell, number := read.Cells[1], read.Suites[0].Published.Cells[1]
+	if cell.Attack != number.Attack || *cell.Epsilon != *number.Epsilon { // bit for bit: reports look it up
+		t.Errorf("the cell is %s at %v, its number %s at %v", cell.Attack, *cell.Epsilon, number.Attack,
+			*number.Epsilon)
 	}
 }

@@ -18,14 +18,7 @@ import (
 )
 
 // studied is a suite with a solver study of two controls.
-const studied = `
-version: 1
-seed: 3
-default_suites: [small]
-datasets:
-  test: {format: cifar10-bin, path: models/zoo/shapes10/test.bin, limit: 6}
-models:
-  robust: {path: models/zoo/preact_robust.onnx}
+const studied = bundled + `
 controls:
   msa:
     solver: {method: msa, outer: 2, inner: 3, learning_rate: 0.002}

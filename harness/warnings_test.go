@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,21 +70,8 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 			if strings.HasPrefix(c.name, "probabilities") {
 				output = "probabilities"
 			}
-			text := fmt.Sprintf(`
-version: 1
-seed: 1
-default_suites: [s]
-datasets:
-  test: {format: cifar10-bin, path: models/zoo/shapes10/test.bin, limit: 24}
-models:
-  m: {path: %q, output: %s}
-attacks:
-  apgd: {kind: autoattack, version: custom, components: [{kind: apgd-ce, restarts: 1}, apgd-t, square],
-    norm: linf, epsilon: 2/255, steps: 10, targets: 2, queries: 100}
-suites:
-  s: {dataset: test, models: [m], attacks: [apgd]}
-`, planted(t, c.name, c.in, c.out), output)
-			f, _, _ := runFor(t, plan(t, text, 2, 64))
+			f, _, _ := runFor(t, plan(t, faulty, 2, 64, "seed=1", "datasets.test.limit=24", "suites.s.attacks=[apgd]",
+				"models.other={path: "+planted(t, c.name, c.in, c.out)+", output: "+output+"}"))
 			var got, messages []string
 			for _, cell := range f.Cells {
 				for _, w := range cell.Warnings {
@@ -109,9 +95,7 @@ func TestWarningsFromNumbers(t *testing.T) {
 	testinput.Runtime(t)
 	p := plan(t, modes, 1, 4, "default_suites=[through]")
 	_, net, _, err := openerOf(t, p.Config).prepare(p.Jobs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer net.Close()
 	bench, some := &bench{Job: p.Jobs[0], net: net}, attacks.Recipe{Name: "some/1"}
 	right := func(n int) []verdict { return slices.Repeat([]verdict{{right: true}}, n) }
