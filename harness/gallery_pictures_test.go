@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"image"
 	"image/png"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -65,35 +64,18 @@ func archived(t *testing.T, path string, n int, s attacks.Shape) {
 	t.Helper()
 	f := must.Get(os.Create(path))(t)
 	z := zip.NewWriter(f)
-	part := func(name string, write func(w io.Writer) error) {
-		w, err := z.Create(name)
-		if err == nil {
-			err = write(w)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	x := make([]float32, n*s.Size())
+	for i := range x {
+		x[i] = 0.45 + 0.1*float32(i/s.Size()%2) + 0.01*float32(i%5)
 	}
-	part("x.npy", func(w io.Writer) error {
-		x := make([]float32, n*s.Size())
-		for i := range x {
-			x[i] = 0.45 + 0.1*float32(i/s.Size()%2) + 0.01*float32(i%5)
-		}
-		return dataset.WriteNPY(w, []int{n, s.C, s.H, s.W}, x)
-	})
-	part("y.npy", func(w io.Writer) error {
-		head := fmt.Sprintf("{'descr': '<i8', 'fortran_order': False, 'shape': (%d,), }", n)
-		head += strings.Repeat(" ", 117-len(head)) + "\n" // 128 bytes with what stands before
-		if _, err := fmt.Fprintf(w, "\x93NUMPY\x01\x00\x76\x00%s", head); err != nil {
-			return err
-		}
-		for i := range n {
-			if err := binary.Write(w, binary.LittleEndian, int64(i%2)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	must.Do(t, dataset.WriteNPY(must.Get(z.Create("x.npy"))(t), []int{n, s.C, s.H, s.W}, x))
+	head := fmt.Sprintf("{'descr': '<i8', 'fortran_order': False, 'shape': (%d,), }", n)
+	head += strings.Repeat(" ", 117-len(head)) + "\n" // 128 bytes with what stands before
+	labels := []byte("\x93NUMPY\x01\x00\x76\x00" + head)
+	for i := range n {
+		labels = binary.LittleEndian.AppendUint64(labels, uint64(i%2))
+	}
+	must.Get(must.Get(z.Create("y.npy"))(t).Write(labels))(t)
 	must.Do(t, errors.Join(z.Close(), f.Close()))
 }
 
@@ -116,16 +98,8 @@ func TestGalleryOfOtherImages(t *testing.T) {
 			b.Const(onnx.FloatTensor(onnx.Shape{2}, []float32{0.5 * float32(c.shape.Size()),
 				-0.5 * float32(c.shape.Size())})))
 		b.Output("logits", z)
-		if b.Err() != nil {
-			t.Fatal(b.Err())
-		}
-		data, err := b.G.Encode()
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, "brightness.onnx"), data, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Err())
+		must.Do(t, os.WriteFile(filepath.Join(dir, "brightness.onnx"), must.Get(b.G.Encode())(t), 0o644))
 		archived(t, filepath.Join(dir, "images.npz"), 6, c.shape)
 		p := plan(t, fmt.Sprintf(`
 version: 1

@@ -23,12 +23,9 @@ func planted(t *testing.T, name string, in, out func(b *onnx.Builder, x string) 
 	x := b.Input("x", net.Inputs[0].Shape)
 	z := b.Inline(net, map[string]string{net.Inputs[0].Name: in(b, x)})[net.Outputs[0].Name]
 	b.Output("planted_logits", out(b, z))
-	if b.Err() != nil {
-		t.Fatal(b.Err())
-	}
-	data := must.Get(b.G.Encode())(t)
+	must.Do(t, b.Err())
 	path := filepath.Join(t.TempDir(), name+".onnx")
-	must.Do(t, os.WriteFile(path, data, 0o644))
+	must.Do(t, os.WriteFile(path, must.Get(b.G.Encode())(t), 0o644))
 	return path
 }
 

@@ -3,6 +3,7 @@ package result
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,26 +23,28 @@ func cell() map[string]any {
 			"greedy": 2, "below_greedy": 1, "control_norm": 1, "passes_per_forward": 3}}
 }
 
+// readText reads a text as a results.json.
+func readText(t *testing.T, text string) error {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "results.json")
+	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
+	_, err := Read(path)
+	return err
+}
+
 // Whatever no run writes is refused in one line, which names the cell and hides what a terminal obeys.
 func TestHostileCells(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "results.json")
 	read := func(c any) error {
-		text := must.Get(json.Marshal(map[string]any{"schema": Schema, "cells": []any{c}}))(t)
-		must.Do(t, os.WriteFile(path, text, 0o644))
-		_, err := Read(path)
-		return err
+		return readText(t, string(must.Get(json.Marshal(map[string]any{"schema": Schema, "cells": []any{c}}))(t)))
 	}
 	must.Do(t, read(cell()))
-	step := func(key string, v any) []any {
-		s := cell()["steps"].([]any)[0].(map[string]any)
-		s[key] = v
-		return []any{s}
-	}
-	solver := func(key string, v any) map[string]any {
-		s := cell()["solver"].(map[string]any)
+	with := func(of any, key string, v any) map[string]any {
+		s := of.(map[string]any)
 		s[key] = v
 		return s
 	}
+	step := func(key string, v any) []any { return []any{with(cell()["steps"].([]any)[0], key, v)} }
+	solver := func(key string, v any) map[string]any { return with(cell()["solver"], key, v) }
 	for _, c := range []struct {
 		key   string
 		value any
@@ -104,5 +107,87 @@ func TestHostileRecords(t *testing.T) {
 		case err == nil || !strings.HasSuffix(err.Error(), fmt.Sprintf("%s:2: %s", path, c.want)):
 			t.Errorf("%s: error %v, want line 2 and %q", c.new, err, c.want)
 		}
+	}
+}
+
+func TestCheckRecords(t *testing.T) {
+	t.Parallel()
+	epsilon := 0.5
+	f := &File{Cells: []Cell{{Suite: "s", Model: "m", Defense: "none", Attack: "none", N: 2, Verdicts: "11"},
+		{Suite: "s", Model: "m", Defense: "none", Attack: "pgd", Epsilon: &epsilon, N: 2, Verdicts: "10"}}}
+	record := func(attack string, epsilon *float64, verdict int) Record {
+		return Record{Suite: "s", Model: "m", Defense: "none", Attack: attack, Epsilon: epsilon, Verdict: verdict}
+	}
+	good := []Record{record("none", nil, 1), record("none", nil, 1), record("pgd", &epsilon, 1), record("pgd", &epsilon,
+		0)}
+	for _, c := range []struct {
+		records []Record
+		want    string // "" for none
+	}{
+		{good, ""},
+		{good[:3], "the records have 1 images"},
+		{append(good[:3:3], good[2]), "other verdicts than the cell's 2"},
+		{append(good[:4:4], record("fgsm", &epsilon, 1)), ""},
+		{nil, `attack "none": the records have 0 images`},
+	} {
+		if err := f.CheckRecords(c.records); c.want == "" {
+			must.Do(t, err)
+		} else {
+			must.Refuse(t, err, c.want)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	c := Cell{Verdicts: "11100", Seeds: []SeedScore{
+		{Seed: 1, Correct: 3, Accuracy: 0.6, Verdicts: "11100"},
+		{Seed: 2, Correct: 2, Accuracy: 0.4, Verdicts: "01100"},
+		{Seed: 3, Correct: 4, Accuracy: 0.8, Verdicts: "11110"},
+	}}
+	must.Do(t, c.checkSeeds())
+	s, ok := c.Spread()
+	if !ok || s.Seeds != 3 || math.Abs(s.Mean-0.6) > 1e-12 || math.Abs(s.Deviation-0.2) > 1e-12 || s.Min != 0.4 ||
+		s.Max != 0.8 || s.Every != 0.4 {
+		t.Errorf("%+v, %v", s, ok)
+	}
+	if _, ok := (Cell{Seeds: c.Seeds[:1]}).Spread(); ok {
+		t.Error("one seed has a spread")
+	}
+}
+
+func TestHostileSeeds(t *testing.T) {
+	for _, c := range []struct {
+		seed SeedScore
+		want string
+	}{
+		{SeedScore{Verdicts: "1"}, "other verdicts"},
+		{SeedScore{Verdicts: "1x"}, "other verdicts"},
+		{SeedScore{Verdicts: "10", Correct: 2, Accuracy: 1}, "1 right verdicts"},
+		{SeedScore{Verdicts: "10", Correct: 1, Accuracy: 0.7}, "an accuracy of 0.7"},
+	} {
+		must.Refuse(t, Cell{Verdicts: "10", Seeds: []SeedScore{c.seed}}.checkSeeds(), c.want)
+	}
+}
+
+// A study that no run writes is refused in one line; reports rely on what is checked.
+func TestReadStudies(t *testing.T) {
+	const whole = `{"schema": "selfheal.results/1", "cells": [], "solver": [{"model": "net", "control": "loop",
+		"solver": {"outer": 2}, "curves": [{"points": [{"passes": 1.5}]}],
+		"runs": [{"why": "own", "settings": {"outer": 2}, "outcomes": [{"sweeps": [{}, {}, {}]}]}]}]}`
+	for _, c := range []struct{ old, with, want string }{
+		{"", "", ""},
+		{`"passes": 1.5`, `"passes": 0`, "costs 0 passes"},
+		{`[{}, {}, {}]`, `[]`, "a run of 2 sweeps has 0 means"},
+		{`[{}, {}, {}]`, `[{}, {}]`, "a run of 2 sweeps has 2 means"},
+		{`"settings": {"outer": 2}, "outcomes": [{"sweeps": [{}, {}, {}]}]`,
+			`"settings": {"outer": 1}, "outcomes": [{"sweeps": [{}, {}]}]`, `makes 2 sweeps`},
+	} {
+		err := readText(t, strings.Replace(whole, c.old, c.with, 1))
+		if c.want == "" {
+			must.Do(t, err)
+			continue
+		}
+		must.Refuse(t, err, c.want)
+		must.Refuse(t, err, `solver study of "loop" on model "net"`)
 	}
 }
