@@ -16,7 +16,6 @@ type comparison struct {
 	left   []result.PublishedCell // published, no cell seen for it yet
 	total  int                    // published numbers
 	cells  int                    // seen
-	extra  int                    // of them without a published number
 }
 
 // newComparison is nil for a suite that names no published numbers.
@@ -28,29 +27,20 @@ func newComparison(cfg *config.Config, s *config.Suite) *comparison {
 	return &comparison{source: p.Source, left: p.Cells, total: len(p.Cells)}
 }
 
-// take reports whether a cell has a published number, which it strikes off.
-func (c *comparison) take(model, defense, attack string, epsilon float64) bool {
-	c.cells++
-	for i, p := range c.left {
-		same := p.Model == model && p.Defense == defense && p.Attack == attack
-		if same && (p.Epsilon == nil || *p.Epsilon == epsilon) {
-			c.left = slices.Delete(c.left, i, i+1)
-			return true
-		}
-	}
-	c.extra++
-	return false
-}
-
 // defenses lists those that a job scores under an attack, none first, and marks as
-// extra those whose cells have no published number.
+// extra those whose cells have no published number. It strikes off the numbers of the others.
 func (c *comparison) defenses(j Job, attack string, epsilon float64) string {
 	names := append([]string{config.None}, j.Suite.Controls...)
-	if c != nil {
-		for i, name := range names {
-			if !c.take(j.Model.Name, name, attack, epsilon) {
-				names[i] += " (extra)"
-			}
+	for k := 0; c != nil && k < len(names); k++ {
+		c.cells++
+		i := slices.IndexFunc(c.left, func(p result.PublishedCell) bool {
+			return p.Model == j.Model.Name && p.Defense == names[k] && p.Attack == attack &&
+				(p.Epsilon == nil || *p.Epsilon == epsilon)
+		})
+		if i < 0 {
+			names[k] += " (extra)"
+		} else {
+			c.left = slices.Delete(c.left, i, i+1)
 		}
 	}
 	return strings.Join(names, ", ")
@@ -58,15 +48,15 @@ func (c *comparison) defenses(j Job, attack string, epsilon float64) string {
 
 // String says how many cells there are, and which published numbers have none.
 func (c *comparison) String() string {
-	of := c.source
+	of, found := c.source, c.total-len(c.left)
 	if of == "config" {
 		of = "the config"
 	}
-	text := fmt.Sprintf("%d cells, %d of the %d numbers of %s, %d extra", c.cells, c.total-len(c.left), c.total, of,
-		c.extra)
-	for i, p := range c.left {
-		text += map[bool]string{true: "; not run: ",
-			false: ", "}[i == 0] + p.Model + " / " + p.Defense + " / " + p.Attack
+	text := fmt.Sprintf("%d cells, %d of the %d numbers of %s, %d extra", c.cells, found, c.total, of, c.cells-found)
+	before := "; not run: "
+	for _, p := range c.left {
+		text += before + p.Model + " / " + p.Defense + " / " + p.Attack
+		before = ", "
 	}
 	return text
 }

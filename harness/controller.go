@@ -151,13 +151,11 @@ func (o *opener) embedding(ctx context.Context, l placed) (*onnx.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, cached, seconds, err := o.subspace(ctx, l, d, false)
+	s, fit, err := o.subspace(ctx, l, d, false)
 	if err != nil {
 		return nil, err
 	}
 	known.FitSHA256 = d.SHA256()
-	fit := result.Fit{Control: l.control.Name, Model: l.net.Name, At: l.at(), Dim: s.Dim, Rank: s.Rank,
-		Variance: s.Variance, Samples: s.Samples, Cached: cached, Seconds: seconds}
 	same := func(f result.Fit) bool { return f.Control == fit.Control && f.Model == fit.Model && f.At == fit.At }
 	if !slices.ContainsFunc(o.record.Fits, same) {
 		o.record.Fits = append(o.record.Fits, fit)
@@ -183,33 +181,36 @@ func (o *opener) fitKey(l placed, d *dataset.Dataset) string {
 }
 
 // subspace fits the principal subspace of the clean states, or unless anew takes it from the cache.
-func (o *opener) subspace(ctx context.Context, l placed, d *dataset.Dataset, anew bool) (s *pca.Subspace, cached bool,
-	seconds float64, err error) {
+func (o *opener) subspace(ctx context.Context, l placed, d *dataset.Dataset, anew bool) (*pca.Subspace, result.Fit,
+	error) {
 	start := time.Now()
 	dim, target := int(l.state().Items()), l.target()
+	fit := func(s *pca.Subspace, cached bool) result.Fit {
+		return result.Fit{Control: l.control.Name, Model: l.net.Name, At: l.at(), Dim: s.Dim, Rank: s.Rank,
+			Variance: s.Variance, Samples: s.Samples, Cached: cached, Seconds: time.Since(start).Seconds()}
+	}
 	key := o.fitKey(l, d)
 	if s, ok := o.cache.Load(key, dim); ok && !anew {
-		return s, true, time.Since(start).Seconds(), nil
+		return s, fit(s, true), nil
 	}
 	o.progress.Say("fitting a linear embedding of %d-dimensional states of %s on %d images", dim, l.net.Name, d.Len())
 	states, err := l.chain.CleanStates(l.t, d.Len(), d.Pixels)
 	if err != nil {
-		return nil, false, 0, err
+		return nil, result.Fit{}, err
 	}
-	s, err = pca.Fit(ctx, dim, states, target, pca.Options{Seed: o.cfg.Seed, Workers: o.pool.Workers()})
+	s, err := pca.Fit(ctx, dim, states, target, pca.Options{Seed: o.cfg.Seed, Workers: o.pool.Workers()})
 	if err != nil {
-		return nil, false, 0, err
+		return nil, result.Fit{}, err
 	}
-	seconds = time.Since(start).Seconds()
+	made := fit(s, false)
 	reached := fmt.Sprintf("%.2f %% of the variance", 100*s.Variance)
 	if target.Capped(s) {
 		reached += fmt.Sprintf(" (%.6g %% were asked for: states of %d values may have %d components, %d images "+
-			"give %d)",
-			100*target.Variance, dim, pca.MaxRank(dim), s.Samples, s.Samples-1)
+			"give %d)", 100*target.Variance, dim, pca.MaxRank(dim), s.Samples, s.Samples-1)
 	}
-	o.progress.Say("fitted rank %d of %d, %s, in %.1f s", s.Rank, dim, reached, seconds)
+	o.progress.Say("fitted rank %d of %d, %s, in %.1f s", s.Rank, dim, reached, made.Seconds)
 	if err := o.cache.Store(key, s); err != nil {
 		o.progress.Say("the fit could not be cached: %v", err)
 	}
-	return s, false, seconds, nil
+	return s, made, nil
 }

@@ -143,14 +143,12 @@ func (d *description) classes(m *config.Model, s imageSet) (classes int, note st
 		return s.classes, fmt.Sprintf("%s is absent (%d classes as the data set)", m.Path, s.classes)
 	}
 	file, err := readModel(files, m.Path)
-	if err != nil {
-		return s.classes, ""
+	if err == nil {
+		if g, err := simplify.Open(file.Data, nil, nil); err == nil {
+			return int(g.Outputs[0].Shape.Items()), ""
+		}
 	}
-	g, err := simplify.Open(file.Data, nil, nil)
-	if err != nil {
-		return s.classes, ""
-	}
-	return int(g.Outputs[0].Shape.Items()), ""
+	return s.classes, ""
 }
 
 // suite describes the jobs of a suite. What an earlier suite has made already costs
@@ -205,9 +203,8 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 		var f, g int64
 		for _, c := range r.Components {
 			cf, cg := c.Passes(classes)
-			f, g = f+int64(cf)*n, g+int64(cg)*n
+			f, g = f+int64(cf)*n*seeds, g+int64(cg)*n*seeds
 		}
-		f, g = f*seeds, g*seeds
 		shared := ""
 		for _, defense := range j.attacked() {
 			switch k := j.key(a, defense, d.plan.Config.Seed); {
@@ -223,8 +220,8 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 			}
 		}
 		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, %s, epsilon %s: at most %s forward, %s backward%s\n",
-			a.Name, known.defenses(j, a.Name, a.Epsilon), r.Name,
-			a.Norm, number.Format(a.Epsilon), count(f), count(g), shared)
+			a.Name, known.defenses(j, a.Name, a.Epsilon), r.Name, a.Norm, number.Format(a.Epsilon), count(f), count(g),
+			shared)
 	}
 	rate := cmp.Or(d.rates[j.Model.Name], d.rates[""])
 	if rate > 0 {

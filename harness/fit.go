@@ -69,12 +69,13 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 		}
 	}()
 	linear, trainings := 0, 0
-	for i, l := range f.control.Layers {
-		switch {
+	var last *config.Training
+	for _, l := range f.control.Layers {
+		switch t := l.Embedding.Training; {
 		case l.Embedding.Kind == control.Linear:
 			linear++
-		case f.training(i) != nil:
-			trainings++
+		case t != nil:
+			trainings, last = trainings+1, t
 		}
 	}
 	if linear+trainings == 0 {
@@ -92,7 +93,7 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 				"for each of %d models; --out is for one", o.Control, trainings, linear, len(names))}
 		}
 	}
-	order, err := f.order()
+	order, err := f.order(last)
 	if err != nil {
 		return nil, fmt.Errorf("control %s: %w", o.Control, err)
 	}
@@ -103,8 +104,8 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 			err = f.linear(ctx, i, "")
 		case l.Embedding.Kind == control.Linear:
 			err = f.linear(ctx, i, o.Out)
-		case f.training(i) != nil:
-			err = f.train(ctx, i, f.training(i))
+		case l.Embedding.Training != nil:
+			err = f.train(ctx, i, l.Embedding.Training)
 		}
 		if err != nil {
 			return f.done, fmt.Errorf("control %s: layer at %s: %w", o.Control, place(l.At), err)
@@ -120,11 +121,6 @@ type fitter struct {
 	control  *config.Control
 	networks map[string]*control.Network
 	done     []Fitted
-}
-
-// training is that of a layer, nil for embeddings of other kinds.
-func (f *fitter) training(layer int) *config.Training {
-	return f.control.Layers[layer].Embedding.Training
 }
 
 // models are those that an embedding is fitted for.
@@ -154,15 +150,9 @@ func (f *fitter) models(t *config.Training) ([]string, error) {
 }
 
 // order lists the layers as the network meets them: what is fitted behind a control
-// sees its states.
-func (f *fitter) order() ([]int, error) {
-	var training *config.Training
-	for i := range f.control.Layers {
-		if t := f.training(i); t != nil {
-			training = t
-		}
-	}
-	names, err := f.models(training)
+// sees its states. They do so alike for all models; those of a training, if there is one, are known.
+func (f *fitter) order(t *config.Training) ([]int, error) {
+	names, err := f.models(t)
 	if err != nil {
 		return nil, err
 	}

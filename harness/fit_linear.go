@@ -41,11 +41,12 @@ func (f *fitter) linear(ctx context.Context, layer int, out string) error {
 		if done.Path, err = f.linearFile(done, out); err != nil {
 			return err
 		}
-		s, cached, seconds, err := f.subspace(ctx, here, d, f.o.Force)
+		s, fit, err := f.subspace(ctx, here, d, f.o.Force)
 		if err != nil {
 			return err
 		}
-		done.Rank, done.Dim, done.Variance, done.Cached, done.Seconds = s.Rank, s.Dim, s.Variance, cached, seconds
+		done.Rank, done.Dim, done.Variance = fit.Rank, fit.Dim, fit.Variance
+		done.Cached, done.Seconds = fit.Cached, fit.Seconds
 		if err := f.writeLinear(here.state(), s, done, f.linearProvenance(done, here, d, s)); err != nil {
 			return err
 		}

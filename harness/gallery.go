@@ -212,16 +212,15 @@ func (c *candidate) show(ctx context.Context, j Job, net *control.Network, k slo
 		return answer(v)
 	}
 	alone := classifier{net: net}
-	for _, one := range []struct {
-		to     *result.GalleryAnswer
-		pixels []float32
-	}{{&out.Undefended.Clean, c.image.Pixels}, {&out.Undefended.Adversarial, c.adversarial}} {
-		logits, err := alone.logits(ctx, one.pixels)
-		if err != nil {
-			return nil, err
-		}
-		*one.to = says(logits)
+	clean, err := alone.logits(ctx, c.image.Pixels)
+	if err != nil {
+		return nil, err
 	}
+	attacked, err := alone.logits(ctx, c.adversarial)
+	if err != nil {
+		return nil, err
+	}
+	out.Undefended = result.GalleryAnswers{Clean: says(clean), Adversarial: says(attacked)}
 	var healed []float32
 	if loop := c.who.loop; loop != nil {
 		o, err := loop.RunTraced(ctx, c.adversarial)

@@ -20,10 +20,10 @@ type Plan struct {
 // Job is one model of one suite: its cells share the network, the controllers
 // and, as the suite is oblivious, the adversarial images.
 type Job struct {
-	Suite   *config.Suite
-	Model   *config.Model
-	Attacks []PlannedAttack
-	Study   *PlannedStudy // the suite's; nil for none
+	Suite       *config.Suite
+	Model       *config.Model
+	Attacks     []PlannedAttack
+	StudyAttack *PlannedAttack // of the suite's solver study; nil for none
 }
 
 // PlannedAttack is one attack at one epsilon.
@@ -58,12 +58,16 @@ func NewPlan(cfg *config.Config) (*Plan, error) {
 			}
 			planned = append(planned, each...)
 		}
-		study, err := planStudy(cfg, s)
-		if err != nil {
-			return nil, err
+		var study *PlannedAttack
+		if s.Solver != nil && s.Solver.Attack != "" {
+			one, err := planAttack(cfg.Attack(s.Solver.Attack))
+			if err != nil {
+				return nil, err
+			}
+			study = &one[0]
 		}
 		for _, m := range s.Models {
-			p.Jobs = append(p.Jobs, Job{Suite: s, Model: cfg.Model(m), Attacks: planned, Study: study})
+			p.Jobs = append(p.Jobs, Job{s, cfg.Model(m), planned, study})
 		}
 	}
 	return p, nil

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"os"
@@ -157,13 +156,10 @@ func (r *run) describe(command []string) error {
 
 // cpuName names the processor, as far as the system tells.
 func cpuName() string {
-	if f, err := os.Open("/proc/cpuinfo"); err == nil {
-		defer f.Close()
-		lines := bufio.NewScanner(f)
-		for lines.Scan() {
-			if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == "model name" {
-				return strings.TrimSpace(value)
-			}
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(info)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
 		}
 	}
 	return runtime.GOOS + "/" + runtime.GOARCH
@@ -200,10 +196,10 @@ func (r *run) reserve() {
 // the first model and the last one turns out to be missing.
 func (r *run) preflight(ctx context.Context) error {
 	for _, j := range r.plan.Jobs {
-		if err := r.check(ctx, j); err != nil {
-			if ctx.Err() != nil {
-				return err
-			}
+		err := r.check(ctx, j)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
 			return ConfigError{err}
 		}
 	}
@@ -223,10 +219,7 @@ func (r *run) check(ctx context.Context, j Job) error {
 			return err
 		}
 	}
-	if err := r.checkStudy(ctx, j, net); err != nil {
-		return err
-	}
-	return ctx.Err()
+	return r.checkStudy(ctx, j, net)
 }
 
 // checkControl closes the loop of a control, and differentiates it where attacks will.

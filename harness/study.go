@@ -16,31 +16,10 @@ import (
 // time.
 const timedImages = 10
 
-// PlannedStudy is a suite's solver study.
-type PlannedStudy struct {
-	*config.SolverStudy
-	Attack *PlannedAttack // nil for none
-}
-
-// planStudy makes a suite's study; nil where it asks for none.
-func planStudy(cfg *config.Config, s *config.Suite) (*PlannedStudy, error) {
-	if s.Solver == nil {
-		return nil, nil
-	}
-	study := &PlannedStudy{SolverStudy: s.Solver}
-	if s.Solver.Attack == "" {
-		return study, nil
-	}
-	planned, err := planAttack(cfg.Attack(s.Solver.Attack))
-	if err != nil {
-		return nil, err
-	}
-	study.Attack = &planned[0]
-	return study, nil
-}
-
 // studies reports whether a job's model is studied.
-func (j Job) studies() bool { return j.Study != nil && slices.Contains(j.Study.Models, j.Model.Name) }
+func (j Job) studies() bool {
+	return j.Suite.Solver != nil && slices.Contains(j.Suite.Solver.Models, j.Model.Name)
+}
 
 // sample is what a study looks at: the images of one kind.
 type sample struct {
@@ -53,12 +32,12 @@ func (r *run) checkStudy(ctx context.Context, j Job, net *control.Network) error
 	if !j.studies() {
 		return nil
 	}
-	if a := j.Study.Attack; a != nil {
+	if a := j.StudyAttack; a != nil {
 		if _, err := recipeFor(*a, net); err != nil {
 			return err
 		}
 	}
-	for _, name := range j.Study.Controls {
+	for _, name := range j.Suite.Solver.Controls {
 		c, err := r.controller(ctx, net, r.cfg.Control(name), false)
 		if err != nil {
 			return err
@@ -71,10 +50,10 @@ func (r *run) checkStudy(ctx context.Context, j Job, net *control.Network) error
 // studied is the use of what a job's study needs, where all images of it are made at full
 // strength for others; else nil.
 func (r *run) studied(j Job) *use {
-	if !j.studies() || j.Study.Attack == nil {
+	if !j.studies() || j.StudyAttack == nil {
 		return nil
 	}
-	if u := r.uses[j.key(*j.Study.Attack, config.None, r.cfg.Seed)]; u != nil && u.images {
+	if u := r.uses[j.key(*j.StudyAttack, config.None, r.cfg.Seed)]; u != nil && u.images {
 		return u
 	}
 	return nil
@@ -86,7 +65,7 @@ func (r *run) study(ctx context.Context, b *bench) error {
 	if !b.studies() {
 		return nil
 	}
-	set := b.set[:min(len(b.set), b.Study.Images)]
+	set := b.set[:min(len(b.set), b.Suite.Solver.Images)]
 	base := result.SolverStudy{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.net.Name, N: len(set),
 		Defaults: settings(config.DefaultSolver())}
 	var samples []sample
@@ -101,7 +80,7 @@ func (r *run) study(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	if a := b.Study.Attack; a != nil {
+	if a := b.StudyAttack; a != nil {
 		of, recipe, err := r.studyImages(ctx, b, set, clean)
 		if err == nil {
 			_, err = add(result.AdversarialImages, of)
@@ -111,7 +90,7 @@ func (r *run) study(ctx context.Context, b *bench) error {
 		}
 		base.Attack, base.Norm, base.Epsilon, base.Recipe = a.Name, a.Norm.String(), &a.Epsilon, recipe.Name
 	}
-	for _, name := range b.Study.Controls {
+	for _, name := range b.Suite.Solver.Controls {
 		study := base
 		study.Control = name
 		if err := r.studyControl(ctx, b, set, samples, &study); err != nil {
@@ -134,7 +113,7 @@ func score(kind string, right, n int) result.Score {
 // for every image, else made for these images alone. They are the same.
 func (r *run) studyImages(ctx context.Context, b *bench, set []attacks.Image, clean []verdict) (images, attacks.Recipe,
 	error) {
-	a := *b.Study.Attack
+	a := *b.StudyAttack
 	recipe, err := a.Recipe(b.net.Classes(), b.net.Shape())
 	if err != nil {
 		return images{}, recipe, err
@@ -179,7 +158,7 @@ func (r *run) studyControl(ctx context.Context, b *bench, set []attacks.Image, s
 	}
 	defer loop.Close()
 	own := loop.Solver
-	methods, others := sameStart(own), variants(own, b.Study.SolverStudy)
+	methods, others := sameStart(own), variants(own, b.Suite.Solver)
 	s := &student{run: r, net: b.net, loop: loop, set: set, samples: samples, planned: len(methods) + len(others),
 		label: fmt.Sprintf("solver study, %s, %s", b.net.Name, study.Control)}
 	study.Solver = settings(own)

@@ -39,14 +39,6 @@ type Verification struct {
 	Verdicts    string     `json:"verdicts"`    // one character an image: '1' right, '0' wrong, '-' outside
 }
 
-// Outside is an image that no attack may return.
-type Outside struct {
-	Image   int     `json:"image"`            // its id in the data set
-	Problem string  `json:"problem"`          // what leaves the ball or the box, and by how much
-	Norm    float64 `json:"norm,omitempty"`   // of its perturbation, 0 when it has none
-	Excess  float64 `json:"excess,omitempty"` // over epsilon or beyond [0,1], 0 when its values are no numbers
-}
-
 // Verify measures the images of a claim as a run's judge does, and asks the model about
 // those that are in ball and box: the controlled network where there is one.
 // What does not fit together is a [ConfigError].
@@ -69,7 +61,7 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 			"--limit N takes its first N", c.Shape[0], d.Len(), c.Dataset)}
 	}
 	n := d.Len()
-	judged, problems, unperturbed := make([]verdict, n), make([]outside, n), make([]bool, n)
+	judged, problems, unperturbed := make([]verdict, n), make([]Outside, n), make([]bool, n)
 	err = u.forEach(ctx, n, u.state(), func(ctx context.Context, i int) error {
 		var im attacks.Image
 		im.ID, im.Pixels, im.Label = d.Image(i)
@@ -94,10 +86,10 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 			v.Unperturbed++
 		}
 		switch p := problems[i]; {
-		case p.problem != "":
+		case p.Problem != "":
 			verdicts[i] = '-'
-			id, _, _ := d.Image(i)
-			v.Outside = append(v.Outside, Outside{Image: id, Problem: p.problem, Norm: p.norm, Excess: p.excess})
+			p.Image, _, _ = d.Image(i)
+			v.Outside = append(v.Outside, p)
 		case of.right:
 			verdicts[i] = '1'
 			v.Correct++

@@ -22,21 +22,22 @@ type ball struct {
 	epsilon float64
 }
 
-// outside is the error of an image that leaves ball or box.
-type outside struct {
-	problem string
-	norm    float64 // of the perturbation; 0 where values are no numbers
-	excess  float64 // over epsilon or beyond [0,1]; 0 where values are no numbers
+// Outside is an image that no attack may return, and the error about it.
+type Outside struct {
+	Image   int     `json:"image"`            // its id in the data set
+	Problem string  `json:"problem"`          // what leaves the ball or the box, and by how much
+	Norm    float64 `json:"norm,omitempty"`   // of its perturbation, 0 when it has none
+	Excess  float64 `json:"excess,omitempty"` // over epsilon or beyond [0,1], 0 when its values are no numbers
 }
 
-// Error says what leaves the ball or the box, and by how much.
-func (e outside) Error() string { return e.problem }
+// Error is the problem.
+func (e Outside) Error() string { return e.Problem }
 
 // measure is the one place where a perturbation is measured: its norm, in float64. The error
-// is an [outside].
+// is an [Outside].
 func (b ball) measure(clean, adversarial []float32) (float64, error) {
 	if len(clean) != len(adversarial) {
-		return 0, outside{problem: fmt.Sprintf("it has %d values, the clean image %d", len(adversarial), len(clean))}
+		return 0, Outside{Problem: fmt.Sprintf("it has %d values, the clean image %d", len(adversarial), len(clean))}
 	}
 	broken, beyond, most := 0, 0, 0.0
 	for _, v := range adversarial {
@@ -50,17 +51,16 @@ func (b ball) measure(clean, adversarial []float32) (float64, error) {
 		}
 	}
 	if broken > 0 {
-		return 0, outside{problem: fmt.Sprintf("%d of its %d values are NaN or infinite", broken, len(adversarial))}
+		return 0, Outside{Problem: fmt.Sprintf("%d of its %d values are NaN or infinite", broken, len(adversarial))}
 	}
 	d := b.norm.Distance(clean, adversarial)
 	switch {
 	case beyond > 0:
-		return d, outside{fmt.Sprintf("%d of its %d values lie outside [0,1], by up to %.3g",
-			beyond, len(adversarial), most), d, most}
+		return d, Outside{Norm: d, Excess: most, Problem: fmt.Sprintf(
+			"%d of its %d values lie outside [0,1], by up to %.3g", beyond, len(adversarial), most)}
 	case !(d <= b.epsilon*(1+normTolerance)):
-		return d, outside{fmt.Sprintf("its perturbation has %s norm %.6g, %.3g above epsilon %s", b.norm, d,
-			d-b.epsilon,
-			number.Format(b.epsilon)), d, d - b.epsilon}
+		return d, Outside{Norm: d, Excess: d - b.epsilon, Problem: fmt.Sprintf("its perturbation has %s norm %.6g, "+
+			"%.3g above epsilon %s", b.norm, d, d-b.epsilon, number.Format(b.epsilon))}
 	}
 	return d, nil
 }
@@ -114,7 +114,7 @@ func decide(logits []float32, label int) (v verdict, finite bool) {
 }
 
 // judge is the one place that decides whether a classifier is right on an image x, which
-// must lie in a ball around the clean one. Its errors are an [outside] and, with the verdict
+// must lie in a ball around the clean one. Its errors are an [Outside] and, with the verdict
 // all the same, a [notFinite]: where a loop's numbers or the answer for the clean image itself
 // are not finite. An attack that leads to such an answer has broken the image.
 func (c classifier) judge(ctx context.Context, im attacks.Image, x []float32, within ball, want int) (v verdict,
@@ -193,7 +193,7 @@ func (o *opener) judge(ctx context.Context, who classifier, of images, sweeps bo
 		}
 		var err error
 		out[i], err = who.judge(ctx, of.clean[i], of.adversarial[i], of.within, want)
-		if errors.As(err, new(outside)) {
+		if errors.As(err, new(Outside)) {
 			err = fmt.Errorf("image %d: %w", of.clean[i].ID, err)
 		}
 		return err

@@ -56,9 +56,14 @@ func (s *examination) composes(ctx context.Context) (string, error) {
 		}
 		worst = math.Max(worst, crosscheck.Compare(x, s.logits[i]))
 	}
-	detail := fmt.Sprintf("%d segments, relative difference %.1g", len(programs), worst)
-	if worst > composeTolerance {
-		return "", fmt.Errorf("%s, more than %g", detail, composeTolerance)
+	return near(fmt.Sprintf("%d segments", len(programs)), worst, composeTolerance)
+}
+
+// near says how far two computations differ, and refuses more than a tolerance.
+func near(what string, worst, tolerance float64) (string, error) {
+	detail := fmt.Sprintf("%s, relative difference %.1g", what, worst)
+	if worst > tolerance {
+		return "", fmt.Errorf("%s, more than %g", detail, tolerance)
 	}
 	return detail, nil
 }
@@ -121,11 +126,7 @@ func (s *examination) gradient(ctx context.Context) (string, error) {
 // direction is along the gradient, with some noise: a random direction changes
 // the loss by little more than its rounding.
 func direction(gradient []float32) []float64 {
-	norm := 0.0
-	for _, g := range gradient {
-		norm += float64(g) * float64(g)
-	}
-	norm = math.Sqrt(norm)
+	norm := attacks.L2.Length(gradient)
 	r := rand.New(rand.NewPCG(1, 2))
 	d := make([]float64, len(gradient))
 	for i, g := range gradient {
@@ -142,55 +143,44 @@ func direction(gradient []float32) []float64 {
 func (s *examination) agrees(ctx context.Context) (string, error) {
 	in := s.net.Shape()
 	shape := []int64{1, int64(in.C), int64(in.H), int64(in.W)}
-	type answer struct {
-		logits []float32
-		err    error
-	}
 	worst := 0.0
 	for i := range 2 {
-		done := make(chan answer, 1)
+		var logits []float32
+		done := make(chan error, 1)
 		go func() { // it can't be stopped; leave it behind when ctx ends
-			z, err := crosscheck.Logits(s.model, s.normalised(s.images[i]), shape)
-			done <- answer{z, err}
+			var err error
+			logits, err = crosscheck.Logits(s.model, s.normalised(s.images[i]), shape)
+			done <- err
 		}()
-		var a answer
 		select {
 		case <-ctx.Done():
 			return "", skipped{ctx.Err()}
-		case a = <-done:
+		case err := <-done:
+			if lacks, ok := errors.AsType[*crosscheck.ErrUnsupported](err); ok {
+				return "", skipped{fmt.Errorf("onnx-go lacks %s", lacks.List())}
+			} else if err != nil {
+				return "", skipped{err}
+			}
 		}
-		var lacks *crosscheck.ErrUnsupported
-		switch {
-		case errors.As(a.err, &lacks):
-			return "", skipped{fmt.Errorf("onnx-go lacks %s", lacks.List())}
-		case a.err != nil:
-			return "", skipped{a.err}
-		}
-		worst = math.Max(worst, crosscheck.Compare(a.logits, s.logits[i]))
+		worst = math.Max(worst, crosscheck.Compare(logits, s.logits[i]))
 	}
-	detail := fmt.Sprintf("onnx-go, relative difference %.1g", worst)
-	if worst > engineTolerance {
-		return "", fmt.Errorf("%s, more than %g", detail, engineTolerance)
-	}
-	return detail, nil
+	return near("onnx-go", worst, engineTolerance)
 }
 
 // normalised applies mean and std, which are no part of the model's own bytes.
 func (s *examination) normalised(x []float32) []float32 {
 	x = slices.Clone(x)
 	plane := s.net.Shape().H * s.net.Shape().W
-	pick := func(v []float32, channel int, none float32) float32 {
-		switch len(v) {
-		case 0:
-			return none
-		case 1:
-			return v[0]
-		}
-		return v[channel]
+	mean, std := s.o.Mean, s.o.Std
+	if len(mean) == 0 {
+		mean = []float32{0}
+	}
+	if len(std) == 0 {
+		std = []float32{1}
 	}
 	for i := range x {
-		c := i / plane
-		x[i] = (x[i] - pick(s.o.Mean, c, 0)) / pick(s.o.Std, c, 1)
+		c := i / plane // of one value, all channels take it
+		x[i] = (x[i] - mean[c%len(mean)]) / std[c%len(std)]
 	}
 	return x
 }

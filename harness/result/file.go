@@ -12,21 +12,29 @@ import (
 
 // Read reads a results.json.
 func Read(path string) (*File, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
+	var f File
+	if err := read(path, Schema, &f.Schema, &f); err != nil {
 		return nil, err
 	}
-	var f File
-	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if f.Schema != Schema {
-		return nil, fmt.Errorf("%s: has schema %q, this version reads %q", path, f.Schema, Schema)
-	}
-	if err := f.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
 	return &f, nil
+}
+
+// read reads a file of one schema, which value is for: its key schema stands at got. What it holds is checked.
+func read(path, schema string, got *string, value interface{ check() error }) error {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err = json.Unmarshal(data, value); err == nil && *got != schema {
+		err = fmt.Errorf("has schema %q, this version reads %q", *got, schema)
+	}
+	if err == nil {
+		err = value.check()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
 
 // Write writes a results.json beside its place and renames it, so that the file

@@ -2,10 +2,8 @@ package result
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"image/png"
-	"os"
 )
 
 // GallerySchema names the version of gallery.json's layout.
@@ -122,29 +120,27 @@ type SolverLayer struct {
 // ReadGallery reads a gallery.json. What reads galleries relies on its pictures being PNG
 // files of one size and on traces of the same layers.
 func ReadGallery(path string) (*Gallery, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
+	var g Gallery
+	if err := read(path, GallerySchema, &g.Schema, &g); err != nil {
 		return nil, err
 	}
-	var g Gallery
-	if err := json.Unmarshal(data, &g); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if g.Schema != GallerySchema {
-		return nil, fmt.Errorf("%s: has schema %q, this version reads %q", path, g.Schema, GallerySchema)
-	}
+	return &g, nil
+}
+
+// check is an error for a gallery that no run writes.
+func (g *Gallery) check() error {
 	size := 0
 	for i, c := range g.Cases {
 		if err := c.check(); err != nil {
-			return nil, fmt.Errorf("%s: case %d, image %d: %w", path, i, c.Image, err)
+			return fmt.Errorf("case %d, image %d: %w", i, c.Image, err)
 		}
 		size += c.Pictures.Bytes()
 	}
 	if len(g.Cases) > GalleryCases || size > GalleryBytes {
-		return nil, fmt.Errorf("%s: has %d cases with %d bytes of pictures; no run writes more than %d with %d", path,
-			len(g.Cases), size, GalleryCases, GalleryBytes)
+		return fmt.Errorf("has %d cases with %d bytes of pictures; no run writes more than %d with %d", len(g.Cases),
+			size, GalleryCases, GalleryBytes)
 	}
-	return &g, nil
+	return nil
 }
 
 // check is an error for a case that no run writes.

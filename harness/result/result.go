@@ -3,7 +3,13 @@
 // programs) goes through it. Field names are fixed; see docs/results.md.
 package result
 
-import "time"
+import (
+	"encoding/json"
+	"math"
+	"time"
+
+	"selfheal/internal/number"
+)
 
 // Schema names the version of the result file's layout.
 const Schema = "selfheal.results/1"
@@ -167,4 +173,27 @@ type Record struct {
 	CleanMargin  *float64 `json:"clean_margin,omitempty"` // the margin on the clean image; same model and defense
 	Queries      *int     `json:"queries,omitempty"`      // forward passes up to the first success
 	Distance     *float64 `json:"distance,omitempty"`     // smallest norm that breaks it, by a minimising attack
+}
+
+// Margin is a difference of logits. JSON has null for NaN and infinite ones; null is read as NaN.
+type Margin float64
+
+// MarshalJSON writes a number or null.
+func (m Margin) MarshalJSON() ([]byte, error) {
+	if !number.Finite(float64(m)) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(m))
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (m *Margin) UnmarshalJSON(text []byte) error {
+	v := math.NaN()
+	if string(text) != "null" {
+		if err := json.Unmarshal(text, &v); err != nil {
+			return err
+		}
+	}
+	*m = Margin(v)
+	return nil
 }

@@ -3,6 +3,7 @@ package result
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/gonum/stat"
@@ -32,26 +33,18 @@ func (c Cell) Spread() (s Spread, ok bool) {
 	if len(c.Seeds) < 2 {
 		return s, false
 	}
-	s = Spread{Seeds: len(c.Seeds), Min: math.Inf(1), Max: math.Inf(-1)}
 	accuracies := make([]float64, len(c.Seeds))
-	every := make([]bool, len(c.Verdicts))
-	for i := range every {
-		every[i] = true
-	}
 	for i, one := range c.Seeds {
 		accuracies[i] = one.Accuracy
-		s.Min, s.Max = min(s.Min, one.Accuracy), max(s.Max, one.Accuracy)
-		for k := range every {
-			every[k] = every[k] && one.Verdicts[k] == '1'
-		}
 	}
+	s = Spread{Seeds: len(c.Seeds), Min: slices.Min(accuracies), Max: slices.Max(accuracies)}
 	s.Mean, s.Deviation = stat.MeanStdDev(accuracies, nil)
-	for _, e := range every {
-		if e {
+	for i := range c.Verdicts {
+		if !slices.ContainsFunc(c.Seeds, func(one SeedScore) bool { return one.Verdicts[i] != '1' }) {
 			s.Every++
 		}
 	}
-	s.Every /= float64(max(len(every), 1))
+	s.Every /= float64(max(len(c.Verdicts), 1))
 	return s, true
 }
 

@@ -1,8 +1,9 @@
 package stats
 
 import (
-	"cmp"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // Holm returns the step-down adjusted p-values of Holm (Scandinavian Journal of Statistics
@@ -10,10 +11,7 @@ import (
 // any wrong rejection among them below α, however they depend on each other: cells on the same images do.
 func Holm(p []float64) []float64 {
 	order := make([]int, len(p))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	floats.ArgsortStable(slices.Clone(p), order)
 	adjusted, most := make([]float64, len(p)), 0.0
 	for rank, i := range order {
 		most = max(most, min(1, float64(len(p)-rank)*p[i])) // never below an earlier step's
