@@ -136,7 +136,11 @@ func (o *counted) passes() (forward, backward int64) {
 }
 
 // watched is what an attack's gradients on one image looked like.
-type watched struct{ asked, zero, notFinite bool }
+type watched struct {
+	asked     bool // by a component that takes gradients
+	zero      bool // a run began where the gradient was exactly 0
+	notFinite bool // a gradient or loss was infinite or NaN
+}
 
 // vanished is the ℓ2 norm below which a gradient counts as 0: normalised by its norm
 // plus 1e-12, as attacks do, it would give steps that are noticeably too short.

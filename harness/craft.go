@@ -22,7 +22,6 @@ type crafted struct {
 	// verdictOnly says that attacks ended at the first success: the images are
 	// adversarial, but not what full strength would have made of them.
 	verdictOnly bool
-	gradients   gradients
 	warnings    []result.Warning
 }
 
@@ -36,13 +35,6 @@ type attempt struct {
 
 	spent, asked int // iterations and forward passes of the components so far
 	seen         watched
-}
-
-// gradients is what was seen of an attack's gradients, by the number of images.
-type gradients struct {
-	images    int // attacked by a component that takes gradients
-	zero      int // a run began where the gradient was exactly 0
-	notFinite int // a gradient or loss was infinite or NaN
 }
 
 // untouched are the clean images as if an attack had made them.
@@ -124,11 +116,8 @@ func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, err
 			Forward: forward, Backward: backward, Seconds: time.Since(began).Seconds(),
 		})
 	}
-	w.gradients = gradients{howMany(w.each, func(a attempt) bool { return a.seen.asked }),
-		howMany(w.each, func(a attempt) bool { return a.seen.zero }),
-		howMany(w.each, func(a attempt) bool { return a.seen.notFinite })}
 	w.seconds = time.Since(start).Seconds() // what follows looks for faults, and is no part of the attack
-	if order.recipe.Norm == attacks.Linf && w.gradients.images > 0 {
+	if order.recipe.Norm == attacks.Linf && slices.ContainsFunc(w.each, func(a attempt) bool { return a.seen.asked }) {
 		var err error
 		if w.warnings, err = r.unbounded(ctx, on, order.set, w.crafted); err != nil {
 			return nil, err

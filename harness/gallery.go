@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"selfheal/attacks"
-	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/internal/number"
@@ -41,15 +40,13 @@ type slot struct {
 	kind    string
 }
 
-// candidate is the first image of a slot.
+// candidate is the first image of a slot, as a case that lacks answers and pictures.
 type candidate struct {
+	result.GalleryCase
 	who         classifier
 	image       attacks.Image
 	clean       verdict // the classifier's, on the image as it was
 	adversarial []float32
-	norm        float64
-	within      ball
-	verdictOnly bool
 }
 
 func newGallery(cfg *config.Config, sha256 string) *gallery {
@@ -129,8 +126,11 @@ func (g *gallery) consider(s scoring, v []verdict) {
 		}
 		k := slot{s.attack.Name, s.attack.Epsilon, s.who.defense(), kind}
 		if g.found[k] == nil {
-			g.found[k] = &candidate{s.who, s.set[i], s.clean[i], made.image, v[i].norm, s.made.within,
-				s.made.verdictOnly}
+			im := s.set[i]
+			g.found[k] = &candidate{result.GalleryCase{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.net.Name,
+				Defense: k.defense, Mode: s.Suite.Mode, Attack: k.attack, Norm: s.attack.Norm.String(),
+				Epsilon: k.epsilon, Kind: kind, VerdictOnly: s.made.verdictOnly, Image: im.ID, Label: im.Label,
+				Perturbation: v[i].norm}, s.who, im, s.clean[i], made.image}
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (r *run) exhibit(ctx context.Context, b *bench) error {
 	}
 	err = r.forEach(ctx, len(chosen), state, func(ctx context.Context, i int) error {
 		var err error
-		cases[i], err = g.found[chosen[i]].show(ctx, j, net, chosen[i], names.ClassNames())
+		cases[i], err = g.found[chosen[i]].show(ctx, names.ClassNames())
 		return err
 	})
 	if err != nil {
@@ -198,20 +198,17 @@ func (g *gallery) note(suite, message string) {
 // show asks about a candidate's images, but for what the verdicts tell, and draws them. The
 // loop runs again on the adversarial image: verdicts keep no controls. It returns nil where an
 // answer is not finite, or not what the verdicts were: networks that answer at random do so.
-func (c *candidate) show(ctx context.Context, j Job, net *control.Network, k slot, names []string) (*result.GalleryCase,
-	error) {
-	out := &result.GalleryCase{Suite: j.Suite.Name, Dataset: j.Suite.Dataset, Model: net.Name, Defense: k.defense,
-		Mode: j.Suite.Mode, Attack: k.attack, Norm: c.within.norm.String(), Epsilon: k.epsilon, Kind: k.kind,
-		VerdictOnly: c.verdictOnly, Image: c.image.ID, Label: c.image.Label, LabelName: named(names, c.image.Label),
-		Perturbation: c.norm}
+func (c *candidate) show(ctx context.Context, names []string) (*result.GalleryCase, error) {
+	out := &c.GalleryCase
+	out.LabelName = named(names, c.Label)
 	answer := func(v verdict) result.GalleryAnswer {
 		return result.GalleryAnswer{Class: v.class, Name: named(names, v.class), Margin: v.margin}
 	}
 	says := func(logits []float32) result.GalleryAnswer {
-		v, _ := decide(logits, c.image.Label)
+		v, _ := decide(logits, c.Label)
 		return answer(v)
 	}
-	alone := classifier{net: net}
+	alone := classifier{net: c.who.net}
 	clean, err := alone.logits(ctx, c.image.Pixels)
 	if err != nil {
 		return nil, err
@@ -241,7 +238,7 @@ func (c *candidate) show(ctx context.Context, j Job, net *control.Network, k slo
 	if !believable(out) {
 		return nil, nil
 	}
-	return out, c.draw(&out.Pictures, net.Shape(), healed)
+	return out, c.draw(healed)
 }
 
 func named(names []string, class int) string {
@@ -271,7 +268,8 @@ func believable(c *result.GalleryCase) bool {
 }
 
 // draw makes a candidate's pictures.
-func (c *candidate) draw(p *result.GalleryPictures, s attacks.Shape, healed []float32) error {
+func (c *candidate) draw(healed []float32) error {
+	p, s := &c.Pictures, c.who.net.Shape()
 	p.Width, p.Height = s.W, s.H
 	largest := 0.0
 	for i, x := range c.adversarial {

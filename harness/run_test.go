@@ -309,10 +309,8 @@ func TestMeasure(t *testing.T) {
 		ok          bool
 	}{
 		{[]float32{0.6, 0.4, 0}, attacks.Linf, 0.1, true},
-		{[]float32{0.6, 0.4, 0}, attacks.Linf, 0.0999, false},
-		{[]float32{0.6, 0.4, 0}, attacks.L1, 0.2, true},
-		{[]float32{0.6, 0.4, 0}, attacks.L1, 0.19, false},
-		{[]float32{0.8, 0.9, 0}, attacks.L2, 0.5, true},
+		{[]float32{0.6, 0.4, 0}, attacks.Linf, 0.0999, false}, {[]float32{0.6, 0.4, 0}, attacks.L1, 0.2, true},
+		{[]float32{0.6, 0.4, 0}, attacks.L1, 0.19, false}, {[]float32{0.8, 0.9, 0}, attacks.L2, 0.5, true},
 		{[]float32{0.8, 0.9, 0}, attacks.L2, 0.499, false},
 		{[]float32{0.5, 0.5, -0.001}, attacks.Linf, 1, false},
 		{[]float32{0.5, 1.001, 0}, attacks.Linf, 1, false},

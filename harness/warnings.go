@@ -36,12 +36,15 @@ func warnings(s scoring, v []verdict) []result.Warning {
 	odd := howMany(v, func(v verdict) bool { return !number.Finite(v.margin) })
 	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",
 		share(odd, len(v)), s.who)
-	if made, g := s.made, s.made.gradients; s.own() {
+	if made := s.made; s.own() {
+		asked := howMany(made.each, func(a attempt) bool { return a.seen.asked })
+		zero := howMany(made.each, func(a attempt) bool { return a.seen.zero })
+		wild := howMany(made.each, func(a attempt) bool { return a.seen.notFinite })
 		warn(made.wrong > 0, result.WarnClaimRefuted, "an attack claimed %d successes that the judge did not see again",
 			made.wrong)
-		warn(g.zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", share(g.zero, g.images))
-		warn(g.notFinite > 0, result.WarnNotFiniteGradient, "on %s a loss or a gradient was infinite or NaN",
-			share(g.notFinite, g.images))
+		warn(zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", share(zero, asked))
+		warn(wild > 0, result.WarnNotFiniteGradient, "on %s a loss or a gradient was infinite or NaN",
+			share(wild, asked))
 		list = append(list, made.warnings...)
 		for _, broke := range squareWins(made.steps, len(v)) {
 			warn(true, result.WarnSquareWins,

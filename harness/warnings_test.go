@@ -98,15 +98,21 @@ func TestWarningsFromNumbers(t *testing.T) {
 	right := func(n int) []verdict { return slices.Repeat([]verdict{{right: true}}, n) }
 	wrong := func(n int) []verdict { return slices.Repeat([]verdict{{}}, n) }
 	step := func(name string, robust float64) result.Step { return result.Step{Attack: name, Robust: robust} }
+	saw := func(w ...watched) (c crafted) {
+		for _, one := range w {
+			c.each = append(c.each, attempt{seen: one})
+		}
+		return c
+	}
 	for _, c := range []struct {
 		want   string
 		made   crafted
 		recipe attacks.Recipe
 		v      []verdict
 	}{
-		{"", crafted{gradients: gradients{images: 4}}, some, right(30)},
-		{result.WarnNotFiniteGradient.ID, crafted{gradients: gradients{images: 4, notFinite: 1}}, some, right(30)},
-		{result.WarnZeroGradient.ID, crafted{gradients: gradients{images: 4, zero: 2}}, some, right(30)},
+		{"", saw(watched{asked: true}), some, right(30)},
+		{result.WarnNotFiniteGradient.ID, saw(watched{asked: true, notFinite: true}), some, right(30)},
+		{result.WarnZeroGradient.ID, saw(watched{asked: true}, watched{asked: true, zero: true}), some, right(30)},
 		{result.WarnClaimRefuted.ID, crafted{wrong: 1}, some, right(30)},
 		{result.WarnFewClasses.ID, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1",
 			Fallback: "the model has only 2 classes"}, right(30)},

@@ -50,18 +50,12 @@ func TestHostileCells(t *testing.T) {
 		value any
 		want  string
 	}{
-		{"verdicts", "hello", "5 verdicts of 4 images"},
-		{"verdicts", "11x1", `verdicts hold "x"`},
-		{"verdicts", "1001", "2 verdicts are 1, but correct is 3"},
-		{"n", -7, "4 verdicts of -7 images"},
-		{"correct", 24, "3 verdicts are 1, but correct is 24"},
-		{"accuracy", 1e6, "an accuracy of 1e+06"},
-		{"accuracy", -0.75, "an accuracy of -0.75"},
-		{"ci95", []float64{0.9, 0.1}, "an interval of [0.9 0.1]"},
-		{"ci95", []float64{-1, 2}, "an interval of [-1 2]"},
-		{"epsilon", -1, "an epsilon of -1"},
-		{"epsilon", 0, "an epsilon of 0"},
-		{"max_norm", 1e300, "a perturbation of 1e+300"},
+		{"verdicts", "hello", "5 verdicts of 4 images"}, {"verdicts", "11x1", `verdicts hold "x"`},
+		{"verdicts", "1001", "2 verdicts are 1, but correct is 3"}, {"n", -7, "4 verdicts of -7 images"},
+		{"correct", 24, "3 verdicts are 1, but correct is 24"}, {"accuracy", 1e6, "an accuracy of 1e+06"},
+		{"accuracy", -0.75, "an accuracy of -0.75"}, {"ci95", []float64{0.9, 0.1}, "an interval of [0.9 0.1]"},
+		{"ci95", []float64{-1, 2}, "an interval of [-1 2]"}, {"epsilon", -1, "an epsilon of -1"},
+		{"epsilon", 0, "an epsilon of 0"}, {"max_norm", 1e300, "a perturbation of 1e+300"},
 		{"seconds", -1, "-1 seconds"},
 		{"steps", step("robust", 1e300), `step "pgd" leaves an accuracy of 1e+300`},
 		{"steps", step("forward", -1), "-1 and 10 passes"},
@@ -87,14 +81,12 @@ func TestHostileRecords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.jsonl")
 	const good = `{"suite":"s","image":3,"label":1,"verdict":1,"margin":-2.5,"norm":0.1,"epsilon":0.1,"distance":0.05}`
 	for _, c := range []struct{ old, new, want string }{
-		{`"verdict":1`, `"verdict":5`, "a verdict of 5"},
-		{`"verdict":1`, `"verdict":-1`, "a verdict of -1"},
+		{`"verdict":1`, `"verdict":5`, "a verdict of 5"}, {`"verdict":1`, `"verdict":-1`, "a verdict of -1"},
 		{`"label":1`, `"label":-1`, "image 3 with label -1"},
 		{`"norm":0.1`, `"norm":-0.1`, "a perturbation of -0.1"},
 		{`"epsilon":0.1`, `"epsilon":-1`, "an epsilon of -1"},
 		{`"distance":0.05`, `"distance":0`, "a distance of 0"},
-		{`"margin":-2.5`, `"margin":1e300`, "a margin of 1e+300"},
-		{"", "", ""},
+		{`"margin":-2.5`, `"margin":1e300`, "a margin of 1e+300"}, {"", "", ""},
 	} {
 		text := good + "\n" + strings.Replace(good, c.old, c.new, 1) + "\n"
 		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
@@ -124,8 +116,7 @@ func TestCheckRecords(t *testing.T) {
 		records []Record
 		want    string // "" for none
 	}{
-		{good, ""},
-		{good[:3], "the records have 1 images"},
+		{good, ""}, {good[:3], "the records have 1 images"},
 		{append(good[:3:3], good[2]), "other verdicts than the cell's 2"},
 		{append(good[:4:4], record("fgsm", &epsilon, 1)), ""},
 		{nil, `attack "none": the records have 0 images`},
@@ -160,8 +151,7 @@ func TestHostileSeeds(t *testing.T) {
 		seed SeedScore
 		want string
 	}{
-		{SeedScore{Verdicts: "1"}, "other verdicts"},
-		{SeedScore{Verdicts: "1x"}, "other verdicts"},
+		{SeedScore{Verdicts: "1"}, "other verdicts"}, {SeedScore{Verdicts: "1x"}, "other verdicts"},
 		{SeedScore{Verdicts: "10", Correct: 2, Accuracy: 1}, "1 right verdicts"},
 		{SeedScore{Verdicts: "10", Correct: 1, Accuracy: 0.7}, "an accuracy of 0.7"},
 	} {
@@ -175,8 +165,7 @@ func TestReadStudies(t *testing.T) {
 		"solver": {"outer": 2}, "curves": [{"points": [{"passes": 1.5}]}],
 		"runs": [{"why": "own", "settings": {"outer": 2}, "outcomes": [{"sweeps": [{}, {}, {}]}]}]}]}`
 	for _, c := range []struct{ old, with, want string }{
-		{"", "", ""},
-		{`"passes": 1.5`, `"passes": 0`, "costs 0 passes"},
+		{"", "", ""}, {`"passes": 1.5`, `"passes": 0`, "costs 0 passes"},
 		{`[{}, {}, {}]`, `[]`, "a run of 2 sweeps has 0 means"},
 		{`[{}, {}, {}]`, `[{}, {}]`, "a run of 2 sweeps has 2 means"},
 		{`"settings": {"outer": 2}, "outcomes": [{"sweeps": [{}, {}, {}]}]`,
