@@ -121,21 +121,16 @@ type Suite struct {
 // ("attacks.NAME.key=value"), applied before anything is checked, so that it
 // obeys the same rules. The paths in the config are relative to its folder.
 func Load(path string, sets ...string) (*Config, error) {
+	var data []byte
 	f, err := os.Open(path)
-	if err != nil {
-		return nil, pathError(path, err)
+	if err == nil {
+		defer f.Close()
+		data, err = io.ReadAll(io.LimitReader(f, maxBytes+1))
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
-	if err != nil {
-		return nil, pathError(path, err)
+	if err != nil { // names the file once, without the system call that failed
+		return nil, fmt.Errorf("config %s: %w", path, fault.Reason(err))
 	}
 	return Parse(path, data, Folder(filepath.Dir(path)), sets...)
-}
-
-// pathError names the file once, without the system call that failed.
-func pathError(path string, err error) error {
-	return fmt.Errorf("config %s: %w", path, fault.Reason(err))
 }
 
 // Parse is [Load] for a config in memory: name stands for it in messages and

@@ -68,7 +68,7 @@ func tables() map[string]string {
 	e, training := Embedding{}, Training{}
 	list := func(head string, rows ...string) string { return head + strings.Join(rows, "\n") + "\n" }
 	var formats, methods, embeddings, kinds, versions, modes []string
-	for _, f := range dataset.Table() {
+	for _, f := range dataset.Table {
 		guessed := strings.Trim("`"+f.Ext+"`", "`")
 		if guessed != "" {
 			guessed = "`" + f.Ext + "`"

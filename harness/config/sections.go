@@ -94,7 +94,7 @@ func version() value {
 func datasetObject(name string, s *Dataset) object {
 	s.Name = name
 	formats := "how the images are stored"
-	for _, f := range dataset.Table() {
+	for _, f := range dataset.Table {
 		formats += "; " + f.Name + ": " + f.Doc
 	}
 	id := func(v *int) value { return whole(v, orNone) }

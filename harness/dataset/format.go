@@ -25,8 +25,8 @@ type Format struct {
 	open func(fsys fs.FS, spec Spec) (source, error)
 }
 
-// formats is the table of formats. [Guess] asks its rows in order.
-var formats = []Format{
+// Table is the table of formats. [Guess] asks its rows in order.
+var Table = []Format{
 	{Name: "cifar10-bin", Doc: "CIFAR-10's binary version: one label byte and 3072 pixels a record",
 		Ext: ".bin", Classes: 10, Trained: "cifar10", open: openCIFAR10,
 		Needs: "CIFAR-10's binary version, records of a label byte and 3072 pixel bytes: cifar-10-binary.tar.gz " +
@@ -49,22 +49,18 @@ var formats = []Format{
 		Needs: "a folder of images, PNG or JPEG, one folder a class"},
 }
 
-// Table returns the rows of the table of formats.
-func Table() []Format { return formats }
-
 // Find returns the row of a format; it is empty where there is none.
 func Find(name string) (f Format) {
 	if i := slices.Index(Formats(), name); i >= 0 {
-		f = formats[i]
+		f = Table[i]
 	}
 	return f
 }
 
 // Formats returns the names of the formats.
-func Formats() []string {
-	names := make([]string, len(formats))
-	for i, f := range formats {
-		names[i] = f.Name
+func Formats() (names []string) {
+	for _, f := range Table {
+		names = append(names, f.Name)
 	}
 	return names
 }
@@ -75,7 +71,7 @@ func Guess(fsys fs.FS, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, f := range formats {
+	for _, f := range Table {
 		switch {
 		case info.IsDir() && f.is != nil && f.is(fsys, name),
 			!info.IsDir() && f.Ext != "" && strings.EqualFold(path.Ext(name), f.Ext):
