@@ -134,20 +134,19 @@ func TestAPGDLargeRadii(t *testing.T) {
 	o := attacktest.RandomMLP(attacks.Shape{C: 1, H: 5, W: 5}, 8, 3, 1)
 	im := attacktest.Images(o, 1, 0.3, 2)[0]
 	eps := 0.05
-	tr := &trace{Oracle: o}
 	a := attacks.APGD{Norm: attacks.L1, Epsilon: eps, LargeRadii: true}
-	res := perturb(t, a, tr, im, 3)
-	if len(tr.points) != 103 || res.Backward != 103 {
-		t.Fatalf("%d gradients, want 103", len(tr.points))
+	all := passes(t, a, o, im)
+	if len(all) != 103 {
+		t.Fatalf("%d gradients, want 103", len(all))
 	}
-	for i, p := range tr.points {
+	for i, p := range all {
 		radius := eps
 		if i < 31 {
 			radius = 3 * eps
 		} else if i < 62 {
 			radius = 2 * eps
 		}
-		if d := attacks.L1.Distance(p, im.Pixels); d > radius*(1+1e-4) || i%31 == 30 && d < radius*0.9 {
+		if d := attacks.L1.Distance(p.X, im.Pixels); d > radius*(1+1e-4) || i%31 == 30 && d < radius*0.9 {
 			t.Errorf("evaluation %d at distance %v, radius %v", i, d, radius)
 		}
 	}
@@ -156,23 +155,14 @@ func TestAPGDLargeRadii(t *testing.T) {
 	}
 }
 
-// trace records what an oracle is asked.
-type trace struct {
-	attacks.Oracle
-	points, asked [][]float32 // for a gradient, for logits alone
-	targets       []int
-}
-
-func (s *trace) Logits(ctx context.Context, x, out []float32) error {
-	s.asked = append(s.asked, slices.Clone(x))
-	return s.Oracle.Logits(ctx, x, out)
-}
-
-func (s *trace) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
-	e *attacks.Evaluation) error {
-	s.points = append(s.points, slices.Clone(x))
-	s.targets = append(s.targets, target)
-	return s.Oracle.Gradient(ctx, x, loss, label, target, e)
+// passes are those that an attack makes on an image.
+func passes(t *testing.T, a attacks.Attack, o attacks.Oracle, im attacks.Image) (all []attacktest.Pass) {
+	t.Helper()
+	perturb(t, a, &attacktest.Spy{Oracle: o, Visit: func(p attacktest.Pass) {
+		p.X = slices.Clone(p.X)
+		all = append(all, p)
+	}}, im, 3)
+	return all
 }
 
 // TestTargets: the highest wrong classes of the clean image in order, cut to the
@@ -180,19 +170,19 @@ func (s *trace) Gradient(ctx context.Context, x []float32, loss attacks.Loss, la
 func TestTargets(t *testing.T) {
 	o := attacktest.RandomMLP(attacks.Shape{C: 1, H: 5, W: 5}, 8, 5, 1)
 	im := attacktest.Images(o, 1, 0.3, 2)[0]
-	tr := &trace{Oracle: o}
-	res := perturb(t, attacks.APGD{Epsilon: 1e-5, Loss: attacks.TargetedDLR, Steps: 3}, tr, im, 3)
-	if res.Adversarial != nil {
-		t.Fatal(res)
+	var targets []int
+	all := passes(t, attacks.APGD{Epsilon: 1e-5, Loss: attacks.TargetedDLR, Steps: 3}, o, im)
+	for _, p := range all[1:] { // the first ranks them
+		targets = append(targets, p.Target)
 	}
 	logits := make([]float32, 5)
 	must.Do(t, o.Logits(t.Context(), im.Pixels, logits))
 	order := []int{0, 1, 2, 3, 4}
 	slices.SortFunc(order, func(a, b int) int { return int(math.Copysign(1, float64(logits[b]-logits[a]))) })
-	if got := slices.Compact(tr.targets); !slices.Equal(got, order[1:]) {
+	if got := slices.Compact(targets); !slices.Equal(got, order[1:]) {
 		t.Errorf("targets %v, want %v", got, order[1:])
 	}
-	if res.Forward != 4*4+1 || res.Backward != 4*4 {
-		t.Errorf("%d and %d passes", res.Forward, res.Backward)
+	if len(all) != 1+4*4 || all[0].Gradient {
+		t.Errorf("%d passes, the first with a gradient: %v", len(all), all[0].Gradient)
 	}
 }

@@ -17,10 +17,11 @@ func TestKindTwice(t *testing.T) {
 	one := attacks.Component{Kind: "square", Parameters: given{"queries": 5}}
 	custom := attacks.Setup{Kind: "autoattack", Version: "custom", Components: []attacks.Component{one, one, one}}
 	alone := attacks.Setup{Kind: one.Kind, Parameters: one.Parameters}
-	asked := func(a attacks.Attack) []float32 {
-		o := &trace{Oracle: o}
-		perturb(t, a, o, im, 1)
-		return slices.Concat(o.asked...)
+	asked := func(a attacks.Attack) (points []float32) {
+		for _, p := range passes(t, a, o, im) {
+			points = append(points, p.X...)
+		}
+		return points
 	}
 	for _, n := range attacks.Norms() {
 		custom.Norm, alone.Norm = n, n

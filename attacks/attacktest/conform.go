@@ -106,9 +106,9 @@ func (r Row) checkLoss(t *testing.T, a trial, o *MLP, im attacks.Image) {
 	if given, ok := r.Parameters["loss"].(string); ok {
 		want = given
 	}
-	asked := &spy{Oracle: o, climb: func(l attacks.Loss) {
-		if l.String() != want {
-			t.Errorf("%s climbs %v, not %s", r.Kind, l, want)
+	asked := &Spy{o, func(p Pass) {
+		if p.Gradient && p.Loss.String() != want {
+			t.Errorf("%s climbs %v, not %s", r.Kind, p.Loss, want)
 		}
 	}}
 	if _, err := a.Perturb(context.Background(), asked, im, a.options(1)); err != nil {
@@ -191,7 +191,7 @@ func (a trial) perturb(t *testing.T, o *Oracle, im attacks.Image, seed uint64) a
 	t.Helper()
 	before := slices.Clone(im.Pixels)
 	var visited [][]float32
-	watched := &spy{Oracle: o, visit: func(x []float32) { visited = append(visited, slices.Clone(x)) }}
+	watched := &Spy{o, func(p Pass) { visited = append(visited, slices.Clone(p.X)) }}
 	f0, b0 := o.Passes()
 	res, err := a.Perturb(context.Background(), watched, im, a.options(seed))
 	if err != nil {
@@ -315,7 +315,7 @@ func checkStops(t *testing.T, full, verdict []attacks.Result) {
 func checkSeeds(t *testing.T, a trial, o *MLP, images []attacks.Image, same bool) {
 	t.Helper()
 	visits := func(seed uint64, im attacks.Image) (sum []float32) {
-		spy := &spy{Oracle: o, visit: func(x []float32) { sum = append(sum, x...) }}
+		spy := &Spy{o, func(p Pass) { sum = append(sum, p.X...) }}
 		if _, err := a.Perturb(context.Background(), spy, im, a.options(seed)); err != nil {
 			t.Fatal(err)
 		}
@@ -341,7 +341,7 @@ func checkCancel(t *testing.T, a trial, o *MLP, im attacks.Image) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		passes := 0
-		visit := func([]float32) {
+		visit := func(Pass) {
 			if passes++; passes == at {
 				cancel()
 			}
@@ -349,7 +349,7 @@ func checkCancel(t *testing.T, a trial, o *MLP, im attacks.Image) {
 		if at == 0 {
 			cancel()
 		}
-		res, err := a.Perturb(ctx, &spy{Oracle: o, visit: visit}, im, a.options(1))
+		res, err := a.Perturb(ctx, &Spy{o, visit}, im, a.options(1))
 		cancel()
 		if passes > at+1 {
 			t.Errorf("cancelled at pass %d, made %d", at, passes)
@@ -373,7 +373,7 @@ func checkPrompt(t *testing.T, a trial, o *MLP, im attacks.Image) {
 			deadline := pass/2 + time.Duration(before)*pass
 			ctx, cancel := context.WithTimeout(t.Context(), deadline)
 			defer cancel()
-			res, err := a.Perturb(ctx, &spy{Oracle: o, visit: func([]float32) { time.Sleep(pass) }}, im, a.options(1))
+			res, err := a.Perturb(ctx, &Spy{o, func(Pass) { time.Sleep(pass) }}, im, a.options(1))
 			late := time.Since(started) - deadline
 			switch {
 			case late < 0 && before > 0: // fewer passes than promised were needed

@@ -78,21 +78,16 @@ func Logits(model []byte, x []float32, shape []int64) ([]float32, error) {
 // dimensions checks the item against the model's input; the engine itself would
 // multiply matrices that do not fit.
 func dimensions(in onnx.Value, size int, shape []int64) ([]int, error) {
-	n := int64(1)
-	dims := make([]int, len(shape))
-	for i, d := range shape {
-		n *= d
-		dims[i] = int(d)
-	}
-	if n != int64(size) || len(shape) == 0 || shape[0] != 1 {
+	if len(shape) == 0 || shape[0] != 1 || onnx.Shape(shape).Items() != int64(size) {
 		return nil, fmt.Errorf("%d values for one item of shape %v", size, shape)
 	}
-	fits := len(in.Shape) == len(shape)
-	for i := 1; fits && i < len(shape); i++ {
-		fits = in.Shape[i] == shape[i] || in.Shape[i] < 0
-	}
-	if !fits {
+	known := func(want, d int64) bool { return d == want || want < 0 }
+	if len(in.Shape) == 0 || !slices.EqualFunc(in.Shape[1:], shape[1:], known) {
 		return nil, fmt.Errorf("an item of shape %v for input %q of shape %v", shape, in.Name, in.Shape)
+	}
+	dims := make([]int, len(shape))
+	for i, d := range shape {
+		dims[i] = int(d)
 	}
 	return dims, nil
 }
