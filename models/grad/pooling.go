@@ -13,36 +13,27 @@ func maxPool(c *Context, n *onnx.Node, gy []string) []string {
 	if n.Int("storage_order", 0) != 0 {
 		return c.refuse("storage_order 1 is not supported")
 	}
-	attrs := onnx.Attrs{}
-	for name := range n.Attrs {
-		switch name {
-		case "kernel_shape", "strides", "dilations", "pads":
-			attrs[name] = slices.Clone(n.Ints(name, nil))
-		case "ceil_mode":
-			attrs[name] = n.Int(name, 0)
-		}
-	}
-	indices := ""
-	if len(n.Outputs) > 1 {
-		indices = n.Outputs[1]
-	}
-	return c.maxPoolBack(n, attrs, indices, gy[0])
+	return c.maxPoolBack(n, n.Attrs, gy[0])
 }
 
 // y = the largest of all positions: as MaxPool with one window; the first one
 // at ties, as in PyTorch's adaptive_max_pool.
 func globalMaxPool(c *Context, n *onnx.Node, gy []string) []string {
 	x := c.Shape(n.Inputs[0])
-	return c.maxPoolBack(n, onnx.Attrs{"kernel_shape": slices.Clone([]int64(x[2:]))}, "", gy[0])
+	return c.maxPoolBack(n, onnx.Attrs{"kernel_shape": slices.Clone([]int64(x[2:]))}, gy[0])
 }
 
 // maxPoolBack adds g up at the places that a MaxPool with these attributes
 // takes its values from.
-func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, indices, g string) []string {
+func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, g string) []string {
 	if g == "" {
 		return []string{""}
 	}
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
+	indices := ""
+	if len(n.Outputs) > 1 {
+		indices = n.Outputs[1]
+	}
 	if indices == "" { // a pool of its own for them: the one in the forward pass keeps its fast layout
 		indices = c.Multi("MaxPool", attrs, 2, n.Inputs[0])[1]
 	}
