@@ -199,6 +199,19 @@ func (c *Context) producer(tensor string) *onnx.Node {
 	return c.writers[tensor]
 }
 
+// output returns a node's i-th output, which it makes where the network did not ask for it.
+func (c *Context) output(n *onnx.Node, i int) string {
+	for len(n.Outputs) <= i {
+		n.Outputs = append(n.Outputs, "")
+	}
+	if n.Outputs[i] == "" {
+		n.Outputs[i] = c.G.Fresh(c.Prefix + n.Op)
+		c.G.Shapes[n.Outputs[i]] = nil // taken
+		c.Fail(c.G.InferNode(n))
+	}
+	return n.Outputs[i]
+}
+
 // HasRule reports whether an operator has a gradient rule.
 func HasRule(op string) bool { return ruleOf(op) != nil }
 

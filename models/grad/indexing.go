@@ -45,18 +45,10 @@ func scatterElements(c *Context, n *onnx.Node, gy []string) []string {
 
 // y = the k largest values: x̄ = g at the places they came from
 func topK(c *Context, n *onnx.Node, gy []string) []string {
-	if len(n.Outputs) < 2 {
-		n.Outputs = append(n.Outputs, "")
-	}
-	if n.Outputs[1] == "" {
-		n.Outputs[1] = c.G.Fresh(n.Outputs[0] + "/indices")
-	}
-	c.G.Shapes[n.Outputs[1]] = c.Shape(n.Outputs[0])
 	if gy[0] == "" {
 		return []string{""}
 	}
-	zeros := c.zerosLike(n.Inputs[0])
-	return []string{c.scatterAdd(n.Int("axis", -1), zeros, n.Outputs[1], gy[0])}
+	return []string{c.scatterAdd(n.Int("axis", -1), c.zerosLike(n.Inputs[0]), c.output(n, 1), gy[0])}
 }
 
 // scatterAdd adds values to a tensor at indices along an axis.

@@ -18,7 +18,7 @@ func layerNormalization(c *Context, n *onnx.Node, gy []string) []string {
 	shape := c.Shape(x)
 	first := sure(onnx.Axis(n, "axis", -1, len(shape)))(c)
 	axes, size := onnx.Range(first, len(shape)), shape[first:].Items()
-	mu, r := c.statistics(n)
+	mu, r := c.output(n, 1), c.output(n, 2) // it computes them anyway
 	centred := c.Op("Sub", x, mu)
 	gx := make([]string, len(n.Inputs))
 	var product, along, level string // x̄ = product − (x−μ)·r³·along − level
@@ -57,22 +57,6 @@ func layerNormalization(c *Context, n *onnx.Node, gy []string) []string {
 		gx[0] = c.Op("Sub", product, gx[0])
 	}
 	return gx
-}
-
-// statistics returns a LayerNormalization's second and third outputs, which it
-// makes where the network did not ask for them: it computes them anyway.
-func (c *Context) statistics(n *onnx.Node) (mean, inverseDeviation string) {
-	for len(n.Outputs) < 3 {
-		n.Outputs = append(n.Outputs, "")
-	}
-	for i, o := range n.Outputs[1:] {
-		if o == "" {
-			n.Outputs[i+1] = c.G.Fresh(c.Prefix + n.Op)
-			c.G.Shapes[n.Outputs[i+1]] = nil // taken
-		}
-	}
-	c.Fail(c.G.InferNode(n))
-	return n.Outputs[1], n.Outputs[2]
 }
 
 // add appends a + b, where either may be absent.
