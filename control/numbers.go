@@ -3,8 +3,6 @@ package control
 import (
 	"context"
 	"math"
-
-	"selfheal/models/ort"
 )
 
 // numbers computes with one image's values, on the network's pool.
@@ -13,21 +11,16 @@ type numbers struct {
 	ctx context.Context
 }
 
-func (n *numbers) run(p *ort.Program, size int, in ...[]float32) ([]float32, error) {
-	out := make([]float32, size)
-	return out, n.c.net.pool.Run(n.ctx, p, in, [][]float32{out})
-}
-
 func (n *numbers) ask(q question, t int, z []float32, p *[]float32) ([]float32, error) {
 	s, in := n.c.stages[t], [][]float32{z}
-	size := s.size
-	if q == segment {
-		size = s.next
-	}
 	if p != nil {
 		in = append(in, *p)
 	}
-	return n.run(s.passes[q].program, size, in...)
+	out := make([]float32, s.size)
+	if q == segment {
+		out = make([]float32, s.next)
+	}
+	return out, n.c.net.pool.Run(n.ctx, s.passes[q].program, in, [][]float32{out})
 }
 
 func (n *numbers) sum(terms ...term[[]float32]) []float32 {

@@ -11,13 +11,10 @@ func TestCleanStatesBatches(t *testing.T) {
 	var first []float32
 	for _, batch := range []int{1, 16} {
 		c := newChain(t, testPool(t, batch), 12, 30, 8)
-		states, err := c.cut.CleanStates(1, images, func(i int, out []float32) {
+		states := c.cut.CleanStates(1, images, func(i int, out []float32) {
 			x, _ := randomImage(uint64(i), 12)
 			copy(out, x)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		var all []float32
 		if err := states(t.Context(),
 			func(x []float32) error { all = append(all, x...); return nil }); err != nil {

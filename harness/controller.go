@@ -194,10 +194,7 @@ func (o *opener) subspace(ctx context.Context, l placed, d *dataset.Dataset, ane
 		return s, fit(s, true), nil
 	}
 	o.progress.Say("fitting a linear embedding of %d-dimensional states of %s on %d images", dim, l.net.Name, d.Len())
-	states, err := l.chain.CleanStates(l.t, d.Len(), d.Pixels)
-	if err != nil {
-		return nil, result.Fit{}, err
-	}
+	states := l.chain.CleanStates(l.t, d.Len(), d.Pixels)
 	s, err := pca.Fit(ctx, dim, states, target, pca.Options{Seed: o.cfg.Seed, Workers: o.pool.Workers()})
 	if err != nil {
 		return nil, result.Fit{}, err
