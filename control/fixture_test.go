@@ -73,37 +73,32 @@ func loop(t *testing.T, chain *Chain, s Solver, layers ...Layer) *Controller {
 
 // linear is a random linear embedding and its float64 form.
 type linear struct {
-	t  int
 	mu *mat.VecDense
 	p  *mat.Dense // V·Vᵀ
 	g  *onnx.Graph
 }
 
-// orthonormal draws a matrix whose first rank columns are orthonormal.
-func orthonormal(r *rand.Rand, dim, rank int) *mat.Dense {
-	raw := mat.NewDense(dim, rank, nil)
-	for i := range raw.RawMatrix().Data {
-		raw.RawMatrix().Data[i] = r.NormFloat64()
-	}
-	var qr mat.QR
-	qr.Factorize(raw)
-	q := new(mat.Dense)
-	qr.QTo(q)
-	return q
-}
-
 func newLinear(t *testing.T, c *chain, stage, rank int) *linear {
 	t.Helper()
-	state := c.cut.StateShape(stage)
+	return drawLinear(t, rand.New(rand.NewPCG(5, uint64(stage))), c.cut.StateShape(stage), rank, 1)
+}
+
+// drawLinear draws an embedding of some states, with a mean of such a deviation.
+func drawLinear(t *testing.T, r *rand.Rand, state onnx.Shape, rank int, deviation float64) *linear {
+	t.Helper()
 	dim := int(state.Items())
-	r := rand.New(rand.NewPCG(5, uint64(stage)))
-	q := orthonormal(r, dim, rank)
+	raw := mat.NewDense(dim, rank, nil)
+	raw.Apply(func(_, _ int, _ float64) float64 { return r.NormFloat64() }, raw)
+	var qr mat.QR
+	qr.Factorize(raw)
+	var q mat.Dense // its first columns are orthonormal
+	qr.QTo(&q)
 	v := make([]float32, dim*rank)
 	vd := mat.NewDense(dim, rank, nil)
 	mean := make([]float32, dim)
-	l := &linear{t: stage, mu: mat.NewVecDense(dim, nil), p: &mat.Dense{}}
+	l := &linear{mu: mat.NewVecDense(dim, nil), p: &mat.Dense{}}
 	for i := range dim {
-		mean[i] = float32(r.NormFloat64())
+		mean[i] = float32(deviation * r.NormFloat64())
 		l.mu.SetVec(i, float64(mean[i]))
 		for j := range rank {
 			v[i*rank+j] = float32(q.At(i, j))

@@ -53,20 +53,10 @@ func bottleneck(t *testing.T, state onnx.Shape, seed uint64) *onnx.Graph {
 	return must.Get(b.Done())(t)
 }
 
-// projection is a linear embedding of a state, x ↦ μ + VVᵀ(x − μ).
+// projection is a linear embedding of a state.
 func projection(t *testing.T, state onnx.Shape, seed uint64) *onnx.Graph {
 	t.Helper()
-	dim, rank := int(state.Items()), int(state.Items()+1)/2
-	r := rand.New(rand.NewPCG(seed, 15))
-	q := orthonormal(r, dim, rank)
-	mean, v := make([]float32, dim), make([]float32, dim*rank)
-	for i := range dim {
-		mean[i] = float32(r.NormFloat64() / 4)
-		for j := range rank {
-			v[i*rank+j] = float32(q.At(i, j))
-		}
-	}
-	return must.Get(LinearEmbedding(state, mean, v, rank))(t)
+	return drawLinear(t, rand.New(rand.NewPCG(seed, 15)), state, int(state.Items()+1)/2, 0.25).g
 }
 
 type embedder func(t *testing.T, state onnx.Shape, seed uint64) *onnx.Graph
