@@ -30,23 +30,30 @@ func newChain(t *testing.T, pool *ort.Pool, dims ...int) *chain {
 	c := &chain{}
 	var at []string
 	for i := 1; i < len(dims); i++ {
-		w := make([]float32, dims[i]*dims[i-1])
+		w := weights(r, 1/math.Sqrt(float64(dims[i-1])), int64(dims[i]), int64(dims[i-1]))
 		a := mat.NewDense(dims[i], dims[i-1], nil)
-		for k := range w {
-			w[k] = float32(r.NormFloat64() / math.Sqrt(float64(dims[i-1])))
-			a.RawMatrix().Data[k] = float64(w[k])
+		for k, v := range w.Floats {
+			a.RawMatrix().Data[k] = float64(v)
 		}
 		if i > 1 {
 			at = append(at, x)
 		}
-		x = b.OpWith("Gemm", onnx.Attrs{"transB": 1}, x,
-			b.Const(onnx.FloatTensor(onnx.Shape{int64(dims[i]), int64(dims[i-1])}, w)))
+		x = b.OpWith("Gemm", onnx.Attrs{"transB": 1}, x, b.Const(w))
 		c.a = append(c.a, a)
 	}
 	b.Output("logits", x)
 	c.net = open(t, pool, encoded(t, b), NetworkOptions{At: at})
 	c.cut = must.Get(c.net.Cut())(t)
 	return c
+}
+
+// weights draws a tensor of normal numbers.
+func weights(r *rand.Rand, deviation float64, shape ...int64) *onnx.Tensor {
+	w := onnx.FloatTensor(shape, make([]float32, onnx.Shape(shape).Items()))
+	for i := range w.Floats {
+		w.Floats[i] = float32(r.NormFloat64() * deviation)
+	}
+	return w
 }
 
 // encoded is the file of what was built.

@@ -17,20 +17,13 @@ import (
 func small(t *testing.T, softmax bool) []byte {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 1))
-	weights := func(shape ...int64) *onnx.Tensor {
-		w := onnx.FloatTensor(shape, make([]float32, onnx.Shape(shape).Items()))
-		for i := range w.Floats {
-			w.Floats[i] = float32(r.NormFloat64()) * 0.5
-		}
-		return w
-	}
 	b := &onnx.Builder{G: onnx.NewGraph("small")}
 	x := b.Input("x", onnx.Shape{onnx.Batch, 2, 5, 4})
-	stem := b.OpWith("Conv", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}, x, b.Const(weights(3, 2, 3, 3)))
-	block := b.Op("Relu", b.OpWith("Conv", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}, b.Op("Relu", stem),
-		b.Const(weights(3, 3, 3, 3))))
-	joined := b.Op("Add", block, stem)
-	z := b.Op("Gemm", b.OpWith("Flatten", nil, b.Op("GlobalAveragePool", joined)), b.Const(weights(3, 3)))
+	draw := func(shape ...int64) string { return b.Const(weights(r, 0.5, shape...)) }
+	padded := onnx.Attrs{"pads": []int64{1, 1, 1, 1}}
+	stem := b.OpWith("Conv", padded, x, draw(3, 2, 3, 3))
+	joined := b.Op("Add", b.Op("Relu", b.OpWith("Conv", padded, b.Op("Relu", stem), draw(3, 3, 3, 3))), stem)
+	z := b.Op("Gemm", b.OpWith("Flatten", nil, b.Op("GlobalAveragePool", joined)), draw(3, 3))
 	if softmax {
 		z = b.OpWith("Softmax", onnx.Attrs{"axis": -1}, z)
 	}

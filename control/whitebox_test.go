@@ -17,21 +17,16 @@ import (
 // are no projections.
 func smooth(b *onnx.Builder) (at []string) {
 	r := rand.New(rand.NewPCG(11, 12))
-	weights := func(scale float64, dims ...int64) string {
-		w := make([]float32, onnx.Shape(dims).Items())
-		for i := range w {
-			w[i] = float32(r.NormFloat64() * scale)
-		}
-		return b.Const(onnx.FloatTensor(dims, w))
-	}
+	draw := func(deviation float64, shape ...int64) string { return b.Const(weights(r, deviation, shape...)) }
+	padded := onnx.Attrs{"pads": []int64{1, 1, 1, 1}}
 	x := b.Input("x", onnx.Shape{onnx.Batch, 2, 4, 4})
-	x = b.Op("Tanh", b.OpWith("Conv", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}, x, weights(0.5, 3, 2, 3, 3)))
+	x = b.Op("Tanh", b.OpWith("Conv", padded, x, draw(0.5, 3, 2, 3, 3)))
 	at = append(at, x)
-	x = b.Op("Tanh", b.OpWith("Conv", onnx.Attrs{"pads": []int64{1, 1, 1, 1}}, x, weights(0.4, 3, 3, 3, 3)))
+	x = b.Op("Tanh", b.OpWith("Conv", padded, x, draw(0.4, 3, 3, 3, 3)))
 	at = append(at, x)
-	x = b.Op("Tanh", b.OpWith("Gemm", nil, b.OpWith("Flatten", onnx.Attrs{"axis": 1}, x), weights(0.3, 48, 8)))
+	x = b.Op("Tanh", b.OpWith("Gemm", nil, b.OpWith("Flatten", onnx.Attrs{"axis": 1}, x), draw(0.3, 48, 8)))
 	at = append(at, x)
-	b.Output("logits", b.OpWith("Gemm", nil, x, weights(0.8, 8, 5)))
+	b.Output("logits", b.OpWith("Gemm", nil, x, draw(0.8, 8, 5)))
 	return at
 }
 
@@ -41,13 +36,9 @@ func bottleneck(t *testing.T, state onnx.Shape, seed uint64) *onnx.Graph {
 	b := &onnx.Builder{G: onnx.NewGraph("bottleneck")}
 	z := b.Input("z", state)
 	n := state.Items()
-	r := rand.New(rand.NewPCG(seed, 13))
-	w := make([]float32, n*n)
-	for i := range w {
-		w[i] = float32(r.NormFloat64() / math.Sqrt(float64(n)))
-	}
+	w := weights(rand.New(rand.NewPCG(seed, 13)), 1/math.Sqrt(float64(n)), n, n)
 	flat := b.OpWith("Flatten", onnx.Attrs{"axis": 1}, z)
-	h := b.Op("Tanh", b.OpWith("Gemm", nil, flat, b.Const(onnx.FloatTensor(onnx.Shape{n, n}, w))))
+	h := b.Op("Tanh", b.OpWith("Gemm", nil, flat, b.Const(w)))
 	e := b.Op("Add", b.Op("Mul", flat, b.Float(0.6)), b.Op("Mul", h, b.Float(0.3)))
 	b.Output("e", b.Reshape(e, state))
 	return must.Get(b.Done())(t)
