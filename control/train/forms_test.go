@@ -94,7 +94,6 @@ func TestFaster(t *testing.T) {
 func TestStepTakesFasterForms(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", 0)
 	e := small(t, "conv-ae", n, 24)
-	o := &objective{embedding: e, parameters: Parameters(e), weight: 0.1}
 	count := func(g *onnx.Graph, op string) (n int) {
 		for _, node := range g.Nodes {
 			if node.Op == op {
@@ -106,13 +105,13 @@ func TestStepTakesFasterForms(t *testing.T) {
 	if n := count(e, "Resize"); n != 2 {
 		t.Fatalf("conv-ae doubles %d maps: what is tested below is gone", n)
 	}
-	g := must.Get(o.graph(n, false))(t)
+	g := must.Get(lossGraph(n, e, Settings{Weight: 0.1}, false))(t)
 	if n := count(g, "Resize"); n != 0 {
 		t.Errorf("%d maps are doubled", n)
 	}
 	transposed, plain := 0, 0
 	for _, node := range g.Nodes {
-		trains := slices.ContainsFunc(o.parameters, func(p string) bool { return node.Input(1) == "parameter/"+p })
+		trains := slices.ContainsFunc(Parameters(e), func(p string) bool { return node.Input(1) == "parameter/"+p })
 		switch {
 		case node.Op == "ConvTranspose" && g.Consts[node.Input(1)] == nil && !trains:
 			transposed++ // of flipped weights

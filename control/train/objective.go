@@ -90,7 +90,7 @@ func (n Network) state() onnx.Shape { return n.After.Inputs[0].Shape }
 // classes is the number of logits.
 func (n Network) classes() int { return int(n.After.Outputs[0].Shape.Items()) }
 
-// Outputs of an objective's graph, in this order; gradients follow.
+// Outputs of a loss graph, in this order; gradients follow.
 const (
 	logitsAt         = iota // [N classes]
 	crossEntropyAt          // [N 1]
@@ -98,23 +98,16 @@ const (
 	gradientsAt
 )
 
-// objective builds the graphs that training runs.
-type objective struct {
-	embedding  *onnx.Graph
-	parameters []string // constants of embedding, in the order of the graph's last inputs
-	weight     float64  // of ‖E(x) − x‖²
-	noisy      bool     // E sees the state of a perturbed image and is to give that of the clean one
-}
-
-// graph is the loss of a batch with its gradients: Σ CE + weight·Σ ‖E(x) − x‖² by the
-// parameters or, byImage, by the image. Inputs are image [N C H W], with o.noisy the clean
-// image, label [N classes], one-hot, and the parameters.
-func (o *objective) graph(n Network, byImage bool) (*onnx.Graph, error) {
-	e := o.embedding.Clone()
-	for _, p := range o.parameters {
+// lossGraph is the loss of a batch with its gradients: Σ CE + weight·Σ ‖E(x) − x‖² by the
+// parameters or, byImage, by the image. Inputs are image [N C H W], when denoising the clean
+// image, label [N classes], one-hot, and the parameters. Denoising, E sees the state of a
+// perturbed image and is to give that of the clean one.
+func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onnx.Graph, error) {
+	e, parameters := embedding.Clone(), Parameters(embedding)
+	for _, p := range parameters {
 		e.Inputs = append(e.Inputs, onnx.Value{Name: p, DType: onnx.Float, Shape: e.Consts[p].Shape})
+		e.Shapes[p] = e.Consts[p].Shape
 		delete(e.Consts, p)
-		e.Shapes[p] = e.Inputs[len(e.Inputs)-1].Shape
 	}
 	if err := doubled(e); err != nil {
 		return nil, err
@@ -122,13 +115,13 @@ func (o *objective) graph(n Network, byImage bool) (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(n.Name + "/fit")}
 	image := b.Input("image", n.image())
 	clean := image
-	if o.noisy {
+	if s.Objective == Denoising {
 		clean = b.Input("clean", n.image())
 	}
 	label := b.Input("label", n.After.Outputs[0].Shape)
 	var wrt []string
-	for _, p := range o.parameters {
-		wrt = append(wrt, b.Input("parameter/"+p, o.embedding.Consts[p].Shape))
+	for _, p := range parameters {
+		wrt = append(wrt, b.Input("parameter/"+p, embedding.Consts[p].Shape))
 	}
 	inline := func(prefix string, g *onnx.Graph, inputs ...string) string {
 		if g == nil {
@@ -140,7 +133,7 @@ func (o *objective) graph(n Network, byImage bool) (*onnx.Graph, error) {
 	}
 	x := inline("before/", n.Before, image)
 	target := x
-	if o.noisy {
+	if s.Objective == Denoising {
 		target = inline("clean/", n.Before, clean)
 	}
 	y := inline("E/", e, append([]string{x}, wrt...)...)
@@ -151,8 +144,8 @@ func (o *objective) graph(n Network, byImage bool) (*onnx.Graph, error) {
 	loss := grad.Heads["ce"].Build(b, z, label, "")
 	distance := b.Op("Sub", y, target)
 	seeds := map[string]string{loss: b.Op("Clip", loss, b.Float(1), b.Float(1))}
-	if o.weight > 0 { // ∂(w·‖d‖²)/∂d = 2w·d
-		seeds[distance] = b.Op("Mul", distance, b.Float(float32(2*o.weight)))
+	if s.Weight > 0 { // ∂(w·‖d‖²)/∂d = 2w·d
+		seeds[distance] = b.Op("Mul", distance, b.Float(float32(2*s.Weight)))
 	}
 	g, err := grad.Backward(b, seeds, wrt)
 	if independent := (grad.IndependentError{}); errors.As(err, &independent) {

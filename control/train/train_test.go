@@ -24,15 +24,14 @@ import (
 func TestGradients(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", -1)
 	e := small(t, "mlp-ae", n, 6)
-	data := shapes10(t, 4)
-	for _, noisy := range []bool{false, true} {
-		o := &objective{embedding: e, parameters: Parameters(e), weight: 0.3, noisy: noisy}
-		g := must.Get(o.graph(n, false))(t)
+	data, parameters := shapes10(t, 4), Parameters(e)
+	for _, o := range []Objective{Clean, Denoising} {
+		g := must.Get(lossGraph(n, e, Settings{Weight: 0.3, Objective: o}, false))(t)
 		s := must.Get(ort.Open(g.Name, must.Get(g.Encode())(t)))(t)
 		defer s.Close()
 		x, label := data.batch([]int{0, 1, 2, 3}, 10, data.Pixels)
 		in := []ort.Tensor{x, label}
-		if noisy {
+		if o == Denoising {
 			clean := ort.Tensor{Shape: x.Shape, Data: make([]float32, len(x.Data))}
 			for i, v := range x.Data {
 				clean.Data[i] = 0.9*v + 0.02
@@ -41,7 +40,7 @@ func TestGradients(t *testing.T) {
 		}
 		first := len(in)
 		var at, gradient [][]float32
-		for _, p := range o.parameters {
+		for _, p := range parameters {
 			in = append(in, ort.Tensor{Shape: e.Consts[p].Shape, Data: e.Consts[p].Floats})
 			at = append(at, e.Consts[p].Floats)
 		}
@@ -67,10 +66,9 @@ func TestGradients(t *testing.T) {
 		for i := range at {
 			only := make([][]float32, len(at))
 			only[i] = gradient[i]
-			off := must.Get(gradtest.Directional(f, at, only, gradtest.Rand(o.parameters[i], "fit"), 3))(t)
+			off := must.Get(gradtest.Directional(f, at, only, gradtest.Rand(parameters[i], "fit"), 3))(t)
 			if !(off <= gradtest.Tolerance) {
-				t.Errorf("noisy %v, %s: the difference quotient is off by %.2g of the gradient's norm", noisy,
-					o.parameters[i], off)
+				t.Errorf("%s, %s: the difference quotient is off by %.2g of the gradient's norm", o, parameters[i], off)
 			}
 		}
 	}

@@ -72,13 +72,12 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 		t.values, t.sum = append(t.values, v), append(t.sum, make([]float64, len(v)))
 	}
 	t.optimizer = newOptimizer(s, t.values)
-	o := &objective{embedding: t.embedding, parameters: t.parameters, weight: s.Weight, noisy: s.Objective == Denoising}
 	for _, n := range networks {
 		f := &frozen{Network: n}
 		t.networks = append(t.networks, f)
 		var err error
-		if f.step, err = t.open(o, n, false); err == nil && o.noisy {
-			f.attack, err = t.open(o, n, true)
+		if f.step, err = t.open(n, false); err == nil && s.Objective == Denoising {
+			f.attack, err = t.open(n, true)
 		}
 		if err != nil {
 			t.Close()
@@ -121,9 +120,9 @@ func check(embedding *onnx.Graph, networks []Network, data Data, s Settings) err
 	return nil
 }
 
-// open makes a session of an objective's graph for each worker.
-func (t *Trainer) open(o *objective, n Network, byImage bool) (ort.Sessions, error) {
-	g, err := o.graph(n, byImage)
+// open makes a session of a loss's graph for each worker.
+func (t *Trainer) open(n Network, byImage bool) (ort.Sessions, error) {
+	g, err := lossGraph(n, t.embedding, t.settings, byImage)
 	if err != nil {
 		return nil, err
 	}
