@@ -52,9 +52,11 @@ func (b *pullback) compile(c *Controller, t int, s *stage) error {
 			if !c.Solver.Iterates() || t < c.first {
 				return nil, nil
 			}
-			g2, by, err := s.ahead(g).hessian()
-			b.byState, b.byAdjoint = slices.Contains(by, "z"), slices.Contains(by, "p")
-			return g2, err
+			second, by, err := s.ahead(g).hessian()
+			if g == s.fast { // what runs
+				b.byState, b.byAdjoint = slices.Contains(by, "z"), slices.Contains(by, "p")
+			}
+			return second, err
 		},
 	})
 }
