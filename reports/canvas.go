@@ -24,21 +24,15 @@ import (
 // dpi is the resolution of the PNG files.
 const dpi = 300
 
-// figures are those of every suite, in this order: a file NAME-SUITE of each form, where there
-// are panels to draw.
+// figures are those of every suite, in this order: NAME-SUITE.png and .svg, where there are panels
+// to draw.
 var figures = []struct {
 	Name string
 	Draw func(s *suite) sheet
 }{{"radar", fullAccuracies}, {"curve", fullCurves}, {"solver", fullStudies}, {"waterfall", fullWaterfalls},
 	{"control", fullTraces}}
 
-// figureForms are the kinds of files that figures are written as.
-var figureForms = []struct {
-	ending string
-	write  func(w io.Writer, s sheet) error
-}{{".png", writePNG}, {".svg", writeSVG}}
-
-func writePNG(w io.Writer, s sheet) error {
+func (s sheet) writePNG(w io.Writer) error {
 	c := pngCanvas{vgimg.NewWith(vgimg.UseWH(s.size()), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))}
 	s.draw(c, light)
 	var buf bytes.Buffer
@@ -108,7 +102,7 @@ func svg(s sheet, t theme) string {
 
 const svgOpen = `xmlns:xlink="http://www.w3.org/1999/xlink">`
 
-func writeSVG(w io.Writer, s sheet) error {
+func (s sheet) writeSVG(w io.Writer) error {
 	_, err := io.WriteString(w, svg(s, light))
 	return err
 }

@@ -88,12 +88,9 @@ type file struct {
 	render func(w io.Writer) error
 }
 
-// files are the sheet's, one of each form.
-func (s sheet) files(name string) (out []file) {
-	for _, form := range figureForms {
-		out = append(out, file{name + form.ending, func(w io.Writer) error { return form.write(w, s) }})
-	}
-	return out
+// files are the sheet as a PNG and an SVG file.
+func (s sheet) files(name string) []file {
+	return []file{{name + ".png", s.writePNG}, {name + ".svg", s.writeSVG}}
 }
 
 // writeFiles renders all files, and only then writes them into dir.

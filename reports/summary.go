@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"selfheal/harness/result"
 )
 
 // How much the summary says at most: a CI job's page is read at a glance, and has room for
@@ -98,11 +100,7 @@ func (v *view) warningTable() table {
 	t := table{Lead: 1, Caption: "Warnings", Head: []string{"Warning", "Accuracies"}}
 	count := map[string]int{}
 	for _, c := range v.File.Cells {
-		ids := map[string]bool{}
-		for _, w := range c.Warnings {
-			ids[w.ID] = true
-		}
-		for id := range ids {
+		for _, id := range distinct(c.Warnings, func(w result.Warning) string { return w.ID }) {
 			count[id]++
 		}
 	}

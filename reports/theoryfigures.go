@@ -97,8 +97,8 @@ func marginFigure(m *theory.Margins) plotFigure {
 		byLabel("data", m.Data, m.Labels, [2]int{0, 1})...)
 	with := func(more ...plotSeries) []plotSeries { return slices.Concat(data[:1], more, data[1:]) }
 	shortest := func(way [2]theory.Point) []plotSeries {
-		return append(with(lined("Euclidean margin", inkColour, 1).along(way[:]...)), marked("", inkColour,
-			3).along(way[1]))
+		margin, end := lined("Euclidean margin", inkColour, 1).along(way[:]...), marked("", inkColour, 3).along(way[1])
+		return append(with(margin), end)
 	}
 	parts := plane("(c) Partitions by classifier and projection", m.Partitions,
 		map[float64]int{0: class1, 1: fainter, 2: class2, 3: faint}, data...)
@@ -109,10 +109,8 @@ func marginFigure(m *theory.Margins) plotFigure {
 		Slug: "margins", Title: "Margins on a curve", Columns: 2,
 		Caption: fmt.Sprintf("A binary data set on a curve M and a linear classifier F. "+
 			"d_M(F) = %.4f along the curve, d_e(F) = %.4f in the plane, and d_e(F∘E) = %.4f behind the projection E "+
-			"onto the curve. "+
-			"F says class 1 in A and B, class 2 in C and D. E takes A and D to the upper part of M, B and C to the "+
-			"lower one. "+
-			"So F∘E says class 1 in A and D.", m.Manifold, m.Euclidean, m.Projected),
+			"onto the curve. F says class 1 in A and B, class 2 in C and D. E takes A and D to the upper part of M, "+
+			"B and C to the lower one. So F∘E says class 1 in A and D.", m.Manifold, m.Euclidean, m.Projected),
 		Panels: []plotPanel{
 			sides(fmt.Sprintf("(a) Along the manifold: 2·d_M = %.3f", 2*m.Manifold), m.Regions,
 				with(lined("geodesic", highlight, 0).along(m.Geodesic...))...),
@@ -160,15 +158,13 @@ func ratioFigure(p *theory.ProjectedRatio) plotFigure {
 
 // against is a panel of measured errors against their bounds, with the line on which both are equal.
 func against(title, y string, scatters []plotSeries) plotPanel {
-	low, high := math.Inf(1), 0.0
+	of := [2]float64{math.Inf(1), 0}
 	for _, s := range scatters {
-		for _, x := range s.X {
-			low, high = min(low, x), max(high, x)
-		}
+		widen(&of, s.X, false)
 	}
-	equal := lined("equal", highlight, 0).along(theory.Point{low, low}, theory.Point{high, high})
-	return plotPanel{Title: title, X: "bound", Y: y, LogX: true, LogY: true, Series: append([]plotSeries{equal},
-		scatters...)}
+	equal := lined("equal", highlight, 0).along(theory.Point{of[0], of[0]}, theory.Point{of[1], of[1]})
+	return plotPanel{Title: title, X: "bound", Y: y, LogX: true, LogY: true,
+		Series: append([]plotSeries{equal}, scatters...)}
 }
 
 // scatter are the marks of the i-th kind of system in such a panel.
@@ -180,9 +176,8 @@ func linearFigure(l *theory.LinearLoop) plotFigure {
 	const d, r = 24, 3
 	f := plotFigure{Slug: "theorem-1", Title: "Theorem 1: the controlled linear system", Columns: 2,
 		Caption: fmt.Sprintf("Squared error of the controlled state (marks) and its bound (lines) after t layers, "+
-			"d = %d, r = %d, for several regularisations c. Orthogonal layers make the bound the error; "+
-			"layers far from orthogonal make its γ_t large. Below right, all systems: of %d draws, the one nearest "+
-			"its bound.",
+			"d = %d, r = %d, for several regularisations c. Orthogonal layers make the bound the error; layers far "+
+			"from orthogonal make its γ_t large. Below right, all systems: of %d draws, the one nearest its bound.",
 			d, r, l.Draws)}
 	titles := []string{"Orthogonal layers", "Nearly orthogonal layers", "Gaussian layers"}
 	var all []plotSeries
@@ -219,8 +214,8 @@ func nonlinearFigure(l *theory.NonlinearLoop) plotFigure {
 		}
 	}
 	three := func() []plotSeries {
-		out := []plotSeries{lined("measured", class1, 1), lined("bound", class2, 0), lined("its part in ε", manifold,
-			2)}
+		out := []plotSeries{lined("measured", class1, 1), lined("bound", class2, 0),
+			lined("its part in ε", manifold, 2)}
 		for i, marker := range []int{0, 1, 3} {
 			out[i].Marks, out[i].Marker = true, marker
 		}

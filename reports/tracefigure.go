@@ -128,18 +128,16 @@ func (s *suite) objectivePanel(t traced) plotPanel {
 // framed sets a panel's ranges: from 0, or where values differ by more than a decade on a
 // logarithmic axis.
 func (p plotPanel) framed(left, right float64) plotPanel {
-	low, high := math.Inf(1), 0.0
+	of := [2]float64{math.Inf(1), 0}
 	for _, s := range p.Series {
-		for _, y := range s.Y {
-			low, high = min(low, y), max(high, y)
-		}
+		widen(&of, s.Y, false)
 	}
-	if p.LogY = low > 0 && high > 10*low; !p.LogY {
-		low = 0
+	if p.LogY = of[0] > 0 && of[1] > 10*of[0]; !p.LogY {
+		of[0] = 0
 	}
-	if high == 0 {
-		high = 1
+	if of[1] == 0 {
+		of[1] = 1
 	}
-	p.Box = [4]float64{left, low, right, high}
+	p.Box = [4]float64{left, of[0], right, of[1]}
 	return p
 }
