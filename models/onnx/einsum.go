@@ -23,15 +23,15 @@ func noIndex(l rune) bool { return l > unicode.MaxASCII || !unicode.IsLetter(l) 
 
 // ParseEinsum reads a node's equation for operands of the given shapes.
 func ParseEinsum(n *Node, shapes []Shape) (e *Einsum, err error) {
-	defer refused(&err)
+	defer Refused(&err)
 	equation := strings.ReplaceAll(n.Str("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")
 	terms := strings.Split(left, ",")
 	operands := len(shapes)
-	require(len(terms) == operands, "its equation %.60q has %d operands, the node %d", equation, len(terms), operands)
+	Require(len(terms) == operands, "its equation %.60q has %d operands, the node %d", equation, len(terms), operands)
 	for _, t := range append(slices.Clone(terms), right) {
 		unread := strings.ContainsFunc(strings.Replace(t, "...", "", 1), noIndex)
-		require(!unread, "its equation %.60q can't be read", equation)
+		Require(!unread, "its equation %.60q can't be read", equation)
 	}
 	wide := 0 // the most dimensions that "..." stands for
 	for i, t := range terms {
@@ -49,13 +49,13 @@ func ParseEinsum(n *Node, shapes []Shape) (e *Einsum, err error) {
 	e = &Einsum{Size: map[rune]int64{}}
 	for i, t := range terms {
 		labels := expand(t, len(shapes[i])-len(strings.Replace(t, "...", "", 1)))
-		require(len(labels) == len(shapes[i]), "its equation %.60q has %d indices for an operand of shape %v", equation,
+		Require(len(labels) == len(shapes[i]), "its equation %.60q has %d indices for an operand of shape %v", equation,
 			len(labels), shapes[i])
 		for k, l := range labels {
 			d, seen := e.Size[l]
-			require(!slices.Contains(labels[:k], l), "its equation %.60q takes a diagonal (an index twice in one "+
+			Require(!slices.Contains(labels[:k], l), "its equation %.60q takes a diagonal (an index twice in one "+
 				"operand), which is not supported", equation)
-			require(!seen || d == shapes[i][k], "its equation %.60q gives index %q the sizes %d and %d", equation, l, d,
+			Require(!seen || d == shapes[i][k], "its equation %.60q gives index %q the sizes %d and %d", equation, l, d,
 				shapes[i][k])
 			e.Size[l] = shapes[i][k]
 		}
@@ -75,13 +75,13 @@ func ParseEinsum(n *Node, shapes []Shape) (e *Einsum, err error) {
 	}
 	for k, l := range e.Out {
 		_, ok := e.Size[l]
-		require(ok && !slices.Contains(e.Out[:k], l), "its equation %.60q can't be read", equation)
+		Require(ok && !slices.Contains(e.Out[:k], l), "its equation %.60q can't be read", equation)
 	}
 	return e, nil
 }
 
 func einsumShape(_ *Inference, n *Node, in []Shape) []Shape {
-	e := sure(ParseEinsum(n, in))
+	e := Sure(ParseEinsum(n, in))
 	return []Shape{e.Sizes(e.Out)}
 }
 

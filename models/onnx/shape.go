@@ -103,44 +103,12 @@ func (c *Inference) Node(n *Node) error {
 // ShapesOf gives the shapes of n's outputs for inputs of the given shapes. The
 // operator must have a rule, and the inputs that the rule asks for by value be known.
 func (c *Inference) ShapesOf(n *Node, in ...Shape) (out []Shape, err error) {
-	defer refused(&err)
+	defer Refused(&err)
 	return TraitsOf(n.Op).shape(c, n, in), nil
 }
 
 // A shapeRule gives the shapes of a node's outputs for those of its inputs, or refuses the node.
 type shapeRule func(c *Inference, n *Node, in []Shape) []Shape
-
-// A refusal is a panic that carries an error about a user's model out of a rule, to a function
-// that defers refused.
-type refusal struct{ error }
-
-func refuse(format string, args ...any) { panic(refusal{fmt.Errorf(format, args...)}) }
-
-// require refuses what is not ok.
-func require(ok bool, format string, args ...any) {
-	if !ok {
-		refuse(format, args...)
-	}
-}
-
-// sure refuses where a call has failed.
-func sure[T any](v T, err error) T {
-	if err != nil {
-		panic(refusal{err})
-	}
-	return v
-}
-
-// refused makes a refusal the error of the function that defers it.
-func refused(err *error) {
-	switch r := recover().(type) {
-	case nil:
-	case refusal:
-		*err = r.error
-	default:
-		panic(r)
-	}
-}
 
 // Bounds of one dimension and of the values in an item's tensor: far above what an
 // image classifier has, and small enough that no arithmetic on shapes overflows.
@@ -192,13 +160,13 @@ func (c *Inference) IntsOf(n *Node, i int) ([]int64, error) {
 
 // byInts is a rule that reads its second input's integers.
 func byInts(rule func(c *Inference, n *Node, in []Shape, v []int64) []Shape) shapeRule {
-	return func(c *Inference, n *Node, in []Shape) []Shape { return rule(c, n, in, sure(c.IntsOf(n, 1))) }
+	return func(c *Inference, n *Node, in []Shape) []Shape { return rule(c, n, in, Sure(c.IntsOf(n, 1))) }
 }
 
 // byAxis is a rule that reads the axis of its first input that the attribute names.
 func byAxis(def int64, rule func(c *Inference, n *Node, in []Shape, axis int) []Shape) shapeRule {
 	return func(c *Inference, n *Node, in []Shape) []Shape {
-		return rule(c, n, in, sure(Axis(n, "axis", def, len(in[0]))))
+		return rule(c, n, in, Sure(Axis(n, "axis", def, len(in[0]))))
 	}
 }
 
@@ -237,7 +205,7 @@ func (n *Node) CheckInputs() error {
 func alongAxis(def int64) shapeRule {
 	return byAxis(def, func(_ *Inference, n *Node, in []Shape, a int) []Shape {
 		behind := n.Op == "RMSNormalization" && in[0][a:].HasBatch()
-		require(in[0][a] >= 0 && !behind, "works along the batch")
+		Require(in[0][a] >= 0 && !behind, "works along the batch")
 		return in[:1]
 	})
 }
@@ -246,10 +214,10 @@ func alongAxis(def int64) shapeRule {
 // standard deviation; the latter two have 1 for each axis that is normalised.
 func layerNormalizationShape(_ *Inference, n *Node, in []Shape, first int) []Shape {
 	over := in[0][first:]
-	require(!over.HasBatch(), "works along the batch")
+	Require(!over.HasBatch(), "works along the batch")
 	for i, s := range in[1:] {
 		full, err := Broadcast(s, over)
-		require(n.Inputs[i+1] == "" || err == nil && slices.Equal(full, over),
+		Require(n.Inputs[i+1] == "" || err == nil && slices.Equal(full, over),
 			"its input %q has shape %v, which does not fit %v", n.Inputs[i+1], s, over)
 	}
 	statistics := slices.Concat(in[0][:first], slices.Repeat(Shape{1}, len(over)))
@@ -257,10 +225,10 @@ func layerNormalizationShape(_ *Inference, n *Node, in []Shape, first int) []Sha
 }
 
 func batchNormalizationShape(c *Inference, n *Node, in []Shape) []Shape {
-	require(len(in[0]) >= 2, "needs a channel axis")
+	Require(len(in[0]) >= 2, "needs a channel axis")
 	for i, s := range in[1:5] {
 		t, constant := c.Graph.Consts[n.Inputs[i+1]]
-		require(len(s) == 1 && s[0] == in[0][1] && (!constant || t.DType == Float),
+		Require(len(s) == 1 && s[0] == in[0][1] && (!constant || t.DType == Float),
 			"its input %q has shape %v, not one float32 a channel", n.Inputs[i+1], s)
 	}
 	return in[:1]
@@ -309,8 +277,8 @@ func Broadcast(a, b Shape) (Shape, error) {
 func broadcastShape(_ *Inference, n *Node, in []Shape) []Shape {
 	out := in[0]
 	for i, s := range in[1:] {
-		require(n.Inputs[i+1] != "", "has no input %d", i+1)
-		out = sure(Broadcast(out, s))
+		Require(n.Inputs[i+1] != "", "has no input %d", i+1)
+		out = Sure(Broadcast(out, s))
 	}
 	return []Shape{out}
 }

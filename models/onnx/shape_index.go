@@ -4,19 +4,19 @@ import "slices"
 
 func gatherShape(c *Inference, n *Node, in []Shape, a int) []Shape {
 	x, d := in[0], in[0][a]
-	require(d >= 0, "picks from the batch")
+	Require(d >= 0, "picks from the batch")
 	indices, _ := c.IntsOf(n, 1)
 	for _, i := range indices {
 		if i < -d || i >= d {
-			refuse("index %d is outside %v", i, x)
+			Refuse("index %d is outside %v", i, x)
 		}
 	}
 	return []Shape{slices.Concat(x[:a], in[1], x[a+1:])}
 }
 
 func expandShape(_ *Inference, _ *Node, in []Shape, target []int64) []Shape {
-	require(len(target) == 0 || slices.Min(target) >= 1, "expands to %v", target)
-	return []Shape{sure(Broadcast(in[0], target))}
+	Require(len(target) == 0 || slices.Min(target) >= 1, "expands to %v", target)
+	return []Shape{Sure(Broadcast(in[0], target))}
 }
 
 func splitShape(c *Inference, n *Node, in []Shape, a int) []Shape {
@@ -31,70 +31,70 @@ func splitShape(c *Inference, n *Node, in []Shape, a int) []Shape {
 
 // SplitSizes lists the sizes of a Split node's outputs along its axis.
 func (g *Graph) SplitSizes(n *Node) (parts []int64, err error) {
-	defer refused(&err)
+	defer Refused(&err)
 	in := g.Shapes[n.Input(0)]
-	return (&Inference{Graph: g}).splitSizes(n, in[sure(Axis(n, "axis", 0, len(in)))]), nil
+	return (&Inference{Graph: g}).splitSizes(n, in[Sure(Axis(n, "axis", 0, len(in)))]), nil
 }
 
 // splitSizes divides d, the size of the axis that n splits, among its outputs.
 func (c *Inference) splitSizes(n *Node, d int64) (parts []int64) {
-	require(d >= 0, "splits the batch")
+	Require(d >= 0, "splits the batch")
 	if n.Input(1) != "" {
-		parts = sure(c.IntsOf(n, 1))
+		parts = Sure(c.IntsOf(n, 1))
 	} else {
 		k := n.Int("num_outputs", int64(len(n.Outputs)))
-		require(k == int64(len(n.Outputs)), "num_outputs %d is not its number of outputs", k)
+		Require(k == int64(len(n.Outputs)), "num_outputs %d is not its number of outputs", k)
 		size := (d + k - 1) / k
 		for left := d; left > 0; left -= size {
 			parts = append(parts, min(size, left))
 		}
 	}
-	require(len(parts) == len(n.Outputs), "gives %d parts to %d outputs", len(parts), len(n.Outputs))
+	Require(len(parts) == len(n.Outputs), "gives %d parts to %d outputs", len(parts), len(n.Outputs))
 	sum := int64(0)
 	for _, p := range parts {
-		require(p >= 1 && p <= d, "parts %v don't fit %d", parts, d)
+		Require(p >= 1 && p <= d, "parts %v don't fit %d", parts, d)
 		sum += p
 	}
-	require(sum == d, "parts %v don't add up to %d", parts, d)
+	Require(sum == d, "parts %v don't add up to %d", parts, d)
 	return parts
 }
 
 // tileShape repeats every axis but the batch.
 func tileShape(_ *Inference, _ *Node, in []Shape, repeats []int64) []Shape {
-	require(len(repeats) == len(in[0]), "repeats %v don't fit", repeats)
+	Require(len(repeats) == len(in[0]), "repeats %v don't fit", repeats)
 	out := slices.Clone(in[0])
 	for i, r := range repeats {
-		require(r >= 1 && r <= MaxDimension, "repeats %v are out of range", repeats)
-		require(out[i] > 0 || r == 1, "repeats the batch")
+		Require(r >= 1 && r <= MaxDimension, "repeats %v are out of range", repeats)
+		Require(out[i] > 0 || r == 1, "repeats the batch")
 		out[i] *= r
 	}
 	return []Shape{out}
 }
 
 func cumSumShape(_ *Inference, _ *Node, in []Shape, at []int64) []Shape {
-	axes := sure(Axes(at, len(in[0])))
-	require(len(axes) == 1 && in[0][axes[0]] >= 0, "adds up along the batch, or along no axis")
+	axes := Sure(Axes(at, len(in[0])))
+	Require(len(axes) == 1 && in[0][axes[0]] >= 0, "adds up along the batch, or along no axis")
 	return in[:1]
 }
 
 func triluShape(_ *Inference, _ *Node, in []Shape) []Shape {
 	r := len(in[0])
-	require(r >= 2 && !in[0][r-2:].HasBatch(), "needs matrices without the batch in them")
+	Require(r >= 2 && !in[0][r-2:].HasBatch(), "needs matrices without the batch in them")
 	return in[:1]
 }
 
 // scatterNDShape is for tensors without a batch: masks, which are filled by slices.
 func scatterNDShape(_ *Inference, _ *Node, in []Shape) []Shape {
-	require(!slices.ContainsFunc(in[:3], Shape.HasBatch), "puts values into a batch")
+	Require(!slices.ContainsFunc(in[:3], Shape.HasBatch), "puts values into a batch")
 	return in[:1]
 }
 
 // gatherNDShape is for tensors without a batch: tables that are read once.
 func gatherNDShape(_ *Inference, n *Node, in []Shape) []Shape {
 	x, at := in[0], in[1]
-	require(len(at) > 0 && !x.HasBatch() && !at.HasBatch() && n.Int("batch_dims", 0) == 0, "picks from the batch")
+	Require(len(at) > 0 && !x.HasBatch() && !at.HasBatch() && n.Int("batch_dims", 0) == 0, "picks from the batch")
 	last := len(at) - 1
-	require(at[last] <= int64(len(x)), "indices of shape %v don't fit %v", at, x)
+	Require(at[last] <= int64(len(x)), "indices of shape %v don't fit %v", at, x)
 	return []Shape{slices.Concat(at[:last], x[at[last]:])}
 }
 
@@ -104,7 +104,7 @@ func gatherElementsShape(c *Inference, n *Node, in []Shape) []Shape {
 }
 
 func reduceShape(c *Inference, n *Node, in []Shape) []Shape {
-	axes := sure(c.IntsOr(n, 1, nil))
+	axes := Sure(c.IntsOr(n, 1, nil))
 	if len(axes) == 0 {
 		if n.Int("noop_with_empty_axes", 0) == 1 {
 			return in[:1]
@@ -116,11 +116,11 @@ func reduceShape(c *Inference, n *Node, in []Shape) []Shape {
 
 // reduceAlong drops axes, or keeps them as 1; the batch only where mixes is set.
 func reduceAlong(in Shape, axes []int64, keep, mixes bool) []Shape {
-	resolved := sure(Axes(axes, len(in)))
+	resolved := Sure(Axes(axes, len(in)))
 	out := Shape{}
 	for i, d := range in {
 		reduced := slices.Contains(resolved, i)
-		require(!reduced || d >= 0 || mixes, "reduces the batch")
+		Require(!reduced || d >= 0 || mixes, "reduces the batch")
 		if !reduced {
 			out = append(out, d)
 		} else if keep {
@@ -135,7 +135,7 @@ func argShape(_ *Inference, n *Node, in []Shape) []Shape {
 }
 
 func gemmShape(c *Inference, n *Node, in []Shape) []Shape {
-	require(len(in[0]) == 2 && len(in[1]) == 2, "needs two matrices")
+	Require(len(in[0]) == 2 && len(in[1]) == 2, "needs two matrices")
 	m, k := in[0][0], in[0][1]
 	if n.Int("transA", 0) == 1 {
 		m, k = k, m
@@ -144,28 +144,28 @@ func gemmShape(c *Inference, n *Node, in []Shape) []Shape {
 	if n.Int("transB", 0) == 1 {
 		k2, p = p, k2
 	}
-	require(k == k2 && (k >= 0 || c.mixes), "inner dimensions of %v and %v differ or are the batch", in[0], in[1])
+	Require(k == k2 && (k >= 0 || c.mixes), "inner dimensions of %v and %v differ or are the batch", in[0], in[1])
 	return []Shape{{m, p}}
 }
 
 func matMulShape(c *Inference, _ *Node, in []Shape) []Shape {
 	a, b := in[0], in[1]
-	require(len(a) >= 2 && len(b) >= 2, "needs two inputs of rank 2 or more")
+	Require(len(a) >= 2 && len(b) >= 2, "needs two inputs of rank 2 or more")
 	row, column := len(a)-2, len(b)-1
-	require(a[row+1] == b[column-1] && (a[row+1] >= 0 || c.mixes),
+	Require(a[row+1] == b[column-1] && (a[row+1] >= 0 || c.mixes),
 		"inner dimensions of %v and %v differ or are the batch", a, b)
-	return []Shape{append(sure(Broadcast(a[:row], b[:column-1])), a[row], b[column])}
+	return []Shape{append(Sure(Broadcast(a[:row], b[:column-1])), a[row], b[column])}
 }
 
 func topKShape(_ *Inference, n *Node, in []Shape, k []int64) []Shape {
-	a := sure(Axis(n, "axis", -1, len(in[0])))
-	require(len(k) == 1 && k[0] >= 1 && k[0] <= in[0][a], "can't take the top %v of %v", k, in[0])
+	a := Sure(Axis(n, "axis", -1, len(in[0])))
+	Require(len(k) == 1 && k[0] >= 1 && k[0] <= in[0][a], "can't take the top %v of %v", k, in[0])
 	out := slices.Clone(in[0])
 	out[a] = k[0]
 	return []Shape{out, out}
 }
 
 func oneHotShape(_ *Inference, n *Node, in []Shape, depth []int64) []Shape {
-	require(len(depth) == 1 && depth[0] >= 1 && n.Int("axis", -1) == -1, "needs one depth and the last axis")
+	Require(len(depth) == 1 && depth[0] >= 1 && n.Int("axis", -1) == -1, "needs one depth and the last axis")
 	return []Shape{append(slices.Clone(in[0]), depth[0])}
 }

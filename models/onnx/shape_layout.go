@@ -15,37 +15,37 @@ func reshapeShape(c *Inference, n *Node, in []Shape, target []int64) []Shape {
 	for i, d := range target {
 		switch {
 		case d == 0 && n.Int("allowzero", 0) == 0:
-			require(i < len(x), "target %v copies a dimension that is not there", target)
+			Require(i < len(x), "target %v copies a dimension that is not there", target)
 			d = x[i]
 		case BatchFactor(d) > 0:
 			d = -BatchFactor(d)
 		case d == -1:
-			require(infer < 0, "target %v infers two dimensions", target)
+			Require(infer < 0, "target %v infers two dimensions", target)
 			infer = i
 			continue
 		default:
-			require(d >= 0, "target %v has a negative dimension", target)
+			Require(d >= 0, "target %v has a negative dimension", target)
 		}
-		require(d <= MaxDimension, "target %v has an impossible dimension", target)
+		Require(d <= MaxDimension, "target %v has an impossible dimension", target)
 		out[i] = d
 		if d < 0 {
-			require(!batch, "target %v holds the batch twice", target)
+			Require(!batch, "target %v holds the batch twice", target)
 			batch, d = true, -d
 		}
 		known *= d
-		require(known <= maxItems, "target %v has more than %d values an item", target, int64(maxItems))
+		Require(known <= maxItems, "target %v has more than %d values an item", target, int64(maxItems))
 	}
 	items := x.Items()
 	if infer < 0 {
-		require(known == items, "target %v has other than %d values an item", target, items)
+		Require(known == items, "target %v has other than %d values an item", target, items)
 	} else {
-		require(known != 0 && items%known == 0, "target %v doesn't divide %d values", target, items)
+		Require(known != 0 && items%known == 0, "target %v doesn't divide %d values", target, items)
 		if out[infer] = items / known; x.HasBatch() && !batch {
 			out[infer], batch = -out[infer], true
 		}
 	}
-	require(batch == x.HasBatch(), "target %v fixes the batch size", target)
-	require(!batch || out.BeforeBatch() == x.BeforeBatch() || c.mixes,
+	Require(batch == x.HasBatch(), "target %v fixes the batch size", target)
+	Require(!batch || out.BeforeBatch() == x.BeforeBatch() || c.mixes,
 		"target %v mixes the batch with other dimensions", target)
 	return []Shape{out}
 }
@@ -56,10 +56,10 @@ func flattenShape(_ *Inference, n *Node, in []Shape) []Shape {
 	if a < 0 {
 		a += int64(len(x))
 	}
-	require(a >= 0 && a <= int64(len(x)), "axis %d is outside the tensor", a)
+	Require(a >= 0 && a <= int64(len(x)), "axis %d is outside the tensor", a)
 	rows, columns := x[:a].Items(), x[a:].Items()
 	if x.HasBatch() {
-		require(a >= 1 && x[0] < 0, "mixes the batch with other dimensions")
+		Require(a >= 1 && x[0] < 0, "mixes the batch with other dimensions")
 		rows = -rows
 	}
 	return []Shape{{rows, columns}}
@@ -67,13 +67,13 @@ func flattenShape(_ *Inference, n *Node, in []Shape) []Shape {
 
 // Perm returns a Transpose node's permutation, reversed axes where none is given.
 func Perm(n *Node, rank int) (p []int64, err error) {
-	defer refused(&err)
+	defer Refused(&err)
 	axes := Range(0, rank)
 	slices.Reverse(axes)
 	p = n.Ints("perm", axes)
-	require(len(p) == rank, "perm %v doesn't fit", p)
+	Require(len(p) == rank, "perm %v doesn't fit", p)
 	for _, a := range axes {
-		require(slices.Contains(p, a), "perm %v is not a permutation", p)
+		Require(slices.Contains(p, a), "perm %v is not a permutation", p)
 	}
 	return p, nil
 }
@@ -89,7 +89,7 @@ func Inverse(p []int64) []int64 {
 
 func transposeShape(_ *Inference, n *Node, in []Shape) []Shape {
 	var out Shape
-	for _, d := range sure(Perm(n, len(in[0]))) {
+	for _, d := range Sure(Perm(n, len(in[0]))) {
 		out = append(out, in[0][d])
 	}
 	return []Shape{out}
@@ -98,30 +98,30 @@ func transposeShape(_ *Inference, n *Node, in []Shape) []Shape {
 func concatShape(_ *Inference, _ *Node, in []Shape, a int) []Shape {
 	out := slices.Clone(in[0])
 	for _, s := range in[1:] {
-		require(len(s) == len(out), "ranks differ: %v", s)
+		Require(len(s) == len(out), "ranks differ: %v", s)
 		for i := range s {
-			require(i == a || s[i] == out[i], "%v and %v differ off axis %d", out, s, a)
+			Require(i == a || s[i] == out[i], "%v and %v differ off axis %d", out, s, a)
 		}
-		require(s[a] >= 0 && out[a] >= 0, "joins along the batch")
+		Require(s[a] >= 0 && out[a] >= 0, "joins along the batch")
 		out[a] += s[a]
 	}
 	return []Shape{out}
 }
 
 func sliceShape(c *Inference, n *Node, in []Shape) []Shape {
-	starts, ends := sure(c.IntsOf(n, 1)), sure(c.IntsOf(n, 2))
-	axes := sure(c.IntsOr(n, 3, Range(0, len(starts))))
-	steps := sure(c.IntsOr(n, 4, slices.Repeat([]int64{1}, len(starts))))
-	require(len(ends) == len(starts) && len(axes) == len(starts) && len(steps) == len(starts),
+	starts, ends := Sure(c.IntsOf(n, 1)), Sure(c.IntsOf(n, 2))
+	axes := Sure(c.IntsOr(n, 3, Range(0, len(starts))))
+	steps := Sure(c.IntsOr(n, 4, slices.Repeat([]int64{1}, len(starts))))
+	Require(len(ends) == len(starts) && len(axes) == len(starts) && len(steps) == len(starts),
 		"starts, ends, axes and steps differ in length")
 	out := slices.Clone(in[0])
-	for i, a := range sure(Axes(axes, len(in[0]))) {
+	for i, a := range Sure(Axes(axes, len(in[0]))) {
 		if out[a] < 0 {
-			require(starts[i] == 0 && ends[i] > 1<<30 && steps[i] == 1, "slices the batch")
+			Require(starts[i] == 0 && ends[i] > 1<<30 && steps[i] == 1, "slices the batch")
 			continue
 		}
 		_, count, err := SliceRange(starts[i], ends[i], steps[i], out[a])
-		out[a] = sure(count, err)
+		out[a] = Sure(count, err)
 	}
 	return []Shape{out}
 }
@@ -146,18 +146,18 @@ func SliceRange(start, end, step, d int64) (first, count int64, err error) {
 }
 
 func squeezeShape(c *Inference, n *Node, in []Shape) []Shape {
-	axes := sure(c.IntsOr(n, 1, in[0].Ones()))
-	for _, a := range sure(Axes(axes, len(in[0]))) {
-		require(in[0][a] == 1, "axis %d is not 1", a)
+	axes := Sure(c.IntsOr(n, 1, in[0].Ones()))
+	for _, a := range Sure(Axes(axes, len(in[0]))) {
+		Require(in[0][a] == 1, "axis %d is not 1", a)
 	}
 	return reduceAlong(in[0], axes, false, false)
 }
 
 func unsqueezeShape(_ *Inference, _ *Node, in []Shape, axes []int64) []Shape {
-	resolved := sure(Axes(axes, len(in[0])+len(axes)))
+	resolved := Sure(Axes(axes, len(in[0])+len(axes)))
 	out := slices.Clone(in[0])
 	slices.Sort(resolved)
-	require(len(slices.Compact(slices.Clone(resolved))) == len(axes), "axes %v name one twice", axes)
+	Require(len(slices.Compact(slices.Clone(resolved))) == len(axes), "axes %v name one twice", axes)
 	for _, a := range resolved {
 		out = slices.Insert(out, a, 1)
 	}

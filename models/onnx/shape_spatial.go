@@ -15,7 +15,7 @@ type Window struct {
 // NodeWindow reads the sliding window of a Conv, ConvTranspose or pooling node;
 // kernel is used where the node doesn't state one. auto_pad must have been resolved.
 func NodeWindow(n *Node, kernel []int64) (w Window, err error) {
-	defer refused(&err)
+	defer Refused(&err)
 	k := n.Ints("kernel_shape", kernel)
 	w = Window{
 		Kernel:    k,
@@ -23,14 +23,14 @@ func NodeWindow(n *Node, kernel []int64) (w Window, err error) {
 		Dilations: n.Ints("dilations", slices.Repeat([]int64{1}, len(k))),
 		Pads:      n.Ints("pads", make([]int64, 2*len(k))),
 	}
-	require(len(w.Strides) == len(k) && len(w.Dilations) == len(k) && len(w.Pads) == 2*len(k),
+	Require(len(w.Strides) == len(k) && len(w.Dilations) == len(k) && len(w.Pads) == 2*len(k),
 		"kernel_shape, strides, dilations and pads don't fit each other")
 	for _, v := range slices.Concat(k, w.Strides, w.Dilations) {
-		require(v >= 1 && v <= maxWindow, "kernel_shape, strides and dilations must lie in 1 to %d, not %d",
+		Require(v >= 1 && v <= maxWindow, "kernel_shape, strides and dilations must lie in 1 to %d, not %d",
 			maxWindow, v)
 	}
 	for _, p := range w.Pads {
-		require(p >= 0 && p <= maxWindow, "pads must lie in 0 to %d, not %d", maxWindow, p)
+		Require(p >= 0 && p <= maxWindow, "pads must lie in 0 to %d, not %d", maxWindow, p)
 	}
 	return w, nil
 }
@@ -55,13 +55,13 @@ func resolveAutoPad(n *Node, in Shape, kernel []int64) {
 		return
 	}
 	delete(n.Attrs, "pads")
-	w := sure(NodeWindow(n, kernel))
+	w := Sure(NodeWindow(n, kernel))
 	if mode == "VALID" {
 		return
 	}
-	require(n.Op != "ConvTranspose", "auto_pad %q is not supported here", mode)
+	Require(n.Op != "ConvTranspose", "auto_pad %q is not supported here", mode)
 	k := len(w.Kernel)
-	require(len(in) == k+2, "a window of %d axes needs rank %d", k, k+2)
+	Require(len(in) == k+2, "a window of %d axes needs rank %d", k, k+2)
 	pads := make([]int64, 2*k)
 	for i := range k {
 		d, s := in[i+2], w.Strides[i]
@@ -77,26 +77,26 @@ func resolveAutoPad(n *Node, in Shape, kernel []int64) {
 // convolved reads a Conv or ConvTranspose: its input, weight, groups and window.
 func convolved(c *Inference, n *Node, in []Shape) (x, wt Shape, group int64, w Window) {
 	x, wt, group = in[0], in[1], n.Int("group", 1)
-	require(len(x) >= 3 && len(wt) == len(x), "needs an input and a weight of the same rank")
+	Require(len(x) >= 3 && len(wt) == len(x), "needs an input and a weight of the same rank")
 	channels := wt[1] * group
 	if n.Op == "ConvTranspose" {
 		channels = wt[0]
 	}
-	require(group >= 1 && x[1] == channels && wt[0]%group == 0, "weight %v doesn't fit in %d groups", wt, group)
-	require(c.mixes || x[1] >= 0 && !wt.HasBatch(), "mixes the batch with other dimensions")
+	Require(group >= 1 && x[1] == channels && wt[0]%group == 0, "weight %v doesn't fit in %d groups", wt, group)
+	Require(c.mixes || x[1] >= 0 && !wt.HasBatch(), "mixes the batch with other dimensions")
 	t, constant := c.Graph.Consts[n.Input(1)]
-	require(!constant || t.DType == Float, "its weight is not float32")
+	Require(!constant || t.DType == Float, "its weight is not float32")
 	resolveAutoPad(n, x, wt[2:])
-	return x, wt, group, sure(NodeWindow(n, wt[2:]))
+	return x, wt, group, Sure(NodeWindow(n, wt[2:]))
 }
 
 func convShape(c *Inference, n *Node, in []Shape) []Shape {
 	x, wt, _, w := convolved(c, n, in)
-	require(slices.Equal(w.Kernel, []int64(wt[2:])), "kernel_shape %v is not the weight's %v", w.Kernel, wt)
+	Require(slices.Equal(w.Kernel, []int64(wt[2:])), "kernel_shape %v is not the weight's %v", w.Kernel, wt)
 	out := Shape{x[0], wt[0]}
 	for i, k := range w.Kernel {
 		span := x[i+2] + w.Pads[i] + w.Pads[i+len(w.Kernel)] - (k-1)*w.Dilations[i] - 1
-		require(x[i+2] >= 0 && span >= 0, "kernel %v is larger than the padded input", w.Kernel)
+		Require(x[i+2] >= 0 && span >= 0, "kernel %v is larger than the padded input", w.Kernel)
 		out = append(out, span/w.Strides[i]+1)
 	}
 	return []Shape{out}
@@ -105,21 +105,21 @@ func convShape(c *Inference, n *Node, in []Shape) []Shape {
 func convTransposeShape(c *Inference, n *Node, in []Shape) []Shape {
 	x, wt, group, w := convolved(c, n, in)
 	k := len(w.Kernel)
-	require(k == len(x)-2, "kernel_shape %v is not the weight's %v", w.Kernel, wt)
+	Require(k == len(x)-2, "kernel_shape %v is not the weight's %v", w.Kernel, wt)
 	outPad := n.Ints("output_padding", make([]int64, k))
 	size := n.Ints("output_shape", nil)
-	require(len(outPad) == k && (size == nil || len(size) == k),
+	Require(len(outPad) == k && (size == nil || len(size) == k),
 		"output_padding or output_shape doesn't fit the kernel")
 	out := Shape{x[0], wt[1] * group}
 	for i := range k {
-		require(w.Kernel[i] == wt[i+2] && x[i+2] >= 0, "kernel_shape %v is not the weight's %v", w.Kernel, wt)
+		Require(w.Kernel[i] == wt[i+2] && x[i+2] >= 0, "kernel_shape %v is not the weight's %v", w.Kernel, wt)
 		// With dilation PyTorch allows more; ONNX Runtime computes something else then.
-		require(outPad[i] >= 0 && outPad[i] < w.Strides[i], "output_padding %v is not smaller than strides %v", outPad,
+		Require(outPad[i] >= 0 && outPad[i] < w.Strides[i], "output_padding %v is not smaller than strides %v", outPad,
 			w.Strides)
 		full := (x[i+2]-1)*w.Strides[i] + outPad[i] + (w.Kernel[i]-1)*w.Dilations[i] + 1
 		if size != nil { // the standard derives the pads from output_shape: make them explicit
 			total := full - size[i]
-			require(total >= 0 && size[i] >= 1, "output_shape %v is larger than what the kernel covers", size)
+			Require(total >= 0 && size[i] >= 1, "output_shape %v is larger than what the kernel covers", size)
 			w.Pads[i], w.Pads[i+k] = total-total/2, total/2
 		}
 		out = append(out, full-w.Pads[i]-w.Pads[i+k])
@@ -134,19 +134,19 @@ func convTransposeShape(c *Inference, n *Node, in []Shape) []Shape {
 func poolShape(_ *Inference, n *Node, in []Shape) []Shape {
 	x := in[0]
 	k := len(n.Ints("kernel_shape", nil))
-	require(k > 0 && len(x) == k+2, "kernel_shape doesn't fit the input")
+	Require(k > 0 && len(x) == k+2, "kernel_shape doesn't fit the input")
 	resolveAutoPad(n, x, nil)
-	w := sure(NodeWindow(n, nil))
-	require(Shape(w.Kernel).Check() == nil, "kernel %v is out of range", w.Kernel)
+	w := Sure(NodeWindow(n, nil))
+	Require(Shape(w.Kernel).Check() == nil, "kernel %v is out of range", w.Kernel)
 	out := Shape{x[0], x[1]}
 	ceil, fits := n.Int("ceil_mode", 0) == 1, true
 	pads := slices.Clone(w.Pads) // that give the same windows without ceil_mode
 	for i, size := range w.Kernel {
 		begin, end, stride := w.Pads[i], w.Pads[i+k], w.Strides[i]
-		require(begin < size && end < size, "pads %v are not smaller than the kernel %v", w.Pads, w.Kernel)
+		Require(begin < size && end < size, "pads %v are not smaller than the kernel %v", w.Pads, w.Kernel)
 		reach := (size-1)*w.Dilations[i] + 1
 		span := x[i+2] + begin + end - reach
-		require(x[i+2] >= 0 && span >= 0, "kernel %v is larger than the padded input", w.Kernel)
+		Require(x[i+2] >= 0 && span >= 0, "kernel %v is larger than the padded input", w.Kernel)
 		d := span/stride + 1
 		if ceil {
 			d = (span+stride-1)/stride + 1
@@ -154,7 +154,7 @@ func poolShape(_ *Inference, n *Node, in []Shape) []Shape {
 				d-- // a window must not begin in the end padding
 			}
 			covered := (d-1)*stride + reach
-			require(n.Int("count_include_pad", 0) != 1 || covered <= x[i+2]+begin+end, "has ceil_mode and "+
+			Require(n.Int("count_include_pad", 0) != 1 || covered <= x[i+2]+begin+end, "has ceil_mode and "+
 				"count_include_pad and windows beyond the padding, which PyTorch and ONNX Runtime count differently")
 			pads[i+k] = max(covered-x[i+2]-begin, 0)
 			fits = fits && pads[i+k] < size
@@ -172,23 +172,23 @@ func poolShape(_ *Inference, n *Node, in []Shape) []Shape {
 }
 
 func globalPoolShape(_ *Inference, _ *Node, in []Shape) []Shape {
-	require(len(in[0]) >= 3, "needs rank 3 or more")
-	require(!in[0][2:].HasBatch(), "mixes the batch with other dimensions")
+	Require(len(in[0]) >= 3, "needs rank 3 or more")
+	Require(!in[0][2:].HasBatch(), "mixes the batch with other dimensions")
 	return []Shape{append(slices.Clone(in[0][:2]), slices.Repeat(Shape{1}, len(in[0])-2)...)}
 }
 
 func padShape(_ *Inference, n *Node, in []Shape, pads []int64) []Shape {
 	r := len(in[0])
-	require(len(pads) == 2*r && n.Input(3) == "", "pads %v don't fit", pads)
+	Require(len(pads) == 2*r && n.Input(3) == "", "pads %v don't fit", pads)
 	out := slices.Clone(in[0])
 	for i := range r {
 		low, high := min(pads[i], pads[i+r]), max(pads[i], pads[i+r])
-		require(high <= MaxDimension && low >= -MaxDimension, "pads %v are out of range", pads)
+		Require(high <= MaxDimension && low >= -MaxDimension, "pads %v are out of range", pads)
 		if out[i] < 0 {
-			require(low == 0 && high == 0, "pads the batch")
+			Require(low == 0 && high == 0, "pads the batch")
 			continue
 		}
-		require(low >= -out[i], "pads %v cut more than there is", pads)
+		Require(low >= -out[i], "pads %v cut more than there is", pads)
 		out[i] += low + high
 	}
 	return []Shape{out}
@@ -197,15 +197,15 @@ func padShape(_ *Inference, n *Node, in []Shape, pads []int64) []Shape {
 func depthToSpaceShape(_ *Inference, n *Node, in []Shape) []Shape {
 	b, x := n.Int("blocksize", 1), in[0]
 	mode := n.Str("mode", "DCR")
-	require(mode == "DCR" || mode == "CRD", "mode %q is not known", mode)
-	require(len(x) == 4 && b >= 1 && b <= maxWindow && !x[1:].HasBatch() && x[1]%(b*b) == 0,
+	Require(mode == "DCR" || mode == "CRD", "mode %q is not known", mode)
+	Require(len(x) == 4 && b >= 1 && b <= maxWindow && !x[1:].HasBatch() && x[1]%(b*b) == 0,
 		"blocksize %d doesn't fit", b)
 	return []Shape{{x[0], x[1] / (b * b), x[2] * b, x[3] * b}}
 }
 
 func spaceToDepthShape(_ *Inference, n *Node, in []Shape) []Shape {
 	b, x := n.Int("blocksize", 1), in[0]
-	require(len(x) == 4 && b >= 1 && b <= maxWindow && !x[1:].HasBatch() && x[2]%b == 0 && x[3]%b == 0,
+	Require(len(x) == 4 && b >= 1 && b <= maxWindow && !x[1:].HasBatch() && x[2]%b == 0 && x[3]%b == 0,
 		"blocksize %d doesn't fit", b)
 	return []Shape{{x[0], x[1] * b * b, x[2] / b, x[3] / b}}
 }
@@ -215,19 +215,19 @@ func spaceToDepthShape(_ *Inference, n *Node, in []Shape) []Shape {
 func resizeShape(c *Inference, n *Node, in []Shape) []Shape {
 	x := in[0]
 	axes := n.Ints("axes", nil)
-	require(n.Str("keep_aspect_ratio_policy", "stretch") == "stretch", "keep_aspect_ratio_policy is not supported")
-	require(len(x) >= 2 && x[0] == Batch, "needs a batch of images, not %v", x)
+	Require(n.Str("keep_aspect_ratio_policy", "stretch") == "stretch", "keep_aspect_ratio_policy is not supported")
+	Require(len(x) >= 2 && x[0] == Batch, "needs a batch of images, not %v", x)
 	if n.Input(3) != "" {
-		sizes := sure(c.IntsOf(n, 3))
-		require(len(sizes) == len(x)-1 && len(axes) == len(sizes), "sizes %v don't fit", sizes)
-		require(slices.Equal(axes, Range(1, len(x))), "axes %v are not supported", axes)
+		sizes := Sure(c.IntsOf(n, 3))
+		Require(len(sizes) == len(x)-1 && len(axes) == len(sizes), "sizes %v don't fit", sizes)
+		Require(slices.Equal(axes, Range(1, len(x))), "axes %v are not supported", axes)
 		return []Shape{append(Shape{x[0]}, sizes...)}
 	}
-	scales := sure(c.FloatsOf(n, 2))
-	require(len(scales) == len(x) && scales[0] == 1 && len(axes) == 0, "scales %v don't fit", scales)
+	scales := Sure(c.FloatsOf(n, 2))
+	Require(len(scales) == len(x) && scales[0] == 1 && len(axes) == 0, "scales %v don't fit", scales)
 	out := slices.Clone(x)
 	for i, s := range scales[1:] {
-		require(s > 0 && s < 1024, "scale %v is out of range", s)
+		Require(s > 0 && s < 1024, "scale %v is out of range", s)
 		out[i+1] = int64(s * float32(out[i+1])) // in float32, as ONNX Runtime does
 	}
 	return []Shape{out}
@@ -235,22 +235,22 @@ func resizeShape(c *Inference, n *Node, in []Shape) []Shape {
 
 // maxUnpoolShape takes nodes without output_shape, which unpool brings others to.
 func maxUnpoolShape(_ *Inference, n *Node, in []Shape) []Shape {
-	out := sure(Unpooled(n, in[0]))
-	require(slices.Equal(in[0], in[1]) && n.Input(2) == "", "indices of shape %v or an output shape don't fit", in[1])
+	out := Sure(Unpooled(n, in[0]))
+	Require(slices.Equal(in[0], in[1]) && n.Input(2) == "", "indices of shape %v or an output shape don't fit", in[1])
 	return []Shape{out}
 }
 
 // Unpooled is the shape that a MaxUnpool gives where it states none: that of the
 // MaxPool's input whose windows fill it.
 func Unpooled(n *Node, x Shape) (out Shape, err error) {
-	defer refused(&err)
+	defer Refused(&err)
 	k := len(n.Ints("kernel_shape", nil))
-	require(k > 0 && len(x) == k+2 && x[0] == Batch, "kernel_shape doesn't fit a batch of images")
-	w := sure(NodeWindow(n, nil))
+	Require(k > 0 && len(x) == k+2 && x[0] == Batch, "kernel_shape doesn't fit a batch of images")
+	w := Sure(NodeWindow(n, nil))
 	out = slices.Clone(x)
 	for i, size := range w.Kernel {
 		out[i+2] = (x[i+2]-1)*w.Strides[i] + size - w.Pads[i] - w.Pads[i+k]
-		require(out[i+2] >= 1, "pads %v leave nothing", w.Pads)
+		Require(out[i+2] >= 1, "pads %v leave nothing", w.Pads)
 	}
 	return out, out.Check()
 }

@@ -1,7 +1,6 @@
 package simplify
 
 import (
-	"errors"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -9,22 +8,15 @@ import (
 
 // lowerEinsum writes a contraction as MatMuls, from left to right, which have
 // gradients and results that do not depend on the batch.
-func lowerEinsum(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
-	if slices.Contains(n.Inputs, "") {
-		return "", errors.New("has an input without a name")
-	}
+func lowerEinsum(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	onnx.Require(!slices.Contains(n.Inputs, ""), "has an input without a name")
 	shapes := []onnx.Shape{}
 	for _, in := range n.Inputs {
 		shapes = append(shapes, s.g.Shapes[in])
 	}
-	e, err := onnx.ParseEinsum(n, shapes)
-	if err != nil {
-		return "", err
-	}
+	e := onnx.Sure(onnx.ParseEinsum(n, shapes))
 	for l, d := range e.Size {
-		if d < 0 && !slices.Contains(e.Out, l) {
-			return "", errors.New("sums over the batch")
-		}
+		onnx.Require(d >= 0 || slices.Contains(e.Out, l), "sums over the batch")
 	}
 	c := contraction{e, b}
 	t, labels := n.Inputs[0], e.In[0]
@@ -36,7 +28,7 @@ func lowerEinsum(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
 		t, labels = c.contract(t, labels, n.Inputs[i], e.In[i], later)
 	}
 	t, labels = c.sumOut(t, labels, e.Out)
-	return c.order(t, labels, e.Out), nil
+	return c.order(t, labels, e.Out)
 }
 
 // contraction writes an Einsum's operators.

@@ -1,8 +1,6 @@
 package simplify
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -13,166 +11,142 @@ import (
 // can't take the memory.
 const maxFold = 1 << 24
 
-// setInts records the value of a folded integer tensor of rank 1, or 0 if scalar.
-func (s *simplifier) setInts(name string, v []int64, scalar bool) {
-	shape := onnx.Shape{int64(len(v))}
+// setInts records the value of a node's output: integers of rank 1, or 0 if scalar. It reports true.
+func (s *simplifier) setInts(n *onnx.Node, v []int64, scalar bool) bool {
+	t := &onnx.Tensor{DType: onnx.Int64, Shape: onnx.Shape{int64(len(v))}, Ints: v}
 	if scalar {
-		shape = onnx.Shape{}
+		t.Shape = onnx.Shape{}
 	}
 	s.folded += len(v)
-	s.g.Shapes[name] = shape
-	if onnx.BatchIndex(v) >= 0 {
-		s.Ints[name] = v
-		return
+	if onnx.BatchIndex(v) < 0 {
+		return s.constant(n, t)
 	}
-	s.g.Consts[name] = &onnx.Tensor{DType: onnx.Int64, Shape: shape, Ints: v}
+	s.Ints[n.Outputs[0]], s.g.Shapes[n.Outputs[0]] = v, t.Shape
+	for _, in := range n.Inputs {
+		if from, ok := s.source[in]; ok {
+			s.source[n.Outputs[0]] = from
+			break
+		}
+	}
+	return true
 }
 
 // fold evaluates a node whose inputs are all known. It reports false when it
 // has no rule; the node then stays and the runtime evaluates it.
-func (s *simplifier) fold(n *onnx.Node) (bool, error) {
-	g := s.g
+func (s *simplifier) fold(n *onnx.Node) bool {
 	switch n.Op {
 	case "Constant":
-		t, err := constantValue(n)
-		if err != nil {
-			return false, err
-		}
-		g.Consts[n.Outputs[0]], g.Shapes[n.Outputs[0]] = t, t.Shape
-		return true, nil
-	case "Identity":
-		if g.IsOutput(n.Outputs[0]) {
-			return false, nil
-		}
-		s.alias[n.Outputs[0]] = n.Inputs[0]
-		return true, nil
-	case "Shape":
-		return false, nil // shapeOf does it
+		return s.constant(n, constantValue(n))
 	case "ConstantOfShape":
-		dims, err := s.IntsOf(n, 0)
-		if err != nil || onnx.BatchIndex(dims) >= 0 {
-			return false, err // fillBatch does it
+		dims, t := onnx.Sure(s.IntsOf(n, 0)), filler(n)
+		if onnx.BatchIndex(dims) >= 0 {
+			return false // fillBatch does it
 		}
-		t := onnx.Scalar(0)
-		if value, ok := n.Attrs["value"].(*onnx.Tensor); ok {
-			t = &onnx.Tensor{DType: value.DType, Floats: value.Floats, Ints: value.Ints}
-		}
-		t.Shape = slices.Clone(dims)
 		count := int64(1)
 		for _, d := range dims {
-			if d < 0 || (d > 0 && count > int64(maxFold-s.folded)/d) {
-				return false, fmt.Errorf("fills a tensor of shape %v", dims)
-			}
+			onnx.Require(d == 0 || d > 0 && count <= int64(maxFold-s.folded)/d, "fills a tensor of shape %v", dims)
 			count *= d
 		}
 		s.folded += int(count)
-		if t.Len() != 1 {
-			return false, errors.New("its value is not one number")
-		}
-		t.Floats, t.Ints = slices.Repeat(t.Floats, int(count)), slices.Repeat(t.Ints, int(count))
-		g.Consts[n.Outputs[0]], g.Shapes[n.Outputs[0]] = t, t.Shape
-		return true, nil
+		onnx.Require(t.Len() == 1, "its value is not one number")
+		return s.constant(n, &onnx.Tensor{DType: t.DType, Shape: slices.Clone(dims),
+			Floats: slices.Repeat(t.Floats, int(count)), Ints: slices.Repeat(t.Ints, int(count))})
 	}
-	if done, err := s.foldInts(n); done || err != nil {
-		return done, err
-	}
-	if done, err := s.foldTable(n); done || err != nil {
-		return done, err
-	}
-	return s.foldFloats(n)
+	return s.foldTable(n) || s.foldInts(n) || s.foldFloats(n)
 }
 
-func constantValue(n *onnx.Node) (*onnx.Tensor, error) {
+// filler is the value that a ConstantOfShape repeats.
+func filler(n *onnx.Node) *onnx.Tensor {
+	if t, ok := n.Attrs["value"].(*onnx.Tensor); ok {
+		return t
+	}
+	return onnx.Scalar(0)
+}
+
+func constantValue(n *onnx.Node) *onnx.Tensor {
 	for _, name := range []string{"value", "value_float", "value_floats", "value_int", "value_ints"} {
 		switch v := n.Attrs[name].(type) {
 		case *onnx.Tensor:
-			return v, nil
+			return v
 		case float32:
-			return onnx.Scalar(v), nil
+			return onnx.Scalar(v)
 		case []float32:
-			return onnx.FloatVector(v), nil
+			return onnx.FloatVector(v)
 		case int64:
-			return onnx.IntScalar(v), nil
+			return onnx.IntScalar(v)
 		case []int64:
-			return onnx.IntTensor(v...), nil
+			return onnx.IntTensor(v...)
 		}
 	}
-	return nil, errors.New("holds no value that is supported")
+	onnx.Refuse("holds no value that is supported")
+	return nil
 }
 
 // relabel folds an operator that gives a constant another shape, and reports
 // whether n was one: exporters leave such chains before axes and weights.
-func (s *simplifier) relabel(n *onnx.Node) (bool, error) {
+func (s *simplifier) relabel(n *onnx.Node) bool {
 	c, ok := s.g.Consts[n.Input(0)]
 	if !ok || s.g.IsOutput(n.Outputs[0]) || !onnx.TraitsOf(n.Op).Relabels {
-		return false, nil
+		return false
 	}
 	for _, in := range n.Inputs[1:] {
 		if _, ok := s.g.Consts[in]; !ok && in != "" {
-			return false, nil
+			return false
 		}
 	}
-	if err := s.Node(n); err != nil {
-		return false, err
+	if s.Node(n) != nil {
+		return false // what is wrong with it is said there
 	}
-	s.g.Consts[n.Outputs[0]] = &onnx.Tensor{DType: c.DType, Shape: s.g.Shapes[n.Outputs[0]], Floats: c.Floats,
-		Ints: c.Ints}
-	return true, nil
+	return s.constant(n, &onnx.Tensor{DType: c.DType, Shape: s.g.Shapes[n.Outputs[0]], Floats: c.Floats, Ints: c.Ints})
 }
 
-// maxFoldedTable bounds the integer tables that foldTable evaluates.
-const maxFoldedTable = 1 << 12
-
-// foldTable evaluates a Transpose or Slice of a small constant of integers: the
-// pads that PyTorch lists by axis from the last are put in order by these.
-func (s *simplifier) foldTable(n *onnx.Node) (bool, error) {
-	x, ok := s.g.Consts[n.Input(0)]
-	if !ok || x.DType == onnx.Float || len(x.Shape) < 2 || len(x.Ints) > maxFoldedTable ||
-		n.Op != "Transpose" && n.Op != "Slice" {
-		return false, nil
+// foldTable evaluates a Transpose or Slice of known integers: sizes are cut out of shapes, and
+// the pads that PyTorch lists by axis from the last are put in order by these.
+func (s *simplifier) foldTable(n *onnx.Node) bool {
+	shape := s.g.Shapes[n.Input(0)]
+	x, err := s.IntsOf(n, 0)
+	if err != nil || len(shape) == 0 || len(x) > maxFold-s.folded || n.Op != "Transpose" && n.Op != "Slice" {
+		return false
 	}
-	out, err := s.ShapesOf(n, x.Shape)
-	if err != nil {
-		return false, err
-	}
-	first, step := make([]int64, len(x.Shape)), make([]int64, len(x.Shape)) // of each output axis, in x's values
-	stride := make([]int64, len(x.Shape))
-	for i, size := len(x.Shape)-1, int64(1); i >= 0; i-- {
+	first, step := make([]int64, len(shape)), make([]int64, len(shape)) // of each output axis, in x's values
+	stride := make([]int64, len(shape))
+	for i, size := len(shape)-1, int64(1); i >= 0; i-- {
 		stride[i] = size
-		size *= x.Shape[i]
+		size *= shape[i]
 	}
+	copy(step, stride)
 	if n.Op == "Transpose" {
-		perm, err := onnx.Perm(n, len(x.Shape))
-		if err != nil {
-			return false, err
-		}
-		for i, a := range perm {
+		for i, a := range onnx.Sure(onnx.Perm(n, len(shape))) {
 			step[i] = stride[a]
 		}
 	} else {
-		copy(step, stride)
+		for i := range n.Inputs[1:] {
+			v, _ := s.IntsOf(n, i+1)
+			onnx.Require(onnx.BatchIndex(v) < 0, "cuts by the batch size")
+		}
+	}
+	out := onnx.Sure(s.ShapesOf(n, shape))[0]
+	if n.Op == "Slice" { // the shape rule has checked the inputs
 		starts, _ := s.IntsOf(n, 1)
 		axes, _ := s.IntsOr(n, 3, onnx.Range(0, len(starts)))
-		at, err := onnx.Axes(axes, len(x.Shape))
-		if err != nil {
-			return false, err
-		}
 		by, _ := s.IntsOr(n, 4, slices.Repeat([]int64{1}, len(starts)))
-		for i, a := range at {
-			begin, _, _ := onnx.SliceRange(starts[i], 0, by[i], x.Shape[a]) // the shape rule has checked the step
-			first[a] = begin * stride[a]
-			step[a] = by[i] * stride[a]
+		for i, a := range onnx.Sure(onnx.Axes(axes, len(shape))) {
+			begin, _, _ := onnx.SliceRange(starts[i], 0, by[i], shape[a])
+			first[a], step[a] = begin*stride[a], by[i]*stride[a]
 		}
 	}
-	t := &onnx.Tensor{DType: x.DType, Shape: out[0], Ints: make([]int64, out[0].Items())}
-	for i := range t.Ints {
+	v := make([]int64, out.Items())
+	for i := range v {
 		at, rest := int64(0), int64(i)
-		for a := len(out[0]) - 1; a >= 0; a-- {
-			at += first[a] + rest%out[0][a]*step[a]
-			rest /= out[0][a]
+		for a := len(out) - 1; a >= 0; a-- {
+			at += first[a] + rest%out[a]*step[a]
+			rest /= out[a]
 		}
-		t.Ints[i] = x.Ints[at]
+		v[i] = x[at]
 	}
-	s.g.Consts[n.Outputs[0]], s.g.Shapes[n.Outputs[0]] = t, t.Shape
-	return true, nil
+	if len(out) == 1 {
+		return s.setInts(n, v, false)
+	}
+	s.folded += len(v)
+	return s.constant(n, &onnx.Tensor{DType: s.TypeOf(n.Inputs[0]), Shape: out, Ints: v})
 }

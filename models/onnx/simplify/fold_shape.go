@@ -1,7 +1,6 @@
 package simplify
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,32 +9,16 @@ import (
 )
 
 // foldInts evaluates shape arithmetic: integer scalars and vectors.
-func (s *simplifier) foldInts(n *onnx.Node) (bool, error) {
-	vals, scalars := make([][]int64, len(n.Inputs)), make([]bool, len(n.Inputs))
+func (s *simplifier) foldInts(n *onnx.Node) bool {
+	vals, total, scalar := make([][]int64, len(n.Inputs)), 0, true
 	for i, in := range n.Inputs {
 		v, err := s.IntsOf(n, i)
 		if in == "" || err != nil || len(s.g.Shapes[in]) > 1 {
-			return false, nil
+			return false
 		}
-		vals[i], scalars[i] = v, len(s.g.Shapes[in]) == 0
+		vals[i], total, scalar = v, total+len(v), scalar && s.isScalar(in)
 	}
-	total := 0
-	for _, v := range vals {
-		total += len(v)
-	}
-	if s.folded+total > maxFold {
-		return false, fmt.Errorf("its shape arithmetic needs more than %d values", maxFold)
-	}
-	set := func(v []int64, scalar bool) (bool, error) {
-		s.setInts(n.Outputs[0], v, scalar)
-		for _, in := range n.Inputs {
-			if t, ok := s.source[in]; ok && onnx.BatchIndex(v) >= 0 {
-				s.source[n.Outputs[0]] = t
-				break
-			}
-		}
-		return true, nil
-	}
+	onnx.Require(s.folded+total <= maxFold, "its shape arithmetic needs more than %d values", maxFold)
 	switch n.Op {
 	case "Gather":
 		out := []int64{}
@@ -43,73 +26,39 @@ func (s *simplifier) foldInts(n *onnx.Node) (bool, error) {
 			if i < 0 {
 				i += int64(len(vals[0]))
 			}
-			if i < 0 || i >= int64(len(vals[0])) {
-				return false, fmt.Errorf("index %d is out of range", i)
-			}
+			onnx.Require(i >= 0 && i < int64(len(vals[0])), "index %d is out of range", i)
 			out = append(out, vals[0][i])
 		}
-		return set(out, scalars[1])
+		return s.setInts(n, out, s.isScalar(n.Inputs[1]))
 	case "Unsqueeze":
-		if scalars[0] {
-			return set(vals[0], false)
-		}
+		return s.isScalar(n.Inputs[0]) && s.setInts(n, vals[0], false)
 	case "Squeeze":
-		return set(vals[0], len(vals[0]) == 1)
+		return s.setInts(n, vals[0], len(vals[0]) == 1)
 	case "Reshape": // a vector stays one
-		if len(vals) == 2 && len(vals[1]) <= 1 {
-			return set(vals[0], len(vals[1]) == 0 && len(vals[0]) == 1)
-		}
+		return len(vals) == 2 && len(vals[1]) <= 1 && s.setInts(n, vals[0], len(vals[1]) == 0 && len(vals[0]) == 1)
 	case "Concat":
-		return set(slices.Concat(vals...), false)
+		return s.setInts(n, slices.Concat(vals...), false)
 	case "Cast":
-		if to := onnx.DType(n.Int("to", 0)); to == onnx.Int64 || to == onnx.Int32 {
-			return set(vals[0], scalars[0])
-		}
-	case "Slice":
-		if len(vals) < 3 {
-			return false, nil
-		}
-		if slices.ContainsFunc(vals[1:], func(v []int64) bool { return onnx.BatchIndex(v) >= 0 }) {
-			return false, errors.New("cuts by the batch size")
-		}
-		d := int64(len(vals[0]))
-		step := int64(1)
-		if len(vals) > 4 && len(vals[4]) == 1 {
-			step = vals[4][0]
-		}
-		if len(vals[1]) != 1 || len(vals[2]) != 1 {
-			return false, nil
-		}
-		first, count, err := onnx.SliceRange(vals[1][0], vals[2][0], step, d)
-		if err != nil {
-			return false, err
-		}
-		out := []int64{}
-		for k := range count {
-			out = append(out, vals[0][first+k*step])
-		}
-		return set(out, false)
+		to := onnx.DType(n.Int("to", 0))
+		return (to == onnx.Int64 || to == onnx.Int32) && s.setInts(n, vals[0], scalar)
 	case "Add", "Sub", "Mul", "Div", "Mod", "Min", "Max":
 		if len(vals) != 2 {
-			return false, nil
+			return false
 		}
-		out, ok := intArithmetic(n, vals[0], vals[1])
-		if !ok {
-			return false, nil
-		}
-		return set(out, scalars[0] && scalars[1])
+		out, ok := pairwise(vals[0], vals[1], intArithmetic(n))
+		return ok && s.setInts(n, out, scalar)
 	case "Equal", "Greater", "Less":
-		out, ok := intComparison(n.Op, vals[0], vals[1])
+		out, ok := pairwise(vals[0], vals[1], intComparison(n.Op))
 		if !ok {
-			return false, nil
+			return false
 		}
-		s.setBools(n.Outputs[0], out, scalars[0] && scalars[1])
-		return true, nil
+		s.setInts(n, out, scalar)
+		s.g.Consts[n.Outputs[0]].DType = onnx.Bool
+		return true
 	case "Where":
 		length := max(len(vals[0]), len(vals[1]), len(vals[2]))
-		if min(len(vals[0]), len(vals[1]), len(vals[2])) == 0 ||
-			slices.ContainsFunc(vals, func(v []int64) bool { return len(v) != 1 && len(v) != length }) {
-			return false, nil
+		if slices.ContainsFunc(vals, func(v []int64) bool { return len(v) == 0 || len(v) != 1 && len(v) != length }) {
+			return false
 		}
 		out := make([]int64, length)
 		for i := range out {
@@ -119,31 +68,28 @@ func (s *simplifier) foldInts(n *onnx.Node) (bool, error) {
 			}
 			out[i] = from[i%len(from)]
 		}
-		return set(out, scalars[0] && scalars[1] && scalars[2])
+		return s.setInts(n, out, scalar)
 	case "ReduceProd":
-		product := []int64{1}
-		for i := range vals[0] {
+		product := int64(1)
+		for _, v := range vals[0] {
 			var ok bool
-			if product, ok = intArithmetic(&onnx.Node{Op: "Mul"}, product, vals[0][i:i+1]); !ok {
-				return false, nil
+			if product, ok = intArithmetic(&onnx.Node{Op: "Mul"})(product, v); !ok {
+				return false
 			}
 		}
-		return set(product, n.Int("keepdims", 1) == 0)
+		return s.setInts(n, []int64{product}, n.Int("keepdims", 1) == 0)
 	case "Range":
 		if onnx.BatchIndex(slices.Concat(vals...)) >= 0 {
-			return false, nil // strided may know what it is for
+			return false // strided may know what it is for
 		}
-		if len(vals[0]) != 1 || len(vals[1]) != 1 || len(vals[2]) != 1 {
-			return false, errors.New("counts between other than single numbers")
-		}
-		out, err := countUp(vals[0][0], vals[1][0], vals[2][0], int64(maxFold-s.folded))
-		if err != nil {
-			return false, err
-		}
-		return set(out, false)
+		onnx.Require(len(vals[0]) == 1 && len(vals[1]) == 1 && len(vals[2]) == 1,
+			"counts between other than single numbers")
+		return s.setInts(n, onnx.Sure(countUp(vals[0][0], vals[1][0], vals[2][0], int64(maxFold-s.folded))), false)
 	}
-	return false, nil
+	return false
 }
+
+func (s *simplifier) isScalar(tensor string) bool { return len(s.g.Shapes[tensor]) == 0 }
 
 // countUp lists start, start + step, … before limit: at most most numbers, all of
 // them and the step between ±MaxDimension, so that none wraps round.
@@ -168,56 +114,54 @@ func countUp(start, limit, step, most int64) ([]int64, error) {
 	return out, nil
 }
 
-// setBools records the truth values of a folded comparison.
-func (s *simplifier) setBools(name string, v []int64, scalar bool) {
-	s.setInts(name, v, scalar)
-	s.g.Consts[name].DType = onnx.Bool
-}
-
-// intArithmetic evaluates an operator of integer vectors, one of which may be a
-// single number. It multiplies and divides multiples of the batch size.
-func intArithmetic(n *onnx.Node, a, b []int64) ([]int64, bool) {
+// pairwise applies f to two vectors, one of which may be a single number. It reports false
+// where they do not fit each other or f does.
+func pairwise[T int64 | float32](a, b []T, f func(x, y T) (T, bool)) (out []T, ok bool) {
 	if len(a) == 0 || len(b) == 0 || len(a) != len(b) && len(a) != 1 && len(b) != 1 {
 		return nil, false
 	}
-	out := make([]int64, max(len(a), len(b)))
+	out = make([]T, max(len(a), len(b)))
 	for i := range out {
-		x, y := a[i%len(a)], b[i%len(b)]
-		if k, m := onnx.BatchFactor(x), onnx.BatchFactor(y); k > 0 || m > 0 {
-			switch {
-			case n.Op == "Mul" && m == 0 && y > 0 && k <= onnx.MaxDimension/y:
-				out[i] = onnx.BatchSizes(k * y)
-			case n.Op == "Mul" && k == 0 && x > 0 && m <= onnx.MaxDimension/x:
-				out[i] = onnx.BatchSizes(m * x)
-			case n.Op == "Div" && m == 0 && y > 0 && k%y == 0:
-				out[i] = onnx.BatchSizes(k / y)
-			case n.Op == "Div" && m > 0 && k > 0 && k%m == 0:
-				out[i] = k / m
-			default:
-				return nil, false
-			}
-			continue
-		}
-		if y == 0 && (n.Op == "Div" || n.Op == "Mod") {
-			return nil, false
-		}
-		switch f := arithmetic[int64](n.Op); {
-		case f != nil:
-			out[i] = f(x, y)
-		case n.Op == "Mod": // the sign of the divisor, or of the dividend with fmod
-			if out[i] = x % y; out[i] != 0 && (out[i] < 0) != (y < 0) && n.Int("fmod", 0) == 0 {
-				out[i] += y
-			}
-		case n.Op == "Min":
-			out[i] = min(x, y)
-		case n.Op == "Max":
-			out[i] = max(x, y)
-		}
-		if onnx.BatchFactor(out[i]) > 0 { // a number, which would pass for the batch size
+		if out[i], ok = f(a[i%len(a)], b[i%len(b)]); !ok {
 			return nil, false
 		}
 	}
 	return out, true
+}
+
+// intArithmetic is what an operator does to two integers. It multiplies and divides
+// multiples of the batch size.
+func intArithmetic(n *onnx.Node) func(x, y int64) (int64, bool) {
+	return func(x, y int64) (v int64, ok bool) {
+		if k, m := onnx.BatchFactor(x), onnx.BatchFactor(y); k > 0 || m > 0 {
+			switch {
+			case n.Op == "Mul" && m == 0 && y > 0 && k <= onnx.MaxDimension/y:
+				return onnx.BatchSizes(k * y), true
+			case n.Op == "Mul" && k == 0 && x > 0 && m <= onnx.MaxDimension/x:
+				return onnx.BatchSizes(m * x), true
+			case n.Op == "Div" && m == 0 && y > 0 && k%y == 0:
+				return onnx.BatchSizes(k / y), true
+			case n.Op == "Div" && m > 0 && k > 0 && k%m == 0:
+				return k / m, true
+			}
+			return 0, false
+		}
+		switch f := arithmetic[int64](n.Op); {
+		case y == 0 && (n.Op == "Div" || n.Op == "Mod"):
+			return 0, false
+		case f != nil:
+			v = f(x, y)
+		case n.Op == "Mod": // the sign of the divisor, or of the dividend with fmod
+			if v = x % y; v != 0 && (v < 0) != (y < 0) && n.Int("fmod", 0) == 0 {
+				v += y
+			}
+		case n.Op == "Min":
+			v = min(x, y)
+		case n.Op == "Max":
+			v = max(x, y)
+		}
+		return v, onnx.BatchFactor(v) == 0 // a number must not pass for the batch size
+	}
 }
 
 // arithmetic is what an operator does to two numbers; nil for one that shapes and
@@ -236,24 +180,16 @@ func arithmetic[T int64 | float32](op string) func(a, b T) T {
 	return nil
 }
 
-// intComparison compares integer vectors, 1 for true. The batch size differs
+// intComparison compares two integers, 1 for true. The batch size differs
 // from every number that a graph compares it with for equality (-1 and 0, to
 // find what an Expand leaves alone); which of two is larger is not known.
-func intComparison(op string, a, b []int64) ([]int64, bool) {
-	if len(a) == 0 || len(b) == 0 || len(a) != len(b) && len(a) != 1 && len(b) != 1 {
-		return nil, false
-	}
-	out := make([]int64, max(len(a), len(b)))
-	for i := range out {
-		x, y := a[i%len(a)], b[i%len(b)]
-		if (onnx.BatchFactor(x) > 0 || onnx.BatchFactor(y) > 0) && (op != "Equal" || x > 0 || y > 0) {
-			return nil, false
-		}
+func intComparison(op string) func(x, y int64) (int64, bool) {
+	return func(x, y int64) (v int64, ok bool) {
 		if op == "Equal" && x == y || op == "Greater" && x > y || op == "Less" && x < y {
-			out[i] = 1
+			v = 1
 		}
+		return v, onnx.BatchFactor(x) == 0 && onnx.BatchFactor(y) == 0 || op == "Equal" && x <= 0 && y <= 0
 	}
-	return out, true
 }
 
 // maxFoldedFloats bounds the float vectors that are folded: the scales and sizes
@@ -262,73 +198,53 @@ const maxFoldedFloats = 64
 
 // foldFloats evaluates shape arithmetic that goes through floats: sizes times a
 // scale, rounded.
-func (s *simplifier) foldFloats(n *onnx.Node) (bool, error) {
-	g := s.g
+func (s *simplifier) foldFloats(n *onnx.Node) bool {
 	vals, scalar := make([][]float32, len(n.Inputs)), true
 	for i, in := range n.Inputs {
-		t, ok := g.Consts[in]
-		if !ok || len(t.Shape) > 1 || t.Len() == 0 || t.Len() > maxFoldedFloats {
-			return false, nil
+		t, ok := s.g.Consts[in]
+		if !ok || len(t.Shape) > 1 || t.Len() == 0 || t.Len() > maxFoldedFloats ||
+			t.DType != onnx.Float && n.Op != "Cast" {
+			return false
 		}
 		vals[i] = t.Floats
-		if t.DType != onnx.Float {
-			if n.Op != "Cast" {
-				return false, nil
-			}
-			for _, v := range t.Ints {
-				vals[i] = append(vals[i], float32(v))
-			}
+		for _, v := range t.Ints {
+			vals[i] = append(vals[i], float32(v))
 		}
 		scalar = scalar && len(t.Shape) == 0
 	}
-	set := func(v []float32) (bool, error) {
-		shape := onnx.Shape{int64(len(v))}
+	set := func(v []float32) bool {
+		t := onnx.FloatVector(v)
 		if scalar {
-			shape = onnx.Shape{}
+			t.Shape = onnx.Shape{}
 		}
-		g.Consts[n.Outputs[0]], g.Shapes[n.Outputs[0]] = onnx.FloatTensor(shape, v), shape
-		return true, nil
+		return s.constant(n, t)
 	}
-	each := func(f func(a, b float32) float32, b []float32) (bool, error) {
-		a := vals[0]
-		if len(a) != len(b) && len(a) != 1 && len(b) != 1 {
-			return false, nil
-		}
-		out := make([]float32, max(len(a), len(b)))
-		for i := range out {
-			if out[i] = f(a[i%len(a)], b[i%len(b)]); out[i]-out[i] != 0 {
-				return false, nil // infinite or not a number: none of ours
-			}
-		}
-		return set(out)
+	each := func(f func(a, b float32) float32, b []float32) bool {
+		out, ok := pairwise(vals[0], b, func(x, y float32) (float32, bool) {
+			v := f(x, y)
+			return v, v-v == 0 // infinite or not a number: none of ours
+		})
+		return ok && set(out)
 	}
 	one := []float32{1}
-	switch n.Op {
-	case "Cast":
-		switch to := onnx.DType(n.Int("to", 0)); to {
-		case onnx.Float:
-			return set(vals[0])
-		case onnx.Int32, onnx.Int64:
-			out := []int64{}
-			for _, v := range vals[0] {
-				out = append(out, int64(v))
-			}
-			if onnx.BatchIndex(out) >= 0 {
-				return false, nil
-			}
-			s.setInts(n.Outputs[0], out, scalar)
-			return true, nil
+	switch f := arithmetic[float32](n.Op); {
+	case n.Op == "Cast" && n.Int("to", 0) == int64(onnx.Float):
+		return set(vals[0])
+	case n.Op == "Cast" && (n.Int("to", 0) == int64(onnx.Int32) || n.Int("to", 0) == int64(onnx.Int64)):
+		out := []int64{}
+		for _, v := range vals[0] {
+			out = append(out, int64(v))
 		}
-	case "Concat":
+		return onnx.BatchIndex(out) < 0 && s.setInts(n, out, scalar)
+	case n.Op == "Concat":
 		scalar = false
 		return set(slices.Concat(vals...))
-	case "Floor":
+	case n.Op == "Floor":
 		return each(func(a, _ float32) float32 { return float32(math.Floor(float64(a))) }, one)
-	case "Ceil":
+	case n.Op == "Ceil":
 		return each(func(a, _ float32) float32 { return float32(math.Ceil(float64(a))) }, one)
-	}
-	if f := arithmetic[float32](n.Op); f != nil && len(vals) == 2 {
+	case f != nil && len(vals) == 2:
 		return each(f, vals[1])
 	}
-	return false, nil
+	return false
 }

@@ -1,7 +1,6 @@
 package simplify
 
 import (
-	"errors"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -9,7 +8,7 @@ import (
 
 // A lowering writes a node by operators that are simpler and returns the tensor
 // that holds the result; "" where the node stays as it is.
-type lowering func(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error)
+type lowering func(s *simplifier, b *onnx.Builder, n *onnx.Node) string
 
 // lowerings are the operators that Simplify takes apart where they work on data:
 // those that are a formula of few others, those that ONNX Runtime has no kernel for,
@@ -21,6 +20,7 @@ func init() { // init breaks the cycle lowerings → reductions → rules
 		"Sum": lowerVariadic, "Mean": lowerVariadic, "Min": lowerVariadic, "Max": lowerVariadic,
 		"Cast": lowerCast, "CastLike": lowerCast, "Pow": lowerPow, "Swish": lowerSwish, "Einsum": lowerEinsum,
 		"Softmax": lowerFlatSoftmax, "LogSoftmax": lowerFlatSoftmax,
+		"ReduceSum": lowerReduction, "ReduceMean": lowerReduction,
 		"ReduceL1": lowerReduction, "ReduceL2": lowerReduction, "ReduceSumSquare": lowerReduction,
 		"ReduceLogSum": lowerReduction, "ReduceProd": lowerReduction,
 		"InstanceNormalization": lowerInstanceNorm, "GroupNormalization": lowerGroupNorm,
@@ -32,49 +32,31 @@ func init() { // init breaks the cycle lowerings → reductions → rules
 // gradient at 0 is 0, as PyTorch's is, and not 0/0.
 const tiny = 1.1754944e-38
 
-// lower rewrites a node by its lowering; it reports false where it has none.
-func (s *simplifier) lower(n *onnx.Node) (bool, error) {
-	rule, ok := lowerings[n.Op]
-	if n.Op == "ReduceMean" {
-		return s.lowerMean(n)
-	}
+// lower writes a node by its lowering; it reports false where it has none.
+func (s *simplifier) lower(n *onnx.Node) bool {
 	onData := slices.ContainsFunc(n.Inputs, func(in string) bool { return s.g.Shapes[in].HasBatch() })
-	if !ok || !onData && n.Op != "Softmax" && n.Op != "LogSoftmax" { // these change their meaning, not just their form
-		return s.reduction(n)
-	}
-	if s.Node(n) != nil {
-		return false, nil // what is wrong with it is said there
+	if lowerings[n.Op] == nil || !onData && n.Op != "Softmax" && n.Op != "LogSoftmax" || // these change their meaning
+		s.Node(n) != nil { // what is wrong with it is said there
+		return false
 	}
 	s.SetTypes(n) // of its output, which other nodes will write
-	b, first := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}, len(s.g.Nodes)
-	t, err := rule(s, b, n)
-	if err == nil {
-		err = b.Err()
-	}
-	if err != nil || t == "" {
-		return false, err
-	}
-	s.become(n, t, first)
-	return true, nil
+	return s.write(n, lowerings[n.Op])
 }
 
-// lowerMean is reduction, and remembers the mean for fuse.
-func (s *simplifier) lowerMean(n *onnx.Node) (bool, error) {
-	in, m := n.Inputs[0], meanOf{}
-	if s.g.Shapes[in].HasBatch() && n.Int("keepdims", 1) == 1 {
-		if axes, _, err := s.reductionAxes(n); err == nil && len(axes) > 0 {
-			m = meanOf{in: in, axes: axes}
-		}
+// write writes a node by a rule; it reports false where there is none or the node stays.
+func (s *simplifier) write(n *onnx.Node, rule lowering) bool {
+	if rule == nil {
+		return false
 	}
-	done, err := s.reduction(n)
-	if done && m.in != "" {
-		out := n.Outputs[0]
-		if t, ok := s.alias[out]; ok {
-			out = t
-		}
-		s.means[out] = m
+	b, first := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}, len(s.g.Nodes)
+	t := onnx.Sure(rule(s, b, n), b.Err())
+	for _, made := range s.g.Nodes[first:] {
+		made.Origin = n.Origin
 	}
-	return done, err
+	if t != "" {
+		s.become(n, t, first)
+	}
+	return t != ""
 }
 
 // become makes t, which has been computed in a node's stead by nodes from the
@@ -97,15 +79,13 @@ func (s *simplifier) become(n *onnx.Node, t string, first int) {
 }
 
 // Sum, Mean, Min and Max of any number of inputs as a chain of two at a time.
-func lowerVariadic(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
-	if slices.Contains(n.Inputs, "") {
-		return "", errors.New("has an input without a name")
-	}
+func lowerVariadic(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	onnx.Require(!slices.Contains(n.Inputs, ""), "has an input without a name")
 	op := n.Op
 	if op == "Sum" || op == "Mean" {
 		op = "Add"
 	} else if len(n.Inputs) == 2 {
-		return "", nil
+		return ""
 	}
 	t := n.Inputs[0]
 	for _, in := range n.Inputs[1:] {
@@ -114,29 +94,27 @@ func lowerVariadic(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error)
 	if n.Op == "Mean" && len(n.Inputs) > 1 {
 		t = b.Op("Mul", t, b.Float(1/float32(len(n.Inputs))))
 	}
-	return t, nil
+	return t
 }
 
 // A Cast of floats to floats does nothing, and any other has no gradient. CastLike is
 // a Cast to the type of its second input.
-func lowerCast(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
+func lowerCast(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	to := onnx.DType(n.Int("to", 0))
 	if n.Op == "CastLike" {
 		to = s.TypeOf(n.Inputs[1])
 	}
 	switch {
 	case to == onnx.Float && s.TypeOf(n.Inputs[0]) == onnx.Float:
-		return n.Inputs[0], nil
+		return n.Inputs[0]
 	case n.Op == "CastLike":
-		t := b.OpWith("Cast", onnx.Attrs{"to": int(to)}, n.Inputs[0])
-		s.SetTypes(s.g.Nodes[len(s.g.Nodes)-1])
-		return t, nil
+		return b.OpWith("Cast", onnx.Attrs{"to": int(to)}, n.Inputs[0])
 	}
-	return "", nil
+	return ""
 }
 
 // xᵉ for the constants e that have an operator of their own.
-func lowerPow(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
+func lowerPow(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	x, e := n.Inputs[0], s.g.Consts[n.Inputs[1]]
 	if e != nil && e.DType != onnx.Float && s.TypeOf(x) == onnx.Float {
 		// The base's type counts; the exponent may be of another.
@@ -148,85 +126,68 @@ func lowerPow(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
 		n.Inputs[1] = b.Const(e)
 	}
 	if e == nil || e.DType != onnx.Float || e.Len() != 1 || len(e.Shape) > len(s.g.Shapes[x]) {
-		return "", nil
+		return ""
 	}
 	switch e.Floats[0] {
 	case 1:
-		return x, nil
+		return x
 	case 2:
-		return b.Op("Mul", x, x), nil
+		return b.Op("Mul", x, x)
 	case 0.5:
-		return b.Op("Sqrt", x), nil
+		return b.Op("Sqrt", x)
 	case -1:
-		return b.Op("Reciprocal", x), nil
+		return b.Op("Reciprocal", x)
 	}
-	return "", nil
+	return ""
 }
 
 // x·σ(αx)
-func lowerSwish(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
+func lowerSwish(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	x, gate := n.Inputs[0], n.Inputs[0]
 	if alpha := n.Float("alpha", 1); alpha != 1 {
 		gate = b.Op("Mul", gate, b.Float(alpha))
 	}
-	return b.Op("Mul", x, b.Op("Sigmoid", gate)), nil
+	return b.Op("Mul", x, b.Op("Sigmoid", gate))
 }
 
 // Before operator set 13, Softmax took everything from axis on as one dimension.
-func lowerFlatSoftmax(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
+func lowerFlatSoftmax(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	if s.from >= 13 {
-		return "", nil
+		return ""
 	}
 	x := s.g.Shapes[n.Inputs[0]]
-	first, err := onnx.Axis(n, "axis", 1, len(x))
-	if err != nil {
-		return "", err
-	}
+	first := onnx.Sure(onnx.Axis(n, "axis", 1, len(x)))
 	n.Set("axis", -1)
 	if first == len(x)-1 {
-		return "", nil
+		return ""
 	}
-	if x[first:].HasBatch() {
-		return "", errors.New("works along the batch")
-	}
+	onnx.Require(!x[first:].HasBatch(), "works along the batch")
 	flat := append(slices.Clone(x[:first]), x[first:].Items())
 	t := b.OpWith(n.Op, onnx.Attrs{"axis": -1}, b.Reshape(n.Inputs[0], flat))
-	return b.Reshape(t, x), nil
+	return b.Reshape(t, x)
 }
 
-// reductionAxes returns the resolved axes of a reduction and its result's shape;
-// no axes where it reduces nothing.
-func (s *simplifier) reductionAxes(n *onnx.Node) ([]int64, onnx.Shape, error) {
-	x := s.g.Shapes[n.Inputs[0]]
-	out, err := s.ShapesOf(n, x)
-	if err != nil {
-		return nil, nil, err
-	}
-	axes, err := s.IntsOr(n, 1, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	at, err := onnx.Axes(axes, len(x))
-	if err != nil {
-		return nil, nil, err
-	}
-	slices.Sort(at)
-	resolved := []int64{}
-	for _, a := range slices.Compact(at) {
-		resolved = append(resolved, int64(a))
-	}
-	return resolved, out[0], nil
-}
-
-// Σ|x|, √Σx², Σx², ln Σx and Πx along axes. Without axes the node stays: it then
+// Σx, mean x, Σ|x|, √Σx², Σx², ln Σx and Πx along axes. Without axes the node stays: it then
 // works on all of a tensor without a batch, or on nothing.
-func lowerReduction(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
-	axes, out, err := s.reductionAxes(n)
-	if err != nil || len(axes) == 0 {
-		return "", err
-	}
+func lowerReduction(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	t := n.Inputs[0]
+	at := onnx.Sure(onnx.Axes(onnx.Sure(s.IntsOr(n, 1, nil)), len(s.g.Shapes[t])))
+	slices.Sort(at)
+	axes := []int64{}
+	for _, a := range slices.Compact(at) {
+		axes = append(axes, int64(a))
+	}
+	if len(axes) == 0 {
+		return ""
+	}
 	switch n.Op {
+	case "ReduceSum":
+		t = b.Sum(t, axes)
+	case "ReduceMean":
+		if n.Int("keepdims", 1) == 1 {
+			s.means[n.Outputs[0]] = meanOf{in: t, axes: axes}
+		}
+		t = b.Mean(t, axes)
 	case "ReduceL1":
 		t = b.Sum(b.Op("Abs", t), axes)
 	case "ReduceSumSquare":
@@ -238,7 +199,7 @@ func lowerReduction(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error
 	case "ReduceProd":
 		t = product(b, t, axes)
 	}
-	return b.Reshape(t, out), nil
+	return b.Reshape(t, s.g.Shapes[n.Outputs[0]])
 }
 
 // norm appends √Σx² along axes, which stay as dimensions of 1.
@@ -274,30 +235,4 @@ func product(b *onnx.Builder, x string, axes []int64) string {
 		x, size = halves, (size+1)/2
 	}
 	return x
-}
-
-// reduction rewrites a ReduceSum or ReduceMean of data with [Builder.Sum] and
-// Mean; it reports false for another node.
-func (s *simplifier) reduction(n *onnx.Node) (bool, error) {
-	x := s.g.Shapes[n.Inputs[0]]
-	if n.Op != "ReduceSum" && n.Op != "ReduceMean" || !x.HasBatch() {
-		return false, nil
-	}
-	axes, out, err := s.reductionAxes(n)
-	if err != nil || len(axes) == 0 {
-		return false, err // noop_with_empty_axes, or an error of the shape rule
-	}
-	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
-	t := n.Inputs[0]
-	if n.Op == "ReduceSum" {
-		t = b.Sum(t, axes)
-	} else {
-		t = b.Mean(t, axes)
-	}
-	if b.Err() == nil && slices.Equal(out, b.Shape(t)) && !s.g.IsOutput(n.Outputs[0]) {
-		s.alias[n.Outputs[0]] = t
-		return true, nil
-	}
-	b.Named(n.Outputs[0], "Reshape", t, b.Ints(out.Target()...))
-	return true, b.Err()
 }

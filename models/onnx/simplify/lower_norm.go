@@ -1,7 +1,6 @@
 package simplify
 
 import (
-	"fmt"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -34,111 +33,82 @@ func (s *simplifier) affine(b *onnx.Builder, x, scale, bias string) string {
 func standardise(b *onnx.Builder, x string, epsilon float32) string {
 	shape := b.Shape(x)
 	d := shape[len(shape)-1]
-	if d > maxFold {
-		b.Fail(fmt.Errorf("normalises %d values together, more than %d", d, maxFold))
-		return x
-	}
+	onnx.Require(d <= maxFold, "normalises %d values together, more than %d", d, maxFold)
 	ones := b.Const(onnx.Filled(1, d))
 	return b.OpWith("LayerNormalization", onnx.Attrs{"axis": -1, "epsilon": epsilon}, x, ones)
 }
 
 // perChannel checks the scale and bias of a normalisation of x, which has size values each.
-func (s *simplifier) perChannel(n *onnx.Node, size int64) error {
+func (s *simplifier) perChannel(n *onnx.Node, size int64) {
 	for _, in := range n.Inputs[1:3] {
-		if shape := s.g.Shapes[in]; len(shape) != 1 || shape[0] != size {
-			return fmt.Errorf("its input %q has shape %v, not %d values", in, shape, size)
-		}
+		shape := s.g.Shapes[in]
+		onnx.Require(len(shape) == 1 && shape[0] == size, "its input %q has shape %v, not %d values", in, shape, size)
 	}
-	return nil
 }
 
-// imageShape refuses to normalise what is not [N, C, …].
-func imageShape(x onnx.Shape) error {
-	if len(x) < 3 || x[0] != onnx.Batch || slices.ContainsFunc(x[1:], func(d int64) bool { return d < 1 }) {
-		return fmt.Errorf("works on [N, C, …], not on %v", x)
-	}
-	return nil
+// image is the shape of a node's input, which must be [N, C, …].
+func (s *simplifier) image(n *onnx.Node) onnx.Shape {
+	x := s.g.Shapes[n.Inputs[0]]
+	onnx.Require(len(x) >= 3 && x[0] == onnx.Batch && slices.Min(x[1:]) >= 1, "works on [N, C, …], not on %v", x)
+	return x
 }
 
 // Every channel of an item normalised by itself.
-func lowerInstanceNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
-	x := s.g.Shapes[n.Inputs[0]]
-	if err := imageShape(x); err != nil {
-		return "", err
-	}
-	if err := s.perChannel(n, x[1]); err != nil {
-		return "", err
-	}
+func lowerInstanceNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	x := s.image(n)
+	s.perChannel(n, x[1])
 	t := b.Reshape(n.Inputs[0], onnx.Shape{onnx.Batch, x[1], x[2:].Items()})
 	t = standardise(b, t, n.Float("epsilon", 1e-5))
-	return s.affine(b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2]), b.Err()
+	return s.affine(b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2])
 }
 
 // Groups of channels normalised together. Scale and bias are per group in operator
 // sets 18 to 20 and per channel since.
-func lowerGroupNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
-	x, groups := s.g.Shapes[n.Inputs[0]], n.Int("num_groups", 0)
-	if err := imageShape(x); err != nil {
-		return "", err
-	}
-	if groups < 1 || x[1]%groups != 0 {
-		return "", fmt.Errorf("splits %d channels into %d groups", x[1], groups)
-	}
+func lowerGroupNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	x, groups := s.image(n), n.Int("num_groups", 0)
+	onnx.Require(groups >= 1 && x[1]%groups == 0, "splits %d channels into %d groups", x[1], groups)
 	values := x[1]
 	if s.from < 21 {
 		values = groups
 	}
-	if err := s.perChannel(n, values); err != nil {
-		return "", err
-	}
+	s.perChannel(n, values)
 	t := b.Reshape(n.Inputs[0], onnx.Shape{onnx.Batch, groups, x[1:].Items() / groups})
 	t = standardise(b, t, n.Float("epsilon", 1e-5))
 	if s.from < 21 {
-		return b.Reshape(s.affine(b, t, n.Inputs[1], n.Inputs[2]), x), nil
+		return b.Reshape(s.affine(b, t, n.Inputs[1], n.Inputs[2]), x)
 	}
-	return s.affine(b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2]), nil
+	return s.affine(b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2])
 }
 
 // x/√(mean x² + ε)·scale over the axes from axis on
-func lowerRMSNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
-	x := s.g.Shapes[n.Inputs[0]]
-	first, err := onnx.Axis(n, "axis", -1, len(x))
-	if err != nil {
-		return "", err
-	}
-	mean := b.Mean(b.Op("Mul", n.Inputs[0], n.Inputs[0]), onnx.Range(first, len(x)))
+func lowerRMSNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	rank := len(s.g.Shapes[n.Inputs[0]])
+	first := onnx.Sure(onnx.Axis(n, "axis", -1, rank))
+	mean := b.Mean(b.Op("Mul", n.Inputs[0], n.Inputs[0]), onnx.Range(first, rank))
 	inverse := b.Op("Reciprocal", b.Op("Sqrt", b.Op("Add", mean, b.Float(n.Float("epsilon", 1e-5)))))
-	return b.Op("Mul", b.Op("Mul", n.Inputs[0], inverse), n.Inputs[1]), nil
+	return b.Op("Mul", b.Op("Mul", n.Inputs[0], inverse), n.Inputs[1])
 }
 
 // x over its norm along one axis; 0 where that is 0
-func lowerLpNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
-	along := []int64{n.Int("axis", -1)}
-	switch p := n.Int("p", 2); p {
-	case 1:
-		total := b.Sum(b.Op("Abs", n.Inputs[0]), along)
-		return b.Op("Div", n.Inputs[0], b.Op("Clip", total, b.Float(tiny))), nil
-	case 2:
-		return b.Op("Div", n.Inputs[0], norm(b, n.Inputs[0], along)), nil
-	default:
-		return "", fmt.Errorf("has p = %d; 1 and 2 are supported", p)
+func lowerLpNorm(_ *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	along, p := []int64{n.Int("axis", -1)}, n.Int("p", 2)
+	onnx.Require(p == 1 || p == 2, "has p = %d; 1 and 2 are supported", p)
+	if p == 2 {
+		return b.Op("Div", n.Inputs[0], norm(b, n.Inputs[0], along))
 	}
+	total := b.Sum(b.Op("Abs", n.Inputs[0]), along)
+	return b.Op("Div", n.Inputs[0], b.Op("Clip", total, b.Float(tiny)))
 }
 
 // x·(bias + α/size·Σ x²)^−β, the sum over size neighbouring channels: an AveragePool
 // along the channels, which divides by size.
-func lowerLRN(s *simplifier, b *onnx.Builder, n *onnx.Node) (string, error) {
-	x, size := s.g.Shapes[n.Inputs[0]], n.Int("size", 0)
-	if err := imageShape(x); err != nil {
-		return "", err
-	}
-	if size < 1 || size > maxFold {
-		return "", fmt.Errorf("has size %d", size)
-	}
+func lowerLRN(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	x, size := s.image(n), n.Int("size", 0)
+	onnx.Require(size >= 1 && size <= maxFold, "has size %d", size)
 	square := b.Reshape(b.Op("Mul", n.Inputs[0], n.Inputs[0]), onnx.Shape{onnx.Batch, 1, x[1], x[2:].Items()})
 	mean := b.OpWith("AveragePool", onnx.Attrs{"kernel_shape": []int64{size, 1}, "strides": []int64{1, 1},
 		"pads": []int64{(size - 1) / 2, 0, size / 2, 0}, "count_include_pad": 1}, square)
 	base := b.Op("Add", b.Op("Mul", mean, b.Float(n.Float("alpha", 1e-4))), b.Float(n.Float("bias", 1)))
 	factor := b.Op("Pow", base, b.Float(-n.Float("beta", 0.75)))
-	return b.Op("Mul", n.Inputs[0], b.Reshape(factor, x)), nil
+	return b.Op("Mul", n.Inputs[0], b.Reshape(factor, x))
 }

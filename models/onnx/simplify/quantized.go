@@ -1,8 +1,7 @@
 package simplify
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"math"
 	"slices"
 
@@ -35,87 +34,57 @@ type quantization struct {
 // and a QuantizeLinear by integer ones, which round differently in a segment
 // than in the whole; it does not see through the scaling. It reports false
 // where n is another operator.
-func (s *simplifier) quantized(n *onnx.Node) (bool, error) {
+func (s *simplifier) quantized(n *onnx.Node) bool {
 	if n.Op != "QuantizeLinear" && n.Op != "DequantizeLinear" {
-		return false, nil
+		return false
 	}
 	s.g.Notice(NoticeQuantized)
-	q, err := s.quantization(n)
-	if err != nil {
-		return true, err
-	}
+	q := s.quantization(n)
 	if c, ok := s.g.Consts[n.Inputs[0]]; ok {
-		return true, s.foldQuantized(n, q, c)
+		return s.foldQuantized(n, q, c)
 	}
-	if t := s.TypeOf(n.Inputs[0]); t != onnx.Float {
-		return true, errors.New("works on integers that no QuantizeLinear gives; export it in QDQ form")
-	}
-	if n.Op == "QuantizeLinear" {
-		return true, s.quantize(n, q)
-	}
-	return true, s.dequantize(n, q)
+	onnx.Require(s.TypeOf(n.Inputs[0]) == onnx.Float,
+		"works on integers that no QuantizeLinear gives; export it in QDQ form")
+	return s.write(n, q.write)
 }
 
 // quantization reads a node's scale and zero point and checks them against its data.
-func (s *simplifier) quantization(n *onnx.Node) (*quantization, error) {
-	if n.Int("block_size", 0) != 0 {
-		return nil, errors.New("quantises in blocks, which is not supported")
-	}
+func (s *simplifier) quantization(n *onnx.Node) *quantization {
+	onnx.Require(n.Int("block_size", 0) == 0, "quantises in blocks, which is not supported")
 	x := s.g.Shapes[n.Inputs[0]]
-	if x == nil {
-		return nil, fmt.Errorf("the shape of %q is not known", n.Inputs[0])
-	}
-	scale, err := s.FloatsOf(n, 1)
-	if err != nil {
-		return nil, err
-	}
+	onnx.Require(x != nil, "the shape of %q is not known", n.Inputs[0])
+	scale := onnx.Sure(s.FloatsOf(n, 1))
 	for _, v := range scale {
-		if !(v > 0) || math.IsInf(float64(v), 0) {
-			return nil, fmt.Errorf("scale %v is not above 0", v)
-		}
+		onnx.Require(v > 0 && !math.IsInf(float64(v), 0), "scale %v is not above 0", v)
 	}
 	q := &quantization{scale: scale, zero: make([]int64, len(scale)), kind: onnx.Uint8, shape: onnx.Shape{},
 		axis: n.Int("axis", 1)}
-	switch zero, ok := s.g.Consts[n.Input(2)]; {
-	case ok:
+	data, constant := s.g.Consts[n.Inputs[0]]
+	if zero, ok := s.g.Consts[n.Input(2)]; ok {
 		q.kind, q.zero = zero.DType, zero.Ints
-	case n.Input(2) != "":
-		return nil, fmt.Errorf("its input %q must be constant", n.Input(2))
-	case n.Op == "QuantizeLinear":
-		if t := onnx.DType(n.Int("output_dtype", 0)); t != 0 {
-			q.kind = t
-		}
-	default:
-		if c, ok := s.g.Consts[n.Inputs[0]]; ok {
-			q.kind = c.DType
-		}
+	} else if n.Input(2) != "" {
+		onnx.Refuse("its input %q must be constant", n.Input(2))
+	} else if n.Op == "QuantizeLinear" {
+		q.kind = cmp.Or(onnx.DType(n.Int("output_dtype", 0)), q.kind)
+	} else if constant {
+		q.kind = data.DType
 	}
-	if len(q.zero) != len(scale) || len(scale) == 0 {
-		return nil, fmt.Errorf("it has %d scales and %d zero points", len(scale), len(q.zero))
-	}
+	onnx.Require(len(q.zero) == len(scale) && len(scale) > 0, "it has %d scales and %d zero points", len(scale),
+		len(q.zero))
 	if len(scale) > 1 {
-		a, err := onnx.Axis(n, "axis", 1, len(x))
-		if err != nil {
-			return nil, err
-		}
-		if x[a] != int64(len(scale)) {
-			return nil, fmt.Errorf("it has %d scales for axis %d of %v", len(scale), a, x)
-		}
+		a := onnx.Sure(onnx.Axis(n, "axis", 1, len(x)))
+		onnx.Require(x[a] == int64(len(scale)), "it has %d scales for axis %d of %v", len(scale), a, x)
 		q.axis, q.shape = int64(a), append(onnx.Shape{x[a]}, slices.Repeat(onnx.Shape{1}, len(x)-a-1)...)
 	}
 	lo, hi, ok := onnx.QuantizedRange(q.kind)
 	if n.Op == "DequantizeLinear" && q.kind == onnx.Int32 { // a bias
 		lo, hi, ok = math.MinInt32, math.MaxInt32, true
 	}
-	if !ok {
-		return nil, fmt.Errorf("ONNX element type %d is not supported as quantised values (8 and 16 bits are)", q.kind)
-	}
+	onnx.Require(ok, "ONNX element type %d is not supported as quantised values (8 and 16 bits are)", q.kind)
 	for _, z := range q.zero {
-		if z < lo || z > hi {
-			return nil, fmt.Errorf("zero point %d is out of range", z)
-		}
+		onnx.Require(z >= lo && z <= hi, "zero point %d is out of range", z)
 	}
-	return q, nil
+	return q
 }
 
 // at is the index of the scale of the data's i-th value.
@@ -128,12 +97,10 @@ func (q *quantization) at(i int, x onnx.Shape) int {
 }
 
 // foldQuantized computes a node whose data is constant.
-func (s *simplifier) foldQuantized(n *onnx.Node, q *quantization, c *onnx.Tensor) error {
+func (s *simplifier) foldQuantized(n *onnx.Node, q *quantization, c *onnx.Tensor) bool {
 	out := &onnx.Tensor{DType: onnx.Float, Shape: c.Shape}
 	if n.Op == "QuantizeLinear" {
-		if c.DType != onnx.Float {
-			return errors.New("quantises integers")
-		}
+		onnx.Require(c.DType == onnx.Float, "quantises integers")
 		lo, hi, _ := onnx.QuantizedRange(q.kind)
 		out.DType, out.Ints = q.kind, make([]int64, len(c.Floats))
 		for i, v := range c.Floats {
@@ -143,95 +110,61 @@ func (s *simplifier) foldQuantized(n *onnx.Node, q *quantization, c *onnx.Tensor
 			out.Ints[i] = min(max(int64(min(max(r, -1<<32), 1<<32))+q.zero[k], lo), hi)
 		}
 	} else {
-		if c.DType != q.kind {
-			return fmt.Errorf("its data is of ONNX element type %d, its zero point of %d", c.DType, q.kind)
-		}
+		onnx.Require(c.DType == q.kind, "its data is of ONNX element type %d, its zero point of %d", c.DType, q.kind)
 		out.Floats = make([]float32, len(c.Ints))
 		for i, v := range c.Ints {
 			k := q.at(i, c.Shape)
 			out.Floats[i] = float32(v-q.zero[k]) * q.scale[k]
 		}
 	}
-	s.g.Consts[n.Outputs[0]], s.g.Shapes[n.Outputs[0]] = out, out.Shape
-	return nil
+	return s.constant(n, out)
 }
 
-// emit appends a node that stands for a part of from.
-func emit(b *onnx.Builder, from *onnx.Node, op, output string, attrs onnx.Attrs, inputs ...string) {
-	b.Append(&onnx.Node{Op: op, Inputs: inputs, Outputs: []string{output}, Attrs: attrs, Origin: from.Origin})
-}
-
-// temporary returns a new tensor's name.
-func (s *simplifier) temporary(hint string) string {
-	name := s.g.Fresh(hint)
-	s.g.Shapes[name] = nil // taken
-	return name
-}
-
-func (s *simplifier) quantize(n *onnx.Node, q *quantization) error {
-	b, y := &onnx.Builder{G: s.g}, n.Outputs[0]
-	scaled := n.Inputs[0]
-	if slices.ContainsFunc(q.scale, func(v float32) bool { return v != 1 }) {
-		scaled = s.temporary(y + "/scaled")
-		scale := s.g.AddConst(y+"/scale", onnx.FloatTensor(q.shape, q.scale))
-		emit(b, n, "Div", scaled, nil, n.Inputs[0], scale)
+// write is the lowering of a node whose data is not constant.
+func (q *quantization) write(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	x, y := n.Inputs[0], n.Outputs[0]
+	if n.Op == "DequantizeLinear" {
+		return q.dequantize(b, x, s.offsets[x])
 	}
-	// Where nothing but DequantizeLinear reads it, the zero point is taken off again at once.
-	zero := s.zeroPoint(y, q)
-	plain := slices.ContainsFunc(s.reads[y], func(c *onnx.Node) bool { return c.Op != "DequantizeLinear" }) ||
-		s.g.IsOutput(y)
-	back := zero
-	if plain {
-		back = s.zeroPoint(y, &quantization{zero: make([]int64, len(zero.zero)), kind: q.kind})
-	} else {
+	if slices.Max(q.scale) != 1 || slices.Min(q.scale) != 1 {
+		x = b.Op("Div", x, b.Const(onnx.FloatTensor(q.shape, q.scale)))
+	}
+	round := func(op string, zero []int64) {
+		shape := onnx.Shape{int64(len(zero))}
+		if slices.Max(zero) == slices.Min(zero) { // one serves for all
+			zero, shape = zero[:1], onnx.Shape{}
+		}
+		ones := b.Const(onnx.FloatTensor(shape, slices.Repeat([]float32{1}, len(zero))))
+		zeros := b.Const(&onnx.Tensor{DType: q.kind, Shape: shape, Ints: zero})
+		x = b.OpWith(op, onnx.Attrs{"axis": q.axis}, x, ones, zeros)
+	}
+	round("QuantizeLinear", q.zero)
+	other := func(c *onnx.Node) bool { return c.Op != "DequantizeLinear" }
+	if s.g.IsOutput(y) || slices.ContainsFunc(s.reads[y], other) {
+		round("DequantizeLinear", []int64{0})
+	} else { // the zero point is taken off again at once
+		round("DequantizeLinear", q.zero)
 		s.offsets[y] = q.zero
 	}
-	rounded := s.temporary(y + "/rounded")
-	emit(b, n, "QuantizeLinear", rounded, onnx.Attrs{"axis": q.axis}, scaled, zero.one, zero.name)
-	emit(b, n, "DequantizeLinear", y, onnx.Attrs{"axis": q.axis}, rounded, back.one, back.name)
-	return b.Err()
+	return x
 }
 
-// unitScale is a zero point as a constant, beside scales of 1.
-type unitScale struct {
-	one, name string
-	zero      []int64
-}
-
-// zeroPoint stores zero points: one where all are equal.
-func (s *simplifier) zeroPoint(hint string, q *quantization) unitScale {
-	zero, shape := q.zero, onnx.Shape{int64(len(q.zero))}
-	if slices.Max(zero) == slices.Min(zero) {
-		zero, shape = zero[:1], onnx.Shape{}
-	}
-	return unitScale{
-		one:  s.g.AddConst(hint+"/one", onnx.FloatTensor(shape, slices.Repeat([]float32{1}, len(zero)))),
-		name: s.g.AddConst(hint+"/zero", &onnx.Tensor{DType: q.kind, Shape: shape, Ints: zero}),
-		zero: zero,
-	}
-}
-
-func (s *simplifier) dequantize(n *onnx.Node, q *quantization) error {
-	b, x, y := &onnx.Builder{G: s.g}, n.Inputs[0], n.Outputs[0]
-	shift, shifted := make([]float32, len(q.zero)), false
+// dequantize appends the product of x, which is without the zero points off already, and the scales.
+func (q *quantization) dequantize(b *onnx.Builder, x string, off []int64) string {
+	shift := make([]float32, len(q.zero))
 	for i, z := range q.zero {
-		off := int64(0)
-		switch have := s.offsets[x]; {
-		case len(have) == 1:
-			off = have[0]
-		case len(have) == len(q.zero):
-			off = have[i]
-		case len(have) > 0:
-			return fmt.Errorf("has %d zero points, the QuantizeLinear before it %d", len(q.zero), len(have))
+		switch {
+		case len(off) == 1:
+			z -= off[0]
+		case len(off) == len(q.zero):
+			z -= off[i]
+		case len(off) > 0:
+			onnx.Refuse("has %d zero points, the QuantizeLinear before it %d", len(q.zero), len(off))
 		}
-		shift[i] = float32(z - off)
-		shifted = shifted || shift[i] != 0
+		shift[i] = float32(z)
 	}
-	if shifted {
-		centred := s.temporary(y + "/centred")
-		emit(b, n, "Sub", centred, nil, x, s.g.AddConst(y+"/shift", onnx.FloatTensor(q.shape, shift)))
-		x = centred
+	if slices.Max(shift) != 0 || slices.Min(shift) != 0 {
+		x = b.Op("Sub", x, b.Const(onnx.FloatTensor(q.shape, shift)))
 	}
-	emit(b, n, "Mul", y, nil, x, s.g.AddConst(y+"/scale", onnx.FloatTensor(q.shape, q.scale)))
-	return b.Err()
+	return b.Op("Mul", x, b.Const(onnx.FloatTensor(q.shape, q.scale)))
 }

@@ -1,44 +1,16 @@
 package simplify
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"selfheal/models/onnx"
 )
 
-// rewrite brings a node whose shape arithmetic names the batch into a form that
-// holds for every batch, and writes spatial and layout operators by simpler ones.
-// It reports true when it has written other nodes in the node's place.
-func (s *simplifier) rewrite(n *onnx.Node) (bool, error) {
-	if done, err := s.onRows(n); done || err != nil {
-		return done, err
-	}
-	if done, err := s.strided(n); done || err != nil {
-		return done, err
-	}
-	switch n.Op {
-	case "Reshape":
-		return s.openBatch(n)
-	case "Resize":
-		return s.resize(n)
-	case "MaxUnpool":
-		return s.unpool(n)
-	case "GatherND":
-		return s.gatherND(n)
-	case "LpPool", "GlobalLpPool":
-		return s.lpPool(n)
-	case "Expand":
-		return s.expand(n)
-	case "ConstantOfShape":
-		return s.fillBatch(n)
-	case "Concat":
-		return false, s.openConcat(n)
-	case "Squeeze":
-		return s.squeezeAxes(n)
-	}
-	return false, nil
+// rewrites bring nodes whose shape arithmetic names the batch into a form that holds
+// for every batch, and write spatial and layout operators by simpler ones.
+var rewrites = map[string]lowering{
+	"Resize": resize, "MaxUnpool": unpool, "GatherND": gatherND, "LpPool": lpPool, "GlobalLpPool": lpPool,
+	"Expand": expand, "ConstantOfShape": fillBatch, "Concat": openConcat, "Squeeze": squeezeAxes,
 }
 
 // openBatch rewrites a Reshape's target so that it holds for every batch: the
@@ -46,16 +18,12 @@ func (s *simplifier) rewrite(n *onnx.Node) (bool, error) {
 // model that was exported with a fixed batch it is the one, or a part of the one,
 // that has as many values in front of it as the batch had. It reports true where
 // the result is kept apart as rows.
-func (s *simplifier) openBatch(n *onnx.Node) (bool, error) {
-	t, err := s.IntsOf(n, 1)
-	if err != nil {
-		return false, err
-	}
+func (s *simplifier) openBatch(n *onnx.Node) bool {
 	in := s.g.Shapes[n.Inputs[0]]
+	t := slices.Clone(onnx.Sure(s.IntsOf(n, 1)))
 	if !in.HasBatch() || s.fixedBatch > onnx.MaxDimension {
-		return false, nil
+		return false
 	}
-	t = slices.Clone(t)
 	at := onnx.BatchIndex(t)
 	fixed := at < 0 && s.fixedBatch > 0
 	sizes, rest := slices.Clone(t), in.Items() // with 0 and -1 resolved; rest: what -1 stands for
@@ -66,7 +34,7 @@ func (s *simplifier) openBatch(n *onnx.Node) (bool, error) {
 	for i, d := range t {
 		if d == 0 && n.Int("allowzero", 0) == 0 && i < len(in) {
 			if d = in[i]; d < 0 {
-				return false, nil // copies the batch already
+				return false // copies the batch already
 			}
 		}
 		if k := onnx.BatchFactor(d); k > 0 {
@@ -75,7 +43,7 @@ func (s *simplifier) openBatch(n *onnx.Node) (bool, error) {
 		if sizes[i] = d; d == -1 && infer < 0 {
 			infer = i
 		} else if d < 1 || rest%d != 0 {
-			return false, nil // an error of the shape rule, if -1 does not stand for the batch
+			return false // an error of the shape rule, if -1 does not stand for the batch
 		} else {
 			rest /= d
 		}
@@ -85,10 +53,9 @@ func (s *simplifier) openBatch(n *onnx.Node) (bool, error) {
 	}
 	if fixed {
 		front := in.BeforeBatch()
-		if len(sizes) == 2 && front > 1 && sizes[0]%s.fixedBatch == 0 {
-			if done, err := s.toRows(n, []int64{sizes[0] / s.fixedBatch, sizes[1]}); done || err != nil {
-				return done, err
-			}
+		if len(sizes) == 2 && front > 1 && sizes[0]%s.fixedBatch == 0 &&
+			s.toRows(n, []int64{sizes[0] / s.fixedBatch, sizes[1]}) {
+			return true
 		}
 		for i, d := range sizes {
 			if front == 1 && d%s.fixedBatch == 0 {
@@ -96,23 +63,18 @@ func (s *simplifier) openBatch(n *onnx.Node) (bool, error) {
 				break
 			}
 			if front%d != 0 {
-				return false, nil
+				return false
 			}
 			front /= d
 		}
-		if at < 0 {
-			return false, nil
-		}
+	} else if (at == 0 || infer == 0) && s.toRows(n, sizes) { // the batch is among the rows
+		return true
+	}
+	if at < 0 {
+		return false
+	}
+	if fixed {
 		sizes[at] /= s.fixedBatch
-	} else {
-		if at == 0 || infer == 0 { // the batch is among the rows
-			if done, err := s.toRows(n, sizes); done || err != nil {
-				return done, err
-			}
-		}
-		if at < 0 {
-			return false, nil
-		}
 	}
 	if at == 0 && in[0] == onnx.Batch && sizes[0] == 1 {
 		t[0] = 0 // copy the batch
@@ -122,7 +84,7 @@ func (s *simplifier) openBatch(n *onnx.Node) (bool, error) {
 		t[at] = -1
 	}
 	n.Inputs[1] = s.g.AddConst(n.Outputs[0]+"/shape", onnx.IntTensor(t...))
-	return false, nil
+	return false
 }
 
 // isBatch reports whether a size in shape arithmetic is the batch: open, or as exported.
@@ -156,68 +118,43 @@ func (s *simplifier) isFloat(tensor string) bool {
 }
 
 // expand repeats a tensor for every item where an Expand's target names the batch.
-func (s *simplifier) expand(n *onnx.Node) (bool, error) {
-	target, err := s.IntsOf(n, 1)
-	if err != nil {
-		return false, err
-	}
-	at := onnx.BatchIndex(target)
+func expand(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	rest := slices.Clone(onnx.Sure(s.IntsOf(n, 1)))
+	at := onnx.BatchIndex(rest)
 	if at < 0 {
-		return false, nil
+		return ""
 	}
-	x := s.g.Shapes[n.Inputs[0]]
-	if !x.HasBatch() && target[at] != onnx.BatchSize {
-		return false, errors.New("repeats a constant more than once for every item of the batch")
-	}
-	rest := slices.Clone(target)
+	t, x := n.Inputs[0], s.g.Shapes[n.Inputs[0]]
+	onnx.Require(x.HasBatch() || rest[at] == onnx.BatchSize,
+		"repeats a constant more than once for every item of the batch")
 	rest[at] = 1
-	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
 	sizes := b.Ints(rest...)
 	if x.HasBatch() {
 		n.Inputs[1] = sizes
-		return false, b.Err()
+		return ""
 	}
-	if !s.isFloat(n.Inputs[0]) {
-		return false, errors.New("repeats integers for every item of the batch")
-	}
-	t := n.Inputs[0]
-	if full, err := onnx.Broadcast(x, rest); err != nil {
-		return false, err
-	} else if !slices.Equal(full, x) {
+	onnx.Require(s.isFloat(t), "repeats integers for every item of the batch")
+	if full := onnx.Sure(onnx.Broadcast(x, rest)); !slices.Equal(full, x) {
 		t = b.Op("Expand", t, sizes)
 	}
-	b.Named(n.Outputs[0], "Add", t, s.batchZeros(b, s.source[n.Inputs[1]], len(rest), at))
-	return true, b.Err()
+	return b.Op("Add", t, s.batchZeros(b, s.source[n.Inputs[1]], len(rest), at))
 }
 
 // fillBatch is ConstantOfShape for every item of the batch.
-func (s *simplifier) fillBatch(n *onnx.Node) (bool, error) {
-	size, err := s.IntsOf(n, 0)
-	if err != nil {
-		return false, err
-	}
-	at := slices.Index(size, onnx.BatchSize)
-	value := onnx.Scalar(0)
-	if t, ok := n.Attrs["value"].(*onnx.Tensor); ok {
-		value = t
-	}
-	if at < 0 || value.DType != onnx.Float || len(value.Floats) != 1 {
-		return false, errors.New("fills a tensor whose size depends on the batch")
-	}
-	rest := slices.Clone(size)
+func fillBatch(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	rest := slices.Clone(onnx.Sure(s.IntsOf(n, 0)))
+	at, value := slices.Index(rest, onnx.BatchSize), filler(n)
+	onnx.Require(at >= 0 && value.DType == onnx.Float && value.Len() == 1,
+		"fills a tensor whose size depends on the batch")
 	rest[at] = 1
-	if err := onnx.Shape(rest).Check(); err != nil {
-		return false, err
-	}
-	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	onnx.Sure(rest, onnx.Shape(rest).Check())
 	t := b.Op("Add", s.batchZeros(b, s.source[n.Inputs[0]], len(rest), at), b.Float(value.Floats[0]))
-	b.Named(n.Outputs[0], "Expand", t, b.Ints(rest...))
-	return true, b.Err()
+	return b.Op("Expand", t, b.Ints(rest...))
 }
 
 // openConcat repeats what a model that was exported with a batch of 1 joins to
 // its data: a class token, which has the batch's 1 in front.
-func (s *simplifier) openConcat(n *onnx.Node) error {
+func openConcat(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	data := ""
 	for _, in := range n.Inputs {
 		if x := s.g.Shapes[in]; len(x) > 0 && x[0] == onnx.Batch {
@@ -225,83 +162,68 @@ func (s *simplifier) openConcat(n *onnx.Node) error {
 		}
 	}
 	if s.fixedBatch != 1 || data == "" || n.Int("axis", 1) == 0 {
-		return nil
+		return ""
 	}
-	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
 	for i, in := range n.Inputs {
 		if x := s.g.Shapes[in]; len(x) == len(s.g.Shapes[data]) && x[0] == 1 && !x.HasBatch() && s.isFloat(in) {
 			n.Inputs[i] = b.Op("Add", in, s.batchZeros(b, data, len(x), 0))
 		}
 	}
-	return b.Err()
+	return ""
 }
 
 // squeezeAxes names the axes that a Squeeze without any drops: in a batch of one
 // item the batch would be among them. Where there are none it does nothing, and
-// reports true: ONNX Runtime takes an empty list for no list.
-func (s *simplifier) squeezeAxes(n *onnx.Node) (bool, error) {
+// is left out: ONNX Runtime takes an empty list for no list.
+func squeezeAxes(s *simplifier, _ *onnx.Builder, n *onnx.Node) string {
 	x := s.g.Shapes[n.Inputs[0]]
 	if given, err := s.IntsOf(n, 1); n.Input(1) != "" && (err != nil || len(given) > 0) || x == nil {
-		return false, nil
+		return ""
 	}
 	axes := x.Ones()
 	if len(axes) == 0 {
-		s.become(n, n.Inputs[0], len(s.g.Nodes))
-		return true, nil
+		return n.Inputs[0]
 	}
 	n.SetInput(1, s.g.AddConst(n.Outputs[0]+"/axes", onnx.IntTensor(axes...)))
-	return false, nil
+	return ""
 }
 
 // gatherND writes a GatherND of data by constant indices as a Gather along the
-// axes that they count in, made one. It reports false where the data has no batch,
-// a table then, which the runtime reads by itself.
-func (s *simplifier) gatherND(n *onnx.Node) (bool, error) {
+// axes that they count in, made one. Data without a batch is a table then, which the
+// runtime reads by itself.
+func gatherND(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	x := s.g.Shapes[n.Inputs[0]]
 	if !x.HasBatch() {
-		return false, nil
+		return ""
 	}
 	at, ok := s.g.Consts[n.Inputs[1]]
-	if !ok || len(at.Shape) == 0 || n.Int("batch_dims", 0) != 0 {
-		return false, errors.New("is supported with constant indices and batch_dims of 0 only")
-	}
-	depth := int(at.Shape[len(at.Shape)-1])
-	if depth < 1 || depth > x.BatchAxis() {
-		return false, errors.New("picks from the batch")
-	}
-	var flat []int64
-	for i := 0; i < len(at.Ints); i += depth {
+	onnx.Require(ok && len(at.Shape) > 0 && n.Int("batch_dims", 0) == 0,
+		"is supported with constant indices and batch_dims of 0 only")
+	last := len(at.Shape) - 1
+	depth := int(at.Shape[last])
+	onnx.Require(depth >= 1 && depth <= x.BatchAxis(), "picks from the batch")
+	flat := &onnx.Tensor{DType: onnx.Int64, Shape: slices.Clone(at.Shape[:last])}
+	for index := range slices.Chunk(at.Ints, depth) {
 		place := int64(0)
-		for a, v := range at.Ints[i : i+depth] {
+		for a, v := range index {
 			if v < -x[a] || v >= x[a] {
-				return false, fmt.Errorf("index %d is outside %v", v, x)
+				onnx.Refuse("index %d is outside %v", v, x)
 			}
 			place = place*x[a] + (v+x[a])%x[a]
 		}
-		flat = append(flat, place)
+		flat.Ints = append(flat.Ints, place)
 	}
-	shape := at.Shape[:len(at.Shape)-1]
-	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
 	t := b.Reshape(n.Inputs[0], slices.Concat(onnx.Shape{x[:depth].Items()}, x[depth:]))
-	indices := b.Const(&onnx.Tensor{DType: onnx.Int64, Shape: slices.Clone(shape), Ints: flat})
-	b.Append(&onnx.Node{Name: n.Name, Op: "Gather", Inputs: []string{t, indices}, Outputs: n.Outputs,
-		Attrs: onnx.Attrs{"axis": 0}})
-	return true, b.Err()
+	return b.OpWith("Gather", onnx.Attrs{"axis": 0}, t, b.Const(flat))
 }
 
 // lpPool writes the p-norm of each window as the root of an average pool of |x|^p
 // times the window's size. The norm is held at its root, as other norms are.
-func (s *simplifier) lpPool(n *onnx.Node) (bool, error) {
-	x := s.g.Shapes[n.Inputs[0]]
-	if _, err := s.ShapesOf(n, x); err != nil {
-		return false, err
-	}
+func lpPool(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	t, x := n.Inputs[0], s.g.Shapes[n.Inputs[0]]
+	onnx.Sure(s.ShapesOf(n, x))
 	p := n.Int("p", 2)
-	if p != 1 && p != 2 {
-		return false, fmt.Errorf("has p = %d; 1 and 2 are supported", p)
-	}
-	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
-	t := n.Inputs[0]
+	onnx.Require(p == 1 || p == 2, "has p = %d; 1 and 2 are supported", p)
 	if p == 1 {
 		t = b.Op("Abs", t)
 	} else {
@@ -311,13 +233,8 @@ func (s *simplifier) lpPool(n *onnx.Node) (bool, error) {
 	if n.Op == "GlobalLpPool" {
 		t = b.Op("GlobalAveragePool", t)
 	} else {
-		w, err := onnx.NodeWindow(n, nil)
-		if err != nil {
-			return false, err
-		}
-		if slices.ContainsFunc(w.Dilations, func(d int64) bool { return d != 1 }) {
-			return false, errors.New("dilations are not supported")
-		}
+		w := onnx.Sure(onnx.NodeWindow(n, nil))
+		onnx.Require(slices.Max(w.Dilations) == 1, "dilations are not supported")
 		size = onnx.Shape(w.Kernel).Items()
 		t = b.OpWith("AveragePool", onnx.Attrs{
 			"kernel_shape": slices.Clone(w.Kernel), "strides": slices.Clone(w.Strides), "pads": slices.Clone(w.Pads),
@@ -328,6 +245,5 @@ func (s *simplifier) lpPool(n *onnx.Node) (bool, error) {
 	if p == 2 {
 		t = b.Op("Sqrt", b.Op("Clip", t, b.Float(tiny)))
 	}
-	b.Named(n.Outputs[0], "Identity", t)
-	return true, b.Err()
+	return t
 }

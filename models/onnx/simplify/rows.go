@@ -1,8 +1,6 @@
 package simplify
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -16,11 +14,11 @@ import (
 
 // toRows takes a Reshape to a matrix whose rows join the batch with dimensions
 // before it, and reports true; sizes is its target with every number known.
-func (s *simplifier) toRows(n *onnx.Node, sizes []int64) (bool, error) {
+func (s *simplifier) toRows(n *onnx.Node, sizes []int64) bool {
 	x := s.g.Shapes[n.Inputs[0]]
 	at := x.BatchAxis()
 	if len(sizes) != 2 || at < 1 || x.Items() != sizes[0]*sizes[1] {
-		return false, nil
+		return false
 	}
 	if x[at] != onnx.Batch { // a multiple: the batch, and apart from it the rest
 		x = slices.Concat(x[:at], onnx.Shape{onnx.Batch, -x[at]}, x[at+1:])
@@ -30,39 +28,38 @@ func (s *simplifier) toRows(n *onnx.Node, sizes []int64) (bool, error) {
 		cut++
 	}
 	if x[cut:].Items() != sizes[1] || s.g.IsOutput(n.Outputs[0]) {
-		return false, nil
+		return false
 	}
 	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
 	apart := b.Reshape(n.Inputs[0], append(slices.Clone(x[:cut]), sizes[1]))
-	s.setRows(n.Outputs[0], apart)
-	return true, b.Err()
+	return s.setRows(n.Outputs[0], onnx.Sure(apart, b.Err()))
 }
 
-// setRows notes that matrix stands for the tensor apart, its last axis for columns.
-func (s *simplifier) setRows(matrix, apart string) {
+// setRows notes that matrix stands for the tensor apart, its last axis for columns. It reports true.
+func (s *simplifier) setRows(matrix, apart string) bool {
 	x := s.g.Shapes[apart]
 	last := len(x) - 1
 	s.rows[matrix], s.g.Shapes[matrix] = apart, onnx.Shape{-x[:last].Items(), x[last]}
+	return true
 }
 
 // onRows writes a node that reads a matrix of rows for the tensor that it stands
 // for. It reports false where the node reads none, or has been given that tensor.
-func (s *simplifier) onRows(n *onnx.Node) (bool, error) {
+func (s *simplifier) onRows(n *onnx.Node) bool {
 	which := slices.IndexFunc(n.Inputs, func(in string) bool { return s.rows[in] != "" })
 	if which < 0 {
-		return false, nil
+		return false
 	}
-	mixes := fmt.Errorf("works on %v, where the batch lies within the rows", s.g.Shapes[n.Inputs[which]])
 	if n.Op == "Reshape" && which == 0 {
 		n.Inputs[0] = s.rows[n.Inputs[0]]
-		return false, nil
+		return false
 	}
-	if len(n.Outputs) != 1 || s.g.IsOutput(n.Outputs[0]) {
-		return false, mixes
-	}
+	matrix, x := s.g.Shapes[n.Inputs[which]], s.rows[n.Inputs[which]]
+	apart := func(ok bool) { onnx.Require(ok, "works on %v, where the batch lies within the rows", matrix) }
+	apart(len(n.Outputs) == 1 && !s.g.IsOutput(n.Outputs[0]))
 	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
-	t := ""
-	switch columns := s.g.Shapes[n.Inputs[which]][1]; {
+	t, columns := "", matrix[1]
+	switch {
 	case n.Op == "Gemm" && which == 0 && n.Int("transA", 0) == 0 && s.rows[n.Input(1)] == "" &&
 		s.rows[n.Input(2)] == "":
 		w := n.Inputs[1]
@@ -72,42 +69,37 @@ func (s *simplifier) onRows(n *onnx.Node) (bool, error) {
 		if alpha := n.Float("alpha", 1); alpha != 1 {
 			w = b.Op("Mul", w, b.Float(alpha))
 		}
-		t = b.Op("MatMul", s.rows[n.Inputs[0]], w)
+		t = b.Op("MatMul", x, w)
 		if c := n.Input(2); c != "" {
-			if shape := b.Shape(c); len(shape) == 2 && shape[0] != 1 || shape.HasBatch() {
-				return false, mixes
-			}
+			shape := b.Shape(c)
+			apart((len(shape) != 2 || shape[0] == 1) && !shape.HasBatch())
 			if beta := n.Float("beta", 1); beta != 1 {
 				c = b.Op("Mul", c, b.Float(beta))
 			}
 			t = b.Op("Add", t, c)
 		}
 	case n.Op == "MatMul" && which == 0 && len(s.g.Shapes[n.Inputs[1]]) == 2 && s.rows[n.Inputs[1]] == "":
-		t = b.Op("MatMul", s.rows[n.Inputs[0]], n.Inputs[1])
+		t = b.Op("MatMul", x, n.Inputs[1])
 	case onnx.TraitsOf(n.Op).Pointwise && lowerings[n.Op] == nil:
 		c := n.Clone()
 		for i, in := range n.Inputs {
-			if apart := s.rows[in]; apart != "" {
-				c.Inputs[i] = apart
-			} else if shape := s.g.Shapes[in]; in != "" && (len(shape) > 2 || shape.Items() != 1 &&
-				(shape.Items() != columns || shape[len(shape)-1] != columns) || shape.HasBatch()) {
-				return false, mixes // neither a number nor one a column
+			if other := s.rows[in]; other != "" {
+				c.Inputs[i] = other
+			} else if shape := s.g.Shapes[in]; in != "" { // a number or one a column
+				apart(len(shape) <= 2 && !shape.HasBatch() && (shape.Items() == 1 ||
+					shape.Items() == columns && shape[len(shape)-1] == columns))
 			}
 		}
 		c.Outputs[0] = s.g.Fresh(b.Prefix + n.Op)
 		b.Append(c)
 		t = c.Outputs[0]
 	default:
-		return false, mixes
+		apart(false)
 	}
-	if b.Err() != nil {
-		return false, b.Err()
-	}
-	if !slices.Equal(b.Shape(t)[:len(b.Shape(t))-1], s.g.Shapes[s.rows[n.Inputs[which]]][:len(b.Shape(t))-1]) {
-		return false, errors.New("changes the rows of a matrix that holds the batch")
-	}
-	s.setRows(n.Outputs[0], t)
-	return true, nil
+	shape := b.Shape(onnx.Sure(t, b.Err()))
+	last := len(shape) - 1
+	onnx.Require(slices.Equal(shape[:last], s.g.Shapes[x][:last]), "changes the rows of a matrix that holds the batch")
+	return s.setRows(n.Outputs[0], t)
 }
 
 // PyTorch's newer exporter writes some views as reading a tensor, made flat over
@@ -123,7 +115,7 @@ type places struct {
 }
 
 // strided handles the nodes of such a view. It reports true where it has.
-func (s *simplifier) strided(n *onnx.Node) (bool, error) {
+func (s *simplifier) strided(n *onnx.Node) bool {
 	out := n.Outputs[0]
 	p, counted := s.places[n.Input(0)]
 	other := n.Input(1)
@@ -136,81 +128,75 @@ func (s *simplifier) strided(n *onnx.Node) (bool, error) {
 		start, step, limit := s.g.Consts[n.Inputs[0]], s.g.Consts[n.Inputs[2]], s.Ints[n.Inputs[1]]
 		if start == nil || step == nil || len(start.Ints) != 1 || len(step.Ints) != 1 || start.Ints[0] != 0 ||
 			step.Ints[0] != 1 || len(limit) != 1 || onnx.BatchFactor(limit[0]) != 1 {
-			return false, nil
+			return false
 		}
-		s.setPlaces(out, places{1, 0, onnx.IntTensor(0)})
-		return true, nil
+		return s.setPlaces(out, places{1, 0, onnx.IntTensor(0)})
 	case n.Op == "Reshape" && s.flat[n.Inputs[0]] != "":
 		n.Inputs[0] = s.flat[n.Inputs[0]] // the same values in the same order
 		return s.strided(n)
 	case n.Op == "Reshape" && s.g.Shapes[n.Inputs[0]].BatchAxis() == 0 && s.g.Shapes[n.Inputs[0]].Items() > 1:
 		items := s.g.Shapes[n.Inputs[0]].Items()
-		t, err := s.IntsOf(n, 1)
-		if err != nil || len(t) != 1 || s.g.IsOutput(out) {
-			return false, err
+		t := onnx.Sure(s.IntsOf(n, 1))
+		if len(t) != 1 || s.g.IsOutput(out) {
+			return false
 		}
-		if whole := t[0] == -1 || onnx.BatchFactor(t[0]) == items || s.fixedBatch > 0 && t[0]%items == 0 &&
-			t[0]/items == s.fixedBatch; !whole {
-			return false, fmt.Errorf("target %v is not the size of a flat batch of %d values an item", t, items)
-		}
+		onnx.Require(t[0] == -1 || onnx.BatchFactor(t[0]) == items ||
+			s.fixedBatch > 0 && t[0]%items == 0 && t[0]/items == s.fixedBatch,
+			"target %v is not the size of a flat batch of %d values an item", t, items)
 		s.flat[out], s.g.Shapes[out] = n.Inputs[0], onnx.Shape{-items}
-		return true, nil
+		return true
 	case counted && n.Op == "Mul" && c != nil && len(c.Ints) == 1 && len(c.Shape) <= len(p.offsets.Shape) &&
 		c.Ints[0] > 0 && c.Ints[0] < onnx.MaxDimension/p.items:
 		o := &onnx.Tensor{DType: onnx.Int64, Shape: p.offsets.Shape}
 		for _, v := range p.offsets.Ints {
 			o.Ints = append(o.Ints, v*c.Ints[0])
 		}
-		s.setPlaces(out, places{p.items * c.Ints[0], p.axis, o})
-		return true, nil
+		return s.setPlaces(out, places{p.items * c.Ints[0], p.axis, o})
 	case counted && n.Op == "Unsqueeze":
-		shape, err := s.ShapesOf(n, s.g.Shapes[n.Inputs[0]])
-		if err != nil {
-			return false, err
-		}
-		o := &onnx.Tensor{DType: onnx.Int64, Shape: slices.Clone(shape[0]), Ints: p.offsets.Ints}
-		axis := shape[0].BatchAxis()
+		o := &onnx.Tensor{DType: onnx.Int64, Ints: p.offsets.Ints}
+		o.Shape = onnx.Sure(s.ShapesOf(n, s.g.Shapes[n.Inputs[0]]))[0]
+		axis := o.Shape.BatchAxis()
 		o.Shape[axis] = 1
-		s.setPlaces(out, places{p.items, axis, o})
-		return true, nil
+		return s.setPlaces(out, places{p.items, axis, o})
 	case counted && n.Op == "Add" && c != nil && c.DType != onnx.Float:
 		o := addInts(p.offsets, c)
-		if o == nil || len(o.Shape) != len(p.offsets.Shape) || o.Shape[p.axis] != 1 {
-			return false, errors.New("counts places in the batch in a way that is not supported")
-		}
-		s.setPlaces(out, places{p.items, p.axis, o})
-		return true, nil
+		onnx.Require(o != nil && len(o.Shape) == len(p.offsets.Shape) && o.Shape[p.axis] == 1,
+			"counts places in the batch in a way that is not supported")
+		return s.setPlaces(out, places{p.items, p.axis, o})
 	case n.Op == "Gather" && s.flat[n.Inputs[0]] != "":
-		p, ok := s.places[n.Inputs[1]]
-		x := s.flat[n.Inputs[0]]
-		if items := s.g.Shapes[x].Items(); !ok || p.items != items || n.Int("axis", 0) != 0 ||
-			slices.ContainsFunc(p.offsets.Ints, func(v int64) bool { return v < 0 || v >= items }) {
-			return false, errors.New("reads places of other items of the batch")
-		}
-		b := &onnx.Builder{G: s.g, Prefix: out + "/"}
-		shape := slices.Clone(p.offsets.Shape)
-		front := append(onnx.Shape{onnx.Batch}, slices.Delete(slices.Clone(shape), p.axis, p.axis+1)...)
-		t := b.Reshape(x, onnx.Shape{onnx.Batch, s.g.Shapes[x].Items()})
-		if !slices.Equal(p.offsets.Ints, onnx.Range(0, int(s.g.Shapes[x].Items()))) {
-			t = b.OpWith("Gather", onnx.Attrs{"axis": 1}, t, b.Ints(p.offsets.Ints...))
-		}
-		if t = b.Reshape(t, front); p.axis > 0 {
-			perm := slices.Insert(onnx.Range(1, len(front)), p.axis, 0)
-			t = b.OpWith("Transpose", onnx.Attrs{"perm": perm}, t)
-		}
-		b.Named(out, "Identity", t)
-		return true, b.Err()
+		return s.write(n, readPlaces)
 	}
-	if counted || slices.ContainsFunc(n.Inputs, func(in string) bool { return s.flat[in] != "" }) {
-		return false, errors.New("joins the items of the batch")
-	}
-	return false, nil
+	flat := slices.ContainsFunc(n.Inputs, func(in string) bool { return s.flat[in] != "" })
+	onnx.Require(!counted && !flat, "joins the items of the batch")
+	return false
 }
 
-func (s *simplifier) setPlaces(name string, p places) {
+// readPlaces writes a Gather of places in a flat batch as one of places in each item.
+func readPlaces(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	x := s.flat[n.Inputs[0]]
+	p, ok := s.places[n.Inputs[1]]
+	items := s.g.Shapes[x].Items()
+	onnx.Require(ok && p.items == items && n.Int("axis", 0) == 0 &&
+		!slices.ContainsFunc(p.offsets.Ints, func(v int64) bool { return v < 0 || v >= items }),
+		"reads places of other items of the batch")
+	t := b.Reshape(x, onnx.Shape{onnx.Batch, items})
+	if !slices.Equal(p.offsets.Ints, onnx.Range(0, int(items))) {
+		t = b.OpWith("Gather", onnx.Attrs{"axis": 1}, t, b.Ints(p.offsets.Ints...))
+	}
+	front := append(onnx.Shape{onnx.Batch}, slices.Delete(slices.Clone(p.offsets.Shape), p.axis, p.axis+1)...)
+	if t = b.Reshape(t, front); p.axis > 0 {
+		perm := slices.Insert(onnx.Range(1, len(front)), p.axis, 0)
+		t = b.OpWith("Transpose", onnx.Attrs{"perm": perm}, t)
+	}
+	return t
+}
+
+// setPlaces notes what a tensor counts, and reports true.
+func (s *simplifier) setPlaces(name string, p places) bool {
 	shape := slices.Clone(p.offsets.Shape)
 	shape[p.axis] = onnx.Batch
 	s.places[name], s.g.Shapes[name] = p, shape
+	return true
 }
 
 // addInts adds two constants of integers, broadcast; nil where they do not fit.

@@ -1,7 +1,6 @@
 package simplify
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -112,7 +111,6 @@ type simplifier struct {
 }
 
 func (s *simplifier) visit(n *onnx.Node) error {
-	g := s.g
 	for i, in := range n.Inputs {
 		if a, ok := s.alias[in]; ok {
 			n.Inputs[i] = a
@@ -121,56 +119,10 @@ func (s *simplifier) visit(n *onnx.Node) error {
 	if err := n.CheckInputs(); err != nil {
 		return err
 	}
-	placed := func(err error) error {
-		if err != nil {
-			return fmt.Errorf("node %s: %w", n.Label(), err)
-		}
+	if done, err := s.replaced(n); err != nil {
+		return fmt.Errorf("node %s: %w", n.Label(), err)
+	} else if done {
 		return nil
-	}
-	if n.Op == "Dropout" && len(n.Outputs) > 1 && len(s.reads[n.Outputs[1]]) > 0 {
-		return placed(errors.New("its mask is used"))
-	}
-	from := s.from
-	if n.Origin != nil { // a function may be written for another version
-		from = n.Origin.Opset
-	}
-	if err := upgrade(g, n, from); err != nil {
-		return placed(err)
-	}
-	if done, err := s.quantized(n); done || err != nil {
-		return placed(err)
-	}
-	if n.Op == "Constant" || s.allKnown(n) {
-		if done, err := s.fold(n); done || err != nil {
-			return placed(err)
-		}
-	}
-	if done, err := s.relabel(n); done || err != nil {
-		return err
-	}
-	if n.Op == "Shape" {
-		return placed(s.shapeOf(n))
-	}
-	if s.passThrough(n) && !g.IsOutput(n.Outputs[0]) {
-		s.alias[n.Outputs[0]] = n.Inputs[0]
-		return nil
-	}
-	if done, err := s.rewrite(n); done || err != nil {
-		return placed(err)
-	}
-	for _, in := range n.Inputs {
-		if v, ok := s.Ints[in]; ok {
-			if onnx.BatchIndex(v) >= 0 {
-				return fmt.Errorf("node %s uses the batch size in a way that is not supported", n.Label())
-			}
-			g.Consts[in], g.Shapes[in] = onnx.IntTensor(v...), onnx.Shape{int64(len(v))}
-		}
-	}
-	if err := s.SameTypes(n); err != nil {
-		return placed(err)
-	}
-	if done, err := s.lower(n); done || err != nil {
-		return placed(err)
 	}
 	if err := s.Node(n); err != nil {
 		if s.fixedBatch > 0 {
@@ -179,8 +131,42 @@ func (s *simplifier) visit(n *onnx.Node) error {
 		return err
 	}
 	s.SetTypes(n)
-	g.Nodes = append(g.Nodes, n)
+	s.g.Nodes = append(s.g.Nodes, n)
 	return nil
+}
+
+// replaced folds a node or writes it by others, and reports whether it has. A node that
+// stays has the form of operator set [onnx.Opset] then.
+func (s *simplifier) replaced(n *onnx.Node) (done bool, err error) {
+	defer onnx.Refused(&err)
+	masked := n.Op == "Dropout" && len(n.Outputs) > 1 && len(s.reads[n.Outputs[1]]) > 0
+	onnx.Require(!masked, "its mask is used")
+	from := s.from
+	if n.Origin != nil { // a function may be written for another version
+		from = n.Origin.Opset
+	}
+	upgrade(s.g, n, from)
+	if s.quantized(n) || (n.Op == "Constant" || s.allKnown(n)) && s.fold(n) || s.relabel(n) || s.shapeOf(n) ||
+		s.passThrough(n) || s.onRows(n) || s.strided(n) || n.Op == "Reshape" && s.openBatch(n) ||
+		s.write(n, rewrites[n.Op]) {
+		return true, nil
+	}
+	for _, in := range n.Inputs {
+		if v, ok := s.Ints[in]; ok {
+			onnx.Require(onnx.BatchIndex(v) < 0, "uses the batch size in a way that is not supported")
+			s.g.Consts[in], s.g.Shapes[in] = onnx.IntTensor(v...), onnx.Shape{int64(len(v))}
+		}
+	}
+	if err := s.SameTypes(n); err != nil {
+		return false, err
+	}
+	return s.lower(n), nil
+}
+
+// constant makes t the node's output, and reports true.
+func (s *simplifier) constant(n *onnx.Node, t *onnx.Tensor) bool {
+	s.g.Consts[n.Outputs[0]], s.g.Shapes[n.Outputs[0]] = t, t.Shape
+	return true
 }
 
 // allKnown reports whether every input is a constant or a known integer vector.
@@ -196,39 +182,40 @@ func (s *simplifier) allKnown(n *onnx.Node) bool {
 	return len(n.Inputs) > 0
 }
 
-// passThrough recognises nodes that give their input unchanged.
+// passThrough leaves out nodes that give their input unchanged.
 func (s *simplifier) passThrough(n *onnx.Node) bool {
+	unchanged := n.Op == "Identity"
 	switch n.Op {
-	case "Identity":
-		return true
 	case "Pad":
 		pads, err := s.IntsOf(n, 1)
-		return err == nil && !slices.ContainsFunc(pads, func(p int64) bool { return p != 0 })
+		unchanged = err == nil && !slices.ContainsFunc(pads, func(p int64) bool { return p != 0 })
 	case "Cast":
-		return n.Int("to", 0) == int64(onnx.Float) && s.TypeOf(n.Inputs[0]) == onnx.Float &&
+		unchanged = n.Int("to", 0) == int64(onnx.Float) && s.TypeOf(n.Inputs[0]) == onnx.Float &&
 			s.g.Shapes[n.Inputs[0]] != nil
 	}
-	return false
+	if !unchanged || s.g.IsOutput(n.Outputs[0]) {
+		return false
+	}
+	s.alias[n.Outputs[0]] = n.Inputs[0]
+	return true
 }
 
-func (s *simplifier) shapeOf(n *onnx.Node) error {
-	in := s.g.Shapes[n.Inputs[0]]
-	if in == nil {
-		return errors.New("its input's shape is not known")
+// shapeOf makes a Shape node's output known.
+func (s *simplifier) shapeOf(n *onnx.Node) bool {
+	if n.Op != "Shape" {
+		return false
 	}
+	in := s.g.Shapes[n.Inputs[0]]
+	onnx.Require(in != nil, "its input's shape is not known")
 	v := make([]int64, len(in))
 	for i, d := range in {
 		if v[i] = d; d < 0 {
 			v[i] = onnx.BatchSizes(-d)
 		}
 	}
-	start, count, err := onnx.SliceRange(n.Int("start", 0), n.Int("end", int64(len(v))), 1, int64(len(v)))
-	if err != nil {
-		return err
-	}
-	s.setInts(n.Outputs[0], v[start:start+count], false)
+	start, count, _ := onnx.SliceRange(n.Int("start", 0), n.Int("end", int64(len(v))), 1, int64(len(v)))
 	s.source[n.Outputs[0]] = n.Inputs[0]
-	return nil
+	return s.setInts(n, v[start:start+count], false)
 }
 
 // Load reads a model file, simplifies it and prepends mean and std. It also

@@ -1,0 +1,36 @@
+package onnx
+
+import "fmt"
+
+// A refusal is a panic that carries an error about a user's model out of a rule, to a function
+// that defers [Refused]. It leaves no package's exported functions but these.
+type refusal struct{ error }
+
+// Refuse ends a rule with an error.
+func Refuse(format string, args ...any) { panic(refusal{fmt.Errorf(format, args...)}) }
+
+// Require refuses what is not ok.
+func Require(ok bool, format string, args ...any) {
+	if !ok {
+		Refuse(format, args...)
+	}
+}
+
+// Sure returns a call's result and refuses where the call has failed.
+func Sure[T any](v T, err error) T {
+	if err != nil {
+		panic(refusal{err})
+	}
+	return v
+}
+
+// Refused makes a refusal the error of the function that defers it.
+func Refused(err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case refusal:
+		*err = r.error
+	default:
+		panic(r)
+	}
+}
