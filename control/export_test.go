@@ -118,7 +118,7 @@ func TestGraphIsSmall(t *testing.T) {
 	}
 	for _, n := range g.Nodes {
 		if n.Domain != "" {
-			t.Errorf("%s is no standard operator", n.Label())
+			t.Errorf("%s is no standard operator", n)
 		}
 		if n.Op == "Conv" {
 			copies++

@@ -85,7 +85,7 @@ func TestCalibrate(t *testing.T) {
 		for c := range mean {
 			v := float64(e.Consts[node.Inputs[4]].Floats[c])
 			if math.Abs(mean[c]) > 1e-3 || math.Abs(variance[c]-v/(v+1e-5)) > 1e-3 {
-				t.Errorf("%s, channel %d: mean %v, variance %v", node.Label(), c, mean[c], variance[c])
+				t.Errorf("%s, channel %d: mean %v, variance %v", node, c, mean[c], variance[c])
 			}
 		}
 		checked++

@@ -33,7 +33,7 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 		for k, input := range []int{3, 4} { // mean, variance
 			name, values := node.Inputs[input], out[2*i+k].Data
 			if c, ok := e.Consts[name]; !ok || len(c.Floats) != len(values) {
-				return fmt.Errorf("node %s: %q is not a constant of %d values", node.Label(), name, len(values))
+				return fmt.Errorf("node %s: %q is not a constant of %d values", node, name, len(values))
 			}
 			e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, values)
 		}

@@ -107,7 +107,7 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 			parts[x] = append(parts[x], g)
 		}
 		if err := c.Err(); err != nil {
-			return nil, fmt.Errorf("gradient of node %s: %w", n.Label(), err)
+			return nil, fmt.Errorf("gradient of node %s: %w", n, err)
 		}
 	}
 	out := map[string]string{}

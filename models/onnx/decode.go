@@ -221,7 +221,7 @@ func (g *Graph) sort() error {
 	for i, n := range g.Nodes {
 		for _, in := range n.Inputs {
 			if waits[i] > 0 && !ready[in] {
-				return fmt.Errorf("node %s reads %q, which nothing before it writes", n.Label(), in)
+				return fmt.Errorf("node %s reads %q, which nothing before it writes", n, in)
 			}
 		}
 	}

@@ -103,7 +103,7 @@ func encodeNode(n *Node) (*pb.NodeProto, error) {
 			p.Type, p.T = pb.AttributeProto_TENSOR.Enum(), tensorHead("", v)
 			p.T.RawData = v.appendRaw([]byte{})
 		default:
-			return nil, fmt.Errorf("node %s: attribute %q can't be written", n.Label(), name)
+			return nil, fmt.Errorf("node %s: attribute %q can't be written", n, name)
 		}
 		out.Attribute = append(out.Attribute, p)
 	}

@@ -51,7 +51,7 @@ func inlineFunctions(m *pb.ModelProto) ([]placedNode, error) {
 		x.take(m.Graph)
 	}
 	for i, n := range m.Graph.Node {
-		if err := x.node(n, m.OpsetImport, Origin{Index: i}, nil); err != nil {
+		if err := x.expand(n, m.OpsetImport, i); err != nil {
 			return nil, fmt.Errorf("node %d (%s %s): %w", i, clip(n.GetOpType()), clip(n.GetName()), err)
 		}
 	}
@@ -87,37 +87,38 @@ func (x *expansion) take(g *pb.GraphProto) {
 	}
 }
 
+// expand appends the model's node i, or what it expands to.
+func (x *expansion) expand(n *pb.NodeProto, imports []*pb.OperatorSetIdProto, i int) (err error) {
+	defer Refused(&err)
+	x.node(n, imports, Origin{Index: i}, nil)
+	return nil
+}
+
 // node appends n, or what it expands to. calling lists the functions being expanded.
-func (x *expansion) node(n *pb.NodeProto, imports []*pb.OperatorSetIdProto, at Origin, calling []string) error {
+func (x *expansion) node(n *pb.NodeProto, imports []*pb.OperatorSetIdProto, at Origin, calling []string) {
 	key := functionKey(n.GetDomain(), n.GetOpType(), n.GetOverload())
 	f := x.functions[key]
 	if f == nil {
 		at.Opset = operatorSet(imports, standardDomain(n.GetDomain()))
 		x.nodes = append(x.nodes, placedNode{n, &at})
-		return nil
+		return
 	}
-	switch {
-	case slices.Contains(calling, key):
-		return fmt.Errorf("function %s calls itself", clip(f.GetName()))
-	case len(calling) >= maxFunctionDepth:
-		return fmt.Errorf("its functions call each other more than %d deep", maxFunctionDepth)
-	case len(n.Input) > len(f.Input) || len(n.Output) > len(f.Output):
-		return fmt.Errorf("function %s takes %d inputs and gives %d outputs, the call has %d and %d", clip(f.GetName()),
-			len(f.Input), len(f.Output), len(n.Input), len(n.Output))
-	}
+	Require(!slices.Contains(calling, key), "function %.80q calls itself", f.GetName())
+	Require(len(calling) < maxFunctionDepth, "its functions call each other more than %d deep", maxFunctionDepth)
+	Require(len(n.Input) <= len(f.Input) && len(n.Output) <= len(f.Output),
+		"function %.80q takes %d inputs and gives %d outputs, the call has %d and %d", f.GetName(),
+		len(f.Input), len(f.Output), len(n.Input), len(n.Output))
 	if at.Function == "" {
 		at.Function = f.GetName()
 	}
 	x.calls++
-	rename, err := x.bind(n, f, at)
-	if err != nil {
-		return err
-	}
+	rename := x.bind(n, f, at)
 	for _, inner := range f.Node {
-		if x.inlined++; x.inlined > maxFunctionNodes || x.bytes > maxFunctionBytes {
-			return fmt.Errorf("its functions expand to more than %d nodes", maxFunctionNodes)
-		}
-		c := &pb.NodeProto{Name: inner.Name, OpType: inner.OpType, Domain: inner.Domain, Overload: inner.Overload}
+		x.inlined++
+		Require(x.inlined <= maxFunctionNodes && x.bytes <= maxFunctionBytes,
+			"its functions expand to more than %d nodes", maxFunctionNodes)
+		c := &pb.NodeProto{Name: inner.Name, OpType: inner.OpType, Domain: inner.Domain, Overload: inner.Overload,
+			Attribute: bindAttributes(inner, n, f)}
 		if n.GetName() != "" && inner.GetName() != "" {
 			c.Name = proto.String(x.spend(clipName(n.GetName() + "/" + inner.GetName())))
 		}
@@ -127,14 +128,8 @@ func (x *expansion) node(n *pb.NodeProto, imports []*pb.OperatorSetIdProto, at O
 		for _, out := range inner.Output {
 			c.Output = append(c.Output, rename(out))
 		}
-		if c.Attribute, err = bindAttributes(inner, n, f); err != nil {
-			return err
-		}
-		if err := x.node(c, f.OpsetImport, at, append(calling, key)); err != nil {
-			return err
-		}
+		x.node(c, f.OpsetImport, at, append(calling, key))
 	}
-	return nil
 }
 
 // clipName bounds the names of nodes in functions in functions.
@@ -147,13 +142,11 @@ func (x *expansion) spend(s string) string {
 
 // bind maps the names inside a function to those outside of one call: inputs to the call's, outputs
 // to the call's, everything else to new names.
-func (x *expansion) bind(n *pb.NodeProto, f *pb.FunctionProto, at Origin) (func(string) string, error) {
+func (x *expansion) bind(n *pb.NodeProto, f *pb.FunctionProto, at Origin) func(string) string {
 	names := map[string]string{"": ""}
 	inputs := map[string]bool{}
 	for i, in := range f.Input {
-		if inputs[in] {
-			return nil, fmt.Errorf("function %s names its input %s twice", clip(f.GetName()), clip(in))
-		}
+		Require(!inputs[in], "function %.80q names its input %.80q twice", f.GetName(), in)
 		inputs[in], names[in] = true, ""
 		if i < len(n.Input) {
 			names[in] = n.Input[i]
@@ -184,12 +177,11 @@ func (x *expansion) bind(n *pb.NodeProto, f *pb.FunctionProto, at Origin) (func(
 		x.taken[to] = true
 		names[name] = x.spend(to)
 		return to
-	}, nil
+	}
 }
 
 // bindAttributes resolves references to the call's attributes and to the function's defaults.
-func bindAttributes(inner, call *pb.NodeProto, f *pb.FunctionProto) ([]*pb.AttributeProto, error) {
-	var out []*pb.AttributeProto
+func bindAttributes(inner, call *pb.NodeProto, f *pb.FunctionProto) (out []*pb.AttributeProto) {
 	for _, a := range inner.Attribute {
 		ref := a.GetRefAttrName()
 		if ref == "" {
@@ -203,22 +195,19 @@ func bindAttributes(inner, call *pb.NodeProto, f *pb.FunctionProto) ([]*pb.Attri
 			value = f.AttributeProto
 			i = slices.IndexFunc(value, named)
 		}
-		if i < 0 {
-			if !slices.Contains(f.Attribute, ref) {
-				return nil, fmt.Errorf("function %s has no attribute %s", clip(f.GetName()), clip(ref))
-			}
-			continue // optional, and not given
+		if i < 0 { // optional, and not given
+			Require(slices.Contains(f.Attribute, ref), "function %.80q has no attribute %.80q", f.GetName(), ref)
+			continue
 		}
 		v := value[i]
 		b := &pb.AttributeProto{Name: a.Name, Type: v.Type, F: v.F, I: v.I, S: v.S, T: v.T, G: v.G, Tp: v.Tp,
 			Floats: v.Floats, Ints: v.Ints, Strings: v.Strings, Tensors: v.Tensors, Graphs: v.Graphs,
 			SparseTensor: v.SparseTensor, SparseTensors: v.SparseTensors, TypeProtos: v.TypeProtos}
-		if r := v.GetRefAttrName(); r != "" {
-			return nil, fmt.Errorf("attribute %s of the call refers to %s outside of a function", clip(ref), clip(r))
-		}
+		r := v.GetRefAttrName()
+		Require(r == "", "attribute %.80q of the call refers to %.80q outside of a function", ref, r)
 		out = append(out, b)
 	}
-	return out, nil
+	return out
 }
 
 // String tells the place in words: node 12, or node 12 (in function F).

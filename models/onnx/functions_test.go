@@ -56,7 +56,7 @@ func TestFunctions(t *testing.T) {
 	decoded := must.Get(onnx.Decode(data))(t)
 	for _, n := range decoded.Nodes {
 		if n.Origin.Index == 1 && (n.Origin.Function != "Twice" || !strings.HasPrefix(n.Name, "second/n")) {
-			t.Errorf("%s comes from %+v", n.Label(), n.Origin)
+			t.Errorf("%s comes from %+v", n, n.Origin)
 		}
 	}
 	again := must.Get(decoded.Encode())(t)

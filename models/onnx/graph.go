@@ -260,8 +260,8 @@ func (n *Node) Set(name string, v any) {
 	n.Attrs[name] = v
 }
 
-// Label names the node in messages: its operator and name, or its first output.
-func (n *Node) Label() string { return fmt.Sprintf("%s %q", n.Op, n.called()) }
+// String names the node in messages: its operator and name, or its first output.
+func (n *Node) String() string { return fmt.Sprintf("%s %q", n.Op, n.called()) }
 
 // called is the node's name, or its first output.
 func (n *Node) called() string {

@@ -67,7 +67,7 @@ func (g *Graph) Infer() error {
 func (c *Inference) Node(n *Node) error {
 	rule := TraitsOf(n.Op).shape
 	if rule == nil || n.Domain != "" {
-		return fmt.Errorf("operator %s (node %s) is not supported", opName(n), n.Label())
+		return fmt.Errorf("operator %s (node %s) is not supported", opName(n), n)
 	}
 	if err := n.CheckInputs(); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (c *Inference) Node(n *Node) error {
 		}
 		s := c.Graph.Shapes[name]
 		if s == nil {
-			return fmt.Errorf("node %s: the shape of %q is not known", n.Label(), name)
+			return fmt.Errorf("node %s: the shape of %q is not known", n, name)
 		}
 		in[i] = s
 	}
@@ -89,13 +89,13 @@ func (c *Inference) Node(n *Node) error {
 			continue
 		}
 		if i >= len(out) {
-			return fmt.Errorf("node %s: its output %q is not supported", n.Label(), name)
+			return fmt.Errorf("node %s: its output %q is not supported", n, name)
 		}
 		err = out[i].Check()
 		c.Graph.Shapes[name] = append(Shape{}, out[i]...) // not nil, which is not known
 	}
 	if err != nil {
-		return fmt.Errorf("node %s on %v: %w", n.Label(), in[0], err)
+		return fmt.Errorf("node %s on %v: %w", n, in[0], err)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func (n *Node) CheckInputs() error {
 	}
 	for i := range need {
 		if n.Input(i) == "" {
-			return fmt.Errorf("node %s: has no input %d", n.Label(), i)
+			return fmt.Errorf("node %s: has no input %d", n, i)
 		}
 	}
 	return nil

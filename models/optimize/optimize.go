@@ -68,7 +68,7 @@ func rewrite(src *onnx.Graph, sizes []int) (*rewriter, error) {
 			w.keep(n)
 		}
 		if err := w.Err(); err != nil {
-			return nil, fmt.Errorf("node %s: %w", n.Label(), err)
+			return nil, fmt.Errorf("node %s: %w", n, err)
 		}
 	}
 	for _, out := range src.Outputs {

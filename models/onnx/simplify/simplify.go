@@ -120,7 +120,7 @@ func (s *simplifier) visit(n *onnx.Node) error {
 		return err
 	}
 	if done, err := s.replaced(n); err != nil {
-		return fmt.Errorf("node %s: %w", n.Label(), err)
+		return fmt.Errorf("node %s: %w", n, err)
 	} else if done {
 		return nil
 	}
