@@ -47,22 +47,8 @@ func decode(m *pb.ModelProto) (*Graph, error) {
 	if len(m.Graph.SparseInitializer) > 0 {
 		return nil, errors.New("holds sparse initializers, which are not supported")
 	}
-	for _, v := range m.Graph.Input {
-		if _, isConst := g.Consts[v.GetName()]; isConst {
-			continue // IR < 4 lists initializers among the inputs
-		}
-		val, err := g.decodeValue(v)
-		if err != nil {
-			return nil, fmt.Errorf("input %q: %w", v.GetName(), err)
-		}
-		g.Inputs = append(g.Inputs, val)
-	}
-	for _, v := range m.Graph.Output {
-		val, err := g.decodeValue(v)
-		if err != nil {
-			return nil, fmt.Errorf("output %q: %w", v.GetName(), err)
-		}
-		g.Outputs = append(g.Outputs, val)
+	if err := g.decodePorts(m); err != nil {
+		return nil, err
 	}
 	nodes, err := inlineFunctions(m)
 	if err != nil {
@@ -150,6 +136,37 @@ func (g *Graph) decodeAttr(a *pb.AttributeProto) (any, error) {
 	return unread, nil
 }
 
+// Ports reads a model's inputs and outputs alone.
+func Ports(data []byte) (inputs, outputs []Value, err error) {
+	m, err := parse(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	g := &Graph{}
+	err = g.decodePorts(m)
+	return g.Inputs, g.Outputs, err
+}
+
+func (g *Graph) decodePorts(m *pb.ModelProto) error {
+	for _, side := range []struct {
+		what   string
+		listed []*pb.ValueInfoProto
+		to     *[]Value
+	}{{"input", m.Graph.Input, &g.Inputs}, {"output", m.Graph.Output, &g.Outputs}} {
+		for _, v := range side.listed {
+			if _, isConst := g.Consts[v.GetName()]; isConst && side.what == "input" {
+				continue // IR < 4 lists initializers among the inputs
+			}
+			value, err := g.decodeValue(v)
+			if err != nil {
+				return fmt.Errorf("%s %q: %w", side.what, v.GetName(), err)
+			}
+			*side.to = append(*side.to, value)
+		}
+	}
+	return nil
+}
+
 func (g *Graph) decodeValue(v *pb.ValueInfoProto) (Value, error) {
 	tt := v.GetType().GetTensorType()
 	if tt == nil {
@@ -161,19 +178,14 @@ func (g *Graph) decodeValue(v *pb.ValueInfoProto) (Value, error) {
 		out.DType = Float
 	}
 	for i, d := range tt.GetShape().GetDim() {
-		switch d.Value.(type) {
-		case *pb.TensorShapeProto_Dimension_DimValue:
-			n := d.GetDimValue()
-			if n < 0 && i != 0 {
+		n := Batch
+		// Some exporters write 0 or -1 for an open batch.
+		if _, fixed := d.Value.(*pb.TensorShapeProto_Dimension_DimValue); fixed && (i > 0 || d.GetDimValue() > 0) {
+			if n = d.GetDimValue(); n < 0 {
 				return Value{}, fmt.Errorf("dimension %d is %d", i, n)
 			}
-			if n <= 0 && i == 0 {
-				n = Batch // some exporters write 0 or -1 for an open batch
-			}
-			out.Shape = append(out.Shape, n)
-		default:
-			out.Shape = append(out.Shape, Batch)
 		}
+		out.Shape = append(out.Shape, n)
 	}
 	return out, nil
 }

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	onnx "github.com/yalue/onnxruntime_go"
+	rt "github.com/yalue/onnxruntime_go"
 )
 
 // cudaOptions are the CUDA provider's.
@@ -31,8 +31,8 @@ func cudaOptions(device int) map[string]string {
 
 // useCUDA puts the CUDA provider before the CPU's, which gets the operators that
 // CUDA has no kernel for.
-func useCUDA(o *onnx.SessionOptions, device int) error {
-	c, err := onnx.NewCUDAProviderOptions()
+func useCUDA(o *rt.SessionOptions, device int) error {
+	c, err := rt.NewCUDAProviderOptions()
 	if err != nil {
 		return cudaError(device, err)
 	}

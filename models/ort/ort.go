@@ -14,9 +14,9 @@ import (
 	"strings"
 	"sync"
 
-	onnx "github.com/yalue/onnxruntime_go"
+	rt "github.com/yalue/onnxruntime_go"
 
-	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx"
 )
 
 // Options says where the runtime's library is and whether it may be fetched.
@@ -54,7 +54,7 @@ func Init(ctx context.Context, o Options) error {
 	if err := load(lib); err != nil {
 		return err
 	}
-	runtimeState.library, runtimeState.version = lib, onnx.GetVersion()
+	runtimeState.library, runtimeState.version = lib, rt.GetVersion()
 	return nil
 }
 
@@ -75,8 +75,8 @@ func LibraryPath() string {
 // load opens the library at an absolute path and makes the environment. The
 // environment logs errors only.
 func load(lib string) error {
-	onnx.SetSharedLibraryPath(lib)
-	err := onnx.InitializeEnvironment(onnx.WithLogLevelFatal())
+	rt.SetSharedLibraryPath(lib)
+	err := rt.InitializeEnvironment(rt.WithLogLevelFatal())
 	if err == nil {
 		err = shareArena()
 	}
@@ -95,16 +95,16 @@ func load(lib string) error {
 // arena for each session, the memory kept would be a multiple where many
 // programs take turns.
 func shareArena() error {
-	info, err := onnx.GetMemoryInfo()
+	info, err := rt.GetMemoryInfo()
 	if err != nil {
 		return err
 	}
-	cfg, err := onnx.NewArenaCfg(0, arenaNextPowerOfTwo, -1, -1)
+	cfg, err := rt.NewArenaCfg(0, arenaNextPowerOfTwo, -1, -1)
 	if err != nil {
 		return err
 	}
 	defer cfg.Destroy()
-	return onnx.CreateAndRegisterAllocator(info, cfg)
+	return rt.CreateAndRegisterAllocator(info, cfg)
 }
 
 // arenaNextPowerOfTwo doubles what the arena asks the system for. The other
@@ -163,7 +163,7 @@ type compileConfig struct {
 }
 
 // newSession makes a session of a model with the declared inputs and outputs.
-func newSession(model []byte, in, out []*pb.ValueInfoProto, cfg compileConfig) (*onnx.DynamicAdvancedSession, error) {
+func newSession(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.DynamicAdvancedSession, error) {
 	if LibraryPath() == "" {
 		return nil, errNotLoaded
 	}
@@ -172,27 +172,27 @@ func newSession(model []byte, in, out []*pb.ValueInfoProto, cfg compileConfig) (
 		return nil, err
 	}
 	defer o.Destroy()
-	return onnx.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o)
+	return rt.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o)
 }
 
 // sessionOptions are those of every session. The default is one thread a run,
 // because two one-thread runs side by side beat one two-thread run.
-func sessionOptions(cfg compileConfig) (*onnx.SessionOptions, error) {
-	o, err := onnx.NewSessionOptions()
+func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
+	o, err := rt.NewSessionOptions()
 	if err != nil {
 		return nil, err
 	}
 	entry := o.AddSessionConfigEntry
-	var level onnx.GraphOptimizationLevel = onnx.GraphOptimizationLevelEnableAll
+	var level rt.GraphOptimizationLevel = rt.GraphOptimizationLevelEnableAll
 	if cfg.unoptimized {
-		level = onnx.GraphOptimizationLevelDisableAll
+		level = rt.GraphOptimizationLevelDisableAll
 	}
 	sets := []func() error{
 		func() error { return o.SetIntraOpNumThreads(max(1, cfg.threads)) },
 		func() error { return o.SetInterOpNumThreads(1) },
-		func() error { return o.SetExecutionMode(onnx.ExecutionModeSequential) },
+		func() error { return o.SetExecutionMode(rt.ExecutionModeSequential) },
 		func() error { return o.SetGraphOptimizationLevel(level) },
-		func() error { return o.SetLogSeverityLevel(onnx.LoggingLevelFatal) },
+		func() error { return o.SetLogSeverityLevel(rt.LoggingLevelFatal) },
 		// A memory pattern per batch size takes one block for a whole run, which
 		// fits badly into a shared arena and is no faster.
 		func() error { return o.SetMemPattern(false) },

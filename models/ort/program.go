@@ -7,11 +7,9 @@ import (
 	"slices"
 	"sync/atomic"
 
-	onnx "github.com/yalue/onnxruntime_go"
-	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
+	rt "github.com/yalue/onnxruntime_go"
 
-	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx"
 )
 
 // Program is one compiled ONNX graph. Its inputs and outputs are float32 with a
@@ -21,7 +19,7 @@ type Program struct {
 	name            string
 	inputs, outputs []Port
 	mean            []float32 // subtracted from the first input, or nil
-	session         *onnx.DynamicAdvancedSession
+	session         *rt.DynamicAdvancedSession
 	items           atomic.Int64
 
 	// Under pool.mu:
@@ -161,83 +159,41 @@ type Port struct {
 	Size  int     // number of values of one item, the product of Shape
 }
 
-var errNoModel = errors.New("not an ONNX model")
-
-// declared reads the graph's inputs and outputs from the protobuf, without its weights.
-// The runtime would need a second session to tell them.
-func declared(model []byte) (inputs, outputs []*pb.ValueInfoProto, err error) {
-	graph, err := fields(model, 7) // ModelProto.graph
-	if err != nil || len(graph) != 1 {
-		return nil, nil, errNoModel
+// declared reads the graph's inputs and outputs, which are float32. The runtime would need a
+// second session to tell them.
+func declared(model []byte) (inputs, outputs []onnx.Value, err error) {
+	inputs, outputs, err = onnx.Ports(model)
+	if err == nil && len(outputs) == 0 {
+		err = errors.New("not an ONNX model: it has no output")
 	}
-	for number, values := range map[protowire.Number]*[]*pb.ValueInfoProto{11: &inputs, 12: &outputs} {
-		messages, err := fields(graph[0], number) // GraphProto.input, output
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, m := range messages {
-			v := &pb.ValueInfoProto{}
-			if proto.Unmarshal(m, v) != nil {
-				return nil, nil, errNoModel
-			}
-			if kind := v.GetType().GetTensorType().GetElemType(); kind != int32(pb.TensorProto_FLOAT) {
-				return nil, nil, fmt.Errorf("%q is not float32 (ONNX element type %d)", v.GetName(), kind)
-			}
-			*values = append(*values, v)
+	for _, v := range slices.Concat(inputs, outputs) {
+		if v.DType != onnx.Float && err == nil {
+			err = fmt.Errorf("%q is not float32 (ONNX element type %d)", v.Name, v.DType)
 		}
 	}
-	if len(outputs) == 0 {
-		return nil, nil, errNoModel
-	}
-	return inputs, outputs, nil
-}
-
-// fields returns the contents of a message's fields of that number.
-func fields(message []byte, number protowire.Number) (contents [][]byte, err error) {
-	for len(message) > 0 {
-		num, kind, tag := protowire.ConsumeTag(message)
-		if tag < 0 {
-			return nil, errNoModel
-		}
-		size := protowire.ConsumeFieldValue(num, kind, message[tag:])
-		if size < 0 {
-			return nil, errNoModel
-		}
-		if num == number && kind == protowire.BytesType {
-			content, _ := protowire.ConsumeBytes(message[tag:])
-			contents = append(contents, content)
-		}
-		message = message[tag+size:]
-	}
-	return contents, nil
+	return inputs, outputs, err
 }
 
 // ports are the declared values as a single item has them. The batch must be their
 // first dimension and the only open one.
-func ports(values []*pb.ValueInfoProto) (all []Port, err error) {
+func ports(values []onnx.Value) (all []Port, err error) {
 	for _, v := range values {
-		p := Port{Name: v.GetName(), Size: 1}
-		dims := v.GetType().GetTensorType().GetShape().GetDim()
-		if len(dims) == 0 || dims[0].GetDimValue() != 0 {
-			return nil, fmt.Errorf("%q has no symbolic batch dimension in front", p.Name)
+		if len(v.Shape) == 0 || v.Shape[0] != onnx.Batch {
+			return nil, fmt.Errorf("%q has no symbolic batch dimension in front", v.Name)
 		}
-		for _, d := range dims[1:] {
-			n := d.GetDimValue()
-			if n <= 0 {
-				return nil, fmt.Errorf("%q has an item whose shape is not known and positive", p.Name)
-			}
-			p.Shape, p.Size = append(p.Shape, n), p.Size*int(n)
+		item := v.Shape[1:]
+		if len(item) > 0 && slices.Min(item) <= 0 {
+			return nil, fmt.Errorf("%q has an item whose shape is not known and positive", v.Name)
 		}
-		all = append(all, p)
+		all = append(all, Port{Name: v.Name, Shape: item, Size: int(item.Items())})
 	}
 	return all, nil
 }
 
 // names are the declared names.
-func names(values []*pb.ValueInfoProto) []string {
-	all := make([]string, len(values))
-	for i, v := range values {
-		all[i] = v.GetName()
+func names(values []onnx.Value) (all []string) {
+	for _, v := range values {
+		all = append(all, v.Name)
 	}
 	return all
 }
@@ -255,7 +211,7 @@ type Tensor struct {
 type Session struct {
 	name            string
 	inputs, outputs []string
-	session         *onnx.DynamicAdvancedSession
+	session         *rt.DynamicAdvancedSession
 }
 
 // Open makes a session of a model's bytes.
@@ -295,7 +251,7 @@ func (s *Session) run(in []Tensor) (results []Tensor, err error) {
 	}
 	var pinner runtime.Pinner // the runtime keeps pointers into the inputs until it is done
 	defer pinner.Unpin()
-	bound, out := make([]onnx.Value, len(in)), make([]onnx.Value, len(s.outputs))
+	bound, out := make([]rt.Value, len(in)), make([]rt.Value, len(s.outputs))
 	defer func() {
 		for _, v := range append(bound, out...) {
 			if v != nil {
@@ -304,12 +260,12 @@ func (s *Session) run(in []Tensor) (results []Tensor, err error) {
 		}
 	}()
 	for i, t := range in {
-		shape := onnx.NewShape(t.Shape...)
+		shape := rt.NewShape(t.Shape...)
 		if len(t.Shape) == 0 || len(t.Data) == 0 || shape.FlattenedSize() != int64(len(t.Data)) {
 			return nil, fmt.Errorf("input %q has %d values for the shape %v", s.inputs[i], len(t.Data), t.Shape)
 		}
 		pinner.Pin(&t.Data[0])
-		if bound[i], err = onnx.NewTensor(shape, t.Data); err != nil {
+		if bound[i], err = rt.NewTensor(shape, t.Data); err != nil {
 			return nil, fmt.Errorf("input %q: %w", s.inputs[i], err)
 		}
 	}
@@ -317,7 +273,7 @@ func (s *Session) run(in []Tensor) (results []Tensor, err error) {
 		return nil, err
 	}
 	for _, v := range out {
-		t, ok := v.(*onnx.Tensor[float32])
+		t, ok := v.(*rt.Tensor[float32])
 		if !ok {
 			return nil, errors.New("an output is not a float32 tensor")
 		}

@@ -59,7 +59,7 @@ func TestCompileErrors(t *testing.T) {
 		},
 		"negative": {
 			changed(func(_ *pb.GraphProto, in *pb.TypeProto_Tensor) { size(in.Shape.Dim[1], -1) }),
-			`"a" has an item whose shape is not known`,
+			`"a": dimension 1 is -1`,
 		},
 		"integer": {
 			changed(func(_ *pb.GraphProto, in *pb.TypeProto_Tensor) { *in.ElemType = 7 }),

@@ -13,6 +13,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // provisioner keeps one pinned library in a directory of its own.
@@ -42,13 +44,15 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("cannot keep ONNX Runtime: %w; "+
 			"set XDG_CACHE_HOME to a directory that can be written, or %s", err, giveLibrary)
 	}
-	unlock, err := lock(ctx, filepath.Join(p.dir, "lock"), func() {
+	// Where the file system has no locks two may fetch: the moves into place are atomic.
+	lock := flock.New(filepath.Join(p.dir, "lock"))
+	defer lock.Close()
+	if free, err := lock.TryLock(); err == nil && !free {
 		fmt.Fprintln(p.log, "waiting for another selfheal that fetches ONNX Runtime")
-	})
-	if err != nil {
-		return "", fmt.Errorf("cannot lock %s: %w", p.dir, err)
+		if _, err := lock.TryLockContext(ctx, 100*time.Millisecond); ctx.Err() != nil {
+			return "", fmt.Errorf("cannot lock %s: %w", p.dir, err)
+		}
 	}
-	defer unlock()
 	if p.good(path) { // somebody else was first
 		return path, nil
 	}

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"unsafe"
 
-	onnx "github.com/yalue/onnxruntime_go"
+	rt "github.com/yalue/onnxruntime_go"
 
 	"selfheal/internal/vector"
 )
@@ -29,13 +29,13 @@ const align = 16
 // kit is what a worker needs to run n items of a program: the ports' views into
 // its scratch, wrapped as tensors.
 type kit struct {
-	session         *onnx.DynamicAdvancedSession
+	session         *rt.DynamicAdvancedSession
 	in, out         [][]float32
-	inputs, outputs []onnx.Value
+	inputs, outputs []rt.Value
 	// binding has the tensors bound, which saves looking them up at each run. It
 	// is nil where the device is not the CPU: binding would copy the inputs there
 	// once and for all.
-	binding *onnx.IoBinding
+	binding *rt.IoBinding
 }
 
 // run evaluates what is in the scratch.
@@ -161,11 +161,11 @@ func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {
 	for uintptr(unsafe.Pointer(&w.scratch[at]))%(4*align) != 0 {
 		at++
 	}
-	views := func(ports []Port, views *[][]float32, tensors *[]onnx.Value) error {
+	views := func(ports []Port, views *[][]float32, tensors *[]rt.Value) error {
 		for _, p := range ports {
 			data := w.scratch[at : at+n*p.Size]
 			at += roundUp(n * p.Size)
-			t, err := onnx.NewTensor(append(onnx.NewShape(int64(n)), p.Shape...), data)
+			t, err := rt.NewTensor(append(rt.NewShape(int64(n)), p.Shape...), data)
 			if err != nil {
 				return err
 			}
