@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"cmp"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,84 +32,34 @@ type external struct {
 	checksum     string
 }
 
-// externalLocation returns the name of the file that holds a tensor's data, or "".
-func externalLocation(t *pb.TensorProto) string {
-	for _, e := range t.ExternalData {
-		if e.GetKey() == "location" {
-			return e.GetValue()
-		}
-	}
-	return ""
-}
-
 // externalData reads where an external tensor's data lies.
-func externalData(t *pb.TensorProto) (external, error) {
+func externalData(t *pb.TensorProto) external {
 	_, size, err := dataSize(t)
-	if err != nil {
-		return external{}, err
-	}
-	x, length := external{size: size}, size
+	x := external{size: Sure(size, err)}
+	length := size
 	for _, e := range t.ExternalData {
 		v := e.GetValue()
+		n, err := strconv.ParseInt(v, 10, 64)
 		switch e.GetKey() {
 		case "location":
 			x.location = v
 		case "offset":
-			x.offset, err = strconv.ParseInt(v, 10, 64)
-			if err != nil || x.offset < 0 {
-				return x, fmt.Errorf("its data lies at offset %s, which is no position in a file", clip(v))
-			}
+			Require(err == nil && n >= 0, "its data lies at offset %.80q, which is no position in a file", v)
+			x.offset = n
 		case "length":
-			length, err = strconv.ParseInt(v, 10, 64)
-			if err != nil || length < 0 {
-				return x, fmt.Errorf("its data has length %s, which is none", clip(v))
-			}
+			Require(err == nil && n >= 0, "its data has length %.80q, which is none", v)
+			length = n
 		case "checksum":
 			x.checksum = v
 		}
 	}
-	switch {
-	case x.location == "":
-		return x, errors.New("its data lies in another file, which it doesn't name")
-	case !fs.ValidPath(x.location) || x.location == "." || strings.ContainsAny(x.location, `\:`):
-		// ValidPath refuses absolute paths and ".."; \ and : are separators on Windows.
-		return x, fmt.Errorf("its data lies in %s, which is not a file in the model's folder", clip(x.location))
-	case length != size:
-		return x, fmt.Errorf("shape %v needs %d bytes, its external data has %d", t.Dims, size, length)
-	}
-	return x, nil
+	Require(x.location != "", "its data lies in another file, which it doesn't name")
+	// ValidPath refuses absolute paths and ".."; \ and : are separators on Windows.
+	Require(fs.ValidPath(x.location) && x.location != "." && !strings.ContainsAny(x.location, `\:`),
+		"its data lies in %.80q, which is not a file in the model's folder", x.location)
+	Require(length == size, "shape %v needs %d bytes, its external data has %d", t.Dims, size, length)
+	return x
 }
-
-// tensors calls visit for the model's initializers and for the tensors in nodes' attributes.
-func tensors(m *pb.ModelProto, visit func(what string, t *pb.TensorProto) error) error {
-	for _, t := range m.Graph.Initializer {
-		if err := visit(fmt.Sprintf("initializer %s", clip(t.GetName())), t); err != nil {
-			return err
-		}
-	}
-	attributes := func(nodes []*pb.NodeProto) error {
-		for _, n := range nodes {
-			for _, a := range n.Attribute {
-				if a.T == nil {
-					continue
-				}
-				if err := visit(fmt.Sprintf("node %s: attribute %s", clip(n.GetName()), clip(a.GetName())),
-					a.T); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-	for _, f := range m.Functions {
-		if err := attributes(f.Node); err != nil {
-			return err
-		}
-	}
-	return attributes(m.Graph.Node)
-}
-
-func isExternal(t *pb.TensorProto) bool { return t.GetDataLocation() == pb.TensorProto_EXTERNAL }
 
 // embed returns the model's bytes with the data of its external tensors, which
 // is read from folder, inside; data itself where it has none. The hash gets
@@ -117,154 +69,134 @@ func embed(data []byte, folder fs.FS, sum hash.Hash) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &embedder{folder: folder, sizes: map[string]int64{}}
-	places := map[*pb.TensorProto]external{}
-	total := int64(len(data))
-	err = tensors(m, func(what string, t *pb.TensorProto) error {
-		if !isExternal(t) {
-			return nil
-		}
-		x, err := externalData(t)
-		if err == nil {
-			err = e.check(x)
-		}
-		if err == nil {
-			if total += x.size; total > MaxFileSize {
-				err = errors.New("with it the model has more than 2 GiB of weights, which is not supported")
+	e := &embedder{folder: folder, total: int64(len(data)), checksums: map[string]string{}}
+	nodes := slices.Clone(m.Graph.Node)
+	for _, f := range m.Functions {
+		nodes = append(nodes, f.Node...)
+	}
+	for _, n := range nodes {
+		for _, a := range n.Attribute {
+			x, err := e.place(a.T, fmt.Sprintf("node %.80q: attribute %.80q", n.GetName(), a.GetName()))
+			if x != nil && err == nil {
+				a.T.RawData, err = e.read(x, make([]byte, 0, x.size))
+			}
+			if err != nil {
+				return nil, err
 			}
 		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", what, err)
-		}
-		places[t] = x
-		t.DataLocation, t.ExternalData = nil, nil
-		return nil
-	})
-	if err != nil || len(places) == 0 {
-		return data, err
 	}
-	if err := e.digest(places, sum); err != nil {
-		return nil, err
-	}
-	initializers := m.Graph.Initializer
-	large := map[*pb.TensorProto]bool{} // copied once, below
-	for _, t := range initializers {
-		large[t] = true
-	}
-	for t, x := range places {
-		if large[t] {
-			continue
-		}
-		if t.RawData, err = e.read(x, make([]byte, 0, x.size)); err != nil {
+	weights := make([]*external, len(m.Graph.Initializer)) // nil: inside
+	for i, t := range m.Graph.Initializer {
+		if weights[i], err = e.place(t, fmt.Sprintf("initializer %.80q", t.GetName())); err != nil {
 			return nil, err
 		}
 	}
-	raw := make([][]byte, len(initializers))
-	for i, t := range initializers {
-		raw[i], t.RawData = t.RawData, nil
+	if len(e.checksums) == 0 {
+		return data, nil
+	}
+	if err := e.digest(sum); err != nil {
+		return nil, err
 	}
 	size := func(i int) int64 {
-		if x, ok := places[initializers[i]]; ok {
-			return x.size
+		if weights[i] == nil {
+			return -1
 		}
-		if raw[i] == nil {
-			return -1 // typed data
-		}
-		return int64(len(raw[i]))
+		return weights[i].size
 	}
-	return assemble(m, initializers, size, func(i int, out []byte) ([]byte, error) {
-		if x, ok := places[initializers[i]]; ok {
-			return e.read(x, out)
-		}
-		return append(out, raw[i]...), nil
-	})
+	return assemble(m, m.Graph.Initializer, size, func(i int, out []byte) ([]byte, error) { return e.read(weights[i], out) })
 }
 
 // embedder reads external files. It holds none open: a model may have thousands.
 type embedder struct {
-	folder fs.FS
-	sizes  map[string]int64 // of the files that check has seen, in bytes
+	folder    fs.FS
+	total     int64             // bytes of the model so far
+	checksums map[string]string // of the files, where they are given
 }
 
-// located names the file once and drops the system's repetition of it.
-func located(location string, err error) error {
-	return fmt.Errorf("external data file %s: %w", clip(location), fault.Reason(err))
-}
-
-// check asks whether x's file can be read and is as long as x needs.
-func (e *embedder) check(x external) error {
-	if _, seen := e.sizes[x.location]; !seen {
-		if len(e.sizes) == maxExternalFiles {
-			return fmt.Errorf("its data lies in more than %d files", maxExternalFiles)
-		}
-		info, err := fs.Stat(e.folder, x.location) // before opening, which waits at a pipe
-		switch {
-		case err != nil:
-			return located(x.location, err)
-		case !info.Mode().IsRegular():
-			return located(x.location, errors.New("is not a file"))
-		case info.Size() > 2*MaxFileSize:
-			return located(x.location, fmt.Errorf("holds %d bytes, more than a model's weights", info.Size()))
-		}
-		f, err := e.folder.Open(x.location)
-		if err != nil {
-			return located(x.location, err)
-		}
-		f.Close()
-		e.sizes[x.location] = info.Size()
+// place finds a tensor's data and lets the tensor forget it; nil where that is inside. It asks
+// whether the file can be read and is as long as the tensor needs.
+func (e *embedder) place(t *pb.TensorProto, what string) (x *external, err error) {
+	if t.GetDataLocation() != pb.TensorProto_EXTERNAL {
+		return nil, nil
 	}
-	if have := e.sizes[x.location]; x.offset > have || x.size > have-x.offset {
-		return located(x.location,
-			fmt.Errorf("holds %d bytes, too few for %d bytes from %d on", have, x.size, x.offset))
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", what, err)
+		}
+	}()
+	defer Refused(&err)
+	found := externalData(t)
+	x = &found
+	_, seen := e.checksums[x.location]
+	Require(seen || len(e.checksums) < maxExternalFiles, "its data lies in more than %d files", maxExternalFiles)
+	e.checksums[x.location] = cmp.Or(x.checksum, e.checksums[x.location])
+	t.DataLocation, t.ExternalData = nil, nil
+	if err := e.use(x.location, func(_ fs.File, have int64) error {
+		if x.offset > have || x.size > have-x.offset {
+			return fmt.Errorf("holds %d bytes, too few for %d bytes from %d on", have, x.size, x.offset)
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	e.total += x.size
+	Require(e.total <= MaxFileSize, "with it the model has more than 2 GiB of weights, which is not supported")
+	return x, nil
+}
+
+// use opens a file for a function, which also gets its size; errors name the file once.
+func (e *embedder) use(location string, do func(f fs.File, size int64) error) error {
+	info, err := fs.Stat(e.folder, location) // before opening, which waits at a pipe
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = errors.New("is not a file")
+	case info.Size() > 2*MaxFileSize:
+		err = fmt.Errorf("holds %d bytes, more than a model's weights", info.Size())
+	default:
+		var f fs.File
+		if f, err = e.folder.Open(location); err == nil {
+			err = do(f, info.Size())
+			f.Close()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("external data file %.80q: %w", location, fault.Reason(err))
 	}
 	return nil
 }
 
 // digest reads each file from its start to its end: for the model's hash, and
 // where the format's own checksum, a SHA-1, is given, to check that.
-func (e *embedder) digest(places map[*pb.TensorProto]external, sum hash.Hash) error {
-	checksums := map[string]string{}
-	for _, x := range places {
-		if x.checksum != "" {
-			checksums[x.location] = x.checksum
-		}
-	}
-	for _, location := range sortedKeys(e.sizes) {
-		own := sha1.New()
-		f, err := e.folder.Open(location)
+func (e *embedder) digest(sum hash.Hash) error {
+	for _, location := range sortedKeys(e.checksums) {
+		err := e.use(location, func(f fs.File, _ int64) error {
+			own, want := sha1.New(), e.checksums[location]
+			_, err := io.Copy(io.MultiWriter(sum, own), f)
+			if err == nil && want != "" && !strings.EqualFold(want, hex.EncodeToString(own.Sum(nil))) {
+				err = errors.New("its SHA-1 is not the checksum that the model gives")
+			}
+			return err
+		})
 		if err != nil {
-			return located(location, err)
-		}
-		_, err = io.Copy(io.MultiWriter(sum, own), f)
-		f.Close()
-		if err != nil {
-			return located(location, err)
-		}
-		if want := checksums[location]; want != "" && !strings.EqualFold(want, hex.EncodeToString(own.Sum(nil))) {
-			return located(location, errors.New("its SHA-1 is not the checksum that the model gives"))
+			return err
 		}
 	}
 	return nil
 }
 
 // read appends x's bytes to out, which has room for them.
-func (e *embedder) read(x external, out []byte) ([]byte, error) {
+func (e *embedder) read(x *external, out []byte) ([]byte, error) {
 	at := len(out)
 	out = out[:at+int(x.size)]
-	f, err := e.folder.Open(x.location)
-	if err != nil {
-		return nil, located(x.location, err)
-	}
-	defer f.Close()
-	if r, ok := f.(io.ReaderAt); ok {
-		_, err = io.ReadFull(io.NewSectionReader(r, x.offset, x.size), out[at:])
-	} else if _, err = io.CopyN(io.Discard, f, x.offset); err == nil { // a file system that can't seek
-		_, err = io.ReadFull(f, out[at:])
-	}
-	if err != nil {
-		return nil, located(x.location, err)
-	}
-	return out, nil
+	return out, e.use(x.location, func(f fs.File, _ int64) (err error) {
+		if r, ok := f.(io.ReaderAt); ok {
+			_, err = io.ReadFull(io.NewSectionReader(r, x.offset, x.size), out[at:])
+		} else if _, err = io.CopyN(io.Discard, f, x.offset); err == nil { // a file system that can't seek
+			_, err = io.ReadFull(f, out[at:])
+		}
+		return err
+	})
 }
 
 // ReadFS reads a model file with the weights that lie in other files of its
@@ -321,46 +253,32 @@ type File struct {
 
 // Read reads a model file, with the weights that lie in other files of its
 // folder: no path and no symbolic link may lead out of that. Errors name the file.
-func Read(path string) (*File, error) {
+func Read(path string) (f *File, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("model %s: %w", path, fault.Reason(err))
+		}
+	}()
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		data, err := os.ReadFile(path) // a pipe: it has no folder
-		if err != nil {
-			return nil, modelError(path, err)
-		}
 		sum := sha256.Sum256(data)
-		return &File{data, hex.EncodeToString(sum[:])}, nil
+		return &File{data, hex.EncodeToString(sum[:])}, err
 	}
-	root, err := os.OpenRoot(filepath.Dir(path))
-	if err != nil {
-		return nil, modelError(path, err)
-	}
-	defer root.Close()
-	name := filepath.Base(path)
-	var fsys fs.FS = root.FS()
+	at := path
 	if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {
 		// The user may name a link: its target's folder is the model's.
-		target, err := filepath.EvalSymlinks(path)
-		if err != nil {
-			return nil, modelError(path, err)
+		if at, err = filepath.EvalSymlinks(path); err != nil {
+			return nil, err
 		}
-		there, err := os.OpenRoot(filepath.Dir(target))
-		if err != nil {
-			return nil, modelError(path, err)
-		}
-		defer there.Close()
-		fsys, name = there.FS(), filepath.Base(target)
 	}
-	if !fs.ValidPath(name) || name == "." || name == ".." {
-		return nil, modelError(path, errors.New("is a folder, not an ONNX file"))
-	}
-	f, err := ReadFS(fsys, name)
+	root, err := os.OpenRoot(filepath.Dir(at))
 	if err != nil {
-		return nil, modelError(path, err)
+		return nil, err
 	}
-	return f, nil
-}
-
-// modelError names the file once and drops the system's repetition of it.
-func modelError(path string, err error) error {
-	return fmt.Errorf("model %s: %w", path, fault.Reason(err))
+	defer root.Close()
+	name := filepath.Base(at)
+	if !fs.ValidPath(name) || name == "." || name == ".." {
+		return nil, errors.New("is a folder, not an ONNX file")
+	}
+	return ReadFS(root.FS(), name)
 }

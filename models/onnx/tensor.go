@@ -47,8 +47,14 @@ func (g *Graph) decodeTensor(t *pb.TensorProto) (*Tensor, error) {
 		return nil, errors.New("has no value")
 	}
 	if t.GetDataLocation() == pb.TensorProto_EXTERNAL {
-		return nil, fmt.Errorf("its data lies in another file (%s), which a model in memory can't have: open the "+
-			"model by its path", clip(externalLocation(t)))
+		location := ""
+		for _, e := range t.ExternalData {
+			if e.GetKey() == "location" {
+				location = e.GetValue()
+			}
+		}
+		return nil, fmt.Errorf("its data lies in another file (%.80q), which a model in memory can't have: open the "+
+			"model by its path", location)
 	}
 	out := &Tensor{DType: DType(t.GetDataType()), Shape: append(Shape{}, t.Dims...)}
 	n, size, err := dataSize(t)
