@@ -50,7 +50,7 @@ func Value(name string, elem int32, shape ...int64) *pb.ValueInfoProto {
 	}}}
 }
 
-// Node appends operators written as "Op in1 in2 → out1 out2 name=value; Op …"; _ is an
+// Node appends operators and constants, written as "name=value; Op in1 in2 → out1 out2 name=value; Op …"; _ is an
 // absent input, Op@domain an operator of another domain. A value is an integer, a float
 // (with a point), integers (with a comma, also behind a single one) or a word. Further
 // attributes of the last operator come as name, value pairs.
@@ -59,7 +59,8 @@ func (f File) Node(what string, attrs ...any) File {
 	for i, one := range all {
 		left, right, ok := strings.Cut(one, "→")
 		if !ok {
-			panic("no → in " + one)
+			f.constant(one)
+			continue
 		}
 		op, inputs, _ := strings.Cut(left, " ")
 		op, domain, _ := strings.Cut(op, "@")
@@ -89,6 +90,23 @@ func (f File) Node(what string, attrs ...any) File {
 		f.Graph.Node = append(f.Graph.Node, n)
 	}
 	return f
+}
+
+// constant adds "name=value": an integer, integers or a float, or "name[2,3]=value", floats all alike.
+func (f File) constant(text string) {
+	name, value, _ := strings.Cut(text, "=")
+	name, shape, _ := strings.Cut(strings.TrimSuffix(name, "]"), "[")
+	switch v := parsed(value).(type) {
+	case int:
+		f.Int(name, int64(v))
+	case []int64:
+		f.Ints(name, v...)
+	case float64:
+		dims, _ := parsed(shape + ",").([]int64)
+		f.Floats(name, dims, float32(v))
+	default:
+		panic("no operator and no constant: " + text)
+	}
 }
 
 // parsed reads an attribute's value, see Node.

@@ -202,26 +202,25 @@ func FuzzOpen(f *testing.F) {
 	for _, data := range small(f) {
 		f.Add(data)
 	}
-	f.Add(onnxtest.New(13, 2, 3, 4).Node("Shape x → s").Ints("i", 0).
-		Node("Gather s i → n; Concat n i → t axis=0; Reshape x t → y").Bytes(2, 12))
-	f.Add(onnxtest.New(11, 2, 1, 2, 2).Ints("s", 2, 1, 4, 6).Node("Resize x _ _ s → y mode=nearest").
+	f.Add(file(13, 2, 3, 4).Node("Shape x → s; i=0,; Gather s i → n; Concat n i → t axis=0").
+		Node("Reshape x t → y").Bytes(2, 12))
+	f.Add(file(11, 2, 1, 2, 2).Node("s=2,1,4,6; Resize x _ _ s → y mode=nearest").
 		Bytes(2, 1, 4, 6))
-	f.Add(onnxtest.New(13, N, 2, 2).Ints("s", 2, 2).Node("ConstantOfShape s → c; Split c → a b axis=0").
-		Node("Mul x a → y").Bytes(N, 2, 2))
-	calls := onnxtest.New(13, N, 2)
-	calls.Function("F", "x", "y", []string{"a"}, func(f onnxtest.File) {
+	f.Add(file(13, N, 2, 2).Node("s=2,2; ConstantOfShape s → c; Split c → a b axis=0; Mul x a → y").Bytes(N, 2, 2))
+	calls := file(13, N, 2)
+	calls.Function("F", "x", "y", []string{"a"}, func(f File) {
 		f.Node("LeakyRelu x → y")
 		f.Refer("alpha", "a", pb.AttributeProto_FLOAT)
 	})
 	f.Add(calls.Node("F@local x → m a=0.5; F@local m → y").Bytes(N, 2))
-	f.Add(onnxtest.New(13, N, 2).Tensor(onnxtest.Raw(10, "h", []int64{2}, onnxtest.Bits16(0x3c00, 1))).
+	f.Add(file(13, N, 2).Tensor(onnxtest.Raw(10, "h", []int64{2}, onnxtest.Bits16(0x3c00, 1))).
 		Tensor(onnxtest.Raw(11, "d", []int64{2}, onnxtest.Bits64(1, 2))).
 		Node("Mul x h → m; Add m d → n; Cast n → y to=10").Bytes(N, 2))
-	f.Add(onnxtest.New(13, N, 2).Floats("s", nil, 0.5).Floats("ws", []int64{2}, 0.5, 2).
+	f.Add(file(13, N, 2).Floats("s", nil, 0.5).Floats("ws", []int64{2}, 0.5, 2).
 		Tensor(onnxtest.Quantized("z", 3, nil, 2)).Tensor(onnxtest.Quantized("w", 3, []int64{2, 2}, 1, 2, 3, 4)).
 		Node("QuantizeLinear x s z → q; DequantizeLinear q s z → a; DequantizeLinear w ws → f axis=0").
 		Node("MatMul a f → y").Bytes(N, 2))
-	f.Add(onnxtest.New(13, N, 2).Tensor(onnxtest.External("w", []int64{2}, "location", "w.bin", "offset", "8")).
+	f.Add(file(13, N, 2).Tensor(onnxtest.External("w", []int64{2}, "location", "w.bin", "offset", "8")).
 		Node("Mul x w → y").Bytes(N, 2))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) < 1<<16 {

@@ -30,7 +30,7 @@ func asWritten(t *testing.T, data []byte, x []float32, size int64) []float32 {
 // between the two, with weights and biases folded.
 func TestQuantized(t *testing.T) {
 	const i8, u8, i16, i32 = 3, 2, 5, 6
-	image := func() onnxtest.File { return onnxtest.New(13, N, 2, 4, 4).Floats("s", nil, 0.0625) }
+	image := func() File { return file(13, N, 2, 4, 4).Floats("s", nil, 0.0625) }
 	for _, c := range []struct {
 		name      string
 		data      []byte
@@ -38,34 +38,33 @@ func TestQuantized(t *testing.T) {
 		operators string
 	}{
 		{"signed", image().Tensor(onnxtest.Quantized("z", i8, nil, 3)).
-			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → y").Bytes(N, 2, 4, 4),
-			32, "Div QuantizeLinear DequantizeLinear Mul"},
-		{"without zero point", image().Node("QuantizeLinear x s → q; DequantizeLinear q s → y").Bytes(N, 2, 4, 4),
-			32, "Div QuantizeLinear DequantizeLinear Mul"},
+			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → y").Bytes(N, 2, 4, 4), 32,
+			"Div QuantizeLinear DequantizeLinear Mul"},
+		{"without zero point", image().Node("QuantizeLinear x s → q; DequantizeLinear q s → y").Bytes(N, 2, 4, 4), 32,
+			"Div QuantizeLinear DequantizeLinear Mul"},
 		{"other scale and zero point back", image().Tensor(onnxtest.Quantized("z", u8, nil, 100)).
-			Tensor(onnxtest.Quantized("z2", u8, nil, 7)).Floats("s2", nil, 0.3).
-			Node("QuantizeLinear x s z → q; DequantizeLinear q s2 z2 → y").Bytes(N, 2, 4, 4),
-			32, "Div QuantizeLinear DequantizeLinear Sub Mul"},
+			Tensor(onnxtest.Quantized("z2", u8, nil, 7)).
+			Node("s2=0.3; QuantizeLinear x s z → q; DequantizeLinear q s2 z2 → y").Bytes(N, 2, 4, 4), 32,
+			"Div QuantizeLinear DequantizeLinear Sub Mul"},
 		{"a scale of 1", image().Floats("one", nil, 1).Tensor(onnxtest.Quantized("z", u8, nil, 128)).
-			Node("QuantizeLinear x one z → q; DequantizeLinear q one z → y").Bytes(N, 2, 4, 4),
-			32, "QuantizeLinear DequantizeLinear Mul"},
-		{"per axis", onnxtest.New(13, N, 2, 4, 4).Floats("s", []int64{2}, 0.0625, 0.3).
+			Node("QuantizeLinear x one z → q; DequantizeLinear q one z → y").Bytes(N, 2, 4, 4), 32,
+			"QuantizeLinear DequantizeLinear Mul"},
+		{"per axis", file(13, N, 2, 4, 4).Floats("s", []int64{2}, 0.0625, 0.3).
 			Tensor(onnxtest.Quantized("z", i8, []int64{2}, 3, -100)).
-			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → y").Bytes(N, 2, 4, 4),
-			32, "Div QuantizeLinear DequantizeLinear Mul"},
-		{"operators between", image().Tensor(onnxtest.Quantized("z", u8, nil, 100)).Ints("t", 0, -1).
-			Node("QuantizeLinear x s z → q; MaxPool q → p kernel_shape=2,2 strides=2,2; Reshape p t → r").
-			Node("DequantizeLinear r s z → y").Bytes(N, 8),
-			8, "Div QuantizeLinear DequantizeLinear MaxPool Reshape Sub Mul"},
-		{"two after one another", image().Tensor(onnxtest.Quantized("z", i8, nil, -5)).Floats("s2", nil, 0.3).
-			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → a; QuantizeLinear a s2 z → r").
-			Node("DequantizeLinear r s2 z → y").Bytes(N, 2, 4, 4),
-			32, "Div QuantizeLinear DequantizeLinear Mul Div QuantizeLinear DequantizeLinear Mul"},
-		{"a residual join", image().Tensor(onnxtest.Quantized("z", i8, nil, 2)).Floats("s2", nil, 0.11).
-			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → a; Relu a → r").
+			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → y").Bytes(N, 2, 4, 4), 32,
+			"Div QuantizeLinear DequantizeLinear Mul"},
+		{"operators between", image().Tensor(onnxtest.Quantized("z", u8, nil, 100)).
+			Node("t=0,-1; QuantizeLinear x s z → q; MaxPool q → p kernel_shape=2,2 strides=2,2; Reshape p t → r").
+			Node("DequantizeLinear r s z → y").Bytes(N, 8), 8,
+			"Div QuantizeLinear DequantizeLinear MaxPool Reshape Sub Mul"},
+		{"two after one another", image().Tensor(onnxtest.Quantized("z", i8, nil, -5)).
+			Node("s2=0.3; QuantizeLinear x s z → q; DequantizeLinear q s z → a; QuantizeLinear a s2 z → r").
+			Node("DequantizeLinear r s2 z → y").Bytes(N, 2, 4, 4), 32,
+			"Div QuantizeLinear DequantizeLinear Mul Div QuantizeLinear DequantizeLinear Mul"},
+		{"a residual join", image().Tensor(onnxtest.Quantized("z", i8, nil, 2)).
+			Node("s2=0.11; QuantizeLinear x s z → q; DequantizeLinear q s z → a; Relu a → r").
 			Node("QuantizeLinear r s2 z → q2; DequantizeLinear q2 s2 z → b; Add a b → c").
-			Node("QuantizeLinear c s2 z → q3; DequantizeLinear q3 s2 z → y").Bytes(N, 2, 4, 4),
-			32, ""},
+			Node("QuantizeLinear c s2 z → q3; DequantizeLinear q3 s2 z → y").Bytes(N, 2, 4, 4), 32, ""},
 		{"weights and bias", image().Tensor(onnxtest.Quantized("z", i8, nil, 1)).
 			Tensor(onnxtest.Quantized("w", i8, []int64{3, 2, 1, 1}, -128, 127, 5, 6, 0, 99)).
 			Floats("ws", []int64{3}, 0.01, 0.02, 0.5).Tensor(onnxtest.Quantized("wz", i8, []int64{3}, 0, 3, -1)).
@@ -73,17 +72,14 @@ func TestQuantized(t *testing.T) {
 			Floats("bs", []int64{3}, 0.001, 0.002, 0.003).
 			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → a; DequantizeLinear w ws wz → wf axis=0").
 			Node("DequantizeLinear b bs → bf axis=0; Conv a wf bf → c; QuantizeLinear c s z → qc").
-			Node("DequantizeLinear qc s z → y").Bytes(N, 3, 4, 4),
-			48, "Div QuantizeLinear DequantizeLinear Mul Conv Div QuantizeLinear DequantizeLinear Mul"},
+			Node("DequantizeLinear qc s z → y").Bytes(N, 3, 4, 4), 48,
+			"Div QuantizeLinear DequantizeLinear Mul Conv Div QuantizeLinear DequantizeLinear Mul"},
 		{"weights kept as floats", image().Tensor(onnxtest.Quantized("z", i8, nil, 1)).
 			Floats("w", []int64{2}, 0.03125, -99).
 			Node("QuantizeLinear w s z → qw; DequantizeLinear qw s z → wf; Reshape wf t → wr").
-			Ints("t", 2, 1, 1).Node("Mul x wr → y").Bytes(N, 2, 4, 4),
-			32, ""},
-		{"16 bits", onnxtest.New(21, N, 2, 4, 4).Floats("s", nil, 0.0001).
-			Tensor(onnxtest.Quantized("z", i16, nil, -300)).
-			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → y").Bytes(N, 2, 4, 4),
-			32, ""},
+			Node("t=2,1,1; Mul x wr → y").Bytes(N, 2, 4, 4), 32, ""},
+		{"16 bits", file(21, N, 2, 4, 4).Floats("s", nil, 0.0001).Tensor(onnxtest.Quantized("z", i16, nil, -300)).
+			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → y").Bytes(N, 2, 4, 4), 32, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := onnxtest.Open(t, c.data)
@@ -109,26 +105,22 @@ func TestQuantized(t *testing.T) {
 
 func TestQuantizedErrors(t *testing.T) {
 	const u8, i32, f8 = 2, 6, 17
-	image := func() onnxtest.File { return onnxtest.New(13, N, 2).Floats("s", nil, 0.0625) }
+	image := func() File { return file(13, N, 2).Floats("s", nil, 0.0625) }
 	for _, c := range []struct {
 		want string
-		f    onnxtest.File
+		f    File
 	}{
 		{"must be constant", image().Node("Exp x → e; QuantizeLinear x e → q; DequantizeLinear q s → y")},
 		{"must be constant", image().Node("QuantizeLinear x _ → q; DequantizeLinear q s → y")},
-		{"scale -1 is not above 0", image().Floats("m", nil, -1).
-			Node("QuantizeLinear x m → q; DequantizeLinear q s → y")},
-		{"scale 0 is not above 0", image().Floats("m", nil, 0).
-			Node("QuantizeLinear x s → q; DequantizeLinear q m → y")},
-		{"scale +Inf is not", image().Floats("m", nil, float32(math.Inf(1))).
-			Node("QuantizeLinear x m → q; DequantizeLinear q s → y")},
-		{"3 scales for axis 1 of [N 2]", image().Floats("m", []int64{3}, 1).
-			Node("QuantizeLinear x m → q; DequantizeLinear q s → y")},
-		{"2 scales for axis 0 of [N 2]", image().Floats("m", []int64{2}, 1).
-			Node("QuantizeLinear x m → q axis=0; DequantizeLinear q s → y")},
-		{"axis 9 is outside", image().Floats("m", []int64{2}, 1).
-			Node("QuantizeLinear x m → q axis=9; DequantizeLinear q s → y")},
-		{"0 scales", image().Floats("m", []int64{0}, 1).Node("QuantizeLinear x m → q; DequantizeLinear q s → y")},
+		{"scale -1 is not above 0", image().Node("m=-1.0; QuantizeLinear x m → q; DequantizeLinear q s → y")},
+		{"scale 0 is not above 0", image().Node("m=0.0; QuantizeLinear x s → q; DequantizeLinear q m → y")},
+		{"scale +Inf is not",
+			image().Floats("m", nil, float32(math.Inf(1))).Node("QuantizeLinear x m → q; DequantizeLinear q s → y")},
+		{"3 scales for axis 1 of [N 2]", image().Node("m[3]=1.0; QuantizeLinear x m → q; DequantizeLinear q s → y")},
+		{"2 scales for axis 0 of [N 2]", image().Node("m[2]=1.0; QuantizeLinear x m → q axis=0").
+			Node("DequantizeLinear q s → y")},
+		{"axis 9 is outside", image().Node("m[2]=1.0; QuantizeLinear x m → q axis=9; DequantizeLinear q s → y")},
+		{"0 scales", image().Node("m[0]=1.0; QuantizeLinear x m → q; DequantizeLinear q s → y")},
 		{"1 scales and 2 zero points", image().Tensor(onnxtest.Quantized("z", u8, []int64{2}, 1, 2)).
 			Node("QuantizeLinear x s z → q; DequantizeLinear q s → y")},
 		{"element type 6", image().Tensor(onnxtest.Quantized("z", i32, nil, 1)).
@@ -141,8 +133,8 @@ func TestQuantizedErrors(t *testing.T) {
 		{"export it in QDQ form", image().Node("Cast x → q to=6; DequantizeLinear q s → y")},
 		{"data is of ONNX element type 7", image().Ints("w", 1, 2).Tensor(onnxtest.Quantized("z", u8, nil, 0)).
 			Node("DequantizeLinear w s z → f; Add x f → y")},
-		{"DynamicQuantizeLinear (operator set 13) at node 0", image().
-			Node("DynamicQuantizeLinear x → q s2 z2; DequantizeLinear q s2 z2 → y")},
+		{"DynamicQuantizeLinear (operator set 13) at node 0",
+			image().Node("DynamicQuantizeLinear x → q s2 z2; DequantizeLinear q s2 z2 → y")},
 	} {
 		_, err := simplify.Open(c.f.Bytes(N, 2), nil, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {

@@ -26,8 +26,7 @@ func TestResizeByFractions(t *testing.T) {
 	}{
 		{9, "Upsample d%d s → y%d", nil, 1},
 		{10, "Resize d%d s → y%d", nil, 0},
-		{13, "Resize d%d _ s → y%d", []any{"coordinate_transformation_mode", "asymmetric", "nearest_mode", "floor"},
-			0},
+		{13, "Resize d%d _ s → y%d", []any{"coordinate_transformation_mode", "asymmetric", "nearest_mode", "floor"}, 0},
 		{13, "Resize d%d _ s → y%d", []any{"coordinate_transformation_mode", "half_pixel"}, 0},
 	}
 	for _, scale := range []float32{0.3, 0.6, 0.7, 1.1, 1.4, 2.3} {
@@ -35,7 +34,7 @@ func TestResizeByFractions(t *testing.T) {
 			if scale < form.least {
 				continue
 			}
-			f := onnxtest.New(form.opset, N, 1, longest).Floats("s", []int64{3}, 1, 1, scale)
+			f := file(form.opset, N, 1, longest).Floats("s", []int64{3}, 1, 1, scale)
 			for d := range longest + 1 {
 				if scale*float32(d) < 1 {
 					continue
