@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 // What the runtime says, as it was seen from its libraries, becomes one line that
@@ -152,5 +154,5 @@ func TestCUDAAgrees(t *testing.T) {
 	}
 	fails := compile(t, device, "fails")
 	err := device.Run(t.Context(), fails, [][]float32{make([]float32, 4)}, room(fails.Outputs()))
-	says(t, err, "run fails on ")
+	must.Refuse(t, err, "run fails on ")
 }

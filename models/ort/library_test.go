@@ -30,8 +30,7 @@ func TestGivenLibrary(t *testing.T) {
 				o, origin = Options{}, envLibrary+": "
 			}
 			_, err := findLibrary(context.Background(), o)
-			says(t, err, origin)
-			says(t, err, want)
+			must.Refuse(t, err, origin, want)
 		}
 		t.Setenv(envLibrary, "")
 	}

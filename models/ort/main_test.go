@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"selfheal/internal/must"
@@ -45,14 +44,6 @@ func once(tb testing.TB, p *Pool, prog *Program, in ...[]float32) [][]float32 {
 		tb.Error(err)
 	}
 	return out
-}
-
-// says checks that an error is one line with a text.
-func says(tb testing.TB, err error, text string) {
-	tb.Helper()
-	if err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "\n") {
-		tb.Errorf("got %v, wanted %q on one line", err, text)
-	}
 }
 
 // room makes slices for one item.

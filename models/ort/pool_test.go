@@ -112,20 +112,20 @@ func TestRunErrors(t *testing.T) {
 		{[][]float32{a, a[:3]}, two, `input "b" has 3 values`},
 		{two, [][]float32{nil, a[:2]}, `output "same" has room for 2`},
 	} {
-		says(t, p.Run(ctx, add, c.in, c.out), c.want)
+		must.Refuse(t, p.Run(ctx, add, c.in, c.out), c.want)
 	}
-	says(t, newPool(t, 1, 1).Run(ctx, add, two, two), "another pool")
+	must.Refuse(t, newPool(t, 1, 1).Run(ctx, add, two, two), "another pool")
 	// Every item of a failed batch is told; the pool goes on.
-	each(p, 20, func(int) { says(t, p.Run(ctx, fails, [][]float32{a}, room(fails.Outputs())), "run fails on ") })
+	each(p, 20, func(int) { must.Refuse(t, p.Run(ctx, fails, [][]float32{a}, room(fails.Outputs())), "run fails on ") })
 	if fails.Items() != 0 {
 		t.Errorf("%d failed items counted", fails.Items())
 	}
 	once(t, p, add, a, a)
 	add.Close()
 	add.Close()
-	says(t, p.Run(ctx, add, two, two), "closed")
+	must.Refuse(t, p.Run(ctx, add, two, two), "closed")
 	p.Close()
-	says(t, p.Run(ctx, fails, [][]float32{a}, none), "closed")
+	must.Refuse(t, p.Run(ctx, fails, [][]float32{a}, none), "closed")
 	if _, err := p.Compile("add", readModel(t, "add")); err == nil {
 		t.Error("a closed pool compiled")
 	}

@@ -148,9 +148,7 @@ func TestProvision(t *testing.T) {
 				p.pin.sources[client] = src
 			}
 			path, err := p.library(t.Context())
-			for _, part := range c.err {
-				says(t, err, part)
-			}
+			must.Refuse(t, err, c.err...)
 			for _, part := range c.says {
 				if !strings.Contains(log.String(), part) {
 					t.Errorf("said %q, wanted %q", log.String(), part)

@@ -210,11 +210,11 @@ func Open(t testing.TB, data []byte) *onnx.Graph {
 }
 
 // RunFile evaluates one item on a model's bytes; size is that of the output.
-func RunFile(t testing.TB, data []byte, x []float32, size int64) []float32 {
+func RunFile(t testing.TB, data []byte, x []float32, size int64, opts ...ort.CompileOption) []float32 {
 	t.Helper()
 	pool := ort.NewPool(1, 1)
 	defer pool.Close()
-	p := must.Get(pool.Compile("test", data))(t)
+	p := must.Get(pool.Compile("test", data, opts...))(t)
 	y := make([]float32, size)
 	must.Do(t, pool.Run(context.Background(), p, [][]float32{x}, [][]float32{y}))
 	return y

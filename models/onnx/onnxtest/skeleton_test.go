@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -145,21 +144,14 @@ func TestSkeletonErrors(t *testing.T) {
 		twice.Tensor(&pb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(1), Dims: []int64{2, 20}})
 	}
 	for want, data := range map[string][]byte{
-		"is not a skeleton":      small,
-		"not an ONNX model":      []byte("x"),
-		"more than":              bare(1<<15, 1<<15),
-		"values":                 bare(1<<62, 1<<62),
-		"is defined twice":       skeletonOf(t, twice.Node("MatMul x w → y").Bytes(N, 20)),
-		`needs 8 bytes, or 2 va`: nil,
+		"is not a skeleton": small,
+		"not an ONNX model": []byte("x"),
+		"more than":         bare(1<<15, 1<<15),
+		"values":            bare(1<<62, 1<<62),
+		"is defined twice":  skeletonOf(t, twice.Node("MatMul x w → y").Bytes(N, 20)),
+		"needs 4 values":    bare(2, 2),
 	} {
-		if data == nil {
-			continue
-		}
-		if _, err := onnxtest.FillSkeleton(data, 0); err == nil || !strings.Contains(err.Error(), want) ||
-			strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v, want %q", err, want)
-		}
+		_, err := onnxtest.FillSkeleton(data, 0)
+		must.Refuse(t, err, want)
 	}
-	_, err := onnxtest.FillSkeleton(bare(2, 2), 0)
-	must.Refuse(t, err, "needs 4 values")
 }

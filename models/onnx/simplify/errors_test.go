@@ -20,6 +20,9 @@ func TestOpenErrors(t *testing.T) {
 	pool := func(attrs ...any) File {
 		return file(13, N, 1, 4, 4).Node("AveragePool x → y", attrs...)
 	}
+	two, integer := file(13, N, 2).Node("Add x z → y"), file(13, N, 2).Node("Neg x → y")
+	two.Graph.Input = append(two.Graph.Input, onnxtest.Value("z", 1, N, 2))
+	integer.Graph.Input[0] = onnxtest.Value("x", 7, N, 2)
 	for _, c := range []struct {
 		name string
 		file File
@@ -30,16 +33,8 @@ func TestOpenErrors(t *testing.T) {
 			`LSTM (operator set 13) at node 0 "a", node 3 "y" … NonMaxSuppression (operator set 13) at node 1 "b" … ` +
 				"com.example.Swish"},
 		{"an old operator set", file(6, N, 2).Node("Neg x → y"), "operator set 6 … 7"},
-		{"two inputs", func() File {
-			f := file(13, N, 2).Node("Add x z → y")
-			f.Graph.Input = append(f.Graph.Input, onnxtest.Value("z", 1, N, 2))
-			return f
-		}(), `2 inputs ("x", "z")`},
-		{"an integer input", func() File {
-			f := file(13, N, 2).Node("Neg x → y")
-			f.Graph.Input[0] = onnxtest.Value("x", 7, N, 2)
-			return f
-		}(), `input "x" … float32`},
+		{"two inputs", two, `2 inputs ("x", "z")`},
+		{"an integer input", integer, `input "x" … float32`},
 		{"an open image size", file(13, N, 3, -1, -1).Node("Neg x → y"), `input "x" … open dimension 2`},
 		{"a vector", file(13, N).Node("Neg x → y"), `input "x" … rank 2`},
 		{"a giant input", file(13, N, big, big).Node("Neg x → y"), `input "x" … shape`},
@@ -67,11 +62,8 @@ func TestOpenErrors(t *testing.T) {
 			`"w" … 3 values … holds 1`},
 		{"a giant weight", file(13, N, 2).Tensor(onnxtest.FloatTensor("w", []int64{big, big}, 1)).Node("Mul x w → y"),
 			`"w" … not possible`},
-		{"weights elsewhere", func() File {
-			f := file(13, N, 2).Node("w[2]=1.0; Mul x w → y")
-			f.Graph.Initializer[0].DataLocation = pb.TensorProto_EXTERNAL.Enum()
-			return f
-		}(), `"w" … another file`},
+		{"weights elsewhere", file(13, N, 2).Tensor(onnxtest.External("w", []int64{2})).Node("Mul x w → y"),
+			`"w" … another file`},
 
 		{"a reshape that mixes the batch", file(13, 2, 3, 4).Node("t=6,4; Reshape x t → y"),
 			`output "y" … [3N 4] … batch in front`},
@@ -167,17 +159,7 @@ func TestOpenErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := simplify.Open(c.file.Bytes(N, 2), nil, nil)
-			if err == nil {
-				t.Fatal("is accepted")
-			}
-			for _, w := range strings.Split(c.want, " … ") {
-				if !strings.Contains(err.Error(), w) {
-					t.Errorf("%q does not name %q", err, w)
-				}
-			}
-			if strings.ContainsAny(err.Error(), "\n\r") {
-				t.Errorf("%q has several lines", err)
-			}
+			must.Refuse(t, err, strings.Split(c.want, " … ")...)
 		})
 	}
 	for data, want := range map[string]string{"": "no graph", "import torch\n": "not an ONNX model"} {

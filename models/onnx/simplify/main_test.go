@@ -16,7 +16,10 @@ const N = onnx.Batch
 // file begins a model's file.
 var file = onnxtest.New
 
-type File = onnxtest.File
+type (
+	File  = onnxtest.File
+	Shape = onnx.Shape
+)
 
 // A vec holds the values of one item.
 type vec = []float32

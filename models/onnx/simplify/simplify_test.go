@@ -21,107 +21,103 @@ func TestSimplify(t *testing.T) {
 		name  string
 		file  File
 		ops   string
-		shape onnx.Shape
+		shape Shape
 		value func(x vec) vec
 	}{
 		{"chains of Identity on an initializer",
 			file(13, N, 2).Node("w[2]=3.0; Identity w → a; Identity a → b; Mul x b → c; Add c a → y"), "Mul Add",
-			onnx.Shape{N, 2}, func(x vec) vec { return vec{3*x[0] + 3, 3*x[1] + 3} }},
+			Shape{N, 2}, func(x vec) vec { return vec{3*x[0] + 3, 3*x[1] + 3} }},
 		{"Identity between operators", file(13, N, 2).Node("Relu x → a; Identity a → b; Neg b → y"), "Relu Neg",
-			onnx.Shape{N, 2}, nil},
+			Shape{N, 2}, nil},
 		{"Identity at the output stays", file(13, N, 2).Node("Relu x → a; Identity a → y"), "Relu Identity",
-			onnx.Shape{N, 2}, nil},
+			Shape{N, 2}, nil},
 		{"Constant nodes", file(13, N, 2).Node("Constant → c", "value", onnxtest.FloatTensor("", []int64{2}, 1, -1)).
-			Node("Constant → d value_float=0.5; Add x c → a; Mul a d → y"), "Add Mul", onnx.Shape{N, 2},
+			Node("Constant → d value_float=0.5; Add x c → a; Mul a d → y"), "Add Mul", Shape{N, 2},
 			func(x vec) vec { return vec{(x[0] + 1) / 2, (x[1] - 1) / 2} }},
 		{"a zero Pad", file(13, N, 1, 4, 4).
 			Node("Constant → p", "value", onnxtest.IntTensor("", []int64{8}, 0, 0, 0, 0, 0, 0, 0, 0)).
-			Node("Pad x p → a; AveragePool a → y kernel_shape=2,2 strides=2,2"), "AveragePool", onnx.Shape{N, 1, 2, 2},
-			nil},
+			Node("Pad x p → a; AveragePool a → y kernel_shape=2,2 strides=2,2"), "AveragePool", Shape{N, 1, 2, 2}, nil},
 		{"a Pad that pads", file(13, N, 1, 4, 4).
 			Node("p=0,0,1,1,0,0,1,1; Pad x p → a; AveragePool a → y kernel_shape=2,2 strides=2,2"), "Pad AveragePool",
-			onnx.Shape{N, 1, 3, 3}, nil},
-		{"view", file(13, N, 2, 3).Node("Shape x → s; zero=0; axes=0,; Gather s zero → n axis=0").
-			Node("Unsqueeze n axes → n1; Constant → m", "value",
-				onnxtest.IntTensor("", []int64{1}, -1)).
-			Node("Concat n1 m → t axis=0; Reshape x t → y"),
-			"Reshape", onnx.Shape{N, 6}, same},
-		{"view by sizes", file(13, N, 4, 3).Node("Shape x → s").Node("zero=0; one=1; axes=0,; two=2,").
+			Shape{N, 1, 3, 3}, nil},
+		{"view", file(13, N, 2, 3).Node("Constant → m", "value", onnxtest.IntTensor("", []int64{1}, -1)).
+			Node("zero=0; axes=0,; Shape x → s; Gather s zero → n axis=0; Unsqueeze n axes → n1").
+			Node("Concat n1 m → t axis=0; Reshape x t → y"), "Reshape", Shape{N, 6}, same},
+		{"view by sizes", file(13, N, 4, 3).Node("Shape x → s; zero=0; one=1; axes=0,; two=2,").
 			Node("Gather s zero → n; Gather s one → c; Unsqueeze n axes → n1; Unsqueeze c axes → c1").
-			Node("Div c1 two → h; Concat n1 two h two axes → t0 axis=0; Cast t0 → t1 to=7").Node("m=-1,").
-			Node("Slice t1 axes two → t2; Concat t2 m → t axis=0; Reshape x t → y"),
-			"Reshape", onnx.Shape{N, 2, 6}, same},
-		{"flatten over a size of one", file(13, N, 3, 1, 1).Node("Flatten x → y axis=1"), "Flatten", onnx.Shape{N, 3},
+			Node("Div c1 two → h; Concat n1 two h two axes → t0 axis=0; Cast t0 → t1 to=7").
+			Node("m=-1,; Slice t1 axes two → t2; Concat t2 m → t axis=0; Reshape x t → y"), "Reshape", Shape{N, 2, 6},
 			same},
-		{"Dropout", file(13, N, 2).Node("r=0.5; Dropout x r → a mask; Neg a → y"), "Neg", onnx.Shape{N, 2}, nil},
-		{"Dropout of old", file(7, N, 2).Node("Dropout x → a ratio=0.5; Neg a → y"), "Neg", onnx.Shape{N, 2}, nil},
-		{"a Cast that does nothing", file(13, N, 2).Node("Cast x → a to=1; Neg a → y"), "Neg", onnx.Shape{N, 2}, nil},
-		{"dead nodes", file(13, N, 2).Node("Exp x → dead; Neg x → y"), "Neg", onnx.Shape{N, 2}, nil},
-		{"nodes out of order", file(13, N, 2).Node("Neg a → y; Relu x → a"), "Relu Neg", onnx.Shape{N, 2}, nil},
+		{"flatten over a size of one", file(13, N, 3, 1, 1).Node("Flatten x → y axis=1"), "Flatten", Shape{N, 3}, same},
+		{"Dropout", file(13, N, 2).Node("r=0.5; Dropout x r → a mask; Neg a → y"), "Neg", Shape{N, 2}, nil},
+		{"Dropout of old", file(7, N, 2).Node("Dropout x → a ratio=0.5; Neg a → y"), "Neg", Shape{N, 2}, nil},
+		{"a Cast that does nothing", file(13, N, 2).Node("Cast x → a to=1; Neg a → y"), "Neg", Shape{N, 2}, nil},
+		{"dead nodes", file(13, N, 2).Node("Exp x → dead; Neg x → y"), "Neg", Shape{N, 2}, nil},
+		{"nodes out of order", file(13, N, 2).Node("Neg a → y; Relu x → a"), "Relu Neg", Shape{N, 2}, nil},
 		{"ConstantOfShape", file(13, N, 2, 2).
 			Node("s=2,2; ConstantOfShape s → c", "value", onnxtest.FloatTensor("", []int64{1}, 2)).Node("Mul x c → y"),
-			"Mul", onnx.Shape{N, 2, 2}, func(x vec) vec { return vec{2 * x[0], 2 * x[1], 2 * x[2], 2 * x[3]} }},
+			"Mul", Shape{N, 2, 2}, func(x vec) vec { return vec{2 * x[0], 2 * x[1], 2 * x[2], 2 * x[3]} }},
 
-		{"a fixed batch", file(9, 1, 3, 2).Node("t=1,-1; Relu x → a; Reshape a t → y"), "Relu Reshape",
-			onnx.Shape{N, 6}, nil},
-		{"a fixed batch of 4", file(9, 4, 3, 2).Node("t=4,6; Reshape x t → y"), "Reshape", onnx.Shape{N, 6}, same},
+		{"a fixed batch", file(9, 1, 3, 2).Node("t=1,-1; Relu x → a; Reshape a t → y"), "Relu Reshape", Shape{N, 6},
+			nil},
+		{"a fixed batch of 4", file(9, 4, 3, 2).Node("t=4,6; Reshape x t → y"), "Reshape", Shape{N, 6}, same},
 		{"a fixed batch read from the shape",
 			file(13, 1, 3, 2).Node("Shape x → s; i=0,; m=6,; Gather s i → n; Concat n m → t axis=0; Reshape x t → y"),
-			"Reshape", onnx.Shape{N, 6}, same},
-		{"a batch written as 0", file(13, 0, 2).Node("Neg x → y"), "Neg", onnx.Shape{N, 2}, nil},
+			"Reshape", Shape{N, 6}, same},
+		{"a batch written as 0", file(13, 0, 2).Node("Neg x → y"), "Neg", Shape{N, 2}, nil},
 		{"sizes with a fixed batch", file(11, 2, 1, 2, 2).Node("roi[0]=0.0; none[0]=0.0; s=2,1,4,6").
 			Node("Resize x roi none s → y mode=nearest coordinate_transformation_mode=asymmetric nearest_mode=floor"),
-			"Resize", onnx.Shape{N, 1, 4, 6}, nil},
+			"Resize", Shape{N, 1, 4, 6}, nil},
 		{"sizes that are no whole factor", file(11, 1, 1, 2, 2).Node("s=1,1,3,2").
 			Node("Resize x _ _ s → y mode=nearest coordinate_transformation_mode=asymmetric nearest_mode=floor"),
-			"Resize", onnx.Shape{N, 1, 3, 2}, func(x vec) vec { return vec{x[0], x[1], x[0], x[1], x[2], x[3]} }},
+			"Resize", Shape{N, 1, 3, 2}, func(x vec) vec { return vec{x[0], x[1], x[0], x[1], x[2], x[3]} }},
 
-		{"Clip's attributes", file(7, N, 4).Node("Clip x → y min=-0.5 max=0.3"), "Clip", onnx.Shape{N, 4},
+		{"Clip's attributes", file(7, N, 4).Node("Clip x → y min=-0.5 max=0.3"), "Clip", Shape{N, 4},
 			func(x vec) vec { return vec{-0.5, x[1], x[2], 0.3} }},
-		{"Clip's one attribute", file(9, N, 4).Node("Clip x → y min=0.0"), "Clip", onnx.Shape{N, 4},
+		{"Clip's one attribute", file(9, N, 4).Node("Clip x → y min=0.0"), "Clip", Shape{N, 4},
 			func(x vec) vec { return vec{0, 0, x[2], x[3]} }},
 		{"axes of Squeeze and Unsqueeze", file(11, N, 1, 2).Node("Squeeze x → a axes=1,; Unsqueeze a → y axes=1,3"),
-			"Squeeze Unsqueeze", onnx.Shape{N, 1, 2, 1}, same},
-		{"Slice's attributes", file(9, N, 4).Node("Slice x → y axes=1, starts=1, ends=-1,"), "Slice", onnx.Shape{N, 2},
+			"Squeeze Unsqueeze", Shape{N, 1, 2, 1}, same},
+		{"Slice's attributes", file(9, N, 4).Node("Slice x → y axes=1, starts=1, ends=-1,"), "Slice", Shape{N, 2},
 			func(x vec) vec { return x[1:3] }},
 		{"Slice from the front without axes",
 			file(9, N, 4).Node("Slice x → y", "starts", []int64{0, 2}, "ends", []int64{1 << 40, 9}), "Slice",
-			onnx.Shape{N, 2}, func(x vec) vec { return x[2:] }},
-		{"Pad's attributes", file(9, N, 2).Node("Pad x → y pads=0,1,0,0 value=7.0"), "Pad", onnx.Shape{N, 3},
+			Shape{N, 2}, func(x vec) vec { return x[2:] }},
+		{"Pad's attributes", file(9, N, 2).Node("Pad x → y pads=0,1,0,0 value=7.0"), "Pad", Shape{N, 3},
 			func(x vec) vec { return vec{7, x[0], x[1]} }},
-		{"TopK's attribute", file(9, N, 3).Node("TopK x → y i k=2 axis=-1"), "TopK", onnx.Shape{N, 2},
+		{"TopK's attribute", file(9, N, 3).Node("TopK x → y i k=2 axis=-1"), "TopK", Shape{N, 2},
 			func(x vec) vec { return vec{x[2], x[1]} }},
 		{"Upsample 7", file(7, N, 1, 1, 2).Node("Upsample x → y", "scales", []float32{1, 1, 2, 2}, "mode", "nearest"),
-			"Resize", onnx.Shape{N, 1, 2, 4},
+			"Resize", Shape{N, 1, 2, 4},
 			func(x vec) vec { return vec{x[0], x[0], x[1], x[1], x[0], x[0], x[1], x[1]} }},
 		{"Upsample 9", file(9, N, 1, 1, 2).Floats("s", []int64{4}, 1, 1, 1, 3).Node("Upsample x s → y"), "Resize",
-			onnx.Shape{N, 1, 1, 6}, func(x vec) vec { return vec{x[0], x[0], x[0], x[1], x[1], x[1]} }},
+			Shape{N, 1, 1, 6}, func(x vec) vec { return vec{x[0], x[0], x[0], x[1], x[1], x[1]} }},
 		{"Resize 10", file(10, N, 1, 1, 2).Floats("s", []int64{4}, 1, 1, 2, 1).Node("Resize x s → y"), "Resize",
-			onnx.Shape{N, 1, 2, 2}, func(x vec) vec { return vec{x[0], x[1], x[0], x[1]} }},
+			Shape{N, 1, 2, 2}, func(x vec) vec { return vec{x[0], x[1], x[0], x[1]} }},
 		{"ReduceMean's attribute", file(11, N, 2, 1, 2).Node("ReduceMean x → y axes=2,3 keepdims=0"),
-			"GlobalAveragePool Reshape", onnx.Shape{N, 2},
+			"GlobalAveragePool Reshape", Shape{N, 2},
 			func(x vec) vec { return vec{(x[0] + x[1]) / 2, (x[2] + x[3]) / 2} }},
 		{"ReduceSum's attribute", file(11, N, 2, 2).Node("ReduceSum x → a axes=1, keepdims=1; Neg a → y"),
-			"Transpose Reshape GlobalAveragePool Reshape Mul Neg", onnx.Shape{N, 1, 2},
+			"Transpose Reshape GlobalAveragePool Reshape Mul Neg", Shape{N, 1, 2},
 			func(x vec) vec { return vec{-x[0] - x[2], -x[1] - x[3]} }},
-		{"Softmax 11 on the last axis", file(11, N, 2).Node("Softmax x → y"), "Softmax", onnx.Shape{N, 2},
+		{"Softmax 11 on the last axis", file(11, N, 2).Node("Softmax x → y"), "Softmax", Shape{N, 2},
 			func(x vec) vec {
 				a, b := math.Exp(float64(x[0])), math.Exp(float64(x[1]))
 				return vec{float32(a / (a + b)), float32(b / (a + b))}
 			}},
 		{"BatchNormalization 7", file(7, N, 1).
 			Node("s[1]=2.0; b[1]=1.0; m[1]=0.5; v[1]=0.25; BatchNormalization x s b m v → y epsilon=0.0 momentum=0.9"),
-			"BatchNormalization", onnx.Shape{N, 1}, func(x vec) vec { return vec{4*(x[0]-0.5) + 1} }},
+			"BatchNormalization", Shape{N, 1}, func(x vec) vec { return vec{4*(x[0]-0.5) + 1} }},
 		{"auto_pad", file(11, N, 1, 3, 3).Node("w[1,1,2,2]=1.0; Conv x w → y auto_pad=SAME_UPPER"), "Conv",
-			onnx.Shape{N, 1, 3, 3}, nil},
+			Shape{N, 1, 3, 3}, nil},
 		{"axes that are reshaped", file(18, N, 3, 2).Ints("a", 2).Ints("one", 1).Ints("empty").
 			Node("Reshape a empty → s; Reshape s one → v; ReduceMax x v → m; Flatten m → y"), "ReduceMax Flatten",
-			onnx.Shape{N, 3}, func(x vec) vec { return vec{x[1], x[3], x[5]} }},
+			Shape{N, 3}, func(x vec) vec { return vec{x[1], x[3], x[5]} }},
 		{"ceil_mode", file(12, N, 1, 3, 3).Node("MaxPool x → y kernel_shape=2,2 strides=2,2 ceil_mode=1"), "MaxPool",
-			onnx.Shape{N, 1, 2, 2}, func(x vec) vec { return vec{x[4], x[5], x[7], x[8]} }},
+			Shape{N, 1, 2, 2}, func(x vec) vec { return vec{x[4], x[5], x[7], x[8]} }},
 		{"output_shape",
 			file(11, N, 1, 2, 2).Node("w[1,1,2,2]=1.0; ConvTranspose x w → y strides=2,2 output_shape=3,3"),
-			"ConvTranspose", onnx.Shape{N, 1, 3, 3}, nil},
+			"ConvTranspose", Shape{N, 1, 3, 3}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			data := c.file.Bytes(c.shape...)
