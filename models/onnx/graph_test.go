@@ -24,8 +24,8 @@ func TestEncodeDecode(t *testing.T) {
 	b := &onnx.Builder{G: g}
 	x := b.Input("x", onnx.Shape{N, 2, 3})
 	y := b.OpWith("Relu", onnx.Attrs{
-		"int": int64(-3), "float": float32(1.5), "string": "a\nb", "ints": []int64{1, -2}, "floats": []float32{0.1, -0.2},
-		"none": []int64{}, "tensor": onnx.IntTensor(1, 2, 3),
+		"int": int64(-3), "float": float32(1.5), "string": "a\nb", "ints": []int64{1, -2},
+		"floats": []float32{0.1, -0.2}, "none": []int64{}, "tensor": onnx.IntTensor(1, 2, 3),
 	}, x)
 	b.Output("y", b.Op("Add", y, b.Const(onnx.FloatTensor(onnx.Shape{2, 3}, onnxtest.Ramp(6)))))
 	must.Do(t, b.Err())

@@ -103,7 +103,8 @@ func embed(data []byte, folder fs.FS, sum hash.Hash) ([]byte, error) {
 		}
 		return weights[i].size
 	}
-	return assemble(m, m.Graph.Initializer, size, func(i int, out []byte) ([]byte, error) { return e.read(weights[i], out) })
+	write := func(i int, out []byte) ([]byte, error) { return e.read(weights[i], out) }
+	return assemble(m, m.Graph.Initializer, size, write)
 }
 
 // embedder reads external files. It holds none open: a model may have thousands.

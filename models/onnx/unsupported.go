@@ -37,8 +37,8 @@ var unsupportedHints = []struct {
 	fits func(n *Node) bool
 	text string
 }{
-	{func(n *Node) bool { return n.holds(subgraph) }, "a subgraph makes the network more than feed-forward: export it without branches and loops " +
-		"that depend on the input"},
+	{func(n *Node) bool { return n.holds(subgraph) }, "a subgraph makes the network more than feed-forward: export " +
+		"it without branches and loops that depend on the input"},
 	{func(n *Node) bool {
 		return n.Domain == "" && slices.Contains(integerOperators, n.Op) || strings.HasPrefix(n.Op, "QLinear") ||
 			strings.HasPrefix(n.Op, "QGemm")

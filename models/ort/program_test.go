@@ -52,13 +52,14 @@ func TestCompileErrors(t *testing.T) {
 		"no shape":    {input(func(in *pb.TypeProto_Tensor) { in.Shape = nil }), fixed},
 		"open item":   {input(func(in *pb.TypeProto_Tensor) { in.Shape.Dim[1].Value = nil }), open},
 		"negative":    {input(func(in *pb.TypeProto_Tensor) { size(in.Shape.Dim[1], -1) }), `"a": dimension 1 is -1`},
-		"integer":     {input(func(in *pb.TypeProto_Tensor) { *in.ElemType = 7 }), `"a" is not float32 (ONNX element type 7)`},
-		"no input":    {changed(func(g *pb.GraphProto, _ *pb.TypeProto_Tensor) { g.Input = nil }), "needs an input"},
-		"no output":   {changed(func(g *pb.GraphProto, _ *pb.TypeProto_Tensor) { g.Output = nil }), "not an ONNX model"},
-		"unknown op":  {changed(func(g *pb.GraphProto, _ *pb.TypeProto_Tensor) { *g.Node[0].OpType = "Odd" }), "Odd"},
-		"garbage":     {[]byte("no model at all"), "not an ONNX model"},
-		"cut":         {readModel(t, "conv")[:4000], "not an ONNX model"},
-		"empty":       {nil, "not an ONNX model"},
+		"integer": {input(func(in *pb.TypeProto_Tensor) { *in.ElemType = 7 }),
+			`"a" is not float32 (ONNX element type 7)`},
+		"no input":   {changed(func(g *pb.GraphProto, _ *pb.TypeProto_Tensor) { g.Input = nil }), "needs an input"},
+		"no output":  {changed(func(g *pb.GraphProto, _ *pb.TypeProto_Tensor) { g.Output = nil }), "not an ONNX model"},
+		"unknown op": {changed(func(g *pb.GraphProto, _ *pb.TypeProto_Tensor) { *g.Node[0].OpType = "Odd" }), "Odd"},
+		"garbage":    {[]byte("no model at all"), "not an ONNX model"},
+		"cut":        {readModel(t, "conv")[:4000], "not an ONNX model"},
+		"empty":      {nil, "not an ONNX model"},
 	} {
 		_, err := p.Compile("m", c.model)
 		must.Refuse(t, err, "compile m: ", c.want)

@@ -282,13 +282,13 @@ func Bits64(v ...float64) (raw []byte) {
 	return raw
 }
 
-// External is a float32 tensor whose data lies elsewhere; where comes as key, value pairs.
-func External(name string, dims []int64, where ...string) *pb.TensorProto {
+// External is a float32 tensor whose data lies elsewhere; where is "key=value key=value".
+func External(name string, dims []int64, where string) *pb.TensorProto {
 	t := &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims,
 		DataLocation: pb.TensorProto_EXTERNAL.Enum()}
-	for i := 0; i < len(where); i += 2 {
-		t.ExternalData = append(t.ExternalData, &pb.StringStringEntryProto{Key: proto.String(where[i]),
-			Value: proto.String(where[i+1])})
+	for _, pair := range strings.Fields(where) {
+		key, value, _ := strings.Cut(pair, "=")
+		t.ExternalData = append(t.ExternalData, &pb.StringStringEntryProto{Key: &key, Value: &value})
 	}
 	return t
 }

@@ -62,7 +62,7 @@ func TestOpenErrors(t *testing.T) {
 			`"w" … 3 values … holds 1`},
 		{"a giant weight", file(13, N, 2).Tensor(onnxtest.FloatTensor("w", []int64{big, big}, 1)).Node("Mul x w → y"),
 			`"w" … not possible`},
-		{"weights elsewhere", file(13, N, 2).Tensor(onnxtest.External("w", []int64{2})).Node("Mul x w → y"),
+		{"weights elsewhere", file(13, N, 2).Tensor(onnxtest.External("w", []int64{2}, "")).Node("Mul x w → y"),
 			`"w" … another file`},
 
 		{"a reshape that mixes the batch", file(13, 2, 3, 4).Node("t=6,4; Reshape x t → y"),

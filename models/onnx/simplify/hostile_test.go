@@ -220,7 +220,7 @@ func FuzzOpen(f *testing.F) {
 		Tensor(onnxtest.Quantized("z", 3, nil, 2)).Tensor(onnxtest.Quantized("w", 3, []int64{2, 2}, 1, 2, 3, 4)).
 		Node("QuantizeLinear x s z → q; DequantizeLinear q s z → a; DequantizeLinear w ws → f axis=0").
 		Node("MatMul a f → y").Bytes(N, 2))
-	f.Add(file(13, N, 2).Tensor(onnxtest.External("w", []int64{2}, "location", "w.bin", "offset", "8")).
+	f.Add(file(13, N, 2).Tensor(onnxtest.External("w", []int64{2}, "location=w.bin offset=8")).
 		Node("Mul x w → y").Bytes(N, 2))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) < 1<<16 {

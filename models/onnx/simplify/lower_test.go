@@ -139,7 +139,8 @@ func TestLoweringErrors(t *testing.T) {
 	old := onnx.NewGraph("test")
 	old.Opset = 11
 	old.Inputs = []onnx.Value{{Name: "x", DType: onnx.Float, Shape: slices.Clone(image)}}
-	old.Nodes = []*onnx.Node{{Op: "Softmax", Inputs: []string{"x"}, Outputs: []string{"y"}, Attrs: onnx.Attrs{"axis": 0}}}
+	first := onnx.Attrs{"axis": 0}
+	old.Nodes = []*onnx.Node{{Op: "Softmax", Inputs: []string{"x"}, Outputs: []string{"y"}, Attrs: first}}
 	old.Outputs = []onnx.Value{{Name: "y", DType: onnx.Float}}
 	must.Refuse(t, simplify.Graph(old), "works along the batch")
 }
