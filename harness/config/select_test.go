@@ -92,17 +92,14 @@ func TestHashOtherMeaning(t *testing.T) {
 	seen := map[string]string{hash(t, small, 0): "the config", hash(t, small, 10): "--limit 10"}
 	for _, set := range []string{
 		"seed=1", "save_adversarial=true", "datasets.test.limit=100", "datasets.test.path=other.bin",
-		"datasets.test.indices=[1, 2]",
-		"datasets.test.format=npz", "datasets.test.classes=10", "models.net.path=other.onnx",
-		"models.net.preprocess.mean=0.5",
-		"models.net.output=probabilities", "models.net.split={at: [a]}", "controls.pca.solver.outer=4",
-		"controls.pca.solver.momentum=0",
+		"datasets.test.indices=[1, 2]", "datasets.test.format=npz", "datasets.test.classes=10",
+		"models.net.path=other.onnx", "models.net.preprocess.mean=0.5", "models.net.output=probabilities",
+		"models.net.split={at: [a]}", "controls.pca.solver.outer=4", "controls.pca.solver.momentum=0",
 		"controls.pca.layers.0.at=last", "controls.pca.layers.0.at=1", `controls.pca.layers.0.at="1"`,
-		"controls.pca.layers.0.embedding.variance=0.9",
-		"controls.pca.layers.0.embedding={kind: identity}", "attacks.aa-linf.epsilon=1/255",
-		"attacks.aa-linf.epsilon=[1/255, 2/255]",
-		"attacks.aa-linf.version=plus", "attacks.aa-linf.kind=pgd", "attacks.aa-linf.norm=l2",
-		"suites.main.mode=whitebox-detached", "suites.main.controls=[]", "suites.main.attacks=[]",
+		"controls.pca.layers.0.embedding.variance=0.9", "controls.pca.layers.0.embedding={kind: identity}",
+		"attacks.aa-linf.epsilon=1/255", "attacks.aa-linf.epsilon=[1/255, 2/255]", "attacks.aa-linf.version=plus",
+		"attacks.aa-linf.kind=pgd", "attacks.aa-linf.norm=l2", "suites.main.mode=whitebox-detached",
+		"suites.main.controls=[]", "suites.main.attacks=[]",
 	} {
 		h := hash(t, small, 0, set)
 		if other, ok := seen[h]; ok {

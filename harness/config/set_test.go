@@ -29,8 +29,8 @@ func TestSet(t *testing.T) {
 	if p.Solver.Outer != 5 || p.Layers[1].Embedding.Rank != 4 || len(p.Layers) != 4 {
 		t.Errorf("pca: %+v", p)
 	}
-	if c.Runtime.Workers != 1 || c.Seed != 9 || c.Dataset("test").Limit != 0 || !reflect.DeepEqual(c.Suite("a").Attacks,
-		[]string{"square"}) {
+	if c.Runtime.Workers != 1 || c.Seed != 9 || c.Dataset("test").Limit != 0 ||
+		!reflect.DeepEqual(c.Suite("a").Attacks, []string{"square"}) {
 		t.Errorf("%+v", c)
 	}
 	if m := c.Model("net"); !reflect.DeepEqual([][]float64{m.Mean, m.Std}, [][]float64{{0.5}, {0.5}}) {

@@ -35,7 +35,7 @@ const (
 var (
 	npyDescr   = regexp.MustCompile(`['"]descr['"]\s*:\s*['"]([<>|=]?)([a-zA-Z][0-9]{0,4})['"]`)
 	npyFortran = regexp.MustCompile(`['"]fortran_order['"]\s*:\s*(True|False)`)
-	npyShape   = regexp.MustCompile(`['"]shape['"]\s*:\s*\(([0-9,\sL]*)\)`)
+	npyShape   = regexp.MustCompile(`['"]shape['"]\s*:\s*\(\s*((?:[0-9]+L?\s*,\s*)*(?:[0-9]+L?)?)\s*\)`)
 
 	npyNames = map[string]string{"f4": "float32", "f8": "float64", "i1": "int8", "i2": "int16", "i4": "int32",
 		"i8": "int64", "u1": "uint8", "u2": "uint16", "u4": "uint32", "u8": "uint64", "b1": "bool"}
