@@ -130,8 +130,9 @@ func TestNPYErrors(t *testing.T) {
 		{"huge header", append([]byte(npyMagic), 2, 0, 255, 255, 255, 255),
 			"its header claims 4294967295 bytes, more than any array needs"},
 		{"no header", npyHeader(1, "{}", nil), `its header can't be read: "{}" (plain arrays of numbers only)`},
-		{"no comma", npyHeader(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", nil), `its header can't be ` +
-			`read: "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}" (plain arrays of numbers only)`},
+		{"no comma", npyHeader(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", nil),
+			`its header can't be read: "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}" (plain arrays of ` +
+				"numbers only)"},
 		{"record", npyHeader(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", nil),
 			`its header can't be read: "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (…" (plain ` +
 				"arrays of numbers only)"},
