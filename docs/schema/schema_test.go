@@ -58,29 +58,23 @@ var (
 var rules = map[string]schema{
 	"sha256": sha256, "config_sha256": sha256, "recipe": {"pattern": "^([a-z0-9-]+/[0-9]+)?$"},
 	"mode": {"enum": result.ModeNames()}, "Published.mode": {}, "verdict": {"enum": []int{0, 1}},
-	"epsilon":  {"exclusiveMinimum": 0},
-	"accuracy": fraction, "robust": fraction, "below_greedy": fraction, "non_increasing": fraction,
-	"not_finite": fraction,
-	"seconds":    fromZero, "max_norm": fromZero, "control_norm": fromZero, "passes": fromZero,
-	"milliseconds":       fromZero,
-	"passes_per_forward": fromZero, "perturbation": fromZero, "distance": fromZero, "standard_error": fromZero,
-	"loss": fromZero,
+	"epsilon": {"exclusiveMinimum": 0}, "accuracy": fraction, "robust": fraction, "below_greedy": fraction,
+	"non_increasing": fraction, "not_finite": fraction, "seconds": fromZero, "max_norm": fromZero,
+	"control_norm": fromZero, "passes": fromZero, "milliseconds": fromZero, "passes_per_forward": fromZero,
+	"perturbation": fromZero, "distance": fromZero, "standard_error": fromZero, "loss": fromZero,
 	"ci95": {"minItems": 2, "maxItems": 2, "items": schema{"type": "number", "minimum": 0, "maximum": 1}},
 }
 
 // words describe keys that mean the same in many types and have no comment there.
 var words = map[string]string{
 	"schema": "name and version of this layout", "suite": "the suite's name", "dataset": "the data set's name",
-	"model":   "the network's name",
-	"defense": "none, or the control's name", "control": "the control's name",
-	"attack": "none, clean images, or the attack's name",
-	"norm":   "of the perturbation: linf, l2 or l1", "epsilon": "its bound, in pixel units of [0,1]",
-	"mode": "what the attacker knows",
-	"at":   "place in the network, as the config says it", "n": "images",
-	"correct":  "images that the model is right on",
-	"accuracy": "correct/n", "seconds": "time that it took", "seed": "keys every random number",
-	"recipe": "which attack made the images",
-	"image":  "the image's id", "label": "the image's class", "verdict": "1: the model is right", "name": "its name",
+	"model": "the network's name", "defense": "none, or the control's name", "control": "the control's name",
+	"attack": "none, clean images, or the attack's name", "norm": "of the perturbation: linf, l2 or l1",
+	"epsilon": "its bound, in pixel units of [0,1]", "mode": "what the attacker knows",
+	"at": "place in the network, as the config says it", "n": "images",
+	"correct": "images that the model is right on", "accuracy": "correct/n", "seconds": "time that it took",
+	"seed": "keys every random number", "recipe": "which attack made the images", "image": "the image's id",
+	"label": "the image's class", "verdict": "1: the model is right", "name": "its name",
 }
 
 // comments are the comments on types and fields, by "Type" and "Type.Field".
