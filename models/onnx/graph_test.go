@@ -31,24 +31,14 @@ func TestEncodeDecode(t *testing.T) {
 	must.Do(t, b.Err())
 	g.Nodes[0].Name = "first"
 	g.Nodes[1].Outputs = append(g.Nodes[1].Outputs, "") // an absent output
-	for i, kind := range []onnx.DType{onnx.Int64, onnx.Int32, onnx.Int8, onnx.Uint8, onnx.Bool} {
-		v := []int64{0, 1, 1}
-		switch kind {
-		case onnx.Int64:
-			v = []int64{-1 << 63, 0, 1<<63 - 1}
-		case onnx.Int32:
-			v = []int64{-1 << 31, 0, 1<<31 - 1}
-		case onnx.Int8:
-			v = []int64{-128, 0, 127}
-		case onnx.Uint8:
-			v = []int64{0, 128, 255}
-		}
+	for kind, v := range map[onnx.DType][]int64{
+		onnx.Int64: {-1 << 63, 0, 1<<63 - 1}, onnx.Int32: {-1 << 31, 0, 1<<31 - 1}, onnx.Int8: {-128, 0, 127},
+		onnx.Uint8: {0, 128, 255}, onnx.Bool: {0, 1, 1},
+	} {
 		g.AddConst("kind", &onnx.Tensor{DType: kind, Shape: onnx.Shape{3, 1}, Ints: v})
-		if i == 0 {
-			g.AddConst("scalar", onnx.Scalar(2.5))
-			g.AddConst("empty", onnx.FloatTensor(onnx.Shape{0, 4}, []float32{}))
-		}
 	}
+	g.AddConst("scalar", onnx.Scalar(2.5))
+	g.AddConst("empty", onnx.FloatTensor(onnx.Shape{0, 4}, []float32{}))
 	data := must.Get(g.Encode())(t)
 	again := must.Get(onnx.Decode(data))(t)
 	second := must.Get(again.Encode())(t)

@@ -54,7 +54,8 @@ func TestSkeletons(t *testing.T) {
 			_, err := simplify.Open(data, nil, nil)
 			must.Refuse(t, err, "is a skeleton")
 			net := must.Get(onnxtest.FillSkeleton(data, seed))(t)
-			if n := net.Parameters(); n > shortParameters && testing.Short() || n > mostParameters && !testinput.Large() {
+			n := net.Parameters()
+			if n > shortParameters && testing.Short() || n > mostParameters && !testinput.Large() {
 				t.Skip(n, " parameters")
 			}
 			must.Do(t, simplify.Graph(net))
@@ -76,7 +77,7 @@ func check(t *testing.T, net *onnx.Graph) {
 	y := x
 	segments := must.Get(split.At(net, split.Boundaries(net)))(t)
 	for _, s := range segments {
-		y = runOnce(t, pool, s, y)[0]
+		y = onnxtest.Run(t, s, y)
 	}
 
 	v := must.Get(grad.VJP(net))(t)
@@ -228,16 +229,4 @@ func compile(t *testing.T, pool *ort.Pool, g *onnx.Graph) (*ort.Program, func())
 	t.Helper()
 	p := must.Get(pool.Compile(g.Name, must.Get(g.Encode())(t)))(t)
 	return p, p.Close
-}
-
-func runOnce(t *testing.T, pool *ort.Pool, g *onnx.Graph, x []float32) [][]float32 {
-	t.Helper()
-	p, finish := compile(t, pool, g)
-	defer finish()
-	var out [][]float32
-	for _, o := range p.Outputs() {
-		out = append(out, make([]float32, o.Size))
-	}
-	must.Do(t, pool.Run(context.Background(), p, [][]float32{x}, out))
-	return out
 }

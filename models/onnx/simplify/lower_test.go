@@ -62,15 +62,7 @@ func TestLoweredForms(t *testing.T) {
 
 // The result of a lowering keeps the name that the file gives it.
 func TestLoweringKeepsNames(t *testing.T) {
-	g := onnx.NewGraph("test")
-	b := &onnx.Builder{G: g}
-	x := b.Input("x", onnx.Shape{onnx.Batch, 3, 4})
-	b.Named("norm", "LpNormalization", x)
-	b.Output("y", b.Op("Neg", "norm"))
-	if b.Err() != nil {
-		t.Fatal(b.Err())
-	}
-	must.Do(t, simplify.Graph(g))
+	g := onnxtest.Open(t, file(18, N, 3, 4).Node("LpNormalization x → norm; Neg norm → y").Bytes(N, 3, 4))
 	if g.Producers()["norm"] == nil {
 		t.Errorf("no tensor is called norm in %s", onnxtest.Operators(g))
 	}
@@ -78,16 +70,8 @@ func TestLoweringKeepsNames(t *testing.T) {
 
 // A lowering that gives its input back leaves that tensor to its other readers.
 func TestLoweringLeavesItsInput(t *testing.T) {
-	g := onnx.NewGraph("test")
-	b := &onnx.Builder{G: g}
-	b.Named("a", "Relu", b.Input("x", onnx.Shape{onnx.Batch, 4}))
-	b.Named("b", "Pow", "a", b.Float(1))
-	b.Output("y", b.Op("Sub", "a", b.Op("Neg", "b")))
-	if b.Err() != nil {
-		t.Fatal(b.Err())
-	}
-	must.Do(t, simplify.Graph(g))
-	if got := onnxtest.Operators(g); got != "Relu Neg Sub Identity" {
+	f := file(18, N, 4).Node("one=1.0; Relu x → a; Pow a one → b; Neg b → c; Sub a c → y")
+	if got := onnxtest.Operators(onnxtest.Open(t, f.Bytes(N, 4))); got != "Relu Neg Sub" {
 		t.Errorf("becomes %s", got)
 	}
 }
