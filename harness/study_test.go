@@ -245,8 +245,7 @@ func TestSolversFromTheSameStart(t *testing.T) {
 		own  control.Solver
 		want []control.Solver
 	}{
-		{msa, []control.Solver{greedy, msa, pmp(30)}},
-		{pmp(30), []control.Solver{greedy, msa, pmp(30)}},
+		{msa, []control.Solver{greedy, msa, pmp(30)}}, {pmp(30), []control.Solver{greedy, msa, pmp(30)}},
 		{pmp(25), []control.Solver{greedy, with(3, 10), pmp(25)}},
 		{pmp(4), []control.Solver{greedy, with(1, 4), pmp(4)}},
 	} {

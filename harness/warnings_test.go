@@ -51,8 +51,7 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 		in, out func(b *onnx.Builder, x string) string
 		want    []string
 	}{
-		{"honest", same, same, nil},
-		{"sharp", same, scaled(1e6), []string{result.WarnZeroGradient.ID}},
+		{"honest", same, same, nil}, {"sharp", same, scaled(1e6), []string{result.WarnZeroGradient.ID}},
 		{"faint", same, scaled(1e-30), []string{result.WarnZeroGradient.ID}},
 		{"quantised", quantised(16), same, []string{result.WarnZeroGradient.ID, result.WarnStandsAtEpsilonOne.ID}},
 		{"coarsely-quantised", quantised(6), same, []string{result.WarnZeroGradient.ID, result.WarnUnstableLoss.ID}},

@@ -122,14 +122,11 @@ func TestHostileBaselines(t *testing.T) {
 	}
 	verdict := `"` + verdictsOf(20, 40) + `"`
 	for _, c := range []struct{ old, new, want string }{
-		{good, "", "unexpected end of JSON input"},
-		{good, "[]", "cannot unmarshal array"},
+		{good, "", "unexpected end of JSON input"}, {good, "[]", "cannot unmarshal array"},
 		{good, "{}", `it has schema "", this version reads "selfheal.baseline/2"`},
-		{good, good + "{}", "line "},
-		{good, strings.Repeat("[", 100000), "line 1: "},
+		{good, good + "{}", "line "}, {good, strings.Repeat("[", 100000), "line 1: "},
 		{"baseline/2", "baseline/3", `it has schema "selfheal.baseline/3"`},
-		{`"seed": 0`, `"seed": -1`, "line 5: "},
-		{`"seed": 0`, `"seed": 0, "seeed": 1`, `unknown key "seeed"`},
+		{`"seed": 0`, `"seed": -1`, "line 5: "}, {`"seed": 0`, `"seed": 0, "seeed": 1`, `unknown key "seeed"`},
 		{`"seed": 0`, `"seed": 0, "SEED": 7`, `unknown key "SEED"`},
 		{`"seed": 0,`, ``, `the key "seed" is missing`},
 		{`"seed": 0`, `"seed": null`, "null is no value in seed"},

@@ -91,6 +91,22 @@ func (c Cell) check() error {
 	return nil
 }
 
+// checkSeeds is an error for seeds that no run writes: what reads them relies on a verdict
+// an image.
+func (c Cell) checkSeeds() error {
+	for _, s := range c.Seeds {
+		if len(s.Verdicts) != len(c.Verdicts) || strings.Trim(s.Verdicts, "01") != "" {
+			return fmt.Errorf("seed %d has other verdicts than one for each of %d images", s.Seed, len(c.Verdicts))
+		}
+		if n := strings.Count(s.Verdicts, "1"); n != s.Correct ||
+			!(math.Abs(s.Accuracy-float64(n)/float64(max(len(s.Verdicts), 1))) < 1e-9) || !plausible(s.Seconds) {
+			return fmt.Errorf("seed %d has %d right verdicts, and says %d or an accuracy of %g", s.Seed, n, s.Correct,
+				s.Accuracy)
+		}
+	}
+	return nil
+}
+
 // check is an error for a record that no run writes.
 func (r Record) check() error {
 	switch {

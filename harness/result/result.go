@@ -6,7 +6,10 @@ package result
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"time"
+
+	"gonum.org/v1/gonum/stat"
 
 	"selfheal/internal/number"
 )
@@ -128,6 +131,45 @@ type Cell struct {
 	Seeds []SeedScore `json:"seeds,omitempty"`
 	// Error says why there are no verdicts; the numbers of such a cell mean nothing.
 	Error string `json:"error,omitempty"`
+}
+
+// SeedScore is a cell's accuracy when its attack is made from one seed. Networks, controls
+// and their fits are the same under every seed.
+type SeedScore struct {
+	Seed     uint64  `json:"seed"`
+	Correct  int     `json:"correct"`
+	Accuracy float64 `json:"accuracy"`
+	Verdicts string  `json:"verdicts"` // as the cell's
+	Seconds  float64 `json:"seconds"`
+}
+
+// Spread is how far a cell's accuracy depends on its attack's seed.
+type Spread struct {
+	Seeds     int
+	Mean      float64 // of the accuracies
+	Deviation float64 // their standard deviation, with n − 1
+	Min, Max  float64
+	Every     float64 // share of the images that are right under every seed
+}
+
+// Spread returns the spread of a cell with several seeds; ok is false for others.
+func (c Cell) Spread() (s Spread, ok bool) {
+	if len(c.Seeds) < 2 {
+		return s, false
+	}
+	accuracies := make([]float64, len(c.Seeds))
+	for i, one := range c.Seeds {
+		accuracies[i] = one.Accuracy
+	}
+	s = Spread{Seeds: len(c.Seeds), Min: slices.Min(accuracies), Max: slices.Max(accuracies)}
+	s.Mean, s.Deviation = stat.MeanStdDev(accuracies, nil)
+	for i := range c.Verdicts {
+		if !slices.ContainsFunc(c.Seeds, func(one SeedScore) bool { return one.Verdicts[i] != '1' }) {
+			s.Every++
+		}
+	}
+	s.Every /= float64(max(len(c.Verdicts), 1))
+	return s, true
 }
 
 // Step is one component of an attack.

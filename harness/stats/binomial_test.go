@@ -142,8 +142,7 @@ func TestIntervalsPublished(t *testing.T) {
 		{15, 148, [2]float64{0.0624, 0.1605}, [2]float64{0.0578, 0.1617}},
 		{0, 20, [2]float64{0, 0.1611}, [2]float64{0, 0.1684}},
 		{1, 29, [2]float64{0.0061, 0.1718}, [2]float64{0.0009, 0.1776}},
-		{13, 16, none, [2]float64{0.5435, 0.9595}},
-		{10, 10, none, [2]float64{0.6915, 1}},
+		{13, 16, none, [2]float64{0.5435, 0.9595}}, {10, 10, none, [2]float64{0.6915, 1}},
 		{0, 10, none, [2]float64{0, 0.3085}},
 	} {
 		wilson, exact := Wilson(c.k, c.n), ClopperPearson(c.k, c.n, 0.95)

@@ -27,8 +27,7 @@ func TestTangoPublished(t *testing.T) {
 		lower, upper float64
 		to           float64
 	}{
-		{Paired{21, 1, 7}, -0.517, -0.026, 5e-4},
-		{Paired{161, 6, 16}, -0.1240, -0.0054, 5e-5},
+		{Paired{21, 1, 7}, -0.517, -0.026, 5e-4}, {Paired{161, 6, 16}, -0.1240, -0.0054, 5e-5},
 		{Paired{50, 0, 0}, -3.841459 / 53.841459, 3.841459 / 53.841459, 1e-7},
 	} {
 		got := c.p.Interval(0.95)

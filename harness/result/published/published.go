@@ -5,6 +5,7 @@
 package published
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/csv"
 	"fmt"
@@ -61,23 +62,19 @@ const (
 
 // layout is the order of the paper and what paper.csv does not say.
 var layout = []Table{
-	{Name: "table2-standard", table: "table2", training: "standard", Mode: "oblivious",
-		Sides:   [2]string{none, closedLoop},
+	{table: "table2", training: "standard", Sides: [2]string{none, closedLoop},
 		Caption: "Table 2, first half: networks trained in the standard way"},
-	{Name: "table2-robust", table: "table2", training: "robust", Mode: "oblivious", Sides: [2]string{none, closedLoop},
+	{table: "table2", training: "robust", Sides: [2]string{none, closedLoop},
 		Caption: "Table 2, second half: adversarially trained networks"},
-	{Name: "table3", table: "table3", Mode: "oblivious", Sides: [2]string{none, closedLoop},
-		Caption: "Table 3: adversarially trained networks"},
-	{Name: "table4", table: "table4", Mode: "oblivious", Sides: [2]string{none, closedLoop},
-		Caption: "Table 4: networks trained in the standard way"},
-	{Name: "table5", table: "table5", Mode: "oblivious", Sides: [2]string{"sub-optimal", "optimal"},
+	{table: "table3", Sides: [2]string{none, closedLoop}, Caption: "Table 3: adversarially trained networks"},
+	{table: "table4", Sides: [2]string{none, closedLoop}, Caption: "Table 4: networks trained in the standard way"},
+	{table: "table5", Sides: [2]string{"sub-optimal", "optimal"},
 		Caption: "Table 5: what a poorer embedding costs, standard networks"},
-	{Name: "table6-standard", table: "table6", training: "standard", Mode: "oblivious",
-		Sides:   [2]string{none, "linear"},
+	{table: "table6", training: "standard", Sides: [2]string{none, "linear"},
 		Caption: "Table 6, first half: linear control of networks trained in the standard way"},
-	{Name: "table6-robust", table: "table6", training: "robust", Mode: "oblivious", Sides: [2]string{none, "linear"},
+	{table: "table6", training: "robust", Sides: [2]string{none, "linear"},
 		Caption: "Table 6, second half: linear control of adversarially trained networks"},
-	{Name: "table7", table: "table7", Mode: "whitebox", Sides: [2]string{none, "denoising"},
+	{table: "table7", Mode: "whitebox", Sides: [2]string{none, "denoising"},
 		Caption: "Table 7: an attacker who knows the control, adversarially trained networks"},
 }
 
@@ -95,6 +92,9 @@ var tables = sync.OnceValue(func() []Table {
 		panic("published: paper.csv: " + err.Error())
 	}
 	out := slices.Clone(layout)
+	for i, t := range out {
+		out[i].Name, out[i].Mode = strings.TrimSuffix(t.table+"-"+t.training, "-"), cmp.Or(t.Mode, "oblivious")
+	}
 	for _, l := range lines[1:] { // table, dataset, training, model, attack, left, right
 		i := slices.IndexFunc(out, func(t Table) bool {
 			return t.table == l[0] && (t.training == "" || t.training == l[2])
