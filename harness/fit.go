@@ -189,14 +189,9 @@ func (f *fitter) cut(name string) ([]placed, error) {
 	return layers, nil
 }
 
-// group is the models that one embedding serves, and its file.
-type group struct {
-	path   string
-	models []string
-}
-
-// groups are those of a training: one, or with {size} in its path one for each size of state.
-func (f *fitter) groups(layer int, t *config.Training) ([]group, error) {
+// groups are the embeddings of a training, of which nothing is fitted yet: one, or with {size} in its path one for
+// each size of state.
+func (f *fitter) groups(layer int, t *config.Training) ([]Fitted, error) {
 	names, err := f.models(t)
 	if err != nil {
 		return nil, err
@@ -206,26 +201,27 @@ func (f *fitter) groups(layer int, t *config.Training) ([]group, error) {
 		return nil, ConfigError{errors.New("the bundled config's files can't be written; " +
 			"say where the embedding goes with --out")}
 	}
-	var all []group
+	var all []Fitted
 	for _, name := range names {
 		layers, err := f.cut(name)
 		if err != nil {
 			return nil, err
 		}
-		path := folder.Path(embeddingPath(t.Path, layers[layer].state()))
-		i := slices.IndexFunc(all, func(g group) bool { return g.path == path })
+		here := layers[layer]
+		path := folder.Path(embeddingPath(t.Path, here.state()))
+		i := slices.IndexFunc(all, func(g Fitted) bool { return g.Path == path })
 		if i < 0 {
-			i, all = len(all), append(all, group{path: path})
+			i, all = len(all), append(all, Fitted{At: here.at(), Kind: control.Autoencoder, Path: path})
 		}
-		all[i].models = append(all[i].models, name)
+		all[i].Models = append(all[i].Models, name)
 	}
 	if f.o.Out != "" {
 		if len(all) > 1 {
 			return nil, ConfigError{fmt.Errorf("%s and %s have states of different sizes, each with an "+
 				"embedding of its own; --out is for one, say of which model with --model",
-				all[0].models[0], all[1].models[0])}
+				all[0].Models[0], all[1].Models[0])}
 		}
-		all[0].path = f.o.Out
+		all[0].Path = f.o.Out
 	}
 	return all, nil
 }
@@ -237,45 +233,42 @@ func (f *fitter) train(ctx context.Context, layer int, t *config.Training) error
 		return err
 	}
 	for _, g := range groups {
-		done, err := f.trainOne(ctx, layer, t, g)
-		if err != nil {
+		if g, err = f.trainOne(ctx, layer, t, g); err != nil {
 			return err
 		}
-		f.done = append(f.done, done)
+		f.done = append(f.done, g)
 	}
 	return nil
 }
 
-// trainOne fits one auto-encoder to a group of models.
-func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, g group) (Fitted, error) {
+// trainOne fits one auto-encoder to the models of a group.
+func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, done Fitted) (Fitted, error) {
 	start := time.Now()
-	done := Fitted{At: place(f.control.Layers[layer].At).String(), Kind: control.Autoencoder, Models: g.models,
-		Path: g.path}
-	if _, err := os.Stat(g.path); err == nil && !f.o.Force {
-		f.progress.Say("%s is there already; --force fits it anew", g.path)
+	if _, err := os.Stat(done.Path); err == nil && !f.o.Force {
+		f.progress.Say("%s is there already; --force fits it anew", done.Path)
 		done.Kept = true
 		return done, nil
 	}
-	j, err := f.job(ctx, layer, t, g.models)
+	j, err := f.job(ctx, layer, t, done.Models)
 	if err != nil {
 		return done, err
 	}
 	defer j.trainer.Close()
-	saved := g.path + ".checkpoint"
+	saved := done.Path + ".checkpoint"
 	if err := j.resume(saved, f.o, f.progress); err != nil {
 		return done, err
 	}
-	if err := os.MkdirAll(filepath.Dir(g.path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(done.Path), 0o755); err != nil {
 		return done, err
 	}
-	if err := j.run(ctx, saved, f.progress, done.At+" of "+strings.Join(g.models, ", ")); err != nil {
+	if err := j.run(ctx, saved, f.progress, done.At+" of "+strings.Join(done.Models, ", ")); err != nil {
 		return done, err
 	}
 	history := j.trainer.History()
 	last := mean(history[len(history)-j.trainer.PerEpoch():])
 	done.Steps, done.CrossEntropy = len(history), last.CrossEntropy
 	done.Reconstruction, done.Accuracy = last.Reconstruction, last.Accuracy
-	if err := j.write(g.path, f.provenance(j, done, t)); err != nil {
+	if err := j.write(done.Path, f.provenance(j, done, t)); err != nil {
 		return done, err
 	}
 	done.Seconds = time.Since(start).Seconds()

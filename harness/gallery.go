@@ -177,8 +177,7 @@ func (r *run) exhibit(ctx context.Context, b *bench) error {
 
 // add takes a case unless its pictures are too many: the gallery then ends.
 func (g *gallery) add(c result.GalleryCase) {
-	p := c.Pictures
-	size := p.Bytes()
+	size := c.Pictures.Bytes()
 	if g.full = g.full || g.bytes+size > result.GalleryBytes; g.full {
 		g.note(c.Suite, fmt.Sprintf("incomplete: the pictures of a run have %.1f MiB at most",
 			float64(result.GalleryBytes)/(1<<20)))

@@ -23,9 +23,6 @@ import (
 // ErrOtherConfig is returned for a folder that holds another config's results.
 var ErrOtherConfig = errors.New("holds the results of another config")
 
-// errLocked is returned for a folder that another run writes to.
-var errLocked = errors.New("another run is writing to this folder; wait for it or choose another --out")
-
 // lockFile keeps a second run out of a folder. It stays there: whoever removed it could
 // remove another run's. The system frees the lock of a process that ends, however it ends.
 const lockFile = ".selfheal.lock"
@@ -60,7 +57,7 @@ func newJournal(dir string, file *result.File, force bool) (*journal, error) {
 	if free, err := lock.TryLock(); err != nil {
 		return nil, fmt.Errorf("output folder: %w", err)
 	} else if !free {
-		return nil, fmt.Errorf("%s: %w", dir, errLocked)
+		return nil, fmt.Errorf("%s: another run is writing to this folder; wait for it or choose another --out", dir)
 	}
 	return &journal{dir: dir, ours: there, lock: lock}, nil
 }
@@ -88,10 +85,9 @@ func (j *journal) begin() error {
 
 // runFiles are the files that a run, its reports and its check leave beside results.json.
 var runFiles = []string{"gallery.json", "records.jsonl", "report.html", "summary.md", "junit.xml", "tables.md",
-	"tables.tex", "tables.csv", "radar-*.png", "radar-*.svg",
-	"curve-*.png", "curve-*.svg", "waterfall-*.png", "waterfall-*.svg", "control-*.png", "control-*.svg",
-	"solver-*.png", "solver-*.svg",
-	"theory.html", "theory.md", "theory.json", "theory-*.png", "theory-*.svg", "adversarial/*.npy"}
+	"tables.tex", "tables.csv", "radar-*.png", "radar-*.svg", "curve-*.png", "curve-*.svg", "waterfall-*.png",
+	"waterfall-*.svg", "control-*.png", "control-*.svg", "solver-*.png", "solver-*.svg", "theory.html", "theory.md",
+	"theory.json", "theory-*.png", "theory-*.svg", "adversarial/*.npy"}
 
 // clear removes what an earlier run made.
 func (j *journal) clear() error {

@@ -70,7 +70,7 @@ func TestNotFiniteAnswersCostTheirCells(t *testing.T) {
 	bright := func(b *onnx.Builder, x string) string { return b.Op("Sub", x, b.Float(0.1)) }
 	out := t.TempDir()
 	f, _, err := Run(t.Context(), plan(t, faulty, 1, 8, "suites.s.models=[other, robust]", "suites.s.attacks=[pgd]",
-		"models.other.path="+planted(t, "bright", rootOf(bright), unchanged)), quiet(out))
+		"models.other.path="+planted(t, "bright", rootOf(bright), unchanged)), Options{Out: out})
 	must.Refuse(t, err, "other", "not finite")
 	if len(f.Cells) != 4 {
 		t.Fatalf("%d cells", len(f.Cells))

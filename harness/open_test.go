@@ -75,7 +75,7 @@ func TestExternalWeights(t *testing.T) {
 	}
 
 	must.Do(t, os.Remove(filepath.Join(dir, "w.bin")))
-	_, _, err := Run(context.Background(), p, quiet(t.TempDir()))
+	_, _, err := Run(context.Background(), p, Options{Out: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), `"w.bin": no such file`) {
 		t.Errorf("without the weights: %v", err)
 	}

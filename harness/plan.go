@@ -32,14 +32,11 @@ type PlannedAttack struct {
 	Epsilon float64
 }
 
-// Cells is how many cells a job has.
-func (j Job) Cells() int { return (1 + len(j.Suite.Controls)) * (1 + len(j.Attacks)) }
-
 // Cells is how many cells the run has.
 func (p *Plan) Cells() int {
 	n := 0
 	for _, j := range p.Jobs {
-		n += j.Cells()
+		n += (1 + len(j.Suite.Controls)) * (1 + len(j.Attacks))
 	}
 	return n
 }

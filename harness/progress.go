@@ -139,18 +139,14 @@ func (c *component) image(standing int) {
 	c.mu.Unlock()
 }
 
-// fraction is the share of the component's work that is done. Passes count what
-// is under way; finished images count whole, however early they broke.
-func (c *component) fraction() float64 {
-	byPasses := float64(c.oracle.made()) / float64(max(c.passes, 1))
-	byImages := float64(c.finished) / float64(max(c.total, 1))
-	return min(max(byPasses, byImages), 1)
-}
-
+// tell shows how far the component is. Passes count what is under way; finished images count
+// whole, however early they broke.
 func (c *component) tell() {
 	c.mu.Lock()
-	f, finished, standing := c.fraction(), c.finished, c.standing
+	finished, standing := c.finished, c.standing
 	c.mu.Unlock()
+	byPasses := float64(c.oracle.made()) / float64(max(c.passes, 1))
+	f := min(max(byPasses, float64(finished)/float64(max(c.total, 1))), 1)
 	left := "?"
 	if f > 0.01 {
 		left = time.Duration(float64(time.Since(c.start)) * (1 - f) / f).Round(time.Second).String()

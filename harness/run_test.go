@@ -75,14 +75,12 @@ func plan(t *testing.T, text string, workers, batch int, sets ...string) *Plan {
 	return must.Get(NewPlan(cfg))(t)
 }
 
-func quiet(out string) Options { return Options{Out: out} }
-
 // runFor runs a plan into a folder of its own.
 func runFor(t *testing.T, p *Plan) (*result.File, []result.Record, string) {
 	t.Helper()
 	testinput.Runtime(t)
 	out := t.TempDir()
-	f, records := must.Get2(Run(context.Background(), p, quiet(out)))(t)
+	f, records := must.Get2(Run(context.Background(), p, Options{Out: out}))(t)
 	return f, records, out
 }
 
@@ -220,7 +218,7 @@ func TestFailedRunKeepsEarlierResults(t *testing.T) {
 	testinput.Runtime(t)
 	out := t.TempDir()
 	quick := []string{"suites.small.attacks=[pgd-l2]", "suites.small.controls=[]", "datasets.test.limit=2"}
-	must.Get2(Run(context.Background(), plan(t, small, 1, 8, quick...), quiet(out)))(t)
+	must.Get2(Run(context.Background(), plan(t, small, 1, 8, quick...), Options{Out: out}))(t)
 	before := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t)
 	p := plan(t, small, 1, 8, append(quick, "models.robust.path=absent.onnx")...)
 	_, _, err := Run(t.Context(), p, Options{Out: out, Force: true})
@@ -247,7 +245,7 @@ func TestDivergingControlCostsItsCell(t *testing.T) {
 	p := plan(t, small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=2",
 		"controls.auto-encoder.solver.learning_rate=1000000",
 		"controls.auto-encoder.solver.outer=30")
-	f, _, err := Run(context.Background(), p, quiet(t.TempDir()))
+	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "auto-encoder") {
 		t.Errorf("error %v, want one that names the control", err)
 	}
@@ -293,7 +291,7 @@ func TestOtherConfigIsRefused(t *testing.T) {
 	out := t.TempDir()
 	old := &result.File{Schema: result.Schema, ConfigSHA256: "other"}
 	must.Do(t, result.Write(filepath.Join(out, "results.json"), old))
-	_, _, err := Run(context.Background(), plan(t, small, 1, 8), quiet(out))
+	_, _, err := Run(context.Background(), plan(t, small, 1, 8), Options{Out: out})
 	if !errors.Is(err, ErrOtherConfig) {
 		t.Errorf("error %v, want %v", err, ErrOtherConfig)
 	}

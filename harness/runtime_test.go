@@ -65,7 +65,7 @@ func TestNoCUDA(t *testing.T) {
 	}
 	out := t.TempDir()
 	p := plan(t, small, 0, 8, "runtime.provider=cuda", "models.robust.path=absent.onnx")
-	_, _, err := Run(context.Background(), p, quiet(out))
+	_, _, err := Run(context.Background(), p, Options{Out: out})
 	misconfigured(t, err, "runtime.provider cuda: ")
 	if left, err := os.ReadDir(out); err != nil || len(left) > 0 {
 		t.Errorf("%d files were written, %v", len(left), err)

@@ -128,8 +128,7 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 			p := stats.NewPaired(string(old.Verdicts), string(c.Verdicts))
 			x.Change.Lost, x.Change.Won, x.Change.Drop = p.Lost, p.Won, p.Drop()
 			x.Change.Unchanged = old.Verdicts == c.Verdicts &&
-				base.Models[c.Model].SHA256 == of.Models[c.Model].SHA256 &&
-				embeddings == nil
+				base.Models[c.Model].SHA256 == of.Models[c.Model].SHA256 && embeddings == nil
 		}
 		if least, ok := mins[i]; ok {
 			x.Min = &Minimum{Min: least}

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -136,19 +137,14 @@ type recordKey struct {
 // image, in the order of its verdicts, with the same verdicts. Records without a cell are those
 // of a run that was killed before it wrote its results.
 func (f *File) CheckRecords(records []Record) error {
-	value := func(epsilon *float64) float64 {
-		if epsilon == nil {
-			return 0
-		}
-		return *epsilon
-	}
+	clean := 0.0 // stands for the epsilon of clean images
 	verdicts := map[recordKey][]byte{}
 	for _, r := range records {
-		k := recordKey{r.Suite, r.Model, r.Defense, r.Attack, value(r.Epsilon)}
+		k := recordKey{r.Suite, r.Model, r.Defense, r.Attack, *cmp.Or(r.Epsilon, &clean)}
 		verdicts[k] = append(verdicts[k], '0'+byte(r.Verdict))
 	}
 	for _, c := range f.Cells {
-		k := recordKey{c.Suite, c.Model, c.Defense, c.Attack, value(c.Epsilon)}
+		k := recordKey{c.Suite, c.Model, c.Defense, c.Attack, *cmp.Or(c.Epsilon, &clean)}
 		if got := string(verdicts[k]); got != c.Verdicts {
 			return fmt.Errorf("suite %q, model %q, defense %q, attack %q: the records have %d images "+
 				"with other verdicts than the cell's %d",
