@@ -87,9 +87,9 @@ var Settings = []Setting{
 	{setting.Setting{Name: "regularization", Type: setting.Number, Within: setting.NotNegative, Default: 0.001,
 		Doc: "c of the running cost (c/2)‖u‖²"}, func(s *Solver) any { return &s.Regularization }},
 	{setting.Setting{Name: "learning_rate", Type: setting.Number, Within: setting.Positive, Default: 0.003,
-		Doc: "of the ascent on the Hamiltonian, per image"}, func(s *Solver) any { return &s.LearningRate }},
+		Doc: "step size of the ascent on the Hamiltonian, per image"}, func(s *Solver) any { return &s.LearningRate }},
 	{setting.Setting{Name: "momentum", Type: setting.Number, Within: setting.BelowOne, Default: 0.5,
-		Doc: "of the ascent on the Hamiltonian"}, func(s *Solver) any { return &s.Momentum }},
+		Doc: "momentum of the ascent on the Hamiltonian"}, func(s *Solver) any { return &s.Momentum }},
 }
 
 // Value is what a solver has for the setting, an int or a float64.
