@@ -30,7 +30,7 @@ func TestAutoAttackAgreesOnBundledNetworks(t *testing.T) {
 	agrees(t, "../config.yaml", []string{"bundled"}, 40, file.Cases)
 }
 
-// And so they are on two real networks and real images: of 120, or of 1,200.
+// And so they are on two real networks and real images: of 60, or of 1,200.
 func TestAutoAttackAgreesOnRealNetworks(t *testing.T) {
 	path := testinput.Real(t, "config.yaml")
 	var raw map[string]json.RawMessage

@@ -154,7 +154,7 @@ func TestFigureGolden(t *testing.T) {
 	t.Parallel()
 	var sb strings.Builder
 	files := maps.Clone(report(t))
-	for name, content := range writeFixture(t, studyFixture(), nil) {
+	for name, content := range textFiles(t, studyFixture(), nil) {
 		if strings.HasPrefix(name, "solver-") {
 			files[name] = content
 		}

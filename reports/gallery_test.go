@@ -100,7 +100,7 @@ func addTraces(f *result.File) {
 func TestNoGallery(t *testing.T) {
 	f := fixture()
 	f.Gallery = nil
-	if without := writeFixture(t, f, nil)["report.html"]; strings.Contains(without, `id="gallery`) ||
+	if without := textFiles(t, f, nil)["report.html"]; strings.Contains(without, `id="gallery`) ||
 		strings.Contains(without, "#gallery") {
 		t.Error("a report without a gallery has a part of one")
 	}
@@ -120,7 +120,7 @@ func TestGalleryKeepsThePageSmall(t *testing.T) {
 		p.Clean, p.Perturbation, p.Adversarial, p.Healed = noise, noise, noise, noise
 		f.Gallery.Cases = append(f.Gallery.Cases, c)
 	}
-	page := writeFixture(t, f, records(f))["report.html"]
+	page := textFiles(t, f, records(f))["report.html"]
 	if n := len(page); n > 5<<20 || n < 2<<20 {
 		t.Errorf("the page has %.1f MiB", float64(n)/(1<<20))
 	}

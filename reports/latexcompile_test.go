@@ -96,10 +96,10 @@ func TestLaTeXCompiles(t *testing.T) {
 	}{
 		{"published", folder(t, published)["tables.tex"], "table2-standard-accuracy-1", 0, 0},
 		{"fixture", report(t)["tables.tex"], "real-accuracy-1", 0, 20},
-		{"compared", writeFixture(t, compareFixture(), nil)["tables.tex"], "table7-published-1", 0, 0},
-		{"hostile", writeFixture(t, hostileFile(), nil)["tables.tex"], uniqueSlug(hostile[0], map[string]bool{}) +
+		{"compared", textFiles(t, compareFixture(), nil)["tables.tex"], "table7-published-1", 0, 0},
+		{"hostile", textFiles(t, hostileFile(), nil)["tables.tex"], uniqueSlug(hostile[0], map[string]bool{}) +
 			"-accuracy-1", 400, 500}, // 90 letters that nothing breaks
-		{"empty", writeFixture(t, &result.File{}, nil)["tables.tex"], "none", 0, 0},
+		{"empty", textFiles(t, &result.File{}, nil)["tables.tex"], "none", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, out := compile(t, pdflatex, map[string]string{"main.tex": c.tex}); out > c.most {

@@ -158,7 +158,7 @@ func compareFixture() *result.File {
 }
 
 func TestComparison(t *testing.T) {
-	files := writeFixture(t, compareFixture(), nil)
+	files := textFiles(t, compareFixture(), nil)
 	for _, name := range []string{"tables.md", "tables.tex", "tables.csv"} {
 		golden(t, filepath.Join("compared", name), files[name])
 	}
@@ -181,15 +181,15 @@ func spaced(page string) string {
 // A published attacker who knows something else is no measure, and the table says so.
 func TestComparisonAttacker(t *testing.T) {
 	f := compareFixture()
-	if s := writeFixture(t, f, nil)["tables.md"]; strings.Contains(s, "Not the same attacker") {
+	if s := textFiles(t, f, nil)["tables.md"]; strings.Contains(s, "Not the same attacker") {
 		t.Error("whitebox and whitebox-through are told apart")
 	}
 	f.Suites[0].Published.Mode = "oblivious"
 	f.Suites[0].Published.Source = "config"
-	must.Have(t, writeFixture(t, f, nil)["tables.md"], "ours beside the numbers that the config gives",
+	must.Have(t, textFiles(t, f, nil)["tables.md"], "ours beside the numbers that the config gives",
 		"Not the same attacker: the published one is oblivious, ours whitebox-through")
 	f.Suites[0].Published = nil
-	files := writeFixture(t, f, nil)
+	files := textFiles(t, f, nil)
 	if strings.Contains(files["tables.md"], inIntervalHead) ||
 		strings.Contains(files["report.html"], "others measured") {
 		t.Error("a suite without published numbers has a table of them")

@@ -56,19 +56,18 @@ func Write(dir string, f *result.File, records iter.Seq[result.Record], theory *
 	v := derive(f)
 	v.addMargins(records)
 	v.Theory = theory
-	if err := v.write(dir); err != nil || theory == nil {
+	if err := writeFiles(dir, v.files()); err != nil || theory == nil {
 		return err
 	}
 	return WriteTheory(dir, theory)
 }
 
-// write renders v into dir.
-func (v *view) write(dir string) error {
+// files are what v is rendered as.
+func (v *view) files() (files []file) {
 	suites := v.Suites
 	if v.Quoted {
 		suites = v.radars
 	}
-	var files []file
 	for _, fig := range figures {
 		for _, s := range suites {
 			if drawing := fig.Draw(s); drawing.Panels != nil {
@@ -79,7 +78,7 @@ func (v *view) write(dir string) error {
 	for _, ft := range formats {
 		files = append(files, file{ft.File, func(w io.Writer) error { return ft.Render(w, v) }})
 	}
-	return writeFiles(dir, files)
+	return files
 }
 
 // file is one to be written.

@@ -20,11 +20,26 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // dataURI matches the pictures in the page: their bytes are compared by structure, elsewhere.
 var dataURI = regexp.MustCompile(`(?s)<svg class="fig".*?</svg>`)
 
-// writeFixture writes the fixture's report and returns its files.
-func writeFixture(t *testing.T, f *result.File, recs []result.Record) map[string]string {
+// textFiles renders a report, but for its PNG files, which take ten times as long.
+func textFiles(t *testing.T, f *result.File, recs []result.Record) map[string]string {
+	t.Helper()
+	v, files := derive(f), map[string]string{}
+	v.addMargins(slices.Values(recs))
+	for _, file := range v.files() {
+		if !strings.HasSuffix(file.name, ".png") {
+			var sb strings.Builder
+			must.Do(t, file.render(&sb))
+			files[file.name] = sb.String()
+		}
+	}
+	return files
+}
+
+// wholeReport writes the fixture's report with these records and returns its files.
+func wholeReport(t *testing.T, recs []result.Record) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	must.Do(t, Write(dir, f, slices.Values(recs), nil))
+	must.Do(t, Write(dir, fixture(), slices.Values(recs), nil))
 	return folder(t, dir)
 }
 
@@ -44,7 +59,7 @@ var (
 // report returns the files of the fixture with its records, rendered once for all tests.
 func report(t *testing.T) map[string]string {
 	t.Helper()
-	renderOnce.Do(func() { f := fixture(); rendered = writeFixture(t, f, records(f)) })
+	renderOnce.Do(func() { rendered = wholeReport(t, records(fixture())) })
 	return rendered
 }
 
@@ -68,7 +83,7 @@ func firstDifference(got, want string) string {
 func TestSameInputSameBytes(t *testing.T) {
 	first, recs := report(t), records(fixture())
 	slices.Reverse(recs) // the records' order does not matter
-	second := writeFixture(t, fixture(), recs)
+	second := wholeReport(t, recs)
 	if len(first) != 5+2*6+2*6+2*2+2*3 { // all suites have a radar and a waterfall, two curves, three control traces
 		t.Errorf("%d files", len(first))
 	}
@@ -146,5 +161,5 @@ func TestLittleToShow(t *testing.T) {
 func TestWriteError(t *testing.T) {
 	blocked := t.TempDir()
 	must.Do(t, os.Mkdir(filepath.Join(blocked, "tables.csv"), 0o777))
-	must.Refuse(t, Write(blocked, fixture(), nil, nil), "tables.csv")
+	must.Refuse(t, Write(blocked, &result.File{}, nil, nil), "tables.csv")
 }

@@ -27,7 +27,7 @@ func TestOfWhichSeed(t *testing.T) {
 		}
 		c.Seeds[0].Seconds = c.Seconds
 	}
-	files := writeFixture(t, f, recs)
+	files := textFiles(t, f, recs)
 	page := files["report.html"]
 	for _, of := range []*regexp.Regexp{regexp.MustCompile(`<figcaption>([^<]*)`),
 		regexp.MustCompile(`<caption>([^<]*)`),
