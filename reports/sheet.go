@@ -77,8 +77,7 @@ func (s sheet) headlines() (title, said []string, height vg.Length) {
 
 func (s sheet) size() (width, height vg.Length) {
 	_, _, height = s.headlines()
-	legend, _ := s.legendLines()
-	height += 2*s.Margin + lineStep*vg.Length(len(legend))
+	height += 2*s.Margin + lineStep*vg.Length(len(s.legendLines()))
 	for _, row := range s.rows() {
 		height += s.rowHeight(row) + gap
 	}
@@ -144,15 +143,21 @@ func merged(all []plotSeries) (entries []plotSeries) {
 // between is the room between two entries of a legend.
 const between = vg.Length(18)
 
-// legendLines are the entries of the legend, as few lines as they take and about equally long,
-// and how far one entry is from the next.
-func (s sheet) legendLines() (lines [][]plotSeries, step vg.Length) {
+// legendLines break the legend into lines no wider than the sheet.
+func (s sheet) legendLines() (lines [][]plotSeries) {
+	var x vg.Length
 	for _, e := range s.Legend {
-		step = max(step, e.sampleWidth()+4+style(normal, false).Width(e.Label)+between)
+		if lines == nil || x+e.legendWidth() > s.Width-2*s.Margin {
+			lines, x = append(lines, nil), 0
+		}
+		lines[len(lines)-1] = append(lines[len(lines)-1], e)
+		x += e.legendWidth() + between
 	}
-	n := max(int((s.Width-2*s.Margin+between)/max(step, 1)), 1)
-	rows := (len(s.Legend) + n - 1) / n
-	return slices.Collect(slices.Chunk(s.Legend, max((len(s.Legend)+rows-1)/max(rows, 1), 1))), step
+	return lines
+}
+
+func (s plotSeries) legendWidth() vg.Length {
+	return s.sampleWidth() + 4 + style(normal, false).Width(s.Label)
 }
 
 // sampleWidth is a legend's room for a look: a marker alone takes less.
@@ -163,15 +168,19 @@ func (l look) sampleWidth() vg.Length {
 	return swatch
 }
 
+// drawLegend draws the lines of the legend, each in the middle.
 func (s sheet) drawLegend(p pen) {
-	lines, step := s.legendLines()
+	lines := s.legendLines()
 	for i, line := range lines {
-		left := (s.Width - step*vg.Length(len(lines[0])) + between) / 2
-		y := s.Margin + lineStep*(vg.Length(len(lines)-i)-0.5)
-		for j, e := range line {
-			x, w := left+step*vg.Length(j), e.sampleWidth()
-			p.sample(e.look, x, y, w)
-			p.write(e.Label, vg.Point{X: x + w + 4, Y: y}, style(normal, false), p.ink, 0, -0.5)
+		wide := between * vg.Length(len(line)-1)
+		for _, e := range line {
+			wide += e.legendWidth()
+		}
+		x, y := (s.Width-wide)/2, s.Margin+lineStep*(vg.Length(len(lines)-i)-0.5)
+		for _, e := range line {
+			p.sample(e.look, x, y, e.sampleWidth())
+			p.write(e.Label, vg.Point{X: x + e.sampleWidth() + 4, Y: y}, style(normal, false), p.ink, 0, -0.5)
+			x += e.legendWidth() + between
 		}
 	}
 }
