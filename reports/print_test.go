@@ -1,7 +1,11 @@
 package reports
 
 import (
+	"bytes"
 	"encoding/binary"
+	"image"
+	"image/color"
+	"image/png"
 	"maps"
 	"math"
 	"regexp"
@@ -10,6 +14,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 var svgSize = regexp.MustCompile(`<svg width="([0-9.]+)pt" height="([0-9.]+)pt"`)
@@ -78,5 +83,34 @@ func TestPageHolds(t *testing.T) {
 		if values := fig.Panels[0].(accuracyPanel).values; values != (models < 12) {
 			t.Errorf("%d models: values below the plots: %v", models, values)
 		}
+	}
+}
+
+// A paletted PNG is the picture: no channel is far off, and an image of too many colours stays as it is.
+func TestPaletted(t *testing.T) {
+	img := image.NewRGBA(image.Rect(0, 0, 64, 64))
+	for i := range 64 * 64 { // 4096 greys and blues
+		img.SetRGBA(i%64, i/64, color.RGBA{uint8(i / 16), uint8(i / 16), uint8(255 - i/16), 255})
+	}
+	p, ok := paletted(img).(*image.Paletted)
+	if !ok || len(p.Palette) > 256 {
+		t.Fatal("a ramp is not paletted")
+	}
+	for i := range 64 * 64 {
+		want, got := img.RGBAAt(i%64, i/64), color.RGBAModel.Convert(p.At(i%64, i/64)).(color.RGBA)
+		if apart(want.R, got.R) > 16 || apart(want.G, got.G) > 16 || apart(want.B, got.B) > 16 {
+			t.Fatalf("pixel %d is %v, want %v", i, got, want)
+		}
+	}
+	for i := range 64 * 64 {
+		img.SetRGBA(i%64, i/64, color.RGBA{uint8(i), uint8(i >> 4), uint8(i * 97 >> 3), 255})
+	}
+	if paletted(img) != image.Image(img) {
+		t.Error("an image of thousands of colours far apart is paletted")
+	}
+	var buf bytes.Buffer
+	must.Do(t, fullAccuracies(derive(fixture()).Suites[0]).writePNG(&buf))
+	if got, err := png.Decode(&buf); err != nil || got.ColorModel() == color.RGBAModel {
+		t.Errorf("the radar is not paletted: %v", err)
 	}
 }
