@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"slices"
 	"testing"
 
 	"selfheal/harness/config"
@@ -30,7 +31,7 @@ func TestAutoAttackAgreesOnBundledNetworks(t *testing.T) {
 	agrees(t, "../config.yaml", []string{"bundled"}, 40, file.Cases)
 }
 
-// And so they are on two real networks and real images: of 60, or of 1,200.
+// And so they are on two real networks and real images: of 80 in ℓ∞, or of 1,200 in three norms.
 func TestAutoAttackAgreesOnRealNetworks(t *testing.T) {
 	path := testinput.Real(t, "config.yaml")
 	var raw map[string]json.RawMessage
@@ -40,11 +41,12 @@ func TestAutoAttackAgreesOnRealNetworks(t *testing.T) {
 		var norms map[string]reference
 		must.Do(t, json.Unmarshal(raw[key], &norms))
 		for norm, r := range norms {
-			r.Model, r.Norm = model, norm
-			all = append(all, r)
+			if r.Model, r.Norm = model, norm; norm == "linf" || testinput.Large() {
+				all = append(all, r)
+			}
 		}
 	}
-	agrees(t, path, []string{"real", "standard"}, 20, all)
+	agrees(t, path, []string{"real", "standard"}, 40, all)
 }
 
 func read(t *testing.T, path string, to any) {
@@ -71,6 +73,13 @@ func agrees(t *testing.T, path string, suites []string, limit int, all []referen
 	cfg := must.Get(config.Load(path, sets...))(t)
 	cfg = must.Get(cfg.Selected(suites))(t)
 	cfg.Limit = limit
+	for i := range cfg.Suites {
+		s := &cfg.Suites[i]
+		s.Attacks = slices.DeleteFunc(s.Attacks, func(name string) bool {
+			norm := cfg.Attack(name).Norm.String()
+			return !slices.ContainsFunc(all, func(r reference) bool { return r.Norm == norm })
+		})
+	}
 	p := must.Get(NewPlan(cfg))(t)
 	f, _, _ := runFor(t, p)
 	compared, verdicts, agreed := 0, 0, 0
@@ -107,8 +116,8 @@ func agrees(t *testing.T, path string, suites []string, limit int, all []referen
 		}
 	}
 	t.Logf("%d of %d verdicts agree with the reference", agreed, verdicts)
-	if compared != len(all) || compared != 6 || verdicts-agreed > max(1, verdicts/200) {
-		t.Errorf("%d cells compared, want two networks in three norms; %d of %d verdicts agree",
-			compared, agreed, verdicts)
+	if compared != len(all) || compared < 2 || verdicts-agreed > max(1, verdicts/200) {
+		t.Errorf("%d cells compared, the reference has %d; %d of %d verdicts agree",
+			compared, len(all), agreed, verdicts)
 	}
 }

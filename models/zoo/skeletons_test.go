@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { testinput.RunMain(m) }
 const (
 	seed             = 1
 	shortParameters  = 15_000_000 // -short leaves out networks with more
-	mostParameters   = 30_000_000 // and so does every run that SELFHEAL_TEST_LARGE does not ask for them
+	mostParameters   = 25_000_000 // and so does every run that SELFHEAL_TEST_LARGE does not ask for them
 	composeTolerance = 1e-4       // relative: cuts undo some fusing, over up to 76 layers
 	slopeTolerance   = 0.02       // relative, of float32 differences through kinks
 	longest          = 2e-3       // step to either side, along a direction of length 1

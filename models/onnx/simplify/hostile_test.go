@@ -127,7 +127,7 @@ func swap[T any](try func(), place *T, values ...T) {
 // Every integer of every model is replaced by every hostile one, every input
 // dropped, every output blanked, every operator exchanged.
 func TestHostileIntegers(t *testing.T) {
-	hostile := []int64{0, -1, 2, 1 << 20, 1 << 31, 1 << 40, 1 << 62, math.MaxInt64, math.MinInt64, -1 << 62, 1<<62 + 1}
+	hostile := []int64{0, -1, 2, 1 << 20, 1 << 31, 1 << 62, math.MaxInt64, math.MinInt64, 1<<62 + 1}
 	tried, accepted := 0, 0
 	for name, data := range small(t) {
 		var m pb.ModelProto
