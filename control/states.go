@@ -10,8 +10,8 @@ import (
 
 // CleanStates streams x_t, the input of segment t, on the undefended path of n
 // images, in order, on the network's pool: batches and workers don't change a bit.
-// pixels writes the i-th image into its argument.
-func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32)) pca.States {
+// pixels writes the i-th image into out; several goroutines call it.
+func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32) error) pca.States {
 	return func(ctx context.Context, yield func([]float32) error) error {
 		n, size := c.net, int(c.StateShape(t).Items())
 		var before *ort.Program // of the image; nil where that is the state
@@ -38,11 +38,12 @@ func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32)) pc
 			count := min(len(rows), images-from)
 			err := ForEach(ctx, n.pool, count, 0, func(ctx context.Context, i int) error {
 				if before == nil {
-					pixels(from+i, rows[i])
-					return nil
+					return pixels(from+i, rows[i])
 				}
 				image := make([]float32, n.shape.Size())
-				pixels(from+i, image)
+				if err := pixels(from+i, image); err != nil {
+					return err
+				}
 				return n.pool.Run(ctx, before, [][]float32{image}, rows[i:i+1])
 			})
 			if err != nil {

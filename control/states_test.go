@@ -11,9 +11,10 @@ func TestCleanStatesBatches(t *testing.T) {
 	var first []float32
 	for _, batch := range []int{1, 16} {
 		c := newChain(t, testPool(t, batch), 12, 30, 8)
-		states := c.cut.CleanStates(1, images, func(i int, out []float32) {
+		states := c.cut.CleanStates(1, images, func(i int, out []float32) error {
 			x, _ := randomImage(uint64(i), 12)
 			copy(out, x)
+			return nil
 		})
 		var all []float32
 		if err := states(t.Context(),

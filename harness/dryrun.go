@@ -101,6 +101,7 @@ func (d *description) set(name string) (imageSet, error) {
 		if err != nil {
 			return s, fmt.Errorf("dataset %s: %w", name, err)
 		}
+		defer data.Close()
 		s = imageSet{n: data.Len(), classes: data.Classes()}
 	}
 	d.sets[name] = s

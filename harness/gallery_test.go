@@ -73,7 +73,7 @@ func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 		// The rule, from the records alone.
 		first := -1
 		for i := range images.Len() {
-			id, _, _ := images.Image(i)
+			id := images.ID(i)
 			alone, under := recordOf(t, records, "none", c.Attack, id), recordOf(t, records, c.Defense, c.Attack, id)
 			if alone.FirstSuccess != nil && alone.Verdict == 0 && (under.Verdict == 1) == (c.Kind == result.Healed) {
 				first = id
@@ -102,7 +102,7 @@ func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 			c.Norm != p.Config.Attack(c.Attack).Norm.String() {
 			t.Errorf("%s: perturbation %v in %s, in the records %v", name, c.Perturbation, c.Norm, r.Norm)
 		}
-		_, clean, _ := images.Image(c.Image)
+		_, clean, _ := must.Get3(images.Image(c.Image))(t)
 		adversarial := savedImage(t, out, c)
 		shown := pixelsOf(t, c.Pictures.Clean)
 		attacked, magnified := pixelsOf(t, c.Pictures.Adversarial), pixelsOf(t, c.Pictures.Perturbation)

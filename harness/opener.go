@@ -51,7 +51,12 @@ func newOpener(cfg *config.Config, cache *pca.Cache, progress *Progress) (*opene
 	return &opener{cfg, pool, cache, progress, map[string]*dataset.Dataset{}, record}, nil
 }
 
-func (o *opener) close() { o.pool.Close() }
+func (o *opener) close() {
+	o.pool.Close()
+	for _, d := range o.sets {
+		d.Close()
+	}
+}
 
 // ConfigError is what is wrong with what a config names: a file that is absent
 // or no model, images that don't fit it, a network without gradients, a device
@@ -106,7 +111,9 @@ func (o *opener) scored(name string) (*dataset.Dataset, []attacks.Image, error) 
 	}
 	set := make([]attacks.Image, d.Len())
 	for i := range set {
-		set[i].ID, set[i].Pixels, set[i].Label = d.Image(i)
+		if set[i].ID, set[i].Pixels, set[i].Label, err = d.Image(i); err != nil {
+			return nil, nil, fmt.Errorf("dataset %s: %w", name, err)
+		}
 	}
 	spec := o.cfg.Dataset(name).Spec
 	limit := spec.Limit

@@ -84,7 +84,8 @@ type Answer struct {
 // Answers classifies n images, which pixels gives as C·H·W values in [0,1] and may be
 // asked for from several goroutines: with the model alone and, where there is a
 // controller, healed.
-func (u *Use) Answers(ctx context.Context, n int, pixels func(i int) []float32) (alone, healed []Answer, err error) {
+func (u *Use) Answers(ctx context.Context, n int, pixels func(i int) ([]float32, error)) (alone, healed []Answer,
+	err error) {
 	if alone, err = u.answers(ctx, classifier{net: u.net}, n, pixels); err != nil || u.loop == nil {
 		return alone, nil, err
 	}
@@ -92,10 +93,14 @@ func (u *Use) Answers(ctx context.Context, n int, pixels func(i int) []float32) 
 	return alone, healed, err
 }
 
-func (u *Use) answers(ctx context.Context, who classifier, n int, pixels func(i int) []float32) ([]Answer, error) {
+func (u *Use) answers(ctx context.Context, who classifier, n int, pixels func(i int) ([]float32, error)) ([]Answer,
+	error) {
 	out := make([]Answer, n)
 	err := u.forEach(ctx, n, who.state(), func(ctx context.Context, i int) error {
-		x := pixels(i)
+		x, err := pixels(i)
+		if err != nil {
+			return err
+		}
 		v, err := who.judge(ctx, attacks.Image{ID: i, Pixels: x, Label: unlabelled}, x, ball{}, answerOnly)
 		out[i] = Answer{v.class, v.margin}
 		return err
@@ -234,10 +239,12 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 	judged, problems, unperturbed := make([]verdict, n), make([]Outside, n), make([]bool, n)
 	err = u.forEach(ctx, n, u.state(), func(ctx context.Context, i int) error {
 		var im attacks.Image
-		im.ID, im.Pixels, im.Label = d.Image(i)
+		var err error
+		if im.ID, im.Pixels, im.Label, err = d.Image(i); err != nil {
+			return err
+		}
 		x := c.Images[i*len(im.Pixels) : (i+1)*len(im.Pixels)]
 		unperturbed[i] = slices.Equal(im.Pixels, x)
-		var err error
 		judged[i], err = u.classifier.judge(ctx, im, x, ball{a.Norm, a.Epsilon}, withCosts)
 		if errors.As(err, &problems[i]) {
 			return nil
@@ -258,7 +265,7 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 		switch p := problems[i]; {
 		case p.Problem != "":
 			verdicts[i] = '-'
-			p.Image, _, _ = d.Image(i)
+			p.Image = d.ID(i)
 			v.Outside = append(v.Outside, p)
 		case of.right:
 			verdicts[i] = '1'

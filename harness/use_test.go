@@ -31,9 +31,9 @@ func openUse(t *testing.T, control string) *Use {
 func TestAnswers(t *testing.T) {
 	u := openUse(t, "pca")
 	d := must.Get(u.dataset("test", 5))(t)
-	pixels := func(i int) []float32 {
-		_, x, _ := d.Image(i)
-		return x
+	pixels := func(i int) ([]float32, error) {
+		_, x, _, err := d.Image(i)
+		return x, err
 	}
 	alone, healed, err := u.Answers(context.Background(), d.Len(), pixels)
 	if err != nil || len(alone) != 5 || len(healed) != 5 {
@@ -41,9 +41,9 @@ func TestAnswers(t *testing.T) {
 	}
 	differ := false
 	for i := range alone {
-		z := make([]float32, 10)
-		must.Do(t, u.net.Logits(context.Background(), pixels(i), z))
-		o := must.Get(u.loop.Run(context.Background(), pixels(i)))(t)
+		x, z := must.Get(pixels(i))(t), make([]float32, 10)
+		must.Do(t, u.net.Logits(context.Background(), x, z))
+		o := must.Get(u.loop.Run(context.Background(), x))(t)
 		for _, c := range []struct {
 			got    Answer
 			logits []float32
@@ -99,7 +99,7 @@ func claim(t *testing.T, u *Use) (Claim, *dataset.Dataset) {
 	d := must.Get(u.dataset("test", 0))(t)
 	c := Claim{Shape: []int{d.Len(), 3, 32, 32}, Dataset: "test", Attack: "pgd-l2", Epsilon: 0.4}
 	for i := range d.Len() {
-		_, x, _ := d.Image(i)
+		_, x, _ := must.Get3(d.Image(i))(t)
 		c.Images = append(c.Images, x...)
 	}
 	return c, d
@@ -156,7 +156,7 @@ func TestVerifyMeasures(t *testing.T) {
 		if outside {
 			continue
 		}
-		_, _, label := d.Image(i)
+		label := d.Label(i)
 		z := make([]float32, 10)
 		must.Do(t, u.net.Logits(context.Background(), c.Images[i*3072:(i+1)*3072], z))
 		if right := attacks.Argmax(z) == label; right != (b == '1') {

@@ -95,9 +95,9 @@ func firstStates(n Network, data Data) (ort.Tensor, error) {
 	for i := range min(calibrationImages, len(data.Labels)) {
 		first = append(first, i)
 	}
-	images, _ := data.batch(first, n.classes(), data.Pixels)
-	if n.Before == nil {
-		return images, nil
+	images, _, err := data.batch(first, n.classes(), data.Pixels)
+	if err != nil || n.Before == nil {
+		return images, err
 	}
 	states, err := through(n.Before, images, shard)
 	if err != nil {

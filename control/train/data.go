@@ -13,22 +13,25 @@ type Data struct {
 	Shape  [3]int // channels, height, width
 	Labels []int
 	// Pixels writes image i, C·H·W values in [0,1], into out; several goroutines call it.
-	Pixels func(i int, out []float32)
+	Pixels func(i int, out []float32) error
 }
 
 func (d *Data) size() int { return d.Shape[0] * d.Shape[1] * d.Shape[2] }
 
 // batch are some images, as write gives them, and their labels, one-hot.
-func (d *Data) batch(images []int, classes int, write func(i int, out []float32)) (x, label ort.Tensor) {
+func (d *Data) batch(images []int, classes int, write func(i int, out []float32) error) (x, label ort.Tensor,
+	err error) {
 	n, size := len(images), d.size()
 	x = ort.Tensor{Shape: []int64{int64(n), int64(d.Shape[0]), int64(d.Shape[1]), int64(d.Shape[2])},
 		Data: make([]float32, n*size)}
 	label = ort.Tensor{Shape: []int64{int64(n), int64(classes)}, Data: make([]float32, n*classes)}
 	for k, i := range images {
-		write(i, x.Data[k*size:(k+1)*size])
+		if err := write(i, x.Data[k*size:(k+1)*size]); err != nil {
+			return x, label, err
+		}
 		label.Data[k*classes+d.Labels[i]] = 1
 	}
-	return x, label
+	return x, label, nil
 }
 
 // generator returns random numbers keyed by a seed, a purpose and two numbers, so that
@@ -47,10 +50,9 @@ func order(seed uint64, epoch, images int) []int {
 }
 
 // draw writes image i as it is seen in an epoch into out; scratch is as long.
-func (d *Data) draw(a Augment, seed uint64, epoch, i int, scratch, out []float32) {
+func (d *Data) draw(a Augment, seed uint64, epoch, i int, scratch, out []float32) error {
 	if a == (Augment{}) {
-		d.Pixels(i, out)
-		return
+		return d.Pixels(i, out)
 	}
 	r := generator(seed, "augment", epoch, i)
 	flip := a.Flip && r.Float64() < 0.5
@@ -58,8 +60,11 @@ func (d *Data) draw(a Augment, seed uint64, epoch, i int, scratch, out []float32
 	if a.Crop > 0 {
 		dy, dx = r.IntN(2*a.Crop+1)-a.Crop, r.IntN(2*a.Crop+1)-a.Crop
 	}
-	d.Pixels(i, scratch)
+	if err := d.Pixels(i, scratch); err != nil {
+		return err
+	}
 	shift(d.Shape, flip, dy, dx, scratch, out)
+	return nil
 }
 
 // shift writes the image whose pixel (y, x) is in's (y+dy, x+dx), or black beyond its

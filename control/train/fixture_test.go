@@ -38,10 +38,11 @@ func shapes10(t testing.TB, images int) Data {
 	if len(raw) < images*record {
 		t.Fatalf("%d images are asked for of %d", images, len(raw)/record)
 	}
-	d := Data{Shape: [3]int{3, 32, 32}, Pixels: func(i int, out []float32) {
+	d := Data{Shape: [3]int{3, 32, 32}, Pixels: func(i int, out []float32) error {
 		for j, b := range raw[i*record+1 : (i+1)*record] {
 			out[j] = float32(b) / 255
 		}
+		return nil
 	}}
 	for i := range images {
 		d.Labels = append(d.Labels, int(raw[i*record]))

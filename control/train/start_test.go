@@ -48,11 +48,12 @@ func TestStartFromExported(t *testing.T) {
 			state := filled.Inputs[0].Shape
 			e := must.Get(control.ONNXEmbedding(data, append(onnx.Shape{onnx.Batch}, state[1:]...)))(t)
 			n, image := classifier(t, e.Inputs[0].Shape)
-			images := Data{Shape: image, Labels: []int{0, 3}, Pixels: func(i int, out []float32) {
+			images := Data{Shape: image, Labels: []int{0, 3}, Pixels: func(i int, out []float32) error {
 				r := rand.New(rand.NewPCG(5, uint64(i)))
 				for j := range out {
 					out[j] = r.Float32()
 				}
+				return nil
 			}}
 			// A rate at which the loss falls by a thousandth or so.
 			tr := trainer(t, e, []Network{n}, images, Settings{Epochs: 3, Batch: 2, Weight: 0.01, Workers: 1,

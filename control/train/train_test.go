@@ -29,7 +29,7 @@ func TestGradients(t *testing.T) {
 		g := must.Get(lossGraph(n, e, Settings{Weight: 0.3, Objective: o}, false))(t)
 		s := must.Get(ort.Open(g.Name, must.Get(g.Encode())(t)))(t)
 		defer s.Close()
-		x, label := data.batch([]int{0, 1, 2, 3}, 10, data.Pixels)
+		x, label := must.Get2(data.batch([]int{0, 1, 2, 3}, 10, data.Pixels))(t)
 		in := []ort.Tensor{x, label}
 		if o == Denoising {
 			clean := ort.Tensor{Shape: x.Shape, Data: make([]float32, len(x.Data))}
@@ -148,7 +148,7 @@ func TestDenoising(t *testing.T) {
 		}
 		tr := trainer(t, e, []Network{n}, data, Settings{Epochs: 1, Batch: 40, Objective: Denoising, Epsilon: 0.1,
 			Steps: 3, StepSize: 0.05})
-		clean, label := data.batch([]int{0, 1}, 10, data.Pixels)
+		clean, label := must.Get2(data.batch([]int{0, 1}, 10, data.Pixels))(t)
 		noisy := must.Get(tr.perturb(context.Background(), tr.networks[0], 0, 0, []int{0, 1}, clean, label))(t)
 		far := 0
 		for j, v := range noisy.Data {
@@ -188,9 +188,12 @@ func TestData(t *testing.T) {
 			t.Errorf("flip %v, dy %d, dx %d: %v, want %v", c.flip, c.dy, c.dx, out, c.want)
 		}
 	}
-	d, flipped := Data{Shape: shape, Pixels: func(_ int, out []float32) { copy(out, in) }}, 0
+	d, flipped := Data{Shape: shape, Pixels: func(_ int, out []float32) error {
+		copy(out, in)
+		return nil
+	}}, 0
 	for i := range 400 {
-		d.draw(Augment{Flip: true}, 1, 0, i, make([]float32, 6), out)
+		must.Do(t, d.draw(Augment{Flip: true}, 1, 0, i, make([]float32, 6), out))
 		if slices.Equal(out, []float32{3, 2, 1, 6, 5, 4}) {
 			flipped++
 		} else if !slices.Equal(out, in) {

@@ -222,9 +222,12 @@ func (t *Trainer) gradient(ctx context.Context, f *frozen, epoch int, images []i
 // shard runs the images of a shard on worker w.
 func (t *Trainer) shard(ctx context.Context, f *frozen, w, epoch int, images []int) (sums, error) {
 	classes, scratch := f.classes(), make([]float32, t.data.size())
-	x, label := t.data.batch(images, classes, func(i int, out []float32) {
-		t.data.draw(t.settings.Augment, t.settings.Seed, epoch, i, scratch, out)
+	x, label, err := t.data.batch(images, classes, func(i int, out []float32) error {
+		return t.data.draw(t.settings.Augment, t.settings.Seed, epoch, i, scratch, out)
 	})
+	if err != nil {
+		return sums{}, err
+	}
 	in := []ort.Tensor{x, label}
 	if t.settings.Objective == Denoising {
 		noisy, err := t.perturb(ctx, f, w, epoch, images, x, label)

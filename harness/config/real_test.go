@@ -39,8 +39,8 @@ func TestRealConfig(t *testing.T) {
 		t.Errorf("cifar10-test has %d images of shape %v in %d classes", d.Len(), d.Shape(), d.Classes())
 	}
 	for i := range d.Len() {
-		if id, _, label := d.Image(i); id != i || label != i%10 {
-			t.Fatalf("image %d has id %d and label %d", i, id, label)
+		if d.ID(i) != i || d.Label(i) != i%10 {
+			t.Fatalf("image %d has id %d and label %d", i, d.ID(i), d.Label(i))
 		}
 	}
 }

@@ -302,27 +302,34 @@ func (d *Dataset) ClassNames() []string { return slices.Clone(d.names) }
 
 // Image returns the i-th chosen image: its id, its pixels (C·H·W values in
 // [0,1], row-major CHW; the caller's to keep) and its label.
-func (d *Dataset) Image(i int) (id int, pixels []float32, label int) {
+func (d *Dataset) Image(i int) (id int, pixels []float32, label int, err error) {
 	pixels = make([]float32, d.size())
-	d.Pixels(i, pixels)
-	return d.ids[i], pixels, d.labels[i]
+	err = d.Pixels(i, pixels)
+	return d.ids[i], pixels, d.labels[i], err
 }
+
+// ID returns the id of the i-th chosen image.
+func (d *Dataset) ID(i int) int { return d.ids[i] }
 
 // Label returns the label of the i-th chosen image.
 func (d *Dataset) Label(i int) int { return d.labels[i] }
 
 // Pixels writes the pixels of the i-th chosen image into out, of length C·H·W.
-func (d *Dataset) Pixels(i int, out []float32) {
+func (d *Dataset) Pixels(i int, out []float32) error {
 	size := d.size()
 	from := d.rows[i] * size
 	if d.floats != nil {
 		copy(out[:size], d.floats[from:])
-		return
+		return nil
 	}
 	for j, b := range d.bytes[from : from+size] {
 		out[j] = value(b)
 	}
+	return nil
 }
+
+// Close frees what the set holds; its images can't be read any more.
+func (d *Dataset) Close() error { return nil }
 
 // SHA256 returns, in hex, the hash over the chosen images in order: of each,
 // its pixels as little-endian float32 and then its label as little-endian int64.
@@ -333,7 +340,7 @@ func (d *Dataset) sum() string {
 	pixels := make([]float32, d.size())
 	buf := make([]byte, 0, 4*len(pixels)+8)
 	for i, label := range d.labels {
-		d.Pixels(i, pixels)
+		d.Pixels(i, pixels) // from memory, which does not fail
 		buf = buf[:0]
 		for _, v := range pixels {
 			buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))

@@ -65,7 +65,7 @@ func TestCIFAR(t *testing.T) {
 			}
 			var ids []int
 			for i := range d.Len() {
-				id, pixels, label := d.Image(i)
+				id, pixels, label := must.Get3(d.Image(i))(t)
 				ids = append(ids, id)
 				if label != 3*id%10 {
 					t.Errorf("%+v: image %d has label %d", c.spec, id, label)
@@ -117,13 +117,13 @@ func TestReadFromManyGoroutines(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range d.Len() {
 		group.Go(func() {
-			_, pixels, _ := d.Image(i)
+			_, pixels, _, _ := d.Image(i)
 			clear(pixels) // the caller's own
 			d.SHA256()
 		})
 	}
 	group.Wait()
-	if _, pixels, _ := d.Image(1); pixels[0] != float32(1)/255 {
+	if _, pixels, _ := must.Get3(d.Image(1))(t); pixels[0] != float32(1)/255 {
 		t.Error("writing to an image's pixels changed the data set")
 	}
 }
@@ -274,7 +274,7 @@ func TestFloatsAsBytes(t *testing.T) {
 			t.Errorf("%s: kept as bytes is %v", c.name, got)
 		}
 		for i := range d.Len() {
-			id, pixels, label := d.Image(i)
+			id, pixels, label := must.Get3(d.Image(i))(t)
 			for j, v := range pixels {
 				if want := c.values[4*id+j]; math.Float32bits(v) != math.Float32bits(want) {
 					t.Errorf("%s: image %d has the value %v, want %v", c.name, id, v, want)

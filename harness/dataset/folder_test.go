@@ -63,15 +63,15 @@ func TestImageFolder(t *testing.T) {
 		label int
 		red   [2]float32 // of the first two pixels
 	}{{0, [2]float32{60, 61}}, {0, [2]float32{0, 50}}, {1, [2]float32{20, 21}}, {1, [2]float32{10, 11}}} {
-		id, pixels, label := d.Image(i)
+		id, pixels, label := must.Get3(d.Image(i))(t)
 		if id != i || label != want.label || pixels[0] != want.red[0]/255 || pixels[1] != want.red[1]/255 {
 			t.Errorf("image %d: id %d, label %d, pixels %v", i, id, label, pixels)
 		}
 	}
-	if _, pixels, _ := d.Image(2); pixels[6] != float32(100)/255 || pixels[12] != float32(200)/255 {
+	if _, pixels, _ := must.Get3(d.Image(2))(t); pixels[6] != float32(100)/255 || pixels[12] != float32(200)/255 {
 		t.Errorf("green %v and blue %v", pixels[6], pixels[12])
 	}
-	if _, pixels, _ := d.Image(1); pixels[1] != pixels[7] || pixels[1] != pixels[13] {
+	if _, pixels, _ := must.Get3(d.Image(1))(t); pixels[1] != pixels[7] || pixels[1] != pixels[13] {
 		t.Errorf("gray %v", pixels)
 	}
 
@@ -79,7 +79,7 @@ func TestImageFolder(t *testing.T) {
 	fsys["set/dog/c.png"] = &fstest.MapFile{Data: []byte("broken")}
 	d = must.Get(Open(Spec{Format: "image-folder", Path: "set", ClassNames: []string{"fox", "dog", "cat"}, Limit: 3},
 		fsys, 0))(t)
-	if _, _, label := d.Image(0); label != 2 || d.Classes() != 3 || d.Len() != 3 {
+	if _, _, label := must.Get3(d.Image(0))(t); label != 2 || d.Classes() != 3 || d.Len() != 3 {
 		t.Errorf("label %d of %d classes, %d images", label, d.Classes(), d.Len())
 	}
 
@@ -195,7 +195,7 @@ func TestTinyImageNet(t *testing.T) {
 			continue
 		}
 		for i := range d.Len() {
-			if _, pixels, label := d.Image(i); label != c.labels[i] || pixels[0] != c.red[i]/255 {
+			if _, pixels, label := must.Get3(d.Image(i))(t); label != c.labels[i] || pixels[0] != c.red[i]/255 {
 				t.Errorf("%s: image %d has label %d and red %v, want %d and %v", c.path, i, label, pixels[0]*255,
 					c.labels[i], c.red[i])
 			}

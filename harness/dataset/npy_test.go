@@ -187,7 +187,7 @@ func FuzzNPZ(f *testing.F) {
 				continue
 			}
 			for i := range d.Len() {
-				_, pixels, label := d.Image(i)
+				_, pixels, label := must.Get3(d.Image(i))(t)
 				if label < 0 || label >= d.Classes() {
 					t.Fatalf("label %d of %d classes", label, d.Classes())
 				}
@@ -213,7 +213,7 @@ func TestNumPyArchives(t *testing.T) {
 				d.ClassNames())
 		}
 		for i, want := range []int{2, 0, 1, 2} {
-			id, pixels, label := d.Image(i)
+			id, pixels, label := must.Get3(d.Image(i))(t)
 			if id != i || label != want {
 				t.Errorf("%s: image %d has id %d and label %d", name, i, id, label)
 			}
@@ -232,7 +232,8 @@ func TestNumPyArchives(t *testing.T) {
 	}
 
 	d := must.Get(Open(Spec{Format: "npz", Path: "gray.npz", Indices: []int{3, 1}}, fsys, 0))(t)
-	if id, pixels, _ := d.Image(0); d.Shape() != [3]int{1, 2, 5} || id != 3 || pixels[1] != float32((37*3+11)%256)/255 {
+	if id, pixels, _ := must.Get3(d.Image(0))(t); d.Shape() != [3]int{1, 2, 5} || id != 3 ||
+		pixels[1] != float32((37*3+11)%256)/255 {
 		t.Errorf("gray: shape %v, id %d, pixels %v", d.Shape(), id, pixels)
 	}
 
@@ -288,7 +289,7 @@ func TestReadArray(t *testing.T) {
 func TestReadImage(t *testing.T) {
 	fsys := fstest.MapFS{"set/cat/a.png": {Data: pngFile(t, picture(10))}, "broken.png": {Data: []byte("broken")}}
 	d := must.Get(Open(Spec{Format: "image-folder", Path: "set"}, fsys, 0))(t)
-	_, want, _ := d.Image(0)
+	_, want, _ := must.Get3(d.Image(0))(t)
 	pixels, shape, err := ReadImage(fsys, "set/cat/a.png")
 	if err != nil || shape != d.Shape() || !slices.Equal(pixels, want) || slices.Max(pixels) == 0 {
 		t.Errorf("%v, %v of shape %v, want %v of %v", err, pixels, shape, want, d.Shape())

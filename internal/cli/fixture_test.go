@@ -165,7 +165,7 @@ func images(t *testing.T, n int) (pixels [][]float32) {
 	t.Helper()
 	d := must.Get(dataset.Open(dataset.Spec{Format: "cifar10-bin", Path: testImages}, config.Folder("."), n))(t)
 	for i := range n {
-		_, x, _ := d.Image(i)
+		_, x, _ := must.Get3(d.Image(i))(t)
 		pixels = append(pixels, x)
 	}
 	return pixels

@@ -106,9 +106,9 @@ func answers(t *testing.T, file, model, data string, n int) []int {
 	u := must.Get(harness.Open(t.Context(), cfg, model, "none", harness.Options{}))(t)
 	defer u.Close()
 	d := must.Get(dataset.Open(cfg.Dataset(data).Spec, cfg.Files, n))(t)
-	alone, _ := must.Get2(u.Answers(t.Context(), d.Len(), func(i int) []float32 {
-		_, pixels, _ := d.Image(i)
-		return pixels
+	alone, _ := must.Get2(u.Answers(t.Context(), d.Len(), func(i int) ([]float32, error) {
+		_, pixels, _, err := d.Image(i)
+		return pixels, err
 	}))(t)
 	labels := make([]int, len(alone))
 	for i, a := range alone {

@@ -68,7 +68,7 @@ a labelled data set.`,
 			}
 			defer u.Close()
 			var list []prediction // without answers yet
-			var pixels func(i int) []float32
+			var pixels func(i int) ([]float32, error)
 			if s.limit > 0 {
 				args = args[:min(len(args), s.limit)]
 			}
@@ -101,7 +101,8 @@ a labelled data set.`,
 }
 
 // imageFiles reads PNG and JPEG files.
-func imageFiles(u *harness.Use, paths []string) (list []prediction, pixels func(i int) []float32, err error) {
+func imageFiles(u *harness.Use, paths []string) (list []prediction, pixels func(i int) ([]float32, error),
+	err error) {
 	var all [][]float32
 	for _, path := range paths {
 		x, shape, err := dataset.ReadImage(config.Folder("."), filepath.ToSlash(path))
@@ -113,11 +114,12 @@ func imageFiles(u *harness.Use, paths []string) (list []prediction, pixels func(
 		}
 		list, all = append(list, prediction{Image: path}), append(all, x)
 	}
-	return list, func(i int) []float32 { return all[i] }, nil
+	return list, func(i int) ([]float32, error) { return all[i], nil }, nil
 }
 
 // images opens a data set.
-func (f *dataFlags) images(u *harness.Use, limit int) (list []prediction, pixels func(i int) []float32, err error) {
+func (f *dataFlags) images(u *harness.Use, limit int) (list []prediction, pixels func(i int) ([]float32, error),
+	err error) {
 	format, err := f.guess()
 	if err != nil {
 		return nil, nil, err
@@ -130,13 +132,13 @@ func (f *dataFlags) images(u *harness.Use, limit int) (list []prediction, pixels
 	if err := u.Fits(d); err != nil {
 		return nil, nil, fmt.Errorf("--data %s: %w", f.data, err)
 	}
-	pixels = func(i int) []float32 {
-		_, x, _ := d.Image(i)
-		return x
+	pixels = func(i int) ([]float32, error) {
+		_, x, _, err := d.Image(i)
+		return x, err
 	}
 	for i := range d.Len() {
-		id, _, label := d.Image(i)
-		list = append(list, prediction{Image: id, Label: &label})
+		label := d.Label(i)
+		list = append(list, prediction{Image: d.ID(i), Label: &label})
 	}
 	return list, pixels, nil
 }

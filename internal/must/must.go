@@ -32,6 +32,15 @@ func Get2[T, U any](v T, w U, err error) func(t testing.TB) (T, U) {
 	}
 }
 
+// Get3 is Get of three values.
+func Get3[T, U, V any](v T, w U, x V, err error) func(t testing.TB) (T, U, V) {
+	return func(t testing.TB) (T, U, V) {
+		t.Helper()
+		Do(t, err)
+		return v, w, x
+	}
+}
+
 // Have marks a test as failed where a text lacks any of some parts.
 func Have(t testing.TB, text string, parts ...string) {
 	t.Helper()
