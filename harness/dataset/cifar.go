@@ -3,6 +3,7 @@ package dataset
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 )
 
 // cifar reads CIFAR's binary version (Krizhevsky 2009,
@@ -12,8 +13,6 @@ type cifar struct {
 	file
 	path       string
 	labelBytes int // the last of them is the label
-	n          int
-	record     []byte
 }
 
 const cifarPixels = 3 * 32 * 32
@@ -36,16 +35,20 @@ func openCIFAR(fsys fs.FS, path string, labelBytes int) (source, error) {
 		return nil, fmt.Errorf("its %d bytes are %d records of %d bytes and %d bytes more%s", f.size, f.size/size, size,
 			rest, note)
 	}
-	return &cifar{file: f, path: path, labelBytes: labelBytes, n: int(f.size / size), record: make([]byte, size)}, nil
+	return &cifar{f, path, labelBytes}, nil
 }
 
-func (c *cifar) count() int               { return c.n }
+func (c *cifar) record() int              { return c.labelBytes + cifarPixels }
+func (c *cifar) count() int               { return int(c.size) / c.record() }
 func (c *cifar) classes() (int, []string) { return 0, nil } // the format says how many
+func (c *cifar) name(id int) string       { return fmt.Sprintf("record %d of %s", id, c.path) }
 
-func (c *cifar) read(id int) (image, error) {
-	if _, err := c.ReadAt(c.record, int64(id)*int64(len(c.record))); err != nil {
-		return image{}, fmt.Errorf("record %d can't be read: %w", id, err)
+func (c *cifar) read(id int, buf []byte) (image, error) {
+	buf = slices.Grow(buf[:0], c.record())[:c.record()]
+	if err := readAt(c, buf, int64(id)*int64(len(buf))); err != nil {
+		return image{}, fmt.Errorf("%s can't be read: %w", c.name(id), err)
 	}
-	return image{shape: [3]int{3, 32, 32}, bytes: c.record[c.labelBytes:], label: int(c.record[c.labelBytes-1]),
-		name: fmt.Sprintf("record %d of %s", id, c.path)}, nil
+	return image{[3]int{3, 32, 32}, int(buf[c.labelBytes-1]), buf}, nil
 }
+
+func (c *cifar) pixels(bytes []byte, out []float32) { values(bytes[c.labelBytes:], out) }

@@ -2,9 +2,10 @@
 // folders of PNG and JPEG files. Whatever the format, pixels come out as float32 in [0,1], channels first, and
 // an image's id is its index in the file (or sorted folder) before indices and limit.
 //
-// Pixels that are bytes in the file, or floats that bytes divided by 255 in float32 give, are kept as bytes and
-// divided when an image is asked for: a data set takes a byte a value, 0.6 GB for 50,000 images of 3×64×64.
-// Whoever walks through it needs one image as float32 at a time.
+// No pixels are kept. Opening a set reads each chosen image once, to check it and to hash the set; later each is
+// read again where it lies whenever it is asked for. Of each image an id, a label and a checksum stay in memory,
+// and of a folder's images their names: 20 to 100 bytes. The checksum finds files that change while they are in
+// use. What a NumPy archive holds compressed can't be read at any place, so it is unpacked into a temporary file.
 package dataset
 
 import (
@@ -14,12 +15,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"math"
 	"slices"
 	"strings"
 	"sync"
+
+	"selfheal/internal/fault"
 )
 
 // Spec says which images to read.
@@ -37,38 +41,45 @@ type Spec struct {
 	ClassNames []string
 }
 
-// Dataset is the chosen images in memory. It is not written to after [Open],
-// so it may be read from many goroutines at once.
+// Dataset is the chosen images of an open source. Many goroutines may read it at once.
 type Dataset struct {
+	place   string // and format, for messages
 	shape   [3]int
 	classes int
 	names   []string
 	ids     []int
 	labels  []int
-	rows    []int     // where in bytes or floats each image lies
-	bytes   []byte    // pixels of all images, or
-	floats  []float32 // pixels of all images
-	hash    func() string
+	sums    []uint32 // of the images' bytes
+	hash    string
+	source  source
+	buffers sync.Pool // of *[]byte, for an image's bytes
 }
 
-// source is a set that a format has opened.
+// source is a set that a format has opened. Its methods may be called from many goroutines at once.
 type source interface {
 	// count is the number of images before any choice.
 	count() int
 	// classes is the number of classes and, where they have any, their names.
 	classes() (int, []string)
-	// read returns image id; it is called with rising ids. Exactly one of
-	// bytes and floats is given; both stay valid until the next call only.
-	read(id int) (image, error)
+	// name says in a message which image is meant.
+	name(id int) string
+	// read reads an image into buf, or into new memory where buf is too short.
+	read(id int, buf []byte) (image, error)
+	// pixels writes the values for which an image's bytes stand, C·H·W of them, into out.
+	pixels(bytes []byte, out []float32)
 	io.Closer
 }
 
+// unpacker is a source that can't read images at any place as they are. Its unpack is
+// called before the first read and makes those up to last readable.
+type unpacker interface {
+	unpack(last int) error
+}
+
 type image struct {
-	shape  [3]int
-	bytes  []byte
-	floats []float32
-	label  int
-	name   string // of the record, for messages
+	shape [3]int
+	label int
+	bytes []byte // as the format has them
 }
 
 // file is an open file of known size that can be read anywhere.
@@ -99,10 +110,19 @@ func openFile(fsys fs.FS, path string) (file, error) {
 	return file{r, f, info.Size()}, nil
 }
 
-// maxMemory bounds the pixels kept in memory, in bytes.
-const maxMemory = 8 << 30
+// readAt fills buf with what r holds at an offset.
+func readAt(r io.ReaderAt, buf []byte, offset int64) error {
+	n, err := r.ReadAt(buf, offset)
+	if n == len(buf) {
+		return nil
+	}
+	if err == io.EOF {
+		err = errors.New("the file ends before it")
+	}
+	return fault.Reason(err)
+}
 
-// Open reads the images that spec asks for through fsys, and at most limit of
+// Open opens the images that spec asks for through fsys, and at most limit of
 // them unless limit is 0. An error names the file, the record and what to do.
 func Open(spec Spec, fsys fs.FS, limit int) (*Dataset, error) {
 	f := Find(spec.Format)
@@ -110,29 +130,40 @@ func Open(spec Spec, fsys fs.FS, limit int) (*Dataset, error) {
 		return nil, fmt.Errorf("data set %s: there is no format %q; formats: %s",
 			spec.Path, spec.Format, strings.Join(Formats(), ", "))
 	}
-	d, err := read(spec, fsys, limit, f)
+	place := fmt.Sprintf("%s (%s)", spec.Path, spec.Format)
+	d, err := open(spec, fsys, limit, f)
 	var missing *fs.PathError
 	switch {
 	case err == nil:
+		d.place = place
 		return d, nil
 	case errors.As(err, &missing) && errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("data set %s (%s): %s does not exist; a path in a config is relative to the config's "+
-			"folder", spec.Path, spec.Format, missing.Path)
+		return nil, fmt.Errorf("data set %s: %s does not exist; a path in a config is relative to the config's folder",
+			place, missing.Path)
 	}
-	return nil, fmt.Errorf("data set %s (%s): %w", spec.Path, spec.Format, err)
+	return nil, fmt.Errorf("data set %s: %w", place, err)
 }
 
-func read(spec Spec, fsys fs.FS, limit int, f Format) (*Dataset, error) {
+func open(spec Spec, fsys fs.FS, limit int, f Format) (_ *Dataset, err error) {
 	src, err := f.open(fsys, spec)
 	if err != nil {
 		return nil, err
 	}
-	defer src.Close()
+	defer func() {
+		if err != nil {
+			src.Close()
+		}
+	}()
 	ids, err := choose(src.count(), spec.Indices, spec.Limit, limit)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{ids: ids, labels: make([]int, len(ids)), rows: make([]int, len(ids))}
+	if u, ok := src.(unpacker); ok {
+		if err := u.unpack(slices.Max(ids)); err != nil {
+			return nil, err
+		}
+	}
+	d := &Dataset{ids: ids, labels: make([]int, len(ids)), sums: make([]uint32, len(ids)), source: src}
 	n, names := src.classes()
 	if len(spec.ClassNames) > 0 {
 		names = spec.ClassNames
@@ -141,94 +172,52 @@ func read(spec Spec, fsys fs.FS, limit int, f Format) (*Dataset, error) {
 	if len(names) == d.classes {
 		d.names = names
 	}
+	return d, d.check()
+}
 
-	// Read and kept in the file's order.
-	order := make([]int, len(ids)) // positions by rising id
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return ids[a] - ids[b] })
-	for k, at := range order {
-		im, err := src.read(ids[at])
+// check reads every image once: it must have the shape of the first, a label among the
+// classes and pixels in [0,1]. It notes labels and checksums and hashes the set.
+func (d *Dataset) check() error {
+	var buf, text []byte
+	var pixels []float32
+	hash := sha256.New()
+	for i, id := range d.ids {
+		im, err := d.source.read(id, buf)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if k == 0 {
+		if i == 0 {
 			d.shape = im.shape
-			if err := d.reserve(1); err != nil {
-				return nil, err
-			}
+			pixels = make([]float32, d.size())
+			text = make([]byte, 0, 4*len(pixels)+8)
 		}
+		name := d.source.name(id)
 		if im.shape != d.shape {
-			return nil, fmt.Errorf("%s has shape %v, but the images before it have %v; all must have the same", im.name,
+			return fmt.Errorf("%s has shape %v, but the images before it have %v; all must have the same", name,
 				im.shape, d.shape)
 		}
 		if im.label < 0 || im.label >= d.classes {
-			return nil, fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", im.name, im.label,
+			return fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", name, im.label,
 				d.classes, d.classes-1)
 		}
-		if err := checkRange(im); err != nil {
-			return nil, err
-		}
-		d.labels[at], d.rows[at] = im.label, k
-		if err := d.keep(im); err != nil {
-			return nil, err
-		}
-	}
-	d.hash = sync.OnceValue(d.sum)
-	return d, nil
-}
-
-// reserved is up to how much memory for pixels is taken at once, in bytes: as much as a
-// file may claim without holding it.
-const reserved = 2 << 30
-
-// reserve makes room for all images with values of so many bytes.
-func (d *Dataset) reserve(width int) error {
-	values := float64(len(d.ids)) * float64(d.size())
-	if need := values * float64(width); need > maxMemory {
-		return fmt.Errorf("%d images of shape %v need %.1f GiB of memory, the bound is %d; set a limit", len(d.ids),
-			d.shape, need/(1<<30), maxMemory>>30)
-	}
-	room := int(min(values, float64(reserved/width)))
-	if width == 1 {
-		d.bytes = make([]byte, 0, room)
-	} else {
-		d.floats = make([]float32, 0, room)
-	}
-	return nil
-}
-
-// keep appends an image's pixels, as bytes as long as these say everything.
-func (d *Dataset) keep(im image) error {
-	if im.floats == nil {
-		d.bytes = append(d.bytes, im.bytes...)
-		return nil
-	}
-	if d.floats == nil {
-		before := len(d.bytes)
-		for _, v := range im.floats {
-			b := byte(v*255 + 0.5)
-			if math.Float32bits(value(b)) != math.Float32bits(v) {
-				break
-			}
-			d.bytes = append(d.bytes, b)
-		}
-		if len(d.bytes) == before+len(im.floats) {
-			return nil
-		}
-		was := d.bytes[:before]
-		if err := d.reserve(4); err != nil {
+		d.source.pixels(im.bytes, pixels)
+		if err := checkRange(name, pixels); err != nil {
 			return err
 		}
-		for _, b := range was {
-			d.floats = append(d.floats, value(b))
+		text = text[:0]
+		for _, v := range pixels {
+			text = binary.LittleEndian.AppendUint32(text, math.Float32bits(v))
 		}
-		d.bytes = nil
+		hash.Write(binary.LittleEndian.AppendUint64(text, uint64(im.label)))
+		d.labels[i], d.sums[i], buf = im.label, checksum(im.bytes), im.bytes
 	}
-	d.floats = append(d.floats, im.floats...)
+	d.hash = hex.EncodeToString(hash.Sum(nil))
 	return nil
 }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) // the polynomial that processors compute
+
+func checksum(bytes []byte) uint32 { return crc32.Checksum(bytes, castagnoli) }
 
 // value is the pixel that a byte stands for.
 func value(b byte) float32 { return float32(b) / 255 }
@@ -269,18 +258,19 @@ func choose(count int, indices []int, limits ...int) ([]int, error) {
 	return slices.Clone(ids), nil
 }
 
-// checkRange refuses float pixels that are not in [0,1].
-func checkRange(im image) error {
-	for i, v := range im.floats {
+// checkRange refuses pixels that are not in [0,1].
+func checkRange(name string, pixels []float32) error {
+	for i, v := range pixels {
 		switch f := float64(v); {
+		case v >= 0 && v <= 1:
 		case math.IsNaN(f) || math.IsInf(f, 0):
-			return fmt.Errorf("%s holds %v at value %d; pixels must be numbers in [0,1]", im.name, v, i)
+			return fmt.Errorf("%s holds %v at value %d; pixels must be numbers in [0,1]", name, v, i)
 		case v > 1:
 			return fmt.Errorf("%s holds %v at value %d, but pixels must lie in [0,1]; divide by 255 (or save uint8)",
-				im.name, v, i)
-		case v < 0:
+				name, v, i)
+		default:
 			return fmt.Errorf("%s holds %v at value %d, but pixels must lie in [0,1]; save them before normalising "+
-				"by mean and std, which is the model's preprocess", im.name, v, i)
+				"by mean and std, which is the model's preprocess", name, v, i)
 		}
 	}
 	return nil
@@ -301,7 +291,8 @@ func (d *Dataset) Classes() int { return d.classes }
 func (d *Dataset) ClassNames() []string { return slices.Clone(d.names) }
 
 // Image returns the i-th chosen image: its id, its pixels (C·H·W values in
-// [0,1], row-major CHW; the caller's to keep) and its label.
+// [0,1], row-major CHW; the caller's to keep) and its label. An error is one of
+// [Dataset.Pixels].
 func (d *Dataset) Image(i int) (id int, pixels []float32, label int, err error) {
 	pixels = make([]float32, d.size())
 	err = d.Pixels(i, pixels)
@@ -314,38 +305,31 @@ func (d *Dataset) ID(i int) int { return d.ids[i] }
 // Label returns the label of the i-th chosen image.
 func (d *Dataset) Label(i int) int { return d.labels[i] }
 
-// Pixels writes the pixels of the i-th chosen image into out, of length C·H·W.
+// Pixels reads the i-th chosen image and writes its pixels into out, of length
+// C·H·W. It is an error that the file can't be read any more or that the image
+// is no longer what it was when the set was opened.
 func (d *Dataset) Pixels(i int, out []float32) error {
-	size := d.size()
-	from := d.rows[i] * size
-	if d.floats != nil {
-		copy(out[:size], d.floats[from:])
-		return nil
+	buf, ok := d.buffers.Get().(*[]byte)
+	if !ok {
+		buf = new([]byte)
 	}
-	for j, b := range d.bytes[from : from+size] {
-		out[j] = value(b)
+	defer d.buffers.Put(buf)
+	im, err := d.source.read(d.ids[i], *buf)
+	if err != nil {
+		return fmt.Errorf("data set %s: %w", d.place, err)
 	}
+	*buf = im.bytes
+	if im.shape != d.shape || checksum(im.bytes) != d.sums[i] {
+		return fmt.Errorf("data set %s: %s has changed since it was opened; restore it, or start the command anew",
+			d.place, d.source.name(d.ids[i]))
+	}
+	d.source.pixels(im.bytes, out[:d.size()])
 	return nil
 }
 
-// Close frees what the set holds; its images can't be read any more.
-func (d *Dataset) Close() error { return nil }
-
 // SHA256 returns, in hex, the hash over the chosen images in order: of each,
 // its pixels as little-endian float32 and then its label as little-endian int64.
-func (d *Dataset) SHA256() string { return d.hash() }
+func (d *Dataset) SHA256() string { return d.hash }
 
-func (d *Dataset) sum() string {
-	hash := sha256.New()
-	pixels := make([]float32, d.size())
-	buf := make([]byte, 0, 4*len(pixels)+8)
-	for i, label := range d.labels {
-		d.Pixels(i, pixels) // from memory, which does not fail
-		buf = buf[:0]
-		for _, v := range pixels {
-			buf = binary.LittleEndian.AppendUint32(buf, math.Float32bits(v))
-		}
-		hash.Write(binary.LittleEndian.AppendUint64(buf, uint64(label)))
-	}
-	return hex.EncodeToString(hash.Sum(nil))
-}
+// Close closes the set's files; its images can't be read any more.
+func (d *Dataset) Close() error { return d.source.Close() }

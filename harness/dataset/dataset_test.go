@@ -10,7 +10,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 
@@ -112,42 +111,6 @@ func TestSHA256(t *testing.T) {
 	}
 }
 
-func TestReadFromManyGoroutines(t *testing.T) {
-	d := must.Get(Open(Spec{Format: "cifar10-bin", Path: "c"}, files(map[string][]byte{"c": cifarFile(8, 1)}), 0))(t)
-	var group sync.WaitGroup
-	for i := range d.Len() {
-		group.Go(func() {
-			_, pixels, _, _ := d.Image(i)
-			clear(pixels) // the caller's own
-			d.SHA256()
-		})
-	}
-	group.Wait()
-	if _, pixels, _ := must.Get3(d.Image(1))(t); pixels[0] != float32(1)/255 {
-		t.Error("writing to an image's pixels changed the data set")
-	}
-}
-
-// vast claims images that no memory holds.
-type vast struct{ closed bool }
-
-func (v *vast) count() int               { return 8 }
-func (v *vast) classes() (int, []string) { return 2, nil }
-func (v *vast) read(int) (image, error)  { return image{shape: [3]int{3, 20000, 20000}}, nil }
-func (v *vast) Close() error             { v.closed = true; return nil }
-
-func TestMemoryBound(t *testing.T) {
-	v := &vast{}
-	_, err := read(Spec{}, nil, 0, Format{open: func(fs.FS, Spec) (source, error) { return v, nil }})
-	if want := "8 images of shape [3 20000 20000] need 8.9 GiB of memory, the bound is 8; set a limit"; err == nil ||
-		err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
-	if !v.closed {
-		t.Error("the source was not closed")
-	}
-}
-
 func TestErrors(t *testing.T) {
 	good := cifarFile(3, 1)
 	badLabel := slices.Clone(good)
@@ -238,50 +201,20 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Floats that bytes divided by 255 give are kept as bytes, others as they are, whatever
-// came before them; every bit is the file's.
-func TestFloatsAsBytes(t *testing.T) {
-	bytes := func(v ...byte) []float32 {
-		var f []float32
-		for _, b := range v {
-			f = append(f, float32(b)/255)
-		}
-		return f
+// Of pixels that are floats in the file every bit is kept.
+func TestFloats(t *testing.T) {
+	x := []float32{0, 1, 0.3, float32(math.Copysign(0, -1)), math.SmallestNonzeroFloat32, math.Nextafter32(1, 0)}
+	for b := range 256 {
+		x = append(x, float32(b)/255)
 	}
-	all := make([]byte, 256)
-	for i := range all {
-		all[i] = byte(i)
-	}
-	minusZero := float32(math.Copysign(0, -1))
-	for _, c := range []struct {
-		name    string
-		values  []float32
-		indices []int
-		kept    bool
-	}{
-		{"bytes", bytes(all...), nil, true},
-		{"bytes, turned", bytes(all...), []int{3, 0, 2}, true},
-		{"the first is none", append([]float32{0.3, 0.5, 1, 0}, bytes(all[:12]...)...), nil, false},
-		{"the last is none", append(bytes(all[:12]...), 0, 1, 0, 0.3), nil, false},
-		{"the last is none, turned", append(bytes(all[:12]...), 0, 1, 0, 0.3), []int{3, 0, 2}, false},
-		{"minus zero", append(bytes(all[:12]...), 0, 1, 0, minusZero), nil, false},
-	} {
-		n := len(c.values) / 4
-		file := archive(t, floats(n, 1, 2, 2)(c.values...), ints(make([]int64, n)...))
-		fsys := files(map[string][]byte{"f.npz": file})
-		d := must.Get(Open(Spec{Format: "npz", Path: "f.npz", Indices: c.indices}, fsys, 0))(t)
-		if got := d.floats == nil; got != c.kept || got == (d.bytes == nil) {
-			t.Errorf("%s: kept as bytes is %v", c.name, got)
-		}
-		for i := range d.Len() {
-			id, pixels, label := must.Get3(d.Image(i))(t)
-			for j, v := range pixels {
-				if want := c.values[4*id+j]; math.Float32bits(v) != math.Float32bits(want) {
-					t.Errorf("%s: image %d has the value %v, want %v", c.name, id, v, want)
-				}
-			}
-			if d.Label(i) != label {
-				t.Errorf("%s: image %d has the labels %d and %d", c.name, id, d.Label(i), label)
+	x = x[:260]
+	fsys := files(map[string][]byte{"f.npz": archive(t, floats(65, 1, 2, 2)(x...), ints(make([]int64, 65)...))})
+	d := must.Get(Open(Spec{Format: "npz", Path: "f.npz", Indices: []int{64, 0, 3}}, fsys, 0))(t)
+	for i := range d.Len() {
+		id, pixels, _ := must.Get3(d.Image(i))(t)
+		for j, v := range pixels {
+			if want := x[4*id+j]; math.Float32bits(v) != math.Float32bits(want) {
+				t.Errorf("image %d has the value %v, want %v", id, v, want)
 			}
 		}
 	}

@@ -20,7 +20,6 @@ type folder struct {
 	entries []labelled
 	names   []string       // of the classes
 	labels  map[string]int // by these names
-	pixels  []byte
 }
 
 func newFolder(fsys fs.FS, classes []string) (*folder, error) {
@@ -35,9 +34,11 @@ func newFolder(fsys fs.FS, classes []string) (*folder, error) {
 }
 
 type labelled struct {
-	path  string
-	label int
+	dir, file string
+	label     int
 }
+
+func (l labelled) path() string { return path.Join(l.dir, l.file) }
 
 // openFolder lists a folder of class folders of PNG and JPEG files. Classes
 // are in the order of their folders' names, or of the names given; images in
@@ -103,7 +104,7 @@ func (f *folder) list(dir string, label int) error {
 		switch strings.ToLower(path.Ext(file.Name())) {
 		case ".png", ".jpg", ".jpeg":
 			if !strings.HasPrefix(file.Name(), ".") && !file.IsDir() {
-				f.entries = append(f.entries, labelled{path.Join(dir, file.Name()), label})
+				f.entries = append(f.entries, labelled{dir, file.Name(), label})
 			}
 		}
 	}
@@ -112,25 +113,30 @@ func (f *folder) list(dir string, label int) error {
 
 func (f *folder) count() int               { return len(f.entries) }
 func (f *folder) classes() (int, []string) { return len(f.names), f.names }
+func (f *folder) name(id int) string       { return f.entries[id].path() }
 func (f *folder) Close() error             { return nil }
 
-func (f *folder) read(id int) (image, error) {
+func (f *folder) read(id int, buf []byte) (image, error) {
 	e := f.entries[id]
-	pixels, shape, err := decode(f.fsys, e.path, f.pixels)
-	if err != nil {
-		return image{}, err
+	levels, shape, err := decode(f.fsys, e.path(), buf)
+	return image{shape, e.label, levels}, err
+}
+
+func (f *folder) pixels(bytes []byte, out []float32) { values(bytes, out) }
+
+// values writes the pixels for which bytes stand into out.
+func values(bytes []byte, out []float32) {
+	for i, b := range bytes {
+		out[i] = value(b)
 	}
-	f.pixels = pixels
-	return image{shape: shape, bytes: pixels, label: e.label, name: e.path}, nil
 }
 
 // ReadImage reads a PNG or JPEG file as an image folder's images are read: pixels in
 // [0,1], row-major CHW, of three channels, and their shape.
 func ReadImage(fsys fs.FS, name string) (pixels []float32, shape [3]int, err error) {
 	levels, shape, err := decode(fsys, name, nil)
-	for _, b := range levels {
-		pixels = append(pixels, value(b))
-	}
+	pixels = make([]float32, len(levels))
+	values(levels, pixels)
 	return pixels, shape, err
 }
 
@@ -164,33 +170,40 @@ func decode(fsys fs.FS, name string, buf []byte) ([]byte, [3]int, error) {
 	}
 	plane := h * w
 	buf = slices.Grow(buf[:0], 3*plane)[:3*plane]
-	at, pixel := im.Bounds().Min, reader(im)
+	row := rows(im)
 	for y := range h {
-		for x := range w {
-			i := y*w + x
-			buf[i], buf[plane+i], buf[2*plane+i] = pixel(at.X+x, at.Y+y)
-		}
+		i := y * w
+		row(y, buf[i:i+w], buf[plane+i:plane+i+w], buf[2*plane+i:2*plane+i+w])
 	}
 	return buf, [3]int{3, h, w}, nil
 }
 
-// reader returns a function that reads im's pixels: the two types that nearly
-// every JPEG and PNG decodes to directly, others through the colour model.
-func reader(im stdimage.Image) func(x, y int) (r, g, b uint8) {
+// rows returns a function that reads the pixels of im's row y, counted from its
+// upper edge: of the two types that nearly every JPEG and PNG decodes to
+// directly, of others through the colour model.
+func rows(im stdimage.Image) func(y int, r, g, b []uint8) {
+	at := im.Bounds().Min
 	switch im := im.(type) {
 	case *stdimage.YCbCr:
-		return func(x, y int) (r, g, b uint8) {
-			c := im.YCbCrAt(x, y)
-			return color.YCbCrToRGB(c.Y, c.Cb, c.Cr)
+		return func(y int, r, g, b []uint8) {
+			luma := im.Y[im.YOffset(at.X, at.Y+y):]
+			for x := range r {
+				c := im.COffset(at.X+x, at.Y+y)
+				r[x], g[x], b[x] = color.YCbCrToRGB(luma[x], im.Cb[c], im.Cr[c])
+			}
 		}
 	case *stdimage.RGBA: // an opaque PNG
-		return func(x, y int) (r, g, b uint8) {
-			c := im.RGBAAt(x, y)
-			return c.R, c.G, c.B
+		return func(y int, r, g, b []uint8) {
+			row := im.Pix[im.PixOffset(at.X, at.Y+y):]
+			for x := range r {
+				r[x], g[x], b[x] = row[4*x], row[4*x+1], row[4*x+2]
+			}
 		}
 	}
-	return func(x, y int) (r, g, b uint8) {
-		c := color.NRGBAModel.Convert(im.At(x, y)).(color.NRGBA)
-		return c.R, c.G, c.B
+	return func(y int, r, g, b []uint8) {
+		for x := range r {
+			c := color.NRGBAModel.Convert(im.At(at.X+x, at.Y+y)).(color.NRGBA)
+			r[x], g[x], b[x] = c.R, c.G, c.B
+		}
 	}
 }

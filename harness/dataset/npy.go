@@ -30,6 +30,7 @@ const (
 	maxNPYHeader = 1 << 16
 	maxNPYDims   = 32
 	maxNPYValues = 1 << 40
+	maxArray     = 8 << 30 // bytes that readNPY returns
 )
 
 var (
@@ -106,7 +107,7 @@ func (h *header) parse(text string) error {
 }
 
 // value returns the value at the start of b, as exactly as a float64 can hold it.
-func (h header) value(b []byte) float64 {
+func (h *header) value(b []byte) float64 {
 	var u uint64
 	switch h.width {
 	case 1:
@@ -167,8 +168,8 @@ func readNPY(r io.Reader) (shape []int, values []float32, err error) {
 		return nil, nil, err
 	case h.kind != 'f':
 		return nil, nil, fmt.Errorf("it holds %s values, float32 is needed", h.name)
-	case h.n > maxMemory/4:
-		return nil, nil, fmt.Errorf("its %d values need more than %d GiB of memory", h.n, maxMemory>>30)
+	case h.n > maxArray/4:
+		return nil, nil, fmt.Errorf("its %d values need more than %d GiB of memory", h.n, maxArray>>30)
 	}
 	buf := make([]byte, min(h.n, 1<<16)*h.width)
 	for len(values) < h.n { // grows with what is read, not with what the header claims

@@ -4,10 +4,12 @@ import (
 	"archive/zip"
 	"bufio"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -18,16 +20,15 @@ import (
 type npz struct {
 	file
 	path   string
-	r      io.Reader // x's values; closing the file is all that it needs
-	h      header    // x's
-	shape  [3]int    // C, H, W
-	last   bool      // channels last
+	x      *zip.File
+	h      header      // x's
+	values io.ReaderAt // x's, uncompressed; nil before unpack
+	start  int64       // where in them image 0 lies
+	copied *temporary  // them, where the file has them compressed; else nil
+	shape  [3]int      // C, H, W
+	last   bool        // channels last
 	labels []int
 	n      int // of classes: the largest label and one
-	next   int // the id that r stands at
-	record []byte
-	bytes  []byte
-	floats []float32
 }
 
 func openNPZ(fsys fs.FS, spec Spec) (_ source, err error) {
@@ -65,15 +66,18 @@ func openArchive(f file) (*zip.Reader, error) {
 	return archive, nil
 }
 
-// openArray opens an array of an archive, checks its header against the size
-// that the archive declares, and leaves the reader at the first value.
-func openArray(archive *zip.Reader, name string) (io.Reader, header, error) {
-	entry := find(archive, name)
-	if entry == nil {
-		_, names := arrays(archive)
-		return nil, header{}, fmt.Errorf("there is none; the archive holds: %s (numpy.savez(file, x=images, y=labels))",
-			names)
+// member returns an array of an archive.
+func member(archive *zip.Reader, name string) (*zip.File, error) {
+	if entry := find(archive, name); entry != nil {
+		return entry, nil
 	}
+	_, names := arrays(archive)
+	return nil, fmt.Errorf("there is none; the archive holds: %s (numpy.savez(file, x=images, y=labels))", names)
+}
+
+// openArray opens an array, checks its header against the size that the archive
+// declares, and leaves the reader at the first value.
+func openArray(entry *zip.File) (io.Reader, header, error) {
 	body, err := entry.Open()
 	if err != nil {
 		return nil, header{}, err
@@ -114,7 +118,10 @@ func arrays(archive *zip.Reader) (all []*zip.File, names string) {
 }
 
 func (z *npz) openImages(archive *zip.Reader) (err error) {
-	if z.r, z.h, err = openArray(archive, "x"); err != nil {
+	if z.x, err = member(archive, "x"); err != nil {
+		return err
+	}
+	if _, z.h, err = openArray(z.x); err != nil {
 		return err
 	}
 	if z.h.kind != 'f' && z.h.name != "uint8" {
@@ -138,11 +145,10 @@ func (z *npz) openImages(archive *zip.Reader) (err error) {
 	if size == 0 || size > maxPixels {
 		return fmt.Errorf("images of shape %v can't be read", z.shape)
 	}
-	z.record = make([]byte, size*z.h.width)
-	if z.h.kind == 'f' {
-		z.floats = make([]float32, size)
-	} else {
-		z.bytes = make([]byte, size)
+	if z.x.Method == zip.Store && z.x.CompressedSize64 == z.x.UncompressedSize64 {
+		offset, err := z.x.DataOffset()
+		z.values, z.start = z.file, offset+int64(z.h.bytes)
+		return err
 	}
 	return nil
 }
@@ -165,7 +171,11 @@ func channelsLast(s []int) (bool, error) {
 const maxClasses = 1 << 24
 
 func (z *npz) readLabels(archive *zip.Reader) error {
-	r, h, err := openArray(archive, "y")
+	entry, err := member(archive, "y")
+	if err != nil {
+		return err
+	}
+	r, h, err := openArray(entry)
 	switch {
 	case err != nil:
 		return err
@@ -189,33 +199,78 @@ func (z *npz) readLabels(archive *zip.Reader) error {
 	return nil
 }
 
+func (z *npz) record() int              { return z.shape[0] * z.shape[1] * z.shape[2] * z.h.width }
 func (z *npz) count() int               { return z.h.shape[0] }
 func (z *npz) classes() (int, []string) { return z.n, nil }
+func (z *npz) name(id int) string       { return fmt.Sprintf("image %d of %s", id, z.path) }
 
-func (z *npz) read(id int) (image, error) {
-	im := image{shape: z.shape, bytes: z.bytes, floats: z.floats, label: z.labels[id],
-		name: fmt.Sprintf("image %d of %s", id, z.path)}
-	for ; z.next <= id; z.next++ {
-		if _, err := io.ReadFull(z.r, z.record); err != nil {
-			return im, fmt.Errorf("image %d can't be read: %w", z.next, err)
+func (z *npz) Close() error {
+	if z.copied != nil {
+		z.copied.Close()
+	}
+	return z.file.Close()
+}
+
+// unpack copies the images up to last into a temporary file, unless they can be read where they lie.
+func (z *npz) unpack(last int) error {
+	if z.values != nil {
+		return nil
+	}
+	size := int64(last+1) * int64(z.record())
+	copied, err := writeTemporary(temporaryFolders(), size, func(w io.Writer) error {
+		r, _, err := openArray(z.x)
+		if err != nil {
+			return err
+		}
+		buf := make([]byte, z.record())
+		for id := range last + 1 {
+			if _, err := io.ReadFull(r, buf); err != nil {
+				return fmt.Errorf("%s can't be read: %w", z.name(id), err)
+			}
+			if _, err := w.Write(buf); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("its array x is compressed and is unpacked for reading: %w", err)
+	}
+	z.copied, z.values = copied, copied
+	return nil
+}
+
+func (z *npz) read(id int, buf []byte) (image, error) {
+	buf = slices.Grow(buf[:0], z.record())[:z.record()]
+	if err := readAt(z.values, buf, z.start+int64(id)*int64(len(buf))); err != nil {
+		return image{}, fmt.Errorf("%s can't be read: %w", z.name(id), err)
+	}
+	return image{z.shape, z.labels[id], buf}, nil
+}
+
+func (z *npz) pixels(bytes []byte, out []float32) {
+	channels, plane := z.shape[0], z.shape[1]*z.shape[2]
+	next, step := plane, 1 // how many values on the next channel and the next pixel lie
+	if z.last {
+		next, step = 1, channels
+	}
+	for c := range channels {
+		from, out := c*next, out[c*plane:(c+1)*plane]
+		switch {
+		case z.h.width == 1:
+			for k := range out {
+				out[k] = value(bytes[from+k*step])
+			}
+		case z.h.width == 4 && z.h.order == binary.LittleEndian:
+			for k := range out {
+				out[k] = math.Float32frombits(binary.LittleEndian.Uint32(bytes[4*(from+k*step):]))
+			}
+		default:
+			for k := range out {
+				out[k] = float32(z.h.value(bytes[(from+k*step)*z.h.width:]))
+			}
 		}
 	}
-	channels, plane, i := z.shape[0], z.shape[1]*z.shape[2], 0
-	for channel := range channels {
-		for at := range plane {
-			from := i // where the value lies in the record
-			if z.last {
-				from = at*channels + channel
-			}
-			if z.floats != nil {
-				z.floats[i] = float32(z.h.value(z.record[from*z.h.width:]))
-			} else {
-				z.bytes[i] = z.record[from]
-			}
-			i++
-		}
-	}
-	return im, nil
 }
 
 // ReadArray reads a float32 or float64 array from a .npy file, or from a .npz

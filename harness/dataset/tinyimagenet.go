@@ -61,7 +61,7 @@ func exists(fsys fs.FS, name string) bool {
 }
 
 func (f *folder) listValidation(dir string) error {
-	annotations := path.Join(dir, "val_annotations.txt")
+	annotations, images := path.Join(dir, "val_annotations.txt"), path.Join(dir, "images")
 	text, err := readText(f.fsys, annotations)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (f *folder) listValidation(dir string) error {
 			return fmt.Errorf("%s:%d: %s has the class %q, which is not in the list of classes", annotations, i+1,
 				fields[0], fields[1])
 		}
-		f.entries = append(f.entries, labelled{path.Join(dir, "images", fields[0]), label})
+		f.entries = append(f.entries, labelled{images, fields[0], label})
 	}
 	return nil
 }

@@ -73,7 +73,11 @@ a labelled data set.`,
 				args = args[:min(len(args), s.limit)]
 			}
 			if d.data != "" {
-				list, pixels, err = d.images(u, s.limit)
+				var set *dataset.Dataset
+				if set, err = d.open(u, s.limit); err == nil {
+					defer set.Close()
+					list, pixels = setImages(set)
+				}
 			} else {
 				list, pixels, err = imageFiles(u, args)
 			}
@@ -117,30 +121,34 @@ func imageFiles(u *harness.Use, paths []string) (list []prediction, pixels func(
 	return list, func(i int) ([]float32, error) { return all[i], nil }, nil
 }
 
-// images opens a data set.
-func (f *dataFlags) images(u *harness.Use, limit int) (list []prediction, pixels func(i int) ([]float32, error),
-	err error) {
+// open opens a data set whose images the model takes.
+func (f *dataFlags) open(u *harness.Use, limit int) (*dataset.Dataset, error) {
 	format, err := f.guess()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	d, err := dataset.Open(dataset.Spec{Format: format, Path: filepath.ToSlash(filepath.Clean(f.data))},
 		config.Folder("."), limit)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := u.Fits(d); err != nil {
-		return nil, nil, fmt.Errorf("--data %s: %w", f.data, err)
+		d.Close()
+		return nil, fmt.Errorf("--data %s: %w", f.data, err)
 	}
-	pixels = func(i int) ([]float32, error) {
-		_, x, _, err := d.Image(i)
-		return x, err
-	}
+	return d, nil
+}
+
+// setImages lists the images of a data set.
+func setImages(d *dataset.Dataset) (list []prediction, pixels func(i int) ([]float32, error)) {
 	for i := range d.Len() {
 		label := d.Label(i)
 		list = append(list, prediction{Image: d.ID(i), Label: &label})
 	}
-	return list, pixels, nil
+	return list, func(i int) ([]float32, error) {
+		_, x, _, err := d.Image(i)
+		return x, err
+	}
 }
 
 func printPredictions(c *cobra.Command, list []prediction, asJSON bool) error {

@@ -1,0 +1,249 @@
+package dataset
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	stdimage "image"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+
+	"selfheal/internal/must"
+)
+
+// stored makes a .npz file as numpy.savez does: uncompressed.
+func stored(t testing.TB, arrays map[string][]byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for name, data := range arrays {
+		entry := must.Get(w.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store}))(t)
+		must.Get(entry.Write(data))(t)
+	}
+	must.Do(t, w.Close())
+	return b.Bytes()
+}
+
+// set makes a data set of n images of 3×32×32 at the path set.
+type set struct {
+	name   string
+	format string
+	files  func(t testing.TB, n int) fstest.MapFS
+}
+
+// sets hold the same kind of images in each way of storing them. Image i's first pixel is i mod 10, as is its label.
+var sets = []set{
+	{"cifar10", "cifar10-bin", func(_ testing.TB, n int) fstest.MapFS {
+		all := make([]byte, n*3073)
+		for i := range n {
+			all[i*3073], all[i*3073+1] = byte(i%10), byte(i%10)
+		}
+		return fstest.MapFS{"set": {Data: all}}
+	}},
+	{"cifar100", "cifar100-bin", func(_ testing.TB, n int) fstest.MapFS {
+		all := make([]byte, n*3074)
+		for i := range n {
+			all[i*3074+1], all[i*3074+2] = byte(i%10), byte(i%10)
+		}
+		return fstest.MapFS{"set": {Data: all}}
+	}},
+	{"npz, stored", "npz", func(t testing.TB, n int) fstest.MapFS {
+		return fstest.MapFS{"set": {Data: stored(t, arrays10(n))}}
+	}},
+	{"npz, compressed", "npz", func(t testing.TB, n int) fstest.MapFS {
+		return fstest.MapFS{"set": {Data: zipped(t, arrays10(n))}}
+	}},
+	{"image-folder", "image-folder", func(t testing.TB, n int) fstest.MapFS {
+		fsys, pictures := fstest.MapFS{}, pictures10(t)
+		for i := range n { // class by class
+			class := i * 10 / n
+			fsys[fmt.Sprintf("set/c%d/%06d.png", class, i)] = &fstest.MapFile{Data: pictures[class]}
+		}
+		return fsys
+	}},
+	{"tiny-imagenet", "tiny-imagenet", func(t testing.TB, n int) fstest.MapFS {
+		fsys, pictures := fstest.MapFS{}, pictures10(t)
+		var list strings.Builder
+		for i := range n {
+			fmt.Fprintf(&list, "%d.png c%d\n", i, i%10)
+			fsys[fmt.Sprintf("set/val/images/%d.png", i)] = &fstest.MapFile{Data: pictures[i%10]}
+		}
+		fsys["set/val/val_annotations.txt"] = &fstest.MapFile{Data: []byte(list.String())}
+		fsys["set/wnids.txt"] = &fstest.MapFile{Data: []byte("c0 c1 c2 c3 c4 c5 c6 c7 c8 c9")}
+		return fsys
+	}},
+}
+
+func arrays10(n int) map[string][]byte {
+	x, y := make([]byte, n*3072), make([]byte, n)
+	for i := range n {
+		x[i*3072], y[i] = byte(i%10), byte(i%10)
+	}
+	return map[string][]byte{"x.npy": npy("|u1", fmt.Sprintf("%d, 3, 32, 32", n), x),
+		"y.npy": npy("|u1", fmt.Sprintf("%d,", n), y)}
+}
+
+func pictures10(t testing.TB) (files [][]byte) {
+	for i := range 10 {
+		im := stdimage.NewRGBA(stdimage.Rect(0, 0, 32, 32))
+		for k := range im.Pix {
+			im.Pix[k] = 255
+		}
+		im.Pix[0] = uint8(i)
+		files = append(files, pngFile(t, im))
+	}
+	return files
+}
+
+// Goroutines read what one alone reads, in any order of the chosen images.
+func TestReadFromManyGoroutines(t *testing.T) {
+	for _, s := range sets {
+		fsys := s.files(t, 40)
+		d := must.Get(Open(Spec{Format: s.format, Path: "set", Indices: []int{39, 2, 17, 0, 21, 38, 5, 6}}, fsys, 0))(t)
+		var group sync.WaitGroup
+		for k := range 64 {
+			group.Go(func() {
+				i := k % d.Len()
+				id, pixels, label, err := d.Image(i)
+				if err != nil || id != d.ID(i) || label != d.Label(i) || pixels[0] != float32(label)/255 {
+					t.Errorf("%s: image %d has id %d, label %d and pixel %v, %v", s.name, i, id, label, pixels[0], err)
+				}
+				clear(pixels) // the caller's own
+			})
+		}
+		group.Wait()
+		must.Do(t, d.Close())
+	}
+}
+
+// What an open set takes in memory does not grow by its images' pixels.
+func TestNoPixelsAreKept(t *testing.T) {
+	for _, s := range sets {
+		var taken [2]int64
+		for k, n := range []int{20, 320} {
+			fsys := s.files(t, n)
+			before := heap()
+			d := must.Get(Open(Spec{Format: s.format, Path: "set"}, fsys, 0))(t)
+			out := make([]float32, 3072)
+			for i := range d.Len() {
+				must.Do(t, d.Pixels(i, out))
+			}
+			taken[k] = heap() - before
+			runtime.KeepAlive(fsys)
+			must.Do(t, d.Close())
+		}
+		if each := (taken[1] - taken[0]) / 300; each > 400 {
+			t.Errorf("%s: an image takes %d bytes of memory", s.name, each)
+		}
+	}
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what pools hold goes with the second collection
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// An image that is no longer what it was when the set was opened is refused, and no other one.
+func TestChangedFiles(t *testing.T) {
+	small := pngFile(t, picture(0))
+	for _, s := range sets {
+		fsys, dir := s.files(t, 20), t.TempDir()
+		must.Do(t, os.CopyFS(dir, fsys))
+		d := must.Get(Open(Spec{Format: s.format, Path: "set"}, os.DirFS(dir), 0))(t)
+		refused := func(count int, words ...string) {
+			t.Helper()
+			for i := range d.Len() {
+				if err := d.Pixels(i, make([]float32, 3072)); err != nil {
+					count--
+					must.Refuse(t, err, append(words, "data set set ("+s.format+"): ")...)
+				}
+			}
+			if count != 0 {
+				t.Errorf("%s: %d more images should be refused", s.name, count)
+			}
+		}
+		refused(0)
+		const changed = "has changed since it was opened"
+		if f, ok := d.source.(*folder); ok {
+			file := filepath.Join(dir, f.name(7))
+			must.Do(t, os.WriteFile(file, pictures10(t)[d.Label(7)+1], 0o644))
+			refused(1, f.name(7), changed)
+			must.Do(t, os.WriteFile(file, small, 0o644))
+			refused(1, f.name(7), changed)
+			must.Do(t, os.Remove(file))
+			refused(1, f.name(7), "no such file")
+			continue
+		}
+		file, data := filepath.Join(dir, "set"), slices.Clone(fsys["set"].Data)
+		data[len(data)/2] ^= 1
+		must.Do(t, os.WriteFile(file, data, 0o644))
+		if s.name == "npz, compressed" { // was copied
+			refused(0)
+		} else {
+			refused(1, " of set ", changed)
+			must.Do(t, os.Truncate(file, 20))
+			refused(20, " of set can't be read: the file ends before it")
+		}
+		must.Do(t, d.Close())
+		refused(20, "closed")
+	}
+}
+
+// A source that is refused is closed.
+func TestRefusedSourceIsClosed(t *testing.T) {
+	c := &closing{}
+	if _, err := open(Spec{}, nil, 0, Format{open: func(fs.FS, Spec) (source, error) { return c, nil }}); err == nil ||
+		err.Error() != "no disk" || !c.closed {
+		t.Errorf("%v, closed %v", err, c.closed)
+	}
+}
+
+type closing struct {
+	folder
+	closed bool
+}
+
+func (c *closing) count() int                      { return 3 }
+func (c *closing) read(int, []byte) (image, error) { return image{}, errors.New("no disk") }
+func (c *closing) Close() error                    { c.closed = true; return nil }
+
+// A temporary file is in no folder, and lies in the first one that takes it.
+func TestTemporary(t *testing.T) {
+	good := t.TempDir()
+	absent := filepath.Join(good, "absent")
+	write := func(w io.Writer) error {
+		_, err := w.Write([]byte("pixels"))
+		return err
+	}
+	f := must.Get(writeTemporary([]string{absent, good}, 6, write))(t)
+	got := make([]byte, 3)
+	if err := readAt(f, got, 2); err != nil || string(got) != "xel" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if list := must.Get(os.ReadDir(good))(t); len(list) > 0 && runtime.GOOS != "windows" {
+		t.Errorf("%v lies beside it", list)
+	}
+	must.Do(t, f.Close())
+	_, err := writeTemporary([]string{absent, filepath.Join(good, "too")}, 5<<20+1, write)
+	must.Refuse(t, err, "no folder takes a temporary file of 6 MiB ("+absent+": no such file or directory; ",
+		"set TMPDIR")
+	_, err = writeTemporary([]string{good, absent}, 6, func(io.Writer) error { return errors.New("broken") })
+	if err == nil || err.Error() != "broken" {
+		t.Errorf("an error of the source is %v", err)
+	}
+	if list := must.Get(os.ReadDir(good))(t); len(list) > 0 {
+		t.Errorf("%v is left", list)
+	}
+}
