@@ -193,21 +193,21 @@ func (o *opener) subspace(ctx context.Context, l placed, d *dataset.Dataset, ane
 	if s, ok := o.cache.Load(key, dim); ok && !anew {
 		return s, fit(s, true), nil
 	}
-	o.progress.Say("fitting a linear embedding of %d-dimensional states of %s on %d images", dim, l.net.Name, d.Len())
+	o.progress.report(fitStarted{l.net.Name, dim, d.Len()})
 	states := l.chain.CleanStates(l.t, d.Len(), d.Pixels)
 	s, err := pca.Fit(ctx, dim, states, target, pca.Options{Seed: o.cfg.Seed, Workers: o.pool.Workers()})
 	if err != nil {
 		return nil, result.Fit{}, err
 	}
 	made := fit(s, false)
-	reached := fmt.Sprintf("%.2f %% of the variance", 100*s.Variance)
+	done := fitFinished{Model: made.Model, Dim: dim, Images: s.Samples, Rank: s.Rank, Variance: s.Variance,
+		Seconds: made.Seconds}
 	if target.Capped(s) {
-		reached += fmt.Sprintf(" (%.6g %% were asked for: states of %d values may have %d components, %d images "+
-			"give %d)", 100*target.Variance, dim, pca.MaxRank(dim), s.Samples, s.Samples-1)
+		done.Asked, done.MaxRank = target.Variance, pca.MaxRank(dim)
 	}
-	o.progress.Say("fitted rank %d of %d, %s, in %.1f s", s.Rank, dim, reached, made.Seconds)
+	o.progress.report(done)
 	if err := o.cache.Store(key, s); err != nil {
-		o.progress.Say("the fit could not be cached: %v", err)
+		o.progress.report(fitNotCached{err.Error()})
 	}
 	return s, made, nil
 }

@@ -67,7 +67,8 @@ type order struct {
 	recipe      attacks.Recipe
 	seed        uint64
 	verdictOnly bool // nobody needs the images: an attack ends at an image's first success
-	label       string
+	cell        cellID
+	label       string // of the cell in lines of progress
 	set         []attacks.Image
 	clean       []verdict // of the oracle's classifier
 }
@@ -96,7 +97,8 @@ func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, err
 		}
 		began, counter := time.Now(), &counted{oracle: on}
 		f, b := component.Passes(on.Classes())
-		p := r.progress.component(order.label+" "+component.Name(), len(todo), w.standing, n,
+		id := componentID{order.cell, component.Name(), order.seed, order.label}
+		p := r.progress.component(id, len(todo), w.standing, n,
 			int64(len(todo))*int64(f+b), counter)
 		err := r.forEach(ctx, len(todo), on.state, func(ctx context.Context, k int) error {
 			standing, err := w.attack(ctx, component, counter, todo[k])

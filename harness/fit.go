@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"selfheal/control"
@@ -245,7 +244,7 @@ func (f *fitter) train(ctx context.Context, layer int, t *config.Training) error
 func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, done Fitted) (Fitted, error) {
 	start := time.Now()
 	if _, err := os.Stat(done.Path); err == nil && !f.o.Force {
-		f.progress.Say("%s is there already; --force fits it anew", done.Path)
+		f.progress.report(embeddingKept{done.Path})
 		done.Kept = true
 		return done, nil
 	}
@@ -261,7 +260,7 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 	if err := os.MkdirAll(filepath.Dir(done.Path), 0o755); err != nil {
 		return done, err
 	}
-	if err := j.run(ctx, saved, f.progress, done.At+" of "+strings.Join(done.Models, ", ")); err != nil {
+	if err := j.run(ctx, saved, f.progress, done); err != nil {
 		return done, err
 	}
 	history := j.trainer.History()

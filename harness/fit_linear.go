@@ -63,8 +63,7 @@ func (f *fitter) linearFile(done Fitted, out string) (string, error) {
 		path = f.linearPath(done)
 	}
 	if path == "" {
-		f.progress.Say("the bundled config's folder can't be written: the embedding stays in the cache; " +
-			"--out FILE writes it as ONNX, of one model")
+		f.progress.report(embeddingNotWritten{"the bundled config's folder can't be written"})
 		return "", nil
 	}
 	if _, err := os.Stat(path); err == nil && !f.o.Force {
@@ -84,7 +83,7 @@ func (f *fitter) linearFile(done Fitted, out string) (string, error) {
 		if out != "" {
 			return "", err
 		}
-		f.progress.Say("%v: the embedding stays in the cache; --out FILE writes it as ONNX, of one model", err)
+		f.progress.report(embeddingNotWritten{err.Error()})
 		return "", nil
 	}
 	return path, nil
@@ -149,6 +148,6 @@ func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, done Fitted, met
 	if err := atomicfile.Write(done.Path, data); err != nil {
 		return fmt.Errorf("%s: %w", done.Path, err)
 	}
-	f.progress.Say("wrote %s", done.Path)
+	f.progress.report(embeddingWritten{done.Path})
 	return nil
 }

@@ -137,14 +137,14 @@ func (j *training) resume(saved string, o FitOptions, p *Progress) error {
 	if err := j.trainer.Restore(saved, j.key); err != nil {
 		return ConfigError{fmt.Errorf("%w; --force begins anew", err)}
 	}
-	p.Say("resumed after step %d of %d", j.trainer.Done(), j.trainer.Steps())
+	p.report(trainingResumed{stepID{j.trainer.Done(), j.trainer.Steps()}})
 	return nil
 }
 
 // run makes the steps that are left. Whatever ends it, what was done is in the checkpoint.
-func (j *training) run(ctx context.Context, saved string, p *Progress, label string) error {
+func (j *training) run(ctx context.Context, saved string, p *Progress, of Fitted) error {
 	t := j.trainer
-	p.Say("fitting the embedding at %s: %d steps", label, t.Steps()-t.Done())
+	p.report(trainingStarted{of.At, of.Models, t.Steps() - t.Done()})
 	show := p.training(t)
 	defer show.stop()
 	for last := time.Now(); t.Done() < t.Steps(); {
@@ -154,7 +154,7 @@ func (j *training) run(ctx context.Context, saved string, p *Progress, label str
 			if serr := t.Save(saved, j.key); serr != nil {
 				return errors.Join(serr, err)
 			}
-			p.Say("stopped after step %d of %d; --resume continues", t.Done(), t.Steps())
+			p.report(trainingStopped{stepID{t.Done(), t.Steps()}})
 		}
 		if err != nil {
 			return err

@@ -117,8 +117,9 @@ func (r *run) crafted(ctx context.Context, b *bench, on *oracle, i int, seed uin
 			label += fmt.Sprintf(", seed %d", seed)
 		}
 		var err error
-		use.made, err = r.craft(ctx, on, order{recipe: recipe, seed: seed, label: label, set: b.set, clean: clean,
-			verdictOnly: !use.images && !recipe.Minimises})
+		cell := identity(scoring{bench: b, who: on.of, attack: &a}.cell())
+		use.made, err = r.craft(ctx, on, order{recipe: recipe, seed: seed, cell: cell, label: label, set: b.set,
+			clean: clean, verdictOnly: !use.images && !recipe.Minimises})
 		if err != nil {
 			return nil, fmt.Errorf("suite %s, %s, attack %s: %w", b.Suite.Name, on.of, a.Name, err)
 		}

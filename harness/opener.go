@@ -40,7 +40,7 @@ func newOpener(cfg *config.Config, cache *pca.Cache, progress *Progress) (*opene
 		options = append(options, ort.CUDA(cfg.Runtime.Device))
 	}
 	if progress == nil {
-		progress = NewProgress(nil, true)
+		progress = &Progress{}
 	}
 	record := &result.File{Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{},
 		Attacks: map[string]result.Attack{}, Controls: map[string]result.Control{}, Cells: []result.Cell{}}

@@ -1,9 +1,14 @@
 package harness
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,33 +16,111 @@ import (
 	"golang.org/x/term"
 
 	"selfheal/control/train"
+	"selfheal/harness/result"
+	"selfheal/internal/number"
 	"selfheal/internal/terminal"
+	"selfheal/models/ort"
 )
 
-// Progress tells the user how a run goes: bars on a terminal, plain lines
-// elsewhere. A nil writer is silent.
+// The values of --log-format.
+const (
+	TextLog = "text"
+	JSONLog = "json"
+)
+
+// Progress tells how a command goes: people by bars on a terminal and plain lines elsewhere, machines by a record
+// in JSON for each event, which docs/progress.md describes. The zero value is silent.
 type Progress struct {
 	w        io.Writer
+	quiet    bool
+	records  *slog.Logger // nil for people
 	terminal bool
-	every    time.Duration // between two plain lines of one component
+	every    time.Duration // between two reports of one component
 }
 
-// NewProgress reports to w.
-func NewProgress(w io.Writer, quiet bool) *Progress {
-	if quiet {
-		w = nil
-	}
-	p := &Progress{w: w, every: 10 * time.Second}
-	if f, ok := terminal.Raw(w).(*os.File); ok {
+// NewProgress reports to w as format, [TextLog] or [JSONLog], says; if quiet, only what ended the command, and
+// downloads.
+func NewProgress(w io.Writer, format string, quiet bool) *Progress {
+	p := &Progress{w: w, quiet: quiet, every: 10 * time.Second}
+	if f, ok := terminal.Raw(w).(*os.File); format == JSONLog {
+		p.records = slog.New(slog.NewJSONHandler(w, nil))
+	} else if ok {
 		p.terminal = term.IsTerminal(int(f.Fd()))
 	}
 	return p
 }
 
-// Say prints one line.
-func (p *Progress) Say(format string, args ...any) {
-	if p.w != nil {
-		fmt.Fprintf(p.w, format+"\n", args...)
+// silent says that nothing is to be reported while the command works.
+func (p *Progress) silent() bool { return p.w == nil || p.quiet }
+
+// report tells of an event, unless the user wants quiet.
+func (p *Progress) report(e event) {
+	if !p.silent() {
+		p.always(e)
+	}
+}
+
+// always tells of an event that even a quiet command reports.
+func (p *Progress) always(e event) {
+	if p.records == nil {
+		if text := e.String(); text != "" {
+			fmt.Fprintln(p.w, text)
+		}
+		return
+	}
+	of := reflect.TypeOf(e)
+	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return reflect.TypeOf(k.of) == of })]
+	p.records.LogAttrs(context.Background(), k.level, k.name, attributes(e)...)
+}
+
+// attributes are an event's fields that have a JSON name, in order.
+func attributes(e event) (list []slog.Attr) {
+	v := reflect.ValueOf(e)
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		name, options, named := strings.Cut(f.Tag.Get("json"), ",")
+		value := v.FieldByIndex(f.Index)
+		if name == "" || named && options == "omitzero" && value.IsZero() {
+			continue
+		}
+		if value.Kind() == reflect.Pointer {
+			value = value.Elem()
+		}
+		a := slog.Any(name, value.Interface())
+		switch x := value.Interface().(type) {
+		case time.Duration:
+			a = slog.Float64(name, x.Seconds())
+		case float64:
+			if !number.Finite(x) {
+				a = slog.Any(name, nil)
+			}
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// Fetched tells of a step of fetching ONNX Runtime.
+func (p *Progress) Fetched(f ort.Fetch) { p.always(fetched{f}) }
+
+// Experiment tells that an experiment of the theory begins.
+func (p *Progress) Experiment(name string) { p.report(experimentStarted{name}) }
+
+// Failed tells of the error that ends the command, in one line, and of its exit code.
+func (p *Progress) Failed(err error, code int) {
+	p.always(failed{strings.Join(strings.Fields(err.Error()), " "), code})
+}
+
+// Stopped tells of the signal that ends the command, and what continues it, if anything does.
+func (p *Progress) Stopped(signal string, code int, continues string) {
+	p.always(stopped{signal, code, continues})
+}
+
+// scored tells of a cell that has verdicts. Known says that people have read as much in the line of its last component.
+func (p *Progress) scored(c result.Cell, cell, cells int, known bool) {
+	id := identity(c)
+	p.report(cellFinished{id, scored{c.Accuracy, c.Correct, c.N, c.Seconds}, cell, cells, known})
+	for _, w := range c.Warnings {
+		p.report(cellWarned{id, w})
 	}
 }
 
@@ -51,7 +134,7 @@ type display struct {
 
 func (p *Progress) display(total int64) display {
 	d := display{Progress: p, tick: p.every, start: time.Now()}
-	if p.terminal {
+	if p.terminal && !p.quiet {
 		d.tick = 200 * time.Millisecond
 		d.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.w), progressbar.OptionSetWidth(10),
 			progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false),
@@ -61,9 +144,9 @@ func (p *Progress) display(total int64) display {
 }
 
 // show says how far the work is; a bar shows it, with the short text.
-func (d *display) show(at int64, short, long string) {
+func (d *display) show(at int64, short string, e event) {
 	if d.bar == nil {
-		d.Say("%s", long)
+		d.report(e)
 		return
 	}
 	d.bar.Describe(d.fit(short))
@@ -99,7 +182,7 @@ func (p *Progress) fit(text string) string {
 // how many of all stand, and the time left at most, from the passes made.
 type component struct {
 	display
-	label    string
+	id       componentID
 	total, n int
 	passes   int64
 	oracle   *counted
@@ -110,10 +193,10 @@ type component struct {
 	standing int
 }
 
-func (p *Progress) component(label string, total, standing, n int, passes int64, oracle *counted) *component {
-	c := &component{display: p.display(1000), label: label, total: total, n: n, standing: standing, passes: passes,
+func (p *Progress) component(id componentID, total, standing, n int, passes int64, oracle *counted) *component {
+	c := &component{display: p.display(1000), id: id, total: total, n: n, standing: standing, passes: passes,
 		oracle: oracle, done: make(chan struct{})}
-	if p.w == nil {
+	if p.silent() {
 		return c
 	}
 	c.ended.Go(func() {
@@ -147,14 +230,11 @@ func (c *component) tell() {
 	c.mu.Unlock()
 	byPasses := float64(c.oracle.made()) / float64(max(c.passes, 1))
 	f := min(max(byPasses, float64(finished)/float64(max(c.total, 1))), 1)
-	left := "?"
+	e := componentProgress{componentID: c.id, Done: finished, Images: c.total, Robust: standing, N: c.n}
 	if f > 0.01 {
-		left = time.Duration(float64(time.Since(c.start)) * (1 - f) / f).Round(time.Second).String()
+		e.Left = new(time.Duration(float64(time.Since(c.start)) * (1 - f) / f))
 	}
-	c.show(int64(f*1000),
-		fmt.Sprintf("%s %d/%d, robust %d/%d, %s left", c.label, finished, c.total, standing, c.n, left),
-		fmt.Sprintf("%s: %d of %d images, robust so far %d of %d, %s left", c.label, finished, c.total, standing, c.n,
-			left))
+	c.show(int64(f*1000), e.short(), e)
 }
 
 // stop ends the display.
@@ -164,40 +244,39 @@ func (c *component) stop() {
 	c.display.stop()
 }
 
-// finish ends the display with the component's line.
+// finish ends the display with the component's report.
 func (c *component) finish(standing int) {
 	c.stop()
-	c.Say("%s: %d images attacked, robust %d of %d (%.1f %%), %s", c.label, c.total, standing, c.n,
-		100*float64(standing)/float64(c.n), time.Since(c.start).Round(100*time.Millisecond))
+	c.report(componentFinished{c.id, c.total, standing, c.n, time.Since(c.start)})
 }
 
-// trainingProgress shows a training as it goes: a bar on a terminal, otherwise a line now and then.
-type trainingProgress struct {
+// trainingDisplay shows a training as it goes: a bar on a terminal, otherwise a report now and then.
+type trainingDisplay struct {
 	display
 	t       *train.Trainer
 	first   int
 	shown   time.Time
-	pending []train.Loss // since the last text
+	pending []train.Loss // since the last report
 }
 
-func (p *Progress) training(t *train.Trainer) *trainingProgress {
-	return &trainingProgress{display: p.display(int64(t.Steps())), t: t, first: t.Done(), shown: time.Now()}
+func (p *Progress) training(t *train.Trainer) *trainingDisplay {
+	return &trainingDisplay{display: p.display(int64(t.Steps())), t: t, first: t.Done(), shown: time.Now()}
 }
 
 // step records a step's losses; it shows their means since it last showed any.
-func (s *trainingProgress) step(l train.Loss) {
+func (s *trainingDisplay) step(l train.Loss) {
 	s.pending = append(s.pending, l)
 	done, steps := s.t.Done(), s.t.Steps()
-	if s.w == nil || time.Since(s.shown) < s.tick && done < steps {
+	if s.silent() || time.Since(s.shown) < s.tick && done < steps {
 		return
 	}
 	m := mean(s.pending)
-	left := time.Duration(float64(time.Since(s.start)) * float64(steps-done) / float64(done-s.first)).Round(time.Second)
-	text := fmt.Sprintf("step %d of %d, epoch %d: cross-entropy %.4f, reconstruction %.4f, accuracy %.1f %%, %s left",
-		done, steps, l.Step/s.t.PerEpoch()+1, m.CrossEntropy, m.Reconstruction, 100*m.Accuracy, left)
+	left := time.Duration(float64(time.Since(s.start)) * float64(steps-done) / float64(done-s.first))
+	e := trainingProgress{stepID{done, steps}, l.Step/s.t.PerEpoch() + 1, m.CrossEntropy, m.Reconstruction, m.Accuracy,
+		left}
 	s.shown, s.pending = time.Now(), s.pending[:0]
 	if done == steps {
 		s.stop() // the last text stays
 	}
-	s.show(int64(done), text, text)
+	s.show(int64(done), e.String(), e)
 }

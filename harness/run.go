@@ -108,12 +108,14 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 		return nil, nil, err
 	}
 	r.reserve()
+	began := time.Now()
+	r.progress.report(runStarted{o.Out, r.record.ConfigSHA256, plan.Cells()})
 	for _, j := range plan.Jobs {
 		if err = r.job(ctx, j); err != nil {
 			break
 		}
 	}
-	maskedByControl(r.record.Cells)
+	maskedByControl(r.record.Cells, r.progress)
 	if cerr := r.journal.close(r.record); err == nil {
 		err = cerr
 	}
@@ -124,6 +126,9 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 		if rerr := o.Report(r.record, r.journal.records); rerr != nil {
 			err = rerr // the more urgent of the two: something is not on disk
 		}
+	}
+	if err == nil {
+		r.progress.report(runFinished{o.Out, len(r.record.Cells), time.Since(began)})
 	}
 	return r.record, r.journal.records, err
 }

@@ -112,7 +112,7 @@ func cancelled(t *testing.T, p *Plan, out, words string, at func()) *result.File
 			cancel()
 		}
 	})
-	f, _, err := Run(ctx, p, Options{Out: out, Force: true, Progress: NewProgress(w, false)})
+	f, _, err := Run(ctx, p, Options{Out: out, Force: true, Progress: NewProgress(w, TextLog, false)})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v, want cancelled", err)
 	}

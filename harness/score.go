@@ -55,21 +55,12 @@ func (s scoring) cell() result.Cell {
 	return cell
 }
 
-// inWords names a cell in a line of progress.
-func inWords(c *result.Cell) string {
-	defense := "controlled by " + c.Defense
-	if c.Defense == config.None {
-		defense = "undefended"
-	}
-	return c.Model + ", " + c.Attack + ", " + defense
-}
-
 // fail makes a cell that says why it has no verdicts.
 func (r *run) fail(s scoring, why string) error {
 	cell := s.cell()
 	cell.Error = why
 	r.record.Cells = append(r.record.Cells, cell)
-	r.progress.Say("no verdicts: %s: %s", inWords(&cell), why)
+	r.progress.report(cellFailed{identity(cell), why})
 	return r.journal.cell(r.record, nil)
 }
 
@@ -110,10 +101,7 @@ func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
 		cell.MaxNorm = math.Max(cell.MaxNorm, v.norm)
 	}
 	r.record.Cells = append(r.record.Cells, cell)
-	if s.attack == nil || s.who.loop != nil {
-		r.progress.Say("[%d/%d] %s: %.1f %% of %d, %.1f s", len(r.record.Cells), r.plan.Cells(), inWords(&cell),
-			100*cell.Accuracy, cell.N, cell.Seconds)
-	}
+	r.progress.scored(cell, len(r.record.Cells), r.plan.Cells(), s.attack != nil && s.who.loop == nil)
 	return v, r.journal.cell(r.record, records(cell, s, v))
 }
 
@@ -155,7 +143,7 @@ func (r *run) rescore(ctx context.Context, s scoring) error {
 	v, err := r.judged(ctx, s, false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.seed))
 	if err != nil || v == nil {
 		if err == nil {
-			r.progress.Say("%v", r.failed[len(r.failed)-1])
+			r.progress.report(seedFailed{identity(*cell), s.seed, r.failed[len(r.failed)-1].Error()})
 		}
 		return err
 	}
@@ -170,8 +158,8 @@ func (r *run) rescore(ctx context.Context, s scoring) error {
 			Verdicts: cell.Verdicts, Seconds: cell.Seconds}}
 	}
 	cell.Seeds = append(cell.Seeds, score)
-	r.progress.Say("seed %d: %s: %.1f %% of %d, %.1f s", s.seed, inWords(cell), 100*score.Accuracy, cell.N,
-		score.Seconds)
+	r.progress.report(seedFinished{identity(*cell),
+		scored{score.Accuracy, score.Correct, cell.N, score.Seconds}, s.seed})
 	return r.journal.cell(r.record, nil)
 }
 

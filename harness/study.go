@@ -125,7 +125,8 @@ func (r *run) studyImages(ctx context.Context, b *bench, set []attacks.Image, cl
 	if made == nil {
 		on, err := oracleOf(classifier{net: b.net}, result.Oblivious)
 		if err == nil {
-			made, err = r.craft(ctx, on, order{recipe: recipe, seed: r.cfg.Seed, set: set, clean: clean,
+			cell := identity(scoring{bench: b, who: on.of, attack: &a}.cell())
+			made, err = r.craft(ctx, on, order{recipe: recipe, seed: r.cfg.Seed, set: set, clean: clean, cell: cell,
 				label: fmt.Sprintf("solver study, %s, %s", b.net.Name, a.Name)})
 		}
 		if err != nil {
@@ -144,7 +145,7 @@ type student struct {
 	loop    *controller
 	set     []attacks.Image
 	samples []sample
-	label   string
+	control string
 	done    int // solvers tried
 	planned int
 }
@@ -160,7 +161,7 @@ func (r *run) studyControl(ctx context.Context, b *bench, set []attacks.Image, s
 	own := loop.Solver
 	methods, others := sameStart(own), variants(own, b.Suite.Solver)
 	s := &student{run: r, net: b.net, loop: loop, set: set, samples: samples, planned: len(methods) + len(others),
-		label: fmt.Sprintf("solver study, %s, %s", b.net.Name, study.Control)}
+		control: study.Control}
 	study.Solver = settings(own)
 	var mine result.SolverRun
 	for _, m := range methods {
@@ -207,18 +208,12 @@ func (r *run) studyControl(ctx context.Context, b *bench, set []attacks.Image, s
 // say tells how a solver did.
 func (s *student) say(run result.SolverRun) {
 	s.done++
-	text, objective := "", func(m result.Mean) string {
-		if m.Objective == nil {
-			return "∞"
-		}
-		return fmt.Sprintf("%.3g", *m.Objective)
-	}
+	e := solverStudied{Model: s.net.Name, Control: s.control, Study: s.done, Studies: s.planned,
+		SolverSettings: run.Settings, Passes: run.Passes}
 	for _, o := range run.Outcomes {
-		text += fmt.Sprintf("; %s: objective %s → %s, %.1f %% right", o.Images, objective(o.Sweeps[0]),
-			objective(o.Final()), 100*o.Accuracy)
+		e.Outcomes = append(e.Outcomes, studyOutcome{o.Images, o.Sweeps[0].Objective, o.Final().Objective, o.Accuracy})
 	}
-	s.progress.Say("%s [%d/%d] %s, %.1f passes%s", s.label, s.done, s.planned, describeSolver(run.Settings), run.Passes,
-		text)
+	s.progress.report(e)
 }
 
 func describeSolver(s result.SolverSettings) string {

@@ -106,7 +106,7 @@ const maskingDrop = 0.1
 // maskedByControl warns in oblivious cells whose control keeps more than the undefended
 // network does, and loses it to the same attack made through the controls: beyond what
 // the numbers of images explain, the control hid the gradient rather than healing.
-func maskedByControl(cells []result.Cell) {
+func maskedByControl(cells []result.Cell, p *Progress) {
 	for i := range cells {
 		c := &cells[i]
 		if c.Mode != result.Oblivious || c.Defense == config.None || c.Attack == config.None {
@@ -126,6 +126,7 @@ func maskedByControl(cells []result.Cell) {
 				c.Warnings = append(c.Warnings, result.WarnMaskedByControl.New(
 					"oblivious accuracy %.1f %%, but an attack that knows the control leaves %.1f %% (suite %s, %s)",
 					100*c.Accuracy, 100*w.Accuracy, w.Suite, w.Attack))
+				p.report(cellWarned{identity(*c), c.Warnings[len(c.Warnings)-1]})
 			}
 		}
 	}

@@ -47,6 +47,7 @@ a config that says the same: verdicts, results and reports are the same.
       --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616
   selfheal attack model.onnx --data images/ --norm linf --epsilon 4/255 \
       --attack pgd --param steps=50 --param restarts=5`,
+		Annotations:       map[string]string{continues: "the same command"},
 		Args:              exactly(1, "one model"),
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -59,7 +60,7 @@ a config that says the same: verdicts, results and reports are the same.
 	}
 	to := flags{c}
 	f.scaleFlags.add(to, "all cores", "64")
-	f.outputFlags.add(to)
+	f.outputFlags.add(to, g)
 	f.dataFlags.add(to)
 	f.preprocessFlags.add(to)
 	to.text(&f.norm, "norm", "", "norm of the perturbation: "+strings.Join(config.Norms, ", "), words(config.Norms...))

@@ -9,8 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -32,28 +30,7 @@ const (
 // Main runs the program on the arguments of its process and returns the exit code. Files are
 // those built into the program: config.yaml, the bundled models and images, docs/schema.
 func Main(files fs.FS) int {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		s := <-signals
-		signal.Stop(signals) // a second Ctrl-C ends the program whatever it is doing
-		cancel(stopped{s})
-	}()
-	return run(ctx, files, os.Args[1:], os.Stdout, os.Stderr)
-}
-
-// stopped is why a context ended: the signal.
-type stopped struct{ os.Signal }
-
-func (s stopped) Error() string { return "stopped by " + s.String() }
-
-// code is the exit code that shells give a program which a signal ends: 130 for Ctrl-C, 143 for SIGTERM.
-func (s stopped) code() int {
-	if number, ok := s.Signal.(syscall.Signal); ok {
-		return exitSignal + int(number)
-	}
-	return exitSignal + int(syscall.SIGINT)
+	return run(stoppable(context.Background()), files, os.Args[1:], os.Stdout, os.Stderr)
 }
 
 // exitError ends the program with a code of its own. One without a message has said all on stdout.
@@ -72,19 +49,21 @@ func usage(format string, args ...any) error {
 // run is the whole program: it returns the exit code.
 func run(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Writer) int {
 	stdout, stderr = terminal.Escape(stdout), terminal.Escape(stderr)
-	root := rootCommand(files)
+	g := &globals{files: files}
+	root := g.rootCommand()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(context.WithValue(ctx, argsKey{}, args))
-	if err == nil {
+	c, err := root.ExecuteContextC(context.WithValue(ctx, argsKey{}, args))
+	switch {
+	case err == nil:
 		return exitOK
-	}
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		fmt.Fprintln(stderr, "selfheal: stopped; what was finished is kept")
-		by := stopped{syscall.SIGINT}
-		errors.As(context.Cause(ctx), &by)
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		by := stoppedBy(ctx)
+		g.progress(c).Stopped(by.Signal.String(), by.code(), continuing(c))
 		return by.code()
+	case errors.Is(err, syscall.EPIPE): // whoever reads stdout has enough
+		return exitSignal + int(syscall.SIGPIPE)
 	}
 	exit := exitError{err, exitFailed}
 	if errors.As(err, new(harness.ConfigError)) || errors.As(err, new(*onnx.UnsupportedError)) ||
@@ -92,7 +71,7 @@ func run(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Writ
 		exit.code = exitUsage
 	}
 	if errors.As(err, &exit); exit.error != nil {
-		fmt.Fprintln(stderr, "selfheal:", strings.Join(strings.Fields(err.Error()), " "))
+		g.progress(c).Failed(err, exit.code)
 	}
 	return exit.code
 }
@@ -111,10 +90,16 @@ type globals struct {
 	files   fs.FS
 	library string
 	offline bool
+	log     string // harness.TextLog or harness.JSONLog
+	quiet   bool
 }
 
-func rootCommand(files fs.FS) *cobra.Command {
-	g := &globals{files: files}
+// progress reports as the flags of a command say.
+func (g *globals) progress(c *cobra.Command) *harness.Progress {
+	return harness.NewProgress(c.ErrOrStderr(), g.log, g.quiet)
+}
+
+func (g *globals) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "selfheal",
 		Short: "Measure how robust an ONNX image classifier is, and heal it while it runs",
@@ -140,19 +125,20 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 	flags{root}.completed("onnxruntime", anyFile)
 	root.PersistentFlags().BoolVar(&g.offline, "offline", false, "never download anything")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		g.findLogFormat(commandLine(c))
 		return usage("%w; see %s --help", err, c.CommandPath())
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(runCommand(g), attackCommand(g), reportCommand(), checkCommand(g), verifyCommand(g),
 		predictCommand(g), exportCommand(g), fitCommand(g), inspectCommand(), splitCommand(), gradCommand(),
-		theoryCommand(), doctorCommand(g), schemaCommand(g), completionCommand(), versionCommand(g))
+		theoryCommand(g), doctorCommand(g), schemaCommand(g), completionCommand(), versionCommand(g))
 	return root
 }
 
-// runtime loads ONNX Runtime, telling the user on stderr what it downloads.
+// runtime loads ONNX Runtime, telling the user what it downloads.
 func (g *globals) runtime(c *cobra.Command) error {
-	return ort.Init(c.Context(), ort.Options{Library: g.library, Offline: g.offline, Log: c.ErrOrStderr()})
+	return ort.Init(c.Context(), ort.Options{Library: g.library, Offline: g.offline, Log: g.progress(c).Fetched})
 }
 
 // exactly asks for n arguments, called as in usage.

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -19,7 +17,7 @@ import (
 // Every verb has help with an example of its own.
 func TestHelp(t *testing.T) {
 	golden(t, "help", said(t, "--help"))
-	for _, c := range rootCommand(repository).Commands() {
+	for _, c := range (&globals{files: repository}).rootCommand().Commands() {
 		golden(t, "help-"+c.Name(), said(t, c.Name()+" --help"))
 		if !strings.Contains(c.Example, "selfheal "+c.Name()) {
 			t.Errorf("%s has no example", c.Name())
@@ -47,24 +45,6 @@ func TestOutput(t *testing.T) {
 		"grad":         "grad " + standard + " --out OUT/vjp.onnx",
 	} {
 		golden(t, name, said(t, line))
-	}
-}
-
-// Ctrl-C ends the program with 130 and SIGTERM with 143, in one line.
-func TestSignals(t *testing.T) {
-	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
-		c := program(t, "theory", "--out", t.TempDir())
-		stderr := must.Get(c.StderrPipe())(t)
-		must.Do(t, c.Start())
-		must.Get(io.ReadFull(stderr, make([]byte, 1)))(t) // progress: it is at work
-		must.Do(t, c.Process.Signal(signal))
-		text, _ := io.ReadAll(stderr)
-		_ = c.Wait() // its error is the exit code
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		if code := c.ProcessState.ExitCode(); code != want ||
-			!strings.HasPrefix(lines[len(lines)-1], "selfheal: stopped") {
-			t.Errorf("%v: exit %d, want %d\n%s", signal, code, want, text)
-		}
 	}
 }
 
@@ -167,8 +147,12 @@ func TestRunsObeyTheSchemas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := t.TempDir()
-			done(t, append(strings.Fields(args), "--out", out, "--quiet")...)
+			code, _, stderr := call(append(strings.Fields(args), "--out", out, "--log-format", "json")...)
+			if code != exitOK {
+				t.Fatalf("exit %d\n%s", code, stderr)
+			}
 			validateRun(t, out)
+			checkLog(t, out, stderr)
 		})
 	}
 }

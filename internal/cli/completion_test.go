@@ -70,6 +70,7 @@ groups: {both: {suites: [all, alone]}}
 		{"run --config @", []string{"yaml", "yml"}, extension},
 		{"run --out @", nil, dirs},
 		{"run --limit @", nil, none},
+		{"run --log-format @", logFormats, none},
 		{"run @", nil, none},
 		{"attack model.onnx --norm @", []string{"linf", "l2", "l1"}, none},
 		{"attack model.onnx --norm l", []string{"linf", "l2", "l1"}, none},
@@ -112,7 +113,7 @@ groups: {both: {suites: [all, alone]}}
 // Every flag that takes a value and every command that takes arguments says what completes them.
 func TestCompletionsAreWhole(t *testing.T) {
 	t.Parallel()
-	for _, c := range rootCommand(repository).Commands() {
+	for _, c := range (&globals{files: repository}).rootCommand().Commands() {
 		c.Flags().AddFlagSet(c.InheritedFlags())
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if _, ok := c.GetFlagCompletionFunc(f.Name); !ok && f.Value.Type() != "bool" {

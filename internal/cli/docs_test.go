@@ -80,7 +80,7 @@ func TestDocumentedCommandLines(t *testing.T) {
 	for _, text := range texts {
 		text = continued.ReplaceAllString(text, " ")
 		for _, m := range called.FindAllStringSubmatch(text, -1) {
-			c, _, err := rootCommand(repository).Find([]string{m[1]})
+			c, _, err := (&globals{files: repository}).rootCommand().Find([]string{m[1]})
 			if err != nil || c.Name() != m[1] {
 				t.Errorf("%q: there is no verb %s", m[0], m[1])
 				continue

@@ -14,7 +14,7 @@ import (
 )
 
 func fitCommand(g *globals) *cobra.Command {
-	o, file, quiet, workers, sets := harness.FitOptions{}, "", false, 0, []string(nil)
+	o, file, workers, sets := harness.FitOptions{}, "", 0, []string(nil)
 	c := &cobra.Command{
 		Use:   "fit --control NAME",
 		Short: "Fit the embedding functions of a control",
@@ -28,7 +28,8 @@ leaves a checkpoint that --resume continues from.`,
 		Example: `  selfheal fit --config my.yaml --control denoised
   selfheal fit --config my.yaml --control denoised --resume
   selfheal fit --config my.yaml --control denoised --model mine --out embedding.onnx`,
-		Args: exactly(0, "no argument"),
+		Annotations: map[string]string{continues: "the same command with --resume"},
+		Args:        exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch err := needed(c, "control", o.Control, ", the name of a control of the config"); {
 			case err != nil:
@@ -46,7 +47,7 @@ leaves a checkpoint that --resume continues from.`,
 				return err
 			}
 			o.Cache = pca.UserCache()
-			o.Progress = harness.NewProgress(c.ErrOrStderr(), quiet)
+			o.Progress = g.progress(c)
 			if c.Flags().Changed("workers") {
 				cfg.Runtime.Workers = workers
 			}
@@ -65,7 +66,8 @@ leaves a checkpoint that --resume continues from.`,
 	to.on(&o.Force, "force", "fit anew what was fitted or begun")
 	to.whole(&workers, "workers", 0, "cores to use (default: the config's, 0: all)")
 	to.sets(&sets, g, "controls.NAME.layers.0.embedding.epochs=5")
-	to.on(&quiet, "quiet", "no progress")
+	to.quiet(g)
+	to.logFormat(g)
 	return c
 }
 

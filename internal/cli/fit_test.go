@@ -122,7 +122,7 @@ func TestFitResumes(t *testing.T) {
 	}
 	must.Do(t, os.Remove(made))
 	for wait := 50 * time.Millisecond; ; wait *= 2 { // until it has saved one
-		if strings.Contains(cut(t, "180 steps", wait, args...), "--resume continues") {
+		if strings.Contains(cut(t, "180 steps", wait, args...), "stopped after step") {
 			break
 		}
 	}

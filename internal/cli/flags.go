@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 )
@@ -61,11 +64,12 @@ func (c flags) sets(to *[]string, g *globals, example string) {
 		g.ofConfig(settings, cobra.ShellCompDirectiveNoSpace))
 }
 
-// useFlags are what every command has that uses a model of a config: --config, --model and
-// --control.
+// useFlags are what every command has that uses a model of a config: --config, --model,
+// --control and --log-format.
 type useFlags struct{ config, model, control string }
 
 func (f *useFlags) add(c flags, g *globals, control string) {
+	c.logFormat(g)
 	c.config(&f.config)
 	c.text(&f.model, "model", "", "a model of the config", g.ofConfig(modelNames, 0))
 	c.text(&f.control, "control", "", control, g.ofConfig(controlNames, 0))
@@ -102,16 +106,51 @@ func (f *scaleFlags) apply(c *cobra.Command, cfg *config.Config) {
 	}
 }
 
-// outputFlags are --out, --force and --quiet.
-type outputFlags struct {
-	out          string
-	force, quiet bool
+// quiet is --quiet.
+func (c flags) quiet(g *globals) { c.on(&g.quiet, "quiet", "no progress") }
+
+// logFormats are the values of --log-format.
+var logFormats = []string{harness.TextLog, harness.JSONLog}
+
+// logFormat is --log-format.
+func (c flags) logFormat(g *globals) {
+	g.log = harness.TextLog
+	c.Flags().Var(logValue{&g.log}, "log-format", "progress on stderr: text, or json, a record a line for machines")
+	c.completed("log-format", words(logFormats...))
 }
 
-func (f *outputFlags) add(c flags) {
+// logValue is one of logFormats.
+type logValue struct{ to *string }
+
+func (v logValue) String() string { return *v.to }
+func (v logValue) Type() string   { return "string" }
+
+func (v logValue) Set(s string) error {
+	if !slices.Contains(logFormats, s) {
+		return fmt.Errorf("it must be %s", strings.Join(logFormats, " or "))
+	}
+	*v.to = s
+	return nil
+}
+
+// findLogFormat reads --log-format alone from a command line that has faults: they too are told as it says.
+func (g *globals) findLogFormat(args []string) {
+	c := flags{&cobra.Command{FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}}}
+	c.logFormat(g)
+	_ = c.ParseFlags(args) // its error has been found
+}
+
+// outputFlags are --out and --force.
+type outputFlags struct {
+	out   string
+	force bool
+}
+
+func (f *outputFlags) add(c flags, g *globals) {
 	c.text(&f.out, "out", "results", "output folder", folders)
 	c.on(&f.force, "force", "overwrite the results of another config")
-	c.on(&f.quiet, "quiet", "no progress")
+	c.quiet(g)
+	c.logFormat(g)
 }
 
 // dataFlags are --data and --format.

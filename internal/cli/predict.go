@@ -31,7 +31,7 @@ func (f *useFlags) open(c *cobra.Command, g *globals, scale *scaleFlags) (*harne
 		return nil, err
 	}
 	return harness.Open(c.Context(), cfg, f.model, f.control, harness.Options{
-		Progress: harness.NewProgress(c.ErrOrStderr(), false), Cache: pca.UserCache(),
+		Progress: g.progress(c), Cache: pca.UserCache(),
 	})
 }
 

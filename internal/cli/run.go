@@ -39,13 +39,14 @@ and reports go to --out; cells that are done are kept whatever ends the run.`,
   selfheal run --limit 32 --set attacks.aa-linf.epsilon=4/255
   selfheal run --dry-run                            # the cells and an estimate of the passes
   selfheal run --dry-run --suite table7 --rate 150  # a table of the paper, and the hours it takes`,
-		Args: exactly(0, "no argument"),
-		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, g) },
+		Annotations: map[string]string{continues: "the same command"},
+		Args:        exactly(0, "no argument"),
+		RunE:        func(c *cobra.Command, _ []string) error { return f.run(c, g) },
 	}
 	to := flags{c}
 	to.config(&f.config)
 	f.scaleFlags.addConfigs(to)
-	f.outputFlags.add(to)
+	f.outputFlags.add(to, g)
 	to.texts(&f.suites, "suite", "suite to run; may be repeated (default: the config's default_suites)",
 		g.ofConfig(suiteNames, 0))
 	to.sets(&f.sets, g, "attacks.NAME.key=value")
@@ -140,7 +141,7 @@ func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags) er
 		return err
 	}
 	_, _, err := harness.Run(c.Context(), plan, harness.Options{
-		Out: f.out, Force: f.force, Progress: harness.NewProgress(c.ErrOrStderr(), f.quiet), Cache: pca.UserCache(),
+		Out: f.out, Force: f.force, Progress: g.progress(c), Cache: pca.UserCache(),
 		Command: commandLine(c),
 		Report: func(file *result.File, records []result.Record) error {
 			return render(c.Context(), f.out, file, records)

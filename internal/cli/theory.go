@@ -16,9 +16,8 @@ import (
 	"selfheal/reports"
 )
 
-func theoryCommand() *cobra.Command {
+func theoryCommand(g *globals) *cobra.Command {
 	var out string
-	var quiet bool
 	var o theory.Options
 	c := &cobra.Command{
 		Use:   "theory",
@@ -31,9 +30,7 @@ with 1 when a check fails. No model, no data and no ONNX Runtime are needed.`,
   selfheal theory --out out --seed 7 --quick`,
 		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !quiet {
-				o.Progress = func(name string) { fmt.Fprintf(c.ErrOrStderr(), "theory: %s\n", name) }
-			}
+			o.Progress = g.progress(c).Experiment
 			r, err := theory.Run(c.Context(), o)
 			if err != nil {
 				return err
@@ -44,7 +41,8 @@ with 1 when a check fails. No model, no data and no ONNX Runtime are needed.`,
 	flags{c}.text(&out, "out", "theory", "output folder", folders)
 	flags{c}.seed(&o.Seed, "seed of every draw")
 	flags{c}.on(&o.Quick, "quick", "fewer draws and coarser grids: seconds")
-	flags{c}.on(&quiet, "quiet", "no progress")
+	flags{c}.quiet(g)
+	flags{c}.logFormat(g)
 	return c
 }
 

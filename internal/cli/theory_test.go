@@ -16,9 +16,14 @@ import (
 func TestTheory(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "theory")
-	code, stdout, stderr := call("theory", "--quick", "--seed", "3", "--out", out)
+	code, stdout, stderr := call("theory", "--quick", "--seed", "3", "--out", out, "--log-format", "json")
 	if code != exitOK || strings.Count(stderr, "\n") != 6 {
 		t.Fatalf("exit %d, progress:\n%s", code, stderr)
+	}
+	for _, r := range decoded(t, stderr) {
+		if r["msg"] != "experiment started" || r["experiment"] == "" {
+			t.Errorf("%v", r)
+		}
 	}
 	for _, want := range []string{
 		"theorem 1\n", "orthogonal layers", "± 1e-09 ", "checks pass\n", "report: " +

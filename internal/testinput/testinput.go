@@ -49,12 +49,12 @@ func Large() bool { return os.Getenv("SELFHEAL_TEST_LARGE") != "" }
 // Runtime loads ONNX Runtime, provisioning it where it is absent.
 func Runtime(t testing.TB) {
 	t.Helper()
-	must.Do(t, ort.Init(context.Background(), ort.Options{Log: os.Stderr}))
+	must.Do(t, ort.Init(context.Background(), ort.Options{Log: ort.Print(os.Stderr)}))
 }
 
 // RunMain is a TestMain for packages in which every test needs the runtime.
 func RunMain(m *testing.M) {
-	if err := ort.Init(context.Background(), ort.Options{Log: os.Stderr}); err != nil {
+	if err := ort.Init(context.Background(), ort.Options{Log: ort.Print(os.Stderr)}); err != nil {
 		os.Stderr.WriteString(err.Error() + "\n")
 		os.Exit(1)
 	}

@@ -12,7 +12,7 @@ import (
 
 // TestMain provisions the runtime, as a fresh machine has none.
 func TestMain(m *testing.M) {
-	if err := Init(context.Background(), Options{Log: os.Stderr}); err != nil {
+	if err := Init(context.Background(), Options{Log: Print(os.Stderr)}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,8 +24,8 @@ type Options struct {
 	Library string
 	// Offline forbids downloading.
 	Offline bool
-	// Log gets a line for each download; nil: no log.
-	Log io.Writer
+	// Log is told of each step of a download; nil: nobody is.
+	Log func(Fetch)
 }
 
 var runtimeState struct {
@@ -45,7 +44,7 @@ func Init(ctx context.Context, o Options) error {
 		return nil
 	}
 	if o.Log == nil {
-		o.Log = io.Discard
+		o.Log = func(Fetch) {}
 	}
 	lib, err := findLibrary(ctx, o)
 	if err != nil {

@@ -23,7 +23,7 @@ type provisioner struct {
 	pin      pin
 	dir      string
 	offline  bool
-	log      io.Writer
+	log      func(Fetch)
 }
 
 // patienceOfDownload bounds one package client's run.
@@ -48,7 +48,7 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 	lock := flock.New(filepath.Join(p.dir, "lock"))
 	defer lock.Close()
 	if free, err := lock.TryLock(); err == nil && !free {
-		fmt.Fprintln(p.log, "waiting for another selfheal that fetches ONNX Runtime")
+		p.log(Fetch{Stage: fetchWaiting, Version: pinned})
 		if _, err := lock.TryLockContext(ctx, 100*time.Millisecond); ctx.Err() != nil {
 			return "", fmt.Errorf("cannot lock %s: %w", p.dir, err)
 		}
@@ -86,19 +86,21 @@ func (p *provisioner) fetch(ctx context.Context, path string) error {
 			tried = append(tried, c.name+" is not installed")
 			continue
 		}
-		fmt.Fprintf(p.log, "ONNX Runtime is not installed: fetching %s with %s (once, about %d MB, kept in %s)\n",
-			c.what, c.name, c.megabytes, p.dir)
+		f := Fetch{Stage: fetchStarted, Version: pinned, Client: c.name, Package: c.what, Megabytes: c.megabytes,
+			Folder: p.dir}
+		p.log(f)
 		start := time.Now()
 		err := p.through(ctx, c, argv, src, path)
 		if err == nil {
-			took := time.Since(start).Round(100 * time.Millisecond)
-			fmt.Fprintf(p.log, "ONNX Runtime %s is ready after %s, checksum verified\n", pinned, took)
+			f.Stage, f.Took = fetchReady, time.Since(start)
+			p.log(f)
 			return nil
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		fmt.Fprintf(p.log, "%s did not work: %v\n", c.name, err)
+		f.Stage, f.Error = fetchFailed, err.Error()
+		p.log(f)
 		tried = append(tried, c.name+": "+err.Error())
 	}
 	return fmt.Errorf("cannot provision ONNX Runtime %s for %s (%s); install npm or pip, or %s",

@@ -62,7 +62,7 @@ func fake(t *testing.T, log *bytes.Buffer) *provisioner {
 	return &provisioner{
 		platform: "test-machine",
 		dir:      filepath.Join(t.TempDir(), "cache"),
-		log:      log,
+		log:      Print(log),
 		pin: pin{
 			file: "lib.so", wheel: "some_platform",
 			sources: map[string]source{"npm": {"package/lib.so", size, want}, "pip": {"capi/lib.so", size, want}},
@@ -206,7 +206,7 @@ func TestConcurrentProvision(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			p, log := *base, bytes.Buffer{}
-			p.log = &log
+			p.log = Print(&log)
 			path, err := p.library(context.Background())
 			if err != nil || !p.good(path) {
 				t.Errorf("%v", err)
@@ -275,7 +275,7 @@ func TestRealDownload(t *testing.T) {
 	for i, c := range clients {
 		argv, ok := c.find()
 		if src, has := pins[platform].sources[c.name]; ok && has {
-			p := &provisioner{platform: platform, pin: pins[platform], dir: t.TempDir(), log: os.Stderr}
+			p := &provisioner{platform: platform, pin: pins[platform], dir: t.TempDir(), log: Print(os.Stderr)}
 			path := filepath.Join(p.dir, fmt.Sprint(i)+p.pin.file)
 			if err := p.through(t.Context(), c, argv, src, path); err != nil || !p.good(path) {
 				t.Errorf("%s: %v", c.name, err)

@@ -43,7 +43,7 @@ func main() {
 func run(model string, batch, threads int, direct bool) error {
 	ctx := context.Background()
 	runtime.GOMAXPROCS(threads)
-	if err := ort.Init(ctx, ort.Options{Log: os.Stderr}); err != nil {
+	if err := ort.Init(ctx, ort.Options{Log: ort.Print(os.Stderr)}); err != nil {
 		return err
 	}
 	data, err := os.ReadFile(model)

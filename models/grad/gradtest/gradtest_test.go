@@ -101,7 +101,7 @@ func distance(got, want []float32) float64 {
 var goldens []*Golden
 
 func TestMain(m *testing.M) {
-	err := ort.Init(context.Background(), ort.Options{Log: os.Stderr})
+	err := ort.Init(context.Background(), ort.Options{Log: ort.Print(os.Stderr)})
 	if err == nil {
 		goldens, err = load("testdata")
 	}

@@ -1,0 +1,363 @@
+package harness
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+	"selfheal/models/ort"
+)
+
+// event is something that a command reports while it works. Its fields with a JSON name are the attributes of its
+// record for machines. Its String is the line for people, without its end; "" where they are told nothing.
+type event = fmt.Stringer
+
+// kind is a row of the table of events.
+type kind struct {
+	of    event // any value of its type
+	name  string
+	level slog.Level
+	doc   string
+}
+
+// kinds is the table of events. The tables of docs/progress.md are made from it:
+// go test ./harness -run TestEvents -update
+var kinds = []kind{
+	{runStarted{}, "run started", slog.LevelInfo, "every file is open, the first cell is next"},
+	{componentProgress{}, "component progress", slog.LevelInfo, "every 10 seconds while a component attacks"},
+	{componentFinished{}, "component finished", slog.LevelInfo, "a component has attacked all its images"},
+	{cellFinished{}, "cell finished", slog.LevelInfo, "a cell has its verdicts"},
+	{cellFailed{}, "cell failed", slog.LevelWarn, "a cell has no verdicts; the run goes on, and ends with exit code 1"},
+	{cellWarned{}, "cell warning", slog.LevelWarn, "a cell has a warning of [warnings.md](warnings.md)"},
+	{seedFinished{}, "seed finished", slog.LevelInfo, "a cell has the verdicts of a further seed"},
+	{seedFailed{}, "seed failed", slog.LevelWarn, "a further seed has no verdicts; the run ends with exit code 1"},
+	{solverStudied{}, "solver studied", slog.LevelInfo, "a solver study has followed one solver"},
+	{runFinished{}, "run finished", slog.LevelInfo, "results and reports are written"},
+	{fitStarted{}, "fit started", slog.LevelInfo, "a linear embedding is not in the cache"},
+	{fitFinished{}, "fit finished", slog.LevelInfo, "it is fitted"},
+	{fitNotCached{}, "fit not cached", slog.LevelWarn, "it is used, but the cache can't be written"},
+	{embeddingWritten{}, "embedding written", slog.LevelInfo, "`fit` has written a linear embedding as ONNX"},
+	{embeddingNotWritten{}, "embedding not written", slog.LevelWarn, "a linear embedding stays in the cache alone"},
+	{embeddingKept{}, "embedding kept", slog.LevelInfo, "the file of an auto-encoder is there; `fit` leaves it"},
+	{trainingResumed{}, "training resumed", slog.LevelInfo, "`fit --resume` has read a checkpoint"},
+	{trainingStarted{}, "training started", slog.LevelInfo, "an auto-encoder's first step is next"},
+	{trainingProgress{}, "training progress", slog.LevelInfo, "every 10 seconds, and after the last step: " +
+		"means since the record before"},
+	{trainingStopped{}, "training stopped", slog.LevelWarn, "a signal has stopped it; its checkpoint is on disk"},
+	{experimentStarted{}, "experiment started", slog.LevelInfo, "`theory` begins an experiment"},
+	{fetched{}, "runtime fetch", slog.LevelInfo, "a step of fetching ONNX Runtime, told even with `--quiet`"},
+	{stopped{}, "stopped", slog.LevelWarn, "a signal has ended the command, told even with `--quiet`; the last record"},
+	{failed{}, "failed", slog.LevelError, "an error has ended the command, told even with `--quiet`; the last record"},
+}
+
+// cellID says which cell an event is about.
+type cellID struct {
+	Suite   string   `json:"suite"`
+	Model   string   `json:"model"`
+	Defense string   `json:"defense"`
+	Mode    string   `json:"mode"`
+	Attack  string   `json:"attack"`
+	Epsilon *float64 `json:"epsilon,omitzero"`
+}
+
+func identity(c result.Cell) cellID {
+	return cellID{c.Suite, c.Model, c.Defense, c.Mode, c.Attack, c.Epsilon}
+}
+
+// inWords names a cell in a line.
+func (c cellID) inWords() string {
+	defense := "controlled by " + c.Defense
+	if c.Defense == config.None {
+		defense = "undefended"
+	}
+	return c.Model + ", " + c.Attack + ", " + defense
+}
+
+type runStarted struct {
+	Out          string `json:"out"`
+	ConfigSHA256 string `json:"config_sha256"`
+	Cells        int    `json:"cells"`
+}
+
+func (runStarted) String() string { return "" } // what follows shows it
+
+type runFinished struct {
+	Out   string        `json:"out"`
+	Cells int           `json:"cells"`
+	Took  time.Duration `json:"seconds"`
+}
+
+func (runFinished) String() string { return "" } // the tables are printed
+
+// componentID says which component of an attack an event is about.
+type componentID struct {
+	cellID
+	Component string `json:"component"`
+	Seed      uint64 `json:"seed"`
+	label     string // of its cell in lines
+}
+
+func (c componentID) inWords() string { return c.label + " " + c.Component }
+
+type componentProgress struct {
+	componentID
+	Done   int            `json:"images_done"`
+	Images int            `json:"images"`
+	Robust int            `json:"robust"`
+	N      int            `json:"n"`
+	Left   *time.Duration `json:"seconds_left,omitzero"`
+}
+
+func (e componentProgress) String() string {
+	return fmt.Sprintf("%s: %d of %d images, robust so far %d of %d, %s left", e.inWords(), e.Done, e.Images, e.Robust,
+		e.N, e.left())
+}
+
+// short is its text beside a bar.
+func (e componentProgress) short() string {
+	return fmt.Sprintf("%s %d/%d, robust %d/%d, %s left", e.inWords(), e.Done, e.Images, e.Robust, e.N, e.left())
+}
+
+func (e componentProgress) left() string {
+	if e.Left == nil {
+		return "?"
+	}
+	return e.Left.Round(time.Second).String()
+}
+
+type componentFinished struct {
+	componentID
+	Images int           `json:"images"`
+	Robust int           `json:"robust"`
+	N      int           `json:"n"`
+	Took   time.Duration `json:"seconds"`
+}
+
+func (e componentFinished) String() string {
+	return fmt.Sprintf("%s: %d images attacked, robust %d of %d (%.1f %%), %s", e.inWords(), e.Images, e.Robust, e.N,
+		100*float64(e.Robust)/float64(e.N), e.Took.Round(100*time.Millisecond))
+}
+
+// scored is what verdicts come to.
+type scored struct {
+	Accuracy float64 `json:"accuracy"`
+	Correct  int     `json:"correct"`
+	N        int     `json:"n"`
+	Seconds  float64 `json:"seconds"`
+}
+
+func (s scored) inWords() string {
+	return fmt.Sprintf("%.1f %% of %d, %.1f s", 100*s.Accuracy, s.N, s.Seconds)
+}
+
+type cellFinished struct {
+	cellID
+	scored
+	Cell  int  `json:"cell"`
+	Cells int  `json:"cells"`
+	known bool // the line of its last component has said as much
+}
+
+func (e cellFinished) String() string {
+	if e.known {
+		return ""
+	}
+	return fmt.Sprintf("[%d/%d] %s: %s", e.Cell, e.Cells, e.cellID.inWords(), e.scored.inWords())
+}
+
+type cellFailed struct {
+	cellID
+	Error string `json:"error"`
+}
+
+func (e cellFailed) String() string { return fmt.Sprintf("no verdicts: %s: %s", e.inWords(), e.Error) }
+
+type cellWarned struct {
+	cellID
+	result.Warning
+}
+
+func (cellWarned) String() string { return "" } // the reports have them as footnotes
+
+type seedFinished struct {
+	cellID
+	scored
+	Seed uint64 `json:"seed"`
+}
+
+func (e seedFinished) String() string {
+	return fmt.Sprintf("seed %d: %s: %s", e.Seed, e.cellID.inWords(), e.scored.inWords())
+}
+
+type seedFailed struct {
+	cellID
+	Seed  uint64 `json:"seed"`
+	Error string `json:"error"`
+}
+
+func (e seedFailed) String() string { return e.Error }
+
+type solverStudied struct {
+	Model   string `json:"model"`
+	Control string `json:"control"`
+	Study   int    `json:"study"`
+	Studies int    `json:"studies"`
+	result.SolverSettings
+	Passes   float64        `json:"passes"`
+	Outcomes []studyOutcome `json:"outcomes"`
+}
+
+// studyOutcome is how a solver did on images of one kind.
+type studyOutcome struct {
+	Images   string   `json:"images"` // clean or adversarial
+	Before   *float64 `json:"objective_before"`
+	After    *float64 `json:"objective_after"`
+	Accuracy float64  `json:"accuracy"`
+}
+
+func (e solverStudied) String() string {
+	objective := func(v *float64) string {
+		if v == nil {
+			return "∞"
+		}
+		return fmt.Sprintf("%.3g", *v)
+	}
+	text := fmt.Sprintf("solver study, %s, %s [%d/%d] %s, %.1f passes", e.Model, e.Control, e.Study, e.Studies,
+		describeSolver(e.SolverSettings), e.Passes)
+	for _, o := range e.Outcomes {
+		text += fmt.Sprintf("; %s: objective %s → %s, %.1f %% right", o.Images, objective(o.Before),
+			objective(o.After), 100*o.Accuracy)
+	}
+	return text
+}
+
+type fitStarted struct {
+	Model  string `json:"model"`
+	Dim    int    `json:"dim"`
+	Images int    `json:"images"`
+}
+
+func (e fitStarted) String() string {
+	return fmt.Sprintf("fitting a linear embedding of %d-dimensional states of %s on %d images", e.Dim, e.Model,
+		e.Images)
+}
+
+type fitFinished struct {
+	Model    string  `json:"model"`
+	Dim      int     `json:"dim"`
+	Images   int     `json:"images"`
+	Rank     int     `json:"rank"`
+	Variance float64 `json:"variance"`
+	Asked    float64 `json:"variance_asked,omitzero"`
+	MaxRank  int     `json:"max_rank,omitzero"`
+	Seconds  float64 `json:"seconds"`
+}
+
+func (e fitFinished) String() string {
+	capped := ""
+	if e.Asked > 0 {
+		capped = fmt.Sprintf(" (%.6g %% were asked for: states of %d values may have %d components, %d images give %d)",
+			100*e.Asked, e.Dim, e.MaxRank, e.Images, e.Images-1)
+	}
+	return fmt.Sprintf("fitted rank %d of %d, %.2f %% of the variance%s, in %.1f s", e.Rank, e.Dim, 100*e.Variance,
+		capped, e.Seconds)
+}
+
+type fitNotCached struct {
+	Error string `json:"error"`
+}
+
+func (e fitNotCached) String() string { return "the fit could not be cached: " + e.Error }
+
+type embeddingWritten struct {
+	Path string `json:"path"`
+}
+
+func (e embeddingWritten) String() string { return "wrote " + e.Path }
+
+type embeddingNotWritten struct {
+	Error string `json:"error"`
+}
+
+func (e embeddingNotWritten) String() string {
+	return e.Error + ": the embedding stays in the cache; --out FILE writes it as ONNX, of one model"
+}
+
+type embeddingKept struct {
+	Path string `json:"path"`
+}
+
+func (e embeddingKept) String() string { return e.Path + " is there already; --force fits it anew" }
+
+type trainingStarted struct {
+	At     string   `json:"at"`
+	Models []string `json:"models"`
+	Steps  int      `json:"steps"`
+}
+
+func (e trainingStarted) String() string {
+	return fmt.Sprintf("fitting the embedding at %s of %s: %d steps", e.At, strings.Join(e.Models, ", "), e.Steps)
+}
+
+// stepID says how far a training is.
+type stepID struct {
+	Step int `json:"step"`
+	Of   int `json:"of"`
+}
+
+type trainingResumed struct{ stepID }
+
+func (e trainingResumed) String() string {
+	return fmt.Sprintf("resumed after step %d of %d", e.Step, e.Of)
+}
+
+type trainingStopped struct{ stepID }
+
+func (e trainingStopped) String() string {
+	return fmt.Sprintf("stopped after step %d of %d; --resume continues", e.Step, e.Of)
+}
+
+type trainingProgress struct {
+	stepID
+	Epoch          int           `json:"epoch"`
+	CrossEntropy   float64       `json:"cross_entropy"`
+	Reconstruction float64       `json:"reconstruction"`
+	Accuracy       float64       `json:"accuracy"`
+	Left           time.Duration `json:"seconds_left"`
+}
+
+func (e trainingProgress) String() string {
+	return fmt.Sprintf("step %d of %d, epoch %d: cross-entropy %.4f, reconstruction %.4f, accuracy %.1f %%, %s left",
+		e.Step, e.Of, e.Epoch, e.CrossEntropy, e.Reconstruction, 100*e.Accuracy, e.Left.Round(time.Second))
+}
+
+type experimentStarted struct {
+	Experiment string `json:"experiment"`
+}
+
+func (e experimentStarted) String() string { return "theory: " + e.Experiment }
+
+type fetched struct{ ort.Fetch }
+
+type stopped struct {
+	Signal    string `json:"signal"`
+	Code      int    `json:"exit_code"`
+	Continues string `json:"continue,omitzero"`
+}
+
+func (e stopped) String() string {
+	if e.Continues == "" {
+		return "selfheal: stopped"
+	}
+	return "selfheal: stopped; what was finished is kept: " + e.Continues
+}
+
+type failed struct {
+	Error string `json:"error"`
+	Code  int    `json:"exit_code"`
+}
+
+func (e failed) String() string { return "selfheal: " + e.Error }

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// stopped is why a context ended: the signal.
+type stopped struct{ os.Signal }
+
+func (s stopped) Error() string { return "stopped by " + s.String() }
+
+// code is the exit code that shells give a program which a signal ends: 130 for Ctrl-C, 143 for SIGTERM,
+// 129 for a terminal that is closed.
+func (s stopped) code() int {
+	if number, ok := s.Signal.(syscall.Signal); ok {
+		return exitSignal + int(number)
+	}
+	return exitSignal + int(syscall.SIGINT)
+}
+
+// stoppable is a context that the first signal ends, so that what is finished is saved. The second one ends the
+// program with the exit code of the first, whatever it is doing: waiting for nothing, saving nothing more. It does
+// not die of the signal, so that its parent always sees an exit code.
+func stoppable(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 2) // both may come at once
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup's word holds
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	// Where nobody reads progress any more (| head), it gets lost and the work goes on. Without this line Go
+	// would end the program. Programs that it starts have the system's default again.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	go func() {
+		by := stopped{<-signals}
+		cancel(by)
+		<-signals
+		os.Exit(by.code())
+	}()
+	return ctx
+}
+
+// stoppedBy is the signal that ended a context; Ctrl-C where it ended otherwise.
+func stoppedBy(ctx context.Context) stopped {
+	by := stopped{syscall.SIGINT}
+	errors.As(context.Cause(ctx), &by)
+	return by
+}
+
+// continues is the annotation of commands that keep what is finished: what goes on with it.
+const continues = "continues"
+
+// continuing says how to go on with a command that was stopped, "" where it kept nothing.
+func continuing(c *cobra.Command) string {
+	how := c.Annotations[continues]
+	if how == "" {
+		return ""
+	}
+	if c.Flag("force").Changed {
+		how += ", without --force,"
+	}
+	return how + " continues"
+}

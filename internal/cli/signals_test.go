@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/models/onnx/onnxtest"
+)
+
+// begun starts a program and waits until it has written a text to stderr. The reader has what follows.
+func begun(t *testing.T, c *exec.Cmd, when string) *bufio.Reader {
+	t.Helper()
+	stderr := bufio.NewReader(must.Get(c.StderrPipe())(t))
+	must.Do(t, c.Start())
+	for said := ""; !strings.Contains(said, when); {
+		line, err := stderr.ReadString('\n')
+		if said += line; err != nil {
+			t.Fatalf("%v said no %q:\n%s", c.Args, when, said)
+		}
+	}
+	return stderr
+}
+
+// ended is what a program still says and its exit code, -1 where a signal ended it.
+func ended(c *exec.Cmd, stderr io.Reader) (said string, code int) {
+	text, _ := io.ReadAll(stderr)
+	_ = c.Wait() // its error is the exit code
+	return string(text), c.ProcessState.ExitCode()
+}
+
+// A signal ends the program with an exit code of its own, in one line.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
+		c := program(t, "theory", "--out", t.TempDir())
+		stderr := begun(t, c, "theory: ")
+		must.Do(t, c.Process.Signal(signal))
+		said, code := ended(c, stderr)
+		if code != want || !strings.HasSuffix("\n"+said, "\nselfheal: stopped\n") {
+			t.Errorf("%v: exit %d, want %d\n%s", signal, code, want, said)
+		}
+	}
+}
+
+// slowText is a config whose only network takes many seconds for a pass.
+const slowText = `version: 1
+datasets: {test: {format: cifar10-bin, path: ZOO/shapes10/test.bin, limit: 64}}
+models: {slow: {path: slow.onnx}}
+runtime: {batch: 64, winograd: false}
+attacks: {}
+suites: {slow: {dataset: test, models: [slow], attacks: []}}
+`
+
+// The second signal ends the program at once, with the exit code of the first, in the middle of a pass of ONNX
+// Runtime, and without the last line: that comes when the pass is over.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	f := onnxtest.New(13, -1, 3, 32, 32).Floats("v", []int64{64, 3, 3, 3}, 0.01).
+		Floats("w", []int64{64, 64, 3, 3}, 0.01).Floats("m", []int64{64, 10}, 0.01).Node("Conv x v → c0 pads=1,1,1,1")
+	const layers = 400
+	for i := range layers {
+		f.Node(fmt.Sprintf("Conv c%d w → c%d pads=1,1,1,1", i, i+1))
+	}
+	f.Node(fmt.Sprintf("GlobalAveragePool c%d → p; Flatten p → q; MatMul q m → y", layers))
+	put(t, filepath.Join(dir, "slow.onnx"), f.Bytes(-1, 10))
+	// Of two at once the system delivers the smaller number first.
+	for _, two := range [][2]syscall.Signal{{syscall.SIGINT, syscall.SIGTERM}, {syscall.SIGHUP, syscall.SIGINT}} {
+		c := program(t, "run", "--config", written(t, dir, slowText), "--out", filepath.Join(dir, two[0].String()),
+			"--log-format", "json")
+		stderr := begun(t, c, "run started")
+		must.Do(t, c.Process.Signal(two[0]))
+		must.Do(t, c.Process.Signal(two[1]))
+		start := time.Now()
+		said, code := ended(c, stderr)
+		took := time.Since(start)
+		if want := exitSignal + int(two[0]); code != want || said != "" || took > time.Second {
+			t.Errorf("%v: exit %d after %v, want %d within a second and no word\n%s", two, code, took, want, said)
+		}
+	}
+}
+
+// Under nohup a closed terminal ends nothing.
+func TestNohup(t *testing.T) {
+	t.Parallel()
+	p := program(t, shortFit(t, t.TempDir())...)
+	c := exec.CommandContext(t.Context(), "sh", append([]string{"-c", `trap "" HUP; exec "$0" "$@"`, p.Path},
+		p.Args[1:]...)...)
+	c.Env = p.Env
+	stderr := begun(t, c, "fitting")
+	must.Do(t, c.Process.Signal(syscall.SIGHUP))
+	if said, code := ended(c, stderr); code != exitOK {
+		t.Errorf("exit %d\n%s", code, said)
+	}
+}
+
+// Where nobody reads progress the work goes on; where nobody reads the answer the program ends without a word.
+func TestBrokenPipe(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := program(t, shortFit(t, dir)...)
+	progress := must.Get(c.StderrPipe())(t)
+	must.Do(t, c.Start())
+	must.Do(t, progress.Close())
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+	read(t, filepath.Join(dir, "made/last.onnx"))
+
+	c = program(t, "version", "--json")
+	reader, writer := must.Get2(os.Pipe())(t)
+	must.Do(t, reader.Close())
+	c.Stdout = writer
+	stderr := must.Get(c.StderrPipe())(t)
+	must.Do(t, c.Start())
+	must.Do(t, writer.Close())
+	if said, code := ended(c, stderr); said != "" || code != 141 {
+		t.Errorf("exit %d, said %q", code, said)
+	}
+}
