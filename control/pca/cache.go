@@ -53,7 +53,7 @@ func (c *Cache) Load(key string, dim int) (*Subspace, bool) {
 	defer f.Close()
 	var s Subspace
 	if gob.NewDecoder(f).Decode(&s) != nil || s.Dim != dim || len(s.Mean) != dim || s.Rank < 1 ||
-		len(s.Components) != dim*s.Rank {
+		s.Rank > dim || len(s.Components) != dim*s.Rank {
 		return nil, false
 	}
 	return &s, true

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"selfheal/internal/atomicfile"
 )
@@ -49,11 +50,9 @@ func (t *Trainer) Restore(path, key string) error {
 	if c.Key != key {
 		return fmt.Errorf("checkpoint %s %w", path, errOtherTraining)
 	}
-	fits := len(c.Values) == len(t.values) && len(c.History) <= t.Steps()
-	for i := range c.Values {
-		fits = fits && len(c.Values[i]) == len(t.values[i]) && c.Parameters[i] == t.parameters[i]
-	}
-	if !fits || !c.Optimizer.fits(t.optimizer) {
+	same := func(a, b []float32) bool { return len(a) == len(b) }
+	if !slices.Equal(c.Parameters, t.parameters) || !slices.EqualFunc(c.Values, t.values, same) ||
+		!c.Optimizer.fits(t.optimizer) || len(c.History) != c.Optimizer.Count || len(c.History) > t.Steps() {
 		return fmt.Errorf("checkpoint %s %w", path, errOtherTraining)
 	}
 	t.values, t.optimizer.State, t.history = c.Values, c.Optimizer, c.History

@@ -159,48 +159,6 @@ func TestNPYErrors(t *testing.T) {
 	}
 }
 
-func FuzzReadNPY(f *testing.F) {
-	f.Add(floats(2, 3)(1, 2, 3, 4, 5, 6))
-	f.Add(npy("<f8", "1, 1", make([]byte, 8)))
-	f.Add(npy("|u1", "0, 99999999, 99999999", nil))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		shape, values, err := readNPY(bytes.NewReader(data))
-		if err != nil {
-			return
-		}
-		var b bytes.Buffer
-		must.Do(t, WriteNPY(&b, shape, values))
-	})
-}
-
-// An archive of any two arrays, and any bytes as an archive, give images in [0,1] or one error.
-func FuzzNPZ(f *testing.F) {
-	f.Add(floats(2, 1, 1, 2)(0, 1, 0.5, 0), ints(0, 1))
-	f.Add(npy("|u1", "1, 2, 2, 3", make([]byte, 12)), npy("|u1", "1,", []byte{2}))
-	f.Fuzz(func(t *testing.T, x, y []byte) {
-		for _, file := range [][]byte{x, archive(t, x, y)} {
-			d, err := Open(Spec{Format: "npz", Path: "f"}, fstest.MapFS{"f": {Data: file}}, 0)
-			if err != nil {
-				if strings.Contains(err.Error(), "\n") {
-					t.Fatalf("an error of several lines: %q", err)
-				}
-				continue
-			}
-			for i := range d.Len() {
-				_, pixels, label := must.Get3(d.Image(i))(t)
-				if label < 0 || label >= d.Classes() {
-					t.Fatalf("label %d of %d classes", label, d.Classes())
-				}
-				for _, v := range pixels {
-					if !(v >= 0 && v <= 1) {
-						t.Fatalf("pixel %v", v)
-					}
-				}
-			}
-		}
-	})
-}
-
 // What NumPy itself saved (testdata/numpy_arrays.py).
 func TestNumPyArchives(t *testing.T) {
 	fsys := os.DirFS("testdata")

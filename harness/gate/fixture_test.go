@@ -55,7 +55,7 @@ func otherNet(f *result.File) result.Model {
 	return m
 }
 
-func mustBaseline(t *testing.T, f *result.File) *Baseline {
+func mustBaseline(t testing.TB, f *result.File) *Baseline {
 	t.Helper()
 	return must.Get(NewBaseline(f, config.DefaultGate()))(t)
 }

@@ -77,9 +77,11 @@ func TestHostileCells(t *testing.T) {
 	}
 }
 
+// goodRecord is a line that a run might write.
+const goodRecord = `{"suite":"s","image":3,"label":1,"verdict":1,"margin":-2.5,"norm":0.1,"epsilon":0.1,"distance":0.05}`
+
 func TestHostileRecords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.jsonl")
-	const good = `{"suite":"s","image":3,"label":1,"verdict":1,"margin":-2.5,"norm":0.1,"epsilon":0.1,"distance":0.05}`
 	for _, c := range []struct{ old, new, want string }{
 		{`"verdict":1`, `"verdict":5`, "a verdict of 5"}, {`"verdict":1`, `"verdict":-1`, "a verdict of -1"},
 		{`"label":1`, `"label":-1`, "image 3 with label -1"},
@@ -88,7 +90,7 @@ func TestHostileRecords(t *testing.T) {
 		{`"distance":0.05`, `"distance":0`, "a distance of 0"},
 		{`"margin":-2.5`, `"margin":1e300`, "a margin of 1e+300"}, {"", "", ""},
 	} {
-		text := good + "\n" + strings.Replace(good, c.old, c.new, 1) + "\n"
+		text := goodRecord + "\n" + strings.Replace(goodRecord, c.old, c.new, 1) + "\n"
 		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		records, err := ReadRecords(path)
 		switch {

@@ -16,28 +16,31 @@ import (
 	"selfheal/internal/must"
 )
 
-func picture(t *testing.T, w, h int) []byte {
+func picture(t testing.TB, w, h int) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	must.Do(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, w, h))))
 	return b.Bytes()
 }
 
+// galleryOf is a gallery that a run might write, of one picture of 3×2 pixels.
+func galleryOf(p []byte) *Gallery {
+	return &Gallery{Schema: GallerySchema, ConfigSHA256: "ab", Notes: []GalleryNote{{"s", "note"}},
+		Cases: []GalleryCase{{
+			Suite: "s", Model: "<m>", Defense: "c", Attack: "a", Norm: "l2", Epsilon: 0.5, Kind: Healed,
+			Image: 3, Label: 1, LabelName: "cat", Perturbation: 0.4,
+			Undefended: GalleryAnswers{GalleryAnswer{1, "cat", 2}, GalleryAnswer{0, "dog", -1}},
+			Controlled: &GalleryAnswers{GalleryAnswer{1, "cat", 1.5}, GalleryAnswer{1, "cat", 0.25}},
+			Pictures: GalleryPictures{Width: 3, Height: 2, Clean: p, Adversarial: p, Perturbation: p,
+				Magnification: 15, Healed: p},
+			Trace: []GallerySweep{{4, []SolverLayer{{"input", 1, 4}}}, {3, []SolverLayer{{"input", 1.5, 3}}}},
+		}}}
+}
+
 // A gallery is read as it was written, in one piece; what no run writes is refused.
 func TestGalleryFile(t *testing.T) {
 	p := picture(t, 3, 2)
-	good := func() *Gallery {
-		return &Gallery{Schema: GallerySchema, ConfigSHA256: "ab", Notes: []GalleryNote{{"s", "note"}},
-			Cases: []GalleryCase{{
-				Suite: "s", Model: "<m>", Defense: "c", Attack: "a", Norm: "l2", Epsilon: 0.5, Kind: Healed,
-				Image: 3, Label: 1, LabelName: "cat", Perturbation: 0.4,
-				Undefended: GalleryAnswers{GalleryAnswer{1, "cat", 2}, GalleryAnswer{0, "dog", -1}},
-				Controlled: &GalleryAnswers{GalleryAnswer{1, "cat", 1.5}, GalleryAnswer{1, "cat", 0.25}},
-				Pictures: GalleryPictures{Width: 3, Height: 2, Clean: p, Adversarial: p, Perturbation: p,
-					Magnification: 15, Healed: p},
-				Trace: []GallerySweep{{4, []SolverLayer{{"input", 1, 4}}}, {3, []SolverLayer{{"input", 1.5, 3}}}},
-			}}}
-	}
+	good := func() *Gallery { return galleryOf(p) }
 	dir := t.TempDir()
 	path := filepath.Join(dir, "gallery.json")
 	if _, err := ReadGallery(path); !errors.Is(err, fs.ErrNotExist) {

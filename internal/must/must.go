@@ -2,8 +2,10 @@
 package must
 
 import (
+	"runtime/metrics"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Do ends the test where there is an error.
@@ -59,4 +61,26 @@ func Refuse(t testing.TB, err error, words ...string) {
 			t.Errorf("error %v, want one line with %q", err, w)
 		}
 	}
+}
+
+// Allocated is how many bytes the process has allocated so far.
+func Allocated() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// Survive gives a reader hostile input. It may refuse it, by the error that is returned: in one line that is
+// not long. Either way it takes at most 5 seconds and allocates at most 1 GiB.
+func Survive(t testing.TB, read func() error) error {
+	t.Helper()
+	start, before := time.Now(), Allocated()
+	err := read()
+	if took, used := time.Since(start), Allocated()-before; took > 5*time.Second || used > 1<<30 {
+		t.Fatalf("it took %v and %d MiB; error %v", took, used>>20, err)
+	}
+	if err != nil && (strings.ContainsAny(err.Error(), "\n\x1b") || len(err.Error()) > 2000) {
+		t.Fatalf("%q is no short line", err)
+	}
+	return err
 }

@@ -207,10 +207,10 @@ func TestExternalDataErrors(t *testing.T) {
 			system = files
 		}
 		data := f.Node("Neg x → y").Bytes(N, 4)
-		before := onnxtest.Allocated()
+		before := must.Allocated()
 		_, err := onnx.ReadFS(overlay{system, fstest.MapFS{"m.onnx": {Data: data}}}, "m.onnx")
 		must.Refuse(t, err, want)
-		if used := onnxtest.Allocated() - before; used > 64<<20 {
+		if used := must.Allocated() - before; used > 64<<20 {
 			t.Errorf("%s: took %d MiB", want, used>>20)
 		}
 	}
@@ -282,11 +282,11 @@ func TestExternalDataOfManyFunctions(t *testing.T) {
 		})
 	}
 	data := f.Node("Neg x → y").Bytes(N, 1)
-	before := onnxtest.Allocated()
+	before := must.Allocated()
 	if _, err := onnx.ReadFS(fstest.MapFS{"m.onnx": {Data: data}}, "m.onnx"); err != nil {
 		t.Fatal(err)
 	}
-	if used := onnxtest.Allocated() - before; used > 256<<20 {
+	if used := must.Allocated() - before; used > 256<<20 {
 		t.Errorf("took %d MiB for a file of %d", used>>20, len(data)>>20)
 	}
 }

@@ -128,12 +128,12 @@ func TestFunctionErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			data := c.f.Node(c.call).Bytes(N, 2)
-			before := onnxtest.Allocated()
+			before := must.Allocated()
 			_, err := simplify.Open(data, nil, nil)
 			if must.Refuse(t, err, c.want); len(err.Error()) > 1000 {
 				t.Errorf("an error of %d bytes", len(err.Error()))
 			}
-			if used := onnxtest.Allocated() - before; used > 1<<30 {
+			if used := must.Allocated() - before; used > 1<<30 {
 				t.Errorf("took %d MiB", used>>20)
 			}
 		})

@@ -100,12 +100,12 @@ func TestEncodeIsProtobuf(t *testing.T) {
 			t.Errorf("initializer %s has no data", c.GetName())
 		}
 	}
-	before := onnxtest.Allocated()
+	before := must.Allocated()
 	g.AddConst("large", onnx.FloatTensor(onnx.Shape{1 << 22}, make([]float32, 1<<22)))
 	if _, err := g.Encode(); err != nil {
 		t.Fatal(err)
 	}
-	if used := onnxtest.Allocated() - before; used > 16<<20*5/2 {
+	if used := must.Allocated() - before; used > 16<<20*5/2 {
 		t.Errorf("a weight of 16 MiB, made and encoded, takes %d MiB", used>>20)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"runtime/metrics"
 	"slices"
 	"strconv"
 	"strings"
@@ -296,11 +295,4 @@ func External(name string, dims []int64, where string) *pb.TensorProto {
 // Quantized holds integers of one of QuantizeLinear's types.
 func Quantized(name string, kind int32, dims []int64, v ...int32) *pb.TensorProto {
 	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(kind), Dims: dims, Int32Data: v}
-}
-
-// Allocated is how many bytes the process has allocated so far.
-func Allocated() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64()
 }
