@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/input"
 	"selfheal/models/onnx"
 )
 
@@ -46,7 +47,7 @@ func (c *Cache) Load(key string, dim int) (*Subspace, bool) {
 	if c == nil {
 		return nil, false
 	}
-	f, err := os.Open(c.path(key))
+	f, err := input.Open(c.path(key))
 	if err != nil {
 		return nil, false
 	}

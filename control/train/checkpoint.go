@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/input"
 )
 
 // checkpoint is a training's state after a step.
@@ -38,7 +38,7 @@ func (t *Trainer) Save(path, key string) error {
 // Restore continues where a checkpoint left off, to the bit. An absent file is an
 // [io/fs.ErrNotExist], one of another training [errOtherTraining].
 func (t *Trainer) Restore(path, key string) error {
-	f, err := os.Open(path)
+	f, err := input.Open(path)
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}

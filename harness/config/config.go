@@ -9,15 +9,14 @@ package config
 
 import (
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/dataset"
 	"selfheal/internal/fault"
+	"selfheal/internal/input"
 )
 
 // Version is the config version that this program reads.
@@ -121,12 +120,7 @@ type Suite struct {
 // ("attacks.NAME.key=value"), applied before anything is checked, so that it
 // obeys the same rules. The paths in the config are relative to its folder.
 func Load(path string, sets ...string) (*Config, error) {
-	var data []byte
-	f, err := os.Open(path)
-	if err == nil {
-		defer f.Close()
-		data, err = io.ReadAll(io.LimitReader(f, maxBytes+1))
-	}
+	data, err := input.Read(path, maxBytes)
 	if err != nil { // names the file once, without the system call that failed
 		return nil, fmt.Errorf("config %s: %w", path, fault.Reason(err))
 	}
@@ -167,7 +161,7 @@ func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, erro
 type Folder string
 
 // Open opens name, relative to the folder unless it is absolute.
-func (f Folder) Open(name string) (fs.File, error) { return os.Open(f.Path(name)) }
+func (f Folder) Open(name string) (fs.File, error) { return input.Open(f.Path(name)) }
 
 // Path is the machine's path of name.
 func (f Folder) Path(name string) string {

@@ -100,6 +100,8 @@ func openFile(fsys fs.FS, path string) (file, error) {
 	switch {
 	case err == nil && info.IsDir():
 		err = fmt.Errorf("%s is a folder, a file is needed", path)
+	case err == nil && !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is a pipe, a file is needed", path)
 	case err == nil && !anywhere:
 		err = fmt.Errorf("%s can only be read from its beginning", path)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,6 +17,8 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/fault"
+	"selfheal/internal/input"
 )
 
 // Schema names the version of the baseline file's layout.
@@ -119,17 +120,12 @@ const mostBytes = 256 << 20
 // Read reads a baseline file. Whatever is not as [Baseline.Write] writes it is an error:
 // another schema, an unknown, repeated or missing key, verdicts that disagree with their counts.
 func Read(path string) (*Baseline, error) {
-	f, err := os.Open(path)
+	data, err := input.Read(path, mostBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no baseline %s; selfheal check --update --baseline %s DIR makes it "+
 			"of a run: %w", path, path, fs.ErrNotExist)
 	} else if err != nil {
-		return nil, fmt.Errorf("baseline: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("baseline: %w", err)
+		return nil, fmt.Errorf("baseline %s: %w", path, fault.Reason(err))
 	}
 	b, err := parse(data)
 	if errors.Is(err, ErrOlder) {
@@ -142,9 +138,6 @@ func Read(path string) (*Baseline, error) {
 }
 
 func parse(data []byte) (*Baseline, error) {
-	if len(data) > mostBytes {
-		return nil, fmt.Errorf("it is larger than %d bytes", mostBytes)
-	}
 	head := struct {
 		Schema string      `json:"schema"`
 		Gate   config.Gate `json:"gate"`

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/fault"
+	"selfheal/internal/input"
 )
 
 // Read reads a results.json.
@@ -19,11 +20,14 @@ func Read(path string) (*File, error) {
 	return &f, nil
 }
 
+// mostBytes bounds a file of results: 2,000 cells of 50,000 images need half of it.
+const mostBytes = 256 << 20
+
 // read reads a file of one schema, which value is for: its key schema stands at got. What it holds is checked.
 func read(path, schema string, got *string, value interface{ check() error }) error {
-	data, err := os.ReadFile(path)
+	data, err := input.Read(path, mostBytes)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, fault.Reason(err))
 	}
 	if err = json.Unmarshal(data, value); err == nil && *got != schema {
 		err = fmt.Errorf("has schema %q, this version reads %q", *got, schema)
@@ -53,22 +57,28 @@ func write(path string, v any) error {
 	return nil
 }
 
+// mostLine bounds a record, in bytes.
+const mostLine = 1 << 20
+
 // ReadRecords reads a records.jsonl. A last line without its end, which a run
 // that was killed may leave, is passed over.
 func ReadRecords(path string) ([]Record, error) {
-	f, err := os.Open(path)
+	f, err := input.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, fault.Reason(err))
 	}
 	defer f.Close()
 	var records []Record
-	lines := bufio.NewReader(f)
+	lines := bufio.NewReaderSize(f, mostLine)
 	for n := 1; ; n++ {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF {
+		line, err := lines.ReadSlice('\n')
+		switch err {
+		case nil:
+		case io.EOF:
 			return records, nil
-		}
-		if err != nil {
+		case bufio.ErrBufferFull:
+			return nil, fmt.Errorf("%s:%d: a line of more than %d bytes is no record", path, n, mostLine)
+		default:
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		var r Record

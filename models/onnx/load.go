@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"selfheal/internal/fault"
+	"selfheal/internal/input"
 	pb "selfheal/models/onnx/onnxpb"
 )
 
@@ -261,7 +262,7 @@ func Read(path string) (f *File, err error) {
 		}
 	}()
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		data, err := os.ReadFile(path) // a pipe: it has no folder
+		data, err := input.Read(path, MaxFileSize) // a pipe: it has no folder
 		sum := sha256.Sum256(data)
 		return &File{data, hex.EncodeToString(sum[:])}, err
 	}

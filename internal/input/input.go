@@ -1,0 +1,53 @@
+// Package input opens files that a user names: whatever lies at a path, the program neither waits nor reads for ever.
+package input
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// Open opens a file or folder to read, as [os.Open] does. Devices and sockets are refused. A pipe is not waited for:
+// where nobody writes to it, it is empty.
+func Open(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().IsRegular() || info.IsDir() {
+		return os.Open(path)
+	}
+	if info.Mode()&fs.ModeNamedPipe != 0 {
+		return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	}
+	return nil, &fs.PathError{Op: "open", Path: path, Err: errors.New("is a device, not a file")}
+}
+
+// Read reads a whole file of at most so many bytes.
+func Read(path string, most int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var data []byte
+	large := info.Mode().IsRegular() && info.Size() > most
+	if !large {
+		data, err = io.ReadAll(io.LimitReader(f, most+1))
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case large || int64(len(data)) > most:
+		err = fmt.Errorf("is larger than %d bytes", most)
+	case len(data) == 0 && !info.Mode().IsRegular():
+		err = errors.New("is a pipe to which nothing writes")
+	default:
+		return data, nil
+	}
+	return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+}

@@ -1,0 +1,46 @@
+//go:build unix
+
+package input
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"selfheal/internal/must"
+)
+
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	must.Do(t, os.WriteFile(at("file"), []byte("12345"), 0o600))
+	must.Do(t, os.WriteFile(at("sparse"), nil, 0o600))
+	must.Do(t, os.Truncate(at("sparse"), 1<<40))
+	must.Do(t, syscall.Mkfifo(at("pipe"), 0o600))
+	must.Do(t, os.Symlink("/dev/zero", at("zero")))
+	must.Do(t, os.Symlink("loop", at("loop")))
+	for name, want := range map[string]string{"sparse": "is larger than 5 bytes", "zero": "is a device, not a file",
+		"pipe": "is a pipe to which nothing writes", "absent": "no such file", "loop": "too many levels",
+		".": "is a directory"} {
+		_, err := Read(at(name), 5)
+		must.Refuse(t, err, want)
+	}
+	if data, err := Read(at("file"), 5); err != nil || string(data) != "12345" {
+		t.Errorf("%q, %v", data, err)
+	}
+	_, err := Read(at("file"), 4)
+	must.Refuse(t, err, "is larger than 4 bytes")
+
+	// What is written to a pipe is read to its end, however late it comes.
+	w := must.Get(os.OpenFile(at("pipe"), os.O_RDWR, 0))(t)
+	must.Get(w.WriteString("123"))(t)
+	time.AfterFunc(20*time.Millisecond, func() {
+		_, _ = w.WriteString("45")
+		_ = w.Close()
+	})
+	if data, err := Read(at("pipe"), 5); err != nil || string(data) != "12345" {
+		t.Errorf("from a pipe %q, %v", data, err)
+	}
+}
