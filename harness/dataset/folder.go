@@ -140,8 +140,9 @@ func ReadImage(fsys fs.FS, name string) (pixels []float32, shape [3]int, err err
 	return pixels, shape, err
 }
 
-// maxPixels bounds one image file, height times width.
-const maxPixels = 1 << 26
+// maxPixels bounds one image file, height times width: a small file may claim many, and a decoder takes up to 24
+// bytes for each.
+const maxPixels = 1 << 25
 
 // decode reads a PNG or JPEG file as RGB, channels first, into buf if it is large enough. Gray images get three
 // equal channels and transparency is dropped, as torchvision's loader does; 16-bit channels keep their upper

@@ -30,8 +30,11 @@ func (g *Graph) Fresh(hint string) string {
 	}
 	name := func(i int) string { return fmt.Sprintf("%s.%d", hint, i) }
 	free := 1 // doubled until its name is free; then the first free one, where they are taken in order
-	for taken(name(free)) {
+	for free <= len(g.Consts)+len(g.Shapes) && taken(name(free)) {
 		free *= 2
+	}
+	for taken(name(free)) { // a file may use up the powers of two
+		free++
 	}
 	return name(free/2 + sort.Search(free-free/2, func(i int) bool { return !taken(name(free/2 + i)) }))
 }

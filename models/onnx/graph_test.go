@@ -2,6 +2,7 @@ package onnx_test
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -175,6 +176,17 @@ func TestFresh(t *testing.T) {
 		g.AddConst("const", onnx.Scalar(0))
 	}
 	if len(g.Consts) != 20_000 {
+		t.Errorf("%d constants", len(g.Consts))
+	}
+	g = onnx.NewGraph("a file with every power of two, to 1<<62 and beyond")
+	g.Consts["x"], g.Consts["x.0"] = onnx.Scalar(0), onnx.Scalar(0)
+	for i := range 64 {
+		g.Consts[fmt.Sprintf("x.%d", 1<<i)] = onnx.Scalar(0)
+	}
+	for range 200 {
+		g.AddConst("x", onnx.Scalar(0))
+	}
+	if len(g.Consts) != 266 {
 		t.Errorf("%d constants", len(g.Consts))
 	}
 }

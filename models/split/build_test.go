@@ -230,6 +230,22 @@ func TestAtKeepsTheNetwork(t *testing.T) {
 	}
 }
 
+// Many segments take a time and memory in proportion to the network, not to each segment.
+func TestManySegments(t *testing.T) {
+	const joints = 3000
+	g := build(t, func(n network, x string) string {
+		for range joints {
+			x = n.Op("Add", x, x)
+		}
+		return n.Op("Neg", x)
+	})
+	before := must.Allocated()
+	segments := must.Get(At(g, Boundaries(g)))(t)
+	if used := must.Allocated() - before; len(segments) != joints+1 || used > 256<<20 {
+		t.Errorf("%d segments take %d MiB", len(segments), used>>20)
+	}
+}
+
 // A block of EfficientNet: expansion, depthwise convolution, squeeze-excite and a
 // linear projection; with its shortcut where the shapes allow one.
 func (n network) mobile(x string, out, stride int64, skip bool) string {

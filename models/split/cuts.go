@@ -123,6 +123,12 @@ func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 		}
 		at = i
 	}
+	writers := map[string]int{}
+	for i, n := range g.Nodes {
+		for _, o := range n.Outputs {
+			writers[o] = i
+		}
+	}
 	from := g.Inputs[0]
 	var segments []*onnx.Graph
 	for t := 0; t <= len(boundaries); t++ {
@@ -133,7 +139,7 @@ func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 		if len(to.Shape) == 0 || to.Shape[0] != onnx.Batch {
 			return nil, fmt.Errorf("%q has shape %v, without the batch in front", to.Name, to.Shape)
 		}
-		s := segment(g, from, to)
+		s := segment(g, writers, from, to)
 		s.Name = fmt.Sprintf("%s/F%d", g.Name, t)
 		if err := s.Verify(); err != nil {
 			return nil, fmt.Errorf("segment %d: %w", t, err)
@@ -144,11 +150,33 @@ func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 	return segments, nil
 }
 
-// segment copies the part of g that computes to from from.
-func segment(g *onnx.Graph, from, to onnx.Value) *onnx.Graph {
-	s := g.Clone()
+// segment copies the part of g that computes to from from. It touches no other part: a network may have
+// thousands. writers are the places of the nodes that write tensors.
+func segment(g *onnx.Graph, writers map[string]int, from, to onnx.Value) *onnx.Graph {
+	var part []int
+	seen := map[int]bool{}
+	for open := []string{to.Name}; len(open) > 0; {
+		name := open[len(open)-1]
+		open = open[:len(open)-1]
+		if i, ok := writers[name]; ok && name != "" && name != from.Name && !seen[i] {
+			seen[i], part, open = true, append(part, i), append(open, g.Nodes[i].Inputs...)
+		}
+	}
+	slices.Sort(part)
+	s := *g
 	s.Inputs, s.Outputs, s.Meta, s.Notices = []onnx.Value{from}, []onnx.Value{to}, map[string]string{}, nil
-	s.Nodes = slices.DeleteFunc(s.Nodes, func(n *onnx.Node) bool { return slices.Contains(n.Outputs, from.Name) })
-	s.Prune()
-	return s
+	s.Nodes, s.Consts, s.Shapes = nil, map[string]*onnx.Tensor{}, map[string]onnx.Shape{}
+	for _, i := range part {
+		n := g.Nodes[i].Clone()
+		s.Nodes = append(s.Nodes, n)
+		for _, name := range slices.Concat(n.Inputs, n.Outputs) {
+			if c, ok := g.Consts[name]; ok {
+				s.Consts[name] = c
+			}
+			if shape, ok := g.Shapes[name]; ok {
+				s.Shapes[name] = shape
+			}
+		}
+	}
+	return &s
 }
