@@ -15,6 +15,9 @@ type stopped struct{ os.Signal }
 
 func (s stopped) Error() string { return "stopped by " + s.String() }
 
+// Is makes it a cancellation: work that a signal ends may return it as the context's cause.
+func (s stopped) Is(target error) bool { return target == context.Canceled }
+
 // code is the exit code that shells give a program which a signal ends: 130 for Ctrl-C, 143 for SIGTERM,
 // 129 for a terminal that is closed.
 func (s stopped) code() int {

@@ -15,6 +15,7 @@ import (
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx/onnxtest"
+	"selfheal/models/ort"
 )
 
 // begun starts a program and waits until it has written a text to stderr. The reader has what follows.
@@ -57,8 +58,9 @@ const slowText = `version: 1
 datasets: {test: {format: cifar10-bin, path: ZOO/shapes10/test.bin, limit: 64}}
 models: {slow: {path: slow.onnx}}
 runtime: {batch: 64, winograd: false}
+controls: {linear: {layers: [{at: last, embedding: {kind: linear, fit: test, rank: 2}}]}}
 attacks: {}
-suites: {slow: {dataset: test, models: [slow], attacks: []}}
+suites: {slow: {dataset: test, models: [slow], controls: [linear], attacks: []}}
 `
 
 // The second signal ends the program at once, with the exit code of the first, in the middle of a pass of ONNX
@@ -67,9 +69,10 @@ func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)
 	dir := t.TempDir()
-	f := onnxtest.New(13, -1, 3, 32, 32).Floats("v", []int64{64, 3, 3, 3}, 0.01).
-		Floats("w", []int64{64, 64, 3, 3}, 0.01).Floats("m", []int64{64, 10}, 0.01).Node("Conv x v → c0 pads=1,1,1,1")
-	const layers = 400
+	f := onnxtest.New(13, -1, 3, 32, 32).Floats("v", []int64{256, 3, 3, 3}, 0.01).
+		Floats("w", []int64{256, 256, 3, 3}, 0.0004).Floats("m", []int64{256, 10}, 0.01).
+		Node("Conv x v → c0 pads=1,1,1,1")
+	const layers = 40
 	for i := range layers {
 		f.Node(fmt.Sprintf("Conv c%d w → c%d pads=1,1,1,1", i, i+1))
 	}
@@ -77,9 +80,10 @@ func TestSecondSignal(t *testing.T) {
 	put(t, filepath.Join(dir, "slow.onnx"), f.Bytes(-1, 10))
 	// Of two at once the system delivers the smaller number first.
 	for _, two := range [][2]syscall.Signal{{syscall.SIGINT, syscall.SIGTERM}, {syscall.SIGHUP, syscall.SIGINT}} {
-		c := program(t, "run", "--config", written(t, dir, slowText), "--out", filepath.Join(dir, two[0].String()),
-			"--log-format", "json")
-		stderr := begun(t, c, "run started")
+		c := program(t, "fit", "--config", written(t, dir, slowText), "--control", "linear")
+		c.Env = append(c.Env, "XDG_CACHE_HOME="+dir, "ONNXRUNTIME_SHARED_LIBRARY="+ort.LibraryPath())
+		stderr := begun(t, c, "fitting a linear embedding")
+		time.Sleep(300 * time.Millisecond) // it makes a session; then the pass begins
 		must.Do(t, c.Process.Signal(two[0]))
 		must.Do(t, c.Process.Signal(two[1]))
 		start := time.Now()
@@ -127,5 +131,32 @@ func TestBrokenPipe(t *testing.T) {
 	must.Do(t, writer.Close())
 	if said, code := ended(c, stderr); said != "" || code != 141 {
 		t.Errorf("exit %d, said %q", code, said)
+	}
+}
+
+// A run that is stopped amid an attack keeps its finished cells and says how to continue.
+func TestStoppedRun(t *testing.T) {
+	t.Parallel()
+	testinput.Runtime(t)
+	for _, c := range []struct {
+		signal syscall.Signal
+		code   int
+		last   string
+		args   []string
+	}{
+		{syscall.SIGTERM, 143, "selfheal: stopped; what was finished is kept: the same command continues\n", nil},
+		{syscall.SIGINT, 130, `"stopped","signal":"interrupt","exit_code":130,` +
+			`"continue":"the same command, without --force, continues"}` + "\n",
+			[]string{"--force", "--log-format", "json"}},
+	} {
+		out := t.TempDir()
+		p := program(t, append([]string{"attack", robustModel, "--data", testImages, "--limit", "8", "--norm", "linf",
+			"--epsilon", "1/1000", "--attack", "pgd", "--param", "steps=1000000", "--out", out}, c.args...)...)
+		stderr := begun(t, p, "none")
+		must.Do(t, p.Process.Signal(c.signal))
+		said, code := ended(p, stderr)
+		if file, _ := results(t, out); code != c.code || !strings.HasSuffix(said, c.last) || len(file.Cells) != 1 {
+			t.Errorf("%v: exit %d, %d cells\n%s", c.signal, code, len(file.Cells), said)
+		}
 	}
 }
