@@ -167,8 +167,10 @@ func channelsLast(s []int) (bool, error) {
 	return false, fmt.Errorf("which axis of %v holds the channels? images have 1 to 4", s)
 }
 
-// maxClasses bounds labels: no data set has more classes.
-const maxClasses = 1 << 24
+const (
+	maxClasses = 1 << 24 // bounds labels: no data set has more classes
+	maxImages  = 1 << 24 // bounds what is kept of images, some bytes of each, where a small file claims many
+)
 
 func (z *npz) readLabels(archive *zip.Reader) error {
 	entry, err := member(archive, "y")
@@ -181,6 +183,8 @@ func (z *npz) readLabels(archive *zip.Reader) error {
 		return err
 	case h.kind == 'f' || h.kind == 'b':
 		return fmt.Errorf("labels are integers, not %s", h.name)
+	case h.n > maxImages:
+		return fmt.Errorf("its %d labels are more than the %d images that are read", h.n, maxImages)
 	case len(h.shape) != 1 && !(len(h.shape) == 2 && h.shape[1] == 1):
 		return fmt.Errorf("labels have the shape [N], not %v (class indices, not one-hot rows)", h.shape)
 	}

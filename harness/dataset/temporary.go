@@ -35,9 +35,9 @@ func temporaryFolders() (folders []string) {
 		folders = append(folders, dir)
 	}
 	if cache, err := os.UserCacheDir(); err == nil {
-		cache = filepath.Join(cache, "selfheal")
-		os.MkdirAll(cache, 0o755) // an error shows when a file is made there
-		folders = append(folders, cache)
+		if cache = filepath.Join(cache, "selfheal"); os.MkdirAll(cache, 0o755) == nil {
+			folders = append(folders, cache)
+		}
 	}
 	if runtime.GOOS != "windows" {
 		folders = append(folders, "/var/tmp")
