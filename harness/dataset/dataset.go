@@ -193,18 +193,17 @@ func (d *Dataset) check() error {
 			pixels = make([]float32, d.size())
 			text = make([]byte, 0, 4*len(pixels)+8)
 		}
-		name := d.source.name(id)
 		if im.shape != d.shape {
-			return fmt.Errorf("%s has shape %v, but the images before it have %v; all must have the same", name,
-				im.shape, d.shape)
+			return fmt.Errorf("%s has shape %v, but the images before it have %v; all must have the same",
+				d.source.name(id), im.shape, d.shape)
 		}
 		if im.label < 0 || im.label >= d.classes {
-			return fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", name, im.label,
-				d.classes, d.classes-1)
+			return fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", d.source.name(id),
+				im.label, d.classes, d.classes-1)
 		}
 		d.source.pixels(im.bytes, pixels)
-		if err := checkRange(name, pixels); err != nil {
-			return err
+		if err := checkRange(pixels); err != nil {
+			return fmt.Errorf("%s holds %w", d.source.name(id), err)
 		}
 		text = text[:0]
 		for _, v := range pixels {
@@ -261,18 +260,17 @@ func choose(count int, indices []int, limits ...int) ([]int, error) {
 }
 
 // checkRange refuses pixels that are not in [0,1].
-func checkRange(name string, pixels []float32) error {
+func checkRange(pixels []float32) error {
 	for i, v := range pixels {
 		switch f := float64(v); {
 		case v >= 0 && v <= 1:
 		case math.IsNaN(f) || math.IsInf(f, 0):
-			return fmt.Errorf("%s holds %v at value %d; pixels must be numbers in [0,1]", name, v, i)
+			return fmt.Errorf("%v at value %d; pixels must be numbers in [0,1]", v, i)
 		case v > 1:
-			return fmt.Errorf("%s holds %v at value %d, but pixels must lie in [0,1]; divide by 255 (or save uint8)",
-				name, v, i)
+			return fmt.Errorf("%v at value %d, but pixels must lie in [0,1]; divide by 255 (or save uint8)", v, i)
 		default:
-			return fmt.Errorf("%s holds %v at value %d, but pixels must lie in [0,1]; save them before normalising "+
-				"by mean and std, which is the model's preprocess", name, v, i)
+			return fmt.Errorf("%v at value %d, but pixels must lie in [0,1]; save them before normalising by mean "+
+				"and std, which is the model's preprocess", v, i)
 		}
 	}
 	return nil

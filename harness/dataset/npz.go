@@ -169,7 +169,7 @@ func channelsLast(s []int) (bool, error) {
 
 const (
 	maxClasses = 1 << 24 // bounds labels: no data set has more classes
-	maxImages  = 1 << 24 // bounds what is kept of images, some bytes of each, where a small file claims many
+	maxImages  = 1 << 22 // bounds what is kept of images, some bytes of each, where a small file claims many
 )
 
 func (z *npz) readLabels(archive *zip.Reader) error {
@@ -189,6 +189,7 @@ func (z *npz) readLabels(archive *zip.Reader) error {
 		return fmt.Errorf("labels have the shape [N], not %v (class indices, not one-hot rows)", h.shape)
 	}
 	buf := make([]byte, h.width)
+	z.labels = make([]int, 0, h.n)
 	for i := range h.n {
 		if _, err := io.ReadFull(r, buf); err != nil {
 			return fmt.Errorf("label %d can't be read: %w", i, err)
