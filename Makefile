@@ -2,7 +2,7 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 
-.PHONY: build test race check generate bench-pytorch bench-autoattack models-table
+.PHONY: build test race fuzz check generate bench-pytorch bench-autoattack models-table
 
 build:
 	go build -o selfheal .
@@ -13,6 +13,12 @@ test:
 # The packages whose goroutines share state.
 race:
 	go test -race -short -count=1 ./models/ort ./control ./harness
+
+# Hostile bytes for everything that reads files, so long for each target.
+FUZZTIME ?= 10m
+fuzz:
+	@grep -ro '^func Fuzz[A-Za-z0-9]*' --include=*_test.go . | sed 's|/[^/]*:func | |' | while read -r package target; do \
+		nice go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -parallel 1 || exit 1; done
 
 check:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }

@@ -69,6 +69,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(seed), "attacks.aa.epsilon=1")
 	}
 	f.Add([]byte(small), "controls.pca.layers.0={at: [}")
+	f.Add([]byte(small), strings.Repeat("a.", 5000)+"=1")
 	f.Fuzz(func(t *testing.T, data []byte, set string) {
 		for _, sets := range [][]string{nil, {set}} {
 			var c *Config

@@ -192,9 +192,6 @@ func (b *Baseline) Same(other *Baseline) bool {
 // Write writes a baseline file beside its place and renames it, so that the file is always
 // whole. It makes the folder where there is none. A file that says the same ([Baseline.Same]) should be left as it is.
 func (b *Baseline) Write(path string) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // a link keeps pointing to it
-	}
 	data, err := json.MarshalIndent(b, "", " ")
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o755)

@@ -4,6 +4,8 @@ package atomicfile
 
 import (
 	"bufio"
+	"cmp"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -25,7 +27,17 @@ func Write(path string, data []byte) error {
 // Fill replaces path by what fill writes, with permissions 0644. It writes to a new file
 // beside path and renames that. An error leaves path as it was and nothing beside it. The
 // error gives the reason alone ("no space left on device"): the caller names the file.
+// A link keeps pointing to its file. A device or a pipe can't be replaced and is written to.
 func Fill(path string, fill func(io.Writer) error) (err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	switch info, err := os.Stat(path); {
+	case err == nil && info.IsDir():
+		return errors.New("is a folder, not a file")
+	case err == nil && !info.Mode().IsRegular():
+		return into(path, fill)
+	}
 	f, err := createTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return fault.Reason(err)
@@ -51,4 +63,15 @@ func Fill(path string, fill func(io.Writer) error) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// into writes to what lies at path.
+func into(path string, fill func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return fault.Reason(err)
+	}
+	w := bufio.NewWriter(f)
+	err = fill(w)
+	return fault.Reason(cmp.Or(err, w.Flush(), f.Close()))
 }

@@ -66,6 +66,24 @@ func TestFailure(t *testing.T) {
 	}
 }
 
+// A link keeps pointing to its file, and a device stays what it is.
+func TestLinksAndDevices(t *testing.T) {
+	dir := t.TempDir()
+	link, device := filepath.Join(dir, "link"), filepath.Join(dir, "device")
+	must.Do(t, os.WriteFile(filepath.Join(dir, "target"), []byte("old"), 0o600))
+	must.Do(t, os.Symlink("target", link))
+	must.Do(t, os.Symlink(os.DevNull, device))
+	for _, path := range []string{link, device} {
+		must.Do(t, Write(path, []byte("new")))
+		if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			t.Errorf("%s is no link any more: %v", path, err)
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "target")); err != nil || string(got) != "new" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // alone checks that nothing is left beside a.
 func alone(t *testing.T, dir string) {
 	t.Helper()

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +40,7 @@ metadata name the control, the solver and the model's SHA-256.`,
 			if err != nil {
 				return err
 			}
-			if err := os.WriteFile(out, e.Data, 0o644); err != nil {
+			if err := writeFile(out, e.Data); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: image %s → logits %s, %v, %sB\n",

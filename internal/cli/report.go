@@ -87,7 +87,7 @@ func readResults(dir string) (*result.File, []result.Record, error) {
 	}
 	records, err := result.ReadRecords(filepath.Join(dir, "records.jsonl"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("%w; remove the file to report without its records, or run again", err)
 	}
 	if err == nil {
 		if err := file.CheckRecords(records); err != nil {

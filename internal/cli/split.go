@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/split"
@@ -77,5 +78,13 @@ func writeModel(path string, g *onnx.Graph) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return os.WriteFile(path, data, 0o644)
+	return writeFile(path, data)
+}
+
+// writeFile replaces a file, whole or not at all.
+func writeFile(path string, data []byte) error {
+	if err := atomicfile.Write(path, data); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }

@@ -261,7 +261,11 @@ func Read(path string) (f *File, err error) {
 			err = fmt.Errorf("model %s: %w", path, fault.Reason(err))
 		}
 	}()
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() && !info.IsDir() {
 		data, err := input.Read(path, MaxFileSize) // a pipe: it has no folder
 		sum := sha256.Sum256(data)
 		return &File{data, hex.EncodeToString(sum[:])}, err

@@ -10,7 +10,7 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-var errNotProtobuf = errors.New("not an ONNX model (its protobuf can't be read)")
+var errNotProtobuf = errors.New("not an ONNX model, or one that is cut short (its protobuf can't be read)")
 
 // Field numbers of onnx.proto that parse and Encode treat by hand.
 const (

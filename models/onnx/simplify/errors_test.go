@@ -33,6 +33,7 @@ func TestOpenErrors(t *testing.T) {
 			`LSTM (operator set 13) at node 0 "a", node 3 "y" … NonMaxSuppression (operator set 13) at node 1 "b" … ` +
 				"com.example.Swish"},
 		{"an old operator set", file(6, N, 2).Node("Neg x → y"), "operator set 6 … 7"},
+		{"an operator set to come", file(27, N, 2).Node("Neg x → y"), "operator set 27 … 26 … export"},
 		{"two inputs", two, `2 inputs ("x", "z")`},
 		{"an integer input", integer, `input "x" … float32`},
 		{"an open image size", file(13, N, 3, -1, -1).Node("Neg x → y"), `input "x" … open dimension 2`},

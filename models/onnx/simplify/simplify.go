@@ -19,6 +19,10 @@ func Graph(g *onnx.Graph) error {
 	if g.Opset < oldestOpset {
 		return fmt.Errorf("operator set %d is older than %d; export the model again", g.Opset, oldestOpset)
 	}
+	if g.Opset > newestOpset {
+		return fmt.Errorf("operator set %d is newer than %d, the newest that is known; export the model for set %d",
+			g.Opset, newestOpset, onnx.Opset)
+	}
 	g.Prune() // a node that no output needs stands in nobody's way
 	if err := g.Supported(); err != nil {
 		return err

@@ -8,8 +8,11 @@ import (
 	"selfheal/models/onnx"
 )
 
-// oldestOpset is the first with today's broadcasting rules.
-const oldestOpset = 7
+// oldestOpset is the first with today's broadcasting rules, newestOpset the last that ONNX Runtime runs.
+const (
+	oldestOpset = 7
+	newestOpset = 26
+)
 
 // upgrade rewrites one node from version `from` of the operator set to Opset.
 func upgrade(g *onnx.Graph, n *onnx.Node, from int64) {
