@@ -45,9 +45,10 @@ func (e effort) String() string {
 // config's limit and the classes are those of the data set, and it says that this is
 // an estimate. Cells of a suite with published numbers that are not among these are
 // marked as extra. Rates are measured speeds by model, in passes of one image a second,
-// forward and backward ones counted alike; that of "" serves models without one of their own.
-func (p *Plan) Describe(rates map[string]float64) (string, error) {
-	d := &description{plan: p, rates: rates, sets: map[string]imageSet{}, made: map[craftKey]string{}}
+// forward and backward ones counted alike; that of "" serves models without one of their own. Costs, unless
+// nil, give the hours of jobs whose models have no rate.
+func (p *Plan) Describe(rates map[string]float64, costs *Costs) (string, error) {
+	d := &description{plan: p, rates: rates, costs: costs, sets: map[string]imageSet{}, made: map[craftKey]string{}}
 	var total effort
 	for i := range p.Config.Suites {
 		e, err := d.suite(&p.Config.Suites[i])
@@ -57,7 +58,10 @@ func (p *Plan) Describe(rates map[string]float64) (string, error) {
 		total.add(e)
 	}
 	fmt.Fprintf(&d.text, "%d cells; attacks: %s\n", p.Cells(), total)
+	d.disk()
 	switch {
+	case d.total != nil:
+		d.hours(total)
 	case len(total.unrated) == 0:
 		fmt.Fprintf(&d.text, "hours: at most %s at the given rates, controlled passes not included\n",
 			duration(total.hours))
@@ -75,6 +79,8 @@ func (p *Plan) Describe(rates map[string]float64) (string, error) {
 type description struct {
 	plan  *Plan
 	rates map[string]float64
+	costs *Costs
+	total []float64 // seconds of the jobs that are forecast, a draw each; nil where none is
 	text  strings.Builder
 	sets  map[string]imageSet
 	made  map[craftKey]string // in which suite images are made first
@@ -83,6 +89,7 @@ type description struct {
 // imageSet is what is known of a data set.
 type imageSet struct {
 	n, classes int
+	size       int    // values of an image, 0 where that is not known
 	note       string // what was assumed, since the files are absent; "" if they are there
 }
 
@@ -102,7 +109,8 @@ func (d *description) set(name string) (imageSet, error) {
 			return s, fmt.Errorf("dataset %s: %w", name, err)
 		}
 		defer data.Close()
-		s = imageSet{n: data.Len(), classes: data.Classes()}
+		shape := data.Shape()
+		s = imageSet{n: data.Len(), classes: data.Classes(), size: shape[0] * shape[1] * shape[2]}
 	}
 	d.sets[name] = s
 	return s, nil
@@ -226,6 +234,9 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 			shared)
 	}
 	rate := cmp.Or(d.rates[j.Model.Name], d.rates[""])
+	if rate <= 0 && d.forecast(j) {
+		return e, nil
+	}
 	if rate > 0 {
 		clean := n * (1 + seeds*int64(len(j.Attacks)))
 		e.hours = float64(clean+e.forward+e.backward) / rate / 3600

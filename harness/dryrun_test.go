@@ -35,7 +35,7 @@ func describe(t *testing.T, rates map[string]float64, limit int, suites ...strin
 	cfg := configOf(t, fstest.MapFS{}, countedConfig, suites)
 	cfg.Limit = limit
 	p := must.Get(NewPlan(cfg))(t)
-	return must.Get(p.Describe(rates))(t)
+	return must.Get(p.Describe(rates, nil))(t)
 }
 
 // contains checks for texts in their order.
@@ -101,7 +101,7 @@ func TestDescribeNamesWhatIsNotRun(t *testing.T) {
 		1)
 	p := must.Get(NewPlan(configOf(t, fstest.MapFS{}, text, []string{"first"}, "suites.first.models=[rn-18]",
 		"attacks.pgd.epsilon=2/255")))(t)
-	got := must.Get(p.Describe(nil))(t)
+	got := must.Get(p.Describe(nil, nil))(t)
 	// Clean images alone are those of the table: none and loop of RN-18.
 	contains(t, got, "suite first: 6 cells, 2 of the 18 numbers of table7, 4 extra; not run: rn-18 / none / pgd-linf, ",
 		"RN-34 / none / none", "RN-50 / loop / aa-linf; at most ")

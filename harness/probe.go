@@ -44,13 +44,17 @@ func (r *run) probed(ctx context.Context, s scoring, v []verdict) ([]result.Warn
 	return found, err
 }
 
+// probeLimit is how many images of a classifier are probed at most.
+func probeLimit(who classifier) int {
+	if who.loop != nil {
+		return probedControlled
+	}
+	return probed
+}
+
 // firstOf are the first places of n that hold, as many as are probed of a classifier.
 func firstOf(n int, who classifier, holds func(i int) bool) (todo []int) {
-	limit := probed
-	if who.loop != nil {
-		limit = probedControlled
-	}
-	for i := 0; i < n && len(todo) < limit; i++ {
+	for i := 0; i < n && len(todo) < probeLimit(who); i++ {
 		if holds(i) {
 			todo = append(todo, i)
 		}

@@ -37,7 +37,7 @@ and reports go to --out; cells that are done are kept whatever ends the run.`,
 		Example: `  selfheal run                                      # ./config.yaml, else the bundled one
   selfheal run --config my.yaml --out out --suite real
   selfheal run --limit 32 --set attacks.aa-linf.epsilon=4/255
-  selfheal run --dry-run                            # the cells and an estimate of the passes
+  selfheal run --dry-run                            # the cells, their passes and the hours they take
   selfheal run --dry-run --suite table7 --rate 150  # a table of the paper, and the hours it takes`,
 		Annotations: map[string]string{continues: "the same command"},
 		Args:        exactly(0, "no argument"),
@@ -50,9 +50,10 @@ and reports go to --out; cells that are done are kept whatever ends the run.`,
 	to.texts(&f.suites, "suite", "suite to run; may be repeated (default: the config's default_suites)",
 		g.ofConfig(suiteNames, 0))
 	to.sets(&f.sets, g, "attacks.NAME.key=value")
-	to.on(&f.dryRun, "dry-run", "print the cells and the most passes that the attacks need; run nothing, need no file")
-	to.texts(&f.rates, "rate", "with --dry-run, for hours: [MODEL=]N, passes of one image a second; may be repeated",
-		noFiles)
+	to.on(&f.dryRun, "dry-run", "print the cells, the most passes that the attacks need and, where the files are "+
+		"there, the hours by timed passes; attack nothing")
+	to.texts(&f.rates, "rate",
+		"with --dry-run, hours without timing: [MODEL=]N, passes of one image a second; may be repeated", noFiles)
 	return c
 }
 
@@ -94,16 +95,7 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 	}
 	switch {
 	case f.dryRun:
-		rates, err := parseRates(f.rates, plan.Config)
-		if err != nil {
-			return err
-		}
-		text, err := plan.Describe(rates)
-		if err != nil {
-			return usage("%w", err)
-		}
-		_, err = fmt.Fprint(c.OutOrStdout(), text)
-		return err
+		return f.describe(c, g, plan)
 	case len(f.rates) > 0:
 		return usage("--rate goes with --dry-run")
 	}
@@ -116,6 +108,35 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 		return missingFiles(plan.Config, missing)
 	}
 	return execute(c, g, plan, f.outputFlags)
+}
+
+// describe prints what a plan would do and, as far as that can be measured or is told by --rate, how long
+// it takes.
+func (f *runFlags) describe(c *cobra.Command, g *globals, plan *harness.Plan) error {
+	rates, err := parseRates(f.rates, plan.Config)
+	if err != nil {
+		return err
+	}
+	var costs *harness.Costs
+	why := ""
+	unrated := func(m config.Model) bool { return rates[m.Name] == 0 && rates[""] == 0 }
+	if slices.ContainsFunc(plan.Config.Models, unrated) && plan.Measurable() {
+		if rerr := g.runtime(c); rerr != nil {
+			why = fmt.Sprintf("passes could not be timed: %s\n", strings.Join(strings.Fields(rerr.Error()), " "))
+		} else {
+			costs, err = plan.Measure(c.Context(), harness.MeasureOptions{Fits: pca.UserCache(),
+				Cache: harness.UserCostCache()})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	text, err := plan.Describe(rates, costs)
+	if err != nil {
+		return usage("%w", err)
+	}
+	_, err = fmt.Fprint(c.OutOrStdout(), text, why)
+	return err
 }
 
 // plan plans suites of a config, by default its own choice, at the scale of the flags.

@@ -1,0 +1,54 @@
+package harness
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"selfheal/internal/atomicfile"
+)
+
+// CostCache keeps what was measured for estimates in a folder. A nil one keeps nothing.
+type CostCache struct{ Dir string }
+
+// UserCostCache is the cache in the user's cache folder, or nil where there is none.
+func UserCostCache() *CostCache {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return nil
+	}
+	return &CostCache{Dir: filepath.Join(dir, "selfheal", "timings")}
+}
+
+// costEntry is a file: what was measured, and the whole text of its key.
+type costEntry[T any] struct {
+	Key   string `json:"key"`
+	Value T      `json:"value"`
+}
+
+func (c *CostCache) path(key string) string {
+	return filepath.Join(c.Dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(key))))
+}
+
+// recalled is what the cache has under a key, where it is sound, else what make finds, which is then kept.
+// A file that is damaged or has another key is passed over; one that can't be written is no loss.
+func recalled[T any](c *CostCache, key string, sound func(T) bool, make func() (T, error)) (T, error) {
+	if c == nil {
+		return make()
+	}
+	var e costEntry[T]
+	if data, err := os.ReadFile(c.path(key)); err == nil && json.Unmarshal(data, &e) == nil && e.Key == key &&
+		sound(e.Value) {
+		return e.Value, nil
+	}
+	value, err := make()
+	if err != nil {
+		return value, err
+	}
+	if data, err := json.Marshal(costEntry[T]{key, value}); err == nil && os.MkdirAll(c.Dir, 0o755) == nil {
+		_ = atomicfile.Write(c.path(key), data)
+	}
+	return value, nil
+}

@@ -1,0 +1,289 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+
+	"gonum.org/v1/gonum/mat"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/models/ort"
+)
+
+// timedPasses is about how long each kind of pass of a network, alone and under each control, is timed.
+const timedPasses = 300 * time.Millisecond
+
+// surveyor measures what estimates are made of.
+type surveyor struct {
+	*run
+	costs     *CostCache
+	machine   string // what timings hold for, beside the network
+	speeds    map[string]surveyed
+	rehearsed map[string]rehearsal
+	fitted    map[string]bool // linear embeddings whose fit is counted already
+	made      map[craftKey][]outlook
+	probed    map[probeKey]bool
+	factors   []float64 // of a draw's rates
+}
+
+// surveyed is what is known of an oracle.
+type surveyed struct {
+	speed
+	opening float64 // seconds until a loss's gradient is compiled
+	images  []glance
+}
+
+// timing is what the cache keeps of an oracle.
+type timing struct {
+	Forward  curve   `json:"forward"`
+	Gradient curve   `json:"gradient"`
+	Opening  float64 `json:"opening"` // seconds until a loss's gradient is compiled
+}
+
+func (t timing) sound() bool {
+	return sound(t.Forward) && sound(t.Gradient) && t.Opening >= 0 && len(t.Forward) > 0
+}
+
+// sound reports whether a curve's points rise and take time.
+func sound(c curve) bool {
+	for i, p := range c {
+		if !(p.Seconds > 0) || p.Images < 1 || i > 0 && p.Images <= c[i-1].Images {
+			return false
+		}
+	}
+	return true
+}
+
+// asking makes one pass for the i-th image.
+type asking func(ctx context.Context, i int) error
+
+// stopwatch measures what an idle machine would take, as far as can be told while others use it too.
+type stopwatch struct {
+	start     time.Time
+	processor float64
+}
+
+func newStopwatch() stopwatch { return stopwatch{time.Now(), processorSeconds()} }
+
+// read gives the time passed and the processor time taken.
+func (w stopwatch) read() (wall, processor float64) {
+	return time.Since(w.start).Seconds(), processorSeconds() - w.processor
+}
+
+// idle is the time that work takes on a machine which does nothing else: it lies between that of all cores at work
+// and that of one.
+func (s *surveyor) idle(wall, processor float64) float64 {
+	if s.pool.Provider() != ort.ProviderCPU || processor <= 0 {
+		return wall
+	}
+	return max(min(wall, processor), processor/float64(s.cores()))
+}
+
+// timed measures rounds of 1, 4, 16, … and width images, as a run has them under way, as long as the time
+// allows; one round at least. Of several measurements the shortest counts: what is longer is somebody else's.
+func (s *surveyor) timed(ctx context.Context, width int, state int64, do asking) (curve, error) {
+	const measurements = 5
+	round := func(n, rounds int) (float64, error) {
+		watch := newStopwatch()
+		err := s.forEach(ctx, n, state, func(ctx context.Context, i int) error {
+			for range rounds {
+				if err := do(ctx, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		wall, processor := watch.read()
+		return s.idle(wall, processor) / float64(rounds), err
+	}
+	var sizes []int
+	for n := 1; n < width; n *= 4 {
+		sizes = append(sizes, n)
+	}
+	sizes = append(sizes, width)
+	var c curve
+	begun, share := time.Now(), timedPasses/time.Duration(len(sizes))
+	for i, n := range sizes {
+		if left := timedPasses - time.Since(begun); i > 1 && c.at(n) > left.Seconds() {
+			break
+		}
+		best, err := round(n, 1) // makes room for a batch of this size
+		if err != nil {
+			return nil, err
+		}
+		rounds := max(1, int(share.Seconds()/measurements/best))
+		for k, from := 0, time.Now(); k < measurements && (k == 0 && rounds > 1 || time.Since(from) < share); k++ {
+			t, err := round(n, rounds)
+			if err != nil {
+				return nil, err
+			}
+			best = min(best, t)
+		}
+		if i > 0 {
+			best = max(best, c[i-1].Seconds)
+		}
+		c = append(c, point{n, best})
+	}
+	return c, nil
+}
+
+// look measures an oracle: how fast it answers, and how far images are from its boundary.
+func (s *surveyor) look(ctx context.Context, b *bench, on *oracle, climbs, sampled bool) (surveyed, error) {
+	key := s.oracleKey(b, on, climbs)
+	if known, ok := s.speeds[key]; ok {
+		return known, nil
+	}
+	width := min(2*s.pool.Workers()*s.pool.Batch(), inFlight(s.pool, on.state))
+	t, err := recalled(s.costs, "timing/1 "+key+s.machine, timing.sound, func() (t timing, err error) {
+		answers := make([][]float32, width)
+		for i := range answers {
+			answers[i] = make([]float32, on.Classes())
+		}
+		image := func(i int) attacks.Image { return b.set[i%len(b.set)] }
+		t.Forward, err = s.timed(ctx, width, on.of.state(), func(ctx context.Context, i int) error {
+			return on.Logits(ctx, image(i).Pixels, answers[i])
+		})
+		if err != nil || !climbs {
+			return t, err
+		}
+		watch := newStopwatch()
+		if err := on.prepare(attacks.Margin); err != nil {
+			return t, err
+		}
+		t.Opening = s.idle(watch.read())
+		evaluations := make([]attacks.Evaluation, width)
+		t.Gradient, err = s.timed(ctx, width, on.state, func(ctx context.Context, i int) error {
+			return on.Gradient(ctx, image(i).Pixels, attacks.Margin, image(i).Label, -1, &evaluations[i])
+		})
+		return t, err
+	})
+	if err != nil {
+		return surveyed{}, err
+	}
+	known := surveyed{speed: speed{t.Forward, t.Gradient, width, s.cores()}, opening: t.Opening}
+	if sampled {
+		known.images, err = s.glances(ctx, b, on, known.speed, key)
+	}
+	if err != nil {
+		return surveyed{}, err
+	}
+	s.speeds[key] = known
+	return known, nil
+}
+
+// cores is how many cores attacks compute on.
+func (s *surveyor) cores() int {
+	if s.pool.Provider() != ort.ProviderCPU {
+		return runtime.GOMAXPROCS(0)
+	}
+	return max(1, min(runtime.GOMAXPROCS(0), s.pool.Workers()*s.pool.Threads()))
+}
+
+// oracleKey says what an oracle's answers depend on.
+func (s *surveyor) oracleKey(b *bench, on *oracle, climbs bool) string {
+	key := fmt.Sprintf("%s %v", b.net.ID, climbs)
+	if on.of.loop != nil {
+		known, _ := json.Marshal(s.record.Controls[on.of.loop.Name])
+		key += fmt.Sprintf(" %s %s seed %d", b.Suite.Mode, known, s.cfg.Seed)
+	}
+	return key
+}
+
+// machineKey says what timings depend on beside the network.
+func (o *opener) machineKey() string {
+	return fmt.Sprintf(" on %s, %d of %d cores, %s/%s, ONNX Runtime %s, %s, batch %d, %d workers of %d threads, "+
+		"winograd %v", cpuName(), runtime.GOMAXPROCS(0), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, ort.Version(),
+		o.pool.Provider(), o.pool.Batch(), o.pool.Workers(), o.pool.Threads(), o.cfg.Runtime.Winograd)
+}
+
+// rehearse is a component's rehearsal, made once.
+func (s *surveyor) rehearse(ctx context.Context, a attacks.Attack, r attacks.Recipe, net *control.Network) rehearsal {
+	key := fmt.Sprintf("rehearsal/1 %#v %v %d", a, net.Shape(), net.Classes()) + s.machine
+	if known, ok := s.rehearsed[key]; ok {
+		return known
+	}
+	sound := func(r rehearsal) bool { return r.Stands.passes() > 0 && r.Falls.passes() > 0 && r.Early.passes() > 0 }
+	known, _ := recalled(s.costs, key, sound, func() (rehearsal, error) {
+		return rehearse(ctx, a, r.Norm, r.Epsilon, net.Shape(), net.Classes()), nil
+	})
+	s.rehearsed[key] = known
+	return known
+}
+
+// ready reports whether the cache has the fits of a control's linear embeddings, and about how long those
+// take that it lacks.
+func (s *surveyor) ready(net *control.Network, c *config.Control, v speed) (seconds float64, err error) {
+	layers, err := cut(net, c)
+	if err != nil {
+		return 0, err
+	}
+	for _, l := range layers {
+		if l.Embedding.Kind != control.Linear {
+			continue
+		}
+		d, err := s.fitSet(l)
+		if err != nil {
+			return 0, err
+		}
+		key, dim := s.fitKey(l, d), int(l.state().Items())
+		if _, ok := s.cache.Load(key, dim); ok || s.fitted[key] {
+			continue
+		}
+		s.fitted[key] = true
+		seconds += s.fitSeconds(dim, d.Len(), l.target().Rank, v, l.t > 0)
+	}
+	return seconds, nil
+}
+
+// fitSeconds is about how long a linear embedding's fit takes that is not in the cache: walks over the clean
+// states, and products and an eigendecomposition in float64 at gonum's speed, which is tried. How many components
+// a share of the variance takes is not known before; a sixth of the states' values is usual.
+func (s *surveyor) fitSeconds(dim, images int, rank int, v speed, network bool) float64 {
+	const (
+		exact, dense = 512, 4096 // values of a state: as package pca fits them
+		faster       = 10        // ONNX Runtime's products than gonum's
+		walks        = 6         // through states that are too large for a covariance
+	)
+	if rank == 0 {
+		rank = max(dim/6, 1)
+	}
+	k, d, n := float64(rank+rank/4+128), float64(dim), float64(images)
+	seconds := 0.0
+	passes := 1
+	if k = min(k, d); dim <= exact {
+		k = d
+	}
+	flops := 2*n*d*d/faster + 10*k*k*k // flops
+	switch {
+	case dim > dense:
+		passes, flops = walks, walks*4*n*d*k/faster
+	case dim > exact:
+		flops += 2*k*d*d + 4*k*k*d
+	}
+	if network {
+		seconds = v.lasting(repeated(images, work{Forward: int64(passes)}))
+	}
+	return seconds + flops/s.gonum()
+}
+
+// gonum is how many floating-point operations its products of matrices make in a second.
+func (s *surveyor) gonum() float64 {
+	const n = 384
+	a, b := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
+	best := math.Inf(1)
+	for range 4 {
+		watch := newStopwatch()
+		b.Mul(a, a)
+		best = min(best, s.idle(watch.read()))
+	}
+	return 2 * n * n * n / max(best, 1e-6)
+}
+
+// report is about how long it takes to write the results.
+func (s *surveyor) report() float64 { return 1 }
