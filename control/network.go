@@ -160,7 +160,8 @@ func compile(pool *ort.Pool, g *onnx.Graph) (*ort.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pool.Compile(g.Name, data, ort.Centred(mean))
+	weights, item := g.Memory()
+	return pool.Compile(g.Name, data, ort.Centred(mean), ort.Needs(weights, item))
 }
 
 func oneHot(classes, class int) []float32 {

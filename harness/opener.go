@@ -14,6 +14,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/internal/fault"
+	"selfheal/internal/memory"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -32,15 +33,16 @@ type opener struct {
 // newOpener makes an opener with the pool that the config asks for. A device that does not
 // compute is a [ConfigError].
 func newOpener(cfg *config.Config, cache *pca.Cache, progress *Progress) (*opener, error) {
-	options := []ort.PoolOption{ort.Threads(cfg.Runtime.Threads)}
+	if progress == nil {
+		progress = &Progress{}
+	}
+	options := []ort.PoolOption{ort.Threads(cfg.Runtime.Threads), ort.Within(ort.Memory{
+		Free: memory.Free, Resident: memory.Resident, Lowered: func(l ort.Lowering) { progress.report(batchLowered{l}) }})}
 	if cfg.Runtime.Provider == config.CUDA {
 		if err := ort.CheckCUDA(cfg.Runtime.Device); err != nil {
 			return nil, ConfigError{fmt.Errorf("runtime.provider %s: %w", cfg.Runtime.Provider, err)}
 		}
 		options = append(options, ort.CUDA(cfg.Runtime.Device))
-	}
-	if progress == nil {
-		progress = &Progress{}
 	}
 	record := &result.File{Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{},
 		Attacks: map[string]result.Attack{}, Controls: map[string]result.Control{}, Cells: []result.Cell{}}

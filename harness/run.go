@@ -107,6 +107,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 	if err := r.preflight(ctx); err != nil {
 		return nil, nil, err
 	}
+	r.record.Environment.Batch = r.pool.Batch() // with room for every network
 	r.reserve()
 	began := time.Now()
 	r.progress.report(runStarted{o.Out, r.record.ConfigSHA256, plan.Cells()})
@@ -115,6 +116,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 			break
 		}
 	}
+	r.record.Environment.Batch = r.pool.Batch()
 	maskedByControl(r.record.Cells, r.progress)
 	if cerr := r.journal.close(r.record); err == nil {
 		err = cerr

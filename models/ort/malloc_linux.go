@@ -11,7 +11,17 @@ static void give_back_large_blocks(void) {
 	mallopt(M_MMAP_THRESHOLD, 1 << 20);
 #endif
 }
+
+static void trim_heap(void) {
+#ifdef __GLIBC__
+	malloc_trim(0);
+#endif
+}
 */
 import "C"
 
 func init() { C.give_back_large_blocks() }
+
+// trimHeap gives free memory of the C library's heap back to the system. Sessions leave holes in
+// it, hundreds of megabytes after a network of tens of millions of weights.
+func trimHeap() { C.trim_heap() }

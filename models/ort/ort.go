@@ -77,7 +77,7 @@ func load(lib string) error {
 	rt.SetSharedLibraryPath(lib)
 	err := rt.InitializeEnvironment(rt.WithLogLevelFatal())
 	if err == nil {
-		err = shareArena()
+		err = shareArena(0)
 	}
 	if err == nil {
 		return nil
@@ -89,28 +89,6 @@ func load(lib string) error {
 	return fmt.Errorf("cannot load ONNX Runtime from %s: %s; give another library with --onnxruntime PATH or %s",
 		filepath.Clean(lib), msg, envLibrary)
 }
-
-// shareArena makes one memory arena that all sessions allocate from. With an
-// arena for each session, the memory kept would be a multiple where many
-// programs take turns.
-func shareArena() error {
-	info, err := rt.GetMemoryInfo()
-	if err != nil {
-		return err
-	}
-	cfg, err := rt.NewArenaCfg(0, arenaNextPowerOfTwo, -1, -1)
-	if err != nil {
-		return err
-	}
-	defer cfg.Destroy()
-	return rt.CreateAndRegisterAllocator(info, cfg)
-}
-
-// arenaNextPowerOfTwo doubles what the arena asks the system for. The other
-// strategy, as much as requested, keeps a block for every batch size that is
-// larger than those before: 460 MB instead of 64 MB after the sizes 1 to 64 of a
-// small ResNet-18.
-const arenaNextPowerOfTwo = 0
 
 var errNotLoaded = errors.New("ONNX Runtime is not loaded: ort.Init comes first")
 
@@ -159,6 +137,7 @@ type compileConfig struct {
 	cuda        bool
 	device      int       // of cuda
 	mean        []float32 // subtracted from the first input, or nil
+	needs       needs
 }
 
 // newSession makes a session of a model with the declared inputs and outputs.
@@ -171,6 +150,8 @@ func newSession(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.Dyna
 		return nil, err
 	}
 	defer o.Destroy()
+	arena.RLock()
+	defer arena.RUnlock()
 	return rt.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o)
 }
 

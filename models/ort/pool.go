@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,12 +28,16 @@ var errClosed = errors.New("the pool is closed")
 // unless [Threads] says otherwise. On the CPU an item's result does not depend on
 // the batch it was put in, on the workers or on the threads, to the last bit.
 type Pool struct {
-	workers, batch int
-	threads        int  // of one run
-	cuda           bool // or the CPU; each run then has batch items, repeated where fewer wait
-	device         int  // of cuda
-	done           sync.WaitGroup
-	cores          chan struct{} // taken by goroutines that run Go code, see [Pool.Work]; nil: any number
+	workers int
+	most    int          // items in a run that were asked for
+	batch   atomic.Int64 // items in a run at most: less than that where memory is short
+	threads int          // of one run
+	cuda    bool         // or the CPU; each run then has batch items, repeated where fewer wait
+	device  int          // of cuda
+	done    sync.WaitGroup
+	cores   chan struct{} // taken by goroutines that run Go code, see [Pool.Work]; nil: any number
+	memory  Memory
+	alone   sync.RWMutex // held for reading by each run, and for writing by one that repeats what ran out of memory
 
 	mu       sync.Mutex
 	work     sync.Cond // a batch may be ready
@@ -58,7 +63,8 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	if batch <= 0 {
 		batch = defaultBatch
 	}
-	p := &Pool{batch: batch, threads: 1, programs: map[*Program]struct{}{}}
+	p := &Pool{most: batch, threads: 1, programs: map[*Program]struct{}{}}
+	p.batch.Store(int64(batch))
 	for _, o := range opts {
 		o(p)
 	}
@@ -84,8 +90,9 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 // Workers is the number of runs side by side.
 func (p *Pool) Workers() int { return p.workers }
 
-// Batch is the largest number of items in a run.
-func (p *Pool) Batch() int { return p.batch }
+// Batch is the largest number of items in a run. With [Within] it may get less while programs are
+// compiled and run, never more.
+func (p *Pool) Batch() int { return int(p.batch.Load()) }
 
 // Threads is the number of threads that work on one run.
 func (p *Pool) Threads() int { return p.threads }
@@ -118,9 +125,10 @@ func (p *Pool) Leave() {
 }
 
 // Close ends the pool: waiting requests get an error, running batches end, all
-// programs are freed.
+// programs are freed, and with them the memory that passes have used.
 func (p *Pool) Close() {
 	p.mu.Lock()
+	used := len(p.programs) > 0
 	p.closed = true
 	p.timer.Stop()
 	for prog := range p.programs {
@@ -129,6 +137,9 @@ func (p *Pool) Close() {
 	p.work.Broadcast()
 	p.mu.Unlock()
 	p.done.Wait()
+	if used {
+		renewArena(p.arenaLimit())
+	}
 }
 
 // Run evaluates one item: in[i] and out[i] are its flat values for port i;

@@ -21,6 +21,7 @@ type Program struct {
 	mean            []float32 // subtracted from the first input, or nil
 	session         *rt.DynamicAdvancedSession
 	items           atomic.Int64
+	needs           needs
 
 	// Under pool.mu:
 	queue    []*request // that wait, the first one longest
@@ -52,6 +53,12 @@ func Unoptimized() CompileOption { return func(c *compileConfig) { c.unoptimized
 // while it is copied to the batch.
 func Centred(mean []float32) CompileOption {
 	return func(c *compileConfig) { c.mean = mean }
+}
+
+// Needs says what the program holds, in bytes: its weights, and the values of one item of a batch.
+// [Within] goes by it.
+func Needs(weights, item int64) CompileOption {
+	return func(c *compileConfig) { c.needs = needs{weights, item} }
 }
 
 // Compile makes a program of a model's bytes. The batch must be the first dimension of
@@ -86,6 +93,7 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 	if x := prog.inputs[0]; cfg.mean != nil && len(cfg.mean) != x.Size {
 		return nil, fmt.Errorf("a mean of %d values for input %q, which has %d", len(cfg.mean), x.Name, x.Size)
 	}
+	p.fit(prog, cfg.needs)
 	if prog.session, err = newSession(model, in, out, cfg); err != nil {
 		if p.cuda {
 			err = cudaError(p.device, err)
@@ -103,15 +111,27 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 }
 
 // Close frees the program once its running batches are done; waiting requests
-// get an error. A second Close does nothing.
+// get an error. A second Close does nothing. With the pool's last program the memory goes
+// that passes have used.
 func (p *Program) Close() {
+	if p.close() {
+		renewArena(p.pool.arenaLimit())
+	}
+}
+
+// close is Close without the memory. It reports whether this was the pool's last program.
+func (p *Program) close() (last bool) {
 	pool := p.pool
 	pool.mu.Lock()
 	defer pool.mu.Unlock()
+	if p.freed {
+		return false
+	}
 	p.closeLocked()
 	for !p.freed {
 		pool.idle.Wait()
 	}
+	return len(pool.programs) == 0
 }
 
 // closeLocked stops the program and frees it now or when its last batch ends.

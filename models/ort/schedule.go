@@ -27,9 +27,9 @@ func (p *Pool) quiet() bool { return p.waiting+p.served >= p.entered }
 // fill a batch for each.
 func (p *Pool) target() int {
 	if p.entered == 0 {
-		return p.batch
+		return p.Batch()
 	}
-	return max(1, min(p.batch, ceilDiv(p.entered, p.workers)))
+	return max(1, min(p.Batch(), ceilDiv(p.entered, p.workers)))
 }
 
 // pick chooses the program to run next and how many of its requests. A program that was
@@ -70,7 +70,7 @@ func (p *Pool) pick() (*Program, int) {
 	default:
 		return nil, 0
 	}
-	return best, min(len(best.queue), share, p.batch)
+	return best, min(len(best.queue), share, p.Batch())
 }
 
 // since is when the program's first request began to wait.

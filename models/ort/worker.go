@@ -70,9 +70,9 @@ func (w *worker) loop() {
 	}
 }
 
-// run evaluates a batch. Whatever goes wrong is an error with the program's
+// once evaluates a batch. Whatever goes wrong is an error with the program's
 // name.
-func (w *worker) run(prog *Program, batch []*request) (err error) {
+func (w *worker) once(prog *Program, batch []*request) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("run %s: %v", prog.name, r)
@@ -80,7 +80,7 @@ func (w *worker) run(prog *Program, batch []*request) (err error) {
 	}()
 	n := len(batch)
 	if w.pool.cuda {
-		n = w.pool.batch
+		n = w.pool.Batch()
 	}
 	k, err := w.kit(prog, n)
 	if err != nil {
@@ -114,45 +114,55 @@ func (w *worker) kit(prog *Program, n int) (*kit, error) {
 	if k := prog.kits[w.index]; k != nil && k[n] != nil {
 		return k[n], nil
 	}
-	w.reserve(prog)
+	w.reserve(prog, max(n, w.pool.Batch()))
 	k, err := w.newKit(prog, n)
 	if err != nil {
 		k.destroy()
 		return nil, err
 	}
 	if prog.kits[w.index] == nil {
-		prog.kits[w.index] = make([]*kit, w.pool.batch+1)
+		prog.kits[w.index] = make([]*kit, w.pool.most+1)
 	}
 	prog.kits[w.index][n] = k
 	w.kits++
 	return k, nil
 }
 
-// reserve makes the scratch large enough for a full batch of the program. A new
+// reserve makes the scratch large enough for n items of the program. A new
 // scratch, or too many kits, makes every kit of this worker void.
-func (w *worker) reserve(prog *Program) {
+func (w *worker) reserve(prog *Program, n int) {
 	need := align
 	for _, ports := range [][]Port{prog.inputs, prog.outputs} {
 		for _, p := range ports {
-			need += roundUp(p.Size * w.pool.batch)
+			need += roundUp(p.Size * n)
 		}
 	}
 	if need <= len(w.scratch) && w.kits < maxKits {
 		return
 	}
+	w.dropKits()
+	if need > len(w.scratch) {
+		w.dropScratch()
+		// The runtime keeps pointers into the scratch, so it is pinned.
+		w.scratch = make([]float32, need)
+		w.pinner.Pin(&w.scratch[0])
+	}
+}
+
+// dropKits forgets this worker's tensors.
+func (w *worker) dropKits() {
 	w.pool.mu.Lock()
 	for p := range w.pool.programs {
 		p.dropKits(w.index)
 	}
 	w.pool.mu.Unlock()
 	w.kits = 0
-	if need > len(w.scratch) {
-		// The runtime keeps pointers into the scratch, so it is pinned.
-		w.pinner.Unpin()
-		w.scratch = nil
-		w.scratch = make([]float32, need)
-		w.pinner.Pin(&w.scratch[0])
-	}
+}
+
+// dropScratch gives up the scratch, to which no tensor points any more.
+func (w *worker) dropScratch() {
+	w.pinner.Unpin()
+	w.scratch = nil
 }
 
 func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {

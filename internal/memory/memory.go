@@ -1,0 +1,101 @@
+// Package memory says how much memory the process may still take. It knows Linux: the machine's own
+// account, and the limits of control groups, versions 1 and 2, that containers and schedulers set.
+package memory
+
+import (
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Free is how many bytes can be taken without anything being swapped out or killed: the least of
+// what the machine has available and what each control group around the process leaves, where files
+// that the kernel only keeps for later count as free. known is false on other systems.
+func Free() (bytes int64, known bool) { return free(os.DirFS("/")) }
+
+// Resident is how many bytes of memory of its own the process has, files that are mapped aside; 0 where
+// the system does not tell.
+func Resident() int64 { return 1024 * field(os.DirFS("/"), "proc/self/status", "RssAnon:") }
+
+func free(root fs.FS) (bytes int64, known bool) {
+	least := field(root, "proc/meminfo", "MemAvailable:")
+	if least == 0 {
+		return 0, false
+	}
+	least *= 1024
+	for _, v := range []version{
+		{"", "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file", "active_file"},
+		{"memory", "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+			"total_active_file"},
+	} {
+		least = min(least, v.free(root))
+	}
+	return max(least, 0), true
+}
+
+// unlimited is less than what version 1 writes where there is no limit.
+const unlimited = 1 << 60
+
+// version is where a version of control groups keeps its files. The last two are lines of memory.stat:
+// files that are read again after others have been dropped count as reclaimable too.
+type version struct{ controller, mount, limit, used, inactive, active string }
+
+// free is the least that the process's group and those around it leave. In a container the path that the
+// process is told may lie outside of what is mounted: groups that are not there are passed over, and
+// the topmost is the container's own.
+func (v version) free(root fs.FS) int64 {
+	least := int64(math.MaxInt64)
+	for at := v.group(root); ; at = path.Dir(at) {
+		dir := path.Join(v.mount, at)
+		if limit, ok := number(root, path.Join(dir, v.limit)); ok && limit < unlimited {
+			used, _ := number(root, path.Join(dir, v.used))
+			stat := path.Join(dir, "memory.stat")
+			least = min(least, limit-used+field(root, stat, v.inactive)+field(root, stat, v.active))
+		}
+		if at == "/" {
+			return least
+		}
+	}
+}
+
+// group is the path of the process's group, as lines of ID:CONTROLLERS:PATH tell it. Version 2 names no controllers.
+func (v version) group(root fs.FS) string {
+	text, _ := fs.ReadFile(root, "proc/self/cgroup")
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) < 3 {
+			continue
+		}
+		for name := range strings.SplitSeq(parts[1], ",") {
+			if name == v.controller {
+				return path.Clean("/" + parts[2])
+			}
+		}
+	}
+	return "/"
+}
+
+// number reads a file that holds one number; "max" and what is not there are none.
+func number(root fs.FS, name string) (int64, bool) {
+	text, err := fs.ReadFile(root, name)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return n, err == nil
+}
+
+// field reads the number behind a word at the start of a line; 0 if there is none.
+func field(root fs.FS, name, word string) int64 {
+	text, _ := fs.ReadFile(root, name)
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == word {
+			n, _ := strconv.ParseInt(f[1], 10, 64)
+			return n
+		}
+	}
+	return 0
+}

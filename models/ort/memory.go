@@ -1,0 +1,167 @@
+package ort
+
+import (
+	"fmt"
+	"regexp"
+	"runtime"
+	"slices"
+)
+
+// Memory is what a pool is told of the memory that there is.
+type Memory struct {
+	// Free is how many bytes can still be taken; known is false where nobody can tell.
+	Free func() (bytes int64, known bool)
+	// Resident is how many bytes of its own the process holds already.
+	Resident func() int64
+	// Say gets a line whenever the batch gets smaller.
+	Say func(line string)
+}
+
+// Within keeps a pool on the CPU within the memory that there is. Before a program is compiled, the
+// batch gets smaller, by powers of two and down to 1, if passes of it on all workers would take more than
+// the pool's share; and the passes' values can't take more than that. A pass that runs out of
+// memory all the same is repeated in smaller batches, with this option or without.
+func Within(m Memory) PoolOption { return func(p *Pool) { p.memory = m } }
+
+// needs is what a program holds, in bytes.
+type needs struct {
+	weights int64
+	item    int64 // in values of the graph, for each item of a batch
+}
+
+const (
+	// share is the pool's part of the memory that there is, in quarters: the rest is for what attacks keep, the
+	// files that the system reads, and others on the machine.
+	share = 3
+	// slack is by how much passes take more than their values, in halves: blocks of an arena that nothing fits
+	// into, and kernels' own buffers. Measured are 0.9 to 1.5 (docs/performance.md).
+	slack = 3
+	// fresh is what the process comes to hold besides, before its first pass.
+	fresh = 32 << 20
+)
+
+// arenaLimit is the limit of an arena for programs to come, in bytes: all the memory that there is, so that
+// the runtime says that it is short before the system ends the process; 0 where there is no telling.
+func (p *Pool) arenaLimit() int64 {
+	if free, known := p.unused(); known {
+		return max(free+p.memory.Resident(), leastArena)
+	}
+	return 0
+}
+
+// leastArena is a limit that lets small networks run however little seems to be left.
+const leastArena = 64 << 20
+
+// unused is what can still be taken, where the pool is to know and runs in that memory.
+func (p *Pool) unused() (bytes int64, known bool) {
+	if p.cuda || p.memory.Free == nil {
+		return 0, false
+	}
+	return p.memory.Free()
+}
+
+// fit makes the batch smaller, if need be, so that passes of a program that is about to be compiled fit in.
+func (p *Pool) fit(prog *Program, own needs) {
+	scratch := 0
+	for _, port := range slices.Concat(prog.inputs, prog.outputs) {
+		scratch += 4 * port.Size
+	}
+	prog.needs = needs{own.weights, own.item*slack/2 + int64(scratch)}
+	free, known := p.unused()
+	if !known {
+		return
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	room := share*(free+p.memory.Resident())/4 - int64(m.Sys-m.HeapReleased) - fresh
+	weights, item := prog.needs.weights, prog.needs.item
+	p.mu.Lock()
+	first := len(p.programs) == 0
+	for other := range p.programs {
+		weights, item = weights+other.needs.weights, max(item, other.needs.item)
+	}
+	p.mu.Unlock()
+	if first {
+		renewArena(p.arenaLimit())
+	}
+	was := p.Batch()
+	take := func(batch int) int64 { return weights + int64(p.workers)*int64(batch)*item }
+	batch := was
+	for batch > 1 && take(batch) > room {
+		batch = below(batch)
+	}
+	p.lower(batch, fmt.Sprintf("%s are free, and %d workers with %d images each would take %s in %s",
+		size(free), p.workers, was, size(take(was)), prog.name))
+}
+
+// below is the largest power of two below n, which is 2 or more.
+func below(n int) int {
+	b := 1
+	for 2*b < n {
+		b *= 2
+	}
+	return b
+}
+
+// lower makes the batch smaller and says why; a batch that is no smaller changes nothing.
+func (p *Pool) lower(batch int, why string) {
+	for {
+		was := p.Batch()
+		if batch >= was {
+			return
+		}
+		if p.batch.CompareAndSwap(int64(was), int64(batch)) {
+			if p.memory.Say != nil {
+				p.memory.Say(fmt.Sprintf("batch %d instead of %d: %s", batch, was, why))
+			}
+			return
+		}
+	}
+}
+
+// size writes a number of bytes for people.
+func size(bytes int64) string {
+	if bytes < 1<<30 {
+		return fmt.Sprintf("%d MiB", bytes>>20)
+	}
+	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+}
+
+// exhausted is how the runtime and its devices say that there is no more memory.
+var exhausted = regexp.MustCompile(`(?i)BFCArena|smaller than requested bytes|failed to allocate|bad.?alloc(ation)?\b|` +
+	`out of memory|ALLOC_FAILED`)
+
+// run evaluates a batch. If the memory does not do, the batch gets smaller, for good, and what failed is
+// repeated in parts while no other worker runs.
+func (w *worker) run(prog *Program, batch []*request) error {
+	p := w.pool
+	p.alone.RLock()
+	err := w.once(prog, batch)
+	p.alone.RUnlock()
+	if err == nil || !exhausted.MatchString(err.Error()) {
+		return err
+	}
+	p.alone.Lock()
+	defer p.alone.Unlock()
+	w.dropKits()
+	w.dropScratch()
+	n := len(batch)
+	if p.cuda {
+		n = p.Batch()
+	}
+	for {
+		if n > 1 {
+			was := n
+			n = below(n)
+			p.lower(n, fmt.Sprintf("the memory ended in a pass of %d images of %s", was, prog.name))
+		}
+		for part := range slices.Chunk(batch, n) {
+			if err = w.once(prog, part); err != nil {
+				break
+			}
+		}
+		if err == nil || n == 1 || !exhausted.MatchString(err.Error()) {
+			return err
+		}
+	}
+}
