@@ -71,9 +71,7 @@ func (p *Pool) fit(prog *Program, own needs) {
 	if !known {
 		return
 	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	room := share*(free+p.memory.Resident())/4 - int64(m.Sys-m.HeapReleased) - fresh
+	room := share*(free+p.memory.Resident())/4 - goMemory() - fresh
 	weights, item := prog.needs.weights, prog.needs.item
 	p.mu.Lock()
 	first := len(p.programs) == 0
@@ -90,8 +88,15 @@ func (p *Pool) fit(prog *Program, own needs) {
 	for batch > 1 && take(batch) > room {
 		batch = below(batch)
 	}
-	p.lower(batch, fmt.Sprintf("%s are free, and %d workers with %d images each would take %s in %s",
-		size(free), p.workers, was, size(take(was)), prog.name))
+	p.lower(batch, fmt.Sprintf("%s are free, %s of them for networks; with %d images on each of %d workers %s would take %s",
+		size(free), size(max(room, 0)), was, p.workers, prog.name, size(take(was))))
+}
+
+// goMemory is what Go holds of the process's memory, in bytes.
+func goMemory() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.Sys - m.HeapReleased)
 }
 
 // below is the largest power of two below n, which is 2 or more.

@@ -1,0 +1,131 @@
+package ort
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"selfheal/internal/memory"
+	"selfheal/internal/must"
+	"selfheal/models/onnx"
+)
+
+// wide is a graph from one number an item to one, in between a value of 1 MiB that twice exists at once.
+func wide(t *testing.T) (model []byte, weights, item int64) {
+	t.Helper()
+	const values = 1 << 18
+	b := &onnx.Builder{G: onnx.NewGraph("wide")}
+	row := onnx.FloatTensor(onnx.Shape{1, values}, make([]float32, values))
+	row.Floats[0], row.Floats[values-1] = 1, 2
+	x := b.Input("x", onnx.Shape{onnx.Batch, 1})
+	y := b.Op("Mul", x, b.Const(row))
+	b.Output("y", b.OpWith("ReduceSum", onnx.Attrs{"keepdims": int64(1)}, b.Op("Neg", y), b.Const(onnx.IntTensor(1))))
+	g := must.Get(b.Done())(t)
+	weights, item = g.Memory()
+	return must.Get(g.Encode())(t), weights, item
+}
+
+// answers runs a program on 64 items.
+func answers(t *testing.T, p *Pool, prog *Program) (all [64]float32) {
+	t.Helper()
+	each(p, len(all), func(id int) { all[id] = once(t, p, prog, []float32{float32(id)})[0][0] })
+	return all
+}
+
+// What a network's passes have used goes back to the system with its last program.
+func TestMemoryGoesBack(t *testing.T) {
+	p := newPool(t, 2, 64)
+	model, _, _ := wide(t)
+	if memory.Resident() == 0 {
+		t.Skip("the system does not tell what a process holds")
+	}
+	before := memory.Resident()
+	for round := range 3 {
+		prog, other := must.Get(p.Compile("wide", model))(t), compile(t, p, "add")
+		answers(t, p, prog)
+		if used := memory.Resident() - before; used < 48<<20 {
+			t.Fatalf("a pass of 64 items of 1 MiB and more took %s", size(used))
+		}
+		other.Close()
+		prog.Close()
+		prog.Close()
+		if left := memory.Resident() - before; left > 24<<20 {
+			t.Errorf("round %d: %s are left", round, size(left))
+		}
+	}
+}
+
+// The batch gets smaller before a program is compiled that does not fit, and no result changes.
+func TestBatchFitsIntoMemory(t *testing.T) {
+	model, weights, item := wide(t)
+	alone := newPool(t, 1, 64)
+	want := answers(t, alone, must.Get(alone.Compile("wide", model))(t))
+	for _, c := range []struct{ workers, asked, free, batch int }{
+		{1, 64, 4096, 64}, {1, 64, 272, 64}, {2, 64, 272, 32}, {1, 64, 144, 32}, {2, 50, 272, 32}, {1, 64, 64, 8},
+		{1, 64, 1, 1}, {3, 1, 1, 1},
+	} {
+		var said []string
+		p := NewPool(c.workers, c.asked, Within(Memory{
+			Free:     func() (int64, bool) { return int64(c.free) << 20, true },
+			Resident: func() int64 { return (goMemory() + fresh) * 4 / share }, // which leaves the share of what is free
+			Say:      func(line string) { said = append(said, line) }}))
+		prog := must.Get(p.Compile("wide", model, Needs(weights, item)))(t)
+		if p.Batch() != c.batch {
+			t.Errorf("%+v: batch %d", c, p.Batch())
+		}
+		if answers(t, p, prog) != want {
+			t.Errorf("%+v: other results", c)
+		}
+		line := fmt.Sprintf("batch %d instead of %d: %d MiB are free, %d MiB of them for networks; with %d images "+
+			"on each of %d workers wide would take ", c.batch, c.asked, c.free, c.free*3/4, c.asked, c.workers)
+		if lowered := c.batch < c.asked; len(said) > 1 || lowered != (len(said) == 1) ||
+			lowered && !strings.HasPrefix(said[0], line) {
+			t.Errorf("%+v: it said %q", c, said)
+		}
+		p.Close()
+	}
+	p := NewPool(1, 64, Within(Memory{Free: func() (int64, bool) { return 0, false }}))
+	defer p.Close()
+	must.Get(p.Compile("wide", model, Needs(weights, item)))(t)
+	if p.Batch() != 64 {
+		t.Errorf("batch %d where nothing is known", p.Batch())
+	}
+}
+
+// A pass for which the runtime finds no memory is repeated in smaller batches, and only one of a single
+// item fails.
+func TestMemoryEnds(t *testing.T) {
+	defer renewArena(0)
+	model, _, _ := wide(t)
+	alone := newPool(t, 1, 1)
+	want := answers(t, alone, must.Get(alone.Compile("wide", model))(t))
+	for _, c := range []struct{ limit, least int }{{40, 8}, {12, 2}} {
+		renewArena(int64(c.limit) << 20)
+		var said []string
+		p := NewPool(2, 64, Within(Memory{
+			Free: func() (int64, bool) { return 0, false }, // so that the estimate stays out
+			Say:  func(line string) { said = append(said, line) }}))
+		prog := must.Get(p.Compile("wide", model))(t)
+		if answers(t, p, prog) != want {
+			t.Errorf("%+v: other results", c)
+		}
+		if p.Batch() >= 64 || p.Batch() < c.least || len(said) == 0 ||
+			!strings.Contains(said[0], "the memory ended in a pass of ") {
+			t.Errorf("%+v: batch %d, said %q", c, p.Batch(), said)
+		}
+		p.Close()
+	}
+	renewArena(3 << 19)
+	p := newPool(t, 2, 64)
+	prog := must.Get(p.Compile("wide", model))(t)
+	err := p.Run(t.Context(), prog, [][]float32{{1}}, [][]float32{{0}})
+	must.Refuse(t, err, "run wide on 1 items: ", "requested bytes")
+}
+
+func TestBelow(t *testing.T) {
+	for n, want := range map[int]int{2: 1, 3: 2, 4: 2, 5: 4, 50: 32, 64: 32, 65: 64} {
+		if got := below(n); got != want {
+			t.Errorf("below %d: %d", n, got)
+		}
+	}
+}
