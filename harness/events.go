@@ -48,6 +48,7 @@ var kinds = []kind{
 		"means since the record before"},
 	{trainingStopped{}, "training stopped", slog.LevelWarn, "a signal has stopped it; its checkpoint is on disk"},
 	{experimentStarted{}, "experiment started", slog.LevelInfo, "`theory` begins an experiment"},
+	{batchLowered{}, "batch lowered", slog.LevelWarn, "the memory is too small for the batch; no result changes"},
 	{fetched{}, "runtime fetch", slog.LevelInfo, "a step of fetching ONNX Runtime, told even with `--quiet`"},
 	{stopped{}, "stopped", slog.LevelWarn, "a signal has ended the command, told even with `--quiet`; the last record"},
 	{failed{}, "failed", slog.LevelError, "an error has ended the command, told even with `--quiet`; the last record"},
@@ -339,6 +340,8 @@ type experimentStarted struct {
 }
 
 func (e experimentStarted) String() string { return "theory: " + e.Experiment }
+
+type batchLowered struct{ ort.Lowering }
 
 type fetched struct{ ort.Fetch }
 

@@ -28,7 +28,8 @@ var update = flag.Bool("update", false, "write the tables of docs/progress.md an
 // meanings are those of the attributes; an attribute means the same in every event.
 var meanings = map[string]string{
 	"accuracy": "share of right answers, from 0 to 1", "at": "place in the network, as the config says it",
-	"attack": "`none`, clean images, or the attack's name", "cell": "how many cells are done", "cells": "of the run",
+	"attack": "`none`, clean images, or the attack's name", "batch": "images in a pass, at most, from now on",
+	"batch_before": "images in a pass, at most, until then", "cell": "how many cells are done", "cells": "of the run",
 	"client": "the package client, npm or pip", "component": "of the attack: apgd-ce, fab-t, …",
 	"config_sha256": "of the resolved plan, as in results.json",
 	"continue":      "what continues the command; absent where nothing was kept", "control": "the control's name",
@@ -48,7 +49,7 @@ var meanings = map[string]string{
 		"(null: not finite), `accuracy`",
 	"package": "what is fetched", "passes": "cost of an answer, in passes of the network", "path": "of the file",
 	"rank": "components that are kept", "reconstruction": "mean squared error over the steps",
-	"regularization": "of the solver", "robust": "images of the cell that still stand",
+	"reason": "what was found, in words", "regularization": "of the solver", "robust": "images of the cell that still stand",
 	"seconds": "time that it took", "seconds_left": "estimate; absent while nothing is known",
 	"seed": "keys every random number", "signal": "`interrupt`, `terminated` or `hangup`",
 	"stage": "`waiting` for another process, `started`, `ready` or `failed`", "step": "steps that are made",
@@ -127,7 +128,7 @@ func TestEvents(t *testing.T) {
 func TestEventsAreListed(t *testing.T) {
 	t.Parallel()
 	f := must.Get(parser.ParseFile(token.NewFileSet(), "events.go", nil, 0))(t)
-	listed := map[string]bool{"fetched": true} // its String is that of models/ort
+	listed := map[string]bool{"fetched": true, "batchLowered": true} // their Strings are those of models/ort
 	for _, d := range f.Decls {
 		if of, ok := d.(*ast.FuncDecl); ok && of.Recv != nil && of.Name.Name == "String" {
 			listed[of.Recv.List[0].Type.(*ast.Ident).Name] = true

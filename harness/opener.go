@@ -30,6 +30,9 @@ type opener struct {
 	record   *result.File // its data sets, models and fits are those that were opened
 }
 
+// freeMemory is what is free of the memory, in bytes; a variable for tests.
+var freeMemory = memory.Free
+
 // newOpener makes an opener with the pool that the config asks for. A device that does not
 // compute is a [ConfigError].
 func newOpener(cfg *config.Config, cache *pca.Cache, progress *Progress) (*opener, error) {
@@ -37,7 +40,7 @@ func newOpener(cfg *config.Config, cache *pca.Cache, progress *Progress) (*opene
 		progress = &Progress{}
 	}
 	options := []ort.PoolOption{ort.Threads(cfg.Runtime.Threads), ort.Within(ort.Memory{
-		Free: memory.Free, Resident: memory.Resident, Lowered: func(l ort.Lowering) { progress.report(batchLowered{l}) }})}
+		Free: freeMemory, Resident: memory.Resident, Lowered: func(l ort.Lowering) { progress.report(batchLowered{l}) }})}
 	if cfg.Runtime.Provider == config.CUDA {
 		if err := ort.CheckCUDA(cfg.Runtime.Device); err != nil {
 			return nil, ConfigError{fmt.Errorf("runtime.provider %s: %w", cfg.Runtime.Provider, err)}

@@ -13,8 +13,20 @@ type Memory struct {
 	Free func() (bytes int64, known bool)
 	// Resident is how many bytes of its own the process holds already.
 	Resident func() int64
-	// Say gets a line whenever the batch gets smaller.
-	Say func(line string)
+	// Lowered is told whenever the batch gets smaller.
+	Lowered func(Lowering)
+}
+
+// Lowering is a batch that got smaller.
+type Lowering struct {
+	To   int    `json:"batch"`
+	From int    `json:"batch_before"`
+	Why  string `json:"reason"`
+}
+
+// String says it in a line for people.
+func (l Lowering) String() string {
+	return fmt.Sprintf("batch %d instead of %d: %s", l.To, l.From, l.Why)
 }
 
 // Within keeps a pool on the CPU within the memory that there is. Before a program is compiled, the
@@ -88,8 +100,8 @@ func (p *Pool) fit(prog *Program, own needs) {
 	for batch > 1 && take(batch) > room {
 		batch = below(batch)
 	}
-	p.lower(batch, fmt.Sprintf("%s are free, %s of them for networks; with %d images on each of %d workers %s would take %s",
-		size(free), size(max(room, 0)), was, p.workers, prog.name, size(take(was))))
+	p.lower(batch, fmt.Sprintf("%s are free, %s of them for networks, and %s would take %s with %d × %d images",
+		size(free), size(max(room, 0)), prog.name, size(take(was)), p.workers, was))
 }
 
 // goMemory is what Go holds of the process's memory, in bytes.
@@ -116,8 +128,8 @@ func (p *Pool) lower(batch int, why string) {
 			return
 		}
 		if p.batch.CompareAndSwap(int64(was), int64(batch)) {
-			if p.memory.Say != nil {
-				p.memory.Say(fmt.Sprintf("batch %d instead of %d: %s", batch, was, why))
+			if p.memory.Lowered != nil {
+				p.memory.Lowered(Lowering{batch, was, why})
 			}
 			return
 		}
