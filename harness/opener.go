@@ -40,7 +40,8 @@ func newOpener(cfg *config.Config, cache *pca.Cache, progress *Progress) (*opene
 		progress = &Progress{}
 	}
 	options := []ort.PoolOption{ort.Threads(cfg.Runtime.Threads), ort.Within(ort.Memory{
-		Free: freeMemory, Resident: memory.Resident, Lowered: func(l ort.Lowering) { progress.report(batchLowered{l}) }})}
+		Free: freeMemory, Resident: memory.Resident,
+		Lowered: func(l ort.Lowering) { progress.report(batchLowered{l}) }})}
 	if cfg.Runtime.Provider == config.CUDA {
 		if err := ort.CheckCUDA(cfg.Runtime.Device); err != nil {
 			return nil, ConfigError{fmt.Errorf("runtime.provider %s: %w", cfg.Runtime.Provider, err)}

@@ -23,13 +23,15 @@ func TestFree(t *testing.T) {
 			"sys/fs/cgroup/a/memory.current": "900000\n",
 		}, 100000},
 		"version 2 in a container": {map[string]string{
-			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "5000\n", "sys/fs/cgroup/memory.current": "6000\n",
+			"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "5000\n",
+			"sys/fs/cgroup/memory.current": "6000\n",
 		}, 0},
 		"version 1": {map[string]string{
 			"proc/self/cgroup":                               "3:cpu,cpuacct:/x\n4:hugetlb,memory:/job\n0::/\n",
 			"sys/fs/cgroup/memory/memory.limit_in_bytes":     "9223372036854771712",
 			"sys/fs/cgroup/memory/memory.stat":               "total_active_file 99999\n",
-			"sys/fs/cgroup/memory/job/memory.limit_in_bytes": "4000000", "sys/fs/cgroup/memory/job/memory.stat": "cache 7\n" +
+			"sys/fs/cgroup/memory/job/memory.limit_in_bytes": "4000000",
+			"sys/fs/cgroup/memory/job/memory.stat": "cache 7\n" +
 				"inactive_file 1\ntotal_inactive_file 300000\n",
 			"sys/fs/cgroup/memory/job/memory.usage_in_bytes": "1000000",
 		}, 3300000},

@@ -145,8 +145,8 @@ func size(bytes int64) string {
 }
 
 // exhausted is how the runtime and its devices say that there is no more memory.
-var exhausted = regexp.MustCompile(`(?i)BFCArena|smaller than requested bytes|failed to allocate|bad.?alloc(ation)?\b|` +
-	`out of memory|ALLOC_FAILED`)
+var exhausted = regexp.MustCompile(`(?i)BFCArena|smaller than requested bytes|failed to allocate|` +
+	`bad.?alloc(ation)?\b|out of memory|ALLOC_FAILED`)
 
 // run evaluates a batch. If the memory does not do, the batch gets smaller, for good, and what failed is
 // repeated in parts while no other worker runs.
