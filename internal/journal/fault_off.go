@@ -1,0 +1,8 @@
+//go:build !faults || !unix
+
+package journal
+
+import "io"
+
+// interrupted is w. With the build tag faults it may end the program inside a write.
+func interrupted(w io.Writer) io.Writer { return w }

@@ -1,0 +1,276 @@
+// Package journal keeps on disk what a long run has finished, from the moment it is finished. A
+// journal is a folder: journal.jsonl has lines of JSON, each with a checksum and the block that it
+// belongs to; files of vectors hold what is too large for a line. All of them only grow, so that
+// whatever ends the program spoils the end of a file at most.
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"selfheal/internal/fault"
+)
+
+// linesFile has the lines, in a journal's folder: a checksum of what follows (CRC-32C, eight
+// hexadecimal digits), a block's number and a JSON value. A block begins with its key, a text.
+const linesFile = "journal.jsonl"
+
+// syncEvery is how much work a power cut may cost. What ends the program alone costs nothing:
+// the system holds what is written.
+const syncEvery = time.Second
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Journal is open for writing. Any number of goroutines may use it at once.
+type Journal struct {
+	dir     string
+	mu      sync.Mutex
+	lines   *os.File
+	end     int64
+	blocks  map[string]*Block
+	next    int // number of the next block
+	vectors map[string]*Vectors
+	dirty   map[*os.File]bool // written to since they were last brought to the disk
+	failed  error             // of the first write that did not succeed: what comes after it would stand beside a hole
+	stop    chan struct{}
+	synced  sync.WaitGroup
+}
+
+// Block is the part of a journal that belongs to a key.
+type Block struct {
+	journal *Journal
+	key     string
+	number  int
+	begun   bool // its key is in the file
+	spans   []span
+}
+
+// span is a piece of the file of which all lines are one block's.
+type span struct{ from, to int64 }
+
+// Open opens the journal in a folder, which it makes where it is absent. Damaged is how many lines
+// in the middle have a wrong checksum: what they held is lost. A last line that is torn was
+// never finished: it is cut off and does not count.
+func Open(dir string) (j *Journal, damaged int, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("journal %s: %w", dir, fault.Reason(err))
+		}
+	}()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, 0, err
+	}
+	j = &Journal{dir: dir, blocks: map[string]*Block{}, vectors: map[string]*Vectors{}, dirty: map[*os.File]bool{},
+		stop: make(chan struct{})}
+	if j.lines, err = os.OpenFile(filepath.Join(dir, linesFile), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return nil, 0, err
+	}
+	if damaged, err = j.scan(); err == nil {
+		err = j.lines.Truncate(j.end)
+	}
+	if err == nil {
+		_, err = j.lines.Seek(j.end, io.SeekStart)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, j.lines.Close())
+	}
+	j.synced.Go(j.keepSynced)
+	return j, damaged, nil
+}
+
+// scan finds the blocks, and where the last whole line ends.
+func (j *Journal) scan() (damaged int, err error) {
+	byNumber := map[int]*Block{}
+	lines := bufio.NewReader(j.lines)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF { // what is left has no end
+			return damaged, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		at := span{j.end, j.end + int64(len(line))}
+		j.end = at.to
+		number, value, ok := parse(line)
+		j.next = max(j.next, number+1)
+		b := byNumber[number]
+		switch {
+		case !ok || b == nil && value[0] != '"': // of a block whose key is lost
+			damaged++
+		case value[0] == '"':
+			b = &Block{journal: j, number: number, begun: true}
+			if json.Unmarshal(value, &b.key) != nil {
+				damaged++
+				continue
+			}
+			byNumber[number], j.blocks[b.key] = b, b
+		default:
+			b.grow(at)
+		}
+	}
+}
+
+// parse takes a line apart.
+func parse(line []byte) (number int, value []byte, ok bool) {
+	sum, content, ok := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+	if !ok || string(sum) != fmt.Sprintf("%08x", crc32.Checksum(content, castagnoli)) {
+		return 0, nil, false
+	}
+	block, value, _ := bytes.Cut(content, []byte(" "))
+	number, err := strconv.Atoi(string(block))
+	return number, value, err == nil && number >= 0 && len(value) > 0
+}
+
+// grow takes in a line.
+func (b *Block) grow(at span) {
+	if last := len(b.spans) - 1; last >= 0 && b.spans[last].to == at.from {
+		b.spans[last].to = at.to
+		return
+	}
+	b.spans = append(b.spans, at)
+}
+
+// Block is the one of a key. It is in the file from its first line on.
+func (j *Journal) Block(key string) *Block {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	b := j.blocks[key]
+	if b == nil {
+		b = &Block{journal: j, key: key, number: j.next}
+		j.blocks[key] = b
+		j.next++
+	}
+	return b
+}
+
+// Empty reports whether nothing was ever appended to any block.
+func (j *Journal) Empty() bool { return j.end == 0 }
+
+// Read gives each line's JSON to a function, first to last, until one is an error. The slice is
+// good until it returns.
+func (b *Block) Read(each func(line []byte) error) error {
+	for _, s := range b.spans {
+		lines := bufio.NewReaderSize(io.NewSectionReader(b.journal.lines, s.from, s.to-s.from), 1<<16)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if err == io.EOF {
+				break
+			}
+			if err == nil {
+				_, value, ok := parse(line)
+				if !ok {
+					err = errors.New("it changes while it is in use")
+				} else {
+					err = each(value)
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("journal %s: %w", b.journal.dir, fault.Reason(err))
+			}
+		}
+	}
+	return nil
+}
+
+// Append adds a line with a value, whose JSON must not be a text. When it returns without an
+// error, the line outlives the program. After an error nothing more is written, as the last
+// line may be torn.
+func (b *Block) Append(v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	j := b.journal
+	return j.write(func() error {
+		if !b.begun {
+			key, err := json.Marshal(b.key)
+			if err != nil {
+				return err
+			}
+			if _, err := j.line(b.number, key); err != nil {
+				return err
+			}
+			b.begun = true
+		}
+		at, err := j.line(b.number, data)
+		if err == nil {
+			b.grow(at)
+		}
+		return err
+	})
+}
+
+// line writes one in one piece, and says where.
+func (j *Journal) line(block int, value []byte) (span, error) {
+	content := fmt.Appendf(nil, "%08x %d %s\n", 0, block, value)
+	sum := crc32.Checksum(content[9:len(content)-1], castagnoli)
+	copy(content, fmt.Sprintf("%08x", sum))
+	_, err := interrupted(j.lines).Write(content)
+	at := span{j.end, j.end + int64(len(content))}
+	j.end = at.to
+	j.dirty[j.lines] = true
+	return at, err
+}
+
+// write keeps writers apart, and ends with the first that fails.
+func (j *Journal) write(do func() error) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.failed == nil {
+		if err := do(); err != nil {
+			j.failed = fmt.Errorf("journal %s: %w", j.dir, fault.Reason(err))
+		}
+	}
+	return j.failed
+}
+
+// keepSynced has the system bring to the disk what was written, beside the work.
+func (j *Journal) keepSynced() {
+	tick := time.NewTicker(syncEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-j.stop:
+			return
+		case <-tick.C:
+			if err := j.sync(); err != nil {
+				_ = j.write(func() error { return err })
+			}
+		}
+	}
+}
+
+func (j *Journal) sync() (err error) {
+	j.mu.Lock()
+	files := j.dirty
+	j.dirty = map[*os.File]bool{}
+	j.mu.Unlock()
+	for f := range files {
+		if serr := f.Sync(); serr != nil && !errors.Is(serr, os.ErrClosed) { // closed: removed, with what it held
+			err = serr
+		}
+	}
+	return err
+}
+
+// Close brings everything to the disk.
+func (j *Journal) Close() error {
+	close(j.stop)
+	j.synced.Wait()
+	err := j.sync()
+	for _, v := range j.vectors {
+		err = errors.Join(err, v.file.Close())
+	}
+	return errors.Join(err, j.lines.Close())
+}
