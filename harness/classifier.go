@@ -137,20 +137,25 @@ func (o *counted) passes() (forward, backward int64) {
 
 // watched is what an attack's gradients on one image looked like.
 type watched struct {
-	asked     bool // by a component that takes gradients
-	zero      bool // a run began where the gradient was exactly 0
-	notFinite bool // a gradient or loss was infinite or NaN
+	Asked     bool `json:"asked,omitempty"`      // by a component that takes gradients
+	Zero      bool `json:"zero,omitempty"`       // a run began where the gradient was exactly 0
+	NotFinite bool `json:"not_finite,omitempty"` // a gradient or loss was infinite or NaN
 }
 
 // vanished is the ℓ2 norm below which a gradient counts as 0: normalised by its norm
 // plus 1e-12, as attacks do, it would give steps that are noticeably too short.
 const vanished = 1e-11
 
-// watch passes one image's questions on and looks at the gradients that come back.
+// watch passes a component's questions about one image on, counts them and looks at the gradients
+// that come back.
 type watch struct {
 	*counted
-	seen  *watched
-	asked int
+	made *aftermath
+}
+
+func (w *watch) Logits(ctx context.Context, x, out []float32) error {
+	w.made.Logits++
+	return w.counted.Logits(ctx, x, out)
 }
 
 func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
@@ -159,15 +164,16 @@ func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, la
 	if err != nil {
 		return err
 	}
-	w.seen.asked = true
+	seen := &w.made.Seen
+	seen.Asked = true
 	if !vector.Finite(e.Gradient) || !number.Finite(float64(e.Loss)) {
-		w.seen.notFinite = true
+		seen.NotFinite = true
 	}
 	// A vanishing gradient matters where the attack has yet to begin: later the label
 	// may rank third, where DLR is constant, and the image be broken anyway.
-	if w.asked == 0 && attacks.L2.Length(e.Gradient) < vanished {
-		w.seen.zero = true
+	if w.made.Gradients == 0 && attacks.L2.Length(e.Gradient) < vanished {
+		seen.Zero = true
 	}
-	w.asked++
+	w.made.Gradients++
 	return nil
 }

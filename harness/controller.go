@@ -155,7 +155,6 @@ func (o *opener) embedding(ctx context.Context, l placed) (*onnx.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	known.FitSHA256 = d.SHA256()
 	same := func(f result.Fit) bool { return f.Control == fit.Control && f.Model == fit.Model && f.At == fit.At }
 	if !slices.ContainsFunc(o.record.Fits, same) {
 		o.record.Fits = append(o.record.Fits, fit)
@@ -172,6 +171,7 @@ func (o *opener) fitSet(l placed) (*dataset.Dataset, error) {
 	if err := fitsShape(d.Shape(), l.net); err != nil {
 		return nil, fmt.Errorf("the images of dataset %s %w", l.Embedding.Fit, err)
 	}
+	o.record.Controls[l.control.Name].Layers[l.index].Embedding.FitSHA256 = d.SHA256()
 	return d, nil
 }
 

@@ -33,26 +33,29 @@ func (s *surveyor) glances(ctx context.Context, b *bench, on *oracle, v speed, k
 	if climbs {
 		share = 1
 	}
-	for n < min(len(b.set), lookedAt) && v.round(n+1, share) < timedLooks.Seconds() {
+	for n < min(b.set.Len(), lookedAt) && v.round(n+1, share) < timedLooks.Seconds() {
 		n++
 	}
-	key = fmt.Sprintf("glances/1 %s of %d images %s", key, len(b.set), s.record.Datasets[b.Suite.Dataset].SHA256)
+	key = fmt.Sprintf("glances/1 %s of %d images %s", key, b.set.Len(), s.record.Datasets[b.Suite.Dataset].SHA256)
 	sound := func(all []glance) bool {
-		return len(all) > 0 && len(all) <= len(b.set) && !slices.ContainsFunc(all, func(g glance) bool {
+		return len(all) > 0 && len(all) <= b.set.Len() && !slices.ContainsFunc(all, func(g glance) bool {
 			return !(g.Margin >= 0) || climbs && g.right() != (len(g.Slopes) == len(attacks.Norms()))
 		})
 	}
 	return recalled(s.costs, key, sound, func() ([]glance, error) {
 		all := make([]glance, n)
 		err := s.forEach(ctx, n, on.state, func(ctx context.Context, i int) error {
-			im := b.set[i*len(b.set)/n]
+			im, err := b.set.image(i * b.set.Len() / n)
+			if err != nil {
+				return err
+			}
 			e := attacks.Evaluation{Logits: make([]float32, on.Classes())}
 			if !climbs {
-				err := on.Logits(ctx, im.Pixels, e.Logits)
+				err = on.Logits(ctx, im.Pixels, e.Logits)
 				all[i] = glanceAt(&e, im.Label)
 				return err
 			}
-			err := on.Gradient(ctx, im.Pixels, attacks.Margin, im.Label, -1, &e)
+			err = on.Gradient(ctx, im.Pixels, attacks.Margin, im.Label, -1, &e)
 			all[i] = glanceAt(&e, im.Label)
 			return err
 		})

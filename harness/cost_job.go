@@ -115,7 +115,7 @@ func (s *surveyor) job(ctx context.Context, j Job) (forecast, error) {
 		return forecast{}, err
 	}
 	defer b.net.Close()
-	if len(b.set) == 0 {
+	if b.set.Len() == 0 {
 		return forecast{}, errors.New("the data set has no images")
 	}
 	climbs := slices.ContainsFunc(b.recipes, func(r attacks.Recipe) bool { return takesGradients(r, b.net.Classes()) })
@@ -230,7 +230,7 @@ func (e *estimate) losses() int {
 // attackEach counts what [run.attackEach] does.
 func (e *estimate) attackEach(ctx context.Context, on *oracle, v surveyed, oracles []*oracle,
 	listeners []surveyed) error {
-	n := len(e.set)
+	n := e.set.Len()
 	for k, l := range listeners {
 		e.fixed += l.lasting(repeated(n, work{Forward: 1}))
 		key := probeKey{e.Suite.Dataset, e.Model.Name, oracles[k].of.defense()}
@@ -284,7 +284,7 @@ func (e *estimate) drawn(c *crafting, key craftKey) []outlook {
 // gallery counts the pictures' answers.
 func (e *estimate) gallery(seen []surveyed) {
 	own, _ := newGallery(e.cfg, "").quota(e.Job)
-	own = min(own, len(e.slots(0)), len(e.set))
+	own = min(own, len(e.slots(0)), e.set.Len())
 	e.fixed += seen[len(seen)-1].lasting(repeated(own, work{Forward: 2}))
 }
 
@@ -293,7 +293,7 @@ func (e *estimate) study(ctx context.Context, plain surveyed) error {
 	if !e.studies() {
 		return nil
 	}
-	study, n, kinds := e.Suite.Solver, min(len(e.set), e.Suite.Solver.Images), 1
+	study, n, kinds := e.Suite.Solver, min(e.set.Len(), e.Suite.Solver.Images), 1
 	if e.StudyAttack != nil {
 		kinds = 2
 		if e.studied(e.Job) == nil {

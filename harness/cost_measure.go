@@ -145,9 +145,14 @@ func (s *surveyor) look(ctx context.Context, b *bench, on *oracle, climbs, sampl
 		for i := range answers {
 			answers[i] = make([]float32, on.Classes())
 		}
-		image := func(i int) attacks.Image { return b.set[i%len(b.set)] }
+		images := make([]attacks.Image, width)
+		for i := range images {
+			if images[i], err = b.set.image(i % b.set.Len()); err != nil {
+				return t, err
+			}
+		}
 		t.Forward, err = s.timed(ctx, width, on.of.state(), func(ctx context.Context, i int) error {
-			return on.Logits(ctx, image(i).Pixels, answers[i])
+			return on.Logits(ctx, images[i].Pixels, answers[i])
 		})
 		if err != nil || !climbs {
 			return t, err
@@ -159,7 +164,7 @@ func (s *surveyor) look(ctx context.Context, b *bench, on *oracle, climbs, sampl
 		t.Opening = s.idle(watch.read())
 		evaluations := make([]attacks.Evaluation, width)
 		t.Gradient, err = s.timed(ctx, width, on.state, func(ctx context.Context, i int) error {
-			return on.Gradient(ctx, image(i).Pixels, attacks.Margin, image(i).Label, -1, &evaluations[i])
+			return on.Gradient(ctx, images[i].Pixels, attacks.Margin, images[i].Label, -1, &evaluations[i])
 		})
 		return t, err
 	})

@@ -27,6 +27,11 @@ type kind struct {
 // go test ./harness -run TestEvents -update
 var kinds = []kind{
 	{runStarted{}, "run started", slog.LevelInfo, "every file is open, the first cell is next"},
+	{runContinues{}, "run continues", slog.LevelInfo, "the output folder holds this run, unfinished"},
+	{runIsThere{}, "run is there", slog.LevelInfo, "the output folder holds this run, finished: nothing is done"},
+	{journalLost{}, "journal lost", slog.LevelWarn, "the journal of an unfinished run can't be read: it begins anew"},
+	{imagesLost{}, "images lost", slog.LevelWarn, "images in the journal are damaged: they are attacked again"},
+	{resultsStay{}, "results stay", slog.LevelWarn, "a run has ended early, and what was there is worth more"},
 	{componentProgress{}, "component progress", slog.LevelInfo, "every 10 seconds while a component attacks"},
 	{componentFinished{}, "component finished", slog.LevelInfo, "a component has attacked all its images"},
 	{cellFinished{}, "cell finished", slog.LevelInfo, "a cell has its verdicts"},
@@ -84,6 +89,57 @@ type runStarted struct {
 }
 
 func (runStarted) String() string { return "" } // what follows shows it
+
+type runContinues struct {
+	Out     string    `json:"out"`
+	Begun   time.Time `json:"begun"`
+	Killed  string    `json:"killed,omitzero"`
+	Damaged int       `json:"damaged,omitzero"`
+}
+
+func (e runContinues) String() string {
+	text := fmt.Sprintf("%s holds this run, begun %s: it continues", e.Out, e.Begun.Format(time.DateTime))
+	if e.Killed != "" {
+		text += fmt.Sprintf("; the run before (%s) was killed", e.Killed)
+	}
+	if e.Damaged > 0 {
+		text += fmt.Sprintf("; %d lines of the journal are damaged, what they held is done again", e.Damaged)
+	}
+	return text
+}
+
+type runIsThere struct {
+	Out      string    `json:"out"`
+	Finished time.Time `json:"finished"`
+}
+
+func (e runIsThere) String() string {
+	return fmt.Sprintf("%s holds this run, finished %s: it is left as it is; --force runs it anew", e.Out,
+		e.Finished.Format(time.DateTime))
+}
+
+type journalLost struct {
+	Out string `json:"out"`
+}
+
+func (e journalLost) String() string {
+	return e.Out + ": the journal is damaged and does not say of what run it is; everything is done again"
+}
+
+type imagesLost struct {
+	componentID
+	Lost int `json:"lost"`
+}
+
+func (e imagesLost) String() string {
+	return fmt.Sprintf("%s: %d images in the journal are damaged and made again", e.inWords(), e.Lost)
+}
+
+type resultsStay struct {
+	Out string `json:"out"`
+}
+
+func (e resultsStay) String() string { return e.Out + ": what was there stays until this run has more" }
 
 type runFinished struct {
 	Out   string        `json:"out"`

@@ -27,6 +27,9 @@ var update = flag.Bool("update", false, "write the tables of docs/progress.md an
 
 // meanings are those of the attributes; an attribute means the same in every event.
 var meanings = map[string]string{
+	"begun": "when the run did", "damaged": "lines of the journal; absent where there are none",
+	"finished": "when the run did", "killed": "who ran before and gave no sign of its end; absent otherwise",
+	"lost":     "images of the component",
 	"accuracy": "share of right answers, from 0 to 1", "at": "place in the network, as the config says it",
 	"attack": "`none`, clean images, or the attack's name", "batch": "images in a pass, at most, from now on",
 	"batch_before": "images in a pass, at most, until then", "cell": "how many cells are done", "cells": "of the run",

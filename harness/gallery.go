@@ -44,8 +44,11 @@ type slot struct {
 type candidate struct {
 	result.GalleryCase
 	who         classifier
-	image       attacks.Image
+	set         images
+	at          int // of the image in the set
+	made        *crafted
 	clean       verdict // the classifier's, on the image as it was
+	image       attacks.Image
 	adversarial []float32
 }
 
@@ -112,25 +115,25 @@ func (g *gallery) consider(s scoring, v []verdict) {
 		return
 	}
 	for i, made := range s.made.each {
-		if made.first < 0 { // never broken, or wrong from the start
+		if made.First < 0 { // never broken, or wrong from the start
 			continue
 		}
 		kind := result.Broken
 		switch {
-		case !s.own() && v[i].right:
+		case !s.own() && v[i].Right:
 			kind = result.Healed
 		case !s.own():
 			kind = result.NotHealed
-		case v[i].right: // the judge does not confirm it
+		case v[i].Right: // the judge does not confirm it
 			continue
 		}
 		k := slot{s.attack.Name, s.attack.Epsilon, s.who.defense(), kind}
 		if g.found[k] == nil {
-			im := s.set[i]
-			g.found[k] = &candidate{result.GalleryCase{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.net.Name,
+			g.found[k] = &candidate{GalleryCase: result.GalleryCase{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.net.Name,
 				Defense: k.defense, Mode: s.Suite.Mode, Attack: k.attack, Norm: s.attack.Norm.String(),
-				Epsilon: k.epsilon, Kind: kind, VerdictOnly: s.made.verdictOnly, Image: im.ID, Label: im.Label,
-				Perturbation: v[i].norm}, s.who, im, s.clean[i], made.image}
+				Epsilon: k.epsilon, Kind: kind, VerdictOnly: s.made.verdictOnly, Image: s.set.ID(i),
+				Label: s.set.Label(i), Perturbation: v[i].Norm}, who: s.who, set: s.set, at: i, made: s.made,
+				clean: s.clean[i]}
 		}
 	}
 }
@@ -141,7 +144,7 @@ func (r *run) exhibit(ctx context.Context, b *bench) error {
 	if c := net.Shape().C; c != 1 && c != 3 {
 		g.note(j.Suite.Name, fmt.Sprintf("no pictures: the images have %d channels, pictures are made of 1 and of 3",
 			c))
-		return r.journal.gallery(g.file)
+		return r.out.gallery(g.file)
 	}
 	own, before := g.quota(j)
 	var chosen []slot
@@ -154,15 +157,18 @@ func (r *run) exhibit(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	cases := make([]*result.GalleryCase, len(chosen))
 	var state int64
 	for _, k := range chosen {
 		state = max(state, 2*g.found[k].who.state()) // what follows a loop keeps as much as the loop
 	}
-	err = r.forEach(ctx, len(chosen), state, func(ctx context.Context, i int) error {
-		var err error
-		cases[i], err = g.found[chosen[i]].show(ctx, names.ClassNames())
-		return err
+	key := fmt.Sprintf("gallery %q %q", j.Suite.Name, j.Model.Name)
+	cases, err := once(r.journal, key, func() ([]*result.GalleryCase, error) {
+		cases := make([]*result.GalleryCase, len(chosen))
+		err := r.forEach(ctx, len(chosen), state, func(ctx context.Context, i int) (err error) {
+			cases[i], err = g.found[chosen[i]].show(ctx, names.ClassNames())
+			return err
+		})
+		return cases, err
 	})
 	if err != nil {
 		return fmt.Errorf("suite %s, gallery of model %s: %w", j.Suite.Name, net.Name, err)
@@ -172,7 +178,7 @@ func (r *run) exhibit(ctx context.Context, b *bench) error {
 			g.add(*c)
 		}
 	}
-	return r.journal.gallery(g.file)
+	return r.out.gallery(g.file)
 }
 
 // add takes a case unless its pictures are too many: the gallery then ends.
@@ -198,10 +204,17 @@ func (g *gallery) note(suite, message string) {
 // loop runs again on the adversarial image: verdicts keep no controls. It returns nil where an
 // answer is not finite, or not what the verdicts were: networks that answer at random do so.
 func (c *candidate) show(ctx context.Context, names []string) (*result.GalleryCase, error) {
+	var err error
+	if c.image, err = c.set.image(c.at); err == nil {
+		c.adversarial, err = c.made.image(c.image, c.at)
+	}
+	if err != nil {
+		return nil, err
+	}
 	out := &c.GalleryCase
 	out.LabelName = named(names, c.Label)
 	answer := func(v verdict) result.GalleryAnswer {
-		return result.GalleryAnswer{Class: v.class, Name: named(names, v.class), Margin: v.margin}
+		return result.GalleryAnswer{Class: v.Class, Name: named(names, v.Class), Margin: float64(v.Margin)}
 	}
 	says := func(logits []float32) result.GalleryAnswer {
 		v, _ := decide(logits, c.Label)

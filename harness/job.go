@@ -2,12 +2,15 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/journal"
 	"selfheal/internal/number"
 )
 
@@ -15,7 +18,7 @@ import (
 type bench struct {
 	Job
 	net         *control.Network
-	set         []attacks.Image
+	set         images
 	recipes     []attacks.Recipe // of the job's attacks
 	classifiers []classifier     // the network alone, then under each control
 }
@@ -52,7 +55,10 @@ func (r *run) job(ctx context.Context, j Job) error {
 	if err := r.exhibit(ctx, b); err != nil {
 		return err
 	}
-	return r.study(ctx, b)
+	if err := r.study(ctx, b); err != nil {
+		return err
+	}
+	return r.release(j)
 }
 
 // attackEach scores listeners on clean images and under every attack on the first of them, under
@@ -64,7 +70,7 @@ func (r *run) attackEach(ctx context.Context, b *bench, listeners []classifier) 
 	}
 	defer on.close()
 	clean := make([][]verdict, len(listeners))
-	untouched := untouched(b.set)
+	untouched := untouched(b.set.Len())
 	for k, c := range listeners {
 		if clean[k], err = r.score(ctx, scoring{bench: b, who: c, made: untouched}); err != nil {
 			return err
@@ -72,57 +78,100 @@ func (r *run) attackEach(ctx context.Context, b *bench, listeners []classifier) 
 	}
 	for n, seed := range r.seeds() {
 		for i := range b.Attacks {
-			a := &b.Attacks[i]
-			var made *crafted
-			if clean[0] != nil {
-				if made, err = r.crafted(ctx, b, on, i, seed, clean[0]); err != nil {
-					return err
-				}
+			s := scoring{bench: b, attack: &b.Attacks[i], recipe: b.recipes[i], seed: seed}
+			err := r.attack(ctx, s, on, n, listeners, clean, false)
+			if errors.Is(err, journal.ErrNoVector) { // a verdict is missing whose image was freed
+				err = r.attack(ctx, s, on, n, listeners, clean, true)
 			}
-			for k, c := range listeners {
-				s := scoring{bench: b, who: c, attack: a, recipe: b.recipes[i], made: made, clean: clean[k], seed: seed}
-				if n == 0 {
-					_, err = r.score(ctx, s)
-				} else {
-					err = r.rescore(ctx, s)
-				}
-				if err != nil {
-					return err
-				}
-			}
-			if n == 0 && made != nil && b.Suite.SaveAdversarial {
-				if err := r.journal.adversarial(b.Job, listeners[0].defense(), *a, b.net.Shape(), made); err != nil {
-					return err
-				}
+			if err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// crafted makes the i-th attack on an oracle under a seed, unless the run has done so before.
-func (r *run) crafted(ctx context.Context, b *bench, on *oracle, i int, seed uint64, clean []verdict) (*crafted,
-	error) {
-	a, recipe := b.Attacks[i], b.recipes[i]
-	use := r.uses[b.key(a, on.of.defense(), seed)]
-	if use.made == nil {
-		label := fmt.Sprintf("[%d/%d] %s, %s", len(r.record.Cells)+1, r.plan.Cells(), b.Model.Name, a.Name)
-		if len(a.Epsilons) > 1 {
-			label += " " + number.Format(a.Epsilon)
-		}
-		if on.of.loop != nil {
-			label += ", " + b.Suite.Mode + " " + on.of.defense()
-		}
-		if seed != r.cfg.Seed {
-			label += fmt.Sprintf(", seed %d", seed)
-		}
+// attack crafts an attack under the n-th seed, and scores listeners that have no cell of it yet.
+func (r *run) attack(ctx context.Context, s scoring, on *oracle, n int, listeners []classifier, clean [][]verdict,
+	again bool) error {
+	if clean[0] != nil {
 		var err error
-		cell := identity(scoring{bench: b, who: on.of, attack: &a}.cell())
-		use.made, err = r.craft(ctx, on, order{recipe: recipe, seed: seed, cell: cell, label: label, set: b.set,
-			clean: clean, verdictOnly: !use.images && !recipe.Minimises})
-		if err != nil {
-			return nil, fmt.Errorf("suite %s, %s, attack %s: %w", b.Suite.Name, on.of, a.Name, err)
+		if s.made, err = r.crafted(ctx, s, on, clean[0], again); err != nil {
+			return err
 		}
 	}
-	return use.take(), nil
+	for k, c := range listeners {
+		s.who, s.clean = c, clean[k]
+		var err error
+		if n > 0 {
+			err = r.rescore(ctx, s)
+		} else if r.cellOf(s) == nil {
+			_, err = r.score(ctx, s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if n == 0 && s.made != nil && s.Suite.SaveAdversarial {
+		return r.out.adversarial(s.bench, listeners[0].defense(), *s.attack, s.made)
+	}
+	return nil
+}
+
+// crafted makes an attack on an oracle under a seed, unless the run has done so before.
+func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean []verdict, again bool) (*crafted, error) {
+	a, recipe := s.attack, s.recipe
+	key := s.Job.key(*a, on.of.defense(), s.seed)
+	use := r.uses[key]
+	if use.made != nil && !again {
+		return use.made, nil
+	}
+	label := fmt.Sprintf("[%d/%d] %s, %s", len(r.record.Cells)+1, r.plan.Cells(), s.Model.Name, a.Name)
+	if len(a.Epsilons) > 1 {
+		label += " " + number.Format(a.Epsilon)
+	}
+	if on.of.loop != nil {
+		label += ", " + s.Suite.Mode + " " + on.of.defense()
+	}
+	if s.seed != r.cfg.Seed {
+		label += fmt.Sprintf(", seed %d", s.seed)
+	}
+	s.who = on.of
+	made, err := r.craft(ctx, on, order{recipe: recipe, seed: s.seed, cell: identity(s.cell()), label: label,
+		key: key.String(), set: s.set, clean: clean, verdictOnly: !use.images && !recipe.Minimises, again: again})
+	if err != nil {
+		return nil, fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, on.of, a.Name, err)
+	}
+	use.made = made
+	return made, nil
+}
+
+// release frees the images that no later job needs: those of a whole run would fill the disk.
+func (r *run) release(j Job) error {
+	done := func(key string, u *use) error {
+		if u.left--; u.left > 0 || u.made == nil {
+			return nil
+		}
+		images := u.made.images
+		u.made = nil
+		return r.free(key, images)
+	}
+	for k := range r.keys(j) {
+		if err := done(k.String(), r.uses[k]); err != nil {
+			return err
+		}
+	}
+	if u := r.studied(j); u != nil {
+		return done(j.key(*j.StudyAttack, config.None, r.cfg.Seed).String(), u)
+	}
+	return nil
+}
+
+// free removes a key's images, once the journal says that nobody needs them.
+func (r *run) free(key string, images *journal.Vectors) error {
+	_, err := once(r.journal, freedKey(key), func() (bool, error) { return true, nil })
+	if err != nil {
+		return err
+	}
+	return images.Remove()
 }

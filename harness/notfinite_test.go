@@ -69,7 +69,7 @@ func TestNotFiniteAnswersCostTheirCells(t *testing.T) {
 	testinput.Runtime(t)
 	bright := func(b *onnx.Builder, x string) string { return b.Op("Sub", x, b.Float(0.1)) }
 	out := t.TempDir()
-	f, _, err := Run(t.Context(), plan(t, faulty, 1, 8, "suites.s.models=[other, robust]", "suites.s.attacks=[pgd]",
+	f, err := Run(t.Context(), plan(t, faulty, 1, 8, "suites.s.models=[other, robust]", "suites.s.attacks=[pgd]",
 		"models.other.path="+planted(t, "bright", rootOf(bright), unchanged)), Options{Out: out})
 	must.Refuse(t, err, "other", "not finite")
 	if len(f.Cells) != 4 {
@@ -80,9 +80,9 @@ func TestNotFiniteAnswersCostTheirCells(t *testing.T) {
 			t.Errorf("%s, %s: error %q, verdicts %q", c.Model, c.Attack, c.Error, c.Verdicts)
 		}
 	}
-	records := must.Get(result.ReadRecords(filepath.Join(out, "records.jsonl")))(t)
+	records := must.All(result.Records(filepath.Join(out, "records.jsonl")))(t)
 	if len(records) != 2*7 {
 		t.Fatalf("%d records", len(records))
 	}
-	must.Do(t, must.Get(result.Read(filepath.Join(out, "results.json")))(t).CheckRecords(records))
+	must.Do(t, must.Get(result.Read(filepath.Join(out, "results.json")))(t).CheckRecords(slices.Values(records)))
 }

@@ -75,7 +75,7 @@ func TestExternalWeights(t *testing.T) {
 	}
 
 	must.Do(t, os.Remove(filepath.Join(dir, "w.bin")))
-	_, _, err := Run(context.Background(), p, Options{Out: t.TempDir()})
+	_, err := Run(context.Background(), p, Options{Out: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), `"w.bin": no such file`) {
 		t.Errorf("without the weights: %v", err)
 	}
@@ -87,7 +87,7 @@ func TestClassNames(t *testing.T) {
 	names := strings.Fields("disc square triangle cross ring bar star dot wave grid")
 	for _, sets := range [][]string{nil, {"datasets.test.classes=[" + strings.Join(names, ", ") + "]"}} {
 		o := openerOf(t, plan(t, small, 1, 1, sets...).Config)
-		must.Get2(o.scored("test"))(t)
+		must.Get(o.scored("test"))(t)
 		want := names
 		if sets == nil {
 			want = nil

@@ -110,16 +110,10 @@ func inFlight(pool *ort.Pool, state int64) int {
 }
 
 // scored opens the data set that a suite scores, cut to --limit.
-func (o *opener) scored(name string) (*dataset.Dataset, []attacks.Image, error) {
+func (o *opener) scored(name string) (images, error) {
 	d, err := o.open(name, o.cfg.Limit)
 	if err != nil {
-		return nil, nil, err
-	}
-	set := make([]attacks.Image, d.Len())
-	for i := range set {
-		if set[i].ID, set[i].Pixels, set[i].Label, err = d.Image(i); err != nil {
-			return nil, nil, fmt.Errorf("dataset %s: %w", name, err)
-		}
+		return images{}, err
 	}
 	spec := o.cfg.Dataset(name).Spec
 	limit := spec.Limit
@@ -128,7 +122,7 @@ func (o *opener) scored(name string) (*dataset.Dataset, []attacks.Image, error) 
 	}
 	o.record.Datasets[name] = result.Dataset{N: d.Len(), SHA256: d.SHA256(), Format: spec.Format, Limit: limit,
 		Indices: spec.Indices, Classes: spec.Classes, ClassNames: d.ClassNames()}
-	return d, set, nil
+	return images{d, d.Len()}, nil
 }
 
 // open opens a data set once for each limit.
@@ -176,13 +170,19 @@ func (o *opener) network(m *config.Model) (*control.Network, error) {
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}
-	known := result.Model{SHA256: file.SHA256, Parameters: n.Parameters, Segments: len(n.Boundaries) + 1,
-		FLOPs: n.FLOPs(), Output: m.Output, Split: m.SplitAt}
+	known := identified(m, file.SHA256)
+	known.Parameters, known.Segments, known.FLOPs = n.Parameters, len(n.Boundaries)+1, n.FLOPs()
+	o.record.Models[m.Name] = known
+	return n, nil
+}
+
+// identified is what the config and a file's hash tell of a model.
+func identified(m *config.Model, sha256 string) result.Model {
+	known := result.Model{SHA256: sha256, Output: m.Output, Split: m.SplitAt}
 	if m.Mean != nil {
 		known.Preprocess = &result.Preprocess{Mean: m.Mean, Std: m.Std}
 	}
-	o.record.Models[m.Name] = known
-	return n, nil
+	return known
 }
 
 func float32s(v []float64) []float32 {
@@ -194,16 +194,16 @@ func float32s(v []float64) []float32 {
 }
 
 // prepare opens a job's images and network and makes its recipes.
-func (o *opener) prepare(j Job) ([]attacks.Image, *control.Network, []attacks.Recipe, error) {
-	data, set, err := o.scored(j.Suite.Dataset)
+func (o *opener) prepare(j Job) (images, *control.Network, []attacks.Recipe, error) {
+	set, err := o.scored(j.Suite.Dataset)
 	if err != nil {
-		return nil, nil, nil, err
+		return images{}, nil, nil, err
 	}
 	net, err := o.network(j.Model)
 	if err != nil {
-		return nil, nil, nil, err
+		return images{}, nil, nil, err
 	}
-	if err = fits(data, net); err != nil {
+	if err = fits(set.Dataset, net); err != nil {
 		err = fmt.Errorf("suite %s: dataset %s and model %s: %w", j.Suite.Name, j.Suite.Dataset, net.Name, err)
 	}
 	recipes := make([]attacks.Recipe, len(j.Attacks))
@@ -212,7 +212,7 @@ func (o *opener) prepare(j Job) ([]attacks.Image, *control.Network, []attacks.Re
 	}
 	if err != nil {
 		net.Close()
-		return nil, nil, nil, err
+		return images{}, nil, nil, err
 	}
 	return set, net, recipes, nil
 }

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -37,7 +38,9 @@ func (r *run) probed(ctx context.Context, s scoring, v []verdict) ([]result.Warn
 	if found, done := r.probes[key]; done || s.attack != nil {
 		return found, nil
 	}
-	found, err := r.probe(ctx, s.who, s.set, v)
+	found, err := once(r.journal, fmt.Sprintf("probe %q", key), func() ([]result.Warning, error) {
+		return r.probe(ctx, s.who, s.set, v)
+	})
 	if err == nil {
 		r.probes[key] = found
 	}
@@ -64,15 +67,18 @@ func firstOf(n int, who classifier, holds func(i int) bool) (todo []int) {
 
 // probe asks a classifier about clean images again and about images beside them, and
 // warns where the answers are random or jump.
-func (r *run) probe(ctx context.Context, who classifier, set []attacks.Image, clean []verdict) ([]result.Warning,
+func (r *run) probe(ctx context.Context, who classifier, set images, clean []verdict) ([]result.Warning,
 	error) {
-	todo := firstOf(len(set), who, func(i int) bool { return clean[i].right })
+	todo := firstOf(set.Len(), who, func(i int) bool { return clean[i].Right })
 	if len(todo) == 0 {
 		return nil, nil
 	}
 	changes, apart := make([]float64, len(todo)), make([]float64, len(todo))
 	err := r.forEach(ctx, len(todo), who.state(), func(ctx context.Context, k int) error {
-		im := set[todo[k]]
+		im, err := set.image(todo[k])
+		if err != nil {
+			return err
+		}
 		first, err := who.logits(ctx, im.Pixels)
 		if err != nil {
 			return err
@@ -133,12 +139,16 @@ func normalisedDistance(a, b []float32) float64 {
 // unbounded attacks images that stood in ℓ∞ once more at epsilon 1, where every
 // image is within reach of every other. Whatever still stands shows an attack that
 // is stopped by something else than robustness.
-func (r *run) unbounded(ctx context.Context, on *oracle, set []attacks.Image, made *crafted) ([]result.Warning, error) {
-	todo := firstOf(len(set), on.of, func(i int) bool { return made.each[i].robust })
+func (r *run) unbounded(ctx context.Context, on *oracle, set images, made *crafted) ([]result.Warning, error) {
+	todo := firstOf(set.Len(), on.of, func(i int) bool { return made.each[i].Robust })
 	attack := attacks.APGD{Norm: attacks.Linf, Epsilon: 1, Loss: attacks.Margin, Steps: 20}
 	stood := make([]bool, len(todo))
 	err := r.forEach(ctx, len(todo), on.state, func(ctx context.Context, k int) error {
-		res, err := attack.Perturb(ctx, on, set[todo[k]], attacks.Options{Seed: r.cfg.Seed, VerdictOnly: true})
+		im, err := set.image(todo[k])
+		if err != nil {
+			return err
+		}
+		res, err := attack.Perturb(ctx, on, im, attacks.Options{Seed: r.cfg.Seed, VerdictOnly: true})
 		stood[k] = res.Adversarial == nil
 		return err
 	})

@@ -1,8 +1,11 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"os"
 	"runtime"
 	"slices"
@@ -14,6 +17,7 @@ import (
 	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/journal"
 	"selfheal/models/ort"
 )
 
@@ -23,20 +27,23 @@ const Version = "0.1.0"
 // Options say where a run writes and how it computes. They never change a number.
 type Options struct {
 	Out      string
-	Force    bool // overwrite another config's results
+	Resume   bool // Out must hold this plan's run, finished or not
+	Force    bool // start anew, whatever Out holds
 	Progress *Progress
 	Cache    *pca.Cache // of fitted embeddings; nil for none
 	Command  []string   // for the results to say how to repeat the run
-	// Report, unless nil, is called at the end if a cell was finished, while no other run may
-	// write to Out.
-	Report func(*result.File, []result.Record) error
+	// Report, unless nil, is called when the results are in Out, while no other run may write
+	// there.
+	Report func(*result.File) error
 }
 
 // run is the state of one run over a plan's jobs.
 type run struct {
 	*opener
 	plan    *Plan
-	journal *journal
+	out     *output
+	journal *journal.Journal
+	damaged int // lines of the journal
 	gallery *gallery
 	uses    map[craftKey]*use
 	probes  map[probeKey][]result.Warning
@@ -49,6 +56,11 @@ type craftKey struct {
 	epsilon                float64
 	defense, mode          string // "none" and "" where the undefended network is attacked
 	seed                   uint64
+}
+
+// String is the key in the journal.
+func (k craftKey) String() string {
+	return fmt.Sprintf("%q %q %q %v %q %q %d", k.dataset, k.model, k.attack, k.epsilon, k.defense, k.mode, k.seed)
 }
 
 func (j Job) key(a PlannedAttack, defense string, seed uint64) craftKey {
@@ -75,37 +87,34 @@ type use struct {
 	made   *crafted // nil before the first and after the last job
 }
 
-// take is what has been crafted, nil if nothing has; the last job to ask frees it, as the
-// images of a whole run would fill the memory.
-func (u *use) take() *crafted {
-	made := u.made
-	if u.left--; u.left == 0 {
-		u.made = nil
-	}
-	return made
-}
-
-// Run carries out a plan and returns its results, which are also in o.Out. When
-// it ends early, by an error or because ctx was cancelled, the cells that were
-// finished are returned and on disk all the same.
-func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Record, error) {
+// Run carries out a plan and returns its results, which are also in o.Out: a run of the same plan
+// that was ended there is continued, and a finished one left as it is. When it ends early, by an
+// error or because ctx was cancelled, the cells that were finished are returned, and everything
+// that was done is on disk. Another run's folder is an [ErrOtherRun].
+func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 	opener, err := newOpener(plan.Config, o.Cache, o.Progress)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer opener.close()
 	r := &run{opener: opener, plan: plan, uses: map[craftKey]*use{}, probes: map[probeKey][]result.Warning{}}
 	if err := r.describe(o.Command); err != nil {
-		return nil, nil, ConfigError{err}
+		return nil, ConfigError{err}
 	}
 	r.gallery = newGallery(r.cfg, r.record.ConfigSHA256)
 	r.record.Gallery = r.gallery.file
-	if r.journal, err = newJournal(o.Out, r.record, o.Force); err != nil {
-		return nil, nil, err
+	if r.out, err = openOutput(o.Out, o.Force); err != nil {
+		return nil, err
 	}
-	defer r.journal.unlock()
+	defer r.out.unlock()
+	if finished, err := r.compare(o); finished != nil || err != nil {
+		return finished, err
+	}
 	if err := r.preflight(ctx); err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	if err := r.begin(o); err != nil {
+		return nil, err
 	}
 	r.record.Environment.Batch = r.pool.Batch() // with room for every network
 	r.reserve()
@@ -117,29 +126,38 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, []result.Rec
 		}
 	}
 	r.record.Environment.Batch = r.pool.Batch()
-	maskedByControl(r.record.Cells, r.progress)
-	if cerr := r.journal.close(r.record); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = errors.Join(r.failed...)
-	}
-	if o.Report != nil && len(r.record.Cells) > 0 {
-		if rerr := o.Report(r.record, r.journal.records); rerr != nil {
-			err = rerr // the more urgent of the two: something is not on disk
-		}
-	}
-	if err == nil {
+	if err = r.end(o, err); err == nil {
 		r.progress.report(runFinished{o.Out, len(r.record.Cells), time.Since(began)})
 	}
-	return r.record, r.journal.records, err
+	return r.record, err
+}
+
+// end writes the results, and what only all cells together tell. Of several errors it returns the
+// most urgent first: something is not on disk.
+func (r *run) end(o Options, err error) error {
+	if maskedByControl(r.record.Cells, r.progress); err == nil {
+		r.record.Finished = new(time.Now().UTC().Truncate(time.Second))
+	}
+	published, perr := r.out.publish(r.record, o.Report)
+	perr = cmp.Or(perr, r.journal.Close())
+	switch {
+	case perr != nil:
+		return perr
+	case err == nil:
+		return cmp.Or(r.out.finish(), errors.Join(r.failed...))
+	case !published && r.out.old != nil:
+		r.progress.report(resultsStay{r.out.dir})
+	}
+	return err
 }
 
 // describe begins the results: when, where and of what the run is made.
 func (r *run) describe(command []string) error {
 	f, cfg := r.record, r.cfg
 	f.Schema, f.Created, f.ConfigSHA256 = result.Schema, time.Now().UTC().Truncate(time.Second), cfg.Hash()
-	f.Seed, f.Command = cfg.Seed, command
+	if f.Seed, f.Command = cfg.Seed, command; len(cfg.OtherSeeds) > 0 {
+		f.Seeds = r.seeds()
+	}
 	f.Environment = result.Environment{Selfheal: Version, Go: runtime.Version(), ONNXRuntime: ort.Version(),
 		Provider: r.pool.Provider(), Precision: "f32", Workers: r.pool.Workers(), Threads: r.pool.Threads(),
 		Batch: r.pool.Batch(), Winograd: cfg.Runtime.Winograd, CPU: cpuName()}
@@ -175,21 +193,31 @@ func cpuName() string {
 // seeds are those that every attack is made under, the cells' own first.
 func (r *run) seeds() []uint64 { return append([]uint64{r.cfg.Seed}, r.cfg.OtherSeeds...) }
 
+// keys are what a job needs, once for each need.
+func (r *run) keys(j Job) iter.Seq2[craftKey, int] {
+	return func(yield func(k craftKey, seed int) bool) {
+		for _, a := range j.Attacks {
+			for _, defense := range j.attacked() {
+				for i, seed := range r.seeds() {
+					if !yield(j.key(a, defense, seed), i) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
 // reserve notes what the jobs will ask for, and whether for the images.
 func (r *run) reserve() {
 	for _, j := range r.plan.Jobs {
 		given := j.Suite.Mode == result.Oblivious && len(j.Suite.Controls) > 0 // images, to every control
-		for _, a := range j.Attacks {
-			for _, defense := range j.attacked() {
-				for i, seed := range r.seeds() {
-					k := j.key(a, defense, seed)
-					if r.uses[k] == nil {
-						r.uses[k] = &use{}
-					}
-					r.uses[k].left++
-					r.uses[k].images = r.uses[k].images || given || i == 0 && j.Suite.SaveAdversarial
-				}
+		for k, seed := range r.keys(j) {
+			if r.uses[k] == nil {
+				r.uses[k] = &use{}
 			}
+			r.uses[k].left++
+			r.uses[k].images = r.uses[k].images || given || seed == 0 && j.Suite.SaveAdversarial
 		}
 	}
 	for _, j := range r.plan.Jobs { // studies take the images that are made anyway

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
@@ -80,8 +81,8 @@ func runFor(t *testing.T, p *Plan) (*result.File, []result.Record, string) {
 	t.Helper()
 	testinput.Runtime(t)
 	out := t.TempDir()
-	f, records := must.Get2(Run(context.Background(), p, Options{Out: out}))(t)
-	return f, records, out
+	f := must.Get(Run(context.Background(), p, Options{Out: out}))(t)
+	return f, must.All(result.Records(filepath.Join(out, "records.jsonl")))(t), out
 }
 
 // misconfigured holds that an error is the config's, in one line with these words.
@@ -91,6 +92,15 @@ func misconfigured(t *testing.T, err error, words string) {
 	if !errors.As(err, new(ConfigError)) {
 		t.Errorf("%v is no error of the config", err)
 	}
+}
+
+// every image of a set.
+func every(t *testing.T, set images) (all []attacks.Image) {
+	t.Helper()
+	for i := range set.Len() {
+		all = append(all, must.Get(set.image(i))(t))
+	}
+	return all
 }
 
 func runSmall(t *testing.T, workers, batch int, sets ...string) (*result.File, []result.Record, string) {
@@ -112,7 +122,7 @@ func cancelled(t *testing.T, p *Plan, out, words string, at func()) *result.File
 			cancel()
 		}
 	})
-	f, _, err := Run(ctx, p, Options{Out: out, Force: true, Progress: NewProgress(w, TextLog, false)})
+	f, err := Run(ctx, p, Options{Out: out, Force: true, Progress: NewProgress(w, TextLog, false)})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v, want cancelled", err)
 	}
@@ -158,10 +168,6 @@ func TestResultsAreConsistent(t *testing.T) {
 	read, err := result.Read(filepath.Join(out, "results.json"))
 	if err != nil || len(read.Cells) != len(f.Cells) {
 		t.Fatalf("results.json: %v", err)
-	}
-	again, err := result.ReadRecords(filepath.Join(out, "records.jsonl"))
-	if err != nil || len(again) != len(records) {
-		t.Fatalf("records.jsonl: %d records, %v", len(again), err)
 	}
 	clean := f.Cells[0]
 	broken := 0
@@ -218,10 +224,10 @@ func TestFailedRunKeepsEarlierResults(t *testing.T) {
 	testinput.Runtime(t)
 	out := t.TempDir()
 	quick := []string{"suites.small.attacks=[pgd-l2]", "suites.small.controls=[]", "datasets.test.limit=2"}
-	must.Get2(Run(context.Background(), plan(t, small, 1, 8, quick...), Options{Out: out}))(t)
+	must.Get(Run(context.Background(), plan(t, small, 1, 8, quick...), Options{Out: out}))(t)
 	before := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t)
 	p := plan(t, small, 1, 8, append(quick, "models.robust.path=absent.onnx")...)
-	_, _, err := Run(t.Context(), p, Options{Out: out, Force: true})
+	_, err := Run(t.Context(), p, Options{Out: out, Force: true})
 	misconfigured(t, err, "absent.onnx")
 	after, err := os.ReadFile(filepath.Join(out, "results.json"))
 	if err != nil || !bytes.Equal(before, after) {
@@ -234,8 +240,8 @@ func TestFailedRunKeepsEarlierResults(t *testing.T) {
 	}
 	// A run that was killed may leave half a line.
 	must.Do(t, os.WriteFile(records, lines[:len(lines)-20], 0o644))
-	if got, err := result.ReadRecords(records); err != nil || len(got) != 3 {
-		t.Errorf("%d records, %v; want the 3 whole ones", len(got), err)
+	if got := must.All(result.Records(records))(t); len(got) != 3 {
+		t.Errorf("%d records, want the 3 whole ones", len(got))
 	}
 }
 
@@ -245,7 +251,7 @@ func TestDivergingControlCostsItsCell(t *testing.T) {
 	p := plan(t, small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=2",
 		"controls.auto-encoder.solver.learning_rate=1000000",
 		"controls.auto-encoder.solver.outer=30")
-	f, _, err := Run(context.Background(), p, Options{Out: t.TempDir()})
+	f, err := Run(context.Background(), p, Options{Out: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "auto-encoder") {
 		t.Errorf("error %v, want one that names the control", err)
 	}
@@ -291,9 +297,9 @@ func TestOtherConfigIsRefused(t *testing.T) {
 	out := t.TempDir()
 	old := &result.File{Schema: result.Schema, ConfigSHA256: "other"}
 	must.Do(t, result.Write(filepath.Join(out, "results.json"), old))
-	_, _, err := Run(context.Background(), plan(t, small, 1, 8), Options{Out: out})
-	if !errors.Is(err, ErrOtherConfig) {
-		t.Errorf("error %v, want %v", err, ErrOtherConfig)
+	_, err := Run(context.Background(), plan(t, small, 1, 8), Options{Out: out})
+	if !errors.Is(err, ErrOtherRun) {
+		t.Errorf("error %v, want %v", err, ErrOtherRun)
 	}
 }
 
@@ -321,8 +327,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// A run takes away what an earlier one has left, whatever the folder is called, and
-// nothing of a folder that holds no results.
+// A run takes away what an earlier one has left, whatever the folder is called, when it has put its
+// own results there, and nothing of a folder that holds no results.
 func TestWhatARunRemoves(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -331,8 +337,8 @@ func TestWhatARunRemoves(t *testing.T) {
 	}{
 		{"plain", true, []string{lockFile, "mine.txt", "records.jsonl", "results.json"}},
 		{"gl[1", true, []string{lockFile, "mine.txt", "records.jsonl", "results.json"}},
-		{"other", false, []string{lockFile, "control-panel.png", "junit.xml", "mine.txt", "records.jsonl",
-			"results.json"}},
+		{"other", false, []string{lockFile, "adversarial/a.npy", "control-panel.png", "junit.xml", "mine.txt",
+			"records.jsonl", "results.json"}},
 	} {
 		dir := filepath.Join(t.TempDir(), c.name)
 		must.Do(t, os.MkdirAll(filepath.Join(dir, "adversarial"), 0o755))
@@ -342,26 +348,30 @@ func TestWhatARunRemoves(t *testing.T) {
 		f := &result.File{Schema: result.Schema}
 		if c.results {
 			must.Do(t, result.Write(filepath.Join(dir, "results.json"), f))
+		} else {
+			_, err := openOutput(dir, false)
+			must.Refuse(t, err, "which is no run's", "--force")
 		}
-		j := must.Get(newJournal(dir, f, false))(t)
+		o := must.Get(openOutput(dir, true))(t)
+		j, _, err := o.begin(true)
+		must.Do(t, err)
+		must.Do(t, o.cell(f, nil))
 		if _, err := os.Stat(filepath.Join(dir, "junit.xml")); err != nil {
-			t.Errorf("%s: removed before the first cell: %v", c.name, err)
+			t.Errorf("%s: removed before there are results: %v", c.name, err)
 		}
-		must.Do(t, j.cell(f, nil))
-		must.Do(t, j.close(f))
+		f.Finished = new(time.Now())
+		must.Get(o.publish(f, nil))(t)
+		must.Do(t, j.Close())
+		must.Do(t, o.finish())
 		var left []string
-		entries := must.Get(os.ReadDir(dir))(t)
-		for _, e := range entries {
-			if !e.IsDir() {
-				left = append(left, e.Name())
+		must.Do(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if name, _ := filepath.Rel(dir, path); err == nil && !d.IsDir() {
+				left = append(left, name)
 			}
-		}
+			return err
+		}))
 		if !slices.Equal(left, c.left) {
 			t.Errorf("%s: %q are left, want %q", c.name, left, c.left)
-		}
-		saved, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), "*", "adversarial", "*.npy"))
-		if len(saved) == 1 == c.results {
-			t.Errorf("%s: adversarial images %q", c.name, saved)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func TestNoCUDA(t *testing.T) {
 	}
 	out := t.TempDir()
 	p := plan(t, small, 0, 8, "runtime.provider=cuda", "models.robust.path=absent.onnx")
-	_, _, err := Run(context.Background(), p, Options{Out: out})
+	_, err := Run(context.Background(), p, Options{Out: out})
 	misconfigured(t, err, "runtime.provider cuda: ")
 	if left, err := os.ReadDir(out); err != nil || len(left) > 0 {
 		t.Errorf("%d files were written, %v", len(left), err)
@@ -84,7 +84,7 @@ func compute(t *testing.T, c config.Runtime) (f outputs) {
 	t.Helper()
 	ctx := context.Background()
 	r := opened(t, c)
-	_, set := must.Get2(r.scored("test"))(t)
+	set := every(t, must.Get(r.scored("test"))(t))
 	net := must.Get(r.network(r.cfg.Model("robust")))(t)
 	defer net.Close()
 	for _, im := range set {

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"iter"
 	"slices"
-	"time"
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
@@ -29,25 +28,34 @@ type scoring struct {
 // own reports whether the attack was made on this very classifier.
 func (s scoring) own() bool { return s.who.attacked(s.Suite.Mode) }
 
+// key is the journal's, of the verdicts.
+func (s scoring) key() string {
+	key := fmt.Sprintf("verdicts %q %q %q", s.Suite.Name, s.Model.Name, s.who.defense())
+	if s.attack != nil {
+		key += fmt.Sprintf(" %q %v %d", s.attack.Name, s.attack.Epsilon, s.seed)
+	}
+	return key
+}
+
 // judged judges the classifier. It returns no verdicts where an answer is not finite, which
 // costs its cell, not the hours behind it.
-func (r *run) judged(ctx context.Context, s scoring, sweeps bool, what string) ([]verdict, error) {
-	v, err := r.judge(ctx, s.who, s.made.images(s.set, s.clean), sweeps)
+func (r *run) judged(ctx context.Context, s scoring, sweeps bool, what string) (judged, error) {
+	v, err := r.judge(ctx, s.key(), s.who, s.set, s.made, s.clean, sweeps)
 	if err == nil {
 		return v, nil
 	}
 	err = fmt.Errorf("%s: %w", what, err)
 	if !errors.As(err, new(notFinite)) {
-		return nil, err
+		return judged{}, err
 	}
 	r.failed = append(r.failed, err)
-	return nil, nil
+	return judged{}, nil
 }
 
 // cell is one that has no verdicts yet.
 func (s scoring) cell() result.Cell {
 	cell := result.Cell{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.net.Name, Defense: s.who.defense(),
-		Mode: s.Suite.Mode, Attack: config.None, Recipe: s.recipe.Name, N: len(s.set),
+		Mode: s.Suite.Mode, Attack: config.None, Recipe: s.recipe.Name, N: s.set.Len(),
 		Steps: []result.Step{}, Warnings: []result.Warning{}}
 	if s.attack != nil {
 		cell.Attack, cell.Norm, cell.Epsilon = s.attack.Name, new(s.attack.Norm.String()), new(s.attack.Epsilon)
@@ -61,7 +69,7 @@ func (r *run) fail(s scoring, why string) error {
 	cell.Error = why
 	r.record.Cells = append(r.record.Cells, cell)
 	r.progress.report(cellFailed{identity(cell), why})
-	return r.journal.cell(r.record, nil)
+	return r.out.cell(r.record, nil)
 }
 
 // score makes a cell and writes it with its records. It returns the verdicts; none where
@@ -70,16 +78,16 @@ func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
 	if s.attack != nil && s.clean == nil {
 		return nil, r.fail(s, "there are no verdicts on clean images")
 	}
-	start := time.Now()
-	v, err := r.judged(ctx, s, true, "suite "+s.Suite.Name)
+	got, err := r.judged(ctx, s, true, "suite "+s.Suite.Name)
 	if err != nil {
 		return nil, err
 	}
+	v := got.verdicts
 	if v == nil {
 		return nil, r.fail(s, r.failed[len(r.failed)-1].Error())
 	}
 	cell := s.cell()
-	cell.Seconds = time.Since(start).Seconds()
+	cell.Seconds = got.seconds
 	cell.Warnings = append(cell.Warnings, warnings(s, v)...)
 	probed, err := r.probed(ctx, s, v)
 	if err != nil {
@@ -98,61 +106,72 @@ func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
 	cell.Accuracy = float64(cell.Correct) / float64(cell.N)
 	cell.CI95 = stats.Wilson(cell.Correct, cell.N)
 	for _, v := range v {
-		cell.MaxNorm = math.Max(cell.MaxNorm, v.norm)
+		cell.MaxNorm = max(cell.MaxNorm, v.Norm)
 	}
 	r.record.Cells = append(r.record.Cells, cell)
 	r.progress.scored(cell, len(r.record.Cells), r.plan.Cells(), s.attack != nil && s.who.loop == nil)
-	return v, r.journal.cell(r.record, records(cell, s, v))
+	return v, r.out.cell(r.record, records(cell, s, v))
 }
 
 // records are a cell's, one an image.
-func records(c result.Cell, s scoring, verdicts []verdict) []result.Record {
-	list := make([]result.Record, len(verdicts))
-	for i, v := range verdicts {
-		made := &s.made.each[i]
-		list[i] = result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
-			Epsilon: c.Epsilon, Image: s.set[i].ID, Label: s.set[i].Label, Verdict: int(c.Verdicts[i] - '0'),
-			Margin: result.Margin(v.margin), Norm: v.norm}
-		if made.first >= 0 {
-			list[i].FirstSuccess = new(made.first) // a copy: records must not keep the images
-			if s.own() {
-				list[i].Queries = new(made.queries)
+func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Record] {
+	return func(yield func(result.Record) bool) {
+		for i, v := range verdicts {
+			made := s.made.each[i]
+			record := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
+				Epsilon: c.Epsilon, Image: s.set.ID(i), Label: s.set.Label(i), Verdict: int(c.Verdicts[i] - '0'),
+				Margin: result.Margin(v.Margin), Norm: v.Norm}
+			if made.First >= 0 {
+				record.FirstSuccess = &made.First
+				if s.own() {
+					record.Queries = &made.Queries
+				}
+			}
+			if made.Nearest > 0 && s.own() {
+				record.Distance = &made.Nearest
+			}
+			if s.clean != nil {
+				record.CleanMargin = new(float64(s.clean[i].Margin))
+			}
+			if !yield(record) {
+				return
 			}
 		}
-		if made.nearest > 0 && s.own() {
-			list[i].Distance = new(made.nearest)
-		}
-		if s.clean != nil {
-			list[i].CleanMargin = &s.clean[i].margin
-		}
 	}
-	return list
 }
 
-// rescore scores what an attack made under another seed, where the first seed has made a cell.
-func (r *run) rescore(ctx context.Context, s scoring) error {
+// cellOf is the cell that the first seed has made; nil before.
+func (r *run) cellOf(s scoring) *result.Cell {
 	i := slices.IndexFunc(r.record.Cells, func(c result.Cell) bool {
 		return c.Suite == s.Suite.Name && c.Model == s.Model.Name && c.Defense == s.who.defense() &&
 			c.Attack == s.attack.Name && *c.Epsilon == s.attack.Epsilon
 	})
-	cell := &r.record.Cells[i]
-	if cell.Error != "" {
+	if i < 0 {
 		return nil
 	}
-	start := time.Now()
-	v, err := r.judged(ctx, s, false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.seed))
-	if err != nil || v == nil {
+	return &r.record.Cells[i]
+}
+
+// rescore scores what an attack made under another seed, where the first seed has made a cell.
+func (r *run) rescore(ctx context.Context, s scoring) error {
+	cell := r.cellOf(s)
+	done := slices.ContainsFunc(cell.Seeds, func(c result.SeedScore) bool { return c.Seed == s.seed })
+	if cell.Error != "" || done {
+		return nil
+	}
+	got, err := r.judged(ctx, s, false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.seed))
+	if err != nil || got.verdicts == nil {
 		if err == nil {
 			r.progress.report(seedFailed{identity(*cell), s.seed, r.failed[len(r.failed)-1].Error()})
 		}
 		return err
 	}
-	score := result.SeedScore{Seed: s.seed, Seconds: time.Since(start).Seconds()}
+	score := result.SeedScore{Seed: s.seed, Seconds: got.seconds}
 	if s.own() {
 		score.Seconds += s.made.seconds
 	}
-	score.Verdicts, score.Correct = bits(v)
-	score.Accuracy = float64(score.Correct) / float64(len(s.set))
+	score.Verdicts, score.Correct = bits(got.verdicts)
+	score.Accuracy = float64(score.Correct) / float64(s.set.Len())
 	if cell.Seeds == nil {
 		cell.Seeds = []result.SeedScore{{Seed: r.cfg.Seed, Correct: cell.Correct, Accuracy: cell.Accuracy,
 			Verdicts: cell.Verdicts, Seconds: cell.Seconds}}
@@ -160,7 +179,7 @@ func (r *run) rescore(ctx context.Context, s scoring) error {
 	cell.Seeds = append(cell.Seeds, score)
 	r.progress.report(seedFinished{identity(*cell),
 		scored{score.Accuracy, score.Correct, cell.N, score.Seconds}, s.seed})
-	return r.journal.cell(r.record, nil)
+	return r.out.cell(r.record, nil)
 }
 
 // bits writes verdicts as a cell does, and counts the right ones.
@@ -168,7 +187,7 @@ func bits(verdicts []verdict) (text string, correct int) {
 	b := make([]byte, len(verdicts))
 	for i, v := range verdicts {
 		b[i] = '0'
-		if v.right {
+		if v.Right {
 			b[i] = '1'
 			correct++
 		}
@@ -180,21 +199,21 @@ func bits(verdicts []verdict) (text string, correct int) {
 func summary(c *controller, verdicts []verdict) *result.Solver {
 	s := &result.Solver{Method: c.Solver.Method.String(), PassesPerRun: c.Passes()}
 	for _, v := range verdicts {
-		s.Objective += v.outcome.Objective
-		s.Greedy += v.outcome.Greedy
-		s.ControlNorm += v.outcome.Norm
-		if v.outcome.Objective < v.outcome.Greedy {
+		s.Objective += v.Loop.Objective
+		s.Greedy += v.Loop.Greedy
+		s.ControlNorm += v.Loop.Norm
+		if v.Loop.Objective < v.Loop.Greedy {
 			s.BelowGreedy++
 		}
 	}
 	n := float64(len(verdicts))
 	s.Objective, s.Greedy, s.ControlNorm, s.BelowGreedy = s.Objective/n, s.Greedy/n, s.ControlNorm/n, s.BelowGreedy/n
-	s.Layers = c.layers(verdicts[0].outcome.Layers)
+	s.Layers = c.layers(verdicts[0].Loop.Layers)
 	for i := range s.Layers {
 		s.Layers[i].ControlNorm, s.Layers[i].Loss = 0, 0
 		for _, v := range verdicts {
-			s.Layers[i].ControlNorm += v.outcome.Layers[i].Norm / n
-			s.Layers[i].Loss += v.outcome.Layers[i].Loss / n
+			s.Layers[i].ControlNorm += v.Loop.Layers[i].Norm / n
+			s.Layers[i].Loss += v.Loop.Layers[i].Loss / n
 		}
 	}
 	s.Sweeps, s.Traced = meanSweeps(verdicts)
@@ -206,15 +225,15 @@ func summary(c *controller, verdicts []verdict) *result.Solver {
 // solver did not stay finite on the way.
 func meanSweeps(verdicts []verdict) (means []float64, n int) {
 	for _, v := range verdicts {
-		if v.outcome.Sweeps == nil {
+		if v.Loop.Sweeps == nil {
 			break
 		}
 		n++
 		if means == nil {
-			means = make([]float64, len(v.outcome.Sweeps))
+			means = make([]float64, len(v.Loop.Sweeps))
 		}
-		for k, sweep := range v.outcome.Sweeps {
-			means[k] += sweep.Objective
+		for k, sweep := range v.Loop.Sweeps {
+			means[k] += float64(sweep)
 		}
 	}
 	for k := range means {

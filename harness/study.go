@@ -24,7 +24,15 @@ func (j Job) studies() bool {
 // sample is what a study looks at: the images of one kind.
 type sample struct {
 	kind string
-	images
+	made *crafted
+}
+
+// image is the sample's i-th image of a set.
+func (s sample) image(set images, i int) (im attacks.Image, x []float32, err error) {
+	if im, err = set.image(i); err == nil {
+		x, err = s.made.image(im, i)
+	}
+	return im, x, err
 }
 
 // checkStudy closes the loops of a job's study and sees whether its attack can be made.
@@ -65,25 +73,26 @@ func (r *run) study(ctx context.Context, b *bench) error {
 	if !b.studies() {
 		return nil
 	}
-	set := b.set[:min(len(b.set), b.Suite.Solver.Images)]
-	base := result.SolverStudy{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.net.Name, N: len(set),
+	set := b.set.first(b.Suite.Solver.Images)
+	base := result.SolverStudy{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.net.Name, N: set.Len(),
 		Defaults: settings(config.DefaultSolver())}
 	var samples []sample
-	add := func(kind string, of images) ([]verdict, error) {
-		v, err := r.judge(ctx, classifier{net: b.net}, of, false)
-		_, right := bits(v)
-		samples = append(samples, sample{kind, of})
-		base.Baseline = append(base.Baseline, score(kind, right, len(set)))
-		return v, err
+	add := func(kind string, made *crafted) ([]verdict, error) {
+		key := fmt.Sprintf("study %q %q %s", b.Suite.Name, b.net.Name, kind)
+		got, err := r.judge(ctx, key, classifier{net: b.net}, set, made, nil, false)
+		_, right := bits(got.verdicts)
+		samples = append(samples, sample{kind, made})
+		base.Baseline = append(base.Baseline, score(kind, right, set.Len()))
+		return got.verdicts, err
 	}
-	clean, err := add(result.CleanImages, untouched(set).images(set, nil))
+	clean, err := add(result.CleanImages, untouched(set.Len()))
 	if err != nil {
 		return err
 	}
 	if a := b.StudyAttack; a != nil {
-		of, recipe, err := r.studyImages(ctx, b, set, clean)
+		made, recipe, err := r.studyImages(ctx, b, set, clean)
 		if err == nil {
-			_, err = add(result.AdversarialImages, of)
+			_, err = add(result.AdversarialImages, made)
 		}
 		if err != nil {
 			return fmt.Errorf("suite %s, solver study of model %s: %w", b.Suite.Name, b.net.Name, err)
@@ -98,12 +107,18 @@ func (r *run) study(ctx context.Context, b *bench) error {
 				err)
 		}
 		r.record.Solver = append(r.record.Solver, study)
-		if err := r.journal.cell(r.record, nil); err != nil {
+		if err := r.out.cell(r.record, nil); err != nil {
 			return err
 		}
 	}
+	if b.StudyAttack != nil && r.studied(b.Job) == nil {
+		return r.free(studyKey(b), samples[1].made.images)
+	}
 	return nil
 }
+
+// studyKey is that of images which are made for a study alone.
+func studyKey(b *bench) string { return fmt.Sprintf("study %q %q", b.Suite.Name, b.net.Name) }
 
 func score(kind string, right, n int) result.Score {
 	return result.Score{Images: kind, Correct: right, Accuracy: float64(right) / float64(n)}
@@ -111,31 +126,32 @@ func score(kind string, right, n int) result.Score {
 
 // studyImages are the study's adversarial images: the first of those that the run has made
 // for every image, else made for these images alone. They are the same.
-func (r *run) studyImages(ctx context.Context, b *bench, set []attacks.Image, clean []verdict) (images, attacks.Recipe,
+func (r *run) studyImages(ctx context.Context, b *bench, set images, clean []verdict) (*crafted, attacks.Recipe,
 	error) {
 	a := *b.StudyAttack
 	recipe, err := a.Recipe(b.net.Classes(), b.net.Shape())
 	if err != nil {
-		return images{}, recipe, err
+		return nil, recipe, err
 	}
 	var made *crafted
 	if u := r.studied(b.Job); u != nil {
-		made = u.take()
+		made = u.made
 	}
 	if made == nil {
 		on, err := oracleOf(classifier{net: b.net}, result.Oblivious)
 		if err == nil {
 			cell := identity(scoring{bench: b, who: on.of, attack: &a}.cell())
 			made, err = r.craft(ctx, on, order{recipe: recipe, seed: r.cfg.Seed, set: set, clean: clean, cell: cell,
+				key:   studyKey(b),
 				label: fmt.Sprintf("solver study, %s, %s", b.net.Name, a.Name)})
 		}
 		if err != nil {
-			return images{}, recipe, err
+			return nil, recipe, err
 		}
 	}
 	first := *made
-	first.each = made.each[:len(set)]
-	return first.images(set, nil), recipe, nil
+	first.each = made.each[:set.Len()]
+	return &first, recipe, nil
 }
 
 // student makes the study of one control.
@@ -143,16 +159,17 @@ type student struct {
 	*run
 	net     *control.Network
 	loop    *controller
-	set     []attacks.Image
+	set     images
 	samples []sample
 	control string
-	done    int // solvers tried
+	key     string // in the journal
+	done    int    // solvers tried
 	planned int
+	seconds float64
 }
 
-func (r *run) studyControl(ctx context.Context, b *bench, set []attacks.Image, samples []sample,
+func (r *run) studyControl(ctx context.Context, b *bench, set images, samples []sample,
 	study *result.SolverStudy) error {
-	start := time.Now()
 	loop, err := r.controller(ctx, b.net, r.cfg.Control(study.Control), true)
 	if err != nil {
 		return err
@@ -161,7 +178,8 @@ func (r *run) studyControl(ctx context.Context, b *bench, set []attacks.Image, s
 	own := loop.Solver
 	methods, others := sameStart(own), variants(own, b.Suite.Solver)
 	s := &student{run: r, net: b.net, loop: loop, set: set, samples: samples, planned: len(methods) + len(others),
-		control: study.Control}
+		control: study.Control,
+		key:     fmt.Sprintf("study %q %q %q", b.Suite.Name, b.net.Name, study.Control)}
 	study.Solver = settings(own)
 	var mine result.SolverRun
 	for _, m := range methods {
@@ -198,11 +216,11 @@ func (r *run) studyControl(ctx context.Context, b *bench, set []attacks.Image, s
 		run.Why, run.Value, run.Own = v.why, v.value, v.solver == own
 		study.Runs = append(study.Runs, run)
 	}
-	if study.Costs, err = s.costs(ctx, methods); err != nil {
-		return err
-	}
-	study.Seconds = time.Since(start).Seconds()
-	return nil
+	costs, err := once(s.journal, s.key+" costs", func() (timed[[]result.SolverCost], error) {
+		return clocked(func() ([]result.SolverCost, error) { return s.costs(ctx, methods) })
+	})
+	study.Costs, study.Seconds = costs.Value, s.seconds+costs.Seconds
+	return err
 }
 
 // say tells how a solver did.
@@ -230,10 +248,17 @@ type answer func(ctx context.Context, x, logits []float32) error
 // costs measures what an answer costs, of the network alone and under every solver.
 func (s *student) costs(ctx context.Context, methods []control.Solver) ([]result.SolverCost, error) {
 	var all []result.SolverCost
+	var clean [][]float32
+	for i := range min(s.set.Len(), timedImages) {
+		im, err := s.set.image(i)
+		if err != nil {
+			return nil, err
+		}
+		clean = append(clean, im.Pixels)
+	}
 	add := func(method string, passes float64, of answer) error {
-		images := s.samples[0].adversarial[:min(len(s.set), timedImages)]
-		ms, err := medianTime(ctx, images, s.net.Classes(), of)
-		all = append(all, result.SolverCost{Method: method, Passes: passes, Milliseconds: ms, Images: len(images)})
+		ms, err := medianTime(ctx, clean, s.net.Classes(), of)
+		all = append(all, result.SolverCost{Method: method, Passes: passes, Milliseconds: ms, Images: len(clean)})
 		return err
 	}
 	if err := add(config.None, 1, s.net.Logits); err != nil {

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"selfheal/control"
@@ -15,43 +16,58 @@ type reading struct {
 	right, finite bool
 }
 
+// followed is what became of a solver on every image of every kind.
+type followed struct {
+	Curves []result.SolverCurve
+	Run    result.SolverRun
+}
+
 // follow traces a solver on every image of every kind: its curves, a point a reading, and
 // what it comes to.
 func (s *student) follow(ctx context.Context, with control.Solver, d control.Detail) ([]result.SolverCurve,
 	result.SolverRun, error) {
-	run := result.SolverRun{Settings: settings(with)}
-	loop, err := s.loop.WithSolver(with)
-	if err != nil {
-		return nil, run, err
+	got, err := once(s.journal, fmt.Sprintf("%s %+v %d", s.key, with, d), func() (timed[followed], error) {
+		return clocked(func() (f followed, err error) {
+			loop, err := s.loop.WithSolver(with)
+			if err != nil {
+				return f, err
+			}
+			f.Run = result.SolverRun{Settings: settings(with), Passes: loop.Passes()}
+			for _, sample := range s.samples {
+				at, readings, err := s.trace(ctx, loop, sample, d)
+				if err != nil {
+					return f, err
+				}
+				f.Curves = append(f.Curves, result.SolverCurve{Images: sample.kind, Settings: f.Run.Settings,
+					Points: points(at, readings)})
+				f.Run.Outcomes = append(f.Run.Outcomes, outcome(sample.kind, at, readings))
+			}
+			return f, nil
+		})
+	})
+	if err == nil {
+		s.seconds += got.Seconds
+		s.say(got.Value.Run)
 	}
-	run.Passes = loop.Passes()
-	var curves []result.SolverCurve
-	for _, sample := range s.samples {
-		at, readings, err := s.trace(ctx, loop, sample.adversarial, d)
-		if err != nil {
-			return nil, run, err
-		}
-		curves = append(curves, result.SolverCurve{Images: sample.kind, Settings: run.Settings,
-			Points: points(at, readings)})
-		run.Outcomes = append(run.Outcomes, outcome(sample.kind, at, readings))
-	}
-	s.say(run)
-	return curves, run, nil
+	return got.Value.Curves, got.Value.Run, err
 }
 
 // trace follows a loop on images. It returns the points, which are alike for all images but
 // for what is read there, and the readings by image and point.
-func (s *student) trace(ctx context.Context, loop *control.Controller, images [][]float32,
+func (s *student) trace(ctx context.Context, loop *control.Controller, of sample,
 	d control.Detail) ([]control.Point, [][]reading, error) {
 	var at []control.Point
-	readings := make([][]reading, len(images))
+	readings := make([][]reading, s.set.Len())
 	state := 2 * s.loop.state // a point's look keeps as much as the loop
-	err := s.forEach(ctx, len(images), state, func(ctx context.Context, i int) error {
-		label := s.set[i].Label
-		return loop.Trace(ctx, images[i], d, func(p control.Point) error {
-			v, finite := decide(p.Logits, label)
+	err := s.forEach(ctx, len(readings), state, func(ctx context.Context, i int) error {
+		im, x, err := of.image(s.set, i)
+		if err != nil {
+			return err
+		}
+		return loop.Trace(ctx, x, d, func(p control.Point) error {
+			v, finite := decide(p.Logits, im.Label)
 			finite = finite && number.Finite(p.Objective)
-			readings[i] = append(readings[i], reading{p.Objective, finite && v.right, finite})
+			readings[i] = append(readings[i], reading{p.Objective, finite && v.Right, finite})
 			if i == 0 {
 				p.Controls, p.Logits = nil, nil // only numbers are kept
 				at = append(at, p)

@@ -102,7 +102,7 @@ func (u *Use) answers(ctx context.Context, who classifier, n int, pixels func(i 
 			return err
 		}
 		v, err := who.judge(ctx, attacks.Image{ID: i, Pixels: x, Label: unlabelled}, x, ball{}, answerOnly)
-		out[i] = Answer{v.class, v.margin}
+		out[i] = Answer{v.Class, float64(v.Margin)}
 		return err
 	})
 	return out, err
@@ -258,7 +258,7 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 		Norm: a.Norm.String(), Epsilon: a.Epsilon, N: n, Outside: []Outside{}}
 	verdicts := make([]byte, n)
 	for i, of := range judged {
-		v.MaxNorm = max(v.MaxNorm, of.norm)
+		v.MaxNorm = max(v.MaxNorm, of.Norm)
 		if unperturbed[i] {
 			v.Unperturbed++
 		}
@@ -267,7 +267,7 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 			verdicts[i] = '-'
 			p.Image = d.ID(i)
 			v.Outside = append(v.Outside, p)
-		case of.right:
+		case of.Right:
 			verdicts[i] = '1'
 			v.Correct++
 		default:

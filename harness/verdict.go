@@ -67,13 +67,22 @@ func (b ball) measure(clean, adversarial []float32) (float64, error) {
 
 // verdict is the judge's word on one image.
 type verdict struct {
-	class   int     // of the largest logit
-	right   bool    // it is the label
-	margin  float64 // z_y − max other logit; on images of an attack it may be NaN or infinite
-	norm    float64 // of the perturbation
-	simplex bool    // the answer looks like probabilities
-	logs    bool    // the answer looks like their logarithms
-	outcome *control.Outcome
+	Class   int        `json:"class"`             // of the largest logit
+	Right   bool       `json:"right"`             // it is the label
+	Margin  number.Any `json:"margin"`            // z_y − max other logit
+	Norm    float64    `json:"norm,omitempty"`    // of the perturbation
+	Simplex bool       `json:"simplex,omitempty"` // the answer looks like probabilities
+	Logs    bool       `json:"logs,omitempty"`    // the answer looks like their logarithms
+	Loop    *solved    `json:"loop,omitempty"`    // nil of a network alone
+}
+
+// solved are the numbers of a closed loop's outcome.
+type solved struct {
+	Objective float64             `json:"objective"`
+	Greedy    float64             `json:"greedy"`
+	Norm      float64             `json:"norm"`
+	Layers    []control.LayerCost `json:"layers"`
+	Sweeps    []number.Any        `json:"sweeps,omitempty"` // the objective at the greedy start and after each sweep
 }
 
 // notFinite is a classifier's answer that no margin follows from.
@@ -104,13 +113,13 @@ const (
 
 // decide reads an answer, of which NaN is none that is right, and reports whether its margin is finite.
 func decide(logits []float32, label int) (v verdict, finite bool) {
-	v.class = attacks.Argmax(logits)
+	v.Class = attacks.Argmax(logits)
 	if label == unlabelled {
-		label = v.class
+		label = v.Class
 	}
-	v.right, v.margin = attacks.Right(logits, label), attacks.LogitMargin(logits, label)
-	v.simplex, v.logs = simplex(logits), logarithms(logits)
-	return v, number.Finite(v.margin)
+	v.Right, v.Margin = attacks.Right(logits, label), number.Any(attacks.LogitMargin(logits, label))
+	v.Simplex, v.Logs = simplex(logits), logarithms(logits)
+	return v, number.Finite(float64(v.Margin))
 }
 
 // judge is the one place that decides whether a classifier is right on an image x, which
@@ -121,7 +130,7 @@ func (c classifier) judge(ctx context.Context, im attacks.Image, x []float32, wi
 	err error) {
 	norm, err := within.measure(im.Pixels, x)
 	if err != nil {
-		return verdict{norm: norm}, err
+		return verdict{Norm: norm}, err
 	}
 	var logits []float32
 	var o *control.Outcome
@@ -134,13 +143,15 @@ func (c classifier) judge(ctx context.Context, im attacks.Image, x []float32, wi
 		return v, err
 	}
 	v, finite := decide(logits, im.Label)
-	if v.norm = norm; within != (ball{}) {
+	if v.Norm = norm; within != (ball{}) {
 		finite = true
 	}
 	if o != nil {
 		finite = finite && number.Finite(o.Objective) && number.Finite(o.Greedy) && number.Finite(o.Norm)
-		o.Controls, o.Logits = nil, nil // only the numbers are kept
-		v.outcome = o
+		v.Loop = &solved{Objective: o.Objective, Greedy: o.Greedy, Norm: o.Norm, Layers: o.Layers}
+		for _, s := range o.Sweeps {
+			v.Loop.Sweeps = append(v.Loop.Sweeps, number.Any(s.Objective))
+		}
 	}
 	if !finite {
 		return v, notFinite{c, im.ID}
@@ -171,32 +182,57 @@ func logarithms(z []float32) bool {
 // such an image a pass more.
 const traced = 8
 
-// images is what a classifier is judged on: clean images, and what an attack made of them.
-type images struct {
-	clean       []attacks.Image
-	adversarial [][]float32
-	within      ball
-	known       []*verdict // nil, or verdicts that are known already; nil for the others
+// judged are a classifier's verdicts on images, and how long it took to get them.
+type judged struct {
+	verdicts []verdict
+	seconds  float64
 }
 
-// judge asks a classifier about every image whose verdict is not known.
-func (o *opener) judge(ctx context.Context, who classifier, of images, sweeps bool) ([]verdict, error) {
-	out := make([]verdict, len(of.clean))
-	err := o.forEach(ctx, len(out), who.state(), func(ctx context.Context, i int) error {
-		if of.known != nil && of.known[i] != nil {
-			out[i] = *of.known[i]
-			return nil
+// judge asks a classifier about what was made of a set's images, but for those that the journal
+// holds under a key. Clean are its verdicts on the clean images, which hold where no attack broke
+// the image; nil where there are none. The first images are followed from sweep to sweep
+// where that is asked for.
+func (r *run) judge(ctx context.Context, key string, who classifier, set images, made *crafted, clean []verdict,
+	sweeps bool) (judged, error) {
+	out := judged{verdicts: make([]verdict, set.Len())}
+	known := make([]bool, set.Len())
+	work, err := recall(r.journal, key, func(i int, v verdict) {
+		if i >= 0 && i < len(known) {
+			out.verdicts[i], known[i] = v, true
 		}
-		want := withCosts
+	})
+	if err != nil {
+		return out, err
+	}
+	var todo []int
+	for i := range known {
+		if clean != nil && made.each[i].First < 0 {
+			out.verdicts[i] = clean[i]
+		} else if !known[i] {
+			todo = append(todo, i)
+		}
+	}
+	err = r.forEach(ctx, len(todo), who.state(), func(ctx context.Context, k int) error {
+		i, want := todo[k], withCosts
 		if sweeps && i < traced {
 			want = withSweeps
 		}
-		var err error
-		out[i], err = who.judge(ctx, of.clean[i], of.adversarial[i], of.within, want)
+		im, err := set.image(i)
+		if err != nil {
+			return err
+		}
+		x, err := made.image(im, i)
+		if err == nil {
+			out.verdicts[i], err = who.judge(ctx, im, x, made.within, want)
+		}
+		if err == nil {
+			err = work.done(i, out.verdicts[i])
+		}
 		if errors.As(err, new(Outside)) {
-			err = fmt.Errorf("image %d: %w", of.clean[i].ID, err)
+			err = fmt.Errorf("image %d: %w", im.ID, err)
 		}
 		return err
 	})
+	out.seconds = work.seconds()
 	return out, err
 }

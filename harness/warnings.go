@@ -23,25 +23,25 @@ func warnings(s scoring, v []verdict) []result.Warning {
 	for _, notice := range net.Graph.Notices {
 		warn(true, result.WarnConverted, "model %s: %s", net.Name, notice)
 	}
-	probabilities := !slices.ContainsFunc(v, func(v verdict) bool { return !v.simplex })
+	probabilities := !slices.ContainsFunc(v, func(v verdict) bool { return !v.Simplex })
 	warn(s.who.loop == nil && probabilities && s.Model.Output != "probabilities", result.WarnProbabilities,
 		"model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities",
 		net.Name)
 	if s.who.loop == nil && s.Model.Output == "probabilities" {
-		logits := howMany(v, func(v verdict) bool { return !v.logs })
+		logits := howMany(v, func(v verdict) bool { return !v.Logs })
 		warn(logits > 0, result.WarnNoProbabilities,
 			"model %s has output: probabilities, but on %s its output does not add up to 1",
 			net.Name, share(logits, len(v)))
 	}
-	odd := howMany(v, func(v verdict) bool { return !number.Finite(v.margin) })
+	odd := howMany(v, func(v verdict) bool { return !number.Finite(float64(v.Margin)) })
 	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",
 		share(odd, len(v)), s.who)
 	if made := s.made; s.own() {
-		asked := howMany(made.each, func(a attempt) bool { return a.seen.asked })
-		zero := howMany(made.each, func(a attempt) bool { return a.seen.zero })
-		wild := howMany(made.each, func(a attempt) bool { return a.seen.notFinite })
-		warn(made.wrong > 0, result.WarnClaimRefuted, "an attack claimed %d successes that the judge did not see again",
-			made.wrong)
+		asked := howMany(made.each, func(a attempt) bool { return a.Seen.Asked })
+		zero := howMany(made.each, func(a attempt) bool { return a.Seen.Zero })
+		wild := howMany(made.each, func(a attempt) bool { return a.Seen.NotFinite })
+		warn(made.refuted > 0, result.WarnClaimRefuted, "an attack claimed %d successes that the judge did not see again",
+			made.refuted)
 		warn(zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", share(zero, asked))
 		warn(wild > 0, result.WarnNotFiniteGradient, "on %s a loss or a gradient was infinite or NaN",
 			share(wild, asked))
@@ -95,7 +95,7 @@ const fewest = 20
 
 // nearChance reports whether an accuracy can't be told from that of guessing.
 func nearChance(v []verdict, classes int) bool {
-	right := howMany(v, func(v verdict) bool { return v.right })
+	right := howMany(v, func(v verdict) bool { return v.Right })
 	return len(v) >= fewest && stats.Wilson(right, len(v))[0] <= 1/float64(classes)
 }
 

@@ -94,12 +94,12 @@ func TestWarningsFromNumbers(t *testing.T) {
 	must.Do(t, err)
 	defer net.Close()
 	bench, some := &bench{Job: p.Jobs[0], net: net}, attacks.Recipe{Name: "some/1"}
-	right := func(n int) []verdict { return slices.Repeat([]verdict{{right: true}}, n) }
+	right := func(n int) []verdict { return slices.Repeat([]verdict{{Right: true}}, n) }
 	wrong := func(n int) []verdict { return slices.Repeat([]verdict{{}}, n) }
 	step := func(name string, robust float64) result.Step { return result.Step{Attack: name, Robust: robust} }
 	saw := func(w ...watched) (c crafted) {
 		for _, one := range w {
-			c.each = append(c.each, attempt{seen: one})
+			c.each = append(c.each, attempt{Seen: one})
 		}
 		return c
 	}
@@ -109,10 +109,10 @@ func TestWarningsFromNumbers(t *testing.T) {
 		recipe attacks.Recipe
 		v      []verdict
 	}{
-		{"", saw(watched{asked: true}), some, right(30)},
-		{result.WarnNotFiniteGradient.ID, saw(watched{asked: true, notFinite: true}), some, right(30)},
-		{result.WarnZeroGradient.ID, saw(watched{asked: true}, watched{asked: true, zero: true}), some, right(30)},
-		{result.WarnClaimRefuted.ID, crafted{wrong: 1}, some, right(30)},
+		{"", saw(watched{Asked: true}), some, right(30)},
+		{result.WarnNotFiniteGradient.ID, saw(watched{Asked: true, NotFinite: true}), some, right(30)},
+		{result.WarnZeroGradient.ID, saw(watched{Asked: true}, watched{Asked: true, Zero: true}), some, right(30)},
+		{result.WarnClaimRefuted.ID, crafted{refuted: 1}, some, right(30)},
 		{result.WarnFewClasses.ID, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1",
 			Fallback: "the model has only 2 classes"}, right(30)},
 		{result.WarnSquareWins.ID, crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.4)}}, some,
@@ -121,7 +121,7 @@ func TestWarningsFromNumbers(t *testing.T) {
 		{result.WarnNearChance.ID, crafted{}, attacks.Recipe{}, append(right(3), wrong(27)...)},
 		{"", crafted{}, attacks.Recipe{}, append(right(25), wrong(5)...)},
 		{"", crafted{}, some, append(right(3), wrong(27)...)}, // under attack that is the attack's merit
-		{result.WarnProbabilities.ID, crafted{}, some, slices.Repeat([]verdict{{right: true, simplex: true}}, 30)},
+		{result.WarnProbabilities.ID, crafted{}, some, slices.Repeat([]verdict{{Right: true, Simplex: true}}, 30)},
 	} {
 		var got []string
 		for _, w := range warnings(scoring{bench: bench, who: classifier{net: net}, recipe: c.recipe, made: &c.made},

@@ -149,7 +149,7 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 	for _, name := range p.Jobs[0].Suite.Controls {
 		c := must.Get(r.controller(ctx, net, p.Config.Control(name), true))(t)
 		at := must.Get(oracleOf(classifier{net, c}, result.WhiteboxThrough))(t)
-		for k, im := range set {
+		for k, im := range every(t, set) {
 			rng := rand.New(rand.NewPCG(uint64(k), 1))
 			// An image of no class: away from confident answers, where the loss is flat.
 			x := make([]float32, len(im.Pixels))

@@ -6,6 +6,7 @@ import (
 	"image/color/palette"
 	"io/fs"
 	"os"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -47,7 +48,7 @@ func FuzzReadNPY(f *testing.F) {
 		_ = must.Survive(t, func() error {
 			shape, values, err := readNPY(bytes.NewReader(data))
 			if err == nil {
-				must.Do(t, WriteNPY(new(bytes.Buffer), shape, values))
+				must.Do(t, WriteNPY(new(bytes.Buffer), shape, slices.Values([][]float32{values})))
 			}
 			return err
 		})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"regexp"
 	"slices"
@@ -131,15 +132,12 @@ func (h *header) value(b []byte) float64 {
 	return float64(u)
 }
 
-// WriteNPY writes values in row-major order as a float32 .npy file.
-func WriteNPY(w io.Writer, shape []int, values []float32) error {
-	tuple, n := "", 1
+// WriteNPY writes values, which come in parts in row-major order, as a float32 .npy file.
+func WriteNPY(w io.Writer, shape []int, values iter.Seq[[]float32]) error {
+	tuple, left := "", 1
 	for _, v := range shape {
 		tuple += fmt.Sprintf("%d, ", v)
-		n *= v
-	}
-	if n != len(values) {
-		return fmt.Errorf("dataset: a shape of %v holds %d values, not %d", shape, n, len(values))
+		left *= v
 	}
 	if tuple = strings.TrimSuffix(tuple, " "); len(shape) != 1 {
 		tuple = strings.TrimSuffix(tuple, ",")
@@ -152,9 +150,15 @@ func WriteNPY(w io.Writer, shape []int, values []float32) error {
 	b.Write(binary.LittleEndian.AppendUint16(nil, uint16(len(dict))))
 	b.WriteString(dict)
 	var buf [4]byte
-	for _, v := range values {
-		binary.LittleEndian.PutUint32(buf[:], math.Float32bits(v))
-		b.Write(buf[:])
+	for part := range values {
+		left -= len(part)
+		for _, v := range part {
+			binary.LittleEndian.PutUint32(buf[:], math.Float32bits(v))
+			b.Write(buf[:])
+		}
+	}
+	if left != 0 {
+		return fmt.Errorf("dataset: an array of shape %v has %d values too few", shape, left)
 	}
 	return b.Flush()
 }

@@ -45,7 +45,7 @@ func ints(values ...int64) []byte {
 func floats(shape ...int) func(values ...float32) []byte {
 	return func(values ...float32) []byte {
 		var b bytes.Buffer
-		if err := WriteNPY(&b, shape, values); err != nil {
+		if err := WriteNPY(&b, shape, slices.Values([][]float32{values})); err != nil {
 			panic(err)
 		}
 		return b.Bytes()
@@ -100,7 +100,7 @@ func TestNPYRoundTrip(t *testing.T) {
 			t.Errorf("%v: what follows the array was read too: %q is left", c.shape, rest)
 		}
 	}
-	if err := WriteNPY(io.Discard, []int{2, 2}, []float32{1}); err == nil {
+	if err := WriteNPY(io.Discard, []int{2, 2}, slices.Values([][]float32{[]float32{1}})); err == nil {
 		t.Error("a shape that does not fit the values is written")
 	}
 }
@@ -206,7 +206,7 @@ func TestWriteNPYAsNumPy(t *testing.T) {
 	want := must.Get(os.ReadFile("testdata/float32.npy"))(t)
 	shape, values := must.Get2(ReadArray(os.DirFS("testdata"), "float32.npy"))(t)
 	var got bytes.Buffer
-	must.Do(t, WriteNPY(&got, shape, values))
+	must.Do(t, WriteNPY(&got, shape, slices.Values([][]float32{values})))
 	if !bytes.Equal(got.Bytes(), want) {
 		t.Errorf("got  %q\nwant %q", got.Bytes()[:128], want[:128])
 	}

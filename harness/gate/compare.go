@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
@@ -150,24 +149,19 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 
 // sameSettings is the error for settings that are others, unless the rules accept them: these
 // are noted.
-func (r *Report) sameSettings(list []difference) error {
-	var refused []string
+func (r *Report) sameSettings(list []result.Difference) error {
+	var refused []result.Difference
 	for _, d := range list {
-		if accepts(r.Gate.Accept, d.path) {
-			r.Notes = append(r.Notes, "accepted: "+d.String())
+		if accepts(r.Gate.Accept, d.Path) {
+			r.Notes = append(r.Notes, "accepted: "+plain(d.Say("baseline", "run")))
 		} else {
-			refused = append(refused, d.String())
+			refused = append(refused, d)
 		}
 	}
 	if refused == nil {
 		return nil
 	}
-	most := min(len(refused), 3)
-	text := strings.Join(refused[:most], "; ")
-	if more := len(refused) - most; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	return fmt.Errorf("%s: %s, or name it under gate.accept", text, toAccept)
+	return fmt.Errorf("%s: %s, or name it under gate.accept", plain(result.SayFirst(refused, "baseline", "run")), toAccept)
 }
 
 const toAccept = "run with the baseline's, or accept these results with selfheal check --update"

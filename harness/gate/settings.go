@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -74,78 +73,14 @@ func (m made) settings() map[string]any {
 	return out
 }
 
-// difference is a setting that is another.
-type difference struct {
-	path        string // where it stands in results.json
-	before, now any    // nil where there is none
-}
-
-func (d difference) String() string {
-	return fmt.Sprintf("%s: baseline %s, run %s", plain(d.path), shown(d.before), shown(d.now))
-}
-
-// shown is a value in a line.
-func shown(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "none"
-	case []any:
-		words := make([]string, len(v))
-		for i, one := range v {
-			words[i] = shown(one)
-		}
-		if most := 12; len(words) > most {
-			words = append(words[:most], fmt.Sprintf("… (%d)", len(v)))
-		}
-		return "[" + strings.Join(words, ", ") + "]"
-	case map[string]any: // of a list that has got longer or shorter
-		if kind, ok := v["kind"]; ok {
-			return shown(kind)
-		}
-		return shown(v["at"])
-	}
-	return plain(fmt.Sprint(v))
-}
-
-// differences walks two JSON values. A name that only one side has is a new cell's, or one
-// that is lacking.
-func differences(path string, before, now any) (list []difference) {
-	x, isMap := before.(map[string]any)
-	y, areMaps := now.(map[string]any)
-	if (isMap || areMaps) && (isMap || before == nil) && (areMaps || now == nil) {
-		keys := map[string]any{}
-		maps.Copy(keys, x)
-		maps.Copy(keys, y)
-		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			list = append(list, differences(path+"."+key, x[key], y[key])...)
-		}
-		return list
-	}
-	p, isList := before.([]any)
-	q, areLists := now.([]any)
-	if isList && areLists && len(p) == len(q) && slices.ContainsFunc(p, func(v any) bool {
-		_, ok := v.(map[string]any)
-		return ok
-	}) {
-		for i := range p {
-			list = append(list, differences(fmt.Sprintf("%s[%d]", path, i), p[i], q[i])...)
-		}
-		return list
-	}
-	if !reflect.DeepEqual(before, now) {
-		return []difference{{path, before, now}}
-	}
-	return nil
-}
-
 // changed lists the settings that are others than the baseline's, of what both have.
-func changed(before, now made) (list []difference) {
+func changed(before, now made) (list []result.Difference) {
 	x, y := before.settings(), now.settings()
 	for _, section := range []string{"attacks", "controls", "models", "datasets"} {
 		old, fresh := x[section].(map[string]any), y[section].(map[string]any)
 		for _, name := range slices.Sorted(maps.Keys(old)) {
 			if v, both := fresh[name]; both {
-				list = append(list, differences(section+"."+name, old[name], v)...)
+				list = append(list, result.Differences(section+"."+name, old[name], v)...)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package result
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"strings"
 )
@@ -136,10 +137,10 @@ type recordKey struct {
 // CheckRecords is an error for records that disagree with their cells: every cell has one an
 // image, in the order of its verdicts, with the same verdicts. Records without a cell are those
 // of a run that was killed before it wrote its results.
-func (f *File) CheckRecords(records []Record) error {
+func (f *File) CheckRecords(records iter.Seq[Record]) error {
 	clean := 0.0 // stands for the epsilon of clean images
 	verdicts := map[recordKey][]byte{}
-	for _, r := range records {
+	for r := range records {
 		k := recordKey{r.Suite, r.Model, r.Defense, r.Attack, *cmp.Or(r.Epsilon, &clean)}
 		verdicts[k] = append(verdicts[k], '0'+byte(r.Verdict))
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
@@ -60,34 +61,37 @@ func write(path string, v any) error {
 // mostLine bounds a record, in bytes.
 const mostLine = 1 << 20
 
-// ReadRecords reads a records.jsonl. A last line without its end, which a run
-// that was killed may leave, is passed over.
-func ReadRecords(path string) ([]Record, error) {
-	f, err := input.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, fault.Reason(err))
-	}
-	defer f.Close()
-	var records []Record
-	lines := bufio.NewReaderSize(f, mostLine)
-	for n := 1; ; n++ {
-		line, err := lines.ReadSlice('\n')
-		switch err {
-		case nil:
-		case io.EOF:
-			return records, nil
-		case bufio.ErrBufferFull:
-			return nil, fmt.Errorf("%s:%d: a line of more than %d bytes is no record", path, n, mostLine)
-		default:
-			return nil, fmt.Errorf("%s: %w", path, err)
+// Records walks through a records.jsonl, line by line, and ends after the first error. A last
+// line without its end, which a run that was killed may leave, is passed over.
+func Records(path string) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		f, err := input.Open(path)
+		if err != nil {
+			yield(Record{}, fmt.Errorf("%s: %w", path, fault.Reason(err)))
+			return
 		}
-		var r Record
-		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		defer f.Close()
+		lines := bufio.NewReaderSize(f, mostLine)
+		for n := 1; ; n++ {
+			line, err := lines.ReadSlice('\n')
+			var r Record
+			switch err {
+			case io.EOF:
+				return
+			case nil:
+				if err = json.Unmarshal(line, &r); err == nil {
+					err = r.check()
+				}
+			case bufio.ErrBufferFull:
+				err = fmt.Errorf("a line of more than %d bytes is no record", mostLine)
+			}
+			if err != nil {
+				yield(r, fmt.Errorf("%s:%d: %w", path, n, err))
+				return
+			}
+			if !yield(r, nil) {
+				return
+			}
 		}
-		if err := r.check(); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
-		}
-		records = append(records, r)
 	}
 }

@@ -67,7 +67,7 @@ func run(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Writ
 	}
 	exit := exitError{err, exitFailed}
 	if errors.As(err, new(harness.ConfigError)) || errors.As(err, new(*onnx.UnsupportedError)) ||
-		errors.Is(err, harness.ErrOtherConfig) {
+		errors.Is(err, harness.ErrOtherRun) {
 		exit.code = exitUsage
 	}
 	if errors.As(err, &exit); exit.error != nil {

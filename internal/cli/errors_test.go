@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"image/png"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestErrors(t *testing.T) {
 	put(t, filepath.Join(dir, "results", "results.json"), []byte("{"))
 	writePNG(t, filepath.Join(dir, "wide.png"), 40, func(x, y int) (p [3]byte) { return p })
 	var npy bytes.Buffer
-	must.Do(t, dataset.WriteNPY(&npy, []int{3, 3, 32, 32}, make([]float32, 3*3072)))
+	must.Do(t, dataset.WriteNPY(&npy, []int{3, 3, 32, 32}, slices.Values([][]float32{make([]float32, 3*3072)})))
 	put(t, filepath.Join(dir, "three.npy"), npy.Bytes())
 	written(t, dir, useConfig)
 	fitted := written(t, t.TempDir(), fitText)

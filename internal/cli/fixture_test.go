@@ -156,7 +156,7 @@ func written(t *testing.T, dir, text string) (path string) {
 func results(t *testing.T, dir string) (*result.File, []result.Record) {
 	t.Helper()
 	file := must.Get(result.Read(filepath.Join(dir, "results.json")))(t)
-	records := must.Get(result.ReadRecords(filepath.Join(dir, "records.jsonl")))(t)
+	records := must.All(result.Records(filepath.Join(dir, "records.jsonl")))(t)
 	return file, records
 }
 

@@ -140,15 +140,16 @@ func (g *globals) findLogFormat(args []string) {
 	_ = c.ParseFlags(args) // its error has been found
 }
 
-// outputFlags are --out and --force.
+// outputFlags are --out, --resume and --force.
 type outputFlags struct {
-	out   string
-	force bool
+	out           string
+	resume, force bool
 }
 
 func (f *outputFlags) add(c flags, g *globals) {
 	c.text(&f.out, "out", "results", "output folder", folders)
-	c.on(&f.force, "force", "overwrite the results of another config")
+	c.on(&f.resume, "resume", "continue: it is an error if --out does not hold this run, finished or not")
+	c.on(&f.force, "force", "start anew, and replace what another run has left in --out")
 	c.quiet(g)
 	c.logFormat(g)
 }

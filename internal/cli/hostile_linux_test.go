@@ -344,7 +344,7 @@ var badArrays = []bad{
 	{"adversarial images of another shape", "VERIFY/a.npy", func(d folder) {
 		d.config()
 		var b bytes.Buffer
-		must.Do(d.t, dataset.WriteNPY(&b, []int{12, 3072}, make([]float32, 12*3072)))
+		must.Do(d.t, dataset.WriteNPY(&b, []int{12, 3072}, slices.Values([][]float32{make([]float32, 12*3072)})))
 		d.put("a.npy", b.Bytes())
 	}},
 	{"a Python pickle", "VERIFY/a.npy", func(d folder) {

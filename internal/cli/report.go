@@ -1,13 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -40,11 +41,11 @@ tables and radar plots are rendered from the numbers that it prints.`,
 			}
 			write := reports.WritePublished
 			if !published {
-				file, records, err := readResults(args[0])
+				file, err := readResults(args[0])
 				if err != nil {
 					return err
 				}
-				write = func(dir string) error { return render(c.Context(), dir, file, records) }
+				write = func(dir string) error { return render(c.Context(), dir, file, args[0]) }
 			}
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return err
@@ -61,13 +62,28 @@ tables and radar plots are rendered from the numbers that it prints.`,
 	return c
 }
 
-// render writes the reports of a run to dir.
-func render(ctx context.Context, dir string, file *result.File, records []result.Record) error {
+// render writes the reports of a run to dir, with the records of a folder.
+func render(ctx context.Context, dir string, file *result.File, from string) error {
 	theory, err := theoryOf(ctx, file)
-	if werr := reports.Write(dir, file, slices.Values(records), theory); werr != nil {
-		return werr
+	records, unreadable := recordsOf(from)
+	werr := reports.Write(dir, file, records, theory)
+	if rerr := unreadable(); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		return rerr
 	}
-	return err
+	return cmp.Or(werr, err)
+}
+
+// recordsOf reads a run's records.jsonl as it is walked through. It also returns the error that ended the
+// walk.
+func recordsOf(dir string) (records iter.Seq[result.Record], failed func() error) {
+	var ended error
+	return func(yield func(result.Record) bool) {
+		for r, err := range result.Records(filepath.Join(dir, "records.jsonl")) {
+			if ended = err; err != nil || !yield(r) {
+				return
+			}
+		}
+	}, func() error { return ended }
 }
 
 // resultsOf reads a run's results.json.
@@ -79,28 +95,28 @@ func resultsOf(dir string) (*result.File, error) {
 	return file, err
 }
 
-// readResults reads what a run has left in dir. Records and gallery may be absent.
-func readResults(dir string) (*result.File, []result.Record, error) {
+// readResults reads what a run has left in dir, but for its records, which it checks. Records and
+// gallery may be absent.
+func readResults(dir string) (*result.File, error) {
 	file, err := resultsOf(dir)
 	if err != nil {
-		return nil, nil, usage("%w", err)
+		return nil, usage("%w", err)
 	}
-	records, err := result.ReadRecords(filepath.Join(dir, "records.jsonl"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("%w; remove the file to report without its records, or run again", err)
-	}
-	if err == nil {
-		if err := file.CheckRecords(records); err != nil {
-			return nil, nil, fmt.Errorf("%s: its records.jsonl is not of its results.json; run again: %w", dir, err)
-		}
+	records, unreadable := recordsOf(dir)
+	err = file.CheckRecords(records)
+	switch cause := unreadable(); {
+	case cause != nil && !errors.Is(cause, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w; remove the file to report without its records, or run again", cause)
+	case cause == nil && err != nil:
+		return nil, fmt.Errorf("%s: its records.jsonl is not of its results.json; run again: %w", dir, err)
 	}
 	if file.Gallery, err = result.ReadGallery(filepath.Join(dir, "gallery.json")); err != nil &&
 		!errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, err
+		return nil, err
 	}
 	if g := file.Gallery; g != nil && g.ConfigSHA256 != file.ConfigSHA256 {
-		return nil, nil, fmt.Errorf("%s is of another run than the results.json beside it; remove it or run again",
+		return nil, fmt.Errorf("%s is of another run than the results.json beside it; remove it or run again",
 			filepath.Join(dir, "gallery.json"))
 	}
-	return file, records, nil
+	return file, nil
 }

@@ -158,15 +158,16 @@ func (f *scaleFlags) plan(c *cobra.Command, cfg *config.Config, suites []string)
 
 // execute carries out a plan and writes results and reports.
 func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags) error {
+	if f.resume && f.force {
+		return usage("--resume continues a run, --force starts anew: give one of them")
+	}
 	if err := g.runtime(c); err != nil {
 		return err
 	}
-	_, _, err := harness.Run(c.Context(), plan, harness.Options{
-		Out: f.out, Force: f.force, Progress: g.progress(c), Cache: pca.UserCache(),
+	_, err := harness.Run(c.Context(), plan, harness.Options{
+		Out: f.out, Resume: f.resume, Force: f.force, Progress: g.progress(c), Cache: pca.UserCache(),
 		Command: commandLine(c),
-		Report: func(file *result.File, records []result.Record) error {
-			return render(c.Context(), f.out, file, records)
-		},
+		Report:  func(file *result.File) error { return render(c.Context(), f.out, file, f.out) },
 	})
 	if table, rerr := os.ReadFile(f.out + "/tables.md"); rerr == nil && err == nil {
 		fmt.Fprintf(c.OutOrStdout(), "%s\nreport: %s/report.html\n", table, f.out)

@@ -21,9 +21,9 @@ import (
 	"selfheal/internal/fault"
 )
 
-// linesFile has the lines, in a journal's folder: a checksum of what follows (CRC-32C, eight
+// File has the lines, in a journal's folder: a checksum of what follows (CRC-32C, eight
 // hexadecimal digits), a block's number and a JSON value. A block begins with its key, a text.
-const linesFile = "journal.jsonl"
+const File = "journal.jsonl"
 
 // syncEvery is how much work a power cut may cost. What ends the program alone costs nothing:
 // the system holds what is written.
@@ -72,7 +72,7 @@ func Open(dir string) (j *Journal, damaged int, err error) {
 	}
 	j = &Journal{dir: dir, blocks: map[string]*Block{}, vectors: map[string]*Vectors{}, dirty: map[*os.File]bool{},
 		stop: make(chan struct{})}
-	if j.lines, err = os.OpenFile(filepath.Join(dir, linesFile), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+	if j.lines, err = os.OpenFile(filepath.Join(dir, File), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return nil, 0, err
 	}
 	if damaged, err = j.scan(); err == nil {
@@ -153,6 +153,9 @@ func (j *Journal) Block(key string) *Block {
 	}
 	return b
 }
+
+// Written reports whether the block has a line.
+func (b *Block) Written() bool { return len(b.spans) > 0 }
 
 // Empty reports whether nothing was ever appended to any block.
 func (j *Journal) Empty() bool { return j.end == 0 }

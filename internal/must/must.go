@@ -2,6 +2,7 @@
 package must
 
 import (
+	"iter"
 	"runtime/metrics"
 	"strings"
 	"testing"
@@ -40,6 +41,18 @@ func Get3[T, U, V any](v T, w U, x V, err error) func(t testing.TB) (T, U, V) {
 		t.Helper()
 		Do(t, err)
 		return v, w, x
+	}
+}
+
+// All collects what may fail on the way.
+func All[T any](seq iter.Seq2[T, error]) func(t testing.TB) []T {
+	return func(t testing.TB) (all []T) {
+		t.Helper()
+		for v, err := range seq {
+			Do(t, err)
+			all = append(all, v)
+		}
+		return all
 	}
 }
 

@@ -1,0 +1,69 @@
+package harness
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/internal/atomicfile"
+)
+
+var unsafeName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// adversarialName is the file of an attack's images, which is readable, and unique whatever the names
+// hold.
+func adversarialName(job Job, defense string, a PlannedAttack) string {
+	parts := []string{job.Suite.Name, job.Model.Name, a.Name}
+	key := fmt.Appendf(nil, "%q %q %q %v", job.Suite.Name, job.Model.Name, a.Name, a.Epsilon)
+	if defense != config.None { // made against it
+		parts, key = append(parts, defense), fmt.Appendf(key, " %q", defense)
+	}
+	sum := sha256.Sum256(key)
+	name := unsafeName.ReplaceAllString(strings.Join(append(parts, fmt.Sprintf("%.6g", a.Epsilon)), "_"), "-")
+	return name + fmt.Sprintf("_%x.npy", sum[:4])
+}
+
+// adversarial saves a cell's images as float32 [N, C, H, W], unless this run has done so.
+func (o *output) adversarial(b *bench, defense string, a PlannedAttack, made *crafted) error {
+	name := filepath.Join("adversarial", adversarialName(b.Job, defense, a))
+	path := o.work(name)
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(o.dir, name)); err == nil && o.same {
+		o.kept[filepath.ToSlash(name)] = true
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	s := b.net.Shape()
+	var failed error
+	images := func(yield func([]float32) bool) {
+		for i := range b.set.Len() {
+			im, err := b.set.image(i)
+			x := im.Pixels
+			if err == nil {
+				x, err = made.image(im, i)
+			}
+			if failed = err; err != nil || !yield(x) {
+				return
+			}
+		}
+	}
+	err := atomicfile.Fill(path, func(w io.Writer) error {
+		err := dataset.WriteNPY(w, []int{b.set.Len(), s.C, s.H, s.W}, images)
+		return cmp.Or(failed, err)
+	})
+	if err != nil {
+		return fmt.Errorf("adversarial images: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package result
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Difference is a value that is not the same in two JSON texts.
+type Difference struct {
+	Path        string // where it stands
+	Before, Now any    // nil where there is none
+}
+
+// Say tells the values, with a word for each text.
+func (d Difference) Say(before, now string) string {
+	return fmt.Sprintf("%s: %s %s, %s %s", d.Path, before, shown(d.Before), now, shown(d.Now))
+}
+
+// SayFirst tells the first few of some differences, and how many there are beside.
+func SayFirst(list []Difference, before, now string) string {
+	const most = 3
+	var texts []string
+	for _, d := range list[:min(len(list), most)] {
+		texts = append(texts, d.Say(before, now))
+	}
+	if more := len(list) - most; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// shown is a value in a line.
+func shown(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "none"
+	case []any:
+		words := make([]string, len(v))
+		for i, one := range v {
+			words[i] = shown(one)
+		}
+		if most := 12; len(words) > most {
+			words = append(words[:most], fmt.Sprintf("… (%d)", len(v)))
+		}
+		return "[" + strings.Join(words, ", ") + "]"
+	case map[string]any: // of a list that has got longer or shorter
+		if kind, ok := v["kind"]; ok {
+			return shown(kind)
+		}
+		return shown(v["at"])
+	}
+	return fmt.Sprint(v)
+}
+
+// Differences walks two JSON values.
+func Differences(path string, before, now any) (list []Difference) {
+	x, isMap := before.(map[string]any)
+	y, areMaps := now.(map[string]any)
+	if (isMap || areMaps) && (isMap || before == nil) && (areMaps || now == nil) {
+		keys := map[string]any{}
+		maps.Copy(keys, x)
+		maps.Copy(keys, y)
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			list = append(list, Differences(strings.TrimPrefix(path+"."+key, "."), x[key], y[key])...)
+		}
+		return list
+	}
+	p, isList := before.([]any)
+	q, areLists := now.([]any)
+	if isList && areLists && len(p) == len(q) && slices.ContainsFunc(p, func(v any) bool {
+		_, ok := v.(map[string]any)
+		return ok
+	}) {
+		for i := range p {
+			list = append(list, Differences(fmt.Sprintf("%s[%d]", path, i), p[i], q[i])...)
+		}
+		return list
+	}
+	if !reflect.DeepEqual(before, now) {
+		return []Difference{{path, before, now}}
+	}
+	return nil
+}

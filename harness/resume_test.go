@@ -1,0 +1,271 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"selfheal/harness/result"
+	"selfheal/internal/journal"
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+)
+
+// resumed is a run of seconds that has everything that a journal holds: an oblivious and a white-box
+// suite, two seeds, components one after the other, an attack for its distances, saved images, a
+// solver study.
+const resumed = bundled + `
+seeds: 2
+default_suites: [given, through]
+save_adversarial: true
+controls:
+  msa:
+    solver: {method: msa, outer: 1, inner: 2}
+    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]
+  linear:
+    solver: {method: greedy}
+    layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]
+attacks:
+  aa: {kind: autoattack, version: custom, norm: linf, epsilon: 6/255, components: [apgd-ce, fab-t, square],
+       steps: 4, targets: 2, queries: 30}
+  pgd: {kind: pgd, norm: l2, epsilon: 0.4, steps: 4}
+suites:
+  given: {dataset: test, models: [robust, standard], controls: [msa, linear], attacks: [aa],
+          solver: {images: 3, controls: [msa], attack: pgd, models: [robust], outer: [1]}}
+  through: {dataset: test, models: [robust], controls: [linear], attacks: [pgd], mode: whitebox-through}
+`
+
+// timeless is a results file without times.
+func timeless(t *testing.T, dir string) *result.File {
+	t.Helper()
+	f := must.Get(result.Read(filepath.Join(dir, "results.json")))(t)
+	if f.Finished == nil {
+		t.Errorf("%s is not finished", dir)
+	}
+	f.Created, f.Finished = time.Time{}, nil
+	for i := range f.Fits {
+		f.Fits[i].Seconds = 0
+	}
+	for i := range f.Cells {
+		c := &f.Cells[i]
+		c.Seconds = 0
+		for k := range c.Steps {
+			c.Steps[k].Seconds = 0
+		}
+		for k := range c.Seeds {
+			c.Seeds[k].Seconds = 0
+		}
+	}
+	for i := range f.Solver {
+		f.Solver[i].Seconds = 0
+		for k := range f.Solver[i].Costs {
+			f.Solver[i].Costs[k].Milliseconds = 0
+		}
+	}
+	return f
+}
+
+// sameEnd holds that two runs came to the same end.
+func sameEnd(t *testing.T, name, want, got string) {
+	t.Helper()
+	identical(t, name, want, got)
+	if a, b := timeless(t, want), timeless(t, got); !reflect.DeepEqual(a, b) {
+		t.Errorf("%s: results.json differs:\n%+v\n%+v", name, a, b)
+	}
+	if left, err := os.Stat(filepath.Join(got, workFolder)); err == nil {
+		t.Errorf("%s: %s is left", name, left.Name())
+	}
+}
+
+// continued runs a plan in a folder and returns its progress.
+func continued(t *testing.T, p *Plan, o Options) string {
+	t.Helper()
+	var said bytes.Buffer
+	o.Progress = NewProgress(&said, TextLog, false)
+	must.Get(Run(context.Background(), p, o))(t)
+	return said.String()
+}
+
+// snapshots are the folder of a run at each line of its progress, as a kill would leave it then, and
+// the folder at its end.
+func snapshots(t *testing.T, p *Plan) (states []string, end string) {
+	t.Helper()
+	testinput.Runtime(t)
+	end = filepath.Join(t.TempDir(), "end")
+	w := lineWriter(func(string) {
+		if _, err := os.Stat(filepath.Join(end, workFolder)); err == nil {
+			states = append(states, filepath.Join(filepath.Dir(end), fmt.Sprint(len(states))))
+			must.Do(t, os.CopyFS(states[len(states)-1], os.DirFS(end)))
+		}
+	})
+	must.Get(Run(context.Background(), p, Options{Out: end, Progress: NewProgress(w, TextLog, false)}))(t)
+	return states, end
+}
+
+// A run that was killed, wherever that was, comes to the same end as an undisturbed one when its
+// command is given again, and does not do again what was done.
+func TestKilledRunsContinue(t *testing.T) {
+	p := plan(t, resumed, 2, 8, "datasets.test.limit=4")
+	states, end := snapshots(t, p)
+	if len(states) < 20 {
+		t.Fatalf("%d states", len(states))
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for k := 2; k < len(states); k += 7 {
+		dir := states[k]
+		path := filepath.Join(dir, workFolder, journal.File)
+		lines := must.Get(os.ReadFile(path))(t)
+		name := fmt.Sprintf("state %d", k)
+		switch k % 3 {
+		case 0: // inside a write
+			name += ", torn"
+			lines = append(lines, lines[:1+rng.IntN(15)]...)
+		case 1: // and later the disk was at fault
+			name += ", damaged"
+			lines[len(lines)/2] ^= 0x10
+		}
+		must.Do(t, os.WriteFile(path, lines, 0o644))
+		said := continued(t, p, Options{Out: dir, Resume: k%3 != 1}) // the damage may have hit the plan
+		if damaged := strings.Contains(said, "damaged"); damaged != (k%3 == 1) {
+			t.Errorf("%s: %s", name, said)
+		}
+		if k > len(states)-5 && k%3 != 1 && strings.Contains(said, "images attacked") {
+			t.Errorf("%s: an attack was made again: %s", name, said)
+		}
+		sameEnd(t, name, end, dir)
+	}
+}
+
+// Images that the journal has lost are made again.
+func TestLostImages(t *testing.T) {
+	p := plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]", "suites.given.models=[standard]",
+		"suites.given.solver=null")
+	states, end := snapshots(t, p)
+	for i, harm := range []func(path string) error{
+		os.Remove,
+		func(path string) error { return os.Truncate(path, 3*32*32*4*3/2) },
+		func(path string) error {
+			data, err := os.ReadFile(path)
+			if err == nil && len(data) > 0 {
+				data[len(data)/2]++
+			}
+			return errors.Join(err, os.WriteFile(path, data, 0o644))
+		},
+	} {
+		dir := states[len(states)-2-i]
+		files := must.Get(filepath.Glob(filepath.Join(dir, workFolder, "*.f32")))(t)
+		if len(files) == 0 {
+			t.Fatalf("%s has no images", dir)
+		}
+		for _, path := range files {
+			must.Do(t, harm(path))
+		}
+		must.Have(t, continued(t, p, Options{Out: dir}), "damaged and made again")
+		sameEnd(t, fmt.Sprint("harm ", i), end, dir)
+	}
+}
+
+// A finished run is left as it is, to the bit, and nothing is attacked; --force makes it anew, and
+// its results stay until there are others.
+func TestFinishedRunStays(t *testing.T) {
+	testinput.Runtime(t)
+	sets := []string{"suites.small.attacks=[pgd-l2]", "datasets.test.limit=3"}
+	p := plan(t, small, 1, 8, sets...)
+	_, _, out := runFor(t, p)
+	before := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t)
+	for _, resume := range []bool{false, true} {
+		if said := continued(t, p, Options{Out: out, Resume: resume}); strings.Count(said, "\n") != 1 {
+			t.Errorf("it says %s", said)
+		}
+		if after := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t); !bytes.Equal(before, after) {
+			t.Error("its results are other ones")
+		}
+	}
+	f := cancelled(t, p, out, "none, controlled by auto-encoder", nil) // with Force
+	if after := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t); !bytes.Equal(before, after) {
+		t.Errorf("its results went for a run of %d cells", len(f.Cells))
+	}
+	must.Have(t, continued(t, p, Options{Out: out}), "it continues")
+	if again := timeless(t, out); len(again.Cells) != 6 {
+		t.Errorf("%d cells", len(again.Cells))
+	}
+}
+
+// A run that was stopped leaves as many cells when it is stopped again earlier.
+func TestStoppedAgainEarlier(t *testing.T) {
+	out := t.TempDir()
+	p := plan(t, small, 1, 8, "attacks.apgd-l1.steps=100000")
+	cells := func() int { return len(must.Get(result.Read(filepath.Join(out, "results.json")))(t).Cells) }
+	cancelled(t, p, out, "apgd-linf, controlled by pca", nil)
+	first := cells()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := lineWriter(func(line string) {
+		if strings.Contains(line, "[2/") {
+			cancel()
+		}
+	})
+	if _, err := Run(ctx, p, Options{Out: out, Progress: NewProgress(w, TextLog, false)}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if again := cells(); first != 6 || again != 6 {
+		t.Errorf("%d cells, and %d when it was stopped again", first, again)
+	}
+}
+
+// What makes another run of a plan is refused by name, whether the run in the folder is finished or not.
+func TestOtherRunsAreRefused(t *testing.T) {
+	testinput.Runtime(t)
+	sets := []string{"suites.small.attacks=[pgd-l2]", "datasets.test.limit=3", "suites.small.controls=[auto-encoder]"}
+	out, dir := t.TempDir(), t.TempDir()
+	w := lineWriter(func(line string) {
+		if strings.Contains(line, "[3/") {
+			must.Do(t, os.CopyFS(filepath.Join(dir, "unfinished"), os.DirFS(out)))
+		}
+	})
+	p := plan(t, small, 1, 8, sets...)
+	must.Get(Run(context.Background(), p, Options{Out: out, Progress: NewProgress(w, TextLog, false)}))(t)
+	for _, where := range []string{out, filepath.Join(dir, "unfinished")} {
+		for set, words := range map[string]string{
+			"seed=9":                 "seed: there 3, here 9",
+			"datasets.test.limit=2":  "datasets.test.limit: there 3, here 2",
+			"attacks.pgd-l2.steps=7": "attacks.pgd-l2.parameters.steps: there 6, here 7",
+			"models.robust.path=models/zoo/preact_standard.onnx":                      "models.robust.sha256: there ",
+			"datasets.test.path=models/zoo/shapes10/train.bin":                        "datasets.test.sha256: there ",
+			"suites.small.mode=whitebox-through":                                      "suites[0].mode: there oblivious, here whitebox-through",
+			"controls.auto-encoder.layers=[{at: input, embedding: {kind: identity}}]": "layers[0].embedding.kind: there onnx, here identity",
+			"seeds=2": "seeds: there none, here [3, 4]",
+		} {
+			for _, resume := range []bool{false, true} {
+				_, err := Run(context.Background(), plan(t, small, 1, 8, append(slices.Clone(sets), set)...),
+					Options{Out: where, Resume: resume})
+				must.Refuse(t, err, words, "choose another --out or add --force")
+				if !errors.Is(err, ErrOtherRun) {
+					t.Errorf("%s: %v", set, err)
+				}
+			}
+		}
+	}
+	_, err := Run(context.Background(), p, Options{Out: t.TempDir(), Resume: true})
+	misconfigured(t, err, "holds no run")
+	for _, f := range []func(f *result.File){
+		func(f *result.File) { f.Environment.ONNXRuntime = "1.0" },
+		func(f *result.File) { f.Environment.Provider = "openvino" },
+		func(f *result.File) { f.Attacks["pgd-l2"] = result.Attack{Recipe: "pgd/0"} },
+	} {
+		old := must.Get(result.Read(filepath.Join(out, "results.json")))(t)
+		f(old)
+		where := t.TempDir()
+		must.Do(t, result.Write(filepath.Join(where, "results.json"), old))
+		_, err := Run(context.Background(), p, Options{Out: where})
+		must.Refuse(t, err, "there ", "here ")
+	}
+}
