@@ -107,6 +107,11 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 		return nil, err
 	}
 	defer r.out.unlock()
+	defer func() {
+		if r.journal != nil {
+			_ = r.journal.Close()
+		}
+	}()
 	if finished, err := r.compare(o); finished != nil || err != nil {
 		return finished, err
 	}

@@ -44,6 +44,7 @@ type Journal struct {
 	failed  error             // of the first write that did not succeed: what comes after it would stand beside a hole
 	stop    chan struct{}
 	synced  sync.WaitGroup
+	close   func() error
 }
 
 // Block is the part of a journal that belongs to a key.
@@ -85,6 +86,7 @@ func Open(dir string) (j *Journal, damaged int, err error) {
 		return nil, 0, errors.Join(err, j.lines.Close())
 	}
 	j.synced.Go(j.keepSynced)
+	j.close = sync.OnceValue(j.shut)
 	return j, damaged, nil
 }
 
@@ -110,11 +112,9 @@ func (j *Journal) scan() (damaged int, err error) {
 			damaged++
 		case value[0] == '"':
 			b = &Block{journal: j, number: number, begun: true}
-			if json.Unmarshal(value, &b.key) != nil {
-				damaged++
-				continue
+			if json.Unmarshal(value, &b.key) == nil {
+				byNumber[number], j.blocks[b.key] = b, b
 			}
-			byNumber[number], j.blocks[b.key] = b, b
 		default:
 			b.grow(at)
 		}
@@ -267,8 +267,10 @@ func (j *Journal) sync() (err error) {
 	return err
 }
 
-// Close brings everything to the disk.
-func (j *Journal) Close() error {
+// Close brings everything to the disk. It may be called again.
+func (j *Journal) Close() error { return j.close() }
+
+func (j *Journal) shut() error {
 	close(j.stop)
 	j.synced.Wait()
 	err := j.sync()
