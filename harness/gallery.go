@@ -129,11 +129,11 @@ func (g *gallery) consider(s scoring, v []verdict) {
 		}
 		k := slot{s.attack.Name, s.attack.Epsilon, s.who.defense(), kind}
 		if g.found[k] == nil {
-			g.found[k] = &candidate{GalleryCase: result.GalleryCase{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.net.Name,
+			known := result.GalleryCase{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.net.Name,
 				Defense: k.defense, Mode: s.Suite.Mode, Attack: k.attack, Norm: s.attack.Norm.String(),
 				Epsilon: k.epsilon, Kind: kind, VerdictOnly: s.made.verdictOnly, Image: s.set.ID(i),
-				Label: s.set.Label(i), Perturbation: v[i].Norm}, who: s.who, set: s.set, at: i, made: s.made,
-				clean: s.clean[i]}
+				Label: s.set.Label(i), Perturbation: v[i].Norm}
+			g.found[k] = &candidate{GalleryCase: known, who: s.who, set: s.set, at: i, made: s.made, clean: s.clean[i]}
 		}
 	}
 }

@@ -174,7 +174,8 @@ func (r *run) identifyEmbedding(e config.Embedding, before result.LayerEmbedding
 // provenanceOf is what numbers depend on, as it stands in results.json.
 func provenanceOf(f *result.File) (all map[string]any, err error) {
 	of := *f
-	of.Created, of.Finished, of.Command, of.Fits, of.Cells, of.Solver, of.Theory = time.Time{}, nil, nil, nil, nil, nil, nil
+	of.Created, of.Finished, of.Command, of.Theory = time.Time{}, nil, nil, nil
+	of.Fits, of.Cells, of.Solver = nil, nil, nil
 	e := f.Environment
 	of.Environment = result.Environment{Selfheal: e.Selfheal, ONNXRuntime: e.ONNXRuntime, Provider: e.Provider,
 		Precision: e.Precision, Winograd: e.Winograd}

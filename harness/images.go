@@ -32,7 +32,7 @@ func (s images) first(n int) images { return images{s.Dataset, min(s.n, n)} }
 
 // attempt is what was made of one image. While it is attacked it belongs to one goroutine.
 type attempt struct {
-	Image   *journal.Vector `json:"image,omitempty"` // nil, for the clean image, where the attack never succeeded
+	Image   *journal.Vector `json:"image,omitempty"` // nil where the attack never succeeded: the clean image
 	First   int             `json:"first"`           // iteration of the first success over all components, −1 if never
 	Queries int             `json:"queries"`         // forward passes made until then, −1 if never
 	// Nearest is the smallest norm of a misclassified point that an attack which minimises it

@@ -38,7 +38,8 @@ func lockFolder(dir string) (*lock, error) {
 		if l.before != "" {
 			by = " (" + l.before + ")"
 		}
-		return nil, fmt.Errorf("%s: another run%s is writing to this folder; wait for it or choose another --out", dir, by)
+		return nil, fmt.Errorf("%s: another run%s is writing to this folder; wait for it or choose another --out",
+			dir, by)
 	}
 	host, _ := os.Hostname()
 	now := fmt.Sprintf("process %d on %s, since %s\n", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339))

@@ -84,5 +84,6 @@ func TestNotFiniteAnswersCostTheirCells(t *testing.T) {
 	if len(records) != 2*7 {
 		t.Fatalf("%d records", len(records))
 	}
-	must.Do(t, must.Get(result.Read(filepath.Join(out, "results.json")))(t).CheckRecords(slices.Values(records)))
+	read := must.Get(result.Read(filepath.Join(out, "results.json")))(t)
+	must.Do(t, read.CheckRecords(slices.Values(records)))
 }

@@ -76,7 +76,8 @@ func (o *output) look(force bool) error {
 	}
 	found, err := o.files()
 	for name := range found {
-		return fmt.Errorf("%s holds %s, which is no run's: there are no results beside it; %w", o.dir, name, ErrOtherRun)
+		return fmt.Errorf("%s holds %s, which is no run's: there are no results beside it; %w", o.dir, name,
+			ErrOtherRun)
 	}
 	return err
 }

@@ -224,7 +224,8 @@ func TestStoppedAgainEarlier(t *testing.T) {
 // What makes another run of a plan is refused by name, whether the run in the folder is finished or not.
 func TestOtherRunsAreRefused(t *testing.T) {
 	testinput.Runtime(t)
-	sets := []string{"suites.small.attacks=[pgd-l2]", "datasets.test.limit=3", "suites.small.controls=[auto-encoder]"}
+	sets := []string{"suites.small.attacks=[pgd-l2]", "datasets.test.limit=3",
+		"suites.small.controls=[auto-encoder]"}
 	out, dir := t.TempDir(), t.TempDir()
 	w := lineWriter(func(line string) {
 		if strings.Contains(line, "[3/") {
@@ -238,10 +239,10 @@ func TestOtherRunsAreRefused(t *testing.T) {
 			"seed=9":                 "seed: there 3, here 9",
 			"datasets.test.limit=2":  "datasets.test.limit: there 3, here 2",
 			"attacks.pgd-l2.steps=7": "attacks.pgd-l2.parameters.steps: there 6, here 7",
-			"models.robust.path=models/zoo/preact_standard.onnx":                      "models.robust.sha256: there ",
-			"datasets.test.path=models/zoo/shapes10/train.bin":                        "datasets.test.sha256: there ",
-			"suites.small.mode=whitebox-through":                                      "suites[0].mode: there oblivious, here whitebox-through",
-			"controls.auto-encoder.layers=[{at: input, embedding: {kind: identity}}]": "layers[0].embedding.kind: there onnx, here identity",
+			"models.robust.path=models/zoo/preact_standard.onnx": "models.robust.sha256: there ",
+			"datasets.test.path=models/zoo/shapes10/train.bin":   "datasets.test.sha256: there ",
+			"suites.small.mode=whitebox-through":                 "suites[0].mode: there oblivious, here whitebox-through",
+			"controls.auto-encoder.solver={method: greedy}":      "controls.auto-encoder.solver.method: there msa, here greedy",
 			"seeds=2": "seeds: there none, here [3, 4]",
 		} {
 			for _, resume := range []bool{false, true} {

@@ -229,7 +229,8 @@ func TestCancelledStudy(t *testing.T) {
 	read := func(name string) *result.File { return must.Get(result.Read(filepath.Join(out, name)))(t) }
 	cancelled(t, plan(t, studied, 2, 16), out, "solver study, robust, pmp [1/",
 		func() { written = len(read(workFolder + "/results.json").Solver) })
-	if f := read("results.json"); written != 1 || len(f.Solver) != 1 || f.Solver[0].Control != "msa" || len(f.Cells) != 4 {
+	f := read("results.json")
+	if written != 1 || len(f.Solver) != 1 || f.Solver[0].Control != "msa" || len(f.Cells) != 4 {
 		t.Errorf("%d studies written, %d and %d cells kept", written, len(f.Solver), len(f.Cells))
 	}
 }

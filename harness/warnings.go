@@ -40,8 +40,8 @@ func warnings(s scoring, v []verdict) []result.Warning {
 		asked := howMany(made.each, func(a attempt) bool { return a.Seen.Asked })
 		zero := howMany(made.each, func(a attempt) bool { return a.Seen.Zero })
 		wild := howMany(made.each, func(a attempt) bool { return a.Seen.NotFinite })
-		warn(made.refuted > 0, result.WarnClaimRefuted, "an attack claimed %d successes that the judge did not see again",
-			made.refuted)
+		warn(made.refuted > 0, result.WarnClaimRefuted,
+			"an attack claimed %d successes that the judge did not see again", made.refuted)
 		warn(zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", share(zero, asked))
 		warn(wild > 0, result.WarnNotFiniteGradient, "on %s a loss or a gradient was infinite or NaN",
 			share(wild, asked))

@@ -161,7 +161,8 @@ func (r *Report) sameSettings(list []result.Difference) error {
 	if refused == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %s, or name it under gate.accept", plain(result.SayFirst(refused, "baseline", "run")), toAccept)
+	text := plain(result.SayFirst(refused, "baseline", "run"))
+	return fmt.Errorf("%s: %s, or name it under gate.accept", text, toAccept)
 }
 
 const toAccept = "run with the baseline's, or accept these results with selfheal check --update"

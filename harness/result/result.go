@@ -22,7 +22,7 @@ type File struct {
 	Schema       string             `json:"schema"`
 	Created      time.Time          `json:"created"`
 	Finished     *time.Time         `json:"finished,omitempty"` // absent while cells may be missing
-	ConfigSHA256 string             `json:"config_sha256"`      // of the resolved plan, without what can't change a result
+	ConfigSHA256 string             `json:"config_sha256"`      // of the resolved plan, but for what moves no number
 	Seed         uint64             `json:"seed"`
 	Seeds        []uint64           `json:"seeds,omitempty"`   // all of them, where there are several
 	Command      []string           `json:"command,omitempty"` // the command that repeats the run, word by word

@@ -73,7 +73,7 @@ func TestRunBundled(t *testing.T) {
 			t.Errorf("%s differs when rendered again", name)
 		}
 	}
-	refused(t, exitUsage, "another config", "run", "--limit", "3", "--set", "suites.bundled.attacks=[aa-l2]")
+	refused(t, exitUsage, "holds another run: ", "run", "--limit", "3", "--set", "suites.bundled.attacks=[aa-l2]")
 	t.Run("browser", func(t *testing.T) { openReport(t, filepath.Join("results", "report.html"), args) })
 }
 

@@ -33,7 +33,8 @@ func runCommand(g *globals) *cobra.Command {
 		Long: `Runs the suites of a config. In an oblivious suite every model is attacked once,
 undefended, and the same adversarial images are then given to every controller;
 in a white-box suite every model is attacked anew under each controller. Results
-and reports go to --out; cells that are done are kept whatever ends the run.`,
+and reports go to --out. What is done is kept there whatever ends the run: the same
+command continues, and leaves a finished run as it is.`,
 		Example: `  selfheal run                                      # ./config.yaml, else the bundled one
   selfheal run --config my.yaml --out out --suite real
   selfheal run --limit 32 --set attacks.aa-linf.epsilon=4/255

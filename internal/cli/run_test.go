@@ -6,6 +6,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,29 +16,32 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// A second run into a folder is refused and leaves the first one's results alone. What a dead run held is free.
+// A second run into a folder is refused, says whose it is and leaves it alone. What a killed run has done is
+// not done again.
 func TestTwoRunsInOneFolder(t *testing.T) {
 	testinput.Runtime(t)
 	out := filepath.Join(t.TempDir(), "out")
-	short := []string{"run", "--out", out, "--limit", "1", "--set", "suites.bundled.attacks=[]", "--force", "--quiet"}
-	first := program(t, "run", "--out", out, "--quiet")
+	args := []string{"run", "--out", out, "--limit", "3", "--set", "suites.bundled.attacks=[aa-l2]", "--quiet"}
+	first := program(t, args...)
 	must.Do(t, first.Start())
 	defer first.Process.Kill()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		if _, err := resultsOf(out); err == nil { // the first cell is done
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := resultsOf(filepath.Join(out, "journal")); err == nil { // the first cell is done
 			break
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("the first run has written nothing")
 		}
 	}
-	refused(t, exitFailed, "another run is writing to this folder", short...)
-	if f, err := resultsOf(out); err != nil || strings.Join(f.Command, " ") != "selfheal run --out "+out+" --quiet" {
-		t.Errorf("the first run's results are not there: %v", err)
-	}
+	refused(t, exitFailed, "another run (process "+strconv.Itoa(first.Process.Pid), args...)
 	must.Do(t, first.Process.Kill())
 	_ = first.Wait()
-	done(t, short...)
+	args[len(args)-1] = "--resume"
+	for _, words := range []string{"was killed", "it is left as it is"} {
+		if code, _, said := call(args...); code != exitOK || !strings.Contains(said, words) {
+			t.Errorf("exit %d and %q, want %q", code, said, words)
+		}
+	}
 }
 
 // A group of suites is run under its name, a study of solvers and the theory's checks
