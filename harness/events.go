@@ -3,7 +3,6 @@ package harness
 import (
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"selfheal/harness/config"

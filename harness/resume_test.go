@@ -213,7 +213,8 @@ func TestStoppedAgainEarlier(t *testing.T) {
 			cancel()
 		}
 	})
-	if _, err := Run(ctx, p, Options{Out: out, Progress: NewProgress(w, TextLog, false)}); !errors.Is(err, context.Canceled) {
+	_, err := Run(ctx, p, Options{Out: out, Progress: NewProgress(w, TextLog, false)})
+	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	if again := cells(); first != 6 || again != 6 {
@@ -241,8 +242,8 @@ func TestOtherRunsAreRefused(t *testing.T) {
 			"attacks.pgd-l2.steps=7": "attacks.pgd-l2.parameters.steps: there 6, here 7",
 			"models.robust.path=models/zoo/preact_standard.onnx": "models.robust.sha256: there ",
 			"datasets.test.path=models/zoo/shapes10/train.bin":   "datasets.test.sha256: there ",
-			"suites.small.mode=whitebox-through":                 "suites[0].mode: there oblivious, here whitebox-through",
-			"controls.auto-encoder.solver={method: greedy}":      "controls.auto-encoder.solver.method: there msa, here greedy",
+			"suites.small.mode=whitebox-through":                 "mode: there oblivious, here whitebox-through",
+			"controls.auto-encoder.solver={method: greedy}":      "solver.method: there msa, here greedy",
 			"seeds=2": "seeds: there none, here [3, 4]",
 		} {
 			for _, resume := range []bool{false, true} {
