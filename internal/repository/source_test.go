@@ -28,10 +28,8 @@ func TestImportRules(t *testing.T) {
 		"reports":  {"harness/result", "control/theory"},
 		"internal": {},
 	}
-	helpers := []string{"internal/atomicfile", "internal/fault", "internal/memory", "internal/must", "internal/number",
-		"internal/setting", "internal/terminal", "internal/vector"}
 	helpers := []string{"internal/atomicfile", "internal/fault", "internal/input", "internal/journal",
-		"internal/must", "internal/number", "internal/setting", "internal/terminal", "internal/vector"}
+		"internal/memory", "internal/must", "internal/number", "internal/setting", "internal/terminal", "internal/vector"}
 	seen := 0
 	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
 		path, imports, _ := strings.Cut(line, ":")
