@@ -23,7 +23,7 @@ func TestRunFitsIntoMemory(t *testing.T) {
 		freeMemory = func() (int64, bool) { return free, true }
 		p := plan(t, small, 2, 16, "suites.small.attacks=[pgd-l2]", "suites.small.controls=[auto-encoder]")
 		var said bytes.Buffer
-		f, _ := must.Get2(Run(context.Background(), p, Options{Out: t.TempDir(),
+		f := must.Get(Run(context.Background(), p, Options{Out: t.TempDir(),
 			Progress: NewProgress(&said, TextLog, false)}))(t)
 		if want := []int{16, 1}[i]; f.Environment.Batch != want {
 			t.Errorf("batch %d with %d bytes free", f.Environment.Batch, free)
