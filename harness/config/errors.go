@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -24,21 +23,6 @@ func errorAt(pos position, format string, args ...any) *Error {
 
 // quote puts s in double quotes on one line, shortened when it is long.
 func quote(s string) string { return fmt.Sprintf("%q", shorten(s)) }
-
-// printable is text of a user's for a message: what can't be printed is replaced, and what is very long cut.
-func printable(s string) string {
-	const limit = 200
-	r := []rune(s)
-	if len(r) > limit {
-		r = append(r[:limit], '…')
-	}
-	for i := range r {
-		if !unicode.IsPrint(r[i]) {
-			r[i] = unicode.ReplacementChar
-		}
-	}
-	return string(r)
-}
 
 // shorten returns the first line of s, cut when it is long.
 func shorten(s string) string {

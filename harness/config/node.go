@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -229,7 +230,18 @@ func tokenPosition(source string, t *token.Token) position {
 	return position{source: source, line: max(t.Position.Line, 1), column: max(t.Position.Column, 1)}
 }
 
+// firstLine makes the first line of a text fit for a message: not very long, and printable.
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	return s
+	const limit = 200
+	r := []rune(s)
+	if len(r) > limit {
+		r = append(r[:limit], '…')
+	}
+	for i := range r {
+		if !unicode.IsPrint(r[i]) {
+			r[i] = unicode.ReplacementChar
+		}
+	}
+	return string(r)
 }

@@ -12,7 +12,7 @@ import (
 // the value is YAML, and null removes the key. A new key is added without
 // question, since the checks that follow know every key.
 func set(root *node, arg string) error {
-	pos := position{source: "--set " + printable(firstLine(arg))}
+	pos := position{source: "--set " + firstLine(arg)}
 	target, text, ok := strings.Cut(arg, "=")
 	if target = strings.TrimSpace(target); !ok || target == "" {
 		return errorAt(pos, "this must be KEY=VALUE, for example attacks.aa.epsilon=4/255")

@@ -99,7 +99,8 @@ func FuzzTinyImageNet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, classes, labels string) {
 		fsys := fstest.MapFS{}
 		for name, data := range map[string][]byte{"wnids.txt": []byte(classes),
-			"val/val_annotations.txt": []byte(labels), "val/images/a.png": im, "val/images/b.png": im, "train/n01/images/a.png": im} {
+			"val/val_annotations.txt": []byte(labels), "val/images/a.png": im, "val/images/b.png": im,
+			"train/n01/images/a.png": im} {
 			fsys["set/"+name] = &fstest.MapFile{Data: data}
 		}
 		walk(t, Spec{Format: "tiny-imagenet", Path: "set"}, fsys)

@@ -301,6 +301,10 @@ func ReadArray(fsys fs.FS, name string, wanted ...string) (shape []int, values [
 			return nil, nil, fmt.Errorf("it holds the arrays %s, none of them called %s", names,
 				strings.Join(wanted, " or "))
 		}
+		if size := entry.UncompressedSize64; size > 256<<20 && size/100 > entry.CompressedSize64 {
+			return nil, nil, fmt.Errorf("its array %s takes %d bytes and unpacks to %d; save it by numpy.savez",
+				shorten(entry.Name), entry.CompressedSize64, size)
+		}
 		if r, err = entry.Open(); err != nil {
 			return nil, nil, err
 		}

@@ -100,8 +100,12 @@ const (
 	GalleryBytes = 3 << 19 // of PNG files, 1.5 MiB
 )
 
-// largestSide bounds a picture, which is decoded when it is read.
-const largestSide = 4096
+// Bounds on what is decoded when a gallery is read: the sides of a picture, and the pixels of all. Small files
+// may claim many.
+const (
+	largestSide   = 4096
+	galleryPixels = 1 << 26
+)
 
 // GallerySweep is where the controls of one image stand.
 type GallerySweep struct {
@@ -129,16 +133,20 @@ func ReadGallery(path string) (*Gallery, error) {
 
 // check is an error for a gallery that no run writes.
 func (g *Gallery) check() error {
-	size := 0
+	size, pixels := 0, 0
+	for _, c := range g.Cases {
+		p := c.Pictures
+		size += p.Bytes()
+		pixels += 4 * min(max(p.Width, 0), largestSide) * min(max(p.Height, 0), largestSide)
+	}
+	if len(g.Cases) > GalleryCases || size > GalleryBytes || pixels > galleryPixels {
+		return fmt.Errorf("has %d cases with %d bytes of pictures of %d pixels; no run writes more than %d with %d "+
+			"of %d", len(g.Cases), size, pixels, GalleryCases, GalleryBytes, galleryPixels)
+	}
 	for i, c := range g.Cases {
 		if err := c.check(); err != nil {
 			return fmt.Errorf("case %d, image %d: %w", i, c.Image, err)
 		}
-		size += c.Pictures.Bytes()
-	}
-	if len(g.Cases) > GalleryCases || size > GalleryBytes {
-		return fmt.Errorf("has %d cases with %d bytes of pictures; no run writes more than %d with %d", len(g.Cases),
-			size, GalleryCases, GalleryBytes)
 	}
 	return nil
 }

@@ -1,0 +1,54 @@
+package reports
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"selfheal/harness/result"
+	"selfheal/internal/must"
+)
+
+// What is accepted as results and records of a run can be rendered.
+func FuzzRender(f *testing.F) {
+	add := func(file *result.File, records []result.Record) {
+		var lines []byte
+		for _, r := range records {
+			lines = append(append(lines, must.Get(json.Marshal(r))(f)...), '\n')
+		}
+		f.Add(must.Get(json.Marshal(file))(f), lines)
+	}
+	add(fixture(), records(fixture())[:50])
+	add(crowded(3), nil)
+	add(hostileFile(), nil)
+	f.Fuzz(func(t *testing.T, data, lines []byte) {
+		dir := t.TempDir()
+		results, recorded := filepath.Join(dir, "results.json"), filepath.Join(dir, "records.jsonl")
+		must.Do(t, os.WriteFile(results, data, 0o600))
+		must.Do(t, os.WriteFile(recorded, lines, 0o600))
+		file, err := result.Read(results)
+		if err != nil {
+			return
+		}
+		all, err := result.ReadRecords(recorded)
+		if err != nil {
+			return
+		}
+		_ = must.Survive(t, func() error {
+			v := derive(file)
+			v.addMargins(slices.Values(all))
+			for _, part := range v.files() {
+				if filepath.Ext(part.name) == ".png" { // the SVG file is of the same drawing
+					continue
+				}
+				if err := part.render(io.Discard); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
