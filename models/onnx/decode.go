@@ -3,6 +3,7 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 
@@ -36,10 +37,10 @@ func decode(m *pb.ModelProto) (*Graph, error) {
 	for i, t := range m.Graph.Initializer {
 		c, err := g.decodeTensor(t)
 		if err != nil {
-			return nil, fmt.Errorf("initializer %q: %w", t.GetName(), err)
+			return nil, fmt.Errorf("initializer %.80q: %w", t.GetName(), err)
 		}
 		if _, dup := g.Consts[t.GetName()]; dup {
-			return nil, fmt.Errorf("initializer %q is defined twice", t.GetName())
+			return nil, fmt.Errorf("initializer %.80q is defined twice", t.GetName())
 		}
 		g.Consts[t.GetName()] = c
 		m.Graph.Initializer[i] = nil
@@ -60,15 +61,37 @@ func decode(m *pb.ModelProto) (*Graph, error) {
 	for _, n := range nodes {
 		node, err := g.decodeNode(n.NodeProto)
 		if err != nil {
-			return nil, fmt.Errorf("node %d (%q %q): %w", n.origin.Index, n.GetOpType(), n.GetName(), err)
+			return nil, fmt.Errorf("node %d (%.80q %.80q): %w", n.origin.Index, n.GetOpType(), n.GetName(), err)
 		}
 		node.Origin = n.origin
 		g.Nodes = append(g.Nodes, node)
+	}
+	if err := g.checkNames(); err != nil {
+		return nil, err
 	}
 	if err := g.sort(); err != nil {
 		return nil, err
 	}
 	return g, g.Verify()
+}
+
+// maxName bounds the names of tensors and nodes, in bytes: they stand in messages.
+const maxName = 1000
+
+func (g *Graph) checkNames() error {
+	names := slices.Collect(maps.Keys(g.Consts))
+	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
+		names = append(names, v.Name)
+	}
+	for _, n := range g.Nodes {
+		names = append(append(append(names, n.Name), n.Inputs...), n.Outputs...)
+	}
+	for _, name := range names {
+		if len(name) > maxName {
+			return fmt.Errorf("a name has %d bytes, more than %d: %.80q", len(name), maxName, name)
+		}
+	}
+	return nil
 }
 
 // standardDomain writes the standard operator set's domain in one way.
@@ -103,7 +126,7 @@ func (g *Graph) decodeNode(n *pb.NodeProto) (*Node, error) {
 	for _, a := range n.Attribute {
 		attr, err := g.decodeAttr(a)
 		if err != nil {
-			return nil, fmt.Errorf("attribute %q: %w", a.GetName(), err)
+			return nil, fmt.Errorf("attribute %.80q: %w", a.GetName(), err)
 		}
 		node.Attrs[a.GetName()] = attr
 	}
@@ -159,7 +182,7 @@ func (g *Graph) decodePorts(m *pb.ModelProto) error {
 			}
 			value, err := g.decodeValue(v)
 			if err != nil {
-				return fmt.Errorf("%s %q: %w", side.what, v.GetName(), err)
+				return fmt.Errorf("%s %.80q: %w", side.what, v.GetName(), err)
 			}
 			*side.to = append(*side.to, value)
 		}
@@ -176,6 +199,9 @@ func (g *Graph) decodeValue(v *pb.ValueInfoProto) (Value, error) {
 	if isWide(out.DType) {
 		g.noticeFloat(out.DType)
 		out.DType = Float
+	}
+	if rank := len(tt.GetShape().GetDim()); rank > maxRank {
+		return Value{}, fmt.Errorf("has %d dimensions, more than %d", rank, maxRank)
 	}
 	for i, d := range tt.GetShape().GetDim() {
 		n := Batch

@@ -15,8 +15,14 @@ var elementSize = map[DType]int64{
 	Float16: 2, BFloat16: 2, Double: 8,
 }
 
+// maxRank bounds the dimensions of tensors that a file holds.
+const maxRank = 32
+
 // elements returns how many values a tensor of these dimensions has.
 func elements(dims []int64) (int64, error) {
+	if len(dims) > maxRank {
+		return 0, fmt.Errorf("it has %d dimensions, more than %d", len(dims), maxRank)
+	}
 	n := int64(1)
 	for _, d := range dims {
 		if d < 0 || (d > 0 && n > math.MaxInt32/d) {

@@ -54,12 +54,25 @@ func (n *Node) holds(kind opaque) bool {
 	return slices.Contains(slices.Collect(maps.Values(n.Attrs)), any(kind))
 }
 
+// mostPlaces bounds how many nodes a message names.
+const mostPlaces = 50
+
 // Error names the nodes, operator by operator: X (operator set 16) at node 12
 // "/a/X", node 40 "/b/X"; Y … Nodes are numbered from 0, as the file has them.
 func (e *UnsupportedError) Error() string {
 	var parts []string
+	listed := 0
 	for _, g := range e.Groups() {
+		if room := mostPlaces - listed; room <= 0 {
+			break
+		} else if len(g.Places) > room {
+			g.Places = g.Places[:room]
+		}
+		listed += len(g.Places)
 		parts = append(parts, g.Operator+" at "+strings.Join(g.Places, ", "))
+	}
+	if more := len(e.Nodes) - listed; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d nodes more, which selfheal inspect lists", more))
 	}
 	return e.what + ": " + strings.Join(append([]string{strings.Join(parts, "; ")}, e.hints...), "; ")
 }
@@ -73,11 +86,13 @@ type OperatorGroup struct {
 // Groups lists the nodes by operator, in the order of first occurrence.
 func (e *UnsupportedError) Groups() []OperatorGroup {
 	var groups []OperatorGroup
+	at := map[string]int{}
 	for _, n := range e.Nodes {
 		name := n.versioned()
-		i := slices.IndexFunc(groups, func(g OperatorGroup) bool { return g.Operator == name })
-		if i < 0 {
+		i, seen := at[name]
+		if !seen {
 			i = len(groups)
+			at[name] = i
 			groups = append(groups, OperatorGroup{Operator: name})
 		}
 		groups[i].Places = append(groups[i].Places, n.place())

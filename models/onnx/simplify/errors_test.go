@@ -1,7 +1,9 @@
 package simplify_test
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +35,10 @@ func TestOpenErrors(t *testing.T) {
 			`LSTM (operator set 13) at node 0 "a", node 3 "y" … NonMaxSuppression (operator set 13) at node 1 "b" … ` +
 				"com.example.Swish"},
 		{"an old operator set", file(6, N, 2).Node("Neg x → y"), "operator set 6 … 7"},
+		{"a name of a page", file(13, N, 2).Node("Neg x → " + strings.Repeat("n", 2000) + "; Neg x → y"),
+			"a name has 2000 bytes"},
+		{"40 dimensions", file(13, N, 2).
+			Tensor(onnxtest.FloatTensor("w", slices.Repeat([]int64{1}, 40), 1)).Node("Mul x w → y"), "40 dimensions"},
 		{"an operator set to come", file(27, N, 2).Node("Neg x → y"), "operator set 27 … 26 … export"},
 		{"two inputs", two, `2 inputs ("x", "z")`},
 		{"an integer input", integer, `input "x" … float32`},
@@ -167,4 +173,16 @@ func TestOpenErrors(t *testing.T) {
 		_, err := simplify.Open([]byte(data), nil, nil)
 		must.Refuse(t, err, want)
 	}
+}
+
+// A message names some of many nodes.
+func TestManyUnsupported(t *testing.T) {
+	f := file(13, N, 2)
+	for i := range 60 {
+		f.Node(fmt.Sprintf("LSTM x → a%d; GRU x → b%d", i, i))
+		f.Graph.Output = append(f.Graph.Output, onnxtest.Value(fmt.Sprint("a", i), 1, N, 2),
+			onnxtest.Value(fmt.Sprint("b", i), 1, N, 2))
+	}
+	_, err := simplify.Open(f.Node("Neg x → y").Bytes(N, 2), nil, nil)
+	must.Refuse(t, err, `LSTM (operator set 13) at node 0 "a0", node 2 "a1"`, `"a49"; and 70 nodes more`)
 }

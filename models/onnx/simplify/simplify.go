@@ -3,7 +3,6 @@ package simplify
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"selfheal/models/onnx"
@@ -74,8 +73,11 @@ func Graph(g *onnx.Graph) error {
 func checkInterface(g *onnx.Graph) error {
 	if len(g.Inputs) != 1 {
 		names := []string{}
-		for _, in := range g.Inputs {
-			names = append(names, strconv.Quote(in.Name))
+		for _, in := range g.Inputs[:min(len(g.Inputs), 10)] {
+			names = append(names, fmt.Sprintf("%.80q", in.Name))
+		}
+		if len(g.Inputs) > len(names) {
+			names = append(names, "…")
 		}
 		return fmt.Errorf("has %d inputs (%s); a classifier has one", len(g.Inputs), strings.Join(names, ", "))
 	}
