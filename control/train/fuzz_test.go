@@ -24,7 +24,8 @@ func FuzzRestore(f *testing.F) {
 	must.Do(f, good.Save(filepath.Join(dir, "good"), "key"))
 	f.Add(must.Get(os.ReadFile(filepath.Join(dir, "good")))(f))
 	var few bytes.Buffer // values without names
-	must.Do(f, gob.NewEncoder(&few).Encode(checkpoint{Key: "key", Values: good.values, Optimizer: good.optimizer.State}))
+	must.Do(f, gob.NewEncoder(&few).Encode(checkpoint{Key: "key", Values: good.values,
+		Optimizer: good.optimizer.State}))
 	f.Add(few.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path, tr := filepath.Join(t.TempDir(), "checkpoint"), fresh()

@@ -79,7 +79,8 @@ func TestHostileCells(t *testing.T) {
 }
 
 // goodRecord is a line that a run might write.
-const goodRecord = `{"suite":"s","image":3,"label":1,"verdict":1,"margin":-2.5,"norm":0.1,"epsilon":0.1,"distance":0.05}`
+const goodRecord = `{"suite":"s","image":3,"label":1,"verdict":1,"margin":-2.5,"norm":0.1,"epsilon":0.1,` +
+	`"distance":0.05}`
 
 func TestHostileRecords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.jsonl")
