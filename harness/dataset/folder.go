@@ -26,7 +26,7 @@ func newFolder(fsys fs.FS, classes []string) (*folder, error) {
 	f := &folder{fsys: fsys, names: classes, labels: map[string]int{}}
 	for i, name := range classes {
 		if _, twice := f.labels[name]; twice {
-			return nil, fmt.Errorf("the class %q is named twice", name)
+			return nil, fmt.Errorf("the class %q is named twice", shorten(name))
 		}
 		f.labels[name] = i
 	}
@@ -70,7 +70,7 @@ func (f *folder) listClasses(dir, part string, classes []string) error {
 	for _, class := range classes {
 		label, ok := f.labels[class]
 		if !ok {
-			return fmt.Errorf("its folder %s is not in the list of classes", class)
+			return fmt.Errorf("its folder %s is not in the list of classes", shorten(class))
 		}
 		if err := f.list(path.Join(dir, class, part), label); err != nil {
 			return err

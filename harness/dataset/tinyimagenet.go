@@ -77,7 +77,7 @@ func (f *folder) listValidation(dir string) error {
 		label, ok := f.labels[fields[1]]
 		if !ok {
 			return fmt.Errorf("%s:%d: %s has the class %q, which is not in the list of classes", annotations, i+1,
-				fields[0], fields[1])
+				shorten(fields[0]), shorten(fields[1]))
 		}
 		f.entries = append(f.entries, labelled{images, fields[0], label})
 	}
