@@ -16,8 +16,8 @@ import (
 const (
 	draws = 200
 	// An image at first-order distance d, in epsilons, stands with probability 1/(1 + (typical/d)^steep):
-	// fitted to 3,645 attacks on ten networks (docs/performance.md).
-	typical, steep = 1.1, 7
+	// fitted to 3,645 attacks on ten networks (docs/dry-run.md).
+	typical, steep = 1.0, 7
 	// The typical distance differs from network to network, and rates from hour to hour: standard
 	// deviations of their logarithms.
 	networkSpread, rateSpread = 0.22, 0.27

@@ -35,20 +35,33 @@ func (c *CostCache) path(key string) string {
 // recalled is what the cache has under a key, where it is sound, else what make finds, which is then kept.
 // A file that is damaged or has another key is passed over; one that can't be written is no loss.
 func recalled[T any](c *CostCache, key string, sound func(T) bool, make func() (T, error)) (T, error) {
-	if c == nil {
-		return make()
-	}
-	var e costEntry[T]
-	if data, err := os.ReadFile(c.path(key)); err == nil && json.Unmarshal(data, &e) == nil && e.Key == key &&
-		sound(e.Value) {
-		return e.Value, nil
+	if value, ok := cached[T](c, key); ok && sound(value) {
+		return value, nil
 	}
 	value, err := make()
-	if err != nil {
-		return value, err
+	if err == nil {
+		keep(c, key, value)
+	}
+	return value, err
+}
+
+// cached reads what the cache has under a key.
+func cached[T any](c *CostCache, key string) (value T, ok bool) {
+	if c == nil {
+		return value, false
+	}
+	var e costEntry[T]
+	data, err := os.ReadFile(c.path(key))
+	ok = err == nil && json.Unmarshal(data, &e) == nil && e.Key == key
+	return e.Value, ok
+}
+
+// keep writes to the cache, as far as that is possible.
+func keep[T any](c *CostCache, key string, value T) {
+	if c == nil {
+		return
 	}
 	if data, err := json.Marshal(costEntry[T]{key, value}); err == nil && os.MkdirAll(c.Dir, 0o755) == nil {
 		_ = atomicfile.Write(c.path(key), data)
 	}
-	return value, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -22,7 +23,13 @@ type glance struct {
 	Margin float64 `json:"margin"` // 0 where the answer is wrong
 	// Slopes are the lengths of the margin's gradient in the duals of all norms; nil where none was taken.
 	Slopes []float64 `json:"slopes,omitempty"`
+	// Turn is 1 − the cosine between that gradient and the one at the image with noise of ℓ2 length
+	// [noise]·√n on its n values: from 0, the gradient is the same, to 2.
+	Turn float64 `json:"turn"`
 }
+
+// noise is the standard deviation of what is added to an image's values.
+const noise = 0.009
 
 func (g glance) right() bool { return g.Margin > 0 }
 
@@ -33,13 +40,14 @@ func (s *surveyor) glances(ctx context.Context, b *bench, on *oracle, v speed, k
 	if climbs {
 		share = 1
 	}
-	for n < min(b.set.Len(), lookedAt) && v.round(n+1, share) < timedLooks.Seconds() {
+	for n < min(b.set.Len(), lookedAt) && v.round(n+1, share)*(1+share) < timedLooks.Seconds() {
 		n++
 	}
-	key = fmt.Sprintf("glances/1 %s of %d images %s", key, b.set.Len(), s.record.Datasets[b.Suite.Dataset].SHA256)
+	key = fmt.Sprintf("glances/2 %s of %d images %s", key, b.set.Len(), s.record.Datasets[b.Suite.Dataset].SHA256)
 	sound := func(all []glance) bool {
 		return len(all) > 0 && len(all) <= b.set.Len() && !slices.ContainsFunc(all, func(g glance) bool {
-			return !(g.Margin >= 0) || climbs && g.right() != (len(g.Slopes) == len(attacks.Norms()))
+			return !(g.Margin >= 0 && g.Turn >= 0 && g.Turn <= 2) ||
+				climbs && g.right() != (len(g.Slopes) == len(attacks.Norms()))
 		})
 	}
 	return recalled(s.costs, key, sound, func() ([]glance, error) {
@@ -56,7 +64,16 @@ func (s *surveyor) glances(ctx context.Context, b *bench, on *oracle, v speed, k
 				return err
 			}
 			err = on.Gradient(ctx, im.Pixels, attacks.Margin, im.Label, -1, &e)
-			all[i] = glanceAt(&e, im.Label)
+			if all[i] = glanceAt(&e, im.Label); err != nil || !all[i].right() {
+				return err
+			}
+			beside, there := slices.Clone(im.Pixels), attacks.Evaluation{}
+			rng := rand.New(rand.NewPCG(s.cfg.Seed, uint64(im.ID)))
+			for j := range beside {
+				beside[j] += float32(noise * rng.NormFloat64())
+			}
+			err = on.Gradient(ctx, beside, attacks.Margin, im.Label, -1, &there)
+			all[i].Turn = turned(e.Gradient, there.Gradient)
 			return err
 		})
 		return all, err
@@ -78,27 +95,59 @@ func glanceAt(e *attacks.Evaluation, label int) (g glance) {
 	return g
 }
 
-// distances are the images' from the boundary, in epsilons of an attack: 0 where the answer is wrong, -1 where the
-// distance is not known. To first order it is the margin divided by the slope. Where an image's slope is
-// unusual, the way to the boundary soon leads where it is not: a quarter of the distance's logarithm is that of
-// the median slope.
-func distances(images []glance, n attacks.Norm, epsilon float64) []float64 {
+// turned is 1 − the cosine between two vectors.
+func turned(a, b []float32) float64 {
+	sum := 0.0
+	for i, v := range a {
+		sum += float64(v) * float64(b[i])
+	}
+	turn := 1 - sum/(attacks.L2.Length(a)*attacks.L2.Length(b))
+	if !(turn >= 0) { // NaN where a gradient is 0
+		return 0
+	}
+	return min(turn, 2)
+}
+
+// reach is the ℓ2 length of noise of a norm's epsilon on n values.
+func reach(norm attacks.Norm, epsilon, n float64) float64 {
+	switch norm {
+	case attacks.Linf:
+		return epsilon * math.Sqrt(n/3)
+	case attacks.L1:
+		return epsilon * math.Sqrt(math.Pi/2/n)
+	}
+	return epsilon
+}
+
+// distances are the images' from the boundary, in epsilons of an attack on n values: 0 where the answer is wrong, -1
+// where the distance is not known. To first order it is the margin divided by the slope. Where an image's slope is
+// unusual, the way to the boundary soon leads where it is not: a part of the distance's logarithm is that of the
+// median slope. And where gradients turn within epsilon, attacks find nearer points than the first order has: how
+// far they turn grows with the distance from the image.
+func distances(images []glance, norm attacks.Norm, epsilon float64, n int) []float64 {
+	const usual, turning, most = 0.15, 4, 0.5
 	out := make([]float64, len(images))
-	var slopes []float64
+	var slopes, turns []float64
 	for _, g := range images {
 		if g.Slopes != nil {
-			slopes = append(slopes, g.Slopes[n])
+			slopes, turns = append(slopes, g.Slopes[norm]), append(turns, g.Turn)
 		}
 	}
 	slices.Sort(slopes)
+	slices.Sort(turns)
+	nearer := 1.0
+	if len(turns) > 0 {
+		turn := turns[len(turns)/2] * reach(norm, epsilon, float64(n)) / (noise * math.Sqrt(float64(n)))
+		nearer = math.Exp(-turning * min(turn, most))
+	}
 	for i, g := range images {
 		switch {
 		case !g.right():
 		case g.Slopes == nil:
 			out[i] = -1
 		default:
-			slope := math.Pow(g.Slopes[n], 0.75) * math.Pow(slopes[len(slopes)/2], 0.25)
-			out[i] = max(g.Margin/slope/epsilon, 1e-9)
+			slope := math.Pow(g.Slopes[norm], 1-usual) * math.Pow(slopes[len(slopes)/2], usual)
+			out[i] = max(nearer*g.Margin/slope/epsilon, 1e-9)
 		}
 	}
 	return out

@@ -93,6 +93,9 @@ func (p *Plan) Measure(ctx context.Context, o MeasureOptions) (*Costs, error) {
 		}
 		all.jobs = append(all.jobs, f)
 	}
+	if !slices.ContainsFunc(all.jobs, func(f forecast) bool { return f.seconds == nil }) {
+		keep(o.Cache, opener.agendaKey(), s.medians()) // for the run's time left
+	}
 	all.rest = s.forecast(func(int) float64 { return s.report() })
 	return all, nil
 }
@@ -247,7 +250,7 @@ func (e *estimate) attackEach(ctx context.Context, on *oracle, v surveyed, oracl
 			fresh := e.made[key] == nil
 			if fresh {
 				c := crafting{verdict: !e.uses[key].images && !r.Minimises, n: n,
-					distances: distances(v.images, r.Norm, r.Epsilon), speed: v.speed}
+					distances: distances(v.images, r.Norm, r.Epsilon, e.net.Shape().Size()), speed: v.speed}
 				for _, a := range r.Components {
 					c.parts = append(c.parts, e.rehearse(ctx, a, r, e.net))
 				}

@@ -17,7 +17,7 @@ import (
 )
 
 // timedPasses is about how long each kind of pass of a network, alone and under each control, is timed.
-const timedPasses = 300 * time.Millisecond
+const timedPasses = 400 * time.Millisecond
 
 // surveyor measures what estimates are made of.
 type surveyor struct {
@@ -108,23 +108,24 @@ func (s *surveyor) timed(ctx context.Context, width int, state int64, do asking)
 	}
 	sizes = append(sizes, width)
 	var c curve
-	begun, share := time.Now(), timedPasses/time.Duration(len(sizes))
+	left, share := timedPasses.Seconds(), timedPasses.Seconds()/float64(len(sizes))
 	for i, n := range sizes {
-		if left := timedPasses - time.Since(begun); i > 1 && c.at(n) > left.Seconds() {
+		if i > 1 && c.at(n) > left {
 			break
 		}
 		best, err := round(n, 1) // makes room for a batch of this size
 		if err != nil {
 			return nil, err
 		}
-		rounds := max(1, int(share.Seconds()/measurements/best))
-		for k, from := 0, time.Now(); k < measurements && (k == 0 && rounds > 1 || time.Since(from) < share); k++ {
+		rounds, spent := max(1, int(share/measurements/best)), best
+		for spent < share && c.at(n) < left {
 			t, err := round(n, rounds)
 			if err != nil {
 				return nil, err
 			}
-			best = min(best, t)
+			best, spent = min(best, t), spent+t*float64(rounds)
 		}
+		left -= spent
 		if i > 0 {
 			best = max(best, c[i-1].Seconds)
 		}
@@ -139,7 +140,7 @@ func (s *surveyor) look(ctx context.Context, b *bench, on *oracle, climbs, sampl
 	if known, ok := s.speeds[key]; ok {
 		return known, nil
 	}
-	width := min(2*s.pool.Workers()*s.pool.Batch(), inFlight(s.pool, on.state))
+	width := widthOf(s.pool, on.state)
 	t, err := recalled(s.costs, "timing/1 "+key+s.machine, timing.sound, func() (t timing, err error) {
 		answers := make([][]float32, width)
 		for i := range answers {

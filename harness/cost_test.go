@@ -105,10 +105,19 @@ func TestSpan(t *testing.T) {
 
 func TestDistances(t *testing.T) {
 	flat := []float64{1, 1, 1}
-	got := distances([]glance{{4, flat}, {}, {Margin: 1}, {8, []float64{16, 1, 1}}, {2, flat}}, attacks.Linf, 0.5)
-	for i, want := range []float64{8, 0, -1, 8 / 8. / 0.5, 4} {
-		near(t, "distance", got[i], want)
+	images := []glance{{4, flat, 0}, {}, {Margin: 1}, {8, []float64{16, 1, 1}, 0}, {2, flat, 0}}
+	steep := 8 / math.Pow(16, 0.85) / 0.5 // its slope is taken for 16 but for what the median's counts
+	for i, want := range []float64{8, 0, -1, steep, 4} {
+		near(t, "distance", distances(images, attacks.Linf, 0.5, 3072)[i], want)
 	}
+	for i := range images {
+		images[i].Turn = 0.1
+	}
+	turn := 0.1 * 0.25 / (noise * math.Sqrt(3072))
+	near(t, "where gradients turn", distances(images, attacks.L2, 0.25, 3072)[0], 16*math.Exp(-4*turn))
+	near(t, "where they turn soon", distances(images, attacks.L2, 25, 3072)[0], 0.16*math.Exp(-2))
+	near(t, "a turn", turned([]float32{1, 0}, []float32{3, 4}), 0.4)
+	near(t, "no gradient", turned([]float32{0, 0}, []float32{3, 4}), 0)
 	e := &attacks.Evaluation{Logits: []float32{1, 5, 2}, Gradient: []float32{3, -4}}
 	g := glanceAt(e, 1)
 	if g.Margin != 3 || g.Slopes[attacks.Linf] != 7 || g.Slopes[attacks.L2] != 5 || g.Slopes[attacks.L1] != 4 {

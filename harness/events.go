@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"selfheal/harness/config"
@@ -165,23 +166,36 @@ type componentProgress struct {
 	Robust int            `json:"robust"`
 	N      int            `json:"n"`
 	Left   *time.Duration `json:"seconds_left,omitzero"`
+	All    *time.Duration `json:"seconds_left_in_all,omitzero"`
 }
 
 func (e componentProgress) String() string {
-	return fmt.Sprintf("%s: %d of %d images, robust so far %d of %d, %s left", e.inWords(), e.Done, e.Images, e.Robust,
+	return fmt.Sprintf("%s: %d of %d images, robust so far %d of %d, %s", e.inWords(), e.Done, e.Images, e.Robust,
 		e.N, e.left())
 }
 
 // short is its text beside a bar.
 func (e componentProgress) short() string {
-	return fmt.Sprintf("%s %d/%d, robust %d/%d, %s left", e.inWords(), e.Done, e.Images, e.Robust, e.N, e.left())
+	return fmt.Sprintf("%s %d/%d, robust %d/%d, %s", e.inWords(), e.Done, e.Images, e.Robust, e.N, e.left())
 }
 
+// left is the component's time and the run's.
 func (e componentProgress) left() string {
-	if e.Left == nil {
-		return "?"
+	switch {
+	case e.Left == nil:
+		return "? left"
+	case e.All == nil:
+		return roughly(*e.Left) + " left"
 	}
-	return e.Left.Round(time.Second).String()
+	return roughly(*e.Left) + " left, " + roughly(*e.All) + " in all"
+}
+
+// roughly writes a time by its two largest units: 40s, 2m5s, 3h20m.
+func roughly(d time.Duration) string {
+	if d < time.Hour {
+		return d.Round(time.Second).String()
+	}
+	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
 }
 
 type componentFinished struct {

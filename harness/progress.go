@@ -36,6 +36,7 @@ type Progress struct {
 	records  *slog.Logger // nil for people
 	terminal bool
 	every    time.Duration // between two reports of one component
+	agenda   *agenda       // of the run; nil where there is none
 }
 
 // NewProgress reports to w as format, [TextLog] or [JSONLog], says; if quiet, only what ended the command, and
@@ -179,7 +180,7 @@ func (p *Progress) fit(text string) string {
 }
 
 // component is the progress of one attack component: images that are finished,
-// how many of all stand, and the time left at most, from the passes made.
+// how many of all stand, and the time left, from the passes made.
 type component struct {
 	display
 	id       componentID
@@ -191,11 +192,14 @@ type component struct {
 	mu       sync.Mutex
 	finished int
 	standing int
+	spending
 }
 
 func (p *Progress) component(id componentID, total, standing, n int, passes int64, oracle *counted) *component {
 	c := &component{display: p.display(1000), id: id, total: total, n: n, standing: standing, passes: passes,
 		oracle: oracle, done: make(chan struct{})}
+	c.spending = newSpending(total, standing, passes, oracle)
+	p.agenda.begin(id)
 	if p.silent() {
 		return c
 	}
@@ -218,21 +222,24 @@ func (p *Progress) component(id componentID, total, standing, n int, passes int6
 func (c *component) image(standing int) {
 	c.mu.Lock()
 	c.finished++
-	c.standing = standing
+	c.standing = min(c.standing, standing)
+	c.spending.image(c.oracle.made(), c.standing)
 	c.mu.Unlock()
 }
 
-// tell shows how far the component is. Passes count what is under way; finished images count
-// whole, however early they broke.
+// tell shows how far the component is.
 func (c *component) tell() {
+	made := c.oracle.made()
 	c.mu.Lock()
-	finished, standing := c.finished, c.standing
+	finished, standing, left := c.finished, c.standing, c.spending.left(made)
 	c.mu.Unlock()
-	byPasses := float64(c.oracle.made()) / float64(max(c.passes, 1))
-	f := min(max(byPasses, float64(finished)/float64(max(c.total, 1))), 1)
+	f := min(float64(made)/max(float64(made)+left, 1), 1)
 	e := componentProgress{componentID: c.id, Done: finished, Images: c.total, Robust: standing, N: c.n}
 	if f > 0.01 {
 		e.Left = new(time.Duration(float64(time.Since(c.start)) * (1 - f) / f))
+		if all, known := c.agenda.left(*e.Left); known {
+			e.All = &all
+		}
 	}
 	c.show(int64(f*1000), e.short(), e)
 }

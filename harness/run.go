@@ -31,6 +31,7 @@ type Options struct {
 	Force    bool // start anew, whatever Out holds
 	Progress *Progress
 	Cache    *pca.Cache // of fitted embeddings; nil for none
+	Costs    *CostCache // a forecast in it helps to tell the time left; nil for none
 	Command  []string   // for the results to say how to repeat the run
 	// Report, unless nil, is called when the results are in Out, while no other run may write
 	// there.
@@ -123,6 +124,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 	}
 	r.record.Environment.Batch = r.pool.Batch() // with room for every network
 	r.reserve()
+	r.expect(o.Costs)
 	began := time.Now()
 	r.progress.report(runStarted{o.Out, r.record.ConfigSHA256, plan.Cells()})
 	for _, j := range plan.Jobs {

@@ -167,8 +167,8 @@ func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags) er
 	}
 	_, err := harness.Run(c.Context(), plan, harness.Options{
 		Out: f.out, Resume: f.resume, Force: f.force, Progress: g.progress(c), Cache: pca.UserCache(),
-		Command: commandLine(c),
-		Report:  func(file *result.File) error { return render(c.Context(), f.out, file, f.out) },
+		Costs: harness.UserCostCache(), Command: commandLine(c),
+		Report: func(file *result.File) error { return render(c.Context(), f.out, file, f.out) },
 	})
 	if table, rerr := os.ReadFile(f.out + "/tables.md"); rerr == nil && err == nil {
 		fmt.Fprintf(c.OutOrStdout(), "%s\nreport: %s/report.html\n", table, f.out)
