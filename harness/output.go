@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"selfheal/harness/result"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
 	"selfheal/internal/journal"
 )
@@ -208,5 +209,21 @@ func (o *output) clear(before map[string]fs.FileInfo) error {
 	return err
 }
 
-// finish removes the journal of a run whose results are in their place.
-func (o *output) finish() error { return os.RemoveAll(o.work("")) }
+// finish removes the journal of a run whose results are in their place, once they are on the disk:
+// a power cut leaves one of both.
+func (o *output) finish() error {
+	written := []string{"records.jsonl", "results.json"}
+	for _, pattern := range []string{"gallery.json", "adversarial", "adversarial/*.npy"} {
+		found, err := fs.Glob(os.DirFS(o.dir), pattern)
+		if err != nil {
+			return err
+		}
+		written = append(written, found...)
+	}
+	for _, name := range append(written, ".") {
+		if err := atomicfile.Sync(filepath.Join(o.dir, name)); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(o.work(""))
+}

@@ -14,8 +14,8 @@ import (
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
-	for _, text := range []string{"old and longer", "new", ""} {
-		must.Do(t, Write(path, []byte(text)))
+	for i, text := range []string{"old and longer", "new", "newer", ""} {
+		must.Do(t, []func(string, []byte) error{Write, WriteSynced}[i%2](path, []byte(text)))
 		if got, err := os.ReadFile(path); err != nil || string(got) != text {
 			t.Errorf("%q, %v", got, err)
 		}
@@ -64,6 +64,15 @@ func TestFailure(t *testing.T) {
 	if err := Write(taken, nil); err == nil {
 		t.Error("a folder was replaced")
 	}
+}
+
+// What can't be brought to the disk is named.
+func TestSync(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	must.Do(t, os.WriteFile(path, []byte("a"), 0o644))
+	must.Do(t, Sync(path, dir))
+	must.Refuse(t, Sync(path, path+"x"), path+"x: no such file")
 }
 
 // A link keeps pointing to its file, and a device stays what it is.
