@@ -46,8 +46,9 @@ var kinds = []kind{
 	{fitNotCached{}, "fit not cached", slog.LevelWarn, "it is used, but the cache can't be written"},
 	{embeddingWritten{}, "embedding written", slog.LevelInfo, "`fit` has written a linear embedding as ONNX"},
 	{embeddingNotWritten{}, "embedding not written", slog.LevelWarn, "a linear embedding stays in the cache alone"},
-	{embeddingKept{}, "embedding kept", slog.LevelInfo, "the file of an auto-encoder is there; `fit` leaves it"},
-	{trainingResumed{}, "training resumed", slog.LevelInfo, "`fit --resume` has read a checkpoint"},
+	{embeddingKept{}, "embedding kept", slog.LevelInfo, "`fit` has found its training finished, and leaves it"},
+	{trainingResumed{}, "training resumed", slog.LevelInfo, "`fit` continues a training from its checkpoint"},
+	{checkpointDamaged{}, "checkpoint damaged", slog.LevelWarn, "the one before is taken, or the training begins anew"},
 	{trainingStarted{}, "training started", slog.LevelInfo, "an auto-encoder's first step is next"},
 	{trainingProgress{}, "training progress", slog.LevelInfo, "every 10 seconds, and after the last step: " +
 		"means since the record before"},

@@ -62,7 +62,9 @@ type embeddingKept struct {
 	Path string `json:"path"`
 }
 
-func (e embeddingKept) String() string { return e.Path + " is there already; --force fits it anew" }
+func (e embeddingKept) String() string {
+	return e.Path + " is of this training, finished: it is left as it is; --force fits it anew"
+}
 
 type trainingStarted struct {
 	At     string   `json:"at"`
@@ -80,16 +82,35 @@ type stepID struct {
 	Of   int `json:"of"`
 }
 
-type trainingResumed struct{ stepID }
+type trainingResumed struct {
+	stepID
+	Killed string `json:"killed,omitzero"`
+}
 
 func (e trainingResumed) String() string {
-	return fmt.Sprintf("resumed after step %d of %d", e.Step, e.Of)
+	text := fmt.Sprintf("this training was begun: it continues after step %d of %d", e.Step, e.Of)
+	if e.Killed != "" {
+		text += fmt.Sprintf("; the fit before (%s) was killed", e.Killed)
+	}
+	return text
+}
+
+type checkpointDamaged struct {
+	Path   string `json:"path"`
+	Spared bool   `json:"spared"`
+}
+
+func (e checkpointDamaged) String() string {
+	if e.Spared {
+		return e.Path + " is damaged: the checkpoint before it is taken"
+	}
+	return e.Path + " is damaged, and there is no other checkpoint: the training begins anew"
 }
 
 type trainingStopped struct{ stepID }
 
 func (e trainingStopped) String() string {
-	return fmt.Sprintf("stopped after step %d of %d; --resume continues", e.Step, e.Of)
+	return fmt.Sprintf("stopped after step %d of %d", e.Step, e.Of)
 }
 
 type trainingProgress struct {

@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write the tables of docs/progress.md an
 var meanings = map[string]string{
 	"begun": "when the run did", "damaged": "lines of the journal; absent where there are none",
 	"finished": "when the run did", "killed": "who ran before and gave no sign of its end; absent otherwise",
-	"lost":     "images of the component",
+	"lost": "images of the component", "spared": "whether there is another checkpoint",
 	"accuracy": "share of right answers, from 0 to 1", "at": "place in the network, as the config says it",
 	"attack": "`none`, clean images, or the attack's name", "batch": "images in a pass, at most, from now on",
 	"batch_before": "images in a pass, at most, until then", "cell": "how many cells are done", "cells": "of the run",
@@ -72,6 +72,8 @@ func typeOf(t reflect.Type) string {
 		return typeOf(t.Elem())
 	case reflect.String:
 		return "string"
+	case reflect.Bool:
+		return "boolean"
 	case reflect.Int, reflect.Uint64:
 		return "integer"
 	case reflect.Slice:

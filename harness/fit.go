@@ -1,17 +1,19 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"selfheal/control"
 	"selfheal/control/pca"
+	"selfheal/control/train"
 	"selfheal/harness/config"
 )
 
@@ -22,8 +24,8 @@ type FitOptions struct {
 	// names, else those of the suites that use the control.
 	Models   []string
 	Out      string // where the embedding goes, where there is one
-	Resume   bool   // continue from checkpoints
-	Force    bool   // fit anew what was fitted or begun
+	Resume   bool   // the first training must be there, begun or finished
+	Force    bool   // fit anew what was fitted or begun, and replace what others have made
 	Progress *Progress
 	Cache    *pca.Cache // of linear embeddings
 }
@@ -49,8 +51,8 @@ type Fitted struct {
 
 // Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache and, as
 // ONNX, beside the config, those of kind autoencoder by training. Layers of other kinds need
-// nothing. When ctx is cancelled, a training leaves a checkpoint that Resume continues from, to the
-// bit. What is wrong with what the config names is a [ConfigError].
+// nothing. A training that was ended, by whatever, is continued to the same bits, and a finished one left
+// as it is. What is wrong with what the config names, or another training's, is a [ConfigError].
 func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error) {
 	f := &fitter{o: o, control: cfg.Control(o.Control), networks: map[string]*control.Network{}}
 	if f.control == nil {
@@ -80,6 +82,9 @@ func Fit(ctx context.Context, cfg *config.Config, o FitOptions) ([]Fitted, error
 	if linear+trainings == 0 {
 		return nil, ConfigError{fmt.Errorf("control %s has no embedding to fit: none is of kind %s or %s", o.Control,
 			control.Linear, control.Autoencoder)}
+	}
+	if o.Resume && trainings == 0 {
+		return nil, ConfigError{fmt.Errorf("--resume: control %s has no embedding to train", o.Control)}
 	}
 	if o.Out != "" && trainings != 1 {
 		// Linear embeddings are fitted for each model.
@@ -119,6 +124,7 @@ type fitter struct {
 	o        FitOptions
 	control  *config.Control
 	networks map[string]*control.Network
+	resumed  bool // a training was there, begun or finished
 	done     []Fitted
 }
 
@@ -155,27 +161,35 @@ func (f *fitter) order(t *config.Training) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	layers, err := f.cut(names[0])
-	if err != nil {
-		return nil, err
+	order, ahead := make([]int, len(f.control.Layers)), make([]int, len(f.control.Layers))
+	for i := range order {
+		before, err := f.before(i, names[:1])
+		if err != nil {
+			return nil, err
+		}
+		order[i], ahead[i] = i, len(before)
 	}
-	slices.SortStableFunc(layers, func(a, b placed) int { return a.t - b.t })
-	order := make([]int, len(layers))
-	for i, l := range layers {
-		order[i] = l.index
-	}
+	slices.SortStableFunc(order, func(a, b int) int { return ahead[a] - ahead[b] })
 	return order, nil
 }
 
-// cut opens a model and cuts it for the control.
-func (f *fitter) cut(name string) ([]placed, error) {
+// model is a model of the config.
+func (f *fitter) model(name string) (*config.Model, error) {
 	m := f.cfg.Model(name)
 	if m == nil {
 		return nil, ConfigError{unknown("model", name, f.cfg.Models, func(m config.Model) string { return m.Name })}
 	}
+	return m, nil
+}
+
+// cut opens a model and cuts it for the control.
+func (f *fitter) cut(name string) ([]placed, error) {
+	m, err := f.model(name)
+	if err != nil {
+		return nil, err
+	}
 	n := f.networks[name]
 	if n == nil {
-		var err error
 		if n, err = f.network(m); err != nil {
 			return nil, ConfigError{err}
 		}
@@ -202,15 +216,19 @@ func (f *fitter) groups(layer int, t *config.Training) ([]Fitted, error) {
 	}
 	var all []Fitted
 	for _, name := range names {
-		layers, err := f.cut(name)
-		if err != nil {
-			return nil, err
+		path := t.Path
+		if strings.Contains(path, sizeKey) {
+			layers, err := f.cut(name)
+			if err != nil {
+				return nil, err
+			}
+			path = embeddingPath(path, layers[layer].state())
 		}
-		here := layers[layer]
-		path := folder.Path(embeddingPath(t.Path, here.state()))
+		path = folder.Path(path)
 		i := slices.IndexFunc(all, func(g Fitted) bool { return g.Path == path })
 		if i < 0 {
-			i, all = len(all), append(all, Fitted{At: here.at(), Kind: control.Autoencoder, Path: path})
+			at := place(f.control.Layers[layer].At).String()
+			i, all = len(all), append(all, Fitted{At: at, Kind: control.Autoencoder, Path: path})
 		}
 		all[i].Models = append(all[i].Models, name)
 	}
@@ -243,24 +261,30 @@ func (f *fitter) train(ctx context.Context, layer int, t *config.Training) error
 // trainOne fits one auto-encoder to the models of a group.
 func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, done Fitted) (Fitted, error) {
 	start := time.Now()
-	if _, err := os.Stat(done.Path); err == nil && !f.o.Force {
+	id, err := f.identify(layer, t, done.Models)
+	if err != nil {
+		return done, ConfigError{err}
+	}
+	w, saved, err := f.claim(done.Path, id)
+	if err != nil {
+		return done, err
+	}
+	if w == nil {
 		f.progress.report(embeddingKept{done.Path})
 		done.Kept = true
 		return done, nil
 	}
+	defer w.close()
 	j, err := f.job(ctx, layer, t, done.Models)
 	if err != nil {
 		return done, err
 	}
 	defer j.trainer.Close()
-	saved := done.Path + ".checkpoint"
-	if err := j.resume(saved, f.o, f.progress); err != nil {
+	j.id = id
+	if err := j.begin(w, saved, f.progress); err != nil {
 		return done, err
 	}
-	if err := os.MkdirAll(filepath.Dir(done.Path), 0o755); err != nil {
-		return done, err
-	}
-	if err := j.run(ctx, saved, f.progress, done); err != nil {
+	if err := j.run(ctx, w, f.progress, done); err != nil {
 		return done, err
 	}
 	history := j.trainer.History()
@@ -271,8 +295,48 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 		return done, err
 	}
 	done.Seconds = time.Since(start).Seconds()
-	if err := os.Remove(saved); !errors.Is(err, fs.ErrNotExist) {
-		return done, err
+	return done, w.clean(true)
+}
+
+// claim opens the folder of a training, with the checkpoint to go on from, nil for none. Of a finished
+// training both are nil. What is another's is an error.
+func (f *fitter) claim(path string, id []byte) (w *trainingFolder, saved *train.Checkpoint, err error) {
+	_, err = os.Stat(path + trainingSuffix)
+	idle := errors.Is(err, fs.ErrNotExist)
+	there, err := trainedFrom(path)
+	finished := err == nil && bytes.Equal(there, id) && !f.o.Force
+	if finished && idle {
+		f.resumed = true
+		return nil, nil, nil
 	}
-	return done, nil
+	if w, err = openTraining(path); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil || finished {
+			w.close()
+			w, saved = nil, nil
+		}
+	}()
+	if err = w.clean(false); err != nil || f.o.Force {
+		return w, nil, err
+	}
+	saved, other, err := w.find(id, f.progress)
+	if err != nil {
+		return w, nil, err
+	}
+	there, terr := trainedFrom(path) // another fit may have ended meanwhile
+	switch finished = terr == nil && bytes.Equal(there, id); {
+	case finished:
+		err = w.clean(true)
+	case saved != nil:
+	case other != nil:
+		err = anotherTraining(w.dir, other, id)
+	case terr == nil:
+		err = anotherTraining(path, there, id)
+	case f.o.Resume && !f.resumed:
+		err = ConfigError{fmt.Errorf("--resume: there is no training of %s, neither begun nor finished", path)}
+	}
+	f.resumed = true
+	return w, saved, err
 }

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"strconv"
 	"time"
 
@@ -20,17 +18,16 @@ import (
 	"selfheal/models/onnx"
 )
 
-// fitVersion is part of every training's key; raise it when the same training gives
-// another embedding.
-const fitVersion = "fit/2"
+// saveEvery is how long a training goes on between two checkpoints, at least; a variable for tests.
+var saveEvery = time.Second
 
-// saveEvery is how long a training goes on between two checkpoints.
-const saveEvery = 30 * time.Second
+// saveShare is how many times as long as writing a checkpoint takes it goes on, at least: they cost 2 % of the time.
+const saveShare = 50
 
 // training is a layer's auto-encoder on its way.
 type training struct {
 	trainer *train.Trainer
-	key     string // hash of what it depends on
+	id      []byte // what it depends on
 	state   onnx.Shape
 	data    *dataset.Dataset
 	start   string // architecture, or the start's file and SHA-256
@@ -44,7 +41,6 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	}
 	j := &training{data: d}
 	var networks []train.Network
-	var ids []string
 	for _, name := range names {
 		layers, err := f.cut(name)
 		if err != nil {
@@ -59,14 +55,14 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", name, err)
 		}
-		networks, ids = append(networks, around), append(ids, around.ID)
+		networks = append(networks, around)
 		j.state = here.state()
 	}
 	data := train.Data{Shape: d.Shape(), Labels: make([]int, d.Len()), Pixels: d.Pixels}
 	for i := range data.Labels {
 		data.Labels[i] = d.Label(i)
 	}
-	e, err := f.begin(j, t, networks[0], data)
+	e, err := f.start(j, t, networks[0], data)
 	if err != nil {
 		return nil, ConfigError{err}
 	}
@@ -75,14 +71,6 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	if j.trainer, err = train.NewTrainer(e, networks, data, settings); err != nil {
 		return nil, ConfigError{err}
 	}
-	depends := *t
-	depends.Path, depends.Start, depends.Models = "", "", nil // where things lie does not matter
-	text, err := json.Marshal([]any{fitVersion, depends, ids, d.SHA256(), j.start, f.cfg.Runtime.Winograd})
-	if err != nil {
-		j.trainer.Close()
-		return nil, err
-	}
-	j.key = fmt.Sprintf("%x", sha256.Sum256(text))
 	return j, nil
 }
 
@@ -102,8 +90,8 @@ func (f *fitter) earlier(ctx context.Context, layers []placed, t int) (map[int]*
 	return earlier, nil
 }
 
-// begin is the embedding that a training starts from.
-func (f *fitter) begin(j *training, t *config.Training, n train.Network, data train.Data) (*onnx.Graph, error) {
+// start is the embedding that a training starts from.
+func (f *fitter) start(j *training, t *config.Training, n train.Network, data train.Data) (*onnx.Graph, error) {
 	if t.Start != "" {
 		file, err := readModel(f.cfg.Files, t.Start)
 		if err != nil {
@@ -124,34 +112,29 @@ func (f *fitter) begin(j *training, t *config.Training, n train.Network, data tr
 	return e, train.Calibrate(e, n, data)
 }
 
-// resume looks for a checkpoint.
-func (j *training) resume(saved string, o FitOptions, p *Progress) error {
-	_, err := os.Stat(saved)
-	switch {
-	case err != nil || o.Force:
-		return nil
-	case !o.Resume:
-		return ConfigError{fmt.Errorf("%s holds a training that was stopped: --resume continues it, "+
-			"--force begins anew", saved)}
+// begin goes on from a checkpoint, unless it is nil.
+func (j *training) begin(w *trainingFolder, saved *train.Checkpoint, p *Progress) error {
+	if saved == nil {
+		return w.clean(true)
 	}
-	if err := j.trainer.Restore(saved, j.key); err != nil {
-		return ConfigError{fmt.Errorf("%w; --force begins anew", err)}
+	if err := j.trainer.Restore(saved); err != nil {
+		return ConfigError{fmt.Errorf("%s: %w; --force begins anew", w.dir, err)}
 	}
-	p.report(trainingResumed{stepID{j.trainer.Done(), j.trainer.Steps()}})
+	p.report(trainingResumed{stepID{j.trainer.Done(), j.trainer.Steps()}, w.lock.before})
 	return nil
 }
 
-// run makes the steps that are left. Whatever ends it, what was done is in the checkpoint.
-func (j *training) run(ctx context.Context, saved string, p *Progress, of Fitted) error {
+// run makes the steps that are left.
+func (j *training) run(ctx context.Context, w *trainingFolder, p *Progress, of Fitted) error {
 	t := j.trainer
 	p.report(trainingStarted{of.At, of.Models, t.Steps() - t.Done()})
 	show := p.training(t)
 	defer show.stop()
-	for last := time.Now(); t.Done() < t.Steps(); {
+	for next := time.Now().Add(saveEvery); t.Done() < t.Steps(); {
 		loss, err := t.Step(ctx)
 		if err != nil && ctx.Err() != nil && t.Done() > 0 {
 			show.stop()
-			if serr := t.Save(saved, j.key); serr != nil {
+			if serr := w.save(t, j.id); serr != nil {
 				return errors.Join(serr, err)
 			}
 			p.report(trainingStopped{stepID{t.Done(), t.Steps()}})
@@ -160,11 +143,11 @@ func (j *training) run(ctx context.Context, saved string, p *Progress, of Fitted
 			return err
 		}
 		show.step(loss)
-		if time.Since(last) >= saveEvery {
-			if err := t.Save(saved, j.key); err != nil {
+		if start := time.Now(); start.After(next) {
+			if err := w.save(t, j.id); err != nil {
 				return err
 			}
-			last = time.Now()
+			next = time.Now().Add(max(saveEvery, saveShare*time.Since(start)))
 		}
 	}
 	return nil
@@ -174,14 +157,16 @@ func (j *training) run(ctx context.Context, saved string, p *Progress, of Fitted
 func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[string]string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 	meta := f.origin(done, t.Fit, j.data, t.Seed)
-	maps.Copy(meta, map[string]string{"training_sha256": j.key, "begun_with": j.start,
+	maps.Copy(meta, map[string]string{"training": string(j.id),
+		"training_sha256": fmt.Sprintf("%x", sha256.Sum256(j.id)), "begun_with": j.start,
 		"objective": string(t.Objective), "weight": number(t.Weight), "epochs": strconv.Itoa(t.Epochs),
 		"steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch), "accuracy": number(done.Accuracy),
 		"cross_entropy": number(done.CrossEntropy), "reconstruction": number(done.Reconstruction)})
 	return meta
 }
 
-// write writes the embedding, once it is known to open as one, and the losses beside it.
+// write writes the losses and, once it is known to open as one, the embedding beside them: where that is,
+// the training is finished.
 func (j *training) write(path string, meta map[string]string) error {
 	e := j.trainer.Embedding()
 	e.Meta = meta
@@ -202,7 +187,7 @@ func (j *training) write(path string, meta map[string]string) error {
 		path string
 		data []byte
 	}{{path + ".csv", b.Bytes()}, {path, data}} {
-		if err := atomicfile.Write(f.path, f.data); err != nil {
+		if err := atomicfile.WriteSynced(f.path, f.data); err != nil {
 			return fmt.Errorf("%s: %w", f.path, err)
 		}
 	}

@@ -143,10 +143,14 @@ func (r *run) identify(held *result.File) error {
 	return nil
 }
 
-func (r *run) identifyEmbedding(e config.Embedding, before result.LayerEmbedding, known *result.LayerEmbedding) error {
+// identifyEmbedding fills in what is known of an embedding from the hashes of its files. Those before stand for
+// {size}.
+func (o *opener) identifyEmbedding(e config.Embedding, before result.LayerEmbedding,
+	known *result.LayerEmbedding) error {
+
 	switch {
 	case e.Kind == control.Linear:
-		d, err := r.open(e.Fit, 0)
+		d, err := o.open(e.Fit, 0)
 		if err == nil {
 			known.FitSHA256 = d.SHA256()
 		}
@@ -154,7 +158,7 @@ func (r *run) identifyEmbedding(e config.Embedding, before result.LayerEmbedding
 	case e.Kind != control.ONNX:
 		return nil
 	case !strings.Contains(e.Path, sizeKey):
-		file, err := readModel(r.cfg.Files, e.Path)
+		file, err := readModel(o.cfg.Files, e.Path)
 		if err == nil {
 			known.SHA256 = file.SHA256
 		}
@@ -162,7 +166,7 @@ func (r *run) identifyEmbedding(e config.Embedding, before result.LayerEmbedding
 	}
 	known.Files = map[string]string{}
 	for size := range before.Files {
-		file, err := readModel(r.cfg.Files, strings.ReplaceAll(e.Path, sizeKey, size))
+		file, err := readModel(o.cfg.Files, strings.ReplaceAll(e.Path, sizeKey, size))
 		if err != nil {
 			return err
 		}

@@ -23,13 +23,21 @@ type lock struct {
 	before string // who had it and did not give it back
 }
 
-// lockFolder locks a folder.
-func lockFolder(dir string) (*lock, error) {
+// lockFolder locks a folder, which it makes where it is absent, for what writes to it: a run or a fit.
+func lockFolder(dir, what string) (*lock, error) {
 	path := filepath.Join(dir, lockFile)
+	wrong := func(err error) (*lock, error) { return nil, fmt.Errorf("output folder %s: %w", dir, fault.Reason(err)) }
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return wrong(err)
+	}
 	l := &lock{Flock: flock.New(path)} // a folder that can't be written is found now
 	free, err := l.TryLock()
 	if err != nil {
-		return nil, fmt.Errorf("output folder %s: %w", dir, fault.Reason(err))
+		return wrong(err)
+	}
+	if free && !l.isAt(path) { // a fit that has ended has removed its folder
+		_ = l.Close()
+		return lockFolder(dir, what)
 	}
 	owner, _ := os.ReadFile(path)
 	l.before = strings.TrimSpace(string(owner))
@@ -38,19 +46,28 @@ func lockFolder(dir string) (*lock, error) {
 		if l.before != "" {
 			by = " (" + l.before + ")"
 		}
-		return nil, fmt.Errorf("%s: another run%s is writing to this folder; wait for it or choose another --out",
-			dir, by)
+		return nil, fmt.Errorf("%s: another %s%s is writing to this folder; wait for it or choose another --out",
+			dir, what, by)
 	}
 	host, _ := os.Hostname()
 	now := fmt.Sprintf("process %d on %s, since %s\n", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339))
 	if err := os.WriteFile(path, []byte(now), 0o644); err != nil {
-		return nil, fmt.Errorf("output folder %s: %w", dir, fault.Reason(err))
+		return wrong(err)
 	}
 	return l, nil
 }
 
+// isAt reports whether the file that is locked is the one at a path.
+func (l *lock) isAt(path string) bool {
+	locked, err := l.Stat()
+	there, terr := os.Stat(path)
+	return err == nil && terr == nil && os.SameFile(locked, there)
+}
+
 // free gives the lock back. An error would come too late to matter.
 func (l *lock) free() {
-	_ = os.Truncate(l.Path(), 0)
+	if l.isAt(l.Path()) {
+		_ = os.Truncate(l.Path(), 0)
+	}
 	_ = l.Close()
 }

@@ -12,7 +12,6 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
-	"selfheal/internal/fault"
 	"selfheal/internal/journal"
 )
 
@@ -44,10 +43,7 @@ type output struct {
 // openOutput opens the output folder and keeps other runs out until [output.unlock]. What is in it
 // without being a run's is an error unless force is set.
 func openOutput(dir string, force bool) (*output, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("output folder %s: %w", dir, fault.Reason(err))
-	}
-	lock, err := lockFolder(dir)
+	lock, err := lockFolder(dir, "run")
 	if err != nil {
 		return nil, err
 	}

@@ -1,33 +1,49 @@
 package train
 
 import (
+	"bufio"
+	"encoding/binary"
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"slices"
 
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/fault"
 	"selfheal/internal/input"
 )
 
-// checkpoint is a training's state after a step.
-type checkpoint struct {
-	Key        string // what the training depends on
+// Checkpoint is a training's state after a step, as a file has it.
+type Checkpoint struct {
+	About      []byte // what the training depends on, as [Trainer.Save] was told
 	Parameters []string
 	Values     [][]float32
 	Optimizer  optimizerState
 	History    []Loss
 }
 
-// errOtherTraining is returned for a checkpoint of a training with other settings.
-var errOtherTraining = errors.New("is of a training with other settings, data or models")
+// Done is how many steps were made.
+func (c *Checkpoint) Done() int { return len(c.History) }
 
-// Save writes the training's state, whole or not at all: beside its place and renamed.
-// Key is a hash of what the training depends on.
-func (t *Trainer) Save(path, key string) error {
-	err := atomicfile.Fill(path, func(w io.Writer) error {
-		return gob.NewEncoder(w).Encode(checkpoint{key, t.parameters, t.values, t.optimizer.State, t.history})
+// ErrDamaged is returned for a file that is no whole checkpoint.
+var ErrDamaged = errors.New("is no whole checkpoint")
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Save writes the training's state, whole or not at all. When it returns, the state outlives a
+// power cut. About says what the training depends on; the file has it. The last four bytes are a
+// checksum of the others.
+func (t *Trainer) Save(path string, about []byte) error {
+	err := atomicfile.FillSynced(path, func(w io.Writer) error {
+		sum := crc32.New(castagnoli)
+		err := gob.NewEncoder(io.MultiWriter(w, sum)).Encode(Checkpoint{about, t.parameters, t.values,
+			t.optimizer.State, t.history})
+		if err != nil {
+			return err
+		}
+		return binary.Write(w, binary.BigEndian, sum.Sum32())
 	})
 	if err != nil {
 		return fmt.Errorf("checkpoint %s: %w", path, err)
@@ -35,25 +51,55 @@ func (t *Trainer) Save(path, key string) error {
 	return nil
 }
 
-// Restore continues where a checkpoint left off, to the bit. An absent file is an
-// [io/fs.ErrNotExist], one of another training [errOtherTraining].
-func (t *Trainer) Restore(path, key string) error {
+// ReadCheckpoint reads what Save has written. An absent file is an [io/fs.ErrNotExist], one that
+// is torn, damaged or something else an [ErrDamaged].
+func ReadCheckpoint(path string) (*Checkpoint, error) {
 	f, err := input.Open(path)
 	if err != nil {
-		return fmt.Errorf("checkpoint: %w", err)
+		return nil, fmt.Errorf("checkpoint %s: %w", path, fault.Reason(err))
 	}
 	defer f.Close()
-	var c checkpoint
-	if err := gob.NewDecoder(f).Decode(&c); err != nil {
-		return fmt.Errorf("checkpoint %s can't be read: %w", path, err)
+	c, err := decode(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", path, ErrDamaged)
 	}
-	if c.Key != key {
-		return fmt.Errorf("checkpoint %s %w", path, errOtherTraining)
+	return c, nil
+}
+
+func decode(f io.ReadSeeker) (*Checkpoint, error) {
+	end, err := f.Seek(-crc32.Size, io.SeekEnd)
+	if err != nil {
+		return nil, err
 	}
+	var want uint32
+	if err := binary.Read(f, binary.BigEndian, &want); err != nil {
+		return nil, err
+	}
+	sum, c := crc32.New(castagnoli), &Checkpoint{}
+	for _, read := range []func(io.Reader) error{
+		func(r io.Reader) error { _, err := io.Copy(sum, r); return err },
+		func(r io.Reader) error { return gob.NewDecoder(bufio.NewReader(r)).Decode(c) },
+	} {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return nil, err
+		}
+		if err := read(io.LimitReader(f, end)); err != nil {
+			return nil, err
+		}
+		if sum.Sum32() != want {
+			return nil, ErrDamaged
+		}
+	}
+	return c, nil
+}
+
+// Restore continues where a checkpoint left off, to the bit. One that does not fit the
+// embedding, the optimiser or the number of steps is an error.
+func (t *Trainer) Restore(c *Checkpoint) error {
 	same := func(a, b []float32) bool { return len(a) == len(b) }
 	if !slices.Equal(c.Parameters, t.parameters) || !slices.EqualFunc(c.Values, t.values, same) ||
 		!c.Optimizer.fits(t.optimizer) || len(c.History) != c.Optimizer.Count || len(c.History) > t.Steps() {
-		return fmt.Errorf("checkpoint %s %w", path, errOtherTraining)
+		return errors.New("the checkpoint is of another embedding, optimiser or number of steps")
 	}
 	t.values, t.optimizer.State, t.history = c.Values, c.Optimizer, c.History
 	return nil

@@ -5,7 +5,6 @@
 package train
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,9 +21,6 @@ type Network struct {
 	Name   string
 	Before *onnx.Graph // image → x_t; nil where the state is the image
 	After  *onnx.Graph // x_t → logits, [N classes]
-	// ID is the SHA-256 of both parts as [Around] cut them, before they were rewritten for the CPU, in
-	// hexadecimal.
-	ID string
 }
 
 // Around cuts a network in front of segment t of a chain. States are those of the
@@ -55,17 +51,6 @@ func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.G
 			return Network{}, err
 		}
 	}
-	hash := sha256.New()
-	for _, g := range []*onnx.Graph{out.Before, out.After} {
-		if g != nil {
-			data, err := g.Encode()
-			if err != nil {
-				return Network{}, err
-			}
-			hash.Write(data)
-		}
-	}
-	out.ID = fmt.Sprintf("%x", hash.Sum(nil))
 	if !tuned {
 		return out, nil
 	}

@@ -79,27 +79,27 @@ const (
 	Denoising Objective = "denoising" // the same on the worst image of an ℓ∞ ball, whose clean state is to be found
 )
 
-// Settings say how an embedding is trained.
+// Settings say how an embedding is trained. Their JSON names are the config's.
 type Settings struct {
-	Epochs       int
-	Batch        int     // images a step; the last step of an epoch takes what is left
-	Weight       float64 // of ‖E(x) − x‖² beside the cross-entropy, per image (Eq. 4)
-	Optimizer    Optimizer
-	LearningRate float64
-	Momentum     float64 // SGD only
-	WeightDecay  float64 // decay·p is added to the gradient by p
-	Schedule     Schedule
+	Epochs       int       `json:"epochs"`
+	Batch        int       `json:"batch"`  // images a step; the last step of an epoch takes what is left
+	Weight       float64   `json:"weight"` // of ‖E(x) − x‖² beside the cross-entropy, per image (Eq. 4)
+	Optimizer    Optimizer `json:"optimizer"`
+	LearningRate float64   `json:"lr"`
+	Momentum     float64   `json:"momentum,omitzero"`     // SGD only
+	WeightDecay  float64   `json:"weight_decay,omitzero"` // decay·p is added to the gradient by p
+	Schedule     Schedule  `json:"schedule"`
 	Augment
-	Objective Objective
-	Epsilon   float64 // denoising: radius of the ball, in [0,1] pixel units
-	Steps     int     // denoising: of the inner maximisation
-	StepSize  float64 // denoising: of each of these steps
-	Seed      uint64  `json:"-"`
-	Workers   int     `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
+	Objective Objective `json:"objective"`
+	Epsilon   float64   `json:"epsilon,omitzero"`   // denoising: radius of the ball, in [0,1] pixel units
+	Steps     int       `json:"steps,omitzero"`     // denoising: of the inner maximisation
+	StepSize  float64   `json:"step_size,omitzero"` // denoising: of each of these steps
+	Seed      uint64    `json:"seed"`
+	Workers   int       `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
 }
 
 // Augment says how an image is varied each time it is drawn.
 type Augment struct {
-	Flip bool // mirrored left to right with probability 1/2
-	Crop int  // shifted by up to so many pixels each way, black coming in
+	Flip bool `json:"flip,omitzero"` // mirrored left to right with probability 1/2
+	Crop int  `json:"crop,omitzero"` // shifted by up to so many pixels each way, black coming in
 }

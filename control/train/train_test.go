@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -96,19 +97,15 @@ func TestWorkersAndResume(t *testing.T) {
 	if _, err := first.Step(stopped); !errors.Is(err, context.Canceled) || first.Done() != 3 {
 		t.Errorf("a step without time: %v, %d steps are done", err, first.Done())
 	}
-	must.Do(t, first.Save(path, "key"))
+	must.Do(t, first.Save(path, []byte("about")))
+	saved := must.Get(ReadCheckpoint(path))(t)
+	if string(saved.About) != "about" || saved.Done() != 3 {
+		t.Errorf("the checkpoint is about %q after %d steps", saved.About, saved.Done())
+	}
 	second := trainer(t, e, networks, data, settings(2))
-	if err := second.Restore(path, "other"); !errors.Is(err, errOtherTraining) {
-		t.Errorf("the checkpoint of another training: %v", err)
-	}
-	if err := second.Restore(path+"x", "key"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("no checkpoint: %v", err)
-	}
 	wider := trainer(t, small(t, "conv-ae", networks[0], 5), networks, data, settings(2))
-	if err := wider.Restore(path, "key"); !errors.Is(err, errOtherTraining) {
-		t.Errorf("the checkpoint of a wider embedding: %v", err)
-	}
-	must.Do(t, second.Restore(path, "key"))
+	must.Refuse(t, wider.Restore(saved), "of another embedding")
+	must.Do(t, second.Restore(saved))
 	finish(t, second)
 	if !reflect.DeepEqual(second.values, whole.values) || !reflect.DeepEqual(second.History(), whole.History()) {
 		t.Errorf("a resumed training with other workers differs:\n%v\n%v", second.History(), whole.History())
@@ -126,6 +123,32 @@ func TestWorkersAndResume(t *testing.T) {
 			slices.Equal(got.Consts[p].Floats, e.Consts[p].Floats) {
 			t.Errorf("%s of the embedding is not what was trained", p)
 		}
+	}
+}
+
+// A checkpoint of which a bit or the end is wrong is known as such.
+func TestDamagedCheckpoint(t *testing.T) {
+	n := zoo(t, "preact_standard.onnx", -1)
+	tr := trainer(t, small(t, "mlp-ae", n, 2), []Network{n}, shapes10(t, 4), Settings{Epochs: 1, Batch: 4})
+	path := filepath.Join(t.TempDir(), "checkpoint")
+	must.Do(t, tr.Save(path, nil))
+	whole := must.Get(os.ReadFile(path))(t)
+	for _, length := range []int{0, 3, 4, len(whole) / 2, len(whole) - 1} {
+		must.Do(t, os.WriteFile(path, whole[:length], 0o644))
+		if _, err := ReadCheckpoint(path); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%d of %d bytes: %v", length, len(whole), err)
+		}
+	}
+	for _, at := range []int{0, len(whole) / 2, len(whole) - 1} {
+		damaged := slices.Clone(whole)
+		damaged[at] ^= 4
+		must.Do(t, os.WriteFile(path, damaged, 0o644))
+		if _, err := ReadCheckpoint(path); !errors.Is(err, ErrDamaged) {
+			t.Errorf("a bit of byte %d of %d: %v", at, len(whole), err)
+		}
+	}
+	if _, err := ReadCheckpoint(path + "x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no checkpoint: %v", err)
 	}
 }
 

@@ -132,7 +132,8 @@ FIT → needs --control
 FIT --control greedy --workers -1 → can't be negative
 FIT --control greedi → no control "greedi"
 FIT --control greedy → no embedding to fit
-FIT --control greedy --resume --force → not both
+FIT --control greedy --resume --force → give one of them
+FITTED --control linear --resume → no embedding to train
 `}} {
 		for row := range strings.Lines(strings.TrimSpace(c.rows)) {
 			line, want, _ := strings.Cut(strings.TrimSpace(row), " → ")

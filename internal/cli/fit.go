@@ -22,13 +22,13 @@ func fitCommand(g *globals) *cobra.Command {
 the frozen networks: cross-entropy of the rest of the network on E(x) plus
 weight·|E(x) − x|², with the data set, architecture, optimiser and schedule of the
 config. The result is an ONNX file where the config's path says, with its origin in its
-metadata, and its losses as CSV beside it; runs then use the file. Linear embeddings are
-fitted by PCA into the cache and written as ONNX beside the config, or to --out. Ctrl-C
-leaves a checkpoint that --resume continues from.`,
+metadata, and its losses as CSV beside it; runs then use the file. A training that was
+ended, by whatever, is continued by the same command; a finished one is left as it is.
+Linear embeddings are fitted by PCA into the cache and written as ONNX beside the config,
+or to --out.`,
 		Example: `  selfheal fit --config my.yaml --control denoised
-  selfheal fit --config my.yaml --control denoised --resume
   selfheal fit --config my.yaml --control denoised --model mine --out embedding.onnx`,
-		Annotations: map[string]string{continues: "the same command with --resume"},
+		Annotations: map[string]string{continues: "the same command"},
 		Args:        exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch err := needed(c, "control", o.Control, ", the name of a control of the config"); {
@@ -37,7 +37,7 @@ leaves a checkpoint that --resume continues from.`,
 			case workers < 0:
 				return usage("--workers can't be negative")
 			case o.Resume && o.Force:
-				return usage("fit takes --resume or --force, not both")
+				return usage("--resume continues a training, --force starts anew: give one of them")
 			}
 			cfg, err := g.loadConfig(file, sets)
 			if err != nil {
@@ -62,8 +62,8 @@ leaves a checkpoint that --resume continues from.`,
 		"model to fit for; may be repeated (default: those that the embedding or the control's suites name)",
 		g.ofConfig(modelNames, 0))
 	to.text(&o.Out, "out", "", "file for the embedding (default: the config's path)", filesWith("onnx"))
-	to.on(&o.Resume, "resume", "continue a training that was stopped")
-	to.on(&o.Force, "force", "fit anew what was fitted or begun")
+	to.on(&o.Resume, "resume", "continue: it is an error if this training is not there, begun or finished")
+	to.on(&o.Force, "force", "fit anew, and replace what other fits or others have left")
 	to.whole(&workers, "workers", 0, "cores to use (default: the config's, 0: all)")
 	to.sets(&sets, g, "controls.NAME.layers.0.embedding.epochs=5")
 	to.quiet(g)

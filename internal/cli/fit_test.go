@@ -107,7 +107,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// Ctrl-C leaves a checkpoint, and what resumes from it is what would have been.
+// A training that is stopped, and then killed, continues to the file that would have been.
 func TestFitResumes(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)
@@ -116,22 +116,29 @@ func TestFitResumes(t *testing.T) {
 	args := []string{"fit", "--config", written(t, dir, fitText), "--control", "both",
 		"--set", "controls.both.layers.1=null", "--set", "controls.both.layers.0.embedding.epochs=60"}
 	done(t, args...)
-	want := read(t, made)
-	if exists(made + ".checkpoint") {
-		t.Error("a finished fit leaves its checkpoint")
+	want, losses := read(t, made), read(t, made+".csv")
+	if exists(made + ".training") {
+		t.Error("a finished fit leaves its folder")
 	}
 	must.Do(t, os.Remove(made))
-	for wait := 50 * time.Millisecond; ; wait *= 2 { // until it has saved one
-		if strings.Contains(cut(t, "180 steps", wait, args...), "stopped after step") {
-			break
-		}
+	said := ""
+	for wait := 50 * time.Millisecond; !strings.Contains(said, "stopped after step"); wait *= 2 { // until it has one
+		said = cut(t, "180 steps", wait, args...)
 	}
-	refused(t, exitUsage, "--resume continues it", args...)
-	refused(t, exitUsage, "other settings",
+	must.Have(t, said, "what was finished is kept: the same command continues")
+	killed := program(t, args...)
+	begun(t, killed, " steps\n")
+	must.Do(t, killed.Process.Kill())
+	_ = killed.Wait()
+	refused(t, exitUsage, "made/input.onnx.training is of another training: weight: there 0.1, here 3",
 		append(args, "--resume", "--set", "controls.both.layers.0.embedding.weight=3")...)
-	done(t, append(args, "--resume")...)
-	if read(t, made) != want {
-		t.Error("the resumed fit makes another file")
+	code, _, said := call(append(args, "--resume")...)
+	if code != exitOK {
+		t.Errorf("exit %d", code)
+	}
+	must.Have(t, said, "it continues after step", "was killed")
+	if read(t, made) != want || read(t, made+".csv") != losses {
+		t.Error("the fit that continues makes other files")
 	}
 }
 

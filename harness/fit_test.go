@@ -1,0 +1,218 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"selfheal/control"
+	"selfheal/control/train"
+	"selfheal/harness/config"
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+)
+
+// trained is a training of six steps, behind another embedding.
+const trained = bundled + `
+controls:
+  healed:
+    layers:
+      - {at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}
+      - at: last
+        embedding: {kind: autoencoder, fit: train, path: made.onnx, architecture: mlp-ae, width: 4, epochs: 3,
+          batch: 32, augment: {flip: true}}
+attacks: {}
+suites:
+  s: {dataset: test, models: [robust, standard], controls: [healed], attacks: []}
+`
+
+// fitted fits what trained says into a folder, and returns what was said, the embedding and its losses.
+func fitted(t *testing.T, dir string, o FitOptions, sets ...string) (said, embedding, losses string, err error) {
+	t.Helper()
+	testinput.Runtime(t)
+	var b bytes.Buffer
+	o.Control, o.Out, o.Progress = "healed", filepath.Join(dir, "made.onnx"), NewProgress(&b, TextLog, false)
+	_, err = Fit(context.Background(), configOf(t, config.Folder(".."), trained, nil, sets...), o)
+	e, _ := os.ReadFile(o.Out)
+	l, _ := os.ReadFile(o.Out + ".csv")
+	return b.String(), string(e), string(l), err
+}
+
+// fitStates are the folder of a fit after each step, as a kill would leave it then, if each step had its
+// checkpoint. The last one is what a fit saves by itself.
+func fitStates(t *testing.T) (states []string) {
+	t.Helper()
+	testinput.Runtime(t)
+	cfg, dir := configOf(t, config.Folder(".."), trained, nil), t.TempDir()
+	f := &fitter{control: cfg.Control("healed")}
+	f.opener = must.Get(newOpener(cfg, nil, nil))(t)
+	defer f.close()
+	names, spec := []string{"robust", "standard"}, f.control.Layers[1].Embedding.Training
+	id := must.Get(f.identify(1, spec, names))(t)
+	if len(f.networks) > 0 {
+		t.Errorf("%d networks are opened to know what the training is", len(f.networks))
+	}
+	f.networks = map[string]*control.Network{}
+	w, _ := must.Get2(f.claim(filepath.Join(dir, "made.onnx"), id))(t)
+	defer w.close()
+	j := must.Get(f.job(context.Background(), 1, spec, names))(t)
+	defer j.trainer.Close()
+	j.id = id
+	defer func(d time.Duration) { saveEvery = d }(saveEvery)
+	saveEvery = 0
+	for j.trainer.Done() < j.trainer.Steps() {
+		if j.trainer.Done() < j.trainer.Steps()-1 {
+			must.Get(j.trainer.Step(context.Background()))(t)
+			must.Do(t, w.save(j.trainer, id))
+		} else {
+			must.Do(t, j.run(context.Background(), w, &Progress{}, Fitted{}))
+		}
+		states = append(states, filepath.Join(t.TempDir(), "state"))
+		must.Do(t, os.CopyFS(states[len(states)-1], os.DirFS(dir)))
+	}
+	for _, n := range f.networks {
+		n.Close()
+	}
+	return states
+}
+
+// latest is the checkpoint that has the most steps.
+func latest(t *testing.T, dir string) string {
+	t.Helper()
+	paths := must.Get(filepath.Glob(filepath.Join(dir, "made.onnx.training", "checkpoint-*")))(t)
+	return slices.MaxFunc(paths, func(a, b string) int {
+		return must.Get(train.ReadCheckpoint(a))(t).Done() - must.Get(train.ReadCheckpoint(b))(t).Done()
+	})
+}
+
+// A training that was killed, wherever that was, comes to the same embedding and losses as an undisturbed one
+// when its command is given again.
+func TestKilledFitsContinue(t *testing.T) {
+	whole := t.TempDir()
+	_, embedding, losses, err := fitted(t, whole, FitOptions{})
+	must.Do(t, err)
+	states := fitStates(t)
+	if len(states) != 6 || strings.Count(losses, "\n") != 7 {
+		t.Fatalf("%d states, losses\n%s", len(states), losses)
+	}
+	cut := func(path string) { must.Do(t, os.Truncate(path, 1000)) }
+	for i, c := range []struct {
+		step int
+		harm func(dir string)
+		says string
+	}{
+		{1, func(string) {}, "it continues after step 1 of 6; the fit before (process"},
+		{3, func(dir string) { cut(latest(t, dir)) }, "it continues after step 2 of 6"},
+		{4, func(dir string) {
+			path := latest(t, dir)
+			data := must.Get(os.ReadFile(path))(t)
+			data[len(data)/2] ^= 1
+			must.Do(t, os.WriteFile(path, data, 0o644))
+		}, "is damaged: the checkpoint before it is taken"},
+		{1, func(dir string) { cut(latest(t, dir)) }, "there is no other checkpoint: the training begins anew"},
+		{5, func(dir string) { // inside a write of a checkpoint
+			must.Do(t, os.WriteFile(filepath.Join(dir, "made.onnx.training", ".checkpoint-1-77"), []byte("x"), 0o644))
+		}, "it continues after step 5 of 6"},
+		{6, func(dir string) { // before the embedding is in its place
+			must.Do(t, os.WriteFile(filepath.Join(dir, "made.onnx.csv"), []byte(losses), 0o644))
+		}, "it continues after step 6 of 6"},
+		{6, func(dir string) { // after that
+			must.Do(t, os.CopyFS(dir, os.DirFS(whole)))
+		}, "it is left as it is"},
+	} {
+		dir := filepath.Join(t.TempDir(), "state")
+		must.Do(t, os.CopyFS(dir, os.DirFS(states[c.step-1])))
+		c.harm(dir)
+		said, e, l, err := fitted(t, dir, FitOptions{Resume: !strings.Contains(c.says, "anew")})
+		must.Do(t, err)
+		must.Have(t, said, c.says)
+		if e != embedding || l != losses {
+			t.Errorf("case %d comes to another embedding or other losses\n%s", i, l)
+		}
+		if left := must.Get(os.ReadDir(dir))(t); len(left) != 2 {
+			t.Errorf("case %d leaves %v", i, left)
+		}
+	}
+}
+
+// A finished training is left as it is, another's is refused by what differs, and what was there stays until
+// there is something in its place.
+func TestOtherTrainingsAreRefused(t *testing.T) {
+	states, finished := fitStates(t), t.TempDir()
+	_, embedding, _, err := fitted(t, finished, FitOptions{})
+	must.Do(t, err)
+	for _, resume := range []bool{false, true} {
+		said, again, _, err := fitted(t, finished, FitOptions{Resume: resume})
+		if err != nil || again != embedding || strings.Count(said, "\n") != 1 {
+			t.Errorf("%v, it says %s", err, said)
+		}
+	}
+	for _, dir := range []string{finished, states[2]} {
+		for set, words := range map[string]string{
+			"embedding.weight=3":                                                "weight: there 0.1, here 3",
+			"embedding.seed=9007199254740993":                                   "seed: there 3, here 9007199254740993",
+			"embedding.optimizer.lr=1":                                          "lr: there 0.001, here 1",
+			"embedding.architecture=fcn":                                        "architecture: there mlp-ae, here fcn",
+			"embedding.models=[standard, robust]":                               "models: there [robust, standard], here",
+			"at=3":                                                              "at: there last, here 3",
+			"datasets.train.limit=59":                                           "dataset_sha256: there ",
+			"models.robust.preprocess={mean: 0.5, std: 1}":                      "robust.preprocess.mean: there none, here [0.5]",
+			"models.robust.path=models/zoo/preact_standard.onnx":                "networks.robust.sha256: there ",
+			"controls.healed.layers.0.at=2":                                     "before.2.kind: there none, here onnx",
+			"controls.healed.layers.0.embedding.path=models/zoo/hidden_ae.onnx": "before.input.sha256: there ",
+			"runtime.winograd=false":                                            "winograd: there true, here false",
+		} {
+			if strings.HasPrefix(set, "embedding") || strings.HasPrefix(set, "at") {
+				set = "controls.healed.layers.1." + set
+			}
+			for _, resume := range []bool{false, true} {
+				_, _, _, err := fitted(t, dir, FitOptions{Resume: resume}, set)
+				misconfigured(t, err, "is of another training: ")
+				must.Refuse(t, err, words, "--force replaces it, --out FILE writes another")
+			}
+		}
+	}
+	_, _, _, err = fitted(t, t.TempDir(), FitOptions{Resume: true})
+	misconfigured(t, err, "there is no training of ")
+	for _, text := range []string{"mine", string(must.Get(os.ReadFile("../models/zoo/hidden_ae.onnx"))(t))} {
+		dir := t.TempDir()
+		must.Do(t, os.WriteFile(filepath.Join(dir, "made.onnx"), []byte(text), 0o644))
+		_, there, _, err := fitted(t, dir, FitOptions{})
+		misconfigured(t, err, "does not say of what training it is; --force replaces it")
+		if left := must.Get(os.ReadDir(dir))(t); there != text || len(left) != 1 {
+			t.Errorf("a refused fit leaves %v", left)
+		}
+	}
+}
+
+// What is begun with --force replaces an embedding at its end, and is continued without.
+func TestForcedFit(t *testing.T) {
+	dir := fitStates(t)[4]
+	path := filepath.Join(dir, "made.onnx")
+	must.Do(t, os.WriteFile(path, []byte("mine"), 0o644))
+	said, embedding, _, err := fitted(t, dir, FitOptions{})
+	must.Do(t, err)
+	must.Have(t, said, "it continues after step 5")
+	said, again, _, err := fitted(t, dir, FitOptions{Force: true})
+	if err != nil || again != embedding || strings.Contains(said, "continues") {
+		t.Errorf("%v, it says %s", err, said)
+	}
+}
+
+// Of two fits of one embedding at once the second is refused.
+func TestTwoFitsOfOneFile(t *testing.T) {
+	dir := t.TempDir()
+	w := must.Get(openTraining(filepath.Join(dir, "made.onnx")))(t)
+	_, _, _, err := fitted(t, dir, FitOptions{Force: true})
+	must.Refuse(t, err, fmt.Sprintf("another fit (process %d on ", os.Getpid()), "choose another --out")
+	w.close()
+	if left := must.Get(os.ReadDir(dir))(t); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
