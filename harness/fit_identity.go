@@ -171,7 +171,8 @@ func anotherTraining(path string, there, here []byte) error {
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.UseNumber() // seeds have more digits than a float64
 		if d.Decode(&values[i]) != nil {
-			return ConfigError{fmt.Errorf("%s is there already and does not say of what training it is; %s", path, instead)}
+			return ConfigError{fmt.Errorf("%s is there already and does not say of what training it is; %s", path,
+				instead)}
 		}
 	}
 	list := result.Differences("", values[0], values[1])

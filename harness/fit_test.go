@@ -141,6 +141,20 @@ func TestKilledFitsContinue(t *testing.T) {
 	}
 }
 
+// otherTrainings are changes of trained, each with what is said to differ.
+const otherTrainings = `controls.healed.layers.1.embedding.weight=3 → weight: there 0.1, here 3
+controls.healed.layers.1.embedding.seed=9007199254740993 → seed: there 3, here 9007199254740993
+controls.healed.layers.1.embedding.optimizer.lr=1 → lr: there 0.001, here 1
+controls.healed.layers.1.embedding.architecture=fcn → architecture: there mlp-ae, here fcn
+controls.healed.layers.1.embedding.models=[standard, robust] → models: there [robust, standard], here
+controls.healed.layers.1.at=3 → at: there last, here 3
+datasets.train.limit=59 → dataset_sha256: there
+models.robust.preprocess={mean: 0.5, std: 1} → networks.robust.preprocess.mean: there none, here [0.5]
+models.robust.path=models/zoo/preact_standard.onnx → networks.robust.sha256: there
+controls.healed.layers.0.at=2 → before.2.kind: there none, here onnx
+controls.healed.layers.0.embedding.path=models/zoo/hidden_ae.onnx → before.input.sha256: there
+runtime.winograd=false → winograd: there true, here false`
+
 // A finished training is left as it is, another's is refused by what differs, and what was there stays until
 // there is something in its place.
 func TestOtherTrainingsAreRefused(t *testing.T) {
@@ -154,23 +168,8 @@ func TestOtherTrainingsAreRefused(t *testing.T) {
 		}
 	}
 	for _, dir := range []string{finished, states[2]} {
-		for set, words := range map[string]string{
-			"embedding.weight=3":                                                "weight: there 0.1, here 3",
-			"embedding.seed=9007199254740993":                                   "seed: there 3, here 9007199254740993",
-			"embedding.optimizer.lr=1":                                          "lr: there 0.001, here 1",
-			"embedding.architecture=fcn":                                        "architecture: there mlp-ae, here fcn",
-			"embedding.models=[standard, robust]":                               "models: there [robust, standard], here",
-			"at=3":                                                              "at: there last, here 3",
-			"datasets.train.limit=59":                                           "dataset_sha256: there ",
-			"models.robust.preprocess={mean: 0.5, std: 1}":                      "robust.preprocess.mean: there none, here [0.5]",
-			"models.robust.path=models/zoo/preact_standard.onnx":                "networks.robust.sha256: there ",
-			"controls.healed.layers.0.at=2":                                     "before.2.kind: there none, here onnx",
-			"controls.healed.layers.0.embedding.path=models/zoo/hidden_ae.onnx": "before.input.sha256: there ",
-			"runtime.winograd=false":                                            "winograd: there true, here false",
-		} {
-			if strings.HasPrefix(set, "embedding") || strings.HasPrefix(set, "at") {
-				set = "controls.healed.layers.1." + set
-			}
+		for row := range strings.SplitSeq(otherTrainings, "\n") {
+			set, words, _ := strings.Cut(row, " → ")
 			for _, resume := range []bool{false, true} {
 				_, _, _, err := fitted(t, dir, FitOptions{Resume: resume}, set)
 				misconfigured(t, err, "is of another training: ")

@@ -114,7 +114,7 @@ func TestFitResumes(t *testing.T) {
 	dir := t.TempDir()
 	made := filepath.Join(dir, "made/input.onnx")
 	args := []string{"fit", "--config", written(t, dir, fitText), "--control", "both",
-		"--set", "controls.both.layers.1=null", "--set", "controls.both.layers.0.embedding.epochs=60"}
+		"--set", "controls.both.layers.1=null", "--set", "controls.both.layers.0.embedding.epochs=30"}
 	done(t, args...)
 	want, losses := read(t, made), read(t, made+".csv")
 	if exists(made + ".training") {
@@ -123,15 +123,15 @@ func TestFitResumes(t *testing.T) {
 	must.Do(t, os.Remove(made))
 	said := ""
 	for wait := 50 * time.Millisecond; !strings.Contains(said, "stopped after step"); wait *= 2 { // until it has one
-		said = cut(t, "180 steps", wait, args...)
+		said = cut(t, "90 steps", wait, args...)
 	}
 	must.Have(t, said, "what was finished is kept: the same command continues")
+	refused(t, exitUsage, "made/input.onnx.training is of another training: weight: there 0.1, here 3",
+		append(args, "--resume", "--set", "controls.both.layers.0.embedding.weight=3")...)
 	killed := program(t, args...)
 	begun(t, killed, " steps\n")
 	must.Do(t, killed.Process.Kill())
 	_ = killed.Wait()
-	refused(t, exitUsage, "made/input.onnx.training is of another training: weight: there 0.1, here 3",
-		append(args, "--resume", "--set", "controls.both.layers.0.embedding.weight=3")...)
 	code, _, said := call(append(args, "--resume")...)
 	if code != exitOK {
 		t.Errorf("exit %d", code)
