@@ -1,0 +1,114 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+)
+
+// soaked goes through everything that a run keeps something for.
+const soaked = bundled + `
+seeds: 2
+controls:
+  msa:
+    solver: {method: msa, outer: 1, inner: 2}
+    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]
+  linear:
+    solver: {method: greedy}
+    layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]
+attacks:
+  aa: {kind: autoattack, version: custom, norm: linf, epsilon: 4/255, components: [apgd-ce, fab-t, square],
+       steps: 10, targets: 3, queries: 50}
+suites:
+  given: {dataset: test, models: [robust, standard], controls: [msa, linear], attacks: [aa]}
+  through: {dataset: test, models: [robust, standard], controls: [msa], attacks: [aa], mode: whitebox-through}
+`
+
+// resident is the memory that the process has now, or had at most since it began, in bytes.
+func resident(t *testing.T, what string) int64 {
+	t.Helper()
+	status := string(must.Get(os.ReadFile("/proc/self/status"))(t))
+	_, after, _ := strings.Cut(status, what+":")
+	return 1024 * int64(must.Get(strconv.Atoi(strings.Fields(after)[0]))(t))
+}
+
+// soak is how long, or at all, the tests of this file run: SELFHEAL_TEST_SOAK=30m.
+func soak(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("SELFHEAL_TEST_SOAK")
+	if text == "" {
+		t.Skip("SELFHEAL_TEST_SOAK says for how long, as 30m (with -timeout 0)")
+	}
+	testinput.Runtime(t)
+	return must.Get(time.ParseDuration(text))(t)
+}
+
+// Run after run at full load, neither memory nor goroutines grow: their peaks of the last sixth of the time are those
+// of the first, to 5 %.
+func TestSoak(t *testing.T) {
+	long := soak(t)
+	began := time.Now()
+	type peak struct {
+		memory     int64
+		goroutines int
+	}
+	var peaks [6]peak
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for time.Since(began) < long {
+			time.Sleep(time.Second)
+			p := &peaks[min(5, int(6*time.Since(began)/long))]
+			p.memory, p.goroutines = max(p.memory, resident(t, "VmRSS")), max(p.goroutines, runtime.NumGoroutine())
+		}
+	}()
+	runs := 0
+	for ; time.Since(began) < long; runs++ {
+		dir := filepath.Join(t.TempDir(), "out")
+		must.Get(Run(context.Background(), plan(t, soaked, 0, 64, "datasets.test.limit=100"), Options{Out: dir}))(t)
+		must.Do(t, os.RemoveAll(dir))
+	}
+	<-done
+	t.Logf("%d runs in %v", runs, time.Since(began).Round(time.Second))
+	for i, p := range peaks {
+		t.Logf("sixth %d: %d MiB, %d goroutines", i+1, p.memory>>20, p.goroutines)
+	}
+	first, last := peaks[0], peaks[5]
+	if float64(last.memory) > 1.05*float64(first.memory) || float64(last.goroutines) > 1.05*float64(first.goroutines) {
+		t.Errorf("the peaks have grown from %+v to %+v", first, last)
+	}
+}
+
+// Many images take as much memory as few.
+func TestManyImages(t *testing.T) {
+	soak(t)
+	records := must.Get(os.ReadFile("../models/zoo/shapes10/train.bin"))(t)
+	path := filepath.Join(t.TempDir(), "many.bin")
+	must.Do(t, os.WriteFile(path, bytes.Repeat(records, 1+10_000*3073/len(records)), 0o644))
+	var peaks []int64
+	for _, n := range []int{500, 500, 10_000} { // the first one to warm up
+		debug.FreeOSMemory()
+		must.Do(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // the peak begins anew
+		start := time.Now()
+		p := plan(t, soaked, 0, 64, fmt.Sprintf("datasets.test={format: cifar10-bin, path: %s, limit: %d}", path, n),
+			"default_suites=[given]", "seeds=1", "suites.given.models=[robust]", "attacks.aa.steps=4",
+			"attacks.aa.queries=10", "attacks.aa.targets=1")
+		must.Get(Run(context.Background(), p, Options{Out: filepath.Join(t.TempDir(), "out")}))(t)
+		peaks = append(peaks, resident(t, "VmHWM"))
+		t.Logf("%d images: %d MiB at most, %v", n, peaks[len(peaks)-1]>>20, time.Since(start).Round(time.Second))
+	}
+	if float64(peaks[2]) > 1.1*float64(peaks[1]) {
+		t.Errorf("10,000 images take %.2f times the memory of 500", float64(peaks[2])/float64(peaks[1]))
+	}
+}
