@@ -93,6 +93,7 @@ func TestSoak(t *testing.T) {
 // Many images take as much memory as few.
 func TestManyImages(t *testing.T) {
 	soak(t)
+	debug.SetGCPercent(GCPercent)
 	records := must.Get(os.ReadFile("../models/zoo/shapes10/train.bin"))(t)
 	path := filepath.Join(t.TempDir(), "many.bin")
 	must.Do(t, os.WriteFile(path, bytes.Repeat(records, 1+10_000*3073/len(records)), 0o644))
@@ -102,8 +103,8 @@ func TestManyImages(t *testing.T) {
 		must.Do(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // the peak begins anew
 		start := time.Now()
 		p := plan(t, soaked, 0, 64, fmt.Sprintf("datasets.test={format: cifar10-bin, path: %s, limit: %d}", path, n),
-			"default_suites=[given]", "seeds=1", "suites.given.models=[robust]", "attacks.aa.steps=4",
-			"attacks.aa.queries=10", "attacks.aa.targets=1")
+			"default_suites=[given]", "seeds=1", "suites.given.models=[robust]", "suites.given.controls=[]",
+			"attacks.aa={kind: pgd, norm: linf, epsilon: 4/255, steps: 10}")
 		must.Get(Run(context.Background(), p, Options{Out: filepath.Join(t.TempDir(), "out")}))(t)
 		peaks = append(peaks, resident(t, "VmHWM"))
 		t.Logf("%d images: %d MiB at most, %v", n, peaks[len(peaks)-1]>>20, time.Since(start).Round(time.Second))

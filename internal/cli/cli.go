@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,9 @@ const (
 // Main runs the program on the arguments of its process and returns the exit code. Files are
 // those built into the program: config.yaml, the bundled models and images, docs/schema.
 func Main(files fs.FS) int {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(harness.GCPercent)
+	}
 	return run(stoppable(context.Background()), files, os.Args[1:], os.Stdout, os.Stderr)
 }
 

@@ -23,7 +23,7 @@ import (
 
 // cases are runs of seconds: an oblivious and a white-box suite, a solver study, several seeds.
 var cases = [][]string{
-	{"--limit", "8"},
+	{"--limit", "3"},
 	{"--limit", "3", "--suite", "greedy-through", "--suite", "msa-detached"},
 	{"--limit", "2", "--suite", "bundled-table2-standard", "--set",
 		"suites.bundled-table2-standard.models=[preact-standard]"},
@@ -37,7 +37,7 @@ func main() {
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the moments")
 	flag.Parse()
 	if *real != "" {
-		cases = append(cases, []string{"--config", filepath.Join(*real, "config.yaml"), "--limit", "3"})
+		cases = append(cases, []string{"--config", filepath.Join(*real, "config.yaml"), "--limit", "2"})
 	}
 	fmt.Println("seed", *seed)
 	if err := try(*kills, *torn, rand.New(rand.NewPCG(*seed, 0))); err != nil {
