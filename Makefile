@@ -2,7 +2,7 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 
-.PHONY: build test race fuzz check generate bench-pytorch bench-autoattack models-table
+.PHONY: build test race fuzz kill soak check generate bench-pytorch bench-autoattack models-table
 
 build:
 	go build -o selfheal .
@@ -19,6 +19,15 @@ FUZZTIME ?= 10m
 fuzz:
 	@grep -ro '^func Fuzz[A-Za-z0-9]*' --include=*_test.go . | sed 's|/[^/]*:func | |' | while read -r package target; do \
 		nice go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -parallel 1 || exit 1; done
+
+# Runs that are killed; REAL is a folder of networks with a config.yaml.
+kill:
+	go run ./scripts/kill $(if $(REAL),-real $(REAL))
+
+# Runs at full load, so long; and many images beside few.
+SOAK ?= 30m
+soak:
+	SELFHEAL_TEST_SOAK=$(SOAK) go test ./harness -run 'TestSoak|TestManyImages' -count=1 -v -timeout 0
 
 check:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }

@@ -25,7 +25,7 @@ type unit struct {
 var keys = []string{"first", "zweiter\n\"block\""}
 
 // reopened opens a journal and returns what it holds, by block.
-func reopened(t *testing.T, dir string) (j *Journal, units []unit, damaged int) {
+func reopened(t testing.TB, dir string) (j *Journal, units []unit, damaged int) {
 	t.Helper()
 	j, damaged, err := Open(dir)
 	must.Do(t, err)
@@ -42,7 +42,7 @@ func reopened(t *testing.T, dir string) (j *Journal, units []unit, damaged int) 
 }
 
 // written is a folder with a journal of n units, and its lines as they stand in the file.
-func written(t *testing.T, n int) (dir string, lines []byte) {
+func written(t testing.TB, n int) (dir string, lines []byte) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "journal")
 	j, _, _ := reopened(t, dir)
