@@ -301,42 +301,38 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 // claim opens the folder of a training, with the checkpoint to go on from, nil for none. Of a finished
 // training both are nil. What is another's is an error.
 func (f *fitter) claim(path string, id []byte) (w *trainingFolder, saved *train.Checkpoint, err error) {
-	_, err = os.Stat(path + trainingSuffix)
-	idle := errors.Is(err, fs.ErrNotExist)
-	there, err := trainedFrom(path)
-	finished := err == nil && bytes.Equal(there, id) && !f.o.Force
-	if finished && idle {
+	var there, other []byte // what the embedding and the checkpoints say of their training
+	var absent error
+	finished := func() bool {
+		there, absent = trainedFrom(path)
+		return absent == nil && bytes.Equal(there, id) && !f.o.Force
+	}
+	if _, idle := os.Stat(path + trainingSuffix); errors.Is(idle, fs.ErrNotExist) && finished() {
 		f.resumed = true
 		return nil, nil, nil
 	}
 	if w, err = openTraining(path); err != nil {
 		return nil, nil, err
 	}
+	done := finished() // now that no other fit goes on
 	defer func() {
-		if err != nil || finished {
+		if f.resumed = true; done || err != nil {
 			w.close()
 			w, saved = nil, nil
 		}
 	}()
-	if err = w.clean(false); err != nil || f.o.Force {
+	if err = w.clean(done); err != nil || done || f.o.Force {
 		return w, nil, err
 	}
-	saved, other, err := w.find(id, f.progress)
-	if err != nil {
-		return w, nil, err
-	}
-	there, terr := trainedFrom(path) // another fit may have ended meanwhile
-	switch finished = terr == nil && bytes.Equal(there, id); {
-	case finished:
-		err = w.clean(true)
-	case saved != nil:
+	saved, other, err = w.find(id, f.progress)
+	switch {
+	case err != nil || saved != nil:
 	case other != nil:
 		err = anotherTraining(w.dir, other, id)
-	case terr == nil:
+	case absent == nil:
 		err = anotherTraining(path, there, id)
 	case f.o.Resume && !f.resumed:
 		err = ConfigError{fmt.Errorf("--resume: there is no training of %s, neither begun nor finished", path)}
 	}
-	f.resumed = true
 	return w, saved, err
 }

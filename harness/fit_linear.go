@@ -145,7 +145,7 @@ func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, done Fitted, met
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.Write(done.Path, data); err != nil {
+	if err := atomicfile.WriteSynced(done.Path, data); err != nil {
 		return fmt.Errorf("%s: %w", done.Path, err)
 	}
 	f.progress.report(embeddingWritten{done.Path})

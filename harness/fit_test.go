@@ -64,8 +64,8 @@ func fitStates(t *testing.T) (states []string) {
 	j := must.Get(f.job(context.Background(), 1, spec, names))(t)
 	defer j.trainer.Close()
 	j.id = id
-	defer func(d time.Duration) { saveEvery = d }(saveEvery)
-	saveEvery = 0
+	defer func(d time.Duration) { leastPause = d }(leastPause)
+	leastPause = 0
 	for j.trainer.Done() < j.trainer.Steps() {
 		if j.trainer.Done() < j.trainer.Steps()-1 {
 			must.Get(j.trainer.Step(context.Background()))(t)

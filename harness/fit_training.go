@@ -18,11 +18,12 @@ import (
 	"selfheal/models/onnx"
 )
 
-// saveEvery is how long a training goes on between two checkpoints, at least; a variable for tests.
-var saveEvery = time.Second
+// leastPause is how long a training goes on between two checkpoints, at least; a variable for tests.
+var leastPause = time.Second
 
-// saveShare is how many times as long as writing a checkpoint takes it goes on, at least: they cost 2 % of the time.
-const saveShare = 50
+// pause is how long a training goes on after a checkpoint that took so long to write. Small ones cost 2 % of the time;
+// of large ones half a minute of work is at stake.
+func pause(took time.Duration) time.Duration { return max(leastPause, min(50*took, 30*time.Second)) }
 
 // training is a layer's auto-encoder on its way.
 type training struct {
@@ -130,7 +131,7 @@ func (j *training) run(ctx context.Context, w *trainingFolder, p *Progress, of F
 	p.report(trainingStarted{of.At, of.Models, t.Steps() - t.Done()})
 	show := p.training(t)
 	defer show.stop()
-	for next := time.Now().Add(saveEvery); t.Done() < t.Steps(); {
+	for next := time.Now().Add(leastPause); t.Done() < t.Steps(); {
 		loss, err := t.Step(ctx)
 		if err != nil && ctx.Err() != nil && t.Done() > 0 {
 			show.stop()
@@ -147,7 +148,7 @@ func (j *training) run(ctx context.Context, w *trainingFolder, p *Progress, of F
 			if err := w.save(t, j.id); err != nil {
 				return err
 			}
-			next = time.Now().Add(max(saveEvery, saveShare*time.Since(start)))
+			next = time.Now().Add(pause(time.Since(start)))
 		}
 	}
 	return nil

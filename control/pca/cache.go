@@ -60,7 +60,7 @@ func (c *Cache) Load(key string, dim int) (*Subspace, bool) {
 	return &s, true
 }
 
-// Store keeps a subspace: written beside its place and renamed, so that a
+// Store keeps a subspace: written beside its place, brought to the disk and renamed, so that a
 // reader never sees half a file.
 func (c *Cache) Store(key string, s *Subspace) error {
 	if c == nil {
@@ -69,7 +69,7 @@ func (c *Cache) Store(key string, s *Subspace) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}
-	return atomicfile.Fill(c.path(key), func(w io.Writer) error { return gob.NewEncoder(w).Encode(s) })
+	return atomicfile.FillSynced(c.path(key), func(w io.Writer) error { return gob.NewEncoder(w).Encode(s) })
 }
 
 func (c *Cache) path(key string) string { return filepath.Join(c.Dir, key+".gob") }
