@@ -16,8 +16,7 @@ import (
 const trainingSuffix = ".training"
 
 // trainingFolder is there while a training is on its way. It has two checkpoints in turn: while one
-// is written, and should it be damaged later, there is the other. What else a kill has left in it goes with
-// the folder.
+// is written, and should it be damaged later, there is the other.
 type trainingFolder struct {
 	dir  string
 	lock *lock
@@ -80,10 +79,12 @@ func (w *trainingFolder) clean(all bool) error {
 	return err
 }
 
-// close removes the folder if no checkpoint is in it, and lets other fits in.
+// close removes the folder if no checkpoint is in it, and lets other fits in. One that comes meanwhile and makes
+// a lock anew keeps it, as only empty folders are removed.
 func (w *trainingFolder) close() {
 	if names, err := fs.Glob(os.DirFS(w.dir), "checkpoint-*"); err == nil && len(names) == 0 {
-		_ = os.RemoveAll(w.dir)
+		_ = os.Remove(w.lock.Path())
+		_ = os.Remove(w.dir)
 	}
 	w.lock.free()
 }

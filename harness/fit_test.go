@@ -3,11 +3,14 @@ package harness
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -202,6 +205,14 @@ func TestForcedFit(t *testing.T) {
 	if err != nil || again != embedding || strings.Contains(said, "continues") {
 		t.Errorf("%v, it says %s", err, said)
 	}
+	dir = fitStates(t)[4]
+	stopped, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = Fit(stopped, configOf(t, config.Folder(".."), trained, nil),
+		FitOptions{Control: "healed", Out: filepath.Join(dir, "made.onnx"), Force: true})
+	if left := must.Get(os.ReadDir(dir))(t); !errors.Is(err, context.Canceled) || len(left) > 0 {
+		t.Errorf("%v; of what was begun before %v is left", err, left)
+	}
 }
 
 // Of two fits of one embedding at once the second is refused.
@@ -213,5 +224,27 @@ func TestTwoFitsOfOneFile(t *testing.T) {
 	w.close()
 	if left := must.Get(os.ReadDir(dir))(t); len(left) > 0 {
 		t.Errorf("%v are left", left)
+	}
+	var holders, opened atomic.Int32
+	var fits sync.WaitGroup
+	for range 4 {
+		fits.Go(func() {
+			for range 400 {
+				w, err := openTraining(filepath.Join(dir, "made.onnx"))
+				if err != nil {
+					continue
+				}
+				if opened.Add(1); holders.Add(1) > 1 {
+					t.Error("two hold the lock")
+				}
+				time.Sleep(100 * time.Microsecond)
+				holders.Add(-1)
+				w.close()
+			}
+		})
+	}
+	fits.Wait()
+	if opened.Load() < 20 {
+		t.Errorf("the lock was held %d times", opened.Load())
 	}
 }
