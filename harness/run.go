@@ -138,7 +138,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 		}
 	}
 	r.record.Environment.Batch = r.pool.Batch()
-	if err = r.end(o, err); err == nil {
+	if err = r.end(ctx, o, err); err == nil {
 		r.progress.report(runFinished{o.Out, len(r.record.Cells), time.Since(began)})
 	}
 	return r.record, err
@@ -146,19 +146,20 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 
 // end writes the results, and what only all cells together tell. Of several errors it returns the
 // most urgent first: something is not on disk.
-func (r *run) end(o Options, err error) error {
+func (r *run) end(ctx context.Context, o Options, err error) error {
 	if maskedByControl(r.record.Cells, r.progress); err == nil {
 		r.record.Finished = new(time.Now().UTC().Truncate(time.Second))
 	}
 	published, perr := r.out.publish(r.record, o.Report)
 	perr = cmp.Or(perr, r.journal.Close())
 	switch {
-	case perr != nil:
-		return perr
-	case err == nil:
+	case perr == nil && err == nil:
 		return cmp.Or(r.out.finish(), errors.Join(r.failed...))
-	case !published && r.out.old != nil:
+	case perr == nil && !published && r.out.old != nil:
 		r.progress.report(resultsStay{r.out.dir})
+	}
+	if err = cmp.Or(perr, err); ctx.Err() == nil {
+		err = fmt.Errorf("%w; what was finished is kept: the same command continues", err)
 	}
 	return err
 }
