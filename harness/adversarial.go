@@ -31,15 +31,17 @@ func adversarialName(job Job, defense string, a PlannedAttack) string {
 }
 
 // adversarial saves a cell's images as float32 [N, C, H, W], unless this run has done so.
-func (o *output) adversarial(b *bench, defense string, a PlannedAttack, made *crafted) error {
-	name := filepath.Join("adversarial", adversarialName(b.Job, defense, a))
-	path := o.work(name)
-	if _, err := os.Stat(path); err == nil {
-		return nil
-	}
-	if _, err := os.Stat(filepath.Join(o.dir, name)); err == nil && o.same {
-		o.kept[filepath.ToSlash(name)] = true
-		return nil
+func (r *run) adversarial(b *bench, defense string, a PlannedAttack, made *crafted) error {
+	name := "adversarial/" + adversarialName(b.Job, defense, a)
+	path, saved := r.out.work(name), r.journal.Block("saved "+name)
+	if saved.Written() {
+		if _, err := os.Stat(path); err == nil {
+			return nil
+		}
+		if _, err := os.Stat(filepath.Join(r.out.dir, name)); err == nil {
+			r.out.kept[name] = true
+			return nil
+		}
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -58,12 +60,12 @@ func (o *output) adversarial(b *bench, defense string, a PlannedAttack, made *cr
 			}
 		}
 	}
-	err := atomicfile.Fill(path, func(w io.Writer) error {
+	err := atomicfile.FillSynced(path, func(w io.Writer) error {
 		err := dataset.WriteNPY(w, []int{b.set.Len(), s.C, s.H, s.W}, images)
 		return cmp.Or(failed, err)
 	})
 	if err != nil {
 		return fmt.Errorf("adversarial images: %w", err)
 	}
-	return nil
+	return saved.Append(true)
 }

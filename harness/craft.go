@@ -22,7 +22,6 @@ type order struct {
 	key         string // in the journal
 	set         images
 	clean       []verdict // of the oracle's classifier
-	again       bool      // images that were freed are made again
 }
 
 // craft runs a recipe's components in order on an oracle, each on the images that its
@@ -31,7 +30,7 @@ type order struct {
 // journal holds is not done again.
 func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, error) {
 	w := &workshop{crafted: untouched(order.set.Len()), order: order, run: r, on: on,
-		freed: !order.again && r.journal.Block(freedKey(order.key)).Written()}
+		freed: !r.again[order.key] && r.journal.Block(freedKey(order.key)).Written()}
 	w.within, w.crafted.verdictOnly = ball{order.recipe.Norm, order.recipe.Epsilon}, order.verdictOnly
 	var err error
 	if w.images, err = r.journal.Vectors(fileOf(order.key), on.Shape().Size()); err != nil {
@@ -114,7 +113,7 @@ func (w *workshop) apply(ctx context.Context, k int, component attacks.Attack) e
 			return
 		}
 		if !to.Robust && !w.freed {
-			if _, err := w.images.Get(*to.Image); err != nil {
+			if at := to.Image; at == nil || !w.images.Has(*at) {
 				lost++
 				return
 			}

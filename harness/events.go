@@ -29,7 +29,6 @@ var kinds = []kind{
 	{runStarted{}, "run started", slog.LevelInfo, "every file is open, the first cell is next"},
 	{runContinues{}, "run continues", slog.LevelInfo, "the output folder holds this run, unfinished"},
 	{runIsThere{}, "run is there", slog.LevelInfo, "the output folder holds this run, finished: nothing is done"},
-	{journalLost{}, "journal lost", slog.LevelWarn, "the journal of an unfinished run can't be read: it begins anew"},
 	{imagesLost{}, "images lost", slog.LevelWarn, "images in the journal are damaged: they are attacked again"},
 	{resultsStay{}, "results stay", slog.LevelWarn, "a run has ended early, and what was there is worth more"},
 	{componentProgress{}, "component progress", slog.LevelInfo, "every 10 seconds while a component attacks"},
@@ -117,14 +116,6 @@ type runIsThere struct {
 func (e runIsThere) String() string {
 	return fmt.Sprintf("%s holds this run, finished %s: it is left as it is; --force runs it anew", e.Out,
 		e.Finished.Format(time.DateTime))
-}
-
-type journalLost struct {
-	Out string `json:"out"`
-}
-
-func (e journalLost) String() string {
-	return e.Out + ": the journal is damaged and does not say of what run it is; everything is done again"
 }
 
 type imagesLost struct {

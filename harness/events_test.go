@@ -27,8 +27,8 @@ var update = flag.Bool("update", false, "write the tables of docs/progress.md an
 
 // meanings are those of the attributes; an attribute means the same in every event.
 var meanings = map[string]string{
-	"begun": "when the run did", "damaged": "lines of the journal; absent where there are none",
-	"finished": "when the run did", "killed": "who ran before and gave no sign of its end; absent otherwise",
+	"begun": "when the run did, RFC 3339", "damaged": "lines of the journal; absent where there are none",
+	"finished": "when the run did, RFC 3339", "killed": "who ran before and gave no sign of its end; absent otherwise",
 	"lost": "images of the component", "spared": "whether there is another checkpoint",
 	"accuracy": "share of right answers, from 0 to 1", "at": "place in the network, as the config says it",
 	"attack": "`none`, clean images, or the attack's name", "batch": "images in a pass, at most, from now on",
@@ -67,6 +67,9 @@ var meanings = map[string]string{
 
 // typeOf names the JSON type of a field.
 func typeOf(t reflect.Type) string {
+	if t == reflect.TypeFor[time.Time]() {
+		return "string"
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return typeOf(t.Elem())

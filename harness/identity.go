@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,28 +13,18 @@ import (
 	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/journal"
 )
 
-// planKey is the journal's first block: results without cells, which say of what run it is.
-const planKey = "plan"
-
-// compare holds that the output folder is empty or has a run of this plan, which it opens if it
+// compare holds that the output folder is empty or has a run of this plan, whose journal it opens if it
 // is unfinished. It returns the results of a finished one.
 func (r *run) compare(o Options) (finished *result.File, err error) {
 	out := r.out
-	if o.Force {
+	held := cmp.Or(out.plan, out.old)
+	switch {
+	case o.Force:
 		return nil, nil
-	}
-	var begun *result.File
-	if out.begun {
-		if begun, err = r.openJournal(); err != nil {
-			return nil, err
-		}
-	}
-	for _, held := range []*result.File{begun, out.old} {
-		if held == nil {
-			continue
-		}
+	case held != nil:
 		list, err := r.differences(held)
 		if err != nil {
 			return nil, ConfigError{err}
@@ -42,55 +33,32 @@ func (r *run) compare(o Options) (finished *result.File, err error) {
 			return nil, fmt.Errorf("%s holds another run: %s; %w", out.dir, result.SayFirst(list, "there", "here"),
 				ErrOtherRun)
 		}
-	}
-	out.same = out.old != nil
-	switch {
-	case begun != nil:
-		r.record.Created = begun.Created
-		r.progress.report(runContinues{out.dir, begun.Created, out.lock.before, r.damaged})
-	case out.old != nil && out.old.Finished != nil:
-		r.progress.report(runIsThere{out.dir, *out.old.Finished})
-		return out.old, failures(out.old)
-	case o.Resume && out.old == nil:
+	case o.Resume:
 		return nil, ConfigError{fmt.Errorf("--resume: %s holds no run", out.dir)}
 	}
-	return nil, nil
-}
-
-// failures is the error of a run's cells that have no verdicts.
-func failures(f *result.File) error {
-	var list []error
-	for _, c := range f.Cells {
-		if c.Error != "" {
-			list = append(list, errors.New(c.Error))
+	if out.old != nil { // of another plan where a run with --force was stopped
+		list, err := r.differences(out.old)
+		if err != nil {
+			return nil, ConfigError{err}
+		}
+		out.same = len(list) == 0
+	}
+	if out.plan == nil && out.old != nil && out.old.Finished != nil {
+		r.progress.report(runIsThere{out.dir, *out.old.Finished})
+		var failed []error
+		for _, text := range out.old.Failed {
+			failed = append(failed, errors.New(text))
+		}
+		return out.old, errors.Join(failed...)
+	}
+	if out.plan != nil {
+		r.record.Created, r.record.Command = out.plan.Created, out.plan.Command
+		var damaged int
+		if r.journal, damaged, err = journal.Open(out.work("")); err == nil {
+			r.progress.report(runContinues{out.dir, out.plan.Created, out.lock.before, damaged})
 		}
 	}
-	return errors.Join(list...)
-}
-
-// openJournal opens the journal of an earlier run and reads of what plan it is.
-func (r *run) openJournal() (plan *result.File, err error) {
-	if r.journal, r.damaged, err = r.out.begin(false); err != nil {
-		return nil, err
-	}
-	err = r.journal.Block(planKey).Read(func(line []byte) error { return json.Unmarshal(line, &plan) })
-	if err == nil && plan == nil {
-		r.progress.report(journalLost{r.out.dir})
-		err = r.journal.Close()
-		r.journal = nil
-	}
-	return plan, err
-}
-
-// begin opens a journal unless an earlier run's is open.
-func (r *run) begin(o Options) (err error) {
-	if r.journal != nil {
-		return nil
-	}
-	if r.journal, _, err = r.out.begin(true); err == nil {
-		err = r.journal.Block(planKey).Append(r.record)
-	}
-	return err
+	return nil, err
 }
 
 // differences lists what a held run differs in from this one.
@@ -118,15 +86,18 @@ func (r *run) differences(held *result.File) ([]result.Difference, error) {
 // identify fills in the hashes of the files that the run will open, as far as they can be known
 // without opening the networks: which embeddings {size} stands for, the held run knows.
 func (r *run) identify(held *result.File) error {
-	for _, j := range r.plan.Jobs {
-		if _, err := r.scored(j.Suite.Dataset); err != nil {
+	for _, s := range r.cfg.Suites {
+		if _, err := r.scored(s.Dataset); err != nil {
 			return err
 		}
-		file, err := readModel(r.cfg.Files, j.Model.Path)
+	}
+	for i := range r.cfg.Models {
+		m := &r.cfg.Models[i]
+		file, err := readModel(r.cfg.Files, m.Path)
 		if err != nil {
-			return fmt.Errorf("model %s: %w", j.Model.Name, err)
+			return fmt.Errorf("model %s: %w", m.Name, err)
 		}
-		r.record.Models[j.Model.Name] = identified(j.Model, file.SHA256)
+		r.record.Models[m.Name] = identified(m, file.SHA256)
 	}
 	for _, c := range r.cfg.Controls {
 		for i, l := range c.Layers {
@@ -178,7 +149,7 @@ func (o *opener) identifyEmbedding(e config.Embedding, before result.LayerEmbedd
 // provenanceOf is what numbers depend on, as it stands in results.json.
 func provenanceOf(f *result.File) (all map[string]any, err error) {
 	of := *f
-	of.Created, of.Finished, of.Command, of.Theory = time.Time{}, nil, nil, nil
+	of.Created, of.Finished, of.Command, of.Failed = time.Time{}, nil, nil, nil
 	of.Fits, of.Cells, of.Solver = nil, nil, nil
 	e := f.Environment
 	of.Environment = result.Environment{Selfheal: e.Selfheal, ONNXRuntime: e.ONNXRuntime, Provider: e.Provider,

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -79,10 +78,7 @@ func (r *run) attackEach(ctx context.Context, b *bench, listeners []classifier) 
 	for n, seed := range r.seeds() {
 		for i := range b.Attacks {
 			s := scoring{bench: b, attack: &b.Attacks[i], recipe: b.recipes[i], seed: seed}
-			err := r.attack(ctx, s, on, n, listeners, clean, false)
-			if errors.Is(err, journal.ErrNoVector) { // a verdict is missing whose image was freed
-				err = r.attack(ctx, s, on, n, listeners, clean, true)
-			}
+			err := r.attack(ctx, s, on, n, listeners, clean)
 			if err != nil {
 				return err
 			}
@@ -91,39 +87,42 @@ func (r *run) attackEach(ctx context.Context, b *bench, listeners []classifier) 
 	return nil
 }
 
-// attack crafts an attack under the n-th seed, and scores listeners that have no cell of it yet.
-func (r *run) attack(ctx context.Context, s scoring, on *oracle, n int, listeners []classifier, clean [][]verdict,
-	again bool) error {
+// attack crafts an attack under the n-th seed and scores listeners on it.
+func (r *run) attack(ctx context.Context, s scoring, on *oracle, n int, listeners []classifier,
+	clean [][]verdict) error {
 	if clean[0] != nil {
 		var err error
-		if s.made, err = r.crafted(ctx, s, on, clean[0], again); err != nil {
+		if s.made, err = r.crafted(ctx, s, on, clean[0]); err != nil {
 			return err
 		}
 	}
 	for k, c := range listeners {
 		s.who, s.clean = c, clean[k]
 		var err error
-		if n > 0 {
-			err = r.rescore(ctx, s)
-		} else if r.cellOf(s) == nil {
+		if n == 0 {
 			_, err = r.score(ctx, s)
+		} else {
+			err = r.rescore(ctx, s)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if n == 0 && s.made != nil && s.Suite.SaveAdversarial {
-		return r.out.adversarial(s.bench, listeners[0].defense(), *s.attack, s.made)
+	if n > 0 { // the gallery and studies take the first seed's
+		return r.used(s.Job.key(*s.attack, on.of.defense(), s.seed))
+	}
+	if s.made != nil && s.Suite.SaveAdversarial {
+		return r.adversarial(s.bench, listeners[0].defense(), *s.attack, s.made)
 	}
 	return nil
 }
 
 // crafted makes an attack on an oracle under a seed, unless the run has done so before.
-func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean []verdict, again bool) (*crafted, error) {
+func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean []verdict) (*crafted, error) {
 	a, recipe := s.attack, s.recipe
 	key := s.Job.key(*a, on.of.defense(), s.seed)
 	use := r.uses[key]
-	if use.made != nil && !again {
+	if use.made != nil {
 		return use.made, nil
 	}
 	label := fmt.Sprintf("[%d/%d] %s, %s", len(r.record.Cells)+1, r.plan.Cells(), s.Model.Name, a.Name)
@@ -138,7 +137,7 @@ func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean []verdic
 	}
 	s.who = on.of
 	made, err := r.craft(ctx, on, order{recipe: recipe, seed: s.seed, cell: identity(s.cell()), label: label,
-		key: key.String(), set: s.set, clean: clean, verdictOnly: !use.images && !recipe.Minimises, again: again})
+		key: key.String(), set: s.set, clean: clean, verdictOnly: !use.images && !recipe.Minimises})
 	if err != nil {
 		return nil, fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, on.of, a.Name, err)
 	}
@@ -146,25 +145,32 @@ func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean []verdic
 	return made, nil
 }
 
-// release frees the images that no later job needs: those of a whole run would fill the disk.
+// release gives up what a job, which is done, needed of the first seed.
 func (r *run) release(j Job) error {
-	done := func(key string, u *use) error {
-		if u.left--; u.left > 0 || u.made == nil {
-			return nil
+	for k, seed := range r.keys(j) {
+		if seed > 0 {
+			continue
 		}
-		images := u.made.images
-		u.made = nil
-		return r.free(key, images)
-	}
-	for k := range r.keys(j) {
-		if err := done(k.String(), r.uses[k]); err != nil {
+		if err := r.used(k); err != nil {
 			return err
 		}
 	}
-	if u := r.studied(j); u != nil {
-		return done(j.key(*j.StudyAttack, config.None, r.cfg.Seed).String(), u)
+	if r.studied(j) != nil {
+		return r.used(j.key(*j.StudyAttack, config.None, r.cfg.Seed))
 	}
 	return nil
+}
+
+// used says that one need of what was crafted under a key is met. After the last one its images are freed:
+// those of a whole run would fill the disk.
+func (r *run) used(k craftKey) error {
+	u := r.uses[k]
+	if u.left--; u.left > 0 || u.made == nil {
+		return nil
+	}
+	images := u.made.images
+	u.made = nil
+	return r.free(k.String(), images)
 }
 
 // free removes a key's images, once the journal says that nobody needs them.

@@ -1,10 +1,12 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -14,7 +16,8 @@ import (
 
 // lockFile keeps a second run out of a folder. It stays there: whoever removed it could
 // remove another run's. The system frees the lock of a process that ends, however it ends.
-// The file holds who has the lock, and nothing where nobody has.
+// The file holds who has the lock, and nothing where nobody has. Some network file systems lock nothing: there what the
+// file holds is the lock.
 const lockFile = ".selfheal.lock"
 
 // lock is held on a folder.
@@ -31,8 +34,9 @@ func lockFolder(dir, what string) (*lock, error) {
 		return wrong(err)
 	}
 	l := &lock{Flock: flock.New(path)} // a folder that can't be written is found now
-	free, err := l.TryLock()
-	if err != nil {
+	free, err := tryLock(l.Flock)
+	byName := errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK)
+	if err != nil && !byName {
 		return wrong(err)
 	}
 	if free && !l.isAt(path) { // a fit that has ended has removed its folder
@@ -41,6 +45,9 @@ func lockFolder(dir, what string) (*lock, error) {
 	}
 	owner, _ := os.ReadFile(path)
 	l.before = strings.TrimSpace(string(owner))
+	if byName {
+		free = !alive(l.before)
+	}
 	if !free {
 		by := ""
 		if l.before != "" {
@@ -52,9 +59,28 @@ func lockFolder(dir, what string) (*lock, error) {
 	host, _ := os.Hostname()
 	now := fmt.Sprintf("process %d on %s, since %s\n", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339))
 	if err := os.WriteFile(path, []byte(now), 0o644); err != nil {
+		_ = l.Close()
 		return wrong(err)
 	}
 	return l, nil
+}
+
+// tryLock is replaced in a test of file systems that lock nothing.
+var tryLock = (*flock.Flock).TryLock
+
+// alive reports whether an owner of a lock may still work: a process of this machine that is there, or any of
+// another one.
+func alive(owner string) bool {
+	var pid int
+	var host string
+	if _, err := fmt.Sscanf(owner, "process %d on %s", &pid, &host); err != nil {
+		return owner != ""
+	}
+	if here, err := os.Hostname(); err != nil || strings.TrimSuffix(host, ",") != here {
+		return true
+	}
+	p, err := os.FindProcess(pid)
+	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // isAt reports whether the file that is locked is the one at a path.

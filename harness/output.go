@@ -12,6 +12,7 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/fault"
 	"selfheal/internal/journal"
 )
 
@@ -19,8 +20,23 @@ import (
 var ErrOtherRun = errors.New("choose another --out or add --force")
 
 // workFolder, in the output folder, is there from the first moment of a run to its end: the journal,
-// and the results as far as they are known.
-const workFolder = "journal"
+// and the results as far as they are known. At its end it is renamed to goneFolder, at once, and removed.
+const (
+	workFolder = "selfheal-journal"
+	goneFolder = ".selfheal-journal-gone"
+)
+
+// planFile, in the work folder, says of what run it is.
+const planFile = "plan.json"
+
+// planned is what planFile holds.
+type planned struct {
+	Units int          `json:"units"` // version of the journal's lines
+	Run   *result.File `json:"run"`   // results without cells
+}
+
+// unitsVersion rises when the same journal's lines mean something else.
+const unitsVersion = 1
 
 // runFiles are the files that a run, its reports and its check leave.
 var runFiles = []string{"results.json", "gallery.json", "records.jsonl", "report.html", "summary.md", "junit.xml",
@@ -35,7 +51,7 @@ type output struct {
 	lock    *lock
 	old     *result.File // what an earlier run left; nil for none
 	same    bool         // that was of this plan
-	begun   bool         // there is a journal that holds something
+	plan    *result.File // of the run that the journal is of; nil for none
 	records *os.File     // nil before the first cell
 	kept    map[string]bool
 }
@@ -56,20 +72,25 @@ func openOutput(dir string, force bool) (*output, error) {
 }
 
 // look sees what is in the folder.
-func (o *output) look(force bool) error {
-	if info, err := os.Stat(filepath.Join(o.work(""), journal.File)); err == nil {
-		o.begun = info.Size() > 0
+func (o *output) look(force bool) (err error) {
+	if err := os.RemoveAll(filepath.Join(o.dir, goneFolder)); err != nil {
+		return err
 	}
 	path := filepath.Join(o.dir, "results.json")
-	var err error
-	o.old, err = result.Read(path)
+	if o.old, err = result.Read(path); force {
+		return nil
+	}
+	if held, _ := os.ReadDir(o.work("")); len(held) > 0 {
+		if o.plan, err = readPlan(o.work(planFile)); err != nil {
+			return fmt.Errorf("%s can't be continued: %w; %w", o.work(""), err, ErrOtherRun)
+		}
+		return nil
+	}
 	switch {
-	case force || err == nil:
+	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: is not a results file of this program (%w); %w", path, err, ErrOtherRun)
-	case o.begun:
-		return nil
 	}
 	found, err := o.files()
 	for name := range found {
@@ -77,6 +98,23 @@ func (o *output) look(force bool) error {
 			ErrOtherRun)
 	}
 	return err
+}
+
+// readPlan reads of what run a journal is.
+func readPlan(path string) (*result.File, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var plan planned
+	err = json.Unmarshal(data, &plan)
+	switch {
+	case err != nil || plan.Run == nil:
+		return nil, fmt.Errorf("%s is damaged", path)
+	case plan.Units != unitsVersion:
+		return nil, fmt.Errorf("its lines have version %d, this program reads %d", plan.Units, unitsVersion)
+	}
+	return plan.Run, nil
 }
 
 // unlock lets other runs in. An error would come too late to matter.
@@ -103,14 +141,23 @@ func (o *output) files() (map[string]fs.FileInfo, error) {
 	return found, nil
 }
 
-// begin opens the journal. Anew, one that is there is removed first.
-func (o *output) begin(anew bool) (j *journal.Journal, damaged int, err error) {
-	if anew {
-		if err := os.RemoveAll(o.work("")); err != nil {
-			return nil, 0, fmt.Errorf("output folder: %w", err)
-		}
+// begin makes the journal of a run anew.
+func (o *output) begin(run *result.File) (*journal.Journal, error) {
+	data, err := json.Marshal(planned{unitsVersion, run})
+	if err == nil {
+		err = os.RemoveAll(o.work(""))
 	}
-	return journal.Open(o.work(""))
+	if err == nil {
+		err = os.Mkdir(o.work(""), 0o755)
+	}
+	if err == nil {
+		err = atomicfile.WriteSynced(o.work(planFile), data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("output folder %s: %w", o.dir, fault.Reason(err))
+	}
+	j, _, err := journal.Open(o.work(""))
+	return j, err
 }
 
 // cell writes the results so far, and appends a cell's records, if it has any.
@@ -139,87 +186,4 @@ func (o *output) cell(file *result.File, records iter.Seq[result.Record]) error 
 // gallery writes the images to show.
 func (o *output) gallery(g *result.Gallery) error {
 	return result.WriteGallery(o.work("gallery.json"), g)
-}
-
-// publish puts the results in their place and reports on them, unless what is there already is
-// worth more: the results of this plan with as many cells, or another's that are not to be
-// lost before there are others. It returns whether it did.
-func (o *output) publish(file *result.File, report func(*result.File) error) (bool, error) {
-	if o.records != nil {
-		if err := o.records.Close(); err != nil {
-			return false, fmt.Errorf("records: %w", err)
-		}
-	}
-	if file.Finished == nil && (extent(file) == 0 || o.old != nil && (!o.same || extent(file) <= extent(o.old))) {
-		return false, nil
-	}
-	if err := result.Write(o.work("results.json"), file); err != nil { // with what only all cells together tell
-		return false, err
-	}
-	before, err := o.files()
-	if err != nil {
-		return false, err
-	}
-	if err := os.MkdirAll(filepath.Join(o.dir, "adversarial"), 0o755); err != nil {
-		return false, err
-	}
-	images, err := fs.Glob(os.DirFS(o.work("")), "adversarial/*.npy")
-	if err != nil {
-		return false, err
-	}
-	for _, name := range append(images, "records.jsonl", "gallery.json", "results.json") {
-		err := os.Rename(o.work(name), filepath.Join(o.dir, name))
-		if err != nil && !(name == "gallery.json" && errors.Is(err, fs.ErrNotExist)) {
-			return false, err
-		}
-	}
-	_ = os.Remove(filepath.Join(o.dir, "adversarial")) // where it is empty
-	if report != nil {
-		if err := report(file); err != nil {
-			return true, err
-		}
-	}
-	return true, o.clear(before)
-}
-
-// extent is how much of a run is done.
-func extent(f *result.File) int {
-	n := len(f.Cells) + len(f.Solver)
-	for _, c := range f.Cells {
-		n += len(c.Seeds)
-	}
-	return n
-}
-
-// clear removes what an earlier run left and this one has not written anew.
-func (o *output) clear(before map[string]fs.FileInfo) error {
-	if o.old == nil {
-		return nil // files of these names were somebody else's
-	}
-	now, err := o.files()
-	for name, info := range before {
-		if err == nil && !o.kept[name] && now[name] != nil && os.SameFile(info, now[name]) {
-			err = os.Remove(filepath.Join(o.dir, filepath.FromSlash(name)))
-		}
-	}
-	return err
-}
-
-// finish removes the journal of a run whose results are in their place, once they are on the disk:
-// a power cut leaves one of both.
-func (o *output) finish() error {
-	written := []string{"records.jsonl", "results.json"}
-	for _, pattern := range []string{"gallery.json", "adversarial", "adversarial/*.npy"} {
-		found, err := fs.Glob(os.DirFS(o.dir), pattern)
-		if err != nil {
-			return err
-		}
-		written = append(written, found...)
-	}
-	for _, name := range append(written, ".") {
-		if err := atomicfile.Sync(filepath.Join(o.dir, name)); err != nil {
-			return err
-		}
-	}
-	return os.RemoveAll(o.work(""))
 }

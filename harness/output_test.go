@@ -3,10 +3,14 @@ package harness
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+
+	"github.com/gofrs/flock"
 
 	"selfheal/harness/result"
 	"selfheal/internal/must"
@@ -27,4 +31,30 @@ func TestJournalOutlivesLostResults(t *testing.T) {
 	}
 	must.Have(t, continued(t, p, Options{Out: out, Resume: true}), "it continues")
 	timeless(t, out)
+}
+
+// Where the file system locks nothing, what the lock's file holds keeps others out while its process lives.
+func TestLockByName(t *testing.T) {
+	defer func() { tryLock = (*flock.Flock).TryLock }()
+	tryLock = func(*flock.Flock) (bool, error) { return false, syscall.ENOLCK }
+	dir := t.TempDir()
+	l := must.Get(lockFolder(dir, "run"))(t)
+	_, err := lockFolder(dir, "run")
+	must.Refuse(t, err, fmt.Sprintf("another run (process %d on ", os.Getpid()))
+	l.free()
+	must.Get(lockFolder(dir, "run"))(t).free()
+	host := must.Get(os.Hostname())(t)
+	for owner, want := range map[string]string{
+		"process 999999999 on " + host + ", since 2026": "", "process 1 on elsewhere, since 2026": "on elsewhere",
+		"somebody": "somebody", "": "",
+	} {
+		must.Do(t, os.WriteFile(filepath.Join(dir, lockFile), []byte(owner), 0o644))
+		if l, err := lockFolder(dir, "run"); want != "" {
+			must.Refuse(t, err, want)
+		} else if err != nil || l.before != owner {
+			t.Errorf("%q: %v", owner, err)
+		} else {
+			l.free()
+		}
+	}
 }

@@ -49,7 +49,7 @@ type run struct {
 	plan    *Plan
 	out     *output
 	journal *journal.Journal
-	damaged int // lines of the journal
+	again   map[string]bool // keys of crafting whose images were freed too early
 	gallery *gallery
 	uses    map[craftKey]*use
 	probes  map[probeKey][]result.Warning
@@ -103,7 +103,8 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 		return nil, err
 	}
 	defer opener.close()
-	r := &run{opener: opener, plan: plan, uses: map[craftKey]*use{}, probes: map[probeKey][]result.Warning{}}
+	r := &run{opener: opener, plan: plan, uses: map[craftKey]*use{}, probes: map[probeKey][]result.Warning{},
+		again: map[string]bool{}}
 	if err := r.describe(o.Command); err != nil {
 		return nil, ConfigError{err}
 	}
@@ -124,17 +125,20 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 	if err := r.preflight(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.begin(o); err != nil {
-		return nil, err
+	if r.journal == nil {
+		if r.journal, err = r.out.begin(r.record); err != nil {
+			return nil, err
+		}
 	}
 	r.record.Environment.Batch = r.pool.Batch() // with room for every network
 	r.reserve()
 	r.expect(o.Costs)
 	began := time.Now()
 	r.progress.report(runStarted{o.Out, r.record.ConfigSHA256, plan.Cells()})
-	for _, j := range plan.Jobs {
-		if err = r.job(ctx, j); err != nil {
-			break
+	for i := 0; i < len(plan.Jobs) && err == nil; i++ {
+		err = r.job(ctx, plan.Jobs[i])
+		if errors.Is(err, journal.ErrNoVector) && r.startOver(plan.Jobs[i]) {
+			i, err = -1, nil
 		}
 	}
 	r.record.Environment.Batch = r.pool.Batch()
@@ -147,7 +151,11 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 // end writes the results, and what only all cells together tell. Of several errors it returns the
 // most urgent first: something is not on disk.
 func (r *run) end(ctx context.Context, o Options, err error) error {
-	if maskedByControl(r.record.Cells, r.progress); err == nil {
+	maskedByControl(r.record.Cells, r.progress)
+	for _, f := range r.failed {
+		r.record.Failed = append(r.record.Failed, f.Error())
+	}
+	if err == nil {
 		r.record.Finished = new(time.Now().UTC().Truncate(time.Second))
 	}
 	published, perr := r.out.publish(r.record, o.Report)
@@ -162,6 +170,23 @@ func (r *run) end(ctx context.Context, o Options, err error) error {
 		err = fmt.Errorf("%w; what was finished is kept: the same command continues", err)
 	}
 	return err
+}
+
+// startOver prepares to go through the jobs again, as the journal lacks what followed from images of one
+// that are freed: they are made again. It returns false where they were.
+func (r *run) startOver(j Job) bool {
+	if r.again[studyKey(j)] {
+		return false
+	}
+	r.again[studyKey(j)] = true
+	for k := range r.keys(j) {
+		r.again[k.String()] = true
+	}
+	r.record.Cells, r.record.Solver, r.failed = []result.Cell{}, nil, nil
+	r.gallery = newGallery(r.cfg, r.record.ConfigSHA256)
+	r.record.Gallery, r.uses = r.gallery.file, map[craftKey]*use{}
+	r.reserve()
+	return r.out.close() == nil
 }
 
 // describe begins the results: when, where and of what the run is made.

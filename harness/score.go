@@ -140,23 +140,14 @@ func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Recor
 	}
 }
 
-// cellOf is the cell that the first seed has made; nil before.
-func (r *run) cellOf(s scoring) *result.Cell {
+// rescore scores what an attack made under another seed, where the first seed has made a cell.
+func (r *run) rescore(ctx context.Context, s scoring) error {
 	i := slices.IndexFunc(r.record.Cells, func(c result.Cell) bool {
 		return c.Suite == s.Suite.Name && c.Model == s.Model.Name && c.Defense == s.who.defense() &&
 			c.Attack == s.attack.Name && *c.Epsilon == s.attack.Epsilon
 	})
-	if i < 0 {
-		return nil
-	}
-	return &r.record.Cells[i]
-}
-
-// rescore scores what an attack made under another seed, where the first seed has made a cell.
-func (r *run) rescore(ctx context.Context, s scoring) error {
-	cell := r.cellOf(s)
-	done := slices.ContainsFunc(cell.Seeds, func(c result.SeedScore) bool { return c.Seed == s.seed })
-	if cell.Error != "" || done {
+	cell := &r.record.Cells[i]
+	if cell.Error != "" {
 		return nil
 	}
 	got, err := r.judged(ctx, s, false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.seed))

@@ -89,10 +89,14 @@ func (r *run) study(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
+	var own *crafted // for the study alone
 	if a := b.StudyAttack; a != nil {
-		made, recipe, err := r.studyImages(ctx, b, set, clean)
+		made, recipe, shared, err := r.studyImages(ctx, b, set, clean)
 		if err == nil {
 			_, err = add(result.AdversarialImages, made)
+		}
+		if !shared {
+			own = made
 		}
 		if err != nil {
 			return fmt.Errorf("suite %s, solver study of model %s: %w", b.Suite.Name, b.net.Name, err)
@@ -111,47 +115,40 @@ func (r *run) study(ctx context.Context, b *bench) error {
 			return err
 		}
 	}
-	if b.StudyAttack != nil && r.studied(b.Job) == nil {
-		return r.free(studyKey(b), samples[1].made.images)
+	if own != nil {
+		return r.free(studyKey(b.Job), own.images)
 	}
 	return nil
 }
 
 // studyKey is that of images which are made for a study alone.
-func studyKey(b *bench) string { return fmt.Sprintf("study %q %q", b.Suite.Name, b.net.Name) }
+func studyKey(j Job) string { return fmt.Sprintf("study %q %q", j.Suite.Name, j.Model.Name) }
 
 func score(kind string, right, n int) result.Score {
 	return result.Score{Images: kind, Correct: right, Accuracy: float64(right) / float64(n)}
 }
 
 // studyImages are the study's adversarial images: the first of those that the run has made
-// for every image, else made for these images alone. They are the same.
-func (r *run) studyImages(ctx context.Context, b *bench, set images, clean []verdict) (*crafted, attacks.Recipe,
-	error) {
+// for every image, which are shared, else made for these images alone. They are the same.
+func (r *run) studyImages(ctx context.Context, b *bench, set images, clean []verdict) (made *crafted,
+	recipe attacks.Recipe, shared bool, err error) {
 	a := *b.StudyAttack
-	recipe, err := a.Recipe(b.net.Classes(), b.net.Shape())
+	if recipe, err = a.Recipe(b.net.Classes(), b.net.Shape()); err != nil {
+		return nil, recipe, false, err
+	}
+	if u := r.studied(b.Job); u != nil && u.made != nil {
+		first := *u.made
+		first.each = first.each[:set.Len()]
+		return &first, recipe, true, nil
+	}
+	on, err := oracleOf(classifier{net: b.net}, result.Oblivious)
 	if err != nil {
-		return nil, recipe, err
+		return nil, recipe, false, err
 	}
-	var made *crafted
-	if u := r.studied(b.Job); u != nil {
-		made = u.made
-	}
-	if made == nil {
-		on, err := oracleOf(classifier{net: b.net}, result.Oblivious)
-		if err == nil {
-			cell := identity(scoring{bench: b, who: on.of, attack: &a}.cell())
-			made, err = r.craft(ctx, on, order{recipe: recipe, seed: r.cfg.Seed, set: set, clean: clean, cell: cell,
-				key:   studyKey(b),
-				label: fmt.Sprintf("solver study, %s, %s", b.net.Name, a.Name)})
-		}
-		if err != nil {
-			return nil, recipe, err
-		}
-	}
-	first := *made
-	first.each = made.each[:set.Len()]
-	return &first, recipe, nil
+	made, err = r.craft(ctx, on, order{recipe: recipe, seed: r.cfg.Seed, set: set, clean: clean,
+		cell: identity(scoring{bench: b, who: on.of, attack: &a}.cell()), key: studyKey(b.Job),
+		label: fmt.Sprintf("solver study, %s, %s", b.net.Name, a.Name)})
+	return made, recipe, false, err
 }
 
 // student makes the study of one control.

@@ -197,7 +197,7 @@ func (r *run) judge(ctx context.Context, key string, who classifier, set images,
 	out := judged{verdicts: make([]verdict, set.Len())}
 	known := make([]bool, set.Len())
 	work, err := recall(r.journal, key, func(i int, v verdict) {
-		if i >= 0 && i < len(known) {
+		if i >= 0 && i < len(known) && (who.loop == nil || v.Loop != nil) {
 			out.verdicts[i], known[i] = v, true
 		}
 	})

@@ -26,7 +26,7 @@ func TestTwoRunsInOneFolder(t *testing.T) {
 	must.Do(t, first.Start())
 	defer first.Process.Kill()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if _, err := resultsOf(filepath.Join(out, "journal")); err == nil { // the first cell is done
+		if _, err := resultsOf(filepath.Join(out, "selfheal-journal")); err == nil { // the first cell is done
 			break
 		}
 		if time.Now().After(deadline) {

@@ -84,9 +84,18 @@ func (v *Vectors) Get(at Vector) ([]float32, error) {
 	return values, nil
 }
 
-// Remove removes the file; nobody may use it any more.
+// Has reports whether a vector is there as it was written.
+func (v *Vectors) Has(at Vector) bool {
+	_, err := v.Get(at)
+	return err == nil
+}
+
+// Remove removes the file, once the lines that make it needless are on the disk; nobody may use it any more.
 func (v *Vectors) Remove() error {
 	j := v.journal
+	if err := j.sync(); err != nil {
+		return j.write(func() error { return err })
+	}
 	return j.write(func() error {
 		delete(j.vectors, v.name)
 		delete(j.dirty, v.file)

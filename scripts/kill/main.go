@@ -181,7 +181,7 @@ func equal(want, got string) error {
 	if !reflect.DeepEqual(a, b) {
 		return errors.New("results.json differs")
 	}
-	if _, err := os.Stat(filepath.Join(got, "journal")); err == nil {
+	if _, err := os.Stat(filepath.Join(got, "selfheal-journal")); err == nil {
 		return errors.New("the journal is left")
 	}
 	return nil
