@@ -157,9 +157,6 @@ func (j *Journal) Block(key string) *Block {
 // Written reports whether the block has a line.
 func (b *Block) Written() bool { return len(b.spans) > 0 }
 
-// Empty reports whether nothing was ever appended to any block.
-func (j *Journal) Empty() bool { return j.end == 0 }
-
 // Read gives each line's JSON to a function, first to last, until one is an error. The slice is
 // good until it returns.
 func (b *Block) Read(each func(line []byte) error) error {
