@@ -30,8 +30,8 @@ type opener struct {
 	record   *result.File // its data sets, models and fits are those that were opened
 }
 
-// freeMemory is what is free of the memory, in bytes; a variable for tests.
-var freeMemory = memory.Free
+// What is free of the memory and what the process holds of it, in bytes; variables for tests.
+var freeMemory, residentMemory = memory.Free, memory.Resident
 
 // newOpener makes an opener with the pool that the config asks for. A device that does not
 // compute is a [ConfigError].
@@ -40,7 +40,7 @@ func newOpener(cfg *config.Config, cache *pca.Cache, progress *Progress) (*opene
 		progress = &Progress{}
 	}
 	options := []ort.PoolOption{ort.Threads(cfg.Runtime.Threads), ort.Within(ort.Memory{
-		Free: freeMemory, Resident: memory.Resident,
+		Free: freeMemory, Resident: residentMemory,
 		Lowered: func(l ort.Lowering) { progress.report(batchLowered{l}) }})}
 	if cfg.Runtime.Provider == config.CUDA {
 		if err := ort.CheckCUDA(cfg.Runtime.Device); err != nil {
