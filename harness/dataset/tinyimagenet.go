@@ -71,7 +71,7 @@ func (f *folder) listValidation(dir string) error {
 		if len(fields) == 0 {
 			continue
 		}
-		if len(fields) < 2 || strings.ContainsAny(fields[0], `/\`) {
+		if len(fields) < 2 || strings.ContainsAny(fields[0], `/\`) || strings.ContainsFunc(fields[0], hidden) {
 			return fmt.Errorf("%s:%d: a line is a file's name and its class, not %q", annotations, i+1, shorten(line))
 		}
 		label, ok := f.labels[fields[1]]
@@ -105,7 +105,7 @@ func readText(fsys fs.FS, name string) (string, error) {
 // shorten makes text from a file fit for a message: one line, not long, printable.
 func shorten(s string) string {
 	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
+		if hidden(r) {
 			return ' '
 		}
 		return r
@@ -115,3 +115,5 @@ func shorten(s string) string {
 	}
 	return s
 }
+
+func hidden(r rune) bool { return !unicode.IsPrint(r) }
