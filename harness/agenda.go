@@ -30,25 +30,20 @@ func (r *run) agenda(forecast map[string]float64) *agenda {
 	a := &agenda{at: -1, began: time.Now(), clock: time.Now}
 	seen := map[craftKey]bool{}
 	for _, j := range r.plan.Jobs {
-		for _, defense := range j.attacked() {
-			for _, seed := range r.seeds() {
-				for _, attack := range j.Attacks {
-					k := j.key(attack, defense, seed)
-					if seen[k] {
-						continue
-					}
-					seen[k] = true
-					weight, known := forecast[k.String()]
-					if !known {
-						if forecast != nil {
-							return nil // it is of another plan
-						}
-						weight = float64(r.mostPasses(j, attack))
-					}
-					k.dataset = ""
-					a.items = append(a.items, item{k, weight})
-				}
+		for k := range j.needs(r.seeds()) {
+			if seen[k.craftKey] {
+				continue
 			}
+			seen[k.craftKey] = true
+			weight, known := forecast[k.String()]
+			if !known {
+				if forecast != nil {
+					return nil // it is of another plan
+				}
+				weight = float64(r.mostPasses(j, k.attack))
+			}
+			k.dataset = ""
+			a.items = append(a.items, item{k.craftKey, weight})
 		}
 	}
 	return a

@@ -60,12 +60,10 @@ func (d *description) disk() {
 	for _, j := range d.plan.Jobs {
 		set := d.sets[j.Suite.Dataset]
 		known = known && set.size > 0
-		for _, a := range j.Attacks {
-			for _, defense := range j.attacked() {
-				if k := j.key(a, defense, 0); !made[k] {
-					made[k] = true
-					bytes += 4 * int64(set.n) * int64(set.size) * int64(1+len(d.plan.Config.OtherSeeds))
-				}
+		for k := range j.needs(d.plan.seeds()) {
+			if !made[k.craftKey] {
+				made[k.craftKey] = true
+				bytes += 4 * int64(set.n) * int64(set.size)
 			}
 		}
 	}

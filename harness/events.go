@@ -312,16 +312,20 @@ type stopped struct {
 	Continues string `json:"continue,omitzero"`
 }
 
-func (e stopped) String() string {
-	if e.Continues == "" {
-		return "selfheal: stopped"
-	}
-	return "selfheal: stopped; what was finished is kept: " + e.Continues
-}
+func (e stopped) String() string { return "selfheal: stopped" + kept(e.Continues) }
 
 type failed struct {
-	Error string `json:"error"`
-	Code  int    `json:"exit_code"`
+	Error     string `json:"error"`
+	Code      int    `json:"exit_code"`
+	Continues string `json:"continue,omitzero"`
 }
 
-func (e failed) String() string { return "selfheal: " + e.Error }
+func (e failed) String() string { return "selfheal: " + e.Error + kept(e.Continues) }
+
+// kept ends the line of a command that can be continued.
+func kept(continues string) string {
+	if continues == "" {
+		return ""
+	}
+	return "; what was finished is kept: " + continues
+}

@@ -215,10 +215,11 @@ func TestProgressFormats(t *testing.T) {
 	}
 	var quiet bytes.Buffer
 	p := NewProgress(&quiet, JSONLog, true)
-	p.Failed(errors.New("it\n broke"), 1)
+	p.Failed(errors.New("it\n broke"), 1, "the same command continues")
 	p.Stopped("interrupt", 130, "the same command continues")
 	p.Fetched(ort.Fetch{Stage: "ready", Took: time.Second})
-	for _, want := range []string{`"ERROR","msg":"failed","error":"it broke","exit_code":1}`,
+	for _, want := range []string{
+		`"ERROR","msg":"failed","error":"it broke","exit_code":1,"continue":"the same command continues"}`,
 		`"WARN","msg":"stopped","signal":"interrupt","exit_code":130,"continue":"the same command continues"}`,
 		`"INFO","msg":"runtime fetch","stage":"ready","version":"","seconds":1}`} {
 		if line := must.Get(quiet.ReadString('\n'))(t); !strings.HasSuffix(line, want+"\n") {

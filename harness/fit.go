@@ -285,14 +285,14 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 		return done, err
 	}
 	if err := j.run(ctx, w, f.progress, done); err != nil {
-		return done, err
+		return done, Unfinished{err}
 	}
 	history := j.trainer.History()
 	last := mean(history[len(history)-j.trainer.PerEpoch():])
 	done.Steps, done.CrossEntropy = len(history), last.CrossEntropy
 	done.Reconstruction, done.Accuracy = last.Reconstruction, last.Accuracy
 	if err := j.write(done.Path, f.provenance(j, done, t)); err != nil {
-		return done, err
+		return done, Unfinished{err}
 	}
 	done.Seconds = time.Since(start).Seconds()
 	return done, w.clean(true)

@@ -37,17 +37,9 @@ type trainingIdentity struct {
 	DatasetSHA256 string `json:"dataset_sha256"`
 	train.Settings
 	Models   []string                         `json:"models"` // in the order that steps draw them by
-	Networks map[string]trainedModel          `json:"networks"`
+	Networks map[string]result.Network        `json:"networks"`
 	Before   map[string]result.LayerEmbedding `json:"before,omitempty"`      // by place
 	Linear   *uint64                          `json:"linear_seed,omitempty"` // where a linear one is before
-}
-
-// trainedModel is a network that a training sees.
-type trainedModel struct {
-	SHA256     string             `json:"sha256"`
-	Preprocess *result.Preprocess `json:"preprocess,omitempty"`
-	Output     string             `json:"output"`
-	Split      []string           `json:"split,omitempty"`
 }
 
 // identify is the identity of a layer's training. It hashes files; networks are opened only where a
@@ -60,7 +52,7 @@ func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte
 	id := trainingIdentity{Recipe: fitVersion, Selfheal: Version, ONNXRuntime: ort.Version(),
 		Provider: f.pool.Provider(), Winograd: f.cfg.Runtime.Winograd, At: place(f.control.Layers[layer].At).String(),
 		Architecture: t.Architecture, Width: t.Width, DatasetSHA256: d.SHA256(), Settings: t.Settings, Models: names,
-		Networks: map[string]trainedModel{}, Before: map[string]result.LayerEmbedding{}}
+		Networks: map[string]result.Network{}, Before: map[string]result.LayerEmbedding{}}
 	if id.Seed = t.Seed; t.Start != "" {
 		file, err := readModel(f.cfg.Files, t.Start)
 		if err != nil {
@@ -77,8 +69,7 @@ func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", name, err)
 		}
-		known := identified(m, file.SHA256)
-		id.Networks[name] = trainedModel{known.SHA256, known.Preprocess, known.Output, known.Split}
+		id.Networks[name] = identified(m, file.SHA256).Network()
 	}
 	before, err := f.before(layer, names)
 	if err != nil {

@@ -24,48 +24,55 @@ func (r *run) compare(o Options) (finished *result.File, err error) {
 	switch {
 	case o.Force:
 		return nil, nil
-	case held != nil:
-		list, err := r.differences(held)
-		if err != nil {
-			return nil, ConfigError{err}
-		}
-		if len(list) > 0 {
-			return nil, fmt.Errorf("%s holds another run: %s; %w", out.dir, result.SayFirst(list, "there", "here"),
-				ErrOtherRun)
-		}
-	case o.Resume:
+	case held == nil && o.Resume:
 		return nil, ConfigError{fmt.Errorf("--resume: %s holds no run", out.dir)}
+	case held == nil:
+		return nil, nil
 	}
-	if out.old != nil { // of another plan where a run with --force was stopped
-		list, err := r.differences(out.old)
-		if err != nil {
-			return nil, ConfigError{err}
-		}
+	if err := r.identify(held); err != nil {
+		return nil, ConfigError{err}
+	}
+	list, err := r.differences(held)
+	if err == nil && len(list) > 0 {
+		err = fmt.Errorf("%s holds another run: %s; %w", out.dir, result.SayFirst(list, "there", "here"), ErrOtherRun)
+	}
+	if err == nil && out.old != nil { // of another plan where a run with --force was stopped
+		list, err = r.differences(out.old)
 		out.same = len(list) == 0
 	}
-	if out.plan == nil && out.old != nil && out.old.Finished != nil {
+	switch {
+	case err != nil:
+		return nil, err
+	case out.plan == nil && out.old.Finished != nil:
 		r.progress.report(runIsThere{out.dir, *out.old.Finished})
-		var failed []error
-		for _, text := range out.old.Failed {
-			failed = append(failed, errors.New(text))
-		}
-		return out.old, errors.Join(failed...)
+		return out.old, failures(out.old)
+	case out.plan == nil:
+		return nil, nil
 	}
-	if out.plan != nil {
-		r.record.Created, r.record.Command = out.plan.Created, out.plan.Command
-		var damaged int
-		if r.journal, damaged, err = journal.Open(out.work("")); err == nil {
-			r.progress.report(runContinues{out.dir, out.plan.Created, out.lock.before, damaged})
-		}
+	r.record.Created, r.record.Command = out.plan.Created, out.plan.Command
+	var damaged int
+	if r.journal, damaged, err = journal.Open(out.work("")); err == nil {
+		r.progress.report(runContinues{out.dir, out.plan.Created, out.lock.before, damaged})
 	}
 	return nil, err
 }
 
-// differences lists what a held run differs in from this one.
-func (r *run) differences(held *result.File) ([]result.Difference, error) {
-	if err := r.identify(held); err != nil {
-		return nil, err
+// failures is the error of a finished run's cells and seeds that have no verdicts.
+func failures(f *result.File) error {
+	var list []error
+	for _, c := range f.Cells {
+		if c.Error != "" && c.Error != noClean {
+			list = append(list, errors.New(c.Error))
+		}
 	}
+	for _, text := range f.Failed {
+		list = append(list, errors.New(text))
+	}
+	return errors.Join(list...)
+}
+
+// differences lists what a held run differs in from this one, whose files are identified.
+func (r *run) differences(held *result.File) ([]result.Difference, error) {
 	there, err := provenanceOf(held)
 	if err != nil {
 		return nil, err
@@ -118,7 +125,6 @@ func (r *run) identify(held *result.File) error {
 // {size}.
 func (o *opener) identifyEmbedding(e config.Embedding, before result.LayerEmbedding,
 	known *result.LayerEmbedding) error {
-
 	switch {
 	case e.Kind == control.Linear:
 		d, err := o.open(e.Fit, 0)

@@ -78,8 +78,7 @@ func (r *run) attackEach(ctx context.Context, b *bench, listeners []classifier) 
 	for n, seed := range r.seeds() {
 		for i := range b.Attacks {
 			s := scoring{bench: b, attack: &b.Attacks[i], recipe: b.recipes[i], seed: seed}
-			err := r.attack(ctx, s, on, n, listeners, clean)
-			if err != nil {
+			if err := r.attack(ctx, s, on, n, listeners, clean); err != nil {
 				return err
 			}
 		}
@@ -147,11 +146,8 @@ func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean []verdic
 
 // release gives up what a job, which is done, needed of the first seed.
 func (r *run) release(j Job) error {
-	for k, seed := range r.keys(j) {
-		if seed > 0 {
-			continue
-		}
-		if err := r.used(k); err != nil {
+	for k := range j.needs(r.seeds()[:1]) {
+		if err := r.used(k.craftKey); err != nil {
 			return err
 		}
 	}

@@ -106,9 +106,10 @@ func (p *Progress) Fetched(f ort.Fetch) { p.always(fetched{f}) }
 // Experiment tells that an experiment of the theory begins.
 func (p *Progress) Experiment(name string) { p.report(experimentStarted{name}) }
 
-// Failed tells of the error that ends the command, in one line, and of its exit code.
-func (p *Progress) Failed(err error, code int) {
-	p.always(failed{strings.Join(strings.Fields(err.Error()), " "), code})
+// Failed tells of the error that ends the command, in one line, of its exit code, and of what continues it, if
+// anything does.
+func (p *Progress) Failed(err error, code int, continues string) {
+	p.always(failed{strings.Join(strings.Fields(err.Error()), " "), code, continues})
 }
 
 // Stopped tells of the signal that ends the command, and what continues it, if anything does.

@@ -53,7 +53,6 @@ type run struct {
 	gallery *gallery
 	uses    map[craftKey]*use
 	probes  map[probeKey][]result.Warning
-	failed  []error // cells that could not be scored
 }
 
 // craftKey identifies what is crafted once in a run, whatever suites ask for it.
@@ -142,19 +141,22 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 		}
 	}
 	r.record.Environment.Batch = r.pool.Batch()
-	if err = r.end(ctx, o, err); err == nil {
+	if err = r.end(o, err); err == nil {
 		r.progress.report(runFinished{o.Out, len(r.record.Cells), time.Since(began)})
 	}
 	return r.record, err
 }
 
+// Unfinished is the error that ended a run or a training whose finished part is on disk: the same one continues.
+type Unfinished struct{ error }
+
+// Unwrap returns the error itself.
+func (e Unfinished) Unwrap() error { return e.error }
+
 // end writes the results, and what only all cells together tell. Of several errors it returns the
 // most urgent first: something is not on disk.
-func (r *run) end(ctx context.Context, o Options, err error) error {
+func (r *run) end(o Options, err error) error {
 	maskedByControl(r.record.Cells, r.progress)
-	for _, f := range r.failed {
-		r.record.Failed = append(r.record.Failed, f.Error())
-	}
 	if err == nil {
 		r.record.Finished = new(time.Now().UTC().Truncate(time.Second))
 	}
@@ -162,14 +164,11 @@ func (r *run) end(ctx context.Context, o Options, err error) error {
 	perr = cmp.Or(perr, r.journal.Close())
 	switch {
 	case perr == nil && err == nil:
-		return cmp.Or(r.out.finish(), errors.Join(r.failed...))
+		return cmp.Or(r.out.finish(), failures(r.record))
 	case perr == nil && !published && r.out.old != nil:
 		r.progress.report(resultsStay{r.out.dir})
 	}
-	if err = cmp.Or(perr, err); ctx.Err() == nil {
-		err = fmt.Errorf("%w; what was finished is kept: the same command continues", err)
-	}
-	return err
+	return Unfinished{cmp.Or(perr, err)}
 }
 
 // startOver prepares to go through the jobs again, as the journal lacks what followed from images of one
@@ -179,10 +178,10 @@ func (r *run) startOver(j Job) bool {
 		return false
 	}
 	r.again[studyKey(j)] = true
-	for k := range r.keys(j) {
+	for k := range j.needs(r.seeds()) {
 		r.again[k.String()] = true
 	}
-	r.record.Cells, r.record.Solver, r.failed = []result.Cell{}, nil, nil
+	r.record.Cells, r.record.Solver, r.record.Failed = []result.Cell{}, nil, nil
 	r.gallery = newGallery(r.cfg, r.record.ConfigSHA256)
 	r.record.Gallery, r.uses = r.gallery.file, map[craftKey]*use{}
 	r.reserve()
@@ -229,15 +228,24 @@ func cpuName() string {
 }
 
 // seeds are those that every attack is made under, the cells' own first.
-func (r *run) seeds() []uint64 { return append([]uint64{r.cfg.Seed}, r.cfg.OtherSeeds...) }
+func (p *Plan) seeds() []uint64 { return append([]uint64{p.Config.Seed}, p.Config.OtherSeeds...) }
 
-// keys are what a job needs, once for each need.
-func (r *run) keys(j Job) iter.Seq2[craftKey, int] {
-	return func(yield func(k craftKey, seed int) bool) {
-		for _, a := range j.Attacks {
-			for _, defense := range j.attacked() {
-				for i, seed := range r.seeds() {
-					if !yield(j.key(a, defense, seed), i) {
+func (r *run) seeds() []uint64 { return r.plan.seeds() }
+
+// need is something that a job needs crafted: its attack under its n-th seed.
+type need struct {
+	craftKey
+	attack PlannedAttack
+	n      int
+}
+
+// needs are a job's, in the order in which it meets them.
+func (j Job) needs(seeds []uint64) iter.Seq[need] {
+	return func(yield func(need) bool) {
+		for _, defense := range j.attacked() {
+			for n, seed := range seeds {
+				for _, a := range j.Attacks {
+					if !yield(need{j.key(a, defense, seed), a, n}) {
 						return
 					}
 				}
@@ -250,12 +258,13 @@ func (r *run) keys(j Job) iter.Seq2[craftKey, int] {
 func (r *run) reserve() {
 	for _, j := range r.plan.Jobs {
 		given := j.Suite.Mode == result.Oblivious && len(j.Suite.Controls) > 0 // images, to every control
-		for k, seed := range r.keys(j) {
-			if r.uses[k] == nil {
-				r.uses[k] = &use{}
+		for k := range j.needs(r.seeds()) {
+			if r.uses[k.craftKey] == nil {
+				r.uses[k.craftKey] = &use{}
 			}
-			r.uses[k].left++
-			r.uses[k].images = r.uses[k].images || given || seed == 0 && j.Suite.SaveAdversarial
+			u := r.uses[k.craftKey]
+			u.left++
+			u.images = u.images || given || k.n == 0 && j.Suite.SaveAdversarial
 		}
 	}
 	for _, j := range r.plan.Jobs { // studies take the images that are made anyway

@@ -37,20 +37,20 @@ func (s scoring) key() string {
 	return key
 }
 
-// judged judges the classifier. It returns no verdicts where an answer is not finite, which
-// costs its cell, not the hours behind it.
-func (r *run) judged(ctx context.Context, s scoring, sweeps bool, what string) (judged, error) {
-	v, err := r.judge(ctx, s.key(), s.who, s.set, s.made, s.clean, sweeps)
-	if err == nil {
-		return v, nil
+// judged judges the classifier. Where an answer is not finite, it says so instead: that costs a cell,
+// not the hours behind it.
+func (r *run) judged(ctx context.Context, s scoring, sweeps bool, what string) (v judged, failure string, err error) {
+	if v, err = r.judge(ctx, s.key(), s.who, s.set, s.made, s.clean, sweeps); err == nil {
+		return v, "", nil
 	}
-	err = fmt.Errorf("%s: %w", what, err)
-	if !errors.As(err, new(notFinite)) {
-		return judged{}, err
+	if err = fmt.Errorf("%s: %w", what, err); errors.As(err, new(notFinite)) {
+		return v, err.Error(), nil
 	}
-	r.failed = append(r.failed, err)
-	return judged{}, nil
+	return v, "", err
 }
+
+// noClean is why cells behind one of clean images that failed have no verdicts.
+const noClean = "there are no verdicts on clean images"
 
 // cell is one that has no verdicts yet.
 func (s scoring) cell() result.Cell {
@@ -76,16 +76,16 @@ func (r *run) fail(s scoring, why string) error {
 // the cell has an error instead.
 func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
 	if s.attack != nil && s.clean == nil {
-		return nil, r.fail(s, "there are no verdicts on clean images")
+		return nil, r.fail(s, noClean)
 	}
-	got, err := r.judged(ctx, s, true, "suite "+s.Suite.Name)
+	got, failure, err := r.judged(ctx, s, true, "suite "+s.Suite.Name)
 	if err != nil {
 		return nil, err
 	}
-	v := got.verdicts
-	if v == nil {
-		return nil, r.fail(s, r.failed[len(r.failed)-1].Error())
+	if failure != "" {
+		return nil, r.fail(s, failure)
 	}
+	v := got.verdicts
 	cell := s.cell()
 	cell.Seconds = got.seconds
 	cell.Warnings = append(cell.Warnings, warnings(s, v)...)
@@ -150,12 +150,14 @@ func (r *run) rescore(ctx context.Context, s scoring) error {
 	if cell.Error != "" {
 		return nil
 	}
-	got, err := r.judged(ctx, s, false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.seed))
-	if err != nil || got.verdicts == nil {
-		if err == nil {
-			r.progress.report(seedFailed{identity(*cell), s.seed, r.failed[len(r.failed)-1].Error()})
-		}
+	got, failure, err := r.judged(ctx, s, false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.seed))
+	if err != nil {
 		return err
+	}
+	if failure != "" {
+		r.record.Failed = append(r.record.Failed, failure)
+		r.progress.report(seedFailed{identity(*cell), s.seed, failure})
+		return nil
 	}
 	score := result.SeedScore{Seed: s.seed, Seconds: got.seconds}
 	if s.own() {

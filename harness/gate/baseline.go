@@ -46,14 +46,6 @@ type Run struct {
 	Seed     uint64    `json:"seed"`
 }
 
-// Model identifies a network, and says how its file was taken, as in results.json.
-type Model struct {
-	SHA256     string             `json:"sha256"` // of the file as given
-	Preprocess *result.Preprocess `json:"preprocess,omitempty"`
-	Output     string             `json:"output"`
-	Split      []string           `json:"split,omitempty"`
-}
-
 // verdicts are a cell's, one character an image. In JSON they are a list of lines, so that
 // one image more or less is one line of a diff.
 type verdicts string

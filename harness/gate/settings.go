@@ -13,22 +13,22 @@ import (
 // made says how numbers were made: everything but images and networks themselves.
 type made struct {
 	Datasets map[string]result.Dataset `json:"datasets"`
-	Models   map[string]Model          `json:"models"`
+	Models   map[string]result.Network `json:"models"`
 	Attacks  map[string]result.Attack  `json:"attacks"`
 	Controls map[string]result.Control `json:"controls"`
 }
 
 // selected is what the cells used.
 func selected(cells []Cell, f *result.File) made {
-	m := made{map[string]result.Dataset{}, map[string]Model{}, map[string]result.Attack{}, map[string]result.Control{}}
+	m := made{map[string]result.Dataset{}, map[string]result.Network{}, map[string]result.Attack{},
+		map[string]result.Control{}}
 	for _, c := range cells {
 		if d, ok := f.Datasets[c.Dataset]; ok {
 			d.ClassNames = nil
 			m.Datasets[c.Dataset] = d
 		}
 		if model, ok := f.Models[c.Model]; ok {
-			m.Models[c.Model] = Model{SHA256: model.SHA256, Preprocess: model.Preprocess, Output: model.Output,
-				Split: model.Split}
+			m.Models[c.Model] = model.Network()
 		}
 		if a, ok := f.Attacks[c.Attack]; ok {
 			m.Attacks[c.Attack] = a

@@ -24,6 +24,17 @@ type Model struct {
 	Split      []string    `json:"split,omitempty"` // the boundaries' tensors; absent: the default ones
 }
 
+// Network is what identifies a network and says how its file was taken.
+type Network struct {
+	SHA256     string      `json:"sha256"` // of the file as given
+	Preprocess *Preprocess `json:"preprocess,omitempty"`
+	Output     string      `json:"output"`
+	Split      []string    `json:"split,omitempty"`
+}
+
+// Network is the part of a model that numbers depend on.
+func (m Model) Network() Network { return Network{m.SHA256, m.Preprocess, m.Output, m.Split} }
+
 // Preprocess is (x − Mean)/Std: one value for all channels, or one a channel.
 type Preprocess struct {
 	Mean []float64 `json:"mean"`

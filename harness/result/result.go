@@ -34,7 +34,7 @@ type File struct {
 	Suites       []Suite            `json:"suites,omitempty"`
 	Fits         []Fit              `json:"fits,omitempty"`
 	Cells        []Cell             `json:"cells"`
-	Failed       []string           `json:"failed,omitempty"` // why some cells or seeds have no verdicts
+	Failed       []string           `json:"failed,omitempty"` // why further seeds of some cells have no verdicts
 	Solver       []SolverStudy      `json:"solver,omitempty"` // solver studies
 	Theory       *Theory            `json:"theory,omitempty"` // its checks and figures are part of the report
 	Gallery      *Gallery           `json:"-"`                // gallery.json, which lies beside; nil for none

@@ -47,7 +47,6 @@ a config that says the same: verdicts, results and reports are the same.
       --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616
   selfheal attack model.onnx --data images/ --norm linf --epsilon 4/255 \
       --attack pgd --param steps=50 --param restarts=5`,
-		Annotations:       map[string]string{continues: "the same command"},
 		Args:              exactly(1, "one model"),
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {

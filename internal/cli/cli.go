@@ -64,7 +64,7 @@ func run(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Writ
 		return exitOK
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		by := stoppedBy(ctx)
-		g.progress(c).Stopped(by.Signal.String(), by.code(), continuing(c))
+		g.progress(c).Stopped(by.Signal.String(), by.code(), continuing(c, err))
 		return by.code()
 	case errors.Is(err, syscall.EPIPE): // whoever reads stdout has enough
 		return exitSignal + int(syscall.SIGPIPE)
@@ -75,7 +75,7 @@ func run(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Writ
 		exit.code = exitUsage
 	}
 	if errors.As(err, &exit); exit.error != nil {
-		g.progress(c).Failed(err, exit.code)
+		g.progress(c).Failed(err, exit.code, continuing(c, err))
 	}
 	return exit.code
 }

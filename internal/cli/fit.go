@@ -28,8 +28,7 @@ Linear embeddings are fitted by PCA into the cache and written as ONNX beside th
 or to --out.`,
 		Example: `  selfheal fit --config my.yaml --control denoised
   selfheal fit --config my.yaml --control denoised --model mine --out embedding.onnx`,
-		Annotations: map[string]string{continues: "the same command"},
-		Args:        exactly(0, "no argument"),
+		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch err := needed(c, "control", o.Control, ", the name of a control of the config"); {
 			case err != nil:

@@ -40,9 +40,8 @@ command continues, and leaves a finished run as it is.`,
   selfheal run --limit 32 --set attacks.aa-linf.epsilon=4/255
   selfheal run --dry-run                            # the cells, their passes and the hours they take
   selfheal run --dry-run --suite table7 --rate 150  # a table of the paper, and the hours it takes`,
-		Annotations: map[string]string{continues: "the same command"},
-		Args:        exactly(0, "no argument"),
-		RunE:        func(c *cobra.Command, _ []string) error { return f.run(c, g) },
+		Args: exactly(0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, g) },
 	}
 	to := flags{c}
 	to.config(&f.config)

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"selfheal/harness"
 )
 
 // stopped is why a context ended: the signal.
@@ -56,17 +58,13 @@ func stoppedBy(ctx context.Context) stopped {
 	return by
 }
 
-// continues is the annotation of commands that keep what is finished: what goes on with it.
-const continues = "continues"
-
-// continuing says how to go on with a command that was stopped, "" where it kept nothing.
-func continuing(c *cobra.Command) string {
-	how := c.Annotations[continues]
-	if how == "" {
+// continuing says how to go on with a command that an error ended, "" where it kept nothing.
+func continuing(c *cobra.Command, err error) string {
+	switch {
+	case !errors.As(err, new(harness.Unfinished)):
 		return ""
+	case c.Flag("force").Changed:
+		return "the same command, without --force, continues"
 	}
-	if c.Flag("force").Changed {
-		how += ", without --force,"
-	}
-	return how + " continues"
+	return "the same command continues"
 }
