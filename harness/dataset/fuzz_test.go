@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -95,6 +96,7 @@ func FuzzFormats(f *testing.F) {
 func FuzzTinyImageNet(f *testing.F) {
 	f.Add("n01\nn02\n", "a.png\tn02\t0\t0\t1\t1\nb.png\tn01\n")
 	f.Add("\ufeffn01 n02\r\n", "../a.png n01\n")
+	f.Add("n01", strings.Repeat("a", 3000)+" n01")
 	im := pngFile(f, picture(1))
 	f.Fuzz(func(t *testing.T, classes, labels string) {
 		fsys := fstest.MapFS{}

@@ -71,7 +71,7 @@ func (f *folder) listValidation(dir string) error {
 		if len(fields) == 0 {
 			continue
 		}
-		if len(fields) < 2 || strings.ContainsAny(fields[0], `/\`) || strings.ContainsFunc(fields[0], hidden) {
+		if len(fields) < 2 || !isName(fields[0]) {
 			return fmt.Errorf("%s:%d: a line is a file's name and its class, not %q", annotations, i+1, shorten(line))
 		}
 		label, ok := f.labels[fields[1]]
@@ -82,6 +82,12 @@ func (f *folder) listValidation(dir string) error {
 		f.entries = append(f.entries, labelled{images, fields[0], label})
 	}
 	return nil
+}
+
+// isName reports whether a text may be the name of a file, as far as one is known to name images.
+func isName(s string) bool {
+	const most = 255 // bytes, of common file systems
+	return len(s) <= most && !strings.ContainsAny(s, `/\`) && !strings.ContainsFunc(s, hidden)
 }
 
 // readText reads a small text file.
