@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"selfheal/internal/number"
 )
 
 // forecast prints how long a job is expected to take and reports whether that is known.
@@ -68,17 +70,6 @@ func (d *description) disk() {
 		}
 	}
 	if known && bytes > 0 {
-		fmt.Fprintf(&d.text, "disk: crafted images, where they are kept, take %s: 4 bytes a value\n", sized(bytes))
+		fmt.Fprintf(&d.text, "disk: crafted images, where they are kept, take %s: 4 bytes a value\n", number.Bytes(bytes))
 	}
-}
-
-// sized writes a number of bytes.
-func sized(bytes int64) string {
-	switch {
-	case bytes >= 1e9:
-		return fmt.Sprintf("%.1f GB", float64(bytes)/1e9)
-	case bytes >= 1e6:
-		return fmt.Sprintf("%.0f MB", float64(bytes)/1e6)
-	}
-	return fmt.Sprintf("%.0f kB", float64(bytes)/1e3)
 }

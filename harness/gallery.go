@@ -185,8 +185,8 @@ func (r *run) exhibit(ctx context.Context, b *bench) error {
 func (g *gallery) add(c result.GalleryCase) {
 	size := c.Pictures.Bytes()
 	if g.full = g.full || g.bytes+size > result.GalleryBytes; g.full {
-		g.note(c.Suite, fmt.Sprintf("incomplete: the pictures of a run have %.1f MiB at most",
-			float64(result.GalleryBytes)/(1<<20)))
+		g.note(c.Suite, fmt.Sprintf("incomplete: the pictures of a run have %s at most",
+			number.Bytes(result.GalleryBytes)))
 		return
 	}
 	g.bytes += size

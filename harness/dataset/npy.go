@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"selfheal/internal/number"
 )
 
 // header is the beginning of a NumPy .npy file.
@@ -173,7 +175,7 @@ func readNPY(r io.Reader) (shape []int, values []float32, err error) {
 	case h.kind != 'f':
 		return nil, nil, fmt.Errorf("it holds %s values, float32 is needed", h.name)
 	case h.n > maxArray/4:
-		return nil, nil, fmt.Errorf("its %d values need more than %d GiB of memory", h.n, maxArray>>30)
+		return nil, nil, fmt.Errorf("its %d values need more than %s of memory", h.n, number.Bytes(maxArray))
 	}
 	buf := make([]byte, min(h.n, 1<<16)*h.width)
 	for len(values) < h.n { // grows with what is read, not with what the header claims

@@ -13,6 +13,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"selfheal/internal/number"
 )
 
 // npz reads a NumPy archive with arrays x (the images, uint8, float32 or float64, [N, C, H, W], [N, H, W, C] or
@@ -302,8 +304,8 @@ func ReadArray(fsys fs.FS, name string, wanted ...string) (shape []int, values [
 				strings.Join(wanted, " or "))
 		}
 		if size := entry.UncompressedSize64; size > 256<<20 && size/100 > entry.CompressedSize64 {
-			return nil, nil, fmt.Errorf("its array %s takes %d bytes and unpacks to %d; save it by numpy.savez",
-				shorten(entry.Name), entry.CompressedSize64, size)
+			return nil, nil, fmt.Errorf("its array %s takes %s and unpacks to %s; save it by numpy.savez",
+				shorten(entry.Name), number.Bytes(entry.CompressedSize64), number.Bytes(size))
 		}
 		if r, err = entry.Open(); err != nil {
 			return nil, nil, err

@@ -236,7 +236,7 @@ func TestTemporary(t *testing.T) {
 		t.Errorf("%v lies beside it", list)
 	}
 	must.Do(t, f.Close())
-	_, err := writeTemporary([]string{absent, filepath.Join(good, "too")}, 5<<20+1, write)
+	_, err := writeTemporary([]string{absent, filepath.Join(good, "too")}, 6<<20, write)
 	must.Refuse(t, err, "no folder takes a temporary file of 6 MiB ("+absent+": no such file or directory; ",
 		"set TMPDIR")
 	_, err = writeTemporary([]string{good, absent}, 6, func(io.Writer) error { return errors.New("broken") })

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"selfheal/internal/fault"
+	"selfheal/internal/number"
 )
 
 // temporary is a file that no folder lists and whose space is free again once it is
@@ -59,8 +60,8 @@ func writeTemporary(folders []string, size int64, fill func(io.Writer) error) (*
 		}
 		reasons = append(reasons, fmt.Sprintf("%s: %v", dir, fault.Reason(write)))
 	}
-	return nil, fmt.Errorf("no folder takes a temporary file of %d MiB (%s); set TMPDIR to a folder with room",
-		(size+1<<20-1)>>20, strings.Join(reasons, "; "))
+	return nil, fmt.Errorf("no folder takes a temporary file of %s (%s); set TMPDIR to a folder with room",
+		number.Bytes(size), strings.Join(reasons, "; "))
 }
 
 // tryTemporary tells errors of the folder, in write, from fill's own.

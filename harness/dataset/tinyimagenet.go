@@ -8,6 +8,8 @@ import (
 	"path"
 	"strings"
 	"unicode"
+
+	"selfheal/internal/number"
 )
 
 // openTinyImageNet reads the folder layout of Tiny-ImageNet-200 as Stanford published it. The path is its root
@@ -99,7 +101,7 @@ func readText(fsys fs.FS, name string) (string, error) {
 	defer f.Close()
 	const most = 64 << 20
 	if f.size > most {
-		return "", fmt.Errorf("%s is larger than %d bytes", name, most)
+		return "", fmt.Errorf("%s is larger than %s", name, number.Bytes(most))
 	}
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, f.size))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
+	"selfheal/internal/number"
 )
 
 // Read reads a results.json.
@@ -83,7 +84,7 @@ func Records(path string) iter.Seq2[Record, error] {
 					err = r.check()
 				}
 			case bufio.ErrBufferFull:
-				err = fmt.Errorf("a line of more than %d bytes is no record", mostLine)
+				err = fmt.Errorf("a line of more than %s is no record", number.Bytes(mostLine))
 			}
 			if err != nil {
 				yield(r, fmt.Errorf("%s:%d: %w", path, n, err))

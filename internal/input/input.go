@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"selfheal/internal/number"
 )
 
 // Open opens a file or folder to read, as [os.Open] does. Devices and sockets are refused. A pipe is not waited for:
@@ -43,7 +45,7 @@ func Read(path string, most int64) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case large || int64(len(data)) > most:
-		err = fmt.Errorf("is larger than %d bytes", most)
+		err = fmt.Errorf("is larger than %s", number.Bytes(most))
 	case len(data) == 0 && !info.Mode().IsRegular():
 		err = errors.New("is a pipe to which nothing writes")
 	default:

@@ -21,7 +21,7 @@ func TestRead(t *testing.T) {
 	must.Do(t, syscall.Mkfifo(at("pipe"), 0o600))
 	must.Do(t, os.Symlink("/dev/zero", at("zero")))
 	must.Do(t, os.Symlink("loop", at("loop")))
-	for name, want := range map[string]string{"sparse": "is larger than 5 bytes", "zero": "is a device, not a file",
+	for name, want := range map[string]string{"sparse": "is larger than 5 B", "zero": "is a device, not a file",
 		"pipe": "is a pipe to which nothing writes", "absent": "no such file", "loop": "too many levels",
 		".": "is a directory"} {
 		_, err := Read(at(name), 5)
@@ -31,7 +31,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("%q, %v", data, err)
 	}
 	_, err := Read(at("file"), 4)
-	must.Refuse(t, err, "is larger than 4 bytes")
+	must.Refuse(t, err, "is larger than 4 B")
 
 	// What is written to a pipe is read to its end, however late it comes.
 	w := must.Get(os.OpenFile(at("pipe"), os.O_RDWR, 0))(t)

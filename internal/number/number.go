@@ -40,5 +40,20 @@ func Format(v float64) string {
 	return short
 }
 
+// Bytes writes a number of bytes, 0 or more, in the largest unit of which it has one: 1.5 MiB, 76 MiB, 2 GiB.
+func Bytes[N int | int64 | uint64](n N) string {
+	v, unit := float64(n), 0
+	for ; v >= 1023.5 && unit < len(units)-1; unit++ {
+		v /= 1024
+	}
+	decimals := 0
+	if tenths := math.Round(v * 10); tenths < 100 && math.Mod(tenths, 10) != 0 {
+		decimals = 1
+	}
+	return strconv.FormatFloat(v, 'f', decimals, 64) + " " + units[unit]
+}
+
+var units = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+
 // Finite reports whether a number is neither NaN nor infinite.
 func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -1,6 +1,9 @@
 package number
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]float64{
@@ -14,6 +17,18 @@ func TestParse(t *testing.T) {
 		"inf", "nan", "1e999", "0x40", "1_000"} {
 		if got, ok := Parse(text); ok {
 			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
+
+func TestBytes(t *testing.T) {
+	for want, n := range map[string]int64{
+		"0 B": 0, "1 B": 1, "1023 B": 1023, "1 KiB": 1024, "1.5 KiB": 1536, "9.9 KiB": 10188, "10 KiB": 10189,
+		"1023 KiB": 1<<20 - 513, "1 MiB": 1<<20 - 512, "76 MiB": 76<<20 + 400_000, "1.2 GiB": 1<<30 + 200<<20,
+		"12 GiB": 12_900_000_000, "1.5 TiB": 3 << 39, "8 EiB": math.MaxInt64,
+	} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}
 }

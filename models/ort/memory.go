@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+
+	"selfheal/internal/number"
 )
 
 // Memory is what a pool is told of the memory that there is.
@@ -101,7 +103,7 @@ func (p *Pool) fit(prog *Program, own needs) {
 		batch = below(batch)
 	}
 	p.lower(batch, fmt.Sprintf("%s are free, %s of them for networks, and %s would take %s with %d × %d images",
-		size(free), size(max(room, 0)), prog.name, size(take(was)), p.workers, was))
+		number.Bytes(free), number.Bytes(max(room, 0)), prog.name, number.Bytes(take(was)), p.workers, was))
 }
 
 // goMemory is what Go holds of the process's memory, in bytes.
@@ -134,14 +136,6 @@ func (p *Pool) lower(batch int, why string) {
 			return
 		}
 	}
-}
-
-// size writes a number of bytes for people.
-func size(bytes int64) string {
-	if bytes < 1<<30 {
-		return fmt.Sprintf("%d MiB", bytes>>20)
-	}
-	return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
 }
 
 // exhausted is how the runtime and its devices say that there is no more memory.

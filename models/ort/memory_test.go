@@ -7,6 +7,7 @@ import (
 
 	"selfheal/internal/memory"
 	"selfheal/internal/must"
+	"selfheal/internal/number"
 	"selfheal/models/onnx"
 )
 
@@ -48,13 +49,13 @@ func TestMemoryGoesBack(t *testing.T) {
 			used = memory.Resident() - before
 		}
 		if used < 48<<20 {
-			t.Fatalf("passes of 64 items of 1 MiB took %s", size(used))
+			t.Fatalf("passes of 64 items of 1 MiB took %s", number.Bytes(used))
 		}
 		other.Close()
 		prog.Close()
 		prog.Close()
 		if left := memory.Resident() - before; left > 24<<20 {
-			t.Errorf("round %d: %s are left", round, size(left))
+			t.Errorf("round %d: %s are left", round, number.Bytes(left))
 		}
 	}
 }
