@@ -21,8 +21,8 @@ import (
 )
 
 // resumed is a run of seconds that has everything that a journal holds: an oblivious and a white-box
-// suite, two seeds, components one after the other, an attack for its distances, saved images, a
-// solver study.
+// suite, two networks, two seeds, components one after the other, an attack for its distances, saved images, a
+// solver study whose images a later suite needs too.
 const resumed = bundled + `
 seeds: 2
 default_suites: [given, through]
@@ -39,9 +39,9 @@ attacks:
        steps: 4, targets: 2, queries: 30}
   pgd: {kind: pgd, norm: l2, epsilon: 0.4, steps: 4}
 suites:
-  given: {dataset: test, models: [robust, standard], controls: [msa, linear], attacks: [aa],
+  given: {dataset: test, models: [robust], controls: [msa, linear], attacks: [aa],
           solver: {images: 3, controls: [msa], attack: pgd, models: [robust], outer: [1]}}
-  through: {dataset: test, models: [robust], controls: [linear], attacks: [pgd], mode: whitebox-through}
+  through: {dataset: test, models: [standard, robust], controls: [linear], attacks: [pgd], mode: whitebox-through}
 `
 
 // timeless is a results file without times.
@@ -95,82 +95,116 @@ func continued(t *testing.T, p *Plan, o Options) string {
 	return said.String()
 }
 
-// snapshots are the folder of a run at each line of its progress, as a kill would leave it then, and
-// the folder at its end.
-func snapshots(t *testing.T, p *Plan) (states []string, end string) {
+// state is the folder of a run at a line of its progress, as a kill would leave it then.
+type state struct{ dir, line string }
+
+// states are those of a run, and the folder at its end.
+func states(t *testing.T, p *Plan) (all []state, end string) {
 	t.Helper()
 	testinput.Runtime(t)
 	end = filepath.Join(t.TempDir(), "end")
-	w := lineWriter(func(string) {
+	w := lineWriter(func(line string) {
 		if _, err := os.Stat(filepath.Join(end, workFolder)); err == nil {
-			states = append(states, filepath.Join(filepath.Dir(end), fmt.Sprint(len(states))))
-			must.Do(t, os.CopyFS(states[len(states)-1], os.DirFS(end)))
+			all = append(all, state{filepath.Join(filepath.Dir(end), fmt.Sprint(len(all))), line})
+			must.Do(t, os.CopyFS(all[len(all)-1].dir, os.DirFS(end)))
 		}
 	})
 	must.Get(Run(context.Background(), p, Options{Out: end, Progress: NewProgress(w, TextLog, false)}))(t)
-	return states, end
+	return all, end
 }
 
-// A run that was killed, wherever that was, comes to the same end as an undisturbed one when its
-// command is given again, and does not do again what was done.
-func TestKilledRunsContinue(t *testing.T) {
-	p := plan(t, resumed, 2, 8, "datasets.test.limit=4")
-	states, end := snapshots(t, p)
-	if len(states) < 20 {
-		t.Fatalf("%d states", len(states))
+// copied is the folder again, to be harmed, and the path of its journal.
+func (s state) copied(t *testing.T) (dir, path string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "run")
+	must.Do(t, os.CopyFS(dir, os.DirFS(s.dir)))
+	return dir, filepath.Join(dir, workFolder, journal.File)
+}
+
+// journal is the lines of the state's journal, and the kind of block that each belongs to.
+func (s state) journal(t *testing.T) (lines [][]byte, kinds []string) {
+	t.Helper()
+	all := must.Get(os.ReadFile(filepath.Join(s.dir, workFolder, journal.File)))(t)
+	byNumber := map[string]string{}
+	for line := range bytes.Lines(all) {
+		block, value, _ := strings.Cut(string(line[9:]), " ")
+		if value[0] == '"' {
+			byNumber[block], _, _ = strings.Cut(value[1:], " ")
+		}
+		lines, kinds = append(lines, line), append(kinds, byNumber[block])
 	}
+	return lines, kinds
+}
+
+// An ended run, wherever that was, comes to the same end as an undisturbed one when its command is given again.
+func TestEndedRunsContinue(t *testing.T) {
+	p := plan(t, resumed, 2, 8, "datasets.test.limit=4", "models.robust.path="+tiny(t, 100),
+		"models.standard.path="+tiny(t, 400), "datasets.test.path=models/zoo/shapes10/train.bin")
+	all, end := states(t, p)
+	t.Run("killed", func(t *testing.T) { killed(t, p, all, end) })
+	t.Run("damaged", func(t *testing.T) { damaged(t, p, all[len(all)-1], end) })
+}
+
+// killed goes on from where the journal has its first block of each kind, and from the last states. What was done
+// is not done again, unless the journal was damaged.
+func killed(t *testing.T, p *Plan, all []state, end string) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for k := 2; k < len(states); k += 7 {
-		dir := states[k]
-		path := filepath.Join(dir, workFolder, journal.File)
+	seen, done, tried := map[string]bool{}, []string(nil), 0
+	for k, s := range all {
+		if component, _, ok := strings.Cut(s.line, " images attacked"); ok {
+			done = append(done, component)
+		}
+		_, kinds := s.journal(t)
+		try := k >= len(all)-2
+		for _, kind := range kinds {
+			try, seen[kind] = try || !seen[kind], true
+		}
+		if !try {
+			continue
+		}
+		tried++
+		dir, path := s.copied(t)
 		lines := must.Get(os.ReadFile(path))(t)
-		name := fmt.Sprintf("state %d", k)
-		switch k % 3 {
-		case 0: // inside a write
-			name += ", torn"
-			lines = append(lines, lines[:1+rng.IntN(15)]...)
-		case 1: // and later the disk was at fault
+		name, harmed := fmt.Sprintf("state %d of %d", k, len(all)), tried%3 == 1
+		switch tried % 3 {
+		case 1: // the disk was at fault
 			name += ", damaged"
 			lines[len(lines)/2] ^= 0x10
+		case 2: // inside a write
+			name += ", torn"
+			lines = append(lines, lines[:1+rng.IntN(15)]...)
 		}
 		must.Do(t, os.WriteFile(path, lines, 0o644))
 		said := continued(t, p, Options{Out: dir, Resume: true})
-		if damaged := strings.Contains(said, "damaged"); damaged != (k%3 == 1) {
+		if strings.Contains(said, "damaged") != harmed {
 			t.Errorf("%s: %s", name, said)
 		}
-		if k > len(states)-5 && k%3 != 1 && strings.Contains(said, "images attacked") {
-			t.Errorf("%s: an attack was made again: %s", name, said)
+		for _, component := range done {
+			if !harmed && strings.Contains(said, component+" images attacked") {
+				t.Errorf("%s: attacked again: %s", name, component)
+			}
 		}
 		sameEnd(t, name, end, dir)
 	}
+	if tried < 8 || len(done) < 8 {
+		t.Errorf("%d states tried, %d components attacked", tried, len(done))
+	}
 }
 
-// Whatever block of the journal loses a line, also after images were freed, the end is the same.
-func TestDamagedBlocks(t *testing.T) {
-	p := plan(t, resumed, 2, 8, "datasets.test.limit=4", "suites.given.models=[standard]",
-		"suites.given.solver.models=[standard]")
-	states, end := snapshots(t, p)
-	last := states[len(states)-1]
-	path := filepath.Join(workFolder, journal.File)
-	lines := bytes.SplitAfter(must.Get(os.ReadFile(filepath.Join(last, path)))(t), []byte("\n"))
-	kinds, at := map[string]string{}, map[string]int{} // by number of the block; the last line of each kind
-	for i, line := range lines[:len(lines)-1] {
-		block, value, _ := bytes.Cut(line[9:], []byte(" "))
-		if value[0] == '"' {
-			kinds[string(block)], _, _ = strings.Cut(string(value[1:]), " ")
-		}
-		at[kinds[string(block)]] = i
-	}
+// damaged takes from the journal a line of each kind of block, also after images were freed.
+func damaged(t *testing.T, p *Plan, last state, end string) {
+	lines, kinds := last.journal(t)
 	for _, kind := range []string{"verdicts", "0", "gallery", "freed", "saved", "study"} {
-		i, there := at[kind]
-		if !there {
-			t.Fatalf("no block %q in %v", kind, at)
+		i := len(kinds) - 1
+		for ; i >= 0 && kinds[i] != kind; i-- {
 		}
-		dir := filepath.Join(t.TempDir(), "run")
-		must.Do(t, os.CopyFS(dir, os.DirFS(last)))
-		damaged := slices.Clone(lines)
-		damaged[i] = bytes.Replace(lines[i], []byte(" "), []byte("!"), 1)
-		must.Do(t, os.WriteFile(filepath.Join(dir, path), bytes.Join(damaged, nil), 0o644))
+		if i < 0 {
+			t.Fatalf("no block %q in %v", kind, kinds)
+		}
+		dir, path := last.copied(t)
+		harmed := slices.Clone(lines)
+		harmed[i] = bytes.Replace(lines[i], []byte(" "), []byte("!"), 1)
+		must.Do(t, os.WriteFile(path, bytes.Join(harmed, nil), 0o644))
 		must.Have(t, continued(t, p, Options{Out: dir, Resume: true}), "1 lines of the journal are damaged")
 		sameEnd(t, kind, end, dir)
 	}
@@ -180,7 +214,7 @@ func TestDamagedBlocks(t *testing.T) {
 func TestLostImages(t *testing.T) {
 	p := plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]", "suites.given.models=[standard]",
 		"suites.given.solver=null")
-	states, end := snapshots(t, p)
+	all, end := states(t, p)
 	for i, harm := range []func(path string) error{
 		os.Remove,
 		func(path string) error { return os.Truncate(path, 3*32*32*4*3/2) },
@@ -192,7 +226,7 @@ func TestLostImages(t *testing.T) {
 			return errors.Join(err, os.WriteFile(path, data, 0o644))
 		},
 	} {
-		dir := states[len(states)-2-i]
+		dir := all[len(all)-2-i].dir
 		files := must.Get(filepath.Glob(filepath.Join(dir, workFolder, "*.f32")))(t)
 		if len(files) == 0 {
 			t.Fatalf("%s has no images", dir)
