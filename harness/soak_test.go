@@ -17,24 +17,6 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// soaked goes through everything that a run keeps something for.
-const soaked = bundled + `
-seeds: 2
-controls:
-  msa:
-    solver: {method: msa, outer: 1, inner: 2}
-    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]
-  linear:
-    solver: {method: greedy}
-    layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]
-attacks:
-  aa: {kind: autoattack, version: custom, norm: linf, epsilon: 4/255, components: [apgd-ce, fab-t, square],
-       steps: 10, targets: 3, queries: 50}
-suites:
-  given: {dataset: test, models: [robust, standard], controls: [msa, linear], attacks: [aa]}
-  through: {dataset: test, models: [robust, standard], controls: [msa], attacks: [aa], mode: whitebox-through}
-`
-
 // resident is the memory that the process has now, or had at most since it began, in bytes.
 func resident(t *testing.T, what string) int64 {
 	t.Helper()
@@ -73,10 +55,12 @@ func TestSoak(t *testing.T) {
 			p.memory, p.goroutines = max(p.memory, resident(t, "VmRSS")), max(p.goroutines, runtime.NumGoroutine())
 		}
 	}()
+	p := plan(t, resumed, 0, 64, "datasets.test.limit=100", "suites.given.models=[robust, standard]",
+		"suites.through.controls=[msa]", "suites.through.attacks=[aa]")
 	runs := 0
 	for ; time.Since(began) < long; runs++ {
 		dir := filepath.Join(t.TempDir(), "out")
-		must.Get(Run(context.Background(), plan(t, soaked, 0, 64, "datasets.test.limit=100"), Options{Out: dir}))(t)
+		must.Get(Run(context.Background(), p, Options{Out: dir}))(t)
 		must.Do(t, os.RemoveAll(dir))
 	}
 	<-done
@@ -102,8 +86,9 @@ func TestManyImages(t *testing.T) {
 		debug.FreeOSMemory()
 		must.Do(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // the peak begins anew
 		start := time.Now()
-		p := plan(t, soaked, 0, 64, fmt.Sprintf("datasets.test={format: cifar10-bin, path: %s, limit: %d}", path, n),
-			"default_suites=[given]", "seeds=1", "suites.given.models=[robust]", "suites.given.controls=[]",
+		p := plan(t, resumed, 0, 64, fmt.Sprintf("datasets.test={format: cifar10-bin, path: %s, limit: %d}", path, n),
+			"default_suites=[given]", "seeds=1", "save_adversarial=false", "suites.given.controls=[]",
+			"suites.given.solver=null",
 			"attacks.aa={kind: pgd, norm: linf, epsilon: 4/255, steps: 10}")
 		must.Get(Run(context.Background(), p, Options{Out: filepath.Join(t.TempDir(), "out")}))(t)
 		peaks = append(peaks, resident(t, "VmHWM"))
