@@ -36,7 +36,7 @@ suites:
     models: [robust]
     controls: [msa]
     attacks: [pgd]
-    solver: {images: 4, controls: [msa, pmp], attack: pgd, outer: [1, 2], inner: [1], learning_rate: [0.01, 1000000],
+    solver: {images: 3, controls: [msa, pmp], attack: pgd, outer: [1, 2], inner: [1], learning_rate: [0.01, 1000000],
              momentum: [0]}
 `
 
@@ -63,7 +63,7 @@ func TestSolverStudy(t *testing.T) {
 	}
 	kinds := []string{result.CleanImages, result.AdversarialImages}
 	for _, s := range f.Solver {
-		if s.N != 4 || s.Attack != "pgd" || s.Norm != "linf" || *s.Epsilon != 8./255 || s.Recipe != "pgd/1" ||
+		if s.N != 3 || s.Attack != "pgd" || s.Norm != "linf" || *s.Epsilon != 8./255 || s.Recipe != "pgd/1" ||
 			len(s.Baseline) != 2 {
 			t.Errorf("%s: %+v", s.Control, s)
 		}
@@ -90,7 +90,7 @@ func TestSolverStudy(t *testing.T) {
 			}
 			for _, cost := range s.Costs {
 				if cost.Method == c.Settings.Method && cost.Passes != c.Points[len(c.Points)-1].Passes ||
-					cost.Milliseconds <= 0 || cost.Images != 4 {
+					cost.Milliseconds <= 0 || cost.Images != 3 {
 					t.Errorf("%s: cost %+v, the curve ends at %v passes", s.Control, cost,
 						c.Points[len(c.Points)-1].Passes)
 				}
@@ -102,7 +102,7 @@ func TestSolverStudy(t *testing.T) {
 			}
 			for i, o := range r.Outcomes {
 				if o.Images != kinds[i] || len(o.Sweeps) != 1+r.Settings.Outer ||
-					math.Abs(o.Accuracy-float64(o.Correct)/4) > 1e-12 {
+					math.Abs(o.Accuracy-float64(o.Correct)/3) > 1e-12 {
 					t.Errorf("%s: outcome %+v of %+v", s.Control, o, r.Settings)
 				}
 			}
@@ -159,7 +159,7 @@ func TestStudyAgreesWithCells(t *testing.T) {
 `
 	}
 	p := plan(t, strings.Replace(studied, "controls:\n", "controls:\n"+text, 1), 2, 16,
-		"suites.small.solver=null", "datasets.test.limit=4", "suites.small.controls=["+strings.Join(names, ", ")+"]")
+		"suites.small.solver=null", "datasets.test.limit=3", "suites.small.controls=["+strings.Join(names, ", ")+"]")
 	f, _, _ := runFor(t, p)
 	for set := range settings {
 		key, value, _ := strings.Cut(set, "=")
@@ -189,7 +189,8 @@ func same(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a
 // Images made for the study alone are those that the suite's own attack makes of them.
 func TestStudyImagesAreTheSuites(t *testing.T) {
 	shared := wholeStudy(t).Solver
-	f, _, out := runFor(t, plan(t, studied, 2, 16, "suites.small.attacks=[]", "suites.small.solver.controls=[msa]"))
+	f, _, out := runFor(t, plan(t, studied, 2, 16, "suites.small.attacks=[]",
+		"suites.small.solver={images: 3, controls: [msa], attack: pgd}"))
 	alone := f.Solver
 	for k, c := range shared[0].Curves {
 		if !reflect.DeepEqual(c, alone[0].Curves[k]) {
@@ -200,7 +201,8 @@ func TestStudyImagesAreTheSuites(t *testing.T) {
 		alone) {
 		t.Errorf("results.json has other studies: %v", err)
 	}
-	f, _, _ = runFor(t, plan(t, studied, 2, 16, "suites.small.solver={controls: [msa]}"))
+	f, _, _ = runFor(t, plan(t, studied, 2, 16, "datasets.test.limit=1",
+		"suites.small.solver={controls: [msa]}"))
 	if none := f.Solver[0]; len(none.Curves) != 4 || len(none.Baseline) != 1 || none.Attack != "" {
 		t.Errorf("without an attack: %+v", none)
 	}
@@ -227,7 +229,8 @@ func TestStudyLeavesTheCells(t *testing.T) {
 func TestCancelledStudy(t *testing.T) {
 	out, written := t.TempDir(), 0
 	read := func(name string) *result.File { return must.Get(result.Read(filepath.Join(out, name)))(t) }
-	cancelled(t, plan(t, studied, 2, 16), out, "solver study, robust, pmp [1/",
+	cancelled(t, plan(t, studied, 2, 16, "suites.small.solver={images: 1, controls: [msa, pmp]}"), out,
+		"solver study, robust, pmp [1/",
 		func() { written = len(read(workFolder + "/results.json").Solver) })
 	f := read("results.json")
 	if written != 1 || len(f.Solver) != 1 || f.Solver[0].Control != "msa" || len(f.Cells) != 4 {
