@@ -243,7 +243,7 @@ func TestLostImages(t *testing.T) {
 // its results stay until there are others.
 func TestFinishedRunStays(t *testing.T) {
 	testinput.Runtime(t)
-	sets := []string{"suites.small.attacks=[pgd-l2]", "datasets.test.limit=3"}
+	sets := []string{"suites.small.attacks=[pgd-l2]", "datasets.test.limit=3", "models.robust.path=" + tiny(t, 100)}
 	p := plan(t, small, 1, 8, sets...)
 	_, _, out := runFor(t, p)
 	before := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t)
@@ -273,12 +273,12 @@ func TestFinishedRunStays(t *testing.T) {
 	}
 }
 
-// A run that was stopped leaves as many cells when it is stopped again earlier.
+// A run that was stopped leaves the cells that are done, and as many when it is stopped again earlier.
 func TestStoppedAgainEarlier(t *testing.T) {
 	out := t.TempDir()
-	p := plan(t, small, 1, 8, "attacks.apgd-l1.steps=100000")
+	p := plan(t, small, 1, 8, "attacks.apgd-l1.steps=100000", "models.robust.path="+tiny(t, 100))
 	cells := func() int { return len(must.Get(result.Read(filepath.Join(out, "results.json")))(t).Cells) }
-	cancelled(t, p, out, "apgd-linf, controlled by pca", nil)
+	f := cancelled(t, p, out, "apgd-linf, controlled by pca", nil)
 	first := cells()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := lineWriter(func(line string) {
@@ -290,8 +290,8 @@ func TestStoppedAgainEarlier(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if again := cells(); first != 6 || again != 6 {
-		t.Errorf("%d cells, and %d when it was stopped again", first, again)
+	if again := cells(); len(f.Cells) != 6 || first != 6 || again != 6 {
+		t.Errorf("%d cells, %d of them written, and %d when it was stopped again", len(f.Cells), first, again)
 	}
 }
 
