@@ -239,7 +239,8 @@ func TestCancelKeepsTheGallery(t *testing.T) {
 		"suites.small.controls=[pca]", "attacks.pgd-l2.epsilon=1"}
 	out := t.TempDir()
 	run := func(words string, more ...string) {
-		cancelled(t, plan(t, small, 1, 8, append(more, sets...)...), out, words, nil)
+		cancelled(t, plan(t, small, 1, 8, append(more, sets...)...), Options{Out: out, Force: true}, words,
+			nil)
 	}
 	run("standard, none, controlled by pca")
 	g := readGallery(t, out)

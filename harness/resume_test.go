@@ -256,14 +256,15 @@ func TestFinishedRunStays(t *testing.T) {
 		}
 	}
 	other := plan(t, small, 1, 8, append(sets, "seed=9")...)
-	cancelled(t, other, out, "none, controlled by auto-encoder", nil) // with Force, and continued:
+	anew := Options{Out: out, Force: true}
+	cancelled(t, other, anew, "none, controlled by auto-encoder", nil)
 	must.Have(t, continued(t, other, Options{Out: out, Resume: true}), "it continues")
 	if again := timeless(t, out); again.Seed != 9 {
 		t.Errorf("seed %d", again.Seed)
 	}
-	continued(t, p, Options{Out: out, Force: true})
+	continued(t, p, anew)
 	before = must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t)
-	f := cancelled(t, p, out, "none, controlled by auto-encoder", nil)
+	f := cancelled(t, p, anew, "none, controlled by auto-encoder", nil)
 	if after := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t); !bytes.Equal(before, after) {
 		t.Errorf("its results went for a run of %d cells", len(f.Cells))
 	}
@@ -278,18 +279,9 @@ func TestStoppedAgainEarlier(t *testing.T) {
 	out := t.TempDir()
 	p := plan(t, small, 1, 8, "attacks.apgd-l1.steps=100000", "models.robust.path="+tiny(t, 100))
 	cells := func() int { return len(must.Get(result.Read(filepath.Join(out, "results.json")))(t).Cells) }
-	f := cancelled(t, p, out, "apgd-linf, controlled by pca", nil)
+	f := cancelled(t, p, Options{Out: out, Force: true}, "apgd-linf, controlled by pca", nil)
 	first := cells()
-	ctx, cancel := context.WithCancel(t.Context())
-	w := lineWriter(func(line string) {
-		if strings.Contains(line, "[2/") {
-			cancel()
-		}
-	})
-	_, err := Run(ctx, p, Options{Out: out, Progress: NewProgress(w, TextLog, false)})
-	if !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
+	cancelled(t, p, Options{Out: out}, "[2/", nil)
 	if again := cells(); len(f.Cells) != 6 || first != 6 || again != 6 {
 		t.Errorf("%d cells, %d of them written, and %d when it was stopped again", len(f.Cells), first, again)
 	}
@@ -300,15 +292,9 @@ func TestOtherRunsAreRefused(t *testing.T) {
 	testinput.Runtime(t)
 	sets := []string{"suites.small.attacks=[pgd-l2]", "datasets.test.limit=3",
 		"suites.small.controls=[auto-encoder]"}
-	out, dir := t.TempDir(), t.TempDir()
-	w := lineWriter(func(line string) {
-		if strings.Contains(line, "[3/") {
-			must.Do(t, os.CopyFS(filepath.Join(dir, "unfinished"), os.DirFS(out)))
-		}
-	})
 	p := plan(t, small, 1, 8, sets...)
-	must.Get(Run(context.Background(), p, Options{Out: out, Progress: NewProgress(w, TextLog, false)}))(t)
-	for _, where := range []string{out, filepath.Join(dir, "unfinished")} {
+	all, out := states(t, p)
+	for _, where := range []string{out, all[len(all)-1].dir} {
 		for set, words := range map[string]string{
 			"seed=9":                 "seed: there 3, here 9",
 			"datasets.test.limit=2":  "datasets.test.limit: there 3, here 2",

@@ -109,7 +109,7 @@ func runSmall(t *testing.T, workers, batch int, sets ...string) (*result.File, [
 }
 
 // cancelled runs a plan until a line of its progress has these words; then comes at, if any.
-func cancelled(t *testing.T, p *Plan, out, words string, at func()) *result.File {
+func cancelled(t *testing.T, p *Plan, o Options, words string, at func()) *result.File {
 	t.Helper()
 	testinput.Runtime(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -122,7 +122,8 @@ func cancelled(t *testing.T, p *Plan, out, words string, at func()) *result.File
 			cancel()
 		}
 	})
-	f, err := Run(ctx, p, Options{Out: out, Force: true, Progress: NewProgress(w, TextLog, false)})
+	o.Progress = NewProgress(w, TextLog, false)
+	f, err := Run(ctx, p, o)
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v, want cancelled", err)
 	}

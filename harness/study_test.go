@@ -229,8 +229,8 @@ func TestStudyLeavesTheCells(t *testing.T) {
 func TestCancelledStudy(t *testing.T) {
 	out, written := t.TempDir(), 0
 	read := func(name string) *result.File { return must.Get(result.Read(filepath.Join(out, name)))(t) }
-	cancelled(t, plan(t, studied, 2, 16, "suites.small.solver={images: 1, controls: [msa, pmp]}"), out,
-		"solver study, robust, pmp [1/",
+	cancelled(t, plan(t, studied, 2, 16, "suites.small.solver={images: 1, controls: [msa, pmp]}"),
+		Options{Out: out, Force: true}, "solver study, robust, pmp [1/",
 		func() { written = len(read(workFolder + "/results.json").Solver) })
 	f := read("results.json")
 	if written != 1 || len(f.Solver) != 1 || f.Solver[0].Control != "msa" || len(f.Cells) != 4 {

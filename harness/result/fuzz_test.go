@@ -21,23 +21,8 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "file")
 		must.Do(t, os.WriteFile(path, data, 0o644))
-		again := path + "-again"
-		var file *File
-		if must.Survive(t, func() (err error) {
-			file, err = Read(path)
-			return err
-		}) == nil {
-			must.Do(t, Write(again, file))
-			must.Get(Read(again))(t)
-		}
-		var gallery *Gallery
-		if must.Survive(t, func() (err error) {
-			gallery, err = ReadGallery(path)
-			return err
-		}) == nil {
-			must.Do(t, WriteGallery(again, gallery))
-			must.Get(ReadGallery(again))(t)
-		}
+		file := readTwice(t, path, Read, Write)
+		readTwice(t, path, ReadGallery, WriteGallery)
 		if file == nil {
 			file = &File{}
 		}
@@ -49,4 +34,17 @@ func FuzzRead(f *testing.F) {
 			return cmp.Or(err, file.CheckRecords(slices.Values(records)))
 		})
 	})
+}
+
+// readTwice reads a file, and what it wrote of it; nil is what no run has written.
+func readTwice[T any](t *testing.T, path string, read func(string) (*T, error), write func(string, *T) error) (f *T) {
+	if must.Survive(t, func() (err error) {
+		f, err = read(path)
+		return err
+	}) != nil {
+		return nil
+	}
+	must.Do(t, write(path+"-again", f))
+	must.Get(read(path + "-again"))(t)
+	return f
 }
