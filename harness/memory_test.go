@@ -29,7 +29,7 @@ func TestRunFitsIntoMemory(t *testing.T) {
 		if want := []int{16, 1}[i]; f.Environment.Batch != want {
 			t.Errorf("batch %d with %d bytes free", f.Environment.Batch, free)
 		}
-		if strings.Contains(said.String(), "batch 1 instead of 16: 0 MiB are free, ") != (i == 1) {
+		if strings.Contains(said.String(), "batch 1 instead of 16: 1 B are free, ") != (i == 1) {
 			t.Errorf("with %d bytes free it said\n%s", free, &said)
 		}
 		verdicts[i] = verdictsOf(f.Cells)
