@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 
 // golden is what another library makes of an attack: scripts/goldens_attacks.py writes it.
 type golden struct {
+	kind       string // of attack
 	Model      string
 	N          int
 	Library    string
@@ -36,42 +38,46 @@ func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 		t.Skip("a minute of attacks")
 	}
 	path := testinput.Real(t, "config.yaml")
+	testinput.Runtime(t)
+	var cases []golden
 	for _, s := range attacks.Specs {
 		data, err := os.ReadFile(filepath.Join("..", "attacks", "testdata", s.Kind+".json"))
 		if os.IsNotExist(err) {
 			continue
 		}
-		t.Run(s.Kind, func(t *testing.T) {
-			var file struct{ Cases []golden }
-			if err := json.Unmarshal(data, &file); err != nil || len(file.Cases) == 0 {
-				t.Fatalf("%d cases, %v", len(file.Cases), err)
+		var file struct{ Cases []golden }
+		if err := json.Unmarshal(data, &file); err != nil || len(file.Cases) == 0 {
+			t.Fatalf("%s: %d cases, %v", s.Kind, len(file.Cases), err)
+		}
+		for _, c := range file.Cases {
+			if c.kind = s.Kind; !testinput.Large() {
+				c.N = 50
+				c.Flags, c.Norms = c.Flags[:min(c.N, len(c.Flags))], c.Norms[:min(c.N, len(c.Norms))]
 			}
-			testinput.Runtime(t)
-			for i := range file.Cases {
-				if c := &file.Cases[i]; !testinput.Large() {
-					c.N = 50
-					c.Flags, c.Norms = c.Flags[:min(c.N, len(c.Flags))], c.Norms[:min(c.N, len(c.Norms))]
-				}
-			}
-			for attack, records := range attacked(t, path, s.Kind, file.Cases) {
-				file.Cases[attack].compare(t, records)
-			}
-		})
+			cases = append(cases, c)
+		}
+	}
+	for attack, records := range attacked(t, path, cases) {
+		cases[attack].compare(t, records)
 	}
 }
 
-// attacked makes each case's attack of a kind on its network.
-func attacked(t *testing.T, path, kind string, cases []golden) [][]result.Record {
+// attacked makes each case's attack on its network, in one run that opens each network once.
+func attacked(t *testing.T, path string, cases []golden) [][]result.Record {
 	t.Helper()
 	cfg := must.Get(config.Load(path))(t)
 	cfg.Limit, cfg.Suites, cfg.DefaultSuites = cases[0].N, nil, nil
 	for i, c := range cases {
-		setup := attacks.Setup{Kind: kind, Norm: c.Norm, Parameters: c.Parameters}
+		setup := attacks.Setup{Kind: c.kind, Norm: c.Norm, Parameters: c.Parameters}
 		name := fmt.Sprint(i)
 		cfg.Attacks = append(cfg.Attacks, config.Attack{Name: name, Setup: setup, Epsilons: []float64{c.Epsilon}})
-		cfg.Suites = append(cfg.Suites, config.Suite{Name: name, Dataset: "cifar10-test", Models: []string{c.Model},
-			Attacks: []string{name}, Mode: result.Oblivious})
-		cfg.DefaultSuites = append(cfg.DefaultSuites, name)
+		if !slices.Contains(cfg.DefaultSuites, c.Model) {
+			cfg.Suites = append(cfg.Suites, config.Suite{Name: c.Model, Dataset: "cifar10-test",
+				Models: []string{c.Model}, Mode: result.Oblivious})
+			cfg.DefaultSuites = append(cfg.DefaultSuites, c.Model)
+		}
+		suite := &cfg.Suites[slices.Index(cfg.DefaultSuites, c.Model)]
+		suite.Attacks = append(suite.Attacks, name)
 	}
 	_, records, _ := runFor(t, must.Get(NewPlan(must.Get(cfg.Selected(nil))(t)))(t))
 	made := make([][]result.Record, len(cases))
@@ -87,7 +93,7 @@ func attacked(t *testing.T, path, kind string, cases []golden) [][]result.Record
 
 func (g golden) compare(t *testing.T, records []result.Record) {
 	t.Helper()
-	what := fmt.Sprintf("%s, %v %.4g", g.Model, g.Norm, g.Epsilon)
+	what := fmt.Sprintf("%s, %s, %v %.4g", g.kind, g.Model, g.Norm, g.Epsilon)
 	if len(records) != g.N || max(len(g.Flags), len(g.Norms)) != g.N {
 		t.Fatalf("%s: %d images, %s has %d", what, len(records), g.Library, max(len(g.Flags), len(g.Norms)))
 	}
