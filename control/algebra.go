@@ -8,6 +8,8 @@ type algebra[V any] interface {
 	ask(q question, t int, z V, p *V) (V, error)
 	// sum is Σ weight·value, of at least one term.
 	sum(terms ...term[V]) V
+	// free says that nothing reads a value again. The zero value is none.
+	free(v V)
 }
 
 // question is what the loop asks of a stage.
@@ -30,6 +32,13 @@ type term[V any] struct {
 
 // look is told a controlled state z = x_t + u with E_t(z).
 type look[V any] func(t int, e, z, u V)
+
+// put replaces a value by Σ weight·value, of which it may be a term.
+func put[V any](a algebra[V], to *V, terms ...term[V]) {
+	v := a.sum(terms...)
+	a.free(*to)
+	*to = v
+}
 
 // path is a trajectory of the controlled network.
 type path[V any] struct {
@@ -92,38 +101,54 @@ func (p *path[V]) forward(c *Controller, a algebra[V], greedy, whole bool, see l
 		from = 0
 	}
 	for t := from; t < len(c.stages); t++ {
-		p.z[t] = p.x[t]
-		if c.stages[t].controlled() {
+		if !c.stages[t].controlled() {
+			p.z[t] = p.x[t]
+		} else {
 			if greedy {
 				e, err := a.ask(embed, t, p.x[t], nil)
 				if err != nil {
 					return err
 				}
-				p.u[t] = a.sum(term[V]{1, e}, term[V]{-1, p.x[t]})
+				put(a, &p.u[t], term[V]{1, e}, term[V]{-1, p.x[t]})
+				a.free(e)
 			}
-			p.z[t] = a.sum(term[V]{1, p.x[t]}, term[V]{1, p.u[t]})
+			put(a, &p.z[t], term[V]{1, p.x[t]}, term[V]{1, p.u[t]})
 			if see != nil {
 				e, err := a.ask(embed, t, p.z[t], nil)
 				if err != nil {
 					return err
 				}
 				see(t, e, p.z[t], p.u[t])
+				a.free(e)
 			}
 		}
 		if t == c.last && !whole {
 			return nil
 		}
-		var err error
-		if p.x[t+1], err = a.ask(segment, t, p.z[t], nil); err != nil {
+		next, err := a.ask(segment, t, p.z[t], nil)
+		if err != nil {
 			return err
 		}
+		a.free(p.x[t+1])
+		p.x[t+1] = next
 	}
 	return nil
 }
 
+// leave frees the states of a stage, which the next forward pass makes anew.
+func (p *path[V]) leave(c *Controller, a algebra[V], t int) {
+	if c.stages[t].controlled() { // else z is x
+		a.free(p.z[t])
+	}
+	a.free(p.x[t])
+	var none V
+	p.x[t], p.z[t] = none, none
+}
+
 // backward makes one sweep of adjoints and ascents.
 func (p *path[V]) backward(c *Controller, a algebra[V]) error {
-	var adjoint *V // p_{t+1}; nil stands for 0
+	var held V
+	var adjoint *V // p_{t+1}, held; nil stands for 0
 	weights := c.Solver.Method.Spec().ascent
 	for t := c.last; t >= c.first; t-- {
 		if c.stages[t].controlled() {
@@ -139,19 +164,24 @@ func (p *path[V]) backward(c *Controller, a algebra[V]) error {
 				if i > 0 {
 					terms = append([]term[V]{{float32(momentum), v}}, terms...)
 				}
-				v = a.sum(terms...)
-				p.u[t] = a.sum(term[V]{1, p.u[t]}, term[V]{float32(rate), v})
-				p.z[t] = a.sum(term[V]{1, p.x[t]}, term[V]{1, p.u[t]})
+				put(a, &v, terms...)
+				a.free(g)
+				put(a, &p.u[t], term[V]{1, p.u[t]}, term[V]{float32(rate), v})
+				put(a, &p.z[t], term[V]{1, p.x[t]}, term[V]{1, p.u[t]})
 			}
+			a.free(v)
 		}
 		if t == c.first {
-			return nil
+			break
 		}
 		g, err := a.ask(ascent, t, p.z[t], adjoint) // p_t, at the new z_t
 		if err != nil {
 			return err
 		}
-		adjoint = &g
+		a.free(held)
+		held, adjoint = g, &held
+		p.leave(c, a, t)
 	}
+	a.free(held)
 	return nil
 }

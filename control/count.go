@@ -15,6 +15,8 @@ func (n counting) ask(q question, t int, _ nothing, _ *nothing) (_ nothing, _ er
 
 func (counting) sum(...term[nothing]) (_ nothing) { return }
 
+func (counting) free(nothing) {}
+
 // count is what [solve] asks, seen by nobody.
 func (c *Controller) count(whole bool) counting {
 	n := make(counting, len(c.stages))

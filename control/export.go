@@ -137,6 +137,8 @@ func (s *symbols) sum(terms ...term[string]) string {
 	return out
 }
 
+func (s *symbols) free(string) {}
+
 func (s *symbols) scaled(t term[string]) string {
 	if t.weight == 1 {
 		return t.value

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"selfheal/models/onnx"
 )
@@ -20,8 +21,9 @@ type Controller struct {
 	Solver Solver
 	net    *Network
 	stages []*stage
-	first  int // the first controlled stage
-	last   int // the last controlled stage
+	first  int                // the first controlled stage
+	last   int                // the last controlled stage
+	freed  map[int]*sync.Pool // of vectors, by their length
 }
 
 // NewController compiles the closed loop of a network cut into a chain. Only a
@@ -32,7 +34,7 @@ func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*C
 		return nil, errors.New("a control needs at least one layer")
 	}
 	embeddings := map[int]*onnx.Graph{}
-	c := &Controller{Name: name, Solver: solver, net: net, first: len(chain.Segments)}
+	c := &Controller{Name: name, Solver: solver, net: net, first: len(chain.Segments), freed: map[int]*sync.Pool{}}
 	for _, l := range layers {
 		if embeddings[l.T] != nil {
 			return nil, fmt.Errorf("control %s has two layers at boundary %d of model %s", name, l.T, net.Name)
@@ -49,6 +51,7 @@ func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*C
 			c.Close()
 			return nil, fmt.Errorf("control %s, model %s, segment %d: %w", name, net.Name, t, err)
 		}
+		c.freed[s.size], c.freed[s.next] = &sync.Pool{}, &sync.Pool{}
 	}
 	return c, nil
 }
@@ -88,10 +91,12 @@ type SweepCost struct {
 // network's answer. The result depends on the image alone.
 func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error) {
 	greedy, final := &cost{c: c.Solver.Regularization}, &cost{c: c.Solver.Regularization}
-	p, err := solve(c, &numbers{c, ctx}, image, true, greedy.add, final.add)
+	n := &numbers{c, ctx}
+	p, err := solve(c, n, image, true, greedy.add, final.add)
 	if err != nil {
 		return nil, err
 	}
+	n.release(p)
 	if !c.Solver.Iterates() {
 		final = greedy
 	}
@@ -103,9 +108,12 @@ func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error)
 // Logits writes the controlled network's answer into out: [Controller.Run] without the
 // costs.
 func (c *Controller) Logits(ctx context.Context, image, out []float32) error {
-	p, err := solve(c, &numbers{c, ctx}, image, true, nil, nil)
+	n := &numbers{c, ctx}
+	p, err := solve(c, n, image, true, nil, nil)
 	if err == nil {
-		copy(out, p.x[len(p.x)-1])
+		logits := p.x[len(p.x)-1]
+		copy(out, logits)
+		n.release(p, append(p.u, logits)...)
 	}
 	return err
 }

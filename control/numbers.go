@@ -5,10 +5,37 @@ import (
 	"math"
 )
 
-// numbers computes with one image's values, on the network's pool.
+// numbers computes with one image's values, on the network's pool. Freed ones serve again, for this image and
+// others: a solver would leave hundreds of kilobytes behind for each.
 type numbers struct {
 	c   *Controller
 	ctx context.Context
+}
+
+// vector is one of any values.
+func (n *numbers) vector(size int) []float32 {
+	if v, ok := n.c.freed[size].Get().(*[]float32); ok {
+		return *v
+	}
+	return make([]float32, size)
+}
+
+func (n *numbers) free(v []float32) {
+	if v != nil {
+		boxed := v
+		n.c.freed[len(v)].Put(&boxed)
+	}
+}
+
+// release frees a path but for its image, its controls and its logits; and other vectors.
+func (n *numbers) release(p *path[[]float32], others ...[]float32) {
+	p.x[0] = nil
+	for t := range n.c.stages {
+		p.leave(n.c, n, t)
+	}
+	for _, v := range others {
+		n.free(v)
+	}
 }
 
 func (n *numbers) ask(q question, t int, z []float32, p *[]float32) ([]float32, error) {
@@ -16,15 +43,16 @@ func (n *numbers) ask(q question, t int, z []float32, p *[]float32) ([]float32, 
 	if p != nil {
 		in = append(in, *p)
 	}
-	out := make([]float32, s.size)
+	size := s.size
 	if q == segment {
-		out = make([]float32, s.next)
+		size = s.next
 	}
+	out := n.vector(size)
 	return out, n.c.net.pool.Run(n.ctx, s.passes[q].program, in, [][]float32{out})
 }
 
 func (n *numbers) sum(terms ...term[[]float32]) []float32 {
-	out := make([]float32, len(terms[0].value))
+	out := n.vector(len(terms[0].value))
 	for k, t := range terms {
 		switch v := t.value[:len(out)]; {
 		case k == 0 && t.weight == 1:

@@ -18,10 +18,11 @@ type tracked struct {
 	value, cotangent []float32
 }
 
-// receive adds weight·g to the cotangent.
-func (v *tracked) receive(weight float32, g []float32) {
+// receive adds weight·g to a value's cotangent.
+func (t *tape) receive(v *tracked, weight float32, g []float32) {
 	if v.cotangent == nil {
-		v.cotangent = make([]float32, len(v.value))
+		v.cotangent = t.vector(len(v.value))
+		clear(v.cotangent)
 	}
 	for i, x := range g {
 		v.cotangent[i] += float32(weight * x)
@@ -35,16 +36,19 @@ func (t *tape) push(value []float32, err error, back func(cotangent []float32) e
 		return nil, err
 	}
 	out := &tracked{value: value}
-	t.steps = append(t.steps, func() error {
-		if out.cotangent == nil {
-			return nil
+	t.steps = append(t.steps, func() (err error) {
+		if out.cotangent != nil {
+			err = back(out.cotangent)
 		}
-		g := out.cotangent
-		out.cotangent = nil // no longer needed
-		return back(g)
+		t.numbers.free(out.cotangent)
+		t.numbers.free(out.value) // all that follows from it is rewound
+		return err
 	})
 	return out, nil
 }
+
+// The way back needs all values.
+func (t *tape) free(*tracked) {}
 
 // rewind carries all cotangents back to the beginning.
 func (t *tape) rewind() error {
@@ -78,13 +82,14 @@ func (t *tape) ask(q question, i int, z *tracked, p **tracked) (*tracked, error)
 		}
 		out := make([][]float32, len(to))
 		for k, v := range to {
-			out[k] = make([]float32, len(v.value))
+			out[k] = t.vector(len(v.value))
 		}
 		if err := t.c.net.pool.Run(t.ctx, program, append(in, g), out); err != nil {
 			return err
 		}
 		for k, v := range to {
-			v.receive(1, out[k])
+			t.receive(v, 1, out[k])
+			t.numbers.free(out[k])
 		}
 		return nil
 	})
@@ -97,7 +102,7 @@ func (t *tape) sum(terms ...term[*tracked]) *tracked {
 	}
 	out, _ := t.push(t.numbers.sum(values...), nil, func(g []float32) error {
 		for _, s := range terms {
-			s.value.receive(s.weight, g)
+			t.receive(s.value, s.weight, g)
 		}
 		return nil
 	})

@@ -87,6 +87,9 @@ func (t *tracer) ask(q question, i int, z []float32, p *[]float32) ([]float32, e
 	return t.numbers.ask(q, i, z, p)
 }
 
+// Points hand the solver's controls out.
+func (t *tracer) free([]float32) {}
+
 // point sends the present controls through the network and tells what comes of them.
 func (t *tracer) point(done bool) error {
 	t.stepping = false

@@ -123,18 +123,21 @@ func (d *Defended) Logits(ctx context.Context, x, out []float32) error {
 // Gradient implements [attacks.Oracle].
 func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
+	n := &numbers{d.c, ctx}
 	switch {
 	case !d.c.Solver.Iterates():
 		return d.losses.gradient(ctx, x, loss, label, target, e)
 	case d.backwards == nil:
-		p, err := solve(d.c, &numbers{d.c, ctx}, x, false, nil, nil)
+		p, err := solve(d.c, n, x, false, nil, nil)
 		if err != nil {
 			return err
 		}
 		controls := slices.DeleteFunc(p.u, func(u []float32) bool { return u == nil })
-		return d.losses.gradient(ctx, x, loss, label, target, e, controls...)
+		err = d.losses.gradient(ctx, x, loss, label, target, e, controls...)
+		n.release(p, controls...)
+		return err
 	}
-	t := &tape{numbers: numbers{d.c, ctx}, backwards: d.backwards}
+	t := &tape{numbers: *n, backwards: d.backwards}
 	image := &tracked{value: x}
 	p, err := solve(d.c, t, image, false, nil, nil)
 	if err != nil {
@@ -145,7 +148,7 @@ func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss,
 	if err := d.losses.gradient(ctx, last.value, loss, label, target, &end); err != nil {
 		return err
 	}
-	last.receive(1, end.Gradient)
+	t.receive(last, 1, end.Gradient)
 	if err := t.rewind(); err != nil {
 		return err
 	}
@@ -153,6 +156,7 @@ func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss,
 	e.Gradient = sized(e.Gradient, len(x))
 	clear(e.Gradient)
 	copy(e.Gradient, image.cotangent) // nil stands for 0
+	t.numbers.free(image.cotangent)
 	return nil
 }
 

@@ -132,6 +132,7 @@ func (c classifier) judge(ctx context.Context, im attacks.Image, x []float32, wi
 	if err != nil {
 		return verdict{Norm: norm}, err
 	}
+	im.Pixels = nil // hundreds of images wait for a solver at once
 	var logits []float32
 	var o *control.Outcome
 	if c.loop == nil || want == answerOnly {
@@ -229,7 +230,7 @@ func (r *run) judge(ctx context.Context, key string, who classifier, set images,
 			err = work.done(i, out.verdicts[i])
 		}
 		if errors.As(err, new(Outside)) {
-			err = fmt.Errorf("image %d: %w", im.ID, err)
+			err = fmt.Errorf("image %d: %w", set.ID(i), err)
 		}
 		return err
 	})
