@@ -33,16 +33,22 @@ const noise = 0.009
 
 func (g glance) right() bool { return g.Margin > 0 }
 
+// affordable is how many images may be looked at, most at most, where n of them take so many seconds.
+func affordable(most int, seconds func(n int) float64) int {
+	n := 1
+	for n < most && seconds(n+1) < timedLooks.Seconds() {
+		n++
+	}
+	return n
+}
+
 // glances asks an oracle once about images spread over the set, as many as the time allows.
 func (s *surveyor) glances(ctx context.Context, b *bench, on *oracle, v speed, key string) ([]glance, error) {
-	climbs, n := v.gradient != nil, 1
-	share := 0.0
+	climbs, share := v.gradient != nil, 0.0
 	if climbs {
 		share = 1
 	}
-	for n < min(b.set.Len(), lookedAt) && v.round(n+1, share)*(1+share) < timedLooks.Seconds() {
-		n++
-	}
+	n := affordable(min(b.set.Len(), lookedAt), func(n int) float64 { return v.round(n, share) * (1 + share) })
 	key = fmt.Sprintf("glances/2 %s of %d images %s", key, b.set.Len(), s.record.Datasets[b.Suite.Dataset].SHA256)
 	sound := func(all []glance) bool {
 		return len(all) > 0 && len(all) <= b.set.Len() && !slices.ContainsFunc(all, func(g glance) bool {

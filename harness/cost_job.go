@@ -139,7 +139,7 @@ func (s *surveyor) job(ctx context.Context, j Job) (forecast, error) {
 	for _, name := range j.Suite.Controls {
 		watch := newStopwatch()
 		c := s.cfg.Control(name)
-		fits, err := s.ready(b.net, c, known.speed)
+		fits, err := s.ready(ctx, b.net, c, known.speed)
 		if err != nil {
 			return f, err
 		}

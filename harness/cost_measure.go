@@ -1,10 +1,10 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"runtime"
 	"time"
 
@@ -12,7 +12,9 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/control/pca"
 	"selfheal/harness/config"
+	"selfheal/harness/dataset"
 	"selfheal/models/ort"
 )
 
@@ -224,7 +226,8 @@ func (s *surveyor) rehearse(ctx context.Context, a attacks.Attack, r attacks.Rec
 
 // ready reports whether the cache has the fits of a control's linear embeddings, and about how long those
 // take that it lacks.
-func (s *surveyor) ready(net *control.Network, c *config.Control, v speed) (seconds float64, err error) {
+func (s *surveyor) ready(ctx context.Context, net *control.Network, c *config.Control, v speed) (seconds float64,
+	err error) {
 	layers, err := cut(net, c)
 	if err != nil {
 		return 0, err
@@ -242,53 +245,50 @@ func (s *surveyor) ready(net *control.Network, c *config.Control, v speed) (seco
 			continue
 		}
 		s.fitted[key] = true
-		seconds += s.fitSeconds(dim, d.Len(), l.target().Rank, v, l.t > 0)
+		took, err := s.fitSeconds(ctx, l, d, key, v)
+		if err != nil {
+			return 0, err
+		}
+		seconds += took
 	}
 	return seconds, nil
 }
 
-// fitSeconds is about how long a linear embedding's fit takes that is not in the cache: walks over the clean
-// states, and products and an eigendecomposition in float64 at gonum's speed, which is tried. How many components
-// a share of the variance takes is not known before; a sixth of the states' values is usual.
-func (s *surveyor) fitSeconds(dim, images int, rank int, v speed, network bool) float64 {
-	const (
-		exact, dense = 512, 4096 // values of a state: as package pca fits them
-		faster       = 10        // ONNX Runtime's products than gonum's
-		walks        = 6         // through states that are too large for a covariance
-	)
-	if rank == 0 {
-		rank = max(dim/6, 1)
+// fitSeconds is about how long a linear embedding's fit takes: walks over the clean states, and what is computed
+// of these, most of it on one core.
+func (s *surveyor) fitSeconds(ctx context.Context, l placed, d *dataset.Dataset, key string, v speed) (float64, error) {
+	dim, passes := int(l.state().Items()), 0.0
+	if l.t > 0 {
+		passes = 1
 	}
-	k, d, n := float64(rank+rank/4+128), float64(dim), float64(images)
-	seconds := 0.0
-	passes := 1
-	if k = min(k, d); dim <= exact {
-		k = d
+	sound := func(w pca.Work) bool { return w.Walks > 0 && w.Flops > 0 }
+	w, err := recalled(s.costs, "fit/1 "+key, sound, func() (pca.Work, error) {
+		sample := affordable(min(d.Len(), pca.ChunkRows(dim)), func(n int) float64 { return passes * v.round(n, 0) })
+		return pca.Expect(ctx, dim, d.Len(), l.chain.CleanStates(l.t, sample, d.Pixels), l.target())
+	})
+	if err != nil {
+		return 0, err
 	}
-	flops := 2*n*d*d/faster + 10*k*k*k // flops
-	switch {
-	case dim > dense:
-		passes, flops = walks, walks*4*n*d*k/faster
-	case dim > exact:
-		flops += 2*k*d*d + 4*k*k*d
-	}
-	if network {
-		seconds = v.lasting(repeated(images, work{Forward: int64(passes)}))
-	}
-	return seconds + flops/s.gonum()
+	flops, err := s.gonum()
+	return passes*float64(w.Walks)*v.lasting(repeated(d.Len(), work{Forward: 1})) + w.Flops/flops, err
 }
 
-// gonum is how many floating-point operations its products of matrices make in a second.
-func (s *surveyor) gonum() float64 {
+// gonum is how many floating-point operations its products of matrices make in a second of one core.
+func (s *surveyor) gonum() (float64, error) {
 	const n = 384
-	a, b := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
-	best := math.Inf(1)
-	for range 4 {
-		watch := newStopwatch()
-		b.Mul(a, a)
-		best = min(best, s.idle(watch.read()))
-	}
-	return 2 * n * n * n / max(best, 1e-6)
+	positive := func(v float64) bool { return v > 0 }
+	return recalled(s.costs, "gonum/1"+s.machine, positive, func() (float64, error) {
+		a, b := mat.NewDense(n, n, nil), mat.NewDense(n, n, nil)
+		a.Apply(func(_, _ int, _ float64) float64 { return 1 }, a) // zeros are passed over
+		watch, products := newStopwatch(), 0.0
+		for {
+			b.Mul(a, a)
+			products++
+			if wall, processor := watch.read(); wall > timedLooks.Seconds() {
+				return products * 2 * n * n * n / cmp.Or(processor, wall), nil
+			}
+		}
+	})
 }
 
 // report is about how long it takes to write the results.

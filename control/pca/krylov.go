@@ -14,6 +14,13 @@ const (
 	krylovTolerance = 1e-6
 )
 
+// How many vectors the basis has at most, to begin with for a rank, where size of them have the share of the variance,
+// and where size were too few.
+func krylovLimit(dim, most int) int { return min(dim, most+most/2+4*krylovBlock) }
+func krylovStart(rank int) int      { return rank + rank/4 + 2*krylovBlock }
+func krylovBeyond(size int) int     { return size + size/4 + krylovBlock }
+func krylovNext(size int) int       { return size + size/8 + krylovBlock }
+
 // blockKrylov returns the leading eigenvalues, descending, and eigenvectors (as rows) of a
 // covariance, enough of them for target. The basis starts with random directions drawn from the
 // seed, grows by one block a product and is kept orthonormal.
@@ -21,7 +28,7 @@ func blockKrylov(ctx context.Context, cov *mat.Dense, trace float64, target Targ
 	error) {
 	dim, _ := cov.Dims()
 	most := o.limit(dim)
-	limit := min(dim, most+most/2+4*krylovBlock)
+	limit := krylovLimit(dim, most)
 	basis := mat.NewDense(limit, dim, nil)    // Q, one vector a row
 	products := mat.NewDense(limit, dim, nil) // Q·C
 	rng := rand.New(rand.NewPCG(o.Seed, uint64(dim)))
@@ -48,9 +55,9 @@ func blockKrylov(ctx context.Context, cov *mat.Dense, trace float64, target Targ
 		if next == 0 { // not known yet how large the basis must be
 			switch {
 			case target.Rank > 0:
-				next = target.Rank + target.Rank/4 + 2*krylovBlock
+				next = krylovStart(target.Rank)
 			case captured >= target.Variance*trace:
-				next = size + size/4 + krylovBlock
+				next = krylovBeyond(size)
 			}
 		}
 		if !full && (next == 0 || size < next) {
@@ -60,7 +67,7 @@ func blockKrylov(ctx context.Context, cov *mat.Dense, trace float64, target Targ
 		if err != nil || full || residual <= krylovTolerance*values[0] {
 			return values, vectors, err
 		}
-		next = size + size/8 + krylovBlock
+		next = krylovNext(size)
 	}
 }
 

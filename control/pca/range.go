@@ -200,14 +200,17 @@ func (f *rangeFinder) predict(ctx context.Context) (int, error) {
 	for _, v := range slices.Backward(values[:half]) {
 		sum += v
 	}
-	return continued(values[half-1], half, f.m.trace-sum, (1-f.target.Variance)*f.m.trace,
-		min(f.m.dim, f.m.n-1), f.k+f.k/4, f.limit), nil
+	rank := continued(values[half-1], half, f.m.trace-sum, (1-f.target.Variance)*f.m.trace, min(f.m.dim, f.m.n-1))
+	return min(directions(rank, f.k), f.limit), nil
 }
 
-// continued says how many directions leave out no more than leave of a spectrum whose
-// eigenvalue number at is value, whose later ones, up to number last, together are rest
-// and fall off as a power; least and most bound it.
-func continued(value float64, at int, rest, leave float64, last, least, most int) int {
+// directions is how many are to be carried for a rank that is predicted, where k were too few.
+func directions(rank, k int) int { return max(rank+2*oversampling(rank), k+k/4) }
+
+// continued says how many components leave out no more than leave of a spectrum whose
+// eigenvalue number at is value and whose later ones, up to number last, together are rest
+// and fall off as a power.
+func continued(value float64, at int, rest, leave float64, last int) int {
 	// Σ_{i>at} value·(i/at)^−α falls as α grows.
 	tail := func(alpha float64, until float64) (int, float64) {
 		sum := 0.0
@@ -229,7 +232,7 @@ func continued(value float64, at int, rest, leave float64, last, least, most int
 		}
 	}
 	rank, _ := tail(high, rest-leave)
-	return min(max(rank+2*oversampling(rank), least), most)
+	return rank
 }
 
 // ritz ends the search with the eigenvectors of C within the span of q.

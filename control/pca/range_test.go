@@ -36,9 +36,9 @@ func TestContinued(t *testing.T) {
 		rest, leave := sum(all[at:]), 0.0
 		want := 700
 		leave = sum(all[want:])
-		got := continued(all[at-1], at, rest, leave, len(all), 0, 2000)
-		if got < want || got > want+2*oversampling(want)+want/20 {
-			t.Errorf("power %g: %d directions are predicted for a rank of %d", alpha, got, want)
+		got := continued(all[at-1], at, rest, leave, len(all))
+		if got < want || got > want+want/20 {
+			t.Errorf("power %g: a rank of %d is predicted, not %d", alpha, got, want)
 		}
 	}
 }
