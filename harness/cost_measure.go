@@ -115,12 +115,12 @@ func (s *surveyor) timed(ctx context.Context, width int, state int64, do asking)
 		if i > 1 && c.at(n) > left {
 			break
 		}
-		best, err := round(n, 1) // makes room for a batch of this size
+		best, err := round(n, 1) // makes room for a batch of this size, which takes longer
 		if err != nil {
 			return nil, err
 		}
 		rounds, spent := max(1, int(share/measurements/best)), best
-		for spent < share && c.at(n) < left {
+		for again := false; !again || spent < share && c.at(n) < left; again = true {
 			t, err := round(n, rounds)
 			if err != nil {
 				return nil, err
@@ -212,7 +212,7 @@ func (o *opener) machineKey() string {
 
 // rehearse is a component's rehearsal, made once.
 func (s *surveyor) rehearse(ctx context.Context, a attacks.Attack, r attacks.Recipe, net *control.Network) rehearsal {
-	key := fmt.Sprintf("rehearsal/1 %#v %v %d", a, net.Shape(), net.Classes()) + s.machine
+	key := fmt.Sprintf("rehearsal/2 %#v %v %d", a, net.Shape(), net.Classes()) + s.machine
 	if known, ok := s.rehearsed[key]; ok {
 		return known
 	}

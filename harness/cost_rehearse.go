@@ -32,7 +32,7 @@ const (
 func rehearse(ctx context.Context, a attacks.Attack, norm attacks.Norm, epsilon float64, shape attacks.Shape,
 	classes int) rehearsal {
 	try := func(distance float64, verdict bool) work {
-		o := newPlane(norm, distance*epsilon, shape, classes)
+		o := newPlane(norm, distance, epsilon, shape, classes)
 		whole := ctx
 		ctx, cancel := context.WithTimeout(ctx, rehearsed)
 		defer cancel()
@@ -80,14 +80,20 @@ type plane struct {
 	gradients int64
 }
 
-func newPlane(norm attacks.Norm, distance float64, shape attacks.Shape, classes int) *plane {
+// newPlane makes one at a distance in epsilons, which is also the margin: a large one would leave the cross-entropy no
+// gradient in float32.
+func newPlane(norm attacks.Norm, distance, epsilon float64, shape attacks.Shape, classes int) *plane {
 	p := &plane{shape: shape, classes: classes, centre: make([]float32, shape.Size()),
 		normal: make([]float32, shape.Size())}
 	rng := rand.New(rand.NewPCG(0, 0))
 	for i := range p.centre {
 		p.centre[i], p.normal[i] = 0.5, float32(1-2*rng.IntN(2))
 	}
-	p.margin = distance * norm.Dual().Length(p.normal)
+	slope := 1 / (epsilon * norm.Dual().Length(p.normal))
+	for i := range p.normal {
+		p.normal[i] *= float32(slope)
+	}
+	p.margin = distance
 	return p
 }
 
