@@ -270,7 +270,8 @@ func (s *surveyor) fitSeconds(ctx context.Context, l placed, d *dataset.Dataset,
 		return 0, err
 	}
 	flops, err := s.gonum()
-	return passes*float64(w.Walks)*v.lasting(repeated(d.Len(), work{Forward: 1})) + w.Flops/flops, err
+	return passes*float64(w.Walks)*v.lasting(repeated(d.Len(), work{Forward: 1})) +
+		(w.Flops/float64(s.cores())+w.Serial)/flops, err
 }
 
 // gonum is how many floating-point operations its products of matrices make in a second of one core.

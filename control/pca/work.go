@@ -12,8 +12,9 @@ import (
 type Work struct {
 	Walks int `json:"walks"` // through the states
 	// Flops are floating-point operations at the speed of gonum's product of matrices on one core; others
-	// count as so many of these as take their time.
-	Flops float64 `json:"flops"`
+	// count as so many of these as take their time. Serial ones are done on one core, others on all.
+	Flops  float64 `json:"flops"`
+	Serial float64 `json:"serial"`
 }
 
 // What an operation of a fit costs, in those of gonum's product, and how often what depends on the states is
@@ -44,33 +45,34 @@ func Expect(ctx context.Context, dim, n int, sample States, target Target) (Work
 		return streamedWork(dim, n, rank, rows, target), nil
 	}
 	d := float64(dim)
-	w := Work{1, 2 * rows * d * d / doubles}
+	w := Work{Walks: 1, Flops: 2 * rows * d * d / doubles}
 	if dim <= exactDim {
-		w.Flops += eigenvectors * d * d * d
+		w.Serial += eigenvectors * d * d * d
 	} else {
-		w.Flops += krylovFlops(dim, n, rank, target)
+		w.addKrylov(dim, n, rank, target)
 	}
 	return w, nil
 }
 
-// krylovFlops are those of [blockKrylov].
-func krylovFlops(dim, n, rank int, target Target) float64 {
+// addKrylov adds the work of [blockKrylov].
+func (w *Work) addKrylov(dim, n, rank int, target Target) {
 	limit := min(krylovLimit(dim, MaxRank(dim)), n-1+krylovBlock) // n centred states span no more
 	size := krylovStart(rank)
 	if target.Rank == 0 {
 		size = krylovBeyond(blocks(rank + rank/4 + krylovBlock)) // the basis that has the share
 	}
 	size = min(blocks(size), limit)
-	d, flops := float64(dim), 0.0
+	d := float64(dim)
 	ritz := func(size int) {
 		k := float64(size)
-		flops += eigenvectors*k*k*k + 2*k*d*(k+float64(rank))
+		w.Serial += eigenvectors * k * k * k
+		w.Flops += 2 * k * d * (k + float64(rank))
 	}
 	for ritz(size); size < min(limit, max(converged*krylovBlock, 2*rank+krylovBlock)); ritz(size) {
 		size = min(blocks(krylovNext(size)), limit)
 	}
 	k := float64(size)
-	return flops + 2*k*d*d + 4*k*k*d // products, and two rounds of making them orthogonal to those before
+	w.Flops += 2*k*d*d + 4*k*k*d // products, and two rounds of making them orthogonal to those before
 }
 
 // blocks is the size of a basis of whole blocks.
@@ -84,7 +86,8 @@ func streamedWork(dim, n, rank int, rows float64, target Target) Work {
 		d, k, tiled := float64(dim), float64(directions), float64((directions+tile-1)/tile*tile)
 		each := 4*rows*d*tiled/singles + rounds*(4*k*k*d/doubles+2*d/basisColumns*collection)
 		w.Walks += walks
-		w.Flops += float64(walks)*each + 2*k*k*d/doubles + eigenvectors*k*k*k
+		w.Flops += float64(walks)*each + 2*k*k*d/doubles
+		w.Serial += eigenvectors * k * k * k
 	}
 	limit := min(MaxRank(dim)+oversampling(MaxRank(dim)), dim, n-1)
 	whole := powers + 2
