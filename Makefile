@@ -2,7 +2,7 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 
-.PHONY: build test race fuzz kill soak check generate bench-pytorch bench-autoattack models-table
+.PHONY: build test race fuzz kill slurm soak check generate bench-pytorch bench-autoattack models-table
 
 build:
 	go build -o selfheal .
@@ -23,6 +23,10 @@ fuzz:
 # Runs that are killed; REAL is a folder of networks with a config.yaml.
 kill:
 	go run ./scripts/kill $(if $(REAL),-real $(REAL))
+
+# Shards on a Slurm of two nodes on this machine, disturbed; needs root and Debian's packages of Slurm.
+slurm:
+	go run ./scripts/slurm
 
 # Runs at full load, so long; and many images beside few.
 SOAK ?= 30m

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -33,7 +34,7 @@ func adversarialName(job Job, defense string, a PlannedAttack) string {
 // adversarial saves a cell's images as float32 [N, C, H, W], unless this run has done so.
 func (r *run) adversarial(b *bench, defense string, a PlannedAttack, made *crafted) error {
 	name := "adversarial/" + adversarialName(b.Job, defense, a)
-	path, saved := r.out.work(name), r.journal.Block("saved "+name)
+	path, saved := r.out.work(name), r.journal.Block(savedKey(name))
 	if saved.Written() {
 		if _, err := os.Stat(path); err == nil {
 			return nil
@@ -46,10 +47,16 @@ func (r *run) adversarial(b *bench, defense string, a PlannedAttack, made *craft
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	s := b.net.Shape()
+	if r.merging {
+		return r.joined(b, name)
+	}
+	s := b.classifiers[0].Shape
 	var failed error
 	images := func(yield func([]float32) bool) {
 		for i := range b.set.Len() {
+			if !b.set.own(i) {
+				continue
+			}
 			im, err := b.set.image(i)
 			x := im.Pixels
 			if err == nil {
@@ -60,12 +67,23 @@ func (r *run) adversarial(b *bench, defense string, a PlannedAttack, made *craft
 			}
 		}
 	}
-	err := atomicfile.FillSynced(path, func(w io.Writer) error {
-		err := dataset.WriteNPY(w, []int{b.set.Len(), s.C, s.H, s.W}, images)
-		return cmp.Or(failed, err)
+	if err := r.save(name, []int{b.set.mine(), s.C, s.H, s.W}, images, &failed); err != nil {
+		return err
+	}
+	return saved.Append(true)
+}
+
+// savedKey says in the journal that a file is there.
+func savedKey(name string) string { return "saved " + name }
+
+// save writes a file of images, whose walk may fail.
+func (r *run) save(name string, shape []int, images iter.Seq[[]float32], failed *error) error {
+	err := atomicfile.FillSynced(r.out.work(name), func(w io.Writer) error {
+		err := dataset.WriteNPY(w, shape, images)
+		return cmp.Or(*failed, err)
 	})
 	if err != nil {
 		return fmt.Errorf("adversarial images: %w", err)
 	}
-	return saved.Append(true)
+	return nil
 }

@@ -14,44 +14,76 @@ import (
 	"selfheal/internal/vector"
 )
 
+// subject is what scoring a classifier needs to know of it, beside its answers. A merge of shards has it
+// from their journals, and opens nothing.
+type subject struct {
+	Model   string        `json:"model"`
+	Classes int           `json:"classes"`
+	Shape   attacks.Shape `json:"shape"`
+	Notices []string      `json:"notices,omitempty"` // of what was done to the network when it was opened
+	Control *looped       `json:"control,omitempty"` // nil: the network alone
+}
+
+// looped is what is known of a closed loop around a network.
+type looped struct {
+	Name   string         `json:"name"`
+	Solver control.Solver `json:"solver"`
+	Passes float64        `json:"passes"` // of the network alone, that an answer costs
+	Places map[int]string `json:"places"` // the layers' stages, as the config calls them
+}
+
+// String names the classifier in messages.
+func (s subject) String() string {
+	if s.Control == nil {
+		return "model " + s.Model
+	}
+	return fmt.Sprintf("control %s on model %s", s.Control.Name, s.Model)
+}
+
+// defense is "none" or the control's name.
+func (s subject) defense() string {
+	if s.Control == nil {
+		return config.None
+	}
+	return s.Control.Name
+}
+
+// attacked reports whether a mode's attacks are made on this very classifier; otherwise
+// it is given what was made on the undefended network.
+func (s subject) attacked(mode string) bool { return s.Control == nil || mode != result.Oblivious }
+
 // classifier is what is judged: a network alone or under a controller. What is attacked may
 // know the controller or not.
 type classifier struct {
+	subject
 	net  *control.Network
 	loop *controller // nil: the network alone
 }
 
-// String names the classifier in messages.
-func (c classifier) String() string {
-	if c.loop == nil {
-		return "model " + c.net.Name
-	}
-	return fmt.Sprintf("control %s on model %s", c.loop.Name, c.net.Name)
+// alone is a network without a controller.
+func alone(n *control.Network) classifier {
+	return classifier{net: n, subject: subject{Model: n.Name, Classes: n.Classes(), Shape: n.Shape(),
+		Notices: n.Graph.Notices}}
 }
 
-// defense is "none" or the control's name.
-func (c classifier) defense() string {
-	if c.loop == nil {
-		return config.None
-	}
-	return c.loop.Name
+// under is a network under a controller.
+func under(loop *controller, n *control.Network) classifier {
+	c := alone(n)
+	c.loop, c.Control = loop, &looped{loop.Name, loop.Solver, loop.Passes(), loop.places}
+	return c
 }
 
 // state is what an answer keeps for an image, in bytes.
 func (c classifier) state() int64 {
 	if c.loop == nil {
-		return 4 * int64(c.net.Classes())
+		return 4 * int64(c.Classes)
 	}
 	return c.loop.state
 }
 
-// attacked reports whether a mode's attacks are made on this very classifier; otherwise
-// it is given what was made on the undefended network.
-func (c classifier) attacked(mode string) bool { return c.loop == nil || mode != result.Oblivious }
-
 // logits asks the classifier.
 func (c classifier) logits(ctx context.Context, image []float32) ([]float32, error) {
-	z := make([]float32, c.net.Classes())
+	z := make([]float32, c.Classes)
 	if c.loop == nil {
 		return z, c.net.Logits(ctx, image, z)
 	}

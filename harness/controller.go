@@ -3,9 +3,13 @@ package harness
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"selfheal/control"
 	"selfheal/control/pca"
@@ -72,10 +76,10 @@ type controller struct {
 }
 
 // layers names the layers of an outcome.
-func (c *controller) layers(costs []control.LayerCost) []result.SolverLayer {
+func (c *looped) layers(costs []control.LayerCost) []result.SolverLayer {
 	out := make([]result.SolverLayer, len(costs))
 	for i, l := range costs {
-		out[i] = result.SolverLayer{At: c.places[l.T], ControlNorm: l.Norm, Loss: l.Loss}
+		out[i] = result.SolverLayer{At: c.Places[l.T], ControlNorm: l.Norm, Loss: l.Loss}
 	}
 	return out
 }
@@ -192,6 +196,20 @@ func (o *opener) subspace(ctx context.Context, l placed, d *dataset.Dataset, ane
 	key := o.fitKey(l, d)
 	if s, ok := o.cache.Load(key, dim); ok && !anew {
 		return s, fit(s, true), nil
+	}
+	if o.together { // one of all shards fits, the others wait for it
+		lock := flock.New(filepath.Join(o.cache.Dir, key+".lock"))
+		err := os.MkdirAll(o.cache.Dir, 0o755)
+		if err == nil {
+			_, err = lock.TryLockContext(ctx, time.Second)
+		}
+		defer lock.Close()
+		if ctx.Err() != nil {
+			return nil, result.Fit{}, context.Cause(ctx)
+		}
+		if s, ok := o.cache.Load(key, dim); ok && err == nil { // else nothing can be locked there: each fits for itself
+			return s, fit(s, true), nil
+		}
 	}
 	o.progress.report(fitStarted{l.net.Name, dim, d.Len()})
 	states := l.chain.CleanStates(l.t, d.Len(), d.Pixels)

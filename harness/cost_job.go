@@ -122,7 +122,7 @@ func (s *surveyor) job(ctx context.Context, j Job) (forecast, error) {
 		return forecast{}, errors.New("the data set has no images")
 	}
 	climbs := slices.ContainsFunc(b.recipes, func(r attacks.Recipe) bool { return takesGradients(r, b.net.Classes()) })
-	alone := classifier{net: b.net}
+	alone := alone(b.net)
 	opening := 2 * s.idle(watch.read()) // before the run, and for the job
 	plain, err := oracleOf(alone, j.Suite.Mode)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *surveyor) job(ctx context.Context, j Job) (forecast, error) {
 		}
 		defer loop.Close()
 		opening += fits + 2*s.idle(watch.read())
-		who, white := classifier{b.net, loop}, j.Suite.Mode != result.Oblivious
+		who, white := under(loop, b.net), j.Suite.Mode != result.Oblivious
 		on := listening(who)
 		if white {
 			if on, err = oracleOf(who, j.Suite.Mode); err != nil {
@@ -315,7 +315,7 @@ func (e *estimate) study(ctx context.Context, plain surveyed) error {
 		if err != nil {
 			return err
 		}
-		v, err := e.look(ctx, e.bench, listening(classifier{e.net, loop}), false, false)
+		v, err := e.look(ctx, e.bench, listening(under(loop, e.net)), false, false)
 		if err == nil {
 			e.fixed += e.studyPasses(loop, study, v, n, kinds)
 		}

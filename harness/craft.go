@@ -32,8 +32,12 @@ func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, err
 	w := &workshop{crafted: untouched(order.set.Len()), order: order, run: r, on: on,
 		freed: !r.again[order.key] && r.journal.Block(freedKey(order.key)).Written()}
 	w.within, w.crafted.verdictOnly = ball{order.recipe.Norm, order.recipe.Epsilon}, order.verdictOnly
+	w.freed = w.freed || r.merging
 	var err error
-	if w.images, err = r.journal.Vectors(fileOf(order.key), on.Shape().Size()); err != nil {
+	if !r.merging {
+		w.images, err = r.journal.Vectors(fileOf(order.key), on.Shape().Size())
+	}
+	if err != nil {
 		return nil, err
 	}
 	for i, v := range order.clean {
@@ -41,6 +45,10 @@ func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, err
 			w.standing++
 		}
 	}
+	if w.own = order.set.mine(); order.set.shard > 0 {
+		w.tally = r.tally
+	}
+	w.tally.at(w.own, w.standing, false)
 	for k, component := range order.recipe.Components {
 		if w.standing == 0 {
 			break
@@ -49,10 +57,9 @@ func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, err
 			return nil, err
 		}
 	}
+	w.tally.at(w.own, w.standing, true)
 	if order.recipe.Norm == attacks.Linf && slices.ContainsFunc(w.each, func(a attempt) bool { return a.Seen.Asked }) {
-		w.warnings, err = once(r.journal, "unbounded "+order.key, func() ([]result.Warning, error) {
-			return r.unbounded(ctx, on, order.set, w.crafted)
-		})
+		w.warnings, err = r.unbounded(ctx, on, order, w.crafted)
 	}
 	return w.crafted, err
 }
@@ -70,6 +77,8 @@ type workshop struct {
 	run   *run
 	on    *oracle
 	freed bool // nobody needs the images
+	own   int  // images that are this run's to attack
+	tally *tally
 
 	mu       sync.Mutex // guards what follows, and crafted.refuted
 	standing int        // images that are still right
@@ -94,6 +103,7 @@ func (w *workshop) take(i int, to aftermath) (standing int) {
 	if !to.Robust {
 		w.standing--
 	}
+	w.tally.at(w.own, w.standing, false)
 	return w.standing
 }
 
@@ -132,14 +142,14 @@ func (w *workshop) apply(ctx context.Context, k int, component attacks.Attack) e
 	todo = slices.DeleteFunc(todo, func(i int) bool { return held[i] })
 	if len(todo) > 0 {
 		f, b := component.Passes(w.on.Classes())
-		p := w.run.progress.component(id, len(todo), w.standing, n, int64(len(todo))*int64(f+b), counter)
-		err := w.run.forEach(ctx, len(todo), w.on.state, func(ctx context.Context, at int) error {
-			made, err := w.attack(ctx, component, counter, todo[at])
+		p := w.run.progress.component(id, len(todo), w.standing, w.own, int64(len(todo))*int64(f+b), counter)
+		err := w.run.over(ctx, w.set, todo, w.on.state, func(ctx context.Context, i int) error {
+			made, err := w.attack(ctx, component, counter, i)
 			if err == nil {
-				err = work.done(todo[at], made)
+				err = work.done(i, made)
 			}
 			if err == nil {
-				p.image(w.take(todo[at], made))
+				p.image(w.take(i, made))
 			}
 			return err
 		})

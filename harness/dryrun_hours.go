@@ -70,6 +70,7 @@ func (d *description) disk() {
 		}
 	}
 	if known && bytes > 0 {
-		fmt.Fprintf(&d.text, "disk: crafted images, where they are kept, take %s: 4 bytes a value\n", number.Bytes(bytes))
+		fmt.Fprintf(&d.text, "disk: crafted images, where they are kept, take %s: 4 bytes a value\n",
+			number.Bytes(bytes))
 	}
 }

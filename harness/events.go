@@ -30,6 +30,13 @@ var kinds = []kind{
 	{runContinues{}, "run continues", slog.LevelInfo, "the output folder holds this run, unfinished"},
 	{runIsThere{}, "run is there", slog.LevelInfo, "the output folder holds this run, finished: nothing is done"},
 	{imagesLost{}, "images lost", slog.LevelWarn, "images in the journal are damaged: they are attacked again"},
+	{processorsDiffer{}, "processors differ", slog.LevelWarn, "merged shards ran on several kinds of processor"},
+	{jobSubmitted{}, "job submitted", slog.LevelInfo, "`submit` has given shards to the engine"},
+	{jobFound{}, "job found", slog.LevelInfo, "they were given to it before"},
+	{jobFollowed{}, "job followed", slog.LevelInfo, "how the shards go, every 15 seconds"},
+	{engineSilent{}, "engine silent", slog.LevelWarn, "the engine did not answer; it is asked again"},
+	{shardsFailed{}, "shards failed", slog.LevelWarn, "shards have ended unfinished: they are submitted again"},
+	{jobGoesOn{}, "job goes on", slog.LevelInfo, "a signal has ended the following, not the job"},
 	{resultsStay{}, "results stay", slog.LevelWarn, "a run has ended early, and what was there is worth more"},
 	{componentProgress{}, "component progress", slog.LevelInfo, "every 10 seconds while a component attacks"},
 	{componentFinished{}, "component finished", slog.LevelInfo, "a component has attacked all its images"},
@@ -132,6 +139,15 @@ type resultsStay struct {
 }
 
 func (e resultsStay) String() string { return e.Out + ": what was there stays until this run has more" }
+
+type processorsDiffer struct {
+	CPUs []string `json:"cpus"`
+}
+
+func (e processorsDiffer) String() string {
+	return fmt.Sprintf("the shards ran on %d kinds of processor, which may round differently: %s", len(e.CPUs),
+		strings.Join(e.CPUs, "; "))
+}
 
 type runFinished struct {
 	Out   string        `json:"out"`

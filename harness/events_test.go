@@ -12,6 +12,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -27,6 +28,11 @@ var update = flag.Bool("update", false, "write the tables of docs/progress.md an
 
 // meanings are those of the attributes; an attribute means the same in every event.
 var meanings = map[string]string{
+	"cancel": "the command that ends the job", "cpus": "the kinds of processor",
+	"engine": "`slurm` or `kubernetes`", "job": "what the engine calls it", "jobs": "what the engine calls them",
+	"shards": "of the run, or that are submitted", "shards_finished": "that are whole",
+	"shards_running": "on the engine",
+	"shards_waiting": "for the engine", "which": "shards, from 1",
 	"begun": "when the run did, RFC 3339", "damaged": "lines of the journal; absent where there are none",
 	"finished": "when the run did, RFC 3339", "killed": "who ran before and gave no sign of its end; absent otherwise",
 	"lost": "images of the component", "spared": "whether there is another checkpoint",
@@ -40,9 +46,10 @@ var meanings = map[string]string{
 	"defense": "`none`, or the control's name", "dim": "values of a state", "epoch": "from 1",
 	"epsilon": "the bound of the perturbation; absent for clean images", "error": "what is wrong, in one line",
 	"exit_code": "of the program", "experiment": "its name", "folder": "where the library is kept",
-	"id":     "which warning, as in results.json",
-	"images": "that the component attacks, or that the embedding is fitted on", "images_done": "of `images`",
-	"inner": "ascent steps a layer and sweep", "learning_rate": "of the solver",
+	"id":          "which warning, as in results.json",
+	"images":      "that the component attacks, that the embedding is fitted on, or that shards attack in all cells",
+	"images_done": "of `images`",
+	"inner":       "ascent steps a layer and sweep", "learning_rate": "of the solver",
 	"max_rank": "components that a state of this size may have, with `variance_asked`", "megabytes": "of the download",
 	"message": "of the warning, in words", "mode": "what the attacker knows", "model": "the network's name",
 	"models": "the networks that the embedding serves", "momentum": "of the solver", "method": "of the solver",
@@ -139,8 +146,11 @@ func TestEventsAreListed(t *testing.T) {
 	t.Parallel()
 	listed := map[string]bool{"fetched": true, "batchLowered": true} // their Strings are those of models/ort
 	files := token.NewFileSet()
-	events := must.Get(parser.ParseFile(files, "events.go", nil, 0))(t).Decls
-	for _, d := range append(events, must.Get(parser.ParseFile(files, "events_fit.go", nil, 0))(t).Decls...) {
+	var events []ast.Decl
+	for _, name := range must.Get(filepath.Glob("events*.go"))(t) {
+		events = append(events, must.Get(parser.ParseFile(files, name, nil, 0))(t).Decls...)
+	}
+	for _, d := range events {
 		if of, ok := d.(*ast.FuncDecl); ok && of.Recv != nil && of.Name.Name == "String" {
 			listed[of.Recv.List[0].Type.(*ast.Ident).Name] = true
 		}

@@ -111,7 +111,7 @@ func (j Job) slots(before int) []slot {
 
 // consider takes the candidates of a cell, whose verdicts are v.
 func (g *gallery) consider(s scoring, v []verdict) {
-	if s.attack == nil || s.clean == nil || (s.who.loop == nil && len(s.Suite.Controls) > 0) {
+	if s.attack == nil || s.clean == nil || (s.who.Control == nil && len(s.Suite.Controls) > 0) {
 		return
 	}
 	for i, made := range s.made.each {
@@ -129,7 +129,7 @@ func (g *gallery) consider(s scoring, v []verdict) {
 		}
 		k := slot{s.attack.Name, s.attack.Epsilon, s.who.defense(), kind}
 		if g.found[k] == nil {
-			known := result.GalleryCase{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.net.Name,
+			known := result.GalleryCase{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.Model.Name,
 				Defense: k.defense, Mode: s.Suite.Mode, Attack: k.attack, Norm: s.attack.Norm.String(),
 				Epsilon: k.epsilon, Kind: kind, VerdictOnly: s.made.verdictOnly, Image: s.set.ID(i),
 				Label: s.set.Label(i), Perturbation: v[i].Norm}
@@ -140,11 +140,11 @@ func (g *gallery) consider(s scoring, v []verdict) {
 
 // exhibit makes the cases of a job that is done and writes the gallery with them.
 func (r *run) exhibit(ctx context.Context, b *bench) error {
-	g, j, net := r.gallery, b.Job, b.net
-	if c := net.Shape().C; c != 1 && c != 3 {
+	g, j := r.gallery, b.Job
+	if c := b.classifiers[0].Shape.C; c != 1 && c != 3 {
 		g.note(j.Suite.Name, fmt.Sprintf("no pictures: the images have %d channels, pictures are made of 1 and of 3",
 			c))
-		return r.out.gallery(g.file)
+		return r.exhibited()
 	}
 	own, before := g.quota(j)
 	var chosen []slot
@@ -153,32 +153,56 @@ func (r *run) exhibit(ctx context.Context, b *bench) error {
 			chosen = append(chosen, k)
 		}
 	}
-	names, err := r.open(j.Suite.Dataset, r.cfg.Limit)
-	if err != nil {
-		return err
-	}
+	cases, works := make([]*result.GalleryCase, len(chosen)), make([]*units[*result.GalleryCase], len(chosen))
+	var todo []int
 	var state int64
-	for _, k := range chosen {
-		state = max(state, 2*g.found[k].who.state()) // what follows a loop keeps as much as the loop
-	}
-	key := fmt.Sprintf("gallery %q %q", j.Suite.Name, j.Model.Name)
-	cases, err := once(r.journal, key, func() ([]*result.GalleryCase, error) {
-		cases := make([]*result.GalleryCase, len(chosen))
-		err := r.forEach(ctx, len(chosen), state, func(ctx context.Context, i int) (err error) {
-			cases[i], err = g.found[chosen[i]].show(ctx, names.ClassNames())
+	for i, k := range chosen {
+		c, done := g.found[k], false
+		var err error
+		// Which image a slot has is known when all shards are: each keeps its own.
+		works[i], err = recall(r.journal, fmt.Sprintf("gallery %q %q %q", c.Suite, c.Model, fmt.Sprint(k)),
+			func(at int, known *result.GalleryCase) {
+				if at == c.at {
+					cases[i], done = known, true
+				}
+			})
+		if err != nil {
 			return err
-		})
-		return cases, err
+		}
+		if !done {
+			todo = append(todo, i)
+		}
+		state = max(state, 2*c.who.state()) // what follows a loop keeps as much as the loop
+	}
+	if r.merging && len(todo) > 0 {
+		c := g.found[chosen[todo[0]]]
+		return lacks{shard: c.set.owner[c.at], image: c.Image}
+	}
+	err := r.forEach(ctx, len(todo), state, func(ctx context.Context, k int) (err error) {
+		i := todo[k]
+		c := g.found[chosen[i]]
+		if cases[i], err = c.show(ctx, r.record.Datasets[c.Dataset].ClassNames); err == nil {
+			err = works[i].done(c.at, cases[i])
+		}
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("suite %s, gallery of model %s: %w", j.Suite.Name, net.Name, err)
+		return fmt.Errorf("suite %s, gallery of model %s: %w", j.Suite.Name, j.Model.Name, err)
 	}
 	for _, c := range cases {
 		if c != nil {
 			g.add(*c)
 		}
 	}
-	return r.out.gallery(g.file)
+	return r.exhibited()
+}
+
+// exhibited writes the gallery, which is a merge's where there are shards.
+func (r *run) exhibited() error {
+	if r.shard.N > 0 {
+		return nil
+	}
+	return r.out.gallery(r.gallery.file)
 }
 
 // add takes a case unless its pictures are too many: the gallery then ends.
@@ -220,7 +244,7 @@ func (c *candidate) show(ctx context.Context, names []string) (*result.GalleryCa
 		v, _ := decide(logits, c.Label)
 		return answer(v)
 	}
-	alone := classifier{net: c.who.net}
+	alone := alone(c.who.net)
 	clean, err := alone.logits(ctx, c.image.Pixels)
 	if err != nil {
 		return nil, err
@@ -238,7 +262,8 @@ func (c *candidate) show(ctx context.Context, names []string) (*result.GalleryCa
 		}
 		out.Controlled = &result.GalleryAnswers{Clean: answer(c.clean), Adversarial: says(o.Logits)}
 		for _, s := range o.Sweeps {
-			out.Trace = append(out.Trace, result.GallerySweep{Objective: s.Objective, Layers: loop.layers(s.Layers)})
+			layers := c.who.Control.layers(s.Layers)
+			out.Trace = append(out.Trace, result.GallerySweep{Objective: s.Objective, Layers: layers})
 		}
 		if u := o.Controls[0]; u != nil {
 			healed = make([]float32, len(u))
@@ -281,7 +306,7 @@ func believable(c *result.GalleryCase) bool {
 
 // draw makes a candidate's pictures.
 func (c *candidate) draw(healed []float32) error {
-	p, s := &c.Pictures, c.who.net.Shape()
+	p, s := &c.Pictures, c.who.Shape
 	p.Width, p.Height = s.W, s.H
 	largest := 0.0
 	for i, x := range c.adversarial {

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +19,10 @@ import (
 // is unfinished. It returns the results of a finished one.
 func (r *run) compare(o Options) (finished *result.File, err error) {
 	out := r.out
-	held := cmp.Or(out.plan, out.old)
+	held := out.old
+	if out.plan != nil {
+		held = out.plan.Run
+	}
 	switch {
 	case o.Force:
 		return nil, nil
@@ -49,10 +51,14 @@ func (r *run) compare(o Options) (finished *result.File, err error) {
 	case out.plan == nil:
 		return nil, nil
 	}
-	r.record.Created, r.record.Command = out.plan.Created, out.plan.Command
+	if held.Finished != nil { // of a shard
+		r.progress.report(runIsThere{out.dir, *held.Finished})
+		return held, nil
+	}
+	r.record.Created, r.record.Command = held.Created, held.Command
 	var damaged int
 	if r.journal, damaged, err = journal.Open(out.work("")); err == nil {
-		r.progress.report(runContinues{out.dir, out.plan.Created, out.lock.before, damaged})
+		r.progress.report(runContinues{out.dir, held.Created, out.lock.before, damaged})
 	}
 	return nil, err
 }
@@ -73,11 +79,16 @@ func failures(f *result.File) error {
 
 // differences lists what a held run differs in from this one, whose files are identified.
 func (r *run) differences(held *result.File) ([]result.Difference, error) {
-	there, err := provenanceOf(held)
+	return differ(held, r.record)
+}
+
+// differ lists what one run differs in from another.
+func differ(one, other *result.File) ([]result.Difference, error) {
+	there, err := provenanceOf(one)
 	if err != nil {
 		return nil, err
 	}
-	here, err := provenanceOf(r.record)
+	here, err := provenanceOf(other)
 	if err != nil {
 		return nil, err
 	}

@@ -12,12 +12,53 @@ import (
 // images is the first n images of a data set. Each is read when it is asked for: all of them
 // may be more than the memory holds.
 type images struct {
-	*dataset.Dataset
-	n int
+	*dataset.Dataset // nil in a merge
+	n                int
+	owner            []int       // the shard of each image; nil where the run has no shards
+	shard            int         // this run's; 0 in one that has all images
+	known            []imageName // in a merge
 }
+
+// imageName is an image's id in the file and its label.
+type imageName struct{ ID, Label int }
 
 // Len is the number of images.
 func (s images) Len() int { return s.n }
+
+// ID is the i-th image's id in its file.
+func (s images) ID(i int) int {
+	if s.known != nil {
+		return s.known[i].ID
+	}
+	return s.Dataset.ID(i)
+}
+
+// Label is the i-th image's.
+func (s images) Label(i int) int {
+	if s.known != nil {
+		return s.known[i].Label
+	}
+	return s.Dataset.Label(i)
+}
+
+// own reports whether the i-th image is this run's to work on.
+func (s images) own(i int) bool { return s.shard == 0 || s.owner[i] == s.shard }
+
+// tail reports whether this run does what is done once for the whole set, or has it done.
+func (s images) tail() bool { return s.shard == 0 || s.n > 0 && s.owner[0] == s.shard }
+
+// mine is how many are.
+func (s images) mine() int {
+	if s.shard == 0 {
+		return s.n
+	}
+	return s.ownedBy(s.shard)
+}
+
+// ownedBy is how many images a shard has.
+func (s images) ownedBy(shard int) int {
+	return howMany(s.owner, func(owner int) bool { return owner == shard })
+}
 
 // image reads the i-th image.
 func (s images) image(i int) (im attacks.Image, err error) {
@@ -28,7 +69,11 @@ func (s images) image(i int) (im attacks.Image, err error) {
 }
 
 // first is the set of its first n images, or of all where there are fewer.
-func (s images) first(n int) images { return images{s.Dataset, min(s.n, n)} }
+//
+// They are nobody's in particular.
+func (s images) first(n int) images {
+	return images{Dataset: s.Dataset, known: s.known, owner: s.owner, n: min(s.n, n)}
+}
 
 // attempt is what was made of one image. While it is attacked it belongs to one goroutine.
 type attempt struct {

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"selfheal/attacks"
@@ -26,21 +27,11 @@ type bench struct {
 // crafted, and every classifier that listens is scored on it. In an oblivious suite all
 // listen to what was made on the undefended network, in a white-box suite each to its own.
 func (r *run) job(ctx context.Context, j Job) error {
-	b := &bench{Job: j}
-	var err error
-	if b.set, b.net, b.recipes, err = r.prepare(j); err != nil {
+	b, err := r.bench(ctx, j)
+	if err != nil {
 		return err
 	}
-	defer b.net.Close()
-	b.classifiers = []classifier{{net: b.net}}
-	for _, name := range j.Suite.Controls {
-		loop, err := r.controller(ctx, b.net, r.cfg.Control(name), true)
-		if err != nil {
-			return err
-		}
-		defer loop.Close()
-		b.classifiers = append(b.classifiers, classifier{b.net, loop})
-	}
+	defer b.close()
 	r.gallery.found = map[slot]*candidate{}
 	together := 1 // classifiers that listen to the same images
 	if j.Suite.Mode == result.Oblivious {
@@ -60,10 +51,54 @@ func (r *run) job(ctx context.Context, j Job) error {
 	return r.release(j)
 }
 
+// bench opens what a job's cells share, and has the journal keep what a merge needs of it.
+func (r *run) bench(ctx context.Context, j Job) (b *bench, err error) {
+	if r.merging {
+		return r.recorded(j)
+	}
+	b = &bench{Job: j}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	if b.set, b.net, b.recipes, err = r.prepare(j); err != nil {
+		return b, err
+	}
+	b.classifiers = append(b.classifiers, alone(b.net))
+	for _, name := range j.Suite.Controls {
+		loop, err := r.controller(ctx, b.net, r.cfg.Control(name), true)
+		if err != nil {
+			return b, err
+		}
+		b.classifiers = append(b.classifiers, under(loop, b.net))
+	}
+	if r.shard.N == 0 {
+		return b, nil
+	}
+	b.set.shard, b.set.owner = r.shard.I, r.shares.of(j)
+	if len(b.set.owner) != b.set.Len() {
+		return b, fmt.Errorf("%s is of other data; %w", sharesPath(filepath.Dir(r.out.dir), r.shard.N), ErrOtherRun)
+	}
+	return b, r.keep(b)
+}
+
+// close frees a job's networks.
+func (b *bench) close() {
+	for _, c := range b.classifiers {
+		if c.loop != nil {
+			c.loop.Close()
+		}
+	}
+	if b.net != nil {
+		b.net.Close()
+	}
+}
+
 // attackEach scores listeners on clean images and under every attack on the first of them, under
 // every seed. One whose answers on clean images are not finite is not attacked.
 func (r *run) attackEach(ctx context.Context, b *bench, listeners []classifier) error {
-	on, err := oracleOf(listeners[0], b.Suite.Mode)
+	on, err := r.oracle(b.Job, listeners[0])
 	if err != nil {
 		return fmt.Errorf("suite %s: %w", b.Suite.Name, err)
 	}
@@ -124,11 +159,14 @@ func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean []verdic
 	if use.made != nil {
 		return use.made, nil
 	}
-	label := fmt.Sprintf("[%d/%d] %s, %s", len(r.record.Cells)+1, r.plan.Cells(), s.Model.Name, a.Name)
+	label := fmt.Sprintf("%s, %s", s.Model.Name, a.Name)
+	if s.seed == r.cfg.Seed && r.shard.N == 0 {
+		label = fmt.Sprintf("[%d/%d] ", len(r.record.Cells)+1, r.plan.Cells()) + label
+	}
 	if len(a.Epsilons) > 1 {
 		label += " " + number.Format(a.Epsilon)
 	}
-	if on.of.loop != nil {
+	if on.of.Control != nil {
 		label += ", " + s.Suite.Mode + " " + on.of.defense()
 	}
 	if s.seed != r.cfg.Seed {
@@ -171,7 +209,10 @@ func (r *run) used(k craftKey) error {
 
 // free removes a key's images, once the journal says that nobody needs them.
 func (r *run) free(key string, images *journal.Vectors) error {
-	_, err := once(r.journal, freedKey(key), func() (bool, error) { return true, nil })
+	if r.merging { // which has none
+		return nil
+	}
+	_, err := once(r, freedKey(key), func() (bool, error) { return true, nil })
 	if err != nil {
 		return err
 	}

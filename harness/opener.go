@@ -25,6 +25,8 @@ type opener struct {
 	cfg      *config.Config
 	pool     *ort.Pool
 	cache    *pca.Cache // of fitted embeddings; nil for none
+	together bool       // the cache is that of the shards of a run
+	shares   *shares    // which shard does what; nil where there are none
 	progress *Progress
 	sets     map[string]*dataset.Dataset
 	record   *result.File // its data sets, models and fits are those that were opened
@@ -54,7 +56,8 @@ func newOpener(cfg *config.Config, cache *pca.Cache, progress *Progress) (*opene
 		record.Controls[c.Name] = recorded(c)
 	}
 	pool := ort.NewPool(cfg.Runtime.Workers, cfg.Runtime.Batch, options...)
-	return &opener{cfg, pool, cache, progress, map[string]*dataset.Dataset{}, record}, nil
+	return &opener{cfg: cfg, pool: pool, cache: cache, progress: progress, sets: map[string]*dataset.Dataset{},
+		record: record}, nil
 }
 
 func (o *opener) close() {
@@ -122,7 +125,7 @@ func (o *opener) scored(name string) (images, error) {
 	}
 	o.record.Datasets[name] = result.Dataset{N: d.Len(), SHA256: d.SHA256(), Format: spec.Format, Limit: limit,
 		Indices: spec.Indices, Classes: spec.Classes, ClassNames: d.ClassNames()}
-	return images{d, d.Len()}, nil
+	return images{Dataset: d, n: d.Len()}, nil
 }
 
 // open opens a data set once for each limit.
@@ -131,7 +134,11 @@ func (o *opener) open(name string, limit int) (*dataset.Dataset, error) {
 	if d, ok := o.sets[key]; ok {
 		return d, nil
 	}
-	d, err := dataset.Open(o.cfg.Dataset(name).Spec, o.cfg.Files, limit)
+	var known *dataset.Digest
+	if o.shares != nil {
+		known = o.shares.Datasets[key]
+	}
+	d, err := dataset.OpenKnown(o.cfg.Dataset(name).Spec, o.cfg.Files, limit, known)
 	if err != nil {
 		return nil, fmt.Errorf("dataset %s: %w", name, err)
 	}

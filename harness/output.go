@@ -2,14 +2,17 @@ package harness
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
 
+	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
@@ -31,12 +34,16 @@ const planFile = "plan.json"
 
 // planned is what planFile holds.
 type planned struct {
-	Units int          `json:"units"` // version of the journal's lines
-	Run   *result.File `json:"run"`   // results without cells
+	Units int `json:"units"` // version of the journal's lines
+	// Run is results without cells, and the rest is a shard's: when that is done, Run is finished.
+	Run    *result.File   `json:"run"`
+	Config *config.Config `json:"config,omitempty"`
+	Shard  *Shard         `json:"shard,omitempty"`
+	Shares string         `json:"shares_sha256,omitempty"`
 }
 
 // unitsVersion rises when the same journal's lines mean something else.
-const unitsVersion = 1
+const unitsVersion = 2
 
 // runFiles are the files that a run, its reports and its check leave.
 var runFiles = []string{"results.json", "gallery.json", "records.jsonl", "report.html", "summary.md", "junit.xml",
@@ -51,7 +58,7 @@ type output struct {
 	lock    *lock
 	old     *result.File // what an earlier run left; nil for none
 	same    bool         // that was of this plan
-	plan    *result.File // of the run that the journal is of; nil for none
+	plan    *planned     // of the run that the journal is of; nil for none
 	records *os.File     // nil before the first cell
 	kept    map[string]bool
 }
@@ -100,22 +107,26 @@ func (o *output) look(force bool) (err error) {
 	return err
 }
 
-// readPlan reads of what run a journal is.
-func readPlan(path string) (*result.File, error) {
+// readPlan reads of what run a journal is. Behind the JSON stands its checksum.
+func readPlan(path string) (*planned, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
+	text, sum, _ := bytes.Cut(data, []byte("\n"))
 	var plan planned
-	err = json.Unmarshal(data, &plan)
-	switch {
-	case err != nil || plan.Run == nil:
-		return nil, fmt.Errorf("%s is damaged", path)
-	case plan.Units != unitsVersion:
+	if err := json.Unmarshal(text, &plan); err == nil && plan.Units != unitsVersion {
 		return nil, fmt.Errorf("its lines have version %d, this program reads %d", plan.Units, unitsVersion)
 	}
-	return plan.Run, nil
+	s := plan.Shard
+	if string(sum) != checksum(text) || plan.Run == nil || s != nil && (s.I < 1 || s.I > s.N || s.N > maxShards) {
+		return nil, fmt.Errorf("%s is damaged", path)
+	}
+	return &plan, nil
 }
+
+// checksum is CRC-32 as a text.
+func checksum(data []byte) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE(data)) }
 
 // unlock lets other runs in. An error would come too late to matter.
 func (o *output) unlock() { o.lock.free() }
@@ -142,22 +153,29 @@ func (o *output) files() (map[string]fs.FileInfo, error) {
 }
 
 // begin makes the journal of a run anew.
-func (o *output) begin(run *result.File) (*journal.Journal, error) {
-	data, err := json.Marshal(planned{unitsVersion, run})
-	if err == nil {
-		err = os.RemoveAll(o.work(""))
-	}
+func (o *output) begin(plan planned) (*journal.Journal, error) {
+	err := os.RemoveAll(o.work(""))
 	if err == nil {
 		err = os.Mkdir(o.work(""), 0o755)
 	}
 	if err == nil {
-		err = atomicfile.WriteSynced(o.work(planFile), data)
+		err = o.write(plan)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("output folder %s: %w", o.dir, fault.Reason(err))
 	}
 	j, _, err := journal.Open(o.work(""))
 	return j, err
+}
+
+// write writes the plan.
+func (o *output) write(plan planned) error {
+	plan.Units = unitsVersion
+	data, err := json.Marshal(plan)
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteSynced(o.work(planFile), append(append(data, '\n'), checksum(data)...))
 }
 
 // cell writes the results so far, and appends a cell's records, if it has any.

@@ -30,7 +30,7 @@ func TestJournalOutlivesLostResults(t *testing.T) {
 		t.Errorf("without its records the run ends with %v", err)
 	}
 	must.Have(t, continued(t, p, Options{Out: out, Resume: true}), "it continues")
-	timeless(t, out)
+	ended(t, out)
 }
 
 // Where the file system locks nothing, what the lock's file holds keeps others out while its process lives.

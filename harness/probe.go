@@ -2,10 +2,12 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 
 	"selfheal/attacks"
 	"selfheal/harness/result"
@@ -38,7 +40,10 @@ func (r *run) probed(ctx context.Context, s scoring, v []verdict) ([]result.Warn
 	if found, done := r.probes[key]; done || s.attack != nil {
 		return found, nil
 	}
-	found, err := once(r.journal, fmt.Sprintf("probe %q", key), func() ([]result.Warning, error) {
+	if !s.set.tail() {
+		return nil, nil
+	}
+	found, err := once(r, fmt.Sprintf("probe %q", key), func() ([]result.Warning, error) {
 		return r.probe(ctx, s.who, s.set, v)
 	})
 	if err == nil {
@@ -49,7 +54,7 @@ func (r *run) probed(ctx context.Context, s scoring, v []verdict) ([]result.Warn
 
 // probeLimit is how many images of a classifier are probed at most.
 func probeLimit(who classifier) int {
-	if who.loop != nil {
+	if who.Control != nil {
 		return probedControlled
 	}
 	return probed
@@ -69,9 +74,26 @@ func firstOf(n int, who classifier, holds func(i int) bool) (todo []int) {
 // warns where the answers are random or jump.
 func (r *run) probe(ctx context.Context, who classifier, set images, clean []verdict) ([]result.Warning,
 	error) {
-	todo := firstOf(set.Len(), who, func(i int) bool { return clean[i].Right })
-	if len(todo) == 0 {
-		return nil, nil
+	if r.merging {
+		return nil, lacks{shard: set.owner[0], image: set.ID(0)}
+	}
+	var failed error
+	todo := firstOf(set.Len(), who, func(i int) bool {
+		if set.own(i) || failed != nil {
+			return clean[i].Right
+		}
+		var v verdict // which another shard keeps
+		im, err := set.image(i)
+		if err == nil {
+			v, err = who.judge(ctx, im, im.Pixels, ball{}, answerOnly)
+		}
+		if err != nil && !errors.As(err, new(notFinite)) {
+			failed = err
+		}
+		return v.Right
+	})
+	if failed != nil || len(todo) == 0 {
+		return nil, failed
 	}
 	changes, apart := make([]float64, len(todo)), make([]float64, len(todo))
 	err := r.forEach(ctx, len(todo), who.state(), func(ctx context.Context, k int) error {
@@ -139,28 +161,39 @@ func normalisedDistance(a, b []float32) float64 {
 // unbounded attacks images that stood in ℓ∞ once more at epsilon 1, where every
 // image is within reach of every other. Whatever still stands shows an attack that
 // is stopped by something else than robustness.
-func (r *run) unbounded(ctx context.Context, on *oracle, set images, made *crafted) ([]result.Warning, error) {
-	todo := firstOf(set.Len(), on.of, func(i int) bool { return made.each[i].Robust })
+func (r *run) unbounded(ctx context.Context, on *oracle, order order, made *crafted) ([]result.Warning, error) {
+	asked := firstOf(order.set.Len(), on.of, func(i int) bool { return made.each[i].Robust })
 	attack := attacks.APGD{Norm: attacks.Linf, Epsilon: 1, Loss: attacks.Margin, Steps: 20}
-	stood := make([]bool, len(todo))
-	err := r.forEach(ctx, len(todo), on.state, func(ctx context.Context, k int) error {
-		im, err := set.image(todo[k])
+	var mu sync.Mutex
+	stood := map[int]bool{}
+	work, err := recall(r.journal, "unbounded "+order.key, func(i int, stands bool) { stood[i] = stands })
+	if err != nil {
+		return nil, err
+	}
+	todo := slices.DeleteFunc(slices.Clone(asked), func(i int) bool { _, known := stood[i]; return known })
+	err = r.over(ctx, order.set, todo, on.state, func(ctx context.Context, i int) error {
+		im, err := order.set.image(i)
 		if err != nil {
 			return err
 		}
 		res, err := attack.Perturb(ctx, on, im, attacks.Options{Seed: r.cfg.Seed, VerdictOnly: true})
-		stood[k] = res.Adversarial == nil
-		return err
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		stood[i] = res.Adversarial == nil
+		return work.done(i, stood[i])
 	})
 	if err != nil {
 		return nil, err
 	}
-	left := howMany(stood, func(s bool) bool { return s })
+	left := howMany(asked, func(i int) bool { return stood[i] })
 	if left == 0 {
 		return nil, nil
 	}
 	return []result.Warning{result.WarnStandsAtEpsilonOne.New(
 		"%s stand even at epsilon 1, where any image may become any other: something else than robustness "+
 			"stops the attack",
-		share(left, len(todo)))}, nil
+		share(left, len(asked)))}, nil
 }

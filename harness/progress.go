@@ -37,6 +37,7 @@ type Progress struct {
 	terminal bool
 	every    time.Duration // between two reports of one component
 	agenda   *agenda       // of the run; nil where there is none
+	status   func(left *time.Duration)
 }
 
 // NewProgress reports to w as format, [TextLog] or [JSONLog], says; if quiet, only what ended the command, and
@@ -241,6 +242,9 @@ func (c *component) tell() {
 		if all, known := c.agenda.left(*e.Left); known {
 			e.All = &all
 		}
+	}
+	if c.status != nil {
+		c.status(e.All)
 	}
 	c.show(int64(f*1000), e.short(), e)
 }

@@ -3,7 +3,6 @@ package harness
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -75,15 +74,7 @@ func move(from, to string) error {
 	if !errors.Is(err, syscall.EXDEV) {
 		return err
 	}
-	f, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return atomicfile.FillSynced(to, func(w io.Writer) error {
-		_, err := io.Copy(w, f)
-		return err
-	})
+	return copyFile(from, to)
 }
 
 // extent is how much of a run is done.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -32,8 +33,10 @@ const Version = "0.1.0"
 // Options say where a run writes and how it computes. They never change a number.
 type Options struct {
 	Out      string
-	Resume   bool // Out must hold this plan's run, finished or not
-	Force    bool // start anew, whatever Out holds
+	Resume   bool  // Out must hold this plan's run, finished or not
+	Force    bool  // start anew, whatever Out holds
+	Shard    Shard // the part to do, in a folder of Out; the zero value is all
+	Attempt  bool  // work on the shard beside whoever else does, in a folder of one's own
 	Progress *Progress
 	Cache    *pca.Cache // of fitted embeddings; nil for none
 	Costs    *CostCache // a forecast in it helps to tell the time left; nil for none
@@ -47,10 +50,14 @@ type Options struct {
 type run struct {
 	*opener
 	plan    *Plan
+	shard   Shard         // the zero value where it does all of the plan
+	parts   [][]shardWork // of a merge: attempts, by the shard's number
+	merging bool          // all is in the journal, and nothing is opened
 	out     *output
 	journal *journal.Journal
 	again   map[string]bool // keys of crafting whose images were freed too early
 	gallery *gallery
+	tally   *tally // nil but in shards
 	uses    map[craftKey]*use
 	probes  map[probeKey][]result.Warning
 }
@@ -97,19 +104,26 @@ type use struct {
 // error or because ctx was cancelled, the cells that were finished are returned, and everything
 // that was done is on disk. Another run's folder is an [ErrOtherRun].
 func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
-	opener, err := newOpener(plan.Config, o.Cache, o.Progress)
+	r, err := newRun(plan, o)
 	if err != nil {
 		return nil, err
 	}
-	defer opener.close()
-	r := &run{opener: opener, plan: plan, uses: map[craftKey]*use{}, probes: map[probeKey][]result.Warning{},
-		again: map[string]bool{}}
-	if err := r.describe(o.Command); err != nil {
-		return nil, ConfigError{err}
+	defer r.close()
+	dir := o.Out
+	if r.shard = o.Shard; r.shard.N > 0 {
+		// What is fitted goes to all shards: fits on several kinds of processor differ in their last digits.
+		r.cache, r.together = &pca.Cache{Dir: filepath.Join(dir, "fits")}, true
+		if err := r.findShares(o.Out); err != nil {
+			return nil, err
+		}
+		dir = filepath.Join(dir, r.shard.folder())
 	}
-	r.gallery = newGallery(r.cfg, r.record.ConfigSHA256)
-	r.record.Gallery = r.gallery.file
-	if r.out, err = openOutput(o.Out, o.Force); err != nil {
+	if o.Attempt {
+		if dir, err = newAttempt(dir); err != nil {
+			return nil, err
+		}
+	}
+	if r.out, err = openOutput(dir, o.Force); err != nil {
 		return nil, err
 	}
 	defer r.out.unlock()
@@ -124,14 +138,23 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 	if err := r.preflight(ctx); err != nil {
 		return nil, err
 	}
+	r.reserve()
+	if r.shard.N > 0 {
+		if err := r.share(ctx, o.Out); err != nil {
+			return nil, err
+		}
+	}
 	if r.journal == nil {
-		if r.journal, err = r.out.begin(r.record); err != nil {
+		if r.journal, err = r.out.begin(r.planned()); err != nil {
 			return nil, err
 		}
 	}
 	r.record.Environment.Batch = r.pool.Batch() // with room for every network
-	r.reserve()
 	r.expect(o.Costs)
+	if r.shard.N > 0 {
+		r.tally = r.expecting()
+		r.progress.status = func(left *time.Duration) { r.tally.write(left, false) }
+	}
 	began := time.Now()
 	r.progress.report(runStarted{o.Out, r.record.ConfigSHA256, plan.Cells()})
 	for i := 0; i < len(plan.Jobs) && err == nil; i++ {
@@ -147,6 +170,23 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 	return r.record, err
 }
 
+// newRun is a run that has opened nothing yet. Close it.
+func newRun(plan *Plan, o Options) (*run, error) {
+	opener, err := newOpener(plan.Config, o.Cache, o.Progress)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{opener: opener, plan: plan, uses: map[craftKey]*use{}, probes: map[probeKey][]result.Warning{},
+		again: map[string]bool{}}
+	if err := r.describe(o.Command); err != nil {
+		opener.close()
+		return nil, ConfigError{err}
+	}
+	r.gallery = newGallery(r.cfg, r.record.ConfigSHA256)
+	r.record.Gallery = r.gallery.file
+	return r, nil
+}
+
 // Unfinished is the error that ended a run or a training whose finished part is on disk: the same one continues.
 type Unfinished struct{ error }
 
@@ -160,6 +200,16 @@ func (r *run) end(o Options, err error) error {
 	if err == nil {
 		r.record.Finished = new(time.Now().UTC().Truncate(time.Second))
 	}
+	if r.shard.N > 0 {
+		if err == nil {
+			err = r.out.write(r.planned())
+			r.tally.write(nil, err == nil)
+		}
+		if err = cmp.Or(r.journal.Close(), err); err != nil {
+			err = Unfinished{err}
+		}
+		return err
+	}
 	published, perr := r.out.publish(r.record, o.Report)
 	perr = cmp.Or(perr, r.journal.Close())
 	switch {
@@ -169,6 +219,15 @@ func (r *run) end(o Options, err error) error {
 		r.progress.report(resultsStay{r.out.dir})
 	}
 	return Unfinished{cmp.Or(perr, err)}
+}
+
+// planned is what the work folder says of the run.
+func (r *run) planned() planned {
+	p := planned{Run: r.record}
+	if r.shard.N > 0 {
+		p.Config, p.Shard, p.Shares = r.cfg, &r.shard, r.shares.sum
+	}
+	return p
 }
 
 // startOver prepares to go through the jobs again, as the journal lacks what followed from images of one
@@ -314,7 +373,7 @@ func (r *run) checkControl(ctx context.Context, j Job, net *control.Network, nam
 	if !climbs {
 		return nil
 	}
-	on, err := oracleOf(classifier{net, loop}, j.Suite.Mode)
+	on, err := oracleOf(under(loop, net), j.Suite.Mode)
 	if err != nil {
 		return err
 	}

@@ -344,7 +344,7 @@ func TestWhatARunRemoves(t *testing.T) {
 			must.Refuse(t, err, "which is no run's", "--force")
 		}
 		o := must.Get(openOutput(dir, true))(t)
-		j := must.Get(o.begin(f))(t)
+		j := must.Get(o.begin(planned{Run: f}))(t)
 		must.Do(t, o.cell(f, nil))
 		if _, err := os.Stat(filepath.Join(dir, "junit.xml")); err != nil {
 			t.Errorf("%s: removed before there are results: %v", c.name, err)

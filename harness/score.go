@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
@@ -54,7 +53,7 @@ const noClean = "there are no verdicts on clean images"
 
 // cell is one that has no verdicts yet.
 func (s scoring) cell() result.Cell {
-	cell := result.Cell{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.net.Name, Defense: s.who.defense(),
+	cell := result.Cell{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.defense(),
 		Mode: s.Suite.Mode, Attack: config.None, Recipe: s.recipe.Name, N: s.set.Len(),
 		Steps: []result.Step{}, Warnings: []result.Warning{}}
 	if s.attack != nil {
@@ -65,6 +64,9 @@ func (s scoring) cell() result.Cell {
 
 // fail makes a cell that says why it has no verdicts.
 func (r *run) fail(s scoring, why string) error {
+	if r.shard.N > 0 {
+		return nil
+	}
 	cell := s.cell()
 	cell.Error = why
 	r.record.Cells = append(r.record.Cells, cell)
@@ -86,22 +88,25 @@ func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
 		return nil, r.fail(s, failure)
 	}
 	v := got.verdicts
-	cell := s.cell()
-	cell.Seconds = got.seconds
-	cell.Warnings = append(cell.Warnings, warnings(s, v)...)
 	probed, err := r.probed(ctx, s, v)
 	if err != nil {
 		return nil, err
 	}
+	r.gallery.consider(s, v)
+	if r.shard.N > 0 { // cells are the merge's
+		return v, nil
+	}
+	cell := s.cell()
+	cell.Seconds = got.seconds
+	cell.Warnings = append(cell.Warnings, warnings(s, v)...)
 	cell.Warnings = append(cell.Warnings, probed...)
 	if s.own() {
 		cell.Steps, cell.VerdictOnly = s.made.steps, s.made.verdictOnly
 		cell.Seconds += s.made.seconds
 	}
-	if s.who.loop != nil {
-		cell.Solver = summary(s.who.loop, v)
+	if s.who.Control != nil {
+		cell.Solver = summary(s.who.Control, v)
 	}
-	r.gallery.consider(s, v)
 	cell.Verdicts, cell.Correct = bits(v)
 	cell.Accuracy = float64(cell.Correct) / float64(cell.N)
 	cell.CI95 = stats.Wilson(cell.Correct, cell.N)
@@ -109,7 +114,7 @@ func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
 		cell.MaxNorm = max(cell.MaxNorm, v.Norm)
 	}
 	r.record.Cells = append(r.record.Cells, cell)
-	r.progress.scored(cell, len(r.record.Cells), r.plan.Cells(), s.attack != nil && s.who.loop == nil)
+	r.progress.scored(cell, len(r.record.Cells), r.plan.Cells(), s.attack != nil && s.who.Control == nil)
 	return v, r.out.cell(r.record, records(cell, s, v))
 }
 
@@ -142,16 +147,18 @@ func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Recor
 
 // rescore scores what an attack made under another seed, where the first seed has made a cell.
 func (r *run) rescore(ctx context.Context, s scoring) error {
-	i := slices.IndexFunc(r.record.Cells, func(c result.Cell) bool {
-		return c.Suite == s.Suite.Name && c.Model == s.Model.Name && c.Defense == s.who.defense() &&
-			c.Attack == s.attack.Name && *c.Epsilon == s.attack.Epsilon
-	})
-	cell := &r.record.Cells[i]
-	if cell.Error != "" {
+	var cell *result.Cell // nil in a shard
+	for i, c := range r.record.Cells {
+		if c.Suite == s.Suite.Name && c.Model == s.Model.Name && c.Defense == s.who.defense() &&
+			c.Attack == s.attack.Name && *c.Epsilon == s.attack.Epsilon {
+			cell = &r.record.Cells[i]
+		}
+	}
+	if s.made == nil || s.clean == nil || cell != nil && cell.Error != "" {
 		return nil
 	}
 	got, failure, err := r.judged(ctx, s, false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.seed))
-	if err != nil {
+	if err != nil || cell == nil {
 		return err
 	}
 	if failure != "" {
@@ -189,8 +196,8 @@ func bits(verdicts []verdict) (text string, correct int) {
 }
 
 // summary reports how the closed loop did over a cell's images.
-func summary(c *controller, verdicts []verdict) *result.Solver {
-	s := &result.Solver{Method: c.Solver.Method.String(), PassesPerRun: c.Passes()}
+func summary(c *looped, verdicts []verdict) *result.Solver {
+	s := &result.Solver{Method: c.Solver.Method.String(), PassesPerRun: c.Passes}
 	for _, v := range verdicts {
 		s.Objective += v.Loop.Objective
 		s.Greedy += v.Loop.Greedy

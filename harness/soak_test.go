@@ -74,21 +74,27 @@ func TestSoak(t *testing.T) {
 	}
 }
 
+// many is the plan of a config whose data set test has n images, which repeat.
+func many(t *testing.T, n int, text string, sets ...string) *Plan {
+	t.Helper()
+	records := must.Get(os.ReadFile("../models/zoo/shapes10/train.bin"))(t)
+	path := filepath.Join(t.TempDir(), "many.bin")
+	must.Do(t, os.WriteFile(path, bytes.Repeat(records, 1+n*3073/len(records)), 0o644))
+	return plan(t, text, 0, 64,
+		append(sets, fmt.Sprintf("datasets.test={format: cifar10-bin, path: %s, limit: %d}", path, n))...)
+}
+
 // Many images take as much memory as few.
 func TestManyImages(t *testing.T) {
 	soak(t)
 	debug.SetGCPercent(GCPercent)
-	records := must.Get(os.ReadFile("../models/zoo/shapes10/train.bin"))(t)
-	path := filepath.Join(t.TempDir(), "many.bin")
-	must.Do(t, os.WriteFile(path, bytes.Repeat(records, 1+10_000*3073/len(records)), 0o644))
 	var peaks []int64
 	for _, n := range []int{500, 500, 10_000} { // the first one to warm up
 		debug.FreeOSMemory()
 		must.Do(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // the peak begins anew
 		start := time.Now()
-		p := plan(t, resumed, 0, 64, fmt.Sprintf("datasets.test={format: cifar10-bin, path: %s, limit: %d}", path, n),
-			"default_suites=[given]", "seeds=1", "save_adversarial=false", "suites.given.controls=[]",
-			"suites.given.solver=null",
+		p := many(t, n, resumed, "default_suites=[given]", "seeds=1", "save_adversarial=false",
+			"suites.given.controls=[]", "suites.given.solver=null",
 			"attacks.aa={kind: pgd, norm: linf, epsilon: 4/255, steps: 10}")
 		must.Get(Run(context.Background(), p, Options{Out: filepath.Join(t.TempDir(), "out")}))(t)
 		peaks = append(peaks, resident(t, "VmHWM"))

@@ -58,7 +58,7 @@ func (r *run) checkStudy(ctx context.Context, j Job, net *control.Network) error
 // studied is the use of what a job's study needs, where all images of it are made at full
 // strength for others; else nil.
 func (r *run) studied(j Job) *use {
-	if !j.studies() || j.StudyAttack == nil {
+	if !j.studies() || j.StudyAttack == nil || r.shard.N > 0 { // a shard has made a part of them
 		return nil
 	}
 	if u := r.uses[j.key(*j.StudyAttack, config.None, r.cfg.Seed)]; u != nil && u.images {
@@ -70,16 +70,16 @@ func (r *run) studied(j Job) *use {
 // study makes the solver study of a job's model: a result for each control, which is
 // written when it is whole.
 func (r *run) study(ctx context.Context, b *bench) error {
-	if !b.studies() {
+	if !b.studies() || !b.set.tail() {
 		return nil
 	}
 	set := b.set.first(b.Suite.Solver.Images)
-	base := result.SolverStudy{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.net.Name, N: set.Len(),
+	base := result.SolverStudy{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.Model.Name, N: set.Len(),
 		Defaults: settings(config.DefaultSolver())}
 	var samples []sample
 	add := func(kind string, made *crafted) ([]verdict, error) {
-		key := fmt.Sprintf("study %q %q %s", b.Suite.Name, b.net.Name, kind)
-		got, err := r.judge(ctx, key, classifier{net: b.net}, set, made, nil, false)
+		key := fmt.Sprintf("study %q %q %s", b.Suite.Name, b.Model.Name, kind)
+		got, err := r.judge(ctx, key, b.classifiers[0], set, made, nil, false)
 		_, right := bits(got.verdicts)
 		samples = append(samples, sample{kind, made})
 		base.Baseline = append(base.Baseline, score(kind, right, set.Len()))
@@ -99,7 +99,7 @@ func (r *run) study(ctx context.Context, b *bench) error {
 			own = made
 		}
 		if err != nil {
-			return fmt.Errorf("suite %s, solver study of model %s: %w", b.Suite.Name, b.net.Name, err)
+			return fmt.Errorf("suite %s, solver study of model %s: %w", b.Suite.Name, b.Model.Name, err)
 		}
 		base.Attack, base.Norm, base.Epsilon, base.Recipe = a.Name, a.Norm.String(), &a.Epsilon, recipe.Name
 	}
@@ -107,8 +107,11 @@ func (r *run) study(ctx context.Context, b *bench) error {
 		study := base
 		study.Control = name
 		if err := r.studyControl(ctx, b, set, samples, &study); err != nil {
-			return fmt.Errorf("suite %s, solver study of control %s on model %s: %w", b.Suite.Name, name, b.net.Name,
+			return fmt.Errorf("suite %s, solver study of control %s on model %s: %w", b.Suite.Name, name, b.Model.Name,
 				err)
+		}
+		if r.shard.N > 0 { // results are the merge's
+			continue
 		}
 		r.record.Solver = append(r.record.Solver, study)
 		if err := r.out.cell(r.record, nil); err != nil {
@@ -133,7 +136,7 @@ func score(kind string, right, n int) result.Score {
 func (r *run) studyImages(ctx context.Context, b *bench, set images, clean []verdict) (made *crafted,
 	recipe attacks.Recipe, shared bool, err error) {
 	a := *b.StudyAttack
-	if recipe, err = a.Recipe(b.net.Classes(), b.net.Shape()); err != nil {
+	if recipe, err = a.Recipe(b.classifiers[0].Classes, b.classifiers[0].Shape); err != nil {
 		return nil, recipe, false, err
 	}
 	if u := r.studied(b.Job); u != nil && u.made != nil {
@@ -141,19 +144,20 @@ func (r *run) studyImages(ctx context.Context, b *bench, set images, clean []ver
 		first.each = first.each[:set.Len()]
 		return &first, recipe, true, nil
 	}
-	on, err := oracleOf(classifier{net: b.net}, result.Oblivious)
+	on, err := r.oracle(b.Job, b.classifiers[0])
 	if err != nil {
 		return nil, recipe, false, err
 	}
 	made, err = r.craft(ctx, on, order{recipe: recipe, seed: r.cfg.Seed, set: set, clean: clean,
 		cell: identity(scoring{bench: b, who: on.of, attack: &a}.cell()), key: studyKey(b.Job),
-		label: fmt.Sprintf("solver study, %s, %s", b.net.Name, a.Name)})
+		label: fmt.Sprintf("solver study, %s, %s", b.Model.Name, a.Name)})
 	return made, recipe, false, err
 }
 
 // student makes the study of one control.
 type student struct {
 	*run
+	model   string
 	net     *control.Network
 	loop    *controller
 	set     images
@@ -167,16 +171,19 @@ type student struct {
 
 func (r *run) studyControl(ctx context.Context, b *bench, set images, samples []sample,
 	study *result.SolverStudy) error {
-	loop, err := r.controller(ctx, b.net, r.cfg.Control(study.Control), true)
-	if err != nil {
-		return err
+	var loop *controller // nil in a merge
+	var err error
+	if !r.merging {
+		if loop, err = r.controller(ctx, b.net, r.cfg.Control(study.Control), true); err != nil {
+			return err
+		}
+		defer loop.Close()
 	}
-	defer loop.Close()
-	own := loop.Solver
+	own := r.cfg.Control(study.Control).Solver
 	methods, others := sameStart(own), variants(own, b.Suite.Solver)
-	s := &student{run: r, net: b.net, loop: loop, set: set, samples: samples, planned: len(methods) + len(others),
-		control: study.Control,
-		key:     fmt.Sprintf("study %q %q %q", b.Suite.Name, b.net.Name, study.Control)}
+	s := &student{run: r, model: b.Model.Name, net: b.net, loop: loop, set: set, samples: samples,
+		planned: len(methods) + len(others), control: study.Control,
+		key: fmt.Sprintf("study %q %q %q", b.Suite.Name, b.Model.Name, study.Control)}
 	study.Solver = settings(own)
 	var mine result.SolverRun
 	for _, m := range methods {
@@ -213,7 +220,7 @@ func (r *run) studyControl(ctx context.Context, b *bench, set images, samples []
 		run.Why, run.Value, run.Own = v.why, v.value, v.solver == own
 		study.Runs = append(study.Runs, run)
 	}
-	costs, err := once(s.journal, s.key+" costs", func() (timed[[]result.SolverCost], error) {
+	costs, err := once(s.run, s.key+" costs", func() (timed[[]result.SolverCost], error) {
 		return clocked(func() ([]result.SolverCost, error) { return s.costs(ctx, methods) })
 	})
 	study.Costs, study.Seconds = costs.Value, s.seconds+costs.Seconds
@@ -223,7 +230,7 @@ func (r *run) studyControl(ctx context.Context, b *bench, set images, samples []
 // say tells how a solver did.
 func (s *student) say(run result.SolverRun) {
 	s.done++
-	e := solverStudied{Model: s.net.Name, Control: s.control, Study: s.done, Studies: s.planned,
+	e := solverStudied{Model: s.model, Control: s.control, Study: s.done, Studies: s.planned,
 		SolverSettings: run.Settings, Passes: run.Passes}
 	for _, o := range run.Outcomes {
 		e.Outcomes = append(e.Outcomes, studyOutcome{o.Images, o.Sweeps[0].Objective, o.Final().Objective, o.Accuracy})

@@ -26,7 +26,7 @@ type followed struct {
 // what it comes to.
 func (s *student) follow(ctx context.Context, with control.Solver, d control.Detail) ([]result.SolverCurve,
 	result.SolverRun, error) {
-	got, err := once(s.journal, fmt.Sprintf("%s %+v %d", s.key, with, d), func() (timed[followed], error) {
+	got, err := once(s.run, fmt.Sprintf("%s %+v %d", s.key, with, d), func() (timed[followed], error) {
 		return clocked(func() (f followed, err error) {
 			loop, err := s.loop.WithSolver(with)
 			if err != nil {

@@ -46,11 +46,14 @@ func (u *units[T]) done(i int, value T) error {
 func (u *units[T]) seconds() float64 { return u.before + time.Since(u.began).Seconds() }
 
 // once gives what the journal holds under a key, or makes it and puts it there. Its JSON is no text.
-func once[T any](j *journal.Journal, key string, make func() (T, error)) (value T, err error) {
-	block := j.Block(key)
+func once[T any](r *run, key string, make func() (T, error)) (value T, err error) {
+	block := r.journal.Block(key)
 	err = block.Read(func(line []byte) error { return json.Unmarshal(line, &value) })
-	if err != nil || block.Written() {
+	switch {
+	case err != nil || block.Written():
 		return value, err
+	case r.merging:
+		return value, lacks{what: key}
 	}
 	if value, err = make(); err == nil {
 		err = block.Append(value)

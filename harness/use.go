@@ -39,8 +39,15 @@ func Open(ctx context.Context, cfg *config.Config, model, controlName string, o 
 		return nil, err
 	}
 	u := &Use{opener: opener}
-	if u.net, err = opener.network(m); err == nil && c != nil {
-		u.loop, err = opener.controller(ctx, u.net, c, true)
+	net, err := opener.network(m)
+	if err == nil {
+		u.classifier = alone(net)
+	}
+	if err == nil && c != nil {
+		var loop *controller
+		if loop, err = opener.controller(ctx, net, c, true); err == nil {
+			u.classifier = under(loop, net)
+		}
 	}
 	if err == nil {
 		return u, nil
@@ -84,13 +91,13 @@ type Answer struct {
 // Answers classifies n images, which pixels gives as C·H·W values in [0,1] and may be
 // asked for from several goroutines: with the model alone and, where there is a
 // controller, healed.
-func (u *Use) Answers(ctx context.Context, n int, pixels func(i int) ([]float32, error)) (alone, healed []Answer,
+func (u *Use) Answers(ctx context.Context, n int, pixels func(i int) ([]float32, error)) (plain, healed []Answer,
 	err error) {
-	if alone, err = u.answers(ctx, classifier{net: u.net}, n, pixels); err != nil || u.loop == nil {
-		return alone, nil, err
+	if plain, err = u.answers(ctx, alone(u.net), n, pixels); err != nil || u.loop == nil {
+		return plain, nil, err
 	}
 	healed, err = u.answers(ctx, u.classifier, n, pixels)
-	return alone, healed, err
+	return plain, healed, err
 }
 
 func (u *Use) answers(ctx context.Context, who classifier, n int, pixels func(i int) ([]float32, error)) ([]Answer,

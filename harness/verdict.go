@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"selfheal/attacks"
 	"selfheal/control"
@@ -73,6 +74,7 @@ type verdict struct {
 	Norm    float64    `json:"norm,omitempty"`    // of the perturbation
 	Simplex bool       `json:"simplex,omitempty"` // the answer looks like probabilities
 	Logs    bool       `json:"logs,omitempty"`    // the answer looks like their logarithms
+	Broken  bool       `json:"broken,omitempty"`  // a number that must be finite is not: see [notFinite]
 	Loop    *solved    `json:"loop,omitempty"`    // nil of a network alone
 }
 
@@ -87,14 +89,14 @@ type solved struct {
 
 // notFinite is a classifier's answer that no margin follows from.
 type notFinite struct {
-	what  classifier
+	what  subject
 	image int
 }
 
 // Error says what to do.
 func (e notFinite) Error() string {
 	hint := ""
-	if e.what.loop != nil {
+	if e.what.Control != nil {
 		hint = "; where the network alone is finite, a smaller learning_rate of an msa or pmp solver may help"
 	}
 	return fmt.Sprintf("%s gives numbers that are not finite on image %d%s", e.what, e.image, hint)
@@ -155,7 +157,7 @@ func (c classifier) judge(ctx context.Context, im attacks.Image, x []float32, wi
 		}
 	}
 	if !finite {
-		return v, notFinite{c, im.ID}
+		return v, notFinite{c.subject, im.ID}
 	}
 	return v, nil
 }
@@ -198,7 +200,7 @@ func (r *run) judge(ctx context.Context, key string, who classifier, set images,
 	out := judged{verdicts: make([]verdict, set.Len())}
 	known := make([]bool, set.Len())
 	work, err := recall(r.journal, key, func(i int, v verdict) {
-		if i >= 0 && i < len(known) && (who.loop == nil || v.Loop != nil) {
+		if i >= 0 && i < len(known) && (who.Control == nil || v.Loop != nil || v.Broken) {
 			out.verdicts[i], known[i] = v, true
 		}
 	})
@@ -209,12 +211,12 @@ func (r *run) judge(ctx context.Context, key string, who classifier, set images,
 	for i := range known {
 		if clean != nil && made.each[i].First < 0 {
 			out.verdicts[i] = clean[i]
-		} else if !known[i] {
+		} else if !known[i] && set.own(i) {
 			todo = append(todo, i)
 		}
 	}
-	err = r.forEach(ctx, len(todo), who.state(), func(ctx context.Context, k int) error {
-		i, want := todo[k], withCosts
+	err = r.over(ctx, set, todo, who.state(), func(ctx context.Context, i int) error {
+		want := withCosts
 		if sweeps && i < traced {
 			want = withSweeps
 		}
@@ -226,6 +228,9 @@ func (r *run) judge(ctx context.Context, key string, who classifier, set images,
 		if err == nil {
 			out.verdicts[i], err = who.judge(ctx, im, x, made.within, want)
 		}
+		if errors.As(err, new(notFinite)) { // of several the first counts, whichever is met first
+			out.verdicts[i], err = verdict{Broken: true}, nil
+		}
 		if err == nil {
 			err = work.done(i, out.verdicts[i])
 		}
@@ -235,5 +240,25 @@ func (r *run) judge(ctx context.Context, key string, who classifier, set images,
 		return err
 	})
 	out.seconds = work.seconds()
+	if i := slices.IndexFunc(out.verdicts, func(v verdict) bool { return v.Broken }); i >= 0 && err == nil {
+		err = notFinite{who.subject, set.ID(i)}
+	}
 	return out, err
+}
+
+// over works on images of a set. In a merge all is done that ever will be.
+func (r *run) over(ctx context.Context, set images, todo []int, state int64,
+	fn func(ctx context.Context, i int) error) error {
+	if r.merging && len(todo) > 0 {
+		return lacks{shard: set.owner[todo[0]], image: set.ID(todo[0])}
+	}
+	return r.forEach(ctx, len(todo), state, func(ctx context.Context, k int) error { return fn(ctx, todo[k]) })
+}
+
+// forEach is [opener.forEach]; in a merge there is nothing to do.
+func (r *run) forEach(ctx context.Context, n int, state int64, fn func(ctx context.Context, i int) error) error {
+	if n == 0 {
+		return nil
+	}
+	return r.opener.forEach(ctx, n, state, fn)
 }

@@ -13,29 +13,29 @@ import (
 
 // warnings are those that a cell's own numbers give.
 func warnings(s scoring, v []verdict) []result.Warning {
-	net, recipe := s.net, s.recipe
+	who, recipe := s.who, s.recipe
 	var list []result.Warning
 	warn := func(when bool, kind result.WarningKind, format string, args ...any) {
 		if when {
 			list = append(list, kind.New(format, args...))
 		}
 	}
-	for _, notice := range net.Graph.Notices {
-		warn(true, result.WarnConverted, "model %s: %s", net.Name, notice)
+	for _, notice := range who.Notices {
+		warn(true, result.WarnConverted, "model %s: %s", who.Model, notice)
 	}
 	probabilities := !slices.ContainsFunc(v, func(v verdict) bool { return !v.Simplex })
-	warn(s.who.loop == nil && probabilities && s.Model.Output != "probabilities", result.WarnProbabilities,
+	warn(who.Control == nil && probabilities && s.Model.Output != "probabilities", result.WarnProbabilities,
 		"model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities",
-		net.Name)
-	if s.who.loop == nil && s.Model.Output == "probabilities" {
+		who.Model)
+	if who.Control == nil && s.Model.Output == "probabilities" {
 		logits := howMany(v, func(v verdict) bool { return !v.Logs })
 		warn(logits > 0, result.WarnNoProbabilities,
 			"model %s has output: probabilities, but on %s its output does not add up to 1",
-			net.Name, share(logits, len(v)))
+			who.Model, share(logits, len(v)))
 	}
 	odd := howMany(v, func(v verdict) bool { return !number.Finite(float64(v.Margin)) })
 	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",
-		share(odd, len(v)), s.who)
+		share(odd, len(v)), who)
 	if made := s.made; s.own() {
 		asked := howMany(made.each, func(a attempt) bool { return a.Seen.Asked })
 		zero := howMany(made.each, func(a attempt) bool { return a.Seen.Zero })
@@ -55,12 +55,12 @@ func warnings(s scoring, v []verdict) []result.Warning {
 		"recipe %s: short runs of APGD, which left at most 0.5 points more than standard on the twelve cases "+
 			"that it was chosen by and 1.2 on six others; standard has the last word", recipe.Name)
 	warn(recipe.Fallback != "", result.WarnFewClasses, "%s", recipe.Fallback)
-	warn(recipe.Name == "" && nearChance(v, net.Classes()), result.WarnNearChance,
+	warn(recipe.Name == "" && nearChance(v, who.Classes), result.WarnNearChance,
 		"clean accuracy is near chance (1 of %d classes): the mean and std, the channel order or the "+
-			"labels may be wrong", net.Classes())
-	warn(s.who.loop != nil && s.who.loop.Solver.Iterates(), result.WarnOptimisationLoop,
+			"labels may be wrong", who.Classes)
+	warn(who.Control != nil && who.Control.Solver.Iterates(), result.WarnOptimisationLoop,
 		"the defense %s solves an optimisation problem for every image: its robustness must be judged by an attack "+
-			"through that loop", s.who.defense())
+			"through that loop", who.defense())
 	return list
 }
 

@@ -148,7 +148,7 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 	ctx := context.Background()
 	for _, name := range p.Jobs[0].Suite.Controls {
 		c := must.Get(r.controller(ctx, net, p.Config.Control(name), true))(t)
-		at := must.Get(oracleOf(classifier{net, c}, result.WhiteboxThrough))(t)
+		at := must.Get(oracleOf(under(c, net), result.WhiteboxThrough))(t)
 		for k, im := range every(t, set) {
 			rng := rand.New(rand.NewPCG(uint64(k), 1))
 			// An image of no class: away from confident answers, where the loss is flat.

@@ -42,12 +42,12 @@ type Config struct {
 	Theory          bool // of what [Config.Selected] returned: the report has the theory's checks and figures
 
 	// Gate holds the rules of check; nil for none. Not part of [Config.Hash].
-	Gate *Gate
+	Gate *Gate `json:"-"`
 	// Limit is --limit: at most this many images of every scored set, 0 for no
 	// such limit. Sets opened for a fit are not cut. Set by the caller; part of [Config.Hash].
 	Limit int
 	// Files opens the paths that the config names, exactly as they stand in it.
-	Files fs.FS
+	Files fs.FS `json:"-"`
 }
 
 // Dataset is a named set of images.

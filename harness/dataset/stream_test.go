@@ -204,7 +204,8 @@ func TestChangedFiles(t *testing.T) {
 // A source that is refused is closed.
 func TestRefusedSourceIsClosed(t *testing.T) {
 	c := &closing{}
-	if _, err := open(Spec{}, nil, 0, Format{open: func(fs.FS, Spec) (source, error) { return c, nil }}); err == nil ||
+	refused := Format{open: func(fs.FS, Spec) (source, error) { return c, nil }}
+	if _, err := open(Spec{}, nil, 0, refused, nil); err == nil ||
 		err.Error() != "no disk" || !c.closed {
 		t.Errorf("%v, closed %v", err, c.closed)
 	}

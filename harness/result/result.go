@@ -58,6 +58,8 @@ type Environment struct {
 	Batch       int    `json:"batch"`
 	Winograd    bool   `json:"winograd,omitempty"` // convolutions were rewritten for the CPU
 	CPU         string `json:"cpu"`
+	// CPUs are all kinds of processor, where shards of the run had several: their last digits may differ.
+	CPUs []string `json:"cpus,omitempty"`
 }
 
 // Suite says how a suite was set up, in the config's order, so that reports can be rendered again.

@@ -54,7 +54,7 @@ a config that says the same: verdicts, results and reports are the same.
 			if err != nil {
 				return err
 			}
-			return execute(c, g, plan, f.outputFlags)
+			return execute(c, g, plan, f.outputFlags, harness.Options{})
 		},
 	}
 	to := flags{c}

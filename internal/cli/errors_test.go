@@ -60,6 +60,15 @@ run --suite table7 --dry-run --rate 0 → must be a number above 0
 run --suite table7 --dry-run --rate rn-18=5 → has a model "rn-18"
 run --suite table7 --dry-run --rate 5 --rate 6 → given twice
 run --suite table7 --rate 5 → --rate goes with --dry-run
+run --shard 0/3 → --shard: "0/3" must be I/N, I from 1 to N
+run --shard 4/3 → --shard: "4/3" must be
+run --shard 2 → --shard: "2" must be
+run --attempt → --attempt goes with --shard
+submit --shards 2 --out DIR/s --config config.yaml → submit needs --engine, slurm or kubernetes
+submit --engine pbs --shards 2 --out DIR/s --config config.yaml → --engine must be slurm or kubernetes, not "pbs"
+submit --engine slurm --out DIR/s --config config.yaml → --shards N: N must be at least 1, got 0
+submit --engine slurm --shards 2 --config config.yaml → submit needs --out
+report DIR DIR --out DIR → holds no shards: several folders are merged, those of the shards of one run
 inspect → inspect takes one model or more
 inspect --mean 0.5,x NET → --mean: "x" is not a number
 split NET → split needs --out
@@ -68,7 +77,7 @@ report DIR/absent --out DIR → holds no results.json; run ${selfheal run --out 
 report DIR/results --out DIR → unexpected end of JSON input
 report --published → report needs --out
 report --published results --out DIR → takes no folder
-report --out DIR → report takes the folder of one run
+report --out DIR → report takes the folder of a run, or those of its shards
 schema confg → no schema "confg"; schemas: baseline, config, gallery, records, results
 schema → schema takes the name of a schema, got 0 arguments
 completion tcsh → no completion for "tcsh"; shells: bash, zsh, fish, powershell

@@ -12,19 +12,24 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"selfheal/harness"
 	"selfheal/harness/result"
 	"selfheal/reports"
 )
 
-func reportCommand() *cobra.Command {
+func reportCommand(g *globals) *cobra.Command {
 	var out string
 	var published bool
 	c := &cobra.Command{
-		Use:   "report DIR --out OUT",
-		Short: "Render the reports of a run again, or the paper's numbers",
-		Long: `Render the reports of a run again. With --published nothing is read: the paper's own
-tables and radar plots are rendered from the numbers that it prints.`,
-		Example: "  selfheal report results --out rendered\n  selfheal report --published --out paper",
+		Use:   "report DIR… --out OUT",
+		Short: "Render the reports of a run again, merge shards, or render the paper's numbers",
+		Long: `Render the reports of a run again. Folders of shards (selfheal run --shard), or folders that
+hold them, are merged first: --out then holds the results of the whole run. Nothing but
+these folders is read. With --published nothing is read at all: the paper's own tables and
+radar plots are rendered from the numbers that it prints.`,
+		Example: "  selfheal report results --out rendered\n" +
+			"  selfheal report part1 part2 part3 --out results    # the folders of three shards\n" +
+			"  selfheal report --published --out paper",
 		Args: func(c *cobra.Command, args []string) error {
 			if published && len(args) > 0 {
 				return usage("report --published takes no folder, got %s; see %s --help", args[0], c.CommandPath())
@@ -32,34 +37,62 @@ tables and radar plots are rendered from the numbers that it prints.`,
 			if published {
 				return nil
 			}
-			return exactly(1, "the folder of one run")(c, args)
+			if len(args) == 0 {
+				return exactly(1, "the folder of a run, or those of its shards")(c, args)
+			}
+			return nil
 		},
 		ValidArgsFunction: folders,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needed(c, "out", out, ""); err != nil {
 				return err
 			}
-			write := reports.WritePublished
-			if !published {
-				file, err := readResults(args[0])
-				if err != nil {
-					return err
+			var err error
+			if published {
+				if err = os.MkdirAll(out, 0o755); err == nil {
+					err = reports.WritePublished(out)
 				}
-				write = func(dir string) error { return render(c.Context(), dir, file, args[0]) }
+			} else {
+				err = report(c, g, args, out)
 			}
-			if err := os.MkdirAll(out, 0o755); err != nil {
+			if err != nil {
 				return err
 			}
-			if err := write(out); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintf(c.OutOrStdout(), "report: %s\n", filepath.Join(out, "report.html"))
+			_, err = fmt.Fprintf(c.OutOrStdout(), "report: %s\n", filepath.Join(out, "report.html"))
 			return err
 		},
 	}
 	flags{c}.text(&out, "out", "", "folder for the reports", folders)
 	flags{c}.on(&published, "published", "render the paper's own tables and radar plots; runs nothing")
 	return c
+}
+
+// report renders the reports of a run, or of what its shards come to.
+func report(c *cobra.Command, g *globals, dirs []string, out string) error {
+	var shards []string
+	for _, dir := range dirs {
+		found, err := harness.FindShards(dir)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 && len(dirs) > 1 {
+			return usage("%s holds no shards: several folders are merged, those of the shards of one run", dir)
+		}
+		shards = append(shards, found...)
+	}
+	if len(shards) > 0 {
+		_, err := harness.Merge(c.Context(), shards, harness.Options{Out: out, Progress: g.progress(c),
+			Report: func(file *result.File) error { return render(c.Context(), out, file, out) }})
+		return err
+	}
+	file, err := readResults(dirs[0])
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	return render(c.Context(), out, file, dirs[0])
 }
 
 // render writes the reports of a run to dir, with the records of a folder.

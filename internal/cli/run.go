@@ -23,6 +23,8 @@ type runFlags struct {
 	config              string
 	suites, sets, rates []string
 	dryRun              bool
+	shard               string
+	attempt             bool
 }
 
 func runCommand(g *globals) *cobra.Command {
@@ -52,6 +54,8 @@ command continues, and leaves a finished run as it is.`,
 	to.sets(&f.sets, g, "attacks.NAME.key=value")
 	to.on(&f.dryRun, "dry-run", "print the cells, the most passes that the attacks need and, where the files are "+
 		"there, the hours by timed passes; attack nothing")
+	to.text(&f.shard, "shard", "", "I/N: do the I-th of N parts of the work; `selfheal report` merges them", noFiles)
+	to.on(&f.attempt, "attempt", "with --shard, work beside others on the same shard, in a folder of one's own")
 	to.texts(&f.rates, "rate",
 		"with --dry-run, hours without timing: [MODEL=]N, passes of one image a second; may be repeated", noFiles)
 	return c
@@ -93,7 +97,12 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 	if err != nil {
 		return err
 	}
+	shard, err := harness.ParseShard(f.shard)
 	switch {
+	case err != nil:
+		return usage("--shard: %w", err)
+	case f.attempt && shard.N == 0:
+		return usage("--attempt goes with --shard")
 	case f.dryRun:
 		return f.describe(c, g, plan)
 	case len(f.rates) > 0:
@@ -107,7 +116,7 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 		fmt.Fprint(c.OutOrStdout(), harness.DescribeMissing(missing))
 		return missingFiles(plan.Config, missing)
 	}
-	return execute(c, g, plan, f.outputFlags)
+	return execute(c, g, plan, f.outputFlags, harness.Options{Shard: shard, Attempt: f.attempt})
 }
 
 // describe prints what a plan would do and, as far as that can be measured or is told by --rate, how long
@@ -156,19 +165,25 @@ func (f *scaleFlags) plan(c *cobra.Command, cfg *config.Config, suites []string)
 	return plan, nil
 }
 
-// execute carries out a plan and writes results and reports.
-func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags) error {
+// execute carries out a plan, or the part of it that o says, and writes results and reports.
+func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags, o harness.Options) error {
 	if f.resume && f.force {
 		return usage("--resume continues a run, --force starts anew: give one of them")
 	}
 	if err := g.runtime(c); err != nil {
 		return err
 	}
-	_, err := harness.Run(c.Context(), plan, harness.Options{
-		Out: f.out, Resume: f.resume, Force: f.force, Progress: g.progress(c), Cache: pca.UserCache(),
-		Costs: harness.UserCostCache(), Command: commandLine(c),
-		Report: func(file *result.File) error { return render(c.Context(), f.out, file, f.out) },
-	})
+	o.Out, o.Resume, o.Force, o.Progress = f.out, f.resume, f.force, g.progress(c)
+	o.Cache, o.Costs, o.Command = pca.UserCache(), harness.UserCostCache(), commandLine(c)
+	o.Report = func(file *result.File) error { return render(c.Context(), f.out, file, f.out) }
+	_, err := harness.Run(c.Context(), plan, o)
+	if o.Shard.N > 0 {
+		if err == nil {
+			fmt.Fprintf(c.OutOrStdout(), "shard %s is done; when all are, selfheal report %s --out %s merges them\n",
+				o.Shard, f.out, f.out)
+		}
+		return err
+	}
 	if table, rerr := os.ReadFile(f.out + "/tables.md"); rerr == nil && err == nil {
 		fmt.Fprintf(c.OutOrStdout(), "%s\nreport: %s/report.html\n", table, f.out)
 	}

@@ -63,7 +63,7 @@ func continuing(c *cobra.Command, err error) string {
 	switch {
 	case !errors.As(err, new(harness.Unfinished)):
 		return ""
-	case c.Flag("force").Changed:
+	case c.Flag("force") != nil && c.Flag("force").Changed:
 		return "the same command, without --force, continues"
 	}
 	return "the same command continues"

@@ -12,8 +12,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"iter"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -88,6 +91,31 @@ func Open(dir string) (j *Journal, damaged int, err error) {
 	j.synced.Go(j.keepSynced)
 	j.close = sync.OnceValue(j.shut)
 	return j, damaged, nil
+}
+
+// Read opens a journal to be read, as it stands: its writer may still be at work. Damaged is as for [Open].
+func Read(dir string) (j *Journal, damaged int, err error) {
+	j = &Journal{dir: dir, blocks: map[string]*Block{}}
+	if j.lines, err = os.Open(filepath.Join(dir, File)); err == nil {
+		j.close = j.lines.Close
+		damaged, err = j.scan()
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("journal %s: %w", dir, fault.Reason(err))
+	}
+	return j, damaged, nil
+}
+
+// Blocks are those that are in the file, in the order in which they begin, with their keys.
+func (j *Journal) Blocks() iter.Seq2[string, *Block] {
+	blocks := slices.SortedFunc(maps.Values(j.blocks), func(a, b *Block) int { return a.number - b.number })
+	return func(yield func(string, *Block) bool) {
+		for _, b := range blocks {
+			if !yield(b.key, b) {
+				return
+			}
+		}
+	}
 }
 
 // scan finds the blocks, and where the last whole line ends.

@@ -22,6 +22,9 @@ type Vector struct {
 	Sum uint32 `json:"sum"`
 }
 
+// VectorsSuffix ends the names of the files of vectors.
+const VectorsSuffix = ".f32"
+
 // Vectors is a file of float32 vectors of one length in a journal's folder.
 type Vectors struct {
 	journal *Journal
@@ -50,7 +53,7 @@ func (j *Journal) Vectors(name string, n int) (*Vectors, error) {
 	return v, nil
 }
 
-func (v *Vectors) path() string { return filepath.Join(v.journal.dir, v.name+".f32") }
+func (v *Vectors) path() string { return filepath.Join(v.journal.dir, v.name+VectorsSuffix) }
 
 // Put adds a vector. It counts from the moment that a line says where it stands.
 func (v *Vectors) Put(values []float32) (at Vector, err error) {

@@ -23,7 +23,7 @@ func Graph(g *onnx.Graph) (*onnx.Graph, error) {
 	src := g.Clone()
 	fold(src)
 	rescale(src)
-	spaceToDepth(src, blockChannels())
+	spaceToDepth(src, blockChannels)
 	// With stride 1, F(4) makes four times as many numbers of a layer's weights, F(2)
 	// less than twice; with stride 2, nine and three times.
 	for _, sizes := range [][]int{{2, 4}, {2}} {

@@ -3,19 +3,13 @@ package optimize
 import (
 	"slices"
 
-	"golang.org/x/sys/cpu"
-
 	"selfheal/models/onnx"
 )
 
-// blockChannels is how many channels a block of ONNX Runtime's convolutions holds; 0 on
-// processors where space-to-depth was not measured.
-func blockChannels() int64 {
-	if cpu.X86.HasAVX512F {
-		return 16
-	}
-	return 0
-}
+// blockChannels is how many channels a block of ONNX Runtime's convolutions holds on the processors where
+// space-to-depth was measured, those with AVX-512. It is taken everywhere: parts of a run may be on machines of
+// several kinds, and all must compute the same graph.
+const blockChannels = 16
 
 // spaceToDepth turns states of few channels, [N C H W], between convolutions into
 // [N 4C H/2 W/2]: channel (2r + q)·C + c holds channel c's places in rows 2i + r and

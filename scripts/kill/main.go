@@ -7,8 +7,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,9 +14,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"strconv"
 	"time"
+
+	"selfheal/internal/sameend"
 )
 
 // cases are runs of seconds: an oblivious and a white-box suite, a solver study, several seeds.
@@ -96,7 +95,7 @@ func try(kills, torn int, rng *rand.Rand) error {
 		}
 		err := t.run(plain, out)
 		if err == nil {
-			err = equal(t.reference, out)
+			err = sameend.Check(t.reference, out)
 		}
 		word := "equal"
 		if err != nil {
@@ -153,62 +152,4 @@ func (t trial) kill(binary, out string, rng *rand.Rand) (string, error) {
 			return "", err
 		}
 	}
-}
-
-// equal compares the ends of two runs.
-func equal(want, got string) error {
-	for _, name := range []string{"records.jsonl", "gallery.json"} {
-		a, err := os.ReadFile(filepath.Join(want, name))
-		if err != nil {
-			return err
-		}
-		b, err := os.ReadFile(filepath.Join(got, name))
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(a, b) {
-			return fmt.Errorf("%s differs", name)
-		}
-	}
-	a, err := timeless(filepath.Join(want, "results.json"))
-	if err != nil {
-		return err
-	}
-	b, err := timeless(filepath.Join(got, "results.json"))
-	if err != nil {
-		return err
-	}
-	if !reflect.DeepEqual(a, b) {
-		return errors.New("results.json differs")
-	}
-	if _, err := os.Stat(filepath.Join(got, "selfheal-journal")); err == nil {
-		return errors.New("the journal is left")
-	}
-	return nil
-}
-
-// timeless reads a results.json without its times, and without the folder that its command names.
-func timeless(path string) (v any, err error) {
-	data, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(data, &v)
-	}
-	return without(v, "created", "finished", "seconds", "milliseconds", "cached", "command"), err
-}
-
-func without(v any, keys ...string) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, k := range keys {
-			delete(v, k)
-		}
-		for _, one := range v {
-			without(one, keys...)
-		}
-	case []any:
-		for _, one := range v {
-			without(one, keys...)
-		}
-	}
-	return v
 }

@@ -1,0 +1,327 @@
+package cluster
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"selfheal/internal/must"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var eight = Kubernetes{Image: "registry.example/lab/selfheal:1", Claim: "lab", Namespace: "robust", CPU: "4",
+	Memory: "8Gi", GPUs: 1, Parallelism: 4, User: 2001, Group: 3001}
+
+func eightShards() Job {
+	return Job{Name: "Table 2, standard", Shards: 8, Which: []int{1, 2, 3, 4, 5, 6, 7, 8}, Dir: "/data/out",
+		Command: []string{"selfheal", "run", "--config", "mine.yaml", "--out", "/data/out"}}
+}
+
+// decoded is a job's manifest as the API's types: a field that they lack, or have by another case, is an error.
+func decoded(t *testing.T, k Kubernetes, j Job) (text string, job batch.Job) {
+	t.Helper()
+	text = must.Get(k.Render(j))(t)
+	must.Do(t, yaml.UnmarshalStrict([]byte(text), &job))
+	var here, there any
+	must.Do(t, yaml.Unmarshal([]byte(text), &here))
+	must.Do(t, json.Unmarshal(must.Get(json.Marshal(job))(t), &there))
+	if lost := missing(here, there, ""); lost != "" {
+		t.Fatalf("%s is not the API's:\n%s", lost, text)
+	}
+	return text, job
+}
+
+// missing names what is in a and not in b, or differs there.
+func missing(a, b any, at string) string {
+	switch a := a.(type) {
+	case map[string]any:
+		in, _ := b.(map[string]any)
+		for key, v := range a {
+			got, ok := in[key]
+			if !ok && !reflect.ValueOf(v).IsZero() && fmt.Sprint(v) != "map[]" {
+				return at + "." + key
+			}
+			if lost := missing(v, got, at+"."+key); ok && lost != "" {
+				return lost
+			}
+		}
+	case []any:
+		in, _ := b.([]any)
+		if len(a) != len(in) {
+			return at
+		}
+		for i := range a {
+			if lost := missing(a[i], in[i], fmt.Sprintf("%s[%d]", at, i)); lost != "" {
+				return lost
+			}
+		}
+	default:
+		if a != b {
+			return at
+		}
+	}
+	return ""
+}
+
+func TestManifest(t *testing.T) {
+	text, job := decoded(t, eight, eightShards())
+	golden := filepath.Join("testdata", "job.yaml")
+	if *update {
+		must.Do(t, os.WriteFile(golden, []byte(text), 0o644))
+	}
+	if want := string(must.Get(os.ReadFile(golden))(t)); text != want {
+		t.Errorf("%s is another one:\n%s", golden, text)
+	}
+	spec, pod := job.Spec, job.Spec.Template.Spec
+	c := pod.Containers[0]
+	labels := map[string]string{"app.kubernetes.io/name": "selfheal", "app.kubernetes.io/instance": job.Name,
+		"app.kubernetes.io/component": "shard", "app.kubernetes.io/managed-by": "selfheal"}
+	codes := func(action batch.PodFailurePolicyAction, codes ...int32) batch.PodFailurePolicyRule {
+		return batch.PodFailurePolicyRule{Action: action, OnExitCodes: &batch.PodFailurePolicyOnExitCodesRequirement{
+			ContainerName: &c.Name, Operator: batch.PodFailurePolicyOnExitCodesOpIn, Values: codes}}
+	}
+	for what, pair := range map[string][2]any{
+		"kind":        {job.APIVersion + " " + job.Kind, "batch/v1 Job"},
+		"namespace":   {job.Namespace, "robust"},
+		"labels":      {job.Labels, labels},
+		"pod labels":  {spec.Template.Labels, labels},
+		"annotations": {job.Annotations, map[string]string{folderKey: "/data/out", shardsKey: "1-8"}},
+		"mode":        {*spec.CompletionMode, batch.IndexedCompletion},
+		"completions": {[]int32{*spec.Completions, *spec.Parallelism, *spec.BackoffLimitPerIndex}, []int32{8, 4, 3}},
+		"kept":        {spec.TTLSecondsAfterFinished == nil && spec.MaxFailedIndexes == nil, true},
+		"policy": {spec.PodFailurePolicy.Rules, []batch.PodFailurePolicyRule{
+			{Action: "Ignore", OnPodConditions: []batch.PodFailurePolicyOnPodConditionsPattern{
+				{Type: core.DisruptionTarget, Status: core.ConditionTrue}}},
+			codes("Ignore", 143), codes("FailIndex", 2, 126, 127)}},
+		"restart": {pod.RestartPolicy, core.RestartPolicyNever},
+		"grace":   {*pod.TerminationGracePeriodSeconds, int64(60)},
+		"token":   {[]bool{*pod.AutomountServiceAccountToken, *pod.EnableServiceLinks}, []bool{false, false}},
+		"pod security": {*pod.SecurityContext, core.PodSecurityContext{RunAsNonRoot: new(true),
+			RunAsUser: new(int64(2001)), RunAsGroup: new(int64(3001)),
+			SeccompProfile: &core.SeccompProfile{Type: core.SeccompProfileTypeRuntimeDefault}}},
+		"security": {*c.SecurityContext, core.SecurityContext{ReadOnlyRootFilesystem: new(true),
+			AllowPrivilegeEscalation: new(false), Capabilities: &core.Capabilities{Drop: []core.Capability{"ALL"}}}},
+		"image": {c.Image, eight.Image},
+		"dir":   {c.WorkingDir, "/data"},
+		"env":   {c.Env, []core.EnvVar{{Name: "HOME", Value: "/tmp"}, {Name: "XDG_CACHE_HOME", Value: "/tmp/.cache"}}},
+		"mounts": {c.VolumeMounts, []core.VolumeMount{{Name: "files", MountPath: "/data"},
+			{Name: "scratch", MountPath: "/tmp"}}},
+		"volumes": {pod.Volumes, []core.Volume{
+			{Name: "files", VolumeSource: core.VolumeSource{
+				PersistentVolumeClaim: &core.PersistentVolumeClaimVolumeSource{ClaimName: "lab"}}},
+			{Name: "scratch", VolumeSource: core.VolumeSource{EmptyDir: &core.EmptyDirVolumeSource{}}}}},
+		"requests": {amounts(c.Resources.Requests), "map[cpu:4 memory:8Gi]"},
+		"limits":   {amounts(c.Resources.Limits), "map[memory:8Gi nvidia.com/gpu:1]"},
+	} {
+		if !reflect.DeepEqual(pair[0], pair[1]) {
+			t.Errorf("%s: %+v, not %+v", what, pair[0], pair[1])
+		}
+	}
+}
+
+func amounts(list core.ResourceList) string {
+	texts := map[core.ResourceName]string{}
+	for name, amount := range list {
+		texts[name] = amount.String()
+	}
+	return fmt.Sprint(texts)
+}
+
+// What is not asked for is left to the cluster, and nobody is root.
+func TestManifestOfZeroValues(t *testing.T) {
+	_, job := decoded(t, Kubernetes{Image: "i", Claim: "c"}, eightShards())
+	pod := job.Spec.Template.Spec
+	if job.Namespace != "" || *job.Spec.Parallelism != 8 || *pod.SecurityContext.RunAsUser < 1 ||
+		*pod.SecurityContext.RunAsGroup < 1 || !reflect.ValueOf(pod.Containers[0].Resources).IsZero() {
+		t.Errorf("%+v", job)
+	}
+	for asked, want := range map[int]int{7: 7, 0: 501} {
+		if got := own(asked, func() int { return 501 }); got != want {
+			t.Errorf("%d: %d", asked, got)
+		}
+	}
+	if got := own(0, func() int { return 0 }); got != 1000 {
+		t.Errorf("root's: %d", got)
+	}
+}
+
+// A name is a DNS label that leaves room for a pod's index, and another one when anything is another.
+func TestNames(t *testing.T) {
+	names := map[string]bool{}
+	add := func(k Kubernetes, j Job) {
+		_, job := decoded(t, k, j)
+		if len(job.Name) > 50 || notInName.MatchString(strings.ReplaceAll(job.Name, "-", "")) ||
+			strings.HasSuffix(job.Name, "-") || strings.Contains(job.Name, "--") {
+			t.Errorf("%q", job.Name)
+		}
+		names[job.Name] = true
+	}
+	changes := []func(*Kubernetes, *Job){
+		func(*Kubernetes, *Job) {},
+		func(k *Kubernetes, _ *Job) { k.Image = "other" },
+		func(k *Kubernetes, _ *Job) { k.Memory = "9Gi" },
+		func(_ *Kubernetes, j *Job) { j.Which = []int{2} },
+		func(_ *Kubernetes, j *Job) { j.Shards = 9 },
+		func(_ *Kubernetes, j *Job) { j.Dir = "/data/other" },
+		func(_ *Kubernetes, j *Job) { j.Command = append(j.Command, "--limit=3") },
+		func(_ *Kubernetes, j *Job) { j.Name = "-ÄÖ ÅÅ—" },
+		func(_ *Kubernetes, j *Job) { j.Name = "selfheal" },
+		func(_ *Kubernetes, j *Job) { j.Name = strings.Repeat("long ", 40) },
+	}
+	for _, change := range slices.Concat(changes, changes) {
+		k, j := eight, eightShards()
+		change(&k, &j)
+		add(k, j)
+	}
+	if len(names) != len(changes)-1 { // two have names without a letter of theirs
+		t.Errorf("%d names of %d jobs", len(names), len(changes))
+	}
+}
+
+var hostile = []string{"two words", "", " ", "'", `"`, `\`, `\n`, "a\nb\n", "\t\r\n", "$HOME", "$(HOME)", "$$(HOME)",
+	"$$", "$((1+1))", "`id`", "# no comment", "- item", "key: value", "*x", "&x", "!!int 3", "yes", "0x1F", "~",
+	"{a: [b", "|", ">-", "%", "@", "---", "...", "Ünï→😀", "\u0085\u2028\u2029", "\x7f\x1b\u009f", "\ufeff", "--",
+	"{{.Image}}"}
+
+// expanded is what Kubernetes makes of a text in command and args: $(NAME) is a variable's value where there is one
+// and else stays, $$ is $.
+func expanded(text string, env map[string]string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		rest := text[i:]
+		end := strings.IndexByte(rest, ')')
+		switch {
+		case strings.HasPrefix(rest, "$$"):
+			b.WriteByte('$')
+			i++
+		case strings.HasPrefix(rest, "$(") && end > 0:
+			value, ok := env[rest[2:end]]
+			if !ok {
+				value = rest[:end+1]
+			}
+			b.WriteString(value)
+			i += end
+		default:
+			b.WriteByte(text[i])
+		}
+	}
+	return b.String()
+}
+
+// started runs what a pod with an index runs, and returns the arguments that the program sees.
+func started(t *testing.T, job batch.Job, index string) []string {
+	t.Helper()
+	c, env := job.Spec.Template.Spec.Containers[0], map[string]string{"JOB_COMPLETION_INDEX": index}
+	for _, v := range c.Env {
+		env[v.Name] = v.Value
+	}
+	var args []string
+	for _, text := range slices.Concat(c.Command, c.Args) {
+		args = append(args, expanded(text, env))
+	}
+	run := exec.Command(args[0], args[1:]...)
+	for name, value := range env {
+		run.Env = append(run.Env, name+"="+value)
+	}
+	out := must.Get(run.Output())(t)
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+}
+
+// program is a script that stands for another program.
+func program(t *testing.T, name, script string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	must.Do(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o755))
+	return path
+}
+
+func TestArgumentsArriveAsTheyWere(t *testing.T) {
+	j := eightShards()
+	j.Command = append([]string{program(t, "self heal $x", `printf '%s\0' "$@"`)}, hostile...)
+	_, job := decoded(t, eight, j)
+	want := slices.Concat(hostile, []string{"--shard", "3/8", "--attempt"})
+	if got := started(t, job, "2"); !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
+	k := eight
+	k.Mount = "/vol 'x' # $(HOME) \"y\"\n{z"
+	j.Dir = k.Mount + "/out"
+	_, job = decoded(t, k, j)
+	c := job.Spec.Template.Spec.Containers[0]
+	if c.WorkingDir != k.Mount || c.VolumeMounts[0].MountPath != k.Mount || job.Annotations[folderKey] != j.Dir {
+		t.Errorf("%q %q", c.WorkingDir, job.Annotations)
+	}
+}
+
+// Each index is a shard of those that are asked for, and no other.
+func TestIndicesAreTheShards(t *testing.T) {
+	show := program(t, "selfheal", `printf '%s\0' "$@"`)
+	for _, which := range [][]int{{1}, {12}, {1, 2, 3}, {2, 3, 7, 10, 11, 12}} {
+		j := Job{Shards: 12, Which: which, Dir: "/data/out", Command: []string{show}}
+		_, job := decoded(t, eight, j)
+		if int(*job.Spec.Completions) != len(which) || *job.Spec.Parallelism > *job.Spec.Completions {
+			t.Errorf("%v: %d indices, %d at once", which, *job.Spec.Completions, *job.Spec.Parallelism)
+		}
+		for i, shard := range which {
+			want := []string{"--shard", fmt.Sprintf("%d/12", shard), "--attempt"}
+			if got := started(t, job, fmt.Sprint(i)); !slices.Equal(got, want) {
+				t.Errorf("%v, index %d: %q", which, i, got)
+			}
+		}
+		if back := must.Get(numbers(job.Annotations[shardsKey]))(t); !slices.Equal(back, which) {
+			t.Errorf("%v came back as %v", which, back)
+		}
+	}
+}
+
+func TestWhatCantBeWritten(t *testing.T) {
+	alternate := make([]int, 40_000)
+	for i := range alternate {
+		alternate[i] = 2*i + 1
+	}
+	for want, change := range map[string]func(*Kubernetes, *Job){
+		"--image":               func(k *Kubernetes, _ *Job) { k.Image = "" },
+		"--claim":               func(k *Kubernetes, _ *Job) { k.Claim = "" },
+		`at "."`:                func(_ *Kubernetes, j *Job) { j.Dir = "out" },
+		`at "/"`:                func(_ *Kubernetes, j *Job) { j.Dir = "/out" },
+		`at "/tmp"`:             func(_ *Kubernetes, j *Job) { j.Dir = "/tmp/out" },
+		`at "/a:b"`:             func(k *Kubernetes, _ *Job) { k.Mount = "/a:b" },
+		"folder /data/out: it":  func(k *Kubernetes, _ *Job) { k.Mount = "/dat" },
+		"folder /data/../x: it": func(k *Kubernetes, _ *Job) { k.Folder = "/data/../x" },
+		"negative":              func(k *Kubernetes, _ *Job) { k.GPUs = -1 },
+		"no shards":             func(_ *Kubernetes, j *Job) { j.Which = nil },
+		"from 1 to 8":           func(_ *Kubernetes, j *Job) { j.Which = []int{9} },
+		"not UTF-8":             func(_ *Kubernetes, j *Job) { j.Command[0] = "\xff" },
+		"scattered":             func(_ *Kubernetes, j *Job) { j.Which, j.Shards = alternate, 80_000 },
+	} {
+		k, j := eight, eightShards()
+		change(&k, &j)
+		if text, err := k.Render(j); err == nil || text != "" || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for _, bad := range []string{"x", "1,", ",", "3-1", "-1", "1-", "1--2", "0-99999999999"} {
+		if got, err := numbers(bad); err == nil {
+			t.Errorf("%q is %v", bad, got)
+		}
+	}
+	all := []int{0, 5, 6, 9}
+	if text := spans(all); text != "0,5-6,9" || !slices.Equal(must.Get(numbers(text))(t), all) {
+		t.Error(text)
+	}
+}

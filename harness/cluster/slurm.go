@@ -1,0 +1,156 @@
+package cluster
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"selfheal/internal/fault"
+)
+
+// Slurm runs shards as the tasks of job arrays. The shell gets TERM a minute before its time limit and passes it on:
+// the shard saves what it has, and the task puts itself into the queue again.
+type Slurm struct {
+	// Options are sbatch's own, a word each: partition, time, memory, gres.
+	Options []string
+	// Block is how many tasks an array has at most, as their numbers must stay below MaxArraySize; 0: 1000.
+	Block int
+}
+
+// warning is how many seconds before its time limit a task gets TERM.
+const warning = 60
+
+var slurmScript = template.Must(template.New("").Funcs(template.FuncMap{"quoted": quoted}).Parse(`#!/bin/sh
+#SBATCH --job-name={{.Name}}
+#SBATCH --output={{.Dir}}/logs/slurm-%A_%a.log
+#SBATCH --open-mode=append
+#SBATCH --requeue
+#SBATCH --signal=B:TERM@{{.Warning}}
+# Submitted by hand: mkdir -p {{.Dir}}/logs && sbatch --array=1-{{.Shards}} THIS_FILE
+# Task k does shard k + SELFHEAL_FIRST of {{.Shards}}.
+shard=$((SLURM_ARRAY_TASK_ID + ${SELFHEAL_FIRST:-0}))
+ended=
+run=
+trap 'ended=yes; [ -z "$run" ] || kill -TERM "$run"' TERM
+{{range .Command}}{{quoted .}} {{end}}--shard "$shard/{{.Shards}}" --attempt &
+run=$!
+[ -z "$ended" ] || kill -TERM "$run"
+wait "$run"
+code=$?
+if [ -n "$ended" ]; then # the signal has ended the wait: the shard is saving what it has
+    wait "$run"
+    code=$?
+    [ "$code" -ne 143 ] || scontrol requeue "${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}"
+fi
+exit "$code"
+`))
+
+// quoted is a word as a shell reads it.
+func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// Render writes the script of the job's arrays.
+func (s Slurm) Render(j Job) (string, error) {
+	if strings.ContainsAny(j.Dir, " \t\n%\\\"'") {
+		return "", fmt.Errorf("%s: sbatch takes no folder with blanks, quotes, %% or \\ in its name", j.Dir)
+	}
+	var b bytes.Buffer
+	err := slurmScript.Execute(&b, struct {
+		Job
+		Warning int
+	}{j, warning})
+	return b.String(), err
+}
+
+// Submit gives sbatch an array for each block of shards. The id is that of all of them, with commas between.
+func (s Slurm) Submit(ctx context.Context, j Job) (string, error) {
+	script, err := s.Render(j)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Join(j.Dir, "logs"), 0o755); err != nil {
+		return "", fault.Reason(err)
+	}
+	var ids []string
+	for first, tasks := range s.blocks(j.Which) {
+		args := slices.Concat(s.Options, []string{"--parsable", "--array=" + strings.Join(tasks, ","),
+			fmt.Sprintf("--export=ALL,SELFHEAL_FIRST=%d", first)})
+		out, err := output(ctx, script, "sbatch", args...)
+		if err != nil {
+			return strings.Join(ids, ","), err
+		}
+		id, _, _ := strings.Cut(strings.TrimSpace(out), ";") // the cluster's name may follow
+		ids = append(ids, fmt.Sprintf("%s+%d", id, first))
+	}
+	return strings.Join(ids, ","), nil
+}
+
+// blocks are the numbers of an array's tasks, by the number of shards before its first.
+func (s Slurm) blocks(which []int) iter.Seq2[int, []string] {
+	most := cmp.Or(s.Block, 1000)
+	return func(yield func(int, []string) bool) {
+		for from := 0; from < len(which); {
+			first := (which[from] - 1) / most * most
+			var tasks []string
+			for ; from < len(which) && which[from] <= first+most; from++ {
+				tasks = append(tasks, strconv.Itoa(which[from]-first))
+			}
+			if !yield(first, tasks) {
+				return
+			}
+		}
+	}
+}
+
+// ended are Slurm's words for what it does no more.
+var ended = []string{"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+	"PREEMPTED", "REVOKED", "TIMEOUT"}
+
+// States asks squeue.
+func (s Slurm) States(ctx context.Context, id string) (map[int]State, error) {
+	states := map[int]State{}
+	for array := range strings.SplitSeq(id, ",") {
+		number, text, _ := strings.Cut(array, "+")
+		first, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no job of Slurm's", id)
+		}
+		out, err := output(ctx, "", "squeue", "--noheader", "--array", "--states=all", "--format=%K %T",
+			"--jobs="+number)
+		if err != nil && !strings.Contains(err.Error(), "Invalid job id") { // which it has forgotten
+			return nil, err
+		}
+		for line := range strings.Lines(out) {
+			task, word, _ := strings.Cut(strings.TrimSpace(line), " ")
+			k, err := strconv.Atoi(task)
+			switch {
+			case err != nil || slices.Contains(ended, word):
+			case word == "RUNNING" || word == "COMPLETING":
+				states[first+k] = Running
+			default:
+				states[first+k] = Waiting
+			}
+		}
+	}
+	return states, nil
+}
+
+// Logs are files in the run's folder.
+func (s Slurm) Logs(_, dir string) string { return filepath.Join(dir, "logs") }
+
+// Cancelling is scancel's.
+func (s Slurm) Cancelling(id string) string {
+	text := "scancel"
+	for array := range strings.SplitSeq(id, ",") {
+		number, _, _ := strings.Cut(array, "+")
+		text += " " + number
+	}
+	return text
+}

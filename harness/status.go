@@ -1,0 +1,107 @@
+package harness
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"selfheal/internal/atomicfile"
+)
+
+// Status is how far a shard is. An image counts once for each attack on each network or closed loop.
+type Status struct {
+	Images   int       `json:"images"`
+	Done     int       `json:"done"`   // of them; while an attack goes on, those that fell
+	Robust   int       `json:"robust"` // of those that are done
+	Left     *float64  `json:"seconds_left,omitempty"`
+	Updated  time.Time `json:"updated"`
+	Finished bool      `json:"finished"`
+}
+
+// statusFile, in a shard's work folder, has its status, about every ten seconds.
+const statusFile = "status.json"
+
+// tally counts for a shard's status.
+type tally struct {
+	path string
+	mu   sync.Mutex
+	Status
+	own      int // images of the crafting that is under way
+	standing int // of them
+}
+
+// expecting counts what a shard has to craft.
+func (r *run) expecting() *tally {
+	t := &tally{path: r.out.work(statusFile)}
+	seen := map[craftKey]bool{}
+	for _, j := range r.plan.Jobs {
+		own := howMany(r.shares.of(j), func(shard int) bool { return shard == r.shard.I })
+		for k := range j.needs(r.seeds()) {
+			if !seen[k.craftKey] {
+				seen[k.craftKey] = true
+				t.Images += own
+			}
+		}
+	}
+	return t
+}
+
+// at notes how many images of the crafting under way stand; over, that it is done.
+func (t *tally) at(own, standing int, over bool) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.own, t.standing = own, standing; over {
+		t.Done, t.Robust, t.own, t.standing = t.Done+own, t.Robust+standing, 0, 0
+	}
+}
+
+// write writes the status. That it can't be written ends nothing.
+func (t *tally) write(left *time.Duration, finished bool) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.Status
+	now.Done, now.Finished, now.Updated = now.Done+t.own-t.standing, finished, time.Now().UTC()
+	if left != nil {
+		now.Left = new(left.Seconds())
+	}
+	if data, err := json.Marshal(now); err == nil {
+		_ = atomicfile.Write(t.path, data)
+	}
+}
+
+// ShardStatus is how far a shard of a run in a folder is, by the attempt at it that got farthest. It is nil where none
+// has begun.
+func ShardStatus(dir string, s Shard) (*Status, error) {
+	var best *Status
+	shard := escaped(filepath.Join(dir, s.folder()))
+	for _, pattern := range []string{"", attemptPrefix + "*"} {
+		names, err := filepath.Glob(filepath.Join(shard, pattern, workFolder, statusFile))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			var one Status
+			data, err := os.ReadFile(name)
+			if err == nil {
+				err = json.Unmarshal(data, &one)
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // an attempt may just be ending
+				return nil, err
+			}
+			if err == nil && (best == nil || one.Finished || one.Done > best.Done && !best.Finished) {
+				best = &one
+			}
+		}
+	}
+	return best, nil
+}

@@ -1,0 +1,263 @@
+package harness
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"selfheal/harness/cluster"
+	"selfheal/harness/result"
+	"selfheal/internal/atomicfile"
+	"selfheal/internal/fault"
+)
+
+// SubmitOptions say by what and how a plan's shards are run elsewhere.
+type SubmitOptions struct {
+	Options        // of the merge; Out is the folder that all machines have
+	Engine         cluster.Engine
+	EngineName     string
+	Shards         int
+	ProgramCommand []string      // runs a shard, but for --shard
+	Every          time.Duration // between two looks at how it goes; 0: 15 s
+}
+
+// submitFolder, in the output folder, has what [Submit] knows of its jobs.
+const submitFolder = "submit"
+
+// submitted is what was given to an engine.
+type submitted struct {
+	Engine       string   `json:"engine"`
+	Shards       int      `json:"shards"`
+	ConfigSHA256 string   `json:"config_sha256"`
+	Jobs         []string `json:"jobs"` // ids, the last one that of what failed before
+	Tries        []int    `json:"tries"`
+}
+
+// mostTries is how often a shard is given to the engine that ends without being finished.
+const mostTries = 3
+
+// Submit runs a plan's shards as a job of an engine, follows it, gives the engine again what has failed, and merges
+// what they come to in o.Out. A job that was submitted for that folder before is followed. When ctx is
+// cancelled the job goes on; the error is [Unfinished].
+func Submit(ctx context.Context, plan *Plan, o SubmitOptions) (*result.File, error) {
+	lock, err := lockFolder(filepath.Join(o.Out, submitFolder), "submit")
+	if err != nil {
+		return nil, err
+	}
+	defer lock.free()
+	s := &submission{o: o, path: filepath.Join(o.Out, submitFolder, "job.json"),
+		finished: make([]bool, o.Shards), gone: make([]int, o.Shards)}
+	if err := s.begin(ctx, plan); err != nil {
+		return nil, err
+	}
+	if err := s.follow(ctx); err != nil {
+		if ctx.Err() != nil {
+			var cancel []string
+			for _, id := range s.Jobs {
+				cancel = append(cancel, o.Engine.Cancelling(id))
+			}
+			o.Progress.report(jobGoesOn{o.EngineName, s.Jobs, strings.Join(cancel, "; ")})
+			return nil, Unfinished{err}
+		}
+		return nil, err
+	}
+	shards, err := FindShards(o.Out)
+	if err != nil {
+		return nil, err
+	}
+	return Merge(ctx, shards, o.Options)
+}
+
+// submission is a job that is followed.
+type submission struct {
+	o SubmitOptions
+	submitted
+	path     string
+	finished []bool
+	gone     []int // in how many looks one after the other the engine did not know a shard
+}
+
+// last is the job that was submitted last.
+func (s *submission) last() string { return s.Jobs[len(s.Jobs)-1] }
+
+// begin finds the job that was submitted before, or submits one.
+func (s *submission) begin(ctx context.Context, plan *Plan) error {
+	data, err := os.ReadFile(s.path)
+	if err == nil {
+		err = json.Unmarshal(data, &s.submitted)
+	}
+	switch hash := plan.Config.Hash(); {
+	case err == nil && (s.ConfigSHA256 != hash || s.Shards != s.o.Shards ||
+		s.Engine != s.o.EngineName || len(s.Tries) != s.Shards || len(s.Jobs) == 0):
+		return ConfigError{fmt.Errorf("%s is that of another job, of %s in %d shards: choose another --out", s.o.Out,
+			s.Engine, s.Shards)}
+	case err == nil:
+		clear(s.Tries) // whoever calls again has seen to what went wrong
+		s.o.Progress.report(jobFound{s.o.EngineName, s.last()})
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: %w", s.path, fault.Reason(err))
+	default:
+		s.submitted = submitted{Engine: s.o.EngineName, Shards: s.o.Shards, ConfigSHA256: hash,
+			Tries: make([]int, s.o.Shards)}
+	}
+	if err := prepareShares(ctx, plan, s.o.Options, s.o.Shards); err != nil {
+		return err
+	}
+	all := make([]int, s.Shards)
+	for i := range all {
+		all[i] = i + 1
+	}
+	return s.submit(ctx, all)
+}
+
+// prepareShares has all shards find the same file of shares, so that processors that round differently share
+// the images in one way.
+func prepareShares(ctx context.Context, plan *Plan, o Options, n int) error {
+	r, err := newRun(plan, o)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	r.shard.N = n
+	if err := r.findShares(o.Out); err != nil || r.shares != nil {
+		return err
+	}
+	if err := r.preflight(ctx); err != nil {
+		return err
+	}
+	r.reserve()
+	return r.share(ctx, o.Out)
+}
+
+// submit gives shards to the engine.
+func (s *submission) submit(ctx context.Context, which []int) error {
+	id, err := s.o.Engine.Submit(ctx, cluster.Job{Name: "selfheal", Command: s.o.ProgramCommand,
+		Shards: s.Shards, Which: which, Dir: s.o.Out})
+	if id == "" {
+		return err
+	}
+	s.Jobs = append(s.Jobs, id) // of an error too: a part may have been submitted
+	for _, i := range which {
+		s.Tries[i-1]++
+		s.gone[i-1] = 0
+	}
+	data, merr := json.Marshal(s.submitted)
+	if merr == nil {
+		merr = atomicfile.WriteSynced(s.path, data)
+	}
+	if err = cmp.Or(err, merr); err == nil {
+		s.o.Progress.report(jobSubmitted{s.o.EngineName, id, len(which)})
+	}
+	return err
+}
+
+// follow looks at the shards until all are finished.
+func (s *submission) follow(ctx context.Context) error {
+	every := s.o.Every
+	if every == 0 {
+		every = 15 * time.Second
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		failed, all, err := s.look(ctx)
+		if err != nil || all {
+			return err
+		}
+		if len(failed) > 0 {
+			if err := s.again(ctx, failed); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// again submits what has failed.
+func (s *submission) again(ctx context.Context, failed []int) error {
+	for _, i := range failed {
+		if s.Tries[i-1] >= mostTries {
+			return fmt.Errorf("shard %d has ended %d times without being finished: %s says why; the same command "+
+				"tries again", i, s.Tries[i-1], s.o.Engine.Logs(s.last(), s.o.Out))
+		}
+	}
+	s.o.Progress.report(shardsFailed{failed})
+	return s.submit(ctx, failed)
+}
+
+// look asks shards and engine how it goes. Failed are the shards that the engine has ended unfinished: it has not
+// known them in two looks, since files may be seen late on other machines.
+func (s *submission) look(ctx context.Context) (failed []int, all bool, err error) {
+	states := map[int]cluster.State{}
+	for _, id := range s.Jobs {
+		some, err := s.o.Engine.States(ctx, id)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, false, err
+			}
+			s.o.Progress.report(engineSilent{err.Error()})
+			return nil, false, nil
+		}
+		for shard, state := range some {
+			states[shard] = max(states[shard], state)
+		}
+	}
+	now := jobFollowed{Shards: s.Shards}
+	var left []float64
+	for i := range s.finished {
+		status, err := ShardStatus(s.o.Out, Shard{i + 1, s.Shards})
+		if err != nil {
+			return nil, false, err
+		}
+		if status != nil {
+			now.Images, now.Done, now.Robust = now.Images+status.Images, now.Done+status.Done, now.Robust+status.Robust
+			s.finished[i] = status.Finished
+		}
+		switch {
+		case s.finished[i]:
+			now.Finished++
+			continue
+		case states[i+1] == cluster.Running:
+			now.Running++
+			if status != nil && status.Left != nil {
+				left = append(left, *status.Left)
+			}
+		case states[i+1] == cluster.Waiting:
+			now.Waiting++
+		}
+		if s.gone[i]++; states[i+1] != cluster.Gone {
+			s.gone[i] = 0
+		}
+		if s.gone[i] > 1 {
+			failed = append(failed, i+1)
+		}
+	}
+	now.Left = timeLeft(left, now)
+	s.o.Progress.report(now)
+	return failed, now.Finished == now.Shards, nil
+}
+
+// timeLeft is what the shards that run say, where all of them do, and as long again for those that wait.
+func timeLeft(left []float64, now jobFollowed) *time.Duration {
+	if len(left) == 0 || len(left) < now.Running {
+		return nil
+	}
+	sum, most := 0.0, 0.0
+	for _, l := range left {
+		sum, most = sum+l, max(most, l)
+	}
+	rounds := float64(now.Shards-now.Finished) / float64(now.Running)
+	return new(time.Duration(max(most, sum/float64(len(left))*rounds) * float64(time.Second)))
+}

@@ -1,0 +1,125 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"selfheal/harness/cluster"
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+)
+
+// inProcess is an engine that runs shards in this process. Those of a first job that it drops it never runs.
+type inProcess struct {
+	plan   *Plan
+	drops  map[int]bool
+	mu     sync.Mutex
+	jobs   [][]int
+	states map[int]cluster.State
+	silent int // how many times it gives no answer
+
+	submitted func(jobs int)
+}
+
+func (e *inProcess) Render(cluster.Job) (string, error) { return "", nil }
+func (e *inProcess) Cancelling(id string) string        { return "cancel " + id }
+func (e *inProcess) Logs(id, _ string) string           { return "the log of job " + id }
+
+func (e *inProcess) Submit(_ context.Context, j cluster.Job) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.jobs = append(e.jobs, j.Which)
+	if e.submitted != nil {
+		e.submitted(len(e.jobs))
+	}
+	for _, i := range j.Which {
+		if len(e.jobs) == 1 && e.drops[i] {
+			continue
+		}
+		e.states[i] = cluster.Running
+		go func() {
+			_, err := Run(context.Background(), e.plan, Options{Out: j.Dir, Shard: Shard{i, j.Shards}, Attempt: true})
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if e.states[i] = cluster.Gone; err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		}()
+	}
+	return fmt.Sprint(len(e.jobs)), nil
+}
+
+func (e *inProcess) States(context.Context, string) (map[int]cluster.State, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.silent--; e.silent >= 0 {
+		return nil, errors.New("the controller is away")
+	}
+	return maps.Clone(e.states), nil
+}
+
+// A job that is followed, left, found again and partly lost comes to what one run comes to.
+func TestSubmit(t *testing.T) {
+	testinput.Runtime(t)
+	p := plan(t, sparse, 2, 8, "datasets.test.limit=6")
+	whole, dir := filepath.Join(t.TempDir(), "whole"), t.TempDir()
+	must.Get(Run(context.Background(), p, Options{Out: whole}))(t)
+	e := &inProcess{plan: p, drops: map[int]bool{2: true}, states: map[int]cluster.State{}, silent: 2}
+	var said bytes.Buffer
+	o := SubmitOptions{Options: Options{Out: dir, Progress: NewProgress(&said, TextLog, false)}, Engine: e,
+		EngineName: "test", Shards: 3, Every: 20 * time.Millisecond}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if _, err := Submit(ctx, p, o); !errors.Is(err, context.Canceled) {
+		t.Fatal(err) // before there is a job
+	}
+	ctx, stop = context.WithCancel(context.Background())
+	defer stop()
+	e.submitted = func(n int) {
+		if n == 2 {
+			stop()
+		}
+	}
+	if _, err := Submit(ctx, p, o); !errors.As(err, new(Unfinished)) {
+		t.Fatal(err)
+	}
+	must.Have(t, said.String(), "3 shards submitted to test: job 1", "of test goes on; cancel 1",
+		"the engine does not answer: the controller is away")
+	other := o
+	other.Shards = 4
+	_, err := Submit(context.Background(), p, other)
+	must.Refuse(t, err, "another job", "3 shards")
+	must.Get(Submit(context.Background(), p, o))(t)
+	sameEnd(t, "submitted", whole, dir)
+	must.Have(t, said.String(), "submitted before to test: job 2", "shards 2 have ended unfinished",
+		"1 shards submitted to test: job 2", "shards: 3 of 3 done", "images: 12 of 12 done")
+	if fmt.Sprint(e.jobs) != "[[1 2 3] [2]]" {
+		t.Errorf("jobs %v", e.jobs)
+	}
+
+	// What ends unfinished again and again is not submitted for ever.
+	e = &inProcess{plan: p, states: map[int]cluster.State{}}
+	o.Out, o.Engine = t.TempDir(), lost{e}
+	_, err = Submit(context.Background(), p, o)
+	must.Refuse(t, err, "has ended 3 times without being finished", "the log of job lost says why")
+	if strings.Count(said.String(), "have ended unfinished") != 3 {
+		t.Errorf("said %s", &said)
+	}
+}
+
+// lost is an engine that loses all it is given.
+type lost struct{ *inProcess }
+
+func (e lost) Submit(_ context.Context, j cluster.Job) (string, error) {
+	e.jobs = append(e.jobs, j.Which)
+	return "lost", nil
+}

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"selfheal/control/pca"
+	"selfheal/harness"
+	"selfheal/harness/cluster"
+	"selfheal/harness/result"
+)
+
+// submitFlags are those of submit.
+type submitFlags struct {
+	scaleFlags
+	config, out, engine string
+	suites, sets        []string
+	shards              int
+	print               bool
+	sbatch              string
+	kubernetes          cluster.Kubernetes
+}
+
+// The values of --engine.
+const (
+	slurm      = "slurm"
+	kubernetes = "kubernetes"
+)
+
+// scheduler is the engine, and the program that it starts.
+func (f *submitFlags) scheduler() (e cluster.Engine, program string, err error) {
+	switch f.engine {
+	case slurm:
+		program, err = os.Executable()
+		return cluster.Slurm{Options: strings.Fields(f.sbatch)}, program, err
+	case kubernetes:
+		f.kubernetes.Folder, err = os.Getwd()
+		return f.kubernetes, "selfheal", err
+	}
+	return nil, "", usage("--engine must be %s or %s, not %q", slurm, kubernetes, f.engine)
+}
+
+func submitCommand(g *globals) *cobra.Command {
+	f := &submitFlags{}
+	c := &cobra.Command{
+		Use:   "submit --engine ENGINE --shards N --config FILE --out DIR",
+		Short: "Run a config as a job of Slurm or Kubernetes, follow it, merge its shards",
+		Long: `Runs the suites of a config in shards, as a job array of Slurm or an indexed Job of
+Kubernetes, follows them, submits again what has failed, and merges what they come to
+in --out, which must be a folder that all machines have under the same name. Ctrl-C ends
+the following, not the job: the same command goes on following it.`,
+		Example: `  selfheal submit --engine slurm --shards 32 --config my.yaml --out /shared/out \
+    --sbatch "--partition=gpu --time=4:00:00"
+  selfheal submit --engine slurm --shards 32 --config my.yaml --out /shared/out --print
+  selfheal submit --engine kubernetes --shards 32 --config /shared/my.yaml --out /shared/out \
+    --image registry.example/selfheal:1 --claim shared --mount /shared`,
+		Args: exactly(0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, g) },
+	}
+	to := flags{c}
+	to.text(&f.engine, "engine", "", "slurm or kubernetes", words(slurm, kubernetes))
+	to.whole(&f.shards, "shards", 0, "how many parts to make of the work")
+	to.config(&f.config)
+	to.text(&f.out, "out", "", "output folder, which all machines have", folders)
+	f.scaleFlags.addConfigs(to)
+	to.texts(&f.suites, "suite", "suite to run; may be repeated (default: the config's default_suites)",
+		g.ofConfig(suiteNames, 0))
+	to.sets(&f.sets, g, "attacks.NAME.key=value")
+	to.on(&f.print, "print", "print what the engine would be given, and submit nothing")
+	to.text(&f.sbatch, "sbatch", "", "options for sbatch: \"--partition=gpu --time=4:00:00 --gres=gpu:1\"", noFiles)
+	k := &f.kubernetes
+	to.text(&k.Image, "image", "", "Kubernetes: the image with selfheal", noFiles)
+	to.text(&k.Claim, "claim", "", "Kubernetes: the PersistentVolumeClaim with models, data and results", noFiles)
+	to.text(&k.Mount, "mount", "",
+		"where its volume is mounted, here and in pods (default: the folder that holds --out)", folders)
+	to.text(&k.Namespace, "namespace", "", "Kubernetes: the namespace (default: kubectl's)", noFiles)
+	to.text(&k.CPU, "cpu", "", "Kubernetes: cores that a pod asks for", noFiles)
+	to.text(&k.Memory, "memory", "", "Kubernetes: memory that a pod asks for and may use, such as 8Gi", noFiles)
+	to.whole(&k.GPUs, "gpus", 0, "Kubernetes: GPUs of a pod")
+	to.whole(&k.Parallelism, "parallelism", 0, "Kubernetes: how many shards run at once (default: all)")
+	to.whole(&k.User, "user", 0, "Kubernetes: user id of the pods (default: yours; 1000 for root)")
+	to.whole(&k.Group, "group", 0, "Kubernetes: group id, likewise")
+	to.quiet(g)
+	to.logFormat(g)
+	return c
+}
+
+func (f *submitFlags) run(c *cobra.Command, g *globals) error {
+	err := cmp.Or(needed(c, "engine", f.engine, ", slurm or kubernetes"), needed(c, "out", f.out, ""),
+		needed(c, "config", f.config, ", for example --config config.yaml"))
+	if err != nil {
+		return err
+	}
+	if _, err := harness.ParseShard(fmt.Sprintf("1/%d", f.shards)); err != nil {
+		return usage("--shards N: N must be at least 1, got %d", f.shards)
+	}
+	cfg, err := g.loadConfig(f.config, f.sets)
+	if err != nil {
+		return usage("%w", err)
+	}
+	plan, err := f.plan(c, cfg, f.suites)
+	if err != nil {
+		return err
+	}
+	if missing := plan.Missing("selfheal fit --config " + f.config + " --control "); len(missing) > 0 {
+		fmt.Fprint(c.OutOrStdout(), harness.DescribeMissing(missing))
+		return missingFiles(plan.Config, missing)
+	}
+	if f.out, err = filepath.Abs(f.out); err != nil {
+		return err
+	}
+	engine, program, err := f.scheduler()
+	if err != nil {
+		return err
+	}
+	command, err := f.command(c, program)
+	if err != nil {
+		return err
+	}
+	if f.print {
+		all := cluster.Job{Name: "selfheal", Command: command, Shards: f.shards, Dir: f.out}
+		for i := range f.shards {
+			all.Which = append(all.Which, i+1)
+		}
+		text, err := engine.Render(all)
+		if err == nil {
+			_, err = fmt.Fprint(c.OutOrStdout(), text)
+		}
+		return err
+	}
+	if err := g.runtime(c); err != nil {
+		return err
+	}
+	_, err = harness.Submit(c.Context(), plan, harness.SubmitOptions{Engine: engine, EngineName: f.engine,
+		Shards: f.shards, ProgramCommand: command, Options: harness.Options{Out: f.out, Progress: g.progress(c),
+			Cache: pca.UserCache(), Command: commandLine(c),
+			Report: func(file *result.File) error { return render(c.Context(), f.out, file, f.out) }}})
+	if table, rerr := os.ReadFile(f.out + "/tables.md"); rerr == nil && err == nil {
+		fmt.Fprintf(c.OutOrStdout(), "%s\nreport: %s/report.html\n", table, f.out)
+	}
+	return err
+}
+
+// command is what runs a shard, but for which.
+func (f *submitFlags) command(c *cobra.Command, program string) ([]string, error) {
+	path, err := filepath.Abs(f.config)
+	if err != nil {
+		return nil, err
+	}
+	words := []string{program, "run", "--config", path, "--out", f.out, "--log-format", harness.JSONLog}
+	for _, name := range []string{"limit", "workers", "batch", "onnxruntime", "offline"} {
+		if flag := c.Flag(name); flag.Changed {
+			words = append(words, "--"+name+"="+flag.Value.String())
+		}
+	}
+	for _, s := range f.suites {
+		words = append(words, "--suite", s)
+	}
+	for _, s := range f.sets {
+		words = append(words, "--set", s)
+	}
+	return words, nil
+}
