@@ -58,13 +58,13 @@ func try(limit int) (err error) {
 	defer func() { err = errors.Join(err, b.cluster("down")) }()
 	for _, t := range []struct {
 		name    string
-		args    []string
+		shards  int
+		sbatch  string
 		disturb func(out string) error
 	}{
-		{"a node killed in the middle", []string{"--shards=8"}, b.killNode},
-		{"a time limit that is shorter than the shards", []string{"--shards=2", "--sbatch=--time=1 --signal=B:TERM@40"},
-			nil},
-		{"a shard run twice at once", []string{"--shards=3"}, b.runTwice},
+		{"a node killed in the middle", 8, "", b.killNode},
+		{"a time limit that is shorter than the shards", 2, "--time=1 --signal=B:TERM@40", nil},
+		{"a shard run twice at once", 3, "", b.runTwice},
 	} {
 		start, out := time.Now(), b.path(strings.ReplaceAll(t.name, " ", "-"))
 		disturbed := make(chan error, 1)
@@ -75,8 +75,8 @@ func try(limit int) (err error) {
 			}
 			disturbed <- t.disturb(out)
 		}()
-		err := b.selfheal(append([]string{"submit", "--engine=slurm", "--config=config.yaml", "--out", out, b.limit},
-			t.args...)...)
+		err := b.selfheal("submit", "--engine=slurm", "--config=config.yaml", "--out", out, b.limit,
+			fmt.Sprint("--shards=", t.shards), "--sbatch="+t.sbatch)
 		if err = errors.Join(err, <-disturbed); err == nil {
 			err = sameend.Check(b.path("whole"), out)
 		}
@@ -86,8 +86,8 @@ func try(limit int) (err error) {
 		}
 		attempts, _ := filepath.Glob(filepath.Join(out, "shard-*", "attempt-*"))
 		fmt.Printf("%s: equal, %d attempts, %v\n", t.name, len(attempts), time.Since(start).Round(time.Second))
-		if t.disturb == nil && len(attempts) < 3 {
-			return errors.New("the time limit has stopped nothing: the shards are too short")
+		if len(attempts) <= t.shards {
+			return fmt.Errorf("%s: nothing was disturbed", t.name)
 		}
 	}
 	return nil
@@ -114,16 +114,20 @@ func (b *bench) cluster(verb string) error {
 	return nil
 }
 
-// killNode kills a node when a shard is done and others run there, and starts it again.
+// killNode kills a node when a shard that runs there has done something, and starts it again.
 func (b *bench) killNode(out string) error {
 	if err := b.wait(func() bool {
-		busy, _ := exec.Command("squeue", "-h", "-t", "R", "-w", "node2", "-o", "%i").Output()
-		done, _ := filepath.Glob(filepath.Join(out, "shard-*", "attempt-*", "selfheal-journal", "journal.jsonl"))
-		return len(busy) > 0 && len(done) > 2
+		task, _ := exec.Command("squeue", "-h", "-t", "R", "-w", "node2", "-o", "%K").Output()
+		shard := fmt.Sprintf("shard-%s-*", strings.TrimSpace(string(task)))
+		begun, _ := filepath.Glob(filepath.Join(out, shard, "attempt-*", "selfheal-journal", "journal.jsonl"))
+		if len(task) == 0 || len(begun) == 0 {
+			return false
+		}
+		info, err := os.Stat(begun[0])
+		return err == nil && info.Size() > 2000
 	}); err != nil {
 		return err
 	}
-	time.Sleep(time.Second) // in the middle of its work
 	if err := b.cluster("kill2"); err != nil {
 		return err
 	}
