@@ -63,7 +63,7 @@ func try(limit int) (err error) {
 		disturb func(out string) error
 	}{
 		{"a node killed in the middle", 8, "", b.killNode},
-		{"a time limit that is shorter than the shards", 2, "--time=1 --signal=B:TERM@40", nil},
+		{"a time limit that is shorter than the shard", 1, "--time=1 --signal=B:TERM@50", nil},
 		{"a shard run twice at once", 3, "", b.runTwice},
 	} {
 		start, out := time.Now(), b.path(strings.ReplaceAll(t.name, " ", "-"))
