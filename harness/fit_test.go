@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -229,9 +230,10 @@ func TestTwoFitsOfOneFile(t *testing.T) {
 	var fits sync.WaitGroup
 	for range 4 {
 		fits.Go(func() {
-			for range 400 {
+			for opened.Load() < 100 {
 				w, err := openTraining(filepath.Join(dir, "made.onnx"))
 				if err != nil {
+					runtime.Gosched()
 					continue
 				}
 				if opened.Add(1); holders.Add(1) > 1 {
@@ -244,7 +246,4 @@ func TestTwoFitsOfOneFile(t *testing.T) {
 		})
 	}
 	fits.Wait()
-	if opened.Load() < 20 {
-		t.Errorf("the lock was held %d times", opened.Load())
-	}
 }
