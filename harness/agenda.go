@@ -28,23 +28,16 @@ type item struct {
 // agenda lists a run's. A forecast has the seconds of every crafting by [craftKey.String]; nil where there is none.
 func (r *run) agenda(forecast map[string]float64) *agenda {
 	a := &agenda{at: -1, began: time.Now(), clock: time.Now}
-	seen := map[craftKey]bool{}
-	for _, j := range r.plan.Jobs {
-		for k := range j.needs(r.seeds()) {
-			if seen[k.craftKey] {
-				continue
+	for j, k := range r.plan.crafts() {
+		weight, known := forecast[k.String()]
+		if !known {
+			if forecast != nil {
+				return nil // it is of another plan
 			}
-			seen[k.craftKey] = true
-			weight, known := forecast[k.String()]
-			if !known {
-				if forecast != nil {
-					return nil // it is of another plan
-				}
-				weight = float64(r.mostPasses(j, k.attack))
-			}
-			k.dataset = ""
-			a.items = append(a.items, item{k.craftKey, weight})
+			weight = float64(r.mostPasses(j, k.attack))
 		}
+		k.dataset = ""
+		a.items = append(a.items, item{k.craftKey, weight})
 	}
 	return a
 }

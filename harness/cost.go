@@ -118,6 +118,9 @@ type outlook struct {
 	right, fallen int
 }
 
+// standing is the probability that an image at a distance, in epsilons, stands.
+func standing(d float64) float64 { return 1 / (1 + math.Pow(typical/d, steep)) }
+
 // draw simulates a crafting. Shift is the network's typical distance, as a factor.
 func (c *crafting) draw(rng *rand.Rand, shift float64) outlook {
 	if len(c.distances) == 0 || c.n == 0 {
@@ -136,7 +139,7 @@ func (c *crafting) draw(rng *rand.Rand, shift float64) outlook {
 		o.right++
 		stands := unknown
 		if d > 0 {
-			stands = 1 / (1 + math.Pow(typical*shift/d, steep))
+			stands = standing(d / shift)
 		}
 		last := len(c.parts)
 		if rng.Float64() >= stands {

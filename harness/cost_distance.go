@@ -60,30 +60,35 @@ func (s *surveyor) glances(ctx context.Context, b *bench, on *oracle, v speed, k
 		all := make([]glance, n)
 		err := s.forEach(ctx, n, on.state, func(ctx context.Context, i int) error {
 			im, err := b.set.image(i * b.set.Len() / n)
-			if err != nil {
-				return err
+			if err == nil {
+				all[i], err = s.glance(ctx, on, im, climbs)
 			}
-			e := attacks.Evaluation{Logits: make([]float32, on.Classes())}
-			if !climbs {
-				err = on.Logits(ctx, im.Pixels, e.Logits)
-				all[i] = glanceAt(&e, im.Label)
-				return err
-			}
-			err = on.Gradient(ctx, im.Pixels, attacks.Margin, im.Label, -1, &e)
-			if all[i] = glanceAt(&e, im.Label); err != nil || !all[i].right() {
-				return err
-			}
-			beside, there := slices.Clone(im.Pixels), attacks.Evaluation{}
-			rng := rand.New(rand.NewPCG(s.cfg.Seed, uint64(im.ID)))
-			for j := range beside {
-				beside[j] += float32(noise * rng.NormFloat64())
-			}
-			err = on.Gradient(ctx, beside, attacks.Margin, im.Label, -1, &there)
-			all[i].Turn = turned(e.Gradient, there.Gradient)
 			return err
 		})
 		return all, err
 	})
+}
+
+// glance takes the margin's gradients at an image and beside it, or where an oracle has none its answer.
+func (o *opener) glance(ctx context.Context, on attacks.Oracle, im attacks.Image, climbs bool) (glance, error) {
+	e := attacks.Evaluation{Logits: make([]float32, on.Classes())}
+	if !climbs {
+		err := on.Logits(ctx, im.Pixels, e.Logits)
+		return glanceAt(&e, im.Label), err
+	}
+	err := on.Gradient(ctx, im.Pixels, attacks.Margin, im.Label, -1, &e)
+	g := glanceAt(&e, im.Label)
+	if err != nil || !g.right() {
+		return g, err
+	}
+	beside, there := slices.Clone(im.Pixels), attacks.Evaluation{}
+	rng := rand.New(rand.NewPCG(o.cfg.Seed, uint64(im.ID)))
+	for j := range beside {
+		beside[j] += float32(noise * rng.NormFloat64())
+	}
+	err = on.Gradient(ctx, beside, attacks.Margin, im.Label, -1, &there)
+	g.Turn = turned(e.Gradient, there.Gradient)
+	return g, err
 }
 
 // glanceAt reads what an oracle gave for the loss [attacks.Margin].

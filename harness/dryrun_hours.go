@@ -57,17 +57,11 @@ func (s span) String() string {
 
 // disk prints how much room crafted images take if they are kept.
 func (d *description) disk() {
-	var bytes int64
-	made, known := map[craftKey]bool{}, true
-	for _, j := range d.plan.Jobs {
+	bytes, known := int64(0), true
+	for j := range d.plan.crafts() {
 		set := d.sets[j.Suite.Dataset]
 		known = known && set.size > 0
-		for k := range j.needs(d.plan.seeds()) {
-			if !made[k.craftKey] {
-				made[k.craftKey] = true
-				bytes += 4 * int64(set.n) * int64(set.size)
-			}
-		}
+		bytes += 4 * int64(set.n) * int64(set.size)
 	}
 	if known && bytes > 0 {
 		fmt.Fprintf(&d.text, "disk: crafted images, where they are kept, take %s: 4 bytes a value\n",

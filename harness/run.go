@@ -153,7 +153,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 	r.expect(o.Costs)
 	if r.shard.N > 0 {
 		r.tally = r.expecting()
-		r.progress.status = func(left *time.Duration) { r.tally.write(left, false) }
+		r.progress.status = func(left *time.Duration) { r.tally.write(left) }
 	}
 	began := time.Now()
 	r.progress.report(runStarted{o.Out, r.record.ConfigSHA256, plan.Cells()})
@@ -202,8 +202,8 @@ func (r *run) end(o Options, err error) error {
 	}
 	if r.shard.N > 0 {
 		if err == nil {
+			r.tally.write(nil)
 			err = r.out.write(r.planned())
-			r.tally.write(nil, err == nil)
 		}
 		if err = cmp.Or(r.journal.Close(), err); err != nil {
 			err = Unfinished{err}
@@ -308,6 +308,21 @@ func (j Job) needs(seeds []uint64) iter.Seq[need] {
 						return
 					}
 				}
+			}
+		}
+	}
+}
+
+// crafts are what a plan's run crafts, each with the job that asks for it first, in the order in which it is made.
+func (p *Plan) crafts() iter.Seq2[Job, need] {
+	return func(yield func(Job, need) bool) {
+		seen := map[craftKey]bool{}
+		for _, j := range p.Jobs {
+			for k := range j.needs(p.seeds()) {
+				if !seen[k.craftKey] && !yield(j, k) {
+					return
+				}
+				seen[k.craftKey] = true
 			}
 		}
 	}

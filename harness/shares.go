@@ -9,15 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"selfheal/attacks"
-	"selfheal/control"
-	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
@@ -105,10 +101,6 @@ func (r *run) share(ctx context.Context, dir string) error {
 	return r.findShares(dir)
 }
 
-// How much is known of an image before it is attacked is known from one gradient. Of large sets it is taken
-// of so many images; the others, which are alike then, are shared evenly.
-const weighed = 1000
-
 // piece is an image of a network, and what it will cost, in floating-point operations of forward passes.
 type piece struct {
 	network, image int
@@ -127,12 +119,13 @@ func (r *run) estimateShares(ctx context.Context) ([]byte, error) {
 		if s.of(j) != nil {
 			continue
 		}
-		costs, err := r.imageCosts(ctx, j)
+		a, err := r.appraise(ctx, j)
 		if err != nil {
 			return nil, ConfigError{err}
 		}
+		costs := a.costs()
 		for i, c := range costs {
-			pieces = append(pieces, piece{len(s.Networks), i, c})
+			pieces = append(pieces, piece{len(s.Networks), i, rounded(c * float64(a.net.FLOPs()))})
 		}
 		s.Networks = append(s.Networks, owned{j.Suite.Dataset, j.Model.Name, make([]int, len(costs))})
 	}
@@ -163,131 +156,3 @@ func (l loads) Less(i, k int) bool {
 func (l loads) Swap(i, k int) { l[i], l[k] = l[k], l[i] }
 func (l loads) Push(any)      {} // the shards stay
 func (l loads) Pop() any      { return nil }
-
-// imageCosts are what the images of a job's network cost, in all jobs that classify the same set by it.
-func (r *run) imageCosts(ctx context.Context, j Job) ([]float64, error) {
-	set, net, _, err := r.prepare(j)
-	if err != nil {
-		return nil, err
-	}
-	defer net.Close()
-	glances, err := r.weigh(ctx, set, net)
-	if err != nil {
-		return nil, err
-	}
-	costs := make([]float64, set.Len())
-	seen := map[craftKey]bool{}
-	for _, same := range r.plan.Jobs {
-		if same.Suite.Dataset != j.Suite.Dataset || same.Model.Name != j.Model.Name {
-			continue
-		}
-		if err := r.addCosts(ctx, same, net, glances, seen, costs); err != nil {
-			return nil, err
-		}
-	}
-	for i, c := range costs {
-		costs[i] = rounded(c * float64(net.FLOPs()))
-	}
-	return costs, nil
-}
-
-// weigh takes a gradient at the first images of a set.
-func (r *run) weigh(ctx context.Context, set images, net *control.Network) ([]glance, error) {
-	climbs := net.Prepare(attacks.Margin) == nil
-	glances := make([]glance, min(set.Len(), weighed))
-	err := r.forEach(ctx, len(glances), attackState(net.Shape()), func(ctx context.Context, i int) error {
-		im, err := set.image(i)
-		if err != nil {
-			return err
-		}
-		e := attacks.Evaluation{Logits: make([]float32, net.Classes())}
-		if climbs {
-			err = net.Gradient(ctx, im.Pixels, attacks.Margin, im.Label, -1, &e)
-		} else {
-			err = net.Logits(ctx, im.Pixels, e.Logits)
-		}
-		glances[i] = glanceAt(&e, im.Label)
-		return err
-	})
-	return glances, err
-}
-
-// addCosts adds what a job's images cost, in forward passes of the network alone.
-func (r *run) addCosts(ctx context.Context, j Job, net *control.Network, glances []glance, seen map[craftKey]bool,
-	costs []float64) error {
-	price, answer := map[string]control.Cost{}, 0.0 // of attacks, by defense; of an answer under each control
-	for _, defense := range append([]string{config.None}, j.Suite.Controls...) {
-		who := alone(net)
-		if defense != config.None {
-			loop, err := r.controller(ctx, net, r.cfg.Control(defense), false)
-			if err != nil {
-				return err
-			}
-			defer loop.Close()
-			who = under(loop, net)
-			answer += who.Control.Passes
-		}
-		on, err := oracleOf(who, j.Suite.Mode)
-		if err != nil {
-			return err
-		}
-		price[defense] = on.cost
-		on.close()
-	}
-	for i := range costs {
-		costs[i] += 1 + answer
-	}
-	if j.studies() { // about what its solvers cost; the shard with the first image makes the study
-		solvers := 3 + len(variants(control.Solver{}, j.Suite.Solver))
-		costs[0] += float64(2*j.Suite.Solver.Images*solvers) * answer
-	}
-	for k := range j.needs(r.seeds()) {
-		recipe, err := recipeFor(k.attack, net)
-		if err != nil {
-			return err
-		}
-		d := distances(glances, recipe.Norm, recipe.Epsilon, net.Shape().Size())
-		verdict := !r.uses[k.craftKey].images && !recipe.Minimises
-		stands, falls := 0.0, 0.0
-		for n, c := range recipe.Components {
-			f, b := c.Passes(net.Classes())
-			p := price[k.defense]
-			passes := float64(f)*p.Forward + 2*float64(b)*p.Backward
-			if n == 0 {
-				falls = passes
-				if verdict {
-					falls /= 10
-				}
-			}
-			stands += passes
-		}
-		if seen[k.craftKey] {
-			stands, falls = 0, 0
-		}
-		seen[k.craftKey] = true
-		mean := 0.0
-		for i := range costs {
-			c := mean / float64(max(len(d), 1))
-			if i < len(d) {
-				if c = 0; d[i] != 0 {
-					p := 0.5
-					if d[i] > 0 {
-						p = 1 / (1 + math.Pow(typical/rounded(d[i]), steep))
-					}
-					c = p*stands + (1-p)*(falls+answer)
-				}
-				mean += c
-			}
-			costs[i] += c
-		}
-	}
-	return nil
-}
-
-// rounded keeps a step of the eighth root of 2.
-func rounded(x float64) float64 {
-	if x == 0 {
-		return 0
-	}
-	return math.Exp2(math.Round(8*math.Log2(x)) / 8)
-}

@@ -19,7 +19,7 @@ type Status struct {
 	Robust   int       `json:"robust"` // of those that are done
 	Left     *float64  `json:"seconds_left,omitempty"`
 	Updated  time.Time `json:"updated"`
-	Finished bool      `json:"finished"`
+	Finished bool      `json:"-"` // which the plan beside it says
 }
 
 // statusFile, in a shard's work folder, has its status, about every ten seconds.
@@ -37,15 +37,8 @@ type tally struct {
 // expecting counts what a shard has to craft.
 func (r *run) expecting() *tally {
 	t := &tally{path: r.out.work(statusFile)}
-	seen := map[craftKey]bool{}
-	for _, j := range r.plan.Jobs {
-		own := howMany(r.shares.of(j), func(shard int) bool { return shard == r.shard.I })
-		for k := range j.needs(r.seeds()) {
-			if !seen[k.craftKey] {
-				seen[k.craftKey] = true
-				t.Images += own
-			}
-		}
+	for j := range r.plan.crafts() {
+		t.Images += howMany(r.shares.of(j), func(shard int) bool { return shard == r.shard.I })
 	}
 	return t
 }
@@ -63,14 +56,14 @@ func (t *tally) at(own, standing int, over bool) {
 }
 
 // write writes the status. That it can't be written ends nothing.
-func (t *tally) write(left *time.Duration, finished bool) {
+func (t *tally) write(left *time.Duration) {
 	if t == nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.Status
-	now.Done, now.Finished, now.Updated = now.Done+t.own-t.standing, finished, time.Now().UTC()
+	now.Done, now.Updated = now.Done+t.own-t.standing, time.Now().UTC()
 	if left != nil {
 		now.Left = new(left.Seconds())
 	}
@@ -85,23 +78,37 @@ func ShardStatus(dir string, s Shard) (*Status, error) {
 	var best *Status
 	shard := escaped(filepath.Join(dir, s.folder()))
 	for _, pattern := range []string{"", attemptPrefix + "*"} {
-		names, err := filepath.Glob(filepath.Join(shard, pattern, workFolder, statusFile))
+		plans, err := filepath.Glob(filepath.Join(shard, pattern, workFolder, planFile))
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range names {
-			var one Status
-			data, err := os.ReadFile(name)
-			if err == nil {
-				err = json.Unmarshal(data, &one)
-			}
+		for _, name := range plans {
+			one, err := statusBeside(name)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) { // an attempt may just be ending
 				return nil, err
 			}
 			if err == nil && (best == nil || one.Finished || one.Done > best.Done && !best.Finished) {
-				best = &one
+				best = one
 			}
 		}
 	}
 	return best, nil
+}
+
+// statusBeside reads a plan and the status beside it.
+func statusBeside(path string) (*Status, error) {
+	plan, err := readPlan(path)
+	if err != nil {
+		return nil, err
+	}
+	one := new(Status)
+	data, err := os.ReadFile(filepath.Join(filepath.Dir(path), statusFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		data, err = []byte("{}"), nil // it has just begun
+	}
+	if err == nil {
+		err = json.Unmarshal(data, one)
+	}
+	one.Finished = plan.Run.Finished != nil
+	return one, err
 }
