@@ -52,8 +52,10 @@ func (r *run) compare(o Options) (finished *result.File, err error) {
 		return nil, nil
 	}
 	if held.Finished != nil { // of a shard
-		r.progress.report(runIsThere{out.dir, *held.Finished})
-		return held, nil
+		if now, err := out.journalState(); err == nil && now == out.plan.Journal {
+			r.progress.report(runIsThere{out.dir, *held.Finished})
+			return held, nil
+		}
 	}
 	r.record.Created, r.record.Command = held.Created, held.Command
 	var damaged int

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/harness/cluster"
 	"selfheal/harness/result"
 	"selfheal/internal/fault"
 	"selfheal/internal/journal"
@@ -72,7 +74,7 @@ func Merge(ctx context.Context, dirs []string, o Options) (*result.File, error) 
 	if r.progress == nil {
 		r.progress = &Progress{}
 	}
-	r.record.Finished, r.record.Cells = nil, []result.Cell{}
+	r.record.Finished, r.record.Cells, r.record.Command = nil, []result.Cell{}, wholly(r.record.Command)
 	r.machines()
 	r.gallery = newGallery(r.cfg, r.record.ConfigSHA256)
 	r.record.Gallery = r.gallery.file
@@ -80,11 +82,8 @@ func Merge(ctx context.Context, dirs []string, o Options) (*result.File, error) 
 		return nil, err
 	}
 	defer r.out.unlock()
-	if old := r.out.old; old != nil && !o.Force {
-		if list, err := r.differences(old); err != nil || len(list) > 0 {
-			return nil, cmp.Or(err, fmt.Errorf("%s holds another run: %s; %w", o.Out,
-				result.SayFirst(list, "there", "here"), ErrOtherRun))
-		}
+	if err := r.mayMerge(o.Force); err != nil {
+		return nil, err
 	}
 	if r.journal, err = r.out.begin(planned{Run: r.record}); err != nil {
 		return nil, err
@@ -100,6 +99,26 @@ func Merge(ctx context.Context, dirs []string, o Options) (*result.File, error) 
 		}
 	}
 	return r.record, r.end(o, nil)
+}
+
+// mayMerge holds that nothing is lost when the output folder takes the results of all shards.
+func (r *run) mayMerge(force bool) error {
+	held := []*result.File{r.out.old}
+	if p, err := readPlan(r.out.work(planFile)); err == nil {
+		if held = append(held, p.Run); p.Shard != nil {
+			return fmt.Errorf("%s is the folder of shard %s: choose another --out", r.out.dir, p.Shard)
+		}
+	}
+	for _, f := range held {
+		if f == nil || force {
+			continue
+		}
+		if list, err := r.differences(f); err != nil || len(list) > 0 {
+			return cmp.Or(err, fmt.Errorf("%s holds another run: %s; %w", r.out.dir,
+				result.SayFirst(list, "there", "here"), ErrOtherRun))
+		}
+	}
+	return nil
 }
 
 // machines notes on what processors the shards ran, and warns where they differ.
@@ -134,35 +153,49 @@ func shardWorks(dirs []string) (first *planned, works [][]shardWork, err error) 
 			return nil, nil, err
 		}
 		attempts := &works[plan.Shard.I-1]
-		if len(*attempts) > 0 && !(attempted(dir) && attempted((*attempts)[0].dir)) {
-			return nil, nil, fmt.Errorf("%s and %s are both shard %s: give one of them", (*attempts)[0].dir, dir,
-				plan.Shard)
+		for _, other := range *attempts {
+			if dir == other.dir || shardFolder(dir) != shardFolder(other.dir) {
+				return nil, nil, fmt.Errorf("%s and %s are both shard %s: give one of them", other.dir, dir, plan.Shard)
+			}
 		}
 		*attempts = append(*attempts, shardWork{dir, *plan.Shard, plan.Run.Finished != nil, plan.Run.Environment.CPU})
 	}
 	if works == nil {
 		return nil, nil, errors.New("there are no shards")
 	}
-	var missing, unfinished []string
+	var missing, unfinished []int
 	for i, attempts := range works {
 		done := slices.IndexFunc(attempts, func(w shardWork) bool { return w.finished })
 		switch {
 		case len(attempts) == 0:
-			missing = append(missing, fmt.Sprint(i+1))
+			missing = append(missing, i+1)
 		case done < 0:
-			unfinished = append(unfinished, fmt.Sprint(i+1))
+			unfinished = append(unfinished, i+1)
 		default:
 			attempts[0], attempts[done] = attempts[done], attempts[0]
 		}
 	}
 	switch n := len(works); {
 	case len(missing) > 0:
-		err = fmt.Errorf("of %d shards there is no %s: run them first", n, strings.Join(missing, ", "))
+		err = fmt.Errorf("of %d shards there is no %s: run them first", n, cluster.Spans(missing))
 	case len(unfinished) > 0:
 		err = fmt.Errorf("of %d shards these are not finished: %s: run them again, they continue", n,
-			strings.Join(unfinished, ", "))
+			cluster.Spans(unfinished))
 	}
 	return first, works, err
+}
+
+// wholly is a shard's command without what made it a shard's.
+func wholly(command []string) (whole []string) {
+	for i := 0; i < len(command); i++ {
+		switch word := command[i]; {
+		case word == "--shard":
+			i++
+		case word != "--attempt" && !strings.HasPrefix(word, "--shard="):
+			whole = append(whole, word)
+		}
+	}
+	return whole
 }
 
 // sameRun holds that two shards are of one run.
@@ -174,7 +207,8 @@ func sameRun(a, b *planned, inA, inB string) error {
 	case len(list) > 0:
 		return fmt.Errorf("%s and %s are of different plans: %s", inA, inB, result.SayFirst(list, "there", "here"))
 	case a.Shard.N != b.Shard.N:
-		return fmt.Errorf("%s is shard %s, %s shard %s: shards of one plan are as many", inA, a.Shard, inB, b.Shard)
+		return fmt.Errorf("%s is shard %s, %s shard %s: give the shards of one number, such as DIR/shard-*-of-%d",
+			inA, a.Shard, inB, b.Shard, b.Shard.N)
 	case a.Shares != b.Shares:
 		return fmt.Errorf("%s and %s share the images in different ways, as on processors that round differently: "+
 			"run all shards with one folder --out", inA, inB)
@@ -197,7 +231,8 @@ func (r *run) gather(ctx context.Context) error {
 	}
 	for _, o := range r.shares.Networks {
 		if i := slices.Index(o.Owner, 0); i >= 0 {
-			return fmt.Errorf("no shard has image %d of dataset %s for model %s", i, o.Dataset, o.Model)
+			return fmt.Errorf("no shard has image %d of dataset %s for model %s: run them again, they continue", i, o.Dataset,
+				o.Model)
 		}
 	}
 	return nil
@@ -206,14 +241,14 @@ func (r *run) gather(ctx context.Context) error {
 // gatherOne copies one attempt's, whole if it is the one that is finished. Known are the checksums of what there is,
 // by key and image, and seconds how long the work under a key took.
 func (r *run) gatherOne(w shardWork, whole bool, known map[string][]uint32, seconds map[string]float64) error {
-	from, damaged, err := journal.Read(w.work())
+	from, _, err := journal.Read(w.work()) // what was damaged was made again, or is missed
+	if errors.Is(err, fs.ErrNotExist) && !whole {
+		return nil // it has just begun
+	}
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	if damaged > 0 && whole {
-		return fmt.Errorf("%d lines of the journal are damaged: run the shard again, it makes them again", damaged)
-	}
 	for _, j := range r.plan.Jobs {
 		if r.shares.of(j) == nil {
 			r.shares.Networks = append(r.shares.Networks, owned{j.Suite.Dataset, j.Model.Name,
@@ -256,6 +291,9 @@ type line struct {
 // vectorAt is where an image stands in a file of the attempt's own.
 var vectorAt = regexp.MustCompile(`"at":\d+,`)
 
+// facts begin the keys of what every shard knows by itself. There they must agree.
+var facts = regexp.MustCompile(`^(classifier|cost) `)
+
 // take copies the lines of a block that are not there yet.
 func (r *run) take(block *journal.Block, key string, known map[string][]uint32, seconds map[string]float64) error {
 	to, before, most := r.journal.Block(key), seconds[key], 0.0
@@ -266,10 +304,15 @@ func (r *run) take(block *journal.Block, key string, known map[string][]uint32, 
 	err := block.Read(func(text []byte) error {
 		var one line
 		if json.Unmarshal(text, &one) != nil || one.Image == nil { // what is there once
-			if to.Written() {
-				return nil
+			sum := crc32.ChecksumIEEE(text)
+			if !to.Written() {
+				known[key] = []uint32{sum}
+				return to.Append(json.RawMessage(text))
 			}
-			return to.Append(json.RawMessage(text))
+			if facts.MatchString(key) && known[key][0] != sum {
+				return errors.New("other shards have something else: run the shard again with --force")
+			}
+			return nil
 		}
 		i := *one.Image
 		if i < 0 || i >= n {
@@ -323,12 +366,20 @@ func (r *run) joined(b *bench, name string) error {
 func row(path string, n, i int, data []byte) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return fault.Reason(err)
+		return fmt.Errorf("%s: %w", path, fault.Reason(err))
 	}
 	defer f.Close()
+	head := make([]byte, 10) // its last two bytes say how long the rest of the header is
 	info, err := f.Stat()
 	if err == nil {
-		_, err = f.ReadAt(data, info.Size()-int64(n-i)*int64(len(data)))
+		_, err = f.ReadAt(head, 0)
+	}
+	begin := int64(len(head)) + int64(binary.LittleEndian.Uint16(head[8:]))
+	if err == nil && info.Size() != begin+int64(n)*int64(len(data)) {
+		err = errors.New("it is damaged: run the shard again with --force")
+	}
+	if err == nil {
+		_, err = f.ReadAt(data, begin+int64(i)*int64(len(data)))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, fault.Reason(err))

@@ -60,12 +60,12 @@ func TestMergeRefuses(t *testing.T) {
 		_, err := Merge(context.Background(), dirs, Options{Out: filepath.Join(t.TempDir(), "out")})
 		must.Refuse(t, err, words...)
 	}
-	refused(shards[:1], "of 3 shards there is no 2, 3")
+	refused(shards[:1], "of 3 shards there is no 2-3")
 	refused([]string{shards[0], shards[1], shards[1]}, "are both shard 2/3")
 	refused([]string{shards[0], foreign[1], shards[2]}, "different plans", "steps")
 	refused(nil, "no shards")
 	_, two := sharded(t, plan(t, sparse, 2, 8, "datasets.test.limit=6"), 2)
-	refused([]string{shards[0], two[1]}, "as many")
+	refused([]string{shards[0], two[1]}, "such as DIR/shard-*-of-2")
 	_, err := Merge(context.Background(), shards, Options{Out: must.Get(filepath.Abs(done(t, other, foreign)))(t)})
 	must.Refuse(t, err, "holds another run")
 
@@ -76,8 +76,8 @@ func TestMergeRefuses(t *testing.T) {
 		must.Do(t, os.WriteFile(path, []byte(to(string(data))), 0o644))
 		return func() { must.Do(t, os.WriteFile(path, data, 0o644)) }
 	}
-	back := edit("journal.jsonl", func(text string) string { return strings.Replace(text, "{", "[", 1) })
-	refused(shards, "damaged", "run the shard again")
+	back := edit("journal.jsonl", func(text string) string { return strings.ReplaceAll(text, `{"i":`, `{"i":1`) })
+	refused(shards, "run them again, they continue")
 	back()
 	back = edit(planFile, func(text string) string {
 		var p planned
@@ -85,7 +85,7 @@ func TestMergeRefuses(t *testing.T) {
 		must.Do(t, json.Unmarshal([]byte(text), &p))
 		p.Run.Finished = nil
 		data := must.Get(json.Marshal(p))(t)
-		return string(data) + "\n" + checksum(data)
+		return string(withSum(data))
 	})
 	refused(shards, "not finished: 2", "they continue")
 	back()

@@ -3,6 +3,7 @@ package harness
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
@@ -40,6 +42,14 @@ type planned struct {
 	Config *config.Config `json:"config,omitempty"`
 	Shard  *Shard         `json:"shard,omitempty"`
 	Shares string         `json:"shares_sha256,omitempty"`
+	// Journal is how the journal of a finished shard was left: what is left of one that lost lines looks whole.
+	Journal journalState `json:"journal,omitzero"`
+}
+
+// journalState tells whether something has happened to a journal.
+type journalState struct {
+	Bytes   int64 `json:"bytes"`
+	Damaged int   `json:"damaged"` // lines, which were made again
 }
 
 // unitsVersion rises when the same journal's lines mean something else.
@@ -87,7 +97,8 @@ func (o *output) look(force bool) (err error) {
 	if o.old, err = result.Read(path); force {
 		return nil
 	}
-	if held, _ := os.ReadDir(o.work("")); len(held) > 0 {
+	held, _ := os.ReadDir(o.work(""))
+	if slices.ContainsFunc(held, func(e fs.DirEntry) bool { return e.Name()[0] != '.' }) { // which was written whole
 		if o.plan, err = readPlan(o.work(planFile)); err != nil {
 			return fmt.Errorf("%s can't be continued: %w; %w", o.work(""), err, ErrOtherRun)
 		}
@@ -113,20 +124,35 @@ func readPlan(path string) (*planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, sum, _ := bytes.Cut(data, []byte("\n"))
 	var plan planned
+	text, damaged := checked(data)
 	if err := json.Unmarshal(text, &plan); err == nil && plan.Units != unitsVersion {
 		return nil, fmt.Errorf("its lines have version %d, this program reads %d", plan.Units, unitsVersion)
 	}
-	s := plan.Shard
-	if string(sum) != checksum(text) || plan.Run == nil || s != nil && (s.I < 1 || s.I > s.N || s.N > maxShards) {
+	s, cfg := plan.Shard, plan.Config
+	if damaged != nil || plan.Run == nil || s != nil && (s.I < 1 || s.I > s.N || s.N > maxShards) ||
+		cfg != nil && cfg.Hash() != plan.Run.ConfigSHA256 {
 		return nil, fmt.Errorf("%s is damaged", path)
+	}
+	for _, d := range plan.Run.Datasets {
+		if d.N < 0 {
+			return nil, fmt.Errorf("%s is damaged", path)
+		}
 	}
 	return &plan, nil
 }
 
-// checksum is CRC-32 as a text.
-func checksum(data []byte) string { return fmt.Sprintf("%08x", crc32.ChecksumIEEE(data)) }
+// withSum is a line, and behind it its CRC-32.
+func withSum(line []byte) []byte { return fmt.Appendf(line, "\n%08x", crc32.ChecksumIEEE(line)) }
+
+// checked is the line that [withSum] has made data of.
+func checked(data []byte) (line []byte, err error) {
+	line, _, _ = bytes.Cut(data, []byte("\n"))
+	if !bytes.Equal(withSum(slices.Clone(line)), data) {
+		err = errors.New("it is damaged")
+	}
+	return line, err
+}
 
 // unlock lets other runs in. An error would come too late to matter.
 func (o *output) unlock() { o.lock.free() }
@@ -175,7 +201,23 @@ func (o *output) write(plan planned) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.WriteSynced(o.work(planFile), append(append(data, '\n'), checksum(data)...))
+	if err = atomicfile.WriteSynced(o.work(planFile), withSum(data)); err != nil {
+		err = fmt.Errorf("%s: %w", o.work(planFile), fault.Reason(err))
+	}
+	return err
+}
+
+// journalState is how the journal is now.
+func (o *output) journalState() (s journalState, err error) {
+	j, damaged, err := journal.Read(o.work(""))
+	if err != nil {
+		return s, err
+	}
+	info, err := os.Stat(o.work(journal.File))
+	if err == nil {
+		s = journalState{info.Size(), damaged}
+	}
+	return s, cmp.Or(j.Close(), err)
 }
 
 // cell writes the results so far, and appends a cell's records, if it has any.

@@ -113,7 +113,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 	if r.shard = o.Shard; r.shard.N > 0 {
 		// What is fitted goes to all shards: fits on several kinds of processor differ in their last digits.
 		r.cache, r.together = &pca.Cache{Dir: filepath.Join(dir, "fits")}, true
-		if err := r.findShares(o.Out); err != nil {
+		if err := r.findShares(o.Out, o.Force); err != nil {
 			return nil, err
 		}
 		dir = filepath.Join(dir, r.shard.folder())
@@ -140,7 +140,7 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 	}
 	r.reserve()
 	if r.shard.N > 0 {
-		if err := r.share(ctx, o.Out); err != nil {
+		if err := r.share(ctx, o.Out, o.Force); err != nil {
 			return nil, err
 		}
 	}
@@ -201,11 +201,15 @@ func (r *run) end(o Options, err error) error {
 		r.record.Finished = new(time.Now().UTC().Truncate(time.Second))
 	}
 	if r.shard.N > 0 {
-		if err == nil {
-			r.tally.write(nil)
-			err = r.out.write(r.planned())
+		r.tally.write(nil)
+		p := r.planned()
+		if err = cmp.Or(r.journal.Close(), err); err == nil {
+			p.Journal, err = r.out.journalState()
 		}
-		if err = cmp.Or(r.journal.Close(), err); err != nil {
+		if err == nil {
+			err = r.out.write(p)
+		}
+		if err != nil {
 			err = Unfinished{err}
 		}
 		return err

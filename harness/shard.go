@@ -123,9 +123,9 @@ type lacks struct {
 // Error says which shard lacks it, where that is known.
 func (l lacks) Error() string {
 	if l.what != "" {
-		return fmt.Sprintf("no shard has what is done once for a whole set (%s): one of them is not finished", l.what)
+		return fmt.Sprintf("no shard has what is done once for a whole set (%s): run them again, they continue", l.what)
 	}
-	return fmt.Sprintf("shard %d lacks image %d: it is not finished", l.shard, l.image)
+	return fmt.Sprintf("shard %d lacks image %d: run it again, it continues", l.shard, l.image)
 }
 
 // recorded is a job's bench in a merge.
@@ -160,8 +160,13 @@ func (r *run) recorded(j Job) (*bench, error) {
 // attemptPrefix begins the name of the folder of an attempt at a shard, in the shard's.
 const attemptPrefix = "attempt-"
 
-// attempted reports whether a folder is an attempt's.
-func attempted(dir string) bool { return strings.HasPrefix(filepath.Base(dir), attemptPrefix) }
+// shardFolder is the folder of the shard that a run did in a folder, which may be an attempt's in it.
+func shardFolder(dir string) string {
+	if strings.HasPrefix(filepath.Base(dir), attemptPrefix) {
+		dir = filepath.Dir(dir)
+	}
+	return filepath.Clean(dir)
+}
 
 // newAttempt finds the attempt at a shard that is finished. Else it makes the folder of a new one, and copies into it
 // what the attempt before it that got farthest has done. Others may be at work meanwhile: a scheduler that thinks a
@@ -188,8 +193,8 @@ func newAttempt(shard string) (dir string, err error) {
 	if err = os.MkdirAll(filepath.Join(dir, workFolder), 0o755); err != nil || before == "" {
 		return dir, err
 	}
-	// The journal first: what it names is in the files that are copied after it.
-	for _, pattern := range []string{planFile, journal.File, "*" + journal.VectorsSuffix, "adversarial/*.npy"} {
+	// The journal before the files that it names, and the plan last: a merge takes no notice of a folder without.
+	for _, pattern := range []string{journal.File, "*" + journal.VectorsSuffix, "adversarial/*.npy", planFile} {
 		names, err := filepath.Glob(filepath.Join(escaped(before), workFolder, pattern))
 		if err != nil {
 			return dir, err

@@ -52,30 +52,37 @@ func sharesPath(dir string, n int) string {
 	return filepath.Join(dir, fmt.Sprintf("shares-of-%d.json", n))
 }
 
-// findShares reads the shares that the first shard in a folder has written, if there are any.
-func (r *run) findShares(dir string) error {
+// findShares reads the shares that the first shard in a folder has written, if there are any. With force those of
+// another plan do not count.
+func (r *run) findShares(dir string, force bool) error {
 	path := sharesPath(dir, r.shard.N)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	s := &shares{sum: fmt.Sprintf("%x", sha256.Sum256(data))}
-	if err == nil {
-		err = json.Unmarshal(data, s)
-	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, fault.Reason(err))
 	}
-	if s.ConfigSHA256 != r.record.ConfigSHA256 || s.N != r.shard.N {
-		return fmt.Errorf("%s is of another plan; %w", path, ErrOtherRun)
+	s := &shares{sum: fmt.Sprintf("%x", sha256.Sum256(data))}
+	text, err := checked(data)
+	if err == nil {
+		err = json.Unmarshal(text, s)
 	}
-	r.shares = s
+	switch other := s.ConfigSHA256 != r.record.ConfigSHA256 || s.N != r.shard.N; {
+	case force && (err != nil || other):
+	case err != nil:
+		return fmt.Errorf("%s is damaged; choose another --out or add --force", path)
+	case other:
+		return fmt.Errorf("%s is of another plan: another config, --suite, --limit or --set; %w", path, ErrOtherRun)
+	default:
+		r.shares = s
+	}
 	return nil
 }
 
 // share finds what work is this shard's, when everything has been opened once. Of shards that do so at once the first
 // one's word counts.
-func (r *run) share(ctx context.Context, dir string) error {
+func (r *run) share(ctx context.Context, dir string, force bool) error {
 	if r.shares != nil {
 		return nil
 	}
@@ -88,17 +95,24 @@ func (r *run) share(ctx context.Context, dir string) error {
 	}
 	path := sharesPath(dir, r.shard.N)
 	own := fmt.Sprintf("%s.%08x", path, rand.Uint32())
-	if err = atomicfile.WriteSynced(own, data); err != nil {
-		return err
-	}
+	err = atomicfile.WriteSynced(own, withSum(data))
 	defer os.Remove(own)
-	if err = os.Link(own, path); err != nil && !errors.Is(err, fs.ErrExist) {
-		err = os.Rename(own, path) // a file system without links
+	if err == nil {
+		err = os.Link(own, path)
+		there := errors.Is(err, fs.ErrExist)
+		if there && force {
+			if err = r.findShares(dir, true); r.shares != nil {
+				return nil // another shard's, which does so too
+			}
+		}
+		if err != nil && !there || there && force {
+			err = os.Rename(own, path) // another plan's, or a file system without links
+		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s: %w", path, fault.Reason(err))
 	}
-	return r.findShares(dir)
+	return r.findShares(dir, false)
 }
 
 // piece is an image of a network, and what it will cost, in floating-point operations of forward passes.

@@ -127,14 +127,14 @@ func prepareShares(ctx context.Context, plan *Plan, o Options, n int) error {
 	}
 	defer r.close()
 	r.shard.N = n
-	if err := r.findShares(o.Out); err != nil || r.shares != nil {
+	if err := r.findShares(o.Out, false); err != nil || r.shares != nil {
 		return err
 	}
 	if err := r.preflight(ctx); err != nil {
 		return err
 	}
 	r.reserve()
-	return r.share(ctx, o.Out)
+	return r.share(ctx, o.Out, false)
 }
 
 // submit gives shards to the engine.

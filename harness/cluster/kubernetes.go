@@ -75,7 +75,7 @@ func (k Kubernetes) manifest(j Job) (name, text string, err error) {
 	if err := k.check(j); err != nil {
 		return "", "", err
 	}
-	list := spans(j.Which)
+	list := Spans(j.Which)
 	values := map[string]any{
 		"Namespace": k.Namespace, "FolderKey": folderKey, "Dir": j.Dir, "ShardsKey": shardsKey, "Shards": list,
 		"Completions": len(j.Which), "Parallelism": min(cmp.Or(k.Parallelism, len(j.Which)), len(j.Which)),
@@ -135,7 +135,7 @@ func (k Kubernetes) check(j Job) error {
 		return errors.New("nothing to run: no command or no shards")
 	case !slices.IsSorted(j.Which) || j.Which[0] < 1 || j.Which[len(j.Which)-1] > j.Shards:
 		return fmt.Errorf("shards must ascend from 1 to %d", j.Shards)
-	case len(spans(j.Which)) > scattered:
+	case len(Spans(j.Which)) > scattered:
 		return fmt.Errorf("the %d shards to run are too scattered for one Job: run all %d", len(j.Which), j.Shards)
 	}
 	return nil
@@ -292,8 +292,8 @@ func (k Kubernetes) call(ctx context.Context, namespace, input string, args ...s
 	return strings.TrimSpace(out), err
 }
 
-// spans writes ascending numbers as Kubernetes does: "1,3-5,7".
-func spans(all []int) string {
+// Spans writes ascending numbers as Kubernetes and Slurm do: "1,3-5,7".
+func Spans(all []int) string {
 	var b strings.Builder
 	for i := 0; i < len(all); i++ {
 		first := all[i]
@@ -311,7 +311,7 @@ func spans(all []int) string {
 	return b.String()
 }
 
-// numbers reads what spans writes; "" has none.
+// numbers reads what Spans writes; "" has none.
 func numbers(text string) (all []int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		if text == "" {

@@ -321,7 +321,7 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 	all := []int{0, 5, 6, 9}
-	if text := spans(all); text != "0,5-6,9" || !slices.Equal(must.Get(numbers(text))(t), all) {
+	if text := Spans(all); text != "0,5-6,9" || !slices.Equal(must.Get(numbers(text))(t), all) {
 		t.Error(text)
 	}
 }

@@ -52,7 +52,9 @@ type Dataset struct {
 	sums    []uint32 // of the images' bytes
 	hash    string
 	source  source
-	buffers sync.Pool // of *[]byte, for an image's bytes
+	// elsewhere says that the set was opened from a digest.
+	elsewhere bool
+	buffers   sync.Pool // of *[]byte, for an image's bytes
 }
 
 // source is a set that a format has opened. Its methods may be called from many goroutines at once.
@@ -162,7 +164,7 @@ func OpenKnown(spec Spec, fsys fs.FS, limit int, known *Digest) (*Dataset, error
 	var missing *fs.PathError
 	switch {
 	case err == nil:
-		d.place = place
+		d.place, d.elsewhere = place, known != nil
 		return d, nil
 	case errors.As(err, &missing) && errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("data set %s: %s does not exist; a path in a config is relative to the config's folder",
@@ -348,9 +350,13 @@ func (d *Dataset) Pixels(i int, out []float32) error {
 		return fmt.Errorf("data set %s: %w", d.place, err)
 	}
 	*buf = im.bytes
-	if im.shape != d.shape || checksum(im.bytes) != d.sums[i] {
-		return fmt.Errorf("data set %s: %s has changed since it was opened; restore it, or start the command anew",
-			d.place, d.source.name(d.ids[i]))
+	if im.shape != d.shape || im.label != d.labels[i] || checksum(im.bytes) != d.sums[i] {
+		advice := "start the command anew"
+		if d.elsewhere {
+			advice = "choose another --out"
+		}
+		return fmt.Errorf("data set %s: %s has changed since it was opened; restore it, or %s", d.place,
+			d.source.name(d.ids[i]), advice)
 	}
 	d.source.pixels(im.bytes, out[:d.size()])
 	return nil
