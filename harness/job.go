@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 
@@ -217,4 +218,41 @@ func (r *run) free(key string, images *journal.Vectors) error {
 		return err
 	}
 	return images.Remove()
+}
+
+// need is something that a job needs crafted: its attack under its n-th seed.
+type need struct {
+	craftKey
+	attack PlannedAttack
+	n      int
+}
+
+// needs are a job's, in the order in which it meets them.
+func (j Job) needs(seeds []uint64) iter.Seq[need] {
+	return func(yield func(need) bool) {
+		for _, defense := range j.attacked() {
+			for n, seed := range seeds {
+				for _, a := range j.Attacks {
+					if !yield(need{j.key(a, defense, seed), a, n}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// crafts are what a plan's run crafts, each with the job that asks for it first, in the order in which it is made.
+func (p *Plan) crafts() iter.Seq2[Job, need] {
+	return func(yield func(Job, need) bool) {
+		seen := map[craftKey]bool{}
+		for _, j := range p.Jobs {
+			for k := range j.needs(p.seeds()) {
+				if !seen[k.craftKey] && !yield(j, k) {
+					return
+				}
+				seen[k.craftKey] = true
+			}
+		}
+	}
 }

@@ -231,8 +231,8 @@ func (r *run) gather(ctx context.Context) error {
 	}
 	for _, o := range r.shares.Networks {
 		if i := slices.Index(o.Owner, 0); i >= 0 {
-			return fmt.Errorf("no shard has image %d of dataset %s for model %s: run them again, they continue", i, o.Dataset,
-				o.Model)
+			return fmt.Errorf("no shard has image %d of dataset %s for model %s: run them again, they continue", i,
+				o.Dataset, o.Model)
 		}
 	}
 	return nil

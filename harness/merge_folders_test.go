@@ -46,8 +46,8 @@ func TestMergeKeepsWhatIsNeeded(t *testing.T) {
 	if words := fmt.Sprint(f.Command); words != "[]" {
 		t.Errorf("the command is %s", words)
 	}
-	if words := fmt.Sprint(wholly([]string{"selfheal", "run", "--shard", "1/2", "--attempt", "--shard=1/2", "-q"})); words !=
-		"[selfheal run -q]" {
+	words := wholly([]string{"selfheal", "run", "--shard", "1/2", "--attempt", "--shard=1/2", "-q"})
+	if fmt.Sprint(words) != "[selfheal run -q]" {
 		t.Errorf("the command is %s", words)
 	}
 }

@@ -130,7 +130,7 @@ func readPlan(path string) (*planned, error) {
 		return nil, fmt.Errorf("its lines have version %d, this program reads %d", plan.Units, unitsVersion)
 	}
 	s, cfg := plan.Shard, plan.Config
-	if damaged != nil || plan.Run == nil || s != nil && (s.I < 1 || s.I > s.N || s.N > maxShards) ||
+	if damaged != nil || plan.Run == nil || s != nil && (s.I < 1 || s.I > s.N || s.N > MaxShards) ||
 		cfg != nil && cfg.Hash() != plan.Run.ConfigSHA256 {
 		return nil, fmt.Errorf("%s is damaged", path)
 	}

@@ -45,14 +45,14 @@ func ParseShard(text string) (s Shard, err error) {
 	if s.I, err = strconv.Atoi(i); err == nil {
 		s.N, err = strconv.Atoi(n)
 	}
-	if err != nil || s.I < 1 || s.N < s.I || s.N > maxShards {
-		return s, fmt.Errorf("%q must be I/N, I from 1 to N, N at most %d", text, maxShards)
+	if err != nil || s.I < 1 || s.N < s.I || s.N > MaxShards {
+		return s, fmt.Errorf("%q must be I/N, I from 1 to N, N at most %d", text, MaxShards)
 	}
 	return s, nil
 }
 
-// maxShards is more than any plan has work for.
-const maxShards = 1_000_000
+// MaxShards is more than any plan has work for.
+const MaxShards = 1_000_000
 
 // folder is where a shard's work lies in a run's output folder.
 func (s Shard) folder() string {

@@ -2,8 +2,6 @@ package harness
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -73,42 +71,26 @@ func (t *tally) write(left *time.Duration) {
 }
 
 // ShardStatus is how far a shard of a run in a folder is, by the attempt at it that got farthest. It is nil where none
-// has begun.
-func ShardStatus(dir string, s Shard) (*Status, error) {
-	var best *Status
+// has begun. What can't be read tells nothing: an attempt may be beginning or ending.
+func ShardStatus(dir string, s Shard) (best *Status) {
 	shard := escaped(filepath.Join(dir, s.folder()))
 	for _, pattern := range []string{"", attemptPrefix + "*"} {
-		plans, err := filepath.Glob(filepath.Join(shard, pattern, workFolder, planFile))
-		if err != nil {
-			return nil, err
-		}
+		plans, _ := filepath.Glob(filepath.Join(shard, pattern, workFolder, planFile))
 		for _, name := range plans {
-			one, err := statusBeside(name)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) { // an attempt may just be ending
-				return nil, err
+			plan, err := readPlan(name)
+			if err != nil {
+				continue
 			}
-			if err == nil && (best == nil || one.Finished || one.Done > best.Done && !best.Finished) {
-				best = one
+			var one Status
+			data, _ := os.ReadFile(filepath.Join(filepath.Dir(name), statusFile))
+			if json.Unmarshal(data, &one) != nil {
+				one = Status{}
+			}
+			if one.Finished = plan.Run.Finished != nil; best == nil || one.Finished ||
+				one.Done > best.Done && !best.Finished {
+				best = &one
 			}
 		}
 	}
-	return best, nil
-}
-
-// statusBeside reads a plan and the status beside it.
-func statusBeside(path string) (*Status, error) {
-	plan, err := readPlan(path)
-	if err != nil {
-		return nil, err
-	}
-	one := new(Status)
-	data, err := os.ReadFile(filepath.Join(filepath.Dir(path), statusFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		data, err = []byte("{}"), nil // it has just begun
-	}
-	if err == nil {
-		err = json.Unmarshal(data, one)
-	}
-	one.Finished = plan.Run.Finished != nil
-	return one, err
+	return best
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,11 +55,12 @@ func Submit(ctx context.Context, plan *Plan, o SubmitOptions) (*result.File, err
 	defer lock.free()
 	s := &submission{o: o, path: filepath.Join(o.Out, submitFolder, "job.json"),
 		finished: make([]bool, o.Shards), gone: make([]int, o.Shards)}
-	if err := s.begin(ctx, plan); err != nil {
-		return nil, err
+	err = s.begin(ctx, plan)
+	if err == nil {
+		err = s.follow(ctx)
 	}
-	if err := s.follow(ctx); err != nil {
-		if ctx.Err() != nil {
+	if err != nil {
+		if ctx.Err() != nil && len(s.Jobs) > 0 {
 			var cancel []string
 			for _, id := range s.Jobs {
 				cancel = append(cancel, o.Engine.Cancelling(id))
@@ -72,6 +74,8 @@ func Submit(ctx context.Context, plan *Plan, o SubmitOptions) (*result.File, err
 	if err != nil {
 		return nil, err
 	}
+	others := fmt.Sprintf("-of-%d", o.Shards)
+	shards = slices.DeleteFunc(shards, func(dir string) bool { return !strings.HasSuffix(shardFolder(dir), others) })
 	return Merge(ctx, shards, o.Options)
 }
 
@@ -94,10 +98,14 @@ func (s *submission) begin(ctx context.Context, plan *Plan) error {
 		err = json.Unmarshal(data, &s.submitted)
 	}
 	switch hash := plan.Config.Hash(); {
-	case err == nil && (s.ConfigSHA256 != hash || s.Shards != s.o.Shards ||
-		s.Engine != s.o.EngineName || len(s.Tries) != s.Shards || len(s.Jobs) == 0):
+	case err == nil && (len(s.Tries) != s.Shards || len(s.Jobs) == 0 || slices.Contains(s.Jobs, "")):
+		return fmt.Errorf("%s is damaged: choose another --out, or remove it", s.path)
+	case err == nil && (s.Shards != s.o.Shards || s.Engine != s.o.EngineName):
 		return ConfigError{fmt.Errorf("%s is that of another job, of %s in %d shards: choose another --out", s.o.Out,
 			s.Engine, s.Shards)}
+	case err == nil && s.ConfigSHA256 != hash:
+		return ConfigError{fmt.Errorf("%s is that of another job: another config, --suite, --limit or --set; choose "+
+			"another --out", s.o.Out)}
 	case err == nil:
 		clear(s.Tries) // whoever calls again has seen to what went wrong
 		s.o.Progress.report(jobFound{s.o.EngineName, s.last()})
@@ -108,7 +116,13 @@ func (s *submission) begin(ctx context.Context, plan *Plan) error {
 		s.submitted = submitted{Engine: s.o.EngineName, Shards: s.o.Shards, ConfigSHA256: hash,
 			Tries: make([]int, s.o.Shards)}
 	}
+	if err := s.o.Engine.Ready(); err != nil {
+		return err
+	}
 	if err := prepareShares(ctx, plan, s.o.Options, s.o.Shards); err != nil {
+		if errors.Is(err, ErrOtherRun) { // and submit has no --force
+			err = ConfigError{errors.New(strings.ReplaceAll(err.Error(), ErrOtherRun.Error(), "choose another --out"))}
+		}
 		return err
 	}
 	all := make([]int, s.Shards)
@@ -118,14 +132,26 @@ func (s *submission) begin(ctx context.Context, plan *Plan) error {
 	return s.submit(ctx, all)
 }
 
-// prepareShares has all shards find the same file of shares, so that processors that round differently share
-// the images in one way.
+// prepareShares holds that the results will find room, and has all shards find the same file of shares, so that
+// processors that round differently share the images in one way.
 func prepareShares(ctx context.Context, plan *Plan, o Options, n int) error {
 	r, err := newRun(plan, o)
 	if err != nil {
 		return err
 	}
 	defer r.close()
+	if r.out, err = openOutput(o.Out, false); err != nil {
+		return err
+	}
+	defer r.out.unlock()
+	if finished, err := r.compare(o); finished != nil || err != nil {
+		return err
+	}
+	if r.journal != nil {
+		if err := r.journal.Close(); err != nil {
+			return err
+		}
+	}
 	r.shard.N = n
 	if err := r.findShares(o.Out, false); err != nil || r.shares != nil {
 		return err
@@ -139,7 +165,8 @@ func prepareShares(ctx context.Context, plan *Plan, o Options, n int) error {
 
 // submit gives shards to the engine.
 func (s *submission) submit(ctx context.Context, which []int) error {
-	id, err := s.o.Engine.Submit(ctx, cluster.Job{Name: "selfheal", Command: s.o.ProgramCommand,
+	// Whatever ends this program meanwhile, what the engine has taken is noted.
+	id, err := s.o.Engine.Submit(context.WithoutCancel(ctx), cluster.Job{Name: "selfheal", Command: s.o.ProgramCommand,
 		Shards: s.Shards, Which: which, Dir: s.o.Out})
 	if id == "" {
 		return err
@@ -152,6 +179,10 @@ func (s *submission) submit(ctx context.Context, which []int) error {
 	data, merr := json.Marshal(s.submitted)
 	if merr == nil {
 		merr = atomicfile.WriteSynced(s.path, data)
+	}
+	if merr != nil {
+		merr = fmt.Errorf("%s has job %s, which can't be noted in %s: %w; %s ends it", s.o.EngineName, id, s.path,
+			fault.Reason(merr), s.o.Engine.Cancelling(id))
 	}
 	if err = cmp.Or(err, merr); err == nil {
 		s.o.Progress.report(jobSubmitted{s.o.EngineName, id, len(which)})
@@ -200,15 +231,16 @@ func (s *submission) again(ctx context.Context, failed []int) error {
 // look asks shards and engine how it goes. Failed are the shards that the engine has ended unfinished: it has not
 // known them in two looks, since files may be seen late on other machines.
 func (s *submission) look(ctx context.Context) (failed []int, all bool, err error) {
-	states := map[int]cluster.State{}
+	states, silent := map[int]cluster.State{}, false
 	for _, id := range s.Jobs {
 		some, err := s.o.Engine.States(ctx, id)
+		if ctx.Err() != nil {
+			return nil, false, context.Cause(ctx)
+		}
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil, false, err
-			}
+			silent = true
 			s.o.Progress.report(engineSilent{err.Error()})
-			return nil, false, nil
+			break
 		}
 		for shard, state := range some {
 			states[shard] = max(states[shard], state)
@@ -217,10 +249,7 @@ func (s *submission) look(ctx context.Context) (failed []int, all bool, err erro
 	now := jobFollowed{Shards: s.Shards}
 	var left []float64
 	for i := range s.finished {
-		status, err := ShardStatus(s.o.Out, Shard{i + 1, s.Shards})
-		if err != nil {
-			return nil, false, err
-		}
+		status := ShardStatus(s.o.Out, Shard{i + 1, s.Shards})
 		if status != nil {
 			now.Images, now.Done, now.Robust = now.Images+status.Images, now.Done+status.Done, now.Robust+status.Robust
 			s.finished[i] = status.Finished
@@ -237,7 +266,7 @@ func (s *submission) look(ctx context.Context) (failed []int, all bool, err erro
 		case states[i+1] == cluster.Waiting:
 			now.Waiting++
 		}
-		if s.gone[i]++; states[i+1] != cluster.Gone {
+		if s.gone[i]++; silent || states[i+1] != cluster.Gone {
 			s.gone[i] = 0
 		}
 		if s.gone[i] > 1 {
@@ -245,7 +274,9 @@ func (s *submission) look(ctx context.Context) (failed []int, all bool, err erro
 		}
 	}
 	now.Left = timeLeft(left, now)
-	s.o.Progress.report(now)
+	if !silent {
+		s.o.Progress.report(now)
+	}
 	return failed, now.Finished == now.Shards, nil
 }
 

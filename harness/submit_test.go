@@ -31,6 +31,7 @@ type inProcess struct {
 }
 
 func (e *inProcess) Render(cluster.Job) (string, error) { return "", nil }
+func (e *inProcess) Ready() error                       { return nil }
 func (e *inProcess) Cancelling(id string) string        { return "cancel " + id }
 func (e *inProcess) Logs(id, _ string) string           { return "the log of job " + id }
 
@@ -102,13 +103,35 @@ func TestSubmit(t *testing.T) {
 	sameEnd(t, "submitted", whole, dir)
 	must.Have(t, said.String(), "submitted before to test: job 2", "shards 2 have ended unfinished",
 		"1 shards submitted to test: job 2", "shards: 3 of 3 done", "images: 12 of 12 done")
-	for _, status := range must.Get(filepath.Glob(filepath.Join(dir, "shard-*", "*", "*", statusFile)))(t) {
-		must.Do(t, os.Remove(status)) // it could not be written: that shards are finished stands in their plans
+	for i, status := range must.Get(filepath.Glob(filepath.Join(dir, "shard-*", "*", "*", statusFile)))(t) {
+		if i == 0 { // it could not be written: that shards are finished stands in their plans
+			must.Do(t, os.WriteFile(status, nil, 0o644))
+		} else {
+			must.Do(t, os.Remove(status))
+		}
 	}
+	e.silent = 1000 // which finished shards need no answer of
 	must.Get(Submit(context.Background(), p, o))(t)
 	if fmt.Sprint(e.jobs) != "[[1 2 3] [2]]" {
 		t.Errorf("jobs %v", e.jobs)
 	}
+
+	// What is in the way of the results is found before anything is submitted.
+	for _, out := range []string{whole, t.TempDir()} {
+		other := o
+		if other.Out = out; out != whole {
+			must.Do(t, os.WriteFile(filepath.Join(out, "report.html"), nil, 0o644))
+		}
+		_, err = Submit(context.Background(), plan(t, sparse, 2, 8, "datasets.test.limit=5"), other)
+		must.Refuse(t, err, "choose another --out")
+		if strings.Contains(err.Error(), "--force") {
+			t.Errorf("it advises %v", err)
+		}
+	}
+	job := filepath.Join(dir, submitFolder, "job.json")
+	must.Do(t, os.WriteFile(job, []byte(`{"shards":3,"tries":[0,0,0]}`), 0o644))
+	_, err = Submit(context.Background(), p, o)
+	must.Refuse(t, err, "job.json is damaged")
 
 	// What ends unfinished again and again is not submitted for ever.
 	e = &inProcess{plan: p, states: map[int]cluster.State{}}

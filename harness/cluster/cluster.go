@@ -33,6 +33,8 @@ const (
 
 // Engine is a scheduler that a lab has.
 type Engine interface {
+	// Ready says what of the engine is not on this machine.
+	Ready() error
 	// Render writes what the engine takes for a job.
 	Render(Job) (string, error)
 	// Submit gives a job to the engine, and returns by what it is found again.
@@ -48,10 +50,19 @@ type Engine interface {
 // clientLog is what kubectl logs of each try, before it says the same as its error.
 var clientLog = regexp.MustCompile(`(?m)^[EWI][0-9]{4} .*$`)
 
+// found holds that a program is on this machine.
+func found(name string) error {
+	if _, err := exec.LookPath(name); err != nil {
+		return fmt.Errorf("%s is not on this machine; --print writes what it takes", name)
+	}
+	return nil
+}
+
 // output runs an engine's program and returns what it prints. Its error is in one line, with what the program says.
 func output(ctx context.Context, input, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Stdin = strings.NewReader(input)
+	apart(c)
 	var out, said bytes.Buffer
 	c.Stdout, c.Stderr = &out, &said
 	err := c.Run()
@@ -59,7 +70,7 @@ func output(ctx context.Context, input, name string, args ...string) (string, er
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case errors.Is(err, exec.ErrNotFound):
-		return "", fmt.Errorf("%s is not on this machine; --print writes what it takes", name)
+		return "", found(name)
 	case err != nil:
 		text := clientLog.ReplaceAllString(said.String(), "")
 		return out.String(), fmt.Errorf("%s: %s (%w)", name, strings.Join(strings.Fields(text), " "), err)

@@ -281,6 +281,9 @@ func (k Kubernetes) job(ctx context.Context, namespace, name string) (*indexedJo
 	return j, nil
 }
 
+// Ready looks for the client.
+func (k Kubernetes) Ready() error { return found(k.client()) }
+
 func (k Kubernetes) client() string { return cmp.Or(k.Client, "kubectl") }
 
 // call calls kubectl, which asks for at most a minute.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -19,8 +20,10 @@ import (
 // Slurm runs shards as the tasks of job arrays. The shell gets TERM a minute before its time limit and passes it on:
 // the shard saves what it has, and the task puts itself into the queue again.
 type Slurm struct {
-	// Options are sbatch's own, a word each: partition, time, memory, gres.
-	Options []string
+	// Options are sbatch's own, as in its command line: partition, time, memory, gres.
+	Options string
+	// Parallelism is how many tasks of an array run at once; 0: all.
+	Parallelism int
 	// Block is how many tasks an array has at most, as their numbers must stay below MaxArraySize; 0: 1000.
 	Block int
 }
@@ -34,7 +37,8 @@ var slurmScript = template.Must(template.New("").Funcs(template.FuncMap{"quoted"
 #SBATCH --open-mode=append
 #SBATCH --requeue
 #SBATCH --signal=B:TERM@{{.Warning}}
-# Submitted by hand: mkdir -p {{.Dir}}/logs && sbatch --array=1-{{.Shards}} THIS_FILE
+{{with .Options}}#SBATCH {{.}}
+{{end}}# Submitted by hand: mkdir -p {{.Dir}}/logs && sbatch --array=1-{{.Shards}}{{.AtOnce}} THIS_FILE
 # Task k does shard k + SELFHEAL_FIRST of {{.Shards}}.
 shard=$((SLURM_ARRAY_TASK_ID + ${SELFHEAL_FIRST:-0}))
 ended=
@@ -61,13 +65,32 @@ func (s Slurm) Render(j Job) (string, error) {
 	if strings.ContainsAny(j.Dir, " \t\n%\\\"'") {
 		return "", fmt.Errorf("%s: sbatch takes no folder with blanks, quotes, %% or \\ in its name", j.Dir)
 	}
+	if strings.ContainsAny(s.Options, "\r\n") {
+		return "", errors.New("--sbatch: options must stand in one line")
+	}
+	if strings.Contains(s.Options, "--array") {
+		return "", errors.New("--sbatch: the array is made here; --parallelism says how many tasks run at once")
+	}
 	var b bytes.Buffer
 	err := slurmScript.Execute(&b, struct {
 		Job
+		Slurm
 		Warning int
-	}{j, warning})
+		AtOnce  string
+	}{j, s, warning, s.atOnce()})
 	return b.String(), err
 }
+
+// atOnce is what says in a list of tasks how many run at once.
+func (s Slurm) atOnce() string {
+	if s.Parallelism == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%%%d", s.Parallelism)
+}
+
+// Ready looks for sbatch.
+func (s Slurm) Ready() error { return found("sbatch") }
 
 // Submit gives sbatch an array for each block of shards. The id is that of all of them, with commas between.
 func (s Slurm) Submit(ctx context.Context, j Job) (string, error) {
@@ -80,9 +103,8 @@ func (s Slurm) Submit(ctx context.Context, j Job) (string, error) {
 	}
 	var ids []string
 	for first, tasks := range s.blocks(j.Which) {
-		args := slices.Concat(s.Options, []string{"--parsable", "--array=" + strings.Join(tasks, ","),
-			fmt.Sprintf("--export=ALL,SELFHEAL_FIRST=%d", first)})
-		out, err := output(ctx, script, "sbatch", args...)
+		out, err := output(ctx, script, "sbatch", "--parsable", "--array="+strings.Join(tasks, ",")+s.atOnce(),
+			fmt.Sprintf("--export=ALL,SELFHEAL_FIRST=%d", first))
 		if err != nil {
 			return strings.Join(ids, ","), err
 		}

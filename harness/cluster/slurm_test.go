@@ -36,7 +36,7 @@ func TestSlurmArrays(t *testing.T) {
 *--jobs=2) echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1 ;;
 *) printf '5 COMPLETING\n6 NODE_FAIL\n' ;;
 esac`})
-	s := Slurm{Options: []string{"--time=5"}, Block: 10}
+	s := Slurm{Options: "--time=5 --comment='a b'", Block: 10, Parallelism: 4}
 	j := Job{Name: "selfheal", Command: []string{"/bin/selfheal", "run", "--set", "a='b c'"}, Shards: 40,
 		Which: []int{1, 3, 10, 11, 36}, Dir: filepath.Join(dir, "out")}
 	id := must.Get(s.Submit(context.Background(), j))(t)
@@ -44,10 +44,16 @@ esac`})
 		t.Errorf("id %s", id)
 	}
 	args := string(must.Get(os.ReadFile(filepath.Join(dir, "sbatch.args")))(t))
-	for _, want := range []string{"--array=1,3,10 --export=ALL,SELFHEAL_FIRST=0",
-		"--array=1 --export=ALL,SELFHEAL_FIRST=10",
-		"--time=5 --parsable --array=6 --export=ALL,SELFHEAL_FIRST=30"} {
+	for _, want := range []string{"--array=1,3,10%4 --export=ALL,SELFHEAL_FIRST=0",
+		"--array=1%4 --export=ALL,SELFHEAL_FIRST=10",
+		"--parsable --array=6%4 --export=ALL,SELFHEAL_FIRST=30"} {
 		must.Have(t, args, want)
+	}
+	must.Have(t, must.Get(s.Render(j))(t), "#SBATCH --time=5 --comment='a b'\n", "--array=1-40%4 THIS_FILE")
+	for _, wrong := range []string{"--array=1-3%8", "--time=5\nrm"} {
+		if _, err := (Slurm{Options: wrong}).Render(j); err == nil {
+			t.Errorf("sbatch gets %q", wrong)
+		}
 	}
 	if s.Cancelling(id) != "scancel 1 2 3" {
 		t.Errorf("to cancel: %s", s.Cancelling(id))

@@ -38,7 +38,7 @@ func TestOutput(t *testing.T) {
 	for name, line := range map[string]string{
 		"version":      "--version",
 		"dry-run":      "run --dry-run --limit 100 --rate 150",
-		"mode":         "run --dry-run --set suites.bundled.mode=whitebox-through --rate 150",
+		"mode":         "run --dry-run --set suites.bundled.mode=whitebox-through --shard 2/4 --rate 150",
 		"inspect":      "inspect " + standard,
 		"inspect-json": "inspect --json --mean 0.5 --std 0.25 " + robustModel,
 		"split":        "split " + standard + " --out OUT",

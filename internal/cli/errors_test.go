@@ -66,7 +66,8 @@ run --shard 2 → --shard: "2" must be
 run --attempt → --attempt goes with --shard
 submit --shards 2 --out DIR/s --config config.yaml → submit needs --engine, slurm or kubernetes
 submit --engine pbs --shards 2 --out DIR/s --config config.yaml → --engine must be slurm or kubernetes, not "pbs"
-submit --engine slurm --out DIR/s --config config.yaml → --shards N: N must be at least 1, got 0
+submit --engine slurm --out DIR/s --config config.yaml → --shards N: N must be from 1 to 1000000, got 0
+submit --engine kubernetes --shards 2 --out DIR/s --config config.yaml → no image: --image names
 submit --engine slurm --shards 2 --config config.yaml → submit needs --out
 report DIR DIR --out DIR → holds no shards: several folders are merged, those of the shards of one run
 inspect → inspect takes one model or more

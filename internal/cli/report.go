@@ -19,7 +19,7 @@ import (
 
 func reportCommand(g *globals) *cobra.Command {
 	var out string
-	var published bool
+	var published, force bool
 	c := &cobra.Command{
 		Use:   "report DIR… --out OUT",
 		Short: "Render the reports of a run again, merge shards, or render the paper's numbers",
@@ -53,7 +53,7 @@ radar plots are rendered from the numbers that it prints.`,
 					err = reports.WritePublished(out)
 				}
 			} else {
-				err = report(c, g, args, out)
+				err = report(c, g, args, out, force)
 			}
 			if err != nil {
 				return err
@@ -64,11 +64,12 @@ radar plots are rendered from the numbers that it prints.`,
 	}
 	flags{c}.text(&out, "out", "", "folder for the reports", folders)
 	flags{c}.on(&published, "published", "render the paper's own tables and radar plots; runs nothing")
+	flags{c}.on(&force, "force", "merge shards into a folder that holds another run, which is lost")
 	return c
 }
 
 // report renders the reports of a run, or of what its shards come to.
-func report(c *cobra.Command, g *globals, dirs []string, out string) error {
+func report(c *cobra.Command, g *globals, dirs []string, out string, force bool) error {
 	var shards []string
 	for _, dir := range dirs {
 		found, err := harness.FindShards(dir)
@@ -81,7 +82,7 @@ func report(c *cobra.Command, g *globals, dirs []string, out string) error {
 		shards = append(shards, found...)
 	}
 	if len(shards) > 0 {
-		_, err := harness.Merge(c.Context(), shards, harness.Options{Out: out, Progress: g.progress(c),
+		_, err := harness.Merge(c.Context(), shards, harness.Options{Out: out, Force: force, Progress: g.progress(c),
 			Report: func(file *result.File) error { return render(c.Context(), out, file, out) }})
 		return err
 	}

@@ -104,7 +104,7 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 	case f.attempt && shard.N == 0:
 		return usage("--attempt goes with --shard")
 	case f.dryRun:
-		return f.describe(c, g, plan)
+		return f.describe(c, g, plan, shard)
 	case len(f.rates) > 0:
 		return usage("--rate goes with --dry-run")
 	}
@@ -120,8 +120,8 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 }
 
 // describe prints what a plan would do and, as far as that can be measured or is told by --rate, how long
-// it takes.
-func (f *runFlags) describe(c *cobra.Command, g *globals, plan *harness.Plan) error {
+// it takes, of which a shard's part follows.
+func (f *runFlags) describe(c *cobra.Command, g *globals, plan *harness.Plan, shard harness.Shard) error {
 	rates, err := parseRates(f.rates, plan.Config)
 	if err != nil {
 		return err
@@ -143,6 +143,9 @@ func (f *runFlags) describe(c *cobra.Command, g *globals, plan *harness.Plan) er
 	text, err := plan.Describe(rates, costs)
 	if err != nil {
 		return usage("%w", err)
+	}
+	if shard.N > 1 {
+		why += fmt.Sprintf("shard %s: one of %d about equal parts of that\n", shard, shard.N)
 	}
 	_, err = fmt.Fprint(c.OutOrStdout(), text, why)
 	return err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +36,7 @@ func (f *submitFlags) scheduler() (e cluster.Engine, program string, err error) 
 	switch f.engine {
 	case slurm:
 		program, err = os.Executable()
-		return cluster.Slurm{Options: strings.Fields(f.sbatch)}, program, err
+		return cluster.Slurm{Options: f.sbatch, Parallelism: f.kubernetes.Parallelism}, program, err
 	case kubernetes:
 		f.kubernetes.Folder, err = os.Getwd()
 		return f.kubernetes, "selfheal", err
@@ -82,7 +81,7 @@ the following, not the job: the same command goes on following it.`,
 	to.text(&k.CPU, "cpu", "", "Kubernetes: cores that a pod asks for", noFiles)
 	to.text(&k.Memory, "memory", "", "Kubernetes: memory that a pod asks for and may use, such as 8Gi", noFiles)
 	to.whole(&k.GPUs, "gpus", 0, "Kubernetes: GPUs of a pod")
-	to.whole(&k.Parallelism, "parallelism", 0, "Kubernetes: how many shards run at once (default: all)")
+	to.whole(&k.Parallelism, "parallelism", 0, "how many shards run at once (default: all)")
 	to.whole(&k.User, "user", 0, "Kubernetes: user id of the pods (default: yours; 1000 for root)")
 	to.whole(&k.Group, "group", 0, "Kubernetes: group id, likewise")
 	to.quiet(g)
@@ -97,7 +96,7 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 		return err
 	}
 	if _, err := harness.ParseShard(fmt.Sprintf("1/%d", f.shards)); err != nil {
-		return usage("--shards N: N must be at least 1, got %d", f.shards)
+		return usage("--shards N: N must be from 1 to %d, got %d", harness.MaxShards, f.shards)
 	}
 	cfg, err := g.loadConfig(f.config, f.sets)
 	if err != nil {
@@ -122,15 +121,16 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	if err != nil {
 		return err
 	}
+	all := cluster.Job{Name: "selfheal", Command: command, Shards: f.shards, Dir: f.out}
+	for i := range f.shards {
+		all.Which = append(all.Which, i+1)
+	}
+	text, err := engine.Render(all)
+	if err != nil {
+		return usage("%w", err)
+	}
 	if f.print {
-		all := cluster.Job{Name: "selfheal", Command: command, Shards: f.shards, Dir: f.out}
-		for i := range f.shards {
-			all.Which = append(all.Which, i+1)
-		}
-		text, err := engine.Render(all)
-		if err == nil {
-			_, err = fmt.Fprint(c.OutOrStdout(), text)
-		}
+		_, err = fmt.Fprint(c.OutOrStdout(), text)
 		return err
 	}
 	if err := g.runtime(c); err != nil {

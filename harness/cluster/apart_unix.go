@@ -1,0 +1,11 @@
+//go:build unix
+
+package cluster
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// apart starts a program in a group of its own: Ctrl-C in a terminal does not end it while it submits.
+func apart(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
