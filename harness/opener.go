@@ -124,7 +124,8 @@ func (o *opener) scored(name string) (images, error) {
 		limit = o.cfg.Limit
 	}
 	o.record.Datasets[name] = result.Dataset{N: d.Len(), SHA256: d.SHA256(), Format: spec.Format, Limit: limit,
-		Indices: spec.Indices, Classes: spec.Classes, ClassNames: d.ClassNames()}
+		Indices: spec.Indices, Classes: spec.Classes, ClassNames: d.ClassNames(),
+		Shaping: spec.Shaping}
 	return images{Dataset: d, n: d.Len()}, nil
 }
 

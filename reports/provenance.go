@@ -85,8 +85,8 @@ func (v *view) datasetTable() table {
 		if d.Limit > 0 {
 			limit = fmt.Sprintf("the first %d", d.Limit)
 		}
-		t.add(clean(name), thousands(d.N), described(d.Format),
-			described(titled("indices", indices(d.Indices)), limit, classes), clean(d.SHA256))
+		t.add(clean(name), thousands(d.N), described(d.Format), described(d.Words(),
+			titled("indices", indices(d.Indices)), limit, classes), clean(d.SHA256))
 	}
 	return t
 }

@@ -23,7 +23,7 @@ default_suites: [b]
 save_adversarial: true
 runtime: {provider: cuda, device: 1, workers: 3, batch: 16, threads: 2, winograd: false}
 datasets:
-  test: {format: cifar10-bin, path: ./test.bin, limit: 200, indices: [5, 3, 1], classes: 10}
+  test: {format: cifar10-bin, path: ./test.bin, split: train, limit: 200, indices: [5, 3, 1], classes: 10}
   train: {format: npz, path: ../train.npz, classes: [cat, dog]}
 models:
   net:
@@ -92,7 +92,7 @@ func TestParseFull(t *testing.T) {
 		Runtime: Runtime{"cuda", 1, 3, 16, 2, false},
 		Datasets: []Dataset{
 			{"test", dataset.Spec{Format: "cifar10-bin", Path: "test.bin", Limit: 200, Indices: []int{5, 3, 1},
-				Classes: 10}},
+				Classes: 10, Shaping: result.Shaping{Split: "train"}}},
 			{"train", dataset.Spec{Format: "npz", Path: "../train.npz", Classes: 2, ClassNames: []string{"cat",
 				"dog"}}},
 		},

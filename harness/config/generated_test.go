@@ -69,11 +69,11 @@ func tables() map[string]string {
 	list := func(head string, rows ...string) string { return head + strings.Join(rows, "\n") + "\n" }
 	var formats, methods, embeddings, kinds, versions, modes []string
 	for _, f := range dataset.Table {
-		guessed := strings.Trim("`"+f.Ext+"`", "`")
-		if guessed != "" {
-			guessed = "`" + f.Ext + "`"
+		guessed := f.Layout
+		if f.Ext != "" {
+			guessed = strings.TrimSuffix("`"+f.Ext+"`, "+f.Layout, ", ")
 		}
-		formats = append(formats, fmt.Sprintf("| `%s` | %s | %s |", f.Name, f.Doc, guessed+f.Layout))
+		formats = append(formats, fmt.Sprintf("| `%s` | %s | %s |", f.Name, f.Doc, guessed))
 	}
 	for _, s := range control.Solvers {
 		methods = append(methods, fmt.Sprintf("| `%s` | %s: %s |", s.Method, s.Title, s.Doc))

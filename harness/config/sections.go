@@ -101,6 +101,8 @@ func datasetObject(name string, s *Dataset) object {
 	return object{rows: []row{
 		required("format", choice(&s.Format, dataset.Formats()), formats),
 		required("path", file(&s.Path), "the file or folder"),
+		optional("split", text(&s.Split, "the name of a split"), "",
+			"the part of a set that has several, such as train, val or test; default: test, of `tiny-imagenet` val"),
 		optional("indices", list(&s.Indices, span{least: 1, once: true}, id), "",
 			"ids of the images to take, in this order"),
 		optional("limit", whole(&s.Limit, setting.Count), "",

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+
+	"selfheal/harness/result"
 )
 
 // Selected returns the part of the config that the named suites use (the
@@ -98,6 +100,9 @@ func (c *Config) Hash() string {
 	for _, d := range c.Datasets {
 		o := mapping{"format": d.Format, "path": c.relative(d.Path), "indices": orEmpty(d.Indices),
 			"classes": d.Classes, "names": orEmpty(d.ClassNames)}
+		if d.Shaping != (result.Shaping{}) {
+			o["shaping"] = d.Shaping
+		}
 		if scored[d.Name] {
 			o["limit"] = tighter(d.Limit, c.Limit)
 		}

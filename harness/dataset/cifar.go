@@ -1,54 +1,313 @@
 package dataset
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"path"
 	"slices"
+	"strings"
 )
 
-// cifar reads CIFAR's binary version (Krizhevsky 2009,
-// https://www.cs.toronto.edu/~kriz/cifar.html): records of one label byte, in
-// CIFAR-100 a coarse and a fine one, and 3072 pixels, channels first.
+// cifarVersion is CIFAR-10 or -100 (Krizhevsky 2009, https://www.cs.toronto.edu/~kriz/cifar.html) in one of its
+// layouts. The binary one is records of one label byte, in CIFAR-100 a coarse and a fine one, and 3072 pixels,
+// channels first. The Python one, which torchvision downloads, is pickled dictionaries of arrays.
+type cifarVersion struct {
+	format  string
+	archive string              // as it is published, without .tar.gz
+	folder  string              // that it holds
+	files   map[string][]string // of each split
+	before  int                 // bytes before an image's pixels: labels, of which the last counts
+	key     string              // of the labels, where they are pickled; else ""
+	names   []string            // of the classes
+}
+
+var (
+	cifarNames = [2][]string{
+		strings.Fields("airplane automobile bird cat deer dog frog horse ship truck"),
+		strings.Fields(`apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly
+			camel can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup
+			dinosaur dolphin elephant flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower
+			leopard lion lizard lobster man maple_tree motorcycle mountain mouse mushroom oak_tree orange orchid
+			otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine possum rabbit raccoon ray road
+			rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar sunflower
+			sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale
+			willow_tree wolf woman worm`),
+	}
+	cifarBatches = strings.Fields("data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5")
+
+	cifar10Bin = cifarVersion{"cifar10-bin", "cifar-10-binary", "cifar-10-batches-bin", map[string][]string{
+		"train": withBin(cifarBatches), "test": {"test_batch.bin"}}, 1, "", cifarNames[0]}
+	cifar100Bin = cifarVersion{"cifar100-bin", "cifar-100-binary", "cifar-100-binary", map[string][]string{
+		"train": {"train.bin"}, "test": {"test.bin"}}, 2, "", cifarNames[1]}
+	cifar10Python = cifarVersion{"cifar10-python", "cifar-10-python", "cifar-10-batches-py", map[string][]string{
+		"train": cifarBatches, "test": {"test_batch"}}, 0, "labels", cifarNames[0]}
+	cifar100Python = cifarVersion{"cifar100-python", "cifar-100-python", "cifar-100-python", map[string][]string{
+		"train": {"train"}, "test": {"test"}}, 0, "fine_labels", cifarNames[1]}
+
+	cifarVersions = []cifarVersion{cifar10Bin, cifar100Bin, cifar10Python, cifar100Python}
+)
+
+func withBin(names []string) (files []string) {
+	for _, name := range names {
+		files = append(files, name+".bin")
+	}
+	return files
+}
+
+// cifar is images of 3072 bytes at equal distances in one file or more.
 type cifar struct {
+	closers []io.Closer
+	parts   []cifarPart
+	before  int // bytes before an image's pixels
+	names   []string
+}
+
+// cifarPart is the images of one file.
+type cifarPart struct {
 	file
-	path       string
-	labelBytes int // the last of them is the label
+	path    string
+	first   int // id of its first image
+	n       int
+	start   int64 // where the first image lies
+	labels  []int // nil: each is the byte before the image's pixels
+	columns bool  // pixel k of all images, then pixel k + 1
 }
 
 const cifarPixels = 3 * 32 * 32
 
-func openCIFAR10(fsys fs.FS, spec Spec) (source, error)  { return openCIFAR(fsys, spec.Path, 1) }
-func openCIFAR100(fsys fs.FS, spec Spec) (source, error) { return openCIFAR(fsys, spec.Path, 2) }
-
-func openCIFAR(fsys fs.FS, path string, labelBytes int) (source, error) {
-	f, err := openFile(fsys, path)
-	if err != nil {
+// open reads a folder or a .tar.gz with the files of a split, or one such file.
+func (v cifarVersion) open(fsys fs.FS, spec Spec) (_ source, err error) {
+	c := &cifar{before: v.before, names: v.names}
+	defer func() {
+		if err != nil {
+			c.Close()
+		}
+	}()
+	if err := v.find(fsys, spec, c); err != nil {
 		return nil, err
 	}
-	size := int64(labelBytes + cifarPixels)
-	if rest := f.size % size; rest != 0 {
-		f.Close()
-		other, note := int64(3-labelBytes), "; the file is cut short or of another format"
-		if f.size%(other+cifarPixels) == 0 {
-			note = fmt.Sprintf("; its size fits %s", map[int64]string{1: "cifar10-bin", 2: "cifar100-bin"}[other])
+	for i := range c.parts {
+		p := &c.parts[i]
+		if v.key == "" {
+			err = v.binary(p)
+		} else {
+			err = v.pickled(p)
 		}
-		return nil, fmt.Errorf("its %d bytes are %d records of %d bytes and %d bytes more%s", f.size, f.size/size, size,
+		if err != nil && len(c.parts) > 1 {
+			err = fmt.Errorf("%s: %w", p.path, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			p.first = c.parts[i-1].first + c.parts[i-1].n
+		}
+	}
+	return c, nil
+}
+
+// find opens the files.
+func (v cifarVersion) find(fsys fs.FS, spec Spec, c *cifar) error {
+	info, err := fs.Stat(fsys, spec.Path)
+	if err != nil {
+		return err
+	}
+	archived := isTarGz(spec.Path)
+	if !info.IsDir() && !archived {
+		if spec.Split != "" {
+			return fmt.Errorf("split: a single file has no splits; remove it, or give the folder that has both")
+		}
+		f, err := openFile(fsys, spec.Path)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(strings.ToLower(spec.Path), "cifar") && !v.official(path.Base(spec.Path)) {
+			c.names = nil // another set in CIFAR's form
+		}
+		c.closers, c.parts = []io.Closer{f}, []cifarPart{{file: f, path: spec.Path}}
+		return nil
+	}
+	split := cmp.Or(spec.Split, "test")
+	wanted := v.files[split]
+	if wanted == nil {
+		return fmt.Errorf("split must be train or test, not %s", shorten(spec.Split))
+	}
+	if archived {
+		closer, files, held, err := unpackTarGz(fsys, spec.Path, wanted)
+		if err != nil {
+			return err
+		}
+		c.closers = []io.Closer{closer}
+		for i, f := range files {
+			if f.ReaderAt == nil {
+				return v.lacking(wanted[i], split, func(name string) bool { return slices.Contains(held, name) })
+			}
+			c.parts = append(c.parts, cifarPart{file: f, path: wanted[i]})
+		}
+		return nil
+	}
+	folder := v.within(fsys, spec.Path)
+	for _, name := range wanted {
+		p := path.Join(folder, name)
+		if !isFile(fsys, p) {
+			return v.lacking(name, split, func(name string) bool { return isFile(fsys, path.Join(folder, name)) })
+		}
+		f, err := openFile(fsys, p)
+		if err != nil {
+			return err
+		}
+		c.closers, c.parts = append(c.closers, f), append(c.parts, cifarPart{file: f, path: p})
+	}
+	return nil
+}
+
+// official reports whether CIFAR has a file of this name, of one that says so.
+func (v cifarVersion) official(name string) bool {
+	return strings.Contains(name, "_batch") && slices.Contains(slices.Concat(v.files["train"], v.files["test"]), name)
+}
+
+// within is the folder of the files: the one at a path, or the published one in it.
+func (v cifarVersion) within(fsys fs.FS, folder string) string {
+	if inner := path.Join(folder, v.folder); v.has(fsys, inner) {
+		return inner
+	}
+	return folder
+}
+
+// has reports whether a folder holds any file of the set.
+func (v cifarVersion) has(fsys fs.FS, folder string) bool {
+	return slices.ContainsFunc(slices.Concat(v.files["test"], v.files["train"]), func(name string) bool {
+		return isFile(fsys, path.Join(folder, name))
+	})
+}
+
+// is reports whether a file or folder is the set as it is published.
+func (v cifarVersion) is(fsys fs.FS, name string) bool {
+	return isTarGz(name) && strings.HasPrefix(path.Base(name), v.archive) || v.has(fsys, v.within(fsys, name))
+}
+
+// lacking says that a file is not there, and which version's files are.
+func (v cifarVersion) lacking(name, split string, holds func(name string) bool) error {
+	text := fmt.Sprintf("there is no %s in it, which split %s needs", name, split)
+	for _, other := range cifarVersions {
+		for _, its := range []string{"train", "test"} {
+			switch {
+			case !holds(other.files[its][0]):
+			case other.format != v.format:
+				return fmt.Errorf("%s; its files are those of format %s", text, other.format)
+			case its != split:
+				return fmt.Errorf("%s; it has split %s", text, its)
+			}
+		}
+	}
+	return errors.New(text)
+}
+
+// binary reads the layout of a file of records.
+func (v cifarVersion) binary(p *cifarPart) error {
+	size := int64(v.before + cifarPixels)
+	if rest := p.size % size; rest != 0 {
+		note := "; the file is cut short or of another format"
+		for _, other := range cifarVersions {
+			if other.key == "" && p.size%int64(other.before+cifarPixels) == 0 {
+				note = "; its size fits " + other.format
+			}
+		}
+		return fmt.Errorf("its %d bytes are %d records of %d bytes and %d bytes more%s", p.size, p.size/size, size,
 			rest, note)
 	}
-	return &cifar{f, path, labelBytes}, nil
+	p.n = int(p.size / size)
+	return nil
 }
 
-func (c *cifar) record() int              { return c.labelBytes + cifarPixels }
-func (c *cifar) count() int               { return int(c.size) / c.record() }
-func (c *cifar) classes() (int, []string) { return 0, nil } // the format says how many
-func (c *cifar) name(id int) string       { return fmt.Sprintf("record %d of %s", id, c.path) }
-
-func (c *cifar) read(id int, buf []byte) (image, error) {
-	buf = slices.Grow(buf[:0], c.record())[:c.record()]
-	if err := readAt(c, buf, int64(id)*int64(len(buf))); err != nil {
-		return image{}, fmt.Errorf("%s can't be read: %w", c.name(id), err)
+// pickled reads a file's dictionary: its labels, and where its pixels lie.
+func (v cifarVersion) pickled(p *cifarPart) error {
+	all, err := unpickle(p.file)
+	if err != nil {
+		return err
 	}
-	return image{[3]int{3, 32, 32}, int(buf[c.labelBytes-1]), buf}, nil
+	data, ok := all["data"].(*pyArray)
+	if !ok {
+		return errors.New("its dictionary has no array called data; CIFAR's batches have")
+	}
+	labels, ok := wholes(all[v.key])
+	if !ok {
+		for _, other := range cifarVersions {
+			if _, ok := all[other.key]; ok {
+				return fmt.Errorf("its dictionary has no list of numbers called %s but one called %s: its format is %s",
+					v.key, other.key, other.format)
+			}
+		}
+		return fmt.Errorf("its dictionary has no list of numbers called %s", v.key)
+	}
+	p.labels, p.n, p.start, p.columns = labels, len(labels), data.data.at, data.columns
+	if data.of != "u1" || !slices.Equal(data.shape, []int{p.n, cifarPixels}) || data.data.n != int64(p.n)*cifarPixels {
+		return fmt.Errorf("its array data has the shape %v, the type %q and %d bytes; %d labels need [%d %d] of u1",
+			data.shape, shorten(data.of), data.data.n, p.n, p.n, cifarPixels)
+	}
+	return nil
 }
 
-func (c *cifar) pixels(bytes []byte, out []float32) { values(bytes[c.labelBytes:], out) }
+func (c *cifar) record() int              { return c.before + cifarPixels }
+func (c *cifar) classes() (int, []string) { return len(c.names), c.names }
+
+func (c *cifar) count() int {
+	last := c.parts[len(c.parts)-1]
+	return last.first + last.n
+}
+
+// part is the one that holds an image, and the image's place in it.
+func (c *cifar) part(id int) (*cifarPart, int) {
+	i := len(c.parts) - 1
+	for c.parts[i].first > id {
+		i--
+	}
+	return &c.parts[i], id - c.parts[i].first
+}
+
+func (c *cifar) name(id int) string {
+	p, k := c.part(id)
+	return fmt.Sprintf("record %d of %s", k, p.path)
+}
+
+func (c *cifar) Close() error {
+	var errs []error
+	for _, closer := range c.closers {
+		errs = append(errs, closer.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (c *cifar) label(id int) (int, error) {
+	p, k := c.part(id)
+	if p.labels != nil {
+		return p.labels[k], nil
+	}
+	var b [1]byte
+	if err := readAt(p, b[:], int64(k*c.record()+c.before-1)); err != nil {
+		return 0, fmt.Errorf("%s can't be read: %w", c.name(id), err)
+	}
+	return int(b[0]), nil
+}
+
+func (c *cifar) read(id int, buf []byte) ([]byte, [3]int, error) {
+	p, k := c.part(id)
+	buf = slices.Grow(buf[:0], c.record())[:c.record()]
+	at, step := p.start+int64(k*len(buf)), len(buf)
+	if p.columns {
+		at, step = p.start+int64(k), 1
+	}
+	var err error
+	for i := 0; i < len(buf) && err == nil; i += step {
+		err = readAt(p, buf[i:i+step], at+int64(i/step*p.n))
+	}
+	if err != nil {
+		return nil, [3]int{}, fmt.Errorf("%s can't be read: %w", c.name(id), err)
+	}
+	return buf, [3]int{3, 32, 32}, nil
+}
+
+func (c *cifar) pixels(bytes []byte, out []float32) { values(bytes[c.before:], out) }

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"sync"
 
+	"selfheal/harness/result"
 	"selfheal/internal/fault"
 )
 
@@ -39,6 +40,7 @@ type Spec struct {
 	// ClassNames names the classes in the order of their labels; nil when not given. For image-folder and
 	// tiny-imagenet, whose classes have names, it also decides that order.
 	ClassNames []string
+	result.Shaping
 }
 
 // Dataset is the chosen images of an open source. Many goroutines may read it at once.
@@ -65,8 +67,11 @@ type source interface {
 	classes() (int, []string)
 	// name says in a message which image is meant.
 	name(id int) string
-	// read reads an image into buf, or into new memory where buf is too short.
-	read(id int, buf []byte) (image, error)
+	// label is an image's; those below classes are valid.
+	label(id int) (int, error)
+	// read reads an image's bytes, as the format has them, into buf, or into new memory where buf is too short. The
+	// shape is the channels, the height and the width.
+	read(id int, buf []byte) (bytes []byte, shape [3]int, err error)
 	// pixels writes the values for which an image's bytes stand, C·H·W of them, into out.
 	pixels(bytes []byte, out []float32)
 	io.Closer
@@ -76,12 +81,6 @@ type source interface {
 // called before the first read and makes those up to last readable.
 type unpacker interface {
 	unpack(last int) error
-}
-
-type image struct {
-	shape [3]int
-	label int
-	bytes []byte // as the format has them
 }
 
 // file is an open file of known size that can be read anywhere.
@@ -215,24 +214,28 @@ func (d *Dataset) check() error {
 	var pixels []float32
 	hash := sha256.New()
 	for i, id := range d.ids {
-		im, err := d.source.read(id, buf)
+		bytes, shape, err := d.source.read(id, buf)
+		if err != nil {
+			return err
+		}
+		label, err := d.source.label(id)
 		if err != nil {
 			return err
 		}
 		if i == 0 {
-			d.shape = im.shape
+			d.shape = shape
 			pixels = make([]float32, d.size())
 			text = make([]byte, 0, 4*len(pixels)+8)
 		}
-		if im.shape != d.shape {
+		if shape != d.shape {
 			return fmt.Errorf("%s has shape %v, but the images before it have %v; all must have the same",
-				d.source.name(id), im.shape, d.shape)
+				d.source.name(id), shape, d.shape)
 		}
-		if im.label < 0 || im.label >= d.classes {
+		if label < 0 || label >= d.classes {
 			return fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", d.source.name(id),
-				im.label, d.classes, d.classes-1)
+				label, d.classes, d.classes-1)
 		}
-		d.source.pixels(im.bytes, pixels)
+		d.source.pixels(bytes, pixels)
 		if err := checkRange(pixels); err != nil {
 			return fmt.Errorf("%s holds %w", d.source.name(id), err)
 		}
@@ -240,8 +243,8 @@ func (d *Dataset) check() error {
 		for _, v := range pixels {
 			text = binary.LittleEndian.AppendUint32(text, math.Float32bits(v))
 		}
-		hash.Write(binary.LittleEndian.AppendUint64(text, uint64(im.label)))
-		d.labels[i], d.sums[i], buf = im.label, checksum(im.bytes), im.bytes
+		hash.Write(binary.LittleEndian.AppendUint64(text, uint64(label)))
+		d.labels[i], d.sums[i], buf = label, checksum(bytes), bytes
 	}
 	d.hash = hex.EncodeToString(hash.Sum(nil))
 	return nil
@@ -345,12 +348,16 @@ func (d *Dataset) Pixels(i int, out []float32) error {
 		buf = new([]byte)
 	}
 	defer d.buffers.Put(buf)
-	im, err := d.source.read(d.ids[i], *buf)
+	bytes, shape, err := d.source.read(d.ids[i], *buf)
 	if err != nil {
 		return fmt.Errorf("data set %s: %w", d.place, err)
 	}
-	*buf = im.bytes
-	if im.shape != d.shape || im.label != d.labels[i] || checksum(im.bytes) != d.sums[i] {
+	*buf = bytes
+	label, err := d.source.label(d.ids[i])
+	if err != nil {
+		return fmt.Errorf("data set %s: %w", d.place, err)
+	}
+	if shape != d.shape || label != d.labels[i] || checksum(bytes) != d.sums[i] {
 		advice := "start the command anew"
 		if d.elsewhere {
 			advice = "choose another --out"
@@ -358,7 +365,7 @@ func (d *Dataset) Pixels(i int, out []float32) error {
 		return fmt.Errorf("data set %s: %s has changed since it was opened; restore it, or %s", d.place,
 			d.source.name(d.ids[i]), advice)
 	}
-	d.source.pixels(im.bytes, out[:d.size()])
+	d.source.pixels(bytes, out[:d.size()])
 	return nil
 }
 

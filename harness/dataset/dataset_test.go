@@ -152,7 +152,7 @@ func TestErrors(t *testing.T) {
 		want         string // in the error, behind the data set's path and format
 	}{
 		{"cifar10-bin", "absent.bin", Spec{}, "absent.bin does not exist"},
-		{"cifar10-bin", "folder", Spec{}, "folder is a folder, a file is needed"},
+		{"npz", "folder", Spec{}, "folder is a folder, a file is needed"},
 		{"cifar10-bin", "short.bin", Spec{}, "its 9209 bytes are 2 records of 3073 bytes and 3063 bytes more; the"},
 		{"cifar10-bin", "c100.bin", Spec{},
 			"its 9222 bytes are 3 records of 3073 bytes and 3 bytes more; its size fits cifar100-bin"},

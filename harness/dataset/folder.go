@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	stdimage "image"
@@ -40,11 +41,15 @@ type labelled struct {
 
 func (l labelled) path() string { return path.Join(l.dir, l.file) }
 
-// openFolder lists a folder of class folders of PNG and JPEG files. Classes
+// openFolder lists a folder of class folders of PNG and JPEG files, or the one of a split. Classes
 // are in the order of their folders' names, or of the names given; images in
 // the order of classes, then of their files' names. Other files are passed over.
 func openFolder(fsys fs.FS, spec Spec) (source, error) {
-	classes, err := foldersIn(fsys, spec.Path)
+	root, err := splitFolder(fsys, spec)
+	if err != nil {
+		return nil, err
+	}
+	classes, err := foldersIn(fsys, root)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +67,58 @@ func openFolder(fsys fs.FS, spec Spec) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, f.listClasses(spec.Path, "", classes)
+	return f, f.listClasses(root, "", classes)
+}
+
+// splitNames are those that folders of a split commonly have.
+var splitNames = []string{"train", "training", "val", "valid", "validation", "dev", "test", "testing"}
+
+// splitFolder is where a split's class folders lie: the folder itself, unless all that it holds are splits.
+func splitFolder(fsys fs.FS, spec Spec) (string, error) {
+	folders, err := foldersIn(fsys, spec.Path)
+	if err != nil {
+		return "", err
+	}
+	var splits []string // with class folders; images of a split without have no labels
+	for _, name := range folders {
+		if name != spec.Split && !slices.Contains(splitNames, strings.ToLower(name)) {
+			if spec.Split == "" {
+				return spec.Path, nil
+			}
+			continue
+		}
+		inner, err := foldersIn(fsys, path.Join(spec.Path, name))
+		if err != nil {
+			return "", err
+		}
+		if len(inner) > 0 {
+			splits = append(splits, name)
+		}
+	}
+	split := cmp.Or(spec.Split, "test")
+	switch {
+	case slices.Contains(splits, split):
+		return path.Join(spec.Path, split), nil
+	case len(splits) > 0:
+		return "", fmt.Errorf("it has no split %s of class folders; choose one by split: %s", shorten(split),
+			some(splits))
+	case spec.Split != "":
+		return "", fmt.Errorf("split: it has no folder %s with class folders in it; remove it", shorten(split))
+	}
+	return spec.Path, nil
+}
+
+// some are names for a message.
+func some(names []string) string {
+	var list []string
+	for i, name := range names {
+		if i == 20 {
+			list = append(list, "…")
+			break
+		}
+		list = append(list, shorten(name))
+	}
+	return strings.Join(list, ", ")
 }
 
 // listClasses adds the images in a part of each class's folder.
@@ -116,10 +172,10 @@ func (f *folder) classes() (int, []string) { return len(f.names), f.names }
 func (f *folder) name(id int) string       { return f.entries[id].path() }
 func (f *folder) Close() error             { return nil }
 
-func (f *folder) read(id int, buf []byte) (image, error) {
-	e := f.entries[id]
-	levels, shape, err := decode(f.fsys, e.path(), buf)
-	return image{shape, e.label, levels}, err
+func (f *folder) label(id int) (int, error) { return f.entries[id].label, nil }
+
+func (f *folder) read(id int, buf []byte) ([]byte, [3]int, error) {
+	return decode(f.fsys, f.entries[id].path(), buf)
 }
 
 func (f *folder) pixels(bytes []byte, out []float32) { values(bytes, out) }

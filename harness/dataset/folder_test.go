@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"selfheal/harness/result"
 	"selfheal/internal/must"
 )
 
@@ -183,13 +184,18 @@ func TestTinyImageNet(t *testing.T) {
 		names  []string
 		labels []int
 		red    []float32
+		split  string
 	}{
-		{"tiny", nil, []int{1, 0, 2}, []float32{128, 10, 20}},
-		{"tiny/val", nil, []int{1, 0, 2}, []float32{128, 10, 20}},
-		{"tiny/val", []string{"n01", "n02", "n03"}, []int{0, 1, 2}, []float32{128, 10, 20}},
-		{"tiny/train", nil, []int{1, 0, 0}, []float32{1, 3, 2}},
+		{path: "tiny", labels: []int{1, 0, 2}, red: []float32{128, 10, 20}, split: "val"},
+		{path: "tiny", labels: []int{1, 0, 0}, red: []float32{1, 3, 2}, split: "train"},
+		{path: "tiny/train", labels: []int{1, 0, 0}, red: []float32{1, 3, 2}, split: "train"},
+		{path: "tiny", labels: []int{1, 0, 2}, red: []float32{128, 10, 20}},
+		{path: "tiny/val", labels: []int{1, 0, 2}, red: []float32{128, 10, 20}},
+		{path: "tiny/val", names: []string{"n01", "n02", "n03"}, labels: []int{0, 1, 2}, red: []float32{128, 10, 20}},
+		{path: "tiny/train", labels: []int{1, 0, 0}, red: []float32{1, 3, 2}},
 	} {
-		d := must.Get(Open(Spec{Format: "tiny-imagenet", Path: c.path, ClassNames: c.names}, fsys, 0))(t)
+		d := must.Get(Open(Spec{Format: "tiny-imagenet", Path: c.path, ClassNames: c.names,
+			Shaping: result.Shaping{Split: c.split}}, fsys, 0))(t)
 		if d.Len() != len(c.labels) || d.Classes() != 3 || d.Shape() != [3]int{3, 2, 3} {
 			t.Errorf("%s: %d images, %d classes, shape %v", c.path, d.Len(), d.Classes(), d.Shape())
 			continue
@@ -211,11 +217,24 @@ func TestTinyImageNet(t *testing.T) {
 		"unlabelled": "unlabelled/val/val_annotations.txt does not exist",
 		"lost":       "lost/val/images/val_0.JPEG does not exist",
 	} {
-		_, err := Open(Spec{Format: "tiny-imagenet", Path: path}, fsys, 0)
+		_, err := Open(Spec{Format: "tiny-imagenet", Path: path}, fsys, 0) // of its default split
 		if err == nil || !strings.HasPrefix(err.Error(), "data set "+path+" (tiny-imagenet): "+want) {
 			t.Errorf("%s:\n got %v\nwant %s", path, err, want)
 		}
 	}
+}
+
+func TestTinyImageNetSplits(t *testing.T) {
+	fsys := fstest.MapFS{"tiny/wnids.txt": {Data: []byte("n01")}}
+	for path, want := range map[string]string{
+		"tiny":     "split must be val or train, not test: its test images have no labels",
+		"tiny/val": "split must be val or train, not test: its test images have no labels",
+	} {
+		_, err := Open(Spec{Format: "tiny-imagenet", Path: path, Shaping: result.Shaping{Split: "test"}}, fsys, 0)
+		must.Refuse(t, err, want)
+	}
+	_, err := Open(Spec{Format: "tiny-imagenet", Path: "tiny/val", Shaping: result.Shaping{Split: "train"}}, fsys, 0)
+	must.Refuse(t, err, "split: it is train, but the path is that of val; remove one of the two")
 }
 
 func TestGuess(t *testing.T) {
@@ -236,6 +255,46 @@ func TestGuess(t *testing.T) {
 	for name, want := range map[string]string{"a.dat": "does not follow from its name", "absent": "not exist"} {
 		if _, err := Guess(fsys, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+// A folder of splits is read by its split; one is asked for where test is not there.
+func TestSplitFolders(t *testing.T) {
+	fsys := fstest.MapFS{}
+	for i, name := range []string{"all/train/cat/a", "all/train/dog/b", "all/val/cat/c", "all/test/cat/d",
+		"all/test/dog/e", "two/train/cat/f", "two/val/cat/g", "two/test/h", "odd/test/cat/i", "odd/bus/a/k",
+		"flat/train/l", "flat/test/m"} {
+		fsys[name+".png"] = &fstest.MapFile{Data: pngFile(t, picture(uint8(i)))}
+	}
+	for _, c := range []struct {
+		path, split string
+		red         []float32
+		want        string // of the error
+	}{
+		{"all", "", []float32{3, 4}, ""}, {"all", "train", []float32{0, 1}, ""}, {"all", "val", []float32{2}, ""},
+		{"all/train", "", []float32{0, 1}, ""}, {"two", "val", []float32{6}, ""}, {"odd", "test", []float32{8}, ""},
+		{"odd", "", nil, ""}, {"flat", "", []float32{11, 10}, ""},
+		{"two", "", nil, "it has no split test of class folders; choose one by split: train, val"},
+		{"all", "dev", nil, "it has no split dev of class folders; choose one by split: test, train, val"},
+		{"all/train", "val", nil, "split: it has no folder val with class folders in it; remove it"},
+	} {
+		d, err := Open(Spec{Format: "image-folder", Path: c.path, Shaping: result.Shaping{Split: c.split}}, fsys, 0)
+		switch {
+		case c.want != "":
+			must.Refuse(t, err, c.want)
+			continue
+		case c.red == nil: // classes without images of their own
+			must.Refuse(t, err, "it holds no images")
+			continue
+		case err != nil:
+			t.Errorf("%s, %s: %v", c.path, c.split, err)
+			continue
+		}
+		for i, want := range c.red {
+			if _, pixels, _ := must.Get3(d.Image(i))(t); d.Len() != len(c.red) || pixels[0] != want/255 {
+				t.Errorf("%s, %s: %d images, red %v of image %d", c.path, c.split, d.Len(), pixels[0]*255, i)
+			}
 		}
 	}
 }

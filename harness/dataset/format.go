@@ -14,28 +14,41 @@ type Format struct {
 	Doc  string // one line
 	// Ext is the extension, in lower case, of the files that [Guess] takes for this format; "" for none.
 	Ext string
-	// Layout says how a folder looks that Guess takes for this format; "" for none.
+	// Layout says how a folder or file looks that Guess takes for this format; "" for none.
 	Layout string
 	// Classes is how many every set has; 0 where that is the file's own affair.
 	Classes int
 	Needs   string // what belongs at a path where nothing is, in a sentence
 	Trained string // what scripts/train.py calls it; "" if it does not train on it
-	// is reports whether a folder has that layout.
-	is   func(fsys fs.FS, folder string) bool
+	// is reports whether what lies at a path has that layout.
+	is   func(fsys fs.FS, path string) bool
 	open func(fsys fs.FS, spec Spec) (source, error)
 }
 
 // Table is the table of formats. [Guess] asks its rows in order.
 var Table = []Format{
-	{Name: "cifar10-bin", Doc: "CIFAR-10's binary version: one label byte and 3072 pixels a record",
-		Ext: ".bin", Classes: 10, Trained: "cifar10", open: openCIFAR10,
+	{Name: "cifar10-bin", Doc: "CIFAR-10's binary version, one label byte and 3072 pixels a record: its folder, its " +
+		"`.tar.gz` or one of its files",
+		Ext: ".bin", Layout: "`cifar-10-batches-bin`, `cifar-10-binary.tar.gz`", Classes: 10, Trained: "cifar10",
+		is: cifar10Bin.is, open: cifar10Bin.open,
 		Needs: "CIFAR-10's binary version, records of a label byte and 3072 pixel bytes: cifar-10-binary.tar.gz " +
 			"from https://www.cs.toronto.edu/~kriz/cifar.html"},
-	{Name: "cifar100-bin", Doc: "CIFAR-100's binary version: a coarse and a fine label byte, then the pixels; the " +
-		"fine one counts",
-		Classes: 100, Trained: "cifar100", open: openCIFAR100,
+	{Name: "cifar100-bin", Doc: "CIFAR-100's, of a coarse and a fine label byte and the pixels; the fine one counts",
+		Layout: "`cifar-100-binary`, `cifar-100-binary.tar.gz`", Classes: 100, Trained: "cifar100",
+		is: cifar100Bin.is, open: cifar100Bin.open,
 		Needs: "CIFAR-100's binary version, records of a coarse and a fine label byte and 3072 pixel bytes: " +
 			"cifar-100-binary.tar.gz from https://www.cs.toronto.edu/~kriz/cifar.html"},
+	{Name: "cifar10-python", Doc: "CIFAR-10's Python version, as torchvision downloads it: its folder, its `.tar.gz` " +
+		"or one of its files",
+		Layout: "`cifar-10-batches-py`, `cifar-10-python.tar.gz`", Classes: 10,
+		is: cifar10Python.is, open: cifar10Python.open,
+		Needs: "CIFAR-10's Python version, the folder cifar-10-batches-py: cifar-10-python.tar.gz from " +
+			"https://www.cs.toronto.edu/~kriz/cifar.html"},
+	{Name: "cifar100-python", Doc: "CIFAR-100's; the fine labels count",
+		Layout: "`cifar-100-python`, `cifar-100-python.tar.gz`", Classes: 100,
+		is: cifar100Python.is, open: cifar100Python.open,
+		Needs: "CIFAR-100's Python version, the folder cifar-100-python: cifar-100-python.tar.gz from " +
+			"https://www.cs.toronto.edu/~kriz/cifar.html"},
 	{Name: "tiny-imagenet", Doc: "Tiny-ImageNet's folder, or its `val` or `train`",
 		Layout: "a folder with `wnids.txt` in it or beside it", Trained: "tiny-imagenet", is: isTinyImageNet,
 		open: openTinyImageNet,
@@ -44,8 +57,8 @@ var Table = []Format{
 	{Name: "npz", Doc: "a NumPy archive. `x`: uint8 or float32, NCHW or NHWC; `y`: integers",
 		Ext: ".npz", open: openNPZ,
 		Needs: "a NumPy archive of x, images as uint8 or float32, and y, integer labels"},
-	{Name: "image-folder", Doc: "a folder for each class, of PNG or JPEG files",
-		Layout: "any other folder", is: func(fs.FS, string) bool { return true }, open: openFolder,
+	{Name: "image-folder", Doc: "a folder for each class, of PNG or JPEG files, or a folder of such for each split",
+		Layout: "any other folder", is: isFolder, open: openFolder,
 		Needs: "a folder of images, PNG or JPEG, one folder a class"},
 }
 
@@ -67,16 +80,25 @@ func Formats() (names []string) {
 
 // Guess tells the format of the file or folder at name by its extension or its layout.
 func Guess(fsys fs.FS, name string) (string, error) {
-	info, err := fs.Stat(fsys, name)
-	if err != nil {
+	if _, err := fs.Stat(fsys, name); err != nil {
 		return "", err
 	}
 	for _, f := range Table {
 		switch {
-		case info.IsDir() && f.is != nil && f.is(fsys, name),
-			!info.IsDir() && f.Ext != "" && strings.EqualFold(path.Ext(name), f.Ext):
+		case f.is != nil && f.is(fsys, name),
+			f.Ext != "" && strings.EqualFold(path.Ext(name), f.Ext) && !isFolder(fsys, name):
 			return f.Name, nil
 		}
 	}
 	return "", fmt.Errorf("its format does not follow from its name; formats: %s", strings.Join(Formats(), ", "))
+}
+
+func isFolder(fsys fs.FS, name string) bool {
+	info, err := fs.Stat(fsys, name)
+	return err == nil && info.IsDir()
+}
+
+func isFile(fsys fs.FS, name string) bool {
+	info, err := fs.Stat(fsys, name)
+	return err == nil && info.Mode().IsRegular()
 }

@@ -47,6 +47,9 @@ func openNPZ(fsys fs.FS, spec Spec) (_ source, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if spec.Split != "" {
+		return nil, errors.New("split: a NumPy archive has no splits; remove it")
+	}
 	z := &npz{file: f, path: spec.Path}
 	if err := z.openImages(archive); err != nil {
 		return nil, fmt.Errorf("its array x: %w", err)
@@ -110,13 +113,10 @@ func arrays(archive *zip.Reader) (all []*zip.File, names string) {
 	var list []string
 	for _, f := range archive.File {
 		if name, ok := strings.CutSuffix(f.Name, ".npy"); ok {
-			all, list = append(all, f), append(list, shorten(name))
+			all, list = append(all, f), append(list, name)
 		}
 	}
-	if len(list) > 20 {
-		list = append(list[:20], "…")
-	}
-	return all, cmp.Or(strings.Join(list, ", "), "no arrays")
+	return all, cmp.Or(some(list), "no arrays")
 }
 
 func (z *npz) openImages(archive *zip.Reader) (err error) {
@@ -224,7 +224,7 @@ func (z *npz) unpack(last int) error {
 		return nil
 	}
 	size := int64(last+1) * int64(z.record())
-	copied, err := writeTemporary(temporaryFolders(), size, func(w io.Writer) error {
+	copied, err := writeTemporary(temporaryFolders(), func(w io.Writer) error {
 		r, _, err := openArray(z.x)
 		if err != nil {
 			return err
@@ -241,18 +241,20 @@ func (z *npz) unpack(last int) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("its array x is compressed and is unpacked for reading: %w", err)
+		return fmt.Errorf("its array x is compressed and is unpacked for reading, %s: %w", number.Bytes(size), err)
 	}
 	z.copied, z.values = copied, copied
 	return nil
 }
 
-func (z *npz) read(id int, buf []byte) (image, error) {
+func (z *npz) label(id int) (int, error) { return z.labels[id], nil }
+
+func (z *npz) read(id int, buf []byte) ([]byte, [3]int, error) {
 	buf = slices.Grow(buf[:0], z.record())[:z.record()]
 	if err := readAt(z.values, buf, z.start+int64(id)*int64(len(buf))); err != nil {
-		return image{}, fmt.Errorf("%s can't be read: %w", z.name(id), err)
+		return nil, z.shape, fmt.Errorf("%s can't be read: %w", z.name(id), err)
 	}
-	return image{z.shape, z.labels[id], buf}, nil
+	return buf, z.shape, nil
 }
 
 func (z *npz) pixels(bytes []byte, out []float32) {

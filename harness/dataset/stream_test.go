@@ -3,6 +3,7 @@ package dataset
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	stdimage "image"
@@ -56,6 +57,16 @@ var sets = []set{
 		}
 		return fstest.MapFS{"set": {Data: all}}
 	}},
+	{"cifar10, pickled", "cifar10-python", func(_ testing.TB, n int) fstest.MapFS {
+		labels, all := []byte{}, make([]byte, n*3072)
+		for i := range n {
+			labels, all[i*3072] = append(labels, 'K', byte(i%10)), byte(i%10)
+		}
+		text := "\x80\x02}(U\x06labels](" + string(labels) + "eU\x04datacnumpy.core.multiarray\n_reconstruct\n" +
+			"cnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01J" + string(number32(n)) + "M\x00\x0c\x86cnumpy\ndtype\n" +
+			"U\x02u1NN\x87R\x89T" + string(number32(len(all))) + string(all) + "tbu."
+		return fstest.MapFS{"set": {Data: []byte(text)}}
+	}},
 	{"npz, stored", "npz", func(t testing.TB, n int) fstest.MapFS {
 		return fstest.MapFS{"set": {Data: stored(t, arrays10(n))}}
 	}},
@@ -82,6 +93,8 @@ var sets = []set{
 		return fsys
 	}},
 }
+
+func number32(n int) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(n)) }
 
 func arrays10(n int) map[string][]byte {
 	x, y := make([]byte, n*3072), make([]byte, n)
@@ -216,9 +229,11 @@ type closing struct {
 	closed bool
 }
 
-func (c *closing) count() int                      { return 3 }
-func (c *closing) read(int, []byte) (image, error) { return image{}, errors.New("no disk") }
-func (c *closing) Close() error                    { c.closed = true; return nil }
+func (c *closing) count() int { return 3 }
+func (c *closing) read(int, []byte) ([]byte, [3]int, error) {
+	return nil, [3]int{}, errors.New("no disk")
+}
+func (c *closing) Close() error { c.closed = true; return nil }
 
 // A temporary file is in no folder, and lies in the first one that takes it.
 func TestTemporary(t *testing.T) {
@@ -228,7 +243,7 @@ func TestTemporary(t *testing.T) {
 		_, err := w.Write([]byte("pixels"))
 		return err
 	}
-	f := must.Get(writeTemporary([]string{absent, good}, 6, write))(t)
+	f := must.Get(writeTemporary([]string{absent, good}, write))(t)
 	got := make([]byte, 3)
 	if err := readAt(f, got, 2); err != nil || string(got) != "xel" {
 		t.Errorf("%q, %v", got, err)
@@ -237,10 +252,10 @@ func TestTemporary(t *testing.T) {
 		t.Errorf("%v lies beside it", list)
 	}
 	must.Do(t, f.Close())
-	_, err := writeTemporary([]string{absent, filepath.Join(good, "too")}, 6<<20, write)
-	must.Refuse(t, err, "no folder takes a temporary file of 6 MiB ("+absent+": no such file or directory; ",
+	_, err := writeTemporary([]string{absent, filepath.Join(good, "too")}, write)
+	must.Refuse(t, err, "no folder has room for a temporary file ("+absent+": no such file or directory; ",
 		"set TMPDIR")
-	_, err = writeTemporary([]string{good, absent}, 6, func(io.Writer) error { return errors.New("broken") })
+	_, err = writeTemporary([]string{good, absent}, func(io.Writer) error { return errors.New("broken") })
 	if err == nil || err.Error() != "broken" {
 		t.Errorf("an error of the source is %v", err)
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"selfheal/internal/fault"
-	"selfheal/internal/number"
 )
 
 // temporary is a file that no folder lists and whose space is free again once it is
@@ -50,8 +49,8 @@ func temporaryFolders() (folders []string) {
 }
 
 // writeTemporary makes a file of what fill writes, in the first of the folders that takes
-// it: one that is read-only or full is passed over.
-func writeTemporary(folders []string, size int64, fill func(io.Writer) error) (*temporary, error) {
+// it: one that is read-only or full is passed over. fill begins anew in each.
+func writeTemporary(folders []string, fill func(io.Writer) error) (*temporary, error) {
 	var reasons []string
 	for _, dir := range folders {
 		t, write, err := tryTemporary(dir, fill)
@@ -60,8 +59,8 @@ func writeTemporary(folders []string, size int64, fill func(io.Writer) error) (*
 		}
 		reasons = append(reasons, fmt.Sprintf("%s: %v", dir, fault.Reason(write)))
 	}
-	return nil, fmt.Errorf("no folder takes a temporary file of %s (%s); set TMPDIR to a folder with room",
-		number.Bytes(size), strings.Join(reasons, "; "))
+	return nil, fmt.Errorf("no folder has room for a temporary file (%s); set TMPDIR to one that has",
+		strings.Join(reasons, "; "))
 }
 
 // tryTemporary tells errors of the folder, in write, from fill's own.

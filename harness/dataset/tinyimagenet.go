@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,12 +13,19 @@ import (
 	"selfheal/internal/number"
 )
 
-// openTinyImageNet reads the folder layout of Tiny-ImageNet-200 as Stanford published it. The path is its root
-// or root/val (the validation images, in the order of val_annotations.txt), or root/train (class by class, each
-// folder sorted). Labels follow wnids.txt, or the class names given. The test images carry no labels and can't
-// be used.
+// openTinyImageNet reads the folder layout of Tiny-ImageNet-200 as Stanford published it. The path is its root,
+// root/val or root/train. The split val is the validation images, in the order of val_annotations.txt, and train
+// goes class by class, each folder sorted. Labels follow wnids.txt, or the class names given. The test images carry
+// no labels and can't be used.
 func openTinyImageNet(fsys fs.FS, spec Spec) (source, error) {
 	root, part := tinyImageNetRoot(fsys, spec.Path)
+	split := cmp.Or(spec.Split, part, "val")
+	switch {
+	case split != "val" && split != "train":
+		return nil, fmt.Errorf("split must be val or train, not %s: its test images have no labels", shorten(split))
+	case part != "" && part != split:
+		return nil, fmt.Errorf("split: it is %s, but the path is that of %s; remove one of the two", split, part)
+	}
 	text, err := readText(fsys, path.Join(root, "wnids.txt"))
 	if err != nil {
 		return nil, err
@@ -33,8 +41,8 @@ func openTinyImageNet(fsys fs.FS, spec Spec) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := path.Join(root, part)
-	if part == "val" {
+	dir := path.Join(root, split)
+	if split == "val" {
 		return f, f.listValidation(dir)
 	}
 	classes, err := foldersIn(fsys, dir)
@@ -49,7 +57,7 @@ func tinyImageNetRoot(fsys fs.FS, folder string) (root, part string) {
 	if base := path.Base(folder); (base == "val" || base == "train") && !exists(fsys, path.Join(folder, "wnids.txt")) {
 		return path.Dir(folder), base
 	}
-	return folder, "val"
+	return folder, ""
 }
 
 func isTinyImageNet(fsys fs.FS, folder string) bool {

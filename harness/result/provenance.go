@@ -1,5 +1,7 @@
 package result
 
+import "strings"
+
 // Dataset identifies the images that were scored, and has every key of the config that chose them.
 type Dataset struct {
 	N      int    `json:"n"`
@@ -11,6 +13,22 @@ type Dataset struct {
 	Classes int   `json:"classes,omitempty"` // how many, where the config says it
 	// ClassNames are in the order of the labels; absent where the classes have no names.
 	ClassNames []string `json:"class_names,omitempty"`
+	Shaping
+}
+
+// Shaping has the keys of a config's data set that shape its images, beside its choice of them and the classes. What
+// the config does not say is absent.
+type Shaping struct {
+	Split string `json:"split,omitempty"` // the part of a set that has several
+}
+
+// Words say the same to a reader; "" where nothing is said.
+func (s Shaping) Words() string {
+	var words []string
+	if s.Split != "" {
+		words = append(words, "split "+s.Split)
+	}
+	return strings.Join(words, "; ")
 }
 
 // Model identifies a network, and says how its file was taken.

@@ -1,0 +1,311 @@
+package dataset
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// pickle reads what Python 2's cPickle wrote by protocol 2 into CIFAR's files: dictionaries, lists, numbers, texts
+// and NumPy arrays. It knows the opcodes that stand in them and no others. It runs nothing: the two functions that
+// may be called by name are NumPy's, and stand for an empty array and a type here.
+// https://docs.python.org/3/library/pickletools.html
+type pickle struct {
+	file
+	at     int64         // in the file
+	ahead  *bufio.Reader // what lies there
+	stack  []any
+	marks  []int // heights of the stack
+	memo   map[uint32]any
+	pushed int
+	err    error // the first one
+}
+
+// What a pickle may hold, beside numbers, texts, nil and booleans.
+type (
+	pyList   struct{ items []any }
+	pyDict   struct{ items map[string]any }
+	pyTuple  []any
+	pyGlobal string                // a function or class by name
+	pyType   struct{ name string } // a NumPy type
+	pyBytes  struct{ at, n int64 } // bytes in the file, which are not read
+	pyArray  struct {
+		shape   []int
+		of      string // its type by NumPy's name
+		columns bool   // is in Fortran order
+		data    pyBytes
+	}
+)
+
+const (
+	maxPickled   = 1 << 21 // values: the largest of CIFAR's files has under 400,000
+	maxPyText    = 255     // bytes of a text that is read; others stay in the file
+	numpyArray   = "numpy.core.multiarray _reconstruct"
+	numpyNDArray = "numpy ndarray"
+	numpyType    = "numpy dtype"
+)
+
+// unpickle reads the dictionary that a file holds.
+func unpickle(f file) (map[string]any, error) {
+	p := &pickle{file: f, memo: map[uint32]any{}}
+	p.seek(0)
+	if start := p.take(2); p.err != nil || start[0] != 0x80 || start[1] > 2 {
+		return nil, errors.New("it is no Python pickle of protocol 2, as CIFAR's Python version is; " +
+			"its binary version has formats of its own")
+	}
+	for {
+		place := p.at
+		op := p.take(1)[0]
+		if op == '.' {
+			break
+		}
+		if p.step(op); p.err == nil && p.pushed > maxPickled {
+			p.err = fmt.Errorf("it holds more than %d values, more than any of CIFAR's files", maxPickled)
+		}
+		if p.err != nil {
+			return nil, fmt.Errorf("its pickle can't be read at byte %d: %w", place, p.err)
+		}
+	}
+	if d, ok := p.pop().(*pyDict); ok {
+		return d.items, nil
+	}
+	return nil, errors.New("its pickle is no dictionary, as CIFAR's are")
+}
+
+func (p *pickle) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (p *pickle) seek(at int64) {
+	p.at = at
+	p.ahead = bufio.NewReaderSize(io.NewSectionReader(p.file, at, p.size-at), 1<<12)
+}
+
+// take reads the next n bytes; they are zeros after an error.
+func (p *pickle) take(n int) []byte {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(p.ahead, b); err != nil {
+		p.fail("it is cut short")
+	}
+	p.at += int64(n)
+	return b
+}
+
+func (p *pickle) number(width int) int {
+	b := append(p.take(width), make([]byte, 4)...)
+	return int(int32(binary.LittleEndian.Uint32(b)))
+}
+
+// text is the next n bytes: a string where they are few, else where they are.
+func (p *pickle) text(n int) any {
+	switch {
+	case n < 0 || int64(n) > p.size-p.at:
+		p.fail("it is cut short")
+		return nil
+	case n <= maxPyText:
+		return string(p.take(n))
+	}
+	b := pyBytes{p.at, int64(n)}
+	p.seek(p.at + b.n)
+	return b
+}
+
+// line is the text before the next line break.
+func (p *pickle) line() string {
+	text, err := p.ahead.ReadSlice('\n')
+	if err != nil {
+		p.fail("a name does not end")
+	}
+	p.at += int64(len(text))
+	return string(bytes.TrimSuffix(text, []byte("\n")))
+}
+
+func (p *pickle) push(v any) {
+	p.stack = append(p.stack, v)
+	p.pushed++
+}
+
+func (p *pickle) pop() any { return p.last(1)[0] }
+
+// last pops the last n values; they are nil where there are fewer.
+func (p *pickle) last(n int) []any {
+	if len(p.stack) < n || len(p.marks) > 0 && p.marks[len(p.marks)-1] > len(p.stack)-n {
+		p.fail("a value is missing")
+		return make([]any, n)
+	}
+	values := slices.Clone(p.stack[len(p.stack)-n:])
+	p.stack = p.stack[:len(p.stack)-n]
+	return values
+}
+
+// marked pops the values behind the last mark, and the mark.
+func (p *pickle) marked() []any {
+	if len(p.marks) == 0 {
+		p.fail("a mark is missing")
+		return nil
+	}
+	from := p.marks[len(p.marks)-1]
+	p.marks = p.marks[:len(p.marks)-1]
+	return p.last(len(p.stack) - from)
+}
+
+// top is the last value, which stays.
+func (p *pickle) top() any {
+	v := p.pop()
+	p.stack = append(p.stack, v)
+	return v
+}
+
+// step does what an opcode says.
+func (p *pickle) step(op byte) {
+	switch op {
+	case '}':
+		p.push(&pyDict{map[string]any{}})
+	case ']':
+		p.push(&pyList{})
+	case ')':
+		p.push(pyTuple{})
+	case 'N':
+		p.push(nil)
+	case 0x88, 0x89:
+		p.push(op == 0x88)
+	case 'K':
+		p.push(int(p.take(1)[0]))
+	case 'M':
+		p.push(p.number(2))
+	case 'J':
+		p.push(p.number(4))
+	case 'U':
+		p.push(p.text(int(p.take(1)[0])))
+	case 'T':
+		p.push(p.text(p.number(4)))
+	case 'c':
+		module := p.line()
+		p.push(pyGlobal(module + " " + p.line()))
+	case '(':
+		p.marks = append(p.marks, len(p.stack))
+		p.pushed++
+	case 't':
+		p.push(pyTuple(p.marked()))
+	case 0x85, 0x86, 0x87:
+		p.push(pyTuple(p.last(int(op) - 0x84)))
+	case 'q':
+		p.memo[uint32(p.take(1)[0])] = p.top()
+	case 'r':
+		p.memo[uint32(p.number(4))] = p.top()
+		p.pushed++
+	case 'h':
+		p.recall(uint32(p.take(1)[0]))
+	case 'j':
+		p.recall(uint32(p.number(4)))
+	case 'a':
+		p.extend(p.last(1))
+	case 'e':
+		p.extend(p.marked())
+	case 's':
+		p.set(p.last(2))
+	case 'u':
+		p.set(p.marked())
+	case 'R':
+		p.call(p.last(2))
+	case 'b':
+		p.build(p.pop())
+	default:
+		p.fail("it has the opcode 0x%02x, which CIFAR's files have not", op)
+	}
+}
+
+func (p *pickle) recall(key uint32) {
+	v, ok := p.memo[key]
+	if !ok {
+		p.fail("it refers to a value that is not there")
+	}
+	p.push(v)
+}
+
+func (p *pickle) extend(items []any) {
+	if l, ok := p.top().(*pyList); ok {
+		l.items = append(l.items, items...)
+		return
+	}
+	p.fail("a list is missing")
+}
+
+func (p *pickle) set(items []any) {
+	d, ok := p.top().(*pyDict)
+	for i := 0; ok && i+1 < len(items); i += 2 {
+		var key string
+		if key, ok = items[i].(string); ok {
+			d.items[key] = items[i+1]
+		}
+	}
+	if !ok || len(items)%2 != 0 {
+		p.fail("a dictionary with texts as keys is missing")
+	}
+}
+
+// call stands for calling a function by its name.
+func (p *pickle) call(what []any) {
+	name, _ := what[0].(pyGlobal)
+	of, _ := what[1].(pyTuple)
+	switch {
+	case name == numpyArray && len(of) == 3 && of[0] == any(pyGlobal(numpyNDArray)):
+		p.push(&pyArray{})
+	case name == numpyType && len(of) == 3:
+		text, _ := of[0].(string)
+		p.push(&pyType{text})
+	default:
+		p.fail("it calls %q, which CIFAR's files do not; nothing is run", shorten(string(name)))
+	}
+}
+
+// build gives the last value its state. A type's is only its byte order, which single bytes have none of.
+func (p *pickle) build(state any) {
+	s, ok := state.(pyTuple)
+	switch v := p.top().(type) {
+	case *pyType:
+	case *pyArray: // version, shape, type, Fortran order, data
+		if ok = ok && len(s) == 5; ok {
+			shape, isShape := wholes(s[1])
+			of, isType := s[2].(*pyType)
+			columns, isFlag := s[3].(bool)
+			data, isData := s[4].(pyBytes)
+			if ok = isShape && isType && isFlag && isData; ok {
+				*v = pyArray{shape, of.name, columns, data}
+			}
+		}
+	default:
+		ok = false
+	}
+	if !ok {
+		p.fail("an array's description is missing")
+	}
+}
+
+// wholes are the items of a tuple or a list, where all of them are whole numbers.
+func wholes(v any) ([]int, bool) {
+	var items []any
+	switch v := v.(type) {
+	case pyTuple:
+		items = v
+	case *pyList:
+		items = v.items
+	default:
+		return nil, false
+	}
+	numbers := make([]int, len(items))
+	for i, item := range items {
+		n, ok := item.(int)
+		if !ok {
+			return nil, false
+		}
+		numbers[i] = n
+	}
+	return numbers, true
+}

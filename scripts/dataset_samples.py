@@ -1,0 +1,135 @@
+"""Writes harness/dataset/testdata/samples: small data sets in the layouts that users have, made or read back by the
+tools that users have them from (torchvision, Pillow, pyarrow).
+
+    python3 scripts/dataset_samples.py --out harness/dataset/testdata/samples
+"""
+
+import argparse
+import gzip
+import io
+import pathlib
+import pickle
+import struct
+import tarfile
+import tempfile
+
+import numpy as np
+from torchvision.datasets import cifar
+
+
+def cifar_images(first, count):
+    """Pixel k of image i is (7 i + k / 3) mod 256; the images compress well."""
+    return np.stack([(7 * i + np.arange(3072) // 3) % 256 for i in range(first, first + count)]).astype(np.uint8)
+
+
+class Python2Pickler(pickle._Pickler):  # the one in Python, whose methods can be replaced
+    """Writes what Python 2's cPickle wrote by protocol 2: its texts are bytes, NumPy has its old names."""
+
+    dispatch = dict(pickle._Pickler.dispatch)
+
+    def save_text(self, text):
+        data = text.encode() if isinstance(text, str) else text
+        short = len(data) < 256
+        self.write((b"U" + bytes([len(data)]) if short else b"T" + struct.pack("<i", len(data))) + data)
+        self.memoize(text)
+
+    dispatch[str] = dispatch[bytes] = save_text
+
+    def save_global(self, obj, name=None):
+        module = obj.__module__.replace("numpy._core", "numpy.core")
+        self.write(f"c{module}\n{name or obj.__name__}\n".encode())
+        self.memoize(obj)
+
+    def reducer_override(self, obj):
+        if isinstance(obj, np.dtype):  # Python 2 had numbers for False and True here
+            function, arguments, state = obj.__reduce__()
+            return function, (arguments[0], 0, 1), state
+        return NotImplemented
+
+    def save(self, obj, save_persistent_id=True):
+        if isinstance(obj, type) or callable(obj):
+            return self.save_global(obj)
+        return super().save(obj, save_persistent_id)
+
+
+def pickled(obj):
+    out = io.BytesIO()
+    Python2Pickler(out, protocol=2).dump(obj)
+    return out.getvalue()
+
+
+def cifar_files(hundred):
+    """The files' names and their first images."""
+    if hundred:
+        return [("train", 0), ("test", 10)]
+    return [(f"data_batch_{i + 1}", 2 * i) for i in range(5)] + [("test_batch", 10)]
+
+
+def cifar_python(hundred):
+    """The files of CIFAR-10's or -100's Python version, of two images each."""
+    files = {}
+    for name, first in cifar_files(hundred):
+        ids = range(first, first + 2)
+        labels = {"fine_labels": [37 * i % 100 for i in ids], "coarse_labels": [i % 20 for i in ids]} if hundred else {
+            "labels": [3 * i % 10 for i in ids]}
+        files[name] = pickled({"batch_label": name, **labels, "data": cifar_images(first, 2),
+                               "filenames": [f"image_{i}.png" for i in ids]})
+    names = {"fine_label_names": [], "coarse_label_names": []} if hundred else {"label_names": []}
+    files["meta" if hundred else "batches.meta"] = pickled(names)
+    return files
+
+
+def cifar_binary(hundred):
+    """The same in the binary version."""
+    files = {}
+    for name, first in cifar_files(hundred):
+        labels = [[i % 20, 37 * i % 100] if hundred else [3 * i % 10] for i in range(first, first + 2)]
+        files[name + ".bin"] = b"".join(bytes(label) + image.tobytes()
+                                        for label, image in zip(labels, cifar_images(first, 2)))
+    return files
+
+
+def write_archive(path, folder, files):
+    """A .tar.gz that is the same each time."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, data in files.items():
+            entry = tarfile.TarInfo(f"{folder}/{name}")
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    path.write_bytes(gzip.compress(out.getvalue(), mtime=0))
+
+
+def check_with_torchvision(path, hundred):
+    """torchvision reads the same images and labels from the archive."""
+    cifar.check_integrity = lambda *_: True  # of the published files' checksums
+    with tempfile.TemporaryDirectory() as root:
+        with tarfile.open(path) as archive:
+            archive.extractall(root, filter="data")
+        data = cifar.CIFAR100 if hundred else cifar.CIFAR10
+        for train, first, count in [(True, 0, 2 if hundred else 10), (False, 10, 2)]:
+            got = data(root, train=train)
+            want = cifar_images(first, count).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+            assert (got.data == want).all()
+            assert got.targets == [37 * i % 100 if hundred else 3 * i % 10 for i in range(first, first + count)]
+
+
+def write_cifar(out):
+    for hundred, number in [(False, "10"), (True, "100")]:
+        python = out / f"cifar-{number}-python.tar.gz"
+        write_archive(python, f"cifar-{number}-" + ("python" if hundred else "batches-py"), cifar_python(hundred))
+        check_with_torchvision(python, hundred)
+        write_archive(out / f"cifar-{number}-binary.tar.gz",
+                      f"cifar-{number}-" + ("binary" if hundred else "batches-bin"), cifar_binary(hundred))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    out = parser.parse_args().out
+    out.mkdir(parents=True, exist_ok=True)
+    write_cifar(out)
+
+
+if __name__ == "__main__":
+    main()
