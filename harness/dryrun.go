@@ -194,7 +194,7 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 	classes, note := d.classes(j.Model, set)
 	n := int64(set.n)
 	fmt.Fprintf(&d.text, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, n, j.Suite.Dataset,
-		j.Suite.Mode)
+		result.AttackerOf(j.Suite.Mode, len(j.Suite.Controls) > 0).Name)
 	if notes := slices.DeleteFunc([]string{set.note, note}, func(s string) bool { return s == "" }); len(notes) > 0 {
 		fmt.Fprintf(&d.text, "  an estimate, as %s\n", strings.Join(notes, " and "))
 	}

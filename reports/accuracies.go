@@ -92,7 +92,7 @@ func (s *suite) drawn() string {
 // knows.
 func (s *suite) head(said, seeds string) []string {
 	out := []string{s.Heading(), said, strings.TrimPrefix(seeds, ", ")}
-	if m := modeOf(s.Mode); m.Made != "" {
+	if m := s.Attacker(); m.Made != "" {
 		out = append(out, "adversarial images "+m.Made)
 	}
 	return slices.DeleteFunc(out, func(line string) bool { return line == "" })

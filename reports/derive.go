@@ -275,7 +275,7 @@ func (s *suite) Sample() string {
 }
 
 // Facts is the line under a heading: data set, number of images, mode.
-func (s *suite) Facts() string { return s.Sample() + " · " + clean(s.Mode) }
+func (s *suite) Facts() string { return s.Sample() + " · " + s.Attacker().Name }
 
 // Missing counts the cells that the suite's table leaves open, but for those that failed.
 func (s *suite) Missing() (n int) {

@@ -95,7 +95,7 @@ func (s *suite) card(c result.GalleryCase, col column) galleryCard {
 	defense := defenseName(c.Defense)
 	out := galleryCard{Heading: fmt.Sprintf("%s: image %d, %s", kindNames[c.Kind], c.Image, name), Small: max(p.Width,
 		p.Height) <= smallPicture, Trace: courseOf(c.Trace)}
-	facts := []string{clean(c.Model), defense, col.Title(), clean(s.Mode)}
+	facts := []string{clean(c.Model), defense, col.Title(), s.Attacker().Name}
 	if c.Defense == "none" {
 		facts = slices.Delete(facts, 1, 2)
 	}

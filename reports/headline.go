@@ -49,7 +49,7 @@ func (v *view) HeadlineTable() table {
 		return t
 	}
 	var controls []string // "" among them where a suite has none
-	modes := distinct(v.Suites, func(s *suite) string { return s.Mode })
+	modes := distinct(v.Suites, func(s *suite) string { return s.Attacker().Name })
 	for _, s := range v.Suites {
 		for _, r := range s.Rows() {
 			controls = once(controls, r.Control)
@@ -70,7 +70,7 @@ func (v *view) HeadlineTable() table {
 	if vary.modes {
 		t.Head = append(t.Head, attackerHead)
 	} else if len(modes) > 0 && modes[0] != "" {
-		t.Caption += "; attacker: " + clean(modes[0])
+		t.Caption += "; attacker: " + modes[0]
 	}
 	for _, s := range v.Suites {
 		for _, r := range s.Rows() {
@@ -120,7 +120,7 @@ func (s *suite) headline(r row, vary varied) []box {
 		s.pair(lowest, func(c *result.Cell) string { return cmp.Or(interval(c), dash) }, false, vary.controlled),
 		text(strings.Join(attack, " / ")))
 	if vary.modes {
-		line = append(line, text(modeOf(s.Mode).Title))
+		line = append(line, text(s.Attacker().Title))
 	}
 	return line
 }

@@ -167,8 +167,8 @@ func policy() string {
 // Attackers explains the modes of the file's suites.
 func (v *view) Attackers() []fact {
 	var out []fact
-	for _, m := range result.Modes {
-		if slices.ContainsFunc(v.Suites, func(s *suite) bool { return s.Mode == m.Name }) {
+	for _, m := range append([]result.Mode{result.Whitebox}, result.Modes...) {
+		if slices.ContainsFunc(v.Suites, func(s *suite) bool { return s.Attacker().Name == m.Name }) {
 			out = append(out, fact{m.Name, m.Knows})
 		}
 	}
@@ -228,7 +228,7 @@ func (v *view) Tested() (out []fact) {
 			sample += fmt.Sprintf(" (n = %d)", s.N)
 		}
 		add("Data", sample)
-		add("Attacker", clean(s.Mode))
+		add("Attacker", s.Attacker().Name)
 	}
 	for _, term := range []string{"Models", "Controllers", "Data", "Attacks", "Attacker"} {
 		if said[term] != nil {

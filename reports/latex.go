@@ -83,7 +83,7 @@ func renderLaTeX(w io.Writer, v *view) error {
 // what its attacker knows.
 func (s *suite) texCaption(caption string) string {
 	out := fmt.Sprintf("%s (%s). %s", s.Heading(), s.Sample(), caption)
-	if m := modeOf(s.Mode); m.Made != "" {
+	if m := s.Attacker(); m.Made != "" {
 		out += " (adversarial images " + m.Made + ")"
 	}
 	return out

@@ -18,8 +18,8 @@ func renderMarkdown(w io.Writer, v *view) error {
 	}
 	for _, s := range v.Suites {
 		fmt.Fprintf(&sb, "\n## %s\n\nDataset: %s\n", mdEscape(s.Heading()), mdEscape(s.Facts()))
-		if said := s.Attacker(); said != "" {
-			fmt.Fprintf(&sb, "\nAttacker: %s. %s\n", mdEscape(s.Mode), mdEscape(said))
+		if said := s.Knows(); said != "" {
+			fmt.Fprintf(&sb, "\nAttacker: %s. %s\n", mdEscape(s.Attacker().Name), mdEscape(said))
 		}
 		if n := s.Missing(); n > 0 {
 			fmt.Fprintf(&sb, "\nPartial: %d cells are not measured yet (%s).\n", n, dash)

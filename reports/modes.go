@@ -10,21 +10,18 @@ import (
 	"selfheal/internal/number"
 )
 
-// modeOf finds a mode; one that is not known has its name only.
-func modeOf(name string) result.Mode {
-	m, _ := result.ModeOf(clean(name))
-	return m
-}
+// Attacker is what a suite's numbers are of; of a mode that is not known it has the name only.
+func (s *suite) Attacker() result.Mode { return result.AttackerOf(clean(s.Mode), len(s.Controls) > 0) }
 
 // caption says in a suite's caption which attacker its numbers are of.
-func (s *suite) caption(what string) string { return what + "; attacker: " + clean(s.Mode) }
+func (s *suite) caption(what string) string { return what + "; attacker: " + s.Attacker().Name }
 
-// Attacker says in words what a suite's attacker knows; "" for a mode that is not known.
-func (s *suite) Attacker() string {
+// Knows says in words what a suite's attacker knows; "" for a mode that is not known.
+func (s *suite) Knows() string {
 	if s.Quoted { // a table of a paper is not the place to explain it again
 		return ""
 	}
-	return modeOf(s.Mode).Knows
+	return s.Attacker().Knows
 }
 
 // place is where attackers of several modes meet: their numbers may be compared.
@@ -91,7 +88,7 @@ func (v *view) KnowledgeTable() table {
 	}
 	var words []string
 	for _, name := range names {
-		m := modeOf(name)
+		m, _ := result.ModeOf(clean(name))
 		t.Head = append(t.Head, m.Title)
 		if m.Made != "" {
 			words = append(words, m.Title+", "+m.Made)

@@ -48,6 +48,32 @@ func TestAttackerIsSaid(t *testing.T) {
 	}
 }
 
+// A suite without controls is an attack on the network itself, whatever its mode: nothing there is oblivious.
+func TestNoControl(t *testing.T) {
+	for _, mode := range result.ModeNames() {
+		f := fixture()
+		f.Suites = f.Suites[:1]
+		f.Suites[0].Controls, f.Suites[0].Mode, f.Gallery = nil, mode, nil
+		f.Cells = slices.DeleteFunc(f.Cells, func(c result.Cell) bool {
+			return c.Suite != "real" || c.Defense != "none"
+		})
+		for i := range f.Cells {
+			f.Cells[i].Mode = mode
+		}
+		files := textFiles(t, f, nil)
+		for _, name := range []string{"report.html", "tables.md", "tables.tex", "summary.md", "radar-real.svg"} {
+			for _, no := range append(result.ModeNames(), "obliviously", "no bound") {
+				if strings.Contains(files[name], no) {
+					t.Errorf("%s, %s: it says %s", mode, name, no)
+				}
+			}
+		}
+		for _, name := range []string{"report.html", "tables.md"} {
+			must.Have(t, files[name], "ttacker: white-box")
+		}
+	}
+}
+
 func TestWhatTheAttackerKnows(t *testing.T) {
 	table := derive(fixture()).KnowledgeTable()
 	if got := strings.Join(table.Head, " | "); got != "Data set | Model | Control | Attack | Images | No control | "+

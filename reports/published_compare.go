@@ -165,8 +165,8 @@ func (s *suite) ComparisonTable() table {
 	t.Notes = []footnote{{"", fmt.Sprintf("%d of %s within our 95 %% intervals. Extra, as the source lacks them: %s. "+
 		"Published and not run: %s",
 		inside, plural(judged, "published number"), plural(extra, "cell"), plural(open, "number"))}}
-	if mode := s.Published.Mode; mode != "" && !strings.HasPrefix(s.Mode, mode) {
-		t.note("", "Not the same attacker: the published one is %s, ours %s", clean(mode), clean(s.Mode))
+	if mode := s.Published.Mode; mode != "" && len(s.Controls) > 0 && !strings.HasPrefix(s.Mode, mode) {
+		t.note("", "Not the same attacker: the published one is %s, ours %s", clean(mode), s.Attacker().Name)
 	}
 	return t.marked()
 }

@@ -318,7 +318,7 @@ func (s *suite) summary(r row) string {
 	out := fmt.Sprintf("%s: clean images %s", who, say(r.Entries[0]))
 	if low := s.lowest(r, hurt); low.Cell != nil {
 		both := r.Entries[slices.IndexFunc(s.Columns, low.Column.same)]
-		out += fmt.Sprintf("; %s (%s), %s, %s", whose, clean(s.Mode), low.Column.Title(), say(both))
+		out += fmt.Sprintf("; %s (%s), %s, %s", whose, s.Attacker().Name, low.Column.Title(), say(both))
 	}
 	return out + "."
 }

@@ -326,6 +326,21 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
+// A suite without controls is no oblivious one: its attacks are on the network itself.
+func TestAttacker(t *testing.T) {
+	f := file(0, same(15, 20)...)
+	for _, want := range []string{"oblivious", "white-box"} {
+		var b bytes.Buffer
+		r := must.Get(Compare(t.Context(), mustBaseline(t, f), f, config.DefaultGate()))(t)
+		must.Do(t, errors.Join(r.WriteText(&b), r.WriteMarkdown(&b)))
+		for _, line := range []string{"suite main, dataset shapes, " + want, "Suite main, dataset shapes, " + want} {
+			must.Have(t, b.String(), line+"\n")
+		}
+		f.Suites[0].Controls = nil
+		f.Cells = slices.DeleteFunc(f.Cells, func(c result.Cell) bool { return c.Defense != "none" })
+	}
+}
+
 // What is inconclusive is skipped, with the reason.
 func TestJUnitSkipped(t *testing.T) {
 	f := file(0, same(15, 20)...)

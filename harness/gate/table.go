@@ -8,6 +8,9 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result"
 )
 
 // columns are the table's; the first and the last are text, the others numbers.
@@ -49,6 +52,12 @@ func (r *Report) suites() (groups [][]Compared) {
 		groups[i] = append(groups[i], c)
 	}
 	return groups
+}
+
+// attacker is that of a suite's cells.
+func attacker(group []Compared) string {
+	controlled := slices.ContainsFunc(group, func(c Compared) bool { return c.Defense != config.None })
+	return result.AttackerOf(group[0].Mode, controlled).Name
 }
 
 // rules says the rules in a line.
@@ -112,7 +121,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	for _, group := range r.suites() {
 		c := group[0]
-		fmt.Fprintf(&b, "suite %s, dataset %s, %s\n", plain(c.Suite), plain(c.Dataset), c.Mode)
+		fmt.Fprintf(&b, "suite %s, dataset %s, %s\n", plain(c.Suite), plain(c.Dataset), attacker(group))
 		write(head)
 		for _, c := range group {
 			write(c.row())
@@ -140,7 +149,8 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	fmt.Fprintf(&b, "\n### Robustness gate\n\n%s**%s**\n", marks[r.Outcome], markdown(r.Summary))
 	for _, group := range r.suites() {
 		c := group[0]
-		fmt.Fprintf(&b, "\nSuite %s, dataset %s, %s\n\n", markdown(plain(c.Suite)), markdown(plain(c.Dataset)), c.Mode)
+		fmt.Fprintf(&b, "\nSuite %s, dataset %s, %s\n\n", markdown(plain(c.Suite)), markdown(plain(c.Dataset)),
+			attacker(group))
 		row := func(cells []string, mark string) {
 			for i, s := range cells {
 				if cells[i] = markdown(s); i == len(cells)-1 {

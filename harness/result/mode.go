@@ -33,6 +33,19 @@ var Modes = []Mode{
 			"through every step of the solver for msa and pmp."},
 }
 
+// Whitebox is the attacker of a suite without controls, whatever its mode. Results and configs keep the mode.
+var Whitebox = Mode{"white-box", "White-box", "made on the network itself",
+	"Knows the network, which has no control, and attacks it directly, as attacks on classifiers usually do."}
+
+// AttackerOf is what a suite's mode means: where the suite has no control, [Whitebox].
+func AttackerOf(mode string, controlled bool) Mode {
+	if !controlled {
+		return Whitebox
+	}
+	m, _ := ModeOf(mode)
+	return m
+}
+
 // ModeNames lists the modes' names in the table's order.
 func ModeNames() []string {
 	names := make([]string, len(Modes))
