@@ -14,7 +14,7 @@ func TestQuickAttacksTell(t *testing.T) {
 	testinput.Runtime(t)
 	p := plan(t, sparse, 2, 8, "datasets.test.limit=20", "suites.some.models=[standard]",
 		"attacks.pgd={kind: autoattack, version: custom, norm: l2, epsilon: 0.25, "+
-			"components: [{kind: apgd-ce}, {kind: apgd-t, steps: 100}, {kind: square, queries: 400}]}")
+			"components: [{kind: apgd-ce, restarts: 1}, {kind: apgd-t, steps: 100}, {kind: square, queries: 400}]}")
 	f := must.Get(Run(context.Background(), p, Options{Out: t.TempDir()}))(t)
 	r := must.Get(newRun(p, Options{}))(t)
 	defer r.close()
