@@ -131,16 +131,21 @@ func (p *path[V]) forward(c *Controller, a algebra[V], greedy, whole bool, see l
 		}
 		a.free(p.x[t+1])
 		p.x[t+1] = next
+		if whole || t < c.first { // no sweep comes here again
+			p.leave(c, a, t)
+		}
 	}
 	return nil
 }
 
-// leave frees the states of a stage, which the next forward pass makes anew.
+// leave frees the states of a stage but for the image, which is the caller's.
 func (p *path[V]) leave(c *Controller, a algebra[V], t int) {
 	if c.stages[t].controlled() { // else z is x
 		a.free(p.z[t])
 	}
-	a.free(p.x[t])
+	if t > 0 {
+		a.free(p.x[t])
+	}
 	var none V
 	p.x[t], p.z[t] = none, none
 }

@@ -29,7 +29,6 @@ func (n *numbers) free(v []float32) {
 
 // release frees a path but for its image, its controls and its logits; and other vectors.
 func (n *numbers) release(p *path[[]float32], others ...[]float32) {
-	p.x[0] = nil
 	for t := range n.c.stages {
 		p.leave(n.c, n, t)
 	}

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // Point is where a solver stands on one image: the controls that it has found so far,
@@ -96,7 +97,7 @@ func (t *tracer) point(done bool) error {
 	c := t.c
 	p, costs := newPath[[]float32](c), &cost{c: c.Solver.Regularization}
 	copy(p.u, t.path.u)
-	p.x[c.first] = t.path.x[c.first] // no control comes before
+	p.x[c.first] = slices.Clone(t.path.x[c.first]) // no control comes before
 	if err := p.forward(c, &t.numbers, false, true, costs.add); err != nil {
 		return err
 	}
