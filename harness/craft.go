@@ -29,8 +29,9 @@ type order struct {
 // measures what it returned and asks the classifier again; only that decides. What the
 // journal holds is not done again.
 func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, error) {
-	w := &workshop{crafted: untouched(order.set.Len()), order: order, run: r, on: on,
+	w := &workshop{crafted: untouched(), order: order, run: r, on: on,
 		freed: !r.again[order.key] && r.journal.Block(freedKey(order.key)).Written()}
+	w.each = slices.Repeat([]attempt{intact}, order.set.Len())
 	w.within, w.crafted.verdictOnly = ball{order.recipe.Norm, order.recipe.Epsilon}, order.verdictOnly
 	w.freed = w.freed || r.merging
 	var err error

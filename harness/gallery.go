@@ -133,7 +133,8 @@ func (g *gallery) consider(s scoring, v []verdict) {
 				Defense: k.defense, Mode: s.Suite.Mode, Attack: k.attack, Norm: s.attack.Norm.String(),
 				Epsilon: k.epsilon, Kind: kind, VerdictOnly: s.made.verdictOnly, Image: s.set.ID(i),
 				Label: s.set.Label(i), Perturbation: v[i].Norm}
-			g.found[k] = &candidate{GalleryCase: known, who: s.who, set: s.set, at: i, made: s.made, clean: s.clean[i]}
+			g.found[k] = &candidate{GalleryCase: known, who: s.who, set: s.set, at: i, made: s.made,
+				clean: s.clean.verdicts[i]}
 		}
 	}
 }

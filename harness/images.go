@@ -92,7 +92,7 @@ type attempt struct {
 
 // crafted is what a recipe made of a set of images against one classifier.
 type crafted struct {
-	each    []attempt
+	each    []attempt        // nil for clean images
 	images  *journal.Vectors // those that attacks have made; nil for clean images
 	within  ball
 	steps   []result.Step
@@ -104,19 +104,24 @@ type crafted struct {
 	warnings    []result.Warning
 }
 
-// untouched are n clean images as if an attack had made them.
-func untouched(n int) *crafted {
-	c := &crafted{each: make([]attempt, n), steps: []result.Step{}}
-	for i := range c.each {
-		c.each[i] = attempt{First: -1, Queries: -1}
+// untouched are clean images as if an attack had made them.
+func untouched() *crafted { return &crafted{steps: []result.Step{}} }
+
+// intact is an attempt at an image that no attack has changed yet.
+var intact = attempt{First: -1, Queries: -1}
+
+// at is what was made of the i-th image.
+func (c *crafted) at(i int) attempt {
+	if c.each == nil {
+		return intact
 	}
-	return c
+	return c.each[i]
 }
 
 // image is what was made of the i-th image, im. The error is a [journal.ErrNoVector] where the
 // journal has lost it.
 func (c *crafted) image(im attacks.Image, i int) ([]float32, error) {
-	if at := c.each[i].Image; at != nil {
+	if at := c.at(i).Image; at != nil {
 		return c.images.Get(*at)
 	}
 	return im.Pixels, nil

@@ -104,10 +104,9 @@ func (r *run) attackEach(ctx context.Context, b *bench, listeners []classifier) 
 		return fmt.Errorf("suite %s: %w", b.Suite.Name, err)
 	}
 	defer on.close()
-	clean := make([][]verdict, len(listeners))
-	untouched := untouched(b.set.Len())
+	clean := make([]*judged, len(listeners))
 	for k, c := range listeners {
-		if clean[k], err = r.score(ctx, scoring{bench: b, who: c, made: untouched}); err != nil {
+		if clean[k], err = r.score(ctx, scoring{bench: b, who: c, made: untouched()}); err != nil {
 			return err
 		}
 	}
@@ -124,7 +123,7 @@ func (r *run) attackEach(ctx context.Context, b *bench, listeners []classifier) 
 
 // attack crafts an attack under the n-th seed and scores listeners on it.
 func (r *run) attack(ctx context.Context, s scoring, on *oracle, n int, listeners []classifier,
-	clean [][]verdict) error {
+	clean []*judged) error {
 	if clean[0] != nil {
 		var err error
 		if s.made, err = r.crafted(ctx, s, on, clean[0]); err != nil {
@@ -153,7 +152,7 @@ func (r *run) attack(ctx context.Context, s scoring, on *oracle, n int, listener
 }
 
 // crafted makes an attack on an oracle under a seed, unless the run has done so before.
-func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean []verdict) (*crafted, error) {
+func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean *judged) (*crafted, error) {
 	a, recipe := s.attack, s.recipe
 	key := s.Job.key(*a, on.of.defense(), s.seed)
 	use := r.uses[key]
@@ -175,7 +174,7 @@ func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean []verdic
 	}
 	s.who = on.of
 	made, err := r.craft(ctx, on, order{recipe: recipe, seed: s.seed, cell: identity(s.cell()), label: label,
-		key: key.String(), set: s.set, clean: clean, verdictOnly: !use.images && !recipe.Minimises})
+		key: key.String(), set: s.set, clean: clean.verdicts, verdictOnly: !use.images && !recipe.Minimises})
 	if err != nil {
 		return nil, fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, on.of, a.Name, err)
 	}

@@ -10,7 +10,6 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
-	"selfheal/internal/number"
 )
 
 // scoring is what makes a cell: a classifier, and images that were crafted.
@@ -20,7 +19,7 @@ type scoring struct {
 	attack *PlannedAttack // nil for the clean images
 	recipe attacks.Recipe
 	made   *crafted
-	clean  []verdict // the classifier's on clean images; nil where these are the clean ones, or it has none
+	clean  *judged // the classifier's on clean images; nil where these are the clean ones, or it has none
 	seed   uint64
 }
 
@@ -38,7 +37,7 @@ func (s scoring) key() string {
 
 // judged judges the classifier. Where an answer is not finite, it says so instead: that costs a cell,
 // not the hours behind it.
-func (r *run) judged(ctx context.Context, s scoring, sweeps bool, what string) (v judged, failure string, err error) {
+func (r *run) judged(ctx context.Context, s scoring, sweeps bool, what string) (v *judged, failure string, err error) {
 	if v, err = r.judge(ctx, s.key(), s.who, s.set, s.made, s.clean, sweeps); err == nil {
 		return v, "", nil
 	}
@@ -76,7 +75,7 @@ func (r *run) fail(s scoring, why string) error {
 
 // score makes a cell and writes it with its records. It returns the verdicts; none where
 // the cell has an error instead.
-func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
+func (r *run) score(ctx context.Context, s scoring) (*judged, error) {
 	if s.attack != nil && s.clean == nil {
 		return nil, r.fail(s, noClean)
 	}
@@ -94,7 +93,7 @@ func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
 	}
 	r.gallery.consider(s, v)
 	if r.shard.N > 0 { // cells are the merge's
-		return v, nil
+		return got, nil
 	}
 	cell := s.cell()
 	cell.Seconds = got.seconds
@@ -105,7 +104,7 @@ func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
 		cell.Seconds += s.made.seconds
 	}
 	if s.who.Control != nil {
-		cell.Solver = summary(s.who.Control, v)
+		cell.Solver = got.loops.summary(s.who.Control)
 	}
 	cell.Verdicts, cell.Correct = bits(v)
 	cell.Accuracy = float64(cell.Correct) / float64(cell.N)
@@ -115,14 +114,14 @@ func (r *run) score(ctx context.Context, s scoring) ([]verdict, error) {
 	}
 	r.record.Cells = append(r.record.Cells, cell)
 	r.progress.scored(cell, len(r.record.Cells), r.plan.Cells(), s.attack != nil && s.who.Control == nil)
-	return v, r.out.cell(r.record, records(cell, s, v))
+	return got, r.out.cell(r.record, records(cell, s, v))
 }
 
 // records are a cell's, one an image.
 func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Record] {
 	return func(yield func(result.Record) bool) {
 		for i, v := range verdicts {
-			made := s.made.each[i]
+			made := s.made.at(i)
 			record := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
 				Epsilon: c.Epsilon, Image: s.set.ID(i), Label: s.set.Label(i), Verdict: int(c.Verdicts[i] - '0'),
 				Margin: result.Margin(v.Margin), Norm: v.Norm}
@@ -136,7 +135,7 @@ func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Recor
 				record.Distance = &made.Nearest
 			}
 			if s.clean != nil {
-				record.CleanMargin = new(float64(s.clean[i].Margin))
+				record.CleanMargin = new(float64(s.clean.verdicts[i].Margin))
 			}
 			if !yield(record) {
 				return
@@ -193,53 +192,4 @@ func bits(verdicts []verdict) (text string, correct int) {
 		}
 	}
 	return string(b), correct
-}
-
-// summary reports how the closed loop did over a cell's images.
-func summary(c *looped, verdicts []verdict) *result.Solver {
-	s := &result.Solver{Method: c.Solver.Method.String(), PassesPerRun: c.Passes}
-	for _, v := range verdicts {
-		s.Objective += v.Loop.Objective
-		s.Greedy += v.Loop.Greedy
-		s.ControlNorm += v.Loop.Norm
-		if v.Loop.Objective < v.Loop.Greedy {
-			s.BelowGreedy++
-		}
-	}
-	n := float64(len(verdicts))
-	s.Objective, s.Greedy, s.ControlNorm, s.BelowGreedy = s.Objective/n, s.Greedy/n, s.ControlNorm/n, s.BelowGreedy/n
-	s.Layers = c.layers(verdicts[0].Loop.Layers)
-	for i := range s.Layers {
-		s.Layers[i].ControlNorm, s.Layers[i].Loss = 0, 0
-		for _, v := range verdicts {
-			s.Layers[i].ControlNorm += v.Loop.Layers[i].Norm / n
-			s.Layers[i].Loss += v.Loop.Layers[i].Loss / n
-		}
-	}
-	s.Sweeps, s.Traced = meanSweeps(verdicts)
-	return s
-}
-
-// meanSweeps is the mean objective at the greedy start and after each sweep, over the
-// images that were followed, and how many these are; nil where there are none, or where the
-// solver did not stay finite on the way.
-func meanSweeps(verdicts []verdict) (means []float64, n int) {
-	for _, v := range verdicts {
-		if v.Loop.Sweeps == nil {
-			break
-		}
-		n++
-		if means == nil {
-			means = make([]float64, len(v.Loop.Sweeps))
-		}
-		for k, sweep := range v.Loop.Sweeps {
-			means[k] += float64(sweep)
-		}
-	}
-	for k := range means {
-		if means[k] /= float64(n); !number.Finite(means[k]) {
-			return nil, 0
-		}
-	}
-	return means, n
 }

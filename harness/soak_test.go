@@ -1,13 +1,13 @@
 package harness
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,28 +79,48 @@ func many(t *testing.T, n int, text string, sets ...string) *Plan {
 	t.Helper()
 	records := must.Get(os.ReadFile("../models/zoo/shapes10/train.bin"))(t)
 	path := filepath.Join(t.TempDir(), "many.bin")
-	must.Do(t, os.WriteFile(path, bytes.Repeat(records, 1+n*3073/len(records)), 0o644))
+	f := must.Get(os.Create(path))(t)
+	for written := 0; written < n*3073; written += len(records) {
+		must.Get(f.Write(records))(t)
+	}
+	must.Do(t, f.Close())
 	return plan(t, text, 0, 64,
 		append(sets, fmt.Sprintf("datasets.test={format: cifar10-bin, path: %s, limit: %d}", path, n))...)
 }
 
-// Many images take as much memory as few.
+// Many images take as much memory as few, of networks alone and under controls. The peak of few is the median of
+// three runs: a run of seconds may end before its passes and the collector have come to what they hold at most.
 func TestManyImages(t *testing.T) {
 	soak(t)
 	debug.SetGCPercent(GCPercent)
-	var peaks []int64
-	for _, n := range []int{500, 500, 10_000} { // the first one to warm up
-		debug.FreeOSMemory()
-		must.Do(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // the peak begins anew
-		start := time.Now()
-		p := many(t, n, resumed, "default_suites=[given]", "seeds=1", "save_adversarial=false",
-			"suites.given.controls=[]", "suites.given.solver=null",
-			"attacks.aa={kind: pgd, norm: linf, epsilon: 4/255, steps: 10}")
-		must.Get(Run(context.Background(), p, Options{Out: filepath.Join(t.TempDir(), "out")}))(t)
-		peaks = append(peaks, resident(t, "VmHWM"))
-		t.Logf("%d images: %d MiB at most, %v", n, peaks[len(peaks)-1]>>20, time.Since(start).Round(time.Second))
-	}
-	if float64(peaks[2]) > 1.1*float64(peaks[1]) {
-		t.Errorf("10,000 images take %.2f times the memory of 500", float64(peaks[2])/float64(peaks[1]))
+	for _, c := range []struct {
+		name string
+		sets []string
+	}{
+		{"alone", []string{"suites.given.controls=[]",
+			"attacks.aa={kind: pgd, norm: linf, epsilon: 4/255, steps: 10}"}},
+		{"controlled", []string{"attacks.aa={kind: pgd, norm: linf, epsilon: 4/255, steps: 2}"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			peak := func(n int) int64 {
+				p := many(t, n, resumed, append(c.sets, "default_suites=[given]", "seeds=1", "save_adversarial=false",
+					"suites.given.solver=null")...)
+				debug.FreeOSMemory()
+				must.Do(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // the peak begins anew
+				start := time.Now()
+				must.Get(Run(context.Background(), p, Options{Out: filepath.Join(t.TempDir(), "out")}))(t)
+				most := resident(t, "VmHWM")
+				t.Logf("%d images: %d MiB at most, %v", n, most>>20, time.Since(start).Round(time.Second))
+				return most
+			}
+			peak(500) // to warm up
+			few := []int64{peak(500), peak(500), peak(500)}
+			slices.Sort(few)
+			ratio := float64(peak(10_000)) / float64(few[1])
+			t.Logf("10,000 images take %.3f times the memory of 500", ratio)
+			if ratio > 1.1 {
+				t.Error("that is more than 1.1")
+			}
+		})
 	}
 }

@@ -85,7 +85,7 @@ func (r *run) study(ctx context.Context, b *bench) error {
 		base.Baseline = append(base.Baseline, score(kind, right, set.Len()))
 		return got.verdicts, err
 	}
-	clean, err := add(result.CleanImages, untouched(set.Len()))
+	clean, err := add(result.CleanImages, untouched())
 	if err != nil {
 		return err
 	}

@@ -69,13 +69,13 @@ func (b ball) measure(clean, adversarial []float32) (float64, error) {
 // verdict is the judge's word on one image.
 type verdict struct {
 	Class   int        `json:"class"`             // of the largest logit
-	Right   bool       `json:"right"`             // it is the label
 	Margin  number.Any `json:"margin"`            // z_y − max other logit
 	Norm    float64    `json:"norm,omitempty"`    // of the perturbation
+	Loop    *solved    `json:"loop,omitempty"`    // nil of a network alone
+	Right   bool       `json:"right"`             // it is the label
 	Simplex bool       `json:"simplex,omitempty"` // the answer looks like probabilities
 	Logs    bool       `json:"logs,omitempty"`    // the answer looks like their logarithms
 	Broken  bool       `json:"broken,omitempty"`  // a number that must be finite is not: see [notFinite]
-	Loop    *solved    `json:"loop,omitempty"`    // nil of a network alone
 }
 
 // solved are the numbers of a closed loop's outcome.
@@ -181,27 +181,18 @@ func logarithms(z []float32) bool {
 	return math.Abs(sum-1) < 1e-3
 }
 
-// traced: record the solver's sweeps for the first 8 images of each cell. Each sweep costs
-// such an image a pass more.
-const traced = 8
-
-// judged are a classifier's verdicts on images, and how long it took to get them.
-type judged struct {
-	verdicts []verdict
-	seconds  float64
-}
-
 // judge asks a classifier about what was made of a set's images, but for those that the journal
 // holds under a key. Clean are its verdicts on the clean images, which hold where no attack broke
 // the image; nil where there are none. The first images are followed from sweep to sweep
 // where that is asked for.
-func (r *run) judge(ctx context.Context, key string, who classifier, set images, made *crafted, clean []verdict,
-	sweeps bool) (judged, error) {
-	out := judged{verdicts: make([]verdict, set.Len())}
+func (r *run) judge(ctx context.Context, key string, who classifier, set images, made *crafted, clean *judged,
+	sweeps bool) (*judged, error) {
+	out := newJudged(set.Len(), who.subject)
 	known := make([]bool, set.Len())
 	work, err := recall(r.journal, key, func(i int, v verdict) {
-		if i >= 0 && i < len(known) && (who.Control == nil || v.Loop != nil || v.Broken) {
-			out.verdicts[i], known[i] = v, true
+		if i >= 0 && i < len(known) && out.loops.fits(v) {
+			out.take(i, v)
+			known[i] = true
 		}
 	})
 	if err != nil {
@@ -209,8 +200,8 @@ func (r *run) judge(ctx context.Context, key string, who classifier, set images,
 	}
 	var todo []int
 	for i := range known {
-		if clean != nil && made.each[i].First < 0 {
-			out.verdicts[i] = clean[i]
+		if clean != nil && made.at(i).First < 0 {
+			out.same(i, clean)
 		} else if !known[i] && set.own(i) {
 			todo = append(todo, i)
 		}
@@ -224,15 +215,17 @@ func (r *run) judge(ctx context.Context, key string, who classifier, set images,
 		if err != nil {
 			return err
 		}
+		var v verdict
 		x, err := made.image(im, i)
 		if err == nil {
-			out.verdicts[i], err = who.judge(ctx, im, x, made.within, want)
+			v, err = who.judge(ctx, im, x, made.within, want)
 		}
 		if errors.As(err, new(notFinite)) { // of several the first counts, whichever is met first
-			out.verdicts[i], err = verdict{Broken: true}, nil
+			v, err = verdict{Broken: true}, nil
 		}
 		if err == nil {
-			err = work.done(i, out.verdicts[i])
+			out.take(i, v)
+			err = work.done(i, v)
 		}
 		if errors.As(err, new(Outside)) {
 			err = fmt.Errorf("image %d: %w", set.ID(i), err)
