@@ -10,10 +10,17 @@ import io
 import pathlib
 import pickle
 import struct
+import sys
 import tarfile
 import tempfile
 
+sys.path.remove(str(pathlib.Path(__file__).resolve().parent))  # its datasets.py is not the hub's library
+
+import datasets
 import numpy as np
+import pyarrow
+import pyarrow.parquet
+from PIL import Image
 from torchvision.datasets import cifar
 
 
@@ -123,12 +130,44 @@ def write_cifar(out):
                       f"cifar-{number}-" + ("binary" if hundred else "batches-bin"), cifar_binary(hundred))
 
 
+def small_image(i, height=6, width=8):
+    """A colour picture; pixel (y, x) of image i is (20 i, 30 y, 30 x)."""
+    y, x = np.mgrid[:height, :width]
+    return Image.fromarray(np.stack([0 * y + 20 * i, 30 * y, 30 * x], axis=-1).astype(np.uint8))
+
+
+def write_parquet(out):
+    """Data sets as the Hugging Face hub holds them, by its library and by pyarrow alone."""
+    (out / "hub" / "data").mkdir(parents=True, exist_ok=True)
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["cat", "dog", "eel"])})
+    for split, shard, first, count in [("train", "00000-of-00002", 0, 4), ("train", "00001-of-00002", 4, 3),
+                                       ("test", "00000-of-00001", 7, 5)]:
+        ids = range(first, first + count)
+        rows = features.encode_batch({"image": [small_image(i) for i in ids], "label": [i % 3 for i in ids]})
+        table = datasets.table.InMemoryTable.from_pydict(rows, schema=features.arrow_schema)
+        data = datasets.Dataset(table, info=datasets.DatasetInfo(features=features), fingerprint="sample")
+        data.to_parquet(out / "hub" / "data" / f"{split}-{shard}.parquet", batch_size=2)
+    encoded = []
+    for i in range(5):
+        png = io.BytesIO()
+        small_image(i).save(png, "PNG")
+        encoded.append({"bytes": png.getvalue(), "path": f"{i}.png"})
+    table = pyarrow.table({"img": encoded, "fine_label": [3 * i % 5 for i in range(5)], "coarse_label": [0] * 5})
+    for codec in ["zstd", "gzip", "none"]:
+        pyarrow.parquet.write_table(table, out / f"{codec}.parquet", compression=codec, row_group_size=3)
+    absent = pyarrow.table({"image": pyarrow.array([{"bytes": None, "path": "/a.png"}] * 2, pyarrow.struct(
+        {"bytes": pyarrow.binary(), "path": pyarrow.string()})), "label": [0, 1]})
+    pyarrow.parquet.write_table(absent, out / "paths.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "label": ["b"]}), out / "texts.parquet")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--out", type=pathlib.Path, required=True)
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     write_cifar(out)
+    write_parquet(out)
 
 
 if __name__ == "__main__":

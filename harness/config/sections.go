@@ -98,17 +98,28 @@ func datasetObject(name string, s *Dataset) object {
 		formats += "; " + f.Name + ": " + f.Doc
 	}
 	id := func(v *int) value { return whole(v, orNone) }
-	return object{rows: []row{
+	return object{forms: formsBy("format", dataset.Formats()), rows: []row{
 		required("format", choice(&s.Format, dataset.Formats()), formats),
 		required("path", file(&s.Path), "the file or folder"),
 		optional("split", text(&s.Split, "the name of a split"), "",
 			"the part of a set that has several, such as train, val or test; default: test, of `tiny-imagenet` val"),
+		optional("keys", keyNames(s), "",
+			"the names of the images' and the labels' arrays or columns; default: found").in(dataset.Keyed()...),
 		optional("indices", list(&s.Indices, span{least: 1, once: true}, id), "",
 			"ids of the images to take, in this order"),
 		optional("limit", whole(&s.Limit, setting.Count), "",
 			"the first N after `indices`. `run --limit` cuts scored sets further, never one that a `fit` names"),
 		optional("classes", classes(s), "", "the number of classes, or their names in the order of the labels"),
 	}}
+}
+
+// keyNames are of arrays or columns.
+func keyNames(s *Dataset) value {
+	var k result.Keys
+	return object{rows: []row{
+		required("x", text(&k.X, "a name"), "of the images"),
+		required("y", text(&k.Y, "a name"), "of the labels"),
+	}}.value().then(func(*decoder, *node, string) { s.Keys = &k })
 }
 
 // classes are a number or names.

@@ -78,9 +78,9 @@ type source interface {
 }
 
 // unpacker is a source that can't read images at any place as they are. Its unpack is
-// called before the first read and makes those up to last readable.
+// called before the first read and makes those of the ids readable.
 type unpacker interface {
-	unpack(last int) error
+	unpack(ids []int) error
 }
 
 // file is an open file of known size that can be read anywhere.
@@ -187,7 +187,7 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 		return nil, err
 	}
 	if u, ok := src.(unpacker); ok {
-		if err := u.unpack(slices.Max(ids)); err != nil {
+		if err := u.unpack(ids); err != nil {
 			return nil, err
 		}
 	}

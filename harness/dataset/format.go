@@ -19,6 +19,8 @@ type Format struct {
 	// Classes is how many every set has; 0 where that is the file's own affair.
 	Classes int
 	Needs   string // what belongs at a path where nothing is, in a sentence
+	// Keys is what the config's keys name in such a set; "" where it takes none.
+	Keys    string
 	Trained string // what scripts/train.py calls it; "" if it does not train on it
 	// is reports whether what lies at a path has that layout.
 	is   func(fsys fs.FS, path string) bool
@@ -57,9 +59,23 @@ var Table = []Format{
 	{Name: "npz", Doc: "a NumPy archive. `x`: uint8 or float32, NCHW or NHWC; `y`: integers",
 		Ext: ".npz", open: openNPZ,
 		Needs: "a NumPy archive of x, images as uint8 or float32, and y, integer labels"},
+	{Name: "parquet", Doc: "Parquet files of the Hugging Face hub: a file, or a folder with those of each split. " +
+		"Columns `image` or `img`, PNG or JPEG files or structs with such as `bytes`, and `label` or `fine_label`",
+		Ext: ".parquet", Layout: "a folder with such files", Keys: "columns", is: isParquet, open: openParquet,
+		Needs: "Parquet files of the Hugging Face hub with a column of images and one of labels"},
 	{Name: "image-folder", Doc: "a folder for each class, of PNG or JPEG files, or a folder of such for each split",
 		Layout: "any other folder", is: isFolder, open: openFolder,
 		Needs: "a folder of images, PNG or JPEG, one folder a class"},
+}
+
+// Keyed are the formats that take keys.
+func Keyed() (names []string) {
+	for _, f := range Table {
+		if f.Keys != "" {
+			names = append(names, f.Name)
+		}
+	}
+	return names
 }
 
 // Find returns the row of a format; it is empty where there is none.

@@ -218,11 +218,12 @@ func (z *npz) Close() error {
 	return z.file.Close()
 }
 
-// unpack copies the images up to last into a temporary file, unless they can be read where they lie.
-func (z *npz) unpack(last int) error {
+// unpack copies the images up to the last one of ids into a temporary file, unless they can be read where they lie.
+func (z *npz) unpack(ids []int) error {
 	if z.values != nil {
 		return nil
 	}
+	last := slices.Max(ids)
 	size := int64(last+1) * int64(z.record())
 	copied, err := writeTemporary(temporaryFolders(), func(w io.Writer) error {
 		r, _, err := openArray(z.x)

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/parquet-go/parquet-go"
+
 	"selfheal/internal/must"
 )
 
@@ -72,6 +74,22 @@ var sets = []set{
 	}},
 	{"npz, compressed", "npz", func(t testing.TB, n int) fstest.MapFS {
 		return fstest.MapFS{"set": {Data: zipped(t, arrays10(n))}}
+	}},
+	{"parquet", "parquet", func(t testing.TB, n int) fstest.MapFS {
+		type picture struct {
+			Bytes []byte `parquet:"bytes"`
+		}
+		type row struct {
+			Image picture `parquet:"image"`
+			Label int32   `parquet:"label"`
+		}
+		var b bytes.Buffer
+		w, pictures := parquet.NewGenericWriter[row](&b, parquet.MaxRowsPerRowGroup(50)), pictures10(t)
+		for i := range n {
+			must.Get(w.Write([]row{{picture{pictures[i%10]}, int32(i % 10)}}))(t)
+		}
+		must.Do(t, w.Close())
+		return fstest.MapFS{"set": {Data: b.Bytes()}}
 	}},
 	{"image-folder", "image-folder", func(t testing.TB, n int) fstest.MapFS {
 		fsys, pictures := fstest.MapFS{}, pictures10(t)
@@ -202,7 +220,7 @@ func TestChangedFiles(t *testing.T) {
 		file, data := filepath.Join(dir, "set"), slices.Clone(fsys["set"].Data)
 		data[len(data)/2] ^= 1
 		must.Do(t, os.WriteFile(file, data, 0o644))
-		if s.name == "npz, compressed" { // was copied
+		if s.name == "npz, compressed" || s.name == "parquet" { // was copied
 			refused(0)
 		} else {
 			refused(1, " of set ", changed)

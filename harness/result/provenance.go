@@ -1,6 +1,9 @@
 package result
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Dataset identifies the images that were scored, and has every key of the config that chose them.
 type Dataset struct {
@@ -20,6 +23,13 @@ type Dataset struct {
 // the config does not say is absent.
 type Shaping struct {
 	Split string `json:"split,omitempty"` // the part of a set that has several
+	Keys  *Keys  `json:"keys,omitempty"`  // where its images and labels are found by name
+}
+
+// Keys are the names of a NumPy archive's arrays, or of a Parquet file's columns.
+type Keys struct {
+	X string `json:"x"` // the images
+	Y string `json:"y"` // the labels
 }
 
 // Words say the same to a reader; "" where nothing is said.
@@ -27,6 +37,9 @@ func (s Shaping) Words() string {
 	var words []string
 	if s.Split != "" {
 		words = append(words, "split "+s.Split)
+	}
+	if s.Keys != nil {
+		words = append(words, fmt.Sprintf("x is %s, y is %s", s.Keys.X, s.Keys.Y))
 	}
 	return strings.Join(words, "; ")
 }

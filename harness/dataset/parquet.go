@@ -1,0 +1,381 @@
+package dataset
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"selfheal/harness/result"
+)
+
+// pictures are the image files that Parquet files hold, as data sets on the Hugging Face hub do: a column of structs
+// {bytes, path}, or of bytes, and one of labels. Values can't be read at any place of such a file, so those that were
+// chosen are copied into a temporary file, as they are encoded.
+type pictures struct {
+	parts  []picturePart
+	labels []int
+	names  []string // of the classes; nil where the files don't say
+	n      int      // of classes where they have no names: the largest label and one
+	copied *temporary
+	at     []int64 // of each image in it
+	size   []int32
+}
+
+// picturePart is one file.
+type picturePart struct {
+	file
+	name  string
+	pages *parquet.File
+	image int // number of the column
+	first int // id of its first image
+}
+
+// The columns that are looked for, in this order.
+var (
+	imageColumns = []string{"image", "img"}
+	labelColumns = []string{"label", "fine_label", "labels"}
+)
+
+const (
+	maxParquetDepth = 3 // folders below the data set's in which its files lie
+)
+
+func openParquet(fsys fs.FS, spec Spec) (_ source, err error) {
+	names, err := parquetSplit(fsys, spec)
+	if err != nil {
+		return nil, err
+	}
+	p := &pictures{}
+	defer func() {
+		if err != nil {
+			p.Close()
+		}
+	}()
+	for _, name := range names {
+		f, err := openFile(fsys, name)
+		if err != nil {
+			return nil, err
+		}
+		p.parts = append(p.parts, picturePart{file: f, name: name, first: len(p.labels)})
+		if err := guarded(func() error { return p.open(&p.parts[len(p.parts)-1], spec.Keys) }); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return p, nil
+}
+
+// guarded runs a function that uses the library, which panics on some files that are broken.
+func guarded(run func() error) (err error) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			err = fmt.Errorf("it is broken: %s", shorten(fmt.Sprint(broken)))
+		}
+	}()
+	return run()
+}
+
+// open reads what a file says of itself, and its labels.
+func (p *pictures) open(part *picturePart, keys *result.Keys) (err error) {
+	part.pages, err = parquet.OpenFile(part.file, part.size, parquet.SkipPageIndex(true),
+		parquet.SkipBloomFilters(true))
+	if err != nil {
+		return fmt.Errorf("it is no Parquet file: %s", shorten(err.Error()))
+	}
+	rows := part.pages.NumRows()
+	if rows < 0 || rows > int64(maxImages-len(p.labels)) {
+		return fmt.Errorf("it claims %d images; %d in all are read", rows, maxImages)
+	}
+	x, y := imageColumns, labelColumns
+	if keys != nil {
+		x, y = []string{keys.X}, []string{keys.Y}
+	}
+	image, _, err := column(part.pages, "images", x)
+	if err != nil {
+		return err
+	}
+	part.image = image.ColumnIndex
+	label, name, err := column(part.pages, "labels", y)
+	if err != nil {
+		return err
+	}
+	if p.names == nil {
+		p.names = classNames(part.pages, name)
+	}
+	err = each(part.pages, label.ColumnIndex, nil, func(row int, v parquet.Value) error {
+		if v.IsNull() || v.Kind() != parquet.Int32 && v.Kind() != parquet.Int64 {
+			return fmt.Errorf("its column %s: row %d holds %s, not the number of a class", shorten(name), row,
+				kindOf(v))
+		}
+		n := v.Int64()
+		if v.Kind() == parquet.Int32 {
+			n = int64(v.Int32())
+		}
+		if n < 0 || n > maxClasses {
+			return fmt.Errorf("its column %s: row %d is %d, not the number of a class", shorten(name), row, n)
+		}
+		p.labels, p.n = append(p.labels, int(n)), max(p.n, int(n)+1)
+		return nil
+	})
+	if err == nil && int64(len(p.labels)-part.first) != rows {
+		err = fmt.Errorf("it has %d labels for %d images", len(p.labels)-part.first, rows)
+	}
+	return err
+}
+
+func kindOf(v parquet.Value) string {
+	if v.IsNull() {
+		return "nothing"
+	}
+	return strings.ToLower(v.Kind().String())
+}
+
+// column finds the first of the named columns that a file has; of a struct it is the field bytes.
+func column(f *parquet.File, what string, names []string) (leaf parquet.LeafColumn, name string, err error) {
+	for _, name := range names {
+		leaf, ok := f.Schema().Lookup(name, "bytes")
+		if !ok {
+			leaf, ok = f.Schema().Lookup(name)
+		}
+		if ok && leaf.MaxRepetitionLevel == 0 {
+			return leaf, name, nil
+		}
+	}
+	var held []string
+	for _, c := range f.Schema().Columns() {
+		held = append(held, strings.Join(c, "."))
+	}
+	return leaf, "", fmt.Errorf("it has no column of %s called %s but %s; name it by keys: {x: IMAGES, y: LABELS}",
+		what, some(names), cmp.Or(some(held), "none"))
+}
+
+// classNames are those that the hub's library leaves in a file for a column of labels.
+func classNames(f *parquet.File, column string) []string {
+	var about struct {
+		Info struct {
+			Features map[string]struct {
+				Names []string `json:"names"`
+			} `json:"features"`
+		} `json:"info"`
+	}
+	text, _ := f.Lookup("huggingface")
+	if json.Unmarshal([]byte(text), &about) != nil { // other programs leave what they like there
+		return nil
+	}
+	return about.Info.Features[column].Names
+}
+
+// each reads a column's values, of the groups of rows that wanted takes (nil: all). A value is valid for the call.
+func each(f *parquet.File, column int, wanted func(first, n int) bool, do func(row int, v parquet.Value) error) error {
+	first := 0
+	for _, group := range f.RowGroups() {
+		n := int(group.NumRows())
+		if wanted == nil || wanted(first, n) {
+			if err := eachOf(group.ColumnChunks()[column], first, do); err != nil {
+				return err
+			}
+		}
+		first += n
+	}
+	return nil
+}
+
+func eachOf(chunk parquet.ColumnChunk, row int, do func(row int, v parquet.Value) error) error {
+	pages := chunk.Pages()
+	defer pages.Close()
+	values := make([]parquet.Value, 256)
+	for {
+		page, err := pages.ReadPage()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("its rows from %d can't be read: %s", row, shorten(err.Error()))
+		}
+		for r := page.Values(); ; {
+			n, err := r.ReadValues(values)
+			for _, v := range values[:n] {
+				if err := do(row, v); err != nil {
+					parquet.Release(page)
+					return err
+				}
+				row++
+			}
+			if err != nil && err != io.EOF {
+				return fmt.Errorf("its row %d can't be read: %s", row, shorten(err.Error()))
+			}
+			if err != nil || n == 0 {
+				break
+			}
+		}
+		parquet.Release(page)
+	}
+}
+
+// unpack copies the encoded images of ids into a temporary file.
+func (p *pictures) unpack(ids []int) error {
+	p.at, p.size = make([]int64, len(p.labels)), make([]int32, len(p.labels))
+	chosen := slices.Sorted(slices.Values(ids))
+	copied, err := writeTemporary(temporaryFolders(), func(w io.Writer) error {
+		end := int64(0)
+		for i := range p.parts {
+			part := &p.parts[i]
+			wanted := func(first, n int) bool {
+				k, _ := slices.BinarySearch(chosen, part.first+first)
+				return k < len(chosen) && chosen[k] < part.first+first+n
+			}
+			err := guarded(func() error {
+				return each(part.pages, part.image, wanted, func(row int, v parquet.Value) error {
+					id := part.first + row
+					if _, ok := slices.BinarySearch(chosen, id); !ok || id >= len(p.at) {
+						return nil
+					}
+					if v.Kind() != parquet.ByteArray || v.IsNull() {
+						return fmt.Errorf("row %d holds %s, not an image; files with only the paths of images are "+
+							"not read", row, kindOf(v))
+					}
+					data := v.ByteArray()
+					p.at[id], p.size[id] = end, int32(len(data))
+					end += int64(len(data))
+					_, err := w.Write(data)
+					return err
+				})
+			})
+			if err != nil {
+				return fmt.Errorf("%s: %w", part.name, err)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		p.copied = copied
+	}
+	return err
+}
+
+func (p *pictures) count() int { return len(p.labels) }
+
+func (p *pictures) classes() (int, []string) { return max(p.n, len(p.names)), p.names }
+
+func (p *pictures) name(id int) string {
+	i := len(p.parts) - 1
+	for p.parts[i].first > id {
+		i--
+	}
+	return fmt.Sprintf("row %d of %s", id-p.parts[i].first, p.parts[i].name)
+}
+
+func (p *pictures) label(id int) (int, error) { return p.labels[id], nil }
+
+func (p *pictures) read(id int, buf []byte) ([]byte, [3]int, error) {
+	data := make([]byte, p.size[id])
+	if err := readAt(p.copied, data, p.at[id]); err != nil {
+		return nil, [3]int{}, fmt.Errorf("%s can't be read: %w", p.name(id), err)
+	}
+	return decode(file{ReaderAt: bytes.NewReader(data), size: int64(len(data))}, p.name(id), buf)
+}
+
+func (p *pictures) pixels(bytes []byte, out []float32) { values(bytes, out) }
+
+func (p *pictures) Close() error {
+	var errs []error
+	for _, part := range p.parts {
+		errs = append(errs, part.Close())
+	}
+	if p.copied != nil {
+		errs = append(errs, p.copied.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// parquetSplit lists the files of a split: a file itself, or of a folder those whose names say the split, as the hub
+// looks for them. Where no name says any, all of them are.
+func parquetSplit(fsys fs.FS, spec Spec) ([]string, error) {
+	if !isFolder(fsys, spec.Path) {
+		if spec.Split != "" {
+			return nil, errors.New("split: a single file has no splits; remove it, or give the folder that has several")
+		}
+		return []string{spec.Path}, nil
+	}
+	all, err := parquetFiles(fsys, spec.Path, ".", maxParquetDepth)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, errors.New("it holds no .parquet files")
+	}
+	of := func(split string) (files []string) {
+		says := regexp.MustCompile(`(?i)(^|[^a-z0-9])` + regexp.QuoteMeta(split) + `([^a-z0-9]|$)`)
+		for _, name := range all {
+			if says.MatchString(name) {
+				files = append(files, path.Join(spec.Path, name))
+			}
+		}
+		return files
+	}
+	split := cmp.Or(spec.Split, "test")
+	if files := of(split); len(files) > 0 {
+		return files, nil
+	}
+	var splits []string
+	for _, name := range splitNames {
+		if len(of(name)) > 0 {
+			splits = append(splits, name)
+		}
+	}
+	switch {
+	case len(splits) > 0:
+		return nil, fmt.Errorf("it has no files of split %s; choose one by split: %s", shorten(split), some(splits))
+	case spec.Split != "":
+		return nil, fmt.Errorf("split: no name of its files says %s; remove it", shorten(split))
+	}
+	for i, name := range all {
+		all[i] = path.Join(spec.Path, name)
+	}
+	return all, nil
+}
+
+// parquetFiles lists the Parquet files in a folder and in the few folders in it, down to a depth, sorted.
+func parquetFiles(fsys fs.FS, root, folder string, depth int) (files []string, err error) {
+	entries, err := fs.ReadDir(fsys, path.Join(root, folder))
+	if err != nil {
+		return nil, err
+	}
+	var inner []string
+	for _, e := range entries {
+		name := path.Join(folder, e.Name())
+		switch {
+		case strings.HasPrefix(e.Name(), "."):
+		case strings.EqualFold(path.Ext(name), ".parquet") && isFile(fsys, path.Join(root, name)):
+			files = append(files, name)
+		case isFolder(fsys, path.Join(root, name)):
+			inner = append(inner, name)
+		}
+	}
+	const few = 32 // more are the classes of an image folder
+	if depth == 0 || len(inner) > few {
+		return files, nil
+	}
+	for _, name := range inner {
+		more, err := parquetFiles(fsys, root, name, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, more...)
+	}
+	return files, nil
+}
+
+func isParquet(fsys fs.FS, name string) bool {
+	files, err := parquetFiles(fsys, name, ".", maxParquetDepth)
+	return err == nil && len(files) > 0
+}
