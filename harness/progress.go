@@ -44,10 +44,10 @@ type Progress struct {
 // downloads.
 func NewProgress(w io.Writer, format string, quiet bool) *Progress {
 	p := &Progress{w: w, quiet: quiet, every: 10 * time.Second}
-	if f, ok := terminal.Raw(w).(*os.File); format == JSONLog {
+	if format == JSONLog {
 		p.records = slog.New(slog.NewJSONHandler(w, nil))
-	} else if ok {
-		p.terminal = term.IsTerminal(int(f.Fd()))
+	} else {
+		p.terminal = terminal.Is(w)
 	}
 	return p
 }

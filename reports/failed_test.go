@@ -13,7 +13,7 @@ func TestFailedCells(t *testing.T) {
 	t.Parallel()
 	written := func(f *result.File) string {
 		var text bytes.Buffer
-		if err := renderMarkdown(&text, derive(f)); err != nil {
+		if err := markdownForm.render(&text, derive(f)); err != nil {
 			t.Fatal(err)
 		}
 		return text.String()

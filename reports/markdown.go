@@ -6,30 +6,42 @@ import (
 	"strings"
 )
 
-func renderMarkdown(w io.Writer, v *view) error {
+// form is how a text of headings, paragraphs and tables is written.
+type form struct {
+	escape  func(string) string
+	heading func(level int, escaped string) string
+	table   func(sb *strings.Builder, t table)
+}
+
+var markdownForm = form{mdEscape, func(level int, s string) string { return strings.Repeat("#", level) + " " + s },
+	mdTable}
+
+// render writes what the tables of all suites say.
+func (f form) render(w io.Writer, v *view) error {
 	var sb strings.Builder
-	sb.WriteString("# " + mdEscape(v.Title()) + "\n")
+	sb.WriteString(f.heading(1, f.escape(v.Title())) + "\n")
 	if v.Quoted {
-		sb.WriteString("\n" + mdEscape(v.Headline()) + "\n")
+		sb.WriteString("\n" + f.escape(v.Headline()) + "\n")
 	}
 	if t := v.KnowledgeTable(); len(t.Rows) > 0 {
-		sb.WriteString("\n## What the attacker knows\n")
-		mdTable(&sb, t)
+		sb.WriteString("\n" + f.heading(2, "What the attacker knows") + "\n")
+		f.table(&sb, t)
 	}
 	for _, s := range v.Suites {
-		fmt.Fprintf(&sb, "\n## %s\n\nDataset: %s\n", mdEscape(s.Heading()), mdEscape(s.Facts()))
+		fmt.Fprintf(&sb, "\n%s\n\nDataset: %s\n", f.heading(2, f.escape(s.Heading())), f.escape(s.Facts()))
 		if said := s.Knows(); said != "" {
-			fmt.Fprintf(&sb, "\nAttacker: %s. %s\n", mdEscape(s.Attacker().Name), mdEscape(said))
+			fmt.Fprintf(&sb, "\nAttacker: %s. %s\n", f.escape(s.Attacker().Name), f.escape(said))
 		}
 		if n := s.Missing(); n > 0 {
 			fmt.Fprintf(&sb, "\nPartial: %d cells are not measured yet (%s).\n", n, dash)
 		}
-		mdTable(&sb, s.AccuracyTable())
-		mdTable(&sb, s.ComparisonTable())
-		mdTable(&sb, s.spreadTable())
-		mdTable(&sb, s.distanceTable())
-		mdTable(&sb, s.waterfallTable())
-		s.studyMarkdown(&sb)
+		for _, t := range []table{s.AccuracyTable(), s.ComparisonTable(), s.spreadTable(), s.distanceTable(),
+			s.waterfallTable()} {
+			f.table(&sb, t)
+		}
+		for _, one := range s.studies {
+			one.write(&sb, f)
+		}
 	}
 	_, err := io.WriteString(w, sb.String())
 	return err

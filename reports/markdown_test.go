@@ -70,6 +70,7 @@ func gfmTables(t *testing.T, doc string) []gfmTable {
 
 var (
 	gfmTag    = regexp.MustCompile(`</?[A-Za-z!?/][^>]*>`)
+	gfmMark   = regexp.MustCompile(`<sup>([^<]*)</sup>`)
 	gfmEscape = regexp.MustCompile("\\\\([!-/:-@\\[-`{-~])")
 )
 
@@ -87,12 +88,40 @@ func TestTheoryMarkdown(t *testing.T) {
 	}
 }
 
+// What stands in the Markdown stands in the text for terminals: every line, but for markup and alignment.
+func TestPlainTables(t *testing.T) {
+	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostileFile(),
+		"compared": compareFixture(), "study": studyFixture()} {
+		v := derive(f)
+		words := func(text string) (lines []string) {
+			for line := range strings.Lines(strings.ReplaceAll(text, "*", "")) {
+				if line = strings.Join(strings.Fields(line), " "); strings.Trim(line, "-=~") != "" {
+					lines = append(lines, line)
+				}
+			}
+			return lines
+		}
+		var md strings.Builder
+		for line := range strings.Lines(written(t, markdownForm.render, v)) {
+			if strings.HasPrefix(line, "|:-") {
+				continue
+			}
+			line = gfmMark.ReplaceAllString(strings.TrimLeft(line, "#"), "[$1]")
+			md.WriteString(html.UnescapeString(gfmEscape.ReplaceAllString(strings.ReplaceAll(line, "| ", " "), "$1")))
+		}
+		want, got := words(strings.ReplaceAll(md.String(), " |\n", "\n")), words(written(t, plainForm.render, v))
+		if len(want) < 10 || !slices.Equal(got, want) {
+			t.Errorf("%s: %s", name, firstDifference(strings.Join(got, "\n"), strings.Join(want, "\n")))
+		}
+	}
+}
+
 // Every table of every report is one to GitHub, no name is markup, and each name can be read back.
 func TestMarkdownTables(t *testing.T) {
 	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostileFile(),
 		"compared": compareFixture(), "study": studyFixture()} {
 		files := map[string]string{}
-		for _, ft := range formats[:4] {
+		for _, ft := range formats[:5] {
 			files[ft.File] = written(t, ft.Render, derive(f))
 		}
 		for _, file := range []string{"tables.md", "summary.md"} {

@@ -74,7 +74,7 @@ func TestPublishedPaper(t *testing.T) {
 			}
 		}
 	}
-	if len(files) != 5+6 {
+	if len(files) != len(formats)+6 {
 		t.Errorf("%d files", len(files))
 	}
 

@@ -30,7 +30,8 @@ type format struct {
 
 // formats are the files that Write makes beside the suites' figures.
 var formats = []format{
-	{"tables.md", renderMarkdown},
+	{"tables.md", markdownForm.render},
+	{"tables.txt", plainForm.render},
 	{"tables.tex", renderLaTeX},
 	{"tables.csv", renderCSV},
 	{"summary.md", renderSummary},

@@ -84,7 +84,7 @@ func TestSameInputSameBytes(t *testing.T) {
 	first, recs := report(t), records(fixture())
 	slices.Reverse(recs) // the records' order does not matter
 	second := wholeReport(t, recs)
-	if len(first) != 5+2*6+2*6+2*2+2*3 { // all suites have a radar and a waterfall, two curves, three control traces
+	if len(first) != len(formats)+2*6+2*6+2*2+2*3 { // all suites have a radar and a waterfall, two curves, three control traces
 		t.Errorf("%d files", len(first))
 	}
 	for name, content := range first {
@@ -97,7 +97,7 @@ func TestSameInputSameBytes(t *testing.T) {
 func TestNamesAreText(t *testing.T) {
 	files := report(t)
 	for name, content := range files {
-		if strings.HasSuffix(name, ".csv") || strings.HasSuffix(name, ".png") {
+		if slices.Contains([]string{".csv", ".png", ".txt"}, filepath.Ext(name)) {
 			continue
 		}
 		if name == "report.html" { // one script, its own

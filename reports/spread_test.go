@@ -67,7 +67,7 @@ func TestSeveralSeeds(t *testing.T) {
 	}
 	tex := written(t, renderLaTeX, v)
 	must.Have(t, tex, `26.7~$\pm$~20.8`)
-	for _, doc := range []string{tex, written(t, renderMarkdown, v)} {
+	for _, doc := range []string{tex, written(t, markdownForm.render, v)} {
 		if n := strings.Count(doc, "Spread over the seeds"); n != 1 {
 			t.Errorf("%d tables of the spread in\n%s", n, doc)
 		}

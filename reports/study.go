@@ -316,18 +316,16 @@ func (v *view) Studies() (out []study) {
 	return out
 }
 
-// studyMarkdown writes a suite's studies.
-func (s *suite) studyMarkdown(sb *strings.Builder) {
-	for _, one := range s.studies {
-		fmt.Fprintf(sb, "\n### Solver: %s\n\n%s\n", mdEscape(one.Name()), mdEscape(one.Facts()))
-		for i, said := range one.Sentences() {
-			if i == 0 {
-				sb.WriteString("\n")
-			}
-			fmt.Fprintf(sb, "- %s\n", mdEscape(said))
+// write writes a study in a form.
+func (one *study) write(sb *strings.Builder, f form) {
+	fmt.Fprintf(sb, "\n%s\n\n%s\n", f.heading(3, f.escape("Solver: "+one.Name())), f.escape(one.Facts()))
+	for i, said := range one.Sentences() {
+		if i == 0 {
+			sb.WriteString("\n")
 		}
-		for _, t := range one.Tables() {
-			mdTable(sb, t)
-		}
+		fmt.Fprintf(sb, "- %s\n", f.escape(said))
+	}
+	for _, t := range one.Tables() {
+		f.table(sb, t)
 	}
 }

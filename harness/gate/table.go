@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/terminal"
 )
 
 // columns are the table's; the first and the last are text, the others numbers.
@@ -94,38 +94,19 @@ func (r *Report) reasons() []string {
 // them, and the summary as its last line.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
-	head := r.columns()
-	width := make([]int, len(head))
-	widen := func(row []string) {
-		for i, s := range row {
-			width[i] = max(width[i], utf8.RuneCountInString(s))
+	rows := [][]string{r.columns()}
+	for _, group := range r.suites() {
+		for _, c := range group {
+			rows = append(rows, c.row())
 		}
 	}
-	widen(head)
-	for _, c := range r.Cells {
-		widen(c.row())
-	}
-	write := func(row []string) {
-		for i, s := range row {
-			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(s))
-			switch i {
-			case 0:
-				b.WriteString("  " + s + pad)
-			case len(row) - 1:
-				b.WriteString("  " + s)
-			default:
-				b.WriteString("  " + pad + s)
-			}
-		}
-		b.WriteByte('\n')
-	}
+	lines := terminal.Columns(rows, func(i int) bool { return i == 0 || i == len(rows[0])-1 })
+	head, lines := lines[0], lines[1:]
 	for _, group := range r.suites() {
 		c := group[0]
-		fmt.Fprintf(&b, "suite %s, dataset %s, %s\n", plain(c.Suite), plain(c.Dataset), attacker(group))
-		write(head)
-		for _, c := range group {
-			write(c.row())
-		}
+		fmt.Fprintf(&b, "suite %s, dataset %s, %s\n%s\n%s\n", plain(c.Suite), plain(c.Dataset), attacker(group), head,
+			strings.Join(lines[:len(group)], "\n"))
+		lines = lines[len(group):]
 	}
 	fmt.Fprintf(&b, "\n%s\n%s\n", strings.Join(legend, "\n"), r.rules())
 	for _, n := range r.Notes {

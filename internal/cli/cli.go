@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"syscall"
 
@@ -101,6 +102,25 @@ type globals struct {
 // progress reports as the flags of a command say.
 func (g *globals) progress(c *cobra.Command) *harness.Progress {
 	return harness.NewProgress(c.ErrOrStderr(), g.log, g.quiet)
+}
+
+// results is where a command says what it has come to.
+func (g *globals) results(c *cobra.Command) io.Writer {
+	if g.quiet {
+		return io.Discard
+	}
+	return c.OutOrStdout()
+}
+
+// printTables prints the tables that a run has left in dir, aligned on a terminal and as Markdown elsewhere.
+func (g *globals) printTables(c *cobra.Command, dir string) {
+	name := "tables.md"
+	if terminal.Is(c.OutOrStdout()) {
+		name = "tables.txt"
+	}
+	if tables, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
+		fmt.Fprintf(g.results(c), "%s\nreport: %s/report.html\n", tables, dir)
+	}
 }
 
 func (g *globals) rootCommand() *cobra.Command {

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -51,7 +52,7 @@ or to --out.`,
 				cfg.Runtime.Workers = workers
 			}
 			fitted, err := harness.Fit(c.Context(), cfg, o)
-			return cmp.Or(err, printFitted(c, fitted))
+			return cmp.Or(err, printFitted(g.results(c), fitted))
 		},
 	}
 	to := flags{c}
@@ -70,8 +71,8 @@ or to --out.`,
 	return c
 }
 
-func printFitted(c *cobra.Command, fitted []harness.Fitted) error {
-	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+func printFitted(to io.Writer, fitted []harness.Fitted) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, f := range fitted {
 		took := fmt.Sprintf("%.1f s", f.Seconds)
 		if f.Cached {

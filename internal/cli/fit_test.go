@@ -97,7 +97,7 @@ func TestFit(t *testing.T) {
 	done(t, "run", "--config", config, "--out", filepath.Join(dir, "after"), "--quiet")
 	first := read(t, made)
 	// What is there is kept, and made again the same to the bit.
-	if out := done(t, "fit", "--config", config, "--control", "both", "--quiet"); strings.Count(out,
+	if out := done(t, "fit", "--config", config, "--control", "both"); strings.Count(out,
 		"there already") != 2 {
 		t.Errorf("a second fit prints\n%s", out)
 	}
@@ -162,8 +162,8 @@ func TestFitLinear(t *testing.T) {
 	first := read(t, file)
 	again := func(args ...string) string {
 		t.Helper()
-		return done(t, append([]string{"fit", "--config", config, "--control", "linear", "--model", "robust",
-			"--quiet"}, args...)...)
+		return done(t, append([]string{"fit", "--config", config, "--control", "linear", "--model",
+			"robust"}, args...)...)
 	}
 	if out := again(); strings.Count(out, "cached") != 1 {
 		t.Errorf("a second fit prints\n%s", out)

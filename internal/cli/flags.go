@@ -107,7 +107,7 @@ func (f *scaleFlags) apply(c *cobra.Command, cfg *config.Config) {
 }
 
 // quiet is --quiet.
-func (c flags) quiet(g *globals) { c.on(&g.quiet, "quiet", "no progress") }
+func (c flags) quiet(g *globals) { c.on(&g.quiet, "quiet", "print nothing but errors") }
 
 // logFormats are the values of --log-format.
 var logFormats = []string{harness.TextLog, harness.JSONLog}

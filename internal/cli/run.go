@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,13 +181,13 @@ func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags, o 
 	_, err := harness.Run(c.Context(), plan, o)
 	if o.Shard.N > 0 {
 		if err == nil {
-			fmt.Fprintf(c.OutOrStdout(), "shard %s is done; when all are, selfheal report %s --out %s merges them\n",
+			fmt.Fprintf(g.results(c), "shard %s is done; when all are, selfheal report %s --out %s merges them\n",
 				o.Shard, f.out, f.out)
 		}
 		return err
 	}
-	if table, rerr := os.ReadFile(f.out + "/tables.md"); rerr == nil && err == nil {
-		fmt.Fprintf(c.OutOrStdout(), "%s\nreport: %s/report.html\n", table, f.out)
+	if err == nil {
+		g.printTables(c, f.out)
 	}
 	return err
 }

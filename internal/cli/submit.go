@@ -140,8 +140,8 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 		Shards: f.shards, ProgramCommand: command, Options: harness.Options{Out: f.out, Progress: g.progress(c),
 			Cache: pca.UserCache(), Command: commandLine(c),
 			Report: func(file *result.File) error { return render(c.Context(), f.out, file, f.out) }}})
-	if table, rerr := os.ReadFile(f.out + "/tables.md"); rerr == nil && err == nil {
-		fmt.Fprintf(c.OutOrStdout(), "%s\nreport: %s/report.html\n", table, f.out)
+	if err == nil {
+		g.printTables(c, f.out)
 	}
 	return err
 }

@@ -35,7 +35,7 @@ with 1 when a check fails. No model, no data and no ONNX Runtime are needed.`,
 			if err != nil {
 				return err
 			}
-			return concludeTheory(c.OutOrStdout(), r, out)
+			return concludeTheory(g.results(c), r, out)
 		},
 	}
 	flags{c}.text(&out, "out", "theory", "output folder", folders)

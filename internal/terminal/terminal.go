@@ -5,8 +5,11 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"os"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
 // Escape returns a writer that passes text on to w and writes characters that steer a
@@ -20,6 +23,12 @@ func Raw(w io.Writer) io.Writer {
 		return e.w
 	}
 	return w
+}
+
+// Is reports whether what is written to w, escaped or not, is shown on a terminal.
+func Is(w io.Writer) bool {
+	f, ok := Raw(w).(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 type escaper struct {
