@@ -18,7 +18,7 @@ race:
 FUZZTIME ?= 10m
 fuzz:
 	@grep -ro '^func Fuzz[A-Za-z0-9]*' --include=*_test.go . | sed 's|/[^/]*:func | |' | while read -r package target; do \
-		nice go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -parallel 1 || exit 1; done
+		nice go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s -parallel 1 || exit 1; done
 
 # Runs that are killed; REAL is a folder of networks with a config.yaml.
 kill:

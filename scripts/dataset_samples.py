@@ -20,7 +20,9 @@ import datasets
 import numpy as np
 import pyarrow
 import pyarrow.parquet
+import torch
 from PIL import Image
+from torchvision import transforms
 from torchvision.datasets import cifar
 
 
@@ -161,6 +163,41 @@ def write_parquet(out):
     pyarrow.parquet.write_table(pyarrow.table({"text": ["a"], "label": ["b"]}), out / "texts.parquet")
 
 
+def write_numpy(out):
+    """Arrays under the names that Keras, MedMNIST, savez and others give them; of image i pixel 0 is i."""
+    def images(first, count, dtype=np.uint8):
+        pixels = np.zeros((count, 4, 5, 3), dtype)
+        pixels[:, 0, 0, 0] = range(first, first + count)
+        return pixels
+
+    def labels(first, count):
+        return np.arange(first, first + count) % 3
+
+    folder = out / "numpy"
+    folder.mkdir(exist_ok=True)
+    np.savez(folder / "keras.npz", x_train=images(0, 4), y_train=labels(0, 4), x_test=images(4, 2), y_test=labels(4, 2))
+    np.savez_compressed(folder / "medmnist.npz", train_images=images(0, 4), train_labels=labels(0, 4)[:, None],
+                        val_images=images(4, 2), val_labels=labels(4, 2)[:, None])
+    np.savez(folder / "positional.npz", images(3, 2), labels(3, 2))
+    np.savez(folder / "own.npz", pictures=images(5, 3), classes=labels(5, 3), weights=np.zeros(3))
+    np.savez(folder / "several.npz", a=images(5, 3), b=images(8, 3), classes=labels(5, 3))
+    pairs = folder / "pairs"
+    pairs.mkdir(exist_ok=True)
+    np.save(pairs / "cifar10.1_v6_data.npy", images(0, 3))
+    np.save(pairs / "cifar10.1_v6_labels.npy", labels(0, 3))
+    files = folder / "files"
+    files.mkdir(exist_ok=True)
+    for split, first in [("train", 0), ("test", 7)]:
+        np.save(files / f"x_{split}.npy", images(first, 3))
+        np.save(files / f"y_{split}.npy", labels(first, 3))
+    levels = torch.linspace(0, 1, 2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
+    levels[0, :, 0, 0], levels[1, :, 0, 0] = 0, 1
+    imagenet = transforms.functional.normalize(levels, [0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    for name, values in [("imagenet", imagenet), ("halves", 2 * levels - 1), ("levels", 255 * levels),
+                         ("other", 3 * levels - 1.7), ("wild", 1000 * levels)]:
+        np.savez_compressed(folder / f"scaled-{name}.npz", x=values.numpy(), y=labels(0, 2))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--out", type=pathlib.Path, required=True)
@@ -168,6 +205,7 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     write_cifar(out)
     write_parquet(out)
+    write_numpy(out)
 
 
 if __name__ == "__main__":

@@ -236,8 +236,8 @@ func (d *Dataset) check() error {
 				label, d.classes, d.classes-1)
 		}
 		d.source.pixels(bytes, pixels)
-		if err := checkRange(pixels); err != nil {
-			return fmt.Errorf("%s holds %w", d.source.name(id), err)
+		if k := outside(pixels); k >= 0 {
+			return fmt.Errorf("%s holds %v at value %d; %s", d.source.name(id), pixels[k], k, d.explain(pixels[k]))
 		}
 		text = text[:0]
 		for _, v := range pixels {
@@ -291,23 +291,6 @@ func choose(count int, indices []int, limits ...int) ([]int, error) {
 		return nil, errors.New("indices is an empty list, so no image is left")
 	}
 	return slices.Clone(ids), nil
-}
-
-// checkRange refuses pixels that are not in [0,1].
-func checkRange(pixels []float32) error {
-	for i, v := range pixels {
-		switch f := float64(v); {
-		case v >= 0 && v <= 1:
-		case math.IsNaN(f) || math.IsInf(f, 0):
-			return fmt.Errorf("%v at value %d; pixels must be numbers in [0,1]", v, i)
-		case v > 1:
-			return fmt.Errorf("%v at value %d, but pixels must lie in [0,1]; divide by 255 (or save uint8)", v, i)
-		default:
-			return fmt.Errorf("%v at value %d, but pixels must lie in [0,1]; save them before normalising by mean "+
-				"and std, which is the model's preprocess", v, i)
-		}
-	}
-	return nil
 }
 
 func (d *Dataset) size() int { return d.shape[0] * d.shape[1] * d.shape[2] }

@@ -56,8 +56,9 @@ var Table = []Format{
 		open: openTinyImageNet,
 		Needs: "Tiny-ImageNet's folder, with wnids.txt, train/CLASS/images/ and val/ (val_annotations.txt and " +
 			"images/): http://cs231n.stanford.edu/tiny-imagenet-200.zip"},
-	{Name: "npz", Doc: "a NumPy archive. `x`: uint8 or float32, NCHW or NHWC; `y`: integers",
-		Ext: ".npz", open: openNPZ,
+	{Name: "npz", Doc: "NumPy's arrays in an archive, or `.npy` files: `x`, uint8 or float32, NCHW or NHWC, and `y`, " +
+		"integers, or of other names",
+		Ext: ".npz", Layout: "a `.npy` file, a folder with such", Keys: "arrays", is: isArrays, open: openNPZ,
 		Needs: "a NumPy archive of x, images as uint8 or float32, and y, integer labels"},
 	{Name: "parquet", Doc: "Parquet files of the Hugging Face hub: a file, or a folder with those of each split. " +
 		"Columns `image` or `img`, PNG or JPEG files or structs with such as `bytes`, and `label` or `fine_label`",

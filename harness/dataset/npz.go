@@ -1,132 +1,71 @@
 package dataset
 
 import (
-	"archive/zip"
-	"bufio"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
-	"path"
 	"slices"
-	"strings"
 
 	"selfheal/internal/number"
 )
 
-// npz reads a NumPy archive with arrays x (the images, uint8, float32 or float64, [N, C, H, W], [N, H, W, C] or
-// [N, H, W]) and y (the labels, any integer type, [N] or [N, 1]).
+// npz is NumPy's arrays of images (uint8, float32 or float64, [N, C, H, W], [N, H, W, C] or [N, H, W]) and of labels
+// (any integer type, [N] or [N, 1]) in an archive or in files of their own.
 type npz struct {
-	file
-	path   string
-	x      *zip.File
-	h      header      // x's
-	values io.ReaderAt // x's, uncompressed; nil before unpack
-	start  int64       // where in them image 0 lies
-	copied *temporary  // them, where the file has them compressed; else nil
-	shape  [3]int      // C, H, W
-	last   bool        // channels last
-	labels []int
-	n      int // of classes: the largest label and one
+	closers []io.Closer
+	path    string
+	x       array
+	h       header      // x's
+	values  io.ReaderAt // x's, uncompressed; nil before unpack
+	start   int64       // where in them image 0 lies
+	shape   [3]int      // C, H, W
+	last    bool        // channels last
+	labels  []int
+	n       int // of classes: the largest label and one
 }
 
 func openNPZ(fsys fs.FS, spec Spec) (_ source, err error) {
-	f, err := openFile(fsys, spec.Path)
+	set, err := openArrays(fsys, spec.Path)
 	if err != nil {
 		return nil, err
 	}
+	z := &npz{closers: []io.Closer{set}, path: spec.Path}
 	defer func() {
 		if err != nil {
-			f.Close()
+			z.Close()
 		}
 	}()
-	archive, err := openArchive(f)
+	x, y, err := set.pair(spec)
 	if err != nil {
 		return nil, err
 	}
-	if spec.Split != "" {
-		return nil, errors.New("split: a NumPy archive has no splits; remove it")
+	if err := z.openImages(x); err != nil {
+		return nil, fmt.Errorf("its array %s: %w", shorten(x.name), err)
 	}
-	z := &npz{file: f, path: spec.Path}
-	if err := z.openImages(archive); err != nil {
-		return nil, fmt.Errorf("its array x: %w", err)
-	}
-	if err := z.readLabels(archive); err != nil {
-		return nil, fmt.Errorf("its array y: %w", err)
+	if err := z.readLabels(y); err != nil {
+		return nil, fmt.Errorf("its array %s: %w", shorten(y.name), err)
 	}
 	if images := z.count(); images != len(z.labels) {
-		return nil, fmt.Errorf("x holds %d images and y %d labels", images, len(z.labels))
+		return nil, fmt.Errorf("%s holds %d images and %s %d labels", shorten(x.name), images, shorten(y.name),
+			len(z.labels))
 	}
 	return z, nil
 }
 
-func openArchive(f file) (*zip.Reader, error) {
-	archive, err := zip.NewReader(f, f.size)
-	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // entries are read by name, never unpacked
-		return nil, fmt.Errorf("it is no NumPy archive (.npz): %w", err)
-	}
-	return archive, nil
-}
-
-// member returns an array of an archive.
-func member(archive *zip.Reader, name string) (*zip.File, error) {
-	if entry := find(archive, name); entry != nil {
-		return entry, nil
-	}
-	_, names := arrays(archive)
-	return nil, fmt.Errorf("there is none; the archive holds: %s (numpy.savez(file, x=images, y=labels))", names)
-}
-
-// openArray opens an array, checks its header against the size that the archive
-// declares, and leaves the reader at the first value.
-func openArray(entry *zip.File) (io.Reader, header, error) {
-	body, err := entry.Open()
+func (z *npz) openImages(x array) error {
+	opened, err := x.open()
 	if err != nil {
-		return nil, header{}, err
-	}
-	r := bufio.NewReaderSize(body, 1<<16)
-	h, err := readHeader(r)
-	if want := uint64(h.bytes) + uint64(h.n)*uint64(h.width); err == nil && want != entry.UncompressedSize64 {
-		err = fmt.Errorf("a shape of %v of %s takes %d bytes, but the archive declares %d", h.shape, h.name, want,
-			entry.UncompressedSize64)
-	}
-	return r, h, err
-}
-
-// find returns the first of the named arrays that an archive holds, or nil.
-func find(archive *zip.Reader, names ...string) *zip.File {
-	for _, name := range names {
-		for _, f := range archive.File {
-			if f.Name == name+".npy" {
-				return f
-			}
-		}
-	}
-	return nil
-}
-
-// arrays are the arrays of an archive, and their names for a message.
-func arrays(archive *zip.Reader) (all []*zip.File, names string) {
-	var list []string
-	for _, f := range archive.File {
-		if name, ok := strings.CutSuffix(f.Name, ".npy"); ok {
-			all, list = append(all, f), append(list, name)
-		}
-	}
-	return all, cmp.Or(some(list), "no arrays")
-}
-
-func (z *npz) openImages(archive *zip.Reader) (err error) {
-	if z.x, err = member(archive, "x"); err != nil {
 		return err
 	}
-	if _, z.h, err = openArray(z.x); err != nil {
-		return err
+	if opened.at != nil {
+		z.closers = append(z.closers, opened)
+	} else {
+		opened.Close()
 	}
-	if z.h.kind != 'f' && z.h.name != "uint8" {
+	if z.x, z.h = x, opened.header; z.h.kind != 'f' && z.h.name != "uint8" {
 		return fmt.Errorf("images are uint8 or float32, not %s", z.h.name)
 	}
 	s := z.h.shape
@@ -147,11 +86,7 @@ func (z *npz) openImages(archive *zip.Reader) (err error) {
 	if size == 0 || size > maxPixels {
 		return fmt.Errorf("images of shape %v can't be read", z.shape)
 	}
-	if z.x.Method == zip.Store && z.x.CompressedSize64 == z.x.UncompressedSize64 {
-		offset, err := z.x.DataOffset()
-		z.values, z.start = z.file, offset+int64(z.h.bytes)
-		return err
-	}
+	z.values, z.start = opened.at, int64(z.h.bytes)
 	return nil
 }
 
@@ -174,15 +109,14 @@ const (
 	maxImages  = 1 << 22 // bounds what is kept of images, some bytes of each, where a small file claims many
 )
 
-func (z *npz) readLabels(archive *zip.Reader) error {
-	entry, err := member(archive, "y")
+func (z *npz) readLabels(y array) error {
+	r, err := y.open()
 	if err != nil {
 		return err
 	}
-	r, h, err := openArray(entry)
+	defer r.Close()
+	h := r.header
 	switch {
-	case err != nil:
-		return err
 	case h.kind == 'f' || h.kind == 'b':
 		return fmt.Errorf("labels are integers, not %s", h.name)
 	case h.n > maxImages:
@@ -212,10 +146,11 @@ func (z *npz) classes() (int, []string) { return z.n, nil }
 func (z *npz) name(id int) string       { return fmt.Sprintf("image %d of %s", id, z.path) }
 
 func (z *npz) Close() error {
-	if z.copied != nil {
-		z.copied.Close()
+	var errs []error
+	for _, c := range z.closers {
+		errs = append(errs, c.Close())
 	}
-	return z.file.Close()
+	return errors.Join(errs...)
 }
 
 // unpack copies the images up to the last one of ids into a temporary file, unless they can be read where they lie.
@@ -226,10 +161,11 @@ func (z *npz) unpack(ids []int) error {
 	last := slices.Max(ids)
 	size := int64(last+1) * int64(z.record())
 	copied, err := writeTemporary(temporaryFolders(), func(w io.Writer) error {
-		r, _, err := openArray(z.x)
+		r, err := z.x.open()
 		if err != nil {
 			return err
 		}
+		defer r.Close()
 		buf := make([]byte, z.record())
 		for id := range last + 1 {
 			if _, err := io.ReadFull(r, buf); err != nil {
@@ -242,9 +178,10 @@ func (z *npz) unpack(ids []int) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("its array x is compressed and is unpacked for reading, %s: %w", number.Bytes(size), err)
+		return fmt.Errorf("its array %s is compressed and is unpacked for reading, %s: %w", shorten(z.x.name),
+			number.Bytes(size), err)
 	}
-	z.copied, z.values = copied, copied
+	z.closers, z.values, z.start = append(z.closers, copied), copied, 0
 	return nil
 }
 
@@ -281,38 +218,4 @@ func (z *npz) pixels(bytes []byte, out []float32) {
 			}
 		}
 	}
-}
-
-// ReadArray reads a float32 or float64 array from a .npy file, or from a .npz
-// file: the first of the named arrays that it holds, else its only array.
-func ReadArray(fsys fs.FS, name string, wanted ...string) (shape []int, values []float32, err error) {
-	f, err := openFile(fsys, name)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	var r io.Reader = io.NewSectionReader(f, 0, f.size)
-	if strings.EqualFold(path.Ext(name), ".npz") {
-		archive, err := openArchive(f)
-		if err != nil {
-			return nil, nil, err
-		}
-		all, names := arrays(archive)
-		entry := find(archive, wanted...)
-		switch {
-		case entry == nil && len(all) == 1:
-			entry = all[0]
-		case entry == nil:
-			return nil, nil, fmt.Errorf("it holds the arrays %s, none of them called %s", names,
-				strings.Join(wanted, " or "))
-		}
-		if size := entry.UncompressedSize64; size > 256<<20 && size/100 > entry.CompressedSize64 {
-			return nil, nil, fmt.Errorf("its array %s takes %s and unpacks to %s; save it by numpy.savez",
-				shorten(entry.Name), number.Bytes(entry.CompressedSize64), number.Bytes(size))
-		}
-		if r, err = entry.Open(); err != nil {
-			return nil, nil, err
-		}
-	}
-	return readNPY(bufio.NewReaderSize(r, 1<<16))
 }

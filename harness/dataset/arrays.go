@@ -1,0 +1,273 @@
+package dataset
+
+import (
+	"archive/zip"
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"selfheal/internal/number"
+)
+
+// arrays are NumPy's arrays of a data set: those of an archive, or .npy files of one folder.
+type arrays struct {
+	io.Closer
+	list  []array
+	first string // the one that the path names; "" where it names all
+}
+
+// array is an array that can be opened.
+type array struct {
+	name string // without .npy
+	raw  func() (opened, error)
+}
+
+// opened is an open array. It reads from the first value on.
+type opened struct {
+	io.Reader
+	io.Closer
+	at     io.ReaderAt // the file from its header on; nil where it is compressed
+	size   uint64      // bytes, header included
+	header header
+}
+
+// openArrays finds the arrays of an archive (.npz), of the .npy files in a folder or of those beside a .npy file.
+func openArrays(fsys fs.FS, name string) (a arrays, err error) {
+	folder := name
+	switch {
+	case strings.EqualFold(path.Ext(name), ".npy"):
+		folder, a.first = path.Dir(name), strings.TrimSuffix(path.Base(name), path.Ext(name))
+	case !isFolder(fsys, name):
+		f, err := openFile(fsys, name)
+		if err != nil {
+			return a, err
+		}
+		a.Closer = f
+		if a.list, err = archived(f); err != nil {
+			f.Close()
+		}
+		return a, err
+	}
+	entries, err := fs.ReadDir(fsys, folder)
+	if err != nil {
+		return a, err
+	}
+	a.Closer = io.NopCloser(nil)
+	for _, e := range entries {
+		if strings.EqualFold(path.Ext(e.Name()), ".npy") {
+			a.list = append(a.list, array{strings.TrimSuffix(e.Name(), path.Ext(e.Name())), func() (opened, error) {
+				f, err := openFile(fsys, path.Join(folder, e.Name()))
+				return opened{Reader: io.NewSectionReader(f, 0, f.size), Closer: f, at: f, size: uint64(f.size)}, err
+			}})
+		}
+	}
+	if len(a.list) == 0 {
+		return a, errors.New("it holds no .npy files")
+	}
+	if a.first != "" && a.find(a.first) == nil {
+		return a, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return a, nil
+}
+
+func isArrays(fsys fs.FS, name string) bool {
+	isArray := func(name string) bool { return strings.EqualFold(path.Ext(name), ".npy") }
+	entries, _ := fs.ReadDir(fsys, name) // of a file there are none
+	return isArray(name) && isFile(fsys, name) ||
+		slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return isArray(e.Name()) })
+}
+
+// archived are the arrays of an archive.
+func archived(f file) (list []array, err error) {
+	archive, err := zip.NewReader(f, f.size)
+	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // entries are read by name, never unpacked
+		return nil, fmt.Errorf("it is no NumPy archive (.npz): %w", err)
+	}
+	for _, entry := range archive.File {
+		name, ok := strings.CutSuffix(entry.Name, ".npy")
+		if !ok {
+			continue
+		}
+		list = append(list, array{name, func() (opened, error) {
+			body, err := entry.Open()
+			o := opened{Reader: body, Closer: body, size: entry.UncompressedSize64}
+			if err == nil && entry.Method == zip.Store && entry.CompressedSize64 == entry.UncompressedSize64 {
+				var offset int64
+				offset, err = entry.DataOffset()
+				o.at = io.NewSectionReader(f, offset, int64(o.size))
+			}
+			return o, err
+		}})
+	}
+	return list, nil
+}
+
+// open opens an array, checks its header against the size that the file has and leaves the reader at the first value.
+func (a array) open() (opened, error) {
+	o, err := a.raw()
+	if err != nil {
+		return opened{}, err
+	}
+	o.Reader = bufio.NewReaderSize(o.Reader, 1<<16)
+	h, err := readHeader(o.Reader)
+	if want := uint64(h.bytes) + uint64(h.n)*uint64(h.width); err == nil && want != o.size {
+		err = fmt.Errorf("a shape of %v of %s takes %d bytes, but it has %d", h.shape, h.name, want, o.size)
+	}
+	if o.header = h; err != nil {
+		o.Close()
+	}
+	return o, err
+}
+
+// find returns the first of the named arrays that there is, or nil.
+func (a arrays) find(names ...string) *array {
+	for _, name := range names {
+		if i := slices.IndexFunc(a.list, func(x array) bool { return x.name == name }); i >= 0 {
+			return &a.list[i]
+		}
+	}
+	return nil
+}
+
+// names are the arrays' for a message.
+func (a arrays) names() string {
+	var list []string
+	for _, x := range a.list {
+		list = append(list, x.name)
+	}
+	return cmp.Or(some(list), "no arrays")
+}
+
+// arrayNames are how arrays of images and labels are commonly called, SPLIT in them standing for a split.
+var arrayNames = [][2]string{{"x", "y"}, {"X", "y"}, {"images", "labels"}, {"data", "labels"}, {"x", "labels"},
+	{"arr_0", "arr_1"}, {"x_SPLIT", "y_SPLIT"}, {"X_SPLIT", "y_SPLIT"}, {"SPLIT_images", "SPLIT_labels"},
+	{"SPLIT_x", "SPLIT_y"}, {"SPLIT_data", "SPLIT_labels"}, {"images_SPLIT", "labels_SPLIT"}}
+
+// pair finds the images and the labels: by keys, by common names, else by their shapes.
+func (a arrays) pair(spec Spec) (x, y array, err error) {
+	if k := spec.Keys; k != nil {
+		for i, name := range []string{k.X, k.Y} {
+			found := a.find(name)
+			if found == nil {
+				return x, y, fmt.Errorf("keys: there is no array %s; it holds: %s", shorten(name), a.names())
+			}
+			*[]*array{&x, &y}[i] = *found
+		}
+		if spec.Split != "" {
+			err = errors.New("split: keys name the arrays, so there is no split to choose; remove one of the two")
+		}
+		return x, y, err
+	}
+	if a.first != "" {
+		return a.beside(spec)
+	}
+	of := func(split string, splits bool) bool {
+		for _, names := range arrayNames {
+			if strings.Contains(names[0], "SPLIT") != splits {
+				continue
+			}
+			images := a.find(strings.ReplaceAll(names[0], "SPLIT", split))
+			labels := a.find(strings.ReplaceAll(names[1], "SPLIT", split))
+			if images != nil && labels != nil {
+				x, y = *images, *labels
+				return true
+			}
+		}
+		return false
+	}
+	if spec.Split == "" && of("", false) || of(cmp.Or(spec.Split, "test"), true) {
+		return x, y, nil
+	}
+	var splits []string
+	for _, split := range splitNames {
+		if of(split, true) {
+			splits = append(splits, split)
+		}
+	}
+	switch {
+	case len(splits) > 0:
+		return x, y, fmt.Errorf("it has no split %s; choose one by split: %s", shorten(cmp.Or(spec.Split, "test")),
+			some(splits))
+	case spec.Split != "":
+		return x, y, fmt.Errorf("split: none of its arrays is one of %s; it holds: %s", shorten(spec.Split), a.names())
+	}
+	return a.byShape("")
+}
+
+// beside finds the labels of the images that the path names: in a file that has their word for it, or by its shape.
+func (a arrays) beside(spec Spec) (x, y array, err error) {
+	if spec.Split != "" {
+		return x, y, errors.New("split: the path names the images, so there is no split to choose; remove it")
+	}
+	for _, names := range [][2]string{{"images", "labels"}, {"image", "label"}, {"data", "labels"}, {"data", "label"},
+		{"imgs", "labels"}, {"x", "y"}, {"X", "y"}, {"X", "Y"}} {
+		if y := a.find(strings.Replace(a.first, names[0], names[1], 1)); y != nil && y.name != a.first {
+			return *a.find(a.first), *y, nil
+		}
+	}
+	return a.byShape(a.first)
+}
+
+// byShape finds the only array that may be images, or the one of that name, and the only one that may be their labels.
+func (a arrays) byShape(images string) (x, y array, err error) {
+	var xs, ys []array
+	for _, one := range a.list {
+		o, err := one.open()
+		if err != nil { // not one of the two
+			continue
+		}
+		o.Close()
+		switch n := len(o.header.shape); {
+		case images == "" && n == 4 || one.name == images:
+			xs = append(xs, one)
+		case n == 1 && o.header.kind != 'f' && o.header.kind != 'b':
+			ys = append(ys, one)
+		}
+	}
+	if len(xs) == 1 && len(ys) == 1 {
+		return xs[0], ys[0], nil
+	}
+	return x, y, fmt.Errorf("which of its arrays are images and labels? it holds: %s; name them by keys: "+
+		"{x: IMAGES, y: LABELS}", a.names())
+}
+
+// ReadArray reads a float32 or float64 array from a .npy file, or from a .npz
+// file: the first of the named arrays that it holds, else its only array.
+func ReadArray(fsys fs.FS, name string, wanted ...string) (shape []int, values []float32, err error) {
+	f, err := openFile(fsys, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	if !strings.EqualFold(path.Ext(name), ".npz") {
+		return readNPY(bufio.NewReaderSize(io.NewSectionReader(f, 0, f.size), 1<<16))
+	}
+	a := arrays{}
+	if a.list, err = archived(f); err != nil {
+		return nil, nil, err
+	}
+	entry := a.find(wanted...)
+	switch {
+	case entry == nil && len(a.list) == 1:
+		entry = &a.list[0]
+	case entry == nil:
+		return nil, nil, fmt.Errorf("it holds the arrays %s, none of them called %s", a.names(),
+			strings.Join(wanted, " or "))
+	}
+	o, err := entry.raw()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer o.Close()
+	if o.size > 256<<20 && o.size/100 > uint64(f.size) {
+		return nil, nil, fmt.Errorf("its array %s unpacks to %s of a file of %s; save it by numpy.savez",
+			shorten(entry.name), number.Bytes(o.size), number.Bytes(f.size))
+	}
+	return readNPY(bufio.NewReaderSize(o, 1<<16))
+}

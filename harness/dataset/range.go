@@ -1,0 +1,80 @@
+package dataset
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// outside is the place of the first pixel that is not in [0,1]; −1 where all are.
+func outside(pixels []float32) int {
+	return slices.IndexFunc(pixels, func(v float32) bool { return !(v >= 0 && v <= 1) })
+}
+
+type normalisation struct {
+	name      string
+	mean, std []float64 // of each channel
+}
+
+// normalisations are the means and deviations by which images are commonly normalised.
+var normalisations = []normalisation{
+	{"ImageNet's", []float64{0.485, 0.456, 0.406}, []float64{0.229, 0.224, 0.225}},
+	{"CIFAR-10's", []float64{0.4914, 0.4822, 0.4465}, []float64{0.2471, 0.2435, 0.2616}},
+	{"CIFAR-10's", []float64{0.4914, 0.4822, 0.4465}, []float64{0.2023, 0.1994, 0.2010}},
+	{"CIFAR-100's", []float64{0.5071, 0.4867, 0.4408}, []float64{0.2675, 0.2565, 0.2761}},
+	{"MNIST's", []float64{0.1307}, []float64{0.3081}},
+}
+
+// explain says, after a pixel that is not in [0,1], what the values of the first images look like and what to do.
+func (d *Dataset) explain(pixel float32) string {
+	const most = 100 // images that are looked at
+	if v := float64(pixel); math.IsNaN(v) || math.IsInf(v, 0) {
+		return "pixels must be numbers in [0,1]"
+	}
+	channels := d.shape[0]
+	low, high := make([]float64, channels), make([]float64, channels)
+	pixels := make([]float32, d.size())
+	for _, id := range d.ids[:min(most, len(d.ids))] {
+		bytes, shape, err := d.source.read(id, nil)
+		if err != nil || shape != d.shape {
+			break // that is an error of its own, once this one is mended
+		}
+		d.source.pixels(bytes, pixels)
+		for i, v := range pixels {
+			c := i / (d.shape[1] * d.shape[2])
+			low[c], high[c] = min(low[c], float64(v)), max(high[c], float64(v))
+		}
+	}
+	from, to := slices.Min(low), slices.Max(high)
+	text := fmt.Sprintf("pixels must lie in [0,1], but those of the first images run from %.4g to %.4g, ", from, to)
+	switch {
+	case from >= 0 && to <= 255:
+		return text + "like levels of 8 bits: save them as uint8, or divide by 255"
+	case from >= -1.001 && to <= 1.001:
+		return text + "as if scaled to [-1,1]: save (x + 1)/2 and give the model preprocess: {mean: 0.5, std: 0.5}"
+	case from < -20 || to > 20:
+		return text + "which is no scale that is known: save images in [0,1], or levels as uint8"
+	}
+	for _, n := range normalisations {
+		if !n.fits(low, high) {
+			continue
+		}
+		list := func(v []float64) string { return strings.ReplaceAll(fmt.Sprint(v), " ", ", ") }
+		return text + fmt.Sprintf("as if normalised by %s mean and std: save x·std + mean, and give the model "+
+			"preprocess: {mean: %s, std: %s}", n.name, list(n.mean), list(n.std))
+	}
+	return text + "as if normalised by a mean and std: save x·std + mean, and give the model its mean and std as " +
+		"preprocess"
+}
+
+// fits reports whether each channel runs from about where black is to no more than white.
+func (n normalisation) fits(low, high []float64) bool {
+	const near = 0.02
+	ok := len(n.mean) == len(low)
+	for c := 0; c < len(low) && ok; c++ {
+		black, white := -n.mean[c]/n.std[c], (1-n.mean[c])/n.std[c]
+		ok = math.Abs(low[c]-black) < near && high[c] < white+near
+	}
+	return ok
+}
