@@ -63,7 +63,7 @@ func IdentityEmbedding(state onnx.Shape) (*onnx.Graph, error) {
 // ONNXEmbedding reads an embedding model and checks that it maps states of the
 // given shape to their own shape.
 func ONNXEmbedding(model []byte, state onnx.Shape) (*onnx.Graph, error) {
-	g, err := simplify.Open(model, nil, nil)
+	g, err := simplify.Open(model, simplify.Options{Layout: simplify.ChannelsFirst})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"selfheal/internal/must"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -72,7 +73,8 @@ func TestGraphAnswersAsTheController(t *testing.T) {
 func TestGraphOfPreprocessedNetwork(t *testing.T) {
 	pool := testPool(t, 4)
 	chain := must.Get(open(t, pool, small(t, true),
-		NetworkOptions{Mean: []float32{0.4, 0.6}, Std: []float32{0.2, 0.3}, Probabilities: true}).Cut())(t)
+		NetworkOptions{Probabilities: true,
+			Options: simplify.Options{Mean: []float32{0.4, 0.6}, Std: []float32{0.2, 0.3}}}).Cut())(t)
 	image := chain.StateShape(0)
 	mean, components := make([]float32, 40), make([]float32, 40*2)
 	for i := range mean {

@@ -25,7 +25,7 @@ import (
 type Network struct {
 	Name       string
 	Graph      *onnx.Graph // simplified, on [0,1] images, giving logits
-	Parameters int64       // of the network as given, without mean and std
+	Parameters int64       // of the network as given, without its preprocessing
 	Boundaries []string    // tensors at which it is cut for every controller: T − 1 for T segments
 	// ID is the SHA-256 of the network, mean and std included, and of whether convolutions run
 	// as the model has them. It is the same on every machine.
@@ -50,7 +50,7 @@ func (n *Network) rewrite(g *onnx.Graph) (*onnx.Graph, error) {
 
 // NetworkOptions say how to open a network.
 type NetworkOptions struct {
-	Mean, Std     []float32
+	simplify.Options
 	Probabilities bool     // the output is softmax probabilities: their logarithm serves as logits
 	At            []string // boundaries as tensor names; nil for the default ones
 	// Direct runs convolutions as the model has them. Otherwise package optimize rewrites
@@ -61,12 +61,15 @@ type NetworkOptions struct {
 // NewNetwork prepares a classifier from an ONNX model's bytes. Errors say what
 // is wrong with the model and where.
 func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*Network, error) {
-	g, err := simplify.Open(model, nil, nil)
+	g, err := onnx.Decode(model)
+	if err == nil {
+		err = simplify.Prepare(g, o.Options)
+	}
 	if err != nil {
 		return nil, err
 	}
 	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: o.Direct}
-	if err := simplify.Preprocess(g, o.Mean, o.Std); err != nil {
+	if err := simplify.Preprocess(g, o.Options); err != nil {
 		return nil, err
 	}
 	g.Name = name
@@ -103,11 +106,13 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 // logits brings the output to [N, classes] logits.
 func (n *Network) logits(probabilities bool) error {
 	g := n.Graph
+	out := g.Outputs[0]
 	if len(g.Outputs) > 1 {
+		g.Notices = append(g.Notices, fmt.Sprintf(
+			"has %d outputs, of which %.80s is taken; output_name chooses another", len(g.Outputs), out.Name))
 		g.Outputs = g.Outputs[:1]
 		g.Prune()
 	}
-	out := g.Outputs[0]
 	n.classes = int(out.Shape.Items())
 	if n.classes < 2 || len(out.Shape) < 2 {
 		return fmt.Errorf("output %q has shape %v; a classifier gives [N classes] with 2 classes or more", out.Name,

@@ -154,7 +154,7 @@ func (d *description) classes(m *config.Model, s imageSet) (classes int, note st
 	}
 	file, err := readModel(files, m.Path)
 	if err == nil {
-		if g, err := simplify.Open(file.Data, nil, nil); err == nil {
+		if g, err := simplify.Open(file.Data, simplify.Options{}); err == nil {
 			return int(g.Outputs[0].Shape.Items()), ""
 		}
 	}

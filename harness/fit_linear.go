@@ -67,7 +67,7 @@ func (f *fitter) linearFile(done Fitted, out string) (string, error) {
 		return "", nil
 	}
 	if _, err := os.Stat(path); err == nil && !f.o.Force {
-		g, _, err := simplify.Load(path, nil, nil)
+		g, _, err := simplify.Load(path, simplify.Options{})
 		if err != nil || g.Meta["fit_sha256"] == "" {
 			return "", ConfigError{fmt.Errorf("%s is there already and is no linear embedding that fit made; "+
 				"--force replaces it, --out FILE writes another", path)}
@@ -132,7 +132,7 @@ func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, done Fitted, met
 	if done.Path == "" {
 		return nil
 	}
-	old, _, err := simplify.Load(done.Path, nil, nil)
+	old, _, err := simplify.Load(done.Path, simplify.Options{})
 	if err == nil && !f.o.Force && old.Meta["fit_sha256"] == meta["fit_sha256"] {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"selfheal/internal/fault"
 	"selfheal/internal/memory"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -173,7 +174,9 @@ func (o *opener) network(m *config.Model) (*control.Network, error) {
 		return nil, fmt.Errorf("model %s: %s has SHA-256 %s, the config says %s", m.Name, m.Path, file.SHA256, m.SHA256)
 	}
 	n, err := control.NewNetwork(o.pool, m.Name, file.Data, control.NetworkOptions{
-		Mean: float32s(m.Mean), Std: float32s(m.Std), Probabilities: m.Output == "probabilities", At: m.SplitAt,
+		Options: simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std),
+			Layout: m.Layout, Output: m.OutputName},
+		Probabilities: m.Output == "probabilities", At: m.SplitAt,
 		Direct: !o.cfg.Runtime.Winograd || o.pool.Provider() != ort.ProviderCPU})
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
@@ -186,9 +189,10 @@ func (o *opener) network(m *config.Model) (*control.Network, error) {
 
 // identified is what the config and a file's hash tell of a model.
 func identified(m *config.Model, sha256 string) result.Model {
-	known := result.Model{SHA256: sha256, Output: m.Output, Split: m.SplitAt}
+	known := result.Model{SHA256: sha256, Layout: m.Layout, Output: m.Output, OutputName: m.OutputName,
+		Split: m.SplitAt}
 	if m.Mean != nil {
-		known.Preprocess = &result.Preprocess{Mean: m.Mean, Std: m.Std}
+		known.Preprocess = &result.Preprocess{Scale: m.Scale, Mean: m.Mean, Std: m.Std}
 	}
 	return known
 }

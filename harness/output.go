@@ -201,10 +201,7 @@ func (o *output) write(plan planned) error {
 	if err != nil {
 		return err
 	}
-	if err = atomicfile.WriteSynced(o.work(planFile), withSum(data)); err != nil {
-		err = fmt.Errorf("%s: %w", o.work(planFile), fault.Reason(err))
-	}
-	return err
+	return atomicfile.WriteSynced(o.work(planFile), withSum(data))
 }
 
 // journalState is how the journal is now.

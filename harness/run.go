@@ -17,6 +17,7 @@ import (
 	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/fault"
 	"selfheal/internal/journal"
 	"selfheal/models/ort"
 )
@@ -206,7 +207,9 @@ func (r *run) end(o Options, err error) error {
 			p.Journal, err = r.out.journalState()
 		}
 		if err == nil {
-			err = r.out.write(p)
+			if err = r.out.write(p); err != nil {
+				err = fmt.Errorf("%s: %w", r.out.dir, fault.Reason(err))
+			}
 		}
 		if err != nil {
 			err = Unfinished{err}

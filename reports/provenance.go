@@ -109,15 +109,19 @@ func (v *view) modelTable() table {
 		Head: []string{"Model", "Parameters", "Segments", "FLOPs per image", takenHead, "SHA-256 of the file"}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Models)) {
 		m := v.File.Models[name]
-		flops, mean, std := dash, "", ""
+		flops, scale, mean, std := dash, "", "", ""
 		if m.FLOPs > 0 {
 			flops = thousands(m.FLOPs)
 		}
 		if p := m.Preprocess; p != nil {
 			mean, std = setting(p.Mean), setting(p.Std)
+			if p.Scale != 0 {
+				scale = setting(p.Scale)
+			}
 		}
-		t.add(clean(name), thousands(m.Parameters), thousands(m.Segments), flops, described(titled("mean", mean),
-			titled("std", std), m.Output, titled("split at", strings.Join(m.Split, ", "))), clean(m.SHA256))
+		t.add(clean(name), thousands(m.Parameters), thousands(m.Segments), flops, described(m.Layout,
+			titled("scale", scale), titled("mean", mean), titled("std", std), m.Output, clean(m.OutputName),
+			titled("split at", strings.Join(m.Split, ", "))), clean(m.SHA256))
 	}
 	return t
 }

@@ -98,7 +98,7 @@ func TestCalibrate(t *testing.T) {
 // A training may begin with a file that PyTorch exported.
 func TestExportedStart(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", -1)
-	g, _ := must.Get2(simplify.Load("../../models/zoo/hidden_ae.onnx", nil, nil))(t)
+	g, _ := must.Get2(simplify.Load("../../models/zoo/hidden_ae.onnx", simplify.Options{}))(t)
 	tr := trainer(t, g, []Network{n}, shapes10(t, 64), Settings{Epochs: 1, Batch: 32, Weight: 0.1, Optimizer: Adam,
 		LearningRate: 0.001})
 	l := must.Get(tr.Step(context.Background()))(t)

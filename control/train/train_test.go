@@ -156,7 +156,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 func TestDenoising(t *testing.T) {
 	for _, n := range []Network{zoo(t, "preact_standard.onnx", 0), zoo(t, "preact_standard.onnx", -1)} {
 		name := map[bool]string{true: "input_ae.onnx", false: "hidden_ae.onnx"}[n.Before == nil]
-		e, _ := must.Get2(simplify.Load("../../models/zoo/"+name, nil, nil))(t)
+		e, _ := must.Get2(simplify.Load("../../models/zoo/"+name, simplify.Options{}))(t)
 		data := shapes10(t, 40)
 		losses := map[int]float64{}
 		for _, steps := range []int{0, 10} {

@@ -61,11 +61,14 @@ type Model struct {
 	Name   string
 	Path   string // for Config.Files
 	SHA256 string // lower-case hex that the file must have; "" when not given
-	// Mean and Std are the preprocessing (x − Mean)/Std, one value for all
-	// channels or one a channel; both nil when there is none.
-	Mean, Std []float64
-	Output    string   // logits or probabilities
-	SplitAt   []string // boundaries as tensor names; nil for the default ones
+	// Scale, Mean and Std are the preprocessing (x·Scale − Mean)/Std, Mean and Std with one value for all channels or
+	// one a channel. Mean and Std are nil, and Scale 0, when there is none.
+	Scale      float64
+	Mean, Std  []float64
+	Layout     string   // of the input, one of [simplify.Layouts]; "" where the model tells
+	Output     string   // logits or probabilities
+	OutputName string   // the output that is taken; "": the first
+	SplitAt    []string // boundaries as tensor names; nil for the default ones
 }
 
 // Control is a named closed-loop controller.

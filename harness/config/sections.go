@@ -9,6 +9,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/internal/setting"
+	"selfheal/models/onnx/simplify"
 )
 
 // outputs say what a model's output is.
@@ -149,12 +150,15 @@ func modelObject(name string, m *Model) object {
 			"names of tensors: exactly these boundaries, plus those that a control names"),
 	}}
 	return object{rows: []row{
-		required("path", file(&m.Path), "an ONNX classifier with one input, [N, C, H, W]"),
+		required("path", file(&m.Path), "an ONNX classifier with one input, [N, C, H, W] or [N, H, W, C]"),
 		optional("sha256", hash, "", "what the file must have"),
 		optional("preprocess", m.preprocess(), "",
-			"(x − mean)/std is prepended as nodes of its own, so that attacks and embeddings live in [0,1]"),
+			"(x·scale − mean)/std is prepended as nodes of its own, so that attacks and embeddings live in [0,1]"),
+		optional("layout", choice(&m.Layout, simplify.Layouts()), "",
+			"of the input, where it can't be told from its shape"),
 		optional("output", choice(&m.Output, outputs), "logits",
 			"what the model puts out; of probabilities the logarithm serves as logits"),
+		optional("output_name", tensor(&m.OutputName), "", "the output to take of a model that has several"),
 		optional("split", split.value(), "",
 			"where the network is cut into segments, instead of at its blocks' boundaries"),
 	}}
@@ -165,6 +169,8 @@ func (m *Model) preprocess() value {
 		return list(to, span{least: 1, single: true}, func(v *float64) value { return decimal(v, within) })
 	}
 	return object{rows: []row{
+		optional("scale", decimal(&m.Scale, setting.Positive), "1",
+			"255 for a network that takes images in [0,255], such as Keras's with their own Rescaling"),
 		optional("mean", values(&m.Mean, setting.Any), "0", "one value, or one a channel"),
 		optional("std", values(&m.Std, setting.Positive), "1", "one value, or one a channel"),
 	}, check: func(d *decoder, n *node, where string) {
@@ -172,7 +178,10 @@ func (m *Model) preprocess() value {
 			d.fail(n.pos, "%s: mean has %d values and std has %d; give one a channel, or one for all", where,
 				len(m.Mean), len(m.Std))
 		}
-		if n.get("mean") == nil && n.get("std") == nil {
+		if n.get("scale") == nil {
+			m.Scale = 0
+		}
+		if m.Scale == 0 && n.get("mean") == nil && n.get("std") == nil {
 			m.Mean, m.Std = nil, nil
 		}
 	}}.value()

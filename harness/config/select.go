@@ -113,8 +113,12 @@ func (c *Config) Hash() string {
 	}
 	models := mapping{}
 	for _, m := range c.Models {
-		models[m.Name] = mapping{"path": c.relative(m.Path), "sha256": m.SHA256, "mean": orEmpty(m.Mean),
-			"std": orEmpty(m.Std), "output": m.Output, "split": orEmpty(m.SplitAt)}
+		o := mapping{"path": c.relative(m.Path), "sha256": m.SHA256, "mean": orEmpty(m.Mean), "std": orEmpty(m.Std),
+			"output": m.Output, "split": orEmpty(m.SplitAt)}
+		if m.Scale != 0 || m.Layout != "" || m.OutputName != "" {
+			o["scale"], o["layout"], o["output_name"] = m.Scale, m.Layout, m.OutputName
+		}
+		models[m.Name] = o
 	}
 	controls := mapping{}
 	for _, control := range c.Controls {

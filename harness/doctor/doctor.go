@@ -14,6 +14,7 @@ import (
 	"selfheal/control"
 	"selfheal/internal/vector"
 	"selfheal/models/crosscheck"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -34,9 +35,6 @@ type Check struct {
 	Detail string // numbers, or what is wrong
 }
 
-// Options say how a model takes its images.
-type Options struct{ Mean, Std []float32 }
-
 // Names of the checks, in order.
 const (
 	Runs     = "opens and runs"
@@ -52,7 +50,7 @@ const images = 8
 // examination is what is known of a model under examination.
 type examination struct {
 	model  []byte
-	o      Options
+	o      simplify.Options
 	net    *control.Network
 	images [][]float32
 	logits [][]float32 // of each image, run alone
@@ -62,7 +60,7 @@ type examination struct {
 
 // Model checks a model's bytes on ONNX Runtime, which must be loaded. The images are noise in [0,1], always the
 // same. A model that does not run has one check. The error is ctx's; all else is in the checks.
-func Model(ctx context.Context, model []byte, o Options) ([]Check, error) {
+func Model(ctx context.Context, model []byte, o simplify.Options) ([]Check, error) {
 	pool := ort.NewPool(1, images)
 	defer pool.Close()
 	s := &examination{model: model, o: o}
@@ -102,7 +100,7 @@ func (s *examination) examine(ctx context.Context, name string, run func(context
 // open prepares the network and runs each image alone.
 func (s *examination) open(ctx context.Context, pool *ort.Pool) (string, error) {
 	var err error
-	options := control.NetworkOptions{Mean: s.o.Mean, Std: s.o.Std}
+	options := control.NetworkOptions{Options: s.o}
 	if s.net, err = control.NewNetwork(pool, "model", s.model, options); err != nil {
 		return "", err
 	}

@@ -14,8 +14,11 @@ import (
 	"selfheal/internal/testinput"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
+
+var asIs simplify.Options
 
 func TestMain(m *testing.M) { testinput.RunMain(m) }
 
@@ -27,7 +30,7 @@ func file(t *testing.T, path string) []byte {
 }
 
 // states examines a model and returns the outcome of each check, in order.
-func states(t *testing.T, model []byte, o Options) ([]Check, []State) {
+func states(t *testing.T, model []byte, o simplify.Options) ([]Check, []State) {
 	t.Helper()
 	checks := must.Get(Model(context.Background(), model, o))(t)
 	var all []State
@@ -38,7 +41,7 @@ func states(t *testing.T, model []byte, o Options) ([]Check, []State) {
 }
 
 func TestSoundModels(t *testing.T) {
-	for name, o := range map[string]Options{
+	for name, o := range map[string]simplify.Options{
 		"preact_standard.onnx": {},
 		"preact_robust.onnx":   {Mean: []float32{0.5, 0.4, 0.3}, Std: []float32{0.5}},
 	} {
@@ -79,7 +82,7 @@ func TestSecondEngineLacks(t *testing.T) {
 	model := graph(t, func(b *onnx.Builder, x string) string {
 		return b.OpWith("AveragePool", onnx.Attrs{"kernel_shape": []int64{1, 1}}, b.Op("Softsign", x))
 	})
-	checks, got := states(t, model, Options{})
+	checks, got := states(t, model, asIs)
 	lacks := "onnx-go lacks AveragePool, Softsign"
 	if !slices.Equal(got, []State{OK, OK, OK, OK, Skipped}) || checks[4].Detail != lacks {
 		t.Errorf("got %v", checks)
@@ -88,7 +91,7 @@ func TestSecondEngineLacks(t *testing.T) {
 
 // Without a gradient the other checks still stand.
 func TestNoGradientRule(t *testing.T) {
-	checks, got := states(t, graph(t, func(b *onnx.Builder, x string) string { return b.Op("Floor", x) }), Options{})
+	checks, got := states(t, graph(t, func(b *onnx.Builder, x string) string { return b.Op("Floor", x) }), asIs)
 	if grad.HasRule("Floor") {
 		t.Skip("Floor has a gradient rule")
 	}
@@ -103,7 +106,7 @@ func TestFlatLoss(t *testing.T) {
 		"steps": graph(t, func(b *onnx.Builder, x string) string { return b.Op("Sign", b.Op("Add", x, b.Float(9))) }),
 		"faint": graph(t, func(b *onnx.Builder, x string) string { return b.Op("Mul", x, b.Float(1e-9)) }),
 	} {
-		checks, got := states(t, model, Options{})
+		checks, got := states(t, model, asIs)
 		if len(got) < 3 || got[2] != Skipped || !strings.Contains(checks[2].Detail, "flat") {
 			t.Errorf("%s: %v", name, checks)
 		}
@@ -112,14 +115,14 @@ func TestFlatLoss(t *testing.T) {
 
 func TestNotFinite(t *testing.T) {
 	model := graph(t, func(b *onnx.Builder, x string) string { return b.Op("Log", b.Op("Neg", b.Op("Exp", x))) })
-	checks, _ := states(t, model, Options{})
+	checks, _ := states(t, model, asIs)
 	if len(checks) != 1 || checks[0].State != Failed || !strings.Contains(checks[0].Detail, "NaN") {
 		t.Errorf("got %v", checks)
 	}
 }
 
 func TestWrongPreprocessing(t *testing.T) {
-	checks, _ := states(t, file(t, "zoo/preact_standard.onnx"), Options{Mean: []float32{0, 0}})
+	checks, _ := states(t, file(t, "zoo/preact_standard.onnx"), simplify.Options{Mean: []float32{0, 0}})
 	if len(checks) != 1 || checks[0].State != Failed || !strings.Contains(checks[0].Detail, "mean has 2 values") {
 		t.Errorf("got %v", checks)
 	}
@@ -159,7 +162,7 @@ func TestChecksCanFail(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Model(ctx, file(t, "zoo/preact_standard.onnx"), Options{}); !errors.Is(err, context.Canceled) {
+	if _, err := Model(ctx, file(t, "zoo/preact_standard.onnx"), asIs); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -168,7 +171,7 @@ func TestCancelled(t *testing.T) {
 func TestBrokenFiles(t *testing.T) {
 	model := file(t, "crosscheck/testdata/small.onnx")
 	for _, cut := range []int{0, 1, 100, len(model) / 2, len(model) - 1} {
-		if checks, _ := states(t, model[:cut], Options{}); checks[0].State != Failed || checks[0].Detail == "" {
+		if checks, _ := states(t, model[:cut], asIs); checks[0].State != Failed || checks[0].Detail == "" {
 			t.Errorf("%d bytes: %v", cut, checks)
 		}
 	}
@@ -178,7 +181,7 @@ func TestBrokenFiles(t *testing.T) {
 		for range 1 + r.IntN(3) {
 			broken[r.IntN(900)] = byte(r.Uint32()) // the nodes lie in front of the weights
 		}
-		checks, _ := states(t, broken, Options{})
+		checks, _ := states(t, broken, asIs)
 		for _, c := range checks {
 			if strings.Contains(c.Detail, "fault in selfheal") || (c.State != OK && c.Detail == "") {
 				t.Errorf("%v", c)

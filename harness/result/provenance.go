@@ -51,25 +51,32 @@ type Model struct {
 	Segments   int         `json:"segments"`
 	FLOPs      int64       `json:"flops,omitempty"` // of one forward pass of one image
 	Preprocess *Preprocess `json:"preprocess,omitempty"`
-	Output     string      `json:"output"`          // logits or probabilities
-	Split      []string    `json:"split,omitempty"` // the boundaries' tensors; absent: the default ones
+	Layout     string      `json:"layout,omitempty"`      // of its input, where the config says it: nchw or nhwc
+	Output     string      `json:"output"`                // logits or probabilities
+	OutputName string      `json:"output_name,omitempty"` // where the config chooses one
+	Split      []string    `json:"split,omitempty"`       // the boundaries' tensors; absent: the default ones
 }
 
 // Network is what identifies a network and says how its file was taken.
 type Network struct {
 	SHA256     string      `json:"sha256"` // of the file as given
 	Preprocess *Preprocess `json:"preprocess,omitempty"`
+	Layout     string      `json:"layout,omitempty"`
 	Output     string      `json:"output"`
+	OutputName string      `json:"output_name,omitempty"`
 	Split      []string    `json:"split,omitempty"`
 }
 
 // Network is the part of a model that numbers depend on.
-func (m Model) Network() Network { return Network{m.SHA256, m.Preprocess, m.Output, m.Split} }
+func (m Model) Network() Network {
+	return Network{m.SHA256, m.Preprocess, m.Layout, m.Output, m.OutputName, m.Split}
+}
 
-// Preprocess is (x − Mean)/Std: one value for all channels, or one a channel.
+// Preprocess is (x·Scale − Mean)/Std: one value for all channels, or one a channel.
 type Preprocess struct {
-	Mean []float64 `json:"mean"`
-	Std  []float64 `json:"std"`
+	Scale float64   `json:"scale,omitempty"` // absent: 1
+	Mean  []float64 `json:"mean"`
+	Std   []float64 `json:"std"`
 }
 
 // Parameters are settings by name: numbers, true or false, texts. Defaults are among them.

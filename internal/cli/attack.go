@@ -215,7 +215,7 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 		return nil, err
 	}
 	var preprocess []string
-	for _, p := range []struct{ flag, list string }{{"mean", f.mean}, {"std", f.std}} {
+	for _, p := range []struct{ flag, list string }{{"scale", f.scale}, {"mean", f.mean}, {"std", f.std}} {
 		if p.list != "" {
 			values, err := scalars(p.flag, p.list)
 			if err != nil {
@@ -227,6 +227,15 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 	output := "logits"
 	if f.probabilities {
 		output = "probabilities"
+	}
+	if _, err := f.options(); err != nil {
+		return nil, err
+	}
+	if f.layout != "" {
+		output += ", layout: " + f.layout
+	}
+	if f.preprocessFlags.output != "" {
+		output += fmt.Sprintf(", output_name: %q", f.preprocessFlags.output)
 	}
 	epsilon, err := scalars("epsilon", f.epsilon)
 	if err != nil {
@@ -272,7 +281,8 @@ func (f *attackFlags) inFlags(err error, model string) error {
 	attack, m, data := "attacks."+f.attack, "models."+named(model, "model"), "datasets."+named(f.data, "data")
 	return errors.New(strings.NewReplacer(
 		attack+".norm", "--norm", attack+".epsilon", "--epsilon", attack+".", "--param ", attack, "--attack "+f.attack,
-		m+".preprocess.mean", "--mean", m+".preprocess.std", "--std", m+".preprocess", "--mean and --std",
+		m+".preprocess.scale", "--scale", m+".preprocess.mean", "--mean", m+".preprocess.std", "--std",
+		m+".preprocess", "--mean and --std", m+".output_name", "--output-name",
 		m+".path", "MODEL", data+".path", "--data", data+".format", "--format",
 	).Replace(e.Message))
 }

@@ -35,12 +35,12 @@ func doctorCommand(g *globals) *cobra.Command {
 		Long: `Prints what is installed, then checks a bundled model and each MODEL, a line a
 check: ok, FAIL with what is wrong, or skip with the reason. The exit code is 1
 when a check fails, and 2 when a model has operators that are not supported.
---mean and --std are for the given models.`,
+--mean, --std and the like are for the given models.`,
 		Example: `  selfheal doctor
   selfheal doctor model.onnx --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616`,
 		ValidArgsFunction: filesWith("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
-			mean, std, err := p.values()
+			o, err := p.options()
 			if err != nil {
 				return err
 			}
@@ -54,9 +54,8 @@ when a check fails, and 2 when a model has operators that are not supported.
 				return err
 			}
 			for _, path := range args {
-				graph, data, err := simplify.Load(path, nil, nil) // mean and std are the checks' own
-				m := examined{path, data, err, nil, errors.As(err, new(*onnx.UnsupportedError)),
-					doctor.Options{Mean: mean, Std: std}}
+				graph, data, err := simplify.Load(path, simplify.Options{Layout: o.Layout, Output: o.Output})
+				m := examined{path, data, err, nil, errors.As(err, new(*onnx.UnsupportedError)), o}
 				if err == nil {
 					m.notices, m.unsupported = graph.Notices, grad.Check(graph) != nil // its check will say what
 				}
@@ -144,7 +143,7 @@ type examined struct {
 	broken      error    // of reading it
 	notices     []string // what was done to it
 	unsupported bool     // it has operators that can't be opened or differentiated
-	options     doctor.Options
+	options     simplify.Options
 }
 
 // model prints the checks of one model. The error is the context's.

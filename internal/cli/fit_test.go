@@ -54,7 +54,7 @@ func fitConfig(t *testing.T, dir string) string {
 // images, the config and, under key, all that shaped it.
 func origin(t *testing.T, path, key string, has map[string]string) map[string]string {
 	t.Helper()
-	g, _ := must.Get2(simplify.Load(path, nil, nil))(t)
+	g, _ := must.Get2(simplify.Load(path, simplify.Options{}))(t)
 	for k, want := range has {
 		if g.Meta[k] != want {
 			t.Errorf("%s: metadata %s is %q, want %q", path, k, g.Meta[k], want)

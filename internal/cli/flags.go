@@ -11,6 +11,7 @@ import (
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/models/onnx/simplify"
 )
 
 // flags adds flags to a command. A flag that takes a value says here, too, what completes it.
@@ -164,21 +165,40 @@ func (f *dataFlags) add(c flags) {
 		words(dataset.Formats()...))
 }
 
-// preprocessFlags are --mean and --std.
-type preprocessFlags struct{ mean, std string }
+// preprocessFlags say how a model's input and output are taken.
+type preprocessFlags struct{ scale, mean, std, layout, output string }
 
 func (f *preprocessFlags) add(c flags) {
+	c.text(&f.scale, "scale", "", "what images in [0,1] are multiplied by first: 255 for [0,255]", noFiles)
 	c.text(&f.mean, "mean", "", "mean of the inputs, one value or one a channel: 0.49,0.48,0.45", noFiles)
 	c.text(&f.std, "std", "", "standard deviation of the inputs, likewise", noFiles)
+	c.text(&f.layout, "layout", "", "of the model's input: nchw or nhwc (default: detected)",
+		words(simplify.Layouts()...))
+	c.text(&f.output, "output-name", "", "the output to take (default: the first)", noFiles)
 }
 
-// values parses both flags.
-func (f *preprocessFlags) values() (mean, std []float32, err error) {
-	if mean, err = parseFloats("--mean", f.mean); err != nil {
-		return nil, nil, err
+// options parses the flags.
+func (f *preprocessFlags) options() (o simplify.Options, err error) {
+	if f.layout != "" && !slices.Contains(simplify.Layouts(), f.layout) {
+		return o, usage("--layout must be %s, not %q", strings.Join(simplify.Layouts(), " or "), f.layout)
 	}
-	std, err = parseFloats("--std", f.std)
-	return mean, std, err
+	o.Layout, o.Output = f.layout, f.output
+	scale, err := parseFloats("--scale", f.scale)
+	if err == nil && len(scale) > 1 {
+		err = usage("--scale: %q is not one number", f.scale)
+	}
+	if err == nil && len(scale) == 1 {
+		if o.Scale = scale[0]; !(o.Scale > 0) {
+			err = usage("--scale %v is not above 0", o.Scale)
+		}
+	}
+	if err == nil {
+		o.Mean, err = parseFloats("--mean", f.mean)
+	}
+	if err == nil {
+		o.Std, err = parseFloats("--std", f.std)
+	}
+	return o, err
 }
 
 func parseFloats(flag, s string) ([]float32, error) {

@@ -75,7 +75,7 @@ func obstacles(err error) []onnx.OperatorGroup {
 // describeModel opens a model as every command does. With an error about
 // unsupported operators it still returns what is known of the model.
 func describeModel(path string, p *preprocessFlags) (info *modelInfo, err error) {
-	mean, std, err := p.values()
+	o, err := p.options()
 	if err != nil {
 		return nil, err
 	}
@@ -94,14 +94,14 @@ func describeModel(path string, p *preprocessFlags) (info *modelInfo, err error)
 	}
 	info = &modelInfo{Model: path, Opset: g.Opset}
 	info.describe(g)
-	if err := simplify.Graph(g); err != nil {
+	if err := simplify.Prepare(g, o); err != nil {
 		if info.Unsupported = obstacles(err); info.Unsupported == nil {
 			return nil, err
 		}
 		return info, err
 	}
-	parameters := g.Parameters() // without mean and std
-	if err := simplify.Preprocess(g, mean, std); err != nil {
+	parameters := g.Parameters() // without preprocessing
+	if err := simplify.Preprocess(g, o); err != nil {
 		return nil, err
 	}
 	info.describe(g)

@@ -59,11 +59,11 @@ func splitCommand() *cobra.Command {
 
 // load opens a model to make files of it at --out, telling on stderr what was done to it.
 func (p *preprocessFlags) load(c *cobra.Command, path, out string) (*onnx.Graph, error) {
-	mean, std, err := p.values()
+	o, err := p.options()
 	if err = cmp.Or(needed(c, "out", out, ""), err); err != nil {
 		return nil, err
 	}
-	g, _, err := simplify.Load(path, mean, std)
+	g, _, err := simplify.Load(path, o)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { testinput.RunMain(m) }
 // reference runs a model on ONNX Runtime, one item.
 func reference(t *testing.T, model []byte, items ...[]float32) [][]float32 {
 	t.Helper()
-	data := must.Get(must.Get(simplify.Open(model, nil, nil))(t).Encode())(t)
+	data := must.Get(must.Get(simplify.Open(model, simplify.Options{}))(t).Encode())(t)
 	pool := ort.NewPool(1, 1)
 	defer pool.Close()
 	p := must.Get(pool.Compile("m", data))(t)

@@ -14,6 +14,9 @@ import (
 	"selfheal/models/ort"
 )
 
+// cifar is about how CIFAR-10 is normalised.
+var cifar = simplify.Options{Mean: []float32{0.49, 0.48, 0.45}, Std: []float32{0.25}}
+
 func compile(t testing.TB, pool *ort.Pool, g *onnx.Graph) *ort.Program {
 	t.Helper()
 	return must.Get(pool.Compile(g.Name, must.Get(g.Encode())(t)))(t)
@@ -25,7 +28,7 @@ func TestLossGradientsOnRealNetworks(t *testing.T) {
 	pool := ort.NewPool(1, 4)
 	defer pool.Close()
 	for _, m := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
-		net, _ := must.Get2(simplify.Load(testinput.Real(t, m), []float32{0.49, 0.48, 0.45}, []float32{0.25}))(t)
+		net, _ := must.Get2(simplify.Load(testinput.Real(t, m), cifar))(t)
 		for h := range Heads {
 			p := compile(t, pool, must.Get(Loss(net, h))(t))
 			r := rand.New(rand.NewPCG(1, 2))
@@ -76,7 +79,7 @@ func TestLossGradientsOnRealNetworks(t *testing.T) {
 func BenchmarkLoss(b *testing.B) {
 	testinput.Runtime(b)
 	for _, m := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
-		net, _ := must.Get2(simplify.Load(testinput.Real(b, m), []float32{0.49, 0.48, 0.45}, []float32{0.25}))(b)
+		net, _ := must.Get2(simplify.Load(testinput.Real(b, m), cifar))(b)
 		lg := must.Get(Loss(net, "ce"))(b)
 		b.Run(m, func(b *testing.B) {
 			const batch = 64

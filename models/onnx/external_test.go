@@ -73,8 +73,8 @@ func TestExternalData(t *testing.T) {
 	write("below/c.bin", second)
 	write("inside.onnx", build(false))
 
-	g, data := must.Get2(simplify.Load(filepath.Join(dir, "m.onnx"), nil, nil))(t)
-	want, plain := must.Get2(simplify.Load(filepath.Join(dir, "inside.onnx"), nil, nil))(t)
+	g, data := must.Get2(simplify.Load(filepath.Join(dir, "m.onnx"), simplify.Options{}))(t)
+	want, plain := must.Get2(simplify.Load(filepath.Join(dir, "inside.onnx"), simplify.Options{}))(t)
 	if !slices.Equal(plain, build(false)) {
 		t.Error("a model in one file does not come back as it is")
 	}
@@ -108,7 +108,7 @@ func TestExternalData(t *testing.T) {
 			t.Errorf("%s: ReadFS gives another model", name)
 		}
 	}
-	_, err := simplify.Open(model, nil, nil) // from memory
+	_, err := simplify.Open(model, simplify.Options{}) // from memory
 	must.Refuse(t, err, `"w.bin"`, "open the model by its path")
 
 	// A changed weight changes the hash.
@@ -174,7 +174,7 @@ func TestExternalDataErrors(t *testing.T) {
 		t.Run(c.where, func(t *testing.T) {
 			f := onnxtest.New(13, N, 4).Tensor(onnxtest.External("w", []int64{4}, c.where)).Node("Add x w → y")
 			must.Do(t, os.WriteFile(path, f.Bytes(N, 4), 0o644))
-			_, _, err := simplify.Load(path, nil, nil)
+			_, _, err := simplify.Load(path, simplify.Options{})
 			if c.want == "" {
 				must.Do(t, err)
 				return
@@ -304,7 +304,7 @@ func TestExternalDataThroughLink(t *testing.T) {
 	if err := os.Symlink("real/m.onnx", filepath.Join(dir, "link.onnx")); err != nil {
 		t.Skip("no symbolic links here: ", err)
 	}
-	if _, _, err := simplify.Load(filepath.Join(dir, "link.onnx"), nil, nil); err != nil {
+	if _, _, err := simplify.Load(filepath.Join(dir, "link.onnx"), simplify.Options{}); err != nil {
 		t.Error(err)
 	}
 }

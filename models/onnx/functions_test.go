@@ -129,7 +129,7 @@ func TestFunctionErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			data := c.f.Node(c.call).Bytes(N, 2)
 			before := must.Allocated()
-			_, err := simplify.Open(data, nil, nil)
+			_, err := simplify.Open(data, simplify.Options{})
 			if must.Refuse(t, err, c.want); len(err.Error()) > 1000 {
 				t.Errorf("an error of %d bytes", len(err.Error()))
 			}

@@ -198,7 +198,7 @@ func TestLoadErrors(t *testing.T) {
 		dir + "/absent.onnx": "no such file",
 		"graph_test.go":      "not an ONNX model",
 	} {
-		_, _, err := simplify.Load(path, nil, nil)
+		_, _, err := simplify.Load(path, simplify.Options{})
 		if err == nil || !strings.HasPrefix(err.Error(), "model "+path+": ") || !strings.Contains(err.Error(), want) ||
 			strings.Count(err.Error(), path) != 1 {
 			t.Errorf("%v, want model %s: … %s", err, path, want)

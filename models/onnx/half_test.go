@@ -85,7 +85,8 @@ func TestOtherFloats(t *testing.T) {
 		"needs 1 values, the file holds 0":     {Name: proto.String("w"), DataType: proto.Int32(11), Dims: []int64{1}},
 		"element type UINT64 is not supported": onnxtest.Raw(13, "w", []int64{1}, make([]byte, 8)),
 	} {
-		_, err := simplify.Open(onnxtest.New(13, N, 2).Tensor(tensor).Node("Mul x w → y").Bytes(N, 2), nil, nil)
+		data := onnxtest.New(13, N, 2).Tensor(tensor).Node("Mul x w → y").Bytes(N, 2)
+		_, err := simplify.Open(data, simplify.Options{})
 		must.Refuse(t, err, want, `initializer "w"`)
 	}
 }

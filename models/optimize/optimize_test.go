@@ -281,7 +281,7 @@ func TestRealNetworks(t *testing.T) {
 			if filepath.Dir(name) == "." {
 				path = testinput.Real(t, name)
 			}
-			g, _ := must.Get2(simplify.Load(path, nil, nil))(t)
+			g, _ := must.Get2(simplify.Load(path, simplify.Options{}))(t)
 			fast := must.Get(Graph(g))(t)
 			x := random(3, 3, g.Inputs[0].Shape)
 			near(t, batch(t, fast, x), batch(t, g, x), 3e-6)

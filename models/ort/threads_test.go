@@ -17,7 +17,7 @@ import (
 // entropy, both as bytes.
 func programs(t *testing.T) map[string][]byte {
 	t.Helper()
-	forward, _ := must.Get2(simplify.Load("../zoo/preact_standard.onnx", nil, nil))(t)
+	forward, _ := must.Get2(simplify.Load("../zoo/preact_standard.onnx", simplify.Options{}))(t)
 	backward := must.Get(grad.Loss(forward, "ce"))(t)
 	out := map[string][]byte{}
 	for name, g := range map[string]*onnx.Graph{"forward": forward, "gradient": backward} {

@@ -84,7 +84,7 @@ func joints(t *testing.T, g *onnx.Graph, segments []*onnx.Graph, boundaries []st
 
 func zoo(t *testing.T, name string, mean, std []float32) *onnx.Graph {
 	t.Helper()
-	g, _ := must.Get2(simplify.Load(filepath.Join("..", "zoo", name), mean, std))(t)
+	g, _ := must.Get2(simplify.Load(filepath.Join("..", "zoo", name), simplify.Options{Mean: mean, Std: std}))(t)
 	return g
 }
 
@@ -117,7 +117,8 @@ func TestRealNetworksCompose(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, _ := must.Get2(simplify.Load(testinput.Real(t, name), []float32{0.5}, []float32{0.25}))(t)
+			half := simplify.Options{Mean: []float32{0.5}, Std: []float32{0.25}}
+			g, _ := must.Get2(simplify.Load(testinput.Real(t, name), half))(t)
 			if at := Boundaries(g); !boundaries(at) {
 				t.Errorf("boundaries %q", at)
 			}

@@ -51,7 +51,7 @@ func TestSkeletons(t *testing.T) {
 			// Hundreds of megabytes of weights each: give them back before the next.
 			defer debug.FreeOSMemory()
 			data := must.Get(os.ReadFile(file))(t)
-			_, err := simplify.Open(data, nil, nil)
+			_, err := simplify.Open(data, simplify.Options{})
 			must.Refuse(t, err, "is a skeleton")
 			net := must.Get(onnxtest.FillSkeleton(data, seed))(t)
 			n := net.Parameters()

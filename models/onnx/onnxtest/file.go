@@ -205,7 +205,7 @@ func Operators(g *onnx.Graph) string {
 
 func Open(t testing.TB, data []byte) *onnx.Graph {
 	t.Helper()
-	return must.Get(simplify.Open(data, nil, nil))(t)
+	return must.Get(simplify.Open(data, simplify.Options{}))(t)
 }
 
 // RunFile evaluates one item on a model's bytes; size is that of the output.

@@ -48,7 +48,7 @@ func TestFillSkeleton(t *testing.T) {
 	if len(bare) > len(data)/20 {
 		t.Errorf("%d bytes of %d are left", len(bare), len(data))
 	}
-	_, err := simplify.Open(bare, nil, nil)
+	_, err := simplify.Open(bare, simplify.Options{})
 	must.Refuse(t, err, "is a skeleton")
 	want := must.Get(onnx.Decode(data))(t)
 	g := must.Get(onnxtest.FillSkeleton(bare, 7))(t)

@@ -165,12 +165,12 @@ func TestOpenErrors(t *testing.T) {
 		{"a giant top", file(13, N, 4).Ints("k", 1<<40).Node("TopK x k → y i"), "TopK"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := simplify.Open(c.file.Bytes(N, 2), nil, nil)
+			_, err := simplify.Open(c.file.Bytes(N, 2), simplify.Options{})
 			must.Refuse(t, err, strings.Split(c.want, " … ")...)
 		})
 	}
 	for data, want := range map[string]string{"": "no graph", "import torch\n": "not an ONNX model"} {
-		_, err := simplify.Open([]byte(data), nil, nil)
+		_, err := simplify.Open([]byte(data), simplify.Options{})
 		must.Refuse(t, err, want)
 	}
 }
@@ -183,6 +183,6 @@ func TestManyUnsupported(t *testing.T) {
 		f.Graph.Output = append(f.Graph.Output, onnxtest.Value(fmt.Sprint("a", i), 1, N, 2),
 			onnxtest.Value(fmt.Sprint("b", i), 1, N, 2))
 	}
-	_, err := simplify.Open(f.Node("Neg x → y").Bytes(N, 2), nil, nil)
+	_, err := simplify.Open(f.Node("Neg x → y").Bytes(N, 2), simplify.Options{})
 	must.Refuse(t, err, `LSTM (operator set 13) at node 0 "a0", node 2 "a1"`, `"a49"; and 70 nodes more`)
 }

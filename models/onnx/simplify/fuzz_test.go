@@ -29,7 +29,7 @@ func passes(t *testing.T, data, weights []byte) {
 	if must.Survive(t, func() (err error) {
 		folder := fstest.MapFS{"m.onnx": {Data: data}, "w.bin": {Data: weights}}
 		if file, err = onnx.ReadFS(folder, "m.onnx"); err == nil {
-			g, err = simplify.Open(file.Data, nil, nil)
+			g, err = simplify.Open(file.Data, simplify.Options{})
 		}
 		return err
 	}) != nil {
@@ -38,7 +38,8 @@ func passes(t *testing.T, data, weights []byte) {
 	written(t, g)
 	for what, pass := range map[string]func(g *onnx.Graph) ([]*onnx.Graph, error){
 		"preprocess": func(g *onnx.Graph) ([]*onnx.Graph, error) {
-			return []*onnx.Graph{g}, simplify.Preprocess(g, []float32{0.5}, []float32{0.25})
+			half := simplify.Options{Mean: []float32{0.5}, Std: []float32{0.25}}
+			return []*onnx.Graph{g}, simplify.Preprocess(g, half)
 		},
 		"boundaries": func(g *onnx.Graph) ([]*onnx.Graph, error) { return split.At(g, split.Boundaries(g)) },
 		"cuts":       func(g *onnx.Graph) ([]*onnx.Graph, error) { return split.At(g, split.Cuts(g)) },

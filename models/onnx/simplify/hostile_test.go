@@ -42,7 +42,7 @@ const allocLimit = 512 << 20
 func read(t testing.TB, data []byte) error {
 	t.Helper()
 	before := must.Allocated()
-	g, err := simplify.Open(data, nil, nil)
+	g, err := simplify.Open(data, simplify.Options{})
 	if used := must.Allocated() - before; used > allocLimit+100*uint64(len(data)) {
 		t.Fatalf("took %d MiB", used>>20)
 	}

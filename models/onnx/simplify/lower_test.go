@@ -16,7 +16,7 @@ const goldens = "../../grad/gradtest/testdata"
 // simplified returns the operators that a golden's file becomes.
 func simplified(t *testing.T, name string) string {
 	t.Helper()
-	g, _ := must.Get2(simplify.Load(filepath.Join(goldens, name+".onnx"), nil, nil))(t)
+	g, _ := must.Get2(simplify.Load(filepath.Join(goldens, name+".onnx"), simplify.Options{}))(t)
 	return onnxtest.Operators(g)
 }
 

@@ -123,7 +123,7 @@ func TestQuantizedErrors(t *testing.T) {
 		{"DynamicQuantizeLinear (operator set 13) at node 0",
 			image().Node("DynamicQuantizeLinear x → q s2 z2; DequantizeLinear q s2 z2 → y")},
 	} {
-		_, err := simplify.Open(c.f.Bytes(N, 2), nil, nil)
+		_, err := simplify.Open(c.f.Bytes(N, 2), simplify.Options{})
 		must.Refuse(t, err, c.want)
 	}
 }

@@ -198,7 +198,7 @@ func TestBatchIsKeptApart(t *testing.T) {
 		{"joined heads at the output", file(13, N, 4).Node("t=-1,2; Reshape x t → y"), `output "y" … [2N 2]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := simplify.Open(c.file.Bytes(N, 2), nil, nil)
+			_, err := simplify.Open(c.file.Bytes(N, 2), simplify.Options{})
 			if c.want == "" {
 				must.Do(t, err)
 			} else {

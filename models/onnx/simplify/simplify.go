@@ -33,7 +33,7 @@ func Graph(g *onnx.Graph) error {
 		Inference: &onnx.Inference{Graph: g, Ints: map[string][]int64{}}, g: g,
 		alias: map[string]string{}, offsets: map[string][]int64{}, from: g.Opset, reads: g.Consumers(),
 		means: map[string]meanOf{}, source: map[string]string{}, rows: map[string]string{},
-		flat: map[string]string{}, places: map[string]places{},
+		flat: map[string]string{}, places: map[string]places{}, turned: map[string]*onnx.Node{},
 	}
 	if b := g.Inputs[0].Shape[0]; b != onnx.Batch {
 		s.fixedBatch, g.Inputs[0].Shape[0] = b, onnx.Batch
@@ -109,11 +109,12 @@ type simplifier struct {
 	writes     map[string]*onnx.Node // of the simplified graph, for fuse
 	means      map[string]meanOf     // ReduceMeans, likewise
 	reads      map[string][]*onnx.Node
-	folded     int               // values that folding has made so far
-	source     map[string]string // integers that hold the batch size, and the tensor whose it is
-	rows       map[string]string // matrices kept apart, and what stands for them
-	flat       map[string]string // tensors made flat over the batch, and what they were
-	places     map[string]places // indices into those
+	folded     int                   // values that folding has made so far
+	source     map[string]string     // integers that hold the batch size, and the tensor whose it is
+	rows       map[string]string     // matrices kept apart, and what stands for them
+	flat       map[string]string     // tensors made flat over the batch, and what they were
+	places     map[string]places     // indices into those
+	turned     map[string]*onnx.Node // Transposes, by what they write
 }
 
 func (s *simplifier) visit(n *onnx.Node) error {
@@ -138,6 +139,9 @@ func (s *simplifier) visit(n *onnx.Node) error {
 	}
 	s.SetTypes(n)
 	s.g.Nodes = append(s.g.Nodes, n)
+	if n.Op == "Transpose" {
+		s.turned[n.Outputs[0]] = n
+	}
 	return nil
 }
 
@@ -153,7 +157,7 @@ func (s *simplifier) replaced(n *onnx.Node) (done bool, err error) {
 	}
 	upgrade(s.g, n, from)
 	if s.quantized(n) || (n.Op == "Constant" || s.allKnown(n)) && s.fold(n) || s.relabel(n) || s.shapeOf(n) ||
-		s.passThrough(n) || s.onRows(n) || s.strided(n) || n.Op == "Reshape" && s.openBatch(n) ||
+		s.passThrough(n) || s.turnedBack(n) || s.onRows(n) || s.strided(n) || n.Op == "Reshape" && s.openBatch(n) ||
 		s.write(n, rewrites[n.Op]) {
 		return true, nil
 	}
@@ -206,6 +210,30 @@ func (s *simplifier) passThrough(n *onnx.Node) bool {
 	return true
 }
 
+// turnedBack makes one Transpose of two, and none of two that undo each other.
+func (s *simplifier) turnedBack(n *onnx.Node) bool {
+	before := s.turned[n.Inputs[0]]
+	if n.Op != "Transpose" || before == nil {
+		return false
+	}
+	first, perm := before.Ints("perm", nil), slices.Clone(n.Ints("perm", nil))
+	if len(first) == 0 || len(perm) != len(first) {
+		return false
+	}
+	same := true
+	for i, p := range perm {
+		onnx.Require(p >= 0 && p < int64(len(first)), "has no axis %d", p)
+		perm[i] = first[p]
+		same = same && perm[i] == int64(i)
+	}
+	if same && !s.g.IsOutput(n.Outputs[0]) {
+		s.alias[n.Outputs[0]] = before.Inputs[0]
+		return true
+	}
+	n.Inputs[0], n.Attrs = before.Inputs[0], onnx.Attrs{"perm": perm}
+	return false
+}
+
 // shapeOf makes a Shape node's output known.
 func (s *simplifier) shapeOf(n *onnx.Node) bool {
 	if n.Op != "Shape" {
@@ -224,14 +252,14 @@ func (s *simplifier) shapeOf(n *onnx.Node) bool {
 	return s.setInts(n, v[start:start+count], false)
 }
 
-// Load reads a model file, simplifies it and prepends mean and std. It also
-// returns the model in one piece, as [onnx.File] has it. Errors name the file.
-func Load(path string, mean, std []float32) (*onnx.Graph, []byte, error) {
+// Load reads a model file, and prepares and preprocesses it as o says. It also returns the model in one piece, as
+// [onnx.File] has it. Errors name the file.
+func Load(path string, o Options) (*onnx.Graph, []byte, error) {
 	f, err := onnx.Read(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err := Open(f.Data, mean, std)
+	g, err := Open(f.Data, o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("model %s: %w", path, err)
 	}
@@ -239,67 +267,13 @@ func Load(path string, mean, std []float32) (*onnx.Graph, []byte, error) {
 }
 
 // Open is Load for a model in memory, which must be in one piece.
-func Open(data []byte, mean, std []float32) (*onnx.Graph, error) {
+func Open(data []byte, o Options) (*onnx.Graph, error) {
 	g, err := onnx.Decode(data)
 	if err != nil {
 		return nil, err
 	}
-	if err := Graph(g); err != nil {
+	if err := Prepare(g, o); err != nil {
 		return nil, err
 	}
-	return g, Preprocess(g, mean, std)
-}
-
-// Preprocess prepends (x − mean)/std, channel by channel, as nodes of their
-// own, so that the network takes images in [0,1]. The nodes are never folded
-// into a Conv: a padded Conv's border would change. Empty mean and std leave
-// the graph as it is; otherwise each has one value or one a channel, and every
-// std is above 0.
-func Preprocess(g *onnx.Graph, mean, std []float32) error {
-	if len(mean) == 0 && len(std) == 0 {
-		return nil
-	}
-	in := &g.Inputs[0]
-	if len(in.Shape) != 4 {
-		return fmt.Errorf("mean and std need an image input, this one has shape %v", in.Shape)
-	}
-	channels := in.Shape[1]
-	vector := func(what string, v []float32, def float32) (*onnx.Tensor, error) {
-		t := onnx.FloatTensor(onnx.Shape{1, channels, 1, 1}, make([]float32, channels))
-		if len(v) != 0 && len(v) != 1 && int64(len(v)) != channels {
-			return nil, fmt.Errorf("%s has %d values, the image %d channels", what, len(v), channels)
-		}
-		for i := range t.Floats {
-			switch len(v) {
-			case 0:
-				t.Floats[i] = def
-			case 1:
-				t.Floats[i] = v[0]
-			default:
-				t.Floats[i] = v[i]
-			}
-		}
-		return t, nil
-	}
-	m, err := vector("mean", mean, 0)
-	if err != nil {
-		return err
-	}
-	s, err := vector("std", std, 1)
-	if err != nil {
-		return err
-	}
-	for _, v := range s.Floats {
-		if !(v > 0) {
-			return fmt.Errorf("std %v is not above 0", v)
-		}
-	}
-	image, centred := g.Fresh(in.Name+"/image"), g.Fresh(in.Name+"/centred")
-	old := in.Name
-	in.Name = image
-	sub := &onnx.Node{Op: "Sub", Inputs: []string{image, g.AddConst("preprocess/mean", m)}, Outputs: []string{centred}}
-	div := &onnx.Node{Op: "Div", Inputs: []string{centred, g.AddConst("preprocess/std", s)}, Outputs: []string{old}}
-	g.Nodes = append([]*onnx.Node{sub, div}, g.Nodes...)
-	g.Shapes[image], g.Shapes[centred] = in.Shape, in.Shape
-	return g.Verify()
+	return g, Preprocess(g, o)
 }

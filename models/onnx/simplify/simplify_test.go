@@ -151,14 +151,14 @@ func TestFoldingIsBounded(t *testing.T) {
 	for i := range 62 {
 		f.Node(fmt.Sprintf("Concat v%d v%d → v%d", i, i, i+1), "axis", 0)
 	}
-	_, err := simplify.Open(f.Node("Reshape x v62 → y").Bytes(N, 2), nil, nil)
+	_, err := simplify.Open(f.Node("Reshape x v62 → y").Bytes(N, 2), simplify.Options{})
 	must.Refuse(t, err, "shape arithmetic")
 	f = file(13, N, 2).Ints("s", 1<<23)
 	for i := range 1000 {
 		f.Node(fmt.Sprintf("ConstantOfShape s → c%d", i))
 		f.Graph.Output = append(f.Graph.Output, onnxtest.Value(fmt.Sprint("c", i), 1, 1<<23))
 	}
-	_, err = simplify.Open(f.Node("Neg x → y").Bytes(N, 2), nil, nil)
+	_, err = simplify.Open(f.Node("Neg x → y").Bytes(N, 2), simplify.Options{})
 	must.Refuse(t, err, "fills a tensor")
 }
 
@@ -180,7 +180,7 @@ func TestDeepChain(t *testing.T) {
 func TestPreprocessKeepsTheBorder(t *testing.T) {
 	data := file(13, N, 2, 2, 2).Node("w[1,2,3,3]=1.0; Conv x w → y pads=1,1,1,1").
 		Bytes(N, 1, 2, 2)
-	g := must.Get(simplify.Open(data, []float32{0.5, 0.25}, []float32{0.25, 0.5}))(t)
+	g := must.Get(simplify.Open(data, simplify.Options{Mean: []float32{0.5, 0.25}, Std: []float32{0.25, 0.5}}))(t)
 	if got := onnxtest.Operators(g); got != "Sub Div Conv" {
 		t.Error(got)
 	}
@@ -206,10 +206,10 @@ func TestPreprocessErrors(t *testing.T) {
 		{image, []float32{float32(math.NaN())}, nil, "NaN"},
 		{state, []float32{1}, nil, "[N 3]"},
 	} {
-		_, err := simplify.Open(c.data, c.mean, c.std)
+		_, err := simplify.Open(c.data, simplify.Options{Mean: c.mean, Std: c.std})
 		must.Refuse(t, err, c.want)
 	}
-	if _, err := simplify.Open(state, nil, nil); err != nil {
+	if _, err := simplify.Open(state, simplify.Options{}); err != nil {
 		t.Error(err)
 	}
 }

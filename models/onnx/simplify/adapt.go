@@ -1,0 +1,152 @@
+package simplify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"selfheal/models/onnx"
+)
+
+// Layouts of a model's input.
+const (
+	ChannelsFirst = "nchw" // [N, C, H, W]
+	ChannelsLast  = "nhwc" // [N, H, W, C], as Keras and TensorFlow have it
+)
+
+// Layouts are all of them.
+func Layouts() []string { return []string{ChannelsFirst, ChannelsLast} }
+
+// Options say how a model's input and output are taken, so that every network takes [N, C, H, W] images in [0,1]. The
+// zero value takes them as they are.
+type Options struct {
+	// The model gets (x·Scale − Mean)/Std, channel by channel; a Scale of 0 is 1. Mean and Std, which is above 0, have
+	// one value or one a channel, or none.
+	Scale     float32
+	Mean, Std []float32
+	Layout    string // of the model's input; "" where the model tells
+	Output    string // the output that is taken; "" leaves all
+}
+
+// Prepare brings a decoded graph into the form that the other packages work on, as [Graph] does, with one output and
+// an input with channels first.
+func Prepare(g *onnx.Graph, o Options) error {
+	if o.Output != "" {
+		if err := takeOutput(g, o.Output); err != nil {
+			return err
+		}
+	}
+	layout := o.Layout
+	if layout == "" {
+		layout = layoutOf(g)
+	}
+	if layout == ChannelsLast {
+		if err := channelsFirst(g); err != nil {
+			return err
+		}
+	}
+	return Graph(g)
+}
+
+// takeOutput leaves the output of a name.
+func takeOutput(g *onnx.Graph, name string) error {
+	var names []string
+	for i, out := range g.Outputs {
+		if out.Name == name {
+			g.Outputs = g.Outputs[i : i+1]
+			return nil
+		}
+		names = append(names, fmt.Sprintf("%.80s", out.Name))
+	}
+	return fmt.Errorf("has no output %q; its outputs are %s", name, strings.Join(names[:min(len(names), 10)], ", "))
+}
+
+// layoutOf tells a model's layout by its input, of whose sides the channels are 1 or 3 and the others more. Where
+// that leaves it open the model has channels last if the first thing that it does is to put them in front.
+func layoutOf(g *onnx.Graph) string {
+	if len(g.Inputs) != 1 || len(g.Inputs[0].Shape) != 4 {
+		return ChannelsFirst
+	}
+	s := g.Inputs[0].Shape
+	channels := func(d int64) bool { return d == 1 || d == 3 }
+	switch {
+	case channels(s[1]) && s[2] > 4 && s[3] > 4:
+		return ChannelsFirst
+	case channels(s[3]) && s[1] > 4 && s[2] > 4:
+		return ChannelsLast
+	}
+	readers := g.Consumers()[g.Inputs[0].Name]
+	toFront := func(n *onnx.Node) bool {
+		return n.Op == "Transpose" && slices.Equal(n.Ints("perm", nil), []int64{0, 3, 1, 2})
+	}
+	if len(readers) > 0 && !slices.ContainsFunc(readers, func(n *onnx.Node) bool { return !toFront(n) }) {
+		return ChannelsLast
+	}
+	return ChannelsFirst
+}
+
+// channelsFirst puts a Transpose in front of a model whose input has channels last.
+func channelsFirst(g *onnx.Graph) error {
+	if len(g.Inputs) != 1 || len(g.Inputs[0].Shape) != 4 {
+		return fmt.Errorf("layout %s needs an image input, one of rank 4", ChannelsLast)
+	}
+	in := &g.Inputs[0]
+	old, s := in.Name, in.Shape
+	in.Name, in.Shape = g.Fresh(old+"/channels-first"), onnx.Shape{s[0], s[3], s[1], s[2]}
+	g.Nodes = append([]*onnx.Node{{Op: "Transpose", Attrs: onnx.Attrs{"perm": []int64{0, 2, 3, 1}},
+		Inputs: []string{in.Name}, Outputs: []string{old}}}, g.Nodes...)
+	g.Notices = append(g.Notices, "takes images with channels last; a Transpose in front of it has them first")
+	return nil
+}
+
+// Preprocess prepends what o has of scale, mean and std, as nodes of their own, so that the network takes images in
+// [0,1]. The nodes are never folded into a Conv: a padded Conv's border would change.
+func Preprocess(g *onnx.Graph, o Options) error {
+	if o.Scale == 0 && len(o.Mean) == 0 && len(o.Std) == 0 {
+		return nil
+	}
+	in := &g.Inputs[0]
+	if len(in.Shape) != 4 {
+		return fmt.Errorf("scale, mean and std need an image input, this one has shape %v", in.Shape)
+	}
+	channels := in.Shape[1]
+	var scale []float32
+	if o.Scale != 0 && o.Scale != 1 {
+		scale = []float32{o.Scale}
+	}
+	old := in.Name
+	image := g.Fresh(old + "/image")
+	x, nodes := image, []*onnx.Node(nil)
+	for _, s := range []struct {
+		op, name, made string
+		values         []float32
+	}{{"Mul", "scale", "scaled", scale}, {"Sub", "mean", "centred", o.Mean}, {"Div", "std", "normalised", o.Std}} {
+		n := len(s.values)
+		if n > 1 && int64(n) != channels {
+			return fmt.Errorf("%s has %d values, the image %d channels", s.name, n, channels)
+		}
+		if n == 0 {
+			continue
+		}
+		t := onnx.FloatTensor(onnx.Shape{1, channels, 1, 1}, make([]float32, channels))
+		for i := range t.Floats {
+			if t.Floats[i] = s.values[i%n]; s.op != "Sub" && !(t.Floats[i] > 0) {
+				return fmt.Errorf("%s %v is not above 0", s.name, t.Floats[i])
+			}
+		}
+		y := g.Fresh(old + "/" + s.made)
+		g.Shapes[y] = in.Shape
+		nodes = append(nodes, &onnx.Node{Op: s.op, Inputs: []string{x, g.AddConst("preprocess/"+s.name, t)},
+			Outputs: []string{y}})
+		x = y
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	in.Name = image
+	delete(g.Shapes, x)
+	nodes[len(nodes)-1].Outputs = []string{old}
+	g.Nodes = append(nodes, g.Nodes...)
+	g.Shapes[in.Name] = in.Shape
+	return g.Verify()
+}
