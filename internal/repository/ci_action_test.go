@@ -15,6 +15,8 @@ import (
 // job is a folder that stands for a CI job's machine, with a selfheal that says what it was called with.
 type job struct{ dir string }
 
+// Tests with one are not parallel: what another one starts while the program is written keeps it open, and then it can't
+// be run.
 func newJob(t *testing.T, selfheal string) job {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -49,7 +51,6 @@ func (j job) file(name string) string {
 
 // The action's gate: what each exit code of check makes of the job.
 func TestActionGate(t *testing.T) {
-	t.Parallel()
 	gate := script(t, "Compare with the baseline")
 	const table = "suite quick\n  a table\n\nSAID: 50% of it\n"
 	for _, c := range []struct {
@@ -129,7 +130,6 @@ func TestActionGate(t *testing.T) {
 // The action's other scripts: names of inputs stay one argument each, a run that fails
 // fails the job, and its summary is shown.
 func TestActionRun(t *testing.T) {
-	t.Parallel()
 	j := newJob(t, "exit ${CODE:-0}")
 	run := script(t, "Run")
 	if out, exit := j.bash(run, "CONFIG=my config.yaml", "SUITES=one\n$(touch broken)\n", "LIMIT=5",
@@ -179,7 +179,6 @@ func TestActionRun(t *testing.T) {
 
 // GitLab's job: 2 comes from an inconclusive comparison alone, which is the code that it lets pass.
 func TestGitlabScript(t *testing.T) {
-	t.Parallel()
 	robustness := gitlabJobs(t)[".robustness"]
 	if fmt.Sprint(robustness.Passes) != "map[exit_codes:[2]]" {
 		t.Errorf("the job passes with %v", robustness.Passes)
