@@ -336,7 +336,9 @@ type failed struct {
 	Continues string `json:"continue,omitzero"`
 }
 
-func (e failed) String() string { return "selfheal: " + e.Error + kept(e.Continues) }
+func (e failed) String() string {
+	return "selfheal: " + strings.ReplaceAll(e.Error, "\n", "\nselfheal: ") + kept(e.Continues)
+}
 
 // kept ends the line of a command that can be continued.
 func kept(continues string) string {

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"selfheal/control/train"
+	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/internal/number"
 	"selfheal/internal/terminal"
@@ -107,10 +109,17 @@ func (p *Progress) Fetched(f ort.Fetch) { p.always(fetched{f}) }
 // Experiment tells that an experiment of the theory begins.
 func (p *Progress) Experiment(name string) { p.report(experimentStarted{name}) }
 
-// Failed tells of the error that ends the command, in one line, of its exit code, and of what continues it, if
-// anything does.
+// Failed tells of the error that ends the command, in one line (several of a config in one each), of its exit code,
+// and of what continues it, if anything does.
 func (p *Progress) Failed(err error, code int, continues string) {
-	p.always(failed{strings.Join(strings.Fields(err.Error()), " "), code, continues})
+	parts := []string{err.Error()}
+	if errors.As(err, new(config.Errors)) {
+		parts = strings.Split(parts[0], "\n")
+	}
+	for i, part := range parts {
+		parts[i] = strings.Join(strings.Fields(part), " ")
+	}
+	p.always(failed{strings.Join(parts, "\n"), code, continues})
 }
 
 // Stopped tells of the signal that ends the command, and what continues it, if anything does.

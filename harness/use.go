@@ -13,6 +13,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/stats"
 	"selfheal/internal/number"
+	"selfheal/internal/suggest"
 )
 
 // Use is a model of a config outside a run: alone, and in the closed loop of one of
@@ -65,10 +66,7 @@ func unknown[T any](kind, name string, defined []T, nameOf func(T) string) error
 	for i, d := range defined {
 		names[i] = nameOf(d)
 	}
-	if len(names) == 0 {
-		return fmt.Errorf("the config has no %s %q, and no other", kind, name)
-	}
-	return fmt.Errorf("the config has no %s %q; it has: %s", kind, name, strings.Join(names, ", "))
+	return fmt.Errorf("the config has no %s %q%s", kind, name, suggest.Or(name, "it has", names))
 }
 
 // Close frees the model and its controller.

@@ -77,8 +77,8 @@ func TestExportedMetadata(t *testing.T) {
 func TestOpenErrors(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range []struct{ model, control, set, want string }{
-		{"rubost", "", "seed=3", `no model "rubost"; it has: robust`},
-		{"robust", "pac", "seed=3", `no control "pac"; it has: auto-encoder, pca`},
+		{"rubost", "", "seed=3", `no model "rubost"; did you mean "robust"?`},
+		{"robust", "pac", "seed=3", `no control "pac"; did you mean "pca"?`},
 		{"robust", "", "models.robust.path=absent.onnx", "absent.onnx: no such file"},
 		{"robust", "auto-encoder",
 			"controls.auto-encoder.layers=[{at: last, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]",
@@ -177,7 +177,7 @@ func TestVerifyErrors(t *testing.T) {
 		{func(c *Claim) { c.Shape = []int{7 * 3072} }, "have shape [21504]"},
 		{func(c *Claim) { c.Limit = 3 }, "7 adversarial images, but 3 of dataset test; --limit N"},
 		{func(c *Claim) { c.Attack = "none" }, `no attack "none"; it has: apgd-linf`},
-		{func(c *Claim) { c.Dataset = "tset" }, `no data set "tset"; it has: test, train`},
+		{func(c *Claim) { c.Dataset = "tset" }, `no data set "tset"; did you mean "test"?`},
 		{func(c *Claim) { c.Epsilon = 0 }, "several epsilons; say which: 0.2, 0.4"},
 		{func(c *Claim) { c.Epsilon = 0.3 }, "no epsilon 0.3; it has: 0.2, 0.4"},
 		{func(c *Claim) { c.Attack = "apgd-linf" }, "no epsilon 0.4; it has: 2/255"},

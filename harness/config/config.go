@@ -1,7 +1,7 @@
 // Package config reads the strict YAML config: what to attack, how, and what
 // controls to heal it with. An unknown or misspelt key, a wrong type, a value
 // outside its range and a reference to a name that is not defined are all
-// errors with line, column and a suggestion; a config that loads is one that
+// errors with line, column and a suggestion, all told at once; a config that loads is one that
 // can be planned. No file that a config names is opened here.
 //
 // docs/config.md is the reference of every key.
@@ -137,22 +137,20 @@ func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, erro
 	if err != nil {
 		return nil, err
 	}
+	d, cfg := decoder{sets: len(sets) > 0}, &Config{}
 	for _, s := range sets {
 		if err := set(root, s); err != nil {
-			return nil, err
+			d.errs = append(d.errs, err)
 		}
 	}
-	d, cfg := decoder{sets: len(sets) > 0}, &Config{}
 	d.config(cfg).decode(&d, root, "")
-	if len(d.errs) == 0 { // a section with a slip in its name would leave every name in it undefined
-		d.resolve(cfg)
-	}
+	d.resolve(cfg, root)
 	if len(d.errs) == 0 {
 		for _, finish := range d.later {
 			finish(cfg)
 		}
 	}
-	if err := d.first(); err != nil {
+	if err := d.errs.sorted(); err != nil {
 		return nil, err
 	}
 	cfg.Files = files

@@ -1,14 +1,15 @@
 package config
 
 import (
-	"cmp"
-	"math"
 	"slices"
+	"strings"
+
+	"selfheal/internal/suggest"
 )
 
 // decoder turns nodes into values and collects what is wrong with them.
 type decoder struct {
-	errs  []*Error
+	errs  Errors
 	refs  []reference
 	later []func(c *Config) // what needs the whole config, once every name in it is defined
 	sets  bool              // the config was changed by --set
@@ -25,22 +26,6 @@ func (d *decoder) fail(pos position, format string, args ...any) {
 	d.errs = append(d.errs, errorAt(pos, format, args...))
 }
 
-// first returns the error that comes first in the file (those of --set last), or nil.
-func (d *decoder) first() *Error {
-	if len(d.errs) == 0 {
-		return nil
-	}
-	line := func(e *Error) int {
-		if e.pos.line == 0 {
-			return math.MaxInt
-		}
-		return e.pos.line
-	}
-	return slices.MinFunc(d.errs, func(a, b *Error) int {
-		return cmp.Or(cmp.Compare(line(a), line(b)), cmp.Compare(a.pos.column, b.pos.column))
-	})
-}
-
 // refer notes that n names something in a section, to be checked when the whole file is decoded.
 func (d *decoder) refer(n *node, where, section string) {
 	if n.kind == scalarNode && !n.isNull() && n.text != "" {
@@ -48,8 +33,10 @@ func (d *decoder) refer(n *node, where, section string) {
 	}
 }
 
-// resolve checks every reference against the names that c defines.
-func (d *decoder) resolve(c *Config) {
+// resolve checks every reference against the names that c defines. Where something is wrong already, a section
+// that the file lacks may be there under a misspelt key: what names something in it is not judged.
+func (d *decoder) resolve(c *Config, root *node) {
+	wrong := len(d.errs) > 0
 	suites := namesOf(c.Suites, suiteName)
 	defined := map[string][]string{
 		"datasets": namesOf(c.Datasets, datasetName),
@@ -59,9 +46,15 @@ func (d *decoder) resolve(c *Config) {
 		"suites":   suites, "suites or groups": slices.Concat(suites, namesOf(c.Groups, groupName)),
 	}
 	for _, r := range d.refs {
+		if wrong && slices.ContainsFunc(strings.Split(r.section, " or "), func(section string) bool {
+			n := root.get(section)
+			return n == nil || n.kind != mapNode
+		}) {
+			continue
+		}
 		if known := defined[r.section]; !slices.Contains(known, r.n.text) {
 			d.fail(r.n.pos, "%s names %s, which is not in %s%s", r.where, quote(r.n.text), r.section,
-				hint(r.n.text, "defined", known))
+				suggest.Or(r.n.text, "defined", known))
 		}
 	}
 }

@@ -51,6 +51,8 @@ var errorCases = []struct{ old, new, want string }{
 	{"seed: 0", "seed: [0", "6:7 second colon entry comma pair quotes missing?"},
 	{"seed: 0", `seed: "0`, "2:7 could find end character double-quoted text"},
 	{"seed: 0", "seed:\t0: 1", "2:7 tab character cannot use map key directly"},
+	{"runtime: {provider: cpu, batch: 64}", "runtime:\n\tbatch: 64", "5:1 tab stands here YAML indented spaces"},
+	{"    path: net.onnx", "  \tpath: net.onnx", "9:3 tab stands here YAML indented spaces"},
 	{"seed: 0", "---\nseed: 0", "3:5 config YAML document this begins second"},
 	{"seed: 0", "gate: {max_drp: 0.02}", `2:8 unknown key "max_drp" gate mean "max_drop"?`},
 	{"seed: 0", "gate: {max_drop: 1}", `2:18 gate.max_drop number 0 below 1 "1"`},
@@ -142,9 +144,12 @@ var errorCases = []struct{ old, new, want string }{
 	{"epsilon: 2/255", "epsilon: 1e999", `21:14 attacks.aa-linf.epsilon number above 0 8/255 "1e999"`},
 	{"epsilon: 2/255", "epsilon: 8", "21:14 attacks.aa-linf.epsilon 8 but linf nothing farther than 1 since"},
 	{"epsilon: 2/255", "epsilon: [1/255, 2/255, 2/255]", `21:29 attacks.aa-linf.epsilon[2] "2/255" listed twice`},
-	{"  aa-linf:\n", "  none:\n", "18:3 attacks.none name none always defined choose another"},
-	{"  aa-linf:\n", "  aa/linf:\n", `18:3 "aa/linf" can't name attacks may hold letters digits -`},
-	{"  pca:\n", "  none:\n", "12:3 controls.none name none always defined choose another"},
+	{"  aa-linf:\n", "  none: {kind: fgsm, norm: linf, epsilon: 1}\n  aa-linf:\n",
+		"18:3 attacks.none name none always defined choose another"},
+	{"  aa-linf:\n", "  aa/linf: {kind: fgsm, norm: linf, epsilon: 1}\n  aa-linf:\n",
+		`18:3 "aa/linf" can't name attacks may hold letters digits -`},
+	{"  pca:\n", "  none: {layers: [{at: input, embedding: {kind: identity}}]}\n  pca:\n",
+		"12:3 controls.none name none always defined choose another"},
 	{"method: msa", "method: pmp", "13:37 controls.pca.solver.inner can't given method pmp makes ascent step layer"},
 	{"method: msa", "method: mas", `13:22 controls.pca.solver.method "mas" mean "msa"?`},
 	{"method: msa, outer: 3, inner: 10",
@@ -180,6 +185,47 @@ func TestErrors(t *testing.T) {
 		}
 		_, err := parse(text)
 		checkError(t, c.new, err, c.want)
+	}
+}
+
+// Everything that is wrong is told at once, in the order of the file, and nothing that follows from something else.
+func TestAllErrors(t *testing.T) {
+	t.Parallel()
+	text := strings.NewReplacer("seed: 0", "seed: zero", "limit: 200", "limt: 200", "epsilon: 2/255", "epsilon: 8",
+		"method: msa", "method: mas", "controls: [pca]", "controls: [pac]", "attacks: [aa-linf]", "attacks: [aa]",
+	).Replace(small)
+	var want []string
+	check := func(text string, lines []string, sets ...string) {
+		t.Helper()
+		_, err := parse(text, sets...)
+		got := strings.Split(fmt.Sprint(err), "\n")
+		if len(got) != len(lines) {
+			t.Fatalf("%d errors, want %d:\n%v", len(got), len(lines), err)
+		}
+		for i, line := range lines {
+			if !strings.HasPrefix(got[i], line) {
+				t.Errorf("error %d is %s, want %s", i, got[i], line)
+			}
+		}
+	}
+	for _, at := range []string{"2:7: seed must be", `6:47: unknown key "limt"`, "13:22: controls.pca.solver.method must",
+		"21:14: attacks.aa-linf.epsilon is 8", `23:51: suites.main.controls[0] names "pac"`,
+		`23:67: suites.main.attacks[0] names "aa"`} {
+		want = append(want, "config.yaml:"+at)
+	}
+	check(text, want)
+	check(text, append(want, "--set nothing: this must be KEY=VALUE", "--set seeds=x: seeds must be"), "seeds=x",
+		"nothing")
+	// What a section under a misspelt key defines is not said to be undefined.
+	check(strings.NewReplacer("attacks:\n", "atacks:\n", "models: [net]", "models: [ned]").Replace(small), []string{
+		`config.yaml:17:1: unknown key "atacks"`, `config.yaml:23:34: suites.main.models[0] names "ned"`})
+	many := "version: 1\nseed: 0\n"
+	for i := range 30 {
+		many += fmt.Sprintf("key%d: 1\n", i)
+	}
+	if _, err := parse(many); strings.Count(err.Error(), "\n") != 20 || !strings.HasSuffix(err.Error(),
+		"\n10 more errors") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -86,8 +86,8 @@ func (g *Gate) Check() error {
 	root.entries = slices.DeleteFunc(root.entries, func(e entry) bool { return e.value.isNull() })
 	d, rules := decoder{}, DefaultGate()
 	rules.object().decode(&d, root, "")
-	if err := d.first(); err != nil {
-		return errors.New(err.Message)
+	if d.errs.sorted() != nil {
+		return errors.New(d.errs[0].Message)
 	}
 	*g = rules
 	return nil

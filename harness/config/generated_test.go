@@ -226,7 +226,7 @@ func TestEveryKey(t *testing.T) {
 		t.Helper()
 		changes++
 		d := decoder{}
-		if (d.config(&Config{})).decode(&d, root, ""); d.first() == nil {
+		if (d.config(&Config{})).decode(&d, root, ""); d.errs == nil {
 			t.Errorf("the program reads it %s", what)
 		}
 		if s.Validate(asJSON(root)) == nil {

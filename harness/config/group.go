@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"slices"
+
+	"selfheal/internal/suggest"
 )
 
 // Group is a name for several suites that are run and reported together.
@@ -26,7 +28,7 @@ func (c *Config) members(names []string) (suites []*Suite, theory bool, err erro
 			s := c.Suite(name)
 			if s == nil {
 				known := append(namesOf(c.Suites, suiteName), namesOf(c.Groups, groupName)...)
-				return nil, false, fmt.Errorf("there is no suite %s%s", quote(name), hint(name, "suites", known))
+				return nil, false, fmt.Errorf("there is no suite %s%s", quote(name), suggest.Or(name, "suites", known))
 			}
 			if !slices.Contains(suites, s) {
 				suites = append(suites, s)

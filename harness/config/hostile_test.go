@@ -51,11 +51,19 @@ func TestHostile(t *testing.T) {
 	} {
 		start := time.Now()
 		_, err := parse(text)
-		var e *Error
-		if !errors.As(err, &e) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 400 {
-			t.Errorf("%s: the error is %.500v", name, err)
-		} else if e.pos.line < 1 || e.pos.column < 1 {
-			t.Errorf("%s: the place is %v", name, e.pos)
+		list, e := Errors(nil), new(Error)
+		if !errors.As(err, &list) && errors.As(err, &e) {
+			list = Errors{e}
+		}
+		if len(list) == 0 || len(list) > 4 {
+			t.Errorf("%s: %d errors: %.500v", name, len(list), err)
+		}
+		for _, e := range list {
+			if strings.Contains(e.Error(), "\n") || len(e.Error()) > 400 {
+				t.Errorf("%s: the error is %.500v", name, e)
+			} else if e.pos.line < 1 || e.pos.column < 1 {
+				t.Errorf("%s: the place is %v", name, e.pos)
+			}
 		}
 		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("%s took %v", name, took)
@@ -73,10 +81,16 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, set string) {
 		for _, sets := range [][]string{nil, {set}} {
 			var c *Config
+			var list Errors
 			err := must.Survive(t, func() (err error) {
-				c, err = Parse("config.yaml", data, nil, sets...)
+				if c, err = Parse("config.yaml", data, nil, sets...); errors.As(err, &list) {
+					err = list[0]
+				}
 				return err
 			})
+			for _, e := range list {
+				must.Survive(t, func() error { return e })
+			}
 			if (c == nil) == (err == nil) {
 				t.Fatalf("Parse returned %v and %v", c, err)
 			}

@@ -142,6 +142,9 @@ func checkTokens(source string, tokens token.Tokens) error {
 		pos := tokenPosition(source, t)
 		switch t.Type {
 		case token.InvalidType:
+			if strings.Contains(t.Error, "'\t'") {
+				return errorAt(pos, "a tab stands here; YAML is indented by spaces")
+			}
 			return errorAt(pos, "%s", firstLine(t.Error))
 		case token.AnchorType, token.AliasType, token.MergeKeyType:
 			return errorAt(pos, "anchors, aliases and merge keys are not allowed in a config; write the value out")

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"selfheal/internal/suggest"
 )
 
 // row is a key of an object: what it takes, what it is for and when it may be given. The decoder,
@@ -165,7 +167,7 @@ func (o object) decode(d *decoder, n *node, where string) {
 			if !ok {
 				all = keys(o.rows)
 			}
-			d.fail(e.pos, "unknown key %s in %s%s", quote(e.key), name, hint(e.key, "known keys", all))
+			d.fail(e.pos, "unknown key %s in %s%s", quote(e.key), name, suggest.Or(e.key, "known keys", all))
 		}
 	}
 	for _, r := range rows {

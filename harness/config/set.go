@@ -1,17 +1,20 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"selfheal/internal/suggest"
 )
 
 // set applies a --set argument, PATH=VALUE: the path's parts are keys, names
 // and numbers of list items, joined by dots (names may hold dots themselves);
 // the value is YAML, and null removes the key. A new key is added without
 // question, since the checks that follow know every key.
-func set(root *node, arg string) error {
+func set(root *node, arg string) *Error {
 	pos := position{source: "--set " + firstLine(arg)}
 	target, text, ok := strings.Cut(arg, "=")
 	if target = strings.TrimSpace(target); !ok || target == "" {
@@ -22,10 +25,11 @@ func set(root *node, arg string) error {
 	}
 	value, err := parseTree(pos.source, []byte(text))
 	if err != nil {
-		if e, ok := err.(*Error); ok {
-			return errorAt(pos, "in the value: %s", e.Message)
+		message := err.Error()
+		if e := new(Error); errors.As(err, &e) {
+			message = e.Message
 		}
-		return err
+		return errorAt(pos, "in the value: %s", message)
 	}
 	place(value, pos)
 
@@ -56,7 +60,7 @@ func set(root *node, arg string) error {
 				for i, e := range n.entries {
 					names[i] = e.key
 				}
-				return errorAt(pos, "%s is not in %s%s", quote(key), where, hint(key, "defined", names))
+				return errorAt(pos, "%s is not in %s%s", quote(key), where, suggest.Or(key, "defined", names))
 			}
 			if after == "" {
 				n.put(at, entry{key, pos, value})

@@ -11,6 +11,7 @@ import (
 
 	"selfheal/internal/number"
 	"selfheal/internal/setting"
+	"selfheal/internal/suggest"
 )
 
 var wholeNumber = regexp.MustCompile(`^[+-]?[0-9]+$`)
@@ -26,7 +27,7 @@ func of(s setting.Setting, to func(v any)) value {
 		if n.kind != scalarNode || text || err != nil {
 			known := ""
 			if n.kind == scalarNode {
-				known = suggestion(n.text, s.Choices)
+				known = suggest.Word(n.text, s.Choices)
 			}
 			d.fail(n.pos, "%s must be %s, not %s%s", where, s.Want(), n.describe(), known)
 			return

@@ -85,7 +85,7 @@ func (f *dataFlags) guess() (string, error) {
 	case f.format == "":
 		return format, nil
 	case !slices.Contains(dataset.Formats(), f.format):
-		return "", fmt.Errorf("--format must be one of %s, not %q", strings.Join(dataset.Formats(), ", "), f.format)
+		return "", notOneOf("format", f.format, dataset.Formats())
 	}
 	return f.format, nil
 }
@@ -124,7 +124,7 @@ func (f *attackFlags) chosen() (choice, error) {
 		}
 		names = append(names, c.name)
 	}
-	return choice{}, usage("--attack must be one of %s, not %q", strings.Join(names, ", "), f.attack)
+	return choice{}, notOneOf("attack", f.attack, names)
 }
 
 // paramWords complete --param by what the attack of --attack takes.
@@ -274,15 +274,19 @@ suites: {attack: {dataset: %q, models: [%q], attacks: [%s]}}
 
 // inFlags says what is wrong with the flags' config in terms of the flags: nobody has seen the config.
 func (f *attackFlags) inFlags(err error, model string) error {
-	var e *config.Error
-	if !errors.As(err, &e) {
+	var list config.Errors
+	if !errors.As(err, &list) {
 		return err
 	}
 	attack, m, data := "attacks."+f.attack, "models."+named(model, "model"), "datasets."+named(f.data, "data")
-	return errors.New(strings.NewReplacer(
+	flags := strings.NewReplacer(
 		attack+".norm", "--norm", attack+".epsilon", "--epsilon", attack+".", "--param ", attack, "--attack "+f.attack,
 		m+".preprocess.scale", "--scale", m+".preprocess.mean", "--mean", m+".preprocess.std", "--std",
 		m+".preprocess", "--mean and --std", m+".output_name", "--output-name",
 		m+".path", "MODEL", data+".path", "--data", data+".format", "--format",
-	).Replace(e.Message))
+	)
+	for i, e := range list {
+		list[i] = &config.Error{Message: flags.Replace(e.Message)}
+	}
+	return list
 }

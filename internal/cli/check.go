@@ -60,7 +60,7 @@ max_drop 0.02 and alpha 0.05. With --update the baseline is written from DIR.`,
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
 	}
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return refuse(fmt.Errorf("%w; see %s --help", err, c.CommandPath()))
+		return refuse(unknown(c, err))
 	})
 	to := flags{c}
 	to.text(&f.baseline, "baseline", "", "the baseline file", filesWith("json"))

@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selfheal/harness"
+	"selfheal/internal/suggest"
 	"selfheal/internal/terminal"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
@@ -135,11 +137,16 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 		Version:       harness.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("unknown command %q; see selfheal --help", args[0])
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
 			}
-			return nil
+			var verbs []string
+			for _, verb := range c.Commands() {
+				verbs = append(verbs, verb.Name())
+			}
+			return usage("unknown command %q%s", args[0],
+				cmp.Or(suggest.Word(args[0], verbs), "; see selfheal --help"))
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -150,7 +157,7 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 	root.PersistentFlags().BoolVar(&g.offline, "offline", false, "never download anything")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		g.findLogFormat(commandLine(c))
-		return usage("%w; see %s --help", err, c.CommandPath())
+		return usage("%w", unknown(c, err))
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"selfheal/internal/suggest"
 )
 
 var shells = []string{"bash", "zsh", "fish", "powershell"}
@@ -35,7 +37,7 @@ models, controls, attacks and data sets.`,
 				write["zsh"], write["powershell"] = root.GenZshCompletionNoDesc, root.GenPowerShellCompletion
 			}
 			if write[args[0]] == nil {
-				return usage("there is no completion for %q; shells: %s", args[0], strings.Join(shells, ", "))
+				return usage("there is no completion for %q%s", args[0], suggest.Or(args[0], "shells", shells))
 			}
 			return write[args[0]](c.OutOrStdout())
 		},

@@ -46,18 +46,27 @@ inspect go.mod → go.mod: not an ONNX model
 inspect models → is a folder
 inspect DIR/no-graph.onnx → it holds no graph
 inspect --mean 0.5,0.5 NET → mean has 2 values, the image 3 channels
-split NET --out DIR --at nowhere → "nowhere" is not a tensor at which the network can be cut (cut tensors: /stem
+split NET --out DIR --at nowhere → "nowhere" is not a tensor at which the network can be cut; cut tensors: /stem
+`}, {exitRefused, `
+check --baselin b.json DIR → unknown flag: --baselin; did you mean "--baseline"?
 `}, {exitUsage, `
-rnu → unknown command "rnu"; see selfheal --help
-run --limt 3 → unknown flag: --limt; see selfheal run --help
+rnu → unknown command "rnu"; did you mean "run"?
+benchmark → unknown command "benchmark"; see selfheal --help
+run --limt 3 → unknown flag: --limt; did you mean "--limit"?
+run --colour red → unknown flag: --colour; see selfheal run --help
+run --ofline → did you mean "--offline"?
+run --log-format jsn → it must be text or json; did you mean "json"?
 run --limit many → invalid argument "many" for "--limit"
-run --limit -1 → can't be negative
+run --limit -1 → --limit must be a whole number from 1 up, not -1
+run --limit 0 → --limit must be a whole number from 1 up, not 0
+run --batch 0 → --batch must be a whole number from 1 up, not 0
+run --workers -1 → --workers must be a whole number from 0 up, not -1
 run --config absent.yaml → config absent.yaml: no such file
 run --suite bundeld → no suite "bundeld"; did you mean "bundled"?
 run --set attacks.aa-linf.epsilom=3 → unknown key "epsilom" in attacks.aa-linf; did you mean "epsilon"?
 run --dry-run --set attacks.aa-linf.steps=7 → attacks.aa-linf.steps can't be given with version standard
 run --suite table7 --dry-run --rate 0 → must be a number above 0
-run --suite table7 --dry-run --rate rn-18=5 → has a model "rn-18"
+run --suite table7 --dry-run --rate rn-18=5 → has a model "rn-18"; did you mean "rn-18-
 run --suite table7 --dry-run --rate 5 --rate 6 → given twice
 run --suite table7 --rate 5 → --rate goes with --dry-run
 run --shard 0/3 → --shard: "0/3" must be I/N, I from 1 to N
@@ -65,7 +74,8 @@ run --shard 4/3 → --shard: "4/3" must be
 run --shard 2 → --shard: "2" must be
 run --attempt → --attempt goes with --shard
 submit --shards 2 --out DIR/s --config config.yaml → submit needs --engine, slurm or kubernetes
-submit --engine pbs --shards 2 --out DIR/s --config config.yaml → --engine must be slurm or kubernetes, not "pbs"
+submit --engine pbs --shards 2 --out DIR/s --config config.yaml → --engine must be one of slurm, kubernetes, not "pbs"
+submit --engine slrum --shards 2 --out DIR/s --config config.yaml → did you mean "slurm"?
 submit --engine slurm --out DIR/s --config config.yaml → --shards N: N must be from 1 to 1000000, got 0
 submit --engine kubernetes --shards 2 --out DIR/s --config config.yaml → no image: --image names
 submit --engine slurm --shards 2 --config config.yaml → submit needs --out
@@ -79,9 +89,11 @@ report DIR/results --out DIR → unexpected end of JSON input
 report --published → report needs --out
 report --published results --out DIR → takes no folder
 report --out DIR → report takes the folder of a run, or those of its shards
-schema confg → no schema "confg"; schemas: baseline, config, gallery, records, results
+schema confg → no schema "confg"; did you mean "config"?
+schema xyz → no schema "xyz"; schemas: baseline, config, gallery, records, results
 schema → schema takes the name of a schema, got 0 arguments
-completion tcsh → no completion for "tcsh"; shells: bash, zsh, fish, powershell
+completion bsh → no completion for "bsh"; did you mean "bash"?
+completion nu → no completion for "nu"; shells: bash, zsh, fish, powershell
 version now → takes no argument
 theory more → takes no argument
 theory --seed x → --seed
@@ -92,6 +104,7 @@ attack m.onnx --data x.npz --norm linf → attack needs --epsilon, for example -
 attack m.onnx --data x.npz --norm linf --epsilon 1 → --data x.npz: no such file
 attack absent.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → absent.onnx: no such file
 attack m.onnx --data go.mod --norm linf --epsilon 1 → its format does not follow from its name
+ATTACK --norm linf --epsilon 1 --format cifar10 → did you mean "cifar10-bin"?
 ATTACK --norm linf --epsilon 1 --format zip → --format must be one of cifar10-bin
 ATTACK --norm linf --epsilon 1 --format cifar100-bin → its size fits cifar10-bin
 ATTACK --norm linf --epsilon 8 → --epsilon is 8, but in linf
@@ -99,6 +112,7 @@ ATTACK --norm l2 --epsilon 1e8 → epsilon 1e+08 is too large: images of 3x32x32
 ATTACK --norm linf --epsilon 2/255,x → --epsilon[1] must be a number above 0
 ATTACK --norm linf --epsilon {8} → --epsilon: "{8}" is not a number
 ATTACK --norm l3 --epsilon 1 → --norm must be one of linf, l2, l1
+ATTACK --norm l2 --epsilon 1 --attack sqare → not "sqare"; did you mean "square"?
 ATTACK --norm l2 --epsilon 1 --attack apgd → --attack must be one of aa, aa-plus, aa-rand
 ATTACK --norm l2 --epsilon 1 --attack pgd --param step=3 → unknown key "step" in --attack pgd
 ATTACK --norm l2 --epsilon 1 --attack pgd --param queries=3 → --param queries can't be given with kind pgd
@@ -110,13 +124,14 @@ ATTACK --norm l2 --epsilon 1 --attack pgd --param steps=[3] → the value must b
 ATTACK --norm l2 --epsilon 1 --param steps=3 → --param steps can't be given with version standard
 ATTACK --norm l2 --epsilon 1 --std 0 → --std must be a number above 0
 ATTACK --norm l2 --epsilon 1 --mean 0.1,0.2 --std 1,2,3 → --mean and --std: mean has 2 values and std has 3
-ATTACK --norm l2 --epsilon 1 --limit -1 → can't be negative
+ATTACK --norm l2 --epsilon 1 --limit 0 → --limit must be a whole number from 1 up, not 0
 ATTACK --norm l2 --epsilon 1 --workers x → --workers
 ATTACK --norm l2 --epsilon 1 --mean 0.1,0.2 → mean has 2 values, the image 3 channels
 predict a.png → predict needs --model
 PREDICT --model robust → image files or --data
 PREDICT --model robust a.png --data x.npz → one of the two
-PREDICT --model rubost a.png → no model "rubost"; it has: robust
+PREDICT --model rubost a.png → no model "rubost"; did you mean "robust"?
+PREDICT --model robust --limit 0 a.png → --limit must be a whole number from 1 up, not 0
 PREDICT --model robust --control pca a.png → no control "pca"; it has: greedy, unrolled, endless
 PREDICT --model robust absent.png → absent.png: no such file
 PREDICT --model robust go.mod → go.mod is no readable PNG or JPEG
@@ -131,15 +146,16 @@ VERIFY → several epsilons; say which: 2/255, 6/255
 VERIFY --epsilon 4/255 → no epsilon 4/255; it has: 2/255, 6/255
 VERIFY --epsilon -1 → --epsilon must be a number above 0
 VERIFY --epsilon 2/255 → 3 adversarial images, but 12 of dataset test
-VERIFY --attack stps → no attack "stps"; it has: steps
-VERIFY --dataset tst --epsilon 2/255 → no data set "tst"; it has: test
+VERIFY --attack stps → no attack "stps"; did you mean "steps"?
+VERIFY --attack aa → no attack "aa"; it has: steps
+VERIFY --dataset tst --epsilon 2/255 → no data set "tst"; did you mean "test"?
 VERIFY --adversarial go.mod → go.mod: it does not begin like a NumPy array
 VERIFY --adversarial absent.npy → absent.npy: no such file
 FITTED --control linear --out x.onnx → 1 linear ones for each of 2 models
-FITTED --control both --model standrd → no model "standrd"
+FITTED --control both --model standrd → no model "standrd"; did you mean "standard"?
 FITTED --control both --set controls.both.layers.0.embedding.architecture=unet → not "unet"
 FIT → needs --control
-FIT --control greedy --workers -1 → can't be negative
+FIT --control greedy --workers -1 → --workers must be a whole number from 0 up, not -1
 FIT --control greedi → no control "greedi"
 FIT --control greedy → no embedding to fit
 FIT --control greedy --resume --force → give one of them
@@ -157,6 +173,38 @@ FITTED --control linear --resume → no embedding to train
 				t.Errorf("%s: the message speaks of a config that nobody wrote: %s", line, stderr)
 			}
 		}
+	}
+}
+
+// Of a config, or of flags that stand for one, all errors are told at once, in a line each.
+func TestAllErrors(t *testing.T) {
+	t.Parallel()
+	file := written(t, t.TempDir(), strings.Replace(useConfig, "version: 1", "version: 1\nsead: 3", 1))
+	bad := []string{"run", "--config", file, "--set", "gate.max_drop=2", "--set", "models.robst.path=x"}
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{bad, []string{file + `:2:1: unknown key "sead" in the config; did you mean "seed"?`,
+			`--set models.robst.path=x: "robst" is not in models; did you mean "robust"?`,
+			"--set gate.max_drop=2: gate.max_drop must be"}},
+		{[]string{"attack", "m.onnx", "--data", testImages, "--norm", "l3", "--epsilon", "x"},
+			[]string{"--norm must be one of linf, l2, l1", "--epsilon must be a number above 0"}},
+	} {
+		code, _, stderr := call(c.args...)
+		lines := strings.Split(strings.TrimSpace(stderr), "\n")
+		if code != exitUsage || len(lines) != len(c.want) {
+			t.Fatalf("exit %d, %d errors\n%s", code, len(lines), stderr)
+		}
+		for i, want := range c.want {
+			if !strings.HasPrefix(lines[i], "selfheal: "+want) {
+				t.Errorf("%s, not %s", lines[i], want)
+			}
+		}
+	}
+	_, _, stderr := call(append(bad, "--log-format", "json")...)
+	if said := fromJSON[map[string]any](t, stderr)["error"].(string); strings.Count(said, "\n") != 2 {
+		t.Errorf("the record's error is %q", said)
 	}
 }
 

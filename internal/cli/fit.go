@@ -35,7 +35,7 @@ or to --out.`,
 			case err != nil:
 				return err
 			case workers < 0:
-				return usage("--workers can't be negative")
+				return usage("--workers must be a whole number from 0 up, not %d", workers)
 			case o.Resume && o.Force:
 				return usage("--resume continues a training, --force starts anew: give one of them")
 			}

@@ -1,16 +1,20 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/internal/suggest"
 	"selfheal/models/onnx/simplify"
 )
 
@@ -54,6 +58,22 @@ func needed(c *cobra.Command, name, value, example string) error {
 	return usage("%s needs --%s%s", c.Name(), name, example)
 }
 
+// notOneOf is an error about a flag that takes one of a few words.
+func notOneOf(name, value string, words []string) error {
+	return usage("--%s must be one of %s, not %q%s", name, strings.Join(words, ", "), value, suggest.Word(value, words))
+}
+
+// unknown is an error about a command line: a misspelt flag has a suggestion.
+func unknown(c *cobra.Command, err error) error {
+	more := fmt.Sprintf("; see %s --help", c.CommandPath())
+	if e := new(pflag.NotExistError); errors.As(err, &e) {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		more = cmp.Or(suggest.Word("--"+e.GetSpecifiedName(), names), more)
+	}
+	return fmt.Errorf("%w%s", err, more)
+}
+
 // configFlag is --config.
 func (c flags) config(to *string) {
 	c.text(to, "config", "", "config file (default: ./config.yaml, else the bundled one)", filesWith("yaml", "yml"))
@@ -89,9 +109,14 @@ func (f *scaleFlags) add(c flags, workers, batch string) {
 // addConfigs has the config's defaults.
 func (f *scaleFlags) addConfigs(c flags) { f.add(c, "the config's, 0: all cores", "the config's") }
 
-func (f *scaleFlags) check() error {
-	if f.limit < 0 || f.workers < 0 || f.batch < 0 {
-		return usage("--limit, --workers and --batch can't be negative")
+func (f *scaleFlags) check(c *cobra.Command) error {
+	for _, flag := range []struct {
+		name         string
+		value, least int
+	}{{"limit", f.limit, 1}, {"batch", f.batch, 1}, {"workers", f.workers, 0}} {
+		if c.Flags().Changed(flag.name) && flag.value < flag.least {
+			return usage("--%s must be a whole number from %d up, not %d", flag.name, flag.least, flag.value)
+		}
 	}
 	return nil
 }
@@ -128,7 +153,7 @@ func (v logValue) Type() string   { return "string" }
 
 func (v logValue) Set(s string) error {
 	if !slices.Contains(logFormats, s) {
-		return fmt.Errorf("it must be %s", strings.Join(logFormats, " or "))
+		return fmt.Errorf("it must be %s%s", strings.Join(logFormats, " or "), suggest.Word(s, logFormats))
 	}
 	*v.to = s
 	return nil
@@ -180,7 +205,7 @@ func (f *preprocessFlags) add(c flags) {
 // options parses the flags.
 func (f *preprocessFlags) options() (o simplify.Options, err error) {
 	if f.layout != "" && !slices.Contains(simplify.Layouts(), f.layout) {
-		return o, usage("--layout must be %s, not %q", strings.Join(simplify.Layouts(), " or "), f.layout)
+		return o, notOneOf("layout", f.layout, simplify.Layouts())
 	}
 	o.Layout, o.Output = f.layout, f.output
 	scale, err := parseFloats("--scale", f.scale)

@@ -18,7 +18,7 @@ import (
 
 // open opens the model, and the control where one is asked for.
 func (f *useFlags) open(c *cobra.Command, g *globals, scale *scaleFlags) (*harness.Use, error) {
-	err := cmp.Or(needed(c, "model", f.model, ", the name of a model of the config"), scale.check())
+	err := cmp.Or(needed(c, "model", f.model, ", the name of a model of the config"), scale.check(c))
 	if err != nil {
 		return nil, err
 	}

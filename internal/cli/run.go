@@ -14,6 +14,7 @@ import (
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/suggest"
 )
 
 type runFlags struct {
@@ -152,7 +153,7 @@ func (f *runFlags) describe(c *cobra.Command, g *globals, plan *harness.Plan, sh
 
 // plan plans suites of a config, by default its own choice, at the scale of the flags.
 func (f *scaleFlags) plan(c *cobra.Command, cfg *config.Config, suites []string) (*harness.Plan, error) {
-	if err := f.check(); err != nil {
+	if err := f.check(c); err != nil {
 		return nil, err
 	}
 	cfg, err := cfg.Selected(suites)
@@ -194,7 +195,10 @@ func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags, o 
 
 // parseRates reads [MODEL=]N. A rate without a model, under "", is for all others.
 func parseRates(args []string, cfg *config.Config) (map[string]float64, error) {
-	rates := map[string]float64{}
+	rates, known := map[string]float64{}, []string(nil)
+	for _, m := range cfg.Models {
+		known = append(known, m.Name)
+	}
 	for _, arg := range args {
 		model, text, named := strings.Cut(arg, "=")
 		if !named {
@@ -206,7 +210,8 @@ func parseRates(args []string, cfg *config.Config) (map[string]float64, error) {
 			return nil, usage("--rate %s: N in [MODEL=]N must be a number above 0, the passes of one image a second",
 				arg)
 		case named && cfg.Model(model) == nil:
-			return nil, usage("--rate %s: no suite that was selected has a model %q", arg, model)
+			return nil, usage("--rate %s: no suite that was selected has a model %q%s", arg, model,
+				suggest.Or(model, "they have", known))
 		case rates[model] > 0:
 			return nil, usage("--rate %s: this rate is given twice", arg)
 		}

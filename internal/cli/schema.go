@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"selfheal/internal/suggest"
 )
 
 const schemaFile = "docs/schema/%s.schema.json"
@@ -39,7 +41,7 @@ records is of one line of records.jsonl.`,
 		ValidArgs: g.schemaNames(),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !slices.Contains(g.schemaNames(), args[0]) {
-				return usage("there is no schema %q; schemas: %s", args[0], names)
+				return usage("there is no schema %q%s", args[0], suggest.Or(args[0], "schemas", g.schemaNames()))
 			}
 			text, err := fs.ReadFile(g.files, fmt.Sprintf(schemaFile, args[0]))
 			if err == nil {

@@ -41,7 +41,7 @@ func (f *submitFlags) scheduler() (e cluster.Engine, program string, err error) 
 		f.kubernetes.Folder, err = os.Getwd()
 		return f.kubernetes, "selfheal", err
 	}
-	return nil, "", usage("--engine must be %s or %s, not %q", slurm, kubernetes, f.engine)
+	return nil, "", notOneOf("engine", f.engine, []string{slurm, kubernetes})
 }
 
 func submitCommand(g *globals) *cobra.Command {

@@ -7,11 +7,11 @@ package split
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/graph/flow"
 	"gonum.org/v1/gonum/graph/simple"
 
+	"selfheal/internal/suggest"
 	"selfheal/models/onnx"
 )
 
@@ -115,8 +115,8 @@ func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 	for _, b := range boundaries {
 		i := slices.Index(cuts, b)
 		if i < 0 {
-			return nil, fmt.Errorf("%q is not a tensor at which the network can be cut (cut tensors: %s)",
-				b, strings.Join(cuts, ", "))
+			return nil, fmt.Errorf("%q is not a tensor at which the network can be cut%s", b,
+				suggest.Or(b, "cut tensors", cuts))
 		}
 		if i <= at {
 			return nil, fmt.Errorf("boundary %q is out of order or named twice", b)
