@@ -23,7 +23,7 @@ import pyarrow.parquet
 import torch
 from PIL import Image
 from torchvision import transforms
-from torchvision.datasets import cifar
+from torchvision.datasets import ImageFolder, cifar
 
 
 def cifar_images(first, count):
@@ -198,6 +198,35 @@ def write_numpy(out):
         np.savez_compressed(folder / f"scaled-{name}.npz", x=values.numpy(), y=labels(0, 2))
 
 
+TRANSFORMS = {"smaller": (24, 20, "bilinear"), "smaller-bicubic": (24, 20, "bicubic"), "larger": (34, 31, "bicubic"),
+              "cropped": (None, 21, "bilinear")}
+
+
+def write_pictures(out):
+    """Image files of several kinds and sizes, and what torchvision makes of them."""
+    folder = out / "pictures"
+    for number, (name, height, width, options) in enumerate([
+            ("cat/a.png", 30, 40, {}), ("cat/b.jpg", 51, 37, {"quality": 90}),
+            ("cat/c.webp", 45, 33, {"quality": 80}), ("dog/a.webp", 28, 29, {"lossless": True}),
+            ("dog/b.jpg", 32, 47, {"quality": 90, "subsampling": "4:4:4"}), ("dog/c.webp", 25, 26, {"quality": 90}),
+            ("dog/d.jpg", 33, 44, {"quality": 85, "subsampling": "4:2:2", "progressive": True})]):
+        y, x = np.mgrid[:height, :width]
+        pixels = np.stack([128 + 60 * np.sin(x / 3 + number) + 40 * np.cos(y / 6), 128 + 90 * np.sin((x + y) / 5), 5 * x],
+                          axis=-1)
+        pixels[5:15, 8:20] = [250, 20, 10 * number]
+        image = Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+        if name == "dog/c.webp":
+            image.putalpha(200)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        image.save(folder / name, **options)
+    for name, (resize, crop, mode) in TRANSFORMS.items():
+        steps = [transforms.CenterCrop(crop), transforms.PILToTensor()]
+        if resize:
+            steps.insert(0, transforms.Resize(resize, transforms.InterpolationMode(mode)))
+        images, labels = zip(*ImageFolder(folder, transforms.Compose(steps)))
+        np.savez_compressed(out / f"pictures-{name}.npz", x=torch.stack(images).numpy(), y=np.array(labels))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--out", type=pathlib.Path, required=True)
@@ -206,6 +235,7 @@ def main():
     write_cifar(out)
     write_parquet(out)
     write_numpy(out)
+    write_pictures(out)
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ func tables() map[string]string {
 	c := &Config{}
 	return map[string]string{
 		"top": keysTable((&decoder{}).config(c)), "runtime": keysTable(c.Runtime.object()),
-		"datasets": keysTable(data),
+		"datasets": keysTable(data), "transform": keysTable(transformObject(&Dataset{})),
 		"formats":  list("| format | images | guessed by `attack --data` from |\n|---|---|---|\n", formats...),
 		"models":   keysTable(modelObject("", &Model{})),
 		"controls": keysTable(controlObject("", &Control{})), "layers": keysTable(layerObject(&Layer{})),

@@ -106,6 +106,8 @@ func datasetObject(name string, s *Dataset) object {
 			"the part of a set that has several, such as train, val or test; default: test, of `tiny-imagenet` val"),
 		optional("keys", keyNames(s), "",
 			"the names of the images' and the labels' arrays or columns; default: found").in(dataset.Keyed()...),
+		optional("transform", transformObject(s).value(), "",
+			"what is done with each image, as torchvision's Resize and CenterCrop do it with Pillow's"),
 		optional("indices", list(&s.Indices, span{least: 1, once: true}, id), "",
 			"ids of the images to take, in this order"),
 		optional("limit", whole(&s.Limit, setting.Count), "",
@@ -121,6 +123,24 @@ func keyNames(s *Dataset) value {
 		required("x", text(&k.X, "a name"), "of the images"),
 		required("y", text(&k.Y, "a name"), "of the labels"),
 	}}.value().then(func(*decoder, *node, string) { s.Keys = &k })
+}
+
+func transformObject(s *Dataset) object {
+	var t result.Transform
+	return object{rows: []row{
+		optional("resize", whole(&t.Resize, setting.Count), "", "length of the shorter side"),
+		optional("crop", whole(&t.Crop, setting.Count), "", "side of the square that is taken from the middle"),
+		optional("interpolation", choice(&t.Interpolation, []string{result.Bilinear, result.Bicubic}), result.Bilinear,
+			"how resizing is done, with antialiasing"),
+	}, check: func(d *decoder, n *node, where string) {
+		switch {
+		case t.Resize == 0 && t.Crop == 0:
+			d.fail(n.pos, "%s needs resize or crop, for example {resize: 256, crop: 224}", where)
+		case t.Resize > 0 && t.Crop > t.Resize:
+			d.fail(n.pos, "%s: a crop of %d is larger than images resized to %d", where, t.Crop, t.Resize)
+		}
+		s.Transform = &t
+	}}
 }
 
 // classes are a number or names.

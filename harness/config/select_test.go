@@ -93,7 +93,9 @@ func TestHashOtherMeaning(t *testing.T) {
 	for _, set := range []string{
 		"seed=1", "save_adversarial=true", "datasets.test.limit=100", "datasets.test.path=other.bin",
 		"datasets.test.indices=[1, 2]", "datasets.test.format=npz", "datasets.test.classes=10",
-		"datasets.test.split=train", "models.net.path=other.onnx", "models.net.preprocess.mean=0.5",
+		"datasets.test.split=train", "datasets.test.transform={crop: 20}",
+		"datasets.test.transform={resize: 20}",
+		"models.net.path=other.onnx", "models.net.preprocess.mean=0.5",
 		"models.net.output=probabilities",
 		"models.net.split={at: [a]}", "controls.pca.solver.outer=4", "controls.pca.solver.momentum=0",
 		"controls.pca.layers.0.at=last", "controls.pca.layers.0.at=1", `controls.pca.layers.0.at="1"`,

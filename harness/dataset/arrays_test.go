@@ -75,7 +75,7 @@ func TestArrayErrors(t *testing.T) {
 		{"scaled-halves.npz", "", nil, toScale + "-1 to 1, as if scaled to [-1,1]: save (x + 1)/2 and give the model"},
 		{"scaled-imagenet.npz", "", nil,
 			toScale + "-2.118 to 2.64, as if normalised by ImageNet's mean and std: save " +
-				"x·std + mean, and give the model preprocess: {mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}"},
+				"x·std + mean, and give the model preprocess: {mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.22"},
 		{"scaled-other.npz", "", nil, toScale + "-1.7 to 1.3, as if normalised by a mean and std: save x·std + mean"},
 		{"scaled-wild.npz", "", nil, toScale + "0 to 1000, which is no scale that is known"},
 	} {
@@ -92,7 +92,7 @@ func FuzzArrays(f *testing.F) {
 	f.Add("x_train", "y_train", "x_test", floats(2, 1, 1, 2)(0, 1, 0.5, 0), ints(0, 1), "train")
 	f.Add("a", "b", "c", npy("|u1", "1, 2, 2, 3", make([]byte, 12)), npy("|u1", "1,", []byte{2}), "")
 	f.Fuzz(func(t *testing.T, a, b, c string, x, y []byte, split string) {
-		if strings.ContainsAny(a+b+c, "/\\\x00") || len(a+b+c) > 100 {
+		if strings.ContainsAny(a+b+c, `/\`) || strings.ContainsFunc(a+b+c, hidden) || len(a+b+c) > 100 {
 			return // no names of files
 		}
 		fsys := fstest.MapFS{"f": {Data: zipped(t, map[string][]byte{a + ".npy": x, b + ".npy": y, c + ".npy": x})}}

@@ -191,6 +191,9 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 			return nil, err
 		}
 	}
+	if spec.Transform != nil {
+		src = &transformed{source: src, by: *spec.Transform}
+	}
 	d := &Dataset{ids: ids, labels: make([]int, len(ids)), sums: make([]uint32, len(ids)), source: src}
 	n, names := src.classes()
 	if len(spec.ClassNames) > 0 {
@@ -228,8 +231,8 @@ func (d *Dataset) check() error {
 			text = make([]byte, 0, 4*len(pixels)+8)
 		}
 		if shape != d.shape {
-			return fmt.Errorf("%s has shape %v, but the images before it have %v; all must have the same",
-				d.source.name(id), shape, d.shape)
+			return fmt.Errorf("%s has shape %v, but the images before it have %v; all must have the same: "+
+				"transform: {resize: 256, crop: 224} makes them so", d.source.name(id), shape, d.shape)
 		}
 		if label < 0 || label >= d.classes {
 			return fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", d.source.name(id),

@@ -171,7 +171,7 @@ func TestErrors(t *testing.T) {
 		{"npz", "inf.npz", Spec{}, "image 1 of inf.npz holds -Inf at value 0; pixels must be numbers in [0,1]"},
 		{"npz", "255.npz", Spec{}, "image 1 of 255.npz holds 255 at value 1; pixels must lie in [0,1], but those"},
 		{"npz", "normalised.npz", Spec{},
-			"image 1 of normalised.npz holds -0.5 at value 1; pixels must lie in [0,1], but those of the first images run"},
+			"image 1 of normalised.npz holds -0.5 at value 1; pixels must lie in [0,1], but those of the first image"},
 		{"npz", "negative.npz", Spec{}, "its array y: label 0 is -1, not a class index"},
 		{"npz", "counts.npz", Spec{}, "x holds 2 images and y 3 labels"},
 		{"npz", "none.npz", Spec{}, "it holds no images"},
@@ -187,7 +187,7 @@ func TestErrors(t *testing.T) {
 			"its array x: a shape of [1000000 3 32 32] of uint8 takes 3072000128 bytes, but it has 3200"},
 		{"npz", "flatlabel.npz", Spec{Classes: 3}, "image 0 of flatlabel.npz has the label 9, but there are 3 classes"},
 		{"image-folder", "absent", Spec{}, "absent does not exist"},
-		{"image-folder", "folder", Spec{}, "it holds no folders; every class is a folder of PNG or JPEG files"},
+		{"image-folder", "folder", Spec{}, "it holds no folders; every class is a folder of PNG, JPEG or WebP files"},
 		{"tiny-imagenet", "folder", Spec{}, "folder/wnids.txt does not exist"},
 	} {
 		c.spec.Format, c.spec.Path = c.format, c.path

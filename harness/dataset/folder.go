@@ -12,6 +12,7 @@ import (
 
 // folder is a list of labelled image files: image-folder and tiny-imagenet.
 type folder struct {
+	planar
 	fsys    fs.FS
 	entries []labelled
 	names   []string       // of the classes
@@ -36,7 +37,7 @@ type labelled struct {
 
 func (l labelled) path() string { return path.Join(l.dir, l.file) }
 
-// openFolder lists a folder of class folders of PNG and JPEG files, or the one of a split. Classes
+// openFolder lists a folder of class folders of PNG, JPEG and WebP files, or the one of a split. Classes
 // are in the order of their folders' names, or of the names given; images in
 // the order of classes, then of their files' names. Other files are passed over.
 func openFolder(fsys fs.FS, spec Spec) (source, error) {
@@ -49,7 +50,7 @@ func openFolder(fsys fs.FS, spec Spec) (source, error) {
 		return nil, err
 	}
 	if len(classes) == 0 {
-		return nil, errors.New("it holds no folders; every class is a folder of PNG or JPEG files")
+		return nil, errors.New("it holds no folders; every class is a folder of PNG, JPEG or WebP files")
 	}
 	names := classes
 	if len(spec.ClassNames) > 0 {
@@ -153,7 +154,7 @@ func (f *folder) list(dir string, label int) error {
 	}
 	for _, file := range files {
 		switch strings.ToLower(path.Ext(file.Name())) {
-		case ".png", ".jpg", ".jpeg":
+		case ".png", ".jpg", ".jpeg", ".webp":
 			if !strings.HasPrefix(file.Name(), ".") && !file.IsDir() {
 				f.entries = append(f.entries, labelled{dir, file.Name(), label})
 			}
@@ -172,5 +173,3 @@ func (f *folder) label(id int) (int, error) { return f.entries[id].label, nil }
 func (f *folder) read(id int, buf []byte) ([]byte, [3]int, error) {
 	return decodeFile(f.fsys, f.entries[id].path(), buf)
 }
-
-func (f *folder) pixels(bytes []byte, out []float32) { values(bytes, out) }

@@ -94,12 +94,12 @@ func TestImageFolder(t *testing.T) {
 		spec Spec
 		want string
 	}{
-		{Spec{Path: "set"}, "set/dog/c.png is no readable PNG or JPEG: image: unknown format"},
+		{Spec{Path: "set"}, "set/dog/c.png is no readable PNG, JPEG or WebP: image: unknown format"},
 		{Spec{Path: "set", Classes: 10}, "it holds 2 class folders, but classes says 10; list the names"},
 		{Spec{Path: "set", ClassNames: []string{"cat", "fox"}}, "its folder dog is not in the list of classes"},
 		{Spec{Path: "big"}, "big/a/2.png has shape [3 4 4], but the images before it have [3 2 3]; all must have the"},
 		{Spec{Path: "none"}, "it holds no images"},
-		{Spec{Path: "bomb"}, "bomb/a/1.png is no readable PNG or JPEG: png: unsupported feature: dimension overflow"},
+		{Spec{Path: "bomb"}, "bomb/a/1.png is no readable PNG, JPEG or WebP: png: unsupported feature: dimension"},
 	} {
 		c.spec.Format = "image-folder"
 		_, err := Open(c.spec, fsys, 0)
@@ -109,31 +109,22 @@ func TestImageFolder(t *testing.T) {
 	}
 }
 
-// The direct ways to read pixels agree with the colour model's, also off the origin.
+// The direct way to read an opaque PNG's pixels agrees with the colour model's, also off the origin.
 func TestRows(t *testing.T) {
-	rect := stdimage.Rect(2, 3, 10, 9)
-	ycc, rgba := stdimage.NewYCbCr(rect, stdimage.YCbCrSubsampleRatio420), stdimage.NewRGBA(rect)
-	for i := range ycc.Y {
-		ycc.Y[i] = uint8(91 * i)
-	}
-	for i := range ycc.Cb {
-		ycc.Cb[i], ycc.Cr[i] = uint8(57*i), uint8(203*i)
-	}
-	for i := range rgba.Pix {
-		rgba.Pix[i] = uint8(67 * i)
+	im := stdimage.NewRGBA(stdimage.Rect(2, 3, 10, 9))
+	for i := range im.Pix {
+		im.Pix[i] = uint8(67 * i)
 		if i%4 == 3 {
-			rgba.Pix[i] = 255
+			im.Pix[i] = 255
 		}
 	}
-	for _, im := range []stdimage.Image{ycc, rgba} {
-		fast, slow := rows(im), rows(struct{ stdimage.Image }{im})
-		for y := range rect.Dy() {
-			var got, want [3][8]uint8
-			fast(y, got[0][:], got[1][:], got[2][:])
-			slow(y, want[0][:], want[1][:], want[2][:])
-			if got != want {
-				t.Fatalf("%T in row %d: %d and %d", im, y, got, want)
-			}
+	fast, slow := rows(im, false), rows(struct{ stdimage.Image }{im}, false)
+	for y := range im.Rect.Dy() {
+		var got, want [3][8]uint8
+		fast(y, got[0][:], got[1][:], got[2][:])
+		slow(y, want[0][:], want[1][:], want[2][:])
+		if got != want {
+			t.Fatalf("row %d: %d and %d", y, got, want)
 		}
 	}
 }

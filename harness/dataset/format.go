@@ -56,17 +56,18 @@ var Table = []Format{
 		open: openTinyImageNet,
 		Needs: "Tiny-ImageNet's folder, with wnids.txt, train/CLASS/images/ and val/ (val_annotations.txt and " +
 			"images/): http://cs231n.stanford.edu/tiny-imagenet-200.zip"},
-	{Name: "npz", Doc: "NumPy's arrays in an archive, or `.npy` files: `x`, uint8 or float32, NCHW or NHWC, and `y`, " +
-		"integers, or of other names",
+	{Name: "npz", Doc: "NumPy's arrays in an archive, or `.npy` files: `x`, uint8 or float32, NCHW or NHWC, and " +
+		"`y`, integers, or of other names",
 		Ext: ".npz", Layout: "a `.npy` file, a folder with such", Keys: "arrays", is: isArrays, open: openNPZ,
 		Needs: "a NumPy archive of x, images as uint8 or float32, and y, integer labels"},
 	{Name: "parquet", Doc: "Parquet files of the Hugging Face hub: a file, or a folder with those of each split. " +
-		"Columns `image` or `img`, PNG or JPEG files or structs with such as `bytes`, and `label` or `fine_label`",
+		"Columns `image` or `img`, image files or structs with such as `bytes`, and `label` or `fine_label`",
 		Ext: ".parquet", Layout: "a folder with such files", Keys: "columns", is: isParquet, open: openParquet,
 		Needs: "Parquet files of the Hugging Face hub with a column of images and one of labels"},
-	{Name: "image-folder", Doc: "a folder for each class, of PNG or JPEG files, or a folder of such for each split",
+	{Name: "image-folder", Doc: "a folder for each class, of PNG, JPEG or WebP files, or a folder of such for each " +
+		"split",
 		Layout: "any other folder", is: isFolder, open: openFolder,
-		Needs: "a folder of images, PNG or JPEG, one folder a class"},
+		Needs: "a folder of images, PNG, JPEG or WebP, one folder a class"},
 }
 
 // Keyed are the formats that take keys.

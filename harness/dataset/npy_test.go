@@ -252,7 +252,7 @@ func TestReadImage(t *testing.T) {
 	if err != nil || shape != d.Shape() || !slices.Equal(pixels, want) || slices.Max(pixels) == 0 {
 		t.Errorf("%v, %v of shape %v, want %v of %v", err, pixels, shape, want, d.Shape())
 	}
-	for name, want := range map[string]string{"broken.png": "broken.png is no readable PNG or JPEG",
+	for name, want := range map[string]string{"broken.png": "broken.png is no readable PNG, JPEG or WebP",
 		"absent.png": "not exist"} {
 		if _, _, err := ReadImage(fsys, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", name, err)

@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,12 +17,14 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
 
 // pictures are the image files that Parquet files hold, as data sets on the Hugging Face hub do: a column of structs
 // {bytes, path}, or of bytes, and one of labels. Values can't be read at any place of such a file, so those that were
 // chosen are copied into a temporary file, as they are encoded.
 type pictures struct {
+	planar
 	parts  []picturePart
 	labels []int
 	names  []string // of the classes; nil where the files don't say
@@ -47,7 +50,8 @@ var (
 )
 
 const (
-	maxParquetDepth = 3 // folders below the data set's in which its files lie
+	maxParquetFooter = 256 << 20 // bytes
+	maxParquetDepth  = 3         // folders below the data set's in which its files lie
 )
 
 func openParquet(fsys fs.FS, spec Spec) (_ source, err error) {
@@ -86,6 +90,16 @@ func guarded(run func() error) (err error) {
 
 // open reads what a file says of itself, and its labels.
 func (p *pictures) open(part *picturePart, keys *result.Keys) (err error) {
+	var tail [8]byte // how long what a file says of itself is, and the format's mark
+	if part.size < int64(len(tail)) {
+		return errors.New("it is no Parquet file: it is too short")
+	}
+	if err := readAt(part, tail[:], part.size-int64(len(tail))); err != nil {
+		return err
+	}
+	if length := binary.LittleEndian.Uint32(tail[:]); int64(length) > min(part.size, maxParquetFooter) {
+		return fmt.Errorf("it is no Parquet file: what it says of itself has %s", number.Bytes(int64(length)))
+	}
 	part.pages, err = parquet.OpenFile(part.file, part.size, parquet.SkipPageIndex(true),
 		parquet.SkipBloomFilters(true))
 	if err != nil {
@@ -283,8 +297,6 @@ func (p *pictures) read(id int, buf []byte) ([]byte, [3]int, error) {
 	}
 	return decode(file{ReaderAt: bytes.NewReader(data), size: int64(len(data))}, p.name(id), buf)
 }
-
-func (p *pictures) pixels(bytes []byte, out []float32) { values(bytes, out) }
 
 func (p *pictures) Close() error {
 	var errs []error

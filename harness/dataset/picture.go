@@ -9,6 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+
+	_ "golang.org/x/image/webp" // registers the decoder
 )
 
 // values writes the pixels for which bytes stand into out.
@@ -18,7 +20,7 @@ func values(bytes []byte, out []float32) {
 	}
 }
 
-// ReadImage reads a PNG or JPEG file as an image folder's images are read: pixels in
+// ReadImage reads a PNG, JPEG or WebP file as an image folder's images are read: pixels in
 // [0,1], row-major CHW, of three channels, and their shape.
 func ReadImage(fsys fs.FS, name string) (pixels []float32, shape [3]int, err error) {
 	levels, shape, err := decodeFile(fsys, name, nil)
@@ -41,14 +43,14 @@ func decodeFile(fsys fs.FS, name string, buf []byte) ([]byte, [3]int, error) {
 	return decode(f, name, buf)
 }
 
-// decode reads a PNG or JPEG file as RGB, channels first, into buf if it is large enough. Gray images get three
+// decode reads a PNG, JPEG or WebP file as RGB, channels first, into buf if it is large enough. Gray images get three
 // equal channels and transparency is dropped, as torchvision's loader does; 16-bit channels keep their upper
-// half. JPEG leaves decoders some freedom (the transform's rounding, how colour is interpolated), so pixels may
-// lie a few levels from those of another library.
+// half. JPEG leaves decoders some freedom. Colours are interpolated and converted as libjpeg does it; the transform's
+// rounding is Go's.
 func decode(f file, name string, buf []byte) ([]byte, [3]int, error) {
-	head, _, err := stdimage.DecodeConfig(io.NewSectionReader(f, 0, f.size))
+	head, kind, err := stdimage.DecodeConfig(io.NewSectionReader(f, 0, f.size))
 	if err != nil {
-		return nil, [3]int{}, fmt.Errorf("%s is no readable PNG or JPEG: %w", name, err)
+		return nil, [3]int{}, fmt.Errorf("%s is no readable PNG, JPEG or WebP: %w", name, err)
 	}
 	h, w := head.Height, head.Width
 	if h < 1 || w < 1 || h > maxPixels/w {
@@ -63,7 +65,7 @@ func decode(f file, name string, buf []byte) ([]byte, [3]int, error) {
 	}
 	plane := h * w
 	buf = slices.Grow(buf[:0], 3*plane)[:3*plane]
-	row := rows(im)
+	row := rows(im, kind == "webp")
 	for y := range h {
 		i := y * w
 		row(y, buf[i:i+w], buf[plane+i:plane+i+w], buf[2*plane+i:2*plane+i+w])
@@ -72,17 +74,32 @@ func decode(f file, name string, buf []byte) ([]byte, [3]int, error) {
 }
 
 // rows returns a function that reads the pixels of im's row y, counted from its
-// upper edge: of the two types that nearly every JPEG and PNG decodes to
+// upper edge: of the types that nearly every JPEG, WebP and PNG decodes to
 // directly, of others through the colour model.
-func rows(im stdimage.Image) func(y int, r, g, b []uint8) {
+func rows(im stdimage.Image, webp bool) func(y int, r, g, b []uint8) {
 	at := im.Bounds().Min
 	switch im := im.(type) {
+	case *stdimage.NYCbCrA: // transparency is dropped
+		return rows(&im.YCbCr, webp)
 	case *stdimage.YCbCr:
+		rgb := jpegRGB
+		if webp {
+			rgb = webpRGB
+		}
+		full := colours(im, webp)
+		if full == nil {
+			full = func(y int, cb, cr []uint8) {
+				for x := range cb {
+					c := im.COffset(at.X+x, at.Y+y)
+					cb[x], cr[x] = im.Cb[c], im.Cr[c]
+				}
+			}
+		}
 		return func(y int, r, g, b []uint8) {
 			luma := im.Y[im.YOffset(at.X, at.Y+y):]
+			full(y, g, b) // which these rows hold until they are overwritten
 			for x := range r {
-				c := im.COffset(at.X+x, at.Y+y)
-				r[x], g[x], b[x] = color.YCbCrToRGB(luma[x], im.Cb[c], im.Cr[c])
+				r[x], g[x], b[x] = rgb(luma[x], g[x], b[x])
 			}
 		}
 	case *stdimage.RGBA: // an opaque PNG

@@ -24,7 +24,22 @@ type Dataset struct {
 type Shaping struct {
 	Split string `json:"split,omitempty"` // the part of a set that has several
 	Keys  *Keys  `json:"keys,omitempty"`  // where its images and labels are found by name
+	// Transform is what is done with each image.
+	Transform *Transform `json:"transform,omitempty"`
 }
+
+// Transform resizes and crops images, as torchvision's Resize and CenterCrop do on Pillow's.
+type Transform struct {
+	Resize        int    `json:"resize,omitempty"` // pixels of the shorter side; absent: as it is
+	Crop          int    `json:"crop,omitempty"`   // pixels of a side of the square in the middle; absent: all
+	Interpolation string `json:"interpolation"`    // bilinear or bicubic, with antialiasing
+}
+
+// Interpolations of a [Transform].
+const (
+	Bilinear = "bilinear"
+	Bicubic  = "bicubic"
+)
 
 // Keys are the names of a NumPy archive's arrays, or of a Parquet file's columns.
 type Keys struct {
@@ -40,6 +55,14 @@ func (s Shaping) Words() string {
 	}
 	if s.Keys != nil {
 		words = append(words, fmt.Sprintf("x is %s, y is %s", s.Keys.X, s.Keys.Y))
+	}
+	if t := s.Transform; t != nil {
+		if t.Resize > 0 {
+			words = append(words, fmt.Sprintf("resized to %d (%s)", t.Resize, t.Interpolation))
+		}
+		if t.Crop > 0 {
+			words = append(words, fmt.Sprintf("cropped to %d", t.Crop))
+		}
 	}
 	return strings.Join(words, "; ")
 }

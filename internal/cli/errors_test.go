@@ -134,7 +134,7 @@ PREDICT --model rubost a.png → no model "rubost"; did you mean "robust"?
 PREDICT --model robust --limit 0 a.png → --limit must be a whole number from 1 up, not 0
 PREDICT --model robust --control pca a.png → no control "pca"; it has: greedy, unrolled, endless
 PREDICT --model robust absent.png → absent.png: no such file
-PREDICT --model robust go.mod → go.mod is no readable PNG or JPEG
+PREDICT --model robust go.mod → go.mod is no readable PNG, JPEG or WebP
 PREDICT --model robust DIR/wide.png → it has 3 channels of 40×32 pixels, the model takes 3 of 32×32
 predict --model robust --config absent.yaml a.png → absent.yaml: no such file
 EXPORT --out DIR/x.onnx → export needs --control

@@ -52,12 +52,12 @@ func predictCommand(g *globals) *cobra.Command {
 		Short: "Classify images with a model of a config, plain and healed",
 		Long: `Prints, for each image, the class that the model gives it and the margin, by which
 the largest logit exceeds the second; with --control those of the controlled
-network as well. Images are PNG or JPEG files of the size that the model takes, or
+network as well. Images are PNG, JPEG or WebP files of the size that the model takes, or
 a labelled data set.`,
 		Example: `  selfheal predict --model mine --config my.yaml cat.png dog.jpg
   selfheal predict --model preact-robust --control msa --data models/zoo/shapes10/test.bin --limit 10
   selfheal predict --model mine --control pca --config my.yaml --data test.npz --json > answers.jsonl`,
-		ValidArgsFunction: filesWith("png", "jpg", "jpeg"),
+		ValidArgsFunction: filesWith("png", "jpg", "jpeg", "webp"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if (len(args) > 0) == (d.data != "") {
 				return usage("predict takes image files or --data FILE, one of the two")
@@ -104,7 +104,7 @@ a labelled data set.`,
 	return c
 }
 
-// imageFiles reads PNG and JPEG files.
+// imageFiles reads PNG, JPEG and WebP files.
 func imageFiles(u *harness.Use, paths []string) (list []prediction, pixels func(i int) ([]float32, error),
 	err error) {
 	var all [][]float32
