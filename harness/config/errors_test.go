@@ -211,7 +211,8 @@ func TestAllErrors(t *testing.T) {
 			}
 		}
 	}
-	for _, at := range []string{"2:7: seed must be", `6:47: unknown key "limt"`, "13:22: controls.pca.solver.method must",
+	for _, at := range []string{"2:7: seed must be", `6:47: unknown key "limt"`,
+		"13:22: controls.pca.solver.method must",
 		"21:14: attacks.aa-linf.epsilon is 8", `23:51: suites.main.controls[0] names "pac"`,
 		`23:67: suites.main.attacks[0] names "aa"`} {
 		want = append(want, "config.yaml:"+at)

@@ -204,6 +204,35 @@ func scalars(flag, list string) (string, error) {
 	return "[" + strings.Join(parts, ", ") + "]", nil
 }
 
+// taken says as a config does how the flags have the model taken.
+func (f *preprocessFlags) taken(probabilities bool) (string, error) {
+	var preprocess []string
+	for _, p := range []struct{ flag, list string }{{"scale", f.scale}, {"mean", f.mean}, {"std", f.std}} {
+		if p.list != "" {
+			values, err := scalars(p.flag, p.list)
+			if err != nil {
+				return "", err
+			}
+			preprocess = append(preprocess, p.flag+": "+values)
+		}
+	}
+	if _, err := f.options(); err != nil {
+		return "", err
+	}
+	output := "logits"
+	if probabilities {
+		output = "probabilities"
+	}
+	text := fmt.Sprintf("preprocess: {%s}, output: %s", strings.Join(preprocess, ", "), output)
+	if f.layout != "" {
+		text += ", layout: " + f.layout
+	}
+	if f.output != "" {
+		text += fmt.Sprintf(", output_name: %q", f.output)
+	}
+	return text, nil
+}
+
 // config writes the config that says the same, in YAML's flow style.
 func (f *attackFlags) config(model string) ([]byte, error) {
 	format, err := f.guess()
@@ -214,28 +243,9 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var preprocess []string
-	for _, p := range []struct{ flag, list string }{{"scale", f.scale}, {"mean", f.mean}, {"std", f.std}} {
-		if p.list != "" {
-			values, err := scalars(p.flag, p.list)
-			if err != nil {
-				return nil, err
-			}
-			preprocess = append(preprocess, p.flag+": "+values)
-		}
-	}
-	output := "logits"
-	if f.probabilities {
-		output = "probabilities"
-	}
-	if _, err := f.options(); err != nil {
+	taken, err := f.taken(f.probabilities)
+	if err != nil {
 		return nil, err
-	}
-	if f.layout != "" {
-		output += ", layout: " + f.layout
-	}
-	if f.preprocessFlags.output != "" {
-		output += fmt.Sprintf(", output_name: %q", f.preprocessFlags.output)
 	}
 	epsilon, err := scalars("epsilon", f.epsilon)
 	if err != nil {
@@ -265,11 +275,11 @@ seed: %d
 seeds: %d
 save_adversarial: %t
 datasets: {%q: {format: %s, path: %q}}
-models: {%q: {path: %q, preprocess: {%s}, output: %s}}
+models: {%q: {path: %q, %s}}
 attacks: {%s: {%s}}
 suites: {attack: {dataset: %q, models: [%q], attacks: [%s]}}
 `, f.seed, f.seeds, f.save, data, format, filepath.ToSlash(f.data), name, filepath.ToSlash(model),
-		strings.Join(preprocess, ", "), output, f.attack, strings.Join(parameters, ", "), data, name, f.attack), nil
+		taken, f.attack, strings.Join(parameters, ", "), data, name, f.attack), nil
 }
 
 // inFlags says what is wrong with the flags' config in terms of the flags: nobody has seen the config.

@@ -15,8 +15,8 @@ import (
 // job is a folder that stands for a CI job's machine, with a selfheal that says what it was called with.
 type job struct{ dir string }
 
-// Tests with one are not parallel: what another one starts while the program is written keeps it open, and then it can't
-// be run.
+// Tests with one are not parallel: what another one starts while the program is written keeps it open, and then it
+// can't be run.
 func newJob(t *testing.T, selfheal string) job {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
