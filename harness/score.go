@@ -124,7 +124,7 @@ func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Recor
 			made := s.made.at(i)
 			record := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
 				Epsilon: c.Epsilon, Image: s.set.ID(i), Label: s.set.Label(i), Verdict: int(c.Verdicts[i] - '0'),
-				Margin: result.Margin(v.Margin), Norm: v.Norm}
+				Predicted: v.Class, Margin: result.Margin(v.Margin), Norm: v.Norm}
 			if made.First >= 0 {
 				record.FirstSuccess = &made.First
 				if s.own() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -84,6 +85,20 @@ func (u *Use) Close() {
 type Answer struct {
 	Class  int     // of the largest logit
 	Margin float64 // by which that exceeds the second
+	Logits []float32
+}
+
+// Probabilities is the softmax of the logits.
+func (a Answer) Probabilities() []float64 {
+	sum, p := 0.0, make([]float64, len(a.Logits))
+	for i, z := range a.Logits {
+		p[i] = math.Exp(float64(z) - float64(a.Logits[a.Class]))
+		sum += p[i]
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+	return p
 }
 
 // Answers classifies n images, which pixels gives as C·H·W values in [0,1] and may be
@@ -106,9 +121,18 @@ func (u *Use) answers(ctx context.Context, who classifier, n int, pixels func(i 
 		if err != nil {
 			return err
 		}
-		v, err := who.judge(ctx, attacks.Image{ID: i, Pixels: x, Label: unlabelled}, x, ball{}, answerOnly)
-		out[i] = Answer{v.Class, float64(v.Margin)}
-		return err
+		if _, err = (ball{}).measure(x, x); err != nil { // pixels outside [0,1]
+			return err
+		}
+		z, err := who.logits(ctx, x)
+		if err != nil {
+			return err
+		}
+		v, finite := decide(z, unlabelled)
+		if out[i] = (Answer{v.Class, float64(v.Margin), z}); !finite {
+			return notFinite{who.subject, i}
+		}
+		return nil
 	})
 	return out, err
 }

@@ -276,7 +276,8 @@ var contract = map[string]string{
 "steps": [{"attack": "apgd-ce", "attacked": 4, "robust": 0.75, "forward": 404, "backward": 400, "seconds": 1.5}],
 "max_norm": 0.00784, "seconds": 1.5, "warnings": [{"id": "zero-gradient", "message": "one image"}]}]}`,
 	"records": `{"suite": "real", "model": "net", "defense": "none", "mode": "oblivious", "attack": "aa-linf",
-"epsilon": 0.00784, "image": 3, "label": 7, "verdict": 0, "margin": -0.25, "norm": 0.00784, "first_success": null}`,
+"epsilon": 0.00784, "image": 3, "label": 7, "verdict": 0, "predicted": 3, "margin": -0.25, "norm": 0.00784,
+"first_success": null}`,
 }
 
 // Results with what they must have, and nothing else, are valid; without any one of it, or

@@ -1,8 +1,8 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"selfheal/harness/result"
@@ -72,10 +72,10 @@ func (c *Config) gate() value {
 	return g.object().value().then(func(*decoder, *node, string) { c.Gate = &g })
 }
 
-// Check says what is wrong with rules that did not come from a config, by reading them as if they
-// did. It makes an absent list or mapping an empty one.
-func (g *Gate) Check() error {
-	text, err := json.Marshal(g)
+// Set changes rules by --set arguments, gate.KEY=VALUE, and checks them all as if they came from a config. It makes
+// an absent list or mapping an empty one.
+func (g *Gate) Set(sets ...string) error {
+	text, err := json.Marshal(map[string]*Gate{"gate": g})
 	if err != nil {
 		return err
 	}
@@ -83,11 +83,27 @@ func (g *Gate) Check() error {
 	if err != nil {
 		return err
 	}
-	root.entries = slices.DeleteFunc(root.entries, func(e entry) bool { return e.value.isNull() })
+	old := root.get("gate")
+	old.entries = slices.DeleteFunc(old.entries, func(e entry) bool { return e.value.isNull() })
 	d, rules := decoder{}, DefaultGate()
-	rules.object().decode(&d, root, "")
-	if d.errs.sorted() != nil {
-		return errors.New(d.errs[0].Message)
+	for _, s := range sets {
+		if err := set(root, s); err != nil {
+			d.errs = append(d.errs, err)
+		}
+	}
+	for _, e := range root.entries {
+		if e.key != "gate" {
+			d.fail(e.pos, "without --config only the gate can be set, as by gate.max_drop=0.01")
+		}
+	}
+	rules.object().decode(&d, cmp.Or(root.get("gate"), defaultNode("{}", position{})), "gate")
+	if err := d.errs.sorted(); err != nil {
+		for _, e := range d.errs {
+			if e.pos.line > 0 { // in the text above, which nobody has seen
+				e.pos = position{}
+			}
+		}
+		return err
 	}
 	*g = rules
 	return nil

@@ -50,7 +50,7 @@ func TestGateCheck(t *testing.T) {
 	} {
 		g := DefaultGate()
 		c.change(&g)
-		err := g.Check()
+		err := g.Set()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}

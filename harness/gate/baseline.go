@@ -90,8 +90,8 @@ func NewBaseline(f *result.File, rules config.Gate) (*Baseline, error) {
 var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func (b *Baseline) check() error {
-	if err := b.Gate.Check(); err != nil {
-		return fmt.Errorf("gate: %w", err)
+	if err := b.Gate.Set(); err != nil {
+		return err
 	}
 	for name, d := range b.Datasets {
 		if !digest.MatchString(d.SHA256) || d.N < 1 {

@@ -79,8 +79,8 @@ func Compare(ctx context.Context, base *Baseline, f *result.File, rules config.G
 
 func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Report, error) {
 	rules := t.rules
-	if err := rules.Check(); err != nil {
-		return nil, fmt.Errorf("gate: %w", err)
+	if err := rules.Set(); err != nil {
+		return nil, err
 	}
 	cells, err := cellsOf(f)
 	if err != nil {

@@ -214,8 +214,9 @@ type Record struct {
 	Image        int      `json:"image"`
 	Label        int      `json:"label"`
 	Verdict      int      `json:"verdict"`
-	Margin       Margin   `json:"margin"` // z_y − max other logit on this cell's image; null where it is no number
-	Norm         float64  `json:"norm"`   // of its perturbation, 0 when never broken
+	Predicted    int      `json:"predicted"` // the class of the largest logit; of an answer with NaN any
+	Margin       Margin   `json:"margin"`    // z_y − max other logit on this cell's image; null where it is no number
+	Norm         float64  `json:"norm"`      // of its perturbation, 0 when never broken
 	FirstSuccess *int     `json:"first_success"`
 	CleanMargin  *float64 `json:"clean_margin,omitempty"` // the margin on the clean image; same model and defense
 	Queries      *int     `json:"queries,omitempty"`      // forward passes up to the first success

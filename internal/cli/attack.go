@@ -62,16 +62,24 @@ a config that says the same: verdicts, results and reports are the same.
 	f.outputFlags.add(to, g)
 	f.dataFlags.add(to)
 	f.preprocessFlags.add(to)
-	to.text(&f.norm, "norm", "", "norm of the perturbation: "+strings.Join(config.Norms, ", "), words(config.Norms...))
+	f.normFlag(to)
 	to.text(&f.epsilon, "epsilon", "", "its bound, a number or a fraction, or a list of them: 2/255,4/255", noFiles)
 	to.text(&f.attack, "attack", "aa", "the attack",
 		words(described(choices(), func(c choice) (string, string) { return c.name, c.doc })...))
 	to.texts(&f.params, "param", "a parameter of the attack: steps=50; may be repeated", f.paramWords)
 	to.seed(&f.seed, "of every random number")
 	to.whole(&f.seeds, "seeds", 1, "how many seeds to attack under, from --seed up")
-	to.on(&f.probabilities, "probabilities", "the model gives probabilities, not logits")
+	f.probability(to)
 	to.on(&f.save, "save-adversarial", "write the adversarial images, float32 .npy, to adversarial/ in --out")
 	return c
+}
+
+func (f *attackFlags) normFlag(to flags) {
+	to.text(&f.norm, "norm", "", "norm of the perturbation: "+strings.Join(config.Norms, ", "), words(config.Norms...))
+}
+
+func (f *attackFlags) probability(to flags) {
+	to.on(&f.probabilities, "probabilities", "the model gives probabilities, not logits")
 }
 
 // guess says of which format --data is where --format does not.
@@ -156,12 +164,25 @@ func choicesHelp() string {
 
 // plan plans what the config that says the same as the flags asks for.
 func (f *attackFlags) plan(c *cobra.Command, model string) (*harness.Plan, error) {
-	err := cmp.Or(needed(c, "data", f.data, ", for example --data test.npz"),
-		needed(c, "norm", f.norm, ", for example --norm linf"),
-		needed(c, "epsilon", f.epsilon, ", for example --epsilon 8/255"))
+	if err := f.needed(c); err != nil {
+		return nil, err
+	}
+	cfg, err := f.parse(model)
 	if err != nil {
 		return nil, err
 	}
+	return f.scaleFlags.plan(c, cfg, nil)
+}
+
+// needed are flags that must be given.
+func (f *attackFlags) needed(c *cobra.Command) error {
+	return cmp.Or(needed(c, "data", f.data, ", for example --data test.npz"),
+		needed(c, "norm", f.norm, ", for example --norm linf"),
+		needed(c, "epsilon", f.epsilon, ", for example --epsilon 8/255"))
+}
+
+// parse is the config that says the same as the flags.
+func (f *attackFlags) parse(model string) (*config.Config, error) {
 	text, err := f.config(model)
 	if err != nil {
 		return nil, usage("%w", err)
@@ -170,7 +191,7 @@ func (f *attackFlags) plan(c *cobra.Command, model string) (*harness.Plan, error
 	if err != nil {
 		return nil, usage("%w", f.inFlags(err, model))
 	}
-	return f.scaleFlags.plan(c, cfg, nil)
+	return cfg, nil
 }
 
 var (

@@ -115,19 +115,16 @@ func exists(path string) bool {
 }
 
 func (f *checkFlags) usage() error {
-	switch {
-	case len(f.sets) > 0 && f.config == "":
-		return errors.New("--set goes with --config, whose rules it changes")
-	case f.update && (f.newModel || f.json || f.junit != "" || f.markdown != ""):
+	if f.update && (f.newModel || f.json || f.junit != "" || f.markdown != "") {
 		return errors.New("--update compares nothing: --new-model, --json, --junit and --markdown don't go with it")
 	}
 	return nil
 }
 
-// rules are those of --config, if it has any, else others.
+// rules are those of --config, if it has any, else others; --set changes them.
 func (f *checkFlags) rules(others config.Gate) (config.Gate, error) {
 	if f.config == "" {
-		return others, nil
+		return others, others.Set(f.sets...)
 	}
 	cfg, err := config.Load(f.config, f.sets...)
 	if err != nil || cfg.Gate == nil {

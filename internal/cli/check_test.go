@@ -171,6 +171,10 @@ func TestCheckUpdate(t *testing.T) {
 		t.Errorf("another verdict: %s", out)
 	}
 	const rules = "rules: max_drop 3 points, alpha 0.05, 1 min, fail_on near-chance" // they hold without --config
+	if out := done(t, "check", "--baseline", baseline, "--set", "gate.alpha=0.1", saved(t, f)); !strings.Contains(out,
+		"rules: max_drop 3 points, alpha 0.1, 1 min") {
+		t.Errorf("--set does not change the baseline's rules:\n%s", out)
+	}
 	if out := done(t, "check", "--baseline", baseline, saved(t, f)); !strings.Contains(out, rules) {
 		t.Errorf("not by the baseline's rules:\n%s", out)
 	}
@@ -215,7 +219,9 @@ func TestCheckRefuses(t *testing.T) {
 		{"unknown flag: --bsaeline", []string{"--bsaeline", baseline, good}},
 		{"flag needs an argument", []string{"--baseline"}},
 		{"invalid argument", []string{"--update=perhaps", "--baseline", baseline, good}},
-		{"--set goes with --config", []string{"--baseline", baseline, "--set", "gate.alpha=0.1", good}},
+		{"--set gate.alpha=1: gate.alpha must be", []string{"--baseline", baseline, "--set", "gate.alpha=1", good}},
+		{"--set seed=1: without --config only the gate can be set", []string{"--baseline", baseline, "--set", "seed=1",
+			good}},
 		{"there is no baseline", []string{"--baseline", in("absent.json"), good}},
 		{"is a directory", []string{"--baseline", dir, good}},
 		{"broken.json: line 2: unexpected end of JSON input", []string{"--baseline", in("broken.json"), good}},

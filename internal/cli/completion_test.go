@@ -84,7 +84,7 @@ groups: {both: {suites: [all, alone]}}
 		{"attack model.onnx @", nil, none},
 		{"inspect one.onnx @", []string{"onnx"}, extension},
 		{"report @", nil, dirs},
-		{"predict @", []string{"png", "jpg", "jpeg", "webp"}, extension},
+		{"predict @", []string{"onnx", "png", "jpg", "jpeg", "webp"}, extension},
 		{"check @", nil, dirs},
 		{"check --baseline @", []string{"json"}, extension},
 		{"schema @", []string{"baseline", "config", "gallery", "records", "results"}, none},

@@ -128,6 +128,12 @@ ATTACK --norm l2 --epsilon 1 --limit 0 → --limit must be a whole number from 1
 ATTACK --norm l2 --epsilon 1 --workers x → --workers
 ATTACK --norm l2 --epsilon 1 --mean 0.1,0.2 → mean has 2 values, the image 3 channels
 predict a.png → predict needs --model
+predict NET → predict takes image files or --data
+predict NET a.png --control msa → --control goes with a config, not with a model's file
+predict NET a.png --std 0 → --std must be a number above 0
+predict NET absent.png → absent.png: no such file
+predict absent.onnx a.png → absent.onnx: no such file
+predict --model robust a.png --mean 0.5 → --mean goes with a model's file; of a model of a config the config says it
 PREDICT --model robust → image files or --data
 PREDICT --model robust a.png --data x.npz → one of the two
 PREDICT --model rubost a.png → no model "rubost"; did you mean "robust"?
@@ -142,6 +148,14 @@ EXPORT --out DIR/x.onnx --control none → export needs --control
 EXPORT --control greedy → export needs --out
 EXPORT --control endless --out DIR/x.onnx → more than the 20000
 verify --model robust → verify needs --adversarial
+verify NET --adversarial DIR/three.npy → verify needs --data
+verify NET --adversarial DIR/three.npy --data DATA → verify needs --norm
+verify NET --adversarial DIR/three.npy --data DATA --norm linf → verify needs --epsilon
+verify NET --adversarial DIR/three.npy --data DATA --norm l3 --epsilon 1 → --norm must be one of linf, l2, l1
+verify NET --adversarial DIR/three.npy --data DATA --norm l2 --epsilon 1 --dataset x → --dataset goes with a config
+verify NET --adversarial DIR/three.npy --data DATA --norm l2 --epsilon 1 → 3 adversarial images, but 256 of dataset test
+verify NET NET --adversarial DIR/three.npy → a model's file (.onnx) at most
+VERIFY --data DATA --epsilon 2/255 → --data goes with a model's file
 VERIFY → several epsilons; say which: 2/255, 6/255
 VERIFY --epsilon 4/255 → no epsilon 4/255; it has: 2/255, 6/255
 VERIFY --epsilon -1 → --epsilon must be a number above 0

@@ -31,7 +31,11 @@ metadata name the control, the solver and the model's SHA-256.`,
 			if err != nil {
 				return err
 			}
-			u, err := f.open(c, g, &scaleFlags{})
+			cfg, err := f.load(c, g, "", nil, nil)
+			if err != nil {
+				return err
+			}
+			u, err := f.open(c, g, cfg, &scaleFlags{})
 			if err != nil {
 				return err
 			}

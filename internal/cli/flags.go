@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,13 +88,59 @@ func (c flags) sets(to *[]string, g *globals, example string) {
 
 // useFlags are what every command has that uses a model of a config: --config, --model,
 // --control and --log-format.
-type useFlags struct{ config, model, control string }
+type useFlags struct {
+	config, model, control string
+	bare                   attackFlags // of a model without a config
+}
 
 func (f *useFlags) add(c flags, g *globals, control string) {
 	c.logFormat(g)
 	c.config(&f.config)
 	c.text(&f.model, "model", "", "a model of the config", g.ofConfig(modelNames, 0))
 	c.text(&f.control, "control", "", control, g.ofConfig(controlNames, 0))
+}
+
+// addBare are the flags of a model without a config: PGD, which is not made, stands for its attack.
+func (f *useFlags) addBare(c flags) {
+	f.bare.preprocessFlags.add(c)
+	f.bare.probability(c)
+	f.bare.attack, f.bare.seeds = "pgd", 1
+}
+
+// load reads the config or, where the path of a model is given, makes one of the flags. Flags of the one are
+// errors beside the other.
+func (f *useFlags) load(c *cobra.Command, g *globals, path string, configs, bares []string) (*config.Config, error) {
+	wrong, why := append(bares, "scale", "mean", "std", "layout", "output-name", "probabilities"),
+		"goes with a model's file; of a model of a config the config says it"
+	if path != "" {
+		wrong, why = append(configs, "config", "model", "control"), "goes with a config, not with a model's file"
+	}
+	for _, name := range wrong {
+		if c.Flags().Changed(name) {
+			return nil, usage("--%s %s", name, why)
+		}
+	}
+	if path != "" {
+		f.model = named(path, "model")
+		return f.bare.parse(path)
+	}
+	err := needed(c, "model", f.model, ", the name of a model of the config")
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := g.loadConfig(f.config, nil)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	return cfg, nil
+}
+
+// onnxFile takes the path of a model off the front of a command's arguments, "" where none is there.
+func onnxFile(args []string) (path string, others []string) {
+	if len(args) > 0 && strings.EqualFold(filepath.Ext(args[0]), ".onnx") {
+		return args[0], args[1:]
+	}
+	return "", args
 }
 
 // scaleFlags are --limit, --workers and --batch: how many images, and how they are computed.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -14,17 +13,13 @@ import (
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/internal/number"
 )
 
 // open opens the model, and the control where one is asked for.
-func (f *useFlags) open(c *cobra.Command, g *globals, scale *scaleFlags) (*harness.Use, error) {
-	err := cmp.Or(needed(c, "model", f.model, ", the name of a model of the config"), scale.check(c))
-	if err != nil {
+func (f *useFlags) open(c *cobra.Command, g *globals, cfg *config.Config, scale *scaleFlags) (*harness.Use, error) {
+	if err := scale.check(c); err != nil {
 		return nil, err
-	}
-	cfg, err := g.loadConfig(f.config, nil)
-	if err != nil {
-		return nil, usage("%w", err)
 	}
 	scale.apply(c, cfg)
 	if err := g.runtime(c); err != nil {
@@ -37,32 +32,54 @@ func (f *useFlags) open(c *cobra.Command, g *globals, scale *scaleFlags) (*harne
 
 // prediction is a line of predict's --json.
 type prediction struct {
-	Image           any      `json:"image"` // a file's name, or the id in a data set
-	Label           *int     `json:"label,omitempty"`
-	Predicted       int      `json:"predicted"`
-	Margin          float64  `json:"margin"` // the largest logit less the second
-	HealedPredicted *int     `json:"healed_predicted,omitempty"`
-	HealedMargin    *float64 `json:"healed_margin,omitempty"`
+	Image               any          `json:"image"` // a file's name, or the id in a data set
+	Label               *int         `json:"label,omitempty"`
+	Predicted           int          `json:"predicted"`
+	Margin              float64      `json:"margin"` // the largest logit less the second
+	Probabilities       []number.Any `json:"probabilities"`
+	Logits              []number.Any `json:"logits"`
+	HealedPredicted     *int         `json:"healed_predicted,omitempty"`
+	HealedMargin        *float64     `json:"healed_margin,omitempty"`
+	HealedProbabilities []number.Any `json:"healed_probabilities,omitempty"`
+	HealedLogits        []number.Any `json:"healed_logits,omitempty"`
+}
+
+// numbers are values for JSON, where logarithms of probabilities may be infinite.
+func numbers[T float32 | float64](values []T) []number.Any {
+	out := make([]number.Any, len(values))
+	for i, v := range values {
+		out[i] = number.Any(v)
+	}
+	return out
 }
 
 func predictCommand(g *globals) *cobra.Command {
 	f, d, s, asJSON := &useFlags{}, &dataFlags{}, &scaleFlags{}, false
 	c := &cobra.Command{
-		Use:   "predict --model NAME [--control NAME] (IMAGE... | --data FILE)",
-		Short: "Classify images with a model of a config, plain and healed",
+		Use:   "predict (MODEL | --model NAME [--control NAME]) (IMAGE... | --data FILE)",
+		Short: "Classify images with a model, plain and healed",
 		Long: `Prints, for each image, the class that the model gives it and the margin, by which
 the largest logit exceeds the second; with --control those of the controlled
-network as well. Images are PNG, JPEG or WebP files of the size that the model takes, or
-a labelled data set.`,
-		Example: `  selfheal predict --model mine --config my.yaml cat.png dog.jpg
+network as well. The model is a file or, by --model, one of the config. Images are PNG,
+JPEG or WebP files of the size that the model takes, or a labelled data set. --json has
+probabilities and logits too.`,
+		Example: `  selfheal predict model.onnx cat.png --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+  selfheal predict --model mine --config my.yaml cat.png dog.jpg
   selfheal predict --model preact-robust --control msa --data models/zoo/shapes10/test.bin --limit 10
   selfheal predict --model mine --control pca --config my.yaml --data test.npz --json > answers.jsonl`,
-		ValidArgsFunction: filesWith("png", "jpg", "jpeg", "webp"),
+		ValidArgsFunction: filesWith("onnx", "png", "jpg", "jpeg", "webp"),
 		RunE: func(c *cobra.Command, args []string) error {
+			model, args := onnxFile(args)
 			if (len(args) > 0) == (d.data != "") {
 				return usage("predict takes image files or --data FILE, one of the two")
 			}
-			u, err := f.open(c, g, s)
+			f.bare.dataFlags = dataFlags{".", "image-folder"} // no data set of the config is opened
+			f.bare.norm, f.bare.epsilon = "linf", "1"
+			cfg, err := f.load(c, g, model, nil, nil)
+			if err != nil {
+				return err
+			}
+			u, err := f.open(c, g, cfg, s)
 			if err != nil {
 				return err
 			}
@@ -89,15 +106,20 @@ a labelled data set.`,
 				return err
 			}
 			for i, a := range alone {
-				list[i].Predicted, list[i].Margin = a.Class, a.Margin
+				p := &list[i]
+				p.Predicted, p.Margin = a.Class, a.Margin
+				p.Probabilities, p.Logits = numbers(a.Probabilities()), numbers(a.Logits)
 				if healed != nil {
-					list[i].HealedPredicted, list[i].HealedMargin = &healed[i].Class, &healed[i].Margin
+					h := &healed[i]
+					p.HealedPredicted, p.HealedMargin = &h.Class, &h.Margin
+					p.HealedProbabilities, p.HealedLogits = numbers(h.Probabilities()), numbers(h.Logits)
 				}
 			}
 			return printPredictions(c, list, asJSON)
 		},
 	}
 	f.add(flags{c}, g, "a control of the config, to heal with")
+	f.addBare(flags{c})
 	d.add(flags{c})
 	s.addConfigs(flags{c})
 	flags{c}.on(&asJSON, "json", "print a line of JSON an image")

@@ -15,6 +15,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/internal/number"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
@@ -88,6 +89,11 @@ func usePredict(t *testing.T, dir, cfg string, records []result.Record) {
 			r.Verdict == 1 && margin != float64(r.Margin) || r.Verdict == 0 && !(margin <= -float64(r.Margin)) {
 			t.Errorf("image %d, %s: %+v, the run's record is %+v", r.Image, r.Defense, p, r)
 		}
+		if class != r.Predicted {
+			t.Errorf("image %d, %s: predicted %d, the run's record is %+v", r.Image, r.Defense, class, r)
+		}
+		answered(t, p.Predicted, p.Margin, p.Probabilities, p.Logits)
+		answered(t, *p.HealedPredicted, *p.HealedMargin, p.HealedProbabilities, p.HealedLogits)
 		compared++
 	}
 	if compared != 24 || len(list) != 12 {
@@ -110,6 +116,15 @@ func usePredict(t *testing.T, dir, cfg string, records []result.Record) {
 			t.Errorf("file %d: %+v, the data set's answer is %+v", i, p, want)
 		}
 	}
+	// Without a config the answers are those of the network alone.
+	bare := append([]string{"predict", robustModel, "--json", "--mean", "0.02,0.01,0.03", "--std", "0.95"}, paths...)
+	for line := range strings.Lines(done(t, bare...)) {
+		p := fromJSON[prediction](t, line)
+		want := list[slices.Index(paths, p.Image.(string))]
+		if p.Margin != want.Margin || !slices.Equal(p.Logits, want.Logits) || p.HealedLogits != nil {
+			t.Errorf("without a config %+v, with one %+v", p, want)
+		}
+	}
 	head := func(args ...string) (string, int) {
 		table := strings.Split(done(t, append(append([]string{"predict", "--model", "robust"}, args...), paths...)...),
 			"\n")
@@ -120,6 +135,22 @@ func usePredict(t *testing.T, dir, cfg string, records []result.Record) {
 	}
 	if got, _ := head("--config", cfg); got != "image predicted margin" {
 		t.Errorf("without a control the table's head is %q", got)
+	}
+}
+
+// answered holds that class, margin and probabilities follow from logits.
+func answered(t *testing.T, class int, margin float64, probabilities, logits []number.Any) {
+	t.Helper()
+	sorted, sum := slices.Sorted(slices.Values(logits)), 0.0
+	for i, p := range probabilities {
+		sum += float64(p)
+		if ratio := float64(p / probabilities[0]); math.Abs(math.Log(ratio)-float64(logits[i]-logits[0])) > 1e-9 {
+			t.Errorf("probabilities %v of logits %v", probabilities, logits)
+		}
+	}
+	if len(logits) != 10 || len(probabilities) != 10 || math.Abs(sum-1) > 1e-12 || logits[class] != sorted[9] ||
+		math.Abs(float64(sorted[9]-sorted[8])-margin) > 1e-5 {
+		t.Errorf("class %d, margin %v, probabilities %v, logits %v", class, margin, probabilities, logits)
 	}
 }
 
@@ -142,6 +173,15 @@ func useVerify(t *testing.T, dir, cfg, out string, cells []result.Cell) {
 		if v.Verdicts != c.Verdicts || v.MaxNorm != c.MaxNorm || v.CI95 != c.CI95 || v.Defense != c.Defense ||
 			len(v.Outside) != 0 {
 			t.Errorf("%s at %v: %+v, the run's cell is %+v", c.Defense, *c.Epsilon, v, c)
+		}
+		if c.Defense == config.None { // the same without a config
+			bare := fromJSON[harness.Verification](t, done(t, "verify", robustModel, "--json", "--adversarial", saved,
+				"--mean", "0.02,0.01,0.03", "--std", "0.95", "--data", testImages, "--limit", "12", "--norm", "linf",
+				"--epsilon", fmt.Sprint(*c.Epsilon)))
+			if bare.Verdicts != c.Verdicts || bare.MaxNorm != c.MaxNorm || bare.Attack != named(saved, "") ||
+				bare.Dataset != "test" || bare.Model != "preact_robust" {
+				t.Errorf("without a config: %+v, the run's cell is %+v", bare, c)
+			}
 		}
 		checked++
 	}

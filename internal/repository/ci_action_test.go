@@ -109,13 +109,14 @@ func TestActionGate(t *testing.T) {
 	// Without a config the gate is that of ./config.yaml, which run takes then.
 	for _, here := range []bool{true, false} {
 		j, want := newJob(t, "exit 0"), "check\n--baseline\nb\n--junit\nout/junit.xml\n--markdown\nout/gate.md\n"
+		set := "--set\ngate.alpha=0.1\n"
 		if here {
-			want += "--config\nconfig.yaml\n--set\ngate.alpha=0.1\n"
+			want, set = want+"--config\nconfig.yaml\n", "--set\nseed=1\n"+set
 			put(t, filepath.Join(j.dir, "config.yaml"), "")
 		}
-		out, exit := j.bash(gate, "INCONCLUSIVE=warn", "CONFIG=", "SETS=gate.alpha=0.1", "BASELINE=b",
+		out, exit := j.bash(gate, "INCONCLUSIVE=warn", "CONFIG=", "SETS=seed=1\ngate.alpha=0.1", "BASELINE=b",
 			"NEW_MODEL=false")
-		if exit != 0 || j.file("called") != want+"out\n" {
+		if exit != 0 || j.file("called") != want+set+"out\n" {
 			t.Errorf("no config given, config.yaml is there %v: exit %d, called with %q\n%s", here, exit,
 				j.file("called"), out)
 		}
