@@ -127,8 +127,14 @@ func assumed(spec dataset.Spec, limit int) imageSet {
 	s := imageSet{n: len(spec.Indices),
 		classes: cmp.Or(len(spec.ClassNames), spec.Classes, dataset.Find(spec.Format).Classes)}
 	from := "as the config says"
-	if n := spec.Limit; n > 0 && (s.n == 0 || n < s.n) {
-		s.n = n
+	limits := []int{spec.Limit}
+	if spec.Sample != nil {
+		limits = append(limits, spec.Sample.N)
+	}
+	for _, n := range limits {
+		if n > 0 && (s.n == 0 || n < s.n) {
+			s.n = n
+		}
 	}
 	if s.n == 0 {
 		s.n, from = assumedImages, "assumed"

@@ -127,6 +127,11 @@ func (o *opener) scored(name string) (images, error) {
 	o.record.Datasets[name] = result.Dataset{N: d.Len(), SHA256: d.SHA256(), Format: spec.Format, Limit: limit,
 		Indices: spec.Indices, Classes: spec.Classes, ClassNames: d.ClassNames(),
 		Shaping: spec.Shaping}
+	if left := d.LeftOut(); left.Classes > 0 || left.Files > 0 {
+		known := o.record.Datasets[name]
+		known.LeftOut = &left
+		o.record.Datasets[name] = known
+	}
 	return images{Dataset: d, n: d.Len()}, nil
 }
 

@@ -99,6 +99,9 @@ func (r *run) score(ctx context.Context, s scoring) (*judged, error) {
 	cell.Seconds = got.seconds
 	cell.Warnings = append(cell.Warnings, warnings(s, v)...)
 	cell.Warnings = append(cell.Warnings, probed...)
+	if s.attack == nil && s.who.Control == nil {
+		cell.Warnings = append(cell.Warnings, leftOut(s.Suite.Dataset, r.record.Datasets[s.Suite.Dataset].LeftOut)...)
+	}
 	if s.own() {
 		cell.Steps, cell.VerdictOnly = s.made.steps, s.made.verdictOnly
 		cell.Seconds += s.made.seconds

@@ -11,6 +11,26 @@ import (
 	"selfheal/internal/number"
 )
 
+// leftOut are the warnings of what a data set leaves out, if anything.
+func leftOut(name string, left *result.LeftOut) (list []result.Warning) {
+	if left == nil {
+		return nil
+	}
+	if n := left.Classes; n > 0 {
+		list = append(list, result.WarnClassesLeftOut.New("the limit leaves no image of %d of the classes of data set "+
+			"%s; sample: {n: N, per_class: true} takes them evenly", n, name))
+	}
+	if n := left.Files; n > 0 {
+		names := strings.Join(left.Names, ", ")
+		if n > len(left.Names) {
+			names += ", …"
+		}
+		list = append(list, result.WarnFilesLeftOut.New("data set %s: what is no image was left out, %d in number: %s",
+			name, n, names))
+	}
+	return list
+}
+
 // warnings are those that a cell's own numbers give.
 func warnings(s scoring, v []verdict) []result.Warning {
 	who, recipe := s.who, s.recipe

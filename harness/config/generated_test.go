@@ -102,6 +102,7 @@ func tables() map[string]string {
 	return map[string]string{
 		"top": keysTable((&decoder{}).config(c)), "runtime": keysTable(c.Runtime.object()),
 		"datasets": keysTable(data), "transform": keysTable(transformObject(&Dataset{})),
+		"sample":   keysTable(sampleObject(&Dataset{})),
 		"formats":  list("| format | images | guessed by `attack --data` from |\n|---|---|---|\n", formats...),
 		"models":   keysTable(modelObject("", &Model{})),
 		"controls": keysTable(controlObject("", &Control{})), "layers": keysTable(layerObject(&Layer{})),

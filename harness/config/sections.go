@@ -110,8 +110,10 @@ func datasetObject(name string, s *Dataset) object {
 			"what is done with each image, as torchvision's Resize and CenterCrop do it with Pillow's"),
 		optional("indices", list(&s.Indices, span{least: 1, once: true}, id), "",
 			"ids of the images to take, in this order"),
+		optional("sample", sampleObject(s).value(), "", "takes images at random after `indices`"),
 		optional("limit", whole(&s.Limit, setting.Count), "",
-			"the first N after `indices`. `run --limit` cuts scored sets further, never one that a `fit` names"),
+			"the first N after `indices` and `sample`. `run --limit` cuts scored sets further, never one that a `fit` "+
+				"names"),
 		optional("classes", classes(s), "", "the number of classes, or their names in the order of the labels"),
 	}}
 }
@@ -141,6 +143,15 @@ func transformObject(s *Dataset) object {
 		}
 		s.Transform = &t
 	}}
+}
+
+func sampleObject(s *Dataset) object {
+	var a result.Sample
+	return object{rows: []row{
+		required("n", whole(&a.N, setting.Count), "how many; all where there are fewer"),
+		optional("per_class", boolean(&a.PerClass), "false", "evenly by class"),
+		optional("seed", seed(&a.Seed), "0", "which ones, with their ids"),
+	}, check: func(*decoder, *node, string) { s.Sample = &a }}
 }
 
 // classes are a number or names.

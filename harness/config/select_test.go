@@ -95,6 +95,7 @@ func TestHashOtherMeaning(t *testing.T) {
 		"datasets.test.indices=[1, 2]", "datasets.test.format=npz", "datasets.test.classes=10",
 		"datasets.test.split=train", "datasets.test.transform={crop: 20}",
 		"datasets.test.transform={resize: 20}",
+		"datasets.test.sample={n: 5}", "datasets.test.sample={n: 5, seed: 1}",
 		"models.net.path=other.onnx", "models.net.preprocess.mean=0.5",
 		"models.net.output=probabilities",
 		"models.net.split={at: [a]}", "controls.pca.solver.outer=4", "controls.pca.solver.momentum=0",

@@ -54,6 +54,7 @@ type Dataset struct {
 	sums    []uint32 // of the images' bytes
 	hash    string
 	source  source
+	left    result.LeftOut
 	// elsewhere says that the set was opened from a digest.
 	elsewhere bool
 	buffers   sync.Pool // of *[]byte, for an image's bytes
@@ -182,9 +183,13 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 			src.Close()
 		}
 	}()
-	ids, err := choose(src.count(), spec.Indices, spec.Limit, limit)
+	var left result.LeftOut
+	ids, err := choose(src, spec, limit, &left)
 	if err != nil {
 		return nil, err
+	}
+	if f, ok := src.(*folder); ok {
+		left.Files, left.Names = f.left, f.leftNames
 	}
 	if u, ok := src.(unpacker); ok {
 		if err := u.unpack(ids); err != nil {
@@ -194,7 +199,7 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 	if spec.Transform != nil {
 		src = &transformed{source: src, by: *spec.Transform}
 	}
-	d := &Dataset{ids: ids, labels: make([]int, len(ids)), sums: make([]uint32, len(ids)), source: src}
+	d := &Dataset{left: left, ids: ids, labels: make([]int, len(ids)), sums: make([]uint32, len(ids)), source: src}
 	n, names := src.classes()
 	if len(spec.ClassNames) > 0 {
 		names = spec.ClassNames
@@ -260,20 +265,21 @@ func checksum(bytes []byte) uint32 { return crc32.Checksum(bytes, castagnoli) }
 // value is the pixel that a byte stands for.
 func value(b byte) float32 { return float32(b) / 255 }
 
-// choose returns the ids that indices and limits leave of count images.
-func choose(count int, indices []int, limits ...int) ([]int, error) {
+// choose returns the ids that a sample and the tighter limit leave of the images that spec's indices name, and notes
+// the classes that the limit drops.
+func choose(src source, spec Spec, limit int, left *result.LeftOut) (ids []int, err error) {
+	count := src.count()
 	if count == 0 {
 		return nil, errors.New("it holds no images")
 	}
-	ids := indices
-	if indices == nil {
+	if ids = slices.Clone(spec.Indices); spec.Indices == nil {
 		ids = make([]int, count)
 		for i := range ids {
 			ids[i] = i
 		}
 	}
-	seen := make(map[int]bool, len(indices))
-	for _, id := range indices {
+	seen := make(map[int]bool, len(spec.Indices))
+	for _, id := range spec.Indices {
 		if id < 0 || id >= count {
 			return nil, fmt.Errorf("indices asks for image %d, but it holds %d images (0 to %d)", id, count, count-1)
 		}
@@ -282,18 +288,21 @@ func choose(count int, indices []int, limits ...int) ([]int, error) {
 		}
 		seen[id] = true
 	}
-	for _, limit := range limits {
-		if limit < 0 {
-			return nil, fmt.Errorf("the limit %d is below 0", limit)
-		}
-		if limit > 0 && limit < len(ids) {
-			ids = ids[:limit]
+	if spec.Sample != nil {
+		if ids, err = sampled(src, ids, *spec.Sample); err != nil {
+			return nil, err
 		}
 	}
-	if len(ids) == 0 {
+	for _, l := range []int{spec.Limit, limit} {
+		if l < 0 {
+			return nil, fmt.Errorf("the limit %d is below 0", l)
+		}
+	}
+	if limit = min(cmp.Or(spec.Limit, len(ids)), cmp.Or(limit, len(ids)), len(ids)); limit == 0 {
 		return nil, errors.New("indices is an empty list, so no image is left")
 	}
-	return slices.Clone(ids), nil
+	left.Classes, err = dropped(src, ids, limit)
+	return ids[:limit:limit], err
 }
 
 func (d *Dataset) size() int { return d.shape[0] * d.shape[1] * d.shape[2] }
@@ -309,6 +318,9 @@ func (d *Dataset) Classes() int { return d.classes }
 
 // ClassNames returns the names of the classes, or nil where they have none.
 func (d *Dataset) ClassNames() []string { return slices.Clone(d.names) }
+
+// LeftOut is what one might miss among the images.
+func (d *Dataset) LeftOut() result.LeftOut { return d.left }
 
 // Image returns the i-th chosen image: its id, its pixels (C·H·W values in
 // [0,1], row-major CHW; the caller's to keep) and its label. An error is one of

@@ -17,6 +17,17 @@ type folder struct {
 	entries []labelled
 	names   []string       // of the classes
 	labels  map[string]int // by these names
+
+	left      int      // files and folders that are no images, but for hidden ones
+	leftNames []string // of the first of them
+}
+
+// leave counts something that is no image.
+func (f *folder) leave(name string) {
+	const most = 10 // that are named
+	if f.left++; len(f.leftNames) < most {
+		f.leftNames = append(f.leftNames, shorten(name))
+	}
 }
 
 func newFolder(fsys fs.FS, classes []string) (*folder, error) {
@@ -39,7 +50,7 @@ func (l labelled) path() string { return path.Join(l.dir, l.file) }
 
 // openFolder lists a folder of class folders of PNG, JPEG and WebP files, or the one of a split. Classes
 // are in the order of their folders' names, or of the names given; images in
-// the order of classes, then of their files' names. Other files are passed over.
+// the order of classes, then of their files' names. Other files are left out and counted, hidden ones are not.
 func openFolder(fsys fs.FS, spec Spec) (source, error) {
 	root, err := splitFolder(fsys, spec)
 	if err != nil {
@@ -62,6 +73,15 @@ func openFolder(fsys fs.FS, spec Spec) (source, error) {
 	f, err := newFolder(fsys, names)
 	if err != nil {
 		return nil, err
+	}
+	beside, err := fs.ReadDir(fsys, root)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range beside {
+		if !slices.Contains(classes, e.Name()) && !strings.HasPrefix(e.Name(), ".") {
+			f.leave(e.Name())
+		}
 	}
 	return f, f.listClasses(root, "", classes)
 }
@@ -146,6 +166,8 @@ func foldersIn(fsys fs.FS, dir string) (names []string, err error) {
 	return names, err
 }
 
+var imageExtensions = []string{".png", ".jpg", ".jpeg", ".webp"}
+
 // list adds the images of one folder.
 func (f *folder) list(dir string, label int) error {
 	files, err := fs.ReadDir(f.fsys, dir)
@@ -153,11 +175,13 @@ func (f *folder) list(dir string, label int) error {
 		return err
 	}
 	for _, file := range files {
-		switch strings.ToLower(path.Ext(file.Name())) {
-		case ".png", ".jpg", ".jpeg", ".webp":
-			if !strings.HasPrefix(file.Name(), ".") && !file.IsDir() {
-				f.entries = append(f.entries, labelled{dir, file.Name(), label})
-			}
+		isImage := slices.Contains(imageExtensions, strings.ToLower(path.Ext(file.Name())))
+		switch {
+		case strings.HasPrefix(file.Name(), "."):
+		case isImage && !file.IsDir():
+			f.entries = append(f.entries, labelled{dir, file.Name(), label})
+		default:
+			f.leave(path.Join(path.Base(dir), file.Name()))
 		}
 	}
 	return nil

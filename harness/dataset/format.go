@@ -20,7 +20,9 @@ type Format struct {
 	Classes int
 	Needs   string // what belongs at a path where nothing is, in a sentence
 	// Keys is what the config's keys name in such a set; "" where it takes none.
-	Keys    string
+	Keys string
+	// ByClass says that the images come class by class.
+	ByClass bool
 	Trained string // what scripts/train.py calls it; "" if it does not train on it
 	// is reports whether what lies at a path has that layout.
 	is   func(fsys fs.FS, path string) bool
@@ -66,7 +68,7 @@ var Table = []Format{
 		Needs: "Parquet files of the Hugging Face hub with a column of images and one of labels"},
 	{Name: "image-folder", Doc: "a folder for each class, of PNG, JPEG or WebP files, or a folder of such for each " +
 		"split",
-		Layout: "any other folder", is: isFolder, open: openFolder,
+		Layout: "any other folder", ByClass: true, is: isFolder, open: openFolder,
 		Needs: "a folder of images, PNG, JPEG or WebP, one folder a class"},
 }
 

@@ -24,7 +24,7 @@ func selected(cells []Cell, f *result.File) made {
 		map[string]result.Control{}}
 	for _, c := range cells {
 		if d, ok := f.Datasets[c.Dataset]; ok {
-			d.ClassNames = nil
+			d.ClassNames, d.LeftOut = nil, nil
 			m.Datasets[c.Dataset] = d
 		}
 		if model, ok := f.Models[c.Model]; ok {

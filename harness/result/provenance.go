@@ -16,6 +16,7 @@ type Dataset struct {
 	Classes int   `json:"classes,omitempty"` // how many, where the config says it
 	// ClassNames are in the order of the labels; absent where the classes have no names.
 	ClassNames []string `json:"class_names,omitempty"`
+	LeftOut    *LeftOut `json:"left_out,omitempty"` // absent where nothing is
 	Shaping
 }
 
@@ -26,6 +27,21 @@ type Shaping struct {
 	Keys  *Keys  `json:"keys,omitempty"`  // where its images and labels are found by name
 	// Transform is what is done with each image.
 	Transform *Transform `json:"transform,omitempty"`
+	Sample    *Sample    `json:"sample,omitempty"` // takes images at random
+}
+
+// Sample takes images at random, after the indices and before the limit.
+type Sample struct {
+	N        int    `json:"n"`         // images
+	PerClass bool   `json:"per_class"` // as many of each class, or one more
+	Seed     uint64 `json:"seed"`
+}
+
+// LeftOut is what one might miss among a data set's images.
+type LeftOut struct {
+	Classes int      `json:"classes,omitempty"` // that the limit leaves without images, of which it could take some
+	Files   int      `json:"files,omitempty"`   // of a folder, that are not read: they are no images
+	Names   []string `json:"names,omitempty"`   // of the first of them
 }
 
 // Transform resizes and crops images, as torchvision's Resize and CenterCrop do on Pillow's.
@@ -63,6 +79,13 @@ func (s Shaping) Words() string {
 		if t.Crop > 0 {
 			words = append(words, fmt.Sprintf("cropped to %d", t.Crop))
 		}
+	}
+	if a := s.Sample; a != nil {
+		how := "at random"
+		if a.PerClass {
+			how = "evenly by class"
+		}
+		words = append(words, fmt.Sprintf("a sample of %d %s, seed %d", a.N, how, a.Seed))
 	}
 	return strings.Join(words, "; ")
 }

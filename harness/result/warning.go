@@ -106,6 +106,18 @@ var (
 			"name says `-few`. The numbers are sound, but not those of AutoAttack's published recipe, which is "+
 			"undefined there.",
 		"Name the recipe as it stands in the cell when you compare.")
+	WarnClassesLeftOut = warning("classes-left-out",
+		"A limit took the first images of a data set, and with them so few classes that others, for which there was "+
+			"room, have no image. That is so of folders, which go class by class. The numbers are those of the "+
+			"classes that are left, and say little of the network.",
+		"Take images evenly: `sample: {n: 1000, per_class: true}` instead of `limit`. `attack --limit` does so on "+
+			"image folders by itself.")
+	WarnFilesLeftOut = warning("files-left-out",
+		"A folder of images holds files that are no PNG, JPEG or WebP, folders in a class's folder, or files beside "+
+			"the classes' folders. They are not read. `datasets.NAME.left_out` in results.json counts them and names "+
+			"the first.",
+		"Nothing, if they are notes or lists. Convert images of other kinds, and bring those in deeper folders up to "+
+			"their class's.")
 	WarnNearChance = warning("near-chance",
 		"The accuracy on clean images cannot be told from that of guessing: its 95 % interval reaches down to 1 in "+
 			"the number of classes, on 20 images or more. Most often the network sees other images than it was "+

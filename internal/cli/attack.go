@@ -39,6 +39,7 @@ func attackCommand(g *globals) *cobra.Command {
 		Long: `Scores a model on labelled images, clean and under one attack, as run does with
 a config that says the same: verdicts, results and reports are the same.
 
+Of a folder of images --limit N takes N evenly by class, which ones by seed 0.
 --attack names an attack, --param sets its parameters, which docs/config.md explains:
 
 ` + choicesHelp(),
@@ -290,16 +291,19 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 		}
 		given, parameters = append(given, key), append(parameters, key+": "+value)
 	}
-	data, name := named(f.data, "data"), named(model, "model")
+	data, name, sample := named(f.data, "data"), named(model, "model"), ""
+	if f.limit > 0 && dataset.Find(format).ByClass { // the first images would be of one class
+		sample = fmt.Sprintf(", sample: {n: %d, per_class: true, seed: 0}", f.limit)
+	}
 	return fmt.Appendf(nil, `version: 1
 seed: %d
 seeds: %d
 save_adversarial: %t
-datasets: {%q: {format: %s, path: %q}}
+datasets: {%q: {format: %s, path: %q%s}}
 models: {%q: {path: %q, %s}}
 attacks: {%s: {%s}}
 suites: {attack: {dataset: %q, models: [%q], attacks: [%s]}}
-`, f.seed, f.seeds, f.save, data, format, filepath.ToSlash(f.data), name, filepath.ToSlash(model),
+`, f.seed, f.seeds, f.save, data, format, filepath.ToSlash(f.data), sample, name, filepath.ToSlash(model),
 		taken, f.attack, strings.Join(parameters, ", "), data, name, f.attack), nil
 }
 

@@ -1,0 +1,66 @@
+package dataset
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+
+	"selfheal/harness/result"
+)
+
+// sampled takes images of ids at random, in an order in which the first so many are a sample themselves. Where it goes
+// by class, the first image of every class comes before the second of any. An image's place is drawn by its id and the
+// seed alone.
+func sampled(src source, ids []int, s result.Sample) ([]int, error) {
+	type drawn struct {
+		id, round int
+		key       uint64
+	}
+	all, seed := make([]drawn, len(ids)), [32]byte{}
+	for i, id := range ids {
+		binary.LittleEndian.PutUint64(seed[:], s.Seed)
+		binary.LittleEndian.PutUint64(seed[8:], uint64(id))
+		all[i] = drawn{id: id, key: rand.NewChaCha8(seed).Uint64()} // neighbours have nothing in common, unlike PCG's
+	}
+	byKey := func(a, b drawn) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.id, b.id)) }
+	slices.SortFunc(all, byKey)
+	if s.PerClass {
+		rounds := map[int]int{} // by label
+		for i := range all {
+			label, err := src.label(all[i].id)
+			if err != nil {
+				return nil, err
+			}
+			all[i].round = rounds[label]
+			rounds[label]++
+		}
+		slices.SortFunc(all, func(a, b drawn) int { return cmp.Or(cmp.Compare(a.round, b.round), byKey(a, b)) })
+	}
+	chosen := make([]int, min(s.N, len(all)))
+	for i := range chosen {
+		chosen[i] = all[i].id
+	}
+	return chosen, nil
+}
+
+// dropped is how many of the classes among images a limit takes away without need: so many images could have had them.
+func dropped(src source, ids []int, limit int) (int, error) {
+	if limit >= len(ids) {
+		return 0, nil
+	}
+	all, kept := map[int]bool{}, 0
+	for i, id := range ids {
+		label, err := src.label(id)
+		if err != nil {
+			return 0, err
+		}
+		if all[label] = true; i < limit {
+			kept = len(all)
+		}
+	}
+	if kept == min(limit, len(all)) {
+		return 0, nil
+	}
+	return len(all) - kept, nil
+}

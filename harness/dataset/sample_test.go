@@ -1,0 +1,103 @@
+package dataset
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/fstest"
+
+	"selfheal/harness/result"
+	"selfheal/internal/must"
+)
+
+// sorted is an archive of 40 images of class 0, 40 of class 1 and 3 of class 2, in this order.
+func sorted(t testing.TB) Spec {
+	labels := make([]int64, 83)
+	for i := range labels {
+		labels[i] = int64(i / 40)
+	}
+	return Spec{Format: "npz", Path: string(archive(t, npy("|u1", "83, 1, 1, 1", make([]byte, 83)), ints(labels...)))}
+}
+
+// draw opens a set, whose path is its content.
+func draw(t testing.TB, spec Spec, limit int) *Dataset {
+	t.Helper()
+	fsys := files(map[string][]byte{"f": []byte(spec.Path)})
+	spec.Path = "f"
+	return must.Get(Open(spec, fsys, limit))(t)
+}
+
+func counts(d *Dataset) (n [3]int) {
+	for i := range d.Len() {
+		n[d.Label(i)]++
+	}
+	return n
+}
+
+func TestSample(t *testing.T) {
+	spec := sorted(t)
+	whole := func(s result.Sample) []int {
+		spec.Sample = &s
+		return draw(t, spec, 0).ids
+	}
+	for n, want := range map[int][3]int{2: {1, 1, 0}, 3: {1, 1, 1}, 9: {3, 3, 3}, 20: {8, 9, 3}, 500: {40, 40, 3}} {
+		spec.Sample = &result.Sample{N: n, PerClass: true}
+		if got := counts(draw(t, spec, 0)); got != want {
+			t.Errorf("%d by class: %v, want %v", n, got, want)
+		}
+	}
+	all := whole(result.Sample{N: 500, PerClass: true})
+	if got := whole(result.Sample{N: 9, PerClass: true}); !slices.Equal(got, all[:9]) {
+		t.Errorf("a sample of 9 is %v, not the first of %v", got, all)
+	}
+	// An image's place follows from its id and the seed: these stay.
+	for _, c := range []struct {
+		sample result.Sample
+		want   []int
+	}{
+		{result.Sample{N: 6, PerClass: true}, []int{3, 44, 82, 38, 60, 81}},
+		{result.Sample{N: 6, PerClass: true, Seed: 1}, []int{59, 32, 81, 48, 0, 82}},
+		{result.Sample{N: 6}, []int{3, 38, 44, 33, 60, 79}},
+	} {
+		if got := whole(c.sample); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %v, want %v", c.sample, got, c.want)
+		}
+	}
+	spec.Sample, spec.Indices = &result.Sample{N: 2, PerClass: true}, []int{3, 2, 1, 82}
+	if d := draw(t, spec, 0); counts(d) != [3]int{1, 0, 1} {
+		t.Errorf("of indices: %v", d.ids)
+	}
+	spec.Sample, spec.Indices, spec.Limit = &result.Sample{N: 40, PerClass: true}, nil, 5
+	if d := draw(t, spec, 4); !slices.Equal(d.ids, all[:4]) || d.LeftOut().Classes != 0 {
+		t.Errorf("with limits: %v, %+v", d.ids, d.LeftOut())
+	}
+}
+
+// A limit that drops classes which it had room for is noticed.
+func TestDroppedClasses(t *testing.T) {
+	for _, c := range []struct{ limit, option, want int }{
+		{0, 0, 0}, {1, 0, 0}, {2, 0, 2}, {40, 0, 2}, {41, 0, 1}, {80, 0, 1}, {81, 0, 0}, {0, 3, 2}, {81, 5, 2},
+		{83, 0, 0},
+	} {
+		spec := sorted(t)
+		spec.Limit = c.limit
+		if got := draw(t, spec, c.option).LeftOut().Classes; got != c.want {
+			t.Errorf("limit %d and --limit %d drop %d classes, want %d", c.limit, c.option, got, c.want)
+		}
+	}
+}
+
+// What is no image in a folder is counted and named, but for what is hidden.
+func TestLeftOutFiles(t *testing.T) {
+	fsys := fstest.MapFS{"set/a/1.png": {Data: pngFile(t, picture(1))}, "set/notes.txt": {}, "set/.hidden": {},
+		"set/a/.DS_Store": {}, "set/a/inner/2.png": {}, "set/a/3.tiff": {}}
+	for i := range 10 {
+		fsys[fmt.Sprintf("set/b/%d.gif", i)] = &fstest.MapFile{}
+	}
+	d := must.Get(Open(Spec{Format: "image-folder", Path: "set"}, fsys, 0))(t)
+	left := d.LeftOut()
+	if want := []string{"notes.txt", "a/3.tiff", "a/inner", "b/0.gif"}; left.Files != 13 || len(left.Names) != 10 ||
+		!slices.Equal(left.Names[:4], want) {
+		t.Errorf("%+v", left)
+	}
+}
