@@ -291,9 +291,9 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 		}
 		given, parameters = append(given, key), append(parameters, key+": "+value)
 	}
-	data, name, sample := named(f.data, "data"), named(model, "model"), ""
-	if f.limit > 0 && dataset.Find(format).ByClass { // the first images would be of one class
-		sample = fmt.Sprintf(", sample: {n: %d, per_class: true, seed: 0}", f.limit)
+	data, name, shaping := named(f.data, "data"), named(model, "model"), f.shaping()
+	if f.limit > 0 {
+		shaping += first(format, f.limit)
 	}
 	return fmt.Appendf(nil, `version: 1
 seed: %d
@@ -303,7 +303,7 @@ datasets: {%q: {format: %s, path: %q%s}}
 models: {%q: {path: %q, %s}}
 attacks: {%s: {%s}}
 suites: {attack: {dataset: %q, models: [%q], attacks: [%s]}}
-`, f.seed, f.seeds, f.save, data, format, filepath.ToSlash(f.data), sample, name, filepath.ToSlash(model),
+`, f.seed, f.seeds, f.save, data, format, filepath.ToSlash(f.data), shaping, name, filepath.ToSlash(model),
 		taken, f.attack, strings.Join(parameters, ", "), data, name, f.attack), nil
 }
 
@@ -318,7 +318,7 @@ func (f *attackFlags) inFlags(err error, model string) error {
 		attack+".norm", "--norm", attack+".epsilon", "--epsilon", attack+".", "--param ", attack, "--attack "+f.attack,
 		m+".preprocess.scale", "--scale", m+".preprocess.mean", "--mean", m+".preprocess.std", "--std",
 		m+".preprocess", "--mean and --std", m+".output_name", "--output-name",
-		m+".path", "MODEL", data+".path", "--data", data+".format", "--format",
+		m+".path", "MODEL", data+".path", "--data", data+".format", "--format", data+".split", "--split",
 	)
 	for i, e := range list {
 		list[i] = &config.Error{Message: flags.Replace(e.Message)}

@@ -16,7 +16,8 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// imageFolder writes bundled test images as PNG files, a folder a class, and a file that is no image.
+// imageFolder writes bundled test images as PNG files, a folder a class in the folder of the split val, and a file that
+// is no image.
 func imageFolder(t *testing.T, n int) string {
 	t.Helper()
 	d := must.Get(dataset.Open(dataset.Spec{Format: "cifar10-bin", Path: testImages}, config.Folder("."), n))(t)
@@ -32,9 +33,9 @@ func imageFolder(t *testing.T, n int) string {
 		}
 		var b bytes.Buffer
 		must.Do(t, png.Encode(&b, im))
-		put(t, filepath.Join(dir, fmt.Sprint(label), fmt.Sprintf("%03d.png", i)), b.Bytes())
+		put(t, filepath.Join(dir, "val", fmt.Sprint(label), fmt.Sprintf("%03d.png", i)), b.Bytes())
 	}
-	put(t, filepath.Join(dir, "0", "list.txt"), []byte("notes"))
+	put(t, filepath.Join(dir, "val", "0", "list.txt"), []byte("notes"))
 	return dir
 }
 
@@ -44,7 +45,7 @@ func TestImageFolders(t *testing.T) {
 	testinput.Runtime(t)
 	dir, out := imageFolder(t, 40), t.TempDir()
 	code, _, stderr := call("attack", robustModel, "--data", dir, "--norm", "linf", "--epsilon", "2/255", "--attack",
-		"fgsm", "--limit", "10", "--out", out)
+		"fgsm", "--limit", "10", "--split", "val", "--out", out)
 	if code != exitOK {
 		t.Fatalf("exit %d\n%s", code, stderr)
 	}
@@ -58,6 +59,9 @@ func TestImageFolders(t *testing.T) {
 		t.Errorf("labels %v", labels)
 	}
 	d := file.Datasets[named(dir, "data")]
+	if d.Split != "val" {
+		t.Errorf("split %q", d.Split)
+	}
 	if want := (result.Sample{N: 10, PerClass: true}); d.Sample == nil || *d.Sample != want {
 		t.Errorf("sample %v, want %v", d.Sample, want)
 	}
@@ -68,7 +72,7 @@ func TestImageFolders(t *testing.T) {
 	must.Have(t, read(t, filepath.Join(out, "tables.md")), "files-left-out")
 
 	cfg := written(t, t.TempDir(), fmt.Sprintf(`version: 1
-datasets: {d: {format: image-folder, path: %q, limit: 5}}
+datasets: {d: {format: image-folder, path: %q, split: val, limit: 5}}
 models: {m: {path: ZOO/preact_robust.onnx}}
 attacks: {fgsm: {kind: fgsm, norm: linf, epsilon: 2/255}}
 suites: {s: {dataset: d, models: [m], attacks: [fgsm]}}

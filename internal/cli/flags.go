@@ -227,14 +227,32 @@ func (f *outputFlags) add(c flags, g *globals) {
 	c.logFormat(g)
 }
 
-// dataFlags are --data and --format.
-type dataFlags struct{ data, format string }
+// dataFlags are --data, --format and --split.
+type dataFlags struct{ data, format, split string }
 
 func (f *dataFlags) add(c flags) {
 	c.text(&f.data, "data", "", "labelled images: a file or folder", anyFile)
 	c.text(&f.format, "format", "",
 		"of --data: "+strings.Join(dataset.Formats(), ", ")+" (default: by its name or layout)",
 		words(dataset.Formats()...))
+	c.text(&f.split, "split", "", "the part of --data, where it has several: train, val or test (default: test)",
+		words("train", "val", "test"))
+}
+
+// shaping is what a config says of the split.
+func (f *dataFlags) shaping() string {
+	if f.split == "" {
+		return ""
+	}
+	return fmt.Sprintf(", split: %q", f.split)
+}
+
+// first is what a config says to take n images: the first, unless those would be of one class.
+func first(format string, n int) string {
+	if dataset.Find(format).ByClass {
+		return fmt.Sprintf(", sample: {n: %d, per_class: true, seed: 0}", n)
+	}
+	return fmt.Sprintf(", limit: %d", n)
 }
 
 // preprocessFlags say how a model's input and output are taken.

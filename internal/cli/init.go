@@ -61,7 +61,8 @@ type introduced struct {
 	Out, Model, Data, Fit  string // paths from the config's folder
 	Network, Images, Train string // names
 	Format, Transform      string
-	harness.Tried          // the best
+	Chosen                 string // the split and which of its images
+	harness.Tried                 // the best
 	Others                 []harness.Tried
 	Output                 string // how the output is taken
 	Usual                  usual
@@ -79,7 +80,7 @@ seed: 0
 default_suites: [quick]
 
 datasets:
-  {{printf "%q" .Images}}: {format: {{.Format}}, path: {{printf "%q" .Data}}, limit: 1000{{.Transform}}}
+  {{printf "%q" .Images}}: {format: {{.Format}}, path: {{printf "%q" .Data}}{{.Chosen}}{{.Transform}}}
 {{- if .Fit}}
   train: {format: {{.Format}}, path: {{printf "%q" .Fit}}{{.Transform}}}
 {{- end}}
@@ -140,11 +141,12 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	}
 	ask := func(transform string) ([]harness.Tried, error) {
 		cfg, err := config.Parse("flags", fmt.Appendf(nil, `version: 1
-datasets: {d: {format: %s, path: %q, limit: %d%s}}
+datasets: {d: {format: %s, path: %q%s%s}}
 models: {m: {path: %q, %s}}
 attacks: {}
 suites: {s: {dataset: d, models: [m], attacks: [none]}}
-`, format, filepath.ToSlash(f.data), lookedAt, transform, filepath.ToSlash(model), taken), config.Folder("."))
+`, format, filepath.ToSlash(f.data), f.shaping()+first(format, lookedAt), transform, filepath.ToSlash(model), taken),
+			config.Folder("."))
 		if err != nil {
 			return nil, usage("%w", err)
 		}
@@ -165,8 +167,8 @@ suites: {s: {dataset: d, models: [m], attacks: [none]}}
 	}
 	_, output, _ := bytes.Cut([]byte(taken), []byte("}, "))
 	about := introduced{Out: filepath.Base(f.out), Network: named(model, "model"), Images: named(f.data, "data"),
-		Format: format, Transform: transform, Tried: tried[0], Others: tried[1:], Output: string(output),
-		Usual:  usual{"8/255", "0.5"},
+		Format: format, Chosen: f.shaping() + first(format, 1000), Transform: transform, Tried: tried[0],
+		Others: tried[1:], Output: string(output), Usual: usual{"8/255", "0.5"},
 		Suites: map[string]string{"quick": "quick-linf, quick-l2", "full": "aa-linf, aa-l2"}}
 	if about.Shape[1] > 64 {
 		about.Usual = usual{"4/255", "3"}

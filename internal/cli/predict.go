@@ -13,6 +13,7 @@ import (
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/harness/result"
 	"selfheal/internal/number"
 )
 
@@ -73,7 +74,7 @@ probabilities and logits too.`,
 			if (len(args) > 0) == (d.data != "") {
 				return usage("predict takes image files or --data FILE, one of the two")
 			}
-			f.bare.dataFlags = dataFlags{".", "image-folder"} // no data set of the config is opened
+			f.bare.dataFlags = dataFlags{data: ".", format: "image-folder"} // no data set of the config is opened
 			f.bare.norm, f.bare.epsilon = "linf", "1"
 			cfg, err := f.load(c, g, model, nil, nil)
 			if err != nil {
@@ -149,8 +150,8 @@ func (f *dataFlags) open(u *harness.Use, limit int) (*dataset.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := dataset.Open(dataset.Spec{Format: format, Path: filepath.ToSlash(filepath.Clean(f.data))},
-		config.Folder("."), limit)
+	d, err := dataset.Open(dataset.Spec{Format: format, Path: filepath.ToSlash(filepath.Clean(f.data)),
+		Shaping: result.Shaping{Split: f.split}}, config.Folder("."), limit)
 	if err != nil {
 		return nil, err
 	}
