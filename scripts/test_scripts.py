@@ -178,6 +178,18 @@ class Export(unittest.TestCase):
             with torch.no_grad():
                 self.assertTrue(np.allclose(found, network(state).numpy(), atol=1e-5))
 
+    def test_the_line_of_the_readme_exports(self):
+        line, = (line for line in (HERE.parent / "README.md").read_text().splitlines()
+                 if line.startswith("torch.onnx.export("))
+        network = networks.PreActivationResNet()
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            exec(line, {"torch": torch, "network": network})
+            session = onnxruntime.InferenceSession("my.onnx", providers=["CPUExecutionProvider"])
+            images = torch.rand(1, *IMAGE)
+            found = session.run(None, {session.get_inputs()[0].name: images.numpy()})[0]
+            with torch.no_grad():
+                self.assertTrue(np.allclose(found, network(images).numpy(), atol=1e-5))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	goflag "flag"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -119,10 +120,16 @@ func tables() map[string]string {
 	}
 }
 
+// tabled are the mappings that have a table of their own; another one's keys stand below its own key.
+var tabled = []string{"runtime", "transform", "solver", "embedding", "optimizer", "augment", "objective", "gate"}
+
 // keysTable has a line for each row.
 func keysTable(o object) string {
-	text := "| key | value | default | meaning |\n|---|---|---|---|\n"
-	for _, r := range o.rows {
+	return "| key | value | default | meaning |\n|---|---|---|---|\n" + keysRows("", o.rows)
+}
+
+func keysRows(of string, rows []row) (text string) {
+	for _, r := range rows {
 		byDefault, meaning := r.def, r.doc
 		switch {
 		case r.required:
@@ -135,9 +142,71 @@ func keysTable(o object) string {
 		if r.only != nil {
 			meaning += " (only " + strings.Join(r.only, ", ") + ")"
 		}
-		text += fmt.Sprintf("| `%s` | %s | %s | %s |\n", r.key, r.value.want, byDefault, meaning)
+		text += fmt.Sprintf("| `%s` | %s | %s | %s |\n", of+r.key, r.value.want, byDefault, meaning)
+		if !slices.Contains(tabled, r.key) {
+			text += keysRows(of+r.key+".", r.value.rows)
+		}
 	}
 	return text
+}
+
+// The page has every mapping that a config may hold, with all of its keys: those of an attack in the tables of
+// attacks and of their kinds, those of any other in one table.
+func TestEveryKeyIsDocumented(t *testing.T) {
+	t.Parallel()
+	page := string(read(t, "../../docs/config.md"))
+	first, parameter := regexp.MustCompile("(?m)^\\| `([^`]+)`"), regexp.MustCompile("[|;] `([a-z_0-9]+)` \\(")
+	var blocks []map[string]bool
+	attack := map[string]bool{}
+	for _, block := range regexp.MustCompile(`(?s)<!-- table: ([a-z-]+) -->\n(.*?)<!-- end -->`).FindAllStringSubmatch(
+		page, -1) {
+		keys := map[string]bool{}
+		for _, m := range append(first.FindAllStringSubmatch(block[2], -1),
+			parameter.FindAllStringSubmatch(block[2], -1)...) {
+			keys[m[1]] = true
+		}
+		if block[1] == "attacks" || block[1] == "kinds" {
+			maps.Copy(attack, keys)
+		}
+		blocks = append(blocks, keys)
+	}
+	blocks = append(blocks, attack)
+	objects, whole := 0, must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(Schema())))(t)
+	var walk func(where, key string, v any)
+	walk = func(where, key string, v any) {
+		node, _ := v.(map[string]any)
+		properties, _ := node["properties"].(map[string]any)
+		if node["additionalProperties"] == false {
+			objects++
+			if !slices.ContainsFunc(blocks, func(block map[string]bool) bool {
+				for k := range properties {
+					if !block[k] && !block[key+"."+k] {
+						return false
+					}
+				}
+				return true
+			}) {
+				t.Errorf("docs/config.md has no table with the keys of %s: %v", where,
+					slices.Sorted(maps.Keys(properties)))
+			}
+		}
+		for k, v := range properties {
+			walk(where+"."+k, k, v)
+		}
+		for k, v := range node {
+			if list, ok := v.([]any); ok {
+				for _, one := range list {
+					walk(where, key, one)
+				}
+			} else if k != "properties" {
+				walk(where, key, v)
+			}
+		}
+	}
+	walk("config", "", whole)
+	if objects < 20 {
+		t.Errorf("the schema has only %d mappings", objects)
+	}
 }
 
 // parameters are an attack's, with their values and defaults.

@@ -39,6 +39,7 @@ type value struct {
 	decode func(d *decoder, n *node, where string)
 	schema func() schema
 	want   string // "a whole number from 1 up"
+	rows   []row  // of a mapping with fixed keys
 }
 
 // then is a value with something to do once it is decoded.
@@ -213,5 +214,5 @@ func defaultNode(text string, pos position) *node {
 
 // value is an object as the value of a key.
 func (o object) value() value {
-	return value{decode: o.decode, schema: o.schema, want: "a mapping"}
+	return value{decode: o.decode, schema: o.schema, want: "a mapping", rows: o.rows}
 }
