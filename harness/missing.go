@@ -103,13 +103,7 @@ func absent(files fs.FS, name string) bool {
 
 // missingSet says what a data set's format expects and where the published ones are.
 func missingSet(s dataset.Spec) Missing {
-	m := Missing{Kind: "data set", Path: s.Path, What: dataset.Find(s.Format).Needs}
-	base := path.Base(s.Path)
-	if s.Format == "cifar10-bin" && !strings.HasPrefix(base, "data_batch") && !strings.HasPrefix(base, "test_batch") {
-		m.What += "; its five training batches in one file"
-		m.Make = fmt.Sprintf("cat %s/data_batch_[1-5].bin > %s", path.Dir(s.Path), s.Path)
-	}
-	return m
+	return Missing{Kind: "data set", Path: s.Path, What: dataset.Find(s.Format).Needs}
 }
 
 // missingNetwork says how a network is made. One at ARCHITECTURE-standard/model.onnx or

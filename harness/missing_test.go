@@ -16,7 +16,7 @@ version: 1
 default_suites: [used]
 datasets:
   test: {format: cifar10-bin, path: data/cifar/test_batch.bin}
-  train: {format: cifar10-bin, path: data/cifar/train.bin}
+  train: {format: cifar10-bin, path: data/cifar/batches, split: train}
   tiny: {format: tiny-imagenet, path: data/tiny/val}
   own: {format: npz, path: own.npz}
 models:
@@ -55,7 +55,7 @@ func paths(all []Missing) []string {
 // there is not.
 func TestMissing(t *testing.T) {
 	all := missingOf(t, fstest.MapFS{})
-	want := []string{"data/cifar/test_batch.bin", "data/cifar/train.bin", "nets/rn-18-standard/model.onnx",
+	want := []string{"data/cifar/test_batch.bin", "data/cifar/batches", "nets/rn-18-standard/model.onnx",
 		"nets/wrn-28-8-robust/model.onnx",
 		"mine.onnx", "e/hidden-{size}.onnx", "e/image.onnx"}
 	if got := paths(all); !slices.Equal(got, want) {
@@ -69,7 +69,7 @@ func TestMissing(t *testing.T) {
 	}
 	for i, want := range []string{
 		"",
-		"cat data/cifar/data_batch_[1-5].bin > data/cifar/train.bin",
+		"",
 		"python3 scripts/train.py --architecture rn-18 --data cifar10 --folder data/cifar --out nets/rn-18-standard",
 		"python3 scripts/train.py --architecture wrn-28-8 --data cifar10 --folder data/cifar --loss trades " +
 			"--out nets/wrn-28-8-robust",
@@ -84,7 +84,7 @@ func TestMissing(t *testing.T) {
 		"e/hidden-64.onnx", "e/image.onnx"} {
 		files[name] = &fstest.MapFile{}
 	}
-	if got, want := paths(missingOf(t, files)), []string{"data/cifar/train.bin",
+	if got, want := paths(missingOf(t, files)), []string{"data/cifar/batches",
 		"nets/wrn-28-8-robust/model.onnx"}; !slices.Equal(got, want) {
 		t.Errorf("missing are %q, want %q", got, want)
 	}

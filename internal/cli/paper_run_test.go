@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -130,6 +131,9 @@ func paperImages(t *testing.T, dir, data string, labels []int) {
 		put(t, filepath.Join(dir, "data/cifar-100-binary/test.bin"), records(labels, 1))
 	default:
 		put(t, filepath.Join(dir, "data/cifar-10-batches-bin/test_batch.bin"), records(labels, 0))
-		put(t, filepath.Join(dir, "data/cifar-10-batches-bin/train.bin"), records(make([]int, 20), 0))
+		for batch := range 5 {
+			put(t, filepath.Join(dir, fmt.Sprintf("data/cifar-10-batches-bin/data_batch_%d.bin", batch+1)),
+				records(make([]int, 4), 0))
+		}
 	}
 }
