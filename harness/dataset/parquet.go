@@ -369,7 +369,7 @@ func parquetFiles(fsys fs.FS, root, folder string, depth int) (files []string, e
 		case strings.HasPrefix(e.Name(), "."):
 		case strings.EqualFold(path.Ext(name), ".parquet") && isFile(fsys, path.Join(root, name)):
 			files = append(files, name)
-		case isFolder(fsys, path.Join(root, name)):
+		case !e.Type().IsRegular() && isFolder(fsys, path.Join(root, name)): // few are asked for, of many images
 			inner = append(inner, name)
 		}
 	}
