@@ -328,17 +328,34 @@ func (a *appraisal) try(ctx context.Context, q quick) error {
 // learn takes in what a quick attack told of the network, and returns its cost.
 func (a *appraisal) learn(q quick) float64 {
 	first, later := a.price(q.Recipe, control.Cost{Forward: 1, Backward: 1})
-	for i := range a.shifts {
-		if p := standing(q.distances[q.image] / a.shifts[i].times); q.ends[q.image] == stood {
-			a.shifts[i].weight *= p
-		} else {
-			a.shifts[i].weight *= 1 - p
-		}
+	if d := q.distances[q.image]; d > 0 {
+		a.shifts = learnt(a.shifts, d, q.ends[q.image] == stood)
 	}
 	if q.ends[q.image] == stood {
 		return first + later
 	}
 	return first
+}
+
+// learnt is how likely shifts are when an image at a distance has stood or fallen. Weights are relative to the largest,
+// so that many images leave some; what no shift explains teaches nothing.
+func learnt(shifts []shift, distance float64, stood bool) []shift {
+	after, most := slices.Clone(shifts), 0.0
+	for i, f := range after {
+		p := standing(distance / f.times)
+		if !stood {
+			p = 1 - p
+		}
+		after[i].weight *= p
+		most = max(most, after[i].weight)
+	}
+	if most == 0 {
+		return shifts
+	}
+	for i := range after {
+		after[i].weight /= most
+	}
+	return after
 }
 
 // rounded keeps a step of the eighth root of 2, so that the last digits of a processor do not matter.

@@ -42,3 +42,19 @@ func TestQuickAttacksTell(t *testing.T) {
 		t.Errorf("of %d that are told %d are wrong; %v images stand, %v are expected to", told, wrong, stand, expected)
 	}
 }
+
+// However many images have been seen, and however odd their ends, what is known of a network stays a probability.
+func TestShiftsStayProbabilities(t *testing.T) {
+	a, s := &appraisal{shifts: []shift{{0.5, 1}, {1, 1}, {2, 1}}}, &stake{distances: []float64{1}, ends: []end{open}}
+	for i := range 5000 {
+		a.shifts = learnt(a.shifts, []float64{0.2, 0.9, 3, 1e9}[i%4], i%4 > 0)
+		a.shifts = learnt(a.shifts, []float64{0.2, 0.9, 3, 1e9}[i%4], i%4 == 0)
+	}
+	if c := a.chance(s, 0); !(c >= 0 && c <= 1) {
+		t.Errorf("an image stands with probability %v", c)
+	}
+	a.shifts = learnt(learnt([]shift{{0.5, 1}, {2, 1}}, 1.5, false), 1.2, false)
+	if c := a.chance(s, 0); c > 0.1 {
+		t.Errorf("after two that fell further away it stands with probability %v", c)
+	}
+}
