@@ -120,7 +120,8 @@ func (s *examination) open(ctx context.Context, pool *ort.Pool) (string, error) 
 		s.images, s.logits = append(s.images, x), append(s.logits, z)
 	}
 	in := s.net.Shape()
-	return fmt.Sprintf("%d×%d×%d → %d classes, %d parameters", in.C, in.H, in.W, s.net.Classes(), s.net.Parameters), nil
+	return fmt.Sprintf("%d×%d×%d → %d classes, %d parameters", in.C, in.H, in.W, s.net.Classes(),
+		s.net.Parameters), nil
 }
 
 const dependent = "the %s of image %d differ between a batch of 1 and of up to %d: " +

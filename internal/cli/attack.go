@@ -226,33 +226,32 @@ func scalars(flag, list string) (string, error) {
 	return "[" + strings.Join(parts, ", ") + "]", nil
 }
 
-// taken says as a config does how the flags have the model taken.
-func (f *preprocessFlags) taken(probabilities bool) (string, error) {
-	var preprocess []string
+// taken says as a config does how the flags have the model's input and output taken.
+func (f *preprocessFlags) taken(probabilities bool) (preprocess, output string, err error) {
+	var parts []string
 	for _, p := range []struct{ flag, list string }{{"scale", f.scale}, {"mean", f.mean}, {"std", f.std}} {
 		if p.list != "" {
 			values, err := scalars(p.flag, p.list)
 			if err != nil {
-				return "", err
+				return "", "", err
 			}
-			preprocess = append(preprocess, p.flag+": "+values)
+			parts = append(parts, p.flag+": "+values)
 		}
 	}
 	if _, err := f.options(); err != nil {
-		return "", err
+		return "", "", err
 	}
-	output := "logits"
+	output = "output: logits"
 	if probabilities {
-		output = "probabilities"
+		output = "output: probabilities"
 	}
-	text := fmt.Sprintf("preprocess: {%s}, output: %s", strings.Join(preprocess, ", "), output)
 	if f.layout != "" {
-		text += ", layout: " + f.layout
+		output += ", layout: " + f.layout
 	}
 	if f.output != "" {
-		text += fmt.Sprintf(", output_name: %q", f.output)
+		output += fmt.Sprintf(", output_name: %q", f.output)
 	}
-	return text, nil
+	return "{" + strings.Join(parts, ", ") + "}", output, nil
 }
 
 // config writes the config that says the same, in YAML's flow style.
@@ -265,7 +264,7 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	taken, err := f.taken(f.probabilities)
+	preprocess, output, err := f.taken(f.probabilities)
 	if err != nil {
 		return nil, err
 	}
@@ -300,11 +299,11 @@ seed: %d
 seeds: %d
 save_adversarial: %t
 datasets: {%q: {format: %s, path: %q%s}}
-models: {%q: {path: %q, %s}}
+models: {%q: {path: %q, preprocess: %s, %s}}
 attacks: {%s: {%s}}
 suites: {attack: {dataset: %q, models: [%q], attacks: [%s]}}
 `, f.seed, f.seeds, f.save, data, format, filepath.ToSlash(f.data), shaping, name, filepath.ToSlash(model),
-		taken, f.attack, strings.Join(parameters, ", "), data, name, f.attack), nil
+		preprocess, output, f.attack, strings.Join(parameters, ", "), data, name, f.attack), nil
 }
 
 // inFlags says what is wrong with the flags' config in terms of the flags: nobody has seen the config.

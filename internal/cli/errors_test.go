@@ -153,7 +153,7 @@ verify NET --adversarial DIR/three.npy --data DATA → verify needs --norm
 verify NET --adversarial DIR/three.npy --data DATA --norm linf → verify needs --epsilon
 verify NET --adversarial DIR/three.npy --data DATA --norm l3 --epsilon 1 → --norm must be one of linf, l2, l1
 verify NET --adversarial DIR/three.npy --data DATA --norm l2 --epsilon 1 --dataset x → --dataset goes with a config
-verify NET --adversarial DIR/three.npy --data DATA --norm l2 --epsilon 1 → 3 adversarial images, but 256 of dataset test
+verify NET --adversarial DIR/three.npy --data DATA --norm l2 --epsilon 1 → 3 adversarial images, but 256 of dataset
 verify NET NET --adversarial DIR/three.npy → a model's file (.onnx) at most
 VERIFY --data DATA --epsilon 2/255 → --data goes with a model's file
 VERIFY → several epsilons; say which: 2/255, 6/255

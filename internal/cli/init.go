@@ -58,15 +58,15 @@ type usual struct{ Linf, L2 string }
 
 // introduced is what a new config says.
 type introduced struct {
-	Out, Model, Data, Fit  string // paths from the config's folder
-	Network, Images, Train string // names
-	Format, Transform      string
-	Chosen                 string // the split and which of its images
-	harness.Tried                 // the best
-	Others                 []harness.Tried
-	Output                 string // how the output is taken
-	Usual                  usual
-	Suites                 map[string]string // their attacks
+	Out, Model, Data, Fit string // paths from the config's folder
+	Network, Images       string // names
+	Format, Transform     string
+	Chosen                string // the split and which of its images
+	harness.Tried                // the best
+	Others                []harness.Tried
+	Output                string // how the output is taken
+	Usual                 usual
+	Suites                map[string]string // their attacks
 }
 
 var newConfig = template.Must(template.New("").Parse(`# {{.Network}} under attack.
@@ -86,8 +86,8 @@ datasets:
 {{- end}}
 
 models:
-  # {{.Classes}} classes; images of {{index .Shape 0}}×{{index .Shape 1}}×{{index .Shape 2}} (channels, height, width).
-  # Right on {{.Right}} of the first {{.Of}} images when it takes them {{.Name}}.
+  # {{.Classes}} classes; {{index .Shape 0}} channels of {{index .Shape 1}} rows and {{index .Shape 2}} columns.
+  # Right on {{.Right}} of {{.Of}} images when it takes them {{.Name}}.
 {{- range .Others}}
   #   {{.Name}}, preprocess: {{.Preprocessing}}: {{.Right}}
 {{- end}}
@@ -132,7 +132,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	taken, err := f.taken(f.probabilities)
+	preprocess, output, err := f.taken(f.probabilities)
 	if err != nil {
 		return usage("%w", err)
 	}
@@ -142,11 +142,11 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	ask := func(transform string) ([]harness.Tried, error) {
 		cfg, err := config.Parse("flags", fmt.Appendf(nil, `version: 1
 datasets: {d: {format: %s, path: %q%s%s}}
-models: {m: {path: %q, %s}}
+models: {m: {path: %q, preprocess: %s, %s}}
 attacks: {}
 suites: {s: {dataset: d, models: [m], attacks: [none]}}
-`, format, filepath.ToSlash(f.data), f.shaping()+first(format, lookedAt), transform, filepath.ToSlash(model), taken),
-			config.Folder("."))
+`, format, filepath.ToSlash(f.data), f.shaping()+first(format, lookedAt), transform, filepath.ToSlash(model),
+			preprocess, output), config.Folder("."))
 		if err != nil {
 			return nil, usage("%w", err)
 		}
@@ -165,10 +165,9 @@ suites: {s: {dataset: d, models: [m], attacks: [none]}}
 	if err != nil {
 		return err
 	}
-	_, output, _ := bytes.Cut([]byte(taken), []byte("}, "))
 	about := introduced{Out: filepath.Base(f.out), Network: named(model, "model"), Images: named(f.data, "data"),
 		Format: format, Chosen: f.shaping() + first(format, 1000), Transform: transform, Tried: tried[0],
-		Others: tried[1:], Output: string(output), Usual: usual{"8/255", "0.5"},
+		Others: tried[1:], Output: output, Usual: usual{"8/255", "0.5"},
 		Suites: map[string]string{"quick": "quick-linf, quick-l2", "full": "aa-linf, aa-l2"}}
 	if about.Shape[1] > 64 {
 		about.Usual = usual{"4/255", "3"}
