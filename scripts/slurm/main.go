@@ -11,7 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"selfheal/internal/sameend"
@@ -63,18 +66,12 @@ func try(limit int) (err error) {
 		disturb func(out string) error
 	}{
 		{"a node killed in the middle", 8, "", b.killNode},
-		{"a time limit that is shorter than the shard", 1, "--time=1 --signal=B:TERM@50", nil},
+		{"a time limit that is shorter than the shard", 1, "--time=1 --signal=B:TERM@50", b.outlast},
 		{"a shard run twice at once", 3, "", b.runTwice},
 	} {
 		start, out := time.Now(), b.path(strings.ReplaceAll(t.name, " ", "-"))
 		disturbed := make(chan error, 1)
-		go func() {
-			if t.disturb == nil {
-				disturbed <- nil
-				return
-			}
-			disturbed <- t.disturb(out)
-		}()
+		go func() { disturbed <- t.disturb(out) }()
 		err := b.selfheal("submit", "--engine=slurm", "--config=config.yaml", "--out", out, b.limit,
 			fmt.Sprint("--shards=", t.shards), "--sbatch="+t.sbatch)
 		if err = errors.Join(err, <-disturbed); err == nil {
@@ -118,13 +115,7 @@ func (b *bench) cluster(verb string) error {
 func (b *bench) killNode(out string) error {
 	if err := b.wait(func() bool {
 		task, _ := exec.Command("squeue", "-h", "-t", "R", "-w", "node2", "-o", "%K").Output()
-		shard := fmt.Sprintf("shard-%s-*", strings.TrimSpace(string(task)))
-		begun, _ := filepath.Glob(filepath.Join(out, shard, "attempt-*", "selfheal-journal", "journal.jsonl"))
-		if len(task) == 0 || len(begun) == 0 {
-			return false
-		}
-		info, err := os.Stat(begun[0])
-		return err == nil && info.Size() > 2000
+		return len(task) > 0 && begun(out, strings.TrimSpace(string(task)))
 	}); err != nil {
 		return err
 	}
@@ -134,6 +125,42 @@ func (b *bench) killNode(out string) error {
 	time.Sleep(10 * time.Second)
 	return b.cluster("start2")
 }
+
+// begun says whether an attempt at a shard has done something.
+func begun(out, shard string) bool {
+	journals, _ := filepath.Glob(filepath.Join(out, "shard-"+shard+"-*", "attempt-*", "selfheal-journal", "journal.jsonl"))
+	if len(journals) == 0 {
+		return false
+	}
+	info, err := os.Stat(journals[0])
+	return err == nil && info.Size() > 2000
+}
+
+// outlast holds a shard up until Slurm's signal waits for it, however fast the machine.
+func (b *bench) outlast(out string) error {
+	if err := b.wait(func() bool { return begun(out, "1") }); err != nil {
+		return err
+	}
+	found, err := exec.Command("pgrep", "-f", "^"+b.binary+" run .*--shard 1/1").Output()
+	if err != nil {
+		return fmt.Errorf("pgrep: %w", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(found)))
+	if err != nil {
+		return fmt.Errorf("pgrep: %w", err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	waited := b.wait(func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		return err != nil || pendingTERM.Match(status)
+	})
+	return errors.Join(waited, syscall.Kill(pid, syscall.SIGCONT))
+}
+
+// pendingTERM is what Linux tells of a process that SIGTERM, signal 15, waits for.
+var pendingTERM = regexp.MustCompile(`(?m)^ShdPnd:\s*[0-9a-f]*[4-7c-f][0-9a-f]{3}$`)
 
 // runTwice does by hand a shard that a node does at the same time.
 func (b *bench) runTwice(out string) error {
