@@ -9,15 +9,18 @@ import (
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/harness/stats"
 )
 
 // csvHead are the columns of tables.csv: what says which cell it is, what was measured, the
 // published number (a share like accuracy), ours minus it and whether it lies in our 95 %
-// interval, and the spread over several seeds.
+// interval, the spread over several seeds, and of a control what it changes of the network's
+// verdicts, with the p-value of McNemar's exact test.
 var csvHead = strings.Fields(`suite dataset model defense mode attack norm epsilon
 	n correct accuracy ci_low ci_high max_norm seconds forward backward recipe verdict_only warnings
 	published difference published_in_ci
-	seeds accuracy_mean accuracy_std accuracy_min accuracy_max accuracy_every_seed`)
+	seeds accuracy_mean accuracy_std accuracy_min accuracy_max accuracy_every_seed
+	healed harmed p_value`)
 
 func renderCSV(w io.Writer, v *view) error {
 	out := csv.NewWriter(w)
@@ -61,6 +64,13 @@ func (s *suite) csvLine(one compared) []any {
 	line = append(line, known(one.published), difference, inside)
 	if v, several := c.Spread(); several {
 		line = append(line, v.Seeds, v.Mean, v.Deviation, v.Min, v.Max, v.Every)
+	} else {
+		line = append(line, make([]any, 6)...)
+	}
+	if alone := s.Cell(one.model, "none", one.col); c.Defense != "none" && matched(alone, one.cell) {
+		change := stats.NewPaired(alone.Verdicts, c.Verdicts)
+		_, p := stats.McNemar(change.Lost, change.Won)
+		line = append(line, change.Won, change.Lost, p)
 	}
 	return line
 }

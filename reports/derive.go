@@ -30,13 +30,14 @@ type suite struct {
 
 	classNames []string // of the data set, by label; nil where it has none
 
-	attacks map[string]result.Attack // how they were made; empty in files of older versions
-	cells   map[cellKey]*result.Cell
-	failed  []*result.Cell // cells with an error and no verdicts
-	studies []study
-	margins map[cellKey]*margins
-	Quoted  bool      // as the view's
-	sides   [2]string // the defenses on both sides of every entry; "" where they are none and each control
+	attacks  map[string]result.Attack // how they were made; empty in files of older versions
+	controls map[string]result.Control
+	cells    map[cellKey]*result.Cell
+	failed   []*result.Cell // cells with an error and no verdicts
+	studies  []study
+	margins  map[cellKey]*margins
+	Quoted   bool      // as the view's
+	sides    [2]string // the defenses on both sides of every entry; "" where they are none and each control
 }
 
 // cellKey identifies a cell within its suite.
@@ -80,7 +81,8 @@ func derive(f *result.File) *view {
 		for _, names := range []*[]string{&rs.Models, &rs.Controls, &rs.Attacks} {
 			*names = slices.Clone(*names)
 		}
-		s := &suite{Suite: rs, cells: map[cellKey]*result.Cell{}, attacks: f.Attacks}
+		s := &suite{Suite: rs, cells: map[cellKey]*result.Cell{}, attacks: f.Attacks,
+			controls: f.Controls}
 		byName[rs.Name] = s
 		v.Suites = append(v.Suites, s)
 		return s

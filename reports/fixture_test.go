@@ -45,7 +45,7 @@ func addCells(f *result.File, s result.Suite, n int, attacks []attacked, correct
 				c := result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: model, Defense: defense, Mode: s.Mode,
 					Attack: "none",
 					N:      n, Correct: k, Accuracy: float64(k) / float64(n), CI95: wilson(k, n),
-					Steps: []result.Step{}, Seconds: 0.25 + float64(m)}
+					Verdicts: verdicts(n, k, 3*d), Steps: []result.Step{}, Seconds: 0.25 + float64(m)}
 				c.VerdictOnly = d > 0 && a > 0 && s.Mode != "oblivious"
 				if a > 0 {
 					at := attacks[a-1]
@@ -68,6 +68,15 @@ func addCells(f *result.File, s result.Suite, n int, attacks []attacked, correct
 			}
 		}
 	}
+}
+
+// verdicts are k right ones of n, in a row that begins at first.
+func verdicts(n, k, first int) string {
+	out := []byte(strings.Repeat("0", n))
+	for i := range k {
+		out[(first+i)%n] = '1'
+	}
+	return string(out)
 }
 
 // steps is a waterfall from start to end right answers in AutoAttack's four components.
@@ -153,13 +162,16 @@ func fixture() *result.File {
 				{Kind: "apgd-ce", Parameters: result.Parameters{"steps": 100.}}, {Kind: "square",
 					Parameters: result.Parameters{"queries": 5000.}}}},
 	}
-	f.Controls = map[string]result.Control{"pca": {
-		Solver: result.Parameters{"method": "msa", "outer": 3, "learning_rate": 0.003},
-		Layers: []result.Layer{
+	layers := func() []result.Layer {
+		return []result.Layer{
 			{At: "input", Embedding: result.LayerEmbedding{Kind: "linear", Fit: "cifar10-train", Variance: 0.99}},
 			{At: "2", Embedding: result.LayerEmbedding{Kind: "onnx", Path: "fcn-<32>.onnx",
 				SHA256: strings.Repeat("e1", 32)}},
-		}}}
+		}
+	}
+	msa := result.Parameters{"method": "msa", "outer": 3, "learning_rate": 0.003}
+	f.Controls = map[string]result.Control{"pca": {Solver: msa, Layers: layers()},
+		"auto_encoder": {Solver: result.Parameters{"method": "greedy"}, Layers: layers()}}
 	addTraces(f)
 	f.Gallery = fixtureGallery()
 	return f

@@ -66,6 +66,7 @@ func renderLaTeX(w io.Writer, v *view) error {
 	for _, s := range v.Suites {
 		accuracies, form := s.paperForm(s.AccuracyTable())
 		add(accuracies, form, s.Slug+"-accuracy", s.texCaption)
+		add(s.evidenceTable(), texForm{}, s.Slug+"-evidence", s.texCaption)
 		add(s.ComparisonTable(), texForm{}, s.Slug+"-published", s.texCaption)
 		add(s.spreadTable(), texForm{}, s.Slug+"-seeds", s.texCaption)
 		add(s.distanceTable(), texForm{}, s.Slug+"-distance", s.texCaption)
