@@ -2,52 +2,28 @@ package dataset
 
 import stdimage "image"
 
-// A picture's colours are often stored at half its width and height. Decoders differ in how they bring them back; these
-// are the ways of libjpeg and of libwebp, which Pillow uses and networks were trained on.
-
-// upsample makes a row of colours from the row that is nearest to it and the one that is nearest on its other side.
-// Below says that it lies below the first.
-type upsample func(near, far, out []uint8, below bool)
-
-// across weighs a value 3 to 1 against its neighbour. at gives three or four times the values at half the width;
-// left and right are added before the last shift.
-func across(n int, out []uint8, at func(i int) int, left, right, shift int) {
-	for x := range out {
-		i := x / 2
-		other, round := i-1, left
-		if x%2 == 1 {
-			other, round = i+1, right
-		}
-		if other < 0 || other >= n {
-			other = i
-		}
-		out[x] = uint8((3*at(i) + at(other) + round) >> shift)
+// webpRow reads row y of a WebP picture, whose colours have half its width and height, as libwebp does
+// (UpsampleRgbLinePair), by which Pillow reads it and networks were trained.
+func webpRow(im *stdimage.YCbCr, y int, r, g, b []uint8) {
+	w, h := (im.Rect.Dx()+1)/2, (im.Rect.Dy()+1)/2
+	far := y/2 - 1
+	if y%2 == 1 {
+		far = y/2 + 1
+	}
+	row := func(plane []uint8, y int) []uint8 {
+		y = min(max(y, 0), h-1)
+		return plane[y*im.CStride : y*im.CStride+w]
+	}
+	webp420(row(im.Cb, y/2), row(im.Cb, far), g) // which these rows hold until they are overwritten
+	webp420(row(im.Cr, y/2), row(im.Cr, far), b)
+	luma := im.Y[y*im.YStride:]
+	for x := range r {
+		r[x], g[x], b[x] = webpRGB(luma[x], g[x], b[x])
 	}
 }
 
-// jpeg420 is libjpeg's h2v2_fancy_upsample.
-func jpeg420(near, far, out []uint8, _ bool) {
-	across(len(near), out, func(i int) int { return 3*int(near[i]) + int(far[i]) }, 8, 7, 4)
-}
-
-// jpeg422 is libjpeg's h2v1_fancy_upsample.
-func jpeg422(near, _, out []uint8, _ bool) {
-	across(len(near), out, func(i int) int { return int(near[i]) }, 1, 2, 2)
-}
-
-// jpeg440 is libjpeg-turbo's h1v2_fancy_upsample.
-func jpeg440(near, far, out []uint8, below bool) {
-	round := 1
-	if below {
-		round = 2
-	}
-	for i := range out {
-		out[i] = uint8((3*int(near[i]) + int(far[i]) + round) >> 2)
-	}
-}
-
-// webp420 is libwebp's UpsampleRgbLinePair.
-func webp420(near, far, out []uint8, _ bool) {
+// webp420 interpolates a row of colours from the row that is nearest to it and the one nearest on its other side.
+func webp420(near, far, out []uint8) {
 	for x := range out {
 		a, b := (x-1)/2, (x+1)/2 // the columns on both sides
 		if x == 0 || b == len(near) {
@@ -62,45 +38,7 @@ func webp420(near, far, out []uint8, _ bool) {
 	}
 }
 
-// colours returns a function that reads the colours of row y of a picture at its full width, or nil for those that are
-// stored at full size or in a way for which Go's decoder does what others do.
-func colours(im *stdimage.YCbCr, webp bool) func(y int, cb, cr []uint8) {
-	width, height, w, h := im.Rect.Dx(), im.Rect.Dy(), 0, 0
-	var up upsample
-	switch im.SubsampleRatio {
-	case stdimage.YCbCrSubsampleRatio420:
-		if up, w, h = jpeg420, (width+1)/2, (height+1)/2; webp {
-			up = webp420
-		}
-	case stdimage.YCbCrSubsampleRatio422:
-		up, w, h = jpeg422, (width+1)/2, height
-	case stdimage.YCbCrSubsampleRatio440:
-		up, w, h = jpeg440, width, (height+1)/2
-	default:
-		return nil
-	}
-	row := func(plane []uint8, y int) []uint8 { return plane[y*im.CStride : y*im.CStride+w] }
-	return func(y int, cb, cr []uint8) {
-		near, far, below := y, y, false
-		if h < height {
-			near, below = y/2, y%2 == 1
-			if far = near - 1; below {
-				far = near + 1
-			}
-			far = min(max(far, 0), h-1)
-		}
-		up(row(im.Cb, near), row(im.Cb, far), cb, below)
-		up(row(im.Cr, near), row(im.Cr, far), cr, below)
-	}
-}
-
 func clip8(v int) uint8 { return uint8(min(max(v, 0), 255)) }
-
-// jpegRGB is libjpeg's conversion of JFIF's colours.
-func jpegRGB(y, cb, cr uint8) (r, g, b uint8) {
-	l, u, v := int(y), int(cb)-128, int(cr)-128
-	return clip8(l + (91881*v+1<<15)>>16), clip8(l + (-22554*u-46802*v+1<<15)>>16), clip8(l + (116130*u+1<<15)>>16)
-}
 
 // webpRGB is libwebp's conversion of BT.601's colours, of which black is 16 and white 235.
 func webpRGB(y, cb, cr uint8) (r, g, b uint8) {

@@ -118,7 +118,7 @@ func TestRows(t *testing.T) {
 			im.Pix[i] = 255
 		}
 	}
-	fast, slow := rows(im, false), rows(struct{ stdimage.Image }{im}, false)
+	fast, slow := rows(im), rows(struct{ stdimage.Image }{im})
 	for y := range im.Rect.Dy() {
 		var got, want [3][8]uint8
 		fast(y, got[0][:], got[1][:], got[2][:])

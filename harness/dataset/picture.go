@@ -1,16 +1,18 @@
 package dataset
 
 import (
+	"errors"
 	"fmt"
 	stdimage "image"
 	"image/color"
-	_ "image/jpeg" // registers the decoder
-	_ "image/png"  // registers the decoder
+	_ "image/png" // registers the decoder
 	"io"
 	"io/fs"
 	"slices"
 
 	_ "golang.org/x/image/webp" // registers the decoder
+
+	"selfheal/internal/jpeg"
 )
 
 // values writes the pixels for which bytes stand into out.
@@ -33,6 +35,9 @@ func ReadImage(fsys fs.FS, name string) (pixels []float32, shape [3]int, err err
 // bytes for each.
 const maxPixels = 1 << 25
 
+// maxJPEG bounds a JPEG file, which is read as a whole, in bytes.
+const maxJPEG = 1 << 28
+
 // decodeFile is decode of a file of fsys.
 func decodeFile(fsys fs.FS, name string, buf []byte) ([]byte, [3]int, error) {
 	f, err := openFile(fsys, name)
@@ -45,27 +50,21 @@ func decodeFile(fsys fs.FS, name string, buf []byte) ([]byte, [3]int, error) {
 
 // decode reads a PNG, JPEG or WebP file as RGB, channels first, into buf if it is large enough. Gray images get three
 // equal channels and transparency is dropped, as torchvision's loader does; 16-bit channels keep their upper
-// half. JPEG leaves decoders some freedom. Colours are interpolated and converted as libjpeg does it; the transform's
-// rounding is Go's.
+// half. The pixels of JPEG and WebP files, which leave decoders some freedom, are those of Pillow.
 func decode(f file, name string, buf []byte) ([]byte, [3]int, error) {
-	head, kind, err := stdimage.DecodeConfig(io.NewSectionReader(f, 0, f.size))
+	w, h, rows, err := decoder(f, name)
 	if err != nil {
 		return nil, [3]int{}, fmt.Errorf("%s is no readable PNG, JPEG or WebP: %w", name, err)
 	}
-	h, w := head.Height, head.Width
 	if h < 1 || w < 1 || h > maxPixels/w {
 		return nil, [3]int{}, fmt.Errorf("%s has %d×%d pixels, more than this program reads", name, w, h)
 	}
-	im, _, err := stdimage.Decode(io.NewSectionReader(f, 0, f.size))
+	row, err := rows()
 	if err != nil {
 		return nil, [3]int{}, fmt.Errorf("%s can't be decoded: %w", name, err)
 	}
-	if im.Bounds().Dx() != w || im.Bounds().Dy() != h {
-		return nil, [3]int{}, fmt.Errorf("%s decodes to another size than its header says", name)
-	}
 	plane := h * w
 	buf = slices.Grow(buf[:0], 3*plane)[:3*plane]
-	row := rows(im, kind == "webp")
 	for y := range h {
 		i := y * w
 		row(y, buf[i:i+w], buf[plane+i:plane+i+w], buf[2*plane+i:2*plane+i+w])
@@ -73,35 +72,51 @@ func decode(f file, name string, buf []byte) ([]byte, [3]int, error) {
 	return buf, [3]int{3, h, w}, nil
 }
 
-// rows returns a function that reads the pixels of im's row y, counted from its
-// upper edge: of the types that nearly every JPEG, WebP and PNG decodes to
+// rowReader reads the pixels of a row, counted from the upper edge.
+type rowReader = func(y int, r, g, b []uint8)
+
+// decoder reads a file's header and returns what decodes the rest.
+func decoder(f file, name string) (w, h int, decode func() (rowReader, error), err error) {
+	var start [2]byte
+	if _, err := f.ReadAt(start[:], 0); err == nil && string(start[:]) == "\xff\xd8" {
+		if f.size > maxJPEG {
+			return 0, 0, nil, fmt.Errorf("a JPEG file of %d bytes", f.size)
+		}
+		data := make([]byte, f.size)
+		if _, err := f.ReadAt(data, 0); err != nil && err != io.EOF {
+			return 0, 0, nil, err
+		}
+		size, err := jpeg.Size(data)
+		return size.X, size.Y, func() (rowReader, error) {
+			p, err := jpeg.Decode(data)
+			if err != nil {
+				return nil, err
+			}
+			return p.Row, nil
+		}, err
+	}
+	head, _, err := stdimage.DecodeConfig(io.NewSectionReader(f, 0, f.size))
+	return head.Width, head.Height, func() (rowReader, error) {
+		im, _, err := stdimage.Decode(io.NewSectionReader(f, 0, f.size))
+		if err != nil {
+			return nil, err
+		}
+		if im.Bounds().Dx() != head.Width || im.Bounds().Dy() != head.Height {
+			return nil, errors.New("it has another size than its header says")
+		}
+		return rows(im), nil
+	}, err
+}
+
+// rows returns a function that reads the rows of im: of the types that nearly every WebP and PNG decodes to
 // directly, of others through the colour model.
-func rows(im stdimage.Image, webp bool) func(y int, r, g, b []uint8) {
+func rows(im stdimage.Image) rowReader {
 	at := im.Bounds().Min
 	switch im := im.(type) {
 	case *stdimage.NYCbCrA: // transparency is dropped
-		return rows(&im.YCbCr, webp)
+		return rows(&im.YCbCr)
 	case *stdimage.YCbCr:
-		rgb := jpegRGB
-		if webp {
-			rgb = webpRGB
-		}
-		full := colours(im, webp)
-		if full == nil {
-			full = func(y int, cb, cr []uint8) {
-				for x := range cb {
-					c := im.COffset(at.X+x, at.Y+y)
-					cb[x], cr[x] = im.Cb[c], im.Cr[c]
-				}
-			}
-		}
-		return func(y int, r, g, b []uint8) {
-			luma := im.Y[im.YOffset(at.X, at.Y+y):]
-			full(y, g, b) // which these rows hold until they are overwritten
-			for x := range r {
-				r[x], g[x], b[x] = rgb(luma[x], g[x], b[x])
-			}
-		}
+		return func(y int, r, g, b []uint8) { webpRow(im, y, r, g, b) }
 	case *stdimage.RGBA: // an opaque PNG
 		return func(y int, r, g, b []uint8) {
 			row := im.Pix[im.PixOffset(at.X, at.Y+y):]

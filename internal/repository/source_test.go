@@ -28,7 +28,7 @@ func TestImportRules(t *testing.T) {
 		"reports":  {"harness/result", "harness/stats", "control/theory"},
 		"internal": {},
 	}
-	helpers := []string{"internal/atomicfile", "internal/fault", "internal/input", "internal/journal",
+	helpers := []string{"internal/atomicfile", "internal/fault", "internal/input", "internal/jpeg", "internal/journal",
 		"internal/memory", "internal/must", "internal/number", "internal/setting", "internal/suggest",
 		"internal/terminal", "internal/vector"}
 	seen := 0

@@ -128,7 +128,8 @@ func (b *bench) killNode(out string) error {
 
 // begun says whether an attempt at a shard has done something.
 func begun(out, shard string) bool {
-	journals, _ := filepath.Glob(filepath.Join(out, "shard-"+shard+"-*", "attempt-*", "selfheal-journal", "journal.jsonl"))
+	name := filepath.Join(out, "shard-"+shard+"-*", "attempt-*", "selfheal-journal", "journal.jsonl")
+	journals, _ := filepath.Glob(name)
 	if len(journals) == 0 {
 		return false
 	}

@@ -1,0 +1,241 @@
+// Package jpeg decodes JPEG files (ITU-T T.81; sequential and progressive Huffman coding, 8 bits) to the RGB pixels
+// that Pillow and OpenCV read from them by libjpeg, and networks were trained on. The standard leaves the rounding of
+// the cosine transform and the interpolation of colours open; Go's own decoder differs there by many levels.
+package jpeg
+
+import (
+	"errors"
+	"fmt"
+	"image"
+)
+
+// ErrTruncated is returned for files that end too early.
+var ErrTruncated = errors.New("the JPEG file is cut short")
+
+// Markers (T.81, table B.1).
+const (
+	sof0, sof1, sof2, sof15 = 0xc0, 0xc1, 0xc2, 0xcf // baseline, extended and progressive frames come first
+	dht, dqt, dri           = 0xc4, 0xdb, 0xdd
+	rst0, rst7              = 0xd0, 0xd7
+	soi, eoi, sos           = 0xd8, 0xd9, 0xda
+	app0, app14             = 0xe0, 0xee
+	tem, fill               = 0x01, 0xff
+)
+
+// most scans that a file may have: each passes over the whole picture, however short it is.
+const mostScans = 256
+
+// component is a colour of the frame.
+type component struct {
+	id     byte
+	h, v   int // blocks across and down in an MCU
+	table  byte
+	quant  *[64]uint16 // as it was when the first scan with this component began
+	width  int         // in blocks, those of its own size
+	height int
+	stride int         // in blocks, with those that fill up the last MCU
+	coeffs [][64]int16 // in zigzag order undone
+	dc, ac *huffman
+	last   int32 // the last block's DC coefficient
+}
+
+type decoder struct {
+	data        []byte
+	at          int
+	frame       byte
+	size        image.Point
+	mcus        image.Point
+	components  []component
+	quants      [4]*[64]uint16
+	dcs, acs    [4]*huffman
+	restart     int
+	jfif, adobe bool
+	transform   byte
+	scans       int
+	bits        uint32
+	nbits       int
+	eobRun      int
+	first, end  int // of a scan's coefficients
+	high, low   uint
+	onlyHeaders bool
+}
+
+// Size is the size of a file's picture.
+func Size(data []byte) (image.Point, error) {
+	d := &decoder{data: data, onlyHeaders: true}
+	err := d.parse()
+	return d.size, err
+}
+
+// Decode reads a file's picture.
+func Decode(data []byte) (*Picture, error) {
+	d := &decoder{data: data}
+	if err := d.parse(); err != nil {
+		return nil, err
+	}
+	return d.picture()
+}
+
+// parse reads segment after segment.
+func (d *decoder) parse() error {
+	if len(d.data) < 2 || d.data[0] != fill || d.data[1] != soi {
+		return errors.New("no JPEG file")
+	}
+	d.at = 2
+	for {
+		marker, err := d.marker()
+		switch {
+		case errors.Is(err, ErrTruncated) && d.frame != sof2 && d.complete() || err == nil && marker == eoi:
+			if !d.complete() {
+				return ErrTruncated
+			}
+			return nil
+		case err != nil:
+			return err
+		case marker >= rst0 && marker <= rst7 || marker == tem:
+			continue
+		}
+		segment, err := d.segment()
+		if err != nil {
+			return err
+		}
+		if err := d.read(marker, segment); err != nil {
+			return err
+		}
+		if d.onlyHeaders && d.frame != 0 {
+			return nil
+		}
+	}
+}
+
+// complete says whether every component has had a scan.
+func (d *decoder) complete() bool {
+	for i := range d.components {
+		if d.components[i].quant == nil {
+			return false
+		}
+	}
+	return len(d.components) > 0
+}
+
+// marker finds the next one; what stands before it belongs to nothing.
+func (d *decoder) marker() (byte, error) {
+	for ; d.at+1 < len(d.data); d.at++ {
+		if d.data[d.at] == fill && d.data[d.at+1] != fill && d.data[d.at+1] != 0 {
+			d.at += 2
+			return d.data[d.at-1], nil
+		}
+	}
+	return 0, ErrTruncated
+}
+
+// segment is what a marker's segment holds behind its length.
+func (d *decoder) segment() ([]byte, error) {
+	if d.at+2 > len(d.data) {
+		return nil, ErrTruncated
+	}
+	n := int(d.data[d.at])<<8 | int(d.data[d.at+1])
+	if n < 2 {
+		return nil, errors.New("a segment has no length")
+	}
+	if d.at+n > len(d.data) {
+		return nil, ErrTruncated
+	}
+	d.at += n
+	return d.data[d.at-n+2 : d.at], nil
+}
+
+func (d *decoder) read(marker byte, b []byte) error {
+	switch {
+	case marker == dqt:
+		return d.readQuant(b)
+	case marker == dht:
+		return d.readHuffman(b)
+	case marker == dri:
+		if len(b) != 2 {
+			return errors.New("a restart interval has 2 bytes")
+		}
+		d.restart = int(b[0])<<8 | int(b[1])
+	case marker == sof0 || marker == sof1 || marker == sof2:
+		d.frame = marker
+		return d.readFrame(b)
+	case marker > sof2 && marker <= sof15:
+		return fmt.Errorf("frame type %#x: only baseline, extended and progressive Huffman coding are read", marker)
+	case marker == sos:
+		return d.readScan(b)
+	case marker == app0 && len(b) >= 5 && string(b[:5]) == "JFIF\x00":
+		d.jfif = true
+	case marker == app14 && len(b) >= 12 && string(b[:5]) == "Adobe":
+		d.adobe, d.transform = true, b[11]
+	}
+	return nil
+}
+
+func (d *decoder) readQuant(b []byte) error {
+	for len(b) > 0 {
+		wide, id := int(b[0]>>4), b[0]&15
+		n := 64 * (wide + 1)
+		if wide > 1 || id > 3 || len(b) < 1+n {
+			return errors.New("a quantization table is damaged")
+		}
+		table := new([64]uint16)
+		for i := range 64 {
+			v := uint16(b[1+i])
+			if wide == 1 {
+				v = uint16(b[1+2*i])<<8 | uint16(b[2+2*i])
+			}
+			table[zigzag[i]] = v
+		}
+		d.quants[id], b = table, b[1+n:]
+	}
+	return nil
+}
+
+func (d *decoder) readFrame(b []byte) error {
+	if len(d.components) > 0 {
+		return errors.New("the file has two frames")
+	}
+	if len(b) < 6 || len(b) != 6+3*int(b[5]) {
+		return errors.New("the frame's header is damaged")
+	}
+	if b[0] != 8 {
+		return fmt.Errorf("%d bits: only 8 are read", b[0])
+	}
+	d.size = image.Pt(int(b[3])<<8|int(b[4]), int(b[1])<<8|int(b[2]))
+	if n := b[5]; d.size.X == 0 || d.size.Y == 0 || n != 1 && n != 3 && n != 4 {
+		return fmt.Errorf("%d×%d pixels of %d components", d.size.X, d.size.Y, n)
+	}
+	mostH, mostV := 1, 1
+	for b = b[6:]; len(b) > 0; b = b[3:] {
+		c := component{id: b[0], h: int(b[1] >> 4), v: int(b[1] & 15), table: b[2]}
+		if c.h < 1 || c.h > 4 || c.v < 1 || c.v > 4 || c.table > 3 {
+			return errors.New("a component of the frame is damaged")
+		}
+		for _, other := range d.components {
+			if other.id == c.id {
+				return errors.New("two components of the frame have one name")
+			}
+		}
+		mostH, mostV = max(mostH, c.h), max(mostV, c.v)
+		d.components = append(d.components, c)
+	}
+	if len(d.components) == 1 { // a scan of one component knows no MCUs
+		d.components[0].h, d.components[0].v, mostH, mostV = 1, 1, 1, 1
+	}
+	d.mcus = image.Pt(ceil(d.size.X, 8*mostH), ceil(d.size.Y, 8*mostV))
+	for i := range d.components {
+		c := &d.components[i]
+		c.width, c.height = ceil(ceil(d.size.X*c.h, mostH), 8), ceil(ceil(d.size.Y*c.v, mostV), 8)
+		c.stride = d.mcus.X * c.h
+	}
+	return nil
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+// zigzag is where the coefficients of a file stand in a block (T.81, figure A.6).
+var zigzag = [64]uint8{
+	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21,
+	28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61,
+	54, 47, 55, 62, 63,
+}

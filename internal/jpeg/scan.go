@@ -1,0 +1,242 @@
+package jpeg
+
+import (
+	"errors"
+	"slices"
+)
+
+var errScan = errors.New("a scan's header is damaged")
+
+// readScan reads a scan's header and the data behind it.
+func (d *decoder) readScan(b []byte) error {
+	if d.scans++; d.scans > mostScans {
+		return errors.New("the file has more scans than this program reads")
+	}
+	if len(d.components) == 0 || len(b) < 1 || b[0] < 1 || b[0] > 4 || len(b) != 4+2*int(b[0]) {
+		return errScan
+	}
+	n := int(b[0])
+	var in []*component
+	for i := range n {
+		id, tables := b[1+2*i], b[2+2*i]
+		k := slices.IndexFunc(d.components, func(c component) bool { return c.id == id })
+		if k < 0 || tables>>4 > 3 || tables&15 > 3 || slices.Contains(in, &d.components[k]) {
+			return errScan
+		}
+		c := &d.components[k]
+		c.dc, c.ac = d.dcs[tables>>4], d.acs[tables&15]
+		in = append(in, c)
+	}
+	b = b[1+2*n:]
+	d.first, d.end, d.high, d.low = int(b[0]), int(b[1]), uint(b[2]>>4), uint(b[2]&15)
+	if d.frame != sof2 {
+		d.first, d.end, d.high, d.low = 0, 63, 0, 0
+	}
+	progressive := d.frame == sof2
+	if d.first > d.end || d.end > 63 || d.low > 13 || progressive && d.first == 0 && d.end > 0 || d.first > 0 && n > 1 {
+		return errScan
+	}
+	for _, c := range in {
+		if c.quant == nil {
+			if c.quant = d.quants[c.table]; c.quant == nil {
+				return errors.New("a quantization table is missing")
+			}
+			c.coeffs = make([][64]int16, c.stride*d.mcus.Y*c.v)
+		}
+		if d.first == 0 && d.high == 0 && c.dc == nil || d.end > 0 && c.ac == nil {
+			return errors.New("a Huffman table is missing")
+		}
+	}
+	return d.scan(in)
+}
+
+// scan reads the data of a scan, block after block.
+func (d *decoder) scan(in []*component) error {
+	d.reset(in)
+	across, down := d.mcus.X, d.mcus.Y
+	if len(in) == 1 {
+		across, down = in[0].width, in[0].height
+	}
+	for mcu := range across * down {
+		if d.restart > 0 && mcu > 0 && mcu%d.restart == 0 {
+			marker, err := d.marker()
+			if err != nil {
+				return err
+			}
+			if marker != rst0+byte((mcu/d.restart-1)%8) {
+				return errors.New("the data lack a restart marker")
+			}
+			d.reset(in)
+		}
+		x, y := mcu%across, mcu/across
+		if len(in) == 1 {
+			if err := d.block(in[0], x, y); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, c := range in {
+			for k := range c.h * c.v {
+				if err := d.block(c, x*c.h+k%c.h, y*c.v+k/c.h); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// reset forgets what blocks know of those before them.
+func (d *decoder) reset(in []*component) {
+	d.bits, d.nbits, d.eobRun = 0, 0, 0
+	for _, c := range in {
+		c.last = 0
+	}
+}
+
+// block reads what a scan has of one block.
+func (d *decoder) block(c *component, x, y int) error {
+	b := &c.coeffs[y*c.stride+x]
+	at := d.first
+	if at == 0 {
+		if d.high > 0 {
+			bit, err := d.receive(1)
+			b[0] |= int16(bit << d.low)
+			return err
+		}
+		n, err := d.symbol(c.dc)
+		if err != nil {
+			return err
+		}
+		if n > 15 {
+			return errors.New("a DC coefficient is too large")
+		}
+		diff, err := d.extended(int(n))
+		if err != nil {
+			return err
+		}
+		c.last += diff
+		b[0] = int16(c.last << d.low)
+		at = 1
+	}
+	if at > d.end {
+		return nil
+	}
+	if d.high > 0 {
+		return d.refine(c, b)
+	}
+	if d.eobRun > 0 {
+		d.eobRun--
+		return nil
+	}
+	for ; at <= d.end; at++ {
+		symbol, err := d.symbol(c.ac)
+		if err != nil {
+			return err
+		}
+		run, n := int(symbol>>4), int(symbol&15)
+		if n == 0 && run < 15 {
+			return d.endOfBand(run, 1)
+		}
+		if at += run; n == 0 {
+			continue
+		}
+		v, err := d.extended(n)
+		if err != nil {
+			return err
+		}
+		if at > d.end {
+			return errors.New("a block has too many coefficients")
+		}
+		b[zigzag[at]] = int16(v << d.low)
+	}
+	return nil
+}
+
+// endOfBand reads how many blocks have nothing more in this scan, less the done ones (T.81, G.1.2.2).
+func (d *decoder) endOfBand(run, done int) error {
+	more := int32(0)
+	if d.frame == sof2 {
+		var err error
+		if more, err = d.receive(run); err != nil {
+			return err
+		}
+	} else if run > 0 {
+		return errors.New("a sequential scan has an end-of-band run")
+	}
+	d.eobRun = 1<<run + int(more) - done
+	return nil
+}
+
+// refine reads one more bit of a block's coefficients (T.81, G.1.2.3).
+func (d *decoder) refine(c *component, b *[64]int16) error {
+	one := int16(1) << d.low
+	at := d.first
+	for d.eobRun == 0 && at <= d.end {
+		symbol, err := d.symbol(c.ac)
+		if err != nil {
+			return err
+		}
+		run, n, v := int(symbol>>4), int(symbol&15), int16(0)
+		switch {
+		case n == 1:
+			bit, err := d.receive(1)
+			if err != nil {
+				return err
+			}
+			if v = one; bit == 0 {
+				v = -one
+			}
+		case n > 1:
+			return errors.New("a refined coefficient has more than one bit")
+		case run < 15:
+			if err := d.endOfBand(run, 0); err != nil {
+				return err
+			}
+			continue
+		}
+		if at, err = d.refineRun(b, at, run, one); err != nil {
+			return err
+		}
+		if v != 0 {
+			if at > d.end {
+				return errors.New("a block has too many coefficients")
+			}
+			b[zigzag[at]] = v
+		}
+		at++
+	}
+	if d.eobRun == 0 {
+		return nil
+	}
+	d.eobRun--
+	_, err := d.refineRun(b, at, 64, one)
+	return err
+}
+
+// refineRun refines the coefficients that are not zero until it has passed over run zeros, and returns where the
+// next one is.
+func (d *decoder) refineRun(b *[64]int16, at, run int, one int16) (int, error) {
+	for ; at <= d.end; at++ {
+		v := &b[zigzag[at]]
+		if *v == 0 {
+			if run == 0 {
+				break
+			}
+			run--
+			continue
+		}
+		bit, err := d.receive(1)
+		if err != nil {
+			return at, err
+		}
+		switch {
+		case bit == 0 || *v&one != 0:
+		case *v > 0:
+			*v += one
+		default:
+			*v -= one
+		}
+	}
+	return at, nil
+}
