@@ -108,4 +108,6 @@ type Recipe struct {
 	// Minimises says that it is one attack that looks for the smallest norm: the distances
 	// that it finds are what it is run for.
 	Minimises bool
+	// Corruption makes the images instead of components; norm and epsilon are then nothing. Nil for an attack.
+	Corruption *Corruption
 }

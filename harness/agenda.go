@@ -29,6 +29,9 @@ type item struct {
 func (r *run) agenda(forecast map[string]float64) *agenda {
 	a := &agenda{at: -1, began: time.Now(), clock: time.Now}
 	for j, k := range r.plan.crafts() {
+		if k.attack.corruption() != nil {
+			continue
+		}
 		weight, known := forecast[k.String()]
 		if !known {
 			if forecast != nil {

@@ -188,6 +188,10 @@ func (a *appraisal) add(ctx context.Context, j Job) error {
 		a.first += float64(2*j.Suite.Solver.Images*solvers) * answer
 	}
 	for k := range j.needs(a.seeds()) {
+		if k.attack.corruption() != nil {
+			a.each += 1 + answer
+			continue
+		}
 		i := slices.IndexFunc(a.stakes, func(s *stake) bool { return s.craftKey == k.craftKey })
 		if i < 0 {
 			s, err := a.stake(ctx, k, price[k.defense])

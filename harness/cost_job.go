@@ -245,6 +245,12 @@ func (e *estimate) attackEach(ctx context.Context, on *oracle, v surveyed, oracl
 	}
 	for i, a := range e.Attacks {
 		r := e.recipes[i]
+		if r.Corruption != nil {
+			for _, l := range listeners {
+				e.fixed += l.lasting(repeated(n*len(e.seeds()), work{Forward: 1}))
+			}
+			continue
+		}
 		for _, seed := range e.seeds() {
 			key := e.key(a, on.of.defense(), seed)
 			fresh := e.made[key] == nil

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"selfheal/attacks"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
@@ -210,7 +211,11 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 		fmt.Fprintf(&d.text, "  %d seeds of every attack\n", seeds)
 	}
 	e := effort{controlled: n * int64(len(j.Suite.Controls)) * (1 + seeds*int64(len(j.Attacks)))}
-	for _, a := range j.Attacks {
+	for i, a := range j.Attacks {
+		if a.corruption() != nil {
+			d.corruption(j, i, known)
+			continue
+		}
 		r, err := a.Make(a.Epsilon, classes)
 		if err != nil {
 			fmt.Fprintf(&d.text, "  %-24s %v\n", a.Name, err)
@@ -250,6 +255,32 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 		e.unrated = []string{j.Model.Name}
 	}
 	return e, nil
+}
+
+// corruption says what cells the i-th attack of a job makes, in one line for all severities.
+func (d *description) corruption(j Job, i int, known *comparison) {
+	a := j.Attacks[i]
+	name, severity, _ := cutLast(a.Name)
+	defenses := known.defenses(j, a.Name, 0)
+	if i > 0 && strings.HasPrefix(j.Attacks[i-1].Name, name+":") {
+		return
+	}
+	list := severity
+	for _, next := range j.Attacks[i+1:] {
+		if other, severity, _ := cutLast(next.Name); other == name {
+			list += ", " + severity
+		}
+	}
+	fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, severities %s\n", name, defenses, attacks.CorruptionRecipe, list)
+}
+
+// cutLast cuts a text at its last colon.
+func cutLast(s string) (before, after string, found bool) {
+	i := strings.LastIndex(s, ":")
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
 }
 
 // count writes a number of passes with its thousands.

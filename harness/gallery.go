@@ -96,6 +96,9 @@ func (j Job) slots(before int) []slot {
 	}
 	var all []slot
 	for _, a := range j.Attacks {
+		if a.corruption() != nil { // which breaks nothing on purpose
+			continue
+		}
 		for _, d := range defenses {
 			for _, kind := range j.kinds() {
 				all = append(all, slot{a.Name, a.Epsilon, d, kind})

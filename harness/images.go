@@ -102,7 +102,11 @@ type crafted struct {
 	// adversarial, but not what full strength would have made of them.
 	verdictOnly bool
 	warnings    []result.Warning
+	corrupt     func(im attacks.Image) ([]float32, error) // makes the images instead; nil for attacks
 }
+
+// untried reports whether the i-th image is the clean one.
+func (c *crafted) untried(i int) bool { return c.corrupt == nil && c.at(i).First < 0 }
 
 // untouched are clean images as if an attack had made them.
 func untouched() *crafted { return &crafted{steps: []result.Step{}} }
@@ -121,6 +125,9 @@ func (c *crafted) at(i int) attempt {
 // image is what was made of the i-th image, im. The error is a [journal.ErrNoVector] where the
 // journal has lost it.
 func (c *crafted) image(im attacks.Image, i int) ([]float32, error) {
+	if c.corrupt != nil {
+		return c.corrupt(im)
+	}
 	if at := c.at(i).Image; at != nil {
 		return c.images.Get(*at)
 	}

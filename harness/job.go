@@ -156,6 +156,9 @@ func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean *judged)
 	a, recipe := s.attack, s.recipe
 	key := s.Job.key(*a, on.of.defense(), s.seed)
 	use := r.uses[key]
+	if use.made == nil && a.corruption() != nil {
+		use.made = corrupted(*a, s.seed)
+	}
 	if use.made != nil {
 		return use.made, nil
 	}
@@ -203,7 +206,9 @@ func (r *run) used(k craftKey) error {
 		return nil
 	}
 	images := u.made.images
-	u.made = nil
+	if u.made = nil; images == nil {
+		return nil // of a corruption
+	}
 	return r.free(k.String(), images)
 }
 

@@ -26,10 +26,34 @@ type Job struct {
 	StudyAttack *PlannedAttack // of the suite's solver study; nil for none
 }
 
-// PlannedAttack is one attack at one epsilon.
+// PlannedAttack is one attack at one epsilon, or one corruption.
 type PlannedAttack struct {
 	*config.Attack
-	Epsilon float64
+	Epsilon float64 // 0 of a corruption
+}
+
+// corruption is what makes the images instead of an attack, or nil.
+func (a PlannedAttack) corruption() *attacks.Corruption {
+	if a.Kind != attacks.CorruptionKind {
+		return nil
+	}
+	return &a.Corruptions[0]
+}
+
+// strength is the norm and the epsilon as cells have them: nil of a corruption.
+func (a PlannedAttack) strength() (norm *string, epsilon *float64) {
+	if a.corruption() != nil {
+		return nil, nil
+	}
+	return new(a.Norm.String()), new(a.Epsilon)
+}
+
+// limit is where the attack's images must lie. Those of a corruption may lie anywhere among images.
+func (a PlannedAttack) limit() ball {
+	if a.corruption() != nil {
+		return ball{attacks.Linf, math.Inf(1)}
+	}
+	return ball{a.Norm, a.Epsilon}
 }
 
 // Cells is how many cells the run has.
@@ -71,9 +95,14 @@ func NewPlan(cfg *config.Config) (*Plan, error) {
 }
 
 // planAttack lists an attack at each of its epsilons and checks its parameters and
-// recipe, before anything is opened.
+// recipe, before anything is opened. Each corruption is an attack of its own, called NAME:fog:3.
 func planAttack(a *config.Attack) ([]PlannedAttack, error) {
 	var planned []PlannedAttack
+	for _, c := range a.Corruptions {
+		one := *a
+		one.Name, one.Corruptions = a.Name+":"+c.String(), []attacks.Corruption{c}
+		planned = append(planned, PlannedAttack{Attack: &one})
+	}
 	for _, eps := range a.Epsilons {
 		pa := PlannedAttack{Attack: a, Epsilon: eps}
 		if _, err := pa.Recipe(math.MaxInt16, attacks.AnyShape); err != nil {
@@ -86,6 +115,12 @@ func planAttack(a *config.Attack) ([]PlannedAttack, error) {
 
 // Recipe makes the attack for a classifier.
 func (a PlannedAttack) Recipe(classes int, shape attacks.Shape) (attacks.Recipe, error) {
+	if c := a.corruption(); c != nil {
+		if err := c.Check(shape); err != nil {
+			return attacks.Recipe{}, fmt.Errorf("attack %s: %w", a.Name, err)
+		}
+		return attacks.Recipe{Name: attacks.CorruptionRecipe, Corruption: c}, nil
+	}
 	r, err := a.Make(a.Epsilon, classes)
 	if err != nil {
 		return r, fmt.Errorf("attack %s: %w", a.Name, err)
@@ -100,11 +135,15 @@ func (a PlannedAttack) Recipe(classes int, shape attacks.Shape) (attacks.Recipe,
 
 // describe is what results say of the attack.
 func (a PlannedAttack) describe() (result.Attack, error) {
+	if a.Kind == attacks.CorruptionKind {
+		return described(a.Corruptions), nil
+	}
 	d, err := a.Describe()
 	if err != nil {
 		return result.Attack{}, fmt.Errorf("attack %s: %w", a.Name, err)
 	}
-	known := result.Attack{Kind: d.Kind, Title: d.Title, Version: d.Version, Recipe: d.Recipe, Norm: a.Norm.String(),
+	known := result.Attack{Kind: d.Kind, Title: d.Title, Version: d.Version, Recipe: d.Recipe,
+		Norm:     new(a.Norm.String()),
 		Epsilons: a.Epsilons, Parameters: d.Parameters}
 	for _, c := range d.Components {
 		known.Components = append(known.Components, result.Component{Kind: c.Kind, Parameters: c.Parameters})

@@ -56,7 +56,8 @@ func (s scoring) cell() result.Cell {
 		Mode: s.Suite.Mode, Attack: config.None, Recipe: s.recipe.Name, N: s.set.Len(),
 		Steps: []result.Step{}, Warnings: []result.Warning{}}
 	if s.attack != nil {
-		cell.Attack, cell.Norm, cell.Epsilon = s.attack.Name, new(s.attack.Norm.String()), new(s.attack.Epsilon)
+		cell.Attack = s.attack.Name
+		cell.Norm, cell.Epsilon = s.attack.strength()
 	}
 	return cell
 }
@@ -109,6 +110,9 @@ func (r *run) score(ctx context.Context, s scoring) (*judged, error) {
 	if s.who.Control != nil {
 		cell.Solver = got.loops.summary(s.who.Control)
 	}
+	if c := s.recipe.Corruption; c != nil && s.who.Classes == imagenetClasses && s.who.Shape.H >= imagenetSide {
+		cell.AlexNetError = c.AlexNetError()
+	}
 	cell.Verdicts, cell.Correct = bits(v)
 	cell.Accuracy = float64(cell.Correct) / float64(cell.N)
 	cell.CI95 = stats.Wilson(cell.Correct, cell.N)
@@ -116,7 +120,8 @@ func (r *run) score(ctx context.Context, s scoring) (*judged, error) {
 		cell.MaxNorm = max(cell.MaxNorm, v.Norm)
 	}
 	r.record.Cells = append(r.record.Cells, cell)
-	r.progress.scored(cell, len(r.record.Cells), r.plan.Cells(), s.attack != nil && s.who.Control == nil)
+	crafted := s.attack != nil && s.who.Control == nil && s.recipe.Corruption == nil // which is told already
+	r.progress.scored(cell, len(r.record.Cells), r.plan.Cells(), crafted)
 	return got, r.out.cell(r.record, records(cell, s, v))
 }
 
@@ -147,12 +152,15 @@ func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Recor
 	}
 }
 
+// A network of so many classes, for images of at least such a side, is taken for one of ImageNet's.
+const imagenetClasses, imagenetSide = 1000, 224
+
 // rescore scores what an attack made under another seed, where the first seed has made a cell.
 func (r *run) rescore(ctx context.Context, s scoring) error {
 	var cell *result.Cell // nil in a shard
 	for i, c := range r.record.Cells {
 		if c.Suite == s.Suite.Name && c.Model == s.Model.Name && c.Defense == s.who.defense() &&
-			c.Attack == s.attack.Name && *c.Epsilon == s.attack.Epsilon {
+			c.Attack == s.attack.Name && (c.Epsilon == nil || *c.Epsilon == s.attack.Epsilon) {
 			cell = &r.record.Cells[i]
 		}
 	}

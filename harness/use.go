@@ -192,8 +192,12 @@ func (u *Use) dataset(name string, limit int) (*dataset.Dataset, error) {
 // stands for its only one.
 func (u *Use) attack(name string, epsilon float64) (PlannedAttack, error) {
 	cfg := u.cfg
-	a := cfg.Attack(name)
-	if a == nil {
+	base, _, _ := strings.Cut(name, ":")
+	a := cfg.Attack(base)
+	if a != nil && a.Corruptions != nil { // which all allow the same
+		return PlannedAttack{Attack: a}, nil
+	}
+	if a == nil || base != name {
 		return PlannedAttack{}, unknown("attack", name, cfg.Attacks, func(a config.Attack) string { return a.Name })
 	}
 	var list []string
@@ -230,8 +234,8 @@ type Verification struct {
 	Model       string     `json:"model"`
 	Defense     string     `json:"defense"` // "none" or the control's name
 	Attack      string     `json:"attack"`
-	Norm        string     `json:"norm"`
-	Epsilon     float64    `json:"epsilon"`
+	Norm        *string    `json:"norm"`    // null of a corruption
+	Epsilon     *float64   `json:"epsilon"` // null of a corruption
 	N           int        `json:"n"`
 	Unperturbed int        `json:"unperturbed"` // images that are the clean ones
 	MaxNorm     float64    `json:"max_norm"`    // of the images whose values are numbers
@@ -274,7 +278,7 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 		}
 		x := c.Images[i*len(im.Pixels) : (i+1)*len(im.Pixels)]
 		unperturbed[i] = slices.Equal(im.Pixels, x)
-		judged[i], err = u.classifier.judge(ctx, im, x, ball{a.Norm, a.Epsilon}, withCosts)
+		judged[i], err = u.classifier.judge(ctx, im, x, a.limit(), withCosts)
 		if errors.As(err, &problems[i]) {
 			return nil
 		}
@@ -283,8 +287,9 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Verification{Dataset: c.Dataset, Model: u.net.Name, Defense: u.defense(), Attack: a.Name,
-		Norm: a.Norm.String(), Epsilon: a.Epsilon, N: n, Outside: []Outside{}}
+	v := &Verification{Dataset: c.Dataset, Model: u.net.Name, Defense: u.defense(), Attack: c.Attack,
+		N: n, Outside: []Outside{}}
+	v.Norm, v.Epsilon = a.strength()
 	verdicts := make([]byte, n)
 	for i, of := range judged {
 		v.MaxNorm = max(v.MaxNorm, of.Norm)

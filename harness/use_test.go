@@ -188,7 +188,8 @@ func TestVerifyErrors(t *testing.T) {
 		misconfigured(t, err, c.want)
 	}
 	whole.Epsilon, whole.Attack = 0, "apgd-l1"
-	if v, err := u.Verify(context.Background(), whole); err != nil || v.Epsilon != 4 || v.Norm != attacks.L1.String() {
+	if v, err := u.Verify(context.Background(), whole); err != nil || *v.Epsilon != 4 ||
+		*v.Norm != attacks.L1.String() {
 		t.Errorf("an attack of one epsilon: %+v, %v", v, err)
 	}
 }

@@ -200,7 +200,7 @@ func (r *run) judge(ctx context.Context, key string, who classifier, set images,
 	}
 	var todo []int
 	for i := range known {
-		if clean != nil && made.at(i).First < 0 {
+		if clean != nil && made.untried(i) {
 			out.same(i, clean)
 		} else if !known[i] && set.own(i) {
 			todo = append(todo, i)

@@ -129,12 +129,12 @@ const maskingDrop = 0.1
 func maskedByControl(cells []result.Cell, p *Progress) {
 	for i := range cells {
 		c := &cells[i]
-		if c.Mode != result.Oblivious || c.Defense == config.None || c.Attack == config.None {
+		if c.Mode != result.Oblivious || c.Defense == config.None || c.Epsilon == nil {
 			continue
 		}
 		healed := c.Error == "" && slices.ContainsFunc(cells, func(b result.Cell) bool {
 			return b.Error == "" && b.Suite == c.Suite && b.Model == c.Model && b.Defense == config.None &&
-				b.Attack == c.Attack && *b.Epsilon == *c.Epsilon && b.Accuracy < c.Accuracy
+				b.Attack == c.Attack && b.Epsilon != nil && *b.Epsilon == *c.Epsilon && b.Accuracy < c.Accuracy
 		})
 		for _, w := range cells {
 			if !healed || w.Error != "" || w.Mode != result.WhiteboxThrough || w.Attack != c.Attack ||

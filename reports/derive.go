@@ -30,14 +30,15 @@ type suite struct {
 
 	classNames []string // of the data set, by label; nil where it has none
 
-	attacks  map[string]result.Attack // how they were made; empty in files of older versions
-	controls map[string]result.Control
-	cells    map[cellKey]*result.Cell
-	failed   []*result.Cell // cells with an error and no verdicts
-	studies  []study
-	margins  map[cellKey]*margins
-	Quoted   bool      // as the view's
-	sides    [2]string // the defenses on both sides of every entry; "" where they are none and each control
+	attacks   map[string]result.Attack // how they were made; empty in files of older versions
+	controls  map[string]result.Control
+	cells     map[cellKey]*result.Cell
+	corrupted []*corruptedBy // whose cells are not among cells; their means are
+	failed    []*result.Cell // cells with an error and no verdicts
+	studies   []study
+	margins   map[cellKey]*margins
+	Quoted    bool      // as the view's
+	sides     [2]string // the defenses on both sides of every entry; "" where they are none and each control
 }
 
 // cellKey identifies a cell within its suite.
@@ -107,6 +108,7 @@ func derive(f *result.File) *view {
 			s.N = f.Datasets[s.Dataset].N
 		}
 		s.classNames = f.Datasets[s.Dataset].ClassNames
+		s.addMeans()
 		s.arrangeColumns()
 		s.collectNotes()
 		s.studies = studies(f, s.Name)
@@ -115,17 +117,19 @@ func derive(f *result.File) *view {
 }
 
 func (s *suite) include(c *result.Cell) {
-	if c.Error == "" {
-		s.cells[keyOf(c)] = c
-	} else {
+	apart := s.sortOut(c)
+	switch {
+	case c.Error != "":
 		s.failed = append(s.failed, c)
+	case !apart:
+		s.cells[keyOf(c)] = c
 	}
 	s.N = max(s.N, c.N)
 	s.Models = once(s.Models, c.Model)
 	if c.Defense != "none" {
 		s.Controls = once(s.Controls, c.Defense)
 	}
-	if c.Attack != "none" {
+	if c.Attack != "none" && !apart {
 		s.Attacks = once(s.Attacks, c.Attack)
 	}
 }

@@ -153,11 +153,11 @@ func fixture() *result.File {
 	m.Output, m.Split = "logits", []string{"/conv/out", "/<pool>/out"}
 	f.Models["resnet-2b"] = m
 	f.Attacks = map[string]result.Attack{
-		"pgd-linf": {Kind: "pgd", Title: "PGD-40, 2 restarts", Recipe: "pgd/1", Norm: "linf",
+		"pgd-linf": {Kind: "pgd", Title: "PGD-40, 2 restarts", Recipe: "pgd/1", Norm: new("linf"),
 			Epsilons:   []float64{8. / 255},
 			Parameters: result.Parameters{"steps": 40, "restarts": 2, "step_size": 2. / 255, "random_start": true}},
 		"aa-linf": {Kind: "autoattack", Title: "AutoAttack (custom: APGD-CE; Square, 5000 queries)", Version: "custom",
-			Recipe: "autoattack-custom/1", Norm: "linf", Epsilons: []float64{4. / 255,
+			Recipe: "autoattack-custom/1", Norm: new("linf"), Epsilons: []float64{4. / 255,
 				8. / 255}, Components: []result.Component{
 				{Kind: "apgd-ce", Parameters: result.Parameters{"steps": 100.}}, {Kind: "square",
 					Parameters: result.Parameters{"queries": 5000.}}}},

@@ -122,8 +122,8 @@ func (s *suite) ComponentFigures() (out []sheet) {
 
 // Details are the suite's tables that a page folds away where they are long.
 func (s *suite) Details() []table {
-	return filled(s.spreadTable(), s.distanceTable(), s.waterfallTable(), s.solverTable(), s.marginTable(),
-		s.costTable())
+	return filled(append(s.corruptionTables(), s.spreadTable(), s.distanceTable(), s.waterfallTable(),
+		s.solverTable(), s.marginTable(), s.costTable())...)
 }
 
 // filled are those of some tables that have rows.

@@ -144,7 +144,7 @@ func (v *view) attackTable() table {
 		for _, e := range a.Epsilons {
 			strengths = append(strengths, number.Format(e))
 		}
-		t.add(clean(name), described(a.Title), described(a.Recipe), described(normName(a.Norm)),
+		t.add(clean(name), described(a.Title), described(a.Recipe), described(normName(*cmp.Or(a.Norm, new("")))),
 			described(strings.Join(strengths, ", ")), described(settings(a.Parameters)))
 		for _, c := range a.Components {
 			t.add(clean(name), "component "+clean(c.Kind), "", "", "", described(settings(c.Parameters)))

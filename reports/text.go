@@ -45,6 +45,7 @@ var attackNames = map[string]string{
 	"autoattack-custom": "AA-custom", "autoattack-quick": "AA-quick", "autoattack": "AA",
 	"apgd-ce": "APGD-CE", "apgd-dlr": "APGD-DLR", "apgd-t": "APGD-T", "fab": "FAB", "fab-t": "FAB-T",
 	"square": "Square", "pgd": "PGD", "fgsm": "FGSM", "bisection": "Bisection",
+	"corruption": "Corruptions, mean",
 }
 
 var normNames = map[string]string{"linf": "ℓ∞", "l2": "ℓ2", "l1": "ℓ1"}

@@ -3,8 +3,11 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"selfheal/attacks"
+	"selfheal/attacks/corruption"
 	"selfheal/internal/number"
 	"selfheal/internal/setting"
 )
@@ -40,6 +43,7 @@ func attackObject(name string, a *Attack) object {
 	a.Name, a.Parameters = name, map[string]any{}
 	var forms []form
 	var own []row
+	var bounded []string // forms
 	var versions, versioned, listed []string
 	for _, s := range attacks.Specs {
 		kind := [2]string{"kind", s.Kind}
@@ -58,15 +62,26 @@ func attackObject(name string, a *Attack) object {
 			own = append(own, parameterRows(s, a.Parameters, s.Kind)...)
 		}
 	}
+	for _, f := range forms {
+		bounded = append(bounded, f.name)
+	}
+	forms = append(forms, form{name: attacks.CorruptionKind, when: [][2]string{{"kind", attacks.CorruptionKind}},
+		why: "a corruption has no bound; its keys are kind, names and severities"})
+	own = append(own, a.corruptionRows()...)
+	ofAttacks := func(r row) row {
+		r.only, r.forms = bounded, "all kinds but corruption"
+		return r
+	}
 	norm := func(v any) { a.Norm, _ = attacks.ParseNorm(v.(string)) }
 	rows := []row{
-		required("kind", choice(&a.Kind, attacks.Kinds()), "which attack"),
+		required("kind", choice(&a.Kind, append(attacks.Kinds(), attacks.CorruptionKind)), "which attack"),
 		optional("version", choice(&a.Version, versions), versions[0], "AutoAttack's").in(versioned...),
-		required("norm", of(setting.Setting{Type: setting.Choice, Choices: Norms}, norm), "of the perturbation"),
-		required("epsilon", list(&a.Epsilons, span{least: 1, once: true, single: true}, func(v *float64) value {
+		ofAttacks(required("norm", of(setting.Setting{Type: setting.Choice, Choices: Norms}, norm),
+			"of the perturbation")),
+		ofAttacks(required("epsilon", list(&a.Epsilons, span{least: 1, once: true, single: true}, func(v *float64) value {
 			return decimal(v, setting.Positive)
 		}), "bound of the perturbation, in pixel units of [0,1]: a number, a fraction such as 8/255, or a list, "+
-			"which makes a cell each"),
+			"which makes a cell each")),
 		required("components", list(&a.Components, span{least: 1}, componentValue),
 			"the attacks in order, each its name or a mapping of its kind and own parameters").in(listed...),
 	}
@@ -84,6 +99,36 @@ func attackObject(name string, a *Attack) object {
 		"if":   schema{"properties": schema{"norm": schema{"const": "linf"}}, "required": []string{"norm"}},
 		"then": schema{"properties": schema{"epsilon": schema{"not": far, "items": schema{"not": far}}}},
 	})}
+}
+
+// corruptionDoc is what kind corruption is.
+const corruptionDoc = "the common corruptions of Hendrycks & Dietterich (2019): a cell for each corruption and severity"
+
+// corruptionRows are the keys of kind corruption, both of which stand for all by default.
+func (a *Attack) corruptionRows() []row {
+	var names []string
+	var severities []int
+	all := []string{}
+	for i := 1; i <= corruption.Severities; i++ {
+		all = append(all, strconv.Itoa(i))
+	}
+	fill := func(*decoder, *node, string) {
+		a.Corruptions = nil
+		for _, name := range names {
+			for _, severity := range severities {
+				a.Corruptions = append(a.Corruptions, attacks.Corruption{Name: name, Severity: severity})
+			}
+		}
+	}
+	within := setting.Interval{Min: 1, Max: corruption.Severities}
+	once := span{least: 1, once: true, single: true}
+	return []row{
+		optional("names", list(&names, once, func(v *string) value { return choice(v, corruption.Names()) }).then(fill),
+			"["+strings.Join(corruption.Names(), ", ")+"]", "which corruptions").in(attacks.CorruptionKind),
+		optional("severities", list(&severities, once, func(v *int) value { return whole(v, within) }).then(fill),
+			"["+strings.Join(all, ", ")+"]", "how severe: a cell for each corruption and severity").in(
+			attacks.CorruptionKind),
+	}
 }
 
 // componentValue is an attack of AutoAttack's version custom: its name, or a mapping.

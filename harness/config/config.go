@@ -96,11 +96,12 @@ type Embedding struct {
 	Training *Training `json:"-"`
 }
 
-// Attack is a named attack; it makes one cell for each of its Epsilons.
+// Attack is a named attack; it makes one cell for each of its Epsilons, or of its Corruptions.
 type Attack struct {
 	Name string
 	attacks.Setup
-	Epsilons []float64
+	Epsilons    []float64
+	Corruptions []attacks.Corruption // of kind corruption, which has no epsilons; nil for others
 }
 
 // Suite is a named set of cells: its models, without and with each of its

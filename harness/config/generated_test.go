@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	goflag "flag"
 	"fmt"
 	"maps"
@@ -96,6 +97,8 @@ func tables() map[string]string {
 		}
 		kinds = append(kinds, fmt.Sprintf("| `%s` | %s: %s | %s |", s.Kind, s.Title, doc, own))
 	}
+	kinds = append(kinds, fmt.Sprintf("| `%s` | %s | `names` and `severities`, above |", attacks.CorruptionKind,
+		corruptionDoc))
 	for _, m := range result.Modes {
 		modes = append(modes, fmt.Sprintf("| `%s` | %s | %s |", m.Name, m.Made, m.Knows))
 	}
@@ -140,7 +143,7 @@ func keysRows(of string, rows []row) (text string) {
 			byDefault = "`" + byDefault + "`"
 		}
 		if r.only != nil {
-			meaning += " (only " + strings.Join(r.only, ", ") + ")"
+			meaning += " (" + cmp.Or(r.forms, "only "+strings.Join(r.only, ", ")) + ")"
 		}
 		text += fmt.Sprintf("| `%s` | %s | %s | %s |\n", of+r.key, r.value.want, byDefault, meaning)
 		if !slices.Contains(tabled, r.key) {

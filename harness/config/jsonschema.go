@@ -38,7 +38,7 @@ func (r row) schema() schema {
 	first, size := utf8.DecodeRuneInString(r.doc)
 	s["description"] = string(unicode.ToUpper(first)) + strings.TrimSuffix(r.doc[size:], ".") + "."
 	switch v, ok := number.Parse(r.def); {
-	case r.def == "" || strings.HasPrefix(r.def, "{"):
+	case r.def == "" || strings.HasPrefix(r.def, "{") || strings.HasPrefix(r.def, "["):
 	case ok:
 		s["default"] = v
 	case r.def == "true" || r.def == "false":

@@ -12,7 +12,8 @@ import (
 // CellPattern names cells: ATTACK, DEFENSE/ATTACK, MODEL/DEFENSE/ATTACK or
 // SUITE/MODEL/DEFENSE/ATTACK. A part is a name or *, for any; what stands before the first
 // part is any too. none is the clean images and the undefended network. ATTACK@EPSILON
-// names one of an attack's epsilons.
+// names one of an attack's epsilons. The name of corruptions stands for all of them, NAME:fog for every severity
+// of one and NAME:fog:3 for one cell.
 type CellPattern struct {
 	parts   [4]string // suite, model, defense, attack; "*" for any
 	base    string    // of an attack with an epsilon: its name
@@ -35,7 +36,11 @@ func ParseCellPattern(s string) (CellPattern, error) {
 		return p, fmt.Errorf("%s has %d parts, a cell has at most SUITE/MODEL/DEFENSE/ATTACK", quote(s), len(parts))
 	}
 	for i, part := range parts {
-		if problem := nameProblem(part); part != "*" && problem != "" {
+		name := part
+		if i == len(parts)-1 {
+			name, _, _ = strings.Cut(part, ":") // of a corruption, such as NAME:fog:3
+		}
+		if problem := nameProblem(name); part != "*" && problem != "" {
 			return p, fmt.Errorf("%s does not name cells (ATTACK, DEFENSE/ATTACK, MODEL/DEFENSE/ATTACK or "+
 				"SUITE/MODEL/DEFENSE/ATTACK, * for any): %s: %s", quote(s), quote(part), problem)
 		}
@@ -56,7 +61,8 @@ func (p CellPattern) Matches(suite, model, defense, attack string, epsilon *floa
 			return false
 		}
 	}
-	if p.parts[3] == "*" || p.parts[3] == attack {
+	corruption := strings.HasPrefix(attack, p.parts[3]+":")
+	if p.parts[3] == "*" || p.parts[3] == attack || corruption {
 		return true
 	}
 	return p.epsilon > 0 && (p.base == "*" || p.base == attack) && epsilon != nil &&

@@ -19,6 +19,7 @@ type row struct {
 	applied  bool     // whoever uses the value applies the default, not the decoder
 	doc      string   // one line; says in words a default that follows from something else
 	only     []string // names of the object's forms that have the key; nil: all of them
+	forms    string   // those in words, where they are many
 }
 
 func required(key string, v value, doc string) row {
@@ -204,10 +205,17 @@ func (d *decoder) exclude(e entry, where string, f form, why string) {
 	d.fail(e.pos, "%s can't be given with %s: %s; %s", key, f, why, remove)
 }
 
-// defaultNode is a default as if it stood in the config; {} is a mapping with defaults only.
+// defaultNode is a default as if it stood in the config: a scalar, a list of such, or {}, a mapping with defaults only.
 func defaultNode(text string, pos position) *node {
 	if text == "{}" {
 		return &node{kind: mapNode, pos: pos}
+	}
+	if inside, ok := strings.CutPrefix(text, "["); ok {
+		all := &node{kind: listNode, pos: pos}
+		for item := range strings.SplitSeq(strings.TrimSuffix(inside, "]"), ", ") {
+			all.items = append(all.items, defaultNode(item, pos))
+		}
+		return all
 	}
 	return &node{pos: pos, text: text}
 }

@@ -143,6 +143,9 @@ func (c *Config) Hash() string {
 		}
 		attacks[a.Name] = mapping{"kind": a.Kind, "version": a.Version, "norm": a.Norm.String(), "epsilon": a.Epsilons,
 			"components": kinds, "params": params}
+		if a.Corruptions != nil {
+			attacks[a.Name] = mapping{"kind": a.Kind, "corruptions": a.Corruptions}
+		}
 	}
 	batch := 0
 	if c.Runtime.Provider == CUDA { // its kernels are chosen by shape, and round differently

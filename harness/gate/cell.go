@@ -70,15 +70,17 @@ func (c Cell) check(of made) error {
 	if !slices.Contains(result.ModeNames(), c.Mode) {
 		return fmt.Errorf("cell %s: its mode is %q, not one of %s", c, c.Mode, strings.Join(result.ModeNames(), ", "))
 	}
-	if clean := c.Attack == config.None; clean != (c.Norm == nil) || clean != (c.Epsilon == nil) ||
-		clean != (c.Recipe == "") {
-		return fmt.Errorf("cell %s: an attack has norm, epsilon and recipe, clean images have none of them", c)
+	_, made, attack := result.AttackOf(of.Attacks, c.Attack)
+	clean := c.Attack == config.None
+	free := clean || made.Corruptions() // of a bound
+	if free != (c.Norm == nil) || free != (c.Epsilon == nil) || clean != (c.Recipe == "") {
+		return fmt.Errorf("cell %s: an attack has norm, epsilon and recipe, a corruption its recipe, clean images have "+
+			"none of them", c)
 	}
 	if c.Norm != nil && (!slices.Contains(config.Norms, *c.Norm) || !(*c.Epsilon > 0)) {
 		return fmt.Errorf("cell %s: norm %q or epsilon %v is none", c, *c.Norm, *c.Epsilon)
 	}
 	_, model := of.Models[c.Model]
-	_, attack := of.Attacks[c.Attack]
 	_, control := of.Controls[c.Defense]
 	images, ok := of.Datasets[c.Dataset]
 	const unsaid = "cell %s: nothing says how its %s %q was made; run it again with this version"
@@ -89,7 +91,7 @@ func (c Cell) check(of made) error {
 		return fmt.Errorf("cell %s: its model is not among the models", c)
 	case c.N < 1 || c.N != images.N:
 		return fmt.Errorf("cell %s: n is %d, its dataset %q has %d images", c, c.N, c.Dataset, images.N)
-	case !attack && c.Attack != config.None:
+	case !attack && !clean:
 		return fmt.Errorf(unsaid, c, "attack", c.Attack)
 	case !control && c.Defense != config.None:
 		return fmt.Errorf(unsaid, c, "control", c.Defense)
@@ -132,6 +134,18 @@ func cellsOf(f *result.File) ([]Cell, error) {
 	return cells, checkCells(cells, selected(cells, f))
 }
 
+// absent lists a suite's cells under an attack at an epsilon that are not there.
+func absent(s result.Suite, have map[key]bool, attack string, epsilon float64) (list []string) {
+	for _, m := range s.Models {
+		for _, defense := range append([]string{config.None}, s.Controls...) {
+			if !have[key{s.Name, m, defense, attack, epsilon}] {
+				list = append(list, plain(strings.Join([]string{s.Name, m, defense, attack}, "/")))
+			}
+		}
+	}
+	return list
+}
+
 // missing lists the cells that the suites of a results file plan and that are not there.
 func missing(f *result.File, cells []Cell) []string {
 	var list []string
@@ -142,16 +156,12 @@ func missing(f *result.File, cells []Cell) []string {
 	for _, s := range f.Suites {
 		for _, attack := range append([]string{config.None}, s.Attacks...) {
 			epsilons := f.Attacks[attack].Epsilons
-			if len(epsilons) == 0 { // clean images have none
+			if len(epsilons) == 0 { // clean images and corruptions have none
 				epsilons = []float64{0}
 			}
-			for _, e := range epsilons {
-				for _, m := range s.Models {
-					for _, defense := range append([]string{config.None}, s.Controls...) {
-						if !have[key{s.Name, m, defense, attack, e}] {
-							list = append(list, plain(strings.Join([]string{s.Name, m, defense, attack}, "/")))
-						}
-					}
+			for _, under := range f.Attacks[attack].Cells(attack) {
+				for _, e := range epsilons {
+					list = append(list, absent(s, have, under, e)...)
 				}
 			}
 		}

@@ -22,11 +22,12 @@ func file(seed uint64, verdicts ...string) *result.File {
 		Models: map[string]result.Model{"net": {SHA256: strings.Repeat("b", 64), Output: "logits",
 			Preprocess: &result.Preprocess{Mean: []float64{0.5}, Std: []float64{0.25}}}},
 		Attacks: map[string]result.Attack{
-			"aa": {Kind: "autoattack", Version: "custom", Recipe: "aa/1", Norm: "linf", Epsilons: []float64{8. / 255},
+			"aa": {Kind: "autoattack", Version: "custom", Recipe: "aa/1", Norm: new("linf"),
+				Epsilons: []float64{8. / 255},
 				Components: []result.Component{
 					{Kind: "apgd-ce", Parameters: result.Parameters{"steps": 100}}, {Kind: "square",
 						Parameters: result.Parameters{"queries": 5000}}}},
-			"pgd": {Kind: "pgd", Title: "PGD-40", Recipe: "pgd/1", Norm: "linf", Epsilons: []float64{8. / 255},
+			"pgd": {Kind: "pgd", Title: "PGD-40", Recipe: "pgd/1", Norm: new("linf"), Epsilons: []float64{8. / 255},
 				Parameters: result.Parameters{"steps": 40, "schedule": "constant"}}},
 		Controls: map[string]result.Control{"heal": {Solver: result.Parameters{"method": "msa", "outer": 3},
 			Layers: []result.Layer{

@@ -30,8 +30,8 @@ func selected(cells []Cell, f *result.File) made {
 		if model, ok := f.Models[c.Model]; ok {
 			m.Models[c.Model] = model.Network()
 		}
-		if a, ok := f.Attacks[c.Attack]; ok {
-			m.Attacks[c.Attack] = a
+		if name, a, ok := result.AttackOf(f.Attacks, c.Attack); ok {
+			m.Attacks[name] = a
 		}
 		if control, ok := f.Controls[c.Defense]; ok {
 			m.Controls[c.Defense] = control

@@ -131,11 +131,11 @@ type Parameters map[string]any
 // Attack says how an attack of the config was made.
 type Attack struct {
 	Kind       string      `json:"kind"`
-	Title      string      `json:"title"`             // for readers, such as "PGD-40, 2 restarts"
-	Version    string      `json:"version,omitempty"` // AutoAttack's
-	Recipe     string      `json:"recipe"`            // with its version, such as pgd/1; a cell's may add -few
-	Norm       string      `json:"norm"`
-	Epsilons   []float64   `json:"epsilons"`
+	Title      string      `json:"title"`                // for readers, such as "PGD-40, 2 restarts"
+	Version    string      `json:"version,omitempty"`    // AutoAttack's
+	Recipe     string      `json:"recipe"`               // with its version, such as pgd/1; a cell's may add -few
+	Norm       *string     `json:"norm"`                 // null for corruptions
+	Epsilons   []float64   `json:"epsilons"`             // empty for corruptions
 	Parameters Parameters  `json:"parameters,omitempty"` // absent where the components have all of them
 	Components []Component `json:"components,omitempty"` // in order, of an attack that is made of others
 }

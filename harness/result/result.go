@@ -131,6 +131,9 @@ type Cell struct {
 	// images; margins and norms are those of that first point.
 	VerdictOnly bool    `json:"verdict_only,omitempty"`
 	Solver      *Solver `json:"solver,omitempty"` // how the closed loop did, controlled cells only
+	// AlexNetError is the published error of AlexNet under the cell's corruption, a mean over the severities, where the
+	// images are ImageNet's: what the mean corruption error divides by. Absent elsewhere.
+	AlexNetError float64 `json:"alexnet_error,omitempty"`
 	// Seeds are the accuracies under each seed of a run with several, this cell's own first.
 	// Clean cells have none: nothing in them is random.
 	Seeds []SeedScore `json:"seeds,omitempty"`

@@ -28,7 +28,7 @@ func gateRun(n, right int, others map[int]int) *result.File {
 			"robust": {SHA256: strings.Repeat("c", 64)}},
 		Attacks: map[string]result.Attack{"aa": {Kind: "autoattack", Version: "standard",
 			Recipe: "autoattack-standard/1",
-			Norm:   "linf", Epsilons: []float64{2.0 / 255, 8.0 / 255}}},
+			Norm:   new("linf"), Epsilons: []float64{2.0 / 255, 8.0 / 255}}},
 		Controls: map[string]result.Control{"heal": {Solver: result.Parameters{"method": "greedy"},
 			Layers: []result.Layer{}}},
 		Suites: []result.Suite{{Name: "main", Dataset: "test", Mode: "oblivious", Models: []string{"plain", "robust"},

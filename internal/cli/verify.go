@@ -120,7 +120,11 @@ func printVerification(c *cobra.Command, v *harness.Verification) error {
 	if v.Defense != config.None {
 		fmt.Fprintf(w, "control\t%s\n", v.Defense)
 	}
-	fmt.Fprintf(w, "attack\t%s, %s, epsilon %.6g\n", v.Attack, v.Norm, v.Epsilon)
+	bound := "any image"
+	if v.Norm != nil {
+		bound = fmt.Sprintf("%s, epsilon %.6g", *v.Norm, *v.Epsilon)
+	}
+	fmt.Fprintf(w, "attack\t%s, %s\n", v.Attack, bound)
 	fmt.Fprintf(w, "images\t%d, %d of them unperturbed\n", v.N, v.Unperturbed)
 	fmt.Fprintf(w, "largest norm\t%.6g\n", v.MaxNorm)
 	fmt.Fprintf(w, "outside ball or box\t%d\n", len(v.Outside))

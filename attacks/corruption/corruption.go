@@ -1,0 +1,131 @@
+// Package corruption has the 15 common corruptions of Hendrycks & Dietterich (2019), "Benchmarking Neural Network
+// Robustness to Common Corruptions and Perturbations": what their make_cifar_c.py makes of images of 32×32 pixels and
+// their make_imagenet_c.py of larger ones, with the same constants, the same order of random draws and the same
+// quantisation to levels of 8 bits. (They store ImageNet-C as JPEG files of quality 85; that step is left out.)
+package corruption
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Source gives the random numbers of one image; a [math/rand/v2.Rand] is one.
+type Source interface {
+	Float64() float64 // in [0,1)
+	NormFloat64() float64
+	IntN(n int) int // in [0,n)
+}
+
+// Severities is the highest severity; the lowest is 1.
+const Severities = 5
+
+// smallest is the side of CIFAR's images, which have constants of their own.
+const smallest = 32
+
+// kind is a row of the table of corruptions.
+type kind struct {
+	name, title, group string
+	alexnet            float64 // the error of AlexNet on ImageNet-C, a mean over severities
+	apply              func(p picture, severity int, draw Source) []float64
+}
+
+// kinds is the table, in the paper's order. AlexNet's errors are those of the paper's table 1, by which it divides.
+var kinds = []kind{
+	{"gaussian_noise", "Gaussian noise", "noise", .886, gaussianNoise},
+	{"brightness", "Brightness", "weather", .565, brightness},
+	{"contrast", "Contrast", "digital", .853, contrast},
+}
+
+// Names lists the corruptions as their files are called, in the paper's order.
+func Names() []string {
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = k.name
+	}
+	return names
+}
+
+func lookup(name string) (kind, error) {
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
+	if i < 0 {
+		return kind{}, fmt.Errorf("unknown corruption %q (want %s)", name, strings.Join(Names(), ", "))
+	}
+	return kinds[i], nil
+}
+
+// AlexNetError is the error of AlexNet on ImageNet under a corruption, a mean over the severities.
+func AlexNetError(name string) float64 {
+	k, _ := lookup(name)
+	return k.alexnet
+}
+
+// Check is an error for a corruption that is not known and for images that the corruptions are not defined on.
+func Check(name string, severity, channels, height, width int) error {
+	_, err := lookup(name)
+	switch {
+	case err != nil:
+		return err
+	case severity < 1 || severity > Severities:
+		return fmt.Errorf("%s has severities from 1 to %d, not %d", name, Severities, severity)
+	case channels != 3 || height != width || height < smallest:
+		return fmt.Errorf("corruptions are defined on square RGB images of 32×32 pixels and more, "+
+			"these have %d×%d pixels of %d channels", width, height, channels)
+	}
+	return nil
+}
+
+// picture is a square RGB image: levels of 8 bits, row by row, the channels of a pixel together.
+type picture struct {
+	side   int
+	levels []uint8
+}
+
+// unit are the levels as numbers in [0,1].
+func (p picture) unit() []float64 {
+	out := make([]float64, len(p.levels))
+	for i, v := range p.levels {
+		out[i] = float64(v) / 255
+	}
+	return out
+}
+
+// by is the value of the severity for the picture's size: CIFAR-10-C's, or ImageNet-C's.
+func by[T any](p picture, severity int, cifar, imagenet [Severities]T) T {
+	if p.side == smallest {
+		return cifar[severity-1]
+	}
+	return imagenet[severity-1]
+}
+
+// full clips numbers in [0,1] and takes them to levels that are not rounded yet.
+func full(values []float64) []float64 {
+	for i, v := range values {
+		values[i] = min(max(v, 0), 1) * 255
+	}
+	return values
+}
+
+// Apply corrupts an image that [Check] allows: values in [0,1], channel by channel, which it rounds to levels of 8
+// bits first. What it returns are such levels too, cut off as the authors do it.
+func Apply(name string, severity int, pixels []float32, draw Source) ([]float32, error) {
+	k, err := lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	plane := len(pixels) / 3
+	p := picture{side: smallest, levels: make([]uint8, len(pixels))}
+	for p.side*p.side < plane {
+		p.side++
+	}
+	for i := range plane {
+		for c := range 3 {
+			p.levels[3*i+c] = uint8(min(max(pixels[c*plane+i], 0), 1)*255 + 0.5)
+		}
+	}
+	out := make([]float32, len(pixels))
+	for i, v := range k.apply(p, severity, draw) {
+		out[i%3*plane+i/3] = float32(uint8(v)) / 255
+	}
+	return out, nil
+}

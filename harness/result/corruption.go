@@ -1,0 +1,49 @@
+package result
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Corruptions reports whether corruptions made the attack's cells, one each, which are then called NAME:fog:3.
+func (a Attack) Corruptions() bool { return a.Kind == "corruption" }
+
+// AttackOf is the attack that made a cell, and the name that it has in the config; ok is false where nothing is known
+// of it.
+func AttackOf(known map[string]Attack, cell string) (name string, a Attack, ok bool) {
+	name, _, colon := strings.Cut(cell, ":")
+	a, ok = known[name]
+	return name, a, ok && a.Corruptions() == colon
+}
+
+// Cells are the names that the attack's cells have, by the name that it has in the config: that one, but of corruptions
+// one for each of them and each severity.
+func (a Attack) Cells(name string) []string {
+	if !a.Corruptions() {
+		return []string{name}
+	}
+	var list []string
+	for _, corruption := range values(a.Parameters["names"]) {
+		for _, severity := range values(a.Parameters["severities"]) {
+			list = append(list, name+":"+corruption+":"+severity)
+		}
+	}
+	return list
+}
+
+// values writes the items of a list, which has another type once it has been in a file.
+func values(list any) (out []string) {
+	switch list := list.(type) {
+	case []string:
+		return list
+	case []int:
+		for _, v := range list {
+			out = append(out, fmt.Sprint(v))
+		}
+	case []any:
+		for _, v := range list {
+			out = append(out, fmt.Sprint(v))
+		}
+	}
+	return out
+}
