@@ -234,7 +234,7 @@ func (a arrays) byShape(images string) (x, y array, err error) {
 		return xs[0], ys[0], nil
 	}
 	return x, y, fmt.Errorf("which of its arrays are images and labels? it holds: %s; name them by keys: "+
-		"{x: IMAGES, y: LABELS}", a.names())
+		"{x: IMAGES, y: LABELS} or --keys IMAGES,LABELS", a.names())
 }
 
 // ReadArray reads a float32 or float64 array from a .npy file, or from a .npz

@@ -46,8 +46,8 @@ Of a folder of images --limit N takes N evenly by class, which ones by seed 0.
 		Example: `  selfheal attack model.onnx --data test.npz --norm linf --epsilon 8/255
   selfheal attack model.onnx --data test_batch.bin --norm l2 --epsilon 0.25,0.5 --limit 1000 \
       --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616
-  selfheal attack model.onnx --data images/ --norm linf --epsilon 4/255 \
-      --attack pgd --param steps=50 --param restarts=5`,
+  selfheal attack model.onnx --data imagenet/ --resize 256 --crop 224 --limit 1000 \
+      --norm linf --epsilon 4/255 --attack pgd --param steps=50 --param restarts=5`,
 		Args:              exactly(1, "one model"),
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -290,7 +290,11 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 		}
 		given, parameters = append(given, key), append(parameters, key+": "+value)
 	}
-	data, name, shaping := named(f.data, "data"), named(model, "model"), f.shaping()
+	shape, err := f.shaping()
+	if err != nil {
+		return nil, err
+	}
+	data, name, shaping := named(f.data, "data"), named(model, "model"), inConfig(shape)
 	if f.limit > 0 {
 		shaping += first(format, f.limit)
 	}
@@ -318,6 +322,7 @@ func (f *attackFlags) inFlags(err error, model string) error {
 		m+".preprocess.scale", "--scale", m+".preprocess.mean", "--mean", m+".preprocess.std", "--std",
 		m+".preprocess", "--mean and --std", m+".output_name", "--output-name",
 		m+".path", "MODEL", data+".path", "--data", data+".format", "--format", data+".split", "--split",
+		data+".keys", "--keys", data+".transform", "--resize and --crop",
 	)
 	for i, e := range list {
 		list[i] = &config.Error{Message: flags.Replace(e.Message)}

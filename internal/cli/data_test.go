@@ -71,6 +71,17 @@ func TestImageFolders(t *testing.T) {
 	must.Have(t, fmt.Sprint(file.Cells[0].Warnings), "files-left-out", "0/list.txt")
 	must.Have(t, read(t, filepath.Join(out, "tables.md")), "files-left-out")
 
+	// Of other sizes they are resized and cropped as a config's transform does it.
+	if code, _, stderr := call("attack", robustModel, "--data", dir, "--norm", "linf", "--epsilon", "2/255", "--attack",
+		"fgsm", "--split", "val", "--resize", "40", "--crop", "32", "--out", out, "--force"); code != exitOK {
+		t.Fatalf("exit %d\n%s", code, stderr)
+	}
+	file, _ = results(t, out)
+	d = file.Datasets[named(dir, "data")]
+	if want := (result.Transform{Resize: 40, Crop: 32, Interpolation: result.Bilinear}); *d.Transform != want {
+		t.Errorf("transform %v, want %v", d.Transform, want)
+	}
+
 	cfg := written(t, t.TempDir(), fmt.Sprintf(`version: 1
 datasets: {d: {format: image-folder, path: %q, split: val, limit: 5}}
 models: {m: {path: ZOO/preact_robust.onnx}}

@@ -103,6 +103,9 @@ attack m.onnx --data x.npz --epsilon 1 → --norm
 attack m.onnx --data x.npz --norm linf → attack needs --epsilon, for example --epsilon 8/255
 attack m.onnx --data x.npz --norm linf --epsilon 1 → --data x.npz: no such file
 attack absent.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → absent.onnx: no such file
+attack m.onnx --data DATA --norm l2 --epsilon 1 --crop -2 → --resize and --crop take numbers of pixels
+attack m.onnx --data DATA --norm l2 --epsilon 1 --resize 20 --crop 32 → --resize and --crop: a crop of 32 is larger than
+attack m.onnx --data DATA --norm l2 --epsilon 1 --keys x → --keys x: it takes two names, of the images and of the labels
 attack m.onnx --data go.mod --norm linf --epsilon 1 → its format does not follow from its name
 ATTACK --norm linf --epsilon 1 --format cifar10 → did you mean "cifar10-bin"?
 ATTACK --norm linf --epsilon 1 --format zip → --format must be one of cifar10-bin

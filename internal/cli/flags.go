@@ -15,6 +15,7 @@ import (
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/harness/result"
 	"selfheal/internal/suggest"
 	"selfheal/models/onnx/simplify"
 )
@@ -227,8 +228,11 @@ func (f *outputFlags) add(c flags, g *globals) {
 	c.logFormat(g)
 }
 
-// dataFlags are --data, --format and --split.
-type dataFlags struct{ data, format, split string }
+// dataFlags are --data and how it is read.
+type dataFlags struct {
+	data, format, split, keys string
+	resize, crop              int
+}
 
 func (f *dataFlags) add(c flags) {
 	c.text(&f.data, "data", "", "labelled images: a file or folder", anyFile)
@@ -237,14 +241,52 @@ func (f *dataFlags) add(c flags) {
 		words(dataset.Formats()...))
 	c.text(&f.split, "split", "", "the part of --data, where it has several: train, val or test (default: test)",
 		words("train", "val", "test"))
+	c.text(&f.keys, "keys", "", "the names of the images' and the labels' arrays or columns: image,label (default: found)",
+		noFiles)
+	c.whole(&f.resize, "resize", 0, "resize images, by their shorter side, to so many pixels, as torchvision does")
+	c.whole(&f.crop, "crop", 0, "take a square of so many pixels a side from their middle")
 }
 
-// shaping is what a config says of the split.
-func (f *dataFlags) shaping() string {
-	if f.split == "" {
+// shaping is what the flags say of the images beside their format.
+func (f *dataFlags) shaping() (s result.Shaping, err error) {
+	s.Split = f.split
+	if f.keys != "" {
+		x, y, two := strings.Cut(f.keys, ",")
+		if !two || x == "" || y == "" {
+			return s, fmt.Errorf("--keys %s: it takes two names, of the images and of the labels: image,label", f.keys)
+		}
+		s.Keys = &result.Keys{X: x, Y: y}
+	}
+	if f.resize < 0 || f.crop < 0 {
+		return s, errors.New("--resize and --crop take numbers of pixels")
+	}
+	if f.resize > 0 || f.crop > 0 {
+		s.Transform = &result.Transform{Resize: f.resize, Crop: f.crop, Interpolation: result.Bilinear}
+	}
+	return s, nil
+}
+
+// inConfig says the same as a config does, behind other keys.
+func inConfig(s result.Shaping) string {
+	text := ""
+	if s.Split != "" {
+		text += fmt.Sprintf(", split: %q", s.Split)
+	}
+	if s.Keys != nil {
+		text += fmt.Sprintf(", keys: {x: %q, y: %q}", s.Keys.X, s.Keys.Y)
+	}
+	if t := s.Transform; t != nil {
+		text += fmt.Sprintf(", transform: {%s}", strings.Trim(counted("resize", t.Resize)+counted(", crop", t.Crop), ", "))
+	}
+	return text
+}
+
+// counted is a key with a number that is not 0.
+func counted(key string, n int) string {
+	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", split: %q", f.split)
+	return fmt.Sprint(key, ": ", n)
 }
 
 // first is what a config says to take n images: the first, unless those would be of one class.

@@ -132,6 +132,11 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if err != nil {
 		return usage("%w", err)
 	}
+	shape, err := f.shaping()
+	if err != nil {
+		return usage("%w", err)
+	}
+	shaping := inConfig(shape)
 	preprocess, output, err := f.taken(f.probabilities)
 	if err != nil {
 		return usage("%w", err)
@@ -145,7 +150,7 @@ datasets: {d: {format: %s, path: %q%s%s}}
 models: {m: {path: %q, preprocess: %s, %s}}
 attacks: {}
 suites: {s: {dataset: d, models: [m], attacks: [none]}}
-`, format, filepath.ToSlash(f.data), f.shaping()+first(format, lookedAt), transform, filepath.ToSlash(model),
+`, format, filepath.ToSlash(f.data), shaping+first(format, lookedAt), transform, filepath.ToSlash(model),
 			preprocess, output), config.Folder("."))
 		if err != nil {
 			return nil, usage("%w", err)
@@ -154,7 +159,7 @@ suites: {s: {dataset: d, models: [m], attacks: [none]}}
 	}
 	transform := ""
 	tried, err := ask(transform)
-	if errors.As(err, new(harness.ConfigError)) { // images of other sizes are brought to the model's
+	if errors.As(err, new(harness.ConfigError)) && shape.Transform == nil { // images of other sizes are brought to the model's
 		if size := f.side(model); size > 0 {
 			transform = fmt.Sprintf(", transform: {resize: %d, crop: %d}", resized(size), size)
 			if again, terr := ask(transform); terr == nil {
@@ -166,7 +171,7 @@ suites: {s: {dataset: d, models: [m], attacks: [none]}}
 		return err
 	}
 	about := introduced{Out: filepath.Base(f.out), Network: named(model, "model"), Images: named(f.data, "data"),
-		Format: format, Chosen: f.shaping() + first(format, 1000), Transform: transform, Tried: tried[0],
+		Format: format, Chosen: shaping + first(format, 1000), Transform: transform, Tried: tried[0],
 		Others: tried[1:], Output: output, Usual: usual{"8/255", "0.5"},
 		Suites: map[string]string{"quick": "quick-linf, quick-l2", "full": "aa-linf, aa-l2"}}
 	if about.Shape[1] > 64 {

@@ -13,7 +13,6 @@ import (
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
-	"selfheal/harness/result"
 	"selfheal/internal/number"
 )
 
@@ -150,8 +149,12 @@ func (f *dataFlags) open(u *harness.Use, limit int) (*dataset.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := dataset.Open(dataset.Spec{Format: format, Path: filepath.ToSlash(filepath.Clean(f.data)),
-		Shaping: result.Shaping{Split: f.split}}, config.Folder("."), limit)
+	shape, err := f.shaping()
+	if err != nil {
+		return nil, err
+	}
+	d, err := dataset.Open(dataset.Spec{Format: format, Path: filepath.ToSlash(filepath.Clean(f.data)), Shaping: shape},
+		config.Folder("."), limit)
 	if err != nil {
 		return nil, err
 	}
