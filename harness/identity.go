@@ -169,7 +169,7 @@ func (o *opener) identifyEmbedding(e config.Embedding, before result.LayerEmbedd
 func provenanceOf(f *result.File) (all map[string]any, err error) {
 	of := *f
 	of.Created, of.Finished, of.Command, of.Failed = time.Time{}, nil, nil, nil
-	of.Fits, of.Cells, of.Solver = nil, nil, nil
+	of.Fits, of.Cells, of.Solver, of.Images = nil, nil, nil, nil
 	e := f.Environment
 	of.Environment = result.Environment{Selfheal: e.Selfheal, ONNXRuntime: e.ONNXRuntime, Provider: e.Provider,
 		Precision: e.Precision, Winograd: e.Winograd}

@@ -205,7 +205,8 @@ func sameRun(a, b *planned, inA, inB string) error {
 	case err != nil:
 		return err
 	case len(list) > 0:
-		return fmt.Errorf("%s and %s are of different plans: %s", inA, inB, result.SayFirst(list, "there", "here"))
+		return fmt.Errorf("%s and %s are of different plans: %s; selfheal compare puts different runs beside each "+
+			"other", inA, inB, result.SayFirst(list, "there", "here"))
 	case a.Shard.N != b.Shard.N:
 		return fmt.Errorf("%s is shard %s, %s shard %s: give the shards of one number, such as DIR/shard-*-of-%d",
 			inA, a.Shard, inB, b.Shard, b.Shard.N)

@@ -51,8 +51,9 @@ func newOpener(cfg *config.Config, cache *pca.Cache, progress *Progress) (*opene
 		}
 		options = append(options, ort.CUDA(cfg.Runtime.Device))
 	}
-	record := &result.File{Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{},
-		Attacks: map[string]result.Attack{}, Controls: map[string]result.Control{}, Cells: []result.Cell{}}
+	record := &result.File{Datasets: map[string]result.Dataset{}, Images: map[string]result.Images{},
+		Models: map[string]result.Model{}, Attacks: map[string]result.Attack{},
+		Controls: map[string]result.Control{}, Cells: []result.Cell{}}
 	for _, c := range cfg.Controls {
 		record.Controls[c.Name] = recorded(c)
 	}
@@ -127,6 +128,7 @@ func (o *opener) scored(name string) (images, error) {
 	o.record.Datasets[name] = result.Dataset{N: d.Len(), SHA256: d.SHA256(), Format: spec.Format, Limit: limit,
 		Indices: spec.Indices, Classes: spec.Classes, ClassNames: d.ClassNames(),
 		Shaping: spec.Shaping}
+	o.record.Images[name] = d.Images()
 	if left := d.LeftOut(); left.Classes > 0 || left.Files > 0 {
 		known := o.record.Datasets[name]
 		known.LeftOut = &left

@@ -55,6 +55,9 @@ type journalState struct {
 // unitsVersion rises when the same journal's lines mean something else.
 const unitsVersion = 2
 
+// SoFar is the folder in which a run that is not finished keeps its results so far.
+func SoFar(dir string) string { return filepath.Join(dir, workFolder) }
+
 // runFiles are the files that a run, its reports and its check leave.
 var runFiles = []string{"results.json", "gallery.json", "records.jsonl", "report.html", "summary.md", "junit.xml",
 	"tables.md", "tables.txt", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg", "curve-*.png", "curve-*.svg",

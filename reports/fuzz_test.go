@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/harness/compare"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 )
@@ -45,6 +46,19 @@ func FuzzRender(f *testing.F) {
 			v.addMargins(slices.Values(all))
 			for _, part := range v.files() {
 				if filepath.Ext(part.name) == ".png" { // the SVG file is of the same drawing
+					continue
+				}
+				if err := part.render(io.Discard); err != nil {
+					return err
+				}
+			}
+			c, err := compare.Of([]compare.Run{{Folder: "a", Path: "/a", File: file},
+				{Folder: "b", Path: "/b", File: file, Unfinished: true}})
+			if err != nil {
+				return nil // no cell has verdicts
+			}
+			for _, part := range newComparison(c).files() {
+				if filepath.Ext(part.name) == ".png" {
 					continue
 				}
 				if err := part.render(io.Discard); err != nil {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"selfheal/harness/compare"
 	"selfheal/harness/gate"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
@@ -44,6 +45,8 @@ var files = []struct {
 		result.Record{}, "", false},
 	{"gallery", "selfheal gallery", "gallery.json: images of a run, chosen by a rule, as pictures. docs/results.md " +
 		"explains it.", result.Gallery{}, result.GallerySchema, false},
+	{"comparison", "selfheal comparison", "What selfheal compare --json prints, and compare.json. docs/compare.md " +
+		"explains it.", compare.Comparison{}, compare.Schema, false},
 	{"baseline", "selfheal baseline", "What selfheal check compares a run with; selfheal check --update writes it. " +
 		"docs/gate.md explains it.", gate.Baseline{}, gate.Schema, true},
 }
@@ -81,7 +84,7 @@ var words = map[string]string{
 func comments(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, name := range []string{"result", "gate", "config"} {
+	for _, name := range []string{"result", "gate", "config", "compare"} {
 		files := must.Get(filepath.Glob("../../harness/" + name + "/*.go"))(t)
 		for _, path := range files {
 			p := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments))(t)

@@ -30,6 +30,13 @@ type Shaping struct {
 	Sample    *Sample    `json:"sample,omitempty"` // takes images at random
 }
 
+// Images tells a data set's images apart, in its order, so that runs on parts of one set can be compared.
+type Images struct {
+	IDs []int `json:"ids,omitempty"` // absent: 0 to n − 1
+	// Checksums has eight hexadecimal digits an image: the CRC-32C of its bytes and its label.
+	Checksums string `json:"checksums"`
+}
+
 // Sample takes images at random, after the indices and before the limit.
 type Sample struct {
 	N        int    `json:"n"`         // images

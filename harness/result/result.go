@@ -31,13 +31,15 @@ type File struct {
 	Models       map[string]Model   `json:"models"`
 	Attacks      map[string]Attack  `json:"attacks"`  // those that made cells
 	Controls     map[string]Control `json:"controls"` // those that made cells
-	Suites       []Suite            `json:"suites,omitempty"`
-	Fits         []Fit              `json:"fits,omitempty"`
-	Cells        []Cell             `json:"cells"`
-	Failed       []string           `json:"failed,omitempty"` // why further seeds of some cells have no verdicts
-	Solver       []SolverStudy      `json:"solver,omitempty"` // solver studies
-	Theory       *Theory            `json:"theory,omitempty"` // its checks and figures are part of the report
-	Gallery      *Gallery           `json:"-"`                // gallery.json, which lies beside; nil for none
+	// Images tell those of each data set apart; absent in files older than it.
+	Images  map[string]Images `json:"images,omitempty"`
+	Suites  []Suite           `json:"suites,omitempty"`
+	Fits    []Fit             `json:"fits,omitempty"`
+	Cells   []Cell            `json:"cells"`
+	Failed  []string          `json:"failed,omitempty"` // why further seeds of some cells have no verdicts
+	Solver  []SolverStudy     `json:"solver,omitempty"` // solver studies
+	Theory  *Theory           `json:"theory,omitempty"` // its checks and figures are part of the report
+	Gallery *Gallery          `json:"-"`                // gallery.json, which lies beside; nil for none
 }
 
 // Theory says which run of the theory's experiments a report has. They need nothing but a

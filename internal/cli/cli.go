@@ -161,10 +161,10 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	root.AddCommand(runCommand(g), submitCommand(g), attackCommand(g), reportCommand(g), checkCommand(g),
-		initCommand(g), verifyCommand(g), predictCommand(g), exportCommand(g), fitCommand(g), inspectCommand(),
-		splitCommand(), gradCommand(), theoryCommand(g), doctorCommand(g), schemaCommand(g), completionCommand(),
-		versionCommand(g))
+	root.AddCommand(runCommand(g), submitCommand(g), attackCommand(g), reportCommand(g), compareCommand(g),
+		checkCommand(g), initCommand(g), verifyCommand(g), predictCommand(g), exportCommand(g), fitCommand(g),
+		inspectCommand(), splitCommand(), gradCommand(), theoryCommand(g), doctorCommand(g), schemaCommand(g),
+		completionCommand(), versionCommand(g))
 	return root
 }
 

@@ -86,8 +86,10 @@ groups: {both: {suites: [all, alone]}}
 		{"report @", nil, dirs},
 		{"predict @", []string{"onnx", "png", "jpg", "jpeg", "webp"}, extension},
 		{"check @", nil, dirs},
+		{"compare results @", nil, dirs},
+		{"compare --out @", nil, dirs},
 		{"check --baseline @", []string{"json"}, extension},
-		{"schema @", []string{"baseline", "config", "gallery", "records", "results"}, none},
+		{"schema @", []string{"baseline", "comparison", "config", "gallery", "records", "results"}, none},
 		{"completion @", shells, none},
 	} {
 		words := strings.Fields(c.line)

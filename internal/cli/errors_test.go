@@ -5,12 +5,14 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"selfheal/harness/dataset"
+	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
@@ -22,6 +24,12 @@ func TestErrors(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "no-graph.onnx"), []byte("\x08\x07\x12\x07pytorch"))
 	put(t, filepath.Join(dir, "results", "results.json"), []byte("{"))
+	put(t, filepath.Join(dir, "empty", "sub", "notes.txt"), []byte("nothing"))
+	put(t, filepath.Join(dir, "other", "results.json"), []byte(`{"schema": "selfheal.results/9"}`))
+	put(t, filepath.Join(dir, "bare", "selfheal-journal", "results.json"), []byte(`{"schema": "selfheal.results/1"}`))
+	put(t, filepath.Join(dir, "page", "compare.md"), []byte("mine"))
+	must.Do(t, os.Mkdir(filepath.Join(dir, "one"), 0o755))
+	must.Do(t, result.Write(filepath.Join(dir, "one", "results.json"), gateRun(20, 10, nil)))
 	writePNG(t, filepath.Join(dir, "wide.png"), 40, func(x, y int) (p [3]byte) { return p })
 	var npy bytes.Buffer
 	must.Do(t, dataset.WriteNPY(&npy, []int{3, 3, 32, 32}, slices.Values([][]float32{make([]float32, 3*3072)})))
@@ -86,11 +94,20 @@ split NET → split needs --out
 grad NET → grad needs --out
 report DIR/absent --out DIR → holds no results.json; run ${selfheal run --out DIR/absent$ first
 report DIR/results --out DIR → unexpected end of JSON input
+compare → compare takes the folders of one run or more
+compare DIR/absent → DIR/absent: no such file
+compare DIR/empty → DIR/empty holds no results.json, nor do the folders in it; run ${selfheal run --out DIR/empty$ first
+compare DIR/results → unexpected end of JSON input
+compare go.mod → go.mod/results.json: not a directory
+compare DIR/other → has schema "selfheal.results/9", this version reads "selfheal.results/1"
+compare DIR/bare → DIR/bare: no cell is finished, there is nothing to compare yet
+compare DIR/one DIR/one/../one → DIR/one and DIR/one/../one are one folder: give it once
+compare DIR/one --out DIR/page → DIR/page holds compare.md, which selfheal compare did not write; choose another --out
 report --published → report needs --out
 report --published results --out DIR → takes no folder
 report --out DIR → report takes the folder of a run, or those of its shards
 schema confg → no schema "confg"; did you mean "config"?
-schema xyz → no schema "xyz"; schemas: baseline, config, gallery, records, results
+schema xyz → no schema "xyz"; schemas: baseline, comparison, config, gallery, records, results
 schema → schema takes the name of a schema, got 0 arguments
 completion bsh → no completion for "bsh"; did you mean "bash"?
 completion nu → no completion for "nu"; shells: bash, zsh, fish, powershell

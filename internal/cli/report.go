@@ -77,7 +77,8 @@ func report(c *cobra.Command, g *globals, dirs []string, out string, force bool)
 			return err
 		}
 		if len(found) == 0 && len(dirs) > 1 {
-			return usage("%s holds no shards: several folders are merged, those of the shards of one run", dir)
+			return usage("%s holds no shards: several folders are merged, those of the shards of one run; selfheal "+
+				"compare puts several runs beside each other", dir)
 		}
 		shards = append(shards, found...)
 	}

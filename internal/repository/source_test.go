@@ -16,7 +16,7 @@ import (
 )
 
 // Imports go one way: models, attacks → control → harness → internal/cli → main; reports see
-// results, their statistics and the theory only, and ONNX Runtime's binding has one importer. The helpers under
+// results, statistics, comparisons and the theory only, and ONNX Runtime's binding has one importer. The helpers under
 // internal serve all and import nothing else of ours.
 func TestImportRules(t *testing.T) {
 	out := must.Get(exec.Command("go", "list", "-f", `{{.ImportPath}}:{{join .Imports " "}}`, "./...").Output())(t)
@@ -25,7 +25,7 @@ func TestImportRules(t *testing.T) {
 		"attacks":  {"attacks"},
 		"control":  {"control", "models", "attacks"},
 		"harness":  {"harness", "control", "models", "attacks"},
-		"reports":  {"harness/result", "harness/stats", "control/theory"},
+		"reports":  {"harness/result", "harness/stats", "harness/compare", "control/theory"},
 		"internal": {},
 	}
 	helpers := []string{"internal/atomicfile", "internal/fault", "internal/input", "internal/jpeg", "internal/journal",

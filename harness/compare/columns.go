@@ -1,0 +1,167 @@
+package compare
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"selfheal/harness/result"
+)
+
+// Column is an attack as it was made: entries stand in one column only if nothing but the seed differs.
+type Column struct {
+	Attack string `json:"attack"` // none, clean images; or the name that a run gives it
+	Kind   string `json:"kind"`   // empty for clean images
+	Title  string `json:"title"`  // for readers, such as "PGD-40, 2 restarts"; may be empty
+	// Variant is which of several things the attack stands for, such as fog:3 of a corruption.
+	Variant string   `json:"variant,omitempty"`
+	Norm    *string  `json:"norm"`
+	Epsilon *float64 `json:"epsilon"`
+	Recipe  string   `json:"recipe"`
+	// Settings are version, parameters and components, where the results have them.
+	Settings map[string]any `json:"settings,omitempty"`
+	// Apart is what sets it apart from other columns of its kind, norm and epsilon; empty where there are none.
+	Apart   string   `json:"apart"`
+	Seeds   []uint64 `json:"seeds"`   // of its cells, each once
+	Entries int      `json:"entries"` // that have a cell in it
+
+	key string
+}
+
+const none = "none" // clean images, and no control
+
+// columnOf is the column of a cell of a run.
+func columnOf(run Run, c *result.Cell) Column {
+	if c.Attack == none {
+		return Column{Attack: none}
+	}
+	name, variant, _ := strings.Cut(c.Attack, ":")
+	a, known := run.File.Attacks[c.Attack]
+	if !known {
+		a, known = run.File.Attacks[name]
+	}
+	col := Column{Attack: c.Attack, Kind: a.Kind, Title: a.Title, Variant: variant, Norm: c.Norm, Epsilon: c.Epsilon,
+		Recipe: cmp.Or(c.Recipe, a.Recipe)}
+	made := []any{col.Kind, variant, c.Norm, c.Epsilon, col.Recipe}
+	if known {
+		col.Settings = settings(a, variant)
+		made = append(made, col.Settings)
+	} else { // nothing says that it is the same as any other
+		col.Apart = "settings unknown, run " + run.Name
+		made = append(made, run.Folder, c.Attack)
+	}
+	key, err := json.Marshal(made)
+	if err != nil {
+		panic(fmt.Sprintf("compare: an attack is no JSON: %v", err)) // it came from JSON
+	}
+	col.key = string(key)
+	return col
+}
+
+// settings are what an attack's numbers depend on beside kind, norm, epsilon and recipe.
+func settings(a result.Attack, variant string) map[string]any {
+	of := map[string]any{}
+	if a.Version != "" {
+		of["version"] = a.Version
+	}
+	for key, value := range a.Parameters {
+		if variant == "" || key != "names" && key != "severities" { // which of them a cell is of, it says itself
+			of[key] = value
+		}
+	}
+	for i, c := range a.Components {
+		for key, value := range c.Parameters {
+			of[fmt.Sprintf("%d %s %s", i+1, c.Kind, key)] = value
+		}
+		of[fmt.Sprintf("component %d", i+1)] = c.Kind
+	}
+	return of
+}
+
+// norms are in the order of columns.
+var norms = []string{"linf", "l2", "l1"}
+
+func (c Column) norm() string {
+	if c.Norm == nil {
+		return ""
+	}
+	return *c.Norm
+}
+
+func (c Column) epsilon() float64 {
+	if c.Epsilon == nil {
+		return 0
+	}
+	return *c.Epsilon
+}
+
+// adversarial reports whether somebody looked for what deceives the model: neither clean images nor corrupted ones.
+func (c Column) adversarial() bool { return c.Attack != none && c.Norm != nil }
+
+// compareColumns puts clean images first, then attacks by norm, strength and kind, then what has no norm.
+func compareColumns(a, b Column) int {
+	rank := func(c Column) int {
+		switch i := slices.Index(norms, c.norm()); {
+		case c.Attack == none:
+			return -1
+		case c.Norm == nil:
+			return len(norms) + 1
+		case i < 0:
+			return len(norms)
+		default:
+			return i
+		}
+	}
+	return cmp.Or(rank(a)-rank(b), strings.Compare(a.norm(), b.norm()), strings.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.epsilon(), b.epsilon()), strings.Compare(a.Variant, b.Variant), strings.Compare(a.key, b.key))
+}
+
+// tellApart says of columns of one kind, norm and epsilon what differs between them.
+func tellApart(columns []Column) {
+	for i := range columns {
+		c := &columns[i]
+		if c.Apart != "" {
+			continue
+		}
+		var like []map[string]string
+		for _, o := range columns {
+			if o.Kind == c.Kind && o.Variant == c.Variant && o.norm() == c.norm() && o.epsilon() == c.epsilon() {
+				like = append(like, o.said())
+			}
+		}
+		var words []string
+		mine := c.said()
+		keys := map[string]bool{}
+		for _, o := range like {
+			for key := range o {
+				keys[key] = true
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			if slices.ContainsFunc(like, func(o map[string]string) bool { return o[key] != mine[key] }) {
+				words = append(words, key+" "+cmp.Or(mine[key], "unknown"))
+			}
+		}
+		const most = 4
+		if more := len(words) - most; more > 0 {
+			words = append(words[:most], fmt.Sprintf("and %d more", more))
+		}
+		c.Apart = strings.Join(words, ", ")
+	}
+}
+
+// said are a column's settings as they are told.
+func (c Column) said() map[string]string {
+	of := map[string]string{"recipe": c.Recipe}
+	for key, value := range c.Settings {
+		text, err := json.Marshal(value)
+		if err != nil {
+			panic(fmt.Sprintf("compare: a setting is no JSON: %v", err)) // it came from JSON
+		}
+		of[key] = strings.Trim(string(text), `"`)
+	}
+	return of
+}

@@ -1,0 +1,206 @@
+// Package compare puts the results of many runs beside each other: it ranks what they tested, tests any two on
+// the images that both have, and follows over time what was tested again. docs/compare.md explains what it does.
+// It reads no files and needs no ONNX Runtime.
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"selfheal/harness/result"
+)
+
+// Schema names the version of a comparison's layout as JSON.
+const Schema = "selfheal.compare/1"
+
+// Alpha is the level of every test: within a family of tests wrong differences have at most this probability.
+const Alpha = 0.05
+
+// mostEntries bounds the entries of a group: their pairs grow with the square.
+const mostEntries = 400
+
+// Comparison is compare.json. Entries and columns are named by their place in their group's lists, from 0.
+type Comparison struct {
+	Schema string   `json:"schema"`
+	Alpha  float64  `json:"alpha"`  // level of the tests, after Holm's correction
+	Runs   []Run    `json:"runs"`   // in the order given
+	Groups []Group  `json:"groups"` // of runs that have images in common
+	Notes  []string `json:"notes"`  // what differs between the runs, and what is not compared
+}
+
+// Run is what one folder holds.
+type Run struct {
+	Name       string    `json:"name"`   // the folder's, with as much of its path as tells it from the others
+	Folder     string    `json:"folder"` // as it was given
+	Created    time.Time `json:"created"`
+	Unfinished bool      `json:"unfinished"` // cells may be missing that are still to come
+	Seed       uint64    `json:"seed"`
+	Selfheal   string    `json:"selfheal"` // the version that made the run
+	Provider   string    `json:"provider"`
+	Precision  string    `json:"precision"`
+
+	File *result.File `json:"-"`
+	Path string       `json:"-"` // of the folder, from the root
+}
+
+// Group is a table: what was tested on images that hang together, because each set of them shares some with another.
+type Group struct {
+	Name    string   `json:"name"`   // of its data sets
+	Images  int      `json:"images"` // different ones
+	Columns []Column `json:"columns"`
+	// RankedBy are the columns that the ranking is by: an image counts where an entry is right under every one.
+	RankedBy []int    `json:"ranked_by"`
+	Entries  []Entry  `json:"entries"` // by rank, then those without one
+	Pairs    []Pair   `json:"pairs"`
+	History  []Series `json:"history"`
+
+	sets []*set
+}
+
+// Entry is a model, without or with a control, before one attacker in one run.
+type Entry struct {
+	Run      string `json:"run"`
+	Dataset  string `json:"dataset"`
+	Model    string `json:"model"`
+	Defense  string `json:"defense"`          // none, or the control's name
+	Attacker string `json:"attacker"`         // white-box, or the mode of the suite
+	SHA256   string `json:"sha256,omitempty"` // of the model's file
+	N        int    `json:"n"`
+	Rank     int    `json:"rank"` // from 1, the same for equals; 0 for none
+	// Open are the best and the worst rank that the tests leave open; 0 for an entry without a rank.
+	Open     [2]int `json:"open"`
+	Unranked string `json:"unranked,omitempty"` // why it has no rank
+	Worst    *Score `json:"worst,omitempty"`    // by which it is ranked; absent where it has no rank
+	Cells    []Cell `json:"cells"`              // one a column
+
+	set     *set
+	created time.Time
+	seed    uint64
+	found   map[string]*result.Cell // by the column's key
+	failed  map[string]bool         // that have no verdicts
+	waiting bool                    // the run is not finished
+}
+
+// Cell is an entry's in one column.
+type Cell struct {
+	Score   *Score `json:"score,omitempty"`
+	Missing string `json:"missing,omitempty"` // why there is no score: not run, not yet, failed
+	Seed    uint64 `json:"seed"`              // of the attack
+
+	verdicts string
+}
+
+// Score is an accuracy over an entry's own images.
+type Score struct {
+	N        int        `json:"n"`
+	Correct  int        `json:"correct"`
+	Accuracy float64    `json:"accuracy"`
+	CI95     [2]float64 `json:"ci95"` // Wilson
+}
+
+// Of compares runs, of which Folder, Path, File and Unfinished are set.
+func Of(runs []Run) (*Comparison, error) {
+	c := &Comparison{Schema: Schema, Alpha: Alpha, Runs: slices.Clone(runs), Groups: []Group{}, Notes: []string{}}
+	c.named()
+	for _, group := range grouped(setsOf(c.Runs)) {
+		if err := group.fill(c.Runs); err != nil {
+			return nil, err
+		}
+		c.Groups = append(c.Groups, *group)
+	}
+	if len(c.Groups) == 0 {
+		return nil, fmt.Errorf("%s: no cell is finished, there is nothing to compare yet", runs[0].Folder)
+	}
+	slices.SortStableFunc(c.Groups, func(a, b Group) int {
+		return cmp.Or(len(b.Entries)-len(a.Entries), strings.Compare(a.Name, b.Name), b.Images-a.Images,
+			strings.Compare(a.Entries[0].Run, b.Entries[0].Run))
+	})
+	c.notes()
+	return c, nil
+}
+
+// named notes what the runs' files say of them, and gives each a short name of its own.
+func (c *Comparison) named() {
+	parts := make([][]string, len(c.Runs))
+	for i := range c.Runs {
+		r := &c.Runs[i]
+		r.Created, r.Seed = r.File.Created, r.File.Seed
+		r.Selfheal, r.Provider, r.Precision = r.File.Environment.Selfheal, r.File.Environment.Provider,
+			r.File.Environment.Precision
+		parts[i] = strings.FieldsFunc(r.Path, func(c rune) bool { return c == '/' || c == '\\' })
+	}
+	name := func(i, n int) string { return strings.Join(parts[i][max(0, len(parts[i])-n):], "/") }
+	for i := range c.Runs {
+		n := 1
+		for n < len(parts[i]) && slices.ContainsFunc(c.Runs, func(o Run) bool {
+			k := slices.IndexFunc(c.Runs, func(r Run) bool { return r.Path == o.Path })
+			return k != i && name(k, n) == name(i, n)
+		}) {
+			n++
+		}
+		c.Runs[i].Name = cmp.Or(name(i, n), c.Runs[i].Folder)
+	}
+}
+
+// fill makes the group's columns, entries, pairs and history.
+func (g *Group) fill(runs []Run) error {
+	found := g.find(runs)
+	if len(g.Entries) > mostEntries {
+		return fmt.Errorf("%d models and controls of data set %s are more than the %d that can be compared: give "+
+			"fewer folders", len(g.Entries), g.Name, mostEntries)
+	}
+	g.arrange(found)
+	g.rank()
+	g.test()
+	g.follow()
+	return nil
+}
+
+// notes says what differs between the runs beside what was tested.
+func (c *Comparison) notes() {
+	note := func(format string, args ...any) { c.Notes = append(c.Notes, fmt.Sprintf(format, args...)) }
+	for i, r := range c.Runs {
+		if r.Unfinished {
+			note("%s is not finished: what it lacks is “not yet”", r.Name)
+		}
+		if !slices.ContainsFunc(r.File.Cells, judged) {
+			note("%s has no cell with verdicts", r.Name)
+		}
+		for _, other := range c.Runs[:i] {
+			if !r.Created.IsZero() && r.Created.Equal(other.Created) && r.File.ConfigSHA256 == other.File.ConfigSHA256 {
+				note("%s and %s hold the same run", min(other.Name, r.Name), max(other.Name, r.Name))
+			}
+		}
+	}
+	for _, of := range []struct {
+		what string
+		say  func(Run) string
+	}{
+		{"versions of selfheal", func(r Run) string { return r.Selfheal }},
+		{"providers", func(r Run) string { return r.Provider }},
+		{"precisions", func(r Run) string { return r.Precision }},
+	} {
+		var values []string
+		for _, r := range c.Runs {
+			if v := of.say(r); v != "" && !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+		}
+		if len(values) > 1 {
+			slices.Sort(values)
+			note("the runs are of several %s: %s", of.what, strings.Join(values, ", "))
+		}
+	}
+	for i, g := range c.Groups {
+		for _, other := range c.Groups[:i] {
+			note("%s and %s have no image in common: what was tested on the one is not comparable with what was "+
+				"tested on the other", other.Name, g.Name)
+		}
+	}
+	slices.Sort(c.Notes)
+}
+
+func judged(c result.Cell) bool { return c.Error == "" && c.N > 0 && len(c.Verdicts) == c.N }

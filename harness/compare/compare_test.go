@@ -1,0 +1,380 @@
+package compare
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"selfheal/harness/result"
+	"selfheal/internal/must"
+)
+
+// day is a moment on the n-th day.
+func day(n int) time.Time { return time.Date(2026, 11, n, 3, 0, 0, 0, time.UTC) }
+
+// attacked is a cell under the attack pgd at an epsilon; 0 stands for clean images.
+func attacked(model, defense, mode string, epsilon float64, verdicts string) result.Cell {
+	right := strings.Count(verdicts, "1")
+	c := result.Cell{Suite: "s", Dataset: "test", Model: model, Defense: defense, Mode: mode, Attack: "none",
+		N: len(verdicts), Correct: right, Accuracy: float64(right) / float64(len(verdicts)), Verdicts: verdicts}
+	if norm := "linf"; epsilon > 0 {
+		c.Attack, c.Norm, c.Epsilon, c.Recipe = "pgd", &norm, &epsilon, "pgd/1"
+	}
+	return c
+}
+
+// runOf is a run on images whose ids are given, with the cells given. An image's checksum is its id's.
+func runOf(folder string, ids []int, cells ...result.Cell) Run {
+	f := &result.File{Schema: result.Schema, Created: day(1), ConfigSHA256: folder, Models: map[string]result.Model{},
+		Datasets: map[string]result.Dataset{"test": {N: len(ids), SHA256: fmt.Sprint("hash of ", ids), Format: "npz"}},
+		Attacks: map[string]result.Attack{"pgd": {Kind: "pgd", Title: "PGD-10", Recipe: "pgd/1",
+			Parameters: result.Parameters{"steps": 10.0}}}, Cells: cells}
+	known := result.Images{IDs: ids}
+	for _, id := range ids {
+		known.Checksums += fmt.Sprintf("%08x", 1000+id)
+	}
+	f.Images = map[string]result.Images{"test": known}
+	return Run{Folder: folder, Path: "/runs/" + folder, File: f}
+}
+
+func from(first, n int) (ids []int) {
+	for i := range n {
+		ids = append(ids, first+i)
+	}
+	return ids
+}
+
+// entry is the one of a model in a run.
+func entry(t *testing.T, g Group, run, model string) (int, Entry) {
+	t.Helper()
+	i := slices.IndexFunc(g.Entries, func(e Entry) bool { return e.Run == run && e.Model == model })
+	if i < 0 {
+		t.Fatalf("there is no %s in %s", model, run)
+	}
+	return i, g.Entries[i]
+}
+
+func pairOf(g Group, i, k int) *Pair {
+	for n := range g.Pairs {
+		if p := &g.Pairs[n]; p.A == min(i, k) && p.B == max(i, k) {
+			return p
+		}
+	}
+	return nil
+}
+
+const white = result.WhiteboxThrough
+
+// The exact test of McNemar by hand: of d images that one of two entries alone is right on, k of one's, p is twice the
+// sum of the binomial coefficients up to min(k, d − k), over 2^d.
+func TestTests(t *testing.T) {
+	all := strings.Repeat("1", 20)
+	a := runOf("a", from(0, 20), attacked("strong", "none", white, 0, all), attacked("strong", "none", white, 0.1, all))
+	b := runOf("b", from(0, 20), attacked("middle", "none", white, 0, all),
+		attacked("middle", "none", white, 0.1, strings.Repeat("0", 6)+all[:14]))
+	c := runOf("c", from(0, 20), attacked("weak", "none", white, 0, all),
+		attacked("weak", "none", white, 0.1, all[:5]+strings.Repeat("0", 15)))
+	of := must.Get(Of([]Run{c, a, b}))(t)
+	if len(of.Groups) != 1 {
+		t.Fatalf("%d groups", len(of.Groups))
+	}
+	g := of.Groups[0]
+	for i, want := range []struct {
+		model string
+		right int
+		open  [2]int
+	}{{"strong", 20, [2]int{1, 2}}, {"middle", 14, [2]int{1, 3}}, {"weak", 5, [2]int{2, 3}}} {
+		e := g.Entries[i]
+		if e.Model != want.model || e.Rank != i+1 || e.Worst.Correct != want.right || e.Open != want.open {
+			t.Errorf("rank %d is %s with %d right and ranks %v", e.Rank, e.Model, e.Worst.Correct, e.Open)
+		}
+	}
+	for _, want := range []struct {
+		a, b, onlyA, onlyB int
+		p, holm            float64
+	}{
+		{0, 1, 6, 0, 2. / 64, 2. / 32},
+		{0, 2, 15, 0, 2. / 32768, 6. / 32768},
+		// 14 of middle alone, 5 of weak alone: 2·Σ C(19, 0…5)/2^19
+		{1, 2, 14, 5, 2 * 16664. / 524288, 2 * 16664. / 524288},
+	} {
+		got := pairOf(g, want.a, want.b).Robust
+		if got == nil || got.Shared != 20 || got.OnlyA != want.onlyA || got.OnlyB != want.onlyB ||
+			math.Abs(got.P-want.p) > 1e-12 || math.Abs(got.Holm-want.holm) > 1e-12 ||
+			got.Significant != (want.holm <= 0.05) ||
+			math.Abs(got.Difference-float64(want.onlyA-want.onlyB)/20) > 1e-12 {
+			t.Errorf("%d and %d: %+v, want %+v", want.a, want.b, got, want)
+		}
+	}
+	if p := pairOf(g, 0, 1).Clean; p == nil || p.P != 1 || p.Shared != 20 {
+		t.Errorf("equal verdicts on clean images: %+v", p)
+	}
+}
+
+// Images are shared by id and checksum, whatever part of a set a run has; other sets are other groups.
+func TestImages(t *testing.T) {
+	one := func(folder string, ids []int) Run {
+		v := strings.Repeat("10", len(ids)/2)
+		return runOf(folder, ids, attacked("m", "none", white, 0, v), attacked("m", "none", white, 0.1, v))
+	}
+	shuffled := []int{7, 3, 5, 1}
+	elsewhere := one("elsewhere", from(40, 4))
+	changed := one("changed", from(0, 4)) // other pixels under the same ids
+	changed.File.Images = map[string]result.Images{"test": {Checksums: strings.Repeat("0badcafe", 4)}}
+	old := one("old", from(0, 10)) // does not tell its images, but has the hash of a set that does
+	old.File.Images = nil
+	of := must.Get(Of([]Run{one("ten", from(0, 10)), one("four", shuffled), one("late", from(8, 8)), elsewhere, changed,
+		old}))(t)
+	var names []string
+	for _, g := range of.Groups {
+		names = append(names, fmt.Sprint(g.Name, g.Images, len(g.Entries)))
+	}
+	if got := strings.Join(names, " "); got != "test16 4 test4 1 test4 1" {
+		t.Fatalf("groups %s", got)
+	}
+	g := of.Groups[0]
+	at := map[string]int{}
+	for _, run := range []string{"ten", "four", "late", "old"} {
+		at[run], _ = entry(t, g, run, "m")
+	}
+	for _, want := range []struct {
+		a, b   string
+		shared int
+	}{{"ten", "four", 4}, {"ten", "late", 2}, {"ten", "old", 10}, {"four", "old", 4}, {"four", "late", 0}} {
+		p := pairOf(g, at[want.a], at[want.b])
+		if want.shared == 0 {
+			if p.Robust != nil || p.Why != "no image in common" {
+				t.Errorf("%s and %s: %+v", want.a, want.b, p)
+			}
+		} else if p.Robust == nil || p.Robust.Shared != want.shared {
+			t.Errorf("%s and %s: %+v, want %d shared", want.a, want.b, p.Robust, want.shared)
+		}
+	}
+	// 7, 3, 5, 1 with 1, 0, 1, 0 against 0 for odd images.
+	if p := pairOf(g, at["ten"], at["four"]).Robust; p.OnlyA+p.OnlyB != 2 {
+		t.Errorf("verdicts are not matched by image: %+v", p)
+	}
+	if notes := strings.Join(of.Notes, "\n"); strings.Count(notes, "no image in common") != 3 {
+		t.Errorf("notes: %s", notes)
+	}
+}
+
+// Attacks stand in one column only where nothing but the seed differs; what differs is said.
+func TestColumns(t *testing.T) {
+	cells := []result.Cell{attacked("m", "none", white, 0, "1111"), attacked("m", "none", white, 0.1, "1100")}
+	like := func(folder string, change func(f *result.File, a *result.Attack, c *result.Cell)) Run {
+		r := runOf(folder, from(0, 4), slices.Clone(cells)...)
+		a := r.File.Attacks["pgd"]
+		change(r.File, &a, &r.File.Cells[1])
+		if a.Kind != "" {
+			r.File.Attacks["pgd"] = a
+		} else {
+			delete(r.File.Attacks, "pgd")
+		}
+		return r
+	}
+	l2, quarter := "l2", 0.25
+	of := must.Get(Of([]Run{
+		like("a", func(*result.File, *result.Attack, *result.Cell) {}),
+		like("seed", func(f *result.File, _ *result.Attack, _ *result.Cell) { f.Seed = 7 }),
+		like("name", func(f *result.File, a *result.Attack, c *result.Cell) {
+			f.Attacks["mine"], c.Attack = *a, "mine"
+		}),
+		like("steps", func(_ *result.File, a *result.Attack, _ *result.Cell) {
+			a.Parameters = result.Parameters{"steps": 40.0}
+		}),
+		like("recipe", func(_ *result.File, _ *result.Attack, c *result.Cell) { c.Recipe = "pgd/2" }),
+		like("norm", func(_ *result.File, _ *result.Attack, c *result.Cell) { c.Norm = &l2 }),
+		like("epsilon", func(_ *result.File, _ *result.Attack, c *result.Cell) { c.Epsilon = &quarter }),
+		like("unsaid", func(_ *result.File, a *result.Attack, _ *result.Cell) { *a = result.Attack{} }),
+		like("unsaid2", func(_ *result.File, a *result.Attack, _ *result.Cell) { *a = result.Attack{} }),
+		like("fog", func(f *result.File, a *result.Attack, c *result.Cell) {
+			c.Attack, c.Norm, c.Epsilon, c.Recipe = "weather:fog:3", nil, nil, "corruption/1"
+			f.Attacks["weather"] = result.Attack{Kind: "corruption", Recipe: "corruption/1",
+				Parameters: result.Parameters{"names": []any{"fog"}}}
+		}),
+		like("weather", func(f *result.File, a *result.Attack, c *result.Cell) {
+			c.Attack, c.Norm, c.Epsilon, c.Recipe = "all:fog:3", nil, nil, "corruption/1"
+			f.Attacks["all"] = result.Attack{Kind: "corruption", Recipe: "corruption/1",
+				Parameters: result.Parameters{"names": []any{"fog", "snow"}, "severities": []any{3.0}}}
+		}),
+	}))(t)
+	g := of.Groups[0]
+	var got []string
+	for _, c := range g.Columns {
+		got = append(got, strings.TrimSpace(fmt.Sprint(c.Attack, " ", c.Entries, " ", c.Apart)))
+	}
+	want := []string{"none 11", "pgd 1 settings unknown, run unsaid",
+		"pgd 1 settings unknown, run unsaid2", "mine 3 recipe pgd/1, steps 10",
+		"pgd 1 recipe pgd/1, steps 40", "pgd 1 recipe pgd/2, steps 10", "pgd 1", "pgd 1", "all:fog:3 2"}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("columns\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for _, c := range g.Columns {
+		if c.Entries == 3 && !slices.Equal(c.Seeds, []uint64{0, 7}) {
+			t.Errorf("seeds %v", c.Seeds)
+		}
+	}
+	// What was run with the seed 7 is ranked beside what was run with 0.
+	if _, e := entry(t, g, "seed", "m"); e.Rank != 1 || e.Worst.Correct != 2 {
+		t.Errorf("%+v", e)
+	}
+	if _, e := entry(t, g, "steps", "m"); e.Rank != 0 || e.Unranked == "" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// The ranking is by every attack that all have, image by image; a control's attackers are entries of their own.
+func TestRanking(t *testing.T) {
+	r := runOf("a", from(0, 4), attacked("m", "none", result.Oblivious, 0, "1111"),
+		attacked("m", "heal", result.Oblivious, 0, "1111"), attacked("m", "none", result.Oblivious, 0.1, "1100"),
+		attacked("m", "heal", result.Oblivious, 0.1, "1110"), attacked("m", "none", result.Oblivious, 0.2, "0110"),
+		attacked("m", "heal", result.Oblivious, 0.2, "0111"), attacked("m", "none", white, 0, "1111"),
+		attacked("m", "heal", white, 0, "1111"), attacked("m", "none", white, 0.1, "1100"),
+		attacked("m", "heal", white, 0.1, "1000"), attacked("m", "none", white, 0.2, "0110"))
+	r.File.Cells = append(r.File.Cells, attacked("m", "heal", white, 0.2, "0000"))
+	last := &r.File.Cells[len(r.File.Cells)-1]
+	last.Error, last.Verdicts = "not finite", ""
+	g := must.Get(Of([]Run{r}))(t).Groups[0]
+	var got []string
+	for _, e := range g.Entries {
+		right := -1
+		if e.Worst != nil {
+			right = e.Worst.Correct
+		}
+		got = append(got, fmt.Sprint(e.Rank, " ", e.Defense, " ", e.Attacker, " ", right))
+	}
+	if g.Columns[1].Entries != 3 || g.Columns[2].Entries != 2 {
+		t.Fatalf("columns %+v", g.Columns)
+	}
+	if want := []string{"1 heal oblivious 3", "2 none white-box 2", "3 heal whitebox-through 1"}; !slices.Equal(got,
+		want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if c := g.Entries[2].Cells[2]; c.Missing != "failed" {
+		t.Errorf("a failed cell is %+v", c)
+	}
+	r.File.Cells = slices.DeleteFunc(r.File.Cells, func(c result.Cell) bool { return c.Mode == white })
+	r.Unfinished = true
+	g = must.Get(Of([]Run{r}))(t).Groups[0]
+	if a, b := g.Entries[0], g.Entries[1]; len(g.RankedBy) != 2 || a.Worst.Correct != 2 || b.Worst.Correct != 1 {
+		t.Errorf("by %v: %+v, %+v", g.RankedBy, a.Worst, b.Worst)
+	}
+	r.File.Cells = r.File.Cells[:5]
+	g = must.Get(Of([]Run{r}))(t).Groups[0]
+	if c := g.Entries[0].Cells[2]; c.Missing != "not yet" {
+		t.Errorf("a cell of an unfinished run is %+v", c)
+	}
+	r.File.Cells = nil
+	if _, err := Of([]Run{r}); err == nil || !strings.Contains(err.Error(), "nothing to compare yet") {
+		t.Errorf("no cells: %v", err)
+	}
+}
+
+// A history follows the names of a model and control by time; steps are tested on shared images.
+func TestHistory(t *testing.T) {
+	on := func(n int, verdicts string) Run {
+		r := runOf(fmt.Sprint("day", n), from(0, 40), attacked("net", "none", white, 0, strings.Repeat("1", 40)),
+			attacked("net", "none", white, 0.1, verdicts))
+		r.File.Created = day(n)
+		return r
+	}
+	good, bad := strings.Repeat("1", 30)+strings.Repeat("0", 10), strings.Repeat("1", 20)+strings.Repeat("0", 20)
+	of := must.Get(Of([]Run{on(3, bad), on(1, good), on(4, bad), on(2, good)}))(t)
+	h := of.Groups[0].History
+	if len(h) != 1 || len(h[0].Points) != 4 || len(h[0].Lines) != 2 {
+		t.Fatalf("%+v", h)
+	}
+	for i, p := range h[0].Points {
+		if !p.Created.Equal(day(i + 1)) {
+			t.Errorf("point %d is of %v", i, p.Created)
+		}
+	}
+	var said []string
+	for _, s := range h[0].Lines[1].Steps {
+		said = append(said, fmt.Sprint(s.From, s.To, s.Test.Difference, s.Test.Significant))
+	}
+	if got := strings.Join(said, ", "); got != "0 1 0 false, 1 2 -0.25 true, 2 3 0 false" {
+		t.Errorf("steps %s", got)
+	}
+	if p := h[0].Lines[1].Steps[1].Test; math.Abs(p.P-2./1024) > 1e-12 ||
+		math.Abs(p.Holm-6*2./1024) > 1e-12 { // of six steps
+		t.Errorf("%+v", p)
+	}
+}
+
+// random is a run of several models on a random part of a set.
+func random(rng *rand.Rand, folder string) Run {
+	ids := rng.Perm(60)[:10+rng.IntN(40)]
+	var cells []result.Cell
+	for m := range 1 + rng.IntN(3) {
+		for _, epsilon := range []float64{0, 0.1, 0.2}[:2+rng.IntN(2)] {
+			v := make([]byte, len(ids))
+			for i := range v {
+				v[i] = "01"[rng.IntN(2)]
+			}
+			cells = append(cells, attacked(fmt.Sprint("m", m), "none", white, epsilon, string(v)))
+		}
+	}
+	r := runOf(folder, ids, cells...)
+	r.File.Created = day(1 + rng.IntN(3))
+	return r
+}
+
+// The order of the folders changes the order of the runs alone; a run and its copy are never told apart.
+func TestOrderDoesNotMatter(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var runs []Run
+		for i := range 2 + rng.IntN(4) {
+			runs = append(runs, random(rng, fmt.Sprint("run", i)))
+		}
+		twin := runs[0]
+		twin.Folder, twin.Path = "twin", "/runs/twin"
+		runs = append(runs, twin)
+		first := must.Get(Of(runs))(t)
+		rng.Shuffle(len(runs), func(i, k int) { runs[i], runs[k] = runs[k], runs[i] })
+		second := must.Get(Of(runs))(t)
+		first.Runs, second.Runs = nil, nil
+		if a, b := must.Get(json.Marshal(first))(t), must.Get(json.Marshal(second))(t); !reflect.DeepEqual(a, b) {
+			t.Fatalf("seed %d: another order gives other content", seed)
+		}
+		for _, g := range second.Groups {
+			for i, e := range g.Entries {
+				if e.Run != "run0" {
+					continue
+				}
+				k, copied := entry(t, g, "twin", e.Model)
+				p := pairOf(g, i, k)
+				if copied.Rank != e.Rank || p.Robust == nil || p.Robust.P != 1 || p.Robust.Shared != e.N ||
+					p.Clean == nil || p.Clean.P != 1 {
+					t.Errorf("seed %d, %s: %+v", seed, e.Model, p)
+				}
+			}
+		}
+	}
+}
+
+// Runs have the shortest names that tell them apart.
+func TestNames(t *testing.T) {
+	var runs []Run
+	for _, path := range []string{"/a/results", "/b/results", "/c/other", "/"} {
+		r := runOf(path, from(0, 2), attacked("m", "none", white, 0, "10"))
+		r.Path = path
+		runs = append(runs, r)
+	}
+	of := must.Get(Of(runs))(t)
+	for i, want := range []string{"a/results", "b/results", "other", "/"} {
+		if of.Runs[i].Name != want {
+			t.Errorf("%s is called %q", of.Runs[i].Path, of.Runs[i].Name)
+		}
+	}
+}

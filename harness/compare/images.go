@@ -1,0 +1,177 @@
+package compare
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"selfheal/harness/result"
+)
+
+// set is a data set of one run, or what cells of another size take for it.
+type set struct {
+	run   int
+	name  string
+	n     int
+	index []int // by image: its number, the same in all sets of a group that have it
+}
+
+// setsOf finds the sets that cells with verdicts are of, with an index that is common to all of them.
+func setsOf(runs []Run) (sets []*set) {
+	numbers := pool{}
+	byKey := map[string]int{}
+	number := func(keys ...string) int {
+		first := -1
+		for _, key := range keys {
+			k, known := byKey[key]
+			switch {
+			case first >= 0 && known:
+				numbers.join(first, k)
+			case known:
+				first = k
+			}
+		}
+		if first < 0 {
+			first = numbers.add()
+		}
+		for _, key := range keys {
+			if _, known := byKey[key]; !known {
+				byKey[key] = first
+			}
+		}
+		return first
+	}
+	for r, run := range runs {
+		for _, c := range run.File.Cells {
+			if !judged(c) || slices.ContainsFunc(sets, func(s *set) bool {
+				return s.run == r && s.name == c.Dataset && s.n == c.N
+			}) {
+				continue
+			}
+			s := &set{run: r, name: c.Dataset, n: c.N, index: make([]int, c.N)}
+			keys := keysOf(run.File, r, s)
+			for i := range s.index {
+				s.index[i] = number(keys(i)...)
+			}
+			sets = append(sets, s)
+		}
+	}
+	for _, s := range sets {
+		for i, k := range s.index {
+			s.index[i] = numbers.find(k)
+		}
+	}
+	return sets
+}
+
+// keysOf are the keys of a set's images: images with a key in common are the same. One says which image it is of a set
+// with this hash, one its id and checksum.
+func keysOf(f *result.File, run int, s *set) func(i int) []string {
+	d, known := f.Datasets[s.name]
+	if !known || d.N != s.n || d.SHA256 == "" {
+		return func(i int) []string { return []string{fmt.Sprintf("run %d %d %s %d", run, s.n, s.name, i)} }
+	}
+	whole := func(i int) string { return fmt.Sprintf("set %s %d", d.SHA256, i) }
+	images := f.Images[s.name]
+	if len(images.Checksums) != 8*s.n || images.IDs != nil && len(images.IDs) != s.n {
+		return func(i int) []string { return []string{whole(i)} }
+	}
+	how, err := json.Marshal([]any{d.Format, d.Transform})
+	if err != nil {
+		panic(fmt.Sprintf("compare: a data set is no JSON: %v", err)) // it came from JSON
+	}
+	return func(i int) []string {
+		id := i
+		if images.IDs != nil {
+			id = images.IDs[i]
+		}
+		return []string{whole(i), fmt.Sprintf("image %s %d %s", how, id, images.Checksums[8*i:8*i+8])}
+	}
+}
+
+// pool is a forest of numbers that have turned out to be the same (union–find).
+type pool []int
+
+func (p *pool) add() int {
+	*p = append(*p, len(*p))
+	return len(*p) - 1
+}
+
+func (p pool) find(k int) int {
+	for p[k] != k {
+		p[k] = p[p[k]]
+		k = p[k]
+	}
+	return k
+}
+
+func (p pool) join(a, b int) { p[p.find(a)] = p.find(b) }
+
+// grouped are the groups of sets that hang together, in no particular order. The images of each are numbered from 0.
+func grouped(sets []*set) (groups []*Group) {
+	together, owner := pool{}, map[int]int{} // the set that an image was first seen in
+	for i, s := range sets {
+		together.add()
+		for _, k := range s.index {
+			if first, seen := owner[k]; seen {
+				together.join(i, first)
+			} else {
+				owner[k] = i
+			}
+		}
+	}
+	of := map[int]*Group{}
+	for i, s := range sets {
+		root := together.find(i)
+		if of[root] == nil {
+			of[root] = &Group{}
+			groups = append(groups, of[root])
+		}
+		of[root].sets = append(of[root].sets, s)
+	}
+	for _, g := range groups {
+		dense, names := map[int]int{}, []string{}
+		for _, s := range g.sets {
+			for i, k := range s.index {
+				if _, seen := dense[k]; !seen {
+					dense[k] = len(dense)
+				}
+				s.index[i] = dense[k]
+			}
+			names = append(names, s.name)
+		}
+		slices.Sort(names)
+		g.Name, g.Images = strings.Join(slices.Compact(names), ", "), len(dense)
+	}
+	return groups
+}
+
+// verdicts are those on a group's images, a bit an image.
+type verdicts struct{ known, right []uint64 }
+
+// verdicts are an entry's: right under every one of the columns, of which it has all.
+func (g *Group) verdicts(e *Entry, columns []int) verdicts {
+	words := (g.Images + 63) / 64
+	v := verdicts{make([]uint64, words), make([]uint64, words)}
+	for i, k := range e.set.index {
+		bit := uint64(1) << (k % 64)
+		v.known[k/64] |= bit
+		if !slices.ContainsFunc(columns, func(c int) bool { return e.Cells[c].verdicts[i] != '1' }) {
+			v.right[k/64] |= bit
+		}
+	}
+	return v
+}
+
+// against counts the images that both have, and those that only one of them is right on.
+func (v verdicts) against(o verdicts) (shared, mine, theirs int) {
+	for i, known := range v.known {
+		both := known & o.known[i]
+		shared += bits.OnesCount64(both)
+		mine += bits.OnesCount64(both & v.right[i] &^ o.right[i])
+		theirs += bits.OnesCount64(both & o.right[i] &^ v.right[i])
+	}
+	return shared, mine, theirs
+}

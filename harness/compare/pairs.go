@@ -1,0 +1,220 @@
+package compare
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"selfheal/harness/stats"
+)
+
+// Pair is any two entries of a group, beside each other.
+type Pair struct {
+	A int `json:"a"` // the one that is ranked higher
+	B int `json:"b"`
+	// Attacks are the columns that Robust is over: those of the ranking where both have them, else the attacks that
+	// both have. An image counts where an entry is right under every one.
+	Attacks []int  `json:"attacks"`
+	Robust  *Test  `json:"robust,omitempty"`
+	Clean   *Test  `json:"clean,omitempty"`
+	Why     string `json:"not_comparable,omitempty"` // why Robust is absent
+}
+
+// Test is the exact test of McNemar on the images that two entries have in common.
+type Test struct {
+	Shared     int        `json:"shared"`     // images
+	OnlyA      int        `json:"only_a"`     // of them, that A alone is right on
+	OnlyB      int        `json:"only_b"`     // that B alone is right on
+	Difference float64    `json:"difference"` // accuracy of A less that of B on them, in [−1, 1]
+	Interval   [2]float64 `json:"interval"`   // of the difference, 95 % (Tango)
+	P          float64    `json:"p"`          // two-sided, of "no difference"
+	// Holm is P corrected for all tests of its kind in the group: pairs under attack, pairs on clean images, and
+	// steps of histories are a kind each.
+	Holm        float64 `json:"p_holm"`
+	Significant bool    `json:"significant"` // p_holm is at most alpha
+}
+
+// Series is what became of one model, under one control and before one attacker, from run to run.
+type Series struct {
+	Model    string  `json:"model"`
+	Defense  string  `json:"defense"`
+	Attacker string  `json:"attacker"`
+	Dataset  string  `json:"dataset"`
+	Points   []Point `json:"points"` // by time
+	Lines    []Line  `json:"lines"`
+}
+
+// Point is a run of a history.
+type Point struct {
+	Entry   int       `json:"entry"`
+	Run     string    `json:"run"`
+	Created time.Time `json:"created"`
+	SHA256  string    `json:"sha256,omitempty"` // of the model's file
+}
+
+// Line is a history's accuracy in one column, which two of its points have at least.
+type Line struct {
+	Column int    `json:"column"`
+	Steps  []Step `json:"steps"`
+}
+
+// Step leads from one point that has the column to the next. A is the later one: a positive difference is a rise.
+type Step struct {
+	From int   `json:"from"` // places in the history's points
+	To   int   `json:"to"`
+	Test *Test `json:"test,omitempty"` // absent where the two have no image in common
+}
+
+// test counts what two entries are right on; nil where they have no image in common.
+func test(a, b verdicts) *Test {
+	shared, onlyA, onlyB := a.against(b)
+	if shared == 0 {
+		return nil
+	}
+	p := stats.Paired{N: shared, Lost: onlyA, Won: onlyB}
+	_, twoSided := stats.McNemar(onlyA, onlyB)
+	return &Test{Shared: shared, OnlyA: onlyA, OnlyB: onlyB, Difference: p.Drop(), Interval: p.Interval(0.95),
+		P: twoSided}
+}
+
+// corrected gives tests of one kind their corrected values.
+func corrected(tests []*Test) {
+	tests = slices.DeleteFunc(tests, func(t *Test) bool { return t == nil })
+	values := make([]float64, len(tests))
+	for i, t := range tests {
+		values[i] = t.P
+	}
+	for i, p := range stats.Holm(values) {
+		tests[i].Holm, tests[i].Significant = p, p <= Alpha
+	}
+}
+
+// test tests every pair of entries.
+func (g *Group) test() {
+	g.Pairs = []Pair{}
+	by := map[string][]verdicts{} // of every entry that has the columns
+	over := func(e int, columns []int) verdicts {
+		key := string(encoded(columns))
+		if by[key] == nil {
+			by[key] = make([]verdicts, len(g.Entries))
+		}
+		if v := by[key]; v[e].known == nil {
+			v[e] = g.verdicts(&g.Entries[e], columns)
+		}
+		return by[key][e]
+	}
+	var robust, clean []*Test
+	for b := range g.Entries {
+		for a := range b {
+			p := Pair{A: a, B: b, Attacks: g.common(a, b)}
+			if len(p.Attacks) == 0 {
+				p.Why = "no attack in common"
+			} else if p.Robust = test(over(a, p.Attacks), over(b, p.Attacks)); p.Robust == nil {
+				p.Why = "no image in common"
+			}
+			if g.clean(&g.Entries[a]) != nil && g.clean(&g.Entries[b]) != nil {
+				p.Clean = test(over(a, []int{0}), over(b, []int{0}))
+			}
+			g.Pairs, robust, clean = append(g.Pairs, p), append(robust, p.Robust), append(clean, p.Clean)
+		}
+	}
+	corrected(robust)
+	corrected(clean)
+	for i := range g.Entries {
+		if e := &g.Entries[i]; e.Worst != nil {
+			e.Open = [2]int{1, 0}
+			for _, o := range g.Entries {
+				if o.Worst != nil {
+					e.Open[1]++
+				}
+			}
+		}
+	}
+	for _, p := range g.Pairs {
+		if a, b := &g.Entries[p.A], &g.Entries[p.B]; a.Worst != nil && b.Worst != nil && p.Robust != nil &&
+			p.Robust.Significant {
+			if p.Robust.Difference < 0 { // on the images in common it is the other way round
+				a, b = b, a
+			}
+			a.Open[1]--
+			b.Open[0]++
+		}
+	}
+}
+
+// encoded are columns as the key of a map.
+func encoded(columns []int) (key []rune) {
+	for _, c := range columns {
+		key = append(key, rune(c))
+	}
+	return key
+}
+
+// common are the columns that two entries are tested by.
+func (g *Group) common(a, b int) []int {
+	if g.Entries[a].Worst != nil && g.Entries[b].Worst != nil {
+		return g.RankedBy
+	}
+	by := []int{}
+	for i, c := range g.Columns {
+		if both := []int{i}; c.adversarial() && g.Entries[a].has(both) && g.Entries[b].has(both) {
+			by = append(by, i)
+		}
+	}
+	return by
+}
+
+// follow finds what several runs have tested: the same names before the same attacker.
+func (g *Group) follow() {
+	g.History = []Series{}
+	type key struct{ model, defense, attacker, dataset string }
+	of := map[key][]int{}
+	var order []key
+	for i, e := range g.Entries {
+		k := key{e.Model, e.Defense, e.Attacker, e.Dataset}
+		if of[k] == nil {
+			order = append(order, k)
+		}
+		of[k] = append(of[k], i)
+	}
+	slices.SortFunc(order, func(a, b key) int {
+		return strings.Compare(strings.Join([]string{a.model, a.defense, a.attacker, a.dataset}, "\n"),
+			strings.Join([]string{b.model, b.defense, b.attacker, b.dataset}, "\n"))
+	})
+	var steps []*Test
+	for _, k := range order {
+		s := Series{Model: k.model, Defense: k.defense, Attacker: k.attacker, Dataset: k.dataset}
+		for _, i := range of[k] {
+			e := g.Entries[i]
+			s.Points = append(s.Points, Point{i, e.Run, e.created, e.SHA256})
+		}
+		slices.SortStableFunc(s.Points, func(a, b Point) int {
+			if d := a.Created.Compare(b.Created); d != 0 {
+				return d
+			}
+			return strings.Compare(a.Run, b.Run)
+		})
+		for c := range g.Columns {
+			line := Line{Column: c}
+			last := -1
+			for to, p := range s.Points {
+				if g.Entries[p.Entry].Cells[c].Score == nil {
+					continue
+				}
+				if last >= 0 {
+					now, before := g.Entries[p.Entry], g.Entries[s.Points[last].Entry]
+					t := test(g.verdicts(&now, []int{c}), g.verdicts(&before, []int{c}))
+					line.Steps, steps = append(line.Steps, Step{last, to, t}), append(steps, t)
+				}
+				last = to
+			}
+			if line.Steps != nil {
+				s.Lines = append(s.Lines, line)
+			}
+		}
+		if s.Lines != nil {
+			g.History = append(g.History, s)
+		}
+	}
+	corrected(steps)
+}
