@@ -159,7 +159,7 @@ func (c *comparison) write(w io.Writer, f form, all bool) error {
 		if all {
 			tables = append(tables, g.PairTable())
 		}
-		for _, t := range append(append(tables, g.HistoryTables()...), g.AttackTable()) {
+		for _, t := range append(append(tables, g.HistoryTables()...), g.CorruptionTable(), g.AttackTable()) {
 			f.table(&sb, t)
 		}
 	}
@@ -213,7 +213,8 @@ func (g *group) attack(i int) string {
 	}
 	out := column{Attack: c.Attack, Epsilon: c.Epsilon, norm: norm, recipe: c.Recipe, title: c.Title}.Title()
 	if c.Variant != "" {
-		out = clean(strings.ReplaceAll(c.Variant, ":", " "))
+		corruption, severity, _ := strings.Cut(c.Variant, ":")
+		out = corruptionTitle(corruption) + " " + clean(severity)
 	}
 	if c.Apart != "" {
 		out += ", " + clean(c.Apart)
@@ -236,11 +237,11 @@ func (g *group) RankedBy() string {
 	if len(by) == 1 && g.Columns[by[0]].Attack == "none" {
 		out = "Ranked by accuracy on clean images, as no attack was run"
 	} else if len(by) > 1 {
-		out = "Ranked by worst: the share of images that an entry is right on under every one of " +
+		out = "Ranked by worst: the share of images that a line is right on under every one of " +
 			some(g.attacks(by))
 	}
 	if unranked := len(g.Entries) - g.ranked(); unranked > 0 {
-		out += fmt.Sprintf("; %s lack some of that and have no rank", plural(unranked, "entry", "entries"))
+		out += fmt.Sprintf("; %s not have all of that, and no rank", plural(unranked, "line does", "lines do"))
 	}
 	return out + "."
 }

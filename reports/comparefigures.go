@@ -63,8 +63,14 @@ func (l labelLayer) Plot(c draw.Canvas, plt *plot.Plot) {
 	}
 	for _, s := range l.Series {
 		for i := range s.X {
-			if s.Marks {
-				taken = append(taken, box(vg.Point{X: x(s.X[i]), Y: y(s.Y[i])}, 6, 6))
+			at := vg.Point{X: x(s.X[i]), Y: y(s.Y[i])}
+			taken = append(taken, box(at, 6, 6), vg.Rectangle{Min: vg.Point{X: at.X - 0.5, Y: y(s.Low[i])},
+				Max: vg.Point{X: at.X + 0.5, Y: y(s.High[i])}})
+			if s.Line && i > 0 {
+				before := vg.Point{X: x(s.X[i-1]), Y: y(s.Y[i-1])}
+				for k := range linePieces {
+					taken = append(taken, box(before.Add(at.Sub(before).Scale(vg.Length(k)/linePieces)), 2, 2))
+				}
 			}
 		}
 	}
@@ -87,13 +93,16 @@ func (l labelLayer) Plot(c draw.Canvas, plt *plot.Plot) {
 			}
 		}
 		taken = append(taken, box(best, w, h))
-		if d := best.Sub(point); d.Dot(d) > 14*14 {
+		if d := best.Sub(point); d.Dot(d) > (w/2+10)*(w/2+10) {
 			p.segment(p.muted, 0.4, point, best)
-			p.block(p.paper, box(best, w, h))
 		}
+		p.block(p.paper, box(best, w, h-1))
 		p.write(label.Text, best, st, p.ink, -0.5, -0.5)
 	}
 }
+
+// linePieces is how many places stand for a line between two points.
+const linePieces = 12
 
 // overlap is the area that two rectangles have in common.
 func overlap(a, b vg.Rectangle) float64 {
@@ -116,7 +125,7 @@ func (g *group) scatter(f sheet) sheet {
 		what = fmt.Sprintf("worst of %d attacks", len(by))
 	}
 	p := labelled{plotPanel: plotPanel{X: "accuracy on clean images", Y: "accuracy under attack: " + what,
-		High: f.panelWidth() * 0.8}}
+		High: f.panelWidth() * 0.75}}
 	f.Alt = "Accuracy on clean images and under attack, " + g.Heading() + "."
 	least, most := [2]float64{1, 1}, [2]float64{}
 	reach := func(axis int, v ...float64) {
@@ -169,7 +178,7 @@ func tens(least, most float64) (ticks []plot.Tick, from, to float64) {
 
 // Scatter is the group's figure for a page.
 func (g *group) Scatter() *sheet {
-	f := g.scatter(inPage())
+	f := g.scatter(sheet{Width: 4.4 * vg.Inch, Columns: 1, Margin: 6})
 	if f.Panels == nil {
 		return nil
 	}
@@ -216,10 +225,9 @@ func (g *group) Histories() (out []sheet) {
 		p.YTicks, p.Box[1], p.Box[3] = tens(least, most)
 		p.Box[0], p.Box[2] = times[0], max(times[len(times)-1], times[0]+1e-9)
 		f.Panels, f.Legend = []panel{p}, merged(p.Series)
-		f.Caption = "Accuracy from run to run, with 95 % intervals. Numbers beside points are significant " +
-			"changes from the run before, in points on shared images."
+		f.Caption = name(compare.Entry{Model: s.Model, Defense: s.Defense}) + ", attacker: " + s.Attacker
 		if more := len(s.Lines) - historyLines; more > 0 {
-			f.Caption += fmt.Sprintf(" %d more attacks stand in the table.", more)
+			f.Caption += fmt.Sprintf("; %d more attacks stand in the table", more)
 		}
 		out = append(out, f)
 	}

@@ -9,7 +9,7 @@ import (
 	"selfheal/harness/result"
 )
 
-// of writes a score, with its interval where asked.
+// scoreText is an accuracy in per cent.
 func scoreText(s *compare.Score) string {
 	if s == nil {
 		return dash
@@ -18,9 +18,6 @@ func scoreText(s *compare.Score) string {
 }
 
 func scoreInterval(s *compare.Score) string {
-	if s == nil {
-		return dash
-	}
 	return fmt.Sprintf("[%s,"+nbsp+"%s]", percent(s.CI95[0], s.N), percent(s.CI95[1], s.N))
 }
 
@@ -37,6 +34,9 @@ func (h head) under(e compare.Entry) box {
 	return text(percent(mean/float64(len(h.columns)), n))
 }
 
+// runHead heads a column of runs' names.
+const runHead = "Run"
+
 // RankTable has a line an entry.
 func (g *group) RankTable() table {
 	of := func(value func(compare.Entry) string) bool { return len(distinct(g.Entries, value)) > 1 }
@@ -46,67 +46,105 @@ func (g *group) RankTable() table {
 	if !attackers {
 		t.Caption += "; attacker: " + clean(g.Entries[0].Attacker)
 	}
-	t.lead("Run", g.runs > 1)
-	t.lead("Attacker", attackers)
-	t.Head = append(t.Head, "Rank", "Ranks left open")
+	t.Head = append(t.Head, "Rank (open)", g.rankHead()+", 95"+nbsp+"%"+nbsp+"interval")
+	if attackers {
+		t.Head = append(t.Head, attackerHead)
+	}
+	heads := g.heads
+	if by := g.Group.RankedBy; len(by) == 1 { // which the ranking shows
+		heads = slices.DeleteFunc(slices.Clone(heads), func(h head) bool { return slices.Equal(h.columns, by) })
+	}
+	for _, h := range heads {
+		t.Head = append(t.Head, h.Title)
+	}
 	if sizes {
 		t.Head = append(t.Head, "Images")
 	}
-	worst := len(g.Group.RankedBy) > 1
-	if worst {
-		t.Head = append(t.Head, "Worst")
-	}
-	t.Head = append(t.Head, "95 % interval")
-	for _, h := range g.heads {
-		t.Head = append(t.Head, h.Title)
+	if g.runs > 1 {
+		t.Head = append(t.Head, runHead)
 	}
 	for i, e := range g.Entries {
-		who := box{Bar: -1, Spans: []span{{Text: key(i), Bold: true}, {Text: "  " + name(e)}}}
-		line := []box{who}
-		if g.runs > 1 {
-			line = append(line, text(clean(e.Run)))
+		line := []box{{Bar: -1, Spans: []span{{Text: key(i) + "  " + name(e)}}}}
+		if e.Attacker == result.Oblivious {
+			line[0].Spans[0].Mark = "1"
 		}
+		line = append(line, g.rankBox(e), g.worst(e))
 		if attackers {
-			b := text(e.Attacker)
-			if e.Attacker == result.Oblivious {
-				b.Spans[0].Mark = "1"
-			}
-			line = append(line, b)
+			line = append(line, text(e.Attacker))
 		}
-		line = append(line, text(g.rankText(e)), text(open(e)))
+		for _, h := range heads {
+			line = append(line, h.under(e))
+		}
 		if sizes {
 			line = append(line, text(thousands(e.N)))
 		}
-		if worst {
-			b := text(scoreText(e.Worst))
-			if e.Worst != nil {
-				b.Bar, b.Spans[0].Bold = e.Worst.Accuracy, true
-			}
-			line = append(line, b)
-		}
-		line = append(line, text(scoreInterval(e.Worst)))
-		for _, h := range g.heads {
-			line = append(line, h.under(e))
+		if g.runs > 1 {
+			line = append(line, text(clean(e.Run)))
 		}
 		t.Rows = append(t.Rows, line)
 	}
-	t.note("", "Ranks left open: those that the tests below do not exclude; = marks equals.")
+	t.note("", "In brackets: the ranks that the tests leave open. = marks equals.")
 	if sizes {
-		t.note("", "Accuracies are over each entry's own images; the tests are over shared ones.")
+		t.note("", "Accuracies are over each line's own images, the tests over shared ones.")
 	}
 	if slices.ContainsFunc(g.Entries, func(e compare.Entry) bool { return e.Attacker == result.Oblivious }) {
 		t.note(
 			"1",
-			"An oblivious attacker does not know the control: such a number says how well control repairs, and is "+
-				"no bound for one who does.",
+			"An oblivious attacker does not know the control: such a number says how well control repairs, and "+
+				"is no bound for one who does.",
 		)
 	}
-	for i, c := range g.Columns {
-		if len(c.Seeds) > 1 {
-			t.note("", "%s was made from several seeds: %s.", g.attack(i), strings.Trim(fmt.Sprint(c.Seeds), "[]"))
+	for _, said := range distinct(g.Columns, func(c compare.Column) string { return seeds(c) }) {
+		if strings.Contains(said, ",") {
+			t.note("", "Attacks were made from several seeds (%s): %s.", said, some(g.made(said)))
 		}
 	}
 	return t
+}
+
+// seeds lists a column's.
+func seeds(c compare.Column) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Seeds), " ", ", "), "[]")
+}
+
+// made are the columns with these seeds.
+func (g *group) made(said string) (out []string) {
+	for i, c := range g.Columns {
+		if seeds(c) == said {
+			out = append(out, g.attack(i))
+		}
+	}
+	return out
+}
+
+// rankHead is what the ranking is by, in a word.
+func (g *group) rankHead() string {
+	if by := g.Group.RankedBy; len(by) == 1 {
+		return g.attack(by[0])
+	}
+	return "Worst"
+}
+
+// rankBox is an entry's rank, and those that the tests leave open.
+func (g *group) rankBox(e compare.Entry) box {
+	b := text(g.rankText(e))
+	if e.Rank > 0 {
+		b.Spans = append(b.Spans, span{Text: " "}, span{Text: open(e), Small: true})
+	}
+	return b
+}
+
+// worst is what an entry is ranked by.
+func (g *group) worst(e compare.Entry) box {
+	by := g.Group.RankedBy
+	switch {
+	case e.Worst == nil && len(by) == 1:
+		return head{columns: by}.under(e)
+	case e.Worst == nil:
+		return text(dash)
+	}
+	return box{Bar: e.Worst.Accuracy, Spans: []span{{Text: scoreText(e.Worst)}, {Text: " "},
+		{Text: scoreInterval(e.Worst), Small: true}}}
 }
 
 // rankText is an entry's rank, 2= where another has the same.
@@ -125,13 +163,10 @@ func (g *group) rankText(e compare.Entry) string {
 
 // open is the range of ranks that the tests leave open.
 func open(e compare.Entry) string {
-	switch {
-	case e.Rank == 0:
-		return dash
-	case e.Open[0] == e.Open[1]:
-		return fmt.Sprint(e.Open[0])
+	if e.Open[0] == e.Open[1] {
+		return fmt.Sprintf("(%d)", e.Open[0])
 	}
-	return fmt.Sprintf("%d–%d", e.Open[0], e.Open[1])
+	return fmt.Sprintf("(%d–%d)", e.Open[0], e.Open[1])
 }
 
 // matrixEntries is how many entries a matrix has room for.
@@ -150,7 +185,7 @@ func (g *group) MatrixTable() table {
 	}
 	for i := range g.Entries {
 		t.Head = append(t.Head, key(i))
-		line := []box{text(g.label(i))}
+		line := []box{text(key(i) + "  " + name(g.Entries[i]))}
 		for k := range g.Entries {
 			p, sign := at[[2]int{i, k}], 1.0
 			if k < i {
@@ -197,17 +232,6 @@ func tenths(share float64) string {
 	return strings.Replace(s, "-", "−", 1)
 }
 
-// probability writes a p-value.
-func probability(p float64) string {
-	switch {
-	case p < 1e-4:
-		return "<0.0001"
-	case p < 0.01:
-		return fmt.Sprintf("%.4f", p)
-	}
-	return fmt.Sprintf("%.2f", p)
-}
-
 // testHead heads the columns of [tested].
 var testHead = []string{"Shared images", "Only A", "Only B", "A − B (points)", "95 % interval", "p", "p (Holm)"}
 
@@ -215,8 +239,7 @@ func tested(t *compare.Test) []box {
 	diff := text(tenths(t.Difference))
 	diff.Spans[0].Bold = t.Significant
 	return boxes(thousands(t.Shared), thousands(t.OnlyA), thousands(t.OnlyB), diff,
-		fmt.Sprintf("[%s,"+nbsp+"%s]", tenths(t.Interval[0]), tenths(t.Interval[1])), probability(t.P),
-		probability(t.Holm))
+		fmt.Sprintf("[%s,"+nbsp+"%s]", tenths(t.Interval[0]), tenths(t.Interval[1])), pValue(t.P), pValue(t.Holm))
 }
 
 // PairTable has a line a pair.
@@ -263,7 +286,7 @@ func (g *group) AttackTable() table {
 		if c.Settings == nil {
 			said = "the results do not say"
 		}
-		t.add(g.attack(i), clean(c.Recipe), strings.Trim(fmt.Sprint(c.Seeds), "[]"), fmt.Sprint(c.Entries), said)
+		t.add(g.attack(i), clean(c.Recipe), seeds(c), fmt.Sprint(c.Entries), said)
 	}
 	return t
 }
@@ -279,6 +302,39 @@ func (c *comparison) RunTable() table {
 		}
 		t.add(clean(r.Name), r.Created.UTC().Format("2006-01-02 15:04"), fmt.Sprint(r.Seed), clean(r.Selfheal),
 			clean(r.Provider), clean(r.Precision), state)
+	}
+	return t
+}
+
+// CorruptionTable has the mean accuracy over the severities of each corruption.
+func (g *group) CorruptionTable() table {
+	t := table{
+		Lead:    1,
+		Caption: "Accuracy in % by corruption, mean over the severities",
+		Head:    []string{"Model · control"},
+	}
+	var heads []head
+	for i, c := range g.Columns {
+		corruption, _, severity := strings.Cut(c.Variant, ":")
+		if !severity {
+			continue
+		}
+		title := corruptionTitle(corruption)
+		k := slices.IndexFunc(heads, func(h head) bool { return h.Title == title })
+		if k < 0 {
+			k, heads = len(heads), append(heads, head{Title: title})
+			t.Head = append(t.Head, title)
+		}
+		heads[k].columns = append(heads[k].columns, i)
+	}
+	for i, e := range g.Entries {
+		line := []box{text(g.label(i))}
+		for _, h := range heads {
+			line = append(line, h.under(e))
+		}
+		if heads != nil {
+			t.Rows = append(t.Rows, line)
+		}
 	}
 	return t
 }

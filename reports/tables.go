@@ -47,7 +47,7 @@ func (t table) Foot() [][]box { return t.Rows[len(t.Rows)-t.Sums:] }
 
 // wordHeads head columns of words behind the row headings.
 var wordHeads = []string{"Component", "Method", "Recipe", inIntervalHead, lowestHead, attackerHead,
-	formatHead, chosenHead, takenHead, settingsHead, claimHead, outcomeHead}
+	formatHead, chosenHead, takenHead, settingsHead, claimHead, outcomeHead, runHead}
 
 // Words reports whether column i holds words, which align left; numbers align right.
 func (t table) Words(i int) bool {

@@ -38,11 +38,8 @@ func columnOf(run Run, c *result.Cell) Column {
 	if c.Attack == none {
 		return Column{Attack: none}
 	}
-	name, variant, _ := strings.Cut(c.Attack, ":")
-	a, known := run.File.Attacks[c.Attack]
-	if !known {
-		a, known = run.File.Attacks[name]
-	}
+	_, a, known := result.AttackOf(run.File.Attacks, c.Attack)
+	_, variant, _ := strings.Cut(c.Attack, ":")
 	col := Column{Attack: c.Attack, Kind: a.Kind, Title: a.Title, Variant: variant, Norm: c.Norm, Epsilon: c.Epsilon,
 		Recipe: cmp.Or(c.Recipe, a.Recipe)}
 	made := []any{col.Kind, variant, c.Norm, c.Epsilon, col.Recipe}

@@ -158,10 +158,10 @@ func (g *Group) clean(e *Entry) *Score {
 }
 
 // rankedBy are the columns of attacks that all entries have which have the column that most have; of several such
-// columns it is the one with the lowest mean accuracy. Where there are no attacks, corruptions stand for them, and
-// where there is neither, clean images.
+// columns it is the one with the lowest mean accuracy. Where there are no attacks it is clean images, else what there
+// is.
 func (g *Group) rankedBy() []int {
-	kinds := []func(Column) bool{Column.adversarial, func(c Column) bool { return c.Attack != none },
+	kinds := []func(Column) bool{Column.adversarial, func(c Column) bool { return c.Attack == none },
 		func(Column) bool { return true }}
 	for _, kind := range kinds {
 		best, lowest := -1, 0.0

@@ -41,7 +41,7 @@ type Series struct {
 	Attacker string  `json:"attacker"`
 	Dataset  string  `json:"dataset"`
 	Points   []Point `json:"points"` // by time
-	Lines    []Line  `json:"lines"`
+	Lines    []Line  `json:"lines"`  // clean images and attacks; corruptions where there are no attacks
 }
 
 // Point is a run of a history.
@@ -181,6 +181,8 @@ func (g *Group) follow() {
 		return strings.Compare(strings.Join([]string{a.model, a.defense, a.attacker, a.dataset}, "\n"),
 			strings.Join([]string{b.model, b.defense, b.attacker, b.dataset}, "\n"))
 	})
+	// The many corruptions would take the tests of attacks their power.
+	attacks := slices.ContainsFunc(g.Columns, Column.adversarial)
 	var steps []*Test
 	for _, k := range order {
 		s := Series{Model: k.model, Defense: k.defense, Attacker: k.attacker, Dataset: k.dataset}
@@ -194,7 +196,10 @@ func (g *Group) follow() {
 			}
 			return strings.Compare(a.Run, b.Run)
 		})
-		for c := range g.Columns {
+		for c, col := range g.Columns {
+			if attacks && col.Variant != "" {
+				continue
+			}
 			line := Line{Column: c}
 			last := -1
 			for to, p := range s.Points {
