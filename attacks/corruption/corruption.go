@@ -25,16 +25,28 @@ const smallest = 32
 
 // kind is a row of the table of corruptions.
 type kind struct {
-	name, title, group string
-	alexnet            float64 // the error of AlexNet on ImageNet-C, a mean over severities
-	apply              func(p picture, severity int, draw Source) []float64
+	name    string
+	alexnet float64 // the error of AlexNet on ImageNet-C, a mean over severities
+	apply   func(p picture, severity int, draw Source) []float64
 }
 
-// kinds is the table, in the paper's order. AlexNet's errors are those of the paper's table 1, by which it divides.
+// kinds is the table, in the paper's order, with the errors of AlexNet that its mean corruption error divides by.
 var kinds = []kind{
-	{"gaussian_noise", "Gaussian noise", "noise", .886, gaussianNoise},
-	{"brightness", "Brightness", "weather", .565, brightness},
-	{"contrast", "Contrast", "digital", .853, contrast},
+	{"gaussian_noise", .886428, gaussianNoise},
+	{"shot_noise", .894468, shotNoise},
+	{"impulse_noise", .922640, impulseNoise},
+	{"defocus_blur", .819880, defocusBlur},
+	{"glass_blur", .826268, glassBlur},
+	{"motion_blur", .785948, motionBlur},
+	{"zoom_blur", .798360, zoomBlur},
+	{"snow", .866816, snow},
+	{"frost", .826572, frost},
+	{"fog", .819324, fog},
+	{"brightness", .564592, brightness},
+	{"contrast", .853204, contrast},
+	{"elastic_transform", .646056, elasticTransform},
+	{"pixelate", .717840, pixelate},
+	{"jpeg_compression", .606500, jpegCompression},
 }
 
 // Names lists the corruptions as their files are called, in the paper's order.
@@ -71,6 +83,9 @@ func Check(name string, severity, channels, height, width int) error {
 	case channels != 3 || height != width || height < smallest:
 		return fmt.Errorf("corruptions are defined on square RGB images of 32×32 pixels and more, "+
 			"these have %d×%d pixels of %d channels", width, height, channels)
+	case name == "frost" && height >= leastTexture:
+		return fmt.Errorf("frost takes images of less than %d×%d pixels, as the authors' textures are no larger; "+
+			"name the other corruptions", leastTexture, leastTexture)
 	}
 	return nil
 }

@@ -5,15 +5,6 @@ import (
 	"slices"
 )
 
-func gaussianNoise(p picture, severity int, draw Source) []float64 {
-	scale := by(p, severity, [...]float64{.04, .06, .08, .09, .10}, [...]float64{.08, .12, .18, .26, .38})
-	x := p.unit()
-	for i := range x {
-		x[i] += scale * draw.NormFloat64()
-	}
-	return full(x)
-}
-
 func contrast(p picture, severity int, _ Source) []float64 {
 	c := by(p, severity, [...]float64{.75, .5, .4, .3, .15}, [...]float64{.4, .3, .2, .1, .05})
 	x, means := p.unit(), [3]float64{}
