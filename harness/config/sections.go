@@ -103,7 +103,8 @@ func datasetObject(name string, s *Dataset) object {
 		required("format", choice(&s.Format, dataset.Formats()), formats),
 		required("path", file(&s.Path), "the file or folder"),
 		optional("split", text(&s.Split, "the name of a split"), "",
-			"the part of a set that has several, such as train, val or test; default: test, of `tiny-imagenet` val"),
+			"the part of a set that has several, such as train, val or test; default: test, of `tiny-imagenet` val; "+
+				"of `cifar10-c` and `imagenet-c` a corruption and severity as fog/3, a corruption, or all"),
 		optional("keys", keyNames(s), "",
 			"the names of the images' and the labels' arrays or columns; default: found").in(dataset.Keyed()...),
 		optional("transform", transformObject(s).value(), "",

@@ -58,6 +58,14 @@ var Table = []Format{
 		open: openTinyImageNet,
 		Needs: "Tiny-ImageNet's folder, with wnids.txt, train/CLASS/images/ and val/ (val_annotations.txt and " +
 			"images/): http://cs231n.stanford.edu/tiny-imagenet-200.zip"},
+	{Name: "cifar10-c", Doc: "CIFAR-10-C: a folder of the authors' arrays, `fog.npy` and so on, and `labels.npy` " +
+		"(CIFAR-100-C too). `split` names a corruption and a severity, as `fog/3`, a corruption, or `all`",
+		Layout: "a folder with `labels.npy` and a corruption's array", is: isCIFARC, open: openCIFARC,
+		Needs: "CIFAR-10-C's folder of .npy files: https://zenodo.org/record/2535967"},
+	{Name: "imagenet-c", Doc: "ImageNet-C and Tiny-ImageNet-C: folders CORRUPTION/SEVERITY/CLASS of images; `split` " +
+		"as in `cifar10-c`",
+		Layout: "a folder with folders as `fog/1`", ByClass: true, is: isImageNetC, open: openImageNetC,
+		Needs: "ImageNet-C's folders, all archives unpacked into one: https://zenodo.org/record/2235448"},
 	{Name: "npz", Doc: "NumPy's arrays in an archive, or `.npy` files: `x`, uint8 or float32, NCHW or NHWC, and " +
 		"`y`, integers, or of other names",
 		Ext: ".npz", Layout: "a `.npy` file, a folder with such", Keys: "arrays", is: isArrays, open: openNPZ,
