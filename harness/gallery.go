@@ -21,8 +21,9 @@ import (
 const suiteCases = 12
 
 // gallery chooses images of a run to show. The rule looks at verdicts alone: of each
-// attack, control and kind of outcome the first image in data set order. Which of these a
-// model shows follows from the plan: its share of the suite's cases, in the order of
+// attack, control and kind of outcome the first image in data set order, looked for from a
+// place that moves on from case to case, as one image again and again shows little. Which of
+// these a model shows follows from the plan: its share of the suite's cases, in the order of
 // attacks, controls and kinds, beginning where the model before it has ended.
 type gallery struct {
 	cfg   *config.Config
@@ -30,6 +31,7 @@ type gallery struct {
 	bytes int                 // of PNG files so far
 	full  bool                // the next case was too large
 	found map[slot]*candidate // of the job
+	from  map[slot]float64    // the share of the images before the one that the search begins at, of the job
 }
 
 // slot is a place that a job's model has in the gallery.
@@ -47,6 +49,7 @@ type candidate struct {
 	set         images
 	at          int // of the image in the set
 	made        *crafted
+	away        int     // images before it that the search has passed
 	clean       verdict // the classifier's, on the image as it was
 	image       attacks.Image
 	adversarial []float32
@@ -66,10 +69,33 @@ func portion(total, n, i int) int {
 	return s
 }
 
+// share is how many cases the i-th suite may have.
+func (g *gallery) share(i int) int {
+	return min(suiteCases, portion(result.GalleryCases, len(g.cfg.Suites), i))
+}
+
+// begin starts a job: nothing is found, and the searches begin evenly over the images, one for each case that the
+// run may have.
+func (g *gallery) begin(j Job) {
+	g.found, g.from = map[slot]*candidate{}, map[slot]float64{}
+	_, inSuite := g.quota(j)
+	all, before := 0, 0
+	for i, s := range g.cfg.Suites {
+		if s.Name == j.Suite.Name {
+			before = all + inSuite
+		}
+		all += g.share(i)
+	}
+	for i, k := range j.slots(inSuite) {
+		if _, known := g.from[k]; !known {
+			_, g.from[k] = math.Modf(float64(before+i) / float64(max(all, 1)))
+		}
+	}
+}
+
 // quota is how many cases a job's model may have, and how many the suite's models before it.
 func (g *gallery) quota(j Job) (own, before int) {
-	suite := slices.IndexFunc(g.cfg.Suites, func(s config.Suite) bool { return s.Name == j.Suite.Name })
-	of := min(suiteCases, portion(result.GalleryCases, len(g.cfg.Suites), suite))
+	of := g.share(slices.IndexFunc(g.cfg.Suites, func(s config.Suite) bool { return s.Name == j.Suite.Name }))
 	for i, name := range j.Suite.Models {
 		if own = portion(of, len(j.Suite.Models), i); name == j.Model.Name {
 			break
@@ -130,14 +156,15 @@ func (g *gallery) consider(s scoring, v []verdict) {
 		case v[i].Right: // the judge does not confirm it
 			continue
 		}
-		k := slot{s.attack.Name, s.attack.Epsilon, s.who.defense(), kind}
-		if g.found[k] == nil {
+		k, n := slot{s.attack.Name, s.attack.Epsilon, s.who.defense(), kind}, len(s.made.each)
+		away := (i - int(g.from[k]*float64(n)) + n) % n
+		if c := g.found[k]; c == nil || away < c.away {
 			known := result.GalleryCase{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.Model.Name,
 				Defense: k.defense, Mode: s.Suite.Mode, Attack: k.attack, Norm: s.attack.Norm.String(),
 				Epsilon: k.epsilon, Kind: kind, VerdictOnly: s.made.verdictOnly, Image: s.set.ID(i),
 				Label: s.set.Label(i), Perturbation: v[i].Norm}
-			g.found[k] = &candidate{GalleryCase: known, who: s.who, set: s.set, at: i, made: s.made,
-				clean: s.clean.verdicts[i]}
+			g.found[k] = &candidate{GalleryCase: known, who: s.who, set: s.set, at: i, away: away,
+				made: s.made, clean: s.clean.verdicts[i]}
 		}
 	}
 }

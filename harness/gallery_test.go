@@ -55,7 +55,7 @@ func pixelsOf(t *testing.T, data []byte) []float64 {
 	return out
 }
 
-// Every case is the first image of its kind, its answers are those of the records, and its
+// Every case is the first image of its kind from where its search begins, its answers are those of the records, and its
 // pictures show the images that were scored.
 func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 	p := plan(t, small, 2, 64, exhibited...)
@@ -71,8 +71,13 @@ func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 		kinds[c.Kind]++
 		// The rule, from the records alone.
 		first := -1
-		for i := range images.Len() {
-			id := images.ID(i)
+		place := 4*slices.Index([]string{"apgd-linf", "pgd-l2"}, c.Attack) +
+			2*slices.Index(p.Config.Suites[0].Controls, c.Defense)
+		if c.Kind == result.NotHealed {
+			place++
+		}
+		for i := range images.Len() { // of 12 cases that the run may have
+			id := images.ID((place*images.Len()/12 + i) % images.Len())
 			alone, under := recordOf(t, records, "none", c.Attack, id), recordOf(t, records, c.Defense, c.Attack, id)
 			if alone.FirstSuccess != nil && alone.Verdict == 0 && (under.Verdict == 1) == (c.Kind == result.Healed) {
 				first = id
@@ -301,6 +306,32 @@ func TestGalleryQuotas(t *testing.T) {
 	}
 	if (Job{Suite: j.Suite}).slots(3) != nil {
 		t.Error("slots without attacks")
+	}
+}
+
+// The searches of a run's cases begin at different images: where every image will do, each case shows another.
+func TestGalleryMovesOn(t *testing.T) {
+	cfg := &config.Config{}
+	for _, name := range []string{"s", "t"} {
+		cfg.Suites = append(cfg.Suites, config.Suite{Name: name, Mode: result.Oblivious, Models: []string{"m", "n"},
+			Controls: []string{"c", "d"}})
+	}
+	g, seen, cases := newGallery(cfg, ""), map[int]bool{}, 0
+	const n = 100
+	attacks := []PlannedAttack{{Attack: &config.Attack{Name: "a"}}, {Attack: &config.Attack{Name: "b"}}}
+	for i := range cfg.Suites {
+		for _, name := range cfg.Suites[i].Models {
+			j := Job{Suite: &cfg.Suites[i], Model: &config.Model{Name: name}, Attacks: attacks}
+			g.begin(j)
+			own, before := g.quota(j)
+			for _, k := range j.slots(before)[:own] {
+				seen[int(g.from[k]*n)] = true
+				cases++
+			}
+		}
+	}
+	if cases != 24 || len(seen) != cases {
+		t.Errorf("%d cases begin at %d images", cases, len(seen))
 	}
 }
 

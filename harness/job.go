@@ -33,7 +33,7 @@ func (r *run) job(ctx context.Context, j Job) error {
 		return err
 	}
 	defer b.close()
-	r.gallery.found = map[slot]*candidate{}
+	r.gallery.begin(j)
 	together := 1 // classifiers that listen to the same images
 	if j.Suite.Mode == result.Oblivious {
 		together = len(b.classifiers)

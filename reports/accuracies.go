@@ -18,6 +18,7 @@ type accuracyPanel struct {
 	lines  []series
 	axes   axes // of a radar plot
 	values bool // the table
+	bare   bool // of many models, whose polygons have no fill
 }
 
 // pageHeight is the height of a printed page, A4 with margins of half an inch.
@@ -66,11 +67,7 @@ func (s *suite) accuracies(f sheet, models []string, values bool) sheet {
 	f.Alt = fmt.Sprintf("%s of accuracy in %%%s, %s (%s).", kind, s.drawn(), s.Heading(), s.Facts())
 	for _, m := range models {
 		for _, one := range s.Series(m) {
-			var said []string
-			for i, c := range one.Cells {
-				said = append(said, s.Columns[i].Title()+" "+value(c))
-			}
-			f.Alt += fmt.Sprintf(" %s, %s: %s.", clean(m), defenseName(one.Defense), strings.Join(said, ", "))
+			f.Alt += s.spoken(m, one)
 		}
 	}
 	return f
@@ -218,19 +215,19 @@ func (a accuracyPanel) valueColumns(width vg.Length) (titles []string, label, co
 		label = max(label, st.Width(titles[i]))
 	}
 	label += 8
-	return titles, label, min(84, (width-label)/vg.Length(len(a.s.Defenses())))
+	return titles, label, min(84, (width-label)/vg.Length(len(a.lines)))
 }
 
 // fits reports whether a column of that table has room for a value.
 func fits(column vg.Length) bool { return column >= style(small, false).Width("100.00")+3 }
 
 // drawValues writes the table under a panel: a line a column of the suite, a
-// column a defense, headed by the defense's marker. Where there are too many defenses it
-// is the key of the axes' numbers only.
+// column a defense, headed by the defense's marker. Where there are too many defenses, or the
+// panel is of many models, it is the key of the axes' numbers only.
 func (a accuracyPanel) drawValues(p pen, left, top, width vg.Length) {
 	st, bold, lines := style(small, false), style(small, true), a.lines
 	titles, label, col := a.valueColumns(width)
-	if !fits(col) {
+	if !fits(col) || a.bare {
 		lines, col = nil, 0
 	}
 	left += (width - label - col*vg.Length(len(lines))) / 2

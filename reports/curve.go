@@ -175,7 +175,7 @@ func (s *suite) distanceTable() table {
 			if d := rankOf(m.reach, q); math.IsInf(d, 1) {
 				said = append(said, "> "+number.Format(*c.Epsilon))
 			} else {
-				said = append(said, threeDigits(d))
+				said = append(said, strength(*c.Norm, d))
 			}
 		}
 		add(said...)

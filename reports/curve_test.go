@@ -58,6 +58,46 @@ func TestCurvesFromDistances(t *testing.T) {
 	}
 }
 
+// Every curve has its Wilson band, and cells without a curve have whiskers of that length.
+func TestCurveBands(t *testing.T) {
+	s := curveSuite(t, func(_ *result.File, recs []result.Record) []result.Record { return recs })
+	var ends, whiskers int
+	for _, p := range s.curveSheet(inPage(), s.Curves()).Panels {
+		for _, one := range p.(plotPanel).Series {
+			for i := range one.Low {
+				want := wilson(int(math.Round(200*one.Y[i])), 200)
+				if math.Abs(one.Low[i]-want[0]) > 1e-9 || math.Abs(one.High[i]-want[1]) > 1e-9 {
+					t.Fatalf("at %v the band is [%v, %v], want %v", one.Y[i], one.Low[i], one.High[i], want)
+				}
+			}
+			switch {
+			case one.Line && (!one.Band || len(one.Low) != len(one.Y)):
+				t.Errorf("a curve of %d points has a band of %d", len(one.Y), len(one.Low))
+			case one.Line:
+				ends += len(one.Low)
+			default:
+				whiskers += len(one.Low)
+			}
+		}
+	}
+	if ends < 300 || whiskers != 2 {
+		t.Errorf("bands of %d points and %d whiskers: this test shows little", ends, whiskers)
+	}
+	study := derive(studyFixture()).Suites[0].studies[0]
+	banded := 0
+	for _, p := range study.Figure().Panels {
+		for _, one := range p.Series {
+			if one.Band != (one.Line && strings.HasPrefix(p.Y, "accuracy")) {
+				t.Errorf("%s: a line with a band: %v", p.Title, one.Band)
+			}
+			banded += len(one.Low)
+		}
+	}
+	if banded == 0 {
+		t.Error("no band over passes")
+	}
+}
+
 // Distances that do not tell everything make no curve.
 func TestCurvesNeedEveryDistance(t *testing.T) {
 	type recs = []result.Record

@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -24,7 +25,8 @@ func fullCurves(s *suite) sheet {
 // curveSheet fills a sheet with curves: a step curve a defense, with a marker at every cell.
 func (s *suite) curveSheet(f sheet, all []curves) sheet {
 	var shown []string
-	f.Caption = s.caption("Accuracy in % against ε" + s.ofFirstSeed())
+	var stepped []int // the defenses of which some panel has a line
+	f.Caption = s.caption("Accuracy in % against ε, with 95 % Wilson intervals" + s.ofFirstSeed())
 	f.Alt = fmt.Sprintf("Robustness curves, accuracy in %% against epsilon%s, %s (%s).", s.ofFirstSeed(), s.Heading(),
 		s.Facts())
 	for _, c := range all {
@@ -45,7 +47,12 @@ func (s *suite) curveSheet(f sheet, all []curves) sheet {
 			for _, at := range line.Points {
 				cells.add(at.Epsilon, at.Accuracy)
 			}
-			p.Series, marks = append(p.Series, steps), append(marks, cells)
+			if line.Steps == nil {
+				cells = cells.banded(s.N, 1)
+			} else {
+				stepped = append(stepped, line.Index)
+			}
+			p.Series, marks = append(p.Series, steps.banded(s.N, 1)), append(marks, cells)
 			shown = append(shown, line.Defense)
 			f.Alt += fmt.Sprintf(" %s, %s, %s: %s.", clean(c.Model), defenseName(line.Defense), c.Attack.Title(),
 				c.words(line, s.N))
@@ -54,6 +61,9 @@ func (s *suite) curveSheet(f sheet, all []curves) sheet {
 		f.Panels = append(f.Panels, p)
 	}
 	f.Legend = s.legend(look{Line: true, Marks: true}, shown...)
+	for i, e := range f.Legend {
+		f.Legend[i].Line = slices.Contains(stepped, e.Colour)
+	}
 	return f
 }
 
@@ -70,7 +80,7 @@ func (c curves) words(line curve, n int) string {
 	}
 	var said []string
 	for _, p := range at {
-		said = append(said, percent(p.Accuracy, n)+" at "+threeDigits(p.Epsilon))
+		said = append(said, percent(p.Accuracy, n)+" at "+strength(c.Attack.norm, p.Epsilon))
 	}
 	return strings.Join(said, ", ")
 }

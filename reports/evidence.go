@@ -262,10 +262,10 @@ func (s *suite) trialTable() table {
 			thousands(one.Won), thousands(one.Lost), pValue(one.P), adjusted, passes)
 	}
 	t.note("", "Healed: wrong without the control, or under the one it is held against, and right under it; "+
-		"harmed: the other way round. p: McNemar's exact test, two-sided; adjusted for the %s of this table (Holm), in "+
-		"bold up to %g. Over several models and attacks an image gains where more of its answers are right and loses "+
-		"where fewer are: an exact sign test, adjusted for the suite's. Plain passes: of an answer, by floating-point "+
-		"operations.",
+		"harmed: the other way round. p: McNemar's exact test, two-sided; adjusted for the %s of this table (Holm), "+
+		"in bold up to %g. Over several models and attacks an image gains where more of its answers are right and "+
+		"loses where fewer are: an exact sign test, adjusted for the suite's. Plain passes: of an answer, by "+
+		"floating-point operations.",
 		plural(len(all), "test"), level)
 	return t.marked()
 }

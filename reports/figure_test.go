@@ -138,13 +138,12 @@ func TestNothingOverlaps(t *testing.T) {
 					legible(t, name+", "+fig.Name, f, light)
 				}
 			}
-			for _, m := range s.Models {
-				legible(t, name+", a page's", s.pageAccuracies(m), dark)
-				legible(t, name+", a page's components", s.waterfallsOf(m), dark)
+			for _, f := range slices.Concat(s.Figures(true)...) {
+				legible(t, name+", a page's", f, dark)
 			}
-			for _, c := range s.Curves() {
-				legible(t, name+", a page's curve", s.curveSheet(inPage(), []curves{c}), dark)
-			}
+		}
+		for _, overview := range derive(f).Overview() {
+			legible(t, name+", the first screen's", overview, light)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func galleryRule(kinds map[string]bool) string {
 		chosen = "that the attack broke and the control healed, and the first that the control did not heal"
 	}
 	return "Chosen by verdicts, not by looks: of each attack and control the first image, in data set order, " +
-		chosen + "."
+		chosen + ", looked for from a place that moves on from case to case."
 }
 
 // card arranges one case.
@@ -112,12 +112,12 @@ func (s *suite) card(c result.GalleryCase, col column) galleryCard {
 		before = append(before, answer("controlled", c.Controlled.Clean, c.Label))
 	}
 	add("Clean", fmt.Sprintf("Image %d as it is, labelled %s", c.Image, name), p.Clean, "", before...)
-	strength := fmt.Sprintf("%s norm %s", normName(c.Norm), threeDigits(c.Perturbation))
+	size := normName(c.Norm) + " norm " + strength(c.Norm, c.Perturbation)
 	if c.VerdictOnly {
-		strength += ", at the attack's first success"
+		size += ", at the attack's first success"
 	}
 	add("Perturbation ×"+threeDigits(p.Magnification), fmt.Sprintf("What the attack added to image %d, %s times as "+
-		"strong, around mid-grey", c.Image, threeDigits(p.Magnification)), p.Perturbation, strength)
+		"strong, around mid-grey", c.Image, threeDigits(p.Magnification)), p.Perturbation, size)
 	add("Adversarial", fmt.Sprintf("Image %d after the attack", c.Image), p.Adversarial, "",
 		answer("undefended", c.Undefended.Adversarial, c.Label))
 	if c.Controlled == nil {
@@ -144,11 +144,7 @@ func classOf(class int, name string) string {
 
 // answer is what a network says, with its margin.
 func answer(who string, a result.GalleryAnswer, label int) galleryAnswer {
-	margin := threeDigits(a.Margin)
-	if a.Margin > 0 {
-		margin = "+" + margin
-	}
-	return galleryAnswer{Who: who, Class: classOf(a.Class, a.Name), Margin: margin, Right: a.Class == label}
+	return galleryAnswer{Who: who, Class: classOf(a.Class, a.Name), Margin: signed(a.Margin), Right: a.Class == label}
 }
 
 // layersOf names the layers of a trace.

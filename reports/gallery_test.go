@@ -152,10 +152,24 @@ func TestTraceFigures(t *testing.T) {
 		if n := len(s.Traced()); n != 2*c.models || (fullTraces(s).Panels != nil) != (n <= mostTraced) {
 			t.Fatalf("%+v: %d networks under a control", c, n)
 		}
-		legible(t, fmt.Sprintf("%+v in a page", c), s.traceFigure(s.Traced()).Sheet(), dark)
+		for _, pane := range s.traceFigure(s.Traced()).Panes() {
+			legible(t, fmt.Sprintf("%+v in a page", c), pane, dark)
+		}
 		if f := fullTraces(s); f.Panels != nil {
 			legible(t, fmt.Sprintf("%+v in a file", c), f, light)
 		}
+	}
+	// An objective is drawn by its difference from the greedy start, and said so in the table.
+	traced := derive(fixture()).Suites[0]
+	panel := traced.objectivePanel(traced.Traced()[0])
+	if got, want := panel.Series[0].Y, []float64{0, -0.5, -0.75, -0.875}; !slices.Equal(got, want) ||
+		panel.Box[1] != -0.875 || panel.Box[3] != 0 ||
+		!strings.HasPrefix(panel.Y, "objective − that of the greedy start") {
+		t.Errorf("the objective is drawn at %v, in %v, as %q; want %v", got, panel.Box, panel.Y, want)
+	}
+	want := "resnet-2b | pca | None | 8 | 4.21 | −0.5 | −0.75 | −0.875"
+	if got := plainly(traced.sweepTable(traced.Traced()))[0]; got != want {
+		t.Errorf("sweeps: %s, want %s", got, want)
 	}
 	f := crowded(1) // five models under two controls
 	for i := range f.Cells {

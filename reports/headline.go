@@ -147,16 +147,3 @@ func (s *suite) pair(e entry, say func(*result.Cell) string, accuracies, control
 	}
 	return b
 }
-
-// showcase is the panel of the first screen, of the first suite that has a radar plot, else
-// of the first; and of its first model. Nil where there is nothing to show.
-func (v *view) showcase() (s *suite, model string) {
-	i := slices.IndexFunc(v.Suites, func(s *suite) bool { return len(s.Models) > 0 && len(s.Columns) >= 3 })
-	if i < 0 {
-		i = slices.IndexFunc(v.Suites, func(s *suite) bool { return len(s.Models) > 0 })
-	}
-	if i < 0 || v.Quoted {
-		return nil, ""
-	}
-	return v.Suites[i], v.Suites[i].Models[0]
-}

@@ -72,21 +72,11 @@ func (v *view) Sentences() (out []string) {
 	return out
 }
 
-// Showcase is the figure of the first screen; nil where there is nothing to show.
-func (v *view) Showcase() *sheet {
-	s, m := v.showcase()
-	if s == nil {
-		return nil
-	}
-	f := s.pageAccuracies(m)
-	f.Caption = s.Heading() + ": " + s.caption("accuracy in %"+s.drawn())
-	return &f
-}
-
 // Radars are the figures of a paper's networks.
 func (v *view) Radars() (out []sheet) {
 	for _, s := range v.radars {
-		for _, f := range s.Figures() {
+		for _, m := range s.Models {
+			f := s.pageAccuracies(m)
 			f.Caption = s.Heading()
 			out = append(out, f)
 		}
@@ -94,31 +84,31 @@ func (v *view) Radars() (out []sheet) {
 	return out
 }
 
-// Figures are those of the suite's accuracies, a model each.
-func (s *suite) Figures() (out []sheet) {
-	for _, m := range s.Models {
-		out = append(out, s.pageAccuracies(m))
-	}
-	return out
-}
-
-// CurveFigures are the suite's robustness curves, a model and attack each.
-func (s *suite) CurveFigures() (out []sheet) {
-	for _, c := range s.Curves() {
-		out = append(out, s.curveSheet(inPage(), []curves{c}))
-	}
-	return out
-}
-
-// ComponentFigures show the accuracy after each component of an attack, a model each.
-func (s *suite) ComponentFigures() (out []sheet) {
-	for _, m := range s.Models {
-		if f := s.waterfallsOf(m); f.Panels != nil {
-			out = append(out, f)
+// Figures are the suite's in groups: its models' accuracies, where they are not on the first screen already, its
+// robustness curves, a model and attack each, and what the components of each attack leave. Those of one model are one
+// group, so that they stand beside each other.
+func (s *suite) Figures(accuracies bool) (groups [][]sheet) {
+	var first, second, third []sheet
+	if accuracies {
+		for _, m := range s.Models {
+			first = append(first, s.pageAccuracies(m))
 		}
 	}
-	return out
+	for _, c := range s.Curves() {
+		second = append(second, s.curveSheet(inPage(), []curves{c}))
+	}
+	for _, w := range s.Waterfalls() {
+		third = append(third, s.waterfallSheet(inPage(), []waterfall{w}))
+	}
+	groups = [][]sheet{first, second, third}
+	if len(s.Models) == 1 {
+		groups = [][]sheet{slices.Concat(groups...)}
+	}
+	return slices.DeleteFunc(groups, func(g []sheet) bool { return len(g) == 0 })
 }
+
+// Curved reports whether there are robustness curves.
+func (s *suite) Curved() bool { return len(s.Curves()) > 0 }
 
 // Details are the suite's tables that a page folds away where they are long.
 func (s *suite) Details() []table {

@@ -82,8 +82,12 @@ func (s *suite) marginTable() table {
 		"Median perturbation", "Median iteration of first success", "Median forward passes to it"}
 	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
 		if m := s.margins[keyOf(c)]; m != nil {
+			moved := dash
+			if len(m.norm) > 0 && c.Norm != nil {
+				moved = strength(*c.Norm, rankOf(m.norm, 0.5))
+			}
 			add(quantile(m.margin, 0.1), quantile(m.margin, 0.5), quantile(m.margin, 0.9), quantile(m.clean, 0.5),
-				thousands(len(m.norm)), quantile(m.norm, 0.5), quantile(m.first, 0.5), quantile(m.queries, 0.5))
+				thousands(len(m.norm)), moved, quantile(m.first, 0.5), quantile(m.queries, 0.5))
 		}
 	})
 }

@@ -88,25 +88,6 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-func TestShowcase(t *testing.T) {
-	v := derive(fixture())
-	if s, m := v.showcase(); s == nil || s.Name != "real" || m != "resnet-2b" {
-		t.Errorf("the first screen shows %v of %q", s, m)
-	}
-	v.Suites = v.Suites[2:] // the first is now the one with a single attack
-	if s, _ := v.showcase(); s == nil || s.Name != "detached" {
-		t.Errorf("the first screen shows %v", s)
-	}
-	v.Suites = v.Suites[:1]
-	v.Suites[0].Columns = v.Suites[0].Columns[:2]
-	if s, _ := v.showcase(); s != v.Suites[0] {
-		t.Errorf("the first screen shows %v", s)
-	}
-	if s, _ := derive(&result.File{}).showcase(); s != nil {
-		t.Errorf("an empty report shows %v", s)
-	}
-}
-
 // classed are records of one suite, a row a class: right answers of 10 images on the baseline
 // clean and attacked, and on the controlled network.
 func classed(t *testing.T, names []string, controls []string, right [][4]int) *suite {

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"selfheal/control/theory"
+	"selfheal/harness/stats"
 )
 
 // plotFigure is a sheet of plots, with one legend.
@@ -37,6 +38,7 @@ type plotPanel struct {
 	Bars           []plotBar
 	Series         []plotSeries
 	Texts          []plotText
+	Note           string // what a page says below the panel
 }
 
 // plotSeries is one line or set of points. Series of one label share an entry of
@@ -46,6 +48,19 @@ type plotSeries struct {
 	Label     string
 	X, Y      []float64
 	Low, High []float64 // ends of error bars, if not nil
+	Band      bool      // they are the borders of a band around the line instead
+}
+
+// banded has the 95 % Wilson interval of each of a series' values, shares of n images in units of scale, as a band
+// around its line, or as error bars of its marks.
+func (s plotSeries) banded(n int, scale float64) plotSeries {
+	s.Band = s.Line
+	for _, y := range s.Y {
+		right := math.Round(y / scale * float64(n))
+		ends := stats.Wilson(int(min(max(right, 0), float64(n))), n)
+		s.Low, s.High = append(s.Low, scale*ends[0]), append(s.High, scale*ends[1])
+	}
+	return s
 }
 
 // plotBar is a bar from 0 to Top, between X and X+Width.
@@ -82,6 +97,27 @@ func (f plotFigure) Sheet(head ...string) sheet {
 	return out
 }
 
+// Panes are the figure's panels as sheets of a page, each with its own legend, so that they stand beside each other
+// where there is room and below each other where there is not.
+func (f plotFigure) Panes() (out []sheet) {
+	for _, p := range f.Panels {
+		if p.empty() {
+			continue
+		}
+		one := inPage()
+		one.Panels, one.Legend = []panel{p}, merged(p.Series)
+		one.Caption = p.Note
+		one.Alt = f.Title + ", " + p.Title + ". " + f.Caption
+		out = append(out, one)
+	}
+	return out
+}
+
+// empty reports whether a panel only keeps a place in its row.
+func (p plotPanel) empty() bool {
+	return p.X == "" && p.Series == nil && p.Field == nil && p.Bars == nil
+}
+
 func (p plotPanel) titled() bool { return p.Title != "" }
 
 func (p plotPanel) height(width vg.Length) vg.Length {
@@ -95,7 +131,7 @@ func (p plotPanel) height(width vg.Length) vg.Length {
 }
 
 func (p plotPanel) draw(pn pen, left, top, width, height, titled vg.Length) {
-	if p.X == "" && p.Series == nil && p.Field == nil && p.Bars == nil { // keeps a place in the row
+	if p.empty() {
 		return
 	}
 	st := style(9, true)
@@ -146,6 +182,18 @@ func (l plotLayer) Plot(c draw.Canvas, plt *plot.Plot) {
 		b.draw(p, x, y)
 	}
 	for _, s := range l.Series {
+		if s.Band {
+			var border []vg.Point
+			for i := range s.X {
+				border = append(border, vg.Point{X: x(s.X[i]), Y: y(s.High[i])})
+			}
+			for i := range slices.Backward(s.X) {
+				border = append(border, vg.Point{X: x(s.X[i]), Y: y(s.Low[i])})
+			}
+			p.FillPolygon(tint(p.colour(s.Colour)), border)
+		}
+	}
+	for _, s := range l.Series {
 		var at []vg.Point
 		for i := range s.X {
 			if (!l.LogX || s.X[i] > 0) && (!l.LogY || s.Y[i] > 0) { // a logarithmic axis has no other place
@@ -156,6 +204,9 @@ func (l plotLayer) Plot(c draw.Canvas, plt *plot.Plot) {
 			p.StrokeLines(p.line(s.look), p.ClipLinesXY(at)...)
 		}
 		for i := range s.Low {
+			if s.Band {
+				break
+			}
 			p.segment(p.colour(s.Colour), 0.8, vg.Point{X: x(s.X[i]), Y: y(s.Low[i])}, vg.Point{X: x(s.X[i]),
 				Y: y(s.High[i])})
 		}
@@ -170,15 +221,12 @@ func (l plotLayer) Plot(c draw.Canvas, plt *plot.Plot) {
 	}
 }
 
-// draw draws the bar, its whisker, marker and value.
+// draw draws the bar, its whisker and value.
 func (b plotBar) draw(p pen, x, y func(float64) vg.Length) {
 	from, to, base, top := x(b.X), x(b.X+b.Width), y(0), y(b.Top)
 	colour, middle, st := p.colour(b.Colour), (from+to)/2, style(small, false)
 	if b.Top > 0 {
 		p.block(colour, vg.Rectangle{Min: vg.Point{X: from, Y: base}, Max: vg.Point{X: to, Y: top}})
-	}
-	if top-base > 14 && to-from > 8 {
-		p.barMark(b.look, vg.Point{X: middle, Y: base + 7}, 3)
 	}
 	if before := y(b.Before); b.Before > b.Top {
 		p.block(mix(colour, p.paper, 0.75), vg.Rectangle{Min: vg.Point{X: from, Y: top}, Max: vg.Point{X: to,
@@ -222,6 +270,13 @@ func (p plotPanel) colours(t theme) image.Image {
 		}
 	}
 	return img
+}
+
+// tint is a colour that what lies below shows through.
+func tint(c color.Color) color.Color {
+	k := color.NRGBAModel.Convert(c).(color.NRGBA)
+	k.A = 0x1c
+	return k
 }
 
 // mix goes from a to b by a share.

@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"image/color"
 	"math"
 	"slices"
 	"strings"
@@ -138,9 +137,8 @@ func (r accuracyPanel) drawRadar(p pen, chart vg.Rectangle) {
 				corners = append(corners, corner(one, i))
 			}
 		}
-		if len(corners) == len(one.Cells) {
-			r, g, b, _ := p.colour(one.Index).RGBA()
-			p.FillPolygon(color.NRGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 0x1c}, corners)
+		if len(corners) == len(one.Cells) && !r.bare {
+			p.FillPolygon(tint(p.colour(one.Index)), corners)
 		}
 	}
 	var drawn []edge
@@ -157,9 +155,15 @@ func (r accuracyPanel) drawRadar(p pen, chart vg.Rectangle) {
 		p.Stroke(path)
 	}
 	for _, one := range lines {
+		var marked []vg.Point // of corners that meet, as all of 0 % do, one has a marker
 		for i, c := range one.Cells {
-			if c != nil {
-				p.mark(lookOf(one.Index), corner(one, i))
+			if c == nil {
+				continue
+			}
+			at := corner(one, i)
+			if !slices.ContainsFunc(marked, func(q vg.Point) bool { return near(q, at, 5) }) {
+				p.mark(lookOf(one.Index), at)
+				marked = append(marked, at)
 			}
 		}
 	}
@@ -251,12 +255,14 @@ func edges(one series, corner func(series, int) vg.Point) (out []edge) {
 			continue
 		}
 		from, to := corner(one, i), corner(one, j)
-		if !slices.ContainsFunc(out, func(e edge) bool { return near(e[0], to) && near(e[1], from) }) {
+		if !slices.ContainsFunc(out, func(e edge) bool { return near(e[0], to, 2) && near(e[1], from, 2) }) {
 			out = append(out, edge{from, to})
 		}
 	}
 	return out
 }
 
-// near is whether two points are as good as one: within two points, less than a marker.
-func near(a, b vg.Point) bool { return math.Hypot(float64(a.X-b.X), float64(a.Y-b.Y)) < 2 }
+// near reports whether two places are less than so many points apart.
+func near(a, b vg.Point, apart float64) bool {
+	return math.Hypot(float64(a.X-b.X), float64(a.Y-b.Y)) < apart
+}

@@ -187,17 +187,15 @@ func (s sheet) drawLegend(p pen) {
 
 // sample draws how a series looks: its line and marker, or its bar's colour.
 func (p pen) sample(l look, x, y, w vg.Length) {
-	middle := vg.Point{X: x + w/2, Y: y}
 	if l.Bars {
 		p.block(p.colour(l.Colour), vg.Rectangle{Min: vg.Point{X: x, Y: y - 4}, Max: vg.Point{X: x + w, Y: y + 4}})
-		p.barMark(l, middle, w*0.35)
 		return
 	}
 	if l.Line && w >= swatch { // else there is room for the marker only
 		p.StrokeLine2(p.line(l), x, y, x+w, y)
 	}
 	if l.Marks {
-		p.mark(l, middle)
+		p.mark(l, vg.Point{X: x + w/2, Y: y})
 	}
 }
 

@@ -302,7 +302,7 @@ func (s study) sweepTable() table {
 func (s study) Tables() []table { return filled(s.methodTable(), s.convergenceTable(), s.sweepTable()) }
 
 // Figure is the study's own.
-func (s study) Figure() sheet { return studyFigure([]study{s}, s.Name()).Sheet() }
+func (s study) Figure() plotFigure { return studyFigure([]study{s}, s.Name()) }
 
 // Studies are those of all suites, each with a section of its own.
 func (v *view) Studies() (out []study) {

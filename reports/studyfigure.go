@@ -30,7 +30,8 @@ func studyFigure(all []study, title string) plotFigure {
 	f := plotFigure{Title: title, Columns: 2, Caption: "Objective of the control problem (mean over the images, with " +
 		"its standard error after a sweep) and accuracy, of a solver " +
 		"that stops after so many plain passes, by FLOPs. Markers are ends of sweeps, the lines between them ascent " +
-		"steps; dotted lines carry on what greedy control and the undefended network reach."}
+		"steps; dotted lines carry on what greedy control and the undefended network reach. Bands are 95 % Wilson " +
+		"intervals."}
 	for _, s := range all {
 		f.Columns = max(f.Columns, 2*min(len(s.kinds()), len(all)))
 	}
@@ -71,7 +72,7 @@ func (s study) panels(kind string) []plotPanel {
 	}
 	for _, b := range s.Baseline {
 		if b.Images == kind {
-			accuracy.Series = append(accuracy.Series, s.series("none", []float64{1}, []float64{100 * b.Accuracy},
+			accuracy.Series = append(accuracy.Series, s.inPercent("none", []float64{1}, []float64{100 * b.Accuracy},
 				[]bool{true}, end)...)
 		}
 	}
@@ -91,7 +92,7 @@ func (s study) panels(kind string) []plotPanel {
 			}
 		}
 		done = thinned(done)
-		accuracy.Series = append(accuracy.Series, s.series(m, x, shares, done, end)...)
+		accuracy.Series = append(accuracy.Series, s.inPercent(m, x, shares, done, end)...)
 		if n := len(means); n > 0 {
 			both := s.series(m, x[:n], means, done[:n], end)
 			marks := &both[1]
@@ -145,6 +146,13 @@ func thinned(done []bool) []bool {
 		out[at[k]] = true
 	}
 	return out
+}
+
+// inPercent are the series of accuracies in per cent, with a band around the line.
+func (s study) inPercent(method string, x, y []float64, shown []bool, end float64) []plotSeries {
+	both := s.series(method, x, y, shown, end)
+	both[0] = both[0].banded(s.N, 100)
+	return both
 }
 
 // series are the line of a method and its markers where shown says so. A single value is

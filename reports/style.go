@@ -96,7 +96,7 @@ type look struct {
 	Dash   int
 	Marks  bool
 	Marker int
-	Bars   bool // filled, with the marker in it
+	Bars   bool // filled, without line and marker
 }
 
 // lookOf is the look of a suite's i-th defense, the baseline's is 0.
@@ -131,13 +131,6 @@ func (p pen) mark(l look, at vg.Point) {
 		}
 	}
 	p.DrawGlyphNoClip(rim, at)
-	p.DrawGlyphNoClip(g, at)
-}
-
-// barMark draws a bar's marker in the colour of paper.
-func (p pen) barMark(l look, at vg.Point, most vg.Length) {
-	g := p.marker(l)
-	g.Color, g.Radius = p.paper, min(3, most)
 	p.DrawGlyphNoClip(g, at)
 }
 

@@ -259,8 +259,8 @@ func (s *suite) costTable() table {
 		if len(c.Steps) > 0 {
 			ahead, back = thousands(f), thousands(b)
 		}
-		if c.Epsilon != nil {
-			norm = threeDigits(c.MaxNorm)
+		if c.Epsilon != nil && c.Norm != nil {
+			norm = strength(*c.Norm, c.MaxNorm)
 		}
 		add(ahead, back, norm, timed(time))
 	})

@@ -147,6 +147,23 @@ func threeDigits(x float64) string {
 	return strings.Replace(s, "-", "−", 1+strings.Count(s, "e"))
 }
 
+// signed is threeDigits of a difference.
+func signed(x float64) string {
+	if x > 0 {
+		return "+" + threeDigits(x)
+	}
+	return threeDigits(x)
+}
+
+// strength writes the size of a perturbation: in ℓ∞ a multiple of a grey level as 8/255, up to the rounding of pixels,
+// else three digits.
+func strength(norm string, x float64) string {
+	if k := math.Round(255 * x); norm == "linf" && k >= 1 && k <= 255 && math.Abs(255*x-k) < 1e-4 {
+		return number.Format(k / 255)
+	}
+	return threeDigits(x)
+}
+
 // duration writes seconds: 0.42 s, 12.3 s, 4 min 05 s, 2 h 07 min.
 func duration(s float64) string {
 	switch {

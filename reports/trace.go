@@ -86,10 +86,11 @@ func (s *suite) layerTable(all []traced, caption string, of func(result.SolverLa
 	return t.marked()
 }
 
-// sweepTable follows the objective from the greedy start through the sweeps.
+// sweepTable follows the objective from the greedy start through the sweeps, by its difference from that.
 func (s *suite) sweepTable(all []traced) table {
 	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Images", "Traced", "Greedy start"},
-		Caption: s.caption("Objective after each sweep, mean over the first images" + s.ofFirstSeed())}
+		Caption: s.caption("Objective at the greedy start, and its difference from that after each sweep, mean over " +
+			"the first images" + s.ofFirstSeed())}
 	most := 0
 	for _, one := range all {
 		most = max(most, one.sweeps())
@@ -108,7 +109,7 @@ func (s *suite) sweepTable(all []traced) table {
 			for _, k := range shown {
 				value := dash
 				if k < len(v.Sweeps) {
-					value = fourDigits(v.Sweeps[k])
+					value = signed(v.Sweeps[k] - v.Sweeps[0])
 				}
 				line = append(line, text(value))
 			}
@@ -121,7 +122,7 @@ func (s *suite) sweepTable(all []traced) table {
 // traceView is a suite's control traces as the page shows them.
 type traceView struct {
 	Slug, Reading string
-	Figure        *sheet // nil where there are too many
+	Figure        *plotFigure // nil where there are too many
 	Tables        []table
 }
 
@@ -135,7 +136,7 @@ func (s *suite) Traces() *traceView {
 		"output: the norm of u_t and the running loss ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², z_t = x_t + u_t, " +
 		"means over the images."}
 	if len(all) <= mostTraced {
-		figure := s.traceFigure(all).Sheet()
+		figure := s.traceFigure(all)
 		v.Figure = &figure
 	} else {
 		v.Reading += fmt.Sprintf(" The tables stand for a figure: %d networks under a control are more than one shows.",

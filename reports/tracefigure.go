@@ -34,7 +34,8 @@ func (s *suite) traceFigure(all []traced) plotFigure {
 	}
 	if sweeps {
 		f.Columns = 2
-		f.Caption += "; and the control objective, mean over the first images, at the greedy start and after each sweep"
+		f.Caption += "; and how far the control objective, mean over the first images, lies from its greedy start " +
+			"after each sweep"
 	}
 	f.Caption = s.caption(f.Caption + s.ofFirstSeed())
 	for _, t := range all {
@@ -78,7 +79,8 @@ func (t traced) numbered(width vg.Length) bool {
 
 // normPanel has the layers side by side, the columns dodged so that equal norms stay apart.
 func (s *suite) normPanel(t traced, numbered bool) plotPanel {
-	p := plotPanel{Title: t.name(), X: "layer", Y: "‖u_t‖, mean over the images", XTicks: named(t.Layers)}
+	p := plotPanel{Title: t.name(), X: "layer", Y: "‖u_t‖, mean over the images", XTicks: named(t.Layers),
+		Note: s.caption("Norm of the control at each layer" + s.ofFirstSeed())}
 	if numbered {
 		p.X = "layer, counted from the input"
 		for i := range p.XTicks {
@@ -97,11 +99,13 @@ func (s *suite) normPanel(t traced, numbered bool) plotPanel {
 	return p.framed(-0.5, float64(len(t.Layers))-0.5)
 }
 
-// objectivePanel follows the objective through the sweeps.
+// objectivePanel follows the objective through the sweeps: its difference from the greedy start, which is small beside
+// the objective itself.
 func (s *suite) objectivePanel(t traced) plotPanel {
 	n := t.sweeps()
-	p := plotPanel{Title: t.name(), X: "sweep", Y: fmt.Sprintf("objective, mean over the first %s",
-		plural(t.Solvers[0].Traced, "image"))}
+	p := plotPanel{Title: t.name(), X: "sweep", Y: fmt.Sprintf("objective − that of the greedy start, "+
+		"mean over the first %s", plural(t.Solvers[0].Traced, "image")),
+		Note: s.caption("Objective less that of the greedy start" + s.ofFirstSeed())}
 	labels, shown := make([]string, n+1), shownSweeps(n)
 	if labels[0] = "greedy start"; len(shown) < n { // there is no room for that, and for sweep 1
 		labels[0], p.X, shown = "0", "sweep; 0: the greedy start", shown[1:]
@@ -115,14 +119,22 @@ func (s *suite) objectivePanel(t traced) plotPanel {
 		marks := one
 		one.Marks, marks.Line = false, false
 		for k, j := range v.Sweeps {
-			one.add(float64(k), j)
-			if labels[k] != "" {
-				marks.add(float64(k), j)
+			one.add(float64(k), j-v.Sweeps[0])
+			if labels[k] != "" && k > 0 { // all begin at 0
+				marks.add(float64(k), j-v.Sweeps[0])
 			}
 		}
 		p.Series = append(p.Series, one, marks)
 	}
-	return p.framed(-0.35, float64(n)+0.15)
+	low, high := 0.0, 0.0
+	for _, s := range p.Series {
+		low, high = min(low, slices.Min(s.Y)), max(high, slices.Max(s.Y))
+	}
+	if low == high {
+		low = -1
+	}
+	p.Box = [4]float64{-0.35, low, float64(n) + 0.15, high}
+	return p
 }
 
 // framed sets a panel's ranges: from 0, or where values differ by more than a decade on a

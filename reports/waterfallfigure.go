@@ -105,12 +105,6 @@ func fullWaterfalls(s *suite) sheet {
 	return f
 }
 
-// waterfallsOf are a model's charts, one above the other for a page.
-func (s *suite) waterfallsOf(model string) sheet {
-	return s.waterfallSheet(inPage(), slices.DeleteFunc(s.Waterfalls(),
-		func(w waterfall) bool { return w.Model != model }))
-}
-
 // waterfallSheet fills a sheet with charts. Each has a group of bars for the clean images and
 // one for every component, a bar a defense.
 func (s *suite) waterfallSheet(f sheet, charts []waterfall) sheet {

@@ -3,8 +3,11 @@
 package testbrowser
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"image"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -155,6 +158,13 @@ func (p *Page) Scheme(name string) {
 	scheme := &emulation.MediaFeature{Name: "prefers-color-scheme", Value: name}
 	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{scheme}}
 	must.Get(chromedp.Call(p.ctx, emulation.SetEmulatedMedia, media))(p.t)
+}
+
+// Screenshot is what the window shows.
+func (p *Page) Screenshot() image.Image {
+	p.t.Helper()
+	data := must.Get(chromedp.Run(p.ctx, chromedp.CaptureScreenshot()))(p.t)
+	return must.Get(png.Decode(bytes.NewReader(data)))(p.t)
 }
 
 // Quiet checks that nothing went wrong and nothing was fetched.

@@ -1,0 +1,224 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"image/color"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot/vg"
+
+	"selfheal/harness/result"
+)
+
+const (
+	mostOverlaid = 6  // models that one radar plot shows
+	mostRanked   = 24 // that the ranked bars show
+	mostSides    = 4  // the network alone, and three controls
+)
+
+// Overview are the figures of the first screen, which compare all models of the report: one model's own figure; up to
+// six models of one suite over each other, a radar plot for the networks alone and one for each control; more, or
+// models of several suites, as bars in the order of their robustness. None where there is nothing to show.
+func (v *view) Overview() []sheet {
+	var shown []*suite
+	models := 0
+	for _, s := range v.Suites {
+		if models += len(s.Models); len(s.Models) > 0 {
+			shown = append(shown, s)
+		}
+	}
+	switch {
+	case v.Quoted || models == 0:
+		return nil
+	case models == 1:
+		f := shown[0].pageAccuracies(shown[0].Models[0])
+		f.Caption = shown[0].Heading() + ": " + shown[0].caption("accuracy in %"+shown[0].drawn())
+		return []sheet{f}
+	case len(shown) == 1 && models <= mostOverlaid && shown[0].radar():
+		return shown[0].overlays()
+	}
+	return []sheet{ranking(shown, models)}
+}
+
+// foremost are the defenses that the first screen has room for.
+func (s *suite) foremost() []string { return s.Defenses()[:min(len(s.Defenses()), mostSides)] }
+
+// overlays are radar plots of all models, one a defense.
+func (s *suite) overlays() (out []sheet) {
+	var legend []plotSeries
+	for i, m := range s.Models {
+		legend = append(legend, plotSeries{look: lookOf(i), Label: fit(clean(m), style(normal, false), oneColumn/2)})
+	}
+	for side, defense := range s.foremost() {
+		f := inPage()
+		f.Legend = legend
+		p := accuracyPanel{s: s, model: "undefended", axes: newAxes(s.Columns, f.panelWidth(), 84), bare: true}
+		if side > 0 {
+			p.model = "controlled: " + clean(defense)
+		}
+		f.Alt = fmt.Sprintf("Radar plot of accuracy in %%%s, %s (%s), %s.", s.drawn(), s.Heading(), s.Facts(), p.model)
+		for i, m := range s.Models {
+			one := s.Series(m)[side]
+			one.Index = i
+			p.lines = append(p.lines, one)
+			f.Alt += s.spoken(m, one)
+		}
+		p.values = p.axes.numbered
+		f.Panels = []panel{p}
+		f.Caption = s.caption("Accuracy in %" + s.drawn())
+		out = append(out, f)
+	}
+	return out
+}
+
+// spoken says a series' values.
+func (s *suite) spoken(model string, one series) string {
+	var said []string
+	for i, c := range one.Cells {
+		said = append(said, s.Columns[i].Title()+" "+value(c))
+	}
+	return fmt.Sprintf(" %s, %s: %s.", clean(model), defenseName(one.Defense), strings.Join(said, ", "))
+}
+
+// ranked is a model of a suite among all of the report.
+type ranked struct {
+	Name  string
+	Sides []rankedSide
+}
+
+// rankedSide is a model under one defense: at its worst, and on clean images.
+type rankedSide struct {
+	Lowest, Clean *result.Cell // nil where not measured
+}
+
+// score is what a side is ranked by.
+func (r rankedSide) score() float64 {
+	if c := cmp.Or(r.Lowest, r.Clean); c != nil {
+		return score(c)
+	}
+	return -1
+}
+
+// best is the score of a model's best side.
+func (r ranked) best() float64 {
+	return slices.MaxFunc(r.Sides, func(a, b rankedSide) int { return cmp.Compare(a.score(), b.score()) }).score()
+}
+
+// ranking is a figure of bars: of each model the lowest accuracy under attack, with that on clean images as a paler
+// bar behind it, the most robust model first.
+func ranking(shown []*suite, models int) sheet {
+	var all []ranked
+	sides := 1
+	for _, s := range shown {
+		for _, m := range s.Models {
+			one := ranked{Name: clean(m)}
+			if len(shown) > 1 {
+				one.Name += " · " + clean(s.Name)
+			}
+			for _, d := range s.foremost() {
+				r := row{Model: m}
+				for _, col := range s.Columns {
+					r.Entries = append(r.Entries, entry{Baseline: s.Cell(m, d, col)})
+				}
+				one.Sides = append(one.Sides, rankedSide{s.lowest(r, baselineOf).Cell, r.Entries[0].Baseline})
+			}
+			sides = max(sides, len(one.Sides))
+			all = append(all, one)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(b.best(), a.best()) })
+	all = all[:min(len(all), mostRanked)]
+	f := inPage()
+	f.Caption = "Lowest accuracy under attack in %, paler on clean images, in the order of the best side"
+	if models > len(all) {
+		f.Caption += fmt.Sprintf(", the first %d of %d", len(all), models)
+	}
+	if n := slices.Max(distinct(shown, (*suite).seeds)); n > 1 {
+		f.Caption += fmt.Sprintf(", mean over %d seeds", n)
+	}
+	attackers := distinct(shown, func(s *suite) string { return s.Attacker().Name })
+	f.Caption += "; attacker: " + strings.Join(attackers, ", ")
+	f.Alt = "Bars of all models, the most robust first. " + f.Caption + "."
+	controls := distinct(shown, func(s *suite) string { return strings.Join(s.foremost()[1:], "\n") })
+	for i := range sides {
+		label := "undefended"
+		switch {
+		case i > 0 && len(controls) == 1:
+			label = "controlled: " + clean(shown[0].Defenses()[i])
+		case i > 0:
+			label = fmt.Sprintf("control %d of the suite", i)
+		}
+		entry := plotSeries{look: lookOf(i), Label: fit(label, style(normal, false), oneColumn-swatch)}
+		entry.Bars = true
+		f.Legend = append(f.Legend, entry)
+		for _, one := range all {
+			if i < len(one.Sides) {
+				f.Alt += fmt.Sprintf(" %s, %s: %s, clean %s.", one.Name, label, value(one.Sides[i].Lowest),
+					value(one.Sides[i].Clean))
+			}
+		}
+	}
+	f.Panels = []panel{rankPanel(all)}
+	return f
+}
+
+// rankPanel draws models below each other: a name, and a bar a side.
+type rankPanel []ranked
+
+const (
+	rankBar = vg.Length(8) // the height of a bar
+	rankGap = vg.Length(5) // between models
+)
+
+func (rankPanel) titled() bool { return false }
+
+func (r rankPanel) height(vg.Length) (h vg.Length) {
+	for _, one := range r {
+		h += rankBar*vg.Length(len(one.Sides)) + rankGap
+	}
+	return h + lineStep
+}
+
+func (r rankPanel) draw(p pen, left, top, width, height, _ vg.Length) {
+	st := style(small, false)
+	var names vg.Length
+	for _, one := range r {
+		names = max(names, st.Width(fit(one.Name, st, 0.42*width)))
+	}
+	names += 4
+	from, full := left+names, width-names-st.Width(" 100.00") // and room behind a bar for its value
+	bottom := top - height + lineStep
+	for tick := range 6 {
+		x := from + full*vg.Length(tick)/5
+		p.segment(p.grid, 0.4, vg.Point{X: x, Y: top}, vg.Point{X: x, Y: bottom})
+		p.write(fmt.Sprintf("%d", 20*tick), vg.Point{X: x, Y: bottom - 2}, st, p.muted, -0.5, -1)
+	}
+	y := top
+	for _, one := range r {
+		high := rankBar * vg.Length(len(one.Sides))
+		p.write(fit(one.Name, st, 0.42*width), vg.Point{X: left, Y: y - high/2}, st, p.ink, 0, -0.5)
+		for i, side := range one.Sides {
+			p.rankBar(i, side, from, y, full)
+			y -= rankBar
+		}
+		y -= rankGap
+	}
+}
+
+// rankBar draws one bar with its upper left corner at (x, y), where full is 100 %.
+func (p pen) rankBar(i int, side rankedSide, x, y, full vg.Length) {
+	bar := func(c color.Color, share float64) {
+		end := vg.Point{X: x + full*vg.Length(min(max(share, 0), 1)), Y: y}
+		p.block(c, vg.Rectangle{Min: vg.Point{X: x, Y: y - rankBar + 1}, Max: end})
+	}
+	if side.Clean != nil {
+		bar(mix(p.colour(i), p.paper, 0.75), score(side.Clean))
+	}
+	if side.Lowest != nil {
+		bar(p.colour(i), score(side.Lowest))
+	}
+	at := vg.Point{X: x + full*vg.Length(min(max(side.score(), 0), 1)) + 2, Y: y - rankBar/2}
+	p.write(value(cmp.Or(side.Lowest, side.Clean)), at, style(7, false), p.ink, 0, -0.5)
+}
