@@ -62,7 +62,7 @@ func TestMergeRefuses(t *testing.T) {
 	}
 	refused(shards[:1], "of 3 shards there is no 2-3")
 	refused([]string{shards[0], shards[1], shards[1]}, "are both shard 2/3")
-	refused([]string{shards[0], foreign[1], shards[2]}, "different plans", "steps")
+	refused([]string{shards[0], foreign[1], shards[2]}, "different plans", "steps", "selfheal compare")
 	refused(nil, "no shards")
 	_, two := sharded(t, plan(t, sparse, 2, 8, "datasets.test.limit=6"), 2)
 	refused([]string{shards[0], two[1]}, "such as DIR/shard-*-of-2")

@@ -10,106 +10,9 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"selfheal/harness/compare"
 )
-
-// labelled is a chart whose points have short labels, which stand where they hide least.
-type labelled struct {
-	plotPanel
-	Labels []pointLabel
-}
-
-// pointLabel is written beside a point, in units of the axes.
-type pointLabel struct {
-	X, Y float64
-	Text string
-}
-
-func (l labelled) draw(p pen, left, top, width, height, titled vg.Length) {
-	small := style(small, false)
-	p.write(fit(l.Title, style(9, true), titled), vg.Point{X: left, Y: top}, style(9, true), p.ink, 0, -1)
-	p.write(fit(l.Y, small, width), vg.Point{X: left, Y: top - 14}, small, p.muted, 0, -1)
-	area := vg.Rectangle{Min: vg.Point{X: left, Y: top - height}, Max: vg.Point{X: left + width - 6, Y: top - plotHead}}
-	plt := l.axes(p.theme)
-	plt.Add(plotLayer{l.plotPanel, p.theme}, labelLayer{l, p.theme})
-	plt.Draw(draw.Canvas{Canvas: p.Canvas, Rectangle: area})
-}
-
-// labelLayer is a panel's labels as a plotter.
-type labelLayer struct {
-	labelled
-	theme theme
-}
-
-// around are the places of a label beside its point: steps right and up, of which the nearer come first.
-var around = func() (out [][2]float64) {
-	for _, r := range []float64{1, 1.9, 2.9} {
-		for _, turn := range []float64{0.25, 0, 0.5, 0.75, 0.125, 0.375, 0.625, 0.875} {
-			sin, cos := math.Sincos(2 * math.Pi * turn)
-			out = append(out, [2]float64{r * cos, r * sin})
-		}
-	}
-	return out
-}()
-
-func (l labelLayer) Plot(c draw.Canvas, plt *plot.Plot) {
-	x, y := plt.Transforms(&c)
-	p, st := pen{c, l.theme}, style(small, true)
-	var taken []vg.Rectangle
-	box := func(at vg.Point, w, h vg.Length) vg.Rectangle {
-		return vg.Rectangle{Min: vg.Point{X: at.X - w/2, Y: at.Y - h/2}, Max: vg.Point{X: at.X + w/2, Y: at.Y + h/2}}
-	}
-	for _, s := range l.Series {
-		for i := range s.X {
-			at := vg.Point{X: x(s.X[i]), Y: y(s.Y[i])}
-			taken = append(taken, box(at, 6, 6), vg.Rectangle{Min: vg.Point{X: at.X - 0.5, Y: y(s.Low[i])},
-				Max: vg.Point{X: at.X + 0.5, Y: y(s.High[i])}})
-			if s.Line && i > 0 {
-				before := vg.Point{X: x(s.X[i-1]), Y: y(s.Y[i-1])}
-				for k := range linePieces {
-					taken = append(taken, box(before.Add(at.Sub(before).Scale(vg.Length(k)/linePieces)), 2, 2))
-				}
-			}
-		}
-	}
-	for _, label := range l.Labels {
-		point := vg.Point{X: x(label.X), Y: y(label.Y)}
-		w, h := st.Width(label.Text)+1, st.Font.Size
-		best, least := point, math.Inf(1)
-		for i, step := range around {
-			at := vg.Point{X: point.X + vg.Length(step[0])*(w/2+5), Y: point.Y + vg.Length(step[1])*(h/2+5)}
-			hidden := 0.02 * float64(i)
-			mine := box(at, w, h)
-			for _, t := range taken {
-				hidden += overlap(mine, t)
-			}
-			if mine.Min.X < c.Min.X || mine.Max.X > c.Max.X || mine.Min.Y < c.Min.Y || mine.Max.Y > c.Max.Y {
-				hidden += 100
-			}
-			if hidden < least {
-				best, least = at, hidden
-			}
-		}
-		taken = append(taken, box(best, w, h))
-		if d := best.Sub(point); d.Dot(d) > (w/2+10)*(w/2+10) {
-			p.segment(p.muted, 0.4, point, best)
-		}
-		p.block(p.paper, box(best, w, h-1))
-		p.write(label.Text, best, st, p.ink, -0.5, -0.5)
-	}
-}
-
-// linePieces is how many places stand for a line between two points.
-const linePieces = 12
-
-// overlap is the area that two rectangles have in common.
-func overlap(a, b vg.Rectangle) float64 {
-	w := min(a.Max.X, b.Max.X) - max(a.Min.X, b.Min.X)
-	h := min(a.Max.Y, b.Max.Y) - max(a.Min.Y, b.Min.Y)
-	return float64(max(w, 0) * max(h, 0))
-}
 
 // figureEntries is how many entries a figure has room for.
 const figureEntries = 30
@@ -188,6 +91,9 @@ func (g *group) Scatter() *sheet {
 // mostHistories bounds the figures of histories, and historyLines the lines of one.
 const mostHistories, historyLines = 24, 6
 
+// markedRuns is how many runs of a history have room for markers.
+const markedRuns = 40
+
 // Histories draw accuracy from run to run, a figure a history.
 func (g *group) Histories() (out []sheet) {
 	for _, s := range g.History[:min(len(g.History), mostHistories)] {
@@ -202,6 +108,7 @@ func (g *group) Histories() (out []sheet) {
 		f.Alt = g.historyName(s) + "."
 		for k, l := range s.Lines[:min(len(s.Lines), historyLines)] {
 			one := plotSeries{look: lookOf(k), Label: fit(g.attack(l.Column), style(normal, false), f.panelWidth()-40)}
+			one.Marks = len(s.Points) <= markedRuns
 			f.Alt += " " + g.attack(l.Column) + ":"
 			for at, point := range s.Points {
 				score := g.Entries[point.Entry].Cells[l.Column].Score

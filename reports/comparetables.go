@@ -242,6 +242,9 @@ func tested(t *compare.Test) []box {
 		fmt.Sprintf("[%s,"+nbsp+"%s]", tenths(t.Interval[0]), tenths(t.Interval[1])), pValue(t.P), pValue(t.Holm))
 }
 
+// mostPairs is how many pairs a table has room for.
+const mostPairs = 1000
+
 // PairTable has a line a pair.
 func (g *group) PairTable() table {
 	t := table{
@@ -251,6 +254,9 @@ func (g *group) PairTable() table {
 			"Clean, A − B")...),
 	}
 	for _, p := range g.Pairs {
+		if len(g.Pairs) > mostPairs && p.B != p.A+1 {
+			continue
+		}
 		line := boxes(g.label(p.A), g.label(p.B))
 		if p.Robust == nil {
 			line = append(line, text("0"))

@@ -43,6 +43,7 @@ func setsOf(runs []Run) (sets []*set) {
 		}
 		return first
 	}
+	made := map[string][]int{} // of sets that say the same of their images
 	for r, run := range runs {
 		for _, c := range run.File.Cells {
 			if !judged(c) || slices.ContainsFunc(sets, func(s *set) bool {
@@ -51,10 +52,14 @@ func setsOf(runs []Run) (sets []*set) {
 				continue
 			}
 			s := &set{run: r, name: c.Dataset, n: c.N, index: make([]int, c.N)}
-			keys := keysOf(run.File, r, s)
-			for i := range s.index {
-				s.index[i] = number(keys(i)...)
+			all, keys := keysOf(run.File, r, s)
+			if made[all] == nil {
+				for i := range s.index {
+					s.index[i] = number(keys(i)...)
+				}
+				made[all] = slices.Clone(s.index)
 			}
+			copy(s.index, made[all])
 			sets = append(sets, s)
 		}
 	}
@@ -67,27 +72,28 @@ func setsOf(runs []Run) (sets []*set) {
 }
 
 // keysOf are the keys of a set's images: images with a key in common are the same. One says which image it is of a set
-// with this hash, one its id and checksum.
-func keysOf(f *result.File, run int, s *set) func(i int) []string {
+// with this hash, one its id and checksum. All is a key for all of them together.
+func keysOf(f *result.File, run int, s *set) (all string, of func(i int) []string) {
 	d, known := f.Datasets[s.name]
 	if !known || d.N != s.n || d.SHA256 == "" {
-		return func(i int) []string { return []string{fmt.Sprintf("run %d %d %s %d", run, s.n, s.name, i)} }
+		all = fmt.Sprintf("run %d %d %q", run, s.n, s.name)
+		return all, func(i int) []string { return []string{fmt.Sprint(all, i)} }
 	}
-	whole := func(i int) string { return fmt.Sprintf("set %s %d", d.SHA256, i) }
+	whole := fmt.Sprintf("set %q %d ", d.SHA256, s.n)
 	images := f.Images[s.name]
 	if len(images.Checksums) != 8*s.n || images.IDs != nil && len(images.IDs) != s.n {
-		return func(i int) []string { return []string{whole(i)} }
+		return whole, func(i int) []string { return []string{fmt.Sprint(whole, i)} }
 	}
 	how, err := json.Marshal([]any{d.Format, d.Transform})
 	if err != nil {
 		panic(fmt.Sprintf("compare: a data set is no JSON: %v", err)) // it came from JSON
 	}
-	return func(i int) []string {
+	return fmt.Sprint(whole, string(how), images), func(i int) []string {
 		id := i
 		if images.IDs != nil {
 			id = images.IDs[i]
 		}
-		return []string{whole(i), fmt.Sprintf("image %s %d %s", how, id, images.Checksums[8*i:8*i+8])}
+		return []string{fmt.Sprint(whole, i), fmt.Sprintf("image %s %d %s", how, id, images.Checksums[8*i:8*i+8])}
 	}
 }
 

@@ -87,7 +87,7 @@ submit --engine slrum --shards 2 --out DIR/s --config config.yaml → did you me
 submit --engine slurm --out DIR/s --config config.yaml → --shards N: N must be from 1 to 1000000, got 0
 submit --engine kubernetes --shards 2 --out DIR/s --config config.yaml → no image: --image names
 submit --engine slurm --shards 2 --config config.yaml → submit needs --out
-report DIR DIR --out DIR → holds no shards: several folders are merged, those of the shards of one run
+report DIR DIR --out DIR → those of the shards of one run; selfheal compare puts several runs beside each other
 inspect → inspect takes one model or more
 inspect --mean 0.5,x NET → --mean: "x" is not a number
 split NET → split needs --out
