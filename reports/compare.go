@@ -155,11 +155,11 @@ func (c *comparison) write(w io.Writer, f form, all bool) error {
 	}
 	for _, g := range c.Groups {
 		fmt.Fprintf(&sb, "\n%s\n\n%s\n", f.heading(2, f.escape(g.Heading())), f.escape(g.RankedBy()))
-		tables := []table{g.RankTable(), g.MatrixTable()}
+		tables := append(append([]table{g.RankTable(), g.MatrixTable()}, g.HistoryTables()...), g.CorruptionTable())
 		if all {
-			tables = append(tables, g.PairTable())
+			tables = append(tables, g.PairTable(), g.AttackTable())
 		}
-		for _, t := range append(append(tables, g.HistoryTables()...), g.CorruptionTable(), g.AttackTable()) {
+		for _, t := range tables {
 			f.table(&sb, t)
 		}
 	}

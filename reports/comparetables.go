@@ -282,17 +282,17 @@ func (g *group) PairTable() table {
 
 // AttackTable says how each column was made.
 func (g *group) AttackTable() table {
-	t := table{Lead: 1, Caption: "How the attacks were made", Head: []string{"Attack", "Recipe", "Seeds", "Entries",
-		settingsHead}}
+	t := table{Lead: 2, Caption: "How the attacks were made",
+		Head: []string{"Attack", madeHead, "Recipe", "Seeds", "Lines", settingsHead}}
 	for i, c := range g.Columns {
 		if c.Attack == "none" {
 			continue
 		}
-		said := clean(c.Title)
+		said := described(settings(c.Settings))
 		if c.Settings == nil {
-			said = "the results do not say"
+			said = text("the results do not say")
 		}
-		t.add(g.attack(i), clean(c.Recipe), seeds(c), fmt.Sprint(c.Entries), said)
+		t.add(g.attack(i), described(clean(c.Title)), clean(c.Recipe), seeds(c), fmt.Sprint(c.Entries), said)
 	}
 	return t
 }

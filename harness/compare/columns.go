@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
 
 // Column is an attack as it was made: entries stand in one column only if nothing but the seed differs.
@@ -69,11 +70,15 @@ func settings(a result.Attack, variant string) map[string]any {
 			of[key] = value
 		}
 	}
+	var kinds []string
 	for i, c := range a.Components {
 		for key, value := range c.Parameters {
 			of[fmt.Sprintf("%d %s %s", i+1, c.Kind, key)] = value
 		}
-		of[fmt.Sprintf("component %d", i+1)] = c.Kind
+		kinds = append(kinds, c.Kind)
+	}
+	if kinds != nil {
+		of["components"] = strings.Join(kinds, ", ")
 	}
 	return of
 }
@@ -154,6 +159,10 @@ func tellApart(columns []Column) {
 func (c Column) said() map[string]string {
 	of := map[string]string{"recipe": c.Recipe}
 	for key, value := range c.Settings {
+		if v, ok := value.(float64); ok {
+			of[key] = number.Format(v)
+			continue
+		}
 		text, err := json.Marshal(value)
 		if err != nil {
 			panic(fmt.Sprintf("compare: a setting is no JSON: %v", err)) // it came from JSON

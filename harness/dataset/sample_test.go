@@ -74,6 +74,31 @@ func TestSample(t *testing.T) {
 }
 
 // A limit that drops classes which it had room for is noticed.
+// What tells images apart is the same in every part of a set, and another for another label.
+func TestImages(t *testing.T) {
+	spec := sorted(t)
+	all := draw(t, spec, 0).Images()
+	if all.IDs != nil || len(all.Checksums) != 8*83 {
+		t.Fatalf("%+v", all)
+	}
+	if first := draw(t, spec, 5).Images(); first.IDs != nil || first.Checksums != all.Checksums[:40] {
+		t.Errorf("the first five are %+v", first)
+	}
+	spec.Sample = &result.Sample{N: 6, PerClass: true}
+	some := draw(t, spec, 0).Images()
+	if len(some.IDs) != 6 {
+		t.Fatalf("%+v", some)
+	}
+	for i, id := range some.IDs {
+		if some.Checksums[8*i:8*i+8] != all.Checksums[8*id:8*id+8] {
+			t.Errorf("image %d of a sample is not that of the set", id)
+		}
+	}
+	if all.Checksums[:8] == all.Checksums[8*40:8*41] { // black both
+		t.Error("images of two classes have one checksum")
+	}
+}
+
 func TestDroppedClasses(t *testing.T) {
 	for _, c := range []struct{ limit, option, want int }{
 		{0, 0, 0}, {1, 0, 0}, {2, 0, 2}, {40, 0, 2}, {41, 0, 1}, {80, 0, 1}, {81, 0, 0}, {0, 3, 2}, {81, 5, 2},

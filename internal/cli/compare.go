@@ -132,6 +132,9 @@ func inside(dir string, add func(string, compare.Run) error) error {
 		}
 		found = true
 	}
+	if shards, err := harness.FindShards(dir); !found && err == nil && len(shards) > 0 {
+		return fmt.Errorf("%s holds shards of a run: merge them first by selfheal report %s --out DIR", dir, dir)
+	}
 	if !found {
 		return fmt.Errorf("%s holds no results.json, nor do the folders in it; run `selfheal run --out %s` first", dir,
 			dir)
