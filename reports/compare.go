@@ -182,12 +182,7 @@ func (c *comparison) Title() string {
 func (c *comparison) Headline() string {
 	entries, pairs := 0, 0
 	for _, g := range c.Groups {
-		entries += len(g.Entries)
-		for _, p := range g.Pairs {
-			if p.Robust != nil {
-				pairs++
-			}
-		}
+		entries, pairs = entries+len(g.Entries), pairs+g.tests()
 	}
 	return fmt.Sprintf(
 		"%s, %s, %s tested on shared images",

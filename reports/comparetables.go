@@ -204,7 +204,7 @@ func (g *group) MatrixTable() table {
 		}
 		t.Rows = append(t.Rows, line)
 	}
-	t.note("", "%s", testNote(len(g.Pairs), "pair"))
+	t.note("", "%s", testNote(g.tests(), "pair"))
 	why := map[string]int{}
 	for _, p := range g.Pairs {
 		why[p.Why]++
@@ -271,7 +271,7 @@ func (g *group) PairTable() table {
 		}
 		t.Rows = append(t.Rows, append(line, clean))
 	}
-	t.note("", "%s", testNote(len(g.Pairs), "pair"))
+	t.note("", "%s", testNote(g.tests(), "pair"))
 	t.note(
 		"",
 		"Only A: images that A alone is right on. Bold differences are significant. Pairs of which one has no rank "+
@@ -375,11 +375,25 @@ func (g *group) HistoryTables() (out []table) {
 	return out
 }
 
-// steps counts those of all histories.
+// tests counts the pairs that are tested under attack.
+func (g *group) tests() (n int) {
+	for _, p := range g.Pairs {
+		if p.Robust != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// steps counts those of all histories that are tested.
 func (g *group) steps() (n int) {
 	for _, s := range g.History {
 		for _, l := range s.Lines {
-			n += len(l.Steps)
+			for _, step := range l.Steps {
+				if step.Test != nil {
+					n++
+				}
+			}
 		}
 	}
 	return n

@@ -166,6 +166,9 @@ func (c *Comparison) notes() {
 		if r.Unfinished {
 			note("%s is not finished: what it lacks is “not yet”", r.Name)
 		}
+		if len(r.File.Seeds) > 1 {
+			note("%s has several seeds: it takes part with the first, %d", r.Name, r.Seed)
+		}
 		if !slices.ContainsFunc(r.File.Cells, judged) {
 			note("%s has no cell with verdicts", r.Name)
 		}

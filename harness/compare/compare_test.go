@@ -363,6 +363,29 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	}
 }
 
+// What the runs differ in is noted, and more lines than can be tested in pairs are refused.
+func TestNotes(t *testing.T) {
+	one, other, empty := runOf("one", from(0, 2), attacked("m", "none", white, 0, "10")),
+		runOf("other", from(0, 2), attacked("m", "none", white, 0, "11")), runOf("empty", from(0, 2))
+	one.File.Environment = result.Environment{Selfheal: "0.1.0", Provider: "cpu", Precision: "f32"}
+	other.File.Environment = result.Environment{Selfheal: "0.2.0", Provider: "cpu", Precision: "bf16"}
+	other.File.Seeds, empty.Unfinished = []uint64{0, 1}, true
+	of := must.Get(Of([]Run{one, other, empty}))(t)
+	must.Have(t, strings.Join(of.Notes, "\n"), "several versions of selfheal: 0.1.0, 0.2.0", "precisions: bf16, f32",
+		"other has several seeds", "empty is not finished", "empty has no cell with verdicts")
+	if len(of.Notes) != 5 {
+		t.Errorf("notes %q", of.Notes)
+	}
+	var cells []result.Cell
+	for i := range mostEntries + 1 {
+		cells = append(cells, attacked(fmt.Sprint("m", i), "none", white, 0, "10"))
+	}
+	if _, err := Of([]Run{runOf("many", from(0, 2), cells...)}); err == nil ||
+		!strings.Contains(err.Error(), "401 models and controls of data set test are more than the 400") {
+		t.Errorf("too many: %v", err)
+	}
+}
+
 // Runs have the shortest names that tell them apart.
 func TestNames(t *testing.T) {
 	var runs []Run
