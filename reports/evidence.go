@@ -53,11 +53,13 @@ func (s *suite) trials() (out []trial) {
 	for _, m := range s.Models {
 		for _, d := range s.duels() {
 			for _, col := range s.Columns {
-				before, now := s.Cell(m, d.Against, col), s.Cell(m, d.Control, col)
-				if !matched(before, now) {
+				var all gains
+				before, now := s.judged(m, d.Against, col), s.judged(m, d.Control, col)
+				all.add(before, now)
+				if all.by == nil {
 					continue
 				}
-				one := trial{duel: d, Model: m, Column: col, Paired: stats.NewPaired(before.Verdicts, now.Verdicts),
+				one := trial{duel: d, Model: m, Column: col, Paired: all.counted(),
 					Passes: [2]float64{passesOf(now), passesOf(before)}}
 				_, one.P = stats.McNemar(one.Lost, one.Won)
 				out, p = append(out, one), append(p, one.P)
@@ -70,14 +72,22 @@ func (s *suite) trials() (out []trial) {
 	return out
 }
 
-// matched reports whether two cells have verdicts on the same images.
-func matched(a, b *result.Cell) bool {
-	return a != nil && b != nil && len(a.Verdicts) > 0 && len(a.Verdicts) == len(b.Verdicts)
+// judged are the cells of a column with verdicts: one, or those of all corruptions that it stands for.
+func (s *suite) judged(model, defense string, col column) []*result.Cell {
+	for _, by := range s.corrupted {
+		if by.attack == col.Attack {
+			return by.over(model, defense, by.names, by.severities)
+		}
+	}
+	if c := s.Cell(model, defense, col); c != nil {
+		return []*result.Cell{c}
+	}
+	return nil
 }
 
 // passesOf is what an answer costs, in plain passes; 0 where that is not known.
-func passesOf(c *result.Cell) float64 {
-	switch {
+func passesOf(cells []*result.Cell) float64 {
+	switch c := cells[0]; {
 	case c.Defense == "none":
 		return 1
 	case c.Solver != nil:
@@ -86,53 +96,76 @@ func passesOf(c *result.Cell) float64 {
 	return 0
 }
 
-// pooled is a duel over all its models and several attacks. The images are the units: one is won where more of its
-// answers are right under the control, lost where fewer are. Answers on one image depend on each other, images do not.
-type pooled struct {
-	Images, Won, Lost int
-	Differ            bool    // some answer on some image
-	P                 float64 // of "as many are won as lost", adjusted for the suite's number of such tests
+// gains are, of each image, how many more of its answers are right under the control; nil before there are any.
+type gains struct {
+	by     []int
+	differ bool // some answer on some image
 }
 
-// pool counts the images of a duel, on the columns that of picks.
-func (s *suite) pool(d duel, of func(column) bool) (out pooled) {
-	var gain []int
-	for _, m := range s.Models {
-		for _, col := range s.Columns {
-			before, now := s.Cell(m, d.Against, col), s.Cell(m, d.Control, col)
-			if !of(col) || !matched(before, now) || gain != nil && len(gain) != len(now.Verdicts) {
-				continue
-			}
-			if gain == nil {
-				gain = make([]int, len(now.Verdicts))
-			}
-			for i := range gain {
-				gain[i] += int(now.Verdicts[i]) - int(before.Verdicts[i])
-			}
-			out.Differ = out.Differ || now.Verdicts != before.Verdicts
+// add adds the cells of both sides, where all have verdicts on the same images.
+func (g *gains) add(before, now []*result.Cell) {
+	if len(before) != len(now) {
+		return
+	}
+	for i, c := range now {
+		if !matched(before[i], c) || g.by != nil && len(g.by) != len(c.Verdicts) {
+			continue
+		}
+		if g.by == nil {
+			g.by = make([]int, len(c.Verdicts))
+		}
+		g.differ = g.differ || before[i].Verdicts != c.Verdicts
+		for k := range g.by {
+			g.by[k] += int(c.Verdicts[k]) - int(before[i].Verdicts[k])
 		}
 	}
-	for _, g := range gain {
-		if g > 0 {
-			out.Won++
-		} else if g < 0 {
-			out.Lost++
-		}
-	}
-	out.Images = len(gain)
-	_, out.P = stats.McNemar(out.Lost, out.Won)
-	return out
 }
 
-func attackedColumn(c column) bool { return c.Attack != "none" }
-func cleanColumn(c column) bool    { return c.Attack == "none" }
+// matched reports whether two cells have verdicts on the same images.
+func matched(a, b *result.Cell) bool {
+	return a != nil && b != nil && len(a.Verdicts) > 0 && len(a.Verdicts) == len(b.Verdicts)
+}
+
+// counted are the images with more right answers and those with fewer. Answers on one image depend on each other,
+// images do not: an image counts once.
+func (g *gains) counted() (p stats.Paired) {
+	p.N = len(g.by)
+	for _, more := range g.by {
+		if more > 0 {
+			p.Won++
+		} else if more < 0 {
+			p.Lost++
+		}
+	}
+	return p
+}
+
+// pool is a duel over all its models and the columns of one kind.
+type pool struct {
+	Kind    string // "clean", "attacked", "corrupted"
+	Columns int
+	stats.Paired
+	Differ bool
+	P      float64 // of "as many are won as lost", adjusted for the suite's number of such tests
+}
+
+// kind is what is done to the images of a column.
+func (s *suite) kind(col column) string {
+	switch {
+	case col.Attack == "none":
+		return "clean"
+	case slices.ContainsFunc(s.corrupted, func(by *corruptedBy) bool { return by.attack == col.Attack }):
+		return "corrupted"
+	}
+	return "attacked"
+}
 
 // contest is all that is known of a duel.
 type contest struct {
 	duel
-	Attacked, Clean pooled
-	Models, Attacks int
-	Passes          [2]float64 // means over the models
+	Pools  []pool
+	Models int
+	Passes [2]float64 // means over the models
 }
 
 // contests pool the suite's trials.
@@ -143,28 +176,44 @@ func (s *suite) contests(trials []trial) (out []contest) {
 		if len(of) == 0 {
 			continue
 		}
-		one := contest{duel: d, Attacked: s.pool(d, attackedColumn), Clean: s.pool(d, cleanColumn),
-			Models:  len(distinct(of, func(t trial) string { return t.Model })),
-			Attacks: len(distinct(of, func(t trial) string { return t.Column.Title() })),
-		}
-		if one.Clean.Images > 0 {
-			one.Attacks--
+		one := contest{duel: d, Models: len(distinct(of, func(t trial) string { return t.Model }))}
+		for _, kind := range []string{"attacked", "corrupted", "clean"} {
+			if pooled, ok := s.pool(d, kind); ok {
+				one.Pools, p = append(one.Pools, pooled), append(p, pooled.P)
+			}
 		}
 		for _, t := range of {
 			for side := range one.Passes {
 				one.Passes[side] += t.Passes[side] / float64(len(of))
 			}
 		}
-		out, p = append(out, one), append(p, one.Attacked.P, one.Clean.P)
+		out = append(out, one)
 	}
-	for i, adjusted := range stats.Holm(p) {
-		if i%2 == 0 {
-			out[i/2].Attacked.P = adjusted
-		} else {
-			out[i/2].Clean.P = adjusted
+	adjusted := stats.Holm(p)
+	for i := range out {
+		for k := range out[i].Pools {
+			out[i].Pools[k].P, adjusted = adjusted[0], adjusted[1:]
 		}
 	}
 	return out
+}
+
+// pool counts the images of a duel over the columns of a kind; ok is false where there are none.
+func (s *suite) pool(d duel, kind string) (out pool, ok bool) {
+	var all gains
+	out.Kind = kind
+	for _, col := range s.Columns {
+		if s.kind(col) != kind {
+			continue
+		}
+		for _, m := range s.Models {
+			all.add(s.judged(m, d.Against, col), s.judged(m, d.Control, col))
+		}
+		out.Columns++
+	}
+	out.Paired, out.Differ = all.counted(), all.differ
+	_, out.P = stats.McNemar(out.Lost, out.Won)
+	return out, all.by != nil
 }
 
 // Sentence says what the images say of a control.
@@ -173,13 +222,21 @@ func (c contest) Sentence() string {
 	if c.Against != "none" {
 		against = clean(c.Against)
 	}
-	out := fmt.Sprintf("%s against %s", name, against)
-	if p := c.Attacked; p.Images > 0 {
-		out += fmt.Sprintf(", under attack (%s, %s, the same %s): %s", plural(c.Models, "model"),
-			plural(c.Attacks, "attack"), plural(p.Images, "image"), p.words(name))
+	out := fmt.Sprintf("%s against %s on the same %s", name, against, plural(c.Pools[0].N, "image"))
+	if c.Models > 1 {
+		out += fmt.Sprintf(", over %d models", c.Models)
 	}
-	if p := c.Clean; p.Images > 0 {
-		out += "; on clean images: " + p.words(name)
+	for i, p := range c.Pools {
+		out += [...]string{": ", "; ", "; "}[i]
+		switch p.Kind {
+		case "attacked":
+			out += fmt.Sprintf("under %s ", plural(p.Columns, "attack"))
+		case "corrupted":
+			out += "under corruption "
+		default:
+			out += "without attack "
+		}
+		out += p.words(name)
 	}
 	if c.Passes[0] > 0 && c.Passes[1] > 0 {
 		out += fmt.Sprintf("; an answer costs %s plain passes instead of %s", threeDigits(c.Passes[0]),
@@ -188,8 +245,8 @@ func (c contest) Sentence() string {
 	return out + "."
 }
 
-// words say how the images of a duel divide, and what that is evidence for.
-func (p pooled) words(name string) string {
+// words say how the images divide, and what that is evidence for.
+func (p pool) words(name string) string {
 	if !p.Differ {
 		return "no answer differs"
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // judged is a suite of verdicts: of each model and defense those on clean images, then under attack.
@@ -79,18 +80,18 @@ func TestEvidence(t *testing.T) {
 	}
 
 	// All images but the ninth gain over two models and two attacks, and none loses.
-	pool := s.pool(duel{"greedy", "none"}, attackedColumn)
-	if pool.Images != 10 || pool.Won != 9 || pool.Lost != 0 || math.Abs(pool.P-2./512) > 1e-12 {
+	pool, _ := s.pool(duel{"greedy", "none"}, "attacked")
+	if pool.N != 10 || pool.Won != 9 || pool.Lost != 0 || math.Abs(pool.P-2./512) > 1e-12 {
 		t.Errorf("pooled: %+v", pool)
 	}
 	said := strings.ReplaceAll(strings.Join(s.evidence(), "\n"), nbsp, " ")
 	for _, want := range []string{
-		"greedy against the network alone, under attack (2 models, 2 attacks, the same 10 images): 9 images gain and " +
-			"0 lose (p = 0.023), greedy keeps more; on clean images: 0 images gain and 1 lose (p = 1.00), no " +
-			"evidence of a difference; an answer costs 3 plain passes instead of 1.",
-		"msa against greedy, under attack (2 models, 2 attacks, the same 10 images): 1 image gains and 0 lose " +
-			"(p = 1.00), no evidence of a difference; on clean images: no answer differs; an answer costs 131 " +
-			"plain passes instead of 3.",
+		"greedy against the network alone on the same 10 images, over 2 models: under 2 attacks 9 images gain and " +
+			"0 lose (p = 0.023), greedy keeps more; without attack 0 images gain and 1 lose (p = 1.00), no evidence " +
+			"of a difference; an answer costs 3 plain passes instead of 1.",
+		"msa against greedy on the same 10 images, over 2 models: under 2 attacks 1 image gains and 0 lose " +
+			"(p = 1.00), no evidence of a difference; without attack no answer differs; an answer costs 131 plain " +
+			"passes instead of 3.",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the evidence reads\n%s\nwithout\n%s", said, want)
@@ -103,7 +104,7 @@ func TestEvidenceAgainst(t *testing.T) {
 	worse := judged(solved(), map[string]map[string][]string{"a": {
 		"none": {strings.Repeat("1", 20)}, "greedy": {strings.Repeat("01", 10)}}}, "none", "greedy")
 	if said := worse.evidence(); len(said) != 1 || !strings.Contains(said[0], "0 images gain and 10 lose") ||
-		!strings.Contains(said[0], "greedy keeps fewer") || strings.Contains(said[0], "under attack") {
+		!strings.Contains(said[0], "greedy keeps fewer") || strings.Contains(said[0], "under") {
 		t.Errorf("harm reads %q", said)
 	}
 	other := map[string]map[string][]string{"a": {"none": {"111"}, "greedy": {"11"}}}
@@ -114,6 +115,28 @@ func TestEvidenceAgainst(t *testing.T) {
 	if e := paperView().Suites[0].Evidence(); e != nil {
 		t.Errorf("published numbers are evidence: %q", e.Sentences)
 	}
+}
+
+// Corruptions are no attacks: an image counts once over all of them, in the table and in a part of the sentence.
+func TestEvidenceOnCorruptions(t *testing.T) {
+	noise := result.Parameters{"names": []any{"fog"}, "severities": []any{1., 2.}}
+	f := &result.File{Controls: solved(), Attacks: map[string]result.Attack{"noise": {Kind: "corruption",
+		Parameters: noise}}}
+	attacks := []string{"none", "pgd", "noise:fog:1", "noise:fog:2"}
+	for defense, verdicts := range map[string][]string{"none": {"1111", "0000", "0011", "0001"},
+		"greedy": {"1111", "0001", "1011", "1110"}} {
+		for i, v := range verdicts {
+			f.Cells = append(f.Cells, result.Cell{Suite: "s", Model: "a", Defense: defense, Attack: attacks[i], N: 4,
+				Verdicts: v})
+		}
+	}
+	got := plainly(derive(f).Suites[0].trialTable())
+	if len(got) != 3 || !strings.HasPrefix(got[2], "a | greedy | baseline | noise | 4 | 3 | 1 | 0.62 |") {
+		t.Errorf("%q", got)
+	}
+	said := strings.Join(derive(f).Suites[0].evidence(), "")
+	must.Have(t, strings.ReplaceAll(said, nbsp, " "), "under 1 attack 1 image gains and 0 lose (p = 1.00)",
+		"under corruption 3 images gain and 1 lose (p = 1.00)", "without attack no answer differs")
 }
 
 func TestPValues(t *testing.T) {

@@ -149,7 +149,8 @@ func TestTraceFigures(t *testing.T) {
 			}
 		}
 		s := derive(f).Suites[0]
-		if n := len(s.Traced()); n != 2*c.models || (fullTraces(s).Panels != nil) != (n <= mostTraced) {
+		drawn := 2*c.models <= mostTraced && c.layers+c.sweeps > 1
+		if n := len(s.Traced()); n != 2*c.models || (fullTraces(s).Panels != nil) != drawn {
 			t.Fatalf("%+v: %d networks under a control", c, n)
 		}
 		for _, pane := range s.traceFigure(s.Traced()).Panes() {

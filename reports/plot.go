@@ -84,10 +84,13 @@ const (
 	plotAspect = vg.Length(0.72) // height of a chart by its width
 )
 
-// Sheet lays the figure out, as wide as two columns of print.
+// Sheet lays the figure out, as wide as two columns of print, or as one where it is a single panel.
 func (f plotFigure) Sheet(head ...string) sheet {
 	out := sheet{Width: twoColumns, Columns: max(f.Columns, 1), Margin: 8, Head: head, Alt: f.Title + ". " + f.Caption,
 		Caption: f.Caption}
+	if len(f.Panels) == 1 {
+		out.Width, out.Columns = oneColumn, 1
+	}
 	var all []plotSeries
 	for _, p := range f.Panels {
 		out.Panels, all = append(out.Panels, p), append(all, p.Series...)

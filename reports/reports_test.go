@@ -84,8 +84,8 @@ func TestSameInputSameBytes(t *testing.T) {
 	first, recs := report(t), records(fixture())
 	slices.Reverse(recs) // the records' order does not matter
 	second := wholeReport(t, recs)
-	// All suites have a radar and a waterfall, two curves, three control traces.
-	if len(first) != len(formats)+2*6+2*6+2*2+2*3 {
+	// All suites have a radar and a waterfall, two curves, two control traces.
+	if len(first) != len(formats)+2*6+2*6+2*2+2*2 {
 		t.Errorf("%d files", len(first))
 	}
 	for name, content := range first {

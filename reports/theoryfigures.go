@@ -151,7 +151,8 @@ func ratioFigure(p *theory.ProjectedRatio) plotFigure {
 	return plotFigure{
 		Slug: "proposition-1", Title: "Proposition 1: the margin that a projection onto a subspace gains", Columns: 2,
 		Caption: fmt.Sprintf("Random hyperplanes, data in a random r-dimensional subspace of R^d, %d draws a point. "+
-			"Marks are means of the ratio of both measured margins; lines on the right are its exact mean.", p.Draws),
+			"Marks are means of the ratio of both measured margins; lines of the second panel are its exact mean.",
+			p.Draws),
 		Panels: []plotPanel{left, right},
 	}
 }
@@ -177,8 +178,8 @@ func linearFigure(l *theory.LinearLoop) plotFigure {
 	f := plotFigure{Slug: "theorem-1", Title: "Theorem 1: the controlled linear system", Columns: 2,
 		Caption: fmt.Sprintf("Squared error of the controlled state (marks) and its bound (lines) after t layers, "+
 			"d = %d, r = %d, for several regularisations c. Orthogonal layers make the bound the error; layers far "+
-			"from orthogonal make its γ_t large. Below right, all systems: of %d draws, the one nearest its bound.",
-			d, r, l.Draws)}
+			"from orthogonal make its γ_t large. The last panel has all systems: of %d draws, the one "+
+			"nearest its bound.", d, r, l.Draws)}
 	titles := []string{"Orthogonal layers", "Nearly orthogonal layers", "Gaussian layers"}
 	var all []plotSeries
 	for i, kind := range []string{"orthogonal", "near-orthogonal", "gaussian"} {
@@ -256,7 +257,7 @@ func nonlinearFigure(l *theory.NonlinearLoop) plotFigure {
 		Caption: fmt.Sprintf("Networks of %d tanh layers on R^%d with quadratic manifolds of dimension %d. "+
 			"The first three panels are one network with gain %g, c = %g and a random direction. "+
 			"ε goes up to the largest that satisfies the theorem's condition, here %.3g. "+
-			"Below right, all networks, c and directions after the last "+
+			"The last panel has all networks, c and directions after the last "+
 			"layer.", l.Depth, l.Dimension, l.Rank, most.Gain, c, limit),
 		Panels: []plotPanel{
 			{Title: fmt.Sprintf("Error after %d layers", l.Depth), X: "ε", Y: "error", LogX: true, LogY: true,
@@ -297,9 +298,9 @@ func bendingFigure(m *theory.ManifoldBending) plotFigure {
 	}
 	return plotFigure{
 		Slug: "curvature", Title: "Curvature of the manifolds, and what it costs", Columns: 3,
-		Caption: fmt.Sprintf("Left, the curve of the margins. Middle, the manifolds of tanh networks: "+
+		Caption: fmt.Sprintf("First the curve of the margins. Second the manifolds of tanh networks: "+
 			"measured by projecting onto them, and by sending the manifold before through its layer. "+
-			"Right, a parabola in the plane, c = %g: the part of the error that is due to curvature, and the "+
+			"Third a parabola in the plane, c = %g: the part of the error that is due to curvature, and the "+
 			"theorem's bound.", m.C),
 		Panels: []plotPanel{
 			{Title: "The curve", X: "s", Y: "curvature", Series: []plotSeries{analytic, differences}},

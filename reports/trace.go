@@ -136,8 +136,9 @@ func (s *suite) Traces() *traceView {
 		"output: the norm of u_t and the running loss ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², z_t = x_t + u_t, " +
 		"means over the images."}
 	if len(all) <= mostTraced {
-		figure := s.traceFigure(all)
-		v.Figure = &figure
+		if figure := s.traceFigure(all); figure.Panels != nil {
+			v.Figure = &figure
+		}
 	} else {
 		v.Reading += fmt.Sprintf(" The tables stand for a figure: %d networks under a control are more than one shows.",
 			len(all))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot/vg"
 )
@@ -24,26 +25,23 @@ func fullTraces(s *suite) sheet {
 }
 
 // traceFigure draws, for each network under a control, the norms of its controls layer by
-// layer and, where its solver makes sweeps, the objective from sweep to sweep.
+// layer, where there are several, and, where its solver makes sweeps, the objective from sweep to sweep.
 func (s *suite) traceFigure(all []traced) plotFigure {
-	f := plotFigure{Title: "Control: " + s.Heading(), Columns: min(len(all), 2),
-		Caption: "Norm ‖u_t‖ of the control at each layer, mean over the images, for each kind of images"}
-	sweeps := false
+	f := plotFigure{Title: "Control: " + s.Heading(), Columns: 2}
+	narrow := f.Sheet().panelWidth()
+	var said []string
 	for _, t := range all {
-		sweeps = sweeps || t.sweeps() > 0
-	}
-	if sweeps {
-		f.Columns = 2
-		f.Caption += "; and how far the control objective, mean over the first images, lies from its greedy start " +
-			"after each sweep"
-	}
-	f.Caption = s.caption(f.Caption + s.ofFirstSeed())
-	for _, t := range all {
-		f.Panels = append(f.Panels, s.normPanel(t, t.numbered(f.Sheet().panelWidth())))
+		if len(t.Layers) > 1 { // of one layer the table says it
+			f.Panels = append(f.Panels, s.normPanel(t, t.numbered(narrow)))
+			said = once(said, "norm ‖u_t‖ of the control at each layer, mean over the images, for each kind of images")
+		}
 		if t.sweeps() > 0 {
 			f.Panels = append(f.Panels, s.objectivePanel(t))
+			said = once(said, "how far the control objective, mean over the first images, lies from its greedy start "+
+				"after each sweep")
 		}
 	}
+	f.Caption = s.caption(heading(strings.Join(said, "; and ")) + s.ofFirstSeed())
 	return f
 }
 
