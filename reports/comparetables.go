@@ -174,8 +174,11 @@ const matrixEntries = 24
 
 // MatrixTable has the difference of any two entries under attack; none where there are too many.
 func (g *group) MatrixTable() table {
-	t := table{Lead: 1, Caption: "Line less column, in points, on shared images under attack; bold where significant",
-		Head: []string{"Model · control"}}
+	t := table{
+		Lead:    1,
+		Caption: "Line less column, in points, " + g.under() + ", on shared images; bold where significant",
+		Head:    []string{"Model · control"},
+	}
 	if n := len(g.Entries); n < 2 || n > matrixEntries {
 		return t
 	}
@@ -242,6 +245,14 @@ func tested(t *compare.Test) []box {
 		fmt.Sprintf("[%s,"+nbsp+"%s]", tenths(t.Interval[0]), tenths(t.Interval[1])), pValue(t.P), pValue(t.Holm))
 }
 
+// under says on what pairs are tested.
+func (g *group) under() string {
+	if by := g.Group.RankedBy; len(by) == 1 && g.Columns[by[0]].Attack == "none" {
+		return "without an attack"
+	}
+	return "under attack"
+}
+
 // mostPairs is how many pairs a table has room for.
 const mostPairs = 1000
 
@@ -249,9 +260,13 @@ const mostPairs = 1000
 func (g *group) PairTable() table {
 	t := table{
 		Lead:    2,
-		Caption: "Every pair, under attack",
+		Caption: "Every pair, " + g.under(),
 		Head: append([]string{"A", "B"}, append(slices.Clone(testHead),
 			"Clean, A − B")...),
+	}
+	corrupted := slices.ContainsFunc(g.Pairs, func(p compare.Pair) bool { return p.Corrupted != nil })
+	if corrupted {
+		t.Head = append(t.Head, "Corrupted, A − B")
 	}
 	for _, p := range g.Pairs {
 		if len(g.Pairs) > mostPairs && p.B != p.A+1 {
@@ -269,7 +284,23 @@ func (g *group) PairTable() table {
 			clean = text(tenths(p.Clean.Difference))
 			clean.Spans[0].Bold = p.Clean.Significant
 		}
-		t.Rows = append(t.Rows, append(line, clean))
+		line = append(line, clean)
+		if corrupted {
+			b := text(dash)
+			if p.Corrupted != nil {
+				b = text(tenths(p.Corrupted.Difference))
+				b.Spans[0].Bold = p.Corrupted.Significant
+			}
+			line = append(line, b)
+		}
+		t.Rows = append(t.Rows, line)
+	}
+	if corrupted {
+		t.note(
+			"",
+			"Corrupted: mean accuracy over the corruptions that both have; an exact sign test on which of the two is "+
+				"right on an image under more of them.",
+		)
 	}
 	t.note("", "%s", testNote(g.tests(), "pair"))
 	t.note(

@@ -363,6 +363,39 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	}
 }
 
+// Under corruptions an image says which of two is right under more of them: here 4 of 8 say A and none says B, so that
+// p is 2/2^4.
+func TestCorrupted(t *testing.T) {
+	cells := func(model string, verdicts ...string) (out []result.Cell) {
+		out = append(out, attacked(model, "none", white, 0, "11111111"))
+		for i, v := range verdicts {
+			c := attacked(model, "none", white, 0, v)
+			c.Attack, c.Recipe = fmt.Sprint("weather:fog:", i+1), "corruption/1"
+			out = append(out, c)
+		}
+		return out
+	}
+	r := runOf("one", from(0, 8), append(cells("good", "11111111", "11110011"), cells("poor", "11000011", "11000011",
+		"11111111")...)...)
+	r.File.Attacks["weather"] = result.Attack{Kind: "corruption", Recipe: "corruption/1"}
+	g := must.Get(Of([]Run{r}))(t).Groups[0]
+	if got := g.Columns[g.RankedBy[0]].Attack; len(g.RankedBy) != 1 || got != "none" {
+		t.Errorf("ranked by %s", got)
+	}
+	a, _ := entry(t, g, "one", "good")
+	want := Sign{Corruptions: 2, Shared: 8, MoreA: 4, Difference: 6. / 16, Chance: Chance{2. / 16, 2. / 16, false}}
+	got := *g.Pairs[0].Corrupted
+	if a != 0 {
+		t.Fatal("equals are not ordered by name")
+	}
+	if math.Abs(got.P-want.P) > 1e-12 || math.Abs(got.Holm-want.Holm) > 1e-12 {
+		t.Errorf("p %v and %v", got.P, got.Holm)
+	}
+	if got.Chance = want.Chance; got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // What the runs differ in is noted, and more lines than can be tested in pairs are refused.
 func TestNotes(t *testing.T) {
 	one, other, empty := runOf("one", from(0, 2), attacked("m", "none", white, 0, "10")),

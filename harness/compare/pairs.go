@@ -14,10 +14,12 @@ type Pair struct {
 	B int `json:"b"`
 	// Attacks are the columns that Robust is over: those of the ranking where both have them, else the attacks that
 	// both have. An image counts where an entry is right under every one.
-	Attacks []int  `json:"attacks"`
-	Robust  *Test  `json:"robust,omitempty"`
-	Clean   *Test  `json:"clean,omitempty"`
-	Why     string `json:"not_comparable,omitempty"` // why Robust is absent
+	Attacks []int `json:"attacks"`
+	Robust  *Test `json:"robust,omitempty"`
+	Clean   *Test `json:"clean,omitempty"`
+	// Corrupted is over the corruptions that both have.
+	Corrupted *Sign  `json:"corrupted,omitempty"`
+	Why       string `json:"not_comparable,omitempty"` // why Robust is absent
 }
 
 // Test is the exact test of McNemar on the images that two entries have in common.
@@ -27,9 +29,14 @@ type Test struct {
 	OnlyB      int        `json:"only_b"`     // that B alone is right on
 	Difference float64    `json:"difference"` // accuracy of A less that of B on them, in [−1, 1]
 	Interval   [2]float64 `json:"interval"`   // of the difference, 95 % (Tango)
-	P          float64    `json:"p"`          // two-sided, of "no difference"
-	// Holm is P corrected for all tests of its kind in the group: pairs under attack, pairs on clean images, and
-	// steps of histories are a kind each.
+	Chance
+}
+
+// Chance is how probable a difference at least as large is where there is none.
+type Chance struct {
+	P float64 `json:"p"` // two-sided
+	// Holm is P corrected for all tests of its kind in the group: pairs under attack, on clean images and under
+	// corruptions, and steps of histories are a kind each.
 	Holm        float64 `json:"p_holm"`
 	Significant bool    `json:"significant"` // p_holm is at most alpha
 }
@@ -74,12 +81,11 @@ func test(a, b verdicts) *Test {
 	p := stats.Paired{N: shared, Lost: onlyA, Won: onlyB}
 	_, twoSided := stats.McNemar(onlyA, onlyB)
 	return &Test{Shared: shared, OnlyA: onlyA, OnlyB: onlyB, Difference: p.Drop(), Interval: p.Interval(0.95),
-		P: twoSided}
+		Chance: Chance{P: twoSided}}
 }
 
 // corrected gives tests of one kind their corrected values.
-func corrected(tests []*Test) {
-	tests = slices.DeleteFunc(tests, func(t *Test) bool { return t == nil })
+func corrected(tests []*Chance) {
 	values := make([]float64, len(tests))
 	for i, t := range tests {
 		values[i] = t.P
@@ -103,23 +109,35 @@ func (g *Group) test() {
 		}
 		return by[key][e]
 	}
-	var robust, clean []*Test
+	counts := map[string][]int{}
+	var robust, clean, corrupted []*Chance
 	for b := range g.Entries {
 		for a := range b {
-			p := Pair{A: a, B: b, Attacks: g.common(a, b)}
+			p := Pair{A: a, B: b, Attacks: g.common(a, b, Column.adversarial)}
+			if g.Entries[a].Worst != nil && g.Entries[b].Worst != nil {
+				p.Attacks = g.RankedBy
+			}
 			if len(p.Attacks) == 0 {
 				p.Why = "no attack in common"
 			} else if p.Robust = test(over(a, p.Attacks), over(b, p.Attacks)); p.Robust == nil {
 				p.Why = "no image in common"
+			} else {
+				robust = append(robust, &p.Robust.Chance)
 			}
 			if g.clean(&g.Entries[a]) != nil && g.clean(&g.Entries[b]) != nil {
-				p.Clean = test(over(a, []int{0}), over(b, []int{0}))
+				if p.Clean = test(over(a, []int{0}), over(b, []int{0})); p.Clean != nil {
+					clean = append(clean, &p.Clean.Chance)
+				}
 			}
-			g.Pairs, robust, clean = append(g.Pairs, p), append(robust, p.Robust), append(clean, p.Clean)
+			if p.Corrupted = g.sign(a, b, counts); p.Corrupted != nil {
+				corrupted = append(corrupted, &p.Corrupted.Chance)
+			}
+			g.Pairs = append(g.Pairs, p)
 		}
 	}
 	corrected(robust)
 	corrected(clean)
+	corrected(corrupted)
 	for i := range g.Entries {
 		if e := &g.Entries[i]; e.Worst != nil {
 			e.Open = [2]int{1, 0}
@@ -150,14 +168,11 @@ func encoded(columns []int) (key []rune) {
 	return key
 }
 
-// common are the columns that two entries are tested by.
-func (g *Group) common(a, b int) []int {
-	if g.Entries[a].Worst != nil && g.Entries[b].Worst != nil {
-		return g.RankedBy
-	}
+// common are the columns of a kind that two entries have.
+func (g *Group) common(a, b int, kind func(Column) bool) []int {
 	by := []int{}
 	for i, c := range g.Columns {
-		if both := []int{i}; c.adversarial() && g.Entries[a].has(both) && g.Entries[b].has(both) {
+		if both := []int{i}; kind(c) && g.Entries[a].has(both) && g.Entries[b].has(both) {
 			by = append(by, i)
 		}
 	}
@@ -183,7 +198,7 @@ func (g *Group) follow() {
 	})
 	// The many corruptions would take the tests of attacks their power.
 	attacks := slices.ContainsFunc(g.Columns, Column.adversarial)
-	var steps []*Test
+	var steps []*Chance
 	for _, k := range order {
 		s := Series{Model: k.model, Defense: k.defense, Attacker: k.attacker, Dataset: k.dataset}
 		for _, i := range of[k] {
@@ -209,7 +224,9 @@ func (g *Group) follow() {
 				if last >= 0 {
 					now, before := g.Entries[p.Entry], g.Entries[s.Points[last].Entry]
 					t := test(g.verdicts(&now, []int{c}), g.verdicts(&before, []int{c}))
-					line.Steps, steps = append(line.Steps, Step{last, to, t}), append(steps, t)
+					if line.Steps = append(line.Steps, Step{last, to, t}); t != nil {
+						steps = append(steps, &t.Chance)
+					}
 				}
 				last = to
 			}
