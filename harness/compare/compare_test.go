@@ -9,67 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 )
-
-// day is a moment on the n-th day.
-func day(n int) time.Time { return time.Date(2026, 11, n, 3, 0, 0, 0, time.UTC) }
-
-// attacked is a cell under the attack pgd at an epsilon; 0 stands for clean images.
-func attacked(model, defense, mode string, epsilon float64, verdicts string) result.Cell {
-	right := strings.Count(verdicts, "1")
-	c := result.Cell{Suite: "s", Dataset: "test", Model: model, Defense: defense, Mode: mode, Attack: "none",
-		N: len(verdicts), Correct: right, Accuracy: float64(right) / float64(len(verdicts)), Verdicts: verdicts}
-	if norm := "linf"; epsilon > 0 {
-		c.Attack, c.Norm, c.Epsilon, c.Recipe = "pgd", &norm, &epsilon, "pgd/1"
-	}
-	return c
-}
-
-// runOf is a run on images whose ids are given, with the cells given. An image's checksum is its id's.
-func runOf(folder string, ids []int, cells ...result.Cell) Run {
-	f := &result.File{Schema: result.Schema, Created: day(1), ConfigSHA256: folder, Models: map[string]result.Model{},
-		Datasets: map[string]result.Dataset{"test": {N: len(ids), SHA256: fmt.Sprint("hash of ", ids), Format: "npz"}},
-		Attacks: map[string]result.Attack{"pgd": {Kind: "pgd", Title: "PGD-10", Recipe: "pgd/1",
-			Parameters: result.Parameters{"steps": 10.0}}}, Cells: cells}
-	known := result.Images{IDs: ids}
-	for _, id := range ids {
-		known.Checksums += fmt.Sprintf("%08x", 1000+id)
-	}
-	f.Images = map[string]result.Images{"test": known}
-	return Run{Folder: folder, Path: "/runs/" + folder, File: f}
-}
-
-func from(first, n int) (ids []int) {
-	for i := range n {
-		ids = append(ids, first+i)
-	}
-	return ids
-}
-
-// entry is the one of a model in a run.
-func entry(t *testing.T, g Group, run, model string) (int, Entry) {
-	t.Helper()
-	i := slices.IndexFunc(g.Entries, func(e Entry) bool { return e.Run == run && e.Model == model })
-	if i < 0 {
-		t.Fatalf("there is no %s in %s", model, run)
-	}
-	return i, g.Entries[i]
-}
-
-func pairOf(g Group, i, k int) *Pair {
-	for n := range g.Pairs {
-		if p := &g.Pairs[n]; p.A == min(i, k) && p.B == max(i, k) {
-			return p
-		}
-	}
-	return nil
-}
-
-const white = result.WhiteboxThrough
 
 // The exact test of McNemar by hand: of d images that one of two entries alone is right on, k of one's, p is twice the
 // sum of the binomial coefficients up to min(k, d − k), over 2^d.
