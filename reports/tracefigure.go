@@ -148,6 +148,7 @@ func (p plotPanel) framed(left, right float64) plotPanel {
 	if of[1] == 0 {
 		of[1] = 1
 	}
+	of[1] *= 1.06 // room for the markers
 	p.Box = [4]float64{left, of[0], right, of[1]}
 	return p
 }
