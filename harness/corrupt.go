@@ -45,6 +45,6 @@ func described(list []attacks.Corruption) result.Attack {
 		what = fmt.Sprintf("all %d", len(names))
 	}
 	return result.Attack{Kind: attacks.CorruptionKind, Recipe: attacks.CorruptionRecipe, Epsilons: []float64{},
-		Title:      fmt.Sprintf("Corruptions, %s, severities %s", what, strings.Join(words, ", ")),
+		Title:      fmt.Sprintf("%s corruptions, severities %s", what, strings.Join(words, ", ")),
 		Parameters: result.Parameters{"names": names, "severities": severities}}
 }

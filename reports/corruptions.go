@@ -92,6 +92,26 @@ func (s *suite) addMeans() {
 	}
 }
 
+// eachCorrupted lists the cells of corruptions, which are no columns.
+func (s *suite) eachCorrupted() (out []compared) {
+	for _, by := range s.corrupted {
+		for _, m := range s.Models {
+			for _, d := range s.Defenses() {
+				for _, name := range by.names {
+					for _, severity := range by.severities {
+						if c := by.cell(m, d, name, severity); c != nil {
+							col := column{Attack: c.Attack, recipe: c.Recipe}
+							out = append(out, compared{model: m, defense: d, col: col, cell: c,
+								alone: by.cell(m, "none", name, severity)})
+						}
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
 // corruptionTables are the scores of the suite's corruptions, and the accuracy under each of them.
 func (s *suite) corruptionTables() (list []table) {
 	for _, by := range s.corrupted {

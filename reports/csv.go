@@ -26,7 +26,7 @@ func renderCSV(w io.Writer, v *view) error {
 	out := csv.NewWriter(w)
 	out.Write(csvHead)
 	for _, s := range v.Suites {
-		for _, one := range s.compared() {
+		for _, one := range append(s.compared(), s.eachCorrupted()...) {
 			line := make([]string, len(csvHead))
 			for i, f := range s.csvLine(one) {
 				line[i] = csvField(f)
@@ -51,7 +51,11 @@ func (s *suite) csvLine(one compared) []any {
 	} else {
 		forward, backward := passes(c)
 		warnings := distinct(c.Warnings, func(w result.Warning) string { return w.ID })
-		line = append(line, c.N, c.Correct, c.Accuracy, c.CI95[0], c.CI95[1], c.MaxNorm, c.Seconds, forward, backward,
+		correct, low, high := any(c.Correct), any(c.CI95[0]), any(c.CI95[1])
+		if c.Verdicts == "" && one.col.corrupted() { // a mean
+			correct, low, high = nil, nil, nil
+		}
+		line = append(line, c.N, correct, c.Accuracy, low, high, c.MaxNorm, c.Seconds, forward, backward,
 			c.Recipe, c.VerdictOnly, strings.Join(warnings, " "))
 	}
 	var difference, inside any
@@ -67,7 +71,11 @@ func (s *suite) csvLine(one compared) []any {
 	} else {
 		line = append(line, make([]any, 6)...)
 	}
-	if alone := s.Cell(one.model, "none", one.col); c.Defense != "none" && matched(alone, one.cell) {
+	alone := s.Cell(one.model, "none", one.col)
+	if one.alone != nil {
+		alone = one.alone
+	}
+	if c.Defense != "none" && matched(alone, one.cell) {
 		change := stats.NewPaired(alone.Verdicts, c.Verdicts)
 		_, p := stats.McNemar(change.Lost, change.Won)
 		line = append(line, change.Won, change.Lost, p)

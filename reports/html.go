@@ -85,10 +85,10 @@ func (v *view) Radars() (out []sheet) {
 }
 
 // Figures are the suite's in groups: its models' accuracies, where they are not on the first screen already, its
-// robustness curves, a model and attack each, and what the components of each attack leave. Those of one model are one
-// group, so that they stand beside each other.
+// robustness curves, a model and attack each, what the components of each attack leave and what corruptions do. Those of
+// one model are one group, so that they stand beside each other.
 func (s *suite) Figures(accuracies bool) (groups [][]sheet) {
-	var first, second, third []sheet
+	var first, second, third, fourth []sheet
 	if accuracies {
 		for _, m := range s.Models {
 			first = append(first, s.pageAccuracies(m))
@@ -100,7 +100,12 @@ func (s *suite) Figures(accuracies bool) (groups [][]sheet) {
 	for _, w := range s.Waterfalls() {
 		third = append(third, s.waterfallSheet(inPage(), []waterfall{w}))
 	}
-	groups = [][]sheet{first, second, third}
+	if len(s.corrupted) > 0 {
+		for _, m := range s.Models {
+			fourth = append(fourth, s.corruptionSheet(inPage(), []string{m}))
+		}
+	}
+	groups = [][]sheet{first, second, third, fourth}
 	if len(s.Models) == 1 {
 		groups = [][]sheet{slices.Concat(groups...)}
 	}

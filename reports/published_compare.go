@@ -19,6 +19,7 @@ type compared struct {
 	col            column
 	cell           *result.Cell // nil for a number whose cell was not run
 	published      *float64     // a share; nil for a cell that the source lacks
+	alone          *result.Cell // of a corruption: the network's alone
 }
 
 func publishedKey(p result.PublishedCell) cellKey {
@@ -58,7 +59,8 @@ func (s *suite) compared() (out []compared) {
 	for _, p := range numbers {
 		if accuracy, open := left[publishedKey(p)]; open {
 			delete(left, publishedKey(p))
-			rest = append(rest, compared{p.Model, p.Defense, s.publishedColumn(p), nil, &accuracy})
+			rest = append(rest, compared{model: p.Model, defense: p.Defense, col: s.publishedColumn(p),
+				published: &accuracy})
 		}
 	}
 	network := func(c compared) [2]string { return [2]string{c.model, c.defense} }

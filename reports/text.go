@@ -39,6 +39,9 @@ func (c *column) learn(from *result.Cell) {
 	c.recipe = max(c.recipe, from.Recipe)
 }
 
+// corrupted reports whether corruptions made the column's images.
+func (c column) corrupted() bool { return strings.HasPrefix(c.recipe, "corruption/") }
+
 // attackNames gives the usual short name of a recipe (without its version).
 var attackNames = map[string]string{
 	"autoattack-standard": "AA", "autoattack-plus": "AA+", "autoattack-rand": "AA-rand",

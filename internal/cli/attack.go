@@ -47,7 +47,8 @@ Of a folder of images --limit N takes N evenly by class, which ones by seed 0.
   selfheal attack model.onnx --data test_batch.bin --norm l2 --epsilon 0.25,0.5 --limit 1000 \
       --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616
   selfheal attack model.onnx --data imagenet/ --resize 256 --crop 224 --limit 1000 \
-      --norm linf --epsilon 4/255 --attack pgd --param steps=50 --param restarts=5`,
+      --norm linf --epsilon 4/255 --attack pgd --param steps=50 --param restarts=5
+  selfheal attack model.onnx --data test_batch.bin --attack corruption --param severities=3`,
 		Args:              exactly(1, "one model"),
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -121,7 +122,8 @@ func choices() (list []choice) {
 			}
 		}
 	}
-	return list
+	doc := "the 15 common corruptions (Hendrycks & Dietterich 2019), without --norm and --epsilon"
+	return append(list, choice{attacks.CorruptionKind, attacks.CorruptionKind, "", doc, nil})
 }
 
 // chosen is what --attack asks for.
@@ -177,7 +179,11 @@ func (f *attackFlags) plan(c *cobra.Command, model string) (*harness.Plan, error
 
 // needed are flags that must be given.
 func (f *attackFlags) needed(c *cobra.Command) error {
-	return cmp.Or(needed(c, "data", f.data, ", for example --data test.npz"),
+	data := needed(c, "data", f.data, ", for example --data test.npz")
+	if f.attack == attacks.CorruptionKind {
+		return data
+	}
+	return cmp.Or(data,
 		needed(c, "norm", f.norm, ", for example --norm linf"),
 		needed(c, "epsilon", f.epsilon, ", for example --epsilon 8/255"))
 }
@@ -272,7 +278,13 @@ func (f *attackFlags) config(model string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	parameters := []string{fmt.Sprintf("norm: %q", f.norm), "epsilon: " + epsilon, "kind: " + attack.kind}
+	parameters := []string{"kind: " + attack.kind}
+	if f.norm != "" || attack.kind != attacks.CorruptionKind {
+		parameters = append(parameters, fmt.Sprintf("norm: %q", f.norm))
+	}
+	if f.epsilon != "" || attack.kind != attacks.CorruptionKind {
+		parameters = append(parameters, "epsilon: "+epsilon)
+	}
 	if attack.version != "" {
 		parameters = append(parameters, "version: "+attack.version)
 	}

@@ -239,7 +239,7 @@ func (f *dataFlags) add(c flags) {
 	c.text(&f.format, "format", "",
 		"of --data: "+strings.Join(dataset.Formats(), ", ")+" (default: by its name or layout)",
 		words(dataset.Formats()...))
-	c.text(&f.split, "split", "", "the part of --data, where it has several: train, val or test (default: test)",
+	c.text(&f.split, "split", "", "the part of --data, where it has several: train, val or test (default: test), or fog/3",
 		words("train", "val", "test"))
 	c.text(&f.keys, "keys", "", "the names of the images' and the labels' arrays or columns: image,label (default: found)",
 		noFiles)
