@@ -85,6 +85,8 @@ type description struct {
 	text  strings.Builder
 	sets  map[string]imageSet
 	made  map[craftKey]string // in which suite images are made first
+
+	corrupted string // the defenses of the corruptions that are being described
 }
 
 // imageSet is what is known of a data set.
@@ -261,7 +263,11 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 func (d *description) corruption(j Job, i int, known *comparison) {
 	a := j.Attacks[i]
 	name, severity, _ := cutLast(a.Name)
-	defenses := known.defenses(j, a.Name, 0)
+	if base, _, _ := strings.Cut(name, ":"); i == 0 || !strings.HasPrefix(j.Attacks[i-1].Name, base+":") {
+		d.corrupted = known.defenses(j, base, 0) // a published number is of their mean
+	} else if known != nil {
+		known.cells += 1 + len(j.Suite.Controls)
+	}
 	if i > 0 && strings.HasPrefix(j.Attacks[i-1].Name, name+":") {
 		return
 	}
@@ -271,7 +277,7 @@ func (d *description) corruption(j Job, i int, known *comparison) {
 			list += ", " + severity
 		}
 	}
-	fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, severities %s\n", name, defenses, attacks.CorruptionRecipe, list)
+	fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, severities %s\n", name, d.corrupted, attacks.CorruptionRecipe, list)
 }
 
 // cutLast cuts a text at its last colon.

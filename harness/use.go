@@ -194,8 +194,15 @@ func (u *Use) attack(name string, epsilon float64) (PlannedAttack, error) {
 	cfg := u.cfg
 	base, _, _ := strings.Cut(name, ":")
 	a := cfg.Attack(base)
-	if a != nil && a.Corruptions != nil { // which all allow the same
-		return PlannedAttack{Attack: a}, nil
+	if a != nil && a.Corruptions != nil {
+		all, err := planAttack(a)
+		if err != nil || base == name { // all of them allow the same
+			return all[0], err
+		}
+		if i := slices.IndexFunc(all, func(p PlannedAttack) bool { return p.Name == name }); i >= 0 {
+			return all[i], nil
+		}
+		return all[0], fmt.Errorf("attack %s has no cell %s; its cells are called as %s", base, name, all[0].Name)
 	}
 	if a == nil || base != name {
 		return PlannedAttack{}, unknown("attack", name, cfg.Attacks, func(a config.Attack) string { return a.Name })
