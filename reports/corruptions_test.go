@@ -56,7 +56,7 @@ func TestCorruptionsStandApart(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
-	if said := s.evidence(); len(said) != 1 || !strings.Contains(said[0], "on common corruptions: 3 images gain and 0 lose") {
+	if said := s.evidence(); len(said) != 1 || !strings.Contains(said[0], "under corruption 3 images gain and 0 lose") {
 		t.Errorf("evidence: %q", said)
 	}
 	var csv strings.Builder
@@ -66,7 +66,7 @@ func TestCorruptionsStandApart(t *testing.T) {
 		t.Errorf("%v, %s", err, csv.String())
 	}
 	f := fullCorruptions(s)
-	if len(f.Panels) != 1 || len(s.CorruptionFigures()) != 1 || !strings.Contains(f.Alt, "heal: Fog 80.0, JPEG compression "+
+	if len(f.Panels) != 1 || len(s.Figures(false)) != 1 || !strings.Contains(f.Alt, "heal: Fog 80.0, JPEG compression "+
 		"80.0, Mean 80.0.") {
 		t.Errorf("%d panels: %s", len(f.Panels), f.Alt)
 	}
