@@ -122,7 +122,7 @@ func printVerification(c *cobra.Command, v *harness.Verification) error {
 	}
 	bound := "any image"
 	if v.Norm != nil {
-		bound = fmt.Sprintf("%s, epsilon %.6g", *v.Norm, *v.Epsilon)
+		bound = *v.Norm + ", epsilon " + number.Format(*v.Epsilon)
 	}
 	fmt.Fprintf(w, "attack\t%s, %s\n", v.Attack, bound)
 	fmt.Fprintf(w, "images\t%d, %d of them unperturbed\n", v.N, v.Unperturbed)
