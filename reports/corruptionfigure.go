@@ -20,8 +20,8 @@ func fullCorruptions(s *suite) sheet {
 	return f
 }
 
-// corruptionSheet has a panel for each model: a line a corruption, with a marker a defense where its accuracy is, a mean
-// over the severities. The lowest line is the mean over the corruptions.
+// corruptionSheet has a panel for each model: a line a corruption, with a marker a defense where its accuracy is, a
+// mean over the severities. The lowest line is the mean over the corruptions.
 func (s *suite) corruptionSheet(f sheet, models []string) sheet {
 	f.Caption = "Accuracy in % by corruption, mean over its severities" + s.ofFirstSeed()
 	f.Alt = fmt.Sprintf("%s, %s (%s).", f.Caption, s.Heading(), s.Sample())

@@ -85,8 +85,8 @@ func (v *view) Radars() (out []sheet) {
 }
 
 // Figures are the suite's in groups: its models' accuracies, where they are not on the first screen already, its
-// robustness curves, a model and attack each, what the components of each attack leave and what corruptions do. Those of
-// one model are one group, so that they stand beside each other.
+// robustness curves, a model and attack each, what the components of each attack leave and what corruptions do. Those
+// of one model are one group, so that they stand beside each other.
 func (s *suite) Figures(accuracies bool) (groups [][]sheet) {
 	var first, second, third, fourth []sheet
 	if accuracies {

@@ -124,7 +124,7 @@ attack m.onnx --data DATA --norm l2 --epsilon 1 --crop -2 → --resize and --cro
 attack m.onnx --data DATA --norm l2 --epsilon 1 --resize 20 --crop 32 → --resize and --crop: a crop of 32 is larger than
 attack m.onnx --data DATA --norm l2 --epsilon 1 --keys x → --keys x: it takes two names, of the images and of the labels
 attack m.onnx --data go.mod --norm linf --epsilon 1 → its format does not follow from its name
-ATTACK --norm linf --epsilon 1 --format cifar10bin → did you mean "cifar10-bin"?
+ATTACK --norm linf --epsilon 1 --format cifar10 → did you mean "cifar10-bin"?
 ATTACK --norm linf --epsilon 1 --format zip → --format must be one of cifar10-bin
 ATTACK --norm linf --epsilon 1 --format cifar100-bin → its size fits cifar10-bin
 ATTACK --norm linf --epsilon 8 → --epsilon is 8, but in linf

@@ -44,6 +44,9 @@ func nearest(word string, known []string) string {
 				continue
 			}
 		}
+		if w != "" && strings.HasPrefix(lower, w+"-") { // of the words that say more than this the first counts
+			d = min(d, 1)
+		}
 		if best == "" || d < bestDistance {
 			best, bestDistance = k, d
 		}

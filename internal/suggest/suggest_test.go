@@ -3,10 +3,10 @@ package suggest
 import "testing"
 
 func TestWord(t *testing.T) {
-	known := []string{"epsilon", "norm", "steps", "step_size", "datasets", "linf", "l2"}
+	known := []string{"epsilon", "norm", "steps", "step_size", "datasets", "linf", "l2", "cifar10-bin", "cifar10-c"}
 	for word, want := range map[string]string{
 		"epsilom": "epsilon", "eps": "epsilon", "nrom": "norm", "Steps": "steps", "stepsize": "step_size",
-		"dataset": "datasets", "linff": "linf", "l3": "l2", "colour": "", "": "",
+		"dataset": "datasets", "linff": "linf", "l3": "l2", "cifar10": "cifar10-bin", "colour": "", "": "",
 	} {
 		if want != "" {
 			want = `; did you mean "` + want + `"?`
