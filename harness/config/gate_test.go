@@ -79,6 +79,9 @@ func TestCellPattern(t *testing.T) {
 		{"s/m/none/aa@0.0314", "s", "m", "none", "aa", &large, true},
 		{"*@0.0314", "s", "m", "none", "aa", &large, true}, {"*@0.0314", "s", "m", "none", "none", nil, false},
 		{"pgd@10", "s", "m", "none", "pgd@10", &small, true}, {"pgd@x", "s", "m", "none", "pgd@x", &small, true},
+		{"c", "s", "m", "none", "c:fog:3", nil, true}, {"c:fog", "s", "m", "none", "c:fog:3", nil, true},
+		{"m/none/c:fog:3", "s", "m", "none", "c:fog:3", nil, true}, {"c:fo", "s", "m", "none", "c:fog:3", nil, false},
+		{"c:snow", "s", "m", "none", "c:fog:3", nil, false}, {"d", "s", "m", "none", "c:fog:3", nil, false},
 		{"pgd@10@8/255", "s", "m", "none", "pgd@10", &large, true},
 	} {
 		p := must.Get(ParseCellPattern(c.pattern))(t)

@@ -1,0 +1,50 @@
+package gate
+
+import (
+	"strings"
+	"testing"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+	"selfheal/internal/must"
+)
+
+// corrupted is a file whose PGD cells are those of a corruption at two severities.
+func corrupted(ones int) *result.File {
+	f := file(100, same(ones, 100)...)
+	f.Attacks["c"] = result.Attack{Kind: "corruption", Recipe: "corruption/1", Epsilons: []float64{},
+		Parameters: result.Parameters{"names": []string{"fog"}, "severities": []int{1, 3}}}
+	f.Suites[0].Attacks = []string{"c"}
+	for i := range f.Cells {
+		if c := &f.Cells[i]; c.Attack != "none" {
+			c.Attack = map[string]string{"aa": "c:fog:1", "pgd": "c:fog:3"}[c.Attack]
+			c.Norm, c.Epsilon, c.Recipe = nil, nil, "corruption/1"
+		}
+	}
+	return f
+}
+
+// Cells of corruptions, which have no norm and no epsilon, are compared as others are, and a baseline keeps how they
+// were made.
+func TestCorruptions(t *testing.T) {
+	base := must.Get(NewBaseline(corrupted(80), config.DefaultGate()))(t)
+	r := must.Get(Compare(t.Context(), base, corrupted(80), config.DefaultGate()))(t)
+	if len(r.Cells) != 6 {
+		t.Errorf("%d cells", len(r.Cells))
+	}
+	rules := config.DefaultGate()
+	rules.Accept = nil
+	other := corrupted(80)
+	other.Attacks["c"].Parameters["severities"] = []int{1, 4}
+	_, err := Compare(t.Context(), base, other, rules)
+	must.Refuse(t, err, "attacks.c.parameters.severities")
+	less := corrupted(80)
+	less.Cells = less.Cells[:len(less.Cells)-1]
+	if _, err := Compare(t.Context(), base, less, rules); err == nil || !strings.Contains(err.Error(), "c:fog:3") {
+		t.Errorf("a missing cell: %v", err)
+	}
+	wrong := corrupted(80)
+	wrong.Cells[5].Attack = "pgd" // which has a norm
+	_, err = Compare(t.Context(), base, wrong, rules)
+	must.Refuse(t, err, "a corruption its recipe")
+}
