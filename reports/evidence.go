@@ -43,6 +43,7 @@ type trial struct {
 	Model  string
 	Column column
 	stats.Paired
+	Kind        string     // of the column
 	P, Adjusted float64    // of "as many are healed as harmed"
 	Passes      [2]float64 // of an answer, of both sides; 0 where that is not known
 }
@@ -59,7 +60,7 @@ func (s *suite) trials() (out []trial) {
 				if all.by == nil {
 					continue
 				}
-				one := trial{duel: d, Model: m, Column: col, Paired: all.counted(),
+				one := trial{duel: d, Model: m, Column: col, Kind: s.kind(col), Paired: all.counted(),
 					Passes: [2]float64{passesOf(now), passesOf(before)}}
 				_, one.P = stats.McNemar(one.Lost, one.Won)
 				out, p = append(out, one), append(p, one.P)
@@ -147,6 +148,7 @@ type pool struct {
 	stats.Paired
 	Differ bool
 	P      float64 // of "as many are won as lost", adjusted for the suite's number of such tests
+	Single [2]int  // trials of it that are better and worse beyond chance
 }
 
 // kind is what is done to the images of a column.
@@ -179,6 +181,7 @@ func (s *suite) contests(trials []trial) (out []contest) {
 		one := contest{duel: d, Models: len(distinct(of, func(t trial) string { return t.Model }))}
 		for _, kind := range []string{"attacked", "corrupted", "clean"} {
 			if pooled, ok := s.pool(d, kind); ok {
+				pooled.Single = beyondChance(of, kind)
 				one.Pools, p = append(one.Pools, pooled), append(p, pooled.P)
 			}
 		}
@@ -196,6 +199,20 @@ func (s *suite) contests(trials []trial) (out []contest) {
 		}
 	}
 	return out
+}
+
+// beyondChance counts the trials of a kind that are better and those that are worse, at the level of the tests.
+func beyondChance(trials []trial, kind string) (n [2]int) {
+	for _, t := range trials {
+		switch {
+		case t.Kind != kind || t.Adjusted > level:
+		case t.Won > t.Lost:
+			n[0]++
+		default:
+			n[1]++
+		}
+	}
+	return n
 }
 
 // pool counts the images of a duel over the columns of a kind; ok is false where there are none.
@@ -251,13 +268,21 @@ func (p pool) words(name string) string {
 		return "no answer differs"
 	}
 	out := fmt.Sprintf("%s and %d lose (%s), ", plural(p.Won, "image gains", "images gain"), p.Lost, chance(p.P))
+	against := p.Single[1] // lines of the table that say another thing
 	switch {
 	case p.P > level:
-		return out + "no evidence of a difference"
+		out += "no evidence of a difference"
+		against += p.Single[0]
 	case p.Won > p.Lost:
-		return out + name + " keeps more"
+		out += name + " keeps more"
+	default:
+		out += name + " keeps fewer"
+		against = p.Single[0]
 	}
-	return out + name + " keeps fewer"
+	if against > 0 {
+		out += fmt.Sprintf(" over all, but in the table %d better and %d worse beyond chance", p.Single[0], p.Single[1])
+	}
+	return out
 }
 
 // chance writes a p-value as an equation.

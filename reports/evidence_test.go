@@ -147,3 +147,30 @@ func TestPValues(t *testing.T) {
 		}
 	}
 }
+
+// What differs from model to model is not hidden by the sum over them.
+func TestEvidenceDiffers(t *testing.T) {
+	ones, zeros := strings.Repeat("1", 20), strings.Repeat("0", 20)
+	s := judged(solved(), map[string]map[string][]string{
+		"a": {"none": {ones, zeros}, "greedy": {ones, strings.Repeat("1", 10) + zeros[:10]}},
+		"b": {"none": {ones, strings.Repeat("1", 10) + zeros[:10]}, "greedy": {ones, zeros}}}, "none", "greedy")
+	want := "under 1 attack 0 images gain and 0 lose (p = 1.00), no evidence of a difference over all, but in the " +
+		"table 1 better and 1 worse beyond chance; without attack no answer differs"
+	must.Have(t, strings.ReplaceAll(s.evidence()[0], nbsp, " "), want)
+}
+
+// The lowest accuracy is one under an attack where the suite has some, and under corruptions where it has none.
+func TestLowestUnderCorruption(t *testing.T) {
+	s := judged(nil, map[string]map[string][]string{"a": {"none": {"1111", "0011", "0001"}}}, "none")
+	for i := range s.Columns {
+		s.Cell("a", "none", s.Columns[i]).Accuracy = []float64{1, 0.5, 0.25}[i]
+	}
+	s.corrupted = []*corruptedBy{{attack: "square"}}
+	if low := s.lowest(s.Rows()[0], baselineOf); low.Column.Attack != "pgd" {
+		t.Errorf("the lowest is under %s", low.Column.Attack)
+	}
+	s.corrupted = append(s.corrupted, &corruptedBy{attack: "pgd"})
+	if low := s.lowest(s.Rows()[0], baselineOf); low.Column.Attack != "square" {
+		t.Errorf("without attacks the lowest is under %s", low.Column.Attack)
+	}
+}

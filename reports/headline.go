@@ -15,11 +15,16 @@ type standing struct {
 	Column column
 }
 
-// lowest finds a side's lowest accuracy under attack; of equal ones, the first column's.
+// lowest finds a side's lowest accuracy under attack, or under corruption where the suite has no attacks; of equal
+// ones, the first column's.
 func (s *suite) lowest(r row, side func(entry) *result.Cell) standing {
 	var low standing
+	hardest := "corrupted"
+	if slices.ContainsFunc(s.Columns, func(col column) bool { return s.kind(col) == "attacked" }) {
+		hardest = "attacked"
+	}
 	for i, e := range r.Entries {
-		if c := side(e); c != nil && s.Columns[i].Attack != "none" && (low.Cell == nil || score(c) < score(low.Cell)) {
+		if c := side(e); c != nil && s.kind(s.Columns[i]) == hardest && (low.Cell == nil || score(c) < score(low.Cell)) {
 			low = standing{c, s.Columns[i]}
 		}
 	}
