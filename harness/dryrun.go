@@ -262,7 +262,7 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 // corruption says what cells the i-th attack of a job makes, in one line for all severities.
 func (d *description) corruption(j Job, i int, known *comparison) {
 	a := j.Attacks[i]
-	name, severity, _ := cutLast(a.Name)
+	name, severity := cutLast(a.Name)
 	if base, _, _ := strings.Cut(name, ":"); i == 0 || !strings.HasPrefix(j.Attacks[i-1].Name, base+":") {
 		d.corrupted = known.defenses(j, base, 0) // a published number is of their mean
 	} else if known != nil {
@@ -273,20 +273,17 @@ func (d *description) corruption(j Job, i int, known *comparison) {
 	}
 	list := severity
 	for _, next := range j.Attacks[i+1:] {
-		if other, severity, _ := cutLast(next.Name); other == name {
+		if other, severity := cutLast(next.Name); other == name {
 			list += ", " + severity
 		}
 	}
 	fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, severities %s\n", name, d.corrupted, attacks.CorruptionRecipe, list)
 }
 
-// cutLast cuts a text at its last colon.
-func cutLast(s string) (before, after string, found bool) {
+// cutLast cuts a text at its last colon, which it has.
+func cutLast(s string) (before, after string) {
 	i := strings.LastIndex(s, ":")
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+1:], true
+	return s[:i], s[i+1:]
 }
 
 // count writes a number of passes with its thousands.

@@ -58,7 +58,10 @@ func (s span) String() string {
 // disk prints how much room crafted images take if they are kept.
 func (d *description) disk() {
 	bytes, known := int64(0), true
-	for j := range d.plan.crafts() {
+	for j, k := range d.plan.crafts() {
+		if k.attack.corruption() != nil && !j.Suite.SaveAdversarial {
+			continue // made anew whenever they are asked for
+		}
 		set := d.sets[j.Suite.Dataset]
 		known = known && set.size > 0
 		bytes += 4 * int64(set.n) * int64(set.size)
