@@ -40,10 +40,11 @@ const runHead = "Run"
 // RankTable has a line an entry.
 func (g *group) RankTable() table {
 	of := func(value func(compare.Entry) string) bool { return len(distinct(g.Entries, value)) > 1 }
-	attackers := of(func(e compare.Entry) string { return e.Attacker })
+	attacked := slices.ContainsFunc(g.Columns, func(c compare.Column) bool { return c.Norm != nil })
+	attackers := attacked && of(func(e compare.Entry) string { return e.Attacker })
 	sizes := of(func(e compare.Entry) string { return fmt.Sprint(e.N) })
 	t := table{Anchor: "rank-" + g.Slug, Caption: "Accuracy in %, ranked", Head: []string{"Model · control"}, Lead: 1}
-	if !attackers {
+	if attacked && !attackers {
 		t.Caption += "; attacker: " + clean(g.Entries[0].Attacker)
 	}
 	t.Head = append(t.Head, "Rank (open)", g.rankHead()+", 95"+nbsp+"%"+nbsp+"interval")
@@ -65,7 +66,7 @@ func (g *group) RankTable() table {
 	}
 	for i, e := range g.Entries {
 		line := []box{{Bar: -1, Spans: []span{{Text: key(i) + "  " + name(e)}}}}
-		if e.Attacker == result.Oblivious {
+		if attacked && e.Attacker == result.Oblivious {
 			line[0].Spans[0].Mark = "1"
 		}
 		line = append(line, g.rankBox(e), g.worst(e))
@@ -87,7 +88,8 @@ func (g *group) RankTable() table {
 	if sizes {
 		t.note("", "Accuracies are over each line's own images, the tests over shared ones.")
 	}
-	if slices.ContainsFunc(g.Entries, func(e compare.Entry) bool { return e.Attacker == result.Oblivious }) {
+	if attacked &&
+		slices.ContainsFunc(g.Entries, func(e compare.Entry) bool { return e.Attacker == result.Oblivious }) {
 		t.note(
 			"1",
 			"An oblivious attacker does not know the control: such a number says how well control repairs, and "+

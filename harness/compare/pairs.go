@@ -196,8 +196,6 @@ func (g *Group) follow() {
 		return strings.Compare(strings.Join([]string{a.model, a.defense, a.attacker, a.dataset}, "\n"),
 			strings.Join([]string{b.model, b.defense, b.attacker, b.dataset}, "\n"))
 	})
-	// The many corruptions would take the tests of attacks their power.
-	attacks := slices.ContainsFunc(g.Columns, Column.adversarial)
 	var steps []*Chance
 	for _, k := range order {
 		s := Series{Model: k.model, Defense: k.defense, Attacker: k.attacker, Dataset: k.dataset}
@@ -212,7 +210,7 @@ func (g *Group) follow() {
 			return strings.Compare(a.Run, b.Run)
 		})
 		for c, col := range g.Columns {
-			if attacks && col.Variant != "" {
+			if col.corrupted() { // they are many, and would take the tests of attacks their power
 				continue
 			}
 			line := Line{Column: c}
