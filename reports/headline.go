@@ -24,7 +24,8 @@ func (s *suite) lowest(r row, side func(entry) *result.Cell) standing {
 		hardest = "attacked"
 	}
 	for i, e := range r.Entries {
-		if c := side(e); c != nil && s.kind(s.Columns[i]) == hardest && (low.Cell == nil || score(c) < score(low.Cell)) {
+		c := side(e)
+		if c != nil && s.kind(s.Columns[i]) == hardest && (low.Cell == nil || score(c) < score(low.Cell)) {
 			low = standing{c, s.Columns[i]}
 		}
 	}

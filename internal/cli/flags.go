@@ -239,10 +239,11 @@ func (f *dataFlags) add(c flags) {
 	c.text(&f.format, "format", "",
 		"of --data: "+strings.Join(dataset.Formats(), ", ")+" (default: by its name or layout)",
 		words(dataset.Formats()...))
-	c.text(&f.split, "split", "", "the part of --data, where it has several: train, val or test (default: test), or fog/3",
+	c.text(&f.split, "split", "",
+		"the part of --data, where it has several: train, val or test (default: test), or fog/3",
 		words("train", "val", "test"))
-	c.text(&f.keys, "keys", "", "the names of the images' and the labels' arrays or columns: image,label (default: found)",
-		noFiles)
+	c.text(&f.keys, "keys", "",
+		"the names of the images' and the labels' arrays or columns: image,label (default: found)", noFiles)
 	c.whole(&f.resize, "resize", 0, "resize images, by their shorter side, to so many pixels, as torchvision does")
 	c.whole(&f.crop, "crop", 0, "take a square of so many pixels a side from their middle")
 }
@@ -276,7 +277,8 @@ func inConfig(s result.Shaping) string {
 		text += fmt.Sprintf(", keys: {x: %q, y: %q}", s.Keys.X, s.Keys.Y)
 	}
 	if t := s.Transform; t != nil {
-		text += fmt.Sprintf(", transform: {%s}", strings.Trim(counted("resize", t.Resize)+counted(", crop", t.Crop), ", "))
+		sizes := counted("resize", t.Resize) + counted(", crop", t.Crop)
+		text += fmt.Sprintf(", transform: {%s}", strings.Trim(sizes, ", "))
 	}
 	return text
 }

@@ -159,7 +159,8 @@ suites: {s: {dataset: d, models: [m], attacks: [none]}}
 	}
 	transform := ""
 	tried, err := ask(transform)
-	if errors.As(err, new(harness.ConfigError)) && shape.Transform == nil { // images of other sizes are brought to the model's
+	// Images of other sizes are brought to the model's.
+	if errors.As(err, new(harness.ConfigError)) && shape.Transform == nil {
 		if size := f.side(model); size > 0 {
 			transform = fmt.Sprintf(", transform: {resize: %d, crop: %d}", resized(size), size)
 			if again, terr := ask(transform); terr == nil {
