@@ -75,21 +75,22 @@ func (g *gallery) share(i int) int {
 }
 
 // begin starts a job: nothing is found, and the searches begin evenly over the images, one for each case that the
-// run may have.
+// run may have; those of neighbours far apart, as few images may be of a kind.
 func (g *gallery) begin(j Job) {
 	g.found, g.from = map[slot]*candidate{}, map[slot]float64{}
-	_, inSuite := g.quota(j)
-	all, before := 0, 0
+	_, before := g.quota(j)
+	slots, all, stride := j.slots(before), 0, 7
 	for i, s := range g.cfg.Suites {
 		if s.Name == j.Suite.Name {
-			before = all + inSuite
+			before += all
 		}
 		all += g.share(i)
 	}
-	for i, k := range j.slots(inSuite) {
-		if _, known := g.from[k]; !known {
-			_, g.from[k] = math.Modf(float64(before+i) / float64(max(all, 1)))
-		}
+	if all%7 == 0 { // of at most 48, which 11 then does not divide
+		stride = 11
+	}
+	for i, k := range slots {
+		g.from[k] = float64((before+i)*stride%all) / float64(all)
 	}
 }
 
