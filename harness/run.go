@@ -231,7 +231,7 @@ func (r *run) end(o Options, err error) error {
 func (r *run) planned() planned {
 	p := planned{Run: r.record}
 	if r.shard.N > 0 {
-		p.Config, p.Shard, p.Shares = r.cfg, &r.shard, r.shares.sum
+		p.Config, p.Shard, p.Shares = r.cfg.Portable(), &r.shard, r.shares.sum
 	}
 	return p
 }

@@ -84,6 +84,7 @@ func keep[T any](list []T, used map[string]bool, nameOf func(*T) string) []T {
 // [Config.Selected] returned, with Limit set.
 func (c *Config) Hash() string {
 	type mapping = map[string]any
+	c = c.Portable()
 	fits, scored := c.FitDatasets(), map[string]bool{}
 	suites := mapping{}
 	for _, s := range c.Suites {
@@ -98,7 +99,7 @@ func (c *Config) Hash() string {
 	}
 	datasets := mapping{}
 	for _, d := range c.Datasets {
-		o := mapping{"format": d.Format, "path": c.relative(d.Path), "indices": orEmpty(d.Indices),
+		o := mapping{"format": d.Format, "path": d.Path, "indices": orEmpty(d.Indices),
 			"classes": d.Classes, "names": orEmpty(d.ClassNames)}
 		if d.Shaping != (result.Shaping{}) {
 			o["shaping"] = d.Shaping
@@ -113,7 +114,7 @@ func (c *Config) Hash() string {
 	}
 	models := mapping{}
 	for _, m := range c.Models {
-		o := mapping{"path": c.relative(m.Path), "sha256": m.SHA256, "mean": orEmpty(m.Mean), "std": orEmpty(m.Std),
+		o := mapping{"path": m.Path, "sha256": m.SHA256, "mean": orEmpty(m.Mean), "std": orEmpty(m.Std),
 			"output": m.Output, "split": orEmpty(m.SplitAt)}
 		if m.Scale != 0 || m.Layout != "" || m.OutputName != "" {
 			o["scale"], o["layout"], o["output_name"] = m.Scale, m.Layout, m.OutputName
@@ -124,11 +125,7 @@ func (c *Config) Hash() string {
 	for _, control := range c.Controls {
 		var layers []mapping
 		for _, l := range control.Layers {
-			e := l.Embedding
-			if e.Path != "" {
-				e.Path = c.relative(e.Path)
-			}
-			layers = append(layers, mapping{"at": l.At, "embedding": e})
+			layers = append(layers, mapping{"at": l.At, "embedding": l.Embedding})
 		}
 		controls[control.Name] = mapping{"solver": control.Solver, "layers": layers}
 	}
@@ -180,6 +177,27 @@ func tighter(a, b int) int {
 		return b
 	}
 	return a
+}
+
+// Portable is the config, its paths relative to its folder where they lie in it: it means the same, and in the same
+// words wherever the folder is.
+func (c *Config) Portable() *Config {
+	p := *c
+	p.Datasets, p.Models, p.Controls = slices.Clone(c.Datasets), slices.Clone(c.Models), slices.Clone(c.Controls)
+	for i := range p.Datasets {
+		p.Datasets[i].Path = c.relative(p.Datasets[i].Path)
+	}
+	for i := range p.Models {
+		p.Models[i].Path = c.relative(p.Models[i].Path)
+	}
+	for i := range p.Controls {
+		layers := slices.Clone(p.Controls[i].Layers)
+		for k := range layers {
+			layers[k].Embedding.Path = c.relative(layers[k].Embedding.Path)
+		}
+		p.Controls[i].Layers = layers
+	}
+	return &p
 }
 
 // relative makes an absolute path that lies in the config's folder relative to it.

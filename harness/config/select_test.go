@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -123,6 +124,11 @@ func TestHashLocation(t *testing.T) {
 		must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 		c := must.Get(Load(file))(t)
 		hashes = append(hashes, c.Hash())
+		var kept Config // as the plan of a shard keeps it
+		must.Do(t, json.Unmarshal(must.Get(json.Marshal(c.Portable()))(t), &kept))
+		if kept.Hash() != c.Hash() {
+			t.Error("a config that was written and read again has another hash")
+		}
 	}
 	c := mustParse(t, small)
 	c.Files = fstest.MapFS{}
