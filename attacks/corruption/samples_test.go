@@ -93,8 +93,8 @@ func TestAuthorsCode(t *testing.T) {
 					}
 				}
 				if want = want[n*n*3:]; beyond > 0 {
-					t.Errorf("%s %d at %d: %d of %d levels differ, %d of them by more than 1, by up to %d", name, severity,
-						size.side, off, n*n*3, beyond, most)
+					t.Errorf("%s %d at %d: %d of %d levels differ, %d of them by more than 1, by up to %d", name,
+						severity, size.side, off, n*n*3, beyond, most)
 				}
 			}
 		}
@@ -107,8 +107,8 @@ func TestAuthorsCode(t *testing.T) {
 // fixed are the corruptions in which nothing is random.
 var fixed = []string{"defocus_blur", "zoom_blur", "brightness", "contrast", "pixelate", "jpeg_compression"}
 
-// Over 200 images, with random numbers of its own, every random corruption has the mean and the mean square of the change
-// that the authors' code has with NumPy's: to six standard errors.
+// Over 200 images, with random numbers of its own, every random corruption has the mean and the mean square of the
+// change that the authors' code has with NumPy's: to six standard errors.
 func TestStatistics(t *testing.T) {
 	var want map[string][][2][2]float64 // by severity: mean and mean square, each with its standard error
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/statistics.json"))(t), &want))
@@ -137,11 +137,11 @@ func TestStatistics(t *testing.T) {
 				got, spread := stat.MeanStdDev(out[k][:], nil)
 				of := want[name][severity-1][k]
 				apart := math.Hypot(of[1], spread/math.Sqrt(images))
-				t.Logf("%-18s %d %-11s %9.3f, the authors' %9.3f, %5.2f standard errors apart", name, severity, what, got,
-					of[0], (got-of[0])/apart)
+				t.Logf("%-18s %d %-11s %9.3f, the authors' %9.3f, %5.2f standard errors apart", name, severity, what,
+					got, of[0], (got-of[0])/apart)
 				if math.Abs(got-of[0]) > 6*apart {
-					t.Errorf("%s %d: %s of the change is %.3f, the authors' %.3f ± %.3f", name, severity, what, got, of[0],
-						apart)
+					t.Errorf("%s %d: %s of the change is %.3f, the authors' %.3f ± %.3f", name, severity, what, got,
+						of[0], apart)
 				}
 			}
 		}

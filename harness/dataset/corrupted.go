@@ -219,8 +219,8 @@ func openImageNetC(fsys fs.FS, spec Spec) (source, error) {
 		there = append(there, name)
 	}
 	if slices.Sort(there); len(there) == 0 {
-		return nil, errors.New("it holds no folders such as fog/3/CLASS, with the images of a corruption and a severity; " +
-			"unpack the archives into one folder and name that")
+		return nil, errors.New("it holds no folders such as fog/3/CLASS, with the images of a corruption and a " +
+			"severity; unpack the archives into one folder and name that")
 	}
 	chosen, err := selected(spec.Split, there)
 	if err != nil {

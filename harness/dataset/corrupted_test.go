@@ -62,8 +62,8 @@ func TestCorruptedSets(t *testing.T) {
 			d.Close()
 		}
 		size := len(seen["fog/3"])
-		if !slices.Equal(seen["fog"][2*size:3*size], seen["fog/3"]) || !slices.Equal(seen["all"][:5*size], seen["fog"]) ||
-			slices.Equal(seen["fog/1"], seen["fog/3"]) {
+		if !slices.Equal(seen["fog"][2*size:3*size], seen["fog/3"]) ||
+			!slices.Equal(seen["all"][:5*size], seen["fog"]) || slices.Equal(seen["fog/1"], seen["fog/3"]) {
 			t.Errorf("%s: the severities are not in their places", format)
 		}
 	}
@@ -86,7 +86,8 @@ func TestCorruptedSetErrors(t *testing.T) {
 		fsys                fstest.MapFS
 		says                string
 	}{
-		{"cifar10-c", "c", "", cifarC(), "it is a corruption and a severity, as fog/3, a corruption, or all; there are: fog"},
+		{"cifar10-c", "c", "", cifarC(),
+			"it is a corruption and a severity, as fog/3, a corruption, or all; there are: fog"},
 		{"cifar10-c", "c", "rain/3", cifarC(), `there is no corruption "rain"`},
 		{"cifar10-c", "c", "fog/6", cifarC(), `there is no severity "6", they go from 1 to 5`},
 		{"cifar10-c", "c/fog.npy", "fog/1", cifarC(), "it is no folder"},
@@ -95,7 +96,8 @@ func TestCorruptedSetErrors(t *testing.T) {
 			"fog.npy: 9 images are not as many of each of the 5 severities"},
 		{"cifar10-c", "c", "fog/1", with("c/labels.npy", npy("|u1", "3,", make([]byte, 3))), "labels.npy 3 labels"},
 		{"cifar10-c", "c", "all", with("c/snow.npy", npy("|u1", "5, 2, 2, 3", make([]byte, 60))), "snow.npy"},
-		{"cifar10-c", "c", "fog/1", with("c/fog.npy", floats(5, 1, 1, 3)(make([]float32, 15)...)), "the authors' are uint8"},
+		{"cifar10-c", "c", "fog/1", with("c/fog.npy", floats(5, 1, 1, 3)(make([]float32, 15)...)),
+			"the authors' are uint8"},
 		{"imagenet-c", "c", "fog", cifarC(), "it holds no folders such as fog/3/CLASS"},
 		{"imagenet-c", "c", "rain", imageNetC(t), "there are: fog, saturate, snow"},
 	} {

@@ -237,7 +237,8 @@ func (d *Dataset) check() error {
 		}
 		if shape != d.shape {
 			return fmt.Errorf("%s has shape %v, but the images before it have %v; all must have the same: "+
-				"transform: {resize: 256, crop: 224}, or --resize and --crop, makes them so", d.source.name(id), shape, d.shape)
+				"transform: {resize: 256, crop: 224}, or --resize and --crop, makes them so", d.source.name(id), shape,
+				d.shape)
 		}
 		if label < 0 || label >= d.classes {
 			return fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", d.source.name(id),

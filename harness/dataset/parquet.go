@@ -168,8 +168,8 @@ func column(f *parquet.File, what string, names []string) (leaf parquet.LeafColu
 	for _, c := range f.Schema().Columns() {
 		held = append(held, strings.Join(c, "."))
 	}
-	return leaf, "", fmt.Errorf("it has no column of %s called %s but %s; name it by keys: {x: IMAGES, y: LABELS} or --keys IMAGES,LABELS",
-		what, some(names), cmp.Or(some(held), "none"))
+	return leaf, "", fmt.Errorf("it has no column of %s called %s but %s; name it by keys: {x: IMAGES, y: LABELS} or "+
+		"--keys IMAGES,LABELS", what, some(names), cmp.Or(some(held), "none"))
 }
 
 // classNames are those that the hub's library leaves in a file for a column of labels.

@@ -74,8 +74,8 @@ func (c Cell) check(of made) error {
 	clean := c.Attack == config.None
 	free := clean || made.Corruptions() // of a bound
 	if free != (c.Norm == nil) || free != (c.Epsilon == nil) || clean != (c.Recipe == "") {
-		return fmt.Errorf("cell %s: an attack has norm, epsilon and recipe, a corruption its recipe, clean images have "+
-			"none of them", c)
+		return fmt.Errorf("cell %s: an attack has norm, epsilon and recipe, a corruption its recipe, clean images "+
+			"have none of them", c)
 	}
 	if c.Norm != nil && (!slices.Contains(config.Norms, *c.Norm) || !(*c.Epsilon > 0)) {
 		return fmt.Errorf("cell %s: norm %q or epsilon %v is none", c, *c.Norm, *c.Epsilon)
