@@ -26,6 +26,8 @@ type group struct {
 	Slug  string // for anchors and file names
 	heads []head
 	runs  int // that it has entries of
+	// labels are the entries' keys and names, and what else tells them from those of the same name.
+	labels []string
 }
 
 // head is what stands under one heading: a column, or all corruptions together.
@@ -37,7 +39,7 @@ type head struct {
 func newComparison(c *compare.Comparison) *comparison {
 	out, slugs := &comparison{Comparison: c}, map[string]bool{}
 	for _, of := range c.Groups {
-		g := &group{Group: of, Slug: uniqueSlug(of.Name, slugs)}
+		g := &group{Group: of, Slug: uniqueSlug(of.Name, slugs), labels: entryLabels(of.Entries)}
 		g.runs = len(distinct(g.Entries, func(e compare.Entry) string { return e.Run }))
 		for i, c := range g.Columns {
 			if c.Variant != "" {
@@ -266,23 +268,32 @@ func name(e compare.Entry) string {
 	return clean(e.Model) + " · " + clean(e.Defense)
 }
 
-// label is an entry's key and name, and what else tells it from those of the same name.
-func (g *group) label(i int) string {
-	e, out := g.Entries[i], ""
-	same := func(like func(compare.Entry) bool) bool {
-		n := 0
-		for _, o := range g.Entries {
-			if name(o) == name(e) && like(o) {
-				n++
-			}
+// entryLabels makes the labels of all entries.
+func entryLabels(entries []compare.Entry) []string {
+	same, labels := map[string][]compare.Entry{}, make([]string, len(entries))
+	for _, e := range entries {
+		same[name(e)] = append(same[name(e)], e)
+	}
+	for i, e := range entries {
+		named := name(e)
+		several := func(like func(compare.Entry) bool) bool { return countOf(same[named], like) > 1 }
+		labels[i] = key(i) + "  " + named
+		if several(func(o compare.Entry) bool { return o.Attacker != e.Attacker || o.Run == e.Run }) {
+			labels[i] += ", " + e.Attacker
 		}
-		return n > 1
+		if several(func(o compare.Entry) bool { return o.Attacker == e.Attacker }) {
+			labels[i] += ", " + clean(e.Run)
+		}
 	}
-	if same(func(o compare.Entry) bool { return o.Attacker != e.Attacker || o.Run == e.Run }) {
-		out = ", " + e.Attacker
+	return labels
+}
+
+// countOf counts what holds of a list.
+func countOf[T any](list []T, holds func(T) bool) (n int) {
+	for _, v := range list {
+		if holds(v) {
+			n++
+		}
 	}
-	if same(func(o compare.Entry) bool { return o.Attacker == e.Attacker }) {
-		out += ", " + clean(e.Run)
-	}
-	return key(i) + "  " + name(e) + out
+	return n
 }

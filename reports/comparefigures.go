@@ -39,14 +39,14 @@ func (g *group) scatter(f sheet) sheet {
 		if e.Worst == nil || first == nil || len(f.Legend) == figureEntries {
 			continue
 		}
-		one := plotSeries{look: look{Colour: i, Marks: true, Marker: i}, Label: fit(g.label(i), style(normal, false),
+		one := plotSeries{look: look{Colour: i, Marks: true, Marker: i}, Label: fit(g.labels[i], style(normal, false),
 			f.panelWidth()-20), X: []float64{first.Accuracy}, Y: []float64{e.Worst.Accuracy},
 			Low: []float64{e.Worst.CI95[0]}, High: []float64{e.Worst.CI95[1]}}
 		reach(0, first.Accuracy)
 		reach(1, e.Worst.CI95[0], e.Worst.CI95[1])
 		p.Series, f.Legend = append(p.Series, one), append(f.Legend, one)
 		p.Labels = append(p.Labels, pointLabel{first.Accuracy, e.Worst.Accuracy, key(i)})
-		f.Alt += fmt.Sprintf(" %s: %s %%, %s %%.", g.label(i), scoreText(first), scoreText(e.Worst))
+		f.Alt += fmt.Sprintf(" %s: %s %%, %s %%.", g.labels[i], scoreText(first), scoreText(e.Worst))
 	}
 	if p.Series == nil {
 		return f

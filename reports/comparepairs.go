@@ -111,7 +111,7 @@ func (g *group) PairTable() table {
 		if len(g.Pairs) > mostPairs && p.B != p.A+1 {
 			continue
 		}
-		line := boxes(g.label(p.A), g.label(p.B))
+		line := boxes(g.labels[p.A], g.labels[p.B])
 		if p.Robust == nil {
 			line = append(line, text("0"))
 			line = append(line, boxes(dash, dash, dash, p.Why, dash, dash)...)

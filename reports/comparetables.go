@@ -225,7 +225,7 @@ func (g *group) CorruptionTable() table {
 		heads[k].columns = append(heads[k].columns, i)
 	}
 	for i, e := range g.Entries {
-		line := []box{text(g.label(i))}
+		line := []box{text(g.labels[i])}
 		for _, h := range heads {
 			line = append(line, h.under(e))
 		}
