@@ -93,7 +93,7 @@ func (g *group) RankTable() table {
 		t.note(
 			"1",
 			"An oblivious attacker does not know the control: such a number says how well control repairs, and "+
-				"is no bound for one who does.",
+				"is no bound for one who does. These lines are ranked among themselves.",
 		)
 	}
 	for _, said := range distinct(g.Columns, func(c compare.Column) string { return seeds(c) }) {
@@ -156,7 +156,7 @@ func (g *group) rankText(e compare.Entry) string {
 	}
 	n := 0
 	for _, o := range g.Entries {
-		if o.Rank == e.Rank {
+		if o.Rank == e.Rank && g.Rivals(&o, &e) {
 			n++
 		}
 	}

@@ -175,7 +175,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// The ranking is by every attack that all have, image by image; a control's attackers are entries of their own.
+// The ranking is by every attack that all have, image by image; a control's attackers are entries of their own, and
+// those that did not know it are ranked among themselves.
 func TestRanking(t *testing.T) {
 	r := runOf("a", from(0, 4), attacked("m", "none", result.Oblivious, 0, "1111"),
 		attacked("m", "heal", result.Oblivious, 0, "1111"), attacked("m", "none", result.Oblivious, 0.1, "1100"),
@@ -198,22 +199,23 @@ func TestRanking(t *testing.T) {
 	if g.Columns[1].Entries != 3 || g.Columns[2].Entries != 2 {
 		t.Fatalf("columns %+v", g.Columns)
 	}
-	if want := []string{"1 heal oblivious 3", "2 none white-box 2", "3 heal whitebox-through 1"}; !slices.Equal(got,
+	if want := []string{"1 none white-box 2", "2 heal whitebox-through 1", "1 heal oblivious 3"}; !slices.Equal(got,
 		want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if c := g.Entries[2].Cells[2]; c.Missing != "failed" {
+	if c := g.Entries[1].Cells[2]; c.Missing != "failed" {
 		t.Errorf("a failed cell is %+v", c)
 	}
 	r.File.Cells = slices.DeleteFunc(r.File.Cells, func(c result.Cell) bool { return c.Mode == white })
 	r.Unfinished = true
 	g = must.Get(Of([]Run{r}))(t).Groups[0]
-	if a, b := g.Entries[0], g.Entries[1]; len(g.RankedBy) != 2 || a.Worst.Correct != 2 || b.Worst.Correct != 1 {
+	if a, b := g.Entries[0], g.Entries[1]; len(g.RankedBy) != 2 || a.Worst.Correct != 1 || b.Worst.Correct != 2 ||
+		a.Open != [2]int{1, 1} || b.Open != [2]int{1, 1} {
 		t.Errorf("by %v: %+v, %+v", g.RankedBy, a.Worst, b.Worst)
 	}
 	r.File.Cells = r.File.Cells[:5]
 	g = must.Get(Of([]Run{r}))(t).Groups[0]
-	if c := g.Entries[0].Cells[2]; c.Missing != "not yet" {
+	if c := g.Entries[1].Cells[2]; c.Missing != "not yet" {
 		t.Errorf("a cell of an unfinished run is %+v", c)
 	}
 	r.File.Cells = nil

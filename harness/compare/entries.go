@@ -107,8 +107,8 @@ func (e *Entry) has(columns []int) bool {
 	return !slices.ContainsFunc(columns, func(c int) bool { return e.Cells[c].Score == nil })
 }
 
-// rank chooses the columns to rank by and puts the entries in order: by the share of images that they are right on
-// under every one of these, then by clean accuracy, then by name.
+// rank chooses the columns to rank by and puts the entries in order: rivals together, by the share of images that they
+// are right on under every one of these, then by clean accuracy, then by name.
 func (g *Group) rank() {
 	g.RankedBy = g.rankedBy()
 	for i := range g.Entries {
@@ -131,22 +131,43 @@ func (g *Group) rank() {
 		}
 		return s.Accuracy
 	}
+	last := func(e *Entry) int { // those without a rank, and before them those of another league
+		switch {
+		case e.Worst == nil:
+			return 2
+		case !g.Rivals(e, &Entry{}):
+			return 1
+		}
+		return 0
+	}
 	slices.SortStableFunc(g.Entries, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(accuracy(b.Worst), accuracy(a.Worst)),
+		return cmp.Or(last(&a)-last(&b), cmp.Compare(accuracy(b.Worst), accuracy(a.Worst)),
 			cmp.Compare(accuracy(g.clean(&b)), accuracy(g.clean(&a))), strings.Compare(a.Model, b.Model),
 			strings.Compare(a.Defense, b.Defense), strings.Compare(a.Attacker, b.Attacker),
 			a.created.Compare(b.created), strings.Compare(a.Run, b.Run), strings.Compare(a.Dataset, b.Dataset),
 			cmp.Compare(a.N, b.N))
 	})
+	first := 0
 	for i := range g.Entries {
-		switch e := &g.Entries[i]; {
+		e := &g.Entries[i]
+		if !g.Rivals(e, &g.Entries[first]) {
+			first = i
+		}
+		switch {
 		case e.Worst == nil:
-		case i > 0 && accuracy(g.Entries[i-1].Worst) == e.Worst.Accuracy:
+		case i > first && accuracy(g.Entries[i-1].Worst) == e.Worst.Accuracy:
 			e.Rank = g.Entries[i-1].Rank
 		default:
-			e.Rank = i + 1
+			e.Rank = i - first + 1
 		}
 	}
+}
+
+// Rivals reports whether two entries are ranked together. Where attacks rank them, those whose attacker did not know
+// the control are ranked among themselves: such a number is no bound for one who does.
+func (g *Group) Rivals(a, b *Entry) bool {
+	attacked := len(g.RankedBy) > 0 && g.Columns[g.RankedBy[0]].adversarial()
+	return !attacked || (a.Attacker == result.Oblivious) == (b.Attacker == result.Oblivious)
 }
 
 // clean is an entry's score on clean images, nil where it has none.

@@ -10,7 +10,7 @@ import (
 
 // Pair is any two entries of a group, beside each other.
 type Pair struct {
-	A int `json:"a"` // the one that is ranked higher
+	A int `json:"a"` // the one that stands higher
 	B int `json:"b"`
 	// Attacks are the columns that Robust is over: those of the ranking where both have them, else the attacks that
 	// both have. An image counts where an entry is right under every one.
@@ -141,16 +141,16 @@ func (g *Group) test() {
 	for i := range g.Entries {
 		if e := &g.Entries[i]; e.Worst != nil {
 			e.Open = [2]int{1, 0}
-			for _, o := range g.Entries {
-				if o.Worst != nil {
+			for k := range g.Entries {
+				if o := &g.Entries[k]; o.Worst != nil && g.Rivals(e, o) {
 					e.Open[1]++
 				}
 			}
 		}
 	}
 	for _, p := range g.Pairs {
-		if a, b := &g.Entries[p.A], &g.Entries[p.B]; a.Worst != nil && b.Worst != nil && p.Robust != nil &&
-			p.Robust.Significant {
+		if a, b := &g.Entries[p.A], &g.Entries[p.B]; a.Worst != nil && b.Worst != nil && g.Rivals(a, b) &&
+			p.Robust != nil && p.Robust.Significant {
 			if p.Robust.Difference < 0 { // on the images in common it is the other way round
 				a, b = b, a
 			}
