@@ -51,6 +51,10 @@ def main():
     for name, width, height, factor in (("440", 20, 40, 0x12), ("411", 64, 12, 0x41)):
         swap(out / f"{name}.jpg", width, height, factor)
     ycck(out / "cmyk.jpg", out / "ycck.jpg")
+    for (width, height), quality in {(37, 35): 75, (50, 20): 25, (16, 45): 7, (32, 32): 92}.items():
+        image = Image.fromarray(picture(width, height, 3, quality))
+        image.save(out / f"lossy-{quality}.jpg", quality=quality)
+        image.save(out / f"lossy-{quality}.source", format="PNG", optimize=True)
     for file in sorted(out.glob("*.jpg")):
         Image.open(file).convert("RGB").save(file.with_suffix(".png"), optimize=True)
 

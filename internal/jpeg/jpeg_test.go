@@ -3,6 +3,7 @@ package jpeg
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -55,6 +56,30 @@ func TestDecode(t *testing.T) {
 		}
 		if wrong > 0 {
 			t.Errorf("%s: %d values differ from Pillow's, by up to %d", name, wrong, worst)
+		}
+	}
+}
+
+// What is lost is what Pillow loses when it writes a picture.
+func TestLossy(t *testing.T) {
+	sources := must.Get(filepath.Glob("testdata/lossy-*.source"))(t)
+	if len(sources) < 4 {
+		t.Fatalf("%d sources", len(sources))
+	}
+	for _, source := range sources {
+		var quality int
+		must.Get(fmt.Sscanf(source, "testdata/lossy-%d.source", &quality))(t)
+		im := must.Get(png.Decode(bytes.NewReader(must.Get(os.ReadFile(source))(t))))(t)
+		size := im.Bounds().Size()
+		rgb := make([]byte, 0, 3*size.X*size.Y)
+		for i := range size.X * size.Y {
+			c := color.NRGBAModel.Convert(im.At(i%size.X, i/size.X)).(color.NRGBA)
+			rgb = append(rgb, c.R, c.G, c.B)
+		}
+		file := must.Get(os.ReadFile(strings.TrimSuffix(source, "source") + "jpg"))(t)
+		want := rows(must.Get(Decode(file))(t)) // which is what Pillow reads: see TestDecode
+		if got := rows(Lossy(rgb, size.X, size.Y, quality)); !bytes.Equal(got, want) {
+			t.Errorf("%s: %v", source, size)
 		}
 	}
 }

@@ -19,16 +19,20 @@ func inverse(v []int32, step, shift int) {
 	t0, t1 := (v[0]+i4)<<constBits, (v[0]-i4)<<constBits
 	e0, e3, e1, e2 := t0+t3, t0-t3, t1+t2, t1-t2
 
-	z1, z2, z3, z4 := -(i7+i1)*f0899, -(i5+i3)*f2562, i7+i3, i5+i1
-	z5 := (z3 + z4) * f1175
-	z3, z4 = z5-z3*f1961, z5-z4*f0390
-	o0, o1, o2, o3 := i7*f0298+z1+z3, i5*f2053+z2+z4, i3*f3072+z2+z3, i1*f1501+z1+z4
-
+	o0, o1, o2, o3 := odd(i7, i5, i3, i1)
 	half := int32(1) << (shift - 1)
 	v[0], v[7*step] = (e0+o3+half)>>shift, (e0-o3+half)>>shift
 	v[step], v[6*step] = (e1+o2+half)>>shift, (e1-o2+half)>>shift
 	v[2*step], v[5*step] = (e2+o1+half)>>shift, (e2-o1+half)>>shift
 	v[3*step], v[4*step] = (e3+o0+half)>>shift, (e3-o0+half)>>shift
+}
+
+// odd is the part that the transform and its inverse share.
+func odd(a, b, c, d int32) (int32, int32, int32, int32) {
+	z1, z2, z3, z4 := -(a+d)*f0899, -(b+c)*f2562, a+c, b+d
+	z5 := (z3 + z4) * f1175
+	z3, z4 = z5-z3*f1961, z5-z4*f0390
+	return a*f0298 + z1 + z3, b*f2053 + z2 + z4, c*f3072 + z2 + z3, d*f1501 + z1 + z4
 }
 
 // plane is a colour of the picture at its own size.
