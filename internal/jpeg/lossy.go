@@ -2,8 +2,8 @@ package jpeg
 
 import "image"
 
-// Lossy is what libjpeg, and Pillow by it, makes of an RGB picture, row by row, by writing it at a quality from 1 to 100
-// and reading it again: colours at half the size (4:2:0), the standard's tables, transforms in whole numbers. The
+// Lossy is what libjpeg, and Pillow by it, makes of an RGB picture, row by row, by writing it at a quality from 1 to
+// 100 and reading it again: colours at half the size (4:2:0), the standard's tables, transforms in whole numbers. The
 // coding that packs the numbers loses nothing, and is left out.
 func Lossy(rgb []byte, width, height, quality int) *Picture {
 	d := &decoder{size: image.Pt(width, height), jfif: true}
