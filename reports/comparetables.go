@@ -90,11 +90,8 @@ func (g *group) RankTable() table {
 	}
 	if attacked &&
 		slices.ContainsFunc(g.Entries, func(e compare.Entry) bool { return e.Attacker == result.Oblivious }) {
-		t.note(
-			"1",
-			"An oblivious attacker does not know the control: such a number says how well control repairs, and "+
-				"is no bound for one who does. These lines are ranked among themselves.",
-		)
+		t.note("1", "An oblivious attacker does not know the control: such a number says how well control repairs, "+
+			"and is no bound for one who does. These lines are ranked among themselves.")
 	}
 	for _, said := range distinct(g.Columns, func(c compare.Column) string { return seeds(c) }) {
 		if strings.Contains(said, ",") {

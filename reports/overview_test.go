@@ -84,7 +84,8 @@ func TestOverview(t *testing.T) {
 		t.Errorf("caption %q", f.Caption)
 	}
 	alt := derive(several(4, 3)).Overview()[1].Alt
-	if !strings.Contains(alt, "m03, pca: None 92.0, a0 ℓ∞ (1/255) 74.0, a1 ℓ∞ (2/255) 73.0, a2 ℓ∞ (3/255) 72.0.") {
+	if !strings.Contains(alt, "m03, pca: None 92.0, a0 ℓ∞ (1/255) 74.0, a1 ℓ∞ (2/255) 73.0, "+
+		"a2 ℓ∞ (3/255) 72.0.") {
 		t.Errorf("read aloud: %s", alt)
 	}
 }

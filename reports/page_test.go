@@ -63,16 +63,16 @@ func TestHeadline(t *testing.T) {
 	// attack, and what is not measured is a dash.
 	several := only("../white box", "through")
 	wantRows(t, several.HeadlineTable(), []string{
-		"../white box | " + scriptName + " · pca | 57.70 / 59.90 | 0.00 / 30.10 | [0.00, 0.38] / [27.34, 33.01] | AA " +
-			"ℓ∞ (8/255) | Detached",
-		"../white box | " + scriptName + " · auto_encoder | 57.70 / 59.00 | 0.00 / 42.10 | [0.00, 0.38] / [39.08, " +
-			"45.18] | AA ℓ∞ (8/255) / AA ℓ∞ (4/255) | Detached",
-		"../white box | " + texName + " · pca | 58.00 / 59.30 | 0.10 / 32.20 | [0.02, 0.56] / [29.38, 35.16] | AA ℓ∞ " +
-			"(8/255) | Detached",
-		"../white box | " + texName + " · auto_encoder | 58.00 / – | 0.10 / – | [0.02, 0.56] / – | AA ℓ∞ (8/255) / – " +
-			"| Detached",
-		"through | resnet-2b · pca | 82.0 / 80.5 | 29.5 / 24.5 | [23.6, 36.2] / [19.1, 30.9] | AA ℓ2 (0.5) / PGD ℓ∞ " +
-			"(8/255) | Through",
+		"../white box | " + scriptName + " · pca | 57.70 / 59.90 | 0.00 / 30.10 | [0.00, 0.38] / [27.34, 33.01] | " +
+			"AA ℓ∞ (8/255) | Detached",
+		"../white box | " + scriptName + " · auto_encoder | 57.70 / 59.00 | 0.00 / 42.10 | [0.00, 0.38] / " +
+			"[39.08, 45.18] | AA ℓ∞ (8/255) / AA ℓ∞ (4/255) | Detached",
+		"../white box | " + texName + " · pca | 58.00 / 59.30 | 0.10 / 32.20 | [0.02, 0.56] / [29.38, 35.16] | " +
+			"AA ℓ∞ (8/255) | Detached",
+		"../white box | " + texName + " · auto_encoder | 58.00 / – | 0.10 / – | [0.02, 0.56] / – | AA ℓ∞ " +
+			"(8/255) / – | Detached",
+		"through | resnet-2b · pca | 82.0 / 80.5 | 29.5 / 24.5 | [23.6, 36.2] / [19.1, 30.9] | AA ℓ2 (0.5) / " +
+			"PGD ℓ∞ (8/255) | Through",
 	})
 	if link := several.HeadlineTable().Rows[0][0].Link; link != "suite-"+several.Suites[0].Slug {
 		t.Errorf("the suite's name leads to %q", link)

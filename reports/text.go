@@ -158,8 +158,8 @@ func signed(x float64) string {
 	return threeDigits(x)
 }
 
-// strength writes the size of a perturbation: in ℓ∞ a multiple of a grey level as 8/255, up to the rounding of pixels,
-// else three digits.
+// strength writes the size of a perturbation: in ℓ∞ a multiple of a grey level as 8/255, up to the rounding of
+// pixels, else three digits.
 func strength(norm string, x float64) string {
 	if k := math.Round(255 * x); norm == "linf" && k >= 1 && k <= 255 && math.Abs(255*x-k) < 1e-4 {
 		return number.Format(k / 255)

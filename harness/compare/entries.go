@@ -131,11 +131,11 @@ func (g *Group) rank() {
 		}
 		return s.Accuracy
 	}
-	last := func(e *Entry) int { // those without a rank, and before them those of another league
+	last := func(e *Entry) int { // those without a rank, and before them those that are apart
 		switch {
 		case e.Worst == nil:
 			return 2
-		case !g.Rivals(e, &Entry{}):
+		case g.apart(e):
 			return 1
 		}
 		return 0
@@ -163,12 +163,14 @@ func (g *Group) rank() {
 	}
 }
 
-// Rivals reports whether two entries are ranked together. Where attacks rank them, those whose attacker did not know
-// the control are ranked among themselves: such a number is no bound for one who does.
-func (g *Group) Rivals(a, b *Entry) bool {
-	attacked := len(g.RankedBy) > 0 && g.Columns[g.RankedBy[0]].adversarial()
-	return !attacked || (a.Attacker == result.Oblivious) == (b.Attacker == result.Oblivious)
+// apart reports whether attacks rank an entry whose attacker did not know the control. Such entries are ranked among
+// themselves: their numbers are no bound for an attacker who knows it.
+func (g *Group) apart(e *Entry) bool {
+	return e.Attacker == result.Oblivious && len(g.RankedBy) > 0 && g.Columns[g.RankedBy[0]].adversarial()
 }
+
+// Rivals reports whether two entries are ranked together.
+func (g *Group) Rivals(a, b *Entry) bool { return g.apart(a) == g.apart(b) }
 
 // clean is an entry's score on clean images, nil where it has none.
 func (g *Group) clean(e *Entry) *Score {

@@ -68,13 +68,8 @@ and compare.json lie beside it. docs/compare.md says how it compares.`,
 		},
 	}
 	to := flags{c}
-	to.text(
-		&out,
-		"out",
-		"",
-		"folder for compare.html, compare.md, compare.json and figures (default: none are written)",
-		folders,
-	)
+	to.text(&out, "out", "",
+		"folder for compare.html, compare.md, compare.json and figures (default: none are written)", folders)
 	to.on(&asJSON, "json", "print JSON instead of the tables")
 	to.on(&force, "force", "replace files in --out that selfheal compare did not write")
 	to.quiet(g)

@@ -96,7 +96,7 @@ report DIR/absent --out DIR → holds no results.json; run ${selfheal run --out 
 report DIR/results --out DIR → unexpected end of JSON input
 compare → compare takes the folders of one run or more
 compare DIR/absent → DIR/absent: no such file
-compare DIR/empty → DIR/empty holds no results.json, nor do the folders in it; run ${selfheal run --out DIR/empty$ first
+compare DIR/empty → holds no results.json, nor do the folders in it; run ${selfheal run --out DIR/empty$ first
 compare DIR/results → unexpected end of JSON input
 compare go.mod → go.mod/results.json: not a directory
 compare DIR/other → has schema "selfheal.results/9", this version reads "selfheal.results/1"
@@ -121,8 +121,8 @@ attack m.onnx --data x.npz --norm linf → attack needs --epsilon, for example -
 attack m.onnx --data x.npz --norm linf --epsilon 1 → --data x.npz: no such file
 attack absent.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → absent.onnx: no such file
 attack m.onnx --data DATA --norm l2 --epsilon 1 --crop -2 → --resize and --crop take numbers of pixels
-attack m.onnx --data DATA --norm l2 --epsilon 1 --resize 20 --crop 32 → --resize and --crop: a crop of 32 is larger than
-attack m.onnx --data DATA --norm l2 --epsilon 1 --keys x → --keys x: it takes two names, of the images and of the labels
+attack m.onnx --data DATA --norm l2 --epsilon 1 --resize 20 --crop 32 → a crop of 32 is larger than images resized
+attack m.onnx --data DATA --norm l2 --epsilon 1 --keys x → it takes two names, of the images and of the labels
 attack m.onnx --data go.mod --norm linf --epsilon 1 → its format does not follow from its name
 ATTACK --norm linf --epsilon 1 --format cifar10 → did you mean "cifar10-bin"?
 ATTACK --norm linf --epsilon 1 --format zip → --format must be one of cifar10-bin
