@@ -20,6 +20,9 @@ type Setup struct {
 	// "10", "8/255", "true", "dlr". Of a custom AutoAttack: for every component that has them.
 	Parameters map[string]any
 	Components []Component // a custom AutoAttack's, in order
+	// Precision is that of the classifier's passes while it is attacked, where it is not float32's: "bf16". The
+	// recipe's name says so ("pgd/1+bf16").
+	Precision string
 }
 
 // Component is an attack that AutoAttack is made of. Its own parameters come before shared ones.
@@ -184,6 +187,15 @@ func (p plan) name() string {
 // revision is the recipe's.
 func (p plan) revision() int { return max(p.spec.Revision, p.version.Revision) }
 
+// recipe is a name with its version.
+func (s Setup) recipe(name string, p plan) string {
+	made := fmt.Sprintf("%s/%d", name, p.revision())
+	if s.Precision != "" {
+		made += "+" + s.Precision
+	}
+	return made
+}
+
 // Make makes the attack's recipe at an epsilon, in pixel units of [0,1], for a classifier of
 // so many classes. A parameter that is unknown, of another type or outside its range is an
 // error of one line that says what is allowed.
@@ -228,7 +240,7 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		name += "-few"
 		r.Fallback = fmt.Sprintf("the model has only %d classes: %s", classes, strings.Join(fallback, "; "))
 	}
-	r.Name = fmt.Sprintf("%s/%d", name, p.revision())
+	r.Name = s.recipe(name, p)
 	return r, nil
 }
 
@@ -238,7 +250,7 @@ func (s Setup) Describe() (Description, error) {
 	if err != nil {
 		return Description{}, err
 	}
-	d := Description{Kind: s.Kind, Version: p.version.Name, Recipe: fmt.Sprintf("%s/%d", p.name(), p.revision())}
+	d := Description{Kind: s.Kind, Version: p.version.Name, Recipe: s.recipe(p.name(), p)}
 	if p.spec.Versions == nil {
 		one := p.parts[0]
 		d.Short, d.Title, d.Parameters = p.spec.Title, one.title(s.Norm), one.described(s.Norm)

@@ -32,7 +32,7 @@ func (s *stage) compile(net *Network, swept bool) (err error) {
 	if s.fast.embedding, err = net.rewrite(s.plain.embedding); err != nil {
 		return err
 	}
-	return s.passes.compile(net.pool, s, [questions]builder{
+	return s.passes.compile(net, s, [questions]builder{
 		segment: func(g graphs) (*onnx.Graph, error) { return g.segment, nil },
 		embed:   func(g graphs) (*onnx.Graph, error) { return g.embedding, nil },
 		ascent: func(g graphs) (*onnx.Graph, error) {
@@ -63,7 +63,7 @@ type passes [questions]struct {
 type builder func(graphs) (*onnx.Graph, error)
 
 // compile makes programs of a stage's graphs as they run, and counts costs on those that were given.
-func (p *passes) compile(pool *ort.Pool, s *stage, build [questions]builder) error {
+func (p *passes) compile(net *Network, s *stage, build [questions]builder) error {
 	for q, b := range build {
 		fast, err := b(s.fast)
 		if err != nil {
@@ -79,7 +79,7 @@ func (p *passes) compile(pool *ort.Pool, s *stage, build [questions]builder) err
 			}
 		}
 		p[q].flops = given.FLOPs()
-		if p[q].program, err = compile(pool, fast); err != nil {
+		if p[q].program, err = net.compile(fast); err != nil {
 			return err
 		}
 	}

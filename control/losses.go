@@ -110,7 +110,7 @@ func (l *losses) head(loss attacks.Loss) (h head, err error) {
 	if err != nil {
 		return h, err
 	}
-	p, err := compile(l.net.pool, g)
+	p, err := l.net.compile(g)
 	if err != nil {
 		return h, err
 	}

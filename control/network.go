@@ -34,6 +34,7 @@ type Network struct {
 	fast    *onnx.Graph // Graph as it runs
 	pool    *ort.Pool
 	direct  bool
+	options []ort.CompileOption
 	shape   attacks.Shape
 	classes int
 	forward *ort.Program
@@ -56,6 +57,8 @@ type NetworkOptions struct {
 	// Direct runs convolutions as the model has them. Otherwise package optimize rewrites
 	// what runs, for the CPU; the results differ by float32 rounding.
 	Direct bool
+	// Attacked has the network run where attacks do: see [ort.OpenVINO].
+	Attacked bool
 }
 
 // NewNetwork prepares a classifier from an ONNX model's bytes. Errors say what
@@ -69,6 +72,9 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 		return nil, err
 	}
 	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: o.Direct}
+	if o.Attacked {
+		n.options = append(n.options, ort.ForAttacks())
+	}
 	if err := simplify.Preprocess(g, o.Options); err != nil {
 		return nil, err
 	}
@@ -97,7 +103,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	}
 	sum := sha256.Sum256(fmt.Appendf(data, "direct %v", o.Direct))
 	n.ID = fmt.Sprintf("%x", sum)
-	if n.forward, err = compile(pool, n.fast); err != nil {
+	if n.forward, err = n.compile(n.fast); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -159,14 +165,14 @@ func (n *Network) Close() {
 
 // compile makes a program of a graph as it is to run. The mean that it begins with the
 // pool subtracts.
-func compile(pool *ort.Pool, g *onnx.Graph) (*ort.Program, error) {
+func (n *Network) compile(g *onnx.Graph) (*ort.Program, error) {
 	g, mean := optimize.Centre(g)
 	data, err := g.Encode()
 	if err != nil {
 		return nil, err
 	}
 	weights, item := g.Memory()
-	return pool.Compile(g.Name, data, ort.Centred(mean), ort.Needs(weights, item))
+	return n.pool.Compile(g.Name, data, append(n.options, ort.Centred(mean), ort.Needs(weights, item))...)
 }
 
 func oneHot(classes, class int) []float32 {

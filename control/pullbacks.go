@@ -45,7 +45,7 @@ func (b *pullback) compile(c *Controller, t int, s *stage) error {
 		}
 		return g, err
 	}
-	return b.passes.compile(c.net.pool, s, [questions]builder{
+	return b.passes.compile(c.net, s, [questions]builder{
 		segment: func(g graphs) (*onnx.Graph, error) { return of(s.ahead(g).segment) },
 		embed:   func(g graphs) (*onnx.Graph, error) { return of(g.embedding) },
 		ascent: func(g graphs) (*onnx.Graph, error) {

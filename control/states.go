@@ -25,7 +25,7 @@ func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32) err
 			if err != nil {
 				return err
 			}
-			if before, err = compile(n.pool, fast); err != nil {
+			if before, err = n.compile(fast); err != nil {
 				return err
 			}
 			defer before.Close()

@@ -101,12 +101,12 @@ func (a *appraisal) variance(s *stake, stands float64, i int) float64 {
 
 // appraise finds out what the images of a job's network cost in all jobs that classify the same set by it.
 func (r *run) appraise(ctx context.Context, j Job) (*appraisal, error) {
-	set, net, _, err := r.prepare(j)
+	b, err := r.prepare(j)
 	if err != nil {
 		return nil, err
 	}
-	defer net.Close()
-	a := &appraisal{run: r, set: set, net: net}
+	defer b.close()
+	a := &appraisal{run: r, set: b.set, net: b.net}
 	for z := -3.0; z <= 3; z += 0.25 {
 		a.shifts = append(a.shifts, shift{math.Exp(z * networkSpread), math.Exp(-z * z / 2)})
 	}

@@ -103,7 +103,8 @@ func (c classifier) solve(ctx context.Context, image []float32, swept bool) (*co
 // answers cost.
 type oracle struct {
 	attacks.Oracle
-	of      classifier
+	of      classifier // that judges
+	exact   *oracle    // the same in the judge's arithmetic; nil where this one is
 	cost    control.Cost
 	state   int64 // that a gradient keeps for an image, in bytes, with the attack's own
 	prepare func(attacks.Loss) error

@@ -71,8 +71,10 @@ func cut(n *control.Network, c *config.Control) ([]placed, error) {
 // controller is a closed loop around a network.
 type controller struct {
 	*control.Controller
-	state  int64          // that it keeps for an image, in bytes
-	places map[int]string // the layers' stages, as the config calls them
+	config     *config.Control
+	embeddings []control.Layer
+	state      int64          // that it keeps for an image, in bytes
+	places     map[int]string // the layers' stages, as the config calls them
 }
 
 // layers names the layers of an outcome.
@@ -107,12 +109,26 @@ func (o *opener) controller(ctx context.Context, n *control.Network, c *config.C
 		}
 		embeddings = append(embeddings, control.Layer{T: l.t, Embedding: g})
 	}
-	chain := layers[0].chain
+	return closeLoop(layers[0].chain, c, embeddings, places)
+}
+
+// closeLoop closes the loop of a control around a network that is cut for it.
+func closeLoop(chain *control.Chain, c *config.Control, embeddings []control.Layer, places map[int]string) (
+	*controller, error) {
 	loop, err := control.NewController(chain, c.Name, c.Solver, embeddings)
 	if err != nil {
 		return nil, err
 	}
-	return &controller{loop, loopState(chain), places}, nil
+	return &controller{loop, c, embeddings, loopState(chain), places}, nil
+}
+
+// around is the same control, of the same embeddings, around the same network where attacks run.
+func (c *controller) around(n *control.Network) (*controller, error) {
+	layers, err := cut(n, c.config)
+	if err != nil {
+		return nil, err
+	}
+	return closeLoop(layers[0].chain, c.config, c.embeddings, c.places)
 }
 
 // recorded is what results say of a control. The hashes of files and data sets are filled in

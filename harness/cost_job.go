@@ -112,19 +112,18 @@ func (s *surveyor) forecast(seconds func(i int) float64) []float64 {
 // job forecasts a job: it opens what the job opens and looks at every oracle.
 func (s *surveyor) job(ctx context.Context, j Job) (forecast, error) {
 	watch := newStopwatch()
-	b := &bench{Job: j}
-	var err error
-	if b.set, b.net, b.recipes, err = s.prepare(j); err != nil {
+	b, err := s.prepare(j)
+	if err != nil {
 		return forecast{}, err
 	}
-	defer b.net.Close()
+	defer b.close()
 	if b.set.Len() == 0 {
 		return forecast{}, errors.New("the data set has no images")
 	}
 	climbs := slices.ContainsFunc(b.recipes, func(r attacks.Recipe) bool { return takesGradients(r, b.net.Classes()) })
 	alone := alone(b.net)
 	opening := 2 * s.idle(watch.read()) // before the run, and for the job
-	plain, err := oracleOf(alone, j.Suite.Mode)
+	plain, err := b.oracle(alone)
 	if err != nil {
 		return forecast{}, err
 	}
@@ -152,7 +151,7 @@ func (s *surveyor) job(ctx context.Context, j Job) (forecast, error) {
 		who, white := under(loop, b.net), j.Suite.Mode != result.Oblivious
 		on := listening(who)
 		if white {
-			if on, err = oracleOf(who, j.Suite.Mode); err != nil {
+			if on, err = b.oracle(who); err != nil {
 				return f, err
 			}
 			defer on.close()
@@ -235,7 +234,7 @@ func (e *estimate) attackEach(ctx context.Context, on *oracle, v surveyed, oracl
 	listeners []surveyed) error {
 	n := e.set.Len()
 	for k, l := range listeners {
-		e.fixed += l.lasting(repeated(n, work{Forward: 1}))
+		e.fixed += l.judging().lasting(repeated(n, work{Forward: 1}))
 		key := probeKey{e.Suite.Dataset, e.Model.Name, oracles[k].of.defense()}
 		if !e.probed[key] {
 			e.probed[key] = true
@@ -247,15 +246,16 @@ func (e *estimate) attackEach(ctx context.Context, on *oracle, v surveyed, oracl
 		r := e.recipes[i]
 		if r.Corruption != nil {
 			for _, l := range listeners {
-				e.fixed += l.lasting(repeated(n*len(e.seeds()), work{Forward: 1}))
+				e.fixed += l.judging().lasting(repeated(n*len(e.seeds()), work{Forward: 1}))
 			}
 			continue
 		}
 		for _, seed := range e.seeds() {
 			key := e.key(a, on.of.defense(), seed)
 			fresh := e.made[key] == nil
+			var c crafting
 			if fresh {
-				c := crafting{verdict: !e.uses[key].images && !r.Minimises, n: n,
+				c = crafting{verdict: !e.uses[key].images && !r.Minimises, n: n,
 					distances: distances(v.images, r.Norm, r.Epsilon, e.net.Shape().Size()), speed: v.speed}
 				for _, a := range r.Components {
 					c.parts = append(c.parts, e.rehearse(ctx, a, r, e.net))
@@ -265,13 +265,18 @@ func (e *estimate) attackEach(ctx context.Context, on *oracle, v surveyed, oracl
 			for d, o := range e.made[key] {
 				if fresh {
 					e.seconds[d] += o.seconds
+					if e.cfg.Runtime.Reduced() != "" {
+						for _, p := range c.parts {
+							e.seconds[d] += v.judging().lasting(repeated(sampled(o.right-o.fallen), p.Stands))
+						}
+					}
 					if r.Norm == attacks.Linf && v.gradient != nil {
 						standing := min(o.right-o.fallen, probeLimit(on.of))
 						e.seconds[d] += v.lasting(repeated(standing, work{Gradients: 4}))
 					}
 				}
 				for _, l := range listeners {
-					e.seconds[d] += l.lasting(repeated(o.fallen, work{Forward: 1}))
+					e.seconds[d] += l.judging().lasting(repeated(o.fallen, work{Forward: 1}))
 				}
 			}
 		}

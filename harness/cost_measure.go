@@ -39,6 +39,15 @@ type surveyed struct {
 	speed
 	opening float64 // seconds until a loss's gradient is compiled
 	images  []glance
+	judge   *speed // of the same oracle in the judge's arithmetic, where that is another
+}
+
+// judging is how fast the judge answers.
+func (s surveyed) judging() speed {
+	if s.judge != nil {
+		return *s.judge
+	}
+	return s.speed
 }
 
 // timing is what the cache keeps of an oracle.
@@ -81,7 +90,7 @@ func (w stopwatch) read() (wall, processor float64) {
 // idle is the time that work takes on a machine which does nothing else: it lies between that of all cores at work
 // and that of one.
 func (s *surveyor) idle(wall, processor float64) float64 {
-	if s.pool.Provider() != ort.ProviderCPU || processor <= 0 {
+	if s.pool.Provider() == ort.ProviderCUDA || processor <= 0 {
 		return wall
 	}
 	return max(min(wall, processor), processor/float64(s.cores()))
@@ -178,6 +187,12 @@ func (s *surveyor) look(ctx context.Context, b *bench, on *oracle, climbs, sampl
 	if sampled {
 		known.images, err = s.glances(ctx, b, on, known.speed, key)
 	}
+	if err == nil && on.exact != nil {
+		var exact surveyed
+		if exact, err = s.look(ctx, b, on.exact, climbs, false); err == nil {
+			known.judge = &exact.speed
+		}
+	}
 	if err != nil {
 		return surveyed{}, err
 	}
@@ -187,7 +202,7 @@ func (s *surveyor) look(ctx context.Context, b *bench, on *oracle, climbs, sampl
 
 // cores is how many cores attacks compute on.
 func (s *surveyor) cores() int {
-	if s.pool.Provider() != ort.ProviderCPU {
+	if s.pool.Provider() == ort.ProviderCUDA {
 		return runtime.GOMAXPROCS(0)
 	}
 	return max(1, min(runtime.GOMAXPROCS(0), s.pool.Workers()*s.pool.Threads()))
@@ -196,6 +211,9 @@ func (s *surveyor) cores() int {
 // oracleKey says what an oracle's answers depend on.
 func (s *surveyor) oracleKey(b *bench, on *oracle, climbs bool) string {
 	key := fmt.Sprintf("%s %v", b.net.ID, climbs)
+	if on.exact != nil {
+		key = fmt.Sprintf("%s %v", b.attacked.ID, climbs)
+	}
 	if on.of.loop != nil {
 		known, _ := json.Marshal(s.record.Controls[on.of.loop.Name])
 		key += fmt.Sprintf(" %s %s seed %d", b.Suite.Mode, known, s.cfg.Seed)
@@ -207,7 +225,8 @@ func (s *surveyor) oracleKey(b *bench, on *oracle, climbs bool) string {
 func (o *opener) machineKey() string {
 	return fmt.Sprintf(" on %s, %d of %d cores, %s/%s, ONNX Runtime %s, %s, batch %d, %d workers of %d threads, "+
 		"winograd %v", cpuName(), runtime.GOMAXPROCS(0), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, ort.Version(),
-		o.pool.Provider(), o.pool.Batch(), o.pool.Workers(), o.pool.Threads(), o.cfg.Runtime.Winograd)
+		o.pool.Provider()+" "+o.pool.Precision(), o.pool.Batch(), o.pool.Workers(), o.pool.Threads(),
+		o.cfg.Runtime.Winograd)
 }
 
 // rehearse is a component's rehearsal, made once.

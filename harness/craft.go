@@ -59,6 +59,11 @@ func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, err
 		}
 	}
 	w.tally.at(w.own, w.standing, true)
+	if r.cfg.Runtime.Reduced() != "" && order.recipe.Corruption == nil {
+		if err := w.again(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if order.recipe.Norm == attacks.Linf && slices.ContainsFunc(w.each, func(a attempt) bool { return a.Seen.Asked }) {
 		w.warnings, err = r.unbounded(ctx, on, order, w.crafted)
 	}
@@ -174,7 +179,8 @@ func (w *workshop) apply(ctx context.Context, k int, component attacks.Attack) e
 //
 // Where a verdict alone was asked for and the judge refutes the claim, as it may at a
 // boundary or with random answers, the component is run once more at full strength:
-// it would have gone on, and what it returns then is judged instead.
+// it would have gone on, and what it returns then is judged instead; so it is where the attack has another
+// arithmetic than the judge, and then in the judge's.
 func (w *workshop) attack(ctx context.Context, component attacks.Attack, counter *counted, i int) (made aftermath,
 	err error) {
 	made.attempt = w.each[i]
@@ -185,9 +191,15 @@ func (w *workshop) attack(ctx context.Context, component attacks.Attack, counter
 	on := &watch{counted: counter, made: &made}
 	how := attacks.Options{Seed: w.seed, VerdictOnly: w.order.verdictOnly}
 	res, err := w.try(ctx, component, on, im, how)
-	if err == nil && how.VerdictOnly && res.Adversarial != nil && made.Robust {
-		how.VerdictOnly = false
-		res, err = w.try(ctx, component, on, im, how)
+	exact := counter.exact
+	if err == nil && (how.VerdictOnly || exact != nil) && res.Adversarial != nil && made.Robust {
+		if how.VerdictOnly = false; exact != nil {
+			on = &watch{counted: &counted{oracle: exact}, made: &made}
+		}
+		if res, err = w.try(ctx, component, on, im, how); exact != nil {
+			counter.logits.Add(on.logits.Load())
+			counter.gradients.Add(on.gradients.Load())
+		}
 	}
 	if err != nil {
 		return made, err

@@ -190,7 +190,7 @@ func (f *fitter) cut(name string) ([]placed, error) {
 	}
 	n := f.networks[name]
 	if n == nil {
-		if n, err = f.network(m); err != nil {
+		if n, err = f.network(m, false); err != nil {
 			return nil, ConfigError{err}
 		}
 		f.networks[name] = n

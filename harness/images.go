@@ -102,6 +102,7 @@ type crafted struct {
 	// adversarial, but not what full strength would have made of them.
 	verdictOnly bool
 	warnings    []result.Warning
+	agreement   *result.Agreement                         // nil where the attacks' arithmetic is the judge's
 	corrupt     func(im attacks.Image) ([]float32, error) // makes the images instead; nil for attacks
 }
 

@@ -37,7 +37,7 @@ func openedNetwork(t *testing.T, workers int) (*opener, *control.Network) {
 	t.Helper()
 	testinput.Runtime(t)
 	r := opened(t, config.Runtime{Provider: config.CPU, Workers: workers, Batch: 8, Threads: 1, Winograd: true})
-	net := must.Get(r.network(r.cfg.Model("robust")))(t)
+	net := must.Get(r.network(r.cfg.Model("robust"), false))(t)
 	t.Cleanup(net.Close)
 	return r, net
 }

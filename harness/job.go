@@ -19,6 +19,7 @@ import (
 type bench struct {
 	Job
 	net         *control.Network
+	attacked    *control.Network // net, or the same where attacks run, if that is somewhere else
 	set         images
 	recipes     []attacks.Recipe // of the job's attacks
 	classifiers []classifier     // the network alone, then under each control
@@ -57,15 +58,14 @@ func (r *run) bench(ctx context.Context, j Job) (b *bench, err error) {
 	if r.merging {
 		return r.recorded(j)
 	}
-	b = &bench{Job: j}
+	if b, err = r.prepare(j); err != nil {
+		return b, err
+	}
 	defer func() {
 		if err != nil {
 			b.close()
 		}
 	}()
-	if b.set, b.net, b.recipes, err = r.prepare(j); err != nil {
-		return b, err
-	}
 	b.classifiers = append(b.classifiers, alone(b.net))
 	for _, name := range j.Suite.Controls {
 		loop, err := r.controller(ctx, b.net, r.cfg.Control(name), true)
@@ -91,15 +91,47 @@ func (b *bench) close() {
 			c.loop.Close()
 		}
 	}
+	if b.attacked != nil && b.attacked != b.net {
+		b.attacked.Close()
+	}
 	if b.net != nil {
 		b.net.Close()
 	}
 }
 
+// oracle is what the job's attacker asks of a classifier. Close it before the classifier.
+func (b *bench) oracle(c classifier) (*oracle, error) {
+	if b.attacked == nil || b.attacked == b.net {
+		return oracleOf(c, b.Suite.Mode)
+	}
+	exact, err := oracleOf(c, b.Suite.Mode)
+	if err != nil {
+		return nil, err
+	}
+	there, closeLoop := alone(b.attacked), func() {}
+	if c.loop != nil {
+		loop, err := c.loop.around(b.attacked)
+		if err != nil {
+			exact.close()
+			return nil, err
+		}
+		there, closeLoop = under(loop, b.attacked), loop.Close
+	}
+	on, err := oracleOf(there, b.Suite.Mode)
+	if err != nil {
+		closeLoop()
+		exact.close()
+		return nil, err
+	}
+	inner := on.close
+	on.of, on.exact, on.close = c, exact, func() { inner(); closeLoop(); exact.close() }
+	return on, nil
+}
+
 // attackEach scores listeners on clean images and under every attack on the first of them, under
 // every seed. One whose answers on clean images are not finite is not attacked.
 func (r *run) attackEach(ctx context.Context, b *bench, listeners []classifier) error {
-	on, err := r.oracle(b.Job, listeners[0])
+	on, err := r.oracle(b, listeners[0])
 	if err != nil {
 		return fmt.Errorf("suite %s: %w", b.Suite.Name, err)
 	}

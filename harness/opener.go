@@ -49,7 +49,13 @@ func newOpener(cfg *config.Config, cache *pca.Cache, progress *Progress) (*opene
 		if err := ort.CheckCUDA(cfg.Runtime.Device); err != nil {
 			return nil, ConfigError{fmt.Errorf("runtime.provider %s: %w", cfg.Runtime.Provider, err)}
 		}
-		options = append(options, ort.CUDA(cfg.Runtime.Device))
+		options = append(options, ort.CUDA(cfg.Runtime.Device, cfg.Runtime.Precision))
+	}
+	if cfg.Runtime.Provider == config.OpenVINO {
+		if err := ort.CheckOpenVINO(cfg.Runtime.Precision); err != nil {
+			return nil, ConfigError{fmt.Errorf("runtime.provider %s: %w", cfg.Runtime.Provider, err)}
+		}
+		options = append(options, ort.OpenVINO(cfg.Runtime.Precision))
 	}
 	record := &result.File{Datasets: map[string]result.Dataset{}, Images: map[string]result.Images{},
 		Models: map[string]result.Model{}, Attacks: map[string]result.Attack{},
@@ -171,8 +177,8 @@ func readModel(files fs.FS, path string) (*onnx.File, error) {
 	return f, nil
 }
 
-// network opens a model.
-func (o *opener) network(m *config.Model) (*control.Network, error) {
+// network opens a model, as it is judged or as it is attacked.
+func (o *opener) network(m *config.Model, attacked bool) (*control.Network, error) {
 	file, err := readModel(o.cfg.Files, m.Path)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
@@ -184,7 +190,8 @@ func (o *opener) network(m *config.Model) (*control.Network, error) {
 		Options: simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std),
 			Layout: m.Layout, Output: m.OutputName},
 		Probabilities: m.Output == "probabilities", At: m.SplitAt,
-		Direct: !o.cfg.Runtime.Winograd || o.pool.Provider() != ort.ProviderCPU})
+		Direct:   !o.cfg.Runtime.Winograd || attacked && o.pool.Judges() || o.pool.Provider() == ort.ProviderCUDA,
+		Attacked: attacked})
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}
@@ -212,28 +219,33 @@ func float32s(v []float64) []float32 {
 	return out
 }
 
-// prepare opens a job's images and network and makes its recipes.
-func (o *opener) prepare(j Job) (images, *control.Network, []attacks.Recipe, error) {
-	set, err := o.scored(j.Suite.Dataset)
-	if err != nil {
-		return images{}, nil, nil, err
+// prepare opens a job's images and network and makes its recipes. Close it.
+func (o *opener) prepare(j Job) (b *bench, err error) {
+	b = &bench{Job: j}
+	defer func() {
+		if err != nil {
+			b.close()
+		}
+	}()
+	if b.set, err = o.scored(j.Suite.Dataset); err != nil {
+		return b, err
 	}
-	net, err := o.network(j.Model)
-	if err != nil {
-		return images{}, nil, nil, err
+	if b.net, err = o.network(j.Model, false); err != nil {
+		return b, err
 	}
-	if err = fits(set.Dataset, net); err != nil {
-		err = fmt.Errorf("suite %s: dataset %s and model %s: %w", j.Suite.Name, j.Suite.Dataset, net.Name, err)
+	if err := fits(b.set.Dataset, b.net); err != nil {
+		return b, fmt.Errorf("suite %s: dataset %s and model %s: %w", j.Suite.Name, j.Suite.Dataset, b.net.Name, err)
 	}
-	recipes := make([]attacks.Recipe, len(j.Attacks))
-	for i := 0; i < len(recipes) && err == nil; i++ {
-		recipes[i], err = recipeFor(j.Attacks[i], net)
+	if b.attacked = b.net; o.pool.Judges() {
+		if b.attacked, err = o.network(j.Model, true); err != nil {
+			return b, err
+		}
 	}
-	if err != nil {
-		net.Close()
-		return images{}, nil, nil, err
+	b.recipes = make([]attacks.Recipe, len(j.Attacks))
+	for i := 0; i < len(b.recipes) && err == nil; i++ {
+		b.recipes[i], err = recipeFor(j.Attacks[i], b.attacked)
 	}
-	return set, net, recipes, nil
+	return b, err
 }
 
 // recipeFor makes an attack's recipe for a network, and sees whether the network has the

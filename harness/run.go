@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"selfheal/attacks"
-	"selfheal/control"
 	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
@@ -60,6 +59,7 @@ type run struct {
 	tally   *tally // nil but in shards
 	uses    map[craftKey]*use
 	probes  map[probeKey][]result.Warning
+	near    map[string]bool // models whose gradients are those of the judge where attacks run
 }
 
 // craftKey identifies what is crafted once in a run, whatever suites ask for it.
@@ -261,7 +261,8 @@ func (r *run) describe(command []string) error {
 		f.Seeds = r.seeds()
 	}
 	f.Environment = result.Environment{Selfheal: Version, Go: runtime.Version(), ONNXRuntime: ort.Version(),
-		Provider: r.pool.Provider(), Precision: "f32", Workers: r.pool.Workers(), Threads: r.pool.Threads(),
+		Provider: r.pool.Provider(), Precision: r.pool.Precision(),
+		Workers: r.pool.Workers(), Threads: r.pool.Threads(),
 		Batch: r.pool.Batch(), Winograd: cfg.Runtime.Winograd, CPU: cpuName()}
 	for _, s := range cfg.Suites {
 		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Mode,
@@ -332,24 +333,27 @@ func (r *run) preflight(ctx context.Context) error {
 }
 
 func (r *run) check(ctx context.Context, j Job) error {
-	_, net, recipes, err := r.prepare(j)
+	b, err := r.prepare(j)
 	if err != nil {
 		return err
 	}
-	defer net.Close()
+	defer b.close()
+	if err := r.comparable(ctx, b); err != nil {
+		return err
+	}
 	climbs := j.Suite.Mode != result.Oblivious &&
-		slices.ContainsFunc(recipes, func(r attacks.Recipe) bool { return takesGradients(r, net.Classes()) })
+		slices.ContainsFunc(b.recipes, func(r attacks.Recipe) bool { return takesGradients(r, b.net.Classes()) })
 	for _, name := range j.Suite.Controls {
-		if err := r.checkControl(ctx, j, net, name, climbs); err != nil {
+		if err := r.checkControl(ctx, b, name, climbs); err != nil {
 			return err
 		}
 	}
-	return r.checkStudy(ctx, j, net)
+	return r.checkStudy(ctx, j, b.net)
 }
 
 // checkControl closes the loop of a control, and differentiates it where attacks will.
-func (r *run) checkControl(ctx context.Context, j Job, net *control.Network, name string, climbs bool) error {
-	loop, err := r.controller(ctx, net, r.cfg.Control(name), false)
+func (r *run) checkControl(ctx context.Context, b *bench, name string, climbs bool) error {
+	loop, err := r.controller(ctx, b.net, r.cfg.Control(name), false)
 	if err != nil {
 		return err
 	}
@@ -357,7 +361,7 @@ func (r *run) checkControl(ctx context.Context, j Job, net *control.Network, nam
 	if !climbs {
 		return nil
 	}
-	on, err := oracleOf(under(loop, net), j.Suite.Mode)
+	on, err := b.oracle(under(loop, b.net))
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (r *run) score(ctx context.Context, s scoring) (*judged, error) {
 		cell.Warnings = append(cell.Warnings, leftOut(s.Suite.Dataset, r.record.Datasets[s.Suite.Dataset].LeftOut)...)
 	}
 	if s.own() {
-		cell.Steps, cell.VerdictOnly = s.made.steps, s.made.verdictOnly
+		cell.Steps, cell.VerdictOnly, cell.Agreement = s.made.steps, s.made.verdictOnly, s.made.agreement
 		cell.Seconds += s.made.seconds
 	}
 	if s.who.Control != nil {

@@ -88,13 +88,13 @@ func (r *run) keep(b *bench) error {
 func imagesKey(j Job) string { return fmt.Sprintf("images %q %q", j.Suite.Dataset, j.Model.Name) }
 
 // oracle is what a job's attacks on a classifier ask. Close it before the classifier.
-func (r *run) oracle(j Job, c classifier) (*oracle, error) {
-	key := fmt.Sprintf("cost %q %q %q", j.Suite.Name, j.Model.Name, c.defense())
+func (r *run) oracle(b *bench, c classifier) (*oracle, error) {
+	key := fmt.Sprintf("cost %q %q %q", b.Suite.Name, b.Model.Name, c.defense())
 	if r.merging {
 		cost, err := once(r, key, func() (cost control.Cost, err error) { return cost, nil })
 		return &oracle{Oracle: closed{c.subject}, of: c, cost: cost, close: func() {}}, err
 	}
-	on, err := oracleOf(c, j.Suite.Mode)
+	on, err := b.oracle(c)
 	if err == nil && r.shard.N > 0 {
 		_, err = once(r, key, func() (control.Cost, error) { return on.cost, nil })
 	}

@@ -144,7 +144,7 @@ func (r *run) studyImages(ctx context.Context, b *bench, set images, clean []ver
 		first.each = first.each[:set.Len()]
 		return &first, recipe, true, nil
 	}
-	on, err := r.oracle(b.Job, b.classifiers[0])
+	on, err := r.oracle(b, b.classifiers[0])
 	if err != nil {
 		return nil, recipe, false, err
 	}

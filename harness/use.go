@@ -41,7 +41,7 @@ func Open(ctx context.Context, cfg *config.Config, model, controlName string, o 
 		return nil, err
 	}
 	u := &Use{opener: opener}
-	net, err := opener.network(m)
+	net, err := opener.network(m, false)
 	if err == nil {
 		u.classifier = alone(net)
 	}

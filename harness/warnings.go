@@ -65,6 +65,11 @@ func warnings(s scoring, v []verdict) []result.Warning {
 		warn(zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", share(zero, asked))
 		warn(wild > 0, result.WarnNotFiniteGradient, "on %s a loss or a gradient was infinite or NaN",
 			share(wild, asked))
+		if again := made.agreement; again != nil {
+			warn(again.Agree < again.N, result.WarnPrecisionDiffers,
+				"of %d images that stood under an attack in %s and were attacked again in float32, %d fell",
+				again.N, s.attack.Precision, again.N-again.Agree)
+		}
 		list = append(list, made.warnings...)
 		for _, broke := range squareWins(made.steps, len(v)) {
 			warn(true, result.WarnSquareWins,

@@ -90,10 +90,9 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 func TestWarningsFromNumbers(t *testing.T) {
 	testinput.Runtime(t)
 	p := plan(t, modes, 1, 4, "default_suites=[through]")
-	_, net, _, err := openerOf(t, p.Config).prepare(p.Jobs[0])
-	must.Do(t, err)
-	defer net.Close()
-	bench, some := &bench{Job: p.Jobs[0], net: net}, attacks.Recipe{Name: "some/1"}
+	bench := must.Get(openerOf(t, p.Config).prepare(p.Jobs[0]))(t)
+	defer bench.close()
+	net, some := bench.net, attacks.Recipe{Name: "some/1"}
 	right := func(n int) []verdict { return slices.Repeat([]verdict{{Right: true}}, n) }
 	wrong := func(n int) []verdict { return slices.Repeat([]verdict{{}}, n) }
 	step := func(name string, robust float64) result.Step { return result.Step{Attack: name, Robust: robust} }

@@ -142,9 +142,9 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 		"controls.greedy.layers=[{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}, "+
 			"{at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}]")
 	r := openerOf(t, p.Config)
-	set, net, _, err := r.prepare(p.Jobs[0])
-	must.Do(t, err)
-	defer net.Close()
+	b := must.Get(r.prepare(p.Jobs[0]))(t)
+	defer b.close()
+	set, net := b.set, b.net
 	ctx := context.Background()
 	for _, name := range p.Jobs[0].Suite.Controls {
 		c := must.Get(r.controller(ctx, net, p.Config.Control(name), true))(t)

@@ -116,7 +116,22 @@ func (s *suite) footnotes() []footnote {
 		out = append(out, footnote{n.Mark, fmt.Sprintf("%s: %s (%s%s)", clean(n.ID), clean(n.Message),
 			strings.Join(where, "; "), more)})
 	}
-	return append(out, s.titles()...)
+	return append(append(out, s.titles()...), s.agreement()...)
+}
+
+// agreement says of attacks in another precision than the judge's how they agree with the same in float32.
+func (s *suite) agreement() (out []footnote) {
+	var all result.Agreement
+	s.each(func(c *result.Cell, _ column) {
+		if c.Agreement != nil {
+			all.N, all.Agree = all.N+c.Agreement.N, all.Agree+c.Agreement.Agree
+		}
+	})
+	if all.N > 0 {
+		out = append(out, footnote{"", fmt.Sprintf("attacks' passes ran in less than float32, verdicts are of "+
+			"float32; of %d images that stood and were attacked again in float32, %d stood again", all.N, all.Agree)})
+	}
+	return out
 }
 
 // titles say how single attacks were made whose columns' heads don't.

@@ -54,20 +54,22 @@ var attackNames = map[string]string{
 var normNames = map[string]string{"linf": "ℓ∞", "l2": "ℓ2", "l1": "ℓ1"}
 
 // Short is the attack alone, by its usual name where its recipe has one: "AA", "None".
-// A recipe that falls back for lack of classes says so: "AA-few".
+// A recipe that falls back for lack of classes says so, "AA-few", and one that ran in another precision too, "AA bf16".
 func (c column) Short() string {
 	if c.Attack == "none" {
 		return "None"
 	}
-	base, _, _ := strings.Cut(c.recipe, "/")
+	base, version, _ := strings.Cut(c.recipe, "/")
 	base, few := strings.CutSuffix(base, "-few")
 	name, known := attackNames[base]
-	switch {
-	case !known: // an attack that the table above need not name
+	if !known { // an attack that the table above need not name
 		title, _, _ := strings.Cut(cmp.Or(c.title, c.Attack), ",")
-		return clean(title)
-	case few:
-		return name + "-few"
+		name = clean(title)
+	} else if few {
+		name += "-few"
+	}
+	if _, precision, other := strings.Cut(version, "+"); other {
+		name += " " + clean(precision)
 	}
 	return name
 }

@@ -155,6 +155,9 @@ func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, erro
 		return nil, err
 	}
 	cfg.Files = files
+	for i := range cfg.Attacks {
+		cfg.Attacks[i].Precision = cfg.Runtime.Reduced()
+	}
 	return cfg, nil
 }
 

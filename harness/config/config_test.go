@@ -89,7 +89,7 @@ func TestParseFull(t *testing.T) {
 	got, norm, epsilon := mustParse(t, full), "l1", 12.
 	want := &Config{
 		Seed: 7, DefaultSuites: []string{"b"}, SaveAdversarial: true,
-		Runtime: Runtime{"cuda", 1, 3, 16, 2, false},
+		Runtime: Runtime{"cuda", 1, 3, 16, 2, false, "f32"},
 		Datasets: []Dataset{
 			{"test", dataset.Spec{Format: "cifar10-bin", Path: "test.bin", Limit: 200, Indices: []int{5, 3, 1},
 				Classes: 10, Shaping: result.Shaping{Split: "train"}}},
@@ -162,7 +162,7 @@ suites:
 	if !reflect.DeepEqual(c.DefaultSuites, []string{"z", "y"}) {
 		t.Errorf("default suites: %v", c.DefaultSuites)
 	}
-	if c.Runtime != (Runtime{"cpu", 0, 0, 64, 1, true}) || c.Seed != 0 || c.SaveAdversarial {
+	if c.Runtime != (Runtime{"cpu", 0, 0, 64, 1, true, ""}) || c.Seed != 0 || c.SaveAdversarial {
 		t.Errorf("runtime %+v, seed %d, save %v", c.Runtime, c.Seed, c.SaveAdversarial)
 	}
 	if m := c.Model("m"); m.Output != "logits" || m.Mean != nil || m.Std != nil || m.SplitAt != nil {

@@ -2,20 +2,37 @@ package config
 
 // The execution providers of ONNX Runtime.
 const (
-	CPU  = "cpu"
-	CUDA = "cuda"
+	CPU      = "cpu"
+	CUDA     = "cuda"
+	OpenVINO = "openvino"
+)
+
+// The precisions of attacks' passes: OpenVINO has the first two, CUDA the first and the last.
+const (
+	Float32       = "f32"
+	BFloat16      = "bf16"
+	TensorFloat32 = "tf32"
 )
 
 // Providers are the values of runtime.provider.
-var Providers = []string{CPU, CUDA}
+var Providers = []string{CPU, CUDA, OpenVINO}
 
 // Runtime says how to compute. Only Provider and Winograd, and on CUDA Batch, have
 // a say in how a result is rounded.
 type Runtime struct {
-	Provider string // one of [Providers]
-	Device   int    // of CUDA, from 0
-	Workers  int    // runs side by side; 0: as many as keep all cores busy, one on CUDA
-	Batch    int    // images in a run, at most; on CUDA exactly
-	Threads  int    // that work on a run
-	Winograd bool   // rewrite convolutions for the CPU; false on CUDA
+	Provider  string // one of [Providers]
+	Device    int    // of CUDA, from 0
+	Workers   int    // runs side by side; 0: as many as keep all cores busy, one on CUDA
+	Batch     int    // images in a run, at most; on CUDA exactly
+	Threads   int    // that work on a run
+	Winograd  bool   // rewrite convolutions for the CPU; false on CUDA
+	Precision string // of attacks' passes; "" on the CPU
+}
+
+// Reduced is the precision of attacks' passes where it is less than the judge's, which is float32; "" otherwise.
+func (r Runtime) Reduced() string {
+	if r.Precision == Float32 {
+		return ""
+	}
+	return r.Precision
 }

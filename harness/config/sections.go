@@ -253,12 +253,17 @@ func (r *Runtime) object() object {
 		optional("threads", whole(&r.Threads, setting.Count), "1", "threads that work on one pass"),
 		optional("winograd", boolean(&r.Winograd), "true",
 			"rewrite convolutions where that is faster, 3×3 ones by Winograd's method; "+
-				"false: they run as the model has them").in(CPU),
+				"false: they run as the model has them").in(CPU, OpenVINO),
 		optional("winograd", custom("false", schema{"const": false}, func(d *decoder, n *node, where string) {
 			if boolean(&r.Winograd).decode(d, n, where); r.Winograd {
 				d.fail(n.pos, "%s can't be true with provider cuda: Winograd's method is for the CPU", where)
 			}
 		}), "", "only on the CPU").in(CUDA),
+		optional("precision", choice(&r.Precision, []string{Float32, BFloat16}), Float32,
+			"of attacks' passes: bf16 keeps 8 bits of a number's mantissa, and is for processors that have "+
+				"instructions for it").in(OpenVINO),
+		optional("precision", choice(&r.Precision, []string{Float32, TensorFloat32}), Float32,
+			"of attacks' passes: tf32 keeps 10 bits of a number's mantissa").in(CUDA),
 		optional("device", whole(&r.Device, orNone), "0", "number of the CUDA device").in(CUDA),
 	}}
 }

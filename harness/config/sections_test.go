@@ -85,12 +85,12 @@ func TestRuntime(t *testing.T) {
 		sets []string
 		want Runtime
 	}{
-		{[]string{"runtime=null"}, Runtime{"cpu", 0, 0, 64, 1, true}},
-		{nil, Runtime{"cpu", 0, 0, 64, 1, true}},
-		{[]string{"runtime.threads=4", "runtime.winograd=false"}, Runtime{"cpu", 0, 0, 64, 4, false}},
-		{[]string{"runtime.provider=cuda"}, Runtime{"cuda", 0, 0, 64, 1, false}},
+		{[]string{"runtime=null"}, Runtime{"cpu", 0, 0, 64, 1, true, ""}},
+		{nil, Runtime{"cpu", 0, 0, 64, 1, true, ""}},
+		{[]string{"runtime.threads=4", "runtime.winograd=false"}, Runtime{"cpu", 0, 0, 64, 4, false, ""}},
+		{[]string{"runtime.provider=cuda"}, Runtime{"cuda", 0, 0, 64, 1, false, "f32"}},
 		{[]string{"runtime.provider=cuda", "runtime.device=3", "runtime.winograd=false"},
-			Runtime{"cuda", 3, 0, 64, 1, false}},
+			Runtime{"cuda", 3, 0, 64, 1, false, "f32"}},
 	} {
 		if got := mustParse(t, small, c.sets...).Runtime; got != c.want {
 			t.Errorf("%v: %+v, not %+v", c.sets, got, c.want)

@@ -152,6 +152,9 @@ func (c *Config) Hash() string {
 		"version": Version, "seed": c.Seed, "provider": c.Runtime.Provider, "winograd": c.Runtime.Winograd,
 		"cuda_batch": batch, "datasets": datasets, "models": models, "controls": controls, "attacks": attacks,
 		"suites": suites}
+	if precision := c.Runtime.Reduced(); precision != "" {
+		plan["precision"] = precision
+	}
 	if len(c.OtherSeeds) > 0 {
 		plan["other_seeds"] = c.OtherSeeds
 	}

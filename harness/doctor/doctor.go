@@ -42,7 +42,15 @@ const (
 	Gradient = "gradient of the loss"
 	Batches  = "batches change nothing"
 	Agrees   = "second engine agrees"
+	Attacked = "attacks' gradients"
 )
+
+// Options say how a model is examined.
+type Options struct {
+	simplify.Options
+	// OpenVINO is the precision of attacks by [ort.OpenVINO], which is then the second engine too; "" is none.
+	OpenVINO string
+}
 
 // images is how many images a check takes: one batch of the pool.
 const images = 8
@@ -50,7 +58,7 @@ const images = 8
 // examination is what is known of a model under examination.
 type examination struct {
 	model  []byte
-	o      simplify.Options
+	o      Options
 	net    *control.Network
 	images [][]float32
 	logits [][]float32 // of each image, run alone
@@ -60,16 +68,26 @@ type examination struct {
 
 // Model checks a model's bytes on ONNX Runtime, which must be loaded. The images are noise in [0,1], always the
 // same. A model that does not run has one check. The error is ctx's; all else is in the checks.
-func Model(ctx context.Context, model []byte, o simplify.Options) ([]Check, error) {
-	pool := ort.NewPool(1, images)
+func Model(ctx context.Context, model []byte, o Options) ([]Check, error) {
+	var where []ort.PoolOption
+	if o.OpenVINO != "" {
+		where = append(where, ort.OpenVINO(o.OpenVINO))
+	}
+	pool := ort.NewPool(1, images, where...)
 	defer pool.Close()
 	s := &examination{model: model, o: o}
 	checks := []Check{s.examine(ctx, Runs, func(ctx context.Context) (string, error) { return s.open(ctx, pool) })}
 	if checks[0].State == OK {
-		for _, c := range []struct {
+		type check struct {
 			name string
 			run  func(context.Context) (string, error)
-		}{{Composes, s.composes}, {Gradient, s.gradient}, {Batches, s.batches}, {Agrees, s.agrees}} {
+		}
+		list := []check{{Composes, s.composes}, {Gradient, s.gradient}, {Batches, s.batches}, {Agrees, s.agrees}}
+		if o.OpenVINO != "" {
+			list[3].run = s.agreesByOpenVINO
+			list = append(list, check{Attacked, s.attacked})
+		}
+		for _, c := range list {
 			checks = append(checks, s.examine(ctx, c.name, c.run))
 		}
 	}
@@ -100,7 +118,7 @@ func (s *examination) examine(ctx context.Context, name string, run func(context
 // open prepares the network and runs each image alone.
 func (s *examination) open(ctx context.Context, pool *ort.Pool) (string, error) {
 	var err error
-	options := control.NetworkOptions{Options: s.o}
+	options := control.NetworkOptions{Options: s.o.Options}
 	if s.net, err = control.NewNetwork(pool, "model", s.model, options); err != nil {
 		return "", err
 	}

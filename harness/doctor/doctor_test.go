@@ -32,7 +32,7 @@ func file(t *testing.T, path string) []byte {
 // states examines a model and returns the outcome of each check, in order.
 func states(t *testing.T, model []byte, o simplify.Options) ([]Check, []State) {
 	t.Helper()
-	checks := must.Get(Model(context.Background(), model, o))(t)
+	checks := must.Get(Model(context.Background(), model, Options{Options: o}))(t)
 	var all []State
 	for _, c := range checks {
 		all = append(all, c.State)
@@ -162,7 +162,7 @@ func TestChecksCanFail(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Model(ctx, file(t, "zoo/preact_standard.onnx"), asIs); !errors.Is(err, context.Canceled) {
+	if _, err := Model(ctx, file(t, "zoo/preact_standard.onnx"), Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

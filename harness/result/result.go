@@ -54,7 +54,7 @@ type Environment struct {
 	Go          string `json:"go"`
 	ONNXRuntime string `json:"onnxruntime"`
 	Provider    string `json:"provider"`
-	Precision   string `json:"precision"` // of the computation: f32
+	Precision   string `json:"precision"` // of attacks' passes: f32, bf16, tf32; verdicts are of float32
 	Workers     int    `json:"workers"`
 	Threads     int    `json:"threads,omitempty"` // of one worker's run; 0 in files older than it
 	Batch       int    `json:"batch"`
@@ -133,6 +133,8 @@ type Cell struct {
 	// images; margins and norms are those of that first point.
 	VerdictOnly bool    `json:"verdict_only,omitempty"`
 	Solver      *Solver `json:"solver,omitempty"` // how the closed loop did, controlled cells only
+	// Agreement is there where attacks ran in less than float32, on the cells whose network was attacked.
+	Agreement *Agreement `json:"agreement,omitempty"`
 	// AlexNetError is the published error of AlexNet under the cell's corruption, a mean over the severities, where the
 	// images are ImageNet's: what the mean corruption error divides by. Absent elsewhere.
 	AlexNetError float64 `json:"alexnet_error,omitempty"`
@@ -141,6 +143,13 @@ type Cell struct {
 	Seeds []SeedScore `json:"seeds,omitempty"`
 	// Error says why there are no verdicts; the numbers of such a cell mean nothing.
 	Error string `json:"error,omitempty"`
+}
+
+// Agreement is of attacks in less than float32 with the same in float32: of the images that stood, a sample was
+// attacked again.
+type Agreement struct {
+	N     int `json:"n"`     // images that were attacked again
+	Agree int `json:"agree"` // of these, that stood again
 }
 
 // SeedScore is a cell's accuracy when its attack is made from one seed. Networks, controls

@@ -21,6 +21,7 @@ import (
 
 type attackFlags struct {
 	scaleFlags
+	providerFlags
 	outputFlags
 	dataFlags
 	preprocessFlags
@@ -61,6 +62,7 @@ Of a folder of images --limit N takes N evenly by class, which ones by seed 0.
 	}
 	to := flags{c}
 	f.scaleFlags.add(to, "all cores", "64")
+	f.providerFlags.add(to, config.CPU)
 	f.outputFlags.add(to, g)
 	f.dataFlags.add(to)
 	f.preprocessFlags.add(to)
@@ -194,7 +196,7 @@ func (f *attackFlags) parse(model string) (*config.Config, error) {
 	if err != nil {
 		return nil, usage("%w", err)
 	}
-	cfg, err := config.Parse("flags", text, config.Folder("."))
+	cfg, err := config.Parse("flags", text, config.Folder("."), f.providerFlags.sets()...)
 	if err != nil {
 		return nil, usage("%w", f.inFlags(err, model))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selfheal/harness"
+	"selfheal/harness/config"
 	"selfheal/internal/suggest"
 	"selfheal/internal/terminal"
 	"selfheal/models/onnx"
@@ -168,9 +169,11 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 	return root
 }
 
-// runtime loads ONNX Runtime, telling the user what it downloads.
-func (g *globals) runtime(c *cobra.Command) error {
-	return ort.Init(c.Context(), ort.Options{Library: g.library, Offline: g.offline, Log: g.progress(c).Fetched})
+// runtime loads the ONNX Runtime that is asked for, telling the user what it downloads. Without a provider it has the
+// CPU's.
+func (g *globals) runtime(c *cobra.Command, asked config.Runtime) error {
+	return ort.Init(c.Context(), ort.Options{Library: g.library, Offline: g.offline, Log: g.progress(c).Fetched,
+		OpenVINO: asked.Provider == config.OpenVINO})
 }
 
 // exactly asks for n arguments, called as in usage.

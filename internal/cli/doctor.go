@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selfheal/harness"
+	"selfheal/harness/config"
 	"selfheal/harness/doctor"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
@@ -28,13 +29,15 @@ import (
 const bundledModel = "models/zoo/preact_standard.onnx"
 
 func doctorCommand(g *globals) *cobra.Command {
-	p := &preprocessFlags{}
+	p, where := &preprocessFlags{}, &providerFlags{}
 	c := &cobra.Command{
 		Use:   "doctor [MODEL...]",
 		Short: "Check the installation and models: do they run, are their gradients right, does a second engine agree?",
 		Long: `Prints what is installed, then checks a bundled model and each MODEL, a line a
 check: ok, FAIL with what is wrong, or skip with the reason. The exit code is 1
 when a check fails, and 2 when a model has operators that are not supported.
+With --provider openvino that is the second engine, and the gradients that attacks
+would take from it are compared with the CPU provider's.
 --mean, --std and the like are for the given models.`,
 		Example: `  selfheal doctor
   selfheal doctor model.onnx --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616`,
@@ -44,7 +47,11 @@ when a check fails, and 2 when a model has operators that are not supported.
 			if err != nil {
 				return err
 			}
-			d := &examination{c: c, w: tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)}
+			cfg, err := g.bundled(where.sets())
+			if err != nil {
+				return usage("%w", err)
+			}
+			d := &examination{c: c, w: tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0), runtime: cfg.Runtime}
 			if err := d.installation(g); err != nil {
 				return err
 			}
@@ -67,6 +74,7 @@ when a check fails, and 2 when a model has operators that are not supported.
 		},
 	}
 	p.add(flags{c})
+	where.add(flags{c}, config.CPU)
 	return c
 }
 
@@ -77,6 +85,7 @@ type examination struct {
 	checks, fails int
 	first         string // failure: where and what
 	unsupported   bool   // a model has operators that can't be opened or differentiated
+	runtime       config.Runtime
 }
 
 func (d *examination) row(name, value string) { fmt.Fprintf(d.w, "%s\t%s\n", name, value) }
@@ -85,7 +94,7 @@ func (d *examination) row(name, value string) { fmt.Fprintf(d.w, "%s\t%s\n", nam
 func (d *examination) installation(g *globals) error {
 	d.row("selfheal", harness.Version)
 	d.row("Go", fmt.Sprintf("%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()))
-	err := g.runtime(d.c)
+	err := g.runtime(d.c, d.runtime)
 	if err == nil {
 		d.row("ONNX Runtime", fmt.Sprintf("%s, %s", ort.Version(), g.origin()))
 		d.row("  library", ort.LibraryPath())
@@ -94,6 +103,9 @@ func (d *examination) installation(g *globals) error {
 			cuda = "not available: " + err.Error()
 		}
 		d.row("  CUDA", cuda)
+		if err = d.openVINO(); err != nil {
+			err = fmt.Errorf("runtime.provider %s: %w", config.OpenVINO, err)
+		}
 	} else {
 		d.row("ONNX Runtime", "FAIL: it can't be loaded")
 	}
@@ -105,6 +117,20 @@ func (d *examination) installation(g *globals) error {
 	}
 	d.row("cache", cache)
 	d.w.Flush()
+	return err
+}
+
+// openVINO tries that provider, where it is asked for.
+func (d *examination) openVINO() error {
+	if d.runtime.Provider != config.OpenVINO {
+		return nil
+	}
+	err := ort.CheckOpenVINO(d.runtime.Precision)
+	if err != nil {
+		d.row("  OpenVINO", "FAIL: "+err.Error())
+	} else {
+		d.row("  OpenVINO", d.runtime.Precision+" computes")
+	}
 	return err
 }
 
@@ -153,7 +179,8 @@ func (d *examination) model(m examined) error {
 		checks = []doctor.Check{{Name: doctor.Runs, State: doctor.Failed, Detail: m.broken.Error()}}
 	} else {
 		var err error
-		if checks, err = doctor.Model(d.c.Context(), m.data, m.options); err != nil {
+		o := doctor.Options{Options: m.options, OpenVINO: d.runtime.Precision}
+		if checks, err = doctor.Model(d.c.Context(), m.data, o); err != nil {
 			return err
 		}
 	}

@@ -43,7 +43,7 @@ or to --out.`,
 			if err != nil {
 				return usage("%w", err)
 			}
-			if err := g.runtime(c); err != nil {
+			if err := g.runtime(c, cfg.Runtime); err != nil {
 				return err
 			}
 			o.Cache = pca.UserCache()

@@ -180,6 +180,28 @@ func (f *scaleFlags) apply(c *cobra.Command, cfg *config.Config) {
 	}
 }
 
+// providerFlags are --provider and --precision.
+type providerFlags struct{ provider, precision string }
+
+func (f *providerFlags) add(c flags, otherwise string) {
+	c.text(&f.provider, "provider", "", "ONNX Runtime's execution provider: "+strings.Join(config.Providers, ", ")+
+		" (default: "+otherwise+")", words(config.Providers...))
+	c.text(&f.precision, "precision", "", "of attacks' passes: f32; bf16 on openvino, on processors that have it; "+
+		"tf32 on cuda (default: f32)", words(config.Float32, config.BFloat16, config.TensorFloat32))
+}
+
+// sets say the same as --set does.
+func (f *providerFlags) sets() (sets []string) {
+	for key, value := range map[string]string{"provider": f.provider, "precision": f.precision} {
+		if value != "" {
+			sets = append(sets, "runtime."+key+"="+value)
+		}
+	}
+	slices.Sort(sets)
+	slices.Reverse(sets) // the provider first: it decides what else there is
+	return sets
+}
+
 // quiet is --quiet.
 func (c flags) quiet(g *globals) { c.on(&g.quiet, "quiet", "print nothing but errors") }
 

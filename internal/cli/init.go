@@ -141,7 +141,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	if err := g.runtime(c); err != nil {
+	if err := g.runtime(c, config.Runtime{}); err != nil {
 		return err
 	}
 	ask := func(transform string) ([]harness.Tried, error) {

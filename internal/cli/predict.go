@@ -22,7 +22,7 @@ func (f *useFlags) open(c *cobra.Command, g *globals, cfg *config.Config, scale 
 		return nil, err
 	}
 	scale.apply(c, cfg)
-	if err := g.runtime(c); err != nil {
+	if err := g.runtime(c, cfg.Runtime); err != nil {
 		return nil, err
 	}
 	return harness.Open(c.Context(), cfg, f.model, f.control, harness.Options{

@@ -19,6 +19,7 @@ import (
 
 type runFlags struct {
 	scaleFlags
+	providerFlags
 	outputFlags
 	config              string
 	suites, sets, rates []string
@@ -48,6 +49,7 @@ command continues, and leaves a finished run as it is.`,
 	to := flags{c}
 	to.config(&f.config)
 	f.scaleFlags.addConfigs(to)
+	f.providerFlags.add(to, "the config's")
 	f.outputFlags.add(to, g)
 	to.texts(&f.suites, "suite", "suite to run; may be repeated (default: the config's default_suites)",
 		g.ofConfig(suiteNames, 0))
@@ -70,6 +72,11 @@ func (g *globals) loadConfig(path string, sets []string) (*config.Config, error)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return cfg, err
 	}
+	return g.bundled(sets)
+}
+
+// bundled is the config that is built into the program.
+func (g *globals) bundled(sets []string) (*config.Config, error) {
 	data, err := fs.ReadFile(g.files, "config.yaml")
 	if err != nil {
 		return nil, err
@@ -89,7 +96,7 @@ func (b bundledFirst) Open(name string) (fs.File, error) {
 }
 
 func (f *runFlags) run(c *cobra.Command, g *globals) error {
-	cfg, err := g.loadConfig(f.config, f.sets)
+	cfg, err := g.loadConfig(f.config, append(f.sets, f.providerFlags.sets()...))
 	if err != nil {
 		return usage("%w", err)
 	}
@@ -130,7 +137,7 @@ func (f *runFlags) describe(c *cobra.Command, g *globals, plan *harness.Plan, sh
 	why := ""
 	unrated := func(m config.Model) bool { return rates[m.Name] == 0 && rates[""] == 0 }
 	if slices.ContainsFunc(plan.Config.Models, unrated) && plan.Measurable() {
-		if rerr := g.runtime(c); rerr != nil {
+		if rerr := g.runtime(c, plan.Config.Runtime); rerr != nil {
 			why = fmt.Sprintf("passes could not be timed: %s\n", strings.Join(strings.Fields(rerr.Error()), " "))
 		} else {
 			costs, err = plan.Measure(c.Context(), harness.MeasureOptions{Fits: pca.UserCache(),
@@ -173,7 +180,7 @@ func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags, o 
 	if f.resume && f.force {
 		return usage("--resume continues a run, --force starts anew: give one of them")
 	}
-	if err := g.runtime(c); err != nil {
+	if err := g.runtime(c, plan.Config.Runtime); err != nil {
 		return err
 	}
 	o.Out, o.Resume, o.Force, o.Progress = f.out, f.resume, f.force, g.progress(c)

@@ -17,6 +17,7 @@ import (
 // submitFlags are those of submit.
 type submitFlags struct {
 	scaleFlags
+	providerFlags
 	config, out, engine string
 	suites, sets        []string
 	shards              int
@@ -67,6 +68,7 @@ the following, not the job: the same command goes on following it.`,
 	to.config(&f.config)
 	to.text(&f.out, "out", "", "output folder, which all machines have", folders)
 	f.scaleFlags.addConfigs(to)
+	f.providerFlags.add(to, "the config's")
 	to.texts(&f.suites, "suite", "suite to run; may be repeated (default: the config's default_suites)",
 		g.ofConfig(suiteNames, 0))
 	to.sets(&f.sets, g, "attacks.NAME.key=value")
@@ -98,6 +100,7 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	if _, err := harness.ParseShard(fmt.Sprintf("1/%d", f.shards)); err != nil {
 		return usage("--shards N: N must be from 1 to %d, got %d", harness.MaxShards, f.shards)
 	}
+	f.sets = append(f.sets, f.providerFlags.sets()...)
 	cfg, err := g.loadConfig(f.config, f.sets)
 	if err != nil {
 		return usage("%w", err)
@@ -133,7 +136,7 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 		_, err = fmt.Fprint(c.OutOrStdout(), text)
 		return err
 	}
-	if err := g.runtime(c); err != nil {
+	if err := g.runtime(c, cfg.Runtime); err != nil {
 		return err
 	}
 	_, err = harness.Submit(c.Context(), plan, harness.SubmitOptions{Engine: engine, EngineName: f.engine,

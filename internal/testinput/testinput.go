@@ -3,8 +3,10 @@
 package testinput
 
 import (
+	"bytes"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -46,15 +48,47 @@ func Real(t testing.TB, name string) string {
 // Large reports whether SELFHEAL_TEST_LARGE asks for what takes minutes or many gigabytes.
 func Large() bool { return os.Getenv("SELFHEAL_TEST_LARGE") != "" }
 
+// envOpenVINO says that the process is one of [WithOpenVINO]'s.
+const envOpenVINO = "SELFHEAL_TEST_OPENVINO"
+
+// load loads ONNX Runtime, provisioning it where it is absent.
+func load() error {
+	return ort.Init(context.Background(), ort.Options{Log: ort.Print(os.Stderr),
+		OpenVINO: os.Getenv(envOpenVINO) != ""})
+}
+
 // Runtime loads ONNX Runtime, provisioning it where it is absent.
 func Runtime(t testing.TB) {
 	t.Helper()
-	must.Do(t, ort.Init(context.Background(), ort.Options{Log: ort.Print(os.Stderr)}))
+	must.Do(t, load())
+}
+
+// WithOpenVINO runs the rest of a test, which must be no part of another, in a process of its own: a process has one
+// ONNX Runtime, and there it is that with OpenVINO. Where that can't be had the test is skipped.
+func WithOpenVINO(t *testing.T, rest func()) {
+	t.Helper()
+	if os.Getenv(envOpenVINO) != "" {
+		if err := load(); err != nil {
+			t.Skip(err)
+		}
+		rest()
+		return
+	}
+	cmd := exec.Command(must.Get(os.Executable())(t), "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), envOpenVINO+"=1", "ONNXRUNTIME_SHARED_LIBRARY=")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if bytes.Contains(out, []byte("--- SKIP: "+t.Name()+" ")) {
+		t.Skipf("%s", out)
+	}
+	t.Logf("%s", out)
 }
 
 // RunMain is a TestMain for packages in which every test needs the runtime.
 func RunMain(m *testing.M) {
-	if err := ort.Init(context.Background(), ort.Options{Log: ort.Print(os.Stderr)}); err != nil {
+	if err := load(); err != nil {
 		os.Stderr.WriteString(err.Error() + "\n")
 		os.Exit(1)
 	}

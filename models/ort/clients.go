@@ -17,31 +17,30 @@ import (
 
 // client is a package client that can download an archive with the library.
 type client struct {
-	name      string
-	what      string     // the package and version it fetches
-	megabytes int        // of the download, for the user
-	commands  [][]string // ways to call it; the first one installed is taken
-	args      func(pin) []string
-	archive   string // pattern of the file it leaves
-	extract   func(archive string, src source, to string) error
+	name     string
+	at       string     // between a package and its version
+	commands [][]string // ways to call it; the first one installed is taken
+	args     func(what string, p pin) []string
+	archive  string // pattern of the file it leaves
+	extract  func(archive string, m member, to string) error
 }
 
 // clients in the order they are tried. They run no code of the package, and use the
 // registry that they are configured for.
 var clients = []client{
 	{
-		name: "npm", what: npmPackage + "@" + pinned, megabytes: 100,
+		name: "npm", at: "@",
 		commands: [][]string{{"npm"}},
-		args:     func(pin) []string { return []string{"pack", npmPackage + "@" + pinned, "--ignore-scripts"} },
+		args:     func(what string, _ pin) []string { return []string{"pack", what, "--ignore-scripts"} },
 		archive:  "*.tgz", extract: fromTarball,
 	},
 	{
-		name: "pip", what: pipPackage + "==" + pinned, megabytes: 20,
+		name: "pip", at: "==",
 		commands: [][]string{{"pip3"}, {"pip"}, {"python3", "-m", "pip"}, {"python", "-m", "pip"}},
-		args: func(p pin) []string {
+		args: func(what string, p pin) []string {
 			return []string{"download", "--no-deps", "--only-binary=:all:", "--python-version", pipPython,
 				"--implementation", "cp", "--platform", p.wheel, "--disable-pip-version-check", "-d", ".",
-				pipPackage + "==" + pinned}
+				what}
 		},
 		archive: "*.whl", extract: fromWheel,
 	},
@@ -88,7 +87,7 @@ func run(ctx context.Context, dir string, argv []string) error {
 	return fmt.Errorf("%w: %s", err, text)
 }
 
-func fromTarball(archive string, src source, to string) error {
+func fromTarball(archive string, m member, to string) error {
 	f, err := os.Open(archive)
 	if err != nil {
 		return err
@@ -101,27 +100,27 @@ func fromTarball(archive string, src source, to string) error {
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("the archive holds no %s", src.member)
+			return fmt.Errorf("the archive holds no %s", m.path)
 		}
 		if err != nil {
 			return fmt.Errorf("broken archive: %w", err)
 		}
-		if h.Name == src.member {
-			return save(r, src.size, to)
+		if h.Name == m.path {
+			return save(r, m.size, to)
 		}
 	}
 }
 
-func fromWheel(archive string, src source, to string) error {
+func fromWheel(archive string, m member, to string) error {
 	z, err := zip.OpenReader(archive)
 	if err != nil {
 		return fmt.Errorf("broken archive: %w", err)
 	}
 	defer z.Close()
-	f, err := z.Open(src.member)
+	f, err := z.Open(m.path)
 	if err != nil {
-		return fmt.Errorf("the archive holds no %s", src.member)
+		return fmt.Errorf("the archive holds no %s", m.path)
 	}
 	defer f.Close()
-	return save(f, src.size, to)
+	return save(f, m.size, to)
 }

@@ -15,11 +15,14 @@ import (
 )
 
 // cudaOptions are the CUDA provider's.
-func cudaOptions(device int) map[string]string {
+func cudaOptions(on target) map[string]string {
+	tf32 := "0" // it is the runtime's default
+	if on.precision == TensorFloat32 {
+		tf32 = "1"
+	}
 	return map[string]string{
-		"device_id": strconv.Itoa(device),
-		// TF32 keeps 10 of float32's 23 bits of mantissa.
-		"use_tf32": "0",
+		"device_id": strconv.Itoa(on.device),
+		"use_tf32":  tf32,
 		// The default measures all kernels at each new shape, which takes seconds and
 		// makes the choice, and with it the rounding, depend on the clock.
 		"cudnn_conv_algo_search": "HEURISTIC",
@@ -31,18 +34,18 @@ func cudaOptions(device int) map[string]string {
 
 // useCUDA puts the CUDA provider before the CPU's, which gets the operators that
 // CUDA has no kernel for.
-func useCUDA(o *rt.SessionOptions, device int) error {
+func useCUDA(o *rt.SessionOptions, on target) error {
 	c, err := rt.NewCUDAProviderOptions()
 	if err != nil {
-		return cudaError(device, err)
+		return cudaError(on.device, err)
 	}
 	defer c.Destroy()
 	// This loads the provider's library and looks for the device.
-	if err = c.Update(cudaOptions(device)); err == nil {
+	if err = c.Update(cudaOptions(on)); err == nil {
 		err = o.AppendExecutionProviderCUDA(c)
 	}
 	if err != nil {
-		return cudaError(device, err)
+		return cudaError(on.device, err)
 	}
 	return nil
 }
@@ -57,7 +60,7 @@ var probe []byte
 // provider, CUDA's or cuDNN's libraries or NVIDIA's driver are not found, there is
 // no such device, or it computes something else. [Init] comes first.
 func CheckCUDA(device int) error {
-	pool := NewPool(1, 1, CUDA(device))
+	pool := NewPool(1, 1, CUDA(device, Float32))
 	defer pool.Close()
 	sum, err := sumOfProbe(pool)
 	if err != nil {
@@ -74,8 +77,8 @@ func CheckCUDA(device int) error {
 const probeSum = 22 * 22
 
 // sumOfProbe adds up what the probe makes of an image of ones.
-func sumOfProbe(pool *Pool) (sum float64, err error) {
-	prog, err := pool.Compile("probe", probe)
+func sumOfProbe(pool *Pool, opts ...CompileOption) (sum float64, err error) {
+	prog, err := pool.Compile("probe", probe, opts...)
 	if err != nil {
 		return 0, errors.New(strings.TrimPrefix(err.Error(), "compile probe: "))
 	}

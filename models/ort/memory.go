@@ -68,7 +68,7 @@ const leastArena = 64 << 20
 
 // unused is what can still be taken, where the pool is to know and runs in that memory.
 func (p *Pool) unused() (bytes int64, known bool) {
-	if p.cuda || p.memory.Free == nil {
+	if p.on.cuda() || p.memory.Free == nil {
 		return 0, false
 	}
 	return p.memory.Free()
@@ -157,7 +157,7 @@ func (w *worker) run(prog *Program, batch []*request) error {
 	w.dropKits()
 	w.dropScratch()
 	n := len(batch)
-	if p.cuda {
+	if p.on.cuda() {
 		n = p.Batch()
 	}
 	for {

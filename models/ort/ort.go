@@ -22,6 +22,8 @@ import (
 type Options struct {
 	// Library is the path given with --onnxruntime; empty: search.
 	Library string
+	// OpenVINO asks for a library with the OpenVINO provider, where it is searched.
+	OpenVINO bool
 	// Offline forbids downloading.
 	Offline bool
 	// Log is told of each step of a download; nil: nobody is.
@@ -97,9 +99,26 @@ func oneLine(err error) string { return strings.Join(strings.Fields(err.Error())
 
 // The execution providers that a pool can run on.
 const (
-	ProviderCPU  = "cpu"
-	ProviderCUDA = "cuda"
+	ProviderCPU      = "cpu"
+	ProviderCUDA     = "cuda"
+	ProviderOpenVINO = "openvino"
 )
+
+// The precisions of a provider's arithmetic.
+const (
+	Float32       = "f32"
+	BFloat16      = "bf16" // 8 bits of mantissa, for the multiplications of convolutions and matrices
+	TensorFloat32 = "tf32" // 10 bits of mantissa, for the same
+)
+
+// target is what a pool computes on.
+type target struct {
+	provider  string
+	device    int // of CUDA
+	precision string
+}
+
+func (t target) cuda() bool { return t.provider == ProviderCUDA }
 
 // PoolOption changes how a pool runs its programs.
 type PoolOption func(*Pool)
@@ -125,8 +144,12 @@ func Threads(n int) PoolOption { return func(p *Pool) { p.threads = max(1, n) } 
 // Each run has the pool's full batch: cuDNN chooses and prepares its kernels by
 // shape. So one shape is prepared once, and an item's result does not depend on its
 // neighbours. A smaller batch is filled up with repetitions.
-func CUDA(device int) PoolOption {
-	return func(p *Pool) { p.cuda, p.device = true, device }
+//
+// Programs [ForAttacks] run in the precision, [Float32] or [TensorFloat32], all others in the former.
+func CUDA(device int, precision string) PoolOption {
+	return func(p *Pool) {
+		p.on, p.attack = target{ProviderCUDA, device, Float32}, target{ProviderCUDA, device, precision}
+	}
 }
 
 // compileConfig is what sessions differ in. Its zero value is a session on one
@@ -134,8 +157,8 @@ func CUDA(device int) PoolOption {
 type compileConfig struct {
 	unoptimized bool
 	threads     int // 0: 1
-	cuda        bool
-	device      int       // of cuda
+	on          target
+	attacks     bool      // on is to be the pool's for attacks
 	mean        []float32 // subtracted from the first input, or nil
 	needs       needs
 }
@@ -152,7 +175,14 @@ func newSession(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.Dyna
 	defer o.Destroy()
 	arena.RLock()
 	defer arena.RUnlock()
-	return rt.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o)
+	var s *rt.DynamicAdvancedSession
+	open := func() { s, err = rt.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o) }
+	if cfg.on.provider == ProviderOpenVINO {
+		keepingSignalStack(open)
+	} else {
+		open()
+	}
+	return s, err
 }
 
 // sessionOptions are those of every session. The default is one thread a run,
@@ -186,8 +216,11 @@ func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 		// two cores taken, a gradient on two threads was twice as slow that way.
 		sets = append(sets, func() error { return entry("session.intra_op.allow_spinning", "0") })
 	}
-	if cfg.cuda {
-		sets = append(sets, func() error { return useCUDA(o, cfg.device) })
+	switch cfg.on.provider {
+	case ProviderCUDA:
+		sets = append(sets, func() error { return useCUDA(o, cfg.on) })
+	case ProviderOpenVINO:
+		sets = append(sets, func() error { return useOpenVINO(o, cfg.on.precision, max(1, cfg.threads)) })
 	}
 	for _, set := range sets {
 		if err := set(); err != nil {

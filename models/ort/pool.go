@@ -32,8 +32,8 @@ type Pool struct {
 	most    int          // items in a run that were asked for
 	batch   atomic.Int64 // items in a run at most: less than that where memory is short
 	threads int          // of one run
-	cuda    bool         // or the CPU; each run then has batch items, repeated where fewer wait
-	device  int          // of cuda
+	on      target       // on CUDA each run has batch items, repeated where fewer wait
+	attack  target       // of programs for attacks: on, but for OpenVINO
 	done    sync.WaitGroup
 	cores   chan struct{} // taken by goroutines that run Go code, see [Pool.Work]; nil: any number
 	memory  Memory
@@ -63,14 +63,18 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	if batch <= 0 {
 		batch = defaultBatch
 	}
-	p := &Pool{most: batch, threads: 1, programs: map[*Program]struct{}{}}
+	p := &Pool{most: batch, threads: 1, on: target{ProviderCPU, 0, Float32},
+		programs: map[*Program]struct{}{}}
 	p.batch.Store(int64(batch))
 	for _, o := range opts {
 		o(p)
 	}
+	if p.attack.provider == "" {
+		p.attack = p.on
+	}
 	switch {
 	case workers > 0:
-	case p.cuda:
+	case p.on.cuda():
 		workers = 1
 	default:
 		workers = max(1, runtime.GOMAXPROCS(0)/p.threads)
@@ -97,13 +101,16 @@ func (p *Pool) Batch() int { return int(p.batch.Load()) }
 // Threads is the number of threads that work on one run.
 func (p *Pool) Threads() int { return p.threads }
 
-// Provider is what the pool runs on: [ProviderCPU] or [ProviderCUDA].
+// Provider is what programs [ForAttacks] run on: [ProviderCPU], [ProviderCUDA] or [ProviderOpenVINO].
 func (p *Pool) Provider() string {
-	if p.cuda {
-		return ProviderCUDA
-	}
-	return ProviderCPU
+	return p.attack.provider
 }
+
+// Precision is that of the arithmetic of programs [ForAttacks]: [Float32], [BFloat16] or [TensorFloat32].
+func (p *Pool) Precision() string { return p.attack.precision }
+
+// Judges reports whether programs that are not [ForAttacks] run on something else.
+func (p *Pool) Judges() bool { return p.attack != p.on }
 
 // Enter announces a goroutine that makes Run calls one after the other. Call it
 // before the goroutine starts. While entered goroutines run Go code, the pool
@@ -256,7 +263,7 @@ func (p *Pool) stalled() {
 // all runs: a user who asks for one worker gets one core's worth of attacks beside it. The
 // channel is nil where the machine has no more cores than that, and on a device.
 func (p *Pool) limitCores() {
-	if n := p.workers * p.threads; !p.cuda && n < runtime.GOMAXPROCS(0) {
+	if n := p.workers * p.threads; !p.on.cuda() && n < runtime.GOMAXPROCS(0) {
 		p.cores = make(chan struct{}, n)
 	}
 }

@@ -18,6 +18,7 @@ type Program struct {
 	pool            *Pool
 	name            string
 	inputs, outputs []Port
+	on              target
 	mean            []float32 // subtracted from the first input, or nil
 	session         *rt.DynamicAdvancedSession
 	items           atomic.Int64
@@ -55,6 +56,9 @@ func Centred(mean []float32) CompileOption {
 	return func(c *compileConfig) { c.mean = mean }
 }
 
+// ForAttacks has the program run where the pool's attacks do: see [OpenVINO].
+func ForAttacks() CompileOption { return func(c *compileConfig) { c.attacks = true } }
+
 // Needs says what the program holds, in bytes: its weights, and the values of one item of a batch.
 // [Within] goes by it.
 func Needs(weights, item int64) CompileOption {
@@ -72,15 +76,18 @@ func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (*Progr
 }
 
 func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Program, error) {
-	cfg := compileConfig{threads: p.threads, cuda: p.cuda, device: p.device}
+	cfg := compileConfig{threads: p.threads, on: p.on}
 	for _, o := range opts {
 		o(&cfg)
+	}
+	if cfg.attacks {
+		cfg.on = p.attack
 	}
 	in, out, err := declared(model)
 	if err != nil {
 		return nil, err
 	}
-	prog := &Program{pool: p, name: name, mean: cfg.mean, kits: make([][]*kit, p.workers)}
+	prog := &Program{pool: p, name: name, on: cfg.on, mean: cfg.mean, kits: make([][]*kit, p.workers)}
 	if prog.inputs, err = ports(in); err != nil {
 		return nil, err
 	}
@@ -93,10 +100,21 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 	if x := prog.inputs[0]; cfg.mean != nil && len(cfg.mean) != x.Size {
 		return nil, fmt.Errorf("a mean of %d values for input %q, which has %d", len(cfg.mean), x.Name, x.Size)
 	}
+	if cfg.on.provider == ProviderOpenVINO {
+		if model, in, err = forOpenVINO(model); err != nil {
+			return nil, err
+		}
+		for i, p := range prog.inputs {
+			prog.inputs[i].unread = !slices.ContainsFunc(in, func(v onnx.Value) bool { return v.Name == p.Name })
+		}
+	}
 	p.fit(prog, cfg.needs)
 	if prog.session, err = newSession(model, in, out, cfg); err != nil {
-		if p.cuda {
-			err = cudaError(p.device, err)
+		switch cfg.on.provider {
+		case ProviderCUDA:
+			err = cudaError(cfg.on.device, err)
+		case ProviderOpenVINO:
+			err = openVINOError(err)
 		}
 		return nil, err
 	}
@@ -177,6 +195,8 @@ type Port struct {
 	Name  string
 	Shape []int64 // of one item, without the batch dimension; empty for one number an item
 	Size  int     // number of values of one item, the product of Shape
+	// unread inputs are no longer the session's.
+	unread bool
 }
 
 // declared reads the graph's inputs and outputs, which are float32. The runtime would need a

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 
 // provisioner keeps one pinned library in a directory of its own.
 type provisioner struct {
+	release
 	platform string
 	pin      pin
 	dir      string
@@ -38,7 +40,7 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 	}
 	if p.offline {
 		return "", fmt.Errorf("ONNX Runtime %s is not in %s and --offline forbids fetching it; "+
-			"run once without --offline, or %s", pinned, p.dir, giveLibrary)
+			"run once without --offline, or %s", p.version, p.dir, giveLibrary)
 	}
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {
 		return "", fmt.Errorf("cannot keep ONNX Runtime: %w; "+
@@ -48,7 +50,7 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 	lock := flock.New(filepath.Join(p.dir, "lock"))
 	defer lock.Close()
 	if free, err := lock.TryLock(); err == nil && !free {
-		p.log(Fetch{Stage: fetchWaiting, Version: pinned})
+		p.log(Fetch{Stage: fetchWaiting, Version: p.version})
 		if _, err := lock.TryLockContext(ctx, 100*time.Millisecond); ctx.Err() != nil {
 			return "", fmt.Errorf("cannot lock %s: %w", p.dir, err)
 		}
@@ -59,17 +61,32 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 	return path, p.fetch(ctx, path)
 }
 
-// good reports whether a file is one of the pinned builds, whole.
+// good reports whether a file is one of the pinned builds, whole, with all that belongs beside it.
 func (p *provisioner) good(path string) bool {
-	info, err := os.Stat(path)
 	for _, src := range p.pin.sources {
-		if err == nil && info.Size() == src.size {
-			if got, err := sum(path); err == nil && got == src.sha256 {
-				return true
-			}
+		if !slices.ContainsFunc(src, func(m member) bool { return !m.is(p.beside(path, src, m)) }) {
+			return true
 		}
 	}
 	return false
+}
+
+// beside is where a member of a source is kept whose library is at a path.
+func (p *provisioner) beside(library string, src source, m member) string {
+	if m == src[0] {
+		return library
+	}
+	return filepath.Join(filepath.Dir(library), filepath.Base(m.path))
+}
+
+// is reports whether a file is the member, whole.
+func (m member) is(file string) bool {
+	info, err := os.Stat(file)
+	if err != nil || info.Size() != m.size {
+		return false
+	}
+	got, err := sum(file)
+	return err == nil && got == m.sha256
 }
 
 // fetch tries one package client after the other.
@@ -78,6 +95,7 @@ func (p *provisioner) fetch(ctx context.Context, path string) error {
 	var tried []string
 	for _, c := range clients {
 		src, ok := p.pin.sources[c.name]
+		from := p.packages[c.name]
 		if !ok {
 			continue
 		}
@@ -86,8 +104,8 @@ func (p *provisioner) fetch(ctx context.Context, path string) error {
 			tried = append(tried, c.name+" is not installed")
 			continue
 		}
-		f := Fetch{Stage: fetchStarted, Version: pinned, Client: c.name, Package: c.what, Megabytes: c.megabytes,
-			Folder: p.dir}
+		f := Fetch{Stage: fetchStarted, Version: p.version, Client: c.name, Package: from.name + c.at + p.version,
+			Megabytes: from.megabytes, Folder: p.dir}
 		p.log(f)
 		start := time.Now()
 		err := p.through(ctx, c, argv, src, path)
@@ -104,7 +122,7 @@ func (p *provisioner) fetch(ctx context.Context, path string) error {
 		tried = append(tried, c.name+": "+err.Error())
 	}
 	return fmt.Errorf("cannot provision ONNX Runtime %s for %s (%s); install npm or pip, or %s",
-		pinned, p.platform, strings.Join(tried, "; "), giveLibrary)
+		p.version, p.platform, strings.Join(tried, "; "), giveLibrary)
 }
 
 // through fetches with one client into a temporary directory beside the cache,
@@ -117,7 +135,8 @@ func (p *provisioner) through(ctx context.Context, c client, argv []string, src 
 	defer os.RemoveAll(tmp)
 	ctx, cancel := context.WithTimeout(ctx, patienceOfDownload)
 	defer cancel()
-	if err := run(ctx, tmp, append(argv, c.args(p.pin)...)); err != nil {
+	what := p.packages[c.name].name + c.at + p.version
+	if err := run(ctx, tmp, append(argv, c.args(what, p.pin)...)); err != nil {
 		return err
 	}
 	archives, err := filepath.Glob(filepath.Join(tmp, c.archive))
@@ -125,18 +144,26 @@ func (p *provisioner) through(ctx context.Context, c client, argv []string, src 
 		return fmt.Errorf("it left %d archives %s, expected one", len(archives), c.archive)
 	}
 	lib := filepath.Join(tmp, p.pin.file)
-	if err := c.extract(archives[0], src, lib); err != nil {
-		return err
+	for _, m := range src {
+		file := p.beside(lib, src, m)
+		if err := c.extract(archives[0], m, file); err != nil {
+			return err
+		}
+		got, err := sum(file)
+		if err != nil {
+			return err
+		}
+		if got != m.sha256 {
+			return fmt.Errorf("checksum mismatch: %s of %s is sha256 %s, pinned is %s",
+				filepath.Base(m.path), what, got, m.sha256)
+		}
 	}
-	got, err := sum(lib)
-	if err != nil {
-		return err
+	for _, m := range slices.Backward(src) { // the library last: where it is, all is
+		if err := os.Rename(p.beside(lib, src, m), p.beside(path, src, m)); err != nil {
+			return err
+		}
 	}
-	if got != src.sha256 {
-		return fmt.Errorf("checksum mismatch: %s of %s is sha256 %s, pinned is %s",
-			filepath.Base(src.member), c.what, got, src.sha256)
-	}
-	return os.Rename(lib, path)
+	return nil
 }
 
 // sweep removes what fetches that were killed have left.
@@ -179,15 +206,20 @@ func findLibrary(ctx context.Context, o Options) (string, error) {
 		return "", fmt.Errorf("no directory to keep ONNX Runtime in: %w; set HOME, or %s", err, giveLibrary)
 	}
 	platform := runtime.GOOS + "-" + runtime.GOARCH
-	known, ok := pins[platform]
+	r := plain
+	if o.OpenVINO {
+		r = openVINO
+	}
+	known, ok := r.pins[platform]
 	if !ok {
-		return "", fmt.Errorf("no ONNX Runtime is pinned for %s: install version %s or newer and %s",
-			platform, minVersion, giveLibrary)
+		return "", fmt.Errorf("no %s is pinned for %s: install version %s or newer and %s",
+			r.name, platform, minVersion, giveLibrary)
 	}
 	p := provisioner{
+		release:  r,
 		platform: platform,
 		pin:      known,
-		dir:      filepath.Join(cache, "selfheal", "onnxruntime", pinned, platform),
+		dir:      filepath.Join(cache, "selfheal", r.name, r.version, platform),
 		offline:  o.Offline,
 		log:      o.Log,
 	}

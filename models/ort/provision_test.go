@@ -60,12 +60,13 @@ func fake(t *testing.T, log *bytes.Buffer) *provisioner {
 	h := sha256.Sum256([]byte(fakeLibrary))
 	want, size := hex.EncodeToString(h[:]), int64(len(fakeLibrary))
 	return &provisioner{
+		release:  plain,
 		platform: "test-machine",
 		dir:      filepath.Join(t.TempDir(), "cache"),
 		log:      Print(log),
 		pin: pin{
 			file: "lib.so", wheel: "some_platform",
-			sources: map[string]source{"npm": {"package/lib.so", size, want}, "pip": {"capi/lib.so", size, want}},
+			sources: map[string]source{"npm": {{"package/lib.so", size, want}}, "pip": {{"capi/lib.so", size, want}}},
 		},
 	}
 }
@@ -115,13 +116,13 @@ func TestProvision(t *testing.T) {
 		"python has no pip": {scripts: map[string]string{"python3": fail}, err: []string{"pip is not installed"}},
 		"checksum": {
 			scripts: map[string]string{"npm": giveTarball, "pip": giveWheel},
-			change:  func(s *source) { s.sha256 = "00" },
+			change:  func(s *source) { (*s)[0].sha256 = "00" },
 			err: []string{"npm: checksum mismatch: lib.so of onnxruntime-node@1.27.0 is sha256 ",
 				"pinned is 00; pip: checksum mismatch"},
 		},
 		"member": {
 			scripts: map[string]string{"npm": giveTarball, "pip": giveWheel},
-			change:  func(s *source) { s.member = "a" },
+			change:  func(s *source) { (*s)[0].path = "a" },
 			err:     []string{"npm: the archive holds no a; pip: the archive holds no a"},
 		},
 		"npm has none for the platform": {
@@ -254,13 +255,20 @@ func TestSweep(t *testing.T) {
 }
 
 func TestPins(t *testing.T) {
-	for platform, p := range pins {
-		if p.file == "" || p.wheel == "" || p.sources["pip"].member == "" {
-			t.Errorf("%s: %+v", platform, p)
-		}
-		for client, s := range p.sources {
-			if s.member == "" || len(s.sha256) != 64 || s.size < 10<<20 {
-				t.Errorf("%s, %s: %+v", platform, client, s)
+	for _, r := range []release{plain, openVINO} {
+		for platform, p := range r.pins {
+			if p.file == "" || p.wheel == "" || len(p.sources["pip"]) == 0 {
+				t.Errorf("%s %s: %+v", r.name, platform, p)
+			}
+			for client, s := range p.sources {
+				if s[0].size < 10<<20 || r.packages[client].name == "" {
+					t.Errorf("%s %s, %s: %+v", r.name, platform, client, s)
+				}
+				for _, m := range s {
+					if m.path == "" || len(m.sha256) != 64 || m.size == 0 {
+						t.Errorf("%s %s, %s: %+v", r.name, platform, client, m)
+					}
+				}
 			}
 		}
 	}
@@ -275,7 +283,8 @@ func TestRealDownload(t *testing.T) {
 	for i, c := range clients {
 		argv, ok := c.find()
 		if src, has := pins[platform].sources[c.name]; ok && has {
-			p := &provisioner{platform: platform, pin: pins[platform], dir: t.TempDir(), log: Print(os.Stderr)}
+			p := &provisioner{release: plain, platform: platform, pin: pins[platform], dir: t.TempDir(),
+				log: Print(os.Stderr)}
 			path := filepath.Join(p.dir, fmt.Sprint(i)+p.pin.file)
 			if err := p.through(t.Context(), c, argv, src, path); err != nil || !p.good(path) {
 				t.Errorf("%s: %v", c.name, err)

@@ -79,7 +79,7 @@ func (w *worker) once(prog *Program, batch []*request) (err error) {
 		}
 	}()
 	n := len(batch)
-	if w.pool.cuda {
+	if w.pool.on.cuda() {
 		n = w.pool.Batch()
 	}
 	k, err := w.kit(prog, n)
@@ -189,13 +189,16 @@ func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {
 	if err := views(prog.outputs, &k.out, &k.outputs); err != nil {
 		return k, err
 	}
-	if w.pool.cuda {
+	if w.pool.on.cuda() {
 		return k, nil
 	}
 	if k.binding, err = prog.session.CreateIoBinding(); err != nil {
 		return k, err
 	}
 	for i, p := range prog.inputs {
+		if p.unread {
+			continue
+		}
 		if err := k.binding.BindInput(p.Name, k.inputs[i]); err != nil {
 			return k, err
 		}

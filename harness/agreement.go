@@ -1,0 +1,98 @@
+package harness
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"selfheal/control"
+	"selfheal/harness/result"
+)
+
+// Attacks may run in another arithmetic than the judge. What they break the judge sees. What they leave is attacked
+// again in the judge's arithmetic, a sample of it: at least leastAgain images, and a share of againShare.
+const (
+	leastAgain = 50
+	againShare = 0.05
+)
+
+// again attacks the sample of a crafting's images that stand, and counts those that stand again.
+func (w *workshop) again(ctx context.Context) error {
+	sample := w.sample()
+	stands := map[int]bool{}
+	work, err := recall(w.run.journal, "again "+w.key, func(i int, stood bool) { stands[i] = stood })
+	if err != nil {
+		return err
+	}
+	todo := slices.DeleteFunc(slices.Clone(sample), func(i int) bool { _, held := stands[i]; return held })
+	if len(todo) > 0 {
+		err = w.run.over(ctx, w.set, todo, w.on.state, func(ctx context.Context, i int) error {
+			stood, err := w.standsExactly(ctx, i)
+			if err == nil {
+				err = work.done(i, stood)
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			stands[i] = stood
+			return err
+		})
+	}
+	w.agreement = &result.Agreement{N: len(sample), Agree: howMany(sample, func(i int) bool { return stands[i] })}
+	return err
+}
+
+// sample is of the images that stand, in the order that a hash gives them: which ones follows from the seed, their ids
+// and how many stand. A shard, which knows only its own, takes all that may be among them.
+func (w *workshop) sample() []int {
+	var standing []int
+	for i, a := range w.each {
+		if a.Robust && w.set.own(i) {
+			standing = append(standing, i)
+		}
+	}
+	rank := func(i int) uint64 { return hashed(fmt.Sprintf("%d %d", w.seed, w.set.ID(i))) }
+	slices.SortFunc(standing, func(a, b int) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
+	most := len(standing)
+	if w.set.shard > 0 {
+		most += w.set.Len() - w.own
+	}
+	return standing[:min(sampled(most), len(standing))]
+}
+
+// sampled is the size of the sample of so many images that stand.
+func sampled(standing int) int {
+	return min(standing, max(leastAgain, int(math.Ceil(againShare*float64(standing)))))
+}
+
+// standsExactly attacks an image in the judge's arithmetic.
+func (w *workshop) standsExactly(ctx context.Context, i int) (bool, error) {
+	exact := &counted{oracle: w.on.exact}
+	for _, component := range w.recipe.Components {
+		made, err := w.attack(ctx, component, exact, i)
+		if err != nil || !made.Robust {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// comparedImages is how many images' gradients are compared.
+const comparedImages = 8
+
+// comparable refuses a provider whose gradients are not the judge's.
+func (r *run) comparable(ctx context.Context, b *bench) error {
+	if b.attacked == b.net || r.near[b.Model.Name] {
+		return nil
+	}
+	apart, err := control.Apart(ctx, b.net, b.attacked, min(comparedImages, b.set.Len()), b.set.image)
+	if err == nil && !apart.Near() {
+		err = fmt.Errorf("model %s: %s: attacks would be weak; take provider cpu", b.Model.Name, apart)
+	}
+	if r.near == nil {
+		r.near = map[string]bool{}
+	}
+	r.near[b.Model.Name] = err == nil
+	return err
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package ort
+
+func keepingSignalStack(do func()) { do() }

@@ -1,0 +1,104 @@
+package ort
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	rt "github.com/yalue/onnxruntime_go"
+	"golang.org/x/sys/cpu"
+
+	"selfheal/models/onnx"
+)
+
+// OpenVINO runs programs [ForAttacks] by Intel's OpenVINO on the processor, in a precision: [Float32], or [BFloat16]
+// where the processor has instructions for it; all others stay on the CPU provider. [CheckOpenVINO] tells beforehand
+// whether that is possible. An item's result does not depend on the batch it was put in, on the workers or on the
+// threads.
+func OpenVINO(precision string) PoolOption {
+	return func(p *Pool) { p.attack = target{ProviderOpenVINO, 0, precision} }
+}
+
+// useOpenVINO puts the OpenVINO provider before the CPU's, which gets the operators that OpenVINO does not know.
+func useOpenVINO(o *rt.SessionOptions, precision string, threads int) error {
+	settings, err := json.Marshal(map[string]map[string]string{"CPU": {
+		"INFERENCE_PRECISION_HINT": precision,
+		// Runs side by side come from the pool's workers, each on threads of its own.
+		"NUM_STREAMS":           "1",
+		"INFERENCE_NUM_THREADS": strconv.Itoa(threads),
+		"ENABLE_CPU_PINNING":    "NO",
+	}})
+	if err != nil {
+		return err
+	}
+	return openVINOError(o.AppendExecutionProviderOpenVINO(map[string]string{
+		"device_type": "CPU", "load_config": string(settings)}))
+}
+
+// forOpenVINO writes a graph so that OpenVINO computes it, and lists the inputs that are left. Of a HardSigmoid as
+// steep as masks are it makes numbers between 0 and 1, and of gradients something else altogether. Where an input is
+// not read, the provider takes it for the next one.
+func forOpenVINO(model []byte) ([]byte, []onnx.Value, error) {
+	g, err := onnx.Decode(model)
+	if err != nil {
+		return nil, nil, err
+	}
+	read := map[string]bool{}
+	for _, out := range g.Outputs {
+		read[out.Name] = true
+	}
+	var nodes []*onnx.Node
+	for _, n := range g.Nodes {
+		for _, in := range n.Inputs {
+			read[in] = true
+		}
+		if n.Op == "HardSigmoid" && n.Float("alpha", 0.2) >= onnx.Steep && n.Float("beta", 0.5) == 0 {
+			positive := n.Outputs[0] + "/positive"
+			nodes = append(nodes, &onnx.Node{Op: "Relu", Inputs: n.Inputs, Outputs: []string{positive}})
+			n = &onnx.Node{Op: "Sign", Inputs: []string{positive}, Outputs: n.Outputs}
+		}
+		nodes = append(nodes, n)
+	}
+	g.Nodes = nodes
+	g.Inputs = slices.DeleteFunc(g.Inputs, func(v onnx.Value) bool { return !read[v.Name] })
+	model, err = g.Encode()
+	return model, g.Inputs, err
+}
+
+// CheckOpenVINO runs a convolution by OpenVINO. Where that is not possible, the error says on one line what is missing
+// and what to do: the library has no OpenVINO provider, or the processor has no instructions for the precision.
+// [Init] comes first.
+func CheckOpenVINO(precision string) error {
+	if precision == BFloat16 && !cpu.X86.HasAVX512BF16 {
+		return errors.New("this processor has no instructions for bf16 (AVX512_BF16); take precision f32")
+	}
+	pool := NewPool(1, 1, OpenVINO(precision))
+	defer pool.Close()
+	sum, err := sumOfProbe(pool, ForAttacks())
+	if err != nil {
+		return err
+	}
+	if !(math.Abs(sum-probeSum) < 1e-2*probeSum) {
+		return fmt.Errorf("OpenVINO computes wrongly: a convolution of ones adds up to %v, not %v", sum, probeSum)
+	}
+	return nil
+}
+
+// openVINOError says what is behind an error of the runtime and what to do.
+func openVINOError(err error) error {
+	if err == nil {
+		return nil
+	}
+	msg := oneLine(err)
+	if noProvider.MatchString(msg) || notFound.MatchString(msg) {
+		return fmt.Errorf("ONNX Runtime %s at %s has no OpenVINO provider; pip's onnxruntime-openvino has one",
+			Version(), LibraryPath())
+	}
+	if cut := wherefrom.ReplaceAllString(msg, ""); cut != msg {
+		return errors.New(cut)
+	}
+	return err
+}
