@@ -27,7 +27,6 @@ type ascent struct {
 	first  mark      // this stage's first misclassified point
 	losses []float64 // loss after each iteration of this stage
 	lo, hi []float32 // ℓ∞ ball ∩ [0,1]
-	l1     sparseSteps
 }
 
 func newAscent(a APGD, o Oracle, im Image, how Options) *ascent {
@@ -45,7 +44,7 @@ func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
 	if r.FromClean {
 		copy(r.cur, r.im.Pixels)
 	} else {
-		randomStart(r.Norm, r.im.Pixels, r.stages()[0].eps, rng, r.cur, &r.l1.l1Projector)
+		randomStart(r.Norm, r.im.Pixels, r.stages()[0].eps, rng, r.cur)
 	}
 	return r.climb(ctx)
 }
@@ -59,7 +58,7 @@ func (r *ascent) climb(ctx context.Context) error {
 			if i > 0 {
 				copy(r.cur, r.best)
 			}
-			r.l1.projectPoint(r.im.Pixels, r.cur, s.eps)
+			projectPointL1(r.im.Pixels, r.cur, s.eps)
 		}
 		if err := r.stage(ctx, s, r.VerdictOnly && i == len(stages)-1); err != nil {
 			return err
@@ -74,10 +73,10 @@ func (r *ascent) climb(ctx context.Context) error {
 // randomStart writes a random point of the ball around x, clamped to [0,1]:
 // ℓ∞ uniform noise scaled so that one value at least lies at ±eps, ℓ2 Gaussian
 // noise scaled to norm eps, ℓ1 Gaussian noise projected.
-func randomStart(n Norm, x []float32, eps float64, rng *rand.Rand, out []float32, l1 *l1Projector) {
+func randomStart(n Norm, x []float32, eps float64, rng *rand.Rand, out []float32) {
 	direction(n, rng, out)
 	if n == L1 {
-		l1.project(x, out, out, eps)
+		projectL1(x, out, out, eps)
 		return
 	}
 	vector.AddScaledClamped(x, out, float32(eps/(n.Length(out)+1e-12)), out)

@@ -26,7 +26,7 @@ func RunSquare(a Square, o Oracle, im Image, rng *rand.Rand) (last, best []float
 // ProjectPlane is FAB's projection of t onto {u : w·u = b} within [0,1].
 func ProjectPlane(n Norm, t, w []float32, b float64) []float32 {
 	d := make([]float32, len(t))
-	p := planeProjector{norm: n}
+	p := newPlaneProjector(n, borrow(len(t)))
 	for i, v := range t {
 		b -= float64(w[i]) * float64(v)
 	}
@@ -38,7 +38,7 @@ func ProjectPlane(n Norm, t, w []float32, b float64) []float32 {
 // ProjectL1 is the projection of x + y onto the ℓ1 ball around x within [0,1].
 func ProjectL1(x, y []float32, radius float64) []float32 {
 	out := make([]float32, len(x))
-	new(l1Projector).project(x, y, out, radius)
+	projectL1(x, y, out, radius)
 	return out
 }
 
@@ -61,9 +61,6 @@ func Halvings(losses []float64, start, best float64) (halved []bool) {
 	}
 	return halved
 }
-
-// Smallest is the k-th smallest value of v.
-func Smallest(v []float32, k int) float32 { return new(sparseSteps).smallest(v, k) }
 
 // Confine is the last guard against rounding.
 func Confine(n Norm, x, adv []float32, eps float64) { confine(n, x, adv, eps) }

@@ -104,18 +104,15 @@ type boundaryWalk struct {
 	x1               []float32
 	w, spare         []float32 // normal of the nearest boundary at x1, room for another
 	f                float64   // logit difference at x1 that goes with w
-	d1, d0           []float32 // moves of x1 and of the clean image onto it
-	lambda1, lambda0 float64   // their multipliers
+	lambda1, lambda0 float64   // multipliers of the moves of x1 and of the clean image onto it
 	adv              []float32 // nearest misclassified point of this run
 	distance         float64   // its distance, +Inf if none
-	planeProjector
 }
 
 // newBoundaryWalk starts at the clean image.
 func newBoundaryWalk(a FAB, o Oracle, im Image, how Options) *boundaryWalk {
 	r := &boundaryWalk{FAB: a, attempt: newAttempt(o, im, how), x1: slices.Clone(im.Pixels), distance: math.Inf(1)}
-	r.planeProjector.norm = a.Norm
-	for _, v := range []*[]float32{&r.w, &r.spare, &r.d1, &r.d0, &r.adv} {
+	for _, v := range []*[]float32{&r.w, &r.spare, &r.adv} {
 		*v = make([]float32, len(im.Pixels))
 	}
 	for c := range o.Classes() {
@@ -212,11 +209,14 @@ func (r *boundaryWalk) linearize(ctx context.Context, check bool) (wrong bool, e
 // extrapolated convex combination of the two projections (section 2.3).
 func (r *boundaryWalk) step() {
 	x0 := r.im.Pixels
+	space := borrow(len(x0))
+	defer space.giveBack()
+	p, d1, d0 := newPlaneProjector(r.Norm, space), space.v[2], space.v[3]
 	excess := r.f + vector.DotDifference(r.w, x0, r.x1) // w·x0 − b, with b = w·x1 − f
-	r.project(r.x1, r.w, r.f, &r.lambda1, r.d1)
-	r.project(x0, r.w, excess, &r.lambda0, r.d0)
-	a1 := max(r.Norm.Length(r.d1), 1e-8)
-	a0 := max(r.Norm.Length(r.d0), 1e-8)
+	p.project(r.x1, r.w, r.f, &r.lambda1, d1)
+	p.project(x0, r.w, excess, &r.lambda0, d0)
+	a1 := max(r.Norm.Length(d1), 1e-8)
+	a0 := max(r.Norm.Length(d0), 1e-8)
 	alpha := min(a1/(a1+a0), r.AlphaMax)
-	vector.Combine(x0, r.d1, r.d0, float32(alpha), float32(r.Eta), r.x1)
+	vector.Combine(x0, d1, d0, float32(alpha), float32(r.Eta), r.x1)
 }

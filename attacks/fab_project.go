@@ -6,11 +6,15 @@ import (
 	"selfheal/internal/vector"
 )
 
-// planeProjector moves points onto a hyperplane within [0,1] by the least norm.
-// It holds the working space and serves one goroutine.
+// planeProjector moves points onto a hyperplane within [0,1] by the least norm. It serves one goroutine.
 type planeProjector struct {
 	norm Norm
 	filler
+}
+
+// newPlaneProjector works in the first two vectors and the order of a workspace.
+func newPlaneProjector(n Norm, w *workspace) planeProjector {
+	return planeProjector{n, newFiller(w)}
 }
 
 // tiny is the |wᵢ| up to which a coordinate is not moved in ℓ2 and ℓ1. In ℓ∞
@@ -85,12 +89,11 @@ type filler struct {
 	order        []int32
 }
 
+func newFiller(w *workspace) filler { return filler{rooms: w.v[0], sizes: w.v[1], order: w.order} }
+
 // measure finds the rooms and sizes for moves that lower flip·w·t; coordinates with
 // |w| ≤ least stay.
 func (f *filler) measure(t, w []float32, flip, least float32) {
-	if len(f.rooms) != len(w) {
-		f.rooms, f.sizes, f.order = make([]float32, len(w)), make([]float32, len(w)), make([]int32, len(w))
-	}
 	f.w, f.flip = w, flip
 	vector.Rooms(t, w, flip, least, f.rooms, f.sizes)
 }

@@ -37,7 +37,9 @@ func (a FGSM) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Res
 		case L2:
 			vector.AddScaledClamped(x, g, float32(a.Epsilon/(L2.Length(g)+1e-12)), c.cur)
 		default: // the point of the ℓ1 ball ∩ [0,1] furthest along g
-			var f filler
+			space := borrow(len(x))
+			defer space.giveBack()
+			f := newFiller(space)
 			f.measure(x, g, -1, 0)
 			f.fill(vector.Uniform, a.Epsilon, c.cur)
 			vector.AddScaledClamped(x, c.cur, 1, c.cur)

@@ -89,7 +89,7 @@ func (a PGD) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 	c := newClimb(a, o, im, how)
 	for restart := 0; restart < a.Restarts && c.adv == nil; restart++ {
 		rng := generator(how.Seed, a.Name(), restart, 0, im.ID)
-		randomStart(a.Norm, im.Pixels, a.Epsilon, rng, c.cur, &c.l1.l1Projector)
+		randomStart(a.Norm, im.Pixels, a.Epsilon, rng, c.cur)
 		if err := c.run(ctx); err != nil {
 			return Result{}, err
 		}
@@ -104,7 +104,6 @@ type climb struct {
 	cur, next []float32 // at first the clean image; room for another
 	adv       []float32 // last misclassified iterate, nil if there is none
 	lo, hi    []float32 // ℓ∞ ball ∩ [0,1]
-	l1        sparseSteps
 	// step moves cur by a length along the gradient there.
 	step func(gradient []float32, length float64)
 }
@@ -157,7 +156,7 @@ func (c *climb) follow(gradient []float32, size float64) {
 		vector.AddScaled(cur, g, float32(size/(L2.Length(g)+1e-12)), cur)
 		projectL2(x, cur, c.Epsilon)
 	default:
-		c.l1.step(x, cur, g, c.next, length, slideShare, c.Epsilon)
+		sparseStep(x, cur, g, c.next, length, slideShare, c.Epsilon)
 		c.cur, c.next = c.next, c.cur
 	}
 }

@@ -176,20 +176,3 @@ func nearest(n attacks.Norm, w []float32, room []float64, excess float64) float6
 	_, length := at(hi)
 	return length
 }
-
-// TestSmallest: the k-th smallest among values of every size, many of them equal.
-func TestSmallest(t *testing.T) {
-	rng := rand.New(rand.NewPCG(7, 1))
-	for range 500 {
-		v := make([]float32, 1+rng.IntN(80))
-		spread := rng.IntN(70) // down to subnormal numbers
-		for i := range v {
-			v[i] = float32(math.Ldexp(float64(rng.IntN(40)), -rng.IntN(spread+1)*2))
-		}
-		k := rng.IntN(len(v))
-		sorted := slices.Sorted(slices.Values(v))
-		if got := attacks.Smallest(v, k); got != sorted[k] {
-			t.Fatalf("%d-th of %v: %v", k, sorted, got)
-		}
-	}
-}

@@ -51,14 +51,14 @@ func (a Square) share(i int) float64 {
 	if a.RescaleSchedule {
 		i = int(float64(i) / float64(a.Queries) * 10000)
 	}
-	p := a.PInit
+	halved := 0
 	for _, end := range [...]int{10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000} {
 		if i <= end {
 			break
 		}
-		p /= 2
+		halved++
 	}
-	return p
+	return a.PInit / float64(int(1)<<halved)
 }
 
 // side is the side of the window of query i: √(share·h·w), rounded half to even,
@@ -182,6 +182,8 @@ func (s *search) settle(w window, improved bool) {
 		if improved {
 			s.best, s.tried = s.tried, s.best
 			s.bumps.measure(s.im.Pixels, s.best)
+		} else {
+			s.bumps.undo(s)
 		}
 		return
 	}

@@ -15,19 +15,19 @@ type bumps struct {
 	eps   float64
 	shape Shape
 
-	delta  []float32 // best − clean image
-	length float64   // its norm
-	next   []float32 // delta to be tried
-	blocks []float32 // new values of all channels' windows
-	shapes [][]float32
-	l1     l1Projector
+	delta    []float32 // best − clean image, but what is tried between a step and its end
+	length   float64   // the norm of best − clean image
+	one, two window    // in which delta may differ from that
+	held     []float32 // what it has there
+	blocks   []float32 // new values of all channels' windows
+	shapes   [][]float32
 }
 
 func newBumps(a Square, shape Shape) *bumps {
 	m := min(shape.H, shape.W)
 	return &bumps{
 		norm: a.Norm, eps: a.Epsilon, shape: shape,
-		delta: make([]float32, shape.Size()), next: make([]float32, shape.Size()),
+		delta: make([]float32, shape.Size()), held: make([]float32, 0, 2*shape.C*m*m),
 		blocks: make([]float32, shape.C*m*m), shapes: make([][]float32, m+1),
 	}
 }
@@ -126,7 +126,7 @@ func (b *bumps) start(s *search) {
 	}
 	x := s.im.Pixels
 	if b.norm == L1 {
-		b.l1.project(x, b.delta, s.tried, b.radius())
+		projectL1(x, b.delta, s.tried, b.radius())
 	} else {
 		vector.AddScaledClamped(x, b.delta, float32(b.eps/(L2.Length(b.delta)+1e-12)), s.tried)
 	}
@@ -180,9 +180,9 @@ func (b *bumps) step(s *search, side int) {
 	b.compose(s, one, two)
 	if b.norm == L2 {
 		total := math.Sqrt(max(b.length*b.length+change, 0))
-		vector.AddScaledClamped(s.im.Pixels, b.next, float32(b.eps/(total+1e-12)), s.tried)
+		vector.AddScaledClamped(s.im.Pixels, b.delta, float32(b.eps/(total+1e-12)), s.tried)
 	} else {
-		b.l1.project(s.im.Pixels, b.next, s.tried, b.radius())
+		projectL1(s.im.Pixels, b.delta, s.tried, b.radius())
 	}
 }
 
@@ -213,15 +213,29 @@ func (b *bumps) windowSums(s *search, c int, one, two window) (sumOne, rest floa
 	return sumOne, rest
 }
 
-// compose writes delta, window two cleared and window one new, to next.
+// compose clears window two of delta and writes the blocks to window one.
 func (b *bumps) compose(s *search, one, two window) {
-	copy(b.next, b.delta)
+	b.one, b.two, b.held = one, two, b.held[:0]
+	b.each(s, one, func(d []float32) { b.held = append(b.held, d...) })
+	b.each(s, two, func(d []float32) {
+		b.held = append(b.held, d...)
+		clear(d)
+	})
+	blocks := b.blocks
+	b.each(s, one, func(d []float32) { blocks = blocks[copy(d, blocks):] })
+}
+
+// undo makes delta what it was before compose.
+func (b *bumps) undo(s *search) {
+	held := b.held
+	restore := func(d []float32) { held = held[copy(d, held):] }
+	b.each(s, b.one, restore)
+	b.each(s, b.two, restore)
+}
+
+// each calls f with each row of delta in a window.
+func (b *bumps) each(s *search, w window, f func(d []float32)) {
 	for c := range b.shape.C {
-		s.rows(two, c, func(from, to int) { clear(b.next[from:to]) })
-		block := b.blocks[c*one.side*one.side:]
-		s.rows(one, c, func(from, to int) {
-			copy(b.next[from:to], block)
-			block = block[one.side:]
-		})
+		s.rows(w, c, func(from, to int) { f(b.delta[from:to]) })
 	}
 }

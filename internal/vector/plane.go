@@ -49,6 +49,13 @@ func Combine(x0, d1, d0 []float32, alpha, eta float32, x1 []float32) {
 	C.vector_combine(c(x0, x0), c(d1, x0), c(d0, x0), C.float(alpha), C.float(eta), c(x1, x0), n(x0))
 }
 
+// Shrinkage is the alpha ≥ 0 with which [Shrink] leaves Σ |yᵢ| of at most radius: 0 if moving x + y into [0,1]
+// already does, otherwise that which leaves radius. Values that are infinite or NaN are passed over. low and
+// high are room for as many values as x has.
+func Shrinkage(x, y []float32, radius float64, low, high []float32) float32 {
+	return float32(C.vector_shrinkage(c(x, x), c(y, x), C.double(radius), c(low, x), c(high, x), n(x)))
+}
+
 // Shrink writes x + y moved towards x by clamp(alpha, overshoot out of [0,1], |yᵢ|), and into [0,1].
 func Shrink(x, y []float32, alpha float32, out []float32) {
 	C.vector_shrink(c(x, x), c(y, x), C.float(alpha), c(out, x), n(x))

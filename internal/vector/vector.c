@@ -7,6 +7,8 @@
 
 #include "vector.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #if defined(__clang__)
@@ -23,6 +25,7 @@
 #define INLINE inline __attribute__((always_inline))
 
 #define LANES 16
+#define WIDE (4 * LANES)
 
 static INLINE double total(double *s) {
     for (int half = LANES / 2; half > 0; half /= 2)
@@ -139,8 +142,30 @@ VECTOR int vector_changed(const float *a, const float *b, int n) {
 
 VECTOR int vector_count_from(const float *v, float least, int n) {
     int count = 0;
-    for (int i = 0; i < n; i++) count += v[i] >= least && v[i] != 0;
+    for (int i = 0; i < n; i++) count += magnitude(v[i]) >= least && v[i] != 0;
     return count;
+}
+
+// Sizes are ordered like their bits: a number between two bounds halves what is left between them,
+// until as many sizes lie up to it as there are up to the one looked for.
+VECTOR float vector_smallest(const float *v, int k, int n) {
+    int32_t low = 0, high = INT32_MAX;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        int count = 0;
+        for (int i = 0; i < n; i++) count += (int32_t)(bits(v[i]) & ~SIGN) <= middle;
+        if (count == k + 1) {
+            int32_t most = 0;
+            for (int i = 0; i < n; i++) {
+                int32_t b = bits(v[i]) & ~SIGN;
+                most = b <= middle && b > most ? b : most;
+            }
+            return number(most);
+        }
+        if (count > k) high = middle;
+        else low = middle + 1;
+    }
+    return number(low);
 }
 
 // Blocks without any such value are passed over at once; in the others every index is
@@ -189,10 +214,6 @@ VECTOR void vector_toward(const float *x, float *p, float k, int n) {
 
 VECTOR void vector_toward_clamped(const float *x, float *p, float k, int n) {
     for (int i = 0; i < n; i++) p[i] = clamp_unit(x[i] + (p[i] - x[i]) * k);
-}
-
-VECTOR void vector_magnitudes(const float *v, float *out, int n) {
-    for (int i = 0; i < n; i++) out[i] = magnitude(v[i]);
 }
 
 VECTOR void vector_sign_step(const float *prev, const float *cur, const float *grad, const float *lo, const float *hi, float step, float w, float *next, int n) {
@@ -271,6 +292,74 @@ static INLINE float overshoot(float x, float y) {
 static INLINE float shrunk(float x, float y, float point, float alpha) {
     float move = less(more(overshoot(x, y), alpha), magnitude(y));
     return clamp_unit(point - number(bits(move) | (bits(y) & SIGN)));
+}
+
+static INLINE uint32_t any_but_zero(const float *v, int n) {
+    uint32_t any = 0;
+    for (int i = 0; i < n; i++) any |= bits(v[i]) & ~SIGN;
+    return any;
+}
+
+// The values of a block that are not 0, infinite or NaN, as pairs of what clamp(alpha, low, high) in shrunk can be.
+static INLINE int shrinkable(const float *x, const float *y, float *low, float *high, int n) {
+    if (!any_but_zero(y, n)) return 0;
+    float l[LANES], h[LANES];
+    for (int i = 0; i < n; i++) {
+        h[i] = magnitude(y[i]);
+        l[i] = less(overshoot(x[i], y[i]), h[i]);
+    }
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        low[kept] = l[i];
+        high[kept] = h[i];
+        kept += bits(h[i]) - 1 < bits(INFINITY) - 1;
+    }
+    return kept;
+}
+
+// Where alpha lies between low and high, it takes all of itself from high, and otherwise
+// low if that is more: fixed − slope·alpha is left of them all.
+static INLINE sums left(const float *low, const float *high, float alpha, int n) {
+    double fixed[LANES] = {0};
+    int slope[LANES] = {0}, moving = 0;
+    EACH(int32_t a = -(low[i] > alpha); int32_t b = -(high[i] > alpha);
+         fixed[l] += (double)number(bits(high[i]) & b) - (double)number(bits(low[i]) & a); slope[l] += a - b);
+    for (int l = 0; l < LANES; l++) moving += slope[l];
+    return (sums){total(fixed), moving};
+}
+
+// The largest float up to v, which is 0 or more: other floats compare with it as with v.
+static INLINE float rounded_down(double v) {
+    float f = (float)v;
+    return f > v ? number(bits(f) - 1) : f;
+}
+
+// The norm that is left falls in alpha and is piecewise linear: Newton's steps end at the root as
+// soon as they start on its piece. A step out of the bracket of the root is replaced by halving it.
+VECTOR double vector_shrinkage(const float *x, const float *y, double radius, float *low, float *high, int n) {
+    int even = n - n % LANES, wide = n - n % WIDE, kept = 0;
+    for (int k = 0; k < even; k += LANES) {
+        while (k < wide && k % WIDE == 0 && !any_but_zero(y + k, WIDE)) k += WIDE; // mostly, on the way to few values
+        if (k < even) kept += shrinkable(x + k, y + k, low + kept, high + kept, LANES);
+    }
+    n = kept + shrinkable(x + even, y + even, low + kept, high + kept, n - even);
+    double from = 0, to = INFINITY, alpha = 0;
+    for (int round = 0; round < 1100; round++) {
+        sums s = left(low, high, rounded_down(alpha), n);
+        double norm = s.first - s.second * alpha;
+        if (round == 0 && !(norm > radius)) return 0;
+        double next = (s.first - radius) / s.second;
+        if (next == alpha) break;
+        if (norm > radius) from = alpha;
+        else to = alpha;
+        if (!(next > from && next < to)) {
+            if (to == INFINITY) to = vector_max(high, n);
+            next = from + (to - from) / 2;
+            if (!(next > from && next < to)) break;
+        }
+        alpha = next;
+    }
+    return alpha;
 }
 
 VECTOR void vector_shrink(const float *x, const float *y, float alpha, float *out, int n) {

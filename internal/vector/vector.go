@@ -54,10 +54,13 @@ func DistanceMax(a, b []float32) float64 {
 // Changed counts the values in which a and b differ.
 func Changed(a, b []float32) int { return int(C.vector_changed(c(a, a), c(b, a), n(a))) }
 
-// CountFrom counts the values of at least least, except 0 and NaN.
+// CountFrom counts the values of which |vᵢ| is at least least, except 0 and NaN.
 func CountFrom(v []float32, least float32) int {
 	return int(C.vector_count_from(c(v, v), C.float(least), n(v)))
 }
+
+// Smallest is the k-th smallest |vᵢ|, from 0 on; k < len(v). NaN is larger than all others.
+func Smallest(v []float32, k int) float32 { return float32(C.vector_smallest(c(v, v), C.int(k), n(v))) }
 
 // Between lists the i with from ≤ |vᵢ| < to in out, which has room for all of them;
 // 0 ≤ from ≤ to.
@@ -96,9 +99,6 @@ func Toward(x, p []float32, k float32) { C.vector_toward(c(x, x), c(p, x), C.flo
 func TowardClamped(x, p []float32, k float32) {
 	C.vector_toward_clamped(c(x, x), c(p, x), C.float(k), n(x))
 }
-
-// Magnitudes writes |vᵢ|.
-func Magnitudes(v, out []float32) { C.vector_magnitudes(c(v, v), c(out, v), n(v)) }
 
 // SignStep writes APGD's step in ℓ∞ to next: with z the projection of cur + step·sign(grad) onto [lo, hi], that
 // of cur + w(z − cur) + (1−w)(cur − prev). The sign of 0 and of NaN is 0.

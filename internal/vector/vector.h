@@ -15,6 +15,7 @@ double vector_distance2(const float *a, const float *b, int n);
 double vector_distance_max(const float *a, const float *b, int n);
 int vector_changed(const float *a, const float *b, int n);
 int vector_count_from(const float *v, float least, int n);
+float vector_smallest(const float *v, int k, int n);
 int vector_between(const float *v, float from, float to, int32_t *out, int n);
 int vector_finite(const float *v, int n);
 
@@ -24,7 +25,6 @@ void vector_add_scaled(const float *x, const float *delta, float k, float *out, 
 void vector_add_scaled_clamped(const float *x, const float *delta, float k, float *out, int n);
 void vector_toward(const float *x, float *p, float k, int n);
 void vector_toward_clamped(const float *x, float *p, float k, int n);
-void vector_magnitudes(const float *v, float *out, int n);
 
 void vector_sign_step(const float *prev, const float *cur, const float *grad, const float *lo, const float *hi, float step, float w, float *next, int n);
 void vector_momentum(const float *prev, const float *cur, float w, float *next, int n);
@@ -37,6 +37,7 @@ double vector_cost_from(const float *rooms, const float *sizes, float least, dou
 void vector_moves_from(const float *w, const float *rooms, const float *sizes, float flip, float least, float *d, int n);
 void vector_combine(const float *x0, const float *d1, const float *d0, float alpha, float eta, float *x1, int n);
 
+double vector_shrinkage(const float *x, const float *y, double radius, float *low, float *high, int n);
 void vector_shrink(const float *x, const float *y, float alpha, float *out, int n);
 void vector_shrink_point(const float *x, const float *y, float alpha, float *point, int n);
 

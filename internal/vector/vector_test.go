@@ -123,8 +123,6 @@ var vectors = map[string]struct {
 		func(in inputs, i int) float32 { return in.a[i] + float32((in.out[i]-in.a[i])*in.k) }},
 	"TowardClamped": {func(in inputs, out values) { vector.TowardClamped(in.a, out, in.k) },
 		func(in inputs, i int) float32 { return clamp(in.a[i] + float32((in.out[i]-in.a[i])*in.k)) }},
-	"Magnitudes": {func(in inputs, out values) { vector.Magnitudes(in.a, out) },
-		func(in inputs, i int) float32 { return abs(in.a[i]) }},
 	"SignStep": {func(in inputs, out values) { vector.SignStep(in.a, in.b, in.c, in.d, in.e, in.k, in.w, out) },
 		func(in inputs, i int) float32 {
 			c := in.b[i]
@@ -179,8 +177,8 @@ var sums = map[string]struct {
 		func(in inputs, i int) float64 { return apart(in.a[i], in.b[i]) * apart(in.a[i], in.b[i]) }},
 	"Changed": {func(in inputs) float64 { return float64(vector.Changed(in.a, in.b)) },
 		func(in inputs, i int) float64 { return float64(pick(in.a[i] != in.b[i], 1, 0)) }},
-	"CountFrom": {func(in inputs) float64 { return float64(vector.CountFrom(in.a, -in.least)) },
-		func(in inputs, i int) float64 { return float64(pick(in.a[i] >= -in.least && in.a[i] != 0, 1, 0)) }},
+	"CountFrom": {func(in inputs) float64 { return float64(vector.CountFrom(in.a, in.least)) },
+		func(in inputs, i int) float64 { return float64(pick(abs(in.a[i]) >= in.least && in.a[i] != 0, 1, 0)) }},
 	"Reach, slope": {func(in inputs) float64 { s, _ := vector.Reach(in.a, in.b, in.lambda, in.pace); return s },
 		func(in inputs, i int) float64 {
 			if in.reached(i) {
@@ -274,6 +272,24 @@ func TestBetween(t *testing.T) {
 			if got := vector.Between(v, from, to, make([]int32, n)); !slices.Equal(got, want) {
 				t.Errorf("%v between %v and %v: %v, want %v", v, from, to, got, want)
 			}
+		}
+	}
+}
+
+// TestSmallest: the k-th smallest of sizes of every order, many of them equal.
+func TestSmallest(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 1))
+	for range 500 {
+		v, sizes := make([]float32, 1+rng.IntN(80)), []float32(nil)
+		spread := rng.IntN(70) // down to subnormal numbers
+		for i := range v {
+			v[i] = float32(math.Ldexp(float64(rng.IntN(80)-40), -rng.IntN(spread+1)*2))
+			sizes = append(sizes, abs(v[i]))
+		}
+		slices.Sort(sizes)
+		k := rng.IntN(len(v))
+		if got := vector.Smallest(v, k); got != sizes[k] {
+			t.Fatalf("%d-th of %v: %v", k, sizes, got)
 		}
 	}
 }
