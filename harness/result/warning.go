@@ -101,9 +101,10 @@ var (
 		"Read the number as an upper bound that is not tight. Give Square more `queries` and `restarts`, try `plus`, "+
 			"and for a controlled network attack through the control (`mode: whitebox-through`).")
 	WarnPrecisionDiffers = warning("precision-differs",
-		"The attack ran in bf16 or tf32, and some of the images that it left fell when they were attacked again in float32. "+
-			"A sample is: a twentieth of what stands, at least 50 images. The cell's `agreement` says how many, and so "+
-			"how far the accuracy is from what the same attack finds in float32; verdicts stay as they were.",
+		"The attack ran in bf16 or tf32, and some of the images that it left fell when they were attacked again in "+
+			"float32. A sample is: a twentieth of what stands, at least 50 images. The cell's `agreement` says how "+
+			"many, and so how far the accuracy is from what the same attack finds in float32; verdicts stay as they "+
+			"were.",
 		"Run the attack with `precision: f32` where the difference matters.")
 	WarnFewClasses = warning("few-classes",
 		"The model has fewer classes than a loss of the recipe needs: 3 for DLR, 4 for targeted DLR. The attack "+
