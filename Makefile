@@ -2,7 +2,7 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 
-.PHONY: build test race fuzz kill slurm soak check generate bench-pytorch bench-autoattack models-table
+.PHONY: build test race fuzz kill slurm soak check generate bench-pytorch bench-autoattack bench-peers models-table
 
 build:
 	go build -o selfheal .
@@ -61,6 +61,10 @@ SUITES ?= bundled
 bench-autoattack:
 	@test -n "$(AUTOATTACK)" || { echo "make bench-autoattack: AUTOATTACK must name a checkout of fra31/auto-attack"; exit 2; }
 	$(PYTHON) scripts/bench_autoattack.py --reference $(AUTOATTACK) --config $(CONFIG) $(foreach s,$(SUITES),--suite $(s)) --out docs/performance.md
+
+# PGD beside Foolbox's, ART's and torchattacks' on the same suites: docs/performance.md.
+bench-peers:
+	$(PYTHON) scripts/bench_peers.py --config $(CONFIG) $(foreach s,$(SUITES),--suite $(s)) --out docs/performance.md
 
 # Every architecture against PyTorch: docs/models.md.
 models-table:

@@ -12,7 +12,8 @@ turns, each in a process of its own, held to the same cores:
 - AutoAttack in one call (reference_attack.py), with as many threads as cores;
 - `selfheal run` at full strength, every component at its full length on each image that still stands, adversarial
   images saved;
-- `selfheal run` for verdicts alone, where an image is dropped at its first success.
+- `selfheal run` for verdicts alone, where an image is dropped at its first success;
+- with `--modes bf16` at full strength in bf16 by OpenVINO, on a processor that has it.
 
 Compared is the time inside the attacks, without start-up; the column *process* is the whole `selfheal run`. Figures
 are medians over the rounds. --reference-results takes AutoAttack's side from a file, one that --json has written or
@@ -39,7 +40,8 @@ from verification import Failed
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MARGINS_BOUND = 1e-4  # on max |m - m_selfheal| / max |m_selfheal|
 BUSY = 0.3  # load average from which the machine does something else; two threads of PyTorch then wait for each other
-MODES = {"full": "full strength", "verdict": "verdict-only"}
+MODES = {"full": "full strength", "verdict": "verdict-only", "bf16": "full strength in bf16"}
+OPTIONS = {"bf16": ["--provider", "openvino", "--precision", "bf16"]}  # of `selfheal run`, by mode
 PLAIN = {"kind", "version", "norm", "epsilon"}  # keys of an attack that is AutoAttack as published
 
 
@@ -128,11 +130,12 @@ class Bench:
     def ours(self, case, attacks, mode, folder):
         """results.json of a run of selfheal, and the seconds of its process; `folder` gets what it writes."""
         settings = {"models": [case.model], "controls": [], "attacks": attacks, "mode": "oblivious",
-                    "save_adversarial": mode == "full"}
+                    "save_adversarial": mode != "verdict"}
         sets = [*case.settings, *(f"suites.{case.suite}.{key}={json.dumps(value)}" for key, value in settings.items())]
         _, seconds = self._run(
             [self.selfheal, "run", "--config", case.config, "--suite", case.suite, "--out", folder, "--quiet",
-             "--limit", str(self.images), "--workers", str(len(self.cores)), *(f"--set={s}" for s in sets)],
+             "--limit", str(self.images), "--workers", str(len(self.cores)), *OPTIONS.get(mode, []),
+             *(f"--set={s}" for s in sets)],
             stderr=subprocess.PIPE)
         results = json.loads((pathlib.Path(folder) / "results.json").read_text(encoding="utf-8"))
         self.versions.update(selfheal=results["environment"]["selfheal"], onnxruntime=results["environment"]["onnxruntime"])
@@ -235,7 +238,9 @@ def component_table(rows, modes):
 
 def report(rows, modes, about):
     """The generated part of docs/performance.md; `about` says what was run on what."""
-    titles = {"full": "Full strength:", "verdict": "Verdict-only, against the same runs of AutoAttack, which has no such mode:"}
+    titles = {"full": "Full strength:", "verdict": "Verdict-only, against the same runs of AutoAttack, which has no such mode:",
+              "bf16": "Full strength in bf16, verdicts in float32 (*process* includes the sample that is attacked again in "
+                      "float32), against the same runs of AutoAttack in float32:"}
     parts = [about]
     for mode in modes:
         parts += [titles[mode], speed_table(rows, mode)]
@@ -304,7 +309,8 @@ def parse(arguments=None):
     parser.add_argument("--images", type=int, default=200, help="the first N of the data set (default %(default)s)")
     parser.add_argument("--cores", type=int, help="cores, threads and workers of both sides (default: all)")
     parser.add_argument("--rounds", type=int, default=1, help="default %(default)s")
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES), help="how selfheal runs (default: both)")
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=["full", "verdict"],
+                        help="how selfheal runs (default: %(default)s)")
     parser.add_argument("--python", default=sys.executable, help="interpreter with PyTorch and onnx (default: this one)")
     parser.add_argument("--selfheal", metavar="FILE", help="the built program (default: built by go build)")
     parser.add_argument("--out", type=pathlib.Path, help="document to write the tables into (default: print them)")

@@ -37,9 +37,9 @@ def passes(cell):
 
 
 def epsilon(value):
-    """k/255 where it is one."""
-    levels = value * 255
-    return f"{levels:.0f}/255" if value < 0.2 and abs(levels - round(levels)) < 1e-9 else f"{value:g}"
+    """k/255 where it is one, k in quarters."""
+    levels = round(value * 255 * 4) / 4
+    return f"{levels:g}/255" if value < 0.2 and abs(levels - value * 255) < 1e-9 else f"{value:g}"
 
 
 def compare(standard, quick):

@@ -2,11 +2,12 @@
 
     PYTHONPATH=/path/to/auto-attack python3 reference_attack.py < job.json > result.json
 
-A job has `do`, "margins" or "attack"; `model`, `mean`, `std`; `dataset` with `format`, `path` and, if wanted,
+A job has `do`, "margins", "attack" or "pgd"; `model`, `mean`, `std`; `dataset` with `format`, `path` and, if wanted,
 `indices`; `images`, how many; `threads`; and for an attack `norm` (linf, l2, l1), `epsilon` and `seed`. Margins are
 the label's logit minus the largest other one, by image id. An attack is one call of AutoAttack, version standard, with
 its default batch; its seconds run from the line that it logs for clean accuracy to the line of its last component,
-so that neither loading nor its checks of the model count.
+so that neither loading nor its checks of the model count. "pgd" is PGD in linf by a `library`, one of PEERS, with a
+random start, `steps` and `step`, `batch` images at a time; its seconds are those of the library's calls.
 """
 
 import contextlib
@@ -91,6 +92,49 @@ def attack(network, images, labels, norm, epsilon, seed):
             "flags": "".join("01"[flag] for flag in right.tolist())}
 
 
+def foolbox_pgd(network, epsilon, steps, step, batch):
+    import foolbox
+    model = foolbox.PyTorchModel(network, bounds=(0, 1), device="cpu")
+    pgd = foolbox.attacks.LinfPGD(abs_stepsize=step, steps=steps, random_start=True)
+    return foolbox.__version__, lambda x, y: pgd(model, x, y, epsilons=epsilon)[1]
+
+
+def art_pgd(network, epsilon, steps, step, batch):
+    import art
+    from art.attacks.evasion import ProjectedGradientDescentPyTorch
+    from art.estimators.classification import PyTorchClassifier
+    classifier = PyTorchClassifier(network, torch.nn.CrossEntropyLoss(), input_shape=(3, 32, 32), nb_classes=10,
+                                   clip_values=(0, 1), device_type="cpu")
+    pgd = ProjectedGradientDescentPyTorch(classifier, eps=epsilon, eps_step=step, max_iter=steps, num_random_init=1,
+                                          batch_size=batch, verbose=False)
+    return art.__version__, lambda x, y: torch.from_numpy(pgd.generate(x.numpy(), y.numpy()))
+
+
+def torchattacks_pgd(network, epsilon, steps, step, batch):
+    import torchattacks
+    attack = torchattacks.PGD(network, eps=epsilon, alpha=step, steps=steps, random_start=True)
+    attack.set_device("cpu")
+    return torchattacks.__version__, attack
+
+
+PEERS = {"Foolbox": foolbox_pgd, "ART": art_pgd, "torchattacks": torchattacks_pgd}
+
+
+def pgd(network, images, labels, library, epsilon, steps, step, batch):
+    for parameter in network.parameters():
+        parameter.requires_grad_(False)
+    with contextlib.redirect_stdout(sys.stderr):
+        version, run = PEERS[library](network, epsilon, steps, step, batch)
+        start = time.perf_counter()
+        found = [run(x, y) for x, y in zip(images.split(batch), labels.split(batch))]
+    seconds = time.perf_counter() - start
+    with torch.no_grad():
+        right = torch.cat([network(part) for part in found]).argmax(1) == labels
+        clean = torch.cat([network(part) for part in images.split(batch)]).argmax(1) == labels
+    return {"version": version, "torch": torch.__version__, "seconds": seconds, "robust": (right & clean).float().mean().item(),
+            "largest": (torch.cat(found) - images).abs().max().item()}
+
+
 def main():
     job = json.load(sys.stdin)
     torch.set_num_threads(job["threads"])
@@ -98,6 +142,8 @@ def main():
     ids, images, labels = load_images(job["dataset"], job["images"])
     if job["do"] == "margins":
         answer = margins(network, ids, images, labels)
+    elif job["do"] == "pgd":
+        answer = pgd(network, images, labels, *(job[key] for key in ("library", "epsilon", "steps", "step", "batch")))
     else:
         answer = attack(network, images, labels, job["norm"], job["epsilon"], job["seed"])
     json.dump(answer, sys.stdout)

@@ -11,6 +11,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import documents
+import precision_table
 import quick_table
 
 try:
@@ -78,6 +79,25 @@ class Quick(unittest.TestCase):
         self.assertEqual(len(failures), 1)
         with self.assertRaisesRegex(ValueError, "same images"):
             quick_table.compare(standard, {"key": {**self.cell("1", 1, 1), "images": "others"}})
+
+
+class Precision(unittest.TestCase):
+    def cell(self, recipe, verdicts, **more):
+        return {"model": "net", "attack": "aa", "norm": "linf", "epsilon": 1.75 / 255, "n": len(verdicts), "verdicts": verdicts,
+                "images": "same", "accuracy": verdicts.count("1") / len(verdicts), "recipe": recipe, **more}
+
+    def test_verdicts_are_compared(self):
+        exact = {"key": self.cell("aa/1", "1100" * 100)}
+        again = {"agreement": {"n": 50, "agree": 49}}
+        reduced = {"key": self.cell("aa/1+bf16", "1100" * 99 + "1010", **again)}
+        rows, failures = precision_table.compare(exact, reduced)
+        self.assertEqual(rows, [["net", "linf", "1.75/255", 400, "50.0 %", "50.0 %", "99.5 %", 1, 1, "50: 49"]])
+        self.assertEqual(failures, [])
+        for verdicts in ("1010" * 3 + "1100" * 97, "1101" * 3 + "1100" * 97):  # 98.5 % agree; 0.75 points more
+            _, failures = precision_table.compare(exact, {"key": self.cell("aa/1+bf16", verdicts, **again)})
+            self.assertEqual(len(failures), 1)
+        with self.assertRaisesRegex(ValueError, "two precisions"):
+            precision_table.compare(exact, {"key": self.cell("aa/2+bf16", "1100" * 100, **again)})
 
 
 @unittest.skipIf(missing_numpy, missing_numpy)

@@ -7,7 +7,7 @@ import (
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]float64{
-		"12": 12, " 0.5 ": 0.5, ".5": 0.5, "5.": 5, "-1e-3": -1e-3, "8/255": 8. / 255, " 1 / 4 ": 0.25,
+		"12": 12, " 0.5 ": 0.5, ".5": 0.5, "5.": 5, "-1e-3": -1e-3, "8/255": 8. / 255, "1.75/255": 1.75 / 255, " 1 / 4 ": 0.25,
 	} {
 		if got, ok := Parse(text); !ok || got != want {
 			t.Errorf("%q: %v, %v", text, got, ok)

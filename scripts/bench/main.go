@@ -33,18 +33,26 @@ func main() {
 	batch := flag.Int("batch", 16, "images in a pass")
 	threads := flag.Int("threads", 1, "cores to use")
 	direct := flag.Bool("direct", false, "convolutions as the model has them, whatever the batch")
+	precision := flag.String("openvino", "", "run by OpenVINO in this precision, f32 or bf16")
 	flag.Parse()
-	if err := run(*model, *batch, *threads, *direct || *batch == 1); err != nil {
+	if err := run(*model, *batch, *threads, *direct || *batch == 1 || *precision != "", *precision); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(model string, batch, threads int, direct bool) error {
+func run(model string, batch, threads int, direct bool, precision string) error {
 	ctx := context.Background()
 	runtime.GOMAXPROCS(threads)
-	if err := ort.Init(ctx, ort.Options{Log: ort.Print(os.Stderr)}); err != nil {
+	if err := ort.Init(ctx, ort.Options{Log: ort.Print(os.Stderr), OpenVINO: precision != ""}); err != nil {
 		return err
+	}
+	var on []ort.PoolOption
+	if precision != "" {
+		if err := ort.CheckOpenVINO(precision); err != nil {
+			return err
+		}
+		on = append(on, ort.OpenVINO(precision))
 	}
 	data, err := os.ReadFile(model)
 	if err != nil {
@@ -52,12 +60,12 @@ func run(model string, batch, threads int, direct bool) error {
 	}
 	var pool *ort.Pool
 	if batch == 1 {
-		pool = ort.NewPool(1, 1, ort.Threads(threads))
+		pool = ort.NewPool(1, 1, append(on, ort.Threads(threads))...)
 	} else {
-		pool = ort.NewPool(threads, (batch+threads-1)/threads)
+		pool = ort.NewPool(threads, (batch+threads-1)/threads, on...)
 	}
 	defer pool.Close()
-	net, err := control.NewNetwork(pool, "bench", data, control.NetworkOptions{Direct: direct})
+	net, err := control.NewNetwork(pool, "bench", data, control.NetworkOptions{Direct: direct, Attacked: true})
 	if err != nil {
 		return err
 	}
