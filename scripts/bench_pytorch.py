@@ -6,8 +6,9 @@
 Every cell is a network, a batch, a number of threads and a pass: forward, or forward and the gradient of the
 cross-entropy by the images. Each side runs in a process of its own, held to the same cores, and they take turns:
 in every round each runs the pass once, with a pause between, so that what else the machine does meets all of
-them. The cell is the median over the rounds of PyTorch's time divided by ours in the same round. --also adds
-further interpreters, for other versions of PyTorch; each gets a column. Peak memory is that of a process of
+them. The cell is the median over the rounds of PyTorch's time divided by ours in the same round. On a processor with
+instructions for bf16 selfheal takes part twice, the second time in bf16 by OpenVINO; PyTorch computes in float32.
+--also adds further interpreters, for other versions of PyTorch; each gets a column. Peak memory is that of a process of
 ours which runs only the gradient of ResNet-18.
 """
 
@@ -22,6 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import documents
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NETWORKS = {"rn-18": "ResNet-18, 32×32", "wrn-28-8": "WRN-28-8, 32×32", "efficientnet-b0": "EfficientNet-B0, 64×64"}
@@ -105,10 +108,16 @@ def this_script(python, *arguments):
     return [python, str(pathlib.Path(__file__).resolve()), *map(str, arguments)]
 
 
+def ours(bench, model, batch, threads, bf16=False):
+    return [bench, "--model", str(model), "--batch", str(batch), "--threads", str(threads), *(["--openvino", "bf16"] if bf16 else [])]
+
+
 def measure(bench, model, name, batch, threads, pythons, rounds):
-    """Rows of one network, batch and number of threads: for each pass the medians of seconds and of ratios."""
+    """Rows of one network, batch and number of threads: for each pass the medians of seconds, and of the ratios of
+    PyTorch's to each of ours: a list for each interpreter."""
     cores = sorted(os.sched_getaffinity(0))[:threads]
-    sides = [Side([bench, "--model", str(model), "--batch", str(batch), "--threads", str(threads)], cores)]
+    sides = [Side(ours(bench, model, batch, threads, bf16), cores) for bf16 in precisions()]
+    own = len(sides)
     sides += [Side(this_script(p, "--worker", name, "--batch", batch, "--threads", threads), cores) for p in pythons]
     rows = []
     for which in PASSES:
@@ -122,21 +131,27 @@ def measure(bench, model, name, batch, threads, pythons, rounds):
         rows.append({
             "network": name, "batch": batch, "threads": threads, "pass": which,
             "seconds": [statistics.median(column) for column in zip(*times)],
-            "ratios": [statistics.median(row[i] / row[0] for row in times) for i in range(1, len(sides))],
+            "ratios": [[statistics.median(row[i] / row[k] for row in times) for k in range(own)]
+                       for i in range(own, len(sides))],
         })
-    versions = [side.version for side in sides]
+    versions = [side.version for side in sides[:1] + sides[own:]]
     for side in sides:
         side.close()
     return rows, versions
 
 
 def peak_memory(bench, model, batch, threads):
-    side = Side([bench, "--model", str(model), "--batch", str(batch), "--threads", str(threads)], os.sched_getaffinity(0))
+    side = Side(ours(bench, model, batch, threads), os.sched_getaffinity(0))
     for _ in range(3):
         side.ask("gradient")
     peak = side.ask("memory")
     side.close()
     return peak
+
+
+def precisions():
+    """Whether in bf16, of each of our sides."""
+    return [False, True] if "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8") else [False]
 
 
 def processor():
@@ -147,27 +162,30 @@ def processor():
 
 
 def table(rows, versions):
-    """Markdown: milliseconds of ours, and PyTorch's time divided by ours."""
-    heads = [f"PyTorch {v.split('+')[0]}" for v in versions[1:]]
-    lines = ["| network | pass | threads | batch | selfheal | " + " | ".join(f"{h} | ÷ ours" for h in heads) + " |",
-             "|---|---|--:|--:|--:|" + "--:|--:|" * len(heads)]
+    """Markdown: milliseconds of ours, and PyTorch's time divided by each of ours."""
+    own = len(rows[0]["seconds"]) - len(versions) + 1
+    names = ["selfheal", "in bf16"][:own]
+    heads = ["network", "pass", "threads", "batch", *names]
+    for version in versions[1:]:
+        heads += [f"PyTorch {version.split('+')[0]}", *["÷ ours", "÷ bf16"][:own]]
+    lines = []
     for row in rows:
         what = "forward" if row["pass"] == "forward" else "with gradient"
-        cells = [f"{1000 * row['seconds'][0]:.1f} ms"]
-        for seconds, ratio in zip(row["seconds"][1:], row["ratios"]):
-            cells += [f"{1000 * seconds:.1f} ms", f"**{ratio:.2f}**"]
-        lines.append(f"| {NETWORKS[row['network']]} | {what} | {row['threads']} | {row['batch']} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        cells = [NETWORKS[row["network"]], what, row["threads"], row["batch"], *(f"{1000 * s:.1f} ms" for s in row["seconds"][:own])]
+        for seconds, ratios in zip(row["seconds"][own:], row["ratios"]):
+            cells += [f"{1000 * seconds:.1f} ms", *(f"**{ratio:.2f}**" for ratio in ratios)]
+        lines.append(cells)
+    return documents.table(heads, lines)
 
 
-def report(rows, versions, memory, rounds):
-    lowest = min(ratio for row in rows for ratio in row["ratios"])
-    goal = [ratio for row in rows for ratio in row["ratios"] if row["threads"] == max(THREADS) and row["batch"] in (16, 64)]
+def report(rows, versions, memory, rounds, load):
+    lowest = min(ratios[0] for row in rows for ratios in row["ratios"])
+    goal = [ratios[0] for row in rows for ratios in row["ratios"] if row["threads"] == max(THREADS) and row["batch"] in (16, 64)]
     lines = [
-        f"Measured {datetime.date.today().isoformat()} on {processor()}, {len(os.sched_getaffinity(0))} cores; "
-        f"ONNX Runtime {versions[0]}; medians of {rounds} rounds.", "",
+        f"Measured {datetime.date.today().isoformat()} on {processor()}, {len(os.sched_getaffinity(0))} cores, whose load was "
+        f"{load:.1f} before the start; ONNX Runtime {versions[0]}; medians of {rounds} rounds.", "",
         table(rows, versions), "",
-        f"The lowest ratio is {lowest:.2f}; with {max(THREADS)} threads at batches 16 and 64 it is {min(goal):.2f}.", "",
+        f"In float32 the lowest ratio is {lowest:.2f}; with {max(THREADS)} threads at batches 16 and 64 it is {min(goal):.2f}.", "",
         "| gradient of ResNet-18, batch | peak memory of the process |", "|--:|--:|",
         *(f"| {batch} | {peak / 2**20:.0f} MiB |" for batch, peak in memory), "",
     ]
@@ -201,7 +219,7 @@ def main():
     if arguments.worker:
         worker(arguments.worker, arguments.batch, arguments.threads or 1, arguments.export)
         return
-    rows, memory, versions = [], [], None
+    rows, memory, versions, load = [], [], None, os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         bench = str(pathlib.Path(folder) / "bench")
         subprocess.run(["go", "build", "-o", bench, "./scripts/bench"], cwd=ROOT, check=True)
@@ -215,12 +233,12 @@ def main():
                     for row in more:
                         print(name, row["pass"], f"batch {batch}, {threads} threads:",
                               " ".join(f"{1000 * s:.1f} ms" for s in row["seconds"]),
-                              "ratios", " ".join(f"{r:.2f}" for r in row["ratios"]), flush=True, file=sys.stderr)
+                              "ratios", " ".join(f"{r:.2f}" for ratios in row["ratios"] for r in ratios), flush=True, file=sys.stderr)
             if name == "rn-18":
                 memory = [(batch, peak_memory(bench, model, batch, max(THREADS))) for batch in (16, 32, 64, 128)]
     if arguments.json:
         arguments.json.write_text(json.dumps({"rows": rows, "versions": versions, "memory": memory}, indent=1), encoding="utf-8")
-    text = report(rows, versions, memory, arguments.rounds)
+    text = report(rows, versions, memory, arguments.rounds, load)
     if arguments.out:
         write(arguments.out, text)
     else:

@@ -7,7 +7,7 @@ import (
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]float64{
-		"12": 12, " 0.5 ": 0.5, ".5": 0.5, "5.": 5, "-1e-3": -1e-3, "8/255": 8. / 255, "1.75/255": 1.75 / 255, " 1 / 4 ": 0.25,
+		"12": 12, " 0.5 ": 0.5, ".5": 0.5, "5.": 5, "-1e-3": -1e-3, "8/255": 8. / 255, " 1 / 4 ": 0.25,
 	} {
 		if got, ok := Parse(text); !ok || got != want {
 			t.Errorf("%q: %v, %v", text, got, ok)
@@ -36,7 +36,7 @@ func TestBytes(t *testing.T) {
 func TestFormat(t *testing.T) {
 	for want, v := range map[string]float64{
 		"8/255": 8. / 255, "0.5": 0.5, "0.25": 0.25, "12": 12, "0.0314": 0.0314, "0.03137": 0.03137, "0.00001": 1e-5,
-		"0.2": 51. / 255, "1": 1, "100000000": 1e8,
+		"1.75/255": 1.75 / 255, "0.2": 51. / 255, "1": 1, "100000000": 1e8,
 	} {
 		if got := Format(v); got != want {
 			t.Errorf("%v: %s, want %s", v, got, want)
