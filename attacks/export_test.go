@@ -3,6 +3,8 @@ package attacks
 import (
 	"context"
 	"math/rand/v2"
+
+	"selfheal/internal/vector"
 )
 
 // RunAPGD makes one run of a from a given start.
@@ -15,12 +17,16 @@ func RunAPGD(a APGD, o Oracle, im Image, target int,
 	return r.best, r.adv, r.bestLoss, r.res, err
 }
 
-// RunSquare makes one run of a with the given random numbers.
+// RunSquare makes one run of a with the given random numbers. The best point is that of a run without success.
 func RunSquare(a Square, o Oracle, im Image, rng *rand.Rand) (last, best []float32, res Result, won bool, err error) {
 	s := newSearch(withDefaults(a, squareParameters), o, im, Options{})
 	s.rng = rng
 	won, err = s.run(context.Background())
-	return s.tried, s.best, s.res, won, err
+	if best = s.tried; s.bumps != nil {
+		best = make([]float32, len(im.Pixels))
+		vector.AddScaled(im.Pixels, s.bumps.delta, 1, best)
+	}
+	return s.tried, best, s.res, won, err
 }
 
 // ProjectPlane is FAB's projection of t onto {u : w·u = b} within [0,1].

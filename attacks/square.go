@@ -99,16 +99,15 @@ type search struct {
 	shape Shape
 	rng   *rand.Rand
 
-	best, tried []float32 // best point so far, point to be tried
-	margin      float64   // at best
-	lo, hi      []float32 // ℓ∞ ball ∩ [0,1]
-	bumps       *bumps    // ℓ2 and ℓ1
+	tried  []float32 // point to be tried; in ℓ∞ the best one so far, but for a window while it is tried
+	held   []float32 // ℓ∞: what the best point has in that window
+	margin float64   // at the best point
+	lo, hi []float32 // ℓ∞ ball ∩ [0,1]
+	bumps  *bumps    // ℓ2 and ℓ1; it knows the best point
 }
 
 func newSearch(a Square, o Oracle, im Image, how Options) *search {
-	d := len(im.Pixels)
-	s := &search{Square: a, attempt: newAttempt(o, im, how), shape: o.Shape(),
-		best: make([]float32, d), tried: make([]float32, d)}
+	s := &search{Square: a, attempt: newAttempt(o, im, how), shape: o.Shape(), tried: make([]float32, len(im.Pixels))}
 	s.lo, s.hi = box(a.Norm, im.Pixels, a.Epsilon)
 	if a.Norm != Linf {
 		s.bumps = newBumps(a, s.shape)
@@ -152,7 +151,6 @@ func (s *search) run(ctx context.Context) (bool, error) {
 		return won, err
 	}
 	s.margin = -Margin.Value(s.eval.Logits, s.im.Label, -1)
-	copy(s.best, s.tried)
 	for i := range s.Queries {
 		side := s.side(i, s.shape)
 		var changed window
@@ -175,24 +173,19 @@ func (s *search) run(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// settle makes best and tried equal again after a query: on the better point if
-// it improved. In ℓ∞ they differ within the window only.
+// settle ends a query: the better point becomes the best one.
 func (s *search) settle(w window, improved bool) {
-	if s.Norm != Linf {
-		if improved {
-			s.best, s.tried = s.tried, s.best
-			s.bumps.measure(s.im.Pixels, s.best)
-		} else {
-			s.bumps.undo(s)
+	switch {
+	case improved && s.Norm != Linf:
+		s.bumps.measure(s.im.Pixels, s.tried)
+	case improved:
+	case s.Norm != Linf:
+		s.bumps.undo()
+	default:
+		held := s.held
+		for c := range s.shape.C {
+			s.rows(w, c, func(a, b int) { held = held[copy(s.tried[a:b], held):] })
 		}
-		return
-	}
-	from, to := s.best, s.tried
-	if improved {
-		from, to = s.tried, s.best
-	}
-	for c := range s.shape.C {
-		s.rows(w, c, func(a, b int) { copy(to[a:b], from[a:b]) })
 	}
 }
 
@@ -217,6 +210,7 @@ func (s *search) stripes() {
 // anything.
 func (s *search) square(w window) bool {
 	changed := false
+	s.held = s.held[:0]
 	for c := range s.shape.C {
 		end := s.lo
 		if randomSign(s.rng) > 0 {
@@ -224,6 +218,7 @@ func (s *search) square(w window) bool {
 		}
 		s.rows(w, c, func(a, b int) {
 			changed = changed || !slices.Equal(s.tried[a:b], end[a:b])
+			s.held = append(s.held, s.tried[a:b]...)
 			copy(s.tried[a:b], end[a:b])
 		})
 	}

@@ -15,21 +15,29 @@ type bumps struct {
 	eps   float64
 	shape Shape
 
-	delta    []float32 // best − clean image, but what is tried between a step and its end
-	length   float64   // the norm of best − clean image
-	one, two window    // in which delta may differ from that
-	held     []float32 // what it has there
-	blocks   []float32 // new values of all channels' windows
-	shapes   [][]float32
+	delta   []float32      // best − clean image, but what is tried between a step and its end
+	length  float64        // the norm of best − clean image
+	windows vector.Windows // in which delta may differ from that
+	held    []float32      // what it has there
+	shapes  [][]float32    // η by its side
+
+	// Of a step, for each channel:
+	first, rest []float64 // powers that the windows hold, see vector.WindowSums
+	signs, k    []float32 // of η, and the factor that makes a direction of what window one holds
+	sums        []float64 // powers of the new values
+	scales      []float64 // which make them as large as they are to be
+	blocks      []float32 // new values of window one, before that
 }
 
 func newBumps(a Square, shape Shape) *bumps {
-	m := min(shape.H, shape.W)
-	return &bumps{
-		norm: a.Norm, eps: a.Epsilon, shape: shape,
-		delta: make([]float32, shape.Size()), held: make([]float32, 0, 2*shape.C*m*m),
-		blocks: make([]float32, shape.C*m*m), shapes: make([][]float32, m+1),
+	m, c := min(shape.H, shape.W), shape.C
+	b := &bumps{norm: a.Norm, eps: a.Epsilon, shape: shape, delta: make([]float32, shape.Size()),
+		held: make([]float32, 2*c*m*m), blocks: make([]float32, c*m*m), shapes: make([][]float32, m+1),
+		signs: make([]float32, c), k: make([]float32, c)}
+	for _, v := range []*[]float64{&b.first, &b.rest, &b.sums, &b.scales} {
+		*v = make([]float64, c)
 	}
+	return b
 }
 
 // power is |v|² in ℓ2 and |v| in ℓ1; root undoes it for a sum of powers.
@@ -149,35 +157,26 @@ func (b *bumps) step(s *search, side int) {
 	one, two := s.randomWindow(side), s.randomWindow(side)
 	eta := b.eta(side)
 	row, col := b.strides(s, side)
-	area := side * side
+	b.windows = vector.Windows{C: b.shape.C, H: b.shape.H, W: b.shape.W, Side: side,
+		Top: one.top, Left: one.left, Top2: two.top, Left2: two.left}
+	squares := b.norm == L2
+	vector.WindowSums(b.delta, b.windows, squares, b.first, b.rest)
+	for c, first := range b.first {
+		b.signs[c], b.k[c] = randomSign(s.rng), float32(1/(1e-12+b.root(first)))
+	}
+	vector.WindowAdd(b.delta, b.windows, eta, row, col, b.signs, b.k, squares, b.blocks, b.sums)
 	lack := max(b.power(b.eps)-b.power(b.length), 0) / float64(b.shape.C)
 	change := 0.0 // of the sum of powers over the image
-	for c := range b.shape.C {
-		sign := randomSign(s.rng)
-		sumOne, sumTwo := b.windowSums(s, c, one, two)
-		held := sumOne + sumTwo
-		block := b.blocks[c*area : (c+1)*area]
-		k := float32(1 / (1e-12 + b.root(sumOne)))
-		sum, i := 0.0, 0
-		s.rows(one, c, func(from, to int) {
-			for j, d := range b.delta[from:to] {
-				v := sign*eta[i*row+j*col] + float32(d*k)
-				block[i*side+j] = v
-				sum += b.power(float64(v))
-			}
-			i++
-		})
+	for c, sum := range b.sums {
+		held := b.first[c] + b.rest[c]
 		target := b.root(lack + held)
 		if b.norm == L1 {
 			target *= float64(b.shape.C)
 		}
-		scale := target / (1e-12 + b.root(sum))
-		for i, v := range block {
-			block[i] = float32(float64(v) * scale)
-		}
-		change += scale*scale*sum - held
+		b.scales[c] = target / (1e-12 + b.root(sum))
+		change += b.scales[c]*b.scales[c]*sum - held
 	}
-	b.compose(s, one, two)
+	vector.WindowWrite(b.delta, b.windows, b.blocks, b.scales, b.held)
 	if b.norm == L2 {
 		total := math.Sqrt(max(b.length*b.length+change, 0))
 		vector.AddScaledClamped(s.im.Pixels, b.delta, float32(b.eps/(total+1e-12)), s.tried)
@@ -186,56 +185,5 @@ func (b *bumps) step(s *search, side int) {
 	}
 }
 
-// windowSums returns the sums of powers of channel c in window one, and in what
-// window two covers outside of it.
-func (b *bumps) windowSums(s *search, c int, one, two window) (sumOne, rest float64) {
-	s.rows(one, c, func(from, to int) {
-		for _, d := range b.delta[from:to] {
-			sumOne += b.power(float64(d))
-		}
-	})
-	row := two.top
-	s.rows(two, c, func(from, to int) {
-		// Columns [skipFrom, skipTo) of this row belong to window one.
-		skipFrom, skipTo := to, to
-		if row >= one.top && row < one.top+one.side {
-			skipFrom = min(max(from+one.left-two.left, from), to)
-			skipTo = max(min(from+one.left+one.side-two.left, to), skipFrom)
-		}
-		for _, d := range b.delta[from:skipFrom] {
-			rest += b.power(float64(d))
-		}
-		for _, d := range b.delta[skipTo:to] {
-			rest += b.power(float64(d))
-		}
-		row++
-	})
-	return sumOne, rest
-}
-
-// compose clears window two of delta and writes the blocks to window one.
-func (b *bumps) compose(s *search, one, two window) {
-	b.one, b.two, b.held = one, two, b.held[:0]
-	b.each(s, one, func(d []float32) { b.held = append(b.held, d...) })
-	b.each(s, two, func(d []float32) {
-		b.held = append(b.held, d...)
-		clear(d)
-	})
-	blocks := b.blocks
-	b.each(s, one, func(d []float32) { blocks = blocks[copy(d, blocks):] })
-}
-
-// undo makes delta what it was before compose.
-func (b *bumps) undo(s *search) {
-	held := b.held
-	restore := func(d []float32) { held = held[copy(d, held):] }
-	b.each(s, b.one, restore)
-	b.each(s, b.two, restore)
-}
-
-// each calls f with each row of delta in a window.
-func (b *bumps) each(s *search, w window, f func(d []float32)) {
-	for c := range b.shape.C {
-		s.rows(w, c, func(from, to int) { f(b.delta[from:to]) })
-	}
-}
+// undo makes delta what it was before step.
+func (b *bumps) undo() { vector.WindowRestore(b.delta, b.windows, b.held) }

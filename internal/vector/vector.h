@@ -6,6 +6,9 @@
 // A pair of sums that one walk over the values gives.
 typedef struct { double first, second; } sums;
 
+// Two squares of an image, see Windows in windows.go.
+typedef struct { int channels, height, width, side, top1, left1, top2, left2; } windows;
+
 double vector_dot_difference(const float *w, const float *a, const float *b, int n);
 double vector_sum1(const float *v, int n);
 double vector_sum2(const float *v, int n);
@@ -40,5 +43,10 @@ void vector_combine(const float *x0, const float *d1, const float *d0, float alp
 double vector_shrinkage(const float *x, const float *y, double radius, float *low, float *high, int n);
 void vector_shrink(const float *x, const float *y, float alpha, float *out, int n);
 void vector_shrink_point(const float *x, const float *y, float alpha, float *point, int n);
+
+void vector_window_sums(const float *v, windows w, int squares, double *first, double *rest);
+void vector_window_add(const float *v, windows w, const float *shape, int row, int col, const float *signs, const float *k, int squares, float *out, double *sums);
+void vector_window_write(float *v, windows w, const float *values, const double *scales, float *held);
+void vector_window_restore(float *v, windows w, const float *held);
 
 #endif
