@@ -48,13 +48,12 @@ func Real(t testing.TB, name string) string {
 // Large reports whether SELFHEAL_TEST_LARGE asks for what takes minutes or many gigabytes.
 func Large() bool { return os.Getenv("SELFHEAL_TEST_LARGE") != "" }
 
-// envOpenVINO says that the process is one of [WithOpenVINO]'s.
-const envOpenVINO = "SELFHEAL_TEST_OPENVINO"
+// envProvider names the provider in a process of [WithOpenVINO].
+const envProvider = "SELFHEAL_TEST_PROVIDER"
 
 // load loads ONNX Runtime, provisioning it where it is absent.
 func load() error {
-	return ort.Init(context.Background(), ort.Options{Log: ort.Print(os.Stderr),
-		OpenVINO: os.Getenv(envOpenVINO) != ""})
+	return ort.Init(context.Background(), ort.Options{Log: ort.Print(os.Stderr), Provider: os.Getenv(envProvider)})
 }
 
 // Runtime loads ONNX Runtime, provisioning it where it is absent.
@@ -67,7 +66,7 @@ func Runtime(t testing.TB) {
 // ONNX Runtime, and there it is that with OpenVINO. Where that can't be had the test is skipped.
 func WithOpenVINO(t *testing.T, rest func()) {
 	t.Helper()
-	if os.Getenv(envOpenVINO) != "" {
+	if os.Getenv(envProvider) != "" {
 		if err := load(); err != nil {
 			t.Skip(err)
 		}
@@ -75,7 +74,7 @@ func WithOpenVINO(t *testing.T, rest func()) {
 		return
 	}
 	cmd := exec.Command(must.Get(os.Executable())(t), "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), envOpenVINO+"=1", "ONNXRUNTIME_SHARED_LIBRARY=")
+	cmd.Env = append(os.Environ(), envProvider+"="+ort.ProviderOpenVINO, "ONNXRUNTIME_SHARED_LIBRARY=")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

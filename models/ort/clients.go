@@ -38,9 +38,12 @@ var clients = []client{
 		name: "pip", at: "==",
 		commands: [][]string{{"pip3"}, {"pip"}, {"python3", "-m", "pip"}, {"python", "-m", "pip"}},
 		args: func(what string, p pin) []string {
-			return []string{"download", "--no-deps", "--only-binary=:all:", "--python-version", pipPython,
-				"--implementation", "cp", "--platform", p.wheel, "--disable-pip-version-check", "-d", ".",
-				what}
+			args := []string{"download", "--no-deps", "--only-binary=:all:", "--python-version", pipPython,
+				"--implementation", "cp", "--disable-pip-version-check", "-d", ".", what}
+			for _, tag := range p.tags {
+				args = append(args, "--platform", tag)
+			}
+			return args
 		},
 		archive: "*.whl", extract: fromWheel,
 	},
@@ -63,10 +66,12 @@ func (c client) find() ([]string, bool) {
 	return nil, false
 }
 
-// run runs a client in a directory; an error carries the end of what it wrote.
+// run runs a client in a directory, where its temporary files are too: elsewhere there may be no room for gigabytes,
+// and there they go when it is stopped. An error carries the end of what it wrote.
 func run(ctx context.Context, dir string, argv []string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	cmd.WaitDelay = 2 * time.Second
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = io.Discard, &said

@@ -35,19 +35,30 @@ func cudaOptions(on target) map[string]string {
 // useCUDA puts the CUDA provider before the CPU's, which gets the operators that
 // CUDA has no kernel for.
 func useCUDA(o *rt.SessionOptions, on target) error {
-	c, err := rt.NewCUDAProviderOptions()
-	if err != nil {
+	if err := CheckDriver(); err != nil {
+		return err
+	}
+	if err := loadCUDA(); err != nil {
 		return cudaError(on.device, err)
 	}
-	defer c.Destroy()
-	// This loads the provider's library and looks for the device.
-	if err = c.Update(cudaOptions(on)); err == nil {
-		err = o.AppendExecutionProviderCUDA(c)
-	}
-	if err != nil {
+	if err := appendCUDA(o, on); err != nil {
 		return cudaError(on.device, err)
 	}
 	return nil
+}
+
+// appendCUDA is the runtime's part of useCUDA.
+func appendCUDA(o *rt.SessionOptions, on target) error {
+	c, err := rt.NewCUDAProviderOptions()
+	if err != nil {
+		return err
+	}
+	defer c.Destroy()
+	// This loads the provider's library and looks for the device.
+	if err := c.Update(cudaOptions(on)); err != nil {
+		return err
+	}
+	return o.AppendExecutionProviderCUDA(c)
 }
 
 // probe is one 3×3 convolution of ones, written by probe.py.
@@ -93,9 +104,12 @@ func sumOfProbe(pool *Pool, opts ...CompileOption) (sum float64, err error) {
 	return sum, err
 }
 
-// wheels says where a library with the CUDA provider is.
-const wheels = "pip's onnxruntime-gpu has one, up to version 1.26 for CUDA 12 and from 1.27 on for CUDA 13: " +
-	"give the path of its onnxruntime/capi/libonnxruntime.so.VERSION with --onnxruntime or " + envLibrary
+// bring says how to come by a library with the CUDA provider and what it needs.
+const bring = "give none with --onnxruntime or " + envLibrary + ", and --provider cuda fetches one with all that it " +
+	"needs (Linux, x86-64), or give the path of pip's onnxruntime-gpu, onnxruntime/capi/libonnxruntime.so.VERSION"
+
+// errNoDriver is what CUDA says first on most machines.
+var errNoDriver = errors.New("NVIDIA's driver is not installed: libcuda.so.1 is not found; CUDA needs it and a device")
 
 var (
 	notFound   = regexp.MustCompile(`(\S+): cannot open shared object file`)
@@ -115,12 +129,12 @@ func cudaError(device int, err error) error {
 	}
 	switch m := failure.FindStringSubmatch(msg); {
 	case strings.HasPrefix(missing, "libcuda.so"):
-		return fmt.Errorf("NVIDIA's driver is not installed: %s is not found; CUDA needs it and a device", missing)
+		return errNoDriver
 	case missing != "" && !strings.HasPrefix(missing, "libonnxruntime_"):
-		return fmt.Errorf("the CUDA provider of ONNX Runtime %s needs %s, which is not found; install that CUDA "+
-			"version and cuDNN and name the folders of their libraries in LD_LIBRARY_PATH", Version(), missing)
+		return fmt.Errorf("the CUDA provider of ONNX Runtime %s needs %s, which is not found; install it, or %s",
+			Version(), missing, bring)
 	case missing != "" || noProvider.MatchString(msg):
-		return fmt.Errorf("ONNX Runtime %s at %s has no CUDA provider; %s", Version(), LibraryPath(), wheels)
+		return fmt.Errorf("ONNX Runtime %s at %s has no CUDA provider; %s", Version(), LibraryPath(), bring)
 	case m != nil:
 		return fmt.Errorf("CUDA device %d can't be used: %s (%s error %s); nvidia-smi shows the driver and the devices",
 			device, m[3], m[1], m[2])

@@ -22,14 +22,14 @@ func TestCUDAError(t *testing.T) {
 		cuda  = "/lib/libonnxruntime_providers_cuda.so"
 	)
 	shared := "/cache/libonnxruntime_providers_shared.so"
-	none := "ONNX Runtime " + Version() + " at " + LibraryPath() + " has no CUDA provider; " + wheels
+	none := "ONNX Runtime " + Version() + " at " + LibraryPath() + " has no CUDA provider; " + bring
 	for _, c := range [][2]string{
 		{"CUDA execution provider is not enabled in this build. ", none},
 		{get + fmt.Sprintf(lacks, shared, shared), none},
 		{
 			get + fmt.Sprintf(lacks, cuda, "libcublasLt.so.13"),
 			"the CUDA provider of ONNX Runtime " + Version() + " needs libcublasLt.so.13, which is not found; " +
-				"install that CUDA version and cuDNN and name the folders of their libraries in LD_LIBRARY_PATH",
+				"install it, or " + bring,
 		},
 		{
 			get + fmt.Sprintf(lacks, cuda, "libcuda.so.1"),

@@ -13,9 +13,10 @@ type Fetch struct {
 	Client    string        `json:"client,omitzero"`  // the package client: npm or pip
 	Package   string        `json:"package,omitzero"` // what it fetches
 	Megabytes int           `json:"megabytes,omitzero"`
-	Folder    string        `json:"folder,omitzero"`  // where it is kept
-	Took      time.Duration `json:"seconds,omitzero"` // once it is ready
-	Error     string        `json:"error,omitzero"`   // why it failed; the next client is tried
+	Left      int           `json:"megabytes_left,omitzero"` // of all packages, this one included
+	Folder    string        `json:"folder,omitzero"`         // where it is kept
+	Took      time.Duration `json:"seconds,omitzero"`        // once it is ready
+	Error     string        `json:"error,omitzero"`          // why it failed; the next client is tried
 }
 
 const (
@@ -29,8 +30,12 @@ const (
 func (f Fetch) String() string {
 	switch f.Stage {
 	case fetchStarted:
-		return fmt.Sprintf("ONNX Runtime is not installed: fetching %s with %s (once, about %d MB, kept in %s)",
-			f.Package, f.Client, f.Megabytes, f.Folder)
+		size := fmt.Sprintf("%d MB", f.Megabytes)
+		if f.Left > f.Megabytes {
+			size += fmt.Sprintf(" of %d MB in several packages", f.Left)
+		}
+		return fmt.Sprintf("ONNX Runtime is not installed: fetching %s with %s (once, about %s, kept in %s)",
+			f.Package, f.Client, size, f.Folder)
 	case fetchReady:
 		return fmt.Sprintf("ONNX Runtime %s is ready after %s, checksum verified", f.Version,
 			f.Took.Round(100*time.Millisecond))

@@ -10,9 +10,13 @@ import (
 	"selfheal/internal/must"
 )
 
+// envProvider names the provider of a process that a test starts, whose library is not that of all others.
+const envProvider = "SELFHEAL_TEST_PROVIDER"
+
 // TestMain provisions the runtime, as a fresh machine has none.
 func TestMain(m *testing.M) {
-	if err := Init(context.Background(), Options{Log: Print(os.Stderr)}); err != nil {
+	o := Options{Log: Print(os.Stderr), Provider: os.Getenv(envProvider)}
+	if err := Init(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -22,8 +22,8 @@ import (
 type Options struct {
 	// Library is the path given with --onnxruntime; empty: search.
 	Library string
-	// OpenVINO asks for a library with the OpenVINO provider, where it is searched.
-	OpenVINO bool
+	// Provider asks for a library with that provider, where it is searched; "": the CPU's.
+	Provider string
 	// Offline forbids downloading.
 	Offline bool
 	// Log is told of each step of a download; nil: nobody is.

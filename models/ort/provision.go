@@ -1,6 +1,7 @@
 package ort
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -28,8 +30,11 @@ type provisioner struct {
 	log      func(Fetch)
 }
 
-// patienceOfDownload bounds one package client's run.
-const patienceOfDownload = 15 * time.Minute
+// patienceOfDownload bounds one package client's run, with patienceOfMegabyte for each megabyte.
+const (
+	patienceOfDownload = 15 * time.Minute
+	patienceOfMegabyte = 5 * time.Second
+)
 
 // library returns the cached library's path, after fetching it if it is not
 // there or broken.
@@ -64,26 +69,44 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 // good reports whether a file is one of the pinned builds, whole, with all that belongs beside it.
 func (p *provisioner) good(path string) bool {
 	for _, src := range p.pin.sources {
-		if !slices.ContainsFunc(src, func(m member) bool { return !m.is(p.beside(path, src, m)) }) {
+		if len(src.missing(path)) == 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// beside is where a member of a source is kept whose library is at a path.
-func (p *provisioner) beside(library string, src source, m member) string {
-	if m == src[0] {
+// missing are the packages of which some file is not there, whole, where the library is at a path.
+func (src source) missing(library string) (parts []part) {
+	for i, k := range src {
+		if slices.ContainsFunc(k.members, func(m member) bool { return !m.is(k.place(library, i == 0, m)) }) {
+			parts = append(parts, k)
+		}
+	}
+	return parts
+}
+
+// place is where a member of a package is kept whose library is at a path; the first one of the first package is the
+// library.
+func (k part) place(library string, first bool, m member) string {
+	if first && m == k.members[0] {
 		return library
 	}
 	return filepath.Join(filepath.Dir(library), filepath.Base(m.path))
 }
+
+// large is the size, in bytes, from which a file that is there is known by its size alone: CUDA's libraries are
+// gigabytes, which would be read at every start. All files were verified before they came there.
+const large = 64 << 20
 
 // is reports whether a file is the member, whole.
 func (m member) is(file string) bool {
 	info, err := os.Stat(file)
 	if err != nil || info.Size() != m.size {
 		return false
+	}
+	if m.size >= large {
+		return true
 	}
 	got, err := sum(file)
 	return err == nil && got == m.sha256
@@ -95,7 +118,6 @@ func (p *provisioner) fetch(ctx context.Context, path string) error {
 	var tried []string
 	for _, c := range clients {
 		src, ok := p.pin.sources[c.name]
-		from := p.packages[c.name]
 		if !ok {
 			continue
 		}
@@ -104,38 +126,76 @@ func (p *provisioner) fetch(ctx context.Context, path string) error {
 			tried = append(tried, c.name+" is not installed")
 			continue
 		}
-		f := Fetch{Stage: fetchStarted, Version: p.version, Client: c.name, Package: from.name + c.at + p.version,
-			Megabytes: from.megabytes, Folder: p.dir}
-		p.log(f)
-		start := time.Now()
 		err := p.through(ctx, c, argv, src, path)
 		if err == nil {
-			f.Stage, f.Took = fetchReady, time.Since(start)
-			p.log(f)
 			return nil
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		f.Stage, f.Error = fetchFailed, err.Error()
-		p.log(f)
+		if diskFull.MatchString(err.Error()) {
+			return fmt.Errorf("cannot keep ONNX Runtime %s: no space is left in %s; free about %d MB, or set "+
+				"XDG_CACHE_HOME to a folder with room", p.version, p.dir, space(src.missing(path)))
+		}
 		tried = append(tried, c.name+": "+err.Error())
 	}
 	return fmt.Errorf("cannot provision ONNX Runtime %s for %s (%s); install npm or pip, or %s",
 		p.version, p.platform, strings.Join(tried, "; "), giveLibrary)
 }
 
-// through fetches with one client into a temporary directory beside the cache,
-// verifies the library and moves it into place at once.
+// diskFull is how Go and the clients say it.
+var diskFull = regexp.MustCompile(`(?i)no space left on device|ENOSPC|disk quota exceeded`)
+
+// space is what fetching packages takes, in megabytes: their files, and twice the largest download, which a client
+// writes and then copies.
+func space(missing []part) int {
+	var files, largest int
+	for _, k := range missing {
+		for _, m := range k.members {
+			files += int(m.size >> 20)
+		}
+		largest = max(largest, k.megabytes)
+	}
+	return files + 2*largest
+}
+
+// through fetches with one client the packages that are not there. That with the library comes last: where it is,
+// all is. What has been fetched stays when a later one fails.
 func (p *provisioner) through(ctx context.Context, c client, argv []string, src source, path string) error {
+	start := time.Now()
+	f := Fetch{Version: p.version, Client: c.name, Folder: p.dir}
+	missing := src.missing(path)
+	for _, k := range missing {
+		f.Left += k.megabytes
+	}
+	for _, k := range slices.Backward(missing) {
+		f.Stage, f.Package, f.Megabytes = fetchStarted, k.name+c.at+cmp.Or(k.version, p.version), k.megabytes
+		p.log(f)
+		if err := p.part(ctx, c, argv, k, k.carrier == src[0].carrier, path); err != nil {
+			if ctx.Err() == nil {
+				f.Stage, f.Error = fetchFailed, err.Error()
+				p.log(f)
+			}
+			return err
+		}
+		f.Left -= k.megabytes
+	}
+	f.Stage, f.Left, f.Took = fetchReady, 0, time.Since(start)
+	p.log(f)
+	return nil
+}
+
+// part fetches one package into a temporary directory beside the cache, verifies its files and moves them into place,
+// each at once.
+func (p *provisioner) part(ctx context.Context, c client, argv []string, k part, first bool, path string) error {
 	tmp, err := os.MkdirTemp(p.dir, "fetch-*")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	ctx, cancel := context.WithTimeout(ctx, patienceOfDownload)
+	ctx, cancel := context.WithTimeout(ctx, patienceOfDownload+time.Duration(k.megabytes)*patienceOfMegabyte)
 	defer cancel()
-	what := p.packages[c.name].name + c.at + p.version
+	what := k.name + c.at + cmp.Or(k.version, p.version)
 	if err := run(ctx, tmp, append(argv, c.args(what, p.pin)...)); err != nil {
 		return err
 	}
@@ -143,9 +203,8 @@ func (p *provisioner) through(ctx context.Context, c client, argv []string, src 
 	if err != nil || len(archives) != 1 {
 		return fmt.Errorf("it left %d archives %s, expected one", len(archives), c.archive)
 	}
-	lib := filepath.Join(tmp, p.pin.file)
-	for _, m := range src {
-		file := p.beside(lib, src, m)
+	for _, m := range k.members {
+		file := filepath.Join(tmp, filepath.Base(m.path))
 		if err := c.extract(archives[0], m, file); err != nil {
 			return err
 		}
@@ -158,8 +217,8 @@ func (p *provisioner) through(ctx context.Context, c client, argv []string, src 
 				filepath.Base(m.path), what, got, m.sha256)
 		}
 	}
-	for _, m := range slices.Backward(src) { // the library last: where it is, all is
-		if err := os.Rename(p.beside(lib, src, m), p.beside(path, src, m)); err != nil {
+	for _, m := range slices.Backward(k.members) { // the library last
+		if err := os.Rename(filepath.Join(tmp, filepath.Base(m.path)), k.place(path, first, m)); err != nil {
 			return err
 		}
 	}
@@ -168,9 +227,15 @@ func (p *provisioner) through(ctx context.Context, c client, argv []string, src 
 
 // sweep removes what fetches that were killed have left.
 func (p *provisioner) sweep() {
+	longest := 2 * patienceOfDownload
+	for _, src := range p.pin.sources {
+		for _, k := range src {
+			longest += time.Duration(k.megabytes) * patienceOfMegabyte
+		}
+	}
 	left, _ := filepath.Glob(filepath.Join(p.dir, "fetch-*"))
 	for _, dir := range left {
-		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > 2*patienceOfDownload {
+		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > longest {
 			os.RemoveAll(dir)
 		}
 	}
@@ -206,10 +271,7 @@ func findLibrary(ctx context.Context, o Options) (string, error) {
 		return "", fmt.Errorf("no directory to keep ONNX Runtime in: %w; set HOME, or %s", err, giveLibrary)
 	}
 	platform := runtime.GOOS + "-" + runtime.GOARCH
-	r := plain
-	if o.OpenVINO {
-		r = openVINO
-	}
+	r := releases[cmp.Or(o.Provider, ProviderCPU)]
 	known, ok := r.pins[platform]
 	if !ok {
 		return "", fmt.Errorf("no %s is pinned for %s: install version %s or newer and %s",

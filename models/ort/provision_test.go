@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -60,13 +59,14 @@ func fake(t *testing.T, log *bytes.Buffer) *provisioner {
 	h := sha256.Sum256([]byte(fakeLibrary))
 	want, size := hex.EncodeToString(h[:]), int64(len(fakeLibrary))
 	return &provisioner{
-		release:  plain,
+		release:  releases[ProviderCPU],
 		platform: "test-machine",
 		dir:      filepath.Join(t.TempDir(), "cache"),
 		log:      Print(log),
 		pin: pin{
-			file: "lib.so", wheel: "some_platform",
-			sources: map[string]source{"npm": {{"package/lib.so", size, want}}, "pip": {{"capi/lib.so", size, want}}},
+			file: "lib.so", tags: []string{"some_platform"},
+			sources: map[string]source{"npm": {{byNPM, []member{{"package/lib.so", size, want}}}},
+				"pip": {{byPip, []member{{"capi/lib.so", size, want}}}}},
 		},
 	}
 }
@@ -116,13 +116,13 @@ func TestProvision(t *testing.T) {
 		"python has no pip": {scripts: map[string]string{"python3": fail}, err: []string{"pip is not installed"}},
 		"checksum": {
 			scripts: map[string]string{"npm": giveTarball, "pip": giveWheel},
-			change:  func(s *source) { (*s)[0].sha256 = "00" },
+			change:  func(s *source) { (*s)[0].members[0].sha256 = "00" },
 			err: []string{"npm: checksum mismatch: lib.so of onnxruntime-node@1.27.0 is sha256 ",
 				"pinned is 00; pip: checksum mismatch"},
 		},
 		"member": {
 			scripts: map[string]string{"npm": giveTarball, "pip": giveWheel},
-			change:  func(s *source) { (*s)[0].path = "a" },
+			change:  func(s *source) { (*s)[0].members[0].path = "a" },
 			err:     []string{"npm: the archive holds no a; pip: the archive holds no a"},
 		},
 		"npm has none for the platform": {
@@ -255,18 +255,26 @@ func TestSweep(t *testing.T) {
 }
 
 func TestPins(t *testing.T) {
-	for _, r := range []release{plain, openVINO} {
+	for _, r := range releases {
 		for platform, p := range r.pins {
-			if p.file == "" || p.wheel == "" || len(p.sources["pip"]) == 0 {
+			if p.file == "" || len(p.tags) == 0 || len(p.sources["pip"]) == 0 {
 				t.Errorf("%s %s: %+v", r.name, platform, p)
 			}
-			for client, s := range p.sources {
-				if s[0].size < 10<<20 || r.packages[client].name == "" {
-					t.Errorf("%s %s, %s: %+v", r.name, platform, client, s)
+			for client, src := range p.sources {
+				if src[0].members[0].size < 10<<20 {
+					t.Errorf("%s %s, %s: %+v is no library", r.name, platform, client, src[0].members[0])
 				}
-				for _, m := range s {
-					if m.path == "" || len(m.sha256) != 64 || m.size == 0 {
-						t.Errorf("%s %s, %s: %+v", r.name, platform, client, m)
+				kept := map[string]bool{}
+				for i, k := range src {
+					if k.name == "" || k.megabytes == 0 {
+						t.Errorf("%s %s, %s: %+v", r.name, platform, client, k.carrier)
+					}
+					for _, m := range k.members {
+						at := k.place(p.file, i == 0, m)
+						if m.path == "" || len(m.sha256) != 64 || m.size == 0 || kept[at] {
+							t.Errorf("%s %s, %s: %+v", r.name, platform, client, m)
+						}
+						kept[at] = true
 					}
 				}
 			}
@@ -274,21 +282,57 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// TestRealDownload fetches the library with each real client and loads it.
+// TestRealDownload fetches the libraries with each real client.
 func TestRealDownload(t *testing.T) {
 	if os.Getenv("SELFHEAL_TEST_DOWNLOAD") != "1" {
 		t.Skip("SELFHEAL_TEST_DOWNLOAD is not 1")
 	}
 	platform := runtime.GOOS + "-" + runtime.GOARCH
-	for i, c := range clients {
-		argv, ok := c.find()
-		if src, has := pins[platform].sources[c.name]; ok && has {
-			p := &provisioner{release: plain, platform: platform, pin: pins[platform], dir: t.TempDir(),
-				log: Print(os.Stderr)}
-			path := filepath.Join(p.dir, fmt.Sprint(i)+p.pin.file)
-			if err := p.through(t.Context(), c, argv, src, path); err != nil || !p.good(path) {
-				t.Errorf("%s: %v", c.name, err)
+	for provider, r := range releases {
+		for _, c := range clients {
+			argv, ok := c.find()
+			if src, has := r.pins[platform].sources[c.name]; ok && has {
+				p := &provisioner{release: r, platform: platform, pin: r.pins[platform], dir: t.TempDir(),
+					log: Print(os.Stderr)}
+				path := filepath.Join(p.dir, p.pin.file)
+				if err := p.through(t.Context(), c, argv, src, path); err != nil || !p.good(path) {
+					t.Errorf("%s, %s: %v", provider, c.name, err)
+				}
 			}
 		}
+	}
+}
+
+// A library of several packages comes after all that belongs beside it. What is there is not fetched again when
+// something fails, which costs a line that says what.
+func TestSeveralPackages(t *testing.T) {
+	const full = `case "$*" in
+*gadget*) cp "$(dirname $0)/good.whl" . ;;
+*download*) echo "[Errno 28] No space left on device" >&2; exit 1 ;;
+esac`
+	dir := fakeClients(t, map[string]string{"pip3": full})
+	var log bytes.Buffer
+	p := fake(t, &log)
+	m := p.pin.sources["pip"][0].members[0]
+	p.pin.file = "main.so"
+	p.pin.sources = map[string]source{"pip": {{carrier{"main", "", 7}, []member{m}},
+		{carrier{"gadget", "2.5", 30}, []member{m}}}}
+	_, err := p.library(t.Context())
+	must.Refuse(t, err, "cannot keep ONNX Runtime 1.27.0: no space is left in ", "free about 14 MB")
+	for _, said := range []string{"gadget==2.5 with pip (once, about 30 MB of 37 MB in several packages, kept",
+		"main==1.27.0 with pip (once, about 7 MB, kept"} {
+		if !strings.Contains(log.String(), said) {
+			t.Errorf("said %q, wanted %q", log.String(), said)
+		}
+	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "pip3"), []byte("#!/bin/sh\nPATH=/usr/bin:/bin\necho $@ >> "+dir+
+		"/again\n"+giveWheel), 0o755))
+	path := must.Get(p.library(t.Context()))(t)
+	calls := string(must.Get(os.ReadFile(filepath.Join(dir, "again")))(t))
+	if strings.Count(calls, "\n") != 1 || !strings.Contains(calls, "main==1.27.0") {
+		t.Errorf("the second time it called pip with %q", calls)
+	}
+	if both := must.Get(filepath.Glob(filepath.Join(p.dir, "*.so")))(t); len(both) != 2 || both[1] != path {
+		t.Errorf("the cache holds %v", both)
 	}
 }

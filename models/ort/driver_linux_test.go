@@ -1,0 +1,133 @@
+package ort
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rt "github.com/yalue/onnxruntime_go"
+
+	"selfheal/internal/must"
+)
+
+// fakeDriver is what a driver answers, as the environment says.
+const fakeDriver = `
+#include <stddef.h>
+#include <stdlib.h>
+static int set(const char *name) { const char *v = getenv(name); return v ? atoi(v) : 0; }
+static void *current;
+int cuDriverGetVersion(int *v) { *v = set("FAKE_VERSION"); return 0; }
+int cuInit(unsigned flags) { return flags ? 1 : set("FAKE_INIT"); }
+int cuDeviceGetCount(int *n) { *n = set("FAKE_DEVICES"); return 0; }
+int cuDeviceGet(int *d, int n) { *d = 7 + n; return n < set("FAKE_DEVICES") ? 0 : 101; }
+int cuDevicePrimaryCtxRetain(void **c, int d) { *c = &current; return d != 8; }
+int cuCtxPushCurrent_v2(void *c) { current = c; return 0; }
+int cuMemGetInfo_v2(size_t *left, size_t *total) {
+	if (current != &current) return 201;
+	*left = (size_t)3 << 32; *total = (size_t)5 << 32; return 0;
+}
+int cuCtxPopCurrent_v2(void **c) { *c = current; current = 0; return 0; }
+int cuDevicePrimaryCtxRelease_v2(int d) { return d != 8; }
+`
+
+// child runs this test in a process of its own with more in its environment, and gives what it printed.
+func child(t *testing.T, env ...string) string {
+	t.Helper()
+	cmd := exec.Command(must.Get(os.Executable())(t), "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(append(os.Environ(), "SELFHEAL_TEST_CHILD=1"), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// The driver is asked before anything else, and its answers become a line.
+func TestDriver(t *testing.T) {
+	if os.Getenv("SELFHEAL_TEST_CHILD") != "" {
+		bytes, known := deviceMemory(1)
+		fmt.Printf("driver: %v; memory: %d %v\n", CheckDriver(), bytes, known)
+		return
+	}
+	compiler, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	source := filepath.Join(dir, "fake.c")
+	must.Do(t, os.WriteFile(source, []byte(fakeDriver), 0o644))
+	cmd := exec.Command(compiler, "-shared", "-fPIC", "-o", filepath.Join(dir, "libcuda.so.1"), source)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, c := range []struct{ version, init, devices, want string }{
+		{"12020", "0", "2", "driver: <nil>; memory: 12884901888 true"},
+		{"12020", "0", "1", "driver: <nil>; memory: 0 false"},
+		{"11080", "0", "2", "driver: NVIDIA's driver is for CUDA up to 11.8; install version 525 or newer"},
+		{"13000", "100", "0", "driver: NVIDIA's driver is installed, but finds no device to use (CUDA error 100); "},
+		{"13000", "0", "0", "driver: NVIDIA's driver is installed, but there is no device; memory: 0 false"},
+	} {
+		said := child(t, "LD_LIBRARY_PATH="+dir, "FAKE_VERSION="+c.version, "FAKE_INIT="+c.init,
+			"FAKE_DEVICES="+c.devices)
+		if !strings.Contains(said, c.want) {
+			t.Errorf("%+v: it said\n%s", c, said)
+		}
+	}
+}
+
+// Libraries are loaded from folders that the linker does not look into, each after what it needs; one that needs
+// what is nowhere is an error that names it.
+func TestPreload(t *testing.T) {
+	compiler, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	build := func(folder, name, code string, needs ...string) string {
+		t.Helper()
+		must.Do(t, os.MkdirAll(folder, 0o755))
+		file := filepath.Join(folder, name)
+		must.Do(t, os.WriteFile(file+".c", []byte(code), 0o644))
+		args := append([]string{"-shared", "-fPIC", "-Wl,-soname," + name, "-o", file, file + ".c"}, needs...)
+		if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return file
+	}
+	inner := build(two, "libselfhealinner.so.1", "int inner(void) { return 1; }")
+	outer := build(one, "libselfhealouter.so.1", "int inner(void); int outer(void) { return inner(); }", inner)
+	top := build(dir, "libselfhealtop.so", "int outer(void); int top(void) { return outer(); }", outer)
+	must.Refuse(t, loadLibrary(top), "libselfhealouter.so.1: cannot open shared object file")
+	must.Refuse(t, preload(top, []string{one}, map[string]bool{}), "libselfhealinner.so.1: cannot open shared object")
+	must.Do(t, preload(top, []string{one, two}, map[string]bool{}))
+	must.Do(t, loadLibrary(top))
+}
+
+// TestRealCUDA provisions the library with the CUDA provider, as if there were a driver, and loads the provider with
+// all that it needs. Without a driver that gets as far as asking for the devices.
+func TestRealCUDA(t *testing.T) {
+	if os.Getenv("SELFHEAL_TEST_DOWNLOAD") != "1" {
+		t.Skip("SELFHEAL_TEST_DOWNLOAD is not 1")
+	}
+	if os.Getenv(envProvider) == "" {
+		t.Log(child(t, envProvider+"="+ProviderCUDA, envLibrary+"="))
+		return
+	}
+	must.Do(t, loadCUDA())
+	o := must.Get(rt.NewSessionOptions())(t)
+	defer o.Destroy()
+	err := appendCUDA(o, target{ProviderCUDA, 0, Float32})
+	if CheckDriver() == nil {
+		must.Do(t, err)
+		return
+	}
+	must.Refuse(t, err, "CUDA failure ", "driver")
+	for _, name := range []string{"libcublasLt.so.12", "libcudnn.so.9", "libnvrtc.so.12"} { // by name alone: loaded
+		must.Do(t, loadLibrary(name))
+	}
+	t.Log(err)
+}
