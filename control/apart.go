@@ -9,14 +9,14 @@ import (
 	"selfheal/models/ort"
 )
 
-// mostApart is how far gradients of a precision may be from those of the judge, in float32. bf16 comes to 0.1, a
+// mostApart is how far gradients of a precision may be from those of the CPU provider, in float32. bf16 comes to 0.1, a
 // provider with a fault to 1 and more.
 var mostApart = map[string]float64{ort.Float32: 0.01, ort.TensorFloat32: 0.1, ort.BFloat16: 0.5}
 
 // tiny keeps a quotient finite.
 const tiny = 1e-30
 
-// Gap is how far the gradients of a network where attacks run are from those where it is judged.
+// Gap is how far the gradients of a network where attacks run are from those of the CPU provider.
 type Gap struct {
 	// Median is over images, of the ℓ2 norm of the difference, relative to the gradient's; that of the loss where it is
 	// largest.
@@ -30,7 +30,7 @@ func (g Gap) Near() bool { return g.Median <= mostApart[g.precision] }
 
 // String says how large the gap is.
 func (g Gap) String() string {
-	text := fmt.Sprintf("gradients of provider %s in %s are up to %.2g of their length away from the judge's (%s)",
+	text := fmt.Sprintf("gradients of provider %s in %s are up to %.2g of their length away from the CPU provider's (%s)",
 		g.provider, g.precision, g.Median, g.loss)
 	if !g.Near() {
 		text += fmt.Sprintf(", more than %g", mostApart[g.precision])
@@ -38,25 +38,25 @@ func (g Gap) String() string {
 	return text
 }
 
-// Apart compares the gradients of all losses on n images. A network without gradients has a gap of 0.
-func Apart(ctx context.Context, judged, attacked *Network, n int, image func(i int) (attacks.Image, error)) (
+// Apart compares the gradients of all losses on n images. The first network is on the CPU provider. A network without gradients has a gap of 0.
+func Apart(ctx context.Context, here, attacked *Network, n int, image func(i int) (attacks.Image, error)) (
 	Gap, error) {
 	worst := Gap{provider: attacked.pool.Provider(), precision: attacked.pool.Precision()}
-	if judged.Prepare(attacks.Margin) != nil || n == 0 {
+	if here.Prepare(attacks.Margin) != nil || n == 0 {
 		return worst, nil
 	}
 	for _, loss := range attacks.Losses() {
-		if loss.MinClasses() > judged.Classes() {
+		if loss.MinClasses() > here.Classes() {
 			continue
 		}
 		apart := make([]float64, n)
-		err := ForEach(ctx, judged.pool, n, 0, func(ctx context.Context, i int) error {
+		err := ForEach(ctx, here.pool, n, 0, func(ctx context.Context, i int) error {
 			im, err := image(i)
 			if err != nil {
 				return err
 			}
 			var of [2]attacks.Evaluation
-			for k, net := range []*Network{judged, attacked} {
+			for k, net := range []*Network{here, attacked} {
 				if err := net.Gradient(ctx, im.Pixels, loss, im.Label, (im.Label+1)%net.Classes(), &of[k]); err != nil {
 					return err
 				}

@@ -9,6 +9,7 @@ import (
 
 	"selfheal/control"
 	"selfheal/harness/result"
+	"selfheal/models/ort"
 )
 
 // Attacks may run in another arithmetic than the judge. What they break the judge sees. What they leave is attacked
@@ -81,12 +82,25 @@ func (w *workshop) standsExactly(ctx context.Context, i int) (bool, error) {
 // comparedImages is how many images' gradients are compared.
 const comparedImages = 8
 
-// comparable refuses a provider whose gradients are not the judge's.
+// comparable refuses a provider whose gradients are not those of the CPU provider, which judges, but for CUDA: there
+// a small pool on the CPU computes the same.
 func (r *run) comparable(ctx context.Context, b *bench) error {
-	if b.attacked == b.net || r.near[b.Model.Name] {
+	device := r.pool.Provider() == ort.ProviderCUDA
+	if b.attacked == b.net && !device || r.near[b.Model.Name] {
 		return nil
 	}
-	apart, err := control.Apart(ctx, b.net, b.attacked, min(comparedImages, b.set.Len()), b.set.image)
+	reference := b.net
+	if device {
+		pool := ort.NewPool(0, comparedImages)
+		defer pool.Close()
+		here, err := r.networkOn(pool, b.Model, false)
+		if err != nil {
+			return err
+		}
+		defer here.Close()
+		reference = here
+	}
+	apart, err := control.Apart(ctx, reference, b.attacked, min(comparedImages, b.set.Len()), b.set.image)
 	if err == nil && !apart.Near() {
 		err = fmt.Errorf("model %s: %s: attacks would be weak; take provider cpu", b.Model.Name, apart)
 	}

@@ -45,18 +45,11 @@ func newOpener(cfg *config.Config, cache *pca.Cache, progress *Progress) (*opene
 	options := []ort.PoolOption{ort.Threads(cfg.Runtime.Threads), ort.Within(ort.Memory{
 		Free: freeMemory, Resident: residentMemory,
 		Lowered: func(l ort.Lowering) { progress.report(batchLowered{l}) }})}
-	if cfg.Runtime.Provider == config.CUDA {
-		if err := ort.CheckCUDA(cfg.Runtime.Device); err != nil {
-			return nil, ConfigError{fmt.Errorf("runtime.provider %s: %w", cfg.Runtime.Provider, err)}
-		}
-		options = append(options, ort.CUDA(cfg.Runtime.Device, cfg.Runtime.Precision))
+	on := cfg.Runtime.Target()
+	if err := on.Check(); err != nil {
+		return nil, ConfigError{fmt.Errorf("runtime.provider %s: %w", on.Provider, err)}
 	}
-	if cfg.Runtime.Provider == config.OpenVINO {
-		if err := ort.CheckOpenVINO(cfg.Runtime.Precision); err != nil {
-			return nil, ConfigError{fmt.Errorf("runtime.provider %s: %w", cfg.Runtime.Provider, err)}
-		}
-		options = append(options, ort.OpenVINO(cfg.Runtime.Precision))
-	}
+	options = append(options, ort.On(on))
 	record := &result.File{Datasets: map[string]result.Dataset{}, Images: map[string]result.Images{},
 		Models: map[string]result.Model{}, Attacks: map[string]result.Attack{},
 		Controls: map[string]result.Control{}, Cells: []result.Cell{}}
@@ -116,8 +109,14 @@ func loopState(chain *control.Chain) int64 {
 
 // inFlight is how many images of so many bytes of state may be under way: what
 // the budget allows, but two a worker, or the workers would wait for each other.
+// A device computes whole batches, with images or without, so there the budget is
+// a quarter of the memory that is free where that is more.
 func inFlight(pool *ort.Pool, state int64) int {
-	return int(max(2*int64(pool.Workers()), stateBudget/max(1, state)))
+	budget := int64(stateBudget)
+	if free, known := freeMemory(); known && pool.Provider() == ort.ProviderCUDA {
+		budget = max(budget, free/4)
+	}
+	return int(max(2*int64(pool.Workers()), budget/max(1, state)))
 }
 
 // scored opens the data set that a suite scores, cut to --limit.
@@ -179,6 +178,11 @@ func readModel(files fs.FS, path string) (*onnx.File, error) {
 
 // network opens a model, as it is judged or as it is attacked.
 func (o *opener) network(m *config.Model, attacked bool) (*control.Network, error) {
+	return o.networkOn(o.pool, m, attacked)
+}
+
+// networkOn is network on a pool.
+func (o *opener) networkOn(pool *ort.Pool, m *config.Model, attacked bool) (*control.Network, error) {
 	file, err := readModel(o.cfg.Files, m.Path)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
@@ -186,7 +190,7 @@ func (o *opener) network(m *config.Model, attacked bool) (*control.Network, erro
 	if m.SHA256 != "" && !strings.EqualFold(m.SHA256, file.SHA256) {
 		return nil, fmt.Errorf("model %s: %s has SHA-256 %s, the config says %s", m.Name, m.Path, file.SHA256, m.SHA256)
 	}
-	n, err := control.NewNetwork(o.pool, m.Name, file.Data, control.NetworkOptions{
+	n, err := control.NewNetwork(pool, m.Name, file.Data, control.NetworkOptions{
 		Options: simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std),
 			Layout: m.Layout, Output: m.OutputName},
 		Probabilities: m.Output == "probabilities", At: m.SplitAt,

@@ -109,7 +109,7 @@ def this_script(python, *arguments):
 
 
 def ours(bench, model, batch, threads, bf16=False):
-    return [bench, "--model", str(model), "--batch", str(batch), "--threads", str(threads), *(["--openvino", "bf16"] if bf16 else [])]
+    return [bench, "--model", str(model), "--batch", str(batch), "--threads", str(threads), *(["--provider", "openvino", "--precision", "bf16"] if bf16 else [])]
 
 
 def measure(bench, model, name, batch, threads, pythons, rounds):

@@ -1,5 +1,7 @@
 package config
 
+import "selfheal/models/ort"
+
 // The execution providers of ONNX Runtime.
 const (
 	CPU      = "cpu"
@@ -22,8 +24,8 @@ var Providers = []string{CPU, CUDA, OpenVINO}
 type Runtime struct {
 	Provider  string // one of [Providers]
 	Device    int    // of CUDA, from 0
-	Workers   int    // runs side by side; 0: as many as keep all cores busy, one on CUDA
-	Batch     int    // images in a run, at most; on CUDA exactly
+	Workers   int    // runs side by side; 0: as many as keep all cores busy, two on CUDA
+	Batch     int    // images in a run, at most; on CUDA exactly, and 0 is as many as fit, up to 256
 	Threads   int    // that work on a run
 	Winograd  bool   // rewrite convolutions for the CPU; false on CUDA
 	Precision string // of attacks' passes; "" on the CPU
@@ -35,4 +37,9 @@ func (r Runtime) Reduced() string {
 		return ""
 	}
 	return r.Precision
+}
+
+// Target is what attacks compute on.
+func (r Runtime) Target() ort.Target {
+	return ort.Target{Provider: r.Provider, Device: r.Device, Precision: r.Precision}
 }

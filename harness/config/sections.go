@@ -247,9 +247,10 @@ func (r *Runtime) object() object {
 	return object{forms: formsBy("provider", Providers), rows: []row{
 		optional("provider", choice(&r.Provider, Providers), CPU, "ONNX Runtime's execution provider"),
 		optional("workers", whole(&r.Workers, orNone), "0",
-			"model passes side by side; 0: as many as keep all cores busy (cores ÷ `threads`), one on `cuda`"),
-		optional("batch", whole(&r.Batch, setting.Count), "64",
-			"images in one pass, at most; on `cuda` exactly, smaller batches being filled up"),
+			"model passes side by side; 0: as many as keep all cores busy (cores ÷ `threads`), two on `cuda`"),
+		optional("batch", whole(&r.Batch, setting.Count), "64", "images in one pass, at most").in(CPU, OpenVINO),
+		optional("batch", whole(&r.Batch, orNone), "0", "images in one pass, exactly: smaller batches are filled up; "+
+			"0: 256, or as many as the device's memory allows").in(CUDA),
 		optional("threads", whole(&r.Threads, setting.Count), "1", "threads that work on one pass"),
 		optional("winograd", boolean(&r.Winograd), "true",
 			"rewrite convolutions where that is faster, 3×3 ones by Winograd's method; "+

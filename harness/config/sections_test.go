@@ -89,6 +89,7 @@ func TestRuntime(t *testing.T) {
 		{nil, Runtime{"cpu", 0, 0, 64, 1, true, ""}},
 		{[]string{"runtime.threads=4", "runtime.winograd=false"}, Runtime{"cpu", 0, 0, 64, 4, false, ""}},
 		{[]string{"runtime.provider=cuda"}, Runtime{"cuda", 0, 0, 64, 1, false, "f32"}},
+		{[]string{"runtime={provider: cuda}"}, Runtime{"cuda", 0, 0, 0, 1, false, "f32"}},
 		{[]string{"runtime.provider=cuda", "runtime.device=3", "runtime.winograd=false"},
 			Runtime{"cuda", 3, 0, 64, 1, false, "f32"}},
 	} {

@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,8 +49,8 @@ const (
 // Options say how a model is examined.
 type Options struct {
 	simplify.Options
-	// OpenVINO is the precision of attacks by [ort.OpenVINO], which is then the second engine too; "" is none.
-	OpenVINO string
+	// Attacks is where attacks run. Where that is not the CPU provider it is the second engine too.
+	Attacks ort.Target
 }
 
 // images is how many images a check takes: one batch of the pool.
@@ -69,11 +70,7 @@ type examination struct {
 // Model checks a model's bytes on ONNX Runtime, which must be loaded. The images are noise in [0,1], always the
 // same. A model that does not run has one check. The error is ctx's; all else is in the checks.
 func Model(ctx context.Context, model []byte, o Options) ([]Check, error) {
-	var where []ort.PoolOption
-	if o.OpenVINO != "" {
-		where = append(where, ort.OpenVINO(o.OpenVINO))
-	}
-	pool := ort.NewPool(1, images, where...)
+	pool := ort.NewPool(1, images)
 	defer pool.Close()
 	s := &examination{model: model, o: o}
 	checks := []Check{s.examine(ctx, Runs, func(ctx context.Context) (string, error) { return s.open(ctx, pool) })}
@@ -83,8 +80,8 @@ func Model(ctx context.Context, model []byte, o Options) ([]Check, error) {
 			run  func(context.Context) (string, error)
 		}
 		list := []check{{Composes, s.composes}, {Gradient, s.gradient}, {Batches, s.batches}, {Agrees, s.agrees}}
-		if o.OpenVINO != "" {
-			list[3].run = s.agreesByOpenVINO
+		if cmp.Or(o.Attacks.Provider, ort.ProviderCPU) != ort.ProviderCPU {
+			list[3].run = s.agreesThere
 			list = append(list, check{Attacked, s.attacked})
 		}
 		for _, c := range list {

@@ -36,8 +36,8 @@ func doctorCommand(g *globals) *cobra.Command {
 		Long: `Prints what is installed, then checks a bundled model and each MODEL, a line a
 check: ok, FAIL with what is wrong, or skip with the reason. The exit code is 1
 when a check fails, and 2 when a model has operators that are not supported.
-With --provider openvino that is the second engine, and the gradients that attacks
-would take from it are compared with the CPU provider's.
+With --provider openvino or cuda that is the second engine, and the gradients that
+attacks would take from it are compared with the CPU provider's.
 --mean, --std and the like are for the given models.`,
 		Example: `  selfheal doctor
   selfheal doctor model.onnx --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616`,
@@ -98,13 +98,15 @@ func (d *examination) installation(g *globals) error {
 	if err == nil {
 		d.row("ONNX Runtime", fmt.Sprintf("%s, %s", ort.Version(), g.origin()))
 		d.row("  library", ort.LibraryPath())
-		cuda := "device 0 computes"
-		if err := ort.CheckCUDA(0); err != nil {
+		cuda := fmt.Sprintf("device %d computes", d.runtime.Device)
+		if err := ort.CheckCUDA(d.runtime.Device); err != nil {
 			cuda = "not available: " + err.Error()
 		}
 		d.row("  CUDA", cuda)
-		if err = d.openVINO(); err != nil {
-			err = fmt.Errorf("runtime.provider %s: %w", config.OpenVINO, err)
+		if err = d.runtime.Target().Check(); err != nil {
+			err = fmt.Errorf("runtime.provider %s: %w", d.runtime.Provider, err)
+		} else if d.runtime.Provider == config.OpenVINO {
+			d.row("  OpenVINO", d.runtime.Precision+" computes")
 		}
 	} else {
 		d.row("ONNX Runtime", "FAIL: it can't be loaded")
@@ -117,20 +119,6 @@ func (d *examination) installation(g *globals) error {
 	}
 	d.row("cache", cache)
 	d.w.Flush()
-	return err
-}
-
-// openVINO tries that provider, where it is asked for.
-func (d *examination) openVINO() error {
-	if d.runtime.Provider != config.OpenVINO {
-		return nil
-	}
-	err := ort.CheckOpenVINO(d.runtime.Precision)
-	if err != nil {
-		d.row("  OpenVINO", "FAIL: "+err.Error())
-	} else {
-		d.row("  OpenVINO", d.runtime.Precision+" computes")
-	}
 	return err
 }
 
@@ -179,7 +167,7 @@ func (d *examination) model(m examined) error {
 		checks = []doctor.Check{{Name: doctor.Runs, State: doctor.Failed, Detail: m.broken.Error()}}
 	} else {
 		var err error
-		o := doctor.Options{Options: m.options, OpenVINO: d.runtime.Precision}
+		o := doctor.Options{Options: m.options, Attacks: d.runtime.Target()}
 		if checks, err = doctor.Model(d.c.Context(), m.data, o); err != nil {
 			return err
 		}

@@ -15,13 +15,13 @@ import (
 )
 
 // cudaOptions are the CUDA provider's.
-func cudaOptions(on target) map[string]string {
+func cudaOptions(on Target) map[string]string {
 	tf32 := "0" // it is the runtime's default
-	if on.precision == TensorFloat32 {
+	if on.Precision == TensorFloat32 {
 		tf32 = "1"
 	}
 	return map[string]string{
-		"device_id": strconv.Itoa(on.device),
+		"device_id": strconv.Itoa(on.Device),
 		"use_tf32":  tf32,
 		// The default measures all kernels at each new shape, which takes seconds and
 		// makes the choice, and with it the rounding, depend on the clock.
@@ -34,21 +34,21 @@ func cudaOptions(on target) map[string]string {
 
 // useCUDA puts the CUDA provider before the CPU's, which gets the operators that
 // CUDA has no kernel for.
-func useCUDA(o *rt.SessionOptions, on target) error {
+func useCUDA(o *rt.SessionOptions, on Target) error {
 	if err := CheckDriver(); err != nil {
 		return err
 	}
 	if err := loadCUDA(); err != nil {
-		return cudaError(on.device, err)
+		return cudaError(on.Device, err)
 	}
 	if err := appendCUDA(o, on); err != nil {
-		return cudaError(on.device, err)
+		return cudaError(on.Device, err)
 	}
 	return nil
 }
 
 // appendCUDA is the runtime's part of useCUDA.
-func appendCUDA(o *rt.SessionOptions, on target) error {
+func appendCUDA(o *rt.SessionOptions, on Target) error {
 	c, err := rt.NewCUDAProviderOptions()
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func TestCheckCUDA(t *testing.T) {
 	err := CheckCUDA(0)
 	p := NewPool(0, 4, CUDA(0, Float32))
 	defer p.Close()
-	if p.Provider() != ProviderCUDA || p.Workers() != 1 {
+	if p.Provider() != ProviderCUDA || p.Workers() != 2 {
 		t.Errorf("the pool runs on %s with %d workers", p.Provider(), p.Workers())
 	}
 	_, cerr := p.Compile("add", readModel(t, "add"))
@@ -99,7 +99,7 @@ func TestCheckCUDA(t *testing.T) {
 func TestWholeBatches(t *testing.T) {
 	alone, p := newPool(t, 1, 1), newPool(t, 2, 8)
 	single, conv, add := compile(t, alone, "conv"), compile(t, p, "conv"), compile(t, p, "add")
-	p.on.provider = ProviderCUDA // the programs were compiled for the CPU
+	p.on.Provider = ProviderCUDA // the programs were compiled for the CPU
 	each(p, 21, func(id int) {
 		for k := range 3 {
 			x := image(id+k, 768)

@@ -120,7 +120,7 @@ func TestRealCUDA(t *testing.T) {
 	must.Do(t, loadCUDA())
 	o := must.Get(rt.NewSessionOptions())(t)
 	defer o.Destroy()
-	err := appendCUDA(o, target{ProviderCUDA, 0, Float32})
+	err := appendCUDA(o, Target{ProviderCUDA, 0, Float32})
 	if CheckDriver() == nil {
 		must.Do(t, err)
 		return

@@ -81,6 +81,10 @@ func (p *Pool) fit(prog *Program, own needs) {
 		scratch += 4 * port.Size
 	}
 	prog.needs = needs{own.weights, own.item*slack/2 + int64(scratch)}
+	if p.estimated {
+		p.fitDevice(prog)
+		return
+	}
 	free, known := p.unused()
 	if !known {
 		return
@@ -96,14 +100,35 @@ func (p *Pool) fit(prog *Program, own needs) {
 	if first {
 		renewArena(p.arenaLimit())
 	}
+	p.shrink(prog.name, free, room, needs{weights, item})
+}
+
+// fitDevice is fit on a CUDA device. There a program has an arena of its own, which keeps what its passes have taken.
+func (p *Pool) fitDevice(prog *Program) {
+	p.mu.Lock()
+	all, first := prog.needs, len(p.programs) == 0
+	for other := range p.programs {
+		all.weights, all.item = all.weights+other.needs.weights, all.item+other.needs.item
+	}
+	p.mu.Unlock()
+	if first {
+		p.spare, _ = deviceMemory(p.on.Device)
+	}
+	if p.spare > 0 {
+		p.shrink(prog.name, p.spare, share*p.spare/4, all)
+	}
+}
+
+// shrink makes the batch so small that passes on all workers, which need so much, fit into the room.
+func (p *Pool) shrink(name string, free, room int64, n needs) {
 	was := p.Batch()
-	take := func(batch int) int64 { return weights + int64(p.workers)*int64(batch)*item }
+	take := func(batch int) int64 { return n.weights + int64(p.workers)*int64(batch)*n.item }
 	batch := was
 	for batch > 1 && take(batch) > room {
 		batch = below(batch)
 	}
 	p.lower(batch, fmt.Sprintf("%s are free, %s of them for networks, and %s would take %s with %d × %d images",
-		number.Bytes(free), number.Bytes(max(room, 0)), prog.name, number.Bytes(take(was)), p.workers, was))
+		number.Bytes(free), number.Bytes(max(room, 0)), name, number.Bytes(take(was)), p.workers, was))
 }
 
 // goMemory is what Go holds of the process's memory, in bytes.

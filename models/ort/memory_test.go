@@ -136,3 +136,31 @@ func TestBelow(t *testing.T) {
 		}
 	}
 }
+
+// A device's batch is made small enough for all programs together, unless it was asked for.
+func TestBatchOfDevice(t *testing.T) {
+	var lowered []Lowering
+	p := NewPool(2, 0, CUDA(0, Float32), Within(Memory{Lowered: func(l Lowering) { lowered = append(lowered, l) }}))
+	defer p.Close()
+	if p.Batch() != deviceBatch {
+		t.Errorf("the batch is %d", p.Batch())
+	}
+	p.spare = 1 << 30 // of which 768 MiB are for networks
+	first := &Program{pool: p, name: "first", inputs: []Port{{Size: 1 << 10}}}
+	p.programs[first] = struct{}{}
+	p.fit(first, needs{})
+	if len(lowered) > 0 {
+		t.Errorf("%v", lowered)
+	}
+	first.needs = needs{100 << 20, 1 << 20}
+	p.fit(&Program{pool: p, name: "second"}, needs{60 << 20, 2 << 20}) // and with slack 4 MiB an image in two batches
+	if p.Batch() != 64 || len(lowered) != 1 || !strings.Contains(lowered[0].Why, "second would take") {
+		t.Errorf("the batch is %d, %v", p.Batch(), lowered)
+	}
+	delete(p.programs, first)
+	if asked := NewPool(2, 300, CUDA(0, Float32)); asked.Batch() != 300 || asked.estimated {
+		t.Errorf("300 were asked for, the batch is %d", asked.Batch())
+	} else {
+		asked.Close()
+	}
+}

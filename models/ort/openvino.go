@@ -19,7 +19,7 @@ import (
 // whether that is possible. An item's result does not depend on the batch it was put in, on the workers or on the
 // threads.
 func OpenVINO(precision string) PoolOption {
-	return func(p *Pool) { p.attack = target{ProviderOpenVINO, 0, precision} }
+	return func(p *Pool) { p.attack = Target{ProviderOpenVINO, 0, precision} }
 }
 
 // useOpenVINO puts the OpenVINO provider before the CPU's, which gets the operators that OpenVINO does not know.

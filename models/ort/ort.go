@@ -111,17 +111,39 @@ const (
 	TensorFloat32 = "tf32" // 10 bits of mantissa, for the same
 )
 
-// target is what a pool computes on.
-type target struct {
-	provider  string
-	device    int // of CUDA
-	precision string
+// Target is what a pool computes on.
+type Target struct {
+	Provider  string
+	Device    int    // of CUDA
+	Precision string // of programs [ForAttacks]; "" on the CPU
 }
 
-func (t target) cuda() bool { return t.provider == ProviderCUDA }
+// Check tries a target, after [Init]: see [CheckCUDA] and [CheckOpenVINO].
+func (t Target) Check() error {
+	switch t.Provider {
+	case ProviderCUDA:
+		return CheckCUDA(t.Device)
+	case ProviderOpenVINO:
+		return CheckOpenVINO(t.Precision)
+	}
+	return nil
+}
+
+func (t Target) cuda() bool { return t.Provider == ProviderCUDA }
 
 // PoolOption changes how a pool runs its programs.
 type PoolOption func(*Pool)
+
+// On runs programs on a target: see [CUDA] and [OpenVINO].
+func On(t Target) PoolOption {
+	switch t.Provider {
+	case ProviderCUDA:
+		return CUDA(t.Device, t.Precision)
+	case ProviderOpenVINO:
+		return OpenVINO(t.Precision)
+	}
+	return func(*Pool) {}
+}
 
 // Threads lets n threads work on each run (default, and least: 1). On the CPU
 // they change no bit of a result. Runs side by side use the cores better; more
@@ -143,12 +165,16 @@ func Threads(n int) PoolOption { return func(p *Pool) { p.threads = max(1, n) } 
 //
 // Each run has the pool's full batch: cuDNN chooses and prepares its kernels by
 // shape. So one shape is prepared once, and an item's result does not depend on its
-// neighbours. A smaller batch is filled up with repetitions.
+// neighbours. A smaller batch is filled up with repetitions, so few items are not split between runs.
+//
+// Two runs are under way at once by default, so that one has its items copied, and its results taken up by their
+// goroutines, while the other one computes. The runtime allows that for one session: each run has a stream of its own,
+// with its own handles of cuBLAS and cuDNN, and memory goes from one stream to another only when it is done with.
 //
 // Programs [ForAttacks] run in the precision, [Float32] or [TensorFloat32], all others in the former.
 func CUDA(device int, precision string) PoolOption {
 	return func(p *Pool) {
-		p.on, p.attack = target{ProviderCUDA, device, Float32}, target{ProviderCUDA, device, precision}
+		p.on, p.attack = Target{ProviderCUDA, device, Float32}, Target{ProviderCUDA, device, precision}
 	}
 }
 
@@ -157,7 +183,7 @@ func CUDA(device int, precision string) PoolOption {
 type compileConfig struct {
 	unoptimized bool
 	threads     int // 0: 1
-	on          target
+	on          Target
 	attacks     bool      // on is to be the pool's for attacks
 	mean        []float32 // subtracted from the first input, or nil
 	needs       needs
@@ -177,7 +203,7 @@ func newSession(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.Dyna
 	defer arena.RUnlock()
 	var s *rt.DynamicAdvancedSession
 	open := func() { s, err = rt.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o) }
-	if cfg.on.provider == ProviderOpenVINO {
+	if cfg.on.Provider == ProviderOpenVINO {
 		keepingSignalStack(open)
 	} else {
 		open()
@@ -216,11 +242,11 @@ func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 		// two cores taken, a gradient on two threads was twice as slow that way.
 		sets = append(sets, func() error { return entry("session.intra_op.allow_spinning", "0") })
 	}
-	switch cfg.on.provider {
+	switch cfg.on.Provider {
 	case ProviderCUDA:
 		sets = append(sets, func() error { return useCUDA(o, cfg.on) })
 	case ProviderOpenVINO:
-		sets = append(sets, func() error { return useOpenVINO(o, cfg.on.precision, max(1, cfg.threads)) })
+		sets = append(sets, func() error { return useOpenVINO(o, cfg.on.Precision, max(1, cfg.threads)) })
 	}
 	for _, set := range sets {
 		if err := set(); err != nil {

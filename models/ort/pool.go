@@ -13,6 +13,7 @@ import (
 
 const (
 	defaultBatch = 64
+	deviceBatch  = 256 // on CUDA, where the memory does
 	// patience is how many other batches may overtake a request before its
 	// program goes first, full or not: no program starves.
 	patience = 16
@@ -32,12 +33,16 @@ type Pool struct {
 	most    int          // items in a run that were asked for
 	batch   atomic.Int64 // items in a run at most: less than that where memory is short
 	threads int          // of one run
-	on      target       // on CUDA each run has batch items, repeated where fewer wait
-	attack  target       // of programs for attacks: on, but for OpenVINO
+	on      Target       // on CUDA each run has batch items, repeated where fewer wait
+	attack  Target       // of programs for attacks: on, but for OpenVINO
 	done    sync.WaitGroup
 	cores   chan struct{} // taken by goroutines that run Go code, see [Pool.Work]; nil: any number
 	memory  Memory
-	alone   sync.RWMutex // held for reading by each run, and for writing by one that repeats what ran out of memory
+	// estimated batches are as large as a device's memory allows, of which spare was free, in bytes, before the first
+	// program.
+	estimated bool
+	spare     int64
+	alone     sync.RWMutex // held for reading by each run, and for writing by one that repeats what ran out of memory
 
 	mu       sync.Mutex
 	work     sync.Cond // a batch may be ready
@@ -56,26 +61,29 @@ type Pool struct {
 }
 
 // NewPool makes a pool. Workers are the runs side by side; 0 means as many as
-// keep all cores busy at the pool's threads a run, and one on a CUDA device,
-// which has all its cores at work for one run. Batch is the largest number of
-// items in a run; 0 means 64.
+// keep all cores busy at the pool's threads a run, and two on a CUDA device: see [CUDA]. Batch
+// is the largest number of items in a run; 0 means 64, and on a CUDA device 256 or fewer, as
+// its memory allows.
 func NewPool(workers, batch int, opts ...PoolOption) *Pool {
-	if batch <= 0 {
-		batch = defaultBatch
-	}
-	p := &Pool{most: batch, threads: 1, on: target{ProviderCPU, 0, Float32},
-		programs: map[*Program]struct{}{}}
-	p.batch.Store(int64(batch))
+	p := &Pool{threads: 1, on: Target{ProviderCPU, 0, Float32}, programs: map[*Program]struct{}{}}
 	for _, o := range opts {
 		o(p)
 	}
-	if p.attack.provider == "" {
+	if batch <= 0 {
+		batch = defaultBatch
+		if p.on.cuda() {
+			batch, p.estimated = deviceBatch, true
+		}
+	}
+	p.most = batch
+	p.batch.Store(int64(batch))
+	if p.attack.Provider == "" {
 		p.attack = p.on
 	}
 	switch {
 	case workers > 0:
 	case p.on.cuda():
-		workers = 1
+		workers = 2
 	default:
 		workers = max(1, runtime.GOMAXPROCS(0)/p.threads)
 	}
@@ -103,11 +111,11 @@ func (p *Pool) Threads() int { return p.threads }
 
 // Provider is what programs [ForAttacks] run on: [ProviderCPU], [ProviderCUDA] or [ProviderOpenVINO].
 func (p *Pool) Provider() string {
-	return p.attack.provider
+	return p.attack.Provider
 }
 
 // Precision is that of the arithmetic of programs [ForAttacks]: [Float32], [BFloat16] or [TensorFloat32].
-func (p *Pool) Precision() string { return p.attack.precision }
+func (p *Pool) Precision() string { return p.attack.Precision }
 
 // Judges reports whether programs that are not [ForAttacks] run on something else.
 func (p *Pool) Judges() bool { return p.attack != p.on }

@@ -18,7 +18,7 @@ type Program struct {
 	pool            *Pool
 	name            string
 	inputs, outputs []Port
-	on              target
+	on              Target
 	mean            []float32 // subtracted from the first input, or nil
 	session         *rt.DynamicAdvancedSession
 	items           atomic.Int64
@@ -100,7 +100,7 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 	if x := prog.inputs[0]; cfg.mean != nil && len(cfg.mean) != x.Size {
 		return nil, fmt.Errorf("a mean of %d values for input %q, which has %d", len(cfg.mean), x.Name, x.Size)
 	}
-	if cfg.on.provider == ProviderOpenVINO {
+	if cfg.on.Provider == ProviderOpenVINO {
 		if model, in, err = forOpenVINO(model); err != nil {
 			return nil, err
 		}
@@ -110,9 +110,9 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 	}
 	p.fit(prog, cfg.needs)
 	if prog.session, err = newSession(model, in, out, cfg); err != nil {
-		switch cfg.on.provider {
+		switch cfg.on.Provider {
 		case ProviderCUDA:
-			err = cudaError(cfg.on.device, err)
+			err = cudaError(cfg.on.Device, err)
 		case ProviderOpenVINO:
 			err = openVINOError(err)
 		}

@@ -24,12 +24,16 @@ func (p *Pool) quiet() bool { return p.waiting+p.served >= p.entered }
 
 // target is the number of requests worth a run of their own while others may still come:
 // a full batch, or each worker's share of the entered goroutines if they are too few to
-// fill a batch for each.
+// fill a batch for each. On a device, where each run has a whole batch whatever waits, they share one.
 func (p *Pool) target() int {
 	if p.entered == 0 {
 		return p.Batch()
 	}
-	return max(1, min(p.Batch(), ceilDiv(p.entered, p.workers)))
+	runs := p.workers
+	if p.on.cuda() {
+		runs = 1
+	}
+	return max(1, min(p.Batch(), ceilDiv(p.entered, runs)))
 }
 
 // pick chooses the program to run next and how many of its requests. A program that was
@@ -69,6 +73,9 @@ func (p *Pool) pick() (*Program, int) {
 		share = ceilDiv(p.waiting, p.free)
 	default:
 		return nil, 0
+	}
+	if p.on.cuda() {
+		share = p.Batch()
 	}
 	return best, min(len(best.queue), share, p.Batch())
 }

@@ -57,4 +57,12 @@ func TestPick(t *testing.T) {
 	if got, n := p.pick(); got != progs[0] || n != 2 {
 		t.Errorf("overdue: took %d", n)
 	}
+	// A device computes a whole batch whatever waits: few items are not split between its runs.
+	for entered, want := range map[int]int{0: 30, 30: 30, 200: 0} {
+		p, _ := plan(2, 64, entered, 0, 30)
+		p.on.Provider, p.free = ProviderCUDA, 2
+		if _, n := p.pick(); n != want {
+			t.Errorf("on a device, %d entered: took %d of 30, not %d", entered, n, want)
+		}
+	}
 }

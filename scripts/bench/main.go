@@ -33,37 +33,39 @@ func main() {
 	batch := flag.Int("batch", 16, "images in a pass")
 	threads := flag.Int("threads", 1, "cores to use")
 	direct := flag.Bool("direct", false, "convolutions as the model has them, whatever the batch")
-	precision := flag.String("openvino", "", "run by OpenVINO in this precision, f32 or bf16")
+	var on ort.Target
+	flag.StringVar(&on.Provider, "provider", ort.ProviderCPU, "cpu, openvino or cuda")
+	flag.StringVar(&on.Precision, "precision", ort.Float32, "f32, bf16 or tf32")
 	flag.Parse()
-	if err := run(*model, *batch, *threads, *direct || *batch == 1 || *precision != "", *precision); err != nil {
+	if err := run(*model, *batch, *threads, *direct || *batch == 1, on); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(model string, batch, threads int, direct bool, precision string) error {
+func run(model string, batch, threads int, direct bool, on ort.Target) error {
 	ctx := context.Background()
 	runtime.GOMAXPROCS(threads)
-	if err := ort.Init(ctx, ort.Options{Log: ort.Print(os.Stderr), OpenVINO: precision != ""}); err != nil {
+	if err := ort.Init(ctx, ort.Options{Log: ort.Print(os.Stderr), Provider: on.Provider}); err != nil {
 		return err
 	}
-	var on []ort.PoolOption
-	if precision != "" {
-		if err := ort.CheckOpenVINO(precision); err != nil {
-			return err
-		}
-		on = append(on, ort.OpenVINO(precision))
+	if err := on.Check(); err != nil {
+		return err
 	}
 	data, err := os.ReadFile(model)
 	if err != nil {
 		return err
 	}
 	var pool *ort.Pool
-	if batch == 1 {
-		pool = ort.NewPool(1, 1, append(on, ort.Threads(threads))...)
-	} else {
-		pool = ort.NewPool(threads, (batch+threads-1)/threads, on...)
+	switch {
+	case on.Provider == ort.ProviderCUDA:
+		pool = ort.NewPool(1, batch, ort.On(on))
+	case batch == 1:
+		pool = ort.NewPool(1, 1, ort.On(on), ort.Threads(threads))
+	default:
+		pool = ort.NewPool(threads, (batch+threads-1)/threads, ort.On(on))
 	}
+	direct = direct || on.Provider != ort.ProviderCPU
 	defer pool.Close()
 	net, err := control.NewNetwork(pool, "bench", data, control.NetworkOptions{Direct: direct, Attacked: true})
 	if err != nil {
