@@ -18,8 +18,8 @@ const tiny = 1e-30
 
 // Gap is how far the gradients of a network where attacks run are from those of the CPU provider.
 type Gap struct {
-	// Median is over images, of the ℓ2 norm of the difference, relative to the gradient's; that of the loss where it is
-	// largest.
+	// Median is over images, of the ℓ2 norm of the difference, relative to the gradient's; that of the loss where it
+	// is largest.
 	Median              float64
 	loss                attacks.Loss
 	provider, precision string
@@ -30,15 +30,16 @@ func (g Gap) Near() bool { return g.Median <= mostApart[g.precision] }
 
 // String says how large the gap is.
 func (g Gap) String() string {
-	text := fmt.Sprintf("gradients of provider %s in %s are up to %.2g of their length away from the CPU provider's (%s)",
-		g.provider, g.precision, g.Median, g.loss)
+	text := fmt.Sprintf("gradients of provider %s in %s are up to %.2g of their length away from the CPU provider's "+
+		"(%s)", g.provider, g.precision, g.Median, g.loss)
 	if !g.Near() {
 		text += fmt.Sprintf(", more than %g", mostApart[g.precision])
 	}
 	return text
 }
 
-// Apart compares the gradients of all losses on n images. The first network is on the CPU provider. A network without gradients has a gap of 0.
+// Apart compares the gradients of all losses on n images. The first network is on the CPU provider. A network without
+// gradients has a gap of 0.
 func Apart(ctx context.Context, here, attacked *Network, n int, image func(i int) (attacks.Image, error)) (
 	Gap, error) {
 	worst := Gap{provider: attacked.pool.Provider(), precision: attacked.pool.Precision()}
