@@ -38,32 +38,41 @@ func useOpenVINO(o *rt.SessionOptions, precision string, threads int) error {
 		"device_type": "CPU", "load_config": string(settings)}))
 }
 
-// forOpenVINO writes a graph so that OpenVINO computes it, and lists the inputs that are left. Of a HardSigmoid as
-// steep as masks are it makes numbers between 0 and 1, and of gradients something else altogether. Where an input is
-// not read, the provider takes it for the next one.
+// forOpenVINO writes a graph so that OpenVINO computes it, and lists the inputs that are left. It has a HardSigmoid by
+// reference alone, in float32 between changes of layout, and one as steep as masks are wrong: numbers between 0 and 1,
+// and of gradients something else altogether. Clip, Mul and Add it fuses with what is around them: the gradient of
+// ResNet-18 in bf16 takes two thirds of the time. Where an input is not read, the provider takes it for the next one.
 func forOpenVINO(model []byte) ([]byte, []onnx.Value, error) {
 	g, err := onnx.Decode(model)
 	if err != nil {
 		return nil, nil, err
 	}
+	b := &onnx.Builder{G: g, Prefix: "openvino/"}
+	var nodes []*onnx.Node
+	for _, n := range g.Nodes {
+		if n.Op == "HardSigmoid" {
+			scaled, moved := n.Outputs[0]+"/scaled", n.Outputs[0]+"/moved"
+			nodes = append(nodes,
+				&onnx.Node{Op: "Mul", Inputs: []string{n.Inputs[0], b.Float(n.Float("alpha", 0.2))}, Outputs: []string{scaled}},
+				&onnx.Node{Op: "Add", Inputs: []string{scaled, b.Float(n.Float("beta", 0.5))}, Outputs: []string{moved}})
+			n = &onnx.Node{Op: "Clip", Inputs: []string{moved, b.Float(0), b.Float(1)}, Outputs: n.Outputs}
+		}
+		nodes = append(nodes, n)
+	}
 	read := map[string]bool{}
 	for _, out := range g.Outputs {
 		read[out.Name] = true
 	}
-	var nodes []*onnx.Node
-	for _, n := range g.Nodes {
+	for _, n := range nodes {
 		for _, in := range n.Inputs {
 			read[in] = true
 		}
-		if n.Op == "HardSigmoid" && n.Float("alpha", 0.2) >= onnx.Steep && n.Float("beta", 0.5) == 0 {
-			positive := n.Outputs[0] + "/positive"
-			nodes = append(nodes, &onnx.Node{Op: "Relu", Inputs: n.Inputs, Outputs: []string{positive}})
-			n = &onnx.Node{Op: "Sign", Inputs: []string{positive}, Outputs: n.Outputs}
-		}
-		nodes = append(nodes, n)
 	}
 	g.Nodes = nodes
 	g.Inputs = slices.DeleteFunc(g.Inputs, func(v onnx.Value) bool { return !read[v.Name] })
+	if err := b.Err(); err != nil {
+		return nil, nil, err
+	}
 	model, err = g.Encode()
 	return model, g.Inputs, err
 }
