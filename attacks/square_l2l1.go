@@ -17,6 +17,9 @@ type bumps struct {
 
 	delta   []float32      // best − clean image, but what is tried between a step and its end
 	length  float64        // the norm of best − clean image
+	moved   vector.Blocks  // ℓ1: where best differs from the clean image
+	strayed vector.Blocks  // ℓ1: where what was tried last may differ from it
+	touched vector.Blocks  // ℓ1: room for what is to be tried
 	windows vector.Windows // in which delta may differ from that
 	held    []float32      // what it has there
 	shapes  [][]float32    // η by its side
@@ -33,7 +36,9 @@ func newBumps(a Square, shape Shape) *bumps {
 	m, c := min(shape.H, shape.W), shape.C
 	b := &bumps{norm: a.Norm, eps: a.Epsilon, shape: shape, delta: make([]float32, shape.Size()),
 		held: make([]float32, 2*c*m*m), blocks: make([]float32, c*m*m), shapes: make([][]float32, m+1),
-		signs: make([]float32, c), k: make([]float32, c)}
+		moved: vector.NewBlocks(shape.Size()), strayed: vector.NewBlocks(shape.Size()),
+		touched: vector.NewBlocks(shape.Size()),
+		signs:   make([]float32, c), k: make([]float32, c)}
 	for _, v := range []*[]float64{&b.first, &b.rest, &b.sums, &b.scales} {
 		*v = make([]float64, c)
 	}
@@ -139,6 +144,7 @@ func (b *bumps) start(s *search) {
 		vector.AddScaledClamped(x, b.delta, float32(b.eps/(L2.Length(b.delta)+1e-12)), s.tried)
 	}
 	b.measure(x, s.tried)
+	copy(b.strayed, b.moved)
 }
 
 // radius is that of the ℓ1 projection, a little less than epsilon.
@@ -148,6 +154,7 @@ func (b *bumps) radius() float64 { return b.eps * (1 - 1e-6) }
 func (b *bumps) measure(x, point []float32) {
 	vector.Difference(point, x, b.delta)
 	b.length = b.norm.Length(b.delta)
+	b.moved.NotZero(b.delta)
 }
 
 // step writes into s.tried a proposal: window one gets the direction of what is
@@ -181,8 +188,22 @@ func (b *bumps) step(s *search, side int) {
 		total := math.Sqrt(max(b.length*b.length+change, 0))
 		vector.AddScaledClamped(s.im.Pixels, b.delta, float32(b.eps/(total+1e-12)), s.tried)
 	} else {
-		projectL1(s.im.Pixels, b.delta, s.tried, b.radius())
+		b.project(s, one)
 	}
+}
+
+// project is projectL1 of delta, which few values of an image have a part in: what it holds in a window, and what
+// best has moved. Where neither is, s.tried is brought back to the clean image.
+func (b *bumps) project(s *search, changed window) {
+	copy(b.touched, b.moved)
+	for c := range b.shape.C {
+		s.rows(changed, c, b.touched.Mark)
+	}
+	b.strayed.MarkAll(b.touched)
+	w := borrow(len(b.delta))
+	defer w.giveBack()
+	vector.ShrinkBlocks(s.im.Pixels, b.delta, b.radius(), b.strayed, w.v[0], w.v[1], s.tried)
+	b.strayed, b.touched = b.touched, b.strayed
 }
 
 // undo makes delta what it was before step.

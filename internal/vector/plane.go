@@ -3,6 +3,8 @@ package vector
 // #include "vector.h"
 import "C"
 
+import "unsafe"
+
 // Rooms writes, for lowering flip·w·t within [0,1], how far each coordinate of t can move, t where flip·w > 0
 // and 1 − t where it is less, and |w|, 0 where that is at most least: coordinates that are not moved.
 func Rooms(t, w []float32, flip, least float32, rooms, sizes []float32) {
@@ -64,4 +66,42 @@ func Shrink(x, y []float32, alpha float32, out []float32) {
 // ShrinkPoint is Shrink of a point that y = point − x was rounded from, in place.
 func ShrinkPoint(x, y []float32, alpha float32, point []float32) {
 	C.vector_shrink_point(c(x, x), c(y, x), C.float(alpha), c(point, x), n(x))
+}
+
+// Block is how many values a bit of Blocks stands for.
+const Block = 16
+
+// Blocks tells blocks of [Block] values, the last of them perhaps of fewer, apart: bit i%64 of word i/64 is block i's.
+type Blocks []uint64
+
+// NewBlocks makes room for the blocks of n values; none is marked.
+func NewBlocks(n int) Blocks { return make(Blocks, (n+64*Block-1)/(64*Block)) }
+
+// Mark marks the blocks of the values from one index up to another, which is not among them.
+func (b Blocks) Mark(from, to int) {
+	for k := from / Block; k <= (to-1)/Block; k++ {
+		b[k/64] |= 1 << (k % 64)
+	}
+}
+
+// MarkAll marks what another marks too.
+func (b Blocks) MarkAll(other Blocks) {
+	for i, word := range other {
+		b[i] |= word
+	}
+}
+
+func (b Blocks) c(v []float32) *C.uint64_t {
+	if len(b)*64*Block < len(v) {
+		panic("vector: no room for all blocks")
+	}
+	return (*C.uint64_t)(unsafe.SliceData(b))
+}
+
+// NotZero marks the blocks that hold another value than 0, and no others.
+func (b Blocks) NotZero(v []float32) { C.vector_blocks(c(v, v), b.c(v), n(v)) }
+
+// ShrinkBlocks is [Shrink] by [Shrinkage] in the blocks that are marked; elsewhere y is 0 and out is left alone.
+func ShrinkBlocks(x, y []float32, radius float64, b Blocks, low, high, out []float32) {
+	C.vector_shrink_blocks(c(x, x), c(y, x), C.double(radius), b.c(x), c(low, x), c(high, x), c(out, x), n(x))
 }

@@ -41,6 +41,8 @@ void vector_moves_from(const float *w, const float *rooms, const float *sizes, f
 void vector_combine(const float *x0, const float *d1, const float *d0, float alpha, float eta, float *x1, int n);
 
 double vector_shrinkage(const float *x, const float *y, double radius, float *low, float *high, int n);
+void vector_blocks(const float *v, uint64_t *blocks, int n);
+void vector_shrink_blocks(const float *x, const float *y, double radius, const uint64_t *blocks, float *low, float *high, float *out, int n);
 void vector_shrink(const float *x, const float *y, float alpha, float *out, int n);
 void vector_shrink_point(const float *x, const float *y, float alpha, float *point, int n);
 

@@ -66,3 +66,37 @@ func TestWindows(t *testing.T) {
 		}
 	}
 }
+
+// Shrinking some blocks gives what shrinking all values does, and leaves the others alone.
+func TestShrinkBlocks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 1))
+	for _, n := range append(lengths[1:], 1024, 5000) {
+		for range 20 {
+			x, y, out := make([]float32, n), make([]float32, n), make([]float32, n)
+			low, high := make([]float32, n), make([]float32, n)
+			blocks, marked := vector.NewBlocks(n), vector.NewBlocks(n)
+			for i := range x {
+				x[i] = rng.Float32()
+			}
+			for range 1 + rng.IntN(4) {
+				from := rng.IntN(n)
+				to := min(n, from+1+rng.IntN(30))
+				for i := from; i < to; i++ {
+					y[i] = float32(rng.NormFloat64())
+				}
+				marked.Mark(from, to)
+			}
+			radius := 5 * rng.Float64()
+			want := make([]float32, n)
+			vector.Shrink(x, y, vector.Shrinkage(x, y, radius, low, high), want)
+			if blocks.NotZero(y); !slices.Equal(blocks, marked) {
+				t.Fatalf("%d values: blocks %x, want %x", n, blocks, marked)
+			}
+			copy(out, x)
+			vector.ShrinkBlocks(x, y, radius, blocks, low, high, out)
+			if !same(out, want) {
+				t.Fatalf("%d values: %v, want %v", n, out, want)
+			}
+		}
+	}
+}
