@@ -52,9 +52,10 @@ func forOpenVINO(model []byte) ([]byte, []onnx.Value, error) {
 	for _, n := range g.Nodes {
 		if n.Op == "HardSigmoid" {
 			scaled, moved := n.Outputs[0]+"/scaled", n.Outputs[0]+"/moved"
+			slope, shift := b.Float(n.Float("alpha", 0.2)), b.Float(n.Float("beta", 0.5))
 			nodes = append(nodes,
-				&onnx.Node{Op: "Mul", Inputs: []string{n.Inputs[0], b.Float(n.Float("alpha", 0.2))}, Outputs: []string{scaled}},
-				&onnx.Node{Op: "Add", Inputs: []string{scaled, b.Float(n.Float("beta", 0.5))}, Outputs: []string{moved}})
+				&onnx.Node{Op: "Mul", Inputs: []string{n.Inputs[0], slope}, Outputs: []string{scaled}},
+				&onnx.Node{Op: "Add", Inputs: []string{scaled, shift}, Outputs: []string{moved}})
 			n = &onnx.Node{Op: "Clip", Inputs: []string{moved, b.Float(0), b.Float(1)}, Outputs: n.Outputs}
 		}
 		nodes = append(nodes, n)
