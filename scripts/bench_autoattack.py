@@ -98,6 +98,7 @@ class Bench:
 
     def __init__(self, selfheal, python, reference, cores, images):
         self.selfheal, self.python, self.reference, self.cores, self.images = selfheal, python, reference, cores, images
+        self.workers = ["--workers", str(len(cores))]
         self.versions = {}  # of what took part
 
     def _run(self, command, **options):
@@ -134,7 +135,7 @@ class Bench:
         sets = [*case.settings, *(f"suites.{case.suite}.{key}={json.dumps(value)}" for key, value in settings.items())]
         _, seconds = self._run(
             [self.selfheal, "run", "--config", case.config, "--suite", case.suite, "--out", folder, "--quiet",
-             "--limit", str(self.images), "--workers", str(len(self.cores)), *OPTIONS.get(mode, []),
+             "--limit", str(self.images), *self.workers, *OPTIONS.get(mode, []),
              *(f"--set={s}" for s in sets)],
             stderr=subprocess.PIPE)
         results = json.loads((pathlib.Path(folder) / "results.json").read_text(encoding="utf-8"))

@@ -37,7 +37,7 @@ PAUSE = 0.02  # seconds between passes: PyTorch's threads spin for a while after
 
 # ------------------------------------------------------------------ PyTorch's side, in a process of its own
 
-def worker(name, batch, threads, onnx_file):
+def worker(name, batch, threads, onnx_file, device="cpu", tf32=False):
     """Answers each line of the input, forward or gradient, with the seconds that PyTorch took."""
     sys.path.insert(0, str(ROOT / "scripts"))
     import torch
@@ -54,8 +54,11 @@ def worker(name, batch, threads, onnx_file):
     for parameter in network.parameters():
         parameter.requires_grad_(False)
     generator = torch.Generator().manual_seed(SEED)
-    images = torch.rand(batch, *architecture.input_shape(), generator=generator)
-    labels = torch.arange(batch) % architecture.options["classes"]
+    images = torch.rand(batch, *architecture.input_shape(), generator=generator).to(device)
+    labels = (torch.arange(batch) % architecture.options["classes"]).to(device)
+    if device != "cpu":
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+        network.to(device)
 
     def forward():
         with torch.no_grad():
@@ -74,6 +77,8 @@ def worker(name, batch, threads, onnx_file):
         run = passes[line.strip()]
         start = time.perf_counter()
         run()
+        if device != "cpu":
+            torch.cuda.synchronize()
         print(time.perf_counter() - start, flush=True)
 
 
@@ -213,11 +218,13 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, help="write the rows as JSON too")
     parser.add_argument("--worker", choices=NETWORKS, help=argparse.SUPPRESS)
     parser.add_argument("--export", type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument("--device", default="cpu", help=argparse.SUPPRESS)
+    parser.add_argument("--tf32", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        worker(arguments.worker, arguments.batch, arguments.threads or 1, arguments.export)
+        worker(arguments.worker, arguments.batch, arguments.threads or 1, arguments.export, arguments.device, arguments.tf32)
         return
     rows, memory, versions, load = [], [], None, os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:

@@ -33,7 +33,7 @@ class Node:
 
 
 class OnnxNetwork(torch.nn.Module):
-    """The classifier in the file `path`: images [N, C, H, W] to logits [N, K], on the CPU, in evaluation mode.
+    """The classifier in the file `path`: images [N, C, H, W] to logits [N, K], in evaluation mode.
 
     `mean` and `std`, one value or one a channel, are applied in front: (x - mean) / std. A batch that the file
     fixes becomes free. Unsupported names every operator that is not known.
@@ -59,6 +59,13 @@ class OnnxNetwork(torch.nn.Module):
                 self.nodes.append(node)
         self._free_batch(inputs[0].type.tensor_type.shape.dim[0].dim_value)
         self._find_last_uses()
+
+    def _apply(self, move, *rest, **more):
+        """Constants go where the module goes; whole numbers, which are shapes and axes, stay on the CPU."""
+        self.constants = {name: move(v) if v.is_floating_point() else v for name, v in self.constants.items()}
+        if self.normalize:
+            self.normalize = tuple(move(values) for values in self.normalize)
+        return super()._apply(move, *rest, **more)
 
     def _free_batch(self, fixed):
         """Let constant shapes of a graph of `fixed` images take over the batch that arrives (0 in ONNX's terms)."""

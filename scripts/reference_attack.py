@@ -3,8 +3,8 @@
     PYTHONPATH=/path/to/auto-attack python3 reference_attack.py < job.json > result.json
 
 A job has `do`, "margins", "attack" or "pgd"; `model`, `mean`, `std`; `dataset` with `format`, `path` and, if wanted,
-`indices`; `images`, how many; `threads`; and for an attack `norm` (linf, l2, l1), `epsilon` and `seed`. Margins are
-the label's logit minus the largest other one, by image id. An attack is one call of AutoAttack, version standard, with
+`indices`; `images`, how many; `threads`; `device`, "cpu" unless said, and `tf32` on another, false unless said; and for
+an attack `norm` (linf, l2, l1), `epsilon` and `seed`. Margins are the label's logit minus the largest other one, by image id. An attack is one call of AutoAttack, version standard, with
 its default batch; its seconds run from the line that it logs for clean accuracy to the line of its last component,
 so that neither loading nor its checks of the model count. "pgd" is PGD in linf by a `library`, one of PEERS, with a
 random start, `steps` and `step`, `batch` images at a time; its seconds are those of the library's calls.
@@ -76,11 +76,11 @@ def margins(network, ids, images, labels):
     return {"margins": dict(zip(ids.tolist(), (right - others).tolist())), "torch": torch.__version__}
 
 
-def attack(network, images, labels, norm, epsilon, seed):
+def attack(network, images, labels, norm, epsilon, seed, device="cpu"):
     from autoattack import AutoAttack
     clock = Clock(len(labels))
     with contextlib.redirect_stdout(sys.stderr):
-        suite = AutoAttack(network, norm=NORMS[norm], eps=epsilon, version="standard", device="cpu", seed=seed)
+        suite = AutoAttack(network, norm=NORMS[norm], eps=epsilon, version="standard", device=device, seed=seed)
         suite.logger = clock
         adversarial = suite.run_standard_evaluation(images, labels)
     with torch.no_grad():
@@ -140,12 +140,16 @@ def main():
     torch.set_num_threads(job["threads"])
     network = OnnxNetwork(job["model"], job["mean"], job["std"]).eval()
     ids, images, labels = load_images(job["dataset"], job["images"])
+    device = job.get("device", "cpu")
+    if device != "cpu":
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = job.get("tf32", False)
+        network, images, labels = network.to(device), images.to(device), labels.to(device)
     if job["do"] == "margins":
         answer = margins(network, ids, images, labels)
     elif job["do"] == "pgd":
         answer = pgd(network, images, labels, *(job[key] for key in ("library", "epsilon", "steps", "step", "batch")))
     else:
-        answer = attack(network, images, labels, job["norm"], job["epsilon"], job["seed"])
+        answer = attack(network, images, labels, job["norm"], job["epsilon"], job["seed"], device)
     json.dump(answer, sys.stdout)
 
 
