@@ -12,6 +12,7 @@ import (
 	"fmt"
 
 	"selfheal/attacks"
+	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/optimize"
@@ -31,13 +32,14 @@ type Network struct {
 	// as the model has them. It is the same on every machine.
 	ID string
 
-	fast    *onnx.Graph // Graph as it runs
-	pool    *ort.Pool
-	direct  bool
-	options []ort.CompileOption
-	shape   attacks.Shape
-	classes int
-	forward *ort.Program
+	fast     *onnx.Graph // Graph as it runs
+	pool     *ort.Pool
+	direct   bool
+	attacked bool
+	options  []ort.CompileOption
+	shape    attacks.Shape
+	classes  int
+	forward  *ort.Program
 	*losses
 }
 
@@ -71,7 +73,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: o.Direct}
+	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: o.Direct, attacked: o.Attacked}
 	if o.Attacked {
 		n.options = append(n.options, ort.ForAttacks())
 	}
@@ -167,6 +169,12 @@ func (n *Network) Close() {
 // pool subtracts.
 func (n *Network) compile(g *onnx.Graph) (*ort.Program, error) {
 	g, mean := optimize.Centre(g)
+	var err error
+	if n.attacked && n.pool.Provider() == ort.ProviderOpenVINO {
+		if g, err = grad.Phased(g); err != nil {
+			return nil, err
+		}
+	}
 	data, err := g.Encode()
 	if err != nil {
 		return nil, err
