@@ -38,8 +38,9 @@ func TestPhased(t *testing.T) {
 		b := &onnx.Builder{G: onnx.NewGraph("test")}
 		x := b.Input("x", onnx.Shape{onnx.Batch, c.channels, c.size, c.size})
 		weight := onnx.Shape{c.channels, c.channels / c.group, c.kernel, c.kernel}
+		w := b.Const(onnx.FloatTensor(weight, random(weight.Items())))
 		y := b.OpWith("Conv", onnx.Attrs{"group": c.group, "strides": []int64{2, 2},
-			"pads": slices.Repeat([]int64{c.pad}, 4), "kernel_shape": []int64{c.kernel, c.kernel}}, x, b.Const(onnx.FloatTensor(weight, random(weight.Items()))))
+			"pads": slices.Repeat([]int64{c.pad}, 4), "kernel_shape": []int64{c.kernel, c.kernel}}, x, w)
 		b.Output("y", b.Op("Relu", y))
 		must.Do(t, b.Err())
 		g := must.Get(VJP(b.G))(t)
