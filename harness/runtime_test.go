@@ -171,7 +171,8 @@ func TestCUDAAgrees(t *testing.T) {
 		t.Skip(err)
 	}
 	agree(t, compute(t, config.Runtime{Provider: config.CPU, Batch: 16, Threads: 1}, attacks.Losses()...),
-		compute(t, config.Runtime{Provider: config.CUDA, Batch: 16, Threads: 1}, attacks.Losses()...))
+		compute(t, config.Runtime{Provider: config.CUDA, Batch: 16, Threads: 1, Precision: config.Float32},
+			attacks.Losses()...))
 	f, _, _ := runSmall(t, 0, 16, "runtime.provider=cuda")
 	here, _, _ := runSmall(t, 0, 16, "runtime.winograd=false")
 	if f.Environment.Provider != config.CUDA || len(f.Cells) != len(here.Cells) {

@@ -13,8 +13,8 @@ The parts, each of which --skip leaves out:
 - reference: the reference AutoAttack on the same cases and the same device.
 
 What is measured is written to OUT/results.json and OUT/tables.md after each step. The same command goes on where it
-was stopped; a step that failed is tried again. With --wheels nothing is downloaded: pip takes onnxruntime-gpu and
-NVIDIA's packages from that folder. --provider cpu rehearses it all on the CPU. The interpreter needs PyTorch, onnx and
+was stopped; a step that failed is tried again. With --wheels nothing is downloaded: pip takes the packages from that
+folder, those that selfheal names where it fetches them. --provider cpu rehearses it all on the CPU. The interpreter needs PyTorch, onnx and
 PyYAML; --selfheal and --bench give the two programs where there is no Go.
 """
 
@@ -252,9 +252,9 @@ def parse(arguments):
 
 
 def offline(wheels, environment):
-    """Have pip take packages from a folder alone."""
+    """Have pip take packages from a folder alone, and npm none."""
     if wheels:
-        environment.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheels.resolve()))
+        environment.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=str(wheels.resolve()), npm_config_offline="true")
 
 
 def about(arguments):

@@ -110,7 +110,7 @@ class Tables(unittest.TestCase):
         cuda.offline(None, environment)
         self.assertEqual(environment, {})
         cuda.offline(HERE, environment)
-        self.assertEqual(environment, {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(HERE)})
+        self.assertEqual(environment, {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(HERE), "npm_config_offline": "true"})
 
 
 @unittest.skipIf(missing or missing_torch, missing or missing_torch)
