@@ -139,7 +139,9 @@ class Bench:
              *(f"--set={s}" for s in sets)],
             stderr=subprocess.PIPE)
         results = json.loads((pathlib.Path(folder) / "results.json").read_text(encoding="utf-8"))
-        self.versions.update(selfheal=results["environment"]["selfheal"], onnxruntime=results["environment"]["onnxruntime"])
+        made = results["environment"]
+        self.versions["selfheal"] = made["selfheal"]
+        self.versions.setdefault("onnxruntime", {})[made["onnxruntime"] + (" (bf16)" if mode == "bf16" else "")] = True
         return results, seconds
 
     def selfheal_attack(self, case, mode):
@@ -264,7 +266,7 @@ def about(bench, rounds, difference, reference, source, load):
     theirs = (f"AutoAttack as recorded in {source['recorded in']}" if source is not None
               else f"{reference} under PyTorch {versions['torch'].split('+')[0]}")
     text = (f"Measured {datetime.date.today().isoformat()} on {processor()}, {plural(len(bench.cores), 'core')}; {theirs}; "
-            f"selfheal {versions['selfheal']} with ONNX Runtime {versions['onnxruntime']}; "
+            f"selfheal {versions['selfheal']} with ONNX Runtime {' and '.join(versions['onnxruntime'])}; "
             f"{'one round' if rounds == 1 else f'medians of {rounds} rounds'}. "
             f"Clean margins differ by at most {difference:.0e} of the largest.")
     if load > BUSY:

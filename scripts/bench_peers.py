@@ -5,8 +5,8 @@
         [--rounds 5] [--out docs/performance.md]
 
 A case is a network and its l-inf AutoAttack of a suite, of which the epsilon is taken: PGD has 100 steps of a tenth of
-it from one random start, on every image to the last step, 64 at a time. All are held to the same cores and take turns,
-each in a process of its own. Compared is the time inside the attack; *process* is a whole `selfheal run`, with loading,
+it from one random start, on every image that is classified right to the last step, 64 at a time. All are held to the
+same cores and take turns, each in a process of its own. Compared is the time inside the attack; *process* is a whole `selfheal run`, with loading,
 judging and reports. PyTorch runs the ONNX file itself, node by node. The libraries' starts are drawn otherwise, so that
 the accuracy that is left may differ by an image or two. The interpreter needs PyTorch, onnx, foolbox, torchattacks and
 adversarial-robustness-toolbox.

@@ -7,7 +7,8 @@ A job has `do`, "margins", "attack" or "pgd"; `model`, `mean`, `std`; `dataset` 
 an attack `norm` (linf, l2, l1), `epsilon` and `seed`. Margins are the label's logit minus the largest other one, by image id. An attack is one call of AutoAttack, version standard, with
 its default batch; its seconds run from the line that it logs for clean accuracy to the line of its last component,
 so that neither loading nor its checks of the model count. "pgd" is PGD in linf by a `library`, one of PEERS, with a
-random start, `steps` and `step`, `batch` images at a time; its seconds are those of the library's calls.
+random start, `steps` and `step`, `batch` images at a time, of those that are classified right; its seconds are those of
+the library's calls.
 """
 
 import contextlib
@@ -123,16 +124,19 @@ PEERS = {"Foolbox": foolbox_pgd, "ART": art_pgd, "torchattacks": torchattacks_pg
 def pgd(network, images, labels, library, epsilon, steps, step, batch):
     for parameter in network.parameters():
         parameter.requires_grad_(False)
+
+    def right(images, labels):
+        with torch.no_grad():
+            return torch.cat([network(part) for part in images.split(batch)]).argmax(1) == labels
+    clean = right(images, labels)
+    standing, known = images[clean], labels[clean]
     with contextlib.redirect_stdout(sys.stderr):
         version, run = PEERS[library](network, epsilon, steps, step, batch)
         start = time.perf_counter()
-        found = [run(x, y) for x, y in zip(images.split(batch), labels.split(batch))]
-    seconds = time.perf_counter() - start
-    with torch.no_grad():
-        right = torch.cat([network(part) for part in found]).argmax(1) == labels
-        clean = torch.cat([network(part) for part in images.split(batch)]).argmax(1) == labels
-    return {"version": version, "torch": torch.__version__, "seconds": seconds, "robust": (right & clean).float().mean().item(),
-            "largest": (torch.cat(found) - images).abs().max().item()}
+        found = torch.cat([run(x, y) for x, y in zip(standing.split(batch), known.split(batch))])
+        seconds = time.perf_counter() - start
+    return {"version": version, "torch": torch.__version__, "seconds": seconds,
+            "robust": int(right(found, known).sum()) / len(labels), "largest": (found - standing).abs().max().item()}
 
 
 def main():
