@@ -25,17 +25,18 @@ type Gap struct {
 	provider, precision string
 }
 
-// Near reports whether attacks are as good by these gradients.
-func (g Gap) Near() bool { return g.Median <= mostApart[g.precision] }
-
 // String says how large the gap is.
 func (g Gap) String() string {
-	text := fmt.Sprintf("gradients of provider %s in %s are up to %.2g of their length away from the CPU provider's "+
+	return fmt.Sprintf("gradients of provider %s in %s are up to %.2g of their length away from the CPU provider's "+
 		"(%s)", g.provider, g.precision, g.Median, g.loss)
-	if !g.Near() {
-		text += fmt.Sprintf(", more than %g", mostApart[g.precision])
+}
+
+// Check is an error where attacks by these gradients would be weaker.
+func (g Gap) Check() error {
+	if most := mostApart[g.precision]; !(g.Median <= most) {
+		return fmt.Errorf("%s, more than %g: attacks would be weak", g, most)
 	}
-	return text
+	return nil
 }
 
 // Apart compares the gradients of all losses on n images. The first network is on the CPU provider. A network without

@@ -36,7 +36,6 @@ type Network struct {
 	pool     *ort.Pool
 	direct   bool
 	attacked bool
-	options  []ort.CompileOption
 	shape    attacks.Shape
 	classes  int
 	forward  *ort.Program
@@ -59,7 +58,7 @@ type NetworkOptions struct {
 	// Direct runs convolutions as the model has them. Otherwise package optimize rewrites
 	// what runs, for the CPU; the results differ by float32 rounding.
 	Direct bool
-	// Attacked has the network run where attacks do: see [ort.OpenVINO].
+	// Attacked has the network run where attacks do: see [ort.On].
 	Attacked bool
 }
 
@@ -74,9 +73,6 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 		return nil, err
 	}
 	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: o.Direct, attacked: o.Attacked}
-	if o.Attacked {
-		n.options = append(n.options, ort.ForAttacks())
-	}
 	if err := simplify.Preprocess(g, o.Options); err != nil {
 		return nil, err
 	}
@@ -180,7 +176,11 @@ func (n *Network) compile(g *onnx.Graph) (*ort.Program, error) {
 		return nil, err
 	}
 	weights, item := g.Memory()
-	return n.pool.Compile(g.Name, data, append(n.options, ort.Centred(mean), ort.Needs(weights, item))...)
+	options := []ort.CompileOption{ort.Centred(mean), ort.Needs(weights, item)}
+	if n.attacked {
+		options = append(options, ort.ForAttacks())
+	}
+	return n.pool.Compile(g.Name, data, options...)
 }
 
 func oneHot(classes, class int) []float32 {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/result"
 	"selfheal/models/ort"
@@ -29,16 +30,29 @@ func (w *workshop) again(ctx context.Context) error {
 	}
 	todo := slices.DeleteFunc(slices.Clone(sample), func(i int) bool { _, held := stands[i]; return held })
 	if len(todo) > 0 {
+		exact, each := &counted{oracle: w.on.exact}, 0
+		for _, c := range w.recipe.Components {
+			f, b := c.Passes(w.on.Classes())
+			each += f + b
+		}
+		p := w.run.progress.component(componentID{w.cell, "again in float32", w.seed, w.label}, len(todo), w.standing,
+			w.own, int64(len(todo))*int64(each), exact)
 		err = w.run.over(ctx, w.set, todo, w.on.state, func(ctx context.Context, i int) error {
-			stood, err := w.standsExactly(ctx, i)
+			stood, err := w.standsExactly(ctx, exact, i)
 			if err == nil {
 				err = work.done(i, stood)
 			}
+			p.image(w.standing)
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			stands[i] = stood
 			return err
 		})
+		if err != nil {
+			p.stop()
+		} else {
+			p.finish(w.standing)
+		}
 	}
 	w.agreement = &result.Agreement{N: len(sample), Agree: howMany(sample, func(i int) bool { return stands[i] })}
 	return err
@@ -67,13 +81,23 @@ func sampled(standing int) int {
 	return min(standing, max(leastAgain, int(math.Ceil(againShare*float64(standing)))))
 }
 
-// standsExactly attacks an image in the judge's arithmetic.
-func (w *workshop) standsExactly(ctx context.Context, i int) (bool, error) {
-	exact := &counted{oracle: w.on.exact}
+// standsExactly attacks an image in the judge's arithmetic, for a verdict alone: at full strength where that is
+// refuted.
+func (w *workshop) standsExactly(ctx context.Context, exact attacks.Oracle, i int) (bool, error) {
+	im, err := w.set.image(i)
+	if err != nil {
+		return false, err
+	}
 	for _, component := range w.recipe.Components {
-		made, err := w.attack(ctx, component, exact, i)
-		if err != nil || !made.Robust {
-			return false, err
+		for _, verdictOnly := range []bool{true, false} {
+			how := attacks.Options{Seed: w.seed, VerdictOnly: verdictOnly}
+			res, broken, err := w.try(ctx, component, exact, im, how)
+			if err != nil || broken {
+				return false, err
+			}
+			if !refuted(res, broken) {
+				break
+			}
 		}
 	}
 	return true, nil
@@ -101,12 +125,12 @@ func (r *run) comparable(ctx context.Context, b *bench) error {
 		reference = here
 	}
 	apart, err := control.Apart(ctx, reference, b.attacked, min(comparedImages, b.set.Len()), b.set.image)
-	if err == nil && !apart.Near() {
-		err = fmt.Errorf("model %s: %s: attacks would be weak; take provider cpu", b.Model.Name, apart)
+	if err == nil {
+		err = apart.Check()
 	}
-	if r.near == nil {
-		r.near = map[string]bool{}
+	if err != nil {
+		return fmt.Errorf("model %s: %w; take provider cpu", b.Model.Name, err)
 	}
-	r.near[b.Model.Name] = err == nil
-	return err
+	r.near[b.Model.Name] = true
+	return nil
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -177,10 +178,9 @@ func (w *workshop) apply(ctx context.Context, k int, component attacks.Attack) e
 
 // attack runs a component on one image and has its claim judged.
 //
-// Where a verdict alone was asked for and the judge refutes the claim, as it may at a
-// boundary or with random answers, the component is run once more at full strength:
-// it would have gone on, and what it returns then is judged instead; so it is where the attack has another
-// arithmetic than the judge, and then in the judge's.
+// The judge may refute a claim, at a boundary, with random answers or because it has another arithmetic than the
+// attack. Then the component is run once more, at full strength and in the judge's arithmetic, and what it returns
+// then is judged instead.
 func (w *workshop) attack(ctx context.Context, component attacks.Attack, counter *counted, i int) (made aftermath,
 	err error) {
 	made.attempt = w.each[i]
@@ -188,51 +188,50 @@ func (w *workshop) attack(ctx context.Context, component attacks.Attack, counter
 	if err != nil {
 		return made, err
 	}
-	on := &watch{counted: counter, made: &made}
 	how := attacks.Options{Seed: w.seed, VerdictOnly: w.order.verdictOnly}
-	res, err := w.try(ctx, component, on, im, how)
-	exact := counter.exact
-	if err == nil && (how.VerdictOnly || exact != nil) && res.Adversarial != nil && made.Robust {
-		if how.VerdictOnly = false; exact != nil {
-			on = &watch{counted: &counted{oracle: exact}, made: &made}
-		}
-		if res, err = w.try(ctx, component, on, im, how); exact != nil {
-			counter.logits.Add(on.logits.Load())
-			counter.gradients.Add(on.gradients.Load())
-		}
+	res, broken, err := w.try(ctx, component, &watch{counted: counter, made: &made}, im, how)
+	if exact := counter.exact; err == nil && refuted(res, broken) && (how.VerdictOnly || exact != nil) {
+		how.VerdictOnly = false
+		again := &counted{oracle: cmp.Or(exact, counter.oracle)}
+		res, broken, err = w.try(ctx, component, &watch{counted: again, made: &made}, im, how)
+		counter.logits.Add(again.logits.Load())
+		counter.gradients.Add(again.gradients.Load())
 	}
 	if err != nil {
 		return made, err
+	}
+	if broken {
+		at, err := w.images.Put(res.Adversarial)
+		if err != nil {
+			return made, err
+		}
+		made.Robust, made.Image = false, &at
+		made.First, made.Queries = made.Spent+res.FirstSuccess, made.Asked+res.FirstForward
 	}
 	made.Spent += res.Iterations
 	made.Asked += res.Forward
 	if d := res.Distance; d > 0 && (made.Nearest == 0 || d < made.Nearest) {
 		made.Nearest = d
 	}
-	made.Refuted = made.Robust && res.Adversarial != nil
+	made.Refuted = refuted(res, broken)
 	return made, nil
 }
 
-// try runs an attack on one image; whether it still stands is the judge's word on what that returned.
-func (w *workshop) try(ctx context.Context, a attacks.Attack, on *watch, im attacks.Image, how attacks.Options) (
-	res attacks.Result, err error) {
+// try runs an attack on one image; whether that is broken is the judge's word on what the attack returned.
+func (w *workshop) try(ctx context.Context, a attacks.Attack, on attacks.Oracle, im attacks.Image,
+	how attacks.Options) (res attacks.Result, broken bool, err error) {
 	if res, err = a.Perturb(ctx, on, im, how); err != nil || res.Adversarial == nil {
-		return res, err
+		return res, false, err
 	}
 	v, err := w.on.of.judge(ctx, im, res.Adversarial, w.within, answerOnly)
 	if err != nil && !errors.As(err, new(notFinite)) {
-		return res, fmt.Errorf("%s, image %d: %w", a.Name(), im.ID, err)
+		return res, false, fmt.Errorf("%s, image %d: %w", a.Name(), im.ID, err)
 	}
-	if made := on.made; !v.Right {
-		at, err := w.images.Put(res.Adversarial)
-		if err != nil {
-			return res, err
-		}
-		made.Robust, made.Image = false, &at
-		made.First, made.Queries = made.Spent+res.FirstSuccess, made.Asked+res.FirstForward
-	}
-	return res, nil
+	return res, !v.Right, nil
 }
+
+// refuted reports whether an attack claimed a success that the judge did not see.
+func refuted(res attacks.Result, broken bool) bool { return res.Adversarial != nil && !broken }
 
 // howMany counts what holds of a list.
 func howMany[T any](list []T, holds func(T) bool) (n int) {

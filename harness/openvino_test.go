@@ -111,12 +111,12 @@ func TestOpenVINORefused(t *testing.T) {
 	t.Parallel()
 	testinput.WithOpenVINO(t, func() {
 		ctx, sets := context.Background(), []string{"runtime.provider=openvino"}
-		r := &run{opener: openerOf(t, plan(t, sparse, 1, 8, sets...).Config)}
+		r := &run{opener: openerOf(t, plan(t, sparse, 1, 8, sets...).Config), near: map[string]bool{}}
 		b := must.Get(r.prepare(Job{Suite: &r.cfg.Suites[0], Model: r.cfg.Model("robust")}))(t)
 		defer b.close()
 		must.Do(t, r.comparable(ctx, b))
 		b.attacked.Close()
-		r.near = nil
+		clear(r.near)
 		b.attacked = must.Get(r.network(r.cfg.Model("standard"), true))(t)
 		must.Refuse(t, r.comparable(ctx, b), "model robust", "gradients of provider openvino in f32",
 			"take provider cpu")

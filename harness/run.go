@@ -177,7 +177,7 @@ func newRun(plan *Plan, o Options) (*run, error) {
 		return nil, err
 	}
 	r := &run{opener: opener, plan: plan, uses: map[craftKey]*use{}, probes: map[probeKey][]result.Warning{},
-		again: map[string]bool{}}
+		near: map[string]bool{}, again: map[string]bool{}}
 	if err := r.describe(o.Command); err != nil {
 		opener.close()
 		return nil, ConfigError{err}

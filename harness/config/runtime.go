@@ -4,16 +4,16 @@ import "selfheal/models/ort"
 
 // The execution providers of ONNX Runtime.
 const (
-	CPU      = "cpu"
-	CUDA     = "cuda"
-	OpenVINO = "openvino"
+	CPU      = ort.ProviderCPU
+	CUDA     = ort.ProviderCUDA
+	OpenVINO = ort.ProviderOpenVINO
 )
 
 // The precisions of attacks' passes: OpenVINO has the first two, CUDA the first and the last.
 const (
-	Float32       = "f32"
-	BFloat16      = "bf16"
-	TensorFloat32 = "tf32"
+	Float32       = ort.Float32
+	BFloat16      = ort.BFloat16
+	TensorFloat32 = ort.TensorFloat32
 )
 
 // Providers are the values of runtime.provider.

@@ -11,8 +11,8 @@ func Rooms(t, w []float32, flip, least float32, rooms, sizes []float32) {
 	C.vector_rooms(c(t, t), c(w, t), C.float(flip), C.float(least), c(rooms, t), c(sizes, t), n(t))
 }
 
-// Reach says what the sum Σ sizesᵢ·min(λ·paceᵢ, roomsᵢ) is made of: the slope in λ of the coordinates that λ
-// has not taken to their rooms yet, and the fixed part of the others.
+// Reach says what the sum Σ sizesᵢ·min(λ·paceᵢ, roomsᵢ) is made of: the slope in λ of the coordinates
+// that λ has not taken to their rooms yet, and the fixed part of the others.
 func Reach(rooms, sizes []float32, lambda float64, p Pace) (slope, fixed float64) {
 	s := C.vector_reach(c(rooms, rooms), c(sizes, rooms), C.double(lambda), C.double(p.one), C.double(p.perSize),
 		n(rooms))

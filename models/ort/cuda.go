@@ -71,7 +71,7 @@ var probe []byte
 // provider, CUDA's or cuDNN's libraries or NVIDIA's driver are not found, there is
 // no such device, or it computes something else. [Init] comes first.
 func CheckCUDA(device int) error {
-	pool := NewPool(1, 1, CUDA(device, Float32))
+	pool := NewPool(1, 1, On(Target{ProviderCUDA, device, Float32}))
 	defer pool.Close()
 	sum, err := sumOfProbe(pool)
 	if err != nil {

@@ -71,7 +71,7 @@ func TestProbe(t *testing.T) {
 // programs then fail to compile with the same words.
 func TestCheckCUDA(t *testing.T) {
 	err := CheckCUDA(0)
-	p := NewPool(0, 4, CUDA(0, Float32))
+	p := NewPool(0, 4, On(Target{ProviderCUDA, 0, Float32}))
 	defer p.Close()
 	if p.Provider() != ProviderCUDA || p.Workers() != 2 {
 		t.Errorf("the pool runs on %s with %d workers", p.Provider(), p.Workers())
@@ -99,7 +99,7 @@ func TestCheckCUDA(t *testing.T) {
 func TestWholeBatches(t *testing.T) {
 	alone, p := newPool(t, 1, 1), newPool(t, 2, 8)
 	single, conv, add := compile(t, alone, "conv"), compile(t, p, "conv"), compile(t, p, "add")
-	p.on.Provider = ProviderCUDA // the programs were compiled for the CPU
+	p.on.Provider, conv.on.Provider, add.on.Provider = ProviderCUDA, ProviderCUDA, ProviderCUDA // once compiled
 	each(p, 21, func(id int) {
 		for k := range 3 {
 			x := image(id+k, 768)
@@ -117,7 +117,7 @@ func TestWholeBatches(t *testing.T) {
 	}
 	for w, kits := range conv.kits {
 		for n, k := range kits {
-			if k != nil && (n != p.Batch() || k.binding != nil) {
+			if n != p.Batch() || k.binding != nil {
 				t.Errorf("worker %d ran %d items, bound: %v", w, n, k.binding != nil)
 			}
 		}
@@ -131,7 +131,7 @@ func TestCUDAAgrees(t *testing.T) {
 		t.Skip(err)
 	}
 	cpu := newPool(t, 0, 16)
-	device := NewPool(0, 16, CUDA(0, Float32))
+	device := NewPool(0, 16, On(Target{ProviderCUDA, 0, Float32}))
 	defer device.Close()
 	for _, opts := range [][]CompileOption{nil, {Unoptimized()}} {
 		here, there := compile(t, cpu, "conv", opts...), compile(t, device, "conv", opts...)

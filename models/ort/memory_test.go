@@ -104,10 +104,11 @@ func TestMemoryEnds(t *testing.T) {
 	model, _, _ := wide(t)
 	alone := newPool(t, 1, 1)
 	want := answers(t, alone, must.Get(alone.Compile("wide", model))(t))
-	for _, c := range []struct{ limit, least int }{{40, 4}, {12, 1}} {
+	// How far the batch falls with two workers depends on what each of them holds when the other asks.
+	for _, c := range []struct{ workers, limit, least int }{{1, 40, 4}, {2, 40, 1}, {2, 12, 1}} {
 		renewArena(int64(c.limit) << 20)
 		var said []string
-		p := NewPool(2, 64, Within(Memory{
+		p := NewPool(c.workers, 64, Within(Memory{
 			Free:    func() (int64, bool) { return 0, false }, // so that the estimate stays out
 			Lowered: func(l Lowering) { said = append(said, l.String()) }}))
 		prog := must.Get(p.Compile("wide", model))(t)
@@ -140,7 +141,8 @@ func TestBelow(t *testing.T) {
 // A device's batch is made small enough for all programs together, unless it was asked for.
 func TestBatchOfDevice(t *testing.T) {
 	var lowered []Lowering
-	p := NewPool(2, 0, CUDA(0, Float32), Within(Memory{Lowered: func(l Lowering) { lowered = append(lowered, l) }}))
+	p := NewPool(2, 0, On(Target{ProviderCUDA, 0, Float32}),
+		Within(Memory{Lowered: func(l Lowering) { lowered = append(lowered, l) }}))
 	defer p.Close()
 	if p.Batch() != deviceBatch {
 		t.Errorf("the batch is %d", p.Batch())
@@ -158,7 +160,7 @@ func TestBatchOfDevice(t *testing.T) {
 		t.Errorf("the batch is %d, %v", p.Batch(), lowered)
 	}
 	delete(p.programs, first)
-	if asked := NewPool(2, 300, CUDA(0, Float32)); asked.Batch() != 300 || asked.estimated {
+	if asked := NewPool(2, 300, On(Target{ProviderCUDA, 0, Float32})); asked.Batch() != 300 || asked.estimated {
 		t.Errorf("300 were asked for, the batch is %d", asked.Batch())
 	} else {
 		asked.Close()

@@ -14,22 +14,45 @@ import (
 	"selfheal/models/onnx"
 )
 
-// OpenVINO runs programs [ForAttacks] by Intel's OpenVINO on the processor, in a precision: [Float32], or [BFloat16]
-// where the processor has instructions for it; all others stay on the CPU provider. [CheckOpenVINO] tells beforehand
-// whether that is possible. An item's result does not depend on the batch it was put in, on the workers or on the
-// threads.
-func OpenVINO(precision string) PoolOption {
-	return func(p *Pool) { p.attack = Target{ProviderOpenVINO, 0, precision} }
+// openVINOSizes are the items that its runs have: each is a program of its own to OpenVINO, which prepares a graph anew
+// where the number changes, takes up to twice as long even where it does not, and is no faster with more. A session of
+// each holds the weights.
+var openVINOSizes = [...]int{1, 4, 16}
+
+// openVINOSize is how many items the next run has where so many wait: with more than are there where three of four are.
+func openVINOSize(waiting int) (size int) {
+	for _, s := range openVINOSizes {
+		if 4*waiting >= 3*s {
+			size = s
+		}
+	}
+	return size
+}
+
+// openFixed makes a session for runs of so many items.
+func openFixed(g *onnx.Graph, items int, cfg compileConfig) (*rt.DynamicAdvancedSession, error) {
+	g = g.Clone()
+	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
+		v.Shape[0] = int64(items)
+	}
+	model, err := g.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return newSession(model, g.Inputs, g.Outputs, cfg)
 }
 
 // useOpenVINO puts the OpenVINO provider before the CPU's, which gets the operators that OpenVINO does not know.
-func useOpenVINO(o *rt.SessionOptions, precision string, threads int) error {
+func useOpenVINO(o *rt.SessionOptions, cfg compileConfig) error {
 	settings, err := json.Marshal(map[string]map[string]string{"CPU": {
-		"INFERENCE_PRECISION_HINT": precision,
-		// Runs side by side come from the pool's workers, each on threads of its own.
-		"NUM_STREAMS":           "1",
-		"INFERENCE_NUM_THREADS": strconv.Itoa(threads),
+		"INFERENCE_PRECISION_HINT": cfg.on.Precision,
+		// A run side by side with others, which come from the pool's workers, is a stream.
+		"NUM_STREAMS":           strconv.Itoa(max(1, cfg.runs)),
+		"INFERENCE_NUM_THREADS": strconv.Itoa(max(1, cfg.runs) * max(1, cfg.threads)),
 		"ENABLE_CPU_PINNING":    "NO",
+		// Fusing by generated kernels ends the process for some graphs of several matrix products: a linear embedding
+		// between layers, with four images. The fusing of convolutions with what follows them is another part.
+		"SNIPPETS_MODE": "DISABLE",
 	}})
 	if err != nil {
 		return err
@@ -38,14 +61,14 @@ func useOpenVINO(o *rt.SessionOptions, precision string, threads int) error {
 		"device_type": "CPU", "load_config": string(settings)}))
 }
 
-// forOpenVINO writes a graph so that OpenVINO computes it, and lists the inputs that are left. It has a HardSigmoid by
-// reference alone, in float32 between changes of layout, and one as steep as masks are wrong: numbers between 0 and 1,
-// and of gradients something else altogether. Clip, Mul and Add it fuses with what is around them: the gradient of
-// ResNet-18 in bf16 takes two thirds of the time. Where an input is not read, the provider takes it for the next one.
-func forOpenVINO(model []byte) ([]byte, []onnx.Value, error) {
+// forOpenVINO writes a graph so that OpenVINO computes it, without the inputs that nothing reads: the provider would
+// take such a one for the next. OpenVINO has a HardSigmoid by reference alone, in float32 between changes of layout,
+// and one as steep as masks are wrong: numbers between 0 and 1, and of gradients something else altogether. Clip, Mul
+// and Add it fuses with what is around them: the gradient of ResNet-18 in bf16 takes two thirds of the time.
+func forOpenVINO(model []byte) (*onnx.Graph, error) {
 	g, err := onnx.Decode(model)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	b := &onnx.Builder{G: g, Prefix: "openvino/"}
 	var nodes []*onnx.Node
@@ -71,11 +94,7 @@ func forOpenVINO(model []byte) ([]byte, []onnx.Value, error) {
 	}
 	g.Nodes = nodes
 	g.Inputs = slices.DeleteFunc(g.Inputs, func(v onnx.Value) bool { return !read[v.Name] })
-	if err := b.Err(); err != nil {
-		return nil, nil, err
-	}
-	model, err = g.Encode()
-	return model, g.Inputs, err
+	return g, b.Err()
 }
 
 // CheckOpenVINO runs a convolution by OpenVINO. Where that is not possible, the error says on one line what is missing
@@ -85,7 +104,7 @@ func CheckOpenVINO(precision string) error {
 	if precision == BFloat16 && !cpu.X86.HasAVX512BF16 {
 		return errors.New("this processor has no instructions for bf16 (AVX512_BF16); take precision f32")
 	}
-	pool := NewPool(1, 1, OpenVINO(precision))
+	pool := NewPool(1, 1, On(Target{ProviderOpenVINO, 0, precision}))
 	defer pool.Close()
 	sum, err := sumOfProbe(pool, ForAttacks())
 	if err != nil {

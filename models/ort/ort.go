@@ -134,28 +134,14 @@ func (t Target) cuda() bool { return t.Provider == ProviderCUDA }
 // PoolOption changes how a pool runs its programs.
 type PoolOption func(*Pool)
 
-// On runs programs on a target: see [CUDA] and [OpenVINO].
-func On(t Target) PoolOption {
-	switch t.Provider {
-	case ProviderCUDA:
-		return CUDA(t.Device, t.Precision)
-	case ProviderOpenVINO:
-		return OpenVINO(t.Precision)
-	}
-	return func(*Pool) {}
-}
-
-// Threads lets n threads work on each run (default, and least: 1). On the CPU
-// they change no bit of a result. Runs side by side use the cores better; more
-// threads are for fewer images than cores, down to a single one, and for networks
-// of which one batch a core does not fit into memory.
+// On runs programs on a target. [Target.Check] tells beforehand whether that is possible; if it is not, Compile fails
+// with the same words, or for OpenVINO the first run.
 //
-// A program's n − 1 additional threads are shared by all its runs.
-func Threads(n int) PoolOption { return func(p *Pool) { p.threads = max(1, n) } }
-
-// CUDA runs programs on a CUDA device (an index from 0 up) in float32, without
-// TF32. [CheckCUDA] tells beforehand whether that is possible; if it is not,
-// Compile fails with the same words.
+// OpenVINO, on the processor, gets the programs [ForAttacks], in [Float32] or, where the processor has instructions for
+// it, [BFloat16]; all others stay on the CPU provider. An item's result depends on neither batch, workers nor threads.
+//
+// A CUDA device (an index from 0 up) gets all programs, those [ForAttacks] in [Float32] or [TensorFloat32], the others
+// in the former.
 //
 // Weights and all values between a program's inputs and outputs stay on the device, so
 // a gradient, which is one program, is one pass there. Each run copies the inputs to the
@@ -170,19 +156,32 @@ func Threads(n int) PoolOption { return func(p *Pool) { p.threads = max(1, n) } 
 // Two runs are under way at once by default, so that one has its items copied, and its results taken up by their
 // goroutines, while the other one computes. The runtime allows that for one session: each run has a stream of its own,
 // with its own handles of cuBLAS and cuDNN, and memory goes from one stream to another only when it is done with.
-//
-// Programs [ForAttacks] run in the precision, [Float32] or [TensorFloat32], all others in the former.
-func CUDA(device int, precision string) PoolOption {
+func On(t Target) PoolOption {
 	return func(p *Pool) {
-		p.on, p.attack = Target{ProviderCUDA, device, Float32}, Target{ProviderCUDA, device, precision}
+		switch t.Provider {
+		case ProviderCUDA:
+			p.on = Target{t.Provider, t.Device, Float32}
+			fallthrough
+		case ProviderOpenVINO:
+			p.attack = t
+		}
 	}
 }
+
+// Threads lets n threads work on each run (default, and least: 1). On the CPU
+// they change no bit of a result. Runs side by side use the cores better; more
+// threads are for fewer images than cores, down to a single one, and for networks
+// of which one batch a core does not fit into memory.
+//
+// A program's n − 1 additional threads are shared by all its runs.
+func Threads(n int) PoolOption { return func(p *Pool) { p.threads = max(1, n) } }
 
 // compileConfig is what sessions differ in. Its zero value is a session on one
 // thread of the CPU.
 type compileConfig struct {
 	unoptimized bool
-	threads     int // 0: 1
+	threads     int // of a run; 0: 1
+	runs        int // side by side
 	on          Target
 	attacks     bool      // on is to be the pool's for attacks
 	mean        []float32 // subtracted from the first input, or nil
@@ -246,7 +245,7 @@ func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 	case ProviderCUDA:
 		sets = append(sets, func() error { return useCUDA(o, cfg.on) })
 	case ProviderOpenVINO:
-		sets = append(sets, func() error { return useOpenVINO(o, cfg.on.Precision, max(1, cfg.threads)) })
+		sets = append(sets, func() error { return useOpenVINO(o, cfg) })
 	}
 	for _, set := range sets {
 		if err := set(); err != nil {

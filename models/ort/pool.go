@@ -30,7 +30,6 @@ var errClosed = errors.New("the pool is closed")
 // the batch it was put in, on the workers or on the threads, to the last bit.
 type Pool struct {
 	workers int
-	most    int          // items in a run that were asked for
 	batch   atomic.Int64 // items in a run at most: less than that where memory is short
 	threads int          // of one run
 	on      Target       // on CUDA each run has batch items, repeated where fewer wait
@@ -61,7 +60,7 @@ type Pool struct {
 }
 
 // NewPool makes a pool. Workers are the runs side by side; 0 means as many as
-// keep all cores busy at the pool's threads a run, and two on a CUDA device: see [CUDA]. Batch
+// keep all cores busy at the pool's threads a run, and two on a CUDA device: see [On]. Batch
 // is the largest number of items in a run; 0 means 64, and on a CUDA device 256 or fewer, as
 // its memory allows.
 func NewPool(workers, batch int, opts ...PoolOption) *Pool {
@@ -75,7 +74,6 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 			batch, p.estimated = deviceBatch, true
 		}
 	}
-	p.most = batch
 	p.batch.Store(int64(batch))
 	if p.attack.Provider == "" {
 		p.attack = p.on

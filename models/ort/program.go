@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	rt "github.com/yalue/onnxruntime_go"
@@ -20,18 +21,20 @@ type Program struct {
 	inputs, outputs []Port
 	on              Target
 	mean            []float32 // subtracted from the first input, or nil
-	session         *rt.DynamicAdvancedSession
 	items           atomic.Int64
 	needs           needs
+	opening         sync.Mutex
+	open            func(items int) (*rt.DynamicAdvancedSession, error)
+	sessions        map[int]*rt.DynamicAdvancedSession // by the items of their runs; 0: any number
 
 	// Under pool.mu:
 	queue    []*request // that wait, the first one longest
 	inflight int        // batches being run
 	closed   bool       // no more requests
-	freed    bool       // the session is gone
+	freed    bool       // the sessions are gone
 	// kits[w] belongs to worker w while it runs a batch of this program, and
 	// to the holder of pool.mu otherwise.
-	kits [][]*kit
+	kits []map[int]*kit
 }
 
 // Inputs are the program's inputs, in the order Run takes them.
@@ -56,7 +59,7 @@ func Centred(mean []float32) CompileOption {
 	return func(c *compileConfig) { c.mean = mean }
 }
 
-// ForAttacks has the program run where the pool's attacks do: see [OpenVINO].
+// ForAttacks has the program run where the pool's attacks do: see [On].
 func ForAttacks() CompileOption { return func(c *compileConfig) { c.attacks = true } }
 
 // Needs says what the program holds, in bytes: its weights, and the values of one item of a batch.
@@ -76,7 +79,7 @@ func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (*Progr
 }
 
 func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Program, error) {
-	cfg := compileConfig{threads: p.threads, on: p.on}
+	cfg := compileConfig{threads: p.threads, runs: p.workers, on: p.on}
 	for _, o := range opts {
 		o(&cfg)
 	}
@@ -87,7 +90,8 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 	if err != nil {
 		return nil, err
 	}
-	prog := &Program{pool: p, name: name, on: cfg.on, mean: cfg.mean, kits: make([][]*kit, p.workers)}
+	prog := &Program{pool: p, name: name, on: cfg.on, mean: cfg.mean, kits: make([]map[int]*kit, p.workers),
+		sessions: map[int]*rt.DynamicAdvancedSession{}}
 	if prog.inputs, err = ports(in); err != nil {
 		return nil, err
 	}
@@ -100,32 +104,75 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 	if x := prog.inputs[0]; cfg.mean != nil && len(cfg.mean) != x.Size {
 		return nil, fmt.Errorf("a mean of %d values for input %q, which has %d", len(cfg.mean), x.Name, x.Size)
 	}
+	prog.open = func(int) (*rt.DynamicAdvancedSession, error) { return newSession(model, in, out, cfg) }
 	if cfg.on.Provider == ProviderOpenVINO {
-		if model, in, err = forOpenVINO(model); err != nil {
+		g, err := forOpenVINO(model)
+		if err != nil {
 			return nil, err
 		}
 		for i, p := range prog.inputs {
-			prog.inputs[i].unread = !slices.ContainsFunc(in, func(v onnx.Value) bool { return v.Name == p.Name })
+			prog.inputs[i].unread = !slices.ContainsFunc(g.Inputs, func(v onnx.Value) bool { return v.Name == p.Name })
 		}
+		cfg.needs.weights *= int64(len(openVINOSizes))
+		prog.open = func(items int) (*rt.DynamicAdvancedSession, error) { return openFixed(g, items, cfg) }
 	}
 	p.fit(prog, cfg.needs)
-	if prog.session, err = newSession(model, in, out, cfg); err != nil {
-		switch cfg.on.Provider {
+	if cfg.on.Provider != ProviderOpenVINO { // there a session is opened when runs of its size come
+		if _, err = prog.session(0); err != nil {
+			return nil, err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		prog.destroy()
+		return nil, errClosed
+	}
+	p.programs[prog] = struct{}{}
+	return prog, nil
+}
+
+// size is how many items the next run has where so many wait: if fewer wait, the last one is repeated.
+func (p *Program) size(waiting int) int {
+	switch p.on.Provider {
+	case ProviderCUDA:
+		return p.pool.Batch()
+	case ProviderOpenVINO:
+		return openVINOSize(waiting)
+	}
+	return waiting
+}
+
+// session is that for runs of so many items.
+func (p *Program) session(items int) (s *rt.DynamicAdvancedSession, err error) {
+	if p.on.Provider != ProviderOpenVINO {
+		items = 0
+	}
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	if s = p.sessions[items]; s != nil {
+		return s, nil
+	}
+	if s, err = p.open(items); err != nil {
+		switch p.on.Provider {
 		case ProviderCUDA:
-			err = cudaError(cfg.on.Device, err)
+			err = cudaError(p.on.Device, err)
 		case ProviderOpenVINO:
 			err = openVINOError(err)
 		}
 		return nil, err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		prog.session.Destroy()
-		return nil, errClosed
+	if p.sessions[items] = s; items == 0 {
+		p.open = nil // and the model with it
 	}
-	p.programs[prog] = struct{}{}
-	return prog, nil
+	return s, nil
+}
+
+// destroy frees the sessions.
+func (p *Program) destroy() {
+	for _, s := range p.sessions {
+		s.Destroy()
+	}
 }
 
 // Close frees the program once its running batches are done; waiting requests
@@ -174,7 +221,7 @@ func (p *Program) freeIfDone() {
 	for w := range p.kits {
 		p.dropKits(w)
 	}
-	p.session.Destroy()
+	p.destroy()
 	p.freed = true
 	delete(p.pool.programs, p)
 	p.pool.idle.Broadcast()
@@ -183,9 +230,7 @@ func (p *Program) freeIfDone() {
 // dropKits forgets worker w's tensors.
 func (p *Program) dropKits(w int) {
 	for _, k := range p.kits[w] {
-		if k != nil {
-			k.destroy()
-		}
+		k.destroy()
 	}
 	p.kits[w] = nil
 }

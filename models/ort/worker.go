@@ -70,18 +70,26 @@ func (w *worker) loop() {
 	}
 }
 
-// once evaluates a batch. Whatever goes wrong is an error with the program's
-// name.
-func (w *worker) once(prog *Program, batch []*request) (err error) {
+// once evaluates a batch, in several runs where the program has none for so many.
+func (w *worker) once(prog *Program, batch []*request) error {
+	for len(batch) > 0 {
+		size := prog.size(len(batch))
+		n := min(size, len(batch))
+		if err := w.one(prog, batch[:n], size); err != nil {
+			return err
+		}
+		batch = batch[n:]
+	}
+	return nil
+}
+
+// one evaluates a batch in a run of n items. Whatever goes wrong is an error with the program's name.
+func (w *worker) one(prog *Program, batch []*request, n int) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("run %s: %v", prog.name, r)
 		}
 	}()
-	n := len(batch)
-	if w.pool.on.cuda() {
-		n = w.pool.Batch()
-	}
 	k, err := w.kit(prog, n)
 	if err != nil {
 		return fmt.Errorf("run %s: %s", prog.name, oneLine(err))
@@ -111,8 +119,8 @@ func (w *worker) once(prog *Program, batch []*request) (err error) {
 
 // kit returns the tensors for n items of a program, made at the first use.
 func (w *worker) kit(prog *Program, n int) (*kit, error) {
-	if k := prog.kits[w.index]; k != nil && k[n] != nil {
-		return k[n], nil
+	if k := prog.kits[w.index][n]; k != nil {
+		return k, nil
 	}
 	w.reserve(prog, max(n, w.pool.Batch()))
 	k, err := w.newKit(prog, n)
@@ -121,7 +129,7 @@ func (w *worker) kit(prog *Program, n int) (*kit, error) {
 		return nil, err
 	}
 	if prog.kits[w.index] == nil {
-		prog.kits[w.index] = make([]*kit, w.pool.most+1)
+		prog.kits[w.index] = map[int]*kit{}
 	}
 	prog.kits[w.index][n] = k
 	w.kits++
@@ -166,7 +174,10 @@ func (w *worker) dropScratch() {
 }
 
 func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {
-	k = &kit{session: prog.session}
+	k = &kit{}
+	if k.session, err = prog.session(n); err != nil {
+		return k, err
+	}
 	at := 0
 	for uintptr(unsafe.Pointer(&w.scratch[at]))%(4*align) != 0 {
 		at++
@@ -192,7 +203,7 @@ func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {
 	if w.pool.on.cuda() {
 		return k, nil
 	}
-	if k.binding, err = prog.session.CreateIoBinding(); err != nil {
+	if k.binding, err = k.session.CreateIoBinding(); err != nil {
 		return k, err
 	}
 	for i, p := range prog.inputs {
