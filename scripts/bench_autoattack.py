@@ -141,7 +141,9 @@ class Bench:
         results = json.loads((pathlib.Path(folder) / "results.json").read_text(encoding="utf-8"))
         made = results["environment"]
         self.versions["selfheal"] = made["selfheal"]
-        self.versions.setdefault("onnxruntime", {})[made["onnxruntime"] + (" (bf16)" if mode == "bf16" else "")] = True
+        runtime = made["onnxruntime"] + (" (bf16)" if mode == "bf16" else "")
+        if runtime not in self.versions.setdefault("onnxruntime", []):
+            self.versions["onnxruntime"].append(runtime)
         return results, seconds
 
     def selfheal_attack(self, case, mode):

@@ -94,7 +94,7 @@ def tiny_imagenet(folder, train):
             entries.append((folder / "val" / "images" / file, label_of[name]))
     images = torch.empty(len(entries), 3, TINY_SIDE, TINY_SIDE, dtype=torch.uint8)
     for index, (path, _) in enumerate(entries):
-        images[index] = read_image(path)
+        images[index] = read_image(path, TINY_SIDE)
     return ImageSet(images, torch.tensor([label for _, label in entries]), len(label_of))
 
 
@@ -104,19 +104,21 @@ def text_lines(path):
     return [line for line in path.read_text().splitlines() if line.strip()]
 
 
-def read_image(path):
-    """An image file as bytes [3, 64, 64]; grey ones get three equal channels."""
+def read_image(path, side):
+    """An image file as bytes [3, side, side]; grey ones get three equal channels."""
     try:
         from PIL import Image
     except ImportError as problem:
-        raise DatasetError("reading Tiny-ImageNet needs Pillow") from problem
+        raise DatasetError("reading image files needs Pillow") from problem
     try:
         with Image.open(path) as image:
             pixels = np.asarray(image.convert("RGB"))
+    except FileNotFoundError as problem:
+        raise DatasetError(f"{path} is missing") from problem
     except OSError as problem:
-        raise DatasetError(f"{path} is missing or no image") from problem
-    if pixels.shape != (TINY_SIDE, TINY_SIDE, 3):
-        raise DatasetError(f"{path} is {pixels.shape[1]}x{pixels.shape[0]}, not {TINY_SIDE}x{TINY_SIDE}")
+        raise DatasetError(f"{path} is no image that can be read") from problem
+    if pixels.shape != (side, side, 3):
+        raise DatasetError(f"{path} is {pixels.shape[1]}x{pixels.shape[0]}, not {side}x{side}")
     return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
 
 

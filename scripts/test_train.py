@@ -8,15 +8,18 @@ import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 try:
     import numpy as np
+    import onnx
     import torch
 
     import attacks
+    import cifar10_images
     import datasets
     import shapes10
     import train
@@ -128,6 +131,43 @@ class ImageSets(unittest.TestCase):
         self.assertEqual({flip for _, _, flip in seen}, {False, True})
 
 
+@unittest.skipIf(missing_torch or missing_pillow, missing_torch or missing_pillow)
+class Cifar10Images(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.root = pathlib.Path(self.scratch.name)
+        self.pixels = np.random.default_rng(1).integers(0, 256, (10, 2, 32, 32, 3), dtype=np.uint8)
+        for name, images in zip(cifar10_images.CLASSES, self.pixels):
+            (self.root / "train" / name).mkdir(parents=True)
+            for index, image in enumerate(images):
+                Image.fromarray(image).save(self.root / "train" / name / f"{index:04}.png")
+
+    def convert(self, *arguments):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = cifar10_images.main([str(self.root / "train"), "--out", str(self.root / "bin"), *map(str, arguments)])
+        return code, err.getvalue()
+
+    def test_classes_take_turns(self):
+        records(self.root / "test.bin", 7, 1, 3)
+        self.assertEqual(self.convert("--test", self.root / "test.bin"), (0, ""))
+        found = datasets.load("cifar10", self.root / "bin", train=True)
+        self.assertEqual(found.labels.tolist(), 2 * list(range(10)))
+        self.assertTrue(np.array_equal(found.images.numpy(), self.pixels.transpose(1, 0, 4, 2, 3).reshape(20, 3, 32, 32)))
+        self.assertEqual((self.root / "bin" / "test_batch.bin").read_bytes(), (self.root / "test.bin").read_bytes())
+
+    def test_errors_are_one_line(self):
+        (self.root / "train" / "cat" / "0001.png").unlink()
+        code, err = self.convert()
+        self.assertEqual((code, err.count("\n")), (1, 1))
+        self.assertIn("1 of cat", err)
+        (self.root / "train" / "cat" / "0001.png").write_bytes(b"no image")
+        self.assertIn("0001.png is no image", self.convert()[1])
+        Image.new("RGB", (33, 32)).save(self.root / "train" / "cat" / "0001.png")
+        self.assertIn("33x32, not 32x32", self.convert()[1])
+
+
 @unittest.skipIf(missing_torch, missing_torch)
 class Trades(unittest.TestCase):
     def setUp(self):
@@ -218,6 +258,41 @@ class Training(unittest.TestCase):
         self.assertEqual([round(train.step_schedule(p), 6) for p in (0.0, 0.74, 0.75, 0.9, 0.99)], [1.0, 1.0, 0.1, 0.01, 0.01])
         self.assertAlmostEqual(train.cosine_schedule(0.0), 1.0)
         self.assertAlmostEqual(train.cosine_schedule(0.5), 0.5)
+        self.assertEqual([round(train.cyclic_schedule(p), 6) for p in (0.0, 0.2, 0.4, 0.7, 1.0)], [0.0, 0.5, 1.0, 0.5, 0.0])
+
+    def test_bf16_learns_and_is_exported_as_float32(self):
+        with tempfile.TemporaryDirectory() as folder:
+            code, _, err = command(*self.SMALL, "--limit-train", 40, "--batch", 20, "--epochs", 25, "--schedule", "cyclic",
+                                   "--rate", 0.1, "--no-augment", "--precision", "bf16", "--evaluation-steps", 0, "--out", folder)
+            self.assertEqual((code, err), (0, ""))
+            losses = self.losses(folder)
+            self.assertLess(losses[-1], 0.5 * losses[0])
+            model = onnx.load(pathlib.Path(folder) / "model.onnx")
+            self.assertEqual({weight.data_type for weight in model.graph.initializer} - {onnx.TensorProto.INT64},
+                             {onnx.TensorProto.FLOAT})
+
+    def test_fast_training_attacks_what_it_learns(self):
+        """One step of 5/4 epsilon from a random start inside the ball, back in it, and in the range of pixels."""
+        seen = []
+        settings = (*self.SMALL, "--limit-train", 20, "--batch", 20, "--epochs", 1, "--no-augment", "--evaluation-steps", 0)
+        pgd, cross_entropy = attacks.pgd, train.functional.cross_entropy
+
+        def watched(network, images, labels, norm, epsilon, steps, step_size, loss, generator):
+            found = pgd(network, images, labels, norm, epsilon, steps, step_size, loss, generator)
+            seen.append((network.training, steps, step_size / epsilon, float((found - images).abs().max()) / epsilon,
+                         float(found.min()), float(found.max())))
+            with torch.no_grad():
+                network.eval()
+                clean, attacked = (float(cross_entropy(network(x), labels)) for x in (images, found))
+                network.train()
+            self.assertGreater(attacked, clean)
+            return found
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(attacks, "pgd", watched):
+            self.assertEqual(command(*settings, "--loss", "fast", "--out", folder)[0], 0)
+        ((training, steps, share, farthest, least, most),) = seen
+        self.assertEqual((training, steps), (True, 1))
+        self.assertAlmostEqual(share, 1.25)
+        self.assertTrue(0.9 < farthest < 1.0001 and least >= 0 and most <= 1, seen)
 
     def test_errors_are_one_line(self):
         with tempfile.TemporaryDirectory() as folder:
