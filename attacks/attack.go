@@ -70,17 +70,22 @@ type Result struct {
 	Distance float64
 }
 
-// Attack perturbs one image within its norm ball. Implementations are values
-// without mutable state: Perturb may be called from many goroutines at once.
-type Attack interface {
+// Method is what is tried on an image, or proven of it.
+type Method interface {
 	// Name is the component's name in results: "apgd-ce", "square", …
 	Name() string
-	// Check reports why the attack can't be used on a classifier with these
+	// Check reports why the method can't be used on a classifier with these
 	// classes and image shape (too few classes for a loss, too small an image), or nil.
 	Check(classes int, shape Shape) error
 	// Passes bounds the forward and backward passes for one image. For an image
 	// that is never broken they are exact, except for FAB and Bisection.
 	Passes(classes int) (forward, backward int)
+}
+
+// Attack perturbs one image within its norm ball. Implementations are values
+// without mutable state: Perturb may be called from many goroutines at once.
+type Attack interface {
+	Method
 	// Perturb attacks im. The caller guarantees that the classifier is right on
 	// the clean image. It returns ctx's error when cancelled.
 	Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error)
@@ -110,4 +115,27 @@ type Recipe struct {
 	Minimises bool
 	// Corruption makes the images instead of components; norm and epsilon are then nothing. Nil for an attack.
 	Corruption *Corruption
+	// Certificate is proven of the clean images instead of attacking them. Nil for an attack.
+	Certificate Method
+}
+
+// Methods are the components, or the certificate.
+func (r Recipe) Methods() (all []Method) {
+	for _, c := range r.Components {
+		all = append(all, c)
+	}
+	if r.Certificate != nil {
+		all = append(all, r.Certificate)
+	}
+	return all
+}
+
+// Passes bounds the forward and backward passes for one image. Those of a certificate are exact, unless it may end
+// early.
+func (r Recipe) Passes(classes int) (forward, backward int64) {
+	for _, m := range r.Methods() {
+		f, b := m.Passes(classes)
+		forward, backward = forward+int64(f), backward+int64(b)
+	}
+	return forward, backward
 }

@@ -15,7 +15,7 @@ func TestConformance(t *testing.T) {
 		t.Run(row.Kind, func(t *testing.T) { attacktest.Conform(t, row) })
 	}
 	for _, s := range attacks.Specs {
-		if s.Versions == nil &&
+		if s.Versions == nil && !s.Proves &&
 			!slices.ContainsFunc(attacktest.Rows, func(r attacktest.Row) bool { return r.Kind == s.Kind }) {
 			t.Errorf("%s has no row in attacktest.Rows", s.Kind)
 		}

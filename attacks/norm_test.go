@@ -82,7 +82,7 @@ func TestLargestEpsilon(t *testing.T) {
 			}
 			most := []float64{1, 12, 144}[n]
 			for _, epsilon := range []float64{most, 1.001 * most, 1e8} {
-				for _, a := range recipe(t, attacks.Setup{Kind: spec.Kind, Norm: n}, epsilon, 10).Components {
+				for _, a := range recipe(t, attacks.Setup{Kind: spec.Kind, Norm: n}, epsilon, 10).Methods() {
 					err := a.Check(10, shape)
 					if epsilon == most {
 						if err != nil {

@@ -12,10 +12,10 @@ type Parameter struct {
 	setting.Setting
 	Norms []Norm // the norms in which it means something; nil: all
 
-	get       func(Attack) any         // an int, float64, bool or string
-	set       func(Attack, any) Attack // of such a value
-	isZero    func(Attack) bool        // whether the attack's field is
-	byDefault func(Attack) any         // where Default is nil: what follows from the parameters before it
+	get       func(Method) any         // an int, float64, bool or string
+	set       func(Method, any) Method // of such a value
+	isZero    func(Method) bool        // whether the attack's field is
+	byDefault func(Method) any         // where Default is nil: what follows from the parameters before it
 	// fit cuts a value to what so many classes allow, for AutoAttack's versions. replaced says in
 	// words what had to give way, if it is worth telling. Nil where classes don't matter.
 	fit func(v any, classes int) (fitted any, replaced string)
@@ -35,7 +35,7 @@ func (p Parameter) only(norms ...Norm) Parameter {
 func (p Parameter) hasUse(n Norm) bool { return p.Norms == nil || slices.Contains(p.Norms, n) }
 
 // valueByDefault is what an attack has where nothing is given.
-func (p Parameter) valueByDefault(a Attack) any {
+func (p Parameter) valueByDefault(a Method) any {
 	if p.Default != nil {
 		return p.Default
 	}
@@ -43,54 +43,54 @@ func (p Parameter) valueByDefault(a Attack) any {
 }
 
 // bind makes a parameter of a setting and the field that holds it.
-func bind[A Attack, V comparable](s setting.Setting, field func(*A) *V) Parameter {
+func bind[A Method, V comparable](s setting.Setting, field func(*A) *V) Parameter {
 	return Parameter{Setting: s,
-		get: func(a Attack) any {
+		get: func(a Method) any {
 			own := a.(A)
 			return *field(&own)
 		},
-		set: func(a Attack, v any) Attack {
+		set: func(a Method, v any) Method {
 			own := a.(A)
 			*field(&own) = v.(V)
 			return own
 		},
-		isZero: func(a Attack) bool {
+		isZero: func(a Method) bool {
 			own := a.(A)
 			return *field(&own) == *new(V)
 		},
 	}
 }
 
-func whole[A Attack](name string, byDefault int, doc string, field func(*A) *int) Parameter {
+func whole[A Method](name string, byDefault int, doc string, field func(*A) *int) Parameter {
 	s := setting.Setting{Name: name, Type: setting.Whole, Within: setting.Count, Default: byDefault, Doc: doc}
 	return bind(s, field)
 }
 
-func decimal[A Attack](name string, byDefault float64, within setting.Interval, doc string,
+func decimal[A Method](name string, byDefault float64, within setting.Interval, doc string,
 	field func(*A) *float64) Parameter {
 	return bind(setting.Setting{Name: name, Type: setting.Number, Within: within, Default: byDefault, Doc: doc}, field)
 }
 
-func flag[A Attack](name, doc string, field func(*A) *bool) Parameter {
+func flag[A Method](name, doc string, field func(*A) *bool) Parameter {
 	return bind(setting.Setting{Name: name, Type: setting.Flag, Default: false, Doc: doc}, field)
 }
 
 // choice is one of the values allowed, given by its name; by default the first.
-func choice[A Attack, T interface {
+func choice[A Method, T interface {
 	comparable
 	fmt.Stringer
 }](name, doc string, field func(*A) *T, allowed ...T) Parameter {
 	words := names(allowed, T.String)
 	value := bind(setting.Setting{Name: name, Type: setting.Choice, Choices: words, Default: words[0], Doc: doc}, field)
 	get, set := value.get, value.set
-	value.get = func(a Attack) any { return get(a).(T).String() }
-	value.set = func(a Attack, v any) Attack { return set(a, allowed[slices.Index(words, v.(string))]) }
+	value.get = func(a Method) any { return get(a).(T).String() }
+	value.set = func(a Method, v any) Method { return set(a, allowed[slices.Index(words, v.(string))]) }
 	return value
 }
 
 // climbed is the loss that an attack climbs. Where there are too few classes for it, AutoAttack's
 // versions climb its numerator.
-func climbed[A Attack](field func(*A) *Loss, allowed ...Loss) Parameter {
+func climbed[A Method](field func(*A) *Loss, allowed ...Loss) Parameter {
 	p := choice("loss", "the loss that is climbed", field, allowed...)
 	p.fit = func(v any, classes int) (any, string) {
 		given := allowed[slices.Index(p.Choices, v.(string))]
@@ -105,7 +105,7 @@ func climbed[A Attack](field func(*A) *Loss, allowed ...Loss) Parameter {
 }
 
 // aimedAt is how many wrong classes an attack aims at, one after another.
-func aimedAt[A Attack](field func(*A) *int) Parameter {
+func aimedAt[A Method](field func(*A) *int) Parameter {
 	p := whole("targets", 9, "wrong classes aimed at, highest logit first; at most as many as there are", field)
 	p.fit = func(v any, classes int) (any, string) { return min(v.(int), classes-1), "" }
 	return p
@@ -113,7 +113,7 @@ func aimedAt[A Attack](field func(*A) *int) Parameter {
 
 // following replaces a fixed default by one that follows from epsilon, the norm and the
 // parameters before it; rule says how.
-func (p Parameter) following(rule string, byDefault func(Attack) any) Parameter {
+func (p Parameter) following(rule string, byDefault func(Method) any) Parameter {
 	p.Default, p.Rule, p.byDefault = nil, rule, byDefault
 	return p
 }
@@ -124,8 +124,8 @@ func without(name string, table []Parameter) []Parameter {
 }
 
 // withDefaults gives parameters that are left zero their defaults.
-func withDefaults[A Attack](a A, table []Parameter) A {
-	var filled Attack = a
+func withDefaults[A Method](a A, table []Parameter) A {
+	var filled Method = a
 	for _, p := range table {
 		if p.isZero(filled) {
 			filled = p.set(filled, p.valueByDefault(filled))
@@ -136,7 +136,7 @@ func withDefaults[A Attack](a A, table []Parameter) A {
 
 // check reports what no attack can do with, the first parameter outside its range, and one that is
 // set though it means nothing in the norm.
-func check[A Attack](a A, norm Norm, eps float64, loss Loss, classes int, shape Shape, table []Parameter) error {
+func check[A Method](a A, norm Norm, eps float64, loss Loss, classes int, shape Shape, table []Parameter) error {
 	switch name := a.Name(); {
 	case !norm.known():
 		return fmt.Errorf("%s: no such norm: %d", name, int(norm))

@@ -156,7 +156,7 @@ func (s Spec) part(n Norm, given, usual map[string]any) (part, error) {
 
 // attack makes the attack. Unless classes is 0, it is fitted to them; replaced then says what had
 // to give way.
-func (c part) attack(n Norm, epsilon float64, classes int) (a Attack, replaced string) {
+func (c part) attack(n Norm, epsilon float64, classes int) (a Method, replaced string) {
 	a = c.spec.start(n, epsilon)
 	for _, p := range c.spec.Parameters {
 		v, ok := c.parameters[p.Name]
@@ -190,7 +190,7 @@ func (p plan) revision() int { return max(p.spec.Revision, p.version.Revision) }
 // recipe is a name with its version.
 func (s Setup) recipe(name string, p plan) string {
 	made := fmt.Sprintf("%s/%d", name, p.revision())
-	if s.Precision != "" {
+	if s.Precision != "" && !p.spec.Proves { // which is in the judge's
 		made += "+" + s.Precision
 	}
 	return made
@@ -230,11 +230,16 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		if replaced != "" {
 			fallback = append(fallback, replaced)
 		}
+		attack, ok := a.(Attack)
+		if !ok {
+			r.Certificate = a
+			continue
+		}
 		if place := placed[a.Name()]; place > 0 {
-			a = again{a, place}
+			attack = again{attack, place}
 		}
 		placed[a.Name()]++
-		r.Components = append(r.Components, a)
+		r.Components = append(r.Components, attack)
 	}
 	if fallback != nil {
 		name += "-few"

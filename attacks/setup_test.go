@@ -166,7 +166,7 @@ func TestClassesAndShapes(t *testing.T) {
 				}
 				setups = append(setups, setup{Kind: spec.Kind, Version: "custom", Norm: n, Components: d.Components})
 			}
-			if spec.Versions == nil && spec.CheckNorm(n) == nil {
+			if spec.Versions == nil && !spec.Proves && spec.CheckNorm(n) == nil {
 				d := must.Get(attacks.Setup{Kind: spec.Kind, Norm: n}.Describe())(t)
 				delete(d.Parameters, "step_size") // follows from epsilon
 				setups = append(setups, setup{Kind: spec.Kind, Norm: n, Parameters: cheap(spec.Kind, d.Parameters)})
@@ -372,7 +372,8 @@ func TestSpecs(t *testing.T) {
 				continue
 			}
 			r := recipe(t, attacks.Setup{Kind: s.Kind, Norm: n}, 0.5, 10)
-			if a := r.Components[0]; a.Name() != s.Kind || r.Name != s.Kind+"/1" || r.Minimises != s.Minimises {
+			if a := r.Methods()[0]; a.Name() != s.Kind || r.Name != s.Kind+"/1" || r.Minimises != s.Minimises ||
+				s.Proves != (r.Certificate != nil) {
 				t.Errorf("%s: %+v", s.Kind, r)
 			}
 		}

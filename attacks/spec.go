@@ -20,13 +20,14 @@ type Spec struct {
 	Climbs     Loss        // the loss, by default
 	Norms      []Norm      // those that it exists in; nil: all
 	Minimises  bool        // it looks for the smallest norm, which is what it is run for
+	Proves     bool        // it is no attack: it proves that none within epsilon can succeed
 	Component  bool        // it may be one of a custom AutoAttack's
 	// Custom has the defaults that differ in a custom AutoAttack.
 	Custom   map[string]any
 	Versions []Version // AutoAttack's, the default first
 
 	heading string // the title with what readers expect beside it: "PGD-{steps}"; "" is the title
-	start   func(n Norm, epsilon float64) Attack
+	start   func(n Norm, epsilon float64) Method
 }
 
 // Version is one of AutoAttack's: attacks in order, each made on what those before it left unbroken.
@@ -52,7 +53,7 @@ var Specs = []Spec{
 		Kind: "apgd-ce", Title: "APGD-CE", Revision: 1, Component: true, Climbs: CrossEntropy,
 		Doc:        "Auto-PGD on cross-entropy: momentum, and a step that halves when progress stalls",
 		Parameters: without("targets", apgdParameters), Custom: map[string]any{"restarts": 5},
-		start: func(n Norm, e float64) Attack { return APGD{Norm: n, Epsilon: e} },
+		start: func(n Norm, e float64) Method { return APGD{Norm: n, Epsilon: e} },
 	},
 	{
 		Kind: "apgd-dlr", Title: "APGD-DLR", Revision: 1, Component: true, Climbs: DLR,
@@ -60,63 +61,70 @@ var Specs = []Spec{
 		Parameters: slices.Concat(without("targets", apgdParameters), []Parameter{
 			climbed(func(a *APGD) *Loss { return &a.Loss }, DLR, Margin)}),
 		Custom: map[string]any{"restarts": 5},
-		start:  func(n Norm, e float64) Attack { return APGD{Norm: n, Epsilon: e} },
+		start:  func(n Norm, e float64) Method { return APGD{Norm: n, Epsilon: e} },
 	},
 	{
 		Kind: "apgd-t", Title: "APGD-T", Revision: 1, Component: true, Climbs: TargetedDLR,
 		Doc: "Auto-PGD on the targeted difference of logits ratio, one target after another; needs 4 classes",
 		Parameters: slices.Concat(apgdParameters, []Parameter{
 			climbed(func(a *APGD) *Loss { return &a.Loss }, TargetedDLR, TargetedCrossEntropy, LogitDifference)}),
-		start: func(n Norm, e float64) Attack { return APGD{Norm: n, Epsilon: e} },
+		start: func(n Norm, e float64) Method { return APGD{Norm: n, Epsilon: e} },
 	},
 	{
 		Kind: "fab", Title: "FAB", Revision: 1, Component: true, Climbs: LogitDifference, Minimises: true,
 		Doc:        "Fast Adaptive Boundary: the nearest misclassified point, by steps onto linearised boundaries",
 		Parameters: without("targets", fabParameters), Custom: map[string]any{"restarts": 5},
-		start: func(n Norm, e float64) Attack { return FAB{Norm: n, Epsilon: e} },
+		start: func(n Norm, e float64) Method { return FAB{Norm: n, Epsilon: e} },
 	},
 	{
 		Kind: "fab-t", Title: "FAB-T", Revision: 1, Component: true, Climbs: LogitDifference, Minimises: true,
 		Doc:        "FAB at the boundary to one target after another",
 		Parameters: fabParameters,
-		start:      func(n Norm, e float64) Attack { return FAB{Norm: n, Epsilon: e, Targeted: true} },
+		start:      func(n Norm, e float64) Method { return FAB{Norm: n, Epsilon: e, Targeted: true} },
 	},
 	{
 		Kind: "square", Title: "Square", Revision: 1, Component: true, Climbs: Margin,
 		heading:    "Square, {queries} queries",
 		Doc:        "a random search that changes square windows and sees only logits",
 		Parameters: squareParameters,
-		start:      func(n Norm, e float64) Attack { return Square{Norm: n, Epsilon: e} },
+		start:      func(n Norm, e float64) Method { return Square{Norm: n, Epsilon: e} },
 	},
 	{
 		Kind: "pgd", Title: "PGD", Revision: 1, Climbs: CrossEntropy, heading: "PGD-{steps}",
 		Doc:        "projected gradient ascent in steps of a given length, from a random start",
 		Parameters: pgdParameters,
-		start:      func(n Norm, e float64) Attack { return PGD{Norm: n, Epsilon: e} },
+		start:      func(n Norm, e float64) Method { return PGD{Norm: n, Epsilon: e} },
 	},
 	{
 		Kind: "fgsm", Title: "FGSM", Revision: 1, Climbs: CrossEntropy,
 		Doc:        "one step of length epsilon along the gradient's sign",
 		Parameters: fgsmParameters,
-		start:      func(n Norm, e float64) Attack { return FGSM{Norm: n, Epsilon: e} },
+		start:      func(n Norm, e float64) Method { return FGSM{Norm: n, Epsilon: e} },
 	},
 	{
 		Kind: "deepfool", Title: "DeepFool", Revision: 1, Climbs: LogitDifference, Minimises: true,
 		Doc:        "steps onto the nearest linearised boundary until the image is broken",
 		Parameters: deepFoolParameters, Norms: []Norm{Linf, L2},
-		start: func(n Norm, e float64) Attack { return DeepFool{Norm: n, Epsilon: e} },
+		start: func(n Norm, e float64) Method { return DeepFool{Norm: n, Epsilon: e} },
 	},
 	{
 		Kind: "mi-fgsm", Title: "MI-FGSM", Revision: 1, Climbs: CrossEntropy,
 		Doc:        "steps along a momentum of gradients, from the clean image",
 		Parameters: miFGSMParameters,
-		start:      func(n Norm, e float64) Attack { return MIFGSM{Norm: n, Epsilon: e} },
+		start:      func(n Norm, e float64) Method { return MIFGSM{Norm: n, Epsilon: e} },
 	},
 	{
 		Kind: "bisection", Title: "Bisection", Revision: 1, Climbs: LogitDifference, Minimises: true,
 		Doc:        "the smallest norm that breaks an image, up to epsilon: Auto-PGD at one radius after another",
 		Parameters: bisectionParameters,
-		start:      func(n Norm, e float64) Attack { return Bisection{Norm: n, Epsilon: e} },
+		start:      func(n Norm, e float64) Method { return Bisection{Norm: n, Epsilon: e} },
+	},
+	{
+		Kind: "smoothing", Title: "Randomised smoothing", Revision: 1, Proves: true, heading: "Smoothing, σ = {sigma}",
+		Doc: "a certificate: the class that is answered most often under Gaussian noise stays within epsilon " +
+			"(Cohen, Rosenfeld & Kolter 2019)",
+		Parameters: smoothingParameters, Norms: []Norm{L2},
+		start: func(_ Norm, e float64) Method { return Smoothing{Epsilon: e} },
 	},
 }
 
@@ -189,7 +197,7 @@ var pgdParameters = []Parameter{
 	whole("restarts", 1, "runs, each from its own random start", func(a *PGD) *int { return &a.Restarts }),
 	decimal("step_size", 0, setting.Positive, "length of the first step in the norm",
 		func(a *PGD) *float64 { return &a.StepSize }).following(
-		"epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1", func(a Attack) any { return a.(PGD).usualStep() }),
+		"epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1", func(a Method) any { return a.(PGD).usualStep() }),
 	choice("schedule", "how the steps of a run shrink towards 0", func(a *PGD) *Schedule { return &a.Schedule },
 		ConstantSteps, LinearSteps, CosineSteps),
 	climbed(func(a *PGD) *Loss { return &a.Loss }, CrossEntropy, DLR, Margin),
@@ -209,7 +217,7 @@ var miFGSMParameters = []Parameter{
 		func(a *MIFGSM) *float64 { return &a.Decay }),
 	decimal("step_size", 0, setting.Positive, "length of a step in the norm",
 		func(a *MIFGSM) *float64 { return &a.StepSize }).following(
-		"epsilon/steps", func(a Attack) any { m := a.(MIFGSM); return m.Epsilon / float64(m.Steps) }),
+		"epsilon/steps", func(a Method) any { m := a.(MIFGSM); return m.Epsilon / float64(m.Steps) }),
 	climbed(func(a *MIFGSM) *Loss { return &a.Loss }, CrossEntropy, DLR, Margin),
 }
 
@@ -220,6 +228,18 @@ var bisectionParameters = []Parameter{
 	decimal("tolerance", .01, setting.Interval{Min: 1e-6, Max: .5}, "relative width at which halving ends",
 		func(a *Bisection) *float64 { return &a.Tolerance }),
 	climbed(func(a *Bisection) *Loss { return &a.Loss }, LogitDifference, Margin),
+}
+
+// smoothingParameters have the names of algorithm CERTIFY in Cohen, Rosenfeld & Kolter 2019.
+var smoothingParameters = []Parameter{
+	decimal("sigma", .25, setting.Positive, "deviation of the noise, in pixel units of [0,1]",
+		func(a *Smoothing) *float64 { return &a.Sigma }),
+	whole("n0", 100, "samples that choose the class", func(a *Smoothing) *int { return &a.N0 }),
+	whole("n", 10_000, "samples that bound its probability", func(a *Smoothing) *int { return &a.N }),
+	decimal("alpha", .001, setting.Interval{Min: 1e-12, Max: .5}, "probability that an image's certificate is wrong",
+		func(a *Smoothing) *float64 { return &a.Alpha }),
+	flag("stopping", "end an image's samples as soon as every epsilon is decided",
+		func(a *Smoothing) *bool { return &a.Stopping }),
 }
 
 // names are the names of a list's elements.

@@ -61,12 +61,8 @@ func (r *run) mostPasses(j Job, a PlannedAttack) int64 {
 	if err != nil {
 		return 0
 	}
-	var sum int64
-	for _, c := range recipe.Components {
-		f, b := c.Passes(assumedClasses)
-		sum += int64(f + b)
-	}
-	return sum * int64(r.record.Datasets[j.Suite.Dataset].N)
+	f, b := recipe.Passes(assumedClasses)
+	return (f + b) * int64(r.record.Datasets[j.Suite.Dataset].N)
 }
 
 // begin notes that a component of an item begins.
@@ -78,8 +74,10 @@ func (a *agenda) begin(id componentID) {
 	if k.defense != config.None {
 		k.mode = id.Mode
 	}
+	proven := k // certificates are of no mode
+	proven.mode = ""
 	from := max(a.at, 0)
-	i := slices.IndexFunc(a.items[from:], func(i item) bool { return i.key == k })
+	i := slices.IndexFunc(a.items[from:], func(i item) bool { return i.key == k || i.key == proven })
 	if i < 0 || from+i == a.at {
 		return
 	}

@@ -36,6 +36,7 @@ type appraisal struct {
 	each    float64 // what every image costs, whatever becomes of it
 	first   float64 // what is done once for the set
 	stakes  []*stake
+	proven  map[craftKey]bool // certificates that are counted in each
 }
 
 // shift is how likely it is that the network's typical distance is so many times the usual one.
@@ -106,7 +107,7 @@ func (r *run) appraise(ctx context.Context, j Job) (*appraisal, error) {
 		return nil, err
 	}
 	defer b.close()
-	a := &appraisal{run: r, set: b.set, net: b.net}
+	a := &appraisal{run: r, set: b.set, net: b.net, proven: map[craftKey]bool{}}
 	for z := -3.0; z <= 3; z += 0.25 {
 		a.shifts = append(a.shifts, shift{math.Exp(z * networkSpread), math.Exp(-z * z / 2)})
 	}
@@ -164,6 +165,7 @@ func (a *appraisal) weigh(ctx context.Context) error {
 // add adds what a job does.
 func (a *appraisal) add(ctx context.Context, j Job) error {
 	price, answer := map[string]control.Cost{}, 0.0 // of attacks, by defense; of an answer under each control
+	asked := map[string]float64{config.None: 1}     // what an answer costs, by defense
 	for _, defense := range append([]string{config.None}, j.Suite.Controls...) {
 		who := alone(a.net)
 		if defense != config.None {
@@ -173,7 +175,8 @@ func (a *appraisal) add(ctx context.Context, j Job) error {
 			}
 			defer loop.Close()
 			who = under(loop, a.net)
-			answer += who.Control.Passes
+			asked[defense] = who.Control.Passes
+			answer += asked[defense]
 		}
 		on, err := oracleOf(who, j.Suite.Mode)
 		if err != nil {
@@ -190,6 +193,18 @@ func (a *appraisal) add(ctx context.Context, j Job) error {
 	for k := range j.needs(a.seeds()) {
 		if k.attack.corruption() != nil {
 			a.each += 1 + answer
+			continue
+		}
+		if k.attack.proves() {
+			if !a.proven[k.craftKey] {
+				recipe, err := recipeFor(k.attack, a.net)
+				if err != nil {
+					return err
+				}
+				samples, _ := recipe.Passes(a.net.Classes())
+				a.proven[k.craftKey] = true
+				a.each += float64(samples) * asked[k.defense]
+			}
 			continue
 		}
 		i := slices.IndexFunc(a.stakes, func(s *stake) bool { return s.craftKey == k.craftKey })

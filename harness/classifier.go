@@ -139,6 +139,26 @@ func oracleOf(c classifier, mode string) (*oracle, error) {
 	return o, nil
 }
 
+// listener is a controlled network that is not attacked itself.
+type listener struct {
+	*control.Network
+	loop *controller
+}
+
+// Logits are the loop's.
+func (l listener) Logits(ctx context.Context, x, out []float32) error {
+	return l.loop.Logits(ctx, x, out)
+}
+
+// listening is the oracle of a classifier that is not attacked itself.
+func listening(who classifier) *oracle {
+	o := &oracle{Oracle: who.net, of: who, state: who.state(), cost: control.Cost{Logits: 1}}
+	if who.loop != nil {
+		o.Oracle, o.cost.Logits = listener{who.net, who.loop}, who.Control.Passes
+	}
+	return o
+}
+
 // counted counts the passes that go through an oracle: what an attack really
 // cost, whatever it says itself.
 type counted struct {

@@ -186,21 +186,6 @@ func (s *surveyor) job(ctx context.Context, j Job) (forecast, error) {
 	return f, nil
 }
 
-// listener is a controlled network that is not attacked itself.
-type listener struct {
-	*control.Network
-	loop *controller
-}
-
-// listening is the oracle of a controlled network that is not attacked itself.
-func listening(who classifier) *oracle {
-	return &oracle{Oracle: listener{who.net, who.loop}, of: who, state: who.loop.state}
-}
-
-func (l listener) Logits(ctx context.Context, x, out []float32) error {
-	return l.loop.Logits(ctx, x, out)
-}
-
 // hashed makes a seed of a text.
 func hashed(text string) uint64 {
 	h := fnv.New64a()
@@ -250,6 +235,12 @@ func (e *estimate) attackEach(ctx context.Context, on *oracle, v surveyed, oracl
 			}
 			continue
 		}
+		if r.Certificate != nil {
+			for k, l := range listeners {
+				e.certificate(a, r, oracles[k].of, l)
+			}
+			continue
+		}
 		for _, seed := range e.seeds() {
 			key := e.key(a, on.of.defense(), seed)
 			fresh := e.made[key] == nil
@@ -282,6 +273,18 @@ func (e *estimate) attackEach(ctx context.Context, on *oracle, v surveyed, oracl
 		}
 	}
 	return nil
+}
+
+// certificate counts the samples of a certificate, all of which are taken, for a classifier.
+func (e *estimate) certificate(a PlannedAttack, r attacks.Recipe, who classifier, v surveyed) {
+	samples, _ := r.Passes(who.Classes)
+	seconds := v.judging().round(int(samples)*e.set.Len(), 0)
+	for _, seed := range e.seeds() {
+		if key := e.key(a, who.defense(), seed); e.made[key] == nil {
+			e.made[key] = slices.Repeat([]outlook{{seconds: seconds}}, draws)
+			e.fixed += seconds
+		}
+	}
 }
 
 // drawn are a crafting's draws. A network's typical distance is the same for all attacks in a draw.

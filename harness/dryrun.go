@@ -223,13 +223,13 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 			fmt.Fprintf(&d.text, "  %-24s %v\n", a.Name, err)
 			continue
 		}
-		var f, g int64
-		for _, c := range r.Components {
-			cf, cg := c.Passes(classes)
-			f, g = f+int64(cf)*n*seeds, g+int64(cg)*n*seeds
+		f, g := r.Passes(classes)
+		f, g = f*n*seeds, g*n*seeds
+		shared, defenses := "", j.attacked()
+		if a.proves() {
+			defenses = append([]string{config.None}, j.Suite.Controls...)
 		}
-		shared := ""
-		for _, defense := range j.attacked() {
+		for _, defense := range defenses {
 			switch k := j.key(a, defense, d.plan.Config.Seed); {
 			case d.made[k] != "" && defense == config.None:
 				shared = ", made once with suite " + d.made[k]
@@ -242,9 +242,14 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 				e.controlled += f + g
 			}
 		}
-		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, %s, epsilon %s: at most %s forward, %s backward%s\n",
-			a.Name, known.defenses(j, a.Name, a.Epsilon), r.Name, a.Norm, number.Format(a.Epsilon), count(f), count(g),
-			shared)
+		passes := fmt.Sprintf("at most %s forward, %s backward", count(f), count(g))
+		if s, ok := r.Certificate.(attacks.Smoothing); ok {
+			if passes = count(f) + " forward for each defense"; s.Stopping {
+				passes = "at most " + passes
+			}
+		}
+		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, %s, epsilon %s: %s%s\n", a.Name,
+			known.defenses(j, a.Name, a.Epsilon), r.Name, a.Norm, number.Format(a.Epsilon), passes, shared)
 	}
 	rate := cmp.Or(d.rates[j.Model.Name], d.rates[""])
 	if rate <= 0 && d.forecast(j) {

@@ -59,8 +59,8 @@ func (s span) String() string {
 func (d *description) disk() {
 	bytes, known := int64(0), true
 	for j, k := range d.plan.crafts() {
-		if k.attack.corruption() != nil && !j.Suite.SaveAdversarial {
-			continue // made anew whenever they are asked for
+		if k.attack.proves() || k.attack.corruption() != nil && !j.Suite.SaveAdversarial {
+			continue // there are none, or they are made anew whenever they are asked for
 		}
 		set := d.sets[j.Suite.Dataset]
 		known = known && set.size > 0

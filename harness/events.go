@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"selfheal/attacks"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/models/ort"
@@ -167,6 +168,28 @@ type componentID struct {
 
 func (c componentID) inWords() string { return c.label + " " + c.Component }
 
+// proves reports whether it is a certificate.
+func (c componentID) proves() bool {
+	s, err := attacks.Lookup(c.Component)
+	return err == nil && s.Proves
+}
+
+// stands is what the images are that an attack has left, or that are proven.
+func (c componentID) stands() string {
+	if c.proves() {
+		return "certified"
+	}
+	return "robust"
+}
+
+// done is what became of all images.
+func (c componentID) done() string {
+	if c.proves() {
+		return "sampled"
+	}
+	return "attacked"
+}
+
 type componentProgress struct {
 	componentID
 	Done   int            `json:"images_done"`
@@ -178,13 +201,13 @@ type componentProgress struct {
 }
 
 func (e componentProgress) String() string {
-	return fmt.Sprintf("%s: %d of %d images, robust so far %d of %d, %s", e.inWords(), e.Done, e.Images, e.Robust,
-		e.N, e.left())
+	return fmt.Sprintf("%s: %d of %d images, %s so far %d of %d, %s", e.inWords(), e.Done, e.Images, e.stands(),
+		e.Robust, e.N, e.left())
 }
 
 // short is its text beside a bar.
 func (e componentProgress) short() string {
-	return fmt.Sprintf("%s %d/%d, robust %d/%d, %s", e.inWords(), e.Done, e.Images, e.Robust, e.N, e.left())
+	return fmt.Sprintf("%s %d/%d, %s %d/%d, %s", e.inWords(), e.Done, e.Images, e.stands(), e.Robust, e.N, e.left())
 }
 
 // left is the component's time and the run's.
@@ -215,8 +238,8 @@ type componentFinished struct {
 }
 
 func (e componentFinished) String() string {
-	return fmt.Sprintf("%s: %d images attacked, robust %d of %d (%.1f %%), %s", e.inWords(), e.Images, e.Robust, e.N,
-		100*float64(e.Robust)/float64(e.N), e.Took.Round(100*time.Millisecond))
+	return fmt.Sprintf("%s: %d images %s, %s %d of %d (%.1f %%), %s", e.inWords(), e.Images, e.done(), e.stands(),
+		e.Robust, e.N, 100*float64(e.Robust)/float64(e.N), e.Took.Round(100*time.Millisecond))
 }
 
 // scored is what verdicts come to.

@@ -123,7 +123,7 @@ func (j Job) slots(before int) []slot {
 	}
 	var all []slot
 	for _, a := range j.Attacks {
-		if a.corruption() != nil { // which breaks nothing on purpose
+		if !a.searches() { // corruptions break nothing on purpose
 			continue
 		}
 		for _, d := range defenses {

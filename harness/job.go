@@ -156,7 +156,7 @@ func (r *run) attackEach(ctx context.Context, b *bench, listeners []classifier) 
 // attack crafts an attack under the n-th seed and scores listeners on it.
 func (r *run) attack(ctx context.Context, s scoring, on *oracle, n int, listeners []classifier,
 	clean []*judged) error {
-	if clean[0] != nil {
+	if clean[0] != nil && !s.attack.proves() {
 		var err error
 		if s.made, err = r.crafted(ctx, s, on, clean[0]); err != nil {
 			return err
@@ -165,6 +165,11 @@ func (r *run) attack(ctx context.Context, s scoring, on *oracle, n int, listener
 	for k, c := range listeners {
 		s.who, s.clean = c, clean[k]
 		var err error
+		if s.attack.proves() && s.clean != nil {
+			if s.made, err = r.certified(ctx, s); err != nil {
+				return err
+			}
+		}
 		if n == 0 {
 			_, err = r.score(ctx, s)
 		} else {
@@ -174,10 +179,10 @@ func (r *run) attack(ctx context.Context, s scoring, on *oracle, n int, listener
 			return err
 		}
 	}
-	if n > 0 { // the gallery and studies take the first seed's
+	if n > 0 && !s.attack.proves() { // the gallery and studies take the first seed's
 		return r.used(s.Job.key(*s.attack, on.of.defense(), s.seed))
 	}
-	if s.made != nil && s.Suite.SaveAdversarial {
+	if s.made != nil && s.Suite.SaveAdversarial && !s.attack.proves() {
 		return r.adversarial(s.bench, listeners[0].defense(), *s.attack, s.made)
 	}
 	return nil
@@ -194,6 +199,19 @@ func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean *judged)
 	if use.made != nil {
 		return use.made, nil
 	}
+	s.who = on.of
+	made, err := r.craft(ctx, on, order{recipe: recipe, seed: s.seed, cell: identity(s.cell()), label: r.label(s),
+		key: key.String(), set: s.set, clean: clean.verdicts, verdictOnly: !use.images && !recipe.Minimises})
+	if err != nil {
+		return nil, fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, on.of, a.Name, err)
+	}
+	use.made = made
+	return made, nil
+}
+
+// label names what is attacked, or certified, in lines of progress.
+func (r *run) label(s scoring) string {
+	a := s.attack
 	label := fmt.Sprintf("%s, %s", s.Model.Name, a.Name)
 	if s.seed == r.cfg.Seed && r.shard.N == 0 {
 		label = fmt.Sprintf("[%d/%d] ", len(r.record.Cells)+1, r.plan.Cells()) + label
@@ -201,20 +219,13 @@ func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean *judged)
 	if len(a.Epsilons) > 1 {
 		label += " " + number.Format(a.Epsilon)
 	}
-	if on.of.Control != nil {
-		label += ", " + s.Suite.Mode + " " + on.of.defense()
+	if s.who.Control != nil {
+		label += ", " + s.Suite.Mode + " " + s.who.defense()
 	}
 	if s.seed != r.cfg.Seed {
 		label += fmt.Sprintf(", seed %d", s.seed)
 	}
-	s.who = on.of
-	made, err := r.craft(ctx, on, order{recipe: recipe, seed: s.seed, cell: identity(s.cell()), label: label,
-		key: key.String(), set: s.set, clean: clean.verdicts, verdictOnly: !use.images && !recipe.Minimises})
-	if err != nil {
-		return nil, fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, on.of, a.Name, err)
-	}
-	use.made = made
-	return made, nil
+	return label
 }
 
 // release gives up what a job, which is done, needed of the first seed.
@@ -263,13 +274,14 @@ type need struct {
 	n      int
 }
 
-// needs are a job's, in the order in which it meets them.
+// needs are a job's, those of a defense together. Certificates are needed of every defense.
 func (j Job) needs(seeds []uint64) iter.Seq[need] {
 	return func(yield func(need) bool) {
-		for _, defense := range j.attacked() {
+		for i, defense := range append([]string{config.None}, j.Suite.Controls...) {
+			attacked := i < len(j.attacked())
 			for n, seed := range seeds {
 				for _, a := range j.Attacks {
-					if !yield(need{j.key(a, defense, seed), a, n}) {
+					if (attacked || a.proves()) && !yield(need{j.key(a, defense, seed), a, n}) {
 						return
 					}
 				}

@@ -40,6 +40,16 @@ func (a PlannedAttack) corruption() *attacks.Corruption {
 	return &a.Corruptions[0]
 }
 
+// proves reports whether it is a certificate, which is proven of every classifier, and all of whose epsilons follow
+// from the same passes.
+func (a PlannedAttack) proves() bool {
+	s, err := attacks.Lookup(a.Kind)
+	return err == nil && s.Proves
+}
+
+// searches reports whether it looks for an image that deceives: it is neither a corruption nor a certificate.
+func (a PlannedAttack) searches() bool { return a.corruption() == nil && !a.proves() }
+
 // strength is the norm and the epsilon as cells have them: nil of a corruption.
 func (a PlannedAttack) strength() (norm *string, epsilon *float64) {
 	if a.corruption() != nil {
@@ -125,7 +135,7 @@ func (a PlannedAttack) Recipe(classes int, shape attacks.Shape) (attacks.Recipe,
 	if err != nil {
 		return r, fmt.Errorf("attack %s: %w", a.Name, err)
 	}
-	for _, c := range r.Components {
+	for _, c := range r.Methods() {
 		if err := c.Check(classes, shape); err != nil {
 			return r, fmt.Errorf("attack %s: %w", a.Name, err)
 		}

@@ -77,7 +77,9 @@ func (k craftKey) String() string {
 
 func (j Job) key(a PlannedAttack, defense string, seed uint64) craftKey {
 	k := craftKey{j.Suite.Dataset, j.Model.Name, a.Name, a.Epsilon, defense, "", seed}
-	if defense != config.None {
+	if a.proves() { // of every attacker, for all epsilons at once
+		k.epsilon = a.Epsilons[0]
+	} else if defense != config.None {
 		k.mode = j.Suite.Mode
 	}
 	return k
@@ -308,7 +310,7 @@ func (r *run) reserve() {
 			}
 			u := r.uses[k.craftKey]
 			u.left++
-			u.images = u.images || given || k.n == 0 && j.Suite.SaveAdversarial
+			u.images = u.images || given || k.n == 0 && j.Suite.SaveAdversarial // of a certificate there are none
 		}
 	}
 	for _, j := range r.plan.Jobs { // studies take the images that are made anyway

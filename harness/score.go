@@ -24,7 +24,7 @@ type scoring struct {
 }
 
 // own reports whether the attack was made on this very classifier.
-func (s scoring) own() bool { return s.who.attacked(s.Suite.Mode) }
+func (s scoring) own() bool { return s.recipe.Certificate != nil || s.who.attacked(s.Suite.Mode) }
 
 // key is the journal's, of the verdicts.
 func (s scoring) key() string {
@@ -120,7 +120,7 @@ func (r *run) score(ctx context.Context, s scoring) (*judged, error) {
 		cell.MaxNorm = max(cell.MaxNorm, v.Norm)
 	}
 	r.record.Cells = append(r.record.Cells, cell)
-	crafted := s.attack != nil && s.who.Control == nil && s.recipe.Corruption == nil // which is told already
+	crafted := s.attack != nil && s.who.Control == nil && s.recipe.Components != nil // which is told already
 	r.progress.scored(cell, len(r.record.Cells), r.plan.Cells(), crafted)
 	return got, r.out.cell(r.record, records(cell, s, v))
 }
@@ -141,6 +141,9 @@ func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Recor
 			}
 			if made.Nearest > 0 && s.own() {
 				record.Distance = &made.Nearest
+			}
+			if p := s.made.proof; p != nil {
+				record.Radius = new(p.radius(i, record.Label))
 			}
 			if s.clean != nil {
 				record.CleanMargin = new(float64(s.clean.verdicts[i].Margin))

@@ -235,6 +235,9 @@ type Record struct {
 	CleanMargin  *float64 `json:"clean_margin,omitempty"` // the margin on the clean image; same model and defense
 	Queries      *int     `json:"queries,omitempty"`      // forward passes up to the first success
 	Distance     *float64 `json:"distance,omitempty"`     // smallest norm that breaks it, by a minimising attack
+	// Radius is the certified ℓ2 radius of the label, by smoothing: 0 where the smoothed classifier answers another
+	// class or abstains.
+	Radius *float64 `json:"radius,omitempty"`
 }
 
 // Margin is a difference of logits. JSON has null for NaN and infinite ones; null is read as NaN.

@@ -1,0 +1,26 @@
+package attacks
+
+// Smoothing is a certificate by randomised smoothing (Cohen, Rosenfeld & Kolter 2019): whatever stays within Epsilon in
+// ℓ2 does not change the answer that the classifier gives most often under Gaussian noise. It is proven by whoever
+// runs it; the fields that are 0 stand for the table's defaults.
+type Smoothing struct {
+	Epsilon  float64
+	Sigma    float64 // deviation of the noise, in pixel units of [0,1]; noisy images are not moved into [0,1]
+	N0, N    int     // samples that choose the class, and samples that bound its probability
+	Alpha    float64 // probability that an image's certificate is wrong
+	Stopping bool    // an image's samples end as soon as every epsilon is decided
+}
+
+// Name is "smoothing".
+func (Smoothing) Name() string { return "smoothing" }
+
+// Check reports what no certificate can do with.
+func (s Smoothing) Check(classes int, shape Shape) error {
+	return check(s, L2, s.Epsilon, CrossEntropy, classes, shape, smoothingParameters)
+}
+
+// Passes are n0 + n forward passes, of a certificate that ends early the most.
+func (s Smoothing) Passes(int) (forward, backward int) {
+	s = withDefaults(s, smoothingParameters)
+	return s.N0 + s.N, 0
+}

@@ -1,0 +1,52 @@
+package stats
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// Sequence returns the interval of a fraction when k of the first n of a row of images, or samples, are right, such
+// that with a probability of at least level the intervals of **all** n hold the true fraction: whoever looks again and
+// again and stops when he likes still has that level. Its ends are the fractions p at which the ratio of the mean
+// likelihood, over a uniform fraction, to that of p is 1/(1 − level): under p that ratio is a martingale that starts at
+// 1, which Ville's inequality keeps below 1/(1 − level) for all n at once (Robbins, Ann. Math. Statist. 41 (1970)
+// 1397–1409; Howard et al., Ann. Statist. 49 (2021) 1055–1080). With n = 0 it is [0, 1]. It panics unless 0 ≤ k ≤ n
+// and level is in (0,1).
+func Sequence(k, n int, level float64) [2]float64 {
+	counted("Sequence", k, n)
+	twoSided(level) // panics for a level outside (0,1)
+	if n == 0 {
+		return [2]float64{0, 1}
+	}
+	right, wrong := float64(k), float64(n-k)
+	limit := -math.Log(1 - level)
+	mean := mathext.Lbeta(right+1, wrong+1)
+	outside := func(p float64) bool { // whether p is no longer possible
+		likelihood := 0.0
+		if k > 0 {
+			likelihood += right * math.Log(p)
+		}
+		if k < n {
+			likelihood += wrong * math.Log1p(-p)
+		}
+		return mean-likelihood >= limit
+	}
+	// end halves what lies between the best fraction and 0 or 1; what it returns is outside.
+	end := func(far float64) float64 {
+		near := right / (right + wrong)
+		for range 200 {
+			mid := (near + far) / 2
+			if mid == near || mid == far {
+				break
+			}
+			if outside(mid) {
+				far = mid
+			} else {
+				near = mid
+			}
+		}
+		return far
+	}
+	return [2]float64{end(0), end(1)}
+}

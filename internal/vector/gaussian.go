@@ -1,0 +1,28 @@
+package vector
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// #include "vector.h"
+import "C"
+
+// Key is what Gaussian noise depends on.
+type Key struct{ high, low uint64 }
+
+// NewKey is the key of some numbers, in order: other numbers have, but for chance, another one.
+func NewKey(numbers ...uint64) Key {
+	text := make([]byte, 0, 64)
+	for _, v := range numbers {
+		text = binary.LittleEndian.AppendUint64(text, v)
+	}
+	sum := sha256.Sum256(text)
+	return Key{binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:])}
+}
+
+// Noisy writes x + sigma·η with η ~ N(0, I): float32 numbers of xoshiro128++ and Box and Muller's method, no larger
+// than 6.7. They depend on the key and their place alone.
+func Noisy(x []float32, sigma float32, k Key, out []float32) {
+	C.vector_noisy(c(x, x), C.float(sigma), C.uint64_t(k.high), C.uint64_t(k.low), c(out, x), n(x))
+}
