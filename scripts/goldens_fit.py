@@ -8,14 +8,21 @@ the order of the images, the losses of every step by Adam and by SGD (cross-entr
 preact_standard + WEIGHT * ||E(x) - x||^2, means over the batch, measured before the step), and what both optimisers do
 to a few numbers in 20 steps of given gradients.
 
-Used: Python 3.11, PyTorch 1.13, onnx 1.12, numpy 1.24.
+    python3 scripts/goldens_fit.py gaussian
+
+writes gaussian.json: the losses of every step under noise, for both losses of objective gaussian, from the weights of
+conv_ae.onnx and in the order of training.json.
+
+Used: Python 3.11, PyTorch 1.13 (gaussian: 2.15), onnx 1.12, numpy 1.24.
 """
 
 import copy
 import json
 import pathlib
+import sys
 
 import numpy as np
+import onnx
 import torch
 from torch import nn
 from torch.nn import functional
@@ -24,7 +31,7 @@ import export
 import onnx_network
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-OUT = ROOT / "control" / "fit" / "testdata"
+OUT = ROOT / "control" / "train" / "testdata"
 IMAGES, BATCH, EPOCHS, WEIGHT, WIDTH = 160, 16, 10, 0.1, 8
 # Rates at which a hundred steps can be compared: at 0.001 Adam itself ends 4 % away when its start is moved by 1e-7.
 RUNS = (
@@ -82,6 +89,39 @@ def train(embedding, classifier, order, run):
     return {"cross_entropy": cross_entropies, "reconstruction": reconstructions}
 
 
+def noise(epoch, image, sigma):
+    """Numbers of mean 0 and variance sigma^2 that the test makes too."""
+    places = np.arange(3072, dtype=np.float64)
+    wave = np.cos(12.9898 * places + 78.233 * image + 37.719 * epoch)
+    return torch.from_numpy((sigma * np.sqrt(2) * wave).astype(np.float32).reshape(3, 32, 32))
+
+
+def gaussian(loss, sigma=0.25):
+    """The losses of every step of objective gaussian, by Adam."""
+    golden = json.loads((OUT / "training.json").read_text())
+    embedding = ConvolutionalAutoEncoder(WIDTH).eval()
+    weights = {i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(OUT / "conv_ae.onnx").graph.initializer}
+    embedding.load_state_dict({name: torch.from_numpy(weights[name].copy()) for name in embedding.state_dict()})
+    classifier = onnx_network.OnnxNetwork(ROOT / "models/zoo/preact_standard.onnx")
+    pixels, labels = images()
+    follow = optimizer(RUNS[0], embedding.parameters())
+    cross_entropies, reconstructions = [], []
+    for number, epoch in enumerate(golden["order"]):
+        for chosen in np.split(np.array(epoch), IMAGES // BATCH):
+            x = pixels[chosen]
+            e = embedding(x + torch.stack([noise(number, int(i), sigma) for i in chosen]))
+            with torch.no_grad():
+                own = classifier(x).argmax(dim=1)
+            cross_entropy = functional.cross_entropy(classifier(e), own if loss == "stability" else labels[chosen])
+            reconstruction = (e - x).flatten(1).pow(2).sum(dim=1).mean()
+            follow.zero_grad()
+            (WEIGHT * reconstruction + (cross_entropy if loss == "stability" else 0)).backward()
+            follow.step()
+            cross_entropies.append(round(cross_entropy.item(), 6))
+            reconstructions.append(round(reconstruction.item(), 5))
+    return {**RUNS[0], "loss": loss, "sigma": sigma, "cross_entropy": cross_entropies, "reconstruction": reconstructions}
+
+
 def update(run, rng):
     """Twenty updates of five numbers by given gradients."""
     values = torch.tensor(np.round(rng.normal(size=5), 3).astype(np.float32))
@@ -101,6 +141,10 @@ def update(run, rng):
 def main():
     torch.manual_seed(11)
     torch.set_num_threads(1)
+    if sys.argv[1:] == ["gaussian"]:
+        runs = [gaussian(loss) for loss in ("mse", "stability")]
+        (OUT / "gaussian.json").write_text(json.dumps({"runs": runs}) + "\n")
+        return
     OUT.mkdir(parents=True, exist_ok=True)
     embedding = ConvolutionalAutoEncoder(WIDTH).eval()
     export.export_embedding(embedding, (3, 32, 32), OUT / "conv_ae.onnx")

@@ -24,6 +24,7 @@ var architectures = map[string]architecture{
 	"mlp-ae":  {0, 0, perceptron},
 	"fcn":     {64, 32, fullyConvolutional},
 	"segnet":  {64, 32, segNet},
+	"dncnn":   {64, 1, dnCNN},
 }
 
 // Architectures lists the built-in embedding functions.
@@ -31,7 +32,7 @@ func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
 
 // New builds an embedding of states of the given shape with weights drawn from a seed, as
 // PyTorch initialises its layers. Width is the number of channels of the first layer, of
-// mlp-ae's code; 0 stands for the default: 24 (conv-ae), 64 (fcn, segnet), a quarter of the
+// mlp-ae's code; 0 stands for the default: 24 (conv-ae), 64 (fcn, segnet, dncnn), a quarter of the
 // state's values (mlp-ae). Images lie in [0,1], and so do embeddings of them that end in
 // a sigmoid.
 func New(name string, state onnx.Shape, image bool, width int, seed uint64) (*onnx.Graph, error) {
@@ -161,6 +162,16 @@ func perceptron(a *assembly, x string) string {
 		h = a.Op("Reshape", h, a.Ints(append([]int64{0}, shape[1:]...)...))
 	}
 	return a.bounded(h)
+}
+
+// dnCNN is DnCNN (Zhang et al. 2017): 17 convolutions on the whole plane, with normalisation between the first and the
+// last, find the noise, which is taken away.
+func dnCNN(a *assembly, x string) string {
+	h := a.relu(a.conv(x, int64(a.width), 3, 1))
+	for range 15 {
+		h = a.relu(a.norm(a.conv(h, int64(a.width), 3, 1)))
+	}
+	return a.Op("Sub", x, a.conv(h, a.Shape(x)[1], 3, 1))
 }
 
 // channels are those of five stages.

@@ -64,6 +64,50 @@ func TestOptimizersAgreeWithPyTorch(t *testing.T) {
 	}
 }
 
+// So do a hundred steps under noise, by both losses of objective gaussian.
+func TestGaussianAgreesWithPyTorch(t *testing.T) {
+	g := readGolden(t)
+	var noisy struct {
+		Runs []struct {
+			rates
+			Loss           GaussianLoss
+			Sigma          float64
+			CrossEntropy   []float64 `json:"cross_entropy"`
+			Reconstruction []float64
+		}
+	}
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/gaussian.json"))(t), &noisy))
+	n := zoo(t, "preact_standard.onnx", 0)
+	e := must.Get(control.ONNXEmbedding(must.Get(os.ReadFile("testdata/conv_ae.onnx"))(t), n.state()))(t)
+	for _, run := range noisy.Runs {
+		s := run.settings()
+		s.Epochs, s.Batch, s.Weight, s.Workers = len(g.Order), g.Batch, g.Weight, 1
+		s.Objective, s.Loss, s.Sigma = Gaussian, run.Loss, run.Sigma
+		tr := trainer(t, e, []Network{n}, shapes10(t, g.Images), s)
+		tr.order = func(epoch int) []int { return g.Order[epoch] }
+		tr.noise = func(epoch, image int, clean, out []float32) {
+			for j, v := range clean {
+				wave := math.Cos(12.9898*float64(j) + 78.233*float64(image) + 37.719*float64(epoch))
+				out[j] = v + float32(run.Sigma*math.Sqrt2*wave)
+			}
+		}
+		for k, ce := range run.CrossEntropy {
+			l := must.Get(tr.Step(context.Background()))(t)
+			limit := 0.01
+			if k < 30 {
+				limit = 1e-4
+			}
+			if !near(l.CrossEntropy, ce, limit) || !near(l.Reconstruction, run.Reconstruction[k], limit) {
+				t.Fatalf("%s, step %d: cross-entropy %.5f and reconstruction %.5f, PyTorch has %.5f and %.5f", run.Loss,
+					k+1, l.CrossEntropy, l.Reconstruction, ce, run.Reconstruction[k])
+			}
+		}
+	}
+}
+
+// near reports whether a number is within a fraction of another.
+func near(got, want, fraction float64) bool { return math.Abs(got-want) <= fraction*math.Abs(want) }
+
 // A hundred steps from the same weights over the same images in the same order have
 // PyTorch's losses.
 func TestTrainingAgreesWithPyTorch(t *testing.T) {

@@ -84,9 +84,10 @@ const (
 )
 
 // lossGraph is the loss of a batch with its gradients: Σ CE + weight·Σ ‖E(x) − x‖² by the
-// parameters or, byImage, by the image. Inputs are image [N C H W], when denoising the clean
-// image, label [N classes], one-hot, and the parameters. Denoising, E sees the state of a
-// perturbed image and is to give that of the clean one.
+// parameters or, byImage, by the image. Inputs are image [N C H W], for perturbed images the clean
+// one, label [N classes], one-hot, and the parameters. E, which sees the state of a perturbed image, is to give that of
+// the clean one. Under Gaussian noise the cross-entropy is no part of the loss, or takes for the label the network's own
+// answer to the clean image: one of the largest logits, all of them where several are equal.
 func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onnx.Graph, error) {
 	e, parameters := embedding.Clone(), Parameters(embedding)
 	for _, p := range parameters {
@@ -100,7 +101,7 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	b := &onnx.Builder{G: onnx.NewGraph(n.Name + "/fit")}
 	image := b.Input("image", n.image())
 	clean := image
-	if s.Objective == Denoising {
+	if s.Objective.perturbed() {
 		clean = b.Input("clean", n.image())
 	}
 	label := b.Input("label", n.After.Outputs[0].Shape)
@@ -118,7 +119,7 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	}
 	x := inline("before/", n.Before, image)
 	target := x
-	if s.Objective == Denoising {
+	if s.Objective.perturbed() {
 		target = inline("clean/", n.Before, clean)
 	}
 	y := inline("E/", e, append([]string{x}, wrt...)...)
@@ -126,9 +127,17 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	if byImage {
 		wrt = []string{image}
 	}
+	if s.Objective == Gaussian && s.Loss == Stability {
+		answer := inline("answer/", n.After, target)
+		largest := b.OpWith("ReduceMax", onnx.Attrs{"keepdims": 1}, answer, b.Ints(1))
+		label = b.OpWith("Cast", onnx.Attrs{"to": int(onnx.Float)}, b.Op("Equal", answer, largest))
+	}
 	loss := grad.Heads["ce"].Build(b, z, label, "")
 	distance := b.Op("Sub", y, target)
-	seeds := map[string]string{loss: b.Op("Clip", loss, b.Float(1), b.Float(1))}
+	seeds := map[string]string{}
+	if s.Objective != Gaussian || s.Loss == Stability {
+		seeds[loss] = b.Op("Clip", loss, b.Float(1), b.Float(1))
+	}
 	if s.Weight > 0 { // ∂(w·‖d‖²)/∂d = 2w·d
 		seeds[distance] = b.Op("Mul", distance, b.Float(float32(2*s.Weight)))
 	}

@@ -77,7 +77,24 @@ type Objective string
 const (
 	Clean     Objective = "clean"     // the paper's Eq. 4
 	Denoising Objective = "denoising" // the same on the worst image of an ℓ∞ ball, whose clean state is to be found
+	// Gaussian is on images under Gaussian noise, whose clean states are to be found: denoised smoothing (Salman et al.
+	// 2020).
+	Gaussian Objective = "gaussian"
 )
+
+// GaussianLoss is what objective gaussian minimises, by its name; "" is mse.
+type GaussianLoss string
+
+// The losses of denoised smoothing, sections 3.1 and 3.2.
+const (
+	// MSE is weight·‖E(x+η) − x‖² alone: the network has no say.
+	MSE GaussianLoss = "mse"
+	// Stability is the cross-entropy against the network's own answer to the clean image, and weight·‖E(x+η) − x‖².
+	Stability GaussianLoss = "stability"
+)
+
+// perturbed reports whether the embedding sees other images than those whose states it is to give.
+func (o Objective) perturbed() bool { return o == Denoising || o == Gaussian }
 
 // Settings say how an embedding is trained. Their JSON names are the config's.
 type Settings struct {
@@ -94,8 +111,11 @@ type Settings struct {
 	Epsilon   float64   `json:"epsilon,omitzero"`   // denoising: radius of the ball, in [0,1] pixel units
 	Steps     int       `json:"steps,omitzero"`     // denoising: of the inner maximisation
 	StepSize  float64   `json:"step_size,omitzero"` // denoising: of each of these steps
-	Seed      uint64    `json:"seed"`
-	Workers   int       `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
+	Sigma     float64   `json:"sigma,omitzero"`     // gaussian: deviation of the noise, in [0,1] pixel units
+	// Loss is what objective gaussian minimises.
+	Loss    GaussianLoss `json:"loss,omitzero"`
+	Seed    uint64       `json:"seed"`
+	Workers int          `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
 }
 
 // Augment says how an image is varied each time it is drawn.

@@ -40,6 +40,7 @@ type Trainer struct {
 	data       Data
 	optimizer  *optimizer
 	order      func(epoch int) []int // of the images in an epoch
+	noise      func(epoch, image int, clean, out []float32)
 	history    []Loss
 	sum        [][]float64 // of gradients
 }
@@ -66,6 +67,7 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 	if len(t.parameters) == 0 {
 		return nil, fmt.Errorf("the embedding has no weights that could be trained")
 	}
+	t.noise = t.gaussian
 	t.order = func(epoch int) []int { return order(s.Seed, epoch, len(data.Labels)) }
 	for _, p := range t.parameters {
 		v := slices.Clone(embedding.Consts[p].Floats)
@@ -91,6 +93,8 @@ func check(embedding *onnx.Graph, networks []Network, data Data, s Settings) err
 	switch {
 	case len(networks) == 0:
 		return fmt.Errorf("no network is given")
+	case s.Objective == Gaussian && s.Loss != Stability && s.Weight == 0:
+		return fmt.Errorf("the loss mse needs a weight above 0: there is nothing else to minimise")
 	case s.Epochs < 1 || s.Batch < 1:
 		return fmt.Errorf("%d epochs with batches of %d: both must be 1 or more", s.Epochs, s.Batch)
 	case len(data.Labels) == 0:
@@ -229,12 +233,15 @@ func (t *Trainer) shard(ctx context.Context, f *frozen, w, epoch int, images []i
 		return sums{}, err
 	}
 	in := []ort.Tensor{x, label}
-	if t.settings.Objective == Denoising {
-		noisy, err := t.perturb(ctx, f, w, epoch, images, x, label)
+	switch t.settings.Objective {
+	case Denoising:
+		worst, err := t.perturb(ctx, f, w, epoch, images, x, label)
 		if err != nil {
 			return sums{}, err
 		}
-		in = []ort.Tensor{noisy, x, label}
+		in = []ort.Tensor{worst, x, label}
+	case Gaussian:
+		in = []ort.Tensor{t.noisy(epoch, images, x), x, label}
 	}
 	out, err := f.step[w].Run(t.with(in))
 	if err != nil {

@@ -19,7 +19,7 @@ func column[R any, N ~string](table []R, name func(R) N) []string {
 var (
 	optimizers = column(train.Optimizers, func(o train.OptimizerSpec) train.Optimizer { return o.Name })
 	schedules  = column(train.Schedules, func(s train.ScheduleSpec) train.Schedule { return s.Name })
-	objectives = []string{string(train.Clean), string(train.Denoising)}
+	objectives = []string{string(train.Clean), string(train.Denoising), string(train.Gaussian)}
 
 	embeddingKinds = column(control.EmbeddingKinds, func(k control.EmbeddingKind) string { return k.Name })
 )
@@ -51,7 +51,8 @@ func (t *Training) rows() []row {
 		optional("schedule", choice((*string)(&t.Schedule), schedules), "cosine", "of the learning rate"),
 		optional("augment", t.augment().value(), "", "random changes of the images"),
 		optional("objective", t.objective(), string(train.Clean),
-			"clean: Eq. 4 on clean images. denoising: the largest loss in an ℓ∞ ball around each image"),
+			"clean: Eq. 4 on clean images. denoising: the largest loss in an ℓ∞ ball around each image. gaussian: images "+
+				"under Gaussian noise, for smoothing"),
 		optional("models", names(&t.Models, "a model", "models", 1), "",
 			"networks that share the embedding; default: those of the suites that use the control"),
 		optional("seed", seed(&t.Seed), "", "default: the config's"),
@@ -86,7 +87,7 @@ func (t *Training) optimizer() object {
 }
 
 func (t *Training) objectiveObject() object {
-	const denoising = string(train.Denoising)
+	const denoising, gaussian = string(train.Denoising), string(train.Gaussian)
 	return object{forms: formsBy("kind", objectives), rows: []row{
 		required("kind", choice((*string)(&t.Objective), objectives), "which objective"),
 		required("epsilon", decimal(&t.Epsilon, setting.Positive),
@@ -94,6 +95,11 @@ func (t *Training) objectiveObject() object {
 		optional("steps", whole(&t.Steps, setting.Count), "7", "of the inner maximisation").in(denoising),
 		optional("step_size", decimal(&t.StepSize, setting.Positive), "",
 			"of the inner maximisation; default: epsilon/4").in(denoising),
+		required("sigma", decimal(&t.Sigma, setting.Positive),
+			"deviation of the noise, in pixel units of [0,1]").in(gaussian),
+		optional("loss", choice((*string)(&t.Loss), []string{string(train.MSE), string(train.Stability)}),
+			string(train.MSE), "mse: weight·‖E(x+η) − x‖² alone. stability: that and the cross-entropy against the "+
+				"network's own answer to x").in(gaussian),
 	}, check: func(*decoder, *node, string) {
 		if t.StepSize == 0 {
 			t.StepSize = t.Epsilon / 4
@@ -104,8 +110,11 @@ func (t *Training) objectiveObject() object {
 // objective is the name clean, or a mapping.
 func (t *Training) objective() value {
 	name := choice((*string)(&t.Objective), objectives).then(func(d *decoder, n *node, where string) {
-		if t.Objective == train.Denoising {
+		switch t.Objective {
+		case train.Denoising:
 			d.fail(n.pos, "%s denoising needs a radius; write {kind: denoising, epsilon: 8/255}", where)
+		case train.Gaussian:
+			d.fail(n.pos, "%s gaussian needs a deviation; write {kind: gaussian, sigma: 0.25}", where)
 		}
 	})
 	name.schema = func() schema { return schema{"const": string(train.Clean)} }
