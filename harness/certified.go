@@ -11,6 +11,8 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/certify"
+	"selfheal/harness/result"
+	"selfheal/harness/stats"
 	"selfheal/internal/vector"
 )
 
@@ -85,31 +87,28 @@ func (r *run) certified(ctx context.Context, s scoring) (*crafted, error) {
 	most, _ := s.recipe.Passes(s.who.Classes)
 	id := componentID{identity(s.cell()), s.recipe.Certificate.Name(), s.seed, r.label(s)}
 	shown := r.progress.component(id, len(todo), open, s.set.mine(), int64(len(todo))*most, on)
-	var mu sync.Mutex
-	var g errgroup.Group
-	g.SetLimit(together(p.Smoothing, r.pool.Workers()*r.pool.Batch()))
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	for _, i := range todo {
-		g.Go(func() error {
-			v, err := r.vote(ctx, on, p.Smoothing, s, i)
-			if err == nil {
-				err = work.done(i, v)
-			}
-			if err != nil {
-				cancel(err)
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if p.votes[i] = v; !p.right(i, s.set.Label(i)) {
-				open--
-			}
-			shown.image(open)
-			return nil
-		})
+	samples := p.N
+	if p.Radii != nil {
+		samples = certify.Chunk
 	}
-	if err := g.Wait(); err != nil {
+	var mu sync.Mutex
+	err = r.sideBySide(ctx, todo, samples, func(ctx context.Context, i int) error {
+		v, err := r.vote(ctx, on, p.Smoothing, s, i)
+		if err == nil {
+			err = work.done(i, v)
+		}
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if p.votes[i] = v; !p.right(i, s.set.Label(i)) {
+			open--
+		}
+		shown.image(open)
+		return nil
+	})
+	if err != nil {
 		shown.stop()
 		return nil, fmt.Errorf("suite %s, %s, certificate %s: %w", s.Suite.Name, s.who, s.attack.Name, err)
 	}
@@ -118,13 +117,149 @@ func (r *run) certified(ctx context.Context, s scoring) (*crafted, error) {
 	return made, nil
 }
 
-// together is how many images are certified side by side: enough that their samples fill the pool's batches twice.
-func together(s certify.Smoothing, slots int) int {
-	samples := s.N
-	if s.Radii != nil {
-		samples = certify.Chunk
+// polls is how many samples the smoothed classifiers of a job's certificates take of an image that an attack broke.
+func (j Job) polls(recipes []attacks.Recipe) (samples int64) {
+	for i, a := range j.Attacks {
+		if a.proves() && a.Epsilon == a.Epsilons[0] {
+			samples += int64(recipes[i].Certificate.(attacks.Smoothing).N0)
+		}
 	}
-	return 1 + (2*slots+samples-1)/samples
+	return samples
+}
+
+// reply is what a smoothed classifier answers to an attack's image.
+type reply struct {
+	Class int     `json:"class"`         // that most samples have, -1 where there is no answer
+	Votes int     `json:"votes"`         // for it
+	Label int     `json:"label"`         // for the label
+	Far   float64 `json:"far,omitempty"` // ℓ2 norm of the perturbation
+}
+
+// smoothed asks the smoothed classifiers of the job's certificates about what an attack made. An image within its
+// certified radius that is answered wrong all the same, beyond what the noise of n0 samples explains, is one too many:
+// the certificate or the program is wrong. Chance, of which each certificate has its alpha and each answer as much,
+// explains few such images; more end the run with an error.
+func (r *run) smoothed(ctx context.Context, s scoring) (list []result.Smoothed, err error) {
+	for i, a := range s.Attacks {
+		if !a.proves() || a.Epsilon != a.Epsilons[0] {
+			continue
+		}
+		by := s
+		by.attack, by.recipe, by.seed = &s.Attacks[i], s.recipes[i], r.cfg.Seed
+		made, err := r.certified(ctx, by)
+		if err != nil {
+			return nil, err
+		}
+		answers, err := r.answersOf(ctx, s, made.proof, by)
+		if err != nil {
+			return nil, err
+		}
+		one := result.Smoothed{Certificate: a.Name}
+		verdicts := make([]verdict, len(answers))
+		for k, of := range answers {
+			label := s.set.Label(k)
+			verdicts[k].Right = of.Class == label
+			if made.proof.radius(k, label) < of.Far || of.Far == 0 {
+				continue
+			}
+			one.Certified++
+			if of.Class >= 0 && of.Class != label &&
+				2*stats.BinomialTest(of.Label, of.Label+of.Votes, 0.5) <= made.proof.Alpha {
+				one.Broken++
+			}
+		}
+		one.Verdicts, one.Correct = bits(verdicts)
+		one.Accuracy = float64(one.Correct) / float64(len(answers))
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// contradicted warns of images that are certified and broken, and has the run end with an error where chance does not
+// explain them.
+func (r *run) contradicted(s scoring, c result.Cell) (list []result.Warning) {
+	for _, of := range c.Smoothed {
+		if of.Broken == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%d of %d images that %s certifies as far as this attack went are answered wrong by the "+
+			"smoothed classifier", of.Broken, of.Certified, of.Certificate)
+		list = append(list, result.WarnCertifiedBroken.New("%s", text))
+		a := s.Attacks[slices.IndexFunc(s.Attacks, func(a PlannedAttack) bool { return a.Name == of.Certificate })]
+		r1, err := a.Recipe(s.who.Classes, s.who.Shape)
+		if err != nil {
+			continue
+		}
+		// Each has at most the probability 2·alpha.
+		likely := stats.BinomialTest(of.Certified-of.Broken, of.Certified, 1-2*smoothingOf(a, r1).Alpha)
+		if likely < impossible {
+			r.record.Failed = append(r.record.Failed, fmt.Sprintf("suite %s, %s, attack %s: %s: the certificate or this "+
+				"program is wrong", c.Suite, s.who, c.Attack, text))
+		}
+	}
+	return list
+}
+
+// impossible is the probability below which chance explains nothing.
+const impossible = 1e-6
+
+// answersOf are a smoothed classifier's to an attack's images. One that no attack has broken is the clean one.
+func (r *run) answersOf(ctx context.Context, s scoring, p *proof, by scoring) ([]reply, error) {
+	out, known := make([]reply, s.set.Len()), make([]bool, s.set.Len())
+	work, err := recall(r.journal, fmt.Sprintf("smoothed %q %s", by.attack.Name, s.key()), func(i int, a reply) {
+		if i >= 0 && i < len(out) {
+			out[i], known[i] = a, true
+		}
+	})
+	var todo []int
+	for i := range out {
+		if s.made.untried(i) {
+			out[i] = reply{Class: p.votes[i].Class}
+		} else if !known[i] && s.set.own(i) {
+			todo = append(todo, i)
+		}
+	}
+	if err != nil || len(todo) == 0 {
+		return out, err
+	}
+	if r.merging {
+		return nil, lacks{shard: s.set.owner[todo[0]], image: s.set.ID(todo[0])}
+	}
+	on := &counted{oracle: listening(s.who)}
+	return out, r.sideBySide(ctx, todo, p.N0, func(ctx context.Context, i int) error {
+		im, err := s.set.image(i)
+		if err != nil {
+			return err
+		}
+		x, err := s.made.image(im, i)
+		if err != nil {
+			return err
+		}
+		out[i].Far = attacks.L2.Distance(im.Pixels, x)
+		im.Pixels = x
+		votes := make([]int, s.who.Classes)
+		if err := r.draw(ctx, on, p.Sigma, by, im, 0, p.N0, votes); err != nil {
+			return err
+		}
+		out[i].Class, out[i].Votes, out[i].Label = certify.Most(votes), slices.Max(votes), votes[im.Label]
+		return work.done(i, out[i])
+	})
+}
+
+// sideBySide works on images of which each takes so many samples at a time: on as many side by side as fill the pool's
+// batches twice.
+func (r *run) sideBySide(ctx context.Context, todo []int, samples int, fn func(ctx context.Context, i int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(1 + (2*r.pool.Workers()*r.pool.Batch()+samples-1)/samples)
+	for _, i := range todo {
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fn(ctx, i)
+		})
+	}
+	return g.Wait()
 }
 
 // vote certifies one image of a classifier. The noise of its samples depends on the seed, the image's id and the
@@ -134,24 +269,30 @@ func (r *run) vote(ctx context.Context, on *counted, how certify.Smoothing, s sc
 	if err != nil {
 		return certify.Vote{}, err
 	}
-	state := s.who.state() + 4*int64(len(im.Pixels))
 	return how.Certify(im.Label, func(from, n int, answers []int) error {
-		votes := make([]atomic.Int64, len(answers))
-		err := r.forEach(ctx, n, state, func(ctx context.Context, k int) error {
-			x := make([]float32, len(im.Pixels))
-			vector.Noisy(im.Pixels, float32(how.Sigma), vector.NewKey(s.seed, uint64(im.ID), uint64(from+k)), x)
-			z := make([]float32, len(answers))
-			if err := on.Logits(ctx, x, z); err != nil {
-				return err
-			}
-			if class := attacks.Argmax(z); attacks.Right(z, class) { // not so of NaN
-				votes[class].Add(1)
-			}
-			return nil
-		})
-		for c := range votes {
-			answers[c] += int(votes[c].Load())
-		}
-		return err
+		return r.draw(ctx, on, how.Sigma, s, im, from, n, answers)
 	}, s.who.Classes)
+}
+
+// draw adds to the answers those to n noisy copies of an image, from a number on.
+func (r *run) draw(ctx context.Context, on *counted, sigma float64, s scoring, im attacks.Image, from, n int,
+	answers []int) error {
+	votes := make([]atomic.Int64, len(answers))
+	state := s.who.state() + 4*int64(len(im.Pixels))
+	err := r.forEach(ctx, n, state, func(ctx context.Context, k int) error {
+		x := make([]float32, len(im.Pixels))
+		vector.Noisy(im.Pixels, float32(sigma), vector.NewKey(s.seed, uint64(im.ID), uint64(from+k)), x)
+		z := make([]float32, len(answers))
+		if err := on.Logits(ctx, x, z); err != nil {
+			return err
+		}
+		if class := attacks.Argmax(z); attacks.Right(z, class) { // not so of NaN
+			votes[class].Add(1)
+		}
+		return nil
+	})
+	for c := range votes {
+		answers[c] += int(votes[c].Load())
+	}
+	return err
 }

@@ -93,6 +93,12 @@ func (r *run) score(ctx context.Context, s scoring) (*judged, error) {
 		return nil, err
 	}
 	r.gallery.consider(s, v)
+	var smoothed []result.Smoothed
+	if s.attack != nil && s.attack.searches() {
+		if smoothed, err = r.smoothed(ctx, s); err != nil {
+			return nil, err
+		}
+	}
 	if r.shard.N > 0 { // cells are the merge's
 		return got, nil
 	}
@@ -103,6 +109,8 @@ func (r *run) score(ctx context.Context, s scoring) (*judged, error) {
 	if s.attack == nil && s.who.Control == nil {
 		cell.Warnings = append(cell.Warnings, leftOut(s.Suite.Dataset, r.record.Datasets[s.Suite.Dataset].LeftOut)...)
 	}
+	cell.Smoothed = smoothed
+	cell.Warnings = append(cell.Warnings, r.contradicted(s, cell)...)
 	if s.own() {
 		cell.Steps, cell.VerdictOnly, cell.Agreement = s.made.steps, s.made.verdictOnly, s.made.agreement
 		cell.Seconds += s.made.seconds

@@ -45,7 +45,7 @@ func (s Smoothing) Certify(label int, draw func(from, n int, answers []int) erro
 	if err := draw(0, s.N0, answers); err != nil {
 		return v, err
 	}
-	v.Class, v.Samples = most(answers), s.N0
+	v.Class, v.Samples = Most(answers), s.N0
 	if early := len(s.Radii) > 0; v.Class < 0 || early && v.Class != label {
 		return v, nil
 	} else if !early {
@@ -80,8 +80,8 @@ func (s Smoothing) Certify(label int, draw func(from, n int, answers []int) erro
 // lower is Clopper and Pearson's one-sided bound.
 func lower(k, n int, alpha float64) float64 { return stats.ClopperPearson(k, n, 1-2*alpha)[0] }
 
-// most is the class with the most answers, the first of several, or -1 where there is no answer.
-func most(answers []int) int {
+// Most is the class with the most answers, the first of several, or -1 where there is no answer.
+func Most(answers []int) int {
 	class := 0
 	for c, n := range answers {
 		if n > answers[class] {

@@ -133,6 +133,9 @@ type Cell struct {
 	// images; margins and norms are those of that first point.
 	VerdictOnly bool    `json:"verdict_only,omitempty"`
 	Solver      *Solver `json:"solver,omitempty"` // how the closed loop did, controlled cells only
+	// Smoothed are the answers of the smoothed classifiers of the suite's certificates to the attack's images, beside
+	// which certified accuracies stand. Absent on other cells.
+	Smoothed []Smoothed `json:"smoothed,omitempty"`
 	// Agreement is there where attacks ran in less than float32, on the cells whose network was attacked.
 	Agreement *Agreement `json:"agreement,omitempty"`
 	// AlexNetError is the published error of AlexNet under the cell's corruption, a mean over the severities, where the
@@ -143,6 +146,19 @@ type Cell struct {
 	Seeds []SeedScore `json:"seeds,omitempty"`
 	// Error says why there are no verdicts; the numbers of such a cell mean nothing.
 	Error string `json:"error,omitempty"`
+}
+
+// Smoothed is what a smoothed classifier answers on a cell's images: the class that is answered most often under the
+// noise of a certificate's n0 samples. It is another classifier than the cell's, which was attacked.
+type Smoothed struct {
+	Certificate string  `json:"certificate"` // the certificate's name
+	Correct     int     `json:"correct"`
+	Accuracy    float64 `json:"accuracy"`
+	Verdicts    string  `json:"verdicts"` // as the cell's
+	// Certified images have a radius that reaches the attack's image; on Broken of them the smoothed classifier answers
+	// another class all the same, beyond what chance explains.
+	Certified int `json:"certified"`
+	Broken    int `json:"broken,omitempty"`
 }
 
 // Agreement is of attacks in less than float32 with the same in float32: of the images that stood, a sample was
