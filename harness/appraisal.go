@@ -190,14 +190,6 @@ func (a *appraisal) add(ctx context.Context, j Job) error {
 		solvers := 3 + len(variants(control.Solver{}, j.Suite.Solver))
 		a.first += float64(2*j.Suite.Solver.Images*solvers) * answer
 	}
-	recipes := make([]attacks.Recipe, len(j.Attacks))
-	for i, planned := range j.Attacks {
-		var err error
-		if recipes[i], err = recipeFor(planned, a.net); err != nil {
-			return err
-		}
-	}
-	polls := j.polls(recipes)
 	for k := range j.needs(a.seeds()) {
 		if k.attack.corruption() != nil {
 			a.each += 1 + answer
@@ -225,7 +217,7 @@ func (a *appraisal) add(ctx context.Context, j Job) error {
 		}
 		a.stakes[i].falls += answer // to the image that was made
 		if k.n == 0 {
-			a.stakes[i].falls += float64(polls) * (1 + answer)
+			a.stakes[i].falls += float64(j.polls()) * (1 + answer)
 		}
 	}
 	return nil

@@ -118,10 +118,11 @@ func (r *run) certified(ctx context.Context, s scoring) (*crafted, error) {
 }
 
 // polls is how many samples the smoothed classifiers of a job's certificates take of an image that an attack broke.
-func (j Job) polls(recipes []attacks.Recipe) (samples int64) {
-	for i, a := range j.Attacks {
-		if a.proves() && a.Epsilon == a.Epsilons[0] {
-			samples += int64(recipes[i].Certificate.(attacks.Smoothing).N0)
+func (j Job) polls() (samples int64) {
+	for _, a := range j.Attacks {
+		r, err := a.Make(a.Epsilon, assumedClasses)
+		if s, ok := r.Certificate.(attacks.Smoothing); ok && err == nil && a.Epsilon == a.Epsilons[0] {
+			samples += int64(s.N0)
 		}
 	}
 	return samples
@@ -193,8 +194,8 @@ func (r *run) contradicted(s scoring, c result.Cell) (list []result.Warning) {
 		// Each has at most the probability 2·alpha.
 		likely := stats.BinomialTest(of.Certified-of.Broken, of.Certified, 1-2*smoothingOf(a, r1).Alpha)
 		if likely < impossible {
-			r.record.Failed = append(r.record.Failed, fmt.Sprintf("suite %s, %s, attack %s: %s: the certificate or this "+
-				"program is wrong", c.Suite, s.who, c.Attack, text))
+			r.record.Failed = append(r.record.Failed, fmt.Sprintf("suite %s, %s, attack %s: %s: the certificate or "+
+				"this program is wrong", c.Suite, s.who, c.Attack, text))
 		}
 	}
 	return list
@@ -248,7 +249,8 @@ func (r *run) answersOf(ctx context.Context, s scoring, p *proof, by scoring) ([
 
 // sideBySide works on images of which each takes so many samples at a time: on as many side by side as fill the pool's
 // batches twice.
-func (r *run) sideBySide(ctx context.Context, todo []int, samples int, fn func(ctx context.Context, i int) error) error {
+func (r *run) sideBySide(ctx context.Context, todo []int, samples int,
+	fn func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(1 + (2*r.pool.Workers()*r.pool.Batch()+samples-1)/samples)
 	for _, i := range todo {

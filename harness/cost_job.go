@@ -269,7 +269,7 @@ func (e *estimate) attackEach(ctx context.Context, on *oracle, v surveyed, oracl
 				for _, l := range listeners {
 					e.seconds[d] += l.judging().lasting(repeated(o.fallen, work{Forward: 1}))
 					if seed == e.cfg.Seed {
-						e.seconds[d] += l.judging().round(o.fallen*int(e.polls(e.recipes)), 0)
+						e.seconds[d] += l.judging().round(o.fallen*int(e.polls()), 0)
 					}
 				}
 			}

@@ -212,7 +212,17 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 	if seeds > 1 {
 		fmt.Fprintf(&d.text, "  %d seeds of every attack\n", seeds)
 	}
-	e := effort{controlled: n * int64(len(j.Suite.Controls)) * (1 + seeds*int64(len(j.Attacks)))}
+	controls := int64(len(j.Suite.Controls))
+	judged := n // by each classifier; certificates say themselves what is proven
+	for _, a := range j.Attacks {
+		if !a.proves() {
+			judged += n * seeds
+		}
+		if a.searches() { // the smoothed classifiers' answers
+			judged += n * j.polls()
+		}
+	}
+	e := effort{controlled: judged * controls}
 	for i, a := range j.Attacks {
 		if a.corruption() != nil {
 			d.corruption(j, i, known)
@@ -256,8 +266,7 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 		return e, nil
 	}
 	if rate > 0 {
-		clean := n * (1 + seeds*int64(len(j.Attacks)))
-		e.hours = float64(clean+e.forward+e.backward) / rate / 3600
+		e.hours = float64(judged+e.forward+e.backward) / rate / 3600
 	} else {
 		e.unrated = []string{j.Model.Name}
 	}

@@ -37,10 +37,12 @@ attacks:
   aa: {kind: autoattack, version: custom, norm: linf, epsilon: 6/255, components: [apgd-ce, fab-t, square],
        steps: 4, targets: 2, queries: 30}
   pgd: {kind: pgd, norm: l2, epsilon: 0.4, steps: 4}
+  smooth: {kind: smoothing, norm: l2, epsilon: [0.05, 0.1], sigma: 0.12, n0: 10, n: 50, alpha: 0.05}
 suites:
-  given: {dataset: test, models: [robust], controls: [msa, linear], attacks: [aa],
+  given: {dataset: test, models: [robust], controls: [msa, linear], attacks: [aa, smooth],
           solver: {images: 3, controls: [msa], attack: pgd, models: [robust], outer: [1]}}
-  through: {dataset: test, models: [standard, robust], controls: [linear], attacks: [pgd], mode: whitebox-through}
+  through: {dataset: test, models: [standard, robust], controls: [linear], attacks: [pgd, smooth],
+            mode: whitebox-through}
 `
 
 // ended reads the results of a run that came to its end.

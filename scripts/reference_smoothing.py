@@ -4,7 +4,7 @@
     PYTHONPATH=/path/to/smoothing/code python3 scripts/reference_smoothing.py REAL [--images 100] [--threads 1]
 
 The path is a clone of locuslab/smoothing, whose Smooth.certify is called as it stands; REAL is the folder with the
-networks and images. For each network the file has sigma, n0, n and alpha, and the class and the radius of each image,
+networks and images. For each case the file has sigma, n0, n and alpha, and the class and the radius of each image,
 class -1 for an abstention. Needs torch, onnx, scipy and statsmodels.
 """
 
@@ -22,7 +22,7 @@ from onnx_network import OnnxNetwork
 OUT = pathlib.Path(__file__).resolve().parent.parent / "harness" / "testdata" / "smoothing.json"
 MEAN, STD = [0.4914, 0.4822, 0.4465], [0.2471, 0.2435, 0.2616]
 # rn18w16 was trained without noise and answers one class for nearly everything under it: fewer samples tell.
-NETWORKS = {"resnet_2b": {"mean": MEAN, "std": STD, "n": 10_000}, "rn18w16_standard": {"mean": None, "std": None, "n": 1_000}}
+CASES = [("resnet_2b", MEAN, STD, 10_000), ("resnet_2b", MEAN, STD, 1_000), ("rn18w16_standard", None, None, 1_000)]
 SIGMA, N0, ALPHA, BATCH = 0.25, 100, 0.001, 250
 
 
@@ -46,18 +46,19 @@ def main():
     torch.manual_seed(0)
     smooth, clone = smooth_class()
     records = cifar_records([args.real / "cifar10-test-1000.bin"], 1, 10)
-    networks = {}
-    for name, known in NETWORKS.items():
-        g = smooth(OnnxNetwork(args.real / f"{name}.onnx", known["mean"], known["std"]), 10, SIGMA)
+    cases = []
+    for name, mean, std, n in CASES:
+        g = smooth(OnnxNetwork(args.real / f"{name}.onnx", mean, std), 10, SIGMA)
         certificates = []
         for i in range(args.images):
             x = records.images[i].float() / 255
-            label, radius = g.certify(x, N0, known["n"], ALPHA, BATCH)
+            label, radius = g.certify(x, N0, n, ALPHA, BATCH)
             certificates.append({"class": int(label), "radius": float(radius)})
             print(name, i, certificates[-1], flush=True)
-        networks[name] = {"sigma": SIGMA, "n0": N0, "n": known["n"], "alpha": ALPHA, "images": certificates}
+        cases.append({"network": name, "sigma": SIGMA, "n0": N0, "n": n, "alpha": ALPHA, "images": certificates})
     commit = subprocess.run(["git", "-C", clone, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-    OUT.write_text(json.dumps({"smoothing": commit, "pytorch": torch.__version__, "networks": networks}, indent=1) + "\n")
+    OUT.parent.mkdir(exist_ok=True)
+    OUT.write_text(json.dumps({"smoothing": commit, "pytorch": torch.__version__, "cases": cases}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

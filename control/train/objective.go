@@ -86,8 +86,8 @@ const (
 // lossGraph is the loss of a batch with its gradients: Σ CE + weight·Σ ‖E(x) − x‖² by the
 // parameters or, byImage, by the image. Inputs are image [N C H W], for perturbed images the clean
 // one, label [N classes], one-hot, and the parameters. E, which sees the state of a perturbed image, is to give that of
-// the clean one. Under Gaussian noise the cross-entropy is no part of the loss, or takes for the label the network's own
-// answer to the clean image: one of the largest logits, all of them where several are equal.
+// the clean one. Under Gaussian noise the cross-entropy is no part of the loss, or has as its label the network's own
+// answer to the clean image: ones where the largest logits are.
 func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onnx.Graph, error) {
 	e, parameters := embedding.Clone(), Parameters(embedding)
 	for _, p := range parameters {

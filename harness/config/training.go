@@ -51,8 +51,8 @@ func (t *Training) rows() []row {
 		optional("schedule", choice((*string)(&t.Schedule), schedules), "cosine", "of the learning rate"),
 		optional("augment", t.augment().value(), "", "random changes of the images"),
 		optional("objective", t.objective(), string(train.Clean),
-			"clean: Eq. 4 on clean images. denoising: the largest loss in an ℓ∞ ball around each image. gaussian: images "+
-				"under Gaussian noise, for smoothing"),
+			"clean: Eq. 4 on clean images. denoising: the largest loss in an ℓ∞ ball around each image. gaussian: "+
+				"images under Gaussian noise, for smoothing"),
 		optional("models", names(&t.Models, "a model", "models", 1), "",
 			"networks that share the embedding; default: those of the suites that use the control"),
 		optional("seed", seed(&t.Seed), "", "default: the config's"),

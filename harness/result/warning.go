@@ -107,13 +107,13 @@ var (
 			"were.",
 		"Run the attack with `precision: f32` where the difference matters.")
 	WarnCertifiedBroken = warning("certified-broken",
-		"The smoothed classifier answers another class on an attack's image that lies within the certified radius of the "+
-			"clean one, and the answers of its samples leave no doubt (a two-sided binomial test at the certificate's "+
-			"alpha). Each certificate may be wrong with probability alpha, so that among hundreds of images one such is "+
-			"chance. Where chance does not explain them, the run ends with an error: the certificate or the program is "+
-			"wrong.",
-		"Nothing for a single image. For more look at `randomized`: a certificate is of a base classifier that answers the "+
-			"same image always the same way.")
+		"The smoothed classifier answers another class on an attack's image that lies within the certified radius of "+
+			"the clean one, and the answers of its samples leave no doubt (a two-sided binomial test at the "+
+			"certificate's alpha). Each certificate may be wrong with probability alpha, so that among hundreds of "+
+			"images one such is chance. Where chance does not explain them, the run ends with an error: the "+
+			"certificate or the program is wrong.",
+		"Nothing for a single image. For more look at `randomized`: a certificate is of a base classifier that "+
+			"always answers the same image the same way.")
 	WarnFewClasses = warning("few-classes",
 		"The model has fewer classes than a loss of the recipe needs: 3 for DLR, 4 for targeted DLR. The attack "+
 			"climbs the loss's numerator instead, the margin and the logit difference to the target; the recipe's "+

@@ -114,7 +114,7 @@ func recipes() ([]string, error) {
 			setups = append(setups, s)
 		}
 		if setups == nil {
-			setups = []attacks.Setup{{Kind: spec.Kind}}
+			setups = []attacks.Setup{{Kind: spec.Kind, Norm: attacks.L2}} // in which all exist
 		}
 		for _, s := range setups {
 			d, err := s.Describe()

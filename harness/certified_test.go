@@ -1,0 +1,237 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"selfheal/attacks"
+	"selfheal/harness/certify"
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+	"selfheal/harness/stats"
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/internal/vector"
+)
+
+// certifying is a run of certificates beside an attack, oblivious and not.
+const certifying = bundled + `
+controls:
+  pca: {solver: {method: greedy}, layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]}
+attacks:
+  smooth: {kind: smoothing, norm: l2, epsilon: [0.05, 0.15], sigma: 0.12, n0: 20, n: 200}
+  early: {kind: smoothing, norm: l2, epsilon: [0.05, 0.15], sigma: 0.12, n0: 20, n: 1000, stopping: true}
+  pgd: {kind: pgd, norm: linf, epsilon: 2/255, steps: 5}
+suites:
+  unknown: {dataset: test, models: [robust], controls: [pca], attacks: [pgd, smooth, early]}
+  known: {dataset: test, models: [robust], controls: [pca], attacks: [pgd, smooth], mode: whitebox-through}
+`
+
+// certificates are the records of certificates by suite, defense, name, epsilon and image.
+type certificateKey struct {
+	suite, defense, name string
+	epsilon              float64
+	image                int
+}
+
+func certificatesOf(records []result.Record) map[certificateKey]result.Record {
+	all := map[certificateKey]result.Record{}
+	for _, r := range records {
+		if r.Radius != nil {
+			all[certificateKey{r.Suite, r.Defense, r.Attack, *r.Epsilon, r.Image}] = r
+		}
+	}
+	return all
+}
+
+// Certificates are of both classifiers in every mode, the same for every epsilon, batch and number of workers, and what
+// the authors' algorithm makes of the same answers.
+func TestSmoothing(t *testing.T) {
+	f, records, one := runFor(t, plan(t, certifying, 1, 4))
+	_, _, two := runFor(t, plan(t, certifying, 2, 16))
+	identical(t, "two workers", one, two)
+	all, n := certificatesOf(records), f.Datasets["test"].N
+	if len(all) != n*2*(4+2) {
+		t.Fatalf("%d records of certificates", len(all))
+	}
+	proven := 0
+	for k, r := range all {
+		if (*r.Radius >= k.epsilon) != (r.Verdict == 1) || r.Norm != 0 || r.FirstSuccess != nil ||
+			r.CleanMargin == nil || float64(r.Margin) != *r.CleanMargin {
+			t.Errorf("%+v: %+v", k, r)
+		}
+		proven += r.Verdict
+		for _, same := range []certificateKey{{k.suite, k.defense, k.name, 0.15, k.image},
+			{"unknown", k.defense, k.name, k.epsilon, k.image}} {
+			if *all[same].Radius != *r.Radius {
+				t.Errorf("%+v has the radius %v, %+v %v", k, *r.Radius, same, *all[same].Radius)
+			}
+		}
+	}
+	if proven == 0 || proven == len(all) {
+		t.Errorf("%d of %d are proven: nothing was tested", proven, len(all))
+	}
+	for _, c := range f.Cells {
+		certificate := strings.HasPrefix(c.Recipe, "smoothing/1")
+		if certificate && (len(c.Steps) > 0 || c.MaxNorm != 0 || *c.Norm != "l2") {
+			t.Errorf("%+v", c)
+		}
+		polled := 0
+		for _, of := range c.Smoothed {
+			polled++
+			if of.Broken != 0 || len(of.Verdicts) != n || of.Correct != strings.Count(of.Verdicts, "1") {
+				t.Errorf("%s, %s: %+v", c.Suite, c.Defense, of)
+			}
+		}
+		want := 0
+		if c.Attack == "pgd" {
+			want = map[string]int{"unknown": 2, "known": 1}[c.Suite]
+		}
+		if polled != want {
+			t.Errorf("%s, %s, %s: the answers of %d smoothed classifiers, not %d", c.Suite, c.Defense, c.Attack, polled,
+				want)
+		}
+	}
+	u := must.Get(Open(t.Context(), plan(t, certifying, 1, 4).Config, "robust", "", Options{}))(t)
+	defer u.Close()
+	d := must.Get(u.dataset("test", 0))(t)
+	for i := range n {
+		im := must.Get(images{Dataset: d, n: n}.image(i))(t)
+		count := func(from, n int) (votes [10]int) {
+			x, z := make([]float32, len(im.Pixels)), make([]float32, 10)
+			for k := from; k < from+n; k++ {
+				vector.Noisy(im.Pixels, 0.12, vector.NewKey(3, uint64(im.ID), uint64(k)), x)
+				must.Do(t, u.net.Logits(t.Context(), x, z))
+				votes[attacks.Argmax(z)]++
+			}
+			return votes
+		}
+		first, votes := count(0, 20), count(20, 200)
+		want := 0.0
+		if class := attacks.Argmax(floats(first)); class == im.Label {
+			if p := stats.ClopperPearson(votes[class], 200, 1-2*0.001)[0]; p > 0.5 {
+				want = 0.12 * distuv.UnitNormal.Quantile(p)
+			}
+		}
+		if got := *all[certificateKey{"known", config.None, "smooth", 0.05, im.ID}].Radius; got != want {
+			t.Errorf("image %d: radius %v, its answers give %v", im.ID, got, want)
+		}
+	}
+}
+
+func floats(v [10]int) (out []float32) {
+	for _, x := range v {
+		out = append(out, float32(x))
+	}
+	return out
+}
+
+// What a certificate costs is known before: passes for every defense, once for all epsilons, and the run's.
+func TestCertificatesCost(t *testing.T) {
+	p := plan(t, certifying, 1, 4)
+	contains(t, must.Get(p.Describe(nil, nil))(t),
+		"smooth ", "smoothing/1, l2, epsilon 0.05: 1540 forward for each defense\n",
+		"epsilon 0.15: 1540 forward for each defense, made once with suite unknown\n",
+		"early ", "at most 7140 forward for each defense\n", "suite known", "made once with suite unknown",
+		"made once with suite unknown")
+	var said bytes.Buffer
+	testinput.Runtime(t)
+	must.Get(Run(context.Background(), p, Options{Out: filepath.Join(t.TempDir(), "out"),
+		Progress: NewProgress(&said, TextLog, false)}))(t)
+	if n := strings.Count(said.String(), "7 images sampled, certified"); n != 4 {
+		t.Errorf("%d certificates were made, not 2 of 2 classifiers:\n%s", n, &said)
+	}
+}
+
+// An image that is certified and broken is a warning, and many are an error.
+func TestContradicted(t *testing.T) {
+	p := plan(t, certifying, 1, 4)
+	j := p.Jobs[0]
+	who := classifier{subject: subject{Classes: 10, Shape: attacks.Shape{C: 3, H: 32, W: 32}}}
+	s := scoring{bench: &bench{Job: j}, who: who}
+	r := &run{opener: &opener{record: &result.File{}}}
+	for _, c := range []struct{ certified, broken, failed int }{{400, 0, 0}, {400, 1, 0}, {400, 3, 0}, {400, 12, 1},
+		{3, 3, 1}} {
+		r.record.Failed = nil
+		of := result.Smoothed{Certificate: "smooth", Certified: c.certified, Broken: c.broken}
+		list := r.contradicted(s, result.Cell{Smoothed: []result.Smoothed{of}})
+		if len(list) != min(c.broken, 1) || len(r.record.Failed) != c.failed {
+			t.Errorf("%+v: %v, %v", c, list, r.record.Failed)
+		}
+	}
+}
+
+// On real networks and images, radii have no systematic difference from those that the authors' program gives with the
+// same settings: a sign test of the images on which both are certain and differ. Classes are the same but for
+// images at the edge of an abstention.
+func TestSmoothingAgreesOnRealNetworks(t *testing.T) {
+	path := testinput.Real(t, "cifar10-test-1000.bin")
+	var file struct {
+		Cases []struct {
+			Network      string
+			Sigma, Alpha float64
+			N0, N        int
+			Images       []struct {
+				Class  int
+				Radius float64
+			}
+		}
+	}
+	read(t, "testdata/smoothing.json", &file)
+	for _, want := range file.Cases {
+		name := want.Network
+		if !testinput.Large() && (testing.Short() || want.N > 1000 || name != "resnet_2b") {
+			continue
+		}
+		preprocess := ""
+		if name == "resnet_2b" {
+			preprocess = ", preprocess: {mean: [0.4914, 0.4822, 0.4465], std: [0.2471, 0.2435, 0.2616]}"
+		}
+		text := `
+version: 1
+datasets: {real: {format: cifar10-bin, path: cifar10-test-1000.bin, limit: 100}}
+models: {network: {path: ` + name + `.onnx` + preprocess + `}}
+attacks: {smooth: {kind: smoothing, norm: l2, epsilon: 0.25}}
+suites: {real: {dataset: real, models: [network], attacks: [smooth]}}
+`
+		cfg := configOf(t, config.Folder(filepath.Dir(path)), text, nil)
+		set := map[string]any{"sigma": want.Sigma, "n0": want.N0, "n": want.N, "alpha": want.Alpha}
+		cfg.Attacks[0].Parameters = set
+		_, records, _ := runFor(t, must.Get(NewPlan(cfg))(t))
+		s := certify.Smoothing{Sigma: want.Sigma, N0: want.N0, N: want.N, Alpha: want.Alpha}
+		larger, smaller, others, sum, both := 0, 0, 0, 0.0, 0
+		for _, r := range records {
+			if r.Radius == nil {
+				continue
+			}
+			theirs, radius := want.Images[r.Image].Radius, *r.Radius
+			if want.Images[r.Image].Class != r.Label {
+				theirs = 0
+			}
+			switch edge := 0.25 * s.Largest(); { // an image beside an abstention
+			case theirs > edge && radius == 0 || radius > edge && theirs == 0:
+				others++
+			case theirs > 0 && radius > 0:
+				both++
+				sum += radius - theirs
+				const rounding = 1e-9
+				if radius > theirs+rounding {
+					larger++
+				} else if radius < theirs-rounding {
+					smaller++
+				}
+			}
+		}
+		p := 2 * stats.BinomialTest(min(larger, smaller), larger+smaller, 0.5)
+		t.Logf("%s: of %d images certified by both %d radii are larger and %d smaller (p = %.2g), by %.2g in the "+
+			"mean; %d certified by one alone", name, both, larger, smaller, p, sum/float64(max(both, 1)), others)
+		if both == 0 || p < 1e-3 || others > 1 {
+			t.Errorf("%s: radii differ from the authors'", name)
+		}
+	}
+}
