@@ -76,6 +76,14 @@ func (n *Norm) UnmarshalText(text []byte) error {
 	return err
 }
 
+// Enclosing is the radius of the smallest ℓ2 ball that holds the norm's ball of radius epsilon, in so many dimensions.
+func (n Norm) Enclosing(epsilon float64, dimensions int) float64 {
+	if n == Linf {
+		return epsilon * math.Sqrt(float64(dimensions))
+	}
+	return epsilon
+}
+
 // Dual is the norm that bounds a linear function on the unit ball of n: the
 // boundary f + w·δ = 0 lies at distance |f| / ‖w‖_dual.
 func (n Norm) Dual() Norm { return norms[n].dual }

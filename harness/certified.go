@@ -156,14 +156,19 @@ func (r *run) smoothed(ctx context.Context, s scoring) (list []result.Smoothed, 
 			return nil, err
 		}
 		one := result.Smoothed{Certificate: a.Name}
+		within := s.attack.Norm.Enclosing(s.attack.Epsilon, s.who.Shape.Size())
 		verdicts := make([]verdict, len(answers))
 		for k, of := range answers {
 			label := s.set.Label(k)
 			verdicts[k].Right = of.Class == label
-			if made.proof.radius(k, label) < of.Far || of.Far == 0 {
+			radius := made.proof.radius(k, label)
+			if radius >= within {
+				one.Proven++
+			}
+			if radius < of.Far || of.Far == 0 {
 				continue
 			}
-			one.Certified++
+			one.Within++
 			if of.Class >= 0 && of.Class != label &&
 				2*stats.BinomialTest(of.Label, of.Label+of.Votes, 0.5) <= made.proof.Alpha {
 				one.Broken++
@@ -184,7 +189,7 @@ func (r *run) contradicted(s scoring, c result.Cell) (list []result.Warning) {
 			continue
 		}
 		text := fmt.Sprintf("%d of %d images that %s certifies as far as this attack went are answered wrong by the "+
-			"smoothed classifier", of.Broken, of.Certified, of.Certificate)
+			"smoothed classifier", of.Broken, of.Within, of.Certificate)
 		list = append(list, result.WarnCertifiedBroken.New("%s", text))
 		a := s.Attacks[slices.IndexFunc(s.Attacks, func(a PlannedAttack) bool { return a.Name == of.Certificate })]
 		r1, err := a.Recipe(s.who.Classes, s.who.Shape)
@@ -192,7 +197,7 @@ func (r *run) contradicted(s scoring, c result.Cell) (list []result.Warning) {
 			continue
 		}
 		// Each has at most the probability 2·alpha.
-		likely := stats.BinomialTest(of.Certified-of.Broken, of.Certified, 1-2*smoothingOf(a, r1).Alpha)
+		likely := stats.BinomialTest(of.Within-of.Broken, of.Within, 1-2*smoothingOf(a, r1).Alpha)
 		if likely < impossible {
 			r.record.Failed = append(r.record.Failed, fmt.Sprintf("suite %s, %s, attack %s: %s: the certificate or "+
 				"this program is wrong", c.Suite, s.who, c.Attack, text))

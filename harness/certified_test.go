@@ -3,6 +3,7 @@ package harness
 import (
 	"bytes"
 	"context"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ controls:
 attacks:
   smooth: {kind: smoothing, norm: l2, epsilon: [0.05, 0.15], sigma: 0.12, n0: 20, n: 200}
   early: {kind: smoothing, norm: l2, epsilon: [0.05, 0.15], sigma: 0.12, n0: 20, n: 1000, stopping: true}
-  pgd: {kind: pgd, norm: linf, epsilon: 2/255, steps: 5}
+  pgd: {kind: pgd, norm: linf, epsilon: 0.5/255, steps: 5}
 suites:
   unknown: {dataset: test, models: [robust], controls: [pca], attacks: [pgd, smooth, early]}
   known: {dataset: test, models: [robust], controls: [pca], attacks: [pgd, smooth], mode: whitebox-through}
@@ -84,7 +85,15 @@ func TestSmoothing(t *testing.T) {
 		polled := 0
 		for _, of := range c.Smoothed {
 			polled++
-			if of.Broken != 0 || len(of.Verdicts) != n || of.Correct != strings.Count(of.Verdicts, "1") {
+			reach := 0
+			for k, r := range all {
+				at := *c.Epsilon * math.Sqrt(3*32*32)
+				if k.suite == c.Suite && k.defense == c.Defense && k.name == of.Certificate && k.epsilon == 0.05 &&
+					*r.Radius >= at {
+					reach++
+				}
+			}
+			if of.Broken != 0 || of.Proven != reach || len(of.Verdicts) != n || of.Correct != strings.Count(of.Verdicts, "1") {
 				t.Errorf("%s, %s: %+v", c.Suite, c.Defense, of)
 			}
 		}
@@ -158,7 +167,7 @@ func TestContradicted(t *testing.T) {
 	for _, c := range []struct{ certified, broken, failed int }{{400, 0, 0}, {400, 1, 0}, {400, 3, 0}, {400, 12, 1},
 		{3, 3, 1}} {
 		r.record.Failed = nil
-		of := result.Smoothed{Certificate: "smooth", Certified: c.certified, Broken: c.broken}
+		of := result.Smoothed{Certificate: "smooth", Within: c.certified, Broken: c.broken}
 		list := r.contradicted(s, result.Cell{Smoothed: []result.Smoothed{of}})
 		if len(list) != min(c.broken, 1) || len(r.record.Failed) != c.failed {
 			t.Errorf("%+v: %v, %v", c, list, r.record.Failed)

@@ -33,7 +33,7 @@ var figures = []struct {
 	Name string
 	Draw func(s *suite) sheet
 }{{"radar", fullAccuracies}, {"curve", fullCurves}, {"solver", fullStudies}, {"waterfall", fullWaterfalls},
-	{"control", fullTraces}, {"corruptions", fullCorruptions}}
+	{"control", fullTraces}, {"corruptions", fullCorruptions}, {"certified", fullCertified}}
 
 func (s sheet) writePNG(w io.Writer) error {
 	c := pngCanvas{vgimg.NewWith(vgimg.UseWH(s.size()), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,7 +27,7 @@ func renderCSV(w io.Writer, v *view) error {
 	out := csv.NewWriter(w)
 	out.Write(csvHead)
 	for _, s := range v.Suites {
-		for _, one := range append(s.compared(), s.eachCorrupted()...) {
+		for _, one := range slices.Concat(s.compared(), s.eachCorrupted(), s.eachCertified()) {
 			line := make([]string, len(csvHead))
 			for i, f := range s.csvLine(one) {
 				line[i] = csvField(f)

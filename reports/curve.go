@@ -28,7 +28,15 @@ type curves struct {
 }
 
 // end is the largest epsilon at which something is known.
-func (c curve) end() float64 { return c.Points[len(c.Points)-1].Epsilon }
+func (c curve) end() float64 {
+	end := 0.0
+	for _, known := range [][]point{c.Steps, c.Points} {
+		if len(known) > 0 {
+			end = max(end, known[len(known)-1].Epsilon)
+		}
+	}
+	return end
+}
 
 // end is that of the longest line.
 func (c curves) end() float64 {

@@ -35,24 +35,11 @@ func (s *suite) curveSheet(f sheet, all []curves) sheet {
 			YTicks: perCent(), XTicks: c.ticks(int((f.panelWidth() - 44) / 44))}
 		var marks []plotSeries
 		for _, line := range c.Lines {
-			look := lookOf(line.Index)
-			steps, cells := plotSeries{look: look}, plotSeries{look: look}
-			steps.Marks, cells.Line = false, false
-			for i, at := range line.Steps {
-				if i > 0 {
-					steps.add(at.Epsilon, line.Steps[i-1].Accuracy)
-				}
-				steps.add(at.Epsilon, at.Accuracy)
-			}
-			for _, at := range line.Points {
-				cells.add(at.Epsilon, at.Accuracy)
-			}
-			if line.Steps == nil {
-				cells = cells.banded(s.N, 1)
-			} else {
+			steps, cells := line.series(s.N)
+			if line.Steps != nil {
 				stepped = append(stepped, line.Index)
 			}
-			p.Series, marks = append(p.Series, steps.banded(s.N, 1)), append(marks, cells)
+			p.Series, marks = append(p.Series, steps), append(marks, cells)
 			shown = append(shown, line.Defense)
 			f.Alt += fmt.Sprintf(" %s, %s, %s: %s.", clean(c.Model), defenseName(line.Defense), c.Attack.Title(),
 				c.words(line, s.N))
@@ -65,6 +52,27 @@ func (s *suite) curveSheet(f sheet, all []curves) sheet {
 		f.Legend[i].Line = slices.Contains(stepped, e.Colour)
 	}
 	return f
+}
+
+// series are the steps, with the band of their intervals over n images, and the cells, which have it where there are no
+// steps.
+func (c curve) series(n int) (steps, cells plotSeries) {
+	look := lookOf(c.Index)
+	steps, cells = plotSeries{look: look}, plotSeries{look: look}
+	steps.Marks, cells.Line = false, false
+	for i, at := range c.Steps {
+		if i > 0 {
+			steps.add(at.Epsilon, c.Steps[i-1].Accuracy)
+		}
+		steps.add(at.Epsilon, at.Accuracy)
+	}
+	for _, at := range c.Points {
+		cells.add(at.Epsilon, at.Accuracy)
+	}
+	if c.Steps == nil {
+		cells = cells.banded(n, 1)
+	}
+	return steps.banded(n, 1), cells
 }
 
 // words say the value of a line at five epsilons.

@@ -34,6 +34,7 @@ type suite struct {
 	controls  map[string]result.Control
 	cells     map[cellKey]*result.Cell
 	corrupted []*corruptedBy // whose cells are not among cells; their means are
+	certified []*certifiedBy // whose cells are not among cells
 	failed    []*result.Cell // cells with an error and no verdicts
 	studies   []study
 	margins   map[cellKey]*margins
@@ -117,7 +118,7 @@ func derive(f *result.File) *view {
 }
 
 func (s *suite) include(c *result.Cell) {
-	apart := s.sortOut(c)
+	apart := s.sortOut(c) || s.certificate(c)
 	switch {
 	case c.Error != "":
 		s.failed = append(s.failed, c)
@@ -167,7 +168,7 @@ func orMinusOne(e *float64) float64 {
 func (s *suite) arrangeColumns() {
 	s.Columns = []column{{Attack: "none"}}
 	for _, attack := range s.Attacks {
-		if attack == "none" {
+		if attack == "none" || s.attacks[attack].Proves() {
 			continue
 		}
 		of := map[float64]column{}

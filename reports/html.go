@@ -88,7 +88,7 @@ func (v *view) Radars() (out []sheet) {
 // robustness curves, a model and attack each, what the components of each attack leave and what corruptions do. Those
 // of one model are one group, so that they stand beside each other.
 func (s *suite) Figures(accuracies bool) (groups [][]sheet) {
-	var first, second, third, fourth []sheet
+	var first, second, third, fourth, fifth []sheet
 	if accuracies {
 		for _, m := range s.Models {
 			first = append(first, s.pageAccuracies(m))
@@ -105,7 +105,14 @@ func (s *suite) Figures(accuracies bool) (groups [][]sheet) {
 			fourth = append(fourth, s.corruptionSheet(inPage(), []string{m}))
 		}
 	}
-	groups = [][]sheet{first, second, third, fourth}
+	if len(s.certified) > 0 {
+		for _, m := range s.Models {
+			if f := s.certifiedSheet(inPage(), []string{m}); len(f.Panels) > 0 {
+				fifth = append(fifth, f)
+			}
+		}
+	}
+	groups = [][]sheet{first, second, third, fourth, fifth}
 	if len(s.Models) == 1 {
 		groups = [][]sheet{slices.Concat(groups...)}
 	}

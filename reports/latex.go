@@ -71,6 +71,9 @@ func renderLaTeX(w io.Writer, v *view) error {
 		add(s.spreadTable(), texForm{}, s.Slug+"-seeds", s.texCaption)
 		add(s.distanceTable(), texForm{}, s.Slug+"-distance", s.texCaption)
 		add(s.waterfallTable(), texForm{}, s.Slug+"-components", s.texCaption)
+		for i, t := range s.CertifiedTables() {
+			add(t, texForm{}, fmt.Sprintf("%s-certified%d", s.Slug, i+1), s.texCaption)
+		}
 		for i, t := range s.corruptionTables() {
 			add(t, texForm{}, fmt.Sprintf("%s-corruptions%d", s.Slug, i+1), s.texCaption)
 		}

@@ -37,6 +37,9 @@ func (v *view) addMargins(records iter.Seq[result.Record]) {
 	for r := range records {
 		s := byName[r.Suite]
 		key := cellKey{r.Model, r.Defense, r.Attack, orMinusOne(r.Epsilon)}
+		if s != nil && r.Radius != nil {
+			s.addRadius(r)
+		}
 		if s == nil || s.cells[key] == nil {
 			continue
 		}

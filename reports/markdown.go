@@ -3,6 +3,7 @@ package reports
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -35,8 +36,9 @@ func (f form) render(w io.Writer, v *view) error {
 		if n := s.Missing(); n > 0 {
 			fmt.Fprintf(&sb, "\nPartial: %d cells are not measured yet (%s).\n", n, dash)
 		}
-		for _, t := range append([]table{s.AccuracyTable(), s.evidenceTable(), s.ComparisonTable(), s.spreadTable(),
-			s.distanceTable(), s.waterfallTable()}, s.corruptionTables()...) {
+		for _, t := range slices.Concat([]table{s.AccuracyTable()}, s.CertifiedTables(),
+			[]table{s.evidenceTable(), s.ComparisonTable(), s.spreadTable(), s.distanceTable(), s.waterfallTable()},
+			s.corruptionTables()) {
 			f.table(&sb, t)
 		}
 		for _, one := range s.studies {

@@ -100,8 +100,11 @@ func (c Column) epsilon() float64 {
 	return *c.Epsilon
 }
 
-// adversarial reports whether somebody looked for what deceives the model: neither clean images nor corrupted ones.
-func (c Column) adversarial() bool { return c.Attack != none && c.Norm != nil }
+// adversarial reports whether somebody looked for what deceives the model: neither clean images nor corrupted ones nor
+// certificates.
+func (c Column) adversarial() bool {
+	return c.Attack != none && c.Norm != nil && !result.Attack{Kind: c.Kind}.Proves()
+}
 
 // compareColumns puts clean images first, then attacks by norm, strength and kind, then what has no norm.
 func compareColumns(a, b Column) int {

@@ -8,6 +8,9 @@ import (
 // Corruptions reports whether corruptions made the attack's cells, one each, which are then called NAME:fog:3.
 func (a Attack) Corruptions() bool { return a.Kind == "corruption" }
 
+// Proves reports whether the attack is a certificate: its cells say what is proven.
+func (a Attack) Proves() bool { return a.Kind == "smoothing" }
+
 // AttackOf is the attack that made a cell, and the name that it has in the config; ok is false where nothing is known
 // of it.
 func AttackOf(known map[string]Attack, cell string) (name string, a Attack, ok bool) {

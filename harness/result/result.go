@@ -155,10 +155,13 @@ type Smoothed struct {
 	Correct     int     `json:"correct"`
 	Accuracy    float64 `json:"accuracy"`
 	Verdicts    string  `json:"verdicts"` // as the cell's
-	// Certified images have a radius that reaches the attack's image; on Broken of them the smoothed classifier answers
-	// another class all the same, beyond what chance explains.
-	Certified int `json:"certified"`
-	Broken    int `json:"broken,omitempty"`
+	// Proven images have a certified ℓ2 ball around the cell's: at l2 and l1 a radius of epsilon or more, at linf of
+	// epsilon·√(C·H·W).
+	Proven int `json:"proven"`
+	// Within is how many broken images lie within their certified radius; on Broken of them the smoothed classifier
+	// answers another class all the same, beyond what chance explains.
+	Within int `json:"within"`
+	Broken int `json:"broken,omitempty"`
 }
 
 // Agreement is of attacks in less than float32 with the same in float32: of the images that stood, a sample was
