@@ -163,6 +163,9 @@ func TestContradicted(t *testing.T) {
 	j := p.Jobs[0]
 	who := classifier{subject: subject{Classes: 10, Shape: attacks.Shape{C: 3, H: 32, W: 32}}}
 	s := scoring{bench: &bench{Job: j}, who: who}
+	for _, a := range j.Attacks {
+		s.recipes = append(s.recipes, must.Get(a.Recipe(10, who.Shape))(t))
+	}
 	r := &run{opener: &opener{record: &result.File{}}}
 	for _, c := range []struct{ certified, broken, failed int }{{400, 0, 0}, {400, 1, 0}, {400, 3, 0}, {400, 12, 1},
 		{3, 3, 1}} {

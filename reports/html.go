@@ -85,8 +85,8 @@ func (v *view) Radars() (out []sheet) {
 }
 
 // Figures are the suite's in groups: its models' accuracies, where they are not on the first screen already, its
-// robustness curves, a model and attack each, what the components of each attack leave and what corruptions do. Those
-// of one model are one group, so that they stand beside each other.
+// robustness curves, a model and attack each, what the components of each attack leave, what corruptions do and what is
+// certified. Those of one model are one group, so that they stand beside each other.
 func (s *suite) Figures(accuracies bool) (groups [][]sheet) {
 	var first, second, third, fourth, fifth []sheet
 	if accuracies {
@@ -225,6 +225,9 @@ func (v *view) Tested() (out []fact) {
 				add("Attacks", c.Title())
 			}
 		}
+		for _, by := range s.certified {
+			add("Certificates", clean(by.of.Title))
+		}
 		sample := clean(s.Dataset)
 		if s.N > 0 {
 			sample += fmt.Sprintf(" (n = %d)", s.N)
@@ -232,7 +235,7 @@ func (v *view) Tested() (out []fact) {
 		add("Data", sample)
 		add("Attacker", s.Attacker().Name)
 	}
-	for _, term := range []string{"Models", "Controllers", "Data", "Attacks", "Attacker"} {
+	for _, term := range []string{"Models", "Controllers", "Data", "Attacks", "Certificates", "Attacker"} {
 		if said[term] != nil {
 			out = append(out, fact{term, some(said[term])})
 		}

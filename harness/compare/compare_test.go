@@ -379,3 +379,13 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// A certificate's accuracy is of another classifier: models are not ranked by it beside attacks.
+func TestCertificatesAreNoAttacks(t *testing.T) {
+	norm := "l2"
+	for kind, want := range map[string]bool{"smoothing": false, "pgd": true} {
+		if got := (Column{Attack: "a", Kind: kind, Norm: &norm}).adversarial(); got != want {
+			t.Errorf("%s is adversarial: %v", kind, got)
+		}
+	}
+}
