@@ -93,7 +93,8 @@ func TestSmoothing(t *testing.T) {
 					reach++
 				}
 			}
-			if of.Broken != 0 || of.Proven != reach || len(of.Verdicts) != n || of.Correct != strings.Count(of.Verdicts, "1") {
+			if of.Broken != 0 || of.Proven != reach || len(of.Verdicts) != n ||
+				of.Correct != strings.Count(of.Verdicts, "1") {
 				t.Errorf("%s, %s: %+v", c.Suite, c.Defense, of)
 			}
 		}

@@ -81,8 +81,8 @@ type bracket struct {
 	proven, attacked float64 // shares of the images; −1 where that is not known
 }
 
-// brackets are those of a model and defense, at the certificate's radii and at every attack's epsilon: of several attacks
-// in one ball what is left by the one that leaves least.
+// brackets are those of a model and defense, at the certificate's radii and at every attack's epsilon: of several
+// attacks in one ball what is left by the one that leaves least.
 func (s *suite) brackets(by *certifiedBy, model, defense string) (all []bracket) {
 	add := func(one bracket) {
 		i := slices.IndexFunc(all, func(b bracket) bool { return b.norm == one.norm && b.epsilon == one.epsilon })
@@ -139,7 +139,8 @@ func (s *suite) polled(by *certifiedBy, model string, col column) bool {
 // inclusionMark marks balls that are certified since a certified ℓ2 ball holds them.
 const inclusionMark = "⊂"
 
-// CertifiedTables have a certificate each: what is proven of the smoothed classifiers, beside what attacks leave of them.
+// CertifiedTables have a certificate each: what is proven of the smoothed classifiers, beside what attacks leave of
+// them.
 func (s *suite) CertifiedTables() (list []table) {
 	for _, by := range s.certified {
 		t := table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
@@ -152,10 +153,10 @@ func (s *suite) CertifiedTables() (list []table) {
 				head, included = head+nbsp+inclusionMark, true
 			}
 			if t.Head = append(t.Head, head); i == 0 {
-				t.note("", "%s. The smoothed classifier answers the class that the network, alone or controlled, answers "+
-					"most often under Gaussian noise: another classifier than the one of the other tables. No perturbation "+
-					"within ε changes its answer on a proven image; each such certificate is wrong with a probability of at "+
-					"most %v.", clean(by.of.Title), by.of.Parameters["alpha"])
+				t.note("", "%s. The smoothed classifier answers the class that the network, alone or controlled, "+
+					"answers most often under Gaussian noise: another classifier than the one of the other tables. No "+
+					"perturbation within ε changes its answer on a proven image; each such certificate is wrong with "+
+					"a probability of at most %v.", clean(by.of.Title), by.of.Parameters["alpha"])
 			}
 		}
 		t.Head = append(t.Head, "Mean radius")
@@ -181,13 +182,13 @@ func (s *suite) CertifiedTables() (list []table) {
 			}
 		}
 		if attacked {
-			t.note("", "Left by attacks: images on which the smoothed classifier is right on what the suite's attacks made of "+
-				"them, of several in one ball the fewest. They were made against the network, not against the smoothed "+
-				"classifier: an attack through the noise may leave less.")
+			t.note("", "Left by attacks: images on which the smoothed classifier is right on what the suite's attacks "+
+				"made of them, of several in one ball the fewest. They were made against the network, not against the "+
+				"smoothed classifier: an attack through the noise may leave less.")
 		}
 		if included {
-			t.note("", "%s: by inclusion. The ℓ∞ ball of ε lies in the ℓ2 ball of ε·√d, d being the values of an image, the "+
-				"ℓ1 ball of ε in the ℓ2 ball of ε.", inclusionMark)
+			t.note("", "%s: by inclusion. The ℓ∞ ball of ε lies in the ℓ2 ball of ε·√d, d being the values of an "+
+				"image, the ℓ1 ball of ε in the ℓ2 ball of ε.", inclusionMark)
 		}
 		t.note("", "Mean radius: in ℓ2, over all images; it is 0 where another class is answered, or none.")
 		list = append(list, t.marked())
@@ -195,12 +196,13 @@ func (s *suite) CertifiedTables() (list []table) {
 	return list
 }
 
-// certifiedSheet has a panel for each certificate and model: the share of images that are proven against the radius, a line a
-// defense, with a marker where a cell is.
+// certifiedSheet has a panel for each certificate and model: the share of images that are proven against the radius, a
+// line a defense, with a marker where a cell is.
 func (s *suite) certifiedSheet(f sheet, models []string) sheet {
 	var shown []string
 	f.Caption = "Certified accuracy in % against the ℓ2 radius, with 95 % Wilson intervals" + s.ofFirstSeed()
-	f.Alt = fmt.Sprintf("Certified accuracy in %% against the radius%s, %s (%s).", s.ofFirstSeed(), s.Heading(), s.Sample())
+	f.Alt = fmt.Sprintf("Certified accuracy in %% against the radius%s, %s (%s).", s.ofFirstSeed(), s.Heading(),
+		s.Sample())
 	for _, by := range s.certified {
 		for _, m := range models {
 			c := curves{Model: m, Attack: column{Attack: by.attack, norm: "l2", recipe: by.of.Recipe}}
@@ -217,7 +219,8 @@ func (s *suite) certifiedSheet(f sheet, models []string) sheet {
 			if len(s.certified) > 1 {
 				title += ", " + clean(by.attack)
 			}
-			p := plotPanel{Title: clean(m), X: title, High: curveHeight, YTicks: perCent(), Box: [4]float64{0, 0, c.end(), 1}}
+			p := plotPanel{Title: clean(m), X: title, High: curveHeight, YTicks: perCent(),
+				Box: [4]float64{0, 0, c.end(), 1}}
 			var marks []plotSeries
 			for _, line := range c.Lines {
 				steps, cells := line.series(s.N)
@@ -280,7 +283,9 @@ func fullCertified(s *suite) sheet {
 	for i, by := range s.certified {
 		names[i] = clean(by.of.Title)
 	}
-	f.Head = append([]string{s.Heading(), "certified accuracy in % · " + strings.Join(names, "; ") + " · " + s.Sample()},
-		slices.DeleteFunc([]string{strings.TrimPrefix(s.ofFirstSeed(), ", ")}, func(l string) bool { return l == "" })...)
+	said := "certified accuracy in % · " + strings.Join(names, "; ") + " · " + s.Sample()
+	if f.Head = []string{s.Heading(), said}; s.ofFirstSeed() != "" {
+		f.Head = append(f.Head, strings.TrimPrefix(s.ofFirstSeed(), ", "))
+	}
 	return f
 }

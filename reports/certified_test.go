@@ -117,7 +117,8 @@ func TestCertificatesAlone(t *testing.T) {
 	f, records := certifiedFile(false)
 	v := derive(f)
 	text := strings.ReplaceAll(markdown(t, v), nbsp, " ")
-	for _, want := range []string{"| Model | Defense | ℓ2 (0.25) | ℓ2 (0.5) | Mean radius |", "| m | baseline | 50.0 | 25.0 | – |"} {
+	for _, want := range []string{"| Model | Defense | ℓ2 (0.25) | ℓ2 (0.5) | Mean radius |",
+		"| m | baseline | 50.0 | 25.0 | – |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
