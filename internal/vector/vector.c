@@ -123,6 +123,15 @@ VECTOR void vector_difference(const float *a, const float *b, float *out, int n)
     for (int i = 0; i < n; i++) out[i] = a[i] - b[i];
 }
 
+VECTOR void vector_halves(const float *v, float *high, float *low, int n) {
+    for (int i = 0; i < n; i++) {
+        uint32_t b = bits(v[i]);
+        float h = number((b + 0x7fffu + ((b >> 16) & 1u)) & 0xffff0000u);
+        low[i] = v[i] - h;
+        high[i] = h;
+    }
+}
+
 VECTOR void vector_scaled(const float *v, float k, float *out, int n) {
     for (int i = 0; i < n; i++) out[i] = v[i] * k;
 }

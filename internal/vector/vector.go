@@ -77,6 +77,10 @@ func Finite(v []float32) bool { return C.vector_finite(c(v, v), n(v)) != 0 }
 // Difference writes a − b.
 func Difference(a, b, out []float32) { C.vector_difference(c(a, a), c(b, a), c(out, a), n(a)) }
 
+// Halves writes v as two numbers whose sum it is: high is v rounded to bf16, 8 bits, low the rest. NaN and what is
+// too large for bf16 have halves of no use. Low may be v itself.
+func Halves(v, high, low []float32) { C.vector_halves(c(v, v), c(high, v), c(low, v), n(v)) }
+
 // Scaled writes v·k.
 func Scaled(v []float32, k float32, out []float32) {
 	C.vector_scaled(c(v, v), C.float(k), c(out, v), n(v))

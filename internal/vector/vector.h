@@ -23,6 +23,7 @@ int vector_between(const float *v, float from, float to, int32_t *out, int n);
 int vector_finite(const float *v, int n);
 
 void vector_difference(const float *a, const float *b, float *out, int n);
+void vector_halves(const float *v, float *high, float *low, int n);
 void vector_scaled(const float *v, float k, float *out, int n);
 void vector_add_scaled(const float *x, const float *delta, float k, float *out, int n);
 void vector_add_scaled_clamped(const float *x, const float *delta, float k, float *out, int n);

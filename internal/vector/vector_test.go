@@ -319,3 +319,17 @@ func TestLengths(t *testing.T) {
 	}()
 	vector.Difference(make([]float32, 4), make([]float32, 3), make([]float32, 4))
 }
+
+// The halves of a number add up to it, and the first has the 8 bits of bf16.
+func TestHalves(t *testing.T) {
+	t.Parallel()
+	v := []float32{0, 1, -1, 0.1, 0.2, 1.0 / 3, 0.99999, -0.7, 1e-30, 255, 254.9, 0.50195313, 0.50390625}
+	high, low := make([]float32, len(v)), slices.Clone(v)
+	vector.Halves(low, high, low)
+	for i, x := range v {
+		if high[i]+low[i] != x || math.Float32bits(high[i])&0xffff != 0 ||
+			math.Abs(float64(low[i])) > math.Abs(float64(x))/256 {
+			t.Errorf("%v is %v and %v", x, high[i], low[i])
+		}
+	}
+}

@@ -1,8 +1,13 @@
 package ort
 
 import (
+	"math"
 	"slices"
 	"testing"
+
+	"selfheal/internal/must"
+	"selfheal/internal/vector"
+	"selfheal/models/onnx"
 )
 
 // Whatever waits is run in few runs that are nearly full.
@@ -19,6 +24,58 @@ func TestOpenVINOSizes(t *testing.T) {
 	} {
 		if got := runs(waiting); !slices.Equal(got, want) {
 			t.Errorf("%d wait: %v, not %v", waiting, got, want)
+		}
+	}
+}
+
+// A convolution of an image in two halves, of which the first has what bf16 keeps, is that of the image. Where
+// something else reads the image, or the convolution has groups, the graph stays as it is.
+func TestInHalves(t *testing.T) {
+	t.Parallel()
+	shape := onnx.Shape{onnx.Batch, 3, 4, 4}
+	build := func(group int, also bool) *onnx.Graph {
+		b := &onnx.Builder{G: onnx.NewGraph("halves")}
+		x := b.Input("image", shape)
+		w := onnx.FloatTensor(onnx.Shape{6, int64(3 / group), 2, 2}, make([]float32, 6*3/group*4))
+		for i := range w.Floats {
+			w.Floats[i] = float32(math.Sin(float64(i)))
+		}
+		bias := onnx.FloatTensor(onnx.Shape{6}, []float32{1, 2, 3, 4, 5, 6})
+		y := b.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{2, 2}, "group": group, "pads": []int64{1, 0, 0, 1}}, x,
+			b.Const(w), b.Const(bias))
+		if also {
+			b.Output("also", b.Op("Relu", x))
+		}
+		b.Output("y", y)
+		return must.Get(b.Done())(t)
+	}
+	for _, g := range []*onnx.Graph{build(3, false), build(1, true)} {
+		if before := len(g.Inputs[0].Shape); inHalves(g) || !slices.Equal(g.Inputs[0].Shape, shape) || before != 4 {
+			t.Errorf("%v", g.Inputs[0].Shape)
+		}
+	}
+	g := build(1, false)
+	want := must.Get(g.Encode())(t)
+	if !inHalves(g) || g.Inputs[0].Shape[1] != 6 {
+		t.Fatalf("%v", g.Inputs[0].Shape)
+	}
+	image := make([]float32, 48)
+	for i := range image {
+		image[i] = float32(i%7)/8 + float32(i)/1000
+	}
+	high, low := make([]float32, 48), make([]float32, 48)
+	vector.Halves(image, high, low)
+	run := func(model []byte, in []float32) []float32 {
+		pool := newPool(t, 1, 1)
+		prog := must.Get(pool.Compile("halves", model))(t)
+		out := make([]float32, prog.Outputs()[0].Size)
+		must.Do(t, pool.Run(t.Context(), prog, [][]float32{in}, [][]float32{out}))
+		return out
+	}
+	whole, parts := run(want, image), run(must.Get(g.Encode())(t), append(high, low...))
+	for i := range whole {
+		if math.Abs(float64(whole[i]-parts[i])) > 1e-5 {
+			t.Errorf("value %d is %v, not %v", i, parts[i], whole[i])
 		}
 	}
 }

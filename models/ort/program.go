@@ -19,6 +19,8 @@ type Program struct {
 	pool            *Pool
 	name            string
 	inputs, outputs []Port
+	fed             []Port // the inputs as the sessions have them
+	halves          bool   // the first one is fed in two, see [inHalves]
 	on              Target
 	mean            []float32 // subtracted from the first input, or nil
 	items           atomic.Int64
@@ -104,6 +106,7 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 	if x := prog.inputs[0]; cfg.mean != nil && len(cfg.mean) != x.Size {
 		return nil, fmt.Errorf("a mean of %d values for input %q, which has %d", len(cfg.mean), x.Name, x.Size)
 	}
+	prog.fed = slices.Clone(prog.inputs)
 	prog.open = func(int) (*rt.DynamicAdvancedSession, error) { return newSession(model, in, out, cfg) }
 	if cfg.on.Provider == ProviderOpenVINO {
 		g, err := forOpenVINO(model)
@@ -111,7 +114,13 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 			return nil, err
 		}
 		for i, p := range prog.inputs {
-			prog.inputs[i].unread = !slices.ContainsFunc(g.Inputs, func(v onnx.Value) bool { return v.Name == p.Name })
+			prog.fed[i].unread = !slices.ContainsFunc(g.Inputs, func(v onnx.Value) bool { return v.Name == p.Name })
+		}
+		if cfg.on.Precision == BFloat16 && g.Inputs[0].Name == prog.inputs[0].Name && inHalves(g) {
+			prog.halves = true
+			prog.fed[0].Size *= 2
+			prog.fed[0].Shape = slices.Clone(prog.fed[0].Shape)
+			prog.fed[0].Shape[0] *= 2
 		}
 		cfg.needs.weights *= int64(len(openVINOSizes))
 		prog.open = func(items int) (*rt.DynamicAdvancedSession, error) { return openFixed(g, items, cfg) }

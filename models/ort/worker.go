@@ -94,13 +94,17 @@ func (w *worker) one(prog *Program, batch []*request, n int) (err error) {
 	if err != nil {
 		return fmt.Errorf("run %s: %s", prog.name, oneLine(err))
 	}
-	for i, port := range prog.inputs {
+	for i, port := range prog.fed {
 		for j := range n { // beyond the batch its last item again: values that the graph can take
 			item, to := batch[min(j, len(batch)-1)].in[i], k.in[i][j*port.Size:(j+1)*port.Size]
+			high, low := to, to[len(to)-len(item):]
 			if i == 0 && prog.mean != nil {
-				vector.Difference(item, prog.mean, to)
+				vector.Difference(item, prog.mean, low)
 			} else {
-				copy(to, item)
+				copy(low, item)
+			}
+			if i == 0 && prog.halves {
+				vector.Halves(low, high[:len(low)], low)
 			}
 		}
 	}
@@ -140,7 +144,7 @@ func (w *worker) kit(prog *Program, n int) (*kit, error) {
 // scratch, or too many kits, makes every kit of this worker void.
 func (w *worker) reserve(prog *Program, n int) {
 	need := align
-	for _, ports := range [][]Port{prog.inputs, prog.outputs} {
+	for _, ports := range [][]Port{prog.fed, prog.outputs} {
 		for _, p := range ports {
 			need += roundUp(p.Size * n)
 		}
@@ -194,7 +198,7 @@ func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {
 		}
 		return nil
 	}
-	if err := views(prog.inputs, &k.in, &k.inputs); err != nil {
+	if err := views(prog.fed, &k.in, &k.inputs); err != nil {
 		return k, err
 	}
 	if err := views(prog.outputs, &k.out, &k.outputs); err != nil {
@@ -206,7 +210,7 @@ func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {
 	if k.binding, err = k.session.CreateIoBinding(); err != nil {
 		return k, err
 	}
-	for i, p := range prog.inputs {
+	for i, p := range prog.fed {
 		if p.unread {
 			continue
 		}
