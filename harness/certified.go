@@ -147,16 +147,20 @@ func (r *run) vote(ctx context.Context, on *counted, how certify.Smoothing, s sc
 // draw adds to the answers those to n noisy copies of an image, from a number on.
 func (r *run) draw(ctx context.Context, on *counted, sigma float64, s scoring, im attacks.Image, from, n int,
 	answers []int) error {
+	type sample struct{ x, logits []float32 }
+	free := sync.Pool{New: func() any {
+		return &sample{make([]float32, len(im.Pixels)), make([]float32, len(answers))}
+	}}
 	votes := make([]atomic.Int64, len(answers))
 	state := s.who.state() + 4*int64(len(im.Pixels))
 	err := r.forEach(ctx, n, state, func(ctx context.Context, k int) error {
-		x := make([]float32, len(im.Pixels))
-		vector.Noisy(im.Pixels, float32(sigma), vector.NewKey(s.seed, uint64(im.ID), uint64(from+k)), x)
-		z := make([]float32, len(answers))
-		if err := on.Logits(ctx, x, z); err != nil {
+		one := free.Get().(*sample)
+		defer free.Put(one)
+		vector.Noisy(im.Pixels, float32(sigma), vector.NewKey(s.seed, uint64(im.ID), uint64(from+k)), one.x)
+		if err := on.Logits(ctx, one.x, one.logits); err != nil {
 			return err
 		}
-		if class := attacks.Argmax(z); attacks.Right(z, class) { // not so of NaN
+		if class := attacks.Argmax(one.logits); attacks.Right(one.logits, class) { // not so of NaN
 			votes[class].Add(1)
 		}
 		return nil
