@@ -76,7 +76,8 @@ func (n *Norm) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Enclosing is the radius of the smallest ℓ2 ball that holds the norm's ball of radius epsilon, in so many dimensions.
+// Enclosing is the radius of the smallest ℓ2 ball that holds the norm's ball of radius epsilon, in so many
+// dimensions.
 func (n Norm) Enclosing(epsilon float64, dimensions int) float64 {
 	if n == Linf {
 		return epsilon * math.Sqrt(float64(dimensions))

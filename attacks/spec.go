@@ -283,6 +283,12 @@ func (s Spec) Accepts() []Parameter {
 	return all
 }
 
+// Proves reports whether a kind is a certificate.
+func Proves(kind string) bool {
+	s, err := Lookup(kind)
+	return err == nil && s.Proves
+}
+
 // CheckNorm is an error where the attack does not exist in a norm.
 func (s Spec) CheckNorm(n Norm) error {
 	if s.Norms == nil || slices.Contains(s.Norms, n) {

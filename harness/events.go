@@ -168,15 +168,9 @@ type componentID struct {
 
 func (c componentID) inWords() string { return c.label + " " + c.Component }
 
-// proves reports whether it is a certificate.
-func (c componentID) proves() bool {
-	s, err := attacks.Lookup(c.Component)
-	return err == nil && s.Proves
-}
-
 // stands is what the images are that an attack has left, or that are proven.
 func (c componentID) stands() string {
-	if c.proves() {
+	if attacks.Proves(c.Component) {
 		return "certified"
 	}
 	return "robust"
@@ -184,7 +178,7 @@ func (c componentID) stands() string {
 
 // done is what became of all images.
 func (c componentID) done() string {
-	if c.proves() {
+	if attacks.Proves(c.Component) {
 		return "sampled"
 	}
 	return "attacked"

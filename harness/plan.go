@@ -42,10 +42,10 @@ func (a PlannedAttack) corruption() *attacks.Corruption {
 
 // proves reports whether it is a certificate, which is proven of every classifier, and all of whose epsilons follow
 // from the same passes.
-func (a PlannedAttack) proves() bool {
-	s, err := attacks.Lookup(a.Kind)
-	return err == nil && s.Proves
-}
+func (a PlannedAttack) proves() bool { return attacks.Proves(a.Kind) }
+
+// certifies reports whether it is a certificate at the first of its epsilons: each certificate once.
+func (a PlannedAttack) certifies() bool { return a.proves() && a.Epsilon == a.Epsilons[0] }
 
 // searches reports whether it looks for an image that deceives: it is neither a corruption nor a certificate.
 func (a PlannedAttack) searches() bool { return a.corruption() == nil && !a.proves() }

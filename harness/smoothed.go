@@ -14,8 +14,11 @@ import (
 // polls is how many samples the smoothed classifiers of a job's certificates take of an image that an attack broke.
 func (j Job) polls() (samples int64) {
 	for _, a := range j.Attacks {
+		if !a.certifies() {
+			continue
+		}
 		r, err := a.Make(a.Epsilon, assumedClasses)
-		if s, ok := r.Certificate.(attacks.Smoothing); ok && err == nil && a.Epsilon == a.Epsilons[0] {
+		if s, ok := r.Certificate.(attacks.Smoothing); ok && err == nil {
 			samples += int64(s.N0)
 		}
 	}
@@ -30,13 +33,12 @@ type reply struct {
 	Far   float64 `json:"far,omitempty"` // ℓ2 norm of the perturbation
 }
 
-// smoothed asks the smoothed classifiers of the job's certificates about what an attack made. An image within its
-// certified radius that is answered wrong all the same, beyond what the noise of n0 samples explains, is one too many:
-// the certificate or the program is wrong. Chance, of which each certificate has its alpha and each answer as much,
-// explains few such images; more end the run with an error.
+// smoothed asks the smoothed classifiers of the job's certificates about the images that an attack made. It counts an
+// image as broken if it lies within its certified radius and a binomial test of its n0 samples, at the certificate's
+// alpha, is sure of another class.
 func (r *run) smoothed(ctx context.Context, s scoring) (list []result.Smoothed, err error) {
 	for i, a := range s.Attacks {
-		if !a.proves() || a.Epsilon != a.Epsilons[0] {
+		if !a.certifies() {
 			continue
 		}
 		by := s
@@ -75,8 +77,9 @@ func (r *run) smoothed(ctx context.Context, s scoring) (list []result.Smoothed, 
 	return list, nil
 }
 
-// contradicted warns of images that are certified and broken, and has the run end with an error where chance does not
-// explain them.
+// contradicted warns of images that are certified and broken. Certificate and answer are each wrong with a probability
+// of at most alpha. Where that does not explain so many images, the run ends with an error: the certificate or the
+// program is wrong.
 func (r *run) contradicted(s scoring, c result.Cell) (list []result.Warning) {
 	for _, of := range c.Smoothed {
 		if of.Broken == 0 {

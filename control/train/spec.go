@@ -89,7 +89,8 @@ type GaussianLoss string
 const (
 	// MSE is weight·‖E(x+η) − x‖² alone: the network has no say.
 	MSE GaussianLoss = "mse"
-	// Stability is the cross-entropy against the network's own answer to the clean image, and weight·‖E(x+η) − x‖².
+	// Stability is the cross-entropy against the network's own answer to the clean image, and
+	// weight·‖E(x+η) − x‖².
 	Stability GaussianLoss = "stability"
 )
 

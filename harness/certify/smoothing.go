@@ -2,7 +2,6 @@
 package certify
 
 import (
-	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -100,9 +99,4 @@ func (s Smoothing) Radius(v Vote, label int) float64 {
 		return 0
 	}
 	return s.Sigma * distuv.UnitNormal.Quantile(v.Lower)
-}
-
-// Largest is the largest radius that so many samples can give: that of a class which is always answered.
-func (s Smoothing) Largest() float64 {
-	return s.Sigma * math.Max(0, distuv.UnitNormal.Quantile(lower(s.N, s.N, s.Alpha)))
 }

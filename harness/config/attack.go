@@ -173,12 +173,6 @@ func (a *Attack) check(d *decoder, n *node, where string) {
 	}
 }
 
-// proves reports whether a kind of attack is a certificate.
-func proves(kind string) bool {
-	s, err := attacks.Lookup(kind)
-	return err == nil && s.Proves
-}
-
 // takes reports whether attacks of a kind have a parameter.
 func takes(kind, parameter string) bool {
 	s, err := attacks.Lookup(kind)

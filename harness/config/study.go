@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/internal/setting"
 )
@@ -80,7 +81,7 @@ func (s *SolverStudy) complete(d *decoder, n *node, where string, c *Config, nam
 	case s.Attack != "" && c.Attack(s.Attack).Corruptions != nil:
 		d.fail(n.get("attack").pos, "%s.attack: %s has corruptions, a study takes an attack with one epsilon", where,
 			s.Attack)
-	case s.Attack != "" && proves(c.Attack(s.Attack).Kind):
+	case s.Attack != "" && attacks.Proves(c.Attack(s.Attack).Kind):
 		d.fail(n.get("attack").pos, "%s.attack: %s is a certificate, a study takes an attack", where, s.Attack)
 	case s.Attack != "" && len(c.Attack(s.Attack).Epsilons) != 1:
 		d.fail(n.get("attack").pos, "%s.attack: %s has %d epsilons, a study takes one", where, s.Attack,

@@ -97,10 +97,10 @@ func forOpenVINO(model []byte) (*onnx.Graph, error) {
 	return g, b.Err()
 }
 
-// inHalves has the first convolution of an image take it in two halves, [N 2C H W], whose sum it is: what bf16 keeps
-// of the pixels, and the rest. It reports false, and leaves the graph, where something else reads the image. In bf16
-// pixels from ½ on are 1/256 apart; so much of a perturbation of a few grey levels was lost that attacks on a ResNet-18
-// left 1 % of the images more than in float32.
+// inHalves has the first convolution take an image in two halves, [N 2C H W]: what bf16 keeps of the pixels, and the
+// rest. Where something else reads the image it leaves the graph as it is and reports false. Pixels from ½ on are
+// 1/256 apart in bf16, which loses much of a perturbation of a few grey levels: attacks on a ResNet-18 left 1 % of
+// the images more than in float32.
 func inHalves(g *onnx.Graph) bool {
 	image := &g.Inputs[0]
 	readers := g.Consumers()[image.Name]
