@@ -124,12 +124,14 @@ func (d *examination) installation(g *globals) error {
 
 // origin says how ONNX Runtime's library was found, in the order that ort.Init looks.
 func (g *globals) origin() string {
-	const variable = "ONNXRUNTIME_SHARED_LIBRARY"
+	const variable, ofPackage = "ONNXRUNTIME_SHARED_LIBRARY", "SELFHEAL_ONNXRUNTIME"
 	switch {
 	case g.library != "":
 		return "from --onnxruntime"
 	case os.Getenv(variable) != "":
 		return "from $" + variable
+	case os.Getenv(ofPackage) != "":
+		return "of the onnxruntime package"
 	}
 	return "the pinned copy in the cache"
 }

@@ -23,17 +23,18 @@ func TestGivenLibrary(t *testing.T) {
 		if text == path && runtime.GOOS != "linux" {
 			continue
 		}
-		for _, useEnv := range []bool{false, true} {
-			o, origin := Options{Library: path}, "--onnxruntime: "
-			if useEnv {
-				t.Setenv(envLibrary, path)
-				o, origin = Options{}, envLibrary+": "
-			}
-			_, err := findLibrary(context.Background(), o)
-			must.Refuse(t, err, origin, want)
+		_, err := findLibrary(context.Background(), Options{Library: path})
+		must.Refuse(t, err, "--onnxruntime: ", want)
+		for _, variable := range []string{envPackage, envLibrary} {
+			t.Setenv(variable, path)
+			_, err := findLibrary(context.Background(), Options{})
+			must.Refuse(t, err, variable+": ", want)
 		}
 		t.Setenv(envLibrary, "")
 	}
+	t.Setenv("XDG_CACHE_HOME", dir)
+	_, err := findLibrary(context.Background(), Options{Provider: ProviderOpenVINO, Offline: true})
+	must.Refuse(t, err, "--offline forbids") // the package's library is the CPU provider's alone
 	if runtime.GOOS == "linux" {
 		whole := must.Get(os.ReadFile(LibraryPath()))(t)
 		cut := filepath.Join(dir, "cut.so")
@@ -42,6 +43,7 @@ func TestGivenLibrary(t *testing.T) {
 			t.Error("took half a library")
 		}
 	}
+	t.Setenv(envPackage, "")
 	got, err := findLibrary(context.Background(), Options{Library: LibraryPath()})
 	if err != nil || got != LibraryPath() {
 		t.Errorf("%s, %v", got, err)

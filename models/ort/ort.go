@@ -36,8 +36,9 @@ var runtimeState struct {
 }
 
 // Init finds ONNX Runtime's library and loads it. The order is o.Library, the
-// environment variable ONNXRUNTIME_SHARED_LIBRARY, selfheal's own cache, and
-// otherwise a pinned copy is provisioned. Once it has succeeded, later calls do
+// environment variable ONNXRUNTIME_SHARED_LIBRARY, for the CPU provider
+// SELFHEAL_ONNXRUNTIME, which selfheal's Python package sets, selfheal's own
+// cache, and otherwise a pinned copy is provisioned. Once it has succeeded, later calls do
 // nothing; after an error it may be tried again.
 func Init(ctx context.Context, o Options) error {
 	runtimeState.Lock()

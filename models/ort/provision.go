@@ -255,6 +255,10 @@ func save(r io.Reader, size int64, to string) (err error) {
 // envLibrary names the environment variable with the library's path.
 const envLibrary = "ONNXRUNTIME_SHARED_LIBRARY"
 
+// envPackage names the variable in which selfheal's Python package says where that of ONNX Runtime has the CPU
+// provider's library; other providers are searched as ever.
+const envPackage = "SELFHEAL_ONNXRUNTIME"
+
 const giveLibrary = "give the library with --onnxruntime PATH or " + envLibrary
 
 // findLibrary returns an absolute path, after looking in the order that Init
@@ -265,6 +269,9 @@ func findLibrary(ctx context.Context, o Options) (string, error) {
 	}
 	if path := os.Getenv(envLibrary); path != "" {
 		return given(envLibrary, path)
+	}
+	if path := os.Getenv(envPackage); path != "" && cmp.Or(o.Provider, ProviderCPU) == ProviderCPU {
+		return given(envPackage, path)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {

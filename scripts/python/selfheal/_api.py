@@ -1,0 +1,310 @@
+"""attack, certify, run, check and control."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from . import _arrays, _network, _program
+from ._errors import SelfhealError, UsageError
+from ._results import Certificates, Result, Run
+
+if TYPE_CHECKING:
+    from ._network import Network
+
+NORMS = {"Linf": "linf", "L2": "l2", "L1": "l1"}
+VERSIONS = ("standard", "plus", "rand", "quick")
+DATA = "data"  # the images' name in the configs that are written here
+CHECK_CODES = (0, 1, 2)  # pass, fail, inconclusive
+Progress = bool | Callable[[dict[str, Any]], None]
+Normal = float | Sequence[float] | None
+R = TypeVar("R", bound=Run)
+
+
+def attack(
+    model: Network,
+    x: Any,
+    y: Any,
+    *,
+    norm: str = "Linf",
+    eps: float,
+    version: str = "standard",
+    mean: Normal = None,
+    std: Normal = None,
+    seed: int = 0,
+    batch: int = 64,
+    parameters: Mapping[str, Any] | None = None,
+    workers: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress = True,
+) -> Result:
+    """Attack a network and say which images stand.
+
+    model is an ONNX file's path or bytes, an onnx.ModelProto, or a torch.nn.Module, which is exported in evaluation
+    mode and checked against its own logits. x are images [N, C, H, W] in [0, 1] (or uint8), y their labels [N], as
+    NumPy arrays or tensors. A perturbation has at most the norm ("Linf", "L2", "L1") eps in [0, 1] pixels.
+
+    version is one of AutoAttack ("standard", "plus", "rand", "quick") or another attack's name ("pgd", "apgd-ce", …),
+    which takes parameters: {"steps": 40}. mean and std normalise inside the network, one value or one a channel, where
+    it does not do so itself. Verdicts depend on the images, the network, the attack and the seed alone; batch is the
+    number of images in a pass and workers that of cores to use (0: all). Progress goes to stderr, or to a function that
+    takes the records of docs/progress.md.
+
+    Results go to the folder out, where the same call continues a run that was stopped; without it only the report
+    stays, in a temporary folder. Raises UsageError, SelfhealError, and KeyboardInterrupt after an orderly stop.
+    """
+    config = attack_of(norm=norm, eps=eps, version=version, mean=mean, std=std, seed=seed, parameters=parameters)
+    return one(model, x, y, config, batch, workers, out, progress, Result)
+
+
+def attack_of(
+    *,
+    norm: str = "Linf",
+    eps: float,
+    version: str = "standard",
+    mean: Normal = None,
+    std: Normal = None,
+    seed: int = 0,
+    parameters: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What a config says of an attack and of how the network's input is normalised; arguments as in attack."""
+    setup: dict[str, Any] = {"kind": "autoattack", "version": version} if version in VERSIONS else {"kind": version}
+    name = {"standard": "aa"}.get(version, f"aa-{version}") if version in VERSIONS else version  # as --attack has it
+    return {
+        "seed": seed,
+        "save_adversarial": True,
+        "model": {"preprocess": normalisation(mean, std)},
+        "attacks": {name: {**setup, "norm": named_norm(norm), "epsilon": float(eps), **(parameters or {})}},
+    }
+
+
+def certify(
+    model: Network,
+    x: Any,
+    y: Any,
+    *,
+    sigma: float = 0.25,
+    eps: float | Sequence[float] = (0.25, 0.5),
+    n: int = 10_000,
+    n0: int = 100,
+    alpha: float = 0.001,
+    stopping: bool = False,
+    mean: Normal = None,
+    std: Normal = None,
+    seed: int = 0,
+    batch: int = 64,
+    workers: int = 0,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress = True,
+) -> Certificates:
+    """Certify a network in l2 by randomised smoothing (Cohen, Rosenfeld and Kolter 2019).
+
+    Gaussian noise of deviation sigma, n0 samples to choose an image's class and n to bound its probability, each
+    certificate wrong with a probability of at most alpha. eps are the radii whose certified accuracies are reported;
+    with stopping an image's samples end where these are decided. The rest is as in attack.
+    """
+    radii = [float(eps)] if isinstance(eps, (int, float)) else [float(e) for e in eps]
+    config = {
+        "seed": seed,
+        "model": {"preprocess": normalisation(mean, std)},
+        "attacks": {
+            "smoothing": {
+                "kind": "smoothing",
+                "norm": "l2",
+                "epsilon": radii,
+                "sigma": sigma,
+                "n": n,
+                "n0": n0,
+                "alpha": alpha,
+                "stopping": stopping,
+            }
+        },
+    }
+    return one(model, x, y, config, batch, workers, out, progress, Certificates)
+
+
+def one(
+    model: Network,
+    x: Any,
+    y: Any,
+    config: dict[str, Any],
+    batch: int,
+    workers: int,
+    out: str | os.PathLike[str] | None,
+    progress: Progress,
+    kind: Callable[[pathlib.Path], R],
+    name: str | None = None,
+) -> R:
+    """Run a config of one network, data set and attack: its model's settings and attack, to which the rest is added.
+
+    name is the network's in the results, by default its file's or class's.
+    """
+    images, labels = _arrays.pair(x, y)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="selfheal-") if out is None else out)
+    inputs = folder / "input"
+    try:
+        inputs.mkdir(parents=True, exist_ok=True)
+        np.savez(inputs / "data.npz", x=images, y=labels)
+        path = _network.write(model, images, inputs)
+        name = name or _network.name(model)
+        settings = {**config.pop("model", {}), "path": os.path.relpath(path, inputs)}
+        suite = {"dataset": DATA, "models": [name], "attacks": list(config["attacks"])}
+        config = {
+            "version": 1,
+            **config,
+            "datasets": {DATA: {"format": "npz", "path": "data.npz"}},
+            "models": {name: settings},
+            "suites": {"attack": suite},
+        }
+        (inputs / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
+        found = run(inputs / "config.json", out=folder, batch=batch, workers=workers, progress=progress, kind=kind)
+        if out is None and isinstance(found, Result):
+            _ = found.adversarial  # into memory, as its file goes
+    except BaseException:
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if out is None:
+        for part in (inputs, folder / "adversarial"):
+            shutil.rmtree(part, ignore_errors=True)
+    return found
+
+
+def named_norm(norm: str) -> str:
+    """The program's name of a norm."""
+    name = NORMS.get(norm, norm)
+    if name not in NORMS.values():
+        raise UsageError(f"norm must be one of {', '.join(NORMS)}, not {norm!r}")
+    return name
+
+
+def normalisation(mean: Normal, std: Normal) -> dict[str, Any]:
+    return {name: values_of(name, v) for name, v in (("mean", mean), ("std", std)) if v is not None}
+
+
+def values_of(name: str, given: Any) -> float | list[float]:
+    """mean or std as the config has them, of a number, a sequence, an array or a tensor [C] or [1, C, 1, 1]."""
+    values = _arrays.array(given)
+    if not np.issubdtype(values.dtype, np.number):
+        raise UsageError(f"{name} must be a number or one a channel")
+    numbers = [float(v) for v in values.ravel()]
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def run(
+    config: str | os.PathLike[str],
+    *,
+    out: str | os.PathLike[str] = "results",
+    suites: Sequence[str] = (),
+    limit: int | None = None,
+    batch: int | None = None,
+    workers: int | None = None,
+    sets: Mapping[str, Any] | None = None,
+    progress: Progress = True,
+    kind: Callable[[pathlib.Path], R] = Run,  # type: ignore[assignment]
+) -> R:
+    """Run a config as the program's verb run does, to its end: the same call continues, and leaves what is finished.
+
+    suites are the suites to run (default: the config's), limit scores the first images only, sets changes the config:
+    {"attacks.NAME.steps": 40}. Raises SelfhealError also where some cells have no verdicts.
+    """
+    arguments = ["run", "--config", os.fspath(config), "--out", os.fspath(out)]
+    for flag, value in (("limit", limit), ("batch", batch), ("workers", workers)):
+        if value is not None:
+            arguments += [f"--{flag}", str(value)]
+    for suite in suites:
+        arguments += ["--suite", suite]
+    for key, value in (sets or {}).items():
+        arguments += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
+    _program.call(arguments, progress)
+    return kind(pathlib.Path(out))
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """What check has found: outcome is "pass", "fail" or "inconclusive"; it is true where it is "pass"."""
+
+    outcome: str
+    summary: str
+    cells: list[dict[str, Any]]
+    notes: list[str]
+
+    def __bool__(self) -> bool:
+        return self.outcome == "pass"
+
+
+def check(
+    baseline: str | os.PathLike[str],
+    results: Run | str | os.PathLike[str],
+    *,
+    update: bool = False,
+    new_model: bool = False,
+    sets: Mapping[str, Any] | None = None,
+) -> Check | None:
+    """Compare a run with a baseline, as the program's verb check does: docs/gate.md.
+
+    With update the baseline is written from the run, and None is returned. new_model lets the networks be other files
+    than the baseline's; sets changes a rule: {"gate.max_drop": 0.01}. Raises UsageError where the two cannot be
+    compared.
+    """
+    arguments = ["check", "--baseline", os.fspath(baseline)]
+    arguments += ["--new-model"] * new_model
+    for key, value in (sets or {}).items():
+        arguments += ["--set", f"{key}={json.dumps(value)}"]
+    arguments.append(os.fspath(results.folder if isinstance(results, Run) else results))
+    try:
+        if update:
+            _program.output([*arguments, "--update"])
+            return None
+        found = json.loads(_program.output([*arguments, "--json"], accepted=CHECK_CODES))
+    except SelfhealError as problem:
+        raise UsageError(str(problem), problem.exit_code) from None
+    return Check(found["outcome"], found["summary"], found["cells"], found["notes"])
+
+
+class Healed:
+    """A controlled network, to be called with images [N, C, H, W] in [0, 1].
+
+    It returns logits [N, classes], as a NumPy array or, of a tensor, as a tensor. session is its ONNX Runtime session.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._call = _network.Session(path)
+        self.session = self._call.session
+
+    def __call__(self, images: Any) -> Any:
+        return _arrays.like(self._call(np.ascontiguousarray(_arrays.array(images), dtype=np.float32)), images)
+
+
+def control(
+    config: str | os.PathLike[str], *, model: str, control: str, out: str | os.PathLike[str] | None = None
+) -> Healed:
+    """A network of a config, healed by one of its controls, to be called like the network itself.
+
+    The closed loop is one ONNX network, which out names a file for.
+    """
+    with destination(out) as path:
+        _program.call(
+            ["export", "--config", os.fspath(config), "--model", model, "--control", control, "--out", os.fspath(path)],
+            progress=False,
+        )
+        return Healed(path)
+
+
+@contextlib.contextmanager
+def destination(out: str | os.PathLike[str] | None) -> Iterator[pathlib.Path]:
+    """A file that stays, or one that goes once it was read."""
+    if out is not None:
+        yield pathlib.Path(out)
+        return
+    with tempfile.TemporaryDirectory(prefix="selfheal-") as folder:
+        yield pathlib.Path(folder) / "healed.onnx"

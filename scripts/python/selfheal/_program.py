@@ -1,0 +1,127 @@
+"""The Go program in this package: where it is, which ONNX Runtime it takes, and calls that report, stop and fail as
+Python's own functions do."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ._errors import SelfhealError, UsageError
+from ._progress import Progress
+
+PROGRAM = pathlib.Path(__file__).parent / ("selfheal.exe" if os.name == "nt" else "selfheal")
+# Of the onnxruntime package, for the CPU provider alone; the program's own search comes before it and after it.
+LIBRARY_VARIABLE = "SELFHEAL_ONNXRUNTIME"
+LIBRARIES = ("libonnxruntime.so.*", "libonnxruntime.*.dylib", "onnxruntime.dll")
+USAGE = 2  # the program's exit code for wrong usage
+
+
+def library() -> pathlib.Path | None:
+    """ONNX Runtime's shared library in the onnxruntime package, which is not imported for that; None without one."""
+    spec = importlib.util.find_spec("onnxruntime")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for pattern in LIBRARIES:
+            for path in sorted((pathlib.Path(folder) / "capi").glob(pattern)):
+                return path
+    return None
+
+
+def environment() -> dict[str, str]:
+    """The program's environment: ours, and where the onnxruntime package has its library."""
+    variables = dict(os.environ)
+    found = library()
+    if found is not None:
+        variables.setdefault(LIBRARY_VARIABLE, str(found))
+    return variables
+
+
+def call(arguments: Sequence[str], progress: bool | Callable[[dict[str, Any]], None] = True) -> None:
+    """Run a verb that tells its progress in records, such as run, to its end; progress may be what takes the records.
+
+    Raises SelfhealError, UsageError where the program's exit code says so, and KeyboardInterrupt once the program
+    has stopped in order.
+    """
+    records = Progress(sys.stderr if progress is True else None, progress if callable(progress) else None)
+    process = start([*arguments, "--log-format", "json"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def read() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            records.line(line)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        wait(process)
+        reader.join()
+    finally:
+        records.close()
+    fail(process.returncode, records.error)
+
+
+def output(arguments: Sequence[str], accepted: Sequence[int] = (0,)) -> str:
+    """What a verb prints; raises as call does where its exit code is not accepted."""
+    process = start(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        out, err = process.communicate()
+    except KeyboardInterrupt:
+        stop(process)
+        raise
+    if process.returncode not in accepted:
+        fail(process.returncode, err.strip().removeprefix("selfheal: "))
+    return out
+
+
+def start(arguments: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+    """The program as a process of a session of its own, so that Ctrl-C reaches it once and through us."""
+    if not PROGRAM.exists():
+        raise SelfhealError(f"the selfheal program is not in {PROGRAM.parent}: install the wheel for this platform")
+    own: Mapping[str, Any] = (
+        {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+        if os.name == "nt"
+        else {"start_new_session": True}
+    )
+    return subprocess.Popen(
+        [str(PROGRAM), *arguments],
+        env=environment(),
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        **own,
+        **options,
+    )
+
+
+def wait(process: subprocess.Popen[str]) -> None:
+    try:
+        process.wait()
+    except BaseException:  # Ctrl-C, or another exception that a signal handler raises
+        stop(process)
+        raise
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """Ask the program to stop and let it save what is done; a second Ctrl-C ends it at once."""
+    interrupt = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGINT)
+    process.send_signal(interrupt)
+    try:
+        process.wait()
+    except KeyboardInterrupt:
+        process.kill()
+        process.wait()
+
+
+def fail(code: int, message: str) -> None:
+    """Raise what an exit code means; nothing for 0."""
+    if code == 0:
+        return
+    message = message or f"the program ended with exit code {code}"
+    raise UsageError(message) if code == USAGE else SelfhealError(message, code)

@@ -1,0 +1,171 @@
+"""Modules and tensors of PyTorch; beside it the reference AutoAttack, where AUTOATTACK names a checkout of it.
+
+`make test-torch` runs it. The real networks are those of the folder SELFHEAL_REAL, by default ../shared/real.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import selfheal
+
+from .conftest import ROOT
+
+torch = pytest.importorskip("torch")
+
+REAL = pathlib.Path(os.environ.get("SELFHEAL_REAL", ROOT.parent / "shared" / "real"))
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2471, 0.2435, 0.2616)
+
+
+class Normalised(torch.nn.Module):
+    """A ResNet in torchvision's manner that normalises its images itself, with drawn weights."""
+
+    def __init__(self, training=False):
+        super().__init__()
+        torch.manual_seed(1)
+        self.register_buffer("mean", torch.tensor(MEAN)[:, None, None])
+        self.register_buffer("std", torch.tensor(STD)[:, None, None])
+        self.stem = torch.nn.Conv2d(3, 8, 3, padding=1, bias=False)
+        self.norm = torch.nn.BatchNorm2d(8)
+        self.block = torch.nn.Sequential(torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.ReLU(inplace=True),
+                                         torch.nn.Dropout(), torch.nn.Conv2d(8, 8, 3, padding=1))  # fmt: skip
+        self.pool, self.fc = torch.nn.AdaptiveAvgPool2d(1), torch.nn.Linear(8, 10)
+        self.norm.running_mean.normal_()
+        self.train(training)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.stem((x - self.mean) / self.std)))
+        return self.fc(torch.flatten(self.pool(x + self.block(x)), 1))
+
+
+@pytest.fixture
+def tensors(images):
+    return torch.from_numpy(images[0]).float() / 255, torch.from_numpy(images[1])
+
+
+def labelled(module, x):
+    """The module's own answers, so that all images are right."""
+    with torch.no_grad():
+        return module.eval()(x).argmax(dim=1)
+
+
+def test_module(tensors):
+    x, _ = tensors
+    module = Normalised(training=True)
+    y = labelled(module, x)
+    module.train()
+    module.norm.eval()
+    result = selfheal.attack(module, x, y, eps=1 / 255, version="quick", progress=False)
+    assert result.clean_accuracy == 1 and result.robust_accuracy < 1
+    assert module.training and module.block[2].training and not module.norm.training  # as they were
+    with torch.no_grad():
+        answers = module.eval()(torch.from_numpy(result.adversarial)).argmax(dim=1)
+    assert list((answers == y).int()) == list(result.verdicts)
+    assert list(result.results["models"]) == ["Normalised"]
+
+
+def test_normalisation_of_a_module(tensors):
+    """mean and std of the call are what a module in front would do."""
+    x, _ = tensors
+    module = Normalised()
+    y = labelled(module, x)
+    bare = Normalised()
+    bare.mean.zero_(), bare.std.fill_(1)
+    options = {"eps": 1 / 255, "version": "quick", "progress": False}
+    inside = selfheal.attack(module, x, y, **options)
+    outside = selfheal.attack(bare, x, y, mean=MEAN, std=module.std, **options)
+    assert list(inside.verdicts) == list(outside.verdicts)
+
+
+@pytest.mark.parametrize(
+    "forward, message",
+    [
+        (lambda x: (x.flatten(1), x), "must return logits"),
+        (lambda x: x, "must return logits"),
+        (lambda x: x.flatten(1)[:, :10] + torch.rand(1), "differ from the module's"),
+    ],
+)
+def test_what_cannot_be_exported(forward, message, tensors):
+    module = torch.nn.Module()
+    module.forward = forward
+    with pytest.raises(selfheal.UsageError, match=message) as problem:
+        selfheal.attack(module, *tensors, eps=0.1, progress=False)
+    assert "\n" not in str(problem.value)
+
+
+def test_autoattack_on_tensors(tensors):
+    x, _ = tensors
+    module = Normalised()
+    y = labelled(module, x)
+    for model in (module, module.forward):
+        adversary = selfheal.AutoAttack(model, norm="Linf", eps=1 / 255, version="quick", verbose=False, device="cpu")
+        left, answers = adversary.run_standard_evaluation(x, y, bs=7, return_labels=True)
+        assert isinstance(left, torch.Tensor) and left.shape == x.shape and answers.dtype == y.dtype
+        assert adversary.clean_accuracy(left, y) == adversary.result.robust_accuracy
+
+
+def test_healed_network_on_tensors(tensors, tmp_path):
+    (tmp_path / "config.yaml").write_text(
+        f"version: 1\ndatasets: {{d: {{format: cifar10-bin, path: {ROOT}/models/zoo/shapes10/test.bin}}}}\n"
+        f"models: {{m: {{path: {ROOT}/models/zoo/preact_robust.onnx}}}}\n"
+        "controls: {pca: {solver: {method: greedy}, layers: "
+        "[{at: input, embedding: {kind: linear, fit: d, rank: 5}}]}}\n"
+        "attacks: {a: {kind: fgsm, norm: linf, epsilon: 1/255}}\n"
+        "suites: {s: {dataset: d, models: [m], controls: [pca], attacks: [a], mode: oblivious}}\n"
+    )
+    healed = selfheal.control(tmp_path / "config.yaml", model="m", control="pca")
+    logits = healed(tensors[0])
+    assert isinstance(logits, torch.Tensor) and logits.shape == (20, 10)
+
+
+# A program for the reference AutoAttack; {package} is where its class comes from.
+SCRIPT = """
+import sys
+import numpy as np, torch
+sys.path += [{scripts!r}, {checkout!r}]
+from onnx_network import OnnxNetwork
+from {package} import AutoAttack
+
+torch.set_num_threads(2)
+records = np.fromfile({data!r}, dtype=np.uint8).reshape(-1, 3073)[:100]
+x, y = torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32)).float() / 255, torch.from_numpy(records[:, 0]).long()
+model = OnnxNetwork({network!r}, {mean}, {std}).eval()
+adversary = AutoAttack(model, norm={norm!r}, eps={eps}, version="standard", seed=0, device="cpu")
+x_adv = adversary.run_standard_evaluation(x, y, bs=100)
+with torch.no_grad():
+    print("verdicts", *(model(x_adv).argmax(dim=1) == y).int().tolist())
+"""
+
+
+@pytest.mark.parametrize(
+    "name, normal, eps", [("resnet_2b", (MEAN, STD), 2 / 255), ("rn18w16_standard", (None, None), 1 / 255)]
+)
+@pytest.mark.parametrize("norm", ["Linf", "L2"])
+def test_reference(name, normal, eps, norm):
+    """The same script with one import line changed agrees on 99 % of the verdicts."""
+    checkout = os.environ.get("AUTOATTACK")
+    if not checkout or not REAL.is_dir():
+        pytest.skip("AUTOATTACK names no checkout of fra31/auto-attack" if REAL.is_dir() else f"there is no {REAL}")
+    found = {}
+    for package in ("autoattack", "selfheal"):
+        text = SCRIPT.format(
+            package=package,
+            checkout=checkout,
+            scripts=str(ROOT / "scripts"),
+            mean=normal[0],
+            std=normal[1],
+            data=str(REAL / "cifar10-test-1000.bin"),
+            network=str(REAL / f"{name}.onnx"),
+            norm=norm,
+            eps=eps if norm == "Linf" else eps * 32,
+        )
+        start = time.monotonic()
+        said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
+        found[package] = np.array(said.split("verdicts", 1)[1].split(), dtype=int)
+        print(f"{name} {norm}, {package}: {100 * found[package].mean():.1f} % in {time.monotonic() - start:.1f} s")
+    assert (found["autoattack"] == found["selfheal"]).mean() >= 0.99
