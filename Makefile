@@ -2,7 +2,9 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 
-.PHONY: build test race fuzz kill slurm soak check generate bench-pytorch bench-autoattack bench-peers models-table
+PYTHON ?= python3
+
+.PHONY: build test race fuzz kill slurm soak check wheel test-python test-torch generate bench-pytorch bench-autoattack bench-peers models-table
 
 build:
 	go build -o selfheal .
@@ -40,6 +42,33 @@ check:
 	go run $(STATICCHECK) ./...
 	go test ./...
 
+# This machine's wheel of the Python package; SELFHEAL_TARGET=linux/arm64 or windows/amd64 is another one's.
+WHEELS ?= dist
+wheel: .venv
+	.venv/bin/python -m build --wheel --outdir $(WHEELS) scripts/python
+
+# The Python package as users get it: its wheel, installed.
+test-python:
+	rm -rf .venv/wheel
+	$(MAKE) --no-print-directory wheel WHEELS=.venv/wheel
+	.venv/bin/python -m pip install -q --force-reinstall --no-deps .venv/wheel/*.whl
+	.venv/bin/python -m pip install -q .venv/wheel/*.whl
+	.venv/bin/ruff check scripts/python && .venv/bin/ruff format --check scripts/python
+	cd .venv && bin/python -m mypy -p selfheal --config-file ../scripts/python/pyproject.toml
+	.venv/bin/twine check --strict .venv/wheel/*.whl
+	.venv/bin/check-wheel-contents .venv/wheel/*.whl
+	.venv/bin/python -m pytest -q --import-mode=importlib -p no:cacheprovider scripts/python/tests
+
+# Modules and tensors of PyTorch, by an interpreter that has PyTorch and the wheel; AUTOATTACK is a checkout of
+# fra31/auto-attack, which the same script is run with.
+test-torch:
+	AUTOATTACK=$(AUTOATTACK) $(PYTHON) -m pytest -q -s --import-mode=importlib -p no:cacheprovider scripts/python/tests/test_torch.py
+
+.venv: scripts/python/tests/requirements.txt
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install -q -r scripts/python/tests/requirements.txt
+	@touch .venv
+
 # Regenerates the ONNX types from their definition; needs protoc.
 generate:
 	@mkdir -p .bin && GOBIN=$(CURDIR)/.bin go install $(PROTOC_GEN_GO)
@@ -48,7 +77,6 @@ generate:
 
 # What follows needs PyTorch: PYTHON is an interpreter that has it, ALSO names more
 # of them, for other versions, and RUNNER one with onnxruntime where those lack it.
-PYTHON ?= python3
 
 # Passes side by side with PyTorch, on a quiet machine: docs/performance.md.
 bench-pytorch:

@@ -48,9 +48,8 @@ class ProgramHook(BuildHookInterface):
         )
         program.chmod(program.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
         build_data["force_include"][str(program)] = f"selfheal/{program.name}"
-        build_data["force_include"][str(ROOT / "LICENSE")] = (
-            f"selfheal-{self.metadata.version}.dist-info/licenses/LICENSE"
-        )
+        information = f"{self.metadata.name.replace('-', '_')}-{self.metadata.version}.dist-info"
+        build_data["force_include"][str(ROOT / "LICENSE")] = f"{information}/licenses/LICENSE"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{tag}"
 

@@ -32,4 +32,4 @@ __all__ = [
     "run",
 ]
 
-__version__ = importlib.metadata.version("selfheal")
+__version__ = importlib.metadata.version("selfheal-onnx")

@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
     try:
         text = TARGETS[arguments.to](run, name, arguments.project)
     except ImportError as missing:
-        raise SelfhealError(f"--to {arguments.to} needs {missing.name}: pip install 'selfheal[publish]'") from missing
+        raise SelfhealError(f"--to {arguments.to} needs {missing.name}: install selfheal-onnx[publish]") from missing
     if text is None:
         return 0
     if arguments.out is None:
