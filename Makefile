@@ -4,7 +4,7 @@ PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 
 PYTHON ?= python3
 
-.PHONY: build test race fuzz kill slurm soak check wheel test-python test-torch generate bench-pytorch bench-autoattack bench-peers models-table
+.PHONY: build test race fuzz kill slurm soak check wheel test-python test-torch module generate bench-pytorch bench-autoattack bench-peers models-table
 
 build:
 	go build -o selfheal .
@@ -68,6 +68,13 @@ test-torch:
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install -q -r scripts/python/tests/requirements.txt
 	@touch .venv
+
+# Renames the module, so that `go install MODULE@latest` works once it lies there: make module MODULE=github.com/OWNER/selfheal
+module:
+	@test -n "$(MODULE)" || { echo "make module: MODULE must be the module's new path, such as github.com/OWNER/selfheal"; exit 2; }
+	old=$$(go list -m); for package in $$(go list ./... | grep "^$$old/"); do \
+		grep -rlF --include='*.go' "\"$$package\"" . | xargs -r gofmt -w -r "\"$$package\" -> \"$(MODULE)$${package#$$old}\""; done
+	go mod edit -module $(MODULE)
 
 # Regenerates the ONNX types from their definition; needs protoc.
 generate:

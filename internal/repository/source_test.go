@@ -19,6 +19,7 @@ import (
 // results, statistics, comparisons and the theory only, and ONNX Runtime's binding has one importer. The helpers under
 // internal serve all and import nothing else of ours.
 func TestImportRules(t *testing.T) {
+	module := strings.TrimSpace(string(must.Get(exec.Command("go", "list", "-m").Output())(t))) + "/"
 	out := must.Get(exec.Command("go", "list", "-f", `{{.ImportPath}}:{{join .Imports " "}}`, "./...").Output())(t)
 	allowed := map[string][]string{ // by top-level folder: what it may import of ours
 		"models":   {"models"},
@@ -34,13 +35,13 @@ func TestImportRules(t *testing.T) {
 	seen := 0
 	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
 		path, imports, _ := strings.Cut(line, ":")
-		own, inModule := strings.CutPrefix(path, "selfheal/")
+		own, inModule := strings.CutPrefix(path, module)
 		top, _, _ := strings.Cut(own, "/")
 		for _, im := range strings.Fields(imports) {
 			if im == "github.com/yalue/onnxruntime_go" && own != "models/ort" {
 				t.Errorf("%s imports the runtime's binding; only models/ort may", path)
 			}
-			dep, ours := strings.CutPrefix(im, "selfheal/")
+			dep, ours := strings.CutPrefix(im, module)
 			if !ours || !inModule || slices.Contains(helpers, dep) ||
 				allowed[top] == nil || top == "internal" && !slices.Contains(helpers, own) {
 				continue
@@ -55,7 +56,7 @@ func TestImportRules(t *testing.T) {
 			}
 		}
 		if own == "models/onnx" || own == "models/split" || own == "models/grad" {
-			if strings.Contains(imports, "selfheal/models/ort") {
+			if strings.Contains(imports, module+"models/ort") {
 				t.Errorf("%s imports the runtime", path)
 			}
 		}
