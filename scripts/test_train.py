@@ -227,6 +227,11 @@ class Training(unittest.TestCase):
             self.assertEqual((code, err), (0, ""))
             losses = self.losses(folder)
             self.assertLess(losses[-1], 0.5 * losses[0])
+            after = pathlib.Path(folder) / "after"  # which begins with what that has learned
+            code, _, err = command(*self.SMALL, "--limit-train", 40, "--batch", 20, "--epochs", 1, "--rate", 1e-9, "--no-augment",
+                                   "--evaluation-steps", 0, "--start", f"{folder}/checkpoint.pt", "--out", after)
+            self.assertEqual((code, err), (0, ""))
+            self.assertLess(self.losses(after)[0], 0.6 * losses[0])
 
     def test_a_resumed_run_ends_as_an_uninterrupted_one(self):
         settings = (*self.SMALL, "--limit-train", 60, "--batch", 20, "--epochs", 2, "--loss", "trades", "--attack-steps", 2,
@@ -298,6 +303,7 @@ class Training(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             cases = (
                 (("--architecture", "segnet", "--data", "shapes10"), "segnet is an embedding, not a classifier"),
+                (("--architecture", "rn-18", "--data", "shapes10", "--start", "none.pt"), "checkpoint none.pt: No such file"),
                 (("--architecture", "rn-18", "--data", "cifar10"), "--folder is missing"),
                 (("--architecture", "rn-18", "--data", "mnist"), "invalid choice"),
                 (("--architecture", "rn-18", "--classes", 3, "--data", "shapes10"), "less than the 10 of shapes10"),

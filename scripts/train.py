@@ -53,6 +53,7 @@ def parse(argv):
     parser.add_argument("--folder", help="where it lies (shapes10: default the bundled images)")
     parser.add_argument("--out", required=True, help="folder for checkpoint, log and model")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+    parser.add_argument("--start", metavar="FILE", help="begin with the weights of another training's checkpoint.pt")
     parser.add_argument("--epochs", type=export.positive, default=100, help="(default %(default)s)")
     parser.add_argument("--batch", type=export.positive, default=128, help="images a step (default %(default)s)")
     parser.add_argument("--rate", type=float, default=0.1, help="first learning rate (default %(default)s)")
@@ -99,7 +100,8 @@ SCHEDULES = {"step": step_schedule, "cosine": cosine_schedule, "cyclic": cyclic_
              "constant": lambda progress: 1.0}
 # What must not change between a run and its resumption.
 FIXED = ("architecture", "classes", "width", "data", "epochs", "batch", "rate", "schedule", "momentum", "weight_decay",
-         "no_augment", "loss", "norm", "epsilon", "attack_steps", "step_size", "beta", "limit_train", "precision", "seed")
+         "no_augment", "loss", "start", "norm", "epsilon", "attack_steps", "step_size", "beta", "limit_train", "precision",
+         "seed")
 
 
 class BFloat16(torch.nn.Module):
@@ -123,6 +125,8 @@ class Run:
         torch.manual_seed(arguments.seed)
         self.generator = torch.Generator().manual_seed(arguments.seed)
         self.architecture, self.network = classifier(arguments, train_set.classes)
+        if arguments.start:
+            export.load_checkpoint(self.network, arguments.start)
         self.network.to(self.device)
         self.trained = BFloat16(self.network) if arguments.precision == "bf16" else self.network
         self.epsilon = EPSILON[arguments.norm] if arguments.epsilon is None else arguments.epsilon
