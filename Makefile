@@ -4,7 +4,7 @@ PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 
 PYTHON ?= python3
 
-.PHONY: build test race fuzz kill slurm soak check wheel test-python test-torch module generate bench-pytorch bench-autoattack bench-peers models-table
+.PHONY: build test race fuzz kill slurm soak check wheel test-python test-torch module release generate bench-pytorch bench-autoattack bench-peers models-table
 
 build:
 	go build -o selfheal .
@@ -68,6 +68,10 @@ test-torch:
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install -q -r scripts/python/tests/requirements.txt
 	@touch .venv
+
+# A release's archives, bill of materials and checksums, for every platform that this machine can build.
+release: .venv
+	.venv/bin/python scripts/release.py --out dist
 
 # Renames the module, so that `go install MODULE@latest` works once it lies there: make module MODULE=github.com/OWNER/selfheal
 module:

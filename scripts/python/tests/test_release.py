@@ -1,0 +1,50 @@
+"""What make release puts together beside the programs."""
+
+import io
+import json
+import sys
+import tarfile
+import zipfile
+
+from .conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import release
+
+FILES = {"selfheal": b"program", "README.md": b"text"}
+SECONDS = 1_700_000_000
+
+
+def test_archives():
+    """The same bytes each time, and the program alone can be run."""
+    packed = release.tar(FILES, SECONDS)
+    assert packed == release.tar(dict(reversed(FILES.items())), SECONDS)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        assert {e.name: e.mode for e in archive} == {"selfheal": 0o755, "README.md": 0o644}
+        assert {e.mtime for e in archive} == {SECONDS}
+        assert archive.extractfile("selfheal").read() == b"program"
+    packed = release.zipped(FILES, SECONDS)
+    assert packed == release.zipped(dict(reversed(FILES.items())), SECONDS)
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        assert archive.read("README.md") == b"text" and archive.testzip() is None
+
+
+def test_bill_of_materials():
+    """Every module that is linked, under the version that go.mod asks for."""
+    bill = release.bill_of_materials("1.2.3", SECONDS)
+    assert bill == release.bill_of_materials("1.2.3", SECONDS)
+    document = json.loads(bill)
+    assert document["bomFormat"] == "CycloneDX" and document["metadata"]["component"]["version"] == "1.2.3"
+    purls = {c["purl"] for c in document["components"]}
+    asked = dict(line.split()[:2] for line in (ROOT / "go.mod").read_text().splitlines() if line.startswith("\t"))
+    for path in ("github.com/yalue/onnxruntime_go", "gonum.org/v1/gonum", "github.com/spf13/cobra"):
+        assert f"pkg:golang/{path}@{asked[path]}" in purls
+    assert any(purl.startswith("pkg:golang/std@1.") for purl in purls)
+
+
+def test_licences():
+    texts = release.licences().decode()
+    for path, version, _ in release.modules():
+        assert f"\n{path} {version}: " in texts
+    assert texts.count("Redistribution and use in source and binary forms") > 5
