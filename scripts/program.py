@@ -11,6 +11,7 @@ import argparse
 import dataclasses
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,11 @@ class BuildError(Exception):
 def go(*arguments):
     """What Go prints."""
     return subprocess.run(["go", *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def version():
+    """The program's, which stands in harness/run.go."""
+    return re.search(r'const Version = "([^"]+)"', (ROOT / "harness" / "run.go").read_text()).group(1)
 
 
 def host():

@@ -35,11 +35,6 @@ SHELLS = ("bash", "zsh", "fish", "powershell")
 LICENCES = re.compile(r"(?i)^(licen[cs]e|copying|notice|patents|unlicense)([-._].*)?$")
 
 
-def version():
-    """The program's, which stands in harness/run.go."""
-    return re.search(r'const Version = "([^"]+)"', (program.ROOT / "harness" / "run.go").read_text()).group(1)
-
-
 def commit_time():
     """Seconds since 1970 of the commit that is released."""
     shown = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=program.ROOT, check=True, capture_output=True)
@@ -120,7 +115,7 @@ def release(out):
     """Write a release's files into the folder `out`, which is emptied of an earlier one's."""
     if subprocess.run(["git", "status", "--porcelain"], cwd=program.ROOT, check=True, capture_output=True).stdout:
         raise program.BuildError("files differ from the commit: a release is made of a commit")
-    number, seconds, built = version(), commit_time(), {}
+    number, seconds, built = program.version(), commit_time(), {}
     out.mkdir(parents=True, exist_ok=True)
     for old in out.glob("selfheal_[0-9]*"):
         old.unlink()
@@ -133,8 +128,10 @@ def release(out):
             if known.zig is None and not here.startswith("darwin/"):
                 print(f"{target} is left out: it is built on a Mac")
                 continue
-            binary = pathlib.Path(folder) / target.replace("/", "_") / program.file_name(target)
-            program.build(target, binary)
+            binary = own
+            if target != here:
+                binary = pathlib.Path(folder) / target.replace("/", "_") / program.file_name(target)
+                program.build(target, binary)
             files = {**shared, binary.name: binary.read_bytes()}
             windows = target.startswith("windows/")
             name = f"selfheal_{number}_{target.replace('/', '_')}.{'zip' if windows else 'tar.gz'}"

@@ -47,8 +47,6 @@ class Progress:
             self._draw(f"{where(r)}: {r.get('error') or r.get('message')}", whole=True)
         elif message == "runtime fetch" and r.get("stage") == "started":
             self._draw(f"fetching {r.get('package')}, about {r.get('megabytes')} MB", whole=True)
-        elif message == "training progress":
-            self._draw(f"step {r.get('step')} of {r.get('of')}{left(r)}", whole=False)
 
     def close(self) -> None:
         """End a line that is still open."""

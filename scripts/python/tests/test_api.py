@@ -27,7 +27,8 @@ def test_attack(attacked, images):
     assert np.abs(attacked.adversarial - x).max() <= 8 / 255 * (1 + 1e-5)
     assert 0 < attacked.robust_accuracy < attacked.clean_accuracy <= 1
     assert attacked.verdicts.sum() == attacked.robust_accuracy * len(y)
-    assert [c["attack"] for c in attacked.components] == ["apgd-ce", "apgd-dlr"] or len(attacked.components) > 1
+    described = attacked.results["attacks"]["aa-quick"]["components"]
+    assert [c["attack"] for c in attacked.components] == [c["kind"] for c in described]
     assert attacked.report().read_text().startswith("<!DOCTYPE html>")
     table = attacked.to_pandas()
     assert list(table["verdict"]) == list(attacked.verdicts) and list(table["label"]) == list(y)
