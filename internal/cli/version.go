@@ -24,9 +24,11 @@ type version struct {
 	Selfheal string `json:"selfheal"`
 	// Commit is what the program was built from, Time when it was made, Modified whether
 	// files differed from it; absent where Go did not record it.
-	Commit      string           `json:"commit,omitempty"`
-	Time        string           `json:"time,omitempty"`
-	Modified    bool             `json:"modified,omitempty"`
+	Commit   string `json:"commit,omitempty"`
+	Time     string `json:"time,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	// Module is the module's version, as `go install MODULE@VERSION` builds it without a checkout.
+	Module      string           `json:"module,omitempty"`
 	Go          string           `json:"go"`
 	OS          string           `json:"os"`
 	Arch        string           `json:"arch"`
@@ -74,7 +76,7 @@ func readVersion(c *cobra.Command, g *globals) (version, error) {
 	v := version{Selfheal: harness.Version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Config: config.Version, Schemas: []string{result.Schema, result.GallerySchema, gate.Schema}}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		v.built(info.Settings)
+		v.built(info)
 	}
 	if err := ort.Init(c.Context(), ort.Options{Library: g.library, Offline: true}); err != nil {
 		v.ONNXRuntime.Problem = strings.Join(strings.Fields(err.Error()), " ")
@@ -87,9 +89,12 @@ func readVersion(c *cobra.Command, g *globals) (version, error) {
 	return v, err
 }
 
-// built takes what Go recorded of the checkout that the program was built from.
-func (v *version) built(settings []debug.BuildSetting) {
-	for _, s := range settings {
+// built takes what Go recorded of the checkout or of the module that the program was built from.
+func (v *version) built(info *debug.BuildInfo) {
+	if info.Main.Version != "(devel)" {
+		v.Module = info.Main.Version
+	}
+	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
 			v.Commit = s.Value
@@ -131,7 +136,7 @@ func (v version) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name string, words ...string) { fmt.Fprintf(w, "%s\t%s\n", name, strings.Join(words, ", ")) }
 	row("selfheal", v.Selfheal)
-	commit := cmp.Or(v.Commit, "not recorded")
+	commit := cmp.Or(v.Commit, v.Module, "not recorded")
 	if v.Time != "" {
 		commit += " of " + v.Time
 	}

@@ -54,16 +54,19 @@ func TestVersion(t *testing.T) {
 func TestVersionOfACheckout(t *testing.T) {
 	for _, c := range []struct {
 		settings []debug.BuildSetting
+		module   string
 		want     string
 	}{
-		{nil, "commit        not recorded\n"},
+		{nil, "", "commit        not recorded\n"},
+		{nil, "(devel)", "commit        not recorded\n"},
+		{nil, "v0.1.0", "commit        v0.1.0\n"},
 		{[]debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "2025-03-14T15:09:26Z"},
-			{Key: "vcs.modified", Value: "false"}}, "commit        abc of 2025-03-14T15:09:26Z\n"},
-		{[]debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}},
+			{Key: "vcs.modified", Value: "false"}}, "v0.1.1-0.1", "commit        abc of 2025-03-14T15:09:26Z\n"},
+		{[]debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}}, "",
 			"commit        abc, with changes\n"},
 	} {
 		var v version
-		v.built(c.settings)
+		v.built(&debug.BuildInfo{Main: debug.Module{Version: c.module}, Settings: c.settings})
 		var out bytes.Buffer
 		if err := v.write(&out); err != nil || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%v: %v\n%swant %s", c.settings, err, out.String(), c.want)

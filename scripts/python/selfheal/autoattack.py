@@ -192,6 +192,10 @@ class AutoAttack:
         }
         if self.version != "custom" and self._settings == self._all_settings():
             return setup
+        if not self.attacks_to_run:
+            raise UsageError(
+                f"version {self.version!r} has no attacks whose settings could change: use version='custom'"
+            )
         components = []
         for name in self.attacks_to_run:
             if name not in COMPONENTS:

@@ -85,6 +85,13 @@ def test_unknown_component(network, images):
         adversary.run_standard_evaluation(*images)
 
 
+def test_settings_of_quick(network, images):
+    adversary = AutoAttack(network, eps=0.1, verbose=False, version="quick")
+    adversary.apgd.n_iter = 3
+    with pytest.raises(selfheal.UsageError, match="version='custom'"):
+        adversary.run_standard_evaluation(*images)
+
+
 def test_arguments_are_the_references():
     """The constructor's and the methods' arguments, as the reference has them."""
     assert list(inspect.signature(AutoAttack).parameters) == [
