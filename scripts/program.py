@@ -76,7 +76,7 @@ def build(target, out):
             compiler.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ziglang cc -target {zig} "$@"\n')
             compiler.chmod(0o755)
             environment["CC"] = str(compiler)
-        command = ["go", "build", "-trimpath", "-ldflags=-s -w -buildid=", "-o", os.path.abspath(out), "."]
+        command = ["go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w -buildid=", "-o", os.path.abspath(out), "."]
         if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != 0:
             raise BuildError(f"go build has failed for {target}")
 
