@@ -69,14 +69,15 @@ def build(target, out):
         raise BuildError(f"{target} is built on a Mac: its C library cannot be had elsewhere")
     system, architecture = target.split("/")
     environment = {**os.environ, "GOOS": system, "GOARCH": architecture, "CGO_ENABLED": "1",
-                   "MACOSX_DEPLOYMENT_TARGET": MACOS}
+                   "MACOSX_DEPLOYMENT_TARGET": MACOS,
+                   "CGO_CFLAGS": "-O2 -g0", "CGO_CXXFLAGS": "-O2 -g0"}  # debugging symbols hold the compiler's folder
     with tempfile.TemporaryDirectory() as folder:
         if zig is not None:  # a file of its own, as cgo takes no compiler with a space in its path
             compiler = pathlib.Path(folder) / "cc"
             compiler.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ziglang cc -target {zig} "$@"\n')
             compiler.chmod(0o755)
             environment["CC"] = str(compiler)
-        command = ["go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w -buildid=", "-o", os.path.abspath(out), "."]
+        command = ["go", "build", "-trimpath", "-buildvcs=auto", "-ldflags=-s -w -buildid= -extldflags=-s", "-o", os.path.abspath(out), "."]
         if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != 0:
             raise BuildError(f"go build has failed for {target}")
 
