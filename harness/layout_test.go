@@ -12,6 +12,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/internal/must"
+	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 )
@@ -103,6 +104,7 @@ suites:
 
 // What is said of a model's input and output must fit it.
 func TestWrongLayout(t *testing.T) {
+	testinput.Runtime(t)
 	path := asKeras(t, true)
 	for options, words := range map[string]string{
 		"output_name: logits":       `has no output "logits"; its outputs are features, scores`,

@@ -18,6 +18,7 @@ type Context struct {
 	*onnx.Builder
 	active map[string]bool
 	wrt    []string // what the gradient is taken of
+	rules  Rules
 
 	writers map[string]*onnx.Node // of the graph's first indexed nodes, see producer
 	indexed int
@@ -44,6 +45,15 @@ func (c *Context) by(n *onnx.Node, gradients ...func() string) []string {
 // along which it is the same, which the walk repeats. Where a rule fails it says so to the builder.
 type Rule func(c *Context, n *onnx.Node, gy []string) []string
 
+// Rules gives a node's rule, nil where it has none; ends says that no cotangent passes to what the node is computed
+// from.
+type Rules func(n *onnx.Node) (rule Rule, ends bool)
+
+// Differentiation are the gradient's rules.
+func Differentiation(n *onnx.Node) (rule Rule, ends bool) {
+	return ruleOf(n.Op), onnx.TraitsOf(n.Op).Discrete()
+}
+
 // refuse fails with a reason and gives no cotangents.
 func (c *Context) refuse(reason string, args ...any) []string {
 	c.Fail(fmt.Errorf(reason, args...))
@@ -66,10 +76,16 @@ func sure[T any](v T, err error) func(c *Context) T {
 // wrt: rules derive other constants from it, which a second sweep would not see
 // to depend on it; a caller makes an input of a constant first.
 func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[string]string, error) {
+	return BackwardBy(b, Differentiation, seeds, wrt)
+}
+
+// BackwardBy is [Backward] by other rules than the gradient's. What they give need not be the gradient: for a network
+// of affine operators it is, whatever the rules of the others do.
+func BackwardBy(b *onnx.Builder, rules Rules, seeds map[string]string, wrt []string) (map[string]string, error) {
 	if err := b.Err(); err != nil {
 		return nil, err
 	}
-	c := &Context{Builder: b, wrt: wrt, writers: map[string]*onnx.Node{}}
+	c := &Context{Builder: b, wrt: wrt, rules: rules, writers: map[string]*onnx.Node{}}
 	for _, w := range wrt {
 		if _, ok := b.G.Consts[w]; ok {
 			return nil, fmt.Errorf("%q is a constant; a gradient is taken of inputs and what is computed from them", w)
@@ -92,10 +108,11 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 		for i, o := range n.Outputs {
 			gy[i] = c.sum(parts, o)
 		}
-		if strings.Join(gy, "") == "" || onnx.TraitsOf(n.Op).Discrete() {
+		rule, ends := rules(n)
+		if strings.Join(gy, "") == "" || ends {
 			continue
 		}
-		for i, g := range ruleOf(n.Op)(c, n, gy) {
+		for i, g := range rule(c, n, gy) {
 			if g == "" || !c.needs(n, i) || c.Err() != nil {
 				continue
 			}
@@ -225,10 +242,11 @@ func (c *Context) unsupported(path []*onnx.Node, seeds map[string][]string) erro
 	var missing []*onnx.Node
 	for _, n := range slices.Backward(path) {
 		meets := slices.ContainsFunc(n.Outputs, func(o string) bool { return reached[o] })
-		if !meets || onnx.TraitsOf(n.Op).Discrete() {
+		rule, ends := c.rules(n)
+		if !meets || ends {
 			continue
 		}
-		if !HasRule(n.Op) {
+		if rule == nil {
 			missing = append(missing, n)
 		}
 		for _, in := range n.Inputs {
@@ -246,6 +264,6 @@ func (c *Context) unsupported(path []*onnx.Node, seeds map[string][]string) erro
 // rule, nil where there is none. It is quick: it derives nothing.
 func Check(net *onnx.Graph) error {
 	path, active := net.Reached(net.Inputs[0].Name)
-	c := &Context{active: active}
+	c := &Context{active: active, rules: Differentiation}
 	return c.unsupported(path, map[string][]string{net.Outputs[0].Name: nil})
 }

@@ -1,0 +1,199 @@
+package bounds
+
+import (
+	"math"
+	"slices"
+
+	"selfheal/models/onnx"
+)
+
+// affine is an operator that is affine in its input, or in its inputs.
+type affine struct {
+	// inputs are those that may come from the network's input; the others must be constants, except that an operator
+	// with joint inputs is affine in all of them together. nil: the first alone.
+	inputs []int
+	joint  bool
+	// terms counts the products that are added up for a value of the output, and for one of the input's cotangent; nil:
+	// one.
+	terms func(g *onnx.Graph, n *onnx.Node) (forward, backward int64)
+	// exact operators move values and compute none.
+	exact bool
+	// only reports what the operator must be like; nil: anything.
+	only func(n *onnx.Node) bool
+	// sized writes the operator with all its coefficients' absolute values; see [sizes]. nil: the operator itself, with
+	// those of its constants.
+	sized func(s *sizes, n *onnx.Node, in []string) string
+}
+
+// affineOperators is the table of affine operators. Their rule backwards is the gradient's.
+var affineOperators map[string]affine
+
+func init() {
+	moves := affine{exact: true}
+	sums := affine{inputs: []int{0, 1}, joint: true, sized: func(s *sizes, n *onnx.Node, in []string) string {
+		return s.Op("Add", in...)
+	}}
+	pool := affine{terms: func(_ *onnx.Graph, n *onnx.Node) (forward, backward int64) {
+		k := onnx.Shape(n.Ints("kernel_shape", nil)).Items()
+		return k, k
+	}}
+	affineOperators = map[string]affine{
+		"Conv":               {terms: convTerms},
+		"ConvTranspose":      {terms: convTerms},
+		"Gemm":               {terms: gemmTerms, sized: sizedGemm},
+		"MatMul":             {inputs: []int{0, 1}, terms: matMulTerms},
+		"BatchNormalization": {sized: sizedBatchNormalization},
+		"Add":                sums, "Sub": sums,
+		"Mul": {inputs: []int{0, 1}}, "Div": {},
+		"Neg":      {exact: true, sized: func(_ *sizes, _ *onnx.Node, in []string) string { return in[0] }},
+		"Identity": moves, "Transpose": moves, "Slice": moves, "Split": moves, "Pad": moves, "Expand": moves,
+		"Tile":   moves,
+		"Gather": moves, "DepthToSpace": moves, "SpaceToDepth": moves, "Trilu": moves,
+		"Concat":            {joint: true, exact: true},
+		"AveragePool":       pool,
+		"GlobalAveragePool": {terms: itemTerms},
+		"CumSum":            {terms: itemTerms},
+		"Resize": {terms: itemTerms, only: func(n *onnx.Node) bool {
+			return n.Str("mode", "nearest") != "cubic" // of which some coefficients are negative
+		}},
+	}
+}
+
+// affineOf is the row of a node that is affine in what depends on the network's input, or false.
+func affineOf(g *onnx.Graph, n *onnx.Node, active map[string]bool) (affine, bool) {
+	row, ok := affineOperators[n.Op]
+	if onnx.TraitsOf(n.Op).Relabels {
+		row, ok = affine{exact: true}, true
+	}
+	if !ok || row.only != nil && !row.only(n) {
+		return row, false
+	}
+	count := 0
+	for i, in := range n.Inputs {
+		if !active[in] {
+			if _, ok := g.Consts[in]; !ok && in != "" {
+				return row, false
+			}
+			continue
+		}
+		count++
+		if n.Op != "Concat" && !slices.Contains(row.inputs, i) && (i > 0 || row.inputs != nil) {
+			return row, false
+		}
+	}
+	return row, count == 1 || row.joint
+}
+
+// convTerms are the taps of a kernel times the channels of a group, of the input and of the output.
+func convTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
+	w, group := g.Shapes[n.Inputs[1]], n.Int("group", 1)
+	forward, backward = w[1:].Items(), w[0]/group*w[2:].Items()
+	if n.Op == "ConvTranspose" {
+		forward, backward = backward, forward
+	}
+	return forward, backward
+}
+
+func gemmTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
+	w := g.Shapes[n.Inputs[1]]
+	forward, backward = w[0], w[1]
+	if n.Int("transB", 0) == 1 {
+		forward, backward = backward, forward
+	}
+	return forward, backward
+}
+
+// matMulTerms are those of the larger dimensions, whichever of the factors is constant.
+func matMulTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
+	x := g.Shapes[n.Inputs[0]]
+	most := x[len(x)-1]
+	for _, d := range slices.Concat(g.Shapes[n.Outputs[0]], x) {
+		most = max(most, d)
+	}
+	return most, most
+}
+
+// itemTerms bounds the terms of an operator that adds up values of an item.
+func itemTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
+	x, y := g.Shapes[n.Inputs[0]].Items(), g.Shapes[n.Outputs[0]].Items()
+	if n.Op == "CumSum" {
+		return x, x
+	}
+	return 16 + x/y, 16 + y/x
+}
+
+// sizes writes affine operators with the absolute values of their coefficients, |f|: for an input of values up to X
+// their outputs are up to |f|(X), with what they add up to |f|(X) + |f(0)|.
+type sizes struct {
+	*onnx.Builder
+	added bool // with what the operators add
+}
+
+// write appends a node so, for given inputs.
+func (s *sizes) write(row affine, n *onnx.Node, in []string, active map[string]bool) []string {
+	for i, name := range n.Inputs {
+		if active[name] || name == "" {
+			continue
+		}
+		in[i] = name
+		t, ok := s.G.Consts[name]
+		if !ok || t.DType != onnx.Float {
+			continue
+		}
+		in[i] = s.Const(absolute(t))
+		if !s.added && s.adds(n, i) {
+			in[i] = s.Const(onnx.Filled(0, t.Shape...))
+		}
+	}
+	if row.sized != nil {
+		return []string{row.sized(s, n, in)}
+	}
+	return s.Multi(n.Op, n.Attrs, len(n.Outputs), in...)
+}
+
+// adds reports whether a constant input of a node is added, not multiplied with.
+func (s *sizes) adds(n *onnx.Node, i int) bool {
+	switch n.Op {
+	case "Conv", "ConvTranspose", "Gemm", "Pad":
+		return i == 2
+	case "Add", "Sub", "Concat":
+		return true
+	}
+	return false
+}
+
+func absolute(t *onnx.Tensor) *onnx.Tensor {
+	out := onnx.FloatTensor(t.Shape, slices.Clone(t.Floats))
+	for i, v := range out.Floats {
+		out.Floats[i] = float32(math.Abs(float64(v)))
+	}
+	return out
+}
+
+func sizedGemm(s *sizes, n *onnx.Node, in []string) string {
+	attrs := onnx.Attrs{"transA": n.Int("transA", 0), "transB": n.Int("transB", 0)}
+	for _, name := range []string{"alpha", "beta"} {
+		attrs[name] = float32(math.Abs(float64(n.Float(name, 1))))
+	}
+	return s.OpWith("Gemm", attrs, in...)
+}
+
+// sizedBatchNormalization is |s·r|·X + |s·r·μ| + |b|.
+func sizedBatchNormalization(s *sizes, n *onnx.Node, in []string) string {
+	scale, offset := make([]float32, s.G.Consts[n.Inputs[1]].Len()), []float32(nil)
+	parameter := func(i, c int) float64 { return float64(s.G.Consts[n.Inputs[i]].Floats[c]) }
+	offset = slices.Clone(scale)
+	for c := range scale {
+		f := math.Abs(parameter(1, c) / math.Sqrt(parameter(4, c)+float64(n.Float("epsilon", 1e-5))))
+		scale[c], offset[c] = float32(f), float32(f*math.Abs(parameter(3, c))+math.Abs(parameter(2, c)))
+	}
+	column := onnx.Shape{int64(len(scale))}
+	for range len(s.Shape(in[0])) - 2 {
+		column = append(column, 1)
+	}
+	y := s.Op("Mul", in[0], s.Const(onnx.FloatTensor(column, scale)))
+	if s.added {
+		y = s.Op("Add", y, s.Const(onnx.FloatTensor(column, offset)))
+	}
+	return y
+}

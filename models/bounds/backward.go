@@ -1,0 +1,181 @@
+package bounds
+
+import (
+	"fmt"
+	"slices"
+
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// program carries rows of lower bounds from a tensor backwards: with what its segment adds, Σ rows·tensor is at least
+// Σ coefficients·ends + Σ constants − Σ slack.
+type program struct {
+	tensor  string
+	ends    []string // tensors whose coefficients are given, by the first outputs
+	session *ort.Session
+	ports   []port   // the inputs after the rows
+	stages  []*stage // of the outputs after the coefficients
+	row     int      // values of a row
+	perRow  int      // of a row's largest tensor
+	free    []*stage // whose steps are each row's own
+}
+
+// port is an input of a program that is the same for all rows of a region.
+type port struct {
+	kind  portKind
+	stage *stage
+	shape onnx.Shape
+}
+
+// A stage with the coefficients A of its output, P = max(A, 0), has the linear bound
+//
+//	(A·slope + P·step)·input + Σ A·sums + Σ P·stepSums
+//
+// where slope is that of the upper line, step what the lower one's is larger by, and sums are matrices of as many
+// columns as [blocks] tells for the constants, and so many for the slack. A MaxPool's slope and step are masks of its
+// windows. Where step differs from row to row, so do its parts of the sums: for the input's coefficients B, Σ B·zeros +
+// Σ |B|·wrong is added instead.
+type portKind int
+
+const (
+	slopePort portKind = iota
+	stepPort
+	sumsPort
+	stepSumsPort
+	rowStepPort // [N, …]
+	rowSumsPort
+	rowStepSumsPort
+	zerosPort
+	wrongPort
+	portKinds
+)
+
+func (p *program) close() {
+	if p != nil && p.session != nil {
+		p.session.Close()
+	}
+}
+
+// perBlock is how many values are added up in a row, at least: of more, in as many blocks as mostBlocks.
+const perBlock, mostBlocks = 128, 16
+
+// blocks is in how many parts a stage's sums are added up.
+func blocks(size int) int { return min(mostBlocks, (size+perBlock-1)/perBlock) }
+
+// walk is a walk backwards under construction.
+type walk struct {
+	*onnx.Builder
+	n    *Network
+	p    *program
+	free bool // steps are each row's own
+}
+
+// backward makes the program from a tensor to what it ends at. With free slopes it has two more inputs and outputs for
+// each stage that has some: after the rows a point of each end, for each row, and after the other outputs the
+// gradients, with respect to the stages' steps, of the bounds' values with the ends at these points.
+func (n *Network) backward(tensor string, ends []string, free bool) (*program, error) {
+	w := &walk{n.within("bound/"), n, &program{tensor: tensor, ends: ends, row: n.size(tensor)}, free}
+	w.p.perRow = w.p.row
+	b := w.Builder
+	rows := b.Input("rows", n.graph.Shapes[tensor])
+	steps := map[*onnx.Node]step{}
+	for _, s := range n.path { // the builder's graph is a copy
+		steps[b.G.Nodes[slices.Index(n.graph.Nodes, s.Node)]] = s
+	}
+	var at, sums, slopes []string
+	if free {
+		for i, end := range ends {
+			at = append(at, b.Input(fmt.Sprint("at ", i), n.graph.Shapes[end]))
+		}
+	}
+	rules := func(node *onnx.Node) (grad.Rule, bool) {
+		s := steps[node]
+		if s.stage == nil {
+			w.p.perRow = max(w.p.perRow, n.size(node.Outputs[0]))
+			return grad.Differentiation(node)
+		}
+		return func(_ *grad.Context, _ *onnx.Node, gy []string) []string {
+			if gy[0] == "" {
+				return []string{""}
+			}
+			w.p.stages = append(w.p.stages, s.stage)
+			gx, sum, step := w.relaxed(s.stage, gy[0])
+			sums = append(sums, sum)
+			if step != "" {
+				w.p.free, slopes = append(w.p.free, s.stage), append(slopes, step)
+			}
+			return []string{gx}
+		}, slices.Contains(ends, node.Outputs[0])
+	}
+	found, err := map[string]string{tensor: rows}, error(nil)
+	if !slices.Contains(ends, tensor) {
+		if found, err = grad.BackwardBy(b, rules, map[string]string{tensor: rows}, ends); err != nil {
+			return nil, err
+		}
+	}
+	for i, end := range ends {
+		b.Output(fmt.Sprint("coefficients ", i), found[end])
+	}
+	for i, sum := range sums {
+		b.Output(fmt.Sprint("sums ", i), sum)
+	}
+	if len(slopes) > 0 {
+		seeds := map[string]string{}
+		for i, end := range ends {
+			seeds[found[end]] = at[i]
+		}
+		for _, sum := range sums {
+			half := b.Shape(sum)[1] / 2
+			// Ones for the constants, zeros for the slack.
+			constants := append(slices.Repeat([]float32{1}, int(half)), make([]float32, half)...)
+			ones := b.Op("Clip", sum, b.Float(1), b.Float(1))
+			seeds[sum] = b.Op("Mul", ones, b.Const(onnx.FloatVector(constants)))
+		}
+		gradients, err := grad.Backward(b, seeds, slopes)
+		if err != nil {
+			return nil, err
+		}
+		for i, step := range slopes {
+			b.Output(fmt.Sprint("gradient ", i), gradients[step])
+		}
+	}
+	w.p.session, err = open("bounds of "+tensor, b)
+	return w.p, err
+}
+
+// port is an input of the program.
+func (w *walk) port(kind portKind, s *stage, shape onnx.Shape) string {
+	w.p.ports = append(w.p.ports, port{kind, s, shape})
+	return w.Input(fmt.Sprintf("stage %d, %d", s.index, kind), shape)
+}
+
+// relaxed replaces a stage with the coefficients g by its linear bounds: it returns its input's coefficients, its sums
+// and, where the step is each row's own, the step.
+func (w *walk) relaxed(s *stage, g string) (gx, sums, step string) {
+	size := int64(w.n.size(s.output()))
+	positive := w.Op("Relu", g)
+	both := func(slope, step string, g, positive string) string {
+		return w.Op("Add", w.Op("Mul", g, slope), w.Op("Mul", positive, step))
+	}
+	times := func(t string, kind portKind) string {
+		return w.Op("MatMul", w.Reshape(t, onnx.Shape{onnx.Batch, size}),
+			w.port(kind, s, onnx.Shape{size, int64(2 * blocks(int(size)))}))
+	}
+	shape := w.n.one(s.output())
+	switch {
+	case s.pool != nil:
+		gx = w.pool(s, g, positive, both)
+	case w.free && s.free != nil:
+		slope := w.port(slopePort, s, shape)
+		step = w.port(rowStepPort, s, w.n.graph.Shapes[s.output()])
+		gx = both(slope, step, g, positive)
+		sums = w.Op("Add", times(g, rowSumsPort), times(positive, rowStepSumsPort))
+		sums = w.Op("Add", sums, w.Op("Add", times(gx, zerosPort), times(w.Op("Abs", gx), wrongPort)))
+		return gx, sums, step
+	default:
+		gx = both(w.port(slopePort, s, shape), w.port(stepPort, s, shape), g, positive)
+	}
+	return gx, w.Op("Add", times(g, sumsPort), times(positive, stepSumsPort)), ""
+}

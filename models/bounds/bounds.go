@@ -1,0 +1,207 @@
+// Package bounds proves what a network's outputs can be over a region of inputs: interval bounds (IBP; Gowal et al.
+// 2018) and backward linear relaxation (CROWN; Zhang et al. 2018), with the lower slopes optimised (α-CROWN; Xu et al.
+// 2021).
+//
+// Bounds are computed as package grad computes gradients: one walk over the network appends standard ONNX operators, by
+// one table of rules. A linear lower bound A·z + c of some values is carried from a tensor z to the network's input.
+// Through an affine operator A goes as a cotangent does, by the gradient's rule; at a stage, an operator that is not
+// affine, it takes a lower linear bound where A is positive and an upper one where A is negative. What stands between a
+// stage's input and the stages before it, its segment, is one affine map: what it adds is charged at the stage.
+//
+// # Rounding
+//
+// The bounds hold for the network as it is run in float32, and are themselves computed in float32. Each affine operator
+// y = f(x) whose coefficients' absolute values are |f| has the error
+//
+//	E = γ(2m + k)·(|f|(X) + |f(0)|),  γ(n) = n·u/(1 − n·u),  u = 2⁻²⁴
+//
+// for |x| ≤ X: the network's y differs from f(x) by at most γ(m) of that, where m are the terms that are added up for a
+// value (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1); so does f(0) as it is computed
+// here; and A·f computed backwards, with k terms, differs from the exact product by at most γ(k)·|A|·|f|, which changes
+// the bound by at most that times X. Errors enter the bound where they are made and are carried through a segment
+// alone, by |f|: with Ê the sum of a segment's, a bound is lowered by Σ |A|·Ê over the stages, its slack, and so are
+// the sums that the bound is made of, and the stages' own rounding. What the runtime fuses has fewer roundings, not
+// more.
+package bounds
+
+import (
+	"fmt"
+	"slices"
+
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// Unit is float32's unit roundoff.
+const Unit = 1.0 / (1 << 24)
+
+// Network is a network prepared for bounds: its programs are made once.
+type Network struct {
+	graph  *onnx.Graph
+	input  string
+	unit   float64
+	active map[string]bool // tensors that depend on the input
+	path   []step          // what depends on the input, in the graph's order
+	stages []*stage        // in the graph's order
+	output target
+	last   *program // from the output to its segment's ends
+	free   *program // from the output to the input, with free slopes
+	// alone has CROWN's intermediate bounds computed for every value and not cut to their intervals, as other programs
+	// do.
+	alone bool
+}
+
+// step is a node of the path: affine, or a stage.
+type step struct {
+	*onnx.Node
+	affine
+	gamma float64 // of an affine node's error, per unit of |f|(X) + |f(0)|
+	stage *stage
+}
+
+// target is a tensor that is bounded: a stage's input, or the output.
+type target struct {
+	tensor  string
+	segment *segment
+	program *program // backwards to the network's input
+}
+
+// stage is an operator that is not affine.
+type stage struct {
+	target
+	node       *onnx.Node
+	index      int
+	activation          // of an operator that works value by value
+	pool       *maxPool // of a MaxPool
+}
+
+func (s *stage) output() string { return s.node.Outputs[0] }
+
+// Check returns an [onnx.UnsupportedError] that names every node between the input and the first output of a simplified
+// network that there are no bounds for, nil where there is none.
+func Check(g *onnx.Graph) error {
+	_, err := prepare(g, Unit)
+	return err
+}
+
+// prepare sorts the network's nodes.
+func prepare(g *onnx.Graph, unit float64) (*Network, error) {
+	n := &Network{graph: g.Clone(), input: g.Inputs[0].Name, output: target{tensor: g.Outputs[0].Name}, unit: unit}
+	n.graph.Outputs = n.graph.Outputs[:1]
+	n.graph.Prune()
+	var nodes, missing []*onnx.Node
+	nodes, n.active = n.graph.Reached(n.input)
+	for _, node := range nodes {
+		if row, ok := affineOf(n.graph, node, n.active); ok {
+			forward, backward := int64(1), int64(1)
+			if row.terms != nil {
+				forward, backward = row.terms(n.graph, node)
+			}
+			a := step{Node: node, affine: row}
+			if !row.exact {
+				// Eight more: for the rounding of folded constants, and for adding up what several readers of a tensor
+				// give.
+				a.gamma = gamma(unit, 2*forward+backward+8)
+			}
+			n.path = append(n.path, a)
+			continue
+		}
+		s := &stage{target: target{tensor: node.Inputs[0]}, node: node, index: len(n.stages)}
+		make := activations[node.Op]
+		ok := make != nil
+		if ok {
+			s.activation, ok = make(n.graph, node)
+		} else if node.Op == "MaxPool" || node.Op == "GlobalMaxPool" {
+			s.pool, ok = newMaxPool(n.graph, node)
+		}
+		if !ok {
+			missing = append(missing, node)
+		}
+		n.stages, n.path = append(n.stages, s), append(n.path, step{Node: node, stage: s})
+	}
+	return n, onnx.Unsupported("no bounds for", missing)
+}
+
+// gamma is γ(n).
+func gamma(unit float64, n int64) float64 { return float64(n) * unit / (1 - float64(n)*unit) }
+
+// New prepares a simplified network. Unit is the unit roundoff that slack is for: [Unit], or 0 for bounds of the
+// network in exact arithmetic, up to rounding.
+func New(g *onnx.Graph, unit float64) (n *Network, err error) {
+	if n, err = prepare(g, unit); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			n.Close()
+			n, err = nil, fmt.Errorf("bounds of %s: %w", g.Name, err)
+		}
+	}()
+	for _, t := range n.targets() {
+		if t.segment, err = n.newSegment(t.tensor); err != nil {
+			return n, err
+		}
+		if t.program, err = n.backward(t.tensor, []string{n.input}, false); err != nil {
+			return n, err
+		}
+	}
+	if n.last, err = n.backward(n.output.tensor, n.output.segment.ends, false); err == nil {
+		n.free, err = n.backward(n.output.tensor, []string{n.input}, true)
+	}
+	return n, err
+}
+
+// targets are the stages' inputs and the output.
+func (n *Network) targets() (all []*target) {
+	for _, s := range n.stages {
+		all = append(all, &s.target)
+	}
+	return append(all, &n.output)
+}
+
+// Close frees the runtime's memory.
+func (n *Network) Close() {
+	for _, t := range n.targets() {
+		t.segment.close()
+		t.program.close()
+	}
+	n.last.close()
+	n.free.close()
+}
+
+// Classes is the number of the output's values.
+func (n *Network) Classes() int { return n.size(n.output.tensor) }
+
+// size is the number of values of a tensor's item.
+func (n *Network) size(tensor string) int { return int(n.graph.Shapes[tensor].Items()) }
+
+// one is a tensor's shape for a single item.
+func (n *Network) one(tensor string) onnx.Shape {
+	s := slices.Clone(n.graph.Shapes[tensor])
+	for i, d := range s {
+		if d < 0 {
+			s[i] = -d
+		}
+	}
+	return s
+}
+
+// within is a builder on a copy of the network's graph, whose inputs and outputs are still to be named.
+func (n *Network) within(prefix string) *onnx.Builder {
+	g := n.graph.Clone()
+	g.Inputs, g.Outputs = nil, nil
+	return &onnx.Builder{G: g, Prefix: prefix}
+}
+
+// open makes a session of what has been built.
+func open(name string, b *onnx.Builder) (*ort.Session, error) {
+	g, err := b.Done()
+	if err != nil {
+		return nil, err
+	}
+	model, err := g.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return ort.Open(name, model)
+}

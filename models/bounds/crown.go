@@ -1,0 +1,232 @@
+package bounds
+
+import (
+	"context"
+	"math"
+
+	"selfheal/models/ort"
+)
+
+// Method is a way to bound.
+type Method string
+
+// The methods, each tighter than the one before and slower.
+const (
+	IBP        Method = "ibp"
+	CROWN      Method = "crown"
+	AlphaCROWN Method = "alpha-crown"
+)
+
+// Bound is what is proven of Σ row·output over a region: it is at least Value − Slack.
+type Bound struct {
+	Value float64 // before the slack for float32's rounding
+	Slack float64
+}
+
+// Least is the proven lower bound.
+func (b Bound) Least() float64 { return b.Value - b.Slack }
+
+// proof is the state of one region's bounds.
+type proof struct {
+	*Network
+	region Region
+	stages []*relaxation // by the stages' indices, as far as they are known
+}
+
+// relaxation is what is known of a stage.
+type relaxation struct {
+	lower, upper []float32 // of its input
+	wrong        []float32 // of its input, Ê
+	out          Region    // of its output
+	ports        [portKinds][]float32
+}
+
+// Rows bounds rows of output values, [rows × classes], from below over a region.
+func (n *Network) Rows(ctx context.Context, method Method, region Region, rows []float32) ([]Bound, error) {
+	if err := region.Check(n.size(n.input)); err != nil {
+		return nil, err
+	}
+	p := &proof{n, region, make([]*relaxation, len(n.stages))}
+	for i, s := range n.stages {
+		r, err := p.interval(&s.target)
+		if err == nil && p.walks(&s.target, method) {
+			err = p.tighten(ctx, s, r)
+		}
+		if err != nil {
+			return nil, err
+		}
+		p.relax(s, r)
+		p.stages[i] = r
+	}
+	out, err := p.interval(&n.output)
+	if err != nil {
+		return nil, err
+	}
+	program := n.output.program
+	if method == IBP {
+		program = n.last
+	}
+	bounds, err := p.run(ctx, program, n.output.segment, out.wrong, rows, nil)
+	if err == nil && method == AlphaCROWN {
+		err = p.optimise(ctx, out.wrong, rows, bounds)
+	}
+	return bounds, err
+}
+
+// Margins bounds the label's logit less each other class's, in the order of the other classes.
+func (n *Network) Margins(ctx context.Context, method Method, region Region, label int) ([]Bound, error) {
+	k := n.Classes()
+	rows := make([]float32, 0, (k-1)*k)
+	for other := range k {
+		if other == label {
+			continue
+		}
+		row := make([]float32, k)
+		row[label], row[other] = 1, -1
+		rows = append(rows, row...)
+	}
+	return n.Rows(ctx, method, region, rows)
+}
+
+// slackFactor covers what is rounded where slack is computed, and in the float64 sums over coefficients.
+const slackFactor = 1.01
+
+// interval bounds a target by intervals, from what its segment ends at.
+func (p *proof) interval(t *target) (*relaxation, error) {
+	if t.segment.session == nil {
+		end := p.over(t.segment.ends[0])
+		return &relaxation{lower: end.Lower, upper: end.Upper, wrong: make([]float32, len(end.Lower))}, nil
+	}
+	var in []ort.Tensor
+	for _, end := range t.segment.ends {
+		r := p.over(end)
+		in = append(in, ort.Tensor{Shape: p.one(end), Data: r.Lower}, ort.Tensor{Shape: p.one(end), Data: r.Upper})
+	}
+	out, err := t.segment.session.Run(in)
+	if err != nil {
+		return nil, err
+	}
+	return &relaxation{lower: out[0].Data, upper: out[1].Data, wrong: out[2].Data}, nil
+}
+
+// over is the region of an end: the input's, or the interval of a stage's output.
+func (p *proof) over(end string) Region {
+	for i, s := range p.Network.stages {
+		if s.output() == end {
+			return p.stages[i].out
+		}
+	}
+	return p.region
+}
+
+// perChunk is how many values the largest tensor of a run holds, about.
+const perChunk = 1 << 19
+
+// walks reports whether a target is bounded by a walk backwards. An affine map of a box is not, as its intervals are
+// exact, and one of a ball always is, as its intervals are those of a box around it. What an activation gives, has the
+// interval that its input's bounds are mapped to, which its lines cannot improve on.
+func (p *proof) walks(t *target, method Method) bool {
+	switch walked := t.program.stages; {
+	case len(walked) == 0:
+		return p.region.Centre != nil
+	case t.segment.session == nil:
+		return method != IBP && walked[0].pool != nil
+	}
+	return method != IBP
+}
+
+// tighten bounds a stage's input by a walk backwards, where its bounds leave something to gain.
+func (p *proof) tighten(ctx context.Context, s *stage, r *relaxation) error {
+	var open []int
+	for j := range r.lower {
+		if p.alone || len(s.program.stages) == 0 || s.pool != nil || s.bends(float64(r.lower[j]), float64(r.upper[j])) {
+			open = append(open, j)
+		}
+	}
+	size := s.program.row
+	most := max(1, perChunk/s.program.perRow/2)
+	rows := make([]float32, 2*min(most, len(open))*size)
+	for len(open) > 0 {
+		chunk := open[:min(most, len(open))]
+		open = open[len(chunk):]
+		for k, j := range chunk {
+			rows[2*k*size+j], rows[(2*k+1)*size+j] = 1, -1
+		}
+		found, err := p.run(ctx, s.program, s.segment, r.wrong, rows[:2*len(chunk)*size], nil)
+		if err != nil {
+			return err
+		}
+		for k, j := range chunk {
+			rows[2*k*size+j], rows[(2*k+1)*size+j] = 0, 0
+			l, u := down(found[2*k].Least()), up(-found[2*k+1].Least())
+			if !p.alone {
+				l, u = max(r.lower[j], l), min(r.upper[j], u)
+			}
+			r.lower[j], r.upper[j] = min(l, u), max(l, u) // crossed by rounding alone
+		}
+	}
+	return nil
+}
+
+// run bounds rows of a target by a program; wrong is its segment's error, own the steps and points of a program with
+// free slopes, which get their gradients and the points where the bounds are taken.
+func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, rows []float32,
+	own *slopes) ([]Bound, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	count := len(rows) / prog.row
+	batch := func(tensor string, data []float32) ort.Tensor {
+		return ort.Tensor{Shape: append([]int64{int64(count)}, p.graph.Shapes[tensor][1:]...), Data: data}
+	}
+	in := []ort.Tensor{batch(prog.tensor, rows)}
+	if own != nil {
+		in = append(in, batch(p.input, own.at))
+	}
+	for _, port := range prog.ports {
+		if port.kind == rowStepPort {
+			in = append(in, batch(port.stage.output(), own.steps[port.stage.index]))
+			continue
+		}
+		in = append(in, ort.Tensor{Shape: port.shape, Data: p.stages[port.stage.index].ports[port.kind]})
+	}
+	out, err := prog.session.Run(in)
+	if err != nil {
+		return nil, err
+	}
+	bounds := make([]Bound, count)
+	sums := len(prog.ends)
+	gradients := sums + len(prog.stages)
+	for k := range bounds {
+		b := &bounds[k]
+		for j, v := range rows[k*prog.row : (k+1)*prog.row] {
+			if v != 0 {
+				b.Value += float64(v) * float64(seg.atZero[j])
+				b.Slack += math.Abs(float64(v)) * float64(wrong[j])
+			}
+		}
+		part := func(data []float32) []float32 { return data[k*len(data)/count : (k+1)*len(data)/count] }
+		for i, t := range out[:sums] {
+			var at []float32
+			if own != nil {
+				at = part(own.at)
+			}
+			b.Value += p.over(prog.ends[i]).least(part(t.Data), at)
+		}
+		for _, t := range out[sums:gradients] {
+			row := part(t.Data)
+			for j, v := range row {
+				if j < len(row)/2 {
+					b.Value += float64(v)
+				} else {
+					b.Slack += float64(v)
+				}
+			}
+		}
+		b.Slack *= slackFactor
+	}
+	for i, t := range out[gradients:] {
+		own.gradients[prog.free[i].index] = t.Data
+	}
+	return bounds, nil
+}

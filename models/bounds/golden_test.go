@@ -1,0 +1,120 @@
+package bounds
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/models/onnx/simplify"
+)
+
+// goldens are what auto_LiRPA proves (scripts/goldens_bounds.py).
+type goldens struct {
+	Inputs [][]float32
+	Cases  []struct {
+		Input, Label int
+		Norm         string
+		Epsilon      float64
+		Method       Method
+		Margins      []float64
+	}
+}
+
+var norms = map[string]float64{"linf": math.Inf(1), "l2": 2, "l1": 1}
+
+// Bounds before slack are auto_LiRPA's, those with free slopes at least as tight on average.
+func TestGoldens(t *testing.T) {
+	testinput.Runtime(t)
+	files := must.Get(filepath.Glob("testdata/*.onnx"))(t)
+	if len(files) < 6 {
+		t.Fatalf("only %v", files)
+	}
+	gain := 0.0 // on average over a network's bounds
+	for _, file := range files {
+		golden := read(t, file[:len(file)-4]+"json")
+		gain += compareGoldens(t, file, simplify.Options{}, golden, func(c int) Region {
+			k := golden.Cases[c]
+			return Ball(golden.Inputs[k.Input], norms[k.Norm], k.Epsilon, float32(math.Inf(-1)), float32(math.Inf(1)))
+		})
+	}
+	if gain < 0 {
+		t.Errorf("α-CROWN's bounds are smaller by %g on average", -gain/float64(len(files)))
+	}
+}
+
+func read(t *testing.T, file string) (golden goldens) {
+	t.Helper()
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile(file))(t), &golden))
+	return golden
+}
+
+// The same of ResNet-2B, in l-inf cut to [0, 1], and in l2 and l1 of normalised images.
+func TestGoldensOfResNet2B(t *testing.T) {
+	testinput.Runtime(t)
+	file, golden := testinput.Real(t, "resnet_2b.onnx"), read(t, "testdata/resnet_2b.json")
+	records := must.Get(os.ReadFile(testinput.Real(t, "cifar10-test-1000.bin")))(t)
+	mean, std := []float32{0.4914, 0.4822, 0.4465}, []float32{0.2471, 0.2435, 0.2616}
+	normal := func(v float32, i int) float32 { return (v - mean[i/1024]) / std[i/1024] }
+	gain := compareGoldens(t, file, simplify.Options{}, golden, func(c int) Region {
+		k := golden.Cases[c]
+		x := make([]float32, 3072)
+		for i := range x {
+			x[i] = float32(records[3073*k.Input+1+i]) / 255
+		}
+		if k.Norm != "linf" {
+			for i, v := range x {
+				x[i] = normal(v, i)
+			}
+			return Ball(x, norms[k.Norm], k.Epsilon, float32(math.Inf(-1)), float32(math.Inf(1)))
+		}
+		r := Ball(x, math.Inf(1), k.Epsilon, 0, 1)
+		for i := range x {
+			r.Lower[i], r.Upper[i] = normal(r.Lower[i], i), normal(r.Upper[i], i)
+		}
+		return r
+	})
+	if gain < 0 {
+		t.Errorf("α-CROWN's bounds are smaller by %g on average", -gain)
+	}
+}
+
+// compareGoldens checks a network's bounds against the goldens, and gives by how much larger those with free slopes
+// are. Intervals of a first convolution are tighter here, in l2 and l1, than auto_LiRPA's, which takes all its windows
+// for full ones. With free slopes bounds need not be equal.
+func compareGoldens(t *testing.T, file string, o simplify.Options, golden goldens,
+	region func(c int) Region) (gain float64) {
+	t.Helper()
+	g, _ := must.Get2(simplify.Load(file, o))(t)
+	n := must.Get(New(g, 0))(t)
+	defer n.Close()
+	n.alone = true
+	count := 0
+	for i, c := range golden.Cases {
+		found := must.Get(n.Margins(context.Background(), c.Method, region(i), c.Label))(t)
+		least, most := math.Inf(1), math.Inf(-1)
+		for _, v := range c.Margins {
+			least, most = min(least, v), max(most, v)
+		}
+		within := 1e-4 * max(most-least, most, -least)
+		for k, want := range c.Margins {
+			got := found[k].Value
+			switch {
+			case c.Method == AlphaCROWN:
+				gain += got - want
+				count++
+			case c.Method == IBP && c.Norm != "linf" && got > want:
+			case math.Abs(got-want) > within:
+				t.Errorf("input %d, %s %g, %s, margin %d: %.6f, not %.6f", c.Input, c.Norm, c.Epsilon, c.Method, k,
+					got, want)
+			}
+		}
+	}
+	gain /= float64(count)
+	t.Logf("%s: α-CROWN's bounds are larger by %.2g on average of %d", file, gain, count)
+	return gain
+}

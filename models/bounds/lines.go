@@ -1,0 +1,153 @@
+package bounds
+
+import (
+	"math"
+
+	"selfheal/models/onnx"
+)
+
+// line is a·x + b.
+type line struct{ a, b float64 }
+
+func (l line) at(x float64) float64 { return l.a*x + l.b }
+
+// through is the line with a slope through a point of f.
+func through(f func(float64) float64, x, slope float64) line { return line{slope, f(x) - slope*x} }
+
+// activation is an operator y = f(x) that works value by value, with f monotonically increasing.
+type activation struct {
+	f func(x float64) float64
+	// error bounds what ONNX Runtime's value differs from f's, beside its own rounding.
+	error float64
+	// bends reports whether f is not affine on [l, u]; elsewhere its two lines are one.
+	bends func(l, u float64) bool
+	// lines give f's bounds on [l, u] where it bends: lower ≤ f ≤ upper.
+	lines func(l, u float64) (lower, upper line)
+	// free are the slopes of f's pieces around its kink at 0, where f is convex: any line between the two through the
+	// kink bounds it from below (Xu et al. 2021). nil: f is not so.
+	free *[2]float64
+}
+
+// activations gives a node's activation.
+var activations = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool){
+	"Relu": func(*onnx.Graph, *onnx.Node) (activation, bool) { return leaky(0), true },
+	"LeakyRelu": func(_ *onnx.Graph, n *onnx.Node) (activation, bool) {
+		alpha := float64(n.Float("alpha", 0.01))
+		return leaky(alpha), alpha >= 0 && alpha <= 1
+	},
+	"Clip": func(g *onnx.Graph, n *onnx.Node) (activation, bool) {
+		end := func(i int, none float64) (float64, bool) {
+			t, ok := g.Consts[n.Input(i)]
+			switch {
+			case n.Input(i) == "":
+				return none, true
+			case !ok || len(t.Floats) != 1:
+				return 0, false
+			}
+			return float64(t.Floats[0]), true
+		}
+		lo, ok1 := end(1, math.Inf(-1))
+		hi, ok2 := end(2, math.Inf(1))
+		return clip(lo, hi), ok1 && ok2 && lo < hi
+	},
+	"Sigmoid": func(*onnx.Graph, *onnx.Node) (activation, bool) {
+		f := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+		return sShaped(f, func(x float64) float64 { return f(x) * f(-x) }, 2e-7), true
+	},
+	"Tanh": func(*onnx.Graph, *onnx.Node) (activation, bool) {
+		return sShaped(math.Tanh, func(x float64) float64 { t := math.Tanh(x); return (1 - t) * (1 + t) }, 4e-7), true
+	},
+}
+
+// leaky is max(x, αx). Its upper line is the chord; its lower one goes through the kink with the slope of one side: 1
+// where the chord is steeper than 1/2, which for α = 0 leaves the smallest area (Zhang et al. 2018, CROWN's adaptive
+// bound).
+func leaky(alpha float64) activation {
+	f := func(x float64) float64 { return max(x, alpha*x) }
+	return activation{
+		f:     f,
+		bends: func(l, u float64) bool { return l < 0 && u > 0 },
+		lines: func(l, u float64) (lower, upper line) {
+			upper = through(f, u, (u-alpha*l)/(u-l))
+			lower.a = alpha
+			if upper.a > 0.5 {
+				lower.a = 1
+			}
+			return lower, upper
+		},
+		free: &[2]float64{alpha, 1},
+	}
+}
+
+// clip is min(max(x, lo), hi), convex around lo and concave around hi.
+func clip(lo, hi float64) activation {
+	f := func(x float64) float64 { return min(max(x, lo), hi) }
+	return activation{
+		f:     f,
+		bends: func(l, u float64) bool { return l < lo && lo < u || l < hi && hi < u },
+		lines: func(l, u float64) (lower, upper line) {
+			chord := through(f, l, (f(u)-f(l))/(u-l))
+			lower, upper = chord, chord
+			if l < lo { // below: flat, through lo's kink with slope 1, or from lo's kink to f(u)
+				lower = line{0, lo}
+				if reach := min(u, hi) - lo; reach > lo-l {
+					slope := min(1, (f(u)-lo)/(u-lo))
+					lower = line{slope, lo - slope*lo}
+				}
+			}
+			if u > hi {
+				upper = line{0, hi}
+				if reach := hi - max(l, lo); reach > u-hi {
+					slope := min(1, (hi-f(l))/(hi-l))
+					upper = line{slope, hi - slope*hi}
+				}
+			}
+			return lower, upper
+		},
+	}
+}
+
+// sShaped is an f that is convex below 0 and concave above, with f(x) − f(0) odd.
+func sShaped(f, slope func(x float64) float64, error float64) activation {
+	return activation{
+		f: f, error: error,
+		bends: func(l, u float64) bool { return l < u },
+		lines: func(l, u float64) (lower, upper line) {
+			chord := through(f, l, (f(u)-f(l))/(u-l))
+			middle := through(f, (l+u)/2, slope((l+u)/2))
+			switch {
+			case l >= 0:
+				return chord, middle
+			case u <= 0:
+				return middle, chord
+			}
+			lower, upper = chord, chord
+			if slope(u) < chord.a { // else f lies below its chord
+				upper = tangent(f, slope, l, u)
+			}
+			if slope(l) < chord.a {
+				mirrored := tangent(func(x float64) float64 { return -f(-x) }, slope, -u, -l)
+				lower = line{mirrored.a, -mirrored.b}
+			}
+			return lower, upper
+		},
+	}
+}
+
+// tangent is f's tangent at the middle of l < 0 and u > 0 where that lies above f in l, and else at the first point
+// that it does at, up to u. Its slope falls as the point moves up.
+func tangent(f, slope func(x float64) float64, l, u float64) line {
+	low, high := max(0, (l+u)/2), u
+	if through(f, low, slope(low)).at(l) >= f(l) {
+		return through(f, low, slope(low))
+	}
+	for range 60 {
+		at := (low + high) / 2
+		if through(f, at, slope(at)).at(l) >= f(l) {
+			high = at
+		} else {
+			low = at
+		}
+	}
+	return through(f, high, slope(high))
+}

@@ -1,0 +1,178 @@
+package bounds
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Region is a set of inputs: the box of Lower and Upper, or a part of it.
+type Region struct {
+	Lower, Upper []float32
+	// A Centre cuts the box to what is within Epsilon of it in the norm ℓ_P, with P = 1 or 2; nil: it is the box alone.
+	Centre  []float32
+	P       float64
+	Epsilon float64
+}
+
+// Ball is what lies within epsilon of an image in the norm ℓ_p, p = 1, 2 or ∞, with values from lo to hi. For p = ∞ it
+// is a box.
+func Ball(x []float32, p, epsilon float64, lo, hi float32) Region {
+	r := Region{Lower: make([]float32, len(x)), Upper: make([]float32, len(x))}
+	for i, v := range x { // rounded outwards: the region holds every float32 image that the ball does
+		r.Lower[i] = max(lo, down(float64(v)-epsilon))
+		r.Upper[i] = min(hi, up(float64(v)+epsilon))
+	}
+	if !math.IsInf(p, 1) {
+		r.Centre, r.P, r.Epsilon = x, p, epsilon
+	}
+	return r
+}
+
+// Check reports what is no region.
+func (r Region) Check(values int) error {
+	if r.Centre != nil && (r.P != 1 && r.P != 2 || !(r.Epsilon >= 0)) {
+		return fmt.Errorf("a ball of radius %g in the norm l%g", r.Epsilon, r.P)
+	}
+	if len(r.Lower) != values || len(r.Upper) != values || r.Centre != nil && len(r.Centre) != values {
+		return fmt.Errorf("a region of %d to %d values for an input of %d", len(r.Lower), len(r.Upper), values)
+	}
+	for i := range r.Lower {
+		if !(r.Lower[i] <= r.Upper[i]) || math.IsInf(float64(r.Upper[i])-float64(r.Lower[i]), 0) {
+			return fmt.Errorf("value %d of the region goes from %g to %g", i, r.Lower[i], r.Upper[i])
+		}
+	}
+	return nil
+}
+
+// down and up round to float32 towards one side.
+func down(v float64) float32 {
+	f := float32(v)
+	if float64(f) > v {
+		return math.Nextafter32(f, float32(math.Inf(-1)))
+	}
+	return f
+}
+
+func up(v float64) float32 { return -down(-v) }
+
+// least is the smallest value of a·x over the region, and where it is taken if at is given.
+func (r Region) least(a []float32, at []float32) float64 {
+	switch {
+	case r.Centre == nil:
+		return r.leastOfBox(a, at)
+	case r.P == 1:
+		return r.leastOfL1(a, at)
+	}
+	return r.leastOfL2(a, at)
+}
+
+func (r Region) leastOfBox(a, at []float32) float64 {
+	sum := 0.0
+	for i, c := range a {
+		v := r.Lower[i]
+		if c < 0 {
+			v = r.Upper[i]
+		}
+		sum += float64(c) * float64(v)
+		if at != nil {
+			at[i] = v
+		}
+	}
+	return sum
+}
+
+// leastOfL1 spends epsilon where a is largest, as far as the box goes: a fractional knapsack.
+func (r Region) leastOfL1(a, at []float32) float64 {
+	order := make([]int32, 0, len(a))
+	sum := 0.0
+	for i, c := range a {
+		sum += float64(c) * float64(r.Centre[i])
+		if c != 0 {
+			order = append(order, int32(i))
+		}
+	}
+	slices.SortFunc(order, func(i, j int32) int {
+		return -compare(math.Abs(float64(a[i])), math.Abs(float64(a[j])))
+	})
+	if at != nil {
+		copy(at, r.Centre)
+	}
+	left := r.Epsilon
+	for _, i := range order {
+		room := float64(r.Centre[i]) - float64(r.Lower[i])
+		sign := -1.0
+		if a[i] < 0 {
+			room, sign = float64(r.Upper[i])-float64(r.Centre[i]), 1
+		}
+		step := min(left, room)
+		sum -= math.Abs(float64(a[i])) * step
+		if at != nil {
+			at[i] += float32(sign * step)
+		}
+		if left -= step; left <= 0 {
+			break
+		}
+	}
+	return sum
+}
+
+func compare(a, b float64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// leastOfL2 is the dual's value: for every λ ≥ 0, Σ min over the box of a·d + λ/2·d², less λ/2·ε², is a lower bound,
+// and for the best λ it is the smallest value. The minimum over the box is at −a/λ, moved into it.
+func (r Region) leastOfL2(a, at []float32) float64 {
+	norm, centre := 0.0, 0.0
+	for i, c := range a {
+		norm += float64(c) * float64(c)
+		centre += float64(c) * float64(r.Centre[i])
+	}
+	if norm == 0 {
+		if at != nil {
+			copy(at, r.Centre)
+		}
+		return centre
+	}
+	d := func(i int, lambda float64) float64 {
+		x := float64(r.Centre[i])
+		return min(max(-float64(a[i])/lambda, float64(r.Lower[i])-x), float64(r.Upper[i])-x)
+	}
+	length := func(lambda float64) (sum float64) {
+		for i := range a {
+			v := d(i, lambda)
+			sum += v * v
+		}
+		return math.Sqrt(sum)
+	}
+	// Without the box λ is ‖a‖/ε; the box makes the steps shorter, so that the others may be longer.
+	high := math.Sqrt(norm) / r.Epsilon
+	low := high
+	for length(low) < r.Epsilon && low > high*1e-9 {
+		low /= 4
+	}
+	for range 40 {
+		middle := math.Sqrt(low * high)
+		if length(middle) < r.Epsilon {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	sum := centre - high/2*r.Epsilon*r.Epsilon
+	for i, c := range a {
+		v := d(i, high)
+		sum += float64(c)*v + high/2*v*v
+		if at != nil {
+			at[i] = r.Centre[i] + float32(v)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,106 @@
+package bounds
+
+import "math"
+
+// relax computes a stage's linear bounds and its output's interval from the bounds of its input.
+func (p *proof) relax(s *stage, r *relaxation) {
+	size := p.size(s.output())
+	r.out = Region{Lower: make([]float32, size), Upper: make([]float32, size)}
+	sums, rows := newSums(size, p.unit), newSums(size, p.unit)
+	zeros, inners := make([]float32, len(rows.all)), make([]float32, len(rows.all))
+	if s.pool != nil {
+		s.pool.relax(s, r, sums)
+		return
+	}
+	slopes, steps := make([]float32, size), make([]float32, size)
+	for j := range size {
+		l, u := float64(r.lower[j]), float64(r.upper[j])
+		below, above := s.between(l, u)
+		reach := max(-l, u)
+		// The lines as the program has them, in float32, moved so that they still bound.
+		slopes[j] = float32(above.a)
+		steps[j] = float32(below.a - float64(slopes[j]))
+		slope, step := float64(slopes[j]), float64(steps[j])
+		above.b += math.Abs(above.a-slope) * reach
+		below.b -= math.Abs(below.a-slope-step) * reach
+		low, high := s.f(l), s.f(u)
+		wrong := 0.0 // of the runtime's value
+		if p.unit > 0 {
+			wrong = s.error + 4*p.unit*max(math.Abs(low), math.Abs(high))
+		}
+		r.out.Lower[j], r.out.Upper[j] = down(low-wrong), up(high+wrong)
+		wrong += 4 * p.unit * (math.Abs(slope) + math.Abs(step)) * reach // of A·slope + P·step
+		zero, inner := float64(s.segment.atZero[j]), float64(r.wrong[j])
+		// |A·slope + P·step| = P·(2·slope + step) − A·slope, as both slopes are positive; |A| = 2·P − A.
+		sums.set(j, above.b+slope*zero, below.b-above.b+step*zero, -wrong-slope*inner, 2*wrong+(2*slope+step)*inner)
+		rows.set(j, above.b, below.b-above.b, -wrong, 2*wrong)
+		zeros[rows.at(j)] = float32(zero)
+		inners[rows.at(j)+rows.blocks] = float32(inner + rows.gamma*math.Abs(zero))
+	}
+	r.ports = [portKinds][]float32{slopePort: slopes, stepPort: steps, sumsPort: sums.all, stepSumsPort: sums.positive,
+		rowSumsPort: rows.all, rowStepSumsPort: rows.positive, zerosPort: zeros, wrongPort: inners}
+}
+
+// between are an activation's lines on [l, u].
+func (s *stage) between(l, u float64) (lower, upper line) {
+	if s.bends(l, u) {
+		return s.lines(l, u)
+	}
+	slope := 0.0
+	if u > l {
+		slope = (s.f(u) - s.f(l)) / (u - l)
+	}
+	both := through(s.f, l, slope)
+	return both, both
+}
+
+// relax is that of a MaxPool.
+func (p *maxPool) relax(s *stage, r *relaxation, sums *sums) {
+	r.ports[slopePort], r.ports[stepPort] = make([]float32, len(p.at)), make([]float32, len(p.at))
+	best, sure, most := p.places(r.lower, r.upper)
+	for o, k := range best {
+		window := p.at[o*p.kernel : (o+1)*p.kernel]
+		r.out.Lower[o], r.out.Upper[o] = r.lower[window[k]], most[o]
+		inner := 0.0
+		for _, i := range window {
+			if i >= 0 {
+				inner = max(inner, float64(r.wrong[i]))
+			}
+		}
+		zero, at := float64(s.segment.atZero[window[k]]), p.mask(o, k)
+		above, below := float64(most[o]), zero
+		if sure[o] {
+			above = zero
+			r.ports[slopePort][at] = 1
+		} else {
+			r.ports[stepPort][at] = 1
+		}
+		sums.set(o, above, below-above, -inner, 2*inner)
+	}
+	r.ports[sumsPort], r.ports[stepSumsPort] = sums.all, sums.positive
+}
+
+// sums are the matrices of a stage's sums.
+type sums struct {
+	all, positive  []float32
+	blocks, values int
+	gamma          float64
+}
+
+func newSums(size int, unit float64) *sums {
+	b := blocks(size)
+	per := (size + b - 1) / b
+	return &sums{make([]float32, 2*b*size), make([]float32, 2*b*size), b, per, gamma(unit, int64(per+8))}
+}
+
+// set gives value j's terms: of the constant, with the coefficient A and with its positive part P; and of the slack.
+// What is rounded where they are made and added up is added to the slack.
+func (s *sums) set(j int, constant, constantStep, slack, slackStep float64) {
+	at := s.at(j)
+	rounded := s.gamma * (math.Abs(constant) + math.Abs(constantStep))
+	s.all[at], s.positive[at] = float32(constant), float32(constantStep)
+	s.all[at+s.blocks], s.positive[at+s.blocks] = float32(slack-rounded), float32(slackStep+2*rounded)
+}
+
+// at is where the matrices have value j.
+func (s *sums) at(j int) int { return 2*s.blocks*j + j/s.values }

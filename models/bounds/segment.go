@@ -1,0 +1,165 @@
+package bounds
+
+import (
+	"fmt"
+	"slices"
+
+	"selfheal/models/ort"
+)
+
+// segment is the affine map between a target and the stages before it.
+type segment struct {
+	ends   []string // what it is computed from: the input, or stages' outputs
+	atZero []float32
+	// session gives, from the lower and upper bounds of the ends' values, those of the target's and its error Ê; nil
+	// where the target is an end.
+	session *ort.Session
+}
+
+func (s *segment) close() {
+	if s != nil && s.session != nil {
+		s.session.Close()
+	}
+}
+
+// newSegment makes a tensor's segment.
+func (n *Network) newSegment(tensor string) (*segment, error) {
+	s := &segment{}
+	need := map[string]bool{tensor: true}
+	var steps []step
+	for _, step := range slices.Backward(n.path) {
+		switch {
+		case !slices.ContainsFunc(step.Outputs, func(o string) bool { return need[o] }):
+		case step.stage != nil:
+			s.ends = append(s.ends, step.stage.output())
+		default:
+			steps = append(steps, step)
+			for _, in := range step.Inputs {
+				need[in] = need[in] || n.active[in]
+			}
+		}
+	}
+	if need[n.input] {
+		s.ends = append(s.ends, n.input)
+	}
+	s.atZero = make([]float32, n.size(tensor))
+	if len(steps) == 0 {
+		return s, nil
+	}
+	slices.Reverse(steps)
+	if err := n.findAtZero(s, steps, tensor); err != nil {
+		return s, err
+	}
+	var err error
+	s.session, err = n.intervals(s, steps, tensor)
+	return s, err
+}
+
+// with is a node's inputs, those that depend on the network's input given by a function.
+func (n *Network) with(step step, of func(tensor string) string) []string {
+	in := slices.Clone(step.Inputs)
+	for i, name := range in {
+		if n.active[name] {
+			in[i] = of(name)
+		}
+	}
+	return in
+}
+
+// findAtZero computes what a segment adds.
+func (n *Network) findAtZero(s *segment, steps []step, tensor string) error {
+	b := n.within("zero/")
+	known := map[string]string{}
+	for _, end := range s.ends { // a zero that is not a constant, as shapes have a batch
+		known[end] = b.Input("zero", n.graph.Shapes[end])
+	}
+	for _, step := range steps {
+		in := n.with(step, func(t string) string { return known[t] })
+		out := b.Multi(step.Op, step.Attrs, len(step.Outputs), in...)
+		for i, o := range step.Outputs {
+			known[o] = out[i]
+		}
+	}
+	b.Output("value", known[tensor])
+	session, err := open("values at zero", b)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	var in []ort.Tensor
+	for _, end := range s.ends {
+		in = append(in, ort.Tensor{Shape: n.one(end), Data: make([]float32, n.size(end))})
+	}
+	out, err := session.Run(in)
+	if err == nil {
+		s.atZero = out[0].Data
+	}
+	return err
+}
+
+// interval is what is known of a tensor: its values lie within radius of centre, and what is computed from the ends
+// differs from the exact value by at most wrong, Ê, which is "" for 0.
+type interval struct{ centre, radius, wrong string }
+
+// intervals makes the program of a segment.
+func (n *Network) intervals(s *segment, steps []step, tensor string) (*ort.Session, error) {
+	b := n.within("interval/")
+	known := map[string]interval{}
+	times := func(t string, by float64) string { return b.Op("Mul", t, b.Float(float32(by))) }
+	for i, end := range s.ends {
+		shape := n.graph.Shapes[end]
+		lower, upper := b.Input(fmt.Sprint("lower ", i), shape), b.Input(fmt.Sprint("upper ", i), shape)
+		known[end] = interval{
+			times(b.Op("Add", lower, upper), 0.5),
+			b.Op("Add", times(b.Op("Sub", upper, lower), 0.5), // and what is rounded here
+				times(b.Op("Max", b.Op("Abs", lower), b.Op("Abs", upper)), 4*n.unit)),
+			"",
+		}
+	}
+	for _, step := range steps {
+		sized := func(added bool, of func(iv interval) string) []string {
+			in := n.with(step, func(t string) string { return of(known[t]) })
+			return (&sizes{Builder: b, added: added}).write(step.affine, step.Node, in, n.active)
+		}
+		out := make([]interval, len(step.Outputs))
+		set := func(field func(iv *interval) *string, values []string) {
+			for i, v := range values {
+				*field(&out[i]) = v
+			}
+		}
+		centre := n.with(step, func(t string) string { return known[t].centre })
+		radius := sized(false, func(iv interval) string { return iv.radius })
+		set(func(iv *interval) *string { return &iv.centre }, b.Multi(step.Op, step.Attrs, len(out), centre...))
+		set(func(iv *interval) *string { return &iv.radius }, radius)
+		inherited := slices.ContainsFunc(step.Inputs, func(t string) bool { return known[t].wrong != "" })
+		if inherited {
+			set(func(iv *interval) *string { return &iv.wrong }, sized(false, func(iv interval) string {
+				if iv.wrong == "" {
+					return times(iv.radius, 0)
+				}
+				return iv.wrong
+			}))
+		}
+		if !step.exact {
+			size := sized(true, func(iv interval) string { return b.Op("Add", b.Op("Abs", iv.centre), iv.radius) })
+			own := times(size[0], slackFactor*step.gamma)
+			if inherited {
+				own = b.Op("Add", own, out[0].wrong)
+			}
+			out[0].wrong = own
+		}
+		for i, o := range step.Outputs {
+			known[o] = out[i]
+		}
+	}
+	iv := known[tensor]
+	if iv.wrong == "" {
+		iv.wrong = times(iv.radius, 0)
+	}
+	// Centre and radius are rounded like the values, and so are their sums.
+	radius := b.Op("Add", iv.radius, times(iv.wrong, 4))
+	b.Output("lower", b.Op("Sub", iv.centre, radius))
+	b.Output("upper", b.Op("Add", iv.centre, radius))
+	b.Output("wrong", iv.wrong)
+	return open("intervals of "+tensor, b)
+}

@@ -1,0 +1,216 @@
+package bounds
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/models/onnx"
+	"selfheal/models/onnx/onnxtest"
+	"selfheal/models/onnx/simplify"
+	"selfheal/models/ort"
+)
+
+// drawn fills points of a region: corners of its box, moves along few axes, and points in between.
+func drawn(r Region, rng *rand.Rand, points []float32) {
+	size := len(r.Lower)
+	for p := range len(points) / size {
+		x := points[p*size : (p+1)*size]
+		share := []float64{1, 0.5, 2 / float64(size)}[p%3] // of the values that are moved to an end
+		for i := range x {
+			at := rng.Float32()
+			if rng.Float64() < share {
+				at = float32(rng.IntN(2))
+			}
+			x[i] = min(max(r.Lower[i]+at*(r.Upper[i]-r.Lower[i]), r.Lower[i]), r.Upper[i])
+			if r.Centre != nil && p%3 == 2 && rng.Float64() >= share {
+				x[i] = r.Centre[i]
+			}
+		}
+		if r.Centre == nil {
+			continue
+		}
+		d := 0.0
+		for i, v := range x {
+			d += math.Pow(math.Abs(float64(v)-float64(r.Centre[i])), r.P)
+		}
+		if d = math.Pow(d, 1/r.P); d > r.Epsilon { // back into the ball
+			for i := range x {
+				x[i] = r.Centre[i] + float32(0.999999*r.Epsilon/d)*(x[i]-r.Centre[i])
+			}
+		}
+	}
+}
+
+// beaten runs a network on points of a region and reports the first whose output is below what is proven of it.
+func beaten(run *ort.Session, n *Network, points, rows []float32, proven []Bound) error {
+	size, k := n.size(n.input), n.Classes()
+	count := len(points) / size
+	shape := append([]int64{int64(count)}, n.graph.Shapes[n.input][1:]...)
+	out, err := run.Run([]ort.Tensor{{Shape: shape, Data: points}})
+	if err != nil {
+		return err
+	}
+	for p := range count {
+		y := out[0].Data[p*k : (p+1)*k]
+		for r, b := range proven {
+			value := 0.0
+			for j, v := range rows[r*k : (r+1)*k] {
+				value += float64(v) * float64(y[j])
+			}
+			if !(value >= b.Least()) {
+				return fmt.Errorf("point %d: row %d is %.9g, proven was %.9g less %.3g", p, r, value, b.Value, b.Slack)
+			}
+		}
+	}
+	return nil
+}
+
+// identity are rows for the least and the largest of each of k values.
+func identity(k int) []float32 {
+	rows := make([]float32, 2*k*k)
+	for j := range k {
+		rows[2*j*k+j], rows[(2*j+1)*k+j] = 1, -1
+	}
+	return rows
+}
+
+// No point beats a bound, for networks with every operator that there is a rule for: those of package grad's goldens.
+// Of an affine network every bound is taken at the point that it names.
+func TestNoPointBeatsABound(t *testing.T) {
+	testinput.Runtime(t)
+	files := must.Get(filepath.Glob("../grad/gradtest/testdata/*.onnx"))(t)
+	if len(files) < 100 {
+		t.Fatalf("only %d networks", len(files))
+	}
+	var mu sync.Mutex
+	seen := map[string]int{}
+	t.Run("networks", func(t *testing.T) {
+		networks := map[string]*onnx.Graph{"split": onnxtest.Open(t, onnxtest.New(17, -1, 6, 3).
+			Node("Split x → a b c axis=1; Sub c a → d; Relu b → e; Concat d e c → y axis=1").Bytes(-1, 6, 3))}
+		for _, file := range files {
+			g, _, err := simplify.Load(file, simplify.Options{})
+			if err == nil && Check(g) == nil && len(g.Inputs) == 1 {
+				networks[filepath.Base(file)] = g
+			}
+		}
+		for name, g := range networks {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				n := must.Get(New(g, Unit))(t)
+				defer n.Close()
+				run := must.Get(ort.Open("network", must.Get(n.graph.Encode())(t)))(t)
+				defer run.Close()
+				rng := rand.New(rand.NewPCG(1, 2))
+				x := make([]float32, n.size(n.input))
+				for i := range x {
+					x[i] = min(max(float32(rng.NormFloat64()), -2), 2)
+				}
+				k := min(n.Classes(), 40)
+				rows := make([]float32, 0, 2*k*n.Classes())
+				for _, row := range slices.Collect(slices.Chunk(identity(n.Classes()), n.Classes()))[:2*k] {
+					rows = append(rows, row...)
+				}
+				points := make([]float32, 300*len(x))
+				for _, norm := range norms {
+					region := Ball(x, norm, 0.1*float64(1+rng.IntN(8)), -2, 2)
+					drawn(region, rng, points)
+					for _, method := range []Method{IBP, CROWN, AlphaCROWN} {
+						proven := must.Get(n.Rows(context.Background(), method, region, rows))(t)
+						if err := beaten(run, n, points, rows, proven); err != nil {
+							t.Fatalf("l%g, %s: %v", norm, method, err)
+						}
+						if len(n.stages) == 0 && method != AlphaCROWN {
+							tight(t, n, run, region, rows, proven)
+						}
+					}
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for _, s := range n.path {
+					seen[s.Op]++
+				}
+			})
+		}
+	})
+	known := slices.Concat(slices.Collect(maps.Keys(affineOperators)), slices.Collect(maps.Keys(activations)),
+		[]string{"MaxPool", "GlobalMaxPool"})
+	for _, op := range known {
+		if seen[op] == 0 {
+			t.Errorf("no network has the operator %s", op)
+		}
+	}
+	for op := range seen {
+		if !slices.Contains(known, op) && !onnx.TraitsOf(op).Relabels {
+			t.Errorf("%s has no rule", op)
+		}
+	}
+}
+
+// tight checks that an affine network takes its bounds, up to slack.
+func tight(t *testing.T, n *Network, run *ort.Session, region Region, rows []float32, proven []Bound) {
+	t.Helper()
+	k := n.Classes()
+	for r, b := range proven {
+		row := rows[r*k : (r+1)*k]
+		own := &slopes{at: make([]float32, len(region.Lower))}
+		p := &proof{n, region, nil}
+		must.Get(p.run(context.Background(), n.free, n.output.segment, make([]float32, k), row, own))(t)
+		out := must.Get(run.Run([]ort.Tensor{{Shape: n.one(n.input), Data: own.at}}))(t)
+		value := 0.0
+		for j, v := range row {
+			value += float64(v) * float64(out[0].Data[j])
+		}
+		if math.Abs(value-b.Value) > b.Slack+1e-5*(1+math.Abs(value)) {
+			t.Errorf("row %d takes %.7g, its bound is %.7g less %.2g", r, value, b.Value, b.Slack)
+		}
+	}
+}
+
+// A million points in a thousand balls beat no bound of the networks of the goldens.
+func TestMillionPoints(t *testing.T) {
+	testinput.Runtime(t)
+	files := must.Get(filepath.Glob("testdata/*.onnx"))(t)
+	if real := os.Getenv("SELFHEAL_REAL"); testinput.Large() && real != "" {
+		files = append(files, filepath.Join(real, "resnet_2b.onnx"))
+	}
+	balls := 1000/len(files) + 1
+	if testing.Short() {
+		balls = 10
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			g, _ := must.Get2(simplify.Load(file, simplify.Options{}))(t)
+			n := must.Get(New(g, Unit))(t)
+			defer n.Close()
+			run := must.Get(ort.Open("network", must.Get(g.Encode())(t)))(t)
+			defer run.Close()
+			rng := rand.New(rand.NewPCG(3, 4))
+			x := make([]float32, n.size(n.input))
+			points, rows := make([]float32, 1000*len(x)), identity(n.Classes())
+			methods := []Method{IBP, CROWN, CROWN, AlphaCROWN}
+			for ball := range balls {
+				for i := range x {
+					x[i] = rng.Float32()
+				}
+				norm := []float64{1, 2, math.Inf(1)}[ball%3]
+				region := Ball(x, norm, math.Exp(6*rng.Float64()-6), 0, 1)
+				drawn(region, rng, points)
+				proven := must.Get(n.Rows(context.Background(), methods[ball%len(methods)], region, rows))(t)
+				if err := beaten(run, n, points, rows, proven); err != nil {
+					t.Fatalf("ball %d, l%g: %v", ball, norm, err)
+				}
+			}
+		})
+	}
+}
