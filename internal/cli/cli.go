@@ -165,7 +165,7 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 	root.AddCommand(runCommand(g), submitCommand(g), attackCommand(g), reportCommand(g), compareCommand(g),
 		checkCommand(g), initCommand(g), verifyCommand(g), predictCommand(g), exportCommand(g), fitCommand(g),
 		inspectCommand(), splitCommand(), gradCommand(), theoryCommand(g), doctorCommand(g), schemaCommand(g),
-		completionCommand(), manCommand(), versionCommand(g))
+		vnnlibCommand(g), completionCommand(), manCommand(), versionCommand(g))
 	return root
 }
 

@@ -176,3 +176,24 @@ func (r Region) leastOfL2(a, at []float32) float64 {
 	}
 	return sum
 }
+
+// Box is that of float64 ends, rounded outwards: it holds all float32 inputs between them.
+func Box(lower, upper []float64) Region {
+	r := Region{Lower: make([]float32, len(lower)), Upper: make([]float32, len(upper))}
+	for i := range lower {
+		r.Lower[i], r.Upper[i] = down(lower[i]), up(upper[i])
+	}
+	return r
+}
+
+// Within are the ends of a box rounded inwards; where no float32 lies between them, both are the nearest one.
+func Within(lower, upper []float64) (low, high []float32) {
+	low, high = make([]float32, len(lower)), make([]float32, len(upper))
+	for i := range lower {
+		if low[i], high[i] = up(lower[i]), down(upper[i]); low[i] > high[i] {
+			low[i] = float32((lower[i] + upper[i]) / 2)
+			high[i] = low[i]
+		}
+	}
+	return low, high
+}
