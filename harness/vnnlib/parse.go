@@ -369,7 +369,7 @@ func (p *parser) property() (*Property, error) {
 		}
 		for i := range c.Lower {
 			if math.IsInf(c.Lower[i], 0) || math.IsInf(c.Upper[i], 0) {
-				return nil, fmt.Errorf("X_%d has no lower or no upper bound", i)
+				return nil, fmt.Errorf("input X_%d has no lower or no upper bound", i)
 			}
 			empty = empty || c.Lower[i] > c.Upper[i]
 		}

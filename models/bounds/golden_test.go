@@ -57,6 +57,9 @@ func read(t *testing.T, file string) (golden goldens) {
 func TestGoldensOfResNet2B(t *testing.T) {
 	testinput.Runtime(t)
 	file, golden := testinput.Real(t, "resnet_2b.onnx"), read(t, "testdata/resnet_2b.json")
+	if !testinput.Large() {
+		golden.Cases = golden.Cases[:len(golden.Cases)/3] // of the first image
+	}
 	records := must.Get(os.ReadFile(testinput.Real(t, "cifar10-test-1000.bin")))(t)
 	mean, std := []float32{0.4914, 0.4822, 0.4465}, []float32{0.2471, 0.2435, 0.2616}
 	normal := func(v float32, i int) float32 { return (v - mean[i/1024]) / std[i/1024] }
