@@ -27,7 +27,8 @@ class Report(pathlib.PosixPath if os.name != "nt" else pathlib.WindowsPath):  # 
 
     def _repr_html_(self) -> str:
         page = html.escape(self.read_text(encoding="utf-8"), quote=True)
-        return f'<iframe srcdoc="{page}" style="width: 100%; height: 40em; border: 1px solid #ccc"></iframe>'
+        style = "width: 100%; height: 40em; border: 1px solid #ccc; box-sizing: border-box"
+        return f'<iframe srcdoc="{page}" style="{style}"></iframe>'
 
 
 class Run:
