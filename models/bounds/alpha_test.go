@@ -1,0 +1,114 @@
+package bounds
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/models/onnx/simplify"
+)
+
+// The gradient by free slopes is that of central differences, with the input's points held.
+func TestGradientOfFreeSlopes(t *testing.T) {
+	testinput.Runtime(t)
+	for _, name := range []string{"residual", "joined", "pooled"} {
+		g, _ := must.Get2(simplify.Load("testdata/"+name+".onnx", simplify.Options{}))(t)
+		n := must.Get(New(g, 0))(t)
+		defer n.Close()
+		rng := rand.New(rand.NewPCG(5, 6))
+		x := make([]float32, n.size(n.input))
+		for i := range x {
+			x[i] = rng.Float32()
+		}
+		p := &proof{n, Ball(x, math.Inf(1), 0.05, 0, 1), make([]*relaxation, len(n.stages))}
+		for i, s := range n.stages {
+			r := must.Get(p.interval(&s.target))(t)
+			p.relax(s, r)
+			p.stages[i] = r
+		}
+		rows := []float32{1, -1, 0.5, -0.25, 0}
+		all := len(n.stages)
+		own := &slopes{make([]float32, len(x)), make([][]float32, all), make([][]float32, all)}
+		for _, s := range n.free.free {
+			own.steps[s.index] = slices.Clone(p.stages[s.index].ports[stepPort])
+			for j := range own.steps[s.index] { // away from the range's ends
+				if s.bends(float64(p.stages[s.index].lower[j]), float64(p.stages[s.index].upper[j])) {
+					own.steps[s.index][j] = float32(0.3+0.4*rng.Float64()) - p.stages[s.index].ports[slopePort][j]
+				}
+			}
+		}
+		wrong := make([]float32, n.Classes())
+		value := func() float64 { // at the points that are held
+			held := slices.Clone(own.at)
+			b := must.Get(p.run(context.Background(), n.free, n.output.segment, wrong, rows, own))(t)[0].Value
+			copy(own.at, held)
+			return b
+		}
+		value()
+		must.Get(p.run(context.Background(), n.free, n.output.segment, wrong, rows, own))(t) // takes the points
+		value()                                                                              // gradients at them
+		for _, s := range n.free.free {
+			steps, gradient := own.steps[s.index], slices.Clone(own.gradients[s.index])
+			direction := make([]float32, len(steps))
+			want := 0.0
+			for j := range direction {
+				if s.bends(float64(p.stages[s.index].lower[j]), float64(p.stages[s.index].upper[j])) {
+					direction[j] = float32(rng.NormFloat64())
+					want += float64(direction[j]) * float64(gradient[j])
+				}
+			}
+			const h = 1e-3
+			at := slices.Clone(steps)
+			move := func(by float32) float64 {
+				for j := range steps {
+					steps[j] = at[j] + by*direction[j]
+				}
+				return value()
+			}
+			got := (move(h) - move(-h)) / (2 * h)
+			copy(steps, at)
+			if math.Abs(got-want) > 1e-2*(1+math.Abs(want)) {
+				t.Errorf("%s, stage %d: slope %.6g, central differences %.6g", name, s.index, want, got)
+			}
+		}
+	}
+}
+
+// As many images of ResNet-2B are certified as CROWN can, and no fewer with free slopes.
+func TestCertifiedImages(t *testing.T) {
+	testinput.Runtime(t)
+	o := simplify.Options{Mean: []float32{0.4914, 0.4822, 0.4465}, Std: []float32{0.2471, 0.2435, 0.2616}}
+	g, _ := must.Get2(simplify.Load(testinput.Real(t, "resnet_2b.onnx"), o))(t)
+	records := must.Get(os.ReadFile(testinput.Real(t, "cifar10-test-1000.bin")))(t)
+	n := must.Get(New(g, Unit))(t)
+	defer n.Close()
+	images := 5
+	if testinput.Large() {
+		images = 200
+	}
+	for _, c := range []struct{ epsilon, least float64 }{{1. / 255, 0.6}, {2. / 255, 0.17}} {
+		certified := map[Method]int{}
+		for i := range images {
+			x := make([]float32, 3072)
+			for j := range x {
+				x[j] = float32(records[3073*i+1+j]) / 255
+			}
+			for _, method := range []Method{CROWN, AlphaCROWN} {
+				region := Ball(x, math.Inf(1), c.epsilon, 0, 1)
+				margins := must.Get(n.Margins(context.Background(), method, region, int(records[3073*i])))(t)
+				if !slices.ContainsFunc(margins, func(b Bound) bool { return b.Least() <= 0 }) {
+					certified[method]++
+				}
+			}
+		}
+		t.Logf("%d images, %.4f: certified %v", images, c.epsilon, certified)
+		if certified[AlphaCROWN] < certified[CROWN] || images == 200 && float64(certified[CROWN]) < c.least*200 {
+			t.Errorf("too few")
+		}
+	}
+}
