@@ -3,6 +3,7 @@ package bounds
 import (
 	"context"
 	"math"
+	"slices"
 
 	"selfheal/models/ort"
 )
@@ -135,34 +136,61 @@ func (p *proof) walks(t *target, method Method) bool {
 	return method != IBP
 }
 
+// side is a bound that is to be found of a value: its lower one with the sign 1, its upper one with −1.
+type side struct {
+	value int
+	sign  float32
+}
+
 // tighten bounds a stage's input by a walk backwards, where its bounds leave something to gain.
 func (p *proof) tighten(ctx context.Context, s *stage, r *relaxation) error {
-	var open []int
-	for j := range r.lower {
-		if p.alone || len(s.program.stages) == 0 || s.pool != nil || s.bends(float64(r.lower[j]), float64(r.upper[j])) {
-			open = append(open, j)
+	all := p.alone || s.pool != nil || len(s.program.stages) == 0
+	var first, second []side
+	for j, l := range r.lower {
+		u := r.upper[j]
+		switch {
+		case !all && !s.bends(float64(l), float64(u)):
+		case !all && l+u < 0: // most such values are below a kink, where f may be flat: then l does not matter
+			first, second = append(first, side{j, -1}), append(second, side{j, 1})
+		default:
+			first = append(first, side{j, 1}, side{j, -1})
 		}
 	}
+	if err := p.bound(ctx, s, r, first); err != nil {
+		return err
+	}
+	second = slices.DeleteFunc(second, func(o side) bool {
+		return s.f(float64(r.lower[o.value])) == s.f(float64(r.upper[o.value]))
+	})
+	return p.bound(ctx, s, r, second)
+}
+
+// bound finds bounds of a stage's input.
+func (p *proof) bound(ctx context.Context, s *stage, r *relaxation, sides []side) error {
 	size := s.program.row
-	most := max(1, perChunk/s.program.perRow/2)
-	rows := make([]float32, 2*min(most, len(open))*size)
-	for len(open) > 0 {
-		chunk := open[:min(most, len(open))]
-		open = open[len(chunk):]
-		for k, j := range chunk {
-			rows[2*k*size+j], rows[(2*k+1)*size+j] = 1, -1
+	most := max(1, perChunk/s.program.perRow)
+	rows := make([]float32, min(most, len(sides))*size)
+	for chunk := range slices.Chunk(sides, most) {
+		for k, o := range chunk {
+			rows[k*size+o.value] = o.sign
 		}
-		found, err := p.run(ctx, s.program, s.segment, r.wrong, rows[:2*len(chunk)*size], nil)
+		found, err := p.run(ctx, s.program, s.segment, r.wrong, rows[:len(chunk)*size], nil)
 		if err != nil {
 			return err
 		}
-		for k, j := range chunk {
-			rows[2*k*size+j], rows[(2*k+1)*size+j] = 0, 0
-			l, u := down(found[2*k].Least()), up(-found[2*k+1].Least())
-			if !p.alone {
-				l, u = max(r.lower[j], l), min(r.upper[j], u)
+		for k, o := range chunk {
+			rows[k*size+o.value] = 0
+			l, u := &r.lower[o.value], &r.upper[o.value]
+			switch least := found[k].Least(); {
+			case o.sign > 0 && p.alone:
+				*l = down(least)
+			case o.sign > 0:
+				*l = min(max(*l, down(least)), *u) // beyond the other by rounding alone
+			case p.alone:
+				*u = up(-least)
+			default:
+				*u = max(min(*u, up(-least)), *l)
 			}
-			r.lower[j], r.upper[j] = min(l, u), max(l, u) // crossed by rounding alone
 		}
 	}
 	return nil
