@@ -107,7 +107,11 @@ func (p *proof) interval(t *target) (*relaxation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &relaxation{lower: out[0].Data, upper: out[1].Data, wrong: out[2].Data}, nil
+	wrong := out[2].Data
+	for j, v := range t.segment.wrong {
+		wrong[j] += v
+	}
+	return &relaxation{lower: out[0].Data, upper: out[1].Data, wrong: wrong}, nil
 }
 
 // over is the region of an end: the input's, or the interval of a stage's output.

@@ -9,8 +9,9 @@ import (
 
 // segment is the affine map between a target and the stages before it.
 type segment struct {
-	ends   []string // what it is computed from: the input, or stages' outputs
-	atZero []float32
+	ends   []string  // what it is computed from: the input, or stages' outputs
+	atZero []float32 // its value where they are 0, and what computing that rounds
+	wrong  []float32
 	// session gives, from the lower and upper bounds of the ends' values, those of the target's and its error Ê; nil
 	// where the target is an end.
 	session *ort.Session
@@ -51,7 +52,18 @@ func (n *Network) newSegment(tensor string) (*segment, error) {
 		return s, err
 	}
 	var err error
-	s.session, err = n.intervals(s, steps, tensor)
+	if s.session, err = n.intervals(s, steps, tensor); err != nil {
+		return s, err
+	}
+	var zeros []ort.Tensor
+	for _, end := range s.ends {
+		zero := ort.Tensor{Shape: n.one(end), Data: make([]float32, n.size(end))}
+		zeros = append(zeros, zero, zero)
+	}
+	out, err := s.session.Run(zeros)
+	if err == nil {
+		s.wrong = out[2].Data
+	}
 	return s, err
 }
 
