@@ -50,6 +50,25 @@ var activations = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool
 		hi, ok2 := end(2, math.Inf(1))
 		return clip(lo, hi), ok1 && ok2 && lo < hi
 	},
+	"HardSigmoid": func(_ *onnx.Graph, n *onnx.Node) (activation, bool) {
+		alpha, beta := float64(n.Float("alpha", 0.2)), float64(n.Float("beta", 0.5))
+		return scaled(clip(0, 1), alpha, beta), alpha > 0 && alpha < onnx.Steep
+	},
+	"Elu": func(_ *onnx.Graph, n *onnx.Node) (activation, bool) {
+		alpha := float64(n.Float("alpha", 1))
+		f := func(x float64) float64 { return max(x, 0) + alpha*math.Expm1(min(x, 0)) }
+		slope := func(x float64) float64 {
+			if x > 0 {
+				return 1
+			}
+			return alpha * math.Exp(x)
+		}
+		return convex(f, slope, 4e-7), alpha > 0 && alpha <= 1
+	},
+	"Softplus": func(*onnx.Graph, *onnx.Node) (activation, bool) {
+		f := func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+		return convex(f, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, 8e-7), true
+	},
 	"Sigmoid": func(*onnx.Graph, *onnx.Node) (activation, bool) {
 		f := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 		return sShaped(f, func(x float64) float64 { return f(x) * f(-x) }, 2e-7), true
@@ -103,6 +122,32 @@ func clip(lo, hi float64) activation {
 				}
 			}
 			return lower, upper
+		},
+	}
+}
+
+// scaled is f(αx + β), α > 0, of an f with values in [0, 1] that is flat outside [0, 1].
+func scaled(f activation, alpha, beta float64) activation {
+	in := func(x float64) float64 { return alpha*x + beta }
+	out := func(l line) line { return line{l.a * alpha, l.a*beta + l.b} }
+	return activation{
+		f:     func(x float64) float64 { return f.f(in(x)) },
+		error: 4 * Unit * (1 + 2*math.Abs(beta)), // of αx + β, where f is not flat
+		bends: func(l, u float64) bool { return f.bends(in(l), in(u)) },
+		lines: func(l, u float64) (lower, upper line) {
+			lower, upper = f.lines(in(l), in(u))
+			return out(lower), out(upper)
+		},
+	}
+}
+
+// convex lies below its chord and above its tangents, of which that in the middle is taken.
+func convex(f, slope func(x float64) float64, error float64) activation {
+	return activation{
+		f: f, error: error,
+		bends: func(l, u float64) bool { return l < u },
+		lines: func(l, u float64) (lower, upper line) {
+			return through(f, (l+u)/2, slope((l+u)/2)), through(f, l, (f(u)-f(l))/(u-l))
 		},
 	}
 }
