@@ -71,6 +71,7 @@ type stage struct {
 	target
 	node       *onnx.Node
 	index      int
+	readers    int64    // of its input
 	activation          // of an operator that works value by value
 	pool       *maxPool // of a MaxPool
 }
@@ -91,26 +92,36 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 	n.graph.Prune()
 	var nodes, missing []*onnx.Node
 	nodes, n.active = n.graph.Reached(n.input)
+	readers := map[string]int64{} // of tensors: what they give to a cotangent is added up
 	for _, node := range nodes {
+		for _, in := range node.Inputs {
+			readers[in]++
+		}
+	}
+	for _, node := range nodes {
+		most := int64(1)
+		for _, in := range node.Inputs {
+			if n.active[in] {
+				most = max(most, readers[in])
+			}
+		}
 		if row, ok := affineOf(n.graph, node, n.active); ok {
 			forward, backward := int64(1), int64(1)
 			if row.terms != nil {
 				forward, backward = row.terms(n.graph, node)
 			}
 			a := step{Node: node, affine: row}
-			if !row.exact {
-				// Eight more: for the rounding of folded constants, and for adding up what several readers of a tensor
-				// give.
-				a.gamma = gamma(unit, forward+backward+8)
+			if a.exact = row.exact && most == 1; !a.exact { // eight more for the rounding of folded constants
+				a.gamma = gamma(unit, forward+backward+most+8)
 			}
 			n.path = append(n.path, a)
 			continue
 		}
-		s := &stage{target: target{tensor: node.Inputs[0]}, node: node, index: len(n.stages)}
-		make := activations[node.Op]
-		ok := make != nil
+		s := &stage{target: target{tensor: node.Inputs[0]}, node: node, index: len(n.stages), readers: most}
+		known := activations[node.Op]
+		ok := known != nil
 		if ok {
-			s.activation, ok = make(n.graph, node)
+			s.activation, ok = known(n.graph, node)
 		} else if node.Op == "MaxPool" || node.Op == "GlobalMaxPool" {
 			s.pool, ok = newMaxPool(n.graph, node)
 		}

@@ -9,7 +9,7 @@ func (p *proof) relax(s *stage, r *relaxation) {
 	sums, rows := newSums(size, p.unit), newSums(size, p.unit)
 	zeros, inners := make([]float32, len(rows.all)), make([]float32, len(rows.all))
 	if s.pool != nil {
-		s.pool.relax(s, r, sums)
+		s.pool.relax(s, r, sums, p.unit)
 		return
 	}
 	slopes, steps := make([]float32, size), make([]float32, size)
@@ -29,7 +29,8 @@ func (p *proof) relax(s *stage, r *relaxation) {
 			wrong = s.error + 4*p.unit*max(math.Abs(low), math.Abs(high))
 		}
 		r.out.Lower[j], r.out.Upper[j] = down(low-wrong), up(high+wrong)
-		wrong += 4 * p.unit * (math.Abs(slope) + math.Abs(step)) * reach // of A·slope + P·step
+		// A·slope + P·step, with what other readers of the input give.
+		wrong += gamma(p.unit, 4+s.readers) * (math.Abs(slope) + math.Abs(step)) * reach
 		zero, inner := float64(s.segment.atZero[j]), float64(r.wrong[j])
 		// |A·slope + P·step| = P·(2·slope + step) − A·slope, as both slopes are positive; |A| = 2·P − A.
 		sums.set(j, above.b+slope*zero, below.b-above.b+step*zero, -wrong-slope*inner, 2*wrong+(2*slope+step)*inner)
@@ -55,18 +56,21 @@ func (s *stage) between(l, u float64) (lower, upper line) {
 }
 
 // relax is that of a MaxPool.
-func (p *maxPool) relax(s *stage, r *relaxation, sums *sums) {
+func (p *maxPool) relax(s *stage, r *relaxation, sums *sums, unit float64) {
 	r.ports[slopePort], r.ports[stepPort] = make([]float32, len(p.at)), make([]float32, len(p.at))
 	best, sure, most := p.places(r.lower, r.upper)
 	for o, k := range best {
 		window := p.at[o*p.kernel : (o+1)*p.kernel]
 		r.out.Lower[o], r.out.Upper[o] = r.lower[window[k]], most[o]
-		inner := 0.0
+		inner, reach := 0.0, 0.0
 		for _, i := range window {
 			if i >= 0 {
 				inner = max(inner, float64(r.wrong[i]))
+				reach = max(reach, -float64(r.lower[i]), float64(r.upper[i]))
 			}
 		}
+		// Windows that overlap, and other readers of the input, give to one place.
+		inner += gamma(unit, int64(p.kernel)+4+s.readers) * reach
 		zero, at := float64(s.segment.atZero[window[k]]), p.mask(o, k)
 		above, below := float64(most[o]), zero
 		if sure[o] {
