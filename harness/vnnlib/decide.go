@@ -159,62 +159,54 @@ func (q *Question) prove(ctx context.Context) (bool, error) {
 	for i := range open {
 		open[i] = i
 	}
-	for _, method := range []bounds.Method{bounds.CROWN, bounds.AlphaCROWN} {
-		var left []int
-		for len(open) > 0 { // cases of one box at a time
-			first := &q.of.Cases[open[0]]
-			same := slices.DeleteFunc(slices.Clone(open), func(i int) bool { return !q.of.Cases[i].sameBox(first) })
-			open = slices.DeleteFunc(open, func(i int) bool { return slices.Contains(same, i) })
-			unproven, err := q.proveCases(ctx, method, same)
-			if err != nil {
-				return false, err
+	for len(open) > 0 { // cases of one box at a time
+		first := &q.of.Cases[open[0]]
+		var same []*Case
+		for _, i := range open {
+			if c := &q.of.Cases[i]; c.sameBox(first) {
+				same = append(same, c)
 			}
-			left = append(left, unproven...)
 		}
-		if open = left; len(open) == 0 {
-			return true, nil
+		open = slices.DeleteFunc(open, func(i int) bool { return q.of.Cases[i].sameBox(first) })
+		if impossible, err := q.impossible(ctx, same); !impossible || err != nil {
+			return false, err
 		}
 	}
-	return false, nil
+	return true, nil
 }
 
 func (c *Case) sameBox(o *Case) bool {
 	return slices.Equal(c.Lower, o.Lower) && slices.Equal(c.Upper, o.Upper)
 }
 
-// proveCases gives those cases of one box that may hold. A case cannot if one of its constraints cannot.
-func (q *Question) proveCases(ctx context.Context, method bounds.Method, cases []int) (left []int, err error) {
-	box := &q.of.Cases[cases[0]]
-	region := bounds.Box(box.Lower, box.Upper)
-	var rows []float32
-	for _, i := range cases {
-		for _, c := range q.of.Cases[i].Constraints {
-			for _, v := range c.Row {
-				if float64(float32(v)) != v {
-					return nil, fmt.Errorf("the coefficient %g is no float32", v)
-				}
-				rows = append(rows, float32(v))
+// impossible reports whether it is proven that none of some cases of one box holds. A case cannot hold if one of its
+// constraints cannot.
+func (q *Question) impossible(ctx context.Context, cases []*Case) (bool, error) {
+	var rows []float64
+	for _, c := range cases {
+		if len(c.Constraints) == 0 {
+			return false, nil
+		}
+		for _, one := range c.Constraints {
+			rows = append(rows, one.Row...)
+		}
+	}
+	none := func(proven []bounds.Bound) bool {
+		for _, c := range cases {
+			possible := true
+			for _, one := range c.Constraints {
+				possible = possible && proven[0].Least() <= one.Bound
+				proven = proven[1:]
+			}
+			if possible {
+				return false
 			}
 		}
+		return true
 	}
-	if len(rows) == 0 {
-		return cases, nil
-	}
-	proven, err := q.bounds.Rows(ctx, method, region, rows)
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range cases {
-		impossible := false
-		for _, c := range q.of.Cases[i].Constraints {
-			impossible = impossible || proven[0].Least() > c.Bound
-			proven = proven[1:]
-		}
-		if !impossible {
-			left = append(left, i)
-		}
-	}
-	return left, nil
+	region := bounds.Box(cases[0].Lower, cases[0].Upper)
+	proven, err := q.bounds.Rows(ctx, bounds.AlphaCROWN, region, rows, none)
+	return err == nil && none(proven), err
 }
 
 // holds reports whether an output fulfils a constraint, in float64.

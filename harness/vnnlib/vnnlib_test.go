@@ -99,7 +99,8 @@ func bent(t *testing.T) *onnx.Graph {
 		Node("Gemm x w b → h; Relu h → r; MatMul r v → a; MatMul x u → c; Add a c → y").Bytes(-1, 2))
 }
 
-// Answers are right where they are known: y0 = relu(x0 + x1 − 1) − x0 lies in [−1, 1] over the box, y1 = x1 in [0, 2].
+// Answers are right where they are known: over the box y0 = relu(x0 + x1 − 1) − x0 lies in [−1, 1], y1 = x1 in
+// [0, 2].
 func TestDecide(t *testing.T) {
 	testinput.Runtime(t)
 	for asserted, want := range map[string]Answer{
@@ -107,6 +108,7 @@ func TestDecide(t *testing.T) {
 		"(assert (<= Y_0 -1.001))":                                         Unsat,
 		"(assert (>= Y_1 2))":                                              Sat,
 		"(assert (> Y_1 2))":                                               Unknown, // the border
+		"(assert (>= (* 0.1 Y_1) 0.2001))":                                 Unsat,   // no coefficient of float32
 		"(assert (>= Y_1 2.001))":                                          Unsat,
 		"(assert (or (<= Y_0 -5) (>= Y_1 3)))":                             Unsat,
 		"(assert (or (<= Y_0 -5) (>= Y_1 1.5)))":                           Sat,

@@ -63,6 +63,11 @@ func (p *preprocessFlags) load(c *cobra.Command, path, out string) (*onnx.Graph,
 	if err = cmp.Or(needed(c, "out", out, ""), err); err != nil {
 		return nil, err
 	}
+	return loadNetwork(c, path, o)
+}
+
+// loadNetwork reads a model and tells what was done to it.
+func loadNetwork(c *cobra.Command, path string, o simplify.Options) (*onnx.Graph, error) {
 	g, _, err := simplify.Load(path, o)
 	if err != nil {
 		return nil, err

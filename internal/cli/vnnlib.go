@@ -21,7 +21,7 @@ func vnnlibCommand(g *globals) *cobra.Command {
 		Short: "Answer a verifier's question: sat with a counterexample, unsat or unknown",
 		Long: `Reads a property in VNN-LIB, as the neural-network verification competition asks them: a
 box of inputs, in the network's own input space, and what its outputs must not be. An
-attack and bounds (CROWN, then alpha-CROWN) work on it side by side. The answer is the
+attack and bounds (alpha-CROWN) work on it side by side. The answer is the
 competition's: sat and a counterexample, checked in float32; unsat, which is proven with
 slack for float32's rounding; unknown; or timeout.`,
 		Example: `  selfheal vnnlib resnet_2b.onnx prop_0.vnnlib --timeout 60s
@@ -38,7 +38,7 @@ slack for float32's rounding; unknown; or timeout.`,
 				defer stop()
 				ctx = limited
 			}
-			net, _, err := simplify.Load(args[0], simplify.Options{})
+			net, err := loadNetwork(c, args[0], simplify.Options{})
 			if err != nil {
 				return err
 			}

@@ -23,40 +23,43 @@ const (
 	alphaMargin  = 1e-6 // of slopes from their range's ends, which rounding must not leave
 )
 
-// optimise raises bounds of rows of the output by their free slopes, and leaves those that it cannot raise. The
+// optimise gives the best bounds of rows of the output that it finds by their free slopes, from CROWN's on. The
 // gradient is that at the point of the input where the bound before was taken: the bound is the least value there is,
 // so that its gradient is that of the value at the point where it is taken.
-func (p *proof) optimise(ctx context.Context, wrong, rows []float32, best []Bound) error {
-	free := p.free.free
-	if len(free) == 0 {
-		return nil
-	}
-	count := len(best)
-	all := len(p.stages)
+func (p *proof) optimise(ctx context.Context, wrong, rows []float32, enough func([]Bound) bool) ([]Bound, error) {
+	free, all := p.Network.free.free, len(p.stages)
+	count := len(rows) / p.Classes()
 	own := &slopes{make([]float32, count*p.size(p.input)), make([][]float32, all), make([][]float32, all)}
 	mean, square := make([][]float64, all), make([][]float64, all)
 	for _, s := range free {
-		own.steps[s.index] = slices.Repeat(p.stages[s.index].ports[stepPort], count)
+		own.steps[s.index] = slices.Repeat(p.known[s.index].ports[stepPort], count)
 		size := len(own.steps[s.index])
 		mean[s.index], square[s.index] = make([]float64, size), make([]float64, size)
 	}
 	rate, decay1, decay2 := alphaRate, 1.0, 1.0
-	for step := range alphaSteps + 2 { // the first gives where the bound is taken, the last has no gradient to come
-		bounds, err := p.run(ctx, p.free, p.output.segment, wrong, rows, own)
+	var best []Bound
+	for step := range alphaSteps + 2 { // the first says where the bounds are taken, the last what the steps have brought
+		bounds, err := p.run(ctx, p.Network.free, p.output.segment, wrong, rows, own)
 		if err != nil {
-			return err
+			return nil, err
+		}
+		if step == 0 {
+			best = slices.Clone(bounds)
 		}
 		for k, b := range bounds {
 			if b.Least() > best[k].Least() {
 				best[k] = b
 			}
 		}
+		if enough != nil && enough(best) {
+			break
+		}
 		if step == 0 {
 			continue
 		}
 		decay1, decay2 = decay1*beta1, decay2*beta2
 		for _, s := range free {
-			r, steps := p.stages[s.index], own.steps[s.index]
+			r, steps := p.known[s.index], own.steps[s.index]
 			m, v := mean[s.index], square[s.index]
 			for i, g := range own.gradients[s.index] {
 				j := i % len(r.lower)
@@ -72,5 +75,5 @@ func (p *proof) optimise(ctx context.Context, wrong, rows []float32, best []Boun
 		}
 		rate *= alphaDecay
 	}
-	return nil
+	return best, nil
 }

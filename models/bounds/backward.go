@@ -35,8 +35,8 @@ type port struct {
 //
 // where slope is that of the upper line, step what the lower one's is larger by, and sums are matrices of as many
 // columns as [blocks] tells for the constants, and so many for the slack. A MaxPool's slope and step are masks of its
-// windows. Where step differs from row to row, so do its parts of the sums: for the input's coefficients B, Σ B·zeros +
-// Σ |B|·wrong is added instead.
+// windows. Where step differs from row to row, so do its parts of the sums: for the input's coefficients B, it is
+// Σ B·zeros + Σ |B|·wrong instead.
 type portKind int
 
 const (
@@ -72,9 +72,9 @@ type walk struct {
 	free bool // steps are each row's own
 }
 
-// backward makes the program from a tensor to what it ends at. With free slopes it has two more inputs and outputs for
-// each stage that has some: after the rows a point of each end, for each row, and after the other outputs the
-// gradients, with respect to the stages' steps, of the bounds' values with the ends at these points.
+// backward makes the program from a tensor to what it ends at. With free slopes it also takes, after the rows, a point
+// of each end for each row, and gives, after all else, the gradients by the stages' steps of the bounds' values with
+// the ends at these points.
 func (n *Network) backward(tensor string, ends []string, free bool) (*program, error) {
 	w := &walk{n.within("bound/"), n, &program{tensor: tensor, ends: ends, row: n.size(tensor)}, free}
 	w.p.perRow = w.p.row

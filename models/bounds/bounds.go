@@ -15,13 +15,13 @@
 //
 //	E = γ(m + k)·(|f|(X) + |f(0)|),  γ(n) = n·u/(1 − n·u),  u = 2⁻²⁴
 //
-// for |x| ≤ X: the network's y differs from f(x) by at most γ(m) of that, where m are the terms that are added up for
-// a value (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1); and A·f computed backwards,
-// with k terms, differs from the exact product by at most γ(k)·|A|·|f|, which changes the bound by at most that times
-// X. Errors enter the bound where they are made and are carried through a segment alone, by |f|: with Ê the sum of a
-// segment's, a bound is lowered by Σ |A|·Ê over the stages, its slack; also by what computing the segment's value at 0
-// rounds, which is its Ê for X = 0, by what the sums that the bound is made of round, and by the stages' own rounding.
-// What the runtime fuses has fewer roundings, not more.
+// for |x| ≤ X: the network's y differs from f(x) by at most γ(m) of that, where m are the terms that are added
+// up for a value (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1); and A·f computed
+// backwards, with k terms, differs from the exact product by at most γ(k)·|A|·|f|, which changes the bound by at
+// most that times X. Errors enter the bound where they are made and are carried through a segment alone, by |f|:
+// with Ê the sum of a segment's, a bound is lowered by Σ |A|·Ê over the stages, its slack; also by what
+// computing the segment's value at 0 rounds, which is its Ê for X = 0, by what the sums that the bound is made
+// of round, and by the stages' own rounding. What the runtime fuses has fewer roundings, not more.
 package bounds
 
 import (

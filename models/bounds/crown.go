@@ -31,7 +31,8 @@ func (b Bound) Least() float64 { return b.Value - b.Slack }
 type proof struct {
 	*Network
 	region Region
-	stages []*relaxation // by the stages' indices, as far as they are known
+	free   bool          // slopes may be free
+	known  []*relaxation // by the stages' indices, as far as they are known
 }
 
 // relaxation is what is known of a stage.
@@ -42,12 +43,14 @@ type relaxation struct {
 	ports        [portKinds][]float32
 }
 
-// Rows bounds rows of output values, [rows × classes], from below over a region.
-func (n *Network) Rows(ctx context.Context, method Method, region Region, rows []float32) ([]Bound, error) {
+// Rows bounds rows of output values, [rows × classes], from below over a region. The optimisation of slopes ends early
+// where enough, unless it is nil, says so of the best bounds so far.
+func (n *Network) Rows(ctx context.Context, method Method, region Region, rows []float64,
+	enough func([]Bound) bool) ([]Bound, error) {
 	if err := region.Check(n.size(n.input)); err != nil {
 		return nil, err
 	}
-	p := &proof{n, region, make([]*relaxation, len(n.stages))}
+	p := &proof{n, region, method == AlphaCROWN && len(n.free.free) > 0, make([]*relaxation, len(n.stages))}
 	for i, s := range n.stages {
 		r, err := p.interval(&s.target)
 		if err == nil && p.walks(&s.target, method) {
@@ -57,19 +60,30 @@ func (n *Network) Rows(ctx context.Context, method Method, region Region, rows [
 			return nil, err
 		}
 		p.relax(s, r)
-		p.stages[i] = r
+		p.known[i] = r
 	}
 	out, err := p.interval(&n.output)
 	if err != nil {
 		return nil, err
 	}
-	program := n.output.program
-	if method == IBP {
-		program = n.last
+	seeds := make([]float32, len(rows))
+	for i, v := range rows {
+		seeds[i] = float32(v)
 	}
-	bounds, err := p.run(ctx, program, n.output.segment, out.wrong, rows, nil)
-	if err == nil && method == AlphaCROWN {
-		err = p.optimise(ctx, out.wrong, rows, bounds)
+	var bounds []Bound
+	switch {
+	case p.free:
+		bounds, err = p.optimise(ctx, out.wrong, seeds, enough)
+	case method == IBP:
+		bounds, err = p.run(ctx, n.last, n.output.segment, out.wrong, seeds, nil)
+	default:
+		bounds, err = p.run(ctx, n.output.program, n.output.segment, out.wrong, seeds, nil)
+	}
+	k := n.Classes()
+	for i, v := range rows { // what is rounded of the rows
+		if off := math.Abs(v - float64(seeds[i])); off > 0 && err == nil {
+			bounds[i/k].Slack += off * float64(max(-out.lower[i%k], out.upper[i%k]))
+		}
 	}
 	return bounds, err
 }
@@ -77,16 +91,16 @@ func (n *Network) Rows(ctx context.Context, method Method, region Region, rows [
 // Margins bounds the label's logit less each other class's, in the order of the other classes.
 func (n *Network) Margins(ctx context.Context, method Method, region Region, label int) ([]Bound, error) {
 	k := n.Classes()
-	rows := make([]float32, 0, (k-1)*k)
+	rows := make([]float64, 0, (k-1)*k)
 	for other := range k {
 		if other == label {
 			continue
 		}
-		row := make([]float32, k)
+		row := make([]float64, k)
 		row[label], row[other] = 1, -1
 		rows = append(rows, row...)
 	}
-	return n.Rows(ctx, method, region, rows)
+	return n.Rows(ctx, method, region, rows, nil)
 }
 
 // slackFactor covers what is rounded where slack is computed, and in the float64 sums over coefficients.
@@ -116,9 +130,9 @@ func (p *proof) interval(t *target) (*relaxation, error) {
 
 // over is the region of an end: the input's, or the interval of a stage's output.
 func (p *proof) over(end string) Region {
-	for i, s := range p.Network.stages {
+	for i, s := range p.stages {
 		if s.output() == end {
-			return p.stages[i].out
+			return p.known[i].out
 		}
 	}
 	return p.region
@@ -220,7 +234,7 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 			in = append(in, batch(port.stage.output(), own.steps[port.stage.index]))
 			continue
 		}
-		in = append(in, ort.Tensor{Shape: port.shape, Data: p.stages[port.stage.index].ports[port.kind]})
+		in = append(in, ort.Tensor{Shape: port.shape, Data: p.known[port.stage.index].ports[port.kind]})
 	}
 	out, err := prog.session.Run(in)
 	if err != nil {

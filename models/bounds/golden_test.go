@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"selfheal/internal/must"
@@ -25,7 +26,14 @@ type goldens struct {
 	}
 }
 
-var norms = map[string]float64{"linf": math.Inf(1), "l2": 2, "l1": 1}
+// convolved are the networks that begin with a convolution whose intervals auto_LiRPA has wider than they are: in l2
+// where it is padded, as it takes all its windows for full ones, in l1 always.
+var convolved = map[string][]string{
+	"l2": {"residual.onnx", "joined.onnx", "resnet_2b.onnx"},
+	"l1": {"residual.onnx", "joined.onnx", "resnet_2b.onnx", "pooled.onnx"},
+}
+
+var norms = map[string]float64{"linf": inf, "l2": 2, "l1": 1}
 
 // Bounds before slack are auto_LiRPA's, those with free slopes at least as tight on average.
 func TestGoldens(t *testing.T) {
@@ -37,9 +45,9 @@ func TestGoldens(t *testing.T) {
 	gain := 0.0 // on average over a network's bounds
 	for _, file := range files {
 		golden := read(t, file[:len(file)-4]+"json")
-		gain += compareGoldens(t, file, simplify.Options{}, golden, func(c int) Region {
+		gain += compareGoldens(t, file, golden, func(c int) Region {
 			k := golden.Cases[c]
-			return Ball(golden.Inputs[k.Input], norms[k.Norm], k.Epsilon, float32(math.Inf(-1)), float32(math.Inf(1)))
+			return Ball(golden.Inputs[k.Input], norms[k.Norm], k.Epsilon, -float32(inf), float32(inf))
 		})
 	}
 	if gain < 0 {
@@ -60,22 +68,18 @@ func TestGoldensOfResNet2B(t *testing.T) {
 	if !testinput.Large() {
 		golden.Cases = golden.Cases[:len(golden.Cases)/3] // of the first image
 	}
-	records := must.Get(os.ReadFile(testinput.Real(t, "cifar10-test-1000.bin")))(t)
-	mean, std := []float32{0.4914, 0.4822, 0.4465}, []float32{0.2471, 0.2435, 0.2616}
-	normal := func(v float32, i int) float32 { return (v - mean[i/1024]) / std[i/1024] }
-	gain := compareGoldens(t, file, simplify.Options{}, golden, func(c int) Region {
+	image := realImages(t)
+	normal := func(v float32, i int) float32 { return (v - cifar.Mean[i/1024]) / cifar.Std[i/1024] }
+	gain := compareGoldens(t, file, golden, func(c int) Region {
 		k := golden.Cases[c]
-		x := make([]float32, 3072)
-		for i := range x {
-			x[i] = float32(records[3073*k.Input+1+i]) / 255
-		}
+		x, _ := image(k.Input)
 		if k.Norm != "linf" {
 			for i, v := range x {
 				x[i] = normal(v, i)
 			}
-			return Ball(x, norms[k.Norm], k.Epsilon, float32(math.Inf(-1)), float32(math.Inf(1)))
+			return Ball(x, norms[k.Norm], k.Epsilon, -float32(inf), float32(inf))
 		}
-		r := Ball(x, math.Inf(1), k.Epsilon, 0, 1)
+		r := Ball(x, inf, k.Epsilon, 0, 1)
 		for i := range x {
 			r.Lower[i], r.Upper[i] = normal(r.Lower[i], i), normal(r.Upper[i], i)
 		}
@@ -87,14 +91,10 @@ func TestGoldensOfResNet2B(t *testing.T) {
 }
 
 // compareGoldens checks a network's bounds against the goldens, and gives by how much larger those with free slopes
-// are. Intervals of a first convolution are tighter here, in l2 and l1, than auto_LiRPA's, which takes all its windows
-// for full ones. With free slopes bounds need not be equal.
-func compareGoldens(t *testing.T, file string, o simplify.Options, golden goldens,
-	region func(c int) Region) (gain float64) {
+// are.
+func compareGoldens(t *testing.T, file string, golden goldens, region func(c int) Region) (gain float64) {
 	t.Helper()
-	g, _ := must.Get2(simplify.Load(file, o))(t)
-	n := must.Get(New(g, 0))(t)
-	defer n.Close()
+	n := prepared(t, file, simplify.Options{}, 0)
 	n.alone = true
 	count := 0
 	for i, c := range golden.Cases {
@@ -103,14 +103,14 @@ func compareGoldens(t *testing.T, file string, o simplify.Options, golden golden
 		for _, v := range c.Margins {
 			least, most = min(least, v), max(most, v)
 		}
-		within := 1e-4 * max(most-least, most, -least)
+		within := 1e-4*(most-least) + 2e-6 // which the goldens are rounded by
 		for k, want := range c.Margins {
 			got := found[k].Value
 			switch {
 			case c.Method == AlphaCROWN:
 				gain += got - want
 				count++
-			case c.Method == IBP && c.Norm != "linf" && got > want:
+			case c.Method == IBP && got > want && slices.Contains(convolved[c.Norm], filepath.Base(file)):
 			case math.Abs(got-want) > within:
 				t.Errorf("input %d, %s %g, %s, margin %d: %.6f, not %.6f", c.Input, c.Norm, c.Epsilon, c.Method, k,
 					got, want)

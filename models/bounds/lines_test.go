@@ -13,7 +13,8 @@ import (
 
 // activationNodes are the activations' networks.
 var activationNodes = map[string]string{
-	"Relu": "Relu x → y", "LeakyRelu": "LeakyRelu x → y alpha=0.2", "Sigmoid": "Sigmoid x → y", "Tanh": "Tanh x → y",
+	"Relu": "Relu x → y", "LeakyRelu": "LeakyRelu x → y alpha=0.2", "Sigmoid": "Sigmoid x → y",
+	"Tanh": "Tanh x → y",
 	"Clip": "lo=-1.0; hi=2.0; Clip x lo hi → y", "HardSigmoid": "HardSigmoid x → y alpha=0.3 beta=-0.7",
 	"Elu": "Elu x → y alpha=0.8", "Softplus": "Softplus x → y",
 }

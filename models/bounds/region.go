@@ -1,6 +1,7 @@
 package bounds
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -9,14 +10,15 @@ import (
 // Region is a set of inputs: the box of Lower and Upper, or a part of it.
 type Region struct {
 	Lower, Upper []float32
-	// A Centre cuts the box to what is within Epsilon of it in the norm ℓ_P, with P = 1 or 2; nil: it is the box alone.
+	// A Centre cuts the box to what is within Epsilon of it in the norm ℓ_P, with P = 1 or 2; nil: it is the box
+	// alone.
 	Centre  []float32
 	P       float64
 	Epsilon float64
 }
 
-// Ball is what lies within epsilon of an image in the norm ℓ_p, p = 1, 2 or ∞, with values from lo to hi. For p = ∞ it
-// is a box.
+// Ball is what lies within epsilon of an image in the norm ℓ_p, p = 1, 2 or ∞, with values from lo to hi. For p =
+// ∞ it is a box.
 func Ball(x []float32, p, epsilon float64, lo, hi float32) Region {
 	r := Region{Lower: make([]float32, len(x)), Upper: make([]float32, len(x))}
 	for i, v := range x { // rounded outwards: the region holds every float32 image that the ball does
@@ -82,96 +84,100 @@ func (r Region) leastOfBox(a, at []float32) float64 {
 	return sum
 }
 
-// leastOfL1 spends epsilon where a is largest, as far as the box goes: a fractional knapsack.
+// leastOfL1 spends epsilon where a is largest, as far as the box goes: a fractional knapsack. Mostly one value takes
+// all of it; the others are sorted only where it does not.
 func (r Region) leastOfL1(a, at []float32) float64 {
-	order := make([]int32, 0, len(a))
-	sum := 0.0
+	sum, first := 0.0, 0
+	size := func(i int) float64 { return math.Abs(float64(a[i])) }
 	for i, c := range a {
 		sum += float64(c) * float64(r.Centre[i])
-		if c != 0 {
-			order = append(order, int32(i))
+		if size(i) > size(first) {
+			first = i
 		}
 	}
-	slices.SortFunc(order, func(i, j int32) int {
-		return -compare(math.Abs(float64(a[i])), math.Abs(float64(a[j])))
-	})
 	if at != nil {
 		copy(at, r.Centre)
 	}
 	left := r.Epsilon
-	for _, i := range order {
-		room := float64(r.Centre[i]) - float64(r.Lower[i])
-		sign := -1.0
+	spend := func(i int) {
+		move := float64(r.Lower[i]) - float64(r.Centre[i])
 		if a[i] < 0 {
-			room, sign = float64(r.Upper[i])-float64(r.Centre[i]), 1
+			move = float64(r.Upper[i]) - float64(r.Centre[i])
 		}
-		step := min(left, room)
-		sum -= math.Abs(float64(a[i])) * step
+		move = min(max(move, -left), left)
+		left -= math.Abs(move)
+		sum += float64(a[i]) * move
 		if at != nil {
-			at[i] += float32(sign * step)
+			at[i] += float32(move)
 		}
-		if left -= step; left <= 0 {
+	}
+	if spend(first); left <= 0 {
+		return sum
+	}
+	order := make([]int, 0, len(a))
+	for i := range a {
+		if i != first && a[i] != 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(size(j), size(i)) })
+	for _, i := range order {
+		if left <= 0 {
 			break
 		}
+		spend(i)
 	}
 	return sum
 }
 
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
+// l2Rounds bounds the rounds of leastOfL2, which mostly ends in a few.
+const l2Rounds = 30
 
-// leastOfL2 is the dual's value: for every λ ≥ 0, Σ min over the box of a·d + λ/2·d², less λ/2·ε², is a lower bound,
-// and for the best λ it is the smallest value. The minimum over the box is at −a/λ, moved into it.
+// leastOfL2 is the dual's value: for every λ > 0, Σ min over the box of a·d + λ/2·d², less λ/2·ε², is a lower
+// bound, and for the best λ it is the smallest value. The minimum over the box is at −a/λ, moved into it; what the
+// values at the box's ends leave of ε², the others share, which gives the next λ.
 func (r Region) leastOfL2(a, at []float32) float64 {
-	norm, centre := 0.0, 0.0
+	norm, sum := 0.0, 0.0
 	for i, c := range a {
 		norm += float64(c) * float64(c)
-		centre += float64(c) * float64(r.Centre[i])
+		sum += float64(c) * float64(r.Centre[i])
 	}
-	if norm == 0 {
-		if at != nil {
-			copy(at, r.Centre)
+	if at != nil {
+		copy(at, r.Centre)
+	}
+	lambda := math.Sqrt(norm) / r.Epsilon
+	if lambda == 0 || math.IsInf(lambda, 0) { // nothing to gain, or nowhere to go
+		return sum
+	}
+	d := func(i int) (step float64, ends bool) {
+		x, step := float64(r.Centre[i]), -float64(a[i])/lambda
+		low, high := float64(r.Lower[i])-x, float64(r.Upper[i])-x
+		return min(max(step, low), high), step < low || step > high
+	}
+	for range l2Rounds {
+		free, left := 0.0, r.Epsilon*r.Epsilon
+		for i, c := range a {
+			if step, ends := d(i); ends {
+				left -= step * step
+			} else {
+				free += float64(c) * float64(c)
+			}
 		}
-		return centre
-	}
-	d := func(i int, lambda float64) float64 {
-		x := float64(r.Centre[i])
-		return min(max(-float64(a[i])/lambda, float64(r.Lower[i])-x), float64(r.Upper[i])-x)
-	}
-	length := func(lambda float64) (sum float64) {
-		for i := range a {
-			v := d(i, lambda)
-			sum += v * v
+		if free == 0 { // the box ends within the ball
+			return r.leastOfBox(a, at)
 		}
-		return math.Sqrt(sum)
-	}
-	// Without the box λ is ‖a‖/ε; the box makes the steps shorter, so that the others may be longer.
-	high := math.Sqrt(norm) / r.Epsilon
-	low := high
-	for length(low) < r.Epsilon && low > high*1e-9 {
-		low /= 4
-	}
-	for range 40 {
-		middle := math.Sqrt(low * high)
-		if length(middle) < r.Epsilon {
-			high = middle
-		} else {
-			low = middle
+		next := math.Sqrt(free / left)
+		if left <= 0 || next >= lambda*(1-1e-9) {
+			break
 		}
+		lambda = next
 	}
-	sum := centre - high/2*r.Epsilon*r.Epsilon
+	sum -= lambda / 2 * r.Epsilon * r.Epsilon
 	for i, c := range a {
-		v := d(i, high)
-		sum += float64(c)*v + high/2*v*v
+		step, _ := d(i)
+		sum += float64(c)*step + lambda/2*step*step
 		if at != nil {
-			at[i] = r.Centre[i] + float32(v)
+			at[i] += float32(step)
 		}
 	}
 	return sum

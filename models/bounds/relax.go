@@ -6,8 +6,11 @@ import "math"
 func (p *proof) relax(s *stage, r *relaxation) {
 	size := p.size(s.output())
 	r.out = Region{Lower: make([]float32, size), Upper: make([]float32, size)}
-	sums, rows := newSums(size, p.unit), newSums(size, p.unit)
-	zeros, inners := make([]float32, len(rows.all)), make([]float32, len(rows.all))
+	sums := newSums(size, p.unit)
+	var rows *rowSums
+	if p.free && s.free != nil {
+		rows = &rowSums{newSums(size, p.unit), newSums(size, p.unit)}
+	}
 	if s.pool != nil {
 		s.pool.relax(s, r, sums, p.unit)
 		return
@@ -29,17 +32,32 @@ func (p *proof) relax(s *stage, r *relaxation) {
 			wrong = s.error + 4*p.unit*max(math.Abs(low), math.Abs(high))
 		}
 		r.out.Lower[j], r.out.Upper[j] = down(low-wrong), up(high+wrong)
-		// A·slope + P·step, with what other readers of the input give.
-		wrong += gamma(p.unit, 4+s.readers) * (math.Abs(slope) + math.Abs(step)) * reach
+		rounds := gamma(p.unit, 4+s.readers) * reach // A·slope + P·step, with what other readers of the input give
 		zero, inner := float64(s.segment.atZero[j]), float64(r.wrong[j])
+		if rows != nil { // whose steps may have any size up to that of the slopes' range
+			most := max(math.Abs(step), math.Abs(s.free[0]-slope), math.Abs(s.free[1]-slope))
+			rows.set(j, above.b, below.b-above.b, wrong+rounds*(math.Abs(slope)+most), zero, inner)
+		}
+		wrong += rounds * (math.Abs(slope) + math.Abs(step))
 		// |A·slope + P·step| = P·(2·slope + step) − A·slope, as both slopes are positive; |A| = 2·P − A.
 		sums.set(j, above.b+slope*zero, below.b-above.b+step*zero, -wrong-slope*inner, 2*wrong+(2*slope+step)*inner)
-		rows.set(j, above.b, below.b-above.b, -wrong, 2*wrong)
-		zeros[rows.at(j)] = float32(zero)
-		inners[rows.at(j)+rows.blocks] = float32(inner + rows.gamma*math.Abs(zero))
 	}
-	r.ports = [portKinds][]float32{slopePort: slopes, stepPort: steps, sumsPort: sums.all, stepSumsPort: sums.positive,
-		rowSumsPort: rows.all, rowStepSumsPort: rows.positive, zerosPort: zeros, wrongPort: inners}
+	r.ports = [portKinds][]float32{slopePort: slopes, stepPort: steps, sumsPort: sums.all, stepSumsPort: sums.positive}
+	if rows != nil {
+		r.ports[rowSumsPort], r.ports[rowStepSumsPort] = rows.output.all, rows.output.positive
+		r.ports[zerosPort], r.ports[wrongPort] = rows.input.all, rows.input.positive
+	}
+}
+
+// rowSums are the sums of a stage whose steps are each row's own: with its output's coefficients and their positive
+// part, and with its input's coefficients and their size.
+type rowSums struct{ output, input *sums }
+
+func (s *rowSums) set(j int, constant, constantStep, wrong, zero, inner float64) {
+	s.output.set(j, constant, constantStep, -wrong, 2*wrong)
+	at := s.input.at(j)
+	s.input.all[at] = float32(zero)
+	s.input.positive[at+s.input.blocks] = float32(inner + s.input.gamma*math.Abs(zero))
 }
 
 // between are an activation's lines on [l, u].

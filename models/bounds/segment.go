@@ -12,8 +12,8 @@ type segment struct {
 	ends   []string  // what it is computed from: the input, or stages' outputs
 	atZero []float32 // its value where they are 0, and what computing that rounds
 	wrong  []float32
-	// session gives, from the lower and upper bounds of the ends' values, those of the target's and its error Ê; nil
-	// where the target is an end.
+	// session gives, from the lower and upper bounds of the ends' values, those of the target's, its error Ê and the
+	// middle; nil where the target is an end.
 	session *ort.Session
 }
 
@@ -48,9 +48,6 @@ func (n *Network) newSegment(tensor string) (*segment, error) {
 		return s, nil
 	}
 	slices.Reverse(steps)
-	if err := n.findAtZero(s, steps, tensor); err != nil {
-		return s, err
-	}
 	var err error
 	if s.session, err = n.intervals(s, steps, tensor); err != nil {
 		return s, err
@@ -62,7 +59,7 @@ func (n *Network) newSegment(tensor string) (*segment, error) {
 	}
 	out, err := s.session.Run(zeros)
 	if err == nil {
-		s.wrong = out[2].Data
+		s.wrong, s.atZero = out[2].Data, out[3].Data
 	}
 	return s, err
 }
@@ -76,37 +73,6 @@ func (n *Network) with(step step, of func(tensor string) string) []string {
 		}
 	}
 	return in
-}
-
-// findAtZero computes what a segment adds.
-func (n *Network) findAtZero(s *segment, steps []step, tensor string) error {
-	b := n.within("zero/")
-	known := map[string]string{}
-	for _, end := range s.ends { // a zero that is not a constant, as shapes have a batch
-		known[end] = b.Input("zero", n.graph.Shapes[end])
-	}
-	for _, step := range steps {
-		in := n.with(step, func(t string) string { return known[t] })
-		out := b.Multi(step.Op, step.Attrs, len(step.Outputs), in...)
-		for i, o := range step.Outputs {
-			known[o] = out[i]
-		}
-	}
-	b.Output("value", known[tensor])
-	session, err := open("values at zero", b)
-	if err != nil {
-		return err
-	}
-	defer session.Close()
-	var in []ort.Tensor
-	for _, end := range s.ends {
-		in = append(in, ort.Tensor{Shape: n.one(end), Data: make([]float32, n.size(end))})
-	}
-	out, err := session.Run(in)
-	if err == nil {
-		s.atZero = out[0].Data
-	}
-	return err
 }
 
 // interval is what is known of a tensor: its values lie within radius of centre, and what is computed from the ends
@@ -173,5 +139,6 @@ func (n *Network) intervals(s *segment, steps []step, tensor string) (*ort.Sessi
 	b.Output("lower", b.Op("Sub", iv.centre, radius))
 	b.Output("upper", b.Op("Add", iv.centre, radius))
 	b.Output("wrong", iv.wrong)
+	b.Output("centre", iv.centre)
 	return open("intervals of "+tensor, b)
 }

@@ -52,7 +52,7 @@ func drawn(r Region, rng *rand.Rand, points []float32) {
 }
 
 // beaten runs a network on points of a region and reports the first whose output is below what is proven of it.
-func beaten(run *ort.Session, n *Network, points, rows []float32, proven []Bound) error {
+func beaten(run *ort.Session, n *Network, points []float32, rows []float64, proven []Bound) error {
 	size, k := n.size(n.input), n.Classes()
 	count := len(points) / size
 	shape := append([]int64{int64(count)}, n.graph.Shapes[n.input][1:]...)
@@ -65,7 +65,7 @@ func beaten(run *ort.Session, n *Network, points, rows []float32, proven []Bound
 		for r, b := range proven {
 			value := 0.0
 			for j, v := range rows[r*k : (r+1)*k] {
-				value += float64(v) * float64(y[j])
+				value += v * float64(y[j])
 			}
 			if !(value >= b.Least()) {
 				return fmt.Errorf("point %d: row %d is %.9g, proven was %.9g less %.3g", p, r, value, b.Value, b.Slack)
@@ -76,8 +76,8 @@ func beaten(run *ort.Session, n *Network, points, rows []float32, proven []Bound
 }
 
 // identity are rows for the least and the largest of each of k values.
-func identity(k int) []float32 {
-	rows := make([]float32, 2*k*k)
+func identity(k int) []float64 {
+	rows := make([]float64, 2*k*k)
 	for j := range k {
 		rows[2*j*k+j], rows[(2*j+1)*k+j] = 1, -1
 	}
@@ -106,8 +106,7 @@ func TestNoPointBeatsABound(t *testing.T) {
 		for name, g := range networks {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				n := must.Get(New(g, Unit))(t)
-				defer n.Close()
+				n := ready(t, g, Unit)
 				run := must.Get(ort.Open("network", must.Get(n.graph.Encode())(t)))(t)
 				defer run.Close()
 				rng := rand.New(rand.NewPCG(1, 2))
@@ -116,7 +115,7 @@ func TestNoPointBeatsABound(t *testing.T) {
 					x[i] = min(max(float32(rng.NormFloat64()), -2), 2)
 				}
 				k := min(n.Classes(), 40)
-				rows := make([]float32, 0, 2*k*n.Classes())
+				rows := make([]float64, 0, 2*k*n.Classes())
 				for _, row := range slices.Collect(slices.Chunk(identity(n.Classes()), n.Classes()))[:2*k] {
 					rows = append(rows, row...)
 				}
@@ -125,7 +124,7 @@ func TestNoPointBeatsABound(t *testing.T) {
 					region := Ball(x, norm, 0.1*float64(1+rng.IntN(8)), -2, 2)
 					drawn(region, rng, points)
 					for _, method := range []Method{IBP, CROWN, AlphaCROWN} {
-						proven := must.Get(n.Rows(context.Background(), method, region, rows))(t)
+						proven := must.Get(n.Rows(context.Background(), method, region, rows, nil))(t)
 						if err := beaten(run, n, points, rows, proven); err != nil {
 							t.Fatalf("l%g, %s: %v", norm, method, err)
 						}
@@ -157,18 +156,22 @@ func TestNoPointBeatsABound(t *testing.T) {
 }
 
 // tight checks that an affine network takes its bounds, up to slack.
-func tight(t *testing.T, n *Network, run *ort.Session, region Region, rows []float32, proven []Bound) {
+func tight(t *testing.T, n *Network, run *ort.Session, region Region, rows []float64,
+	proven []Bound) {
 	t.Helper()
 	k := n.Classes()
 	for r, b := range proven {
 		row := rows[r*k : (r+1)*k]
 		own := &slopes{at: make([]float32, len(region.Lower))}
-		p := &proof{n, region, nil}
-		must.Get(p.run(context.Background(), n.free, n.output.segment, make([]float32, k), row, own))(t)
+		p, seed := &proof{Network: n, region: region}, make([]float32, k)
+		for j, v := range row {
+			seed[j] = float32(v)
+		}
+		must.Get(p.run(context.Background(), n.free, n.output.segment, make([]float32, k), seed, own))(t)
 		out := must.Get(run.Run([]ort.Tensor{{Shape: n.one(n.input), Data: own.at}}))(t)
 		value := 0.0
 		for j, v := range row {
-			value += float64(v) * float64(out[0].Data[j])
+			value += v * float64(out[0].Data[j])
 		}
 		if math.Abs(value-b.Value) > b.Slack+1e-5*(1+math.Abs(value)) {
 			t.Errorf("row %d takes %.7g, its bound is %.7g less %.2g", r, value, b.Value, b.Slack)
@@ -190,10 +193,8 @@ func TestMillionPoints(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
-			g, _ := must.Get2(simplify.Load(file, simplify.Options{}))(t)
-			n := must.Get(New(g, Unit))(t)
-			defer n.Close()
-			run := must.Get(ort.Open("network", must.Get(g.Encode())(t)))(t)
+			n := prepared(t, file, simplify.Options{}, Unit)
+			run := must.Get(ort.Open("network", must.Get(n.graph.Encode())(t)))(t)
 			defer run.Close()
 			rng := rand.New(rand.NewPCG(3, 4))
 			x := make([]float32, n.size(n.input))
@@ -203,10 +204,10 @@ func TestMillionPoints(t *testing.T) {
 				for i := range x {
 					x[i] = rng.Float32()
 				}
-				norm := []float64{1, 2, math.Inf(1)}[ball%3]
+				norm := []float64{1, 2, inf}[ball%3]
 				region := Ball(x, norm, math.Exp(6*rng.Float64()-6), 0, 1)
 				drawn(region, rng, points)
-				proven := must.Get(n.Rows(context.Background(), methods[ball%len(methods)], region, rows))(t)
+				proven := must.Get(n.Rows(context.Background(), methods[ball%len(methods)], region, rows, nil))(t)
 				if err := beaten(run, n, points, rows, proven); err != nil {
 					t.Fatalf("ball %d, l%g: %v", ball, norm, err)
 				}
