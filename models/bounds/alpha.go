@@ -38,7 +38,7 @@ func (p *proof) optimise(ctx context.Context, wrong, rows []float32, enough func
 	}
 	rate, decay1, decay2 := alphaRate, 1.0, 1.0
 	var best []Bound
-	for step := range alphaSteps + 2 { // the first says where the bounds are taken, the last what the steps have brought
+	for step := range alphaSteps + 2 { // the first says where bounds are taken, the last what the steps have brought
 		bounds, err := p.run(ctx, p.Network.free, p.output.segment, wrong, rows, own)
 		if err != nil {
 			return nil, err
