@@ -21,6 +21,7 @@ type Spec struct {
 	Norms      []Norm      // those that it exists in; nil: all
 	Minimises  bool        // it looks for the smallest norm, which is what it is run for
 	Proves     bool        // it is no attack: it proves that none within epsilon can succeed
+	Smooths    bool        // it proves that of the smoothed classifier, for all epsilons at once
 	Component  bool        // it may be one of a custom AutoAttack's
 	// Custom has the defaults that differ in a custom AutoAttack.
 	Custom   map[string]any
@@ -120,11 +121,19 @@ var Specs = []Spec{
 		start:      func(n Norm, e float64) Method { return Bisection{Norm: n, Epsilon: e} },
 	},
 	{
-		Kind: "smoothing", Title: "Randomised smoothing", Revision: 1, Proves: true, heading: "Smoothing, σ = {sigma}",
+		Kind: "smoothing", Title: "Randomised smoothing", Revision: 1, Proves: true, Smooths: true,
+		heading: "Smoothing, σ = {sigma}",
 		Doc: "a certificate: the class that is answered most often under Gaussian noise stays within epsilon " +
 			"(Cohen, Rosenfeld & Kolter 2019)",
 		Parameters: smoothingParameters, Norms: []Norm{L2},
 		start: func(_ Norm, e float64) Method { return Smoothing{Epsilon: e} },
+	},
+	{
+		Kind: "bounds", Title: "Bounds", Revision: 1, Proves: true, heading: "Bounds, {method}",
+		Doc: "a certificate: linear bounds of the logits leave no other class within epsilon (Zhang et al. 2018, " +
+			"Xu et al. 2021)",
+		Parameters: boundsParameters,
+		start:      func(n Norm, e float64) Method { return Bounds{Norm: n, Epsilon: e} },
 	},
 }
 
@@ -242,6 +251,11 @@ var smoothingParameters = []Parameter{
 		func(a *Smoothing) *bool { return &a.Stopping }),
 }
 
+var boundsParameters = []Parameter{
+	choice("method", "how the logits are bounded, from the tightest to the fastest",
+		func(b *Bounds) *BoundMethod { return &b.Method }, AlphaCROWN, CROWN, IBP),
+}
+
 // names are the names of a list's elements.
 func names[T any](list []T, name func(T) string) []string {
 	all := make([]string, len(list))
@@ -287,6 +301,12 @@ func (s Spec) Accepts() []Parameter {
 func Proves(kind string) bool {
 	s, err := Lookup(kind)
 	return err == nil && s.Proves
+}
+
+// Smooths reports whether a kind is a certificate of the smoothed classifier.
+func Smooths(kind string) bool {
+	s, err := Lookup(kind)
+	return err == nil && s.Smooths
 }
 
 // CheckNorm is an error where the attack does not exist in a norm.

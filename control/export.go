@@ -16,11 +16,17 @@ const maxExportNodes = 20_000
 // sweep, adjoint and ascent step as nodes, which share their weights. Its operators
 // are standard ones, those of the network as given, and it carries the names of model,
 // control and solver as metadata. A graph of more than 20,000 nodes is refused.
-func (c *Controller) Graph() (*onnx.Graph, error) {
+func (c *Controller) Graph() (*onnx.Graph, error) { return c.graph(false) }
+
+// Literal is [Controller.Graph] with every sum that the loop computes, also x + (E(x) − x), which is E(x) but for
+// rounding.
+func (c *Controller) Literal() (*onnx.Graph, error) { return c.graph(true) }
+
+func (c *Controller) graph(literal bool) (*onnx.Graph, error) {
 	fail := func(err error) (*onnx.Graph, error) {
 		return nil, fmt.Errorf("control %s on model %s: %w", c.Name, c.net.Name, err)
 	}
-	s := &symbols{c: c, b: &onnx.Builder{G: onnx.NewGraph(c.net.Name + "/" + c.Name)},
+	s := &symbols{c: c, literal: literal, b: &onnx.Builder{G: onnx.NewGraph(c.net.Name + "/" + c.Name)},
 		gradients: map[int]*onnx.Graph{}, weights: map[float32]string{}, differences: map[string][2]string{},
 		copies: map[string]int{}}
 	if n, err := s.nodes(); err != nil {
@@ -51,6 +57,7 @@ func (c *Controller) Graph() (*onnx.Graph, error) {
 // it writes the solver down as ONNX nodes.
 type symbols struct {
 	c           *Controller
+	literal     bool
 	b           *onnx.Builder
 	gradients   map[int]*onnx.Graph  // of the stages: their copies share its constants
 	weights     map[float32]string   // constants that values are multiplied by
@@ -117,10 +124,10 @@ func (s *symbols) ask(q question, t int, z string, p *string) (string, error) {
 }
 
 // sum appends the nodes of a linear combination. x + (E(x) − x), the controlled state
-// of a greedy start, is E(x) itself.
+// of a greedy start, is E(x) itself, unless the graph is literal.
 func (s *symbols) sum(terms ...term[string]) string {
 	ones := len(terms) == 2 && terms[0].weight == 1
-	if ones && terms[1].weight == 1 {
+	if ones && terms[1].weight == 1 && !s.literal {
 		if d, ok := s.differences[terms[1].value]; ok && d[1] == terms[0].value {
 			return d[0]
 		}

@@ -237,7 +237,9 @@ func (e *estimate) attackEach(ctx context.Context, on *oracle, v surveyed, oracl
 		}
 		if r.Certificate != nil {
 			for k, l := range listeners {
-				e.certificate(a, r, oracles[k].of, l)
+				if err := e.certificate(ctx, a, r, oracles[k].of, l); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -276,18 +278,6 @@ func (e *estimate) attackEach(ctx context.Context, on *oracle, v surveyed, oracl
 		}
 	}
 	return nil
-}
-
-// certificate counts the samples of a certificate, all of which are taken, for a classifier.
-func (e *estimate) certificate(a PlannedAttack, r attacks.Recipe, who classifier, v surveyed) {
-	samples, _ := r.Passes(who.Classes)
-	seconds := v.judging().round(int(samples)*e.set.Len(), 0)
-	for _, seed := range e.seeds() {
-		if key := e.key(a, who.defense(), seed); e.made[key] == nil {
-			e.made[key] = slices.Repeat([]outlook{{seconds: seconds}}, draws)
-			e.fixed += seconds
-		}
-	}
 }
 
 // drawn are a crafting's draws. A network's typical distance is the same for all attacks in a draw.

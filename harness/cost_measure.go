@@ -200,12 +200,12 @@ func (s *surveyor) look(ctx context.Context, b *bench, on *oracle, climbs, sampl
 	return known, nil
 }
 
-// cores is how many cores attacks compute on.
-func (s *surveyor) cores() int {
-	if s.pool.Provider() == ort.ProviderCUDA {
+// cores is how many cores a run computes on.
+func (o *opener) cores() int {
+	if o.pool.Provider() == ort.ProviderCUDA {
 		return runtime.GOMAXPROCS(0)
 	}
-	return max(1, min(runtime.GOMAXPROCS(0), s.pool.Workers()*s.pool.Threads()))
+	return max(1, min(runtime.GOMAXPROCS(0), o.pool.Workers()*o.pool.Threads()))
 }
 
 // oracleKey says what an oracle's answers depend on.

@@ -253,10 +253,13 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 			}
 		}
 		passes := fmt.Sprintf("at most %s forward, %s backward", count(f), count(g))
-		if s, ok := r.Certificate.(attacks.Smoothing); ok {
+		switch s := r.Certificate.(type) {
+		case attacks.Smoothing:
 			if passes = count(f) + " forward for each defense"; s.Stopping {
 				passes = "at most " + passes
 			}
+		case attacks.Bounds:
+			passes = "no passes, bounds for each defense"
 		}
 		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, %s, epsilon %s: %s%s\n", a.Name,
 			known.defenses(j, a.Name, a.Epsilon), r.Name, a.Norm, number.Format(a.Epsilon), passes, shared)

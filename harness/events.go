@@ -178,8 +178,11 @@ func (c componentID) stands() string {
 
 // done is what became of all images.
 func (c componentID) done() string {
-	if attacks.Proves(c.Component) {
+	switch {
+	case attacks.Smooths(c.Component):
 		return "sampled"
+	case attacks.Proves(c.Component):
+		return "bounded"
 	}
 	return "attacked"
 }

@@ -104,7 +104,7 @@ type crafted struct {
 	warnings    []result.Warning
 	agreement   *result.Agreement                         // nil where the attacks' arithmetic is the judge's
 	corrupt     func(im attacks.Image) ([]float32, error) // makes the images instead; nil for attacks
-	proof       *proof                                    // of the clean images; nil for attacks
+	proof       proof                                     // of the clean images; nil for attacks
 }
 
 // untried reports whether the i-th image is the clean one.

@@ -13,6 +13,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/journal"
 	"selfheal/internal/number"
+	"selfheal/models/bounds"
 )
 
 // bench is a job with everything open that its cells share.
@@ -21,8 +22,9 @@ type bench struct {
 	net         *control.Network
 	attacked    *control.Network // net, or the same where attacks run, if that is somewhere else
 	set         images
-	recipes     []attacks.Recipe // of the job's attacks
-	classifiers []classifier     // the network alone, then under each control
+	recipes     []attacks.Recipe           // of the job's attacks
+	classifiers []classifier               // the network alone, then under each control
+	bounders    map[string]*bounds.Network // by defense, as far as they were asked for
 }
 
 // job makes the cells of one model of one suite, and its solver study: for each oracle and seed, every attack is
@@ -86,6 +88,9 @@ func (r *run) bench(ctx context.Context, j Job) (b *bench, err error) {
 
 // close frees a job's networks.
 func (b *bench) close() {
+	for _, n := range b.bounders {
+		n.Close()
+	}
 	for _, c := range b.classifiers {
 		if c.loop != nil {
 			c.loop.Close()
@@ -143,7 +148,10 @@ func (r *run) attackEach(ctx context.Context, b *bench, listeners []classifier) 
 		}
 	}
 	for n, seed := range r.seeds() {
-		for i := range b.Attacks {
+		for i, a := range b.Attacks {
+			if n > 0 && a.bounds() {
+				continue
+			}
 			s := scoring{bench: b, attack: &b.Attacks[i], recipe: b.recipes[i], seed: seed}
 			if err := r.attack(ctx, s, on, n, listeners, clean); err != nil {
 				return err
@@ -281,6 +289,9 @@ func (j Job) needs(seeds []uint64) iter.Seq[need] {
 			attacked := i < len(j.attacked())
 			for n, seed := range seeds {
 				for _, a := range j.Attacks {
+					if n > 0 && a.bounds() {
+						continue
+					}
 					if (attacked || a.proves()) && !yield(need{j.key(a, defense, seed), a, n}) {
 						return
 					}

@@ -40,12 +40,15 @@ func (a PlannedAttack) corruption() *attacks.Corruption {
 	return &a.Corruptions[0]
 }
 
-// proves reports whether it is a certificate, which is proven of every classifier, and all of whose epsilons follow
-// from the same passes.
+// proves reports whether it is a certificate, which is proven of every classifier.
 func (a PlannedAttack) proves() bool { return attacks.Proves(a.Kind) }
 
-// certifies reports whether it is a certificate at the first of its epsilons: each certificate once.
-func (a PlannedAttack) certifies() bool { return a.proves() && a.Epsilon == a.Epsilons[0] }
+// bounds reports whether it is a certificate by bounds, in which nothing is random.
+func (a PlannedAttack) bounds() bool { return a.proves() && !attacks.Smooths(a.Kind) }
+
+// smooths reports whether it is a certificate of the smoothed classifier at the first of its epsilons: each once, as
+// all of them follow from the same passes.
+func (a PlannedAttack) smooths() bool { return attacks.Smooths(a.Kind) && a.Epsilon == a.Epsilons[0] }
 
 // searches reports whether it looks for an image that deceives: it is neither a corruption nor a certificate.
 func (a PlannedAttack) searches() bool { return a.corruption() == nil && !a.proves() }

@@ -18,6 +18,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/fault"
 	"selfheal/internal/journal"
+	"selfheal/models/bounds"
 	"selfheal/models/ort"
 )
 
@@ -77,8 +78,10 @@ func (k craftKey) String() string {
 
 func (j Job) key(a PlannedAttack, defense string, seed uint64) craftKey {
 	k := craftKey{j.Suite.Dataset, j.Model.Name, a.Name, a.Epsilon, defense, "", seed}
-	if a.proves() { // of every attacker, for all epsilons at once
-		k.epsilon = a.Epsilons[0]
+	if a.proves() { // of every attacker
+		if attacks.Smooths(a.Kind) { // for all epsilons at once
+			k.epsilon = a.Epsilons[0]
+		}
 	} else if defense != config.None {
 		k.mode = j.Suite.Mode
 	}
@@ -342,6 +345,11 @@ func (r *run) check(ctx context.Context, j Job) error {
 	defer b.close()
 	if err := r.comparable(ctx, b); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(j.Attacks, PlannedAttack.bounds) {
+		if err := bounds.Check(b.net.Graph); err != nil {
+			return fmt.Errorf("model %s: %w", b.net.Name, err)
+		}
 	}
 	climbs := j.Suite.Mode != result.Oblivious &&
 		slices.ContainsFunc(b.recipes, func(r attacks.Recipe) bool { return takesGradients(r, b.net.Classes()) })

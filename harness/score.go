@@ -99,6 +99,10 @@ func (r *run) score(ctx context.Context, s scoring) (*judged, error) {
 			return nil, err
 		}
 	}
+	disproved, err := r.disproved(ctx, s, v)
+	if err != nil {
+		return nil, err
+	}
 	if r.shard.N > 0 { // cells are the merge's
 		return got, nil
 	}
@@ -110,7 +114,7 @@ func (r *run) score(ctx context.Context, s scoring) (*judged, error) {
 		cell.Warnings = append(cell.Warnings, leftOut(s.Suite.Dataset, r.record.Datasets[s.Suite.Dataset].LeftOut)...)
 	}
 	cell.Smoothed = smoothed
-	cell.Warnings = append(cell.Warnings, r.contradicted(s, cell)...)
+	cell.Warnings = append(append(cell.Warnings, r.contradicted(s, cell)...), disproved...)
 	if s.own() {
 		cell.Steps, cell.VerdictOnly, cell.Agreement = s.made.steps, s.made.verdictOnly, s.made.agreement
 		cell.Seconds += s.made.seconds
@@ -151,7 +155,7 @@ func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Recor
 				record.Distance = &made.Nearest
 			}
 			if p := s.made.proof; p != nil {
-				record.Radius = new(p.radius(i, record.Label))
+				p.tell(i, &record)
 			}
 			if s.clean != nil {
 				record.CleanMargin = new(float64(s.clean.verdicts[i].Margin))

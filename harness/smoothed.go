@@ -14,7 +14,7 @@ import (
 // polls is how many samples the smoothed classifiers of a job's certificates take of an image that an attack broke.
 func (j Job) polls() (samples int64) {
 	for _, a := range j.Attacks {
-		if !a.certifies() {
+		if !a.smooths() {
 			continue
 		}
 		r, err := a.Make(a.Epsilon, assumedClasses)
@@ -38,7 +38,7 @@ type reply struct {
 // alpha, is sure of another class.
 func (r *run) smoothed(ctx context.Context, s scoring) (list []result.Smoothed, err error) {
 	for i, a := range s.Attacks {
-		if !a.certifies() {
+		if !a.smooths() {
 			continue
 		}
 		by := s
@@ -47,7 +47,8 @@ func (r *run) smoothed(ctx context.Context, s scoring) (list []result.Smoothed, 
 		if err != nil {
 			return nil, err
 		}
-		answers, err := r.answersOf(ctx, s, made.proof, by)
+		proof := made.proof.(*ballot)
+		answers, err := r.answersOf(ctx, s, proof, by)
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +58,7 @@ func (r *run) smoothed(ctx context.Context, s scoring) (list []result.Smoothed, 
 		for k, of := range answers {
 			label := s.set.Label(k)
 			verdicts[k].Right = of.Class == label
-			radius := made.proof.radius(k, label)
+			radius := proof.radius(k, label)
 			if radius >= within {
 				one.Proven++
 			}
@@ -66,7 +67,7 @@ func (r *run) smoothed(ctx context.Context, s scoring) (list []result.Smoothed, 
 			}
 			one.Within++
 			if of.Class >= 0 && of.Class != label &&
-				2*stats.BinomialTest(of.Label, of.Label+of.Votes, 0.5) <= made.proof.Alpha {
+				2*stats.BinomialTest(of.Label, of.Label+of.Votes, 0.5) <= proof.Alpha {
 				one.Broken++
 			}
 		}
@@ -102,7 +103,7 @@ func (r *run) contradicted(s scoring, c result.Cell) (list []result.Warning) {
 const impossible = 1e-6
 
 // answersOf are a smoothed classifier's to an attack's images. One that no attack has broken is the clean one.
-func (r *run) answersOf(ctx context.Context, s scoring, p *proof, by scoring) ([]reply, error) {
+func (r *run) answersOf(ctx context.Context, s scoring, p *ballot, by scoring) ([]reply, error) {
 	out, known := make([]reply, s.set.Len()), make([]bool, s.set.Len())
 	work, err := recall(r.journal, fmt.Sprintf("smoothed %q %s", by.attack.Name, s.key()), func(i int, a reply) {
 		if i >= 0 && i < len(out) {
@@ -124,7 +125,7 @@ func (r *run) answersOf(ctx context.Context, s scoring, p *proof, by scoring) ([
 		return nil, lacks{shard: s.set.owner[todo[0]], image: s.set.ID(todo[0])}
 	}
 	on := &counted{oracle: listening(s.who)}
-	return out, r.sideBySide(ctx, todo, p.N0, func(ctx context.Context, i int) error {
+	return out, sideBySide(ctx, todo, r.sampling(p.N0), func(ctx context.Context, i int) error {
 		im, err := s.set.image(i)
 		if err != nil {
 			return err

@@ -188,7 +188,7 @@ func logarithms(z []float32) bool {
 func (r *run) judge(ctx context.Context, key string, who classifier, set images, made *crafted, clean *judged,
 	sweeps bool) (*judged, error) {
 	if made.proof != nil {
-		return made.proof.judged(set, clean, who.subject), nil
+		return proven(made.proof, set, clean, who.subject), nil
 	}
 	out := newJudged(set.Len(), who.subject)
 	known := make([]bool, set.Len())

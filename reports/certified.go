@@ -12,13 +12,13 @@ import (
 	"selfheal/internal/number"
 )
 
-// certifiedBy is what a suite has of a certificate: a cell for each radius, which have a table and a figure of their
-// own. They are of other classifiers, the smoothed ones, than all other cells.
+// certifiedBy is what a suite has of a certificate: a cell for each epsilon, which have a table of their own. Those of
+// smoothing are of other classifiers, the smoothed ones, than all other cells, and have a figure too.
 type certifiedBy struct {
 	attack  string
 	of      result.Attack
 	cells   map[cellKey]*result.Cell
-	columns []column              // of its radii, ascending
+	columns []column              // of its epsilons, ascending
 	radii   map[cellKey][]float64 // of the records, one an image: without an epsilon
 }
 
@@ -74,15 +74,15 @@ func (s *suite) eachCertified() (out []compared) {
 	return out
 }
 
-// bracket is what is known of a smoothed classifier in a ball: what is proven, and what attacks have left.
+// bracket is what is known of a classifier in a ball: what is proven, and what attacks have left.
 type bracket struct {
 	norm             string
 	epsilon          float64
 	proven, attacked float64 // shares of the images; −1 where that is not known
 }
 
-// brackets are those of a model and defense, at the certificate's radii and at every attack's epsilon: of several
-// attacks in one ball what is left by the one that leaves least.
+// brackets are those of a model and defense, at the certificate's epsilons and, of a smoothed classifier, at every
+// attack's: of several attacks in one ball what is left by the one that leaves least.
 func (s *suite) brackets(by *certifiedBy, model, defense string) (all []bracket) {
 	add := func(one bracket) {
 		i := slices.IndexFunc(all, func(b bracket) bool { return b.norm == one.norm && b.epsilon == one.epsilon })
@@ -108,7 +108,16 @@ func (s *suite) brackets(by *certifiedBy, model, defense string) (all []bracket)
 			continue
 		}
 		one := bracket{col.norm, *col.Epsilon, -1, -1}
-		if c := s.Cell(model, defense, col); c != nil {
+		c := s.Cell(model, defense, col)
+		if !by.of.Smooths() { // the very classifier that was attacked
+			known := slices.ContainsFunc(all, func(b bracket) bool { return b.norm == one.norm && b.epsilon == one.epsilon })
+			if c != nil && c.Error == "" && known {
+				one.attacked = c.Accuracy
+				add(one)
+			}
+			continue
+		}
+		if c != nil {
 			for _, of := range c.Smoothed {
 				if of.Certificate == by.attack {
 					one.proven, one.attacked = float64(of.Proven)/float64(max(c.N, 1)), of.Accuracy
@@ -139,27 +148,25 @@ func (s *suite) polled(by *certifiedBy, model string, col column) bool {
 // inclusionMark marks balls that are certified since a certified ℓ2 ball holds them.
 const inclusionMark = "⊂"
 
-// CertifiedTables have a certificate each: what is proven of the smoothed classifiers, beside what attacks leave of
-// them.
+// CertifiedTables have a certificate each: what is proven of the classifiers, or of the smoothed ones, beside what
+// attacks leave of them.
 func (s *suite) CertifiedTables() (list []table) {
 	for _, by := range s.certified {
+		smooths := by.of.Smooths()
 		t := table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
 			Caption: s.caption("Certified accuracy in % (" + clean(by.attack) + "): [proven, left by attacks]" +
 				s.ofFirstSeed())}
 		included := false
-		for i, b := range s.brackets(by, s.Models[0], "none") {
+		for _, b := range s.brackets(by, s.Models[0], "none") {
 			head := normName(b.norm) + " (" + number.Format(b.epsilon) + ")"
-			if b.norm != "l2" {
+			if smooths && b.norm != "l2" {
 				head, included = head+nbsp+inclusionMark, true
 			}
-			if t.Head = append(t.Head, head); i == 0 {
-				t.note("", "%s. The smoothed classifier answers the class that the network, alone or controlled, "+
-					"answers most often under Gaussian noise: another classifier than the one of the other tables. No "+
-					"perturbation within ε changes its answer on a proven image; each such certificate is wrong with "+
-					"a probability of at most %v.", clean(by.of.Title), by.of.Parameters["alpha"])
-			}
+			t.Head = append(t.Head, head)
 		}
-		t.Head = append(t.Head, "Mean radius")
+		if smooths {
+			t.Head = append(t.Head, "Mean radius")
+		}
 		attacked := false
 		for _, m := range s.Models {
 			for _, d := range s.Defenses() {
@@ -174,26 +181,53 @@ func (s *suite) CertifiedTables() (list []table) {
 					}
 					line = append(line, text(one))
 				}
-				mean := dash
-				if radii := by.radii[cellKey{model: m, defense: d}]; len(radii) > 0 {
-					mean = strength("l2", stat.Mean(radii, nil))
+				if smooths {
+					mean := dash
+					if radii := by.radii[cellKey{model: m, defense: d}]; len(radii) > 0 {
+						mean = strength("l2", stat.Mean(radii, nil))
+					}
+					line = append(line, text(mean))
 				}
-				t.Rows = append(t.Rows, append(line, text(mean)))
+				t.Rows = append(t.Rows, line)
 			}
 		}
-		if attacked {
-			t.note("", "Left by attacks: images on which the smoothed classifier is right on what the suite's attacks "+
-				"made of them, of several in one ball the fewest. They were made against the network, not against the "+
-				"smoothed classifier: an attack through the noise may leave less.")
+		if smooths {
+			by.noteSmoothing(&t, attacked, included)
+		} else {
+			by.noteBounds(&t, attacked)
 		}
-		if included {
-			t.note("", "%s: by inclusion. The ℓ∞ ball of ε lies in the ℓ2 ball of ε·√d, d being the values of an "+
-				"image, the ℓ1 ball of ε in the ℓ2 ball of ε.", inclusionMark)
-		}
-		t.note("", "Mean radius: in ℓ2, over all images; it is 0 where another class is answered, or none.")
 		list = append(list, t.marked())
 	}
 	return list
+}
+
+// noteSmoothing says what a table of a smoothed classifier's certificates says.
+func (by *certifiedBy) noteSmoothing(t *table, attacked, included bool) {
+	t.note("", "%s. The smoothed classifier answers the class that the network, alone or controlled, answers most "+
+		"often under Gaussian noise: another classifier than the one of the other tables. No perturbation within ε "+
+		"changes its answer on a proven image; each such certificate is wrong with a probability of at most %v.",
+		clean(by.of.Title), by.of.Parameters["alpha"])
+	if attacked {
+		t.note("", "Left by attacks: images on which the smoothed classifier is right on what the suite's attacks "+
+			"made of them, of several in one ball the fewest. They were made against the network, not against the "+
+			"smoothed classifier: an attack through the noise may leave less.")
+	}
+	if included {
+		t.note("", "%s: by inclusion. The ℓ∞ ball of ε lies in the ℓ2 ball of ε·√d, d being the values of an image, "+
+			"the ℓ1 ball of ε in the ℓ2 ball of ε.", inclusionMark)
+	}
+	t.note("", "Mean radius: in ℓ2, over all images; it is 0 where another class is answered, or none.")
+}
+
+// noteBounds says what a table of certificates by bounds says.
+func (by *certifiedBy) noteBounds(t *table, attacked bool) {
+	t.note("", "%s. On a proven image no perturbation within ε changes the answer of the network, alone or controlled: "+
+		"bounds of its logits over the ball leave no other class, with slack for all rounding in float32.",
+		clean(by.of.Title))
+	if attacked {
+		t.note("", "Left by attacks: the least of the suite's attacks in that ball. The best attacker's lies between "+
+			"both numbers.")
+	}
 }
 
 // certifiedSheet has a panel for each certificate and model: the share of images that are proven against the radius, a
@@ -203,7 +237,8 @@ func (s *suite) certifiedSheet(f sheet, models []string) sheet {
 	f.Caption = "Certified accuracy in % against the ℓ2 radius, with 95 % Wilson intervals" + s.ofFirstSeed()
 	f.Alt = fmt.Sprintf("Certified accuracy in %% against the radius%s, %s (%s).", s.ofFirstSeed(), s.Heading(),
 		s.Sample())
-	for _, by := range s.certified {
+	smoothed := s.smoothed()
+	for _, by := range smoothed {
 		for _, m := range models {
 			c := curves{Model: m, Attack: column{Attack: by.attack, norm: "l2", recipe: by.of.Recipe}}
 			for i, d := range s.Defenses() {
@@ -216,7 +251,7 @@ func (s *suite) certifiedSheet(f sheet, models []string) sheet {
 				continue
 			}
 			title := "ℓ2 radius"
-			if len(s.certified) > 1 {
+			if len(smoothed) > 1 {
 				title += ", " + clean(by.attack)
 			}
 			p := plotPanel{Title: clean(m), X: title, High: curveHeight, YTicks: perCent(),
@@ -276,11 +311,22 @@ func share(radii []float64, r float64) float64 {
 	return float64(above) / float64(len(radii))
 }
 
+// smoothed are the suite's certificates of smoothed classifiers, which have a figure.
+func (s *suite) smoothed() (list []*certifiedBy) {
+	for _, by := range s.certified {
+		if by.of.Smooths() {
+			list = append(list, by)
+		}
+	}
+	return list
+}
+
 // fullCertified is the figure of a suite's certificates as a file.
 func fullCertified(s *suite) sheet {
-	f := s.certifiedSheet(inFile(len(s.certified)*len(s.Models), true), s.Models)
-	names := make([]string, len(s.certified))
-	for i, by := range s.certified {
+	smoothed := s.smoothed()
+	f := s.certifiedSheet(inFile(len(smoothed)*len(s.Models), true), s.Models)
+	names := make([]string, len(smoothed))
+	for i, by := range smoothed {
 		names[i] = clean(by.of.Title)
 	}
 	said := "certified accuracy in % · " + strings.Join(names, "; ") + " · " + s.Sample()

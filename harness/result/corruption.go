@@ -9,7 +9,10 @@ import (
 func (a Attack) Corruptions() bool { return a.Kind == "corruption" }
 
 // Proves reports whether the attack is a certificate: its cells say what is proven.
-func (a Attack) Proves() bool { return a.Kind == "smoothing" }
+func (a Attack) Proves() bool { return a.Smooths() || a.Kind == "bounds" }
+
+// Smooths reports whether the attack is a certificate of the smoothed classifier, which has radii.
+func (a Attack) Smooths() bool { return a.Kind == "smoothing" }
 
 // AttackOf is the attack that made a cell, and the name that it has in the config; ok is false where nothing is known
 // of it.

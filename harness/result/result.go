@@ -257,6 +257,10 @@ type Record struct {
 	// Radius is the certified ℓ2 radius of the label, by smoothing: 0 where the smoothed classifier answers another
 	// class or abstains.
 	Radius *float64 `json:"radius,omitempty"`
+	// Bound is the least margin of the label within epsilon that bounds leave, before Slack for float32's rounding is
+	// taken off: the image is certified where Bound > Slack. Absent where nothing is bounded.
+	Bound *float64 `json:"bound,omitempty"`
+	Slack *float64 `json:"slack,omitempty"`
 }
 
 // Margin is a difference of logits. JSON has null for NaN and infinite ones; null is read as NaN.

@@ -107,13 +107,20 @@ var (
 			"were.",
 		"Run the attack with `precision: f32` where the difference matters.")
 	WarnCertifiedBroken = warning("certified-broken",
-		"The smoothed classifier answers another class on an attack's image that lies within the certified radius of "+
-			"the clean one, and the answers of its samples leave no doubt (a two-sided binomial test at the "+
-			"certificate's alpha). Each certificate may be wrong with probability alpha, so that among hundreds of "+
+		"An image is certified, and broken all the same within what is certified. Of bounds no such image may be: the "+
+			"run ends with an error. By smoothing: the smoothed classifier answers another class on an attack's image "+
+			"that lies within the certified radius of the clean one, and the answers of its samples leave no doubt (a "+
+			"two-sided binomial test at the certificate's alpha). Each certificate may be wrong with probability alpha, so that among hundreds of "+
 			"images one such is chance. Where chance does not explain them, the run ends with an error: the "+
 			"certificate or the program is wrong.",
 		"Nothing for a single image. For more look at `randomized`: a certificate is of a base classifier that "+
 			"always answers the same image the same way.")
+	WarnNotBounded = warning("not-bounded",
+		"A certificate by bounds was asked for of a control whose closed loop has none: it holds an operator without "+
+			"bounds, or its solver unrolls to more nodes than a graph may have. None of the cell's images is proven, "+
+			"which says nothing of the control.",
+		"Certify it by smoothing, which takes any classifier, or take an embedding of the operators that "+
+			"[certificates.md](certificates.md) lists, under greedy control.")
 	WarnFewClasses = warning("few-classes",
 		"The model has fewer classes than a loss of the recipe needs: 3 for DLR, 4 for targeted DLR. The attack "+
 			"climbs the loss's numerator instead, the margin and the logit difference to the target; the recipe's "+

@@ -103,11 +103,19 @@ func gemmTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	return forward, backward
 }
 
-// matMulTerms are those of the larger dimensions, whichever of the factors is constant.
+// matMulTerms are the common dimension, and the constant's other one; with a constant that is a vector, or has a batch
+// that the other factor lacks, the largest of all.
 func matMulTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
-	x := g.Shapes[n.Inputs[0]]
-	most := x[len(x)-1]
-	for _, d := range slices.Concat(g.Shapes[n.Outputs[0]], x) {
+	x, y := g.Shapes[n.Inputs[0]], g.Shapes[n.Inputs[1]]
+	_, right := g.Consts[n.Inputs[1]]
+	switch {
+	case right && len(y) == 2 && len(x) > 1:
+		return y[0], y[1]
+	case !right && len(x) == 2 && len(y) > 1:
+		return x[1], x[0]
+	}
+	most := int64(1)
+	for _, d := range slices.Concat(x, y, g.Shapes[n.Outputs[0]]) {
 		most = max(most, d)
 	}
 	return most, most

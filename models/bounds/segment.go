@@ -15,6 +15,8 @@ type segment struct {
 	// session gives, from the lower and upper bounds of the ends' values, those of the target's, its error Ê and the
 	// middle; nil where the target is an end.
 	session *ort.Session
+	// sharp says that intervals of a box are exact: at most one operator adds values up, and none joins two tensors.
+	sharp bool
 }
 
 func (s *segment) close() {
@@ -25,7 +27,7 @@ func (s *segment) close() {
 
 // newSegment makes a tensor's segment.
 func (n *Network) newSegment(tensor string) (*segment, error) {
-	s := &segment{}
+	s, mixing := &segment{sharp: true}, 0
 	need := map[string]bool{tensor: true}
 	var steps []step
 	for _, step := range slices.Backward(n.path) {
@@ -35,6 +37,16 @@ func (n *Network) newSegment(tensor string) (*segment, error) {
 			s.ends = append(s.ends, step.stage.output())
 		default:
 			steps = append(steps, step)
+			if step.terms != nil {
+				mixing++
+			}
+			active := 0
+			for _, in := range step.Inputs {
+				if n.active[in] {
+					active++
+				}
+			}
+			s.sharp = s.sharp && active == 1
 			for _, in := range step.Inputs {
 				need[in] = need[in] || n.active[in]
 			}
@@ -48,6 +60,7 @@ func (n *Network) newSegment(tensor string) (*segment, error) {
 		return s, nil
 	}
 	slices.Reverse(steps)
+	s.sharp = s.sharp && mixing <= 1
 	var err error
 	if s.session, err = n.intervals(s, steps, tensor); err != nil {
 		return s, err

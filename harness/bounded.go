@@ -1,0 +1,194 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"selfheal/attacks"
+	"selfheal/harness/result"
+	"selfheal/internal/number"
+	"selfheal/models/bounds"
+	"selfheal/models/onnx/simplify"
+)
+
+// least is what the journal keeps of an image that was bounded: its least margin. Nil where there is no bound.
+type least struct {
+	*bounds.Bound
+}
+
+// limits are a proof by bounds.
+type limits []least
+
+func (l limits) right(i, _ int) bool { return l[i].Bound != nil && l[i].Least() > 0 }
+
+func (l limits) tell(i int, r *result.Record) {
+	if b := l[i].Bound; b != nil {
+		r.Bound, r.Slack = &b.Value, &b.Slack
+	}
+}
+
+// exponents are the p of the norms ℓ_p.
+var exponents = map[attacks.Norm]float64{attacks.L1: 1, attacks.L2: 2, attacks.Linf: math.Inf(1)}
+
+// region is where a certificate must hold: wherever the judge takes an attack's image to lie within epsilon.
+func (a PlannedAttack) region(image []float32) bounds.Region {
+	return bounds.Ball(image, exponents[a.Norm], a.Epsilon*(1+normTolerance), 0, 1)
+}
+
+// unbounded is why nothing can be proven of a classifier.
+type unbounded struct{ error }
+
+// bounder is a classifier prepared for bounds: a controlled one with its loop unrolled. The error is an [unbounded]
+// where there are none.
+func (b *bench) bounder(who classifier) (*bounds.Network, error) {
+	if n := b.bounders[who.defense()]; n != nil {
+		return n, nil
+	}
+	g := who.net.Graph
+	if who.loop != nil {
+		var err error
+		if g, err = who.loop.Literal(); err == nil {
+			err = simplify.Graph(g)
+		}
+		if err != nil {
+			return nil, unbounded{err}
+		}
+	}
+	if err := bounds.Check(g); err != nil {
+		return nil, unbounded{fmt.Errorf("%s: %w", who, err)}
+	}
+	n, err := bounds.New(g, bounds.Unit)
+	if err == nil {
+		if b.bounders == nil {
+			b.bounders = map[string]*bounds.Network{}
+		}
+		b.bounders[who.defense()] = n
+	}
+	return n, err
+}
+
+// bound is the least margin of an image's label over an attack's ball.
+func (a PlannedAttack) bound(ctx context.Context, n *bounds.Network, how attacks.Bounds, im attacks.Image) (least,
+	error) {
+	margins, err := n.Margins(ctx, bounds.Method(how.Method.String()), a.region(im.Pixels), im.Label)
+	if err != nil {
+		return least{}, fmt.Errorf("image %d: %w", im.ID, err)
+	}
+	worst := margins[0]
+	for _, m := range margins {
+		if !number.Finite(m.Least()) {
+			return least{}, nil
+		}
+		if m.Least() < worst.Least() {
+			worst = m
+		}
+	}
+	return least{&worst}, nil
+}
+
+// bounded proves a certificate by bounds. Of a control that can't be bounded nothing is proven, and a warning says so.
+func (r *run) bounded(ctx context.Context, s scoring) (*crafted, error) {
+	key := s.Job.key(*s.attack, s.who.defense(), s.seed).String()
+	l := make(limits, s.set.Len())
+	cannot, err := once(r, "unbounded "+key, func() ([]string, error) {
+		_, err := s.bounder(s.who)
+		if errors.As(err, new(unbounded)) {
+			return []string{err.Error()}, nil
+		}
+		return []string{}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(cannot) > 0 {
+		made := untouched()
+		made.proof, made.warnings = l, []result.Warning{result.WarnNotBounded.New("%s", cannot[0])}
+		return made, nil
+	}
+	how := s.recipe.Certificate.(attacks.Bounds)
+	return prove(ctx, r, s, proving[least]{l, "bounds " + key, 1, r.cores, func(i int, v least) { l[i] = v },
+		func(ctx context.Context, on *counted, i int) (v least, err error) {
+			n, err := s.bounder(s.who)
+			if err != nil {
+				return v, err
+			}
+			im, err := s.set.image(i)
+			if err == nil {
+				v, err = s.attack.bound(ctx, n, how, im)
+			}
+			on.logits.Add(1) // the image, for the progress
+			return v, err
+		}})
+}
+
+// disproved warns of images that a certificate by bounds proves, and that the classifier answers wrong all the same
+// within its ball. Then the run ends with an error: the certificate or the program is wrong.
+func (r *run) disproved(ctx context.Context, s scoring, v []verdict) (list []result.Warning, err error) {
+	if s.attack == nil {
+		return nil, nil
+	}
+	for i, a := range s.Attacks {
+		by := s
+		by.attack, by.recipe, by.seed = &s.Attacks[i], s.recipes[i], r.cfg.Seed
+		wrong := v
+		switch {
+		case !a.bounds() || s.attack.proves() && *by.attack != *s.attack:
+			continue
+		case s.attack.proves():
+			wrong = s.clean.verdicts
+		}
+		made, err := r.certified(ctx, by)
+		if err != nil {
+			return nil, err
+		}
+		found := 0
+		inside, err := r.within(ctx, s, a, func(i int) bool {
+			return !wrong[i].Right && made.proof.right(i, s.set.Label(i))
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, is := range inside {
+			if is {
+				found++
+			}
+		}
+		if found == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%d images that %s certifies at %s %s are answered wrong within it", found, a.Name, a.Norm,
+			number.Format(a.Epsilon))
+		list = append(list, result.WarnCertifiedBroken.New("%s", text))
+		r.record.Failed = append(r.record.Failed, fmt.Sprintf("suite %s, %s, attack %s: %s: the certificate or this "+
+			"program is wrong", s.Suite.Name, s.who, s.attack.Name, text))
+	}
+	return list, nil
+}
+
+// within reports which of some images a scoring's attack has left within another's ball.
+func (r *run) within(ctx context.Context, s scoring, a PlannedAttack, asked func(i int) bool) (map[int]bool, error) {
+	inside := map[int]bool{}
+	work, err := recall(r.journal, fmt.Sprintf("within %q %v of %s", a.Name, a.Epsilon, s.key()), func(i int, is bool) {
+		inside[i] = is
+	})
+	for i := 0; i < s.set.Len() && err == nil; i++ {
+		if _, known := inside[i]; known || !asked(i) || !s.set.own(i) {
+			continue
+		}
+		err = r.over(ctx, s.set, []int{i}, 0, func(_ context.Context, i int) error {
+			im, err := s.set.image(i)
+			if err != nil {
+				return err
+			}
+			x, err := s.made.image(im, i)
+			if err == nil {
+				inside[i] = a.Norm.Distance(im.Pixels, x) <= a.Epsilon
+				err = work.done(i, inside[i])
+			}
+			return err
+		})
+	}
+	return inside, err
+}
