@@ -72,7 +72,7 @@ func (b *bench) bounder(who classifier) (*bounds.Network, error) {
 // bound is the least margin of an image's label over an attack's ball.
 func (a PlannedAttack) bound(ctx context.Context, n *bounds.Network, how attacks.Bounds, im attacks.Image) (least,
 	error) {
-	margins, err := n.Margins(ctx, bounds.Method(how.Method.String()), a.region(im.Pixels), im.Label)
+	margins, err := n.Margins(ctx, bounds.Method(how.Method.String()), a.region(im.Pixels), im.Label, nil)
 	if err != nil {
 		return least{}, fmt.Errorf("image %d: %w", im.ID, err)
 	}
@@ -144,7 +144,7 @@ func (r *run) disproved(ctx context.Context, s scoring, v []verdict) (list []res
 			return nil, err
 		}
 		found := 0
-		inside, err := r.within(ctx, s, a, func(i int) bool {
+		inside, err := r.within(s, a, func(i int) bool {
 			return !wrong[i].Right && made.proof.right(i, s.set.Label(i))
 		})
 		if err != nil {
@@ -168,7 +168,7 @@ func (r *run) disproved(ctx context.Context, s scoring, v []verdict) (list []res
 }
 
 // within reports which of some images a scoring's attack has left within another's ball.
-func (r *run) within(ctx context.Context, s scoring, a PlannedAttack, asked func(i int) bool) (map[int]bool, error) {
+func (r *run) within(s scoring, a PlannedAttack, asked func(i int) bool) (map[int]bool, error) {
 	inside := map[int]bool{}
 	work, err := recall(r.journal, fmt.Sprintf("within %q %v of %s", a.Name, a.Epsilon, s.key()), func(i int, is bool) {
 		inside[i] = is
@@ -177,18 +177,18 @@ func (r *run) within(ctx context.Context, s scoring, a PlannedAttack, asked func
 		if _, known := inside[i]; known || !asked(i) || !s.set.own(i) {
 			continue
 		}
-		err = r.over(ctx, s.set, []int{i}, 0, func(_ context.Context, i int) error {
-			im, err := s.set.image(i)
-			if err != nil {
-				return err
-			}
-			x, err := s.made.image(im, i)
-			if err == nil {
-				inside[i] = a.Norm.Distance(im.Pixels, x) <= a.Epsilon
-				err = work.done(i, inside[i])
-			}
-			return err
-		})
+		if r.merging {
+			return nil, lacks{shard: s.set.owner[i], image: s.set.ID(i)}
+		}
+		var im attacks.Image
+		var x []float32
+		if im, err = s.set.image(i); err == nil {
+			x, err = s.made.image(im, i)
+		}
+		if err == nil {
+			inside[i] = a.Norm.Distance(im.Pixels, x) <= a.Epsilon
+			err = work.done(i, inside[i])
+		}
 	}
 	return inside, err
 }

@@ -23,6 +23,8 @@ type order struct {
 	key         string // in the journal
 	set         images
 	clean       []verdict // of the oracle's classifier
+	proves      bool      // bounds decide images behind the first component
+	prover      prover    // that proves them; nil where none can be proven now
 }
 
 // craft runs a recipe's components in order on an oracle, each on the images that its
@@ -31,7 +33,7 @@ type order struct {
 // journal holds is not done again.
 func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, error) {
 	w := &workshop{crafted: untouched(), order: order, run: r, on: on,
-		freed: !r.again[order.key] && r.journal.Block(freedKey(order.key)).Written()}
+		proven: map[int]bool{}, freed: !r.again[order.key] && r.journal.Block(freedKey(order.key)).Written()}
 	w.each = slices.Repeat([]attempt{intact}, order.set.Len())
 	w.within, w.crafted.verdictOnly = ball{order.recipe.Norm, order.recipe.Epsilon}, order.verdictOnly
 	w.freed = w.freed || r.merging
@@ -58,6 +60,11 @@ func (r *run) craft(ctx context.Context, on *oracle, order order) (*crafted, err
 		if err := w.apply(ctx, k, component); err != nil {
 			return nil, err
 		}
+		if k == 0 && order.proves {
+			if err := w.prove(ctx); err != nil {
+				return nil, err
+			}
+		}
 	}
 	w.tally.at(w.own, w.standing, true)
 	if r.cfg.Runtime.Reduced() != "" && order.recipe.Corruption == nil {
@@ -81,11 +88,12 @@ func freedKey(key string) string { return "freed " + key }
 type workshop struct {
 	*crafted
 	order
-	run   *run
-	on    *oracle
-	freed bool // nobody needs the images
-	own   int  // images that are this run's to attack
-	tally *tally
+	run    *run
+	on     *oracle
+	freed  bool // nobody needs the images
+	own    int  // images that are this run's to attack
+	tally  *tally
+	proven map[int]bool // images that bounds were asked about, and what came of it
 
 	mu       sync.Mutex // guards what follows, and crafted.refuted
 	standing int        // images that are still right
@@ -118,7 +126,7 @@ func (w *workshop) take(i int, to aftermath) (standing int) {
 func (w *workshop) apply(ctx context.Context, k int, component attacks.Attack) error {
 	var todo []int
 	for i, a := range w.each {
-		if a.Robust {
+		if a.Robust && !w.proven[i] {
 			todo = append(todo, i)
 		}
 	}

@@ -41,6 +41,7 @@ var kinds = []kind{
 	{resultsStay{}, "results stay", slog.LevelWarn, "a run has ended early, and what was there is worth more"},
 	{componentProgress{}, "component progress", slog.LevelInfo, "every 10 seconds while a component attacks"},
 	{componentFinished{}, "component finished", slog.LevelInfo, "a component has attacked all its images"},
+	{imagesProven{}, "images proven", slog.LevelInfo, "bounds have decided images that an attack has left, for `prove`"},
 	{cellFinished{}, "cell finished", slog.LevelInfo, "a cell has its verdicts"},
 	{cellFailed{}, "cell failed", slog.LevelWarn, "a cell has no verdicts; the run goes on, and ends with exit code 1"},
 	{cellWarned{}, "cell warning", slog.LevelWarn, "a cell has a warning of [warnings.md](warnings.md)"},
@@ -237,6 +238,20 @@ type componentFinished struct {
 func (e componentFinished) String() string {
 	return fmt.Sprintf("%s: %d images %s, %s %d of %d (%.1f %%), %s", e.inWords(), e.Images, e.done(), e.stands(),
 		e.Robust, e.N, 100*float64(e.Robust)/float64(e.N), e.Took.Round(100*time.Millisecond))
+}
+
+type imagesProven struct {
+	cellID
+	Proven int           `json:"proven"`
+	Tried  int           `json:"tried"`
+	Left   int           `json:"robust"`
+	Took   time.Duration `json:"seconds"`
+	label  string
+}
+
+func (e imagesProven) String() string {
+	return fmt.Sprintf("%s bounds: %d of %d images proven, %d still stand, %s", e.label, e.Proven, e.Tried, e.Left,
+		e.Took.Round(100*time.Millisecond))
 }
 
 // scored is what verdicts come to.

@@ -208,8 +208,13 @@ func (r *run) crafted(ctx context.Context, s scoring, on *oracle, clean *judged)
 		return use.made, nil
 	}
 	s.who = on.of
+	prover, err := r.proverOf(s, on.of)
+	if err != nil {
+		return nil, err
+	}
 	made, err := r.craft(ctx, on, order{recipe: recipe, seed: s.seed, cell: identity(s.cell()), label: r.label(s),
-		key: key.String(), set: s.set, clean: clean.verdicts, verdictOnly: !use.images && !recipe.Minimises})
+		key: key.String(), set: s.set, clean: clean.verdicts, proves: a.Prove, prover: prover,
+		verdictOnly: !use.images && !recipe.Minimises})
 	if err != nil {
 		return nil, fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, on.of, a.Name, err)
 	}

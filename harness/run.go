@@ -346,7 +346,7 @@ func (r *run) check(ctx context.Context, j Job) error {
 	if err := r.comparable(ctx, b); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(j.Attacks, PlannedAttack.bounds) {
+	if slices.ContainsFunc(j.Attacks, func(a PlannedAttack) bool { return a.bounds() || a.Prove }) {
 		if err := bounds.Check(b.net.Graph); err != nil {
 			return fmt.Errorf("model %s: %w", b.net.Name, err)
 		}

@@ -81,6 +81,8 @@ func attackObject(name string, a *Attack) object {
 		ofAttacks(required("epsilon", list(&a.Epsilons, span{least: 1, once: true, single: true},
 			func(v *float64) value { return decimal(v, setting.Positive) }), "bound of the perturbation, in pixel "+
 			"units of [0,1]: a number, a fraction such as 8/255, or a list, which makes a cell each")),
+		optional("prove", boolean(&a.Prove), "false", "have bounds (α-CROWN) decide images that the first component "+
+			"leaves, where that takes less time than the others; verdicts stay the same").in(versioned...),
 		required("components", list(&a.Components, span{least: 1}, componentValue),
 			"the attacks in order, each its name or a mapping of its kind and own parameters").in(listed...),
 	}

@@ -102,6 +102,8 @@ type Attack struct {
 	attacks.Setup
 	Epsilons    []float64
 	Corruptions []attacks.Corruption // of kind corruption, which has no epsilons; nil for others
+	// Prove has bounds decide images of AutoAttack first. Not part of [Config.Hash].
+	Prove bool
 }
 
 // Suite is a named set of cells: its models, without and with each of its

@@ -116,13 +116,13 @@ func TestParseFull(t *testing.T) {
 				[]Layer{{At{Kind: AtInput}, Embedding{Kind: control.Identity}}}},
 		},
 		Attacks: []Attack{
-			{"aa", setup("autoattack", "standard", attacks.Linf, nil), []float64{8.0 / 255}, nil},
+			{"aa", setup("autoattack", "standard", attacks.Linf, nil), []float64{8.0 / 255}, nil, false},
 			{"own", setup("autoattack", "custom", attacks.L2, map[string]any{"queries": 100},
-				"apgd-ce", "square"), []float64{0.5, 1}, nil},
+				"apgd-ce", "square"), []float64{0.5, 1}, nil, false},
 			{"pgd", setup("pgd", "", attacks.L1, map[string]any{"step_size": 2.0 / 255, "restarts": 2, "loss": "ce"}),
-				[]float64{12}, nil},
+				[]float64{12}, nil, false},
 			{"square", setup("square", "", attacks.Linf, map[string]any{"rescale_schedule": true, "p_init": 0.8}),
-				[]float64{0.5}, nil},
+				[]float64{0.5}, nil, false},
 		},
 		Suites: []Suite{
 			{Name: "a", Title: "Table 1", Dataset: "test", Models: []string{"net"}, Controls: []string{"fast", "pca"},

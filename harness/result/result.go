@@ -213,9 +213,10 @@ func (c Cell) Spread() (s Spread, ok bool) {
 // Step is one component of an attack.
 type Step struct {
 	Attack   string  `json:"attack"`
-	Attacked int     `json:"attacked"` // images it was run on
-	Robust   float64 `json:"robust"`   // accuracy over all n images after it
-	Forward  int64   `json:"forward"`  // passes, in images
+	Attacked int     `json:"attacked"`         // images it was run on
+	Proven   int     `json:"proven,omitempty"` // of these, by bounds: no later component is run on them
+	Robust   float64 `json:"robust"`           // accuracy over all n images after it
+	Forward  int64   `json:"forward"`          // passes, in images
 	Backward int64   `json:"backward"`
 	Seconds  float64 `json:"seconds"`
 }

@@ -15,7 +15,7 @@ func BenchmarkResNet2B(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				x, label := image(i % 8)
-				must.Get(n.Margins(context.Background(), method, Ball(x, inf, 1./255, 0, 1), label))(b)
+				must.Get(n.Margins(context.Background(), method, Ball(x, inf, 1./255, 0, 1), label, nil))(b)
 				i++
 			}
 		})

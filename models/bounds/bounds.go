@@ -90,6 +90,7 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 	n := &Network{graph: g.Clone(), input: g.Inputs[0].Name, output: target{tensor: g.Outputs[0].Name}, unit: unit}
 	n.graph.Outputs = n.graph.Outputs[:1]
 	n.graph.Prune()
+	fold(n.graph)
 	var nodes, missing []*onnx.Node
 	nodes, n.active = n.graph.Reached(n.input)
 	readers := map[string]int64{} // of tensors: what they give to a cotangent is added up
@@ -131,6 +132,24 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 		n.stages, n.path = append(n.stages, s), append(n.path, step{Node: node, stage: s})
 	}
 	return n, onnx.Unsupported("no bounds for", missing)
+}
+
+// fold transposes constant matrices now: gradients, which unrolled solvers are made of, have them.
+func fold(g *onnx.Graph) {
+	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *onnx.Node) bool {
+		c := g.Consts[n.Input(0)]
+		if n.Op != "Transpose" || c == nil || len(c.Shape) != 2 || c.Floats == nil ||
+			!slices.Equal(n.Ints("perm", []int64{1, 0}), []int64{1, 0}) {
+			return false
+		}
+		rows, columns := c.Shape[0], c.Shape[1]
+		turned := make([]float32, len(c.Floats))
+		for i, v := range c.Floats {
+			turned[int64(i)%columns*rows+int64(i)/columns] = v
+		}
+		g.Consts[n.Outputs[0]] = onnx.FloatTensor(onnx.Shape{columns, rows}, turned)
+		return true
+	})
 }
 
 // gamma is γ(n).

@@ -88,8 +88,10 @@ func (n *Network) Rows(ctx context.Context, method Method, region Region, rows [
 	return bounds, err
 }
 
-// Margins bounds the label's logit less each other class's, in the order of the other classes.
-func (n *Network) Margins(ctx context.Context, method Method, region Region, label int) ([]Bound, error) {
+// Margins bounds the label's logit less each other class's, in the order of the other classes. Enough is that of
+// [Network.Rows].
+func (n *Network) Margins(ctx context.Context, method Method, region Region, label int,
+	enough func([]Bound) bool) ([]Bound, error) {
 	k := n.Classes()
 	rows := make([]float64, 0, (k-1)*k)
 	for other := range k {
@@ -100,7 +102,12 @@ func (n *Network) Margins(ctx context.Context, method Method, region Region, lab
 		row[label], row[other] = 1, -1
 		rows = append(rows, row...)
 	}
-	return n.Rows(ctx, method, region, rows, nil)
+	return n.Rows(ctx, method, region, rows, enough)
+}
+
+// Positive reports whether all bounds are above 0: no other class can have the largest logit.
+func Positive(all []Bound) bool {
+	return !slices.ContainsFunc(all, func(b Bound) bool { return !(b.Least() > 0) })
 }
 
 // slackFactor covers what is rounded where slack is computed, and in the float64 sums over coefficients.

@@ -1,0 +1,215 @@
+package harness
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/harness/result"
+	"selfheal/internal/journal"
+	"selfheal/internal/must"
+	"selfheal/models/bounds"
+	"selfheal/models/onnx"
+)
+
+// side is that of the images of these tests.
+const side = 4
+
+// linear begins a config: of a network that answers 1 where an image is brighter than a half, with a ReLU that changes
+// nothing, and of six images; FOLDER is a folder, where an embedding lies that has no bounds.
+func linear(t *testing.T, more string) string {
+	t.Helper()
+	dir := t.TempDir()
+	b := &onnx.Builder{G: onnx.NewGraph("brightness")}
+	x := b.Op("Relu", b.Op("Flatten", b.Input("x", onnx.Shape{onnx.Batch, 1, side, side})))
+	weights := make([]float32, 2*side*side)
+	for i := range weights {
+		weights[i] = float32(2*(i%2) - 1)
+	}
+	const half = side * side / 2
+	b.Output("logits", b.Op("Add", b.Op("MatMul", x, b.Const(onnx.FloatTensor(onnx.Shape{side * side, 2}, weights))),
+		b.Const(onnx.FloatVector([]float32{half, -half}))))
+	must.Do(t, b.Err())
+	must.Do(t, os.WriteFile(filepath.Join(dir, "brightness.onnx"), must.Get(b.G.Encode())(t), 0o644))
+	e := &onnx.Builder{G: onnx.NewGraph("squared")}
+	z := e.Input("z", onnx.Shape{onnx.Batch, 1, side, side})
+	e.Output("squared", e.Op("Mul", z, z))
+	must.Do(t, e.Err())
+	must.Do(t, os.WriteFile(filepath.Join(dir, "squared.onnx"), must.Get(e.G.Encode())(t), 0o644))
+	archived(t, filepath.Join(dir, "images.npz"), 6, attacks.Shape{C: 1, H: side, W: side})
+	return fmt.Sprintf(`
+version: 1
+datasets: {test: {format: npz, path: %[1]s/images.npz}}
+models: {brightness: {path: %[1]s/brightness.onnx}}
+`, dir) + strings.ReplaceAll(more, "FOLDER", dir)
+}
+
+// bounding is of certificates beside attacks in the same balls.
+const bounding = `
+controls:
+  kept: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: identity}}]}
+  solved:
+    solver: {method: msa, outer: 1, inner: 1, learning_rate: 0.1}
+    layers: [{at: input, embedding: {kind: identity}}]
+  squared: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: onnx, path: FOLDER/squared.onnx}}]}
+attacks:
+  pgd: {kind: pgd, norm: linf, epsilon: [0.02, 0.05, 0.1], steps: 10}
+  short: {kind: pgd, norm: l2, epsilon: [0.1, 0.2], steps: 40}
+  alpha: {kind: bounds, norm: linf, epsilon: [0.02, 0.05, 0.1]}
+  intervals: {kind: bounds, method: ibp, norm: linf, epsilon: 0.02}
+  l2: {kind: bounds, method: crown, norm: l2, epsilon: [0.1, 0.2]}
+  l1: {kind: bounds, norm: l1, epsilon: [0.3, 1]}
+suites:
+  all: {dataset: test, models: [brightness], controls: [kept, solved, squared], attacks: [pgd, alpha, intervals, short, l2, l1]}
+`
+
+// Of a network that is linear in its images, and under controls that keep them, bounds prove just what no attack can
+// break: in every norm, with any workers and batches, and under every seed the same.
+func TestBoundsOfALinearNetwork(t *testing.T) {
+	text := linear(t, "seeds: [1, 2]\n"+bounding)
+	f, records, one := runFor(t, plan(t, text, 1, 4))
+	_, _, two := runFor(t, plan(t, text, 2, 16))
+	identical(t, "two workers", one, two)
+	dual := map[string]float64{"linf": side * side, "l2": side, "l1": 1}
+	counts := map[int]int{}
+	for _, r := range records {
+		a := f.Attacks[r.Attack]
+		if a.Kind != "bounds" {
+			if r.Bound != nil || r.Slack != nil {
+				t.Errorf("%s has a bound", r.Attack)
+			}
+			continue
+		}
+		if r.Defense == "squared" {
+			if r.Verdict != 0 || r.Bound != nil {
+				t.Errorf("proven of what has no bounds: %+v", r)
+			}
+			continue
+		}
+		loose := r.Attack == "intervals" && r.Defense != "none" // x + (E(x) − x)
+		want := *r.CleanMargin - 2*dual[*a.Norm]**r.Epsilon
+		if r.Bound == nil || math.Abs(*r.Bound-want) > 1e-3 && !(loose && *r.Bound < want) || !(*r.Slack > 0 && *r.Slack < 1e-2) {
+			t.Errorf("%+v: a bound of %g and a slack of %g, not %g", r, *r.Bound, *r.Slack, want)
+			continue
+		}
+		if (r.Verdict == 1) != (*r.Bound > *r.Slack) || r.Norm != 0 || float64(r.Margin) != *r.CleanMargin {
+			t.Errorf("%+v", r)
+		}
+		counts[r.Verdict]++
+	}
+	if counts[0] < 10 || counts[1] < 10 {
+		t.Errorf("%v are proven: nothing was tested", counts)
+	}
+	for _, c := range f.Cells {
+		proves := f.Attacks[c.Attack].Proves()
+		if proves && (len(c.Steps) > 0 || c.MaxNorm != 0 || len(c.Seeds) > 0) {
+			t.Errorf("%+v", c)
+		}
+		noBounds := slices.ContainsFunc(c.Warnings, func(w result.Warning) bool { return w.ID == "not-bounded" })
+		if noBounds != (proves && c.Defense == "squared") {
+			t.Errorf("%s, %s: %v", c.Attack, c.Defense, c.Warnings)
+		}
+		for _, o := range f.Cells { // what is proven, and what the attack leaves
+			if proves && c.Defense != "squared" && (c.Attack != "intervals" || c.Defense == "none") &&
+				f.Attacks[o.Attack].Kind == "pgd" && o.Defense == c.Defense &&
+				*o.Norm == *c.Norm && *o.Epsilon == *c.Epsilon && o.Verdicts != c.Verdicts {
+				t.Errorf("%s leaves %s, %s proves %s at %g", o.Attack, o.Verdicts, c.Attack, c.Verdicts, *c.Epsilon)
+			}
+		}
+	}
+	contains(t, must.Get(plan(t, text, 1, 4).Describe(nil, nil))(t),
+		"bounds/1, l1, epsilon 0.3: no passes, bounds for each defense\n")
+}
+
+// What has no bounds is said before anything runs.
+func TestUnboundedNetworksAreRefused(t *testing.T) {
+	text := bundled + `
+attacks: {b: {kind: bounds, norm: linf, epsilon: 0.01}, aa: {kind: autoattack, norm: linf, epsilon: 0.01, prove: true}}
+suites: {s: {dataset: test, models: [robust], attacks: [%s]}}
+`
+	path := planted(t, "squared", func(b *onnx.Builder, x string) string { return b.Op("Mul", x, x) },
+		func(_ *onnx.Builder, z string) string { return z })
+	for _, attack := range []string{"b", "aa"} {
+		p := plan(t, fmt.Sprintf(text, attack), 1, 4, "models.robust.path="+path)
+		_, err := Run(t.Context(), p, Options{Out: filepath.Join(t.TempDir(), "out")})
+		misconfigured(t, err, "model robust: no bounds for: Mul")
+	}
+}
+
+// An image that bounds prove and an attack breaks within them ends the run with an error.
+func TestDisproved(t *testing.T) {
+	p := plan(t, linear(t, bounding), 1, 4)
+	out := must.Get(openOutput(t.TempDir(), false))(t)
+	defer out.unlock()
+	r := must.Get(newRun(p, Options{}))(t)
+	defer r.close()
+	r.journal, _ = must.Get2(journal.Open(out.dir))(t)
+	defer r.journal.Close()
+	b := must.Get(r.prepare(p.Jobs[0]))(t)
+	defer b.close()
+	pgd, alpha := p.Jobs[0].Attacks[1], p.Jobs[0].Attacks[4] // both at 0.05
+	for k, a := range p.Jobs[0].Attacks {                    // a journal that says of all images that they are proven at 0.05
+		key := p.Jobs[0].key(a, "none", r.cfg.Seed).String()
+		work := must.Get(recall(r.journal, "bounds "+key, func(int, least) {}))(t)
+		for i := range b.set.Len() {
+			value := -1.0
+			if k == 4 {
+				value = 1
+			}
+			must.Do(t, work.done(i, least{&bounds.Bound{Value: value}}))
+		}
+	}
+	for _, c := range []struct {
+		moved  float32
+		failed int
+	}{{0.04, 1}, {0.06, 0}} {
+		s := scoring{bench: b, who: alone(b.net), attack: &pgd, recipe: b.recipes[1], seed: r.cfg.Seed + uint64(c.failed),
+			made: &crafted{corrupt: func(im attacks.Image) ([]float32, error) {
+				x := slices.Clone(im.Pixels)
+				x[0] += c.moved
+				return x, nil
+			}}}
+		r.record.Failed = nil
+		list := must.Get(r.disproved(t.Context(), s, make([]verdict, b.set.Len())))(t)
+		if len(list) != c.failed || len(r.record.Failed) != c.failed {
+			t.Errorf("moved by %g within %g: %v, %v", c.moved, alpha.Epsilon, list, r.record.Failed)
+		}
+	}
+}
+
+// AutoAttack has the same verdicts where bounds decide images first, and they are attacked by the first component alone.
+func TestProve(t *testing.T) {
+	text := linear(t, `
+attacks: {aa: {kind: autoattack, norm: linf, epsilon: 0.05}}
+suites: {s: {dataset: test, models: [brightness], attacks: [aa]}}
+`)
+	want, _, _ := runFor(t, plan(t, text, 1, 4))
+	p := plan(t, text, 1, 4, "attacks.aa.prove=true")
+	f, records, out := runFor(t, p)
+	got := f.Cells[1]
+	if got.Verdicts != want.Cells[1].Verdicts || !strings.Contains(got.Verdicts, "1") ||
+		f.ConfigSHA256 != want.ConfigSHA256 {
+		t.Errorf("verdicts %s, not %s", got.Verdicts, want.Cells[1].Verdicts)
+	}
+	proof := got.Steps[1]
+	if proof.Attack != "bounds" || proof.Attacked != 3 || proof.Proven != 3 || len(got.Steps) != 5 ||
+		got.Steps[2].Attacked != 0 || got.Steps[4].Attacked != 0 || got.Steps[4].Robust != 0.5 {
+		t.Errorf("%+v", got.Steps)
+	}
+	for _, r := range records {
+		if r.Attack == "aa" && r.Verdict == 1 && float64(r.Margin) != *r.CleanMargin {
+			t.Errorf("%+v", r)
+		}
+	}
+	var said bytes.Buffer // run again, it continues from the journal
+	again := must.Get(Run(t.Context(), p, Options{Out: out, Progress: NewProgress(&said, TextLog, false)}))(t)
+	if again.Cells[1].Verdicts != got.Verdicts {
+		t.Error("a finished run is another one")
+	}
+}
