@@ -2,8 +2,8 @@ package attacks
 
 import "fmt"
 
-// Bounds is a certificate by bounds of the logits over the ball of Epsilon in Norm, cut to [0,1]: whatever lies in it is
-// classified right. It is proven by whoever runs it.
+// Bounds is a certificate by bounds of the logits over the ball of Epsilon in Norm, cut to [0,1]: whatever lies in it
+// is classified right. It is proven by whoever runs it.
 type Bounds struct {
 	Norm    Norm
 	Epsilon float64

@@ -66,7 +66,9 @@ attacks:
   l2: {kind: bounds, method: crown, norm: l2, epsilon: [0.1, 0.2]}
   l1: {kind: bounds, norm: l1, epsilon: [0.3, 1]}
 suites:
-  all: {dataset: test, models: [brightness], controls: [kept, solved, squared], attacks: [pgd, alpha, intervals, short, l2, l1]}
+  all:
+    {dataset: test, models: [brightness], controls: [kept, solved, squared],
+     attacks: [pgd, alpha, intervals, short, l2, l1]}
 `
 
 // Of a network that is linear in its images, and under controls that keep them, bounds prove just what no attack can
@@ -94,7 +96,8 @@ func TestBoundsOfALinearNetwork(t *testing.T) {
 		}
 		loose := r.Attack == "intervals" && r.Defense != "none" // x + (E(x) − x)
 		want := *r.CleanMargin - 2*dual[*a.Norm]**r.Epsilon
-		if r.Bound == nil || math.Abs(*r.Bound-want) > 1e-3 && !(loose && *r.Bound < want) || !(*r.Slack > 0 && *r.Slack < 1e-2) {
+		if r.Bound == nil || math.Abs(*r.Bound-want) > 1e-3 && !(loose && *r.Bound < want) ||
+			!(*r.Slack > 0 && *r.Slack < 1e-2) {
 			t.Errorf("%+v: a bound of %g and a slack of %g, not %g", r, *r.Bound, *r.Slack, want)
 			continue
 		}
@@ -154,7 +157,8 @@ func TestDisproved(t *testing.T) {
 	b := must.Get(r.prepare(p.Jobs[0]))(t)
 	defer b.close()
 	pgd, alpha := p.Jobs[0].Attacks[1], p.Jobs[0].Attacks[4] // both at 0.05
-	for k, a := range p.Jobs[0].Attacks {                    // a journal that says of all images that they are proven at 0.05
+	// A journal that says of all images that they are proven at 0.05.
+	for k, a := range p.Jobs[0].Attacks {
 		key := p.Jobs[0].key(a, "none", r.cfg.Seed).String()
 		work := must.Get(recall(r.journal, "bounds "+key, func(int, least) {}))(t)
 		for i := range b.set.Len() {
@@ -169,8 +173,8 @@ func TestDisproved(t *testing.T) {
 		moved  float32
 		failed int
 	}{{0.04, 1}, {0.06, 0}} {
-		s := scoring{bench: b, who: alone(b.net), attack: &pgd, recipe: b.recipes[1], seed: r.cfg.Seed + uint64(c.failed),
-			made: &crafted{corrupt: func(im attacks.Image) ([]float32, error) {
+		s := scoring{bench: b, who: alone(b.net), attack: &pgd, recipe: b.recipes[1],
+			seed: r.cfg.Seed + uint64(c.failed), made: &crafted{corrupt: func(im attacks.Image) ([]float32, error) {
 				x := slices.Clone(im.Pixels)
 				x[0] += c.moved
 				return x, nil
@@ -183,7 +187,7 @@ func TestDisproved(t *testing.T) {
 	}
 }
 
-// AutoAttack has the same verdicts where bounds decide images first, and they are attacked by the first component alone.
+// AutoAttack has the same verdicts where bounds decide images, which only the first component attacks.
 func TestProve(t *testing.T) {
 	text := linear(t, `
 attacks: {aa: {kind: autoattack, norm: linf, epsilon: 0.05}}

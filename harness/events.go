@@ -41,7 +41,7 @@ var kinds = []kind{
 	{resultsStay{}, "results stay", slog.LevelWarn, "a run has ended early, and what was there is worth more"},
 	{componentProgress{}, "component progress", slog.LevelInfo, "every 10 seconds while a component attacks"},
 	{componentFinished{}, "component finished", slog.LevelInfo, "a component has attacked all its images"},
-	{imagesProven{}, "images proven", slog.LevelInfo, "bounds have decided images that an attack has left, for `prove`"},
+	{imagesProven{}, "images proven", slog.LevelInfo, "bounds have decided images that attacks had left"},
 	{cellFinished{}, "cell finished", slog.LevelInfo, "a cell has its verdicts"},
 	{cellFailed{}, "cell failed", slog.LevelWarn, "a cell has no verdicts; the run goes on, and ends with exit code 1"},
 	{cellWarned{}, "cell warning", slog.LevelWarn, "a cell has a warning of [warnings.md](warnings.md)"},

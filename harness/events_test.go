@@ -60,7 +60,8 @@ var meanings = map[string]string{
 	"outcomes": "for clean and adversarial images: `images`, `objective_before`, `objective_after` " +
 		"(null: not finite), `accuracy`",
 	"package": "what is fetched", "passes": "cost of an answer, in passes of the network", "path": "of the file",
-	"proven": "images that bounds prove", "rank": "components that are kept", "reconstruction": "mean squared error over the steps",
+	"proven": "images that bounds prove", "rank": "components that are kept",
+	"reconstruction": "mean squared error over the steps",
 	"reason":         "what was found, in words",
 	"regularization": "of the solver", "robust": "images of the cell that still stand",
 	"seconds": "time that it took", "seconds_left": "estimate; absent while nothing is known",
@@ -69,7 +70,7 @@ var meanings = map[string]string{
 	"stage": "`waiting` for another process, `started`, `ready` or `failed`", "step": "steps that are made",
 	"steps": "that the training has still to make", "studies": "solvers that the study follows",
 	"study": "how many of them are done", "suite": "the suite's name",
-	"tried": "images that bounds were asked about",
+	"tried":          "images that bounds were asked about",
 	"variance":       "share of the variance that is kept, from 0 to 1",
 	"variance_asked": "share that was asked for, where the images or the state's size give less",
 	"version":        "of ONNX Runtime",

@@ -194,7 +194,8 @@ func (o *opener) networkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 		Options: simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std),
 			Layout: m.Layout, Output: m.OutputName},
 		Probabilities: m.Output == "probabilities", At: m.SplitAt,
-		Direct:   !o.cfg.Runtime.Winograd || unrewritten(o.cfg, m.Name) || attacked && o.pool.Judges() || o.pool.Provider() == ort.ProviderCUDA,
+		Direct: !o.cfg.Runtime.Winograd || unrewritten(o.cfg, m.Name) ||
+			attacked && o.pool.Judges() || o.pool.Provider() == ort.ProviderCUDA,
 		Attacked: attacked})
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)

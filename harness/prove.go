@@ -85,7 +85,8 @@ func (w *workshop) prove(ctx context.Context) error {
 		}
 		recent = recent[max(0, len(recent)-lately):]
 		if len(todo) == 0 || !pays() {
-			w.run.progress.report(imagesProven{w.cell, w.certain(), len(w.proven), w.standing, time.Since(began), w.label})
+			w.run.progress.report(imagesProven{w.cell, w.certain(), len(w.proven), w.standing, time.Since(began),
+				w.label})
 		}
 	}
 	if len(w.proven) == 0 {

@@ -81,11 +81,14 @@ type bracket struct {
 	proven, attacked float64 // shares of the images; −1 where that is not known
 }
 
+// same reports whether another is of the same ball.
+func (b bracket) same(o bracket) bool { return b.norm == o.norm && b.epsilon == o.epsilon }
+
 // brackets are those of a model and defense, at the certificate's epsilons and, of a smoothed classifier, at every
 // attack's: of several attacks in one ball what is left by the one that leaves least.
 func (s *suite) brackets(by *certifiedBy, model, defense string) (all []bracket) {
 	add := func(one bracket) {
-		i := slices.IndexFunc(all, func(b bracket) bool { return b.norm == one.norm && b.epsilon == one.epsilon })
+		i := slices.IndexFunc(all, one.same)
 		if i < 0 {
 			all = append(all, one)
 			return
@@ -110,8 +113,7 @@ func (s *suite) brackets(by *certifiedBy, model, defense string) (all []bracket)
 		one := bracket{col.norm, *col.Epsilon, -1, -1}
 		c := s.Cell(model, defense, col)
 		if !by.of.Smooths() { // the very classifier that was attacked
-			known := slices.ContainsFunc(all, func(b bracket) bool { return b.norm == one.norm && b.epsilon == one.epsilon })
-			if c != nil && c.Error == "" && known {
+			if c != nil && c.Error == "" && slices.ContainsFunc(all, one.same) {
 				one.attacked = c.Accuracy
 				add(one)
 			}
@@ -221,8 +223,8 @@ func (by *certifiedBy) noteSmoothing(t *table, attacked, included bool) {
 
 // noteBounds says what a table of certificates by bounds says.
 func (by *certifiedBy) noteBounds(t *table, attacked bool) {
-	t.note("", "%s. On a proven image no perturbation within ε changes the answer of the network, alone or controlled: "+
-		"bounds of its logits over the ball leave no other class, with slack for all rounding in float32.",
+	t.note("", "%s. On a proven image no perturbation within ε changes the answer of the network, alone or "+
+		"controlled: bounds of its logits over the ball leave no other class, with slack for all rounding in float32.",
 		clean(by.of.Title))
 	if attacked {
 		t.note("", "Left by attacks: the least of the suite's attacks in that ball. The best attacker's lies between "+

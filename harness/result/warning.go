@@ -110,9 +110,9 @@ var (
 		"An image is certified, and broken all the same within what is certified. Of bounds no such image may be: the "+
 			"run ends with an error. By smoothing: the smoothed classifier answers another class on an attack's image "+
 			"that lies within the certified radius of the clean one, and the answers of its samples leave no doubt (a "+
-			"two-sided binomial test at the certificate's alpha). Each certificate may be wrong with probability alpha, so that among hundreds of "+
-			"images one such is chance. Where chance does not explain them, the run ends with an error: the "+
-			"certificate or the program is wrong.",
+			"two-sided binomial test at the certificate's alpha). Each certificate may be wrong with probability "+
+			"alpha, so that among hundreds of images one such is chance. Where chance does not explain them, the run "+
+			"ends with an error: the certificate or the program is wrong.",
 		"Nothing for a single image. For more look at `randomized`: a certificate is of a base classifier that "+
 			"always answers the same image the same way.")
 	WarnNotBounded = warning("not-bounded",

@@ -91,7 +91,8 @@ func TestCertifiedImages(t *testing.T) {
 		for i := range images {
 			x, label := image(i)
 			for _, method := range []Method{CROWN, AlphaCROWN} {
-				margins := must.Get(n.Margins(context.Background(), method, Ball(x, inf, c.epsilon, 0, 1), label, nil))(t)
+				ball := Ball(x, inf, c.epsilon, 0, 1)
+				margins := must.Get(n.Margins(context.Background(), method, ball, label, nil))(t)
 				if !slices.ContainsFunc(margins, func(b Bound) bool { return b.Least() <= 0 }) {
 					certified[method]++
 				}
