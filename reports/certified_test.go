@@ -130,3 +130,54 @@ func TestCertificatesAlone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Certificates by bounds are of the very classifiers that attacks are made on: a bracket has the least that those leave
+// in its ball, and curves have it too.
+func TestBracketsOfBounds(t *testing.T) {
+	l2, linf := "l2", "linf"
+	attack := func(kind string, norm *string) result.Attack {
+		return result.Attack{Kind: kind, Recipe: kind + "/1", Title: kind, Norm: norm, Epsilons: []float64{0.25, 0.5}}
+	}
+	f := &result.File{Attacks: map[string]result.Attack{"proof": attack("bounds", &l2), "weak": attack("pgd", &l2),
+		"strong": attack("pgd", &l2), "other": attack("pgd", &linf)},
+		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Oblivious, Models: []string{"m"},
+			Attacks: []string{"weak", "proof", "strong", "other"}}}}
+	for name, right := range map[string][2]int{"proof": {2, 0}, "weak": {4, 3}, "strong": {3, 2}, "other": {1, 1}} {
+		for i, e := range f.Attacks[name].Epsilons {
+			n := right[i]
+			f.Cells = append(f.Cells, result.Cell{Suite: "s", Dataset: "d", Model: "m", Defense: "none",
+				Mode: result.Oblivious, Attack: name, Norm: f.Attacks[name].Norm, Epsilon: &e, N: 4, Correct: n,
+				Accuracy: float64(n) / 4, CI95: [2]float64{0, 1}, Recipe: f.Attacks[name].Recipe,
+				Verdicts: strings.Repeat("1", n) + strings.Repeat("0", 4-n)})
+		}
+	}
+	v := derive(f)
+	got := strings.ReplaceAll(markdown(t, v), nbsp, " ")
+	for _, want := range []string{"| Model | Defense | ℓ2 (0.25) | ℓ2 (0.5) |",
+		"| m | baseline | \\[50.0, 75.0\\] | \\[0.0, 50.0\\] |", "On a proven image no perturbation"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "Mean radius") || strings.Contains(got, "smoothed") {
+		t.Error("it speaks of smoothing")
+	}
+	s := v.Suites[0]
+	for _, c := range s.Curves() {
+		under := s.provenUnder(c, c.Lines[0])
+		if want := map[string]int{"l2": 2}[c.Attack.norm]; len(under.X) != want {
+			t.Errorf("%s has %d brackets", c.Attack.Title(), len(under.X))
+		} else if want > 0 && (under.Low[0] != 0.5 || under.Low[1] != 0 || under.High[0] < under.Low[0]) {
+			t.Errorf("brackets from %v to %v", under.Low, under.High)
+		}
+	}
+	if f := fullCurves(s); !slices.Contains(f.Head, provenBelow) || !strings.Contains(f.Alt, "proven 50.0 of 75.0") {
+		t.Errorf("%v, %s", f.Head, f.Alt)
+	}
+	if f := fullCertified(s); f.Panels != nil {
+		t.Error("a figure of radii, of which there are none")
+	}
+	if err := Write(t.TempDir(), f, nil, nil); err != nil {
+		t.Error(err)
+	}
+}

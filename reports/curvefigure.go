@@ -19,6 +19,9 @@ func fullCurves(s *suite) sheet {
 	all := s.Curves()
 	f := s.curveSheet(inFile(len(all), false), all)
 	f.Head = s.head("accuracy in % · "+s.Facts(), s.ofFirstSeed())
+	if s.bounded() {
+		f.Head = append(f.Head, provenBelow)
+	}
 	return f
 }
 
@@ -41,11 +44,21 @@ func (s *suite) curveSheet(f sheet, all []curves) sheet {
 			}
 			p.Series, marks = append(p.Series, steps), append(marks, cells)
 			shown = append(shown, line.Defense)
-			f.Alt += fmt.Sprintf(" %s, %s, %s: %s.", clean(c.Model), defenseName(line.Defense), c.Attack.Title(),
+			f.Alt += fmt.Sprintf(" %s, %s, %s: %s", clean(c.Model), defenseName(line.Defense), c.Attack.Title(),
 				c.words(line, s.N))
+			if proven := s.provenUnder(c, line); len(proven.X) > 0 {
+				marks = append(marks, proven)
+				for i, y := range proven.Low {
+					f.Alt += fmt.Sprintf(", proven %s of %s", percent(y, s.N), percent(proven.High[i], s.N))
+				}
+			}
+			f.Alt += "."
 		}
 		p.Series = append(p.Series, marks...)
 		f.Panels = append(f.Panels, p)
+	}
+	if s.bounded() {
+		f.Caption += "; " + provenBelow
 	}
 	f.Legend = s.legend(look{Line: true, Marks: true}, shown...)
 	for i, e := range f.Legend {
@@ -73,6 +86,37 @@ func (c curve) series(n int) (steps, cells plotSeries) {
 		cells = cells.banded(n, 1)
 	}
 	return steps.banded(n, 1), cells
+}
+
+// provenBelow says what the brackets of the curves are.
+const provenBelow = "vertical lines reach down to what bounds prove"
+
+// bounded reports whether the suite has certificates by bounds.
+func (s *suite) bounded() bool {
+	return slices.ContainsFunc(s.certified, func(by *certifiedBy) bool { return !by.of.Smooths() })
+}
+
+// provenUnder are brackets of a line: from what an attack leaves at an epsilon down to what the suite's bounds prove
+// there, of several certificates the most.
+func (s *suite) provenUnder(c curves, line curve) plotSeries {
+	out := plotSeries{look: look{Colour: line.Index}}
+	for _, p := range line.Points {
+		most := -1.0
+		for _, by := range s.certified {
+			for _, col := range by.columns {
+				cell := by.cell(c.Model, line.Defense, col)
+				if !by.of.Smooths() && cell != nil && col.norm == c.Attack.norm && *col.Epsilon == p.Epsilon {
+					most = max(most, cell.Accuracy)
+				}
+			}
+		}
+		if most >= 0 {
+			apart := (float64(line.Index) - float64(len(c.Lines)-1)/2) * c.end() / 100 // from other defenses' lines
+			out.add(p.Epsilon+apart, p.Accuracy)
+			out.Low, out.High = append(out.Low, most), append(out.High, p.Accuracy)
+		}
+	}
+	return out
 }
 
 // words say the value of a line at five epsilons.
