@@ -72,12 +72,15 @@ suites:
 `
 
 // Of a network that is linear in its images, and under controls that keep them, bounds prove just what no attack can
-// break: in every norm, with any workers and batches, and under every seed the same.
+// break: in every norm, with any workers, batches and shards, and under every seed the same.
 func TestBoundsOfALinearNetwork(t *testing.T) {
 	text := linear(t, "seeds: [1, 2]\n"+bounding)
 	f, records, one := runFor(t, plan(t, text, 1, 4))
 	_, _, two := runFor(t, plan(t, text, 2, 16))
 	identical(t, "two workers", one, two)
+	dir, shards := sharded(t, plan(t, text, 1, 4), 3)
+	must.Get(Merge(t.Context(), shards, Options{Out: dir}))(t)
+	sameEnd(t, "merged", one, dir)
 	dual := map[string]float64{"linf": side * side, "l2": side, "l1": 1}
 	counts := map[int]int{}
 	for _, r := range records {
