@@ -42,6 +42,7 @@ type portKind int
 const (
 	slopePort portKind = iota
 	stepPort
+	otherSlopePort // of a product's second factor
 	sumsPort
 	stepSumsPort
 	rowStepPort // [N, …]
@@ -106,7 +107,7 @@ func (n *Network) backward(tensor string, ends []string, free bool) (*program, e
 			if step != "" {
 				w.p.free, slopes = append(w.p.free, s.stage), append(slopes, step)
 			}
-			return []string{gx}
+			return gx
 		}, slices.Contains(ends, node.Outputs[0])
 	}
 	found, err := map[string]string{tensor: rows}, error(nil)
@@ -151,9 +152,11 @@ func (w *walk) port(kind portKind, s *stage, shape onnx.Shape) string {
 	return w.Input(fmt.Sprintf("stage %d, %d", s.index, kind), shape)
 }
 
-// relaxed replaces a stage with the coefficients g by its linear bounds: it returns its input's coefficients, its sums
-// and, where the step is each row's own, the step.
-func (w *walk) relaxed(s *stage, g string) (gx, sums, step string) {
+// relaxed replaces a stage with the coefficients g by its linear bounds: it returns its node's inputs' coefficients, its
+// sums and, where the step is each row's own, the step.
+func (w *walk) relaxed(s *stage, g string) (inputs []string, sums, step string) {
+	gx := ""
+	inputs = make([]string, len(s.node.Inputs))
 	size := int64(w.n.size(s.output()))
 	positive := w.Op("Relu", g)
 	both := func(slope, step string, g, positive string) string {
@@ -173,9 +176,13 @@ func (w *walk) relaxed(s *stage, g string) (gx, sums, step string) {
 		gx = both(slope, step, g, positive)
 		sums = w.Op("Add", times(g, rowSumsPort), times(positive, rowStepSumsPort))
 		sums = w.Op("Add", sums, w.Op("Add", times(gx, zerosPort), times(w.Op("Abs", gx), wrongPort)))
-		return gx, sums, step
+		inputs[s.place] = gx
+		return inputs, sums, step
 	default:
 		gx = both(w.port(slopePort, s, shape), w.port(stepPort, s, shape), g, positive)
 	}
-	return gx, w.Op("Add", times(g, sumsPort), times(positive, stepSumsPort)), ""
+	if inputs[s.place] = gx; s.product != nil {
+		inputs[1] = w.Op("Mul", g, w.port(otherSlopePort, s, shape))
+	}
+	return inputs, w.Op("Add", times(g, sumsPort), times(positive, stepSumsPort)), ""
 }

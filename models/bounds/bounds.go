@@ -26,6 +26,7 @@ package bounds
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -72,8 +73,10 @@ type stage struct {
 	node       *onnx.Node
 	index      int
 	readers    int64    // of its input
+	place      int      // of its input among the node's
 	activation          // of an operator that works value by value
 	pool       *maxPool // of a MaxPool
+	product    *product // of a Mul of two tensors, which are its input
 }
 
 func (s *stage) output() string { return s.node.Outputs[0] }
@@ -91,6 +94,7 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 	n.graph.Outputs = n.graph.Outputs[:1]
 	n.graph.Prune()
 	fold(n.graph)
+	gate, products := n.multiplied()
 	var nodes, missing []*onnx.Node
 	nodes, n.active = n.graph.Reached(n.input)
 	readers := map[string]int64{} // of tensors: what they give to a cotangent is added up
@@ -99,6 +103,12 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 			readers[in]++
 		}
 	}
+	nodes = slices.DeleteFunc(nodes, func(node *onnx.Node) bool { // gates that are part of a function
+		return slices.ContainsFunc(slices.Collect(maps.Keys(gate)), func(by *onnx.Node) bool {
+			return readers[node.Outputs[0]] == 1 && slices.Contains(by.Inputs, node.Outputs[0]) &&
+				node.Outputs[0] != gate[by].x
+		})
+	})
 	for _, node := range nodes {
 		most := int64(1)
 		for _, in := range node.Inputs {
@@ -112,8 +122,12 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 				forward, backward = row.terms(n.graph, node)
 			}
 			a := step{Node: node, affine: row}
-			if a.exact = row.exact && most == 1; !a.exact { // eight more for the rounding of folded constants
-				a.gamma = gamma(unit, forward+backward+most+8)
+			repeats := repeats(n.graph, node, n.active)
+			if row.terms != nil {
+				repeats = 1
+			}
+			if a.exact = row.exact && most*repeats == 1; !a.exact { // eight more for the rounding of folded constants
+				a.gamma = gamma(unit, forward+max(backward, repeats)+most+8)
 			}
 			n.path = append(n.path, a)
 			continue
@@ -121,17 +135,71 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 		s := &stage{target: target{tensor: node.Inputs[0]}, node: node, index: len(n.stages), readers: most}
 		known := activations[node.Op]
 		ok := known != nil
-		if ok {
+		if of, is := gate[node]; is {
+			s.tensor, s.activation, ok = of.x, of.activation, true
+			s.place = slices.Index(node.Inputs, of.x)
+		} else if of, is := products[node]; is {
+			s.tensor, s.product, ok = of.joined, of.product, true
+		} else if ok {
 			s.activation, ok = known(n.graph, node)
 		} else if node.Op == "MaxPool" || node.Op == "GlobalMaxPool" {
 			s.pool, ok = newMaxPool(n.graph, node)
 		}
-		if !ok {
+		if y := n.graph.Shapes[node.Outputs[0]]; !ok || len(y) == 0 || y[0] != onnx.Batch { // several windows of an image stand for images
 			missing = append(missing, node)
 		}
 		n.stages, n.path = append(n.stages, s), append(n.path, step{Node: node, stage: s})
 	}
 	return n, onnx.Unsupported("no bounds for", missing)
+}
+
+// gatedBy is a node x·gate(x).
+type gatedBy struct {
+	x string
+	activation
+}
+
+// joinedBy is a product and its stage's input.
+type joinedBy struct {
+	*product
+	joined string
+}
+
+// multiplied finds the nodes that multiply two tensors which depend on the network's input.
+func (n *Network) multiplied() (map[*onnx.Node]gatedBy, map[*onnx.Node]joinedBy) {
+	gate, products := map[*onnx.Node]gatedBy{}, map[*onnx.Node]joinedBy{}
+	_, active := n.graph.Reached(n.input)
+	for _, node := range slices.Clone(n.graph.Nodes) {
+		if node.Op != "Mul" || !active[node.Inputs[0]] || !active[node.Inputs[1]] {
+			continue
+		}
+		if x, f, ok := gated(n.graph, node); ok {
+			gate[node] = gatedBy{x, f}
+		} else if p, joined := newProduct(n.graph, slices.Index(n.graph.Nodes, node)); p != nil {
+			products[node] = joinedBy{p, joined}
+		}
+	}
+	return gate, products
+}
+
+// repeats bounds how many values of a node's output are one value of an input.
+func repeats(g *onnx.Graph, n *onnx.Node, active map[string]bool) int64 {
+	y, most := int64(0), int64(1)
+	for _, o := range n.Outputs {
+		y += g.Shapes[o].Items()
+	}
+	switch {
+	case n.Op == "Gather" || n.Op == "Pad" && n.Str("mode", "constant") != "constant":
+		return y
+	case n.Op == "Concat":
+		return 1
+	}
+	for _, in := range n.Inputs {
+		if active[in] {
+			most = max(most, y/max(g.Shapes[in].Items(), 1))
+		}
+	}
+	return most
 }
 
 // fold transposes constant matrices now: gradients, which unrolled solvers are made of, have them.

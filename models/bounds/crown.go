@@ -155,8 +155,11 @@ func (p *proof) walks(t *target, method Method) bool {
 	switch walked := t.program.stages; {
 	case len(walked) == 0:
 		return p.region.Centre != nil || method != IBP && !t.segment.sharp
-	case t.segment.session == nil:
-		return method != IBP && walked[0].pool != nil
+	case t.segment.moved:
+		joins := func(s *stage) bool { return s.pool != nil || s.product != nil }
+		return method != IBP && slices.ContainsFunc(walked, func(s *stage) bool {
+			return slices.Contains(t.segment.ends, s.output()) && joins(s)
+		})
 	}
 	return method != IBP
 }
@@ -169,7 +172,7 @@ type side struct {
 
 // tighten bounds a stage's input by a walk backwards, where its bounds leave something to gain.
 func (p *proof) tighten(ctx context.Context, s *stage, r *relaxation) error {
-	all := p.alone || s.pool != nil || len(s.program.stages) == 0
+	all := p.alone || s.pool != nil || s.product != nil || len(s.program.stages) == 0
 	var first, second []side
 	for j, l := range r.lower {
 		u := r.upper[j]

@@ -14,11 +14,14 @@ func (l line) at(x float64) float64 { return l.a*x + l.b }
 // through is the line with a slope through a point of f.
 func through(f func(float64) float64, x, slope float64) line { return line{slope, f(x) - slope*x} }
 
-// activation is an operator y = f(x) that works value by value, with f monotonically increasing.
+// activation is an operator y = f(x) that works value by value.
 type activation struct {
 	f func(x float64) float64
-	// error bounds what ONNX Runtime's value differs from f's, beside its own rounding.
-	error float64
+	// error bounds what ONNX Runtime's value differs from f's, beside its own rounding; perInput that for |x| = 1, to be
+	// added in proportion.
+	error, perInput float64
+	// span are the least and the largest value on [l, u]; nil: f(l) and f(u), as f increases monotonically.
+	span func(l, u float64) (low, high float64)
 	// bends reports whether f is not affine on [l, u]; elsewhere its two lines are one.
 	bends func(l, u float64) bool
 	// lines give f's bounds on [l, u] where it bends: lower ≤ f ≤ upper.
@@ -72,6 +75,11 @@ var activations = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool
 	"Sigmoid": func(*onnx.Graph, *onnx.Node) (activation, bool) {
 		f := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 		return sShaped(f, func(x float64) float64 { return f(x) * f(-x) }, 2e-7), true
+	},
+	"Exp": func(*onnx.Graph, *onnx.Node) (activation, bool) { return convex(math.Exp, math.Exp, 0), true },
+	"Erf": func(*onnx.Graph, *onnx.Node) (activation, bool) {
+		slope := func(x float64) float64 { return 2 / math.Sqrt(math.Pi) * math.Exp(-x*x) }
+		return sShaped(math.Erf, slope, 4e-7), true
 	},
 	"Tanh": func(*onnx.Graph, *onnx.Node) (activation, bool) {
 		return sShaped(math.Tanh, func(x float64) float64 { t := math.Tanh(x); return (1 - t) * (1 + t) }, 4e-7), true

@@ -7,6 +7,7 @@ import (
 
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/ort"
 )
@@ -16,24 +17,38 @@ var activationNodes = map[string]string{
 	"Relu": "Relu x → y", "LeakyRelu": "LeakyRelu x → y alpha=0.2", "Sigmoid": "Sigmoid x → y",
 	"Tanh": "Tanh x → y",
 	"Clip": "lo=-1.0; hi=2.0; Clip x lo hi → y", "HardSigmoid": "HardSigmoid x → y alpha=0.3 beta=-0.7",
-	"Elu": "Elu x → y alpha=0.8", "Softplus": "Softplus x → y",
+	"Elu": "Elu x → y alpha=0.8", "Softplus": "Softplus x → y", "Exp": "Exp x → y", "Erf": "Erf x → y",
+}
+
+// gateNodes are those of the functions x·gate(x).
+var gateNodes = map[string]string{
+	"Sigmoid": "Sigmoid x → s; Mul x s → y", "HardSigmoid": "HardSigmoid x → s alpha=0.3 beta=0.6; Mul s x → y",
 }
 
 // eachActivation calls a function for every activation, with a network of it alone.
 func eachActivation(t *testing.T, f func(t *testing.T, a activation, run func(x []float32) []float32)) {
 	testinput.Runtime(t)
-	for op := range activations {
-		t.Run(op, func(t *testing.T) {
-			g := onnxtest.Open(t, onnxtest.New(17, -1, 1).Node(activationNodes[op]).Bytes(-1, 1))
-			s := must.Get(ort.Open(op, must.Get(g.Encode())(t)))(t)
+	try := func(name, nodes string, of func(g *onnx.Graph, n *onnx.Node) (activation, bool)) {
+		t.Run(name, func(t *testing.T) {
+			g := onnxtest.Open(t, onnxtest.New(17, -1, 1).Node(nodes).Bytes(-1, 1))
+			s := must.Get(ort.Open(name, must.Get(g.Encode())(t)))(t)
 			defer s.Close()
-			a, ok := activations[op](g, g.Nodes[len(g.Nodes)-1])
+			a, ok := of(g, g.Nodes[len(g.Nodes)-1])
 			if !ok {
 				t.Fatal("has no bounds")
 			}
 			f(t, a, func(x []float32) []float32 {
 				return must.Get(s.Run([]ort.Tensor{{Shape: []int64{int64(len(x)), 1}, Data: x}}))(t)[0].Data
 			})
+		})
+	}
+	for op, of := range activations {
+		try(op, activationNodes[op], of)
+	}
+	for op := range gates {
+		try("gate "+op, gateNodes[op], func(g *onnx.Graph, n *onnx.Node) (activation, bool) {
+			_, a, ok := gated(g, n)
+			return a, ok
 		})
 	}
 }
@@ -51,7 +66,7 @@ func TestActivationsAreRounded(t *testing.T) {
 			want := a.f(float64(x[i]))
 			off := math.Abs(float64(y) - want)
 			worst = max(worst, off)
-			if off > a.error+4*Unit*math.Abs(want) {
+			if off > a.error+a.perInput*math.Abs(float64(x[i]))+4*Unit*math.Abs(want) {
 				t.Fatalf("%g is mapped to %g, not %g", x[i], y, want)
 			}
 		}
@@ -71,13 +86,17 @@ func TestLines(t *testing.T) {
 				continue
 			}
 			lower, upper := a.lines(l, u)
-			if lower.a < 0 || upper.a < 0 {
-				t.Fatalf("[%g, %g]: slopes %g, %g", l, u, lower.a, upper.a)
+			low, high := a.f(l), a.f(u)
+			if a.span != nil {
+				low, high = a.span(l, u)
 			}
 			for k := range 101 {
 				x := l + (u-l)*float64(k)/100
-				if y := a.f(x); lower.at(x) > y+1e-12*(1+math.Abs(y)) || upper.at(x) < y-1e-12*(1+math.Abs(y)) {
+				tiny := 1e-12 * (1 + max(math.Abs(a.f(l)), math.Abs(a.f(u))))
+				if y := a.f(x); lower.at(x) > y+tiny || upper.at(x) < y-tiny {
 					t.Fatalf("[%g, %g] at %g: %g is not in [%g, %g]", l, u, x, y, lower.at(x), upper.at(x))
+				} else if y < low-tiny || y > high+tiny {
+					t.Fatalf("[%g, %g] at %g: %g is not from %g to %g", l, u, x, y, low, high)
 				}
 			}
 		}

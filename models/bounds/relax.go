@@ -11,8 +11,12 @@ func (p *proof) relax(s *stage, r *relaxation) {
 	if p.free && s.free != nil {
 		rows = &rowSums{newSums(size, p.unit), newSums(size, p.unit)}
 	}
-	if s.pool != nil {
+	switch {
+	case s.pool != nil:
 		s.pool.relax(s, r, sums, p.unit)
+		return
+	case s.product != nil:
+		s.product.relax(s, r, sums, p.unit)
 		return
 	}
 	slopes, steps := make([]float32, size), make([]float32, size)
@@ -27,9 +31,12 @@ func (p *proof) relax(s *stage, r *relaxation) {
 		above.b += math.Abs(above.a-slope) * reach
 		below.b -= math.Abs(below.a-slope-step) * reach
 		low, high := s.f(l), s.f(u)
+		if s.span != nil {
+			low, high = s.span(l, u)
+		}
 		wrong := 0.0 // of the runtime's value
 		if p.unit > 0 {
-			wrong = s.error + 4*p.unit*max(math.Abs(low), math.Abs(high))
+			wrong = s.error + s.perInput*reach + 4*p.unit*max(math.Abs(low), math.Abs(high))
 		}
 		r.out.Lower[j], r.out.Upper[j] = down(low-wrong), up(high+wrong)
 		rounds := gamma(p.unit, 4+s.readers) * reach // A·slope + P·step, with what other readers of the input give
@@ -39,8 +46,9 @@ func (p *proof) relax(s *stage, r *relaxation) {
 			rows.set(j, above.b, below.b-above.b, wrong+rounds*(math.Abs(slope)+most), zero, inner)
 		}
 		wrong += rounds * (math.Abs(slope) + math.Abs(step))
-		// |A·slope + P·step| = P·(2·slope + step) − A·slope, as both slopes are positive; |A| = 2·P − A.
-		sums.set(j, above.b+slope*zero, below.b-above.b+step*zero, -wrong-slope*inner, 2*wrong+(2*slope+step)*inner)
+		// |A·slope + P·step| = P·(|slope + step| + |slope|) − A·|slope|; |A| = 2·P − A.
+		sums.set(j, above.b+slope*zero, below.b-above.b+step*zero, -wrong-math.Abs(slope)*inner,
+			2*wrong+(math.Abs(slope+step)+math.Abs(slope))*inner)
 	}
 	r.ports = [portKinds][]float32{slopePort: slopes, stepPort: steps, sumsPort: sums.all, stepSumsPort: sums.positive}
 	if rows != nil {

@@ -17,6 +17,8 @@ type segment struct {
 	session *ort.Session
 	// sharp says that intervals of a box are exact: at most one operator adds values up, and none joins two tensors.
 	sharp bool
+	// moved says that the target's values are those of stages' outputs.
+	moved bool
 }
 
 func (s *segment) close() {
@@ -52,6 +54,7 @@ func (n *Network) newSegment(tensor string) (*segment, error) {
 			}
 		}
 	}
+	s.moved = !need[n.input] && !slices.ContainsFunc(steps, func(s step) bool { return !s.exact })
 	if need[n.input] {
 		s.ends = append(s.ends, n.input)
 	}

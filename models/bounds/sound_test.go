@@ -97,6 +97,17 @@ func TestNoPointBeatsABound(t *testing.T) {
 	t.Run("networks", func(t *testing.T) {
 		networks := map[string]*onnx.Graph{"split": onnxtest.Open(t, onnxtest.New(17, -1, 6, 3).
 			Node("Split x → a b c axis=1; Sub c a → d; Relu b → e; Concat d e c → y axis=1").Bytes(-1, 6, 3))}
+		for name, nodes := range map[string]string{
+			"silu":       "Sigmoid x → s; Mul s x → y",
+			"hard swish": "HardSigmoid x → s alpha=0.16666667 beta=0.5; Mul x s → y",
+			"twice read": "Sigmoid x → s; Mul x s → p; Sub p s → y",
+			"squared":    "Mul x x → y",
+			"excited":    "GlobalAveragePool x → m; Sigmoid m → s; Relu x → r; Mul s r → p; Add p m → y",
+			"products":   "Tanh x → s; Sub s x → d; Mul d x → p; Mul p s → y",
+			"repeated":   "GlobalAveragePool x → m; Add x m → y",
+		} {
+			networks[name] = onnxtest.Open(t, onnxtest.New(17, -1, 3, 2, 2).Node(nodes).Bytes(-1, 3, 2, 2))
+		}
 		for _, file := range files {
 			g, _, err := simplify.Load(file, simplify.Options{})
 			if err == nil && Check(g) == nil && len(g.Inputs) == 1 {
