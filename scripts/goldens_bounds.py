@@ -95,10 +95,25 @@ class Mixed(nn.Module):
         return self.fc(torch.flatten(functional.relu(self.columns(x)), 1))
 
 
+class Gated(nn.Module):
+    """Squeeze and excitation: channels multiplied by what follows from their means."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.squeeze, self.excite = nn.Conv2d(3, 6, 3, padding=1), nn.Linear(6, 3), nn.Linear(3, 6)
+        self.second, self.fc = nn.Conv2d(6, 6, 3, stride=2, padding=1), nn.Linear(6 * 4 * 4, 5)
+
+    def forward(self, x):
+        x = functional.relu(self.first(x))
+        gate = torch.sigmoid(self.excite(functional.relu(self.squeeze(x.mean((2, 3))))))
+        return self.fc(torch.flatten(functional.relu(self.second(x * gate[:, :, None, None])), 1))
+
+
 # The networks, with the radius in l-inf; the others' are so many times larger.
 NETWORKS = {
     "residual": (Residual, 0.01), "pooled": (Pooled, 0.01), "sigmoid": (Smooth, 0.05),
     "tanh": (lambda: Smooth(torch.tanh), 0.02), "joined": (Joined, 0.02), "mixed": (Mixed, 0.01),
+    "gated": (Gated, 0.01),
 }
 LARGER = {"linf": 1, "l2": 6, "l1": 20}
 

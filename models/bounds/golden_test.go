@@ -29,8 +29,8 @@ type goldens struct {
 // convolved are the networks that begin with a convolution whose intervals auto_LiRPA has wider than they are: in l2
 // where it is padded, as it takes all its windows for full ones, in l1 always.
 var convolved = map[string][]string{
-	"l2": {"residual.onnx", "joined.onnx", "resnet_2b.onnx"},
-	"l1": {"residual.onnx", "joined.onnx", "resnet_2b.onnx", "pooled.onnx"},
+	"l2": {"residual.onnx", "joined.onnx", "gated.onnx", "resnet_2b.onnx"},
+	"l1": {"residual.onnx", "joined.onnx", "gated.onnx", "resnet_2b.onnx", "pooled.onnx"},
 }
 
 var norms = map[string]float64{"linf": inf, "l2": 2, "l1": 1}
