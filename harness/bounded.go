@@ -43,6 +43,8 @@ type unbounded struct{ error }
 // bounder is a classifier prepared for bounds: a controlled one with its loop unrolled. The error is an [unbounded]
 // where there are none.
 func (b *bench) bounder(who classifier) (*bounds.Network, error) {
+	b.opening.Lock()
+	defer b.opening.Unlock()
 	if n := b.bounders[who.defense()]; n != nil {
 		return n, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"selfheal/attacks"
 	"selfheal/control"
@@ -25,6 +26,7 @@ type bench struct {
 	recipes     []attacks.Recipe           // of the job's attacks
 	classifiers []classifier               // the network alone, then under each control
 	bounders    map[string]*bounds.Network // by defense, as far as they were asked for
+	opening     sync.Mutex                 // guards bounders
 }
 
 // job makes the cells of one model of one suite, and its solver study: for each oracle and seed, every attack is
