@@ -152,8 +152,8 @@ func (w *walk) port(kind portKind, s *stage, shape onnx.Shape) string {
 	return w.Input(fmt.Sprintf("stage %d, %d", s.index, kind), shape)
 }
 
-// relaxed replaces a stage with the coefficients g by its linear bounds: it returns its node's inputs' coefficients, its
-// sums and, where the step is each row's own, the step.
+// relaxed replaces a stage with the coefficients g by its linear bounds: it returns its node's inputs' coefficients,
+// its sums and, where the step is each row's own, the step.
 func (w *walk) relaxed(s *stage, g string) (inputs []string, sums, step string) {
 	gx := ""
 	inputs = make([]string, len(s.node.Inputs))

@@ -145,7 +145,8 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 		} else if node.Op == "MaxPool" || node.Op == "GlobalMaxPool" {
 			s.pool, ok = newMaxPool(n.graph, node)
 		}
-		if y := n.graph.Shapes[node.Outputs[0]]; !ok || len(y) == 0 || y[0] != onnx.Batch { // several windows of an image stand for images
+		// Several windows of an image may stand for images.
+		if y := n.graph.Shapes[node.Outputs[0]]; !ok || len(y) == 0 || y[0] != onnx.Batch {
 			missing = append(missing, node)
 		}
 		n.stages, n.path = append(n.stages, s), append(n.path, step{Node: node, stage: s})

@@ -60,7 +60,7 @@ func wavy(f, slope func(x float64) float64, perInput float64, turns ...float64) 
 		f: f, perInput: perInput,
 		span:  func(l, u float64) (low, high float64) { return extremes(l, u, 0) },
 		bends: func(l, u float64) bool { return l < u },
-		// Of the slopes of the chord and of f at the ends and in the middle those whose lines are nearest in the middle.
+		// Of the slopes of the chord, and of f at the ends and in the middle, those that come nearest in the middle.
 		lines: func(l, u float64) (lower, upper line) {
 			middle := (l + u) / 2
 			lower.b, upper.b = math.Inf(-1), math.Inf(1)
