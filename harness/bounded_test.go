@@ -37,11 +37,10 @@ func linear(t *testing.T, more string) string {
 		b.Const(onnx.FloatVector([]float32{half, -half}))))
 	must.Do(t, b.Err())
 	must.Do(t, os.WriteFile(filepath.Join(dir, "brightness.onnx"), must.Get(b.G.Encode())(t), 0o644))
-	e := &onnx.Builder{G: onnx.NewGraph("squared")}
-	z := e.Input("z", onnx.Shape{onnx.Batch, 1, side, side})
-	e.Output("squared", e.Op("Mul", z, z))
+	e := &onnx.Builder{G: onnx.NewGraph("rooted")}
+	e.Output("roots", e.Op("Sqrt", e.Input("z", onnx.Shape{onnx.Batch, 1, side, side})))
 	must.Do(t, e.Err())
-	must.Do(t, os.WriteFile(filepath.Join(dir, "squared.onnx"), must.Get(e.G.Encode())(t), 0o644))
+	must.Do(t, os.WriteFile(filepath.Join(dir, "rooted.onnx"), must.Get(e.G.Encode())(t), 0o644))
 	archived(t, filepath.Join(dir, "images.npz"), 6, attacks.Shape{C: 1, H: side, W: side})
 	return fmt.Sprintf(`
 version: 1
@@ -57,7 +56,7 @@ controls:
   solved:
     solver: {method: msa, outer: 1, inner: 1, learning_rate: 0.1}
     layers: [{at: input, embedding: {kind: identity}}]
-  squared: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: onnx, path: FOLDER/squared.onnx}}]}
+  rooted: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: onnx, path: FOLDER/rooted.onnx}}]}
 attacks:
   pgd: {kind: pgd, norm: linf, epsilon: [0.02, 0.05, 0.1], steps: 10}
   short: {kind: pgd, norm: l2, epsilon: [0.1, 0.2], steps: 40}
@@ -67,7 +66,7 @@ attacks:
   l1: {kind: bounds, norm: l1, epsilon: [0.3, 1]}
 suites:
   all:
-    {dataset: test, models: [brightness], controls: [kept, solved, squared],
+    {dataset: test, models: [brightness], controls: [kept, solved, rooted],
      attacks: [pgd, alpha, intervals, short, l2, l1]}
 `
 
@@ -91,7 +90,7 @@ func TestBoundsOfALinearNetwork(t *testing.T) {
 			}
 			continue
 		}
-		if r.Defense == "squared" {
+		if r.Defense == "rooted" {
 			if r.Verdict != 0 || r.Bound != nil {
 				t.Errorf("proven of what has no bounds: %+v", r)
 			}
@@ -118,11 +117,11 @@ func TestBoundsOfALinearNetwork(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 		noBounds := slices.ContainsFunc(c.Warnings, func(w result.Warning) bool { return w.ID == "not-bounded" })
-		if noBounds != (proves && c.Defense == "squared") {
+		if noBounds != (proves && c.Defense == "rooted") {
 			t.Errorf("%s, %s: %v", c.Attack, c.Defense, c.Warnings)
 		}
 		for _, o := range f.Cells { // what is proven, and what the attack leaves
-			if proves && c.Defense != "squared" && (c.Attack != "intervals" || c.Defense == "none") &&
+			if proves && c.Defense != "rooted" && (c.Attack != "intervals" || c.Defense == "none") &&
 				f.Attacks[o.Attack].Kind == "pgd" && o.Defense == c.Defense &&
 				*o.Norm == *c.Norm && *o.Epsilon == *c.Epsilon && o.Verdicts != c.Verdicts {
 				t.Errorf("%s leaves %s, %s proves %s at %g", o.Attack, o.Verdicts, c.Attack, c.Verdicts, *c.Epsilon)
@@ -139,12 +138,12 @@ func TestUnboundedNetworksAreRefused(t *testing.T) {
 attacks: {b: {kind: bounds, norm: linf, epsilon: 0.01}, aa: {kind: autoattack, norm: linf, epsilon: 0.01, prove: true}}
 suites: {s: {dataset: test, models: [robust], attacks: [%s]}}
 `
-	path := planted(t, "squared", func(b *onnx.Builder, x string) string { return b.Op("Mul", x, x) },
+	path := planted(t, "rooted", func(b *onnx.Builder, x string) string { return b.Op("Sqrt", x) },
 		func(_ *onnx.Builder, z string) string { return z })
 	for _, attack := range []string{"b", "aa"} {
 		p := plan(t, fmt.Sprintf(text, attack), 1, 4, "models.robust.path="+path)
 		_, err := Run(t.Context(), p, Options{Out: filepath.Join(t.TempDir(), "out")})
-		misconfigured(t, err, "model robust: no bounds for: Mul")
+		misconfigured(t, err, "model robust: no bounds for: Sqrt")
 	}
 }
 

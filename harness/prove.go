@@ -127,7 +127,7 @@ func unrewritten(cfg *config.Config, model string) bool {
 	return slices.ContainsFunc(cfg.Suites, func(s config.Suite) bool {
 		return slices.Contains(s.Models, model) && slices.ContainsFunc(s.Attacks, func(name string) bool {
 			a := cfg.Attack(name)
-			return a.Prove || PlannedAttack{Attack: a}.bounds()
+			return a != nil && (a.Prove || PlannedAttack{Attack: a}.bounds())
 		})
 	})
 }

@@ -95,6 +95,7 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 	n.graph.Prune()
 	fold(n.graph)
 	gate, products := n.multiplied()
+	relays := n.relay()
 	var nodes, missing []*onnx.Node
 	nodes, n.active = n.graph.Reached(n.input)
 	readers := map[string]int64{} // of tensors: what they give to a cotangent is added up
@@ -116,7 +117,7 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 				most = max(most, readers[in])
 			}
 		}
-		if row, ok := affineOf(n.graph, node, n.active); ok {
+		if row, ok := affineOf(n.graph, node, n.active); ok && !relays[node] {
 			forward, backward := int64(1), int64(1)
 			if row.terms != nil {
 				forward, backward = row.terms(n.graph, node)
@@ -140,6 +141,8 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 			s.place = slices.Index(node.Inputs, of.x)
 		} else if of, is := products[node]; is {
 			s.tensor, s.product, ok = of.joined, of.product, true
+		} else if relays[node] {
+			s.activation, ok = relayed, true
 		} else if ok {
 			s.activation, ok = known(n.graph, node)
 		} else if node.Op == "MaxPool" || node.Op == "GlobalMaxPool" {
@@ -181,6 +184,53 @@ func (n *Network) multiplied() (map[*onnx.Node]gatedBy, map[*onnx.Node]joinedBy)
 		}
 	}
 	return gate, products
+}
+
+// relay puts an Identity, which becomes a stage, behind each matrix product that affine operators read. The error of a
+// product of thousands of terms is then charged there with the coefficients that it has, instead of being carried on by
+// their absolute values, which in a projection's second product are much larger.
+func (n *Network) relay() map[*onnx.Node]bool {
+	relays := map[*onnx.Node]bool{}
+	_, active := n.graph.Reached(n.input)
+	for _, node := range slices.Clone(n.graph.Nodes) {
+		if !active[node.Outputs[0]] || node.Op != "MatMul" && node.Op != "Gemm" || n.graph.IsOutput(node.Outputs[0]) {
+			continue
+		}
+		y, read := node.Outputs[0], false
+		for _, reader := range n.graph.Nodes {
+			_, affine := affineOf(n.graph, reader, active)
+			read = read || affine && slices.Contains(reader.Inputs, y)
+		}
+		if row, ok := affineOf(n.graph, node, active); !ok || !read {
+			continue
+		} else if forward, _ := row.terms(n.graph, node); forward < manyTerms {
+			continue
+		}
+		at := slices.Index(n.graph.Nodes, node) + 1
+		rest := n.graph.Nodes[at:]
+		n.graph.Nodes = slices.Clone(n.graph.Nodes[:at])
+		z := (&onnx.Builder{G: n.graph, Prefix: y + "/"}).Op("Identity", y)
+		relays[n.graph.Nodes[at]] = true
+		for _, reader := range rest {
+			for i, in := range reader.Inputs {
+				if in == y {
+					reader.Inputs[i] = z
+				}
+			}
+		}
+		n.graph.Nodes = append(n.graph.Nodes, rest...)
+	}
+	return relays
+}
+
+// manyTerms is from how many terms on a product's error is charged where it is made.
+const manyTerms = 256
+
+// relayed is the identity as a stage.
+var relayed = activation{
+	f:     func(x float64) float64 { return x },
+	bends: func(l, u float64) bool { return l < u },
+	lines: func(l, u float64) (lower, upper line) { return line{a: 1}, line{a: 1} },
 }
 
 // repeats bounds how many values of a node's output are one value of an input.

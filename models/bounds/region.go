@@ -84,16 +84,13 @@ func (r Region) leastOfBox(a, at []float32) float64 {
 	return sum
 }
 
-// leastOfL1 spends epsilon where a is largest, as far as the box goes: a fractional knapsack. Mostly one value takes
-// all of it; the others are sorted only where it does not.
+// leastOfL1 spends epsilon where a is largest, as far as the box goes: a fractional knapsack. Mostly a few values take
+// all of it; the others are sorted only where they do not.
 func (r Region) leastOfL1(a, at []float32) float64 {
-	sum, first := 0.0, 0
+	sum := 0.0
 	size := func(i int) float64 { return math.Abs(float64(a[i])) }
 	for i, c := range a {
 		sum += float64(c) * float64(r.Centre[i])
-		if size(i) > size(first) {
-			first = i
-		}
 	}
 	if at != nil {
 		copy(at, r.Centre)
@@ -111,12 +108,23 @@ func (r Region) leastOfL1(a, at []float32) float64 {
 			at[i] += float32(move)
 		}
 	}
-	if spend(first); left <= 0 {
-		return sum
+	const few = 8
+	var largest []int // so far
+	for len(largest) < min(few, len(a)) {
+		next := -1
+		for i := range a {
+			if (next < 0 || size(i) > size(next)) && !slices.Contains(largest, i) {
+				next = i
+			}
+		}
+		if largest = append(largest, next); left <= 0 || size(next) == 0 {
+			return sum
+		}
+		spend(next)
 	}
 	order := make([]int, 0, len(a))
 	for i := range a {
-		if i != first && a[i] != 0 {
+		if a[i] != 0 && !slices.Contains(largest, i) {
 			order = append(order, i)
 		}
 	}
