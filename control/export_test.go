@@ -34,35 +34,45 @@ func distance(a, b []float32) float64 {
 }
 
 // The exported loop, in one batch of any size, answers as the controller does image by
-// image, whatever the method and the places; and not as the network alone does.
+// image, whatever the method and the places; and not as the network alone does. So does the literal one, of more nodes.
 func TestGraphAnswersAsTheController(t *testing.T) {
 	for _, places := range [][]int{{0}, {2}, {3}, {0, 3}, {0, 1, 2, 3}} {
 		for _, s := range solvers {
 			c := defended(t, s, places...)
-			g := must.Get(c.Graph())(t)
+			g, literal := must.Get(c.Graph())(t), must.Get(c.Literal())(t)
 			name := fmt.Sprintf("%v at %v", s, places)
 			if g.Meta["solver"] != s.String() || g.Meta["control"] != c.Name || g.Meta["model"] != "smooth" {
 				t.Errorf("%s: metadata %v", name, g.Meta)
 			}
-			session := serve(t, g)
-			shape := c.net.Shape()
-			for _, n := range []int{1, 3} {
-				batch, _ := randomImage(uint64(n), n*shape.Size())
-				in := ort.Tensor{Shape: []int64{int64(n), int64(shape.C), int64(shape.H), int64(shape.W)}, Data: batch}
-				out := must.Get(session.Run([]ort.Tensor{in}))(t)
-				for i := range n {
-					image := batch[i*shape.Size() : (i+1)*shape.Size()]
-					want := must.Get(c.Run(t.Context(), image))(t)
-					got := out[0].Data[i*c.net.Classes() : (i+1)*c.net.Classes()]
-					if d := distance(want.Logits, got); !(d <= 1e-5) {
-						t.Errorf("%s, image %d of %d: logits %v, the controller's are %v", name, i, n, got, want.Logits)
-					}
-					alone := make([]float32, len(got))
-					must.Do(t, c.net.Logits(t.Context(), image, alone))
-					if distance(alone, got) < 1e-3 {
-						t.Errorf("%s: the answer is the undefended network's; this test shows nothing", name)
-					}
-				}
+			if len(literal.Nodes) <= len(g.Nodes) {
+				t.Errorf("%s: %d nodes, literally %d", name, len(g.Nodes), len(literal.Nodes))
+			}
+			for _, g := range []*onnx.Graph{g, literal} {
+				answersAs(t, name, c, serve(t, g))
+			}
+		}
+	}
+}
+
+// answersAs holds that a loop's graph answers as the controller does.
+func answersAs(t *testing.T, name string, c *Controller, session *ort.Session) {
+	t.Helper()
+	shape := c.net.Shape()
+	for _, n := range []int{1, 3} {
+		batch, _ := randomImage(uint64(n), n*shape.Size())
+		in := ort.Tensor{Shape: []int64{int64(n), int64(shape.C), int64(shape.H), int64(shape.W)}, Data: batch}
+		out := must.Get(session.Run([]ort.Tensor{in}))(t)
+		for i := range n {
+			image := batch[i*shape.Size() : (i+1)*shape.Size()]
+			want := must.Get(c.Run(t.Context(), image))(t)
+			got := out[0].Data[i*c.net.Classes() : (i+1)*c.net.Classes()]
+			if d := distance(want.Logits, got); !(d <= 1e-5) {
+				t.Errorf("%s, image %d of %d: logits %v, the controller's are %v", name, i, n, got, want.Logits)
+			}
+			alone := make([]float32, len(got))
+			must.Do(t, c.net.Logits(t.Context(), image, alone))
+			if distance(alone, got) < 1e-3 {
+				t.Errorf("%s: the answer is the undefended network's; this test shows nothing", name)
 			}
 		}
 	}

@@ -203,7 +203,7 @@ func (n *Network) relay() map[*onnx.Node]bool {
 		}
 		if row, ok := affineOf(n.graph, node, active); !ok || !read {
 			continue
-		} else if forward, _ := row.terms(n.graph, node); forward < manyTerms {
+		} else if forward, backward := row.terms(n.graph, node); max(forward, backward) < manyTerms {
 			continue
 		}
 		at := slices.Index(n.graph.Nodes, node) + 1

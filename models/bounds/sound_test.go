@@ -108,6 +108,7 @@ func TestNoPointBeatsABound(t *testing.T) {
 		} {
 			networks[name] = onnxtest.Open(t, onnxtest.New(17, -1, 3, 2, 2).Node(nodes).Bytes(-1, 3, 2, 2))
 		}
+		networks["projected"] = projected(t)
 		for _, file := range files {
 			g, _, err := simplify.Load(file, simplify.Options{})
 			if err == nil && Check(g) == nil && len(g.Inputs) == 1 {
@@ -164,6 +165,33 @@ func TestNoPointBeatsABound(t *testing.T) {
 			t.Errorf("%s has no rule", op)
 		}
 	}
+}
+
+// projected is a projection of many values, whose products have their errors charged where they are made, and a ReLU.
+func projected(t *testing.T) *onnx.Graph {
+	t.Helper()
+	const values, rank = manyTerms + 44, 5
+	rng := rand.New(rand.NewPCG(11, 12))
+	drawn := func(shape ...int64) []float32 {
+		v := make([]float32, onnx.Shape(shape).Items())
+		for i := range v {
+			v[i] = float32(rng.NormFloat64() / 16)
+		}
+		return v
+	}
+	b := &onnx.Builder{G: onnx.NewGraph("projected")}
+	matrix := func(rows, columns int64) string {
+		return b.Const(onnx.FloatTensor(onnx.Shape{rows, columns}, drawn(rows, columns)))
+	}
+	x := b.Input("x", onnx.Shape{onnx.Batch, values})
+	z := b.Op("MatMul", b.Op("MatMul", x, matrix(values, rank)), matrix(rank, values))
+	z = b.Op("MatMul", b.Op("Add", z, b.Const(onnx.FloatVector(drawn(values)))), matrix(values, 7))
+	b.Output("y", b.Op("Relu", b.Op("Add", z, b.Const(onnx.FloatVector(drawn(7))))))
+	must.Do(t, b.Err())
+	if n := must.Get(prepare(b.G, Unit))(t); len(n.stages) != 4 {
+		t.Errorf("%d stages, not a ReLU and three products", len(n.stages))
+	}
+	return b.G
 }
 
 // tight checks that an affine network takes its bounds, up to slack.
