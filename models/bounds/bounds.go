@@ -210,7 +210,7 @@ func (n *Network) relay() map[*onnx.Node]bool {
 		rest := n.graph.Nodes[at:]
 		n.graph.Nodes = slices.Clone(n.graph.Nodes[:at])
 		z := (&onnx.Builder{G: n.graph, Prefix: y + "/"}).Op("Identity", y)
-		relays[n.graph.Nodes[at]] = true
+		relays[n.graph.Nodes[at]], active[z] = true, true
 		for _, reader := range rest {
 			for i, in := range reader.Inputs {
 				if in == y {
