@@ -235,7 +235,7 @@ class Training(unittest.TestCase):
 
     def test_a_resumed_run_ends_as_an_uninterrupted_one(self):
         settings = (*self.SMALL, "--limit-train", 60, "--batch", 20, "--epochs", 2, "--loss", "trades", "--attack-steps", 2,
-                    "--evaluation-steps", 2)
+                    "--evaluation-steps", 2, "--average", 0.9)
         with tempfile.TemporaryDirectory() as folder:
             whole, broken = pathlib.Path(folder) / "whole", pathlib.Path(folder) / "broken"
             self.assertEqual(command(*settings, "--out", whole)[0], 0)
@@ -258,6 +258,20 @@ class Training(unittest.TestCase):
             self.assertEqual((code, err), (0, ""))
             self.assertEqual((whole / "model.onnx").read_bytes(), (broken / "model.onnx").read_bytes())
             self.assertEqual(self.losses(whole)[1], self.losses(broken)[-1])
+
+    def test_averaged_weights_are_exported(self):
+        """An average that forgets all but a hundredth at each step is nearly the last weights; a slow one is not."""
+        weights = {}
+        for decay in (0, 0.01, 0.99):
+            with tempfile.TemporaryDirectory() as folder:
+                code, _, err = command(*self.SMALL, "--limit-train", 40, "--batch", 20, "--epochs", 3, "--no-augment",
+                                       "--evaluation-steps", 0, "--average", decay, "--out", folder)
+                self.assertEqual((code, err), (0, ""))
+                graph = onnx.load(pathlib.Path(folder) / "model.onnx").graph
+                weights[decay] = np.concatenate([onnx.numpy_helper.to_array(w).ravel() for w in graph.initializer
+                                                 if w.data_type == onnx.TensorProto.FLOAT])
+        near, far = (np.abs(weights[decay] - weights[0]).max() for decay in (0.01, 0.99))
+        self.assertTrue(0 < near < 0.1 * far, (near, far))
 
     def test_schedules(self):
         self.assertEqual([round(train.step_schedule(p), 6) for p in (0.0, 0.74, 0.75, 0.9, 0.99)], [1.0, 1.0, 0.1, 0.01, 0.01])

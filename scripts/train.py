@@ -24,6 +24,7 @@ import time
 try:
     import torch
     from torch.nn import functional
+    from torch.optim import swa_utils
 
     import attacks
     import datasets
@@ -62,6 +63,9 @@ def parse(argv):
                              "2/5 and down to 0 (default %(default)s)")
     parser.add_argument("--momentum", type=float, default=0.9, help="(default %(default)s)")
     parser.add_argument("--weight-decay", type=float, default=5e-4, help="(default %(default)s)")
+    parser.add_argument("--average", type=float, default=0.0, metavar="DECAY",
+                        help="judge and export an exponential average of the weights, such as 0.999; 0: the last ones "
+                             "(default %(default)s)")
     parser.add_argument("--no-augment", action="store_true", help="no random crops and flips")
     parser.add_argument("--loss", choices=("standard", "trades", "fast"), default="standard", help="(default %(default)s)")
     parser.add_argument("--norm", choices=sorted(EPSILON), default="linf", help="of the perturbations (default %(default)s)")
@@ -101,7 +105,7 @@ SCHEDULES = {"step": step_schedule, "cosine": cosine_schedule, "cyclic": cyclic_
 # What must not change between a run and its resumption.
 FIXED = ("architecture", "classes", "width", "data", "epochs", "batch", "rate", "schedule", "momentum", "weight_decay",
          "no_augment", "loss", "start", "norm", "epsilon", "attack_steps", "step_size", "beta", "limit_train", "precision",
-         "seed")
+         "seed", "average")
 
 
 class BFloat16(torch.nn.Module):
@@ -134,6 +138,12 @@ class Run:
         self.step_size = share * self.epsilon if arguments.step_size is None else arguments.step_size
         self.optimiser = torch.optim.SGD(self.network.parameters(), lr=arguments.rate, momentum=arguments.momentum,
                                          weight_decay=arguments.weight_decay, nesterov=arguments.momentum > 0)
+        # What is judged and exported: the network, or the average of its weights and of its normalisation's statistics.
+        self.average = None
+        if arguments.average:
+            self.average = swa_utils.AveragedModel(
+                self.network, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(arguments.average), use_buffers=True)
+        self.judged = self.average.module if self.average else self.network
         self.epoch = 0
         self.folder = pathlib.Path(arguments.out)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -170,23 +180,25 @@ class Run:
             self.optimiser.zero_grad()
             loss.backward()
             self.optimiser.step()
+            if self.average:
+                self.average.update_parameters(self.network)
             total += loss.item()
         self.epoch += 1
         return total / steps
 
     def evaluate(self, attack_steps):
         """Share of the test images labelled correctly, in float32; under PGD on the cross-entropy where attack_steps > 0."""
-        self.trained.eval()
+        self.judged.eval()
         generator = torch.Generator().manual_seed(self.arguments.seed)  # its own: judging must not change the training
         right = 0
         batches = zip(self.test_set.images.split(EVALUATION_BATCH), self.test_set.labels.split(EVALUATION_BATCH))
         for images, labels in batches:
             images, labels = images.to(self.device).float() / 255.0, labels.to(self.device)
             if attack_steps:
-                images = attacks.pgd(self.network, images, labels, self.arguments.norm, self.epsilon, attack_steps,
+                images = attacks.pgd(self.judged, images, labels, self.arguments.norm, self.epsilon, attack_steps,
                                      2.5 * self.epsilon / attack_steps, attacks.cross_entropy_loss, generator)
             with torch.no_grad():
-                right += int((self.network(images).argmax(dim=1) == labels).sum())
+                right += int((self.judged(images).argmax(dim=1) == labels).sum())
         return right / len(self.test_set)
 
     def save(self):
@@ -195,7 +207,8 @@ class Run:
         unfinished = path.with_suffix(".part")
         # Tensors, whole numbers and text alone: what PyTorch 1.13 can load without running code. The rest of the
         # optimiser's state is in the arguments.
-        torch.save({"model": self.network.state_dict(), "optimiser": self.optimiser.state_dict()["state"],
+        average = {"average": self.average.state_dict()} if self.average else {}
+        torch.save({**average, "model": self.network.state_dict(), "optimiser": self.optimiser.state_dict()["state"],
                     "epoch": self.epoch, "generator": self.generator.get_state(), "torch": torch.get_rng_state(),
                     "settings": self.settings()}, unfinished)
         unfinished.replace(path)
@@ -213,6 +226,8 @@ class Run:
                 raise TrainingError(f"--resume: the checkpoint was made with --{name.replace('_', '-')} {value}, "
                                     f"not {getattr(self.arguments, name)}")
         self.network.load_state_dict(state["model"])
+        if self.average:
+            self.average.load_state_dict(state["average"])
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state["optimiser"]})
         self.epoch = state["epoch"]
         self.generator.set_state(state["generator"])
@@ -226,7 +241,7 @@ class Run:
 
     def export(self):
         side = self.train_set.images.shape[-1]
-        data = exporters.export(self.network.cpu(), torch.zeros(2, 3, side, side), "torchscript", self.arguments.opset,
+        data = exporters.export(self.judged.cpu().eval(), torch.zeros(2, 3, side, side), "torchscript", self.arguments.opset,
                                 self.architecture.input_name, self.architecture.output_name)
         (self.folder / MODEL).write_bytes(data)
 
