@@ -98,8 +98,12 @@ func TestBoundsOfALinearNetwork(t *testing.T) {
 		}
 		loose := r.Attack == "intervals" && r.Defense != "none" // x + (E(x) − x)
 		want := *r.CleanMargin - 2*dual[*a.Norm]**r.Epsilon
-		if r.Bound == nil || math.Abs(*r.Bound-want) > 1e-3 && !(loose && *r.Bound < want) ||
-			!(*r.Slack > 0 && *r.Slack < 1e-2) {
+		most := 1e-4 // that the bound is off by
+		if r.Defense != "none" {
+			most = 1e-3 // as the ReLU of a loop bends, by slack, where pixels may be 0
+		}
+		if r.Bound == nil || math.Abs(*r.Bound-want) > most && !(loose && *r.Bound < want) ||
+			!(*r.Slack > 0 && *r.Slack < 10*most) {
 			t.Errorf("%+v: a bound of %g and a slack of %g, not %g", r, *r.Bound, *r.Slack, want)
 			continue
 		}
@@ -175,7 +179,8 @@ func TestDisproved(t *testing.T) {
 		moved  float32
 		failed int
 	}{{0.04, 1}, {0.06, 0}} {
-		s := scoring{bench: b, who: alone(b.net), attack: &pgd, recipe: b.recipes[1],
+		clean := &judged{verdicts: slices.Repeat([]verdict{{Right: true}}, b.set.Len())}
+		s := scoring{bench: b, who: alone(b.net), attack: &pgd, recipe: b.recipes[1], clean: clean,
 			seed: r.cfg.Seed + uint64(c.failed), made: &crafted{corrupt: func(im attacks.Image) ([]float32, error) {
 				x := slices.Clone(im.Pixels)
 				x[0] += c.moved
@@ -183,9 +188,25 @@ func TestDisproved(t *testing.T) {
 			}}}
 		r.record.Failed = nil
 		list := must.Get(r.disproved(t.Context(), s, make([]verdict, b.set.Len())))(t)
-		if len(list) != c.failed || len(r.record.Failed) != c.failed {
-			t.Errorf("moved by %g within %g: %v, %v", c.moved, alpha.Epsilon, list, r.record.Failed)
+		if len(list) != c.failed {
+			t.Errorf("moved by %g within %g: %v", c.moved, alpha.Epsilon, list)
 		}
+		for _, text := range list {
+			r.unproven(s.cell(), s.who, text)
+		}
+		if len(r.record.Failed) != c.failed || failures(r.record) == nil && c.failed > 0 {
+			t.Errorf("the run does not end with an error: %v", r.record.Failed)
+		}
+	}
+}
+
+// The methods that configs name are the bounds'.
+func TestMethodsOfBounds(t *testing.T) {
+	t.Parallel()
+	kind := must.Get(attacks.Lookup("bounds"))(t)
+	want := []string{string(bounds.AlphaCROWN), string(bounds.CROWN), string(bounds.IBP)}
+	if got := kind.Parameters[0]; got.Name != "method" || !slices.Equal(got.Choices, want) {
+		t.Errorf("%s is one of %v, not %v", got.Name, got.Choices, want)
 	}
 }
 
@@ -200,7 +221,7 @@ suites: {s: {dataset: test, models: [brightness], attacks: [aa]}}
 	f, records, out := runFor(t, p)
 	got := f.Cells[1]
 	if got.Verdicts != want.Cells[1].Verdicts || !strings.Contains(got.Verdicts, "1") ||
-		f.ConfigSHA256 != want.ConfigSHA256 {
+		f.ConfigSHA256 == want.ConfigSHA256 { // as it runs the network as its file has it
 		t.Errorf("verdicts %s, not %s", got.Verdicts, want.Cells[1].Verdicts)
 	}
 	proof := got.Steps[1]

@@ -28,8 +28,8 @@ func proven(p proof, set images, clean *judged, who subject) *judged {
 	return out
 }
 
-// certified proves a certificate of a classifier on all images, also on those of which the clean image is classified
-// wrong: under noise they may not be.
+// certified proves a certificate of a classifier. A smoothed one may be right on images on which the classifier itself is
+// wrong; bounds prove nothing of those.
 func (r *run) certified(ctx context.Context, s scoring) (*crafted, error) {
 	if s.attack.bounds() {
 		return r.bounded(ctx, s)
@@ -45,6 +45,7 @@ type proving[T any] struct {
 	width  func() int // images side by side
 	take   func(i int, v T)
 	prove  func(ctx context.Context, on *counted, i int) (T, error)
+	wrong  func(i int) bool // nothing can be proven of the image; nil: of any something can
 }
 
 // prove proves what the journal does not hold yet.
@@ -64,6 +65,8 @@ func prove[T any](ctx context.Context, r *run, s scoring, p proving[T]) (*crafte
 	for i := range known {
 		switch {
 		case !s.set.own(i):
+		case p.wrong != nil && p.wrong(i):
+			open--
 		case !known[i]:
 			todo = append(todo, i)
 		case !p.right(i, s.set.Label(i)):

@@ -20,7 +20,7 @@ func (e *estimate) certificate(ctx context.Context, a PlannedAttack, r attacks.R
 		if err != nil {
 			return err
 		}
-		seconds, seeds = each*float64(e.set.Len()), seeds[:1]
+		seconds, seeds = each*float64(e.set.Len())*e.share, seeds[:1]
 	}
 	for _, seed := range seeds {
 		if key := e.key(a, who.defense(), seed); e.made[key] == nil {

@@ -114,7 +114,11 @@ func (r *run) score(ctx context.Context, s scoring) (*judged, error) {
 		cell.Warnings = append(cell.Warnings, leftOut(s.Suite.Dataset, r.record.Datasets[s.Suite.Dataset].LeftOut)...)
 	}
 	cell.Smoothed = smoothed
-	cell.Warnings = append(append(cell.Warnings, r.contradicted(s, cell)...), disproved...)
+	cell.Warnings = append(cell.Warnings, r.contradicted(s, cell)...)
+	for _, text := range disproved {
+		cell.Warnings = append(cell.Warnings, result.WarnCertifiedBroken.New("%s", text))
+		r.unproven(cell, s.who, text)
+	}
 	if s.own() {
 		cell.Steps, cell.VerdictOnly, cell.Agreement = s.made.steps, s.made.verdictOnly, s.made.agreement
 		cell.Seconds += s.made.seconds
@@ -183,8 +187,20 @@ func (r *run) rescore(ctx context.Context, s scoring) error {
 		return nil
 	}
 	got, failure, err := r.judged(ctx, s, false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.seed))
-	if err != nil || cell == nil {
+	if err != nil {
 		return err
+	}
+	var disproved []string
+	if failure == "" {
+		if disproved, err = r.disproved(ctx, s, got.verdicts); err != nil {
+			return err
+		}
+	}
+	if cell == nil {
+		return nil
+	}
+	for _, text := range disproved {
+		r.unproven(*cell, s.who, fmt.Sprintf("seed %d: %s", s.seed, text))
 	}
 	if failure != "" {
 		r.record.Failed = append(r.record.Failed, failure)

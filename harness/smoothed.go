@@ -92,11 +92,16 @@ func (r *run) contradicted(s scoring, c result.Cell) (list []result.Warning) {
 		i := slices.IndexFunc(s.Attacks, func(a PlannedAttack) bool { return a.Name == of.Certificate })
 		alpha := smoothingOf(s.Attacks[i], s.recipes[i]).Alpha // that of each certificate, and of each answer
 		if stats.BinomialTest(of.Within-of.Broken, of.Within, 1-2*alpha) < impossible {
-			r.record.Failed = append(r.record.Failed, fmt.Sprintf("suite %s, %s, attack %s: %s: the certificate or "+
-				"this program is wrong", c.Suite, s.who, c.Attack, text))
+			r.unproven(c, s.who, text)
 		}
 	}
 	return list
+}
+
+// unproven has the run end with an error: an image is certified and broken.
+func (r *run) unproven(c result.Cell, who classifier, text string) {
+	r.record.Failed = append(r.record.Failed, fmt.Sprintf("suite %s, %s, attack %s: %s: the certificate or this program "+
+		"is wrong", c.Suite, who, c.Attack, text))
 }
 
 // impossible is the probability below which chance explains nothing.

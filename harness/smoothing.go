@@ -45,11 +45,16 @@ func (r *run) voted(ctx context.Context, s scoring) (*crafted, error) {
 		samples = certify.Chunk
 	}
 	most, _ := s.recipe.Passes(s.who.Classes)
-	return prove(ctx, r, s, proving[certify.Vote]{b, "votes " + s.Job.key(*s.attack, s.who.defense(), s.seed).String(),
-		most, func() int { return r.sampling(samples) }, func(i int, v certify.Vote) { b.votes[i] = v },
+	key := s.Job.key(*s.attack, s.who.defense(), s.seed)
+	made, err := prove(ctx, r, s, proving[certify.Vote]{b, "votes " + key.String(), most,
+		func() int { return r.sampling(samples) }, func(i int, v certify.Vote) { b.votes[i] = v },
 		func(ctx context.Context, on *counted, i int) (certify.Vote, error) {
 			return r.vote(ctx, on, b.Smoothing, s, i)
-		}})
+		}, nil})
+	if err == nil && !s.attack.smooths() {
+		made.seconds = 0 // which the first epsilon has
+	}
+	return made, err
 }
 
 // sampling is how many images of which each takes so many samples at a time fill the pool's batches twice.

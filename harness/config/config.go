@@ -102,7 +102,7 @@ type Attack struct {
 	attacks.Setup
 	Epsilons    []float64
 	Corruptions []attacks.Corruption // of kind corruption, which has no epsilons; nil for others
-	// Prove has bounds decide images of AutoAttack first. Not part of [Config.Hash].
+	// Prove has bounds decide images that AutoAttack's first component leaves.
 	Prove bool
 }
 

@@ -140,6 +140,9 @@ func (c *Config) Hash() string {
 		}
 		attacks[a.Name] = mapping{"kind": a.Kind, "version": a.Version, "norm": a.Norm.String(), "epsilon": a.Epsilons,
 			"components": kinds, "params": params}
+		if a.Prove { // which runs networks as their files have them
+			attacks[a.Name].(mapping)["prove"] = true
+		}
 		if a.Corruptions != nil {
 			attacks[a.Name] = mapping{"kind": a.Kind, "corruptions": a.Corruptions}
 		}

@@ -70,11 +70,10 @@ var activations = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool
 	},
 	"Softplus": func(*onnx.Graph, *onnx.Node) (activation, bool) {
 		f := func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
-		return convex(f, func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, 8e-7), true
+		return convex(f, sigmoid, 8e-7), true
 	},
 	"Sigmoid": func(*onnx.Graph, *onnx.Node) (activation, bool) {
-		f := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-		return sShaped(f, func(x float64) float64 { return f(x) * f(-x) }, 2e-7), true
+		return sShaped(sigmoid, func(x float64) float64 { return sigmoid(x) * sigmoid(-x) }, sigmoidError), true
 	},
 	"Exp": func(*onnx.Graph, *onnx.Node) (activation, bool) { return convex(math.Exp, math.Exp, 0), true },
 	"Erf": func(*onnx.Graph, *onnx.Node) (activation, bool) {
@@ -85,6 +84,14 @@ var activations = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool
 		return sShaped(math.Tanh, func(x float64) float64 { t := math.Tanh(x); return (1 - t) * (1 + t) }, 4e-7), true
 	},
 }
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// sigmoidError bounds what ONNX Runtime's Sigmoid is off by.
+const sigmoidError = 2e-7
+
+// kinkError is that of αx + β where HardSigmoid is not flat.
+func kinkError(beta float64) float64 { return 4 * Unit * (1 + 2*math.Abs(beta)) }
 
 // leaky is max(x, αx). Its upper line is the chord; its lower one goes through the kink with the slope of one side: 1
 // where the chord is steeper than 1/2, which for α = 0 leaves the smallest area (Zhang et al. 2018, CROWN's adaptive
@@ -140,7 +147,7 @@ func scaled(f activation, alpha, beta float64) activation {
 	out := func(l line) line { return line{l.a * alpha, l.a*beta + l.b} }
 	return activation{
 		f:     func(x float64) float64 { return f.f(in(x)) },
-		error: 4 * Unit * (1 + 2*math.Abs(beta)), // of αx + β, where f is not flat
+		error: kinkError(beta),
 		bends: func(l, u float64) bool { return f.bends(in(l), in(u)) },
 		lines: func(l, u float64) (lower, upper line) {
 			lower, upper = f.lines(in(l), in(u))

@@ -42,16 +42,14 @@ func (n *Network) newSegment(tensor string) (*segment, error) {
 			if step.terms != nil {
 				mixing++
 			}
-			active := 0
+			joined := 0
 			for _, in := range step.Inputs {
 				if n.active[in] {
-					active++
+					need[in] = true
+					joined++
 				}
 			}
-			s.sharp = s.sharp && active == 1
-			for _, in := range step.Inputs {
-				need[in] = need[in] || n.active[in]
-			}
+			s.sharp = s.sharp && joined == 1
 		}
 	}
 	s.moved = !need[n.input] && !slices.ContainsFunc(steps, func(s step) bool { return !s.exact })

@@ -2,7 +2,6 @@ package bounds
 
 import (
 	"math"
-	"slices"
 
 	"selfheal/models/onnx"
 )
@@ -10,11 +9,10 @@ import (
 // gates are the functions of which x·gate(x) is bounded as one function of x: SiLU, and HardSwish.
 var gates = map[string]func(n *onnx.Node) (activation, bool){
 	"Sigmoid": func(*onnx.Node) (activation, bool) {
-		gate := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-		f := func(x float64) float64 { return x * gate(x) }
-		slope := func(x float64) float64 { return gate(x) + f(x)*gate(-x) }
+		f := func(x float64) float64 { return x * sigmoid(x) }
+		slope := func(x float64) float64 { return sigmoid(x) + f(x)*sigmoid(-x) }
 		// The slope rises between the two zeros of the second derivative, and falls outside.
-		return wavy(f, slope, 2e-7, -2.399357280520, 2.399357280520), true
+		return wavy(f, slope, sigmoidError, -2.399357280520, 2.399357280520), true
 	},
 	"HardSigmoid": func(n *onnx.Node) (activation, bool) {
 		alpha, beta := float64(n.Float("alpha", 0.2)), float64(n.Float("beta", 0.5))
@@ -29,7 +27,7 @@ var gates = map[string]func(n *onnx.Node) (activation, bool){
 			return 2*alpha*x + beta
 		}
 		f := func(x float64) float64 { return x * min(max(inner(x), 0), 1) }
-		return wavy(f, slope, 4*Unit*(1+2*math.Abs(beta)), -beta/alpha, (1-beta)/alpha), alpha > 0 && alpha < onnx.Steep
+		return wavy(f, slope, kinkError(beta), -beta/alpha, (1-beta)/alpha), alpha > 0 && alpha < onnx.Steep
 	},
 }
 
@@ -97,15 +95,15 @@ func crossing(slope func(x float64) float64, a, l, u float64) float64 {
 
 // gated finds the input x and the function of a node x·gate(x).
 func gated(g *onnx.Graph, n *onnx.Node) (x string, f activation, ok bool) {
+	producers := g.Producers()
 	for i, in := range n.Inputs {
-		at := slices.IndexFunc(g.Nodes, func(p *onnx.Node) bool { return slices.Contains(p.Outputs, in) })
-		if at < 0 || n.Op != "Mul" {
+		gate := producers[in]
+		if gate == nil || gates[gate.Op] == nil {
 			continue
 		}
-		gate, other := g.Nodes[at], n.Inputs[1-i]
-		if of := gates[gate.Op]; of != nil && gate.Inputs[0] == other {
-			f, ok = of(gate)
-			return other, f, ok
+		if x = n.Inputs[1-i]; gate.Inputs[0] == x {
+			f, ok = gates[gate.Op](gate)
+			return x, f, ok
 		}
 	}
 	return "", f, false
