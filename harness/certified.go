@@ -28,8 +28,8 @@ func proven(p proof, set images, clean *judged, who subject) *judged {
 	return out
 }
 
-// certified proves a certificate of a classifier. A smoothed one may be right on images on which the classifier itself is
-// wrong; bounds prove nothing of those.
+// certified proves a certificate of a classifier. A smoothed one may be right on images on which the classifier itself
+// is wrong; bounds prove nothing of those.
 func (r *run) certified(ctx context.Context, s scoring) (*crafted, error) {
 	if s.attack.bounds() {
 		return r.bounded(ctx, s)

@@ -100,8 +100,8 @@ func (r *run) contradicted(s scoring, c result.Cell) (list []result.Warning) {
 
 // unproven has the run end with an error: an image is certified and broken.
 func (r *run) unproven(c result.Cell, who classifier, text string) {
-	r.record.Failed = append(r.record.Failed, fmt.Sprintf("suite %s, %s, attack %s: %s: the certificate or this program "+
-		"is wrong", c.Suite, who, c.Attack, text))
+	r.record.Failed = append(r.record.Failed, fmt.Sprintf("suite %s, %s, attack %s: %s: the certificate or this "+
+		"program is wrong", c.Suite, who, c.Attack, text))
 }
 
 // impossible is the probability below which chance explains nothing.
