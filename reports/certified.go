@@ -215,8 +215,8 @@ func (by *certifiedBy) noteSmoothing(t *table, attacked, included bool) {
 			"smoothed classifier: an attack through the noise may leave less.")
 	}
 	if included {
-		t.note("", "%s: by inclusion. The ℓ∞ ball of ε lies in the ℓ2 ball of ε·√d, d being the values of an "+
-			"image, the ℓ1 ball of ε in the ℓ2 ball of ε.", inclusionMark)
+		t.note("", "%s: by inclusion. The ℓ∞ ball of ε lies in the ℓ2 ball of ε·√d, d being the values of "+
+			"an image, the ℓ1 ball of ε in the ℓ2 ball of ε.", inclusionMark)
 	}
 	t.note("", "Mean radius: in ℓ2, over all images; it is 0 where another class is answered, or none.")
 }
