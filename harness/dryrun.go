@@ -328,6 +328,7 @@ func duration(hours float64) string {
 // with nothing.
 type comparison struct {
 	source string
+	models []string               // of the suite
 	left   []result.PublishedCell // published, no cell seen for it yet
 	total  int                    // published numbers
 	cells  int                    // seen
@@ -339,7 +340,7 @@ func newComparison(cfg *config.Config, s *config.Suite) *comparison {
 	if p == nil {
 		return nil
 	}
-	return &comparison{source: p.Source, left: p.Cells, total: len(p.Cells)}
+	return &comparison{source: p.Source, models: s.Models, left: p.Cells, total: len(p.Cells)}
 }
 
 // defenses lists those that a job scores under an attack, none first, and marks as
@@ -369,8 +370,15 @@ func (c *comparison) String() string {
 	}
 	text := fmt.Sprintf("%d cells, %d of the %d numbers of %s, %d extra", c.cells, found, c.total, of, c.cells-found)
 	before := "; not run: "
-	for _, p := range c.left {
-		text += before + p.Model + " / " + p.Defense + " / " + p.Attack
+	for i, p := range c.left {
+		switch whole := func(q result.PublishedCell) bool { return q.Model == p.Model }; {
+		case slices.Contains(c.models, p.Model):
+			text += before + p.Model + " / " + p.Defense + " / " + p.Attack
+		case !slices.ContainsFunc(c.left[:i], whole): // a network that the suite lacks is named once
+			text += before + p.Model
+		default:
+			continue
+		}
 		before = ", "
 	}
 	return text

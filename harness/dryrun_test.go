@@ -107,5 +107,5 @@ func TestDescribeNamesWhatIsNotRun(t *testing.T) {
 	got := must.Get(p.Describe(nil, nil))(t)
 	// Clean images alone are those of the table: none and loop of RN-18.
 	contains(t, got, "suite first: 6 cells, 2 of the 18 numbers of table7, 4 extra; not run: rn-18 / none / pgd-linf, ",
-		"RN-34 / none / none", "RN-50 / loop / aa-linf; at most ")
+		"rn-18 / loop / aa-linf, RN-34, RN-50; at most ")
 }

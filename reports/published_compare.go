@@ -125,7 +125,7 @@ func (c compared) verdict() string {
 }
 
 // ComparisonTable puts ours beside the published numbers, a line a cell; without rows
-// where the suite has none.
+// where the suite has none. Numbers of networks that the suite lacks are counted beneath it.
 func (s *suite) ComparisonTable() table {
 	if s.Published == nil {
 		return table{}
@@ -138,7 +138,12 @@ func (s *suite) ComparisonTable() table {
 		Head: []string{"Model", "Defense", "Attack", "Ours", "95 % interval", "Published", "Difference (points)",
 			inIntervalHead}}
 	inside, judged, extra, open := 0, 0, 0, 0
+	var lacking []string
 	for _, c := range s.compared() {
+		if !slices.Contains(s.Models, c.model) {
+			lacking = append(lacking, clean(c.model))
+			continue
+		}
 		theirs, difference := dash, dash
 		if c.published != nil {
 			theirs = percent(*c.published, 0)
@@ -166,7 +171,11 @@ func (s *suite) ComparisonTable() table {
 	}
 	t.Notes = []footnote{{"", fmt.Sprintf("%d of %s within our 95 %% intervals. Extra, as the source lacks them: %s. "+
 		"Published and not run: %s",
-		inside, plural(judged, "published number"), plural(extra, "cell"), plural(open, "number"))}}
+		inside, plural(judged, "published number"), plural(extra, "cell"), plural(open+len(lacking), "number"))}}
+	if len(lacking) > 0 {
+		t.note("", "%s not in this table, of networks that the suite lacks: %s",
+			plural(len(lacking), "published number"), strings.Join(slices.Compact(lacking), ", "))
+	}
 	if mode := s.Published.Mode; mode != "" && len(s.Controls) > 0 && !strings.HasPrefix(s.Mode, mode) {
 		t.note("", "Not the same attacker: the published one is %s, ours %s", clean(mode), s.Attacker().Name)
 	}

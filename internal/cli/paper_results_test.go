@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+)
+
+// The config of the paper's rows at full size fits its published numbers: RN-18 has 8 + 8 in Table 2, 8 in Table 5, 16
+// in Table 6 and 6 in Table 7.
+func TestPaperAtFullSize(t *testing.T) {
+	t.Parallel()
+	text := done(t, "run", "--dry-run", "--config", paperRows, "--suite", "rn-18", "--suite", "rn-18-white-box")
+	must.Have(t, text, "8 of the 40 numbers of table2-standard, 0 extra", "8 of the 40 numbers of table2-robust, 0 extra",
+		"8 of the 24 numbers of table5", "16 of the 80 numbers of table6", "6 of the 18 numbers of table7, 0 extra")
+}
+
+const paperRows = "docs/paper/rn-18/config.yaml"
+
+// Whoever has the networks and embeddings behind the results in docs/paper has the same verdicts: the command that each
+// records, from nothing, on the first 20 images.
+func TestPaperResultsAreReproduced(t *testing.T) {
+	if !testinput.Large() {
+		t.Skip("SELFHEAL_TEST_LARGE=1 runs it: attacks on a full ResNet-18 take minutes")
+	}
+	testinput.Runtime(t)
+	for _, path := range must.Get(filepath.Glob("docs/paper/rn-18/*/results.json"))(t) {
+		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
+			want := must.Get(result.Read(path))(t)
+			cfg := must.Get(config.Load(paperRows))(t)
+			for name, m := range want.Models {
+				sameFile(t, filepath.Join(filepath.Dir(paperRows), cfg.Model(name).Path), m.SHA256)
+			}
+			for name, c := range want.Controls {
+				for i, layer := range cfg.Control(name).Layers {
+					if layer.Embedding.Path != "" {
+						sameFile(t, filepath.Join(filepath.Dir(paperRows), layer.Embedding.Path), c.Layers[i].Embedding.SHA256)
+					}
+				}
+			}
+			args, out := slices.Clone(want.Command[1:]), t.TempDir()
+			args[slices.Index(args, "--out")+1] = out
+			done(t, append(args, "--limit", "20", "--quiet")...)
+			got, _ := results(t, out)
+			if len(got.Cells) != len(want.Cells) || len(got.Cells) == 0 {
+				t.Fatalf("%d cells, not %d", len(got.Cells), len(want.Cells))
+			}
+			for i, c := range got.Cells {
+				if w := want.Cells[i]; c.N != 20 || c.Verdicts != w.Verdicts[:20] {
+					t.Errorf("%s, %s, %s, %s: %s, not %s", c.Suite, c.Model, c.Defense, c.Attack, c.Verdicts, w.Verdicts[:20])
+				}
+			}
+		})
+	}
+}
+
+// sameFile skips the test where a file is absent or another one: each training on another kind of processor is.
+func sameFile(t *testing.T, path, sum string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Skip(err)
+	}
+	if got := sha256.Sum256(data); hex.EncodeToString(got[:]) != sum {
+		t.Skipf("%s is not the file that the results are of", path)
+	}
+}
