@@ -19,7 +19,8 @@ import (
 func TestPaperAtFullSize(t *testing.T) {
 	t.Parallel()
 	text := done(t, "run", "--dry-run", "--config", paperRows, "--suite", "rn-18", "--suite", "rn-18-white-box")
-	must.Have(t, text, "8 of the 40 numbers of table2-standard, 0 extra", "8 of the 40 numbers of table2-robust, 0 extra",
+	must.Have(t, text,
+		"8 of the 40 numbers of table2-standard, 0 extra", "8 of the 40 numbers of table2-robust, 0 extra",
 		"8 of the 24 numbers of table5", "16 of the 80 numbers of table6", "6 of the 18 numbers of table7, 0 extra")
 }
 
@@ -37,13 +38,11 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 			want := must.Get(result.Read(path))(t)
 			cfg := must.Get(config.Load(paperRows))(t)
 			for name, m := range want.Models {
-				sameFile(t, filepath.Join(filepath.Dir(paperRows), cfg.Model(name).Path), m.SHA256)
+				sameFile(t, cfg.Model(name).Path, m.SHA256)
 			}
 			for name, c := range want.Controls {
 				for i, layer := range cfg.Control(name).Layers {
-					if layer.Embedding.Path != "" {
-						sameFile(t, filepath.Join(filepath.Dir(paperRows), layer.Embedding.Path), c.Layers[i].Embedding.SHA256)
-					}
+					sameFile(t, layer.Embedding.Path, c.Layers[i].Embedding.SHA256)
 				}
 			}
 			args, out := slices.Clone(want.Command[1:]), t.TempDir()
@@ -54,18 +53,22 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 				t.Fatalf("%d cells, not %d", len(got.Cells), len(want.Cells))
 			}
 			for i, c := range got.Cells {
-				if w := want.Cells[i]; c.N != 20 || c.Verdicts != w.Verdicts[:20] {
-					t.Errorf("%s, %s, %s, %s: %s, not %s", c.Suite, c.Model, c.Defense, c.Attack, c.Verdicts, w.Verdicts[:20])
+				if w := want.Cells[i].Verdicts[:20]; c.Verdicts != w {
+					t.Errorf("%s, %s, %s, %s: %s, not %s", c.Suite, c.Model, c.Defense, c.Attack, c.Verdicts, w)
 				}
 			}
 		})
 	}
 }
 
-// sameFile skips the test where a file is absent or another one: each training on another kind of processor is.
+// sameFile skips the test where a file of the config is absent or another one, as those of a training on another kind
+// of processor are. An embedding that a run fits has none.
 func sameFile(t *testing.T, path, sum string) {
 	t.Helper()
-	data, err := os.ReadFile(path)
+	if path == "" {
+		return
+	}
+	data, err := os.ReadFile(filepath.Join(filepath.Dir(paperRows), path))
 	if err != nil {
 		t.Skip(err)
 	}
