@@ -20,7 +20,7 @@ import (
 
 // fitVersion is part of every training's identity; raise it when the same training gives
 // another embedding.
-const fitVersion = "fit/3"
+const fitVersion = "fit/4"
 
 // trainingIdentity is all that a training's bits depend on. As JSON it stands in the metadata of
 // the embedding and in checkpoints. Where things lie does not matter.

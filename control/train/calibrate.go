@@ -10,15 +10,19 @@ import (
 // calibrationImages is how many images statistics are measured on.
 const calibrationImages = 128
 
+// momentum is how far a training's step moves the statistics of normalisations to its own, as in PyTorch.
+const momentum = 0.1
+
 // Calibrate sets means and variances of an embedding's BatchNormalizations to those of its
-// own activations on the first 128 images' states, layer by layer. They stay so while
-// scales and biases train: a normalisation that mixes the images of a batch has no place
-// in a network whose answer to an image must not depend on others. An embedding without
+// own activations on the first 128 images' states, layer by layer. An embedding without
 // BatchNormalization is left as it is.
 func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	count := min(calibrationImages, len(data.Labels))
-	g, norms, err := normalising(e, count)
-	if err != nil || len(norms) == 0 {
+	g, norms := e.Clone(), normalisations(e)
+	if g.Outputs = nil; len(norms) == 0 {
+		return nil
+	}
+	if err := normalising(g, func(b *onnx.Builder) string { return b.Float(1 / float32(count)) }); err != nil {
 		return err
 	}
 	states, err := firstStates(n, data)
@@ -41,16 +45,22 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	return nil
 }
 
-// normalising is e with every BatchNormalization taking the statistics of its batch of
-// count images, as in training: one run then gives the statistics of all layers, each
-// behind those before it. Its outputs are the mean and the variance of a channel, of each
-// of the nodes listed.
-func normalising(e *onnx.Graph, count int) (*onnx.Graph, []*onnx.Node, error) {
-	g := e.Clone()
-	g.Outputs = nil
-	var norms []*onnx.Node
+// normalisations are the BatchNormalizations of an embedding.
+func normalisations(e *onnx.Graph) (nodes []*onnx.Node) {
+	for _, n := range e.Nodes {
+		if n.Op == "BatchNormalization" {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// normalising rewrites an embedding, in place: every BatchNormalization takes the statistics of its batch. One run then
+// gives those of all layers, each behind those before it. More outputs are the mean and the variance of a channel, of
+// one node after another. Share is 1 divided by the batch's number of images.
+func normalising(e *onnx.Graph, share func(*onnx.Builder) string) error {
 	var statistics []string
-	err := rewrite(g, func(b *onnx.Builder, n *onnx.Node) bool {
+	err := rewrite(e, func(b *onnx.Builder, n *onnx.Node) bool {
 		if n.Op != "BatchNormalization" {
 			return false
 		}
@@ -65,7 +75,7 @@ func normalising(e *onnx.Graph, count int) (*onnx.Graph, []*onnx.Node, error) {
 			if len(axes) > 0 {
 				x = b.Mean(x, axes)
 			}
-			return b.Op("Mul", b.Sum(x, []int64{0}), b.Float(1/float32(count)))
+			return b.Op("Mul", b.Sum(x, []int64{0}), share(b))
 		}
 		spread := func(c string) string { return b.Op("Reshape", c, b.Ints(column...)) }
 		mu := mean(x)
@@ -73,20 +83,20 @@ func normalising(e *onnx.Graph, count int) (*onnx.Graph, []*onnx.Node, error) {
 		variance := mean(b.Op("Mul", centred, centred))
 		deviation := b.Op("Sqrt", b.Op("Add", variance, b.Float(n.Float("epsilon", 1e-5))))
 		y := b.Op("Mul", centred, b.Op("Div", spread(n.Inputs[1]), deviation))
-		g.Shapes[n.Outputs[0]] = nil
+		e.Shapes[n.Outputs[0]] = nil
 		b.Append(&onnx.Node{Op: "Add", Inputs: []string{y, spread(n.Inputs[2])}, Outputs: n.Outputs[:1]})
-		norms, statistics = append(norms, n), append(statistics, mu, variance)
+		statistics = append(statistics, mu, variance)
 		return true
 	})
-	if err != nil || len(norms) == 0 {
-		return nil, nil, err
+	if err != nil {
+		return err
 	}
-	b := &onnx.Builder{G: g}
+	b := &onnx.Builder{G: e}
 	for i, s := range statistics {
 		b.Output(fmt.Sprintf("statistics/%d", i), s)
 	}
 	_, err = b.Done()
-	return g, norms, err
+	return err
 }
 
 // firstStates are the states of the first images.

@@ -20,6 +20,7 @@ type Checkpoint struct {
 	About      []byte // what the training depends on, as [Trainer.Save] was told
 	Parameters []string
 	Values     [][]float32
+	Statistics [][]float32 // of normalisations that learn
 	Optimizer  optimizerState
 	History    []Loss
 }
@@ -39,7 +40,7 @@ func (t *Trainer) Save(path string, about []byte) error {
 	err := atomicfile.FillSynced(path, func(w io.Writer) error {
 		sum := crc32.New(castagnoli)
 		err := gob.NewEncoder(io.MultiWriter(w, sum)).Encode(Checkpoint{about, t.parameters, t.values,
-			t.optimizer.State, t.history})
+			t.running, t.optimizer.State, t.history})
 		if err != nil {
 			return err
 		}
@@ -98,9 +99,10 @@ func decode(f io.ReadSeeker) (*Checkpoint, error) {
 func (t *Trainer) Restore(c *Checkpoint) error {
 	same := func(a, b []float32) bool { return len(a) == len(b) }
 	if !slices.Equal(c.Parameters, t.parameters) || !slices.EqualFunc(c.Values, t.values, same) ||
+		!slices.EqualFunc(c.Statistics, t.running, same) ||
 		!c.Optimizer.fits(t.optimizer) || len(c.History) != c.Optimizer.Count || len(c.History) > t.Steps() {
 		return errors.New("the checkpoint is of another embedding, optimiser or number of steps")
 	}
-	t.values, t.optimizer.State, t.history = c.Values, c.Optimizer, c.History
+	t.values, t.running, t.optimizer.State, t.history = c.Values, c.Statistics, c.Optimizer, c.History
 	return nil
 }

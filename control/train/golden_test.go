@@ -105,6 +105,46 @@ func TestGaussianAgreesWithPyTorch(t *testing.T) {
 	}
 }
 
+// So do thirty steps of an embedding whose normalisations take the statistics of each batch, and their running
+// averages after the last step.
+func TestNormalisationsAgreeWithPyTorch(t *testing.T) {
+	g := readGolden(t)
+	var run struct {
+		rates
+		CrossEntropy   []float64 `json:"cross_entropy"`
+		Reconstruction []float64
+		Mean, Variance [][]float64
+	}
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/normalised.json"))(t), &run))
+	n := zoo(t, "preact_standard.onnx", 0)
+	e := must.Get(control.ONNXEmbedding(must.Get(os.ReadFile("testdata/normalised.onnx"))(t), n.state()))(t)
+	s := run.settings()
+	s.Epochs, s.Batch, s.Weight, s.Workers = len(g.Order), g.Batch, g.Weight, 1
+	tr := trainer(t, e, []Network{n}, shapes10(t, g.Images), s)
+	tr.order = func(epoch int) []int { return g.Order[epoch] }
+	for k, ce := range run.CrossEntropy {
+		l := must.Get(tr.Step(context.Background()))(t)
+		limit := 3e-3
+		if k < 10 {
+			limit = 1e-4
+		}
+		if !near(l.CrossEntropy, ce, limit) || !near(l.Reconstruction, run.Reconstruction[k], limit) {
+			t.Fatalf("step %d: cross-entropy %.5f and reconstruction %.5f, PyTorch has %.5f and %.5f", k+1,
+				l.CrossEntropy, l.Reconstruction, ce, run.Reconstruction[k])
+		}
+	}
+	e = tr.Embedding()
+	for i, norm := range normalisations(e) {
+		for k, want := range [][]float64{run.Mean[i], run.Variance[i]} {
+			for c, v := range e.Consts[norm.Inputs[3+k]].Floats {
+				if math.Abs(float64(v)-want[c]) > 5e-3*math.Sqrt(run.Variance[i][c]) {
+					t.Errorf("normalisation %d, statistic %d, channel %d: %v, PyTorch has %v", i, k, c, v, want[c])
+				}
+			}
+		}
+	}
+}
+
 // near reports whether a number is within a fraction of another.
 func near(got, want, fraction float64) bool { return math.Abs(got-want) <= fraction*math.Abs(want) }
 

@@ -80,7 +80,7 @@ const (
 	logitsAt         = iota // [N classes]
 	crossEntropyAt          // [N 1]
 	reconstructionAt        // [N 1], ‖E(x) − x‖²
-	gradientsAt
+	gradientsAt             // and the statistics of normalisations
 )
 
 // lossGraph is the loss of a batch with its gradients: Σ CE + weight·Σ ‖E(x) − x‖² by the
@@ -94,6 +94,14 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 		e.Inputs = append(e.Inputs, onnx.Value{Name: p, DType: onnx.Float, Shape: e.Consts[p].Shape})
 		e.Shapes[p] = e.Consts[p].Shape
 		delete(e.Consts, p)
+	}
+	batchwise := learns(e)
+	if batchwise {
+		e.Inputs = append(e.Inputs, onnx.Value{Name: "share", DType: onnx.Float, Shape: onnx.Shape{1}})
+		e.Shapes["share"] = onnx.Shape{1}
+		if err := normalising(e, func(*onnx.Builder) string { return "share" }); err != nil {
+			return nil, err
+		}
 	}
 	if err := doubled(e); err != nil {
 		return nil, err
@@ -109,20 +117,28 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	for _, p := range parameters {
 		wrt = append(wrt, b.Input("parameter/"+p, embedding.Consts[p].Shape))
 	}
-	inline := func(prefix string, g *onnx.Graph, inputs ...string) string {
+	inlined := func(prefix string, g *onnx.Graph, inputs ...string) []string {
 		if g == nil {
-			return inputs[0]
+			return inputs
 		}
 		b.Prefix = prefix
 		defer func() { b.Prefix = "" }()
-		return b.Call(g, inputs...)
+		return b.CallAll(g, inputs...)
+	}
+	inline := func(prefix string, g *onnx.Graph, inputs ...string) string {
+		return inlined(prefix, g, inputs...)[0]
 	}
 	x := inline("before/", n.Before, image)
 	target := x
 	if s.Objective.perturbed() {
 		target = inline("clean/", n.Before, clean)
 	}
-	y := inline("E/", e, append([]string{x}, wrt...)...)
+	given := append([]string{x}, wrt...)
+	if batchwise {
+		given = append(given, b.Input("share", onnx.Shape{1}))
+	}
+	embedded := inlined("E/", e, given...)
+	y, statistics := embedded[0], embedded[1:]
 	z := inline("after/", n.After, y)
 	if byImage {
 		wrt = []string{image}
@@ -155,6 +171,9 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	for _, w := range wrt {
 		b.Output(grad.ParameterGradient(w), g[w])
 	}
+	for i, s := range statistics {
+		b.Output(fmt.Sprintf("statistics/%d", i), s)
+	}
 	if _, err := b.Done(); err != nil {
 		return nil, err
 	}
@@ -164,9 +183,15 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	return b.G, b.G.Verify()
 }
 
+// learns reports whether an embedding's normalisations take the statistics of a step's images while it trains, and
+// their running averages afterwards. A single one keeps those that it has. Behind it nothing is normalised that its
+// inputs' drift could bring out of range, and networks that share an embedding of features have each their own.
+// Where one follows another such statistics are of weights long gone: SegNet and FCN then don't learn.
+func learns(e *onnx.Graph) bool { return len(normalisations(e)) > 1 }
+
 // Parameters lists the constants of an embedding that training moves, sorted: those that
 // are weights, biases or scales of an operator whose gradient by them is known. Means and
-// variances of BatchNormalization are held, as are single numbers that are added or
+// variances of BatchNormalization are none, nor are single numbers that are added or
 // multiplied, which exporters write for parts of formulas.
 func Parameters(e *onnx.Graph) []string {
 	var names []string

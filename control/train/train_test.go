@@ -20,12 +20,36 @@ import (
 	"selfheal/models/ort"
 )
 
-// The gradients of a hidden state's embedding, under every objective, agree with differences
+// The gradients of embeddings of an image and of a hidden state, under every objective, agree with differences
 // of cross-entropy + weight·‖E(x) − x‖².
 func TestGradients(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", -1)
-	e := small(t, "mlp-ae", n, 6)
+	testGradients(t, n, small(t, "mlp-ae", n, 6))
+	n, _ = classifier(t, onnx.Shape{onnx.Batch, 3, 32, 32})
+	testGradients(t, n, smooth(t, n.state()))
+}
+
+// smooth is an embedding of two normalisations, which take the batch's statistics, without a kink. Convolutions before
+// them have no bias: its gradient is 0.
+func smooth(t *testing.T, state onnx.Shape) *onnx.Graph {
+	a := &assembly{Builder: &onnx.Builder{G: onnx.NewGraph("smooth")}, r: generator(1, "smooth", 0, 0),
+		counts: map[string]int{}}
+	x := a.Input("state", state)
+	h := x
+	for _, name := range []string{"first", "second"} {
+		w := a.parameter(name, 27, 3, 3, 3, 3)
+		h = a.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{3, 3}, "pads": []int64{1, 1, 1, 1}}, h, w)
+		h = a.Op("Tanh", a.norm(h))
+	}
+	a.Output("embedding", a.Op("Add", x, a.conv(h, 3, 3, 1)))
+	return must.Get(a.Done())(t)
+}
+
+func testGradients(t *testing.T, n Network, e *onnx.Graph) {
 	data, parameters := shapes10(t, 4), Parameters(e)
+	for i := range data.Labels {
+		data.Labels[i] %= n.classes()
+	}
 	for _, settings := range []Settings{{Objective: Clean}, {Objective: Denoising},
 		{Objective: Gaussian, Loss: MSE}, {Objective: Gaussian, Loss: Stability}} {
 		settings.Weight = 0.3
@@ -33,7 +57,7 @@ func TestGradients(t *testing.T) {
 		g := must.Get(lossGraph(n, e, settings, false))(t)
 		s := must.Get(ort.Open(g.Name, must.Get(g.Encode())(t)))(t)
 		defer s.Close()
-		x, label := must.Get2(data.batch([]int{0, 1, 2, 3}, 10, data.Pixels))(t)
+		x, label := must.Get2(data.batch([]int{0, 1, 2, 3}, n.classes(), data.Pixels))(t)
 		in := []ort.Tensor{x, label}
 		if settings.Objective.perturbed() {
 			clean := ort.Tensor{Shape: x.Shape, Data: make([]float32, len(x.Data))}
@@ -48,8 +72,11 @@ func TestGradients(t *testing.T) {
 			in = append(in, ort.Tensor{Shape: e.Consts[p].Shape, Data: e.Consts[p].Floats})
 			at = append(at, e.Consts[p].Floats)
 		}
+		if learns(e) {
+			in = append(in, ort.Tensor{Shape: []int64{1}, Data: []float32{0.25}})
+		}
 		out := must.Get(s.Run(in))(t)
-		for _, d := range out[gradientsAt:] {
+		for _, d := range out[gradientsAt : gradientsAt+len(parameters)] {
 			gradient = append(gradient, d.Data)
 		}
 		f := func(at [][]float32) (float64, error) {
@@ -85,7 +112,7 @@ func TestGradients(t *testing.T) {
 // and resumed; a step that ctx ends changes nothing.
 func TestWorkersAndResume(t *testing.T) {
 	networks := []Network{zoo(t, "preact_standard.onnx", 0), zoo(t, "preact_robust.onnx", 0)}
-	e := small(t, "conv-ae", networks[0], 4)
+	e := small(t, "fcn", networks[0], 2) // whose normalisations learn
 	data := shapes10(t, 100)
 	settings := func(workers int) Settings {
 		return Settings{Epochs: 2, Batch: 70, Weight: 0.1, Seed: 9, Workers: workers, Schedule: Cosine,
@@ -109,11 +136,12 @@ func TestWorkersAndResume(t *testing.T) {
 		t.Errorf("the checkpoint is about %q after %d steps", saved.About, saved.Done())
 	}
 	second := trainer(t, e, networks, data, settings(2))
-	wider := trainer(t, small(t, "conv-ae", networks[0], 5), networks, data, settings(2))
+	wider := trainer(t, small(t, "fcn", networks[0], 3), networks, data, settings(2))
 	must.Refuse(t, wider.Restore(saved), "of another embedding")
 	must.Do(t, second.Restore(saved))
 	finish(t, second)
-	if !reflect.DeepEqual(second.values, whole.values) || !reflect.DeepEqual(second.History(), whole.History()) {
+	if !reflect.DeepEqual(second.values, whole.values) || !reflect.DeepEqual(second.running, whole.running) ||
+		!reflect.DeepEqual(second.History(), whole.History()) {
 		t.Errorf("a resumed training with other workers differs:\n%v\n%v", second.History(), whole.History())
 	}
 	drawn := map[int]bool{}
@@ -124,8 +152,9 @@ func TestWorkersAndResume(t *testing.T) {
 		t.Errorf("%d steps on the networks %v, want 4 on both", len(whole.History()), drawn)
 	}
 	got := whole.Embedding()
-	for i, p := range whole.parameters {
-		if !slices.Equal(got.Consts[p].Floats, whole.values[i]) ||
+	values := slices.Concat(whole.values, whole.running)
+	for i, p := range slices.Concat(whole.parameters, whole.statistics) {
+		if !slices.Equal(got.Consts[p].Floats, values[i]) ||
 			slices.Equal(got.Consts[p].Floats, e.Consts[p].Floats) {
 			t.Errorf("%s of the embedding is not what was trained", p)
 		}

@@ -36,13 +36,15 @@ type Trainer struct {
 	embedding  *onnx.Graph
 	parameters []string
 	values     [][]float32 // of the parameters
+	statistics []string    // means and variances of normalisations that learn, by node
+	running    [][]float32 // their averages
 	networks   []*frozen
 	data       Data
 	optimizer  *optimizer
 	order      func(epoch int) []int // of the images in an epoch
 	noise      func(epoch, image int, clean, out []float32)
 	history    []Loss
-	sum        [][]float64 // of gradients
+	sum        [][]float64 // of gradients, and of statistics times a shard's images
 }
 
 // frozen is a network as programs, one session a worker.
@@ -74,6 +76,18 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 		t.values, t.sum = append(t.values, v), append(t.sum, make([]float64, len(v)))
 	}
 	t.optimizer = newOptimizer(s, t.values)
+	if learns(embedding) {
+		for _, n := range normalisations(embedding) {
+			t.statistics = append(t.statistics, n.Inputs[3], n.Inputs[4])
+		}
+	}
+	for _, name := range t.statistics {
+		c, ok := embedding.Consts[name]
+		if !ok {
+			return nil, fmt.Errorf("the statistics %q of a normalisation are no constant", name)
+		}
+		t.running, t.sum = append(t.running, slices.Clone(c.Floats)), append(t.sum, make([]float64, len(c.Floats)))
+	}
 	for _, n := range networks {
 		f := &frozen{Network: n}
 		t.networks = append(t.networks, f)
@@ -161,6 +175,9 @@ func (t *Trainer) Embedding() *onnx.Graph {
 	for i, p := range t.parameters {
 		e.Consts[p] = onnx.FloatTensor(e.Consts[p].Shape, slices.Clone(t.values[i]))
 	}
+	for i, name := range t.statistics {
+		e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, slices.Clone(t.running[i]))
+	}
 	return e
 }
 
@@ -191,7 +208,12 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	}
 	factor := t.settings.Schedule.rate(l.Step, t.Steps())
 	l.Rate = t.settings.LearningRate * factor
-	t.optimizer.update(t.values, t.sum, factor)
+	t.optimizer.update(t.values, t.sum[:len(t.values)], factor)
+	for i, mean := range t.sum[len(t.values):] {
+		for j, v := range mean {
+			t.running[i][j] += momentum * (float32(v) - t.running[i][j])
+		}
+	}
 	t.history = append(t.history, l)
 	return l, nil
 }
@@ -199,8 +221,8 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 // sums are over the images of a shard or a batch.
 type sums struct {
 	crossEntropy, reconstruction float64
-	correct                      int
-	gradients                    []ort.Tensor
+	correct, images              int
+	gradients                    []ort.Tensor // and statistics
 }
 
 // gradient sums losses over a batch, and their gradients into t.sum.
@@ -215,8 +237,12 @@ func (t *Trainer) gradient(ctx context.Context, f *frozen, epoch int, images []i
 		all.reconstruction += r.reconstruction
 		all.correct += r.correct
 		for i, g := range r.gradients {
+			weight := 1.0
+			if i >= len(t.values) { // statistics are means
+				weight = float64(r.images)
+			}
 			for j, v := range g.Data {
-				t.sum[i][j] += float64(v)
+				t.sum[i][j] += weight * float64(v)
 			}
 		}
 	})
@@ -247,7 +273,7 @@ func (t *Trainer) shard(ctx context.Context, f *frozen, w, epoch int, images []i
 	if err != nil {
 		return sums{}, err
 	}
-	r := sums{gradients: out[gradientsAt:]}
+	r := sums{images: len(images), gradients: out[gradientsAt:]}
 	for k, i := range images {
 		r.crossEntropy += float64(out[crossEntropyAt].Data[k])
 		r.reconstruction += float64(out[reconstructionAt].Data[k])
@@ -258,10 +284,14 @@ func (t *Trainer) shard(ctx context.Context, f *frozen, w, epoch int, images []i
 	return r, nil
 }
 
-// with appends the parameters to a graph's other inputs.
+// with appends the parameters to a graph's other inputs, and what normalisations need.
 func (t *Trainer) with(in []ort.Tensor) []ort.Tensor {
+	images := in[0].Shape[0]
 	for i, v := range t.values {
 		in = append(in, ort.Tensor{Shape: t.embedding.Consts[t.parameters[i]].Shape, Data: v})
+	}
+	if len(t.statistics) > 0 {
+		in = append(in, ort.Tensor{Shape: []int64{1}, Data: []float32{1 / float32(images)}})
 	}
 	return in
 }

@@ -31,10 +31,20 @@ var (
 // asProgram makes a process of the tests' binary the program itself; see [program]. Its value is root.
 const asProgram = "SELFHEAL_TEST_AS_PROGRAM"
 
+// builtIn is the repository without what a user puts there: the paper's images, networks and embeddings.
+type builtIn struct{ fs.FS }
+
+func (b builtIn) Open(name string) (fs.File, error) {
+	if top, _, _ := strings.Cut(name, "/"); top == "data" || top == "paper" {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return b.FS.Open(name)
+}
+
 // Tests run in the repository's folder, as a user does.
 func TestMain(m *testing.M) {
 	if inherited := os.Getenv(asProgram); inherited != "" {
-		os.Exit(Main(os.DirFS(inherited)))
+		os.Exit(Main(builtIn{os.DirFS(inherited)}))
 	}
 	var err error
 	if root, err = filepath.Abs(filepath.Join("..", "..")); err == nil {
@@ -43,7 +53,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	repository = os.DirFS(root)
+	repository = builtIn{os.DirFS(root)}
 	os.Exit(m.Run())
 }
 

@@ -143,14 +143,21 @@ func (b *Builder) Inline(g *Graph, bind map[string]string) map[string]string {
 	return out
 }
 
-// Call is [Builder.Inline] for a graph of one output, which it returns; the inputs are bound
-// in their order.
-func (b *Builder) Call(g *Graph, inputs ...string) string {
+// Call is [Builder.CallAll] for a graph of one output.
+func (b *Builder) Call(g *Graph, inputs ...string) string { return b.CallAll(g, inputs...)[0] }
+
+// CallAll is [Builder.Inline] with inputs and outputs in their order.
+func (b *Builder) CallAll(g *Graph, inputs ...string) []string {
 	bind := map[string]string{}
 	for i, in := range inputs {
 		bind[g.Inputs[i].Name] = in
 	}
-	return b.Inline(g, bind)[g.Outputs[0].Name]
+	of := b.Inline(g, bind)
+	out := make([]string, len(g.Outputs))
+	for i, o := range g.Outputs {
+		out[i] = of[o.Name]
+	}
+	return out
 }
 
 // Done returns the graph, verified and without what its outputs do not need, or the first error.
