@@ -108,6 +108,24 @@ func testGradients(t *testing.T, n Network, e *onnx.Graph) {
 	}
 }
 
+// Normalisations whose statistics an exporter has made one each learn their own.
+func TestSharedStatistics(t *testing.T) {
+	n := zoo(t, "preact_standard.onnx", 0)
+	e := smooth(t, n.state())
+	norms := normalisations(e)
+	copy(norms[1].Inputs[3:], norms[0].Inputs[3:])
+	tr := trainer(t, e, []Network{n}, shapes10(t, 8), Settings{Epochs: 1, Batch: 8, Weight: 1})
+	must.Get(tr.Step(t.Context()))(t)
+	got := tr.Embedding()
+	norms = normalisations(got)
+	for i := 3; i < 5; i++ {
+		a, b := got.Consts[norms[0].Inputs[i]].Floats, got.Consts[norms[1].Inputs[i]].Floats
+		if slices.Equal(a, b) || slices.Equal(a, e.Consts[norms[0].Inputs[i]].Floats) {
+			t.Errorf("statistics %v and %v", a, b)
+		}
+	}
+}
+
 // A training is the same to the bit with any number of workers, and when it was stopped
 // and resumed; a step that ctx ends changes nothing.
 func TestWorkersAndResume(t *testing.T) {

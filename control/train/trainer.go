@@ -77,16 +77,9 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 	}
 	t.optimizer = newOptimizer(s, t.values)
 	if learns(embedding) {
-		for _, n := range normalisations(embedding) {
-			t.statistics = append(t.statistics, n.Inputs[3], n.Inputs[4])
+		if err := t.track(); err != nil {
+			return nil, err
 		}
-	}
-	for _, name := range t.statistics {
-		c, ok := embedding.Consts[name]
-		if !ok {
-			return nil, fmt.Errorf("the statistics %q of a normalisation are no constant", name)
-		}
-		t.running, t.sum = append(t.running, slices.Clone(c.Floats)), append(t.sum, make([]float64, len(c.Floats)))
 	}
 	for _, n := range networks {
 		f := &frozen{Network: n}
@@ -101,6 +94,24 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 		}
 	}
 	return t, nil
+}
+
+// track finds the statistics of normalisations. Each gets its own, where exporters have made one of equal ones.
+func (t *Trainer) track() error {
+	for _, n := range normalisations(t.embedding) {
+		for _, i := range []int{3, 4} { // mean, variance
+			c, ok := t.embedding.Consts[n.Inputs[i]]
+			if !ok {
+				return fmt.Errorf("node %s: the statistics %q are no constant", n, n.Inputs[i])
+			}
+			if slices.Contains(t.statistics, n.Inputs[i]) {
+				n.Inputs[i] = t.embedding.AddConst(n.Inputs[i], c)
+			}
+			t.statistics = append(t.statistics, n.Inputs[i])
+			t.running, t.sum = append(t.running, slices.Clone(c.Floats)), append(t.sum, make([]float64, len(c.Floats)))
+		}
+	}
+	return nil
 }
 
 func check(embedding *onnx.Graph, networks []Network, data Data, s Settings) error {
