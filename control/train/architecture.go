@@ -109,7 +109,7 @@ func (a *assembly) linear(x string, features int64) string {
 	return a.OpWith("Gemm", onnx.Attrs{"transB": 1}, x, w, a.parameter(name+".bias", in, features))
 }
 
-// norm is a BatchNormalization whose statistics calibrate measures.
+// norm is a BatchNormalization, whose statistics Calibrate measures for a training to begin with.
 func (a *assembly) norm(x string) string {
 	name, c := a.name("norm"), a.Shape(x)[1]
 	constant := func(part string, v float32) string {

@@ -18,10 +18,12 @@ const momentum = 0.1
 // BatchNormalization is left as it is.
 func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	count := min(calibrationImages, len(data.Labels))
-	g, norms := e.Clone(), normalisations(e)
-	if g.Outputs = nil; len(norms) == 0 {
+	norms := normalisations(e)
+	if len(norms) == 0 {
 		return nil
 	}
+	g := e.Clone()
+	g.Outputs = nil // but for the statistics
 	if err := normalising(g, func(b *onnx.Builder) string { return b.Float(1 / float32(count)) }); err != nil {
 		return err
 	}

@@ -184,9 +184,9 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 }
 
 // learns reports whether an embedding's normalisations take the statistics of a step's images while it trains, and
-// their running averages afterwards. A single one keeps those that it has. Behind it nothing is normalised that its
-// inputs' drift could bring out of range, and networks that share an embedding of features have each their own.
-// Where one follows another such statistics are of weights long gone: SegNet and FCN then don't learn.
+// keep running averages for afterwards. Several do: held statistics are of weights long gone, and the error grows from
+// layer to layer until SegNet and FCN learn nothing. A single one keeps its statistics: no layer multiplies the error,
+// and the networks that share an embedding of features have features of different sizes.
 func learns(e *onnx.Graph) bool { return len(normalisations(e)) > 1 }
 
 // Parameters lists the constants of an embedding that training moves, sorted: those that
