@@ -369,17 +369,18 @@ func (c *comparison) String() string {
 		of = "the config"
 	}
 	text := fmt.Sprintf("%d cells, %d of the %d numbers of %s, %d extra", c.cells, found, c.total, of, c.cells-found)
-	before := "; not run: "
-	for i, p := range c.left {
-		switch whole := func(q result.PublishedCell) bool { return q.Model == p.Model }; {
-		case slices.Contains(c.models, p.Model):
-			text += before + p.Model + " / " + p.Defense + " / " + p.Attack
-		case !slices.ContainsFunc(c.left[:i], whole): // a network that the suite lacks is named once
-			text += before + p.Model
-		default:
-			continue
+	var lacking []string
+	for _, p := range c.left {
+		name := p.Model // of a network that the suite lacks, once
+		if slices.Contains(c.models, p.Model) {
+			name += " / " + p.Defense + " / " + p.Attack
 		}
-		before = ", "
+		if !slices.Contains(lacking, name) {
+			lacking = append(lacking, name)
+		}
+	}
+	if len(lacking) > 0 {
+		text += "; not run: " + strings.Join(lacking, ", ")
 	}
 	return text
 }
