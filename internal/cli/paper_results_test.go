@@ -32,8 +32,12 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 	if !testinput.Large() {
 		t.Skip("SELFHEAL_TEST_LARGE=1 runs it: attacks on a full ResNet-18 take minutes")
 	}
+	runs := must.Get(filepath.Glob("docs/paper/rn-18/*/results.json"))(t)
+	if len(runs) == 0 {
+		t.Skip("docs/paper/rn-18 has no results yet")
+	}
 	testinput.Runtime(t)
-	for _, path := range must.Get(filepath.Glob("docs/paper/rn-18/*/results.json"))(t) {
+	for _, path := range runs {
 		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
 			want := must.Get(result.Read(path))(t)
 			cfg := must.Get(config.Load(paperRows))(t)
