@@ -20,11 +20,12 @@ type architecture struct {
 }
 
 var architectures = map[string]architecture{
-	"conv-ae": {24, 4, convolutional},
-	"mlp-ae":  {0, 0, perceptron},
-	"fcn":     {64, 32, fullyConvolutional},
-	"segnet":  {64, 32, segNet},
-	"dncnn":   {64, 1, dnCNN},
+	"conv-ae":  {24, 4, convolutional},
+	"conv2-ae": {24, 1, twoConvolutions},
+	"mlp-ae":   {0, 0, perceptron},
+	"fcn":      {64, 32, fullyConvolutional},
+	"segnet":   {64, 32, segNet},
+	"dncnn":    {64, 1, dnCNN},
 }
 
 // Architectures lists the built-in embedding functions.
@@ -32,7 +33,7 @@ func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
 
 // New builds an embedding of states of the given shape with weights drawn from a seed, as
 // PyTorch initialises its layers. Width is the number of channels of the first layer, of
-// mlp-ae's code; 0 stands for the default: 24 (conv-ae), 64 (fcn, segnet, dncnn), a quarter of the
+// mlp-ae's code; 0 stands for the default: 24 (conv-ae, conv2-ae), 64 (fcn, segnet, dncnn), a quarter of the
 // state's values (mlp-ae). Images lie in [0,1], and so do embeddings of them that end in
 // a sigmoid.
 func New(name string, state onnx.Shape, image bool, width int, seed uint64) (*onnx.Graph, error) {
@@ -146,6 +147,12 @@ func convolutional(a *assembly, x string) string {
 	h = a.relu(a.conv(a.double(h), 2*w, 3, 1))
 	h = a.relu(a.conv(a.double(h), w, 3, 1))
 	return a.bounded(a.conv(h, c, 3, 1))
+}
+
+// twoConvolutions is the paper's auto-encoder of the white box (Appendix D.2): two layers on the whole plane, which can
+// come close to the identity.
+func twoConvolutions(a *assembly, x string) string {
+	return a.conv(a.relu(a.conv(x, int64(a.width), 3, 1)), a.Shape(x)[1], 3, 1)
 }
 
 // perceptron is the two-layer auto-encoder of a flattened state: Linear, BatchNormalization,

@@ -22,8 +22,8 @@ func TestArchitectures(t *testing.T) {
 		name    string
 		network Network
 		width   int
-	}{{"conv-ae", input, 8}, {"conv-ae", hidden, 4}, {"mlp-ae", last, 0}, {"mlp-ae", hidden, 4}, {"fcn", input, 4},
-		{"segnet", input, 4}, {"dncnn", input, 4}} {
+	}{{"conv-ae", input, 8}, {"conv-ae", hidden, 4}, {"conv2-ae", hidden, 4}, {"mlp-ae", last, 0},
+		{"mlp-ae", hidden, 4}, {"fcn", input, 4}, {"segnet", input, 4}, {"dncnn", input, 4}} {
 		e := small(t, c.name, c.network, c.width)
 		must.Do(t, Calibrate(e, c.network, data))
 		e = must.Get(control.ONNXEmbedding(must.Get(e.Encode())(t), c.network.state()))(t)
@@ -38,7 +38,7 @@ func TestArchitectures(t *testing.T) {
 		}
 	}
 	_, err := New("unet", input.state(), true, 4, 0)
-	must.Refuse(t, err, "conv-ae, dncnn, fcn, mlp-ae, segnet")
+	must.Refuse(t, err, "conv-ae, conv2-ae, dncnn, fcn, mlp-ae, segnet")
 	_, err = New("fcn", last.state(), false, 4, 0)
 	must.Refuse(t, err, "multiples of 32")
 }
