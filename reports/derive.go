@@ -163,7 +163,7 @@ func orMinusOne(e *float64) float64 {
 }
 
 // arrangeColumns lists None, then each attack with its epsilons in ascending
-// order. An attack without any cell keeps a column, so that a partial result
+// order. An attack without any cell keeps its columns, so that a partial result
 // shows what is still to come.
 func (s *suite) arrangeColumns() {
 	s.Columns = []column{{Attack: "none"}}
@@ -171,7 +171,7 @@ func (s *suite) arrangeColumns() {
 		if attack == "none" || s.attacks[attack].Proves() {
 			continue
 		}
-		of := map[float64]column{}
+		of, as := map[float64]column{}, s.attacks[attack]
 		for key, c := range s.cells {
 			if c.Attack == attack {
 				col := of[key.epsilon]
@@ -182,10 +182,14 @@ func (s *suite) arrangeColumns() {
 		}
 		if len(of) == 0 {
 			of[-1] = column{}
+			for _, e := range as.Epsilons { // none of corruptions, and of older versions' files
+				of[e] = column{Epsilon: new(e), norm: *as.Norm}
+				delete(of, -1)
+			}
 		}
 		for _, e := range slices.Sorted(maps.Keys(of)) {
 			col := of[e]
-			col.Attack, col.title = attack, s.attacks[attack].Title
+			col.Attack, col.title, col.recipe = attack, as.Title, cmp.Or(col.recipe, as.Recipe)
 			s.Columns = append(s.Columns, col)
 		}
 	}

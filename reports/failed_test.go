@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,5 +31,27 @@ func TestFailedCells(t *testing.T) {
 	text := written(f)
 	if strings.Count(text, "error: its logits are not finite") != 1 || strings.Count(text, "Partial") != partial {
 		t.Errorf("the text, with %d parts called partial before:\n%.3000s", partial, text)
+	}
+}
+
+// An attack that has not begun is headed as one that has: its strengths are known.
+func TestAttackThatHasNotBegun(t *testing.T) {
+	t.Parallel()
+	f := fixture()
+	heads := func() (out []string) {
+		for _, s := range derive(f).Suites {
+			if s.Name == "real" {
+				out = s.heads()
+			}
+		}
+		return out
+	}
+	want := heads()
+	norm := "l2"
+	f.Attacks = map[string]result.Attack{"aa-l2": {Title: "AutoAttack", Recipe: "autoattack-standard/1", Norm: &norm,
+		Epsilons: []float64{0.5}}}
+	f.Cells = slices.DeleteFunc(f.Cells, func(c result.Cell) bool { return c.Suite == "real" && c.Attack == "aa-l2" })
+	if got := heads(); !slices.Equal(got, want) || len(got) != 4 {
+		t.Errorf("columns %q, with its cells %q", got, want)
 	}
 }
