@@ -52,6 +52,13 @@ func TestDuels(t *testing.T) {
 	if got := s.duels(); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
+	file := func(fit, sum string) []result.Layer {
+		return []result.Layer{{At: "last", Embedding: result.LayerEmbedding{Kind: "onnx", Fit: fit, SHA256: sum}}}
+	}
+	fitted := file("train", "ab")
+	if !slices.EqualFunc(fitted, file("", "ab"), sameLayer) || slices.EqualFunc(fitted, file("", "cd"), sameLayer) {
+		t.Error("a fitted embedding is not the same as its file, or is as another")
+	}
 }
 
 // Every change is counted both ways, and the p-values are the exact ones.
