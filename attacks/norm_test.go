@@ -82,7 +82,11 @@ func TestLargestEpsilon(t *testing.T) {
 			}
 			most := []float64{1, 12, 144}[n]
 			for _, epsilon := range []float64{most, 1.001 * most, 1e8} {
-				for _, a := range recipe(t, attacks.Setup{Kind: spec.Kind, Norm: n}, epsilon, 10).Methods() {
+				setup := attacks.Setup{Kind: spec.Kind, Norm: n}
+				if spec.Kind == "smoothing" { // whose radii end at 3 sigmas
+					setup.Parameters = map[string]any{"sigma": epsilon}
+				}
+				for _, a := range recipe(t, setup, epsilon, 10).Methods() {
 					err := a.Check(10, shape)
 					if epsilon == most {
 						if err != nil {

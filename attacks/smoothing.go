@@ -1,5 +1,12 @@
 package attacks
 
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
 // Smoothing is a certificate by randomised smoothing (Cohen, Rosenfeld & Kolter 2019): whatever stays within Epsilon in
 // ℓ2 does not change the answer that the classifier gives most often under Gaussian noise. It is proven by whoever
 // runs it; the fields that are 0 stand for the table's defaults.
@@ -16,7 +23,24 @@ func (Smoothing) Name() string { return "smoothing" }
 
 // Check reports what no certificate can do with.
 func (s Smoothing) Check(classes int, shape Shape) error {
-	return check(s, L2, s.Epsilon, CrossEntropy, classes, shape, smoothingParameters)
+	if err := check(s, L2, s.Epsilon, CrossEntropy, classes, shape, smoothingParameters); err != nil {
+		return err
+	}
+	if most := s.Largest(); s.Epsilon > most {
+		return fmt.Errorf("smoothing: epsilon %v is beyond %.4g, the largest radius that its sigma, n and alpha can "+
+			"certify", s.Epsilon, most)
+	}
+	return nil
+}
+
+// Largest is the radius that is certified where all n samples agree: σ·Φ⁻¹(α^(1/n)), with half of alpha where sampling
+// ends early.
+func (s Smoothing) Largest() float64 {
+	s = withDefaults(s, smoothingParameters)
+	if s.Stopping {
+		s.Alpha /= 2
+	}
+	return s.Sigma * distuv.UnitNormal.Quantile(math.Pow(s.Alpha, 1/float64(s.N)))
 }
 
 // Passes are n0 + n forward passes, of a certificate that ends early the most.

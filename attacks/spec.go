@@ -245,7 +245,7 @@ var smoothingParameters = []Parameter{
 		func(a *Smoothing) *float64 { return &a.Sigma }),
 	whole("n0", 100, "samples that choose the class", func(a *Smoothing) *int { return &a.N0 }),
 	whole("n", 10_000, "samples that bound its probability", func(a *Smoothing) *int { return &a.N }),
-	decimal("alpha", .001, setting.Interval{Min: 1e-12, Max: .5}, "probability that an image's certificate is wrong",
+	decimal("alpha", .001, setting.Interval{Min: 1e-12, Max: .25}, "probability that an image's certificate is wrong",
 		func(a *Smoothing) *float64 { return &a.Alpha }),
 	flag("stopping", "end an image's samples as soon as every epsilon is decided",
 		func(a *Smoothing) *bool { return &a.Stopping }),

@@ -134,9 +134,7 @@ func (r *run) disproved(ctx context.Context, s scoring, v []verdict) (list []str
 		if !a.bounds() || s.attack == nil || s.attack.proves() {
 			continue
 		}
-		by := s
-		by.attack, by.recipe, by.seed = &s.Attacks[i], s.recipes[i], r.cfg.Seed
-		made, err := r.certified(ctx, by)
+		_, made, err := r.certificate(ctx, s, i)
 		if err != nil {
 			return nil, err
 		}

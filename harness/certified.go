@@ -37,6 +37,13 @@ func (r *run) certified(ctx context.Context, s scoring) (*crafted, error) {
 	return r.voted(ctx, s)
 }
 
+// certificate proves the i-th of a job's attacks, for the classifier of a scoring: a certificate, by the config's seed.
+func (r *run) certificate(ctx context.Context, s scoring, i int) (scoring, *crafted, error) {
+	s.attack, s.recipe, s.seed = &s.Attacks[i], s.recipes[i], r.cfg.Seed
+	made, err := r.certified(ctx, s)
+	return s, made, err
+}
+
 // proving is how a certificate is proven: T is what the journal keeps of an image.
 type proving[T any] struct {
 	proof

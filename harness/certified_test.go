@@ -101,6 +101,10 @@ func TestSmoothing(t *testing.T) {
 		if c.Attack == "pgd" {
 			want = map[string]int{"unknown": 2, "known": 1}[c.Suite]
 		}
+		if c.VerdictOnly {
+			t.Errorf("%s, %s, %s: smoothed classifiers see images that only just break another", c.Suite, c.Defense,
+				c.Attack)
+		}
 		if polled != want {
 			t.Errorf("%s, %s, %s: the answers of %d smoothed classifiers, not %d", c.Suite, c.Defense, c.Attack, polled,
 				want)

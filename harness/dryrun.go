@@ -213,16 +213,16 @@ func (d *description) job(j Job, known *comparison) (effort, error) {
 		fmt.Fprintf(&d.text, "  %d seeds of every attack\n", seeds)
 	}
 	controls := int64(len(j.Suite.Controls))
-	judged := n // by each classifier; certificates say themselves what is proven
+	judged, polled := n, int64(0) // by each classifier; certificates say themselves what is proven
 	for _, a := range j.Attacks {
 		if !a.proves() {
 			judged += n * seeds
 		}
 		if a.searches() { // the smoothed classifiers' answers
-			judged += n * j.polls()
+			polled += n * j.polls()
 		}
 	}
-	e := effort{controlled: judged * controls}
+	e := effort{forward: polled, controlled: (judged + polled) * controls}
 	for i, a := range j.Attacks {
 		if a.corruption() != nil {
 			d.corruption(j, i, known)

@@ -307,13 +307,14 @@ func (r *run) seeds() []uint64 { return r.plan.seeds() }
 func (r *run) reserve() {
 	for _, j := range r.plan.Jobs {
 		given := j.Suite.Mode == result.Oblivious && len(j.Suite.Controls) > 0 // images, to every control
+		kept := j.Suite.SaveAdversarial || j.polls() > 0                       // on disk, for smoothed classifiers
 		for k := range j.needs(r.seeds()) {
 			if r.uses[k.craftKey] == nil {
 				r.uses[k.craftKey] = &use{}
 			}
 			u := r.uses[k.craftKey]
 			u.left++
-			u.images = u.images || given || k.n == 0 && j.Suite.SaveAdversarial // of a certificate there are none
+			u.images = u.images || given || k.n == 0 && kept // of a certificate there are none
 		}
 	}
 	for _, j := range r.plan.Jobs { // studies take the images that are made anyway

@@ -41,9 +41,7 @@ func (r *run) smoothed(ctx context.Context, s scoring) (list []result.Smoothed, 
 		if !a.smooths() {
 			continue
 		}
-		by := s
-		by.attack, by.recipe, by.seed = &s.Attacks[i], s.recipes[i], r.cfg.Seed
-		made, err := r.certified(ctx, by)
+		by, made, err := r.certificate(ctx, s, i)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +89,7 @@ func (r *run) contradicted(s scoring, c result.Cell) (list []result.Warning) {
 		list = append(list, result.WarnCertifiedBroken.New("%s", text))
 		i := slices.IndexFunc(s.Attacks, func(a PlannedAttack) bool { return a.Name == of.Certificate })
 		alpha := smoothingOf(s.Attacks[i], s.recipes[i]).Alpha // that of each certificate, and of each answer
-		if stats.BinomialTest(of.Within-of.Broken, of.Within, 1-2*alpha) < impossible {
+		if stats.BinomialTest(c.N-of.Broken, c.N, 1-2*alpha) < impossible {
 			r.unproven(c, s.who, text)
 		}
 	}

@@ -82,7 +82,8 @@ func (r *run) draw(ctx context.Context, on *counted, sigma float64, s scoring, i
 		return &sample{make([]float32, len(im.Pixels)), make([]float32, len(answers))}
 	}}
 	votes := make([]atomic.Int64, len(answers))
-	state := s.who.state() + 4*int64(len(im.Pixels))
+	// As many draws as sampling says are under way beside each other.
+	state := int64(r.sampling(n)) * (s.who.state() + 4*int64(len(im.Pixels)))
 	err := r.forEach(ctx, n, state, func(ctx context.Context, k int) error {
 		one := free.Get().(*sample)
 		defer free.Put(one)

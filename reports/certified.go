@@ -219,6 +219,10 @@ func (by *certifiedBy) noteSmoothing(t *table, attacked, included bool) {
 			"an image, the ℓ1 ball of ε in the ℓ2 ball of ε.", inclusionMark)
 	}
 	t.note("", "Mean radius: in ℓ2, over all images; it is 0 where another class is answered, or none.")
+	if by.of.Parameters["stopping"] == true {
+		t.note("", "Sampling ended as soon as every ε of this certificate was decided: what is proven at others, and "+
+			"radii, are lower bounds, which all samples might raise.")
+	}
 }
 
 // noteBounds says what a table of certificates by bounds says.
