@@ -40,7 +40,7 @@ func (s Smoothing) Largest() float64 {
 	if s.Stopping {
 		s.Alpha /= 2
 	}
-	return s.Sigma * distuv.UnitNormal.Quantile(math.Pow(s.Alpha, 1/float64(s.N)))
+	return max(0, s.Sigma*distuv.UnitNormal.Quantile(math.Pow(s.Alpha, 1/float64(s.N)))) // few samples certify nothing
 }
 
 // Passes are n0 + n forward passes, of a certificate that ends early the most.

@@ -25,4 +25,7 @@ func TestSmoothingReachesNoFurther(t *testing.T) {
 	if got := (attacks.Smoothing{}).Largest(); math.Abs(got-0.7996) > 5e-5 {
 		t.Errorf("the default's largest radius is %v", got)
 	}
+	if got := (attacks.Smoothing{N: 9}).Largest(); got != 0 {
+		t.Errorf("9 samples certify %v", got)
+	}
 }
