@@ -161,7 +161,8 @@ func TestCertificatesCost(t *testing.T) {
 	}
 }
 
-// An image that is certified and broken is a warning, and many are an error.
+// An image that is certified and broken is a warning, and many are an error: of all images, as wrong certificates are
+// found among those that are certified.
 func TestContradicted(t *testing.T) {
 	p := plan(t, certifying, 1, 4)
 	j := p.Jobs[0]
@@ -171,11 +172,11 @@ func TestContradicted(t *testing.T) {
 		s.recipes = append(s.recipes, must.Get(a.Recipe(10, who.Shape))(t))
 	}
 	r := &run{opener: &opener{record: &result.File{}}}
-	for _, c := range []struct{ certified, broken, failed int }{{400, 0, 0}, {400, 1, 0}, {400, 3, 0}, {400, 12, 1},
-		{3, 3, 1}} {
+	for _, c := range []struct{ images, certified, broken, failed int }{{400, 400, 0, 0}, {400, 400, 1, 0},
+		{400, 3, 3, 0}, {400, 12, 12, 1}, {3, 3, 3, 1}} {
 		r.record.Failed = nil
 		of := result.Smoothed{Certificate: "smooth", Within: c.certified, Broken: c.broken}
-		list := r.contradicted(s, result.Cell{Smoothed: []result.Smoothed{of}})
+		list := r.contradicted(s, result.Cell{N: c.images, Smoothed: []result.Smoothed{of}})
 		if len(list) != min(c.broken, 1) || len(r.record.Failed) != c.failed {
 			t.Errorf("%+v: %v, %v", c, list, r.record.Failed)
 		}
