@@ -268,8 +268,7 @@ func (c contest) Sentence() string {
 		out += p.words(name)
 	}
 	if c.Passes[0] > 0 && c.Passes[1] > 0 {
-		out += fmt.Sprintf("; an answer costs %s plain passes instead of %s", threeDigits(c.Passes[0]),
-			threeDigits(c.Passes[1]))
+		out += fmt.Sprintf("; an answer costs %s instead of %s", plainPasses(c.Passes[0]), threeDigits(c.Passes[1]))
 	}
 	return out + "."
 }

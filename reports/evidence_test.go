@@ -181,3 +181,11 @@ func TestLowestUnderCorruption(t *testing.T) {
 		t.Errorf("without attacks the lowest is under %s", low.Column.Attack)
 	}
 }
+
+func TestPlainPasses(t *testing.T) {
+	for n, want := range map[float64]string{1: "1 plain pass", 1.004: "1 plain pass", 2.314: "2.31 plain passes"} {
+		if got := strings.ReplaceAll(plainPasses(n), nbsp, " "); got != want {
+			t.Errorf("%v: %q, want %q", n, got, want)
+		}
+	}
+}

@@ -205,6 +205,14 @@ func plural(n int, one string, many ...string) string {
 	return fmt.Sprintf("%d %s", n, append(many, one+"s")[0])
 }
 
+// plainPasses is a number of plain passes as a text.
+func plainPasses(n float64) string {
+	if said := threeDigits(n); said != "1" {
+		return said + " plain passes"
+	}
+	return "1 plain pass"
+}
+
 // Tested says what was tested, over all suites.
 func (v *view) Tested() (out []fact) {
 	said := map[string][]string{}

@@ -94,9 +94,9 @@ func (s study) Sentences() []string {
 	var out []string
 	bare, own := s.cost("none"), s.cost(s.Solver.Method)
 	if bare != nil && own != nil && bare.Milliseconds > 0 {
-		out = append(out, fmt.Sprintf("An answer of %s under %s costs %s plain passes by FLOPs and %s ms for one "+
+		out = append(out, fmt.Sprintf("An answer of %s under %s costs %s by FLOPs and %s ms for one "+
 			"image alone; the undefended network's costs 1 and %s ms: control adds %s ms, %.1f %% of the time.",
-			clean(s.Model), clean(s.Control), threeDigits(own.Passes), threeDigits(own.Milliseconds),
+			clean(s.Model), clean(s.Control), plainPasses(own.Passes), threeDigits(own.Milliseconds),
 			threeDigits(bare.Milliseconds), threeDigits(own.Milliseconds-bare.Milliseconds),
 			100*(1-bare.Milliseconds/own.Milliseconds)))
 	}

@@ -49,7 +49,7 @@ IMAGE = (3, 32, 32)
 CLASSIFIERS = [f"{name}_{kind}" for name in ("preact", "wider", "wide", "efficientnet") for kind in ("standard", "robust")]
 STATES = {
     **{name: ("input", "logits", IMAGE) for name in CLASSIFIERS},
-    **{name: ("state", "embedding", IMAGE) for name in ("input_ae", "input_segnet", "input_denoising")},
+    **{name: ("state", "embedding", IMAGE) for name in ("input_ae", "input_segnet", "input_denoising", "input_noise")},
     **{name: ("state", "embedding", (64,)) for name in ("hidden_ae", "hidden_64")},
 }
 
