@@ -3,14 +3,14 @@ package control
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"selfheal/models/ort"
 )
 
-// ForEach calls fn for 0 … n−1, each in a goroutine of its own that the pool
-// knows of, so that their model passes share batches. About two batches a
-// worker are under way at once, and no more than limit where that is above 0. The
-// first error, or ctx's, ends the rest.
+// ForEach calls fn for 0 … n−1 in goroutines that the pool knows of, so that their
+// model passes share batches. About two batches a worker are under way at once, and
+// no more than limit where that is above 0. The first error, or ctx's, ends the rest.
 func ForEach(ctx context.Context, pool *ort.Pool, n, limit int, fn func(ctx context.Context, i int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -18,23 +18,16 @@ func ForEach(ctx context.Context, pool *ort.Pool, n, limit int, fn func(ctx cont
 	if limit > 0 {
 		width = min(width, limit)
 	}
-	slots := make(chan struct{}, width)
+	var next atomic.Int64
 	var wg sync.WaitGroup
-loop:
-	for i := range n {
-		select {
-		case <-ctx.Done():
-			break loop
-		case slots <- struct{}{}:
-		}
+	for range min(width, n) {
 		pool.Enter()
 		wg.Go(func() {
-			defer func() {
-				pool.Leave()
-				<-slots
-			}()
-			if err := pool.Work(ctx, func(ctx context.Context) error { return fn(ctx, i) }); err != nil {
-				cancel(err)
+			defer pool.Leave()
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := pool.Work(ctx, func(ctx context.Context) error { return fn(ctx, i) }); err != nil {
+					cancel(err)
+				}
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"selfheal/harness/certify"
@@ -31,10 +32,14 @@ func BenchmarkSamples(b *testing.B) {
 			s := scoring{bench: open, who: alone(open.net)}
 			im := must.Get(open.set.image(0))(b)
 			const samples = 5_000
+			images := make([][]float32, r.sampling(1)) // which lie apart, as those of a data set do
+			for i := range images {
+				images[i] = slices.Clone(im.Pixels)
+			}
 			b.Run("passes", func(b *testing.B) {
 				for range b.N {
-					must.Do(b, r.forEach(b.Context(), samples, s.who.state(), func(ctx context.Context, _ int) error {
-						_, err := s.who.logits(ctx, im.Pixels)
+					must.Do(b, r.forEach(b.Context(), samples, s.who.state(), func(ctx context.Context, i int) error {
+						_, err := s.who.logits(ctx, images[i%len(images)])
 						return err
 					}))
 				}

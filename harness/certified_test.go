@@ -118,7 +118,7 @@ func TestSmoothing(t *testing.T) {
 		count := func(from, n int) (votes [10]int) {
 			x, z := make([]float32, len(im.Pixels)), make([]float32, 10)
 			for k := from; k < from+n; k++ {
-				vector.Noisy(im.Pixels, 0.12, vector.NewKey(3, uint64(im.ID), uint64(k)), x)
+				vector.Noisy(im.Pixels, 0.12, vector.NewKey(3, uint64(im.ID)).At(uint64(k)), x)
 				must.Do(t, u.net.Logits(t.Context(), x, z))
 				votes[attacks.Argmax(z)]++
 			}

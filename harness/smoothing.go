@@ -82,12 +82,13 @@ func (r *run) draw(ctx context.Context, on *counted, sigma float64, s scoring, i
 		return &sample{make([]float32, len(im.Pixels)), make([]float32, len(answers))}
 	}}
 	votes := make([]atomic.Int64, len(answers))
+	noise := vector.NewKey(s.seed, uint64(im.ID))
 	// As many draws as sampling says are under way beside each other.
 	state := int64(r.sampling(n)) * (s.who.state() + 4*int64(len(im.Pixels)))
 	err := r.forEach(ctx, n, state, func(ctx context.Context, k int) error {
 		one := free.Get().(*sample)
 		defer free.Put(one)
-		vector.Noisy(im.Pixels, float32(sigma), vector.NewKey(s.seed, uint64(im.ID), uint64(from+k)), one.x)
+		vector.Noisy(im.Pixels, float32(sigma), noise.At(uint64(from+k)), one.x)
 		if err := on.Logits(ctx, one.x, one.logits); err != nil {
 			return err
 		}

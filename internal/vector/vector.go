@@ -10,6 +10,7 @@
 package vector
 
 // #cgo CFLAGS: -O3 -std=c11
+// #cgo LDFLAGS: -lm
 // #include "vector.h"
 import "C"
 
