@@ -199,13 +199,22 @@ type componentProgress struct {
 }
 
 func (e componentProgress) String() string {
-	return fmt.Sprintf("%s: %d of %d images, %s so far %d of %d, %s", e.inWords(), e.Done, e.Images, e.stands(),
+	return fmt.Sprintf("%s: %d of %d images, %s %d of %d, %s", e.inWords(), e.Done, e.Images, e.standing("robust so far"),
 		e.Robust, e.N, e.left())
 }
 
 // short is its text beside a bar.
 func (e componentProgress) short() string {
-	return fmt.Sprintf("%s %d/%d, %s %d/%d, %s", e.inWords(), e.Done, e.Images, e.stands(), e.Robust, e.N, e.left())
+	return fmt.Sprintf("%s %d/%d, %s %d/%d, %s", e.inWords(), e.Done, e.Images, e.standing("robust"), e.Robust, e.N,
+		e.left())
+}
+
+// standing says what the number of images that stand means: those that no proof has been tried on are among them.
+func (e componentProgress) standing(attacked string) string {
+	if attacks.Proves(e.Component) {
+		return "certified at most"
+	}
+	return attacked
 }
 
 // left is the component's time and the run's.
