@@ -98,16 +98,18 @@ static INLINE void noisy(ARGUMENTS) {
     }
 }
 
+// The caller chooses the form: VECTOR knows none of AVX2 with fused products, which are a feature of their own, and not
+// every compiler's library can tell what the processor has.
 #if defined(__x86_64__)
-// VECTOR's forms would not do: that of AVX2 must have fused products, which are a feature of their own.
 __attribute__((target("avx512f"))) static void noisy_512(ARGUMENTS) { noisy(x, sigma, high, low, out, n); }
 __attribute__((target("avx2,fma"))) static void noisy_256(ARGUMENTS) { noisy(x, sigma, high, low, out, n); }
-
-void vector_noisy(ARGUMENTS) {
-    if (__builtin_cpu_supports("avx512f")) noisy_512(x, sigma, high, low, out, n);
-    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) noisy_256(x, sigma, high, low, out, n);
-    else noisy(x, sigma, high, low, out, n);
-}
-#else
-void vector_noisy(ARGUMENTS) { noisy(x, sigma, high, low, out, n); }
 #endif
+
+void vector_noisy(int bits, ARGUMENTS) {
+#if defined(__x86_64__)
+    if (bits == 512) noisy_512(x, sigma, high, low, out, n);
+    else if (bits == 256) noisy_256(x, sigma, high, low, out, n);
+    else
+#endif
+        noisy(x, sigma, high, low, out, n);
+}

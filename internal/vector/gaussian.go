@@ -3,6 +3,8 @@ package vector
 import (
 	"crypto/sha256"
 	"encoding/binary"
+
+	"golang.org/x/sys/cpu"
 )
 
 // #include "vector.h"
@@ -28,6 +30,19 @@ func (k Key) At(i uint64) Key {
 
 // Noisy writes x + sigma·η with η ~ N(0, I): float32 numbers of xoshiro128++ and Box and Muller's method, no larger
 // than 6.7. They depend on the key and their place alone.
-func Noisy(x []float32, sigma float32, k Key, out []float32) {
-	C.vector_noisy(c(x, x), C.float(sigma), C.uint64_t(k.high), C.uint64_t(k.low), c(out, x), n(x))
+func Noisy(x []float32, sigma float32, k Key, out []float32) { noisy(wide, x, sigma, k, out) }
+
+func noisy(bits int, x []float32, sigma float32, k Key, out []float32) {
+	C.vector_noisy(C.int(bits), c(x, x), C.float(sigma), C.uint64_t(k.high), C.uint64_t(k.low), c(out, x), n(x))
 }
+
+// wide is how many bits of vectors with fused products the processor has; 0: it has none, or is none of amd64's.
+var wide = func() int {
+	switch {
+	case cpu.X86.HasAVX512F:
+		return 512
+	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
+		return 256
+	}
+	return 0
+}()

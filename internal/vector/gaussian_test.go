@@ -107,10 +107,18 @@ func TestNoisyKnown(t *testing.T) {
 	sum := sha256.Sum256([]byte("\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00"))
 	k := [2]uint64{binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:])}
 	const blocks = 1000
-	got, crc := noise(32*blocks, 1, 2), crc32.NewIEEE()
+	for _, form := range vector.Forms() {
+		got := make([]float32, 32*blocks)
+		vector.NoisyIn(form, got, 1, vector.NewKey(1, 2), got)
+		known(t, k, got)
+	}
+}
+
+func known(t *testing.T, k [2]uint64, got []float32) {
+	crc := crc32.NewIEEE()
 	for l := range 16 {
 		s := newLane(k, uint64(l))
-		for b := range blocks {
+		for b := range len(got) / 32 {
 			u, w := (float64(s.next()>>1)+0.5)/(1<<31), s.next()
 			sin, cos := math.Sincos(math.Pi / 4 * float64(int32(w<<2)) / (1 << 31))
 			pair := [2]float64{cos, sin}

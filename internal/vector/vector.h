@@ -52,6 +52,6 @@ void vector_window_add(const float *v, windows w, const float *shape, int row, i
 void vector_window_write(float *v, windows w, const float *values, const double *scales, float *held);
 void vector_window_restore(float *v, windows w, const float *held);
 
-void vector_noisy(const float *x, float sigma, uint64_t high, uint64_t low, float *out, int n);
+void vector_noisy(int bits, const float *x, float sigma, uint64_t high, uint64_t low, float *out, int n);
 
 #endif
