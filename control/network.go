@@ -149,6 +149,11 @@ func (n *Network) Logits(ctx context.Context, x, out []float32) error {
 	return n.pool.Run(ctx, n.forward, [][]float32{x}, [][]float32{out})
 }
 
+// LogitsOf are those of the image that fill writes, see [ort.Pool.RunOf].
+func (n *Network) LogitsOf(ctx context.Context, fill func(x []float32), out []float32) error {
+	return n.pool.RunOf(ctx, n.forward, fill, [][]float32{out})
+}
+
 // Gradient implements [attacks.Oracle].
 func (n *Network) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {

@@ -171,6 +171,17 @@ func (o *counted) Logits(ctx context.Context, x, out []float32) error {
 	return o.Oracle.Logits(ctx, x, out)
 }
 
+// LogitsOf are those of the image that fill writes, for a classifier that is not attacked itself: to where the network
+// takes it, or to x, which a closed loop reads.
+func (o *counted) LogitsOf(ctx context.Context, fill func(x []float32), x, out []float32) error {
+	if o.of.loop != nil {
+		fill(x)
+		return o.Logits(ctx, x, out)
+	}
+	o.logits.Add(1)
+	return o.of.net.LogitsOf(ctx, fill, out)
+}
+
 func (o *counted) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
 	o.gradients.Add(1)

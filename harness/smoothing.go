@@ -88,8 +88,8 @@ func (r *run) draw(ctx context.Context, on *counted, sigma float64, s scoring, i
 	err := r.forEach(ctx, n, state, func(ctx context.Context, k int) error {
 		one := free.Get().(*sample)
 		defer free.Put(one)
-		vector.Noisy(im.Pixels, float32(sigma), noise.At(uint64(from+k)), one.x)
-		if err := on.Logits(ctx, one.x, one.logits); err != nil {
+		fill := func(x []float32) { vector.Noisy(im.Pixels, float32(sigma), noise.At(uint64(from+k)), x) }
+		if err := on.LogitsOf(ctx, fill, one.x, one.logits); err != nil {
 			return err
 		}
 		if class := attacks.Argmax(one.logits); attacks.Right(one.logits, class) { // not so of NaN

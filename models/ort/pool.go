@@ -160,14 +160,24 @@ func (p *Pool) Close() {
 // ends while the item waits, Run returns its error at once. When Run returns, in and out
 // are the caller's again.
 func (p *Pool) Run(ctx context.Context, prog *Program, in, out [][]float32) error {
+	return p.run(ctx, prog, in, nil, out)
+}
+
+// RunOf is Run of a program of one input, which fill writes into the batch: nobody else has to hold it. Another
+// goroutine calls fill, and more than once where a run needs more items than there are.
+func (p *Pool) RunOf(ctx context.Context, prog *Program, fill func(x []float32), out [][]float32) error {
+	return p.run(ctx, prog, nil, fill, out)
+}
+
+func (p *Pool) run(ctx context.Context, prog *Program, in [][]float32, fill func(x []float32), out [][]float32) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := prog.check(p, in, out); err != nil {
+	if err := prog.check(p, in, fill != nil, out); err != nil {
 		return fmt.Errorf("run %s: %w", prog.name, err)
 	}
 	r := requests.Get().(*request)
-	r.in, r.out = in, out
+	r.in, r.fill, r.out = in, fill, out
 	if err := p.enqueue(prog, r); err != nil {
 		r.release()
 		return fmt.Errorf("run %s: %w", prog.name, err)
@@ -189,17 +199,21 @@ func (p *Pool) Run(ctx context.Context, prog *Program, in, out [][]float32) erro
 }
 
 // check compares an item's slices with the ports.
-func (p *Program) check(pool *Pool, in, out [][]float32) error {
+func (p *Program) check(pool *Pool, in [][]float32, filled bool, out [][]float32) error {
 	if p.pool != pool {
 		return errors.New("the program belongs to another pool")
 	}
-	if len(in) != len(p.inputs) || len(out) != len(p.outputs) {
-		return fmt.Errorf("%d inputs and %d outputs given, the program has %d and %d",
-			len(in), len(out), len(p.inputs), len(p.outputs))
+	given := len(in)
+	if filled {
+		given++
 	}
-	for i, port := range p.inputs {
-		if len(in[i]) != port.Size {
-			return fmt.Errorf("input %q has %d values, an item has %d", port.Name, len(in[i]), port.Size)
+	if given != len(p.inputs) || len(out) != len(p.outputs) {
+		return fmt.Errorf("%d inputs and %d outputs given, the program has %d and %d",
+			given, len(out), len(p.inputs), len(p.outputs))
+	}
+	for i, x := range in {
+		if port := p.inputs[i]; len(x) != port.Size {
+			return fmt.Errorf("input %q has %d values, an item has %d", port.Name, len(x), port.Size)
 		}
 	}
 	for i, port := range p.outputs {

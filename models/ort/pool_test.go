@@ -97,6 +97,24 @@ func TestManyPrograms(t *testing.T) {
 	})
 }
 
+// An item that is written into the batch has the bits of one that is copied there.
+func TestFilled(t *testing.T) {
+	t.Parallel()
+	const n = 50
+	p := newPool(t, 2, 16)
+	conv, add := compile(t, p, "conv"), compile(t, p, "add")
+	each(p, n, func(id int) {
+		x, got := image(id, 768), room(conv.Outputs())
+		must.Do(t, p.RunOf(t.Context(), conv, func(to []float32) { copy(to, x) }, got))
+		bits(t, once(t, p, conv, x), got, "filled")
+	})
+	if conv.Items() != 2*n {
+		t.Errorf("%d items were run", conv.Items())
+	}
+	fill := func([]float32) { t.Error("an item is written that is not run") }
+	must.Refuse(t, p.RunOf(t.Context(), add, fill, room(add.Outputs())), "1 inputs and 2 outputs given, the program has 2")
+}
+
 func TestRunErrors(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -8,14 +8,15 @@ import (
 // request is one item that waits for its batch.
 type request struct {
 	in, out [][]float32
-	tick    int64 // Pool.tick when it began to wait
+	fill    func(x []float32) // writes the only input; nil: in has all of them
+	tick    int64             // Pool.tick when it began to wait
 	done    chan error
 }
 
 var requests = sync.Pool{New: func() any { return &request{done: make(chan error, 1)} }}
 
 func (r *request) release() {
-	r.in, r.out = nil, nil
+	r.in, r.fill, r.out = nil, nil, nil
 	requests.Put(r)
 }
 

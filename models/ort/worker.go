@@ -96,8 +96,14 @@ func (w *worker) one(prog *Program, batch []*request, n int) (err error) {
 	}
 	for i, port := range prog.fed {
 		for j := range n { // beyond the batch its last item again: values that the graph can take
-			item, to := batch[min(j, len(batch)-1)].in[i], k.in[i][j*port.Size:(j+1)*port.Size]
-			high, low := to, to[len(to)-len(item):]
+			r, to := batch[min(j, len(batch)-1)], k.in[i][j*port.Size:(j+1)*port.Size]
+			high, low := to, to[len(to)-prog.inputs[i].Size:]
+			item := low
+			if r.fill != nil {
+				r.fill(low)
+			} else {
+				item = r.in[i]
+			}
 			if i == 0 && prog.mean != nil {
 				vector.Difference(item, prog.mean, low)
 			} else {
