@@ -78,13 +78,15 @@ func (r *run) vote(ctx context.Context, on *counted, how certify.Smoothing, s sc
 func (r *run) draw(ctx context.Context, on *counted, sigma float64, s scoring, im attacks.Image, from, n int,
 	answers []int) error {
 	type sample struct{ x, logits []float32 }
-	free := sync.Pool{New: func() any {
-		return &sample{make([]float32, len(im.Pixels)), make([]float32, len(answers))}
-	}}
+	held := len(im.Pixels)
+	if s.who.loop == nil {
+		held = 0
+	}
+	free := sync.Pool{New: func() any { return &sample{make([]float32, held), make([]float32, len(answers))} }}
 	votes := make([]atomic.Int64, len(answers))
 	noise := vector.NewKey(s.seed, uint64(im.ID))
 	// As many draws as sampling says are under way beside each other.
-	state := int64(r.sampling(n)) * (s.who.state() + 4*int64(len(im.Pixels)))
+	state := int64(r.sampling(n)) * (s.who.state() + 4*int64(held))
 	err := r.forEach(ctx, n, state, func(ctx context.Context, k int) error {
 		one := free.Get().(*sample)
 		defer free.Put(one)
