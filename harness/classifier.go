@@ -171,8 +171,8 @@ func (o *counted) Logits(ctx context.Context, x, out []float32) error {
 	return o.Oracle.Logits(ctx, x, out)
 }
 
-// LogitsOf are those of the image that fill writes, for a classifier that is not attacked itself: to where a bare network
-// takes it, or to x, which a closed loop reads.
+// LogitsOf are those of the image that fill writes, for a classifier that is not attacked itself: to where a bare
+// network takes it, or to x, which a closed loop reads.
 func (o *counted) LogitsOf(ctx context.Context, fill func(x []float32), x, out []float32) error {
 	if o.of.loop != nil {
 		fill(x)

@@ -199,8 +199,8 @@ type componentProgress struct {
 }
 
 func (e componentProgress) String() string {
-	return fmt.Sprintf("%s: %d of %d images, %s %d of %d, %s", e.inWords(), e.Done, e.Images, e.standing("robust so far"),
-		e.Robust, e.N, e.left())
+	return fmt.Sprintf("%s: %d of %d images, %s %d of %d, %s", e.inWords(), e.Done, e.Images,
+		e.standing("robust so far"), e.Robust, e.N, e.left())
 }
 
 // short is its text beside a bar.

@@ -112,7 +112,8 @@ func TestFilled(t *testing.T) {
 		t.Errorf("%d items were run", conv.Items())
 	}
 	fill := func([]float32) { t.Error("an item is written that is not run") }
-	must.Refuse(t, p.RunOf(t.Context(), add, fill, room(add.Outputs())), "1 inputs and 2 outputs given, the program has 2")
+	err := p.RunOf(t.Context(), add, fill, room(add.Outputs()))
+	must.Refuse(t, err, "1 inputs and 2 outputs given, the program has 2")
 }
 
 func TestRunErrors(t *testing.T) {
