@@ -2,7 +2,7 @@
 // steps, projections. They are written in C (vector.c), whose compiler makes vector instructions of them where
 // Go's doesn't: of an iteration of FAB on a small network a third used to be such walks.
 //
-// Products and sums in float32 round as the same expression in Go does; sums are
+// Products and sums in float32 round as the same expression in Go does, but for Noisy's; sums are
 // taken in float64, in a fixed order. Every processor gives the same bits.
 //
 // Slices of one call have the same length, which the first one gives, and outputs
