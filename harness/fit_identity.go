@@ -22,6 +22,9 @@ import (
 // another embedding.
 const fitVersion = "fit/4"
 
+// noiseVersion is part of the identity of objective gaussian's; raise it when the same keys give other noise.
+const noiseVersion = 2
+
 // trainingIdentity is all that a training's bits depend on. As JSON it stands in the metadata of
 // the embedding and in checkpoints. Where things lie does not matter.
 type trainingIdentity struct {
@@ -36,6 +39,7 @@ type trainingIdentity struct {
 	StartSHA256   string `json:"start_sha256,omitzero"`
 	DatasetSHA256 string `json:"dataset_sha256"`
 	train.Settings
+	Noise    int                              `json:"noise,omitzero"`
 	Models   []string                         `json:"models"` // in the order that steps draw them by
 	Networks map[string]result.Network        `json:"networks"`
 	Before   map[string]result.LayerEmbedding `json:"before,omitempty"`      // by place
@@ -53,6 +57,9 @@ func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte
 		Provider: f.pool.Provider(), Winograd: f.cfg.Runtime.Winograd, At: place(f.control.Layers[layer].At).String(),
 		Architecture: t.Architecture, Width: t.Width, DatasetSHA256: d.SHA256(), Settings: t.Settings, Models: names,
 		Networks: map[string]result.Network{}, Before: map[string]result.LayerEmbedding{}}
+	if t.Objective == train.Gaussian {
+		id.Noise = noiseVersion
+	}
 	if id.Seed = t.Seed; t.Start != "" {
 		file, err := readModel(f.cfg.Files, t.Start)
 		if err != nil {

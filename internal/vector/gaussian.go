@@ -28,8 +28,8 @@ func (k Key) At(i uint64) Key {
 	return Key{k.high + i*0xd1342543de82ef95, k.low + i*0xaf251af3b0f025b5}
 }
 
-// Noisy writes x + sigma·η, rounded once, with η ~ N(0, I): float32 numbers of xoshiro128++ and Box and Muller's method,
-// no larger than 6.7. They depend on the key and their place alone.
+// Noisy writes x + sigma·η, rounded once, with η ~ N(0, I): float32 numbers of xoshiro128++ and Box and Muller's
+// method, no larger than 6.7. They depend on the key and their place alone.
 func Noisy(x []float32, sigma float32, k Key, out []float32) { noisy(wide, x, sigma, k, out) }
 
 func noisy(bits int, x []float32, sigma float32, k Key, out []float32) {
