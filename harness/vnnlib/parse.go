@@ -3,123 +3,128 @@
 package vnnlib
 
 import (
-	"bytes"
-	"compress/gzip"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"selfheal/internal/input"
+	"selfheal/internal/number"
 )
 
-// Property is what a VNN-LIB file asks for: an input in one of the cases. Without one the property holds.
-type Property struct {
-	Inputs, Outputs int // declared: X_0 …, Y_0 …
-	Cases           []Case
-}
+// Size is a network's: how many values its input and its output have.
+type Size struct{ Inputs, Outputs int }
 
-// Case is a conjunction: a box of inputs, and linear constraints on the outputs.
-type Case struct {
-	Lower, Upper []float64
-	Constraints  []Constraint
-}
-
-// Constraint is Σ Row·Y ≤ Bound, or < where it is strict.
-type Constraint struct {
-	Row    []float64
-	Bound  float64
-	Strict bool
-}
-
-// What a file may hold at most. A disjunction of conjunctions grows by multiplication.
+// A disjunction of conjunctions grows by multiplication.
 const (
 	mostCases = 100_000
-	mostAtoms = 10_000_000
+	mostAtoms = 10_000_000 // of all cases together
+	mostTerms = 4_000_000  // of the file
 )
+
+// Term is a variable's coefficient.
+type Term struct {
+	Index  int
+	Factor float64
+}
 
 // atom is Σ x·X + Σ y·Y ≤ bound.
 type atom struct {
-	x, y   map[int]float64
+	x, y   []Term
 	bound  float64
 	strict bool
 }
 
 // parser reads a file's assertions.
 type parser struct {
-	inputs, outputs map[int]bool
-	cases           [][]atom // a disjunction of conjunctions
-	atoms           int
+	*tokens
+	size            Size
+	inputs, outputs []bool // declared
+	cases           [][]*atom
+	atoms, terms    int
 }
 
-// mostBytes bounds a file, also unpacked.
-const mostBytes = 1 << 30
-
-// Read reads a VNN-LIB file, also one packed by gzip. Errors name the file.
-func Read(path string) (*Property, error) {
-	data, err := input.Read(path, mostBytes)
+// Parse reads the text of a VNN-LIB file, plain or packed by gzip, about a network of a size. It ends with ctx. Errors
+// name the line.
+func Parse(ctx context.Context, from io.Reader, of Size) (*Property, error) {
+	t, err := tokensOf(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		packed, err := gzip.NewReader(bytes.NewReader(data))
-		if err == nil {
-			data, err = io.ReadAll(io.LimitReader(packed, mostBytes+1))
-		}
-		if err == nil && len(data) > mostBytes {
-			err = errors.New("is larger than 1 GB")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+	p := &parser{tokens: t, size: of, inputs: make([]bool, of.Inputs), outputs: make([]bool, of.Outputs),
+		cases: [][]*atom{nil}}
+	for p.peek() != "" {
+		if err := p.command(); err != nil {
+			if ended := p.ended(); ended != nil {
+				return nil, ended
+			}
+			return nil, fmt.Errorf("line %d: %w", p.at, err)
 		}
 	}
-	p, err := Parse(string(data))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err := p.ended(); err != nil {
+		return nil, err
 	}
-	return p, nil
+	return p.property(ctx)
 }
 
-// Parse reads the text of a VNN-LIB file. Errors name the line.
-func Parse(text string) (*Property, error) {
-	r := &reader{text: text, line: 1}
-	p := &parser{inputs: map[int]bool{}, outputs: map[int]bool{}, cases: [][]atom{nil}}
-	for {
-		t, ok, err := r.term(0)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			return p.property()
-		}
-		if err := p.command(t); err != nil {
-			return nil, fmt.Errorf("line %d: %w", t.line, err)
-		}
+// errOpen is a text that ends too early.
+var errOpen = errors.New("a parenthesis is not closed")
+
+// close takes the parenthesis that ends what is called so.
+func (p *parser) close(what string) error {
+	switch word := p.take(); word {
+	case ")":
+		return nil
+	case "":
+		return errOpen
+	default:
+		return fmt.Errorf("%s is followed by %.40q", what, word)
 	}
 }
 
-func (p *parser) command(t term) error {
-	if len(t.list) == 0 {
-		return errors.New("wants a command in parentheses")
+func (p *parser) command() error {
+	if word := p.take(); word == ")" {
+		return errors.New("a parenthesis closes nothing")
+	} else if word != "(" {
+		return fmt.Errorf("wants a command in parentheses, not %.40q", word)
 	}
-	switch name := t.list[0].word; {
-	case name == "declare-const" && len(t.list) == 3:
-		return p.declare(t.list[1].word, t.list[2].word)
-	case name == "declare-fun" && len(t.list) == 4 && len(t.list[2].list) == 0:
-		return p.declare(t.list[1].word, t.list[3].word)
-	case name == "assert" && len(t.list) == 2:
-		cases, err := p.formula(t.list[1])
-		if err != nil {
+	switch name := p.take(); name {
+	case "declare-const", "declare-fun":
+		variable := p.take()
+		if name == "declare-fun" && !(p.skip("(") && p.skip(")")) {
+			return fmt.Errorf("%s declares a function of something", variable)
+		}
+		sort := p.take()
+		if err := p.declare(variable, sort); err != nil {
 			return err
 		}
-		p.cases, err = p.product(p.cases, cases)
+		return p.close(name)
+	case "assert":
+		cases, err := p.formula(1)
+		if err == nil {
+			err = p.close(name)
+		}
+		if err == nil {
+			p.cases, err = p.product(p.cases, cases)
+		}
 		return err
-	case slices.Contains([]string{"set-logic", "set-info", "set-option", "check-sat", "get-model", "exit"}, name):
+	case "set-logic", "set-info", "set-option", "check-sat", "get-model", "exit":
+		for depth := 1; depth > 0; {
+			switch p.take() {
+			case "(":
+				depth++
+			case ")":
+				depth--
+			case "":
+				return errOpen
+			}
+		}
 		return nil
+	case "":
+		return errOpen
 	default:
 		return fmt.Errorf("unknown command %.40q", name)
 	}
@@ -127,11 +132,11 @@ func (p *parser) command(t term) error {
 
 // variable reads X_3 or Y_0.
 func variable(word string) (kind byte, index int, ok bool) {
-	kinds, number, found := strings.Cut(word, "_")
-	if !found || kinds != "X" && kinds != "Y" || number != "0" && strings.HasPrefix(number, "0") {
+	kinds, digits, found := strings.Cut(word, "_")
+	if !found || kinds != "X" && kinds != "Y" || digits != "0" && strings.HasPrefix(digits, "0") {
 		return 0, 0, false
 	}
-	index, err := strconv.Atoi(number)
+	index, err := strconv.Atoi(digits)
 	return kinds[0], index, err == nil && index >= 0
 }
 
@@ -143,9 +148,12 @@ func (p *parser) declare(name, sort string) error {
 	if sort != "Real" {
 		return fmt.Errorf("%s is declared as %.40q, not Real", name, sort)
 	}
-	known := p.inputs
+	known, what := p.inputs, "inputs"
 	if kind == 'Y' {
-		known = p.outputs
+		known, what = p.outputs, "outputs"
+	}
+	if index >= len(known) {
+		return fmt.Errorf("declares %.40s; the network has %d %s", name, len(known), what)
 	}
 	if known[index] {
 		return fmt.Errorf("%s is declared twice", name)
@@ -155,14 +163,14 @@ func (p *parser) declare(name, sort string) error {
 }
 
 // product combines two disjunctions of conjunctions into one.
-func (p *parser) product(a, b [][]atom) ([][]atom, error) {
+func (p *parser) product(a, b [][]*atom) ([][]*atom, error) {
 	if len(a)*len(b) > mostCases {
 		return nil, fmt.Errorf("has more than %d cases", mostCases)
 	}
 	if len(a) == 1 && len(b) == 1 { // the usual one, which must not be quadratic
-		return [][]atom{append(a[0], b[0]...)}, nil
+		return [][]*atom{append(a[0], b[0]...)}, nil
 	}
-	var out [][]atom
+	var out [][]*atom
 	for _, one := range a {
 		for _, other := range b {
 			if p.atoms += len(one) + len(other); p.atoms > mostAtoms {
@@ -175,15 +183,20 @@ func (p *parser) product(a, b [][]atom) ([][]atom, error) {
 }
 
 // formula reads and, or, and comparisons.
-func (p *parser) formula(t term) ([][]atom, error) {
-	if len(t.list) == 0 {
-		return nil, fmt.Errorf("wants a formula, not %.40q", t.word)
+func (p *parser) formula(depth int) ([][]*atom, error) {
+	if depth > mostDepth {
+		return nil, fmt.Errorf("parentheses are nested more than %d deep", mostDepth)
 	}
-	switch name := t.list[0].word; name {
+	if word := p.take(); word == "" {
+		return nil, errOpen
+	} else if word != "(" {
+		return nil, fmt.Errorf("wants a formula, not %.40q", word)
+	}
+	switch name := p.take(); name {
 	case "and":
-		all := [][]atom{nil}
-		for _, inner := range t.list[1:] {
-			cases, err := p.formula(inner)
+		all := [][]*atom{nil}
+		for !p.skip(")") {
+			cases, err := p.formula(depth + 1)
 			if err == nil {
 				all, err = p.product(all, cases)
 			}
@@ -193,9 +206,9 @@ func (p *parser) formula(t term) ([][]atom, error) {
 		}
 		return all, nil
 	case "or":
-		var all [][]atom
-		for _, inner := range t.list[1:] {
-			cases, err := p.formula(inner)
+		var all [][]*atom
+		for !p.skip(")") {
+			cases, err := p.formula(depth + 1)
 			if err != nil {
 				return nil, err
 			}
@@ -205,177 +218,235 @@ func (p *parser) formula(t term) ([][]atom, error) {
 		}
 		return all, nil
 	case "<=", ">=", "<", ">", "=":
-		if len(t.list) != 3 {
-			return nil, fmt.Errorf("%s compares %d values, not two", name, len(t.list)-1)
-		}
-		return p.comparison(name, t.list[1], t.list[2])
+		return p.comparison(name, depth)
+	case "":
+		return nil, errOpen
 	default:
 		return nil, fmt.Errorf("unknown operator %.40q", name)
 	}
 }
 
-// comparison reads a comparison of two linear terms. That of an input is taken as not strict: boxes have their border.
-func (p *parser) comparison(name string, left, right term) ([][]atom, error) {
-	a, err := p.linear(left, 0)
+// comparison reads a comparison of two linear terms.
+func (p *parser) comparison(name string, depth int) ([][]*atom, error) {
+	a, err := p.linear(depth + 1)
 	if err != nil {
 		return nil, err
 	}
-	b, err := p.linear(right, 0)
+	b, err := p.linear(depth + 1)
 	if err != nil {
 		return nil, err
 	}
-	less, more := a.less(b), b.less(a)
-	less.strict, more.strict = name == "<", name == ">"
-	switch name {
-	case "<=", "<":
-		return [][]atom{{less}}, nil
-	case ">=", ">":
-		return [][]atom{{more}}, nil
+	if err := p.close("a comparison of two values"); err != nil {
+		return nil, err
 	}
-	return [][]atom{{less, more}}, nil
+	less, err := a.less(b, name == "<")
+	if err != nil {
+		return nil, err
+	}
+	more, err := b.less(a, name == ">")
+	switch {
+	case err != nil:
+		return nil, err
+	case name == "<=" || name == "<":
+		return [][]*atom{{less}}, nil
+	case name == "=":
+		return [][]*atom{{less, more}}, nil
+	}
+	return [][]*atom{{more}}, nil
 }
 
-// sum is a linear term: a constant and coefficients.
+// sum is a linear term: a constant and coefficients, a variable's in several parts perhaps.
 type sum struct {
-	x, y     map[int]float64
+	x, y     []Term
 	constant float64
 }
 
-func (s *sum) add(o sum, by float64) {
-	s.constant += by * o.constant
+// add is s + by·o.
+func (s sum) add(o sum, by float64) sum {
+	scaled := func(to, from []Term) []Term {
+		for _, t := range from {
+			to = append(to, Term{t.Index, by * t.Factor})
+		}
+		return to
+	}
+	return sum{scaled(s.x, o.x), scaled(s.y, o.y), s.constant + by*o.constant}
+}
+
+// errBeyond is a number that float64 can't hold.
+var errBeyond = errors.New("comes to a number that is not finite in float64")
+
+// less is s ≤ o, or s < o where it is strict.
+func (s sum) less(o sum, strict bool) (*atom, error) {
+	d := sum{}.add(s, 1).add(o, -1)
+	a := &atom{bound: 0 - d.constant, strict: strict} // not −0
 	for _, part := range []struct {
-		to   *map[int]float64
-		from map[int]float64
-	}{{&s.x, o.x}, {&s.y, o.y}} {
-		for i, v := range part.from {
-			if *part.to == nil {
-				*part.to = map[int]float64{}
+		from []Term
+		to   *[]Term
+	}{{d.x, &a.x}, {d.y, &a.y}} {
+		slices.SortStableFunc(part.from, func(a, b Term) int { return cmp.Compare(a.Index, b.Index) })
+		for _, t := range part.from {
+			if last := len(*part.to) - 1; last >= 0 && (*part.to)[last].Index == t.Index {
+				(*part.to)[last].Factor += t.Factor
+			} else {
+				*part.to = append(*part.to, t)
 			}
-			(*part.to)[i] += by * v
 		}
+		for _, t := range *part.to {
+			if !number.Finite(t.Factor) {
+				return nil, errBeyond
+			}
+		}
+		*part.to = slices.Clip(slices.DeleteFunc(*part.to, func(t Term) bool { return t.Factor == 0 }))
 	}
+	if !number.Finite(a.bound) {
+		return nil, errBeyond
+	}
+	return a, nil
 }
 
-// less is s ≤ o.
-func (s sum) less(o sum) atom {
-	var d sum
-	d.add(s, 1)
-	d.add(o, -1)
-	for _, part := range []map[int]float64{d.x, d.y} {
-		maps.DeleteFunc(part, func(_ int, v float64) bool { return v == 0 })
+// linear reads a linear term.
+func (p *parser) linear(depth int) (s sum, err error) {
+	word := p.take()
+	switch {
+	case word == "":
+		return s, errOpen
+	case depth > mostDepth:
+		return s, fmt.Errorf("parentheses are nested more than %d deep", mostDepth)
+	case word == ")":
+		return s, errors.New("compares fewer than two values")
+	case word != "(":
+		return p.value(word)
 	}
-	return atom{x: d.x, y: d.y, bound: 0 - d.constant} // not −0
+	name := p.take()
+	switch name {
+	case "+", "-", "*":
+	case ")":
+		return s, errors.New("wants a linear term, not empty parentheses")
+	case "":
+		return s, errOpen
+	default:
+		return s, fmt.Errorf("unknown operator %.40q", name)
+	}
+	count := 0
+	for ; !p.skip(")"); count++ {
+		part, err := p.linear(depth + 1)
+		switch {
+		case err != nil:
+			return s, err
+		case count == 0:
+			s = part
+		case name == "+":
+			s = s.add(part, 1)
+		case name == "-":
+			s = s.add(part, -1)
+		default:
+			if s, err = s.times(part); err != nil {
+				return s, err
+			}
+		}
+		if !number.Finite(s.constant) {
+			return s, errBeyond
+		}
+	}
+	if count == 0 {
+		return s, fmt.Errorf("wants a value behind %s", name)
+	}
+	if name == "-" && count == 1 {
+		s = sum{}.add(s, -1)
+	}
+	return s, nil
 }
 
-func (p *parser) linear(t term, depth int) (s sum, err error) {
-	if t.word != "" {
-		if kind, index, ok := variable(t.word); ok {
-			switch {
-			case kind == 'X' && p.inputs[index]:
-				s.x = map[int]float64{index: 1}
-			case kind == 'Y' && p.outputs[index]:
-				s.y = map[int]float64{index: 1}
-			default:
-				return s, fmt.Errorf("%s is not declared", t.word)
-			}
-			return s, nil
+// times is a product, of which one factor must be a constant.
+func (s sum) times(o sum) (sum, error) {
+	if len(s.x)+len(s.y) > 0 && len(o.x)+len(o.y) > 0 {
+		return s, errors.New("multiplies variables; constraints are linear")
+	}
+	if len(o.x)+len(o.y) > 0 {
+		s, o = o, s
+	}
+	s = sum{}.add(s, o.constant)
+	for _, t := range slices.Concat(s.x, s.y) {
+		if !number.Finite(t.Factor) {
+			return s, errBeyond
 		}
-		s.constant, err = strconv.ParseFloat(t.word, 64)
-		if err != nil || math.IsNaN(s.constant) || math.IsInf(s.constant, 0) {
-			return s, fmt.Errorf("wants a number or a variable, not %.40q", t.word)
+	}
+	return s, nil
+}
+
+// value reads a number or a variable.
+func (p *parser) value(word string) (s sum, err error) {
+	if p.terms++; p.terms > mostTerms {
+		return s, fmt.Errorf("has more than %d values", mostTerms)
+	}
+	if kind, index, ok := variable(word); ok {
+		switch {
+		case kind == 'X' && index < len(p.inputs) && p.inputs[index]:
+			s.x = []Term{{index, 1}}
+		case kind == 'Y' && index < len(p.outputs) && p.outputs[index]:
+			s.y = []Term{{index, 1}}
+		default:
+			return s, fmt.Errorf("%.40s is not declared", word)
 		}
 		return s, nil
 	}
-	if len(t.list) < 2 {
-		return s, errors.New("wants a linear term, not empty parentheses")
-	}
-	parts := make([]sum, len(t.list)-1)
-	for i, inner := range t.list[1:] {
-		if parts[i], err = p.linear(inner, depth+1); err != nil {
-			return s, err
-		}
-	}
-	switch name := t.list[0].word; {
-	case name == "+":
-		for _, part := range parts {
-			s.add(part, 1)
-		}
-	case name == "-" && len(parts) == 1:
-		s.add(parts[0], -1)
-	case name == "-":
-		s.add(parts[0], 1)
-		for _, part := range parts[1:] {
-			s.add(part, -1)
-		}
-	case name == "*":
-		s = parts[0]
-		for _, part := range parts[1:] {
-			if (s.x != nil || s.y != nil) && (part.x != nil || part.y != nil) {
-				return s, errors.New("multiplies variables; constraints are linear")
-			}
-			a, b := s, part
-			if b.x == nil && b.y == nil {
-				a, b = b, a
-			}
-			s = sum{}
-			s.add(b, a.constant)
-		}
-	default:
-		return s, fmt.Errorf("unknown operator %.40q", name)
+	s.constant, err = strconv.ParseFloat(word, 64)
+	if err != nil || !number.Finite(s.constant) || strings.ContainsAny(word, "xXpP_") {
+		return s, fmt.Errorf("wants a number or a variable, not %.40q", word)
 	}
 	return s, nil
 }
 
 // property turns the assertions into boxes and constraints.
-func (p *parser) property() (*Property, error) {
-	for _, known := range []map[int]bool{p.inputs, p.outputs} {
-		for i := range len(known) {
-			if !known[i] {
-				return nil, fmt.Errorf("%d variables are declared, and number %d is missing", len(known), i)
-			}
+func (p *parser) property(ctx context.Context) (*Property, error) {
+	for _, known := range []struct {
+		what string
+		of   []bool
+	}{{"X", p.inputs}, {"Y", p.outputs}} {
+		if i := slices.Index(known.of, false); i >= 0 {
+			return nil, fmt.Errorf("does not declare %s_%d; the network has %d inputs and %d outputs", known.what, i,
+				p.size.Inputs, p.size.Outputs)
 		}
 	}
-	if len(p.inputs) == 0 || len(p.outputs) == 0 {
-		return nil, errors.New("declares no inputs X_0, … or no outputs Y_0, …")
-	}
-	out := &Property{Inputs: len(p.inputs), Outputs: len(p.outputs)}
 	if len(p.inputs)*len(p.cases) > mostAtoms {
 		return nil, fmt.Errorf("has %d cases of %d inputs", len(p.cases), len(p.inputs))
 	}
+	out := &Property{Size: p.size}
+	boxes := map[uint64][]*Box{}
 	for _, atoms := range p.cases {
-		c := Case{Lower: slices.Repeat([]float64{math.Inf(-1)}, out.Inputs),
-			Upper: slices.Repeat([]float64{math.Inf(1)}, out.Inputs)}
-		empty := false
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		c, b, possible := Case{}, newBox(p.size.Inputs), true
 		for _, a := range atoms {
 			switch {
+			case len(a.x) == 0 && len(a.y) == 0:
+				possible = possible && (a.bound > 0 || a.bound == 0 && !a.strict)
 			case len(a.x) == 0:
-				row := make([]float64, out.Outputs)
-				for i, v := range a.y {
-					row[i] = v
-				}
-				c.Constraints = append(c.Constraints, Constraint{row, a.bound, a.strict})
+				c.Constraints = append(c.Constraints, Constraint{a.y, a.bound, a.strict})
 			case len(a.x) == 1 && len(a.y) == 0:
-				for i, v := range a.x {
-					if v > 0 {
-						c.Upper[i] = min(c.Upper[i], a.bound/v+0)
-					} else {
-						c.Lower[i] = max(c.Lower[i], a.bound/v+0)
-					}
-				}
+				b.cut(a.x[0], a.bound, a.strict)
 			default:
 				return nil, errors.New("has a constraint on several inputs, or on inputs and outputs: " +
 					"inputs lie in a box")
 			}
 		}
-		for i := range c.Lower {
-			if math.IsInf(c.Lower[i], 0) || math.IsInf(c.Upper[i], 0) {
-				return nil, fmt.Errorf("input X_%d has no lower or no upper bound", i)
-			}
-			empty = empty || c.Lower[i] > c.Upper[i]
+		if i := b.open(); i >= 0 {
+			return nil, fmt.Errorf("input X_%d has no lower or no upper bound", i)
 		}
-		if !empty {
-			out.Cases = append(out.Cases, c)
+		if !possible || b.empty() {
+			continue
 		}
+		b.close()
+		key := b.hash()
+		if i := slices.IndexFunc(boxes[key], b.equal); i >= 0 {
+			b = boxes[key][i]
+		} else {
+			boxes[key] = append(boxes[key], b)
+			out.Boxes = append(out.Boxes, b)
+		}
+		c.Box = b
+		out.Cases = append(out.Cases, c)
 	}
 	return out, nil
 }

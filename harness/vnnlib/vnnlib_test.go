@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
-	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 )
 
@@ -28,53 +29,111 @@ func declared(inputs, outputs int) string {
 	return out.String()
 }
 
+// parse reads a property of a network of a size.
+func parse(text string, inputs, outputs int) (*Property, error) {
+	return Parse(context.Background(), strings.NewReader(text), Size{inputs, outputs})
+}
+
 const box = "(assert (>= X_0 -1)) (assert (<= X_0 1.0)) (assert (and (>= X_1 0) (<= X_1 2e0)))\n"
 
 func TestParse(t *testing.T) {
-	p := must.Get(Parse("; a comment\n(set-logic QF_LRA)\n" + declared(2, 2) + box +
-		"(assert (or (and (<= Y_0 Y_1) (> (* 2.0 Y_0) (- 1 X_0 (- X_0)))) (= (+ Y_0 (- Y_1)) 0.5)))\n(check-sat)"))(t)
-	want := "{2 2 [{[-1 0] [1 2] [{[1 -1] 0 false} {[-2 0] -1 true}]} " +
-		"{[-1 0] [1 2] [{[1 -1] 0.5 false} {[-1 1] -0.5 false}]}]}"
-	if got := fmt.Sprint(*p); got != want {
-		t.Errorf("%s, wanted\n%s", got, want)
+	p := must.Get(parse("; a comment\n(set-logic QF_LRA)\n"+declared(2, 2)+box+
+		"(assert (or (and (<= Y_0 Y_1) (> (* 2.0 Y_0) (- 1 X_0 (- X_0)))) (= (+ Y_0 (- Y_1)) 0.5)))\n(check-sat)", 2, 2))(t)
+	want := "[[-1 0] [1 2] [{[{0 1} {1 -1}] 0 false} {[{0 -2}] -1 true}]] " +
+		"[[-1 0] [1 2] [{[{0 1} {1 -1}] 0.5 false} {[{0 -1} {1 1}] -0.5 false}]]"
+	if got := shown(p); got != want || len(p.Boxes) != 1 {
+		t.Errorf("%s of %d boxes, wanted\n%s", got, len(p.Boxes), want)
 	}
 	// Boxes in cases; one of them empty.
-	p = must.Get(Parse(declared(1, 1) + `(assert (<= X_0 2)) (assert (or (and (>= X_0 0) (<= X_0 1) (<= Y_0 0))
-		(and (>= X_0 1.5) (>= Y_0 1)) (and (>= X_0 3) (<= Y_0 9))))`))(t)
-	if got := fmt.Sprint(p.Cases); got != "[{[0] [1] [{[1] 0 false}]} {[1.5] [2] [{[-1] -1 false}]}]" {
+	p = must.Get(parse(declared(1, 1)+`(assert (<= X_0 2)) (assert (or (and (>= X_0 0) (<= X_0 1) (<= Y_0 0))
+		(and (>= X_0 1.5) (>= Y_0 1)) (and (>= X_0 3) (<= Y_0 9)) (and (>= X_0 1) (< 1 0) (<= Y_0 9))))`, 1, 1))(t)
+	if got := shown(p); got != "[[0] [1] [{[{0 1}] 0 false}]] [[1.5] [2] [{[{0 -1}] -1 false}]]" {
 		t.Error(got)
+	}
+}
+
+// shown are a property's cases.
+func shown(p *Property) string {
+	var all []string
+	for _, c := range p.Cases {
+		all = append(all, fmt.Sprint([]any{c.Box.Lower, c.Box.Upper, c.Constraints}))
+	}
+	return strings.Join(all, " ")
+}
+
+// The ends of boxes hold what lies between them: those for proofs all of it, those for counterexamples nothing else.
+func TestEnds(t *testing.T) {
+	for _, one := range []struct {
+		asserted     string
+		low, high    float32
+		lower, upper float64
+		apart        int
+	}{
+		{"(>= X_0 -1) (<= X_0 0.5)", -1, 0.5, -1, 0.5, -1},
+		{"(> X_0 -1) (< X_0 0.5)", math.Nextafter32(-1, 0), math.Nextafter32(0.5, 0), -1, 0.5, -1},
+		{"(>= X_0 0) (<= X_0 0.1)", 0, math.Nextafter32(0.1, 0), 0, 0.1, -1}, // float32's 0.1 is more
+		{"(>= X_0 0) (<= (* 3 X_0) 1)", 0, math.Nextafter32(1./3, 0), 0, math.Nextafter(1./3, 1), -1},
+		{"(>= X_0 0) (<= (* -3 X_0) 1) (<= X_0 1)", 0, 1, 0, 1, -1},
+		{"(>= (* -3 X_0) -1) (>= X_0 0)", 0, math.Nextafter32(1./3, 0), 0, math.Nextafter(1./3, 1), -1},
+		{"(>= X_0 0.1) (<= X_0 0.1)", math.Nextafter32(0.1, 1), math.Nextafter32(0.1, 0), 0.1, 0.1, 0},
+		{"(= X_0 0.5)", 0.5, 0.5, 0.5, 0.5, -1},
+		{"(>= X_0 -1e308) (<= X_0 1e308)", -math.MaxFloat32, math.MaxFloat32, -1e308, 1e308, -1},
+		{"(>= X_0 0) (<= (* 1e300 X_0) 1e-20)", 0, 0, 0, math.Nextafter(1e-320, 1), -1},
+	} {
+		p, err := parse(declared(1, 1)+"(assert (and "+one.asserted+"))", 1, 1)
+		if err != nil || len(p.Boxes) != 1 {
+			t.Errorf("%s: %v, %v", one.asserted, p, err)
+			continue
+		}
+		b := p.Boxes[0]
+		if b.Low[0] != one.low && one.apart < 0 || b.High[0] != one.high && one.apart < 0 || b.Lower[0] != one.lower ||
+			b.Upper[0] != one.upper || b.Apart != one.apart {
+			t.Errorf("%s: [%v, %v] in [%v, %v], apart %d", one.asserted, b.Low, b.High, b.Lower, b.Upper, b.Apart)
+		}
 	}
 }
 
 func TestParseErrors(t *testing.T) {
 	ok := declared(2, 1) + box
 	for text, says := range map[string]string{
-		"":                                     "no inputs",
-		"(":                                    "line 1: a parenthesis is not closed",
-		"\n)":                                  "line 2: a parenthesis closes nothing",
-		"assert":                               "line 1: wants a command",
-		"(define-fun f)":                       `unknown command "define-fun"`,
-		"(declare-const Z_0 Real)":             `declares "Z_0"`,
-		"(declare-const X_00 Real)":            `declares "X_00"`,
-		"(declare-const X_0 Int)":              `as "Int"`,
-		ok + "(declare-const X_1 Real)":        "X_1 is declared twice",
-		declared(1, 1) + "(assert (<= X_0 1))": "X_0 has no lower",
-		"(declare-const X_1 Real)(declare-const Y_0 Real)": "number 0 is missing",
-		ok + "(assert (<= Y_1 0))":                         "Y_1 is not declared",
-		ok + "(assert (<= Y_0))":                           "compares 1 values",
-		ok + "(assert (<= Y_0 ten))":                       `not "ten"`,
-		ok + "(assert (<= Y_0 1e999))":                     `not "1e999"`,
-		ok + "(assert (<= Y_0 NaN))":                       `not "NaN"`,
-		ok + "(assert (<= (* Y_0 Y_0) 1))":                 "multiplies variables",
-		ok + "(assert (<= (+ X_0 X_1) 1))":                 "on several inputs",
-		ok + "(assert (<= X_0 Y_0))":                       "inputs and outputs",
-		ok + "(assert (xor true false))":                   `unknown operator "xor"`,
-		ok + "(assert (<= () 1))":                          "empty parentheses",
-		strings.Repeat("(", 200):                           "nested more than",
-		ok + "(assert " + strings.Repeat("(and ", 99) + "(<= Y_0 1)" + strings.Repeat(")", 100) + ")": "closes nothing",
-		ok + strings.Repeat("(assert (or (<= Y_0 1) (<= Y_0 2)))", 20):                                "cases",
+		"":                              "does not declare X_0; the network has 2 inputs and 1 outputs",
+		"(":                             "line 1: a parenthesis is not closed",
+		"\n)":                           "line 2: a parenthesis closes nothing",
+		"assert":                        "line 1: wants a command",
+		"(define-fun f)":                `unknown command "define-fun"`,
+		"(declare-const Z_0 Real)":      `declares "Z_0"`,
+		"(declare-const X_00 Real)":     `declares "X_00"`,
+		"(declare-const X_0 Int)":       `as "Int"`,
+		ok + "(declare-const X_1 Real)": "X_1 is declared twice",
+		declared(2, 1) + "(assert (<= X_1 1)) (assert (and (<= X_0 1) (>= X_0 1)))": "X_1 has no lower",
+		declared(3, 1): "declares X_2; the network has 2 inputs",
+		declared(2, 2): "declares Y_1; the network has 1 outputs",
+		"(declare-const X_1 Real)(declare-const Y_0 Real)":        "does not declare X_0",
+		ok + "(assert (<= Y_1 0))":                                "Y_1 is not declared",
+		ok + "(assert (<= Y_0))":                                  "fewer than two values",
+		ok + "(assert (<= Y_0 1 2))":                              "is followed by \"2\"",
+		ok + "(assert (<= Y_0 (* 1e308 1e308)))":                  "line 5: comes to a number that is not finite",
+		ok + "(assert (<= (* 1e308 (* 1e10 Y_0)) 1))":             "not finite",
+		ok + "(assert (<= (+ 1e308 1e308 Y_0) 1))":                "not finite",
+		ok + "(assert (<= (- (* 1e308 Y_0) (* -1e308 Y_0)) 1))":   "not finite",
+		ok + "(assert (<= Y_0 inf))":                              `not "inf"`,
+		ok + "(assert (<= Y_0 0x10))":                             `not "0x10"`,
+		ok + "(assert (<= Y_0 (+)))":                              "wants a value behind +",
+		ok + "(assert (<= Y_0 " + strings.Repeat("7", 300) + "))": "more than 200 bytes",
+		ok + "(assert (<= Y_0 ten))":                              `not "ten"`,
+		ok + "(assert (<= Y_0 1e999))":                            `not "1e999"`,
+		ok + "(assert (<= Y_0 NaN))":                              `not "NaN"`,
+		ok + "(assert (<= (* Y_0 Y_0) 1))":                        "multiplies variables",
+		ok + "(assert (<= (+ X_0 X_1) 1))":                        "on several inputs",
+		ok + "(assert (<= X_0 Y_0))":                              "inputs and outputs",
+		ok + "(assert (xor true false))":                          `unknown operator "xor"`,
+		ok + "(assert (<= () 1))":                                 "empty parentheses",
+		strings.Repeat("(", 200):                                  `unknown command "("`,
+		ok + "(assert " + strings.Repeat("(and ", 98) + "(<= Y_0 1)" + strings.Repeat(")", 99) + ")": "closes nothing",
+		ok + "(assert " + strings.Repeat("(and ", 200):                                               "nested more than",
+		ok + strings.Repeat("(assert (or (<= Y_0 1) (<= Y_0 2)))", 20):                               "cases",
 	} {
-		_, err := Parse(text)
+		_, err := parse(text, 2, 1)
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.60q: %v, wanted %q", text, err, says)
 		}
@@ -83,20 +142,41 @@ func TestParseErrors(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(declared(2, 2) + box + "(assert (or (and (<= Y_0 Y_1)) (and (>= Y_0 1))))")
-	f.Fuzz(func(_ *testing.T, text string) {
-		p, err := Parse(text)
-		if err == nil && (p.Inputs == 0 || p.Outputs == 0) {
-			panic("a property without variables")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := parse(text, 2, 2)
+		if err != nil {
+			return
+		}
+		for _, c := range p.Cases {
+			for i := range 2 {
+				if b := c.Box; !(b.Lower[i] <= b.Upper[i]) || b.Apart < 0 && !(b.Low[i] <= b.High[i]) {
+					t.Errorf("%q has the box %v", text, b)
+				}
+			}
 		}
 	})
 }
 
 // bent is y = (relu(x0 + x1 − 1) − x0, relu(x1)).
-func bent(t *testing.T) *onnx.Graph {
-	return onnxtest.Open(t, onnxtest.New(17, -1, 2).
+func bent() []byte {
+	return onnxtest.New(17, -1, 2).
 		Floats("w", []int64{2, 2}, 1, 0, 1, 1).Floats("b", []int64{2}, -1, 0).
 		Floats("v", []int64{2, 2}, 1, 0, 0, 1).Floats("u", []int64{2, 2}, -1, 0, 0, 0).
-		Node("Gemm x w b → h; Relu h → r; MatMul r v → a; MatMul x u → c; Add a c → y").Bytes(-1, 2))
+		Node("Gemm x w b → h; Relu h → r; MatMul r v → a; MatMul x u → c; Add a c → y").Bytes(-1, 2)
+}
+
+// answer is that to a property of a network.
+func answer(t *testing.T, ctx context.Context, model []byte, text string) (Result, string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	q := Query{Model: filepath.Join(dir, "m.onnx"), Spec: filepath.Join(dir, "p.vnnlib"), Seed: 1}
+	must.Do(t, os.WriteFile(q.Model, model, 0o644))
+	must.Do(t, os.WriteFile(q.Spec, []byte(text), 0o644))
+	q.Runtime = func(context.Context) error { return nil }
+	var notes strings.Builder
+	q.Note = func(line string) { notes.WriteString(line + "\n") }
+	r, err := Ask(ctx, q)
+	return r, notes.String(), err
 }
 
 // Answers are right where they are known: over the box y0 = relu(x0 + x1 − 1) − x0 lies in [−1, 1], y1 = x1 in
@@ -117,11 +197,8 @@ func TestDecide(t *testing.T) {
 		"(assert (<= X_0 -2))":                                             Unsat, // an empty box
 		"(assert (<= X_0 0))":                                              Sat,   // any input
 	} {
-		p := must.Get(Parse(declared(2, 2) + box + asserted))(t)
-		q := must.Get(Ask(bent(t), p))(t)
-		must.Do(t, q.Unbounded())
-		got := must.Get(q.Decide(context.Background(), 1))(t)
-		q.Close()
+		got, _, err := answer(t, context.Background(), bent(), declared(2, 2)+box+asserted)
+		must.Do(t, err)
 		if got.Answer != want {
 			t.Errorf("%s: %s, wanted %s", asserted, got.Answer, want)
 		}
@@ -129,7 +206,7 @@ func TestDecide(t *testing.T) {
 			continue
 		}
 		y0 := math.Max(float64(got.X[0]+got.X[1]-1), 0) - float64(got.X[0])
-		if math.Abs(y0-float64(got.Y[0])) > 1e-6 || got.Y[1] != got.X[1] {
+		if math.Abs(y0-got.Y[0]) > 1e-6 || got.Y[1] != float64(got.X[1]) {
 			t.Errorf("%s: %v → %v", asserted, got.X, got.Y)
 		}
 		if text := got.String(); !strings.HasPrefix(text, "sat\n((X_0 ") || strings.Count(text, "(") != 5 ||
@@ -139,35 +216,46 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestAskErrors(t *testing.T) {
+func TestAsk(t *testing.T) {
 	testinput.Runtime(t)
-	p := must.Get(Parse(declared(1, 2) + "(assert (<= X_0 1)) (assert (>= X_0 0))"))(t)
-	_, err := Ask(bent(t), p)
-	if err == nil || !strings.Contains(err.Error(), "1 inputs and 2 outputs, the network 2 and 2") {
+	_, _, err := answer(t, context.Background(), bent(), declared(1, 2)+"(assert (<= X_0 1)) (assert (>= X_0 0))")
+	if err == nil || !strings.Contains(err.Error(), "does not declare X_1; the network has 2 inputs and 2 outputs") {
 		t.Error(err)
 	}
 	// A network that cannot be bounded is attacked alone.
-	g := onnxtest.Open(t, onnxtest.New(17, -1, 2).Node("Exp x → a; Sqrt a → b; Mul b x → y").Bytes(-1, 2))
-	p = must.Get(Parse(declared(2, 2) + box + "(assert (>= Y_1 5))"))(t)
-	q := must.Get(Ask(g, p))(t)
-	defer q.Close()
-	if got := must.Get(q.Decide(context.Background(), 1))(t); got.Answer != Sat || q.Unbounded() == nil {
-		t.Error(got, q.Unbounded())
+	unbounded := onnxtest.New(17, -1, 2).Node("Exp x → a; Sqrt a → b; Mul b x → y").Bytes(-1, 2)
+	got, notes, err := answer(t, context.Background(), unbounded, declared(2, 2)+box+"(assert (>= Y_1 5))")
+	if err != nil || got.Answer != Sat || !strings.Contains(notes, "nothing can be proven of it") {
+		t.Error(got, notes, err)
+	}
+	// A box without a float32 is proven, and holds no counterexample.
+	apart := "(assert (and (>= X_0 0.1) (<= X_0 0.1) (>= X_1 0) (<= X_1 1)))"
+	for asserted, want := range map[string]Answer{"(assert (<= Y_1 2))": Unknown, "(assert (>= Y_1 2))": Unsat} {
+		got, notes, err := answer(t, context.Background(), bent(), declared(2, 2)+apart+asserted)
+		if err != nil || got.Answer != want || !strings.Contains(notes, "no float32 lies between the bounds of inputs such "+
+			"as X_0 in 1 of 1 boxes") {
+			t.Error(asserted, got, notes, err)
+		}
+	}
+	// A box beyond float32 proves nothing, and no panic comes of it.
+	huge := "(assert (and (>= X_0 -1e308) (<= X_0 1e308) (>= X_1 0) (<= X_1 1)))"
+	got, _, err = answer(t, context.Background(), bent(), declared(2, 2)+huge+"(assert (>= Y_1 2))")
+	if err != nil || got.Answer != Unknown {
+		t.Error(got, err)
 	}
 }
 
 func TestTimeout(t *testing.T) {
 	testinput.Runtime(t)
-	q := must.Get(Ask(bent(t), must.Get(Parse(declared(2, 2)+box+"(assert (> Y_1 2))"))(t)))(t)
-	defer q.Close()
+	asked := declared(2, 2) + box + "(assert (> Y_1 2))"
 	ctx, stop := context.WithDeadline(context.Background(), time.Now())
 	defer stop()
-	if got := must.Get(q.Decide(ctx, 1))(t); got.Answer != Timeout {
-		t.Error(got)
+	if got, _, err := answer(t, ctx, bent(), asked); err != nil || got.Answer != Timeout {
+		t.Error(got, err)
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if got, err := q.Decide(ended, 1); err == nil {
+	if got, _, err := answer(t, ended, bent(), asked); err == nil {
 		t.Error(got)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,7 +10,6 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/vnnlib"
-	"selfheal/models/onnx/simplify"
 )
 
 func vnnlibCommand(g *globals) *cobra.Command {
@@ -20,10 +20,12 @@ func vnnlibCommand(g *globals) *cobra.Command {
 		Use:   "vnnlib MODEL SPEC",
 		Short: "Answer a verifier's question: sat with a counterexample, unsat or unknown",
 		Long: `Reads a property in VNN-LIB, as the neural-network verification competition asks them: a
-box of inputs, in the network's own input space, and what its outputs must not be. An
-attack and bounds (alpha-CROWN) work on it side by side. The answer is the
-competition's: sat and a counterexample, checked in float32; unsat, which is proven with
-slack for float32's rounding; unknown; or timeout.`,
+box of inputs, in the file's own input space and order, and what its outputs must not
+be. An attack and bounds (alpha-CROWN) work on it side by side. The answer is the
+competition's: sat and a counterexample; unsat, which is proven with slack for float32's
+rounding; unknown; or timeout. Before it is printed, the file as it lies is run by ONNX
+Runtime in a session of its own: on the counterexample, or on up to 1,017 points of
+the boxes, where it must not violate what was proven.`,
 		Example: `  selfheal vnnlib resnet_2b.onnx prop_0.vnnlib --timeout 60s
   selfheal vnnlib resnet_2b.onnx prop_0.vnnlib.gz --out answer.txt`,
 		Args:              exactly(2, "a model and a property"),
@@ -38,26 +40,12 @@ slack for float32's rounding; unknown; or timeout.`,
 				defer stop()
 				ctx = limited
 			}
-			net, err := loadNetwork(c, args[0], simplify.Options{})
-			if err != nil {
-				return err
-			}
-			property, err := vnnlib.Read(args[1])
-			if err != nil {
+			answer, err := vnnlib.Ask(ctx, vnnlib.Query{Model: args[0], Spec: args[1], Seed: seed,
+				Runtime: func(context.Context) error { return g.runtime(c, config.Runtime{}) },
+				Note:    func(line string) { fmt.Fprintf(c.ErrOrStderr(), "selfheal: %s\n", line) }})
+			if errors.As(err, new(vnnlib.ErrProperty)) {
 				return usage("%w", err)
 			}
-			if err := g.runtime(c, config.Runtime{}); err != nil {
-				return err
-			}
-			q, err := vnnlib.Ask(net, property)
-			if err != nil {
-				return fmt.Errorf("model %s: %w", args[0], err)
-			}
-			defer q.Close()
-			if err := q.Unbounded(); err != nil {
-				fmt.Fprintf(c.ErrOrStderr(), "selfheal: model %s: %v: nothing can be proven of it\n", args[0], err)
-			}
-			answer, err := q.Decide(ctx, seed)
 			if err != nil {
 				return err
 			}

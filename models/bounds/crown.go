@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"selfheal/internal/number"
+	"selfheal/internal/vector"
 	"selfheal/models/ort"
 )
 
@@ -24,8 +26,13 @@ type Bound struct {
 	Slack float64
 }
 
-// Least is the proven lower bound.
-func (b Bound) Least() float64 { return b.Value - b.Slack }
+// Least is the proven lower bound: −∞ where what was computed is not finite, which proves nothing.
+func (b Bound) Least() float64 {
+	if least := b.Value - b.Slack; number.Finite(least) {
+		return least
+	}
+	return math.Inf(-1)
+}
 
 // proof is the state of one region's bounds.
 type proof struct {
@@ -59,12 +66,18 @@ func (n *Network) Rows(ctx context.Context, method Method, region Region, rows [
 		if err != nil {
 			return nil, err
 		}
+		if !r.finite() {
+			return nothing(len(rows) / n.Classes()), nil
+		}
 		p.relax(s, r)
 		p.known[i] = r
 	}
 	out, err := p.interval(&n.output)
 	if err != nil {
 		return nil, err
+	}
+	if !out.finite() {
+		return nothing(len(rows) / n.Classes()), nil
 	}
 	seeds := make([]float32, len(rows))
 	for i, v := range rows {
@@ -87,6 +100,17 @@ func (n *Network) Rows(ctx context.Context, method Method, region Region, rows [
 	}
 	return bounds, err
 }
+
+// finite reports whether all that is known of a stage is finite: what goes beyond float32 may hide behind a kink.
+func (r *relaxation) finite() bool {
+	return vector.Finite(r.lower) && vector.Finite(r.upper) && vector.Finite(r.wrong)
+}
+
+// nothing are bounds that prove nothing.
+func nothing(rows int) []Bound { return slices.Repeat([]Bound{{Value: math.Inf(-1)}}, rows) }
+
+// RowsAtOnce is how many rows one call of [Network.Rows] can take in a memory of some hundred megabytes.
+func (n *Network) RowsAtOnce() int { return max(1, 1<<24/max(n.free.perRow, n.output.program.perRow)) }
 
 // Margins bounds the label's logit less each other class's, in the order of the other classes. Enough is that of
 // [Network.Rows].

@@ -200,14 +200,16 @@ func Box(lower, upper []float64) Region {
 	return r
 }
 
-// Within are the ends of a box rounded inwards; where no float32 lies between them, both are the nearest one.
-func Within(lower, upper []float64) (low, high []float32) {
-	low, high = make([]float32, len(lower)), make([]float32, len(upper))
+// Within are the ends of a box rounded inwards to finite values, and the first value between whose ends no float32 lies:
+// −1 where there is none.
+func Within(lower, upper []float64) (low, high []float32, apart int) {
+	low, high, apart = make([]float32, len(lower)), make([]float32, len(upper)), -1
 	for i := range lower {
-		if low[i], high[i] = up(lower[i]), down(upper[i]); low[i] > high[i] {
-			low[i] = float32((lower[i] + upper[i]) / 2)
-			high[i] = low[i]
+		low[i] = max(up(lower[i]), -math.MaxFloat32)
+		high[i] = min(down(upper[i]), math.MaxFloat32)
+		if apart < 0 && !(low[i] <= high[i]) {
+			apart = i
 		}
 	}
-	return low, high
+	return low, high, apart
 }

@@ -34,6 +34,7 @@ func decode(m *pb.ModelProto) (*Graph, error) {
 	for _, p := range m.MetadataProps {
 		g.Meta[p.GetKey()] = p.GetValue()
 	}
+	half := map[string]bool{} // initializers, of which a Cast makes float32
 	for i, t := range m.Graph.Initializer {
 		c, err := g.decodeTensor(t)
 		if err != nil {
@@ -43,6 +44,7 @@ func decode(m *pb.ModelProto) (*Graph, error) {
 			return nil, fmt.Errorf("initializer %.80q is defined twice", t.GetName())
 		}
 		g.Consts[t.GetName()] = c
+		half[t.GetName()] = isHalf(DType(t.GetDataType()))
 		m.Graph.Initializer[i] = nil
 	}
 	if len(m.Graph.SparseInitializer) > 0 {
@@ -50,6 +52,15 @@ func decode(m *pb.ModelProto) (*Graph, error) {
 	}
 	if err := g.decodePorts(m); err != nil {
 		return nil, err
+	}
+	for _, side := range [][]Value{g.Inputs, g.Outputs} {
+		for i, v := range side {
+			if isWide(v.DType) {
+				g.noticeFloat(v.DType)
+				g.Inexact = g.Inexact || isHalf(v.DType)
+				side[i].DType = Float
+			}
+		}
 	}
 	nodes, err := inlineFunctions(m)
 	if err != nil {
@@ -64,6 +75,7 @@ func decode(m *pb.ModelProto) (*Graph, error) {
 			return nil, fmt.Errorf("node %d (%.80q %.80q): %w", n.origin.Index, n.GetOpType(), n.GetName(), err)
 		}
 		node.Origin = n.origin
+		g.Inexact = g.Inexact || node.Op != "Cast" && slices.ContainsFunc(node.Inputs, func(in string) bool { return half[in] })
 		g.Nodes = append(g.Nodes, node)
 	}
 	if err := g.checkNames(); err != nil {
@@ -132,6 +144,7 @@ func (g *Graph) decodeNode(n *pb.NodeProto) (*Node, error) {
 	}
 	if to := DType(node.Int("to", 0)); node.Op == "Cast" && domain == "" && isWide(to) {
 		g.noticeFloat(to)
+		g.Inexact = g.Inexact || isHalf(to)
 		node.Set("to", int64(Float))
 	}
 	return node, nil
@@ -150,6 +163,7 @@ func (g *Graph) decodeAttr(a *pb.AttributeProto) (any, error) {
 	case pb.AttributeProto_FLOATS:
 		return append([]float32{}, a.Floats...), nil
 	case pb.AttributeProto_TENSOR:
+		g.Inexact = g.Inexact || isHalf(DType(a.GetT().GetDataType()))
 		return g.decodeTensor(a.GetT())
 	case pb.AttributeProto_GRAPH, pb.AttributeProto_GRAPHS:
 		return subgraph, nil
@@ -159,13 +173,16 @@ func (g *Graph) decodeAttr(a *pb.AttributeProto) (any, error) {
 	return unread, nil
 }
 
-// Ports reads a model's inputs and outputs alone.
+// Ports reads a model's inputs and outputs alone, with the element types that the file gives them.
 func Ports(data []byte) (inputs, outputs []Value, err error) {
 	m, err := parse(data)
 	if err != nil {
 		return nil, nil, err
 	}
-	g := &Graph{}
+	g := &Graph{Consts: map[string]*Tensor{}}
+	for _, t := range m.Graph.Initializer {
+		g.Consts[t.GetName()] = nil
+	}
 	err = g.decodePorts(m)
 	return g.Inputs, g.Outputs, err
 }
@@ -196,10 +213,6 @@ func (g *Graph) decodeValue(v *pb.ValueInfoProto) (Value, error) {
 		return Value{}, errors.New("is not a tensor")
 	}
 	out := Value{Name: v.GetName(), DType: DType(tt.GetElemType())}
-	if isWide(out.DType) {
-		g.noticeFloat(out.DType)
-		out.DType = Float
-	}
 	if rank := len(tt.GetShape().GetDim()); rank > maxRank {
 		return Value{}, fmt.Errorf("has %d dimensions, more than %d", rank, maxRank)
 	}

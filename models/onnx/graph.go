@@ -164,6 +164,9 @@ type Graph struct {
 	// Notices tell the user what was done to the file to make it run, one
 	// sentence each: conversions that its results stand on.
 	Notices []string
+	// Inexact says that the graph is not the file's function even in exact arithmetic: weights were rounded, or
+	// what rounds in the file is left out. What is proven of the graph is not proven of the file.
+	Inexact bool
 }
 
 // Clone copies the graph's structure; constants' data is shared, as no pass writes to it.

@@ -235,7 +235,7 @@ func ReadFS(fsys fs.FS, name string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{Data: whole, SHA256: hex.EncodeToString(sum.Sum(nil))}, nil
+	return &File{Data: whole, SHA256: hex.EncodeToString(sum.Sum(nil)), apart: len(data) > 0 && &whole[0] != &data[0]}, nil
 }
 
 // MaxFileSize bounds the model files that are read, and a model's weights:
@@ -251,6 +251,9 @@ type File struct {
 	// other files, these follow it, each once and whole, in the order of their
 	// names: what "cat model.onnx model.onnx.data | sha256sum" prints.
 	SHA256 string
+	// Path is the file's own, where weights lie in other files beside it and it was read by its path; "" elsewhere.
+	Path  string
+	apart bool // weights lie in other files
 }
 
 // Read reads a model file, with the weights that lie in other files of its
@@ -268,7 +271,7 @@ func Read(path string) (f *File, err error) {
 	if !info.Mode().IsRegular() && !info.IsDir() {
 		data, err := input.Read(path, MaxFileSize) // a pipe: it has no folder
 		sum := sha256.Sum256(data)
-		return &File{data, hex.EncodeToString(sum[:])}, err
+		return &File{Data: data, SHA256: hex.EncodeToString(sum[:])}, err
 	}
 	at := path
 	if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {
@@ -286,5 +289,8 @@ func Read(path string) (f *File, err error) {
 	if !fs.ValidPath(name) || name == "." || name == ".." {
 		return nil, errors.New("is a folder, not an ONNX file")
 	}
-	return ReadFS(root.FS(), name)
+	if f, err = ReadFS(root.FS(), name); err == nil && f.apart {
+		f.Path = at
+	}
+	return f, err
 }

@@ -76,9 +76,11 @@ func (g *Graph) decodeTensor(t *pb.TensorProto) (*Tensor, error) {
 		kind := out.DType
 		g.noticeFloat(kind)
 		out.DType = Float
-		if out.Floats, err = wideFloats(kind, t); err != nil {
+		var rounded bool
+		if out.Floats, rounded, err = wideFloats(kind, t); err != nil {
 			return nil, err
 		}
+		g.Inexact = g.Inexact || rounded
 	case out.DType == Float && raw != nil:
 		out.Floats = make([]float32, n)
 		for i := range out.Floats {
@@ -141,6 +143,9 @@ var wideNames = map[DType]string{Float16: "float16", BFloat16: "bfloat16", Doubl
 
 func isWide(t DType) bool { return wideNames[t] != "" }
 
+// isHalf reports whether computing in a type rounds more than float32 does.
+func isHalf(t DType) bool { return t == Float16 || t == BFloat16 }
+
 // noticeFloat tells that the file holds floats of another width. Gradients of
 // rounded half-precision values would be zero almost everywhere, and ONNX
 // Runtime's CPU kernels compute in float32 anyway where they take the type.
@@ -151,7 +156,7 @@ func (g *Graph) noticeFloat(kind DType) {
 // wideFloats reads a tensor of float16, bfloat16 or float64 as float32. The
 // first two are exact; a float64 is rounded to the nearest, and is an error
 // where it lies beyond float32.
-func wideFloats(kind DType, t *pb.TensorProto) ([]float32, error) {
+func wideFloats(kind DType, t *pb.TensorProto) (out []float32, rounded bool, err error) {
 	if kind == Double {
 		return fromDoubles(t)
 	}
@@ -160,28 +165,28 @@ func wideFloats(kind DType, t *pb.TensorProto) ([]float32, error) {
 		widen = func(bits uint16) float32 { return math.Float32frombits(uint32(bits) << 16) }
 	}
 	if t.RawData == nil {
-		out := make([]float32, len(t.Int32Data))
+		out = make([]float32, len(t.Int32Data))
 		for i, v := range t.Int32Data { // the bits of each value, as the format has it
 			if v < 0 || v > math.MaxUint16 {
-				return nil, fmt.Errorf("value %d is %d, not the bits of a %s", i, v, wideNames[kind])
+				return nil, false, fmt.Errorf("value %d is %d, not the bits of a %s", i, v, wideNames[kind])
 			}
 			out[i] = widen(uint16(v))
 		}
-		return out, nil
+		return out, false, nil
 	}
-	out := make([]float32, len(t.RawData)/2)
+	out = make([]float32, len(t.RawData)/2)
 	for i := range out {
 		out[i] = widen(binary.LittleEndian.Uint16(t.RawData[2*i:]))
 	}
-	return out, nil
+	return out, false, nil
 }
 
-func fromDoubles(t *pb.TensorProto) ([]float32, error) {
+func fromDoubles(t *pb.TensorProto) (out []float32, rounded bool, err error) {
 	n := len(t.DoubleData)
 	if t.RawData != nil {
 		n = len(t.RawData) / 8
 	}
-	out := make([]float32, n)
+	out = make([]float32, n)
 	for i := range out {
 		var v float64
 		if t.RawData != nil {
@@ -191,10 +196,11 @@ func fromDoubles(t *pb.TensorProto) ([]float32, error) {
 		}
 		out[i] = float32(v)
 		if math.IsInf(float64(out[i]), 0) && !math.IsInf(v, 0) {
-			return nil, fmt.Errorf("value %d is %g, beyond float32", i, v)
+			return nil, false, fmt.Errorf("value %d is %g, beyond float32", i, v)
 		}
+		rounded = rounded || float64(out[i]) != v
 	}
-	return out, nil
+	return out, rounded, nil
 }
 
 // halfToFloat converts the bits of an IEEE 754 half-precision number. Every

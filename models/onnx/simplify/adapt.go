@@ -26,6 +26,10 @@ type Options struct {
 	Mean, Std []float32
 	Layout    string // of the model's input; "" where the model tells
 	Output    string // the output that is taken; "" leaves all
+	// Literal takes the input as the file has it, in the file's order: nothing is put in front of it.
+	Literal bool
+	// Whole takes the whole input for one item, also its first dimension, as that of a network without a batch.
+	Whole bool
 }
 
 // Prepare brings a decoded graph into the form that the other packages work on, as [Graph] does, with one output and
@@ -37,7 +41,7 @@ func Prepare(g *onnx.Graph, o Options) error {
 		}
 	}
 	layout := o.Layout
-	if layout == "" {
+	if layout == "" && !o.Literal {
 		layout = layoutOf(g)
 	}
 	if layout == ChannelsLast {
@@ -45,7 +49,7 @@ func Prepare(g *onnx.Graph, o Options) error {
 			return err
 		}
 	}
-	return Graph(g)
+	return graph(g, o.Whole)
 }
 
 // takeOutput leaves the output of a name.

@@ -43,7 +43,7 @@ func TestOpenErrors(t *testing.T) {
 		{"two inputs", two, `2 inputs ("x", "z")`},
 		{"an integer input", integer, `input "x" … float32`},
 		{"an open image size", file(13, N, 3, -1, -1).Node("Neg x → y"), `input "x" … open dimension 2`},
-		{"a vector", file(13, N).Node("Neg x → y"), `input "x" … rank 2`},
+		{"a single number", file(13).Node("Neg x → y"), `input "x" … a single number`},
 		{"a giant input", file(13, N, big, big).Node("Neg x → y"), `input "x" … shape`},
 		{"a subgraph", file(13, N, 2).Node("If x → y", "then_branch", file(13, N).Graph),
 			`If (operator set 13) at node 0 "y" … subgraph`},

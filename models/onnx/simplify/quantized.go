@@ -39,6 +39,7 @@ func (s *simplifier) quantized(n *onnx.Node) bool {
 		return false
 	}
 	s.g.Notice(NoticeQuantized)
+	s.g.Inexact = true // of integer kernels
 	q := s.quantization(n)
 	if c, ok := s.g.Consts[n.Inputs[0]]; ok {
 		return s.foldQuantized(n, q, c)

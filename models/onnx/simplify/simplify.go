@@ -14,7 +14,10 @@ import (
 // shape known, nothing dead. A fixed batch is made symbolic; where the graph
 // depends on it, the error says at which node. All unsupported operators are
 // listed in one error.
-func Graph(g *onnx.Graph) error {
+func Graph(g *onnx.Graph) error { return graph(g, false) }
+
+// graph is Graph; with whole the whole input is one item, as a vector always is.
+func graph(g *onnx.Graph, whole bool) error {
 	if g.Opset < oldestOpset {
 		return fmt.Errorf("operator set %d is older than %d; export the model again", g.Opset, oldestOpset)
 	}
@@ -26,6 +29,10 @@ func Graph(g *onnx.Graph) error {
 	if err := g.Supported(); err != nil {
 		return err
 	}
+	if len(g.Inputs) == 1 && (whole || len(g.Inputs[0].Shape) == 1) {
+		whole = true
+		liftInput(g)
+	}
 	if err := checkInterface(g); err != nil {
 		return err
 	}
@@ -33,7 +40,7 @@ func Graph(g *onnx.Graph) error {
 		Inference: &onnx.Inference{Graph: g, Ints: map[string][]int64{}}, g: g,
 		alias: map[string]string{}, offsets: map[string][]int64{}, from: g.Opset, reads: g.Consumers(),
 		means: map[string]meanOf{}, source: map[string]string{}, rows: map[string]string{},
-		flat: map[string]string{}, places: map[string]places{}, turned: map[string]*onnx.Node{},
+		flat: map[string]string{}, places: map[string]places{}, turned: map[string]*onnx.Node{}, whole: whole,
 	}
 	if b := g.Inputs[0].Shape[0]; b != onnx.Batch {
 		s.fixedBatch, g.Inputs[0].Shape[0] = b, onnx.Batch
@@ -86,7 +93,7 @@ func checkInterface(g *onnx.Graph) error {
 		return fmt.Errorf("input %q is not float32", in.Name)
 	}
 	if len(in.Shape) < 2 {
-		return fmt.Errorf("input %q has shape %v; a batch of states has rank 2 or more", in.Name, in.Shape)
+		return fmt.Errorf("input %q has shape %v: a single number, not a batch", in.Name, in.Shape)
 	}
 	for i, d := range in.Shape[1:] {
 		if d < 1 {
@@ -115,6 +122,7 @@ type simplifier struct {
 	flat       map[string]string     // tensors made flat over the batch, and what they were
 	places     map[string]places     // indices into those
 	turned     map[string]*onnx.Node // Transposes, by what they write
+	whole      bool                  // the file's network has no batch: see lifted
 }
 
 func (s *simplifier) visit(n *onnx.Node) error {
@@ -156,6 +164,9 @@ func (s *simplifier) replaced(n *onnx.Node) (done bool, err error) {
 		from = n.Origin.Opset
 	}
 	upgrade(s.g, n, from)
+	if s.lifted(n) {
+		return true, nil
+	}
 	if s.quantized(n) || (n.Op == "Constant" || s.allKnown(n)) && s.fold(n) || s.relabel(n) || s.shapeOf(n) ||
 		s.passThrough(n) || s.turnedBack(n) || s.onRows(n) || s.strided(n) || n.Op == "Reshape" && s.openBatch(n) ||
 		s.write(n, rewrites[n.Op]) {

@@ -1,0 +1,159 @@
+package vnnlib
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// Attacks of a question: runs of projected gradient descent from random starts, rounds of them after the proof has
+// failed.
+const (
+	steps  = 100
+	rounds = 20
+)
+
+// search attacks until the proof has ended, and for some rounds more.
+func (q *question) search(ctx context.Context, seed uint64, proof <-chan struct{}) (found *Result, err error) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var cases []Case
+	for _, c := range q.of.Cases {
+		if c.Box.Apart < 0 {
+			cases = append(cases, c)
+		}
+	}
+	if len(cases) == 0 {
+		<-proof
+	}
+	// So many at a time that a batch stays small.
+	most := max(1, min(64, (1<<22)/max(q.of.Inputs, q.of.Outputs)))
+	for round, left := 0, rounds; left > 0 && len(cases) > 0; round++ {
+		select {
+		case <-proof:
+			left--
+		default:
+		}
+		for some := range slices.Chunk(cases, most) {
+			if found, err = q.descend(ctx, some, rng, round); found != nil || err != nil {
+				return found, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// descend lowers the largest excess of each case's constraints by signed gradient steps with momentum, whose length
+// falls from a quarter of the box's width to a hundredth. It begins at a random point, in the first round in the box's
+// middle.
+func (q *question) descend(ctx context.Context, cases []Case, rng *rand.Rand, round int) (*Result, error) {
+	n, in, out := len(cases), q.of.Inputs, q.of.Outputs
+	x, w, momentum := make([]float32, n*in), make([]float32, n*out), make([]float64, n*in)
+	seed := func(k int, c Constraint) { // the cotangent of what is to fall
+		row := w[k*out : (k+1)*out]
+		clear(row)
+		for _, t := range c.Row {
+			row[t.Index] = float32(t.Factor)
+		}
+	}
+	for k, c := range cases {
+		for i := range in {
+			at := 0.5
+			if round > 0 {
+				at = rng.Float64()
+			}
+			x[k*in+i] = c.Box.between(i, at)
+		}
+		if len(c.Constraints) > 0 {
+			seed(k, c.Constraints[0])
+		}
+	}
+	for step := range steps + 1 {
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
+		}
+		y, gradient, err := q.run(x, w)
+		if err != nil {
+			return nil, err
+		}
+		rate := 0.01 + 0.24*(1+math.Cos(math.Pi*float64(step)/steps))/2
+		for k, c := range cases {
+			of := func(i int) float64 { return float64(y[k*out+i]) }
+			xs := x[k*in : (k+1)*in]
+			if c.holds(of) {
+				if found, err := q.confirm(c, xs); found != nil || err != nil {
+					return found, err
+				}
+			}
+			worst, excess := -1, math.Inf(-1)
+			for i, one := range c.Constraints {
+				if e := one.excess(of); e > excess {
+					worst, excess = i, e
+				}
+			}
+			if worst < 0 {
+				continue
+			}
+			for i, g := range gradient[k*in : (k+1)*in] {
+				m := &momentum[k*in+i]
+				*m = 0.75**m + float64(g)
+				low, high := c.Box.Low[i], c.Box.High[i]
+				move := 0.0
+				if *m != 0 {
+					move = -math.Copysign(rate*(float64(high)-float64(low)), *m)
+				}
+				xs[i] = min(max(xs[i]+float32(move), low), high)
+			}
+			seed(k, c.Constraints[worst]) // of the gradient to come
+		}
+	}
+	return nil, nil
+}
+
+// between is a float32 value of the box, at 0 its lower end, at 1 its upper one.
+func (b *Box) between(i int, at float64) float32 {
+	low, high := float64(b.Low[i]), float64(b.High[i])
+	return min(max(float32(low+at*(high-low)), b.Low[i]), b.High[i])
+}
+
+// run evaluates the opened network on some inputs, and gives the input's cotangents for those of the output.
+func (q *question) run(x, w []float32) (y, gradient []float32, err error) {
+	batch := func(shape onnx.Shape, data []float32) ort.Tensor {
+		n := int64(len(data)) / shape.Items()
+		return ort.Tensor{Shape: append([]int64{n}, shape[1:]...), Data: data}
+	}
+	got, err := q.climb.Run([]ort.Tensor{batch(q.net.Inputs[0].Shape, x), batch(q.net.Outputs[0].Shape, w)})
+	if err != nil {
+		return nil, nil, err
+	}
+	return got[0].Data, got[1].Data, nil
+}
+
+// confirm asks the file whether a counterexample is one.
+func (q *question) confirm(c Case, x []float32) (*Result, error) {
+	x = slices.Clone(x)
+	for i, v := range x {
+		if !(v >= c.Box.Low[i] && v <= c.Box.High[i]) {
+			return nil, fmt.Errorf("an input that was found has X_%d = %g, outside its box", i, v)
+		}
+	}
+	y, err := q.file.Run(x)
+	if err != nil {
+		return nil, err
+	}
+	if c.holds(func(i int) float64 { return y[i] }) {
+		return &Result{Sat, x, y}, nil
+	}
+	if q.net.Inexact {
+		return nil, nil
+	}
+	opened, _, err := q.run(x, make([]float32, q.of.Outputs))
+	if err == nil {
+		err = agree(y, opened)
+	}
+	return nil, err
+}

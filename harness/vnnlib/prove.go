@@ -1,0 +1,79 @@
+package vnnlib
+
+import (
+	"context"
+	"slices"
+
+	"selfheal/models/bounds"
+)
+
+// prove reports whether no case can hold.
+func (q *question) prove(ctx context.Context) (bool, error) {
+	if q.bounds == nil {
+		return false, nil
+	}
+	of := map[*Box][]*Case{}
+	for i := range q.of.Cases {
+		c := &q.of.Cases[i]
+		of[c.Box] = append(of[c.Box], c)
+	}
+	for _, b := range q.of.Boxes {
+		if b.region().Check(q.of.Inputs) != nil { // beyond float32
+			return false, nil
+		}
+		// As many constraints at a time as the memory allows.
+		most := max(1, min(q.bounds.RowsAtOnce(), mostRows/q.of.Outputs))
+		for cases := of[b]; len(cases) > 0; {
+			n, rows := 0, 0
+			for n < len(cases) && (n == 0 || rows+len(cases[n].Constraints) <= most) {
+				rows += len(cases[n].Constraints)
+				n++
+			}
+			if impossible, err := q.impossible(ctx, b, cases[:n], most); !impossible || err != nil {
+				return false, err
+			}
+			cases = cases[n:]
+		}
+	}
+	return true, nil
+}
+
+// mostRows is how many numbers constraints have as dense rows, at most.
+const mostRows = 1 << 22
+
+// impossible reports whether it is proven that none of some cases of one box holds. A case cannot hold if one of its
+// constraints cannot. Of more than so many constraints of a single case the others are left out.
+func (q *question) impossible(ctx context.Context, b *Box, cases []*Case, most int) (bool, error) {
+	var rows []float64
+	var asked [][]Constraint
+	for _, c := range cases {
+		if len(c.Constraints) == 0 {
+			return false, nil
+		}
+		some := c.Constraints[:min(most, len(c.Constraints))]
+		asked = append(asked, some)
+		for _, one := range some {
+			row := make([]float64, q.of.Outputs)
+			for _, t := range one.Row {
+				row[t.Index] = t.Factor
+			}
+			rows = append(rows, row...)
+		}
+	}
+	none := func(proven []bounds.Bound) bool {
+		for _, constraints := range asked {
+			// Only a bound that is above the constraint's rules the case out: what is not a number rules out nothing.
+			out := false
+			for i, one := range constraints {
+				out = out || proven[i].Least() > one.Bound
+			}
+			if !out {
+				return false
+			}
+			proven = proven[len(constraints):]
+		}
+		return true
+	}
+	proven, err := q.bounds.Rows(ctx, bounds.AlphaCROWN, b.region(), rows, none)
+	return err == nil && none(slices.Clone(proven)), err
+}

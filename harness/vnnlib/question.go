@@ -1,0 +1,275 @@
+package vnnlib
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"selfheal/models/bounds"
+	"selfheal/models/grad"
+	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
+	"selfheal/models/ort"
+)
+
+// Answer is a question's.
+type Answer string
+
+// The answers, as the competition writes them.
+const (
+	Sat     Answer = "sat"     // there is such an input: the counterexample
+	Unsat   Answer = "unsat"   // it is proven that there is none
+	Unknown Answer = "unknown" // neither was found
+	Timeout Answer = "timeout" // neither was found in the time that was given
+)
+
+// Result is an answer and, if it is sat, the counterexample: an input and what the file makes of it.
+type Result struct {
+	Answer Answer
+	X      []float32
+	Y      []float64
+}
+
+// String is the competition's output: the answer, and below it the counterexample's values.
+func (r Result) String() string {
+	var out strings.Builder
+	fmt.Fprintln(&out, r.Answer)
+	if r.Answer != Sat {
+		return out.String()
+	}
+	open := "("
+	for i, v := range r.X {
+		fmt.Fprintf(&out, "%s(X_%d %.9g)", open, i, v)
+		open = "\n "
+	}
+	for i, v := range r.Y {
+		digits := 9
+		if float64(float32(v)) != v { // of a file in float64
+			digits = 17
+		}
+		fmt.Fprintf(&out, "\n (Y_%d %.*g)", i, digits, v)
+	}
+	return out.String() + ")\n"
+}
+
+// Query is what is asked.
+type Query struct {
+	Model, Spec string // paths of an ONNX file and of a property
+	Seed        uint64 // of the attack's starts
+	// Runtime loads ONNX Runtime; Note is told what the answer does not say, a line each. Both are called while the
+	// answer is looked for, perhaps after it was given up.
+	Runtime func(ctx context.Context) error
+	Note    func(line string)
+}
+
+// late is how long an answer may come after the deadline.
+const late = time.Second
+
+// Ask answers a question. Where ctx has a deadline the answer is then timeout, whatever is under way: reading the
+// files, opening the network, an attack or a proof.
+func Ask(ctx context.Context, q Query) (Result, error) {
+	type ended struct {
+		Result
+		err error
+	}
+	note := q.Note
+	q.Note = func(line string) {
+		if ctx.Err() == nil {
+			note(line)
+		}
+	}
+	done := make(chan ended, 1) // what is given up ends by itself
+	go func() {
+		result, err := q.answer(ctx)
+		done <- ended{result, err}
+	}()
+	var out ended
+	select {
+	case out = <-done:
+	case <-ctx.Done():
+		select {
+		case out = <-done:
+		case <-time.After(late):
+			out.err = context.Cause(ctx)
+		}
+	}
+	if out.err != nil && errors.Is(out.err, context.DeadlineExceeded) {
+		return Result{Answer: Timeout}, nil
+	}
+	return out.Result, out.err
+}
+
+// ErrProperty is what is wrong with a property, not with the network.
+type ErrProperty struct{ error }
+
+// Unwrap returns the error itself.
+func (e ErrProperty) Unwrap() error { return e.error }
+
+func (q Query) answer(ctx context.Context) (r Result, err error) {
+	file, err := onnx.Read(q.Model)
+	if err != nil {
+		return r, err
+	}
+	in, _, err := onnx.Ports(file.Data)
+	var net *onnx.Graph
+	if err == nil {
+		net, err = open(file, in)
+	}
+	if err != nil {
+		return r, fmt.Errorf("model %s: %w", q.Model, err)
+	}
+	for _, notice := range net.Notices {
+		q.Note(fmt.Sprintf("model %s: %s", q.Model, notice))
+	}
+	of := Size{int(net.Inputs[0].Shape.Items()), int(net.Outputs[0].Shape.Items())}
+	property, err := Read(ctx, q.Spec, of)
+	if err != nil {
+		if ctx.Err() == nil {
+			err = ErrProperty{err}
+		}
+		return r, err
+	}
+	if err := ctx.Err(); err != nil {
+		return r, context.Cause(ctx)
+	}
+	if len(property.Cases) == 0 {
+		return Result{Answer: Unsat}, nil // of numbers alone
+	}
+	if err := q.Runtime(ctx); err != nil {
+		return r, err
+	}
+	asked, err := newQuestion(file, net, property, q.Note)
+	if err != nil {
+		return r, fmt.Errorf("model %s: %w", q.Model, err)
+	}
+	defer asked.close()
+	if r, err = asked.decide(ctx, q.Seed); err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("model %s: %w", q.Model, err)
+	}
+	return r, err
+}
+
+// open simplifies a network whose input is taken as the file has it: in the file's order, a first dimension that is
+// open or 1 for the batch, and all of it where there is no such thing.
+func open(file *onnx.File, in []onnx.Value) (net *onnx.Graph, err error) {
+	try := func(whole bool) (*onnx.Graph, error) {
+		g, err := onnx.Decode(file.Data)
+		if err == nil {
+			err = simplify.Prepare(g, simplify.Options{Literal: true, Whole: whole})
+		}
+		return g, err
+	}
+	whole := len(in) == 1 && (len(in[0].Shape) < 2 || in[0].Shape[0] > 1)
+	net, err = try(whole)
+	if err != nil && !whole {
+		if other, cannot := try(true); cannot == nil {
+			return other, nil
+		}
+	}
+	return net, err
+}
+
+// question is a property of a network.
+type question struct {
+	net    *onnx.Graph
+	of     *Property
+	file   *ort.Original
+	climb  *ort.Session // of inputs and cotangents of the output: the output and the input's cotangents
+	bounds *bounds.Network
+	note   func(line string)
+}
+
+func newQuestion(file *onnx.File, net *onnx.Graph, of *Property, note func(string)) (q *question, err error) {
+	q = &question{net: net, of: of, note: note}
+	defer func() {
+		if err != nil {
+			q.close()
+		}
+	}()
+	if q.file, err = ort.OpenOriginal("the file", file, net.Outputs[0].Name); err != nil {
+		return q, err
+	}
+	if q.file.Inputs() != of.Inputs {
+		return q, fmt.Errorf("the file takes %d values, not %d", q.file.Inputs(), of.Inputs)
+	}
+	g, err := grad.VJP(net)
+	if err != nil {
+		return q, err
+	}
+	model, err := g.Encode()
+	if err != nil {
+		return q, err
+	}
+	if q.climb, err = ort.Open("gradient", model); err != nil {
+		return q, err
+	}
+	var unbounded error
+	if net.Inexact {
+		unbounded = errors.New("it is computed otherwise than the file")
+	} else if q.bounds, unbounded = bounds.New(net, bounds.Unit); unbounded != nil {
+		q.bounds = nil
+	}
+	if unbounded != nil {
+		note(fmt.Sprintf("%v: nothing can be proven of it", unbounded))
+	}
+	apart := 0
+	for _, b := range of.Boxes {
+		if b.Apart >= 0 {
+			apart++
+		}
+	}
+	if apart > 0 {
+		first := of.Boxes[slices.IndexFunc(of.Boxes, func(b *Box) bool { return b.Apart >= 0 })].Apart
+		note(fmt.Sprintf("no float32 lies between the bounds of inputs such as X_%d in %d of %d boxes: these hold no "+
+			"counterexample", first, apart, len(of.Boxes)))
+	}
+	return q, nil
+}
+
+// close frees the runtime's memory.
+func (q *question) close() {
+	if q.file != nil {
+		q.file.Close()
+	}
+	if q.climb != nil {
+		q.climb.Close()
+	}
+	if q.bounds != nil {
+		q.bounds.Close()
+	}
+}
+
+// decide attacks and proves side by side.
+func (q *question) decide(ctx context.Context, seed uint64) (Result, error) {
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	var proven bool
+	var failed error
+	proof := make(chan struct{})
+	go func() {
+		defer close(proof)
+		if proven, failed = q.prove(inner); proven {
+			stop()
+		}
+	}()
+	found, err := q.search(inner, seed, proof)
+	if err != nil && inner.Err() != nil {
+		err = nil
+	}
+	stop()
+	<-proof // which uses the runtime
+	switch {
+	case err != nil:
+		return Result{}, err
+	case found != nil:
+		return *found, nil
+	case proven:
+		return Result{Answer: Unsat}, q.ask(ctx, seed)
+	case ctx.Err() != nil:
+		return Result{Answer: Unknown}, context.Cause(ctx)
+	}
+	return Result{Answer: Unknown}, failed
+}

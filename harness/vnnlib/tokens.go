@@ -1,0 +1,146 @@
+package vnnlib
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"selfheal/internal/input"
+	"selfheal/internal/number"
+)
+
+// What a file may hold at most.
+const (
+	mostBytes = 256 << 20 // unpacked
+	mostWord  = 200       // of a number or a name
+	mostDepth = 100       // of parentheses
+)
+
+// tokens reads a file's words and parentheses one by one; nothing of the file is held.
+type tokens struct {
+	in   *bufio.Reader
+	line int
+	next string // that was looked at
+	at   int    // its line
+	err  error  // that ended the file, io.EOF at its end
+}
+
+// limited reads no more than a file may hold, and ends with ctx.
+type limited struct {
+	ctx  context.Context
+	from io.Reader
+	left int64
+}
+
+func (l *limited) Read(p []byte) (int, error) {
+	if l.ctx.Err() != nil {
+		return 0, context.Cause(l.ctx)
+	}
+	n, err := l.from.Read(p)
+	if l.left -= int64(n); l.left < 0 {
+		err = fmt.Errorf("is larger than %s", number.Bytes(mostBytes))
+	}
+	return n, err
+}
+
+// tokensOf reads a text, also one packed by gzip.
+func tokensOf(ctx context.Context, from io.Reader) (*tokens, error) {
+	from = &limited{ctx, from, mostBytes}
+	in := bufio.NewReaderSize(from, 1<<16)
+	if start, err := in.Peek(2); err == nil && start[0] == 0x1f && start[1] == 0x8b {
+		packed, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, err
+		}
+		in = bufio.NewReaderSize(&limited{ctx, packed, mostBytes}, 1<<16)
+	}
+	return &tokens{in: in, line: 1}, nil
+}
+
+// Read reads a VNN-LIB file, also one packed by gzip, about a network of a size. Errors name the file.
+func Read(ctx context.Context, path string, of Size) (*Property, error) {
+	f, err := input.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	p, err := Parse(ctx, f, of)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, nil
+}
+
+// peek is the next token, "" at the end.
+func (t *tokens) peek() string {
+	if t.next == "" && t.err == nil {
+		t.next, t.err = t.scan()
+	}
+	return t.next
+}
+
+// take is the next token.
+func (t *tokens) take() string {
+	word := t.peek()
+	t.next = ""
+	return word
+}
+
+// skip takes the next token if it is that one.
+func (t *tokens) skip(word string) bool {
+	if t.peek() != word {
+		return false
+	}
+	t.next = ""
+	return true
+}
+
+func (t *tokens) scan() (string, error) {
+	var word []byte
+	for {
+		c, err := t.in.ReadByte()
+		if err != nil {
+			if err == io.EOF && len(word) > 0 {
+				return string(word), nil
+			}
+			return "", err
+		}
+		space := c == ' ' || c == '\t' || c == '\r' || c == '\n'
+		if len(word) > 0 && (space || c == '(' || c == ')' || c == ';') {
+			return string(word), t.in.UnreadByte()
+		}
+		t.at = t.line
+		switch {
+		case c == '\n':
+			t.line++
+		case space:
+		case c == ';':
+			for c != '\n' {
+				if c, err = t.in.ReadByte(); err != nil {
+					return "", err
+				}
+			}
+			t.line++
+		case c == '(' || c == ')':
+			return string(c), nil
+		case len(word) == mostWord:
+			return "", fmt.Errorf("line %d: a word has more than %d bytes", t.line, mostWord)
+		default:
+			word = append(word, c)
+		}
+	}
+}
+
+// ended is what ended the file, nil for its end.
+func (t *tokens) ended() error {
+	if t.err == io.EOF {
+		return nil
+	}
+	if errors.Is(t.err, io.ErrUnexpectedEOF) {
+		return errors.New("is cut short")
+	}
+	return t.err
+}

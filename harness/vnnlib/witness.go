@@ -1,0 +1,91 @@
+package vnnlib
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"selfheal/models/ort"
+)
+
+// What the file is asked before the answer is unsat: each box's centre and corners, and random points. It is asked
+// about as many as the time allows, and about the fewest whatever it takes.
+const (
+	corners  = 16
+	points   = 1 + corners + 1000
+	fewest   = 32
+	together = 16 // of the opened network
+)
+
+// ask holds a proof against the file as it lies: on none of the points does it fulfil the property, and its outputs are
+// the opened network's. A proof that does not stand this is an error: it was made of another network.
+func (q *question) ask(ctx context.Context, seed uint64) error {
+	var boxes []*Box
+	of := map[*Box][]Case{}
+	for _, c := range q.of.Cases {
+		if c.Box.Apart < 0 {
+			if of[c.Box] == nil {
+				boxes = append(boxes, c.Box)
+			}
+			of[c.Box] = append(of[c.Box], c)
+		}
+	}
+	if len(boxes) == 0 {
+		return nil // there is no float32 input to ask about
+	}
+	rng := rand.New(rand.NewPCG(seed, 1))
+	total := max(points, len(boxes))
+	for first := 0; first < total && (first < fewest || ctx.Err() == nil); first += together {
+		n := min(together, total-first)
+		xs := make([]float32, 0, n*q.of.Inputs)
+		for k := range n {
+			xs = append(xs, boxes[(first+k)%len(boxes)].point((first+k)/len(boxes), rng)...)
+		}
+		opened, _, err := q.run(xs, make([]float32, n*q.of.Outputs))
+		if err != nil {
+			return err
+		}
+		for k := range n {
+			y, err := q.file.Run(xs[k*q.of.Inputs : (k+1)*q.of.Inputs])
+			if err != nil {
+				return err
+			}
+			if err := agree(y, opened[k*q.of.Outputs:(k+1)*q.of.Outputs]); err != nil {
+				return err
+			}
+			at := func(i int) float64 { return y[i] }
+			if slices.ContainsFunc(of[boxes[(first+k)%len(boxes)]], func(c Case) bool { return c.holds(at) }) {
+				return fmt.Errorf("the property was proven, and the file violates it: there is no answer")
+			}
+		}
+	}
+	return nil
+}
+
+// point is the box's centre, one of its corners, or a random one.
+func (b *Box) point(which int, rng *rand.Rand) []float32 {
+	x := make([]float32, len(b.Low))
+	for i := range x {
+		switch at := rng.Float64(); {
+		case which == 0:
+			x[i] = b.between(i, 0.5)
+		case which > corners:
+			x[i] = b.between(i, at)
+		case at < 0.5:
+			x[i] = b.Low[i]
+		default:
+			x[i] = b.High[i]
+		}
+	}
+	return x
+}
+
+// agree reports where the file's outputs are not the opened network's.
+func agree(file []float64, opened []float32) error {
+	if i := ort.Disagree(file, opened); i >= 0 {
+		return fmt.Errorf("output %d of the file is %.9g, that of the opened network %.9g: there is no answer", i, file[i],
+			opened[i])
+	}
+	return nil
+}
