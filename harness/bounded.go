@@ -12,6 +12,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/number"
 	"selfheal/models/bounds"
+	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 )
 
@@ -42,6 +43,15 @@ func (a PlannedAttack) region(image []float32) bounds.Region {
 // unbounded is why nothing can be proven of a classifier.
 type unbounded struct{ error }
 
+// proves reports why nothing can be proven of a network's file.
+func proves(g *onnx.Graph) error {
+	if g.Inexact {
+		return errors.New("no bounds for a file that is computed otherwise than it is opened, as those with weights in " +
+			"float64, float16 and integers are")
+	}
+	return bounds.Check(g)
+}
+
 // bounder is a classifier prepared for bounds: a controlled one with its loop unrolled. The error is an [unbounded]
 // where there are none.
 func (b *bench) bounder(who classifier) (*bounds.Network, error) {
@@ -51,17 +61,20 @@ func (b *bench) bounder(who classifier) (*bounds.Network, error) {
 		return n, nil
 	}
 	g := who.net.Graph
+	if err := proves(g); err != nil {
+		return nil, unbounded{fmt.Errorf("%s: %w", who, err)}
+	}
 	if who.loop != nil {
 		var err error
 		if g, err = who.loop.Literal(); err == nil {
 			err = simplify.Graph(g)
 		}
-		if err != nil {
-			return nil, unbounded{err}
+		if err == nil {
+			err = bounds.Check(g)
 		}
-	}
-	if err := bounds.Check(g); err != nil {
-		return nil, unbounded{fmt.Errorf("%s: %w", who, err)}
+		if err != nil {
+			return nil, unbounded{fmt.Errorf("%s: %w", who, err)}
+		}
 	}
 	n, err := bounds.New(g, bounds.Unit)
 	if err == nil {
@@ -121,6 +134,9 @@ func (r *run) bounded(ctx context.Context, s scoring) (*crafted, error) {
 			im, err := s.set.image(i)
 			if err == nil {
 				v, err = s.attack.bound(ctx, n, how, im)
+			}
+			if err == nil && v.Bound != nil && v.Least() > 0 {
+				err = s.hold(ctx, s.who, s.attack.region(im.Pixels), im)
 			}
 			on.logits.Add(1) // the image, for the progress
 			return v, err

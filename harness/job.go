@@ -26,7 +26,9 @@ type bench struct {
 	recipes     []attacks.Recipe           // of the job's attacks
 	classifiers []classifier               // the network alone, then under each control
 	bounders    map[string]*bounds.Network // by defense, as far as they were asked for
-	opening     sync.Mutex                 // guards bounders
+	file        *original                  // once it was asked for
+	openFile    func() (*original, error)
+	opening     sync.Mutex // guards bounders and file
 }
 
 // job makes the cells of one model of one suite, and its solver study: for each oracle and seed, every attack is
@@ -90,6 +92,9 @@ func (r *run) bench(ctx context.Context, j Job) (b *bench, err error) {
 
 // close frees a job's networks.
 func (b *bench) close() {
+	if b.file != nil {
+		b.file.Close()
+	}
 	for _, n := range b.bounders {
 		n.Close()
 	}

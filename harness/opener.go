@@ -238,6 +238,7 @@ func (o *opener) prepare(j Job) (b *bench, err error) {
 	if b.net, err = o.network(j.Model, false); err != nil {
 		return b, err
 	}
+	b.openFile = func() (*original, error) { return o.original(j.Model, b.net) }
 	if err := fits(b.set.Dataset, b.net); err != nil {
 		return b, fmt.Errorf("suite %s: dataset %s and model %s: %w", j.Suite.Name, j.Suite.Dataset, b.net.Name, err)
 	}

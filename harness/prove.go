@@ -30,8 +30,12 @@ func (r *run) proverOf(s scoring, who classifier) (prover, error) {
 		return nil, err
 	}
 	return func(ctx context.Context, im attacks.Image) (bool, error) {
-		margins, err := n.Margins(ctx, bounds.AlphaCROWN, s.attack.region(im.Pixels), im.Label, bounds.Positive)
-		return err == nil && bounds.Positive(margins), err
+		region := s.attack.region(im.Pixels)
+		margins, err := n.Margins(ctx, bounds.AlphaCROWN, region, im.Label, bounds.Positive)
+		if err != nil || !bounds.Positive(margins) {
+			return false, err
+		}
+		return true, s.hold(ctx, who, region, im)
 	}, nil
 }
 

@@ -18,7 +18,6 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/fault"
 	"selfheal/internal/journal"
-	"selfheal/models/bounds"
 	"selfheal/models/ort"
 )
 
@@ -348,7 +347,7 @@ func (r *run) check(ctx context.Context, j Job) error {
 		return err
 	}
 	if slices.ContainsFunc(j.Attacks, func(a PlannedAttack) bool { return a.bounds() || a.Prove }) {
-		if err := bounds.Check(b.net.Graph); err != nil {
+		if err := proves(b.net.Graph); err != nil {
 			return fmt.Errorf("model %s: %w", b.net.Name, err)
 		}
 	}

@@ -74,6 +74,9 @@ func openOriginal(f *onnx.File, output string) (o *Original, err error) {
 // Inputs is the number of the input's values.
 func (o *Original) Inputs() int { return int(onnx.Shape(o.shape).Items()) }
 
+// Shape is the input's, an open dimension being 1.
+func (o *Original) Shape() onnx.Shape { return o.shape }
+
 // Run evaluates the file on an input in the file's own order. Any number of goroutines may call it at once.
 func (o *Original) Run(x []float32) ([]float64, error) {
 	y, err := o.run(x)
