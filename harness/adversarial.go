@@ -44,9 +44,6 @@ func (r *run) adversarial(b *bench, defense string, a PlannedAttack, made *craft
 			return nil
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
 	if r.merging {
 		return r.joined(b, name)
 	}
@@ -78,7 +75,7 @@ func savedKey(name string) string { return "saved " + name }
 
 // save writes a file of images, whose walk may fail.
 func (r *run) save(name string, shape []int, images iter.Seq[[]float32], failed *error) error {
-	err := atomicfile.FillSynced(r.out.work(name), func(w io.Writer) error {
+	err := atomicfile.In(r.out.work("")).FillSynced(name, func(w io.Writer) error {
 		err := dataset.WriteNPY(w, shape, images)
 		return cmp.Or(*failed, err)
 	})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/input"
 )
 
 // CostCache keeps what was measured for estimates in a folder. A nil one keeps nothing.
@@ -45,13 +46,16 @@ func recalled[T any](c *CostCache, key string, sound func(T) bool, make func() (
 	return value, err
 }
 
+// mostCost bounds an entry, in bytes.
+const mostCost = 16 << 20
+
 // cached reads what the cache has under a key.
 func cached[T any](c *CostCache, key string) (value T, ok bool) {
 	if c == nil {
 		return value, false
 	}
 	var e costEntry[T]
-	data, err := os.ReadFile(c.path(key))
+	data, err := input.Read(c.path(key), mostCost)
 	ok = err == nil && json.Unmarshal(data, &e) == nil && e.Key == key
 	return e.Value, ok
 }
@@ -62,6 +66,7 @@ func keep[T any](c *CostCache, key string, value T) {
 		return
 	}
 	if data, err := json.Marshal(costEntry[T]{key, value}); err == nil && os.MkdirAll(c.Dir, 0o755) == nil {
-		_ = atomicfile.Write(c.path(key), data)
+		dir, name := atomicfile.At(c.path(key))
+		_ = dir.Write(name, data)
 	}
 }

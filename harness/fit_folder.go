@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"selfheal/control/train"
+	"selfheal/internal/atomicfile"
 )
 
 // trainingSuffix names the folder of a training, beside the embedding that it makes.
@@ -26,6 +27,10 @@ type trainingFolder struct {
 // openTraining locks a training's folder.
 func openTraining(embedding string) (*trainingFolder, error) {
 	dir := embedding + trainingSuffix
+	in, name := atomicfile.At(dir)
+	if err := in.Make(name); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
 	lock, err := lockFolder(dir, "fit")
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package harness
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
 )
 
@@ -23,47 +25,64 @@ const lockFile = ".selfheal.lock"
 // lock is held on a folder.
 type lock struct {
 	*flock.Flock
+	file   *os.File
 	before string // who had it and did not give it back
 }
 
 // lockFolder locks a folder, which it makes where it is absent, for what writes to it: a run or a fit.
-func lockFolder(dir, what string) (*lock, error) {
+func lockFolder(dir, what string) (l *lock, err error) {
 	path := filepath.Join(dir, lockFile)
 	wrong := func(err error) (*lock, error) { return nil, fmt.Errorf("output folder %s: %w", dir, fault.Reason(err)) }
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	in := atomicfile.In(dir)
+	if err := in.Make("."); err != nil {
 		return wrong(err)
 	}
-	l := &lock{Flock: flock.New(path)} // a folder that can't be written is found now
-	free, err := tryLock(l.Flock)
+	file, err := in.Open(lockFile) // a folder that can't be written is found now
+	if err != nil {
+		return wrong(err)
+	}
+	defer func() {
+		if l == nil {
+			_ = file.Close()
+		}
+	}()
+	own := &lock{Flock: flock.New(path), file: file}
+	free, err := tryLock(own.Flock)
 	byName := errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK)
 	if err != nil && !byName {
 		return wrong(err)
 	}
-	if free && !l.isAt(path) { // a fit that has ended has removed its folder
-		_ = l.Close()
+	if free && !own.isAt(path) { // a fit that has ended has removed its folder
+		_, _ = own.Close(), file.Close()
 		return lockFolder(dir, what)
 	}
-	owner, _ := os.ReadFile(path)
-	l.before = strings.TrimSpace(string(owner))
+	owner, _ := io.ReadAll(io.LimitReader(file, mostOwner))
+	own.before = strings.TrimSpace(string(owner))
 	if byName {
-		free = !alive(l.before)
+		free = !alive(own.before)
 	}
 	if !free {
 		by := ""
-		if l.before != "" {
-			by = " (" + l.before + ")"
+		if own.before != "" {
+			by = " (" + own.before + ")"
 		}
 		return nil, fmt.Errorf("%s: another %s%s is writing to this folder; wait for it or choose another --out",
 			dir, what, by)
 	}
 	host, _ := os.Hostname()
 	now := fmt.Sprintf("process %d on %s, since %s\n", os.Getpid(), host, time.Now().UTC().Format(time.RFC3339))
-	if err := os.WriteFile(path, []byte(now), 0o644); err != nil {
-		_ = l.Close()
+	if err = file.Truncate(0); err == nil {
+		_, err = file.WriteAt([]byte(now), 0)
+	}
+	if err != nil {
+		_ = own.Close()
 		return wrong(err)
 	}
-	return l, nil
+	return own, nil
 }
+
+// mostOwner is how much of a lock file is read.
+const mostOwner = 1000
 
 // tryLock is replaced in a test of file systems that lock nothing.
 var tryLock = (*flock.Flock).TryLock
@@ -86,14 +105,16 @@ func alive(owner string) bool {
 // isAt reports whether the file that is locked is the one at a path.
 func (l *lock) isAt(path string) bool {
 	locked, err := l.Stat()
-	there, terr := os.Stat(path)
-	return err == nil && terr == nil && os.SameFile(locked, there)
+	held, herr := l.file.Stat()
+	there, terr := os.Lstat(path)
+	return err == nil && herr == nil && terr == nil && os.SameFile(locked, there) && os.SameFile(held, there)
 }
 
 // free gives the lock back. An error would come too late to matter.
 func (l *lock) free() {
 	if l.isAt(l.Path()) {
-		_ = os.Truncate(l.Path(), 0)
+		_ = l.file.Truncate(0)
 	}
+	_ = l.file.Close()
 	_ = l.Close()
 }

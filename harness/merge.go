@@ -10,7 +10,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"selfheal/harness/cluster"
 	"selfheal/harness/result"
 	"selfheal/internal/fault"
+	"selfheal/internal/input"
 	"selfheal/internal/journal"
 )
 
@@ -365,7 +365,7 @@ func (r *run) joined(b *bench, name string) error {
 
 // row reads the i-th of n rows at the end of a file.
 func row(path string, n, i int, data []byte) error {
-	f, err := os.Open(path)
+	f, err := input.Open(path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, fault.Reason(err))
 	}

@@ -18,6 +18,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
+	"selfheal/internal/input"
 	"selfheal/internal/journal"
 )
 
@@ -96,6 +97,11 @@ func (o *output) look(force bool) (err error) {
 	if err := os.RemoveAll(filepath.Join(o.dir, goneFolder)); err != nil {
 		return err
 	}
+	if info, err := os.Lstat(o.work("")); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if err := os.Remove(o.work("")); err != nil { // it would lead out
+			return err
+		}
+	}
 	path := filepath.Join(o.dir, "results.json")
 	if o.old, err = result.Read(path); force {
 		return nil
@@ -121,9 +127,12 @@ func (o *output) look(force bool) (err error) {
 	return err
 }
 
+// mostPlan bounds a plan, in bytes.
+const mostPlan = 256 << 20
+
 // readPlan reads of what run a journal is. Behind the JSON stands its checksum.
 func readPlan(path string) (*planned, error) {
-	data, err := os.ReadFile(path)
+	data, err := input.Read(path, mostPlan)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +182,7 @@ func (o *output) files() (map[string]fs.FileInfo, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			if found[name], err = fs.Stat(dir, name); err != nil {
+			if found[name], err = os.Lstat(filepath.Join(o.dir, filepath.FromSlash(name))); err != nil {
 				return nil, err
 			}
 		}
@@ -185,7 +194,7 @@ func (o *output) files() (map[string]fs.FileInfo, error) {
 func (o *output) begin(plan planned) (*journal.Journal, error) {
 	err := os.RemoveAll(o.work(""))
 	if err == nil {
-		err = os.Mkdir(o.work(""), 0o755)
+		err = atomicfile.In(o.dir).Make(workFolder)
 	}
 	if err == nil {
 		err = o.write(plan)
@@ -204,7 +213,7 @@ func (o *output) write(plan planned) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.WriteSynced(o.work(planFile), withSum(data))
+	return atomicfile.In(o.work("")).WriteSynced(planFile, withSum(data))
 }
 
 // journalState is how the journal is now.
@@ -224,7 +233,7 @@ func (o *output) journalState() (s journalState, err error) {
 func (o *output) cell(file *result.File, records iter.Seq[result.Record]) error {
 	var err error
 	if o.records == nil {
-		if o.records, err = os.Create(o.work("records.jsonl")); err != nil {
+		if o.records, err = atomicfile.In(o.work("")).Create("records.jsonl"); err != nil {
 			return fmt.Errorf("records: %w", err)
 		}
 	}

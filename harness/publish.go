@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
@@ -35,8 +34,8 @@ func (o *output) publish(file *result.File, report func(*result.File) error) (bo
 		return false, err
 	}
 	if len(names) > 0 {
-		if err := os.MkdirAll(filepath.Join(o.dir, "adversarial"), 0o755); err != nil {
-			return false, err
+		if err := atomicfile.In(o.dir).Make("adversarial"); err != nil {
+			return false, fmt.Errorf("%s: %w", filepath.Join(o.dir, "adversarial"), err)
 		}
 	}
 	for _, name := range append(names, "records.jsonl", "gallery.json", "results.json") {
@@ -65,16 +64,12 @@ func (o *output) close() error {
 	return nil
 }
 
-// move puts a file in its place once it is on the disk, also where a link leads to another one.
+// move puts a file in its place once it is on the disk.
 func move(from, to string) error {
 	if err := atomicfile.Sync(from); err != nil {
 		return err
 	}
-	err := os.Rename(from, to)
-	if !errors.Is(err, syscall.EXDEV) {
-		return err
-	}
-	return copyFile(from, to)
+	return os.Rename(from, to)
 }
 
 // extent is how much of a run is done.
@@ -109,8 +104,8 @@ func (o *output) finish() error {
 			written[name] = nil // a run has these
 		}
 	}
-	for name := range written {
-		if err == nil {
+	for name, info := range written {
+		if err == nil && (info == nil || info.Mode().IsRegular()) {
 			err = atomicfile.Sync(filepath.Join(o.dir, filepath.FromSlash(name)))
 		}
 	}

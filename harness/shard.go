@@ -18,6 +18,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
+	"selfheal/internal/input"
 	"selfheal/internal/journal"
 )
 
@@ -190,7 +191,7 @@ func newAttempt(shard string) (dir string, err error) {
 			before, most = other, info.Size()
 		}
 	}
-	if err = os.MkdirAll(filepath.Join(dir, workFolder), 0o755); err != nil || before == "" {
+	if err = atomicfile.In(dir).Make(workFolder); err != nil || before == "" {
 		return dir, err
 	}
 	// The journal before the files that it names, and the plan last: a merge takes no notice of a folder without.
@@ -214,15 +215,16 @@ func newAttempt(shard string) (dir string, err error) {
 
 // copyFile copies a file.
 func copyFile(from, to string) error {
-	f, err := os.Open(from)
+	f, err := input.Open(from)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	dir, name := atomicfile.At(to)
+	if err := dir.Make("."); err != nil {
 		return err
 	}
-	return atomicfile.FillSynced(to, func(w io.Writer) error {
+	return dir.FillSynced(name, func(w io.Writer) error {
 		_, err := io.Copy(w, f)
 		return err
 	})

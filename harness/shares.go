@@ -17,6 +17,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
+	"selfheal/internal/input"
 )
 
 // shares say which shard each image of a network belongs to. All shards of a plan have the same.
@@ -56,7 +57,7 @@ func sharesPath(dir string, n int) string {
 // another plan do not count.
 func (r *run) findShares(dir string, force bool) error {
 	path := sharesPath(dir, r.shard.N)
-	data, err := os.ReadFile(path)
+	data, err := input.Read(path, mostPlan)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -95,7 +96,8 @@ func (r *run) share(ctx context.Context, dir string, force bool) error {
 	}
 	path := sharesPath(dir, r.shard.N)
 	own := fmt.Sprintf("%s.%08x", path, rand.Uint32())
-	err = atomicfile.WriteSynced(own, withSum(data))
+	folder, name := atomicfile.At(own)
+	err = folder.WriteSynced(name, withSum(data))
 	defer os.Remove(own)
 	if err == nil {
 		err = os.Link(own, path)

@@ -2,12 +2,12 @@ package harness
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/input"
 )
 
 // Status is how far a shard is. An image counts once for each attack on each network or closed loop.
@@ -66,7 +66,8 @@ func (t *tally) write(left *time.Duration) {
 		now.Left = new(left.Seconds())
 	}
 	if data, err := json.Marshal(now); err == nil {
-		_ = atomicfile.Write(t.path, data)
+		dir, name := atomicfile.At(t.path)
+		_ = dir.Write(name, data)
 	}
 }
 
@@ -82,7 +83,7 @@ func ShardStatus(dir string, s Shard) (best *Status) {
 				continue
 			}
 			var one Status
-			data, _ := os.ReadFile(filepath.Join(filepath.Dir(name), statusFile))
+			data, _ := input.Read(filepath.Join(filepath.Dir(name), statusFile), mostPlan)
 			if json.Unmarshal(data, &one) != nil {
 				one = Status{}
 			}

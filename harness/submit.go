@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
+	"selfheal/internal/input"
 )
 
 // SubmitOptions say by what and how a plan's shards are run elsewhere.
@@ -48,6 +48,9 @@ const mostTries = 3
 // what they come to in o.Out. A job that was submitted for that folder before is followed. When ctx is
 // cancelled the job goes on; the error is [Unfinished].
 func Submit(ctx context.Context, plan *Plan, o SubmitOptions) (*result.File, error) {
+	if err := atomicfile.In(o.Out).Make(submitFolder); err != nil {
+		return nil, fmt.Errorf("output folder %s: %w", o.Out, err)
+	}
 	lock, err := lockFolder(filepath.Join(o.Out, submitFolder), "submit")
 	if err != nil {
 		return nil, err
@@ -93,7 +96,7 @@ func (s *submission) last() string { return s.Jobs[len(s.Jobs)-1] }
 
 // begin finds the job that was submitted before, or submits one.
 func (s *submission) begin(ctx context.Context, plan *Plan) error {
-	data, err := os.ReadFile(s.path)
+	data, err := input.Read(s.path, mostPlan)
 	if err == nil {
 		err = json.Unmarshal(data, &s.submitted)
 	}
@@ -178,7 +181,8 @@ func (s *submission) submit(ctx context.Context, which []int) error {
 	}
 	data, merr := json.Marshal(s.submitted)
 	if merr == nil {
-		merr = atomicfile.WriteSynced(s.path, data)
+		dir, name := atomicfile.At(s.path)
+		merr = dir.WriteSynced(name, data)
 	}
 	if merr != nil {
 		merr = fmt.Errorf("%s has job %s, which can't be noted in %s: %w; %s ends it", s.o.EngineName, id, s.path,

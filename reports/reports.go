@@ -105,7 +105,7 @@ func writeFiles(dir string, files []file) error {
 		return fmt.Errorf("reports: making the output directory: %w", err)
 	}
 	for i, f := range files {
-		if err := atomicfile.Write(filepath.Join(dir, f.name), contents[i].Bytes()); err != nil {
+		if err := atomicfile.In(dir).Write(f.name, contents[i].Bytes()); err != nil {
 			return fmt.Errorf("reports: writing %s: %w", filepath.Join(dir, f.name), err)
 		}
 	}

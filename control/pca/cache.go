@@ -69,7 +69,8 @@ func (c *Cache) Store(key string, s *Subspace) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}
-	return atomicfile.FillSynced(c.path(key), func(w io.Writer) error { return gob.NewEncoder(w).Encode(s) })
+	dir, name := atomicfile.At(c.path(key))
+	return dir.FillSynced(name, func(w io.Writer) error { return gob.NewEncoder(w).Encode(s) })
 }
 
 func (c *Cache) path(key string) string { return filepath.Join(c.Dir, key+".gob") }

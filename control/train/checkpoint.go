@@ -37,7 +37,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // power cut. About says what the training depends on; the file has it. The last four bytes are a
 // checksum of the others.
 func (t *Trainer) Save(path string, about []byte) error {
-	err := atomicfile.FillSynced(path, func(w io.Writer) error {
+	dir, name := atomicfile.At(path)
+	err := dir.FillSynced(name, func(w io.Writer) error {
 		sum := crc32.New(castagnoli)
 		err := gob.NewEncoder(io.MultiWriter(w, sum)).Encode(Checkpoint{about, t.parameters, t.values,
 			t.running, t.optimizer.State, t.history})

@@ -7,14 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"text/template"
 
-	"selfheal/internal/fault"
+	"selfheal/internal/atomicfile"
 )
 
 // Slurm runs shards as the tasks of job arrays. The shell gets TERM a minute before its time limit and passes it on:
@@ -98,8 +97,8 @@ func (s Slurm) Submit(ctx context.Context, j Job) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(filepath.Join(j.Dir, "logs"), 0o755); err != nil {
-		return "", fault.Reason(err)
+	if err := atomicfile.In(j.Dir).Make("logs"); err != nil {
+		return "", err
 	}
 	var ids []string
 	for first, tasks := range s.blocks(j.Which) {

@@ -51,7 +51,8 @@ func Write(path string, f *File) error { return write(path, f) }
 func write(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", " ")
 	if err == nil {
-		err = atomicfile.Write(path, append(data, '\n'))
+		dir, name := atomicfile.At(path)
+		err = dir.Write(name, append(data, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)

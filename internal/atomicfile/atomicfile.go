@@ -15,21 +15,19 @@ import (
 	"selfheal/internal/fault"
 )
 
-// createTemp is os.CreateTemp, replaced in tests to make writing fail.
-var createTemp = os.CreateTemp
-
 // Write replaces path by data, with permissions 0644; see [Fill].
 func Write(path string, data []byte) error { return Fill(path, writing(data)) }
 
 // Fill replaces path by what fill writes, with permissions 0644. It writes to a new file
 // beside path and renames that. An error leaves path as it was and nothing beside it. The
 // error gives the reason alone ("no space left on device"): the caller names the file.
-// A link keeps pointing to its file. A device or a pipe can't be replaced and is written to.
-func Fill(path string, fill func(io.Writer) error) error { return replace(path, fill, false) }
+// A link keeps pointing to its file. A device or a pipe can't be replaced and is written to: path is one that a user has
+// named; what lies in a folder that may be somebody else's is replaced by [Folder].
+func Fill(path string, fill func(io.Writer) error) error { return named(path, fill, false) }
 
 // FillSynced is [Fill] for what a power cut must not take either: when it returns, the new
 // content is on the disk, and before that the old one. It takes the disk's time.
-func FillSynced(path string, fill func(io.Writer) error) error { return replace(path, fill, true) }
+func FillSynced(path string, fill func(io.Writer) error) error { return named(path, fill, true) }
 
 // WriteSynced is [Write] as [FillSynced] is [Fill].
 func WriteSynced(path string, data []byte) error { return FillSynced(path, writing(data)) }
@@ -59,49 +57,21 @@ func Sync(paths ...string) error {
 	return nil
 }
 
-func replace(path string, fill func(io.Writer) error, synced bool) (err error) {
+// named replaces what a user has named.
+func named(path string, fill func(io.Writer) error, synced bool) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 	}
-	switch info, err := os.Stat(path); {
-	case err == nil && info.IsDir():
-		return errors.New("is a folder, not a file")
-	case err == nil && !info.Mode().IsRegular():
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return into(path, fill)
 	}
-	f, err := createTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	dir, name := At(path)
+	root, err := os.OpenRoot(string(dir))
 	if err != nil {
 		return fault.Reason(err)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fault.Reason(err)
-		}
-	}()
-	w := bufio.NewWriter(f)
-	if err = fill(w); err != nil {
-		return err
-	}
-	if err = w.Flush(); err != nil {
-		return err
-	}
-	if err = f.Chmod(0o644); err != nil {
-		return err
-	}
-	if synced {
-		if err = f.Sync(); err != nil {
-			return err
-		}
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err == nil && synced {
-		err = Sync(filepath.Dir(path))
-	}
-	return err
+	defer root.Close()
+	return replace(root, name, fill, synced)
 }
 
 // into writes to what lies at path.

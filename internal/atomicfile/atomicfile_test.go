@@ -39,19 +39,20 @@ func TestFailure(t *testing.T) {
 	if err != own {
 		t.Errorf("error %v", err)
 	}
-	defer func() { createTemp = os.CreateTemp }()
-	createTemp = func(dir, pattern string) (*os.File, error) { // a file that can't be written
-		f, err := os.CreateTemp(dir, pattern)
+	create := createTemp
+	defer func() { createTemp = create }()
+	createTemp = func(root *os.Root, name string) (*os.File, error) { // a file that can't be written
+		f, err := create(root, name)
 		if err != nil {
 			return nil, err
 		}
 		f.Close()
-		return os.Open(f.Name())
+		return root.Open(name)
 	}
 	if err := Write(path, []byte("new")); err == nil || err.Error() != "bad file descriptor" {
 		t.Errorf("error %v does not tell the reason alone", err)
 	}
-	createTemp = os.CreateTemp
+	createTemp = create
 	if got, _ := os.ReadFile(path); string(got) != "old" {
 		t.Errorf("a failed write left %q", got)
 	}
@@ -98,5 +99,62 @@ func alone(t *testing.T, dir string) {
 	t.Helper()
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("%v beside it, %v", left, err)
+	}
+}
+
+// In a folder nothing that lies there leads a write out of it.
+func TestFolder(t *testing.T) {
+	outside, dir := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	must.Do(t, os.Symlink(t.TempDir(), dir)) // the folder itself may be a link
+	kept := filepath.Join(outside, "kept")
+	must.Do(t, os.WriteFile(kept, []byte("kept"), 0o644))
+	f := In(dir)
+	for name, write := range map[string]func(name string) error{
+		"write":  func(name string) error { return f.Write(name, []byte("new")) },
+		"synced": func(name string) error { return f.WriteSynced(name, []byte("new")) },
+		"open": func(name string) error {
+			file, err := f.Open(name)
+			if err == nil {
+				_, err = file.WriteString("new")
+				file.Close()
+			}
+			return err
+		},
+		"create": func(name string) error {
+			file, err := f.Create(name)
+			if err == nil {
+				_, err = file.WriteString("new")
+				file.Close()
+			}
+			return err
+		},
+	} {
+		for _, target := range []string{kept, outside, filepath.Join(outside, "absent"), "in " + name} {
+			must.Do(t, os.Symlink(target, f.Path(name)))
+			must.Do(t, write(name))
+			if got, err := os.ReadFile(f.Path(name)); err != nil || string(got) != "new" {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+			if info, err := os.Lstat(f.Path(name)); err != nil || !info.Mode().IsRegular() {
+				t.Errorf("%s: %v", name, err)
+			}
+			must.Do(t, os.Remove(f.Path(name)))
+		}
+		must.Do(t, os.Symlink(outside, f.Path("sub")))
+		must.Do(t, write("sub/deeper/"+name))
+		if got, err := os.ReadFile(f.Path("sub/deeper/" + name)); err != nil || string(got) != "new" {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		must.Do(t, os.RemoveAll(f.Path("sub")))
+		must.Do(t, os.Mkdir(f.Path("taken"), 0o755))
+		must.Refuse(t, write("taken"), "is a folder, not a file")
+		must.Refuse(t, write("../"+name), "path escapes from parent")
+		must.Do(t, os.Remove(f.Path("taken")))
+	}
+	must.Do(t, f.Write("file", nil))
+	must.Refuse(t, f.Make("file"), "is a file, not a folder")
+	entries, err := os.ReadDir(outside)
+	if got, _ := os.ReadFile(kept); err != nil || len(entries) != 1 || string(got) != "kept" {
+		t.Errorf("outside are %v and %q", entries, got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"selfheal/harness"
 	"selfheal/harness/config"
+	"selfheal/internal/input"
 	"selfheal/internal/suggest"
 	"selfheal/internal/terminal"
 	"selfheal/models/onnx"
@@ -121,7 +122,7 @@ func (g *globals) printTables(c *cobra.Command, dir string) {
 	if terminal.Is(c.OutOrStdout()) {
 		name = "tables.txt"
 	}
-	if tables, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
+	if tables, err := input.Read(filepath.Join(dir, name), 64<<20); err == nil {
 		fmt.Fprintf(g.results(c), "%s\nreport: %s/report.html\n", tables, dir)
 	}
 }

@@ -1,12 +1,14 @@
 package cli
 
 import (
-	"os"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
 	"selfheal/harness"
+	"selfheal/internal/atomicfile"
 )
 
 // manCommand is for who makes packages, and so hidden. Pages bear the date of SOURCE_DATE_EPOCH, by default today's.
@@ -20,12 +22,30 @@ func manCommand() *cobra.Command {
 		Args:              exactly(1, "a folder"),
 		ValidArgsFunction: once(folders),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return usage("%w", err)
+			if err := atomicfile.In(args[0]).Make("."); err != nil {
+				return usage("%s: %w", args[0], err)
 			}
 			c.Root().DisableAutoGenTag = true
 			header := &doc.GenManHeader{Section: "1", Source: "selfheal " + harness.Version, Manual: "selfheal"}
-			return doc.GenManTree(c.Root(), header, args[0])
+			return manual(c.Root(), header, atomicfile.In(args[0]))
 		},
 	}
+}
+
+// manual writes the pages of a command and of those below it.
+func manual(c *cobra.Command, header *doc.GenManHeader, dir atomicfile.Folder) error {
+	for _, below := range c.Commands() {
+		if below.IsAvailableCommand() && !below.IsAdditionalHelpTopicCommand() {
+			if err := manual(below, header, dir); err != nil {
+				return err
+			}
+		}
+	}
+	own := *header
+	name := strings.ReplaceAll(c.CommandPath(), " ", "-") + "." + own.Section
+	err := dir.Fill(name, func(w io.Writer) error { return doc.GenMan(c, &own, w) })
+	if err != nil {
+		return usage("%s: %w", dir.Path(name), err)
+	}
+	return nil
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -37,13 +36,18 @@ func splitCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("model %s: %w", args[0], err)
 			}
-			if err := os.MkdirAll(out, 0o755); err != nil {
-				return err
+			if err := atomicfile.In(out).Make("."); err != nil {
+				return fmt.Errorf("%s: %w", out, err)
 			}
 			for i, s := range segments {
-				path := filepath.Join(out, fmt.Sprintf("F%02d.onnx", i))
-				if err := writeModel(path, s); err != nil {
-					return err
+				name := fmt.Sprintf("F%02d.onnx", i)
+				path := filepath.Join(out, name)
+				data, err := s.Encode()
+				if err == nil {
+					err = atomicfile.In(out).Write(name, data)
+				}
+				if err != nil {
+					return fmt.Errorf("%s: %w", path, err)
 				}
 				in, out := s.Inputs[0], s.Outputs[0]
 				fmt.Fprintf(c.OutOrStdout(), "%s: %s %s → %s %s\n", path, in.Name, in.Shape, out.Name, out.Shape)

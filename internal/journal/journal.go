@@ -21,7 +21,10 @@ import (
 	"sync"
 	"time"
 
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
+	"selfheal/internal/input"
+	"selfheal/internal/number"
 )
 
 // File has the lines, in a journal's folder: a checksum of what follows (CRC-32C, eight
@@ -71,12 +74,12 @@ func Open(dir string) (j *Journal, damaged int, err error) {
 			err = fmt.Errorf("journal %s: %w", dir, fault.Reason(err))
 		}
 	}()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, 0, err
-	}
 	j = &Journal{dir: dir, blocks: map[string]*Block{}, vectors: map[string]*Vectors{}, dirty: map[*os.File]bool{},
 		stop: make(chan struct{})}
-	if j.lines, err = os.OpenFile(filepath.Join(dir, File), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+	if err := atomicfile.In(dir).Make("."); err != nil {
+		return nil, 0, err
+	}
+	if j.lines, err = atomicfile.In(dir).Open(File); err != nil {
 		return nil, 0, err
 	}
 	if damaged, err = j.scan(); err == nil {
@@ -96,7 +99,7 @@ func Open(dir string) (j *Journal, damaged int, err error) {
 // Read opens a journal to be read, as it stands: its writer may still be at work. Damaged is as for [Open].
 func Read(dir string) (j *Journal, damaged int, err error) {
 	j = &Journal{dir: dir, blocks: map[string]*Block{}}
-	if j.lines, err = os.Open(filepath.Join(dir, File)); err == nil {
+	if j.lines, err = input.Open(filepath.Join(dir, File)); err == nil {
 		j.close = j.lines.Close
 		damaged, err = j.scan()
 	}
@@ -123,7 +126,7 @@ func (j *Journal) scan() (damaged int, err error) {
 	byNumber := map[int]*Block{}
 	lines := bufio.NewReader(j.lines)
 	for {
-		line, err := lines.ReadBytes('\n')
+		line, err := readLine(lines)
 		if err == io.EOF { // what is left has no end
 			return damaged, nil
 		}
@@ -145,6 +148,22 @@ func (j *Journal) scan() (damaged int, err error) {
 			}
 		default:
 			b.grow(at)
+		}
+	}
+}
+
+// mostLine bounds a line, in bytes.
+const mostLine = 64 << 20
+
+// readLine reads a line with its end.
+func readLine(from *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := from.ReadSlice('\n')
+		if line = append(line, part...); err != bufio.ErrBufferFull {
+			return line, err
+		}
+		if len(line) > mostLine {
+			return nil, fmt.Errorf("has a line of more than %s", number.Bytes(mostLine))
 		}
 	}
 }
@@ -191,7 +210,7 @@ func (b *Block) Read(each func(line []byte) error) error {
 	for _, s := range b.spans {
 		lines := bufio.NewReaderSize(io.NewSectionReader(b.journal.lines, s.from, s.to-s.from), 1<<16)
 		for {
-			line, err := lines.ReadBytes('\n')
+			line, err := readLine(lines)
 			if err == io.EOF {
 				break
 			}

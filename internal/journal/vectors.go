@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
 )
 
@@ -43,7 +44,7 @@ func (j *Journal) Vectors(name string, n int) (*Vectors, error) {
 	}
 	v := &Vectors{journal: j, name: name, length: n}
 	var err error
-	if v.file, err = os.OpenFile(v.path(), os.O_RDWR|os.O_CREATE, 0o644); err == nil {
+	if v.file, err = atomicfile.In(j.dir).Open(name + VectorsSuffix); err == nil {
 		v.end, err = v.file.Seek(0, io.SeekEnd)
 	}
 	if err != nil {
