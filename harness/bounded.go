@@ -46,8 +46,8 @@ type unbounded struct{ error }
 // proves reports why nothing can be proven of a network's file.
 func proves(g *onnx.Graph) error {
 	if g.Inexact {
-		return errors.New("no bounds for a file that is computed otherwise than it is opened, as those with weights in " +
-			"float64, float16 and integers are")
+		return errors.New("no bounds for a file that is computed otherwise than it is opened, as those with weights " +
+			"in float64, float16 and integers are")
 	}
 	return bounds.Check(g)
 }

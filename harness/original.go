@@ -92,8 +92,8 @@ func (o *original) compare(ctx context.Context, n *control.Network, set images) 
 			}
 		}
 		if at := ort.Disagree(y, z); at >= 0 {
-			return fmt.Errorf("model %s: for image %d output %d of the file is %.9g, that of the opened network %.9g: nothing "+
-				"that is proven of it would hold for the file", o.model.Name, im.ID, at, y[at], append(z, float32(math.NaN()))[at])
+			return fmt.Errorf("model %s: for image %d output %d of the file is %.9g, and the opened network's another: "+
+				"what is proven of it would not hold for the file", o.model.Name, im.ID, at, y[at])
 		}
 	}
 	return nil
@@ -150,8 +150,8 @@ func (b *bench) hold(ctx context.Context, who classifier, region bounds.Region, 
 		}
 		for class, v := range z {
 			if class != im.Label && !(z[im.Label] > v) {
-				return fmt.Errorf("image %d is proven, and %s as it lies answers class %d at a corner of its ball: one of them "+
-					"is wrong", im.ID, who, class)
+				return fmt.Errorf("image %d is proven, and %s as it lies answers class %d at a corner of its ball: "+
+					"one of them is wrong", im.ID, who, class)
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
 	"selfheal/internal/journal"
 	"selfheal/models/ort"
@@ -119,6 +120,13 @@ func Run(ctx context.Context, plan *Plan, o Options) (*result.File, error) {
 		r.cache, r.together = &pca.Cache{Dir: filepath.Join(dir, "fits")}, true
 		if err := r.findShares(o.Out, o.Force); err != nil {
 			return nil, err
+		}
+		for _, name := range []string{"fits", r.shard.folder()} {
+			if _, there := os.Lstat(filepath.Join(dir, name)); there == nil { // it may be a link
+				if err := atomicfile.In(dir).Make(name); err != nil {
+					return nil, fmt.Errorf("output folder %s: %w", filepath.Join(dir, name), err)
+				}
+			}
 		}
 		dir = filepath.Join(dir, r.shard.folder())
 	}

@@ -1,6 +1,9 @@
 package vnnlib
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -112,6 +115,60 @@ func (b *Box) hash() uint64 {
 func (b *Box) equal(o *Box) bool {
 	return slices.Equal(b.Lower, o.Lower) && slices.Equal(b.Upper, o.Upper) && slices.Equal(b.Low, o.Low) &&
 		slices.Equal(b.High, o.High)
+}
+
+// property turns the assertions into boxes and constraints.
+func (p *parser) property(ctx context.Context) (*Property, error) {
+	for _, known := range []struct {
+		what string
+		of   []bool
+	}{{"X", p.inputs}, {"Y", p.outputs}} {
+		if i := slices.Index(known.of, false); i >= 0 {
+			return nil, fmt.Errorf("does not declare %s_%d; the network has %d inputs and %d outputs", known.what, i,
+				p.size.Inputs, p.size.Outputs)
+		}
+	}
+	if len(p.inputs)*len(p.cases) > mostAtoms {
+		return nil, fmt.Errorf("has %d cases of %d inputs", len(p.cases), len(p.inputs))
+	}
+	out := &Property{Size: p.size}
+	boxes := map[uint64][]*Box{}
+	for _, atoms := range p.cases {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		c, b, possible := Case{}, newBox(p.size.Inputs), true
+		for _, a := range atoms {
+			switch {
+			case len(a.x) == 0 && len(a.y) == 0:
+				possible = possible && (a.bound > 0 || a.bound == 0 && !a.strict)
+			case len(a.x) == 0:
+				c.Constraints = append(c.Constraints, Constraint{a.y, a.bound, a.strict})
+			case len(a.x) == 1 && len(a.y) == 0:
+				b.cut(a.x[0], a.bound, a.strict)
+			default:
+				return nil, errors.New("has a constraint on several inputs, or on inputs and outputs: " +
+					"inputs lie in a box")
+			}
+		}
+		if i := b.open(); i >= 0 {
+			return nil, fmt.Errorf("input X_%d has no lower or no upper bound", i)
+		}
+		if !possible || b.empty() {
+			continue
+		}
+		b.close()
+		key := b.hash()
+		if i := slices.IndexFunc(boxes[key], b.equal); i >= 0 {
+			b = boxes[key][i]
+		} else {
+			boxes[key] = append(boxes[key], b)
+			out.Boxes = append(out.Boxes, b)
+		}
+		c.Box = b
+		out.Cases = append(out.Cases, c)
+	}
+	return out, nil
 }
 
 // region is what proofs are of: all float32 inputs in the box.

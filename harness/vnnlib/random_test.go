@@ -30,20 +30,24 @@ func network(rng *rand.Rand) (model []byte, inputs, outputs int) {
 	batch := []int64{-1, 1}[rng.IntN(2)]
 	activation := []string{"Relu", "LeakyRelu", "Sigmoid", "Tanh", "Elu"}[rng.IntN(5)]
 	dense := func(f onnxtest.File, from, kind string, in int64) onnxtest.File {
-		f = f.Floats("w1", []int64{in, hidden}, floats(in*hidden, 1)...).Floats("b1", []int64{hidden}, floats(hidden, 0.5)...).
-			Floats("w2", []int64{hidden, out}, floats(hidden*out, 1)...).Floats("b2", []int64{out}, floats(out, 0.5)...)
+		f = f.Floats("w1", []int64{in, hidden}, floats(in*hidden, 1)...).
+			Floats("b1", []int64{hidden}, floats(hidden, 0.5)...).
+			Floats("w2", []int64{hidden, out}, floats(hidden*out, 1)...).
+			Floats("b2", []int64{out}, floats(out, 0.5)...)
 		switch kind {
 		case "Gemm":
 			return f.Node("Gemm " + from + " w1 b1 → h; " + activation + " h → a; Gemm a w2 b2 → y")
 		case "left": // W·x, of vectors
-			return f.Node("Transpose w1 → t1 perm=1,0; Transpose w2 → t2 perm=1,0; MatMul t1 " + from + " → h0; Add b1 h0 → h; " +
-				activation + " h → a; MatMul t2 a → y0; Add y0 b2 → y")
+			return f.Node("Transpose w1 → t1 perm=1,0; Transpose w2 → t2 perm=1,0; MatMul t1 " + from +
+				" → h0; Add b1 h0 → h; " + activation + " h → a; MatMul t2 a → y0; Add y0 b2 → y")
 		}
-		return f.Node("MatMul " + from + " w1 → h0; Add h0 b1 → h; " + activation + " h → a; MatMul a w2 → y0; Add y0 b2 → y")
+		return f.Node("MatMul " + from + " w1 → h0; Add h0 b1 → h; " + activation +
+			" h → a; MatMul a w2 → y0; Add y0 b2 → y")
 	}
 	switch rng.IntN(7) {
 	case 0: // a vector
-		return dense(onnxtest.New(17, in), "x", []string{"left", "right"}[rng.IntN(2)], in).Bytes(out), int(in), int(out)
+		side := []string{"left", "right"}[rng.IntN(2)]
+		return dense(onnxtest.New(17, in), "x", side, in).Bytes(out), int(in), int(out)
 	case 1:
 		return dense(onnxtest.New(17, batch, in), "x", "Gemm", in).Bytes(batch, out), int(in), int(out)
 	case 2: // an image with channels last, brought to the front
@@ -70,8 +74,8 @@ func network(rng *rand.Rand) (model []byte, inputs, outputs int) {
 	}
 }
 
-// randomProperty draws a property: a box, and sums of outputs in a disjunction of conjunctions. Bounds lie about where the
-// outputs in the box end.
+// randomProperty draws a property: a box, and sums of outputs in a disjunction of conjunctions. Bounds lie about where
+// the outputs in the box end.
 func randomProperty(rng *rand.Rand, file *ort.Original, inputs, outputs int) string {
 	var text strings.Builder
 	text.WriteString(declared(inputs, outputs))

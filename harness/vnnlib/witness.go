@@ -2,6 +2,7 @@ package vnnlib
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -55,8 +56,9 @@ func (q *question) ask(ctx context.Context, seed uint64) error {
 				return err
 			}
 			at := func(i int) float64 { return y[i] }
-			if slices.ContainsFunc(of[boxes[(first+k)%len(boxes)]], func(c Case) bool { return c.holds(at) }) {
-				return fmt.Errorf("the property was proven, and the file violates it: there is no answer")
+			cases := of[boxes[(first+k)%len(boxes)]]
+			if slices.ContainsFunc(cases, func(c Case) bool { return c.holds(at) }) {
+				return errors.New("the property was proven, and the file violates it: there is no answer")
 			}
 		}
 	}
@@ -84,8 +86,8 @@ func (b *Box) point(which int, rng *rand.Rand) []float32 {
 // agree reports where the file's outputs are not the opened network's.
 func agree(file []float64, opened []float32) error {
 	if i := ort.Disagree(file, opened); i >= 0 {
-		return fmt.Errorf("output %d of the file is %.9g, that of the opened network %.9g: there is no answer", i, file[i],
-			opened[i])
+		return fmt.Errorf("output %d of the file is %.9g, that of the opened network is another: there is no answer", i,
+			file[i])
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ func Write(path string, data []byte) error { return Fill(path, writing(data)) }
 // Fill replaces path by what fill writes, with permissions 0644. It writes to a new file
 // beside path and renames that. An error leaves path as it was and nothing beside it. The
 // error gives the reason alone ("no space left on device"): the caller names the file.
-// A link keeps pointing to its file. A device or a pipe can't be replaced and is written to: path is one that a user has
-// named; what lies in a folder that may be somebody else's is replaced by [Folder].
+// A link keeps pointing to its file. A device or a pipe can't be replaced and is written to: path is one that a user
+// has named. What lies in a folder that may be somebody else's is replaced by [Folder].
 func Fill(path string, fill func(io.Writer) error) error { return named(path, fill, false) }
 
 // FillSynced is [Fill] for what a power cut must not take either: when it returns, the new

@@ -200,8 +200,8 @@ func Box(lower, upper []float64) Region {
 	return r
 }
 
-// Within are the ends of a box rounded inwards to finite values, and the first value between whose ends no float32 lies:
-// −1 where there is none.
+// Within are the ends of a box rounded inwards to finite values, and the first value between whose ends no float32
+// lies: −1 where there is none.
 func Within(lower, upper []float64) (low, high []float32, apart int) {
 	low, high, apart = make([]float32, len(lower)), make([]float32, len(upper)), -1
 	for i := range lower {

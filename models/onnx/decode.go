@@ -75,7 +75,8 @@ func decode(m *pb.ModelProto) (*Graph, error) {
 			return nil, fmt.Errorf("node %d (%.80q %.80q): %w", n.origin.Index, n.GetOpType(), n.GetName(), err)
 		}
 		node.Origin = n.origin
-		g.Inexact = g.Inexact || node.Op != "Cast" && slices.ContainsFunc(node.Inputs, func(in string) bool { return half[in] })
+		computes := slices.ContainsFunc(node.Inputs, func(in string) bool { return half[in] })
+		g.Inexact = g.Inexact || computes && node.Op != "Cast"
 		g.Nodes = append(g.Nodes, node)
 	}
 	if err := g.checkNames(); err != nil {

@@ -235,7 +235,8 @@ func ReadFS(fsys fs.FS, name string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{Data: whole, SHA256: hex.EncodeToString(sum.Sum(nil)), apart: len(data) > 0 && &whole[0] != &data[0]}, nil
+	apart := len(data) > 0 && &whole[0] != &data[0]
+	return &File{Data: whole, SHA256: hex.EncodeToString(sum.Sum(nil)), apart: apart}, nil
 }
 
 // MaxFileSize bounds the model files that are read, and a model's weights:
