@@ -102,6 +102,9 @@ func TestCorruptionsAreTold(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
+	and := strings.Replace(corruptions, "attacks:\n", "attacks:\n  short: {kind: fgsm, norm: linf, epsilon: 0.1}\n", 1)
+	behind := plan(t, and, 2, 8, "models.other.path="+path, "suites.told.attacks=[weather, short]")
+	must.Have(t, must.Get(behind.Describe(nil, nil))(t), "weather:fog ", "  short ")
 	for _, c := range []struct{ set, words string }{
 		{"attacks.weather.names=[rain]", "names[0] must be one of gaussian_noise"},
 		{"attacks.weather.severities=6", "a whole number from 1 to 5"},

@@ -290,17 +290,17 @@ func (d *description) corruption(j Job, i int, known *comparison) {
 	}
 	list := severity
 	for _, next := range j.Attacks[i+1:] {
-		if other, severity := cutLast(next.Name); other == name {
+		if other, severity := cutLast(next.Name); next.corruption() != nil && other == name {
 			list += ", " + severity
 		}
 	}
 	fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, severities %s\n", name, d.corrupted, attacks.CorruptionRecipe, list)
 }
 
-// cutLast cuts a text at its last colon, which it has.
+// cutLast cuts a text at its last colon.
 func cutLast(s string) (before, after string) {
 	i := strings.LastIndex(s, ":")
-	return s[:i], s[i+1:]
+	return s[:max(i, 0)], s[i+1:]
 }
 
 // count writes a number of passes with its thousands.

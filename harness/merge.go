@@ -69,7 +69,7 @@ func Merge(ctx context.Context, dirs []string, o Options) (*result.File, error) 
 		return nil, err
 	}
 	r := &run{opener: &opener{cfg: first.Config, progress: o.Progress, record: first.Run, shares: &shares{}},
-		plan: plan, merging: true, parts: works, uses: map[craftKey]*use{}, again: map[string]bool{},
+		plan: plan, merging: true, parts: works, sums: map[string]checksum{}, uses: map[craftKey]*use{}, again: map[string]bool{},
 		probes: map[probeKey][]result.Warning{}}
 	if r.progress == nil {
 		r.progress = &Progress{}
@@ -272,8 +272,11 @@ func (r *run) gatherOne(w shardWork, whole bool, known map[string][]uint32, seco
 		}
 	}
 	for key, block := range from.Blocks() {
-		if strings.HasPrefix(key, savedKey("")) {
-			continue // of the shard's own files
+		if name, own := strings.CutPrefix(key, savedKey("")); own { // of the shard's own files
+			if sum, ok := savedAs(block); ok {
+				r.sums[filepath.Join(w.work(), name)] = sum
+			}
+			continue
 		}
 		if err := r.take(block, key, known, seconds); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
@@ -360,7 +363,14 @@ func (r *run) joined(b *bench, name string) error {
 			}
 		}
 	}
-	return r.save(name, []int{b.set.Len(), s.C, s.H, s.W}, images, &failed)
+	for k := range r.parts {
+		path := filepath.Join(r.parts[k][0].work(), name)
+		if sum, known := r.sums[path]; known && !sum.is(path) {
+			return fmt.Errorf("%s: it is damaged: run the shard again with --force", path)
+		}
+	}
+	_, err := r.save(name, []int{b.set.Len(), s.C, s.H, s.W}, images, &failed)
+	return err
 }
 
 // row reads the i-th of n rows at the end of a file.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,9 +75,13 @@ func TestDamagedShards(t *testing.T) {
 	}
 	saved := must.Get(filepath.Glob(filepath.Join(shards[1], workFolder, "adversarial", "*.npy")))(t)[0]
 	values := must.Get(os.ReadFile(saved))(t)
-	must.Do(t, os.WriteFile(saved, values[:len(values)-4], 0o644))
-	_, err := Merge(context.Background(), shards, Options{Out: dir})
-	must.Refuse(t, err, saved, "damaged", "--force")
+	flipped := slices.Clone(values)
+	flipped[len(values)/2] ^= 1
+	for _, harmed := range [][]byte{values[:len(values)-4], flipped} {
+		must.Do(t, os.WriteFile(saved, harmed, 0o644))
+		_, err := Merge(context.Background(), shards, Options{Out: dir})
+		must.Refuse(t, err, saved, "damaged", "--force")
+	}
 	must.Get(Run(context.Background(), p, Options{Out: dir, Shard: Shard{2, 2}, Force: true}))(t)
 
 	// An attempt beside the run by hand that has only just begun, another number of shards.

@@ -216,6 +216,31 @@ func TestLostImages(t *testing.T) {
 	}
 }
 
+// Saved images that a disk has damaged are saved again, each of them.
+func TestDamagedSavedImages(t *testing.T) {
+	p := plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]", "suites.given.models=[standard]",
+		"suites.given.solver=null")
+	all, end := states(t, p)
+	last := all[len(all)-1]
+	for name, harm := range map[string]func(data []byte) []byte{
+		"cut":     func(data []byte) []byte { return data[:len(data)-4] },
+		"flipped": func(data []byte) []byte { data[len(data)-5] ^= 4; return data },
+		"longer":  func(data []byte) []byte { return append(data, 0) },
+		"empty":   func([]byte) []byte { return nil },
+	} {
+		dir, _ := last.copied(t)
+		files := must.Get(filepath.Glob(filepath.Join(dir, workFolder, "adversarial", "*.npy")))(t)
+		if len(files) == 0 {
+			t.Fatal("no image is saved yet")
+		}
+		for _, path := range files {
+			must.Do(t, os.WriteFile(path, harm(must.Get(os.ReadFile(path))(t)), 0o644))
+		}
+		continued(t, p, Options{Out: dir, Resume: true})
+		sameEnd(t, name, end, dir)
+	}
+}
+
 // A finished run is left as it is, to the bit, and nothing is attacked; --force makes it anew, and
 // its results stay until there are others.
 func TestFinishedRunStays(t *testing.T) {

@@ -50,9 +50,10 @@ type Options struct {
 type run struct {
 	*opener
 	plan    *Plan
-	shard   Shard         // the zero value where it does all of the plan
-	parts   [][]shardWork // of a merge: attempts, by the shard's number
-	merging bool          // all is in the journal, and nothing is opened
+	shard   Shard               // the zero value where it does all of the plan
+	parts   [][]shardWork       // of a merge: attempts, by the shard's number
+	sums    map[string]checksum // of files that shards have saved, by their paths
+	merging bool                // all is in the journal, and nothing is opened
 	out     *output
 	journal *journal.Journal
 	again   map[string]bool // keys of crafting whose images were freed too early

@@ -6,12 +6,31 @@ import (
 	"iter"
 	"math"
 	"strings"
+
+	"selfheal/harness/stats"
 )
 
 // check is an error for a file that no run writes: what reads it relies on verdicts that
 // agree with their counts, on shares in [0,1] and on numbers that can be drawn.
 func (f *File) check() error {
+	seen := map[recordKey]bool{}
+	known := map[string]bool{}
+	for _, s := range f.Suites {
+		known[s.Name] = true
+	}
 	for _, c := range f.Cells {
+		key := recordKey{suite: c.Suite, model: c.Model, defense: c.Defense, attack: c.Attack}
+		if c.Epsilon != nil {
+			key.epsilon = *c.Epsilon
+		}
+		if len(known) > 0 && !known[c.Suite] {
+			return fmt.Errorf("a cell of suite %q, which the file does not list", c.Suite)
+		}
+		if seen[key] {
+			return fmt.Errorf("two cells of suite %q, model %q, defense %q, attack %q", c.Suite, c.Model, c.Defense,
+				c.Attack)
+		}
+		seen[key] = true
 		if c.Error != "" && c.Verdicts == "" {
 			continue
 		}
@@ -63,8 +82,8 @@ func (c Cell) check() error {
 	switch {
 	case !(math.Abs(c.Accuracy-float64(c.Correct)/float64(c.N)) < 1e-9):
 		return fmt.Errorf("an accuracy of %g, %d of %d are right", c.Accuracy, c.Correct, c.N)
-	case !share(c.CI95[0]) || !share(c.CI95[1]) || c.CI95[0] > c.CI95[1]:
-		return fmt.Errorf("an interval of %v", c.CI95)
+	case !c.interval():
+		return fmt.Errorf("an interval of %v, which is not that of %d of %d", c.CI95, c.Correct, c.N)
 	case c.Epsilon != nil && !(*c.Epsilon > 0 && *c.Epsilon < mostOf):
 		return fmt.Errorf("an epsilon of %g", *c.Epsilon)
 	case !plausible(c.MaxNorm) || !plausible(c.Seconds):
@@ -91,6 +110,13 @@ func (c Cell) check() error {
 		}
 	}
 	return nil
+}
+
+// interval reports whether the cell's is Wilson's of its accuracy.
+func (c Cell) interval() bool {
+	ends := stats.Wilson(c.Correct, c.N)
+	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-3 } // others may round
+	return near(c.CI95[0], ends[0]) && near(c.CI95[1], ends[1])
 }
 
 // checkSeeds is an error for seeds that no run writes: what reads them relies on a verdict

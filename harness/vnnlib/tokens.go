@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 
+	"selfheal/internal/fault"
 	"selfheal/internal/input"
 	"selfheal/internal/number"
 )
@@ -67,9 +68,17 @@ func Read(ctx context.Context, path string, of Size) (*Property, error) {
 		return nil, err
 	}
 	defer f.Close()
-	p, err := Parse(ctx, f, of)
+	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
+	}
+	in := bufio.NewReader(f)
+	if _, empty := in.Peek(1); empty != nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, fmt.Errorf("%s: is a pipe to which nothing writes", path)
+	}
+	p, err := Parse(ctx, in, of)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, fault.Reason(err))
 	}
 	return p, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"selfheal/harness/gate"
 	"selfheal/harness/result"
+	"selfheal/harness/stats"
 	"selfheal/internal/must"
 )
 
@@ -59,7 +60,7 @@ func gateRun(n, right int, others map[int]int) *result.File {
 // judged gives a cell its verdicts: right ones first.
 func judged(c *result.Cell, right, n int) {
 	c.Verdicts = strings.Repeat("1", right) + strings.Repeat("0", n-right)
-	c.N, c.Correct, c.Accuracy = n, right, float64(right)/float64(n)
+	c.N, c.Correct, c.Accuracy, c.CI95 = n, right, float64(right)/float64(n), stats.Wilson(right, n)
 }
 
 // saved writes results into a folder of their own.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"selfheal/harness/result"
+	"selfheal/harness/stats"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
@@ -100,9 +101,9 @@ func TestReportGallery(t *testing.T) {
 	p, norm, epsilon := picture.Bytes(), "l2", 0.5
 	file := &result.File{Schema: result.Schema, ConfigSHA256: "ab", Cells: []result.Cell{
 		{Suite: "s", Model: "m", Defense: "none", Mode: "oblivious", Attack: "none", N: 1, Correct: 1, Accuracy: 1,
-			Verdicts: "1"},
+			CI95: stats.Wilson(1, 1), Verdicts: "1"},
 		{Suite: "s", Model: "m", Defense: "none", Mode: "oblivious", Attack: "pgd", Norm: &norm, Epsilon: &epsilon,
-			N: 1, Verdicts: "0"},
+			N: 1, CI95: stats.Wilson(0, 1), Verdicts: "0"},
 	}}
 	pictures := result.GalleryPictures{Width: 2, Height: 2, Clean: p, Adversarial: p, Perturbation: p,
 		Magnification: 15}
