@@ -91,6 +91,9 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if _, err := n.Cut(); err != nil {
 		return nil, err
 	}
+	if err := ort.Fits(g); err != nil {
+		return nil, err
+	}
 	if n.fast, err = n.rewrite(g); err != nil {
 		return nil, err
 	}
@@ -107,6 +110,9 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	return n, nil
 }
 
+// mostClasses bounds what an attack keeps for each class of each image.
+const mostClasses = 1 << 20
+
 // logits brings the output to [N, classes] logits.
 func (n *Network) logits(probabilities bool) error {
 	g := n.Graph
@@ -121,6 +127,9 @@ func (n *Network) logits(probabilities bool) error {
 	if n.classes < 2 || len(out.Shape) < 2 {
 		return fmt.Errorf("output %q has shape %v; a classifier gives [N classes] with 2 classes or more", out.Name,
 			out.Shape)
+	}
+	if n.classes > mostClasses {
+		return fmt.Errorf("output %q has %d values; a classifier has at most %d classes", out.Name, n.classes, mostClasses)
 	}
 	b := &onnx.Builder{G: g, Prefix: "head/"}
 	z := out.Name

@@ -121,6 +121,9 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 	if err != nil {
 		return r, fmt.Errorf("model %s: %w", q.Model, err)
 	}
+	if err := ort.Fits(net); err != nil {
+		return r, fmt.Errorf("model %s: %w", q.Model, err)
+	}
 	for _, notice := range net.Notices {
 		q.Note(fmt.Sprintf("model %s: %s", q.Model, notice))
 	}

@@ -14,6 +14,7 @@ import (
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
+	"selfheal/models/ort"
 	"selfheal/models/split"
 )
 
@@ -99,6 +100,9 @@ func describeModel(path string, p *preprocessFlags) (info *modelInfo, err error)
 			return nil, err
 		}
 		return info, err
+	}
+	if err := ort.Fits(g); err != nil {
+		g.Notice(err.Error())
 	}
 	parameters := g.Parameters() // without preprocessing
 	if err := simplify.Preprocess(g, o); err != nil {

@@ -10,6 +10,7 @@ import (
 	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
+	"selfheal/models/ort"
 	"selfheal/models/split"
 )
 
@@ -75,6 +76,9 @@ func loadNetwork(c *cobra.Command, path string, o simplify.Options) (*onnx.Graph
 	g, _, err := simplify.Load(path, o)
 	if err != nil {
 		return nil, err
+	}
+	if err := ort.Fits(g); err != nil {
+		g.Notice(err.Error())
 	}
 	for _, notice := range g.Notices {
 		fmt.Fprintf(c.ErrOrStderr(), "selfheal: model %s: %s\n", path, notice)

@@ -1,5 +1,6 @@
 // Package memory says how much memory the process may still take. It knows Linux: the machine's own
-// account, and the limits of control groups, versions 1 and 2, that containers and schedulers set.
+// account, the limits of control groups, versions 1 and 2, that containers and schedulers set, and that of the process's
+// address space.
 package memory
 
 import (
@@ -33,7 +34,26 @@ func free(root fs.FS) (bytes int64, known bool) {
 	} {
 		least = min(least, v.free(root))
 	}
+	if limit, limited := addressSpace(root); limited {
+		least = min(least, limit-1024*field(root, "proc/self/status", "VmSize:"))
+	}
 	return max(least, 0), true
+}
+
+// AddressSpace is the limit of the process's address space in bytes (ulimit -v), where there is one.
+func AddressSpace() (bytes int64, limited bool) { return addressSpace(os.DirFS("/")) }
+
+func addressSpace(root fs.FS) (bytes int64, limited bool) {
+	const name = "Max address space"
+	text, _ := fs.ReadFile(root, "proc/self/limits")
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			soft, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+			n, err := strconv.ParseInt(soft, 10, 64)
+			return n, err == nil
+		}
+	}
+	return 0, false
 }
 
 // unlimited is less than what version 1 writes where there is no limit.

@@ -12,6 +12,15 @@ func TestFree(t *testing.T) {
 		want  int64
 	}{
 		"the machine alone": {nil, 8 << 20},
+		"a limit of the address space": {map[string]string{
+			"proc/self/limits": "Limit                     Soft Limit           Hard Limit           Units\n" +
+				"Max file locks            unlimited            unlimited            locks\n" +
+				"Max address space         5000000              unlimited            bytes\n",
+			"proc/self/status": "Name:\tx\nVmSize:\t    1000 kB\n",
+		}, 5000000 - 1024000},
+		"no limit of the address space": {map[string]string{
+			"proc/self/limits": "Max address space         unlimited            unlimited            bytes\n",
+		}, 8 << 20},
 		"version 2, its own group": {map[string]string{
 			"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "1000000\n",
 			"sys/fs/cgroup/a/b/memory.current": "700000\n", "sys/fs/cgroup/a/memory.max": "max\n",

@@ -129,5 +129,15 @@ func (g *Graph) Supported() error {
 			missing = append(missing, n)
 		}
 	}
-	return Unsupported("operators that are not supported", missing)
+	if err := Unsupported("operators that are not supported", missing); err != nil {
+		return err
+	}
+	for _, n := range g.Nodes { // the runtime refuses it too
+		for _, name := range sortedKeys(n.Attrs) {
+			if !slices.Contains(attributesOf[n.Op], name) {
+				return fmt.Errorf("node %s has the attribute %.80q, which its operator does not have", n, name)
+			}
+		}
+	}
+	return nil
 }

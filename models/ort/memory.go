@@ -6,7 +6,9 @@ import (
 	"runtime"
 	"slices"
 
+	"selfheal/internal/memory"
 	"selfheal/internal/number"
+	"selfheal/models/onnx"
 )
 
 // Memory is what a pool is told of the memory that there is.
@@ -129,6 +131,19 @@ func (p *Pool) shrink(name string, free, room int64, n needs) {
 	}
 	p.lower(batch, fmt.Sprintf("%s are free, %s of them for networks, and %s would take %s with %d × %d images",
 		number.Bytes(free), number.Bytes(max(room, 0)), name, number.Bytes(take(was)), p.workers, was))
+}
+
+// Fits is an error for a network of which not even a pass of one image fits into the memory that is free.
+func Fits(g *onnx.Graph) error {
+	free, known := memory.Free()
+	weights, item := g.Memory()
+	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
+		item += 4 * v.Shape.Items()
+	}
+	if takes := weights + item; known && takes > free {
+		return fmt.Errorf("takes %s of memory for one image, and %s are free", number.Bytes(takes), number.Bytes(free))
+	}
+	return nil
 }
 
 // goMemory is what Go holds of the process's memory, in bytes.

@@ -15,6 +15,8 @@ import (
 
 	rt "github.com/yalue/onnxruntime_go"
 
+	"selfheal/internal/memory"
+	"selfheal/internal/number"
 	"selfheal/models/onnx"
 )
 
@@ -86,12 +88,19 @@ func load(lib string) error {
 		return nil
 	}
 	msg := oneLine(err)
+	if limit, limited := memory.AddressSpace(); limited && limit < leastSpace {
+		return fmt.Errorf("cannot load ONNX Runtime from %s: the address space is limited to %s (ulimit -v), and it takes "+
+			"about %s", filepath.Clean(lib), number.Bytes(limit), number.Bytes(int64(leastSpace)))
+	}
 	if strings.HasSuffix(msg, "ORT API base: 2") {
 		msg = "it is older than ONNX Runtime " + minVersion
 	}
 	return fmt.Errorf("cannot load ONNX Runtime from %s: %s; give another library with --onnxruntime PATH or %s",
 		filepath.Clean(lib), msg, envLibrary)
 }
+
+// leastSpace is about what the program takes of its address space before any network.
+const leastSpace = 5 << 29
 
 var errNotLoaded = errors.New("ONNX Runtime is not loaded: ort.Init comes first")
 

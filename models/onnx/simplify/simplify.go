@@ -1,6 +1,7 @@
 package simplify
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +29,9 @@ func graph(g *onnx.Graph, whole bool) error {
 	g.Prune() // a node that no output needs stands in nobody's way
 	if err := g.Supported(); err != nil {
 		return err
+	}
+	if len(g.Nodes) == 0 {
+		return errors.New("has no operators: its output is its input or a constant")
 	}
 	if len(g.Inputs) == 1 && (whole || len(g.Inputs[0].Shape) == 1) {
 		whole = true
@@ -73,8 +77,14 @@ func graph(g *onnx.Graph, whole bool) error {
 	}
 	s.fuse()
 	g.Prune()
+	if n := len(g.Nodes); n > manyNodes {
+		g.Notice(fmt.Sprintf("has %d operators: it takes long to prepare", n))
+	}
 	return g.Verify()
 }
+
+// manyNodes is how many operators the runtime prepares in seconds.
+const manyNodes = 5000
 
 // checkInterface asks for one float image input.
 func checkInterface(g *onnx.Graph) error {
