@@ -18,6 +18,10 @@ import (
 	"strings"
 	"text/template"
 	"unicode/utf8"
+
+	"github.com/distribution/reference"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Kubernetes runs the shards of a job as the indices of one indexed Job, by kubectl. What the zero value of a field
@@ -111,6 +115,14 @@ func (k Kubernetes) check(j Job) error {
 			return fmt.Errorf("%q can't be written to a manifest: it is not UTF-8, or has a zero byte", text)
 		}
 	}
+	if _, err := reference.ParseAnyReference(k.Image); k.Image != "" && err != nil {
+		return fmt.Errorf("--image %q is no image: %w", k.Image, err)
+	}
+	for flag, text := range map[string]string{"cpu": k.CPU, "memory": k.Memory} {
+		if q, err := resource.ParseQuantity(text); text != "" && (err != nil || q.Sign() <= 0) {
+			return fmt.Errorf("--%s %q is no quantity of Kubernetes above 0, such as 4, 500m or 8Gi", flag, text)
+		}
+	}
 	within := func(dir string) bool {
 		rel, err := filepath.Rel(k.Mount, dir)
 		return err == nil && path.IsAbs(dir) && filepath.IsLocal(rel)
@@ -131,6 +143,10 @@ func (k Kubernetes) check(j Job) error {
 			k.Mount)
 	case k.GPUs < 0 || k.Parallelism < 0 || k.User < 0 || k.Group < 0:
 		return errors.New("GPUs, parallelism and ids of user and group can't be negative")
+	case k.Namespace != "" && len(validation.IsDNS1123Label(k.Namespace)) > 0:
+		return fmt.Errorf("--namespace %q is no namespace: it has small letters, digits and hyphens", k.Namespace)
+	case len(validation.IsDNS1123Subdomain(k.Claim)) > 0:
+		return fmt.Errorf("--claim %q is no claim's name: it has small letters, digits, hyphens and dots", k.Claim)
 	case len(j.Command) == 0 || len(j.Which) == 0:
 		return errors.New("nothing to run: no command or no shards")
 	case !slices.IsSorted(j.Which) || j.Which[0] < 1 || j.Which[len(j.Which)-1] > j.Shards:

@@ -294,6 +294,13 @@ func TestWhatCantBeWritten(t *testing.T) {
 	for want, change := range map[string]func(*Kubernetes, *Job){
 		"--image":               func(k *Kubernetes, _ *Job) { k.Image = "" },
 		"--claim":               func(k *Kubernetes, _ *Job) { k.Claim = "" },
+		`--memory "8Gx"`:        func(k *Kubernetes, _ *Job) { k.Memory = "8Gx" },
+		`--memory "0"`:          func(k *Kubernetes, _ *Job) { k.Memory = "0" },
+		`--cpu "-1"`:            func(k *Kubernetes, _ *Job) { k.CPU = "-1" },
+		`--image "a b"`:         func(k *Kubernetes, _ *Job) { k.Image = "a b" },
+		`--image " a"`:          func(k *Kubernetes, _ *Job) { k.Image = " a" },
+		`--claim "../x"`:        func(k *Kubernetes, _ *Job) { k.Claim = "../x" },
+		`--namespace "A"`:       func(k *Kubernetes, _ *Job) { k.Namespace = "A" },
 		`at "."`:                func(_ *Kubernetes, j *Job) { j.Dir = "out" },
 		`at "/"`:                func(_ *Kubernetes, j *Job) { j.Dir = "/out" },
 		`at "/tmp"`:             func(_ *Kubernetes, j *Job) { j.Dir = "/tmp/out" },

@@ -116,6 +116,11 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	if f.out, err = filepath.Abs(f.out); err != nil {
 		return err
 	}
+	for _, id := range []string{"user", "group"} {
+		if flag := c.Flag(id); flag.Changed && flag.Value.String() == "0" {
+			return usage("--%s 0: the pods do not run as root; leave it out for 1000, or name another", id)
+		}
+	}
 	engine, program, err := f.scheduler()
 	if err != nil {
 		return err
