@@ -291,7 +291,7 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 	last := mean(history[len(history)-j.trainer.PerEpoch():])
 	done.Steps, done.CrossEntropy = len(history), last.CrossEntropy
 	done.Reconstruction, done.Accuracy = last.Reconstruction, last.Accuracy
-	if err := j.write(done.Path, f.provenance(j, done, t)); err != nil {
+	if err := j.write(ctx, done.Path, f.provenance(j, done, t)); err != nil {
 		return done, Unfinished{err}
 	}
 	done.Seconds = time.Since(start).Seconds()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 	"time"
 
@@ -103,6 +104,9 @@ func (f *fitter) start(j *training, t *config.Training, n train.Network, data tr
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", t.Start, err)
 		}
+		if train.Apart(e) { // a training that was begun before this was known is another one
+			j.start += " apart"
+		}
 		return e, nil
 	}
 	j.start = "architecture " + t.Architecture
@@ -166,17 +170,30 @@ func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[st
 	return meta
 }
 
+// mostLost is by how much an embedding's accuracy may be less as a file than in training, beside chance.
+const mostLost = 0.05
+
 // write writes the losses and, once it is known to open as one, the embedding beside them: where that is,
 // the training is finished.
-func (j *training) write(path string, meta map[string]string) error {
+func (j *training) write(ctx context.Context, path string, meta map[string]string) error {
 	e := j.trainer.Embedding()
 	e.Meta = meta
 	data, err := e.Encode()
 	if err != nil {
 		return err
 	}
-	if _, err := control.ONNXEmbedding(data, j.state); err != nil {
+	written, err := control.ONNXEmbedding(data, j.state)
+	if err != nil {
 		return fmt.Errorf("embedding: %w", err)
+	}
+	saw, gives, images, err := j.trainer.Check(ctx, written)
+	if err != nil {
+		return fmt.Errorf("embedding: %w", err)
+	}
+	if gives < saw-mostLost-1/math.Sqrt(float64(images)) {
+		return fmt.Errorf("%s is not written: as a file the embedding gives %.1f %% of the last %d images right, and training "+
+			"saw %.1f %%: its normalisations' averages do not hold; train for more steps, or in larger batches", path,
+			100*gives, images, 100*saw)
 	}
 	var b bytes.Buffer
 	b.WriteString("step,epoch,network,learning_rate,cross_entropy,reconstruction,accuracy\n")

@@ -145,6 +145,72 @@ func TestNormalisationsAgreeWithPyTorch(t *testing.T) {
 	}
 }
 
+// So do a hundred steps of an exported embedding whose ten normalisations have their scales, variances, offsets and means
+// from two constants in the file; and as a file the trained one gives what training saw.
+func TestSharedConstantsAgreeWithPyTorch(t *testing.T) {
+	g := readGolden(t)
+	var run struct {
+		rates
+		CrossEntropy   []float64 `json:"cross_entropy"`
+		Reconstruction []float64
+		Mean, Variance [][]float64
+		Scale          [][]float64
+	}
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/shared.json"))(t), &run))
+	n := zoo(t, "preact_standard.onnx", 0)
+	e := must.Get(control.ONNXEmbedding(must.Get(os.ReadFile("testdata/shared.onnx"))(t), n.state()))(t)
+	if !Apart(e.Clone()) {
+		t.Fatal("the file shares no constant")
+	}
+	s := run.settings()
+	s.Epochs, s.Batch, s.Weight, s.Workers = len(g.Order), g.Batch, g.Weight, 1
+	tr := trainer(t, e, []Network{n}, shapes10(t, g.Images), s)
+	tr.order = func(epoch int) []int { return g.Order[epoch] }
+	worst := 0.0
+	for k, ce := range run.CrossEntropy {
+		l := must.Get(tr.Step(context.Background()))(t)
+		want := ce + g.Weight*run.Reconstruction[k]
+		off := math.Abs(l.total(g.Weight)-want) / want
+		worst = max(worst, off)
+		limit := 0.01
+		if k < 10 {
+			limit = 1e-4
+		}
+		if !(off <= limit) {
+			t.Fatalf("step %d: cross-entropy %.5f and reconstruction %.5f, PyTorch has %.5f and %.5f", k+1,
+				l.CrossEntropy, l.Reconstruction, ce, run.Reconstruction[k])
+		}
+	}
+	t.Logf("losses within %.2g of PyTorch's", worst)
+	trained := tr.Embedding()
+	for i, norm := range normalisations(trained) {
+		for k, want := range [][]float64{run.Mean[i], run.Variance[i]} {
+			for c, v := range trained.Consts[norm.Inputs[3+k]].Floats {
+				if math.Abs(float64(v)-want[c]) > 0.02*math.Sqrt(run.Variance[i][c]) {
+					t.Errorf("normalisation %d, statistic %d, channel %d: %v, PyTorch has %v", i, k, c, v, want[c])
+				}
+			}
+		}
+		for c, v := range trained.Consts[norm.Inputs[1]].Floats { // they have moved by up to 1e-3, each its own way
+			if math.Abs(float64(v)-run.Scale[i][c]) > 1e-4 {
+				t.Errorf("normalisation %d, channel %d: scale %v, PyTorch has %v", i, c, v, run.Scale[i][c])
+			}
+		}
+	}
+	written := must.Get(control.ONNXEmbedding(must.Get(trained.Encode())(t), n.state()))(t)
+	saw, gives, images, err := tr.Check(context.Background(), written)
+	if err != nil || images < 400 || gives < saw-0.05 {
+		t.Errorf("as a file it gives %.3f of %d images, training saw %.3f; %v", gives, images, saw, err)
+	}
+	broken := written.Clone()
+	for _, norm := range normalisations(broken) { // what training one tensor for all of them wrote
+		broken.Consts[norm.Inputs[1]] = broken.Consts[norm.Inputs[4]]
+	}
+	if _, gives, _, err = tr.Check(context.Background(), broken); err != nil || gives > saw-0.05 {
+		t.Errorf("variances as scales: %.3f, training saw %.3f; %v", gives, saw, err)
+	}
+}
+
 // near reports whether a number is within a fraction of another.
 func near(got, want, fraction float64) bool { return math.Abs(got-want) <= fraction*math.Abs(want) }
 

@@ -65,7 +65,9 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 	if s.Workers <= 0 {
 		s.Workers = runtime.NumCPU()
 	}
-	t := &Trainer{settings: s, embedding: embedding.Clone(), parameters: Parameters(embedding), data: data}
+	embedding = embedding.Clone()
+	Apart(embedding)
+	t := &Trainer{settings: s, embedding: embedding, parameters: Parameters(embedding), data: data}
 	if len(t.parameters) == 0 {
 		return nil, fmt.Errorf("the embedding has no weights that could be trained")
 	}
@@ -96,16 +98,39 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 	return t, nil
 }
 
-// track finds the statistics of normalisations. Each gets its own, where exporters have made one of equal ones.
+// Apart gives every use of a constant that training moves, or that statistics replace, one of its own, and reports
+// whether one was shared. Exporters store equal constants once: in a fresh network all scales and variances, 1, are one,
+// and so are all offsets and means, 0.
+func Apart(e *onnx.Graph) bool {
+	taken := map[string]bool{} // by another use
+	for _, n := range e.Nodes {
+		for i, in := range n.Inputs {
+			taken[in] = taken[in] || !slices.Contains(onnx.TraitsOf(n.Op).Parameters, i)
+		}
+	}
+	shared := false
+	for _, n := range e.Nodes {
+		for _, i := range onnx.TraitsOf(n.Op).Parameters {
+			c, ok := e.Consts[n.Input(i)]
+			if !ok || c.DType != onnx.Float {
+				continue
+			}
+			if taken[n.Inputs[i]] {
+				n.Inputs[i], shared = e.AddConst(n.Inputs[i], c), true
+			}
+			taken[n.Inputs[i]] = true
+		}
+	}
+	return shared
+}
+
+// track finds the statistics of normalisations.
 func (t *Trainer) track() error {
 	for _, n := range normalisations(t.embedding) {
 		for _, i := range []int{3, 4} { // mean, variance
 			c, ok := t.embedding.Consts[n.Inputs[i]]
 			if !ok {
 				return fmt.Errorf("node %s: the statistics %q are no constant", n, n.Inputs[i])
-			}
-			if slices.Contains(t.statistics, n.Inputs[i]) {
-				n.Inputs[i] = t.embedding.AddConst(n.Inputs[i], c)
 			}
 			t.statistics = append(t.statistics, n.Inputs[i])
 			t.running, t.sum = append(t.running, slices.Clone(c.Floats)), append(t.sum, make([]float64, len(c.Floats)))

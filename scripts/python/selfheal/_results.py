@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import html
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -40,12 +41,15 @@ class Run:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = pathlib.Path(folder)
         path = self.folder / "results.json"
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise UsageError(f"{path} is no file")
         try:
             self.results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            check(self.results)
             self.cells: list[dict[str, Any]] = self.results["cells"]
         except OSError as problem:
             raise UsageError(f"{path}: {problem.strerror or problem}") from problem
-        except (ValueError, KeyError, TypeError) as problem:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise UsageError(f"{path} is no results.json") from problem
 
     def cell(self, **wanted: Any) -> dict[str, Any]:
@@ -103,6 +107,35 @@ class Run:
             for c in self.cells
         )
         return f"<table><tr><th>model</th><th>control</th><th>attack</th><th>accuracy</th></tr>{rows}</table>"
+
+
+def check(results: dict[str, Any]) -> None:
+    """Raise a ValueError for what no run writes, of what is read here."""
+
+    def wanted(of: Any, kinds: dict[str, type | tuple[type, ...]]) -> None:
+        for name, kind in kinds.items():
+            if not isinstance(of[name], kind) or isinstance(of[name], bool):
+                raise ValueError(name)
+            if isinstance(of[name], float) and not math.isfinite(of[name]):
+                raise ValueError(name)
+
+    wanted(results, {"cells": list, "environment": dict, "config_sha256": str, "seed": int})
+    wanted(results["environment"], {"selfheal": str, "onnxruntime": str})
+    for field, kinds in (("models", {"sha256": str}), ("datasets", {"sha256": str}), ("attacks", {"recipe": str})):
+        for one in results[field].values():
+            wanted(one, kinds)  # type: ignore[arg-type]
+    words = dict.fromkeys(("suite", "dataset", "model", "defense", "mode", "attack"), str)
+    for cell in results["cells"]:
+        wanted(cell, words)  # type: ignore[arg-type]
+        if cell.get("epsilon") is not None:
+            wanted(cell, {"epsilon": (int, float), "norm": str})
+            if cell["epsilon"] <= 0:
+                raise ValueError("epsilon")
+        if not cell.get("error"):
+            wanted(cell, {"n": int, "accuracy": (int, float), "ci95": list, "verdicts": str})
+            low, high = cell["ci95"]
+            if not 0 <= low <= high <= 1 or not 0 <= cell["accuracy"] <= 1 or len(cell["verdicts"]) != cell["n"]:
+                raise ValueError("verdicts")
 
 
 def shown(cell: dict[str, Any]) -> str:

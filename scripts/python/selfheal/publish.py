@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import html
 import pathlib
+import re
+import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -40,7 +43,10 @@ def main(argv: list[str]) -> int:
     if arguments.out is None:
         print(text, end="")
     else:
-        arguments.out.write_text(text, encoding="utf-8")
+        try:
+            arguments.out.write_text(text, encoding="utf-8")
+        except OSError as problem:
+            raise SelfhealError(f"{arguments.out}: {problem.strerror or problem}") from problem
     return 0
 
 
@@ -52,12 +58,22 @@ def scored(run: Run) -> list[dict[str, Any]]:
     return cells
 
 
+def clean(text: str) -> str:
+    """A name without what a terminal or a page obeys: control and direction characters become spaces."""
+    return "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp", "Cs") else c for c in text)
+
+
+def words(text: str) -> str:
+    """A name as words of Markdown and HTML, of which nothing is markup."""
+    return re.sub(r"([\\`*\[\]|])", r"\\\1", html.escape(clean(text)))
+
+
 def metric(cell: dict[str, Any]) -> str:
     """A cell's name as a metric: suite/model/defense/attack, and epsilon where there is one."""
     parts = [cell["suite"], cell["model"], cell["defense"], cell["attack"]]
     if cell.get("epsilon") is not None:
         parts.append(f"{cell['epsilon']:.6g}")
-    return "/".join(part.replace(":", "-") for part in parts)
+    return "/".join(clean(part).replace(":", "-") for part in parts)
 
 
 def settings(run: Run) -> dict[str, str]:
@@ -115,8 +131,9 @@ def title(run: Run, cell: dict[str, Any]) -> str:
     if cell["attack"] == NONE:
         return "none"
     attack = run.results["attacks"].get(cell["attack"].split(":")[0], {})
-    words = attack.get("title") or cell["attack"]
-    return words if cell["epsilon"] is None else f"{words}, {cell['norm']} {fraction(cell['epsilon'])}"
+    said = words(str(attack.get("title") or cell["attack"]))
+    epsilon = cell.get("epsilon")
+    return said if epsilon is None else f"{said}, {words(cell['norm'])} {fraction(epsilon)}"
 
 
 def fraction(epsilon: float) -> str:
@@ -135,29 +152,34 @@ def to_model_card(run: Run, name: str, _: str) -> str:
     evaluations = [
         EvalResult(
             task_type="image-classification",
-            dataset_type=c["dataset"],
-            dataset_name=c["dataset"],
+            dataset_type=words(c["dataset"]),
+            dataset_name=words(c["dataset"]),
             metric_type="accuracy",
             metric_name=f"accuracy under {title(run, c)}" if c["attack"] != NONE else "accuracy on clean images",
             metric_value=round(c["accuracy"], 6),
-            dataset_args={"n": c["n"], "suite": c["suite"], "defense": c["defense"]},
+            dataset_args={"n": c["n"], "suite": words(c["suite"]), "defense": words(c["defense"])},
         )
         for c in cells
     ]
     data = ModelCardData(
-        model_name=name,
+        model_name=words(name),
         tags=["robustness", "adversarial", "selfheal"],
         eval_results=evaluations,
         pipeline_tag="image-classification",
     )
-    rows = "".join(f"| {c['model']} | {c['defense']} | {title(run, c)} | {c['n']} | {shown(c)} |\n" for c in cells)
+    rows = "".join(
+        f"| {words(c['model'])} | {words(c['defense'])} | {title(run, c)} | {c['n']} | {shown(c)} |\n" for c in cells
+    )
     environment = run.results["environment"]
     return (
-        f"---\n{data.to_yaml()}\n---\n\n# {name}\n\n## Robustness\n\n"
+        f"---\n{data.to_yaml()}\n---\n\n# {words(name)}\n\n## Robustness\n\n"
         "| model | control | attack | images | accuracy (95 % interval) |\n|---|---|---|---:|---|\n"
-        f"{rows}\n{modes(cells)}Measured by selfheal {environment['selfheal']} on ONNX Runtime "
-        f"{environment['onnxruntime']}, seed {run.results['seed']}; configuration {run.results['config_sha256'][:12]}, "
-        + ", ".join(f"{model} is SHA-256 {m['sha256'][:12]}" for model, m in run.results["models"].items())
+        f"{rows}\n{modes(cells)}Measured by selfheal {words(environment['selfheal'])} on ONNX Runtime "
+        f"{words(environment['onnxruntime'])}, seed {run.results['seed']}; "
+        f"configuration {words(run.results['config_sha256'][:12])}, "
+        + ", ".join(
+            f"{words(model)} is SHA-256 {words(m['sha256'][:12])}" for model, m in run.results["models"].items()
+        )
         + ".\n"
     )
 
@@ -170,7 +192,7 @@ def modes(cells: list[dict[str, Any]]) -> str:
         "whitebox-detached": "Controls were attacked with their outputs held constant in the gradient.",
         "whitebox-through": "Controls were attacked through their gradients.",
     }
-    return "".join(texts.get(mode, mode) + "\n" for mode in known) + "\n" * bool(known)
+    return "".join(texts.get(mode, words(mode)) + "\n" for mode in known) + "\n" * bool(known)
 
 
 def to_robustbench(run: Run, name: str, _: str) -> str:
@@ -179,20 +201,26 @@ def to_robustbench(run: Run, name: str, _: str) -> str:
     cells = scored(run)
     for c in cells:
         attack = run.results["attacks"].get(c["attack"], {})
-        if c["defense"] != NONE or attack.get("kind") != "autoattack" or c["norm"] not in ("linf", "l2"):
+        if c.get("recipe") is None or c["defense"] != NONE or attack.get("kind") != "autoattack":
             continue
-        clean = next(
+        if c.get("norm") not in ("linf", "l2") or c.get("epsilon") is None:
+            continue
+        same = (
             k
             for k in cells
             if k["attack"] == NONE and k["defense"] == NONE and k["model"] == c["model"] and k["suite"] == c["suite"]
         )
+        unperturbed = next(same, None)
+        if unperturbed is None:
+            continue
         sections.append(
-            f"## Model {len(sections) + 1}\n\n- **Architecture**: {c['model']}\n"
+            f"## Model {len(sections) + 1}\n\n- **Architecture**: {words(c['model'])}\n"
             f"- **Threat Model**: {'Linf' if c['norm'] == 'linf' else 'L2'}\n- **eps**: {fraction(c['epsilon'])}\n"
-            f"- **Clean accuracy**: {100 * clean['accuracy']:.2f}% ({c['n']} images of {c['dataset']})\n"
+            f"- **Clean accuracy**: {100 * unperturbed['accuracy']:.2f}% ({c['n']} images of {words(c['dataset'])})\n"
             f"- **Robust accuracy**: {100 * c['accuracy']:.2f}%\n- **Additional data**: \n"
-            f"- **Evaluation method**: {attack['title']}, {c['recipe']} of selfheal "
-            f"{run.results['environment']['selfheal']}, seed {run.results['seed']}\n- **Checkpoint and code**: \n"
+            f"- **Evaluation method**: {title(run, c)}, {words(c['recipe'])} of selfheal "
+            f"{words(run.results['environment']['selfheal'])}, seed {run.results['seed']}\n"
+            "- **Checkpoint and code**: \n"
         )
     if not sections:
         raise UsageError(

@@ -67,6 +67,66 @@ def test_command(attacked, tmp_path):
     assert selfheal.__version__ in version.stdout
 
 
+HOSTILE = '<script>alert(1)</script>\x1b[31m | [a](javascript:b) `c`\n# \u202e"'
+
+
+def test_hostile_names(attacked, tmp_path):
+    """Names in results are words on a card: no markup, no line, no escape of theirs gets there."""
+    pytest.importorskip("huggingface_hub")
+
+    def renamed(value):
+        if isinstance(value, dict):
+            return {k: renamed(v) for k, v in value.items()}
+        return HOSTILE + value if isinstance(value, str) and value != "none" else value
+
+    results = json.loads(json.dumps(attacked.results))
+    for cell in results["cells"]:
+        for field in ("suite", "dataset", "model", "mode"):
+            cell[field] = HOSTILE + cell[field]
+    results["models"] = {HOSTILE + name: renamed(m) for name, m in results["models"].items()}
+    results["environment"] = renamed(results["environment"])
+    results["attacks"] = {name: {**a, "title": HOSTILE} for name, a in results["attacks"].items()}
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    for target in ("model-card", "robustbench"):
+        out = tmp_path / target
+        assert publish.main([str(tmp_path), "--to", target, "--name", HOSTILE, "--out", str(out)]) == 0
+        text = out.read_text()
+        assert "<script" not in text and "\x1b" not in text and "\u202e" not in text and "[a](" not in text
+        assert "\n# " not in text.split("---")[-1].replace(f"\n# {publish.words(HOSTILE)}", "", 1)
+
+
+MALFORMED = [
+    b"", b"[]", b"{}", b"[" * 100_000, b'{"cells": 1}', b"\xff", b'{"cells": [1]}', b"null", b'"cells"',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ["n", "accuracy", "ci95", "suite", "model", "mode", "verdicts", "epsilon"])
+@pytest.mark.parametrize("value", [None, "x", -1, [], {}, float("nan")])
+def test_malformed_cells(attacked, tmp_path, field, value):
+    results = json.loads(json.dumps(attacked.results))
+    results["cells"][1][field] = value
+    (tmp_path / "results.json").write_text(json.dumps(results))
+    one_line(tmp_path, may_pass=(field, value) in {("epsilon", None), ("suite", "x"), ("model", "x"), ("mode", "x")}
+             if value is None or isinstance(value, str) else False)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MALFORMED)
+def test_malformed_files(tmp_path, text):
+    (tmp_path / "results.json").write_bytes(text)
+    one_line(tmp_path)
+
+
+def one_line(folder, may_pass=False):
+    """What is wrong costs one line."""
+    for target in ("robustbench", "model-card"):
+        try:
+            publish.main([str(folder), "--to", target, "--out", str(folder / "out")])
+        except selfheal.SelfhealError as problem:
+            assert "\n" not in str(problem)
+        else:
+            assert may_pass
+
+
 def broken(folder, attacked):
     """A run none of whose cells has verdicts."""
     into = folder / "broken"
