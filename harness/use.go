@@ -254,6 +254,16 @@ type Verification struct {
 	Verdicts    string     `json:"verdicts"`    // one character an image: '1' right, '0' wrong, '-' outside
 }
 
+// channelsFirst brings images with channels last to a shape.
+func channelsFirst(images []float32, shape [3]int) []float32 {
+	out, plane := make([]float32, len(images)), shape[1]*shape[2]
+	for i, v := range images {
+		image, at := i/(plane*shape[0]), i%(plane*shape[0])
+		out[image*plane*shape[0]+at%shape[0]*plane+at/shape[0]] = v
+	}
+	return out
+}
+
 // Verify measures the images of a claim as a run's judge does, and asks the model about
 // those that are in ball and box: the controlled network where there is one.
 // What does not fit together is a [ConfigError].
@@ -267,9 +277,13 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 		return nil, ConfigError{err}
 	}
 	shape := d.Shape()
+	if last := []int{shape[1], shape[2], shape[0]}; len(c.Shape) == 4 && slices.Equal(c.Shape[1:], last) &&
+		!slices.Equal(last, shape[:]) { // channels last, as data may have them too
+		c.Images, c.Shape = channelsFirst(c.Images, shape), []int{c.Shape[0], shape[0], shape[1], shape[2]}
+	}
 	if len(c.Shape) != 4 || !slices.Equal(c.Shape[1:], shape[:]) {
 		return nil, ConfigError{fmt.Errorf("the adversarial images have shape %v, "+
-			"those of dataset %s have [N %d %d %d]", c.Shape, c.Dataset, shape[0], shape[1], shape[2])}
+			"those of dataset %s have [N %d %d %d], or channels last", c.Shape, c.Dataset, shape[0], shape[1], shape[2])}
 	}
 	if c.Shape[0] != d.Len() {
 		return nil, ConfigError{fmt.Errorf("there are %d adversarial images, but %d of dataset %s; "+
