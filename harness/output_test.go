@@ -58,3 +58,24 @@ func TestLockByName(t *testing.T) {
 		}
 	}
 }
+
+// Of a run whose folder is removed meanwhile nothing is kept, and its error says so.
+func TestRemovedFolder(t *testing.T) {
+	testinput.Runtime(t)
+	p := plan(t, small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=3", "models.robust.path="+tiny(t, 100))
+	out := filepath.Join(t.TempDir(), "out")
+	removed := false
+	w := lineWriter(func(string) {
+		if _, err := os.Stat(filepath.Join(out, workFolder)); err == nil && !removed {
+			removed = true
+			must.Do(t, os.RemoveAll(out))
+		}
+	})
+	_, err := Run(t.Context(), p, Options{Out: out, Progress: NewProgress(w, TextLog, false)})
+	if must.Refuse(t, err, "was removed while the run was at work"); errors.As(err, new(Unfinished)) {
+		t.Error("it is said to be kept")
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("the folder is there again")
+	}
+}

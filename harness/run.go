@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -206,6 +207,14 @@ type Unfinished struct{ error }
 // Unwrap returns the error itself.
 func (e Unfinished) Unwrap() error { return e.error }
 
+// unfinished is an [Unfinished] where the journal is still there, with what was done in it.
+func (o *output) unfinished(err error) error {
+	if _, gone := os.Lstat(o.work(journal.File)); errors.Is(gone, fs.ErrNotExist) {
+		return fmt.Errorf("output folder %s was removed while the run was at work; nothing of it is kept", o.dir)
+	}
+	return Unfinished{err}
+}
+
 // end writes the results, and what only all cells together tell. Of several errors it returns the
 // most urgent first: something is not on disk.
 func (r *run) end(o Options, err error) error {
@@ -225,7 +234,7 @@ func (r *run) end(o Options, err error) error {
 			}
 		}
 		if err != nil {
-			err = Unfinished{err}
+			err = r.out.unfinished(err)
 		}
 		return err
 	}
@@ -237,7 +246,7 @@ func (r *run) end(o Options, err error) error {
 	case perr == nil && !published && r.out.old != nil:
 		r.progress.report(resultsStay{r.out.dir})
 	}
-	return Unfinished{cmp.Or(perr, err)}
+	return r.out.unfinished(cmp.Or(perr, err))
 }
 
 // planned is what the work folder says of the run.

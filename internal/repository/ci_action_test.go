@@ -12,6 +12,25 @@ import (
 	"selfheal/internal/must"
 )
 
+// Actions of others are pinned by commit: a tag can be moved.
+func TestActionsArePinned(t *testing.T) {
+	pinned, found := regexp.MustCompile(`^[a-z-]+/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`), 0
+	for _, path := range []string{"action.yml", "docs/ci/github-workflow.yml", "docs/ci.md"} {
+		for line := range strings.Lines(read(t, path)) {
+			_, used, ok := strings.Cut(strings.TrimSpace(line), "uses: ")
+			if !ok || strings.HasPrefix(used, "OWNER/selfheal@") {
+				continue
+			}
+			if found++; !pinned.MatchString(used) {
+				t.Errorf("%s: %s is not pinned by commit", path, used)
+			}
+		}
+	}
+	if found < 6 {
+		t.Errorf("%d actions are used", found)
+	}
+}
+
 // job is a folder that stands for a CI job's machine, with a selfheal that says what it was called with.
 type job struct{ dir string }
 
