@@ -129,7 +129,8 @@ func (n *Network) logits(probabilities bool) error {
 			out.Shape)
 	}
 	if n.classes > mostClasses {
-		return fmt.Errorf("output %q has %d values; a classifier has at most %d classes", out.Name, n.classes, mostClasses)
+		return fmt.Errorf("output %q has %d values; a classifier has at most %d classes", out.Name, n.classes,
+			mostClasses)
 	}
 	b := &onnx.Builder{G: g, Prefix: "head/"}
 	z := out.Name

@@ -191,9 +191,9 @@ func (j *training) write(ctx context.Context, path string, meta map[string]strin
 		return fmt.Errorf("embedding: %w", err)
 	}
 	if gives < saw-mostLost-1/math.Sqrt(float64(images)) {
-		return fmt.Errorf("%s is not written: as a file the embedding gives %.1f %% of the last %d images right, and training "+
-			"saw %.1f %%: its normalisations' averages do not hold; train for more steps, or in larger batches", path,
-			100*gives, images, 100*saw)
+		return fmt.Errorf("%s is not written: as a file the embedding gives %.1f %% of the last %d images right, and "+
+			"training saw %.1f %%: its normalisations' averages do not hold; train for more steps or in larger batches",
+			path, 100*gives, images, 100*saw)
 	}
 	var b bytes.Buffer
 	b.WriteString("step,epoch,network,learning_rate,cross_entropy,reconstruction,accuracy\n")

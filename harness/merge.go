@@ -69,8 +69,8 @@ func Merge(ctx context.Context, dirs []string, o Options) (*result.File, error) 
 		return nil, err
 	}
 	r := &run{opener: &opener{cfg: first.Config, progress: o.Progress, record: first.Run, shares: &shares{}},
-		plan: plan, merging: true, parts: works, sums: map[string]checksum{}, uses: map[craftKey]*use{}, again: map[string]bool{},
-		probes: map[probeKey][]result.Warning{}}
+		plan: plan, merging: true, parts: works, sums: map[string]checksum{}, uses: map[craftKey]*use{},
+		again: map[string]bool{}, probes: map[probeKey][]result.Warning{}}
 	if r.progress == nil {
 		r.progress = &Progress{}
 	}

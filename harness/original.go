@@ -92,7 +92,7 @@ func (o *original) compare(ctx context.Context, n *control.Network, set images) 
 			}
 		}
 		if at := ort.Disagree(y, z); at >= 0 {
-			return fmt.Errorf("model %s: for image %d output %d of the file is %.9g, and the opened network's another: "+
+			return fmt.Errorf("model %s: for image %d output %d of the file is %.9g, the opened network's another: "+
 				"what is proven of it would not hold for the file", o.model.Name, im.ID, at, y[at])
 		}
 	}

@@ -62,7 +62,8 @@ func TestLockByName(t *testing.T) {
 // Of a run whose folder is removed meanwhile nothing is kept, and its error says so.
 func TestRemovedFolder(t *testing.T) {
 	testinput.Runtime(t)
-	p := plan(t, small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=3", "models.robust.path="+tiny(t, 100))
+	p := plan(t, small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=3",
+		"models.robust.path="+tiny(t, 100))
 	out := filepath.Join(t.TempDir(), "out")
 	removed := false
 	w := lineWriter(func(string) {

@@ -283,7 +283,8 @@ func (u *Use) Verify(ctx context.Context, c Claim) (*Verification, error) {
 	}
 	if len(c.Shape) != 4 || !slices.Equal(c.Shape[1:], shape[:]) {
 		return nil, ConfigError{fmt.Errorf("the adversarial images have shape %v, "+
-			"those of dataset %s have [N %d %d %d], or channels last", c.Shape, c.Dataset, shape[0], shape[1], shape[2])}
+			"those of dataset %s have [N %d %d %d], or channels last", c.Shape, c.Dataset, shape[0],
+			shape[1], shape[2])}
 	}
 	if c.Shape[0] != d.Len() {
 		return nil, ConfigError{fmt.Errorf("there are %d adversarial images, but %d of dataset %s; "+

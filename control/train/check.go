@@ -12,8 +12,8 @@ import (
 // lastImages is on how many of the last images a finished embedding is checked, about.
 const lastImages = 512
 
-// Check compares what training saw on its last images with what an embedding, which is E as it was written, gives on the
-// same: the accuracy through the networks that these steps drew. Images are those of the steps, augmented and perturbed
+// Check compares what training saw on its last images with what an embedding, E as it was written, gives on the same:
+// the accuracy through the networks that these steps drew. Images are those of the steps, augmented and perturbed
 // likewise.
 func (t *Trainer) Check(ctx context.Context, e *onnx.Graph) (saw, gives float64, images int, err error) {
 	type asked struct{ step, network int }

@@ -145,8 +145,8 @@ func TestNormalisationsAgreeWithPyTorch(t *testing.T) {
 	}
 }
 
-// So do a hundred steps of an exported embedding whose ten normalisations have their scales, variances, offsets and means
-// from two constants in the file; and as a file the trained one gives what training saw.
+// So do a hundred steps of an exported embedding whose ten normalisations have their scales, variances, offsets and
+// means from two constants in the file; and as a file the trained one gives what training saw.
 func TestSharedConstantsAgreeWithPyTorch(t *testing.T) {
 	g := readGolden(t)
 	var run struct {

@@ -99,8 +99,8 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 }
 
 // Apart gives every use of a constant that training moves, or that statistics replace, one of its own, and reports
-// whether one was shared. Exporters store equal constants once: in a fresh network all scales and variances, 1, are one,
-// and so are all offsets and means, 0.
+// whether one was shared. Exporters store equal constants once: in a fresh network all scales and variances, 1, are
+// one, and so are all offsets and means, 0.
 func Apart(e *onnx.Graph) bool {
 	taken := map[string]bool{} // by another use
 	for _, n := range e.Nodes {

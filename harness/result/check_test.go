@@ -17,7 +17,8 @@ import (
 func cell() map[string]any {
 	return map[string]any{"suite": "s", "dataset": "d", "model": "m", "defense": "none", "mode": "oblivious",
 		"attack": "a", "norm": "linf", "epsilon": 0.03,
-		"recipe": "pgd/1", "n": 4, "correct": 3, "accuracy": 0.75, "ci95": []float64{0.3006, 0.9544}, "verdicts": "1101",
+		"recipe": "pgd/1", "n": 4, "correct": 3, "accuracy": 0.75, "ci95": []float64{0.3006, 0.9544},
+		"verdicts": "1101",
 		"steps": []any{map[string]any{"attack": "pgd", "attacked": 4, "robust": 0.75, "forward": 10, "backward": 10,
 			"seconds": 0.1}},
 		"max_norm": 0.03, "seconds": 0.1, "warnings": []any{}, "solver": map[string]any{"method": "msa", "objective": 1,

@@ -22,7 +22,7 @@ type Size struct{ Inputs, Outputs int }
 const (
 	mostCases = 100_000
 	mostAtoms = 10_000_000 // of all cases together
-	mostTerms = 4_000_000  // of the file
+	mostTerms = 2_000_000  // of the file
 )
 
 // Term is a variable's coefficient.

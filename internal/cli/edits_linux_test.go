@@ -79,7 +79,8 @@ func TestEditedFilesAreRefused(t *testing.T) {
 			if code == exitOK || strings.Count(stderr, "\n") != 1 || len(stderr) > 500 {
 				t.Errorf("%s = %v: %s: exit %d\n%s", e.path, e.value, line, code, stderr)
 			}
-			fmt.Fprintf(&text, "%s = %v\nexit %d %s", e.path, e.value, code, strings.ReplaceAll(stderr, made.dir, "DIR"))
+			fmt.Fprintf(&text, "%s = %v\nexit %d %s", e.path, e.value, code,
+				strings.ReplaceAll(stderr, made.dir, "DIR"))
 		}
 	}
 	for _, i := range []string{"1", "2"} {

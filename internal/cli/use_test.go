@@ -193,8 +193,8 @@ func useVerify(t *testing.T, dir, cfg, out string, cells []result.Cell) {
 				}
 			}))
 			put(t, last, b.Bytes())
-			turned := fromJSON[harness.Verification](t, done(t, append(slices.Clone(base), "--json", "--adversarial", last,
-				"--epsilon", fmt.Sprint(*c.Epsilon))...))
+			turned := fromJSON[harness.Verification](t, done(t, append(slices.Clone(base), "--json", "--adversarial",
+				last, "--epsilon", fmt.Sprint(*c.Epsilon))...))
 			if turned.Verdicts != c.Verdicts || turned.MaxNorm != c.MaxNorm {
 				t.Errorf("channels last: %+v, the run's cell is %+v", turned, c)
 			}

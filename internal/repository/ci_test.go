@@ -64,7 +64,7 @@ func gitlabJobs(t *testing.T) map[string]gitlabJob {
 var (
 	expression = regexp.MustCompile(`\$\{\{\s*(.*?)\s*\}\}`)
 	input      = regexp.MustCompile(`inputs\.([a-z-]+)`)
-	pinned     = regexp.MustCompile(`^actions/[a-z-]+@v[0-9]+$`)
+	pinned     = regexp.MustCompile(`^actions/[a-z-]+@[0-9a-f]{40}$`)
 )
 
 // The action's steps use its inputs, all of them, and pass them to scripts by the environment alone.
@@ -80,7 +80,7 @@ func TestAction(t *testing.T) {
 	for _, s := range a.Runs.Steps {
 		switch {
 		case s.Run == "" && !pinned.MatchString(s.Uses):
-			t.Errorf("step %s uses %s, which is no major version of an action of GitHub's", s.Name, s.Uses)
+			t.Errorf("step %s uses %s, which is no action of GitHub's, pinned by commit", s.Name, s.Uses)
 		case s.Run != "" && s.Shell != "bash":
 			t.Errorf("step %s: its shell is %v", s.Name, s.Shell)
 		case expression.MatchString(s.Run):

@@ -89,8 +89,8 @@ func load(lib string) error {
 	}
 	msg := oneLine(err)
 	if limit, limited := memory.AddressSpace(); limited && limit < leastSpace {
-		return fmt.Errorf("cannot load ONNX Runtime from %s: the address space is limited to %s (ulimit -v), and it takes "+
-			"about %s", filepath.Clean(lib), number.Bytes(limit), number.Bytes(int64(leastSpace)))
+		return fmt.Errorf("cannot load ONNX Runtime from %s: the address space is limited to %s (ulimit -v), and it "+
+			"takes about %s", filepath.Clean(lib), number.Bytes(limit), number.Bytes(int64(leastSpace)))
 	}
 	if strings.HasSuffix(msg, "ORT API base: 2") {
 		msg = "it is older than ONNX Runtime " + minVersion

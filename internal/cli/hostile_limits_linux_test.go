@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/models/onnx/onnxtest"
+)
+
+// limited runs the program within 3 GiB of address space.
+func limited(t *testing.T, args ...string) (code int, stdout, stderr string, took time.Duration) {
+	t.Helper()
+	c := program(t)
+	c = exec.Command("/bin/sh", append([]string{"-c", `ulimit -v 3145728; exec "$0" "$@"`, c.Path}, args...)...)
+	c.Env = program(t).Env
+	var out, err bytes.Buffer
+	c.Stdout, c.Stderr = &out, &err
+	began := time.Now()
+	_ = c.Run() // its error is the exit code
+	return c.ProcessState.ExitCode(), out.String(), err.String(), time.Since(began)
+}
+
+// bounded are the assertions of a box around 0.5 of three inputs.
+const bounded = "(assert (and (>= X_0 0.4) (<= X_0 0.6) (>= X_1 0.4) (<= X_1 0.6) (>= X_2 0.4) (<= X_2 0.6)))\n"
+
+const declaredXY = "(declare-const X_0 Real)(declare-const X_1 Real)(declare-const X_2 Real)" +
+	"(declare-const Y_0 Real)(declare-const Y_1 Real)\n"
+
+// repeated is a text many times, packed.
+func repeated(text string, times int) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	for range times {
+		_, _ = io.WriteString(w, text)
+	}
+	_ = w.Close()
+	return b.Bytes()
+}
+
+func plain(text string) func() []byte { return func() []byte { return []byte(text) } }
+
+// hostileProperties are of a network of three inputs and two outputs.
+var hostileProperties = []struct {
+	name string
+	text func() []byte
+}{
+	{"a product beyond float64", plain(declaredXY + bounded + "(assert (<= Y_0 (* 1e308 1e308)))")},
+	{"a sum beyond float64", plain(declaredXY + bounded + "(assert (<= (+ 1e308 1e308) Y_0))")},
+	{"infinity less infinity", plain(declaredXY + bounded + "(assert (<= Y_0 (- (* 1e308 1e308) (* 1e308 1e308))))")},
+	{"a coefficient beyond float64", plain(declaredXY + bounded + "(assert (<= (* 1e200 (* 1e200 Y_0)) 1))")},
+	{"NaN as a bound", plain(declaredXY + bounded + "(assert (<= Y_0 NaN))")},
+	{"NaN as a box", plain(declaredXY + bounded + "(assert (>= X_0 nan))")},
+	{"infinity as a box", plain(declaredXY + bounded + "(assert (>= X_0 -inf))")},
+	{"zero times an input", plain(declaredXY + "(assert (<= (* 0 X_0) 1))")},
+	{"spaces, 300 MB unpacked", func() []byte { return repeated(strings.Repeat(" ", 1<<20), 300) }},
+	{"a comment of 300 MB", func() []byte { return repeated(";"+strings.Repeat("x", 1<<20), 300) }},
+	{"a word of 100 MB", func() []byte { return repeated(strings.Repeat("7", 1<<20), 100) }},
+	{"a hundred thousand outputs", func() []byte { return repeated("(declare-const Y_99999 Real)\n", 1) }},
+	{"five million constraints", func() []byte {
+		return append(repeated(declaredXY+bounded, 1), repeated("(assert (<= Y_0 Y_1))\n", 5_000_000)...)
+	}},
+	{"cases that multiply", plain(declaredXY + bounded + strings.Repeat("(assert (or (<= Y_0 1) (<= Y_0 2)))", 30))},
+	{"a million parentheses", plain(strings.Repeat("(", 1<<20))},
+	{"a million ands", plain(declaredXY + "(assert " + strings.Repeat("(and ", 1<<20))},
+	{"a million minus signs", plain(declaredXY + "(assert (<= Y_0 " + strings.Repeat("(- ", 1<<20))},
+	{"bytes", func() []byte { return bytes.Repeat([]byte{0, 255, 7}, 9999) }},
+	{"a gzip cut short", func() []byte { return repeated(declaredXY, 1000)[:40] }},
+	{"a variable of an index that overflows", plain("(declare-const X_99999999999999999999 Real)")},
+	{"an equality of inputs and outputs", plain(declaredXY + bounded + "(assert (= X_0 Y_0))")},
+	{"a box without an end", plain(declaredXY + "(assert (<= X_0 1))")},
+}
+
+// hostileNetworks ask for more than there is, or are none.
+var hostileNetworks = []struct{ name, nodes string }{
+	{"an Expand to 61 GB", "s=1,100000,3,64,64; a=1,; Unsqueeze x a → u; Expand u s → e; b=1,2,3,4; " +
+		"ReduceMax e b → y keepdims=0"},
+	{"200 million classes", "s=1,200000000; b=1,; e=2,; a=1,; Flatten x → f; Slice f b e a → g; Expand g s → y"},
+	{"an Expand that overflows", "s=1,100000,3,100000,100000; a=1,; Unsqueeze x a → u; Expand u s → y"},
+	{"a Tile of everything", "r=1,1000,1000,1000; Tile x r → y"},
+	{"a ConstantOfShape of everything", "s=100000,100000; ConstantOfShape s → c; Flatten x → f; MatMul f c → y"},
+	{"a Pad of a gigabyte", "p=0,0,0,0,0,0,30000,30000; Pad x p → y"},
+	{"an attribute that is none", "Relu x → y foo=bar"},
+	{"no operator", ""},
+	{"a Range without end", "s=0; l=9000000000000; d=1; Range s l d → r; Flatten x → f; Add f r → y"},
+	{"a Resize by a million", "Upsample x → y scales=1000000"},
+}
+
+// Within 3 GiB hostile properties and networks cost one line and a few seconds.
+func TestHostileWithinLimits(t *testing.T) {
+	testinput.Runtime(t)
+	d := folder{t, t.TempDir()}
+	d.put("three.onnx", onnxtest.New(17, -1, 3).Floats("w", []int64{3, 2}, 1, -1, 0.5, 2, -1, 0.25).
+		Node("MatMul x w → h; Relu h → y").Bytes(-1, 2))
+	var text strings.Builder
+	try := func(name, line string, verb string) {
+		code, stdout, stderr, took := limited(t, strings.Fields(strings.ReplaceAll(line, "DIR", d.dir))...)
+		if code == exitOK || strings.Count(stderr, "\n") != 1 || len(stderr) > 500 || stdout != "" {
+			t.Errorf("%s, %s: exit %d\n%.300s%.2000s", name, verb, code, stdout, stderr)
+		}
+		if took > 30*time.Second {
+			t.Errorf("%s, %s: %s", name, verb, took)
+		}
+		said := memorySizes.ReplaceAllString(strings.ReplaceAll(stderr, d.dir, "DIR"), "SIZE")
+		fmt.Fprintf(&text, "%s, %s: exit %d\n%s", name, verb, code, said)
+	}
+	for _, p := range hostileProperties {
+		d.put("p.vnnlib", p.text())
+		try(p.name, "vnnlib DIR/three.onnx DIR/p.vnnlib --timeout 60s", "vnnlib")
+	}
+	for _, n := range hostileNetworks {
+		f := onnxtest.New(17, -1, 3, 64, 64)
+		if n.nodes == "" {
+			y := f.Graph.Input[0]
+			f.Graph.Output = append(f.Graph.Output, y)
+			d.put("m.onnx", must.Get(proto.Marshal(f.ModelProto))(t))
+		} else {
+			f.Node(n.nodes)
+			y := onnxtest.Value("y", 1)
+			y.Type.GetTensorType().Shape = nil
+			f.Graph.Output = append(f.Graph.Output, y)
+			d.put("m.onnx", must.Get(proto.Marshal(f.ModelProto))(t))
+		}
+		d.png("set/cat/a.png", 64)
+		d.png("set/dog/b.png", 64)
+		try(n.name, "attack DIR/m.onnx --attack fgsm --norm linf --epsilon 8/255 --quiet --data DIR/set --out DIR/out",
+			"attack")
+		try(n.name, "vnnlib DIR/m.onnx DIR/p.vnnlib --timeout 60s", "vnnlib")
+	}
+	golden(t, "hostile-limits", text.String())
+}
+
+var memorySizes = regexp.MustCompile(`[0-9.]+ [KMGT]i?B`)
