@@ -9,6 +9,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
 	"selfheal/internal/number"
+	"selfheal/models/onnx/simplify"
 )
 
 // leftOut are the warnings of what a data set leaves out, if anything.
@@ -41,7 +42,7 @@ func warnings(s scoring, v []verdict) []result.Warning {
 		}
 	}
 	for _, notice := range who.Notices {
-		warn(true, result.WarnConverted, "model %s: %s", who.Model, notice)
+		warn(!strings.HasSuffix(notice, simplify.NoticeLong), result.WarnConverted, "model %s: %s", who.Model, notice)
 	}
 	probabilities := !slices.ContainsFunc(v, func(v verdict) bool { return !v.Simplex })
 	warn(who.Control == nil && probabilities && s.Model.Output != "probabilities", result.WarnProbabilities,

@@ -64,6 +64,11 @@ attacks would take from it are compared with the CPU provider's.
 				graph, data, err := simplify.Load(path, simplify.Options{Layout: o.Layout, Output: o.Output})
 				m := examined{path, data, err, nil, errors.As(err, new(*onnx.UnsupportedError)), o}
 				if err == nil {
+					for _, notice := range graph.Notices {
+						if strings.HasSuffix(notice, simplify.NoticeLong) { // before it does
+							fmt.Fprintf(c.ErrOrStderr(), "selfheal: model %s: %s\n", path, notice)
+						}
+					}
 					m.notices, m.unsupported = graph.Notices, grad.Check(graph) != nil // its check will say what
 				}
 				if err := d.model(m); err != nil {

@@ -78,10 +78,13 @@ func graph(g *onnx.Graph, whole bool) error {
 	s.fuse()
 	g.Prune()
 	if n := len(g.Nodes); n > manyNodes {
-		g.Notice(fmt.Sprintf("has %d operators: it takes long to prepare", n))
+		g.Notice(fmt.Sprintf("has %d operators%s", n, NoticeLong))
 	}
 	return g.Verify()
 }
+
+// NoticeLong ends the notice of a network of very many operators: what is said of time, not of numbers.
+const NoticeLong = ": it takes long to prepare"
 
 // manyNodes is how many operators the runtime prepares in seconds.
 const manyNodes = 5000
