@@ -172,8 +172,8 @@ func TestVerifyErrors(t *testing.T) {
 		change func(c *Claim)
 		want   string
 	}{
-		{func(c *Claim) { c.Shape = []int{7, 32, 32, 3} },
-			"have shape [7 32 32 3], those of dataset test have [N 3 32 32]"},
+		{func(c *Claim) { c.Shape = []int{7, 32, 30, 3} },
+			"have shape [7 32 30 3], those of dataset test have [N 3 32 32]"},
 		{func(c *Claim) { c.Shape = []int{7 * 3072} }, "have shape [21504]"},
 		{func(c *Claim) { c.Limit = 3 }, "7 adversarial images, but 3 of dataset test; --limit N"},
 		{func(c *Claim) { c.Attack = "none" }, `no attack "none"; it has: apgd-linf`},
