@@ -66,7 +66,7 @@ type Query struct {
 }
 
 // late is how long an answer may come after the deadline.
-const late = time.Second
+const late = time.Second / 4
 
 // Ask answers a question. Where ctx has a deadline the answer is then timeout, whatever is under way: reading the
 // files, opening the network, an attack or a proof.
