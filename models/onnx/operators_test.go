@@ -116,3 +116,12 @@ func TestHalfToFloat(t *testing.T) {
 		}
 	}
 }
+
+// Of every operator it is known which attributes it has: others are refused.
+func TestAttributesAreKnown(t *testing.T) {
+	for name := range operators {
+		if _, known := attributesOf[name]; !known {
+			t.Errorf("%s: run scripts/operator_attributes.py", name)
+		}
+	}
+}
