@@ -74,9 +74,12 @@ func named(path string, fill func(io.Writer) error, synced bool) error {
 	return replace(root, name, fill, synced)
 }
 
-// into writes to what lies at path.
+// into writes to what lies at path. It waits for nobody to read from a pipe.
 func into(path string, fill func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) {
+		return errors.New("is a pipe from which nothing reads")
+	}
 	if err != nil {
 		return fault.Reason(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/gate"
+	"selfheal/internal/atomicfile"
 )
 
 // Exit codes of check beside exitOK.
@@ -93,11 +94,11 @@ func (f *checkFlags) run(c *cobra.Command, dir string) error {
 		// Instead of an earlier comparison's. Where it can't be written, err matters more. A
 		// folder that is not a run's stays as it is.
 		if asked || exists(f.junit) || exists(filepath.Join(dir, "results.json")) {
-			_ = toFile(f.junit, os.O_TRUNC, func(w io.Writer) error { return gate.WriteJUnitError(w, err) })
+			_ = f.toJUnit(asked, func(w io.Writer) error { return gate.WriteJUnitError(w, err) })
 		}
 		return refuse(err)
 	}
-	if err := f.say(c, report); err != nil {
+	if err := f.say(c, report, asked); err != nil {
 		return refuse(err)
 	}
 	switch report.Outcome {
@@ -151,7 +152,7 @@ func (f *checkFlags) compare(ctx context.Context, dir string) (*gate.Report, err
 }
 
 // say prints the report and writes its files.
-func (f *checkFlags) say(c *cobra.Command, r *gate.Report) error {
+func (f *checkFlags) say(c *cobra.Command, r *gate.Report, asked bool) error {
 	var err error
 	if f.json {
 		err = printJSON(c, r)
@@ -161,20 +162,38 @@ func (f *checkFlags) say(c *cobra.Command, r *gate.Report) error {
 	if err != nil {
 		return err
 	}
-	if err := toFile(f.junit, os.O_TRUNC, r.WriteJUnit); err != nil {
+	if err := f.toJUnit(asked, r.WriteJUnit); err != nil {
 		return fmt.Errorf("--junit: %w", err)
 	}
 	if f.markdown != "" {
-		if err := toFile(f.markdown, os.O_APPEND, r.WriteMarkdown); err != nil {
+		if err := toFile(f.markdown, true, r.WriteMarkdown); err != nil {
 			return fmt.Errorf("--markdown: %w", err)
 		}
 	}
 	return nil
 }
 
-// toFile writes a file, by os.O_TRUNC anew and by os.O_APPEND behind what it holds.
-func toFile(path string, how int, write func(io.Writer) error) error {
-	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|how, 0o644)
+// toJUnit writes the XML where it was asked for, or in the run's folder, from which no link leads.
+func (f *checkFlags) toJUnit(asked bool, write func(io.Writer) error) error {
+	if asked {
+		return toFile(f.junit, false, write)
+	}
+	dir, name := atomicfile.At(f.junit)
+	if err := dir.Fill(name, write); err != nil {
+		return fmt.Errorf("%s: %w", f.junit, err)
+	}
+	return nil
+}
+
+// toFile writes a file anew, or behind what it holds.
+func toFile(path string, behind bool, write func(io.Writer) error) error {
+	if info, err := os.Stat(path); !behind || err == nil && !info.Mode().IsRegular() {
+		if err = atomicfile.Fill(path, write); err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+		return err
+	}
+	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
