@@ -63,6 +63,7 @@ func set(of any, path string, value any) any {
 // Results and journals that somebody has edited are refused in one line, or the edit does not matter: no panic, and no
 // report of what was never measured.
 func TestEditedFilesAreRefused(t *testing.T) {
+	t.Parallel()
 	testinput.Runtime(t)
 	made := folder{t, t.TempDir()}
 	made.config("suites:", "suites:\n")

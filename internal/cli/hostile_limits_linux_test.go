@@ -98,6 +98,7 @@ var hostileNetworks = []struct{ name, nodes string }{
 
 // Within 3 GiB hostile properties and networks cost one line and a few seconds.
 func TestHostileWithinLimits(t *testing.T) {
+	t.Parallel()
 	testinput.Runtime(t)
 	d := folder{t, t.TempDir()}
 	d.put("three.onnx", onnxtest.New(17, -1, 3).Floats("w", []int64{3, 2}, 1, -1, 0.5, 2, -1, 0.25).

@@ -81,6 +81,7 @@ func walked(t *testing.T, dir string) (paths []string) {
 // Whatever a command writes in an output folder stays in it: where a link lies in a file's or a folder's place, what it
 // leads to is left as it is, also by a command that refuses.
 func TestLinksLeadNoWriteOut(t *testing.T) {
+	t.Parallel()
 	testinput.Runtime(t)
 	for _, w := range writings {
 		t.Run(w.name, func(t *testing.T) {
@@ -179,6 +180,7 @@ func TestLinksLeadNoWriteOut(t *testing.T) {
 
 // What is read of an output folder is neither waited for nor read without end, be it a pipe, a device or a link to one.
 func TestPipesAndDevicesAreNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	testinput.Runtime(t)
 	made := folder{t, t.TempDir()}
 	made.config("suites:", "suites:\n")
