@@ -44,7 +44,7 @@ suites: {s: {dataset: test, models: [m], attacks: [b, p, l1]}}
 `, dir
 }
 
-// What is proven of a network is asked of its file, which has channels last and wants other numbers.
+// Proofs are held against the network's file, which has channels last and wants other numbers.
 func TestProofsAreHeldAgainstTheFile(t *testing.T) {
 	text, _ := coloured(t)
 	p := plan(t, text, 1, 4)

@@ -59,7 +59,7 @@ func TestLockByName(t *testing.T) {
 	}
 }
 
-// Of a run whose folder is removed meanwhile nothing is kept, and its error says so.
+// Nothing is kept of a run whose folder is removed meanwhile, and its error says so.
 func TestRemovedFolder(t *testing.T) {
 	testinput.Runtime(t)
 	p := plan(t, small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=3",

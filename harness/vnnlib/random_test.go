@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -129,14 +127,9 @@ func tryRandom(t *testing.T, seed uint64, samples int) Answer {
 	text := randomProperty(rng, file, inputs, outputs)
 	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
 	defer stop()
-	dir := t.TempDir()
-	q := Query{Model: filepath.Join(dir, "m.onnx"), Spec: filepath.Join(dir, "p.vnnlib"), Seed: 1,
-		Runtime: func(context.Context) error { return nil }, Note: func(line string) { t.Error(seed, line) }}
-	must.Do(t, os.WriteFile(q.Model, model, 0o644))
-	must.Do(t, os.WriteFile(q.Spec, []byte(text), 0o644))
-	got, err := Ask(ctx, q)
-	if err != nil {
-		t.Fatalf("seed %d: %v", seed, err)
+	got, notes, err := answer(t, ctx, model, text)
+	if err != nil || notes != "" {
+		t.Fatalf("seed %d: %v, %s", seed, err, notes)
 	}
 	p := must.Get(parse(text, inputs, outputs))(t)
 	box := p.Boxes[0]

@@ -13,7 +13,7 @@ import (
 	"selfheal/internal/number"
 )
 
-// What a file may hold at most.
+// Limits of a file.
 const (
 	mostBytes = 256 << 20 // unpacked
 	mostWord  = 200       // of a number or a name

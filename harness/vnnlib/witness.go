@@ -10,8 +10,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// What the file is asked before the answer is unsat: each box's centre and corners, and random points. It is asked
-// about as many as the time allows, and about the fewest whatever it takes.
+// Points that the file is asked about before the answer is unsat: each box's centre and corners, and random ones, as
+// many as the time allows, and the fewest whatever it takes.
 const (
 	corners  = 16
 	points   = 1 + corners + 1000
