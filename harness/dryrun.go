@@ -163,7 +163,8 @@ func (d *description) classes(m *config.Model, s imageSet) (classes int, note st
 	}
 	file, err := readModel(files, m.Path)
 	if err == nil {
-		if g, err := simplify.Open(file.Data, simplify.Options{}); err == nil {
+		o := simplify.Options{Layout: m.Layout, Output: m.OutputName}
+		if g, err := simplify.Open(file.Data, o); err == nil {
 			return int(g.Outputs[0].Shape.Items()), ""
 		}
 	}
