@@ -170,7 +170,8 @@ func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[st
 	return meta
 }
 
-// mostLost is by how much an embedding's accuracy may be less as a file than in training, beside chance.
+// mostLost is by how much an embedding's accuracy may be less as a file than in training; chance makes it more of fewer
+// than 400 images.
 const mostLost = 0.05
 
 // write writes the losses and, once it is known to open as one, the embedding beside them: where that is,
@@ -190,7 +191,7 @@ func (j *training) write(ctx context.Context, path string, meta map[string]strin
 	if err != nil {
 		return fmt.Errorf("embedding: %w", err)
 	}
-	if gives < saw-mostLost-1/math.Sqrt(float64(images)) {
+	if gives < saw-max(mostLost, 1/math.Sqrt(float64(images))) {
 		return fmt.Errorf("%s is not written: as a file the embedding gives %.1f %% of the last %d images right, and "+
 			"training saw %.1f %%: its normalisations' averages do not hold; train for more steps or in larger batches",
 			path, 100*gives, images, 100*saw)

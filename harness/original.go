@@ -85,15 +85,15 @@ func (o *original) compare(ctx context.Context, n *control.Network, set images) 
 		if err != nil {
 			return err
 		}
-		if ort.Disagree(y, z) >= 0 && either && i == 0 {
+		if ort.Agree(y, z) != nil && either && i == 0 {
 			o.last = true
 			if y, err = o.answer(im.Pixels); err != nil {
 				return err
 			}
 		}
-		if at := ort.Disagree(y, z); at >= 0 {
-			return fmt.Errorf("model %s: for image %d output %d of the file is %.9g, the opened network's another: "+
-				"what is proven of it would not hold for the file", o.model.Name, im.ID, at, y[at])
+		if err := ort.Agree(y, z); err != nil {
+			return fmt.Errorf("model %s, image %d: %w: what is proven of it would not hold for the file", o.model.Name,
+				im.ID, err)
 		}
 	}
 	return nil

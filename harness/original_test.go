@@ -86,7 +86,7 @@ func TestProofsAreHeldAgainstTheFile(t *testing.T) {
 				t.Error("the layout does not matter")
 			}
 		} else {
-			must.Refuse(t, file.compare(ctx, b.net, b.set), "for image 0 output")
+			must.Refuse(t, file.compare(ctx, b.net, b.set), "image 0: output")
 		}
 		*file = was
 	}

@@ -118,9 +118,10 @@ func (k Kubernetes) check(j Job) error {
 	if _, err := reference.ParseAnyReference(k.Image); k.Image != "" && err != nil {
 		return fmt.Errorf("--image %q is no image: %w", k.Image, err)
 	}
-	for flag, text := range map[string]string{"cpu": k.CPU, "memory": k.Memory} {
-		if q, err := resource.ParseQuantity(text); text != "" && (err != nil || q.Sign() <= 0) {
-			return fmt.Errorf("--%s %q is no quantity of Kubernetes above 0, such as 4, 500m or 8Gi", flag, text)
+	for _, asked := range []struct{ flag, text string }{{"cpu", k.CPU}, {"memory", k.Memory}} {
+		if q, err := resource.ParseQuantity(asked.text); asked.text != "" && (err != nil || q.Sign() <= 0) {
+			return fmt.Errorf("--%s %q is no quantity of Kubernetes above 0, such as 4, 500m or 8Gi", asked.flag,
+				asked.text)
 		}
 	}
 	within := func(dir string) bool {

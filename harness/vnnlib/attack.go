@@ -142,6 +142,9 @@ func (q *question) confirm(c Case, x []float32) (*Result, error) {
 		}
 	}
 	y, err := q.file.Run(x)
+	if err == nil && len(y) != q.of.Outputs {
+		err = fmt.Errorf("the file gives %d outputs, not %d", len(y), q.of.Outputs)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +156,7 @@ func (q *question) confirm(c Case, x []float32) (*Result, error) {
 	}
 	opened, _, err := q.run(x, make([]float32, q.of.Outputs))
 	if err == nil {
-		err = agree(y, opened)
+		err = ort.Agree(y, opened)
 	}
 	return nil, err
 }

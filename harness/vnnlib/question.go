@@ -259,7 +259,7 @@ func (q *question) decide(ctx context.Context, seed uint64) (Result, error) {
 		}
 	}()
 	found, err := q.search(inner, seed, proof)
-	if err != nil && inner.Err() != nil {
+	if ended := context.Cause(inner); ended != nil && errors.Is(err, ended) {
 		err = nil
 	}
 	stop()

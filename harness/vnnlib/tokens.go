@@ -74,7 +74,7 @@ func Read(ctx context.Context, path string, of Size) (*Property, error) {
 	}
 	in := bufio.NewReader(f)
 	if _, empty := in.Peek(1); empty != nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, fmt.Errorf("%s: is a pipe to which nothing writes", path)
+		return nil, fmt.Errorf("%s: %w", path, input.ErrPipe)
 	}
 	p, err := Parse(ctx, in, of)
 	if err != nil {

@@ -1,6 +1,7 @@
 package vnnlib
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -12,6 +13,7 @@ import (
 
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 )
 
@@ -259,5 +261,29 @@ func TestTimeout(t *testing.T) {
 	cancel()
 	if got, _, err := answer(t, ended, bent(), asked); err == nil {
 		t.Error(got)
+	}
+}
+
+// Where the opened network is not the file's there is no answer, neither sat nor unsat: had opening rewritten it wrongly,
+// this would be found.
+func TestNoAnswerOfAnotherNetwork(t *testing.T) {
+	testinput.Runtime(t)
+	in, _ := must.Get2(onnx.Ports(bent()))(t)
+	net := must.Get(open(&onnx.File{Data: bent()}, in))(t)
+	// y1 is twice as large in the file.
+	file := &onnx.File{Data: bytes.Replace(bent(), []byte{0, 0, 128, 63, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 63},
+		[]byte{0, 0, 128, 63, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64}, 1)}
+	if bytes.Equal(file.Data, bent()) {
+		t.Fatal("the file is not changed")
+	}
+	for _, asserted := range []string{"(assert (>= Y_1 2.5))", "(assert (<= Y_1 -0.5))", "(assert (<= Y_0 -1.5))",
+		"(assert (and (>= Y_1 1.4) (<= Y_1 1.6) (<= X_1 1.5) (>= X_1 1.45)))"} {
+		p := must.Get(parse(declared(2, 2)+box+asserted, 2, 2))(t)
+		q := must.Get(newQuestion(file, net, p, func(string) {}))(t)
+		got, err := q.decide(context.Background(), 1)
+		if err == nil || !strings.Contains(err.Error(), "of the file is") && !strings.Contains(err.Error(), "violates it") {
+			t.Errorf("%s: %v, %v", asserted, got.Answer, err)
+		}
+		q.close()
 	}
 }

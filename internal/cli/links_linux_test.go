@@ -178,7 +178,8 @@ func TestLinksLeadNoWriteOut(t *testing.T) {
 	}
 }
 
-// What is read of an output folder is neither waited for nor read without end, be it a pipe, a device or a link to one.
+// Commands neither wait for what lies in an output folder nor read it without end, be it a pipe, a device or a link to
+// one.
 func TestPipesAndDevicesAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)

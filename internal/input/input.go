@@ -25,6 +25,9 @@ func Open(path string) (*os.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: path, Err: errors.New("is a device, not a file")}
 }
 
+// ErrPipe is returned for a pipe that is empty.
+var ErrPipe = errors.New("is a pipe to which nothing writes")
+
 // Read reads a whole file of at most so many bytes.
 func Read(path string, most int64) ([]byte, error) {
 	f, err := Open(path)
@@ -47,7 +50,7 @@ func Read(path string, most int64) ([]byte, error) {
 	case large || int64(len(data)) > most:
 		err = fmt.Errorf("is larger than %s", number.Bytes(most))
 	case len(data) == 0 && !info.Mode().IsRegular():
-		err = errors.New("is a pipe to which nothing writes")
+		err = ErrPipe
 	default:
 		return data, nil
 	}

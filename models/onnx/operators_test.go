@@ -117,7 +117,7 @@ func TestHalfToFloat(t *testing.T) {
 	}
 }
 
-// Of every operator it is known which attributes it has: others are refused.
+// The attributes of every operator are known: others are refused.
 func TestAttributesAreKnown(t *testing.T) {
 	for name := range operators {
 		if _, known := attributesOf[name]; !known {

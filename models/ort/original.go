@@ -134,13 +134,16 @@ func (o *Original) Close() { o.session.Destroy() }
 // proportion.
 const agreement = 1e-4
 
-// Disagree is the first output by which a file and the network that was opened from it differ by more than rounding,
-// or −1.
-func Disagree(file []float64, opened []float32) int {
+// Agree is an error where a file's outputs and those of the network that was opened from it differ by more than
+// rounding.
+func Agree(file []float64, opened []float32) error {
+	if len(file) != len(opened) {
+		return fmt.Errorf("the file gives %d outputs, the opened network %d", len(file), len(opened))
+	}
 	for i, y := range file {
-		if i >= len(opened) || !(math.Abs(y-float64(opened[i])) <= agreement*max(1, math.Abs(y))) {
-			return i
+		if !(math.Abs(y-float64(opened[i])) <= agreement*max(1, math.Abs(y))) {
+			return fmt.Errorf("output %d of the file is %.9g, that of the opened network %.9g", i, y, opened[i])
 		}
 	}
-	return -1
+	return nil
 }
