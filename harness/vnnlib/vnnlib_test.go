@@ -264,8 +264,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// Where the opened network is not the file's there is no answer, neither sat nor unsat: had opening rewritten it wrongly,
-// this would be found.
+// There is no answer, neither sat nor unsat, of a network that is not the file's: had opening rewritten it wrongly, this
+// would be found.
 func TestNoAnswerOfAnotherNetwork(t *testing.T) {
 	testinput.Runtime(t)
 	in, _ := must.Get2(onnx.Ports(bent()))(t)
@@ -281,7 +281,8 @@ func TestNoAnswerOfAnotherNetwork(t *testing.T) {
 		p := must.Get(parse(declared(2, 2)+box+asserted, 2, 2))(t)
 		q := must.Get(newQuestion(file, net, p, func(string) {}))(t)
 		got, err := q.decide(context.Background(), 1)
-		if err == nil || !strings.Contains(err.Error(), "of the file is") && !strings.Contains(err.Error(), "violates it") {
+		if err == nil || !strings.Contains(err.Error(), "of the file is") &&
+			!strings.Contains(err.Error(), "violates it") {
 			t.Errorf("%s: %v, %v", asserted, got.Answer, err)
 		}
 		q.close()
