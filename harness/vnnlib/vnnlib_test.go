@@ -264,8 +264,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// There is no answer, neither sat nor unsat, of a network that is not the file's: had opening rewritten it wrongly, this
-// would be found.
+// There is no answer, neither sat nor unsat, of a network that is not the file's: had opening rewritten it wrongly,
+// this would be found.
 func TestNoAnswerOfAnotherNetwork(t *testing.T) {
 	testinput.Runtime(t)
 	in, _ := must.Get2(onnx.Ports(bent()))(t)
