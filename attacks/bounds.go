@@ -28,8 +28,11 @@ func (m BoundMethod) String() string {
 	return fmt.Sprintf("BoundMethod(%d)", int(m))
 }
 
+// BoundsKind is the kind of [Bounds] in a config.
+const BoundsKind = "bounds"
+
 // Name is "bounds".
-func (Bounds) Name() string { return "bounds" }
+func (Bounds) Name() string { return BoundsKind }
 
 // Check reports what no certificate can do with.
 func (b Bounds) Check(classes int, shape Shape) error {

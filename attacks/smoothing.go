@@ -18,8 +18,11 @@ type Smoothing struct {
 	Stopping bool    // an image's samples end as soon as every epsilon is decided
 }
 
+// SmoothingKind is the kind of [Smoothing] in a config.
+const SmoothingKind = "smoothing"
+
 // Name is "smoothing".
-func (Smoothing) Name() string { return "smoothing" }
+func (Smoothing) Name() string { return SmoothingKind }
 
 // Check reports what no certificate can do with.
 func (s Smoothing) Check(classes int, shape Shape) error {

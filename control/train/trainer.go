@@ -27,6 +27,17 @@ type Loss struct {
 	Rate           float64 // learning rate
 }
 
+// Mean is that of several steps' losses.
+func Mean(list []Loss) (m Loss) {
+	n := float64(max(len(list), 1))
+	for _, l := range list {
+		m.CrossEntropy += l.CrossEntropy / n
+		m.Reconstruction += l.Reconstruction / n
+		m.Accuracy += l.Accuracy / n
+	}
+	return m
+}
+
 // total is the objective.
 func (l Loss) total(weight float64) float64 { return l.CrossEntropy + weight*l.Reconstruction }
 

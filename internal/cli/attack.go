@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"selfheal/attacks"
-	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/harness/plan"
 	"selfheal/internal/fault"
 )
 
@@ -53,11 +53,11 @@ Of a folder of images --limit N takes N evenly by class, which ones by seed 0.
 		Args:              exactly(1, "one model"),
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {
-			plan, err := f.plan(c, args[0])
+			p, err := f.plan(c, args[0])
 			if err != nil {
 				return err
 			}
-			return execute(c, g, plan, f.outputFlags, harness.Options{})
+			return execute(c, g, p, f.outputFlags, plan.Shard{}, false)
 		},
 	}
 	to := flags{c}
@@ -168,7 +168,7 @@ func choicesHelp() string {
 }
 
 // plan plans what the config that says the same as the flags asks for.
-func (f *attackFlags) plan(c *cobra.Command, model string) (*harness.Plan, error) {
+func (f *attackFlags) plan(c *cobra.Command, model string) (*plan.Plan, error) {
 	if err := f.needed(c); err != nil {
 		return nil, err
 	}

@@ -264,7 +264,7 @@ func TestCheckRefuses(t *testing.T) {
 	// Ctrl-C ends a comparison.
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if code := run(ctx, repository, []string{"check", "--baseline", baseline, good}, io.Discard,
+	if code := whole(ctx, repository, []string{"check", "--baseline", baseline, good}, io.Discard,
 		io.Discard); code != 130 {
 		t.Errorf("stopped: exit %d", code)
 	}

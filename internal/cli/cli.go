@@ -18,6 +18,10 @@ import (
 
 	"selfheal/harness"
 	"selfheal/harness/config"
+	"selfheal/harness/folder"
+	"selfheal/harness/open"
+	"selfheal/harness/progress"
+	"selfheal/harness/run"
 	"selfheal/internal/input"
 	"selfheal/internal/suggest"
 	"selfheal/internal/terminal"
@@ -37,9 +41,9 @@ const (
 // those built into the program: config.yaml, the bundled models and images, docs/schema.
 func Main(files fs.FS) int {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(harness.GCPercent)
+		debug.SetGCPercent(run.GCPercent)
 	}
-	return run(stoppable(context.Background()), files, os.Args[1:], os.Stdout, os.Stderr)
+	return whole(stoppable(context.Background()), files, os.Args[1:], os.Stdout, os.Stderr)
 }
 
 // exitError ends the program with a code of its own. One without a message has said all on stdout.
@@ -55,8 +59,8 @@ func usage(format string, args ...any) error {
 	return exitError{fmt.Errorf(format, args...), exitUsage}
 }
 
-// run is the whole program: it returns the exit code.
-func run(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Writer) int {
+// whole is the program: it returns the exit code.
+func whole(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Writer) int {
 	stdout, stderr = terminal.Escape(stdout), terminal.Escape(stderr)
 	g := &globals{files: files}
 	root := g.rootCommand()
@@ -75,8 +79,8 @@ func run(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Writ
 		return exitSignal + int(syscall.SIGPIPE)
 	}
 	exit := exitError{err, exitFailed}
-	if errors.As(err, new(harness.ConfigError)) || errors.As(err, new(*onnx.UnsupportedError)) ||
-		errors.Is(err, harness.ErrOtherRun) {
+	if errors.As(err, new(open.ConfigError)) || errors.As(err, new(*onnx.UnsupportedError)) ||
+		errors.Is(err, folder.ErrOtherRun) {
 		exit.code = exitUsage
 	}
 	if errors.As(err, &exit); exit.error != nil {
@@ -99,13 +103,13 @@ type globals struct {
 	files   fs.FS
 	library string
 	offline bool
-	log     string // harness.TextLog or harness.JSONLog
+	log     string // progress.TextLog or progress.JSONLog
 	quiet   bool
 }
 
 // progress reports as the flags of a command say.
-func (g *globals) progress(c *cobra.Command) *harness.Progress {
-	return harness.NewProgress(c.ErrOrStderr(), g.log, g.quiet)
+func (g *globals) progress(c *cobra.Command) *progress.Progress {
+	return progress.New(c.ErrOrStderr(), g.log, g.quiet)
 }
 
 // results is where a command says what it has come to.

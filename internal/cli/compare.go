@@ -11,9 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"selfheal/harness"
 	"selfheal/harness/compare"
+	"selfheal/harness/folder"
 	"selfheal/harness/result"
+	"selfheal/harness/shard"
 	"selfheal/internal/fault"
 	"selfheal/internal/terminal"
 	"selfheal/reports"
@@ -127,7 +128,7 @@ func inside(dir string, add func(string, compare.Run) error) error {
 		}
 		found = true
 	}
-	if shards, err := harness.FindShards(dir); !found && err == nil && len(shards) > 0 {
+	if shards, err := shard.Find(dir); !found && err == nil && len(shards) > 0 {
 		return fmt.Errorf("%s holds shards of a run: merge them first by selfheal report %s --out DIR", dir, dir)
 	}
 	if !found {
@@ -139,7 +140,7 @@ func inside(dir string, add func(string, compare.Run) error) error {
 
 // openRun reads what a run has left in a folder, or has so far.
 func openRun(dir string) (run compare.Run, err error) {
-	for _, place := range []string{dir, harness.SoFar(dir)} {
+	for _, place := range []string{dir, folder.SoFar(dir)} {
 		if run.File, err = result.Read(filepath.Join(place, "results.json")); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -151,7 +152,7 @@ func openRun(dir string) (run compare.Run, err error) {
 // compareInto writes a comparison into a folder, where it replaces an earlier one.
 func compareInto(dir string, of *compare.Comparison, force bool) error {
 	if err := reports.CompareMay(dir); err != nil && !force {
-		return usage("%w; %w", err, harness.ErrOtherRun)
+		return usage("%w; %w", err, folder.ErrOtherRun)
 	}
 	return reports.WriteCompare(dir, of)
 }

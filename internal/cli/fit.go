@@ -11,11 +11,11 @@ import (
 
 	"selfheal/control"
 	"selfheal/control/pca"
-	"selfheal/harness"
+	"selfheal/harness/fit"
 )
 
 func fitCommand(g *globals) *cobra.Command {
-	o, file, workers, sets := harness.FitOptions{}, "", 0, []string(nil)
+	o, file, workers, sets := fit.Options{}, "", 0, []string(nil)
 	c := &cobra.Command{
 		Use:   "fit --control NAME",
 		Short: "Fit the embedding functions of a control",
@@ -51,7 +51,7 @@ or to --out.`,
 			if c.Flags().Changed("workers") {
 				cfg.Runtime.Workers = workers
 			}
-			fitted, err := harness.Fit(c.Context(), cfg, o)
+			fitted, err := fit.Fit(c.Context(), cfg, o)
 			return cmp.Or(err, printFitted(g.results(c), fitted))
 		},
 	}
@@ -71,7 +71,7 @@ or to --out.`,
 	return c
 }
 
-func printFitted(to io.Writer, fitted []harness.Fitted) error {
+func printFitted(to io.Writer, fitted []fit.Fitted) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, f := range fitted {
 		took := fmt.Sprintf("%.1f s", f.Seconds)

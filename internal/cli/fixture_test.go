@@ -68,7 +68,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 // call runs the program.
 func call(args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
-	code = run(context.Background(), repository, args, &out, &err)
+	code = whole(context.Background(), repository, args, &out, &err)
 	return code, out.String(), err.String()
 }
 
@@ -98,7 +98,7 @@ func cut(t *testing.T, when string, wait time.Duration, args ...string) (stderr 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := &watched{when: when, then: func() { time.AfterFunc(wait, cancel) }}
-	if code := run(ctx, repository, args, io.Discard, w); code != 130 ||
+	if code := whole(ctx, repository, args, io.Discard, w); code != 130 ||
 		!strings.Contains(w.String(), "selfheal: stopped") {
 		t.Fatalf("%s, stopped %v after %q: exit %d\n%s", args, wait, when, code, w)
 	}

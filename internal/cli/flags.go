@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/internal/suggest"
 	"selfheal/models/onnx/simplify"
@@ -206,11 +206,11 @@ func (f *providerFlags) sets() (sets []string) {
 func (c flags) quiet(g *globals) { c.on(&g.quiet, "quiet", "print nothing but errors") }
 
 // logFormats are the values of --log-format.
-var logFormats = []string{harness.TextLog, harness.JSONLog}
+var logFormats = []string{progress.TextLog, progress.JSONLog}
 
 // logFormat is --log-format.
 func (c flags) logFormat(g *globals) {
-	g.log = harness.TextLog
+	g.log = progress.TextLog
 	c.Flags().Var(logValue{&g.log}, "log-format", "progress on stderr: text, or json, a record a line for machines")
 	c.completed("log-format", words(logFormats...))
 }

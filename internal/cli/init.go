@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"selfheal/harness"
 	"selfheal/harness/config"
+	"selfheal/harness/open"
 	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx/simplify"
 )
@@ -62,8 +62,8 @@ type introduced struct {
 	Network, Images       string // names
 	Format, Transform     string
 	Chosen                string // the split and which of its images
-	harness.Tried                // the best
-	Others                []harness.Tried
+	open.Tried                   // the best
+	Others                []open.Tried
 	Output                string // how the output is taken
 	Usual                 usual
 	Suites                map[string]string // their attacks
@@ -144,7 +144,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if err := g.runtime(c, config.Runtime{}); err != nil {
 		return err
 	}
-	ask := func(transform string) ([]harness.Tried, error) {
+	ask := func(transform string) ([]open.Tried, error) {
 		cfg, err := config.Parse("flags", fmt.Appendf(nil, `version: 1
 datasets: {d: {format: %s, path: %q%s%s}}
 models: {m: {path: %q, preprocess: %s, %s}}
@@ -155,12 +155,12 @@ suites: {s: {dataset: d, models: [m], attacks: [none]}}
 		if err != nil {
 			return nil, usage("%w", err)
 		}
-		return harness.TryPreprocessing(c.Context(), cfg)
+		return open.TryPreprocessing(c.Context(), cfg)
 	}
 	transform := ""
 	tried, err := ask(transform)
 	// Images of other sizes are brought to the model's.
-	if errors.As(err, new(harness.ConfigError)) && shape.Transform == nil {
+	if errors.As(err, new(open.ConfigError)) && shape.Transform == nil {
 		if size := f.side(model); size > 0 {
 			transform = fmt.Sprintf(", transform: {resize: %d, crop: %d}", resized(size), size)
 			if again, terr := ask(transform); terr == nil {

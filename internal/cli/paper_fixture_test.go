@@ -14,6 +14,7 @@ import (
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/harness/open"
 	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
@@ -103,7 +104,7 @@ func tinyImageNet(t *testing.T, dir string, labels []int) {
 func answers(t *testing.T, file, model, data string, n int) []int {
 	t.Helper()
 	cfg := must.Get(config.Load(file))(t)
-	u := must.Get(harness.Open(t.Context(), cfg, model, "none", harness.Options{}))(t)
+	u := must.Get(open.Use(t.Context(), cfg, model, "none", harness.Options{}))(t)
 	defer u.Close()
 	d := must.Get(dataset.Open(cfg.Dataset(data).Spec, cfg.Files, n))(t)
 	alone, _ := must.Get2(u.Answers(t.Context(), d.Len(), func(i int) ([]float32, error) {

@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"selfheal/control/pca"
-	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/harness/open"
 	"selfheal/internal/number"
 )
 
 // open opens the model, and the control where one is asked for.
-func (f *useFlags) open(c *cobra.Command, g *globals, cfg *config.Config, scale *scaleFlags) (*harness.Use, error) {
+func (f *useFlags) open(c *cobra.Command, g *globals, cfg *config.Config, scale *scaleFlags) (*open.Model, error) {
 	if err := scale.check(c); err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (f *useFlags) open(c *cobra.Command, g *globals, cfg *config.Config, scale 
 	if err := g.runtime(c, cfg.Runtime); err != nil {
 		return nil, err
 	}
-	return harness.Open(c.Context(), cfg, f.model, f.control, harness.Options{
+	return open.Use(c.Context(), cfg, f.model, f.control, open.Options{
 		Progress: g.progress(c), Cache: pca.UserCache(),
 	})
 }
@@ -127,7 +127,7 @@ probabilities and logits too.`,
 }
 
 // imageFiles reads PNG, JPEG and WebP files.
-func imageFiles(u *harness.Use, paths []string) (list []prediction, pixels func(i int) ([]float32, error),
+func imageFiles(u *open.Model, paths []string) (list []prediction, pixels func(i int) ([]float32, error),
 	err error) {
 	var all [][]float32
 	for _, path := range paths {
@@ -144,7 +144,7 @@ func imageFiles(u *harness.Use, paths []string) (list []prediction, pixels func(
 }
 
 // open opens a data set whose images the model takes.
-func (f *dataFlags) open(u *harness.Use, limit int) (*dataset.Dataset, error) {
+func (f *dataFlags) open(u *open.Model, limit int) (*dataset.Dataset, error) {
 	format, err := f.guess()
 	if err != nil {
 		return nil, err

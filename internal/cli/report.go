@@ -12,8 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"selfheal/harness"
 	"selfheal/harness/result"
+	"selfheal/harness/run"
+	"selfheal/harness/shard"
 	"selfheal/reports"
 )
 
@@ -72,7 +73,7 @@ radar plots are rendered from the numbers that it prints.`,
 func report(c *cobra.Command, g *globals, dirs []string, out string, force bool) error {
 	var shards []string
 	for _, dir := range dirs {
-		found, err := harness.FindShards(dir)
+		found, err := shard.Find(dir)
 		if err != nil {
 			return err
 		}
@@ -83,7 +84,7 @@ func report(c *cobra.Command, g *globals, dirs []string, out string, force bool)
 		shards = append(shards, found...)
 	}
 	if len(shards) > 0 {
-		_, err := harness.Merge(c.Context(), shards, harness.Options{Out: out, Force: force, Progress: g.progress(c),
+		_, err := shard.Merge(c.Context(), shards, run.Options{Out: out, Force: force, Progress: g.progress(c),
 			Report: func(file *result.File) error { return render(c.Context(), out, file, out) }})
 		return err
 	}

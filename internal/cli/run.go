@@ -11,9 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"selfheal/control/pca"
-	"selfheal/harness"
 	"selfheal/harness/config"
+	"selfheal/harness/forecast"
+	"selfheal/harness/plan"
 	"selfheal/harness/result"
+	"selfheal/harness/run"
+	"selfheal/harness/shard"
 	"selfheal/internal/suggest"
 )
 
@@ -100,18 +103,18 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	plan, err := f.plan(c, cfg, f.suites)
+	p, err := f.plan(c, cfg, f.suites)
 	if err != nil {
 		return err
 	}
-	shard, err := harness.ParseShard(f.shard)
+	part, err := plan.ParseShard(f.shard)
 	switch {
 	case err != nil:
 		return usage("--shard: %w", err)
-	case f.attempt && shard.N == 0:
+	case f.attempt && part.N == 0:
 		return usage("--attempt goes with --shard")
 	case f.dryRun:
-		return f.describe(c, g, plan, shard)
+		return f.describe(c, g, p, part)
 	case len(f.rates) > 0:
 		return usage("--rate goes with --dry-run")
 	}
@@ -119,47 +122,46 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 	if f.config != "" {
 		fit = "selfheal fit --config " + f.config + " --control "
 	}
-	if missing := plan.Missing(fit); len(missing) > 0 {
-		fmt.Fprint(c.OutOrStdout(), harness.DescribeMissing(missing))
-		return missingFiles(plan.Config, missing)
+	if missing := p.Missing(fit); len(missing) > 0 {
+		fmt.Fprint(c.OutOrStdout(), plan.DescribeMissing(missing))
+		return missingFiles(p.Config, missing)
 	}
-	return execute(c, g, plan, f.outputFlags, harness.Options{Shard: shard, Attempt: f.attempt})
+	return execute(c, g, p, f.outputFlags, part, f.attempt)
 }
 
 // describe prints what a plan would do and, as far as that can be measured or is told by --rate, how long
 // it takes, of which a shard's part follows.
-func (f *runFlags) describe(c *cobra.Command, g *globals, plan *harness.Plan, shard harness.Shard) error {
-	rates, err := parseRates(f.rates, plan.Config)
+func (f *runFlags) describe(c *cobra.Command, g *globals, p *plan.Plan, part plan.Shard) error {
+	rates, err := parseRates(f.rates, p.Config)
 	if err != nil {
 		return err
 	}
-	var costs *harness.Costs
+	var times *forecast.Times
 	why := ""
 	unrated := func(m config.Model) bool { return rates[m.Name] == 0 && rates[""] == 0 }
-	if slices.ContainsFunc(plan.Config.Models, unrated) && plan.Measurable() {
-		if rerr := g.runtime(c, plan.Config.Runtime); rerr != nil {
+	if slices.ContainsFunc(p.Config.Models, unrated) && forecast.Measurable(p) {
+		if rerr := g.runtime(c, p.Config.Runtime); rerr != nil {
 			why = fmt.Sprintf("passes could not be timed: %s\n", strings.Join(strings.Fields(rerr.Error()), " "))
 		} else {
-			costs, err = plan.Measure(c.Context(), harness.MeasureOptions{Fits: pca.UserCache(),
-				Cache: harness.UserCostCache()})
+			times, err = forecast.Measure(c.Context(), p, pca.UserCache())
 		}
 	}
 	if err != nil {
 		return err
 	}
-	text, err := plan.Describe(rates, costs)
+	text, err := forecast.Describe(p, rates, times)
 	if err != nil {
 		return usage("%w", err)
 	}
-	if shard.N > 1 {
-		why += fmt.Sprintf("shard %s: one of %d about equal parts of that\n", shard, shard.N)
+	if part.N > 1 {
+		why += fmt.Sprintf("shard %s: one of %d about equal parts of that\n", part, part.N)
 	}
 	_, err = fmt.Fprint(c.OutOrStdout(), text, why)
 	return err
 }
 
 // plan plans suites of a config, by default its own choice, at the scale of the flags.
-func (f *scaleFlags) plan(c *cobra.Command, cfg *config.Config, suites []string) (*harness.Plan, error) {
+func (f *scaleFlags) plan(c *cobra.Command, cfg *config.Config, suites []string) (*plan.Plan, error) {
 	if err := f.check(c); err != nil {
 		return nil, err
 	}
@@ -168,32 +170,33 @@ func (f *scaleFlags) plan(c *cobra.Command, cfg *config.Config, suites []string)
 		return nil, usage("%w", err)
 	}
 	f.apply(c, cfg)
-	plan, err := harness.NewPlan(cfg)
+	p, err := plan.New(cfg)
 	if err != nil {
 		return nil, usage("%w", err)
 	}
-	return plan, nil
+	return p, nil
 }
 
-// execute carries out a plan, or the part of it that o says, and writes results and reports.
-func execute(c *cobra.Command, g *globals, plan *harness.Plan, f outputFlags, o harness.Options) error {
+// execute carries out a plan, or a shard of it, and writes results and reports.
+func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part plan.Shard, attempt bool) error {
 	if f.resume && f.force {
 		return usage("--resume continues a run, --force starts anew: give one of them")
 	}
-	if err := g.runtime(c, plan.Config.Runtime); err != nil {
+	if err := g.runtime(c, p.Config.Runtime); err != nil {
 		return err
 	}
-	o.Out, o.Resume, o.Force, o.Progress = f.out, f.resume, f.force, g.progress(c)
-	o.Cache, o.Costs, o.Command = pca.UserCache(), harness.UserCostCache(), commandLine(c)
-	o.Report = func(file *result.File) error { return render(c.Context(), f.out, file, f.out) }
-	_, err := harness.Run(c.Context(), plan, o)
-	if o.Shard.N > 0 {
+	o := run.Options{Out: f.out, Resume: f.resume, Force: f.force, Progress: g.progress(c), Cache: pca.UserCache(),
+		Command: commandLine(c),
+		Report:  func(file *result.File) error { return render(c.Context(), f.out, file, f.out) }}
+	if part.N > 0 {
+		err := shard.Run(c.Context(), p, part, attempt, o)
 		if err == nil {
 			fmt.Fprintf(g.results(c), "shard %s is done; when all are, selfheal report %s --out %s merges them\n",
-				o.Shard, f.out, f.out)
+				part, f.out, f.out)
 		}
 		return err
 	}
+	_, err := run.Run(c.Context(), p, o)
 	if err == nil {
 		g.printTables(c, f.out)
 	}
@@ -229,7 +232,7 @@ func parseRates(args []string, cfg *config.Config) (map[string]float64, error) {
 
 // missingFiles is the error about files that a run needs and that are not there. Each
 // of them was described before.
-func missingFiles(cfg *config.Config, missing []harness.Missing) error {
+func missingFiles(cfg *config.Config, missing []plan.Missing) error {
 	const most = 3
 	var names []string
 	for _, m := range missing[:min(most, len(missing))] {

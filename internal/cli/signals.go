@@ -5,11 +5,10 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"selfheal/harness/folder"
 	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"selfheal/harness"
 )
 
 // stopped is why a context ended: the signal.
@@ -61,7 +60,7 @@ func stoppedBy(ctx context.Context) stopped {
 // continuing says how to go on with a command that an error ended, "" where it kept nothing.
 func continuing(c *cobra.Command, err error) string {
 	switch {
-	case !errors.As(err, new(harness.Unfinished)):
+	case !errors.As(err, new(folder.Unfinished)):
 		return ""
 	case c.Flag("force") != nil && c.Flag("force").Changed:
 		return "the same command, without --force, continues"

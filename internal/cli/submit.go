@@ -9,9 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"selfheal/control/pca"
-	"selfheal/harness"
 	"selfheal/harness/cluster"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/harness/run"
+	"selfheal/harness/shard"
 )
 
 // submitFlags are those of submit.
@@ -97,21 +100,21 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	if err != nil {
 		return err
 	}
-	if _, err := harness.ParseShard(fmt.Sprintf("1/%d", f.shards)); err != nil {
-		return usage("--shards N: N must be from 1 to %d, got %d", harness.MaxShards, f.shards)
+	if _, err := plan.ParseShard(fmt.Sprintf("1/%d", f.shards)); err != nil {
+		return usage("--shards N: N must be from 1 to %d, got %d", plan.MaxShards, f.shards)
 	}
 	f.sets = append(f.sets, f.providerFlags.sets()...)
 	cfg, err := g.loadConfig(f.config, f.sets)
 	if err != nil {
 		return usage("%w", err)
 	}
-	plan, err := f.plan(c, cfg, f.suites)
+	p, err := f.plan(c, cfg, f.suites)
 	if err != nil {
 		return err
 	}
-	if missing := plan.Missing("selfheal fit --config " + f.config + " --control "); len(missing) > 0 {
-		fmt.Fprint(c.OutOrStdout(), harness.DescribeMissing(missing))
-		return missingFiles(plan.Config, missing)
+	if missing := p.Missing("selfheal fit --config " + f.config + " --control "); len(missing) > 0 {
+		fmt.Fprint(c.OutOrStdout(), plan.DescribeMissing(missing))
+		return missingFiles(p.Config, missing)
 	}
 	if f.out, err = filepath.Abs(f.out); err != nil {
 		return err
@@ -144,8 +147,8 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	if err := g.runtime(c, cfg.Runtime); err != nil {
 		return err
 	}
-	_, err = harness.Submit(c.Context(), plan, harness.SubmitOptions{Engine: engine, EngineName: f.engine,
-		Shards: f.shards, ProgramCommand: command, Options: harness.Options{Out: f.out, Progress: g.progress(c),
+	_, err = shard.Submit(c.Context(), p, shard.SubmitOptions{Engine: engine, EngineName: f.engine,
+		Shards: f.shards, ProgramCommand: command, Options: run.Options{Out: f.out, Progress: g.progress(c),
 			Cache: pca.UserCache(), Command: commandLine(c),
 			Report: func(file *result.File) error { return render(c.Context(), f.out, file, f.out) }}})
 	if err == nil {
@@ -160,7 +163,7 @@ func (f *submitFlags) command(c *cobra.Command, program string) ([]string, error
 	if err != nil {
 		return nil, err
 	}
-	words := []string{program, "run", "--config", path, "--out", f.out, "--log-format", harness.JSONLog}
+	words := []string{program, "run", "--config", path, "--out", f.out, "--log-format", progress.JSONLog}
 	for _, name := range []string{"limit", "workers", "batch", "onnxruntime", "offline"} {
 		if flag := c.Flag(name); flag.Changed {
 			words = append(words, "--"+name+"="+flag.Value.String())

@@ -1,0 +1,221 @@
+package certify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"selfheal/attacks"
+	"selfheal/harness/folder"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
+	"selfheal/harness/result"
+	"selfheal/internal/number"
+	"selfheal/models/bounds"
+	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
+)
+
+// bounded is a certificate by bounds of the logits.
+type bounded struct{}
+
+// least is what the journal keeps of an image: its least margin. Nil where there is no bound.
+type least struct {
+	*bounds.Bound
+}
+
+// margins are a proof by bounds.
+type margins []least
+
+func (m margins) Right(i, _ int) bool { return m[i].Bound != nil && m[i].Least() > 0 }
+
+func (m margins) Tell(i int, r *result.Record) {
+	if b := m[i].Bound; b != nil {
+		r.Bound, r.Slack = &b.Value, &b.Slack
+	}
+}
+
+// exponents are the p of the norms ℓ_p.
+var exponents = map[attacks.Norm]float64{attacks.L1: 1, attacks.L2: 2, attacks.Linf: math.Inf(1)}
+
+// region is where a certificate must hold: wherever the judge takes an attack's image to lie within epsilon.
+func region(t plan.Trial, image []float32) bounds.Region {
+	return bounds.Ball(image, exponents[t.Setting().Norm], t.Epsilon()*(1+plan.NormTolerance), 0, 1)
+}
+
+// unbounded is why nothing can be proven about a classifier.
+type unbounded struct{ error }
+
+// Provable reports why nothing can be proven about a network's file; nil where bounds hold.
+func Provable(g *onnx.Graph) error {
+	if g.Inexact {
+		return errors.New("no bounds for a file that is computed otherwise than it is opened, as those with weights " +
+			"in float64, float16 and integers are")
+	}
+	return bounds.Check(g)
+}
+
+// network is a classifier prepared for bounds: a controlled one with its loop unrolled. The error is an [unbounded]
+// where there are none.
+func (p *Prover) network(who open.Classifier) (*bounds.Network, error) {
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	if n := p.networks[who.Defense()]; n != nil {
+		return n, nil
+	}
+	if who.Net == nil {
+		return nil, unbounded{fmt.Errorf("%s is not open", who)}
+	}
+	g := who.Net.Graph
+	err := Provable(g)
+	if err == nil && who.Loop != nil {
+		if g, err = who.Loop.Literal(); err == nil {
+			err = simplify.Graph(g)
+		}
+		if err == nil {
+			err = bounds.Check(g)
+		}
+	}
+	if err != nil {
+		return nil, unbounded{fmt.Errorf("%s: %w", who, err)}
+	}
+	n, err := bounds.New(g, bounds.Unit)
+	if err == nil {
+		if p.networks == nil {
+			p.networks = map[string]*bounds.Network{}
+		}
+		p.networks[who.Defense()] = n
+	}
+	return n, err
+}
+
+// bound is the least margin of an image's label over a trial's ball.
+func bound(ctx context.Context, n *bounds.Network, c Case, im attacks.Image) (least, error) {
+	how := c.Recipe.Certificate.(attacks.Bounds)
+	all, err := n.Margins(ctx, bounds.Method(how.Method.String()), region(c.Trial, im.Pixels), im.Label, nil)
+	if err != nil {
+		return least{}, fmt.Errorf("image %d: %w", im.ID, err)
+	}
+	worst := all[0]
+	for _, m := range all {
+		if !number.Finite(m.Least()) {
+			return least{}, nil
+		}
+		if m.Least() < worst.Least() {
+			worst = m
+		}
+	}
+	return least{&worst}, nil
+}
+
+// prove proves nothing about a control that can't be bounded, and a warning says so. An image that the classifier gets
+// wrong has no proof.
+func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
+	all := make(margins, p.Set.Len())
+	cannot, err := folder.Once(p.Journal, p.key(c, "unbounded"), func() ([]string, error) {
+		_, err := p.network(c.Who)
+		if errors.As(err, new(unbounded)) {
+			return []string{err.Error()}, nil
+		}
+		return []string{}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(cannot) > 0 {
+		return &Proofs{Proof: all, Warnings: []result.Warning{result.WarnNotBounded.New("%s", cannot[0])}}, nil
+	}
+	return prove(ctx, p, c, proving[least]{all, p.key(c, "bounds"),
+		progress.Words{Done: "bounded", Stand: "certified", SoFar: "certified at most"}, 1, p.Opener.Cores,
+		func(i int, v least) { all[i] = v },
+		func(ctx context.Context, on *open.Counted, i int) (v least, err error) {
+			n, err := p.network(c.Who)
+			if err != nil {
+				return v, err
+			}
+			im, err := p.Set.Read(i)
+			if err == nil {
+				v, err = bound(ctx, n, c, im)
+			}
+			if err == nil && v.Bound != nil && v.Least() > 0 {
+				err = p.hold(ctx, c.Who, region(c.Trial, im.Pixels), im)
+			}
+			on.Add(1, 0) // the image, for the progress
+			return v, err
+		}, func(i int) bool { return !c.Right(i) }})
+}
+
+// confront counts the images that are proven, and that the classifier answers wrong all the same within their ball.
+func (b bounded) confront(ctx context.Context, p *Prover, c Case, a Attack) (f Finding, err error) {
+	proofs, err := b.prove(ctx, p, c)
+	if err != nil {
+		return f, err
+	}
+	inside := map[int]bool{} // images that the attack has left within the ball
+	key := a.Key.As("within")
+	key.By.Attack, key.By.Epsilon = c.Name(), c.Epsilon()
+	work, err := folder.Recall(p.Journal, key, func(i int, is bool) { inside[i] = is })
+	var todo []int
+	for i := range p.Set.Len() {
+		_, known := inside[i]
+		if !known && p.Set.Own(i) && a.Wrong(i) && proofs.Right(i, p.Set.Label(i)) {
+			todo = append(todo, i)
+		}
+	}
+	if err == nil {
+		err = p.Journal.Open(p.Set, todo)
+	}
+	for _, i := range todo {
+		if err != nil {
+			return f, err
+		}
+		var im attacks.Image
+		var x []float32
+		if im, err = p.Set.Read(i); err == nil {
+			x, err = a.Image(im, i)
+		}
+		if err == nil {
+			inside[i] = c.Setting().Norm.Distance(im.Pixels, x) <= c.Epsilon()
+			err = work.Done(i, inside[i])
+		}
+	}
+	found := 0
+	for _, is := range inside {
+		if is {
+			found++
+		}
+	}
+	if found > 0 {
+		f.Impossible = true
+		f.Broken = fmt.Sprintf("%d images that %s certifies at %s %s are answered wrong within it", found, c.Name(),
+			c.Setting().Norm, number.Format(c.Epsilon()))
+	}
+	return f, err
+}
+
+// measure bounds as many images as there are cores. An image that the classifier gets wrong has no bounds.
+func (bounded) measure(ctx context.Context, p *Prover, c Case, _ float64) (seconds [2]float64, err error) {
+	n, err := p.network(c.Who)
+	if errors.As(err, new(unbounded)) {
+		return seconds, nil
+	} else if err != nil {
+		return seconds, err
+	}
+	some := make([]int, min(p.Set.Len(), p.Opener.Cores()))
+	for i := range some {
+		some[i] = i
+	}
+	start := time.Now()
+	err = open.SideBySide(ctx, some, len(some), func(ctx context.Context, i int) error {
+		im, err := p.Set.Read(i)
+		if err == nil {
+			_, err = bound(ctx, n, c, im)
+		}
+		return err
+	})
+	seconds[1] = time.Since(start).Seconds() / float64(len(some))
+	return seconds, err
+}

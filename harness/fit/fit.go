@@ -1,0 +1,343 @@
+// Package fit fits the embeddings of a control: linear ones by PCA, auto-encoders by training.
+package fit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"selfheal/control"
+	"selfheal/control/pca"
+	"selfheal/control/train"
+	"selfheal/harness/config"
+	"selfheal/harness/folder"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
+)
+
+// Options say which embeddings are fitted, and where they go.
+type Options struct {
+	Control string
+	// Models are those that one embedding is fitted for; empty: those that the training
+	// names, else those of the suites that use the control.
+	Models   []string
+	Out      string // where the embedding goes, where there is one
+	Resume   bool   // the first training must be there, begun or finished
+	Force    bool   // fit anew what was fitted or begun, and replace what others have made
+	Progress *progress.Progress
+	Cache    *pca.Cache // of linear embeddings
+}
+
+// Fitted is an embedding that was fitted.
+type Fitted struct {
+	At     string
+	Kind   string   // linear or autoencoder
+	Models []string // that it serves
+	Path   string   // its file; empty where a linear one is in the cache only
+	// Of a linear embedding: its rank of dim, the share of the variance that it keeps, and
+	// whether the cache had it.
+	Rank, Dim int
+	Variance  float64
+	Cached    bool
+	// Of a training: whether the file was there, steps, and the means over the last epoch.
+	// ‖E(x) − x‖² is the reconstruction error.
+	Kept                                   bool
+	Steps                                  int
+	CrossEntropy, Reconstruction, Accuracy float64
+	Seconds                                float64
+}
+
+// Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache and, as
+// ONNX, beside the config, those of kind autoencoder by training. Layers of other kinds need
+// nothing. A training that was ended, by whatever, is continued to the same bits, and a finished one left
+// as it is. What is wrong with what the config names, or another training's, is a [open.ConfigError].
+func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
+	f := &fitter{o: o, control: cfg.Control(o.Control), networks: map[string]*control.Network{}}
+	if f.control == nil {
+		return nil, open.Wrong(open.Unknown("control", o.Control, cfg.Controls,
+			func(c config.Control) string { return c.Name }))
+	}
+	var err error
+	if f.Opener, err = open.New(cfg, open.Options{Cache: o.Cache, Progress: o.Progress}); err != nil {
+		return nil, err
+	}
+	defer f.Opener.Close()
+	defer func() {
+		for _, n := range f.networks {
+			n.Close()
+		}
+	}()
+	linear, trainings := 0, 0
+	var last *config.Training
+	for _, l := range f.control.Layers {
+		switch t := l.Embedding.Training; {
+		case l.Embedding.Kind == control.Linear:
+			linear++
+		case t != nil:
+			trainings, last = trainings+1, t
+		}
+	}
+	if linear+trainings == 0 {
+		return nil, open.Wrong(fmt.Errorf("control %s has no embedding to fit: none is of kind %s or %s", o.Control,
+			control.Linear, control.Autoencoder))
+	}
+	if o.Resume && trainings == 0 {
+		return nil, open.Wrong(fmt.Errorf("--resume: control %s has no embedding to train", o.Control))
+	}
+	if o.Out != "" && trainings != 1 {
+		// Linear embeddings are fitted for each model.
+		names, err := f.models(nil)
+		if err != nil {
+			return nil, err
+		}
+		if trainings > 1 || linear*len(names) > 1 {
+			return nil, open.Wrong(fmt.Errorf("control %s has %d embeddings to train and %d linear ones "+
+				"for each of %d models; --out is for one", o.Control, trainings, linear, len(names)))
+		}
+	}
+	order, err := f.order(last)
+	if err != nil {
+		return nil, fmt.Errorf("control %s: %w", o.Control, err)
+	}
+	for _, i := range order {
+		l := f.control.Layers[i]
+		switch {
+		case l.Embedding.Kind == control.Linear && trainings > 0:
+			err = f.linear(ctx, i, "")
+		case l.Embedding.Kind == control.Linear:
+			err = f.linear(ctx, i, o.Out)
+		case l.Embedding.Training != nil:
+			err = f.train(ctx, i, l.Embedding.Training)
+		}
+		if err != nil {
+			return f.done, fmt.Errorf("control %s: layer at %s: %w", o.Control, open.Place(l.At), err)
+		}
+	}
+	return f.done, nil
+}
+
+// fitter is the state of [Fit].
+type fitter struct {
+	*open.Opener
+	o        Options
+	control  *config.Control
+	networks map[string]*control.Network
+	resumed  bool // a training was there, begun or finished
+	done     []Fitted
+}
+
+// models are those that an embedding is fitted for.
+func (f *fitter) models(t *config.Training) ([]string, error) {
+	names := f.o.Models
+	if len(names) == 0 && t != nil {
+		names = t.Models
+	}
+	if len(names) == 0 {
+		add := func(controls, models []string) {
+			for _, m := range models {
+				if slices.Contains(controls, f.control.Name) && !slices.Contains(names, m) {
+					names = append(names, m)
+				}
+			}
+		}
+		for _, s := range f.Config.Suites {
+			if add(s.Controls, s.Models); s.Solver != nil {
+				add(s.Solver.Controls, s.Solver.Models)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return nil, open.Wrong(errors.New("no suite uses the control, so no model is known; name one with --model"))
+	}
+	return names, nil
+}
+
+// order lists the layers as the network meets them: what is fitted behind a control
+// sees its states. They do so alike for all models; those of a training, if there is one, are known.
+func (f *fitter) order(t *config.Training) ([]int, error) {
+	names, err := f.models(t)
+	if err != nil {
+		return nil, err
+	}
+	order, ahead := make([]int, len(f.control.Layers)), make([]int, len(f.control.Layers))
+	for i := range order {
+		before, err := f.before(i, names[:1])
+		if err != nil {
+			return nil, err
+		}
+		order[i], ahead[i] = i, len(before)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return ahead[a] - ahead[b] })
+	return order, nil
+}
+
+// model is a model of the config.
+func (f *fitter) model(name string) (*config.Model, error) {
+	m := f.Config.Model(name)
+	if m == nil {
+		return nil, open.Wrong(open.Unknown("model", name, f.Config.Models, func(m config.Model) string { return m.Name }))
+	}
+	return m, nil
+}
+
+// cut opens a model and cuts it for the control.
+func (f *fitter) cut(name string) ([]open.Layer, error) {
+	m, err := f.model(name)
+	if err != nil {
+		return nil, err
+	}
+	n := f.networks[name]
+	if n == nil {
+		if n, err = f.Network(m, false); err != nil {
+			return nil, open.Wrong(err)
+		}
+		f.networks[name] = n
+	}
+	layers, err := open.Cut(n, f.control)
+	if err != nil {
+		return nil, open.Wrong(err)
+	}
+	return layers, nil
+}
+
+// groups are the embeddings of a training, of which nothing is fitted yet: one, or with {size} in its path one for
+// each size of state.
+func (f *fitter) groups(layer int, t *config.Training) ([]Fitted, error) {
+	names, err := f.models(t)
+	if err != nil {
+		return nil, err
+	}
+	folder, ok := f.Config.Files.(config.Folder)
+	if !ok && f.o.Out == "" {
+		return nil, open.Wrong(errors.New("the bundled config's files can't be written; " +
+			"say where the embedding goes with --out"))
+	}
+	var all []Fitted
+	for _, name := range names {
+		path := t.Path
+		if strings.Contains(path, plan.SizeKey) {
+			layers, err := f.cut(name)
+			if err != nil {
+				return nil, err
+			}
+			path = plan.EmbeddingPath(path, layers[layer].State())
+		}
+		path = folder.Path(path)
+		i := slices.IndexFunc(all, func(g Fitted) bool { return g.Path == path })
+		if i < 0 {
+			at := open.Place(f.control.Layers[layer].At).String()
+			i, all = len(all), append(all, Fitted{At: at, Kind: control.Autoencoder, Path: path})
+		}
+		all[i].Models = append(all[i].Models, name)
+	}
+	if f.o.Out != "" {
+		if len(all) > 1 {
+			return nil, open.Wrong(fmt.Errorf("%s and %s have states of different sizes, each with an "+
+				"embedding of its own; --out is for one, say of which model with --model",
+				all[0].Models[0], all[1].Models[0]))
+		}
+		all[0].Path = f.o.Out
+	}
+	return all, nil
+}
+
+// train fits a layer's auto-encoders.
+func (f *fitter) train(ctx context.Context, layer int, t *config.Training) error {
+	groups, err := f.groups(layer, t)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if g, err = f.trainOne(ctx, layer, t, g); err != nil {
+			return err
+		}
+		f.done = append(f.done, g)
+	}
+	return nil
+}
+
+// trainOne fits one auto-encoder to the models of a group.
+func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, done Fitted) (Fitted, error) {
+	start := time.Now()
+	id, err := f.identify(layer, t, done.Models)
+	if err != nil {
+		return done, open.Wrong(err)
+	}
+	w, saved, err := f.claim(done.Path, id)
+	if err != nil {
+		return done, err
+	}
+	if w == nil {
+		f.Progress.Report(progress.EmbeddingKept{Path: done.Path})
+		done.Kept = true
+		return done, nil
+	}
+	defer w.close()
+	j, err := f.job(ctx, layer, t, done.Models)
+	if err != nil {
+		return done, err
+	}
+	defer j.trainer.Close()
+	j.id = id
+	if err := j.begin(w, saved, f.Progress); err != nil {
+		return done, err
+	}
+	if err := j.run(ctx, w, f.Progress, done); err != nil {
+		return done, folder.NewUnfinished(err)
+	}
+	history := j.trainer.History()
+	last := train.Mean(history[len(history)-j.trainer.PerEpoch():])
+	done.Steps, done.CrossEntropy = len(history), last.CrossEntropy
+	done.Reconstruction, done.Accuracy = last.Reconstruction, last.Accuracy
+	if err := j.write(ctx, done.Path, f.provenance(j, done, t)); err != nil {
+		return done, folder.NewUnfinished(err)
+	}
+	done.Seconds = time.Since(start).Seconds()
+	return done, w.clean(true)
+}
+
+// claim opens the folder of a training, with the checkpoint to go on from, nil for none. Of a finished
+// training both are nil. What is another's is an error.
+func (f *fitter) claim(path string, id []byte) (w *trainingFolder, saved *train.Checkpoint, err error) {
+	var there, other []byte // what the embedding and the checkpoints say of their training
+	var absent error
+	finished := func() bool {
+		there, absent = trainedFrom(path)
+		return absent == nil && bytes.Equal(there, id) && !f.o.Force
+	}
+	if _, idle := os.Stat(path + trainingSuffix); errors.Is(idle, fs.ErrNotExist) && finished() {
+		f.resumed = true
+		return nil, nil, nil
+	}
+	if w, err = openTraining(path); err != nil {
+		return nil, nil, err
+	}
+	done := finished() // now that no other fit goes on
+	defer func() {
+		if f.resumed = true; done || err != nil {
+			w.close()
+			w, saved = nil, nil
+		}
+	}()
+	if err = w.clean(done); err != nil || done || f.o.Force {
+		return w, nil, err
+	}
+	saved, other, err = w.find(id, f.Progress)
+	switch {
+	case err != nil || saved != nil:
+	case other != nil:
+		err = anotherTraining(w.dir, other, id)
+	case absent == nil:
+		err = anotherTraining(path, there, id)
+	case f.o.Resume && !f.resumed:
+		err = open.Wrong(fmt.Errorf("--resume: there is no training of %s, neither begun nor finished", path))
+	}
+	return w, saved, err
+}

@@ -1,0 +1,182 @@
+package fit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"selfheal/control"
+	"selfheal/control/train"
+	"selfheal/harness"
+	"selfheal/harness/config"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/result"
+	"selfheal/models/onnx"
+	"selfheal/models/ort"
+)
+
+// fitVersion is part of every training's identity; raise it when the same training gives
+// another embedding.
+const fitVersion = "fit/4"
+
+// noiseVersion is part of the identity of objective gaussian's; raise it when the same keys give other noise.
+const noiseVersion = 2
+
+// trainingIdentity is all that a training's bits depend on. As JSON it stands in the metadata of
+// the embedding and in checkpoints. Where things lie does not matter.
+type trainingIdentity struct {
+	Recipe        string `json:"recipe"`
+	Selfheal      string `json:"selfheal"`
+	ONNXRuntime   string `json:"onnxruntime"`
+	Provider      string `json:"provider"`
+	Winograd      bool   `json:"winograd"`
+	At            string `json:"at"`
+	Architecture  string `json:"architecture,omitzero"`
+	Width         int    `json:"width,omitzero"`
+	StartSHA256   string `json:"start_sha256,omitzero"`
+	DatasetSHA256 string `json:"dataset_sha256"`
+	train.Settings
+	Noise    int                              `json:"noise,omitzero"`
+	Models   []string                         `json:"models"` // in the order that steps draw them by
+	Networks map[string]result.Network        `json:"networks"`
+	Before   map[string]result.LayerEmbedding `json:"before,omitempty"`      // by place
+	Linear   *uint64                          `json:"linear_seed,omitempty"` // where a linear one is before
+}
+
+// identify is the identity of a layer's training. It hashes files; networks are opened only where a
+// place or a state's size can't be known without.
+func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte, error) {
+	d, err := f.Dataset(t.Fit, 0)
+	if err != nil {
+		return nil, err
+	}
+	id := trainingIdentity{Recipe: fitVersion, Selfheal: harness.Version, ONNXRuntime: ort.Version(),
+		Provider: f.Pool.Provider(), Winograd: f.Config.Runtime.Winograd, At: open.Place(f.control.Layers[layer].At).String(),
+		Architecture: t.Architecture, Width: t.Width, DatasetSHA256: d.SHA256(), Settings: t.Settings, Models: names,
+		Networks: map[string]result.Network{}, Before: map[string]result.LayerEmbedding{}}
+	if t.Objective == train.Gaussian {
+		id.Noise = noiseVersion
+	}
+	if id.Seed = t.Seed; t.Start != "" {
+		file, err := open.ReadModel(f.Config.Files, t.Start)
+		if err != nil {
+			return nil, fmt.Errorf("start %w", err)
+		}
+		id.StartSHA256 = file.SHA256
+	}
+	for _, name := range names {
+		m, err := f.model(name)
+		if err != nil {
+			return nil, err
+		}
+		file, err := open.ReadModel(f.Config.Files, m.Path)
+		if err != nil {
+			return nil, fmt.Errorf("model %s: %w", name, err)
+		}
+		id.Networks[name] = open.Identified(m, file.SHA256).Network()
+	}
+	before, err := f.before(layer, names)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range before {
+		at := open.Place(f.control.Layers[i].At).String()
+		if id.Before[at], err = f.identifyBefore(i, names); err != nil {
+			return nil, fmt.Errorf("the layer at %s, which comes before: %w", at, err)
+		}
+		if id.Before[at].Kind == control.Linear {
+			id.Linear = &f.Config.Seed
+		}
+	}
+	return json.Marshal(id)
+}
+
+// identifyBefore is what is known of the embedding of another layer.
+func (f *fitter) identifyBefore(layer int, names []string) (result.LayerEmbedding, error) {
+	e, sizes := f.control.Layers[layer].Embedding, result.LayerEmbedding{Files: map[string]string{}}
+	if strings.Contains(e.Path, plan.SizeKey) {
+		for _, name := range names {
+			layers, err := f.cut(name)
+			if err != nil {
+				return sizes, err
+			}
+			sizes.Files[strconv.FormatInt(layers[layer].State().Items(), 10)] = ""
+		}
+	}
+	known := f.Record.Controls[f.control.Name].Layers[layer].Embedding
+	err := f.IdentifyEmbedding(e, sizes, &known)
+	known.Path = ""
+	return known, err
+}
+
+// before lists the layers that a network meets before one. Places are compared in the config, where
+// that suffices, else in the networks.
+func (f *fitter) before(layer int, names []string) (list []int, err error) {
+	for i, l := range f.control.Layers {
+		first, known := precedes(l.At, f.control.Layers[layer].At)
+		for k := 0; k < len(names) && !known && !first; k++ {
+			layers, err := f.cut(names[k])
+			if err != nil {
+				return nil, err
+			}
+			first = layers[i].T < layers[layer].T
+		}
+		if first {
+			list = append(list, i)
+		}
+	}
+	return list, nil
+}
+
+// precedes tells whether a place comes before another in any network, as far as that is known.
+func precedes(a, b config.At) (first, known bool) {
+	switch {
+	case a == b || b.Kind == config.AtInput:
+		return false, true
+	case a.Kind == config.AtInput:
+		return true, true
+	case a.Kind == config.AtBoundary && b.Kind == config.AtBoundary:
+		return a.Boundary < b.Boundary, true
+	}
+	return false, false
+}
+
+// trainedFrom reads the identity of the training that made the embedding at path: nil where the
+// file does not tell, a [fs.ErrNotExist] where there is none.
+func trainedFrom(path string) ([]byte, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	file, err := onnx.Read(path)
+	if err != nil {
+		return nil, nil
+	}
+	g, err := onnx.Decode(file.Data)
+	if err != nil || g.Meta["training"] == "" {
+		return nil, nil
+	}
+	return []byte(g.Meta["training"]), nil
+}
+
+// anotherTraining is the error about what lies where a training's files go, and what that differs in.
+func anotherTraining(path string, there, here []byte) error {
+	const instead = "--force replaces it, --out FILE writes another"
+	values := [2]any{}
+	for i, text := range [][]byte{there, here} {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber() // seeds have more digits than a float64
+		if d.Decode(&values[i]) != nil {
+			return open.Wrong(fmt.Errorf("%s is there already and does not say of what training it is; %s", path,
+				instead))
+		}
+	}
+	list := result.Differences("", values[0], values[1])
+	return open.Wrong(fmt.Errorf("%s is of another training: %s; %s", path, result.SayFirst(list, "there", "here"),
+		instead))
+}

@@ -1,0 +1,216 @@
+package fit
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"strconv"
+	"time"
+
+	"selfheal/control"
+	"selfheal/control/train"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/harness/open"
+	"selfheal/harness/progress"
+	"selfheal/internal/atomicfile"
+	"selfheal/models/onnx"
+)
+
+// leastPause is how long a training goes on between two checkpoints, at least; a variable for tests.
+var leastPause = time.Second
+
+// pause is how long a training goes on after a checkpoint that took so long to write. Small ones cost 2 % of the time;
+// of large ones half a minute of work is at stake.
+func pause(took time.Duration) time.Duration { return max(leastPause, min(50*took, 30*time.Second)) }
+
+// training is a layer's auto-encoder on its way.
+type training struct {
+	trainer *train.Trainer
+	id      []byte // what it depends on
+	state   onnx.Shape
+	data    *dataset.Dataset
+	start   string // architecture, or the start's file and SHA-256
+}
+
+// job opens everything that a training needs.
+func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names []string) (*training, error) {
+	d, err := f.Dataset(t.Fit, 0)
+	if err != nil {
+		return nil, open.Wrong(err)
+	}
+	j := &training{data: d}
+	var networks []train.Network
+	for _, name := range names {
+		layers, err := f.cut(name)
+		if err != nil {
+			return nil, err
+		}
+		here := layers[layer]
+		earlier, err := f.earlier(ctx, layers, here.T)
+		if err != nil {
+			return nil, err
+		}
+		around, err := train.Around(here.Net, here.Chain, here.T, earlier, f.Config.Runtime.Winograd)
+		if err != nil {
+			return nil, fmt.Errorf("model %s: %w", name, err)
+		}
+		networks = append(networks, around)
+		j.state = here.State()
+	}
+	data := train.Data{Shape: d.Shape(), Labels: make([]int, d.Len()), Pixels: d.Pixels}
+	for i := range data.Labels {
+		data.Labels[i] = d.Label(i)
+	}
+	e, err := f.start(j, t, networks[0], data)
+	if err != nil {
+		return nil, open.Wrong(err)
+	}
+	settings := t.Settings
+	settings.Seed, settings.Workers = t.Seed, f.Config.Runtime.Workers
+	if j.trainer, err = train.NewTrainer(e, networks, data, settings); err != nil {
+		return nil, open.Wrong(err)
+	}
+	return j, nil
+}
+
+// earlier are the embeddings in front of a segment, by their own.
+func (f *fitter) earlier(ctx context.Context, layers []open.Layer, t int) (map[int]*onnx.Graph, error) {
+	earlier := map[int]*onnx.Graph{}
+	for _, l := range layers {
+		if l.T >= t {
+			continue
+		}
+		g, err := f.Embedding(ctx, l)
+		if err != nil {
+			return nil, open.Wrong(fmt.Errorf("the layer at %s, which comes before: %w", l.Place(), err))
+		}
+		earlier[l.T] = g
+	}
+	return earlier, nil
+}
+
+// start is the embedding that a training starts from.
+func (f *fitter) start(j *training, t *config.Training, n train.Network, data train.Data) (*onnx.Graph, error) {
+	if t.Start != "" {
+		file, err := open.ReadModel(f.Config.Files, t.Start)
+		if err != nil {
+			return nil, fmt.Errorf("start %w", err)
+		}
+		j.start = "start " + file.SHA256
+		e, err := control.ONNXEmbedding(file.Data, j.state)
+		if err != nil {
+			return nil, fmt.Errorf("start %s: %w", t.Start, err)
+		}
+		if train.Apart(e) { // a training that was begun before this was known is another one
+			j.start += " apart"
+		}
+		return e, nil
+	}
+	j.start = "architecture " + t.Architecture
+	e, err := train.New(t.Architecture, j.state, n.Before == nil, t.Width, t.Seed)
+	if err != nil {
+		return nil, err
+	}
+	return e, train.Calibrate(e, n, data)
+}
+
+// begin goes on from a checkpoint, unless it is nil.
+func (j *training) begin(w *trainingFolder, saved *train.Checkpoint, p *progress.Progress) error {
+	if saved == nil {
+		return w.clean(true)
+	}
+	if err := j.trainer.Restore(saved); err != nil {
+		return open.Wrong(fmt.Errorf("%s: %w; --force begins anew", w.dir, err))
+	}
+	p.Report(progress.TrainingResumed{StepID: progress.StepID{Step: j.trainer.Done(), Of: j.trainer.Steps()}, Killed: w.lock.Before})
+	return nil
+}
+
+// run makes the steps that are left.
+func (j *training) run(ctx context.Context, w *trainingFolder, p *progress.Progress, of Fitted) error {
+	t := j.trainer
+	p.Report(progress.TrainingStarted{At: of.At, Models: of.Models, Steps: t.Steps() - t.Done()})
+	show := p.Training(t)
+	defer show.Stop()
+	for next := time.Now().Add(leastPause); t.Done() < t.Steps(); {
+		loss, err := t.Step(ctx)
+		if err != nil && ctx.Err() != nil && t.Done() > 0 {
+			show.Stop()
+			if serr := w.save(t, j.id); serr != nil {
+				return errors.Join(serr, err)
+			}
+			p.Report(progress.TrainingStopped{StepID: progress.StepID{Step: t.Done(), Of: t.Steps()}})
+		}
+		if err != nil {
+			return err
+		}
+		show.Step(loss)
+		if start := time.Now(); start.After(next) {
+			if err := w.save(t, j.id); err != nil {
+				return err
+			}
+			next = time.Now().Add(pause(time.Since(start)))
+		}
+	}
+	return nil
+}
+
+// provenance is what an embedding's file says of its making.
+func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[string]string {
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+	meta := f.origin(done, t.Fit, j.data, t.Seed)
+	maps.Copy(meta, map[string]string{"training": string(j.id),
+		"training_sha256": fmt.Sprintf("%x", sha256.Sum256(j.id)), "begun_with": j.start,
+		"objective": string(t.Objective), "weight": number(t.Weight), "epochs": strconv.Itoa(t.Epochs),
+		"steps": strconv.Itoa(done.Steps), "batch": strconv.Itoa(t.Batch), "accuracy": number(done.Accuracy),
+		"cross_entropy": number(done.CrossEntropy), "reconstruction": number(done.Reconstruction)})
+	return meta
+}
+
+// mostLost is by how much an embedding's accuracy may be less as a file than in training; chance makes it more of fewer
+// than 400 images.
+const mostLost = 0.05
+
+// write writes the losses and, once it is known to open as one, the embedding beside them: where that is,
+// the training is finished.
+func (j *training) write(ctx context.Context, path string, meta map[string]string) error {
+	e := j.trainer.Embedding()
+	e.Meta = meta
+	data, err := e.Encode()
+	if err != nil {
+		return err
+	}
+	written, err := control.ONNXEmbedding(data, j.state)
+	if err != nil {
+		return fmt.Errorf("embedding: %w", err)
+	}
+	saw, gives, images, err := j.trainer.Check(ctx, written)
+	if err != nil {
+		return fmt.Errorf("embedding: %w", err)
+	}
+	if gives < saw-max(mostLost, 1/math.Sqrt(float64(images))) {
+		return fmt.Errorf("%s is not written: as a file the embedding gives %.1f %% of the last %d images right, and "+
+			"training saw %.1f %%: its normalisations' averages do not hold; train for more steps or in larger batches",
+			path, 100*gives, images, 100*saw)
+	}
+	var b bytes.Buffer
+	b.WriteString("step,epoch,network,learning_rate,cross_entropy,reconstruction,accuracy\n")
+	for _, l := range j.trainer.History() {
+		fmt.Fprintf(&b, "%d,%d,%d,%.6g,%.6g,%.6g,%.6g\n", l.Step, l.Step/j.trainer.PerEpoch(), l.Network, l.Rate,
+			l.CrossEntropy, l.Reconstruction, l.Accuracy)
+	}
+	for _, f := range []struct {
+		path string
+		data []byte
+	}{{path + ".csv", b.Bytes()}, {path, data}} {
+		if err := atomicfile.WriteSynced(f.path, f.data); err != nil {
+			return fmt.Errorf("%s: %w", f.path, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+package folder
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"selfheal/harness/config"
+	"selfheal/harness/plan"
+	"selfheal/harness/result"
+	"selfheal/internal/atomicfile"
+	"selfheal/internal/fault"
+	"selfheal/internal/input"
+	"selfheal/internal/journal"
+)
+
+// ErrOtherRun is returned for a folder that holds another run's results, or files that no run wrote.
+var ErrOtherRun = errors.New("choose another --out or add --force")
+
+// WorkFolder, in the output folder, is there from the first moment of a run to its end: the journal,
+// and the results as far as they are known. At its end it is renamed to goneFolder, at once, and removed.
+const (
+	WorkFolder = "selfheal-journal"
+	goneFolder = ".selfheal-journal-gone"
+)
+
+// PlanFile, in the work folder, says of what run it is.
+const PlanFile = "plan.json"
+
+// Planned is what PlanFile holds.
+type Planned struct {
+	Units int `json:"units"` // version of the journal's lines
+	// Run is results without cells, and the rest is a shard's: when that is done, Run is finished.
+	Run    *result.File   `json:"run"`
+	Config *config.Config `json:"config,omitempty"`
+	Shard  *plan.Shard    `json:"shard,omitempty"`
+	// Journal is how the journal of a finished shard was left: one that lost lines since looks whole.
+	Journal JournalState `json:"journal,omitzero"`
+}
+
+// JournalState tells whether something has happened to a journal.
+type JournalState struct {
+	Bytes   int64 `json:"bytes"`
+	Damaged int   `json:"damaged"` // lines, which were made again
+}
+
+// linesVersion rises when the same journal's lines mean something else.
+const linesVersion = 3
+
+// SoFar is the folder in which a run that is not finished keeps its results so far.
+func SoFar(dir string) string { return filepath.Join(dir, WorkFolder) }
+
+// runFiles are the files that a run, its reports and its check leave.
+var runFiles = []string{"results.json", "gallery.json", "records.jsonl", "report.html", "summary.md", "junit.xml",
+	"tables.md", "tables.txt", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg", "curve-*.png", "curve-*.svg",
+	"waterfall-*.png", "waterfall-*.svg", "control-*.png", "control-*.svg", "solver-*.png", "solver-*.svg",
+	"theory.html", "theory.md", "theory.json", "theory-*.png", "theory-*.svg", "adversarial/*.npy"}
+
+// Folder is a run's output folder. The run writes into [WorkFolder]; its files come to their places when the run ends,
+// in order or not, unless something better is there.
+type Folder struct {
+	Dir     string
+	Old     *result.File    // the results of an earlier run; nil for none
+	Same    bool            // they are of this plan
+	Plan    *Planned        // of the run that the journal is of; nil for none
+	Before  string          // who wrote there before and gave no sign of its end; "" for none
+	Kept    map[string]bool // files of an earlier run that are this run's too
+	lock    *Lock
+	records *os.File // nil before the first cell
+}
+
+// Open opens the output folder and keeps other runs out until [Folder.Unlock]. A file in it that is no run's is an error
+// unless force is set.
+func Open(dir string, force bool) (*Folder, error) {
+	lock, err := LockFolder(dir, "run")
+	if err != nil {
+		return nil, err
+	}
+	f := &Folder{Dir: dir, lock: lock, Before: lock.Before, Kept: map[string]bool{}}
+	if err := f.look(force); err != nil {
+		f.Unlock()
+		return nil, err
+	}
+	return f, nil
+}
+
+// look sees what is in the folder.
+func (f *Folder) look(force bool) (err error) {
+	if err := os.RemoveAll(filepath.Join(f.Dir, goneFolder)); err != nil {
+		return err
+	}
+	if info, err := os.Lstat(f.Work("")); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		if err := os.Remove(f.Work("")); err != nil { // it would lead out
+			return err
+		}
+	}
+	path := filepath.Join(f.Dir, "results.json")
+	if f.Old, err = result.Read(path); force {
+		return nil
+	}
+	held, _ := os.ReadDir(f.Work(""))
+	if slices.ContainsFunc(held, func(e fs.DirEntry) bool { return e.Name()[0] != '.' }) { // which was written whole
+		if f.Plan, err = ReadPlan(f.Work(PlanFile)); err != nil {
+			return fmt.Errorf("%s can't be continued: %w; %w", f.Work(""), err, ErrOtherRun)
+		}
+		return nil
+	}
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: is not a results file of this program (%w); %w", path, err, ErrOtherRun)
+	}
+	found, err := f.files()
+	for name := range found {
+		return fmt.Errorf("%s holds %s, which is no run's: there are no results beside it; %w", f.Dir, name,
+			ErrOtherRun)
+	}
+	return err
+}
+
+// mostPlan bounds a plan, in bytes.
+const mostPlan = 256 << 20
+
+// ReadPlan reads from what run a journal is. Behind the JSON stands its checksum.
+func ReadPlan(path string) (*Planned, error) {
+	data, err := input.Read(path, mostPlan)
+	if err != nil {
+		return nil, err
+	}
+	var plan Planned
+	text, damaged := Checked(data)
+	if err := json.Unmarshal(text, &plan); err == nil && plan.Units != linesVersion {
+		return nil, fmt.Errorf("its lines have version %d, this program reads %d", plan.Units, linesVersion)
+	}
+	s, cfg := plan.Shard, plan.Config
+	if damaged != nil || plan.Run == nil || s != nil && !s.Valid() ||
+		cfg != nil && cfg.Hash() != plan.Run.ConfigSHA256 {
+		return nil, fmt.Errorf("%s is damaged", path)
+	}
+	for _, d := range plan.Run.Datasets {
+		if d.N < 0 {
+			return nil, fmt.Errorf("%s is damaged", path)
+		}
+	}
+	return &plan, nil
+}
+
+// WithSum is a line, and behind it its CRC-32.
+func WithSum(line []byte) []byte { return fmt.Appendf(line, "\n%08x", crc32.ChecksumIEEE(line)) }
+
+// Checked is the line that [WithSum] has made data of.
+func Checked(data []byte) (line []byte, err error) {
+	line, _, _ = bytes.Cut(data, []byte("\n"))
+	if !bytes.Equal(WithSum(slices.Clone(line)), data) {
+		err = errors.New("it is damaged")
+	}
+	return line, err
+}
+
+// Unlock lets other runs in. An error would come too late to matter.
+func (f *Folder) Unlock() { f.lock.Free() }
+
+// Work is a path in the work folder.
+func (f *Folder) Work(name string) string { return filepath.Join(f.Dir, WorkFolder, name) }
+
+// files are those of a run that are in the folder, by name.
+func (f *Folder) files() (map[string]fs.FileInfo, error) {
+	found := map[string]fs.FileInfo{}
+	dir := os.DirFS(f.Dir) // the folder's own name is no pattern
+	for _, pattern := range runFiles {
+		names, err := fs.Glob(dir, pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if found[name], err = os.Lstat(filepath.Join(f.Dir, filepath.FromSlash(name))); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return found, nil
+}
+
+// Begin makes the journal of a run anew.
+func (f *Folder) Begin(p Planned) (*Journal, error) {
+	err := os.RemoveAll(f.Work(""))
+	if err == nil {
+		err = atomicfile.In(f.Dir).Make(WorkFolder)
+	}
+	if err == nil {
+		err = f.Write(p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("output folder %s: %w", f.Dir, fault.Reason(err))
+	}
+	j, _, err := f.Continue()
+	return j, err
+}
+
+// Continue opens the journal that is there, and says how many of its lines are damaged.
+func (f *Folder) Continue() (j *Journal, damaged int, err error) {
+	lines, damaged, err := journal.Open(f.Work(""))
+	return &Journal{Journal: lines}, damaged, err
+}
+
+// Write writes the plan.
+func (f *Folder) Write(p Planned) error {
+	p.Units = linesVersion
+	data, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return atomicfile.In(f.Work("")).WriteSynced(PlanFile, WithSum(data))
+}
+
+// JournalState is how the journal is now.
+func (f *Folder) JournalState() (s JournalState, err error) {
+	j, damaged, err := journal.Read(f.Work(""))
+	if err != nil {
+		return s, err
+	}
+	info, err := os.Stat(f.Work(journal.File))
+	if err == nil {
+		s = JournalState{info.Size(), damaged}
+	}
+	return s, cmp.Or(j.Close(), err)
+}
+
+// Cell writes the results so far, and appends a cell's records, if it has any.
+func (f *Folder) Cell(file *result.File, records iter.Seq[result.Record]) error {
+	var err error
+	if f.records == nil {
+		if f.records, err = atomicfile.In(f.Work("")).Create("records.jsonl"); err != nil {
+			return fmt.Errorf("records: %w", err)
+		}
+	}
+	if records != nil {
+		w := bufio.NewWriter(f.records)
+		lines := json.NewEncoder(w)
+		for r := range records {
+			if err := lines.Encode(r); err != nil {
+				return fmt.Errorf("records: %w", err)
+			}
+		}
+		if err := w.Flush(); err != nil {
+			return fmt.Errorf("records: %w", err)
+		}
+	}
+	return result.Write(f.Work("results.json"), file)
+}
+
+// Gallery writes the images to show.
+func (f *Folder) Gallery(g *result.Gallery) error {
+	return result.WriteGallery(f.Work("gallery.json"), g)
+}

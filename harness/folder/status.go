@@ -1,0 +1,82 @@
+package folder
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"selfheal/internal/atomicfile"
+	"selfheal/internal/input"
+)
+
+// Status is how far a shard is. An image counts once for each attack on each network or closed loop.
+type Status struct {
+	Images   int       `json:"images"`
+	Done     int       `json:"done"`   // of them; while an attack goes on, those that fell
+	Robust   int       `json:"robust"` // of those that are done
+	Left     *float64  `json:"seconds_left,omitempty"`
+	Updated  time.Time `json:"updated"`
+	Finished bool      `json:"-"` // which the plan beside it says
+}
+
+// statusFile, in a shard's work folder, has its status, about every ten seconds.
+const statusFile = "status.json"
+
+// ReadStatus reads that of the shard whose plan is in a work folder. An unreadable one tells nothing: an attempt may be
+// beginning or ending.
+func ReadStatus(work string) (s Status, ok bool) {
+	p, err := ReadPlan(filepath.Join(work, PlanFile))
+	if err != nil {
+		return s, false
+	}
+	data, _ := input.Read(filepath.Join(work, statusFile), mostPlan)
+	if json.Unmarshal(data, &s) != nil {
+		s = Status{}
+	}
+	s.Finished = p.Run.Finished != nil
+	return s, true
+}
+
+// Tally counts for a shard's status. A nil one counts nothing.
+type Tally struct {
+	dir      atomicfile.Folder
+	mu       sync.Mutex
+	status   Status
+	own      int // images of the attack that is under way
+	standing int // of them
+}
+
+// Tally is that of a shard that attacks so many images in all.
+func (f *Folder) Tally(images int) *Tally {
+	return &Tally{dir: atomicfile.In(f.Work("")), status: Status{Images: images}}
+}
+
+// At notes how many images of the attack under way stand; over, that it is done.
+func (t *Tally) At(own, standing int, over bool) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.own, t.standing = own, standing; over {
+		t.status.Done, t.status.Robust, t.own, t.standing = t.status.Done+own, t.status.Robust+standing, 0, 0
+	}
+}
+
+// Write writes the status. That it can't be written ends nothing.
+func (t *Tally) Write(left *time.Duration) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.status
+	now.Done, now.Updated = now.Done+t.own-t.standing, time.Now().UTC()
+	if left != nil {
+		now.Left = new(left.Seconds())
+	}
+	if data, err := json.Marshal(now); err == nil {
+		_ = t.dir.Write(statusFile, data)
+	}
+}

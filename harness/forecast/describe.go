@@ -1,0 +1,453 @@
+// Package forecast tells what a plan would do, and about how long that would take, without attacking anything.
+package forecast
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"selfheal/attacks"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/result"
+	"selfheal/internal/number"
+	"selfheal/models/onnx/simplify"
+)
+
+// effort is the cost of cells: passes count images. Those on controlled networks are counted as controlled passes, each
+// of which costs several plain ones.
+type effort struct {
+	forward, backward, controlled int64
+	judged                        int64   // forward passes of undefended networks beside attacks
+	hours                         float64 // of the passes on undefended networks
+	unrated                       []string
+}
+
+func (e *effort) add(o effort) {
+	e.forward += o.forward
+	e.backward += o.backward
+	e.controlled += o.controlled
+	e.hours += o.hours
+	for _, m := range o.unrated {
+		if !slices.Contains(e.unrated, m) {
+			e.unrated = append(e.unrated, m)
+		}
+	}
+}
+
+func (e effort) String() string {
+	return fmt.Sprintf("at most %s forward and %s backward passes of one image; controlled passes: %s",
+		count(e.forward), count(e.backward), count(e.controlled))
+}
+
+// Describe prints the cells of a plan and the passes that the attacks need at most: every image attacked by every
+// component, as if none were ever misclassified. It needs no file. Where a data set or a network is absent, the number
+// of images is that of the config's limit and the classes are those of the data set, and it says that this is an
+// estimate. Cells of a suite with published numbers that are not among these are marked as extra. Rates are measured
+// speeds by model, in passes of one image a second, forward and backward ones counted alike; that of "" serves models
+// without one of their own. Times, unless nil, give the hours of jobs whose models have no rate.
+func Describe(p *plan.Plan, rates map[string]float64, times *Times) (string, error) {
+	d := &description{plan: p, rates: rates, times: times, sets: map[string]imageSet{}, made: map[plan.Key]string{}}
+	if err := p.Walk(d); err != nil {
+		return "", err
+	}
+	d.endSuite()
+	fmt.Fprintf(&d.text, "%d cells; attacks: %s\n", p.Cells(), d.total)
+	d.disk()
+	switch {
+	case d.span != nil:
+		fmt.Fprintf(&d.text, "hours: %s on this machine, from timed passes", d.span)
+		if d.total.hours > 0 {
+			fmt.Fprintf(&d.text, "; at the given rates at most %s more, controlled passes not included",
+				duration(d.total.hours))
+		}
+		if len(d.total.unrated) > 0 {
+			fmt.Fprintf(&d.text, "; not known: %s", strings.Join(d.total.unrated, ", "))
+		}
+		d.text.WriteString("\n")
+	case len(d.total.unrated) == 0:
+		fmt.Fprintf(&d.text, "hours: at most %s at the given rates, controlled passes not included\n",
+			duration(d.total.hours))
+	case len(rates) == 0:
+		d.text.WriteString("hours: no rate is known; --rate [MODEL=]N, the passes of one image " +
+			"that the machine makes in a second, gives them\n")
+	default:
+		fmt.Fprintf(&d.text, "hours: no rate is known for %s; the others: at most %s, controlled passes not included\n",
+			strings.Join(d.total.unrated, ", "), duration(d.total.hours))
+	}
+	return d.text.String(), nil
+}
+
+// description is a plan being described: a visitor of it.
+type description struct {
+	plan  *plan.Plan
+	rates map[string]float64
+	times *Times
+	text  strings.Builder
+	sets  map[string]imageSet
+	made  map[plan.Key]string // in which suite images are made first
+	total effort
+	span  *Span // of the jobs that are timed; nil where none is
+
+	// The state of the suite and of the job that the walk is in.
+	suite    *config.Suite
+	known    *comparison
+	sum      effort
+	job      effort
+	set      imageSet
+	classes  int
+	listed   plan.Listing // the last trial
+	defenses string       // of its line
+}
+
+// imageSet is the size of a data set.
+type imageSet struct {
+	n, classes int
+	size       int    // values of an image, 0 where that is not known
+	note       string // what was assumed, since the files are absent; "" if they are there
+}
+
+// set looks at a data set that is scored.
+func (d *description) setOf(name string) (imageSet, error) {
+	if s, ok := d.sets[name]; ok {
+		return s, nil
+	}
+	cfg := d.plan.Config
+	spec := cfg.Dataset(name).Spec
+	var s imageSet
+	if plan.Absent(cfg.Files, spec.Path) {
+		s = assumed(spec, cfg.Limit)
+	} else {
+		data, err := dataset.Open(spec, cfg.Files, cfg.Limit)
+		if err != nil {
+			return s, fmt.Errorf("dataset %s: %w", name, err)
+		}
+		defer data.Close()
+		shape := data.Shape()
+		s = imageSet{n: data.Len(), classes: data.Classes(), size: shape[0] * shape[1] * shape[2]}
+	}
+	d.sets[name] = s
+	return s, nil
+}
+
+// assumed is what the config says of a data set whose files are absent.
+func assumed(spec dataset.Spec, limit int) imageSet {
+	s := imageSet{n: len(spec.Indices),
+		classes: cmp.Or(len(spec.ClassNames), spec.Classes, dataset.Find(spec.Format).Classes)}
+	from := "as the config says"
+	limits := []int{spec.Limit}
+	if spec.Sample != nil {
+		limits = append(limits, spec.Sample.N)
+	}
+	for _, n := range limits {
+		if n > 0 && (s.n == 0 || n < s.n) {
+			s.n = n
+		}
+	}
+	if s.n == 0 {
+		s.n, from = plan.AssumedImages, "assumed"
+	}
+	if limit > 0 && limit < s.n {
+		s.n, from = limit, "as --limit says"
+	}
+	s.note = fmt.Sprintf("%s is absent (%d images %s", spec.Path, s.n, from)
+	if s.classes == 0 {
+		s.classes = plan.AssumedClasses
+		s.note += fmt.Sprintf(", %d classes assumed", s.classes)
+	}
+	s.note += ")"
+	return s
+}
+
+// classes are those of a model, or where it can't be read, those of the data set:
+// note says so of an absent one; a broken one is for the run itself to refuse.
+func (d *description) classesOf(m *config.Model, s imageSet) (classes int, note string) {
+	files := d.plan.Config.Files
+	if plan.Absent(files, m.Path) {
+		return s.classes, fmt.Sprintf("%s is absent (%d classes as the data set)", m.Path, s.classes)
+	}
+	file, err := open.ReadModel(files, m.Path)
+	if err == nil {
+		o := simplify.Options{Layout: m.Layout, Output: m.OutputName}
+		if g, err := simplify.Open(file.Data, o); err == nil {
+			return int(g.Outputs[0].Shape.Items()), ""
+		}
+	}
+	return s.classes, ""
+}
+
+// endSuite sums up a suite.
+func (d *description) endSuite() {
+	s := d.suite
+	if s == nil {
+		return
+	}
+	if d.known != nil {
+		fmt.Fprintf(&d.text, "suite %s: %s; %s\n", s.Name, d.known, d.sum)
+	}
+	if s.Solver != nil {
+		fmt.Fprintf(&d.text, "suite %s: solver study of at most %d images, %d models × %d controls, not counted\n",
+			s.Name, s.Solver.Images, len(s.Solver.Models), len(s.Solver.Controls))
+	}
+	d.total.add(d.sum)
+}
+
+// Begin heads a job.
+func (d *description) Begin(j *plan.Job) error {
+	if j.Suite != d.suite {
+		d.endSuite()
+		d.suite, d.known, d.sum = j.Suite, newComparison(d.plan.Config, j.Suite), effort{}
+	}
+	set, err := d.setOf(j.Suite.Dataset)
+	if err != nil {
+		return err
+	}
+	classes, note := d.classesOf(j.Model, set)
+	d.set, d.classes, d.job, d.listed = set, classes, effort{}, plan.Listing{}
+	fmt.Fprintf(&d.text, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, set.n,
+		j.Suite.Dataset, result.AttackerOf(j.Suite.Mode, len(j.Suite.Controls) > 0).Name)
+	if notes := slices.DeleteFunc([]string{set.note, note}, func(s string) bool { return s == "" }); len(notes) > 0 {
+		fmt.Fprintf(&d.text, "  an estimate, as %s\n", strings.Join(notes, " and "))
+	}
+	fmt.Fprintf(&d.text, "  %-24s defenses: %s\n", "none (clean)", d.known.defenses(j, config.None, 0))
+	if seeds := len(d.plan.Seeds()); seeds > 1 {
+		fmt.Fprintf(&d.text, "  %d seeds of every attack\n", seeds)
+	}
+	return nil
+}
+
+// Clean counts the answers to clean images.
+func (d *description) Clean(_ *plan.Job, g plan.Group) error {
+	d.answers(g, 1)
+	return nil
+}
+
+// answers counts so many answers to every image, of each classifier of a group.
+func (d *description) answers(g plan.Group, each int64) {
+	for _, defense := range g.Scored {
+		if defense == config.None {
+			d.job.judged += each * int64(d.set.n)
+		} else {
+			d.job.controlled += each * int64(d.set.n)
+		}
+	}
+}
+
+// Try counts a trial's passes, and lists it once.
+func (d *description) Try(s plan.Step) error { return s.Do(d, s) }
+
+// Attack counts those of an attack, and the answers to its images.
+func (d *description) Attack(s plan.Step) error {
+	d.answers(s.Group, 1)
+	if s.First { // the smoothed classifiers' answers
+		for _, t := range s.Trials {
+			d.polled(s.Group, t.Samples())
+		}
+	}
+	return d.passes(s)
+}
+
+// polled counts the answers that a certificate asks for about attacked images.
+func (d *description) polled(g plan.Group, samples int64) {
+	for _, defense := range g.Scored {
+		if defense == config.None {
+			d.job.forward += samples * int64(d.set.n)
+		} else {
+			d.job.controlled += samples * int64(d.set.n)
+		}
+	}
+}
+
+// Certify counts a certificate's passes.
+func (d *description) Certify(s plan.Step) error { return d.passes(s) }
+
+// passes counts what a trial makes that no trial before it has made, for all seeds at the first.
+func (d *description) passes(s plan.Step) error {
+	if !s.First {
+		return nil
+	}
+	r, err := s.Setting().Make(s.Epsilon(), d.classes)
+	f, b := r.Passes(d.classes)
+	each := int64(d.set.n * len(d.plan.Seeds()))
+	f, b = f*each, b*each
+	shared := ""
+	for _, k := range s.Keys() {
+		if suite := d.made[k]; suite != "" || err != nil {
+			if k.Defense == config.None && err == nil {
+				shared = ", made once with suite " + suite
+			}
+			continue
+		}
+		d.made[k] = s.Suite.Name
+		if k.Defense == config.None {
+			d.job.forward, d.job.backward = d.job.forward+f, d.job.backward+b
+		} else {
+			d.job.controlled += f + b
+		}
+	}
+	switch {
+	case s.Attacked != config.None: // it is listed already
+	case err != nil:
+		fmt.Fprintf(&d.text, "  %-24s %v\n", s.Trial.Name(), err)
+	default:
+		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, %s, epsilon %s: %s%s\n", s.Trial.Name(),
+			d.known.defenses(s.Job, s.Trial.Name(), s.Epsilon()), r.Name, s.Setting().Norm, number.Format(s.Epsilon()),
+			s.Cost(f, b, count), shared)
+	}
+	return nil
+}
+
+// Corrupt counts the answers to a corruption's images, and lists all its severities in one line. A published number is
+// of the mean of all corruptions.
+func (d *description) Corrupt(s plan.Step, _ attacks.Corruption) error {
+	d.answers(s.Group, 1)
+	if !s.First || s.Attacked != config.None {
+		return nil
+	}
+	l := s.Listing()
+	if l.Attack != d.listed.Attack {
+		d.defenses = d.known.defenses(s.Job, l.Attack, 0)
+	} else if d.known != nil {
+		d.known.cells += len(s.Defenses())
+	}
+	if l.Name != d.listed.Name {
+		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, severities %s\n", l.Name, d.defenses, attacks.CorruptionRecipe,
+			strings.Join(l.Severities, ", "))
+	}
+	d.listed = l
+	return nil
+}
+
+// End sums up a job.
+func (d *description) End(j *plan.Job) error {
+	e := d.job
+	rate := cmp.Or(d.rates[j.Model.Name], d.rates[""])
+	switch {
+	case rate > 0:
+		e.hours = float64(e.judged+e.forward+e.backward) / rate / 3600
+	case !d.timed(j):
+		e.unrated = []string{j.Model.Name}
+	}
+	d.sum.add(e)
+	return nil
+}
+
+// timed prints how long a job is expected to take and reports whether that is known.
+func (d *description) timed(j *plan.Job) bool {
+	if d.times == nil {
+		return false
+	}
+	t := d.times.jobs[j]
+	if t.why != "" {
+		fmt.Fprintf(&d.text, "  hours: not known: %s\n", t.why)
+		return false
+	}
+	if d.span == nil {
+		d.span = &Span{}
+	}
+	d.span.add(t.Span)
+	fmt.Fprintf(&d.text, "  hours: %s; right without attack: %d of the %d images looked at\n", t.Span, t.right, t.looked)
+	return true
+}
+
+// disk prints how much room the images of attacks take if they are kept.
+func (d *description) disk() {
+	bytes, known := int64(0), true
+	d.plan.EachMade(func(s plan.Step, _ plan.Key) {
+		if s.Kept(s.Suite.SaveAdversarial) {
+			set := d.sets[s.Suite.Dataset]
+			known = known && set.size > 0
+			bytes += 4 * int64(set.n) * int64(set.size)
+		}
+	})
+	if known && bytes > 0 {
+		fmt.Fprintf(&d.text, "disk: crafted images, where they are kept, take %s: 4 bytes a value\n",
+			number.Bytes(bytes))
+	}
+}
+
+// count writes a number of passes with its thousands.
+func count(n int64) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.1fG", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1fM", float64(n)/1e6)
+	case n >= 1e4:
+		return fmt.Sprintf("%.0fk", float64(n)/1e3)
+	}
+	return fmt.Sprint(n)
+}
+
+// duration writes hours with two digits that count.
+func duration(hours float64) string {
+	if hours >= 10 {
+		return fmt.Sprintf("%.0f", hours)
+	}
+	return strconv.FormatFloat(hours, 'g', 2, 64)
+}
+
+// comparison tells which cells of a suite have a published number. A nil one compares
+// with nothing.
+type comparison struct {
+	source string
+	models []string               // of the suite
+	left   []result.PublishedCell // published, no cell seen for it yet
+	total  int                    // published numbers
+	cells  int                    // seen
+}
+
+// newComparison is nil for a suite that names no published numbers.
+func newComparison(cfg *config.Config, s *config.Suite) *comparison {
+	p := cfg.PublishedNumbers(s)
+	if p == nil {
+		return nil
+	}
+	return &comparison{source: p.Source, models: s.Models, left: p.Cells, total: len(p.Cells)}
+}
+
+// defenses lists those that a job scores under an attack, none first, and marks as
+// extra those whose cells have no published number. It strikes off the numbers of the others.
+func (c *comparison) defenses(j *plan.Job, attack string, epsilon float64) string {
+	names := j.Defenses()
+	for k := 0; c != nil && k < len(names); k++ {
+		c.cells++
+		i := slices.IndexFunc(c.left, func(p result.PublishedCell) bool {
+			return p.Model == j.Model.Name && p.Defense == names[k] && p.Attack == attack &&
+				(p.Epsilon == nil || *p.Epsilon == epsilon)
+		})
+		if i < 0 {
+			names[k] += " (extra)"
+		} else {
+			c.left = slices.Delete(c.left, i, i+1)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// String says how many cells there are, and which published numbers have none.
+func (c *comparison) String() string {
+	of, found := c.source, c.total-len(c.left)
+	if of == "config" {
+		of = "the config"
+	}
+	text := fmt.Sprintf("%d cells, %d of the %d numbers of %s, %d extra", c.cells, found, c.total, of, c.cells-found)
+	var lacking []string
+	for _, p := range c.left {
+		name := p.Model // of a network that the suite lacks, once
+		if slices.Contains(c.models, p.Model) {
+			name += " / " + p.Defense + " / " + p.Attack
+		}
+		if !slices.Contains(lacking, name) {
+			lacking = append(lacking, name)
+		}
+	}
+	if len(lacking) > 0 {
+		text += "; not run: " + strings.Join(lacking, ", ")
+	}
+	return text
+}

@@ -1,0 +1,322 @@
+package forecast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"selfheal/attacks"
+	"selfheal/control/pca"
+	"selfheal/harness/certify"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/run"
+)
+
+// A run's time lies between two bounds that need no attack. Both take the time of a pass, measured in rounds of as many
+// images as the run has under way. In the lower one every image falls to the first component of an attack, in the upper
+// one every image that is right without attack stands to the end.
+
+// Span is a range of seconds.
+type Span struct{ Low, High float64 }
+
+func (s *Span) add(o Span) { s.Low, s.High = s.Low+o.Low, s.High+o.High }
+
+// String writes hours, and where they are few seconds or minutes too.
+func (s Span) String() string {
+	text := duration(s.Low/3600) + " to " + duration(s.High/3600)
+	switch {
+	case s.High < 120:
+		text += fmt.Sprintf(" (%.0f to %.0f s)", s.Low, s.High)
+	case s.High < 2*3600:
+		text += fmt.Sprintf(" (%.2g to %.2g min)", s.Low/60, s.High/60)
+	}
+	return text
+}
+
+// Times are how long a plan's jobs take on this machine.
+type Times struct{ jobs map[*plan.Job]jobTime }
+
+// jobTime is a job's.
+type jobTime struct {
+	Span
+	why    string // it is not known; "" where it is
+	looked int    // images that the network was asked about
+	right  int    // of them
+}
+
+// Measurable reports whether the files of any job are there.
+func Measurable(p *plan.Plan) bool {
+	return slices.ContainsFunc(p.Jobs, func(j *plan.Job) bool { return p.Lacks(j) == "" })
+}
+
+// Measure opens the networks of a plan's jobs whose files are there and times their passes, about a second for each
+// alone and under each control. It attacks nothing, and does not count the fits of linear embeddings that are not in the
+// cache, nor solver studies. A job whose files can't be opened has no time. The error is that of a device that does not
+// compute, or ctx's.
+func Measure(ctx context.Context, p *plan.Plan, fits *pca.Cache) (*Times, error) {
+	opener, err := open.New(p.Config, open.Options{Cache: fits})
+	if err != nil {
+		return nil, err
+	}
+	defer opener.Close()
+	m := &measuring{Opener: opener, ctx: ctx, plan: p, times: &Times{map[*plan.Job]jobTime{}}, made: map[plan.Key]bool{},
+		images: run.Images(p)}
+	err = p.Walk(m)
+	m.leave()
+	return m.times, err
+}
+
+// measuring is a visitor that times passes and adds them up.
+type measuring struct {
+	*open.Opener
+	ctx    context.Context
+	plan   *plan.Plan
+	times  *Times
+	made   map[plan.Key]bool
+	images map[plan.Key]bool // made at full strength
+
+	// The state of the job that the walk is in; nil where it can't be timed.
+	job    *open.Job
+	speeds map[string]speed // by defense
+	time   jobTime
+}
+
+// speed is how long one image's pass takes of an oracle, in seconds.
+type speed struct {
+	forward, gradient float64
+	exact             *speed // in the judge's arithmetic, where that is another
+}
+
+// passes is the time of an image's forward and backward passes.
+func (s speed) passes(forward, backward int64) float64 {
+	return float64(forward-backward)*s.forward + float64(backward)*s.gradient
+}
+
+// judging is that of the judge's answer.
+func (s speed) judging() float64 {
+	if s.exact != nil {
+		return s.exact.forward
+	}
+	return s.forward
+}
+
+// Begin opens a job and times its oracles.
+func (m *measuring) Begin(j *plan.Job) error {
+	m.time = jobTime{}
+	if missing := m.plan.Lacks(j); missing != "" {
+		m.time.why = missing + " is absent"
+		return nil
+	}
+	err := m.open(j)
+	if m.ctx.Err() != nil {
+		return context.Cause(m.ctx)
+	}
+	if err != nil {
+		m.leave()
+		m.time.why = strings.Join(strings.Fields(err.Error()), " ")
+	}
+	return nil
+}
+
+func (m *measuring) open(j *plan.Job) (err error) {
+	start := time.Now()
+	if m.job, err = m.Job(j); err != nil {
+		return err
+	}
+	if m.job.Set.Len() == 0 {
+		return errors.New("the data set has no images")
+	}
+	gradients := slices.ContainsFunc(m.job.Recipes, func(r attacks.Recipe) bool {
+		return open.TakesGradients(r, m.job.Net.Classes())
+	})
+	m.job.Classifiers = []open.Classifier{open.Alone(m.job.Net)}
+	for _, name := range j.Suite.Controls {
+		loop, err := m.Controller(m.ctx, m.job.Net, m.Config.Control(name), false)
+		if err != nil {
+			return err
+		}
+		m.job.Classifiers = append(m.job.Classifiers, open.Under(loop, m.job.Net))
+	}
+	opening := 2 * time.Since(start).Seconds() // before the run, and for the job
+	m.time.add(Span{opening, opening})
+	m.speeds = map[string]speed{}
+	for _, who := range m.job.Classifiers {
+		attacked := who.Attacked(j.Suite.Mode)
+		on := open.Answering(who)
+		if attacked {
+			if on, err = m.job.Oracle(who); err != nil {
+				return err
+			}
+		}
+		s, err := m.speed(on, gradients && attacked)
+		if err == nil && on.Exact != nil {
+			var exact speed
+			exact, err = m.speed(on.Exact, gradients && attacked)
+			s.exact = &exact
+		}
+		on.Close()
+		if err != nil {
+			return err
+		}
+		m.speeds[who.Defense()] = s
+	}
+	return nil
+}
+
+// speed times an oracle, and how many images the undefended network gets right.
+func (m *measuring) speed(on *open.Oracle, gradients bool) (s speed, err error) {
+	set := m.job.Set
+	width := min(m.Width(on.State), set.Len())
+	images, answers := make([]attacks.Image, width), make([][]float32, width)
+	for i := range images {
+		answers[i] = make([]float32, on.Classes())
+		if images[i], err = set.Read(i * set.Len() / width); err != nil {
+			return s, err
+		}
+	}
+	s.forward, err = m.round(width, on.Of.State(), func(ctx context.Context, i int) error {
+		return on.Logits(ctx, images[i].Pixels, answers[i])
+	})
+	if err == nil && on.Of.Control == nil {
+		m.time.looked, m.time.right = width, 0
+		for i, z := range answers {
+			if attacks.Right(z, images[i].Label) {
+				m.time.right++
+			}
+		}
+	}
+	if err != nil || !gradients {
+		return s, err
+	}
+	evaluations := make([]attacks.Evaluation, width)
+	s.gradient, err = m.round(width, on.State, func(ctx context.Context, i int) error {
+		return on.Gradient(ctx, images[i].Pixels, attacks.CrossEntropy, images[i].Label, -1, &evaluations[i])
+	})
+	return s, err
+}
+
+// timed is about how long each kind of pass is timed.
+const timed = 300 * time.Millisecond
+
+// round is the time of a pass of one image in rounds of so many. The first round, which makes room for the batch, does
+// not count; of the others the shortest does, since a longer one had to share the machine.
+func (m *measuring) round(n int, state int64, do func(ctx context.Context, i int) error) (float64, error) {
+	best := math.Inf(1)
+	for began, rounds := time.Now(), 0; rounds < 2 || time.Since(began) < timed; rounds++ {
+		start := time.Now()
+		if err := m.ForEach(m.ctx, n, state, do); err != nil {
+			return 0, err
+		}
+		if rounds > 0 {
+			best = min(best, time.Since(start).Seconds())
+		}
+	}
+	return best / float64(n), nil
+}
+
+// n is how many images a cell has, and right how many of them the network gets right without attack.
+func (m *measuring) n() float64     { return float64(m.job.Set.Len()) }
+func (m *measuring) right() float64 { return m.n() * float64(m.time.right) / float64(m.time.looked) }
+
+// answers adds the answers of a group to so many images.
+func (m *measuring) answers(g plan.Group, images float64) {
+	for _, defense := range g.Scored {
+		t := images * m.speeds[defense].judging()
+		m.time.add(Span{t, t})
+	}
+}
+
+// Clean adds the answers to clean images and to those of the probes.
+func (m *measuring) Clean(_ *plan.Job, g plan.Group) error {
+	if m.job == nil {
+		return nil
+	}
+	m.answers(g, m.n())
+	for _, defense := range g.Scored {
+		passes := min(m.right(), float64(run.Probed(m.job.Classifier(defense)))) * run.ProbePasses
+		m.time.add(Span{0, passes * m.speeds[defense].judging()})
+	}
+	return nil
+}
+
+// Try adds a trial.
+func (m *measuring) Try(s plan.Step) error {
+	if m.job == nil {
+		return nil
+	}
+	return s.Do(m, s)
+}
+
+// Attack adds an attack's passes, unless it is made already, and the answers to its images.
+func (m *measuring) Attack(s plan.Step) error {
+	right := m.right()
+	if key := s.Keys()[0]; !m.made[key] {
+		m.made[key] = true
+		v, r, classes := m.speeds[s.Attacked], m.job.Recipe(s.Trial), m.job.Net.Classes()
+		f, b := r.Passes(classes)
+		first, gradients := r.Components[0].Passes(classes)
+		t := Span{right * v.passes(int64(first), int64(gradients)), right * v.passes(f, b)}
+		if !m.images[key] && !r.Minimises { // an image that falls costs a pass at least
+			t.Low = right * v.passes(1, int64(min(gradients, 1)))
+		}
+		if v.exact != nil {
+			t.High += float64(run.Sampled(int(right))) * v.exact.passes(f, b)
+		}
+		if r.Norm == attacks.Linf && gradients > 0 { // at epsilon 1
+			t.High += min(right, float64(run.Probed(m.job.Classifier(s.Attacked)))) * v.passes(21, 21)
+		}
+		m.time.add(t)
+	}
+	m.answers(s.Group, right)
+	if s.First {
+		for _, t := range s.Trials {
+			m.answers(s.Group, right*float64(t.Samples()))
+		}
+	}
+	return nil
+}
+
+// Corrupt adds the answers to a corruption's images.
+func (m *measuring) Corrupt(s plan.Step, _ attacks.Corruption) error {
+	m.answers(s.Group, m.n())
+	return nil
+}
+
+// Certify adds a certificate's passes, and the time that it takes beside them.
+func (m *measuring) Certify(s plan.Step) error {
+	p := &certify.Prover{Job: m.job, Opener: m.Opener}
+	defer p.Close()
+	for i, k := range s.Keys() {
+		if m.made[k] {
+			continue
+		}
+		m.made[k] = true
+		who := m.job.Classifier(s.Of(s.Group)[i])
+		each, err := p.Measure(m.ctx, certify.Case{Trial: s.Trial, Recipe: m.job.Recipe(s.Trial), Who: who, Seed: s.Seed},
+			m.speeds[who.Defense()].judging())
+		if err != nil {
+			return err
+		}
+		m.time.add(Span{m.n() * each[0], m.n() * each[1]})
+	}
+	return nil
+}
+
+// End closes a job.
+func (m *measuring) End(j *plan.Job) error {
+	m.times.jobs[j] = m.time
+	m.leave()
+	return nil
+}
+
+func (m *measuring) leave() {
+	if m.job != nil {
+		m.job.Close()
+		m.job = nil
+	}
+}

@@ -1,0 +1,219 @@
+package open
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+)
+
+// Info is everything that scoring a classifier needs to know about it, beside its answers. A merge of shards has it from
+// their journals, and opens nothing.
+type Info struct {
+	Model   string        `json:"model"`
+	Classes int           `json:"classes"`
+	Shape   attacks.Shape `json:"shape"`
+	Notices []string      `json:"notices,omitempty"` // about changes to the network when it was opened
+	Control *ControlInfo  `json:"control,omitempty"` // nil: the network alone
+}
+
+// ControlInfo is what is known about a closed loop around a network.
+type ControlInfo struct {
+	Name   string         `json:"name"`
+	Solver control.Solver `json:"solver"`
+	Passes float64        `json:"passes"` // of the network alone, that an answer costs
+	Places map[int]string `json:"places"` // the layers' stages, as the config calls them
+}
+
+// String names the classifier in messages.
+func (s Info) String() string {
+	if s.Control == nil {
+		return "model " + s.Model
+	}
+	return fmt.Sprintf("control %s on model %s", s.Control.Name, s.Model)
+}
+
+// Defense is "none" or the control's name.
+func (s Info) Defense() string {
+	if s.Control == nil {
+		return config.None
+	}
+	return s.Control.Name
+}
+
+// Attacked reports whether a mode's attacks are made on this very classifier; otherwise it is given the images that were
+// made on the undefended network.
+func (s Info) Attacked(mode string) bool { return s.Control == nil || mode != result.Oblivious }
+
+// Classifier is a network alone or under a controller, as it is judged. The attacker may know the controller or not.
+type Classifier struct {
+	Info
+	Net  *control.Network // nil in a merge, where no network is open
+	Loop *Controller      // nil: the network alone
+}
+
+// Alone is a network without a controller.
+func Alone(n *control.Network) Classifier {
+	return Classifier{Net: n, Info: Info{Model: n.Name, Classes: n.Classes(), Shape: n.Shape(),
+		Notices: n.Graph.Notices}}
+}
+
+// Under is a network under a controller.
+func Under(loop *Controller, n *control.Network) Classifier {
+	c := Alone(n)
+	c.Loop, c.Control = loop, &ControlInfo{loop.Name, loop.Solver, loop.Passes(), loop.Places}
+	return c
+}
+
+// State is how much memory an answer keeps for an image, in bytes.
+func (c Classifier) State() int64 {
+	if c.Loop == nil {
+		return 4 * int64(c.Classes)
+	}
+	return c.Loop.State
+}
+
+// Logits asks the classifier.
+func (c Classifier) Logits(ctx context.Context, image []float32) ([]float32, error) {
+	z := make([]float32, c.Classes)
+	if c.Loop == nil {
+		return z, c.Net.Logits(ctx, image, z)
+	}
+	return z, c.Loop.Logits(ctx, image, z)
+}
+
+// Solve asks a controlled classifier and tells how its loop went; where swept is set also from sweep to sweep, which costs
+// a pass each. Greedy control has no sweeps.
+func (c Classifier) Solve(ctx context.Context, image []float32, swept bool) (*control.Outcome, error) {
+	if swept && c.Loop.Solver.Iterates() {
+		return c.Loop.RunTraced(ctx, image)
+	}
+	return c.Loop.Run(ctx, image)
+}
+
+// NotFinite is a classifier's answer that no margin follows from.
+type NotFinite struct {
+	Who   Info
+	Image int
+}
+
+// Error says what to do.
+func (e NotFinite) Error() string {
+	hint := ""
+	if e.Who.Control != nil {
+		hint = "; where the network alone is finite, a smaller learning_rate of an msa or pmp solver may help"
+	}
+	return fmt.Sprintf("%s gives numbers that are not finite on image %d%s", e.Who, e.Image, hint)
+}
+
+// Oracle answers an attack: a classifier, as far as the attacker knows it, and the cost of its answers.
+type Oracle struct {
+	attacks.Oracle
+	Of      Classifier // that judges
+	Exact   *Oracle    // the same in the judge's arithmetic; nil where this one is
+	Cost    control.Cost
+	State   int64 // that a gradient keeps for an image, in bytes, with the attack's own
+	Prepare func(attacks.Loss) error
+	Close   func()
+}
+
+// knowledge says how much a white-box mode's attacker knows about the controls.
+var knowledge = map[string]control.Knowledge{
+	result.WhiteboxDetached: control.Detached, result.WhiteboxThrough: control.Through,
+}
+
+// OracleOf is the oracle of a classifier for an attacker of a mode. Close it before the classifier.
+func OracleOf(c Classifier, mode string) (*Oracle, error) {
+	state := attackState(c.Net.Shape())
+	if c.Loop == nil {
+		return &Oracle{Oracle: c.Net, Of: c, Cost: control.Cost{Logits: 1, Forward: 1, Backward: 1}, State: state,
+			Prepare: c.Net.Prepare, Close: func() {}}, nil
+	}
+	knows := knowledge[mode]
+	d, err := c.Loop.WhiteBox(knows)
+	if err != nil {
+		return nil, err
+	}
+	o := &Oracle{Oracle: d, Of: c, State: state + c.Loop.State, Prepare: d.Prepare, Close: d.Close}
+	if knows == control.Through && c.Loop.Solver.Iterates() {
+		o.State += 4 * c.Loop.TapeValues()
+	}
+	if o.Cost, err = d.Cost(); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// answering is a controlled network that is not attacked itself.
+type answering struct {
+	*control.Network
+	loop *Controller
+}
+
+// Logits are the loop's.
+func (a answering) Logits(ctx context.Context, x, out []float32) error {
+	return a.loop.Logits(ctx, x, out)
+}
+
+// Answering is the oracle of a classifier that is not attacked itself.
+func Answering(who Classifier) *Oracle {
+	o := &Oracle{Oracle: who.Net, Of: who, State: who.State(), Cost: control.Cost{Logits: 1}, Close: func() {}}
+	if who.Loop != nil {
+		o.Oracle, o.Cost.Logits = answering{who.Net, who.Loop}, who.Control.Passes
+	}
+	return o
+}
+
+// Counted counts the passes that go through an oracle, whatever an attack says itself.
+type Counted struct {
+	*Oracle
+	logits, gradients atomic.Int64
+}
+
+func (o *Counted) Logits(ctx context.Context, x, out []float32) error {
+	o.logits.Add(1)
+	return o.Oracle.Logits(ctx, x, out)
+}
+
+// Add adds passes that were made elsewhere.
+func (o *Counted) Add(logits, gradients int64) {
+	o.logits.Add(logits)
+	o.gradients.Add(gradients)
+}
+
+// Counts are the answers and gradients so far.
+func (o *Counted) Counts() (logits, gradients int64) { return o.logits.Load(), o.gradients.Load() }
+
+// LogitsOf are those of the image that fill writes, for a classifier that is not attacked itself: to where a bare
+// network takes it, or to x, which a closed loop reads.
+func (o *Counted) LogitsOf(ctx context.Context, fill func(x []float32), x, out []float32) error {
+	if o.Of.Loop != nil {
+		fill(x)
+		return o.Logits(ctx, x, out)
+	}
+	o.logits.Add(1)
+	return o.Of.Net.LogitsOf(ctx, fill, out)
+}
+
+func (o *Counted) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
+	o.gradients.Add(1)
+	return o.Oracle.Gradient(ctx, x, loss, label, target, e)
+}
+
+// Made is how many passes are made so far, forward and backward ones together, each of the oracle's own; an attack's
+// Passes promises as many.
+func (o *Counted) Made() int64 { return o.logits.Load() + 2*o.gradients.Load() }
+
+// Passes are the forward and backward passes made so far in units of the plain network's.
+func (o *Counted) Passes() (forward, backward int64) {
+	logits, gradients := float64(o.logits.Load()), float64(o.gradients.Load())
+	return int64(math.Round(logits*o.Cost.Logits + gradients*o.Cost.Forward)),
+		int64(math.Round(gradients * o.Cost.Backward))
+}

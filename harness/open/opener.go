@@ -1,0 +1,323 @@
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+	"strings"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/control/pca"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
+	"selfheal/harness/result"
+	"selfheal/internal/fault"
+	"selfheal/internal/memory"
+	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
+	"selfheal/models/ort"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Opener opens the files that a config names. It keeps the data sets that it has opened and notes, of everything, what
+// results say about it.
+type Opener struct {
+	Config   *config.Config
+	Pool     *ort.Pool
+	Cache    *pca.Cache // of fitted embeddings; nil for none
+	Together bool       // the cache is shared with other processes, of which one fits and the others wait
+	Progress *progress.Progress
+	Record   *result.File // its data sets, models and fits are those that were opened
+	// Known are digests of data sets that were read before, by the keys of Sets; nil for none.
+	Known map[string]*dataset.Digest
+	Sets  map[string]*dataset.Dataset
+}
+
+// Options are what an opener needs beside a config. The zero value will do.
+type Options struct {
+	Cache    *pca.Cache // of fitted embeddings; nil for none
+	Progress *progress.Progress
+}
+
+// The memory that is free and that the process holds, in bytes; variables for tests.
+var freeMemory, residentMemory = memory.Free, memory.Resident
+
+// New makes an opener with the pool that the config asks for. A device that does not compute is a [ConfigError].
+func New(cfg *config.Config, o Options) (*Opener, error) {
+	p := o.Progress
+	if p == nil {
+		p = &progress.Progress{}
+	}
+	options := []ort.PoolOption{ort.Threads(cfg.Runtime.Threads), ort.Within(ort.Memory{
+		Free: freeMemory, Resident: residentMemory,
+		Lowered: func(l ort.Lowering) { p.Report(progress.BatchLowered{Lowering: l}) }})}
+	on := cfg.Runtime.Target()
+	if err := on.Check(); err != nil {
+		return nil, ConfigError{fmt.Errorf("runtime.provider %s: %w", on.Provider, err)}
+	}
+	options = append(options, ort.On(on))
+	record := &result.File{Datasets: map[string]result.Dataset{}, Images: map[string]result.Images{},
+		Models: map[string]result.Model{}, Attacks: map[string]result.Attack{},
+		Controls: map[string]result.Control{}, Cells: []result.Cell{}}
+	for _, c := range cfg.Controls {
+		record.Controls[c.Name] = recorded(c)
+	}
+	pool := ort.NewPool(cfg.Runtime.Workers, cfg.Runtime.Batch, options...)
+	return &Opener{Config: cfg, Pool: pool, Cache: o.Cache, Progress: p, Sets: map[string]*dataset.Dataset{},
+		Record: record}, nil
+}
+
+// Close ends the pool and closes the data sets.
+func (o *Opener) Close() {
+	o.Pool.Close()
+	for _, d := range o.Sets {
+		d.Close()
+	}
+}
+
+// ConfigError is an error about something that a config names: a file that is absent or no model, images that don't fit
+// it, a network without gradients, a device that does not compute.
+type ConfigError struct{ error }
+
+// Wrong is a [ConfigError]; nil where err is.
+func Wrong(err error) error {
+	if err == nil {
+		return nil
+	}
+	return ConfigError{err}
+}
+
+// Unwrap returns the error itself.
+func (e ConfigError) Unwrap() error { return e.error }
+
+// ForEach is [control.ForEach] with no more images under way than their state, in bytes an image, allows.
+func (o *Opener) ForEach(ctx context.Context, n int, state int64, fn func(ctx context.Context, i int) error) error {
+	if n == 0 {
+		return nil
+	}
+	return control.ForEach(ctx, o.Pool, n, inFlight(o.Pool, state), fn)
+}
+
+// SideBySide works on so many images at once, beside the pool.
+func SideBySide(ctx context.Context, todo []int, width int, fn func(ctx context.Context, i int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(width)
+	for _, i := range todo {
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fn(ctx, i)
+		})
+	}
+	return g.Wait()
+}
+
+// Cores is how many cores a run computes on.
+func (o *Opener) Cores() int {
+	if o.Pool.Provider() == ort.ProviderCUDA {
+		return runtime.GOMAXPROCS(0)
+	}
+	return max(1, min(runtime.GOMAXPROCS(0), o.Pool.Workers()*o.Pool.Threads()))
+}
+
+// Width is how many images of a state a run has under way at once.
+func (o *Opener) Width(state int64) int {
+	return min(2*o.Pool.Workers()*o.Pool.Batch(), inFlight(o.Pool, state))
+}
+
+// stateBudget bounds the memory, in bytes, of all images that are under way at once: the vectors that attacks and closed
+// loops keep for them in Go, besides the batches that the pool's workers hold. At 32×32 pixels it is no bound; at
+// 224×224 two batches of 64 a worker would be 10 MB an image, gigabytes together.
+const stateBudget = 256 << 20
+
+// attackVectors is how many vectors of the image's size an attack keeps for an
+// image, at most: APGD in ℓ1, with the two float64 ones of its projection.
+const attackVectors = 16
+
+// attackState is what an attack keeps for an image, in bytes.
+func attackState(s attacks.Shape) int64 { return 4 * attackVectors * int64(s.Size()) }
+
+// loopState is what a closed loop keeps for an image, in bytes: each segment's
+// input, the same controlled and its control, and, at the widest place, an
+// adjoint, the one before it and the momentum.
+func loopState(chain *control.Chain) int64 {
+	var sum, widest int64
+	for t := range chain.Segments {
+		n := chain.StateShape(t).Items()
+		sum, widest = sum+n, max(widest, n)
+	}
+	return 4 * (3*sum + 3*widest)
+}
+
+// inFlight is how many images of so many bytes of state may be under way: what
+// the budget allows, but two a worker, or the workers would wait for each other.
+// A device computes whole batches, with images or without, so there the budget is
+// a quarter of the memory that is free where that is more.
+func inFlight(pool *ort.Pool, state int64) int {
+	budget := int64(stateBudget)
+	if free, known := freeMemory(); known && pool.Provider() == ort.ProviderCUDA {
+		budget = max(budget, free/4)
+	}
+	return int(max(2*int64(pool.Workers()), budget/max(1, state)))
+}
+
+// Scored opens the data set that a suite scores, cut to --limit.
+func (o *Opener) Scored(name string) (Images, error) {
+	d, err := o.Dataset(name, o.Config.Limit)
+	if err != nil {
+		return Images{}, err
+	}
+	spec := o.Config.Dataset(name).Spec
+	limit := spec.Limit
+	if o.Config.Limit > 0 && (limit == 0 || o.Config.Limit < limit) {
+		limit = o.Config.Limit
+	}
+	o.Record.Datasets[name] = result.Dataset{N: d.Len(), SHA256: d.SHA256(), Format: spec.Format, Limit: limit,
+		Indices: spec.Indices, Classes: spec.Classes, ClassNames: d.ClassNames(),
+		Shaping: spec.Shaping}
+	o.Record.Images[name] = d.Images()
+	if left := d.LeftOut(); left.Classes > 0 || left.Files > 0 {
+		known := o.Record.Datasets[name]
+		known.LeftOut = &left
+		o.Record.Datasets[name] = known
+	}
+	return Images{Dataset: d, n: d.Len()}, nil
+}
+
+// Dataset opens a data set once for each limit.
+func (o *Opener) Dataset(name string, limit int) (*dataset.Dataset, error) {
+	key := fmt.Sprintf("%s/%d", name, limit)
+	if d, ok := o.Sets[key]; ok {
+		return d, nil
+	}
+	d, err := dataset.OpenKnown(o.Config.Dataset(name).Spec, o.Config.Files, limit, o.Known[key])
+	if err != nil {
+		return nil, fmt.Errorf("dataset %s: %w", name, err)
+	}
+	o.Sets[key] = d
+	return d, nil
+}
+
+// ReadModel reads a model file that a config names, with the weights that lie beside it.
+func ReadModel(files fs.FS, path string) (*onnx.File, error) {
+	if folder, ok := files.(config.Folder); ok {
+		f, err := onnx.Read(folder.Path(path))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err)) // under the name that the config gives it
+		}
+		return f, nil
+	}
+	f, err := onnx.ReadFS(files, path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, fault.Reason(err))
+	}
+	return f, nil
+}
+
+// Network opens a model, as it is judged or as it is attacked.
+func (o *Opener) Network(m *config.Model, attacked bool) (*control.Network, error) {
+	return o.NetworkOn(o.Pool, m, attacked)
+}
+
+// NetworkOn is Network on a pool.
+func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*control.Network, error) {
+	file, err := ReadModel(o.Config.Files, m.Path)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", m.Name, err)
+	}
+	if m.SHA256 != "" && !strings.EqualFold(m.SHA256, file.SHA256) {
+		return nil, fmt.Errorf("model %s: %s has SHA-256 %s, the config says %s", m.Name, m.Path, file.SHA256, m.SHA256)
+	}
+	n, err := control.NewNetwork(pool, m.Name, file.Data, control.NetworkOptions{
+		Options: simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std),
+			Layout: m.Layout, Output: m.OutputName},
+		Probabilities: m.Output == "probabilities", At: m.SplitAt,
+		Direct: !o.Config.Runtime.Winograd || exact(o.Config, m.Name) ||
+			attacked && o.Pool.Judges() || o.Pool.Provider() == ort.ProviderCUDA,
+		Attacked: attacked})
+	if err != nil {
+		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
+	}
+	known := Identified(m, file.SHA256)
+	known.Parameters, known.Segments, known.FLOPs = n.Parameters, len(n.Boundaries)+1, n.FLOPs()
+	o.Record.Models[m.Name] = known
+	return n, nil
+}
+
+// exact reports whether a model runs as its file has it, not as package optimize rewrites it.
+func exact(cfg *config.Config, model string) bool {
+	return slices.ContainsFunc(cfg.Suites, func(s config.Suite) bool {
+		return slices.Contains(s.Models, model) && slices.ContainsFunc(s.Attacks, func(name string) bool {
+			trials, err := plan.Trials(cfg.Attack(name))
+			return err == nil && slices.ContainsFunc(trials, plan.Trial.Exact)
+		})
+	})
+}
+
+// Identified is what the config and a file's hash tell of a model.
+func Identified(m *config.Model, sha256 string) result.Model {
+	known := result.Model{SHA256: sha256, Layout: m.Layout, Output: m.Output, OutputName: m.OutputName,
+		Split: m.SplitAt}
+	if m.Mean != nil {
+		known.Preprocess = &result.Preprocess{Scale: m.Scale, Mean: m.Mean, Std: m.Std}
+	}
+	return known
+}
+
+func float32s(v []float64) []float32 {
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32(x)
+	}
+	return out
+}
+
+// RecipeFor makes a trial's recipe for a network, and sees whether the network has the gradients that it takes.
+func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
+	recipe, err := t.Recipe(net.Classes(), net.Shape())
+	if err != nil {
+		return recipe, fmt.Errorf("model %s: %w", net.Name, err)
+	}
+	if TakesGradients(recipe, net.Classes()) {
+		if err := net.Prepare(attacks.CrossEntropy); err != nil {
+			return recipe, fmt.Errorf("model %s, attack %s: %w", net.Name, t.Name(), err)
+		}
+	}
+	return recipe, nil
+}
+
+// TakesGradients reports whether any component does.
+func TakesGradients(r attacks.Recipe, classes int) bool {
+	return slices.ContainsFunc(r.Components, func(c attacks.Attack) bool {
+		_, backward := c.Passes(classes)
+		return backward > 0
+	})
+}
+
+// fits checks that a data set is one that the network classifies.
+func fits(d *dataset.Dataset, n *control.Network) error {
+	if err := fitsShape(d.Shape(), n); err != nil {
+		return fmt.Errorf("the images %w", err)
+	}
+	if d.Classes() > n.Classes() {
+		return fmt.Errorf("the images have %d classes, the model %d", d.Classes(), n.Classes())
+	}
+	return nil
+}
+
+// fitsShape checks that a network takes images of a shape: channels, height, width.
+func fitsShape(shape [3]int, n *control.Network) error {
+	takes := n.Shape()
+	if (attacks.Shape{C: shape[0], H: shape[1], W: shape[2]}) == takes {
+		return nil
+	}
+	return fmt.Errorf("have shape %v, the model takes %v", shape, [3]int{takes.C, takes.H, takes.W})
+}

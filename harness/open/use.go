@@ -1,0 +1,184 @@
+package open
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/harness/plan"
+	"selfheal/internal/number"
+	"selfheal/internal/suggest"
+)
+
+// Model is a model of a config outside a run: alone, and in the closed loop of one of the config's controls.
+type Model struct {
+	*Opener
+	Classifier // controlled, where a control was asked for
+}
+
+// Use opens a model of cfg and, unless it is "" or "none", a control, fitting its linear embeddings or taking them from
+// the cache. An error about something that the config names is a [ConfigError].
+func Use(ctx context.Context, cfg *config.Config, model, controlName string, o Options) (*Model, error) {
+	m, c := cfg.Model(model), cfg.Control(controlName)
+	switch {
+	case m == nil:
+		return nil, ConfigError{Unknown("model", model, cfg.Models, func(m config.Model) string { return m.Name })}
+	case c == nil && controlName != "" && controlName != config.None:
+		return nil, ConfigError{Unknown("control", controlName, cfg.Controls,
+			func(c config.Control) string { return c.Name })}
+	}
+	opener, err := New(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	u := &Model{Opener: opener}
+	net, err := opener.Network(m, false)
+	if err == nil {
+		u.Classifier = Alone(net)
+	}
+	if err == nil && c != nil {
+		var loop *Controller
+		if loop, err = opener.Controller(ctx, net, c, true); err == nil {
+			u.Classifier = Under(loop, net)
+		}
+	}
+	if err == nil {
+		return u, nil
+	}
+	u.Close()
+	if ctx.Err() == nil {
+		err = ConfigError{err}
+	}
+	return nil, err
+}
+
+// Unknown is the error about a name that a config does not define.
+func Unknown[T any](kind, name string, defined []T, nameOf func(T) string) error {
+	names := make([]string, len(defined))
+	for i, d := range defined {
+		names[i] = nameOf(d)
+	}
+	return fmt.Errorf("the config has no %s %q%s", kind, name, suggest.Or(name, "it has", names))
+}
+
+// Close frees the model and its controller.
+func (u *Model) Close() {
+	if u.Loop != nil {
+		u.Loop.Close()
+	}
+	if u.Net != nil {
+		u.Net.Close()
+	}
+	u.Opener.Close()
+}
+
+// Answer is a classifier's word on one image.
+type Answer struct {
+	Class  int     // of the largest logit
+	Margin float64 // by which that exceeds the second
+	Logits []float32
+}
+
+// Probabilities is the softmax of the logits.
+func (a Answer) Probabilities() []float64 {
+	sum, p := 0.0, make([]float64, len(a.Logits))
+	for i, z := range a.Logits {
+		p[i] = math.Exp(float64(z) - float64(a.Logits[a.Class]))
+		sum += p[i]
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+	return p
+}
+
+// Answers classifies n images, which pixels gives as C·H·W values in [0,1] and may be
+// asked for from several goroutines: with the model alone and, where there is a
+// controller, healed.
+func (u *Model) Answers(ctx context.Context, n int, pixels func(i int) ([]float32, error)) (plain, healed []Answer,
+	err error) {
+	if plain, err = u.answers(ctx, Alone(u.Net), n, pixels); err != nil || u.Loop == nil {
+		return plain, nil, err
+	}
+	healed, err = u.answers(ctx, u.Classifier, n, pixels)
+	return plain, healed, err
+}
+
+func (u *Model) answers(ctx context.Context, who Classifier, n int, pixels func(i int) ([]float32, error)) ([]Answer,
+	error) {
+	out := make([]Answer, n)
+	err := u.ForEach(ctx, n, who.State(), func(ctx context.Context, i int) error {
+		x, err := pixels(i)
+		if err != nil {
+			return err
+		}
+		if _, err = (plan.Ball{}).Measure(x, x); err != nil { // pixels outside [0,1]
+			return err
+		}
+		z, err := who.Logits(ctx, x)
+		if err != nil {
+			return err
+		}
+		class := attacks.Argmax(z)
+		if out[i] = (Answer{class, attacks.LogitMargin(z, class), z}); !number.Finite(out[i].Margin) {
+			return NotFinite{who.Info, i}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Fits checks that the model takes the images of a data set.
+func (u *Model) Fits(d *dataset.Dataset) error { return fits(d, u.Net) }
+
+// FitsImage checks that the model takes images of a shape: channels, height, width.
+func (u *Model) FitsImage(shape [3]int) error {
+	s := u.Net.Shape()
+	if fitsShape(shape, u.Net) != nil {
+		return fmt.Errorf("it has %d channels of %d×%d pixels, the model takes %d of %d×%d", shape[0], shape[2],
+			shape[1], s.C, s.W, s.H)
+	}
+	return nil
+}
+
+// Set opens a data set of the config, cut to limit where that is above 0, for the model.
+func (u *Model) Set(name string, limit int) (*dataset.Dataset, error) {
+	if u.Config.Dataset(name) == nil {
+		return nil, Unknown("data set", name, u.Config.Datasets, func(d config.Dataset) string { return d.Name })
+	}
+	d, err := u.Dataset(name, limit)
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(d, u.Net); err != nil {
+		return nil, fmt.Errorf("dataset %s and model %s: %w", name, u.Net.Name, err)
+	}
+	return d, nil
+}
+
+// Export returns the controlled network as one ONNX file, see
+// [control.Controller.Graph], with the SHA-256 of the model among its metadata.
+func (u *Model) Export() (*Exported, error) {
+	g, err := u.Loop.Graph()
+	if err != nil {
+		return nil, ConfigError{err}
+	}
+	g.Meta["model_sha256"], g.Meta["selfheal"] = u.Record.Models[u.Net.Name].SHA256, harness.Version
+	e := &Exported{Input: g.Inputs[0].Shape.String(), Output: g.Outputs[0].Shape.String(), Solver: u.Loop.Solver}
+	if e.Data, err = g.Encode(); err != nil {
+		return nil, ConfigError{fmt.Errorf("%s: %w", u, err)}
+	}
+	return e, nil
+}
+
+// Exported is a controlled network as a file.
+type Exported struct {
+	Data          []byte // the file
+	Input, Output string // shapes, such as [N 3 32 32]
+	Solver        control.Solver
+}

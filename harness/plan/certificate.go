@@ -1,0 +1,59 @@
+package plan
+
+import "selfheal/attacks"
+
+// certificate is proven of every classifier instead of attacking one. Its key has no mode: a proof holds against every
+// attacker.
+type certificate struct{ attack }
+
+func (certificate) Of(g Group) []string      { return g.Scored }
+func (certificate) Exact() bool              { return false }
+func (certificate) Kept(bool) bool           { return false }
+func (certificate) Shown() bool              { return false }
+func (certificate) Do(m Maker, s Step) error { return m.Certify(s) }
+
+func (c certificate) Key(j *Job, defense string, seed uint64) Key {
+	return Key{Dataset: j.Suite.Dataset, Model: j.Model.Name, Attack: c.Name(), Epsilon: c.epsilon, Defense: defense,
+		Seed: seed}
+}
+
+// bounds prove, in one computation in which nothing is random, that no image of a ball is answered otherwise.
+type bounds struct{ certificate }
+
+func (bounds) Random() bool { return false }
+func (bounds) Exact() bool  { return true } // the bounds are of the network that is judged
+
+func (bounds) Cost(int64, int64, func(int64) string) string {
+	return "no passes, bounds for each defense"
+}
+
+// smoothing proves something of the classifier's majority under noise, for all its epsilons from the same answers.
+type smoothing struct{ certificate }
+
+func (s smoothing) Key(j *Job, defense string, seed uint64) Key {
+	k := s.certificate.Key(j, defense, seed)
+	k.Epsilon = s.setting.Epsilons[0]
+	return k
+}
+
+// Samples is how many answers the majority is asked for, once for all epsilons.
+func (s smoothing) Samples() int64 {
+	if how, err := s.method(); err == nil && s.epsilon == s.setting.Epsilons[0] {
+		return int64(how.N0)
+	}
+	return 0
+}
+
+func (s smoothing) method() (attacks.Smoothing, error) {
+	r, err := s.setting.Make(s.epsilon, AssumedClasses)
+	how, _ := r.Certificate.(attacks.Smoothing)
+	return how, err
+}
+
+func (s smoothing) Cost(forward, _ int64, count func(int64) string) string {
+	text := count(forward) + " forward for each defense"
+	if how, _ := s.method(); how.Stopping {
+		text = "at most " + text
+	}
+	return text
+}

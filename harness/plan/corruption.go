@@ -1,0 +1,73 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"selfheal/attacks"
+	"selfheal/attacks/corruption"
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+)
+
+// corrupted is one corruption of a setting, which cells call NAME:fog:3.
+type corrupted struct {
+	attack
+	all  *config.Attack // the setting with all its corruptions
+	made attacks.Corruption
+}
+
+func newCorruption(a *config.Attack, c attacks.Corruption) corrupted {
+	one := *a
+	one.Name, one.Corruptions = a.Name+":"+c.String(), []attacks.Corruption{c}
+	return corrupted{attack{&one, 0}, a, c}
+}
+
+func (corrupted) Strength() (norm *string, epsilon *float64) { return nil, nil }
+
+// Within is anywhere among images.
+func (corrupted) Within() Ball               { return Ball{attacks.Linf, math.Inf(1)} }
+func (corrupted) Kept(saving bool) bool      { return saving }
+func (corrupted) Shown() bool                { return false } // it breaks nothing on purpose
+func (c corrupted) Do(m Maker, s Step) error { return m.Corrupt(s, c.made) }
+
+// Listing is one line for all severities.
+func (c corrupted) Listing() Listing {
+	l := Listing{Attack: c.all.Name, Name: c.all.Name + ":" + c.made.Name}
+	for _, o := range c.all.Corruptions {
+		if o.Name == c.made.Name {
+			l.Severities = append(l.Severities, strconv.Itoa(o.Severity))
+		}
+	}
+	return l
+}
+
+func (c corrupted) Recipe(_ int, shape attacks.Shape) (attacks.Recipe, error) {
+	if err := c.made.Check(shape); err != nil {
+		return attacks.Recipe{}, fmt.Errorf("attack %s: %w", c.Name(), err)
+	}
+	return attacks.Recipe{Name: attacks.CorruptionRecipe, Corruption: &c.made}, nil
+}
+
+func (c corrupted) Describe() (result.Attack, error) {
+	var names, words []string
+	var severities []int
+	for _, c := range c.all.Corruptions {
+		if !slices.Contains(names, c.Name) {
+			names = append(names, c.Name)
+		}
+		if !slices.Contains(severities, c.Severity) {
+			severities, words = append(severities, c.Severity), append(words, strconv.Itoa(c.Severity))
+		}
+	}
+	which := fmt.Sprintf("%d of %d", len(names), len(corruption.Names()))
+	if len(names) == len(corruption.Names()) {
+		which = fmt.Sprintf("all %d", len(names))
+	}
+	return result.Attack{Kind: attacks.CorruptionKind, Recipe: attacks.CorruptionRecipe, Epsilons: []float64{},
+		Title:      fmt.Sprintf("%s corruptions, severities %s", which, strings.Join(words, ", ")),
+		Parameters: result.Parameters{"names": names, "severities": severities}}, nil
+}

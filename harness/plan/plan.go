@@ -1,0 +1,194 @@
+// Package plan lists what a run of a config does: jobs, and in each the trials that its classifiers are put to. [Walk]
+// goes over them in the order of a run; whatever a run, a forecast, a merge or a listing does is a [Visitor] of it.
+package plan
+
+import (
+	"slices"
+
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+)
+
+// Plan is what a run will do, in order.
+type Plan struct {
+	Config *config.Config // the selected part
+	Jobs   []*Job
+}
+
+// Job is one model of one suite: its cells share the network, the controllers and, in an oblivious suite, the
+// adversarial images.
+type Job struct {
+	Suite  *config.Suite
+	Model  *config.Model
+	Trials []Trial
+	// Studied is the attack of the solver study; nil for none.
+	Studied Trial
+}
+
+// New lists the jobs of a config's selected part. Settings that this version can't carry out are an error.
+func New(cfg *config.Config) (*Plan, error) {
+	p := &Plan{Config: cfg}
+	for i := range cfg.Suites {
+		s := &cfg.Suites[i]
+		var trials []Trial
+		for _, name := range s.Attacks {
+			some, err := Trials(cfg.Attack(name))
+			if err != nil {
+				return nil, err
+			}
+			trials = append(trials, some...)
+		}
+		var studied Trial
+		if s.Solver != nil && s.Solver.Attack != "" {
+			some, err := Trials(cfg.Attack(s.Solver.Attack))
+			if err != nil {
+				return nil, err
+			}
+			studied = some[0]
+		}
+		for _, m := range s.Models {
+			p.Jobs = append(p.Jobs, &Job{s, cfg.Model(m), trials, studied})
+		}
+	}
+	return p, nil
+}
+
+// Seeds are those that every attack is made under, the cells' own first.
+func (p *Plan) Seeds() []uint64 { return append([]uint64{p.Config.Seed}, p.Config.OtherSeeds...) }
+
+// Defenses are those that a job scores: the undefended network first, then every control.
+func (j *Job) Defenses() []string { return append([]string{config.None}, j.Suite.Controls...) }
+
+// Oblivious reports whether the attacker knows of no control: images that were made on the undefended network are
+// given to all.
+func (j *Job) Oblivious() bool { return j.Suite.Mode == result.Oblivious }
+
+// Studies reports whether the job's model has a solver study.
+func (j *Job) Studies() bool {
+	return j.Suite.Solver != nil && slices.Contains(j.Suite.Solver.Models, j.Model.Name)
+}
+
+// Group is a classifier that is attacked, by its defense, and those that are scored on the images made on it: all
+// classifiers in an oblivious suite, else the attacked one alone.
+type Group struct {
+	Attacked string
+	Scored   []string
+}
+
+// Groups are a job's.
+func (j *Job) Groups() []Group {
+	if j.Oblivious() {
+		return []Group{{config.None, j.Defenses()}}
+	}
+	var all []Group
+	for _, d := range j.Defenses() {
+		all = append(all, Group{d, []string{d}})
+	}
+	return all
+}
+
+// Step is one trial of a group of classifiers under one seed.
+type Step struct {
+	*Job
+	Group
+	Trial
+	Seed  uint64
+	First bool // the seed is the cells' own, not a further one
+}
+
+// Keys are those of what the trial makes for the group: images of the attacked classifier, or a certificate of each.
+func (s Step) Keys() (all []Key) {
+	for _, d := range s.Trial.Of(s.Group) {
+		all = append(all, s.Trial.Key(s.Job, d, s.Seed))
+	}
+	return all
+}
+
+// Visitor does something with every part of a plan.
+type Visitor interface {
+	// Begin comes before the groups of a job, and End after them.
+	Begin(j *Job) error
+	End(j *Job) error
+	// Clean comes before the trials of a group: its classifiers are asked about clean images.
+	Clean(j *Job, g Group) error
+	Try(s Step) error
+}
+
+// Idle is a visitor that does nothing. Others embed it.
+type Idle struct{}
+
+func (Idle) Begin(*Job) error        { return nil }
+func (Idle) End(*Job) error          { return nil }
+func (Idle) Clean(*Job, Group) error { return nil }
+func (Idle) Try(Step) error          { return nil }
+
+// Walk has a visitor go over the plan in the order of a run: job after job, in each every group of classifiers, under
+// every seed every trial. The first error ends it.
+func (p *Plan) Walk(v Visitor) error {
+	for _, j := range p.Jobs {
+		if err := v.Begin(j); err != nil {
+			return err
+		}
+		for _, g := range j.Groups() {
+			if err := p.walk(j, g, v); err != nil {
+				return err
+			}
+		}
+		if err := v.End(j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Plan) walk(j *Job, g Group, v Visitor) error {
+	if err := v.Clean(j, g); err != nil {
+		return err
+	}
+	for n, seed := range p.Seeds() {
+		for _, t := range j.Trials {
+			if n > 0 && !t.Random() {
+				continue
+			}
+			if err := v.Try(Step{j, g, t, seed, n == 0}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Each calls a function with every step of the plan.
+func (p *Plan) Each(do func(s Step)) { _ = p.Walk(each{do: do}) }
+
+type each struct {
+	Idle
+	do func(s Step)
+}
+
+func (e each) Try(s Step) error {
+	e.do(s)
+	return nil
+}
+
+// EachMade calls a function with everything that the plan makes, once, in the order in which it is made.
+func (p *Plan) EachMade(do func(s Step, k Key)) {
+	seen := map[Key]bool{}
+	p.Each(func(s Step) {
+		for _, k := range s.Keys() {
+			if !seen[k] {
+				seen[k] = true
+				do(s, k)
+			}
+		}
+	})
+}
+
+// Cells is how many cells the run has.
+func (p *Plan) Cells() int {
+	n := 0
+	for _, j := range p.Jobs {
+		n += len(j.Defenses()) * (1 + len(j.Trials))
+	}
+	return n
+}

@@ -1,0 +1,73 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Shard is one of N parts of a plan's work, counted from 1. The zero value is the whole plan. Whatever concerns an
+// image is one shard's, from the clean answer through all attacks to the answers under control. Nothing in it depends
+// on other images, so that shards need nothing of each other. What does depend on all of them, the cells foremost, is
+// made of the shards' journals in the end.
+type Shard struct {
+	I int `json:"shard"`
+	N int `json:"of"`
+}
+
+// MaxShards is more than any plan has work for.
+const MaxShards = 1_000_000
+
+// String is the shard as --shard takes it.
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.I, s.N) }
+
+// Folder is where a shard's work lies in a run's output folder.
+func (s Shard) Folder() string {
+	return fmt.Sprintf("shard-%0*d-of-%d", len(fmt.Sprint(s.N)), s.I, s.N)
+}
+
+// Valid reports whether there is such a shard.
+func (s Shard) Valid() bool { return 1 <= s.I && s.I <= s.N && s.N <= MaxShards }
+
+// ParseShard reads I/N; "" is the whole plan.
+func ParseShard(text string) (s Shard, err error) {
+	if text == "" {
+		return s, nil
+	}
+	i, n, _ := strings.Cut(text, "/")
+	if s.I, err = strconv.Atoi(i); err == nil {
+		s.N, err = strconv.Atoi(n)
+	}
+	if err != nil || !s.Valid() {
+		return s, fmt.Errorf("%q must be I/N, I from 1 to N, N at most %d", text, MaxShards)
+	}
+	return s, nil
+}
+
+// Deal says which of n shards, from 1, each image of a set belongs to: in the order that a hash of their ids gives
+// them, they are dealt to the shards in turn.
+func Deal(ids []int, n int) (owner []int) {
+	order := ByHash(ids, "")
+	owner = make([]int, len(ids))
+	for rank, i := range order {
+		owner[i] = 1 + rank%n
+	}
+	return owner
+}
+
+// ByHash orders the places of a list of ids by a hash of key and id.
+func ByHash(ids []int, key string) []int {
+	order, hashes := make([]int, len(ids)), make([]uint64, len(ids))
+	for i, id := range ids {
+		h := fnv.New64a()
+		fmt.Fprintf(h, "%s%d", key, id)
+		order[i], hashes[i] = i, h.Sum64()
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(hashes[a], hashes[b]), cmp.Compare(a, b))
+	})
+	return order
+}

@@ -1,0 +1,164 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+
+	"selfheal/attacks"
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+)
+
+// Trial is what classifiers are put to, a row of cells: an attack at one epsilon, one corruption, or a certificate at
+// one epsilon.
+type Trial interface {
+	Name() string            // as cells have it
+	Setting() *config.Attack // of the config, that it is of
+	Epsilon() float64        // in pixel units of [0,1]; 0 of a corruption
+	// Strength is the norm and the epsilon as cells have them: nil of a corruption.
+	Strength() (norm *string, epsilon *float64)
+	// Within is where its images must lie.
+	Within() Ball
+	// Recipe makes it for a classifier of so many classes and images of a shape.
+	Recipe(classes int, shape attacks.Shape) (attacks.Recipe, error)
+	// Describe is what results say of its setting.
+	Describe() (result.Attack, error)
+
+	// Random reports whether further seeds make it anew.
+	Random() bool
+	// Of lists the classifiers of a group, by their defenses, that it is made of.
+	Of(g Group) []string
+	// Key identifies what is made of a job's classifier, whatever suites ask for it.
+	Key(j *Job, defense string, seed uint64) Key
+	// Exact reports whether networks run as their files have them, not rewritten to be faster.
+	Exact() bool
+	// Kept reports whether it makes images that are kept until they are used: of a run that saves adversarial images,
+	// or of another.
+	Kept(saving bool) bool
+	// Shown reports whether the gallery shows its images.
+	Shown() bool
+	// Samples is how many answers its classifier takes for each image that an attack of the same job has changed.
+	Samples() int64
+	// Listing is how a list of trials names it.
+	Listing() Listing
+	// Cost says, for a listing, what the passes are that it takes at most on a set of images: forward and backward.
+	Cost(forward, backward int64, count func(int64) string) string
+	// Do has a maker do what the trial's kind asks for.
+	Do(m Maker, s Step) error
+}
+
+// Listing is how a list of trials names one, or several in one line.
+type Listing struct {
+	Attack     string   // of the config
+	Name       string   // of the line
+	Severities []string // of a corruption
+}
+
+// Maker makes what trials ask for.
+type Maker interface {
+	// Attack makes images on the classifier that a step attacks.
+	Attack(s Step) error
+	// Corrupt makes the same images for every classifier.
+	Corrupt(s Step, c attacks.Corruption) error
+	// Certify proves a certificate of every classifier of a step.
+	Certify(s Step) error
+}
+
+// kinds make the trials of a setting at one epsilon. Every kind that is not listed is an attack.
+var kinds = map[string]func(attack) Trial{
+	attacks.SmoothingKind: func(a attack) Trial { return smoothing{certificate{a}} },
+	attacks.BoundsKind:    func(a attack) Trial { return bounds{certificate{a}} },
+}
+
+// Trials lists a setting's at each of its epsilons, or each of its corruptions, and checks its parameters before
+// anything is opened.
+func Trials(a *config.Attack) (all []Trial, err error) {
+	for _, c := range a.Corruptions {
+		all = append(all, newCorruption(a, c))
+	}
+	for _, eps := range a.Epsilons {
+		one := attack{a, eps}
+		if _, err := one.Recipe(math.MaxInt16, attacks.AnyShape); err != nil {
+			return nil, err
+		}
+		if make := kinds[a.Kind]; make != nil {
+			all = append(all, make(one))
+		} else {
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}
+
+// Key identifies what is made once in a run, whatever suites ask for it.
+type Key struct {
+	Dataset string  `json:"dataset,omitempty"`
+	Model   string  `json:"model,omitempty"`
+	Attack  string  `json:"attack,omitempty"`
+	Epsilon float64 `json:"epsilon,omitempty"`
+	Defense string  `json:"defense,omitempty"` // "none" where the undefended network is attacked
+	Mode    string  `json:"mode,omitempty"`    // "" there, and of certificates
+	Seed    uint64  `json:"seed,omitempty"`
+}
+
+// attack is an attack at one epsilon, and what other kinds have in common with it.
+type attack struct {
+	setting *config.Attack
+	epsilon float64
+}
+
+func (a attack) Name() string            { return a.setting.Name }
+func (a attack) Setting() *config.Attack { return a.setting }
+func (a attack) Epsilon() float64        { return a.epsilon }
+func (a attack) Within() Ball            { return Ball{a.setting.Norm, a.epsilon} }
+func (attack) Random() bool              { return true }
+func (attack) Of(g Group) []string       { return []string{g.Attacked} }
+func (a attack) Exact() bool             { return a.setting.Prove }
+func (attack) Kept(bool) bool            { return true }
+func (attack) Shown() bool               { return true }
+func (attack) Samples() int64            { return 0 }
+func (attack) Do(m Maker, s Step) error  { return m.Attack(s) }
+
+func (a attack) Strength() (norm *string, epsilon *float64) {
+	return new(a.setting.Norm.String()), new(a.epsilon)
+}
+
+func (a attack) Key(j *Job, defense string, seed uint64) Key {
+	k := Key{j.Suite.Dataset, j.Model.Name, a.Name(), a.epsilon, defense, "", seed}
+	if defense != config.None {
+		k.Mode = j.Suite.Mode
+	}
+	return k
+}
+
+func (a attack) Listing() Listing { return Listing{Attack: a.Name(), Name: a.Name()} }
+
+func (attack) Cost(forward, backward int64, count func(int64) string) string {
+	return fmt.Sprintf("at most %s forward, %s backward", count(forward), count(backward))
+}
+
+func (a attack) Recipe(classes int, shape attacks.Shape) (attacks.Recipe, error) {
+	r, err := a.setting.Make(a.epsilon, classes)
+	if err != nil {
+		return r, fmt.Errorf("attack %s: %w", a.Name(), err)
+	}
+	for _, c := range r.Methods() {
+		if err := c.Check(classes, shape); err != nil {
+			return r, fmt.Errorf("attack %s: %w", a.Name(), err)
+		}
+	}
+	return r, nil
+}
+
+func (a attack) Describe() (result.Attack, error) {
+	d, err := a.setting.Describe()
+	if err != nil {
+		return result.Attack{}, fmt.Errorf("attack %s: %w", a.Name(), err)
+	}
+	known := result.Attack{Kind: d.Kind, Title: d.Title, Version: d.Version, Recipe: d.Recipe,
+		Norm: new(a.setting.Norm.String()), Epsilons: a.setting.Epsilons, Parameters: d.Parameters}
+	for _, c := range d.Components {
+		known.Components = append(known.Components, result.Component{Kind: c.Kind, Parameters: c.Parameters})
+	}
+	return known, nil
+}

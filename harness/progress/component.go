@@ -1,0 +1,146 @@
+package progress
+
+import (
+	"sync"
+	"time"
+)
+
+// Work is what a component of an attack, or a certificate, has to do.
+type Work struct {
+	Images   int          // that it works on
+	Standing int          // images of the cell that stand at first
+	N        int          // images of the cell
+	Passes   int64        // that its images take at most, together
+	Width    int          // images under way at once; 0: all
+	Made     func() int64 // passes that are made so far
+}
+
+// Component is the progress of one component of an attack: the images that are finished, how many of all stand, and
+// the time left, which follows from the passes made.
+type Component struct {
+	display
+	Work
+	id       ComponentID
+	done     chan struct{}
+	ended    sync.WaitGroup
+	mu       sync.Mutex
+	finished int
+	standing int
+	cost     cost
+}
+
+// Component shows a component at work. Stop or finish it.
+func (p *Progress) Component(id ComponentID, w Work) *Component {
+	c := &Component{display: p.display(1000), Work: w, id: id, standing: w.Standing, done: make(chan struct{}),
+		cost: newCost(w)}
+	p.rest.begin(id)
+	if p.silent() {
+		return c
+	}
+	c.ended.Go(func() {
+		t := time.NewTicker(c.tick)
+		defer t.Stop()
+		for {
+			select {
+			case <-c.done:
+				return
+			case <-t.C:
+				c.tell()
+			}
+		}
+	})
+	return c
+}
+
+// Image records that one more image is finished, and how many stand now.
+func (c *Component) Image(standing int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.finished++
+	c.standing = min(c.standing, standing)
+	c.cost.image(c.Made(), c.standing)
+}
+
+// tell shows how far the component is.
+func (c *Component) tell() {
+	made := c.Made()
+	c.mu.Lock()
+	finished, standing, left := c.finished, c.standing, c.cost.left(made)
+	c.mu.Unlock()
+	f := min(float64(made)/max(float64(made)+left, 1), 1)
+	e := ComponentProgress{ComponentID: c.id, Done: finished, Images: c.Images, Robust: standing, N: c.N}
+	if f > 0.01 {
+		e.Left = new(time.Duration(float64(time.Since(c.start)) * (1 - f) / f))
+		if all, known := c.rest.left(*e.Left); known {
+			e.All = &all
+		}
+	}
+	if c.follow != nil {
+		c.follow(e.All)
+	}
+	c.show(int64(f*1000), e.short(), e)
+}
+
+// Stop ends the display.
+func (c *Component) Stop() {
+	close(c.done)
+	c.ended.Wait()
+	c.display.Stop()
+}
+
+// Finish ends the display with the component's report.
+func (c *Component) Finish(standing int) {
+	c.Stop()
+	c.Report(ComponentFinished{c.id, c.Images, standing, c.N, time.Since(c.start)})
+}
+
+// cost is what a component's images have cost, and what those to come will: an image that stands costs all its passes,
+// one that falls what it has cost until then.
+type cost struct {
+	total, before int     // images, and how many stood at first
+	each          float64 // passes of an image that stands
+	width         int     // images under way at once
+	finished      int
+	fallen        int
+	stood         float64 // passes of the images that are finished and stand
+	fell          float64 // passes of those that fell
+}
+
+func newCost(w Work) cost {
+	c := cost{total: w.Images, before: w.Standing, each: float64(w.Passes) / float64(max(w.Images, 1)), width: w.Width}
+	if c.width == 0 {
+		c.width = w.Images
+	}
+	return c
+}
+
+// under is how many images are under way.
+func (c *cost) under() int { return min(c.total-c.finished, c.width) }
+
+// image notes that an image is finished, when so many passes have been made and so many images stand. All images under
+// way have made about as many passes: they take turns.
+func (c *cost) image(made int64, standing int) {
+	own := min((float64(made)-c.stood-c.fell)/float64(max(c.under(), 1)), c.each)
+	if fallen := c.before - standing; fallen > c.fallen {
+		c.fallen = fallen
+		c.fell += own
+	} else {
+		c.stood += c.each
+	}
+	c.finished++
+}
+
+// left is how many passes are to come. Images under way are taken to stand, since those that fall are finished soon.
+// Of the images that wait, the same share is taken to fall as so far.
+func (c *cost) left(made int64) float64 {
+	under := c.under()
+	left := max(float64(under)*c.each-max(float64(made)-c.stood-c.fell, 0), 0)
+	if waiting := c.total - c.finished - under; waiting > 0 {
+		falls, passes := 0.0, 0.0
+		if c.fallen > 0 {
+			falls, passes = float64(c.fallen)/float64(c.finished+under), c.fell/float64(c.fallen)
+		}
+		left += float64(waiting) * (falls*passes + (1-falls)*c.each)
+	}
+	return left
+}

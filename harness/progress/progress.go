@@ -1,0 +1,222 @@
+package progress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"selfheal/control/train"
+	"selfheal/harness/config"
+	"selfheal/harness/result"
+	"selfheal/internal/number"
+	"selfheal/internal/terminal"
+	"selfheal/models/ort"
+)
+
+// The values of --log-format.
+const (
+	TextLog = "text"
+	JSONLog = "json"
+)
+
+// Progress tells how a command goes: people by bars on a terminal and plain lines elsewhere, machines by a record
+// in JSON for each event, which docs/progress.md describes. The zero value is silent.
+type Progress struct {
+	w        io.Writer
+	quiet    bool
+	records  *slog.Logger // nil for people
+	terminal bool
+	every    time.Duration // between two reports of one component
+	rest     *rest         // of the run; nil where none is known
+	follow   func(left *time.Duration)
+}
+
+// New reports to w as format, [TextLog] or [JSONLog], says; if quiet, only what ended the command, and
+// downloads.
+func New(w io.Writer, format string, quiet bool) *Progress {
+	p := &Progress{w: w, quiet: quiet, every: 10 * time.Second}
+	if format == JSONLog {
+		p.records = slog.New(slog.NewJSONHandler(w, nil))
+	} else {
+		p.terminal = terminal.Is(w)
+	}
+	return p
+}
+
+// silent says that nothing is to be reported while the command works.
+func (p *Progress) silent() bool { return p.w == nil || p.quiet }
+
+// Report tells of an event, unless the user wants quiet.
+func (p *Progress) Report(e Event) {
+	if !p.silent() {
+		p.always(e)
+	}
+}
+
+// always tells of an event that even a quiet command reports.
+func (p *Progress) always(e Event) {
+	if p.records == nil {
+		if text := e.String(); text != "" {
+			fmt.Fprintln(p.w, text)
+		}
+		return
+	}
+	of := reflect.TypeOf(e)
+	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return reflect.TypeOf(k.of) == of })]
+	p.records.LogAttrs(context.Background(), k.level, k.name, attributes(e)...)
+}
+
+// attributes are an event's fields that have a JSON name, in order.
+func attributes(e Event) (list []slog.Attr) {
+	v := reflect.ValueOf(e)
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		name, options, named := strings.Cut(f.Tag.Get("json"), ",")
+		value := v.FieldByIndex(f.Index)
+		if name == "" || named && options == "omitzero" && value.IsZero() {
+			continue
+		}
+		if value.Kind() == reflect.Pointer {
+			value = value.Elem()
+		}
+		a := slog.Any(name, value.Interface())
+		switch x := value.Interface().(type) {
+		case time.Duration:
+			a = slog.Float64(name, x.Seconds())
+		case float64:
+			if !number.Finite(x) {
+				a = slog.Any(name, nil)
+			}
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// Fetched tells of a step of fetching ONNX Runtime.
+func (p *Progress) Fetched(f ort.Fetch) { p.always(fetched{f}) }
+
+// Experiment tells that an experiment of the theory begins.
+func (p *Progress) Experiment(name string) { p.Report(experimentStarted{name}) }
+
+// Failed tells of the error that ends the command, in one line (several of a config in one each), of its exit code,
+// and of what continues it, if anything does.
+func (p *Progress) Failed(err error, code int, continues string) {
+	parts := []string{err.Error()}
+	if errors.As(err, new(config.Errors)) {
+		parts = strings.Split(parts[0], "\n")
+	}
+	for i, part := range parts {
+		parts[i] = strings.Join(strings.Fields(part), " ")
+	}
+	p.always(failed{strings.Join(parts, "\n"), code, continues})
+}
+
+// Stopped tells of the signal that ends the command, and what continues it, if anything does.
+func (p *Progress) Stopped(signal string, code int, continues string) {
+	p.always(stopped{signal, code, continues})
+}
+
+// Scored tells of a cell that has verdicts. Known says that people have read as much in the line of its last component.
+func (p *Progress) Scored(c result.Cell, cell, cells int, known bool) {
+	id := IdentityOf(c)
+	p.Report(CellFinished{id, Score{c.Accuracy, c.Correct, c.N, c.Seconds}, cell, cells, known})
+	for _, w := range c.Warnings {
+		p.Report(CellWarned{id, w})
+	}
+}
+
+// display is one line that changes: a bar on a terminal, elsewhere plain lines.
+type display struct {
+	*Progress
+	bar   *progressbar.ProgressBar // nil where there is no terminal, and at the end
+	tick  time.Duration            // between two texts
+	start time.Time
+}
+
+func (p *Progress) display(total int64) display {
+	d := display{Progress: p, tick: p.every, start: time.Now()}
+	if p.terminal && !p.quiet {
+		d.tick = 200 * time.Millisecond
+		d.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.w), progressbar.OptionSetWidth(10),
+			progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetElapsedTime(false))
+	}
+	return d
+}
+
+// show says how far the work is; a bar shows it, with the short text.
+func (d *display) show(at int64, short string, e Event) {
+	if d.bar == nil {
+		d.Report(e)
+		return
+	}
+	d.bar.Describe(d.fit(short))
+	_ = d.bar.Set64(at)
+}
+
+// Stop ends the bar.
+func (d *display) Stop() {
+	if d.bar != nil {
+		_ = d.bar.Finish()
+		d.bar = nil
+	}
+}
+
+// barWidth is what the bar takes beside its text.
+const barWidth = 22
+
+// fit shortens a text from its left end so that it stands in one line with the bar.
+func (p *Progress) fit(text string) string {
+	f, ok := terminal.Raw(p.w).(*os.File)
+	if !ok {
+		return text
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	runes := []rune(text)
+	if room := width - barWidth; err == nil && room > 1 && len(runes) > room {
+		return "…" + string(runes[len(runes)-room+1:])
+	}
+	return text
+}
+
+// Training shows a training as it goes: a bar on a terminal, otherwise a report now and then.
+type Training struct {
+	display
+	t       *train.Trainer
+	first   int
+	shown   time.Time
+	pending []train.Loss // since the last report
+}
+
+// Training shows a training. Stop it.
+func (p *Progress) Training(t *train.Trainer) *Training {
+	return &Training{display: p.display(int64(t.Steps())), t: t, first: t.Done(), shown: time.Now()}
+}
+
+// Step records a step's losses; it shows their means since it last showed any.
+func (s *Training) Step(l train.Loss) {
+	s.pending = append(s.pending, l)
+	done, steps := s.t.Done(), s.t.Steps()
+	if s.silent() || time.Since(s.shown) < s.tick && done < steps {
+		return
+	}
+	m := train.Mean(s.pending)
+	left := time.Duration(float64(time.Since(s.start)) * float64(steps-done) / float64(done-s.first))
+	e := TrainingProgress{StepID{done, steps}, l.Step/s.t.PerEpoch() + 1, m.CrossEntropy, m.Reconstruction, m.Accuracy,
+		left}
+	s.shown, s.pending = time.Now(), s.pending[:0]
+	if done == steps {
+		s.Stop() // the last text stays
+	}
+	s.show(int64(done), e.String(), e)
+}

@@ -1,0 +1,406 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"math"
+	"slices"
+
+	"selfheal/attacks"
+	"selfheal/harness/config"
+	"selfheal/harness/folder"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/result"
+	"selfheal/internal/number"
+)
+
+// suiteCases is how many cases a suite has at most, shared evenly among its models. Those of
+// a gallery are shared evenly among the suites.
+const suiteCases = 12
+
+// gallery chooses images of a run to show. The rule looks at verdicts alone: for each attack, control and kind of outcome
+// it takes the first image in data set order, beginning at a place that moves on from case to case, since one image
+// again and again shows little. The cases of a model follow from the plan: its share of the suite's cases, in the order
+// of attacks, controls and kinds, beginning where the model before it has ended.
+type gallery struct {
+	cfg   *config.Config
+	file  *result.Gallery
+	bytes int                 // of PNG files so far
+	full  bool                // the next case was too large
+	found map[slot]*candidate // of the job
+	from  map[slot]float64    // the share of the images before the one that the search begins at, of the job
+}
+
+// slot is a place that a job's model has in the gallery.
+type slot struct {
+	attack  string
+	epsilon float64
+	defense string
+	kind    string
+}
+
+// candidate is the first image of a slot, as a case that lacks answers and pictures.
+type candidate struct {
+	result.GalleryCase
+	who         open.Classifier
+	set         open.Images
+	at          int // of the image in the set
+	made        *crafted
+	away        int     // images before it that the search has passed
+	clean       verdict // the classifier's, on the image as it was
+	image       attacks.Image
+	adversarial []float32
+}
+
+// newGallery is an empty one, which becomes that of the results.
+func newGallery(cfg *config.Config, record *result.File) *gallery {
+	g := &gallery{cfg: cfg, file: &result.Gallery{Schema: result.GallerySchema, ConfigSHA256: record.ConfigSHA256,
+		Cases: []result.GalleryCase{}}}
+	record.Gallery = g.file
+	return g
+}
+
+// portion is the i-th of n parts of a total, which differ by 1 at most.
+func portion(total, n, i int) int {
+	s := total / n
+	if i < total%n {
+		s++
+	}
+	return s
+}
+
+// share is how many cases the i-th suite may have.
+func (g *gallery) share(i int) int {
+	return min(suiteCases, portion(result.GalleryCases, len(g.cfg.Suites), i))
+}
+
+// begin starts a job: nothing is found, and the searches begin evenly over the images, one for each case that the
+// run may have; those of neighbours far apart, as few images may be of a kind.
+func (g *gallery) begin(j *plan.Job) {
+	g.found, g.from = map[slot]*candidate{}, map[slot]float64{}
+	_, before := g.quota(j)
+	slots, all, stride := slotsOf(j, before), 0, 7
+	for i, s := range g.cfg.Suites {
+		if s.Name == j.Suite.Name {
+			before += all
+		}
+		all += g.share(i)
+	}
+	if all%7 == 0 { // of at most 48, which 11 then does not divide
+		stride = 11
+	}
+	for i, k := range slots {
+		g.from[k] = float64((before+i)*stride%all) / float64(all)
+	}
+}
+
+// quota is how many cases a job's model may have, and how many the suite's models before it.
+func (g *gallery) quota(j *plan.Job) (own, before int) {
+	of := g.share(slices.IndexFunc(g.cfg.Suites, func(s config.Suite) bool { return s.Name == j.Suite.Name }))
+	for i, name := range j.Suite.Models {
+		if own = portion(of, len(j.Suite.Models), i); name == j.Model.Name {
+			break
+		}
+		before += own
+	}
+	return own, before
+}
+
+// kindsOf are those of a job's cases. Where the images were made on the network that answers, an image that it withstood
+// has no adversarial version to show.
+func kindsOf(j *plan.Job) []string {
+	if j.Oblivious() && len(j.Suite.Controls) > 0 {
+		return []string{result.Healed, result.NotHealed}
+	}
+	return []string{result.Broken}
+}
+
+// slotsOf are a job's places in the order in which they are filled.
+func slotsOf(j *plan.Job, before int) []slot {
+	defenses := j.Suite.Controls
+	if len(defenses) == 0 {
+		defenses = []string{config.None}
+	}
+	var all []slot
+	for _, t := range j.Trials {
+		if !t.Shown() {
+			continue
+		}
+		for _, d := range defenses {
+			for _, kind := range kindsOf(j) {
+				all = append(all, slot{t.Name(), t.Epsilon(), d, kind})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	first := before % len(all)
+	return slices.Concat(all[first:], all[:first])
+}
+
+// consider takes the candidates of a cell, whose verdicts are v.
+func (g *gallery) consider(s scoring, v []verdict) {
+	if s.Trial == nil || s.clean == nil || (s.who.Control == nil && len(s.Suite.Controls) > 0) {
+		return
+	}
+	for i, made := range s.made.each {
+		if made.First < 0 { // never broken, or wrong from the start
+			continue
+		}
+		kind := result.Broken
+		switch {
+		case !s.own && v[i].Right:
+			kind = result.Healed
+		case !s.own:
+			kind = result.NotHealed
+		case v[i].Right: // the judge does not confirm it
+			continue
+		}
+		k, n := slot{s.Name(), s.Epsilon(), s.who.Defense(), kind}, len(s.made.each)
+		away := (i - int(g.from[k]*float64(n)) + n) % n
+		if c := g.found[k]; c == nil || away < c.away {
+			known := result.GalleryCase{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.Model.Name,
+				Defense: k.defense, Mode: s.Suite.Mode, Attack: k.attack, Norm: s.Setting().Norm.String(),
+				Epsilon: k.epsilon, Kind: kind, VerdictOnly: s.made.verdictOnly, Image: s.Set.ID(i),
+				Label: s.Set.Label(i), Perturbation: v[i].Norm}
+			g.found[k] = &candidate{GalleryCase: known, who: s.who, set: s.Set, at: i, away: away,
+				made: s.made, clean: s.clean.verdicts[i]}
+		}
+	}
+}
+
+// exhibit makes the cases of the present job, whose trials are done, and writes the gallery with them.
+func (r *run) exhibit() error {
+	g, j := r.gallery, r.job.Job
+	if c := r.job.Classifiers[0].Shape.C; c != 1 && c != 3 {
+		g.note(j.Suite.Name, fmt.Sprintf("no pictures: the images have %d channels, pictures are made of 1 and of 3",
+			c))
+		return r.exhibited()
+	}
+	own, before := g.quota(j)
+	var chosen []slot
+	for _, k := range slotsOf(j, before) {
+		if g.found[k] != nil && len(chosen) < own && !slices.Contains(chosen, k) {
+			chosen = append(chosen, k)
+		}
+	}
+	cases, works := make([]*result.GalleryCase, len(chosen)), make([]*folder.Units[*result.GalleryCase], len(chosen))
+	var todo []int
+	var state int64
+	for i, k := range chosen {
+		c, done := g.found[k], false
+		var err error
+		// Which image a slot has is known when all shards are: each keeps its own.
+		key := folder.Key{Of: "gallery", Suite: c.Suite, Part: k.kind,
+			Key: plan.Key{Model: c.Model, Attack: k.attack, Epsilon: k.epsilon, Defense: k.defense}}
+		works[i], err = folder.Recall(r.journal, key,
+			func(at int, known *result.GalleryCase) {
+				if at == c.at {
+					cases[i], done = known, true
+				}
+			})
+		if err != nil {
+			return err
+		}
+		if !done {
+			todo = append(todo, i)
+		}
+		state = max(state, 2*c.who.State()) // a trace keeps as much as the loop
+	}
+	if len(todo) > 0 {
+		c := g.found[chosen[todo[0]]]
+		if err := r.journal.Open(c.set, []int{c.at}); err != nil {
+			return err
+		}
+	}
+	err := r.ForEach(r.ctx, len(todo), state, func(ctx context.Context, k int) (err error) {
+		i := todo[k]
+		c := g.found[chosen[i]]
+		if cases[i], err = c.show(ctx, r.Record.Datasets[c.Dataset].ClassNames); err == nil {
+			err = works[i].Done(c.at, cases[i])
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("suite %s, gallery of model %s: %w", j.Suite.Name, j.Model.Name, err)
+	}
+	for _, c := range cases {
+		if c != nil {
+			g.add(*c)
+		}
+	}
+	return r.exhibited()
+}
+
+// exhibited writes the gallery, which is a merge's where there are shards.
+func (r *run) exhibited() error {
+	if r.part != nil {
+		return nil
+	}
+	return r.out.Gallery(r.gallery.file)
+}
+
+// add takes a case unless its pictures are too many: the gallery then ends.
+func (g *gallery) add(c result.GalleryCase) {
+	size := c.Pictures.Bytes()
+	if g.full = g.full || g.bytes+size > result.GalleryBytes; g.full {
+		g.note(c.Suite, fmt.Sprintf("incomplete: the pictures of a run have %s at most",
+			number.Bytes(result.GalleryBytes)))
+		return
+	}
+	g.bytes += size
+	g.file.Cases = append(g.file.Cases, c)
+}
+
+// note says once what a suite's gallery lacks.
+func (g *gallery) note(suite, message string) {
+	if n := (result.GalleryNote{Suite: suite, Message: message}); !slices.Contains(g.file.Notes, n) {
+		g.file.Notes = append(g.file.Notes, n)
+	}
+}
+
+// show asks about a candidate's images, as far as the verdicts do not tell, and draws them. The loop runs again on the
+// adversarial image: verdicts keep no controls. It returns nil where an answer is not finite, or differs from the
+// verdicts: networks that answer at random do so.
+func (c *candidate) show(ctx context.Context, names []string) (*result.GalleryCase, error) {
+	var err error
+	if c.image, c.adversarial, err = c.made.read(c.set, c.at); err != nil {
+		return nil, err
+	}
+	out := &c.GalleryCase
+	out.LabelName = named(names, c.Label)
+	answer := func(v verdict) result.GalleryAnswer {
+		return result.GalleryAnswer{Class: v.Class, Name: named(names, v.Class), Margin: float64(v.Margin)}
+	}
+	says := func(logits []float32) result.GalleryAnswer {
+		v, _ := decide(logits, c.Label)
+		return answer(v)
+	}
+	alone := open.Alone(c.who.Net)
+	clean, err := alone.Logits(ctx, c.image.Pixels)
+	if err != nil {
+		return nil, err
+	}
+	attacked, err := alone.Logits(ctx, c.adversarial)
+	if err != nil {
+		return nil, err
+	}
+	out.Undefended = result.GalleryAnswers{Clean: says(clean), Adversarial: says(attacked)}
+	var healed []float32
+	if loop := c.who.Loop; loop != nil {
+		o, err := loop.RunTraced(ctx, c.adversarial)
+		if err != nil {
+			return nil, err
+		}
+		out.Controlled = &result.GalleryAnswers{Clean: answer(c.clean), Adversarial: says(o.Logits)}
+		for _, s := range o.Sweeps {
+			layers := c.who.Control.Layers(s.Layers)
+			out.Trace = append(out.Trace, result.GallerySweep{Objective: s.Objective, Layers: layers})
+		}
+		if u := o.Controls[0]; u != nil {
+			healed = make([]float32, len(u))
+			for i, x := range c.adversarial {
+				healed[i] = x + u[i]
+			}
+		}
+	}
+	if !believable(out) {
+		return nil, nil
+	}
+	return out, c.draw(healed)
+}
+
+func named(names []string, class int) string {
+	if class < len(names) {
+		return names[class]
+	}
+	return ""
+}
+
+// believable reports whether a case is what its kind says, in finite numbers.
+func believable(c *result.GalleryCase) bool {
+	right := func(a result.GalleryAnswer) bool { return a.Class == c.Label }
+	finite := c.Undefended.Clean.Margin + c.Undefended.Adversarial.Margin
+	attacked, healed := c.Undefended, false
+	if c.Controlled != nil {
+		finite += c.Controlled.Clean.Margin + c.Controlled.Adversarial.Margin
+		healed = right(c.Controlled.Adversarial)
+		if c.Kind == result.Broken {
+			attacked = *c.Controlled
+		}
+	}
+	for _, s := range c.Trace {
+		finite += s.Objective
+	}
+	return c.Perturbation > 0 && number.Finite(finite) && right(attacked.Clean) && !right(attacked.Adversarial) &&
+		healed == (c.Kind == result.Healed)
+}
+
+// draw makes a candidate's pictures.
+func (c *candidate) draw(healed []float32) error {
+	p, s := &c.Pictures, c.who.Shape
+	p.Width, p.Height = s.W, s.H
+	largest := 0.0
+	for i, x := range c.adversarial {
+		largest = max(largest, math.Abs(float64(x)-float64(c.image.Pixels[i])))
+	}
+	p.Magnification = readable(0.5 / largest)
+	magnified := make([]float32, len(c.adversarial))
+	for i, x := range c.adversarial {
+		magnified[i] = float32(0.5 + p.Magnification*(float64(x)-float64(c.image.Pixels[i])))
+	}
+	for _, one := range []struct {
+		to     *[]byte
+		pixels []float32
+	}{{&p.Clean, c.image.Pixels}, {&p.Adversarial, c.adversarial}, {&p.Perturbation, magnified}, {&p.Healed, healed}} {
+		if one.pixels == nil {
+			continue
+		}
+		var err error
+		if *one.to, err = encodePNG(s, one.pixels); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readable rounds a factor down to one of a single digit, or to 15 or its like.
+func readable(x float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(x)))
+	digit := math.Floor(x/power*(1+1e-6)) * power // float32 pixels differ a little from the fractions they stand for
+	if half := 1.5 * power; digit < half && x*(1+1e-6) >= half {
+		return half
+	}
+	return digit
+}
+
+// encodePNG writes an image of 1 or 3 channels, clipped to [0,1], with 8 bits a channel.
+func encodePNG(s attacks.Shape, pixels []float32) ([]byte, error) {
+	plane := s.H * s.W
+	at := func(channel, i int) uint8 {
+		return uint8(math.Round(255 * min(max(float64(pixels[channel*plane+i]), 0), 1)))
+	}
+	var img image.Image
+	if s.C == 1 {
+		grey := image.NewGray(image.Rect(0, 0, s.W, s.H))
+		for i := range plane {
+			grey.Pix[i] = at(0, i)
+		}
+		img = grey
+	} else {
+		colour := image.NewNRGBA(image.Rect(0, 0, s.W, s.H))
+		for i := range plane {
+			colour.SetNRGBA(i%s.W, i/s.W, color.NRGBA{at(0, i), at(1, i), at(2, i), 0xff})
+		}
+		img = colour
+	}
+	var b bytes.Buffer
+	err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, img)
+	return b.Bytes(), err
+}

@@ -1,0 +1,200 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"selfheal/attacks"
+	"selfheal/harness/folder"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/result"
+)
+
+// The limits of the probes. A closed loop costs many passes, so fewer of its images are probed.
+const (
+	probed           = 32 // images of a plain network
+	probedControlled = 8
+	repeats          = 5 // answers compared by the randomness probe, as in the reference AutoAttack
+	neighbours       = 10
+	// probeRadius is half a grey level: noise that an image does not show.
+	probeRadius = 0.5 / 255
+	// unstable is the relative change of the margin, for the median image, above which
+	// a loss is called unstable. Trained networks are at 1 % and below.
+	unstable = 0.1
+	// repeatable is the largest distance of normalised answers that counts as equal,
+	// the reference's.
+	repeatable = 1e-4
+)
+
+// probed are the warnings of the probes, which concern every cell of a classifier. They are made once a run, at its first
+// clean cell.
+func (r *run) probed(s scoring, v []verdict) ([]result.Warning, error) {
+	key := plan.Key{Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense()}
+	if found, done := r.probes[key]; done || s.Trial != nil {
+		return found, nil
+	}
+	if !s.Set.First() {
+		return nil, nil
+	}
+	found, err := folder.Once(r.journal, folder.Key{Of: "probe", Key: key}, func() ([]result.Warning, error) {
+		return r.probe(s.who, s.Set, v)
+	})
+	if err == nil {
+		r.probes[key] = found
+	}
+	return found, err
+}
+
+// ProbePasses is how many answers a probed image takes.
+const ProbePasses = repeats + neighbours
+
+// Probed is how many images of a classifier are probed at most.
+func Probed(who open.Classifier) int {
+	if who.Control != nil {
+		return probedControlled
+	}
+	return probed
+}
+
+// firstOf are the first places of n that hold, as many as are probed of a classifier.
+func firstOf(n int, who open.Classifier, holds func(i int) bool) (todo []int) {
+	for i := 0; i < n && len(todo) < Probed(who); i++ {
+		if holds(i) {
+			todo = append(todo, i)
+		}
+	}
+	return todo
+}
+
+// probe asks a classifier about clean images again and about images beside them, and
+// warns where the answers are random or jump.
+func (r *run) probe(who open.Classifier, set open.Images, clean []verdict) ([]result.Warning, error) {
+	var failed error
+	todo := firstOf(set.Len(), who, func(i int) bool {
+		if set.Own(i) || failed != nil {
+			return clean[i].Right
+		}
+		var v verdict // which another shard keeps
+		im, err := set.Read(i)
+		if err == nil {
+			v, err = judge(r.ctx, who, im, im.Pixels, plan.Ball{}, answerOnly)
+		}
+		if err != nil && !errors.As(err, new(open.NotFinite)) {
+			failed = err
+		}
+		return v.Right
+	})
+	if failed != nil || len(todo) == 0 {
+		return nil, failed
+	}
+	changes, apart := make([]float64, len(todo)), make([]float64, len(todo))
+	err := r.ForEach(r.ctx, len(todo), who.State(), func(ctx context.Context, k int) error {
+		im, err := set.Read(todo[k])
+		if err != nil {
+			return err
+		}
+		first, err := who.Logits(ctx, im.Pixels)
+		if err != nil {
+			return err
+		}
+		for range repeats - 1 {
+			again, err := who.Logits(ctx, im.Pixels)
+			if err != nil {
+				return err
+			}
+			apart[k] = math.Max(apart[k], normalisedDistance(first, again))
+		}
+		margin := attacks.LogitMargin(first, im.Label)
+		rng := rand.New(rand.NewPCG(r.Config.Seed, uint64(im.ID)))
+		beside := make([]float32, len(im.Pixels))
+		for range neighbours {
+			for i, v := range im.Pixels {
+				beside[i] = min(max(v+float32(probeRadius*(2*rng.Float64()-1)), 0), 1)
+			}
+			z, err := who.Logits(ctx, beside)
+			if err != nil {
+				return err
+			}
+			changes[k] += math.Abs(attacks.LogitMargin(z, im.Label)-margin) / math.Max(margin, 1e-12) / neighbours
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var list []result.Warning
+	random := slices.Max(apart) > repeatable
+	if random {
+		list = append(list, result.WarnRandomized.New(
+			"the answers of %s to one image differ from pass to pass: attack it with AutoAttack's version rand, "+
+				"which averages gradients", who))
+	}
+	slices.Sort(changes)
+	if median := changes[len(changes)/2]; median > unstable && !random {
+		list = append(list, result.WarnUnstableLoss.New(
+			"noise of half a grey level changes the margin of the median image by %.0f %%: "+
+				"gradients lead attacks astray", 100*median))
+	}
+	return list, nil
+}
+
+// normalisedDistance is ‖a/‖a‖ − b/‖b‖‖₂, as the reference compares answers; NaN, of
+// answers that are not finite, is left to the judge.
+func normalisedDistance(a, b []float32) float64 {
+	na, nb := attacks.L2.Length(a)+1e-10, attacks.L2.Length(b)+1e-10
+	sum := 0.0
+	for i := range a {
+		d := float64(a[i])/na - float64(b[i])/nb
+		sum += d * d
+	}
+	return math.Sqrt(sum)
+}
+
+// unbounded attacks images that stood in ℓ∞ once more at epsilon 1, where every
+// image is within reach of every other. An image that still stands shows that something else
+// than robustness stops the attack.
+func (r *run) unbounded(w *crafting) ([]result.Warning, error) {
+	asked := firstOf(w.set.Len(), w.on.Of, func(i int) bool { return w.each[i].Robust })
+	attack := attacks.APGD{Norm: attacks.Linf, Epsilon: 1, Loss: attacks.Margin, Steps: 20}
+	var mu sync.Mutex
+	stood := map[int]bool{}
+	work, err := folder.Recall(r.journal, w.key.As("epsilon 1 of "+w.key.Of), func(i int, stands bool) { stood[i] = stands })
+	if err != nil {
+		return nil, err
+	}
+	todo := slices.DeleteFunc(slices.Clone(asked), func(i int) bool { _, known := stood[i]; return known })
+	if err := r.journal.Open(w.set, todo); err != nil {
+		return nil, err
+	}
+	err = r.ForEach(r.ctx, len(todo), w.on.State, func(ctx context.Context, k int) error {
+		i := todo[k]
+		im, err := w.set.Read(i)
+		if err != nil {
+			return err
+		}
+		res, err := attack.Perturb(ctx, w.on, im, attacks.Options{Seed: r.Config.Seed, VerdictOnly: true})
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		stood[i] = res.Adversarial == nil
+		return work.Done(i, stood[i])
+	})
+	if err != nil {
+		return nil, err
+	}
+	left := howMany(asked, func(i int) bool { return stood[i] })
+	if left == 0 {
+		return nil, nil
+	}
+	return []result.Warning{result.WarnStandsAtEpsilonOne.New(
+		"%s stand even at epsilon 1, where any image may become any other: something else than robustness "+
+			"stops the attack",
+		share(left, len(asked)))}, nil
+}

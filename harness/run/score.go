@@ -1,0 +1,297 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+
+	"selfheal/attacks"
+	"selfheal/harness/certify"
+	"selfheal/harness/config"
+	"selfheal/harness/folder"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
+	"selfheal/harness/result"
+	"selfheal/harness/stats"
+)
+
+// scoring is what makes a cell: a classifier, and the images that a trial has made.
+type scoring struct {
+	*open.Job
+	plan.Trial // nil for the clean images
+	Seed       uint64
+	First      bool // the seed is the cells' own
+	who        open.Classifier
+	own        bool // the trial was made of this very classifier
+	recipe     attacks.Recipe
+	made       *crafted
+	clean      *judgement // the classifier's on clean images; nil where these are the clean ones, or it has none
+}
+
+// block is the journal's key of the verdicts.
+func (s scoring) block() folder.Key {
+	k := folder.Key{Of: "verdicts", Suite: s.Suite.Name, Key: plan.Key{Model: s.Model.Name, Defense: s.who.Defense()}}
+	if s.Trial != nil {
+		k.Attack, k.Epsilon, k.Seed = s.Name(), s.Epsilon(), s.Seed
+	}
+	return k
+}
+
+// judged judges the classifier. Where an answer is not finite, it says so instead: that costs a cell, not the hours
+// behind it.
+func (r *run) judged(s scoring, sweeps bool, where string) (v *judgement, failure string, err error) {
+	if v, err = r.judge(s.block(), s.who, s.Set, s.made, s.clean, sweeps); err == nil {
+		return v, "", nil
+	}
+	if err = fmt.Errorf("%s: %w", where, err); errors.As(err, new(open.NotFinite)) {
+		return v, err.Error(), nil
+	}
+	return v, "", err
+}
+
+// cell is one that has no verdicts yet.
+func (s scoring) cell() result.Cell {
+	cell := result.Cell{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense(),
+		Mode: s.Suite.Mode, Attack: config.None, Recipe: s.recipe.Name, N: s.Set.Len(),
+		Steps: []result.Step{}, Warnings: []result.Warning{}}
+	if s.Trial != nil {
+		cell.Attack = s.Name()
+		cell.Norm, cell.Epsilon = s.Strength()
+	}
+	return cell
+}
+
+// score makes a cell with its records. It returns the verdicts; none where the cell has an error instead.
+func (r *run) score(s scoring) (*judgement, error) {
+	if s.Trial != nil && s.clean == nil {
+		return nil, r.cells.fail(s, folder.NoClean)
+	}
+	got, failure, err := r.judged(s, true, "suite "+s.Suite.Name)
+	if err != nil {
+		return nil, err
+	}
+	if failure != "" {
+		return nil, r.cells.fail(s, failure)
+	}
+	probed, err := r.probed(s, got.verdicts)
+	if err != nil {
+		return nil, err
+	}
+	r.gallery.consider(s, got.verdicts)
+	findings, err := r.confront(s, got.verdicts)
+	if err != nil {
+		return nil, err
+	}
+	return got, r.cells.add(s, got, probed, findings)
+}
+
+// rescore scores the images that a trial made under another seed, where the first seed has made a cell.
+func (r *run) rescore(s scoring) error {
+	cell := r.cells.of(s)
+	if s.made == nil || s.clean == nil || cell != nil && cell.Error != "" {
+		return nil
+	}
+	got, failure, err := r.judged(s, false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.Seed))
+	if err != nil {
+		return err
+	}
+	var findings []certify.Finding
+	if failure == "" {
+		if findings, err = r.confront(s, got.verdicts); err != nil {
+			return err
+		}
+	}
+	return r.cells.addSeed(s, cell, got, failure, findings)
+}
+
+// confront holds the certificates of a job against the images of a scoring, unless it is one itself.
+func (r *run) confront(s scoring, v []verdict) (all []certify.Finding, err error) {
+	if s.Trial == nil || s.recipe.Certificate != nil {
+		return nil, nil
+	}
+	a := certify.Attack{Trial: s.Trial, Seed: s.Seed, First: s.First, Key: s.block(), Images: s.made,
+		Wrong: func(i int) bool { return !v[i].Right }}
+	for i, t := range s.Trials {
+		if s.Recipes[i].Certificate == nil {
+			continue
+		}
+		found, err := r.prover.Confront(r.ctx, r.certificate(s, t, r.Config.Seed), a)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found)
+	}
+	return all, nil
+}
+
+// cells are the results so far. A nil one takes none: a part's are the merge's.
+type cells struct {
+	record   *result.File
+	out      *folder.Folder
+	progress *progress.Progress
+	total    int
+}
+
+// next numbers the next cell, for a line; "" where none follows.
+func (c *cells) next(follows bool) string {
+	if c == nil || !follows {
+		return ""
+	}
+	return fmt.Sprintf("[%d/%d] ", len(c.record.Cells)+1, c.total)
+}
+
+// of is the cell that the first seed of a scoring has made.
+func (c *cells) of(s scoring) (cell *result.Cell) {
+	for i := 0; c != nil && i < len(c.record.Cells); i++ {
+		k := &c.record.Cells[i]
+		if k.Suite == s.Suite.Name && k.Model == s.Model.Name && k.Defense == s.who.Defense() && k.Attack == s.Name() &&
+			(k.Epsilon == nil || *k.Epsilon == s.Epsilon()) {
+			cell = k
+		}
+	}
+	return cell
+}
+
+// fail makes a cell that says why it has no verdicts.
+func (c *cells) fail(s scoring, why string) error {
+	if c == nil {
+		return nil
+	}
+	cell := s.cell()
+	cell.Error = why
+	c.record.Cells = append(c.record.Cells, cell)
+	c.progress.Report(progress.CellFailed{CellID: progress.IdentityOf(cell), Error: why})
+	return c.out.Cell(c.record, nil)
+}
+
+// unproven has the run end with an error: an image is certified and broken, and chance does not explain it.
+func (c *cells) unproven(cell result.Cell, who open.Classifier, text string) {
+	c.record.Failed = append(c.record.Failed, fmt.Sprintf("suite %s, %s, attack %s: %s: the certificate or this "+
+		"program is wrong", cell.Suite, who, cell.Attack, text))
+}
+
+// A network of so many classes, for images of at least such a side, is taken for one of ImageNet's.
+const imagenetClasses, imagenetSide = 1000, 224
+
+// add makes a cell of verdicts and writes it with its records.
+func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings []certify.Finding) error {
+	if c == nil {
+		return nil
+	}
+	v, cell := got.verdicts, s.cell()
+	cell.Seconds = got.seconds
+	cell.Warnings = append(cell.Warnings, warnings(s, v)...)
+	cell.Warnings = append(cell.Warnings, probed...)
+	if s.Trial == nil && s.who.Control == nil {
+		left := c.record.Datasets[s.Suite.Dataset].LeftOut
+		cell.Warnings = append(cell.Warnings, leftOut(s.Suite.Dataset, left)...)
+	}
+	for _, f := range findings {
+		if f.Smoothed != nil {
+			cell.Smoothed = append(cell.Smoothed, *f.Smoothed)
+		}
+		if f.Broken != "" {
+			cell.Warnings = append(cell.Warnings, result.WarnCertifiedBroken.New("%s", f.Broken))
+		}
+		if f.Impossible {
+			c.unproven(cell, s.who, f.Broken)
+		}
+	}
+	if s.own {
+		cell.Steps, cell.VerdictOnly, cell.Agreement = s.made.steps, s.made.verdictOnly, s.made.agreement
+		cell.Seconds += s.made.seconds
+	}
+	if s.who.Control != nil {
+		cell.Solver = got.loops.summary(s.who.Control)
+	}
+	if made := s.recipe.Corruption; made != nil && s.who.Classes == imagenetClasses && s.who.Shape.H >= imagenetSide {
+		cell.AlexNetError = made.AlexNetError()
+	}
+	cell.Verdicts, cell.Correct = bits(v)
+	cell.Accuracy = float64(cell.Correct) / float64(cell.N)
+	cell.CI95 = stats.Wilson(cell.Correct, cell.N)
+	for _, v := range v {
+		cell.MaxNorm = max(cell.MaxNorm, v.Norm)
+	}
+	c.record.Cells = append(c.record.Cells, cell)
+	told := s.Trial != nil && s.who.Control == nil && s.recipe.Components != nil // by its last component
+	c.progress.Scored(cell, len(c.record.Cells), c.total, told)
+	return c.out.Cell(c.record, records(cell, s, v))
+}
+
+// addSeed adds the verdicts under a further seed to a cell, or says why there are none.
+func (c *cells) addSeed(s scoring, cell *result.Cell, got *judgement, failure string,
+	findings []certify.Finding) error {
+	if c == nil || cell == nil {
+		return nil
+	}
+	for _, f := range findings {
+		if f.Impossible {
+			c.unproven(*cell, s.who, fmt.Sprintf("seed %d: %s", s.Seed, f.Broken))
+		}
+	}
+	id := progress.IdentityOf(*cell)
+	if failure != "" {
+		c.record.Failed = append(c.record.Failed, failure)
+		c.progress.Report(progress.SeedFailed{CellID: id, Seed: s.Seed, Error: failure})
+		return nil
+	}
+	score := result.SeedScore{Seed: s.Seed, Seconds: got.seconds}
+	if s.own {
+		score.Seconds += s.made.seconds
+	}
+	score.Verdicts, score.Correct = bits(got.verdicts)
+	score.Accuracy = float64(score.Correct) / float64(s.Set.Len())
+	if cell.Seeds == nil {
+		cell.Seeds = []result.SeedScore{{Seed: c.record.Seed, Correct: cell.Correct, Accuracy: cell.Accuracy,
+			Verdicts: cell.Verdicts, Seconds: cell.Seconds}}
+	}
+	cell.Seeds = append(cell.Seeds, score)
+	c.progress.Report(progress.SeedFinished{CellID: id, Seed: s.Seed,
+		Score: progress.Score{Accuracy: score.Accuracy, Correct: score.Correct, N: cell.N, Seconds: score.Seconds}})
+	return c.out.Cell(c.record, nil)
+}
+
+// records are a cell's, one an image.
+func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Record] {
+	return func(yield func(result.Record) bool) {
+		for i, v := range verdicts {
+			made := s.made.at(i)
+			record := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
+				Epsilon: c.Epsilon, Image: s.Set.ID(i), Label: s.Set.Label(i), Verdict: int(c.Verdicts[i] - '0'),
+				Predicted: v.Class, Margin: result.Margin(v.Margin), Norm: v.Norm}
+			if made.First >= 0 {
+				record.FirstSuccess = &made.First
+				if s.own {
+					record.Queries = &made.Queries
+				}
+			}
+			if made.Nearest > 0 && s.own {
+				record.Distance = &made.Nearest
+			}
+			if p := s.made.proof; p != nil {
+				p.Tell(i, &record)
+			}
+			if s.clean != nil {
+				record.CleanMargin = new(float64(s.clean.verdicts[i].Margin))
+			}
+			if !yield(record) {
+				return
+			}
+		}
+	}
+}
+
+// bits writes verdicts as a cell does, and counts the right ones.
+func bits(verdicts []verdict) (text string, correct int) {
+	b := make([]byte, len(verdicts))
+	for i, v := range verdicts {
+		b[i] = '0'
+		if v.Right {
+			b[i] = '1'
+			correct++
+		}
+	}
+	return string(b), correct
+}

@@ -1,0 +1,279 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/folder"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
+	"selfheal/harness/result"
+)
+
+// timedImages is how many images at most the time of an answer is measured on, one at a
+// time.
+const timedImages = 10
+
+// sample is the images of one kind that a study looks at.
+type sample struct {
+	kind string
+	made *crafted
+}
+
+// studied is the use of the images that a job's study needs, where all of them are made at full strength for others;
+// else nil.
+func (r *run) studied(j *plan.Job) *use {
+	if !j.Studies() || j.Studied == nil || r.part != nil { // a part has made only some of them
+		return nil
+	}
+	if u := r.uses[j.Studied.Key(j, config.None, r.Config.Seed)]; u != nil && u.images {
+		return u
+	}
+	return nil
+}
+
+// study makes the solver study of the present job's model: a result for each control, which is written when it is whole.
+func (r *run) study() error {
+	b := r.job
+	if !b.Studies() || !b.Set.First() {
+		return nil
+	}
+	set := b.Set.Head(b.Suite.Solver.Images)
+	base := result.SolverStudy{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.Model.Name, N: set.Len(),
+		Defaults: settings(config.DefaultSolver())}
+	var samples []sample
+	add := func(kind string, made *crafted) ([]verdict, error) {
+		key := studyKey(b.Job)
+		key.Part = kind
+		got, err := r.judge(key, b.Classifiers[0], set, made, nil, false)
+		_, right := bits(got.verdicts)
+		samples = append(samples, sample{kind, made})
+		base.Baseline = append(base.Baseline, score(kind, right, set.Len()))
+		return got.verdicts, err
+	}
+	clean, err := add(result.CleanImages, untouched())
+	if err != nil {
+		return err
+	}
+	var own *crafted // for the study alone
+	if t := b.Studied; t != nil {
+		made, recipe, shared, err := r.studyImages(set, clean)
+		if err == nil {
+			_, err = add(result.AdversarialImages, made)
+		}
+		if !shared {
+			own = made
+		}
+		if err != nil {
+			return fmt.Errorf("suite %s, solver study of model %s: %w", b.Suite.Name, b.Model.Name, err)
+		}
+		base.Attack, base.Recipe, base.Norm = t.Name(), recipe.Name, t.Setting().Norm.String()
+		base.Epsilon = new(t.Epsilon())
+	}
+	for _, name := range b.Suite.Solver.Controls {
+		study := base
+		study.Control = name
+		if err := r.studyControl(set, samples, &study); err != nil {
+			return fmt.Errorf("suite %s, solver study of control %s on model %s: %w", b.Suite.Name, name, b.Model.Name,
+				err)
+		}
+		if err := r.cells.addStudy(study); err != nil {
+			return err
+		}
+	}
+	if own != nil {
+		return r.free(studyKey(b.Job), own.images)
+	}
+	return nil
+}
+
+// studyKey is that of images which are made for a study alone.
+func studyKey(j *plan.Job) folder.Key {
+	return folder.Key{Of: "study", Suite: j.Suite.Name, Key: plan.Key{Model: j.Model.Name}}
+}
+
+// addStudy takes a solver study.
+func (c *cells) addStudy(s result.SolverStudy) error {
+	if c == nil {
+		return nil
+	}
+	c.record.Solver = append(c.record.Solver, s)
+	return c.out.Cell(c.record, nil)
+}
+
+func score(kind string, right, n int) result.Score {
+	return result.Score{Images: kind, Correct: right, Accuracy: float64(right) / float64(n)}
+}
+
+// studyImages are the study's adversarial images: the first of those that the run has made
+// for every image, which are shared, else made for these images alone. They are the same.
+func (r *run) studyImages(set open.Images, clean []verdict) (made *crafted, recipe attacks.Recipe, shared bool,
+	err error) {
+	b := r.job
+	t, who := b.Studied, b.Classifiers[0]
+	if recipe, err = t.Recipe(who.Classes, who.Shape); err != nil {
+		return nil, recipe, false, err
+	}
+	if u := r.studied(b.Job); u != nil && u.made != nil {
+		first := *u.made
+		first.each = first.each[:set.Len()]
+		return &first, recipe, true, nil
+	}
+	on, err := r.source.Oracle(b, who)
+	if err != nil {
+		return nil, recipe, false, err
+	}
+	defer on.Close()
+	made, err = r.craft(on, &crafting{recipe: recipe, seed: r.Config.Seed, set: set, clean: clean,
+		cell: progress.IdentityOf(scoring{Job: b, who: who, Trial: t}.cell()), key: studyKey(b.Job),
+		label: fmt.Sprintf("solver study, %s, %s", b.Model.Name, t.Name())})
+	return made, recipe, false, err
+}
+
+// solverStudy makes the study of one control.
+type solverStudy struct {
+	*run
+	loop    func() (*open.Controller, error) // opens it where the journal does not tell all
+	set     open.Images
+	samples []sample
+	control string
+	key     folder.Key
+	done    int // solvers tried
+	planned int
+	seconds float64
+}
+
+func (r *run) studyControl(set open.Images, samples []sample, study *result.SolverStudy) error {
+	var opened *open.Controller
+	defer func() {
+		if opened != nil {
+			opened.Close()
+		}
+	}()
+	own := r.Config.Control(study.Control).Solver
+	methods, others := sameStart(own), variants(own, r.job.Suite.Solver)
+	s := &solverStudy{run: r, set: set, samples: samples, planned: len(methods) + len(others), control: study.Control,
+		key: studyKey(r.job.Job).As("solver of study"),
+		loop: func() (_ *open.Controller, err error) {
+			if opened == nil {
+				opened, err = r.Controller(r.ctx, r.job.Net, r.Config.Control(study.Control), true)
+			}
+			return opened, err
+		}}
+	s.key.Part = study.Control
+	study.Solver = settings(own)
+	var mine result.SolverRun
+	for _, m := range methods {
+		curves, run, err := s.follow(m, control.EachStep)
+		if err != nil {
+			return err
+		}
+		study.Curves = append(study.Curves, curves...)
+		if m == own {
+			mine = run
+		}
+	}
+	mine.Why, mine.Own = result.OwnSolver, true
+	var err error
+	study.Runs = append(study.Runs, mine)
+	for _, v := range others {
+		run := mine
+		switch {
+		case v.solver == own:
+			s.say(run)
+		case v.why == result.DefaultRate:
+			var curves []result.SolverCurve
+			if curves, run, err = s.follow(v.solver, control.EachStep); err != nil {
+				return err
+			}
+			for i := range curves {
+				curves[i].Default = true
+			}
+			study.Curves = append(study.Curves, curves...)
+		default:
+			if _, run, err = s.follow(v.solver, control.EachSweep); err != nil {
+				return err
+			}
+		}
+		run.Why, run.Value, run.Own = v.why, v.value, v.solver == own
+		study.Runs = append(study.Runs, run)
+	}
+	costs, err := folder.OnceTimed(r.journal, s.key.As("costs of study"), func() ([]result.SolverCost, error) {
+		return s.costs(methods)
+	})
+	study.Costs, study.Seconds = costs.Value, s.seconds+costs.Seconds
+	return err
+}
+
+// say tells how a solver did.
+func (s *solverStudy) say(run result.SolverRun) {
+	s.done++
+	e := progress.SolverStudied{Model: s.job.Model.Name, Control: s.control, Study: s.done, Studies: s.planned,
+		SolverSettings: run.Settings, Passes: run.Passes}
+	for _, o := range run.Outcomes {
+		e.Outcomes = append(e.Outcomes, progress.StudyOutcome{Images: o.Images,
+			Before: o.Sweeps[0].Objective, After: o.Final().Objective, Accuracy: o.Accuracy})
+	}
+	s.Progress.Report(e)
+}
+
+// answer is how a classifier gives its logits.
+type answer func(ctx context.Context, x, logits []float32) error
+
+// costs measures the cost of an answer, of the network alone and under every solver.
+func (s *solverStudy) costs(methods []control.Solver) ([]result.SolverCost, error) {
+	own, err := s.loop()
+	if err != nil {
+		return nil, err
+	}
+	var all []result.SolverCost
+	var clean [][]float32
+	for i := range min(s.set.Len(), timedImages) {
+		im, err := s.set.Read(i)
+		if err != nil {
+			return nil, err
+		}
+		clean = append(clean, im.Pixels)
+	}
+	add := func(method string, passes float64, of answer) error {
+		ms, err := medianTime(s.ctx, clean, s.job.Net.Classes(), of)
+		all = append(all, result.SolverCost{Method: method, Passes: passes, Milliseconds: ms, Images: len(clean)})
+		return err
+	}
+	if err := add(config.None, 1, s.job.Net.Logits); err != nil {
+		return nil, err
+	}
+	for _, m := range methods {
+		loop, err := own.WithSolver(m)
+		if err == nil {
+			err = add(m.Method.String(), loop.Passes(), loop.Logits)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// medianTime asks about one image after the other, about the first one once before that
+// counts, and returns the median time of an answer in milliseconds.
+func medianTime(ctx context.Context, images [][]float32, classes int, of answer) (float64, error) {
+	out := make([]float32, classes)
+	times := make([]float64, 1+len(images))
+	for i := range times {
+		start := time.Now()
+		if err := of(ctx, images[max(i-1, 0)], out); err != nil {
+			return 0, err
+		}
+		times[i] = float64(time.Since(start)) / float64(time.Millisecond)
+	}
+	times = slices.Sorted(slices.Values(times[1:]))
+	n := len(times)
+	return (times[n/2] + times[(n-1)/2]) / 2, nil
+}

@@ -1,0 +1,236 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+
+	"selfheal/attacks"
+	"selfheal/harness/certify"
+	"selfheal/harness/config"
+	"selfheal/harness/folder"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
+	"selfheal/internal/journal"
+	"selfheal/internal/number"
+)
+
+// Begin opens a job.
+func (r *run) Begin(j *plan.Job) (err error) {
+	if r.job, err = r.source.Open(r.ctx, j); err != nil {
+		return err
+	}
+	r.prover = &certify.Prover{Job: r.job, Opener: r.Opener, Journal: r.journal}
+	r.gallery.begin(j)
+	return nil
+}
+
+// Clean opens the oracle of a group of classifiers and scores them on clean images. One whose answers there are not
+// finite is not attacked.
+func (r *run) Clean(_ *plan.Job, g plan.Group) (err error) {
+	r.closeOracle()
+	if r.oracle, err = r.source.Oracle(r.job, r.job.Classifier(g.Attacked)); err != nil {
+		return err
+	}
+	r.clean = map[string]*judgement{}
+	for _, defense := range g.Scored {
+		s := scoring{Job: r.job, who: r.job.Classifier(defense), made: untouched()}
+		if r.clean[defense], err = r.score(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Try does what a trial's kind asks for.
+func (r *run) Try(s plan.Step) error { return s.Trial.Do(r, s) }
+
+// End makes what all trials of a job together show, and gives up what it needed of the first seed.
+func (r *run) End(j *plan.Job) error {
+	if err := r.exhibit(); err != nil {
+		return err
+	}
+	if err := r.study(); err != nil {
+		return err
+	}
+	for _, g := range j.Groups() {
+		for _, t := range j.Trials {
+			for _, k := range (plan.Step{Job: j, Group: g, Trial: t, Seed: r.Config.Seed}).Keys() {
+				if err := r.used(k); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if r.studied(j) != nil {
+		if err := r.used(j.Studied.Key(j, config.None, r.Config.Seed)); err != nil {
+			return err
+		}
+	}
+	r.leave()
+	return nil
+}
+
+// leave closes what is open of a job.
+func (r *run) leave() {
+	r.closeOracle()
+	if r.job != nil {
+		r.prover.Close()
+		r.job.Close()
+		r.job = nil
+	}
+}
+
+func (r *run) closeOracle() {
+	if r.oracle != nil {
+		r.oracle.Close()
+		r.oracle = nil
+	}
+}
+
+// scoring is that of a step on one of its classifiers.
+func (r *run) scoring(s plan.Step, defense string, made *crafted) scoring {
+	return scoring{Job: r.job, Trial: s.Trial, Seed: s.Seed, First: s.First, who: r.job.Classifier(defense),
+		own: slices.Contains(s.Of(s.Group), defense), recipe: r.job.Recipe(s.Trial), made: made, clean: r.clean[defense]}
+}
+
+// Attack makes an attack's images and scores the group on them.
+func (r *run) Attack(s plan.Step) error {
+	var made *crafted
+	if r.clean[s.Scored[0]] != nil {
+		var err error
+		if made, err = r.crafted(s); err != nil {
+			return err
+		}
+	}
+	return r.scoreAll(s, made)
+}
+
+// Corrupt makes a corruption's images and scores the group on them. Nothing is kept: every classifier is asked about
+// the same pixels, which are made again each time.
+func (r *run) Corrupt(s plan.Step, c attacks.Corruption) error {
+	var made *crafted
+	if r.clean[s.Scored[0]] != nil {
+		made = untouched()
+		made.within = s.Within()
+		made.corrupt = func(im attacks.Image) ([]float32, error) {
+			x, err := c.Apply(im, s.Seed)
+			if err != nil {
+				err = fmt.Errorf("image %d: %w", im.ID, err)
+			}
+			return x, err
+		}
+	}
+	return r.scoreAll(s, made)
+}
+
+// scoreAll scores a group on images, and saves them or gives them up.
+func (r *run) scoreAll(s plan.Step, made *crafted) error {
+	for _, defense := range s.Scored {
+		if err := r.scoreStep(r.scoring(s, defense, made)); err != nil {
+			return err
+		}
+	}
+	if !s.First { // the gallery and studies take the first seed's
+		return r.used(s.Keys()[0])
+	}
+	if made != nil && s.Suite.SaveAdversarial {
+		return r.adversarial(s, made)
+	}
+	return nil
+}
+
+// Certify proves a certificate of every classifier of a group and scores them by it. A smoothed classifier may be right
+// on images on which the classifier itself is wrong; bounds prove nothing about those.
+func (r *run) Certify(s plan.Step) error {
+	for _, defense := range s.Scored {
+		one := r.scoring(s, defense, nil)
+		if one.clean != nil {
+			proofs, err := r.prover.Prove(r.ctx, r.certificate(one, s.Trial, s.Seed))
+			if err != nil {
+				return err
+			}
+			one.made = untouched()
+			one.made.proof, one.made.seconds, one.made.warnings = proofs.Proof, proofs.Seconds, proofs.Warnings
+		}
+		if err := r.scoreStep(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// certificate is that of the classifier of a scoring by a trial.
+func (r *run) certificate(s scoring, t plan.Trial, seed uint64) certify.Case {
+	s.Trial, s.Seed, s.recipe = t, seed, r.job.Recipe(t)
+	return certify.Case{Trial: t, Recipe: s.recipe, Who: s.who, Seed: seed, ID: progress.IdentityOf(s.cell()),
+		Label: r.label(s), Right: func(i int) bool { return s.clean.verdicts[i].Right }}
+}
+
+// scoreStep scores a classifier: under the first seed that makes a cell, under others a row of its seeds.
+func (r *run) scoreStep(s scoring) error {
+	if s.First {
+		_, err := r.score(s)
+		return err
+	}
+	return r.rescore(s)
+}
+
+// crafted makes an attack's images under a seed, unless the run has done so before.
+func (r *run) crafted(s plan.Step) (*crafted, error) {
+	key := s.Keys()[0]
+	use := r.uses[key]
+	if use.made != nil {
+		return use.made, nil
+	}
+	one := r.scoring(s, s.Attacked, nil)
+	made, err := r.craft(r.oracle, &crafting{recipe: one.recipe, seed: s.Seed, cell: progress.IdentityOf(one.cell()),
+		label: r.label(one), key: craftKey(key), set: r.job.Set, clean: r.clean[s.Scored[0]].verdicts, trial: s.Trial,
+		verdictOnly: !use.images && !one.recipe.Minimises})
+	if err != nil {
+		return nil, fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, r.oracle.Of, s.Trial.Name(), err)
+	}
+	use.made = made
+	return made, nil
+}
+
+// craftKey is the journal's, of images that an attack makes.
+func craftKey(k plan.Key) folder.Key { return folder.Key{Of: "attack", Key: k} }
+
+// label names what is attacked, or certified, in lines of progress.
+func (r *run) label(s scoring) string {
+	label := r.cells.next(s.Seed == r.Config.Seed) + s.Model.Name + ", " + s.Trial.Name()
+	if len(s.Setting().Epsilons) > 1 {
+		label += " " + number.Format(s.Epsilon())
+	}
+	if s.who.Control != nil {
+		label += ", " + s.Suite.Mode + " " + s.who.Defense()
+	}
+	if s.Seed != r.Config.Seed {
+		label += fmt.Sprintf(", seed %d", s.Seed)
+	}
+	return label
+}
+
+// used says that one need of a key's images is met. After the last one they are freed: those of a whole run would fill
+// the disk.
+func (r *run) used(k plan.Key) error {
+	u := r.uses[k]
+	if u.left--; u.left > 0 || u.made == nil {
+		return nil
+	}
+	images := u.made.images
+	u.made = nil
+	return r.free(craftKey(k), images)
+}
+
+// free removes a key's images, once the journal says that nobody needs them. There are none where it is complete.
+func (r *run) free(k folder.Key, images *journal.Vectors) error {
+	if images == nil {
+		return nil
+	}
+	_, err := folder.Once(r.journal, k.As("freed "+k.Of), func() (bool, error) { return true, nil })
+	if err != nil {
+		return err
+	}
+	return images.Remove()
+}

@@ -1,0 +1,124 @@
+// Package shard does a plan in parts: a shard of it, in a folder beside the others, the merge of what they leave, and the
+// jobs of a cluster that run them.
+package shard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"selfheal/control/pca"
+	"selfheal/harness/dataset"
+	"selfheal/harness/folder"
+	"selfheal/harness/plan"
+	"selfheal/harness/run"
+	"selfheal/internal/atomicfile"
+	"selfheal/internal/fault"
+	"selfheal/internal/input"
+)
+
+// Run does a shard of a plan, in a folder of o.Out. With attempt set it works beside whoever else does that shard, in a
+// folder of its own. Of o it ignores Report: a shard has no results of its own.
+func Run(ctx context.Context, p *plan.Plan, s plan.Shard, attempt bool, o run.Options) error {
+	// Fitted embeddings go to all shards: fits on several kinds of processor differ in their last digits.
+	o.Cache = &pca.Cache{Dir: filepath.Join(o.Out, "fits")}
+	for _, name := range []string{"fits", s.Folder()} {
+		if _, there := os.Lstat(filepath.Join(o.Out, name)); there == nil { // it may be a link
+			if err := atomicfile.In(o.Out).Make(name); err != nil {
+				return fmt.Errorf("output folder %s: %w", filepath.Join(o.Out, name), err)
+			}
+		}
+	}
+	known, err := readDigests(o.Out, p, o.Force)
+	if err != nil {
+		return err
+	}
+	o.Part = &run.Part{Shard: s, Dir: filepath.Join(o.Out, s.Folder()), Known: known}
+	if known == nil {
+		o.Part.Read = func(sets map[string]*dataset.Dataset) error { return writeDigests(o.Out, p, sets) }
+	}
+	if attempt {
+		if o.Part.Dir, err = newAttempt(o.Part.Dir); err != nil {
+			return err
+		}
+	}
+	_, err = run.Run(ctx, p, o)
+	return err
+}
+
+// digestsFile, in the output folder, has the digests of a plan's data sets, so that the shards behind the first read
+// their own images only.
+const digestsFile = "datasets.json"
+
+// digests is what it holds.
+type digests struct {
+	ConfigSHA256 string                     `json:"config_sha256"`
+	Datasets     map[string]*dataset.Digest `json:"datasets"`
+}
+
+// mostDigests bounds it, in bytes.
+const mostDigests = 256 << 20
+
+// readDigests reads the digests that another shard has written; nil where there are none. With force those of another
+// plan do not count.
+func readDigests(dir string, p *plan.Plan, force bool) (map[string]*dataset.Digest, error) {
+	path := filepath.Join(dir, digestsFile)
+	data, err := input.Read(path, mostDigests)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, fault.Reason(err))
+	}
+	var d digests
+	text, err := folder.Checked(data)
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	switch other := d.ConfigSHA256 != p.Config.Hash(); {
+	case force && (err != nil || other):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s is damaged; %w", path, folder.ErrOtherRun)
+	case other:
+		return nil, fmt.Errorf("%s is of another plan: another config, --suite, --limit or --set; %w", path,
+			folder.ErrOtherRun)
+	}
+	return d.Datasets, nil
+}
+
+// writeDigests writes those of data sets that are open. Shards that do so at once write the same.
+func writeDigests(dir string, p *plan.Plan, sets map[string]*dataset.Dataset) error {
+	d := digests{p.Config.Hash(), map[string]*dataset.Digest{}}
+	for key, set := range sets {
+		d.Datasets[key] = new(set.Digest())
+	}
+	data, err := json.Marshal(d)
+	if err == nil {
+		err = atomicfile.In(dir).WriteSynced(digestsFile, folder.WithSum(data))
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, digestsFile), fault.Reason(err))
+	}
+	return nil
+}
+
+// Status is how far a shard of a run in a folder is, by the attempt at it that got farthest. It is nil where none has
+// begun.
+func Status(dir string, s plan.Shard) (best *folder.Status) {
+	shard := escaped(filepath.Join(dir, s.Folder()))
+	for _, pattern := range []string{"", attemptPrefix + "*"} {
+		plans, _ := filepath.Glob(filepath.Join(shard, pattern, folder.WorkFolder, folder.PlanFile))
+		for _, name := range plans {
+			one, ok := folder.ReadStatus(filepath.Dir(name))
+			if ok && (best == nil || one.Finished || one.Done > best.Done && !best.Finished) {
+				best = &one
+			}
+		}
+	}
+	return best
+}

@@ -1,0 +1,291 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"selfheal/harness/dataset"
+	"selfheal/harness/folder"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
+	"selfheal/harness/run"
+	"slices"
+	"strings"
+	"time"
+
+	"selfheal/harness/cluster"
+	"selfheal/harness/result"
+	"selfheal/internal/atomicfile"
+	"selfheal/internal/fault"
+	"selfheal/internal/input"
+)
+
+// SubmitOptions say by which engine and how a plan's shards are run elsewhere.
+type SubmitOptions struct {
+	run.Options    // of the merge; Out is the folder that all machines have
+	Engine         cluster.Engine
+	EngineName     string
+	Shards         int
+	ProgramCommand []string      // runs a shard, but for --shard
+	Every          time.Duration // between two looks at how it goes; 0: 15 s
+}
+
+// submitFolder, in the output folder, has the jobs that [Submit] has made.
+const submitFolder = "submit"
+
+// submitted is the work that was given to an engine.
+type submitted struct {
+	Engine       string   `json:"engine"`
+	Shards       int      `json:"shards"`
+	ConfigSHA256 string   `json:"config_sha256"`
+	Jobs         []string `json:"jobs"` // ids, the last one that of what failed before
+	Tries        []int    `json:"tries"`
+}
+
+// mostTries is how often a shard is given to the engine that ends without being finished.
+const mostTries = 3
+
+// Submit runs a plan's shards as a job of an engine, follows it, submits again the shards that have failed, and merges
+// their results in o.Out. A job that was submitted for that folder before is followed. When ctx is cancelled the job
+// goes on; the error is [folder.Unfinished].
+func Submit(ctx context.Context, p *plan.Plan, o SubmitOptions) (*result.File, error) {
+	if err := atomicfile.In(o.Out).Make(submitFolder); err != nil {
+		return nil, fmt.Errorf("output folder %s: %w", o.Out, err)
+	}
+	lock, err := folder.LockFolder(filepath.Join(o.Out, submitFolder), "submit")
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Free()
+	s := &submission{o: o, path: filepath.Join(o.Out, submitFolder, "job.json"),
+		finished: make([]bool, o.Shards), gone: make([]int, o.Shards)}
+	err = s.begin(ctx, p)
+	if err == nil {
+		err = s.follow(ctx)
+	}
+	if err != nil {
+		if ctx.Err() != nil && len(s.Jobs) > 0 {
+			var cancel []string
+			for _, id := range s.Jobs {
+				cancel = append(cancel, o.Engine.Cancelling(id))
+			}
+			o.Progress.Report(progress.JobGoesOn{Engine: o.EngineName, IDs: s.Jobs, Cancel: strings.Join(cancel, "; ")})
+			return nil, folder.NewUnfinished(err)
+		}
+		return nil, err
+	}
+	shards, err := Find(o.Out)
+	if err != nil {
+		return nil, err
+	}
+	others := fmt.Sprintf("-of-%d", o.Shards)
+	shards = slices.DeleteFunc(shards, func(dir string) bool { return !strings.HasSuffix(shardFolder(dir), others) })
+	return Merge(ctx, shards, o.Options)
+}
+
+// submission is a job that is followed.
+type submission struct {
+	o SubmitOptions
+	submitted
+	path     string
+	finished []bool
+	gone     []int // in how many looks one after the other the engine did not know a shard
+}
+
+// last is the job that was submitted last.
+func (s *submission) last() string { return s.Jobs[len(s.Jobs)-1] }
+
+// begin finds the job that was submitted before, or submits one.
+func (s *submission) begin(ctx context.Context, p *plan.Plan) error {
+	data, err := input.Read(s.path, mostJobs)
+	if err == nil {
+		err = json.Unmarshal(data, &s.submitted)
+	}
+	switch hash := p.Config.Hash(); {
+	case err == nil && (len(s.Tries) != s.Shards || len(s.Jobs) == 0 || slices.Contains(s.Jobs, "")):
+		return fmt.Errorf("%s is damaged: choose another --out, or remove it", s.path)
+	case err == nil && (s.Shards != s.o.Shards || s.Engine != s.o.EngineName):
+		return open.Wrong(fmt.Errorf("%s is that of another job, of %s in %d shards: choose another --out", s.o.Out,
+			s.Engine, s.Shards))
+	case err == nil && s.ConfigSHA256 != hash:
+		return open.Wrong(fmt.Errorf("%s is that of another job: another config, --suite, --limit or --set; choose "+
+			"another --out", s.o.Out))
+	case err == nil:
+		clear(s.Tries) // whoever calls again has mended the cause
+		s.o.Progress.Report(progress.JobFound{Engine: s.o.EngineName, ID: s.last()})
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: %w", s.path, fault.Reason(err))
+	default:
+		s.submitted = submitted{Engine: s.o.EngineName, Shards: s.o.Shards, ConfigSHA256: hash,
+			Tries: make([]int, s.o.Shards)}
+	}
+	if err := s.o.Engine.Ready(); err != nil {
+		return err
+	}
+	if err := prepare(ctx, p, s.o.Options); err != nil {
+		if errors.Is(err, folder.ErrOtherRun) { // and submit has no --force
+			err = open.Wrong(errors.New(strings.ReplaceAll(err.Error(), folder.ErrOtherRun.Error(),
+				"choose another --out")))
+		}
+		return err
+	}
+	all := make([]int, s.Shards)
+	for i := range all {
+		all[i] = i + 1
+	}
+	return s.submit(ctx, all)
+}
+
+// prepare holds that the results will find room and that everything is there, and has all shards find the digests of the
+// data sets.
+func prepare(ctx context.Context, p *plan.Plan, o run.Options) error {
+	known, err := readDigests(o.Out, p, false)
+	if err != nil {
+		return err
+	}
+	o.Part = &run.Part{Dir: o.Out, Known: known}
+	if known == nil {
+		o.Part.Read = func(sets map[string]*dataset.Dataset) error { return writeDigests(o.Out, p, sets) }
+	}
+	return run.Prepare(ctx, p, o)
+}
+
+// mostJobs bounds the file of jobs, in bytes.
+const mostJobs = 64 << 20
+
+// submit gives shards to the engine.
+func (s *submission) submit(ctx context.Context, which []int) error {
+	// Whatever ends this program meanwhile, what the engine has taken is noted.
+	id, err := s.o.Engine.Submit(context.WithoutCancel(ctx), cluster.Job{Name: "selfheal", Command: s.o.ProgramCommand,
+		Shards: s.Shards, Which: which, Dir: s.o.Out})
+	if id == "" {
+		return err
+	}
+	s.Jobs = append(s.Jobs, id) // of an error too: a part may have been submitted
+	for _, i := range which {
+		s.Tries[i-1]++
+		s.gone[i-1] = 0
+	}
+	data, merr := json.Marshal(s.submitted)
+	if merr == nil {
+		dir, name := atomicfile.At(s.path)
+		merr = dir.WriteSynced(name, data)
+	}
+	if merr != nil {
+		merr = fmt.Errorf("%s has job %s, which can't be noted in %s: %w; %s ends it", s.o.EngineName, id, s.path,
+			fault.Reason(merr), s.o.Engine.Cancelling(id))
+	}
+	if err = cmp.Or(err, merr); err == nil {
+		s.o.Progress.Report(progress.JobSubmitted{Engine: s.o.EngineName, ID: id, Shards: len(which)})
+	}
+	return err
+}
+
+// follow looks at the shards until all are finished.
+func (s *submission) follow(ctx context.Context) error {
+	every := s.o.Every
+	if every == 0 {
+		every = 15 * time.Second
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		failed, all, err := s.look(ctx)
+		if err != nil || all {
+			return err
+		}
+		if len(failed) > 0 {
+			if err := s.again(ctx, failed); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// again submits what has failed.
+func (s *submission) again(ctx context.Context, failed []int) error {
+	for _, i := range failed {
+		if s.Tries[i-1] >= mostTries {
+			return fmt.Errorf("shard %d has ended %d times without being finished: %s says why; the same command "+
+				"tries again", i, s.Tries[i-1], s.o.Engine.Logs(s.last(), s.o.Out))
+		}
+	}
+	s.o.Progress.Report(progress.ShardsFailed{Which: failed})
+	return s.submit(ctx, failed)
+}
+
+// look asks shards and engine how it goes. Failed are the shards that the engine has ended unfinished: it has not
+// known them in two looks, since files may be seen late on other machines.
+func (s *submission) look(ctx context.Context) (failed []int, all bool, err error) {
+	states, silent := map[int]cluster.State{}, false
+	for _, id := range s.Jobs {
+		some, err := s.o.Engine.States(ctx, id)
+		if ctx.Err() != nil {
+			return nil, false, context.Cause(ctx)
+		}
+		if err != nil {
+			silent = true
+			s.o.Progress.Report(progress.EngineSilent{Error: err.Error()})
+			break
+		}
+		for shard, state := range some {
+			states[shard] = max(states[shard], state)
+		}
+	}
+	now := progress.JobFollowed{Shards: s.Shards}
+	var left []float64
+	for i := range s.finished {
+		status := Status(s.o.Out, plan.Shard{I: i + 1, N: s.Shards})
+		if status != nil {
+			now.Images, now.Done, now.Robust = now.Images+status.Images, now.Done+status.Done, now.Robust+status.Robust
+			s.finished[i] = status.Finished
+		}
+		switch {
+		case s.finished[i]:
+			now.Finished++
+			continue
+		case states[i+1] == cluster.Running:
+			now.Running++
+			if status != nil && status.Left != nil {
+				left = append(left, *status.Left)
+			}
+		case states[i+1] == cluster.Waiting:
+			now.Waiting++
+		}
+		if s.gone[i]++; silent || states[i+1] != cluster.Gone {
+			s.gone[i] = 0
+		}
+		if s.gone[i] > 1 {
+			failed = append(failed, i+1)
+		}
+	}
+	now.Left = timeLeft(left, now)
+	if !silent {
+		s.o.Progress.Report(now)
+	}
+	return failed, now.Finished == now.Shards, nil
+}
+
+// timeLeft is what the shards that run say, where all of them do, and as long again for those that wait.
+func timeLeft(left []float64, now progress.JobFollowed) *time.Duration {
+	if len(left) == 0 || len(left) < now.Running {
+		return nil
+	}
+	sum, most := 0.0, 0.0
+	for _, l := range left {
+		sum, most = sum+l, max(most, l)
+	}
+	rounds := float64(now.Shards-now.Finished) / float64(now.Running)
+	return new(time.Duration(max(most, sum/float64(len(left))*rounds) * float64(time.Second)))
+}
