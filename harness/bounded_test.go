@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -11,9 +11,13 @@ import (
 	"testing"
 
 	"selfheal/attacks"
+	"selfheal/harness/forecast"
+	"selfheal/harness/progress"
 	"selfheal/harness/result"
-	"selfheal/internal/journal"
+	"selfheal/harness/run"
+	"selfheal/harness/shard"
 	"selfheal/internal/must"
+	"selfheal/internal/testplan"
 	"selfheal/models/bounds"
 	"selfheal/models/onnx"
 )
@@ -41,7 +45,7 @@ func linear(t *testing.T, more string) string {
 	e.Output("roots", e.Op("Sqrt", e.Input("z", onnx.Shape{onnx.Batch, 1, side, side})))
 	must.Do(t, e.Err())
 	must.Do(t, os.WriteFile(filepath.Join(dir, "rooted.onnx"), must.Get(e.G.Encode())(t), 0o644))
-	archived(t, filepath.Join(dir, "images.npz"), 6, attacks.Shape{C: 1, H: side, W: side})
+	testplan.Archive(t, filepath.Join(dir, "images.npz"), 6, attacks.Shape{C: 1, H: side, W: side})
 	return fmt.Sprintf(`
 version: 1
 datasets: {test: {format: npz, path: %[1]s/images.npz}}
@@ -74,11 +78,11 @@ suites:
 // break: in every norm, with any workers, batches and shards, and under every seed the same.
 func TestBoundsOfALinearNetwork(t *testing.T) {
 	text := linear(t, "seeds: [1, 2]\n"+bounding)
-	f, records, one := runFor(t, plan(t, text, 1, 4))
-	_, _, two := runFor(t, plan(t, text, 2, 16))
+	f, records, one := runFor(t, testplan.Plan(t, text, 1, 4))
+	_, _, two := runFor(t, testplan.Plan(t, text, 2, 16))
 	identical(t, "two workers", one, two)
-	dir, shards := sharded(t, plan(t, text, 1, 4), 3)
-	must.Get(Merge(t.Context(), shards, Options{Out: dir}))(t)
+	dir, shards := sharded(t, testplan.Plan(t, text, 1, 4), 3)
+	must.Get(shard.Merge(t.Context(), shards, run.Options{Out: dir}))(t)
 	sameEnd(t, "merged", one, dir)
 	dual := map[string]float64{"linf": side * side, "l2": side, "l1": 1}
 	counts := map[int]int{}
@@ -132,71 +136,22 @@ func TestBoundsOfALinearNetwork(t *testing.T) {
 			}
 		}
 	}
-	contains(t, must.Get(plan(t, text, 1, 4).Describe(nil, nil))(t),
+	must.Have(t, must.Get(forecast.Describe(testplan.Plan(t, text, 1, 4), nil, nil))(t),
 		"bounds/1, l1, epsilon 0.3: no passes, bounds for each defense\n")
 }
 
 // What has no bounds is said before anything runs.
 func TestUnboundedNetworksAreRefused(t *testing.T) {
-	text := bundled + `
+	text := testplan.Bundled + `
 attacks: {b: {kind: bounds, norm: linf, epsilon: 0.01}, aa: {kind: autoattack, norm: linf, epsilon: 0.01, prove: true}}
 suites: {s: {dataset: test, models: [robust], attacks: [%s]}}
 `
 	path := planted(t, "rooted", func(b *onnx.Builder, x string) string { return b.Op("Sqrt", x) },
 		func(_ *onnx.Builder, z string) string { return z })
 	for _, attack := range []string{"b", "aa"} {
-		p := plan(t, fmt.Sprintf(text, attack), 1, 4, "models.robust.path="+path)
-		_, err := Run(t.Context(), p, Options{Out: filepath.Join(t.TempDir(), "out")})
+		p := testplan.Plan(t, fmt.Sprintf(text, attack), 1, 4, "models.robust.path="+path)
+		_, err := run.Run(t.Context(), p, run.Options{Out: filepath.Join(t.TempDir(), "out")})
 		misconfigured(t, err, "model robust: no bounds for: Sqrt")
-	}
-}
-
-// An image that bounds prove and an attack breaks within them ends the run with an error.
-func TestDisproved(t *testing.T) {
-	p := plan(t, linear(t, bounding), 1, 4)
-	out := must.Get(openOutput(t.TempDir(), false))(t)
-	defer out.unlock()
-	r := must.Get(newRun(p, Options{}))(t)
-	defer r.close()
-	r.journal, _ = must.Get2(journal.Open(out.dir))(t)
-	defer r.journal.Close()
-	b := must.Get(r.prepare(p.Jobs[0]))(t)
-	defer b.close()
-	pgd, alpha := p.Jobs[0].Attacks[1], p.Jobs[0].Attacks[4] // both at 0.05
-	// A journal that says of all images that they are proven at 0.05.
-	for k, a := range p.Jobs[0].Attacks {
-		key := p.Jobs[0].key(a, "none", r.cfg.Seed).String()
-		work := must.Get(recall(r.journal, "bounds "+key, func(int, least) {}))(t)
-		for i := range b.set.Len() {
-			value := -1.0
-			if k == 4 {
-				value = 1
-			}
-			must.Do(t, work.done(i, least{&bounds.Bound{Value: value}}))
-		}
-	}
-	for _, c := range []struct {
-		moved  float32
-		failed int
-	}{{0.04, 1}, {0.06, 0}} {
-		clean := &judged{verdicts: slices.Repeat([]verdict{{Right: true}}, b.set.Len())}
-		s := scoring{bench: b, who: alone(b.net), attack: &pgd, recipe: b.recipes[1], clean: clean,
-			seed: r.cfg.Seed + uint64(c.failed), made: &crafted{corrupt: func(im attacks.Image) ([]float32, error) {
-				x := slices.Clone(im.Pixels)
-				x[0] += c.moved
-				return x, nil
-			}}}
-		r.record.Failed = nil
-		list := must.Get(r.disproved(t.Context(), s, make([]verdict, b.set.Len())))(t)
-		if len(list) != c.failed {
-			t.Errorf("moved by %g within %g: %v", c.moved, alpha.Epsilon, list)
-		}
-		for _, text := range list {
-			r.unproven(s.cell(), s.who, text)
-		}
-		if len(r.record.Failed) != c.failed || failures(r.record) == nil && c.failed > 0 {
-			t.Errorf("the run does not end with an error: %v", r.record.Failed)
-		}
 	}
 }
 
@@ -216,8 +171,8 @@ func TestProve(t *testing.T) {
 attacks: {aa: {kind: autoattack, norm: linf, epsilon: 0.05}}
 suites: {s: {dataset: test, models: [brightness], attacks: [aa]}}
 `)
-	want, _, _ := runFor(t, plan(t, text, 1, 4))
-	p := plan(t, text, 1, 4, "attacks.aa.prove=true")
+	want, _, _ := runFor(t, testplan.Plan(t, text, 1, 4))
+	p := testplan.Plan(t, text, 1, 4, "attacks.aa.prove=true")
 	f, records, out := runFor(t, p)
 	got := f.Cells[1]
 	if got.Verdicts != want.Cells[1].Verdicts || !strings.Contains(got.Verdicts, "1") ||
@@ -235,7 +190,7 @@ suites: {s: {dataset: test, models: [brightness], attacks: [aa]}}
 		}
 	}
 	var said bytes.Buffer // run again, it continues from the journal
-	again := must.Get(Run(t.Context(), p, Options{Out: out, Progress: NewProgress(&said, TextLog, false)}))(t)
+	again := must.Get(run.Run(t.Context(), p, run.Options{Out: out, Progress: progress.New(&said, progress.TextLog, false)}))(t)
 	if again.Cells[1].Verdicts != got.Verdicts {
 		t.Error("a finished run is another one")
 	}

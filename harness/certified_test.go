@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -12,15 +12,21 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
+	"selfheal/harness/forecast"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/harness/run"
 	"selfheal/harness/stats"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 	"selfheal/internal/vector"
 )
 
 // certifying is a run of certificates beside an attack, oblivious and not.
-const certifying = bundled + `
+const certifying = testplan.Bundled + `
 controls:
   pca: {solver: {method: greedy}, layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]}
 attacks:
@@ -52,8 +58,8 @@ func certificatesOf(records []result.Record) map[certificateKey]result.Record {
 // Certificates are of both classifiers in every mode, the same for every epsilon, batch and number of workers, and what
 // the authors' algorithm makes of the same answers.
 func TestSmoothing(t *testing.T) {
-	f, records, one := runFor(t, plan(t, certifying, 1, 4))
-	_, _, two := runFor(t, plan(t, certifying, 2, 16))
+	f, records, one := runFor(t, testplan.Plan(t, certifying, 1, 4))
+	_, _, two := runFor(t, testplan.Plan(t, certifying, 2, 16))
 	identical(t, "two workers", one, two)
 	all, n := certificatesOf(records), f.Datasets["test"].N
 	if len(all) != n*2*(4+2) {
@@ -110,16 +116,16 @@ func TestSmoothing(t *testing.T) {
 				want)
 		}
 	}
-	u := must.Get(Open(t.Context(), plan(t, certifying, 1, 4).Config, "robust", "", Options{}))(t)
+	u := must.Get(open.Use(t.Context(), testplan.Plan(t, certifying, 1, 4).Config, "robust", "", open.Options{}))(t)
 	defer u.Close()
-	d := must.Get(u.dataset("test", 0))(t)
+	set := must.Get(u.Scored("test"))(t)
 	for i := range n {
-		im := must.Get(images{Dataset: d, n: n}.image(i))(t)
+		im := must.Get(set.Read(i))(t)
 		count := func(from, n int) (votes [10]int) {
 			x, z := make([]float32, len(im.Pixels)), make([]float32, 10)
 			for k := from; k < from+n; k++ {
 				vector.Noisy(im.Pixels, 0.12, vector.NewKey(3, uint64(im.ID)).At(uint64(k)), x)
-				must.Do(t, u.net.Logits(t.Context(), x, z))
+				must.Do(t, u.Net.Logits(t.Context(), x, z))
 				votes[attacks.Argmax(z)]++
 			}
 			return votes
@@ -146,40 +152,18 @@ func floats(v [10]int) (out []float32) {
 
 // What a certificate costs is known before: passes for every defense, once for all epsilons, and the run's.
 func TestCertificatesCost(t *testing.T) {
-	p := plan(t, certifying, 1, 4)
-	contains(t, must.Get(p.Describe(nil, nil))(t),
+	p := testplan.Plan(t, certifying, 1, 4)
+	must.Have(t, must.Get(forecast.Describe(p, nil, nil))(t),
 		"smooth ", "smoothing/1, l2, epsilon 0.05: 1540 forward for each defense\n",
 		"epsilon 0.15: 1540 forward for each defense, made once with suite unknown\n",
 		"early ", "at most 7140 forward for each defense\n", "suite known", "made once with suite unknown",
 		"made once with suite unknown")
 	var said bytes.Buffer
 	testinput.Runtime(t)
-	must.Get(Run(context.Background(), p, Options{Out: filepath.Join(t.TempDir(), "out"),
-		Progress: NewProgress(&said, TextLog, false)}))(t)
+	must.Get(run.Run(context.Background(), p, run.Options{Out: filepath.Join(t.TempDir(), "out"),
+		Progress: progress.New(&said, progress.TextLog, false)}))(t)
 	if n := strings.Count(said.String(), "7 images sampled, certified"); n != 4 {
 		t.Errorf("%d certificates were made, not 2 of 2 classifiers:\n%s", n, &said)
-	}
-}
-
-// An image that is certified and broken is a warning, and many are an error: of all images, as wrong certificates are
-// found among those that are certified.
-func TestContradicted(t *testing.T) {
-	p := plan(t, certifying, 1, 4)
-	j := p.Jobs[0]
-	who := classifier{subject: subject{Classes: 10, Shape: attacks.Shape{C: 3, H: 32, W: 32}}}
-	s := scoring{bench: &bench{Job: j}, who: who}
-	for _, a := range j.Attacks {
-		s.recipes = append(s.recipes, must.Get(a.Recipe(10, who.Shape))(t))
-	}
-	r := &run{opener: &opener{record: &result.File{}}}
-	for _, c := range []struct{ images, certified, broken, failed int }{{400, 400, 0, 0}, {400, 400, 1, 0},
-		{400, 3, 3, 0}, {400, 12, 12, 1}, {3, 3, 3, 1}} {
-		r.record.Failed = nil
-		of := result.Smoothed{Certificate: "smooth", Within: c.certified, Broken: c.broken}
-		list := r.contradicted(s, result.Cell{N: c.images, Smoothed: []result.Smoothed{of}})
-		if len(list) != min(c.broken, 1) || len(r.record.Failed) != c.failed {
-			t.Errorf("%+v: %v, %v", c, list, r.record.Failed)
-		}
 	}
 }
 
@@ -216,10 +200,10 @@ models: {network: {path: ` + name + `.onnx` + preprocess + `}}
 attacks: {smooth: {kind: smoothing, norm: l2, epsilon: 0.25}}
 suites: {real: {dataset: real, models: [network], attacks: [smooth]}}
 `
-		cfg := configOf(t, config.Folder(filepath.Dir(path)), text, nil)
+		cfg := testplan.Config(t, config.Folder(filepath.Dir(path)), text, nil)
 		set := map[string]any{"sigma": want.Sigma, "n0": want.N0, "n": want.N, "alpha": want.Alpha}
 		cfg.Attacks[0].Parameters = set
-		_, records, _ := runFor(t, must.Get(NewPlan(cfg))(t))
+		_, records, _ := runFor(t, must.Get(plan.New(cfg))(t))
 		larger, smaller, others, sum, both := 0, 0, 0, 0.0, 0
 		for _, r := range records {
 			if r.Radius == nil {
@@ -248,16 +232,6 @@ suites: {real: {dataset: real, models: [network], attacks: [smooth]}}
 			"mean; %d certified by one alone", name, both, larger, smaller, p, sum/float64(max(both, 1)), others)
 		if both == 0 || p < 1e-3 || others > 1 {
 			t.Errorf("%s: radii differ from the authors'", name)
-		}
-	}
-}
-
-// Results know by themselves which kinds are certificates: the table of attacks says the same.
-func TestResultsKnowCertificates(t *testing.T) {
-	t.Parallel()
-	for _, s := range attacks.Specs {
-		if got := (result.Attack{Kind: s.Kind}).Proves(); got != s.Proves {
-			t.Errorf("results say of %s that it proves: %v", s.Kind, got)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -15,13 +15,17 @@ import (
 	"selfheal/attacks"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/harness/forecast"
 	"selfheal/harness/result"
+	"selfheal/harness/run"
+	"selfheal/harness/shard"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 	"selfheal/models/onnx"
 )
 
-const corruptions = bundled + `
+const corruptions = testplan.Bundled + `
 controls:
   pca: {solver: {method: greedy}, layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]}
 attacks:
@@ -34,10 +38,10 @@ suites:
 // Every corruption and severity is a cell without norm and epsilon: whatever the mode, every classifier answers on the
 // same pixels, which are what the corruption makes of each image, right or wrong, under the seed.
 func TestCorruptions(t *testing.T) {
-	p := plan(t, corruptions, 2, 8, "models.other.path="+tiny(t, 300))
+	p := testplan.Plan(t, corruptions, 2, 8, "models.other.path="+tiny(t, 300))
 	f, records, out := runFor(t, p)
 	names := []string{"weather:fog:2", "weather:fog:5", "weather:contrast:2", "weather:contrast:5"}
-	set := must.Get(dataset.Open(p.Config.Dataset("test").Spec, config.Folder(".."), 0))(t)
+	set := must.Get(dataset.Open(p.Config.Dataset("test").Spec, testplan.Repository(t), 0))(t)
 	defer set.Close()
 	verdicts := map[string]string{} // by defense and attack
 	for _, c := range f.Cells {
@@ -81,11 +85,11 @@ func TestCorruptions(t *testing.T) {
 			}
 		}
 	}
-	again := plan(t, corruptions, 1, 3, "models.other.path="+string(p.Config.Model("other").Path))
+	again := testplan.Plan(t, corruptions, 1, 3, "models.other.path="+string(p.Config.Model("other").Path))
 	_, _, other := runFor(t, again)
 	identical(t, "another batch", out, other)
 	dir, shards := sharded(t, p, 2)
-	must.Get(Merge(context.Background(), shards, Options{Out: dir}))(t)
+	must.Get(shard.Merge(context.Background(), shards, run.Options{Out: dir}))(t)
 	identical(t, "merged", out, dir)
 }
 
@@ -94,24 +98,24 @@ func TestCorruptions(t *testing.T) {
 func TestCorruptionsAreTold(t *testing.T) {
 	testinput.Runtime(t)
 	path := tiny(t, 300)
-	p := plan(t, corruptions, 2, 8, "models.other.path="+path,
+	p := testplan.Plan(t, corruptions, 2, 8, "models.other.path="+path,
 		"suites.told.published={other: {weather: [50, 51], none: [60, 61]}}")
-	text := must.Get(p.Describe(nil, nil))(t)
+	text := must.Get(forecast.Describe(p, nil, nil))(t)
 	for _, want := range []string{"weather:fog ", "severities 2, 5", "4 of the 4 numbers of the config"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
 	}
 	and := strings.Replace(corruptions, "attacks:\n", "attacks:\n  short: {kind: fgsm, norm: linf, epsilon: 0.1}\n", 1)
-	behind := plan(t, and, 2, 8, "models.other.path="+path, "suites.told.attacks=[weather, short]")
-	must.Have(t, must.Get(behind.Describe(nil, nil))(t), "weather:fog ", "  short ")
+	behind := testplan.Plan(t, and, 2, 8, "models.other.path="+path, "suites.told.attacks=[weather, short]")
+	must.Have(t, must.Get(forecast.Describe(behind, nil, nil))(t), "weather:fog ", "  short ")
 	for _, c := range []struct{ set, words string }{
 		{"attacks.weather.names=[rain]", "names[0] must be one of gaussian_noise"},
 		{"attacks.weather.severities=6", "a whole number from 1 to 5"},
 		{"attacks.weather.epsilon=1", "epsilon can't be given with kind corruption"},
 		{"suites.told.solver={attack: weather}", "weather has corruptions, a study takes an attack with one epsilon"},
 	} {
-		_, err := config.Parse("test.yaml", []byte(corruptions), config.Folder(".."), c.set,
+		_, err := config.Parse("test.yaml", []byte(corruptions), testplan.Repository(t), c.set,
 			"controls.pca.solver.method=msa")
 		must.Refuse(t, err, c.words)
 	}
@@ -138,7 +142,7 @@ func TestAlexNetsErrors(t *testing.T) {
 	text := fmt.Sprintf(`{version: 1, datasets: {d: {format: image-folder, path: %q}}, models: {m: {path: %q}},
 attacks: {c: {kind: corruption, names: [contrast], severities: 5}},
 suites: {s: {dataset: d, models: [m], attacks: [c]}}}`, filepath.Join(dir, "set"), path)
-	f, _, _ := runFor(t, plan(t, text, 1, 2))
+	f, _, _ := runFor(t, testplan.Plan(t, text, 1, 2))
 	if len(f.Cells) != 2 || f.Cells[0].AlexNetError != 0 || f.Cells[1].AlexNetError != .853204 {
 		t.Errorf("%+v", f.Cells)
 	}

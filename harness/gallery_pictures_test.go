@@ -1,84 +1,18 @@
-package harness
+package harness_test
 
 import (
-	"archive/zip"
-	"bytes"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"image"
-	"image/png"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"selfheal/attacks"
-	"selfheal/harness/dataset"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 	"selfheal/models/onnx"
 )
-
-// The factor of a perturbation is the largest readable one that keeps it within the picture.
-func TestReadableMagnification(t *testing.T) {
-	for _, c := range []struct{ largest, want float64 }{{8. / 255, 15}, {float64(float32(8. / 255)), 15}, {0.5, 1}, {1,
-		0.5}, {0.25, 2}, {0.05, 10}, {0.0501, 9}, {0.3, 1.5}, {1. / 255, 100}, {0.002, 200}, {1e-7, 5e6}} {
-		if got := readable(0.5 / c.largest); math.Abs(got-c.want) > 1e-9*c.want {
-			t.Errorf("a perturbation of %g is magnified %v times, want %v", c.largest, got, c.want)
-		}
-	}
-}
-
-// Pictures hold pixels to 8 bits, whatever their shape; what lies outside [0,1] is clipped.
-func TestEncodePNG(t *testing.T) {
-	for _, s := range []attacks.Shape{{C: 1, H: 2, W: 3}, {C: 3, H: 3, W: 2}} {
-		pixels := make([]float32, s.Size())
-		for i := range pixels {
-			pixels[i] = float32(i)/float32(len(pixels)-1)*1.2 - 0.1
-		}
-		data := must.Get(encodePNG(s, pixels))(t)
-		img, err := png.Decode(bytes.NewReader(data))
-		if err != nil || img.Bounds() != image.Rect(0, 0, s.W, s.H) {
-			t.Fatalf("%v: %v, %v", s, img.Bounds(), err)
-		}
-		if _, grey := img.(*image.Gray); grey != (s.C == 1) {
-			t.Errorf("%v: decoded as %T", s, img)
-		}
-		for i := range s.H * s.W {
-			r, g, b, _ := img.At(i%s.W, i/s.W).RGBA()
-			for c, v := range []uint32{r, g, b} {
-				want := math.Round(255 * min(max(float64(pixels[min(c, s.C-1)*s.H*s.W+i]), 0), 1))
-				if float64(v>>8) != want {
-					t.Errorf("%v: pixel %d, channel %d is %d, want %v", s, i, c, v>>8, want)
-				}
-			}
-		}
-	}
-}
-
-// archived writes an archive of n images of this shape, of classes 0 and 1 in turn: those of
-// class 1 are the brighter.
-func archived(t *testing.T, path string, n int, s attacks.Shape) {
-	t.Helper()
-	f := must.Get(os.Create(path))(t)
-	z := zip.NewWriter(f)
-	x := make([]float32, n*s.Size())
-	for i := range x {
-		x[i] = 0.45 + 0.1*float32(i/s.Size()%2) + 0.01*float32(i%5)
-	}
-	must.Do(t, dataset.WriteNPY(must.Get(z.Create("x.npy"))(t), []int{n, s.C, s.H, s.W}, slices.Values([][]float32{x})))
-	head := fmt.Sprintf("{'descr': '<i8', 'fortran_order': False, 'shape': (%d,), }", n)
-	head += strings.Repeat(" ", 117-len(head)) + "\n" // 128 bytes with what stands before
-	labels := []byte("\x93NUMPY\x01\x00\x76\x00" + head)
-	for i := range n {
-		labels = binary.LittleEndian.AppendUint64(labels, uint64(i%2))
-	}
-	must.Get(must.Get(z.Create("y.npy"))(t).Write(labels))(t)
-	must.Do(t, errors.Join(z.Close(), f.Close()))
-}
 
 // Grey images of any shape are shown; of what is no picture the gallery says so, and the run
 // goes on.
@@ -101,8 +35,8 @@ func TestGalleryOfOtherImages(t *testing.T) {
 		b.Output("logits", z)
 		must.Do(t, b.Err())
 		must.Do(t, os.WriteFile(filepath.Join(dir, "brightness.onnx"), must.Get(b.G.Encode())(t), 0o644))
-		archived(t, filepath.Join(dir, "images.npz"), 6, c.shape)
-		p := plan(t, fmt.Sprintf(`
+		testplan.Archive(t, filepath.Join(dir, "images.npz"), 6, c.shape)
+		p := testplan.Plan(t, fmt.Sprintf(`
 version: 1
 datasets: {test: {format: npz, path: %[1]s/images.npz}}
 models: {brightness: {path: %[1]s/brightness.onnx}}

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
-	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
+	"selfheal/harness/run"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 )
 
 // exhibited is the smallest run with a full gallery: both kinds, a control at the input and
@@ -58,7 +58,7 @@ func pixelsOf(t *testing.T, data []byte) []float64 {
 // Every case is the first image of its kind from where its search begins, its answers are those of the records, and its
 // pictures show the images that were scored.
 func TestGalleryShowsWhatTheRunFound(t *testing.T) {
-	p := plan(t, small, 2, 64, exhibited...)
+	p := testplan.Plan(t, testplan.Small, 2, 64, exhibited...)
 	f, records, out := runFor(t, p)
 	g := readGallery(t, out)
 	if g.ConfigSHA256 != f.ConfigSHA256 || len(g.Notes) != 0 || len(g.Cases) == 0 {
@@ -164,7 +164,7 @@ func savedImage(t *testing.T, out string, c result.GalleryCase) []float32 {
 // whatever the batch and the workers.
 func TestControlTraces(t *testing.T) {
 	few := append(exhibited[:2:2], "datasets.test.limit=6") // fewer than are followed
-	f, _, out := runFor(t, plan(t, small, 2, 64, few...))
+	f, _, out := runFor(t, testplan.Plan(t, testplan.Small, 2, 64, few...))
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 	seen := 0
 	for _, c := range f.Cells {
@@ -196,7 +196,7 @@ func TestControlTraces(t *testing.T) {
 	if seen != 3 {
 		t.Errorf("%d cells with sweeps", seen)
 	}
-	_, _, again := runFor(t, plan(t, small, 1, 5, few...))
+	_, _, again := runFor(t, testplan.Plan(t, testplan.Small, 1, 5, few...))
 	identical(t, "another batch", out, again)
 }
 
@@ -214,7 +214,7 @@ func TestGalleryOfBrokenImages(t *testing.T) {
 		{[]string{"suites.small.attacks=[pgd-l2, apgd-linf]", "suites.small.controls=[]"}, []string{"none", "none"},
 			false},
 	} {
-		f, _, out := runFor(t, plan(t, small, 2, 64, append(c.sets, "attacks.pgd-l2.epsilon=1",
+		f, _, out := runFor(t, testplan.Plan(t, testplan.Small, 2, 64, append(c.sets, "attacks.pgd-l2.epsilon=1",
 			"attacks.apgd-linf.epsilon=8/255")...))
 		var defenses []string
 		for _, one := range readGallery(t, out).Cases {
@@ -244,7 +244,7 @@ func TestCancelKeepsTheGallery(t *testing.T) {
 		"suites.small.controls=[pca]", "attacks.pgd-l2.epsilon=1"}
 	out := t.TempDir()
 	run := func(words string, more ...string) {
-		cancelled(t, plan(t, small, 1, 8, append(more, sets...)...), Options{Out: out, Force: true}, words,
+		cancelled(t, testplan.Plan(t, testplan.Small, 1, 8, append(more, sets...)...), run.Options{Out: out, Force: true}, words,
 			nil)
 	}
 	run("standard, none, controlled by pca")
@@ -256,96 +256,5 @@ func TestCancelKeepsTheGallery(t *testing.T) {
 	run("robust, none, undefended", "seed=4")
 	if again := readGallery(t, out); !reflect.DeepEqual(again, g) {
 		t.Error("another run, which was stopped, has changed the gallery")
-	}
-}
-
-// Suites and models share a gallery evenly, and slots follow on each other.
-func TestGalleryQuotas(t *testing.T) {
-	for _, c := range []struct {
-		suites, models, most int
-		first                []int // the shares of the first suite's models
-	}{
-		{1, 1, 12, []int{12}}, {1, 5, 12, []int{3, 3, 2, 2, 2}}, {1, 16, 12, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-			0, 0, 0, 0}},
-		{4, 1, 48, []int{12}}, {5, 2, 48, []int{5, 5}}, {7, 3, 48, []int{3, 2, 2}}, {60, 2, 48, []int{1, 0}},
-	} {
-		cfg := &config.Config{}
-		for s := range c.suites {
-			suite := config.Suite{Name: fmt.Sprint("s", s), Mode: result.Oblivious, Controls: []string{"c"}}
-			for m := range c.models {
-				suite.Models = append(suite.Models, fmt.Sprint("m", m))
-			}
-			cfg.Suites = append(cfg.Suites, suite)
-		}
-		g, total := newGallery(cfg, ""), 0
-		for s := range cfg.Suites {
-			sum := 0
-			for m, name := range cfg.Suites[s].Models {
-				own, before := g.quota(Job{Suite: &cfg.Suites[s], Model: &config.Model{Name: name}})
-				if before != sum || s == 0 && own != c.first[m] {
-					t.Errorf("%d suites of %d models: model %d of suite %d has %d after %d, want after %d", c.suites,
-						c.models, m, s, own, before, sum)
-				}
-				sum += own
-			}
-			total += sum
-		}
-		if total != c.most {
-			t.Errorf("%d suites of %d models: %d cases", c.suites, c.models, total)
-		}
-	}
-	j := Job{Suite: &config.Suite{Mode: result.Oblivious, Controls: []string{"c", "d"}},
-		Attacks: []PlannedAttack{{Attack: &config.Attack{Name: "a"}, Epsilon: 1}, {Attack: &config.Attack{Name: "a"},
-			Epsilon: 2}}}
-	var order []string
-	for _, s := range j.slots(11) { // of 8 slots: from the fourth on
-		order = append(order, fmt.Sprint(s.epsilon, s.defense, s.kind[:1]))
-	}
-	if want := []string{"1dn", "2ch", "2cn", "2dh", "2dn", "1ch", "1cn", "1dh"}; !slices.Equal(order, want) {
-		t.Errorf("slots %v, want %v", order, want)
-	}
-	if (Job{Suite: j.Suite}).slots(3) != nil {
-		t.Error("slots without attacks")
-	}
-}
-
-// The searches of a run's cases begin at different images: where every image will do, each case shows another.
-func TestGalleryMovesOn(t *testing.T) {
-	cfg := &config.Config{}
-	for _, name := range []string{"s", "t"} {
-		cfg.Suites = append(cfg.Suites, config.Suite{Name: name, Mode: result.Oblivious, Models: []string{"m", "n"},
-			Controls: []string{"c", "d"}})
-	}
-	g, seen, cases := newGallery(cfg, ""), map[int]bool{}, 0
-	const n = 100
-	attacks := []PlannedAttack{{Attack: &config.Attack{Name: "a"}}, {Attack: &config.Attack{Name: "b"}}}
-	for i := range cfg.Suites {
-		for _, name := range cfg.Suites[i].Models {
-			j := Job{Suite: &cfg.Suites[i], Model: &config.Model{Name: name}, Attacks: attacks}
-			g.begin(j)
-			own, before := g.quota(j)
-			for _, k := range j.slots(before)[:own] {
-				seen[int(g.from[k]*n)] = true
-				cases++
-			}
-		}
-	}
-	if cases != 24 || len(seen) != cases {
-		t.Errorf("%d cases begin at %d images", cases, len(seen))
-	}
-}
-
-// A gallery ends before its pictures are too many, and says so once a suite.
-func TestGalleryEnds(t *testing.T) {
-	g := newGallery(&config.Config{}, "")
-	c := result.GalleryCase{Suite: "s", Pictures: result.GalleryPictures{Clean: make([]byte, result.GalleryBytes/3),
-		Healed: make([]byte, 100)}}
-	small := result.GalleryCase{Suite: "t"}
-	for _, one := range []result.GalleryCase{c, c, c, small, c} {
-		g.add(one)
-	}
-	if len(g.file.Cases) != 2 || len(g.file.Notes) != 2 || !strings.Contains(g.file.Notes[0].Message, "1.5 MiB") ||
-		g.file.Notes[1].Suite != "t" {
-		t.Errorf("%d cases, notes %v", len(g.file.Cases), g.file.Notes)
 	}
 }

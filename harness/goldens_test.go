@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
+	"selfheal/harness/plan"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
@@ -79,7 +80,7 @@ func attacked(t *testing.T, path string, cases []golden) [][]result.Record {
 		suite := &cfg.Suites[slices.Index(cfg.DefaultSuites, c.Model)]
 		suite.Attacks = append(suite.Attacks, name)
 	}
-	_, records, _ := runFor(t, must.Get(NewPlan(must.Get(cfg.Selected(nil))(t)))(t))
+	_, records, _ := runFor(t, must.Get(plan.New(must.Get(cfg.Selected(nil))(t)))(t))
 	made := make([][]result.Record, len(cases))
 	for _, r := range records {
 		for i := range cases {

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -11,8 +11,10 @@ import (
 	"testing"
 
 	"selfheal/attacks"
+	"selfheal/harness/run"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 )
@@ -69,7 +71,7 @@ func TestChannelsLast(t *testing.T) {
 				n, epsilon, cheap))
 		}
 	}
-	text := strings.Replace(bundled, "  other:", fmt.Sprintf(`  keras: {path: %s}
+	text := strings.Replace(testplan.Bundled, "  other:", fmt.Sprintf(`  keras: {path: %s}
   rescaling: {path: %s, preprocess: {scale: 256}, output_name: scores, layout: nhwc}
   other:`, last, rescaling), 1) + "attacks:\n" + strings.Join(made, "") + `
 controls:
@@ -77,7 +79,7 @@ controls:
 suites:
   twins: {dataset: test, models: [robust, keras, rescaling], controls: [healed], attacks: [` +
 		strings.Join(names, ", ") + "]}\n"
-	f, records, _ := runFor(t, plan(t, text, 2, 8, "datasets.test.limit=4"))
+	f, records, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=4"))
 	n := len(records) / 3
 	for i := range n {
 		for k, twin := range []string{"keras", "rescaling"} {
@@ -112,8 +114,8 @@ func TestWrongLayout(t *testing.T) {
 		"preprocess: {mean: [1,2]}": "mean has 2 values, the image 3 channels",
 	} {
 		text := strings.Replace(sparse, "  other:", fmt.Sprintf("  keras: {path: %s, %s}\n  other:", path, options), 1)
-		p := plan(t, text, 1, 8, "datasets.test.limit=1", "suites.some.models=[keras]")
-		_, err := Run(t.Context(), p, Options{Out: t.TempDir()})
+		p := testplan.Plan(t, text, 1, 8, "datasets.test.limit=1", "suites.some.models=[keras]")
+		_, err := run.Run(t.Context(), p, run.Options{Out: t.TempDir()})
 		misconfigured(t, err, words)
 	}
 }

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"math"
@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/harness/run"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 	"selfheal/models/onnx"
 )
 
@@ -22,7 +24,7 @@ func rootOf(of func(b *onnx.Builder, x string) string) func(b *onnx.Builder, x s
 func unchanged(_ *onnx.Builder, x string) string { return x }
 
 // faulty is a network that a test makes, under one attack or several.
-const faulty = bundled + `
+const faulty = testplan.Bundled + `
 attacks:
   aa: {kind: autoattack, version: quick, norm: linf, epsilon: 0.5/255}
   pgd: {kind: pgd, norm: l2, epsilon: 0.1, steps: 3}
@@ -40,7 +42,7 @@ func TestNotFiniteAnswersAreBroken(t *testing.T) {
 	between := func(b *onnx.Builder, x string) string {
 		return b.Op("Add", b.Op("Cos", b.Op("Mul", x, b.Float(2*math.Pi*255))), b.Float(0.5))
 	}
-	f, records, _ := runFor(t, plan(t, faulty, 1, 8,
+	f, records, _ := runFor(t, testplan.Plan(t, faulty, 1, 8,
 		"models.other.path="+planted(t, "between", rootOf(between), unchanged)))
 	if f.Cells[0].Correct < 4 {
 		t.Errorf("%d of %d clean images are right", f.Cells[0].Correct, f.Cells[0].N)
@@ -69,8 +71,8 @@ func TestNotFiniteAnswersCostTheirCells(t *testing.T) {
 	testinput.Runtime(t)
 	bright := func(b *onnx.Builder, x string) string { return b.Op("Sub", x, b.Float(0.1)) }
 	out := t.TempDir()
-	f, err := Run(t.Context(), plan(t, faulty, 1, 8, "suites.s.models=[other, robust]", "suites.s.attacks=[pgd]",
-		"models.other.path="+planted(t, "bright", rootOf(bright), unchanged)), Options{Out: out})
+	f, err := run.Run(t.Context(), testplan.Plan(t, faulty, 1, 8, "suites.s.models=[other, robust]", "suites.s.attacks=[pgd]",
+		"models.other.path="+planted(t, "bright", rootOf(bright), unchanged)), run.Options{Out: out})
 	must.Refuse(t, err, "other", "not finite")
 	if len(f.Cells) != 4 {
 		t.Fatalf("%d cells", len(f.Cells))

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"context"
@@ -17,8 +17,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"selfheal/harness/result"
+	"selfheal/harness/run"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 	pb "selfheal/models/onnx/onnxpb"
 )
 
@@ -54,7 +56,7 @@ func TestExternalWeights(t *testing.T) {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
 	}
 	hash := fmt.Sprintf("%x", sha256.Sum256(slices.Concat(model, weights)))
-	p := plan(t, small, 1, 8, "models.other={path: "+filepath.Join(dir, "m.onnx")+", sha256: "+hash+"}",
+	p := testplan.Plan(t, testplan.Small, 1, 8, "models.other={path: "+filepath.Join(dir, "m.onnx")+", sha256: "+hash+"}",
 		"suites.small.models=[robust, other]", "suites.small.attacks=[pgd-l2]",
 		"suites.small.controls=[auto-encoder]")
 	f, _, _ := runFor(t, p)
@@ -75,7 +77,7 @@ func TestExternalWeights(t *testing.T) {
 	}
 
 	must.Do(t, os.Remove(filepath.Join(dir, "w.bin")))
-	_, err := Run(context.Background(), p, Options{Out: t.TempDir()})
+	_, err := run.Run(context.Background(), p, run.Options{Out: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), `"w.bin": no such file`) {
 		t.Errorf("without the weights: %v", err)
 	}
@@ -86,13 +88,13 @@ func TestExternalWeights(t *testing.T) {
 func TestClassNames(t *testing.T) {
 	names := strings.Fields("disc square triangle cross ring bar star dot wave grid")
 	for _, sets := range [][]string{nil, {"datasets.test.classes=[" + strings.Join(names, ", ") + "]"}} {
-		o := openerOf(t, plan(t, small, 1, 1, sets...).Config)
-		must.Get(o.scored("test"))(t)
+		o := openerOf(t, testplan.Plan(t, testplan.Small, 1, 1, sets...).Config)
+		must.Get(o.Scored("test"))(t)
 		want := names
 		if sets == nil {
 			want = nil
 		}
-		if got := o.record.Datasets["test"].ClassNames; !slices.Equal(got, want) {
+		if got := o.Record.Datasets["test"].ClassNames; !slices.Equal(got, want) {
 			t.Errorf("with %q the classes are called %q", sets, got)
 		}
 	}
@@ -100,12 +102,12 @@ func TestClassNames(t *testing.T) {
 
 // What a suite names as published reaches results.json, under the names of its cells.
 func TestPublishedReachesResults(t *testing.T) {
-	text := bundled + `
+	text := testplan.Bundled + `
 attacks: {fgsm: {kind: fgsm, norm: linf, epsilon: 2/255}}
 suites:
   s: {dataset: test, models: [robust], attacks: [fgsm], published: {robust: {none: [94.71], fgsm: [12.5]}}}
 `
-	file, _, out := runFor(t, plan(t, text, 1, 4))
+	file, _, out := runFor(t, testplan.Plan(t, text, 1, 4))
 	want := &result.Published{Source: "config", Cells: []result.PublishedCell{
 		{Model: "robust", Defense: "none", Attack: "none", Accuracy: 0.9471},
 		{Model: "robust", Defense: "none", Attack: "fgsm", Norm: new("linf"), Epsilon: new(2. / 255), Accuracy: 0.125},

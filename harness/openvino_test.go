@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/cpu"
-
 	"selfheal/attacks"
 	"selfheal/harness/config"
+	"selfheal/harness/run"
+	"selfheal/harness/shard"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 	"selfheal/models/ort"
 )
 
@@ -45,7 +46,7 @@ func TestOpenVINOAgrees(t *testing.T) {
 }
 
 // halved is a run of small attacks, white-box and not, that some images stand.
-const halved = bundled + `
+const halved = testplan.Bundled + `
 controls: {pca: {solver: {method: greedy}, layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]}}
 attacks:
   pgd: {kind: pgd, norm: linf, epsilon: 2/255, steps: 5}
@@ -63,7 +64,7 @@ func TestBFloat16(t *testing.T) {
 			t.Skip(err)
 		}
 		sets := []string{"runtime.provider=openvino", "runtime.precision=bf16"}
-		p := plan(t, halved, 2, 8, sets...)
+		p := testplan.Plan(t, halved, 2, 8, sets...)
 		f, records, out := runFor(t, p)
 		if e := f.Environment; e.Provider != config.OpenVINO || e.Precision != config.BFloat16 {
 			t.Errorf("%+v", e)
@@ -73,7 +74,7 @@ func TestBFloat16(t *testing.T) {
 		}
 		for _, c := range f.Cells {
 			attacked := len(c.Steps) > 0
-			if attacked && (c.Agreement == nil || c.Agreement.N != min(c.Correct, leastAgain) || c.Correct == 0 ||
+			if attacked && (c.Agreement == nil || c.Agreement.N != run.Sampled(c.Correct) || c.Correct == 0 ||
 				c.Agreement.Agree < c.Agreement.N*9/10) || !attacked && c.Agreement != nil {
 				t.Errorf("%s, %s, %s: %d stand, %+v", c.Suite, c.Defense, c.Attack, c.Correct, c.Agreement)
 			}
@@ -81,14 +82,14 @@ func TestBFloat16(t *testing.T) {
 				t.Errorf("%s under %s: recipe %q", c.Defense, c.Attack, c.Recipe)
 			}
 		}
-		if _, again, _ := runFor(t, plan(t, halved, 1, 3, sets...)); !reflect.DeepEqual(again, records) {
+		if _, again, _ := runFor(t, testplan.Plan(t, halved, 1, 3, sets...)); !reflect.DeepEqual(again, records) {
 			t.Error("other workers and batch, other records")
 		}
 		dir, shards := sharded(t, p, 2)
-		must.Get(Merge(context.Background(), shards, Options{Out: dir}))(t)
+		must.Get(shard.Merge(context.Background(), shards, run.Options{Out: dir}))(t)
 		sameEnd(t, "merged", out, dir)
 
-		here, _, _ := runFor(t, plan(t, halved, 2, 8, "runtime.provider=openvino"))
+		here, _, _ := runFor(t, testplan.Plan(t, halved, 2, 8, "runtime.provider=openvino"))
 		if here.ConfigSHA256 == f.ConfigSHA256 || here.Attacks["pgd"].Recipe != "pgd/1" {
 			t.Error("the precision is no part of the plan")
 		}
@@ -103,28 +104,5 @@ func TestBFloat16(t *testing.T) {
 		if differ > len(here.Cells) {
 			t.Errorf("%d verdicts differ between precisions", differ)
 		}
-	})
-}
-
-// A provider whose gradients are not the judge's, and a processor without bf16, are refused.
-func TestOpenVINORefused(t *testing.T) {
-	t.Parallel()
-	testinput.WithOpenVINO(t, func() {
-		ctx, sets := context.Background(), []string{"runtime.provider=openvino"}
-		r := &run{opener: openerOf(t, plan(t, sparse, 1, 8, sets...).Config), near: map[string]bool{}}
-		b := must.Get(r.prepare(Job{Suite: &r.cfg.Suites[0], Model: r.cfg.Model("robust")}))(t)
-		defer b.close()
-		must.Do(t, r.comparable(ctx, b))
-		b.attacked.Close()
-		clear(r.near)
-		b.attacked = must.Get(r.network(r.cfg.Model("standard"), true))(t)
-		must.Refuse(t, r.comparable(ctx, b), "model robust", "gradients of provider openvino in f32",
-			"take provider cpu")
-
-		had := cpu.X86.HasAVX512BF16
-		cpu.X86.HasAVX512BF16 = false
-		defer func() { cpu.X86.HasAVX512BF16 = had }()
-		_, err := Run(ctx, plan(t, sparse, 1, 8, append(sets, "runtime.precision=bf16")...), Options{Out: t.TempDir()})
-		misconfigured(t, err, "runtime.provider openvino: this processor has no instructions for bf16")
 	})
 }

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selfheal/harness/config"
+	"selfheal/harness/plan"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
@@ -85,7 +86,7 @@ func agrees(t *testing.T, path string, suites []string, dataset string, some []i
 			return !slices.ContainsFunc(all, func(r reference) bool { return r.Norm == norm })
 		})
 	}
-	p := must.Get(NewPlan(cfg))(t)
+	p := must.Get(plan.New(cfg))(t)
 	f, _, _ := runFor(t, p)
 	compared, verdicts, agreed := 0, 0, 0
 	for _, want := range all {

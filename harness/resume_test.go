@@ -1,8 +1,9 @@
-package harness
+package harness_test
 
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,17 +13,22 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/folder"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/harness/run"
 	"selfheal/internal/journal"
 	"selfheal/internal/must"
 	"selfheal/internal/sameend"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 )
 
 // resumed is a run of seconds that has everything that a journal holds: an oblivious and a white-box
 // suite, two networks, two seeds, components one after the other, an attack for its distances, saved images, a
 // solver study whose images a later suite needs too.
-const resumed = bundled + `
+const resumed = testplan.Bundled + `
 seeds: 2
 default_suites: [given, through]
 save_adversarial: true
@@ -64,11 +70,11 @@ func sameEnd(t *testing.T, name, want, got string) {
 }
 
 // continued runs a plan in a folder and returns its progress.
-func continued(t *testing.T, p *Plan, o Options) string {
+func continued(t *testing.T, p *plan.Plan, o run.Options) string {
 	t.Helper()
 	var said bytes.Buffer
-	o.Progress = NewProgress(&said, TextLog, false)
-	must.Get(Run(context.Background(), p, o))(t)
+	o.Progress = progress.New(&said, progress.TextLog, false)
+	must.Get(run.Run(context.Background(), p, o))(t)
 	return said.String()
 }
 
@@ -76,17 +82,17 @@ func continued(t *testing.T, p *Plan, o Options) string {
 type state struct{ dir, line string }
 
 // states are those of a run, and the folder at its end.
-func states(t *testing.T, p *Plan) (all []state, end string) {
+func states(t *testing.T, p *plan.Plan) (all []state, end string) {
 	t.Helper()
 	testinput.Runtime(t)
 	end = filepath.Join(t.TempDir(), "end")
 	w := lineWriter(func(line string) {
-		if _, err := os.Stat(filepath.Join(end, workFolder)); err == nil {
+		if _, err := os.Stat(filepath.Join(end, folder.WorkFolder)); err == nil {
 			all = append(all, state{filepath.Join(filepath.Dir(end), fmt.Sprint(len(all))), line})
 			must.Do(t, os.CopyFS(all[len(all)-1].dir, os.DirFS(end)))
 		}
 	})
-	must.Get(Run(context.Background(), p, Options{Out: end, Progress: NewProgress(w, TextLog, false)}))(t)
+	must.Get(run.Run(context.Background(), p, run.Options{Out: end, Progress: progress.New(w, progress.TextLog, false)}))(t)
 	return all, end
 }
 
@@ -95,18 +101,20 @@ func (s state) copied(t *testing.T) (dir, path string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "run")
 	must.Do(t, os.CopyFS(dir, os.DirFS(s.dir)))
-	return dir, filepath.Join(dir, workFolder, journal.File)
+	return dir, filepath.Join(dir, folder.WorkFolder, journal.File)
 }
 
 // journal is the lines of the state's journal, and the kind of block that each belongs to.
 func (s state) journal(t *testing.T) (lines [][]byte, kinds []string) {
 	t.Helper()
-	all := must.Get(os.ReadFile(filepath.Join(s.dir, workFolder, journal.File)))(t)
+	all := must.Get(os.ReadFile(filepath.Join(s.dir, folder.WorkFolder, journal.File)))(t)
 	byNumber := map[string]string{}
 	for line := range bytes.Lines(all) {
 		block, value, _ := strings.Cut(string(line[9:]), " ")
 		if value[0] == '"' {
-			byNumber[block], _, _ = strings.Cut(value[1:], " ")
+			var text string
+			must.Do(t, json.Unmarshal([]byte(value), &text))
+			byNumber[block] = must.Get(folder.ParseKey(text))(t).Of
 		}
 		lines, kinds = append(lines, line), append(kinds, byNumber[block])
 	}
@@ -115,7 +123,7 @@ func (s state) journal(t *testing.T) (lines [][]byte, kinds []string) {
 
 // An ended run, wherever that was, comes to the same end as an undisturbed one when its command is given again.
 func TestEndedRunsContinue(t *testing.T) {
-	p := plan(t, resumed, 2, 8, "datasets.test.limit=4", "models.robust.path="+tiny(t, 100),
+	p := testplan.Plan(t, resumed, 2, 8, "datasets.test.limit=4", "models.robust.path="+tiny(t, 100),
 		"models.standard.path="+tiny(t, 400), "datasets.test.path=models/zoo/shapes10/train.bin")
 	all, end := states(t, p)
 	t.Run("killed", func(t *testing.T) { killed(t, p, all, end) })
@@ -124,7 +132,7 @@ func TestEndedRunsContinue(t *testing.T) {
 
 // killed goes on from where the journal has its first block of each kind, and from the last states. What was done
 // is not done again, unless the journal was damaged.
-func killed(t *testing.T, p *Plan, all []state, end string) {
+func killed(t *testing.T, p *plan.Plan, all []state, end string) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	seen, done, tried := map[string]bool{}, []string(nil), 0
 	for k, s := range all {
@@ -152,7 +160,7 @@ func killed(t *testing.T, p *Plan, all []state, end string) {
 			lines = append(lines, lines[:1+rng.IntN(15)]...)
 		}
 		must.Do(t, os.WriteFile(path, lines, 0o644))
-		said := continued(t, p, Options{Out: dir, Resume: true})
+		said := continued(t, p, run.Options{Out: dir, Resume: true})
 		if strings.Contains(said, "damaged") != harmed {
 			t.Errorf("%s: %s", name, said)
 		}
@@ -169,9 +177,9 @@ func killed(t *testing.T, p *Plan, all []state, end string) {
 }
 
 // damaged takes from the journal a line of each kind of block, also after images were freed.
-func damaged(t *testing.T, p *Plan, last state, end string) {
+func damaged(t *testing.T, p *plan.Plan, last state, end string) {
 	lines, kinds := last.journal(t)
-	for _, kind := range []string{"verdicts", "0", "gallery", "freed", "saved", "study"} {
+	for _, kind := range []string{"verdicts", "component", "gallery", "freed", "saved", "study"} {
 		i := len(kinds) - 1
 		for ; i >= 0 && kinds[i] != kind; i-- {
 		}
@@ -182,14 +190,14 @@ func damaged(t *testing.T, p *Plan, last state, end string) {
 		harmed := slices.Clone(lines)
 		harmed[i] = bytes.Replace(lines[i], []byte(" "), []byte("!"), 1)
 		must.Do(t, os.WriteFile(path, bytes.Join(harmed, nil), 0o644))
-		must.Have(t, continued(t, p, Options{Out: dir, Resume: true}), "1 lines of the journal are damaged")
+		must.Have(t, continued(t, p, run.Options{Out: dir, Resume: true}), "1 lines of the journal are damaged")
 		sameEnd(t, kind, end, dir)
 	}
 }
 
 // Images that the journal has lost are made again.
 func TestLostImages(t *testing.T) {
-	p := plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]", "suites.given.models=[standard]",
+	p := testplan.Plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]", "suites.given.models=[standard]",
 		"suites.given.solver=null")
 	all, end := states(t, p)
 	for i, harm := range []func(path string) error{
@@ -204,21 +212,21 @@ func TestLostImages(t *testing.T) {
 		},
 	} {
 		dir := all[len(all)-2-i].dir
-		files := must.Get(filepath.Glob(filepath.Join(dir, workFolder, "*.f32")))(t)
+		files := must.Get(filepath.Glob(filepath.Join(dir, folder.WorkFolder, "*.f32")))(t)
 		if len(files) == 0 {
 			t.Fatalf("%s has no images", dir)
 		}
 		for _, path := range files {
 			must.Do(t, harm(path))
 		}
-		must.Have(t, continued(t, p, Options{Out: dir}), "damaged and made again")
+		must.Have(t, continued(t, p, run.Options{Out: dir}), "damaged and made again")
 		sameEnd(t, fmt.Sprint("harm ", i), end, dir)
 	}
 }
 
 // Saved images that a disk has damaged are saved again, each of them.
 func TestDamagedSavedImages(t *testing.T) {
-	p := plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]", "suites.given.models=[standard]",
+	p := testplan.Plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]", "suites.given.models=[standard]",
 		"suites.given.solver=null")
 	all, end := states(t, p)
 	last := all[len(all)-1]
@@ -229,14 +237,14 @@ func TestDamagedSavedImages(t *testing.T) {
 		"empty":   func([]byte) []byte { return nil },
 	} {
 		dir, _ := last.copied(t)
-		files := must.Get(filepath.Glob(filepath.Join(dir, workFolder, "adversarial", "*.npy")))(t)
+		files := must.Get(filepath.Glob(filepath.Join(dir, folder.WorkFolder, "adversarial", "*.npy")))(t)
 		if len(files) == 0 {
 			t.Fatal("no image is saved yet")
 		}
 		for _, path := range files {
 			must.Do(t, os.WriteFile(path, harm(must.Get(os.ReadFile(path))(t)), 0o644))
 		}
-		continued(t, p, Options{Out: dir, Resume: true})
+		continued(t, p, run.Options{Out: dir, Resume: true})
 		sameEnd(t, name, end, dir)
 	}
 }
@@ -246,21 +254,21 @@ func TestDamagedSavedImages(t *testing.T) {
 func TestFinishedRunStays(t *testing.T) {
 	testinput.Runtime(t)
 	sets := []string{"suites.small.attacks=[pgd-l2]", "datasets.test.limit=3", "models.robust.path=" + tiny(t, 100)}
-	p := plan(t, small, 1, 8, sets...)
+	p := testplan.Plan(t, testplan.Small, 1, 8, sets...)
 	_, _, out := runFor(t, p)
 	before := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t)
 	for _, resume := range []bool{false, true} {
-		if said := continued(t, p, Options{Out: out, Resume: resume}); strings.Count(said, "\n") != 1 {
+		if said := continued(t, p, run.Options{Out: out, Resume: resume}); strings.Count(said, "\n") != 1 {
 			t.Errorf("it says %s", said)
 		}
 		if after := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t); !bytes.Equal(before, after) {
 			t.Error("its results are other ones")
 		}
 	}
-	other := plan(t, small, 1, 8, append(sets, "seed=9")...)
-	anew := Options{Out: out, Force: true}
+	other := testplan.Plan(t, testplan.Small, 1, 8, append(sets, "seed=9")...)
+	anew := run.Options{Out: out, Force: true}
 	cancelled(t, other, anew, "none, controlled by auto-encoder", nil)
-	must.Have(t, continued(t, other, Options{Out: out, Resume: true}), "it continues")
+	must.Have(t, continued(t, other, run.Options{Out: out, Resume: true}), "it continues")
 	if again := ended(t, out); again.Seed != 9 {
 		t.Errorf("seed %d", again.Seed)
 	}
@@ -270,7 +278,7 @@ func TestFinishedRunStays(t *testing.T) {
 	if after := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t); !bytes.Equal(before, after) {
 		t.Errorf("its results went for a run of %d cells", len(f.Cells))
 	}
-	must.Have(t, continued(t, p, Options{Out: out}), "it continues")
+	must.Have(t, continued(t, p, run.Options{Out: out}), "it continues")
 	if again := ended(t, out); len(again.Cells) != 6 {
 		t.Errorf("%d cells", len(again.Cells))
 	}
@@ -279,11 +287,11 @@ func TestFinishedRunStays(t *testing.T) {
 // A run that was stopped leaves the cells that are done, and as many when it is stopped again earlier.
 func TestStoppedAgainEarlier(t *testing.T) {
 	out := t.TempDir()
-	p := plan(t, small, 1, 8, "attacks.apgd-l1.steps=100000", "models.robust.path="+tiny(t, 100))
+	p := testplan.Plan(t, testplan.Small, 1, 8, "attacks.apgd-l1.steps=100000", "models.robust.path="+tiny(t, 100))
 	cells := func() int { return len(must.Get(result.Read(filepath.Join(out, "results.json")))(t).Cells) }
-	f := cancelled(t, p, Options{Out: out, Force: true}, "apgd-linf, controlled by pca", nil)
+	f := cancelled(t, p, run.Options{Out: out, Force: true}, "apgd-linf, controlled by pca", nil)
 	first := cells()
-	cancelled(t, p, Options{Out: out}, "[2/", nil)
+	cancelled(t, p, run.Options{Out: out}, "[2/", nil)
 	if again := cells(); len(f.Cells) != 6 || first != 6 || again != 6 {
 		t.Errorf("%d cells, %d of them written, and %d when it was stopped again", len(f.Cells), first, again)
 	}
@@ -294,7 +302,7 @@ func TestOtherRunsAreRefused(t *testing.T) {
 	testinput.Runtime(t)
 	sets := []string{"suites.small.attacks=[pgd-l2]", "datasets.test.limit=3",
 		"suites.small.controls=[auto-encoder]"}
-	p := plan(t, small, 1, 8, sets...)
+	p := testplan.Plan(t, testplan.Small, 1, 8, sets...)
 	all, out := states(t, p)
 	for _, where := range []string{out, all[len(all)-1].dir} {
 		for set, words := range map[string]string{
@@ -308,16 +316,16 @@ func TestOtherRunsAreRefused(t *testing.T) {
 			"seeds=2": "seeds: there none, here [3, 4]",
 		} {
 			for _, resume := range []bool{false, true} {
-				_, err := Run(context.Background(), plan(t, small, 1, 8, append(slices.Clone(sets), set)...),
-					Options{Out: where, Resume: resume})
+				_, err := run.Run(context.Background(), testplan.Plan(t, testplan.Small, 1, 8, append(slices.Clone(sets), set)...),
+					run.Options{Out: where, Resume: resume})
 				must.Refuse(t, err, words, "choose another --out or add --force")
-				if !errors.Is(err, ErrOtherRun) {
+				if !errors.Is(err, folder.ErrOtherRun) {
 					t.Errorf("%s: %v", set, err)
 				}
 			}
 		}
 	}
-	_, err := Run(context.Background(), p, Options{Out: t.TempDir(), Resume: true})
+	_, err := run.Run(context.Background(), p, run.Options{Out: t.TempDir(), Resume: true})
 	misconfigured(t, err, "holds no run")
 	for _, f := range []func(f *result.File){
 		func(f *result.File) { f.Environment.ONNXRuntime = "1.0" },
@@ -328,7 +336,7 @@ func TestOtherRunsAreRefused(t *testing.T) {
 		f(old)
 		where := t.TempDir()
 		must.Do(t, result.Write(filepath.Join(where, "results.json"), old))
-		_, err := Run(context.Background(), p, Options{Out: where})
+		_, err := run.Run(context.Background(), p, run.Options{Out: where})
 		must.Refuse(t, err, "there ", "here ")
 	}
 }

@@ -1,87 +1,33 @@
-package harness
+package harness_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"selfheal/attacks"
-	"selfheal/harness/config"
+	"selfheal/harness/folder"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/harness/run"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 )
 
-// bundled is what configs of tests begin with: the bundled images and networks.
-const bundled = `
-version: 1
-seed: 3
-datasets:
-  test: {format: cifar10-bin, path: models/zoo/shapes10/test.bin, limit: 7}
-  train: {format: cifar10-bin, path: models/zoo/shapes10/train.bin, limit: 60}
-models:
-  robust: {path: models/zoo/preact_robust.onnx}
-  standard: {path: models/zoo/preact_standard.onnx}
-  other: {path: made-by-the-test.onnx}
-`
-
-// small is a run of seconds that goes through everything: two controllers, every
-// component of AutoAttack and PGD, three norms, saved images.
-const small = bundled + `
-default_suites: [small]
-save_adversarial: true
-controls:
-  auto-encoder:
-    solver: {method: msa, outer: 2, inner: 3}
-    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]
-  pca:
-    solver: {method: greedy}
-    layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]
-attacks:
-  apgd-linf: {kind: apgd-t, norm: linf, epsilon: 2/255, steps: 8, targets: 2}
-  apgd-l1: {kind: apgd-ce, norm: l1, epsilon: 4, steps: 10, restarts: 2}
-  fab-l2: {kind: fab-t, norm: l2, epsilon: 0.3, steps: 6, targets: 3}
-  square-l1: {kind: square, norm: l1, epsilon: 8, queries: 60}
-  square-linf: {kind: square, norm: linf, epsilon: 4/255, queries: 60}
-  pgd-l2: {kind: pgd, norm: l2, epsilon: 0.4, steps: 6}
-suites:
-  small:
-    dataset: test
-    models: [robust]
-    controls: [auto-encoder, pca]
-    attacks: [apgd-linf, apgd-l1, fab-l2, square-l1, square-linf, pgd-l2]
-`
-
-// configOf parses a config and selects suites of it, the default ones where none is named.
-func configOf(t *testing.T, fsys fs.FS, text string, suites []string, sets ...string) *config.Config {
-	t.Helper()
-	cfg := must.Get(config.Parse("test.yaml", []byte(text), fsys, sets...))(t)
-	return must.Get(cfg.Selected(suites))(t)
-}
-
-// plan is of a config that may use the bundled files.
-func plan(t *testing.T, text string, workers, batch int, sets ...string) *Plan {
-	t.Helper()
-	cfg := configOf(t, config.Folder(".."), text, nil, sets...)
-	cfg.Runtime.Workers, cfg.Runtime.Batch = workers, batch
-	return must.Get(NewPlan(cfg))(t)
-}
-
 // runFor runs a plan into a folder of its own.
-func runFor(t *testing.T, p *Plan) (*result.File, []result.Record, string) {
+func runFor(t *testing.T, p *plan.Plan) (*result.File, []result.Record, string) {
 	t.Helper()
 	testinput.Runtime(t)
 	out := t.TempDir()
-	f := must.Get(Run(context.Background(), p, Options{Out: out}))(t)
+	f := must.Get(run.Run(context.Background(), p, run.Options{Out: out}))(t)
 	return f, must.All(result.Records(filepath.Join(out, "records.jsonl")))(t), out
 }
 
@@ -89,27 +35,27 @@ func runFor(t *testing.T, p *Plan) (*result.File, []result.Record, string) {
 func misconfigured(t *testing.T, err error, words string) {
 	t.Helper()
 	must.Refuse(t, err, words)
-	if !errors.As(err, new(ConfigError)) {
+	if !errors.As(err, new(open.ConfigError)) {
 		t.Errorf("%v is no error of the config", err)
 	}
 }
 
 // every image of a set.
-func every(t *testing.T, set images) (all []attacks.Image) {
+func every(t *testing.T, set open.Images) (all []attacks.Image) {
 	t.Helper()
 	for i := range set.Len() {
-		all = append(all, must.Get(set.image(i))(t))
+		all = append(all, must.Get(set.Read(i))(t))
 	}
 	return all
 }
 
 func runSmall(t *testing.T, workers, batch int, sets ...string) (*result.File, []result.Record, string) {
 	t.Helper()
-	return runFor(t, plan(t, small, workers, batch, sets...))
+	return runFor(t, testplan.Plan(t, testplan.Small, workers, batch, sets...))
 }
 
 // cancelled runs a plan until a line of its progress has these words; then comes at, if any.
-func cancelled(t *testing.T, p *Plan, o Options, words string, at func()) *result.File {
+func cancelled(t *testing.T, p *plan.Plan, o run.Options, words string, at func()) *result.File {
 	t.Helper()
 	testinput.Runtime(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -122,8 +68,8 @@ func cancelled(t *testing.T, p *Plan, o Options, words string, at func()) *resul
 			cancel()
 		}
 	})
-	o.Progress = NewProgress(w, TextLog, false)
-	f, err := Run(ctx, p, o)
+	o.Progress = progress.New(w, progress.TextLog, false)
+	f, err := run.Run(ctx, p, o)
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v, want cancelled", err)
 	}
@@ -215,10 +161,10 @@ func TestFailedRunKeepsEarlierResults(t *testing.T) {
 	testinput.Runtime(t)
 	out := t.TempDir()
 	quick := []string{"suites.small.attacks=[pgd-l2]", "suites.small.controls=[]", "datasets.test.limit=2"}
-	must.Get(Run(context.Background(), plan(t, small, 1, 8, quick...), Options{Out: out}))(t)
+	must.Get(run.Run(context.Background(), testplan.Plan(t, testplan.Small, 1, 8, quick...), run.Options{Out: out}))(t)
 	before := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t)
-	p := plan(t, small, 1, 8, append(quick, "models.robust.path=absent.onnx")...)
-	_, err := Run(t.Context(), p, Options{Out: out, Force: true})
+	p := testplan.Plan(t, testplan.Small, 1, 8, append(quick, "models.robust.path=absent.onnx")...)
+	_, err := run.Run(t.Context(), p, run.Options{Out: out, Force: true})
 	misconfigured(t, err, "absent.onnx")
 	after, err := os.ReadFile(filepath.Join(out, "results.json"))
 	if err != nil || !bytes.Equal(before, after) {
@@ -239,10 +185,10 @@ func TestFailedRunKeepsEarlierResults(t *testing.T) {
 // A control that diverges costs its cell; the others are scored.
 func TestDivergingControlCostsItsCell(t *testing.T) {
 	testinput.Runtime(t)
-	p := plan(t, small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=2",
+	p := testplan.Plan(t, testplan.Small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=2",
 		"controls.auto-encoder.solver.learning_rate=1000000",
 		"controls.auto-encoder.solver.outer=30")
-	f, err := Run(context.Background(), p, Options{Out: t.TempDir()})
+	f, err := run.Run(context.Background(), p, run.Options{Out: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "auto-encoder") {
 		t.Errorf("error %v, want one that names the control", err)
 	}
@@ -256,22 +202,10 @@ func TestDivergingControlCostsItsCell(t *testing.T) {
 	}
 }
 
-func TestSimplex(t *testing.T) {
-	for _, c := range []struct {
-		z    []float32
-		want bool
-	}{{[]float32{0.25, 0.75}, true}, {[]float32{1, 0}, true}, {[]float32{0.25, 0.7}, false}, {[]float32{-0.25, 1.25},
-		false}} {
-		if got := simplex(c.z); got != c.want {
-			t.Errorf("%v: %v, want %v", c.z, got, c.want)
-		}
-	}
-}
-
 // What two suites ask for is crafted once: the second one's steps are the first's.
 func TestSharedAttacksAreCraftedOnce(t *testing.T) {
-	text := small + "  again: {dataset: test, models: [robust], controls: [pca], attacks: [pgd-l2]}\n"
-	p := plan(t, text, 1, 8, "default_suites=[small, again]", "suites.small.attacks=[pgd-l2]",
+	text := testplan.Small + "  again: {dataset: test, models: [robust], controls: [pca], attacks: [pgd-l2]}\n"
+	p := testplan.Plan(t, text, 1, 8, "default_suites=[small, again]", "suites.small.attacks=[pgd-l2]",
 		"suites.small.controls=[]", "datasets.test.limit=3")
 	f, _, _ := runFor(t, p)
 	var steps []result.Step
@@ -288,80 +222,8 @@ func TestOtherConfigIsRefused(t *testing.T) {
 	out := t.TempDir()
 	old := &result.File{Schema: result.Schema, ConfigSHA256: "other"}
 	must.Do(t, result.Write(filepath.Join(out, "results.json"), old))
-	_, err := Run(context.Background(), plan(t, small, 1, 8), Options{Out: out})
-	if !errors.Is(err, ErrOtherRun) {
-		t.Errorf("error %v, want %v", err, ErrOtherRun)
-	}
-}
-
-// The judge measures in float64 and knows no mercy.
-func TestMeasure(t *testing.T) {
-	clean := []float32{0.5, 0.5, 0}
-	for _, c := range []struct {
-		adversarial []float32
-		norm        attacks.Norm
-		epsilon     float64
-		ok          bool
-	}{
-		{[]float32{0.6, 0.4, 0}, attacks.Linf, 0.1, true},
-		{[]float32{0.6, 0.4, 0}, attacks.Linf, 0.0999, false}, {[]float32{0.6, 0.4, 0}, attacks.L1, 0.2, true},
-		{[]float32{0.6, 0.4, 0}, attacks.L1, 0.19, false}, {[]float32{0.8, 0.9, 0}, attacks.L2, 0.5, true},
-		{[]float32{0.8, 0.9, 0}, attacks.L2, 0.499, false},
-		{[]float32{0.5, 0.5, -0.001}, attacks.Linf, 1, false},
-		{[]float32{0.5, 1.001, 0}, attacks.Linf, 1, false},
-		{[]float32{0.5, float32(math.NaN()), 0}, attacks.Linf, 1, false},
-		{[]float32{0.5, 0.5}, attacks.Linf, 1, false},
-	} {
-		if _, err := (ball{c.norm, c.epsilon}).measure(clean, c.adversarial); (err == nil) != c.ok {
-			t.Errorf("%v within %v %g: %v", c.adversarial, c.norm, c.epsilon, err)
-		}
-	}
-}
-
-// A run takes away what an earlier one has left, whatever the folder is called, when it has put its
-// own results there, and nothing of a folder that holds no results.
-func TestWhatARunRemoves(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		results bool
-		left    []string
-	}{
-		{"plain", true, []string{lockFile, "mine.txt", "records.jsonl", "results.json"}},
-		{"gl[1", true, []string{lockFile, "mine.txt", "records.jsonl", "results.json"}},
-		{"other", false, []string{lockFile, "adversarial/a.npy", "control-panel.png", "junit.xml", "mine.txt",
-			"records.jsonl", "results.json"}},
-	} {
-		dir := filepath.Join(t.TempDir(), c.name)
-		must.Do(t, os.MkdirAll(filepath.Join(dir, "adversarial"), 0o755))
-		for _, name := range []string{"mine.txt", "junit.xml", "control-panel.png", "adversarial/a.npy"} {
-			must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
-		}
-		f := &result.File{Schema: result.Schema}
-		if c.results {
-			must.Do(t, result.Write(filepath.Join(dir, "results.json"), f))
-		} else {
-			_, err := openOutput(dir, false)
-			must.Refuse(t, err, "which is no run's", "--force")
-		}
-		o := must.Get(openOutput(dir, true))(t)
-		j := must.Get(o.begin(planned{Run: f}))(t)
-		must.Do(t, o.cell(f, nil))
-		if _, err := os.Stat(filepath.Join(dir, "junit.xml")); err != nil {
-			t.Errorf("%s: removed before there are results: %v", c.name, err)
-		}
-		f.Finished = new(time.Now())
-		must.Get(o.publish(f, nil))(t)
-		must.Do(t, j.Close())
-		must.Do(t, o.finish())
-		var left []string
-		must.Do(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if name, _ := filepath.Rel(dir, path); err == nil && !d.IsDir() {
-				left = append(left, name)
-			}
-			return err
-		}))
-		if !slices.Equal(left, c.left) {
-			t.Errorf("%s: %q are left, want %q", c.name, left, c.left)
-		}
+	_, err := run.Run(context.Background(), testplan.Plan(t, testplan.Small, 1, 8), run.Options{Out: out})
+	if !errors.Is(err, folder.ErrOtherRun) {
+		t.Errorf("error %v, want %v", err, folder.ErrOtherRun)
 	}
 }

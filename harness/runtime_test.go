@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"context"
@@ -9,24 +9,27 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
+	"selfheal/harness/open"
+	"selfheal/harness/run"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 	"selfheal/models/ort"
 )
 
 // opened is an opener of the small config on a pool as asked for.
-func opened(t *testing.T, c config.Runtime) *opener {
+func opened(t *testing.T, c config.Runtime) *open.Opener {
 	t.Helper()
-	cfg := plan(t, small, c.Workers, c.Batch).Config
+	cfg := testplan.Plan(t, testplan.Small, c.Workers, c.Batch).Config
 	cfg.Runtime = c
 	return openerOf(t, cfg)
 }
 
 // openerOf is closed when the test ends.
-func openerOf(t *testing.T, cfg *config.Config) *opener {
+func openerOf(t *testing.T, cfg *config.Config) *open.Opener {
 	t.Helper()
-	o := must.Get(newOpener(cfg, nil, nil))(t)
-	t.Cleanup(o.close)
+	o := must.Get(open.New(cfg, open.Options{}))(t)
+	t.Cleanup(o.Close)
 	return o
 }
 
@@ -36,7 +39,7 @@ func TestWinogradReachesTheNetwork(t *testing.T) {
 	ids := map[bool]string{}
 	for _, winograd := range []bool{true, false} {
 		r := opened(t, config.Runtime{Provider: config.CPU, Workers: 1, Batch: 1, Threads: 1, Winograd: winograd})
-		net := must.Get(r.network(r.cfg.Model("robust"), false))(t)
+		net := must.Get(r.Network(r.Config.Model("robust"), false))(t)
 		ids[winograd] = net.ID
 		net.Close()
 	}
@@ -47,7 +50,7 @@ func TestWinogradReachesTheNetwork(t *testing.T) {
 
 // The results say how they were computed.
 func TestEnvironmentSaysHow(t *testing.T) {
-	p := plan(t, small, 1, 8, "suites.small.attacks=[]", "suites.small.controls=[]", "runtime.threads=2",
+	p := testplan.Plan(t, testplan.Small, 1, 8, "suites.small.attacks=[]", "suites.small.controls=[]", "runtime.threads=2",
 		"runtime.winograd=false")
 	f, _, _ := runFor(t, p)
 	e := f.Environment
@@ -64,8 +67,8 @@ func TestNoCUDA(t *testing.T) {
 		t.Skip("CUDA device 0 computes")
 	}
 	out := t.TempDir()
-	p := plan(t, small, 0, 8, "runtime.provider=cuda", "models.robust.path=absent.onnx")
-	_, err := Run(context.Background(), p, Options{Out: out})
+	p := testplan.Plan(t, testplan.Small, 0, 8, "runtime.provider=cuda", "models.robust.path=absent.onnx")
+	_, err := run.Run(context.Background(), p, run.Options{Out: out})
 	misconfigured(t, err, "runtime.provider cuda: ")
 	if left, err := os.ReadDir(out); err != nil || len(left) > 0 {
 		t.Errorf("%d files were written, %v", len(left), err)
@@ -84,8 +87,8 @@ func compute(t *testing.T, c config.Runtime, losses ...attacks.Loss) (f outputs)
 	t.Helper()
 	ctx := context.Background()
 	r := opened(t, c)
-	set := every(t, must.Get(r.scored("test"))(t))
-	net := must.Get(r.network(r.cfg.Model("robust"), true))(t)
+	set := every(t, must.Get(r.Scored("test"))(t))
+	net := must.Get(r.Network(r.Config.Model("robust"), true))(t)
 	defer net.Close()
 	for _, im := range set {
 		z := make([]float32, net.Classes())
@@ -103,8 +106,8 @@ func compute(t *testing.T, c config.Runtime, losses ...attacks.Loss) (f outputs)
 			}
 		}
 	}
-	for i := range r.cfg.Controls {
-		c := must.Get(r.controller(ctx, net, &r.cfg.Controls[i], true))(t)
+	for i := range r.Config.Controls {
+		c := must.Get(r.Controller(ctx, net, &r.Config.Controls[i], true))(t)
 		for _, im := range set {
 			o := must.Get(c.Run(ctx, im.Pixels))(t)
 			f.logits = append(f.logits, o.Logits)

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"fmt"
@@ -8,11 +8,12 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/internal/testplan"
 )
 
 // seeded is one suite that gives images to controls and one whose attacks go through them.
 // Epsilon is where some images stand under one seed and fall under another.
-const seeded = bundled + `
+const seeded = testplan.Bundled + `
 controls:
   greedy:
     solver: {method: greedy}
@@ -28,7 +29,7 @@ suites:
 // cell itself is the first seed's.
 func TestSeedsAreRunsOfTheirOwn(t *testing.T) {
 	run := func(sets ...string) *result.File {
-		f, records, out := runFor(t, plan(t, seeded, 2, 16, append(sets, "datasets.test.limit=12")...))
+		f, records, out := runFor(t, testplan.Plan(t, seeded, 2, 16, append(sets, "datasets.test.limit=12")...))
 		if len(records) != len(f.Cells)*12 {
 			t.Fatalf("%d records of %d cells", len(records), len(f.Cells))
 		}

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"context"
@@ -13,8 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"selfheal/harness/plan"
+	"selfheal/harness/run"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 )
 
 // resident is the memory that the process has now, or had at most since it began, in bytes.
@@ -55,12 +58,12 @@ func TestSoak(t *testing.T) {
 			p.memory, p.goroutines = max(p.memory, resident(t, "VmRSS")), max(p.goroutines, runtime.NumGoroutine())
 		}
 	}()
-	p := plan(t, resumed, 0, 64, "datasets.test.limit=100", "suites.given.models=[robust, standard]",
+	p := testplan.Plan(t, resumed, 0, 64, "datasets.test.limit=100", "suites.given.models=[robust, standard]",
 		"suites.through.controls=[msa]", "suites.through.attacks=[aa]")
 	runs := 0
 	for ; time.Since(began) < long; runs++ {
 		dir := filepath.Join(t.TempDir(), "out")
-		must.Get(Run(context.Background(), p, Options{Out: dir}))(t)
+		must.Get(run.Run(context.Background(), p, run.Options{Out: dir}))(t)
 		must.Do(t, os.RemoveAll(dir))
 	}
 	<-done
@@ -75,7 +78,7 @@ func TestSoak(t *testing.T) {
 }
 
 // many is the plan of a config whose data set test has n images, which repeat.
-func many(t *testing.T, n int, text string, sets ...string) *Plan {
+func many(t *testing.T, n int, text string, sets ...string) *plan.Plan {
 	t.Helper()
 	records := must.Get(os.ReadFile("../models/zoo/shapes10/train.bin"))(t)
 	path := filepath.Join(t.TempDir(), "many.bin")
@@ -84,7 +87,7 @@ func many(t *testing.T, n int, text string, sets ...string) *Plan {
 		must.Get(f.Write(records))(t)
 	}
 	must.Do(t, f.Close())
-	return plan(t, text, 0, 64,
+	return testplan.Plan(t, text, 0, 64,
 		append(sets, fmt.Sprintf("datasets.test={format: cifar10-bin, path: %s, limit: %d}", path, n))...)
 }
 
@@ -92,7 +95,7 @@ func many(t *testing.T, n int, text string, sets ...string) *Plan {
 // three runs: a run of seconds may end before its passes and the collector have come to what they hold at most.
 func TestManyImages(t *testing.T) {
 	soak(t)
-	debug.SetGCPercent(GCPercent)
+	debug.SetGCPercent(run.GCPercent)
 	for _, c := range []struct {
 		name string
 		sets []string
@@ -108,7 +111,7 @@ func TestManyImages(t *testing.T) {
 				debug.FreeOSMemory()
 				must.Do(t, os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)) // the peak begins anew
 				start := time.Now()
-				must.Get(Run(context.Background(), p, Options{Out: filepath.Join(t.TempDir(), "out")}))(t)
+				must.Get(run.Run(context.Background(), p, run.Options{Out: filepath.Join(t.TempDir(), "out")}))(t)
 				most := resident(t, "VmHWM")
 				t.Logf("%d images: %d MiB at most, %v", n, most>>20, time.Since(start).Round(time.Second))
 				return most

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"math"
@@ -9,16 +9,17 @@ import (
 	"sync"
 	"testing"
 
-	"selfheal/control"
-	"selfheal/harness/config"
+	"selfheal/harness/folder"
 	"selfheal/harness/result"
+	"selfheal/harness/run"
 	"selfheal/internal/must"
 	"selfheal/internal/number"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 )
 
 // studied is a suite with a solver study of two controls.
-const studied = bundled + `
+const studied = testplan.Bundled + `
 controls:
   msa:
     solver: {method: msa, outer: 2, inner: 3, learning_rate: 0.002}
@@ -50,7 +51,7 @@ func wholeStudy(t *testing.T) *result.File {
 	t.Helper()
 	testinput.Runtime(t)
 	whole.Do(func() {
-		_, _, out := runFor(t, plan(t, studied, 2, 16))
+		_, _, out := runFor(t, testplan.Plan(t, studied, 2, 16))
 		whole.File = must.Get(result.Read(filepath.Join(out, "results.json")))(t)
 	})
 	return whole.File
@@ -158,7 +159,7 @@ func TestStudyAgreesWithCells(t *testing.T) {
              {at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}]
 `
 	}
-	p := plan(t, strings.Replace(studied, "controls:\n", "controls:\n"+text, 1), 2, 16,
+	p := testplan.Plan(t, strings.Replace(studied, "controls:\n", "controls:\n"+text, 1), 2, 16,
 		"suites.small.solver=null", "datasets.test.limit=3", "suites.small.controls=["+strings.Join(names, ", ")+"]")
 	f, _, _ := runFor(t, p)
 	for set := range settings {
@@ -189,7 +190,7 @@ func same(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a
 // Images made for the study alone are those that the suite's own attack makes of them.
 func TestStudyImagesAreTheSuites(t *testing.T) {
 	shared := wholeStudy(t).Solver
-	f, _, out := runFor(t, plan(t, studied, 2, 16, "suites.small.attacks=[]",
+	f, _, out := runFor(t, testplan.Plan(t, studied, 2, 16, "suites.small.attacks=[]",
 		"suites.small.solver={images: 3, controls: [msa], attack: pgd}"))
 	alone := f.Solver
 	for k, c := range shared[0].Curves {
@@ -201,7 +202,7 @@ func TestStudyImagesAreTheSuites(t *testing.T) {
 		alone) {
 		t.Errorf("results.json has other studies: %v", err)
 	}
-	f, _, _ = runFor(t, plan(t, studied, 2, 16, "datasets.test.limit=1",
+	f, _, _ = runFor(t, testplan.Plan(t, studied, 2, 16, "datasets.test.limit=1",
 		"suites.small.solver={controls: [msa]}"))
 	if none := f.Solver[0]; len(none.Curves) != 4 || len(none.Baseline) != 1 || none.Attack != "" {
 		t.Errorf("without an attack: %+v", none)
@@ -210,7 +211,7 @@ func TestStudyImagesAreTheSuites(t *testing.T) {
 
 // A study changes no cell of its suite.
 func TestStudyLeavesTheCells(t *testing.T) {
-	f, _, _ := runFor(t, plan(t, studied, 2, 16, "suites.small.solver=null"))
+	f, _, _ := runFor(t, testplan.Plan(t, studied, 2, 16, "suites.small.solver=null"))
 	with, without := wholeStudy(t).Cells, f.Cells
 	if len(with) != 4 || len(without) != 4 {
 		t.Fatalf("%d cells, %d without the study", len(with), len(without))
@@ -229,92 +230,11 @@ func TestStudyLeavesTheCells(t *testing.T) {
 func TestCancelledStudy(t *testing.T) {
 	out, written := t.TempDir(), 0
 	read := func(name string) *result.File { return must.Get(result.Read(filepath.Join(out, name)))(t) }
-	cancelled(t, plan(t, studied, 2, 16, "suites.small.solver={images: 1, controls: [msa, pmp]}"),
-		Options{Out: out, Force: true}, "solver study, robust, pmp [1/",
-		func() { written = len(read(workFolder + "/results.json").Solver) })
+	cancelled(t, testplan.Plan(t, studied, 2, 16, "suites.small.solver={images: 1, controls: [msa, pmp]}"),
+		run.Options{Out: out, Force: true}, "solver study, robust, pmp [1/",
+		func() { written = len(read(folder.WorkFolder + "/results.json").Solver) })
 	f := read("results.json")
 	if written != 1 || len(f.Solver) != 1 || f.Solver[0].Control != "msa" || len(f.Cells) != 4 {
 		t.Errorf("%d studies written, %d and %d cells kept", written, len(f.Solver), len(f.Cells))
-	}
-}
-
-func TestSolversFromTheSameStart(t *testing.T) {
-	msa := control.Solver{Method: control.MSA, Outer: 3, Inner: 10, Regularization: 0.1, LearningRate: 0.2,
-		Momentum: 0.3}
-	pmp := func(outer int) control.Solver {
-		return control.Solver{Method: control.PMP, Outer: outer, Regularization: 0.1, LearningRate: 0.2, Momentum: 0.3}
-	}
-	greedy := control.Solver{Method: control.Greedy, Regularization: 0.1}
-	with := func(outer, inner int) control.Solver { s := msa; s.Outer, s.Inner = outer, inner; return s }
-	for _, c := range []struct {
-		own  control.Solver
-		want []control.Solver
-	}{
-		{msa, []control.Solver{greedy, msa, pmp(30)}}, {pmp(30), []control.Solver{greedy, msa, pmp(30)}},
-		{pmp(25), []control.Solver{greedy, with(3, 10), pmp(25)}},
-		{pmp(4), []control.Solver{greedy, with(1, 4), pmp(4)}},
-	} {
-		if got := sameStart(c.own); !slices.Equal(got, c.want) {
-			t.Errorf("%v: %v, want %v", c.own, got, c.want)
-		}
-	}
-}
-
-// Means, errors and shares of four images by hand.
-func TestStudyOutcome(t *testing.T) {
-	at := []control.Point{{Done: true}, {Sweep: 1}, {Sweep: 1, Done: true}, {Sweep: 2}, {Sweep: 2, Done: true}}
-	of := func(right bool, values ...float64) []reading {
-		var out []reading
-		for _, v := range values {
-			out = append(out, reading{v, right && number.Finite(v), number.Finite(v)})
-		}
-		return out
-	}
-	all := [][]reading{
-		of(true, 4, 9, 3, 9, 2),      // falls; within a sweep it may rise
-		of(true, 4, 4, 5, 4, 3),      // rises once, ends below
-		of(false, 4, 4, 4, 4, 4),     // stays
-		of(true, 4, 4, 3, 4, 3+1e-9), // rises by rounding
-	}
-	o := outcome("clean", at, all)
-	if o.BelowGreedy != 0.75 || o.NonIncreasing != 0.75 || o.NotFinite != 0 || o.Correct != 3 || o.Accuracy != 0.75 ||
-		len(o.Sweeps) != 3 {
-		t.Errorf("%+v", o)
-	}
-	m := o.Sweeps[1] // 3, 5, 4, 3
-	if !same(*m.Objective, 3.75) || !same(m.StandardError, math.Sqrt((0.75*0.75*2+1.25*1.25+0.25*0.25)/3/4)) {
-		t.Errorf("mean %v ± %v", *m.Objective, m.StandardError)
-	}
-	all[2] = of(true, 4, 4, 4, 4, math.Inf(1))
-	if o = outcome("clean", at, all); o.NotFinite != 0.25 || o.Final().Objective != nil ||
-		o.Sweeps[1].Objective == nil || o.NonIncreasing != 0.5 || o.Correct != 3 {
-		t.Errorf("%+v", o)
-	}
-	p := points(at, all)
-	if p[4].Objective != nil || p[3].Correct != 4 || !same(p[3].Accuracy, 1) || !same(*p[1].Objective, (9+4+4+4)/4.) {
-		t.Errorf("%+v", p)
-	}
-	if one := meanObjective(all[:1], 0); *one.Objective != 4 || one.StandardError != 0 {
-		t.Errorf("one image: %+v", one)
-	}
-}
-
-func TestVariantsOfOtherMethods(t *testing.T) {
-	own := config.DefaultSolver()
-	if v := variants(own, &config.SolverStudy{}); v != nil {
-		t.Errorf("nothing to try: %v", v)
-	}
-	own.Momentum = 0.9
-	v := variants(own, &config.SolverStudy{LearningRate: []float64{0.1, 0.05, 0.01}, Inner: []int{2}})
-	var got []float64
-	for _, x := range v {
-		got = append(got, x.value)
-		if x.why == result.SetLearningRate && (x.solver.LearningRate != x.value || x.solver.Momentum != 0.9) {
-			t.Errorf("%+v", x)
-		}
-	}
-	if want := []float64{0, 2, 10, 0.003, 0.01, 0.05, 0.1}; !slices.Equal(got, want) || v[0].solver.Momentum != 0.5 ||
-		v[0].why != result.DefaultRate {
-		t.Errorf("values %v, want %v; %+v", got, want, v)
 	}
 }

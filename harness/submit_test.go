@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"bytes"
@@ -14,13 +14,19 @@ import (
 	"time"
 
 	"selfheal/harness/cluster"
+	"selfheal/harness/folder"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
+	"selfheal/harness/run"
+	"selfheal/harness/shard"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 )
 
 // inProcess is an engine that runs shards in this process. Those of a first job that it drops it never runs.
 type inProcess struct {
-	plan   *Plan
+	plan   *plan.Plan
 	drops  map[int]bool
 	mu     sync.Mutex
 	jobs   [][]int
@@ -48,7 +54,7 @@ func (e *inProcess) Submit(_ context.Context, j cluster.Job) (string, error) {
 		}
 		e.states[i] = cluster.Running
 		go func() {
-			_, err := Run(context.Background(), e.plan, Options{Out: j.Dir, Shard: Shard{i, j.Shards}, Attempt: true})
+			err := shard.Run(context.Background(), e.plan, plan.Shard{I: i, N: j.Shards}, true, run.Options{Out: j.Dir})
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			if e.states[i] = cluster.Gone; err != nil {
@@ -71,16 +77,16 @@ func (e *inProcess) States(context.Context, string) (map[int]cluster.State, erro
 // A job that is followed, left, found again and partly lost comes to what one run comes to.
 func TestSubmit(t *testing.T) {
 	testinput.Runtime(t)
-	p := plan(t, sparse, 2, 8, "datasets.test.limit=6")
+	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=6")
 	whole, dir := filepath.Join(t.TempDir(), "whole"), t.TempDir()
-	must.Get(Run(context.Background(), p, Options{Out: whole}))(t)
+	must.Get(run.Run(context.Background(), p, run.Options{Out: whole}))(t)
 	e := &inProcess{plan: p, drops: map[int]bool{2: true}, states: map[int]cluster.State{}, silent: 2}
 	var said bytes.Buffer
-	o := SubmitOptions{Options: Options{Out: dir, Progress: NewProgress(&said, TextLog, false)}, Engine: e,
+	o := shard.SubmitOptions{Options: run.Options{Out: dir, Progress: progress.New(&said, progress.TextLog, false)}, Engine: e,
 		EngineName: "test", Shards: 3, Every: 20 * time.Millisecond}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	if _, err := Submit(ctx, p, o); !errors.Is(err, context.Canceled) {
+	if _, err := shard.Submit(ctx, p, o); !errors.Is(err, context.Canceled) {
 		t.Fatal(err) // before there is a job
 	}
 	ctx, stop = context.WithCancel(context.Background())
@@ -90,20 +96,20 @@ func TestSubmit(t *testing.T) {
 			stop()
 		}
 	}
-	if _, err := Submit(ctx, p, o); !errors.As(err, new(Unfinished)) {
+	if _, err := shard.Submit(ctx, p, o); !errors.As(err, new(folder.Unfinished)) {
 		t.Fatal(err)
 	}
 	must.Have(t, said.String(), "3 shards submitted to test: job 1", "of test goes on; cancel 1",
 		"the engine does not answer: the controller is away")
 	other := o
 	other.Shards = 4
-	_, err := Submit(context.Background(), p, other)
+	_, err := shard.Submit(context.Background(), p, other)
 	must.Refuse(t, err, "another job", "3 shards")
-	must.Get(Submit(context.Background(), p, o))(t)
+	must.Get(shard.Submit(context.Background(), p, o))(t)
 	sameEnd(t, "submitted", whole, dir)
 	must.Have(t, said.String(), "submitted before to test: job 2", "shards 2 have ended unfinished",
 		"1 shards submitted to test: job 2", "shards: 3 of 3 done", "images: 12 of 12 done")
-	for i, status := range must.Get(filepath.Glob(filepath.Join(dir, "shard-*", "*", "*", statusFile)))(t) {
+	for i, status := range must.Get(filepath.Glob(filepath.Join(dir, "shard-*", "*", "*", "status.json")))(t) {
 		if i == 0 { // it could not be written: that shards are finished stands in their plans
 			must.Do(t, os.WriteFile(status, nil, 0o644))
 		} else {
@@ -111,7 +117,7 @@ func TestSubmit(t *testing.T) {
 		}
 	}
 	e.silent = 1000 // which finished shards need no answer of
-	must.Get(Submit(context.Background(), p, o))(t)
+	must.Get(shard.Submit(context.Background(), p, o))(t)
 	if fmt.Sprint(e.jobs) != "[[1 2 3] [2]]" {
 		t.Errorf("jobs %v", e.jobs)
 	}
@@ -122,21 +128,21 @@ func TestSubmit(t *testing.T) {
 		if other.Out = out; out != whole {
 			must.Do(t, os.WriteFile(filepath.Join(out, "report.html"), nil, 0o644))
 		}
-		_, err = Submit(context.Background(), plan(t, sparse, 2, 8, "datasets.test.limit=5"), other)
+		_, err = shard.Submit(context.Background(), testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=5"), other)
 		must.Refuse(t, err, "choose another --out")
 		if strings.Contains(err.Error(), "--force") {
 			t.Errorf("it advises %v", err)
 		}
 	}
-	job := filepath.Join(dir, submitFolder, "job.json")
+	job := filepath.Join(dir, "submit", "job.json")
 	must.Do(t, os.WriteFile(job, []byte(`{"shards":3,"tries":[0,0,0]}`), 0o644))
-	_, err = Submit(context.Background(), p, o)
+	_, err = shard.Submit(context.Background(), p, o)
 	must.Refuse(t, err, "job.json is damaged")
 
 	// What ends unfinished again and again is not submitted for ever.
 	e = &inProcess{plan: p, states: map[int]cluster.State{}}
 	o.Out, o.Engine = t.TempDir(), lost{e}
-	_, err = Submit(context.Background(), p, o)
+	_, err = shard.Submit(context.Background(), p, o)
 	must.Refuse(t, err, "has ended 3 times without being finished", "the log of job lost says why")
 	if strings.Count(said.String(), "have ended unfinished") != 3 {
 		t.Errorf("said %s", &said)

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"context"
@@ -10,18 +10,22 @@ import (
 	"testing"
 
 	"selfheal/attacks"
-	"selfheal/harness/config"
+	"selfheal/harness"
 	"selfheal/harness/dataset"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/run"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 )
 
 // openUse opens a model of the small run, with a control unless that is "".
-func openUse(t *testing.T, control string) *Use {
+func openUse(t *testing.T, control string) *open.Model {
 	t.Helper()
 	testinput.Runtime(t)
-	cfg := plan(t, small, 2, 64, "attacks.pgd-l2.epsilon=[0.2, 0.4]").Config
-	u := must.Get(Open(context.Background(), cfg, "robust", control, Options{}))(t)
+	cfg := testplan.Plan(t, testplan.Small, 2, 64, "attacks.pgd-l2.epsilon=[0.2, 0.4]").Config
+	u := must.Get(open.Use(context.Background(), cfg, "robust", control, open.Options{}))(t)
 	t.Cleanup(u.Close)
 	return u
 }
@@ -30,7 +34,7 @@ func openUse(t *testing.T, control string) *Use {
 // controller themselves do, with a linear embedding fitted as a run fits it.
 func TestAnswers(t *testing.T) {
 	u := openUse(t, "pca")
-	d := must.Get(u.dataset("test", 5))(t)
+	d := must.Get(u.Set("test", 5))(t)
 	pixels := func(i int) ([]float32, error) {
 		_, x, _, err := d.Image(i)
 		return x, err
@@ -42,10 +46,10 @@ func TestAnswers(t *testing.T) {
 	differ := false
 	for i := range alone {
 		x, z := must.Get(pixels(i))(t), make([]float32, 10)
-		must.Do(t, u.net.Logits(context.Background(), x, z))
-		o := must.Get(u.loop.Run(context.Background(), x))(t)
+		must.Do(t, u.Net.Logits(context.Background(), x, z))
+		o := must.Get(u.Loop.Run(context.Background(), x))(t)
 		for _, c := range []struct {
-			got    Answer
+			got    open.Answer
 			logits []float32
 		}{{alone[i], z}, {healed[i], o.Logits}} {
 			sorted := slices.Sorted(slices.Values(c.logits))
@@ -67,11 +71,11 @@ func TestAnswers(t *testing.T) {
 func TestExportedMetadata(t *testing.T) {
 	u := openUse(t, "pca")
 	e := must.Get(u.Export())(t)
-	sha256 := u.record.Models["robust"].SHA256
+	sha256 := u.Record.Models["robust"].SHA256
 	if e.Input != "[N 3 32 32]" || e.Output != "[N 10]" || len(sha256) != 64 {
 		t.Errorf("%s → %s of model %s", e.Input, e.Output, sha256)
 	}
-	must.Have(t, string(e.Data), sha256, "pca", "greedy", Version)
+	must.Have(t, string(e.Data), sha256, "pca", "greedy", harness.Version)
 }
 
 func TestOpenErrors(t *testing.T) {
@@ -85,8 +89,8 @@ func TestOpenErrors(t *testing.T) {
 			"control auto-encoder on model robust"},
 		{"robust", "pca", "datasets.train.path=absent.bin", "absent.bin does not exist"},
 	} {
-		cfg := configOf(t, config.Folder(".."), small, nil, c.set)
-		_, err := Open(context.Background(), cfg, c.model, c.control, Options{})
+		cfg := testplan.Config(t, testplan.Repository(t), testplan.Small, nil, c.set)
+		_, err := open.Use(context.Background(), cfg, c.model, c.control, open.Options{})
 		misconfigured(t, err, c.want)
 	}
 	must.Refuse(t, openUse(t, "").FitsImage([3]int{3, 32, 64}),
@@ -94,10 +98,10 @@ func TestOpenErrors(t *testing.T) {
 }
 
 // claim is the clean images of the small run as if an attack had returned them.
-func claim(t *testing.T, u *Use) (Claim, *dataset.Dataset) {
+func claim(t *testing.T, u *open.Model) (run.Claim, *dataset.Dataset) {
 	t.Helper()
-	d := must.Get(u.dataset("test", 0))(t)
-	c := Claim{Shape: []int{d.Len(), 3, 32, 32}, Dataset: "test", Attack: "pgd-l2", Epsilon: 0.4}
+	d := must.Get(u.Set("test", 0))(t)
+	c := run.Claim{Shape: []int{d.Len(), 3, 32, 32}, Dataset: "test", Attack: "pgd-l2", Epsilon: 0.4}
 	for i := range d.Len() {
 		_, x, _ := must.Get3(d.Image(i))(t)
 		c.Images = append(c.Images, x...)
@@ -110,7 +114,7 @@ func claim(t *testing.T, u *Use) (Claim, *dataset.Dataset) {
 func TestVerifyMeasures(t *testing.T) {
 	u := openUse(t, "")
 	c, d := claim(t, u)
-	v := must.Get(u.Verify(context.Background(), c))(t)
+	v := must.Get(run.Verify(context.Background(), u, c))(t)
 	if v.Unperturbed != 7 || v.MaxNorm != 0 || len(v.Outside) != 0 || v.Judged != 7 || len(v.Verdicts) != 7 ||
 		strings.Count(v.Verdicts, "1") != v.Correct || v.Correct == 0 {
 		t.Fatalf("clean images: %+v", v)
@@ -132,7 +136,7 @@ func TestVerifyMeasures(t *testing.T) {
 	c.Images[3*3072+9] = float32(math.Inf(1))
 	c.Images[4*3072+9] = 1 + 0x1p-23
 	c.Images[5*3072+9] = -1e-30
-	v = must.Get(u.Verify(context.Background(), c))(t)
+	v = must.Get(run.Verify(context.Background(), u, c))(t)
 	if v.Unperturbed != 1 || v.Judged != 3 || v.MaxNorm < 0.4 || v.MaxNorm > 1.001 || len(v.Outside) != 4 {
 		t.Fatalf("%+v", v)
 	}
@@ -149,7 +153,7 @@ func TestVerifyMeasures(t *testing.T) {
 		}
 	}
 	for i, b := range []byte(v.Verdicts) {
-		outside := slices.ContainsFunc(v.Outside, func(o Outside) bool { return o.Image == i })
+		outside := slices.ContainsFunc(v.Outside, func(o plan.Outside) bool { return o.Image == i })
 		if outside != (b == '-') {
 			t.Errorf("image %d: outside %v, verdict %c", i, outside, b)
 		}
@@ -158,7 +162,7 @@ func TestVerifyMeasures(t *testing.T) {
 		}
 		label := d.Label(i)
 		z := make([]float32, 10)
-		must.Do(t, u.net.Logits(context.Background(), c.Images[i*3072:(i+1)*3072], z))
+		must.Do(t, u.Net.Logits(context.Background(), c.Images[i*3072:(i+1)*3072], z))
 		if right := attacks.Argmax(z) == label; right != (b == '1') {
 			t.Errorf("image %d: right %v, verdict %c", i, right, b)
 		}
@@ -169,26 +173,26 @@ func TestVerifyErrors(t *testing.T) {
 	u := openUse(t, "")
 	whole, _ := claim(t, u)
 	for _, c := range []struct {
-		change func(c *Claim)
+		change func(c *run.Claim)
 		want   string
 	}{
-		{func(c *Claim) { c.Shape = []int{7, 32, 30, 3} },
+		{func(c *run.Claim) { c.Shape = []int{7, 32, 30, 3} },
 			"have shape [7 32 30 3], those of dataset test have [N 3 32 32]"},
-		{func(c *Claim) { c.Shape = []int{7 * 3072} }, "have shape [21504]"},
-		{func(c *Claim) { c.Limit = 3 }, "7 adversarial images, but 3 of dataset test; --limit N"},
-		{func(c *Claim) { c.Attack = "none" }, `no attack "none"; it has: apgd-linf`},
-		{func(c *Claim) { c.Dataset = "tset" }, `no data set "tset"; did you mean "test"?`},
-		{func(c *Claim) { c.Epsilon = 0 }, "several epsilons; say which: 0.2, 0.4"},
-		{func(c *Claim) { c.Epsilon = 0.3 }, "no epsilon 0.3; it has: 0.2, 0.4"},
-		{func(c *Claim) { c.Attack = "apgd-linf" }, "no epsilon 0.4; it has: 2/255"},
+		{func(c *run.Claim) { c.Shape = []int{7 * 3072} }, "have shape [21504]"},
+		{func(c *run.Claim) { c.Limit = 3 }, "7 adversarial images, but 3 of dataset test; --limit N"},
+		{func(c *run.Claim) { c.Attack = "none" }, `no attack "none"; it has: apgd-linf`},
+		{func(c *run.Claim) { c.Dataset = "tset" }, `no data set "tset"; did you mean "test"?`},
+		{func(c *run.Claim) { c.Epsilon = 0 }, "several epsilons; say which: 0.2, 0.4"},
+		{func(c *run.Claim) { c.Epsilon = 0.3 }, "no epsilon 0.3; it has: 0.2, 0.4"},
+		{func(c *run.Claim) { c.Attack = "apgd-linf" }, "no epsilon 0.4; it has: 2/255"},
 	} {
 		changed := whole
 		c.change(&changed)
-		_, err := u.Verify(context.Background(), changed)
+		_, err := run.Verify(context.Background(), u, changed)
 		misconfigured(t, err, c.want)
 	}
 	whole.Epsilon, whole.Attack = 0, "apgd-l1"
-	if v, err := u.Verify(context.Background(), whole); err != nil || *v.Epsilon != 4 ||
+	if v, err := run.Verify(context.Background(), u, whole); err != nil || *v.Epsilon != 4 ||
 		*v.Norm != attacks.L1.String() {
 		t.Errorf("an attack of one epsilon: %+v, %v", v, err)
 	}
@@ -209,8 +213,8 @@ func TestVerifyAgreesWithARun(t *testing.T) {
 				t.Fatalf("%v, %v", files, err)
 			}
 			shape, x := must.Get2(dataset.ReadArray(os.DirFS(filepath.Dir(files[0])), filepath.Base(files[0])))(t)
-			claim := Claim{Shape: shape, Images: x, Dataset: "test", Attack: c.Attack}
-			v := must.Get(u.Verify(context.Background(), claim))(t)
+			claim := run.Claim{Shape: shape, Images: x, Dataset: "test", Attack: c.Attack}
+			v := must.Get(run.Verify(context.Background(), u, claim))(t)
 			if v.Verdicts != c.Verdicts || v.MaxNorm != c.MaxNorm || v.Accuracy != c.Accuracy || v.Defense != name {
 				t.Errorf("%s, %s: %+v, the run's cell is %+v", name, c.Attack, v, c)
 			}

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"os"
@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"selfheal/attacks"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 )
@@ -66,7 +66,7 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 			if strings.HasPrefix(c.name, "probabilities") {
 				output = "probabilities"
 			}
-			f, _, _ := runFor(t, plan(t, faulty, 2, 64, "seed=1", "datasets.test.limit=24", "suites.s.attacks=[apgd]",
+			f, _, _ := runFor(t, testplan.Plan(t, faulty, 2, 64, "seed=1", "datasets.test.limit=24", "suites.s.attacks=[apgd]",
 				"models.other={path: "+planted(t, c.name, c.in, c.out)+", output: "+output+"}"))
 			var got, messages []string
 			for _, cell := range f.Cells {
@@ -83,76 +83,5 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// What a cell's own numbers tell raises its warning, and nothing else.
-func TestWarningsFromNumbers(t *testing.T) {
-	testinput.Runtime(t)
-	p := plan(t, modes, 1, 4, "default_suites=[through]")
-	bench := must.Get(openerOf(t, p.Config).prepare(p.Jobs[0]))(t)
-	defer bench.close()
-	net, some := bench.net, attacks.Recipe{Name: "some/1"}
-	right := func(n int) []verdict { return slices.Repeat([]verdict{{Right: true}}, n) }
-	wrong := func(n int) []verdict { return slices.Repeat([]verdict{{}}, n) }
-	step := func(name string, robust float64) result.Step { return result.Step{Attack: name, Robust: robust} }
-	saw := func(w ...watched) (c crafted) {
-		for _, one := range w {
-			c.each = append(c.each, attempt{Seen: one})
-		}
-		return c
-	}
-	for _, c := range []struct {
-		want   string
-		made   crafted
-		recipe attacks.Recipe
-		v      []verdict
-	}{
-		{"", saw(watched{Asked: true}), some, right(30)},
-		{result.WarnNotFiniteGradient.ID, saw(watched{Asked: true, NotFinite: true}), some, right(30)},
-		{result.WarnZeroGradient.ID, saw(watched{Asked: true}, watched{Asked: true, Zero: true}), some, right(30)},
-		{result.WarnClaimRefuted.ID, crafted{refuted: 1}, some, right(30)},
-		{result.WarnFewClasses.ID, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1",
-			Fallback: "the model has only 2 classes"}, right(30)},
-		{result.WarnSquareWins.ID, crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.4)}}, some,
-			right(30)},
-		{"", crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.5)}}, some, right(30)},
-		{result.WarnNearChance.ID, crafted{}, attacks.Recipe{}, append(right(3), wrong(27)...)},
-		{"", crafted{}, attacks.Recipe{}, append(right(25), wrong(5)...)},
-		{"", crafted{}, some, append(right(3), wrong(27)...)}, // under attack that is the attack's merit
-		{result.WarnProbabilities.ID, crafted{}, some, slices.Repeat([]verdict{{Right: true, Simplex: true}}, 30)},
-	} {
-		var got []string
-		for _, w := range warnings(scoring{bench: bench, who: alone(net), recipe: c.recipe, made: &c.made},
-			c.v) {
-			got = append(got, w.ID)
-			if w.Message == "" {
-				t.Errorf("%s says nothing", w.ID)
-			}
-		}
-		if want := strings.Fields(c.want); !slices.Equal(got, want) {
-			t.Errorf("%+v: warnings %v, want %v", c.made, got, want)
-		}
-	}
-}
-
-func TestSquareWins(t *testing.T) {
-	steps := func(robust ...float64) (list []result.Step) {
-		for i, r := range robust {
-			list = append(list, result.Step{Attack: []string{"apgd-ce", "square", "fab"}[i], Robust: r})
-		}
-		return list
-	}
-	for _, c := range []struct {
-		steps []result.Step
-		n     int
-		want  []int
-	}{
-		{steps(0.5, 0.5), 200, nil}, {steps(0.5, 0.495), 200, nil}, {steps(0.5, 0.49, 0.3), 200, []int{2}},
-		{steps(0.5, 0.499), 2000, nil}, {steps(0.5, 0.495), 2000, []int{10}}, {steps(0.5)[:1], 10, nil},
-	} {
-		if got := squareWins(c.steps, c.n); !slices.Equal(got, c.want) {
-			t.Errorf("%+v of %d: %v, want %v", c.steps, c.n, got, c.want)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package harness
+package harness_test
 
 import (
 	"context"
@@ -10,13 +10,15 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
+	"selfheal/harness/open"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 )
 
 // modes is one small suite in every mode.
-const modes = bundled + `
+const modes = testplan.Bundled + `
 controls:
   greedy:
     solver: {method: greedy}
@@ -39,7 +41,7 @@ suites:
 
 // Each mode's attacker knows more than the one before, and its cells say what was done.
 func TestModes(t *testing.T) {
-	f, records, _ := runFor(t, plan(t, modes, 2, 16))
+	f, records, _ := runFor(t, testplan.Plan(t, modes, 2, 16))
 	if len(f.Cells) != 3*3*2 {
 		t.Fatalf("%d cells", len(f.Cells))
 	}
@@ -120,7 +122,7 @@ func TestVerdictsAloneAreCheaper(t *testing.T) {
 // White-box results, too, are the same bit for bit whatever the batch and the workers.
 func TestWhiteboxDoesNotDependOnBatchOrWorkers(t *testing.T) {
 	run := func(workers, batch int) string {
-		_, _, out := runFor(t, plan(t, modes, workers, batch, "default_suites=[detached, through]",
+		_, _, out := runFor(t, testplan.Plan(t, modes, workers, batch, "default_suites=[detached, through]",
 			"datasets.test.limit=3", "attacks.pgd.norm=l2", "attacks.pgd.epsilon=0.5"))
 		return out
 	}
@@ -137,18 +139,18 @@ func TestWhiteboxDoesNotDependOnBatchOrWorkers(t *testing.T) {
 // with them its answer. See the goldens of package control.)
 func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 	testinput.Runtime(t)
-	p := plan(t, modes, 2, 8, "default_suites=[through]", "datasets.test.limit=4", "datasets.train.limit=100",
+	p := testplan.Plan(t, modes, 2, 8, "default_suites=[through]", "datasets.test.limit=4", "datasets.train.limit=100",
 		"suites.through.controls=[greedy, linear]",
 		"controls.greedy.layers=[{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}, "+
 			"{at: last, embedding: {kind: onnx, path: models/zoo/hidden_ae.onnx}}]")
 	r := openerOf(t, p.Config)
-	b := must.Get(r.prepare(p.Jobs[0]))(t)
-	defer b.close()
-	set, net := b.set, b.net
+	b := must.Get(r.Job(p.Jobs[0]))(t)
+	defer b.Close()
+	set, net := b.Set, b.Net
 	ctx := context.Background()
 	for _, name := range p.Jobs[0].Suite.Controls {
-		c := must.Get(r.controller(ctx, net, p.Config.Control(name), true))(t)
-		at := must.Get(oracleOf(under(c, net), result.WhiteboxThrough))(t)
+		c := must.Get(r.Controller(ctx, net, p.Config.Control(name), true))(t)
+		at := must.Get(open.OracleOf(open.Under(c, net), result.WhiteboxThrough))(t)
 		for k, im := range every(t, set) {
 			rng := rand.New(rand.NewPCG(uint64(k), 1))
 			// An image of no class: away from confident answers, where the loss is flat.
@@ -163,7 +165,7 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 				for i := range y {
 					y[i] = x[i] + float32(h*direction[i])
 				}
-				z := must.Get(at.of.logits(ctx, y))(t)
+				z := must.Get(at.Of.Logits(ctx, y))(t)
 				return -attacks.LogitMargin(z, im.Label)
 			}
 			direction, length, slope := make([]float64, len(x)), 0.0, 0.0
@@ -185,7 +187,7 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 					difference)
 			}
 		}
-		at.close()
+		at.Close()
 		c.Close()
 	}
 }

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"slices"
@@ -6,7 +6,9 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"selfheal/harness/plan"
 	"selfheal/internal/must"
+	"selfheal/internal/testplan"
 	"selfheal/models/onnx"
 )
 
@@ -38,12 +40,12 @@ suites:
   tiny: {dataset: tiny, models: [net], attacks: [pgd]}
 `
 
-func missingOf(t *testing.T, files fstest.MapFS, suites ...string) []Missing {
+func missingOf(t *testing.T, files fstest.MapFS, suites ...string) []plan.Missing {
 	t.Helper()
-	return must.Get(NewPlan(configOf(t, files, needy, suites)))(t).Missing("fit ")
+	return must.Get(plan.New(testplan.Config(t, files, needy, suites)))(t).Missing("fit ")
 }
 
-func paths(all []Missing) []string {
+func paths(all []plan.Missing) []string {
 	var out []string
 	for _, m := range all {
 		out = append(out, m.Path)
@@ -97,7 +99,7 @@ func TestMissing(t *testing.T) {
 	if len(tiny) != 2 || tiny[1].Make != command {
 		t.Errorf("%+v, want %q", tiny, command)
 	}
-	text := DescribeMissing(all)
+	text := plan.DescribeMissing(all)
 	for _, m := range all {
 		if !strings.Contains(text, "\n  "+m.Path+"\n    for "+strings.Join(m.For, ", ")+": ") || !strings.Contains(text,
 			m.Make) {
@@ -109,15 +111,15 @@ func TestMissing(t *testing.T) {
 // {size} is the number of values of a state, and only a number may stand in its place.
 func TestEmbeddingPath(t *testing.T) {
 	const pattern = "e/hidden-{size}.onnx"
-	if got := embeddingPath(pattern, onnx.Shape{onnx.Batch, 8, 2, 2}); got != "e/hidden-32.onnx" {
+	if got := plan.EmbeddingPath(pattern, onnx.Shape{onnx.Batch, 8, 2, 2}); got != "e/hidden-32.onnx" {
 		t.Error(got)
 	}
-	if got := embeddingPath("plain.onnx", onnx.Shape{onnx.Batch, 8}); got != "plain.onnx" {
+	if got := plan.EmbeddingPath("plain.onnx", onnx.Shape{onnx.Batch, 8}); got != "plain.onnx" {
 		t.Error(got)
 	}
 	for name, want := range map[string]bool{"e/hidden-32.onnx": false, "e/hidden-.onnx": true, "e/hidden-x.onnx": true,
 		"e/32.onnx": true, "e/hidden-32.onnx.part": true, "hidden-32.onnx": true} {
-		if absent(fstest.MapFS{name: &fstest.MapFile{}}, pattern) != want {
+		if plan.Absent(fstest.MapFS{name: &fstest.MapFile{}}, pattern) != want {
 			t.Errorf("with %s: absent is not %v", name, want)
 		}
 	}

@@ -25,7 +25,7 @@ const (
 func (w *crafting) again() error {
 	sample := w.sample()
 	stands := map[int]bool{}
-	work, err := folder.Recall(w.run.journal, w.key.As("again "+w.key.Of), func(i int, stood bool) { stands[i] = stood })
+	work, err := folder.Recall(w.run.journal, w.key.As("again"), func(i int, stood bool) { stands[i] = stood })
 	if err != nil {
 		return err
 	}

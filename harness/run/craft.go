@@ -52,7 +52,7 @@ func (r *run) craft(on *open.Oracle, w *crafting) (*crafted, error) {
 	if w.images, err = r.journal.Vectors(fileOf(w.key), on.Shape().Size()); err != nil {
 		return nil, err
 	}
-	w.freed = w.images == nil || !r.again[w.key.String()] && r.journal.Block(w.key.As("freed "+w.key.Of)).Written()
+	w.freed = w.images == nil || !r.again[w.key.String()] && r.journal.Block(w.key.As("freed")).Written()
 	for i, v := range w.clean {
 		if w.each[i].Robust = v.Right; v.Right {
 			w.standing++
@@ -136,7 +136,7 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 	of, n, counter := len(todo), len(w.each), &open.Counted{Oracle: w.on}
 	id := progress.ComponentID{CellID: w.cell, Component: component.Name(), Seed: w.seed, Label: w.label}
 	held, lost := make([]bool, n), 0
-	key := w.key.As("component of " + w.key.Of)
+	key := w.key.As("component")
 	key.Part, key.Number = component.Name(), k
 	work, err := folder.Recall(w.run.journal, key, func(i int, to componentResult) {
 		if _, open := slices.BinarySearch(todo, i); !open || held[i] {

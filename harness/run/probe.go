@@ -163,7 +163,7 @@ func (r *run) unbounded(w *crafting) ([]result.Warning, error) {
 	attack := attacks.APGD{Norm: attacks.Linf, Epsilon: 1, Loss: attacks.Margin, Steps: 20}
 	var mu sync.Mutex
 	stood := map[int]bool{}
-	work, err := folder.Recall(r.journal, w.key.As("epsilon 1 of "+w.key.Of), func(i int, stands bool) { stood[i] = stands })
+	work, err := folder.Recall(r.journal, w.key.As("epsilon 1"), func(i int, stands bool) { stood[i] = stands })
 	if err != nil {
 		return nil, err
 	}

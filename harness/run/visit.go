@@ -228,7 +228,7 @@ func (r *run) free(k folder.Key, images *journal.Vectors) error {
 	if images == nil {
 		return nil
 	}
-	_, err := folder.Once(r.journal, k.As("freed "+k.Of), func() (bool, error) { return true, nil })
+	_, err := folder.Once(r.journal, k.As("freed"), func() (bool, error) { return true, nil })
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func warnings(s scoring, v []verdict) []result.Warning {
 	odd := howMany(v, func(v verdict) bool { return !number.Finite(float64(v.Margin)) })
 	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",
 		share(odd, len(v)), who)
-	if made := s.made; s.own && s.Trial != nil {
+	if made := s.made; s.own {
 		asked := howMany(made.each, func(a attempt) bool { return a.Seen.Asked })
 		zero := howMany(made.each, func(a attempt) bool { return a.Seen.Zero })
 		wild := howMany(made.each, func(a attempt) bool { return a.Seen.NotFinite })

@@ -1,4 +1,4 @@
-package harness
+package open
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 	"selfheal/models/ort"
 )
 
@@ -33,11 +34,14 @@ func TestInFlight(t *testing.T) {
 }
 
 // openedNetwork is a network of the small config on so many workers.
-func openedNetwork(t *testing.T, workers int) (*opener, *control.Network) {
+func openedNetwork(t *testing.T, workers int) (*Opener, *control.Network) {
 	t.Helper()
 	testinput.Runtime(t)
-	r := opened(t, config.Runtime{Provider: config.CPU, Workers: workers, Batch: 8, Threads: 1, Winograd: true})
-	net := must.Get(r.network(r.cfg.Model("robust"), false))(t)
+	cfg := testplan.Plan(t, testplan.Small, workers, 8).Config
+	cfg.Runtime = config.Runtime{Provider: config.CPU, Workers: workers, Batch: 8, Threads: 1, Winograd: true}
+	r := must.Get(New(cfg, Options{}))(t)
+	t.Cleanup(r.Close)
+	net := must.Get(r.Network(r.Config.Model("robust"), false))(t)
 	t.Cleanup(net.Close)
 	return r, net
 }
@@ -62,7 +66,7 @@ func TestForEachBoundsState(t *testing.T) {
 	}{{1 << 40, 4}, {stateBudget / 7, 7}, {1, 32}} {
 		var now, most atomic.Int32
 		var seen [n]atomic.Bool
-		must.Do(t, r.forEach(context.Background(), n, c.state, func(ctx context.Context, i int) error {
+		must.Do(t, r.ForEach(context.Background(), n, c.state, func(ctx context.Context, i int) error {
 			defer now.Add(-1)
 			for k := now.Add(1); ; {
 				if m := most.Load(); k <= m || most.CompareAndSwap(m, k) {
@@ -82,7 +86,7 @@ func TestForEachBoundsState(t *testing.T) {
 		}
 	}
 	failed := errors.New("this image fails")
-	err := r.forEach(context.Background(), n, 1<<40, func(ctx context.Context, i int) error {
+	err := r.ForEach(context.Background(), n, 1<<40, func(ctx context.Context, i int) error {
 		if i == 1 {
 			return failed
 		}
@@ -101,7 +105,7 @@ func TestWaitingImagesHoldNobodyUp(t *testing.T) {
 	best := time.Hour
 	for range 5 { // the machine may be busy
 		start := time.Now()
-		must.Do(t, r.forEach(context.Background(), 40, 1<<40, func(ctx context.Context, i int) error {
+		must.Do(t, r.ForEach(context.Background(), 40, 1<<40, func(ctx context.Context, i int) error {
 			return ask(ctx, net)
 		}))
 		if best = min(best, time.Since(start)); best < 200*time.Millisecond {

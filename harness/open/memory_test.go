@@ -1,4 +1,4 @@
-package harness
+package open_test
 
 import (
 	"bytes"
@@ -7,25 +7,27 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/open"
+	"selfheal/harness/progress"
 	"selfheal/harness/result"
-	"selfheal/internal/memory"
+	"selfheal/harness/run"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 )
 
 // Where the memory is too small for the batch that was asked for, a run says so, takes a smaller one and
 // comes to the same verdicts; results.json has the batch that was used.
 func TestRunFitsIntoMemory(t *testing.T) {
 	testinput.Runtime(t)
-	defer func() { freeMemory, residentMemory = memory.Free, memory.Resident }()
-	residentMemory = func() int64 { return 0 }
+	defer open.ResetMemory()
 	var verdicts [2][]string
 	for i, free := range []int64{1 << 40, 1} {
-		freeMemory = func() (int64, bool) { return free, true }
-		p := plan(t, small, 2, 16, "suites.small.attacks=[pgd-l2]", "suites.small.controls=[auto-encoder]")
+		open.SetMemory(func() (int64, bool) { return free, true }, func() int64 { return 0 })
+		p := testplan.Plan(t, testplan.Small, 2, 16, "suites.small.attacks=[pgd-l2]", "suites.small.controls=[auto-encoder]")
 		var said bytes.Buffer
-		f := must.Get(Run(context.Background(), p, Options{Out: t.TempDir(),
-			Progress: NewProgress(&said, TextLog, false)}))(t)
+		f := must.Get(run.Run(context.Background(), p, run.Options{Out: t.TempDir(),
+			Progress: progress.New(&said, progress.TextLog, false)}))(t)
 		if want := []int{16, 1}[i]; f.Environment.Batch != want {
 			t.Errorf("batch %d with %d bytes free", f.Environment.Batch, free)
 		}

@@ -1,11 +1,14 @@
-package harness
+package forecast
 
 import (
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"selfheal/attacks"
+	"selfheal/harness/plan"
 	"selfheal/internal/must"
+	"selfheal/internal/testplan"
 )
 
 // countedConfig is small enough to count by hand: PGD makes 4 steps, so at most 5 forward and
@@ -32,10 +35,10 @@ suites:
 
 func describe(t *testing.T, rates map[string]float64, limit int, suites ...string) string {
 	t.Helper()
-	cfg := configOf(t, fstest.MapFS{}, countedConfig, suites)
+	cfg := testplan.Config(t, fstest.MapFS{}, countedConfig, suites)
 	cfg.Limit = limit
-	p := must.Get(NewPlan(cfg))(t)
-	return must.Get(p.Describe(rates, nil))(t)
+	p := must.Get(plan.New(cfg))(t)
+	return must.Get(Describe(p, rates, nil))(t)
 }
 
 // contains checks for texts in their order.
@@ -56,8 +59,8 @@ func contains(t *testing.T, text string, want ...string) {
 // without a published number and counts every pass once.
 func TestDescribe(t *testing.T) {
 	f, g := int64(0), int64(0)
-	p := must.Get(NewPlan(configOf(t, fstest.MapFS{}, countedConfig, nil)))(t)
-	r := must.Get(p.Jobs[0].Attacks[0].Make(8./255, 7))(t)
+	p := must.Get(plan.New(testplan.Config(t, fstest.MapFS{}, countedConfig, nil)))(t)
+	r := must.Get(p.Jobs[0].Trials[0].Recipe(7, attacks.AnyShape))(t)
 	for _, c := range r.Components {
 		cf, cg := c.Passes(7)
 		f, g = f+int64(cf), g+int64(cg)
@@ -93,18 +96,18 @@ func TestDescribe(t *testing.T) {
 			" at the given rates")
 	contains(t, describe(t, map[string]float64{"rn-34": 1}, 10, "first"),
 		"hours: no rate is known for rn-18; the others: at most ")
-	bare := must.Get(NewPlan(configOf(t, fstest.MapFS{}, countedConfig, []string{"first"}, "suites.first.controls=null",
+	bare := must.Get(plan.New(testplan.Config(t, fstest.MapFS{}, countedConfig, []string{"first"}, "suites.first.controls=null",
 		"suites.first.published=null")))(t)
-	contains(t, must.Get(bare.Describe(nil, nil))(t), "suite first, model rn-18, 30 images of images, white-box\n")
+	contains(t, must.Get(Describe(bare, nil, nil))(t), "suite first, model rn-18, 30 images of images, white-box\n")
 }
 
 // Published numbers without a cell are named.
 func TestDescribeNamesWhatIsNotRun(t *testing.T) {
 	text := strings.Replace(countedConfig, "published: {rn-18: {none: [90, 80], pgd: [10, null]}}", "published: table7",
 		1)
-	p := must.Get(NewPlan(configOf(t, fstest.MapFS{}, text, []string{"first"}, "suites.first.models=[rn-18]",
+	p := must.Get(plan.New(testplan.Config(t, fstest.MapFS{}, text, []string{"first"}, "suites.first.models=[rn-18]",
 		"attacks.pgd.epsilon=2/255")))(t)
-	got := must.Get(p.Describe(nil, nil))(t)
+	got := must.Get(Describe(p, nil, nil))(t)
 	// Clean images alone are those of the table: none and loop of RN-18.
 	contains(t, got, "suite first: 6 cells, 2 of the 18 numbers of table7, 4 extra; not run: rn-18 / none / pgd-linf, ",
 		"rn-18 / loop / aa-linf, RN-34, RN-50; at most ")

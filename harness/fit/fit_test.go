@@ -1,4 +1,4 @@
-package harness
+package fit
 
 import (
 	"bytes"
@@ -17,13 +17,15 @@ import (
 
 	"selfheal/control"
 	"selfheal/control/train"
-	"selfheal/harness/config"
+	"selfheal/harness/open"
+	"selfheal/harness/progress"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
 )
 
 // trained is a training of six steps, behind another embedding.
-const trained = bundled + `
+const trained = testplan.Bundled + `
 controls:
   healed:
     layers:
@@ -37,12 +39,12 @@ suites:
 `
 
 // fitted fits what trained says into a folder, and returns what was said, the embedding and its losses.
-func fitted(t *testing.T, dir string, o FitOptions, sets ...string) (said, embedding, losses string, err error) {
+func fitted(t *testing.T, dir string, o Options, sets ...string) (said, embedding, losses string, err error) {
 	t.Helper()
 	testinput.Runtime(t)
 	var b bytes.Buffer
-	o.Control, o.Out, o.Progress = "healed", filepath.Join(dir, "made.onnx"), NewProgress(&b, TextLog, false)
-	_, err = Fit(context.Background(), configOf(t, config.Folder(".."), trained, nil, sets...), o)
+	o.Control, o.Out, o.Progress = "healed", filepath.Join(dir, "made.onnx"), progress.New(&b, progress.TextLog, false)
+	_, err = Fit(context.Background(), testplan.Config(t, testplan.Repository(t), trained, nil, sets...), o)
 	e, _ := os.ReadFile(o.Out)
 	l, _ := os.ReadFile(o.Out + ".csv")
 	return b.String(), string(e), string(l), err
@@ -53,10 +55,10 @@ func fitted(t *testing.T, dir string, o FitOptions, sets ...string) (said, embed
 func fitStates(t *testing.T) (states []string) {
 	t.Helper()
 	testinput.Runtime(t)
-	cfg, dir := configOf(t, config.Folder(".."), trained, nil), t.TempDir()
+	cfg, dir := testplan.Config(t, testplan.Repository(t), trained, nil), t.TempDir()
 	f := &fitter{control: cfg.Control("healed")}
-	f.opener = must.Get(newOpener(cfg, nil, nil))(t)
-	defer f.close()
+	f.Opener = must.Get(open.New(cfg, open.Options{}))(t)
+	defer f.Opener.Close()
 	names, spec := []string{"robust", "standard"}, f.control.Layers[1].Embedding.Training
 	id := must.Get(f.identify(1, spec, names))(t)
 	if len(f.networks) > 0 {
@@ -75,7 +77,7 @@ func fitStates(t *testing.T) (states []string) {
 			must.Get(j.trainer.Step(context.Background()))(t)
 			must.Do(t, w.save(j.trainer, id))
 		} else {
-			must.Do(t, j.run(context.Background(), w, &Progress{}, Fitted{}))
+			must.Do(t, j.run(context.Background(), w, &progress.Progress{}, Fitted{}))
 		}
 		states = append(states, filepath.Join(t.TempDir(), "state"))
 		must.Do(t, os.CopyFS(states[len(states)-1], os.DirFS(dir)))
@@ -99,7 +101,7 @@ func latest(t *testing.T, dir string) string {
 // when its command is given again.
 func TestKilledFitsContinue(t *testing.T) {
 	whole := t.TempDir()
-	_, embedding, losses, err := fitted(t, whole, FitOptions{})
+	_, embedding, losses, err := fitted(t, whole, Options{})
 	must.Do(t, err)
 	states := fitStates(t)
 	if len(states) != 6 || strings.Count(losses, "\n") != 7 {
@@ -133,7 +135,7 @@ func TestKilledFitsContinue(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "state")
 		must.Do(t, os.CopyFS(dir, os.DirFS(states[c.step-1])))
 		c.harm(dir)
-		said, e, l, err := fitted(t, dir, FitOptions{Resume: !strings.Contains(c.says, "anew")})
+		said, e, l, err := fitted(t, dir, Options{Resume: !strings.Contains(c.says, "anew")})
 		must.Do(t, err)
 		must.Have(t, said, c.says)
 		if e != embedding || l != losses {
@@ -163,10 +165,10 @@ runtime.winograd=false → winograd: there true, here false`
 // there is something in its place.
 func TestOtherTrainingsAreRefused(t *testing.T) {
 	states, finished := fitStates(t), t.TempDir()
-	_, embedding, _, err := fitted(t, finished, FitOptions{})
+	_, embedding, _, err := fitted(t, finished, Options{})
 	must.Do(t, err)
 	for _, resume := range []bool{false, true} {
-		said, again, _, err := fitted(t, finished, FitOptions{Resume: resume})
+		said, again, _, err := fitted(t, finished, Options{Resume: resume})
 		if err != nil || again != embedding || strings.Count(said, "\n") != 1 {
 			t.Errorf("%v, it says %s", err, said)
 		}
@@ -175,18 +177,18 @@ func TestOtherTrainingsAreRefused(t *testing.T) {
 		for row := range strings.SplitSeq(otherTrainings, "\n") {
 			set, words, _ := strings.Cut(row, " → ")
 			for _, resume := range []bool{false, true} {
-				_, _, _, err := fitted(t, dir, FitOptions{Resume: resume}, set)
+				_, _, _, err := fitted(t, dir, Options{Resume: resume}, set)
 				misconfigured(t, err, "is of another training: ")
 				must.Refuse(t, err, words, "--force replaces it, --out FILE writes another")
 			}
 		}
 	}
-	_, _, _, err = fitted(t, t.TempDir(), FitOptions{Resume: true})
+	_, _, _, err = fitted(t, t.TempDir(), Options{Resume: true})
 	misconfigured(t, err, "there is no training of ")
-	for _, text := range []string{"mine", string(must.Get(os.ReadFile("../models/zoo/hidden_ae.onnx"))(t))} {
+	for _, text := range []string{"mine", string(must.Get(os.ReadFile("../../models/zoo/hidden_ae.onnx"))(t))} {
 		dir := t.TempDir()
 		must.Do(t, os.WriteFile(filepath.Join(dir, "made.onnx"), []byte(text), 0o644))
-		_, there, _, err := fitted(t, dir, FitOptions{})
+		_, there, _, err := fitted(t, dir, Options{})
 		misconfigured(t, err, "does not say of what training it is; --force replaces it")
 		if left := must.Get(os.ReadDir(dir))(t); there != text || len(left) != 1 {
 			t.Errorf("a refused fit leaves %v", left)
@@ -199,18 +201,18 @@ func TestForcedFit(t *testing.T) {
 	dir := fitStates(t)[4]
 	path := filepath.Join(dir, "made.onnx")
 	must.Do(t, os.WriteFile(path, []byte("mine"), 0o644))
-	said, embedding, _, err := fitted(t, dir, FitOptions{})
+	said, embedding, _, err := fitted(t, dir, Options{})
 	must.Do(t, err)
 	must.Have(t, said, "it continues after step 5")
-	said, again, _, err := fitted(t, dir, FitOptions{Force: true})
+	said, again, _, err := fitted(t, dir, Options{Force: true})
 	if err != nil || again != embedding || strings.Contains(said, "continues") {
 		t.Errorf("%v, it says %s", err, said)
 	}
 	dir = fitStates(t)[4]
 	stopped, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err = Fit(stopped, configOf(t, config.Folder(".."), trained, nil),
-		FitOptions{Control: "healed", Out: filepath.Join(dir, "made.onnx"), Force: true})
+	_, err = Fit(stopped, testplan.Config(t, testplan.Repository(t), trained, nil),
+		Options{Control: "healed", Out: filepath.Join(dir, "made.onnx"), Force: true})
 	if left := must.Get(os.ReadDir(dir))(t); !errors.Is(err, context.Canceled) || len(left) > 0 {
 		t.Errorf("%v; of what was begun before %v is left", err, left)
 	}
@@ -220,7 +222,7 @@ func TestForcedFit(t *testing.T) {
 func TestTwoFitsOfOneFile(t *testing.T) {
 	dir := t.TempDir()
 	w := must.Get(openTraining(filepath.Join(dir, "made.onnx")))(t)
-	_, _, _, err := fitted(t, dir, FitOptions{Force: true})
+	_, _, _, err := fitted(t, dir, Options{Force: true})
 	must.Refuse(t, err, fmt.Sprintf("another fit (process %d on ", os.Getpid()), "choose another --out")
 	w.close()
 	if left := must.Get(os.ReadDir(dir))(t); len(left) > 0 {
@@ -246,4 +248,13 @@ func TestTwoFitsOfOneFile(t *testing.T) {
 		})
 	}
 	fits.Wait()
+}
+
+// misconfigured holds that an error is the config's, with these words.
+func misconfigured(t *testing.T, err error, words string) {
+	t.Helper()
+	must.Refuse(t, err, words)
+	if !errors.As(err, new(open.ConfigError)) {
+		t.Errorf("%v is no error of the config", err)
+	}
 }

@@ -1,0 +1,142 @@
+package certify
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/harness/folder"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/internal/journal"
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
+	"selfheal/models/bounds"
+)
+
+// certifying has certificates beside an attack.
+const certifying = testplan.Bundled + `
+attacks:
+  pgd: {kind: pgd, norm: linf, epsilon: 0.05, steps: 1}
+  alpha: {kind: bounds, norm: linf, epsilon: 0.05}
+  smooth: {kind: smoothing, norm: l2, epsilon: 0.1, sigma: 0.12, n0: 20, n: 200}
+suites: {s: {dataset: test, models: [robust], attacks: [pgd, alpha, smooth]}}
+`
+
+// confronting is a prover on a set of images of which the journal has everything that it will be asked for.
+func confronting(t *testing.T, p *plan.Plan, set open.Images) *Prover {
+	t.Helper()
+	j, _ := must.Get2(journal.Open(t.TempDir()))(t)
+	t.Cleanup(func() { _ = j.Close() })
+	return &Prover{Job: &open.Job{Job: p.Jobs[0], Set: set}, Journal: &folder.Journal{Journal: j}}
+}
+
+func caseOf(t *testing.T, trial plan.Trial) Case {
+	t.Helper()
+	who := open.Classifier{Info: open.Info{Classes: 10, Shape: attacks.Shape{C: 3, H: 32, W: 32}}}
+	return Case{Trial: trial, Recipe: must.Get(trial.Recipe(10, who.Shape))(t), Who: who, Seed: 3,
+		Right: func(int) bool { return true }}
+}
+
+// moved are images with one pixel moved by some amount.
+type moved float32
+
+func (moved) Untried(int) bool { return false }
+
+func (m moved) Image(im attacks.Image, _ int) ([]float32, error) {
+	x := slices.Clone(im.Pixels)
+	x[0] += float32(m)
+	if im.Pixels[0] > 0.5 {
+		x[0] -= 2 * float32(m)
+	}
+	return x, nil
+}
+
+// An image that bounds prove and an attack breaks within them can't be explained.
+func TestBoundsAreBroken(t *testing.T) {
+	testinput.Runtime(t)
+	p := testplan.Plan(t, certifying, 1, 4)
+	o := must.Get(open.New(p.Config, open.Options{}))(t)
+	defer o.Close()
+	set := must.Get(o.Scored("test"))(t)
+	for by, broken := range map[moved]bool{0.04: true, 0.06: false} {
+		prover := confronting(t, p, set)
+		c := caseOf(t, p.Jobs[0].Trials[1])
+		must.Get(folder.Once(prover.Journal, prover.key(c, "unbounded"), func() ([]string, error) { return []string{}, nil }))(t)
+		work := must.Get(folder.Recall(prover.Journal, prover.key(c, "bounds"), func(int, least) {}))(t)
+		for i := range set.Len() {
+			must.Do(t, work.Done(i, least{&bounds.Bound{Value: 1}}))
+		}
+		found := must.Get(prover.Confront(t.Context(), c, Attack{Trial: p.Jobs[0].Trials[0], First: true,
+			Key: folder.Key{Of: "verdicts"}, Wrong: func(int) bool { return true }, Images: by}))(t)
+		if (found.Broken != "") != broken || found.Impossible != broken {
+			t.Errorf("moved by %g within 0.05: %+v", by, found)
+		}
+	}
+}
+
+// One image that smoothing certifies and an attack breaks is said, and many can't be explained: of all images, since
+// wrong certificates are found among those that are certified.
+func TestMajorityIsBroken(t *testing.T) {
+	p := testplan.Plan(t, certifying, 1, 4)
+	for _, c := range []struct {
+		images, certified, broken int
+		impossible                bool
+	}{{400, 400, 0, false}, {400, 400, 1, false}, {400, 3, 3, false}, {400, 12, 12, true}, {3, 3, 3, true}} {
+		prover := confronting(t, p, open.Named(make([]open.ImageName, c.images), nil))
+		one := caseOf(t, p.Jobs[0].Trials[2])
+		a := Attack{Trial: p.Jobs[0].Trials[0], First: true, Key: folder.Key{Of: "verdicts"}, Images: moved(0)}
+		votes := must.Get(folder.Recall(prover.Journal, prover.key(one, "votes"), func(int, Vote) {}))(t)
+		key := a.Key.As("smoothed")
+		key.By.Attack = one.Name()
+		replies := must.Get(folder.Recall(prover.Journal, key, func(int, reply) {}))(t)
+		for i := range c.images {
+			v, r := Vote{Class: 0, Lower: 0.4}, reply{Class: 0, Votes: 20, Label: 20, Far: 0.01}
+			if i < c.certified {
+				v.Lower = 0.9
+			}
+			if i < c.broken {
+				r = reply{Class: 1, Votes: 20, Label: 0, Far: 0.01}
+			}
+			must.Do(t, votes.Done(i, v))
+			must.Do(t, replies.Done(i, r))
+		}
+		found := must.Get(prover.Confront(t.Context(), one, a))(t)
+		if found.Smoothed.Within != c.certified || found.Smoothed.Broken != c.broken || (found.Broken != "") != (c.broken > 0) ||
+			found.Impossible != c.impossible {
+			t.Errorf("%+v: %+v, %+v", c, found, found.Smoothed)
+		}
+	}
+}
+
+// Corners lie in their region, and for a ball at its radius where the box allows that.
+func TestCorners(t *testing.T) {
+	x := slices.Repeat([]float32{0.5}, 50)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, norm := range []attacks.Norm{attacks.L1, attacks.L2, attacks.Linf} {
+		for _, epsilon := range []float64{0.1, 0.4} {
+			c := corner(bounds.Ball(x, exponents[norm], epsilon, 0, 1), rng)
+			if d := norm.Distance(x, c); d > epsilon*(1+1e-6) || d < 0.999*epsilon {
+				t.Errorf("%s: a corner of %v lies at %v", norm, epsilon, d)
+			}
+		}
+	}
+}
+
+// Proofs are held against the network's file, which has channels last and wants other numbers.
+func TestProofsAreHeldAgainstTheFile(t *testing.T) {
+	testinput.Runtime(t)
+	p := testplan.Plan(t, testplan.ChannelsLast(t), 1, 4)
+	o := must.Get(open.New(p.Config, open.Options{}))(t)
+	defer o.Close()
+	j := must.Get(o.Job(p.Jobs[0]))(t)
+	defer j.Close()
+	prover, who, im := &Prover{Job: j, Opener: o}, open.Alone(j.Net), must.Get(j.Set.Read(0))(t)
+	im.Label = attacks.Argmax(must.Get(who.Logits(t.Context(), im.Pixels))(t))
+	around := bounds.Ball(im.Pixels, 2, 1e-5, 0, 1)
+	must.Do(t, prover.hold(t.Context(), who, around, im))
+	im.Label = (im.Label + 1) % 3
+	must.Refuse(t, prover.hold(t.Context(), who, around, im), "is proven, and model m as it lies answers class")
+}

@@ -1,0 +1,60 @@
+package folder
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"selfheal/harness/result"
+	"selfheal/internal/must"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A run removes the files of an earlier one, whatever the folder is called, when it has put its
+// own results there, and nothing from a folder that holds no results.
+func TestWhatARunRemoves(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		results bool
+		left    []string
+	}{
+		{"plain", true, []string{".selfheal.lock", "mine.txt", "records.jsonl", "results.json"}},
+		{"gl[1", true, []string{".selfheal.lock", "mine.txt", "records.jsonl", "results.json"}},
+		{"other", false, []string{".selfheal.lock", "adversarial/a.npy", "control-panel.png", "junit.xml", "mine.txt",
+			"records.jsonl", "results.json"}},
+	} {
+		dir := filepath.Join(t.TempDir(), c.name)
+		must.Do(t, os.MkdirAll(filepath.Join(dir, "adversarial"), 0o755))
+		for _, name := range []string{"mine.txt", "junit.xml", "control-panel.png", "adversarial/a.npy"} {
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+		}
+		f := &result.File{Schema: result.Schema}
+		if c.results {
+			must.Do(t, result.Write(filepath.Join(dir, "results.json"), f))
+		} else {
+			_, err := Open(dir, false)
+			must.Refuse(t, err, "which is no run's", "--force")
+		}
+		o := must.Get(Open(dir, true))(t)
+		j := must.Get(o.Begin(Planned{Run: f}))(t)
+		must.Do(t, o.Cell(f, nil))
+		if _, err := os.Stat(filepath.Join(dir, "junit.xml")); err != nil {
+			t.Errorf("%s: removed before there are results: %v", c.name, err)
+		}
+		f.Finished = new(time.Now())
+		must.Get(o.Publish(f, nil))(t)
+		must.Do(t, j.Close())
+		must.Do(t, o.Finish())
+		var left []string
+		must.Do(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if name, _ := filepath.Rel(dir, path); err == nil && !d.IsDir() {
+				left = append(left, name)
+			}
+			return err
+		}))
+		if !slices.Equal(left, c.left) {
+			t.Errorf("%s: %q are left, want %q", c.name, left, c.left)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package folder
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"selfheal/internal/must"
+	"syscall"
+	"testing"
+
+	"github.com/gofrs/flock"
+)
+
+// Where the file system locks nothing, the text of the lock's file keeps others out while its process lives.
+func TestLockByName(t *testing.T) {
+	defer func() { tryLock = (*flock.Flock).TryLock }()
+	tryLock = func(*flock.Flock) (bool, error) { return false, syscall.ENOLCK }
+	dir := t.TempDir()
+	l := must.Get(LockFolder(dir, "run"))(t)
+	_, err := LockFolder(dir, "run")
+	must.Refuse(t, err, fmt.Sprintf("another run (process %d on ", os.Getpid()))
+	l.Free()
+	must.Get(LockFolder(dir, "run"))(t).Free()
+	host := must.Get(os.Hostname())(t)
+	for owner, want := range map[string]string{
+		"process 999999999 on " + host + ", since 2026": "", "process 1 on elsewhere, since 2026": "on elsewhere",
+		"somebody": "somebody", "": "",
+	} {
+		must.Do(t, os.WriteFile(filepath.Join(dir, ".selfheal.lock"), []byte(owner), 0o644))
+		if l, err := LockFolder(dir, "run"); want != "" {
+			must.Refuse(t, err, want)
+		} else if err != nil || l.Before != owner {
+			t.Errorf("%q: %v", owner, err)
+		} else {
+			l.Free()
+		}
+	}
+}

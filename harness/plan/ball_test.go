@@ -1,0 +1,31 @@
+package plan
+
+import (
+	"math"
+	"selfheal/attacks"
+	"testing"
+)
+
+// The judge measures in float64 and forgives nothing.
+func TestMeasure(t *testing.T) {
+	clean := []float32{0.5, 0.5, 0}
+	for _, c := range []struct {
+		adversarial []float32
+		norm        attacks.Norm
+		epsilon     float64
+		ok          bool
+	}{
+		{[]float32{0.6, 0.4, 0}, attacks.Linf, 0.1, true},
+		{[]float32{0.6, 0.4, 0}, attacks.Linf, 0.0999, false}, {[]float32{0.6, 0.4, 0}, attacks.L1, 0.2, true},
+		{[]float32{0.6, 0.4, 0}, attacks.L1, 0.19, false}, {[]float32{0.8, 0.9, 0}, attacks.L2, 0.5, true},
+		{[]float32{0.8, 0.9, 0}, attacks.L2, 0.499, false},
+		{[]float32{0.5, 0.5, -0.001}, attacks.Linf, 1, false},
+		{[]float32{0.5, 1.001, 0}, attacks.Linf, 1, false},
+		{[]float32{0.5, float32(math.NaN()), 0}, attacks.Linf, 1, false},
+		{[]float32{0.5, 0.5}, attacks.Linf, 1, false},
+	} {
+		if _, err := (Ball{c.norm, c.epsilon}).Measure(clean, c.adversarial); (err == nil) != c.ok {
+			t.Errorf("%v within %v %g: %v", c.adversarial, c.norm, c.epsilon, err)
+		}
+	}
+}

@@ -1,0 +1,323 @@
+package run
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/png"
+	"math"
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/config"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/result"
+	"selfheal/internal/must"
+	"selfheal/internal/number"
+	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), 1) }
+
+// trialsOf are attacks of a name at some epsilons.
+func trialsOf(t *testing.T, name string, epsilons ...float64) []plan.Trial {
+	t.Helper()
+	a := &config.Attack{Name: name, Epsilons: epsilons}
+	a.Kind = "pgd"
+	return must.Get(plan.Trials(a))(t)
+}
+
+// What a cell's own numbers tell raises its warning, and nothing else.
+func TestWarningsFromNumbers(t *testing.T) {
+	testinput.Runtime(t)
+	p := testplan.Plan(t, testplan.Small, 1, 4)
+	bench := must.Get(must.Get(open.New(p.Config, open.Options{}))(t).Job(p.Jobs[0]))(t)
+	defer bench.Close()
+	net, some := bench.Net, attacks.Recipe{Name: "some/1"}
+	right := func(n int) []verdict { return slices.Repeat([]verdict{{Right: true}}, n) }
+	wrong := func(n int) []verdict { return slices.Repeat([]verdict{{}}, n) }
+	step := func(name string, robust float64) result.Step { return result.Step{Attack: name, Robust: robust} }
+	saw := func(w ...watched) (c crafted) {
+		for _, one := range w {
+			c.each = append(c.each, attempt{Seen: one})
+		}
+		return c
+	}
+	for _, c := range []struct {
+		want   string
+		made   crafted
+		recipe attacks.Recipe
+		v      []verdict
+	}{
+		{"", saw(watched{Asked: true}), some, right(30)},
+		{result.WarnNotFiniteGradient.ID, saw(watched{Asked: true, NotFinite: true}), some, right(30)},
+		{result.WarnZeroGradient.ID, saw(watched{Asked: true}, watched{Asked: true, Zero: true}), some, right(30)},
+		{result.WarnClaimRefuted.ID, crafted{refuted: 1}, some, right(30)},
+		{result.WarnFewClasses.ID, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1",
+			Fallback: "the model has only 2 classes"}, right(30)},
+		{result.WarnSquareWins.ID, crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.4)}}, some,
+			right(30)},
+		{"", crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.5)}}, some, right(30)},
+		{result.WarnNearChance.ID, crafted{}, attacks.Recipe{}, append(right(3), wrong(27)...)},
+		{"", crafted{}, attacks.Recipe{}, append(right(25), wrong(5)...)},
+		{"", crafted{}, some, append(right(3), wrong(27)...)}, // under attack that is the attack's merit
+		{result.WarnProbabilities.ID, crafted{}, some, slices.Repeat([]verdict{{Right: true, Simplex: true}}, 30)},
+	} {
+		var got []string
+		for _, w := range warnings(scoring{Job: bench, own: true, who: open.Alone(net), recipe: c.recipe, made: &c.made},
+			c.v) {
+			got = append(got, w.ID)
+			if w.Message == "" {
+				t.Errorf("%s says nothing", w.ID)
+			}
+		}
+		if want := strings.Fields(c.want); !slices.Equal(got, want) {
+			t.Errorf("%+v: warnings %v, want %v", c.made, got, want)
+		}
+	}
+}
+
+func TestSquareWins(t *testing.T) {
+	steps := func(robust ...float64) (list []result.Step) {
+		for i, r := range robust {
+			list = append(list, result.Step{Attack: []string{"apgd-ce", "square", "fab"}[i], Robust: r})
+		}
+		return list
+	}
+	for _, c := range []struct {
+		steps []result.Step
+		n     int
+		want  []int
+	}{
+		{steps(0.5, 0.5), 200, nil}, {steps(0.5, 0.495), 200, nil}, {steps(0.5, 0.49, 0.3), 200, []int{2}},
+		{steps(0.5, 0.499), 2000, nil}, {steps(0.5, 0.495), 2000, []int{10}}, {steps(0.5)[:1], 10, nil},
+	} {
+		if got := squareWins(c.steps, c.n); !slices.Equal(got, c.want) {
+			t.Errorf("%+v of %d: %v, want %v", c.steps, c.n, got, c.want)
+		}
+	}
+}
+
+// Suites and models share a gallery evenly, and slots follow on each other.
+func TestGalleryQuotas(t *testing.T) {
+	for _, c := range []struct {
+		suites, models, most int
+		first                []int // the shares of the first suite's models
+	}{
+		{1, 1, 12, []int{12}}, {1, 5, 12, []int{3, 3, 2, 2, 2}}, {1, 16, 12, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+			0, 0, 0, 0}},
+		{4, 1, 48, []int{12}}, {5, 2, 48, []int{5, 5}}, {7, 3, 48, []int{3, 2, 2}}, {60, 2, 48, []int{1, 0}},
+	} {
+		cfg := &config.Config{}
+		for s := range c.suites {
+			suite := config.Suite{Name: fmt.Sprint("s", s), Mode: result.Oblivious, Controls: []string{"c"}}
+			for m := range c.models {
+				suite.Models = append(suite.Models, fmt.Sprint("m", m))
+			}
+			cfg.Suites = append(cfg.Suites, suite)
+		}
+		g, total := newGallery(cfg, &result.File{}), 0
+		for s := range cfg.Suites {
+			sum := 0
+			for m, name := range cfg.Suites[s].Models {
+				own, before := g.quota(&plan.Job{Suite: &cfg.Suites[s], Model: &config.Model{Name: name}})
+				if before != sum || s == 0 && own != c.first[m] {
+					t.Errorf("%d suites of %d models: model %d of suite %d has %d after %d, want after %d", c.suites,
+						c.models, m, s, own, before, sum)
+				}
+				sum += own
+			}
+			total += sum
+		}
+		if total != c.most {
+			t.Errorf("%d suites of %d models: %d cases", c.suites, c.models, total)
+		}
+	}
+	j := &plan.Job{Suite: &config.Suite{Mode: result.Oblivious, Controls: []string{"c", "d"}},
+		Trials: trialsOf(t, "a", 1, 2)}
+	var order []string
+	for _, s := range slotsOf(j, 11) { // of 8 slots: from the fourth on
+		order = append(order, fmt.Sprint(s.epsilon, s.defense, s.kind[:1]))
+	}
+	if want := []string{"1dn", "2ch", "2cn", "2dh", "2dn", "1ch", "1cn", "1dh"}; !slices.Equal(order, want) {
+		t.Errorf("slots %v, want %v", order, want)
+	}
+	if slotsOf(&plan.Job{Suite: j.Suite}, 3) != nil {
+		t.Error("slots without attacks")
+	}
+}
+
+// The searches of a run's cases begin at different images: where every image will do, each case shows another.
+func TestGalleryMovesOn(t *testing.T) {
+	cfg := &config.Config{}
+	for _, name := range []string{"s", "t"} {
+		cfg.Suites = append(cfg.Suites, config.Suite{Name: name, Mode: result.Oblivious, Models: []string{"m", "n"},
+			Controls: []string{"c", "d"}})
+	}
+	g, seen, cases := newGallery(cfg, &result.File{}), map[int]bool{}, 0
+	const n = 100
+	trials := append(trialsOf(t, "a", 1), trialsOf(t, "b", 1)...)
+	for i := range cfg.Suites {
+		for _, name := range cfg.Suites[i].Models {
+			j := &plan.Job{Suite: &cfg.Suites[i], Model: &config.Model{Name: name}, Trials: trials}
+			g.begin(j)
+			own, before := g.quota(j)
+			for _, k := range slotsOf(j, before)[:own] {
+				seen[int(g.from[k]*n)] = true
+				cases++
+			}
+		}
+	}
+	if cases != 24 || len(seen) != cases {
+		t.Errorf("%d cases begin at %d images", cases, len(seen))
+	}
+}
+
+// A gallery ends before its pictures are too many, and says so once a suite.
+func TestGalleryEnds(t *testing.T) {
+	g := newGallery(&config.Config{}, &result.File{})
+	c := result.GalleryCase{Suite: "s", Pictures: result.GalleryPictures{Clean: make([]byte, result.GalleryBytes/3),
+		Healed: make([]byte, 100)}}
+	small := result.GalleryCase{Suite: "t"}
+	for _, one := range []result.GalleryCase{c, c, c, small, c} {
+		g.add(one)
+	}
+	if len(g.file.Cases) != 2 || len(g.file.Notes) != 2 || !strings.Contains(g.file.Notes[0].Message, "1.5 MiB") ||
+		g.file.Notes[1].Suite != "t" {
+		t.Errorf("%d cases, notes %v", len(g.file.Cases), g.file.Notes)
+	}
+}
+
+// The factor of a perturbation is the largest readable one that keeps it within the picture.
+func TestReadableMagnification(t *testing.T) {
+	for _, c := range []struct{ largest, want float64 }{{8. / 255, 15}, {float64(float32(8. / 255)), 15}, {0.5, 1}, {1,
+		0.5}, {0.25, 2}, {0.05, 10}, {0.0501, 9}, {0.3, 1.5}, {1. / 255, 100}, {0.002, 200}, {1e-7, 5e6}} {
+		if got := readable(0.5 / c.largest); math.Abs(got-c.want) > 1e-9*c.want {
+			t.Errorf("a perturbation of %g is magnified %v times, want %v", c.largest, got, c.want)
+		}
+	}
+}
+
+// Pictures hold pixels to 8 bits, whatever their shape; what lies outside [0,1] is clipped.
+func TestEncodePNG(t *testing.T) {
+	for _, s := range []attacks.Shape{{C: 1, H: 2, W: 3}, {C: 3, H: 3, W: 2}} {
+		pixels := make([]float32, s.Size())
+		for i := range pixels {
+			pixels[i] = float32(i)/float32(len(pixels)-1)*1.2 - 0.1
+		}
+		data := must.Get(encodePNG(s, pixels))(t)
+		img, err := png.Decode(bytes.NewReader(data))
+		if err != nil || img.Bounds() != image.Rect(0, 0, s.W, s.H) {
+			t.Fatalf("%v: %v, %v", s, img.Bounds(), err)
+		}
+		if _, grey := img.(*image.Gray); grey != (s.C == 1) {
+			t.Errorf("%v: decoded as %T", s, img)
+		}
+		for i := range s.H * s.W {
+			r, g, b, _ := img.At(i%s.W, i/s.W).RGBA()
+			for c, v := range []uint32{r, g, b} {
+				want := math.Round(255 * min(max(float64(pixels[min(c, s.C-1)*s.H*s.W+i]), 0), 1))
+				if float64(v>>8) != want {
+					t.Errorf("%v: pixel %d, channel %d is %d, want %v", s, i, c, v>>8, want)
+				}
+			}
+		}
+	}
+}
+
+func TestSolversFromTheSameStart(t *testing.T) {
+	msa := control.Solver{Method: control.MSA, Outer: 3, Inner: 10, Regularization: 0.1, LearningRate: 0.2,
+		Momentum: 0.3}
+	pmp := func(outer int) control.Solver {
+		return control.Solver{Method: control.PMP, Outer: outer, Regularization: 0.1, LearningRate: 0.2, Momentum: 0.3}
+	}
+	greedy := control.Solver{Method: control.Greedy, Regularization: 0.1}
+	with := func(outer, inner int) control.Solver { s := msa; s.Outer, s.Inner = outer, inner; return s }
+	for _, c := range []struct {
+		own  control.Solver
+		want []control.Solver
+	}{
+		{msa, []control.Solver{greedy, msa, pmp(30)}}, {pmp(30), []control.Solver{greedy, msa, pmp(30)}},
+		{pmp(25), []control.Solver{greedy, with(3, 10), pmp(25)}},
+		{pmp(4), []control.Solver{greedy, with(1, 4), pmp(4)}},
+	} {
+		if got := sameStart(c.own); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.own, got, c.want)
+		}
+	}
+}
+
+// Means, errors and shares of four images by hand.
+func TestStudyOutcome(t *testing.T) {
+	at := []control.Point{{Done: true}, {Sweep: 1}, {Sweep: 1, Done: true}, {Sweep: 2}, {Sweep: 2, Done: true}}
+	of := func(right bool, values ...float64) []reading {
+		var out []reading
+		for _, v := range values {
+			out = append(out, reading{v, right && number.Finite(v), number.Finite(v)})
+		}
+		return out
+	}
+	all := [][]reading{
+		of(true, 4, 9, 3, 9, 2),      // falls; within a sweep it may rise
+		of(true, 4, 4, 5, 4, 3),      // rises once, ends below
+		of(false, 4, 4, 4, 4, 4),     // stays
+		of(true, 4, 4, 3, 4, 3+1e-9), // rises by rounding
+	}
+	o := outcome("clean", at, all)
+	if o.BelowGreedy != 0.75 || o.NonIncreasing != 0.75 || o.NotFinite != 0 || o.Correct != 3 || o.Accuracy != 0.75 ||
+		len(o.Sweeps) != 3 {
+		t.Errorf("%+v", o)
+	}
+	m := o.Sweeps[1] // 3, 5, 4, 3
+	if !near(*m.Objective, 3.75) || !near(m.StandardError, math.Sqrt((0.75*0.75*2+1.25*1.25+0.25*0.25)/3/4)) {
+		t.Errorf("mean %v ± %v", *m.Objective, m.StandardError)
+	}
+	all[2] = of(true, 4, 4, 4, 4, math.Inf(1))
+	if o = outcome("clean", at, all); o.NotFinite != 0.25 || o.Final().Objective != nil ||
+		o.Sweeps[1].Objective == nil || o.NonIncreasing != 0.5 || o.Correct != 3 {
+		t.Errorf("%+v", o)
+	}
+	p := points(at, all)
+	if p[4].Objective != nil || p[3].Correct != 4 || !near(p[3].Accuracy, 1) || !near(*p[1].Objective, (9+4+4+4)/4.) {
+		t.Errorf("%+v", p)
+	}
+	if one := meanObjective(all[:1], 0); *one.Objective != 4 || one.StandardError != 0 {
+		t.Errorf("one image: %+v", one)
+	}
+}
+
+func TestVariantsOfOtherMethods(t *testing.T) {
+	own := config.DefaultSolver()
+	if v := variants(own, &config.SolverStudy{}); v != nil {
+		t.Errorf("nothing to try: %v", v)
+	}
+	own.Momentum = 0.9
+	v := variants(own, &config.SolverStudy{LearningRate: []float64{0.1, 0.05, 0.01}, Inner: []int{2}})
+	var got []float64
+	for _, x := range v {
+		got = append(got, x.value)
+		if x.why == result.SetLearningRate && (x.solver.LearningRate != x.value || x.solver.Momentum != 0.9) {
+			t.Errorf("%+v", x)
+		}
+	}
+	if want := []float64{0, 2, 10, 0.003, 0.01, 0.05, 0.1}; !slices.Equal(got, want) || v[0].solver.Momentum != 0.5 ||
+		v[0].why != result.DefaultRate {
+		t.Errorf("values %v, want %v; %+v", got, want, v)
+	}
+}
+
+func TestSimplex(t *testing.T) {
+	for _, c := range []struct {
+		z    []float32
+		want bool
+	}{{[]float32{0.25, 0.75}, true}, {[]float32{1, 0}, true}, {[]float32{0.25, 0.7}, false}, {[]float32{-0.25, 1.25},
+		false}} {
+		if got := simplex(c.z); got != c.want {
+			t.Errorf("%v: %v, want %v", c.z, got, c.want)
+		}
+	}
+}
