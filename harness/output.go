@@ -60,10 +60,9 @@ const unitsVersion = 2
 func SoFar(dir string) string { return filepath.Join(dir, workFolder) }
 
 // runFiles are the files that a run, its reports and its check leave.
-var runFiles = []string{"results.json", "gallery.json", "records.jsonl", "report.html", "summary.md", "junit.xml",
-	"tables.md", "tables.txt", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg", "curve-*.png", "curve-*.svg",
-	"waterfall-*.png", "waterfall-*.svg", "control-*.png", "control-*.svg", "solver-*.png", "solver-*.svg",
-	"theory.html", "theory.md", "theory.json", "theory-*.png", "theory-*.svg", "adversarial/*.npy"}
+var runFiles = append(result.FigureFiles(), "results.json", "gallery.json", "records.jsonl", "report.html",
+	"summary.md", "junit.xml", "tables.md", "tables.txt", "tables.tex", "tables.csv", "theory.html", "theory.md",
+	"theory.json", "adversarial/*.npy")
 
 // output is a run's folder. The run writes into [workFolder]; what it wrote comes to its place when
 // the run ends, in order or not, unless something better is there.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -57,6 +58,30 @@ func TestLockByName(t *testing.T) {
 			l.free()
 		}
 	}
+}
+
+// What an earlier run drew goes with its results.
+func TestOldFiguresGo(t *testing.T) {
+	dir, old := t.TempDir(), &result.File{Schema: result.Schema, Finished: new(time.Now())}
+	must.Do(t, result.Write(filepath.Join(dir, "results.json"), old))
+	drawn := []string{"radar-s.png", "curve-s.svg", "waterfall-s.png", "control-s.svg", "solver-s.png",
+		"corruptions-s.png", "corruptions-s.svg", "certified-s.png", "certified-s.svg", "theory-margins.svg"}
+	for _, name := range append(drawn, "mine-s.png") {
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+	}
+	o := must.Get(openOutput(dir, true))(t)
+	defer o.unlock()
+	must.Do(t, must.Get(o.begin(planned{Run: old}))(t).Close())
+	must.Do(t, o.cell(old, nil))
+	if done := must.Get(o.publish(old, nil))(t); !done {
+		t.Fatal("the new results were not published")
+	}
+	for _, name := range drawn {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	must.Get(os.Stat(filepath.Join(dir, "mine-s.png")))(t)
 }
 
 // Nothing is kept of a run whose folder is removed meanwhile, and its error says so.
