@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"gonum.org/v1/plot/vg"
@@ -24,31 +23,54 @@ type accuracyPanel struct {
 // pageHeight is the height of a printed page, A4 with margins of half an inch.
 const pageHeight = 10.7 * vg.Inch
 
-// fullAccuracies is the suite's figure as a file. The values stand below the plots where the
-// page has room for them.
-func fullAccuracies(s *suite) sheet {
-	f := s.accuracies(inFile(len(s.Models), len(s.Defenses()) > 3), s.Models, true)
-	if _, height := f.size(); height > pageHeight {
-		f = s.accuracies(inFile(len(s.Models), false), s.Models, false)
+// accuracyFigure has a panel for each model. In a file the values stand below the plots, where the page has room for
+// them.
+type accuracyFigure struct{}
+
+func init() { figures[result.RadarFigure] = accuracyFigure{} }
+
+func (accuracyFigure) File(s *suite) sheet {
+	f := accuracyCharts(true).File(s)
+	plots := f
+	plots.Head = nil
+	if _, height := plots.size(); height > pageHeight {
+		return accuracyCharts(false).File(s)
 	}
-	f.Head = s.head("accuracy in % · "+s.Facts(), s.drawn())
 	return f
 }
 
-// pageAccuracies is one model's panel for a page.
-func (s *suite) pageAccuracies(model string) sheet {
-	return s.accuracies(inPage(), []string{model}, false)
+func (accuracyFigure) Page(s *suite) []sheet { return accuracyCharts(false).Page(s) }
+
+// accuracyCharts are the figure with values below the plots or without.
+func accuracyCharts(values bool) charts[string] {
+	return charts[string]{
+		title: always("accuracy in %"), caption: "Accuracy in %", seeds: drawn, note: always(""), attacked: true,
+		alt: func(s *suite) string {
+			if radar(s) {
+				return "Radar plot of accuracy in %"
+			}
+			return "Bars of accuracy in %"
+		},
+		parts:  func(s *suite) []string { return s.Models },
+		layout: func(s *suite, models int) sheet { return inFile(models, values && len(s.Defenses()) > 3) },
+		fill:   func(s *suite, f *sheet, models []string) { fillAccuracies(s, f, models, values) },
+	}
 }
 
-// accuracies fills a sheet with panels, a model each.
-func (s *suite) accuracies(f sheet, models []string, values bool) sheet {
-	f.Legend = s.legend(look{Line: true, Marks: true})
-	if !s.radar() {
-		f.Legend = s.legend(look{Bars: true})
+// pageAccuracies is one model's panel for a page.
+func pageAccuracies(s *suite, model string) sheet {
+	return accuracyCharts(false).on(s, inPage(), []string{model})
+}
+
+func fillAccuracies(s *suite, f *sheet, models []string, values bool) {
+	like := look{Line: true, Marks: true}
+	if !radar(s) {
+		like = look{Bars: true}
 	}
+	f.Legend = legend(s, like)
 	for _, m := range models {
 		p := accuracyPanel{s: s, model: m, lines: s.Series(m)}
-		if s.radar() {
+		if radar(s) {
 			most := vg.Length(76)
 			if f.Columns == 1 {
 				most = 84
@@ -58,69 +80,31 @@ func (s *suite) accuracies(f sheet, models []string, values bool) sheet {
 		_, _, column := p.valueColumns(f.panelWidth())
 		p.values = values && fits(column) || p.axes.numbered // the table is the numbers' key
 		f.Panels = append(f.Panels, p)
-	}
-	kind := "Bars"
-	if s.radar() {
-		kind = "Radar plot"
-	}
-	f.Caption = s.caption("Accuracy in %" + s.drawn())
-	f.Alt = fmt.Sprintf("%s of accuracy in %%%s, %s (%s).", kind, s.drawn(), s.Heading(), s.Facts())
-	for _, m := range models {
-		for _, one := range s.Series(m) {
-			f.Alt += s.spoken(m, one)
+		for _, one := range p.lines {
+			f.Alt += spoken(s, m, one)
 		}
 	}
-	return f
+}
+
+// spoken says a series' values.
+func spoken(s *suite, model string, one series) string {
+	var said []string
+	for i, c := range one.Cells {
+		said = append(said, s.Columns[i].Title()+" "+value(c))
+	}
+	return fmt.Sprintf(" %s, %s: %s.", clean(model), defenseName(one.Defense), strings.Join(said, ", "))
 }
 
 // radar reports whether the suite has axes enough for one.
-func (s *suite) radar() bool { return len(s.Columns) >= 3 }
+func radar(s *suite) bool { return len(s.Columns) >= 3 }
 
 // drawn says in a caption what the figure of accuracies draws of several seeds: the mean, with bars'
 // deviation as whiskers. "" where there is one seed.
-func (s *suite) drawn() string {
-	if n := s.seeds(); n > 1 && s.radar() {
+func drawn(s *suite) string {
+	if n := s.seeds(); n > 1 && radar(s) {
 		return fmt.Sprintf(", mean over %d seeds", n)
 	}
 	return s.overSeeds()
-}
-
-// head is the title of a suite's file, what it says of it and of its seeds, and what the attacker
-// knows.
-func (s *suite) head(said, seeds string) []string {
-	out := []string{s.Heading(), said, strings.TrimPrefix(seeds, ", ")}
-	if m := s.Attacker(); m.Made != "" {
-		out = append(out, "adversarial images "+m.Made)
-	}
-	return slices.DeleteFunc(out, func(line string) bool { return line == "" })
-}
-
-// legend has an entry a defense, drawn as like says; of those that only names, if any.
-func (s *suite) legend(like look, only ...string) (out []plotSeries) {
-	st := style(normal, false)
-	for i, d := range s.Defenses() {
-		if only != nil && !slices.Contains(only, d) {
-			continue
-		}
-		name, loop := defenseName(d), ""
-		if i > 0 {
-			name = "controlled: " + name
-		}
-		if s.Looped(d) {
-			loop = " (optimisation loop)"
-		}
-		like.Colour, like.Dash, like.Marker = i, i, i
-		out = append(out, plotSeries{look: like, Label: fit(name, st, oneColumn-2*8-swatch-4-st.Width(loop)) + loop})
-	}
-	return out
-}
-
-// value is a cell's accuracy as a figure says it: in per cent, of several seeds their mean.
-func value(c *result.Cell) string {
-	if c == nil {
-		return dash
-	}
-	return percent(score(c), c.N)
 }
 
 func (a accuracyPanel) titled() bool { return true }
@@ -128,7 +112,7 @@ func (a accuracyPanel) titled() bool { return true }
 const barsHeight = vg.Length(170)
 
 func (a accuracyPanel) chartHeight() vg.Length {
-	if !a.s.radar() {
+	if !radar(a.s) {
 		return barsHeight
 	}
 	above, below := a.axes.extent()
@@ -148,7 +132,7 @@ func (a accuracyPanel) draw(p pen, left, top, width, _, _ vg.Length) {
 	p.write(fit(clean(a.model), st, width), vg.Point{X: left + width/2, Y: top}, st, p.ink, -0.5, -1)
 	chart := vg.Rectangle{Min: vg.Point{X: left, Y: top - panelTitle - a.chartHeight()}, Max: vg.Point{X: left + width,
 		Y: top - panelTitle}}
-	if a.s.radar() {
+	if radar(a.s) {
 		a.drawRadar(p, chart)
 	} else {
 		a.bars(width).chart(p, chart)
@@ -241,7 +225,7 @@ func (a accuracyPanel) drawValues(p pen, left, top, width vg.Length) {
 			end -= bold.Width(name) + 3
 		} // else the marker says it, as the legend does
 		l := lookOf(one.Index)
-		l.Bars = !a.s.radar()
+		l.Bars = !radar(a.s)
 		p.sample(l, end-sampleWidth, top-lineStep/2, sampleWidth)
 	}
 	for i := range titles {

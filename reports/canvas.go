@@ -27,14 +27,6 @@ import (
 // dpi is the resolution of the PNG files.
 const dpi = 300
 
-// figures are those of every suite, in this order: NAME-SUITE.png and .svg, where there are panels
-// to draw.
-var figures = []struct {
-	Name string
-	Draw func(s *suite) sheet
-}{{"radar", fullAccuracies}, {"curve", fullCurves}, {"solver", fullStudies}, {"waterfall", fullWaterfalls},
-	{"control", fullTraces}, {"corruptions", fullCorruptions}, {"certified", fullCertified}}
-
 func (s sheet) writePNG(w io.Writer) error {
 	c := pngCanvas{vgimg.NewWith(vgimg.UseWH(s.size()), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))}
 	s.draw(c, light)

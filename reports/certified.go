@@ -2,9 +2,7 @@ package reports
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -236,46 +234,16 @@ func (by *certifiedBy) noteBounds(t *table, attacked bool) {
 	}
 }
 
-// certifiedSheet has a panel for each certificate and model: the share of images that are proven against the radius, a
-// line a defense, with a marker where a cell is.
-func (s *suite) certifiedSheet(f sheet, models []string) sheet {
-	var shown []string
-	f.Caption = "Certified accuracy in % against the ℓ2 radius, with 95 % Wilson intervals" + s.ofFirstSeed()
-	f.Alt = fmt.Sprintf("Certified accuracy in %% against the radius%s, %s (%s).", s.ofFirstSeed(), s.Heading(),
-		s.Sample())
-	smoothed := s.smoothed()
-	for _, by := range smoothed {
-		for _, m := range models {
-			c := curves{Model: m, Attack: column{Attack: by.attack, norm: "l2", recipe: by.of.Recipe}}
-			for i, d := range s.Defenses() {
-				if line := by.curve(m, d); line.Steps != nil {
-					line.Index = i
-					c.Lines = append(c.Lines, line)
-				}
-			}
-			if len(c.Lines) == 0 {
-				continue
-			}
-			title := "ℓ2 radius"
-			if len(smoothed) > 1 {
-				title += ", " + clean(by.attack)
-			}
-			p := plotPanel{Title: clean(m), X: title, High: curveHeight, YTicks: perCent(),
-				Box: [4]float64{0, 0, c.end(), 1}}
-			var marks []plotSeries
-			for _, line := range c.Lines {
-				steps, cells := line.series(s.N)
-				p.Series, marks = append(p.Series, steps), append(marks, cells)
-				shown = append(shown, line.Defense)
-				f.Alt += fmt.Sprintf(" %s, %s, %s: %s.", clean(m), defenseName(line.Defense), clean(by.attack),
-					c.words(line, s.N))
-			}
-			p.Series = append(p.Series, marks...)
-			f.Panels = append(f.Panels, p)
+// curves are those of a model: a line a defense that has records.
+func (by *certifiedBy) curves(s *suite, model string) curves {
+	c := curves{Model: model, Attack: column{Attack: by.attack, norm: "l2", recipe: by.of.Recipe}}
+	for i, d := range s.Defenses() {
+		if line := by.curve(model, d); line.Steps != nil {
+			line.Index = i
+			c.Lines = append(c.Lines, line)
 		}
 	}
-	f.Legend = s.legend(look{Line: true, Marks: true}, shown...)
-	return f
+	return c
 }
 
 // curve is the share of images that are proven at each radius: it holds a value up to a radius and falls behind it.
@@ -325,19 +293,4 @@ func (s *suite) smoothed() (list []*certifiedBy) {
 		}
 	}
 	return list
-}
-
-// fullCertified is the figure of a suite's certificates as a file.
-func fullCertified(s *suite) sheet {
-	smoothed := s.smoothed()
-	f := s.certifiedSheet(inFile(len(smoothed)*len(s.Models), true), s.Models)
-	names := make([]string, len(smoothed))
-	for i, by := range smoothed {
-		names[i] = clean(by.of.Title)
-	}
-	said := "certified accuracy in % · " + strings.Join(names, "; ") + " · " + s.Sample()
-	if f.Head = []string{s.Heading(), said}; s.ofFirstSeed() != "" {
-		f.Head = append(f.Head, strings.TrimPrefix(s.ofFirstSeed(), ", "))
-	}
-	return f
 }

@@ -85,11 +85,11 @@ func WriteCompare(dir string, of *compare.Comparison) error {
 func (c *comparison) files() []file {
 	files := []file{{"compare.json", c.json}, {"compare.md", c.markdown}, {"compare.html", c.html}}
 	for _, g := range c.Groups {
-		if f := g.scatter(inFile(1, false)); f.Panels != nil {
+		if f := scatter(g, inFile(1, false)); f.Panels != nil {
 			f.Head = []string{"Clean and robust accuracy", g.Heading()}
 			files = append(files, f.files("compare-scatter-"+g.Slug)...)
 		}
-		for i, f := range g.Histories() {
+		for i, f := range histories(g) {
 			files = append(files, f.files(fmt.Sprintf("compare-history-%s-%d", g.Slug, i+1))...)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 const figureEntries = 30
 
 // scatter draws clean accuracy against that which the ranking is by; it has no panels where there is no attack.
-func (g *group) scatter(f sheet) sheet {
+func scatter(g *group, f sheet) sheet {
 	by := g.Group.RankedBy
 	if len(by) == 0 || g.Columns[by[0]].Attack == "none" || g.Columns[0].Attack != "none" {
 		return f
@@ -27,8 +27,8 @@ func (g *group) scatter(f sheet) sheet {
 	if len(by) > 1 {
 		what = fmt.Sprintf("worst of %d attacks", len(by))
 	}
-	p := labelled{plotPanel: plotPanel{X: "accuracy on clean images", Y: "accuracy under attack: " + what,
-		High: f.panelWidth() * 0.75}}
+	p := plotPanel{X: "accuracy on clean images", Y: "accuracy under attack: " + what,
+		High: f.panelWidth() * 0.75}
 	f.Alt = "Accuracy on clean images and under attack, " + g.Heading() + "."
 	least, most := [2]float64{1, 1}, [2]float64{}
 	reach := func(axis int, v ...float64) {
@@ -79,9 +79,9 @@ func tens(least, most float64) (ticks []plot.Tick, from, to float64) {
 	return ticks, from, to
 }
 
-// Scatter is the group's figure for a page.
-func (g *group) Scatter() *sheet {
-	f := g.scatter(sheet{Width: 4.4 * vg.Inch, Columns: 1, Margin: 6})
+// pageScatter is the group's figure for a page.
+func pageScatter(g *group) *sheet {
+	f := scatter(g, sheet{Width: 4.4 * vg.Inch, Columns: 1, Margin: 6})
 	if f.Panels == nil {
 		return nil
 	}
@@ -94,14 +94,12 @@ const mostHistories, historyLines = 24, 6
 // markedRuns is how many runs of a history have room for markers.
 const markedRuns = 40
 
-// Histories draw accuracy from run to run, a figure a history.
-func (g *group) Histories() (out []sheet) {
+// histories draw accuracy from run to run, a figure a history.
+func histories(g *group) (out []sheet) {
 	for _, s := range g.History[:min(len(g.History), mostHistories)] {
 		f := inPage()
-		p := labelled{
-			plotPanel: plotPanel{Title: name(compare.Entry{Model: s.Model, Defense: s.Defense}), Y: "accuracy, " +
-				s.Attacker + " attacker", High: curveHeight},
-		}
+		p := plotPanel{Title: name(compare.Entry{Model: s.Model, Defense: s.Defense}), Y: "accuracy, " +
+			s.Attacker + " attacker", High: curveHeight}
 		times := timesOf(s)
 		p.XTicks, p.X = dates(s, times, f.panelWidth())
 		least, most := 1.0, 0.0

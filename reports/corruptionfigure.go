@@ -6,25 +6,34 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/harness/result"
+
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 )
 
 const corruptionStep = vg.Length(14) // between two lines of the figure
 
-// fullCorruptions is the figure of a suite's corruptions as a file.
-func fullCorruptions(s *suite) sheet {
-	f := s.corruptionSheet(inFile(len(s.corrupted)*len(s.Models), true), s.Models)
-	f.Head = slices.DeleteFunc([]string{s.Heading(), "accuracy in % · " + s.Sample(),
-		strings.TrimPrefix(s.ofFirstSeed(), ", ")}, func(line string) bool { return line == "" })
-	return f
+func init() {
+	figures[result.CorruptionsFigure] = charts[string]{
+		title: always("accuracy in %"), caption: corruptionCaption, alt: always(corruptionCaption),
+		seeds: (*suite).ofFirstSeed, note: always(""),
+		parts: func(s *suite) []string {
+			if len(s.corrupted) == 0 {
+				return nil
+			}
+			return s.Models
+		},
+		layout: func(s *suite, models int) sheet { return inFile(models*len(s.corrupted), true) },
+		fill:   fillCorruptions,
+	}
 }
 
-// corruptionSheet has a panel for each model: a line a corruption, with a marker a defense where its accuracy is, a
+const corruptionCaption = "Accuracy in % by corruption, mean over its severities"
+
+// fillCorruptions adds a panel for each model: a line a corruption, with a marker a defense where its accuracy is, a
 // mean over the severities. The lowest line is the mean over the corruptions.
-func (s *suite) corruptionSheet(f sheet, models []string) sheet {
-	f.Caption = "Accuracy in % by corruption, mean over its severities" + s.ofFirstSeed()
-	f.Alt = fmt.Sprintf("%s, %s (%s).", f.Caption, s.Heading(), s.Sample())
+func fillCorruptions(s *suite, f *sheet, models []string) {
 	least := 1.0 // of all panels, which share a scale
 	for _, by := range s.corrupted {
 		lines := append(each(by.names), by.names)
@@ -68,6 +77,5 @@ func (s *suite) corruptionSheet(f sheet, models []string) sheet {
 		p.XTicks = slices.DeleteFunc(p.XTicks, func(t plot.Tick) bool { return t.Value < from })
 		f.Panels[i] = p
 	}
-	f.Legend = s.legend(look{Marks: true})
-	return f
+	f.Legend = legend(s, look{Marks: true})
 }

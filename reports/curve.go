@@ -189,3 +189,8 @@ func (s *suite) distanceTable() table {
 		add(said...)
 	})
 }
+
+// bounded reports whether the suite has certificates by bounds.
+func (s *suite) bounded() bool {
+	return slices.ContainsFunc(s.certified, func(by *certifiedBy) bool { return !by.of.Smooths() })
+}

@@ -3,73 +3,80 @@ package reports
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 
+	"selfheal/harness/result"
 	"selfheal/internal/number"
 )
 
 const curveHeight = vg.Length(148)
 
-// fullCurves is the figure of a suite's robustness curves as a file: a panel a model and attack.
-func fullCurves(s *suite) sheet {
-	all := s.Curves()
-	f := s.curveSheet(inFile(len(all), false), all)
-	f.Head = s.head("accuracy in % · "+s.Facts(), s.ofFirstSeed())
-	if s.bounded() {
-		f.Head = append(f.Head, provenBelow)
+func init() {
+	figures[result.CurveFigure] = charts[curves]{
+		title: always("accuracy in %"), caption: "Accuracy in % against ε, with 95 % Wilson intervals",
+		alt: always("Robustness curves, accuracy in % against epsilon"), seeds: (*suite).ofFirstSeed, attacked: true,
+		note: func(s *suite) string {
+			if s.bounded() {
+				return "vertical lines reach down to what bounds prove"
+			}
+			return ""
+		},
+		parts:  (*suite).Curves,
+		layout: func(_ *suite, n int) sheet { return inFile(n, false) },
+		fill: func(s *suite, f *sheet, all []curves) {
+			for _, c := range all {
+				p := plotPanel{X: "ε", Y: c.Attack.Title(), XTicks: greyTicks(c, int((f.panelWidth()-44)/44))}
+				addCurves(s, f, p, c, c.Attack.Title(), true)
+			}
+			f.Legend = curveLegend(s, all)
+		},
 	}
-	return f
 }
 
-// curveSheet fills a sheet with curves: a step curve a defense, with a marker at every cell.
-func (s *suite) curveSheet(f sheet, all []curves) sheet {
-	var shown []string
-	var stepped []int // the defenses of which some panel has a line
-	f.Caption = s.caption("Accuracy in % against ε, with 95 % Wilson intervals" + s.ofFirstSeed())
-	f.Alt = fmt.Sprintf("Robustness curves, accuracy in %% against epsilon%s, %s (%s).", s.ofFirstSeed(), s.Heading(),
-		s.Facts())
-	for _, c := range all {
-		p := plotPanel{Title: clean(c.Model), X: "ε", Y: c.Attack.Title(), High: curveHeight,
-			Box:    [4]float64{0, 0, c.end(), 1},
-			YTicks: perCent(), XTicks: c.ticks(int((f.panelWidth() - 44) / 44))}
-		var marks []plotSeries
-		for _, line := range c.Lines {
-			steps, cells := line.series(s.N)
-			if line.Steps != nil {
-				stepped = append(stepped, line.Index)
+// addCurves adds a panel of curves: a step curve a defense, with a marker at every cell. What bounds prove is added
+// where it is asked for.
+func addCurves(s *suite, f *sheet, p plotPanel, c curves, attack string, proven bool) {
+	p.Title, p.High, p.Box, p.YTicks = clean(c.Model), curveHeight, [4]float64{0, 0, c.end(), 1}, perCent()
+	var marks []plotSeries
+	for _, line := range c.Lines {
+		steps, cells := stepped(line, s.N)
+		p.Series, marks = append(p.Series, steps), append(marks, cells)
+		f.Alt += fmt.Sprintf(" %s, %s, %s: %s", clean(c.Model), defenseName(line.Defense), attack,
+			spokenCurve(c, line, s.N))
+		if under := provenUnder(s, c, line); proven && len(under.X) > 0 {
+			marks = append(marks, under)
+			for i, y := range under.Low {
+				f.Alt += fmt.Sprintf(", proven %s of %s", percent(y, s.N), percent(under.High[i], s.N))
 			}
-			p.Series, marks = append(p.Series, steps), append(marks, cells)
-			shown = append(shown, line.Defense)
-			f.Alt += fmt.Sprintf(" %s, %s, %s: %s", clean(c.Model), defenseName(line.Defense), c.Attack.Title(),
-				c.words(line, s.N))
-			if proven := s.provenUnder(c, line); len(proven.X) > 0 {
-				marks = append(marks, proven)
-				for i, y := range proven.Low {
-					f.Alt += fmt.Sprintf(", proven %s of %s", percent(y, s.N), percent(proven.High[i], s.N))
-				}
-			}
-			f.Alt += "."
 		}
-		p.Series = append(p.Series, marks...)
-		f.Panels = append(f.Panels, p)
+		f.Alt += "."
 	}
-	if s.bounded() {
-		f.Caption += "; " + provenBelow
-	}
-	f.Legend = s.legend(look{Line: true, Marks: true}, shown...)
-	for i, e := range f.Legend {
-		f.Legend[i].Line = slices.Contains(stepped, e.Colour)
-	}
-	return f
+	p.Series = append(p.Series, marks...)
+	f.Panels = append(f.Panels, p)
 }
 
-// series are the steps, with the band of their intervals over n images, and the cells, which have it where there are no
+// curveLegend has the defenses that have a line somewhere, and a marker alone for those that have no steps.
+func curveLegend(s *suite, all []curves) []plotSeries {
+	shown, stepped := []string{}, map[int]bool{}
+	for _, c := range all {
+		for _, line := range c.Lines {
+			shown = append(shown, line.Defense)
+			stepped[line.Index] = stepped[line.Index] || line.Steps != nil
+		}
+	}
+	entries := legend(s, look{Line: true, Marks: true}, shown...)
+	for i, e := range entries {
+		entries[i].Line = stepped[e.Colour]
+	}
+	return entries
+}
+
+// stepped are the steps of a line, with the band of their intervals over n images, and the cells, which have it where there are no
 // steps.
-func (c curve) series(n int) (steps, cells plotSeries) {
+func stepped(c curve, n int) (steps, cells plotSeries) {
 	look := lookOf(c.Index)
 	steps, cells = plotSeries{look: look}, plotSeries{look: look}
 	steps.Marks, cells.Line = false, false
@@ -88,17 +95,9 @@ func (c curve) series(n int) (steps, cells plotSeries) {
 	return steps.banded(n, 1), cells
 }
 
-// provenBelow says what the brackets of the curves are.
-const provenBelow = "vertical lines reach down to what bounds prove"
-
-// bounded reports whether the suite has certificates by bounds.
-func (s *suite) bounded() bool {
-	return slices.ContainsFunc(s.certified, func(by *certifiedBy) bool { return !by.of.Smooths() })
-}
-
 // provenUnder are brackets of a line: from what an attack leaves at an epsilon down to what the suite's bounds prove
 // there, of several certificates the most.
-func (s *suite) provenUnder(c curves, line curve) plotSeries {
+func provenUnder(s *suite, c curves, line curve) plotSeries {
 	out := plotSeries{look: look{Colour: line.Index}}
 	for _, p := range line.Points {
 		most := -1.0
@@ -119,8 +118,8 @@ func (s *suite) provenUnder(c curves, line curve) plotSeries {
 	return out
 }
 
-// words say the value of a line at five epsilons.
-func (c curves) words(line curve, n int) string {
+// spokenCurve says the value of a line at five epsilons.
+func spokenCurve(c curves, line curve, n int) string {
 	at := line.Points
 	if line.Steps != nil {
 		at = nil
@@ -137,9 +136,9 @@ func (c curves) words(line curve, n int) string {
 	return strings.Join(said, ", ")
 }
 
-// ticks are steps of 1, 2, 4, … grey levels up to the panel's end, at most so many, where the
+// greyTicks are steps of 1, 2, 4, … grey levels up to the panel's end, at most so many, where the
 // cells' epsilons are such; else nil, for those that the range gives.
-func (c curves) ticks(most int) (ticks []plot.Tick) {
+func greyTicks(c curves, most int) (ticks []plot.Tick) {
 	for _, line := range c.Lines {
 		for _, p := range line.Points {
 			if p.Epsilon != 0 && !strings.HasSuffix(number.Format(p.Epsilon), "/255") {

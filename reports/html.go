@@ -25,17 +25,22 @@ var script string
 
 // pages are the templates of the HTML pages: of a report, which sees a view, and of the theory.
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"words":   strings.Fields,
-	"marks":   func(s string) []string { return strings.Split(s, ",") },
-	"anchor":  markAnchor,
-	"share":   func(x float64) string { return fmt.Sprintf("%.4g", min(max(x, 0), 1)) },
-	"list":    func(of ...any) []any { return of },
-	"clean":   clean,
-	"heading": heading,
-	"style":   func() template.CSS { return template.CSS(styleSheet) },
-	"series":  seriesStyle,
-	"script":  func() template.JS { return template.JS(script) },
-	"policy":  policy,
+	"words":       strings.Fields,
+	"marks":       func(s string) []string { return strings.Split(s, ",") },
+	"anchor":      markAnchor,
+	"share":       func(x float64) string { return fmt.Sprintf("%.4g", min(max(x, 0), 1)) },
+	"list":        func(of ...any) []any { return of },
+	"clean":       clean,
+	"heading":     heading,
+	"style":       func() template.CSS { return template.CSS(styleSheet) },
+	"series":      seriesStyle,
+	"script":      func() template.JS { return template.JS(script) },
+	"policy":      policy,
+	"overview":    overview,
+	"figures":     pageFigures,
+	"studyFigure": studyFigure,
+	"scatter":     pageScatter,
+	"histories":   histories,
 }).ParseFS(templates, "assets/*.tmpl"))
 
 // writePage fills the page's template called name with what it shows.
@@ -76,47 +81,12 @@ func (v *view) Sentences() (out []string) {
 func (v *view) Radars() (out []sheet) {
 	for _, s := range v.radars {
 		for _, m := range s.Models {
-			f := s.pageAccuracies(m)
+			f := pageAccuracies(s, m)
 			f.Caption = s.Heading()
 			out = append(out, f)
 		}
 	}
 	return out
-}
-
-// Figures are the suite's in groups: its models' accuracies, where they are not on the first screen already, its
-// robustness curves, a model and attack each, what the components of each attack leave, what corruptions do and what is
-// certified. Those of one model are one group, so that they stand beside each other.
-func (s *suite) Figures(accuracies bool) (groups [][]sheet) {
-	var first, second, third, fourth, fifth []sheet
-	if accuracies {
-		for _, m := range s.Models {
-			first = append(first, s.pageAccuracies(m))
-		}
-	}
-	for _, c := range s.Curves() {
-		second = append(second, s.curveSheet(inPage(), []curves{c}))
-	}
-	for _, w := range s.Waterfalls() {
-		third = append(third, s.waterfallSheet(inPage(), []waterfall{w}))
-	}
-	if len(s.corrupted) > 0 {
-		for _, m := range s.Models {
-			fourth = append(fourth, s.corruptionSheet(inPage(), []string{m}))
-		}
-	}
-	if len(s.certified) > 0 {
-		for _, m := range s.Models {
-			if f := s.certifiedSheet(inPage(), []string{m}); len(f.Panels) > 0 {
-				fifth = append(fifth, f)
-			}
-		}
-	}
-	groups = [][]sheet{first, second, third, fourth, fifth}
-	if len(s.Models) == 1 {
-		groups = [][]sheet{slices.Concat(groups...)}
-	}
-	return slices.DeleteFunc(groups, func(g []sheet) bool { return len(g) == 0 })
 }
 
 // Curved reports whether there are robustness curves.

@@ -3,16 +3,8 @@ package reports
 import (
 	"math"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
-
-// labelled is a chart whose points have short labels, which stand where they hide least.
-type labelled struct {
-	plotPanel
-	Labels []pointLabel
-}
 
 // pointLabel is written beside a point, in units of the axes.
 type pointLabel struct {
@@ -20,25 +12,9 @@ type pointLabel struct {
 	Text string
 }
 
-func (l labelled) draw(p pen, left, top, width, height, titled vg.Length) {
-	small := style(small, false)
-	p.write(fit(l.Title, style(9, true), titled), vg.Point{X: left, Y: top}, style(9, true), p.ink, 0, -1)
-	p.write(fit(l.Y, small, width), vg.Point{X: left, Y: top - 14}, small, p.muted, 0, -1)
-	area := vg.Rectangle{Min: vg.Point{X: left, Y: top - height}, Max: vg.Point{X: left + width - 6, Y: top - plotHead}}
-	plt := l.axes(p.theme)
-	plt.Add(plotLayer{l.plotPanel, p.theme}, labelLayer{l, p.theme})
-	plt.Draw(draw.Canvas{Canvas: p.Canvas, Rectangle: area})
-}
-
-// labelLayer is a panel's labels as a plotter.
-type labelLayer struct {
-	labelled
-	theme theme
-}
-
-func (l labelLayer) Plot(c draw.Canvas, plt *plot.Plot) {
-	x, y := plt.Transforms(&c)
-	p, st := pen{c, l.theme}, style(small, true)
+// labels writes a panel's labels over what is drawn of it.
+func (l plotLayer) labels(p pen, x, y func(float64) vg.Length) {
+	st := style(small, true)
 	var drawn []vg.Rectangle // what the labels should not hide
 	for _, s := range l.Series {
 		for i := range s.X {
@@ -61,7 +37,7 @@ func (l labelLayer) Plot(c draw.Canvas, plt *plot.Plot) {
 		points = append(points, vg.Point{X: x(label.X), Y: y(label.Y)})
 		sizes = append(sizes, vg.Point{X: st.Width(label.Text) + 1, Y: st.Font.Size})
 	}
-	for i, at := range beside(points, sizes, drawn, c.Rectangle) {
+	for i, at := range beside(points, sizes, drawn, p.Rectangle) {
 		d, w, h := at.Sub(points[i]), sizes[i].X, sizes[i].Y
 		if far := w/2 + 10; d.Dot(d) > far*far {
 			p.segment(p.muted, 0.4, points[i], at)

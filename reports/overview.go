@@ -18,10 +18,10 @@ const (
 	mostSides    = 4  // the network alone, and three controls
 )
 
-// Overview are the figures of the first screen, which compare all models of the report: one model's own figure; up to
+// overview are the figures of the first screen, which compare all models of the report: one model's own figure; up to
 // six models of one suite over each other, a radar plot for the networks alone and one for each control; more, or
 // models of several suites, as bars in the order of their robustness. None where there is nothing to show.
-func (v *view) Overview() []sheet {
+func overview(v *view) []sheet {
 	var shown []*suite
 	models := 0
 	for _, s := range v.Suites {
@@ -33,53 +33,44 @@ func (v *view) Overview() []sheet {
 	case v.Quoted || models == 0:
 		return nil
 	case models == 1:
-		f := shown[0].pageAccuracies(shown[0].Models[0])
-		f.Caption = shown[0].Heading() + ": " + shown[0].caption("accuracy in %"+shown[0].drawn())
+		f := pageAccuracies(shown[0], shown[0].Models[0])
+		f.Caption = shown[0].Heading() + ": " + shown[0].caption("accuracy in %"+drawn(shown[0]))
 		return []sheet{f}
-	case len(shown) == 1 && models <= mostOverlaid && shown[0].radar():
-		return shown[0].overlays()
+	case len(shown) == 1 && models <= mostOverlaid && radar(shown[0]):
+		return overlays(shown[0])
 	}
 	return []sheet{ranking(shown, models)}
 }
 
 // foremost are the defenses that the first screen has room for.
-func (s *suite) foremost() []string { return s.Defenses()[:min(len(s.Defenses()), mostSides)] }
+func foremost(s *suite) []string { return s.Defenses()[:min(len(s.Defenses()), mostSides)] }
 
 // overlays are radar plots of all models, one a defense.
-func (s *suite) overlays() (out []sheet) {
+func overlays(s *suite) (out []sheet) {
 	var legend []plotSeries
 	for i, m := range s.Models {
 		legend = append(legend, plotSeries{look: lookOf(i), Label: fit(clean(m), style(normal, false), oneColumn/2)})
 	}
-	for side, defense := range s.foremost() {
+	for side, defense := range foremost(s) {
 		f := inPage()
 		f.Legend = legend
 		p := accuracyPanel{s: s, model: "undefended", axes: newAxes(s.Columns, f.panelWidth(), 84), bare: true}
 		if side > 0 {
 			p.model = "controlled: " + clean(defense)
 		}
-		f.Alt = fmt.Sprintf("Radar plot of accuracy in %%%s, %s (%s), %s.", s.drawn(), s.Heading(), s.Facts(), p.model)
+		f.Alt = fmt.Sprintf("Radar plot of accuracy in %%%s, %s (%s), %s.", drawn(s), s.Heading(), s.Facts(), p.model)
 		for i, m := range s.Models {
 			one := s.Series(m)[side]
 			one.Index = i
 			p.lines = append(p.lines, one)
-			f.Alt += s.spoken(m, one)
+			f.Alt += spoken(s, m, one)
 		}
 		p.values = p.axes.numbered
 		f.Panels = []panel{p}
-		f.Caption = s.caption("Accuracy in %" + s.drawn())
+		f.Caption = s.caption("Accuracy in %" + drawn(s))
 		out = append(out, f)
 	}
 	return out
-}
-
-// spoken says a series' values.
-func (s *suite) spoken(model string, one series) string {
-	var said []string
-	for i, c := range one.Cells {
-		said = append(said, s.Columns[i].Title()+" "+value(c))
-	}
-	return fmt.Sprintf(" %s, %s: %s.", clean(model), defenseName(one.Defense), strings.Join(said, ", "))
 }
 
 // ranked is a model of a suite among all of the report.
@@ -117,7 +108,7 @@ func ranking(shown []*suite, models int) sheet {
 			if len(shown) > 1 {
 				one.Name += " · " + clean(s.Name)
 			}
-			for _, d := range s.foremost() {
+			for _, d := range foremost(s) {
 				r := row{Model: m}
 				for _, col := range s.Columns {
 					r.Entries = append(r.Entries, entry{Baseline: s.Cell(m, d, col)})
@@ -141,7 +132,7 @@ func ranking(shown []*suite, models int) sheet {
 	attackers := distinct(shown, func(s *suite) string { return s.Attacker().Name })
 	f.Caption += "; attacker: " + strings.Join(attackers, ", ")
 	f.Alt = "Bars of all models, the most robust first. " + f.Caption + "."
-	controls := distinct(shown, func(s *suite) string { return strings.Join(s.foremost()[1:], "\n") })
+	controls := distinct(shown, func(s *suite) string { return strings.Join(foremost(s)[1:], "\n") })
 	for i := range sides {
 		label := "undefended"
 		switch {
@@ -200,15 +191,15 @@ func (r rankPanel) draw(p pen, left, top, width, height, _ vg.Length) {
 		high := rankBar * vg.Length(len(one.Sides))
 		p.write(fit(one.Name, st, 0.42*width), vg.Point{X: left, Y: y - high/2}, st, p.ink, 0, -0.5)
 		for i, side := range one.Sides {
-			p.rankBar(i, side, from, y, full)
+			drawRank(p, i, side, from, y, full)
 			y -= rankBar
 		}
 		y -= rankGap
 	}
 }
 
-// rankBar draws one bar with its upper left corner at (x, y), where full is 100 %.
-func (p pen) rankBar(i int, side rankedSide, x, y, full vg.Length) {
+// drawRank draws one bar with its upper left corner at (x, y), where full is 100 %.
+func drawRank(p pen, i int, side rankedSide, x, y, full vg.Length) {
 	bar := func(c color.Color, share float64) {
 		end := vg.Point{X: x + full*vg.Length(min(max(share, 0), 1)), Y: y}
 		p.block(c, vg.Rectangle{Min: vg.Point{X: x, Y: y - rankBar + 1}, Max: end})

@@ -38,7 +38,8 @@ type plotPanel struct {
 	Bars           []plotBar
 	Series         []plotSeries
 	Texts          []plotText
-	Note           string // what a page says below the panel
+	Labels         []pointLabel // which stand where they hide least
+	Note           string       // what a page says below the panel
 }
 
 // plotSeries is one line or set of points. Series of one label share an entry of
@@ -221,6 +222,9 @@ func (l plotLayer) Plot(c draw.Canvas, plt *plot.Plot) {
 	}
 	for _, t := range l.Texts {
 		p.write(t.Text, vg.Point{X: x(t.X), Y: y(t.Y)}, style(11, true), p.ink, -0.5, -0.5)
+	}
+	if l.Labels != nil {
+		l.labels(p, x, y)
 	}
 }
 

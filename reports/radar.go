@@ -189,7 +189,7 @@ type edge [2]vg.Point
 // emptiest sector, or in the next one where no edge and no other value is near, or nowhere.
 func (r accuracyPanel) ringLabels(p pen, centre vg.Point, drawn []edge) {
 	const clear = 7 // of edges, in points
-	a, st, first := r.axes, style(7, false), r.s.emptiest()
+	a, st, first := r.axes, style(7, false), emptiest(r.s)
 	sector := 2 * math.Pi / float64(len(a.angles))
 	var taken []vg.Point
 	for _, ring := range []int{5, 3, 1, 4, 2} { // small plots have room for some only
@@ -224,7 +224,7 @@ func (e edge) distance(at vg.Point) float64 {
 
 // emptiest is the axis after which the sector with the lowest accuracies lies,
 // over all the suite's models: there the rings' values hide the least.
-func (s *suite) emptiest() int {
+func emptiest(s *suite) int {
 	k := len(s.Columns)
 	sum := make([]float64, k)
 	for _, m := range s.Models {

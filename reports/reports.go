@@ -69,11 +69,9 @@ func (v *view) files() (files []file) {
 	if v.Quoted {
 		suites = v.radars
 	}
-	for _, fig := range figures {
-		for _, s := range suites {
-			if drawing := fig.Draw(s); drawing.Panels != nil {
-				files = append(files, drawing.files(fig.Name+"-"+s.Slug)...)
-			}
+	for _, s := range suites {
+		for name, drawing := range suiteFigures(s) {
+			files = append(files, drawing.files(name)...)
 		}
 	}
 	for _, ft := range formats {

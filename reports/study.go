@@ -301,9 +301,6 @@ func (s study) sweepTable() table {
 // Tables are all of the study's.
 func (s study) Tables() []table { return filled(s.methodTable(), s.convergenceTable(), s.sweepTable()) }
 
-// Figure is the study's own.
-func (s study) Figure() plotFigure { return studyFigure([]study{s}, s.Name()) }
-
 // Studies are those of all suites, each with a section of its own.
 func (v *view) Studies() (out []study) {
 	slugs := map[string]bool{}

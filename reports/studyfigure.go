@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"selfheal/harness/result"
 )
 
 // methodLooks are the colours and markers of the methods in a study's figure; the
@@ -15,18 +17,19 @@ var methodLooks = map[string]struct{ colour, marker, dash int }{
 // dotted is the dash of the lines that only carry a level on.
 const dotted = 3
 
-// fullStudies draws all studies of a suite, as a file.
-func fullStudies(s *suite) sheet {
-	title := "Solver: " + s.Heading()
-	if len(s.studies) == 1 { // whose panels don't name it
-		title += ", " + s.studies[0].Name()
-	}
-	return studyFigure(s.studies, title).Sheet(title)
+func init() {
+	figures[result.SolverFigure] = section(func(s *suite) sheet {
+		title := "Solver: " + s.Heading()
+		if len(s.studies) == 1 { // whose panels don't name it
+			title += ", " + s.studies[0].Name()
+		}
+		return studyFigure(title, s.studies...).Sheet(title)
+	})
 }
 
 // studyFigure draws studies: for each kind of images two panels, objective and accuracy
 // against the passes spent. One study has a row for each kind; of several, each has one row.
-func studyFigure(all []study, title string) plotFigure {
+func studyFigure(title string, all ...study) plotFigure {
 	f := plotFigure{Title: title, Columns: 2, Caption: "Objective of the control problem (mean over the images, with " +
 		"its standard error after a sweep) and accuracy, of a solver " +
 		"that stops after so many plain passes, by FLOPs. Markers are ends of sweeps, the lines between them ascent " +
@@ -38,7 +41,7 @@ func studyFigure(all []study, title string) plotFigure {
 	for _, s := range all {
 		first := len(f.Panels)
 		for _, kind := range s.kinds() {
-			f.Panels = append(f.Panels, s.panels(kind)...)
+			f.Panels = append(f.Panels, studyPanels(s, kind)...)
 		}
 		if len(all) == 1 {
 			break
@@ -56,9 +59,9 @@ func studyFigure(all []study, title string) plotFigure {
 	return f
 }
 
-// panels are a study's on images of one kind, both over the same passes, called after what
+// studyPanels are a study's on images of one kind, both over the same passes, called after what
 // they show.
-func (s study) panels(kind string) []plotPanel {
+func studyPanels(s study, kind string) []plotPanel {
 	images := clean(kind) + " images"
 	objective := plotPanel{Title: "objective, " + images, X: "plain passes",
 		Y: fmt.Sprintf("objective, %d %s", s.N, images), LogX: true}
@@ -72,7 +75,7 @@ func (s study) panels(kind string) []plotPanel {
 	}
 	for _, b := range s.Baseline {
 		if b.Images == kind {
-			accuracy.Series = append(accuracy.Series, s.inPercent("none", []float64{1}, []float64{100 * b.Accuracy},
+			accuracy.Series = append(accuracy.Series, inPercent(s, "none", []float64{1}, []float64{100 * b.Accuracy},
 				[]bool{true}, end)...)
 		}
 	}
@@ -92,9 +95,9 @@ func (s study) panels(kind string) []plotPanel {
 			}
 		}
 		done = thinned(done)
-		accuracy.Series = append(accuracy.Series, s.inPercent(m, x, shares, done, end)...)
+		accuracy.Series = append(accuracy.Series, inPercent(s, m, x, shares, done, end)...)
 		if n := len(means); n > 0 {
-			both := s.series(m, x[:n], means, done[:n], end)
+			both := studySeries(s, m, x[:n], means, done[:n], end)
 			marks := &both[1]
 			for i := range errors {
 				if done[i] {
@@ -149,15 +152,15 @@ func thinned(done []bool) []bool {
 }
 
 // inPercent are the series of accuracies in per cent, with a band around the line.
-func (s study) inPercent(method string, x, y []float64, shown []bool, end float64) []plotSeries {
-	both := s.series(method, x, y, shown, end)
+func inPercent(s study, method string, x, y []float64, shown []bool, end float64) []plotSeries {
+	both := studySeries(s, method, x, y, shown, end)
 	both[0] = both[0].banded(s.N, 100)
 	return both
 }
 
-// series are the line of a method and its markers where shown says so. A single value is
+// studySeries are the line of a method and its markers where shown says so. A single value is
 // carried on to the end.
-func (s study) series(method string, x, y []float64, shown []bool, end float64) []plotSeries {
+func studySeries(s study, method string, x, y []float64, shown []bool, end float64) []plotSeries {
 	how := methodLooks[method]
 	line, marks := lined(s.called(method), how.colour, how.dash), marked(s.called(method), how.colour, how.marker)
 	line.X, line.Y = x, y

@@ -168,8 +168,8 @@ func against(title, y string, scatters []plotSeries) plotPanel {
 		Series: append([]plotSeries{equal}, scatters...)}
 }
 
-// scatter are the marks of the i-th kind of system in such a panel.
-func scatter(label string, i int) plotSeries {
+// systemMarks are the marks of the i-th kind of system in such a panel.
+func systemMarks(label string, i int) plotSeries {
 	return marked(label, []int{inkColour, faint, fainter}[i], i+2)
 }
 
@@ -184,7 +184,7 @@ func linearFigure(l *theory.LinearLoop) plotFigure {
 	var all []plotSeries
 	for i, kind := range []string{"orthogonal", "near-orthogonal", "gaussian"} {
 		panel := plotPanel{Title: titles[i], X: "t", Y: "squared error", LogY: true}
-		dots := scatter(kind, i)
+		dots := systemMarks(kind, i)
 		points := slices.DeleteFunc(slices.Clone(l.Points), func(p theory.LoopPoint) bool { return p.Layers != kind })
 		for _, p := range points {
 			dots.add(p.Bound, p.Error)
@@ -244,7 +244,7 @@ func nonlinearFigure(l *theory.NonlinearLoop) plotFigure {
 	}
 	var all []plotSeries
 	for i, g := range []float64{0, 0.05, 0.2} {
-		dots := scatter(fmt.Sprintf("gain %g", g), i)
+		dots := systemMarks(fmt.Sprintf("gain %g", g), i)
 		for _, p := range l.Points { // a flat network's normal z is all but gone
 			if p.Gain == g && p.T == l.Depth && (g > 0 || p.Direction != "normal") {
 				dots.add(p.Bound, p.Error)

@@ -43,6 +43,9 @@ func (s *suite) Traced() []traced {
 	return out
 }
 
+// Name is what a panel's title says.
+func (t traced) Name() string { return clean(t.Model) + " · " + clean(t.Control) }
+
 // layerName is how a layer reads; a config has boundaries as numbers.
 func layerName(at string) string {
 	if _, err := strconv.Atoi(at); err == nil {
@@ -135,11 +138,10 @@ func (s *suite) Traces() *traceView {
 	v := &traceView{Slug: s.Slug, Reading: "What the control does to each of its layers, from the input to the " +
 		"output: the norm of u_t and the running loss ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², z_t = x_t + u_t, " +
 		"means over the images."}
-	if len(all) <= mostTraced {
-		if figure := s.traceFigure(all); figure.Panels != nil {
-			v.Figure = &figure
-		}
-	} else {
+	if figure := traceFigure(s); figure.Panels != nil {
+		v.Figure = &figure
+	}
+	if len(all) > mostTraced {
 		v.Reading += fmt.Sprintf(" The tables stand for a figure: %d networks under a control are more than one shows.",
 			len(all))
 	}

@@ -6,37 +6,38 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/harness/result"
+
 	"gonum.org/v1/plot/vg"
 )
 
 // mostTraced is how many networks under a control a figure of traces shows.
 const mostTraced = 6
 
-// fullTraces draws a suite's control traces, as a file, where they are few enough.
-func fullTraces(s *suite) sheet {
-	all := s.Traced()
-	if len(all) > mostTraced {
-		return sheet{}
-	}
-	f := s.traceFigure(all)
-	out := f.Sheet(s.head(s.Facts()+s.ofFirstSeed(), "")...)
-	out.Head[0] = f.Title
-	return out
+func init() {
+	figures[result.ControlFigure] = section(func(s *suite) sheet {
+		f := traceFigure(s)
+		return f.Sheet(headlines(f.Title, s.Facts()+s.ofFirstSeed(), s.made())...)
+	})
 }
 
-// traceFigure draws, for each network under a control, the norms of its controls layer by
+// traceFigure draws, where they are few enough, for each network under a control, the norms of its controls layer by
 // layer, where there are several, and, where its solver makes sweeps, the objective from sweep to sweep.
-func (s *suite) traceFigure(all []traced) plotFigure {
+func traceFigure(s *suite) plotFigure {
+	all := s.Traced()
 	f := plotFigure{Title: "Control: " + s.Heading(), Columns: 2}
+	if len(all) > mostTraced {
+		return f
+	}
 	narrow := f.Sheet().panelWidth()
 	var said []string
 	for _, t := range all {
 		if len(t.Layers) > 1 { // of one layer the table says it
-			f.Panels = append(f.Panels, s.normPanel(t, t.numbered(narrow)))
+			f.Panels = append(f.Panels, normPanel(s, t, numbered(t, narrow)))
 			said = once(said, "norm ‖u_t‖ of the control at each layer, mean over the images, for each kind of images")
 		}
 		if t.sweeps() > 0 {
-			f.Panels = append(f.Panels, s.objectivePanel(t))
+			f.Panels = append(f.Panels, objectivePanel(s, t))
 			said = once(said, "how far the control objective, mean over the first images, lies from its greedy start "+
 				"after each sweep")
 		}
@@ -47,9 +48,9 @@ func (s *suite) traceFigure(all []traced) plotFigure {
 
 // columnLook is how a column of a suite is drawn: clean images in ink and dashed, the
 // attacks in the series' colours. An attack keeps its look in all panels.
-func (s *suite) columnLook(col column) plotSeries {
+func columnLook(s *suite, col column) plotSeries {
 	i := max(slices.IndexFunc(s.Columns, col.same), 0)
-	one := plotSeries{look: lookOf(i), Label: col.label()}
+	one := plotSeries{look: lookOf(i), Label: fit(col.Title(), style(normal, false), 200)}
 	if one.Colour = inkColour; i > 0 {
 		colours := []int{1, 2, 3, 4, 5, 0}
 		one.Colour = colours[(i-1)%len(colours)]
@@ -57,15 +58,9 @@ func (s *suite) columnLook(col column) plotSeries {
 	return one
 }
 
-// label is a column's entry in the legend.
-func (c column) label() string { return fit(c.Title(), style(normal, false), 200) }
-
-// name is what a panel's title says.
-func (t traced) name() string { return clean(t.Model) + " · " + clean(t.Control) }
-
 // numbered reports whether the names of the layers are too long to stand side by side below
 // a panel of this width: numbers then stand for them.
-func (t traced) numbered(width vg.Length) bool {
+func numbered(t traced, width vg.Length) bool {
 	const axis, apart = 0.85, 6 // of the width; between two names
 	for _, l := range t.Layers {
 		if style(small, false).Width(l)+apart > axis*width/vg.Length(len(t.Layers)) {
@@ -76,8 +71,8 @@ func (t traced) numbered(width vg.Length) bool {
 }
 
 // normPanel has the layers side by side, the columns dodged so that equal norms stay apart.
-func (s *suite) normPanel(t traced, numbered bool) plotPanel {
-	p := plotPanel{Title: t.name(), X: "layer", Y: "‖u_t‖, mean over the images", XTicks: named(t.Layers),
+func normPanel(s *suite, t traced, numbered bool) plotPanel {
+	p := plotPanel{Title: t.Name(), X: "layer", Y: "‖u_t‖, mean over the images", XTicks: named(t.Layers),
 		Note: s.caption("Norm of the control at each layer" + s.ofFirstSeed())}
 	if numbered {
 		p.X = "layer, counted from the input"
@@ -87,7 +82,7 @@ func (s *suite) normPanel(t traced, numbered bool) plotPanel {
 	}
 	step := min(0.12, 0.6/float64(len(t.Columns)))
 	for k, v := range t.Solvers {
-		one := s.columnLook(t.Columns[k])
+		one := columnLook(s, t.Columns[k])
 		one.Line = len(t.Layers) > 2 // between two there is no course to follow
 		for i, l := range v.Layers {
 			one.add(float64(i)+step*(float64(k)-float64(len(t.Columns)-1)/2), l.ControlNorm)
@@ -99,9 +94,9 @@ func (s *suite) normPanel(t traced, numbered bool) plotPanel {
 
 // objectivePanel follows the objective through the sweeps: its difference from the greedy start, which is small beside
 // the objective itself.
-func (s *suite) objectivePanel(t traced) plotPanel {
+func objectivePanel(s *suite, t traced) plotPanel {
 	n := t.sweeps()
-	p := plotPanel{Title: t.name(), X: "sweep", Y: fmt.Sprintf("objective − that of the greedy start, "+
+	p := plotPanel{Title: t.Name(), X: "sweep", Y: fmt.Sprintf("objective − that of the greedy start, "+
 		"mean over the first %s", plural(t.Solvers[0].Traced, "image")),
 		Note: s.caption("Objective less that of the greedy start" + s.ofFirstSeed())}
 	labels, shown := make([]string, n+1), shownSweeps(n)
@@ -113,7 +108,7 @@ func (s *suite) objectivePanel(t traced) plotPanel {
 	}
 	p.XTicks = named(labels)
 	for i, v := range t.Solvers {
-		one := s.columnLook(t.Columns[i])
+		one := columnLook(s, t.Columns[i])
 		marks := one
 		one.Marks, marks.Line = false, false
 		for k, j := range v.Sweeps {
