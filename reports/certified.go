@@ -150,7 +150,7 @@ const inclusionMark = "⊂"
 
 // CertifiedTables have a certificate each: what is proven of the classifiers, or of the smoothed ones, beside what
 // attacks leave of them.
-func (s *suite) CertifiedTables() (list []table) {
+func (s suiteTables) CertifiedTables() (list []table) {
 	for _, by := range s.certified {
 		smooths := by.of.Smooths()
 		t := table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
@@ -192,9 +192,9 @@ func (s *suite) CertifiedTables() (list []table) {
 			}
 		}
 		if smooths {
-			by.noteSmoothing(&t, attacked, included)
+			noteSmoothing(by, &t, attacked, included)
 		} else {
-			by.noteBounds(&t, attacked)
+			noteBounds(by, &t, attacked)
 		}
 		list = append(list, t.marked())
 	}
@@ -202,7 +202,7 @@ func (s *suite) CertifiedTables() (list []table) {
 }
 
 // noteSmoothing says what a table of a smoothed classifier's certificates says.
-func (by *certifiedBy) noteSmoothing(t *table, attacked, included bool) {
+func noteSmoothing(by *certifiedBy, t *table, attacked, included bool) {
 	t.note("", "%s. The smoothed classifier answers the class that the network, alone or controlled, answers most "+
 		"often under Gaussian noise: another classifier than the one of the other tables. No perturbation within ε "+
 		"changes its answer on a proven image; each such certificate is wrong with a probability of at most %v.",
@@ -224,7 +224,7 @@ func (by *certifiedBy) noteSmoothing(t *table, attacked, included bool) {
 }
 
 // noteBounds says what a table of certificates by bounds says.
-func (by *certifiedBy) noteBounds(t *table, attacked bool) {
+func noteBounds(by *certifiedBy, t *table, attacked bool) {
 	t.note("", "%s. On a proven image no perturbation within ε changes the answer of the network, alone or "+
 		"controlled: bounds of its logits over the ball leave no other class, with slack for all rounding in float32.",
 		clean(by.of.Title))

@@ -23,47 +23,25 @@ type comparison struct {
 // group is one of its tables.
 type group struct {
 	compare.Group
-	Slug  string // for anchors and file names
-	heads []head
-	runs  int // that it has entries of
+	Slug string // for anchors and file names
 	// labels are the entries' keys and names, and what else tells them from those of the same name.
 	labels []string
-}
-
-// head is what stands under one heading: a column, or all corruptions together.
-type head struct {
-	Title   string
-	columns []int
 }
 
 func newComparison(c *compare.Comparison) *comparison {
 	out, slugs := &comparison{Comparison: c}, map[string]bool{}
 	for _, of := range c.Groups {
 		g := &group{Group: of, Slug: uniqueSlug(of.Name, slugs), labels: entryLabels(of.Entries)}
-		g.runs = len(distinct(g.Entries, func(e compare.Entry) string { return e.Run }))
-		for i, c := range g.Columns {
-			if c.Variant != "" {
-				last := len(g.heads) - 1
-				if last < 0 || !strings.HasPrefix(g.heads[last].Title, corruptionsHead) {
-					g.heads, last = append(g.heads, head{Title: corruptionsHead}), last+1
-				}
-				g.heads[last].columns = append(g.heads[last].columns, i)
-				continue
-			}
-			g.heads = append(g.heads, head{g.attack(i), []int{i}})
-		}
 		out.Groups = append(out.Groups, g)
 	}
 	return out
 }
 
-const corruptionsHead = "Corruptions, mean"
-
 // WriteCompare renders a comparison into dir, which is made when it does not exist: compare.json, compare.md,
 // compare.html (one file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png and .svg.
 // Nothing is written before everything is rendered, and each file appears whole or not at all.
 func WriteCompare(dir string, of *compare.Comparison) error {
-	files := newComparison(of).files()
+	files := ofComparison(newComparison(of)).files()
 	old, err := compareFiles(dir)
 	if err == nil {
 		err = writeFiles(dir, files)
@@ -82,14 +60,14 @@ func WriteCompare(dir string, of *compare.Comparison) error {
 }
 
 // files are what c is rendered as.
-func (c *comparison) files() []file {
+func (c comparisonTables) files() []file {
 	files := []file{{"compare.json", c.json}, {"compare.md", c.markdown}, {"compare.html", c.html}}
 	for _, g := range c.Groups {
-		if f := scatter(g, inFile(1, false)); f.Panels != nil {
+		if f := scatter(g.group, inFile(1, false)); f.Panels != nil {
 			f.Head = []string{"Clean and robust accuracy", g.Heading()}
 			files = append(files, f.files("compare-scatter-"+g.Slug)...)
 		}
-		for i, f := range histories(g) {
+		for i, f := range histories(g.group) {
 			files = append(files, f.files(fmt.Sprintf("compare-history-%s-%d", g.Slug, i+1))...)
 		}
 	}
@@ -131,25 +109,25 @@ const mostComparison = 1 << 30
 
 // WriteCompareTables writes what a comparison comes to: aligned for a terminal, else as Markdown.
 func WriteCompareTables(w io.Writer, of *compare.Comparison, terminal bool) error {
-	c, f := newComparison(of), markdownForm
+	c, f := ofComparison(newComparison(of)), markdownForm
 	if terminal {
 		f = plainForm
 	}
 	return c.write(w, f, false)
 }
 
-func (c *comparison) json(w io.Writer) error {
+func (c comparisonTables) json(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
 	return e.Encode(c.Comparison)
 }
 
-func (c *comparison) markdown(w io.Writer) error { return c.write(w, markdownForm, true) }
+func (c comparisonTables) markdown(w io.Writer) error { return c.write(w, markdownForm, true) }
 
-func (c *comparison) html(w io.Writer) error { return writePage(w, "compare.html.tmpl", c) }
+func (c comparisonTables) html(w io.Writer) error { return writePage(w, "compare.html.tmpl", c) }
 
 // write writes the tables in a form, all of them or those that a terminal has room for.
-func (c *comparison) write(w io.Writer, f form, all bool) error {
+func (c comparisonTables) write(w io.Writer, f form, all bool) error {
 	var sb strings.Builder
 	sb.WriteString(f.heading(1, f.escape(c.Title())) + "\n")
 	for _, n := range c.Notes {

@@ -12,7 +12,7 @@ import (
 const matrixEntries = 24
 
 // MatrixTable has the difference of any two entries under attack; none where there are too many.
-func (g *group) MatrixTable() table {
+func (g groupTables) MatrixTable() table {
 	t := table{
 		Lead:    1,
 		Caption: "Line less column, in points, " + g.under() + ", on shared images; bold where significant",
@@ -85,7 +85,7 @@ func tested(t *compare.Test) []box {
 }
 
 // under says on what pairs are tested.
-func (g *group) under() string {
+func (g groupTables) under() string {
 	if by := g.Group.RankedBy; len(by) == 1 && g.Columns[by[0]].Attack == "none" {
 		return "without an attack"
 	}
@@ -96,7 +96,7 @@ func (g *group) under() string {
 const mostPairs = 1000
 
 // PairTable has a line a pair.
-func (g *group) PairTable() table {
+func (g groupTables) PairTable() table {
 	t := table{
 		Lead:    2,
 		Caption: "Every pair, " + g.under(),

@@ -9,6 +9,48 @@ import (
 	"selfheal/harness/result"
 )
 
+// groupTables are those of a group of a comparison.
+type groupTables struct {
+	*group
+	heads []head
+	runs  int // that it has entries of
+}
+
+// comparisonTables are those of a comparison.
+type comparisonTables struct {
+	*comparison
+	Groups []groupTables
+}
+
+func ofComparison(c *comparison) comparisonTables {
+	out := comparisonTables{comparison: c}
+	for _, of := range c.Groups {
+		g := groupTables{group: of}
+		g.runs = len(distinct(g.Entries, func(e compare.Entry) string { return e.Run }))
+		for i, c := range g.Columns {
+			if c.Variant != "" {
+				last := len(g.heads) - 1
+				if last < 0 || !strings.HasPrefix(g.heads[last].Title, corruptionsHead) {
+					g.heads, last = append(g.heads, head{Title: corruptionsHead}), last+1
+				}
+				g.heads[last].columns = append(g.heads[last].columns, i)
+				continue
+			}
+			g.heads = append(g.heads, head{g.attack(i), []int{i}})
+		}
+		out.Groups = append(out.Groups, g)
+	}
+	return out
+}
+
+// head is what stands under one heading: a column, or all corruptions together.
+type head struct {
+	Title   string
+	columns []int
+}
+
+const corruptionsHead = "Corruptions, mean"
+
 // scoreText is an accuracy in per cent.
 func scoreText(s *compare.Score) string {
 	if s == nil {
@@ -38,7 +80,7 @@ func (h head) under(e compare.Entry) box {
 const runHead = "Run"
 
 // RankTable has a line an entry.
-func (g *group) RankTable() table {
+func (g groupTables) RankTable() table {
 	of := func(value func(compare.Entry) string) bool { return len(distinct(g.Entries, value)) > 1 }
 	attacked := slices.ContainsFunc(g.Columns, func(c compare.Column) bool { return c.Norm != nil })
 	attackers := attacked && of(func(e compare.Entry) string { return e.Attacker })
@@ -107,7 +149,7 @@ func seeds(c compare.Column) string {
 }
 
 // made are the columns with these seeds.
-func (g *group) made(said string) (out []string) {
+func (g groupTables) made(said string) (out []string) {
 	for i, c := range g.Columns {
 		if seeds(c) == said {
 			out = append(out, g.attack(i))
@@ -117,7 +159,7 @@ func (g *group) made(said string) (out []string) {
 }
 
 // rankHead is what the ranking is by, in a word.
-func (g *group) rankHead() string {
+func (g groupTables) rankHead() string {
 	if by := g.Group.RankedBy; len(by) == 1 {
 		return g.attack(by[0])
 	}
@@ -125,7 +167,7 @@ func (g *group) rankHead() string {
 }
 
 // rankBox is an entry's rank, and those that the tests leave open.
-func (g *group) rankBox(e compare.Entry) box {
+func (g groupTables) rankBox(e compare.Entry) box {
 	b := text(g.rankText(e))
 	if e.Rank > 0 {
 		b.Spans = append(b.Spans, span{Text: " "}, span{Text: open(e), Small: true})
@@ -134,7 +176,7 @@ func (g *group) rankBox(e compare.Entry) box {
 }
 
 // worst is what an entry is ranked by.
-func (g *group) worst(e compare.Entry) box {
+func (g groupTables) worst(e compare.Entry) box {
 	by := g.Group.RankedBy
 	switch {
 	case e.Worst == nil && len(by) == 1:
@@ -147,7 +189,7 @@ func (g *group) worst(e compare.Entry) box {
 }
 
 // rankText is an entry's rank, 2= where another has the same.
-func (g *group) rankText(e compare.Entry) string {
+func (g groupTables) rankText(e compare.Entry) string {
 	if e.Rank == 0 {
 		return dash
 	}
@@ -169,7 +211,7 @@ func open(e compare.Entry) string {
 }
 
 // AttackTable says how each column was made.
-func (g *group) AttackTable() table {
+func (g groupTables) AttackTable() table {
 	t := table{Lead: 2, Caption: "How the attacks were made",
 		Head: []string{"Attack", madeHead, "Recipe", "Seeds", "Lines", settingsHead}}
 	for i, c := range g.Columns {
@@ -186,7 +228,7 @@ func (g *group) AttackTable() table {
 }
 
 // RunTable lists the runs.
-func (c *comparison) RunTable() table {
+func (c comparisonTables) RunTable() table {
 	t := table{Lead: 1, Caption: "Runs", Head: []string{"Run", "Created", "Seed", "selfheal", "Provider", "Precision",
 		"State"}}
 	for _, r := range c.Runs {
@@ -201,7 +243,7 @@ func (c *comparison) RunTable() table {
 }
 
 // CorruptionTable has the mean accuracy over the severities of each corruption.
-func (g *group) CorruptionTable() table {
+func (g groupTables) CorruptionTable() table {
 	t := table{
 		Lead:    1,
 		Caption: "Accuracy in % by corruption, mean over the severities",
@@ -234,7 +276,7 @@ func (g *group) CorruptionTable() table {
 }
 
 // HistoryTables have a line a run, a table a history.
-func (g *group) HistoryTables() (out []table) {
+func (g groupTables) HistoryTables() (out []table) {
 	for i, s := range g.History {
 		t := table{Lead: 1, Caption: g.historyName(s), Head: []string{"Run", "Created", "Model file"}}
 		for _, l := range s.Lines {
@@ -274,7 +316,7 @@ func (g *group) tests() (n int) {
 }
 
 // steps counts those of all histories that are tested.
-func (g *group) steps() (n int) {
+func (g groupTables) steps() (n int) {
 	for _, s := range g.History {
 		for _, l := range s.Lines {
 			for _, step := range l.Steps {

@@ -113,7 +113,7 @@ func (s *suite) eachCorrupted() (out []compared) {
 }
 
 // corruptionTables are the scores of the suite's corruptions, and the accuracy under each of them.
-func (s *suite) corruptionTables() (list []table) {
+func (s suiteTables) corruptionTables() (list []table) {
 	for _, by := range s.corrupted {
 		list = append(list, s.corruptionScores(by), s.corruptionTable(by))
 	}
@@ -121,7 +121,7 @@ func (s *suite) corruptionTables() (list []table) {
 }
 
 // corruptionScores has the mean corruption errors, a line a model and defense.
-func (s *suite) corruptionScores(by *corruptedBy) table {
+func (s suiteTables) corruptionScores(by *corruptedBy) table {
 	t := table{Anchor: s.Slug, Lead: 2, Caption: "Common corruptions (" + clean(by.attack) +
 		"): means over corruptions and severities, in %",
 		Head: []string{"Model", "Defense", "Clean error", "Mean accuracy", "Mean corruption error"}}
@@ -138,7 +138,7 @@ func (s *suite) corruptionScores(by *corruptedBy) table {
 			all := meanOf(by.over(m, d, by.names, by.severities))
 			line := []any{clean(m), defenseName(d), wrong(s.Cell(m, d, s.Columns[0])), accuracy(all), wrong(all)}
 			if normalised {
-				line = append(line, by.relative(m, d))
+				line = append(line, relative(by, m, d))
 			}
 			t.add(line...)
 		}
@@ -156,7 +156,7 @@ func wrong(c *result.Cell) string {
 
 // relative is the mean corruption error that is normalised by AlexNet's, in per cent; a dash where AlexNet's is not
 // known or of other severities.
-func (by *corruptedBy) relative(model, defense string) string {
+func relative(by *corruptedBy, model, defense string) string {
 	sum := 0.0
 	for _, name := range by.names {
 		c := meanOf(by.over(model, defense, []string{name}, by.severities))
@@ -169,7 +169,7 @@ func (by *corruptedBy) relative(model, defense string) string {
 }
 
 // corruptionTable has the accuracy under each corruption at each severity.
-func (s *suite) corruptionTable(by *corruptedBy) table {
+func (s suiteTables) corruptionTable(by *corruptedBy) table {
 	several := len(s.Controls) > 1
 	t := table{Anchor: s.Slug, Caption: "Accuracy in % by corruption (" + clean(by.attack) + ") and severity" +
 		versus(s.Controls) + s.ofFirstSeed()}

@@ -23,13 +23,13 @@ var csvHead = strings.Fields(`suite dataset model defense mode attack norm epsil
 	seeds accuracy_mean accuracy_std accuracy_min accuracy_max accuracy_every_seed
 	healed harmed p_value`)
 
-func renderCSV(w io.Writer, v *view) error {
+func renderCSV(w io.Writer, v page) error {
 	out := csv.NewWriter(w)
 	out.Write(csvHead)
 	for _, s := range v.Suites {
 		for _, one := range slices.Concat(s.compared(), s.eachCorrupted(), s.eachCertified()) {
 			line := make([]string, len(csvHead))
-			for i, f := range s.csvLine(one) {
+			for i, f := range csvLine(s, one) {
 				line[i] = csvField(f)
 			}
 			out.Write(line)
@@ -40,7 +40,7 @@ func renderCSV(w io.Writer, v *view) error {
 }
 
 // csvLine are the fields of one cell, numbers in full; what there is nothing to say of is nil.
-func (s *suite) csvLine(one compared) []any {
+func csvLine(s suiteTables, one compared) []any {
 	c := one.cell
 	if c == nil { // published, and not run
 		c = &result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: one.model, Defense: one.defense, Mode: s.Mode,

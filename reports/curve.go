@@ -164,7 +164,7 @@ func (c curve) at(epsilon float64) float64 {
 
 // distanceTable says how large the perturbations are that break the images, for the
 // cells that tell: the curves in numbers.
-func (s *suite) distanceTable() table {
+func (s suiteTables) distanceTable() table {
 	what := "Smallest perturbation found that breaks an image that is right" + s.ofFirstSeed()
 	head := []string{"Right images", "Unbroken", "10 % below", "Median", "90 % below"}
 	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {

@@ -17,7 +17,6 @@ type view struct {
 	// Quoted: the cells are numbers that were published, nothing was run; the figures are then of radars.
 	Quoted bool
 	radars []*suite
-	Theory *Theory // nil: the run has none
 }
 
 // suite is one suite's cells by row and column.

@@ -21,7 +21,7 @@ type duel struct{ Control, Against string }
 
 // Duels are those of the suite's controls: each against the network alone, and each whose solver does more than
 // greedy control does against that, where it is in the suite with the same layers.
-func (s *suite) duels() (out []duel) {
+func (s suiteTables) duels() (out []duel) {
 	for _, c := range s.Controls {
 		out = append(out, duel{c, "none"})
 	}
@@ -61,7 +61,7 @@ type trial struct {
 }
 
 // trials are the suite's that have the verdicts of both sides, with their exact p-values, adjusted for their number.
-func (s *suite) trials() (out []trial) {
+func (s suiteTables) trials() (out []trial) {
 	var p []float64
 	for _, m := range s.Models {
 		for _, d := range s.duels() {
@@ -86,7 +86,7 @@ func (s *suite) trials() (out []trial) {
 }
 
 // judged are the cells of a column with verdicts: one, or those of all corruptions that it stands for.
-func (s *suite) judged(model, defense string, col column) []*result.Cell {
+func (s suiteTables) judged(model, defense string, col column) []*result.Cell {
 	for _, by := range s.corrupted {
 		if by.attack == col.Attack {
 			return by.over(model, defense, by.names, by.severities)
@@ -183,7 +183,7 @@ type contest struct {
 }
 
 // contests pool the suite's trials.
-func (s *suite) contests(trials []trial) (out []contest) {
+func (s suiteTables) contests(trials []trial) (out []contest) {
 	var p []float64
 	for _, d := range s.duels() {
 		of := slices.DeleteFunc(slices.Clone(trials), func(t trial) bool { return t.duel != d })
@@ -228,7 +228,7 @@ func beyondChance(trials []trial, kind string) (n [2]int) {
 }
 
 // pool counts the images of a duel over the columns of a kind; ok is false where there are none.
-func (s *suite) pool(d duel, kind string) (out pool, ok bool) {
+func (s suiteTables) pool(d duel, kind string) (out pool, ok bool) {
 	var all gains
 	out.Kind = kind
 	for _, col := range s.Columns {
@@ -323,7 +323,7 @@ type evidenceView struct {
 }
 
 // Evidence is nil where the suite has no controls, or their verdicts are not known.
-func (s *suite) Evidence() *evidenceView {
+func (s suiteTables) Evidence() *evidenceView {
 	t := s.trialTable()
 	if len(t.Rows) == 0 {
 		return nil
@@ -332,7 +332,7 @@ func (s *suite) Evidence() *evidenceView {
 }
 
 // evidence says it in a sentence a duel.
-func (s *suite) evidence() (out []string) {
+func (s suiteTables) evidence() (out []string) {
 	for _, c := range s.contests(s.trials()) {
 		out = append(out, c.Sentence())
 	}
@@ -340,7 +340,7 @@ func (s *suite) evidence() (out []string) {
 }
 
 // trialTable has a line for each duel, model and attack.
-func (s *suite) trialTable() table {
+func (s suiteTables) trialTable() table {
 	t := table{Anchor: s.Slug, Lead: 4, Caption: s.caption("Evidence for the controls: verdicts that change on the " +
 		"same images" + s.ofFirstSeed()), Head: []string{"Model", "Control", "Against", "Attack", "Images", "Healed",
 		"Harmed", "p", "p, adjusted", "Plain passes"}}
@@ -364,7 +364,7 @@ func (s *suite) trialTable() table {
 }
 
 // evidenceTable is the table below its sentences.
-func (s *suite) evidenceTable() table {
+func (s suiteTables) evidenceTable() table {
 	t := s.trialTable()
 	var notes []footnote
 	for _, said := range s.evidence() {

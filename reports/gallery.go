@@ -49,8 +49,8 @@ const smallPicture = 64
 // kindNames say what a case shows; rules how its image was chosen.
 var kindNames = map[string]string{result.Healed: "Healed", result.NotHealed: "Not healed", result.Broken: "Broken"}
 
-// Gallery is nil where the suite has no cases and nothing is to be said about that.
-func (s *suite) Gallery(g *result.Gallery) *galleryView {
+// gallery is nil where the suite has no cases and nothing is to be said about that.
+func gallery(s suiteTables, g *result.Gallery) *galleryView {
 	if g == nil {
 		return nil
 	}
@@ -62,7 +62,7 @@ func (s *suite) Gallery(g *result.Gallery) *galleryView {
 			continue
 		}
 		kinds[c.Kind] = true
-		v.Cases = append(v.Cases, s.card(c, s.Columns[i]))
+		v.Cases = append(v.Cases, galleryCase(s, c, s.Columns[i]))
 	}
 	for _, n := range g.Notes {
 		if n.Suite == s.Name {
@@ -89,8 +89,8 @@ func galleryRule(kinds map[string]bool) string {
 		chosen + ", looked for from a place that moves on from case to case."
 }
 
-// card arranges one case.
-func (s *suite) card(c result.GalleryCase, col column) galleryCard {
+// galleryCase arranges one case.
+func galleryCase(s suiteTables, c result.GalleryCase, col column) galleryCard {
 	p, name := c.Pictures, classOf(c.Label, c.LabelName)
 	defense := defenseName(c.Defense)
 	out := galleryCard{Heading: fmt.Sprintf("%s: image %d, %s", kindNames[c.Kind], c.Image, name), Small: max(p.Width,

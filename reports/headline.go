@@ -49,13 +49,13 @@ const (
 // clean images and the lowest under the suite's attacks, of the baseline and of the
 // controlled network, each lowest one with its interval and the attack it is of. What is
 // the same in every line stands in the caption. Quoted numbers have none: nothing was run.
-func (v *view) HeadlineTable() table {
+func (v reportTables) HeadlineTable() table {
 	t := table{Anchor: ".headline"} // a suite's anchor begins with no dot
 	if v.Quoted {
 		return t
 	}
 	var controls []string // "" among them where a suite has none
-	modes := distinct(v.Suites, func(s *suite) string { return s.Attacker().Name })
+	modes := distinct(v.Suites, func(s suiteTables) string { return s.Attacker().Name })
 	for _, s := range v.Suites {
 		for _, r := range s.Rows() {
 			controls = once(controls, r.Control)
@@ -94,14 +94,14 @@ func (v *view) HeadlineTable() table {
 	if has(func(s span) bool { return s.Mark != "" && s.Mark != loopMark }) {
 		t.note("", "Other marks are those of the footnotes of the line's suite.")
 	}
-	if slices.ContainsFunc(v.Suites, func(s *suite) bool { return s.seeds() > 1 }) {
+	if slices.ContainsFunc(v.Suites, func(s suiteTables) bool { return s.seeds() > 1 }) {
 		t.note("", "Of several seeds the accuracy is mean ± standard deviation, the interval the first seed's.")
 	}
 	return t.marked()
 }
 
 // headline is a line of the headline table.
-func (s *suite) headline(r row, vary varied) []box {
+func (s suiteTables) headline(r row, vary varied) []box {
 	var line []box
 	if vary.suites {
 		name := text(clean(s.Name))
@@ -140,7 +140,7 @@ func (low standing) attack() string {
 
 // pair writes both sides of an entry: with the better one bold and the marks of the
 // suite's footnotes where they are the accuracies themselves.
-func (s *suite) pair(e entry, say func(*result.Cell) string, accuracies, controlled bool) box {
+func (s suiteTables) pair(e entry, say func(*result.Cell) string, accuracies, controlled bool) box {
 	one := func(c *result.Cell, ahead bool) span {
 		if !accuracies {
 			return span{Text: say(c), Small: true}

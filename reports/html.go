@@ -25,22 +25,26 @@ var script string
 
 // pages are the templates of the HTML pages: of a report, which sees a view, and of the theory.
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"words":       strings.Fields,
-	"marks":       func(s string) []string { return strings.Split(s, ",") },
-	"anchor":      markAnchor,
-	"share":       func(x float64) string { return fmt.Sprintf("%.4g", min(max(x, 0), 1)) },
-	"list":        func(of ...any) []any { return of },
-	"clean":       clean,
-	"heading":     heading,
-	"style":       func() template.CSS { return template.CSS(styleSheet) },
-	"series":      seriesStyle,
-	"script":      func() template.JS { return template.JS(script) },
-	"policy":      policy,
-	"overview":    overview,
-	"figures":     pageFigures,
-	"studyFigure": studyFigure,
-	"scatter":     pageScatter,
-	"histories":   histories,
+	"words":        strings.Fields,
+	"marks":        func(s string) []string { return strings.Split(s, ",") },
+	"anchor":       markAnchor,
+	"share":        func(x float64) string { return fmt.Sprintf("%.4g", min(max(x, 0), 1)) },
+	"list":         func(of ...any) []any { return of },
+	"clean":        clean,
+	"heading":      heading,
+	"style":        func() template.CSS { return template.CSS(styleSheet) },
+	"series":       seriesStyle,
+	"script":       func() template.JS { return template.JS(script) },
+	"policy":       policy,
+	"overview":     func(v page) []sheet { return overview(v.view) },
+	"figures":      func(s suiteTables, accuracies bool) [][]sheet { return pageFigures(s.suite, accuracies) },
+	"paperFigures": paperFigures,
+	"gallery":      gallery,
+	"traces":       traces,
+	"studyFigure":  studyFigure,
+	"studyTables":  studyTables,
+	"scatter":      func(g groupTables) *sheet { return pageScatter(g.group) },
+	"histories":    func(g groupTables) []sheet { return histories(g.group) },
 }).ParseFS(templates, "assets/*.tmpl"))
 
 // writePage fills the page's template called name with what it shows.
@@ -53,7 +57,7 @@ func writePage(w io.Writer, name string, of any) error {
 	return err
 }
 
-func renderHTML(w io.Writer, v *view) error { return writePage(w, "report.html.tmpl", v) }
+func renderHTML(w io.Writer, v page) error { return writePage(w, "report.html.tmpl", v) }
 
 // mostSentences is how many lines of a report are also said in words: more are easier read
 // in the table.
@@ -64,21 +68,23 @@ type fact struct{ Term, Text string }
 
 // Sentences say the report in words, where they are few.
 func (v *view) Sentences() (out []string) {
-	if v.Quoted || len(v.HeadlineTable().Rows) > mostSentences {
-		return nil
-	}
+	lines := 0
 	for _, s := range v.Suites {
 		for _, r := range s.Rows() {
+			lines++
 			if said := s.summary(r); said != "" {
 				out = append(out, said)
 			}
 		}
 	}
+	if v.Quoted || lines > mostSentences {
+		return nil
+	}
 	return out
 }
 
-// Radars are the figures of a paper's networks.
-func (v *view) Radars() (out []sheet) {
+// paperFigures are the figures of a paper's networks.
+func paperFigures(v page) (out []sheet) {
 	for _, s := range v.radars {
 		for _, m := range s.Models {
 			f := pageAccuracies(s, m)
@@ -93,7 +99,7 @@ func (v *view) Radars() (out []sheet) {
 func (s *suite) Curved() bool { return len(s.Curves()) > 0 }
 
 // Details are the suite's tables that a page folds away where they are long.
-func (s *suite) Details() []table {
+func (s suiteTables) Details() []table {
 	return filled(append(s.corruptionTables(), s.spreadTable(), s.distanceTable(), s.waterfallTable(),
 		s.solverTable(), s.marginTable(), s.costTable())...)
 }

@@ -54,7 +54,7 @@ func (t table) pages() []table {
 	return out
 }
 
-func renderLaTeX(w io.Writer, v *view) error {
+func renderLaTeX(w io.Writer, v page) error {
 	var sb strings.Builder
 	sb.WriteString(texHead)
 	add := func(t table, form texForm, label string, caption func(string) string) {
@@ -64,18 +64,19 @@ func renderLaTeX(w io.Writer, v *view) error {
 	}
 	add(v.KnowledgeTable(), texForm{}, "knowledge", func(caption string) string { return caption })
 	for _, s := range v.Suites {
-		accuracies, form := s.paperForm(s.AccuracyTable())
-		add(accuracies, form, s.Slug+"-accuracy", s.texCaption)
-		add(s.evidenceTable(), texForm{}, s.Slug+"-evidence", s.texCaption)
-		add(s.ComparisonTable(), texForm{}, s.Slug+"-published", s.texCaption)
-		add(s.spreadTable(), texForm{}, s.Slug+"-seeds", s.texCaption)
-		add(s.distanceTable(), texForm{}, s.Slug+"-distance", s.texCaption)
-		add(s.waterfallTable(), texForm{}, s.Slug+"-components", s.texCaption)
+		caption := func(caption string) string { return texCaption(s, caption) }
+		accuracies, form := paperForm(s, s.AccuracyTable())
+		add(accuracies, form, s.Slug+"-accuracy", caption)
+		add(s.evidenceTable(), texForm{}, s.Slug+"-evidence", caption)
+		add(s.ComparisonTable(), texForm{}, s.Slug+"-published", caption)
+		add(s.spreadTable(), texForm{}, s.Slug+"-seeds", caption)
+		add(s.distanceTable(), texForm{}, s.Slug+"-distance", caption)
+		add(s.waterfallTable(), texForm{}, s.Slug+"-components", caption)
 		for i, t := range s.CertifiedTables() {
-			add(t, texForm{}, fmt.Sprintf("%s-certified%d", s.Slug, i+1), s.texCaption)
+			add(t, texForm{}, fmt.Sprintf("%s-certified%d", s.Slug, i+1), caption)
 		}
 		for i, t := range s.corruptionTables() {
-			add(t, texForm{}, fmt.Sprintf("%s-corruptions%d", s.Slug, i+1), s.texCaption)
+			add(t, texForm{}, fmt.Sprintf("%s-corruptions%d", s.Slug, i+1), caption)
 		}
 	}
 	if len(v.Suites) == 0 {
@@ -88,7 +89,7 @@ func renderLaTeX(w io.Writer, v *view) error {
 
 // texCaption says all that a table on a page by itself needs: the suite, and in words
 // what its attacker knows.
-func (s *suite) texCaption(caption string) string {
+func texCaption(s suiteTables, caption string) string {
 	out := fmt.Sprintf("%s (%s). %s", s.Heading(), s.Sample(), caption)
 	if m := s.Attacker(); m.Made != "" {
 		out += " (adversarial images " + m.Made + ")"
@@ -105,7 +106,7 @@ type texForm struct {
 // paperForm gives a table of accuracies the form of the paper's: lines between the rows, the
 // attacks' strengths said once above the heads "None", "AA (ℓ∞)", … Where a norm has several
 // strengths, or two attacks would read the same, each head says its own instead.
-func (s *suite) paperForm(t table) (table, texForm) {
+func paperForm(s suiteTables, t table) (table, texForm) {
 	form := texForm{ruled: true}
 	strength, heads := map[string]string{}, map[string]bool{}
 	var said, short []string

@@ -79,7 +79,7 @@ func (m *margins) add(r result.Record) {
 }
 
 // marginTable gives the spread of the images' margins in each cell that has records.
-func (s *suite) marginTable() table {
+func (s suiteTables) marginTable() table {
 	what := "Margins: the right class's logit minus the highest other one, on each cell's images" + s.ofFirstSeed()
 	head := []string{"10 % below", "Median", "90 % below", "Median on clean images", "Perturbed images",
 		"Median perturbation", "Median iteration of first success", "Median forward passes to it"}

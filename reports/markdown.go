@@ -18,7 +18,7 @@ var markdownForm = form{mdEscape, func(level int, s string) string { return stri
 	mdTable}
 
 // render writes what the tables of all suites say.
-func (f form) render(w io.Writer, v *view) error {
+func (f form) render(w io.Writer, v page) error {
 	var sb strings.Builder
 	sb.WriteString(f.heading(1, f.escape(v.Title())) + "\n")
 	if v.Quoted {
@@ -42,11 +42,25 @@ func (f form) render(w io.Writer, v *view) error {
 			f.table(&sb, t)
 		}
 		for _, one := range s.studies {
-			one.write(&sb, f)
+			f.study(&sb, one)
 		}
 	}
 	_, err := io.WriteString(w, sb.String())
 	return err
+}
+
+// study writes a solver study.
+func (f form) study(sb *strings.Builder, one study) {
+	fmt.Fprintf(sb, "\n%s\n\n%s\n", f.heading(3, f.escape("Solver: "+one.Name())), f.escape(one.Facts()))
+	for i, said := range one.Sentences() {
+		if i == 0 {
+			sb.WriteString("\n")
+		}
+		fmt.Fprintf(sb, "- %s\n", f.escape(said))
+	}
+	for _, t := range studyTables(one) {
+		f.table(sb, t)
+	}
 }
 
 func mdTable(sb *strings.Builder, t table) {

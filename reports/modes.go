@@ -43,7 +43,7 @@ func weakest(cells []*result.Cell, attack string) map[string]*result.Cell {
 }
 
 // meetings sorts the attacked cells of all suites by place, in the order of the suites.
-func (v *view) meetings() (order []place, at map[place][]*result.Cell, columns map[string]column) {
+func (v reportTables) meetings() (order []place, at map[place][]*result.Cell, columns map[string]column) {
 	at, columns = map[place][]*result.Cell{}, map[string]column{}
 	for _, s := range v.Suites {
 		s.each(func(c *result.Cell, _ column) {
@@ -67,7 +67,7 @@ func (v *view) meetings() (order []place, at map[place][]*result.Cell, columns m
 // KnowledgeTable puts what was scored in several modes side by side. Each attack
 // that several modes share has a line; where none is of all the modes that there are,
 // one more line has the strongest attack of each mode, by name.
-func (v *view) KnowledgeTable() table {
+func (v reportTables) KnowledgeTable() table {
 	t := table{Anchor: ".knowledge", Lead: 4, Caption: "Accuracy in % of controlled networks, by what the attacker " +
 		"knows; the lowest in bold",
 		Head: []string{"Data set", "Model", "Control", "Attack", "Images", "No control"}}

@@ -89,7 +89,7 @@ func ends(classes []byClass, side int) []byClass {
 // ClassTables give the accuracy of each class, a line a class, model and control; from the
 // records, so that without them there is none. Of many classes the first table has the ends,
 // and a second all of them.
-func (s *suite) ClassTables() []table {
+func (s suiteTables) ClassTables() []table {
 	what, whose, side := "Accuracy in % by class"+s.ofFirstSeed()+versus(s.Controls), "of the network", 0
 	if len(s.Controls) > 0 {
 		what, whose, side = what+", upper / lower bar", "of the controlled network", 1
@@ -126,7 +126,7 @@ func (s *suite) ClassTables() []table {
 	return []table{t.marked(), whole.marked()}
 }
 
-func (s *suite) classRow(r row, c byClass) (line []box) {
+func (s suiteTables) classRow(r row, c byClass) (line []box) {
 	if len(s.Models) > 1 {
 		line = append(line, text(clean(r.Model)))
 	}

@@ -55,7 +55,7 @@ func (v *view) seeds() string {
 }
 
 // Made are the tables of what the numbers depend on, those that have lines.
-func (v *view) Made() []table {
+func (v reportTables) Made() []table {
 	return filled(v.datasetTable(), v.modelTable(), v.attackTable(), v.controlTable())
 }
 
@@ -73,7 +73,7 @@ func titled(word, said string) string {
 	return word + " " + said
 }
 
-func (v *view) datasetTable() table {
+func (v reportTables) datasetTable() table {
 	t := table{Lead: 1, Caption: "Data sets", Head: []string{"Data set", "Images", formatHead, chosenHead,
 		"SHA-256 of pixels and labels"}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Datasets)) {
@@ -104,7 +104,7 @@ func indices(ids []int) string {
 	return some(names)
 }
 
-func (v *view) modelTable() table {
+func (v reportTables) modelTable() table {
 	t := table{Lead: 1, Caption: "Models",
 		Head: []string{"Model", "Parameters", "Segments", "FLOPs per image", takenHead, "SHA-256 of the file"}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Models)) {
@@ -136,7 +136,7 @@ const (
 )
 
 // attackTable says how every attack was made, with a line for each component.
-func (v *view) attackTable() table {
+func (v reportTables) attackTable() table {
 	t := table{Lead: 2, Caption: "Attacks", Head: []string{"Attack", madeHead, "Recipe", "Norm", "ε", settingsHead}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Attacks)) {
 		a := v.File.Attacks[name]
@@ -154,7 +154,7 @@ func (v *view) attackTable() table {
 }
 
 // controlTable says how every control was made: its solver, then each of its layers.
-func (v *view) controlTable() table {
+func (v reportTables) controlTable() table {
 	t := table{Lead: 2, Caption: "Controls", Head: []string{"Control", "Part", settingsHead}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Controls)) {
 		c := v.File.Controls[name]

@@ -12,7 +12,7 @@ import (
 // report.html, tables.md, tables.tex, tables.csv, and its three radar plots as
 // radar-NETWORK.png and radar-NETWORK.svg. Nothing is run; the numbers are those of
 // package published. In tables.csv they stand in the column published.
-func WritePublished(dir string) error { return writeFiles(dir, paperView().files()) }
+func WritePublished(dir string) error { return writeFiles(dir, newPage(paperView(), nil).files()) }
 
 // paperView is the paper's tables as a view, a suite a table.
 func paperView() *view {

@@ -126,7 +126,7 @@ func (c compared) verdict() string {
 
 // ComparisonTable puts ours beside the published numbers, a line a cell; without rows
 // where the suite has none. Numbers of networks that the suite lacks are counted beneath it.
-func (s *suite) ComparisonTable() table {
+func (s suiteTables) ComparisonTable() table {
 	if s.Published == nil {
 		return table{}
 	}
@@ -183,7 +183,7 @@ func (s *suite) ComparisonTable() table {
 }
 
 // publishedSource says in a caption whose numbers they are.
-func (s *suite) publishedSource() string {
+func (s suiteTables) publishedSource() string {
 	source := s.Published.Source
 	if t, known := published.Lookup(source); known {
 		return "the paper's " + t.Name

@@ -25,7 +25,7 @@ import (
 // format is one file of a report.
 type format struct {
 	File   string
-	Render func(w io.Writer, v *view) error
+	Render func(w io.Writer, v page) error
 }
 
 // formats are the files that Write makes beside the suites' figures.
@@ -56,16 +56,15 @@ func Write(dir string, f *result.File, records iter.Seq[result.Record], theory *
 	}
 	v := derive(f)
 	v.addMargins(records)
-	v.Theory = theory
-	if err := writeFiles(dir, v.files()); err != nil || theory == nil {
+	if err := writeFiles(dir, newPage(v, theory).files()); err != nil || theory == nil {
 		return err
 	}
 	return WriteTheory(dir, theory)
 }
 
 // files are what v is rendered as.
-func (v *view) files() (files []file) {
-	suites := v.Suites
+func (v page) files() (files []file) {
+	suites := v.view.Suites
 	if v.Quoted {
 		suites = v.radars
 	}
@@ -79,6 +78,14 @@ func (v *view) files() (files []file) {
 	}
 	return files
 }
+
+// page is what the formats lay out: a report, its tables and the theory.
+type page struct {
+	reportTables
+	Theory *Theory // nil: the run has none
+}
+
+func newPage(v *view, theory *Theory) page { return page{ofView(v), theory} }
 
 // file is one to be written.
 type file struct {

@@ -37,7 +37,7 @@ func (s *suite) seeds() int {
 }
 
 // spreadTable says how far accuracies depend on the attacks' seeds.
-func (s *suite) spreadTable() table {
+func (s suiteTables) spreadTable() table {
 	head := []string{"Seeds", "Mean", "Standard deviation", "Lowest", "Highest", "Right under every seed"}
 	return s.byCell("Spread over the seeds: accuracy in %", head, func(c *result.Cell, add func(...any)) {
 		if v, ok := c.Spread(); ok {

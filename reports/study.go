@@ -193,7 +193,7 @@ func sweepsOf(s result.SolverSettings) string {
 }
 
 // methodTable compares the methods from the same start.
-func (s study) methodTable() table {
+func methodTable(s study) table {
 	t := table{Lead: 2, Caption: "Methods from the same start",
 		Head: []string{"Method", "Images", "Sweeps × steps", "Plain passes", "Time per image (ms)", "Objective",
 			"Standard error", "Accuracy (%)"}}
@@ -221,7 +221,7 @@ func (s study) methodTable() table {
 
 // convergenceTable follows the objective from sweep to sweep at the control's own rate and
 // momentum and at the default ones.
-func (s study) convergenceTable() table {
+func convergenceTable(s study) table {
 	t := table{Lead: 3, Caption: "Mean objective after each sweep",
 		Head: []string{"Learning rate", "Momentum", "Images", "Greedy start"}}
 	runs := s.rates()
@@ -240,7 +240,7 @@ func (s study) convergenceTable() table {
 			for _, k := range shown {
 				line = append(line, text(mean(o.Sweeps[k])))
 			}
-			t.Rows = append(t.Rows, append(line, s.shares(o)...))
+			t.Rows = append(t.Rows, append(line, outcomeShares(s, o)...))
 		}
 	}
 	return t.marked()
@@ -261,8 +261,8 @@ func shownSweeps(n int) []int {
 	return out
 }
 
-// shares are the last columns of the tables below.
-func (s study) shares(o result.SolverOutcome) []box {
+// outcomeShares are the last columns of the tables below.
+func outcomeShares(s study, o result.SolverOutcome) []box {
 	return boxes(percent(o.BelowGreedy, s.N), percent(o.NonIncreasing, s.N), percent(o.NotFinite, s.N),
 		percent(o.Accuracy, s.N))
 }
@@ -273,8 +273,8 @@ var settingNames = map[string]string{
 	result.SetLearningRate: "learning rate", result.SetMomentum: "momentum",
 }
 
-// sweepTable lists what the control's solver comes to with one setting changed.
-func (s study) sweepTable() table {
+// settingTable lists what the control's solver comes to with one setting changed.
+func settingTable(s study) table {
 	t := table{Lead: 3, Caption: "One setting changed, the others the control's own",
 		Head: []string{"Setting", "Value", "Images", "Plain passes", "Objective", "Standard error", "Below greedy (%)",
 			"Never rising (%)", "Not finite (%)", "Accuracy (%)"}}
@@ -292,14 +292,16 @@ func (s study) sweepTable() table {
 			value.Spans[0].Bold = r.Own
 			line := boxes(name, value, clean(o.Images), threeDigits(r.Passes), mean(o.Final()),
 				standardError(o.Final()))
-			t.Rows = append(t.Rows, append(line, s.shares(o)...))
+			t.Rows = append(t.Rows, append(line, outcomeShares(s, o)...))
 		}
 	}
 	return t.marked()
 }
 
-// Tables are all of the study's.
-func (s study) Tables() []table { return filled(s.methodTable(), s.convergenceTable(), s.sweepTable()) }
+// studyTables are all of a study.
+func studyTables(s study) []table {
+	return filled(methodTable(s), convergenceTable(s), settingTable(s))
+}
 
 // Studies are those of all suites, each with a section of its own.
 func (v *view) Studies() (out []study) {
@@ -311,18 +313,4 @@ func (v *view) Studies() (out []study) {
 		}
 	}
 	return out
-}
-
-// write writes a study in a form.
-func (one *study) write(sb *strings.Builder, f form) {
-	fmt.Fprintf(sb, "\n%s\n\n%s\n", f.heading(3, f.escape("Solver: "+one.Name())), f.escape(one.Facts()))
-	for i, said := range one.Sentences() {
-		if i == 0 {
-			sb.WriteString("\n")
-		}
-		fmt.Fprintf(sb, "- %s\n", f.escape(said))
-	}
-	for _, t := range one.Tables() {
-		f.table(sb, t)
-	}
 }

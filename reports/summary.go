@@ -23,21 +23,21 @@ const (
 
 // renderSummary writes a summary in GitHub's Markdown for the page of a CI job: what was
 // tested, the headline table, the warnings, and how to repeat the run. It stays below 60 lines.
-func renderSummary(w io.Writer, v *view) error {
+func renderSummary(w io.Writer, v page) error {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscape(v.Title()),
 		mdEscape(strings.TrimSuffix(v.Headline(), ".")))
 	for _, f := range v.Tested() {
 		fmt.Fprintf(&sb, "- %s: %s\n", mdEscape(f.Term), mdEscape(clip(f.Text, summaryList)))
 	}
-	t, more := v.HeadlineTable().brief(), ""
+	t, more := brief(v.HeadlineTable()), ""
 	if n := len(t.Rows); n > summaryRows {
 		which := "the first of each suite"
 		if k := len(slices.DeleteFunc(slices.Clone(v.Suites),
-			func(s *suite) bool { return len(s.Rows()) == 0 })); k > summaryRows {
+			func(s suiteTables) bool { return len(s.Rows()) == 0 })); k > summaryRows {
 			which = fmt.Sprintf("the first of each of the first %d of %d suites", summaryRows, k)
 		}
-		t.Rows = v.sample(t.Rows)
+		t.Rows = sample(v, t.Rows)
 		more = fmt.Sprintf("\nThese are %d of %d lines, %s; report.html has all of them.\n", len(t.Rows), n, which)
 	}
 	mdTable(&sb, t)
@@ -56,7 +56,7 @@ func renderSummary(w io.Writer, v *view) error {
 
 // sample takes of the headline table's rows the first ones of each suite, as many of every
 // suite as there is room for, but one; of more suites than that the first ones'.
-func (v *view) sample(rows [][]box) [][]box {
+func sample(v page, rows [][]box) [][]box {
 	first := func(each int) (out [][]box) {
 		from := 0
 		for _, s := range v.Suites {
@@ -74,7 +74,7 @@ func (v *view) sample(rows [][]box) [][]box {
 }
 
 // brief is a table without the marks of footnotes that stand elsewhere, and with long names cut.
-func (t table) brief() table {
+func brief(t table) table {
 	var rows [][]box
 	for _, r := range t.Rows {
 		r = slices.Clone(r)
@@ -96,7 +96,7 @@ func (t table) brief() table {
 }
 
 // warningTable counts the warnings of all cells by id, the most frequent first.
-func (v *view) warningTable() table {
+func (v reportTables) warningTable() table {
 	t := table{Lead: 1, Caption: "Warnings", Head: []string{"Warning", "Accuracies"}}
 	count := map[string]int{}
 	for _, c := range v.File.Cells {

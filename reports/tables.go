@@ -103,7 +103,7 @@ func (t *table) note(mark, format string, args ...any) {
 
 // byCell is a table with a row or more for every cell, which of adds. The first columns name
 // the cell, head the others.
-func (s *suite) byCell(caption string, head []string, of func(c *result.Cell, add func(cells ...any))) table {
+func (s suiteTables) byCell(caption string, head []string, of func(c *result.Cell, add func(cells ...any))) table {
 	t := table{Anchor: s.Slug, Lead: 3, Caption: s.caption(caption),
 		Head: append([]string{"Model", "Defense", "Attack"}, head...)}
 	s.each(func(c *result.Cell, col column) {
@@ -150,7 +150,7 @@ func versus(controls []string) string {
 }
 
 // AccuracyTable is the paper's table: baseline / controlled under each attack.
-func (s *suite) AccuracyTable() table {
+func (s suiteTables) AccuracyTable() table {
 	several, what := len(s.Controls) > 1, "Accuracy in %"
 	t := table{Anchor: s.Slug, Lead: 1, Head: []string{"Model"}, Notes: s.footnotes()}
 	if s.sides[0] != "" {
@@ -193,7 +193,7 @@ func (t table) marked() table {
 }
 
 // IntervalTable gives every accuracy with its 95 % interval, a line a model and defense.
-func (s *suite) IntervalTable() table {
+func (s suiteTables) IntervalTable() table {
 	t := table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
 		Caption: s.caption("Accuracy in % with 95 % Wilson intervals" + s.ofFirstSeed())}
 	t.Head = append(t.Head, s.heads()...)
@@ -212,7 +212,7 @@ func (s *suite) IntervalTable() table {
 
 // waterfallTable says what each component of an attack did: how many images it
 // was run on, the accuracy left over all images, and its cost.
-func (s *suite) waterfallTable() table {
+func (s suiteTables) waterfallTable() table {
 	head := []string{"Component", "Attacked", "Accuracy after (%)", "Forward passes", "Backward passes", "Time"}
 	what := "Accuracy after each attack component" + s.ofFirstSeed()
 	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
@@ -226,7 +226,7 @@ func (s *suite) waterfallTable() table {
 }
 
 // solverTable says how the closed loop did against its greedy start.
-func (s *suite) solverTable() table {
+func (s suiteTables) solverTable() table {
 	head := []string{"Method", "Objective", "Greedy start", "Below greedy (%)", "Control norm",
 		"Plain passes per controlled pass"}
 	what := "Solver: running loss of the control problem, mean over the images" + s.ofFirstSeed()
@@ -239,7 +239,7 @@ func (s *suite) solverTable() table {
 }
 
 // costTable gives time and passes of every cell, and their sum.
-func (s *suite) costTable() table {
+func (s suiteTables) costTable() table {
 	what := "Time and model passes (in images)"
 	if n := s.seeds(); n > 1 {
 		what = fmt.Sprintf("Time over all %d seeds; model passes (in images) and "+
@@ -280,7 +280,7 @@ func passes(c *result.Cell) (forward, backward int64) {
 }
 
 // FitTable lists the embeddings that were fitted.
-func (v *view) FitTable() table {
+func (v reportTables) FitTable() table {
 	t := table{Lead: 3, Caption: "Fitted embeddings",
 		Head: []string{"Control", "Model", "At", "Dimension", "Rank", "Variance kept (%)", "Samples", "Time"}}
 	for _, f := range v.File.Fits {

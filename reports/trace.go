@@ -66,7 +66,7 @@ func (t traced) sweeps() int {
 }
 
 // layerTable has a line for each layer, a column for each kind of images.
-func (s *suite) layerTable(all []traced, caption string, of func(result.SolverLayer) float64) table {
+func (s suiteTables) layerTable(all []traced, caption string, of func(result.SolverLayer) float64) table {
 	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Layer"},
 		Caption: s.caption(caption + s.ofFirstSeed())}
 	t.Head = append(t.Head, s.heads()...)
@@ -90,7 +90,7 @@ func (s *suite) layerTable(all []traced, caption string, of func(result.SolverLa
 }
 
 // sweepTable follows the objective from the greedy start through the sweeps, by its difference from that.
-func (s *suite) sweepTable(all []traced) table {
+func (s suiteTables) sweepTable(all []traced) table {
 	t := table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Images", "Traced", "Greedy start"},
 		Caption: s.caption("Objective at the greedy start, and its difference from that after each sweep, mean over " +
 			"the first images" + s.ofFirstSeed())}
@@ -122,32 +122,11 @@ func (s *suite) sweepTable(all []traced) table {
 	return t.marked()
 }
 
-// traceView is a suite's control traces as the page shows them.
-type traceView struct {
-	Slug, Reading string
-	Figure        *plotFigure // nil where there are too many
-	Tables        []table
-}
-
-// Traces is nil where no cell of the suite has any.
-func (s *suite) Traces() *traceView {
+// TraceTables are norms and losses by layer, and the objective from sweep to sweep.
+func (s suiteTables) TraceTables() []table {
 	all := s.Traced()
-	if len(all) == 0 {
-		return nil
-	}
-	v := &traceView{Slug: s.Slug, Reading: "What the control does to each of its layers, from the input to the " +
-		"output: the norm of u_t and the running loss ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², z_t = x_t + u_t, " +
-		"means over the images."}
-	if figure := traceFigure(s); figure.Panels != nil {
-		v.Figure = &figure
-	}
-	if len(all) > mostTraced {
-		v.Reading += fmt.Sprintf(" The tables stand for a figure: %d networks under a control are more than one shows.",
-			len(all))
-	}
 	norm := func(l result.SolverLayer) float64 { return l.ControlNorm }
 	loss := func(l result.SolverLayer) float64 { return l.Loss }
-	v.Tables = filled(s.layerTable(all, "Control norm ‖u_t‖ by layer", norm),
+	return filled(s.layerTable(all, "Control norm ‖u_t‖ by layer", norm),
 		s.layerTable(all, "Running loss by layer, at the end", loss), s.sweepTable(all))
-	return v
 }
