@@ -21,13 +21,11 @@ import (
 	"selfheal/internal/testbrowser"
 )
 
-// writePage renders the page alone, which takes a tenth of the time of a whole report.
+// pageFile renders the page alone, which takes a tenth of the time of a whole report.
 func pageFile(t *testing.T, f *result.File, recs []result.Record) (path string) {
 	t.Helper()
-	v := derive(f)
-	v.addMargins(slices.Values(recs))
 	path = filepath.Join(t.TempDir(), "report.html")
-	must.Do(t, os.WriteFile(path, []byte(written(t, renderHTML, v)), 0o644))
+	must.Do(t, os.WriteFile(path, []byte(written(t, renderHTML, arranged(f, recs))), 0o644))
 	return path
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"selfheal/harness/result"
+	"selfheal/reports/view"
 )
 
 // Names that every format must take as text.
@@ -59,7 +60,7 @@ func addCells(f *result.File, s result.Suite, n int, attacks []attacked, correct
 					c.Solver = &result.Solver{Method: "greedy", Objective: 4.5, Greedy: 4.5, ControlNorm: 0.5,
 						PassesPerRun: 2.1}
 				} else if d > 0 {
-					c.Warnings = []result.Warning{{ID: loopID, Message: "the defense " + defense +
+					c.Warnings = []result.Warning{{ID: view.LoopID, Message: "the defense " + defense +
 						" solves an optimisation problem for every image"}}
 					c.Solver = &result.Solver{Method: "msa", Objective: 3.21 + float64(a), Greedy: 4.5 + float64(a),
 						BelowGreedy: 0.985, ControlNorm: 0.731, PassesPerRun: 41.4}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/reports/table"
+	"selfheal/reports/words"
 )
 
 // galleryView is a suite's gallery as the page shows it.
@@ -50,14 +52,14 @@ const smallPicture = 64
 var kindNames = map[string]string{result.Healed: "Healed", result.NotHealed: "Not healed", result.Broken: "Broken"}
 
 // gallery is nil where the suite has no cases and nothing is to be said about that.
-func gallery(s suiteTables, g *result.Gallery) *galleryView {
+func gallery(s table.Suite, g *result.Gallery) *galleryView {
 	if g == nil {
 		return nil
 	}
 	v := &galleryView{Slug: s.Slug}
 	kinds := map[string]bool{}
 	for _, c := range g.Cases {
-		i := slices.IndexFunc(s.Columns, column{Attack: c.Attack, Epsilon: &c.Epsilon}.same)
+		i := slices.IndexFunc(s.Columns, words.Column{Attack: c.Attack, Epsilon: &c.Epsilon}.Same)
 		if c.Suite != s.Name || i < 0 || s.Cell(c.Model, c.Defense, s.Columns[i]) == nil {
 			continue
 		}
@@ -66,14 +68,14 @@ func gallery(s suiteTables, g *result.Gallery) *galleryView {
 	}
 	for _, n := range g.Notes {
 		if n.Suite == s.Name {
-			v.Notes = append(v.Notes, clean(n.Message))
+			v.Notes = append(v.Notes, words.Clean(n.Message))
 		}
 	}
 	if v.Cases == nil && v.Notes == nil {
 		return nil
 	}
 	v.Rule = galleryRule(kinds)
-	if s.seeds() > 1 {
+	if s.Seeds() > 1 {
 		v.Rule += " The adversarial images are those of the first seed."
 	}
 	return v
@@ -90,12 +92,12 @@ func galleryRule(kinds map[string]bool) string {
 }
 
 // galleryCase arranges one case.
-func galleryCase(s suiteTables, c result.GalleryCase, col column) galleryCard {
+func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryCard {
 	p, name := c.Pictures, classOf(c.Label, c.LabelName)
-	defense := defenseName(c.Defense)
+	defense := words.DefenseName(c.Defense)
 	out := galleryCard{Heading: fmt.Sprintf("%s: image %d, %s", kindNames[c.Kind], c.Image, name), Small: max(p.Width,
 		p.Height) <= smallPicture, Trace: courseOf(c.Trace)}
-	facts := []string{clean(c.Model), defense, col.Title(), s.Attacker().Name}
+	facts := []string{words.Clean(c.Model), defense, col.Title(), s.Attacker().Name}
 	if c.Defense == "none" {
 		facts = slices.Delete(facts, 1, 2)
 	}
@@ -112,12 +114,12 @@ func galleryCase(s suiteTables, c result.GalleryCase, col column) galleryCard {
 		before = append(before, answer("controlled", c.Controlled.Clean, c.Label))
 	}
 	add("Clean", fmt.Sprintf("Image %d as it is, labelled %s", c.Image, name), p.Clean, "", before...)
-	size := normName(c.Norm) + " norm " + strength(c.Norm, c.Perturbation)
+	size := words.NormName(c.Norm) + " norm " + words.Strength(c.Norm, c.Perturbation)
 	if c.VerdictOnly {
 		size += ", at the attack's first success"
 	}
-	add("Perturbation ×"+threeDigits(p.Magnification), fmt.Sprintf("What the attack added to image %d, %s times as "+
-		"strong, around mid-grey", c.Image, threeDigits(p.Magnification)), p.Perturbation, size)
+	add("Perturbation ×"+words.ThreeDigits(p.Magnification), fmt.Sprintf("What the attack added to image %d, %s times as "+
+		"strong, around mid-grey", c.Image, words.ThreeDigits(p.Magnification)), p.Perturbation, size)
 	add("Adversarial", fmt.Sprintf("Image %d after the attack", c.Image), p.Adversarial, "",
 		answer("undefended", c.Undefended.Adversarial, c.Label))
 	if c.Controlled == nil {
@@ -139,12 +141,12 @@ func classOf(class int, name string) string {
 	if name == "" {
 		return "class " + strconv.Itoa(class)
 	}
-	return clean(name)
+	return words.Clean(name)
 }
 
 // answer is what a network says, with its margin.
 func answer(who string, a result.GalleryAnswer, label int) galleryAnswer {
-	return galleryAnswer{Who: who, Class: classOf(a.Class, a.Name), Margin: signed(a.Margin), Right: a.Class == label}
+	return galleryAnswer{Who: who, Class: classOf(a.Class, a.Name), Margin: words.Signed(a.Margin), Right: a.Class == label}
 }
 
 // layersOf names the layers of a trace.
@@ -154,7 +156,7 @@ func layersOf(t []result.GallerySweep) string {
 	}
 	var names []string
 	for _, l := range t[0].Layers {
-		names = append(names, layerName(l.At))
+		names = append(names, words.LayerName(l.At))
 	}
 	return " (" + strings.Join(names, ", ") + ")"
 }
@@ -166,15 +168,15 @@ func courseOf(t []result.GallerySweep) string {
 	}
 	var objectives, norms []string
 	for _, s := range t {
-		objectives = append(objectives, fourDigits(s.Objective))
+		objectives = append(objectives, words.FourDigits(s.Objective))
 	}
 	for _, l := range t[len(t)-1].Layers {
-		norms = append(norms, fmt.Sprintf("%s at %s", threeDigits(l.ControlNorm), layerName(l.At)))
+		norms = append(norms, fmt.Sprintf("%s at %s", words.ThreeDigits(l.ControlNorm), words.LayerName(l.At)))
 	}
 	out := "Objective " + objectives[0]
 	if len(t) > 1 {
 		course := strings.Join(objectives, " → ")
-		out = fmt.Sprintf("Objective %s (greedy start, %s)", course, plural(len(t)-1, "sweep"))
+		out = fmt.Sprintf("Objective %s (greedy start, %s)", course, words.Plural(len(t)-1, "sweep"))
 	}
 	return out + "; ‖u_t‖ " + strings.Join(norms, ", ") + "."
 }

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"selfheal/internal/number"
+	"selfheal/reports/table"
+	"selfheal/reports/words"
 )
 
 // texHead lets tables.tex be compiled by itself and also be read with \input
@@ -25,11 +27,11 @@ const texHead = `% \input this file in a document, or compile it by itself. It n
 \fi
 `
 
-// pages cuts a table into parts that fit a page: at most 40 rows and, besides
+// texPages cuts a table into parts that fit a page: at most 40 rows and, besides
 // the headings, 6 columns. The footnotes go with the last one.
-func (t table) pages() []table {
+func texPages(t table.Table) []table.Table {
 	const rows, columns = 40, 6
-	var out []table
+	var out []table.Table
 	for first := t.Lead; first < len(t.Head); first += columns {
 		last := min(first+columns, len(t.Head))
 		for chunk := range slices.Chunk(t.Rows, rows) {
@@ -57,8 +59,8 @@ func (t table) pages() []table {
 func renderLaTeX(w io.Writer, v page) error {
 	var sb strings.Builder
 	sb.WriteString(texHead)
-	add := func(t table, form texForm, label string, caption func(string) string) {
-		for i, part := range t.pages() {
+	add := func(t table.Table, form texForm, label string, caption func(string) string) {
+		for i, part := range texPages(t) {
 			form.table(&sb, part, caption(part.Caption), fmt.Sprintf("%s-%d", label, i+1))
 		}
 	}
@@ -67,15 +69,15 @@ func renderLaTeX(w io.Writer, v page) error {
 		caption := func(caption string) string { return texCaption(s, caption) }
 		accuracies, form := paperForm(s, s.AccuracyTable())
 		add(accuracies, form, s.Slug+"-accuracy", caption)
-		add(s.evidenceTable(), texForm{}, s.Slug+"-evidence", caption)
+		add(s.EvidenceTable(), texForm{}, s.Slug+"-evidence", caption)
 		add(s.ComparisonTable(), texForm{}, s.Slug+"-published", caption)
-		add(s.spreadTable(), texForm{}, s.Slug+"-seeds", caption)
-		add(s.distanceTable(), texForm{}, s.Slug+"-distance", caption)
-		add(s.waterfallTable(), texForm{}, s.Slug+"-components", caption)
+		add(s.SpreadTable(), texForm{}, s.Slug+"-seeds", caption)
+		add(s.DistanceTable(), texForm{}, s.Slug+"-distance", caption)
+		add(s.WaterfallTable(), texForm{}, s.Slug+"-components", caption)
 		for i, t := range s.CertifiedTables() {
 			add(t, texForm{}, fmt.Sprintf("%s-certified%d", s.Slug, i+1), caption)
 		}
-		for i, t := range s.corruptionTables() {
+		for i, t := range s.CorruptionTables() {
 			add(t, texForm{}, fmt.Sprintf("%s-corruptions%d", s.Slug, i+1), caption)
 		}
 	}
@@ -89,7 +91,7 @@ func renderLaTeX(w io.Writer, v page) error {
 
 // texCaption says all that a table on a page by itself needs: the suite, and in words
 // what its attacker knows.
-func texCaption(s suiteTables, caption string) string {
+func texCaption(s table.Suite, caption string) string {
 	out := fmt.Sprintf("%s (%s). %s", s.Heading(), s.Sample(), caption)
 	if m := s.Attacker(); m.Made != "" {
 		out += " (adversarial images " + m.Made + ")"
@@ -106,17 +108,17 @@ type texForm struct {
 // paperForm gives a table of accuracies the form of the paper's: lines between the rows, the
 // attacks' strengths said once above the heads "None", "AA (ℓ∞)", … Where a norm has several
 // strengths, or two attacks would read the same, each head says its own instead.
-func paperForm(s suiteTables, t table) (table, texForm) {
+func paperForm(s table.Suite, t table.Table) (table.Table, texForm) {
 	form := texForm{ruled: true}
 	strength, heads := map[string]string{}, map[string]bool{}
 	var said, short []string
 	for _, c := range s.Columns {
 		head := c.Short()
 		if c.Attack != "none" {
-			if c.norm == "" || c.Epsilon == nil {
+			if c.Norm == "" || c.Epsilon == nil {
 				return t, form
 			}
-			norm, e := normName(c.norm), number.Format(*c.Epsilon)
+			norm, e := words.NormName(c.Norm), number.Format(*c.Epsilon)
 			head += " (" + norm + ")"
 			if strength[norm] == "" {
 				said = append(said, norm+": ε = "+e)
@@ -152,12 +154,12 @@ func longName(columns int) int {
 }
 
 // table writes t as a float.
-func (f texForm) table(sb *strings.Builder, t table, caption, label string) {
+func (f texForm) table(sb *strings.Builder, t table.Table, caption, label string) {
 	spec := ""
 	long := make([]bool, len(t.Head))
 	for i := range t.Head {
 		long[i] = i < t.Lead && slices.ContainsFunc(t.Rows,
-			func(r []box) bool { return utf8.RuneCountInString(r[i].plain()) > longName(len(t.Head)) })
+			func(r []table.Box) bool { return utf8.RuneCountInString(r[i].Plain()) > longName(len(t.Head)) })
 		switch {
 		case long[i]:
 			spec += fmt.Sprintf("p{%dmm}", longName(len(t.Head))*4/3)
@@ -191,7 +193,7 @@ func (f texForm) table(sb *strings.Builder, t table, caption, label string) {
 	sb.WriteString(strings.Join(line, " & ") + " \\\\\n\\hline\n")
 	for i, r := range t.Rows {
 		for j, b := range r {
-			line[j] = b.written(func(s span) string { return texSpan(s, long[j]) })
+			line[j] = b.Written(func(s table.Span) string { return texSpan(s, long[j]) })
 			if long[j] && !b.Repeat { // never the last column, whose \\\\ this would change
 				line[j] = "\\raggedright " + line[j]
 			}
@@ -229,7 +231,7 @@ func texHeading(h string, words bool) string {
 var texBreaks = strings.NewReplacer("--", "--", "-", `-\allowbreak `, `\_`, `\_\allowbreak `, "/", `/\allowbreak `, ".",
 	`.\allowbreak `, `\textgreater{}`, `\textgreater{}\allowbreak `)
 
-func texSpan(s span, breaks bool) string {
+func texSpan(s table.Span, breaks bool) string {
 	out := texEscape(s.Text)
 	if breaks {
 		out = texBreaks.Replace(out)
@@ -253,7 +255,7 @@ var texEscaper = strings.NewReplacer(
 	"ℓ∞", `$\ell_\infty$`, "ℓ1", `$\ell_1$`, "ℓ2", `$\ell_2$`, "ℓ", `$\ell$`, "∞", `$\infty$`,
 	"ε", `$\epsilon$`, "†", `$\dagger$`, "−", "$-$", "±", `$\pm$`, "≤", `$\le$`, "≥", `$\ge$`,
 	"‖", `$\|$`, "…", `\ldots{}`,
-	"→", `$\to$`, "·", `$\cdot$`, "×", `$\times$`, "–", "--", thin, `\,`, nbsp, "~")
+	"→", `$\to$`, "·", `$\cdot$`, "×", `$\times$`, "–", "--", words.Thin, `\,`, words.Nbsp, "~")
 
 // texEscape writes s for LaTeX with its default fonts. Letters that these lack
 // are named by their code point, so that the file always compiles.

@@ -5,13 +5,17 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"selfheal/reports/table"
+	"selfheal/reports/view"
+	"selfheal/reports/words"
 )
 
 // form is how a text of headings, paragraphs and tables is written.
 type form struct {
 	escape  func(string) string
 	heading func(level int, escaped string) string
-	table   func(sb *strings.Builder, t table)
+	table   func(sb *strings.Builder, t table.Table)
 }
 
 var markdownForm = form{mdEscape, func(level int, s string) string { return strings.Repeat("#", level) + " " + s },
@@ -34,14 +38,14 @@ func (f form) render(w io.Writer, v page) error {
 			fmt.Fprintf(&sb, "\nAttacker: %s. %s\n", f.escape(s.Attacker().Name), f.escape(said))
 		}
 		if n := s.Missing(); n > 0 {
-			fmt.Fprintf(&sb, "\nPartial: %d cells are not measured yet (%s).\n", n, dash)
+			fmt.Fprintf(&sb, "\nPartial: %d cells are not measured yet (%s).\n", n, words.Dash)
 		}
-		for _, t := range slices.Concat([]table{s.AccuracyTable()}, s.CertifiedTables(),
-			[]table{s.evidenceTable(), s.ComparisonTable(), s.spreadTable(), s.distanceTable(), s.waterfallTable()},
-			s.corruptionTables()) {
+		for _, t := range slices.Concat([]table.Table{s.AccuracyTable()}, s.CertifiedTables(),
+			[]table.Table{s.EvidenceTable(), s.ComparisonTable(), s.SpreadTable(), s.DistanceTable(), s.WaterfallTable()},
+			s.CorruptionTables()) {
 			f.table(&sb, t)
 		}
-		for _, one := range s.studies {
+		for _, one := range s.Studies {
 			f.study(&sb, one)
 		}
 	}
@@ -50,7 +54,7 @@ func (f form) render(w io.Writer, v page) error {
 }
 
 // study writes a solver study.
-func (f form) study(sb *strings.Builder, one study) {
+func (f form) study(sb *strings.Builder, one view.Study) {
 	fmt.Fprintf(sb, "\n%s\n\n%s\n", f.heading(3, f.escape("Solver: "+one.Name())), f.escape(one.Facts()))
 	for i, said := range one.Sentences() {
 		if i == 0 {
@@ -58,12 +62,12 @@ func (f form) study(sb *strings.Builder, one study) {
 		}
 		fmt.Fprintf(sb, "- %s\n", f.escape(said))
 	}
-	for _, t := range studyTables(one) {
+	for _, t := range table.Study(one) {
 		f.table(sb, t)
 	}
 }
 
-func mdTable(sb *strings.Builder, t table) {
+func mdTable(sb *strings.Builder, t table.Table) {
 	if len(t.Rows) == 0 {
 		return
 	}
@@ -80,7 +84,7 @@ func mdTable(sb *strings.Builder, t table) {
 	sb.WriteString("|\n" + ruler + "|\n")
 	for _, r := range t.Rows {
 		for _, b := range r {
-			sb.WriteString("| " + b.written(mdSpan) + " ")
+			sb.WriteString("| " + b.Written(mdSpan) + " ")
 		}
 		sb.WriteString("|\n")
 	}
@@ -96,7 +100,7 @@ func mdTable(sb *strings.Builder, t table) {
 	}
 }
 
-func mdSpan(s span) string {
+func mdSpan(s table.Span) string {
 	out := mdEscape(s.Text)
 	if s.Bold {
 		out = "**" + out + "**"

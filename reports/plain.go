@@ -4,15 +4,17 @@ import (
 	"strings"
 
 	"selfheal/internal/terminal"
+	"selfheal/reports/table"
+	"selfheal/reports/words"
 )
 
 // plainForm is for a terminal.
-var plainForm = form{clean, func(level int, s string) string {
+var plainForm = form{words.Clean, func(level int, s string) string {
 	return s + "\n" + strings.Repeat([]string{"=", "-", "~"}[level-1], len([]rune(s)))
 }, plainTable}
 
 // plainTable aligns a table. What a page has in bold stands between asterisks, the marks of footnotes in brackets.
-func plainTable(sb *strings.Builder, t table) {
+func plainTable(sb *strings.Builder, t table.Table) {
 	if len(t.Rows) == 0 {
 		return
 	}
@@ -20,7 +22,7 @@ func plainTable(sb *strings.Builder, t table) {
 	for _, r := range t.Rows {
 		var row []string
 		for _, b := range r {
-			row = append(row, b.written(plainSpan))
+			row = append(row, b.Written(plainSpan))
 		}
 		rows = append(rows, row)
 	}
@@ -37,7 +39,7 @@ func plainTable(sb *strings.Builder, t table) {
 	}
 }
 
-func plainSpan(s span) string {
+func plainSpan(s table.Span) string {
 	out := s.Text
 	if s.Bold {
 		out = "*" + out + "*"

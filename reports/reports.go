@@ -1,16 +1,8 @@
-// Package reports turns a result file into things to read: Markdown, LaTeX and
-// CSV tables, radar plots, robustness curves and one self-contained HTML page. Results go in,
-// bytes come out; nothing here runs a model.
-//
-// derive.go arranges the cells once, tables.go and text.go say what each table
-// holds and how a number or an attack is written, and every format only escapes
-// and lays that out. Published numbers are shown beside ours, or by themselves
-// (WritePublished). A new format is a file with a render function and a row in
-// the table of formats.
 package reports
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +12,23 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
+	"selfheal/reports/figure"
+	"selfheal/reports/figure/chart"
+	"selfheal/reports/table"
+	"selfheal/reports/view"
 )
+
+func writeJSON(w io.Writer, of any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(of)
+}
+
+// WritePublished renders the paper's own tables into dir, as [Write] renders a run's:
+// report.html, tables.md, tables.tex, tables.csv, and its three radar plots as
+// radar-NETWORK.png and radar-NETWORK.svg. Nothing is run; the numbers are those of
+// package published. In tables.csv they stand in the column published.
+func WritePublished(dir string) error { return writeFiles(dir, newPage(view.Paper(), nil).files()) }
 
 // format is one file of a report.
 type format struct {
@@ -54,38 +62,34 @@ func Write(dir string, f *result.File, records iter.Seq[result.Record], theory *
 	if f == nil {
 		return errors.New("reports: no result to report")
 	}
-	v := derive(f)
-	v.addMargins(records)
-	if err := writeFiles(dir, newPage(v, theory).files()); err != nil || theory == nil {
-		return err
-	}
-	return WriteTheory(dir, theory)
+	v := view.Of(f)
+	v.AddMargins(records)
+	return writeFiles(dir, newPage(v, theory).files())
 }
 
 // files are what v is rendered as.
 func (v page) files() (files []file) {
-	suites := v.view.Suites
-	if v.Quoted {
-		suites = v.radars
-	}
-	for _, s := range suites {
-		for name, drawing := range suiteFigures(s) {
-			files = append(files, drawing.files(name)...)
+	for _, s := range v.Drawn() {
+		for name, drawing := range figure.Files(s) {
+			files = append(files, pictures(name, drawing)...)
 		}
 	}
 	for _, ft := range formats {
 		files = append(files, file{ft.File, func(w io.Writer) error { return ft.Render(w, v) }})
+	}
+	if v.Theory != nil {
+		files = append(files, v.Theory.files()...)
 	}
 	return files
 }
 
 // page is what the formats lay out: a report, its tables and the theory.
 type page struct {
-	reportTables
+	table.Report
 	Theory *Theory // nil: the run has none
 }
 
-func newPage(v *view, theory *Theory) page { return page{ofView(v), theory} }
+func newPage(v *view.Report, theory *Theory) page { return page{table.Of(v), theory} }
 
 // file is one to be written.
 type file struct {
@@ -93,9 +97,9 @@ type file struct {
 	render func(w io.Writer) error
 }
 
-// files are the sheet as a PNG and an SVG file.
-func (s sheet) files(name string) []file {
-	return []file{{name + ".png", s.writePNG}, {name + ".svg", s.writeSVG}}
+// pictures are a sheet as a PNG and an SVG file.
+func pictures(name string, s chart.Sheet) []file {
+	return []file{{name + ".png", s.WritePNG}, {name + ".svg", s.WriteSVG}}
 }
 
 // writeFiles renders all files, and only then writes them into dir.

@@ -1,0 +1,148 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+
+	"selfheal/harness/result"
+	"selfheal/reports/words"
+)
+
+// mostSentences is how many lines of a report are also said in words: more are easier read
+// in the table.
+const mostSentences = 2
+
+// Fact is a term and what it says.
+type Fact struct{ Term, Text string }
+
+// Sentences say the report in words, where they are few.
+func (v *Report) Sentences() (out []string) {
+	lines := 0
+	for _, s := range v.Suites {
+		for _, r := range s.Rows() {
+			lines++
+			if said := s.summary(r); said != "" {
+				out = append(out, said)
+			}
+		}
+	}
+	if v.Quoted || lines > mostSentences {
+		return nil
+	}
+	return out
+}
+
+// Curved reports whether there are robustness curves.
+func (s *Suite) Curved() bool { return len(s.Curves()) > 0 }
+
+// Recorded reports whether there are records of the suite.
+func (s *Suite) Recorded() bool { return len(s.margins) > 0 }
+
+// EndsEarly reports whether some attacks ended at an image's first success.
+func (s *Suite) EndsEarly() bool {
+	for _, c := range s.cells {
+		if c.VerdictOnly {
+			return true
+		}
+	}
+	return false
+}
+
+// Attackers explains the modes of the file's suites.
+func (v *Report) Attackers() []Fact {
+	var out []Fact
+	for _, m := range append([]result.Mode{result.Whitebox}, result.Modes...) {
+		if slices.ContainsFunc(v.Suites, func(s *Suite) bool { return s.Attacker().Name == m.Name }) {
+			out = append(out, Fact{m.Name, m.Knows})
+		}
+	}
+	return out
+}
+
+// Headline counts what was tested.
+func (v *Report) Headline() string {
+	if v.Quoted {
+		return v.quotedHeadline()
+	}
+	models, cells, missing := []string(nil), 0, 0
+	for _, s := range v.Suites {
+		for _, m := range s.Models {
+			models = Once(models, m)
+		}
+		cells += len(s.cells)
+		missing += s.Missing()
+	}
+	out := fmt.Sprintf("%s, %s, %s", words.Plural(len(v.Suites), "suite"), words.Plural(len(models), "model"),
+		words.Plural(cells, "accuracy", "accuracies"))
+	if missing > 0 {
+		out += fmt.Sprintf("; partial, %d still to measure", missing)
+	}
+	return out
+}
+
+// Tested says what was tested, over all suites.
+func (v *Report) Tested() (out []Fact) {
+	said := map[string][]string{}
+	add := func(term, name string) {
+		if name != "" {
+			said[term] = Once(said[term], name)
+		}
+	}
+	for _, s := range v.Suites {
+		for _, m := range s.Models {
+			add("Models", words.Clean(m))
+		}
+		for _, c := range s.Controls {
+			add("Controllers", words.Clean(c))
+		}
+		for _, c := range s.Columns {
+			if c.Attack != "none" {
+				add("Attacks", c.Title())
+			}
+		}
+		for _, by := range s.Certified {
+			add("Certificates", words.Clean(by.Of.Title))
+		}
+		sample := words.Clean(s.Dataset)
+		if s.N > 0 {
+			sample += fmt.Sprintf(" (n = %d)", s.N)
+		}
+		add("Data", sample)
+		add("Attacker", s.Attacker().Name)
+	}
+	for _, term := range []string{"Models", "Controllers", "Data", "Attacks", "Certificates", "Attacker"} {
+		if said[term] != nil {
+			out = append(out, Fact{term, words.Some(said[term])})
+		}
+	}
+	return out
+}
+
+// summary says a row in one sentence: clean accuracy, and the attack that hurts most,
+// before and after. That is the undefended network's worst where it was attacked alone,
+// else the controlled network's. "" while the clean cells are missing.
+func (s *Suite) summary(r Row) string {
+	hurt, whose := BaselineOf, "the baseline's worst attack"
+	if r.Control != "" && s.Mode != result.Oblivious {
+		hurt, whose = ControlledOf, "the controlled network's worst attack"
+	}
+	if r.Entries[0].Baseline == nil || r.Control != "" && r.Entries[0].Controlled == nil {
+		return ""
+	}
+	say := func(e Entry) string {
+		if r.Control == "" {
+			return Scored(e.Baseline) + " %"
+		}
+		return Scored(e.Baseline) + " → " + Scored(e.Controlled) + " %"
+	}
+	who := words.Clean(r.Model)
+	if r.Control != "" {
+		who += " with " + words.Clean(r.Control)
+	}
+	out := fmt.Sprintf("%s: clean images %s", who, say(r.Entries[0]))
+	if low := s.Lowest(r, hurt); low.Cell != nil {
+		both := r.Entries[slices.IndexFunc(s.Columns, low.Column.Same)]
+		out += fmt.Sprintf("; %s (%s), %s, %s", whose, s.Attacker().Name, low.Column.Title(), say(both))
+	}
+	return out + "."
+}

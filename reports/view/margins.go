@@ -1,0 +1,89 @@
+package view
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+
+	"selfheal/harness/result"
+	"selfheal/reports/words"
+)
+
+// margins collects what the records say of one cell, a value an image where there is one.
+type margins struct {
+	Margin  []float64 // z_y − max other logit
+	Clean   []float64 // the same on the clean image
+	Norm    []float64 // of the perturbations that there are
+	First   []float64 // iteration of the first success, where there was one
+	Queries []float64 // forward passes until then
+	// reach is the smallest norm known to break each image that was right to begin
+	// with, +Inf where it stands; images broken without a known distance are left out.
+	Reach []float64
+	wrong int  // images that were wrong to begin with
+	found bool // some image's distance is known
+	// classes counts the images of each class, and those that were right.
+	classes map[int]tally
+}
+
+// AddMargins sorts the records into the suites' cells; records of unknown cells are left out.
+func (v *Report) AddMargins(records iter.Seq[result.Record]) {
+	if records == nil {
+		return
+	}
+	byName := map[string]*Suite{}
+	for _, s := range v.Suites {
+		byName[s.Name], s.margins = s, map[cellKey]*margins{}
+	}
+	for r := range records {
+		s := byName[r.Suite]
+		key := cellKey{r.Model, r.Defense, r.Attack, words.OrMinusOne(r.Epsilon)}
+		if s != nil && r.Radius != nil {
+			s.addRadius(r)
+		}
+		if s == nil || s.cells[key] == nil {
+			continue
+		}
+		if s.margins[key] == nil {
+			s.margins[key] = &margins{classes: map[int]tally{}}
+		}
+		s.margins[key].add(r)
+	}
+}
+
+// MarginsOf is what the records say of a cell; nil for nothing.
+func (s *Suite) MarginsOf(c *result.Cell) *margins { return s.margins[keyOf(c)] }
+
+func (m *margins) add(r result.Record) {
+	m.classes[r.Label] = m.classes[r.Label].with(r.Verdict)
+	if margin := float64(r.Margin); !math.IsNaN(margin) {
+		m.Margin = append(m.Margin, margin)
+	}
+	if r.CleanMargin != nil {
+		m.Clean = append(m.Clean, *r.CleanMargin)
+	}
+	if r.Norm > 0 {
+		m.Norm = append(m.Norm, r.Norm)
+	}
+	if r.FirstSuccess != nil {
+		m.First = append(m.First, float64(*r.FirstSuccess))
+	}
+	if r.Queries != nil {
+		m.Queries = append(m.Queries, float64(*r.Queries))
+	}
+	switch {
+	case r.Verdict == 1:
+		m.Reach = append(m.Reach, math.Inf(1))
+	case r.FirstSuccess == nil: // nothing had to break it
+		m.wrong++
+	case r.Distance != nil:
+		// What broke it may be nearer than the distance: another component's point.
+		m.Reach, m.found = append(m.Reach, min(*r.Distance, cmp.Or(r.Norm, *r.Distance))), true
+	}
+}
+
+// RankOf is the nearest-rank q-quantile of xs, which has at least one value.
+func RankOf(xs []float64, q float64) float64 {
+	xs = slices.Sorted(slices.Values(xs))
+	return xs[int(q*float64(len(xs)-1)+0.5)]
+}
