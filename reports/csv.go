@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +29,7 @@ func renderCSV(w io.Writer, v page) error {
 	out := csv.NewWriter(w)
 	out.Write(csvHead)
 	for _, s := range v.Suites {
-		for _, one := range slices.Concat(s.Compared(), s.EachCorrupted(), s.EachCertified()) {
+		for _, one := range append(s.Compared(), s.Apart()...) {
 			line := make([]string, len(csvHead))
 			for i, f := range csvLine(s, one) {
 				line[i] = csvField(f)

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"selfheal/reports/view"
-	"selfheal/reports/words"
 )
 
 const (
@@ -64,12 +63,12 @@ func (s Suite) ClassTables() []Table {
 
 func (s Suite) classRow(r view.Row, c view.Class) (line []Box) {
 	if len(s.Models) > 1 {
-		line = append(line, text(words.Clean(r.Model)))
+		line = boxes(r.Model)
 	}
 	if len(s.Controls) > 1 {
-		line = append(line, text(words.Clean(r.Control)))
+		line = append(line, boxes(r.Control)...)
 	}
-	line = append(line, text(s.ClassName(c.Label)), text(words.Thousands(c.Images)))
+	line = append(line, boxes(s.ClassName(c.Label), c.Images)...)
 	for _, both := range c.Sides {
 		b := text(both[0].String())
 		if r.Control == "" {

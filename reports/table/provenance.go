@@ -43,8 +43,8 @@ func (v Report) datasetTable() Table {
 		if d.Limit > 0 {
 			limit = fmt.Sprintf("the first %d", d.Limit)
 		}
-		t.add(words.Clean(name), words.Thousands(d.N), described(d.Format), described(d.Words(),
-			titled("indices", indices(d.Indices)), limit, classes), words.Clean(d.SHA256))
+		t.add(name, d.N, described(d.Format), described(d.Words(),
+			titled("indices", indices(d.Indices)), limit, classes), d.SHA256)
 	}
 	return t
 }
@@ -67,19 +67,20 @@ func (v Report) modelTable() Table {
 		Head: []string{"Model", "Parameters", "Segments", "FLOPs per image", takenHead, "SHA-256 of the file"}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Models)) {
 		m := v.File.Models[name]
-		flops, scale, mean, std := words.Dash, "", "", ""
+		var flops any = words.Dash
 		if m.FLOPs > 0 {
-			flops = words.Thousands(m.FLOPs)
+			flops = m.FLOPs
 		}
+		var scale, mean, std string
 		if p := m.Preprocess; p != nil {
 			mean, std = setting(p.Mean), setting(p.Std)
 			if p.Scale != 0 {
 				scale = setting(p.Scale)
 			}
 		}
-		t.add(words.Clean(name), words.Thousands(m.Parameters), words.Thousands(m.Segments), flops, described(m.Layout,
-			titled("scale", scale), titled("mean", mean), titled("std", std), m.Output, words.Clean(m.OutputName),
-			titled("split at", strings.Join(m.Split, ", "))), words.Clean(m.SHA256))
+		t.add(name, m.Parameters, m.Segments, flops, described(m.Layout,
+			titled("scale", scale), titled("mean", mean), titled("std", std), m.Output, m.OutputName,
+			titled("split at", strings.Join(m.Split, ", "))), m.SHA256)
 	}
 	return t
 }
@@ -102,10 +103,10 @@ func (v Report) attackTable() Table {
 		for _, e := range a.Epsilons {
 			strengths = append(strengths, number.Format(e))
 		}
-		t.add(words.Clean(name), described(a.Title), described(a.Recipe), described(words.NormName(*cmp.Or(a.Norm, new("")))),
+		t.add(name, described(a.Title), described(a.Recipe), described(words.NormName(*cmp.Or(a.Norm, new("")))),
 			described(strings.Join(strengths, ", ")), described(settings(a.Parameters)))
 		for _, c := range a.Components {
-			t.add(words.Clean(name), "component "+words.Clean(c.Kind), "", "", "", described(settings(c.Parameters)))
+			t.add(name, "component "+c.Kind, "", "", "", described(settings(c.Parameters)))
 		}
 	}
 	return t.marked()
@@ -117,7 +118,7 @@ func (v Report) controlTable() Table {
 	for _, name := range slices.Sorted(maps.Keys(v.File.Controls)) {
 		c := v.File.Controls[name]
 		line := func(part string, parts ...string) {
-			t.add(words.Clean(name), words.Clean(part), described(parts...))
+			t.add(name, part, described(parts...))
 		}
 		line("solver", settings(c.Solver))
 		for _, l := range c.Layers {
@@ -171,8 +172,7 @@ func (v Report) FitTable() Table {
 		if f.Cached {
 			time = text("cached")
 		}
-		t.add(words.Clean(f.Control), words.Clean(f.Model), words.Clean(f.At), words.Thousands(f.Dim), words.Thousands(f.Rank),
-			words.Percent(f.Variance, 1000), words.Thousands(f.Samples), time)
+		t.add(f.Control, f.Model, f.At, f.Dim, f.Rank, words.Percent(f.Variance, 1000), f.Samples, time)
 	}
 	return t.marked()
 }

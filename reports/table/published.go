@@ -1,7 +1,7 @@
 package table
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,16 +51,11 @@ func (s Suite) ComparisonTable() Table {
 				inside++
 			}
 		}
-		limits := words.Interval(c.Cell)
-		if limits == "" {
-			limits = words.Dash
-		}
-		t.add(words.Clean(c.Model), words.DefenseName(c.Defense), c.Column.Title(), words.Accuracy(c.Cell), limits, theirs, difference,
-			c.Verdict())
+		t.add(c.Model, words.DefenseName(c.Defense), c.Column.Title(), words.Accuracy(c.Cell),
+			cmp.Or(words.Interval(c.Cell), words.Dash), theirs, difference, c.Verdict())
 	}
-	t.Notes = []Footnote{{"", fmt.Sprintf("%d of %s within our 95 %% intervals. Extra, as the source lacks them: %s. "+
-		"Published and not run: %s",
-		inside, words.Plural(judged, "published number"), words.Plural(extra, "cell"), words.Plural(open+len(lacking), "number"))}}
+	t.note("", "%d of %s within our 95 %% intervals. Extra, as the source lacks them: %s. Published and not run: %s", inside,
+		words.Plural(judged, "published number"), words.Plural(extra, "cell"), words.Plural(open+len(lacking), "number"))
 	if len(lacking) > 0 {
 		t.note("", "%s not in this table, of networks that the suite lacks: %s",
 			words.Plural(len(lacking), "published number"), strings.Join(slices.Compact(lacking), ", "))

@@ -2,10 +2,12 @@ package table
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
@@ -28,7 +30,7 @@ func (s Suite) byCell(caption string, head []string, of func(c *result.Cell, add
 		Head: append([]string{"Model", "Defense", "Attack"}, head...)}
 	s.Each(func(c *result.Cell, col words.Column) {
 		of(c, func(cells ...any) {
-			t.add(slices.Concat([]any{words.Clean(c.Model), words.DefenseName(c.Defense), col.Title()}, cells)...)
+			t.Rows = append(t.Rows, append(boxes(c.Model, words.DefenseName(c.Defense), col.Title()), boxes(cells...)...))
 		})
 	})
 	return t.marked()
@@ -48,19 +50,10 @@ func (s Suite) AccuracyTable() Table {
 	t.lead("Control", several)
 	t.Head = append(t.Head, s.Heads()...)
 	for _, r := range s.Rows() {
-		line := boxes(words.Clean(r.Model))
-		if several {
-			line = append(line, text(words.Clean(r.Control)))
-		}
+		line := boxes([]string{r.Model, r.Control}[:t.Lead])
 		line[len(line)-1].Spans[0].Mark = s.RowMarks(r.Model, r.Control)
 		for _, e := range r.Entries {
-			better := e.Better()
-			b := Box{Bar: -1, Spans: []Span{{Text: view.Scored(e.Baseline), Bold: better < 0, Mark: s.Marks(e.Baseline)}}}
-			if r.Control != "" {
-				b.Spans = append(b.Spans, Span{Text: " / "},
-					Span{Text: view.Scored(e.Controlled), Bold: better > 0, Mark: s.Marks(e.Controlled)})
-			}
-			line = append(line, b)
+			line = append(line, s.pair(e, view.Scored, true, r.Control != ""))
 		}
 		t.Rows = append(t.Rows, line)
 	}
@@ -74,7 +67,7 @@ func (s Suite) IntervalTable() Table {
 	t.Head = append(t.Head, s.Heads()...)
 	for _, m := range s.Models {
 		for _, one := range s.Series(m) {
-			line := boxes(words.Clean(m), words.DefenseName(one.Defense))
+			line := boxes(m, words.DefenseName(one.Defense))
 			line[1].Spans[0].Mark = s.RowMarks(m, one.Defense)
 			for _, c := range one.Cells {
 				line = append(line, text(strings.TrimSpace(words.Accuracy(c)+" "+words.Interval(c))))
@@ -94,8 +87,7 @@ func (s Suite) WaterfallTable() Table {
 		for _, st := range c.Steps {
 			after := text(words.Percent(st.Robust, c.N))
 			after.Bar = st.Robust
-			add(words.Clean(st.Attack), words.Thousands(st.Attacked), after, words.Thousands(st.Forward), words.Thousands(st.Backward),
-				timed(st.Seconds))
+			add(st.Attack, st.Attacked, after, st.Forward, st.Backward, timed(st.Seconds))
 		}
 	})
 }
@@ -107,7 +99,7 @@ func (s Suite) solverTable() Table {
 	what := "Solver: running loss of the control problem, mean over the images" + s.OfFirstSeed()
 	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
 		if v := c.Solver; v != nil {
-			add(words.Clean(v.Method), words.ThreeDigits(v.Objective), words.ThreeDigits(v.Greedy), words.Percent(v.BelowGreedy, c.N),
+			add(v.Method, words.ThreeDigits(v.Objective), words.ThreeDigits(v.Greedy), words.Percent(v.BelowGreedy, c.N),
 				words.ThreeDigits(v.ControlNorm), words.ThreeDigits(v.PassesPerRun))
 		}
 	})
@@ -130,9 +122,9 @@ func (s Suite) costTable() Table {
 			time += other.Seconds
 		}
 		seconds, forward, backward = seconds+time, forward+f, backward+b
-		ahead, back, norm := words.Dash, words.Dash, words.Dash
+		var ahead, back, norm any = words.Dash, words.Dash, words.Dash
 		if len(c.Steps) > 0 {
-			ahead, back = words.Thousands(f), words.Thousands(b)
+			ahead, back = f, b
 		}
 		if c.Epsilon != nil && c.Norm != nil {
 			norm = words.Strength(*c.Norm, c.MaxNorm)
@@ -140,7 +132,7 @@ func (s Suite) costTable() Table {
 		add(ahead, back, norm, timed(time))
 	})
 	if len(t.Rows) > 1 {
-		t.add("Sum", "", "", words.Thousands(forward), words.Thousands(backward), "", timed(seconds))
+		t.add("Sum", "", "", forward, backward, "", timed(seconds))
 		t.Sums = 1
 	}
 	return t
@@ -152,4 +144,70 @@ func Passes(c *result.Cell) (forward, backward int64) {
 		forward, backward = forward+st.Forward, backward+st.Backward
 	}
 	return forward, backward
+}
+
+// DistanceTable says how large the perturbations are that break the images, for the
+// cells that tell: the curves in numbers.
+func (s Suite) DistanceTable() Table {
+	what := "Smallest perturbation found that breaks an image that is right" + s.OfFirstSeed()
+	head := []string{"Right images", "Unbroken", "10 % below", "Median", "90 % below"}
+	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
+		m := s.Distances(c)
+		if m == nil {
+			return
+		}
+		standing, ranks := 0, []string(nil)
+		for _, d := range m.Reach {
+			if math.IsInf(d, 1) {
+				standing++
+			}
+		}
+		for _, q := range []float64{0.1, 0.5, 0.9} {
+			if d := view.RankOf(m.Reach, q); math.IsInf(d, 1) {
+				ranks = append(ranks, "> "+number.Format(*c.Epsilon))
+			} else {
+				ranks = append(ranks, words.Strength(*c.Norm, d))
+			}
+		}
+		add(len(m.Reach), standing, ranks)
+	})
+}
+
+// marginTable gives the spread of the images' margins in each cell that has records.
+func (s Suite) marginTable() Table {
+	what := "Margins: the right class's logit minus the highest other one, on each cell's images" + s.OfFirstSeed()
+	head := []string{"10 % below", "Median", "90 % below", "Median on clean images", "Perturbed images",
+		"Median perturbation", "Median iteration of first success", "Median forward passes to it"}
+	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
+		if m := s.MarginsOf(c); m != nil {
+			moved := words.Dash
+			if len(m.Norm) > 0 && c.Norm != nil {
+				moved = words.Strength(*c.Norm, view.RankOf(m.Norm, 0.5))
+			}
+			add(quantile(m.Margin, 0.1), quantile(m.Margin, 0.5), quantile(m.Margin, 0.9), quantile(m.Clean, 0.5),
+				len(m.Norm), moved, quantile(m.First, 0.5), quantile(m.Queries, 0.5))
+		}
+	})
+}
+
+// quantile writes the nearest-rank q-quantile of xs, or a dash when there are none.
+func quantile(xs []float64, q float64) string {
+	if len(xs) == 0 {
+		return words.Dash
+	}
+	return words.ThreeDigits(view.RankOf(xs, q))
+}
+
+// SpreadTable says how far accuracies depend on the attacks' seeds.
+func (s Suite) SpreadTable() Table {
+	head := []string{"Seeds", "Mean", "Standard deviation", "Lowest", "Highest", "Right under every seed"}
+	return s.byCell("Spread over the seeds: accuracy in %", head, func(c *result.Cell, add func(...any)) {
+		if v, ok := c.Spread(); ok {
+			line := boxes(v.Seeds)
+			for _, share := range []float64{v.Mean, v.Deviation, v.Min, v.Max, v.Every} {
+				line = append(line, text(words.Percent(share, c.N)))
+			}
+			add(line)
+		}
+	})
 }

@@ -8,19 +8,21 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"selfheal/harness/result"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
 
-// Suite are those of a suite.
+// Suite has the tables of a suite.
 type Suite struct{ *view.Suite }
 
-// Report are those of a report and of its suites.
+// Report has the tables of a report and of its suites.
 type Report struct {
 	*view.Report
 	Suites []Suite
 }
 
+// Of has the tables of what is arranged.
 func Of(v *view.Report) Report {
 	out := Report{Report: v}
 	for _, s := range v.Suites {
@@ -66,7 +68,7 @@ func (t Table) Foot() [][]Box { return t.Rows[len(t.Rows)-t.Sums:] }
 
 // wordHeads head columns of words behind the row headings.
 var wordHeads = []string{"Component", "Method", "Recipe", inIntervalHead, lowestHead, attackerHead,
-	formatHead, chosenHead, takenHead, settingsHead, claimHead, outcomeHead, runHead}
+	formatHead, chosenHead, takenHead, settingsHead, claimHead, passHead, runHead}
 
 // Words reports whether column i holds words, which align left; numbers align right.
 func (t Table) Words(i int) bool {
@@ -94,15 +96,34 @@ type Span struct {
 
 func text(s string) Box { return Box{Spans: []Span{{Text: s}}, Bar: -1} }
 
-// boxes are a row's, of strings and of boxes.
+// boxes are a row's: of texts, which are cleaned, of counts, of boxes and of lists of these.
 func boxes(cells ...any) (row []Box) {
 	for _, c := range cells {
-		if s, plain := c.(string); plain {
-			c = text(s)
+		switch c := c.(type) {
+		case string:
+			row = append(row, text(words.Clean(c)))
+		case int:
+			row = append(row, text(words.Thousands(c)))
+		case int64:
+			row = append(row, text(words.Thousands(c)))
+		case []string:
+			for _, s := range c {
+				row = append(row, text(words.Clean(s)))
+			}
+		case []Box:
+			row = append(row, c...)
+		default:
+			row = append(row, c.(Box))
 		}
-		row = append(row, c.(Box))
 	}
 	return row
+}
+
+// bold is a text that is bold or not.
+func bold(s string, is bool) Box {
+	b := text(s)
+	b.Spans[0].Bold = is
+	return b
 }
 
 // lead appends a column of row headings where it is shown.
@@ -112,7 +133,7 @@ func (t *Table) lead(head string, show bool) {
 	}
 }
 
-// add appends a row of strings and of boxes.
+// add appends a row of [boxes].
 func (t *Table) add(cells ...any) { t.Rows = append(t.Rows, boxes(cells...)) }
 
 // note appends a footnote; without a mark it is about the whole table.
@@ -127,6 +148,7 @@ func timed(seconds float64) Box {
 	return b
 }
 
+// Plain is the box's text.
 func (b Box) Plain() (out string) {
 	for _, s := range b.Spans {
 		out += s.Text
@@ -163,4 +185,53 @@ func (t Table) marked() Table {
 		}
 	}
 	return t
+}
+
+// Footnote is a note as it is written; without a mark it is about the whole table.
+type Footnote struct{ Mark, Text string }
+
+// Anchor is the end of a mark's id in the page.
+func (n Footnote) Anchor() string { return MarkAnchor(n.Mark) }
+
+// MarkAnchor is the end of the id of what a mark leads to.
+func MarkAnchor(mark string) string { return strings.ReplaceAll(mark, view.LoopMark, "loop") }
+
+// footnotes writes the notes: id, message and what they concern.
+func (s Suite) footnotes() []Footnote {
+	const most = 4
+	var out []Footnote
+	for _, n := range s.Notes {
+		where := strings.Join(n.Where[:min(len(n.Where), most)], "; ")
+		if more := len(n.Where) - most; more > 0 {
+			where += fmt.Sprintf("; and %d more", more)
+		}
+		out = append(out, Footnote{n.Mark, fmt.Sprintf("%s: %s (%s)", words.Clean(n.ID), words.Clean(n.Message), where)})
+	}
+	return append(append(out, s.titles()...), s.agreement()...)
+}
+
+// agreement says of attacks in another precision than the judge's how they agree with the same in float32.
+func (s Suite) agreement() (out []Footnote) {
+	var all result.Agreement
+	s.Each(func(c *result.Cell, _ words.Column) {
+		if c.Agreement != nil {
+			all.N, all.Agree = all.N+c.Agreement.N, all.Agree+c.Agreement.Agree
+		}
+	})
+	if all.N > 0 {
+		out = append(out, Footnote{"", fmt.Sprintf("attacks' passes ran in less than float32, verdicts are of "+
+			"float32; of %d images that stood and were attacked again in float32, %d stood again", all.N, all.Agree)})
+	}
+	return out
+}
+
+// titles say how single attacks were made whose columns' heads don't.
+func (s Suite) titles() (out []Footnote) {
+	for _, c := range s.Columns {
+		components := s.File.Attacks[c.Attack].Components
+		if title := c.AttackTitle; title != "" && title != c.Short() && components == nil {
+			out = view.Once(out, Footnote{"", c.Name() + ": " + words.Clean(title)})
+		}
+	}
+	return out
 }

@@ -11,15 +11,14 @@ import (
 
 // sixDigits writes x with six significant digits: checks compare closer than tables do.
 func sixDigits(x float64) string {
-	s := fmt.Sprintf("%.6g", x)
-	return strings.ReplaceAll(s, "-", "−")
+	return strings.ReplaceAll(fmt.Sprintf("%.6g", x), "-", "−")
 }
 
 // Checks are the theory's checks, a table an experiment.
 func Checks(checks []theory.Check) (out []Table) {
 	for _, name := range view.Distinct(checks, func(c theory.Check) string { return c.Part }) {
 		part := Table{Lead: 1, Caption: words.Heading(name),
-			Head: []string{"Check", claimHead, "Measured", "Expected", "Tolerance", outcomeHead}}
+			Head: []string{"Check", claimHead, "Measured", "Expected", "Tolerance", passHead}}
 		for _, c := range checks {
 			if c.Part != name {
 				continue
@@ -34,12 +33,11 @@ func Checks(checks []theory.Check) (out []Table) {
 			if !c.Pass {
 				outcome.Spans[0] = Span{Text: "FAIL", Bold: true}
 			}
-			expected := c.Relation + words.Nbsp + sixDigits(c.Expected)
-			part.add(words.Clean(c.Name), words.Clean(c.Claim), sixDigits(c.Measured), expected, tolerance, outcome)
+			part.add(c.Name, c.Claim, sixDigits(c.Measured), c.Relation+words.Nbsp+sixDigits(c.Expected), tolerance, outcome)
 		}
 		out = append(out, part)
 	}
 	return out
 }
 
-const claimHead, outcomeHead = "Claim", "Outcome"
+const claimHead, passHead = "Claim", "Outcome"

@@ -164,5 +164,5 @@ func (c Curve) At(epsilon float64) float64 {
 
 // Bounded reports whether the suite has certificates by bounds.
 func (s *Suite) Bounded() bool {
-	return slices.ContainsFunc(s.Certified, func(by *Certificate) bool { return !by.Of.Smooths() })
+	return slices.ContainsFunc(s.Certified, func(by *Apart) bool { return !by.Of.Smooths() })
 }

@@ -113,7 +113,7 @@ func TestCurves(t *testing.T) {
 
 // A certificate's curve holds a value up to a radius: a cell counts all images that reach its own.
 func TestCertifiedCurve(t *testing.T) {
-	by := Certificate{Attack: "smooth", Columns: Of(of(under("none", "x", 2, 1))).Suites[0].Columns[1:],
+	by := Apart{Attack: "smooth", Columns: Of(of(under("none", "smooth", 2, 1))).Suites[0].Columns[1:],
 		cells: map[cellKey]*result.Cell{{"m", "none", "smooth", 2. / 255}: {Accuracy: 0.5}},
 		radii: map[cellKey][]float64{{model: "m", defense: "none"}: {0, 0.3, 2. / 255, 0.3}}}
 	c := by.curve("m", "none")

@@ -2,7 +2,12 @@ package view
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
+	"time"
+
+	"selfheal/harness/result/published"
 
 	"selfheal/harness/result"
 	"selfheal/reports/words"
@@ -32,9 +37,6 @@ func (v *Report) Sentences() (out []string) {
 	return out
 }
 
-// Curved reports whether there are robustness curves.
-func (s *Suite) Curved() bool { return len(s.Curves()) > 0 }
-
 // Recorded reports whether there are records of the suite.
 func (s *Suite) Recorded() bool { return len(s.margins) > 0 }
 
@@ -49,8 +51,7 @@ func (s *Suite) EndsEarly() bool {
 }
 
 // Attackers explains the modes of the file's suites.
-func (v *Report) Attackers() []Fact {
-	var out []Fact
+func (v *Report) Attackers() (out []Fact) {
 	for _, m := range append([]result.Mode{result.Whitebox}, result.Modes...) {
 		if slices.ContainsFunc(v.Suites, func(s *Suite) bool { return s.Attacker().Name == m.Name }) {
 			out = append(out, Fact{m.Name, m.Knows})
@@ -83,27 +84,21 @@ func (v *Report) Headline() string {
 // Tested says what was tested, over all suites.
 func (v *Report) Tested() (out []Fact) {
 	said := map[string][]string{}
-	add := func(term, name string) {
-		if name != "" {
-			said[term] = Once(said[term], name)
+	add := func(term string, names ...string) {
+		for _, name := range names {
+			if name != "" {
+				said[term] = Once(said[term], words.Clean(name))
+			}
 		}
 	}
 	for _, s := range v.Suites {
-		for _, m := range s.Models {
-			add("Models", words.Clean(m))
-		}
-		for _, c := range s.Controls {
-			add("Controllers", words.Clean(c))
-		}
-		for _, c := range s.Columns {
-			if c.Attack != "none" {
-				add("Attacks", c.Title())
-			}
-		}
+		add("Models", s.Models...)
+		add("Controllers", s.Controls...)
+		add("Attacks", s.Heads()[1:]...)
 		for _, by := range s.Certified {
-			add("Certificates", words.Clean(by.Of.Title))
+			add("Certificates", by.Of.Title)
 		}
-		sample := words.Clean(s.Dataset)
+		sample := s.Dataset
 		if s.N > 0 {
 			sample += fmt.Sprintf(" (n = %d)", s.N)
 		}
@@ -145,4 +140,78 @@ func (s *Suite) summary(r Row) string {
 		out += fmt.Sprintf("; %s (%s), %s, %s", whose, s.Attacker().Name, low.Column.Title(), say(both))
 	}
 	return out + "."
+}
+
+// Provenance says with what the numbers were made.
+func (v *Report) Provenance() []Fact {
+	if v.Quoted {
+		return []Fact{{"Paper", published.Title}, {"Authors", published.Authors}}
+	}
+	f, e := v.File, v.File.Environment
+	created := ""
+	if !f.Created.IsZero() {
+		created = f.Created.UTC().Format(time.RFC3339)
+	}
+	var threads, winograd string
+	if e.Threads != 0 { // files of older versions don't say
+		threads = fmt.Sprint(e.Threads)
+	}
+	if e.Winograd {
+		winograd = "convolutions rewritten for the CPU"
+	}
+	return slices.DeleteFunc([]Fact{
+		{"Created", created}, {"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)},
+		{"Seeds of the attacks", v.seeds()}, {"Schema", f.Schema}, {"selfheal", e.Selfheal}, {"Go", e.Go},
+		{"ONNX Runtime", e.ONNXRuntime}, {"Provider", e.Provider}, {"CPU", e.CPU},
+		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)}, {"Threads of a pass", threads},
+		{"Winograd", winograd},
+	}, func(x Fact) bool { return x.Text == "" })
+}
+
+// seeds names all seeds that some cell has an accuracy under, in their order; "" where cells
+// have one.
+func (v *Report) seeds() string {
+	var names []string
+	for _, c := range v.File.Cells {
+		for _, one := range c.Seeds {
+			if len(c.Seeds) > 1 {
+				names = Once(names, fmt.Sprint(one.Seed))
+			}
+		}
+	}
+	return words.Some(names)
+}
+
+var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// Command repeats the run, as one types it; "" where that is not known.
+func (v *Report) Command() string { return shellCommand(v.File.Command) }
+
+// shellCommand writes arguments as one types them into a POSIX shell.
+func shellCommand(args []string) string {
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		switch {
+		case plainArgument.MatchString(a):
+			quoted[i] = a
+		case words.Clean(a) != a:
+			quoted[i] = "\"$(printf '" + printfEscaped(a) + "')\""
+		default:
+			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+// printfEscaped writes what a terminal does not show as bytes in octal, for printf.
+func printfEscaped(s string) string {
+	var sb strings.Builder
+	for _, b := range []byte(s) {
+		if b <= ' ' || b >= 0x7f || strings.ContainsRune(`'"\%`, rune(b)) {
+			fmt.Fprintf(&sb, `\%03o`, b)
+		} else {
+			sb.WriteByte(b)
+		}
+	}
+	return sb.String()
 }

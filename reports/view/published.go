@@ -78,3 +78,116 @@ func (v *Report) quotedHeadline() string {
 	return fmt.Sprintf("%s as printed in Tables 2 to 7 of “%s” (%s). Nothing was run for this report.",
 		words.Plural(accuracies, "accuracy", "accuracies"), published.Title, published.Authors)
 }
+
+// Compared is a cell of ours beside the published number of the same cell.
+type Compared struct {
+	Model, Defense string
+	Column         words.Column
+	Cell           *result.Cell // nil for a number whose cell was not run
+	Published      *float64     // a share; nil for a cell that the source lacks
+	Alone          *result.Cell // of a corruption: the network's alone
+}
+
+func publishedKey(p result.PublishedCell) cellKey {
+	return cellKey{p.Model, p.Defense, p.Attack, words.OrMinusOne(p.Epsilon)}
+}
+
+// Compared lists the suite's cells and the published numbers: by model, defense and
+// column, then the numbers of cells that the suite has no place for. In a view that is
+// quoted every cell is a published number.
+func (s *Suite) Compared() (out []Compared) {
+	left, numbers := map[cellKey]float64{}, []result.PublishedCell(nil)
+	if s.Published != nil {
+		numbers = s.Published.Cells
+	}
+	for _, p := range numbers {
+		left[publishedKey(p)] = p.Accuracy
+	}
+	for _, m := range s.Models {
+		for _, one := range s.Series(m) {
+			for i, c := range one.Cells {
+				line := Compared{Model: m, Defense: one.Defense, Column: s.Columns[i], Cell: c}
+				key := cellKey{m, one.Defense, line.Column.Attack, words.OrMinusOne(line.Column.Epsilon)}
+				if p, known := left[key]; known {
+					delete(left, key)
+					line.Published = &p
+				}
+				if c != nil && s.Quoted {
+					line.Cell, line.Published = nil, &c.Accuracy
+				}
+				if line.Cell != nil || line.Published != nil {
+					out = append(out, line)
+				}
+			}
+		}
+	}
+	var rest []Compared // numbers without a place
+	for _, p := range numbers {
+		if accuracy, open := left[publishedKey(p)]; open {
+			delete(left, publishedKey(p))
+			rest = append(rest, Compared{Model: p.Model, Defense: p.Defense, Column: s.publishedColumn(p),
+				Published: &accuracy})
+		}
+	}
+	network := func(c Compared) [2]string { return [2]string{c.Model, c.Defense} }
+	for _, of := range Distinct(rest, network) { // the attacks on one after another
+		for _, c := range rest {
+			if network(c) == of {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// publishedColumn is the suite's column of a published number, or where it has none one
+// that calls the attack as the paper's tables do.
+func (s *Suite) publishedColumn(p result.PublishedCell) words.Column {
+	col := words.Column{Attack: p.Attack, Epsilon: p.Epsilon}
+	if i := slices.IndexFunc(s.Columns, col.Same); i >= 0 {
+		return s.Columns[i]
+	}
+	if p.Norm != nil {
+		col.Norm = *p.Norm
+	}
+	t, _ := published.Lookup(s.Published.Source)
+	if i := slices.IndexFunc(t.Cells, func(c published.Cell) bool { return c.Attack.Name == p.Attack }); i >= 0 {
+		col.Recipe = t.Cells[i].Attack.Kind
+	}
+	return col
+}
+
+// Difference is ours minus the published number; both are there.
+func (c Compared) Difference() float64 { return c.Cell.Accuracy - *c.Published }
+
+// Judged reports whether there is a number, and an interval of ours to look for it in.
+func (c Compared) Judged() bool {
+	return c.Cell != nil && c.Published != nil && words.Interval(c.Cell) != ""
+}
+
+// Side says where the published number lies: −1 below our interval, 0 in it, +1 above.
+// A number printed to a hundredth of a point is in it when it may have been so before
+// it was rounded.
+func (c Compared) Side() int {
+	const half = 0.00005
+	switch {
+	case *c.Published < c.Cell.CI95[0]-half:
+		return -1
+	case *c.Published > c.Cell.CI95[1]+half:
+		return 1
+	}
+	return 0
+}
+
+// Verdict is side in words, or why there is none.
+func (c Compared) Verdict() string {
+	switch {
+	case c.Cell == nil:
+		return "not run"
+	case c.Published == nil:
+		return "extra"
+	case !c.Judged():
+		return words.Dash
+	}
+	return [...]string{"no, below", "yes", "no, above"}[c.Side()+1]
+}

@@ -3,7 +3,6 @@ package view
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -39,8 +38,8 @@ type Suite struct {
 
 	File      *result.File
 	cells     map[cellKey]*result.Cell
-	Corrupted []*Corruptions // whose cells are not among cells; their means are
-	Certified []*Certificate // whose cells are not among cells
+	Corrupted []*Apart       // corruptions, whose means are among cells
+	Certified []*Apart       // certificates
 	failed    []*result.Cell // cells with an error and no verdicts
 	Studies   []Study
 	margins   map[cellKey]*margins
@@ -85,44 +84,38 @@ func Of(f *result.File) *Report {
 	sound.Cells = slices.DeleteFunc(slices.Clone(f.Cells), func(c result.Cell) bool { return c.Error != "" })
 	v := &Report{File: &sound}
 	byName := map[string]*Suite{}
-	add := func(rs result.Suite) *Suite {
-		for _, names := range []*[]string{&rs.Models, &rs.Controls, &rs.Attacks} {
+	suite := func(of result.Suite) *Suite {
+		if s := byName[of.Name]; s != nil {
+			return s
+		}
+		for _, names := range []*[]string{&of.Models, &of.Controls, &of.Attacks} {
 			*names = slices.Clone(*names)
 		}
-		s := &Suite{Suite: rs, File: f, cells: map[cellKey]*result.Cell{}}
-		byName[rs.Name] = s
-		v.Suites = append(v.Suites, s)
+		s := &Suite{Suite: of, File: f, cells: map[cellKey]*result.Cell{}}
+		byName[of.Name], v.Suites = s, append(v.Suites, s)
 		return s
 	}
-	for _, rs := range f.Suites {
-		if byName[rs.Name] == nil {
-			add(rs)
-		}
+	for _, s := range f.Suites {
+		suite(s)
 	}
 	for i := range f.Cells {
 		c := &f.Cells[i]
-		s := byName[c.Suite]
-		if s == nil {
-			s = add(result.Suite{Name: c.Suite, Dataset: c.Dataset, Mode: c.Mode})
-		}
-		s.include(c)
+		suite(result.Suite{Name: c.Suite, Dataset: c.Dataset, Mode: c.Mode}).include(c)
 	}
-	slugs := map[string]bool{}
+	slugs, anchors := map[string]bool{}, map[string]bool{}
 	for _, s := range v.Suites {
 		s.Slug = words.UniqueSlug(s.Name, slugs)
-		if s.N == 0 {
-			s.N = f.Datasets[s.Dataset].N
-		}
+		s.N = cmp.Or(s.N, f.Datasets[s.Dataset].N)
 		s.addMeans()
 		s.arrangeColumns()
 		s.collectNotes()
-		s.Studies = studies(f, s.Name)
+		s.addStudies(anchors)
 	}
 	return v
 }
 
 func (s *Suite) include(c *result.Cell) {
-	apart := s.sortOut(c) || s.certificate(c)
+	apart := s.setApart(c)
 	switch {
 	case c.Error != "":
 		s.failed = append(s.failed, c)
@@ -194,98 +187,4 @@ func (s *Suite) arrangeColumns() {
 	for i, head := range heads {
 		s.Columns[i].Ambiguous = slices.Contains(heads[:i], head) || slices.Contains(heads[i+1:], head)
 	}
-}
-
-// Heads are the columns' titles.
-func (s *Suite) Heads() (out []string) {
-	for _, c := range s.Columns {
-		out = append(out, c.Title())
-	}
-	return out
-}
-
-// Cell returns the cell of a model, a defense ("none" or a control) and a column, or nil.
-func (s *Suite) Cell(model, defense string, col words.Column) *result.Cell {
-	return s.cells[cellKey{model, defense, col.Attack, words.OrMinusOne(col.Epsilon)}]
-}
-
-// Defenses returns "none" and the suite's controls.
-func (s *Suite) Defenses() []string { return append([]string{"none"}, s.Controls...) }
-
-// Rows returns the accuracy table: a row a model, or one per control where there are several.
-func (s *Suite) Rows() []Row {
-	controls := s.Controls
-	switch {
-	case s.Sides[0] != "":
-		controls = []string{s.Sides[1]}
-	case len(controls) == 0:
-		controls = []string{""}
-	}
-	left := cmp.Or(s.Sides[0], "none")
-	var rows []Row
-	for _, m := range s.Models {
-		for _, control := range controls {
-			r := Row{Model: m, Control: control}
-			for _, col := range s.Columns {
-				r.Entries = append(r.Entries, Entry{s.Cell(m, left, col), s.Cell(m, control, col)})
-			}
-			rows = append(rows, r)
-		}
-	}
-	return rows
-}
-
-// Series returns a model's lines: the baseline, then each control.
-func (s *Suite) Series(model string) []Series {
-	var out []Series
-	for i, d := range s.Defenses() {
-		one := Series{Model: model, Defense: d, Index: i}
-		for _, col := range s.Columns {
-			one.Cells = append(one.Cells, s.Cell(model, d, col))
-		}
-		out = append(out, one)
-	}
-	return out
-}
-
-// Each calls fn for every cell there is, by model, defense and column.
-func (s *Suite) Each(fn func(c *result.Cell, col words.Column)) {
-	for _, m := range s.Models {
-		for _, one := range s.Series(m) {
-			for i, c := range one.Cells {
-				if c != nil {
-					fn(c, s.Columns[i])
-				}
-			}
-		}
-	}
-}
-
-// Heading is the suite's title, or its name where it has none.
-func (s *Suite) Heading() string {
-	if s.Title != "" {
-		return words.Clean(s.Title)
-	}
-	return words.Clean(s.Name)
-}
-
-// Sample is what was scored: data set and number of images, where that is known.
-func (s *Suite) Sample() string {
-	if s.N == 0 {
-		return words.Clean(s.Dataset)
-	}
-	return fmt.Sprintf("%s · n = %d", words.Clean(s.Dataset), s.N)
-}
-
-// Facts is the line under a heading: data set, number of images, mode.
-func (s *Suite) Facts() string { return s.Sample() + " · " + s.Attacker().Name }
-
-// Missing counts the cells that the suite's table leaves open, but for those that failed.
-func (s *Suite) Missing() (n int) {
-	if s.Quoted {
-		return 0
-	}
-	n = len(s.Models) * len(s.Defenses()) * len(s.Columns)
-	s.Each(func(*result.Cell, words.Column) { n-- })
-	return max(n-len(s.failed), 0)
 }

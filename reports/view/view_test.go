@@ -58,11 +58,11 @@ func TestAttackThatHasNotBegun(t *testing.T) {
 // The lowest accuracy is one under an attack where the suite has some, and under corruptions where it has none.
 func TestLowestUnderCorruption(t *testing.T) {
 	s := Of(of(under("none", "none", 0, 4), under("none", "pgd", 2, 2), under("none", "square", 2, 1))).Suites[0]
-	s.Corrupted = []*Corruptions{{Attack: "square"}}
+	s.Corrupted = []*Apart{{Attack: "square"}}
 	if low := s.Lowest(s.Rows()[0], BaselineOf); low.Column.Attack != "pgd" {
 		t.Errorf("the lowest is under %s", low.Column.Attack)
 	}
-	s.Corrupted = append(s.Corrupted, &Corruptions{Attack: "pgd"})
+	s.Corrupted = append(s.Corrupted, &Apart{Attack: "pgd"})
 	if low := s.Lowest(s.Rows()[0], BaselineOf); low.Column.Attack != "square" {
 		t.Errorf("without attacks the lowest is under %s", low.Column.Attack)
 	}

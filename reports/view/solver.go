@@ -9,16 +9,6 @@ import (
 	"selfheal/reports/words"
 )
 
-// studies are a suite's solver studies, in the order of the file.
-func studies(f *result.File, suite string) (out []Study) {
-	for i := range f.Solver {
-		if f.Solver[i].Suite == suite {
-			out = append(out, Study{SolverStudy: &f.Solver[i]})
-		}
-	}
-	return out
-}
-
 // Study is a solver study as it is read.
 type Study struct {
 	*result.SolverStudy
@@ -177,12 +167,70 @@ func ShownSweeps(n int) []int {
 
 // Studies are those of all suites, each with a section of its own.
 func (v *Report) Studies() (out []Study) {
-	slugs := map[string]bool{}
 	for _, s := range v.Suites {
-		for _, st := range s.Studies {
-			st.Heading, st.Slug = s.Heading(), words.UniqueSlug(s.Slug+"-"+st.Model+"-"+st.Control, slugs)
-			out = append(out, st)
+		out = append(out, s.Studies...)
+	}
+	return out
+}
+
+// addStudies gives the suite its solver studies, in the order of the file.
+func (s *Suite) addStudies(slugs map[string]bool) {
+	for i, of := range s.File.Solver {
+		if of.Suite == s.Name {
+			slug := words.UniqueSlug(s.Slug+"-"+of.Model+"-"+of.Control, slugs)
+			s.Studies = append(s.Studies, Study{&s.File.Solver[i], s.Heading(), slug})
+		}
+	}
+}
+
+// Traced is a model under a control whose cells tell what it does layer by layer.
+type Traced struct {
+	Model, Control string
+	Layers         []string
+	Columns        []words.Column
+	Solvers        []*result.Solver // one a column
+}
+
+// Traced lists those of the suite, in its order.
+func (s *Suite) Traced() []Traced {
+	var out []Traced
+	for _, m := range s.Models {
+		for _, d := range s.Controls {
+			t := Traced{Model: m, Control: d}
+			for _, col := range s.Columns {
+				c := s.Cell(m, d, col)
+				if c == nil || c.Solver == nil || len(c.Solver.Layers) == 0 ||
+					t.Solvers != nil && len(c.Solver.Layers) != len(t.Layers) {
+					continue
+				}
+				if t.Solvers == nil {
+					for _, l := range c.Solver.Layers {
+						t.Layers = append(t.Layers, words.LayerName(l.At))
+					}
+				}
+				t.Columns, t.Solvers = append(t.Columns, col), append(t.Solvers, c.Solver)
+			}
+			if t.Solvers != nil {
+				out = append(out, t)
+			}
 		}
 	}
 	return out
 }
+
+// Name is what a panel's title says.
+func (t Traced) Name() string { return words.Clean(t.Model) + " · " + words.Clean(t.Control) }
+
+// Sweeps is how many sweeps the solver was followed through on every column; 0 where it was not.
+func (t Traced) Sweeps() int {
+	n := len(t.Solvers[0].Sweeps)
+	for _, s := range t.Solvers {
+		if len(s.Sweeps) != n {
+			return 0
+		}
+	}
+	return max(n-1, 0)
+}
+
+// MostTraced is how many networks under a control a figure of traces shows.
+const MostTraced = 6
