@@ -47,13 +47,7 @@ func (accuracyFigure) Page(s *view.Suite) []chart.Sheet { return accuracyCharts(
 // accuracyCharts are the figure with values below the plots or without.
 func accuracyCharts(values bool) charts[string] {
 	return charts[string]{
-		title: always("accuracy in %"), caption: "Accuracy in %", seeds: drawn, note: always(""), attacked: true,
-		alt: func(s *view.Suite) string {
-			if radar(s) {
-				return "Radar plot of accuracy in %"
-			}
-			return "Bars of accuracy in %"
-		},
+		title: "accuracy in %", caption: "Accuracy in %", alt: " of accuracy in %", seeds: drawn, attacked: true,
 		parts: func(s *view.Suite) []string { return s.Models },
 		layout: func(s *view.Suite, models int) chart.Sheet {
 			return chart.InFile(models, values && len(s.Defenses()) > 3)
@@ -68,10 +62,11 @@ func pageAccuracies(s *view.Suite, model string) chart.Sheet {
 }
 
 func fillAccuracies(s *view.Suite, f *chart.Sheet, models []string, values bool) {
-	like := chart.Look{Line: true, Marks: true}
+	like, kind := chart.Look{Line: true, Marks: true}, "Radar plot"
 	if !radar(s) {
-		like = chart.Look{Bars: true}
+		like, kind = chart.Look{Bars: true}, "Bars"
 	}
+	f.Alt = kind + f.Alt
 	f.Legend = legend(s, like)
 	for _, m := range models {
 		p := accuracyPanel{s: s, model: m, lines: s.Series(m)}
@@ -133,10 +128,9 @@ func (a accuracyPanel) Height(vg.Length) vg.Length {
 }
 
 func (a accuracyPanel) Draw(p chart.Pen, left, top, width, _, _ vg.Length) {
-	st := chart.Style(9, true)
-	p.Write(chart.Fit(words.Clean(a.model), st, width), vg.Point{X: left + width/2, Y: top}, st, p.Ink, -0.5, -1)
-	area := vg.Rectangle{Min: vg.Point{X: left, Y: top - chart.PanelTitle - a.chartHeight()}, Max: vg.Point{X: left + width,
-		Y: top - chart.PanelTitle}}
+	st := chart.Strong
+	p.Write(chart.Fit(words.Clean(a.model), st, width), chart.Pt(left+width/2, top), st, p.Ink, -0.5, -1)
+	area := chart.Rect(left, top-chart.PanelTitle-a.chartHeight(), left+width, top-chart.PanelTitle)
 	if radar(a.s) {
 		a.drawRadar(p, area)
 	} else {
@@ -173,7 +167,7 @@ func (a accuracyPanel) bars(width vg.Length) chart.Plot {
 // fitted shortens each of some lines.
 func fitted(lines []string, w vg.Length) (out []string) {
 	for _, l := range lines {
-		out = append(out, chart.Fit(l, chart.Style(chart.Small, false), w))
+		out = append(out, chart.Fit(l, chart.Small, w))
 	}
 	return out
 }
@@ -194,7 +188,7 @@ func groupedBar(defense, i, j, n int, most float64, text string) chart.Bar {
 // valueColumns lays out the table under a panel: the width of its titles, shortened, and of
 // each defense's column, at most 84 points.
 func (a accuracyPanel) valueColumns(width vg.Length) (titles []string, label, column vg.Length) {
-	st := chart.Style(chart.Small, false)
+	st := chart.Small
 	for i, c := range a.s.Columns {
 		t := c.Title()
 		if a.axes.numbered {
@@ -208,13 +202,13 @@ func (a accuracyPanel) valueColumns(width vg.Length) (titles []string, label, co
 }
 
 // fits reports whether a column of that table has room for a value.
-func fits(column vg.Length) bool { return column >= chart.Style(chart.Small, false).Width("100.00")+3 }
+func fits(column vg.Length) bool { return column >= chart.Small.Width("100.00")+3 }
 
 // drawValues writes the table under a panel: a line a column of the suite, a
 // column a defense, headed by the defense's marker. Where there are too many defenses, or the
 // panel is of many models, it is the key of the axes' numbers only.
 func (a accuracyPanel) drawValues(p chart.Pen, left, top, width vg.Length) {
-	st, bold, lines := chart.Style(chart.Small, false), chart.Style(chart.Small, true), a.lines
+	st, bold, lines := chart.Small, chart.SmallBold, a.lines
 	titles, label, col := a.valueColumns(width)
 	if !fits(col) || a.bare {
 		lines, col = nil, 0
@@ -226,7 +220,7 @@ func (a accuracyPanel) drawValues(p chart.Pen, left, top, width vg.Length) {
 		name, end := words.DefenseName(one.Defense), left+label+col*vg.Length(j+1)-2
 		if room := col - sampleWidth - 7; room >= bold.Width("baseline") {
 			name = chart.Fit(name, bold, room)
-			p.Write(name, vg.Point{X: end, Y: top - chart.LineStep/2}, bold, p.Ink, -1, -0.5)
+			p.Write(name, chart.Pt(end, top-chart.LineStep/2), bold, p.Ink, -1, -0.5)
 			end -= bold.Width(name) + 3
 		} // else the marker says it, as the legend does
 		l := chart.LookOf(one.Index)
@@ -235,10 +229,10 @@ func (a accuracyPanel) drawValues(p chart.Pen, left, top, width vg.Length) {
 	}
 	for i := range titles {
 		y := top - chart.LineStep*vg.Length(i+1)
-		p.Segment(p.Grid, 0.4, vg.Point{X: left, Y: y}, vg.Point{X: right, Y: y})
-		p.Write(titles[i], vg.Point{X: left, Y: y - chart.LineStep/2}, st, p.Ink, 0, -0.5)
+		p.Segment(p.Grid, 0.4, chart.Pt(left, y), chart.Pt(right, y))
+		p.Write(titles[i], chart.Pt(left, y-chart.LineStep/2), st, p.Ink, 0, -0.5)
 		for j, one := range lines {
-			p.Write(value(one.Cells[i]), vg.Point{X: left + label + col*vg.Length(j+1) - 2, Y: y - chart.LineStep/2}, st,
+			p.Write(value(one.Cells[i]), chart.Pt(left+label+col*vg.Length(j+1)-2, y-chart.LineStep/2), st,
 				p.Ink, -1, -0.5)
 		}
 	}

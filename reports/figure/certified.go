@@ -11,15 +11,15 @@ import (
 
 func init() {
 	figures[result.CertifiedFigure] = charts[string]{
-		title: func(s *view.Suite) string {
+		title: "certified accuracy in %", caption: "Certified accuracy in % against the ℓ2 radius, with 95 % Wilson " +
+			"intervals", alt: "Certified accuracy in % against the radius", seeds: (*view.Suite).OfFirstSeed,
+		names: func(s *view.Suite) string {
 			var names []string
 			for _, by := range s.Smoothed() {
 				names = append(names, words.Clean(by.Of.Title))
 			}
-			return "certified accuracy in % · " + strings.Join(names, "; ")
+			return " · " + strings.Join(names, "; ")
 		},
-		caption: "Certified accuracy in % against the ℓ2 radius, with 95 % Wilson intervals",
-		alt:     always("Certified accuracy in % against the radius"), seeds: (*view.Suite).OfFirstSeed, note: always(""),
 		parts:  func(s *view.Suite) []string { return s.Models },
 		layout: func(s *view.Suite, models int) chart.Sheet { return chart.InFile(models*len(s.Smoothed()), true) },
 		fill:   fillCertified,

@@ -42,13 +42,13 @@ func Scatter(g *view.Group, f chart.Sheet) chart.Sheet {
 		if e.Worst == nil || first == nil || len(f.Legend) == figureEntries {
 			continue
 		}
-		one := chart.Series{Look: chart.Look{Colour: i, Marks: true, Marker: i}, Label: chart.Fit(g.Labels[i], chart.Style(chart.Normal, false),
+		one := chart.Series{Look: chart.Look{Colour: i, Marks: true, Marker: i}, Label: chart.Fit(g.Labels[i], chart.Normal,
 			f.PanelWidth()-20), X: []float64{first.Accuracy}, Y: []float64{e.Worst.Accuracy},
 			Low: []float64{e.Worst.CI95[0]}, High: []float64{e.Worst.CI95[1]}}
 		reach(0, first.Accuracy)
 		reach(1, e.Worst.CI95[0], e.Worst.CI95[1])
 		p.Series, f.Legend = append(p.Series, one), append(f.Legend, one)
-		p.Labels = append(p.Labels, chart.Label{X: first.Accuracy, Y: e.Worst.Accuracy, Text: view.EntryKey(i)})
+		p.Labels = append(p.Labels, chart.Text{X: first.Accuracy, Y: e.Worst.Accuracy, Text: view.EntryKey(i)})
 		f.Alt += fmt.Sprintf(" %s: %s %%, %s %%.", g.Labels[i], view.ScoreText(first), view.ScoreText(e.Worst))
 	}
 	if p.Series == nil {
@@ -108,7 +108,7 @@ func Histories(g *view.Group) (out []chart.Sheet) {
 		least, most := 1.0, 0.0
 		f.Alt = g.HistoryName(s) + "."
 		for k, l := range s.Lines[:min(len(s.Lines), historyLines)] {
-			one := chart.Series{Look: chart.LookOf(k), Label: chart.Fit(g.Attack(l.Column), chart.Style(chart.Normal, false), f.PanelWidth()-40)}
+			one := chart.Series{Look: chart.LookOf(k), Label: chart.Fit(g.Attack(l.Column), chart.Normal, f.PanelWidth()-40)}
 			one.Marks = len(s.Points) <= markedRuns
 			f.Alt += " " + g.Attack(l.Column) + ":"
 			for at, point := range s.Points {
@@ -122,7 +122,7 @@ func Histories(g *view.Group) (out []chart.Sheet) {
 				f.Alt += " " + view.ScoreText(score)
 				for _, step := range l.Steps {
 					if step.To == at && step.Test != nil && step.Test.Significant {
-						p.Labels = append(p.Labels, chart.Label{X: times[at], Y: score.Accuracy,
+						p.Labels = append(p.Labels, chart.Text{X: times[at], Y: score.Accuracy,
 							Text: words.Tenths(step.Test.Difference)})
 						f.Alt += " (" + words.Tenths(step.Test.Difference) + ")"
 					}
@@ -163,7 +163,7 @@ func dates(s compare.Series, times []float64, width vg.Length) (ticks []plot.Tic
 	if last.Sub(first) < 36*time.Hour {
 		layout, axis = "15:04", "time of the run (UTC), "+first.Format("2006-01-02")
 	}
-	label := chart.Style(chart.Small, false).Width(first.Format(layout)) + 8
+	label := chart.Small.Width(first.Format(layout)) + 8
 	span, at := cmp.Or(times[len(times)-1]-times[0], 1), math.Inf(-1)
 	for i, t := range times {
 		tick := plot.Tick{Value: t}

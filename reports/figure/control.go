@@ -49,7 +49,7 @@ func Traces(s *view.Suite) chart.Figure {
 // attacks in the series' colours. An attack keeps its look in all panels.
 func columnLook(s *view.Suite, col words.Column) chart.Series {
 	i := max(slices.IndexFunc(s.Columns, col.Same), 0)
-	one := chart.Series{Look: chart.LookOf(i), Label: chart.Fit(col.Title(), chart.Style(chart.Normal, false), 200)}
+	one := chart.Series{Look: chart.LookOf(i), Label: chart.Fit(col.Title(), chart.Normal, 200)}
 	if one.Colour = chart.Ink; i > 0 {
 		colours := []int{1, 2, 3, 4, 5, 0}
 		one.Colour = colours[(i-1)%len(colours)]
@@ -62,7 +62,7 @@ func columnLook(s *view.Suite, col words.Column) chart.Series {
 func numbered(t view.Traced, width vg.Length) bool {
 	const axis, apart = 0.85, 6 // of the width; between two names
 	for _, l := range t.Layers {
-		if chart.Style(chart.Small, false).Width(l)+apart > axis*width/vg.Length(len(t.Layers)) {
+		if chart.Small.Width(l)+apart > axis*width/vg.Length(len(t.Layers)) {
 			return true
 		}
 	}

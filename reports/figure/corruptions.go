@@ -19,8 +19,7 @@ const corruptionStep = vg.Length(14) // between two lines of the figure
 
 func init() {
 	figures[result.CorruptionsFigure] = charts[string]{
-		title: always("accuracy in %"), caption: corruptionCaption, alt: always(corruptionCaption),
-		seeds: (*view.Suite).OfFirstSeed, note: always(""),
+		title: "accuracy in %", caption: corruptionCaption, alt: corruptionCaption, seeds: (*view.Suite).OfFirstSeed,
 		parts: func(s *view.Suite) []string {
 			if len(s.Corrupted) == 0 {
 				return nil

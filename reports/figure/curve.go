@@ -19,8 +19,8 @@ const curveHeight = vg.Length(148)
 
 func init() {
 	figures[result.CurveFigure] = charts[view.Curves]{
-		title: always("accuracy in %"), caption: "Accuracy in % against ε, with 95 % Wilson intervals",
-		alt: always("Robustness curves, accuracy in % against epsilon"), seeds: (*view.Suite).OfFirstSeed, attacked: true,
+		title: "accuracy in %", caption: "Accuracy in % against ε, with 95 % Wilson intervals",
+		alt: "Robustness curves, accuracy in % against epsilon", seeds: (*view.Suite).OfFirstSeed, attacked: true,
 		note: func(s *view.Suite) string {
 			if s.Bounded() {
 				return "vertical lines reach down to what bounds prove"

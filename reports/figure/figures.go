@@ -59,28 +59,34 @@ func Page(s *view.Suite, accuracies bool) (groups [][]chart.Sheet) {
 
 // charts is a figure of parts: a file has all of them in one sheet, a page a sheet for each.
 type charts[T any] struct {
-	title    func(s *view.Suite) string // what the numbers are, above a file
+	title    string                     // what the numbers are, above a file
 	caption  string                     // the same, below a part in a page
-	alt      func(s *view.Suite) string // the same, for readers who do not see it
+	alt      string                     // the same, for readers who do not see it
 	seeds    func(s *view.Suite) string // of which seeds they are
-	note     func(s *view.Suite) string // what else is to be said
+	names    func(s *view.Suite) string // what else a title says; nil: nothing
+	note     func(s *view.Suite) string // what else is to be said of the figure; nil: nothing
 	attacked bool                       // they are of the suite's attacker
 	parts    func(s *view.Suite) []T    // nothing is drawn where there are none
 	layout   func(s *view.Suite, parts int) chart.Sheet
 	fill     func(s *view.Suite, f *chart.Sheet, parts []T) // adds panels and legend, and says the values
 }
 
-// always is a text that is the same for every suite.
-func always(text string) func(*view.Suite) string { return func(*view.Suite) string { return text } }
+// said is what a function says, if there is one.
+func said(of func(s *view.Suite) string, s *view.Suite) string {
+	if of == nil {
+		return ""
+	}
+	return of(s)
+}
 
 // on puts parts on a sheet.
 func (c charts[T]) on(s *view.Suite, f chart.Sheet, parts []T) chart.Sheet {
-	of, seeds := c.of(s), c.seeds(s)
-	f.Alt = fmt.Sprintf("%s%s, %s (%s).", c.alt(s), seeds, s.Heading(), of)
+	seeds := c.seeds(s)
+	f.Alt = fmt.Sprintf("%s%s, %s (%s).", c.alt, seeds, s.Heading(), c.of(s))
 	if f.Caption = c.caption + seeds; c.attacked {
 		f.Caption = s.Caption(f.Caption)
 	}
-	if note := c.note(s); note != "" {
+	if note := said(c.note, s); note != "" {
 		f.Caption += "; " + note
 	}
 	c.fill(s, &f, parts)
@@ -102,7 +108,8 @@ func (c charts[T]) File(s *view.Suite) chart.Sheet {
 	if c.attacked {
 		made = s.Made()
 	}
-	f.Head = headlines(s.Heading(), c.title(s)+" · "+c.of(s), strings.TrimPrefix(c.seeds(s), ", "), made, c.note(s))
+	f.Head = headlines(s.Heading(), c.title+said(c.names, s)+" · "+c.of(s), strings.TrimPrefix(c.seeds(s), ", "), made,
+		said(c.note, s))
 	return f
 }
 
@@ -132,7 +139,6 @@ func (section) Page(*view.Suite) []chart.Sheet { return nil }
 
 // legend has an entry a defense, drawn as like says; of those that only names, if any.
 func legend(s *view.Suite, like chart.Look, only ...string) (out []chart.Series) {
-	st := chart.Style(chart.Normal, false)
 	for i, d := range s.Defenses() {
 		if only != nil && !slices.Contains(only, d) {
 			continue
@@ -145,7 +151,8 @@ func legend(s *view.Suite, like chart.Look, only ...string) (out []chart.Series)
 			loop = " (optimisation loop)"
 		}
 		like.Colour, like.Dash, like.Marker = i, i, i
-		out = append(out, chart.Series{Look: like, Label: chart.Fit(name, st, chart.OneColumn-2*8-chart.Swatch-4-st.Width(loop)) + loop})
+		room := chart.OneColumn - 2*8 - chart.Swatch - 4 - chart.Normal.Width(loop)
+		out = append(out, chart.Series{Look: like, Label: chart.Fit(name, chart.Normal, room) + loop})
 	}
 	return out
 }

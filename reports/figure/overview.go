@@ -64,7 +64,7 @@ func foremost(s *view.Suite) []string { return s.Defenses()[:min(len(s.Defenses(
 func overlays(s *view.Suite) (out []chart.Sheet) {
 	var legend []chart.Series
 	for i, m := range s.Models {
-		legend = append(legend, chart.Series{Look: chart.LookOf(i), Label: chart.Fit(words.Clean(m), chart.Style(chart.Normal, false), chart.OneColumn/2)})
+		legend = append(legend, chart.Series{Look: chart.LookOf(i), Label: chart.Fit(words.Clean(m), chart.Normal, chart.OneColumn/2)})
 	}
 	for side, defense := range foremost(s) {
 		f := chart.InPage()
@@ -156,7 +156,7 @@ func ranking(shown []*view.Suite, models int) chart.Sheet {
 		case i > 0:
 			label = fmt.Sprintf("control %d of the suite", i)
 		}
-		entry := chart.Series{Look: chart.LookOf(i), Label: chart.Fit(label, chart.Style(chart.Normal, false), chart.OneColumn-chart.Swatch)}
+		entry := chart.Series{Look: chart.LookOf(i), Label: chart.Fit(label, chart.Normal, chart.OneColumn-chart.Swatch)}
 		entry.Bars = true
 		f.Legend = append(f.Legend, entry)
 		for _, one := range all {
@@ -188,7 +188,7 @@ func (r rankPanel) Height(vg.Length) (h vg.Length) {
 }
 
 func (r rankPanel) Draw(p chart.Pen, left, top, width, height, _ vg.Length) {
-	st := chart.Style(chart.Small, false)
+	st := chart.Small
 	var names vg.Length
 	for _, one := range r {
 		names = max(names, st.Width(chart.Fit(one.Name, st, 0.42*width)))
@@ -198,13 +198,13 @@ func (r rankPanel) Draw(p chart.Pen, left, top, width, height, _ vg.Length) {
 	bottom := top - height + chart.LineStep
 	for tick := range 6 {
 		x := from + full*vg.Length(tick)/5
-		p.Segment(p.Grid, 0.4, vg.Point{X: x, Y: top}, vg.Point{X: x, Y: bottom})
-		p.Write(fmt.Sprintf("%d", 20*tick), vg.Point{X: x, Y: bottom - 2}, st, p.Muted, -0.5, -1)
+		p.Segment(p.Grid, 0.4, chart.Pt(x, top), chart.Pt(x, bottom))
+		p.Write(fmt.Sprintf("%d", 20*tick), chart.Pt(x, bottom-2), st, p.Muted, -0.5, -1)
 	}
 	y := top
 	for _, one := range r {
 		high := rankBar * vg.Length(len(one.Sides))
-		p.Write(chart.Fit(one.Name, st, 0.42*width), vg.Point{X: left, Y: y - high/2}, st, p.Ink, 0, -0.5)
+		p.Write(chart.Fit(one.Name, st, 0.42*width), chart.Pt(left, y-high/2), st, p.Ink, 0, -0.5)
 		for i, side := range one.Sides {
 			drawRank(p, i, side, from, y, full)
 			y -= rankBar
@@ -216,8 +216,8 @@ func (r rankPanel) Draw(p chart.Pen, left, top, width, height, _ vg.Length) {
 // drawRank draws one bar with its upper left corner at (x, y), where full is 100 %.
 func drawRank(p chart.Pen, i int, side rankedSide, x, y, full vg.Length) {
 	bar := func(c color.Color, share float64) {
-		end := vg.Point{X: x + full*vg.Length(min(max(share, 0), 1)), Y: y}
-		p.Block(c, vg.Rectangle{Min: vg.Point{X: x, Y: y - rankBar + 1}, Max: end})
+		end := chart.Pt(x+full*vg.Length(min(max(share, 0), 1)), y)
+		p.Block(c, vg.Rectangle{Min: chart.Pt(x, y-rankBar+1), Max: end})
 	}
 	if side.Clean != nil {
 		bar(chart.Mix(p.Colour(i), p.Paper, 0.75), view.Score(side.Clean))
@@ -225,6 +225,6 @@ func drawRank(p chart.Pen, i int, side rankedSide, x, y, full vg.Length) {
 	if side.Lowest != nil {
 		bar(p.Colour(i), view.Score(side.Lowest))
 	}
-	at := vg.Point{X: x + full*vg.Length(min(max(side.score(), 0), 1)) + 2, Y: y - rankBar/2}
-	p.Write(value(cmp.Or(side.Lowest, side.Clean)), at, chart.Style(7, false), p.Ink, 0, -0.5)
+	at := chart.Pt(x+full*vg.Length(min(max(side.score(), 0), 1))+2, y-rankBar/2)
+	p.Write(value(cmp.Or(side.Lowest, side.Clean)), at, chart.Tiny, p.Ink, 0, -0.5)
 }

@@ -40,7 +40,7 @@ func newAxes(columns []words.Column, width, most vg.Length) axes {
 			if half < narrowHalf { // the letter would take room from the plot, and the suite's columns name it
 				l = strings.TrimPrefix(l, "ε = ")
 			}
-			a.labels[i] = append(a.labels[i], chart.Fit(l, chart.Style(chart.Normal, false), half*0.55))
+			a.labels[i] = append(a.labels[i], chart.Fit(l, chart.Normal, half*0.55))
 		}
 	}
 	if a.fit(half, most); a.collide() {
@@ -58,8 +58,8 @@ func (a axes) box(i int) vg.Rectangle {
 	w, h := a.sizes[i].X, a.sizes[i].Y
 	u := chart.Polar(1, a.angles[i])
 	at := chart.Polar(a.radius+labelGap, a.angles[i])
-	lower := vg.Point{X: at.X - w*(1-u.X)/2, Y: at.Y - h*(1-u.Y)/2}
-	return vg.Rectangle{Min: lower, Max: lower.Add(vg.Point{X: w, Y: h})}
+	lower := chart.Pt(at.X-w*(1-u.X)/2, at.Y-h*(1-u.Y)/2)
+	return vg.Rectangle{Min: lower, Max: lower.Add(chart.Pt(w, h))}
 }
 
 // fit measures the labels and takes the largest radius up to most with which
@@ -69,7 +69,7 @@ func (a *axes) fit(half, most vg.Length) {
 	for _, label := range a.labels {
 		size := vg.Point{Y: labelStep * vg.Length(len(label))}
 		for _, l := range label {
-			size.X = max(size.X, chart.Style(chart.Normal, false).Width(l))
+			size.X = max(size.X, chart.Normal.Width(l))
 		}
 		a.sizes = append(a.sizes, size)
 	}
@@ -113,7 +113,7 @@ func (a axes) extent() (above, below vg.Length) {
 func (r accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 	a, lines := r.axes, r.lines
 	above, _ := a.extent()
-	centre := vg.Point{X: (area.Min.X + area.Max.X) / 2, Y: area.Max.Y - above}
+	centre := chart.Pt((area.Min.X+area.Max.X)/2, area.Max.Y-above)
 	p.SetLineDash(nil, 0)
 	p.SetColor(p.Grid)
 	for ring := 1; ring <= 5; ring++ {
@@ -176,11 +176,11 @@ func (r accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 		b := a.box(i)
 		x := (chart.Polar(1, a.angles[i]).X - 1) / 2
 		for j, l := range label {
-			st, col := chart.Style(chart.Normal, false), p.Ink
+			st, col := chart.Normal, p.Ink
 			if j > 0 {
 				col = p.Muted
 			}
-			at := centre.Add(vg.Point{X: b.Min.X - x*(b.Max.X-b.Min.X), Y: b.Max.Y - labelStep*vg.Length(j)})
+			at := centre.Add(chart.Pt(b.Min.X-x*(b.Max.X-b.Min.X), b.Max.Y-labelStep*vg.Length(j)))
 			p.Write(l, at, st, col, float64(x), -1)
 		}
 	}
@@ -193,7 +193,7 @@ type edge [2]vg.Point
 // emptiest sector, or in the next one where no edge and no other value is near, or nowhere.
 func (r accuracyPanel) ringLabels(p chart.Pen, centre vg.Point, drawn []edge) {
 	const clear = 7 // of edges, in points
-	a, st, first := r.axes, chart.Style(7, false), emptiest(r.s)
+	a, st, first := r.axes, chart.Tiny, emptiest(r.s)
 	sector := 2 * math.Pi / float64(len(a.angles))
 	var taken []vg.Point
 	for _, ring := range []int{5, 3, 1, 4, 2} { // small plots have room for some only
@@ -201,7 +201,7 @@ func (r accuracyPanel) ringLabels(p chart.Pen, centre vg.Point, drawn []edge) {
 		if ring == 5 && a.radius > 65 {
 			s += "%"
 		}
-		half := vg.Point{X: st.Width(s)/2 + 0.5, Y: 3.2}
+		half := chart.Pt(st.Width(s)/2+0.5, 3.2)
 		for c := range 7 * len(a.angles) {
 			share := []float64{0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78}[c%7] + float64(c/7)
 			at := centre.Add(chart.Polar(a.radius*vg.Length(ring)/5-4.5, a.angles[first]-share*sector))

@@ -16,9 +16,9 @@ const waterfallHeight = vg.Length(118)
 
 func init() {
 	figures[result.WaterfallFigure] = charts[view.Waterfall]{
-		title: always("accuracy in %"), caption: "Accuracy in % after each component",
-		alt:   always("Accuracy in % on the clean images and after each attack component"),
-		seeds: (*view.Suite).OfFirstSeed, note: always(""), attacked: true, parts: (*view.Suite).Waterfalls,
+		title: "accuracy in %", caption: "Accuracy in % after each component",
+		alt:   "Accuracy in % on the clean images and after each attack component",
+		seeds: (*view.Suite).OfFirstSeed, attacked: true, parts: (*view.Suite).Waterfalls,
 		layout: func(_ *view.Suite, n int) chart.Sheet { return chart.InFile(n, false) }, fill: fillWaterfalls,
 	}
 }
@@ -73,7 +73,7 @@ func waterfallPanel(w view.Waterfall, width vg.Length) chart.Plot {
 // broken is a name for a group of this width: in two lines, at its dash, where it is wider.
 // Without a dash it may reach a little beyond, as its neighbours' are then broken.
 func broken(name string, w vg.Length) []string {
-	st := chart.Style(chart.Small, false)
+	st := chart.Small
 	parts := []string{name}
 	if head, tail, found := strings.Cut(name, "-"); found && st.Width(name) > w-3 {
 		parts = []string{head, tail}

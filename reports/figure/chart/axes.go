@@ -19,7 +19,7 @@ func (p Plot) axes(t theme) *plot.Plot {
 	plt.BackgroundColor = nil
 	for _, a := range []*plot.Axis{&plt.X, &plt.Y} {
 		for _, s := range []*txt.Style{&a.Label.TextStyle, &a.Tick.Label} {
-			s.Font, s.Color = Style(Small, false).Font, t.Muted
+			s.Font, s.Color = Small.Font, t.Muted
 		}
 		a.Color, a.Tick.Color = t.Muted, t.Muted
 		a.Tick.Length, a.Padding = 4, 2

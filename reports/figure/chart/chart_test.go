@@ -15,7 +15,7 @@ import (
 )
 
 func TestFit(t *testing.T) {
-	st := Style(Normal, false)
+	st := Normal
 	for _, s := range []string{strings.Repeat("i", 250), strings.Repeat("i", 400), strings.Repeat("i", 401),
 		strings.Repeat("il ", 1000), strings.Repeat("W", 100000)} {
 		for _, w := range []vg.Length{3, 20, 60, 200, twoColumns} {

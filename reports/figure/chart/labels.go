@@ -6,27 +6,19 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Label is written beside a point, in units of the axes.
-type Label struct {
-	X, Y float64
-	Text string
-}
-
 // labels writes a panel's labels over what is drawn of it.
 func (l Plot) labels(p Pen, x, y func(float64) vg.Length) {
-	st := Style(Small, true)
 	var drawn []vg.Rectangle // what the labels should not hide
 	for _, s := range l.Series {
 		for i := range s.X {
-			at := vg.Point{X: x(s.X[i]), Y: y(s.Y[i])}
+			at := Pt(x(s.X[i]), y(s.Y[i]))
 			drawn = append(drawn, centred(at, 6, 6))
 			if s.Low != nil {
-				drawn = append(drawn, vg.Rectangle{Min: vg.Point{X: at.X - 0.5, Y: y(s.Low[i])},
-					Max: vg.Point{X: at.X + 0.5, Y: y(s.High[i])}})
+				drawn = append(drawn, Rect(at.X-0.5, y(s.Low[i]), at.X+0.5, y(s.High[i])))
 			}
 			for k := range linePieces {
 				if s.Line && i > 0 {
-					before := vg.Point{X: x(s.X[i-1]), Y: y(s.Y[i-1])}
+					before := Pt(x(s.X[i-1]), y(s.Y[i-1]))
 					drawn = append(drawn, centred(before.Add(at.Sub(before).Scale(vg.Length(k)/linePieces)), 2, 2))
 				}
 			}
@@ -34,8 +26,8 @@ func (l Plot) labels(p Pen, x, y func(float64) vg.Length) {
 	}
 	var points, sizes []vg.Point
 	for _, label := range l.Labels {
-		points = append(points, vg.Point{X: x(label.X), Y: y(label.Y)})
-		sizes = append(sizes, vg.Point{X: st.Width(label.Text) + 1, Y: st.Font.Size})
+		points = append(points, Pt(x(label.X), y(label.Y)))
+		sizes = append(sizes, Pt(SmallBold.Width(label.Text)+1, SmallBold.Font.Size))
 	}
 	for i, at := range beside(points, sizes, drawn, p.Rectangle) {
 		d, w, h := at.Sub(points[i]), sizes[i].X, sizes[i].Y
@@ -43,7 +35,7 @@ func (l Plot) labels(p Pen, x, y func(float64) vg.Length) {
 			p.Segment(p.Muted, 0.4, points[i], at)
 		}
 		p.Block(p.Paper, centred(at, w, h-1))
-		p.Write(l.Labels[i].Text, at, st, p.Ink, -0.5, -0.5)
+		p.Write(l.Labels[i].Text, at, SmallBold, p.Ink, -0.5, -0.5)
 	}
 }
 
@@ -70,7 +62,7 @@ func beside(points, sizes []vg.Point, drawn []vg.Rectangle, within vg.Rectangle)
 		w, h := sizes[i].X, sizes[i].Y
 		best, least := point, math.Inf(1)
 		for k, step := range around {
-			at := vg.Point{X: point.X + vg.Length(step[0])*(w/2+5), Y: point.Y + vg.Length(step[1])*(h/2+5)}
+			at := Pt(point.X+vg.Length(step[0])*(w/2+5), point.Y+vg.Length(step[1])*(h/2+5))
 			mine, bad := centred(at, w, h), further*float64(k)
 			for _, r := range drawn {
 				bad += overlap(mine, r)
@@ -93,7 +85,7 @@ func beside(points, sizes []vg.Point, drawn []vg.Rectangle, within vg.Rectangle)
 
 // centred is a rectangle around a point.
 func centred(at vg.Point, w, h vg.Length) vg.Rectangle {
-	half := vg.Point{X: w / 2, Y: h / 2}
+	half := Pt(w/2, h/2)
 	return vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}
 }
 

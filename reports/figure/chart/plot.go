@@ -38,8 +38,8 @@ type Plot struct {
 	Bars           []Bar
 	Series         []Series
 	Texts          []Text
-	Labels         []Label // which stand where they hide least
-	Note           string  // what a page says below the panel
+	Labels         []Text // which stand where they hide least
+	Note           string // what a page says below the panel
 }
 
 // Series is one line or set of points. Series of one label share an entry of
@@ -74,7 +74,7 @@ type Bar struct {
 	Room          float64     // in units of X
 }
 
-// Text is written at a place of a panel.
+// Text is written at a place of a panel, in units of its axes.
 type Text struct {
 	X, Y float64
 	Text string
@@ -109,8 +109,7 @@ func (f Figure) Panes() (out []Sheet) {
 			continue
 		}
 		one := InPage()
-		one.Panels, one.Legend = []Panel{p}, Merged(p.Series)
-		one.Caption = p.Note
+		one.Panels, one.Legend, one.Caption = []Panel{p}, Merged(p.Series), p.Note
 		one.Alt = f.Title + ", " + p.Title + ". " + f.Caption
 		out = append(out, one)
 	}
@@ -118,12 +117,12 @@ func (f Figure) Panes() (out []Sheet) {
 }
 
 // empty reports whether a panel only keeps a place in its row.
-func (p Plot) empty() bool {
-	return p.X == "" && p.Series == nil && p.Field == nil && p.Bars == nil
-}
+func (p Plot) empty() bool { return p.X == "" && p.Series == nil && p.Field == nil && p.Bars == nil }
 
+// Titled is of a [Panel], as Height and Draw are.
 func (p Plot) Titled() bool { return p.Title != "" }
 
+// Height is that of title, axes and chart.
 func (p Plot) Height(width vg.Length) vg.Length {
 	switch {
 	case p.Square:
@@ -134,22 +133,21 @@ func (p Plot) Height(width vg.Length) vg.Length {
 	return plotHead + max(width*plotAspect, 110)
 }
 
+// Draw draws them.
 func (p Plot) Draw(pn Pen, left, top, width, height, titled vg.Length) {
 	if p.empty() {
 		return
 	}
-	st := Style(9, true)
-	pn.Write(Fit(p.Title, st, titled), vg.Point{X: left, Y: top}, st, pn.Ink, 0, -1)
-	area := vg.Rectangle{Min: vg.Point{X: left, Y: top - height}, Max: vg.Point{X: left + width, Y: top - plotHead}}
+	pn.Write(Fit(p.Title, Strong, titled), Pt(left, top), Strong, pn.Ink, 0, -1)
+	area := Rect(left, top-height, left+width, top-plotHead)
 	if p.Bars == nil {
 		area.Max.X -= 6
 	}
 	if p.Square {
 		side := min(width, height-PanelTitle)
-		area.Min.Y, area.Max = top-PanelTitle-side, vg.Point{X: left + side, Y: top - PanelTitle}
+		area.Min.Y, area.Max = top-PanelTitle-side, Pt(left+side, top-PanelTitle)
 	} else {
-		small := Style(Small, false)
-		pn.Write(Fit(p.Y, small, width), vg.Point{X: left, Y: top - 14}, small, pn.Muted, 0, -1)
+		pn.Write(Fit(p.Y, Small, width), Pt(left, top-14), Small, pn.Muted, 0, -1)
 	}
 	p.Chart(pn, area)
 }
@@ -178,7 +176,7 @@ func (l Plot) data(p Pen, plt *plot.Plot) {
 	}
 	for _, t := range plt.Y.Tick.Marker.Ticks(plt.Y.Min, plt.Y.Max) {
 		if t.Label != "" && !l.Square {
-			p.Segment(p.Grid, 0.4, vg.Point{X: p.Min.X, Y: y(t.Value)}, vg.Point{X: p.Max.X, Y: y(t.Value)})
+			p.Segment(p.Grid, 0.4, Pt(p.Min.X, y(t.Value)), Pt(p.Max.X, y(t.Value)))
 		}
 	}
 	for _, b := range l.Bars {
@@ -188,10 +186,10 @@ func (l Plot) data(p Pen, plt *plot.Plot) {
 		if s.Band {
 			var border []vg.Point
 			for i := range s.X {
-				border = append(border, vg.Point{X: x(s.X[i]), Y: y(s.High[i])})
+				border = append(border, Pt(x(s.X[i]), y(s.High[i])))
 			}
 			for i := range slices.Backward(s.X) {
-				border = append(border, vg.Point{X: x(s.X[i]), Y: y(s.Low[i])})
+				border = append(border, Pt(x(s.X[i]), y(s.Low[i])))
 			}
 			p.FillPolygon(Tint(p.Colour(s.Colour)), border)
 		}
@@ -200,7 +198,7 @@ func (l Plot) data(p Pen, plt *plot.Plot) {
 		var at []vg.Point
 		for i := range s.X {
 			if (!l.LogX || s.X[i] > 0) && (!l.LogY || s.Y[i] > 0) { // a logarithmic axis has no other place
-				at = append(at, vg.Point{X: x(s.X[i]), Y: y(s.Y[i])})
+				at = append(at, Pt(x(s.X[i]), y(s.Y[i])))
 			}
 		}
 		if s.Line {
@@ -210,8 +208,7 @@ func (l Plot) data(p Pen, plt *plot.Plot) {
 			if s.Band {
 				break
 			}
-			p.Segment(p.Colour(s.Colour), 0.8, vg.Point{X: x(s.X[i]), Y: y(s.Low[i])}, vg.Point{X: x(s.X[i]),
-				Y: y(s.High[i])})
+			p.Segment(p.Colour(s.Colour), 0.8, Pt(x(s.X[i]), y(s.Low[i])), Pt(x(s.X[i]), y(s.High[i])))
 		}
 		for _, q := range at {
 			if s.Marks && p.Contains(q) {
@@ -220,7 +217,7 @@ func (l Plot) data(p Pen, plt *plot.Plot) {
 		}
 	}
 	for _, t := range l.Texts {
-		p.Write(t.Text, vg.Point{X: x(t.X), Y: y(t.Y)}, Style(11, true), p.Ink, -0.5, -0.5)
+		p.Write(t.Text, Pt(x(t.X), y(t.Y)), Title, p.Ink, -0.5, -0.5)
 	}
 	if l.Labels != nil {
 		l.labels(p, x, y)
@@ -230,23 +227,22 @@ func (l Plot) data(p Pen, plt *plot.Plot) {
 // draw draws the bar, its whisker and value.
 func (b Bar) draw(p Pen, x, y func(float64) vg.Length) {
 	from, to, base, top := x(b.X), x(b.X+b.Width), y(0), y(b.Top)
-	colour, middle, st := p.Colour(b.Colour), (from+to)/2, Style(Small, false)
+	colour, middle := p.Colour(b.Colour), (from+to)/2
 	if b.Top > 0 {
-		p.Block(colour, vg.Rectangle{Min: vg.Point{X: from, Y: base}, Max: vg.Point{X: to, Y: top}})
+		p.Block(colour, Rect(from, base, to, top))
 	}
 	if before := y(b.Before); b.Before > b.Top {
-		p.Block(Mix(colour, p.Paper, 0.75), vg.Rectangle{Min: vg.Point{X: from, Y: top}, Max: vg.Point{X: to,
-			Y: before}})
+		p.Block(Mix(colour, p.Paper, 0.75), Rect(from, top, to, before))
 		if before-top < 12 { // no room for the value in the tint
 			top = before
 		}
 	}
 	if w := b.Whisker; w != nil {
-		p.Segment(p.Ink, 0.8, vg.Point{X: middle, Y: y(w[0])}, vg.Point{X: middle, Y: y(w[1])})
+		p.Segment(p.Ink, 0.8, Pt(middle, y(w[0])), Pt(middle, y(w[1])))
 		top = max(top, y(w[1]))
 	}
-	if st.Width(b.Text) <= x(b.Room)-x(0) {
-		p.Write(b.Text, vg.Point{X: middle, Y: top + 2}, st, p.Ink, -0.5, 0)
+	if Small.Width(b.Text) <= x(b.Room)-x(0) {
+		p.Write(b.Text, Pt(middle, top+2), Small, p.Ink, -0.5, 0)
 	}
 }
 
@@ -293,15 +289,17 @@ func Mix(a, b color.Color, share float64) color.Color {
 	return color.NRGBA{between(r, s), between(g, h), between(bl, bm), 0xff}
 }
 
-// Marked and lined start a series of marks or a line.
+// Marked starts a series of marks.
 func Marked(label string, colour, marker int) Series {
 	return Series{Label: label, Look: Look{Colour: colour, Marks: true, Marker: marker}}
 }
 
+// Lined starts a line.
 func Lined(label string, colour, dash int) Series {
 	return Series{Label: label, Look: Look{Colour: colour, Line: true, Dash: dash}}
 }
 
+// Add appends a point.
 func (s *Series) Add(x, y float64) { s.X, s.Y = append(s.X, x), append(s.Y, y) }
 
 // Along is s through points of the plane.

@@ -65,9 +65,9 @@ func (s Sheet) rowHeight(row []Panel) (h vg.Length) {
 func (s Sheet) headlines() (title, said []string, height vg.Length) {
 	for i, text := range s.Head {
 		if width := s.Width - 2*s.Margin; i == 0 {
-			title = wrap(text, Style(11, true), width, 3)
+			title = wrap(text, Title, width, 3)
 		} else {
-			said = append(said, wrap(text, Style(Normal, false), width, 3)...)
+			said = append(said, wrap(text, Normal, width, 3)...)
 		}
 	}
 	if title != nil {
@@ -93,11 +93,11 @@ func (s Sheet) draw(canvas vg.Canvas, t theme) {
 	title, said, head := s.headlines()
 	y := height - s.Margin
 	for _, l := range title {
-		p.Write(l, vg.Point{X: width / 2, Y: y}, Style(11, true), t.Ink, -0.5, -1)
+		p.Write(l, Pt(width/2, y), Title, t.Ink, -0.5, -1)
 		y -= titleStep
 	}
 	for _, l := range said {
-		p.Write(l, vg.Point{X: width / 2, Y: y}, Style(Normal, false), t.Muted, -0.5, -1)
+		p.Write(l, Pt(width/2, y), Normal, t.Muted, -0.5, -1)
 		y -= LineStep
 	}
 	top, w := height-s.Margin-head, s.PanelWidth()
@@ -158,7 +158,7 @@ func (s Sheet) legendLines() (lines [][]Series) {
 }
 
 func (s Series) legendWidth() vg.Length {
-	return s.sampleWidth() + 4 + Style(Normal, false).Width(s.Label)
+	return s.sampleWidth() + 4 + Normal.Width(s.Label)
 }
 
 // sampleWidth is a legend's room for a look: a marker alone takes less.
@@ -180,7 +180,7 @@ func (s Sheet) drawLegend(p Pen) {
 		x, y := (s.Width-wide)/2, s.Margin+LineStep*(vg.Length(len(lines)-i)-0.5)
 		for _, e := range line {
 			p.Sample(e.Look, x, y, e.sampleWidth())
-			p.Write(e.Label, vg.Point{X: x + e.sampleWidth() + 4, Y: y}, Style(Normal, false), p.Ink, 0, -0.5)
+			p.Write(e.Label, Pt(x+e.sampleWidth()+4, y), Normal, p.Ink, 0, -0.5)
 			x += e.legendWidth() + between
 		}
 	}
@@ -189,14 +189,14 @@ func (s Sheet) drawLegend(p Pen) {
 // Sample draws how a series looks: its line and marker, or its bar's colour.
 func (p Pen) Sample(l Look, x, y, w vg.Length) {
 	if l.Bars {
-		p.Block(p.Colour(l.Colour), vg.Rectangle{Min: vg.Point{X: x, Y: y - 4}, Max: vg.Point{X: x + w, Y: y + 4}})
+		p.Block(p.Colour(l.Colour), Rect(x, y-4, x+w, y+4))
 		return
 	}
 	if l.Line && w >= Swatch { // else there is room for the marker only
 		p.StrokeLine2(p.Line(l), x, y, x+w, y)
 	}
 	if l.Marks {
-		p.Mark(l, vg.Point{X: x + w/2, Y: y})
+		p.Mark(l, Pt(x+w/2, y))
 	}
 }
 

@@ -23,8 +23,6 @@ const (
 	gap        = vg.Length(14) // between panels
 	titleStep  = vg.Length(14) // between the lines of a title
 	LineStep   = vg.Length(11) // of what is said below it, of tables and legends
-	Small      = vg.Length(7.5)
-	Normal     = vg.Length(8)
 	Swatch     = vg.Length(24) // a legend's sample
 )
 
@@ -79,8 +77,17 @@ func fillCorners(c *draw.Canvas, colour color.Color, at vg.Point, r vg.Length, s
 	c.FillPolygon(colour, corners)
 }
 
+// Pt is a point.
+func Pt(x, y vg.Length) vg.Point { return vg.Point{X: x, Y: y} }
+
+// Rect is a rectangle from a corner to the opposite one.
+func Rect(x, y, toX, toY vg.Length) vg.Rectangle {
+	return vg.Rectangle{Min: Pt(x, y), Max: Pt(toX, toY)}
+}
+
+// Polar is a point at a distance and an angle from the origin.
 func Polar(r vg.Length, angle float64) vg.Point {
-	return vg.Point{X: r * vg.Length(math.Cos(angle)), Y: r * vg.Length(math.Sin(angle))}
+	return Pt(r*vg.Length(math.Cos(angle)), r*vg.Length(math.Sin(angle)))
 }
 
 // Pen draws text and lines in a theme.
@@ -148,7 +155,17 @@ func (p Pen) Block(c color.Color, r vg.Rectangle) {
 	p.Fill(r.Path())
 }
 
-func Style(size vg.Length, bold bool) txt.Style {
+// Styles of text. No letter of a figure is smaller than the least.
+var (
+	Title     = style(11, true) // of a sheet
+	Strong    = style(9, true)  // of a panel
+	Normal    = style(8, false) // of legends
+	Small     = style(7.5, false)
+	SmallBold = style(7.5, true)
+	Tiny      = style(7, false)
+)
+
+func style(size vg.Length, bold bool) txt.Style {
 	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 	if bold {
 		f.Weight = stdfont.WeightBold
