@@ -45,7 +45,7 @@ func WriteCompare(dir string, of *compare.Comparison) error {
 func comparisonFiles(c table.Comparison) []file {
 	files := []file{
 		{"compare.json", func(w io.Writer) error { return writeJSON(w, c.Comparison.Comparison) }},
-		{"compare.md", func(w io.Writer) error { return markdownForm.compared(w, c, true) }},
+		{"compare.md", text(func() string { return markdownForm.compared(c, true) })},
 		{"compare.html", func(w io.Writer) error { return writePage(w, "compare.html.tmpl", c) }},
 	}
 	for _, g := range c.Groups {
@@ -99,11 +99,12 @@ func WriteCompareTables(w io.Writer, of *compare.Comparison, terminal bool) erro
 	if terminal {
 		f = plainForm
 	}
-	return f.compared(w, c, false)
+	_, err := io.WriteString(w, f.compared(c, false))
+	return err
 }
 
 // compared writes a comparison, all of them or those that a terminal has room for.
-func (f form) compared(w io.Writer, c table.Comparison, all bool) error {
+func (f form) compared(c table.Comparison, all bool) string {
 	var sb strings.Builder
 	sb.WriteString(f.heading(1, f.escape(c.Title())) + "\n")
 	for _, n := range c.Notes {
@@ -122,6 +123,5 @@ func (f form) compared(w io.Writer, c table.Comparison, all bool) error {
 	if all {
 		f.table(&sb, c.RunTable())
 	}
-	_, err := io.WriteString(w, sb.String())
-	return err
+	return sb.String()
 }

@@ -15,10 +15,9 @@ import (
 	"selfheal/reports/words"
 )
 
-// csvHead are the columns of tables.csv: what says which cell it is, what was measured, the
-// published number (a share like accuracy), ours minus it and whether it lies in our 95 %
-// interval, the spread over several seeds, and of a control what it changes of the network's
-// verdicts, with the p-value of McNemar's exact test.
+// csvHead are the columns of tables.csv: what says which cell it is, what was measured, the published number (a share
+// like accuracy), ours minus it and whether it lies in our 95 % interval, the spread over several seeds, and of a
+// control what it changes of the network's verdicts, with the p-value of McNemar's exact test.
 var csvHead = strings.Fields(`suite dataset model defense mode attack norm epsilon
 	n correct accuracy ci_low ci_high max_norm seconds forward backward recipe verdict_only warnings
 	published difference published_in_ci

@@ -199,8 +199,7 @@ func TestCrowds(t *testing.T) {
 	}
 }
 
-// Names of any length are shortened in a time that does not grow with their square: that this
-// ends is what it tests.
+// Names of any length are shortened in a time that does not grow with their square: that this ends is what it tests.
 func TestEndlessNames(t *testing.T) {
 	f := fixture()
 	f.Solver = studyFixture().Solver

@@ -93,9 +93,8 @@ func steps(start, end, n int) []result.Step {
 	return out
 }
 
-// fixture is a result with a suite of one model and control, a partial one of
-// two models and controls with awkward names, one with a single attack, three of
-// attackers who know more, and one of curves.
+// fixture is a result with a suite of one model and control, a partial one of two models and controls with awkward
+// names, one with a single attack, three of attackers who know more, and one of curves.
 func fixture() *result.File {
 	f := &result.File{Schema: result.Schema, Created: time.Date(2025, 3, 14, 15, 9, 26, 0, time.UTC),
 		ConfigSHA256: strings.Repeat("ab", 32), Seed: 7,

@@ -23,8 +23,7 @@ func pngOf(w, h int, c color.Color) []byte {
 	return b.Bytes()
 }
 
-// fixtureCase is a case of the fixture whose label is 3; broken says which network answers 5
-// on the adversarial image.
+// fixtureCase is a case of the fixture whose label is 3; broken says which network answers 5 on the adversarial image.
 func fixtureCase(suite, model, defense, attack, norm string, epsilon float64, kind string, w,
 	h int) result.GalleryCase {
 	right, wrong := result.GalleryAnswer{Class: 3, Name: "cat", Margin: 2.125}, result.GalleryAnswer{Class: 5,
@@ -70,8 +69,7 @@ func fixtureGallery() *result.Gallery {
 		}}
 }
 
-// addTraces gives cells of three suites control traces: of two layers and three sweeps, of
-// one layer without sweeps.
+// addTraces gives cells of three suites control traces: of two layers and three sweeps, of one layer without sweeps.
 func addTraces(f *result.File) {
 	for i, c := range f.Cells {
 		if c.Solver == nil {

@@ -277,7 +277,7 @@ func TestComparisonAttacker(t *testing.T) {
 	f := compareFixture()
 	f.Suites[0].Published.Mode = "oblivious"
 	f.Suites[0].Published.Source = "config"
-	must.Have(t, written(t, markdownForm.render, arranged(f, nil)), "ours beside the numbers that the config gives",
+	must.Have(t, markdownForm.render(arranged(f, nil)), "ours beside the numbers that the config gives",
 		"Not the same attacker: the published one is oblivious, ours whitebox-through")
 	f.Suites[0].Published = nil
 	if rows := (table.Of(view.Of(f)).Suites[0].ComparisonTable()).Rows; rows != nil {

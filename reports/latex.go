@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode"
@@ -56,7 +55,7 @@ func texPages(t table.Table) []table.Table {
 	return out
 }
 
-func renderLaTeX(w io.Writer, v page) error {
+func renderLaTeX(v page) string {
 	var sb strings.Builder
 	sb.WriteString(texHead)
 	add := func(t table.Table, form texForm, label string, caption func(string) string) {
@@ -84,13 +83,10 @@ func renderLaTeX(w io.Writer, v page) error {
 	if len(v.Suites) == 0 {
 		sb.WriteString("No results.\n")
 	}
-	sb.WriteString("\\selfhealend\n")
-	_, err := io.WriteString(w, sb.String())
-	return err
+	return sb.String() + "\\selfhealend\n"
 }
 
-// texCaption says all that a table on a page by itself needs: the suite, and in words
-// what its attacker knows.
+// texCaption says all that a table on a page by itself needs: the suite, and in words what its attacker knows.
 func texCaption(s table.Suite, caption string) string {
 	out := fmt.Sprintf("%s (%s). %s", s.Heading(), s.Sample(), caption)
 	if m := s.Attacker(); m.Made != "" {
@@ -214,8 +210,7 @@ func (f texForm) table(sb *strings.Builder, t table.Table, caption, label string
 	sb.WriteString("\\end{table}\n")
 }
 
-// texHeading breaks the heading of a column of numbers at its last space, and a long one
-// wherever a name may be broken.
+// texHeading breaks the heading of a column of numbers at its last space, and a long one wherever a name may be broken.
 func texHeading(h string, words bool) string {
 	if utf8.RuneCountInString(h) > longName(0) {
 		return `\parbox[b]{24mm}{\raggedright\strut ` + texBreaks.Replace(texEscape(h)) + `\strut}`

@@ -2,8 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"selfheal/reports/table"
@@ -22,7 +20,7 @@ var markdownForm = form{mdEscape, func(level int, s string) string { return stri
 	mdTable}
 
 // render writes what the tables of all suites say.
-func (f form) render(w io.Writer, v page) error {
+func (f form) render(v page) string {
 	var sb strings.Builder
 	sb.WriteString(f.heading(1, f.escape(v.Title())) + "\n")
 	if v.Quoted {
@@ -40,17 +38,17 @@ func (f form) render(w io.Writer, v page) error {
 		if n := s.Missing(); n > 0 {
 			fmt.Fprintf(&sb, "\nPartial: %d cells are not measured yet (%s).\n", n, words.Dash)
 		}
-		for _, t := range slices.Concat([]table.Table{s.AccuracyTable()}, s.CertifiedTables(),
-			[]table.Table{s.EvidenceTable(), s.ComparisonTable(), s.SpreadTable(), s.DistanceTable(), s.WaterfallTable()},
-			s.CorruptionTables()) {
+		tables := append([]table.Table{s.AccuracyTable()}, s.CertifiedTables()...)
+		tables = append(tables, s.EvidenceTable(), s.ComparisonTable(), s.SpreadTable(), s.DistanceTable(),
+			s.WaterfallTable())
+		for _, t := range append(tables, s.CorruptionTables()...) {
 			f.table(&sb, t)
 		}
 		for _, one := range s.Studies {
 			f.study(&sb, one)
 		}
 	}
-	_, err := io.WriteString(w, sb.String())
-	return err
+	return sb.String()
 }
 
 // study writes a solver study.
@@ -111,9 +109,8 @@ func mdSpan(s table.Span) string {
 	return out
 }
 
-// mdEscaper writes what Markdown, GitHub's tables and its mathematics read as
-// markup. Bars, backslashes and dollars become entities: inside a table their
-// backslash escapes are not dependable.
+// mdEscaper writes what Markdown, GitHub's tables and its mathematics read as markup. Bars, backslashes and dollars
+// become entities: inside a table their backslash escapes are not dependable.
 var mdEscaper = strings.NewReplacer(
 	`\`, "&#92;", "|", "&#124;", "$", "&#36;", "&", "&amp;", "<", "&lt;", ">", "&gt;",
 	"`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "~", `\~`)

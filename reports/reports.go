@@ -18,16 +18,9 @@ import (
 	"selfheal/reports/view"
 )
 
-func writeJSON(w io.Writer, of any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(of)
-}
-
-// WritePublished renders the paper's own tables into dir, as [Write] renders a run's:
-// report.html, tables.md, tables.tex, tables.csv, and its three radar plots as
-// radar-NETWORK.png and radar-NETWORK.svg. Nothing is run; the numbers are those of
-// package published. In tables.csv they stand in the column published.
+// WritePublished renders the paper's own tables into dir, as [Write] renders a run's: report.html, tables.md,
+// tables.tex, tables.csv, and its three radar plots as radar-NETWORK.png and radar-NETWORK.svg. Nothing is run; the
+// numbers are those of package published. In tables.csv they stand in the column published.
 func WritePublished(dir string) error { return writeFiles(dir, newPage(view.Paper(), nil).files()) }
 
 // format is one file of a report.
@@ -38,23 +31,21 @@ type format struct {
 
 // formats are the files that Write makes beside the suites' figures.
 var formats = []format{
-	{"tables.md", markdownForm.render},
-	{"tables.txt", plainForm.render},
-	{"tables.tex", renderLaTeX},
+	{"tables.md", textOf(markdownForm.render)},
+	{"tables.txt", textOf(plainForm.render)},
+	{"tables.tex", textOf(renderLaTeX)},
 	{"tables.csv", renderCSV},
-	{"summary.md", renderSummary},
+	{"summary.md", textOf(renderSummary)},
 	{"report.html", renderHTML},
 }
 
-// Write renders f into dir, which is made when it does not exist: the files of the table of
-// formats and, for each suite, those of the table of figures as NAME-SUITE.png and
-// NAME-SUITE.svg. SUITE is the suite's name with anything but ASCII letters, digits, dots,
-// dashes and underscores replaced by a dash. f may be partial: cells that it lacks are shown
-// as a dash. records are the lines of records.jsonl in any order; with nil the report leaves
-// out margins and what follows from distances.
+// Write renders f into dir, which is made when it does not exist: the files of the table of formats and, for each
+// suite, those of the table of figures as NAME-SUITE.png and NAME-SUITE.svg. SUITE is the suite's name with anything
+// but ASCII letters, digits, dots, dashes and underscores replaced by a dash. f may be partial: cells that it lacks are
+// shown as a dash. records are the lines of records.jsonl in any order; with nil the report leaves out margins and what
+// follows from distances.
 //
-// With a theory that is not nil, the page has a section of it, and its own files lie
-// beside (see [WriteTheory]).
+// With a theory that is not nil, the page has a section of it, and its own files lie beside (see [WriteTheory]).
 //
 // The same input gives the same bytes. Nothing is written before everything is
 // rendered, each file appears whole or not at all, and an error names its file.
@@ -81,6 +72,26 @@ func (v page) files() (files []file) {
 		files = append(files, v.Theory.files()...)
 	}
 	return files
+}
+
+// writeJSON writes what people may read too.
+func writeJSON(w io.Writer, of any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(of)
+}
+
+// text writes a text.
+func text(of func() string) func(w io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, of())
+		return err
+	}
+}
+
+// textOf is a format of text.
+func textOf(render func(v page) string) func(w io.Writer, v page) error {
+	return func(w io.Writer, v page) error { return text(func() string { return render(v) })(w) }
 }
 
 // page is what the formats lay out: a report, its tables and the theory.

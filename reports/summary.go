@@ -2,7 +2,6 @@ package reports
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -11,8 +10,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// How much the summary says at most: a CI job's page is read at a glance, and has room for
-// 1 MiB.
+// How much the summary says at most: a CI job's page is read at a glance, and has room for 1 MiB.
 const (
 	summaryRows     = 20
 	summaryWarnings = 8
@@ -22,7 +20,7 @@ const (
 
 // renderSummary writes a summary in GitHub's Markdown for the page of a CI job: what was
 // tested, the headline table, the warnings, and how to repeat the run. It stays below 60 lines.
-func renderSummary(w io.Writer, v page) error {
+func renderSummary(v page) string {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscape(v.Title()),
 		mdEscape(strings.TrimSuffix(v.Headline(), ".")))
@@ -49,8 +47,7 @@ func renderSummary(w io.Writer, v page) error {
 		}
 		fmt.Fprintf(&sb, "\nTo repeat it:\n\n%s\n%s\n%s\n", fence, command, fence)
 	}
-	_, err := io.WriteString(w, sb.String())
-	return err
+	return sb.String()
 }
 
 // sample takes of the headline table's rows the first ones of each suite, as many of every

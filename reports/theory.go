@@ -17,8 +17,7 @@ import (
 // theorySchema names the version of theory.json's layout.
 const theorySchema = "selfheal.theory/1"
 
-// Theory is what the theory experiments leave to be read: a table of checks, figures, and the
-// numbers themselves.
+// Theory is what the theory experiments leave to be read: a table of checks, figures, and the numbers themselves.
 type Theory struct {
 	*theory.Result
 	version string // of the program
@@ -47,7 +46,7 @@ func (t *Theory) files() []file {
 			Schema string `json:"schema"`
 			*theory.Result
 		}{theorySchema, t.Result})
-	}}, {"theory.md", t.markdown}, {"theory.html", t.html}}
+	}}, {"theory.md", text(t.markdown)}, {"theory.html", t.html}}
 	for _, f := range t.Figures {
 		files = append(files, pictures(result.TheoryFigure+"-"+f.Slug, f.Sheet(f.Title))...)
 	}
@@ -77,7 +76,7 @@ func (t *Theory) Facts() string {
 	return out
 }
 
-func (t *Theory) markdown(w io.Writer) error {
+func (t *Theory) markdown() string {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "# The theory, checked\n\n%s; %s\n", mdEscape(words.Heading(t.Verdict())), mdEscape(t.Facts()))
 	for _, part := range table.Checks(t.Checks) {
@@ -86,8 +85,7 @@ func (t *Theory) markdown(w io.Writer) error {
 	for _, f := range t.Figures {
 		fmt.Fprintf(&sb, "\n![%s](theory-%s.svg)\n\n%s\n", mdEscape(f.Title), f.Slug, mdEscape(f.Caption))
 	}
-	_, err := io.WriteString(w, sb.String())
-	return err
+	return sb.String()
 }
 
 func (t *Theory) html(w io.Writer) error { return writePage(w, "theory.html.tmpl", t) }

@@ -204,9 +204,8 @@ func (a accuracyPanel) valueColumns(width vg.Length) (titles []string, label, co
 // fits reports whether a column of that table has room for a value.
 func fits(column vg.Length) bool { return column >= chart.Small.Width("100.00")+3 }
 
-// drawValues writes the table under a panel: a line a column of the suite, a
-// column a defense, headed by the defense's marker. Where there are too many defenses, or the
-// panel is of many models, it is the key of the axes' numbers only.
+// drawValues writes the table under a panel: a line a column of the suite, a column a defense, headed by the defense's
+// marker. Where there are too many defenses, or the panel is of many models, it is the key of the axes' numbers only.
 func (a accuracyPanel) drawValues(p chart.Pen, left, top, width vg.Length) {
 	st, bold, lines := chart.Small, chart.SmallBold, a.lines
 	titles, label, col := a.valueColumns(width)

@@ -123,8 +123,8 @@ func Histories(g *view.Group) (out []chart.Sheet) {
 				for _, step := range l.Steps {
 					if step.To == at && step.Test != nil && step.Test.Significant {
 						p.Labels = append(p.Labels, chart.Text{X: times[at], Y: score.Accuracy,
-							Text: words.Tenths(step.Test.Difference)})
-						f.Alt += " (" + words.Tenths(step.Test.Difference) + ")"
+							Text: words.Points(step.Test.Difference, 1)})
+						f.Alt += " (" + words.Points(step.Test.Difference, 1) + ")"
 					}
 				}
 			}

@@ -62,8 +62,7 @@ func Study(title string, all ...view.Study) chart.Figure {
 	return f
 }
 
-// studyPanels are a study's on images of one kind, both over the same passes, called after what
-// they show.
+// studyPanels are a study's on images of one kind, both over the same passes, called after what they show.
 func studyPanels(s view.Study, kind string) []chart.Plot {
 	images := words.Clean(kind) + " images"
 	objective := chart.Plot{Title: "objective, " + images, X: "plain passes",
@@ -120,8 +119,7 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 	return []chart.Plot{objective, accuracy}
 }
 
-// reach widens a range of means by their error bars. On a logarithmic axis these end at
-// half the least mean.
+// reach widens a range of means by their error bars. On a logarithmic axis these end at half the least mean.
 func reach(p chart.Plot, low, high float64) (float64, float64) {
 	floor := math.Inf(-1)
 	if p.LogY {
@@ -161,8 +159,7 @@ func inPercent(s view.Study, method string, x, y []float64, shown []bool, end fl
 	return both
 }
 
-// studySeries are the line of a method and its markers where shown says so. A single value is
-// carried on to the end.
+// studySeries are the line of a method and its markers where shown says so. A single value is carried on to the end.
 func studySeries(s view.Study, method string, x, y []float64, shown []bool, end float64) []chart.Series {
 	how := methodLooks[method]
 	line, marks := chart.Lined(s.Called(method), how.colour, how.dash), chart.Marked(s.Called(method), how.colour, how.marker)

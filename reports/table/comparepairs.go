@@ -40,7 +40,7 @@ func (g Group) MatrixTable() Table {
 			case p.Robust == nil:
 				line = append(line, Box{Bar: -1, Spans: []Span{{Text: "n/c", Small: true}}})
 			default:
-				b := text(words.Tenths(sign * p.Robust.Difference))
+				b := text(words.Points(sign*p.Robust.Difference, 1))
 				b.Spans[0].Bold = p.Robust.Significant
 				line = append(line, b)
 			}
@@ -70,10 +70,10 @@ func testNote(n int, what string) string {
 var testHead = []string{"Shared images", "Only A", "Only B", "A − B (points)", "95 % interval", "p", "p (Holm)"}
 
 func tested(t *compare.Test) []Box {
-	diff := text(words.Tenths(t.Difference))
+	diff := text(words.Points(t.Difference, 1))
 	diff.Spans[0].Bold = t.Significant
 	return boxes(words.Thousands(t.Shared), words.Thousands(t.OnlyA), words.Thousands(t.OnlyB), diff,
-		fmt.Sprintf("[%s,"+words.Nbsp+"%s]", words.Tenths(t.Interval[0]), words.Tenths(t.Interval[1])), pValue(t.P), pValue(t.Holm))
+		fmt.Sprintf("[%s,"+words.Nbsp+"%s]", words.Points(t.Interval[0], 1), words.Points(t.Interval[1], 1)), pValue(t.P), pValue(t.Holm))
 }
 
 // under says on what pairs are tested.
@@ -112,14 +112,14 @@ func (g Group) PairTable() Table {
 		}
 		clean := text(words.Dash)
 		if p.Clean != nil {
-			clean = text(words.Tenths(p.Clean.Difference))
+			clean = text(words.Points(p.Clean.Difference, 1))
 			clean.Spans[0].Bold = p.Clean.Significant
 		}
 		line = append(line, clean)
 		if corrupted {
 			b := text(words.Dash)
 			if p.Corrupted != nil {
-				b = text(words.Tenths(p.Corrupted.Difference))
+				b = text(words.Points(p.Corrupted.Difference, 1))
 				b.Spans[0].Bold = p.Corrupted.Significant
 			}
 			line = append(line, b)

@@ -11,36 +11,20 @@ import (
 	"selfheal/reports/words"
 )
 
-// Group are those of a group of a comparison.
-type Group struct {
-	*view.Group
-	heads []head
-	runs  int // that it has entries of
-}
+// Group has the tables of a group of a comparison.
+type Group struct{ *view.Group }
 
-// Comparison are those of a comparison.
+// Comparison has the tables of a comparison.
 type Comparison struct {
 	*view.Comparison
 	Groups []Group
 }
 
+// OfComparison has the tables of what is arranged.
 func OfComparison(c *view.Comparison) Comparison {
 	out := Comparison{Comparison: c}
-	for _, of := range c.Groups {
-		g := Group{Group: of}
-		g.runs = len(view.Distinct(g.Entries, func(e compare.Entry) string { return e.Run }))
-		for i, c := range g.Columns {
-			if c.Variant != "" {
-				last := len(g.heads) - 1
-				if last < 0 || !strings.HasPrefix(g.heads[last].Title, corruptionsHead) {
-					g.heads, last = append(g.heads, head{Title: corruptionsHead}), last+1
-				}
-				g.heads[last].columns = append(g.heads[last].columns, i)
-				continue
-			}
-			g.heads = append(g.heads, head{g.Attack(i), []int{i}})
-		}
-		out.Groups = append(out.Groups, g)
+	for _, g := range c.Groups {
+		out.Groups = append(out.Groups, Group{g})
 	}
 	return out
 }
@@ -52,6 +36,22 @@ type head struct {
 }
 
 const corruptionsHead = "Corruptions, mean"
+
+// heads are a ranking's.
+func (g Group) heads() (heads []head) {
+	for i, c := range g.Columns {
+		last := len(heads) - 1
+		switch {
+		case c.Variant == "":
+			heads = append(heads, head{g.Attack(i), []int{i}})
+		case last < 0 || !strings.HasPrefix(heads[last].Title, corruptionsHead):
+			heads = append(heads, head{corruptionsHead, []int{i}})
+		default:
+			heads[last].columns = append(heads[last].columns, i)
+		}
+	}
+	return heads
+}
 
 func scoreInterval(s *compare.Score) string {
 	return fmt.Sprintf("[%s,"+words.Nbsp+"%s]", words.Percent(s.CI95[0], s.N), words.Percent(s.CI95[1], s.N))
@@ -78,6 +78,7 @@ func (g Group) RankTable() Table {
 	of := func(value func(compare.Entry) string) bool { return len(view.Distinct(g.Entries, value)) > 1 }
 	attacked := slices.ContainsFunc(g.Columns, func(c compare.Column) bool { return c.Norm != nil })
 	attackers := attacked && of(func(e compare.Entry) string { return e.Attacker })
+	runs := of(func(e compare.Entry) string { return e.Run })
 	sizes := of(func(e compare.Entry) string { return fmt.Sprint(e.N) })
 	t := Table{Anchor: "rank-" + g.Slug, Caption: "Accuracy in %, ranked", Head: []string{"Model · control"}, Lead: 1}
 	if attacked && !attackers {
@@ -87,9 +88,9 @@ func (g Group) RankTable() Table {
 	if attackers {
 		t.Head = append(t.Head, attackerHead)
 	}
-	heads := g.heads
+	heads := g.heads()
 	if by := g.RankedBy; len(by) == 1 { // which the ranking shows
-		heads = slices.DeleteFunc(slices.Clone(heads), func(h head) bool { return slices.Equal(h.columns, by) })
+		heads = slices.DeleteFunc(heads, func(h head) bool { return slices.Equal(h.columns, by) })
 	}
 	for _, h := range heads {
 		t.Head = append(t.Head, h.Title)
@@ -97,7 +98,7 @@ func (g Group) RankTable() Table {
 	if sizes {
 		t.Head = append(t.Head, "Images")
 	}
-	if g.runs > 1 {
+	if runs {
 		t.Head = append(t.Head, runHead)
 	}
 	for i, e := range g.Entries {
@@ -115,7 +116,7 @@ func (g Group) RankTable() Table {
 		if sizes {
 			line = append(line, text(words.Thousands(e.N)))
 		}
-		if g.runs > 1 {
+		if runs {
 			line = append(line, text(words.Clean(e.Run)))
 		}
 		t.Rows = append(t.Rows, line)
@@ -283,7 +284,7 @@ func (g Group) HistoryTables() (out []Table) {
 				for _, step := range l.Steps {
 					if step.To == at && step.Test != nil && step.Test.Significant {
 						b.Spans[0].Bold = true
-						b.Spans = append(b.Spans, Span{Text: " (" + words.Tenths(step.Test.Difference) + ")"})
+						b.Spans = append(b.Spans, Span{Text: " (" + words.Points(step.Test.Difference, 1) + ")"})
 					}
 				}
 				line = append(line, b)

@@ -105,11 +105,3 @@ func TestClasses(t *testing.T) {
 		t.Errorf("the rule is not said: %v", many[0].Notes)
 	}
 }
-
-func TestPoints(t *testing.T) {
-	for difference, want := range map[float64]string{0: "0.00", -0.00001: "0.00", 0.0366: "+3.66", -0.1: "−10.00"} {
-		if got := points(difference); got != want {
-			t.Errorf("%v: %s, want %s", difference, got, want)
-		}
-	}
-}

@@ -3,7 +3,6 @@ package table
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"selfheal/harness/result/published"
@@ -37,7 +36,7 @@ func (s Suite) ComparisonTable() Table {
 		if c.Published != nil {
 			theirs = words.Percent(*c.Published, 0)
 			if c.Cell != nil {
-				difference = points(c.Difference())
+				difference = words.Points(c.Difference(), 2)
 			}
 		}
 		switch {
@@ -76,16 +75,4 @@ func (s Suite) publishedSource() string {
 		return "the numbers that the config gives"
 	}
 	return "the numbers of " + words.Clean(source)
-}
-
-// points writes a difference of shares in points, with its sign.
-func points(difference float64) string {
-	out := strconv.FormatFloat(100*difference, 'f', 2, 64)
-	switch {
-	case strings.Trim(out, "-0.") == "":
-		return "0.00"
-	case out[0] == '-':
-		return "−" + out[1:]
-	}
-	return "+" + out
 }

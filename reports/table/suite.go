@@ -23,8 +23,7 @@ func filled(all ...Table) []Table {
 	return slices.DeleteFunc(all, func(t Table) bool { return len(t.Rows) == 0 })
 }
 
-// byCell is a table with a row or more for every cell, which of adds. The first columns name
-// the cell, head the others.
+// byCell is a table with a row or more for every cell, which of adds. The first columns name the cell, head the others.
 func (s Suite) byCell(caption string, head []string, of func(c *result.Cell, add func(cells ...any))) Table {
 	t := Table{Anchor: s.Slug, Lead: 3, Caption: s.Caption(caption),
 		Head: append([]string{"Model", "Defense", "Attack"}, head...)}

@@ -1,20 +1,12 @@
 package table
 
 import (
-	"fmt"
-	"strings"
-
 	"selfheal/control/theory"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
 
-// sixDigits writes x with six significant digits: checks compare closer than tables do.
-func sixDigits(x float64) string {
-	return strings.ReplaceAll(fmt.Sprintf("%.6g", x), "-", "−")
-}
-
-// Checks are the theory's checks, a table an experiment.
+// Checks are the theory's checks, a table an experiment. They compare closer than other tables do.
 func Checks(checks []theory.Check) (out []Table) {
 	for _, name := range view.Distinct(checks, func(c theory.Check) string { return c.Part }) {
 		part := Table{Lead: 1, Caption: words.Heading(name),
@@ -25,7 +17,7 @@ func Checks(checks []theory.Check) (out []Table) {
 			}
 			tolerance, outcome := words.Dash, text("pass")
 			if c.Tolerance != 0 {
-				tolerance = sixDigits(c.Tolerance)
+				tolerance = words.Digits(c.Tolerance, 6)
 			}
 			if c.Factor != 0 {
 				tolerance = c.Looseness()
@@ -33,7 +25,7 @@ func Checks(checks []theory.Check) (out []Table) {
 			if !c.Pass {
 				outcome.Spans[0] = Span{Text: "FAIL", Bold: true}
 			}
-			part.add(c.Name, c.Claim, sixDigits(c.Measured), c.Relation+words.Nbsp+sixDigits(c.Expected), tolerance, outcome)
+			part.add(c.Name, c.Claim, words.Digits(c.Measured, 6), c.Relation+words.Nbsp+words.Digits(c.Expected, 6), tolerance, outcome)
 		}
 		out = append(out, part)
 	}

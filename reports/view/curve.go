@@ -47,10 +47,9 @@ func (c Curves) End() float64 {
 	return most
 }
 
-// Curves returns the robustness curves that the suite has data for, a panel a model
-// and attack. The steps of a curve come from the records' distances, where those of a
-// cell are whole, and otherwise from the cells of a list of epsilons. A defense without
-// either adds its cells to a panel that others have a curve in.
+// Curves returns the robustness curves that the suite has data for, a panel a model and attack. The steps of a curve
+// come from the records' distances, where those of a cell are whole, and otherwise from the cells of a list of
+// epsilons. A defense without either adds its cells to a panel that others have a curve in.
 func (s *Suite) Curves() []Curves {
 	var out []Curves
 	for _, m := range s.Models {
@@ -114,10 +113,9 @@ func (s *Suite) curve(model, defense, attack string) Curve {
 	return c
 }
 
-// Distances returns what the records say of the smallest norms that break a cell's
-// images, or nil where they don't tell them all. They don't where an image was broken by
-// an attack that does not minimise the norm, where attacks ended at the first success,
-// and where the images were made on another network.
+// Distances returns what the records say of the smallest norms that break a cell's images, or nil where they don't tell
+// them all. They don't where an image was broken by an attack that does not minimise the norm, where attacks ended at
+// the first success, and where the images were made on another network.
 func (s *Suite) Distances(c *result.Cell) *margins {
 	m := s.MarginsOf(c)
 	// An image that another attack broke is neither in reach nor wrong from the start.
@@ -127,9 +125,8 @@ func (s *Suite) Distances(c *result.Cell) *margins {
 	return m
 }
 
-// steps is the share of images that no perturbation up to an epsilon is known to break:
-// its value at 0, and a step at each image's distance up to the end. There it is the
-// cell's accuracy.
+// steps is the share of images that no perturbation up to an epsilon is known to break: its value at 0, and a step at
+// each image's distance up to the end. There it is the cell's accuracy.
 func (m *margins) steps(end float64) []Point {
 	n, left := float64(len(m.Reach)+m.wrong), len(m.Reach)
 	out := []Point{{0, float64(left) / n}}

@@ -13,8 +13,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// mostSentences is how many lines of a report are also said in words: more are easier read
-// in the table.
+// mostSentences is how many lines of a report are also said in words: more are easier read in the table.
 const mostSentences = 2
 
 // Fact is a term and what it says.
@@ -168,8 +167,7 @@ func (v *Report) Provenance() []Fact {
 	}, func(x Fact) bool { return x.Text == "" })
 }
 
-// seeds names all seeds that some cell has an accuracy under, in their order; "" where cells
-// have one.
+// seeds names all seeds that some cell has an accuracy under, in their order; "" where cells have one.
 func (v *Report) seeds() string {
 	var names []string
 	for _, c := range v.File.Cells {

@@ -92,9 +92,8 @@ func publishedKey(p result.PublishedCell) cellKey {
 	return cellKey{p.Model, p.Defense, p.Attack, words.OrMinusOne(p.Epsilon)}
 }
 
-// Compared lists the suite's cells and the published numbers: by model, defense and
-// column, then the numbers of cells that the suite has no place for. In a view that is
-// quoted every cell is a published number.
+// Compared lists the suite's cells and the published numbers: by model, defense and column, then the numbers of cells
+// that the suite has no place for. In a view that is quoted every cell is a published number.
 func (s *Suite) Compared() (out []Compared) {
 	left, numbers := map[cellKey]float64{}, []result.PublishedCell(nil)
 	if s.Published != nil {
@@ -165,9 +164,8 @@ func (c Compared) Judged() bool {
 	return c.Cell != nil && c.Published != nil && words.Interval(c.Cell) != ""
 }
 
-// Side says where the published number lies: −1 below our interval, 0 in it, +1 above.
-// A number printed to a hundredth of a point is in it when it may have been so before
-// it was rounded.
+// Side says where the published number lies: −1 below our interval, 0 in it, +1 above. A number printed to a hundredth
+// of a point is in it when it may have been so before it was rounded.
 func (c Compared) Side() int {
 	const half = 0.00005
 	switch {

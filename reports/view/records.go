@@ -110,8 +110,7 @@ func (t tally) String() string {
 	return words.Percent(t.Share(), t.n)
 }
 
-// Class is a class of one row of the accuracy table: its images, and its accuracy under
-// each column on both sides.
+// Class is a class of one row of the accuracy table: its images, and its accuracy under each column on both sides.
 type Class struct {
 	Label, Images int
 	Sides         [][2]tally
@@ -128,8 +127,7 @@ func (c Class) Weight(side int) float64 {
 	return sum / max(n, 1)
 }
 
-// Classes sorts the records of a row's cells by class, in the order of the labels; nil
-// where there are none.
+// Classes sorts the records of a row's cells by class, in the order of the labels; nil where there are none.
 func (s *Suite) Classes(r Row) (out []Class) {
 	found := map[int]Class{}
 	for i, e := range r.Entries {

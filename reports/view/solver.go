@@ -33,8 +33,7 @@ func (s Study) Kinds() []string {
 	return Distinct(s.Baseline, func(b result.Score) string { return b.Images })
 }
 
-// AtDefaultRate stands, among the methods, for the control's own at the default rate and
-// momentum.
+// AtDefaultRate stands, among the methods, for the control's own at the default rate and momentum.
 const AtDefaultRate = "default"
 
 // methodOf is what a curve is of.
@@ -150,8 +149,7 @@ func course(sweeps []result.Mean) string {
 	return fmt.Sprintf("%s from %s to %s", how, words.FourDigits(*first), words.FourDigits(*last))
 }
 
-// ShownSweeps are those of n sweeps that a table has room for: the first, the last, and
-// others evenly between them.
+// ShownSweeps are those of n sweeps that a table has room for: the first, the last, and others evenly between them.
 func ShownSweeps(n int) []int {
 	const most = 5
 	var out []int

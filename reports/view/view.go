@@ -152,9 +152,8 @@ func keyOf(c *result.Cell) cellKey {
 	return cellKey{c.Model, c.Defense, c.Attack, words.OrMinusOne(c.Epsilon)}
 }
 
-// arrangeColumns lists None, then each attack with its epsilons in ascending
-// order. An attack without any cell keeps its columns, so that a partial result
-// shows what is still to come.
+// arrangeColumns lists None, then each attack with its epsilons in ascending order. An attack without any cell keeps
+// its columns, so that a partial result shows what is still to come.
 func (s *Suite) arrangeColumns() {
 	s.Columns = []words.Column{{Attack: "none"}}
 	for _, attack := range s.Attacks {

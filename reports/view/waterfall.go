@@ -28,9 +28,8 @@ type waterfallLine struct {
 // room for. The table of the components stands for those of a larger suite.
 const mostWaterfalls = 12
 
-// Waterfalls are the suite's charts, one a model and attack of several components, or none
-// where they are too many. An oblivious suite attacks the undefended network only; in a
-// white-box suite each control has its own.
+// Waterfalls are the suite's charts, one a model and attack of several components, or none where they are too many. An
+// oblivious suite attacks the undefended network only; in a white-box suite each control has its own.
 func (s *Suite) Waterfalls() []Waterfall {
 	var out []Waterfall
 	for _, m := range s.Models {
@@ -75,8 +74,7 @@ func (s *Suite) components(col words.Column) []string {
 	return longest
 }
 
-// componentNames are a cell's components as figures call them: "APGD-CE", "FAB-T". One that
-// runs again is numbered.
+// componentNames are a cell's components as figures call them: "APGD-CE", "FAB-T". One that runs again is numbered.
 func componentNames(steps []result.Step) []string {
 	var out []string
 	seen := map[string]int{}

@@ -7,13 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Tenths is a difference in percentage points.
-func Tenths(share float64) string {
-	s := fmt.Sprintf("%+.1f", 100*share)
-	if s == "-0.0" || s == "+0.0" {
-		return "0.0"
+// Points writes a difference of shares in points, with its sign and so many decimals.
+func Points(difference float64, decimals int) string {
+	out := fmt.Sprintf("%+.*f", decimals, 100*difference)
+	if strings.Trim(out, "+-0.") == "" {
+		return out[1:]
 	}
-	return strings.Replace(s, "-", "−", 1)
+	return strings.Replace(out, "-", "−", 1)
+}
+
+// Digits writes x with at most so many significant digits.
+func Digits(x float64, n int) string {
+	return strings.ReplaceAll(strconv.FormatFloat(x, 'g', n, 64), "-", "−")
 }
 
 // CorruptionTitle is how a corruption reads: "Gaussian noise".
@@ -21,10 +26,10 @@ func CorruptionTitle(name string) string {
 	if name == "jpeg_compression" {
 		return "JPEG compression"
 	}
-	name = strings.ReplaceAll(Clean(name), "_", " ")
-	return strings.ToUpper(name[:min(len(name), 1)]) + name[min(len(name), 1):]
+	return Heading(strings.ReplaceAll(name, "_", " "))
 }
 
+// OrMinusOne is an epsilon as a key: −1 for none.
 func OrMinusOne(e *float64) float64 {
 	if e == nil {
 		return -1
@@ -37,6 +42,7 @@ func (c Column) Same(as Column) bool {
 	return c.Attack == as.Attack && OrMinusOne(c.Epsilon) == OrMinusOne(as.Epsilon)
 }
 
+// Plural counts: "1 image", "2 images"; many is a plural that does not end so.
 func Plural(n int, one string, many ...string) string {
 	if n == 1 {
 		return "1 " + one
@@ -67,7 +73,7 @@ func FourDigits(x float64) string {
 	if x >= 1e3 {
 		return ThreeDigits(x) // a diverging one
 	}
-	return strings.ReplaceAll(strconv.FormatFloat(x, 'g', 4, 64), "-", "−")
+	return Digits(x, 4)
 }
 
 // Clip shortens s to at most so many letters.
@@ -78,13 +84,10 @@ func Clip(s string, most int) string {
 	return string([]rune(s)[:most-1]) + "…"
 }
 
-// Heading writes an experiment's name as a heading.
+// Heading writes a name as a heading.
 func Heading(s string) string {
 	s = Clean(s)
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	return strings.ToUpper(s[:min(len(s), 1)]) + s[min(len(s), 1):]
 }
 
 // LayerName is how a layer reads; a config has boundaries as numbers.

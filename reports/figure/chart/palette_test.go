@@ -125,10 +125,9 @@ func TestColourMeasures(t *testing.T) {
 	}
 }
 
-// Series of a figure stay apart to everybody: any two by ΔE00 ≥ 8.5, the baseline and the
-// first three controls by 12, whichever kind of colour blindness; those four by 7.5 in L*,
-// so that they differ in greyscale print. They stand out from the paper by WCAG's 3 : 1 for
-// graphics, and later ones by 2.4 : 1; text by 4.5 : 1.
+// Series of a figure stay apart to everybody: any two by ΔE00 ≥ 8.5, the baseline and the first three controls by 12,
+// whichever kind of colour blindness; those four by 7.5 in L*, so that they differ in greyscale print. They stand out
+// from the paper by WCAG's 3 : 1 for graphics, and later ones by 2.4 : 1; text by 4.5 : 1.
 func TestPalette(t *testing.T) {
 	const first = 4
 	for name, th := range map[string]theme{"light": light, "dark": dark} {

@@ -42,8 +42,7 @@ type Plot struct {
 	Note           string // what a page says below the panel
 }
 
-// Series is one line or set of points. Series of one label share an entry of
-// the legend; one without a label has none.
+// Series is one line or set of points. Series of one label share an entry of the legend; one without a label has none.
 type Series struct {
 	Look
 	Label     string
@@ -310,8 +309,7 @@ func (s Series) Along(at ...theory.Point) Series {
 	return s
 }
 
-// Framed sets a panel's ranges: from 0, or where values differ by more than a decade on a
-// logarithmic axis.
+// Framed sets a panel's ranges: from 0, or where values differ by more than a decade on a logarithmic axis.
 func (p Plot) Framed(left, right float64) Plot {
 	of := [2]float64{math.Inf(1), 0}
 	for _, s := range p.Series {

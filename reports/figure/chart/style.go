@@ -36,10 +36,9 @@ func hex(v uint32) color.Color {
 	return color.NRGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 0xff}
 }
 
-// The lines' colours have the hues of Okabe and Ito's palette (Color Universal Design, 2008),
-// which the common kinds of colour blindness keep apart. Their lightness is changed so that
-// the first four differ in greyscale too and stand out from the paper; palette_test.go says
-// by how much. Black is #010101, as gonum's SVG leaves out #000000.
+// The lines' colours have the hues of Okabe and Ito's palette (Color Universal Design, 2008), which the common kinds of
+// colour blindness keep apart. Their lightness is changed so that the first four differ in greyscale too and stand out
+// from the paper; palette_test.go says by how much. Black is #010101, as gonum's SVG leaves out #000000.
 var (
 	light = theme{hex(0xffffff), hex(0x1c1c1a), hex(0x5c5c58), hex(0xd5d5d0),
 		[]color.Color{hex(0xB54600), hex(0x045389), hex(0x028F66), hex(0xCA7CA5), hex(0xDD9418), hex(0x30ACEB),
