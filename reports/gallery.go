@@ -15,10 +15,11 @@ import (
 
 // galleryView is a suite's gallery as the page shows it.
 type galleryView struct {
-	Slug  string // of the suite
-	Rule  string // by which the images were chosen
-	Notes []string
-	Cases []galleryCard
+	Slug   string // of the suite
+	Healed bool   // some images were chosen by what the control did
+	Seeds  bool   // the suite has several
+	Notes  []string
+	Cases  []galleryCard
 }
 
 // galleryCard is one image: what was made of it, and what was answered.
@@ -55,15 +56,13 @@ func gallery(s table.Suite, g *result.Gallery) *galleryView {
 	if g == nil {
 		return nil
 	}
-	v, chosen := &galleryView{Slug: s.Slug}, "that the attack broke"
+	v := &galleryView{Slug: s.Slug, Seeds: s.Seeds() > 1}
 	for _, c := range g.Cases {
 		i := slices.IndexFunc(s.Columns, words.Column{Attack: c.Attack, Epsilon: &c.Epsilon}.Same)
 		if c.Suite != s.Name || i < 0 || s.Cell(c.Model, c.Defense, s.Columns[i]) == nil {
 			continue
 		}
-		if c.Kind != result.Broken {
-			chosen = "that the attack broke and the control healed, and the first that the control did not heal"
-		}
+		v.Healed = v.Healed || c.Kind != result.Broken
 		v.Cases = append(v.Cases, galleryCase(s, c, s.Columns[i]))
 	}
 	for _, n := range g.Notes {
@@ -73,11 +72,6 @@ func gallery(s table.Suite, g *result.Gallery) *galleryView {
 	}
 	if v.Cases == nil && v.Notes == nil {
 		return nil
-	}
-	v.Rule = "Chosen by verdicts, not by looks: of each attack and control the first image, in data set order, " +
-		chosen + ", looked for from a place that moves on from case to case."
-	if s.Seeds() > 1 {
-		v.Rule += " The adversarial images are those of the first seed."
 	}
 	return v
 }

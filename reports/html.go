@@ -42,7 +42,8 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"figures":      func(s table.Suite, accuracies bool) [][]chart.Sheet { return figure.Page(s.Suite, accuracies) },
 	"paperFigures": func(v page) []chart.Sheet { return figure.Paper(v.Report.Report) },
 	"gallery":      gallery,
-	"traces":       traces,
+	"traces":       func(s table.Suite) chart.Figure { return figure.Traces(s.Suite) },
+	"mostTraced":   func() int { return view.MostTraced },
 	"studyFigure":  figure.Study,
 	"checks":       table.Checks,
 	"studyTables":  table.Study,
@@ -67,30 +68,4 @@ func policy() string {
 	sum := sha256.Sum256([]byte(script))
 	return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" +
 		base64.StdEncoding.EncodeToString(sum[:]) + "'"
-}
-
-// traceView is a suite's control traces as the page shows them.
-type traceView struct {
-	Slug, Reading string
-	Figure        *chart.Figure // nil where there are too many
-	Tables        []table.Table
-}
-
-// traces is nil where no cell of the suite has any.
-func traces(s table.Suite) *traceView {
-	all := s.Traced()
-	if len(all) == 0 {
-		return nil
-	}
-	v := &traceView{Slug: s.Slug, Reading: "What the control does to each of its layers, from the input to the " +
-		"output: the norm of u_t and the running loss ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², z_t = x_t + u_t, " +
-		"means over the images.", Tables: s.TraceTables()}
-	if drawing := figure.Traces(s.Suite); drawing.Panels != nil {
-		v.Figure = &drawing
-	}
-	if len(all) > view.MostTraced {
-		v.Reading += fmt.Sprintf(" The tables stand for a figure: %d networks under a control are more than one shows.",
-			len(all))
-	}
-	return v
 }

@@ -22,10 +22,10 @@ const (
 // tested, the headline table, the warnings, and how to repeat the run. It stays below 60 lines.
 func renderSummary(v page) string {
 	var sb strings.Builder
-	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscape(v.Title()),
-		mdEscape(strings.TrimSuffix(v.Headline(), ".")))
+	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscaper.Replace(v.Title()),
+		mdEscaper.Replace(strings.TrimSuffix(v.Headline(), ".")))
 	for _, f := range v.Tested() {
-		fmt.Fprintf(&sb, "- %s: %s\n", mdEscape(f.Term), mdEscape(words.Clip(f.Text, summaryList)))
+		fmt.Fprintf(&sb, "- %s: %s\n", mdEscaper.Replace(f.Term), mdEscaper.Replace(words.Clip(f.Text, summaryList)))
 	}
 	t, more := brief(v.HeadlineTable()), ""
 	if n := len(t.Rows); n > summaryRows {
@@ -37,9 +37,9 @@ func renderSummary(v page) string {
 		t.Rows = sample(v, t.Rows)
 		more = fmt.Sprintf("\nThese are %d of %d lines, %s; report.html has all of them.\n", len(t.Rows), n, which)
 	}
-	mdTable(&sb, t)
+	markdownForm.table(&sb, t)
 	sb.WriteString(more)
-	mdTable(&sb, v.WarningTable(summaryWarnings, summaryName))
+	markdownForm.table(&sb, v.WarningTable(summaryWarnings, summaryName))
 	if command := words.Clip(v.Command(), 20*summaryList); command != "" {
 		fence := "```"
 		for strings.Contains(command, fence) {

@@ -78,12 +78,12 @@ func (t *Theory) Facts() string {
 
 func (t *Theory) markdown() string {
 	var sb strings.Builder
-	fmt.Fprintf(&sb, "# The theory, checked\n\n%s; %s\n", mdEscape(words.Heading(t.Verdict())), mdEscape(t.Facts()))
+	fmt.Fprintf(&sb, "# The theory, checked\n\n%s; %s\n", mdEscaper.Replace(words.Heading(t.Verdict())), mdEscaper.Replace(t.Facts()))
 	for _, part := range table.Checks(t.Checks) {
-		mdTable(&sb, part)
+		markdownForm.table(&sb, part)
 	}
 	for _, f := range t.Figures {
-		fmt.Fprintf(&sb, "\n![%s](theory-%s.svg)\n\n%s\n", mdEscape(f.Title), f.Slug, mdEscape(f.Caption))
+		fmt.Fprintf(&sb, "\n![%s](theory-%s.svg)\n\n%s\n", mdEscaper.Replace(f.Title), f.Slug, mdEscaper.Replace(f.Caption))
 	}
 	return sb.String()
 }

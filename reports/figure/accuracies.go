@@ -26,23 +26,18 @@ type accuracyPanel struct {
 // pageHeight is the height of a printed page, A4 with margins of half an inch.
 const pageHeight = 10.7 * vg.Inch
 
-// accuracyFigure has a panel for each model. In a file the values stand below the plots, where the page has room for
-// them.
-type accuracyFigure struct{}
+func init() { figures[result.RadarFigure] = figure{accuracyFile, accuracyCharts(false).page} }
 
-func init() { figures[result.RadarFigure] = accuracyFigure{} }
-
-func (accuracyFigure) File(s *view.Suite) chart.Sheet {
-	f := accuracyCharts(true).File(s)
+// accuracyFile has a panel for each model, with the values below the plots where the page has room for them.
+func accuracyFile(s *view.Suite) chart.Sheet {
+	f := accuracyCharts(true).file(s)
 	plots := f
 	plots.Head = nil
 	if _, height := plots.Size(); height > pageHeight {
-		return accuracyCharts(false).File(s)
+		return accuracyCharts(false).file(s)
 	}
 	return f
 }
-
-func (accuracyFigure) Page(s *view.Suite) []chart.Sheet { return accuracyCharts(false).Page(s) }
 
 // accuracyCharts are the figure with values below the plots or without.
 func accuracyCharts(values bool) charts[string] {

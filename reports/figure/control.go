@@ -14,10 +14,10 @@ import (
 )
 
 func init() {
-	figures[result.ControlFigure] = section(func(s *view.Suite) chart.Sheet {
+	figures[result.ControlFigure] = figure{file: func(s *view.Suite) chart.Sheet {
 		f := Traces(s)
 		return f.Sheet(headlines(f.Title, s.Facts()+s.OfFirstSeed(), s.Made())...)
-	})
+	}}
 }
 
 // Traces draws, where they are few enough, for each network under a control, the norms of its controls layer by

@@ -28,7 +28,7 @@ func init() {
 		},
 		layout: func(s *view.Suite, models int) chart.Sheet { return chart.InFile(models*len(s.Corrupted), true) },
 		fill:   fillCorruptions,
-	}
+	}.row()
 }
 
 const corruptionCaption = "Accuracy in % by corruption, mean over its severities"

@@ -36,7 +36,7 @@ func init() {
 			}
 			f.Legend = curveLegend(s, all)
 		},
-	}
+	}.row()
 }
 
 // addCurves adds a panel of curves: a step curve a defense, with a marker at every cell. What bounds prove is added
@@ -173,7 +173,7 @@ func init() {
 		parts:  func(s *view.Suite) []string { return s.Models },
 		layout: func(s *view.Suite, models int) chart.Sheet { return chart.InFile(models*len(s.Smoothed()), true) },
 		fill:   fillCertified,
-	}
+	}.row()
 }
 
 // fillCertified adds a panel for each certificate and model: the share of images that are proven against the radius.

@@ -14,26 +14,24 @@ import (
 )
 
 // figure is a row of the table of figures.
-type figure interface {
-	// File is a suite's figure as a file of its own. It has no panels where there is nothing to draw.
-	File(s *view.Suite) chart.Sheet
-	// Page are its parts among a page's figures of the suite, a sheet each.
-	Page(s *view.Suite) []chart.Sheet
+type figure struct {
+	// file is a suite's figure as a file of its own. It has no panels where there is nothing to draw.
+	file func(s *view.Suite) chart.Sheet
+	// page are its parts among a page's figures of the suite, a sheet each; nil for a figure with a section of its own.
+	page func(s *view.Suite) []chart.Sheet
 }
 
 // figures is the table, by the names and in the order of [result.Figures]. Each figure's file adds its row.
 var figures = map[string]figure{}
 
-// Files are a suite's figures as files, by the names of these without their extensions.
+// Files yields a suite's figures as files, and the names of these without their extensions.
 func Files(s *view.Suite) iter.Seq2[string, chart.Sheet] {
 	return func(yield func(string, chart.Sheet) bool) {
 		for _, f := range result.Figures {
-			row, ok := figures[f.Name]
-			if !ok { // the theory's are of no suite
-				continue
-			}
-			if drawing := row.File(s); drawing.Panels != nil && !yield(f.Name+"-"+s.Slug, drawing) {
-				return
+			if draw := figures[f.Name].file; draw != nil { // the theory's are of no suite
+				if sheet := draw(s); sheet.Panels != nil && !yield(f.Name+"-"+s.Slug, sheet) {
+					return
+				}
 			}
 		}
 	}
@@ -43,11 +41,11 @@ func Files(s *view.Suite) iter.Seq2[string, chart.Sheet] {
 // are among them. Those of one model are one group, so that they stand beside each other.
 func Page(s *view.Suite, accuracies bool) (groups [][]chart.Sheet) {
 	for _, f := range result.Figures {
-		row, ok := figures[f.Name]
-		if !ok || f.Name == result.RadarFigure && !accuracies {
+		draw := figures[f.Name].page
+		if draw == nil || f.Name == result.RadarFigure && !accuracies {
 			continue
 		}
-		if parts := row.Page(s); len(parts) > 0 {
+		if parts := draw(s); len(parts) > 0 {
 			groups = append(groups, parts)
 		}
 	}
@@ -70,6 +68,9 @@ type charts[T any] struct {
 	layout   func(s *view.Suite, parts int) chart.Sheet
 	fill     func(s *view.Suite, f *chart.Sheet, parts []T) // adds panels and legend, and says the values
 }
+
+// row is the figure in the table.
+func (c charts[T]) row() figure { return figure{c.file, c.page} }
 
 // said is what a function says, if there is one.
 func said(of func(s *view.Suite) string, s *view.Suite) string {
@@ -101,8 +102,8 @@ func (c charts[T]) of(s *view.Suite) string {
 	return s.Sample()
 }
 
-// File is the figure with its title, what it says, of which seeds that is, and what the attacker knows.
-func (c charts[T]) File(s *view.Suite) chart.Sheet {
+// file is the figure with its title, what it says, of which seeds that is, and what the attacker knows.
+func (c charts[T]) file(s *view.Suite) chart.Sheet {
 	parts := c.parts(s)
 	f, made := c.on(s, c.layout(s, len(parts)), parts), ""
 	if c.attacked {
@@ -113,8 +114,8 @@ func (c charts[T]) File(s *view.Suite) chart.Sheet {
 	return f
 }
 
-// Page has a sheet for each part of which there is something to draw.
-func (c charts[T]) Page(s *view.Suite) (out []chart.Sheet) {
+// page has a sheet for each part of which there is something to draw.
+func (c charts[T]) page(s *view.Suite) (out []chart.Sheet) {
 	parts := c.parts(s)
 	for i := range parts {
 		if f := c.on(s, chart.InPage(), parts[i:i+1]); f.Panels != nil {
@@ -128,14 +129,6 @@ func (c charts[T]) Page(s *view.Suite) (out []chart.Sheet) {
 func headlines(lines ...string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }
-
-// section is a figure whose parts stand in a section of their own on a page.
-type section func(s *view.Suite) chart.Sheet
-
-func (file section) File(s *view.Suite) chart.Sheet { return file(s) }
-
-// Page has nothing: the section has it.
-func (section) Page(*view.Suite) []chart.Sheet { return nil }
 
 // legend has an entry a defense, drawn as like says; of those that only names, if any.
 func legend(s *view.Suite, like chart.Look, only ...string) (out []chart.Series) {

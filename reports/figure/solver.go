@@ -21,13 +21,13 @@ var methodLooks = map[string]struct{ colour, marker, dash int }{
 const dotted = 3
 
 func init() {
-	figures[result.SolverFigure] = section(func(s *view.Suite) chart.Sheet {
+	figures[result.SolverFigure] = figure{file: func(s *view.Suite) chart.Sheet {
 		title := "Solver: " + s.Heading()
 		if len(s.Studies) == 1 { // whose panels don't name it
 			title += ", " + s.Studies[0].Name()
 		}
 		return Study(title, s.Studies...).Sheet(title)
-	})
+	}}
 }
 
 // Study draws studies: for each kind of images two panels, objective and accuracy
@@ -64,12 +64,11 @@ func Study(title string, all ...view.Study) chart.Figure {
 
 // studyPanels are a study's on images of one kind, both over the same passes, called after what they show.
 func studyPanels(s view.Study, kind string) []chart.Plot {
-	images := words.Clean(kind) + " images"
+	images, end := words.Clean(kind)+" images", 1.0
 	objective := chart.Plot{Title: "objective, " + images, X: "plain passes",
 		Y: fmt.Sprintf("objective, %d %s", s.N, images), LogX: true}
 	accuracy := chart.Plot{Title: "accuracy, " + images, X: "plain passes", Y: "accuracy in %, " + words.Clean(kind),
 		LogX: true}
-	end := 1.0
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
 			end = max(end, p.Passes)
@@ -77,8 +76,8 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 	}
 	for _, b := range s.Baseline {
 		if b.Images == kind {
-			accuracy.Series = append(accuracy.Series, inPercent(s, "none", []float64{1}, []float64{100 * b.Accuracy},
-				[]bool{true}, end)...)
+			line, marks := studySeries(s, "none", []float64{1}, []float64{100 * b.Accuracy}, []bool{true}, end)
+			accuracy.Series = append(accuracy.Series, line.Banded(s.N, 100), marks)
 		}
 	}
 	low, high := math.Inf(1), math.Inf(-1)
@@ -88,26 +87,24 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 			continue
 		}
 		var x, means, errors, shares []float64
-		var done []bool
 		for _, p := range c.Points {
-			x, shares, done = append(x, p.Passes), append(shares, 100*p.Accuracy), append(done, p.Done)
+			x, shares = append(x, p.Passes), append(shares, 100*p.Accuracy)
 			if p.Objective != nil && len(means) == len(x)-1 { // the line ends where the solver has diverged
 				means, errors = append(means, *p.Objective), append(errors, p.StandardError)
 				low, high = min(low, *p.Objective), max(high, *p.Objective)
 			}
 		}
-		done = thinned(done)
-		accuracy.Series = append(accuracy.Series, inPercent(s, m, x, shares, done, end)...)
+		done := markedSweeps(c.Points)
+		line, marks := studySeries(s, m, x, shares, done, end)
+		accuracy.Series = append(accuracy.Series, line.Banded(s.N, 100), marks)
 		if n := len(means); n > 0 {
-			both := studySeries(s, m, x[:n], means, done[:n], end)
-			marks := &both[1]
-			for i := range errors {
+			line, marks := studySeries(s, m, x[:n], means, done, end)
+			for i, e := range errors {
 				if done[i] {
-					marks.Low, marks.High = append(marks.Low, means[i]-errors[i]), append(marks.High,
-						means[i]+errors[i])
+					marks.Low, marks.High = append(marks.Low, means[i]-e), append(marks.High, means[i]+e)
 				}
 			}
-			objective.Series = append(objective.Series, both...)
+			objective.Series = append(objective.Series, line, marks)
 		}
 	}
 	if low <= high {
@@ -134,43 +131,35 @@ func reach(p chart.Plot, low, high float64) (float64, float64) {
 	return low, high
 }
 
-// thinned leaves the marks of so many sweeps only as there is room for.
-func thinned(done []bool) []bool {
-	var at []int
-	for i, d := range done {
-		if d {
-			at = append(at, i)
+// markedSweeps says which points have a marker: ends of sweeps, of so many as there is room for.
+func markedSweeps(points []result.SolverPoint) []bool {
+	var ends []int
+	for i, p := range points {
+		if p.Done {
+			ends = append(ends, i)
 		}
 	}
-	out := make([]bool, len(done))
-	if len(at) > 0 {
-		out[at[0]] = true
-	}
-	for _, k := range view.ShownSweeps(len(at) - 1) {
-		out[at[k]] = true
+	out := make([]bool, len(points))
+	for _, k := range append([]int{0}, view.ShownSweeps(len(ends)-1)...) {
+		if k < len(ends) {
+			out[ends[k]] = true
+		}
 	}
 	return out
 }
 
-// inPercent are the series of accuracies in per cent, with a band around the line.
-func inPercent(s view.Study, method string, x, y []float64, shown []bool, end float64) []chart.Series {
-	both := studySeries(s, method, x, y, shown, end)
-	both[0] = both[0].Banded(s.N, 100)
-	return both
-}
-
 // studySeries are the line of a method and its markers where shown says so. A single value is carried on to the end.
-func studySeries(s view.Study, method string, x, y []float64, shown []bool, end float64) []chart.Series {
-	how := methodLooks[method]
-	line, marks := chart.Lined(s.Called(method), how.colour, how.dash), chart.Marked(s.Called(method), how.colour, how.marker)
+func studySeries(s view.Study, method string, x, y []float64, shown []bool, end float64) (line, marks chart.Series) {
+	how, name := methodLooks[method], s.Called(method)
+	line, marks = chart.Lined(name, how.colour, how.dash), chart.Marked(name, how.colour, how.marker)
 	line.X, line.Y = x, y
-	for i, m := range shown {
-		if m {
+	for i := range x {
+		if shown[i] {
 			marks.Add(x[i], y[i])
 		}
 	}
 	if len(x) == 1 {
 		line.X, line.Y, line.Dash = []float64{x[0], end}, []float64{y[0], y[0]}, dotted
 	}
-	return []chart.Series{line, marks}
+	return line, marks
 }

@@ -33,15 +33,15 @@ func sides(title string, f *theory.Field, series ...chart.Series) chart.Plot {
 
 // byLabel is two series of points, one a class.
 func byLabel(what string, at []theory.Point, labels []int, markers [2]int) []chart.Series {
-	out := []chart.Series{chart.Marked(what+", class 1", class1, markers[0]), chart.Marked(what+", class 2", class2, markers[1])}
+	one, two := chart.Marked(what+", class 1", class1, markers[0]), chart.Marked(what+", class 2", class2, markers[1])
 	for i, p := range at {
 		if labels[i] > 0 {
-			out[0] = out[0].Along(p)
+			one = one.Along(p)
 		} else {
-			out[1] = out[1].Along(p)
+			two = two.Along(p)
 		}
 	}
-	return out
+	return []chart.Series{one, two}
 }
 
 // Theory draw the experiments.
@@ -79,8 +79,8 @@ func marginFigure(m *theory.Margins) chart.Figure {
 		byLabel("data", m.Data, m.Labels, [2]int{0, 1})...)
 	with := func(more ...chart.Series) []chart.Series { return slices.Concat(data[:1], more, data[1:]) }
 	shortest := func(way [2]theory.Point) []chart.Series {
-		margin, end := chart.Lined("Euclidean margin", chart.Ink, 1).Along(way[:]...), chart.Marked("", chart.Ink, 3).Along(way[1])
-		return append(with(margin), end)
+		return append(with(chart.Lined("Euclidean margin", chart.Ink, 1).Along(way[:]...)),
+			chart.Marked("", chart.Ink, 3).Along(way[1]))
 	}
 	parts := plane("(c) Partitions by classifier and projection", m.Partitions,
 		map[float64]int{0: class1, 1: fainter, 2: class2, 3: faint}, data...)
@@ -123,8 +123,8 @@ func ratioFigure(p *theory.ProjectedRatio) chart.Figure {
 			if r := float64(c.R); c.D == d {
 				ratio.Add(r/float64(d), c.Mean)
 				near.Add(r, c.Mean/c.Bound)
-				near.Low, near.High = append(near.Low, (c.Mean-c.Half)/c.Bound), append(near.High,
-					(c.Mean+c.Half)/c.Bound)
+				near.Low = append(near.Low, (c.Mean-c.Half)/c.Bound)
+				near.High = append(near.High, (c.Mean+c.Half)/c.Bound)
 				exact.Add(r, c.Exact/c.Bound)
 			}
 		}
@@ -260,8 +260,8 @@ func bendingFigure(m *theory.ManifoldBending) chart.Figure {
 			differences.Add(p.S, p.Differences)
 		}
 	}
-	projected, image := chart.Marked("by differences", class1, 0), chart.Marked("of the layer's image, by differences", faint, 5)
-	equal := chart.Lined("analytic", class2, 1)
+	projected, equal := chart.Marked("by differences", class1, 0), chart.Lined("analytic", class2, 1)
+	image := chart.Marked("of the layer's image, by differences", faint, 5)
 	for _, p := range m.Manifolds {
 		projected.Add(p.Sigma, p.Differences)
 		if p.T > 0 {

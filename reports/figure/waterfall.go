@@ -20,7 +20,7 @@ func init() {
 		alt:   "Accuracy in % on the clean images and after each attack component",
 		seeds: (*view.Suite).OfFirstSeed, attacked: true, parts: (*view.Suite).Waterfalls,
 		layout: func(_ *view.Suite, n int) chart.Sheet { return chart.InFile(n, false) }, fill: fillWaterfalls,
-	}
+	}.row()
 }
 
 // fillWaterfalls adds a panel for each chart: a group of bars for the clean images and one for every component, a bar a

@@ -61,9 +61,6 @@ func (v *Report) Attackers() (out []Fact) {
 
 // Headline counts what was tested.
 func (v *Report) Headline() string {
-	if v.Quoted {
-		return v.quotedHeadline()
-	}
 	models, cells, missing := []string(nil), 0, 0
 	for _, s := range v.Suites {
 		for _, m := range s.Models {
@@ -72,8 +69,12 @@ func (v *Report) Headline() string {
 		cells += len(s.cells)
 		missing += s.Missing()
 	}
-	out := fmt.Sprintf("%s, %s, %s", words.Plural(len(v.Suites), "suite"), words.Plural(len(models), "model"),
-		words.Plural(cells, "accuracy", "accuracies"))
+	accuracies := words.Plural(cells, "accuracy", "accuracies")
+	if v.Quoted {
+		return fmt.Sprintf("%s as printed in Tables 2 to 7 of “%s” (%s). Nothing was run for this report.", accuracies,
+			published.Title, published.Authors)
+	}
+	out := words.Plural(len(v.Suites), "suite") + ", " + words.Plural(len(models), "model") + ", " + accuracies
 	if missing > 0 {
 		out += fmt.Sprintf("; partial, %d still to measure", missing)
 	}

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"fmt"
 	"slices"
 
 	"selfheal/harness/result"
@@ -69,16 +68,6 @@ func (v *Report) Title() string {
 	return "Robustness report"
 }
 
-// quotedHeadline says what quoted numbers are.
-func (v *Report) quotedHeadline() string {
-	accuracies := 0
-	for _, s := range v.Suites {
-		accuracies += len(s.cells)
-	}
-	return fmt.Sprintf("%s as printed in Tables 2 to 7 of “%s” (%s). Nothing was run for this report.",
-		words.Plural(accuracies, "accuracy", "accuracies"), published.Title, published.Authors)
-}
-
 // Compared is a cell of ours beside the published number of the same cell.
 type Compared struct {
 	Model, Defense string
@@ -129,14 +118,11 @@ func (s *Suite) Compared() (out []Compared) {
 		}
 	}
 	network := func(c Compared) [2]string { return [2]string{c.Model, c.Defense} }
-	for _, of := range Distinct(rest, network) { // the attacks on one after another
-		for _, c := range rest {
-			if network(c) == of {
-				out = append(out, c)
-			}
-		}
-	}
-	return out
+	order := Distinct(rest, network)
+	slices.SortStableFunc(rest, func(a, b Compared) int { // the attacks on one after another
+		return slices.Index(order, network(a)) - slices.Index(order, network(b))
+	})
+	return append(out, rest...)
 }
 
 // publishedColumn is the suite's column of a published number, or where it has none one

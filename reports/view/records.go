@@ -61,18 +61,10 @@ func (m *margins) add(r result.Record) {
 	if margin := float64(r.Margin); !math.IsNaN(margin) {
 		m.Margin = append(m.Margin, margin)
 	}
-	if r.CleanMargin != nil {
-		m.Clean = append(m.Clean, *r.CleanMargin)
-	}
 	if r.Norm > 0 {
 		m.Norm = append(m.Norm, r.Norm)
 	}
-	if r.FirstSuccess != nil {
-		m.First = append(m.First, float64(*r.FirstSuccess))
-	}
-	if r.Queries != nil {
-		m.Queries = append(m.Queries, float64(*r.Queries))
-	}
+	m.Clean, m.First, m.Queries = known(m.Clean, r.CleanMargin), known(m.First, r.FirstSuccess), known(m.Queries, r.Queries)
 	switch {
 	case r.Verdict == 1:
 		m.Reach = append(m.Reach, math.Inf(1))
@@ -82,6 +74,14 @@ func (m *margins) add(r result.Record) {
 		// What broke it may be nearer than the distance: another component's point.
 		m.Reach, m.found = append(m.Reach, min(*r.Distance, cmp.Or(r.Norm, *r.Distance))), true
 	}
+}
+
+// known appends a value that there is.
+func known[N int | float64](list []float64, v *N) []float64 {
+	if v == nil {
+		return list
+	}
+	return append(list, float64(*v))
 }
 
 // RankOf is the nearest-rank q-quantile of xs, which has at least one value.

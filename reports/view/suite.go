@@ -173,14 +173,12 @@ func (low standing) Attack() string {
 
 // Scored is a cell's accuracy in per cent: of several seeds their mean ± standard deviation.
 func Scored(c *result.Cell) string {
-	if c == nil {
-		return words.Dash
+	if c != nil {
+		if s, ok := c.Spread(); ok {
+			return words.Percent(s.Mean, c.N) + words.Nbsp + "±" + words.Nbsp + words.Percent(s.Deviation, c.N)
+		}
 	}
-	s, ok := c.Spread()
-	if !ok {
-		return words.Accuracy(c)
-	}
-	return words.Percent(s.Mean, c.N) + words.Nbsp + "±" + words.Nbsp + words.Percent(s.Deviation, c.N)
+	return words.Accuracy(c)
 }
 
 // Score is the accuracy that a cell is compared by: of several seeds their mean.
@@ -265,20 +263,20 @@ func (s *Suite) collectNotes() {
 		if c.Epsilon != nil {
 			attack += " (" + number.Format(*c.Epsilon) + ")"
 		}
-		raise(result.Warning{ID: "error", Message: words.Clean(c.Error)}, words.Clean(c.Model), words.DefenseName(c.Defense), attack)
+		said := result.Warning{ID: "error", Message: words.Clean(c.Error)}
+		raise(said, words.Clean(c.Model), words.DefenseName(c.Defense), attack)
 	}
 	loops := slices.DeleteFunc(slices.Clone(s.Notes), func(n note) bool { return n.ID != LoopID })
-	s.Notes = slices.DeleteFunc(s.Notes, func(n note) bool { return n.ID == LoopID })
-	for i := range s.Notes {
-		s.Notes[i].Mark = fmt.Sprint(i + 1)
+	others := slices.DeleteFunc(s.Notes, func(n note) bool { return n.ID == LoopID })
+	for i := range others {
+		others[i].Mark = fmt.Sprint(i + 1)
 	}
 	for i := range loops {
-		loops[i].Mark = LoopMark
-		if len(loops) > 1 {
+		if loops[i].Mark = LoopMark; len(loops) > 1 {
 			loops[i].Mark += fmt.Sprint(i + 1)
 		}
 	}
-	s.Notes = append(s.Notes, loops...)
+	s.Notes = append(others, loops...)
 }
 
 // Marks returns the marks of the footnotes of a cell, "1,3" or "", but for those at the head of its row.

@@ -44,9 +44,9 @@ func (p Plot) axes(t theme) *plot.Plot {
 	}
 	set := func(a *plot.Axis, of [2]float64, log bool, ticks []plot.Tick) {
 		a.Min, a.Max = padded(of, log)
-		a.Tick.Marker = linearTicks{}
+		a.Tick.Marker = plot.TickerFunc(linearTicks)
 		if log {
-			a.Scale, a.Tick.Marker = plot.LogScale{}, decades{}
+			a.Scale, a.Tick.Marker = plot.LogScale{}, plot.TickerFunc(decades)
 		}
 		if ticks != nil {
 			a.Tick.Marker = plot.ConstantTicks(ticks)
@@ -109,9 +109,7 @@ func PerCent() (ticks []plot.Tick) {
 }
 
 // linearTicks are gonum's, with a true minus.
-type linearTicks struct{}
-
-func (linearTicks) Ticks(least, most float64) []plot.Tick {
+func linearTicks(least, most float64) []plot.Tick {
 	ticks := plot.DefaultTicks{}.Ticks(least, most)
 	for i, t := range ticks {
 		if t.Label != "" {
@@ -126,9 +124,7 @@ func (linearTicks) Ticks(least, most float64) []plot.Tick {
 
 // decades ticks a logarithmic axis at powers of ten, on short axes at 2 and 5 times those too, and on
 // shorter ones as a linear axis.
-type decades struct{}
-
-func (decades) Ticks(least, most float64) []plot.Tick {
+func decades(least, most float64) []plot.Tick {
 	low, high := int(math.Floor(math.Log10(least))), int(math.Ceil(math.Log10(most)))
 	every, labels := (high-low)/6+1, 0
 	var ticks []plot.Tick
@@ -150,7 +146,7 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 		}
 	}
 	if labels < 2 {
-		return linearTicks{}.Ticks(least, most)
+		return linearTicks(least, most)
 	}
 	return ticks
 }

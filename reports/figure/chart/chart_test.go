@@ -41,9 +41,9 @@ func TestAxes(t *testing.T) {
 				continue
 			}
 			least, most := padded(of, log)
-			ticks := linearTicks{}.Ticks(least, most)
+			ticks := linearTicks(least, most)
 			if log {
-				ticks = decades{}.Ticks(least, most)
+				ticks = decades(least, most)
 			}
 			labels := 0
 			for _, tick := range ticks {

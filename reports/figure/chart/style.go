@@ -52,28 +52,23 @@ var (
 // repeat at different lengths, so that many series still differ.
 var (
 	dashes = [][]vg.Length{{5, 2.5}, nil, {8, 2, 1.5, 2}, {1.5, 2}, {10, 3}}
-	shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, diamond{}, downward{},
+	shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{},
+		corners{math.Pi / 2, 4}, corners{-math.Pi / 2, 3},
 		draw.RingGlyph{}}
 )
 
-type diamond struct{}
-
-func (diamond) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
-	fillCorners(c, sty.Color, pt, sty.Radius*1.2, math.Pi/2, 4)
+// corners is a filled polygon of so many corners, the first of which lies at an angle.
+type corners struct {
+	first float64
+	n     int
 }
 
-type downward struct{}
-
-func (downward) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
-	fillCorners(c, sty.Color, pt, sty.Radius*1.2, -math.Pi/2, 3)
-}
-
-func fillCorners(c *draw.Canvas, colour color.Color, at vg.Point, r vg.Length, start float64, n int) {
-	var corners []vg.Point
-	for i := range n {
-		corners = append(corners, at.Add(Polar(r, start+2*math.Pi*float64(i)/float64(n))))
+func (g corners) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, at vg.Point) {
+	var path []vg.Point
+	for i := range g.n {
+		path = append(path, at.Add(Polar(sty.Radius*1.2, g.first+2*math.Pi*float64(i)/float64(g.n))))
 	}
-	c.FillPolygon(colour, corners)
+	c.FillPolygon(sty.Color, path)
 }
 
 // Pt is a point.
