@@ -112,7 +112,8 @@ func (f form) compared(c table.Comparison, all bool) string {
 	}
 	for _, g := range c.Groups {
 		fmt.Fprintf(&sb, "\n%s\n\n%s\n", f.heading(2, f.escape(g.Heading())), f.escape(g.Ranking()))
-		tables := append(append([]table.Table{g.RankTable(), g.MatrixTable()}, g.HistoryTables()...), g.CorruptionTable())
+		tables := append([]table.Table{g.RankTable(), g.MatrixTable()}, g.HistoryTables()...)
+		tables = append(tables, g.CorruptionTable())
 		if all {
 			tables = append(tables, g.PairTable(), g.AttackTable())
 		}

@@ -25,7 +25,8 @@ func comparedFixture(t *testing.T) table.Comparison {
 		c.Accuracy = float64(c.Correct) / float64(c.N)
 		c.Verdicts = verdicts(c.N, c.Correct, 0)
 	}
-	return table.OfComparison(view.OfComparison(must.Get(compare.Of([]compare.Run{{Folder: "one", Path: "/one", File: first},
+	return table.OfComparison(view.OfComparison(must.Get(compare.Of([]compare.Run{
+		{Folder: "one", Path: "/one", File: first},
 		{Folder: texName, Path: "/" + texName, File: second}}))(t)))
 }
 
@@ -93,7 +94,9 @@ func TestComparedMany(t *testing.T) {
 		t.Error("there is a matrix of 50, or a figure without an attack")
 	}
 	must.Have(t, g.Ranking(), "no attack was run")
-	if view.EntryKey(25) != "Z" || view.EntryKey(26) != "AA" || view.EntryKey(701) != "ZZ" || view.EntryKey(702) != "AAA" {
-		t.Errorf("keys %s %s %s %s", view.EntryKey(25), view.EntryKey(26), view.EntryKey(701), view.EntryKey(702))
+	for i, want := range map[int]string{25: "Z", 26: "AA", 701: "ZZ", 702: "AAA"} {
+		if got := view.EntryKey(i); got != want {
+			t.Errorf("key %d is %s, want %s", i, got, want)
+		}
 	}
 }

@@ -39,8 +39,8 @@ func TestCSVReadBack(t *testing.T) {
 			at[column] = i
 		}
 		key := func(c *result.Cell) string {
-			return fmt.Sprintf("%q", []string{words.Clean(c.Suite), words.Clean(c.Dataset), words.Clean(c.Model), words.Clean(c.Defense),
-				words.Clean(c.Mode), words.Clean(c.Attack), fmt.Sprint(words.OrMinusOne(c.Epsilon))})
+			names := []string{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Attack}
+			return words.Clean(fmt.Sprintf("%s", names)) + fmt.Sprint(words.OrMinusOne(c.Epsilon))
 		}
 		cells := map[string]*result.Cell{}
 		for i := range f.Cells {

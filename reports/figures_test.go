@@ -180,7 +180,8 @@ func TestNothingOverlaps(t *testing.T) {
 	}
 }
 
-// Axes whose labels would meet are numbered, values stand below plots where a page has room, and of more networks than a figure of traces shows there are tables alone.
+// Axes whose labels would meet are numbered, values stand below plots where a page has room, and more networks than a
+// figure of traces shows have tables alone.
 func TestCrowds(t *testing.T) {
 	t.Parallel()
 	have := legible(t, "22 axes", drawn(t, arranged(crowded(7), nil))["radar-crowded.svg"])
@@ -188,7 +189,8 @@ func TestCrowds(t *testing.T) {
 		t.Errorf("22 axes are not numbered, or the numbers' key is missing: %v", have)
 	}
 	for models, want := range map[int]bool{9: true, 12: false} {
-		if have := legible(t, "values", drawn(t, arranged(several(models, 2), nil))["radar-s.svg"]); have["95.0"] != want {
+		doc := drawn(t, arranged(several(models, 2), nil))["radar-s.svg"]
+		if have := legible(t, "values", doc); have["95.0"] != want {
 			t.Errorf("%d models: values below the plots: %v", models, have["95.0"])
 		}
 	}
@@ -280,7 +282,8 @@ func TestPNG(t *testing.T) {
 	t.Parallel()
 	// Of these suites only the undefended network was attacked.
 	attackedOnce := []string{"waterfall-real.png", "waterfall-single.png", "waterfall-curve.png"}
-	paper, baseline, control := color.RGBA{255, 255, 255, 255}, color.RGBA{0xb5, 0x46, 0, 255}, color.RGBA{4, 0x53, 0x89, 255}
+	paper, baseline := color.RGBA{255, 255, 255, 255}, color.RGBA{0xb5, 0x46, 0, 255}
+	control := color.RGBA{4, 0x53, 0x89, 255}
 	for name, content := range report(t) {
 		if !strings.HasSuffix(name, ".png") {
 			continue
@@ -332,7 +335,7 @@ func TestOverview(t *testing.T) {
 	two.Suites = append(two.Suites, other.Suites...)
 	back := several(8, 3)
 	slices.Reverse(back.Suites[0].Models)
-	const radar, bars = "Radar plot of accuracy in %, s (d · n = 100 · oblivious), ", "Bars of all models, the most robust "
+	const radar, bars = "Radar plot of accuracy in %, s (d · n = 100 · oblivious), ", "Bars of all models, the most "
 	for _, c := range []struct {
 		name string
 		v    *view.Report
@@ -369,7 +372,8 @@ func TestStudyFigure(t *testing.T) {
 	f := studyFixture()
 	all := view.Of(f).Suites[0].Studies
 	drawing := figure.Study("Solver", all...)
-	if len(drawing.Panels) != 2*4 || drawing.Columns != 4 || drawing.Panels[5].Series == nil || drawing.Panels[6].X != "" {
+	if len(drawing.Panels) != 2*4 || drawing.Columns != 4 || drawing.Panels[5].Series == nil ||
+		drawing.Panels[6].X != "" {
 		t.Fatalf("%d panels in %d columns", len(drawing.Panels), drawing.Columns)
 	}
 	var lines []string

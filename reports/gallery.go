@@ -101,10 +101,11 @@ func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryC
 		before = append(before, answer("controlled", c.Controlled.Clean))
 	}
 	add("Clean", fmt.Sprintf("Image %d as it is, labelled %s", c.Image, name), p.Clean, "", before...)
-	size, times := words.NormName(c.Norm)+" norm "+words.Strength(c.Norm, c.Perturbation), words.ThreeDigits(p.Magnification)
+	size := words.NormName(c.Norm) + " norm " + words.Strength(c.Norm, c.Perturbation)
 	if c.VerdictOnly {
 		size += ", at the attack's first success"
 	}
+	times := words.ThreeDigits(p.Magnification)
 	add("Perturbation ×"+times, fmt.Sprintf("What the attack added to image %d, %s times as strong, around mid-grey",
 		c.Image, times), p.Perturbation, size)
 	after := fmt.Sprintf("Image %d after the attack", c.Image)

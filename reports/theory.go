@@ -78,12 +78,13 @@ func (t *Theory) Facts() string {
 
 func (t *Theory) markdown() string {
 	var sb strings.Builder
-	fmt.Fprintf(&sb, "# The theory, checked\n\n%s; %s\n", mdEscaper.Replace(words.Heading(t.Verdict())), mdEscaper.Replace(t.Facts()))
+	fmt.Fprintf(&sb, "# The theory, checked\n\n%s\n", mdEscaper.Replace(words.Heading(t.Verdict())+"; "+t.Facts()))
 	for _, part := range table.Checks(t.Checks) {
 		markdownForm.table(&sb, part)
 	}
 	for _, f := range t.Figures {
-		fmt.Fprintf(&sb, "\n![%s](theory-%s.svg)\n\n%s\n", mdEscaper.Replace(f.Title), f.Slug, mdEscaper.Replace(f.Caption))
+		title, caption := mdEscaper.Replace(f.Title), mdEscaper.Replace(f.Caption)
+		fmt.Fprintf(&sb, "\n![%s](theory-%s.svg)\n\n%s\n", title, f.Slug, caption)
 	}
 	return sb.String()
 }

@@ -10,7 +10,8 @@ func theoryFixture() *Theory {
 	field := &theory.Field{N: 3, Values: []float64{0, 0, 1, 0, 1, 1, 1, 1, 1}}
 	loss := &theory.Field{N: 2, Values: []float64{0, 1, 2, 4}}
 	box := [4]float64{-1, -1, 1, 1}
-	marks, line, flat := chart.Marked("measured", 1, 0), chart.Lined("bound <b>", chart.Ink, 1), chart.Lined("flat", 2, 0)
+	marks, line := chart.Marked("measured", 1, 0), chart.Lined("bound <b>", chart.Ink, 1)
+	flat := chart.Lined("flat", 2, 0)
 	marks.X, marks.Y = []float64{1, 2, 3}, []float64{0.1, 0.01, 1e-7}
 	marks.Low, marks.High = []float64{0.05, 0.005, 5e-8}, []float64{0.2, 0.02, 2e-7}
 	line.X, line.Y = []float64{1, 3}, []float64{0.2, 1e-6}

@@ -42,9 +42,9 @@ func Scatter(g *view.Group, f chart.Sheet) chart.Sheet {
 		if e.Worst == nil || first == nil || len(f.Legend) == figureEntries {
 			continue
 		}
-		one := chart.Series{Look: chart.Look{Colour: i, Marks: true, Marker: i}, Label: chart.Fit(g.Labels[i], chart.Normal,
-			f.PanelWidth()-20), X: []float64{first.Accuracy}, Y: []float64{e.Worst.Accuracy},
-			Low: []float64{e.Worst.CI95[0]}, High: []float64{e.Worst.CI95[1]}}
+		one := chart.Look{Colour: i, Marks: true, Marker: i}.Labelled(g.Labels[i], f.PanelWidth()-20)
+		one.Add(first.Accuracy, e.Worst.Accuracy)
+		one.Low, one.High = []float64{e.Worst.CI95[0]}, []float64{e.Worst.CI95[1]}
 		reach(0, first.Accuracy)
 		reach(1, e.Worst.CI95[0], e.Worst.CI95[1])
 		p.Series, f.Legend = append(p.Series, one), append(f.Legend, one)
@@ -108,7 +108,7 @@ func Histories(g *view.Group) (out []chart.Sheet) {
 		least, most := 1.0, 0.0
 		f.Alt = g.HistoryName(s) + "."
 		for k, l := range s.Lines[:min(len(s.Lines), historyLines)] {
-			one := chart.Series{Look: chart.LookOf(k), Label: chart.Fit(g.Attack(l.Column), chart.Normal, f.PanelWidth()-40)}
+			one := chart.LookOf(k).Labelled(g.Attack(l.Column), f.PanelWidth()-40)
 			one.Marks = len(s.Points) <= markedRuns
 			f.Alt += " " + g.Attack(l.Column) + ":"
 			for at, point := range s.Points {

@@ -33,12 +33,13 @@ func Traces(s *view.Suite) chart.Figure {
 	for _, t := range all {
 		if len(t.Layers) > 1 { // of one layer the table says it
 			f.Panels = append(f.Panels, normPanel(s, t, numbered(t, narrow)))
-			said = view.Once(said, "norm ‖u_t‖ of the control at each layer, mean over the images, for each kind of images")
+			said = view.Once(said,
+				"norm ‖u_t‖ of the control at each layer, mean over the images, for each kind of images")
 		}
 		if t.Sweeps() > 0 {
 			f.Panels = append(f.Panels, objectivePanel(s, t))
-			said = view.Once(said, "how far the control objective, mean over the first images, lies from its greedy start "+
-				"after each sweep")
+			said = view.Once(said, "how far the control objective, mean over the first images, lies from its greedy "+
+				"start after each sweep")
 		}
 	}
 	f.Caption = s.Caption(words.Heading(strings.Join(said, "; and ")) + s.OfFirstSeed())
@@ -49,7 +50,7 @@ func Traces(s *view.Suite) chart.Figure {
 // attacks in the series' colours. An attack keeps its look in all panels.
 func columnLook(s *view.Suite, col words.Column) chart.Series {
 	i := max(slices.IndexFunc(s.Columns, col.Same), 0)
-	one := chart.Series{Look: chart.LookOf(i), Label: chart.Fit(col.Title(), chart.Normal, 200)}
+	one := chart.LookOf(i).Labelled(col.Title(), 200)
 	if one.Colour = chart.Ink; i > 0 {
 		colours := []int{1, 2, 3, 4, 5, 0}
 		one.Colour = colours[(i-1)%len(colours)]

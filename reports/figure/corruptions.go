@@ -40,8 +40,8 @@ func fillCorruptions(s *view.Suite, f *chart.Sheet, models []string) {
 	for _, by := range s.Corrupted {
 		lines := append(view.Singles(by.Names), by.Names)
 		for _, m := range models {
-			p := chart.Plot{Title: words.Clean(m), X: "accuracy", Box: [4]float64{0, -0.5, 1, float64(len(lines)) - 0.5},
-				XTicks: chart.PerCent(), High: corruptionStep * vg.Length(len(lines)+3)}
+			p := chart.Plot{Title: words.Clean(m), X: "accuracy", XTicks: chart.PerCent(),
+				Box: [4]float64{0, -0.5, 1, float64(len(lines)) - 0.5}, High: corruptionStep * vg.Length(len(lines)+3)}
 			if len(s.Corrupted) > 1 {
 				p.Y = words.Clean(by.Attack)
 			}

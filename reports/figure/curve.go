@@ -77,8 +77,8 @@ func curveLegend(s *view.Suite, all []view.Curves) []chart.Series {
 	return entries
 }
 
-// stepped are the steps of a line, with the band of their intervals over n images, and the cells, which have it where there are no
-// steps.
+// stepped are the steps of a line, with the band of their intervals over n images, and the cells, which have it where
+// there are no steps.
 func stepped(c view.Curve, n int) (steps, cells chart.Series) {
 	look := chart.LookOf(c.Index)
 	steps, cells = chart.Series{Look: look}, chart.Series{Look: look}

@@ -16,7 +16,8 @@ func TestGreyTicks(t *testing.T) {
 		{8. / 255, 4, "0 2/255 4/255 6/255 8/255"}, {8. / 255, 3, "0 4/255 8/255"}, {1. / 255, 5, "0 1/255"},
 		{8. / 255, 0, "0 8/255"}, {0.3, 6, ""},
 	} {
-		panel := view.Curves{Lines: []view.Curve{{Points: []view.Point{{Accuracy: 1}, {Epsilon: c.end, Accuracy: 0.5}}}}}
+		points := []view.Point{{Accuracy: 1}, {Epsilon: c.end, Accuracy: 0.5}}
+		panel := view.Curves{Lines: []view.Curve{{Points: points}}}
 		var got []string
 		for _, tick := range greyTicks(panel, c.most) {
 			got = append(got, tick.Label)

@@ -64,7 +64,7 @@ func foremost(s *view.Suite) []string { return s.Defenses()[:min(len(s.Defenses(
 func overlays(s *view.Suite) (out []chart.Sheet) {
 	var legend []chart.Series
 	for i, m := range s.Models {
-		legend = append(legend, chart.Series{Look: chart.LookOf(i), Label: chart.Fit(words.Clean(m), chart.Normal, chart.OneColumn/2)})
+		legend = append(legend, chart.LookOf(i).Labelled(words.Clean(m), chart.OneColumn/2))
 	}
 	for side, defense := range foremost(s) {
 		f := chart.InPage()
@@ -156,7 +156,7 @@ func ranking(shown []*view.Suite, models int) chart.Sheet {
 		case i > 0:
 			label = fmt.Sprintf("control %d of the suite", i)
 		}
-		entry := chart.Series{Look: chart.LookOf(i), Label: chart.Fit(label, chart.Normal, chart.OneColumn-chart.Swatch)}
+		entry := chart.LookOf(i).Labelled(label, chart.OneColumn-chart.Swatch)
 		entry.Bars = true
 		f.Legend = append(f.Legend, entry)
 		for _, one := range all {

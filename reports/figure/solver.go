@@ -33,11 +33,10 @@ func init() {
 // Study draws studies: for each kind of images two panels, objective and accuracy
 // against the passes spent. One study has a row for each kind; of several, each has one row.
 func Study(title string, all ...view.Study) chart.Figure {
-	f := chart.Figure{Title: title, Columns: 2, Caption: "Objective of the control problem (mean over the images, with " +
-		"its standard error after a sweep) and accuracy, of a solver " +
-		"that stops after so many plain passes, by FLOPs. Markers are ends of sweeps, the lines between them ascent " +
-		"steps; dotted lines carry on what greedy control and the undefended network reach. Bands are 95 % Wilson " +
-		"intervals."}
+	f := chart.Figure{Title: title, Columns: 2, Caption: "Objective of the control problem (mean over the images, " +
+		"with its standard error after a sweep) and accuracy, of a solver that stops after so many plain passes, by " +
+		"FLOPs. Markers are ends of sweeps, the lines between them ascent steps; dotted lines carry on what greedy " +
+		"control and the undefended network reach. Bands are 95 % Wilson intervals."}
 	for _, s := range all {
 		f.Columns = max(f.Columns, 2*min(len(s.Kinds()), len(all)))
 	}

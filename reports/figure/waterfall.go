@@ -35,8 +35,8 @@ func fillWaterfalls(s *view.Suite, f *chart.Sheet, charts []view.Waterfall) {
 			for i, name := range append([]string{"None"}, w.Components...) {
 				said = append(said, name+" "+line.Value(i))
 			}
-			f.Alt += fmt.Sprintf(" %s, %s, %s: %s.", words.Clean(w.Model), words.DefenseName(line.Defense), w.Attack.Title(),
-				strings.Join(said, ", "))
+			f.Alt += fmt.Sprintf(" %s, %s, %s: %s.", words.Clean(w.Model), words.DefenseName(line.Defense),
+				w.Attack.Title(), strings.Join(said, ", "))
 		}
 	}
 	f.Legend = legend(s, chart.Look{Bars: true}, shown...)

@@ -73,7 +73,8 @@ func tested(t *compare.Test) []Box {
 	diff := text(words.Points(t.Difference, 1))
 	diff.Spans[0].Bold = t.Significant
 	return boxes(words.Thousands(t.Shared), words.Thousands(t.OnlyA), words.Thousands(t.OnlyB), diff,
-		fmt.Sprintf("[%s,"+words.Nbsp+"%s]", words.Points(t.Interval[0], 1), words.Points(t.Interval[1], 1)), pValue(t.P), pValue(t.Holm))
+		fmt.Sprintf("[%s,"+words.Nbsp+"%s]", words.Points(t.Interval[0], 1), words.Points(t.Interval[1], 1)),
+		pValue(t.P), pValue(t.Holm))
 }
 
 // under says on what pairs are tested.

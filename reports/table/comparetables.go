@@ -217,7 +217,7 @@ func (g Group) AttackTable() Table {
 		if c.Settings == nil {
 			said = text("the results do not say")
 		}
-		t.add(g.Attack(i), described(words.Clean(c.Title)), words.Clean(c.Recipe), seeds(c), fmt.Sprint(c.Entries), said)
+		t.add(g.Attack(i), described(c.Title), c.Recipe, seeds(c), c.Entries, said)
 	}
 	return t
 }
@@ -231,8 +231,8 @@ func (c Comparison) RunTable() Table {
 		if r.Unfinished {
 			state = "unfinished"
 		}
-		t.add(words.Clean(r.Name), r.Created.UTC().Format("2006-01-02 15:04"), fmt.Sprint(r.Seed), words.Clean(r.Selfheal),
-			words.Clean(r.Provider), words.Clean(r.Precision), state)
+		t.add(r.Name, r.Created.UTC().Format("2006-01-02 15:04"), fmt.Sprint(r.Seed), r.Selfheal, r.Provider, r.Precision,
+			state)
 	}
 	return t
 }
@@ -278,7 +278,7 @@ func (g Group) HistoryTables() (out []Table) {
 			t.Head = append(t.Head, g.Attack(l.Column))
 		}
 		for at, p := range s.Points {
-			line := boxes(words.Clean(p.Run), p.Created.UTC().Format("2006-01-02 15:04"), words.Clip(words.Clean(p.SHA256), 9))
+			line := boxes(p.Run, p.Created.UTC().Format("2006-01-02 15:04"), words.Clip(words.Clean(p.SHA256), 9))
 			for _, l := range s.Lines {
 				b := head{columns: []int{l.Column}}.under(g.Entries[p.Entry])
 				for _, step := range l.Steps {

@@ -259,7 +259,8 @@ func (c contest) Sentence() string {
 		out += p.words(name)
 	}
 	if c.Passes[0] > 0 && c.Passes[1] > 0 {
-		out += fmt.Sprintf("; an answer costs %s instead of %s", words.PlainPasses(c.Passes[0]), words.ThreeDigits(c.Passes[1]))
+		out += fmt.Sprintf("; an answer costs %s instead of %s", words.PlainPasses(c.Passes[0]),
+			words.ThreeDigits(c.Passes[1]))
 	}
 	return out + "."
 }
@@ -342,8 +343,8 @@ func (s Suite) trialTable() Table {
 		if one.Passes[0] > 0 && one.Passes[1] > 0 {
 			passes = words.ThreeDigits(one.Passes[0]) + " / " + words.ThreeDigits(one.Passes[1])
 		}
-		t.add(words.Clean(one.Model), words.Clean(one.Control), words.DefenseName(one.Against), one.Column.Title(), words.Thousands(one.N),
-			words.Thousands(one.Won), words.Thousands(one.Lost), pValue(one.P), adjusted, passes)
+		t.add(one.Model, one.Control, words.DefenseName(one.Against), one.Column.Title(), one.N, one.Won, one.Lost,
+			pValue(one.P), adjusted, passes)
 	}
 	t.note("", "Healed: wrong without the control, or under the one it is held against, and right under it; "+
 		"harmed: the other way round. p: McNemar's exact test, two-sided; adjusted for the %s of this table (Holm), "+

@@ -98,8 +98,9 @@ func (s Suite) headline(r view.Row, vary varied) []Box {
 	if !vary.controlled || attack[0] == attack[1] {
 		attack = attack[:1]
 	}
-	line = append(line, s.pair(first, view.Scored, true, vary.controlled), s.pair(lowest, view.Scored, true, vary.controlled),
-		s.pair(lowest, func(c *result.Cell) string { return cmp.Or(words.Interval(c), words.Dash) }, false, vary.controlled),
+	limits := func(c *result.Cell) string { return cmp.Or(words.Interval(c), words.Dash) }
+	line = append(line, s.pair(first, view.Scored, true, vary.controlled),
+		s.pair(lowest, view.Scored, true, vary.controlled), s.pair(lowest, limits, false, vary.controlled),
 		text(strings.Join(attack, " / ")))
 	if vary.modes {
 		line = append(line, text(s.Attacker().Title))

@@ -107,13 +107,13 @@ func (v Report) KnowledgeTable() Table {
 			t.Rows = append(t.Rows, p.line(col.Title(), baseline, names, cells, nil))
 		}
 		if !whole {
-			t.Rows = append(t.Rows, p.line("strongest "+words.NormName(p.norm)+" ("+number.Format(p.epsilon)+")", nil, names,
-				strongest, columns))
+			name := "strongest " + words.NormName(p.norm) + " (" + number.Format(p.epsilon) + ")"
+			t.Rows = append(t.Rows, p.line(name, nil, names, strongest, columns))
 		}
 	}
 	if slices.ContainsFunc(t.Rows, func(r []Box) bool { return r[2].Spans[0].Mark != "" }) {
-		t.note(view.LoopMark, view.LoopID+": the control solves an optimisation problem for every image, so that only an attack "+
-			"through that loop judges its robustness")
+		t.note(view.LoopMark, view.LoopID+": the control solves an optimisation problem for every image, so that only "+
+			"an attack through that loop judges its robustness")
 	}
 	return t.marked()
 }
@@ -130,7 +130,7 @@ func (p place) line(attack string, baseline *result.Cell, modes []string, cells 
 			defense.Spans[0].Mark = view.LoopMark
 		}
 	}
-	line := boxes(words.Clean(p.dataset), words.Clean(p.model), defense, attack, words.Thousands(p.n), view.Scored(baseline))
+	line := boxes(p.dataset, p.model, defense, attack, p.n, view.Scored(baseline))
 	for _, name := range modes {
 		c := cells[name]
 		b := text(view.Scored(c))

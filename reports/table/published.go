@@ -53,8 +53,9 @@ func (s Suite) ComparisonTable() Table {
 		t.add(c.Model, words.DefenseName(c.Defense), c.Column.Title(), words.Accuracy(c.Cell),
 			cmp.Or(words.Interval(c.Cell), words.Dash), theirs, difference, c.Verdict())
 	}
-	t.note("", "%d of %s within our 95 %% intervals. Extra, as the source lacks them: %s. Published and not run: %s", inside,
-		words.Plural(judged, "published number"), words.Plural(extra, "cell"), words.Plural(open+len(lacking), "number"))
+	t.note("", "%d of %s within our 95 %% intervals. Extra, as the source lacks them: %s. Published and not run: %s",
+		inside, words.Plural(judged, "published number"), words.Plural(extra, "cell"),
+		words.Plural(open+len(lacking), "number"))
 	if len(lacking) > 0 {
 		t.note("", "%s not in this table, of networks that the suite lacks: %s",
 			words.Plural(len(lacking), "published number"), strings.Join(slices.Compact(lacking), ", "))

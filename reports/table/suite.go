@@ -29,7 +29,7 @@ func (s Suite) byCell(caption string, head []string, of func(c *result.Cell, add
 		Head: append([]string{"Model", "Defense", "Attack"}, head...)}
 	s.Each(func(c *result.Cell, col words.Column) {
 		of(c, func(cells ...any) {
-			t.Rows = append(t.Rows, append(boxes(c.Model, words.DefenseName(c.Defense), col.Title()), boxes(cells...)...))
+			t.add(c.Model, words.DefenseName(c.Defense), col.Title(), boxes(cells...))
 		})
 	})
 	return t.marked()
@@ -98,8 +98,8 @@ func (s Suite) solverTable() Table {
 	what := "Solver: running loss of the control problem, mean over the images" + s.OfFirstSeed()
 	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
 		if v := c.Solver; v != nil {
-			add(v.Method, words.ThreeDigits(v.Objective), words.ThreeDigits(v.Greedy), words.Percent(v.BelowGreedy, c.N),
-				words.ThreeDigits(v.ControlNorm), words.ThreeDigits(v.PassesPerRun))
+			add(v.Method, words.ThreeDigits(v.Objective), words.ThreeDigits(v.Greedy),
+				words.Percent(v.BelowGreedy, c.N), words.ThreeDigits(v.ControlNorm), words.ThreeDigits(v.PassesPerRun))
 		}
 	})
 }

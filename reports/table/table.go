@@ -205,7 +205,8 @@ func (s Suite) footnotes() []Footnote {
 		if more := len(n.Where) - most; more > 0 {
 			where += fmt.Sprintf("; and %d more", more)
 		}
-		out = append(out, Footnote{n.Mark, fmt.Sprintf("%s: %s (%s)", words.Clean(n.ID), words.Clean(n.Message), where)})
+		said := words.Clean(n.ID) + ": " + words.Clean(n.Message)
+		out = append(out, Footnote{n.Mark, said + " (" + where + ")"})
 	}
 	return append(append(out, s.titles()...), s.agreement()...)
 }

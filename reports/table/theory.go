@@ -25,7 +25,8 @@ func Checks(checks []theory.Check) (out []Table) {
 			if !c.Pass {
 				outcome.Spans[0] = Span{Text: "FAIL", Bold: true}
 			}
-			part.add(c.Name, c.Claim, words.Digits(c.Measured, 6), c.Relation+words.Nbsp+words.Digits(c.Expected, 6), tolerance, outcome)
+			expected := c.Relation + words.Nbsp + words.Digits(c.Expected, 6)
+			part.add(c.Name, c.Claim, words.Digits(c.Measured, 6), expected, tolerance, outcome)
 		}
 		out = append(out, part)
 	}

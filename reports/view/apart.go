@@ -46,14 +46,15 @@ func (s *Suite) setApart(c *result.Cell) bool {
 func newApart(name string, a result.Attack) *Apart {
 	by := &Apart{Attack: name, Of: a, cells: map[cellKey]*result.Cell{}, radii: map[cellKey][]float64{}}
 	for _, cell := range a.Cells(name) {
+		col := words.Column{Attack: cell, Recipe: a.Recipe}
 		if parts := strings.Split(cell, ":"); a.Corruptions() {
 			by.Names, by.Severities = Once(by.Names, parts[1]), Once(by.Severities, parts[2])
-			by.Columns = append(by.Columns, words.Column{Attack: cell, Recipe: a.Recipe})
+			by.Columns = append(by.Columns, col)
+			continue
 		}
-	}
-	if a.Proves() {
 		for _, e := range slices.Sorted(slices.Values(a.Epsilons)) {
-			by.Columns = append(by.Columns, words.Column{Attack: name, Epsilon: new(e), Norm: *a.Norm, Recipe: a.Recipe})
+			col.Epsilon, col.Norm = new(e), *a.Norm
+			by.Columns = append(by.Columns, col)
 		}
 	}
 	return by

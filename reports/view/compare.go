@@ -68,7 +68,8 @@ func (g *Group) Attack(i int) string {
 	if c.Norm != nil {
 		norm = *c.Norm
 	}
-	out := words.Column{Attack: c.Attack, Epsilon: c.Epsilon, Norm: norm, Recipe: c.Recipe, AttackTitle: c.Title}.Title()
+	of := words.Column{Attack: c.Attack, Epsilon: c.Epsilon, Norm: norm, Recipe: c.Recipe, AttackTitle: c.Title}
+	out := of.Title()
 	if c.Variant != "" {
 		corruption, severity, _ := strings.Cut(c.Variant, ":")
 		out = words.CorruptionTitle(corruption) + " " + words.Clean(severity)

@@ -64,7 +64,8 @@ func (m *margins) add(r result.Record) {
 	if r.Norm > 0 {
 		m.Norm = append(m.Norm, r.Norm)
 	}
-	m.Clean, m.First, m.Queries = known(m.Clean, r.CleanMargin), known(m.First, r.FirstSuccess), known(m.Queries, r.Queries)
+	m.Clean, m.First = known(m.Clean, r.CleanMargin), known(m.First, r.FirstSuccess)
+	m.Queries = known(m.Queries, r.Queries)
 	switch {
 	case r.Verdict == 1:
 		m.Reach = append(m.Reach, math.Inf(1))

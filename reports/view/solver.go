@@ -85,8 +85,9 @@ func (s Study) Sentences() []string {
 	if bare != nil && own != nil && bare.Milliseconds > 0 {
 		out = append(out, fmt.Sprintf("An answer of %s under %s costs %s by FLOPs and %s ms for one "+
 			"image alone; the undefended network's costs 1 and %s ms: control adds %s ms, %.1f %% of the time.",
-			words.Clean(s.Model), words.Clean(s.Control), words.PlainPasses(own.Passes), words.ThreeDigits(own.Milliseconds),
-			words.ThreeDigits(bare.Milliseconds), words.ThreeDigits(own.Milliseconds-bare.Milliseconds),
+			words.Clean(s.Model), words.Clean(s.Control), words.PlainPasses(own.Passes),
+			words.ThreeDigits(own.Milliseconds), words.ThreeDigits(bare.Milliseconds),
+			words.ThreeDigits(own.Milliseconds-bare.Milliseconds),
 			100*(1-bare.Milliseconds/own.Milliseconds)))
 	}
 	for _, r := range s.Rates() {
@@ -122,7 +123,8 @@ func (s Study) ratesOf(r result.SolverRun) string {
 	case same:
 		what += ", the default ones"
 	}
-	return fmt.Sprintf("%s (%s, %s)", what, words.ThreeDigits(r.Settings.LearningRate), words.ThreeDigits(r.Settings.Momentum))
+	rate, momentum := words.ThreeDigits(r.Settings.LearningRate), words.ThreeDigits(r.Settings.Momentum)
+	return what + " (" + rate + ", " + momentum + ")"
 }
 
 // course says in words how a mean objective goes from sweep to sweep.

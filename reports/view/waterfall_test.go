@@ -27,7 +27,8 @@ func TestWaterfalls(t *testing.T) {
 	attacked := func(defense string, left ...float64) result.Cell {
 		c := under(defense, "aa", 8, 2)
 		for i, robust := range left {
-			c.Steps = append(c.Steps, result.Step{Attack: []string{"apgd-ce", "fab-t", "my\nown", "apgd-ce"}[i], Robust: robust})
+			name := []string{"apgd-ce", "fab-t", "my\nown", "apgd-ce"}[i]
+			c.Steps = append(c.Steps, result.Step{Attack: name, Robust: robust})
 		}
 		return c
 	}

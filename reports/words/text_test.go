@@ -41,9 +41,10 @@ func TestNumbers(t *testing.T) {
 		{Strength("linf", 2./255), "2/255"}, {Strength("linf", float64(float32(0.5+8./255))-0.5), "8/255"},
 		{Strength("linf", 0.03), "0.03"}, {Strength("l2", 0.5), "0.5"}, {Strength("l2", 2./255), "0.00784"},
 		{Strength("linf", 0), "0"}, {Strength("linf", 1.5/255), "0.00588"},
-		{PlainPasses(1), "1 plain pass"}, {PlainPasses(1.004), "1 plain pass"}, {PlainPasses(2.314), "2.31 plain passes"},
-		{Points(0, 2), "0.00"}, {Points(-0.00001, 2), "0.00"}, {Points(0.0366, 2), "+3.66"}, {Points(-0.1, 2), "−10.00"},
-		{Points(-0.0004, 1), "0.0"}, {Points(-0.41, 1), "−41.0"},
+		{PlainPasses(1), "1 plain pass"}, {PlainPasses(1.004), "1 plain pass"},
+		{PlainPasses(2.314), "2.31 plain passes"}, {Points(0, 2), "0.00"}, {Points(-0.00001, 2), "0.00"},
+		{Points(0.0366, 2), "+3.66"}, {Points(-0.1, 2), "−10.00"}, {Points(-0.0004, 1), "0.0"},
+		{Points(-0.41, 1), "−41.0"},
 		{Thousands(0), "0"}, {Thousands(999), "999"},
 		{Thousands(1234567), "1" + Thin + "234" + Thin + "567"}, {Thousands(-1000), "-1" + Thin + "000"},
 	} {

@@ -106,6 +106,12 @@ const Ink = -1
 // LookOf is the look of a suite's i-th defense, the baseline's is 0.
 func LookOf(i int) Look { return Look{Colour: i, Line: true, Dash: i, Marks: true, Marker: i} }
 
+// Labelled starts a series with an entry of the legend, shortened to a width.
+func (l Look) Labelled(label string, width vg.Length) Series {
+	return Series{Look: l, Label: Fit(label, Normal, width)}
+}
+
+// Colour is that of a series; [Ink] is the text's.
 func (t theme) Colour(i int) color.Color {
 	if i < 0 {
 		return t.Ink
@@ -113,6 +119,7 @@ func (t theme) Colour(i int) color.Color {
 	return t.lines[i%len(t.lines)]
 }
 
+// Line is how a look strokes.
 func (t theme) Line(l Look) draw.LineStyle {
 	return draw.LineStyle{Color: t.Colour(l.Colour), Width: 1.5, Dashes: dashes[l.Dash%len(dashes)]}
 }
