@@ -58,41 +58,36 @@ func texPages(t table.Table) []table.Table {
 func renderLaTeX(v page) string {
 	var sb strings.Builder
 	sb.WriteString(texHead)
-	add := func(t table.Table, form texForm, label string, caption func(string) string) {
+	add := func(label string, form texForm, t table.Table, before, after string) {
 		for i, part := range texPages(t) {
-			form.table(&sb, part, caption(part.Caption), fmt.Sprintf("%s-%d", label, i+1))
+			form.table(&sb, part, before+part.Caption+after, fmt.Sprintf("%s-%d", label, i+1))
 		}
 	}
-	add(v.KnowledgeTable(), texForm{}, "knowledge", func(caption string) string { return caption })
-	for _, s := range v.Suites {
-		caption := func(caption string) string { return texCaption(s, caption) }
+	add("knowledge", texForm{}, v.KnowledgeTable(), "", "")
+	for _, s := range v.Suites { // a table on a page by itself says its suite, and in words what its attacker knows
+		before, after := fmt.Sprintf("%s (%s). ", s.Heading(), s.Sample()), ""
+		if made := s.Made(); made != "" {
+			after = " (" + made + ")"
+		}
 		accuracies, form := paperForm(s, s.AccuracyTable())
-		add(accuracies, form, s.Slug+"-accuracy", caption)
-		add(s.EvidenceTable(), texForm{}, s.Slug+"-evidence", caption)
-		add(s.ComparisonTable(), texForm{}, s.Slug+"-published", caption)
-		add(s.SpreadTable(), texForm{}, s.Slug+"-seeds", caption)
-		add(s.DistanceTable(), texForm{}, s.Slug+"-distance", caption)
-		add(s.WaterfallTable(), texForm{}, s.Slug+"-components", caption)
+		add(s.Slug+"-accuracy", form, accuracies, before, after)
+		labels := []string{"evidence", "published", "seeds", "distance", "components"}
+		tables := []table.Table{s.EvidenceTable(), s.ComparisonTable(), s.SpreadTable(), s.DistanceTable(),
+			s.WaterfallTable()}
 		for i, t := range s.CertifiedTables() {
-			add(t, texForm{}, fmt.Sprintf("%s-certified%d", s.Slug, i+1), caption)
+			labels, tables = append(labels, fmt.Sprint("certified", i+1)), append(tables, t)
 		}
 		for i, t := range s.CorruptionTables() {
-			add(t, texForm{}, fmt.Sprintf("%s-corruptions%d", s.Slug, i+1), caption)
+			labels, tables = append(labels, fmt.Sprint("corruptions", i+1)), append(tables, t)
+		}
+		for i, t := range tables {
+			add(s.Slug+"-"+labels[i], texForm{}, t, before, after)
 		}
 	}
 	if len(v.Suites) == 0 {
 		sb.WriteString("No results.\n")
 	}
 	return sb.String() + "\\selfhealend\n"
-}
-
-// texCaption says all that a table on a page by itself needs: the suite, and in words what its attacker knows.
-func texCaption(s table.Suite, caption string) string {
-	out := fmt.Sprintf("%s (%s). %s", s.Heading(), s.Sample(), caption)
-	if m := s.Attacker(); m.Made != "" {
-		out += " (adversarial images " + m.Made + ")"
-	}
-	return out
 }
 
 // texForm is how a table is set: the plain one is for the reports' own tables.

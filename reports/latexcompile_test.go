@@ -74,7 +74,7 @@ func TestLaTeXCompiles(t *testing.T) {
 		{"fixture", report(t)["tables.tex"], "real-accuracy-1", 0, 20},
 		{"compared", textFiles(t, arranged(compareFixture(), nil))["tables.tex"], "table7-published-1", 0, 0},
 		{"hostile", textFiles(t, arranged(hostileFile(), nil))["tables.tex"],
-			words.UniqueSlug(hostile[0], map[string]bool{}) + "-accuracy-1", 400, 500}, // 90 letters that nothing breaks
+			words.UniqueSlug(hostile[0], map[string]bool{}) + "-accuracy-1", 400, 500}, // 90 letters unbroken
 		{"empty", textFiles(t, arranged(&result.File{}, nil))["tables.tex"], "none", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

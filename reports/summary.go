@@ -69,24 +69,17 @@ func sample(v page, rows [][]table.Box) [][]table.Box {
 	return out[:min(len(out), summaryRows)]
 }
 
-// brief is a table without the marks of footnotes that stand elsewhere, and with long names cut.
+// brief leaves a table the marks of footnotes that stand below it, and cuts long names.
 func brief(t table.Table) table.Table {
-	var rows [][]table.Box
 	for _, r := range t.Rows {
-		r = slices.Clone(r)
-		for i, b := range r {
-			r[i].Spans = slices.Clone(b.Spans)
-			for j := range r[i].Spans {
-				s := &r[i].Spans[j]
-				s.Text = words.Clip(s.Text, summaryName)
-				if s.Mark != view.LoopMark {
-					s.Mark = ""
+		for _, b := range r {
+			for i := range b.Spans {
+				if b.Spans[i].Text = words.Clip(b.Spans[i].Text, summaryName); b.Spans[i].Mark != view.LoopMark {
+					b.Spans[i].Mark = ""
 				}
 			}
 		}
-		rows = append(rows, r)
 	}
-	t.Rows = rows
-	t.Notes = slices.DeleteFunc(slices.Clone(t.Notes), func(n table.Footnote) bool { return n.Mark != view.LoopMark })
+	t.Notes = slices.DeleteFunc(t.Notes, func(n table.Footnote) bool { return n.Mark != view.LoopMark })
 	return t
 }

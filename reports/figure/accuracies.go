@@ -26,34 +26,32 @@ type accuracyPanel struct {
 // pageHeight is the height of a printed page, A4 with margins of half an inch.
 const pageHeight = 10.7 * vg.Inch
 
-func init() { figures[result.RadarFigure] = figure{accuracyFile, accuracyCharts(false).page} }
+func init() { figures[result.RadarFigure] = figure{accuracyFile, accuracyCharts(false, false).page} }
 
 // accuracyFile has a panel for each model, with the values below the plots where the page has room for them.
 func accuracyFile(s *view.Suite) chart.Sheet {
-	f := accuracyCharts(true).file(s)
+	f := accuracyCharts(true, len(s.Defenses()) > 3).file(s)
 	plots := f
 	plots.Head = nil
 	if _, height := plots.Size(); height > pageHeight {
-		return accuracyCharts(false).file(s)
+		return accuracyCharts(false, false).file(s)
 	}
 	return f
 }
 
 // accuracyCharts are the figure with values below the plots or without.
-func accuracyCharts(values bool) charts[string] {
+func accuracyCharts(values, wide bool) charts[string] {
 	return charts[string]{
 		title: "accuracy in %", caption: "Accuracy in %", alt: " of accuracy in %", seeds: drawn, attacked: true,
 		parts: func(s *view.Suite) []string { return s.Models },
-		layout: func(s *view.Suite, models int) chart.Sheet {
-			return chart.InFile(models, values && len(s.Defenses()) > 3)
-		},
-		fill: func(s *view.Suite, f *chart.Sheet, models []string) { fillAccuracies(s, f, models, values) },
+		wide:  wide,
+		fill:  func(s *view.Suite, f *chart.Sheet, models []string) { fillAccuracies(s, f, models, values) },
 	}
 }
 
 // pageAccuracies is one model's panel for a page.
 func pageAccuracies(s *view.Suite, model string) chart.Sheet {
-	return accuracyCharts(false).on(s, chart.InPage(), []string{model})
+	return accuracyCharts(false, false).on(s, chart.InPage(), []string{model})
 }
 
 func fillAccuracies(s *view.Suite, f *chart.Sheet, models []string, values bool) {
@@ -104,11 +102,9 @@ func drawn(s *view.Suite) string {
 
 func (a accuracyPanel) Titled() bool { return true }
 
-const barsHeight = vg.Length(170)
-
 func (a accuracyPanel) chartHeight() vg.Length {
 	if !radar(a.s) {
-		return barsHeight
+		return 170
 	}
 	above, below := a.axes.extent()
 	return above + below + 4
@@ -142,7 +138,11 @@ func (a accuracyPanel) bars(width vg.Length) chart.Plot {
 	group := (width - 26) / vg.Length(len(a.s.Columns)) // without the labels on the left
 	var labels []string
 	for i, col := range a.s.Columns {
-		labels = append(labels, strings.Join(fitted(col.Lines(), group-4), "\n"))
+		lines := col.Lines()
+		for k, l := range lines {
+			lines[k] = chart.Fit(l, chart.Small, group-4)
+		}
+		labels = append(labels, strings.Join(lines, "\n"))
 		for j, one := range a.lines {
 			c := one.Cells[i]
 			b := groupedBar(one.Index, i, j, len(a.lines), 34/float64(group), value(c))
@@ -156,14 +156,6 @@ func (a accuracyPanel) bars(width vg.Length) chart.Plot {
 		}
 	}
 	out.XTicks = chart.Named(labels)
-	return out
-}
-
-// fitted shortens each of some lines.
-func fitted(lines []string, w vg.Length) (out []string) {
-	for _, l := range lines {
-		out = append(out, chart.Fit(l, chart.Small, w))
-	}
 	return out
 }
 

@@ -26,8 +26,8 @@ func init() {
 			}
 			return s.Models
 		},
-		layout: func(s *view.Suite, models int) chart.Sheet { return chart.InFile(models*len(s.Corrupted), true) },
-		fill:   fillCorruptions,
+		panels: func(s *view.Suite) int { return len(s.Corrupted) }, wide: true,
+		fill: fillCorruptions,
 	}.row()
 }
 
@@ -38,7 +38,7 @@ const corruptionCaption = "Accuracy in % by corruption, mean over its severities
 func fillCorruptions(s *view.Suite, f *chart.Sheet, models []string) {
 	least := 1.0 // of all panels, which share a scale
 	for _, by := range s.Corrupted {
-		lines := append(view.Singles(by.Names), by.Names)
+		lines := append(slices.Collect(slices.Chunk(by.Names, 1)), by.Names)
 		for _, m := range models {
 			p := chart.Plot{Title: words.Clean(m), X: "accuracy", XTicks: chart.PerCent(),
 				Box: [4]float64{0, -0.5, 1, float64(len(lines)) - 0.5}, High: corruptionStep * vg.Length(len(lines)+3)}

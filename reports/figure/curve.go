@@ -22,13 +22,12 @@ func init() {
 		title: "accuracy in %", caption: "Accuracy in % against ε, with 95 % Wilson intervals",
 		alt: "Robustness curves, accuracy in % against epsilon", seeds: (*view.Suite).OfFirstSeed, attacked: true,
 		note: func(s *view.Suite) string {
-			if s.Bounded() {
+			if len(s.Smoothed()) < len(s.Certified) {
 				return "vertical lines reach down to what bounds prove"
 			}
 			return ""
 		},
-		parts:  (*view.Suite).Curves,
-		layout: func(_ *view.Suite, n int) chart.Sheet { return chart.InFile(n, false) },
+		parts: (*view.Suite).Curves,
 		fill: func(s *view.Suite, f *chart.Sheet, all []view.Curves) {
 			for _, c := range all {
 				p := chart.Plot{X: "ε", Y: c.Attack.Title(), XTicks: greyTicks(c, int((f.PanelWidth()-44)/44))}
@@ -171,8 +170,8 @@ func init() {
 			return " · " + strings.Join(names, "; ")
 		},
 		parts:  func(s *view.Suite) []string { return s.Models },
-		layout: func(s *view.Suite, models int) chart.Sheet { return chart.InFile(models*len(s.Smoothed()), true) },
-		fill:   fillCertified,
+		panels: func(s *view.Suite) int { return len(s.Smoothed()) }, wide: true,
+		fill: fillCertified,
 	}.row()
 }
 

@@ -57,15 +57,16 @@ func Page(s *view.Suite, accuracies bool) (groups [][]chart.Sheet) {
 
 // charts is a figure of parts: a file has all of them in one sheet, a page a sheet for each.
 type charts[T any] struct {
-	title    string                     // what the numbers are, above a file
-	caption  string                     // the same, below a part in a page
-	alt      string                     // the same, for readers who do not see it
-	seeds    func(s *view.Suite) string // of which seeds they are
-	names    func(s *view.Suite) string // what else a title says; nil: nothing
-	note     func(s *view.Suite) string // what else is to be said of the figure; nil: nothing
-	attacked bool                       // they are of the suite's attacker
-	parts    func(s *view.Suite) []T    // nothing is drawn where there are none
-	layout   func(s *view.Suite, parts int) chart.Sheet
+	title    string                                         // what the numbers are, above a file
+	caption  string                                         // the same, below a part in a page
+	alt      string                                         // the same, for readers who do not see it
+	seeds    func(s *view.Suite) string                     // of which seeds they are
+	names    func(s *view.Suite) string                     // what else a title says; nil: nothing
+	note     func(s *view.Suite) string                     // what else is to be said of the figure; nil: nothing
+	attacked bool                                           // they are of the suite's attacker
+	parts    func(s *view.Suite) []T                        // nothing is drawn where there are none
+	panels   func(s *view.Suite) int                        // of a part; nil: one
+	wide     bool                                           // they need room
 	fill     func(s *view.Suite, f *chart.Sheet, parts []T) // adds panels and legend, and says the values
 }
 
@@ -104,8 +105,12 @@ func (c charts[T]) of(s *view.Suite) string {
 
 // file is the figure with its title, what it says, of which seeds that is, and what the attacker knows.
 func (c charts[T]) file(s *view.Suite) chart.Sheet {
-	parts := c.parts(s)
-	f, made := c.on(s, c.layout(s, len(parts)), parts), ""
+	parts, made := c.parts(s), ""
+	n := len(parts)
+	if c.panels != nil {
+		n *= c.panels(s)
+	}
+	f := c.on(s, chart.InFile(n, c.wide), parts)
 	if c.attacked {
 		made = s.Made()
 	}

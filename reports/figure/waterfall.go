@@ -19,7 +19,7 @@ func init() {
 		title: "accuracy in %", caption: "Accuracy in % after each component",
 		alt:   "Accuracy in % on the clean images and after each attack component",
 		seeds: (*view.Suite).OfFirstSeed, attacked: true, parts: (*view.Suite).Waterfalls,
-		layout: func(_ *view.Suite, n int) chart.Sheet { return chart.InFile(n, false) }, fill: fillWaterfalls,
+		fill: fillWaterfalls,
 	}.row()
 }
 

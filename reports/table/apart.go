@@ -2,6 +2,7 @@ package table
 
 import (
 	"cmp"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -110,8 +111,7 @@ func (s Suite) corruptionScores(by *view.Apart) Table {
 	t := Table{Anchor: s.Slug, Lead: 2, Caption: "Common corruptions (" + words.Clean(by.Attack) +
 		"): means over corruptions and severities, in %",
 		Head: []string{"Model", "Defense", "Clean error", "Mean accuracy", "Mean corruption error"}}
-	normalised := by.Normalised()
-	if normalised {
+	if by.Normalised {
 		t.Head = append(t.Head, "mCE")
 		t.note("", "mCE: each corruption's error divided by AlexNet's, as the corruptions' authors do it.")
 	}
@@ -119,7 +119,7 @@ func (s Suite) corruptionScores(by *view.Apart) Table {
 		for _, d := range s.Defenses() {
 			all := view.MeanOf(by.Over(m, d, by.Names, by.Severities))
 			line := []any{m, words.DefenseName(d), wrong(s.Cell(m, d, s.Columns[0])), words.Accuracy(all), wrong(all)}
-			if normalised {
+			if by.Normalised {
 				line = append(line, relative(by, m, d))
 			}
 			t.add(line...)
@@ -165,7 +165,7 @@ func (s Suite) corruptionTable(by *view.Apart) Table {
 			if several {
 				line = boxes(r.Model, r.Control, title)
 			}
-			for _, severities := range append(view.Singles(by.Severities), by.Severities) {
+			for _, severities := range append(slices.Collect(slices.Chunk(by.Severities, 1)), by.Severities) {
 				e := view.Entry{Baseline: view.MeanOf(by.Over(r.Model, "none", names, severities)),
 					Controlled: view.MeanOf(by.Over(r.Model, cmp.Or(r.Control, "none"), names, severities))}
 				line = append(line, s.pair(e, words.Accuracy, true, r.Control != ""))

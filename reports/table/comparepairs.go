@@ -14,11 +14,8 @@ const matrixEntries = 24
 
 // MatrixTable has the difference of any two entries under attack; none where there are too many.
 func (g Group) MatrixTable() Table {
-	t := Table{
-		Lead:    1,
-		Caption: "Line less column, in points, " + g.under() + ", on shared images; bold where significant",
-		Head:    []string{"Model · control"},
-	}
+	t := Table{Lead: 1, Caption: "Line less column, in points, " + g.under() +
+		", on shared images; bold where significant", Head: []string{"Model · control"}}
 	if n := len(g.Entries); n < 2 || n > matrixEntries {
 		return t
 	}
@@ -40,9 +37,7 @@ func (g Group) MatrixTable() Table {
 			case p.Robust == nil:
 				line = append(line, Box{Bar: -1, Spans: []Span{{Text: "n/c", Small: true}}})
 			default:
-				b := text(words.Points(sign*p.Robust.Difference, 1))
-				b.Spans[0].Bold = p.Robust.Significant
-				line = append(line, b)
+				line = append(line, bold(words.Points(sign*p.Robust.Difference, 1), p.Robust.Significant))
 			}
 		}
 		t.Rows = append(t.Rows, line)
@@ -70,9 +65,7 @@ func testNote(n int, what string) string {
 var testHead = []string{"Shared images", "Only A", "Only B", "A − B (points)", "95 % interval", "p", "p (Holm)"}
 
 func tested(t *compare.Test) []Box {
-	diff := text(words.Points(t.Difference, 1))
-	diff.Spans[0].Bold = t.Significant
-	return boxes(words.Thousands(t.Shared), words.Thousands(t.OnlyA), words.Thousands(t.OnlyB), diff,
+	return boxes(t.Shared, t.OnlyA, t.OnlyB, bold(words.Points(t.Difference, 1), t.Significant),
 		fmt.Sprintf("[%s,"+words.Nbsp+"%s]", words.Points(t.Interval[0], 1), words.Points(t.Interval[1], 1)),
 		pValue(t.P), pValue(t.Holm))
 }
@@ -90,12 +83,8 @@ const mostPairs = 1000
 
 // PairTable has a line a pair.
 func (g Group) PairTable() Table {
-	t := Table{
-		Lead:    2,
-		Caption: "Every pair, " + g.under(),
-		Head: append([]string{"A", "B"}, append(slices.Clone(testHead),
-			"Clean, A − B")...),
-	}
+	t := Table{Lead: 2, Caption: "Every pair, " + g.under(),
+		Head: slices.Concat([]string{"A", "B"}, testHead, []string{"Clean, A − B"})}
 	corrupted := slices.ContainsFunc(g.Pairs, func(p compare.Pair) bool { return p.Corrupted != nil })
 	if corrupted {
 		t.Head = append(t.Head, "Corrupted, A − B")
@@ -106,39 +95,25 @@ func (g Group) PairTable() Table {
 		}
 		line := boxes(g.Labels[p.A], g.Labels[p.B])
 		if p.Robust == nil {
-			line = append(line, text("0"))
-			line = append(line, boxes(words.Dash, words.Dash, words.Dash, p.Why, words.Dash, words.Dash)...)
+			line = append(line, boxes("0", words.Dash, words.Dash, words.Dash, p.Why, words.Dash, words.Dash)...)
 		} else {
 			line = append(line, tested(p.Robust)...)
 		}
-		clean := text(words.Dash)
+		clean, sign := text(words.Dash), text(words.Dash)
 		if p.Clean != nil {
-			clean = text(words.Points(p.Clean.Difference, 1))
-			clean.Spans[0].Bold = p.Clean.Significant
+			clean = bold(words.Points(p.Clean.Difference, 1), p.Clean.Significant)
 		}
-		line = append(line, clean)
-		if corrupted {
-			b := text(words.Dash)
-			if p.Corrupted != nil {
-				b = text(words.Points(p.Corrupted.Difference, 1))
-				b.Spans[0].Bold = p.Corrupted.Significant
-			}
-			line = append(line, b)
+		if p.Corrupted != nil {
+			sign = bold(words.Points(p.Corrupted.Difference, 1), p.Corrupted.Significant)
 		}
-		t.Rows = append(t.Rows, line)
+		t.Rows = append(t.Rows, append(line, clean, sign)[:len(t.Head)])
 	}
 	if corrupted {
-		t.note(
-			"",
-			"Corrupted: mean accuracy over the corruptions that both have; an exact sign test on which of the two is "+
-				"right on an image under more of them.",
-		)
+		t.note("", "Corrupted: mean accuracy over the corruptions that both have; an exact sign test on which of the "+
+			"two is right on an image under more of them.")
 	}
 	t.note("", "%s", testNote(g.Tests(), "pair"))
-	t.note(
-		"",
-		"Only A: images that A alone is right on. Bold differences are significant. Pairs of which one has no rank "+
-			"are tested under the attacks that both have.",
-	)
+	t.note("", "Only A: images that A alone is right on. Bold differences are significant. Pairs of which one has no "+
+		"rank are tested under the attacks that both have.")
 	return t.marked()
 }

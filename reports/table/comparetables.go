@@ -231,19 +231,16 @@ func (c Comparison) RunTable() Table {
 		if r.Unfinished {
 			state = "unfinished"
 		}
-		t.add(r.Name, r.Created.UTC().Format("2006-01-02 15:04"), fmt.Sprint(r.Seed), r.Selfheal, r.Provider, r.Precision,
-			state)
+		t.add(r.Name, r.Created.UTC().Format("2006-01-02 15:04"), fmt.Sprint(r.Seed), r.Selfheal, r.Provider,
+			r.Precision, state)
 	}
 	return t
 }
 
 // CorruptionTable has the mean accuracy over the severities of each corruption.
 func (g Group) CorruptionTable() Table {
-	t := Table{
-		Lead:    1,
-		Caption: "Accuracy in % by corruption, mean over the severities",
-		Head:    []string{"Model · control"},
-	}
+	t := Table{Lead: 1, Caption: "Accuracy in % by corruption, mean over the severities",
+		Head: []string{"Model · control"}}
 	var heads []head
 	for i, c := range g.Columns {
 		corruption, _, severity := strings.Cut(c.Variant, ":")

@@ -338,8 +338,7 @@ func (s Suite) trialTable() Table {
 		"Harmed", "p", "p, adjusted", "Plain passes"}}
 	all := s.trials()
 	for _, one := range all {
-		adjusted, passes := text(pValue(one.Adjusted)), words.Dash
-		adjusted.Spans[0].Bold = one.Adjusted <= level
+		adjusted, passes := bold(pValue(one.Adjusted), one.Adjusted <= level), words.Dash
 		if one.Passes[0] > 0 && one.Passes[1] > 0 {
 			passes = words.ThreeDigits(one.Passes[0]) + " / " + words.ThreeDigits(one.Passes[1])
 		}

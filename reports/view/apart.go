@@ -19,6 +19,7 @@ type Apart struct {
 	Of                result.Attack
 	Columns           []words.Column // of its cells; of a certificate by epsilon, ascending
 	Names, Severities []string       // of corruptions
+	Normalised        bool           // AlexNet's errors are known
 	cells             map[cellKey]*result.Cell
 	radii             map[cellKey][]float64 // of smoothing's records, one an image: without an epsilon
 }
@@ -37,8 +38,8 @@ func (s *Suite) setApart(c *result.Cell) bool {
 	if i < 0 {
 		i, *list = len(*list), append(*list, newApart(name, a))
 	}
-	if c.Error == "" {
-		(*list)[i].cells[keyOf(c)] = c
+	if by := (*list)[i]; c.Error == "" {
+		by.cells[keyOf(c)], by.Normalised = c, by.Normalised || c.AlexNetError > 0
 	}
 	return true
 }
@@ -80,16 +81,6 @@ func (s *Suite) Apart() (out []Compared) {
 		}
 	}
 	return out
-}
-
-// Normalised reports whether AlexNet's errors are known.
-func (by *Apart) Normalised() bool {
-	for _, c := range by.cells {
-		if c.AlexNetError > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // Over lists the cells of some corruptions and severities; nil where one is missing.
@@ -138,14 +129,6 @@ func (s *Suite) addMeans() {
 			}
 		}
 	}
-}
-
-// Singles makes a list of every item.
-func Singles(items []string) (lists [][]string) {
-	for _, item := range items {
-		lists = append(lists, []string{item})
-	}
-	return lists
 }
 
 // addRadius takes a record of a certificate in, of its first radius: the others say the same.
@@ -274,11 +257,6 @@ func (by *Apart) curve(model, defense string) Curve {
 }
 
 // Smoothed are the suite's certificates of smoothed classifiers, which have a figure.
-func (s *Suite) Smoothed() (list []*Apart) {
-	for _, by := range s.Certified {
-		if by.Of.Smooths() {
-			list = append(list, by)
-		}
-	}
-	return list
+func (s *Suite) Smoothed() []*Apart {
+	return slices.DeleteFunc(slices.Clone(s.Certified), func(by *Apart) bool { return !by.Of.Smooths() })
 }

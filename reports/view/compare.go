@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"selfheal/harness/compare"
@@ -46,16 +45,8 @@ func (c *Comparison) Headline() string {
 	for _, g := range c.Groups {
 		entries, pairs = entries+len(g.Entries), pairs+g.Tests()
 	}
-	return fmt.Sprintf(
-		"%s, %s, %s tested on shared images",
-		words.Plural(len(c.Runs), "run"),
-		words.Plural(
-			entries,
-			"model with or without a control",
-			"models, each with or without a control",
-		),
-		words.Plural(pairs, "pair"),
-	)
+	return fmt.Sprintf("%s, %s, %s tested on shared images", words.Plural(len(c.Runs), "run"), words.Plural(entries,
+		"model with or without a control", "models, each with or without a control"), words.Plural(pairs, "pair"))
 }
 
 // Heading is the data sets' name and how many images there are.
@@ -106,11 +97,7 @@ func (g *Group) Ranking() string {
 
 // Ranked is how many entries have a rank: they come first.
 func (g *Group) Ranked() int {
-	i := slices.IndexFunc(g.Entries, func(e compare.Entry) bool { return e.Rank == 0 })
-	if i < 0 {
-		return len(g.Entries)
-	}
-	return i
+	return countOf(g.Entries, func(e compare.Entry) bool { return e.Rank > 0 })
 }
 
 // EntryKey is a letter for the i-th entry: A to Z, then AA.
@@ -168,13 +155,8 @@ func ScoreText(s *compare.Score) string {
 }
 
 // Tests counts the pairs that are tested under attack.
-func (g *Group) Tests() (n int) {
-	for _, p := range g.Pairs {
-		if p.Robust != nil {
-			n++
-		}
-	}
-	return n
+func (g *Group) Tests() int {
+	return countOf(g.Pairs, func(p compare.Pair) bool { return p.Robust != nil })
 }
 
 // HistoryName is what a history is of.

@@ -158,8 +158,3 @@ func (c Curve) At(epsilon float64) float64 {
 	}
 	return value
 }
-
-// Bounded reports whether the suite has certificates by bounds.
-func (s *Suite) Bounded() bool {
-	return slices.ContainsFunc(s.Certified, func(by *Apart) bool { return !by.Of.Smooths() })
-}
