@@ -16,9 +16,6 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/must"
-	"selfheal/reports/figure"
-	"selfheal/reports/figure/chart"
-	"selfheal/reports/view"
 )
 
 // svgText is a text of an SVG with the box it takes.
@@ -321,89 +318,5 @@ func TestMarkersAreFew(t *testing.T) {
 	// Of the baseline the clean corner and the middle, of the control five corners; the legend's and the table's.
 	if a, b := fills(radar, "B54600"), fills(radar, "045389"); a != 2+2 || b != 5+2 {
 		t.Errorf("the baseline has %d markers, the control %d", a, b)
-	}
-}
-
-// The first screen compares all models: one by itself, up to six over each other, more in the order of robustness.
-func TestOverview(t *testing.T) {
-	two, other := several(2, 3), several(1, 3)
-	other.Suites[0].Name = "another"
-	for _, c := range other.Cells {
-		c.Suite = "another"
-		two.Cells = append(two.Cells, c)
-	}
-	two.Suites = append(two.Suites, other.Suites...)
-	back := several(8, 3)
-	slices.Reverse(back.Suites[0].Models)
-	const radar, bars = "Radar plot of accuracy in %, s (d · n = 100 · oblivious), ", "Bars of all models, the most "
-	for _, c := range []struct {
-		name string
-		v    *view.Report
-		want []string // how each figure's description begins
-		has  string   // the last one's
-	}{
-		{"one", view.Of(several(1, 3)), []string{"Radar plot of accuracy in %, s"}, ""},
-		{"one, without axes enough", view.Of(several(1, 1)), []string{"Bars of accuracy in %, s"}, ""},
-		{"four", view.Of(several(4, 3)), []string{radar + "undefended", radar + "controlled: pca"},
-			"m03, pca: None 92.0, a0 ℓ∞ (1/255) 74.0, a1 ℓ∞ (2/255) 73.0, a2 ℓ∞ (3/255) 72.0."},
-		{"six", view.Of(several(6, 2)), []string{radar + "undefended", radar + "controlled: pca"}, "m05, pca"},
-		{"four, without axes enough", view.Of(several(4, 1)), []string{bars}, ""},
-		{"eight", view.Of(back), []string{bars}, " m00, controlled: pca: 93.0, clean 92.0. m01, controlled: pca: 86.0"},
-		{"of two suites", view.Of(two), []string{bars}, "m00 · another, undefended: 90.0, clean 95.0."},
-		{"thirty", view.Of(several(30, 1)), []string{bars}, "the first 24 of 30"},
-		{"none", view.Of(&result.File{}), nil, ""},
-		{"published", view.Paper(), nil, ""},
-	} {
-		got := figure.Overview(c.v)
-		if len(got) != len(c.want) {
-			t.Fatalf("%s: %d figures", c.name, len(got))
-		}
-		for i, f := range got {
-			if !strings.HasPrefix(f.Alt, c.want[i]) || i == len(got)-1 && !strings.Contains(f.Alt, c.has) {
-				t.Errorf("%s: figure %d: %s", c.name, i, f.Alt)
-			}
-		}
-	}
-}
-
-// A study's figure has two panels for each study and kind of images, whose lines are the curves, and leaves the places
-// of images that a study lacks.
-func TestStudyFigure(t *testing.T) {
-	f := studyFixture()
-	all := view.Of(f).Suites[0].Studies
-	drawing := figure.Study("Solver", all...)
-	if len(drawing.Panels) != 2*4 || drawing.Columns != 4 || drawing.Panels[5].Series == nil ||
-		drawing.Panels[6].X != "" {
-		t.Fatalf("%d panels in %d columns", len(drawing.Panels), drawing.Columns)
-	}
-	var lines []string
-	for _, s := range slices.Concat(drawing.Panels[2].Series, drawing.Panels[3].Series) { // on adversarial images
-		if s.Line {
-			lines = append(lines, fmt.Sprintf("%s %v %.3g", s.Label, s.X, s.Y))
-		} else if s.Low != nil && (len(s.Low) != len(s.Y) || s.Low[0] != s.Y[0]-0.25 || s.High[0] != s.Y[0]+0.25) {
-			t.Errorf("%s: error bars %v to %v about %v", s.Label, s.Low, s.High, s.Y)
-		}
-	}
-	for _, want := range []string{"msa at the default rate [2.5 8.5] [5 3]", "greedy [2.5 122.5] [5 5]",
-		"msa [2.5 8.5 14.5 20.5 26.5 32.5 38.5] [5 3.83 3 2.41 2 1.71 1.5]", "undefended [1 122.5] [65 65]",
-		"msa [2.5 8.5 14.5 20.5 26.5 32.5 38.5] [45 45 45 50 50 50 55]"} {
-		if !slices.Contains(lines, want) {
-			t.Errorf("no line %s in %q", want, lines)
-		}
-	}
-	f.Solver[0].Curves[2].Points[3].Objective = nil // msa on clean images
-	if !slices.ContainsFunc(figure.Study("Solver", all...).Panels[0].Series,
-		func(s chart.Series) bool { return s.Label == "msa" && s.Line && len(s.X) == 3 }) {
-		t.Error("the line of a diverging solver does not end where it does")
-	}
-}
-
-// An objective is drawn by its difference from the greedy start, and its table says so.
-func TestTracedObjective(t *testing.T) {
-	v := arranged(fixture(), nil)
-	panel := figure.Traces(v.Suites[0].Suite).Panels[1]
-	if got := panel.Series[0].Y; !slices.Equal(got, []float64{0, -0.5, -0.75, -0.875}) || panel.Box[1] != -0.875 ||
-		panel.Box[3] != 0 {
-		t.Errorf("the objective is drawn at %v, in %v", got, panel.Box)
 	}
 }

@@ -284,12 +284,3 @@ func TestComparisonAttacker(t *testing.T) {
 		t.Error("a suite without published numbers has a table of them")
 	}
 }
-
-// A study's sentences say that a sweep rises, and that the control has the default rate; for others see the goldens.
-func TestStudySentences(t *testing.T) {
-	s := fixtureStudy("m", false)
-	s.Runs[0].Outcomes[0].Sweeps[1].Objective = new(9.)
-	s.Defaults = s.Solver
-	must.Have(t, strings.Join(view.Study{SolverStudy: &s}.Sentences(), "\n"), "own rate and momentum, the default "+
-		"ones (0.003, 0.5): on clean images the mean objective goes from 5 to 1.5, not falling with every sweep")
-}

@@ -30,9 +30,9 @@ var Figures = []Figure{
 		"each component's loss in a tint: a chart a model and attack, of the network alone and, in white-box suites, " +
 		"of each control. No charts are drawn when there are more than 12: the page's and the Markdown's tables of " +
 		"components stand for them"},
-	{ControlFigure, "SUITE", "[control traces](#control-traces): ‖u_t‖ by layer, where there are several, and how far " +
-		"the objective lies from its greedy start after each sweep; for up to six networks under a control, beyond " +
-		"that the page's tables stand for it"},
+	{ControlFigure, "SUITE", "[control traces](#control-traces): ‖u_t‖ by layer, where there are several, and how " +
+		"far the objective lies from its greedy start after each sweep; for up to six networks under a control, " +
+		"beyond that the page's tables stand for it"},
 	{CorruptionsFigure, "SUITE", "accuracy by [common corruption](#common-corruptions), baseline and controlled"},
 	{CertifiedFigure, "SUITE", "[certified accuracy](certificates.md) of smoothed classifiers against the ℓ2 radius, " +
 		"baseline and controlled"},

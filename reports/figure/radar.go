@@ -110,9 +110,8 @@ func (a axes) extent() (above, below vg.Length) {
 
 // drawRadar draws the model's lines in an area: rings at every
 // 20 %, an axis a column, a polygon a defense. A missing cell opens its polygon.
-func (r accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
-	a, lines := r.axes, r.lines
-	above, _ := a.extent()
+func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
+	above, _ := a.axes.extent()
 	centre := chart.Pt((area.Min.X+area.Max.X)/2, area.Max.Y-above)
 	p.SetLineDash(nil, 0)
 	p.SetColor(p.Grid)
@@ -121,32 +120,32 @@ func (r accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 		if ring == 5 {
 			p.SetLineWidth(0.9)
 		}
-		radius := a.radius * vg.Length(ring) / 5
+		radius := a.axes.radius * vg.Length(ring) / 5
 		var path vg.Path
 		path.Move(centre.Add(vg.Point{X: radius}))
 		path.Arc(centre, radius, 0, 2*math.Pi)
 		path.Close()
 		p.Stroke(path)
 	}
-	for _, angle := range a.angles {
-		p.Segment(p.Grid, 0.5, centre, centre.Add(chart.Polar(a.radius, angle)))
+	for _, angle := range a.axes.angles {
+		p.Segment(p.Grid, 0.5, centre, centre.Add(chart.Polar(a.axes.radius, angle)))
 	}
 	corner := func(one view.Series, i int) vg.Point {
-		return centre.Add(chart.Polar(a.radius*vg.Length(view.Score(one.Cells[i])), a.angles[i]))
+		return centre.Add(chart.Polar(a.axes.radius*vg.Length(view.Score(one.Cells[i])), a.axes.angles[i]))
 	}
-	for _, one := range lines {
+	for _, one := range a.lines {
 		var corners []vg.Point
 		for i, c := range one.Cells {
 			if c != nil {
 				corners = append(corners, corner(one, i))
 			}
 		}
-		if len(corners) == len(one.Cells) && !r.bare {
+		if len(corners) == len(one.Cells) && !a.bare {
 			p.FillPolygon(chart.Tint(p.Colour(one.Index)), corners)
 		}
 	}
 	var drawn []edge
-	for _, one := range lines {
+	for _, one := range a.lines {
 		var path vg.Path
 		for i, e := range edges(one, corner) {
 			if i == 0 || drawn[len(drawn)-1][1] != e[0] {
@@ -158,7 +157,7 @@ func (r accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 		p.SetLineStyle(p.Line(chart.LookOf(one.Index)))
 		p.Stroke(path)
 	}
-	for _, one := range lines {
+	for _, one := range a.lines {
 		var marked []vg.Point // of corners that meet, as all of 0 % do, one has a marker
 		for i, c := range one.Cells {
 			if c == nil {
@@ -171,10 +170,10 @@ func (r accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 			}
 		}
 	}
-	r.ringLabels(p, centre, drawn)
-	for i, label := range a.labels {
-		b := a.box(i)
-		x := (chart.Polar(1, a.angles[i]).X - 1) / 2
+	a.ringLabels(p, centre, drawn)
+	for i, label := range a.axes.labels {
+		b := a.axes.box(i)
+		x := (chart.Polar(1, a.axes.angles[i]).X - 1) / 2
 		for j, l := range label {
 			st, col := chart.Normal, p.Ink
 			if j > 0 {
@@ -191,20 +190,20 @@ type edge [2]vg.Point
 
 // ringLabels writes the rings' values just inside the rings, each on a patch of paper: in the
 // emptiest sector, or in the next one where no edge and no other value is near, or nowhere.
-func (r accuracyPanel) ringLabels(p chart.Pen, centre vg.Point, drawn []edge) {
+func (a accuracyPanel) ringLabels(p chart.Pen, centre vg.Point, drawn []edge) {
 	const clear = 7 // of edges, in points
-	a, st, first := r.axes, chart.Tiny, emptiest(r.s)
-	sector := 2 * math.Pi / float64(len(a.angles))
+	first := emptiest(a.s)
+	sector := 2 * math.Pi / float64(len(a.axes.angles))
 	var taken []vg.Point
 	for _, ring := range []int{5, 3, 1, 4, 2} { // small plots have room for some only
 		s := fmt.Sprint(20 * ring)
-		if ring == 5 && a.radius > 65 {
+		if ring == 5 && a.axes.radius > 65 {
 			s += "%"
 		}
-		half := chart.Pt(st.Width(s)/2+0.5, 3.2)
-		for c := range 7 * len(a.angles) {
+		half := chart.Pt(chart.Tiny.Width(s)/2+0.5, 3.2)
+		for c := range 7 * len(a.axes.angles) {
 			share := []float64{0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78}[c%7] + float64(c/7)
-			at := centre.Add(chart.Polar(a.radius*vg.Length(ring)/5-4.5, a.angles[first]-share*sector))
+			at := centre.Add(chart.Polar(a.axes.radius*vg.Length(ring)/5-4.5, a.axes.angles[first]-share*sector))
 			meets := func(t vg.Point) bool { return max(t.X-at.X, at.X-t.X) < 14 && max(t.Y-at.Y, at.Y-t.Y) < 8 }
 			if slices.ContainsFunc(taken, meets) ||
 				slices.ContainsFunc(drawn, func(e edge) bool { return e.distance(at) < clear }) {
@@ -212,7 +211,7 @@ func (r accuracyPanel) ringLabels(p chart.Pen, centre vg.Point, drawn []edge) {
 			}
 			taken = append(taken, at)
 			p.Block(p.Paper, vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)})
-			p.Write(s, at, st, p.Muted, -0.5, -0.5)
+			p.Write(s, at, chart.Tiny, p.Muted, -0.5, -0.5)
 			break
 		}
 	}

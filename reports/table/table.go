@@ -60,7 +60,7 @@ func (t Table) Room() int {
 	return min(most, 26)
 }
 
-// Body are the rows without the sums, Foot the sums.
+// Body are the rows without the sums.
 func (t Table) Body() [][]Box { return t.Rows[:len(t.Rows)-t.Sums] }
 
 // Foot are the sums.

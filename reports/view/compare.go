@@ -22,6 +22,7 @@ type Group struct {
 	Labels []string
 }
 
+// OfComparison arranges c.
 func OfComparison(c *compare.Comparison) *Comparison {
 	out, slugs := &Comparison{Comparison: c}, map[string]bool{}
 	for _, of := range c.Groups {

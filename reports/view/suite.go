@@ -235,7 +235,7 @@ const (
 // note is a footnote: a warning, and the cells or rows it was raised in.
 type note struct {
 	result.Warning
-	Mark  string // "1", "2", …; loopMark with a number behind it where there are several
+	Mark  string // "1", "2", …; [LoopMark] with a number behind it where there are several
 	Where []string
 }
 

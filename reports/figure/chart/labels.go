@@ -7,9 +7,9 @@ import (
 )
 
 // labels writes a panel's labels over what is drawn of it.
-func (l Plot) labels(p Pen, x, y func(float64) vg.Length) {
+func (p Plot) labels(pn Pen, x, y func(float64) vg.Length) {
 	var drawn []vg.Rectangle // what the labels should not hide
-	for _, s := range l.Series {
+	for _, s := range p.Series {
 		for i := range s.X {
 			at := Pt(x(s.X[i]), y(s.Y[i]))
 			drawn = append(drawn, centred(at, 6, 6))
@@ -25,17 +25,17 @@ func (l Plot) labels(p Pen, x, y func(float64) vg.Length) {
 		}
 	}
 	var points, sizes []vg.Point
-	for _, label := range l.Labels {
+	for _, label := range p.Labels {
 		points = append(points, Pt(x(label.X), y(label.Y)))
 		sizes = append(sizes, Pt(SmallBold.Width(label.Text)+1, SmallBold.Font.Size))
 	}
-	for i, at := range beside(points, sizes, drawn, p.Rectangle) {
+	for i, at := range beside(points, sizes, drawn, pn.Rectangle) {
 		d, w, h := at.Sub(points[i]), sizes[i].X, sizes[i].Y
 		if far := w/2 + 10; d.Dot(d) > far*far {
-			p.Segment(p.Muted, 0.4, points[i], at)
+			pn.Segment(pn.Muted, 0.4, points[i], at)
 		}
-		p.Block(p.Paper, centred(at, w, h-1))
-		p.Write(l.Labels[i].Text, at, SmallBold, p.Ink, -0.5, -0.5)
+		pn.Block(pn.Paper, centred(at, w, h-1))
+		pn.Write(p.Labels[i].Text, at, SmallBold, pn.Ink, -0.5, -0.5)
 	}
 }
 

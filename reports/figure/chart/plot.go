@@ -168,20 +168,20 @@ type layer func(c draw.Canvas, plt *plot.Plot)
 func (l layer) Plot(c draw.Canvas, plt *plot.Plot) { l(c, plt) }
 
 // data draws the panel's data between its axes.
-func (l Plot) data(p Pen, plt *plot.Plot) {
-	x, y := plt.Transforms(&p.Canvas)
-	if l.Field != nil {
-		p.DrawImage(p.Rectangle, l.colours(p.theme))
+func (p Plot) data(pn Pen, plt *plot.Plot) {
+	x, y := plt.Transforms(&pn.Canvas)
+	if p.Field != nil {
+		pn.DrawImage(pn.Rectangle, p.colours(pn.theme))
 	}
 	for _, t := range plt.Y.Tick.Marker.Ticks(plt.Y.Min, plt.Y.Max) {
-		if t.Label != "" && !l.Square {
-			p.Segment(p.Grid, 0.4, Pt(p.Min.X, y(t.Value)), Pt(p.Max.X, y(t.Value)))
+		if t.Label != "" && !p.Square {
+			pn.Segment(pn.Grid, 0.4, Pt(pn.Min.X, y(t.Value)), Pt(pn.Max.X, y(t.Value)))
 		}
 	}
-	for _, b := range l.Bars {
-		b.draw(p, x, y)
+	for _, b := range p.Bars {
+		b.draw(pn, x, y)
 	}
-	for _, s := range l.Series {
+	for _, s := range p.Series {
 		if s.Band {
 			var border []vg.Point
 			for i := range s.X {
@@ -190,36 +190,36 @@ func (l Plot) data(p Pen, plt *plot.Plot) {
 			for i := range slices.Backward(s.X) {
 				border = append(border, Pt(x(s.X[i]), y(s.Low[i])))
 			}
-			p.FillPolygon(Tint(p.Colour(s.Colour)), border)
+			pn.FillPolygon(Tint(pn.Colour(s.Colour)), border)
 		}
 	}
-	for _, s := range l.Series {
+	for _, s := range p.Series {
 		var at []vg.Point
 		for i := range s.X {
-			if (!l.LogX || s.X[i] > 0) && (!l.LogY || s.Y[i] > 0) { // a logarithmic axis has no other place
+			if (!p.LogX || s.X[i] > 0) && (!p.LogY || s.Y[i] > 0) { // a logarithmic axis has no other place
 				at = append(at, Pt(x(s.X[i]), y(s.Y[i])))
 			}
 		}
 		if s.Line {
-			p.StrokeLines(p.Line(s.Look), p.ClipLinesXY(at)...)
+			pn.StrokeLines(pn.Line(s.Look), pn.ClipLinesXY(at)...)
 		}
 		for i := range s.Low {
 			if s.Band {
 				break
 			}
-			p.Segment(p.Colour(s.Colour), 0.8, Pt(x(s.X[i]), y(s.Low[i])), Pt(x(s.X[i]), y(s.High[i])))
+			pn.Segment(pn.Colour(s.Colour), 0.8, Pt(x(s.X[i]), y(s.Low[i])), Pt(x(s.X[i]), y(s.High[i])))
 		}
 		for _, q := range at {
-			if s.Marks && p.Contains(q) {
-				p.Mark(s.Look, q)
+			if s.Marks && pn.Contains(q) {
+				pn.Mark(s.Look, q)
 			}
 		}
 	}
-	for _, t := range l.Texts {
-		p.Write(t.Text, Pt(x(t.X), y(t.Y)), Title, p.Ink, -0.5, -0.5)
+	for _, t := range p.Texts {
+		pn.Write(t.Text, Pt(x(t.X), y(t.Y)), Title, pn.Ink, -0.5, -0.5)
 	}
-	if l.Labels != nil {
-		l.labels(p, x, y)
+	if p.Labels != nil {
+		p.labels(pn, x, y)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 // dpi is the resolution of the PNG files.
 const dpi = 300
 
+// WritePNG writes the sheet for light pages, at 300 dpi.
 func (s Sheet) WritePNG(w io.Writer) error {
 	c := pngCanvas{vgimg.NewWith(vgimg.UseWH(s.Size()), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))}
 	s.draw(c, light)

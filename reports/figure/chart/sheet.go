@@ -23,7 +23,7 @@ type Sheet struct {
 // Panel is one chart of a sheet.
 type Panel interface {
 	Height(width vg.Length) vg.Length
-	// draw draws it with its upper left corner at (left, top). Its title may be as wide as titled.
+	// Draw draws it with its upper left corner at (left, top). Its title may be as wide as titled.
 	Draw(p Pen, left, top, width, height, titled vg.Length)
 	Titled() bool
 }
@@ -75,6 +75,7 @@ func (s Sheet) headlines() (title, said []string, height vg.Length) {
 	return title, said, height
 }
 
+// Size is as wide as the sheet and as high as its head, panels and legend.
 func (s Sheet) Size() (width, height vg.Length) {
 	_, _, height = s.headlines()
 	height += 2*s.Margin + LineStep*vg.Length(len(s.legendLines()))

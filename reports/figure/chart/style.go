@@ -92,7 +92,7 @@ type Pen struct {
 
 // Look is how a series is drawn. Colour, Dash and Marker index the lists above, which repeat.
 type Look struct {
-	Colour int // or inkColour
+	Colour int // or [Ink]
 	Line   bool
 	Dash   int
 	Marks  bool

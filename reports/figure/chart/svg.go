@@ -50,6 +50,7 @@ func svg(s Sheet, t theme) string {
 
 const svgOpen = `xmlns:xlink="http://www.w3.org/1999/xlink">`
 
+// WriteSVG writes the sheet for light pages, in its real size.
 func (s Sheet) WriteSVG(w io.Writer) error {
 	_, err := io.WriteString(w, svg(s, light))
 	return err

@@ -1,10 +1,17 @@
 package reports
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
+	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/must"
+	"selfheal/reports/figure"
+	"selfheal/reports/figure/chart"
+	"selfheal/reports/view"
 )
 
 // fixtureStudy is a study whose objectives are reached·2^−sweep above 1: greedy starts at
@@ -113,4 +120,55 @@ func studyFixture() *result.File {
 	f.Cells = slices.DeleteFunc(f.Cells, func(c result.Cell) bool { return c.Suite != "real" })
 	f.Solver = []result.SolverStudy{fixtureStudy("resnet-2b", true), fixtureStudy(scriptName, false)}
 	return f
+}
+
+// A study's figure has two panels for each study and kind of images, whose lines are the curves, and leaves the places
+// of images that a study lacks.
+func TestStudyFigure(t *testing.T) {
+	f := studyFixture()
+	all := view.Of(f).Suites[0].Studies
+	drawing := figure.Study("Solver", all...)
+	if len(drawing.Panels) != 2*4 || drawing.Columns != 4 || drawing.Panels[5].Series == nil ||
+		drawing.Panels[6].X != "" {
+		t.Fatalf("%d panels in %d columns", len(drawing.Panels), drawing.Columns)
+	}
+	var lines []string
+	for _, s := range slices.Concat(drawing.Panels[2].Series, drawing.Panels[3].Series) { // on adversarial images
+		if s.Line {
+			lines = append(lines, fmt.Sprintf("%s %v %.3g", s.Label, s.X, s.Y))
+		} else if s.Low != nil && (len(s.Low) != len(s.Y) || s.Low[0] != s.Y[0]-0.25 || s.High[0] != s.Y[0]+0.25) {
+			t.Errorf("%s: error bars %v to %v about %v", s.Label, s.Low, s.High, s.Y)
+		}
+	}
+	for _, want := range []string{"msa at the default rate [2.5 8.5] [5 3]", "greedy [2.5 122.5] [5 5]",
+		"msa [2.5 8.5 14.5 20.5 26.5 32.5 38.5] [5 3.83 3 2.41 2 1.71 1.5]", "undefended [1 122.5] [65 65]",
+		"msa [2.5 8.5 14.5 20.5 26.5 32.5 38.5] [45 45 45 50 50 50 55]"} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no line %s in %q", want, lines)
+		}
+	}
+	f.Solver[0].Curves[2].Points[3].Objective = nil // msa on clean images
+	if !slices.ContainsFunc(figure.Study("Solver", all...).Panels[0].Series,
+		func(s chart.Series) bool { return s.Label == "msa" && s.Line && len(s.X) == 3 }) {
+		t.Error("the line of a diverging solver does not end where it does")
+	}
+}
+
+// An objective is drawn by its difference from the greedy start, and its table says so.
+func TestTracedObjective(t *testing.T) {
+	v := arranged(fixture(), nil)
+	panel := figure.Traces(v.Suites[0].Suite).Panels[1]
+	if got := panel.Series[0].Y; !slices.Equal(got, []float64{0, -0.5, -0.75, -0.875}) || panel.Box[1] != -0.875 ||
+		panel.Box[3] != 0 {
+		t.Errorf("the objective is drawn at %v, in %v", got, panel.Box)
+	}
+}
+
+// A study's sentences say that a sweep rises, and that the control has the default rate; for others see the goldens.
+func TestStudySentences(t *testing.T) {
+	s := fixtureStudy("m", false)
+	s.Runs[0].Outcomes[0].Sweeps[1].Objective = new(9.)
+	s.Defaults = s.Solver
+	must.Have(t, strings.Join(view.Study{SolverStudy: &s}.Sentences(), "\n"), "own rate and momentum, the default "+
+		"ones (0.003, 0.5): on clean images the mean objective goes from 5 to 1.5, not falling with every sweep")
 }
