@@ -115,7 +115,7 @@ func TestBrowserSorts(t *testing.T) {
 	sorted("Enter", "ascending")
 	p.Do(chromedp.KeyEvent(" "))
 	sorted("Space", "descending")
-	// What is missing stays below in both directions; the two numbers are of the first and third line.
+	// Missing values stay below in both directions; the two numbers are of the first and third line.
 	const gaps = table + " thead th:nth-child(5) button"
 	for _, want := range [][]string{{"0.00 / 30.10", "0.10 / 32.20", "0.00 / –", "0.10 / –"},
 		{"0.10 / 32.20", "0.00 / 30.10", "0.00 / –", "0.10 / –"}} {

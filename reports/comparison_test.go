@@ -55,7 +55,7 @@ func TestComparedNames(t *testing.T) {
 	}
 }
 
-// What halves its right answers has fallen significantly: the tables, the figure and its text say by how much.
+// A model that halves its right answers has fallen significantly: the tables, the figure and its text say by how much.
 func TestComparedHistory(t *testing.T) {
 	for _, g := range comparedFixture(t).Groups {
 		if g.Name != "cifar10-test" {

@@ -277,7 +277,7 @@ func pixels(t *testing.T, file string) (colours map[color.RGBA]bool, wide int) {
 // Every PNG is as wide as one or two columns at 300 dpi, which it says, and shows paper, baseline and control.
 func TestPNG(t *testing.T) {
 	t.Parallel()
-	// Of these suites only the undefended network was attacked.
+	// In these suites only the undefended network was attacked.
 	attackedOnce := []string{"waterfall-real.png", "waterfall-single.png", "waterfall-curve.png"}
 	paper, baseline := color.RGBA{255, 255, 255, 255}, color.RGBA{0xb5, 0x46, 0, 255}
 	control := color.RGBA{4, 0x53, 0x89, 255}
@@ -315,7 +315,7 @@ func TestMarkersAreFew(t *testing.T) {
 		}
 	}
 	radar := drawn(t, arranged(f, nil))["radar-s.svg"]
-	// Of the baseline the clean corner and the middle, of the control five corners; the legend's and the table's.
+	// The baseline has its clean corner and the middle, the control five corners, and both the legend's and the table's.
 	if a, b := fills(radar, "B54600"), fills(radar, "045389"); a != 2+2 || b != 5+2 {
 		t.Errorf("the baseline has %d markers, the control %d", a, b)
 	}

@@ -14,7 +14,7 @@ import (
 	"selfheal/reports/view"
 )
 
-// What is accepted as results and records of a run can be rendered.
+// Everything that is accepted as results and records of a run can be rendered.
 func FuzzRender(f *testing.F) {
 	add := func(file *result.File, records []result.Record) {
 		var lines []byte

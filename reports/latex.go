@@ -97,8 +97,8 @@ type texForm struct {
 }
 
 // paperForm gives a table of accuracies the form of the paper's: lines between the rows, the
-// attacks' strengths said once above the heads "None", "AA (ℓ∞)", … Where a norm has several
-// strengths, or two attacks would read the same, each head says its own instead.
+// attacks' strengths said once above the heads "None", "AA (ℓ∞)", … If a norm has several strengths,
+// or two attacks would read the same, each head says its own instead.
 func paperForm(s table.Suite, t table.Table) (table.Table, texForm) {
 	form := texForm{ruled: true}
 	strength, heads := map[string]string{}, map[string]bool{}

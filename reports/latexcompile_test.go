@@ -54,7 +54,7 @@ func compile(t *testing.T, pdflatex string, files map[string]string) (log string
 func tail(s string) string { return s[max(0, len(s)-3000):] }
 
 // The tables compile by themselves and inside a paper: those of the fixture, of hostile
-// names and the paper's own. Of these no box sticks out in a text 6 inches wide, JMLR's.
+// names and the paper's own. No box of the latter sticks out in a text 6 inches wide, JMLR's.
 func TestLaTeXCompiles(t *testing.T) {
 	pdflatex, err := exec.LookPath("pdflatex")
 	if err != nil {
@@ -94,7 +94,7 @@ func TestLaTeXCompiles(t *testing.T) {
 	}
 }
 
-// Where a norm has two strengths, each head says its own; for the usual form see the golden paper.
+// If a norm has two strengths, each head says its own; for the usual form see the golden paper.
 func TestPaperForm(t *testing.T) {
 	s := arranged(fixture(), nil).Suites[1] // one norm in two strengths
 	head := s.AccuracyTable().Head

@@ -82,7 +82,7 @@ func gfmText(cell string) string {
 	return html.UnescapeString(gfmEscape.ReplaceAllString(cell, "$1"))
 }
 
-// What stands in the Markdown stands in the text for terminals: every line, but for markup and alignment.
+// The text for terminals has what the Markdown has: every line, but for markup and alignment.
 func TestPlainTables(t *testing.T) {
 	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostileFile(),
 		"compared": compareFixture(), "study": studyFixture()} {

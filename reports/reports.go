@@ -1,9 +1,9 @@
 // Package reports turns a result file into things to read: Markdown, LaTeX and CSV tables, figures and one
 // self-contained HTML page. Results go in, bytes come out; nothing here runs a model.
 //
-// The formats are here. What they lay out is made below: words says how a number or an attack is written, view arranges
-// the cells once, table makes rows of them and figure pictures. A new format is a file with a render function and a row
-// in the table of formats.
+// The formats are here. The rooms below make what they lay out: words says how a number or an attack is written, view
+// arranges the cells once, table makes rows of them and figure pictures. A new format is a file with a render function
+// and a row in the table of formats.
 package reports
 
 import (

@@ -138,8 +138,7 @@ func sectionOf(t *testing.T, page, from, to string) string {
 	return page[i:k]
 }
 
-// What reports of small and odd runs say is held by golden files: whole ones, parts of the page, and the texts of
-// figures.
+// Golden files hold what reports of small and odd runs say: whole files, parts of the page, and the texts of figures.
 func TestGolden(t *testing.T) {
 	of := func(f *result.File) page { return arranged(f, nil) }
 	certified, radii := certifiedFile(true)

@@ -192,7 +192,7 @@ func (a accuracyPanel) valueColumns(width vg.Length) (titles []string, label, co
 func fits(column vg.Length) bool { return column >= chart.Small.Width("100.00")+3 }
 
 // drawValues writes the table under a panel: a line a column of the suite, a column a defense, headed by the defense's
-// marker. Where there are too many defenses, or the panel is of many models, it is the key of the axes' numbers only.
+// marker. With too many defenses, or in a panel of many models, it is the key of the axes' numbers only.
 func (a accuracyPanel) drawValues(p chart.Pen, left, top, width vg.Length) {
 	st, bold, lines := chart.Small, chart.SmallBold, a.lines
 	titles, label, col := a.valueColumns(width)

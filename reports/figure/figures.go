@@ -37,8 +37,8 @@ func Files(s *view.Suite) iter.Seq2[string, chart.Sheet] {
 	}
 }
 
-// Page are a suite's figures on a page in groups, a figure each; accuracies says whether its models' accuracies
-// are among them. Those of one model are one group, so that they stand beside each other.
+// Page are a suite's figures on a page in groups, a figure each; accuracies says whether its models' accuracies are
+// among them. A single model's figures are one group, so that they stand beside each other.
 func Page(s *view.Suite, accuracies bool) (groups [][]chart.Sheet) {
 	for _, f := range result.Figures {
 		draw := figures[f.Name].page

@@ -20,7 +20,7 @@ type Comparison struct {
 	Groups []Group
 }
 
-// OfComparison has the tables of what is arranged.
+// OfComparison makes tables of a comparison.
 func OfComparison(c *view.Comparison) Comparison {
 	out := Comparison{Comparison: c}
 	for _, g := range c.Groups {

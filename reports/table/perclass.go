@@ -22,7 +22,8 @@ func ends(classes []view.Class, side int) []view.Class {
 }
 
 // ClassTables give the accuracy of each class, a line a class, model and control; from the records, so that without
-// them there is none. Of many classes the first table has the ends, and a second all of them.
+// them there is none. If there are many classes, the first table has the ends, and a
+// second one all of them.
 func (s Suite) ClassTables() []Table {
 	what, whose, side := "Accuracy in % by class"+s.OfFirstSeed()+versus(s.Controls), "of the network", 0
 	if len(s.Controls) > 0 {

@@ -83,7 +83,7 @@ func TestClasses(t *testing.T) {
 	if alone.Rows[0][3].Bar != 0.3 || alone.Rows[0][3].Pair != nil {
 		t.Errorf("bars of %+v", alone.Rows[0][3])
 	}
-	// Of 25 classes the first table has the ends, by the mean of the controlled network's two
+	// With 25 classes the first table has the ends, by the mean of the controlled network's two
 	// accuracies, here falling with the label, some equal.
 	var right [][4]int
 	for i := range 25 {

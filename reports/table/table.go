@@ -22,7 +22,7 @@ type Report struct {
 	Suites []Suite
 }
 
-// Of has the tables of what is arranged.
+// Of makes tables of a report.
 func Of(v *view.Report) Report {
 	out := Report{Report: v}
 	for _, s := range v.Suites {

@@ -30,7 +30,7 @@ func TestIntervalOfRounded(t *testing.T) {
 	}
 }
 
-// Those that leave no table for the radars have a name in the figure's legend.
+// The paper's radar plots have whole networks, named with their training.
 func TestPaperRadars(t *testing.T) {
 	var names [][]string
 	for _, s := range Paper().Drawn() {

@@ -72,7 +72,7 @@ func (m *margins) add(r result.Record) {
 	case r.FirstSuccess == nil: // nothing had to break it
 		m.wrong++
 	case r.Distance != nil:
-		// What broke it may be nearer than the distance: another component's point.
+		// Another component may have broken it at a nearer point.
 		m.Reach, m.found = append(m.Reach, min(*r.Distance, cmp.Or(r.Norm, *r.Distance))), true
 	}
 }

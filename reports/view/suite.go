@@ -206,8 +206,8 @@ func (s *Suite) OverSeeds() string {
 	return ""
 }
 
-// Whiskers are the ends of a bar's: its 95 % interval, and where the suite has several seeds
-// the mean ± the deviation over them. What does not depend on the seed then has none.
+// Whiskers are the ends of a bar's: its 95 % interval, or the mean ± the deviation over the seeds if the suite has
+// several. A cell that does not depend on the seed then has none.
 func (s *Suite) Whiskers(c *result.Cell) (low, high float64, ok bool) {
 	if s.Seeds() > 1 {
 		v, several := c.Spread()

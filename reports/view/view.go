@@ -77,8 +77,8 @@ type Series struct {
 	Cells          []*result.Cell
 }
 
-// Of arranges f. Suites, models, controls and attacks come in the order of
-// f.Suites; whatever only the cells mention is appended in the cells' order.
+// Of arranges f. Suites, models, controls and attacks come in the order of f.Suites; names that only cells mention
+// follow in the cells' order.
 func Of(f *result.File) *Report {
 	sound := *f
 	sound.Cells = slices.DeleteFunc(slices.Clone(f.Cells), func(c result.Cell) bool { return c.Error != "" })

@@ -68,7 +68,7 @@ func TestLowestUnderCorruption(t *testing.T) {
 	}
 }
 
-// Where a corruption's cell is missing or has failed, no mean is given, as it would be of other corruptions.
+// If a corruption's cell is missing or has failed, no mean is given, as it would be of other corruptions.
 func TestNoMeanOfSome(t *testing.T) {
 	f := of(under("none", "fog:fog:1", 0, 2), under("none", "fog:fog:2", 0, 0), under("c", "fog:fog:1", 0, 4),
 		under("c", "fog:fog:2", 0, 3))

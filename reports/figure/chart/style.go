@@ -184,8 +184,8 @@ func (p Pen) Write(s string, at vg.Point, st txt.Style, col color.Color, x, y fl
 	p.FillText(st, at, s)
 }
 
-// Fit shortens s with an ellipsis until it is no wider than w; nothing when not even one letter fits.
-// Where there is room for it the end stays, as names often differ there only.
+// Fit shortens s with an ellipsis until it is no wider than w; it is empty when not even one letter fits. If there is
+// room, the end stays, as names often differ there only.
 func Fit(s string, st txt.Style, w vg.Length) string {
 	r := []rune(s)
 	if n := len(r); n > 2*fitEnd { // no figure has room for more: what is measured stays short
