@@ -315,7 +315,7 @@ func TestMarkersAreFew(t *testing.T) {
 		}
 	}
 	radar := drawn(t, arranged(f, nil))["radar-s.svg"]
-	// The baseline has its clean corner and the middle, the control five corners, and both the legend's and the table's.
+	// The baseline has its clean corner and the middle, the control five corners, both the legend's and the table's.
 	if a, b := fills(radar, "B54600"), fills(radar, "045389"); a != 2+2 || b != 5+2 {
 		t.Errorf("the baseline has %d markers, the control %d", a, b)
 	}

@@ -38,8 +38,8 @@ func init() {
 	}.row()
 }
 
-// addCurves adds a panel of curves: a step curve a defense, with a marker at every cell. If proven is set, brackets reach
-// down to what bounds prove.
+// addCurves adds a panel of curves: a step curve a defense, with a marker at every cell. If proven is set, brackets
+// reach down to what bounds prove.
 func addCurves(s *view.Suite, f *chart.Sheet, p chart.Plot, c view.Curves, attack string, proven bool) {
 	p.Title, p.High, p.Box, p.YTicks = words.Clean(c.Model), curveHeight, [4]float64{0, 0, c.End(), 1}, chart.PerCent()
 	var marks []chart.Series
