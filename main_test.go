@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"selfheal/harness"
 	"selfheal/harness/config"
+	"selfheal/harness/plan"
 )
 
 // The program alone runs its own config: every file that the default suites need is built in.
@@ -20,11 +20,11 @@ func TestBundledSuitesNeedNoFile(t *testing.T) {
 	if cfg, err = cfg.Selected(nil); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := harness.NewPlan(cfg)
+	p, err := plan.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if missing := plan.Missing(""); len(missing) > 0 || len(plan.Jobs) == 0 {
-		t.Errorf("%d jobs, not built in: %v", len(plan.Jobs), missing)
+	if missing := p.Missing(""); len(missing) > 0 || len(p.Jobs) == 0 {
+		t.Errorf("%d jobs, not built in: %v", len(p.Jobs), missing)
 	}
 }

@@ -21,13 +21,11 @@ import (
 	"selfheal/internal/testbrowser"
 )
 
-// writePage renders the page alone, which takes a tenth of the time of a whole report.
+// pageFile renders the page alone, which takes a tenth of the time of a whole report.
 func pageFile(t *testing.T, f *result.File, recs []result.Record) (path string) {
 	t.Helper()
-	v := derive(f)
-	v.addMargins(slices.Values(recs))
 	path = filepath.Join(t.TempDir(), "report.html")
-	must.Do(t, os.WriteFile(path, []byte(written(t, renderHTML, v)), 0o644))
+	must.Do(t, os.WriteFile(path, []byte(written(t, renderHTML, arranged(f, recs))), 0o644))
 	return path
 }
 
@@ -117,7 +115,7 @@ func TestBrowserSorts(t *testing.T) {
 	sorted("Enter", "ascending")
 	p.Do(chromedp.KeyEvent(" "))
 	sorted("Space", "descending")
-	// What is missing stays below in both directions; the two numbers are of the first and third line.
+	// Missing values stay below in both directions; the two numbers are of the first and third line.
 	const gaps = table + " thead th:nth-child(5) button"
 	for _, want := range [][]string{{"0.00 / 30.10", "0.10 / 32.20", "0.00 / –", "0.10 / –"},
 		{"0.10 / 32.20", "0.00 / 30.10", "0.00 / –", "0.10 / –"}} {
@@ -153,8 +151,7 @@ func TestBrowserSorts(t *testing.T) {
 	p.Quiet()
 }
 
-// big is a run of 30 cells and more than 10,000 records, and a gallery of as many
-// pictures as a run keeps.
+// big is a run of 30 cells and more than 10,000 records, and a gallery of as many pictures as a run keeps.
 func big() (*result.File, []result.Record) {
 	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
 	linf, l2, l1 := "linf", "l2", "l1"

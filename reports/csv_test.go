@@ -9,6 +9,7 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/reports/words"
 )
 
 // uninert takes back what inert adds.
@@ -29,7 +30,7 @@ func TestCSVReadBack(t *testing.T) {
 		c.Accuracy, c.Seconds = 1./3, 1e-9
 	}
 	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostile} {
-		rows := must.Get(csv.NewReader(strings.NewReader(written(t, renderCSV, derive(f)))).ReadAll())(t)
+		rows := must.Get(csv.NewReader(strings.NewReader(written(t, renderCSV, arranged(f, nil)))).ReadAll())(t)
 		if len(rows) != 1+len(f.Cells) {
 			t.Errorf("%s: %d lines for %d cells", name, len(rows), len(f.Cells))
 		}
@@ -38,8 +39,8 @@ func TestCSVReadBack(t *testing.T) {
 			at[column] = i
 		}
 		key := func(c *result.Cell) string {
-			return fmt.Sprintf("%q", []string{clean(c.Suite), clean(c.Dataset), clean(c.Model), clean(c.Defense),
-				clean(c.Mode), clean(c.Attack), fmt.Sprint(orMinusOne(c.Epsilon))})
+			names := []string{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Attack}
+			return words.Clean(fmt.Sprintf("%s", names)) + fmt.Sprint(words.OrMinusOne(c.Epsilon))
 		}
 		cells := map[string]*result.Cell{}
 		for i := range f.Cells {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"selfheal/harness/result"
+	"selfheal/reports/view"
 )
 
 // Names that every format must take as text.
@@ -59,7 +60,7 @@ func addCells(f *result.File, s result.Suite, n int, attacks []attacked, correct
 					c.Solver = &result.Solver{Method: "greedy", Objective: 4.5, Greedy: 4.5, ControlNorm: 0.5,
 						PassesPerRun: 2.1}
 				} else if d > 0 {
-					c.Warnings = []result.Warning{{ID: loopID, Message: "the defense " + defense +
+					c.Warnings = []result.Warning{{ID: view.LoopID, Message: "the defense " + defense +
 						" solves an optimisation problem for every image"}}
 					c.Solver = &result.Solver{Method: "msa", Objective: 3.21 + float64(a), Greedy: 4.5 + float64(a),
 						BelowGreedy: 0.985, ControlNorm: 0.731, PassesPerRun: 41.4}
@@ -92,9 +93,8 @@ func steps(start, end, n int) []result.Step {
 	return out
 }
 
-// fixture is a result with a suite of one model and control, a partial one of
-// two models and controls with awkward names, one with a single attack, three of
-// attackers who know more, and one of curves.
+// fixture is a result with a suite of one model and control, a partial one of two models and controls with awkward
+// names, one with a single attack, three of attackers who know more, and one of curves.
 func fixture() *result.File {
 	f := &result.File{Schema: result.Schema, Created: time.Date(2025, 3, 14, 15, 9, 26, 0, time.UTC),
 		ConfigSHA256: strings.Repeat("ab", 32), Seed: 7,

@@ -5,15 +5,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"selfheal/harness/compare"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/reports/table"
+	"selfheal/reports/view"
 )
 
-// What is accepted as results and records of a run can be rendered.
+// Everything that is accepted as results and records of a run can be rendered.
 func FuzzRender(f *testing.F) {
 	add := func(file *result.File, records []result.Record) {
 		var lines []byte
@@ -42,9 +43,7 @@ func FuzzRender(f *testing.F) {
 			all = append(all, r)
 		}
 		_ = must.Survive(t, func() error {
-			v := derive(file)
-			v.addMargins(slices.Values(all))
-			for _, part := range v.files() {
+			for _, part := range arranged(file, all).files() {
 				if filepath.Ext(part.name) == ".png" { // the SVG file is of the same drawing
 					continue
 				}
@@ -57,7 +56,7 @@ func FuzzRender(f *testing.F) {
 			if err != nil {
 				return nil // no cell has verdicts
 			}
-			for _, part := range newComparison(c).files() {
+			for _, part := range comparisonFiles(table.OfComparison(view.OfComparison(c))) {
 				if filepath.Ext(part.name) == ".png" {
 					continue
 				}

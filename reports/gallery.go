@@ -1,22 +1,25 @@
 package reports
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"html/template"
 	"slices"
-	"strconv"
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/reports/table"
+	"selfheal/reports/words"
 )
 
 // galleryView is a suite's gallery as the page shows it.
 type galleryView struct {
-	Slug  string // of the suite
-	Rule  string // by which the images were chosen
-	Notes []string
-	Cases []galleryCard
+	Slug   string // of the suite
+	Healed bool   // some images were chosen by what the control did
+	Seeds  bool   // the suite has several
+	Notes  []string
+	Cases  []galleryCard
 }
 
 // galleryCard is one image: what was made of it, and what was answered.
@@ -27,8 +30,7 @@ type galleryCard struct {
 	Pictures       []galleryPicture
 }
 
-// galleryPicture is one of a card's pictures; Source is empty where there is none to show,
-// and Alt says why.
+// galleryPicture is one of a card's pictures; Source is empty where there is none to show, and Alt says why.
 type galleryPicture struct {
 	Name, Alt     string
 	Source        template.URL
@@ -46,60 +48,44 @@ type galleryAnswer struct {
 // smallPicture is the longest side, in pixels, of pictures that are shown enlarged.
 const smallPicture = 64
 
-// kindNames say what a case shows; rules how its image was chosen.
+// kindNames say what a case shows.
 var kindNames = map[string]string{result.Healed: "Healed", result.NotHealed: "Not healed", result.Broken: "Broken"}
 
-// Gallery is nil where the suite has no cases and nothing is to be said about that.
-func (s *suite) Gallery(g *result.Gallery) *galleryView {
+// gallery is nil where the suite has no cases and nothing is to be said about that.
+func gallery(s table.Suite, g *result.Gallery) *galleryView {
 	if g == nil {
 		return nil
 	}
-	v := &galleryView{Slug: s.Slug}
-	kinds := map[string]bool{}
+	v := &galleryView{Slug: s.Slug, Seeds: s.Seeds() > 1}
 	for _, c := range g.Cases {
-		i := slices.IndexFunc(s.Columns, column{Attack: c.Attack, Epsilon: &c.Epsilon}.same)
+		i := slices.IndexFunc(s.Columns, words.Column{Attack: c.Attack, Epsilon: &c.Epsilon}.Same)
 		if c.Suite != s.Name || i < 0 || s.Cell(c.Model, c.Defense, s.Columns[i]) == nil {
 			continue
 		}
-		kinds[c.Kind] = true
-		v.Cases = append(v.Cases, s.card(c, s.Columns[i]))
+		v.Healed = v.Healed || c.Kind != result.Broken
+		v.Cases = append(v.Cases, galleryCase(s, c, s.Columns[i]))
 	}
 	for _, n := range g.Notes {
 		if n.Suite == s.Name {
-			v.Notes = append(v.Notes, clean(n.Message))
+			v.Notes = append(v.Notes, words.Clean(n.Message))
 		}
 	}
 	if v.Cases == nil && v.Notes == nil {
 		return nil
 	}
-	v.Rule = galleryRule(kinds)
-	if s.seeds() > 1 {
-		v.Rule += " The adversarial images are those of the first seed."
-	}
 	return v
 }
 
-// galleryRule says by which rule cases of these kinds were chosen.
-func galleryRule(kinds map[string]bool) string {
-	chosen := "that the attack broke"
-	if kinds[result.Healed] || kinds[result.NotHealed] {
-		chosen = "that the attack broke and the control healed, and the first that the control did not heal"
-	}
-	return "Chosen by verdicts, not by looks: of each attack and control the first image, in data set order, " +
-		chosen + ", looked for from a place that moves on from case to case."
-}
-
-// card arranges one case.
-func (s *suite) card(c result.GalleryCase, col column) galleryCard {
+// galleryCase arranges one case.
+func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryCard {
 	p, name := c.Pictures, classOf(c.Label, c.LabelName)
-	defense := defenseName(c.Defense)
-	out := galleryCard{Heading: fmt.Sprintf("%s: image %d, %s", kindNames[c.Kind], c.Image, name), Small: max(p.Width,
-		p.Height) <= smallPicture, Trace: courseOf(c.Trace)}
-	facts := []string{clean(c.Model), defense, col.Title(), s.Attacker().Name}
+	course, layers := courseOf(c.Trace)
+	facts := []string{words.Clean(c.Model), words.DefenseName(c.Defense), col.Title(), s.Attacker().Name}
 	if c.Defense == "none" {
 		facts = slices.Delete(facts, 1, 2)
 	}
-	out.Facts = strings.Join(facts, " · ")
+	out := galleryCard{Heading: fmt.Sprintf("%s: image %d, %s", kindNames[c.Kind], c.Image, name),
+		Facts: strings.Join(facts, " · "), Small: max(p.Width, p.Height) <= smallPicture, Trace: course}
 	add := func(name, alt string, data []byte, note string, answers ...galleryAnswer) {
 		one := galleryPicture{Name: name, Alt: alt, Width: p.Width, Height: p.Height, Note: note, Answers: answers}
 		if data != nil {
@@ -107,74 +93,58 @@ func (s *suite) card(c result.GalleryCase, col column) galleryCard {
 		}
 		out.Pictures = append(out.Pictures, one)
 	}
-	before := []galleryAnswer{answer("undefended", c.Undefended.Clean, c.Label)}
+	answer := func(who string, a result.GalleryAnswer) galleryAnswer {
+		return galleryAnswer{who, classOf(a.Class, a.Name), words.Signed(a.Margin), a.Class == c.Label}
+	}
+	before := []galleryAnswer{answer("undefended", c.Undefended.Clean)}
 	if c.Controlled != nil {
-		before = append(before, answer("controlled", c.Controlled.Clean, c.Label))
+		before = append(before, answer("controlled", c.Controlled.Clean))
 	}
 	add("Clean", fmt.Sprintf("Image %d as it is, labelled %s", c.Image, name), p.Clean, "", before...)
-	size := normName(c.Norm) + " norm " + strength(c.Norm, c.Perturbation)
+	size := words.NormName(c.Norm) + " norm " + words.Strength(c.Norm, c.Perturbation)
 	if c.VerdictOnly {
 		size += ", at the attack's first success"
 	}
-	add("Perturbation ×"+threeDigits(p.Magnification), fmt.Sprintf("What the attack added to image %d, %s times as "+
-		"strong, around mid-grey", c.Image, threeDigits(p.Magnification)), p.Perturbation, size)
-	add("Adversarial", fmt.Sprintf("Image %d after the attack", c.Image), p.Adversarial, "",
-		answer("undefended", c.Undefended.Adversarial, c.Label))
+	times := words.ThreeDigits(p.Magnification)
+	add("Perturbation ×"+times, fmt.Sprintf("What the attack added to image %d, %s times as strong, around mid-grey",
+		c.Image, times), p.Perturbation, size)
+	after := fmt.Sprintf("Image %d after the attack", c.Image)
+	add("Adversarial", after, p.Adversarial, "", answer("undefended", c.Undefended.Adversarial))
 	if c.Controlled == nil {
 		return out
 	}
-	healed, alt, note := "Healed", fmt.Sprintf("Image %d after the attack and the control of the input", c.Image), ""
+	healed, note := "Healed", ""
 	if c.Kind != result.Healed {
 		healed = "Controlled" // which did not heal it
 	}
 	if p.Healed == nil {
-		note = "acts on hidden states" + layersOf(c.Trace) + ": no picture"
+		note = "acts on hidden states" + layers + ": no picture"
 	}
-	add(healed, alt, p.Healed, note, answer("controlled", c.Controlled.Adversarial, c.Label))
+	add(healed, after+" and the control of the input", p.Healed, note, answer("controlled", c.Controlled.Adversarial))
 	return out
 }
 
 // classOf names a class.
 func classOf(class int, name string) string {
-	if name == "" {
-		return "class " + strconv.Itoa(class)
-	}
-	return clean(name)
+	return words.Clean(cmp.Or(name, fmt.Sprint("class ", class)))
 }
 
-// answer is what a network says, with its margin.
-func answer(who string, a result.GalleryAnswer, label int) galleryAnswer {
-	return galleryAnswer{Who: who, Class: classOf(a.Class, a.Name), Margin: signed(a.Margin), Right: a.Class == label}
-}
-
-// layersOf names the layers of a trace.
-func layersOf(t []result.GallerySweep) string {
+// courseOf says a trace in words, and names its layers.
+func courseOf(t []result.GallerySweep) (course, layers string) {
 	if len(t) == 0 {
-		return ""
+		return "", ""
 	}
-	var names []string
-	for _, l := range t[0].Layers {
-		names = append(names, layerName(l.At))
-	}
-	return " (" + strings.Join(names, ", ") + ")"
-}
-
-// courseOf says a trace in words.
-func courseOf(t []result.GallerySweep) string {
-	if len(t) == 0 {
-		return ""
-	}
-	var objectives, norms []string
+	var objectives, norms, names []string
 	for _, s := range t {
-		objectives = append(objectives, fourDigits(s.Objective))
+		objectives = append(objectives, words.FourDigits(s.Objective))
 	}
 	for _, l := range t[len(t)-1].Layers {
-		norms = append(norms, fmt.Sprintf("%s at %s", threeDigits(l.ControlNorm), layerName(l.At)))
+		names = append(names, words.LayerName(l.At))
+		norms = append(norms, words.ThreeDigits(l.ControlNorm)+" at "+words.LayerName(l.At))
 	}
-	out := "Objective " + objectives[0]
+	course = "Objective " + strings.Join(objectives, " → ")
 	if len(t) > 1 {
-		course := strings.Join(objectives, " → ")
-		out = fmt.Sprintf("Objective %s (greedy start, %s)", course, plural(len(t)-1, "sweep"))
+		course += fmt.Sprintf(" (greedy start, %s)", words.Plural(len(t)-1, "sweep"))
 	}
-	return out + "; ‖u_t‖ " + strings.Join(norms, ", ") + "."
+	return course + "; ‖u_t‖ " + strings.Join(norms, ", ") + ".", " (" + strings.Join(names, ", ") + ")"
 }

@@ -2,13 +2,14 @@ package reports
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"selfheal/internal/number"
+	"selfheal/reports/table"
+	"selfheal/reports/words"
 )
 
 // texHead lets tables.tex be compiled by itself and also be read with \input
@@ -25,11 +26,11 @@ const texHead = `% \input this file in a document, or compile it by itself. It n
 \fi
 `
 
-// pages cuts a table into parts that fit a page: at most 40 rows and, besides
+// texPages cuts a table into parts that fit a page: at most 40 rows and, besides
 // the headings, 6 columns. The footnotes go with the last one.
-func (t table) pages() []table {
+func texPages(t table.Table) []table.Table {
 	const rows, columns = 40, 6
-	var out []table
+	var out []table.Table
 	for first := t.Lead; first < len(t.Head); first += columns {
 		last := min(first+columns, len(t.Head))
 		for chunk := range slices.Chunk(t.Rows, rows) {
@@ -54,46 +55,39 @@ func (t table) pages() []table {
 	return out
 }
 
-func renderLaTeX(w io.Writer, v *view) error {
+func renderLaTeX(v page) string {
 	var sb strings.Builder
 	sb.WriteString(texHead)
-	add := func(t table, form texForm, label string, caption func(string) string) {
-		for i, part := range t.pages() {
-			form.table(&sb, part, caption(part.Caption), fmt.Sprintf("%s-%d", label, i+1))
+	add := func(label string, form texForm, t table.Table, before, after string) {
+		for i, part := range texPages(t) {
+			form.table(&sb, part, before+part.Caption+after, fmt.Sprintf("%s-%d", label, i+1))
 		}
 	}
-	add(v.KnowledgeTable(), texForm{}, "knowledge", func(caption string) string { return caption })
-	for _, s := range v.Suites {
-		accuracies, form := s.paperForm(s.AccuracyTable())
-		add(accuracies, form, s.Slug+"-accuracy", s.texCaption)
-		add(s.evidenceTable(), texForm{}, s.Slug+"-evidence", s.texCaption)
-		add(s.ComparisonTable(), texForm{}, s.Slug+"-published", s.texCaption)
-		add(s.spreadTable(), texForm{}, s.Slug+"-seeds", s.texCaption)
-		add(s.distanceTable(), texForm{}, s.Slug+"-distance", s.texCaption)
-		add(s.waterfallTable(), texForm{}, s.Slug+"-components", s.texCaption)
-		for i, t := range s.CertifiedTables() {
-			add(t, texForm{}, fmt.Sprintf("%s-certified%d", s.Slug, i+1), s.texCaption)
+	add("knowledge", texForm{}, v.KnowledgeTable(), "", "")
+	for _, s := range v.Suites { // a table on a page by itself says its suite, and in words what its attacker knows
+		before, after := fmt.Sprintf("%s (%s). ", s.Heading(), s.Sample()), ""
+		if made := s.Made(); made != "" {
+			after = " (" + made + ")"
 		}
-		for i, t := range s.corruptionTables() {
-			add(t, texForm{}, fmt.Sprintf("%s-corruptions%d", s.Slug, i+1), s.texCaption)
+		accuracies, form := paperForm(s, s.AccuracyTable())
+		add(s.Slug+"-accuracy", form, accuracies, before, after)
+		labels := []string{"evidence", "published", "seeds", "distance", "components"}
+		tables := []table.Table{s.EvidenceTable(), s.ComparisonTable(), s.SpreadTable(), s.DistanceTable(),
+			s.WaterfallTable()}
+		for i, t := range s.CertifiedTables() {
+			labels, tables = append(labels, fmt.Sprint("certified", i+1)), append(tables, t)
+		}
+		for i, t := range s.CorruptionTables() {
+			labels, tables = append(labels, fmt.Sprint("corruptions", i+1)), append(tables, t)
+		}
+		for i, t := range tables {
+			add(s.Slug+"-"+labels[i], texForm{}, t, before, after)
 		}
 	}
 	if len(v.Suites) == 0 {
 		sb.WriteString("No results.\n")
 	}
-	sb.WriteString("\\selfhealend\n")
-	_, err := io.WriteString(w, sb.String())
-	return err
-}
-
-// texCaption says all that a table on a page by itself needs: the suite, and in words
-// what its attacker knows.
-func (s *suite) texCaption(caption string) string {
-	out := fmt.Sprintf("%s (%s). %s", s.Heading(), s.Sample(), caption)
-	if m := s.Attacker(); m.Made != "" {
-		out += " (adversarial images " + m.Made + ")"
-	}
-	return out
+	return sb.String() + "\\selfhealend\n"
 }
 
 // texForm is how a table is set: the plain one is for the reports' own tables.
@@ -103,19 +97,19 @@ type texForm struct {
 }
 
 // paperForm gives a table of accuracies the form of the paper's: lines between the rows, the
-// attacks' strengths said once above the heads "None", "AA (ℓ∞)", … Where a norm has several
-// strengths, or two attacks would read the same, each head says its own instead.
-func (s *suite) paperForm(t table) (table, texForm) {
+// attacks' strengths said once above the heads "None", "AA (ℓ∞)", … If a norm has several strengths,
+// or two attacks would read the same, each head says its own instead.
+func paperForm(s table.Suite, t table.Table) (table.Table, texForm) {
 	form := texForm{ruled: true}
 	strength, heads := map[string]string{}, map[string]bool{}
 	var said, short []string
 	for _, c := range s.Columns {
 		head := c.Short()
 		if c.Attack != "none" {
-			if c.norm == "" || c.Epsilon == nil {
+			if c.Norm == "" || c.Epsilon == nil {
 				return t, form
 			}
-			norm, e := normName(c.norm), number.Format(*c.Epsilon)
+			norm, e := words.NormName(c.Norm), number.Format(*c.Epsilon)
 			head += " (" + norm + ")"
 			if strength[norm] == "" {
 				said = append(said, norm+": ε = "+e)
@@ -151,12 +145,12 @@ func longName(columns int) int {
 }
 
 // table writes t as a float.
-func (f texForm) table(sb *strings.Builder, t table, caption, label string) {
+func (f texForm) table(sb *strings.Builder, t table.Table, caption, label string) {
 	spec := ""
 	long := make([]bool, len(t.Head))
 	for i := range t.Head {
 		long[i] = i < t.Lead && slices.ContainsFunc(t.Rows,
-			func(r []box) bool { return utf8.RuneCountInString(r[i].plain()) > longName(len(t.Head)) })
+			func(r []table.Box) bool { return utf8.RuneCountInString(r[i].Plain()) > longName(len(t.Head)) })
 		switch {
 		case long[i]:
 			spec += fmt.Sprintf("p{%dmm}", longName(len(t.Head))*4/3)
@@ -190,7 +184,7 @@ func (f texForm) table(sb *strings.Builder, t table, caption, label string) {
 	sb.WriteString(strings.Join(line, " & ") + " \\\\\n\\hline\n")
 	for i, r := range t.Rows {
 		for j, b := range r {
-			line[j] = b.written(func(s span) string { return texSpan(s, long[j]) })
+			line[j] = b.Written(func(s table.Span) string { return texSpan(s, long[j]) })
 			if long[j] && !b.Repeat { // never the last column, whose \\\\ this would change
 				line[j] = "\\raggedright " + line[j]
 			}
@@ -211,8 +205,7 @@ func (f texForm) table(sb *strings.Builder, t table, caption, label string) {
 	sb.WriteString("\\end{table}\n")
 }
 
-// texHeading breaks the heading of a column of numbers at its last space, and a long one
-// wherever a name may be broken.
+// texHeading breaks the heading of a column of numbers at its last space, and a long one wherever a name may be broken.
 func texHeading(h string, words bool) string {
 	if utf8.RuneCountInString(h) > longName(0) {
 		return `\parbox[b]{24mm}{\raggedright\strut ` + texBreaks.Replace(texEscape(h)) + `\strut}`
@@ -228,7 +221,7 @@ func texHeading(h string, words bool) string {
 var texBreaks = strings.NewReplacer("--", "--", "-", `-\allowbreak `, `\_`, `\_\allowbreak `, "/", `/\allowbreak `, ".",
 	`.\allowbreak `, `\textgreater{}`, `\textgreater{}\allowbreak `)
 
-func texSpan(s span, breaks bool) string {
+func texSpan(s table.Span, breaks bool) string {
 	out := texEscape(s.Text)
 	if breaks {
 		out = texBreaks.Replace(out)
@@ -252,7 +245,7 @@ var texEscaper = strings.NewReplacer(
 	"ℓ∞", `$\ell_\infty$`, "ℓ1", `$\ell_1$`, "ℓ2", `$\ell_2$`, "ℓ", `$\ell$`, "∞", `$\infty$`,
 	"ε", `$\epsilon$`, "†", `$\dagger$`, "−", "$-$", "±", `$\pm$`, "≤", `$\le$`, "≥", `$\ge$`,
 	"‖", `$\|$`, "…", `\ldots{}`,
-	"→", `$\to$`, "·", `$\cdot$`, "×", `$\times$`, "–", "--", thin, `\,`, nbsp, "~")
+	"→", `$\to$`, "·", `$\cdot$`, "×", `$\times$`, "–", "--", words.Thin, `\,`, words.Nbsp, "~")
 
 // texEscape writes s for LaTeX with its default fonts. Letters that these lack
 // are named by their code point, so that the file always compiles.

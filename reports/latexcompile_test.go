@@ -13,32 +13,8 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/reports/words"
 )
-
-// hostile names are those that TeX, its tables or its fonts take for something else.
-var hostile = []string{`a_b%$#&{}~^\`, scriptName, texName, "ε-∞-ℓ2-日本語-😀", `\input{/etc/passwd}\end{document}`,
-	"[2pt] & \\\\ ^^M",
-	"ÀÉÎÕÜßåæçñøÿ ÐÞðþ ªµº «»", "--- -- ``quotes'' ?` " +
-		"!`", "a-name-of-more-than-sixty-letters-that-does-not-fit-one-column-of-a-table", strings.Repeat("n", 90)}
-
-// hostileFile is a result in which everything that has a name has a hostile one.
-func hostileFile() *result.File {
-	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
-	aa := "autoattack-standard/1"
-	s := result.Suite{Name: hostile[0], Title: hostile[5], Dataset: hostile[2], Mode: "whitebox-through",
-		Models: hostile, Controls: []string{hostile[1], hostile[3]}, Attacks: []string{hostile[4], "aa-l2", hostile[6]}}
-	var correct [][][]int
-	for range hostile {
-		correct = append(correct, [][]int{{90, 10, 20, 30}, {85, 60, -1, 50}, {80, 70, 65, 55}})
-	}
-	addCells(f, s, 100, []attacked{{hostile[4], "linf", "", 8. / 255}, {"aa-l2", "l2", aa, 0.5},
-		{hostile[6], hostile[7], "", 1e-7}}, correct)
-	for i := range f.Cells {
-		f.Cells[i].Warnings = append(f.Cells[i].Warnings, result.Warning{ID: hostile[i%len(hostile)],
-			Message: hostile[(i+1)%len(hostile)]})
-	}
-	return f
-}
 
 // overfull is how far, in points, a line or box sticks out, by TeX's log.
 var overfull = regexp.MustCompile(`Overfull \\hbox \(([0-9.]+)pt too wide\)`)
@@ -78,7 +54,7 @@ func compile(t *testing.T, pdflatex string, files map[string]string) (log string
 func tail(s string) string { return s[max(0, len(s)-3000):] }
 
 // The tables compile by themselves and inside a paper: those of the fixture, of hostile
-// names and the paper's own. Of these no box sticks out in a text 6 inches wide, JMLR's.
+// names and the paper's own. No box of the latter sticks out in a text 6 inches wide, JMLR's.
 func TestLaTeXCompiles(t *testing.T) {
 	pdflatex, err := exec.LookPath("pdflatex")
 	if err != nil {
@@ -96,10 +72,10 @@ func TestLaTeXCompiles(t *testing.T) {
 	}{
 		{"published", folder(t, published)["tables.tex"], "table2-standard-accuracy-1", 0, 0},
 		{"fixture", report(t)["tables.tex"], "real-accuracy-1", 0, 20},
-		{"compared", textFiles(t, compareFixture(), nil)["tables.tex"], "table7-published-1", 0, 0},
-		{"hostile", textFiles(t, hostileFile(), nil)["tables.tex"], uniqueSlug(hostile[0], map[string]bool{}) +
-			"-accuracy-1", 400, 500}, // 90 letters that nothing breaks
-		{"empty", textFiles(t, &result.File{}, nil)["tables.tex"], "none", 0, 0},
+		{"compared", textFiles(t, arranged(compareFixture(), nil))["tables.tex"], "table7-published-1", 0, 0},
+		{"hostile", textFiles(t, arranged(hostileFile(), nil))["tables.tex"],
+			words.UniqueSlug(hostile[0], map[string]bool{}) + "-accuracy-1", 400, 500}, // 90 letters unbroken
+		{"empty", textFiles(t, arranged(&result.File{}, nil))["tables.tex"], "none", 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, out := compile(t, pdflatex, map[string]string{"main.tex": c.tex}); out > c.most {
@@ -118,11 +94,11 @@ func TestLaTeXCompiles(t *testing.T) {
 	}
 }
 
-// Where a norm has two strengths, each head says its own; for the usual form see the golden paper.
+// If a norm has two strengths, each head says its own; for the usual form see the golden paper.
 func TestPaperForm(t *testing.T) {
-	s := derive(fixture()).Suites[1] // one norm in two strengths
+	s := arranged(fixture(), nil).Suites[1] // one norm in two strengths
 	head := s.AccuracyTable().Head
-	if table, form := s.paperForm(s.AccuracyTable()); form.strengths != "" || !form.ruled || table.Head[3] != head[3] {
+	if table, form := paperForm(s, s.AccuracyTable()); form.strengths != "" || !form.ruled || table.Head[3] != head[3] {
 		t.Errorf("two strengths of a norm are said as %q over %q", form.strengths, table.Head)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/reports/words"
 )
 
 // gfmTable is a table as GitHub reads it (GitHub Flavored Markdown 0.29, section 4.10).
@@ -81,18 +82,11 @@ func gfmText(cell string) string {
 	return html.UnescapeString(gfmEscape.ReplaceAllString(cell, "$1"))
 }
 
-func TestTheoryMarkdown(t *testing.T) {
-	tables := gfmTables(t, writeTheory(t)["theory.md"])
-	if len(tables) != 2 || gfmText(tables[0].rows[0][1]) != "a ≤ b | c" || gfmText(tables[0].rows[1][1]) != "a = <b>" {
-		t.Errorf("the checks read %q", tables)
-	}
-}
-
-// What stands in the Markdown stands in the text for terminals: every line, but for markup and alignment.
+// The text for terminals has what the Markdown has: every line, but for markup and alignment.
 func TestPlainTables(t *testing.T) {
 	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostileFile(),
 		"compared": compareFixture(), "study": studyFixture()} {
-		v := derive(f)
+		v := arranged(f, nil)
 		words := func(text string) (lines []string) {
 			for line := range strings.Lines(strings.ReplaceAll(text, "*", "")) {
 				if line = strings.Join(strings.Fields(line), " "); strings.Trim(line, "-=~") != "" {
@@ -102,14 +96,14 @@ func TestPlainTables(t *testing.T) {
 			return lines
 		}
 		var md strings.Builder
-		for line := range strings.Lines(written(t, markdownForm.render, v)) {
+		for line := range strings.Lines(markdownForm.render(v)) {
 			if strings.HasPrefix(line, "|:-") {
 				continue
 			}
 			line = gfmMark.ReplaceAllString(strings.TrimLeft(line, "#"), "[$1]")
 			md.WriteString(html.UnescapeString(gfmEscape.ReplaceAllString(strings.ReplaceAll(line, "| ", " "), "$1")))
 		}
-		want, got := words(strings.ReplaceAll(md.String(), " |\n", "\n")), words(written(t, plainForm.render, v))
+		want, got := words(strings.ReplaceAll(md.String(), " |\n", "\n")), words(plainForm.render(v))
 		if len(want) < 10 || !slices.Equal(got, want) {
 			t.Errorf("%s: %s", name, firstDifference(strings.Join(got, "\n"), strings.Join(want, "\n")))
 		}
@@ -122,7 +116,7 @@ func TestMarkdownTables(t *testing.T) {
 		"compared": compareFixture(), "study": studyFixture()} {
 		files := map[string]string{}
 		for _, ft := range formats[:5] {
-			files[ft.File] = written(t, ft.Render, derive(f))
+			files[ft.File] = written(t, ft.Render, arranged(f, nil))
 		}
 		for _, file := range []string{"tables.md", "summary.md"} {
 			doc := files[file]
@@ -150,9 +144,9 @@ func TestMarkdownTables(t *testing.T) {
 		}
 		for _, s := range f.Suites {
 			for _, m := range s.Models {
-				single := strings.Join(strings.Fields(clean(m)), " ")
-				if !slices.Contains(models, single) && !slices.Contains(models, clean(m)) {
-					t.Errorf("%s: no row reads %q", name, clean(m))
+				single := strings.Join(strings.Fields(words.Clean(m)), " ")
+				if !slices.Contains(models, single) && !slices.Contains(models, words.Clean(m)) {
+					t.Errorf("%s: no row reads %q", name, words.Clean(m))
 				}
 			}
 		}

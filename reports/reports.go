@@ -1,16 +1,14 @@
-// Package reports turns a result file into things to read: Markdown, LaTeX and
-// CSV tables, radar plots, robustness curves and one self-contained HTML page. Results go in,
-// bytes come out; nothing here runs a model.
+// Package reports turns a result file into things to read: Markdown, LaTeX and CSV tables, figures and one
+// self-contained HTML page. Results go in, bytes come out; nothing here runs a model.
 //
-// derive.go arranges the cells once, tables.go and text.go say what each table
-// holds and how a number or an attack is written, and every format only escapes
-// and lays that out. Published numbers are shown beside ours, or by themselves
-// (WritePublished). A new format is a file with a render function and a row in
-// the table of formats.
+// The formats are here. The rooms below make what they lay out: words says how a number or an attack is written, view
+// arranges the cells once, table makes rows of them and figure pictures. A new format is a file with a render function
+// and a row in the table of formats.
 package reports
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,33 +18,40 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
+	"selfheal/reports/figure"
+	"selfheal/reports/figure/chart"
+	"selfheal/reports/table"
+	"selfheal/reports/view"
 )
+
+// WritePublished renders the paper's own tables into dir, as [Write] renders a run's: report.html, tables.md,
+// tables.tex, tables.csv, and its three radar plots as radar-NETWORK.png and radar-NETWORK.svg. Nothing is run; the
+// numbers are those of package published. In tables.csv they stand in the column published.
+func WritePublished(dir string) error { return writeFiles(dir, newPage(view.Paper(), nil).files()) }
 
 // format is one file of a report.
 type format struct {
 	File   string
-	Render func(w io.Writer, v *view) error
+	Render func(w io.Writer, v page) error
 }
 
 // formats are the files that Write makes beside the suites' figures.
 var formats = []format{
-	{"tables.md", markdownForm.render},
-	{"tables.txt", plainForm.render},
-	{"tables.tex", renderLaTeX},
+	{"tables.md", textOf(markdownForm.render)},
+	{"tables.txt", textOf(plainForm.render)},
+	{"tables.tex", textOf(renderLaTeX)},
 	{"tables.csv", renderCSV},
-	{"summary.md", renderSummary},
+	{"summary.md", textOf(renderSummary)},
 	{"report.html", renderHTML},
 }
 
-// Write renders f into dir, which is made when it does not exist: the files of the table of
-// formats and, for each suite, those of the table of figures as NAME-SUITE.png and
-// NAME-SUITE.svg. SUITE is the suite's name with anything but ASCII letters, digits, dots,
-// dashes and underscores replaced by a dash. f may be partial: cells that it lacks are shown
-// as a dash. records are the lines of records.jsonl in any order; with nil the report leaves
-// out margins and what follows from distances.
+// Write renders f into dir, which is made when it does not exist: the files of the table of formats and, for each
+// suite, those of the table of figures as NAME-SUITE.png and NAME-SUITE.svg. SUITE is the suite's name with anything
+// but ASCII letters, digits, dots, dashes and underscores replaced by a dash. f may be partial: cells that it lacks are
+// shown as a dash. records are the lines of records.jsonl in any order; with nil the report leaves out margins and what
+// follows from distances.
 //
-// With a theory that is not nil, the page has a section of it, and its own files lie
-// beside (see [WriteTheory]).
+// With a theory that is not nil, the page has a section of it, and its own files lie beside (see [WriteTheory]).
 //
 // The same input gives the same bytes. Nothing is written before everything is
 // rendered, each file appears whole or not at all, and an error names its file.
@@ -54,33 +59,54 @@ func Write(dir string, f *result.File, records iter.Seq[result.Record], theory *
 	if f == nil {
 		return errors.New("reports: no result to report")
 	}
-	v := derive(f)
-	v.addMargins(records)
-	v.Theory = theory
-	if err := writeFiles(dir, v.files()); err != nil || theory == nil {
-		return err
-	}
-	return WriteTheory(dir, theory)
+	v := view.Of(f)
+	v.AddMargins(records)
+	return writeFiles(dir, newPage(v, theory).files())
 }
 
 // files are what v is rendered as.
-func (v *view) files() (files []file) {
-	suites := v.Suites
-	if v.Quoted {
-		suites = v.radars
-	}
-	for _, fig := range figures {
-		for _, s := range suites {
-			if drawing := fig.Draw(s); drawing.Panels != nil {
-				files = append(files, drawing.files(fig.Name+"-"+s.Slug)...)
-			}
+func (v page) files() (files []file) {
+	for _, s := range v.Drawn() {
+		for name, drawing := range figure.Files(s) {
+			files = append(files, pictures(name, drawing)...)
 		}
 	}
 	for _, ft := range formats {
 		files = append(files, file{ft.File, func(w io.Writer) error { return ft.Render(w, v) }})
 	}
+	if v.Theory != nil {
+		files = append(files, v.Theory.files()...)
+	}
 	return files
 }
+
+// writeJSON writes what people may read too.
+func writeJSON(w io.Writer, of any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(of)
+}
+
+// text writes a text.
+func text(of func() string) func(w io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, of())
+		return err
+	}
+}
+
+// textOf is a format of text.
+func textOf(render func(v page) string) func(w io.Writer, v page) error {
+	return func(w io.Writer, v page) error { return text(func() string { return render(v) })(w) }
+}
+
+// page is what the formats lay out: a report, its tables and the theory.
+type page struct {
+	table.Report
+	Theory *Theory // nil: the run has none
+}
+
+func newPage(v *view.Report, theory *Theory) page { return page{table.Of(v), theory} }
 
 // file is one to be written.
 type file struct {
@@ -88,9 +114,9 @@ type file struct {
 	render func(w io.Writer) error
 }
 
-// files are the sheet as a PNG and an SVG file.
-func (s sheet) files(name string) []file {
-	return []file{{name + ".png", s.writePNG}, {name + ".svg", s.writeSVG}}
+// pictures are a sheet as a PNG and an SVG file.
+func pictures(name string, s chart.Sheet) []file {
+	return []file{{name + ".png", s.WritePNG}, {name + ".svg", s.WriteSVG}}
 }
 
 // writeFiles renders all files, and only then writes them into dir.

@@ -13,14 +13,14 @@ import (
 	"selfheal/internal/must"
 )
 
-// What the reports are tested with is what a run may write: the published schemas hold for
-// the fixtures, the paper's numbers and the studies among them.
+// The reports are tested with results that a run may write: the published schemas hold for the fixtures, the paper's
+// numbers and the studies among them.
 func TestFixturesObeyTheSchemas(t *testing.T) {
 	ofResults, ofRecord, ofGallery := schemaFile(t, "results"), schemaFile(t, "records"), schemaFile(t, "gallery")
 	lines, cases := 0, 0
 	for name, f := range map[string]*result.File{"fixture": fixture(), "compared": compareFixture(),
 		"study": studyFixture()} {
-		// What a run always writes and the fixtures leave out.
+		// A run always writes these, and the fixtures leave them out.
 		sum := strings.Repeat("5a", 32)
 		f.ConfigSHA256 = sum
 		for name, m := range f.Models {

@@ -3,13 +3,15 @@ package reports
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/reports/figure"
+	"selfheal/reports/figure/chart"
+	"selfheal/reports/view"
 )
 
 // fixtureStudy is a study whose objectives are reached·2^−sweep above 1: greedy starts at
@@ -120,101 +122,53 @@ func studyFixture() *result.File {
 	return f
 }
 
-func TestSolverStudy(t *testing.T) {
-	files := textFiles(t, studyFixture(), nil)
-	golden(t, filepath.Join("study", "tables.md"), files["tables.md"])
-	page := dataURI.ReplaceAllString(files["report.html"], "data:picture")
-	from, to := strings.Index(page, `<section id="solver-`), strings.Index(page, `<section id="fits"`)
-	if from < 0 || to < from {
-		t.Fatalf("the page has sections at %d and %d", from, to)
-	}
-	golden(t, filepath.Join("study", "section.html"), page[from:to])
-	for s, n := range map[string]int{"<script>": 1, "ZgotmplZ": 0} { // the page's own
-		if got := strings.Count(page, s); got != n {
-			t.Errorf("the page holds %s %d times", s, got)
-		}
-	}
-	must.Have(t, page, `href="#solver-real-resnet-2b-pca"`, `id="solver-real-resnet-2b-pca"`,
-		`id="solver-real--script-alert-1---script--pca"`)
-	if files["solver-real.svg"] == "" {
-		t.Error("no figure")
-	}
-	if plain := textFiles(t, fixture(), nil); plain["solver-real.svg"] != "" ||
-		strings.Contains(plain["report.html"], "solver-") {
-		t.Error("a suite without a study has one in its report")
-	}
-}
-
-// Sentences say that a sweep rises, and that the control has the default rate; for others see the golden study.
-func TestStudySentences(t *testing.T) {
-	s := fixtureStudy("m", false)
-	up := 9.
-	s.Runs[0].Outcomes[0].Sweeps[1].Objective = &up
-	s.Defaults = s.Solver
-	must.Have(t, strings.Join(study{SolverStudy: &s}.Sentences(), "\n"), "own rate and momentum, the default ones "+
-		"(0.003, 0.5): on clean images the mean objective goes from 5 to 1.5, not falling with every sweep")
-}
-
-func TestShownSweeps(t *testing.T) {
-	for n, want := range map[int]string{0: "[]", 1: "[1]", 3: "[1 2 3]", 5: "[1 2 3 4 5]", 6: "[1 2 3 4 6]",
-		30: "[1 8 15 22 30]"} {
-		if got := fmt.Sprint(shownSweeps(n)); got != want {
-			t.Errorf("%d sweeps: %s, want %s", n, got, want)
-		}
-	}
-}
-
-// The figure has two panels for each study and kind of images, whose lines are the curves, and
-// leaves the places of images that a study lacks; no text meets another; and its PNG shows every method's colour.
+// A study's figure has two panels for each study and kind of images, whose lines are the curves, and leaves the places
+// of images that a study lacks.
 func TestStudyFigure(t *testing.T) {
 	f := studyFixture()
-	all := derive(f).Suites[0].studies
-	figure := studyFigure(all, "Solver")
-	if len(figure.Panels) != 2*4 || figure.Columns != 4 || figure.Panels[5].Series == nil || figure.Panels[6].X != "" {
-		t.Fatalf("%d panels in %d columns", len(figure.Panels), figure.Columns)
+	all := view.Of(f).Suites[0].Studies
+	drawing := figure.Study("Solver", all...)
+	if len(drawing.Panels) != 2*4 || drawing.Columns != 4 || drawing.Panels[5].Series == nil ||
+		drawing.Panels[6].X != "" {
+		t.Fatalf("%d panels in %d columns", len(drawing.Panels), drawing.Columns)
 	}
 	var lines []string
-	for _, s := range figure.Panels[2].Series { // the objective on adversarial images
+	for _, s := range slices.Concat(drawing.Panels[2].Series, drawing.Panels[3].Series) { // on adversarial images
 		if s.Line {
-			lines = append(lines, fmt.Sprintf("%s %v %v", s.Label, s.X, s.Y))
-		} else if len(s.Low) != len(s.Y) || s.Low[0] != s.Y[0]-0.25 || s.High[0] != s.Y[0]+0.25 {
+			lines = append(lines, fmt.Sprintf("%s %v %.3g", s.Label, s.X, s.Y))
+		} else if s.Low != nil && (len(s.Low) != len(s.Y) || s.Low[0] != s.Y[0]-0.25 || s.High[0] != s.Y[0]+0.25) {
 			t.Errorf("%s: error bars %v to %v about %v", s.Label, s.Low, s.High, s.Y)
 		}
 	}
-	if len(lines) != 4 || lines[0] != "msa at the default rate [2.5 8.5] [5 3]" ||
-		!strings.HasPrefix(lines[1], "pmp [2.5 22.5") ||
-		!strings.HasPrefix(lines[2], "msa [2.5 8.5 14.5 20.5 26.5 32.5 38.5] [5 3.82") ||
-		lines[3] != "greedy [2.5 122.5] [5 5]" {
-		t.Errorf("lines %q", lines)
-	}
-	for _, s := range figure.Panels[3].Series { // the accuracy there, of 20 images
-		if s.Line && (s.Label == "undefended" && fmt.Sprintf("%v %.4g", s.X, s.Y) != "[1 122.5] [65 65]" ||
-			s.Label == "msa" && fmt.Sprintf("%.4g", s.Y) != "[45 45 45 50 50 50 55]") {
-			t.Errorf("accuracy of %s: %v at %v", s.Label, s.Y, s.X)
+	for _, want := range []string{"msa at the default rate [2.5 8.5] [5 3]", "greedy [2.5 122.5] [5 5]",
+		"msa [2.5 8.5 14.5 20.5 26.5 32.5 38.5] [5 3.83 3 2.41 2 1.71 1.5]", "undefended [1 122.5] [65 65]",
+		"msa [2.5 8.5 14.5 20.5 26.5 32.5 38.5] [45 45 45 50 50 50 55]"} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no line %s in %q", want, lines)
 		}
 	}
 	f.Solver[0].Curves[2].Points[3].Objective = nil // msa on clean images
-	cut := studyFigure(all, "Solver").Panels[0]
-	if !slices.ContainsFunc(cut.Series,
-		func(s plotSeries) bool { return s.Label == "msa" && s.Line && len(s.X) == 3 }) {
+	if !slices.ContainsFunc(figure.Study("Solver", all...).Panels[0].Series,
+		func(s chart.Series) bool { return s.Label == "msa" && s.Line && len(s.X) == 3 }) {
 		t.Error("the line of a diverging solver does not end where it does")
 	}
-	file := fullStudies(derive(f).Suites[0])
-	for name, p := range map[string]sheet{"file": file,
-		"page": studyFigure(all[:1], "one").Sheet()} {
-		have := legible(t, name, p, dark)
-		for _, want := range []string{"plain passes", "undefended", "greedy", "msa", "pmp", "msa at the default rate"} {
-			if !have[want] {
-				t.Errorf("the %s's figure lacks %q", name, want)
-			}
-		}
+}
+
+// An objective is drawn by its difference from the greedy start, and its table says so.
+func TestTracedObjective(t *testing.T) {
+	v := arranged(fixture(), nil)
+	panel := figure.Traces(v.Suites[0].Suite).Panels[1]
+	if got := panel.Series[0].Y; !slices.Equal(got, []float64{0, -0.5, -0.75, -0.875}) || panel.Box[1] != -0.875 ||
+		panel.Box[3] != 0 {
+		t.Errorf("the objective is drawn at %v, in %v", got, panel.Box)
 	}
-	var picture strings.Builder
-	must.Do(t, file.writePNG(&picture))
-	colours, _ := pixels(t, picture.String())
-	for method, look := range methodLooks {
-		if !shows(colours, light.lines[look.colour]) {
-			t.Errorf("no pixel of %s's colour", method)
-		}
-	}
+}
+
+// A study's sentences say that a sweep rises, and that the control has the default rate; for others see the goldens.
+func TestStudySentences(t *testing.T) {
+	s := fixtureStudy("m", false)
+	s.Runs[0].Outcomes[0].Sweeps[1].Objective = new(9.)
+	s.Defaults = s.Solver
+	must.Have(t, strings.Join(view.Study{SolverStudy: &s}.Sentences(), "\n"), "own rate and momentum, the default "+
+		"ones (0.003, 0.5): on clean images the mean objective goes from 5 to 1.5, not falling with every sweep")
 }

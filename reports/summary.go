@@ -1,19 +1,16 @@
 package reports
 
 import (
-	"cmp"
 	"fmt"
-	"io"
-	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
-	"selfheal/harness/result"
+	"selfheal/reports/table"
+	"selfheal/reports/view"
+	"selfheal/reports/words"
 )
 
-// How much the summary says at most: a CI job's page is read at a glance, and has room for
-// 1 MiB.
+// How much the summary says at most: a CI job's page is read at a glance, and has room for 1 MiB.
 const (
 	summaryRows     = 20
 	summaryWarnings = 8
@@ -23,41 +20,40 @@ const (
 
 // renderSummary writes a summary in GitHub's Markdown for the page of a CI job: what was
 // tested, the headline table, the warnings, and how to repeat the run. It stays below 60 lines.
-func renderSummary(w io.Writer, v *view) error {
+func renderSummary(v page) string {
 	var sb strings.Builder
-	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscape(v.Title()),
-		mdEscape(strings.TrimSuffix(v.Headline(), ".")))
+	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscaper.Replace(v.Title()),
+		mdEscaper.Replace(strings.TrimSuffix(v.Headline(), ".")))
 	for _, f := range v.Tested() {
-		fmt.Fprintf(&sb, "- %s: %s\n", mdEscape(f.Term), mdEscape(clip(f.Text, summaryList)))
+		fmt.Fprintf(&sb, "- %s: %s\n", mdEscaper.Replace(f.Term), mdEscaper.Replace(words.Clip(f.Text, summaryList)))
 	}
-	t, more := v.HeadlineTable().brief(), ""
+	t, more := brief(v.HeadlineTable()), ""
 	if n := len(t.Rows); n > summaryRows {
 		which := "the first of each suite"
 		if k := len(slices.DeleteFunc(slices.Clone(v.Suites),
-			func(s *suite) bool { return len(s.Rows()) == 0 })); k > summaryRows {
+			func(s table.Suite) bool { return len(s.Rows()) == 0 })); k > summaryRows {
 			which = fmt.Sprintf("the first of each of the first %d of %d suites", summaryRows, k)
 		}
-		t.Rows = v.sample(t.Rows)
+		t.Rows = sample(v, t.Rows)
 		more = fmt.Sprintf("\nThese are %d of %d lines, %s; report.html has all of them.\n", len(t.Rows), n, which)
 	}
-	mdTable(&sb, t)
+	markdownForm.table(&sb, t)
 	sb.WriteString(more)
-	mdTable(&sb, v.warningTable())
-	if command := clip(v.Command(), 20*summaryList); command != "" {
+	markdownForm.table(&sb, v.WarningTable(summaryWarnings, summaryName))
+	if command := words.Clip(v.Command(), 20*summaryList); command != "" {
 		fence := "```"
 		for strings.Contains(command, fence) {
 			fence += "`"
 		}
 		fmt.Fprintf(&sb, "\nTo repeat it:\n\n%s\n%s\n%s\n", fence, command, fence)
 	}
-	_, err := io.WriteString(w, sb.String())
-	return err
+	return sb.String()
 }
 
 // sample takes of the headline table's rows the first ones of each suite, as many of every
 // suite as there is room for, but one; of more suites than that the first ones'.
-func (v *view) sample(rows [][]box) [][]box {
-	first := func(each int) (out [][]box) {
+func sample(v page, rows [][]table.Box) [][]table.Box {
+	first := func(each int) (out [][]table.Box) {
 		from := 0
 		for _, s := range v.Suites {
 			n := len(s.Rows())
@@ -73,53 +69,17 @@ func (v *view) sample(rows [][]box) [][]box {
 	return out[:min(len(out), summaryRows)]
 }
 
-// brief is a table without the marks of footnotes that stand elsewhere, and with long names cut.
-func (t table) brief() table {
-	var rows [][]box
+// brief leaves a table the marks of footnotes that stand below it, and cuts long names.
+func brief(t table.Table) table.Table {
 	for _, r := range t.Rows {
-		r = slices.Clone(r)
-		for i, b := range r {
-			r[i].Spans = slices.Clone(b.Spans)
-			for j := range r[i].Spans {
-				s := &r[i].Spans[j]
-				s.Text = clip(s.Text, summaryName)
-				if s.Mark != loopMark {
-					s.Mark = ""
+		for _, b := range r {
+			for i := range b.Spans {
+				if b.Spans[i].Text = words.Clip(b.Spans[i].Text, summaryName); b.Spans[i].Mark != view.LoopMark {
+					b.Spans[i].Mark = ""
 				}
 			}
 		}
-		rows = append(rows, r)
 	}
-	t.Rows = rows
-	t.Notes = slices.DeleteFunc(slices.Clone(t.Notes), func(n footnote) bool { return n.Mark != loopMark })
+	t.Notes = slices.DeleteFunc(t.Notes, func(n table.Footnote) bool { return n.Mark != view.LoopMark })
 	return t
-}
-
-// warningTable counts the warnings of all cells by id, the most frequent first.
-func (v *view) warningTable() table {
-	t := table{Lead: 1, Caption: "Warnings", Head: []string{"Warning", "Accuracies"}}
-	count := map[string]int{}
-	for _, c := range v.File.Cells {
-		for _, id := range distinct(c.Warnings, func(w result.Warning) string { return w.ID }) {
-			count[id]++
-		}
-	}
-	ids := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
-		return cmp.Or(count[b]-count[a], strings.Compare(a, b))
-	})
-	for _, id := range ids[:min(len(ids), summaryWarnings)] {
-		t.add(clip(clean(id), summaryName), thousands(count[id]))
-	}
-	if n := len(ids) - len(t.Rows); n > 0 {
-		t.note("", "and %s of other kinds", plural(n, "warning"))
-	}
-	return t
-}
-
-// clip shortens s to at most so many letters.
-func clip(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
 }

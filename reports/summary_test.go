@@ -10,7 +10,7 @@ import (
 
 func summaryOf(t *testing.T, f *result.File) string {
 	t.Helper()
-	return written(t, renderSummary, derive(f))
+	return renderSummary(arranged(f, nil))
 }
 
 // However large a run is and whatever its names are, the summary is short.

@@ -1,29 +1,32 @@
 package reports
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"selfheal/control/theory"
+	"selfheal/harness/result"
+	"selfheal/reports/figure"
+	"selfheal/reports/figure/chart"
+	"selfheal/reports/table"
+	"selfheal/reports/words"
 )
 
 // theorySchema names the version of theory.json's layout.
 const theorySchema = "selfheal.theory/1"
 
-// Theory is what the theory experiments leave to be read: a table of checks, figures, and the
-// numbers themselves.
+// Theory is what the theory experiments leave to be read: a table of checks, figures, and the numbers themselves.
 type Theory struct {
 	*theory.Result
 	version string // of the program
-	Figures []plotFigure
+	Figures []chart.Figure
 }
 
 // NewTheory arranges the experiments' numbers for reading. version is the program's.
 func NewTheory(version string, r *theory.Result) *Theory {
-	return &Theory{r, version, theoryFigures(r)}
+	return &Theory{r, version, figure.Theory(r)}
 }
 
 // WriteTheory writes into dir, which is made when it does not exist: theory.html (one file, figures
@@ -33,20 +36,21 @@ func WriteTheory(dir string, t *Theory) error {
 	if t == nil {
 		return errors.New("reports: no theory to report")
 	}
-	files := []file{{"theory.json", t.json}, {"theory.md", t.markdown}, {"theory.html", t.html}}
-	for _, f := range t.Figures {
-		files = append(files, f.Sheet(f.Title).files("theory-"+f.Slug)...)
-	}
-	return writeFiles(dir, files)
+	return writeFiles(dir, t.files())
 }
 
-func (t *Theory) json(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(struct {
-		Schema string `json:"schema"`
-		*theory.Result
-	}{theorySchema, t.Result})
+// files are what t is rendered as.
+func (t *Theory) files() []file {
+	files := []file{{"theory.json", func(w io.Writer) error {
+		return writeJSON(w, struct {
+			Schema string `json:"schema"`
+			*theory.Result
+		}{theorySchema, t.Result})
+	}}, {"theory.md", text(t.markdown)}, {"theory.html", t.html}}
+	for _, f := range t.Figures {
+		files = append(files, pictures(result.TheoryFigure+"-"+f.Slug, f.Sheet(f.Title))...)
+	}
+	return files
 }
 
 // Verdict says how many checks passed.
@@ -58,9 +62,9 @@ func (t *Theory) Verdict() string {
 		}
 	}
 	if failed == 0 {
-		return fmt.Sprintf("all %s pass", plural(len(t.Checks), "check"))
+		return fmt.Sprintf("all %s pass", words.Plural(len(t.Checks), "check"))
 	}
-	return fmt.Sprintf("%d of %s fail", failed, plural(len(t.Checks), "check"))
+	return fmt.Sprintf("%d of %s fail", failed, words.Plural(len(t.Checks), "check"))
 }
 
 // Facts says what was run.
@@ -72,61 +76,17 @@ func (t *Theory) Facts() string {
 	return out
 }
 
-// sixDigits writes x with six significant digits: checks compare closer than tables do.
-func sixDigits(x float64) string {
-	s := fmt.Sprintf("%.6g", x)
-	return strings.ReplaceAll(s, "-", "−")
-}
-
-// Tables are the checks, a table an experiment.
-func (t *Theory) Tables() (out []table) {
-	for _, name := range distinct(t.Checks, func(c theory.Check) string { return c.Part }) {
-		part := table{Lead: 1, Caption: heading(name),
-			Head: []string{"Check", claimHead, "Measured", "Expected", "Tolerance", outcomeHead}}
-		for _, c := range t.Checks {
-			if c.Part != name {
-				continue
-			}
-			tolerance, outcome := dash, text("pass")
-			if c.Tolerance != 0 {
-				tolerance = sixDigits(c.Tolerance)
-			}
-			if c.Factor != 0 {
-				tolerance = c.Looseness()
-			}
-			if !c.Pass {
-				outcome.Spans[0] = span{Text: "FAIL", Bold: true}
-			}
-			expected := c.Relation + nbsp + sixDigits(c.Expected)
-			part.add(clean(c.Name), clean(c.Claim), sixDigits(c.Measured), expected, tolerance, outcome)
-		}
-		out = append(out, part)
-	}
-	return out
-}
-
-const claimHead, outcomeHead = "Claim", "Outcome"
-
-// heading writes an experiment's name as a heading.
-func heading(s string) string {
-	s = clean(s)
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-func (t *Theory) markdown(w io.Writer) error {
+func (t *Theory) markdown() string {
 	var sb strings.Builder
-	fmt.Fprintf(&sb, "# The theory, checked\n\n%s; %s\n", mdEscape(heading(t.Verdict())), mdEscape(t.Facts()))
-	for _, part := range t.Tables() {
-		mdTable(&sb, part)
+	fmt.Fprintf(&sb, "# The theory, checked\n\n%s\n", mdEscaper.Replace(words.Heading(t.Verdict())+"; "+t.Facts()))
+	for _, part := range table.Checks(t.Checks) {
+		markdownForm.table(&sb, part)
 	}
 	for _, f := range t.Figures {
-		fmt.Fprintf(&sb, "\n![%s](theory-%s.svg)\n\n%s\n", mdEscape(f.Title), f.Slug, mdEscape(f.Caption))
+		title, caption := mdEscaper.Replace(f.Title), mdEscaper.Replace(f.Caption)
+		fmt.Fprintf(&sb, "\n![%s](theory-%s.svg)\n\n%s\n", title, f.Slug, caption)
 	}
-	_, err := io.WriteString(w, sb.String())
-	return err
+	return sb.String()
 }
 
 func (t *Theory) html(w io.Writer) error { return writePage(w, "theory.html.tmpl", t) }

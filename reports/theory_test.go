@@ -1,46 +1,11 @@
 package reports
 
 import (
-	"image/color"
 	"path/filepath"
 	"testing"
 
-	"selfheal/control/theory"
 	"selfheal/internal/must"
 )
-
-// theoryFixture has every kind of panel, a check that fails, and names that formats must escape.
-func theoryFixture() *Theory {
-	field := &theory.Field{N: 3, Values: []float64{0, 0, 1, 0, 1, 1, 1, 1, 1}}
-	loss := &theory.Field{N: 2, Values: []float64{0, 1, 2, 4}}
-	box := [4]float64{-1, -1, 1, 1}
-	marks, line, flat := marked("measured", 1, 0), lined("bound <b>", inkColour, 1), lined("flat", 2, 0)
-	marks.X, marks.Y = []float64{1, 2, 3}, []float64{0.1, 0.01, 1e-7}
-	marks.Low, marks.High = []float64{0.05, 0.005, 5e-8}, []float64{0.2, 0.02, 2e-7}
-	line.X, line.Y = []float64{1, 3}, []float64{0.2, 1e-6}
-	flat.X, flat.Y = []float64{-2, 0, 2}, []float64{-5, 5, -5}
-	return &Theory{version: "test",
-		Result: &theory.Result{Seed: 7, Quick: true, Checks: []theory.Check{
-			{Part: "first part", Name: "bound", Claim: "a ≤ b | c", Relation: "≤",
-				Measured: 0.123456789, Expected: 1, Tolerance: 1e-9, Pass: true},
-			{Part: "first part", Name: "equality", Claim: "a = <b>", Relation: "=",
-				Measured: -2e-12, Expected: 0, Tolerance: 0, Pass: true},
-			{Part: "second part", Name: "broken", Claim: "it holds", Relation: "≥",
-				Measured: 1, Expected: 2, Tolerance: 0.5, Pass: false},
-		}},
-		Figures: []plotFigure{
-			{Slug: "plane", Title: "The plane", Caption: "Two panels.", Columns: 2, Panels: []plotPanel{
-				{Title: "(a) Classes", Square: true, Box: box, Field: field, Classes: map[float64]int{0: 0, 1: 1},
-					Series: []plotSeries{flat}, Texts: []plotText{{0, 0.5, "A"}}},
-				{Title: "(b) Loss", Square: true, Box: box, Field: loss},
-			}},
-			{Slug: "axes", Title: "Axes", Caption: "Three panels.", Columns: 2, Panels: []plotPanel{
-				{Title: "Logarithmic", X: "t", Y: "error", LogY: true, Series: []plotSeries{marks, line}},
-				{Title: "Linear", X: "s", Y: "value", Series: []plotSeries{flat}},
-				{Title: "Nothing", X: "x", Y: "y", LogX: true, LogY: true},
-			}},
-		}}
-}
 
 func writeTheory(t *testing.T) map[string]string {
 	t.Helper()
@@ -66,34 +31,5 @@ func TestTheoryGolden(t *testing.T) {
 	fetchesNothing(t, files["theory.html"])
 	if err := WriteTheory(t.TempDir(), nil); err == nil {
 		t.Error("no error without a theory")
-	}
-}
-
-// No text of a figure meets another or leaves the picture, on light and dark paper.
-func TestTheoryFigures(t *testing.T) {
-	for _, f := range theoryFixture().Figures {
-		for _, th := range []theme{light, dark} {
-			have := legible(t, f.Slug, f.Sheet(f.Title), th)
-			want := []string{f.Title, f.Panels[0].Title, "flat"}
-			if f.Slug == "axes" {
-				want = append(want, "measured", "bound <b>", "error", "t", "1e-6", "0.01")
-			}
-			for _, w := range want {
-				if !have[w] {
-					t.Errorf("%s lacks %q in %v", f.Slug, w, have)
-				}
-			}
-		}
-	}
-}
-
-func TestTheoryPNG(t *testing.T) {
-	t.Parallel()
-	colours, _ := pixels(t, writeTheory(t)["theory-plane.png"])
-	tint := func(i int) color.Color { return mix(light.lines[i], light.paper, 0.72) }
-	for i, c := range []color.Color{light.paper, light.lines[2], tint(0), tint(1)} { // the line, both classes
-		if !shows(colours, c) {
-			t.Errorf("no pixel of colour %d", i)
-		}
 	}
 }

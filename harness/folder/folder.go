@@ -60,10 +60,9 @@ const linesVersion = 3
 func SoFar(dir string) string { return filepath.Join(dir, WorkFolder) }
 
 // runFiles are the files that a run, its reports and its check leave.
-var runFiles = []string{"results.json", "gallery.json", "records.jsonl", "report.html", "summary.md", "junit.xml",
-	"tables.md", "tables.txt", "tables.tex", "tables.csv", "radar-*.png", "radar-*.svg", "curve-*.png", "curve-*.svg",
-	"waterfall-*.png", "waterfall-*.svg", "control-*.png", "control-*.svg", "solver-*.png", "solver-*.svg",
-	"theory.html", "theory.md", "theory.json", "theory-*.png", "theory-*.svg", "adversarial/*.npy"}
+var runFiles = append(result.FigureFiles(), "results.json", "gallery.json", "records.jsonl", "report.html",
+	"summary.md", "junit.xml", "tables.md", "tables.txt", "tables.tex", "tables.csv", "theory.html", "theory.md",
+	"theory.json", "adversarial/*.npy")
 
 // Folder is a run's output folder. The run writes into [WorkFolder]; its files come to their places when the run ends,
 // in order or not, unless something better is there.

@@ -58,3 +58,27 @@ func TestWhatARunRemoves(t *testing.T) {
 		}
 	}
 }
+
+// The figures of an earlier run go with its results.
+func TestOldFiguresGo(t *testing.T) {
+	dir, old := t.TempDir(), &result.File{Schema: result.Schema, Finished: new(time.Now())}
+	must.Do(t, result.Write(filepath.Join(dir, "results.json"), old))
+	drawn := []string{"radar-s.png", "curve-s.svg", "waterfall-s.png", "control-s.svg", "solver-s.png",
+		"corruptions-s.png", "corruptions-s.svg", "certified-s.png", "certified-s.svg", "theory-margins.svg"}
+	for _, name := range append(drawn, "mine-s.png") {
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+	}
+	f := must.Get(Open(dir, true))(t)
+	defer f.Unlock()
+	must.Do(t, must.Get(f.Begin(Planned{Run: old}))(t).Close())
+	must.Do(t, f.Cell(old, nil))
+	if done := must.Get(f.Publish(old, nil))(t); !done {
+		t.Fatal("the new results were not published")
+	}
+	for _, name := range drawn {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	must.Get(os.Stat(filepath.Join(dir, "mine-s.png")))(t)
+}

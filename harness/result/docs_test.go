@@ -73,3 +73,12 @@ func TestModesTable(t *testing.T) {
 	}
 	generated(t, "../../docs/results.md", "<!-- modes, from harness/result/mode.go -->\n", "<!-- end of modes -->\n", b)
 }
+
+func TestFiguresTable(t *testing.T) {
+	b := "| figure | what |\n|---|---|\n"
+	for _, f := range Figures {
+		b += fmt.Sprintf("| `%s-%s.png`, `.svg` | %s |\n", f.Name, f.Of, f.Shows)
+	}
+	generated(t, "../../docs/results.md", "<!-- figures, from harness/result/figure.go -->\n",
+		"<!-- end of figures -->\n", b)
+}

@@ -65,7 +65,7 @@ func set(of any, path string, value any) any {
 func TestEditedFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)
-	made := folder{t, t.TempDir()}
+	made := place{t, t.TempDir()}
 	made.config("suites:", "suites:\n")
 	doneIn(t, made, strings.Replace(tinyRun, "DIR/out", "DIR/whole", 1))
 	whole := []byte(read(t, made.at("whole/results.json")))

@@ -100,7 +100,7 @@ var hostileNetworks = []struct{ name, nodes string }{
 func TestHostileWithinLimits(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)
-	d := folder{t, t.TempDir()}
+	d := place{t, t.TempDir()}
 	d.put("three.onnx", onnxtest.New(17, -1, 3).Floats("w", []int64{3, 2}, 1, -1, 0.5, 2, -1, 0.25).
 		Node("MatMul x w → h; Relu h → y").Bytes(-1, 2))
 	var text strings.Builder

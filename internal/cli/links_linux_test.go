@@ -18,8 +18,8 @@ import (
 // writing is a command that writes into DIR/out, and what must be there before.
 type writing struct {
 	name, line string
-	before     func(t *testing.T, d folder)
-	within     func(t *testing.T, d folder) // in DIR/out itself
+	before     func(t *testing.T, d place)
+	within     func(t *testing.T, d place) // in DIR/out itself
 	// work are paths that are there only while it runs.
 	work    []string
 	refuses bool // without --force
@@ -32,27 +32,27 @@ var writings = []writing{
 		"selfheal-journal/journal", "selfheal-journal/records.jsonl", "selfheal-journal/results.json",
 		"selfheal-journal/gallery.json", "selfheal-journal/adversarial", ".selfheal-journal-gone"}},
 	{name: "shard", line: strings.Replace(tinyRun, "--force", "--force --shard 1/2", 1)},
-	{name: "report", line: "report DIR/done --out DIR/out", before: func(t *testing.T, d folder) {
+	{name: "report", line: "report DIR/done --out DIR/out", before: func(t *testing.T, d place) {
 		doneIn(t, d, strings.Replace(tinyRun, "DIR/out", "DIR/done", 1))
 	}},
-	{name: "merge", line: "report DIR/done --out DIR/out --force", before: func(t *testing.T, d folder) {
+	{name: "merge", line: "report DIR/done --out DIR/out --force", before: func(t *testing.T, d place) {
 		for _, i := range []string{"1", "2"} {
 			doneIn(t, d, strings.Replace(tinyRun, "DIR/out --force", "DIR/done --shard "+i+"/2", 1))
 		}
 	}, work: []string{"selfheal-journal"}},
-	{name: "merge in place", line: "report DIR/out --out DIR/out --force", within: func(t *testing.T, d folder) {
+	{name: "merge in place", line: "report DIR/out --out DIR/out --force", within: func(t *testing.T, d place) {
 		for _, i := range []string{"1", "2"} {
 			doneIn(t, d, strings.Replace(tinyRun, "--force", "--shard "+i+"/2", 1))
 		}
 	}, work: []string{"selfheal-journal"}},
-	{name: "check", line: "check --baseline DIR/base.json DIR/out", within: func(t *testing.T, d folder) {
+	{name: "check", line: "check --baseline DIR/base.json DIR/out", within: func(t *testing.T, d place) {
 		doneIn(t, d, tinyRun)
 		doneIn(t, d, "check --update --baseline DIR/base.json DIR/out")
 	}, work: []string{"junit.xml"}},
 	{name: "attack", line: "attack " + robustModel + " --attack fgsm --norm linf --epsilon 8/255 --limit 2 --quiet " +
 		"--data " + testImages + " --out DIR/out --force", work: []string{"selfheal-journal"}},
 	{name: "published", line: "report --published --out DIR/out"},
-	{name: "compare", line: "compare DIR/done DIR/other --out DIR/out --force", before: func(t *testing.T, d folder) {
+	{name: "compare", line: "compare DIR/done DIR/other --out DIR/out --force", before: func(t *testing.T, d place) {
 		doneIn(t, d, strings.Replace(tinyRun, "DIR/out", "DIR/done", 1))
 		doneIn(t, d, strings.Replace(tinyRun, "DIR/out", "DIR/other", 1)+" --set seed=4")
 	}},
@@ -62,12 +62,12 @@ var writings = []writing{
 }
 
 // doneIn runs a command, which must succeed.
-func doneIn(t *testing.T, d folder, line string) {
+func doneIn(t *testing.T, d place, line string) {
 	t.Helper()
 	done(t, strings.Fields(strings.ReplaceAll(line, "DIR", d.dir))...)
 }
 
-// walked are the files and folders in a folder, by their paths in it.
+// walked are the files and places in a folder, by their paths in it.
 func walked(t *testing.T, dir string) (paths []string) {
 	must.Do(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if rel := must.Get(filepath.Rel(dir, path))(t); err == nil && rel != "." {
@@ -85,8 +85,8 @@ func TestLinksLeadNoWriteOut(t *testing.T) {
 	testinput.Runtime(t)
 	for _, w := range writings {
 		t.Run(w.name, func(t *testing.T) {
-			reference := folder{t, t.TempDir()}
-			prepare := func(d folder) {
+			reference := place{t, t.TempDir()}
+			prepare := func(d place) {
 				d.config("suites:", "suites:\n")
 				if w.before != nil {
 					w.before(t, d)
@@ -105,7 +105,7 @@ func TestLinksLeadNoWriteOut(t *testing.T) {
 			if len(paths) < 1 {
 				t.Fatalf("it writes %v", paths)
 			}
-			d := folder{t, t.TempDir()}
+			d := place{t, t.TempDir()}
 			prepare(d)
 			// All at once, those in folders first; then a folder as a link.
 			var folders []string
@@ -183,7 +183,7 @@ func TestLinksLeadNoWriteOut(t *testing.T) {
 func TestPipesAndDevicesAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)
-	made := folder{t, t.TempDir()}
+	made := place{t, t.TempDir()}
 	made.config("suites:", "suites:\n")
 	doneIn(t, made, strings.Replace(tinyRun, "--force", "--shard 1/2", 1))
 	doneIn(t, made, strings.Replace(tinyRun, "DIR/out", "DIR/whole", 1))
@@ -218,7 +218,7 @@ func TestPipesAndDevicesAreNotWaitedFor(t *testing.T) {
 	doneIn(t, made, "check --update --baseline DIR/base.json DIR/whole")
 	for _, r := range readings {
 		for _, kind := range []string{"pipe", "device"} {
-			d := folder{t, t.TempDir()}
+			d := place{t, t.TempDir()}
 			must.Do(t, os.CopyFS(d.dir, os.DirFS(made.dir)))
 			d.config("ZOO/preact_robust.onnx", "m.onnx")
 			if info, err := os.Lstat(d.at(r.path)); err == nil && info.IsDir() {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/open"
@@ -104,7 +103,7 @@ func tinyImageNet(t *testing.T, dir string, labels []int) {
 func answers(t *testing.T, file, model, data string, n int) []int {
 	t.Helper()
 	cfg := must.Get(config.Load(file))(t)
-	u := must.Get(open.Use(t.Context(), cfg, model, "none", harness.Options{}))(t)
+	u := must.Get(open.Use(t.Context(), cfg, model, "none", open.Options{}))(t)
 	defer u.Close()
 	d := must.Get(dataset.Open(cfg.Dataset(data).Spec, cfg.Files, n))(t)
 	alone, _ := must.Get2(u.Answers(t.Context(), d.Len(), func(i int) ([]float32, error) {

@@ -1,0 +1,48 @@
+package result
+
+// Figure is a row of the table of figures. Its files are NAME-OF.png and NAME-OF.svg.
+type Figure struct {
+	Name  string
+	Of    string // what the end of a file's name stands for: SUITE, FIGURE
+	Shows string // for docs/results.md
+}
+
+// The figures by name.
+const (
+	RadarFigure       = "radar"
+	CurveFigure       = "curve"
+	SolverFigure      = "solver"
+	WaterfallFigure   = "waterfall"
+	ControlFigure     = "control"
+	CorruptionsFigure = "corruptions"
+	CertifiedFigure   = "certified"
+	TheoryFigure      = "theory"
+)
+
+// Figures is the table, in the order in which a page shows a suite's figures. The reports' figures, the names of the
+// files that a run leaves and docs/results.md follow from it.
+var Figures = []Figure{
+	{RadarFigure, "SUITE", "accuracy per attack, baseline and controlled (bars below three axes)"},
+	{CurveFigure, "SUITE", "accuracy against epsilon, where there is data for it ([below](#robustness-curves))"},
+	{SolverFigure, "SUITE", "objective and accuracy against plain passes, where the suite asks for a " +
+		"[solver study](config.md#solver)"},
+	{WaterfallFigure, "SUITE", "accuracy on clean images and after each component of the attacks that have several, " +
+		"each component's loss in a tint: a chart a model and attack, of the network alone and, in white-box suites, " +
+		"of each control. No charts are drawn when there are more than 12: the page's and the Markdown's tables of " +
+		"components stand for them"},
+	{ControlFigure, "SUITE", "[control traces](#control-traces): ‖u_t‖ by layer, where there are several, and how " +
+		"far the objective lies from its greedy start after each sweep; for up to six networks under a control, " +
+		"beyond that the page's tables stand for it"},
+	{CorruptionsFigure, "SUITE", "accuracy by [common corruption](#common-corruptions), baseline and controlled"},
+	{CertifiedFigure, "SUITE", "[certified accuracy](certificates.md) of smoothed classifiers against the ℓ2 radius, " +
+		"baseline and controlled"},
+	{TheoryFigure, "FIGURE", "the checks of `selfheal theory`, a figure an experiment"},
+}
+
+// FigureFiles are patterns, as of package path, of the names that the files of figures have.
+func FigureFiles() (patterns []string) {
+	for _, f := range Figures {
+		patterns = append(patterns, f.Name+"-*.png", f.Name+"-*.svg")
+	}
+	return patterns
+}

@@ -1,0 +1,128 @@
+package reports
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"selfheal/harness/compare"
+	"selfheal/internal/input"
+	"selfheal/reports/figure"
+	"selfheal/reports/figure/chart"
+	"selfheal/reports/table"
+	"selfheal/reports/view"
+	"selfheal/reports/words"
+)
+
+// WriteCompare renders a comparison into dir, which is made when it does not exist: compare.json, compare.md,
+// compare.html (one file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png and .svg.
+// Nothing is written before everything is rendered, and each file appears whole or not at all.
+func WriteCompare(dir string, of *compare.Comparison) error {
+	files := comparisonFiles(table.OfComparison(view.OfComparison(of)))
+	old, err := compareFiles(dir)
+	if err == nil {
+		err = writeFiles(dir, files)
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range old { // figures of an earlier comparison
+		if !slices.ContainsFunc(files, func(f file) bool { return f.name == name }) {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				return fmt.Errorf("reports: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// comparisonFiles are what c is rendered as.
+func comparisonFiles(c table.Comparison) []file {
+	files := []file{
+		{"compare.json", func(w io.Writer) error { return writeJSON(w, c.Comparison.Comparison) }},
+		{"compare.md", text(func() string { return markdownForm.compared(c, true) })},
+		{"compare.html", func(w io.Writer) error { return writePage(w, "compare.html.tmpl", c) }},
+	}
+	for _, g := range c.Groups {
+		if f := figure.Scatter(g.Group, chart.InFile(1, false)); f.Panels != nil {
+			f.Head = []string{"Clean and robust accuracy", g.Heading()}
+			files = append(files, pictures("compare-scatter-"+g.Slug, f)...)
+		}
+		for i, f := range figure.Histories(g.Group) {
+			files = append(files, pictures(fmt.Sprintf("compare-history-%s-%d", g.Slug, i+1), f)...)
+		}
+	}
+	return files
+}
+
+// compareFiles lists the files in a folder that have names of a comparison's.
+func compareFiles(dir string) (found []string, err error) {
+	for _, pattern := range []string{"compare.json", "compare.md", "compare.html", "compare-scatter-*.png",
+		"compare-scatter-*.svg", "compare-history-*.png", "compare-history-*.svg"} {
+		names, err := fs.Glob(os.DirFS(dir), pattern)
+		if err != nil {
+			return nil, fmt.Errorf("reports: %s: %w", dir, err)
+		}
+		found = append(found, names...)
+	}
+	return found, nil
+}
+
+// CompareMay is an error for a folder with files of a comparison's names that are none's: there is no compare.json of
+// this program beside them.
+func CompareMay(dir string) error {
+	found, err := compareFiles(dir)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	var known struct {
+		Schema string `json:"schema"`
+	}
+	data, err := input.Read(filepath.Join(dir, "compare.json"), mostComparison)
+	if err == nil && json.Unmarshal(data, &known) == nil && known.Schema == compare.Schema {
+		return nil
+	}
+	return fmt.Errorf("%s holds %s, which selfheal compare did not write", dir, found[0])
+}
+
+// mostComparison bounds a compare.json, in bytes.
+const mostComparison = 1 << 30
+
+// WriteCompareTables writes what a comparison comes to: aligned for a terminal, else as Markdown.
+func WriteCompareTables(w io.Writer, of *compare.Comparison, terminal bool) error {
+	c, f := table.OfComparison(view.OfComparison(of)), markdownForm
+	if terminal {
+		f = plainForm
+	}
+	_, err := io.WriteString(w, f.compared(c, false))
+	return err
+}
+
+// compared writes a comparison, all of them or those that a terminal has room for.
+func (f form) compared(c table.Comparison, all bool) string {
+	var sb strings.Builder
+	sb.WriteString(f.heading(1, f.escape(c.Title())) + "\n")
+	for _, n := range c.Notes {
+		sb.WriteString("\n" + f.escape(words.Clean(n)) + ".\n")
+	}
+	for _, g := range c.Groups {
+		fmt.Fprintf(&sb, "\n%s\n\n%s\n", f.heading(2, f.escape(g.Heading())), f.escape(g.Ranking()))
+		tables := append([]table.Table{g.RankTable(), g.MatrixTable()}, g.HistoryTables()...)
+		tables = append(tables, g.CorruptionTable())
+		if all {
+			tables = append(tables, g.PairTable(), g.AttackTable())
+		}
+		for _, t := range tables {
+			f.table(&sb, t)
+		}
+	}
+	if all {
+		f.table(&sb, c.RunTable())
+	}
+	return sb.String()
+}

@@ -1,0 +1,102 @@
+package reports
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/harness/compare"
+	"selfheal/harness/result"
+	"selfheal/internal/must"
+	"selfheal/reports/figure"
+	"selfheal/reports/table"
+	"selfheal/reports/view"
+)
+
+// comparedFixture compares the fixture, whose names are awkward, with a later run of other verdicts.
+func comparedFixture(t *testing.T) table.Comparison {
+	t.Helper()
+	first, second := fixture(), fixture()
+	second.Created = first.Created.AddDate(0, 0, 1)
+	second.ConfigSHA256 = "other"
+	for i := range second.Cells {
+		c := &second.Cells[i]
+		c.Correct /= 2
+		c.Accuracy = float64(c.Correct) / float64(c.N)
+		c.Verdicts = verdicts(c.N, c.Correct, 0)
+	}
+	return table.OfComparison(view.OfComparison(must.Get(compare.Of([]compare.Run{
+		{Folder: "one", Path: "/one", File: first},
+		{Folder: texName, Path: "/" + texName, File: second}}))(t)))
+}
+
+// Names are text in the page and in Markdown, whose tables are whole.
+func TestComparedNames(t *testing.T) {
+	c := comparedFixture(t)
+	var page, doc, plain strings.Builder
+	must.Do(t, writePage(&page, "compare.html.tmpl", c))
+	doc.WriteString(markdownForm.compared(c, true))
+	plain.WriteString(plainForm.compared(c, false))
+	if strings.Contains(page.String(), scriptName) || !strings.Contains(page.String(), "&lt;script&gt;alert(1)") {
+		t.Error("a name is markup in the page")
+	}
+	must.Have(t, page.String(), "AA ℓ∞ (8/255)", `id="group-tiny---small"`)
+	must.Have(t, plain.String(), scriptName, "AA ℓ∞ (8/255)")
+	tables := gfmTables(t, doc.String())
+	for _, one := range tables {
+		for _, row := range one.rows {
+			if len(row) != len(one.head) {
+				t.Errorf("%d cells under %d heads: %q", len(row), len(one.head), row)
+			}
+		}
+	}
+	if len(tables) < 6 {
+		t.Errorf("%d tables", len(tables))
+	}
+}
+
+// A model that halves its right answers has fallen significantly: the tables, the figure and its text say by how much.
+func TestComparedHistory(t *testing.T) {
+	for _, g := range comparedFixture(t).Groups {
+		if g.Name != "cifar10-test" {
+			continue
+		}
+		i := slices.IndexFunc(g.History, func(s compare.Series) bool {
+			return s.Model == "resnet-2b" && s.Defense == "none"
+		})
+		said, drawing := g.HistoryTables()[i], figure.Histories(g.Group)[i]
+		if row := said.Rows[1][3]; !row.Spans[0].Bold || row.Plain() != "41.0 (−41.0)" {
+			t.Errorf("the table says %+v", row)
+		}
+		must.Have(t, string(drawing.Drawing()), "−41.0", "2025-03-14")
+		must.Have(t, drawing.Alt, "41.0 (−41.0)")
+		return
+	}
+	t.Fatal("there is no cifar10-test")
+}
+
+// Beyond a thousand pairs a table has those that are next to each other, and beyond 24 lines there is no matrix.
+func TestComparedMany(t *testing.T) {
+	var runs []compare.Run
+	for i := range 50 {
+		f := &result.File{Datasets: map[string]result.Dataset{"d": {N: 8, SHA256: "same"}}}
+		f.Cells = []result.Cell{
+			{Model: "m", Dataset: "d", Defense: "none", Attack: "none", N: 8, Verdicts: verdicts(8, i%8, i)},
+		}
+		runs = append(runs, compare.Run{Folder: view.EntryKey(i), Path: "/" + view.EntryKey(i), File: f})
+	}
+	c := table.OfComparison(view.OfComparison(must.Get(compare.Of(runs))(t)))
+	g := c.Groups[0]
+	if n := len(g.PairTable().Rows); n != 49 || len(g.Pairs) != 1225 {
+		t.Errorf("%d rows of %d pairs", n, len(g.Pairs))
+	}
+	if len(g.MatrixTable().Rows) > 0 || figure.PageScatter(g.Group) != nil {
+		t.Error("there is a matrix of 50, or a figure without an attack")
+	}
+	must.Have(t, g.Ranking(), "no attack was run")
+	for i, want := range map[int]string{25: "Z", 26: "AA", 701: "ZZ", 702: "AAA"} {
+		if got := view.EntryKey(i); got != want {
+			t.Errorf("key %d is %s, want %s", i, got, want)
+		}
+	}
+}

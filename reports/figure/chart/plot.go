@@ -1,0 +1,327 @@
+package chart
+
+import (
+	"image"
+	"image/color"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"selfheal/control/theory"
+	"selfheal/harness/stats"
+)
+
+// Figure is a sheet of plots, with one legend.
+type Figure struct {
+	Slug    string // of its files, theory-SLUG.png and .svg
+	Title   string
+	Caption string
+	Columns int // panels a row
+	Panels  []Plot
+}
+
+// Plot is one chart. A Square one is a piece of the plane: its ranges are Box, equal in
+// both directions, and it has no axes.
+type Plot struct {
+	Title          string
+	X, Y           string // what the axes show
+	LogX, LogY     bool
+	XTicks, YTicks []plot.Tick // nil for those that the ranges give
+	Square         bool
+	High           vg.Length       // of the chart; 0: a share of its width
+	Box            [4]float64      // least x, least y, largest x, largest y; all 0: as the data have it
+	Field          *theory.Field   // over the Box, in colours
+	Classes        map[float64]int // those of the field's values; nil shades small ones
+	Bars           []Bar
+	Series         []Series
+	Texts          []Text
+	Labels         []Text // which stand where they hide least
+	Note           string // what a page says below the panel
+}
+
+// Series is one line or set of points. Series of one label share an entry of the legend; one without a label has none.
+type Series struct {
+	Look
+	Label     string
+	X, Y      []float64
+	Low, High []float64 // ends of error bars, if not nil
+	Band      bool      // they are the borders of a band around the line instead
+}
+
+// Banded has the 95 % Wilson interval of each of a series' values, shares of n images in units of scale, as a band
+// around its line, or as error bars of its marks.
+func (s Series) Banded(n int, scale float64) Series {
+	s.Band = s.Line
+	for _, y := range s.Y {
+		right := math.Round(y / scale * float64(n))
+		ends := stats.Wilson(int(min(max(right, 0), float64(n))), n)
+		s.Low, s.High = append(s.Low, scale*ends[0]), append(s.High, scale*ends[1])
+	}
+	return s
+}
+
+// Bar is a bar from 0 to Top, between X and X+Width.
+type Bar struct {
+	Look
+	X, Width, Top float64
+	Before        float64     // where a paler bar above it ends; 0 for none
+	Whisker       *[2]float64 // nil for none
+	Text          string      // above it, where Room is wide enough
+	Room          float64     // in units of X
+}
+
+// Text is written at a place of a panel, in units of its axes.
+type Text struct {
+	X, Y float64
+	Text string
+}
+
+const (
+	plotHead   = vg.Length(28)   // of a panel: its title, and what its vertical axis shows
+	plotAspect = vg.Length(0.72) // height of a chart by its width
+)
+
+// Sheet lays the figure out, as wide as two columns of print, or as one where it is a single panel.
+func (f Figure) Sheet(head ...string) Sheet {
+	out := Sheet{Width: twoColumns, Columns: max(f.Columns, 1), Margin: 8, Head: head, Alt: f.Title + ". " + f.Caption,
+		Caption: f.Caption}
+	if len(f.Panels) == 1 {
+		out.Width, out.Columns = OneColumn, 1
+	}
+	var all []Series
+	for _, p := range f.Panels {
+		out.Panels, all = append(out.Panels, p), append(all, p.Series...)
+		out.Alt += " " + p.Title + "."
+	}
+	out.Legend = Merged(all)
+	return out
+}
+
+// Panes are the figure's panels as sheets of a page, each with its own legend, so that they stand beside each other
+// where there is room and below each other where there is not.
+func (f Figure) Panes() (out []Sheet) {
+	for _, p := range f.Panels {
+		if p.empty() {
+			continue
+		}
+		one := InPage()
+		one.Panels, one.Legend, one.Caption = []Panel{p}, Merged(p.Series), p.Note
+		one.Alt = f.Title + ", " + p.Title + ". " + f.Caption
+		out = append(out, one)
+	}
+	return out
+}
+
+// empty reports whether a panel only keeps a place in its row.
+func (p Plot) empty() bool { return p.X == "" && p.Series == nil && p.Field == nil && p.Bars == nil }
+
+// Titled is of a [Panel], as Height and Draw are.
+func (p Plot) Titled() bool { return p.Title != "" }
+
+// Height is that of title, axes and chart.
+func (p Plot) Height(width vg.Length) vg.Length {
+	switch {
+	case p.Square:
+		return PanelTitle + width
+	case p.High > 0:
+		return plotHead + p.High
+	}
+	return plotHead + max(width*plotAspect, 110)
+}
+
+// Draw draws them.
+func (p Plot) Draw(pn Pen, left, top, width, height, titled vg.Length) {
+	if p.empty() {
+		return
+	}
+	pn.Write(Fit(p.Title, Strong, titled), Pt(left, top), Strong, pn.Ink, 0, -1)
+	area := Rect(left, top-height, left+width, top-plotHead)
+	if p.Bars == nil {
+		area.Max.X -= 6
+	}
+	if p.Square {
+		side := min(width, height-PanelTitle)
+		area.Min.Y, area.Max = top-PanelTitle-side, Pt(left+side, top-PanelTitle)
+	} else {
+		pn.Write(Fit(p.Y, Small, width), Pt(left, top-14), Small, pn.Muted, 0, -1)
+	}
+	p.Chart(pn, area)
+}
+
+// Chart draws axes and data in an area.
+func (p Plot) Chart(pn Pen, area vg.Rectangle) {
+	plt := p.axes(pn.theme)
+	plt.Add(layer(func(c draw.Canvas, plt *plot.Plot) { p.data(Pen{c, pn.theme}, plt) }))
+	plt.Draw(draw.Canvas{Canvas: pn.Canvas, Rectangle: area})
+	if p.Square {
+		pn.SetLineStyle(draw.LineStyle{Color: pn.Muted, Width: 0.5})
+		pn.Stroke(area.Path())
+	}
+}
+
+// layer is a function as gonum's plotter.
+type layer func(c draw.Canvas, plt *plot.Plot)
+
+func (l layer) Plot(c draw.Canvas, plt *plot.Plot) { l(c, plt) }
+
+// data draws the panel's data between its axes.
+func (p Plot) data(pn Pen, plt *plot.Plot) {
+	x, y := plt.Transforms(&pn.Canvas)
+	if p.Field != nil {
+		pn.DrawImage(pn.Rectangle, p.colours(pn.theme))
+	}
+	for _, t := range plt.Y.Tick.Marker.Ticks(plt.Y.Min, plt.Y.Max) {
+		if t.Label != "" && !p.Square {
+			pn.Segment(pn.Grid, 0.4, Pt(pn.Min.X, y(t.Value)), Pt(pn.Max.X, y(t.Value)))
+		}
+	}
+	for _, b := range p.Bars {
+		b.draw(pn, x, y)
+	}
+	for _, s := range p.Series {
+		if s.Band {
+			var border []vg.Point
+			for i := range s.X {
+				border = append(border, Pt(x(s.X[i]), y(s.High[i])))
+			}
+			for i := range slices.Backward(s.X) {
+				border = append(border, Pt(x(s.X[i]), y(s.Low[i])))
+			}
+			pn.FillPolygon(Tint(pn.Colour(s.Colour)), border)
+		}
+	}
+	for _, s := range p.Series {
+		var at []vg.Point
+		for i := range s.X {
+			if (!p.LogX || s.X[i] > 0) && (!p.LogY || s.Y[i] > 0) { // a logarithmic axis has no other place
+				at = append(at, Pt(x(s.X[i]), y(s.Y[i])))
+			}
+		}
+		if s.Line {
+			pn.StrokeLines(pn.Line(s.Look), pn.ClipLinesXY(at)...)
+		}
+		for i := range s.Low {
+			if s.Band {
+				break
+			}
+			pn.Segment(pn.Colour(s.Colour), 0.8, Pt(x(s.X[i]), y(s.Low[i])), Pt(x(s.X[i]), y(s.High[i])))
+		}
+		for _, q := range at {
+			if s.Marks && pn.Contains(q) {
+				pn.Mark(s.Look, q)
+			}
+		}
+	}
+	for _, t := range p.Texts {
+		pn.Write(t.Text, Pt(x(t.X), y(t.Y)), Title, pn.Ink, -0.5, -0.5)
+	}
+	if p.Labels != nil {
+		p.labels(pn, x, y)
+	}
+}
+
+// draw draws the bar, its whisker and value.
+func (b Bar) draw(p Pen, x, y func(float64) vg.Length) {
+	from, to, base, top := x(b.X), x(b.X+b.Width), y(0), y(b.Top)
+	colour, middle := p.Colour(b.Colour), (from+to)/2
+	if b.Top > 0 {
+		p.Block(colour, Rect(from, base, to, top))
+	}
+	if before := y(b.Before); b.Before > b.Top {
+		p.Block(Mix(colour, p.Paper, 0.75), Rect(from, top, to, before))
+		if before-top < 12 { // no room for the value in the tint
+			top = before
+		}
+	}
+	if w := b.Whisker; w != nil {
+		p.Segment(p.Ink, 0.8, Pt(middle, y(w[0])), Pt(middle, y(w[1])))
+		top = max(top, y(w[1]))
+	}
+	if Small.Width(b.Text) <= x(b.Room)-x(0) {
+		p.Write(b.Text, Pt(middle, top+2), Small, p.Ink, -0.5, 0)
+	}
+}
+
+// colours is a field as an image, its first row on top: classes in tints of the series'
+// colours with a dark line between them, or a scale from dark (0) to paper (the largest).
+func (p Plot) colours(t theme) image.Image {
+	f, n, largest := p.Field, p.Field.N, slices.Max(p.Field.Values)
+	img := image.NewNRGBA(image.Rect(0, 0, n, n))
+	value := func(i, j int) float64 { return f.Values[min(i, n-1)*n+min(j, n-1)] }
+	for i := range n {
+		for j := range n {
+			v := value(i, j)
+			var c color.Color
+			switch {
+			case p.Classes == nil:
+				share := 1.0
+				if largest > 0 {
+					share = math.Sqrt(v / largest)
+				}
+				c = Mix(t.Muted, t.Paper, 0.45+0.55*share) // grey, for the points of any colour
+			case value(i+1, j) != v || value(i, j+1) != v:
+				c = t.Muted
+			default:
+				c = Mix(t.Colour(p.Classes[v]), t.Paper, 0.72)
+			}
+			img.Set(j, n-1-i, c)
+		}
+	}
+	return img
+}
+
+// Tint is a colour that what lies below shows through.
+func Tint(c color.Color) color.Color {
+	k := color.NRGBAModel.Convert(c).(color.NRGBA)
+	k.A = 0x1c
+	return k
+}
+
+// Mix goes from a to b by a share.
+func Mix(a, b color.Color, share float64) color.Color {
+	r, g, bl, _ := a.RGBA()
+	s, h, bm, _ := b.RGBA()
+	between := func(x, y uint32) uint8 { return uint8((float64(x)*(1-share) + float64(y)*share) / 257) }
+	return color.NRGBA{between(r, s), between(g, h), between(bl, bm), 0xff}
+}
+
+// Marked starts a series of marks.
+func Marked(label string, colour, marker int) Series {
+	return Series{Label: label, Look: Look{Colour: colour, Marks: true, Marker: marker}}
+}
+
+// Lined starts a line.
+func Lined(label string, colour, dash int) Series {
+	return Series{Label: label, Look: Look{Colour: colour, Line: true, Dash: dash}}
+}
+
+// Add appends a point.
+func (s *Series) Add(x, y float64) { s.X, s.Y = append(s.X, x), append(s.Y, y) }
+
+// Along is s through points of the plane.
+func (s Series) Along(at ...theory.Point) Series {
+	for _, p := range at {
+		s.Add(p[0], p[1])
+	}
+	return s
+}
+
+// Framed sets a panel's ranges: from 0, or where values differ by more than a decade on a logarithmic axis.
+func (p Plot) Framed(left, right float64) Plot {
+	of := [2]float64{math.Inf(1), 0}
+	for _, s := range p.Series {
+		Widen(&of, s.Y, false)
+	}
+	if p.LogY = of[0] > 0 && of[1] > 10*of[0]; !p.LogY {
+		of[0] = 0
+	}
+	if of[1] == 0 {
+		of[1] = 1
+	}
+	of[1] *= 1.06 // room for the markers
+	p.Box = [4]float64{left, of[0], right, of[1]}
+	return p
+}

@@ -1,0 +1,176 @@
+package figure
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+
+	"selfheal/harness/compare"
+	"selfheal/reports/figure/chart"
+	"selfheal/reports/view"
+	"selfheal/reports/words"
+)
+
+// figureEntries is how many entries a figure has room for.
+const figureEntries = 30
+
+// Scatter draws clean accuracy against that which the ranking is by; it has no panels where there is no attack.
+func Scatter(g *view.Group, f chart.Sheet) chart.Sheet {
+	by := g.RankedBy
+	if len(by) == 0 || g.Columns[by[0]].Attack == "none" || g.Columns[0].Attack != "none" {
+		return f
+	}
+	what := strings.Join(g.Attacks(by), "")
+	if len(by) > 1 {
+		what = fmt.Sprintf("worst of %d attacks", len(by))
+	}
+	p := chart.Plot{X: "accuracy on clean images", Y: "accuracy under attack: " + what,
+		High: f.PanelWidth() * 0.75}
+	f.Alt = "Accuracy on clean images and under attack, " + g.Heading() + "."
+	least, most := [2]float64{1, 1}, [2]float64{}
+	reach := func(axis int, v ...float64) {
+		least[axis], most[axis] = min(least[axis], slices.Min(v)), max(most[axis], slices.Max(v))
+	}
+	for i, e := range g.Entries {
+		first := e.Cells[0].Score
+		if e.Worst == nil || first == nil || len(f.Legend) == figureEntries {
+			continue
+		}
+		one := chart.Look{Colour: i, Marks: true, Marker: i}.Labelled(g.Labels[i], f.PanelWidth()-20)
+		one.Add(first.Accuracy, e.Worst.Accuracy)
+		one.Low, one.High = []float64{e.Worst.CI95[0]}, []float64{e.Worst.CI95[1]}
+		reach(0, first.Accuracy)
+		reach(1, e.Worst.CI95[0], e.Worst.CI95[1])
+		p.Series, f.Legend = append(p.Series, one), append(f.Legend, one)
+		p.Labels = append(p.Labels, chart.Text{X: first.Accuracy, Y: e.Worst.Accuracy, Text: view.EntryKey(i)})
+		f.Alt += fmt.Sprintf(" %s: %s %%, %s %%.", g.Labels[i], view.ScoreText(first), view.ScoreText(e.Worst))
+	}
+	if p.Series == nil {
+		return f
+	}
+	p.XTicks, p.Box[0], p.Box[2] = tens(least[0], most[0])
+	p.YTicks, p.Box[1], p.Box[3] = tens(least[1], most[1])
+	f.Panels = []chart.Panel{p}
+	f.Caption = "Accuracy on clean images and under attack, with 95 % intervals of the latter: up and to the right " +
+		"is better."
+	if g.Ranked() > figureEntries {
+		f.Caption += fmt.Sprintf(" The first %d.", figureEntries)
+	}
+	return f
+}
+
+// tens are ticks of a scale of shares that holds a range, and the range with room at its ends.
+func tens(least, most float64) (ticks []plot.Tick, from, to float64) {
+	step := 0.1
+	if most-least > 0.55 {
+		step = 0.2
+	}
+	from, to = math.Floor(least/step)*step, math.Ceil(most/step)*step
+	if to-from < step/2 {
+		from, to = from-step, to+step
+	}
+	for i := range int(math.Round((to-from)/step)) + 1 {
+		v := from + step*float64(i)
+		ticks = append(ticks, plot.Tick{Value: v, Label: fmt.Sprintf("%.0f %%", 100*v)})
+	}
+	return ticks, from, to
+}
+
+// PageScatter is the group's figure for a page.
+func PageScatter(g *view.Group) *chart.Sheet {
+	f := Scatter(g, chart.Sheet{Width: 4.4 * vg.Inch, Columns: 1, Margin: 6})
+	if f.Panels == nil {
+		return nil
+	}
+	return &f
+}
+
+// mostHistories bounds the figures of histories, and historyLines the lines of one.
+const mostHistories, historyLines = 24, 6
+
+// markedRuns is how many runs of a history have room for markers.
+const markedRuns = 40
+
+// Histories draw accuracy from run to run, a figure a history.
+func Histories(g *view.Group) (out []chart.Sheet) {
+	for _, s := range g.History[:min(len(g.History), mostHistories)] {
+		f := chart.InPage()
+		p := chart.Plot{Title: view.EntryName(compare.Entry{Model: s.Model, Defense: s.Defense}), Y: "accuracy, " +
+			s.Attacker + " attacker", High: curveHeight}
+		times := timesOf(s)
+		p.XTicks, p.X = dates(s, times, f.PanelWidth())
+		least, most := 1.0, 0.0
+		f.Alt = g.HistoryName(s) + "."
+		for k, l := range s.Lines[:min(len(s.Lines), historyLines)] {
+			one := chart.LookOf(k).Labelled(g.Attack(l.Column), f.PanelWidth()-40)
+			one.Marks = len(s.Points) <= markedRuns
+			f.Alt += " " + g.Attack(l.Column) + ":"
+			for at, point := range s.Points {
+				score := g.Entries[point.Entry].Cells[l.Column].Score
+				if score == nil {
+					continue
+				}
+				one.Add(times[at], score.Accuracy)
+				one.Low, one.High = append(one.Low, score.CI95[0]), append(one.High, score.CI95[1])
+				least, most = min(least, score.CI95[0]), max(most, score.CI95[1])
+				f.Alt += " " + view.ScoreText(score)
+				for _, step := range l.Steps {
+					if step.To == at && step.Test != nil && step.Test.Significant {
+						p.Labels = append(p.Labels, chart.Text{X: times[at], Y: score.Accuracy,
+							Text: words.Points(step.Test.Difference, 1)})
+						f.Alt += " (" + words.Points(step.Test.Difference, 1) + ")"
+					}
+				}
+			}
+			f.Alt += "."
+			p.Series = append(p.Series, one)
+		}
+		p.YTicks, p.Box[1], p.Box[3] = tens(least, most)
+		p.Box[0], p.Box[2] = times[0], max(times[len(times)-1], times[0]+1e-9)
+		f.Panels, f.Legend = []chart.Panel{p}, chart.Merged(p.Series)
+		f.Caption = view.EntryName(compare.Entry{Model: s.Model, Defense: s.Defense}) + ", attacker: " + s.Attacker
+		if more := len(s.Lines) - historyLines; more > 0 {
+			f.Caption += fmt.Sprintf("; %d more attacks stand in the table", more)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// timesOf are a history's times in days since its first run; where all are one moment, the runs are counted.
+func timesOf(s compare.Series) (out []float64) {
+	first, last := s.Points[0].Created, s.Points[len(s.Points)-1].Created
+	for i, p := range s.Points {
+		days := p.Created.Sub(first).Hours() / 24
+		if !last.After(first) {
+			days = float64(i)
+		}
+		out = append(out, days)
+	}
+	return out
+}
+
+// dates are the ticks of a history's runs, as many as have room, and what the axis shows.
+func dates(s compare.Series, times []float64, width vg.Length) (ticks []plot.Tick, axis string) {
+	layout, axis := "2006-01-02", "date of the run (UTC)"
+	first, last := s.Points[0].Created.UTC(), s.Points[len(s.Points)-1].Created.UTC()
+	if last.Sub(first) < 36*time.Hour {
+		layout, axis = "15:04", "time of the run (UTC), "+first.Format("2006-01-02")
+	}
+	label := chart.Small.Width(first.Format(layout)) + 8
+	span, at := cmp.Or(times[len(times)-1]-times[0], 1), math.Inf(-1)
+	for i, t := range times {
+		tick := plot.Tick{Value: t}
+		if vg.Length((t-at)/span)*(width-50) >= label {
+			tick.Label, at = s.Points[i].Created.UTC().Format(layout), t
+		}
+		ticks = append(ticks, tick)
+	}
+	return ticks, axis
+}

@@ -1,0 +1,197 @@
+package figure
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+
+	"selfheal/harness/result"
+	"selfheal/internal/number"
+	"selfheal/reports/figure/chart"
+	"selfheal/reports/view"
+	"selfheal/reports/words"
+)
+
+const curveHeight = vg.Length(148)
+
+func init() {
+	figures[result.CurveFigure] = charts[view.Curves]{
+		title: "accuracy in %", caption: "Accuracy in % against ε, with 95 % Wilson intervals",
+		alt: "Robustness curves, accuracy in % against epsilon", seeds: (*view.Suite).OfFirstSeed, attacked: true,
+		note: func(s *view.Suite) string {
+			if len(s.Smoothed()) < len(s.Certified) {
+				return "vertical lines reach down to what bounds prove"
+			}
+			return ""
+		},
+		parts: (*view.Suite).Curves,
+		fill: func(s *view.Suite, f *chart.Sheet, all []view.Curves) {
+			for _, c := range all {
+				p := chart.Plot{X: "ε", Y: c.Attack.Title(), XTicks: greyTicks(c, int((f.PanelWidth()-44)/44))}
+				addCurves(s, f, p, c, c.Attack.Title(), true)
+			}
+			f.Legend = curveLegend(s, all)
+		},
+	}.row()
+}
+
+// addCurves adds a panel of curves: a step curve a defense, with a marker at every cell. If proven is set, brackets
+// reach down to what bounds prove.
+func addCurves(s *view.Suite, f *chart.Sheet, p chart.Plot, c view.Curves, attack string, proven bool) {
+	p.Title, p.High, p.Box, p.YTicks = words.Clean(c.Model), curveHeight, [4]float64{0, 0, c.End(), 1}, chart.PerCent()
+	var marks []chart.Series
+	for _, line := range c.Lines {
+		steps, cells := stepped(line, s.N)
+		p.Series, marks = append(p.Series, steps), append(marks, cells)
+		f.Alt += fmt.Sprintf(" %s, %s, %s: %s", words.Clean(c.Model), words.DefenseName(line.Defense), attack,
+			spokenCurve(c, line, s.N))
+		if under := provenUnder(s, c, line); proven && len(under.X) > 0 {
+			marks = append(marks, under)
+			for i, y := range under.Low {
+				f.Alt += fmt.Sprintf(", proven %s of %s", words.Percent(y, s.N), words.Percent(under.High[i], s.N))
+			}
+		}
+		f.Alt += "."
+	}
+	p.Series = append(p.Series, marks...)
+	f.Panels = append(f.Panels, p)
+}
+
+// curveLegend has the defenses that have a line somewhere, and a marker alone for those that have no steps.
+func curveLegend(s *view.Suite, all []view.Curves) []chart.Series {
+	shown, stepped := []string{}, map[int]bool{}
+	for _, c := range all {
+		for _, line := range c.Lines {
+			shown = append(shown, line.Defense)
+			stepped[line.Index] = stepped[line.Index] || line.Steps != nil
+		}
+	}
+	entries := legend(s, chart.Look{Line: true, Marks: true}, shown...)
+	for i, e := range entries {
+		entries[i].Line = stepped[e.Colour]
+	}
+	return entries
+}
+
+// stepped are the steps of a line, with the band of their intervals over n images, and the cells, which have it where
+// there are no steps.
+func stepped(c view.Curve, n int) (steps, cells chart.Series) {
+	look := chart.LookOf(c.Index)
+	steps, cells = chart.Series{Look: look}, chart.Series{Look: look}
+	steps.Marks, cells.Line = false, false
+	for i, at := range c.Steps {
+		if i > 0 {
+			steps.Add(at.Epsilon, c.Steps[i-1].Accuracy)
+		}
+		steps.Add(at.Epsilon, at.Accuracy)
+	}
+	for _, at := range c.Points {
+		cells.Add(at.Epsilon, at.Accuracy)
+	}
+	if c.Steps == nil {
+		cells = cells.Banded(n, 1)
+	}
+	return steps.Banded(n, 1), cells
+}
+
+// provenUnder are brackets of a line: from what an attack leaves at an epsilon down to what the suite's bounds prove
+// there, of several certificates the most.
+func provenUnder(s *view.Suite, c view.Curves, line view.Curve) chart.Series {
+	out := chart.Series{Look: chart.Look{Colour: line.Index}}
+	for _, p := range line.Points {
+		most := -1.0
+		for _, by := range s.Certified {
+			for _, col := range by.Columns {
+				cell := by.Cell(c.Model, line.Defense, col)
+				if !by.Of.Smooths() && cell != nil && col.Norm == c.Attack.Norm && *col.Epsilon == p.Epsilon {
+					most = max(most, cell.Accuracy)
+				}
+			}
+		}
+		if most >= 0 {
+			apart := (float64(line.Index) - float64(len(c.Lines)-1)/2) * c.End() / 100 // from other defenses' lines
+			out.Add(p.Epsilon+apart, p.Accuracy)
+			out.Low, out.High = append(out.Low, most), append(out.High, p.Accuracy)
+		}
+	}
+	return out
+}
+
+// spokenCurve says the value of a line at five epsilons.
+func spokenCurve(c view.Curves, line view.Curve, n int) string {
+	at := line.Points
+	if line.Steps != nil {
+		at = nil
+		for i := range 5 {
+			if e := c.End() * float64(i) / 4; e <= line.End()*(1+1e-9) {
+				at = append(at, view.Point{Epsilon: e, Accuracy: line.At(e)})
+			}
+		}
+	}
+	var said []string
+	for _, p := range at {
+		said = append(said, words.Percent(p.Accuracy, n)+" at "+words.Strength(c.Attack.Norm, p.Epsilon))
+	}
+	return strings.Join(said, ", ")
+}
+
+// greyTicks are steps of 1, 2, 4, … grey levels up to the panel's end, at most so many, where the
+// cells' epsilons are such; else nil, for those that the range gives.
+func greyTicks(c view.Curves, most int) (ticks []plot.Tick) {
+	for _, line := range c.Lines {
+		for _, p := range line.Points {
+			if p.Epsilon != 0 && !strings.HasSuffix(number.Format(p.Epsilon), "/255") {
+				return nil
+			}
+		}
+	}
+	end, step := math.Round(255*c.End()), 1.0
+	for end/step > float64(max(most, 1)) {
+		step *= 2
+	}
+	for v := 0.0; v <= end; v += step {
+		ticks = append(ticks, plot.Tick{Value: v / 255, Label: number.Format(v / 255)})
+	}
+	return ticks
+}
+
+func init() {
+	figures[result.CertifiedFigure] = charts[string]{
+		title: "certified accuracy in %", caption: "Certified accuracy in % against the ℓ2 radius, with 95 % Wilson " +
+			"intervals", alt: "Certified accuracy in % against the radius", seeds: (*view.Suite).OfFirstSeed,
+		names: func(s *view.Suite) string {
+			var names []string
+			for _, by := range s.Smoothed() {
+				names = append(names, words.Clean(by.Of.Title))
+			}
+			return " · " + strings.Join(names, "; ")
+		},
+		parts:  func(s *view.Suite) []string { return s.Models },
+		panels: func(s *view.Suite) int { return len(s.Smoothed()) }, wide: true,
+		fill: fillCertified,
+	}.row()
+}
+
+// fillCertified adds a panel for each certificate and model: the share of images that are proven against the radius.
+func fillCertified(s *view.Suite, f *chart.Sheet, models []string) {
+	var all []view.Curves
+	smoothed := s.Smoothed()
+	for _, by := range smoothed {
+		for _, m := range models {
+			c := by.Curves(s, m)
+			if len(c.Lines) == 0 {
+				continue
+			}
+			p := chart.Plot{X: "ℓ2 radius"}
+			if len(smoothed) > 1 {
+				p.X += ", " + words.Clean(by.Attack)
+			}
+			addCurves(s, f, p, c, words.Clean(by.Attack), false)
+			all = append(all, c)
+		}
+	}
+	f.Legend = curveLegend(s, all)
+}

@@ -1,0 +1,271 @@
+package figure
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot/vg"
+
+	"selfheal/reports/figure/chart"
+	"selfheal/reports/view"
+	"selfheal/reports/words"
+)
+
+// axes is the layout of a radar plot's axes: one a column, clockwise from the top.
+type axes struct {
+	angles   []float64
+	labels   [][]string
+	sizes    []vg.Point // of the labels
+	radius   vg.Length
+	numbered bool // labels would meet: numbers stand at the axes, and in the table
+}
+
+const (
+	labelStep = vg.Length(9) // between the lines of an axis label
+	labelGap  = vg.Length(5) // between the outer ring and a label
+
+	narrowHalf = vg.Length(90) // half the width of a panel of three abreast, at most
+)
+
+// newAxes takes the largest radius up to most that leaves room for the labels in a panel.
+func newAxes(columns []words.Column, width, most vg.Length) axes {
+	k := len(columns)
+	a := axes{labels: make([][]string, k)}
+	half := width / 2
+	for i, c := range columns {
+		a.angles = append(a.angles, math.Pi/2-2*math.Pi*float64(i)/float64(k))
+		for _, l := range c.Lines() {
+			if half < narrowHalf { // the letter would take room from the plot, and the suite's columns name it
+				l = strings.TrimPrefix(l, "ε = ")
+			}
+			a.labels[i] = append(a.labels[i], chart.Fit(l, chart.Normal, half*0.55))
+		}
+	}
+	if a.fit(half, most); a.collide() {
+		a.numbered = true
+		for i := range a.labels {
+			a.labels[i] = []string{fmt.Sprint(i + 1)}
+		}
+		a.fit(half, most)
+	}
+	return a
+}
+
+// box is where label i stands, with the plot's centre at (0, 0).
+func (a axes) box(i int) vg.Rectangle {
+	w, h := a.sizes[i].X, a.sizes[i].Y
+	u := chart.Polar(1, a.angles[i])
+	at := chart.Polar(a.radius+labelGap, a.angles[i])
+	lower := chart.Pt(at.X-w*(1-u.X)/2, at.Y-h*(1-u.Y)/2)
+	return vg.Rectangle{Min: lower, Max: lower.Add(chart.Pt(w, h))}
+}
+
+// fit measures the labels and takes the largest radius up to most with which
+// they stay within half the panel's width to each side.
+func (a *axes) fit(half, most vg.Length) {
+	a.sizes = nil
+	for _, label := range a.labels {
+		size := vg.Point{Y: labelStep * vg.Length(len(label))}
+		for _, l := range label {
+			size.X = max(size.X, chart.Normal.Width(l))
+		}
+		a.sizes = append(a.sizes, size)
+	}
+	for a.radius = most; a.radius > 20; a.radius-- {
+		ok := true
+		for i := range a.angles {
+			b := a.box(i)
+			ok = ok && b.Min.X >= -half && b.Max.X <= half
+		}
+		if ok {
+			return
+		}
+	}
+}
+
+// collide reports whether two labels meet.
+func (a axes) collide() bool {
+	for i := range a.labels {
+		for j := range i {
+			p, q := a.box(i), a.box(j)
+			if p.Min.X < q.Max.X+2 && q.Min.X < p.Max.X+2 && p.Min.Y < q.Max.Y && q.Min.Y < p.Max.Y {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// extent returns how far labels and rings reach above and below the centre.
+func (a axes) extent() (above, below vg.Length) {
+	above, below = a.radius, a.radius
+	for i := range a.labels {
+		b := a.box(i)
+		above, below = max(above, b.Max.Y), max(below, -b.Min.Y)
+	}
+	return above, below
+}
+
+// drawRadar draws the model's lines in an area: rings at every
+// 20 %, an axis a column, a polygon a defense. A missing cell opens its polygon.
+func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
+	above, _ := a.axes.extent()
+	centre := chart.Pt((area.Min.X+area.Max.X)/2, area.Max.Y-above)
+	p.SetLineDash(nil, 0)
+	p.SetColor(p.Grid)
+	for ring := 1; ring <= 5; ring++ {
+		p.SetLineWidth(0.5)
+		if ring == 5 {
+			p.SetLineWidth(0.9)
+		}
+		radius := a.axes.radius * vg.Length(ring) / 5
+		var path vg.Path
+		path.Move(centre.Add(vg.Point{X: radius}))
+		path.Arc(centre, radius, 0, 2*math.Pi)
+		path.Close()
+		p.Stroke(path)
+	}
+	for _, angle := range a.axes.angles {
+		p.Segment(p.Grid, 0.5, centre, centre.Add(chart.Polar(a.axes.radius, angle)))
+	}
+	corner := func(one view.Series, i int) vg.Point {
+		return centre.Add(chart.Polar(a.axes.radius*vg.Length(view.Score(one.Cells[i])), a.axes.angles[i]))
+	}
+	for _, one := range a.lines {
+		var corners []vg.Point
+		for i, c := range one.Cells {
+			if c != nil {
+				corners = append(corners, corner(one, i))
+			}
+		}
+		if len(corners) == len(one.Cells) && !a.bare {
+			p.FillPolygon(chart.Tint(p.Colour(one.Index)), corners)
+		}
+	}
+	var drawn []edge
+	for _, one := range a.lines {
+		var path vg.Path
+		for i, e := range edges(one, corner) {
+			if i == 0 || drawn[len(drawn)-1][1] != e[0] {
+				path.Move(e[0])
+			}
+			path.Line(e[1])
+			drawn = append(drawn, e)
+		}
+		p.SetLineStyle(p.Line(chart.LookOf(one.Index)))
+		p.Stroke(path)
+	}
+	for _, one := range a.lines {
+		var marked []vg.Point // of corners that meet, as all of 0 % do, one has a marker
+		for i, c := range one.Cells {
+			if c == nil {
+				continue
+			}
+			at := corner(one, i)
+			if !slices.ContainsFunc(marked, func(q vg.Point) bool { return near(q, at, 5) }) {
+				p.Mark(chart.LookOf(one.Index), at)
+				marked = append(marked, at)
+			}
+		}
+	}
+	a.ringLabels(p, centre, drawn)
+	for i, label := range a.axes.labels {
+		b := a.axes.box(i)
+		x := (chart.Polar(1, a.axes.angles[i]).X - 1) / 2
+		for j, l := range label {
+			st, col := chart.Normal, p.Ink
+			if j > 0 {
+				col = p.Muted
+			}
+			at := centre.Add(chart.Pt(b.Min.X-x*(b.Max.X-b.Min.X), b.Max.Y-labelStep*vg.Length(j)))
+			p.Write(l, at, st, col, float64(x), -1)
+		}
+	}
+}
+
+// edge is a piece of a polygon.
+type edge [2]vg.Point
+
+// ringLabels writes the rings' values just inside the rings, each on a patch of paper: in the
+// emptiest sector, or in the next one where no edge and no other value is near, or nowhere.
+func (a accuracyPanel) ringLabels(p chart.Pen, centre vg.Point, drawn []edge) {
+	const clear = 7 // of edges, in points
+	first := emptiest(a.s)
+	sector := 2 * math.Pi / float64(len(a.axes.angles))
+	var taken []vg.Point
+	for _, ring := range []int{5, 3, 1, 4, 2} { // small plots have room for some only
+		s := fmt.Sprint(20 * ring)
+		if ring == 5 && a.axes.radius > 65 {
+			s += "%"
+		}
+		half := chart.Pt(chart.Tiny.Width(s)/2+0.5, 3.2)
+		for c := range 7 * len(a.axes.angles) {
+			share := []float64{0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78}[c%7] + float64(c/7)
+			at := centre.Add(chart.Polar(a.axes.radius*vg.Length(ring)/5-4.5, a.axes.angles[first]-share*sector))
+			meets := func(t vg.Point) bool { return max(t.X-at.X, at.X-t.X) < 14 && max(t.Y-at.Y, at.Y-t.Y) < 8 }
+			if slices.ContainsFunc(taken, meets) ||
+				slices.ContainsFunc(drawn, func(e edge) bool { return e.distance(at) < clear }) {
+				continue
+			}
+			taken = append(taken, at)
+			p.Block(p.Paper, vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)})
+			p.Write(s, at, chart.Tiny, p.Muted, -0.5, -0.5)
+			break
+		}
+	}
+}
+
+// distance is that of a point from the edge.
+func (e edge) distance(at vg.Point) float64 {
+	d, v := e[1].Sub(e[0]), at.Sub(e[0])
+	share := min(max(d.Dot(v)/max(d.Dot(d), 1e-9), 0), 1)
+	off := v.Sub(d.Scale(share))
+	return math.Hypot(float64(off.X), float64(off.Y))
+}
+
+// emptiest is the axis after which the sector with the lowest accuracies lies,
+// over all the suite's models: there the rings' values hide the least.
+func emptiest(s *view.Suite) int {
+	k := len(s.Columns)
+	sum := make([]float64, k)
+	for _, m := range s.Models {
+		for _, one := range s.Series(m) {
+			for i, c := range one.Cells {
+				if c != nil {
+					sum[i] += view.Score(c)
+					sum[(i+k-1)%k] += view.Score(c)
+				}
+			}
+		}
+	}
+	best := 0
+	for i := range sum {
+		if sum[i] < sum[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// edges join a series' neighbouring corners. One that runs back over another, as those of a
+// network that holds on one axis only, is left out: the dashes of both would make a solid line.
+func edges(one view.Series, corner func(view.Series, int) vg.Point) (out []edge) {
+	for i, c := range one.Cells {
+		j := (i + 1) % len(one.Cells)
+		if c == nil || one.Cells[j] == nil {
+			continue
+		}
+		from, to := corner(one, i), corner(one, j)
+		if !slices.ContainsFunc(out, func(e edge) bool { return near(e[0], to, 2) && near(e[1], from, 2) }) {
+			out = append(out, edge{from, to})
+		}
+	}
+	return out
+}
+
+// near reports whether two places are less than so many points apart.
+func near(a, b vg.Point, apart float64) bool {
+	return math.Hypot(float64(a.X-b.X), float64(a.Y-b.Y)) < apart
+}

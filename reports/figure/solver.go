@@ -1,0 +1,164 @@
+package figure
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"selfheal/harness/result"
+	"selfheal/reports/figure/chart"
+	"selfheal/reports/view"
+	"selfheal/reports/words"
+)
+
+// methodLooks are the colours and markers of the methods in a study's figure; the
+// undefended network has the baseline's, as in every other figure.
+var methodLooks = map[string]struct{ colour, marker, dash int }{
+	"none": {0, 0, 1}, "msa": {1, 1, 1}, "greedy": {2, 2, 1}, "pmp": {3, 3, 1}, view.AtDefaultRate: {5, 4, 0},
+}
+
+// dotted is the dash of the lines that only carry a level on.
+const dotted = 3
+
+func init() {
+	figures[result.SolverFigure] = figure{file: func(s *view.Suite) chart.Sheet {
+		title := "Solver: " + s.Heading()
+		if len(s.Studies) == 1 { // whose panels don't name it
+			title += ", " + s.Studies[0].Name()
+		}
+		return Study(title, s.Studies...).Sheet(title)
+	}}
+}
+
+// Study draws studies: for each kind of images two panels, objective and accuracy
+// against the passes spent. One study has a row for each kind; of several, each has one row.
+func Study(title string, all ...view.Study) chart.Figure {
+	f := chart.Figure{Title: title, Columns: 2, Caption: "Objective of the control problem (mean over the images, " +
+		"with its standard error after a sweep) and accuracy, of a solver that stops after so many plain passes, by " +
+		"FLOPs. Markers are ends of sweeps, the lines between them ascent steps; dotted lines carry on what greedy " +
+		"control and the undefended network reach. Bands are 95 % Wilson intervals."}
+	for _, s := range all {
+		f.Columns = max(f.Columns, 2*min(len(s.Kinds()), len(all)))
+	}
+	for _, s := range all {
+		first := len(f.Panels)
+		for _, kind := range s.Kinds() {
+			f.Panels = append(f.Panels, studyPanels(s, kind)...)
+		}
+		if len(all) == 1 {
+			break
+		}
+		for i := range f.Panels[first:] { // the name stands above the whole row
+			f.Panels[first+i].Title = ""
+		}
+		for len(f.Panels)%f.Columns != 0 { // a study without adversarial images
+			f.Panels = append(f.Panels, chart.Plot{})
+		}
+		if len(f.Panels) > first {
+			f.Panels[first].Title = s.Name()
+		}
+	}
+	return f
+}
+
+// studyPanels are a study's on images of one kind, both over the same passes, called after what they show.
+func studyPanels(s view.Study, kind string) []chart.Plot {
+	images, end := words.Clean(kind)+" images", 1.0
+	objective := chart.Plot{Title: "objective, " + images, X: "plain passes",
+		Y: fmt.Sprintf("objective, %d %s", s.N, images), LogX: true}
+	accuracy := chart.Plot{Title: "accuracy, " + images, X: "plain passes", Y: "accuracy in %, " + words.Clean(kind),
+		LogX: true}
+	for _, c := range s.Curves {
+		for _, p := range c.Points {
+			end = max(end, p.Passes)
+		}
+	}
+	for _, b := range s.Baseline {
+		if b.Images == kind {
+			line, marks := studySeries(s, "none", []float64{1}, []float64{100 * b.Accuracy}, []bool{true}, end)
+			accuracy.Series = append(accuracy.Series, line.Banded(s.N, 100), marks)
+		}
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, m := range slices.Backward(s.Methods()) { // greedy control on top
+		c := s.Curve(m, kind)
+		if c == nil {
+			continue
+		}
+		var x, means, errors, shares []float64
+		for _, p := range c.Points {
+			x, shares = append(x, p.Passes), append(shares, 100*p.Accuracy)
+			if p.Objective != nil && len(means) == len(x)-1 { // the line ends where the solver has diverged
+				means, errors = append(means, *p.Objective), append(errors, p.StandardError)
+				low, high = min(low, *p.Objective), max(high, *p.Objective)
+			}
+		}
+		done := markedSweeps(c.Points)
+		line, marks := studySeries(s, m, x, shares, done, end)
+		accuracy.Series = append(accuracy.Series, line.Banded(s.N, 100), marks)
+		if n := len(means); n > 0 {
+			line, marks := studySeries(s, m, x[:n], means, done, end)
+			for i, e := range errors {
+				if done[i] {
+					marks.Low, marks.High = append(marks.Low, means[i]-e), append(marks.High, means[i]+e)
+				}
+			}
+			objective.Series = append(objective.Series, line, marks)
+		}
+	}
+	if low <= high {
+		objective.LogY = low > 0 && high > 20*low
+		low, high = reach(objective, low, high)
+		objective.Box = [4]float64{1, low, end, high}
+	}
+	accuracy.Box = [4]float64{1, 0, end, 100}
+	return []chart.Plot{objective, accuracy}
+}
+
+// reach widens a range of means by their error bars. On a logarithmic axis these end at half the least mean.
+func reach(p chart.Plot, low, high float64) (float64, float64) {
+	floor := math.Inf(-1)
+	if p.LogY {
+		floor = low / 2
+	}
+	for _, s := range p.Series {
+		for i := range s.Low {
+			s.Low[i] = max(s.Low[i], floor)
+			low, high = min(low, s.Low[i]), max(high, s.High[i])
+		}
+	}
+	return low, high
+}
+
+// markedSweeps says which points have a marker: ends of sweeps, of so many as there is room for.
+func markedSweeps(points []result.SolverPoint) []bool {
+	var ends []int
+	for i, p := range points {
+		if p.Done {
+			ends = append(ends, i)
+		}
+	}
+	out := make([]bool, len(points))
+	for _, k := range append([]int{0}, view.ShownSweeps(len(ends)-1)...) {
+		if k < len(ends) {
+			out[ends[k]] = true
+		}
+	}
+	return out
+}
+
+// studySeries are the line of a method and its markers where shown says so. A single value is carried on to the end.
+func studySeries(s view.Study, method string, x, y []float64, shown []bool, end float64) (line, marks chart.Series) {
+	how, name := methodLooks[method], s.Called(method)
+	line, marks = chart.Lined(name, how.colour, how.dash), chart.Marked(name, how.colour, how.marker)
+	line.X, line.Y = x, y
+	for i := range x {
+		if shown[i] {
+			marks.Add(x[i], y[i])
+		}
+	}
+	if len(x) == 1 {
+		line.X, line.Y, line.Dash = []float64{x[0], end}, []float64{y[0], y[0]}, dotted
+	}
+	return line, marks
+}

@@ -1,0 +1,140 @@
+package reports
+
+import (
+	"fmt"
+	"strings"
+
+	"selfheal/internal/terminal"
+	"selfheal/reports/table"
+	"selfheal/reports/view"
+	"selfheal/reports/words"
+)
+
+// form is how a text of headings, paragraphs and tables is written.
+type form struct {
+	escape  func(string) string
+	heading func(level int, escaped string) string
+	caption string // of a table
+	bold    string // on both sides of what a page has in bold
+	mark    string // of a footnote
+	breaks  string // between two footnotes
+	grid    func(rows [][]string, words func(column int) bool) []string
+}
+
+var markdownForm = form{mdEscaper.Replace, func(level int, s string) string {
+	return strings.Repeat("#", level) + " " + s
+}, "**%s**", "**", "<sup>%s</sup>", "  \n", mdGrid}
+
+// mdGrid writes rows as GitHub's tables, the first as their head.
+func mdGrid(rows [][]string, words func(column int) bool) (lines []string) {
+	for i, row := range rows {
+		if lines = append(lines, "| "+strings.Join(row, " | ")+" |"); i > 0 {
+			continue
+		}
+		ruler := ""
+		for column := range row {
+			if words(column) {
+				ruler += "|:---"
+			} else {
+				ruler += "|---:"
+			}
+		}
+		lines = append(lines, ruler+"|")
+	}
+	return lines
+}
+
+// mdEscaper writes what Markdown, GitHub's tables and its mathematics read as markup. Bars, backslashes and dollars
+// become entities: inside a table their backslash escapes are not dependable.
+var mdEscaper = strings.NewReplacer(
+	`\`, "&#92;", "|", "&#124;", "$", "&#36;", "&", "&amp;", "<", "&lt;", ">", "&gt;",
+	"`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "~", `\~`)
+
+// plainForm is for a terminal: aligned, with bold between asterisks and the marks of footnotes in brackets.
+var plainForm = form{words.Clean, func(level int, s string) string {
+	return s + "\n" + strings.Repeat([]string{"=", "-", "~"}[level-1], len([]rune(s)))
+}, "%s", "*", "[%s]", "\n", terminal.Columns}
+
+// render writes what the tables of all suites say.
+func (f form) render(v page) string {
+	var sb strings.Builder
+	sb.WriteString(f.heading(1, f.escape(v.Title())) + "\n")
+	if v.Quoted {
+		sb.WriteString("\n" + f.escape(v.Headline()) + "\n")
+	}
+	if t := v.KnowledgeTable(); len(t.Rows) > 0 {
+		sb.WriteString("\n" + f.heading(2, "What the attacker knows") + "\n")
+		f.table(&sb, t)
+	}
+	for _, s := range v.Suites {
+		fmt.Fprintf(&sb, "\n%s\n\nDataset: %s\n", f.heading(2, f.escape(s.Heading())), f.escape(s.Facts()))
+		if said := s.Knows(); said != "" {
+			fmt.Fprintf(&sb, "\nAttacker: %s. %s\n", f.escape(s.Attacker().Name), f.escape(said))
+		}
+		if n := s.Missing(); n > 0 {
+			fmt.Fprintf(&sb, "\nPartial: %d cells are not measured yet (%s).\n", n, words.Dash)
+		}
+		tables := append([]table.Table{s.AccuracyTable()}, s.CertifiedTables()...)
+		tables = append(tables, s.EvidenceTable(), s.ComparisonTable(), s.SpreadTable(), s.DistanceTable(),
+			s.WaterfallTable())
+		for _, t := range append(tables, s.CorruptionTables()...) {
+			f.table(&sb, t)
+		}
+		for _, one := range s.Studies {
+			f.study(&sb, one)
+		}
+	}
+	return sb.String()
+}
+
+// study writes a solver study.
+func (f form) study(sb *strings.Builder, one view.Study) {
+	fmt.Fprintf(sb, "\n%s\n\n%s\n", f.heading(3, f.escape("Solver: "+one.Name())), f.escape(one.Facts()))
+	for i, said := range one.Sentences() {
+		if i == 0 {
+			sb.WriteString("\n")
+		}
+		fmt.Fprintf(sb, "- %s\n", f.escape(said))
+	}
+	for _, t := range table.Study(one) {
+		f.table(sb, t)
+	}
+}
+
+// table writes a table, if it has rows.
+func (f form) table(sb *strings.Builder, t table.Table) {
+	if len(t.Rows) == 0 {
+		return
+	}
+	rows := make([][]string, 1+len(t.Rows))
+	for _, h := range t.Head {
+		rows[0] = append(rows[0], f.escape(h))
+	}
+	for i, r := range t.Rows {
+		for _, b := range r {
+			rows[1+i] = append(rows[1+i], b.Written(f.span))
+		}
+	}
+	fmt.Fprintf(sb, "\n"+f.caption+"\n\n%s\n", f.escape(t.Caption), strings.Join(f.grid(rows, t.Words), "\n"))
+	var notes []string
+	for _, n := range t.Notes {
+		if n.Mark != "" {
+			n.Mark = fmt.Sprintf(f.mark, n.Mark) + " "
+		}
+		notes = append(notes, n.Mark+f.escape(n.Text))
+	}
+	if notes != nil {
+		sb.WriteString("\n" + strings.Join(notes, f.breaks) + "\n")
+	}
+}
+
+func (f form) span(s table.Span) string {
+	out := f.escape(s.Text)
+	if s.Bold {
+		out = f.bold + out + f.bold
+	}
+	if s.Mark != "" {
+		out += fmt.Sprintf(f.mark, s.Mark)
+	}
+	return out
+}

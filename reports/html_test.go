@@ -1,0 +1,286 @@
+package reports
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"selfheal/harness/result"
+	"selfheal/internal/must"
+	"selfheal/reports/figure/chart"
+	"selfheal/reports/table"
+	"selfheal/reports/view"
+)
+
+// Whatever suites are called, no two elements of a page have one id, and links lead somewhere.
+func TestIDsAreUnique(t *testing.T) {
+	f := fixture()
+	names := []string{"rule", "headline", "knowledge", "provenance", "reading", "theory", "fits", "radars", "results",
+		"gallery", "headline-loop", "suite", ".headline", "reading-gallery"}
+	cells, cases := slices.Clone(f.Cells), slices.Clone(f.Gallery.Cases)
+	for _, name := range names {
+		for _, of := range []string{"real", "../white box"} {
+			s := f.Suites[slices.IndexFunc(f.Suites, func(s result.Suite) bool { return s.Name == of })]
+			s.Name = name + s.Name[len(s.Name)-4:]
+			if of == "real" {
+				s.Name = name
+			}
+			f.Suites = append(f.Suites, s)
+			for _, c := range cells {
+				if c.Suite == of {
+					c.Suite = s.Name
+					f.Cells = append(f.Cells, c)
+				}
+			}
+			for _, c := range cases {
+				if c.Suite == of {
+					c.Suite = s.Name
+					f.Gallery.Cases = append(f.Gallery.Cases, c)
+				}
+			}
+		}
+	}
+	f.Solver = studyFixture().Solver
+	for i := range f.Solver {
+		f.Solver[i].Suite = names[i%len(names)]
+	}
+	v := arranged(f, nil)
+	v.Theory = theoryFixture()
+	page := written(t, renderHTML, v)
+	ids := map[string]int{}
+	for _, m := range regexp.MustCompile(`<[a-z0-9]+ [^<>]*?\bid="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if ids[m[1]]++; ids[m[1]] == 2 {
+			t.Errorf("two elements have the id %s", m[1])
+		}
+	}
+	for _, want := range []string{"reading-gallery", "gallery-rule", "headline", "theory", "note-.headline-loop",
+		"note-.knowledge-loop", "note-headline-loop", "note-knowledge-loop"} {
+		if ids[want] == 0 {
+			t.Errorf("nothing has the id %s", want)
+		}
+	}
+	for _, m := range regexp.MustCompile(`href="#([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if ids[m[1]] == 0 {
+			t.Errorf("a link leads to %s, which is nowhere", m[1])
+			ids[m[1]] = -1
+		}
+	}
+}
+
+// Names are text in every format, and a page fetches nothing.
+func TestNamesAreText(t *testing.T) {
+	for name, content := range textFiles(t, arranged(fixture(), nil)) {
+		if name == "tables.csv" || name == "tables.txt" || name == "tables.tex" {
+			continue
+		}
+		content = strings.Replace(content, "<script>"+script+"</script>", "", 1) // the page's own
+		if strings.Contains(content, "<script") || strings.Contains(content, "<b>results") {
+			t.Errorf("%s takes a name or a warning for markup", name)
+		}
+		if name == "report.html" {
+			fetchesNothing(t, content)
+		}
+	}
+}
+
+// fetchesNothing looks for anything in a page that a browser would fetch.
+func fetchesNothing(t *testing.T, page string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?:src|srcset|href|action)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if !strings.HasPrefix(m[1], "data:image/") && !strings.HasPrefix(m[1], "#") {
+			t.Errorf("refers to %q", m[1])
+		}
+	}
+	for _, s := range []string{"@import", "url(", "http:", "https:", "<link", "ZgotmplZ"} {
+		if strings.Contains(page, s) {
+			t.Errorf("holds %s", s)
+		}
+	}
+}
+
+// luminance is a colour's, #rgb or #rrggbb, by WCAG 2.2: 0 to 1.
+func luminance(t *testing.T, digits string) float64 {
+	if len(digits) == 3 {
+		digits = strings.Repeat(digits[:1], 2) + strings.Repeat(digits[1:2], 2) + strings.Repeat(digits[2:], 2)
+	}
+	v := must.Get(strconv.ParseUint(digits, 16, 32))(t)
+	sum := 0.0
+	for i, weight := range []float64{0.0722, 0.7152, 0.2126} {
+		x := float64(v>>(8*i)&0xff) / 255
+		if x <= 0.04045 {
+			sum += weight * x / 12.92
+		} else {
+			sum += weight * math.Pow((x+0.055)/1.055, 2.4)
+		}
+	}
+	return sum
+}
+
+// TestContrast holds the page's text to WCAG 2.2's level AA in both colour schemes, and the
+// marks that carry meaning to the 3:1 of what is not text.
+func TestContrast(t *testing.T) {
+	variable := regexp.MustCompile(`--([a-z]+): #([0-9a-fA-F]+)\b`)
+	schemes, at := map[string]map[string]float64{"light": {}, "dark": {}}, "light"
+	for line := range strings.Lines(styleSheet + string(chart.SeriesStyle())) {
+		if strings.HasPrefix(line, "@media") && strings.Contains(line, "prefers-color-scheme: dark") {
+			at = "dark"
+		}
+		for _, m := range variable.FindAllStringSubmatch(line, -1) {
+			schemes[at][m[1]] = luminance(t, m[2])
+		}
+		if strings.HasPrefix(line, "}") || strings.HasSuffix(line, "}\n") && strings.HasPrefix(line, "@media") {
+			at = "light"
+		}
+	}
+	for name, c := range schemes {
+		for _, pair := range []struct {
+			ink, paper string
+			least      float64
+		}{
+			{"ink", "paper", 4.5}, {"muted", "paper", 4.5}, {"accent", "paper", 4.5}, {"fail", "paper", 4.5},
+			{"ink", "soft", 4.5}, {"muted", "soft", 4.5}, {"accent", "soft", 4.5}, {"ink", "bar", 4.5},
+			{"baseline", "paper", 3}, {"controlled", "paper", 3},
+		} {
+			a, ok := c[pair.ink]
+			b, there := c[pair.paper]
+			if got := (max(a, b) + 0.05) / (min(a, b) + 0.05); !ok || !there || got < pair.least {
+				t.Errorf("%s: contrast of %s on %s is %.2f, want %g", name, pair.ink, pair.paper, got, pair.least)
+			}
+		}
+	}
+	if schemes["light"]["paper"] < schemes["dark"]["paper"] {
+		t.Error("the dark scheme is the light one")
+	}
+}
+
+// A figure in a page is drawn once, and follows its colour scheme; so do its pictures.
+func TestInline(t *testing.T) {
+	t.Parallel()
+	f := theoryFixture().Figures[0].Sheet()
+	f.Alt = `a <sketch> & "more"`
+	got := string(f.Drawing())
+	const paper = "FFFFFF-1B1C1E"
+	must.Have(t, got,
+		`<svg class="fig" role="img" aria-label="a &lt;sketch&gt; &amp; &#34;more&#34;" viewBox="0 0 489.6 `,
+		`style="fill:var(--`+paper+
+			`)"`, `stroke:var(--`, `<image class="day" x=`, `<image class="night" x=`, `>(a) Classes</text>`, `</svg>`)
+	if strings.Contains(got, "font-family") || strings.Contains(got, "<?xml") {
+		t.Error("the drawing has what the page says")
+	}
+	styled := chart.WithInks("<style>a{}</style><p>" + got + got)
+	if n := strings.Count(styled, "--"+paper+":#"); n != 2 {
+		t.Errorf("the paper's colour is defined %d times, want once a scheme:\n%.500s", n, styled)
+	}
+	for use := range strings.SplitSeq(got, "var(--") {
+		if name, _, ok := strings.Cut(use, ")"); ok && len(name) == 13 &&
+			!strings.Contains(styled, "--"+name+":#"+name[:6]) {
+			t.Errorf("colour %s is used and not defined", name)
+		}
+	}
+}
+
+// A report without a gallery has no part of one; with one, see the golden page.
+func TestNoGallery(t *testing.T) {
+	f := fixture()
+	f.Gallery = nil
+	if page := written(t, renderHTML, arranged(f, nil)); strings.Contains(page, `id="gallery`) ||
+		strings.Contains(page, "#gallery") {
+		t.Error("a report without a gallery has a part of one")
+	}
+}
+
+// No figure comes without the attacker that its numbers are of; for tables see the goldens.
+func TestAttackerIsSaid(t *testing.T) {
+	v := arranged(fixture(), records(fixture()))
+	for name, doc := range drawn(t, v) {
+		if !strings.Contains(doc, ">adversarial images made ") {
+			t.Errorf("%s does not say what the attacker knows", name)
+		}
+	}
+	figures := regexp.MustCompile(`(?s)<figure>.*?</figure>`).FindAllString(written(t, renderHTML, v), -1)
+	named := regexp.MustCompile(`<figcaption>[^<]*; attacker: ((oblivious|whitebox-[a-z]+)(, )?)+</figcaption>`)
+	for _, f := range figures {
+		if !named.MatchString(f) {
+			t.Errorf("figure without attacker: %.100s", dataURI.ReplaceAllString(f, ""))
+		}
+	}
+	if len(figures) < len(v.Suites) {
+		t.Errorf("%d figures for %d suites", len(figures), len(v.Suites))
+	}
+}
+
+// A suite without controls is an attack on the network itself, whatever its mode: nothing there is oblivious.
+func TestNoControl(t *testing.T) {
+	for _, mode := range result.ModeNames() {
+		f := fixture()
+		f.Suites = f.Suites[:1]
+		f.Suites[0].Controls, f.Suites[0].Mode, f.Gallery = nil, mode, nil
+		f.Cells = slices.DeleteFunc(f.Cells, func(c result.Cell) bool {
+			return c.Suite != "real" || c.Defense != "none"
+		})
+		for i := range f.Cells {
+			f.Cells[i].Mode = mode
+		}
+		files := textFiles(t, arranged(f, nil))
+		for _, name := range []string{"report.html", "tables.md", "tables.tex", "summary.md", "radar-real.svg"} {
+			for _, no := range append(result.ModeNames(), "obliviously", "no bound") {
+				if strings.Contains(files[name], no) {
+					t.Errorf("%s, %s: it says %s", mode, name, no)
+				}
+			}
+		}
+		must.Have(t, files["report.html"], "ttacker: white-box")
+		must.Have(t, files["tables.md"], "ttacker: white-box")
+	}
+}
+
+// With several seeds every figure and table says of which its numbers are.
+func TestOfWhichSeed(t *testing.T) {
+	f := fixture()
+	for i := range f.Cells {
+		c := &f.Cells[i]
+		for k, seed := range []uint64{7, 11, 3} {
+			if c.Attack != "none" {
+				c.Seeds = append(c.Seeds, result.SeedScore{Seed: seed, Accuracy: c.Accuracy / float64(k+1),
+					Verdicts: c.Verdicts})
+			}
+		}
+	}
+	v := arranged(f, records(f))
+	page := written(t, renderHTML, v)
+	for _, of := range []*regexp.Regexp{regexp.MustCompile(`<figcaption>([^<]*)`),
+		regexp.MustCompile(`<caption>([^<]*)`),
+		regexp.MustCompile(`aria-label="((?:Radar plot|Bars|Robustness curves|Accuracy in % on|Control: )[^"]*)`)} {
+		found := of.FindAllStringSubmatch(page, -1)
+		if len(found) < 3 {
+			t.Errorf("%s: %d captions", of, len(found))
+		}
+		for _, m := range found {
+			ofAll := slices.ContainsFunc([]string{"Data sets", "Models", "Attacks", "Controls", "Fitted", "Spread over",
+				"Accuracy in %, on clean", "Accuracy in % of controlled"}, // of all seeds, of none, or with a note
+				func(s string) bool { return strings.HasPrefix(m[1], s) })
+			if !ofAll && !strings.Contains(m[1], "first seed") && !strings.Contains(m[1], "over 3 seeds") {
+				t.Errorf("does not say of which seed: %s", m[1])
+			}
+		}
+	}
+	if !slices.Contains(v.Provenance(), view.Fact{Term: "Seeds of the attacks", Text: "7, 11, 3"}) {
+		t.Errorf("provenance %v names not all seeds", v.Provenance())
+	}
+}
+
+// A published attacker who knows something else is no measure, and the table says so.
+func TestComparisonAttacker(t *testing.T) {
+	f := compareFixture()
+	f.Suites[0].Published.Mode = "oblivious"
+	f.Suites[0].Published.Source = "config"
+	must.Have(t, markdownForm.render(arranged(f, nil)), "ours beside the numbers that the config gives",
+		"Not the same attacker: the published one is oblivious, ours whitebox-through")
+	f.Suites[0].Published = nil
+	if rows := (table.Of(view.Of(f)).Suites[0].ComparisonTable()).Rows; rows != nil {
+		t.Error("a suite without published numbers has a table of them")
+	}
+}

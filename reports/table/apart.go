@@ -1,0 +1,183 @@
+package table
+
+import (
+	"cmp"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"selfheal/harness/result"
+	"selfheal/internal/number"
+	"selfheal/reports/view"
+	"selfheal/reports/words"
+)
+
+// inclusionMark marks balls that are certified since a certified ℓ2 ball holds them.
+const inclusionMark = "⊂"
+
+// CertifiedTables have a certificate each: what is proven of the classifiers, or of the smoothed ones, beside what
+// attacks leave of them.
+func (s Suite) CertifiedTables() (list []Table) {
+	for _, by := range s.Certified {
+		smooths := by.Of.Smooths()
+		t := Table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
+			Caption: s.Caption("Certified accuracy in % (" + words.Clean(by.Attack) + "): [proven, left by attacks]" +
+				s.OfFirstSeed())}
+		attacked, included := false, false
+		for _, b := range s.Brackets(by, s.Models[0], "none") {
+			head := words.NormName(b.Norm) + " (" + number.Format(b.Epsilon) + ")"
+			if smooths && b.Norm != "l2" {
+				head, included = head+words.Nbsp+inclusionMark, true
+			}
+			t.Head = append(t.Head, head)
+		}
+		if smooths {
+			t.Head = append(t.Head, "Mean radius")
+		}
+		for _, m := range s.Models {
+			for _, d := range s.Defenses() {
+				line := boxes(m, words.DefenseName(d))
+				for _, b := range s.Brackets(by, m, d) {
+					one := words.Dash
+					if b.Proven >= 0 {
+						one = words.Percent(b.Proven, s.N)
+					}
+					if b.Attacked >= 0 {
+						one, attacked = "["+one+","+words.Nbsp+words.Percent(b.Attacked, s.N)+"]", true
+					}
+					line = append(line, text(one))
+				}
+				if radii := by.RadiiOf(m, d); len(radii) > 0 {
+					line = append(line, text(words.Strength("l2", stat.Mean(radii, nil))))
+				} else if smooths {
+					line = append(line, text(words.Dash))
+				}
+				t.Rows = append(t.Rows, line)
+			}
+		}
+		if smooths {
+			noteSmoothing(by, &t, attacked, included)
+		} else {
+			noteBounds(by, &t, attacked)
+		}
+		list = append(list, t.marked())
+	}
+	return list
+}
+
+// noteSmoothing says what a table of a smoothed classifier's certificates says.
+func noteSmoothing(by *view.Apart, t *Table, attacked, included bool) {
+	t.note("", "%s. The smoothed classifier answers the class that the network, alone or controlled, answers most "+
+		"often under Gaussian noise: another classifier than the one of the other tables. No perturbation within ε "+
+		"changes its answer on a proven image; each such certificate is wrong with a probability of at most %v.",
+		words.Clean(by.Of.Title), by.Of.Parameters["alpha"])
+	if attacked {
+		t.note("", "Left by attacks: images on which the smoothed classifier is right on what the suite's attacks "+
+			"made of them, of several in one ball the fewest. They were made against the network, not against the "+
+			"smoothed classifier: an attack through the noise may leave less.")
+	}
+	if included {
+		t.note("", "%s: by inclusion. The ℓ∞ ball of ε lies in the ℓ2 ball of ε·√d, d being the values of "+
+			"an image, the ℓ1 ball of ε in the ℓ2 ball of ε.", inclusionMark)
+	}
+	t.note("", "Mean radius: in ℓ2, over all images; it is 0 where another class is answered, or none.")
+	if by.Of.Parameters["stopping"] == true {
+		t.note("", "Sampling ended as soon as every ε of this certificate was decided: what is proven at others, and "+
+			"radii, are lower bounds, which all samples might raise.")
+	}
+}
+
+// noteBounds says what a table of certificates by bounds says.
+func noteBounds(by *view.Apart, t *Table, attacked bool) {
+	t.note("", "%s. On a proven image no perturbation within ε changes the answer of the network, alone or "+
+		"controlled: bounds of its logits over the ball leave no other class, with slack for all rounding in float32.",
+		words.Clean(by.Of.Title))
+	if attacked {
+		t.note("", "Left by attacks: the least of the suite's attacks in that ball. The best attacker's lies between "+
+			"both numbers.")
+	}
+}
+
+// CorruptionTables are the scores of the suite's corruptions, and the accuracy under each of them.
+func (s Suite) CorruptionTables() (list []Table) {
+	for _, by := range s.Corrupted {
+		list = append(list, s.corruptionScores(by), s.corruptionTable(by))
+	}
+	return list
+}
+
+// corruptionScores has the mean corruption errors, a line a model and defense.
+func (s Suite) corruptionScores(by *view.Apart) Table {
+	t := Table{Anchor: s.Slug, Lead: 2, Caption: "Common corruptions (" + words.Clean(by.Attack) +
+		"): means over corruptions and severities, in %",
+		Head: []string{"Model", "Defense", "Clean error", "Mean accuracy", "Mean corruption error"}}
+	if by.Normalised {
+		t.Head = append(t.Head, "mCE")
+		t.note("", "mCE: each corruption's error divided by AlexNet's, as the corruptions' authors do it.")
+	}
+	for _, m := range s.Models {
+		for _, d := range s.Defenses() {
+			all := view.MeanOf(by.Over(m, d, by.Names, by.Severities))
+			line := []any{m, words.DefenseName(d), wrong(s.Cell(m, d, s.Columns[0])), words.Accuracy(all), wrong(all)}
+			if by.Normalised {
+				line = append(line, relative(by, m, d))
+			}
+			t.add(line...)
+		}
+	}
+	return t.marked()
+}
+
+// wrong is a cell's error in per cent, or a dash.
+func wrong(c *result.Cell) string {
+	if c == nil {
+		return words.Dash
+	}
+	return words.Percent(1-c.Accuracy, c.N)
+}
+
+// relative is the mean corruption error that is normalised by AlexNet's, in per cent; a dash where AlexNet's is not
+// known or of other severities.
+func relative(by *view.Apart, model, defense string) string {
+	sum := 0.0
+	for _, name := range by.Names {
+		c := view.MeanOf(by.Over(model, defense, []string{name}, by.Severities))
+		if c == nil || c.AlexNetError == 0 || len(by.Severities) < 5 {
+			return words.Dash
+		}
+		sum += (1 - c.Accuracy) / c.AlexNetError
+	}
+	return words.Percent(sum/float64(len(by.Names)), 1)
+}
+
+// corruptionTable has the accuracy under each corruption at each severity.
+func (s Suite) corruptionTable(by *view.Apart) Table {
+	several := len(s.Controls) > 1
+	t := Table{Anchor: s.Slug, Caption: "Accuracy in % by corruption (" + words.Clean(by.Attack) + ") and severity" +
+		versus(s.Controls) + s.OfFirstSeed()}
+	t.lead("Model", true)
+	t.lead("Control", several)
+	t.lead("Corruption", true)
+	t.Head = append(append(t.Head, by.Severities...), "Mean")
+	for _, r := range s.Rows() {
+		add := func(title string, names []string) {
+			line := boxes(r.Model, title)
+			if several {
+				line = boxes(r.Model, r.Control, title)
+			}
+			for _, severities := range append(slices.Collect(slices.Chunk(by.Severities, 1)), by.Severities) {
+				e := view.Entry{Baseline: view.MeanOf(by.Over(r.Model, "none", names, severities)),
+					Controlled: view.MeanOf(by.Over(r.Model, cmp.Or(r.Control, "none"), names, severities))}
+				line = append(line, s.pair(e, words.Accuracy, true, r.Control != ""))
+			}
+			t.Rows = append(t.Rows, line)
+		}
+		for _, name := range by.Names {
+			add(words.CorruptionTitle(name), []string{name})
+		}
+		if len(by.Names) > 1 {
+			add("Mean", by.Names)
+		}
+	}
+	return t.marked()
+}

@@ -1,0 +1,83 @@
+package table
+
+import (
+	"cmp"
+	"slices"
+
+	"selfheal/reports/view"
+)
+
+const (
+	manyClasses = 20   // above it a table has the ends only
+	endClasses  = 10   // of each end
+	mostClasses = 1000 // rows of a page's tables of all classes
+)
+
+// ends are the classes of lowest and of highest weight, in the order of that; of equal ones
+// the lower label comes first.
+func ends(classes []view.Class, side int) []view.Class {
+	by := slices.SortedStableFunc(slices.Values(classes),
+		func(a, b view.Class) int { return cmp.Compare(a.Weight(side), b.Weight(side)) })
+	return append(by[:endClasses:endClasses], by[len(by)-endClasses:]...)
+}
+
+// ClassTables give the accuracy of each class, a line a class, model and control; from the records, so that without
+// them there is none. If there are many classes, the first table has the ends, and a
+// second one all of them.
+func (s Suite) ClassTables() []Table {
+	what, whose, side := "Accuracy in % by class"+s.OfFirstSeed()+versus(s.Controls), "of the network", 0
+	if len(s.Controls) > 0 {
+		what, whose, side = what+", upper / lower bar", "of the controlled network", 1
+	}
+	t := Table{Anchor: s.Slug, Caption: s.Caption(what)}
+	t.lead("Model", len(s.Models) > 1)
+	t.lead("Control", len(s.Controls) > 1)
+	t.lead("Class", true)
+	t.Head = append(append(t.Head, "Images"), s.Heads()...)
+	whole, many := t, 0
+	for _, r := range s.Rows() {
+		classes := s.Classes(r)
+		for _, c := range classes {
+			whole.Rows = append(whole.Rows, s.classRow(r, c))
+		}
+		if many = max(many, len(classes)); len(classes) > manyClasses {
+			classes = ends(classes, side)
+		}
+		for _, c := range classes {
+			t.Rows = append(t.Rows, s.classRow(r, c))
+		}
+	}
+	if many <= manyClasses {
+		return []Table{t.marked()}
+	}
+	t.note("", "Of %d classes, the %d with the lowest and the %d with the highest mean accuracy %s over the "+
+		"columns; of equal ones the lower label comes first.", many, endClasses, endClasses, whose)
+	if len(whole.Rows) > mostClasses {
+		t.note("", "All %d lines would be too many for a page: records.jsonl has label and verdict of every image.",
+			len(whole.Rows))
+		return []Table{t.marked()}
+	}
+	whole.Caption = "All classes. " + whole.Caption
+	return []Table{t.marked(), whole.marked()}
+}
+
+func (s Suite) classRow(r view.Row, c view.Class) (line []Box) {
+	if len(s.Models) > 1 {
+		line = boxes(r.Model)
+	}
+	if len(s.Controls) > 1 {
+		line = append(line, boxes(r.Control)...)
+	}
+	line = append(line, boxes(s.ClassName(c.Label), c.Images)...)
+	for _, both := range c.Sides {
+		b := text(both[0].String())
+		if r.Control == "" {
+			b.Bar = both[0].Share()
+		} else {
+			b.Pair = &[2]float64{both[0].Share(), both[1].Share()}
+			b.Spans = append(b.Spans, Span{Text: " / "}, Span{Text: both[1].String()})
+		}
+		line = append(line, b)
+	}
+	return line
+}

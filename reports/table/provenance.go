@@ -1,0 +1,178 @@
+package table
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"selfheal/harness/result"
+	"selfheal/internal/number"
+	"selfheal/reports/words"
+)
+
+// Made are the tables of what the numbers depend on, those that have lines.
+func (v Report) Made() []Table {
+	return filled(v.datasetTable(), v.modelTable(), v.attackTable(), v.controlTable())
+}
+
+// described is a piece of provenance: its parts joined, those that are not empty.
+func described(parts ...string) Box {
+	parts = slices.DeleteFunc(parts, func(w string) bool { return w == "" })
+	return text(cmp.Or(words.Clean(strings.Join(parts, "; ")), words.Dash))
+}
+
+// titled puts a word before what is said, if anything is.
+func titled(word, said string) string {
+	if said == "" {
+		return ""
+	}
+	return word + " " + said
+}
+
+func (v Report) datasetTable() Table {
+	t := Table{Lead: 1, Caption: "Data sets", Head: []string{"Data set", "Images", formatHead, chosenHead,
+		"SHA-256 of pixels and labels"}}
+	for _, name := range slices.Sorted(maps.Keys(v.File.Datasets)) {
+		d := v.File.Datasets[name]
+		var classes, limit string
+		if d.Classes > 0 {
+			classes = words.Plural(d.Classes, "class", "classes")
+		}
+		if d.Limit > 0 {
+			limit = fmt.Sprintf("the first %d", d.Limit)
+		}
+		t.add(name, d.N, described(d.Format), described(d.Words(),
+			titled("indices", indices(d.Indices)), limit, classes), d.SHA256)
+	}
+	return t
+}
+
+// indices writes a list of images: a run of neighbours by its ends, of a long list the first dozen.
+func indices(ids []int) string {
+	n := len(ids)
+	if n > 2 && ids[n-1]-ids[0] == n-1 && slices.IsSorted(ids) {
+		return fmt.Sprintf("%d to %d", ids[0], ids[n-1])
+	}
+	var names []string
+	for _, id := range ids {
+		names = append(names, fmt.Sprint(id))
+	}
+	return words.Some(names)
+}
+
+func (v Report) modelTable() Table {
+	t := Table{Lead: 1, Caption: "Models",
+		Head: []string{"Model", "Parameters", "Segments", "FLOPs per image", takenHead, "SHA-256 of the file"}}
+	for _, name := range slices.Sorted(maps.Keys(v.File.Models)) {
+		m := v.File.Models[name]
+		var flops any = words.Dash
+		if m.FLOPs > 0 {
+			flops = m.FLOPs
+		}
+		var scale, mean, std string
+		if p := m.Preprocess; p != nil {
+			mean, std = setting(p.Mean), setting(p.Std)
+			if p.Scale != 0 {
+				scale = setting(p.Scale)
+			}
+		}
+		t.add(name, m.Parameters, m.Segments, flops, described(m.Layout,
+			titled("scale", scale), titled("mean", mean), titled("std", std), m.Output, m.OutputName,
+			titled("split at", strings.Join(m.Split, ", "))), m.SHA256)
+	}
+	return t
+}
+
+// Heads of columns of words in the tables of provenance.
+const (
+	formatHead   = "Format"
+	chosenHead   = "Chosen images"
+	takenHead    = "Input and output"
+	madeHead     = "Made as"
+	settingsHead = "Settings, defaults included"
+)
+
+// attackTable says how every attack was made, with a line for each component.
+func (v Report) attackTable() Table {
+	t := Table{Lead: 2, Caption: "Attacks", Head: []string{"Attack", madeHead, "Recipe", "Norm", "ε", settingsHead}}
+	for _, name := range slices.Sorted(maps.Keys(v.File.Attacks)) {
+		a := v.File.Attacks[name]
+		var strengths []string
+		for _, e := range a.Epsilons {
+			strengths = append(strengths, number.Format(e))
+		}
+		t.add(name, described(a.Title), described(a.Recipe), described(words.NormName(*cmp.Or(a.Norm, new("")))),
+			described(strings.Join(strengths, ", ")), described(settings(a.Parameters)))
+		for _, c := range a.Components {
+			t.add(name, "component "+c.Kind, "", "", "", described(settings(c.Parameters)))
+		}
+	}
+	return t.marked()
+}
+
+// controlTable says how every control was made: its solver, then each of its layers.
+func (v Report) controlTable() Table {
+	t := Table{Lead: 2, Caption: "Controls", Head: []string{"Control", "Part", settingsHead}}
+	for _, name := range slices.Sorted(maps.Keys(v.File.Controls)) {
+		c := v.File.Controls[name]
+		line := func(part string, parts ...string) {
+			t.add(name, part, described(parts...))
+		}
+		line("solver", settings(c.Solver))
+		for _, l := range c.Layers {
+			e := l.Embedding
+			parts := []string{e.Kind, titled("fitted on", e.Fit), e.Path, titled("SHA-256", e.SHA256)}
+			if e.Variance > 0 {
+				parts = append(parts, "variance "+setting(e.Variance))
+			}
+			if e.Rank > 0 {
+				parts = append(parts, fmt.Sprintf("rank %d", e.Rank))
+			}
+			for _, size := range slices.Sorted(maps.Keys(e.Files)) {
+				parts = append(parts, fmt.Sprintf("SHA-256 of size %s %s", size, e.Files[size]))
+			}
+			line(words.LayerName(l.At), parts...)
+		}
+	}
+	return t.marked()
+}
+
+// settings writes parameters by name, in alphabetic order.
+func settings(p result.Parameters) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		out = append(out, name+" "+setting(p[name]))
+	}
+	return strings.Join(out, ", ")
+}
+
+// setting writes a parameter's value; numbers as in a config, lists without brackets.
+func setting(v any) string {
+	switch v := v.(type) {
+	case float64:
+		return number.Format(v)
+	case []float64:
+		var out []string
+		for _, x := range v {
+			out = append(out, number.Format(x))
+		}
+		return strings.Join(out, ", ")
+	}
+	return strings.Trim(fmt.Sprint(v), "[]")
+}
+
+// FitTable lists the embeddings that were fitted.
+func (v Report) FitTable() Table {
+	t := Table{Lead: 3, Caption: "Fitted embeddings",
+		Head: []string{"Control", "Model", "At", "Dimension", "Rank", "Variance kept (%)", "Samples", "Time"}}
+	for _, f := range v.File.Fits {
+		time := timed(f.Seconds)
+		if f.Cached {
+			time = text("cached")
+		}
+		t.add(f.Control, f.Model, f.At, f.Dim, f.Rank, words.Percent(f.Variance, 1000), f.Samples, time)
+	}
+	return t.marked()
+}

@@ -1,0 +1,196 @@
+package table
+
+import (
+	"fmt"
+	"slices"
+
+	"selfheal/harness/result"
+	"selfheal/reports/view"
+	"selfheal/reports/words"
+)
+
+// mean writes a mean objective.
+func mean(m result.Mean) string {
+	if m.Objective == nil {
+		return "∞"
+	}
+	return words.FourDigits(*m.Objective)
+}
+
+func standardError(m result.Mean) string {
+	if m.Objective == nil {
+		return words.Dash
+	}
+	return words.ThreeDigits(m.StandardError)
+}
+
+// sweepsOf writes how many sweeps of how many ascent steps a solver makes.
+func sweepsOf(s result.SolverSettings) string {
+	if s.Outer == 0 {
+		return words.Dash
+	}
+	return fmt.Sprintf("%d × %d", s.Outer, s.Inner)
+}
+
+// methodTable compares the methods from the same start.
+func methodTable(s view.Study) Table {
+	t := Table{Lead: 2, Caption: "Methods from the same start",
+		Head: []string{"Method", "Images", "Sweeps × steps", "Plain passes", "Time per image (ms)", "Objective",
+			"Standard error", "Accuracy (%)"}}
+	row := func(method, kind, sweeps, passes string, ends []string, accuracy float64) {
+		ms := words.Dash
+		if c := s.Cost(method); c != nil {
+			ms = words.ThreeDigits(c.Milliseconds)
+		}
+		t.add(s.Called(method), kind, sweeps, passes, ms, ends, words.Percent(accuracy, s.N))
+	}
+	for _, b := range s.Baseline {
+		row("none", b.Images, words.Dash, "1", []string{words.Dash, words.Dash}, b.Accuracy)
+	}
+	for _, m := range s.Methods() {
+		for _, kind := range s.Kinds() {
+			if c := s.Curve(m, kind); c != nil {
+				end := c.Points[len(c.Points)-1]
+				row(m, kind, sweepsOf(c.Settings), words.ThreeDigits(end.Passes),
+					[]string{mean(end.Mean), standardError(end.Mean)}, end.Accuracy)
+			}
+		}
+	}
+	return t.marked()
+}
+
+// convergenceTable follows the objective from sweep to sweep at the control's own rate and
+// momentum and at the default ones.
+func convergenceTable(s view.Study) Table {
+	t := Table{Lead: 3, Caption: "Mean objective after each sweep",
+		Head: []string{"Learning rate", "Momentum", "Images", "Greedy start"}}
+	runs := s.Rates()
+	if len(runs) == 0 || len(runs[0].Outcomes) == 0 {
+		return t
+	}
+	shown := view.ShownSweeps(len(runs[0].Outcomes[0].Sweeps) - 1)
+	for _, k := range shown {
+		t.Head = append(t.Head, fmt.Sprintf("Sweep %d", k))
+	}
+	t.Head = append(t.Head, outcomeHead...)
+	for _, r := range runs {
+		for _, o := range r.Outcomes {
+			var means []string
+			for _, k := range append([]int{0}, shown...) {
+				means = append(means, mean(o.Sweeps[k]))
+			}
+			t.add(words.ThreeDigits(r.Settings.LearningRate), words.ThreeDigits(r.Settings.Momentum), o.Images, means,
+				outcomeShares(s, o))
+		}
+	}
+	return t.marked()
+}
+
+// outcomeHead heads [outcomeShares].
+var outcomeHead = []string{"Below greedy (%)", "Never rising (%)", "Not finite (%)", "Accuracy (%)"}
+
+func outcomeShares(s view.Study, o result.SolverOutcome) (shares []string) {
+	for _, share := range []float64{o.BelowGreedy, o.NonIncreasing, o.NotFinite, o.Accuracy} {
+		shares = append(shares, words.Percent(share, s.N))
+	}
+	return shares
+}
+
+// settingNames are how the settings of a sweep read.
+var settingNames = map[string]string{
+	result.SetRegularization: "regularization c", result.SetOuter: "outer, sweeps", result.SetInner: "inner, steps",
+	result.SetLearningRate: "learning rate", result.SetMomentum: "momentum",
+}
+
+// settingTable lists what the control's solver comes to with one setting changed.
+func settingTable(s view.Study) Table {
+	t := Table{Lead: 3, Caption: "One setting changed, the others the control's own",
+		Head: append([]string{"Setting", "Value", "Images", "Plain passes", "Objective", "Standard error"},
+			outcomeHead...)}
+	own := s.Solver
+	t.note("", "Bold: the control's own value. Its solver is %s, %s, c = %s, learning rate %s, momentum %s.",
+		words.Clean(own.Method), sweepsOf(own), words.ThreeDigits(own.Regularization),
+		words.ThreeDigits(own.LearningRate), words.ThreeDigits(own.Momentum))
+	for _, r := range s.Runs {
+		name, swept := settingNames[r.Why]
+		if !swept {
+			continue
+		}
+		for _, o := range r.Outcomes {
+			t.add(name, bold(words.ThreeDigits(r.Value), r.Own), o.Images, words.ThreeDigits(r.Passes), mean(o.Final()),
+				standardError(o.Final()), outcomeShares(s, o))
+		}
+	}
+	return t.marked()
+}
+
+// Study are all of a study.
+func Study(s view.Study) []Table {
+	return filled(methodTable(s), convergenceTable(s), settingTable(s))
+}
+
+// layerTable has a line for each layer, a column for each kind of images.
+func (s Suite) layerTable(all []view.Traced, caption string, of func(result.SolverLayer) float64) Table {
+	t := Table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Layer"},
+		Caption: s.Caption(caption + s.OfFirstSeed())}
+	t.Head = append(t.Head, s.Heads()...)
+	for _, one := range all {
+		for i, layer := range one.Layers {
+			if len(one.Layers) > 1 { // as a figure counts them
+				layer = fmt.Sprintf("%d: %s", i+1, layer)
+			}
+			line := boxes(one.Model, words.DefenseName(one.Control), layer)
+			for _, col := range s.Columns {
+				value := words.Dash
+				if k := slices.IndexFunc(one.Columns, col.Same); k >= 0 {
+					value = words.ThreeDigits(of(one.Solvers[k].Layers[i]))
+				}
+				line = append(line, text(value))
+			}
+			t.Rows = append(t.Rows, line)
+		}
+	}
+	return t.marked()
+}
+
+// sweepTable follows the objective from the greedy start through the sweeps, by its difference from that.
+func (s Suite) sweepTable(all []view.Traced) Table {
+	t := Table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Images", "Traced", "Greedy start"},
+		Caption: s.Caption("Objective at the greedy start, and its difference from that after each sweep, mean over " +
+			"the first images" + s.OfFirstSeed())}
+	most := 0
+	for _, one := range all {
+		most = max(most, one.Sweeps())
+	}
+	shown := view.ShownSweeps(most)
+	for _, k := range shown {
+		t.Head = append(t.Head, fmt.Sprintf("Sweep %d", k))
+	}
+	for _, one := range all {
+		if one.Sweeps() == 0 {
+			continue
+		}
+		for i, v := range one.Solvers {
+			line := boxes(one.Model, words.DefenseName(one.Control), one.Columns[i].Title(), v.Traced,
+				words.FourDigits(v.Sweeps[0]))
+			for _, k := range shown {
+				value := words.Dash
+				if k < len(v.Sweeps) {
+					value = words.Signed(v.Sweeps[k] - v.Sweeps[0])
+				}
+				line = append(line, text(value))
+			}
+			t.Rows = append(t.Rows, line)
+		}
+	}
+	return t.marked()
+}
+
+// TraceTables are norms and losses by layer, and the objective from sweep to sweep.
+func (s Suite) TraceTables() []Table {
+	all := s.Traced()
+	norm := func(l result.SolverLayer) float64 { return l.ControlNorm }
+	loss := func(l result.SolverLayer) float64 { return l.Loss }
+	return filled(s.layerTable(all, "Control norm ‖u_t‖ by layer", norm),
+		s.layerTable(all, "Running loss by layer, at the end", loss), s.sweepTable(all))
+}

@@ -1,0 +1,212 @@
+package table
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"selfheal/harness/result"
+	"selfheal/internal/number"
+	"selfheal/reports/view"
+	"selfheal/reports/words"
+)
+
+// Details are the suite's tables that a page folds away where they are long.
+func (s Suite) Details() []Table {
+	return filled(append(s.CorruptionTables(), s.SpreadTable(), s.DistanceTable(), s.WaterfallTable(),
+		s.solverTable(), s.marginTable(), s.costTable())...)
+}
+
+// filled are those of some tables that have rows.
+func filled(all ...Table) []Table {
+	return slices.DeleteFunc(all, func(t Table) bool { return len(t.Rows) == 0 })
+}
+
+// byCell is a table with a row or more for every cell, which of adds. The first columns name the cell, head the others.
+func (s Suite) byCell(caption string, head []string, of func(c *result.Cell, add func(cells ...any))) Table {
+	t := Table{Anchor: s.Slug, Lead: 3, Caption: s.Caption(caption),
+		Head: append([]string{"Model", "Defense", "Attack"}, head...)}
+	s.Each(func(c *result.Cell, col words.Column) {
+		of(c, func(cells ...any) {
+			t.add(c.Model, words.DefenseName(c.Defense), col.Title(), boxes(cells...))
+		})
+	})
+	return t.marked()
+}
+
+// AccuracyTable is the paper's table: baseline / controlled under each attack.
+func (s Suite) AccuracyTable() Table {
+	several, what := len(s.Controls) > 1, "Accuracy in %"
+	t := Table{Anchor: s.Slug, Lead: 1, Head: []string{"Model"}, Notes: s.footnotes()}
+	if s.Sides[0] != "" {
+		several = false
+		what += ": " + words.Clean(s.Sides[0]) + " / " + words.Clean(s.Sides[1]) + " control"
+	} else {
+		what += versus(s.Controls)
+	}
+	t.Caption = s.Caption(what + s.OverSeeds())
+	t.lead("Control", several)
+	t.Head = append(t.Head, s.Heads()...)
+	for _, r := range s.Rows() {
+		line := boxes([]string{r.Model, r.Control}[:t.Lead])
+		line[len(line)-1].Spans[0].Mark = s.RowMarks(r.Model, r.Control)
+		for _, e := range r.Entries {
+			line = append(line, s.pair(e, view.Scored, true, r.Control != ""))
+		}
+		t.Rows = append(t.Rows, line)
+	}
+	return t.marked()
+}
+
+// IntervalTable gives every accuracy with its 95 % interval, a line a model and defense.
+func (s Suite) IntervalTable() Table {
+	t := Table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
+		Caption: s.Caption("Accuracy in % with 95 % Wilson intervals" + s.OfFirstSeed())}
+	t.Head = append(t.Head, s.Heads()...)
+	for _, m := range s.Models {
+		for _, one := range s.Series(m) {
+			line := boxes(m, words.DefenseName(one.Defense))
+			line[1].Spans[0].Mark = s.RowMarks(m, one.Defense)
+			for _, c := range one.Cells {
+				line = append(line, text(strings.TrimSpace(words.Accuracy(c)+" "+words.Interval(c))))
+			}
+			t.Rows = append(t.Rows, line)
+		}
+	}
+	return t.marked()
+}
+
+// WaterfallTable says what each component of an attack did: how many images it
+// was run on, the accuracy left over all images, and its cost.
+func (s Suite) WaterfallTable() Table {
+	head := []string{"Component", "Attacked", "Accuracy after (%)", "Forward passes", "Backward passes", "Time"}
+	what := "Accuracy after each attack component" + s.OfFirstSeed()
+	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
+		for _, st := range c.Steps {
+			after := text(words.Percent(st.Robust, c.N))
+			after.Bar = st.Robust
+			add(st.Attack, st.Attacked, after, st.Forward, st.Backward, timed(st.Seconds))
+		}
+	})
+}
+
+// solverTable says how the closed loop did against its greedy start.
+func (s Suite) solverTable() Table {
+	head := []string{"Method", "Objective", "Greedy start", "Below greedy (%)", "Control norm",
+		"Plain passes per controlled pass"}
+	what := "Solver: running loss of the control problem, mean over the images" + s.OfFirstSeed()
+	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
+		if v := c.Solver; v != nil {
+			add(v.Method, words.ThreeDigits(v.Objective), words.ThreeDigits(v.Greedy),
+				words.Percent(v.BelowGreedy, c.N), words.ThreeDigits(v.ControlNorm), words.ThreeDigits(v.PassesPerRun))
+		}
+	})
+}
+
+// costTable gives time and passes of every cell, and their sum.
+func (s Suite) costTable() Table {
+	what := "Time and model passes (in images)"
+	if n := s.Seeds(); n > 1 {
+		what = fmt.Sprintf("Time over all %d seeds; model passes (in images) and "+
+			"largest perturbation of the first seed", n)
+	}
+	var seconds float64
+	var forward, backward int64
+	head := []string{"Forward passes", "Backward passes", "Largest perturbation", "Time"}
+	t := s.byCell(what, head, func(c *result.Cell, add func(...any)) {
+		f, b := Passes(c)
+		time := c.Seconds // of the first seed
+		for _, other := range c.Seeds[min(len(c.Seeds), 1):] {
+			time += other.Seconds
+		}
+		seconds, forward, backward = seconds+time, forward+f, backward+b
+		var ahead, back, norm any = words.Dash, words.Dash, words.Dash
+		if len(c.Steps) > 0 {
+			ahead, back = f, b
+		}
+		if c.Epsilon != nil && c.Norm != nil {
+			norm = words.Strength(*c.Norm, c.MaxNorm)
+		}
+		add(ahead, back, norm, timed(time))
+	})
+	if len(t.Rows) > 1 {
+		t.add("Sum", "", "", forward, backward, "", timed(seconds))
+		t.Sums = 1
+	}
+	return t
+}
+
+// Passes sums a cell's forward and backward passes over its components.
+func Passes(c *result.Cell) (forward, backward int64) {
+	for _, st := range c.Steps {
+		forward, backward = forward+st.Forward, backward+st.Backward
+	}
+	return forward, backward
+}
+
+// DistanceTable says how large the perturbations are that break the images, for the
+// cells that tell: the curves in numbers.
+func (s Suite) DistanceTable() Table {
+	what := "Smallest perturbation found that breaks an image that is right" + s.OfFirstSeed()
+	head := []string{"Right images", "Unbroken", "10 % below", "Median", "90 % below"}
+	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
+		m := s.Distances(c)
+		if m == nil {
+			return
+		}
+		standing, ranks := 0, []string(nil)
+		for _, d := range m.Reach {
+			if math.IsInf(d, 1) {
+				standing++
+			}
+		}
+		for _, q := range []float64{0.1, 0.5, 0.9} {
+			if d := view.RankOf(m.Reach, q); math.IsInf(d, 1) {
+				ranks = append(ranks, "> "+number.Format(*c.Epsilon))
+			} else {
+				ranks = append(ranks, words.Strength(*c.Norm, d))
+			}
+		}
+		add(len(m.Reach), standing, ranks)
+	})
+}
+
+// marginTable gives the spread of the images' margins in each cell that has records.
+func (s Suite) marginTable() Table {
+	what := "Margins: the right class's logit minus the highest other one, on each cell's images" + s.OfFirstSeed()
+	head := []string{"10 % below", "Median", "90 % below", "Median on clean images", "Perturbed images",
+		"Median perturbation", "Median iteration of first success", "Median forward passes to it"}
+	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
+		if m := s.MarginsOf(c); m != nil {
+			moved := words.Dash
+			if len(m.Norm) > 0 && c.Norm != nil {
+				moved = words.Strength(*c.Norm, view.RankOf(m.Norm, 0.5))
+			}
+			add(quantile(m.Margin, 0.1), quantile(m.Margin, 0.5), quantile(m.Margin, 0.9), quantile(m.Clean, 0.5),
+				len(m.Norm), moved, quantile(m.First, 0.5), quantile(m.Queries, 0.5))
+		}
+	})
+}
+
+// quantile writes the nearest-rank q-quantile of xs, or a dash when there are none.
+func quantile(xs []float64, q float64) string {
+	if len(xs) == 0 {
+		return words.Dash
+	}
+	return words.ThreeDigits(view.RankOf(xs, q))
+}
+
+// SpreadTable says how far accuracies depend on the attacks' seeds.
+func (s Suite) SpreadTable() Table {
+	head := []string{"Seeds", "Mean", "Standard deviation", "Lowest", "Highest", "Right under every seed"}
+	return s.byCell("Spread over the seeds: accuracy in %", head, func(c *result.Cell, add func(...any)) {
+		if v, ok := c.Spread(); ok {
+			line := boxes(v.Seeds)
+			for _, share := range []float64{v.Mean, v.Deviation, v.Min, v.Max, v.Every} {
+				line = append(line, text(words.Percent(share, c.N)))
+			}
+			add(line)
+		}
+	})
+}

@@ -1,0 +1,238 @@
+// Package table makes the reports' tables: suites, studies, comparisons and checks in, rows out. It knows no format.
+package table
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"selfheal/harness/result"
+	"selfheal/reports/view"
+	"selfheal/reports/words"
+)
+
+// Suite has the tables of a suite.
+type Suite struct{ *view.Suite }
+
+// Report has the tables of a report and of its suites.
+type Report struct {
+	*view.Report
+	Suites []Suite
+}
+
+// Of makes tables of a report.
+func Of(v *view.Report) Report {
+	out := Report{Report: v}
+	for _, s := range v.Suites {
+		out.Suites = append(out.Suites, Suite{s})
+	}
+	return out
+}
+
+// Table is a table as data, in plain text; the formats only escape and lay out.
+type Table struct {
+	Anchor  string // for the links of footnote marks: the suite's; of several suites one that begins with a dot
+	Caption string
+	Lead    int // how many first columns are row headings
+	Head    []string
+	Rows    [][]Box
+	Sums    int // how many last rows sum up those above
+	Notes   []Footnote
+}
+
+// manyRows is how many rows a reader takes in at once: a page folds longer tables away where
+// they are details, and lets all of them be filtered.
+const manyRows = 12
+
+// Long reports whether the table has more rows than that.
+func (t Table) Long() bool { return len(t.Rows) > manyRows }
+
+// Room is the width of the first column in digits, so that usual names stay on one line.
+func (t Table) Room() int {
+	most := 0
+	for _, r := range t.Rows {
+		if len(r) > 0 {
+			most = max(most, utf8.RuneCountInString(r[0].Plain()))
+		}
+	}
+	return min(most, 26)
+}
+
+// Body are the rows without the sums.
+func (t Table) Body() [][]Box { return t.Rows[:len(t.Rows)-t.Sums] }
+
+// Foot are the sums.
+func (t Table) Foot() [][]Box { return t.Rows[len(t.Rows)-t.Sums:] }
+
+// wordHeads head columns of words behind the row headings.
+var wordHeads = []string{"Component", "Method", "Recipe", inIntervalHead, lowestHead, attackerHead,
+	formatHead, chosenHead, takenHead, settingsHead, claimHead, passHead, runHead}
+
+// Words reports whether column i holds words, which align left; numbers align right.
+func (t Table) Words(i int) bool {
+	return i < t.Lead || slices.Contains(wordHeads, t.Head[i]) || strings.HasPrefix(t.Head[i], "SHA-256")
+}
+
+// Box is the content of one table cell.
+type Box struct {
+	Spans  []Span
+	Repeat bool        // says what the box above says
+	Bar    float64     // a share to draw behind the text, −1 for none
+	Pair   *[2]float64 // two shares to draw, the baseline's over the controlled one's
+	Link   string      // the id of what the text leads to on a page
+	Value  string      // what a page sorts by, where the text does not begin with that number
+	Anchor string      // of the suite that the marks are of, where the table is of several
+}
+
+// Span is a piece of text; Mark holds marks of footnotes, with commas between them.
+type Span struct {
+	Text  string
+	Bold  bool
+	Small bool // less than what it follows
+	Mark  string
+}
+
+func text(s string) Box { return Box{Spans: []Span{{Text: s}}, Bar: -1} }
+
+// boxes are a row's: of texts, which are cleaned, of counts, of boxes and of lists of these.
+func boxes(cells ...any) (row []Box) {
+	for _, c := range cells {
+		switch c := c.(type) {
+		case string:
+			row = append(row, text(words.Clean(c)))
+		case int:
+			row = append(row, text(words.Thousands(c)))
+		case int64:
+			row = append(row, text(words.Thousands(c)))
+		case []string:
+			for _, s := range c {
+				row = append(row, text(words.Clean(s)))
+			}
+		case []Box:
+			row = append(row, c...)
+		default:
+			row = append(row, c.(Box))
+		}
+	}
+	return row
+}
+
+// bold is a text that is bold or not.
+func bold(s string, is bool) Box {
+	b := text(s)
+	b.Spans[0].Bold = is
+	return b
+}
+
+// lead appends a column of row headings where it is shown.
+func (t *Table) lead(head string, show bool) {
+	if show {
+		t.Head, t.Lead = append(t.Head, head), t.Lead+1
+	}
+}
+
+// add appends a row of [boxes].
+func (t *Table) add(cells ...any) { t.Rows = append(t.Rows, boxes(cells...)) }
+
+// note appends a footnote; without a mark it is about the whole table.
+func (t *Table) note(mark, format string, args ...any) {
+	t.Notes = append(t.Notes, Footnote{mark, fmt.Sprintf(format, args...)})
+}
+
+// timed is a duration, which sorts by its seconds.
+func timed(seconds float64) Box {
+	b := text(words.Duration(seconds))
+	b.Value = strconv.FormatFloat(seconds, 'g', 6, 64)
+	return b
+}
+
+// Plain is the box's text.
+func (b Box) Plain() (out string) {
+	for _, s := range b.Spans {
+		out += s.Text
+	}
+	return out
+}
+
+// Written is the box in a format that writes a span so; "" where it repeats the one above.
+func (b Box) Written(how func(Span) string) (out string) {
+	for _, s := range b.Spans {
+		if !b.Repeat {
+			out += how(s)
+		}
+	}
+	return out
+}
+
+// versus says in a caption what the two sides of an entry are.
+func versus(controls []string) string {
+	switch len(controls) {
+	case 0:
+		return " (no controller)"
+	case 1:
+		return ": baseline / controlled (" + words.Clean(controls[0]) + ")"
+	}
+	return ": baseline / controlled"
+}
+
+// marked flags the row headings that repeat the line above.
+func (t Table) marked() Table {
+	for i := 1; i < len(t.Rows); i++ {
+		for j := 0; j < t.Lead && t.Rows[i][j].Plain() == t.Rows[i-1][j].Plain(); j++ {
+			t.Rows[i][j].Repeat = true
+		}
+	}
+	return t
+}
+
+// Footnote is a note as it is written; without a mark it is about the whole table.
+type Footnote struct{ Mark, Text string }
+
+// Anchor is the end of a mark's id in the page.
+func (n Footnote) Anchor() string { return MarkAnchor(n.Mark) }
+
+// MarkAnchor is the end of the id of what a mark leads to.
+func MarkAnchor(mark string) string { return strings.ReplaceAll(mark, view.LoopMark, "loop") }
+
+// footnotes writes the notes: id, message and what they concern.
+func (s Suite) footnotes() []Footnote {
+	const most = 4
+	var out []Footnote
+	for _, n := range s.Notes {
+		where := strings.Join(n.Where[:min(len(n.Where), most)], "; ")
+		if more := len(n.Where) - most; more > 0 {
+			where += fmt.Sprintf("; and %d more", more)
+		}
+		said := words.Clean(n.ID) + ": " + words.Clean(n.Message)
+		out = append(out, Footnote{n.Mark, said + " (" + where + ")"})
+	}
+	return append(append(out, s.titles()...), s.agreement()...)
+}
+
+// agreement says of attacks in another precision than the judge's how they agree with the same in float32.
+func (s Suite) agreement() (out []Footnote) {
+	var all result.Agreement
+	s.Each(func(c *result.Cell, _ words.Column) {
+		if c.Agreement != nil {
+			all.N, all.Agree = all.N+c.Agreement.N, all.Agree+c.Agreement.Agree
+		}
+	})
+	if all.N > 0 {
+		out = append(out, Footnote{"", fmt.Sprintf("attacks' passes ran in less than float32, verdicts are of "+
+			"float32; of %d images that stood and were attacked again in float32, %d stood again", all.N, all.Agree)})
+	}
+	return out
+}
+
+// titles say how single attacks were made whose columns' heads don't.
+func (s Suite) titles() (out []Footnote) {
+	for _, c := range s.Columns {
+		components := s.File.Attacks[c.Attack].Components
+		if title := c.AttackTitle; title != "" && title != c.Short() && components == nil {
+			out = view.Once(out, Footnote{"", c.Name() + ": " + words.Clean(title)})
+		}
+	}
+	return out
+}

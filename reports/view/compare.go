@@ -1,0 +1,166 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"selfheal/harness/compare"
+	"selfheal/reports/words"
+)
+
+// Comparison is a comparison of runs as it is read.
+type Comparison struct {
+	*compare.Comparison
+	Groups []*Group
+}
+
+// Group is one of its tables.
+type Group struct {
+	compare.Group
+	Slug string // for anchors and file names
+	// labels are the entries' keys and names, and what else tells them from those of the same name.
+	Labels []string
+}
+
+// OfComparison arranges c.
+func OfComparison(c *compare.Comparison) *Comparison {
+	out, slugs := &Comparison{Comparison: c}, map[string]bool{}
+	for _, of := range c.Groups {
+		g := &Group{Group: of, Slug: words.UniqueSlug(of.Name, slugs), Labels: entryLabels(of.Entries)}
+		out.Groups = append(out.Groups, g)
+	}
+	return out
+}
+
+// Title says how many runs.
+func (c *Comparison) Title() string {
+	if len(c.Runs) == 1 {
+		return "selfheal: one run, its models beside each other"
+	}
+	return fmt.Sprintf("selfheal: %d runs beside each other", len(c.Runs))
+}
+
+// Headline counts what is compared.
+func (c *Comparison) Headline() string {
+	entries, pairs := 0, 0
+	for _, g := range c.Groups {
+		entries, pairs = entries+len(g.Entries), pairs+g.Tests()
+	}
+	return fmt.Sprintf("%s, %s, %s tested on shared images", words.Plural(len(c.Runs), "run"), words.Plural(entries,
+		"model with or without a control", "models, each with or without a control"), words.Plural(pairs, "pair"))
+}
+
+// Heading is the data sets' name and how many images there are.
+func (g *Group) Heading() string { return words.Clean(g.Name) + ", " + words.Plural(g.Images, "image") }
+
+// Attack is the heading of a column.
+func (g *Group) Attack(i int) string {
+	c := g.Columns[i]
+	norm := ""
+	if c.Norm != nil {
+		norm = *c.Norm
+	}
+	of := words.Column{Attack: c.Attack, Epsilon: c.Epsilon, Norm: norm, Recipe: c.Recipe, AttackTitle: c.Title}
+	out := of.Title()
+	if c.Variant != "" {
+		corruption, severity, _ := strings.Cut(c.Variant, ":")
+		out = words.CorruptionTitle(corruption) + " " + words.Clean(severity)
+	}
+	if c.Apart != "" {
+		out += ", " + words.Clean(c.Apart)
+	}
+	return out
+}
+
+// Attacks are the headings of columns.
+func (g *Group) Attacks(columns []int) (out []string) {
+	for _, c := range columns {
+		out = append(out, g.Attack(c))
+	}
+	return out
+}
+
+// Ranking says what the ranking is by.
+func (g *Group) Ranking() string {
+	by := g.RankedBy
+	out := "Ranked by accuracy under " + strings.Join(g.Attacks(by), "")
+	if len(by) == 1 && g.Columns[by[0]].Attack == "none" {
+		out = "Ranked by accuracy on clean images, as no attack was run"
+	} else if len(by) > 1 {
+		out = "Ranked by worst: the share of images that a line is right on under every one of " +
+			words.Some(g.Attacks(by))
+	}
+	if unranked := len(g.Entries) - g.Ranked(); unranked > 0 {
+		out += fmt.Sprintf("; %s not have all of that, and no rank", words.Plural(unranked, "line does", "lines do"))
+	}
+	return out + "."
+}
+
+// Ranked is how many entries have a rank: they come first.
+func (g *Group) Ranked() int {
+	return countOf(g.Entries, func(e compare.Entry) bool { return e.Rank > 0 })
+}
+
+// EntryKey is a letter for the i-th entry: A to Z, then AA.
+func EntryKey(i int) string {
+	if i < 26 {
+		return string(rune('A' + i))
+	}
+	return EntryKey(i/26-1) + EntryKey(i%26)
+}
+
+// EntryName is an entry in words: the model and its control.
+func EntryName(e compare.Entry) string {
+	if e.Defense == "none" {
+		return words.Clean(e.Model)
+	}
+	return words.Clean(e.Model) + " · " + words.Clean(e.Defense)
+}
+
+// entryLabels makes the labels of all entries.
+func entryLabels(entries []compare.Entry) []string {
+	same, labels := map[string][]compare.Entry{}, make([]string, len(entries))
+	for _, e := range entries {
+		same[EntryName(e)] = append(same[EntryName(e)], e)
+	}
+	for i, e := range entries {
+		named := EntryName(e)
+		several := func(like func(compare.Entry) bool) bool { return countOf(same[named], like) > 1 }
+		labels[i] = EntryKey(i) + "  " + named
+		if several(func(o compare.Entry) bool { return o.Attacker != e.Attacker || o.Run == e.Run }) {
+			labels[i] += ", " + e.Attacker
+		}
+		if several(func(o compare.Entry) bool { return o.Attacker == e.Attacker }) {
+			labels[i] += ", " + words.Clean(e.Run)
+		}
+	}
+	return labels
+}
+
+// countOf counts what holds of a list.
+func countOf[T any](list []T, holds func(T) bool) (n int) {
+	for _, v := range list {
+		if holds(v) {
+			n++
+		}
+	}
+	return n
+}
+
+// ScoreText is an accuracy in per cent.
+func ScoreText(s *compare.Score) string {
+	if s == nil {
+		return words.Dash
+	}
+	return words.Percent(s.Accuracy, s.N)
+}
+
+// Tests counts the pairs that are tested under attack.
+func (g *Group) Tests() int {
+	return countOf(g.Pairs, func(p compare.Pair) bool { return p.Robust != nil })
+}
+
+// HistoryName is what a history is of.
+func (g *Group) HistoryName(s compare.Series) string {
+	return "From run to run: " + EntryName(compare.Entry{Model: s.Model, Defense: s.Defense}) + ", " + s.Attacker
+}

@@ -1,0 +1,216 @@
+package view
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"selfheal/harness/result/published"
+
+	"selfheal/harness/result"
+	"selfheal/reports/words"
+)
+
+// mostSentences is how many lines of a report are also said in words: more are easier read in the table.
+const mostSentences = 2
+
+// Fact is a term and what it says.
+type Fact struct{ Term, Text string }
+
+// Sentences say the report in words, where they are few.
+func (v *Report) Sentences() (out []string) {
+	lines := 0
+	for _, s := range v.Suites {
+		for _, r := range s.Rows() {
+			lines++
+			if said := s.summary(r); said != "" {
+				out = append(out, said)
+			}
+		}
+	}
+	if v.Quoted || lines > mostSentences {
+		return nil
+	}
+	return out
+}
+
+// Recorded reports whether there are records of the suite.
+func (s *Suite) Recorded() bool { return len(s.margins) > 0 }
+
+// EndsEarly reports whether some attacks ended at an image's first success.
+func (s *Suite) EndsEarly() bool {
+	for _, c := range s.cells {
+		if c.VerdictOnly {
+			return true
+		}
+	}
+	return false
+}
+
+// Attackers explains the modes of the file's suites.
+func (v *Report) Attackers() (out []Fact) {
+	for _, m := range append([]result.Mode{result.Whitebox}, result.Modes...) {
+		if slices.ContainsFunc(v.Suites, func(s *Suite) bool { return s.Attacker().Name == m.Name }) {
+			out = append(out, Fact{m.Name, m.Knows})
+		}
+	}
+	return out
+}
+
+// Headline counts what was tested.
+func (v *Report) Headline() string {
+	models, cells, missing := []string(nil), 0, 0
+	for _, s := range v.Suites {
+		for _, m := range s.Models {
+			models = Once(models, m)
+		}
+		cells += len(s.cells)
+		missing += s.Missing()
+	}
+	accuracies := words.Plural(cells, "accuracy", "accuracies")
+	if v.Quoted {
+		return fmt.Sprintf("%s as printed in Tables 2 to 7 of “%s” (%s). Nothing was run for this report.", accuracies,
+			published.Title, published.Authors)
+	}
+	out := words.Plural(len(v.Suites), "suite") + ", " + words.Plural(len(models), "model") + ", " + accuracies
+	if missing > 0 {
+		out += fmt.Sprintf("; partial, %d still to measure", missing)
+	}
+	return out
+}
+
+// Tested says what was tested, over all suites.
+func (v *Report) Tested() (out []Fact) {
+	said := map[string][]string{}
+	add := func(term string, names ...string) {
+		for _, name := range names {
+			if name != "" {
+				said[term] = Once(said[term], words.Clean(name))
+			}
+		}
+	}
+	for _, s := range v.Suites {
+		add("Models", s.Models...)
+		add("Controllers", s.Controls...)
+		add("Attacks", s.Heads()[1:]...)
+		for _, by := range s.Certified {
+			add("Certificates", by.Of.Title)
+		}
+		sample := s.Dataset
+		if s.N > 0 {
+			sample += fmt.Sprintf(" (n = %d)", s.N)
+		}
+		add("Data", sample)
+		add("Attacker", s.Attacker().Name)
+	}
+	for _, term := range []string{"Models", "Controllers", "Data", "Attacks", "Certificates", "Attacker"} {
+		if said[term] != nil {
+			out = append(out, Fact{term, words.Some(said[term])})
+		}
+	}
+	return out
+}
+
+// summary says a row in one sentence: clean accuracy, and the attack that hurts most,
+// before and after. That is the undefended network's worst where it was attacked alone,
+// else the controlled network's. "" while the clean cells are missing.
+func (s *Suite) summary(r Row) string {
+	hurt, whose := BaselineOf, "the baseline's worst attack"
+	if r.Control != "" && s.Mode != result.Oblivious {
+		hurt, whose = ControlledOf, "the controlled network's worst attack"
+	}
+	if r.Entries[0].Baseline == nil || r.Control != "" && r.Entries[0].Controlled == nil {
+		return ""
+	}
+	say := func(e Entry) string {
+		if r.Control == "" {
+			return Scored(e.Baseline) + " %"
+		}
+		return Scored(e.Baseline) + " → " + Scored(e.Controlled) + " %"
+	}
+	who := words.Clean(r.Model)
+	if r.Control != "" {
+		who += " with " + words.Clean(r.Control)
+	}
+	out := fmt.Sprintf("%s: clean images %s", who, say(r.Entries[0]))
+	if low := s.Lowest(r, hurt); low.Cell != nil {
+		both := r.Entries[slices.IndexFunc(s.Columns, low.Column.Same)]
+		out += fmt.Sprintf("; %s (%s), %s, %s", whose, s.Attacker().Name, low.Column.Title(), say(both))
+	}
+	return out + "."
+}
+
+// Provenance says with what the numbers were made.
+func (v *Report) Provenance() []Fact {
+	if v.Quoted {
+		return []Fact{{"Paper", published.Title}, {"Authors", published.Authors}}
+	}
+	f, e := v.File, v.File.Environment
+	created := ""
+	if !f.Created.IsZero() {
+		created = f.Created.UTC().Format(time.RFC3339)
+	}
+	var threads, winograd string
+	if e.Threads != 0 { // files of older versions don't say
+		threads = fmt.Sprint(e.Threads)
+	}
+	if e.Winograd {
+		winograd = "convolutions rewritten for the CPU"
+	}
+	return slices.DeleteFunc([]Fact{
+		{"Created", created}, {"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)},
+		{"Seeds of the attacks", v.seeds()}, {"Schema", f.Schema}, {"selfheal", e.Selfheal}, {"Go", e.Go},
+		{"ONNX Runtime", e.ONNXRuntime}, {"Provider", e.Provider}, {"CPU", e.CPU},
+		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)}, {"Threads of a pass", threads},
+		{"Winograd", winograd},
+	}, func(x Fact) bool { return x.Text == "" })
+}
+
+// seeds names all seeds that some cell has an accuracy under, in their order; "" where cells have one.
+func (v *Report) seeds() string {
+	var names []string
+	for _, c := range v.File.Cells {
+		for _, one := range c.Seeds {
+			if len(c.Seeds) > 1 {
+				names = Once(names, fmt.Sprint(one.Seed))
+			}
+		}
+	}
+	return words.Some(names)
+}
+
+var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// Command repeats the run, as one types it; "" where that is not known.
+func (v *Report) Command() string { return shellCommand(v.File.Command) }
+
+// shellCommand writes arguments as one types them into a POSIX shell.
+func shellCommand(args []string) string {
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		switch {
+		case plainArgument.MatchString(a):
+			quoted[i] = a
+		case words.Clean(a) != a:
+			quoted[i] = "\"$(printf '" + printfEscaped(a) + "')\""
+		default:
+			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+// printfEscaped writes what a terminal does not show as bytes in octal, for printf.
+func printfEscaped(s string) string {
+	var sb strings.Builder
+	for _, b := range []byte(s) {
+		if b <= ' ' || b >= 0x7f || strings.ContainsRune(`'"\%`, rune(b)) {
+			fmt.Fprintf(&sb, `\%03o`, b)
+		} else {
+			sb.WriteByte(b)
+		}
+	}
+	return sb.String()
+}

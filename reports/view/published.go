@@ -1,0 +1,177 @@
+package view
+
+import (
+	"slices"
+
+	"selfheal/harness/result"
+	"selfheal/harness/result/published"
+	"selfheal/reports/words"
+)
+
+// Paper is the paper's tables as a view, a suite a table.
+func Paper() *Report {
+	f := &result.File{}
+	for _, t := range published.Tables() {
+		addTable(f, t, t.Name, t.Caption, func(c published.Cell) string { return c.Model })
+	}
+	v := Of(f)
+	v.Quoted, v.radars = true, paperRadars()
+	for i, t := range published.Tables() {
+		v.Suites[i].Quoted = true
+		if t.Sides[0] != "none" {
+			v.Suites[i].Sides = t.Sides
+		}
+	}
+	return v
+}
+
+// paperRadars are the paper's figure of radar plots: of a network of each data set. It
+// does not say which half of Table 2 its RN-18 is of, so that both are drawn.
+func paperRadars() []*Suite {
+	f := &result.File{}
+	for _, r := range []struct{ model, table, title string }{
+		{"RN-18", "table2", "RN-18 on CIFAR-10 (Table 2)"},
+		{"WRN-76-10", "table3", "WRN-76-10 on CIFAR-100 (Table 3)"},
+		{"EfficientNet-b0", "table4", "EfficientNet-b0 on Tiny-ImageNet (Table 4)"},
+	} {
+		t, _ := published.Lookup(r.table)
+		t.Cells = slices.DeleteFunc(slices.Clone(t.Cells), func(c published.Cell) bool { return c.Model != r.model })
+		addTable(f, t, r.model, r.title, func(c published.Cell) string { return c.Model + ", " + c.Training })
+	}
+	suites := Of(f).Suites
+	for _, s := range suites {
+		s.Quoted = true
+	}
+	return suites
+}
+
+// addTable adds a table as a suite called name; call gives a cell's model its name.
+func addTable(f *result.File, t published.Table, name, title string, call func(published.Cell) string) {
+	f.Suites = append(f.Suites, result.Suite{Name: name, Title: title, Dataset: t.Dataset, Mode: t.Mode})
+	for _, c := range t.Cells {
+		for i, side := range t.Sides {
+			cell := result.Cell{Suite: name, Dataset: t.Dataset, Model: call(c), Defense: side, Mode: t.Mode,
+				Attack: c.Attack.Name, Recipe: c.Attack.Kind, Accuracy: c.Accuracy[i]}
+			if c.Attack.Norm != "" {
+				cell.Norm, cell.Epsilon = &c.Attack.Norm, &c.Attack.Epsilon
+			}
+			f.Cells = append(f.Cells, cell)
+		}
+	}
+}
+
+// Title heads the report.
+func (v *Report) Title() string {
+	if v.Quoted {
+		return "Published numbers"
+	}
+	return "Robustness report"
+}
+
+// Compared is a cell of ours beside the published number of the same cell.
+type Compared struct {
+	Model, Defense string
+	Column         words.Column
+	Cell           *result.Cell // nil for a number whose cell was not run
+	Published      *float64     // a share; nil for a cell that the source lacks
+	Alone          *result.Cell // of a corruption: the network's alone
+}
+
+func publishedKey(p result.PublishedCell) cellKey {
+	return cellKey{p.Model, p.Defense, p.Attack, words.OrMinusOne(p.Epsilon)}
+}
+
+// Compared lists the suite's cells and the published numbers: by model, defense and column, then the numbers of cells
+// that the suite has no place for. In a view that is quoted every cell is a published number.
+func (s *Suite) Compared() (out []Compared) {
+	left, numbers := map[cellKey]float64{}, []result.PublishedCell(nil)
+	if s.Published != nil {
+		numbers = s.Published.Cells
+	}
+	for _, p := range numbers {
+		left[publishedKey(p)] = p.Accuracy
+	}
+	for _, m := range s.Models {
+		for _, one := range s.Series(m) {
+			for i, c := range one.Cells {
+				line := Compared{Model: m, Defense: one.Defense, Column: s.Columns[i], Cell: c}
+				key := cellKey{m, one.Defense, line.Column.Attack, words.OrMinusOne(line.Column.Epsilon)}
+				if p, known := left[key]; known {
+					delete(left, key)
+					line.Published = &p
+				}
+				if c != nil && s.Quoted {
+					line.Cell, line.Published = nil, &c.Accuracy
+				}
+				if line.Cell != nil || line.Published != nil {
+					out = append(out, line)
+				}
+			}
+		}
+	}
+	var rest []Compared // numbers without a place
+	for _, p := range numbers {
+		if accuracy, open := left[publishedKey(p)]; open {
+			delete(left, publishedKey(p))
+			rest = append(rest, Compared{Model: p.Model, Defense: p.Defense, Column: s.publishedColumn(p),
+				Published: &accuracy})
+		}
+	}
+	network := func(c Compared) [2]string { return [2]string{c.Model, c.Defense} }
+	order := Distinct(rest, network)
+	slices.SortStableFunc(rest, func(a, b Compared) int { // the attacks on one after another
+		return slices.Index(order, network(a)) - slices.Index(order, network(b))
+	})
+	return append(out, rest...)
+}
+
+// publishedColumn is the suite's column of a published number, or where it has none one
+// that calls the attack as the paper's tables do.
+func (s *Suite) publishedColumn(p result.PublishedCell) words.Column {
+	col := words.Column{Attack: p.Attack, Epsilon: p.Epsilon}
+	if i := slices.IndexFunc(s.Columns, col.Same); i >= 0 {
+		return s.Columns[i]
+	}
+	if p.Norm != nil {
+		col.Norm = *p.Norm
+	}
+	t, _ := published.Lookup(s.Published.Source)
+	if i := slices.IndexFunc(t.Cells, func(c published.Cell) bool { return c.Attack.Name == p.Attack }); i >= 0 {
+		col.Recipe = t.Cells[i].Attack.Kind
+	}
+	return col
+}
+
+// Difference is ours minus the published number; both are there.
+func (c Compared) Difference() float64 { return c.Cell.Accuracy - *c.Published }
+
+// Judged reports whether there is a number, and an interval of ours to look for it in.
+func (c Compared) Judged() bool {
+	return c.Cell != nil && c.Published != nil && words.Interval(c.Cell) != ""
+}
+
+// Side says where the published number lies: −1 below our interval, 0 in it, +1 above. A number printed to a hundredth
+// of a point is in it when it may have been so before it was rounded.
+func (c Compared) Side() int {
+	const half = 0.00005
+	switch {
+	case *c.Published < c.Cell.CI95[0]-half:
+		return -1
+	case *c.Published > c.Cell.CI95[1]+half:
+		return 1
+	}
+	return 0
+}
+
+// Verdict is side in words, or why there is none.
+func (c Compared) Verdict() string {
+	switch {
+	case c.Cell == nil:
+		return "not run"
+	case c.Published == nil:
+		return "extra"
+	case !c.Judged():
+		return words.Dash
+	}
+	return [...]string{"no, below", "yes", "no, above"}[c.Side()+1]
+}

@@ -1,0 +1,236 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"selfheal/harness/result"
+	"selfheal/reports/words"
+)
+
+// Study is a solver study as it is read.
+type Study struct {
+	*result.SolverStudy
+	Heading, Slug string // the suite's heading and the study's anchor, on a page
+}
+
+// Name is what was studied.
+func (s Study) Name() string { return words.Clean(s.Model) + " · " + words.Clean(s.Control) }
+
+// Facts say on what.
+func (s Study) Facts() string {
+	out := fmt.Sprintf("%s · %s", words.Clean(s.Dataset), words.Plural(s.N, "clean image"))
+	if s.Attack != "" {
+		c := words.Column{Attack: s.Attack, Epsilon: s.Epsilon, Norm: s.Norm, Recipe: s.Recipe}
+		out += ", and as many made by " + c.Title() + " on the undefended network"
+	}
+	return out
+}
+
+// Kinds are the kinds of images studied.
+func (s Study) Kinds() []string {
+	return Distinct(s.Baseline, func(b result.Score) string { return b.Images })
+}
+
+// AtDefaultRate stands, among the methods, for the control's own at the default rate and momentum.
+const AtDefaultRate = "default"
+
+// methodOf is what a curve is of.
+func methodOf(c result.SolverCurve) string {
+	if c.Default {
+		return AtDefaultRate
+	}
+	return c.Settings.Method
+}
+
+// Called is how a method reads.
+func (s Study) Called(method string) string {
+	switch method {
+	case "none":
+		return "undefended"
+	case AtDefaultRate:
+		return words.Clean(s.Solver.Method) + " at the default rate"
+	}
+	return words.Clean(method)
+}
+
+// Curve finds the curve of a method on images of a kind.
+func (s Study) Curve(method, kind string) *result.SolverCurve {
+	for i, c := range s.Curves {
+		if methodOf(c) == method && c.Images == kind && len(c.Points) > 0 {
+			return &s.Curves[i]
+		}
+	}
+	return nil
+}
+
+// Methods are those that there are curves of, in their order.
+func (s Study) Methods() []string { return Distinct(s.Curves, methodOf) }
+
+// Cost finds what an answer of a method costs.
+func (s Study) Cost(method string) *result.SolverCost {
+	i := slices.IndexFunc(s.Costs, func(c result.SolverCost) bool { return c.Method == method })
+	if i < 0 {
+		return nil
+	}
+	return &s.Costs[i]
+}
+
+// Sentences say what the study found: what the control adds to an answer, and whether its
+// own solver and the default one converge.
+func (s Study) Sentences() []string {
+	var out []string
+	bare, own := s.Cost("none"), s.Cost(s.Solver.Method)
+	if bare != nil && own != nil && bare.Milliseconds > 0 {
+		out = append(out, fmt.Sprintf("An answer of %s under %s costs %s by FLOPs and %s ms for one "+
+			"image alone; the undefended network's costs 1 and %s ms: control adds %s ms, %.1f %% of the time.",
+			words.Clean(s.Model), words.Clean(s.Control), words.PlainPasses(own.Passes),
+			words.ThreeDigits(own.Milliseconds), words.ThreeDigits(bare.Milliseconds),
+			words.ThreeDigits(own.Milliseconds-bare.Milliseconds),
+			100*(1-bare.Milliseconds/own.Milliseconds)))
+	}
+	for _, r := range s.Rates() {
+		var said []string
+		for _, o := range r.Outcomes {
+			one := fmt.Sprintf("on %s images the mean objective %s, below the greedy start on %s %% of them",
+				words.Clean(o.Images), course(o.Sweeps), words.Percent(o.BelowGreedy, s.N))
+			if o.NotFinite > 0 {
+				one += fmt.Sprintf(" and not finite on %s %%", words.Percent(o.NotFinite, s.N))
+			}
+			said = append(said, one)
+		}
+		if said != nil {
+			out = append(out, s.ratesOf(r)+": "+strings.Join(said, "; ")+".")
+		}
+	}
+	return out
+}
+
+// Rates are the runs that tell whether rate and momentum converge: the control's own and,
+// where they are others, the default ones.
+func (s Study) Rates() []result.SolverRun {
+	return slices.DeleteFunc(slices.Clone(s.Runs),
+		func(r result.SolverRun) bool { return r.Why != result.OwnSolver && r.Why != result.DefaultRate })
+}
+
+// ratesOf says whose rate and momentum a run has.
+func (s Study) ratesOf(r result.SolverRun) string {
+	what := "The control's own rate and momentum"
+	switch same := r.Settings.LearningRate == s.Defaults.LearningRate && r.Settings.Momentum == s.Defaults.Momentum; {
+	case r.Why == result.DefaultRate:
+		what = "The default rate and momentum"
+	case same:
+		what += ", the default ones"
+	}
+	rate, momentum := words.ThreeDigits(r.Settings.LearningRate), words.ThreeDigits(r.Settings.Momentum)
+	return what + " (" + rate + ", " + momentum + ")"
+}
+
+// course says in words how a mean objective goes from sweep to sweep.
+func course(sweeps []result.Mean) string {
+	first, last := sweeps[0].Objective, sweeps[len(sweeps)-1].Objective
+	if first == nil || last == nil {
+		return "does not stay finite"
+	}
+	how := "never rises,"
+	if len(sweeps) > 1 {
+		how = "falls with every sweep,"
+	}
+	const rounding = 1e-6 // as in the shares of images
+	for i, m := range sweeps[1:] {
+		before := *sweeps[i].Objective
+		switch {
+		case m.Objective == nil || *m.Objective > before*(1+rounding):
+			return fmt.Sprintf("goes from %s to %s, not falling with every sweep", words.FourDigits(*first),
+				words.FourDigits(*last))
+		case *m.Objective >= before:
+			how = "never rises,"
+		}
+	}
+	return fmt.Sprintf("%s from %s to %s", how, words.FourDigits(*first), words.FourDigits(*last))
+}
+
+// ShownSweeps are those of n sweeps that a table has room for: the first, the last, and others evenly between them.
+func ShownSweeps(n int) []int {
+	const most = 5
+	var out []int
+	for i := range min(n, most) {
+		k := i + 1
+		if n > most {
+			k = 1 + i*(n-1)/(most-1)
+		}
+		out = append(out, k)
+	}
+	return out
+}
+
+// Studies are those of all suites, each with a section of its own.
+func (v *Report) Studies() (out []Study) {
+	for _, s := range v.Suites {
+		out = append(out, s.Studies...)
+	}
+	return out
+}
+
+// addStudies gives the suite its solver studies, in the order of the file.
+func (s *Suite) addStudies(slugs map[string]bool) {
+	for i, of := range s.File.Solver {
+		if of.Suite == s.Name {
+			slug := words.UniqueSlug(s.Slug+"-"+of.Model+"-"+of.Control, slugs)
+			s.Studies = append(s.Studies, Study{&s.File.Solver[i], s.Heading(), slug})
+		}
+	}
+}
+
+// Traced is a model under a control whose cells tell what it does layer by layer.
+type Traced struct {
+	Model, Control string
+	Layers         []string
+	Columns        []words.Column
+	Solvers        []*result.Solver // one a column
+}
+
+// Traced lists those of the suite, in its order.
+func (s *Suite) Traced() []Traced {
+	var out []Traced
+	for _, m := range s.Models {
+		for _, d := range s.Controls {
+			t := Traced{Model: m, Control: d}
+			for _, col := range s.Columns {
+				c := s.Cell(m, d, col)
+				if c == nil || c.Solver == nil || len(c.Solver.Layers) == 0 ||
+					t.Solvers != nil && len(c.Solver.Layers) != len(t.Layers) {
+					continue
+				}
+				if t.Solvers == nil {
+					for _, l := range c.Solver.Layers {
+						t.Layers = append(t.Layers, words.LayerName(l.At))
+					}
+				}
+				t.Columns, t.Solvers = append(t.Columns, col), append(t.Solvers, c.Solver)
+			}
+			if t.Solvers != nil {
+				out = append(out, t)
+			}
+		}
+	}
+	return out
+}
+
+// Name is what a panel's title says.
+func (t Traced) Name() string { return words.Clean(t.Model) + " · " + words.Clean(t.Control) }
+
+// Sweeps is how many sweeps the solver was followed through on every column; 0 where it was not.
+func (t Traced) Sweeps() int {
+	n := len(t.Solvers[0].Sweeps)
+	for _, s := range t.Solvers {
+		if len(s.Sweeps) != n {
+			return 0
+		}
+	}
+	return max(n-1, 0)
+}
+
+// MostTraced is how many networks under a control a figure of traces shows.
+const MostTraced = 6

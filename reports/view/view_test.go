@@ -1,0 +1,123 @@
+package view
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/harness/result"
+)
+
+// of is a file of one suite: model m alone and under control c, whose cells are added by the attacks' names.
+func of(cells ...result.Cell) *result.File {
+	f := &result.File{Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Oblivious, Models: []string{"m"},
+		Controls: []string{"c"}}}}
+	for _, c := range cells {
+		c.Suite, c.Dataset, c.Model, c.Mode = "s", "d", "m", result.Oblivious
+		f.Cells = append(f.Cells, c)
+	}
+	return f
+}
+
+// under is a cell of four images, so many of which are right, under an attack of the strength epsilon in 1/255.
+func under(defense, attack string, epsilon float64, right int) result.Cell {
+	c := result.Cell{Defense: defense, Attack: attack, N: 4, Correct: right, Accuracy: float64(right) / 4,
+		Verdicts: strings.Repeat("1", right) + strings.Repeat("0", 4-right)}
+	if epsilon > 0 {
+		c.Norm, c.Epsilon = new("linf"), new(epsilon/255)
+	}
+	return c
+}
+
+// A cell with an error has no accuracy; a note says why, and nothing is called unfinished.
+func TestFailedCells(t *testing.T) {
+	failed := under("none", "pgd", 8, 0)
+	failed.Error, failed.Verdicts = "its logits are not finite", ""
+	s := Of(of(under("none", "none", 0, 4), under("c", "none", 0, 4), failed, under("c", "pgd", 8, 2))).Suites[0]
+	if len(s.Notes) != 1 || s.Notes[0].Message != failed.Error || s.Missing() != 0 {
+		t.Errorf("%d cells are missing, notes %v", s.Missing(), s.Notes)
+	}
+	if s.Cell("m", "none", s.Columns[1]) != nil {
+		t.Error("the cell has an accuracy")
+	}
+}
+
+// An attack that has not begun is headed as one that has: its strengths are known.
+func TestAttackThatHasNotBegun(t *testing.T) {
+	f := of(under("none", "none", 0, 4))
+	f.Suites[0].Attacks = []string{"aa"}
+	f.Attacks = map[string]result.Attack{"aa": {Title: "AutoAttack", Recipe: "autoattack-standard/1", Norm: new("l2"),
+		Epsilons: []float64{0.5}}}
+	if got := Of(f).Suites[0].Heads(); !slices.Equal(got, []string{"None", "AA ℓ2 (0.5)"}) {
+		t.Errorf("columns %q", got)
+	}
+}
+
+// The lowest accuracy is one under an attack where the suite has some, and under corruptions where it has none.
+func TestLowestUnderCorruption(t *testing.T) {
+	s := Of(of(under("none", "none", 0, 4), under("none", "pgd", 2, 2), under("none", "square", 2, 1))).Suites[0]
+	s.Corrupted = []*Apart{{Attack: "square"}}
+	if low := s.Lowest(s.Rows()[0], BaselineOf); low.Column.Attack != "pgd" {
+		t.Errorf("the lowest is under %s", low.Column.Attack)
+	}
+	s.Corrupted = append(s.Corrupted, &Apart{Attack: "pgd"})
+	if low := s.Lowest(s.Rows()[0], BaselineOf); low.Column.Attack != "square" {
+		t.Errorf("without attacks the lowest is under %s", low.Column.Attack)
+	}
+}
+
+// If a corruption's cell is missing or has failed, no mean is given, as it would be of other corruptions.
+func TestNoMeanOfSome(t *testing.T) {
+	f := of(under("none", "fog:fog:1", 0, 2), under("none", "fog:fog:2", 0, 0), under("c", "fog:fog:1", 0, 4),
+		under("c", "fog:fog:2", 0, 3))
+	f.Attacks = map[string]result.Attack{"fog": {Kind: "corruption", Parameters: result.Parameters{
+		"names": []any{"fog"}, "severities": []any{1., 2.}}}}
+	f.Cells[1].Error = "no verdicts"
+	s := Of(f).Suites[0]
+	if c := s.Cell("m", "none", s.Columns[1]); c != nil {
+		t.Errorf("a mean of %v", c.Accuracy)
+	}
+	if c := s.Cell("m", "c", s.Columns[1]); c == nil || c.Accuracy != 0.875 {
+		t.Error("the control has no mean")
+	}
+}
+
+// Bars of several seeds end in the mean ± the deviation, those of one seed in the cell's interval.
+func TestWhiskers(t *testing.T) {
+	scored := func(accuracies ...float64) *result.Cell {
+		c := under("none", "pgd", 2, 2)
+		c.CI95 = [2]float64{0.1, 0.9}
+		for _, a := range accuracies {
+			c.Seeds = append(c.Seeds, result.SeedScore{Accuracy: a, Verdicts: "0000"})
+		}
+		return &c
+	}
+	several, one := Of(of(*scored(0, 1))).Suites[0], Of(of(*scored())).Suites[0]
+	for _, c := range []struct {
+		s         *Suite
+		cell      *result.Cell
+		low, high float64
+		ok        bool
+	}{
+		{several, scored(0.5, 0.2, 0.1), 0.0585, 0.4749, true}, // 0.267 ± 0.208
+		{several, scored(0, 0, 1), 0, 0.9107, true},            // 0.333 ± 0.577, clipped
+		{several, scored(), 0, 0, false},                       // clean images, which no seed is of
+		{one, scored(), 0.1, 0.9, true},
+	} {
+		low, high, ok := c.s.Whiskers(c.cell)
+		if ok != c.ok || math.Abs(low-c.low)+math.Abs(high-c.high) > 1e-3 {
+			t.Errorf("%v: [%v, %v], %v", c.cell.Seeds, low, high, ok)
+		}
+	}
+}
+
+func TestShownSweeps(t *testing.T) {
+	for n, want := range map[int]string{0: "[]", 1: "[1]", 3: "[1 2 3]", 5: "[1 2 3 4 5]", 6: "[1 2 3 4 6]",
+		30: "[1 8 15 22 30]"} {
+		if got := fmt.Sprint(ShownSweeps(n)); got != want {
+			t.Errorf("%d sweeps: %s, want %s", n, got, want)
+		}
+	}
+}
